@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# Finds the libraries and tools that dtile is built on. scripts/setup.sh installs all of them.
+
+# One LLVM version is supported. Its package accepts a request for its own major.minor only.
+find_package(LLVM 22.1 REQUIRED CONFIG HINTS /usr/lib/llvm-22/lib/cmake/llvm)
+message(STATUS "LLVM ${LLVM_PACKAGE_VERSION} in ${LLVM_DIR}")
+
+find_package(Threads REQUIRED)
+find_package(CLI11 REQUIRED CONFIG)
+find_package(nlohmann_json REQUIRED CONFIG)
+find_package(fmt REQUIRED CONFIG)
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+find_package(LLD 22.1 CONFIG HINTS /usr/lib/llvm-22/lib/cmake/lld)
+
+# Boost's static libraries are built with -fPIC and are 10 kB here: nothing to carry around.
+set(Boost_USE_STATIC_LIBS ON)
+find_package(Boost 1.74 REQUIRED COMPONENTS context)
+
+# Debian has no static libfmt.
+if(DTILE_STATIC)
+  add_library(dtile_fmt INTERFACE)
+  target_link_libraries(dtile_fmt INTERFACE fmt::fmt-header-only)
+else()
+  add_library(dtile_fmt INTERFACE)
+  target_link_libraries(dtile_fmt INTERFACE fmt::fmt)
+endif()
+
+# ANTLR: the tool is a Java program, the runtime a C++ library. The package's own CMake file names
+# include directories which Debian does not install, so the runtime is found by hand.
+find_program(DTILE_ANTLR4 NAMES antlr4 REQUIRED)
+find_path(DTILE_ANTLR4_INCLUDE antlr4-runtime.h PATH_SUFFIXES antlr4-runtime REQUIRED)
+find_library(DTILE_ANTLR4_LIBRARY NAMES libantlr4-runtime.a antlr4-runtime REQUIRED)
+add_library(dtile_antlr4_runtime INTERFACE)
+target_include_directories(dtile_antlr4_runtime SYSTEM INTERFACE "${DTILE_ANTLR4_INCLUDE}")
+target_link_libraries(dtile_antlr4_runtime INTERFACE "${DTILE_ANTLR4_LIBRARY}" Threads::Threads)
+
+if(DTILE_BUILD_TESTS)
+  find_package(GTest REQUIRED CONFIG)
+  include(GoogleTest)
+endif()

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# How dtile's libraries, programs and tests are declared:
+#
+#   dtile_add_library(name SOURCES a.cpp… [DEPS lib…] [LLVM component…] [EXCEPTIONS] [RTTI])
+#   dtile_add_executable(name SOURCES a.cpp… [DEPS lib…] [LLVM component…] [EXCEPTIONS] [RTTI])
+#   dtile_add_unit_test(name a.cpp… [DEPS lib…] [EXCEPTIONS])      needs GTest
+#   dtile_add_fuzzer(name a.cpp… [DEPS lib…])                      only with DTILE_FUZZ
+#   dtile_add_antlr(name LEXER l.g4 PARSER p.g4 NAMESPACE a::b)    library from a grammar
+#
+# A library's DEPS are PUBLIC: the list is the dependency rule of that directory, and
+# tests/check_layering.py holds the #include lines to it. LLVM takes llvm-config component names
+# and links them statically. EXCEPTIONS and RTTI undo the defaults, which are off.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_C_STANDARD 17)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_C_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib")
+set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib")
+
+# What every target of ours is compiled and linked with, whatever its language features.
+add_library(dtile_options INTERFACE)
+target_compile_options(dtile_options INTERFACE
+  -Wall -Wextra -Werror=switch -Werror=return-type -Wno-unused-parameter
+  -ffunction-sections -fdata-sections
+  "$<$<BOOL:${CMAKE_COLOR_DIAGNOSTICS}>:-fcolor-diagnostics>")
+target_link_options(dtile_options INTERFACE
+  -fuse-ld=lld -Wl,--gc-sections -Wl,--as-needed
+  "$<$<CONFIG:Release,MinSizeRel>:-Wl,--icf=safe>")
+target_include_directories(dtile_options INTERFACE "${PROJECT_SOURCE_DIR}" "${PROJECT_BINARY_DIR}")
+target_include_directories(dtile_options SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS})
+target_compile_definitions(dtile_options INTERFACE
+  __STDC_CONSTANT_MACROS __STDC_FORMAT_MACROS __STDC_LIMIT_MACROS
+  "$<$<BOOL:${DTILE_ASSERTS}>:DTILE_ASSERTS=1>")
+if(DTILE_SANITIZE)
+  target_compile_options(dtile_options INTERFACE
+    -fsanitize=${DTILE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(dtile_options INTERFACE -fsanitize=${DTILE_SANITIZE})
+endif()
+if(DTILE_FUZZ)
+  target_compile_options(dtile_options INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+if(DTILE_STATIC)
+  # The C library stays shared: the runtime opens device drivers with dlopen.
+  target_link_options(dtile_options INTERFACE
+    -static-libstdc++ -static-libgcc "$<$<CONFIG:Release,MinSizeRel>:-Wl,--strip-all>")
+endif()
+
+# Reads `arg_EXCEPTIONS`, `arg_RTTI`, `arg_DEPS` and `arg_LLVM` of the function that calls it.
+function(dtile_configure_target name scope)
+  if(NOT arg_EXCEPTIONS)
+    target_compile_options(${name} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:-fno-exceptions>")
+  endif()
+  if(NOT arg_RTTI)
+    target_compile_options(${name} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:-fno-rtti>")
+  endif()
+  target_link_libraries(${name} ${scope} dtile_options ${arg_DEPS})
+  if(arg_LLVM)
+    llvm_map_components_to_libnames(llvmLibraries ${arg_LLVM})
+    target_link_libraries(${name} ${scope} ${llvmLibraries})
+  endif()
+endfunction()
+
+# Declared sources and options are checked here, so that a misspelt keyword is an error.
+macro(dtile_parse_target_arguments name)
+  cmake_parse_arguments(arg "EXCEPTIONS;RTTI" "" "SOURCES;DEPS;LLVM" ${ARGN})
+  if(arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "${name}: unknown arguments: ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+endmacro()
+
+function(dtile_add_library name)
+  dtile_parse_target_arguments(${name} ${ARGN})
+  if(arg_SOURCES)
+    add_library(${name} STATIC ${arg_SOURCES})
+    dtile_configure_target(${name} PUBLIC)
+  else()
+    message(FATAL_ERROR "${name}: no SOURCES")
+  endif()
+endfunction()
+
+function(dtile_add_executable name)
+  dtile_parse_target_arguments(${name} ${ARGN})
+  add_executable(${name} ${arg_SOURCES})
+  dtile_configure_target(${name} PRIVATE)
+endfunction()
+
+function(dtile_add_unit_test name)
+  dtile_parse_target_arguments(${name} SOURCES ${ARGN})
+  add_executable(${name} ${arg_SOURCES})
+  list(APPEND arg_DEPS GTest::gtest GTest::gmock GTest::gtest_main)
+  dtile_configure_target(${name} PRIVATE)
+  set_target_properties(${name} PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests/unit")
+  gtest_discover_tests(${name}
+    TEST_PREFIX "${name}/" DISCOVERY_MODE PRE_TEST
+    PROPERTIES TIMEOUT 120 LABELS unit)
+  set_property(GLOBAL APPEND PROPERTY DTILE_UNIT_TESTS ${name})
+endfunction()
+
+# A fuzzer is built twice: as `name` for libFuzzer where DTILE_FUZZ is on, and not at all otherwise.
+# Its saved corpus is tests/fuzz/corpus/<name>; scripts/fuzz.sh runs them all.
+function(dtile_add_fuzzer name)
+  if(NOT DTILE_FUZZ)
+    return()
+  endif()
+  dtile_parse_target_arguments(${name} SOURCES ${ARGN})
+  add_executable(${name} ${arg_SOURCES})
+  dtile_configure_target(${name} PRIVATE)
+  target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+  set_target_properties(${name} PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/fuzzers")
+  set_property(GLOBAL APPEND PROPERTY DTILE_FUZZERS ${name})
+endfunction()
+
+# Runs ANTLR in the build tree on a lexer and a parser grammar and builds what it writes. Generated
+# headers are included as "<directory>/<Grammar>.h". Generated code needs exceptions and RTTI, has
+# warnings that are not ours, and writes u8 literals where it means char.
+function(dtile_add_antlr name)
+  cmake_parse_arguments(arg "" "LEXER;PARSER;NAMESPACE" "" ${ARGN})
+  cmake_path(GET arg_LEXER STEM lexer)
+  cmake_path(GET arg_PARSER STEM parser)
+  set(generated)
+  foreach(grammar IN ITEMS ${lexer} ${parser})
+    list(APPEND generated
+      "${CMAKE_CURRENT_BINARY_DIR}/${grammar}.h" "${CMAKE_CURRENT_BINARY_DIR}/${grammar}.cpp")
+  endforeach()
+  # Both in one command: ANTLR orders them, as the parser reads the lexer's token numbers.
+  add_custom_command(
+    OUTPUT ${generated}
+    BYPRODUCTS "${CMAKE_CURRENT_BINARY_DIR}/${lexer}.tokens"
+    COMMAND "${DTILE_ANTLR4}" -Werror -Dlanguage=Cpp -no-listener -no-visitor
+            -package "${arg_NAMESPACE}" -lib "${CMAKE_CURRENT_BINARY_DIR}"
+            -o "${CMAKE_CURRENT_BINARY_DIR}" "${arg_LEXER}" "${arg_PARSER}"
+    WORKING_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}"
+    DEPENDS "${arg_LEXER}" "${arg_PARSER}"
+    COMMENT "Generating ${lexer} and ${parser}"
+    VERBATIM)
+  add_library(${name} STATIC ${generated})
+  target_compile_options(${name} PRIVATE -fno-char8_t -w)
+  target_link_libraries(${name} PUBLIC dtile_options dtile_antlr4_runtime)
+endfunction()

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# How lit finds and runs the tests: every .dtile, .dtir and .test file below this directory that has
+# a RUN line. Run one with `ninja -C build check-lit` or
+# `/usr/lib/llvm-22/bin/lit -v build/tests --filter=NAME`.
+
+import os
+import subprocess
+
+import lit.formats
+
+config.name = "dtile"
+config.test_format = lit.formats.ShTest(execute_external=False)
+config.suffixes = [".dtile", ".dtir", ".test"]
+config.test_source_root = os.path.dirname(__file__)
+
+# Not tests: what tests read, and what other programs run.
+config.excludes = ["Inputs", "fuzz", "unit", "bench", "CMakeLists.txt"]
+
+os.makedirs(config.test_exec_root, exist_ok=True)
+
+# Open MPI refuses to start as root unless told twice, wants as many slots as ranks, and its default
+# one-sided component crashes in shmem_finalize.
+config.environment.update(
+    {
+        "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        "OMPI_MCA_osc": "^rdma",
+        "OMPI_MCA_rmaps_base_oversubscribe": "1",
+        "OMPI_CC": config.cc,
+        "SHMEM_SYMMETRIC_SIZE": "64M",
+        "LC_ALL": "C.UTF-8",
+    }
+)
+config.environment["PATH"] = os.pathsep.join(
+    [config.dtile_bin_dir, config.llvm_tools_dir, os.environ.get("PATH", "/usr/bin:/bin")]
+)
+for name in ("HOME", "TMPDIR", "ASAN_OPTIONS", "UBSAN_OPTIONS", "CCACHE_DIR"):
+    if name in os.environ:
+        config.environment[name] = os.environ[name]
+
+config.substitutions.extend(
+    [
+        ("%dtilec", os.path.join(config.dtile_bin_dir, "dtilec")),
+        ("%examples", os.path.join(config.dtile_source_dir, "examples")),
+        ("%stdlib", os.path.join(config.dtile_source_dir, "stdlib")),
+        ("%source", config.dtile_source_dir),
+        ("%build", config.dtile_binary_dir),
+        ("%tools", os.path.join(config.test_source_root, "tools")),
+        ("%python", config.python),
+        ("%cmake", config.cmake),
+        ("%cxx", config.cxx),
+        ("%cc", config.cc),
+        ("%oshrun", config.oshrun),
+        ("%ptxas", config.ptxas),
+    ]
+)
+
+
+def openshmem_works():
+    """Whether a two-rank OpenSHMEM program can be built and run on this machine."""
+    if not config.oshrun or not config.oshcc:
+        return False
+    source = os.path.join(config.test_source_root, "tools", "shmem_probe.c")
+    program = os.path.join(config.test_exec_root, "shmem_probe")
+    environment = dict(os.environ, **config.environment)
+    try:
+        if not os.path.exists(program):
+            subprocess.run(
+                [config.oshcc, source, "-o", program],
+                env=environment,
+                check=True,
+                capture_output=True,
+                timeout=60,
+            )
+        run = subprocess.run(
+            [config.oshrun, "-n", "2", program], env=environment, capture_output=True, timeout=60
+        )
+        return run.returncode == 0 and run.stdout.count(b"ok") == 2
+    except (OSError, subprocess.SubprocessError):
+        return False
+
+
+if openshmem_works():
+    config.available_features.add("openshmem")
+if config.ptxas:
+    config.available_features.add("ptxas")
+for sanitizer in config.sanitizers.split(","):
+    if sanitizer:
+        config.available_features.add(sanitizer)
+lit_config.note("features: " + " ".join(sorted(config.available_features)))
