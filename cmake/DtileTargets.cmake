@@ -32,8 +32,7 @@ target_compile_options(dtile_options INTERFACE
   -ffunction-sections -fdata-sections
   "$<$<BOOL:${CMAKE_COLOR_DIAGNOSTICS}>:-fcolor-diagnostics>")
 target_link_options(dtile_options INTERFACE
-  -fuse-ld=lld -Wl,--gc-sections -Wl,--as-needed
-  "$<$<CONFIG:Release,MinSizeRel>:-Wl,--icf=safe>")
+  -fuse-ld=lld -Wl,--gc-sections -Wl,--as-needed)
 target_include_directories(dtile_options INTERFACE "${PROJECT_SOURCE_DIR}" "${PROJECT_BINARY_DIR}")
 target_include_directories(dtile_options SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS})
 target_compile_definitions(dtile_options INTERFACE
