@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The IR's data: Module, Op, Region, Block, Value. SSA with structured control flow: an Op owns its regions,
+// a Region owns exactly one Block, a Block owns its ops; values defined outside a region are visible
+// inside it. Ownership: Module owns all, freed with it; nobody else deletes (Op::erase unlinks).
+#pragma once
+
+#include "frontend/base/source_manager.h"
+#include "ir/core/types.h"
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringRef.h"
+#include "llvm/ADT/ilist.h"
+#include "llvm/ADT/ilist_node.h"
+#include "llvm/Support/Allocator.h"
+
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace dtile::ir {
+
+class Block;
+class Module;
+class Op;
+class Region;
+class Value;
+
+/// One enumerator a row of ops.def.
+enum class OpKind : uint8_t {
+#define OP(ID, TEXT, OPERANDS, RESULTS, REGIONS, EFFECTS, DOC) ID,
+#include "ir/core/ops.def"
+};
+
+/// What an operation does besides giving its results; bits.
+enum Effects : uint16_t {
+  None = 0,
+  Read = 1 << 0,
+  Write = 1 << 1,
+  RemoteRead = 1 << 2,
+  RemoteWrite = 1 << 3,
+  Signal = 1 << 4,
+  Wait = 1 << 5,
+  Order = 1 << 6,
+  Control = 1 << 7,
+  Trap = 1 << 8,
+};
+
+/// The row of ops.def.
+struct OpInfo {
+  llvm::StringLiteral id;
+  llvm::StringLiteral text;
+  llvm::StringLiteral operands;
+  llvm::StringLiteral results;
+  uint8_t regions;
+  uint16_t effects;
+  llvm::StringLiteral doc;
+};
+[[nodiscard]] const OpInfo &opInfo(OpKind kind);
+[[nodiscard]] llvm::ArrayRef<OpInfo> allOps();
+
+/// An attribute's value. Lists hold integers or strings; an empty list is kept as one of integers, and
+/// reads as either.
+using Attr = std::variant<bool, int64_t, double, std::string, DType, std::vector<int64_t>,
+                          std::vector<std::string>>;
+
+/// Attributes in the order of their names.
+struct NamedAttr {
+  std::string name;
+  Attr value;
+};
+
+/// One use of a value: an operand slot.
+struct Use {
+  Op *user;
+  unsigned index;
+};
+
+/// The result of an op or the argument of a block.
+class Value {
+public:
+  [[nodiscard]] Type type() const { return type_; }
+  /// Only for passes that rebuild a value's producer.
+  void setType(Type type) { type_ = type; }
+  /// The op that defines it, or null for a block argument.
+  [[nodiscard]] Op *definingOp() const { return op_; }
+  /// The block whose argument it is, or null.
+  [[nodiscard]] Block *argumentOf() const { return block_; }
+  /// Which result or argument it is.
+  [[nodiscard]] unsigned index() const { return index_; }
+  [[nodiscard]] llvm::ArrayRef<Use> uses() const { return uses_; }
+  [[nodiscard]] bool hasUses() const { return !uses_.empty(); }
+  [[nodiscard]] bool hasOneUse() const { return uses_.size() == 1; }
+  /// A readable name for the text form; made unique by the printer.
+  [[nodiscard]] llvm::StringRef nameHint() const { return name_; }
+  void setNameHint(llvm::StringRef name) { name_ = name.str(); }
+  void replaceAllUsesWith(Value *other);
+
+private:
+  friend class Block;
+  friend class Module;
+  friend class Op;
+  Type type_;
+  Op *op_ = nullptr;
+  Block *block_ = nullptr;
+  unsigned index_ = 0;
+  llvm::SmallVector<Use, 2> uses_;
+  std::string name_;
+};
+
+/// One operation.
+class Op : public llvm::ilist_node<Op> {
+public:
+  [[nodiscard]] OpKind kind() const { return kind_; }
+  [[nodiscard]] const OpInfo &info() const { return opInfo(kind_); }
+  [[nodiscard]] bool is(OpKind kind) const { return kind_ == kind; }
+  [[nodiscard]] bool hasEffect(uint16_t effects) const { return (info().effects & effects) != 0; }
+  [[nodiscard]] bool isPure() const { return info().effects == None; }
+
+  [[nodiscard]] unsigned numOperands() const { return operands_.size(); }
+  [[nodiscard]] Value *operand(unsigned i) const { return operands_[i]; }
+  [[nodiscard]] llvm::ArrayRef<Value *> operands() const { return operands_; }
+  void setOperand(unsigned i, Value *value);
+  void addOperand(Value *value);
+  void removeOperand(unsigned i);
+  void setOperands(llvm::ArrayRef<Value *> values);
+
+  [[nodiscard]] unsigned numResults() const { return results_.size(); }
+  [[nodiscard]] Value *result(unsigned i = 0) const { return results_[i]; }
+  [[nodiscard]] llvm::ArrayRef<Value *> results() const { return results_; }
+  Value *addResult(Type type, llvm::StringRef name = "");
+  /// The result must have no uses.
+  void removeResult(unsigned i);
+
+  [[nodiscard]] unsigned numRegions() const { return regions_.size(); }
+  /// The one block of region i.
+  [[nodiscard]] Block &body(unsigned i = 0) const;
+
+  [[nodiscard]] llvm::ArrayRef<NamedAttr> attrs() const { return attrs_; }
+  [[nodiscard]] const Attr *attr(llvm::StringRef name) const;
+  [[nodiscard]] bool hasAttr(llvm::StringRef name) const { return attr(name) != nullptr; }
+  void setAttr(llvm::StringRef name, Attr value);
+  void removeAttr(llvm::StringRef name);
+  /// Typed reads; the attribute must be there and of that type (a bug otherwise).
+  [[nodiscard]] int64_t intAttr(llvm::StringRef name) const;
+  [[nodiscard]] llvm::StringRef strAttr(llvm::StringRef name) const;
+  [[nodiscard]] llvm::ArrayRef<int64_t> intsAttr(llvm::StringRef name) const;
+  [[nodiscard]] llvm::ArrayRef<std::string> strsAttr(llvm::StringRef name) const;
+  /// Typed reads with a default for an attribute that is not there.
+  [[nodiscard]] int64_t intAttrOr(llvm::StringRef name, int64_t otherwise) const;
+  [[nodiscard]] bool boolAttrOr(llvm::StringRef name, bool otherwise) const;
+
+  /// Source position, for messages and for run-time reports.
+  [[nodiscard]] SourceLoc loc() const { return loc_; }
+  void setLoc(SourceLoc loc) { loc_ = loc; }
+
+  [[nodiscard]] Block *parentBlock() const { return parent_; }
+  /// The op that owns the block this op is in, or null at module level.
+  [[nodiscard]] Op *parentOp() const;
+  /// The nearest enclosing op (or this one) of a kind, or null.
+  [[nodiscard]] Op *enclosing(OpKind kind);
+
+  /// Unlinks and drops all uses that this op (and its regions) make. Its results must be unused.
+  void erase();
+  /// Moves within or between blocks.
+  void moveBefore(Op *other);
+  void moveAfter(Op *other);
+  void moveToEnd(Block &block);
+
+private:
+  friend class Block;
+  friend class Module;
+  friend class Value;
+  friend struct llvm::ilist_alloc_traits<Op>;
+  Op() = default;
+  void linkUse(unsigned i);
+  void unlinkUse(unsigned i);
+  void dropUses();
+  OpKind kind_ = OpKind::Const;
+  SourceLoc loc_;
+  Block *parent_ = nullptr;
+  Module *module_ = nullptr;
+  llvm::SmallVector<Value *, 4> operands_;
+  /// Where operand i stands in its value's list of uses, so that a use goes away in one step.
+  llvm::SmallVector<unsigned, 4> useSlots_;
+  llvm::SmallVector<Value *, 1> results_;
+  llvm::SmallVector<Region *, 1> regions_;
+  llvm::SmallVector<NamedAttr, 2> attrs_;
+};
+
+} // namespace dtile::ir
+
+/// Ops live in the module's arena; lists only link them.
+template <> struct llvm::ilist_alloc_traits<dtile::ir::Op> {
+  static void deleteNode(dtile::ir::Op *) {}
+};
+
+namespace dtile::ir {
+
+/// A sequence of ops with arguments, ended by a terminator.
+class Block {
+public:
+  using List = llvm::simple_ilist<Op>;
+
+  [[nodiscard]] llvm::ArrayRef<Value *> arguments() const { return arguments_; }
+  [[nodiscard]] unsigned numArguments() const { return arguments_.size(); }
+  [[nodiscard]] Value *argument(unsigned i) const { return arguments_[i]; }
+  Value *addArgument(Type type, llvm::StringRef name = "");
+  /// The argument must have no uses.
+  void removeArgument(unsigned i);
+
+  [[nodiscard]] List &ops() { return ops_; }
+  [[nodiscard]] const List &ops() const { return ops_; }
+  [[nodiscard]] bool empty() const { return ops_.empty(); }
+  /// The last op (a terminator in a well-formed block).
+  [[nodiscard]] Op *terminator() const;
+  /// The op whose region this is; null for the module's own block.
+  [[nodiscard]] Op *parentOp() const { return parent_; }
+  [[nodiscard]] Module &module() const { return *module_; }
+
+private:
+  friend class Module;
+  friend class Op;
+  Op *parent_ = nullptr;
+  Module *module_ = nullptr;
+  llvm::SmallVector<Value *, 2> arguments_;
+  List ops_;
+};
+
+/// Holds one block.
+class Region {
+public:
+  [[nodiscard]] Block &block() { return block_; }
+
+private:
+  friend class Module;
+  friend class Op;
+  Block block_;
+};
+
+/// Owns a program: a block of func and kernel ops.
+class Module {
+public:
+  explicit Module(TypeContext &types);
+  ~Module();
+  Module(const Module &) = delete;
+  Module &operator=(const Module &) = delete;
+
+  [[nodiscard]] TypeContext &types() const { return types_; }
+  [[nodiscard]] Block &body() { return body_; }
+  /// The func or kernel of that name, or null.
+  [[nodiscard]] Op *lookup(llvm::StringRef name);
+
+  /// Makes an unlinked op with operands, result types and the regions of its row (empty blocks).
+  Op *create(OpKind kind, llvm::ArrayRef<Value *> operands, llvm::ArrayRef<Type> results,
+             SourceLoc loc = {});
+
+  /// For `loc` in text dumps and run-time reports; may be null (IR read from text).
+  void setSources(const SourceManager *sources) { sources_ = sources; }
+  [[nodiscard]] const SourceManager *sources() const { return sources_; }
+
+private:
+  friend class Block;
+  friend class Op;
+  Value *newValue();
+  TypeContext &types_;
+  const SourceManager *sources_ = nullptr;
+  Block body_;
+  llvm::SpecificBumpPtrAllocator<Op> ops_;
+  llvm::SpecificBumpPtrAllocator<Region> regions_;
+  llvm::SpecificBumpPtrAllocator<Value> values_;
+};
+
+/// Visits an op and everything nested in it, parents first.
+template <typename Fn> void walk(Block &block, Fn &&fn);
+template <typename Fn> void walk(Op &op, Fn &&fn) {
+  fn(op);
+  for (unsigned i = 0; i < op.numRegions(); ++i)
+    walk(op.body(i), fn);
+}
+/// The body may erase the visited op (not others).
+template <typename Fn> void walk(Block &block, Fn &&fn) {
+  for (auto it = block.ops().begin(); it != block.ops().end();) {
+    Op &op = *it++;
+    walk(op, fn);
+  }
+}
+
+} // namespace dtile::ir

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Reads, writes and evaluates the order of a tile space's bodies.
+#include "ir/core/tile_order.h"
+
+#include "frontend/base/check.h"
+#include "ir/core/ir.h"
+
+#include <algorithm>
+
+namespace dtile::ir {
+
+unsigned spaceDims(const Op &space) { return space.numOperands() / 3; }
+
+namespace {
+
+llvm::SmallVector<int64_t, 4> listOr(const Op &space, llvm::StringRef name, unsigned dims) {
+  llvm::SmallVector<int64_t, 4> list(dims, 0);
+  if (!space.hasAttr(name))
+    return list;
+  llvm::ArrayRef<int64_t> given = space.intsAttr(name);
+  DTILE_CHECK(given.size() == dims, "a schedule attribute has one entry a dimension");
+  std::copy(given.begin(), given.end(), list.begin());
+  return list;
+}
+
+void setOrRemove(Op &space, llvm::StringRef name, const llvm::SmallVector<int64_t, 4> &list) {
+  if (std::all_of(list.begin(), list.end(), [](int64_t v) { return v == 0; }))
+    space.removeAttr(name);
+  else
+    space.setAttr(name, std::vector<int64_t>(list.begin(), list.end()));
+}
+
+int64_t floorMod(int64_t value, int64_t n) {
+  int64_t rest = value % n;
+  return rest < 0 ? rest + n : rest;
+}
+
+} // namespace
+
+TileOrder TileOrder::fromSpace(const Op &space) {
+  unsigned dims = spaceDims(space);
+  TileOrder result;
+  result.group = listOr(space, "group", dims);
+  result.rotate = listOr(space, "rotate", dims);
+  result.start = listOr(space, "start", dims);
+  for (unsigned d = 0; d < dims; ++d)
+    result.order.push_back(d);
+  if (space.hasAttr("order")) {
+    llvm::ArrayRef<int64_t> given = space.intsAttr("order");
+    DTILE_CHECK(given.size() == dims, "the order names every dimension once");
+    for (unsigned d = 0; d < dims; ++d)
+      result.order[d] = static_cast<unsigned>(given[d]);
+  }
+  return result;
+}
+
+void TileOrder::toSpace(Op &space) const {
+  std::vector<int64_t> list(order.begin(), order.end());
+  bool isDefault = true;
+  for (unsigned d = 0; d < order.size(); ++d)
+    isDefault &= order[d] == d;
+  if (isDefault)
+    space.removeAttr("order");
+  else
+    space.setAttr("order", list);
+  setOrRemove(space, "group", group);
+  setOrRemove(space, "rotate", rotate);
+  setOrRemove(space, "start", start);
+}
+
+llvm::SmallVector<int64_t, 4> TileOrder::decode(llvm::ArrayRef<int64_t> blocks, int64_t rank,
+                                                int64_t linear) const {
+  llvm::SmallVector<int64_t, 4> block(blocks.size(), 0);
+  // Innermost dimensions first: each takes its digit off the low end of `linear`.
+  for (size_t i = order.size(); i-- > 0;) {
+    unsigned inner = order[i];
+    bool grouped = i > 0 && group[order[i - 1]] > 0;
+    if (!grouped) {
+      block[inner] = linear % blocks[inner];
+      linear /= blocks[inner];
+      continue;
+    }
+    unsigned outer = order[--i];
+    int64_t both = blocks[outer] * blocks[inner];
+    int64_t pair = linear % both;
+    linear /= both;
+    int64_t span = group[outer] * blocks[inner];
+    int64_t first = pair / span * group[outer];
+    int64_t size = std::min(blocks[outer] - first, group[outer]);
+    block[outer] = first + pair % span % size;
+    block[inner] = pair % span / size;
+  }
+  for (unsigned d = 0; d < block.size(); ++d)
+    if (rotate[d] != 0)
+      block[d] = floorMod(rank + start[d] + rotate[d] * block[d], blocks[d]);
+  return block;
+}
+
+} // namespace dtile::ir
