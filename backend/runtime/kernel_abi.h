@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+ * What generated host code and the runtime know of each other. C, so that both sides and the object files of
+ * `dtilec build` agree. Bump DTILE_ABI_VERSION with any change; the runtime refuses other versions.
+ *
+ * One launch on one rank: the runtime allocates a frame of `frame_bytes`, calls `prologue` (which reads arguments,
+ * checks declared sizes, obtains scratch and signals through the dtile_rt_* calls below and fills the frame), asks
+ * each signal's `expected` for the count of every cell, and runs every body of every space: fibers, any order that
+ * the schedule numbers suggest, any number at once. `frame` is read-only once the prologue has returned. */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define DTILE_ABI_VERSION 1
+#define DTILE_MAX_RANK 6
+
+/* Element types, in the order of frontend/base/dtypes.def. */
+typedef enum dtile_dtype {
+  DTILE_BOOL, DTILE_I8, DTILE_I16, DTILE_I32, DTILE_I64, DTILE_U8, DTILE_U16, DTILE_U32, DTILE_U64,
+  DTILE_F8E4M3, DTILE_F8E5M2, DTILE_F16, DTILE_BF16, DTILE_F32, DTILE_F64
+} dtile_dtype;
+
+typedef enum dtile_param_kind { DTILE_PARAM_TENSOR, DTILE_PARAM_SCALAR, DTILE_PARAM_SIGNAL } dtile_param_kind;
+typedef enum dtile_param_mode {
+  DTILE_MODE_VALUE, DTILE_MODE_IN, DTILE_MODE_OUT, DTILE_MODE_INOUT, DTILE_MODE_SYMM, DTILE_MODE_SCRATCH
+} dtile_param_mode;
+
+typedef struct dtile_task dtile_task;     /* one body being run (a fiber) */
+typedef struct dtile_launch dtile_launch; /* one launch on one rank */
+
+/* A place in the source, for reports. Strings live as long as the code. */
+typedef struct dtile_site {
+  const char *file;
+  const char *what; /* the signal's or object's name */
+  int32_t line, column;
+} dtile_site;
+
+/* A strided region. `data` is the address in this rank's memory; where `rank` is not negative, the region is
+ * the same place of the symmetric object on that rank. Sizes and strides count elements. */
+typedef struct dtile_region {
+  void *data;
+  int32_t rank;
+  int32_t ndim;
+  int32_t dtype;
+  int32_t reserved;
+  int64_t size[DTILE_MAX_RANK];
+  int64_t stride[DTILE_MAX_RANK];
+} dtile_region;
+
+typedef struct dtile_param_desc {
+  const char *name;
+  int32_t kind, mode, dtype, rank;
+  int32_t zero;   /* scratch: zeroed at each launch */
+  int32_t copies; /* scratch: objects taken in turn by launch, at least 1 */
+} dtile_param_desc;
+
+typedef struct dtile_space_desc {
+  const char *name; /* "" for a kernel without roles */
+  int32_t ndims;
+  int32_t after_all; /* the space whose bodies must all have ended before, or -1 */
+  int32_t ordered;   /* bodies start in order, one at a time */
+  int32_t programs;  /* pinned number of concurrent bodies, or 0 */
+  const char *const *vars;
+  /* number of bodies on this rank; may be 0 */
+  int64_t (*count)(const void *frame);
+  /* position of each dimension for body number `linear` (schedule order) */
+  void (*position)(const void *frame, int64_t linear, int64_t *position);
+  /* bytes of scratch memory (64-byte aligned) that one running body needs */
+  int64_t workspace_bytes;
+  void (*body)(dtile_task *task, const void *frame, void *workspace, int64_t linear);
+} dtile_space_desc;
+
+typedef struct dtile_signal_desc {
+  int32_t param; /* index in params */
+  /* how many notifies one launch sends to cell `cell` (row-major number) of this rank; null: not derived, then the
+   * counts that waits ask for by `count:` are used */
+  int64_t (*expected)(const void *frame, int64_t cell);
+} dtile_signal_desc;
+
+typedef struct dtile_kernel_desc {
+  uint32_t abi_version;
+  uint32_t flags; /* DTILE_KERNEL_* */
+  const char *name;
+  const char *file;
+  int32_t nparams, nspaces, nsignals, reserved;
+  const dtile_param_desc *params;
+  const dtile_space_desc *spaces;
+  const dtile_signal_desc *signals;
+  int64_t frame_bytes;
+  /* 0, or non-zero after a failed dtile_rt_check_dim */
+  int32_t (*prologue)(dtile_launch *launch, void *frame);
+} dtile_kernel_desc;
+
+/* Ranks meet before the bodies of a launch start (where nothing else keeps ranks from running two launches ahead). */
+#define DTILE_KERNEL_ENTRY_BARRIER 1u
+
+/* ---- Called by prologues ---- */
+int32_t dtile_rt_rank(dtile_launch *);
+int32_t dtile_rt_num_ranks(dtile_launch *);
+int64_t dtile_rt_epoch(dtile_launch *);
+int64_t dtile_rt_arg_dim(dtile_launch *, int32_t param, int32_t dim);
+int64_t dtile_rt_arg_stride(dtile_launch *, int32_t param, int32_t dim);
+void *dtile_rt_arg_data(dtile_launch *, int32_t param);
+/* copies the scalar's bytes */
+void dtile_rt_arg_scalar(dtile_launch *, int32_t param, void *out);
+/* 0 when equal; otherwise records the error of the launch */
+int32_t dtile_rt_check_dim(dtile_launch *, int32_t param, int32_t dim, int64_t declared, int64_t passed);
+/* this launch's copy of a scratch object (row-major, contiguous); null records an error */
+void *dtile_rt_scratch(dtile_launch *, int32_t param, int32_t ndim, const int64_t *size);
+/* the cells of a signal parameter on this rank (uint64_t, row-major); null records an error */
+void *dtile_rt_signal(dtile_launch *, int32_t param, int32_t ndim, const int64_t *size);
+
+/* ---- Called by bodies ---- */
+/* asynchronous; complete at dtile_rt_await. `src` may be any local region, equally shaped */
+void dtile_rt_put(dtile_task *, const dtile_region *src, const dtile_region *dst);
+void dtile_rt_get(dtile_task *, const dtile_region *src, const dtile_region *dst);
+void dtile_rt_reduce_add(dtile_task *, const dtile_region *src, const dtile_region *dst);
+/* blocking copy of a (remote) region to a local one and back; sizes must agree */
+void dtile_rt_load(dtile_task *, const dtile_region *src, const dtile_region *dst);
+void dtile_rt_store(dtile_task *, const dtile_region *src, const dtile_region *dst);
+/* kind: 0 add 1 min 2 max 3 and 4 or 5 exch 6 cas; operand bits in the low bytes; gives the old bits */
+uint64_t dtile_rt_atomic(dtile_task *, int32_t kind, const dtile_region *cell, uint64_t operand, uint64_t expected);
+/* signal cells are regions of u64 whose data is inside what dtile_rt_signal gave */
+void dtile_rt_notify(dtile_task *, const dtile_region *cells, const dtile_site *site);
+/* count < 0: the derived count of each cell */
+void dtile_rt_wait(dtile_task *, const dtile_region *cells, int64_t count, const dtile_site *site);
+/* all that this body has sent is complete */
+void dtile_rt_await(dtile_task *);
+void dtile_rt_quiet(dtile_task *);
+void dtile_rt_fence(dtile_task *);
+void dtile_rt_barrier(dtile_task *, const dtile_site *site);
+/* stops the launch with the message, holes {0} … filled; does not return */
+__attribute__((noreturn)) void dtile_rt_fail(dtile_task *, const dtile_site *site, const char *message,
+                                             int32_t nargs, const int64_t *args);
+/* stops the launch when `rank` is not in [0, num_ranks) */
+void dtile_rt_check_rank(dtile_task *, int64_t rank, const dtile_site *site);
+/* stops the launch when a signal position is outside */
+void dtile_rt_check_cell(dtile_task *, int64_t index, int64_t size, const dtile_site *site);
+float dtile_rt_f8e4m3_to_f32(uint8_t);
+uint8_t dtile_rt_f32_to_f8e4m3(float);
+float dtile_rt_f8e5m2_to_f32(uint8_t);
+uint8_t dtile_rt_f32_to_f8e5m2(float);
+
+#ifdef __cplusplus
+}
+#endif

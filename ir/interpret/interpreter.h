@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Executable semantics of the IR on N simulated ranks: the oracle for every pass and back end.
+#pragma once
+
+#include "ir/core/ir.h"
+
+#include "llvm/Support/Error.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace dtile::interpret {
+
+/// How the bodies of a run are interleaved.
+struct Schedule {
+  /// 0 runs bodies in schedule order, switching where they block; else a seeded random order that also switches
+  /// before and after communication.
+  uint64_t seed = 0;
+  /// Asynchronous operations land when they are issued, or as late as their tokens allow.
+  enum class Landing : uint8_t { AtIssue, AsLateAsAllowed } landing = Landing::AtIssue;
+  /// Steps (ops executed over all ranks) before the run is given up as endless; 0 is no limit.
+  uint64_t maxSteps = 0;
+};
+
+/// A tensor argument in the caller's memory, strides in elements.
+struct TensorArg {
+  void *data = nullptr;
+  DType dtype = DType::F32;
+  std::vector<int64_t> sizes;
+  std::vector<int64_t> strides;
+};
+/// One argument: a tensor, or a scalar's bits.
+struct Arg {
+  TensorArg tensor;
+  uint64_t scalarBits = 0;
+};
+
+/// What went wrong in a run.
+struct RunError {
+  enum class Kind : uint8_t { BadArgument, Deadlock, Trap, StepLimit } kind;
+  /// The whole report: every waiter with rank, space, positions, signal, cell, wanted, seen, place.
+  std::string message;
+};
+
+/// N ranks with their symmetric memory: signals and scratch objects live across launches.
+class Machine {
+public:
+  /// `module` must be verified and outlive the machine.
+  Machine(ir::Module &module, int ranks, Schedule schedule = {});
+  ~Machine();
+
+  /// Symmetric memory; gives the address on rank 0. The same object on rank r: symmAddress.
+  void *symmAlloc(size_t bytes);
+  void symmFree(void *address);
+  void *symmAddress(void *address, int rank);
+
+  /// Runs one launch of a kernel on all ranks; `args[r]` in the order of the parameters without scratch and signals.
+  std::unique_ptr<RunError> launch(const std::string &kernel,
+                                   const std::vector<std::vector<Arg>> &args);
+
+private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+} // namespace dtile::interpret

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Syntax trees to checked programs.
+#pragma once
+
+#include "frontend/base/diagnostics.h"
+#include "sema/typed_ast.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace dtile::sema {
+
+/// Values of compile-time parameters by name, for an instance asked for by the user or a test.
+struct GenericArgs {
+  std::vector<std::pair<std::string, GenericValue>> named;
+};
+
+struct Options {
+  /// Where `import` looks after the importing file's folder; the standard library last.
+  std::vector<std::string> importPaths;
+};
+
+/// A file with everything that it imports, checked. Instances are made on demand and cached.
+class Program {
+public:
+  ~Program();
+
+  /// Loads and checks `file`: declarations, every body (kernels and functions with generics that have no default
+  /// are checked with stand-in values), tests. Errors are in `diagnostics`; never null.
+  static std::unique_ptr<Program> analyze(FileId file, SourceManager &sources,
+                                          Diagnostics &diagnostics, const Options &options);
+
+  [[nodiscard]] const ast::Module &rootModule() const;
+  /// Kernels of the root file, in order.
+  [[nodiscard]] llvm::ArrayRef<const ast::KernelDecl *> kernels() const;
+  [[nodiscard]] llvm::ArrayRef<const ast::TestDecl *> tests() const;
+  [[nodiscard]] llvm::ArrayRef<const ast::BenchDecl *> benches() const;
+  /// A kernel visible in the root file, also through imports (`ag.kernel` as "ag.kernel"); null when there is none.
+  [[nodiscard]] const ast::KernelDecl *findKernel(llvm::StringRef name) const;
+  /// A named integer constant visible in the root file.
+  [[nodiscard]] std::optional<int64_t> findConst(llvm::StringRef name) const;
+
+  /// The instance for these values; generics not given take their defaults. Null after reporting (a missing value
+  /// points to `callSite`).
+  const KernelInstance *instantiate(const ast::KernelDecl *kernel, const GenericArgs &args,
+                                    SourceRange callSite, Diagnostics &diagnostics);
+  /// What instantiate would need: dtype generics and const generics of a kernel that the shapes and types of tensor
+  /// arguments determine (`src: in T[TOKENS, HIDDEN]` gives T and HIDDEN). Arguments are those of all tensor and
+  /// scalar parameters but out, scratch and signals, in order; unknown ones stay unset.
+  struct ArgShape {
+    std::optional<DType> dtype;
+    std::vector<int64_t> sizes;
+  };
+  GenericArgs inferGenerics(const ast::KernelDecl *kernel, llvm::ArrayRef<ArgShape> args,
+                            int64_t numRanks, GenericArgs given) const;
+  /// All function instances made so far that the kernels call, callees first.
+  [[nodiscard]] std::vector<const FnInstance *> functions() const;
+
+  /// Paths of every file that was read (for depfiles), root first.
+  [[nodiscard]] std::vector<std::string> files() const;
+
+private:
+  Program();
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+} // namespace dtile::sema

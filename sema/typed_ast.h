@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The checked program: one tree an instance of a kernel or function, generics replaced by their values, names resolved,
+// conversions explicit. Consumed by ir/from_ast. Nodes live in the Program's arena.
+#pragma once
+
+#include "frontend/ast/ast.h"
+#include "sema/types.h"
+
+#include "llvm/ADT/APFloat.h"
+#include "llvm/ADT/SmallVector.h"
+
+#include <string>
+#include <vector>
+
+namespace dtile::sema {
+
+enum class TExprKind : uint8_t {
+#define TEXPR(NAME, DOC) NAME,
+#include "sema/typed_nodes.def"
+};
+enum class TStmtKind : uint8_t {
+#define TSTMT(NAME, DOC) NAME,
+#include "sema/typed_nodes.def"
+};
+/// Builtin functions that have no node of their own, a row of builtins.def each.
+enum class BuiltinId : uint8_t {
+#define BUILTIN(ID, NAME, SIGNATURE, DOC) ID,
+#include "sema/builtins.def"
+};
+enum class ElementwiseOp : uint8_t {
+  Add, Sub, Mul, Div, Rem, Min, Max, Pow, And, Or, Xor, Shl, Shr, Neg, Not, Abs, Exp, Exp2, Log,
+  Log2, Sqrt, Rsqrt, Sin, Cos, Tanh, Erf, Floor, Ceil, Eq, Ne, Lt, Le, Gt, Ge, Select
+};
+enum class RangeMemberKind : uint8_t { Lo, Hi, Len, Count, Index, Limit };
+enum class AtomicKind : uint8_t { Add, Min, Max, And, Or, Exch, Cas };
+
+struct FnInstance;
+
+/// A local variable of an instance.
+struct Variable {
+  std::string name;
+  Type type;
+  SourceRange range;
+  /// `var`: may be assigned.
+  bool isMutable = false;
+};
+
+struct TExpr;
+/// One index of a slice.
+struct IndexItem {
+  enum class Kind : uint8_t {
+    /// One position (scalar), or in a Gather an index tile.
+    Index,
+    /// A range value.
+    Range,
+    /// `:`
+    All,
+  } kind = Kind::All;
+  TExpr *value = nullptr;
+};
+
+struct TExpr {
+  TExprKind kind;
+  Type type;
+  SourceRange range;
+  llvm::SmallVector<TExpr *, 3> operands;
+  // Which of these is set is said in typed_nodes.def.
+  uint64_t bits = 0;
+  Variable *var = nullptr;
+  unsigned param = 0;
+  unsigned symbol = 0;
+  unsigned dim = 0;
+  ElementwiseOp op = ElementwiseOp::Add;
+  BuiltinId builtin{};
+  RangeMemberKind member = RangeMemberKind::Lo;
+  AtomicKind atomic = AtomicKind::Add;
+  FnInstance *callee = nullptr;
+  llvm::SmallVector<IndexItem, 4> indices;
+  llvm::SmallVector<int64_t, 2> ints;
+  TExpr *signal = nullptr;
+  TExpr *count = nullptr;
+};
+
+struct TStmt;
+using TBlock = std::vector<TStmt *>;
+struct TStmt {
+  TStmtKind kind;
+  SourceRange range;
+  llvm::SmallVector<Variable *, 1> vars;
+  TExpr *target = nullptr;
+  llvm::SmallVector<TExpr *, 1> values;
+  llvm::SmallVector<TExpr *, 1> after;
+  llvm::SmallVector<IndexItem, 2> indices;
+  BuiltinId builtin{};
+  TExpr *lo = nullptr;
+  TExpr *hi = nullptr;
+  TExpr *step = nullptr;
+  /// For: 0 when the variable is one position, else the static length of its range (step is this length).
+  int64_t blockLength = 0;
+  TExpr *condition = nullptr;
+  TBlock body;
+  TBlock otherwise;
+  std::string message;
+};
+
+/// The value of a compile-time parameter.
+struct GenericValue {
+  enum class Kind : uint8_t { Int, DType, Bool } kind = Kind::Int;
+  int64_t intValue = 0;
+  DType dtype = DType::F32;
+  friend bool operator==(const GenericValue &, const GenericValue &) = default;
+};
+
+/// A size name of a kernel signature (M, N, K …), bound by the arguments.
+struct SizeSymbol {
+  std::string name;
+  SourceRange range;
+  /// Its value from LaunchDim nodes, constants, W and earlier symbols.
+  TExpr *solution = nullptr;
+};
+
+struct KernelParam {
+  std::string name;
+  SourceRange range;
+  ast::ParamMode mode = ast::ParamMode::Value;
+  /// Region, Signal or Scalar.
+  Type type = nullptr;
+  /// Declared sizes, i64, in terms of symbols and constants.
+  std::vector<TExpr *> sizes;
+  /// Scratch with `= 0`.
+  bool zeroed = false;
+};
+
+/// One dimension of a tile space.
+struct SpaceDim {
+  /// A scalar i64, or a Range of static length `step`.
+  Variable *var = nullptr;
+  TExpr *lo = nullptr;
+  TExpr *hi = nullptr;
+  /// 1 for scalar dimensions.
+  int64_t step = 1;
+};
+
+struct TSpace {
+  std::string name;
+  SourceRange range;
+  std::vector<SpaceDim> dims;
+  bool ordered = false;
+  int64_t programs = 0;
+  TBlock body;
+  /// Number of the space that must have ended, or -1; and the variables bound to its joined yields.
+  int afterAll = -1;
+  std::vector<Variable *> joined;
+};
+
+struct KernelInstance {
+  /// The kernel's own name for its default instance, else with the values: `ag_gemm_f32_64_64_32_512`.
+  std::string name;
+  const ast::KernelDecl *decl = nullptr;
+  std::vector<GenericValue> generics;
+  std::vector<KernelParam> params;
+  std::vector<SizeSymbol> symbols;
+  /// Lets before the roles.
+  TBlock prologue;
+  std::vector<TSpace> spaces;
+};
+
+struct FnInstance {
+  std::string name;
+  const ast::FnDecl *decl = nullptr;
+  std::vector<GenericValue> generics;
+  std::vector<Variable *> params;
+  std::vector<Type> results;
+  TBlock body;
+};
+
+} // namespace dtile::sema
