@@ -4,6 +4,14 @@
 
 # One LLVM version is supported. Its package accepts a request for its own major.minor only.
 find_package(LLVM 22.1 REQUIRED CONFIG HINTS /usr/lib/llvm-22/lib/cmake/llvm)
+if(DTILE_STATIC)
+  # LLVM's package asks for the shared ones.
+  find_library(DTILE_ZLIB_STATIC libz.a REQUIRED)
+  find_library(DTILE_ZSTD_STATIC libzstd.a REQUIRED)
+  set_target_properties(ZLIB::ZLIB PROPERTIES
+    IMPORTED_LOCATION "${DTILE_ZLIB_STATIC}" IMPORTED_LOCATION_RELEASE "${DTILE_ZLIB_STATIC}")
+  set_target_properties(zstd::libzstd_shared PROPERTIES IMPORTED_LOCATION "${DTILE_ZSTD_STATIC}")
+endif()
 message(STATUS "LLVM ${LLVM_PACKAGE_VERSION} in ${LLVM_DIR}")
 
 find_package(Threads REQUIRED)

@@ -104,8 +104,8 @@ function(dtile_add_unit_test name)
   set_property(GLOBAL APPEND PROPERTY DTILE_UNIT_TESTS ${name})
 endfunction()
 
-# A fuzzer is built twice: as `name` for libFuzzer where DTILE_FUZZ is on, and not at all otherwise.
-# Its saved corpus is tests/fuzz/corpus/<name>; scripts/fuzz.sh runs them all.
+# A libFuzzer program, built where DTILE_FUZZ is on and nothing otherwise. Its saved corpus is
+# tests/fuzz/corpus/<name>; scripts/fuzz.sh runs them all.
 function(dtile_add_fuzzer name)
   if(NOT DTILE_FUZZ)
     return()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Each rank puts a word into its neighbour and waits for its own: says whether OpenSHMEM works here.
+// Each rank puts a word into its neighbour and waits for its own: whether OpenSHMEM works here.
 #include <shmem.h>
 #include <stdio.h>
 
