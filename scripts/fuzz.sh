@@ -38,7 +38,7 @@ for fuzzer in "${fuzzers[@]}"; do
     tail -n 60 "$build/$fuzzer.log"
     failed+=("$fuzzer")
   else
-    grep -E 'stat::(number_of_executed|new_units_added|peak_rss)' "$build/$fuzzer.log" || true
+    grep -aE 'stat::(number_of_executed|new_units_added|peak_rss)' "$build/$fuzzer.log" || true
   fi
 done
 
