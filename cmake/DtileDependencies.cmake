@@ -43,6 +43,16 @@ add_library(dtile_antlr4_runtime INTERFACE)
 target_include_directories(dtile_antlr4_runtime SYSTEM INTERFACE "${DTILE_ANTLR4_INCLUDE}")
 target_link_libraries(dtile_antlr4_runtime INTERFACE "${DTILE_ANTLR4_LIBRARY}" Threads::Threads)
 
+# OpenSHMEM is optional. Its wrapper oshcc insists on gcc, so header and library are found directly;
+# dtile_openshmem exists where both are there.
+find_path(DTILE_SHMEM_INCLUDE shmem.h PATHS "/usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/openmpi/include")
+find_library(DTILE_SHMEM_LIBRARY oshmem PATHS "/usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/openmpi/lib")
+if(DTILE_SHMEM_INCLUDE AND DTILE_SHMEM_LIBRARY)
+  add_library(dtile_openshmem INTERFACE)
+  target_include_directories(dtile_openshmem SYSTEM INTERFACE "${DTILE_SHMEM_INCLUDE}")
+  target_link_libraries(dtile_openshmem INTERFACE "${DTILE_SHMEM_LIBRARY}")
+endif()
+
 if(DTILE_BUILD_TESTS)
   find_package(GTest REQUIRED CONFIG)
   include(GoogleTest)

@@ -27,7 +27,6 @@ config.environment.update(
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
         "OMPI_MCA_osc": "^rdma",
         "OMPI_MCA_rmaps_base_oversubscribe": "1",
-        "OMPI_CC": config.cc,
         "SHMEM_SYMMETRIC_SIZE": "64M",
         "LC_ALL": "C.UTF-8",
     }
@@ -58,23 +57,15 @@ config.substitutions.extend(
 
 
 def openshmem_works():
-    """Whether a two-rank OpenSHMEM program can be built and run on this machine."""
-    if not config.oshrun or not config.oshcc:
+    """Whether two ranks can be started and reach each other on this machine."""
+    if not config.oshrun or not os.path.exists(config.shmem_probe):
         return False
-    source = os.path.join(config.test_source_root, "tools", "shmem_probe.c")
-    program = os.path.join(config.test_exec_root, "shmem_probe")
-    environment = dict(os.environ, **config.environment)
     try:
-        if not os.path.exists(program):
-            subprocess.run(
-                [config.oshcc, source, "-o", program],
-                env=environment,
-                check=True,
-                capture_output=True,
-                timeout=60,
-            )
         run = subprocess.run(
-            [config.oshrun, "-n", "2", program], env=environment, capture_output=True, timeout=60
+            [config.oshrun, "-n", "2", config.shmem_probe],
+            env=dict(os.environ, **config.environment),
+            capture_output=True,
+            timeout=60,
         )
         return run.returncode == 0 and run.stdout.count(b"ok") == 2
     except (OSError, subprocess.SubprocessError):
