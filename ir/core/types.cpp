@@ -126,7 +126,9 @@ TypeContext::~TypeContext() = default;
 Type TypeContext::index() { return Type(&impl_->index); }
 Type TypeContext::token() { return Type(&impl_->token); }
 Type TypeContext::acquire() { return Type(&impl_->acquire); }
-Type TypeContext::scalar(DType dtype) { return Type(&impl_->scalars[size_t(dtype)]); }
+Type TypeContext::scalar(DType dtype) {
+  return dtype == DType::I64 ? index() : Type(&impl_->scalars[size_t(dtype)]);
+}
 
 Type TypeContext::tile(llvm::ArrayRef<int64_t> shape, DType dtype) {
   DTILE_CHECK(!shape.empty() && shape.size() <= kMaxTileRank, "tiles have 1 to 4 dimensions");

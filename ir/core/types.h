@@ -22,7 +22,7 @@ inline constexpr int64_t kMaxTileElements = int64_t(1) << 31;
 enum class TypeKind : uint8_t {
   /// i64 used for sizes and positions; printed `index`.
   Index,
-  /// One element; printed as the element type, `f32`.
+  /// One element; printed as the element type, `f32`. An i64 is an Index.
   Scalar,
   /// A value of static shape; printed `tile<128x64xbf16>`. Rank 1 to 4.
   Tile,
@@ -89,6 +89,7 @@ public:
   TypeContext &operator=(const TypeContext &) = delete;
 
   Type index();
+  /// For I64 this is index: a single i64 has one type.
   Type scalar(DType dtype);
   Type tile(llvm::ArrayRef<int64_t> shape, DType dtype);
   Type view(DType dtype, unsigned rank, bool remote);
