@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Questions about what an op touches: the object behind a view or signal, and whose rank it is on.
+#pragma once
+
+#include "ir/core/ir.h"
+
+namespace dtile::ir {
+
+/// The `param` or `signal_param` op that a view or signal value comes from; null where it comes from elsewhere (a
+/// function's parameter).
+[[nodiscard]] Op *objectOf(Value *viewOrSignal);
+/// The `view.at` or `sig.at` through which the value reaches a rank; null when it is this rank's own.
+[[nodiscard]] Op *rankSelectionOf(Value *viewOrSignal);
+/// Whether two memory ops may touch the same bytes: their objects are the same, or unknown.
+[[nodiscard]] bool mayAlias(Value *a, Value *b);
+/// The view that a memory op writes (store, scatter, atomic, put, get, reduce_add), or null.
+[[nodiscard]] Value *writtenView(const Op &op);
+/// The views that a memory op reads.
+[[nodiscard]] llvm::SmallVector<Value *, 2> readViews(const Op &op);
+/// The cells of a notify, put_signal or wait; null for other ops.
+[[nodiscard]] Value *cellsOf(const Op &op);
+
+} // namespace dtile::ir

@@ -1,0 +1,443 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Polynomials over index values: arithmetic, simplification of division and remainder, solving, emission.
+#include "ir/analysis/polynomial.h"
+
+#include "frontend/base/check.h"
+
+#include <algorithm>
+
+namespace dtile::ir {
+
+std::optional<int64_t> Polynomial::constant() const {
+  if (terms_.empty())
+    return 0;
+  if (terms_.size() == 1 && terms_.begin()->first.empty())
+    return terms_.begin()->second;
+  return std::nullopt;
+}
+
+std::optional<AtomId> Polynomial::asAtom() const {
+  if (terms_.size() != 1)
+    return std::nullopt;
+  const auto &[monomial, coefficient] = *terms_.begin();
+  if (monomial.size() != 1 || coefficient != 1)
+    return std::nullopt;
+  return monomial.front();
+}
+
+void Polynomial::addTerm(const Monomial &monomial, int64_t coefficient) {
+  auto [it, isNew] = terms_.try_emplace(monomial, 0);
+  it->second += coefficient;
+  if (it->second == 0)
+    terms_.erase(it);
+}
+
+Polynomial Polynomial::operator+(const Polynomial &other) const {
+  Polynomial sum = *this;
+  for (const auto &[monomial, coefficient] : other.terms_)
+    sum.addTerm(monomial, coefficient);
+  return sum;
+}
+
+Polynomial Polynomial::operator-(const Polynomial &other) const {
+  Polynomial difference = *this;
+  for (const auto &[monomial, coefficient] : other.terms_)
+    difference.addTerm(monomial, -coefficient);
+  return difference;
+}
+
+Polynomial Polynomial::operator*(const Polynomial &other) const {
+  Polynomial product;
+  for (const auto &[m1, c1] : terms_) {
+    for (const auto &[m2, c2] : other.terms_) {
+      Monomial both;
+      std::merge(m1.begin(), m1.end(), m2.begin(), m2.end(), std::back_inserter(both));
+      product.addTerm(both, c1 * c2);
+    }
+  }
+  return product;
+}
+
+Polynomials::Polynomials() {
+  atoms_.push_back({.kind = AtomKind::Rank, .value = nullptr});
+  atoms_.push_back({.kind = AtomKind::NumRanks, .value = nullptr});
+  atoms_.push_back({.kind = AtomKind::Epoch, .value = nullptr});
+  atoms_[kRank].extent = Polynomial::atom(kNumRanks);
+}
+
+AtomId Polynomials::intern(Atom atom) {
+  for (AtomId id = 0; id < atoms_.size(); ++id) {
+    const Atom &have = atoms_[id];
+    if (have.kind == atom.kind && have.a == atom.a && have.b == atom.b &&
+        have.value == atom.value && have.lhs == atom.lhs && have.rhs == atom.rhs)
+      return id;
+  }
+  atoms_.push_back(std::move(atom));
+  return atoms_.size() - 1;
+}
+
+AtomId Polynomials::launchDim(int64_t param, int64_t dim) {
+  return intern({.kind = AtomKind::LaunchDim, .a = param, .b = dim, .value = nullptr});
+}
+
+AtomId Polynomials::fresh(const Polynomial &extent) {
+  int64_t number = atoms_.size();
+  AtomId id = intern({.kind = AtomKind::Variable, .a = number, .value = nullptr});
+  atoms_[id].extent = extent;
+  return id;
+}
+
+Polynomial Polynomials::of(Value *value, Environment &environment) {
+  auto it = environment.values.find(value);
+  if (it != environment.values.end())
+    return it->second;
+  Op *op = value->definingOp();
+  Polynomial result = op ? ofOp(*op, value, environment)
+                         : Polynomial::atom(intern({.kind = AtomKind::Value, .value = value}));
+  environment.values[value] = result;
+  return result;
+}
+
+Polynomial Polynomials::ofOp(Op &op, Value *value, Environment &environment) {
+  auto operand = [&](unsigned i) { return of(op.operand(i), environment); };
+  auto opaque = [&] {
+    return Polynomial::atom(intern({.kind = AtomKind::Value, .value = value}));
+  };
+  if (!value->type().isIndex())
+    return opaque();
+  // Other kinds stay opaque: they are computed from what a polynomial cannot say.
+  switch (op.kind()) {
+  case OpKind::Const:
+    return Polynomial(op.intAttr("value"));
+  case OpKind::Rank:
+    return environment.rank ? *environment.rank : Polynomial::atom(kRank);
+  case OpKind::NumRanks:
+    return Polynomial::atom(kNumRanks);
+  case OpKind::Epoch:
+    return Polynomial::atom(kEpoch);
+  case OpKind::LaunchDim:
+    return Polynomial::atom(launchDim(op.intAttr("param"), op.intAttr("dim")));
+  case OpKind::Add:
+    return operand(0) + operand(1);
+  case OpKind::Sub:
+    return operand(0) - operand(1);
+  case OpKind::Neg:
+    return Polynomial(0) - operand(0);
+  case OpKind::Mul:
+    return operand(0) * operand(1);
+  case OpKind::Div:
+    return div(operand(0), operand(1));
+  case OpKind::Rem:
+    return rem(operand(0), operand(1));
+  case OpKind::Min:
+    return minMax(AtomKind::Min, operand(0), operand(1));
+  case OpKind::Max:
+    return minMax(AtomKind::Max, operand(0), operand(1));
+  case OpKind::ViewDim:
+  case OpKind::SigDim: {
+    // The size of a whole parameter is the operand that declares it.
+    Op *object = op.operand(0)->definingOp();
+    while (object && (object->is(OpKind::ViewAt) || object->is(OpKind::SigAt)))
+      object = object->operand(0)->definingOp();
+    if (object && (object->is(OpKind::Param) || object->is(OpKind::SignalParam)))
+      return of(object->operand(op.intAttr("dim")), environment);
+    return opaque();
+  }
+  default:
+    return opaque();
+  }
+}
+
+bool Polynomials::splitBy(const Polynomial &p, const Polynomial &b, Polynomial &quotient,
+                          Polynomial &rest) const {
+  if (b.terms().size() != 1)
+    return false;
+  const auto &[divisor, factor] = *b.terms().begin();
+  if (factor == 0)
+    return false;
+  for (const auto &[monomial, coefficient] : p.terms()) {
+    Polynomial::Monomial left;
+    bool divides = coefficient % factor == 0 &&
+                   std::includes(monomial.begin(), monomial.end(), divisor.begin(), divisor.end());
+    if (!divides) {
+      rest.addTerm(monomial, coefficient);
+      continue;
+    }
+    std::set_difference(monomial.begin(), monomial.end(), divisor.begin(), divisor.end(),
+                        std::back_inserter(left));
+    quotient.addTerm(left, coefficient / factor);
+  }
+  return true;
+}
+
+Polynomial Polynomials::div(const Polynomial &a, const Polynomial &b) {
+  std::optional<int64_t> ca = a.constant(), cb = b.constant();
+  if (cb && *cb == 0)
+    return Polynomial(0);
+  if (ca && cb) {
+    int64_t q = *ca / *cb;
+    return Polynomial(q - ((*ca % *cb != 0 && (*ca < 0) != (*cb < 0)) ? 1 : 0));
+  }
+  Polynomial quotient, rest;
+  // Sizes are positive wherever something is computed at all, so (n * q) / n is q.
+  if (splitBy(a, b, quotient, rest)) {
+    if (rest.isZero())
+      return quotient;
+    std::optional<AtomId> single = rest.asAtom();
+    if (single && atoms_[*single].extent && *atoms_[*single].extent == b)
+      return quotient;
+    return quotient + Polynomial::atom(intern(
+                          {.kind = AtomKind::Div, .value = nullptr, .lhs = rest, .rhs = b}));
+  }
+  return Polynomial::atom(intern({.kind = AtomKind::Div, .value = nullptr, .lhs = a, .rhs = b}));
+}
+
+Polynomial Polynomials::rem(const Polynomial &a, const Polynomial &b) {
+  std::optional<int64_t> ca = a.constant(), cb = b.constant();
+  if (cb && *cb == 0)
+    return Polynomial(0);
+  if (ca && cb) {
+    int64_t r = *ca % *cb;
+    return Polynomial(r != 0 && (r < 0) != (*cb < 0) ? r + *cb : r);
+  }
+  Polynomial quotient, rest;
+  if (!splitBy(a, b, quotient, rest))
+    rest = a;
+  if (rest.isZero())
+    return rest;
+  std::optional<AtomId> single = rest.asAtom();
+  if (single && atoms_[*single].extent && *atoms_[*single].extent == b)
+    return rest;
+  AtomId id = intern({.kind = AtomKind::Rem, .value = nullptr, .lhs = rest, .rhs = b});
+  atoms_[id].extent = b;
+  return Polynomial::atom(id);
+}
+
+Polynomial Polynomials::minMax(AtomKind kind, const Polynomial &a, const Polynomial &b) {
+  if (a == b)
+    return a;
+  std::optional<int64_t> difference = (a - b).constant();
+  if (difference)
+    return (*difference < 0) == (kind == AtomKind::Min) ? a : b;
+  bool swap = b < a;
+  return Polynomial::atom(
+      intern({.kind = kind, .value = nullptr, .lhs = swap ? b : a, .rhs = swap ? a : b}));
+}
+
+bool Polynomials::mentions(const Polynomial &p, AtomId id) const {
+  for (const auto &[monomial, coefficient] : p.terms()) {
+    for (AtomId atomId : monomial) {
+      if (atomId == id)
+        return true;
+      const Atom &a = atoms_[atomId];
+      if (a.kind >= AtomKind::Div && (mentions(a.lhs, id) || mentions(a.rhs, id)))
+        return true;
+    }
+  }
+  return false;
+}
+
+Polynomial Polynomials::substitute(const Polynomial &p, AtomId id, const Polynomial &by) {
+  if (!mentions(p, id))
+    return p;
+  Polynomial result;
+  for (const auto &[monomial, coefficient] : p.terms()) {
+    Polynomial term(coefficient);
+    for (AtomId atomId : monomial) {
+      if (atomId == id) {
+        term = term * by;
+        continue;
+      }
+      // A copy: interning below may move the table.
+      Atom a = atoms_[atomId];
+      if (a.kind < AtomKind::Div) {
+        term = term * Polynomial::atom(atomId);
+        continue;
+      }
+      Polynomial lhs = substitute(a.lhs, id, by), rhs = substitute(a.rhs, id, by);
+      if (a.kind == AtomKind::Div)
+        term = term * div(lhs, rhs);
+      else if (a.kind == AtomKind::Rem)
+        term = term * rem(lhs, rhs);
+      else
+        term = term * minMax(a.kind, lhs, rhs);
+    }
+    result = result + term;
+  }
+  return result;
+}
+
+std::optional<Polynomial> Polynomials::solve(const Polynomial &p, const Polynomial &target,
+                                             AtomId variable,
+                                             std::vector<Polynomial> &mustBeZero) {
+  Polynomial factor, rest;
+  for (const auto &[monomial, coefficient] : p.terms()) {
+    auto count = std::count(monomial.begin(), monomial.end(), variable);
+    if (count == 0) {
+      rest.addTerm(monomial, coefficient);
+      continue;
+    }
+    if (count > 1)
+      return std::nullopt;
+    Polynomial::Monomial others;
+    std::copy_if(monomial.begin(), monomial.end(), std::back_inserter(others),
+                 [&](AtomId id) { return id != variable; });
+    factor.addTerm(others, coefficient);
+  }
+  if (!factor.isZero()) {
+    if (mentions(rest, variable) || mentions(factor, variable))
+      return std::nullopt;
+    Polynomial numerator = target - rest;
+    std::optional<int64_t> c = factor.constant();
+    if (c && *c == 1)
+      return numerator;
+    if (c && *c == -1)
+      return Polynomial(0) - numerator;
+    // factor * variable == numerator has one integer solution, or none, where factor is not zero.
+    Polynomial remainder = rem(numerator, factor);
+    if (!remainder.isZero())
+      mustBeZero.push_back(remainder);
+    return div(numerator, factor);
+  }
+  // rem(±variable + others, n) == target, with the variable taking each residue of n once.
+  std::optional<AtomId> single = p.asAtom();
+  if (!single)
+    return std::nullopt;
+  Atom a = atoms_[*single];
+  if (a.kind != AtomKind::Rem || mentions(a.rhs, variable) || !atoms_[variable].extent ||
+      *atoms_[variable].extent != a.rhs)
+    return std::nullopt;
+  std::vector<Polynomial> inner;
+  std::optional<Polynomial> unreduced = solve(a.lhs, target, variable, inner);
+  if (!unreduced || !inner.empty())
+    return std::nullopt;
+  // The target itself must be a residue; it is when its extent says so.
+  std::optional<AtomId> targetAtom = target.asAtom();
+  bool isResidue = targetAtom && atoms_[*targetAtom].extent && *atoms_[*targetAtom].extent == a.rhs;
+  if (!isResidue)
+    mustBeZero.push_back(div(target, a.rhs));
+  return rem(*unreduced, a.rhs);
+}
+
+void Polynomials::collectAtoms(const Polynomial &p, std::vector<AtomId> &out) const {
+  for (const auto &[monomial, coefficient] : p.terms()) {
+    for (AtomId id : monomial) {
+      const Atom &a = atoms_[id];
+      if (a.kind >= AtomKind::Div) {
+        collectAtoms(a.lhs, out);
+        collectAtoms(a.rhs, out);
+      } else {
+        out.push_back(id);
+      }
+    }
+  }
+}
+
+Value *Polynomials::emitAtom(Builder &builder, AtomId id,
+                             const llvm::DenseMap<AtomId, Value *> &bound) const {
+  auto it = bound.find(id);
+  if (it != bound.end())
+    return it->second;
+  const Atom &a = atoms_[id];
+  switch (a.kind) {
+  case AtomKind::Rank:
+    return builder.value(OpKind::Rank, {}, builder.types().index());
+  case AtomKind::NumRanks:
+    return builder.value(OpKind::NumRanks, {}, builder.types().index());
+  case AtomKind::Epoch:
+    return builder.value(OpKind::Epoch, {}, builder.types().index());
+  case AtomKind::LaunchDim:
+    return builder.value(OpKind::LaunchDim, {}, builder.types().index(),
+                         {{"dim", a.b}, {"param", a.a}});
+  case AtomKind::Variable:
+    DTILE_UNREACHABLE("a variable without a value is emitted");
+  case AtomKind::Value:
+    // A scalar parameter is read again, so that the emitted code may stand before its op.
+    if (Op *op = a.value->definingOp(); op && op->is(OpKind::ScalarParam)) {
+      std::vector<NamedAttr> attrs(op->attrs().begin(), op->attrs().end());
+      return builder.value(OpKind::ScalarParam, {}, a.value->type(), std::move(attrs));
+    }
+    return a.value;
+  case AtomKind::Div:
+    return builder.div(emit(builder, a.lhs, bound), emit(builder, a.rhs, bound));
+  case AtomKind::Rem:
+    return builder.rem(emit(builder, a.lhs, bound), emit(builder, a.rhs, bound));
+  case AtomKind::Min:
+    return builder.min(emit(builder, a.lhs, bound), emit(builder, a.rhs, bound));
+  case AtomKind::Max:
+    return builder.max(emit(builder, a.lhs, bound), emit(builder, a.rhs, bound));
+  }
+  DTILE_UNREACHABLE("atom kind");
+}
+
+Value *Polynomials::emit(Builder &builder, const Polynomial &p,
+                         const llvm::DenseMap<AtomId, Value *> &bound) const {
+  Value *sum = nullptr;
+  for (const auto &[monomial, coefficient] : p.terms()) {
+    Value *product = nullptr;
+    for (AtomId id : monomial) {
+      Value *factor = emitAtom(builder, id, bound);
+      product = product ? builder.mul(product, factor) : factor;
+    }
+    bool subtract = sum && coefficient < 0 && product;
+    int64_t scale = subtract ? -coefficient : coefficient;
+    if (!product)
+      product = builder.constIndex(scale);
+    else if (scale != 1)
+      product = builder.mul(product, builder.constIndex(scale));
+    if (!sum)
+      sum = product;
+    else
+      sum = subtract ? builder.sub(sum, product) : builder.add(sum, product);
+  }
+  return sum ? sum : builder.constIndex(0);
+}
+
+std::string Polynomials::str(const Polynomial &p) const {
+  if (p.isZero())
+    return "0";
+  std::string text;
+  auto atomName = [&](AtomId id) -> std::string {
+    const Atom &a = atoms_[id];
+    auto pair = [&](const char *name) {
+      return name + std::string("(") + str(a.lhs) + ", " + str(a.rhs) + ")";
+    };
+    switch (a.kind) {
+    case AtomKind::Rank:
+      return "rank";
+    case AtomKind::NumRanks:
+      return "W";
+    case AtomKind::Epoch:
+      return "epoch";
+    case AtomKind::LaunchDim:
+      return "dim" + std::to_string(a.a) + "." + std::to_string(a.b);
+    case AtomKind::Variable:
+      return "v" + std::to_string(a.a);
+    case AtomKind::Value:
+      return a.value->nameHint().empty() ? "x" + std::to_string(id) : a.value->nameHint().str();
+    case AtomKind::Div:
+      return pair("div");
+    case AtomKind::Rem:
+      return pair("mod");
+    case AtomKind::Min:
+      return pair("min");
+    case AtomKind::Max:
+      return pair("max");
+    }
+    DTILE_UNREACHABLE("atom kind");
+  };
+  for (const auto &[monomial, coefficient] : p.terms()) {
+    if (!text.empty())
+      text += coefficient < 0 ? " - " : " + ";
+    else if (coefficient < 0)
+      text += "-";
+    int64_t magnitude = coefficient < 0 ? -coefficient : coefficient;
+    if (monomial.empty() || magnitude != 1)
+      text += std::to_string(magnitude) + (monomial.empty() ? "" : "*");
+    for (size_t i = 0; i < monomial.size(); ++i)
+      text += (i ? "*" : "") + atomName(monomial[i]);
+  }
+  return text;
+}
+
+} // namespace dtile::ir

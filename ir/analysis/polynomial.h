@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Integer index values as polynomials over what they are computed from, in a normal form: equal forms are equal values.
+// Floor division, remainder, minimum and maximum that do not simplify are opaque atoms over polynomials.
+#pragma once
+
+#include "ir/core/builder.h"
+#include "ir/core/ir.h"
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace dtile::ir {
+
+/// Something a polynomial is over; numbers are given by Polynomials.
+using AtomId = uint32_t;
+
+/// A sum of products: product of atoms (sorted, with repeats) -> coefficient, no zero coefficients.
+class Polynomial {
+public:
+  using Monomial = std::vector<AtomId>;
+
+  Polynomial() = default;
+  explicit Polynomial(int64_t constant) {
+    if (constant != 0)
+      terms_[{}] = constant;
+  }
+  static Polynomial atom(AtomId id) {
+    Polynomial p;
+    p.terms_[{id}] = 1;
+    return p;
+  }
+
+  [[nodiscard]] const std::map<Monomial, int64_t> &terms() const { return terms_; }
+  [[nodiscard]] bool isZero() const { return terms_.empty(); }
+  [[nodiscard]] std::optional<int64_t> constant() const;
+  /// The atom, when this is exactly one atom.
+  [[nodiscard]] std::optional<AtomId> asAtom() const;
+
+  Polynomial operator+(const Polynomial &other) const;
+  Polynomial operator-(const Polynomial &other) const;
+  Polynomial operator*(const Polynomial &other) const;
+  friend bool operator==(const Polynomial &, const Polynomial &) = default;
+  friend auto operator<=>(const Polynomial &, const Polynomial &) = default;
+
+private:
+  friend class Polynomials;
+  void addTerm(const Monomial &monomial, int64_t coefficient);
+  std::map<Monomial, int64_t> terms_;
+};
+
+/// Makes polynomials from IR values, and IR values from polynomials.
+class Polynomials {
+public:
+  enum class AtomKind : uint8_t {
+    /// `rank`, `num_ranks`, `epoch`: one atom each however many ops there are.
+    Rank, NumRanks, Epoch,
+    /// `launch.dim` of a parameter and dimension.
+    LaunchDim,
+    /// A variable made by `fresh`.
+    Variable,
+    /// Any other IR value.
+    Value,
+    Div, Rem, Min, Max
+  };
+  struct Atom {
+    AtomKind kind;
+    /// LaunchDim: parameter, dimension. Variable: its number.
+    int64_t a = 0, b = 0;
+    Value *value = nullptr;
+    /// Div, Rem, Min, Max.
+    Polynomial lhs = {}, rhs = {};
+    /// Values of the atom lie in [0, extent) where this is set.
+    std::optional<Polynomial> extent = {};
+  };
+  /// What stands for a value (block arguments) and for `rank` while a polynomial is made. `of` adds
+  /// the polynomials of values that it went through, so that shared ones are made once.
+  struct Environment {
+    llvm::DenseMap<const Value *, Polynomial> values;
+    std::optional<Polynomial> rank;
+  };
+
+  Polynomials();
+
+  [[nodiscard]] AtomId rank() const { return kRank; }
+  [[nodiscard]] AtomId numRanks() const { return kNumRanks; }
+  AtomId launchDim(int64_t param, int64_t dim);
+  /// A new variable with values in [0, extent).
+  AtomId fresh(const Polynomial &extent);
+  [[nodiscard]] const Atom &atom(AtomId id) const { return atoms_[id]; }
+
+  /// The polynomial of an index value.
+  Polynomial of(Value *value, Environment &environment);
+  Polynomial div(const Polynomial &a, const Polynomial &b);
+  Polynomial rem(const Polynomial &a, const Polynomial &b);
+  Polynomial minMax(AtomKind kind, const Polynomial &a, const Polynomial &b);
+
+  /// Whether the atom occurs, also inside opaque atoms.
+  [[nodiscard]] bool mentions(const Polynomial &p, AtomId id) const;
+  /// Replaces an atom everywhere.
+  Polynomial substitute(const Polynomial &p, AtomId id, const Polynomial &by);
+  /// Solves p == target for the variable, which must occur outside opaque atoms linearly, or in the form
+  /// rem(variable + rest, n) with extent n of the variable. Conditions that make the answer right are appended
+  /// (each must be zero).
+  std::optional<Polynomial> solve(const Polynomial &p, const Polynomial &target, AtomId variable,
+                                  std::vector<Polynomial> &mustBeZero);
+
+  /// Atoms of kind Value and Variable that the polynomial needs, through opaque atoms.
+  void collectAtoms(const Polynomial &p, std::vector<AtomId> &out) const;
+  /// Emits ops that compute it; `bound` gives the values of Variable, Value and Rank atoms that
+  /// have replacements.
+  Value *emit(Builder &builder, const Polynomial &p,
+              const llvm::DenseMap<AtomId, Value *> &bound) const;
+  /// For messages and tests.
+  [[nodiscard]] std::string str(const Polynomial &p) const;
+
+private:
+  static constexpr AtomId kRank = 0;
+  static constexpr AtomId kNumRanks = 1;
+  static constexpr AtomId kEpoch = 2;
+  AtomId intern(Atom atom);
+  Value *emitAtom(Builder &builder, AtomId id,
+                  const llvm::DenseMap<AtomId, Value *> &bound) const;
+  Polynomial ofOp(Op &op, Value *value, Environment &environment);
+  /// p = b * quotient + rest, taking the terms that b's single term divides.
+  bool splitBy(const Polynomial &p, const Polynomial &b, Polynomial &quotient,
+               Polynomial &rest) const;
+  std::vector<Atom> atoms_;
+};
+
+} // namespace dtile::ir
