@@ -63,7 +63,7 @@ struct TExpr {
   TExprKind kind;
   Type type;
   SourceRange range;
-  llvm::SmallVector<TExpr *, 3> operands;
+  llvm::SmallVector<TExpr *, 2> operands;
   // Which of these is set is said in typed_nodes.def.
   uint64_t bits = 0;
   Variable *var = nullptr;
@@ -75,10 +75,14 @@ struct TExpr {
   RangeMemberKind member = RangeMemberKind::Lo;
   AtomicKind atomic = AtomicKind::Add;
   FnInstance *callee = nullptr;
-  llvm::SmallVector<IndexItem, 4> indices;
-  llvm::SmallVector<int64_t, 2> ints;
+  llvm::SmallVector<IndexItem, 0> indices;
+  llvm::SmallVector<int64_t, 0> ints;
   TExpr *signal = nullptr;
   TExpr *count = nullptr;
+  /// Sema's own: a Const that still takes the type wanted (a literal, or computed from such), and the value of a float
+  /// one before it is rounded.
+  bool adaptable = false;
+  double literal = 0;
 };
 
 struct TStmt;
