@@ -11,16 +11,45 @@
 
 namespace dtile::ir {
 
-/// Prints a module, or one op with its regions.
-void print(Module &module, llvm::raw_ostream &os);
-void print(const Op &op, llvm::raw_ostream &os);
+/// What to print besides the program itself.
+struct PrintOptions {
+  /// Ends each op with ` loc(line:column)` where its position and the module's sources are known.
+  bool locations = false;
+  /// Prints `{...}` for each region: one line an op.
+  bool elideRegions = false;
+};
 
-/// Reads a module; null after reporting at least one diagnostic (E08xx). The result is not verified.
+/// Prints a module, or one op with its regions. One op is printed with the names that it has in the
+/// print of its whole function.
+void print(Module &module, llvm::raw_ostream &os, PrintOptions options = {});
+void print(const Op &op, llvm::raw_ostream &os, PrintOptions options = {});
+
+/// Regions may nest this deep in the text form.
+inline constexpr unsigned kMaxRegionDepth = 256;
+
+/// Reads a module; null after reporting at least one diagnostic (E08xx). The result is not verified,
+/// but each op has the operands, results, regions and attributes that its row asks for. Positions
+/// are those of the text itself (`loc(…)` is read and dropped), and the module keeps `sources`.
 std::unique_ptr<Module> parseModule(FileId file, const SourceManager &sources, TypeContext &types,
                                     Diagnostics &diagnostics);
 
-/// Checks the invariants listed at the top of verifier.cpp and in ir/README.md. Returns one message a
-/// violation, each with the offending op printed; empty when the module is well-formed.
+/// One broken invariant.
+struct Violation {
+  /// Null for the module itself.
+  const Op *op = nullptr;
+  std::string message;
+};
+
+/// Checks the invariants listed at the top of verifier.cpp and in ir/README.md; stops after
+/// kMaxViolations. Never crashes on modules that the C++ API lets one build.
+std::vector<Violation> findViolations(Module &module);
+inline constexpr size_t kMaxViolations = 20;
+
+/// The same as text. Returns one message a violation, each with the offending op printed; empty when
+/// the module is well-formed.
 std::vector<std::string> verify(Module &module);
+
+/// The same as located diagnostics (E0820); true when the module is well-formed.
+bool verify(Module &module, Diagnostics &diagnostics);
 
 } // namespace dtile::ir

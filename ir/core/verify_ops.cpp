@@ -1,0 +1,640 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The verifier's rules for one op by itself: how its types agree and what its attributes may say.
+// Rules about an op's surroundings are in verifier.cpp.
+#include "ir/core/op_rows.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
+namespace dtile::ir {
+
+namespace {
+
+using llvm::StringRef;
+
+std::string isNot(StringRef what, Type is, StringRef wanted) {
+  return (what + " is " + is.str() + ", not " + wanted).str();
+}
+
+std::string isNot(StringRef what, Type is, Type wanted) { return isNot(what, is, wanted.str()); }
+
+bool isOneOf(StringRef word, StringRef words) {
+  llvm::SmallVector<StringRef, 8> list;
+  words.split(list, ' ');
+  return llvm::is_contained(list, word);
+}
+
+std::string checkWord(const Op &op, StringRef attr, StringRef words) {
+  if (isOneOf(op.strAttr(attr), words))
+    return "";
+  return ("attribute `" + attr + "` is \"" + op.strAttr(attr) + "\", not one of " + words).str();
+}
+
+/// `dim`, `axis` and the like.
+std::string checkDimension(const Op &op, StringRef attr, unsigned rank) {
+  const int64_t dim = op.intAttr(attr);
+  if (dim >= 0 && dim < int64_t(rank))
+    return "";
+  return ("attribute `" + attr + "` is " + llvm::Twine(dim) + ", and there are " +
+          llvm::Twine(rank) + " dimensions")
+      .str();
+}
+
+std::string checkResult(const Op &op, Type wanted) {
+  if (op.result()->type() == wanted)
+    return "";
+  return isNot("result", op.result()->type(), wanted);
+}
+
+bool isBool(Type type) { return !type.isIndex() && type.dtype() == DType::Bool; }
+bool isFloatLike(Type type) { return !type.isIndex() && isFloat(type.dtype()); }
+/// Whether a type is one element of a dtype; a single i64 is an index.
+bool isElement(Type type, DType dtype) {
+  return (type.isIndex() || type.isScalar()) && type.elementOrIndex() == dtype;
+}
+bool isIntegral(Type type) { return type.isIndex() || isInteger(type.dtype()); }
+
+// Elementwise.
+
+std::string sameOperands(const Op &op, unsigned from = 0) {
+  for (unsigned i = from + 1; i < op.numOperands(); ++i)
+    if (op.operand(i)->type() != op.operand(from)->type())
+      return isNot("operand " + std::to_string(i), op.operand(i)->type(),
+                   op.operand(from)->type().str() + " like operand " + std::to_string(from));
+  return "";
+}
+
+std::string checkNumber(const Op &op) {
+  if (isBool(op.operand(0)->type()))
+    return isNot("operand 0", op.operand(0)->type(), "a number");
+  return sameOperands(op);
+}
+
+std::string checkFloat(const Op &op) {
+  if (!isFloatLike(op.operand(0)->type()))
+    return isNot("operand 0", op.operand(0)->type(), "a float");
+  return sameOperands(op);
+}
+
+std::string checkBits(const Op &op, bool allowsBool) {
+  const Type type = op.operand(0)->type();
+  if (!isIntegral(type) && !(allowsBool && isBool(type)))
+    return isNot("operand 0", type, allowsBool ? "an integer or bool" : "an integer");
+  return sameOperands(op);
+}
+
+std::string checkConst(const Op &op) {
+  const Type type = op.result()->type();
+  if (!type.isIndex() && !type.isScalar())
+    return isNot("result", type, "an index or scalar");
+  const Attr &value = *op.attr("value");
+  const bool fits = isBool(type)        ? std::holds_alternative<bool>(value)
+                    : isFloatLike(type) ? std::holds_alternative<double>(value)
+                                        : std::holds_alternative<int64_t>(value);
+  return fits ? "" : "attribute `value` does not fit " + type.str();
+}
+
+bool hasShapeOf(Type type, Type like) {
+  return type.isTile() == like.isTile() && (!type.isTile() || type.shape() == like.shape());
+}
+
+std::string checkCmp(const Op &op) {
+  if (std::string problem = checkWord(op, "pred", "eq ne lt le gt ge"); !problem.empty())
+    return problem;
+  const Type result = op.result()->type();
+  const bool isValue = result.isScalar() || result.isTile();
+  if (!isValue || !isBool(result) || !hasShapeOf(result, op.operand(0)->type()))
+    return isNot("result", result, "bool in the shape of operand 0");
+  return sameOperands(op);
+}
+
+std::string checkSelect(const Op &op) {
+  const Type condition = op.operand(0)->type();
+  if (!isBool(condition))
+    return isNot("operand 0", condition, "bool");
+  if (condition.isTile() && !hasShapeOf(condition, op.operand(1)->type()))
+    return isNot("operand 0", condition, "bool, or a tile of bool in the shape of operand 1");
+  if (std::string problem = sameOperands(op, 1); !problem.empty())
+    return problem;
+  return checkResult(op, op.operand(1)->type());
+}
+
+std::string checkCast(const Op &op) {
+  const Type from = op.operand(0)->type(), to = op.result()->type();
+  if (!to.isIndex() && !to.isScalar() && !to.isTile())
+    return isNot("result", to, "an index, scalar or tile");
+  return hasShapeOf(to, from) ? "" : isNot("result", to, "of the shape of " + from.str());
+}
+
+// Tiles.
+
+std::string checkTileResult(const Op &op) {
+  if (!op.result()->type().isTile())
+    return isNot("result", op.result()->type(), "a tile");
+  return "";
+}
+
+std::string checkSplat(const Op &op) {
+  if (std::string problem = checkTileResult(op); !problem.empty())
+    return problem;
+  const Type from = op.operand(0)->type(), to = op.result()->type();
+  if (from.isTile() || from.elementOrIndex() != to.dtype())
+    return isNot("operand 0", from, "a " + dtypeName(to.dtype()).str());
+  return "";
+}
+
+std::string checkIota(const Op &op) {
+  const Type type = op.result()->type();
+  if (!type.isTile() || type.rank() != 1 || !isInteger(type.dtype()))
+    return isNot("result", type, "a tile of integers with one dimension");
+  return "";
+}
+
+std::string checkBroadcast(const Op &op) {
+  if (std::string problem = checkTileResult(op); !problem.empty())
+    return problem;
+  const Type from = op.operand(0)->type(), to = op.result()->type();
+  bool fits = from.rank() == to.rank() && from.dtype() == to.dtype();
+  for (unsigned i = 0; fits && i < from.rank(); ++i)
+    fits = from.shape()[i] == to.shape()[i] || from.shape()[i] == 1;
+  return fits ? "" : isNot("result", to, "a broadcast of " + from.str());
+}
+
+std::string checkReshape(const Op &op) {
+  if (std::string problem = checkTileResult(op); !problem.empty())
+    return problem;
+  const Type from = op.operand(0)->type(), to = op.result()->type();
+  const bool fits = from.elements() == to.elements() && from.dtype() == to.dtype();
+  return fits ? "" : isNot("result", to, "the elements of " + from.str());
+}
+
+std::string checkTrans(const Op &op) {
+  if (std::string problem = checkTileResult(op); !problem.empty())
+    return problem;
+  const Type from = op.operand(0)->type(), to = op.result()->type();
+  const llvm::ArrayRef<int64_t> perm = op.intsAttr("perm");
+  llvm::SmallVector<bool, 4> seen(from.rank(), false);
+  for (const int64_t dim : perm) {
+    if (dim < 0 || dim >= int64_t(from.rank()) || seen[dim])
+      return "attribute `perm` is not a permutation of the dimensions";
+    seen[dim] = true;
+  }
+  if (perm.size() != from.rank())
+    return "attribute `perm` is not a permutation of the dimensions";
+  bool fits = to.rank() == from.rank() && to.dtype() == from.dtype();
+  for (unsigned i = 0; fits && i < from.rank(); ++i)
+    fits = to.shape()[i] == from.shape()[perm[i]];
+  return fits ? "" : isNot("result", to, "operand 0 permuted");
+}
+
+/// Whether `to` is `from` without dimension `axis` and with element type `dtype`.
+bool isReduced(Type from, int64_t axis, DType dtype, Type to) {
+  if (from.rank() == 1)
+    return isElement(to, dtype);
+  if (!to.isTile() || to.dtype() != dtype)
+    return false;
+  llvm::SmallVector<int64_t, 4> shape(from.shape());
+  shape.erase(shape.begin() + axis);
+  return to.shape() == llvm::ArrayRef(shape);
+}
+
+std::string checkReduce(const Op &op) {
+  const Type from = op.operand(0)->type();
+  if (std::string problem = checkWord(op, "kind", "sum max min prod any all"); !problem.empty())
+    return problem;
+  if (std::string problem = checkDimension(op, "axis", from.rank()); !problem.empty())
+    return problem;
+  if (isOneOf(op.strAttr("kind"), "any all") != isBool(from))
+    return isNot("operand 0", from, isBool(from) ? "of numbers" : "of bool");
+  if (!isReduced(from, op.intAttr("axis"), from.dtype(), op.result()->type()))
+    return isNot("result", op.result()->type(), "operand 0 without the axis");
+  return "";
+}
+
+std::string checkArgReduce(const Op &op) {
+  const Type from = op.operand(0)->type();
+  if (std::string problem = checkWord(op, "kind", "max min"); !problem.empty())
+    return problem;
+  if (std::string problem = checkDimension(op, "axis", from.rank()); !problem.empty())
+    return problem;
+  if (isBool(from))
+    return isNot("operand 0", from, "of numbers");
+  if (!isReduced(from, op.intAttr("axis"), DType::I32, op.result()->type()))
+    return isNot("result", op.result()->type(), "i32 in the shape of operand 0 without the axis");
+  return "";
+}
+
+std::string checkScan(const Op &op) {
+  if (std::string problem = checkWord(op, "kind", "sum max"); !problem.empty())
+    return problem;
+  if (isBool(op.operand(0)->type()))
+    return isNot("operand 0", op.operand(0)->type(), "of numbers");
+  return checkDimension(op, "axis", op.operand(0)->type().rank());
+}
+
+std::string checkDot(const Op &op) {
+  const Type a = op.operand(0)->type(), b = op.operand(1)->type(), c = op.operand(2)->type();
+  if (a.rank() != 2 || b.rank() != 2 || c.rank() != 2)
+    return "operands are not three tiles of two dimensions";
+  if (a.shape()[1] != b.shape()[0] || a.shape()[0] != c.shape()[0] ||
+      b.shape()[1] != c.shape()[1])
+    return "operands " + a.str() + ", " + b.str() + " and " + c.str() +
+           " are not MxK, KxN and MxN";
+  if (isBool(a) || dtypeClass(a.dtype()) != dtypeClass(b.dtype()) ||
+      dtypeClass(a.dtype()) != dtypeClass(c.dtype()))
+    return "operands " + a.str() + ", " + b.str() + " and " + c.str() +
+           " are not all floats or all integers of one signedness";
+  return checkResult(op, c);
+}
+
+// Views and signals.
+
+/// Counts the letters of `dims`; false when there are others.
+bool countDims(StringRef dims, unsigned &positions, unsigned &ranges, unsigned &wholes) {
+  positions = dims.count('i');
+  ranges = dims.count('r');
+  wholes = dims.count('a');
+  return positions + ranges + wholes == dims.size();
+}
+
+std::string checkSlice(const Op &op, TypeKind kind) {
+  const Type from = op.operand(0)->type(), to = op.result()->type();
+  const StringRef dims = op.strAttr("dims");
+  unsigned positions = 0, ranges = 0, wholes = 0;
+  if (!countDims(dims, positions, ranges, wholes))
+    return ("attribute `dims` is \"" + dims + "\", not made of i, r and a").str();
+  if (dims.size() != from.rank())
+    return ("attribute `dims` is \"" + dims + "\", but " + from.str() + " has " +
+            llvm::Twine(from.rank()) + " dimensions")
+        .str();
+  const unsigned wanted = 1 + positions + 2 * ranges;
+  if (op.numOperands() != wanted)
+    return ("has " + llvm::Twine(op.numOperands()) + " operands, and `dims` asks for " +
+            llvm::Twine(wanted))
+        .str();
+  if (to.kind() != kind || to.rank() != ranges + wholes || to.isRemote() != from.isRemote() ||
+      (kind == TypeKind::View && to.dtype() != from.dtype()))
+    return isNot("result", to,
+                 "a part of " + from.str() + " with " + std::to_string(ranges + wholes) +
+                     " dimensions");
+  return "";
+}
+
+std::string checkViewTile(const Op &op) {
+  if (std::string problem = checkSlice(op, TypeKind::View); !problem.empty())
+    return problem;
+  const llvm::ArrayRef<int64_t> lens = op.intsAttr("lens");
+  if (lens.size() != op.strAttr("dims").count('r'))
+    return "attribute `lens` has not one length for each `r` of `dims`";
+  if (llvm::any_of(lens, [](int64_t len) { return len <= 0 || len > kMaxTileElements; }))
+    return "attribute `lens` has a length that no tile has";
+  return "";
+}
+
+std::string checkAt(const Op &op) {
+  const Type from = op.operand(0)->type(), to = op.result()->type();
+  const bool fits = to.kind() == from.kind() && to.rank() == from.rank() && to.isRemote() &&
+                    (from.isSignal() || to.dtype() == from.dtype());
+  return fits ? "" : isNot("result", to, "the remote form of " + from.str());
+}
+
+std::string checkViewReshape(const Op &op) {
+  const Type from = op.operand(0)->type(), to = op.result()->type();
+  const bool fits = to.isView() && to.dtype() == from.dtype() &&
+                    to.rank() == op.numOperands() - 1 && to.isRemote() == from.isRemote();
+  return fits ? "" : isNot("result", to, "a view of the elements with one dimension a size");
+}
+
+// Memory.
+
+/// Whether a scalar or tile has the element type and rank of a view.
+bool fitsView(Type value, Type view) {
+  if (!value.isTile())
+    return view.rank() == 0 && isElement(value, view.dtype());
+  return value.rank() == view.rank() && value.dtype() == view.dtype();
+}
+
+std::string checkLoad(const Op &op) {
+  const Type view = op.operand(0)->type(), to = op.result()->type();
+  return fitsView(to, view) ? "" : isNot("result", to, "what " + view.str() + " holds");
+}
+
+std::string checkStore(const Op &op) {
+  const Type value = op.operand(0)->type(), view = op.operand(1)->type();
+  return fitsView(value, view) ? "" : isNot("operand 0", value, "what " + view.str() + " holds");
+}
+
+/// Operands of gather, scatter and atomic: `fixed` ones, then `count` more, then `ntok` tokens.
+std::string checkTrailingTokens(const Op &op, unsigned fixed, unsigned count) {
+  const int64_t tokens = op.intAttrOr("ntok", 0);
+  if (tokens < 0 || tokens > op.numOperands() ||
+      op.numOperands() != fixed + count + uint64_t(tokens))
+    return ("has " + llvm::Twine(op.numOperands()) + " operands, not " +
+            llvm::Twine(fixed + count) + " and the " + llvm::Twine(tokens) + " tokens of `ntok`")
+        .str();
+  for (unsigned i = fixed + count; i < op.numOperands(); ++i)
+    if (const Type type = op.operand(i)->type(); !type.isToken() && !type.isAcquire())
+      return isNot("operand " + std::to_string(i), type, "a token or acquire");
+  return "";
+}
+
+std::string checkIndexTiles(const Op &op, unsigned first, Type view, Type value) {
+  if (!value.isTile() || value.dtype() != view.dtype())
+    return isNot("value", value, "a tile of " + dtypeName(view.dtype()).str());
+  if (view.rank() == 0)
+    return "view has no dimension to index";
+  if (std::string problem = checkTrailingTokens(op, first, view.rank()); !problem.empty())
+    return problem;
+  for (unsigned i = first; i < first + view.rank(); ++i)
+    if (const Type type = op.operand(i)->type();
+        !type.isTile() || !isInteger(type.dtype()) || type.shape() != value.shape())
+      return isNot("operand " + std::to_string(i), type,
+                   "a tile of integers in the shape of " + value.str());
+  return "";
+}
+
+std::string checkAtomic(const Op &op) {
+  if (std::string problem = checkWord(op, "kind", "add min max and or exch cas");
+      !problem.empty())
+    return problem;
+  const Type view = op.operand(0)->type();
+  if (view.rank() != 0)
+    return isNot("operand 0", view, "a view of one element");
+  const unsigned values = op.strAttr("kind") == "cas" ? 2 : 1;
+  if (std::string problem = checkTrailingTokens(op, 1, values); !problem.empty())
+    return problem;
+  for (unsigned i = 1; i <= values; ++i)
+    if (const Type type = op.operand(i)->type(); !isElement(type, view.dtype()))
+      return isNot("operand " + std::to_string(i), type, dtypeName(view.dtype()));
+  if (isOneOf(op.strAttr("kind"), "and or") && isFloat(view.dtype()))
+    return isNot("operand 0", view, "of integers or bool");
+  const Type result = op.result()->type();
+  if (!isElement(result, view.dtype()))
+    return isNot("result", result, dtypeName(view.dtype()));
+  return "";
+}
+
+// Communication.
+
+std::string checkPut(const Op &op) {
+  const Type from = op.operand(0)->type(), to = op.operand(1)->type();
+  if (from.isView() ? from.rank() == to.rank() && from.dtype() == to.dtype() : fitsView(from, to))
+    return "";
+  return isNot("operand 0", from, "what " + to.str() + " holds");
+}
+
+std::string checkGet(const Op &op) {
+  const Type from = op.operand(0)->type(), to = op.operand(1)->type();
+  if (to.isRemote())
+    return isNot("operand 1", to, "local");
+  if (from.rank() == to.rank() && from.dtype() == to.dtype())
+    return "";
+  return isNot("operand 1", to, "as " + from.str() + " in rank and element");
+}
+
+std::string checkReduceAdd(const Op &op) {
+  const Type value = op.operand(0)->type();
+  if (isBool(value))
+    return isNot("operand 0", value, "a number");
+  return checkStore(op);
+}
+
+std::string checkWait(const Op &op) {
+  if (op.operand(0)->type().isRemote())
+    return isNot("operand 0", op.operand(0)->type(), "local");
+  return "";
+}
+
+std::string checkTokenJoin(const Op &op) {
+  const bool isLinear =
+      op.numOperands() == 0 ||
+      llvm::any_of(op.operands(), [](const Value *v) { return v->type().isToken(); });
+  const Type result = op.result()->type();
+  if (isLinear ? result.isToken() : result.isAcquire())
+    return "";
+  return isNot("result", result, isLinear ? "token" : "acquire");
+}
+
+// Control and kernels.
+
+std::string checkCondition(const Op &op) {
+  const Type type = op.operand(0)->type();
+  if (type.isScalar() && isBool(type))
+    return "";
+  return isNot("operand 0", type, "bool");
+}
+
+std::string checkPositive(const Op &op, StringRef attr) {
+  if (op.intAttrOr(attr, 1) >= 1)
+    return "";
+  return ("attribute `" + attr + "` is less than 1").str();
+}
+
+std::string checkPosition(const Op &op, StringRef attr) {
+  if (op.intAttr(attr) >= 0)
+    return "";
+  return ("attribute `" + attr + "` is negative").str();
+}
+
+std::string checkParam(const Op &op) {
+  if (std::string problem = checkWord(op, "mode", "in out inout symm scratch"); !problem.empty())
+    return problem;
+  if (std::string problem = checkPosition(op, "param"); !problem.empty())
+    return problem;
+  const Type type = op.result()->type();
+  if (!type.isView() || type.isRemote() || type.rank() != op.numOperands())
+    return isNot("result", type, "a local view with one dimension an operand");
+  const bool isScratch = op.strAttr("mode") == "scratch";
+  if (!isScratch && (op.hasAttr("zero") || op.hasAttr("copies")))
+    return "attributes `zero` and `copies` are for scratch parameters";
+  return checkPositive(op, "copies");
+}
+
+std::string checkSignalParam(const Op &op) {
+  const Type type = op.result()->type();
+  if (!type.isSignal() || type.isRemote() || type.rank() != op.numOperands())
+    return isNot("result", type, "a local signal with one dimension an operand");
+  return checkPosition(op, "param");
+}
+
+std::string checkScalarParam(const Op &op) {
+  const Type type = op.result()->type();
+  if (!type.isIndex() && !type.isScalar())
+    return isNot("result", type, "an index or scalar");
+  return checkPosition(op, "param");
+}
+
+std::string checkLaunchDim(const Op &op) {
+  if (std::string problem = checkPosition(op, "param"); !problem.empty())
+    return problem;
+  return checkPosition(op, "dim");
+}
+
+std::string checkSpace(const Op &op) {
+  if (op.numOperands() % 3 != 0)
+    return "has " + std::to_string(op.numOperands()) + " operands, not three a dimension";
+  if (op.strsAttr("vars").size() != op.numOperands() / 3)
+    return "attribute `vars` has not one name for each dimension";
+  return "";
+}
+
+std::string checkElementwise(const Op &op) {
+  switch (op.kind()) {
+  case OpKind::Pow:
+  case OpKind::Exp:
+  case OpKind::Exp2:
+  case OpKind::Log:
+  case OpKind::Log2:
+  case OpKind::Sqrt:
+  case OpKind::Rsqrt:
+  case OpKind::Sin:
+  case OpKind::Cos:
+  case OpKind::Tanh:
+  case OpKind::Erf:
+  case OpKind::Floor:
+  case OpKind::Ceil:
+    return checkFloat(op);
+  case OpKind::And:
+  case OpKind::Or:
+  case OpKind::Xor:
+  case OpKind::Not:
+    return checkBits(op, true);
+  case OpKind::Shl:
+  case OpKind::Shr:
+    return checkBits(op, false);
+  default:
+    return checkNumber(op);
+  }
+}
+
+} // namespace
+
+std::string checkTypes(const Op &op) {
+  switch (op.kind()) {
+  case OpKind::Const:
+    return checkConst(op);
+  case OpKind::Add:
+  case OpKind::Sub:
+  case OpKind::Mul:
+  case OpKind::Div:
+  case OpKind::Rem:
+  case OpKind::Min:
+  case OpKind::Max:
+  case OpKind::Pow:
+  case OpKind::And:
+  case OpKind::Or:
+  case OpKind::Xor:
+  case OpKind::Shl:
+  case OpKind::Shr:
+  case OpKind::Neg:
+  case OpKind::Not:
+  case OpKind::Abs:
+  case OpKind::Exp:
+  case OpKind::Exp2:
+  case OpKind::Log:
+  case OpKind::Log2:
+  case OpKind::Sqrt:
+  case OpKind::Rsqrt:
+  case OpKind::Sin:
+  case OpKind::Cos:
+  case OpKind::Tanh:
+  case OpKind::Erf:
+  case OpKind::Floor:
+  case OpKind::Ceil:
+    return checkElementwise(op);
+  case OpKind::Cmp:
+    return checkCmp(op);
+  case OpKind::Select:
+    return checkSelect(op);
+  case OpKind::Cast:
+    return checkCast(op);
+  case OpKind::Splat:
+    return checkSplat(op);
+  case OpKind::Iota:
+    return checkIota(op);
+  case OpKind::Broadcast:
+    return checkBroadcast(op);
+  case OpKind::Reshape:
+    return checkReshape(op);
+  case OpKind::Trans:
+    return checkTrans(op);
+  case OpKind::Reduce:
+    return checkReduce(op);
+  case OpKind::ArgReduce:
+    return checkArgReduce(op);
+  case OpKind::Scan:
+    return checkScan(op);
+  case OpKind::Dot:
+    return checkDot(op);
+  case OpKind::ViewSlice:
+    return checkSlice(op, TypeKind::View);
+  case OpKind::ViewTile:
+    return checkViewTile(op);
+  case OpKind::ViewAt:
+  case OpKind::SigAt:
+    return checkAt(op);
+  case OpKind::ViewDim:
+  case OpKind::SigDim:
+    return checkDimension(op, "dim", op.operand(0)->type().rank());
+  case OpKind::ViewReshape:
+    return checkViewReshape(op);
+  case OpKind::SigSlice:
+    return checkSlice(op, TypeKind::Signal);
+  case OpKind::Load:
+    return checkLoad(op);
+  case OpKind::Store:
+    return checkStore(op);
+  case OpKind::Gather:
+    return checkIndexTiles(op, 1, op.operand(0)->type(), op.result()->type());
+  case OpKind::Scatter:
+    return checkIndexTiles(op, 2, op.operand(1)->type(), op.operand(0)->type());
+  case OpKind::Atomic:
+    return checkAtomic(op);
+  case OpKind::Put:
+  case OpKind::PutSignal:
+    return checkPut(op);
+  case OpKind::Get:
+    return checkGet(op);
+  case OpKind::ReduceAdd:
+    return checkReduceAdd(op);
+  case OpKind::Wait:
+    return checkWait(op);
+  case OpKind::TokenJoin:
+    return checkTokenJoin(op);
+  case OpKind::If:
+  case OpKind::Condition:
+  case OpKind::Assert:
+    return checkCondition(op);
+  case OpKind::LaunchDim:
+  case OpKind::LaunchCheck:
+    return checkLaunchDim(op);
+  case OpKind::Param:
+    return checkParam(op);
+  case OpKind::ScalarParam:
+    return checkScalarParam(op);
+  case OpKind::SignalParam:
+    return checkSignalParam(op);
+  case OpKind::Space:
+    return checkSpace(op);
+  case OpKind::Rank:
+  case OpKind::NumRanks:
+  case OpKind::Epoch:
+  case OpKind::Notify:
+  case OpKind::TokenDone:
+  case OpKind::Await:
+  case OpKind::Quiet:
+  case OpKind::Fence:
+  case OpKind::Barrier:
+  case OpKind::For:
+  case OpKind::While:
+  case OpKind::Yield:
+  case OpKind::Call:
+  case OpKind::Return:
+  case OpKind::Func:
+  case OpKind::Kernel:
+    return "";
+  }
+  return "";
+}
+
+} // namespace dtile::ir
