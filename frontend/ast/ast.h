@@ -359,6 +359,11 @@ struct BenchDecl : Decl {
   BlockStmt *body = nullptr;
 };
 
+/// Operators and modes as written; empty for ParamMode::Value.
+[[nodiscard]] llvm::StringRef spelling(UnaryOp op);
+[[nodiscard]] llvm::StringRef spelling(BinaryOp op);
+[[nodiscard]] llvm::StringRef spelling(ParamMode mode);
+
 /// One file.
 struct Module {
   FileId file{};

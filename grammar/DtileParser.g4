@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The syntax of dtile. README.md in this directory explains it, a section a rule group.
+//
+// Every choice is decided by one token (LL(1)), so no prediction runs: text of 50,000 lines parses
+// in a fraction of a second. Three things serve that:
+//   - binary operators are a flat list here; frontend/parse applies the precedences;
+//   - `list: item (',' item?)*` allows the trailing comma; frontend/parse rejects `,,`;
+//   - a label (`seed: 7`) and a target (`x = 7`) parse as expressions; frontend/parse checks them.
+// The compiler calls `declaration` once a declaration; `module` serves other tools.
+parser grammar DtileParser;
+
+options { tokenVocab = DtileLexer; }
+
+// ---- Declarations ----
+
+module: declarations+=declaration* EOF;
+
+declaration
+  : importDeclaration
+  | constDeclaration
+  | fnDeclaration
+  | kernelDeclaration
+  | testDeclaration
+  ;
+
+importDeclaration
+  : IMPORT (file=STRING | parts+=name (DOT parts+=name)*) (AS alias=name)? SEMICOLON
+  ;
+
+constDeclaration: CONST id=name (COLON annotation=type)? ASSIGN value=expression SEMICOLON;
+
+fnDeclaration
+  : FN id=name generics=genericParameters? parameters=parameterList
+    (ARROW (result=type | LEFT_PAREN results+=type (COMMA results+=type?)* RIGHT_PAREN))?
+    body=block
+  ;
+
+kernelDeclaration
+  : KERNEL id=name generics=genericParameters? parameters=parameterList over=overClause?
+    open=LEFT_BRACE items+=kernelItem* close=RIGHT_BRACE
+  ;
+
+kernelItem
+  : roleItem=role
+  | ensuresItem=ensures
+  | statementItem=statement
+  ;
+
+role: ROLE id=name over=overClause? body=block join=whenAll?;
+
+whenAll
+  : WHEN ALL LEFT_PAREN names+=name (COMMA names+=name?)* RIGHT_PAREN over=overClause? body=block
+  ;
+
+ensures: ENSURES condition=expectation SEMICOLON;
+
+testDeclaration
+  : kind=(TEST | BENCH) title=STRING
+    (RANKS LEFT_PAREN ranks+=expression (COMMA ranks+=expression?)* RIGHT_PAREN)?
+    body=block
+  ;
+
+genericParameters
+  : GENERIC_OPEN items+=genericParameter (COMMA items+=genericParameter?)* GENERIC_CLOSE
+  ;
+
+genericParameter
+  : CONST? id=name (COLON annotation=type)? (ASSIGN defaultValue=expression)?
+  ;
+
+parameterList: LEFT_PAREN (items+=parameter (COMMA items+=parameter?)*)? RIGHT_PAREN;
+
+parameter: id=name COLON passing=parameterMode? annotation=type (ASSIGN init=expression)?;
+
+parameterMode
+  : IN
+  | OUT
+  | INOUT
+  | SYMM
+  | SCRATCH SYMM
+  ;
+
+overClause
+  : OVER LEFT_PAREN dims+=iteration (COMMA dims+=iteration?)* RIGHT_PAREN options+=overOption*
+  ;
+
+overOption
+  : ORDERED
+  | PROGRAMS LEFT_PAREN programs=expression RIGHT_PAREN
+  ;
+
+// `m in M by BM`, `hop in 0..W`
+iteration: id=name IN lo=expression (DOT_DOT hi=expression)? (BY step=expression)?;
+
+// ---- Types ----
+
+type: id=NAME (open=LEFT_BRACKET (sizes+=expression (COMMA sizes+=expression?)*)? RIGHT_BRACKET)?;
+
+// ---- Statements ----
+
+block: LEFT_BRACE statements+=statement* RIGHT_BRACE;
+
+statement
+  : letStatement
+  | varStatement
+  | forStatement
+  | whileStatement
+  | ifStatement
+  | returnStatement
+  | yieldStatement
+  | awaitStatement
+  | expectStatement
+  | block
+  | simpleStatement
+  ;
+
+letStatement
+  : LET (names+=name | LEFT_PAREN names+=name (COMMA names+=name?)* RIGHT_PAREN)
+    (COLON annotation=type)? ASSIGN value=rangeExpression SEMICOLON
+  ;
+
+varStatement: VAR id=name (COLON annotation=type)? ASSIGN value=rangeExpression SEMICOLON;
+
+forStatement: FOR head=iteration body=block;
+
+whileStatement: WHILE condition=expression body=block;
+
+ifStatement: IF condition=expression then=block branches+=elseBranch*;
+
+elseBranch: ELSE (IF condition=expression)? body=block;
+
+returnStatement: RETURN (values+=expression (COMMA values+=expression?)*)? SEMICOLON;
+
+yieldStatement: YIELD values+=expression (COMMA values+=expression?)* SEMICOLON;
+
+awaitStatement: AWAIT value=expression SEMICOLON;
+
+expectStatement: EXPECT condition=expectation SEMICOLON;
+
+expectation
+  : lhs=expression (approximately=APPROXIMATELY rhs=expression)? tolerances+=tolerance*
+  ;
+
+tolerance: kind=(RTOL | ATOL) value=expression;
+
+// An assignment, or an expression for its effect.
+simpleStatement
+  : target=expression
+    ( operator_=( ASSIGN | PLUS_ASSIGN | MINUS_ASSIGN | STAR_ASSIGN | SLASH_ASSIGN | PERCENT_ASSIGN
+                | AMPERSAND_ASSIGN | BAR_ASSIGN | CARET_ASSIGN | SHIFT_LEFT_ASSIGN
+                | SHIFT_RIGHT_ASSIGN )
+      value=rangeExpression
+    )?
+    SEMICOLON
+  ;
+
+// ---- Expressions ----
+
+// `lo..hi`, `lo..`, `..hi`: weaker than every operator.
+rangeExpression
+  : lo=expression (DOT_DOT hi=expression?)?
+  | DOT_DOT hi=expression?
+  ;
+
+expression
+  : operands+=operand
+    ( operators+=( OR_OR | AND_AND | EQUAL | NOT_EQUAL | LESS | LESS_EQUAL | GREATER
+                 | GREATER_EQUAL | BAR | CARET | AMPERSAND | SHIFT_LEFT | SHIFT_RIGHT | PLUS
+                 | MINUS | STAR | SLASH | PERCENT )
+      operands+=operand
+    )*
+    (QUESTION whenTrue=expression COLON whenFalse=expression)?
+  ;
+
+operand: prefixes+=(MINUS | NOT | TILDE)* value=postfix (AFTER tokens+=postfix)*;
+
+postfix
+  : ( atom=( NAME | INTEGER | FLOAT | STRING | TRUE | FALSE
+           | ALL | AS | ATOL | BY | IN | INOUT | ORDERED | OUT | PROGRAMS | RANKS | RTOL | SCRATCH
+           | SYMM )
+    | LEFT_PAREN items+=rangeExpression (COMMA items+=rangeExpression?)* RIGHT_PAREN
+    )
+    suffixes+=suffix*
+  ;
+
+suffix
+  : LEFT_PAREN (arguments+=argument (COMMA arguments+=argument?)*)? close=RIGHT_PAREN # Call
+  | LEFT_BRACKET (indices+=index (COMMA indices+=index?)*)? close=RIGHT_BRACKET # Subscript
+  | DOT member=name # Member
+  | GENERIC_OPEN arguments+=genericArgument (COMMA arguments+=genericArgument?)*
+    close=GENERIC_CLOSE # Generic
+  | AT (rank=name | number=INTEGER | LEFT_PAREN value=expression RIGHT_PAREN) # Remote
+  ;
+
+// `x`, `seed: 7`, `after: sent`
+argument
+  : value=rangeExpression (COLON labelled=rangeExpression)?
+  | label=AFTER COLON labelled=rangeExpression
+  ;
+
+// `f32`, `BM = 64`
+genericArgument: value=expression (ASSIGN named=expression)?;
+
+index
+  : whole=COLON
+  | value=rangeExpression
+  ;
+
+// Context words are names where nothing else can stand.
+name
+  : NAME | ALL | AS | ATOL | BY | IN | INOUT | ORDERED | OUT | PROGRAMS | RANKS | RTOL | SCRATCH
+  | SYMM
+  ;
