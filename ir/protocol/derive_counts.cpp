@@ -1,0 +1,438 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// derive-counts: how many notifies one launch sends to each cell of a signal.
+//
+// Expects: inlined kernels; `signal_param` regions empty.
+// Produces: each `signal_param` region computes, from a cell's position and `rank`, the number of notifies that all
+//   ranks together send to that cell of this rank. A notify site is an equation system: its target rank equals
+//   `rank`, its cell the asked one, over the unknowns source rank, tile numbers and loop positions. Unknowns that
+//   the equations determine are solved for; unknowns that nothing mentions multiply the count; what is left is
+//   enumerated by loops. Conditions around the notify are asked at the solution.
+// Why: nobody writes a count by hand, and a wait is right whatever the tile sizes are.
+// Leaves alone: signals with a notify whose place or condition depends on data (loads): their waits must say
+//   `count:`, which is reported here.
+#include "frontend/base/check.h"
+#include "frontend/base/diagnostics.h"
+#include "ir/analysis/polynomial.h"
+#include "ir/core/tile_order.h"
+#include "ir/transform/pass.h"
+
+#include "llvm/ADT/MapVector.h"
+
+namespace dtile::passes {
+namespace {
+
+using namespace dtile::ir;
+
+/// One unknown of a notify site: values 0 … extent - 1.
+struct Unknown {
+  AtomId atom;
+  Polynomial extent;
+  /// Set once an equation gives its value.
+  std::optional<Polynomial> solution = {};
+};
+
+/// `value == target`, or, where `below` is set, target in [value, below).
+struct Equation {
+  Polynomial value;
+  Polynomial target;
+  std::optional<Polynomial> below = {};
+};
+
+/// A condition around the notify: the bool value, and whether it must be true.
+struct Guard {
+  Value *condition;
+  bool wanted;
+};
+
+/// Everything about one notify site, in polynomials.
+struct Site {
+  std::vector<Unknown> unknowns;
+  std::vector<Equation> equations;
+  std::vector<Guard> guards;
+  Polynomials::Environment environment;
+};
+
+/// Derives the count of one signal.
+class CountDeriver {
+public:
+  CountDeriver(Module &module, Op &signal) : builder_(module), signal_(signal) {}
+
+  /// The op that makes the signal's count depend on data, or null after filling the region.
+  Op *run(llvm::ArrayRef<Op *> sites);
+
+private:
+  bool collect(Op &notify, Site &site);
+  bool collectEnclosing(Op &notify, Site &site);
+  bool collectTarget(Value *cells, Site &site);
+  bool addUnknown(Site &site, Value *position, Value *lo, Value *hi, Value *step);
+  bool isDataFree(const Polynomial &p, const Site &site) const;
+  bool isDataFree(Value *condition, Site &site);
+  void solveAll(Site &site);
+  Value *emitSite(Site &site);
+  Value *emitCount(Site &site, llvm::DenseMap<AtomId, Value *> bound, size_t nextEnumerated,
+                   const std::vector<size_t> &enumerated, const std::vector<size_t> &free);
+  Value *emitMatches(Site &site, llvm::DenseMap<AtomId, Value *> &bound);
+  Value *emitGuard(Value *condition, Site &site, const llvm::DenseMap<AtomId, Value *> &bound,
+                   llvm::DenseMap<Value *, Value *> &done);
+  Value *both(Value *a, Value *b) { return builder_.value(OpKind::And, {a, b}); }
+
+  Builder builder_;
+  Op &signal_;
+  Polynomials polys_;
+  std::vector<Polynomial> mustBeZero_;
+};
+
+bool CountDeriver::addUnknown(Site &site, Value *position, Value *lo, Value *hi, Value *step) {
+  Polynomial first = polys_.of(lo, site.environment);
+  Polynomial stride = polys_.of(step, site.environment);
+  Polynomial length = polys_.of(hi, site.environment) - first;
+  if (!isDataFree(first, site) || !isDataFree(stride, site) || !isDataFree(length, site))
+    return false;
+  // Number of blocks: ceil(length / stride).
+  Polynomial extent = polys_.div(length + stride - Polynomial(1), stride);
+  if (std::optional<int64_t> one = stride.constant(); one && *one == 1)
+    extent = length;
+  AtomId atom = polys_.fresh(extent);
+  site.unknowns.push_back({.atom = atom, .extent = extent});
+  site.environment.values[position] = first + stride * Polynomial::atom(atom);
+  return true;
+}
+
+/// Unknowns from the space and the loops around, outermost first, and guards from the ifs.
+bool CountDeriver::collectEnclosing(Op &notify, Site &site) {
+  llvm::SmallVector<std::pair<Op *, Op *>, 8> around;
+  for (Op *op = &notify; Op *parent = op->parentOp(); op = parent)
+    around.push_back({parent, op});
+  for (auto [op, inner] : llvm::reverse(around)) {
+    if (op->is(OpKind::Space)) {
+      for (unsigned d = 0; d < spaceDims(*op); ++d)
+        if (!addUnknown(site, op->body().argument(d), op->operand(3 * d), op->operand(3 * d + 1),
+                        op->operand(3 * d + 2)))
+          return false;
+    } else if (op->is(OpKind::For)) {
+      if (!addUnknown(site, op->body().argument(0), op->operand(0), op->operand(1),
+                      op->operand(2)))
+        return false;
+    } else if (op->is(OpKind::If)) {
+      bool inThen = inner->parentBlock() == &op->body(0);
+      if (!isDataFree(op->operand(0), site))
+        return false;
+      site.guards.push_back({op->operand(0), inThen});
+    } else if (op->is(OpKind::While)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/// The equations that say which cell of which rank is notified.
+bool CountDeriver::collectTarget(Value *cells, Site &site) {
+  // Walk from the slice towards the parameter; slices of slices are composed per dimension.
+  llvm::SmallVector<Op *, 4> chain;
+  Value *value = cells;
+  while (value != signal_.result()) {
+    Op *op = value->definingOp();
+    chain.push_back(op);
+    value = op->operand(0);
+  }
+  Polynomial peer = *site.environment.rank;
+  struct Dim {
+    Polynomial first;
+    bool single = false;
+    std::optional<Polynomial> below;
+  };
+  llvm::SmallVector<Dim, 4> dims(signal_.numOperands());
+  // Dimensions of the current value, as numbers of the signal's own.
+  llvm::SmallVector<unsigned, 4> live;
+  for (unsigned d = 0; d < dims.size(); ++d)
+    live.push_back(d);
+  for (Op *op : llvm::reverse(chain)) {
+    if (op->is(OpKind::SigAt)) {
+      peer = polys_.of(op->operand(1), site.environment);
+      continue;
+    }
+    if (!op->is(OpKind::SigSlice))
+      return false;
+    unsigned next = 1;
+    llvm::SmallVector<unsigned, 4> left;
+    llvm::StringRef letters = op->strAttr("dims");
+    for (unsigned i = 0; i < letters.size(); ++i) {
+      Dim &dim = dims[live[i]];
+      if (letters[i] == 'i') {
+        dim.first = dim.first + polys_.of(op->operand(next++), site.environment);
+        dim.single = true;
+        continue;
+      }
+      left.push_back(live[i]);
+      if (letters[i] != 'r')
+        continue;
+      Polynomial base = dim.first;
+      dim.first = base + polys_.of(op->operand(next), site.environment);
+      dim.below = base + polys_.of(op->operand(next + 1), site.environment);
+      next += 2;
+    }
+    live = left;
+  }
+  site.equations.push_back({peer, Polynomial::atom(polys_.rank())});
+  Polynomials::Environment none;
+  for (unsigned d = 0; d < dims.size(); ++d) {
+    Polynomial cell = polys_.of(signal_.body().argument(d), none);
+    if (dims[d].single)
+      site.equations.push_back({dims[d].first, cell});
+    else if (dims[d].below)
+      site.equations.push_back({dims[d].first, cell, dims[d].below});
+  }
+  for (const Equation &equation : site.equations)
+    if (!isDataFree(equation.value, site) ||
+        (equation.below && !isDataFree(*equation.below, site)))
+      return false;
+  return true;
+}
+
+bool CountDeriver::collect(Op &notify, Site &site) {
+  // The source rank is an unknown like the others; `rank` in the notifying body is it.
+  AtomId source = polys_.fresh(Polynomial::atom(polys_.numRanks()));
+  site.unknowns.push_back({.atom = source, .extent = Polynomial::atom(polys_.numRanks())});
+  site.environment.rank = Polynomial::atom(source);
+  Value *cells = notify.is(OpKind::PutSignal) ? notify.operand(2) : notify.operand(0);
+  return collectEnclosing(notify, site) && collectTarget(cells, site);
+}
+
+/// Nothing in it comes from memory or from another op that a polynomial cannot say.
+bool CountDeriver::isDataFree(const Polynomial &p, const Site &site) const {
+  std::vector<AtomId> atoms;
+  polys_.collectAtoms(p, atoms);
+  for (AtomId id : atoms) {
+    const Polynomials::Atom &atom = polys_.atom(id);
+    if (atom.kind != Polynomials::AtomKind::Value)
+      continue;
+    // Scalar parameters are the same on every rank by contract; a cell's position is given.
+    Op *op = atom.value->definingOp();
+    bool isCell = atom.value->argumentOf() == &signal_.body();
+    if (!isCell && !(op && op->is(OpKind::ScalarParam)))
+      return false;
+  }
+  return true;
+}
+
+bool CountDeriver::isDataFree(Value *condition, Site &site) {
+  if (condition->type().isIndex())
+    return isDataFree(polys_.of(condition, site.environment), site);
+  Op *op = condition->definingOp();
+  if (!op || !op->isPure())
+    return false;
+  for (Value *operand : op->operands())
+    if (!isDataFree(operand, site))
+      return false;
+  return true;
+}
+
+/// Takes values of unknowns from equations until no equation gives another one.
+void CountDeriver::solveAll(Site &site) {
+  for (bool progress = true; progress;) {
+    progress = false;
+    for (Equation &equation : site.equations) {
+      if (equation.below)
+        continue;
+      for (Unknown &unknown : site.unknowns) {
+        if (unknown.solution || !polys_.mentions(equation.value, unknown.atom))
+          continue;
+        std::vector<Polynomial> conditions;
+        std::optional<Polynomial> answer =
+            polys_.solve(equation.value, equation.target, unknown.atom, conditions);
+        if (!answer)
+          continue;
+        unknown.solution = answer;
+        mustBeZero_.insert(mustBeZero_.end(), conditions.begin(), conditions.end());
+        auto replace = [&](Polynomial &p) { p = polys_.substitute(p, unknown.atom, *answer); };
+        for (Equation &other : site.equations) {
+          replace(other.value);
+          if (other.below)
+            replace(*other.below);
+        }
+        for (Unknown &other : site.unknowns) {
+          replace(other.extent);
+          if (other.solution && &other != &unknown)
+            replace(*other.solution);
+        }
+        for (Polynomial &condition : mustBeZero_)
+          replace(condition);
+        progress = true;
+        break;
+      }
+    }
+  }
+}
+
+/// The guard's value where unknowns have the values in `bound`; pure ops are copied.
+Value *CountDeriver::emitGuard(Value *condition, Site &site,
+                               const llvm::DenseMap<AtomId, Value *> &bound,
+                               llvm::DenseMap<Value *, Value *> &done) {
+  if (condition->type().isIndex())
+    return polys_.emit(builder_, polys_.of(condition, site.environment), bound);
+  auto it = done.find(condition);
+  if (it != done.end())
+    return it->second;
+  Op *op = condition->definingOp();
+  llvm::SmallVector<Value *, 4> operands;
+  for (Value *operand : op->operands())
+    operands.push_back(emitGuard(operand, site, bound, done));
+  Op *copy = builder_.op(op->kind(), operands, condition->type());
+  for (const NamedAttr &attr : op->attrs())
+    copy->setAttr(attr.name, attr.value);
+  return done[condition] = copy->result(condition->index());
+}
+
+/// A bool: solutions lie in their extents, remaining equations hold, guards are as wanted.
+Value *CountDeriver::emitMatches(Site &site, llvm::DenseMap<AtomId, Value *> &bound) {
+  Value *matches = builder_.constBool(true);
+  for (Unknown &unknown : site.unknowns) {
+    if (!unknown.solution)
+      continue;
+    Value *value = polys_.emit(builder_, *unknown.solution, bound);
+    bound[unknown.atom] = value;
+    Value *extent = polys_.emit(builder_, unknown.extent, bound);
+    matches = both(matches, builder_.cmp("ge", value, builder_.constIndex(0)));
+    matches = both(matches, builder_.cmp("lt", value, extent));
+  }
+  for (const Polynomial &condition : mustBeZero_)
+    matches = both(matches, builder_.cmp("eq", polys_.emit(builder_, condition, bound),
+                                         builder_.constIndex(0)));
+  for (Equation &equation : site.equations) {
+    Value *value = polys_.emit(builder_, equation.value, bound);
+    Value *target = polys_.emit(builder_, equation.target, bound);
+    if (equation.below) {
+      matches = both(matches, builder_.cmp("le", value, target));
+      matches = both(matches, builder_.cmp(
+                                  "lt", target, polys_.emit(builder_, *equation.below, bound)));
+    } else if (!(equation.value == equation.target)) {
+      matches = both(matches, builder_.cmp("eq", value, target));
+    }
+  }
+  llvm::DenseMap<Value *, Value *> done;
+  for (const Guard &guard : site.guards) {
+    Value *value = emitGuard(guard.condition, site, bound, done);
+    if (!guard.wanted)
+      value = builder_.value(OpKind::Not, {value});
+    matches = both(matches, value);
+  }
+  return matches;
+}
+
+/// Loops over the unknowns that are left, innermost: matches ? product of free extents : 0.
+Value *CountDeriver::emitCount(Site &site, llvm::DenseMap<AtomId, Value *> bound, size_t next,
+                               const std::vector<size_t> &enumerated,
+                               const std::vector<size_t> &free) {
+  Value *zero = builder_.constIndex(0);
+  if (next == enumerated.size()) {
+    Value *matches = emitMatches(site, bound);
+    Value *count = builder_.constIndex(1);
+    for (size_t i : free) {
+      Value *extent = polys_.emit(builder_, site.unknowns[i].extent, bound);
+      count = builder_.mul(count, builder_.max(extent, zero));
+    }
+    return builder_.value(OpKind::Select, {matches, count, zero}, count->type());
+  }
+  Unknown &unknown = site.unknowns[enumerated[next]];
+  Value *extent = polys_.emit(builder_, unknown.extent, bound);
+  Op *loop = builder_.op(OpKind::For, {zero, extent, builder_.constIndex(1), zero},
+                         builder_.types().index());
+  InsertionGuard guard(builder_);
+  Value *position = loop->body().addArgument(builder_.types().index(), "i");
+  Value *sum = loop->body().addArgument(builder_.types().index(), "count");
+  builder_.setInsertionPointToEnd(loop->body());
+  bound[unknown.atom] = position;
+  Value *inner = emitCount(site, bound, next + 1, enumerated, free);
+  builder_.op(OpKind::Yield, {builder_.add(sum, inner)});
+  return loop->result();
+}
+
+Value *CountDeriver::emitSite(Site &site) {
+  mustBeZero_.clear();
+  solveAll(site);
+  // An unknown matters where an equation, a guard, or the extent of another unknown depends on it.
+  std::vector<size_t> enumerated, free;
+  for (size_t i = 0; i < site.unknowns.size(); ++i) {
+    Unknown &unknown = site.unknowns[i];
+    if (unknown.solution)
+      continue;
+    bool matters = !site.guards.empty();
+    for (const Equation &equation : site.equations)
+      matters |= polys_.mentions(equation.value, unknown.atom) ||
+                 (equation.below && polys_.mentions(*equation.below, unknown.atom));
+    for (const Unknown &other : site.unknowns)
+      matters |= polys_.mentions(other.extent, unknown.atom) ||
+                 (other.solution && polys_.mentions(*other.solution, unknown.atom));
+    for (const Polynomial &condition : mustBeZero_)
+      matters |= polys_.mentions(condition, unknown.atom);
+    (matters ? enumerated : free).push_back(i);
+  }
+  return emitCount(site, llvm::DenseMap<AtomId, Value *>(), 0, enumerated, free);
+}
+
+Op *CountDeriver::run(llvm::ArrayRef<Op *> sites) {
+  Block &body = signal_.body();
+  if (body.numArguments() == 0)
+    for (unsigned d = 0; d < signal_.numOperands(); ++d)
+      body.addArgument(builder_.types().index(), "c" + std::to_string(d));
+  std::vector<Site> collected(sites.size());
+  for (size_t i = 0; i < sites.size(); ++i) {
+    if (collect(*sites[i], collected[i]))
+      continue;
+    while (body.numArguments() != 0)
+      body.removeArgument(body.numArguments() - 1);
+    return sites[i];
+  }
+  builder_.setInsertionPointToEnd(body);
+  Value *total = builder_.constIndex(0);
+  for (Site &site : collected)
+    total = builder_.add(total, emitSite(site));
+  builder_.op(OpKind::Yield, {total});
+  return nullptr;
+}
+
+/// The signal_param that a cell value comes from.
+Op *signalOf(Value *cells) {
+  Op *op = cells->definingOp();
+  while (op && !op->is(OpKind::SignalParam))
+    op = op->operand(0)->definingOp();
+  return op;
+}
+
+} // namespace
+
+bool deriveCounts(Module &module, PassContext &context) {
+  bool changed = false;
+  for (Op &kernel : module.body().ops()) {
+    if (!kernel.is(OpKind::Kernel))
+      continue;
+    llvm::MapVector<Op *, llvm::SmallVector<Op *, 4>> notifies, waits;
+    for (Op &op : kernel.body().ops())
+      if (op.is(OpKind::SignalParam))
+        notifies[&op];
+    walk(kernel, [&](Op &op) {
+      if (op.is(OpKind::Notify))
+        notifies[signalOf(op.operand(0))].push_back(&op);
+      else if (op.is(OpKind::PutSignal))
+        notifies[signalOf(op.operand(2))].push_back(&op);
+      else if (op.is(OpKind::Wait))
+        waits[signalOf(op.operand(0))].push_back(&op);
+    });
+    for (auto &[signal, sites] : notifies) {
+      if (!signal || !signal->body().empty())
+        continue;
+      Op *dataDependent = CountDeriver(module, *signal).run(sites);
+      changed = true;
+      if (!dataDependent)
+        continue;
+      for (Op *wait : waits[signal])
+        if (wait->numOperands() == 1)
+          context.report(*wait, diag::count_not_derivable, signal->strAttr("name"))
+              .note({dataDependent->loc(), dataDependent->loc()},
+                    diag::note_notify_depends_on_data);
+    }
+  }
+  return changed;
+}
+
+} // namespace dtile::passes
