@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The syntax tree: what was written, nothing resolved. Nodes live in an Arena and are never freed singly;
-// pointers between them do not own. Every node starts with its kind and range. Strings point into the
-// source text (SourceManager outlives the tree).
+// The syntax tree: what was written, nothing resolved. Nodes live in an Arena and are never freed
+// singly; pointers between them do not own. Every node starts with its kind and range. Strings
+// point into the source text (SourceManager outlives the tree).
 #pragma once
 
 #include "frontend/base/source_manager.h"
@@ -93,10 +93,28 @@ struct UnaryExpr : Expr {
   UnaryOp op = UnaryOp::Neg;
   Expr *operand = nullptr;
 };
-/// From weakest to tightest: `~=`(expect only) | `||` | `&&` | `== != < <= > >=` | `|` | `^` | `&` | `<< >>` |
+/// From weakest to tightest: `~=`(expect only) | `||` | `&&` | `== != < <= > >=` | `|` | `^` | `&`
+/// | `<< >>` |
 /// `+ -` | `* / %`. `&` also joins tokens.
 enum class BinaryOp : uint8_t {
-  Approx, LogOr, LogAnd, Eq, Ne, Lt, Le, Gt, Ge, BitOr, BitXor, BitAnd, Shl, Shr, Add, Sub, Mul, Div,
+  Approx,
+  LogOr,
+  LogAnd,
+  Eq,
+  Ne,
+  Lt,
+  Le,
+  Gt,
+  Ge,
+  BitOr,
+  BitXor,
+  BitAnd,
+  Shl,
+  Shr,
+  Add,
+  Sub,
+  Mul,
+  Div,
   Rem
 };
 struct BinaryExpr : Expr {
@@ -142,7 +160,8 @@ struct RemoteExpr : Expr {
   Expr *base = nullptr;
   Expr *rank = nullptr;
 };
-/// `value after token`: the read of `value` is ordered after `token`. Binds tighter than arithmetic.
+/// `value after token`: the read of `value` is ordered after `token`. Binds tighter than
+/// arithmetic.
 struct AfterExpr : Expr {
   DTILE_AST_NODE(AfterExpr, Expr)
   Expr *value = nullptr;
@@ -171,8 +190,8 @@ struct ErrorExpr : Expr {
 /// How a parameter is passed and where it lives.
 enum class ParamMode : uint8_t { Value, In, Out, InOut, Symm, ScratchSymm };
 
-/// A type as written: `bf16`, `T[M, K]`, `signal[W]`, `token`, `dtype`. No node kinds: types stand only
-/// in parameters, results and annotations.
+/// A type as written: `bf16`, `T[M, K]`, `signal[W]`, `token`, `dtype`. No node kinds: types stand
+/// only in parameters, results and annotations.
 struct TypeRef {
   SourceRange range;
   /// `bf16`, `T`, `signal`, `token`, `acquire`, `bool`, `range`… ; null when absent.
@@ -256,7 +275,8 @@ struct AwaitStmt : Stmt {
   DTILE_AST_NODE(AwaitStmt, Stmt)
   Expr *token = nullptr;
 };
-/// `expect a ~= b rtol 1e-2 atol 1e-3;`, `expect x == y;`, `expect fails CODE k(…);`, and `ensures …;` in kernels.
+/// `expect a ~= b rtol 1e-2 atol 1e-3;`, `expect x == y;`, `expect fails CODE k(…);`, and `ensures
+/// …;` in kernels.
 struct ExpectStmt : Stmt {
   DTILE_AST_NODE(ExpectStmt, Stmt)
   Expr *condition = nullptr;

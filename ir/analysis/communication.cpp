@@ -7,9 +7,8 @@ namespace dtile::ir {
 Op *objectOf(Value *viewOrSignal) {
   Op *op = viewOrSignal->definingOp();
   while (op && !op->is(OpKind::Param) && !op->is(OpKind::SignalParam)) {
-    bool isStep = op->is(OpKind::ViewSlice) || op->is(OpKind::ViewTile) ||
-                  op->is(OpKind::ViewAt) || op->is(OpKind::ViewReshape) ||
-                  op->is(OpKind::SigSlice) || op->is(OpKind::SigAt);
+    bool isStep = op->is(OpKind::ViewSlice) || op->is(OpKind::ViewTile) || op->is(OpKind::ViewAt) ||
+                  op->is(OpKind::ViewReshape) || op->is(OpKind::SigSlice) || op->is(OpKind::SigAt);
     if (!isStep)
       return nullptr;
     op = op->operand(0)->definingOp();

@@ -6,10 +6,11 @@
 
 namespace dtile::ir {
 
-/// The `param` or `signal_param` op that a view or signal value comes from; null where it comes from elsewhere (a
-/// function's parameter).
+/// The `param` or `signal_param` op that a view or signal value comes from; null where it comes
+/// from elsewhere (a function's parameter).
 [[nodiscard]] Op *objectOf(Value *viewOrSignal);
-/// The `view.at` or `sig.at` through which the value reaches a rank; null when it is this rank's own.
+/// The `view.at` or `sig.at` through which the value reaches a rank; null when it is this rank's
+/// own.
 [[nodiscard]] Op *rankSelectionOf(Value *viewOrSignal);
 /// Whether two memory ops may touch the same bytes: their objects are the same, or unknown.
 [[nodiscard]] bool mayAlias(Value *a, Value *b);

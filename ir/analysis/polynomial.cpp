@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Polynomials over index values: arithmetic, simplification of division and remainder, solving, emission.
+// Polynomials over index values: arithmetic, simplification of division and remainder, solving,
+// emission.
 #include "ir/analysis/polynomial.h"
 
 #include "frontend/base/check.h"
@@ -100,9 +101,7 @@ Polynomial Polynomials::of(Value *value, Environment &environment) {
 
 Polynomial Polynomials::ofOp(Op &op, Value *value, Environment &environment) {
   auto operand = [&](unsigned i) { return of(op.operand(i), environment); };
-  auto opaque = [&] {
-    return Polynomial::atom(intern({.kind = AtomKind::Value, .value = value}));
-  };
+  auto opaque = [&] { return Polynomial::atom(intern({.kind = AtomKind::Value, .value = value})); };
   if (!value->type().isIndex())
     return opaque();
   // Other kinds stay opaque: they are computed from what a polynomial cannot say.
@@ -186,8 +185,8 @@ Polynomial Polynomials::div(const Polynomial &a, const Polynomial &b) {
     std::optional<AtomId> single = rest.asAtom();
     if (single && atoms_[*single].extent && *atoms_[*single].extent == b)
       return quotient;
-    return quotient + Polynomial::atom(intern(
-                          {.kind = AtomKind::Div, .value = nullptr, .lhs = rest, .rhs = b}));
+    return quotient + Polynomial::atom(
+                          intern({.kind = AtomKind::Div, .value = nullptr, .lhs = rest, .rhs = b}));
   }
   return Polynomial::atom(intern({.kind = AtomKind::Div, .value = nullptr, .lhs = a, .rhs = b}));
 }
@@ -268,8 +267,7 @@ Polynomial Polynomials::substitute(const Polynomial &p, AtomId id, const Polynom
 }
 
 std::optional<Polynomial> Polynomials::solve(const Polynomial &p, const Polynomial &target,
-                                             AtomId variable,
-                                             std::vector<Polynomial> &mustBeZero) {
+                                             AtomId variable, std::vector<Polynomial> &mustBeZero) {
   Polynomial factor, rest;
   for (const auto &[monomial, coefficient] : p.terms()) {
     auto count = std::count(monomial.begin(), monomial.end(), variable);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Integer index values as polynomials over what they are computed from, in a normal form: equal forms are equal values.
-// Floor division, remainder, minimum and maximum that do not simplify are opaque atoms over polynomials.
+// Integer index values as polynomials over what they are computed from, in a normal form: equal
+// forms are equal values. Floor division, remainder, minimum and maximum that do not simplify are
+// opaque atoms over polynomials.
 #pragma once
 
 #include "ir/core/builder.h"
@@ -55,14 +56,19 @@ class Polynomials {
 public:
   enum class AtomKind : uint8_t {
     /// `rank`, `num_ranks`, `epoch`: one atom each however many ops there are.
-    Rank, NumRanks, Epoch,
+    Rank,
+    NumRanks,
+    Epoch,
     /// `launch.dim` of a parameter and dimension.
     LaunchDim,
     /// A variable made by `fresh`.
     Variable,
     /// Any other IR value.
     Value,
-    Div, Rem, Min, Max
+    Div,
+    Rem,
+    Min,
+    Max
   };
   struct Atom {
     AtomKind kind;
@@ -100,9 +106,9 @@ public:
   [[nodiscard]] bool mentions(const Polynomial &p, AtomId id) const;
   /// Replaces an atom everywhere.
   Polynomial substitute(const Polynomial &p, AtomId id, const Polynomial &by);
-  /// Solves p == target for the variable, which must occur outside opaque atoms linearly, or in the form
-  /// rem(variable + rest, n) with extent n of the variable. Conditions that make the answer right are appended
-  /// (each must be zero).
+  /// Solves p == target for the variable, which must occur outside opaque atoms linearly, or in the
+  /// form rem(variable + rest, n) with extent n of the variable. Conditions that make the answer
+  /// right are appended (each must be zero).
   std::optional<Polynomial> solve(const Polynomial &p, const Polynomial &target, AtomId variable,
                                   std::vector<Polynomial> &mustBeZero);
 
@@ -120,8 +126,7 @@ private:
   static constexpr AtomId kNumRanks = 1;
   static constexpr AtomId kEpoch = 2;
   AtomId intern(Atom atom);
-  Value *emitAtom(Builder &builder, AtomId id,
-                  const llvm::DenseMap<AtomId, Value *> &bound) const;
+  Value *emitAtom(Builder &builder, AtomId id, const llvm::DenseMap<AtomId, Value *> &bound) const;
   Polynomial ofOp(Op &op, Value *value, Environment &environment);
   /// p = b * quotient + rest, taking the terms that b's single term divides.
   bool splitBy(const Polynomial &p, const Polynomial &b, Polynomial &quotient,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The order in which a tile space's bodies start: schedule attributes of a `space` op, and their one meaning.
-// Pure data and arithmetic; the interpreter evaluates it, back ends emit the same arithmetic.
+// The order in which a tile space's bodies start: schedule attributes of a `space` op, and their
+// one meaning. Pure data and arithmetic; the interpreter evaluates it, back ends emit the same
+// arithmetic.
 #pragma once
 
 #include "llvm/ADT/ArrayRef.h"
@@ -12,17 +13,20 @@ namespace dtile::ir {
 
 class Op;
 
-/// Body number `linear` (from 0) is decoded in mixed radix over the dimensions in `order`, outermost first; a
-/// grouped dimension and the next one in the order are decoded together; then rotated dimensions are turned.
+/// Body number `linear` (from 0) is decoded in mixed radix over the dimensions in `order`,
+/// outermost first; a grouped dimension and the next one in the order are decoded together; then
+/// rotated dimensions are turned.
 struct TileOrder {
   /// Attribute `order`: dimension numbers, outermost first; a permutation. Default 0, 1, 2 …
   llvm::SmallVector<unsigned, 4> order;
-  /// Attribute `group`, one a dimension: > 0 on dimension A, followed in the order by B, visits columns of up to
-  /// `group` blocks of A before it moves to the next block of B (with nA, nB blocks, g = group):
+  /// Attribute `group`, one a dimension: > 0 on dimension A, followed in the order by B, visits
+  /// columns of up to `group` blocks of A before it moves to the next block of B (with nA, nB
+  /// blocks, g = group):
   ///   span = g * nB; first = linear / span * g; size = min(nA - first, g)
   ///   a = first + linear % span % size; b = linear % span / size
   llvm::SmallVector<int64_t, 4> group;
-  /// Attribute `rotate`, one a dimension: 0 leaves the block number; +1 or -1 turn it about the rank:
+  /// Attribute `rotate`, one a dimension: 0 leaves the block number; +1 or -1 turn it about the
+  /// rank:
   ///   block = (rank + start + rotate * block) mod n, with n the dimension's number of blocks.
   llvm::SmallVector<int64_t, 4> rotate;
   /// Attribute `start`, one a dimension, for rotated ones.
@@ -32,8 +36,8 @@ struct TileOrder {
   static TileOrder fromSpace(const Op &space);
   /// Writes attributes that differ from the defaults and removes the others.
   void toSpace(Op &space) const;
-  /// The block number of each dimension for body `linear`; `blocks` holds the number of blocks of each.
-  /// The position of a dimension is first + block * step.
+  /// The block number of each dimension for body `linear`; `blocks` holds the number of blocks of
+  /// each. The position of a dimension is first + block * step.
   [[nodiscard]] llvm::SmallVector<int64_t, 4> decode(llvm::ArrayRef<int64_t> blocks, int64_t rank,
                                                      int64_t linear) const;
 };

@@ -17,8 +17,8 @@ namespace dtile::interpret {
 
 /// How the bodies of a run are interleaved.
 struct Schedule {
-  /// 0 runs bodies in schedule order, switching where they block; else a seeded random order that also switches
-  /// before and after communication.
+  /// 0 runs bodies in schedule order, switching where they block; else a seeded random order that
+  /// also switches before and after communication.
   uint64_t seed = 0;
   /// Asynchronous operations land when they are issued, or as late as their tokens allow.
   enum class Landing : uint8_t { AtIssue, AsLateAsAllowed } landing = Landing::AtIssue;
@@ -58,7 +58,8 @@ public:
   void symmFree(void *address);
   void *symmAddress(void *address, int rank);
 
-  /// Runs one launch of a kernel on all ranks; `args[r]` in the order of the parameters without scratch and signals.
+  /// Runs one launch of a kernel on all ranks; `args[r]` in the order of the parameters without
+  /// scratch and signals.
   std::unique_ptr<RunError> launch(const std::string &kernel,
                                    const std::vector<std::vector<Arg>> &args);
 

@@ -2,12 +2,15 @@
 // bound-drift: keeps back-to-back launches apart where ranks may run ahead of each other.
 //
 // Expects: inlined kernels.
-// Produces: on each kernel that reaches other ranks, attribute `entry_barrier` (ranks meet before the bodies of a launch
+// Produces: on each kernel that reaches other ranks, attribute `entry_barrier` (ranks meet before
+// the bodies of a launch
 //   start), and on each scratch object of such a kernel at least two `copies`.
-// Why: a rank that has ended a launch may already notify and write for its next one while a peer still reads, or still
-//   counts notifies of several ranks in one cell. With the meeting no rank is a launch ahead; with two copies zeroing
-//   this launch's copy cannot meet a late write of the last one.
-// Leaves alone: kernels that stay on their rank. A kernel whose own waits already bound the drift keeps the meeting:
+// Why: a rank that has ended a launch may already notify and write for its next one while a peer
+// still reads, or still
+//   counts notifies of several ranks in one cell. With the meeting no rank is a launch ahead; with
+//   two copies zeroing this launch's copy cannot meet a late write of the last one.
+// Leaves alone: kernels that stay on their rank. A kernel whose own waits already bound the drift
+// keeps the meeting:
 //   it is right, only slower than it must be.
 #include "ir/transform/pass.h"
 

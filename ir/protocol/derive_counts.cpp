@@ -2,13 +2,16 @@
 // derive-counts: how many notifies one launch sends to each cell of a signal.
 //
 // Expects: inlined kernels; `signal_param` regions empty.
-// Produces: each `signal_param` region computes, from a cell's position and `rank`, the number of notifies that all
-//   ranks together send to that cell of this rank. A notify site is an equation system: its target rank equals
-//   `rank`, its cell the asked one, over the unknowns source rank, tile numbers and loop positions. Unknowns that
-//   the equations determine are solved for; unknowns that nothing mentions multiply the count; what is left is
-//   enumerated by loops. Conditions around the notify are asked at the solution.
+// Produces: each `signal_param` region computes, from a cell's position and `rank`, the number of
+// notifies that all
+//   ranks together send to that cell of this rank. A notify site is an equation system: its target
+//   rank equals `rank`, its cell the asked one, over the unknowns source rank, tile numbers and
+//   loop positions. Unknowns that the equations determine are solved for; unknowns that nothing
+//   mentions multiply the count; what is left is enumerated by loops. Conditions around the notify
+//   are asked at the solution.
 // Why: nobody writes a count by hand, and a wait is right whatever the tile sizes are.
-// Leaves alone: signals with a notify whose place or condition depends on data (loads): their waits must say
+// Leaves alone: signals with a notify whose place or condition depends on data (loads): their waits
+// must say
 //   `count:`, which is reported here.
 #include "frontend/base/check.h"
 #include "frontend/base/diagnostics.h"
@@ -110,8 +113,7 @@ bool CountDeriver::collectEnclosing(Op &notify, Site &site) {
                         op->operand(3 * d + 2)))
           return false;
     } else if (op->is(OpKind::For)) {
-      if (!addUnknown(site, op->body().argument(0), op->operand(0), op->operand(1),
-                      op->operand(2)))
+      if (!addUnknown(site, op->body().argument(0), op->operand(0), op->operand(1), op->operand(2)))
         return false;
     } else if (op->is(OpKind::If)) {
       bool inThen = inner->parentBlock() == &op->body(0);
@@ -183,8 +185,7 @@ bool CountDeriver::collectTarget(Value *cells, Site &site) {
       site.equations.push_back({dims[d].first, cell, dims[d].below});
   }
   for (const Equation &equation : site.equations)
-    if (!isDataFree(equation.value, site) ||
-        (equation.below && !isDataFree(*equation.below, site)))
+    if (!isDataFree(equation.value, site) || (equation.below && !isDataFree(*equation.below, site)))
       return false;
   return true;
 }
@@ -303,8 +304,8 @@ Value *CountDeriver::emitMatches(Site &site, llvm::DenseMap<AtomId, Value *> &bo
     Value *target = polys_.emit(builder_, equation.target, bound);
     if (equation.below) {
       matches = both(matches, builder_.cmp("le", value, target));
-      matches = both(matches, builder_.cmp(
-                                  "lt", target, polys_.emit(builder_, *equation.below, bound)));
+      matches =
+          both(matches, builder_.cmp("lt", target, polys_.emit(builder_, *equation.below, bound)));
     } else if (!(equation.value == equation.target)) {
       matches = both(matches, builder_.cmp("eq", value, target));
     }

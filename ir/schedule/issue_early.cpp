@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// issue-early: within each block of a body, sends and notifies as early, and waits as late, as the token graph allows.
+// issue-early: within each block of a body, sends and notifies as early, and waits as late, as the
+// token graph allows.
 //
 // Expects: inlined kernels with explicit tokens.
-// Produces: the same ops in another order. Transfers (put, get, reduce_add) and notifies, with what they are computed
-//   from, come before everything that they do not depend on; waits and awaits come after everything that does not
-//   depend on them.
-// Why: dependence, not position, is order; the time between issue and wait is what hides a transfer.
-// Leaves alone: the order of ops that conflict (the same object, one of them writing), of what follows a
-//   quiet, fence, barrier or await, and blocks with more than kMaxEffects ops with effects (a remark says so).
+// Produces: the same ops in another order. Transfers (put, get, reduce_add) and notifies, with what
+// they are computed
+//   from, come before everything that they do not depend on; waits and awaits come after everything
+//   that does not depend on them.
+// Why: dependence, not position, is order; the time between issue and wait is what hides a
+// transfer. Leaves alone: the order of ops that conflict (the same object, one of them writing), of
+// what follows a
+//   quiet, fence, barrier or await, and blocks with more than kMaxEffects ops with effects (a
+//   remark says so).
 #include "ir/analysis/communication.h"
 #include "ir/transform/pass.h"
 
@@ -35,9 +39,7 @@ struct Footprint {
   llvm::SmallVector<Op *, 4> effects;
 };
 
-bool touchesMemory(const Op &op) {
-  return writtenView(op) != nullptr || !readViews(op).empty();
-}
+bool touchesMemory(const Op &op) { return writtenView(op) != nullptr || !readViews(op).empty(); }
 
 /// Whether `later` must stay behind `earlier`, values and tokens aside.
 bool conflicts(const Op &earlier, const Op &later) {
@@ -146,7 +148,8 @@ bool BlockScheduler::addMemoryEdges() {
   return true;
 }
 
-/// Edges from the op of this block that defines a value to the op of this block that uses it, also deep inside.
+/// Edges from the op of this block that defines a value to the op of this block that uses it, also
+/// deep inside.
 void BlockScheduler::addValueEdges() {
   for (unsigned i = 0; i < ops_.size(); ++i) {
     walk(*ops_[i], [&](Op &nested) {

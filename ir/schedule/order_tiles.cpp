@@ -2,10 +2,12 @@
 // order-tiles: the order in which the bodies of each tile space start.
 //
 // Expects: spaces as lowered (row-major order) or already ordered; inlined kernels.
-// Produces: the attributes of ir/core/tile_order.h. A dimension over all ranks goes outermost and is turned about this
-//   rank: consumers (a wait indexed by it) start with their own shard and follow the order of arrival; producers
-//   (a transfer to it) start with the most remote rank and end with their own. Two block dimensions around a
-//   dot are grouped so that the operands of neighbouring tiles stay in cache.
+// Produces: the attributes of ir/core/tile_order.h. A dimension over all ranks goes outermost and
+// is turned about this
+//   rank: consumers (a wait indexed by it) start with their own shard and follow the order of
+//   arrival; producers (a transfer to it) start with the most remote rank and end with their own.
+//   Two block dimensions around a dot are grouped so that the operands of neighbouring tiles stay
+//   in cache.
 // Why: a tile that starts before its data has come only occupies a program.
 // Leaves alone: `ordered` spaces and spaces whose dimensions show no such role, each with a remark.
 #include "ir/analysis/communication.h"
@@ -79,8 +81,8 @@ RankRole TileOrderer::roleOf(Op &space, Value *position, Op *&wait) {
   return role;
 }
 
-/// The sign with which sources come in: senders that walk their peers upwards (rank + hop) reach a receiver from its
-/// rank downwards, and the reverse.
+/// The sign with which sources come in: senders that walk their peers upwards (rank + hop) reach a
+/// receiver from its rank downwards, and the reverse.
 int64_t TileOrderer::arrivalDirection(Op &wait) {
   int64_t direction = -1;
   Op *signal = objectOf(wait.operand(0));
@@ -99,8 +101,8 @@ int64_t TileOrderer::arrivalDirection(Op &wait) {
       return;
     // The coefficient of what is added to the rank: its sign is the sender's direction.
     for (const auto &[monomial, coefficient] : polys.atom(*atom).lhs.terms()) {
-      bool isVariable = monomial.size() == 1 && monomial[0] != polys.rank() &&
-                        monomial[0] != polys.numRanks();
+      bool isVariable =
+          monomial.size() == 1 && monomial[0] != polys.rank() && monomial[0] != polys.numRanks();
       if (isVariable)
         direction = coefficient > 0 ? -1 : 1;
     }
@@ -145,7 +147,8 @@ void TileOrderer::orderSpace(Op &space) {
     order.group[order.order[firstBlock]] = kGroupBlocks;
   order.toSpace(space);
   if (!rankDim && !hasDot)
-    context_.remark(space, "space `" + name + "` keeps its written order: no dimension stands for the ranks");
+    context_.remark(space, "space `" + name +
+                               "` keeps its written order: no dimension stands for the ranks");
 }
 
 bool TileOrderer::run() {
