@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Kernels, parameters, sizes, tile spaces and functions.
+#include "ir/from_ast/lower.h"
+
+#include "frontend/base/check.h"
+#include "ir/from_ast/lowering.h"
+#include "ir/from_ast/prove_sizes.h"
+
+namespace dtile::ir {
+
+namespace {
+
+llvm::StringRef modeText(ast::ParamMode mode) {
+  switch (mode) {
+  case ast::ParamMode::In:
+    return "in";
+  case ast::ParamMode::Out:
+    return "out";
+  case ast::ParamMode::InOut:
+    return "inout";
+  case ast::ParamMode::Symm:
+    return "symm";
+  case ast::ParamMode::ScratchSymm:
+    return "scratch";
+  case ast::ParamMode::Value:
+    break;
+  }
+  DTILE_UNREACHABLE("a tensor parameter has a mode");
+}
+
+} // namespace
+
+void lowerKernel(const sema::KernelInstance &kernel, Module &module) {
+  const PhaseScope phase("lowering a kernel to IR");
+  Lowering(module).kernel(kernel);
+}
+
+void lowerFunction(const sema::FnInstance &function, Module &module) {
+  const PhaseScope phase("lowering a function to IR");
+  Lowering(module).function(function);
+}
+
+// Types.
+
+Type Lowering::typeOf(sema::Type type) {
+  TypeContext &types = builder_.types();
+  switch (type->kind) {
+  case sema::TypeKind::Scalar:
+    return types.scalar(type->dtype);
+  case sema::TypeKind::Tile:
+    return types.tile(type->shape, type->dtype);
+  case sema::TypeKind::Region:
+    return types.view(type->dtype, type->rank(), type->remote);
+  case sema::TypeKind::Signal:
+    return types.signal(type->rank(), type->remote);
+  case sema::TypeKind::Token:
+    return types.token();
+  case sema::TypeKind::Acquire:
+    return types.acquire();
+  case sema::TypeKind::Error:
+  case sema::TypeKind::Void:
+  case sema::TypeKind::Range:
+    break;
+  }
+  DTILE_UNREACHABLE("this type is no single IR type");
+}
+
+void Lowering::appendTypes(sema::Type type, llvm::SmallVectorImpl<Type> &types) {
+  if (type->kind == sema::TypeKind::Void)
+    return;
+  if (type->kind == sema::TypeKind::Range)
+    types.append(3, builder_.types().index());
+  else
+    types.push_back(typeOf(type));
+}
+
+void Lowering::appendParts(sema::Type type, const Lowered &value, Values &parts) {
+  if (type->kind == sema::TypeKind::Void)
+    return;
+  if (type->kind == sema::TypeKind::Range)
+    parts.append({value.range.first, value.range.limit, rangeIndex(value.range)});
+  else
+    parts.push_back(value.value);
+}
+
+Lowered Lowering::fromParts(sema::Type type, llvm::ArrayRef<Value *> &parts) {
+  Lowered result;
+  if (type->kind == sema::TypeKind::Void)
+    return result;
+  if (type->kind == sema::TypeKind::Range) {
+    result.range.first = result.range.unshiftedFirst = parts[0];
+    result.range.limit = result.range.unshiftedLimit = parts[1];
+    result.range.index = parts[2];
+    result.range.length = type->shape.front();
+    parts = parts.drop_front(3);
+    return result;
+  }
+  result.value = parts.front();
+  parts = parts.drop_front();
+  return result;
+}
+
+void Lowering::bindToArguments(Block &block, const sema::Variable &variable) {
+  llvm::SmallVector<Type, 3> types;
+  appendTypes(variable.type, types);
+  Values parts;
+  for (Type type : types) {
+    static constexpr const char *kSuffixes[] = {"", ".limit", ".index"};
+    parts.push_back(block.addArgument(type, variable.name + kSuffixes[parts.size()]));
+  }
+  llvm::ArrayRef<Value *> rest = parts;
+  bind(variable, fromParts(variable.type, rest));
+}
+
+// Functions.
+
+void Lowering::function(const sema::FnInstance &function) {
+  builder_.setInsertionPointToEnd(builder_.module().body());
+  if (function.decl)
+    builder_.setLoc(function.decl->range.begin);
+  Op *op = builder_.op(OpKind::Func, {});
+  op->setAttr("name", function.name);
+  op->setAttr("inline", true);
+  builder_.setInsertionPointToEnd(op->body());
+  for (const sema::Variable *param : function.params)
+    bindToArguments(op->body(), *param);
+  const Values values = body(function.body);
+  builder_.op(OpKind::Return, values);
+}
+
+// Kernels.
+
+void Lowering::kernel(const sema::KernelInstance &kernel) {
+  builder_.setInsertionPointToEnd(builder_.module().body());
+  if (kernel.decl)
+    builder_.setLoc(kernel.decl->range.begin);
+  Op *op = builder_.op(OpKind::Kernel, {});
+  op->setAttr("name", kernel.name);
+  builder_.setInsertionPointToEnd(op->body());
+  symbols(kernel);
+  parameters(kernel);
+  block(kernel.prologue);
+  for (const sema::TSpace &space : kernel.spaces)
+    this->space(kernel, space);
+  builder_.op(OpKind::Return, {});
+}
+
+Value *Lowering::launchDim(unsigned param, unsigned dim) {
+  Value *&value = launchDims_[{param, dim}];
+  if (!value)
+    value = builder_.value(OpKind::LaunchDim, {}, {},
+                           {{"dim", int64_t(dim)}, {"param", int64_t(param)}});
+  return value;
+}
+
+void Lowering::symbols(const sema::KernelInstance &kernel) {
+  for (const sema::SizeSymbol &symbol : kernel.symbols) {
+    DTILE_CHECK(symbol.solution, "a size symbol has a solution");
+    const At at(builder_, symbol.range);
+    Value *size = value(*symbol.solution);
+    if (size->nameHint().empty())
+      size->setNameHint(symbol.name);
+    symbols_.push_back(size);
+  }
+}
+
+void Lowering::parameters(const sema::KernelInstance &kernel) {
+  params_.resize(kernel.params.size());
+  for (unsigned i = 0; i < kernel.params.size(); ++i) {
+    const sema::KernelParam &param = kernel.params[i];
+    if (param.type->kind != sema::TypeKind::Scalar)
+      continue;
+    const At at(builder_, param.range);
+    params_[i].value =
+        builder_.value(OpKind::ScalarParam, {}, typeOf(param.type),
+                       {{"name", param.name}, {"param", int64_t(i)}});
+    params_[i].value->setNameHint(param.name);
+  }
+  for (const sema::KernelParam &param : kernel.params) {
+    const At at(builder_, param.range);
+    Values sizes;
+    appendValues(param.sizes, sizes);
+    declaredSizes_.push_back(std::move(sizes));
+  }
+  checkDeclaredSizes(kernel);
+  for (unsigned i = 0; i < kernel.params.size(); ++i)
+    tensorParameter(kernel.params[i], i);
+}
+
+void Lowering::checkDeclaredSizes(const sema::KernelInstance &kernel) {
+  for (unsigned i = 0; i < kernel.params.size(); ++i) {
+    const sema::KernelParam &param = kernel.params[i];
+    if (param.type->kind != sema::TypeKind::Region || param.mode == ast::ParamMode::ScratchSymm)
+      continue;
+    for (unsigned d = 0; d < declaredSizes_[i].size(); ++d) {
+      const At at(builder_, param.sizes[d]->range);
+      Value *declared = declaredSizes_[i][d];
+      Value *passed = launchDim(i, d);
+      // The size that a symbol was read from cannot differ from it.
+      if (declared == passed)
+        continue;
+      Op *check = builder_.op(OpKind::LaunchCheck, {declared, passed});
+      check->setAttr("param", int64_t(i));
+      check->setAttr("dim", int64_t(d));
+    }
+  }
+}
+
+void Lowering::tensorParameter(const sema::KernelParam &param, unsigned position) {
+  const At at(builder_, param.range);
+  const Values &sizes = declaredSizes_[position];
+  if (param.type->kind == sema::TypeKind::Signal) {
+    Op *op = builder_.op(OpKind::SignalParam, sizes, {typeOf(param.type)});
+    op->setAttr("param", int64_t(position));
+    op->setAttr("name", param.name);
+    op->result()->setNameHint(param.name);
+    params_[position].value = op->result();
+  }
+  if (param.type->kind != sema::TypeKind::Region)
+    return;
+  Op *op = builder_.op(OpKind::Param, sizes, {typeOf(param.type)});
+  op->setAttr("param", int64_t(position));
+  op->setAttr("name", param.name);
+  op->setAttr("mode", modeText(param.mode).str());
+  if (param.zeroed)
+    op->setAttr("zero", true);
+  op->result()->setNameHint(param.name);
+  params_[position].value = op->result();
+  for (Value *size : sizes)
+    params_[position].extents.push_back(wholeExtent(size));
+}
+
+void Lowering::space(const sema::KernelInstance &kernel, const sema::TSpace &space) {
+  const At at(builder_, space.range);
+  Values bounds;
+  std::vector<std::string> names;
+  for (const sema::SpaceDim &dim : space.dims) {
+    bounds.push_back(value(*dim.lo));
+    bounds.push_back(value(*dim.hi));
+    bounds.push_back(builder_.constIndex(dim.step));
+    names.push_back(dim.var->name);
+  }
+  Op *op = builder_.op(OpKind::Space, bounds);
+  op->setAttr("name", space.name);
+  op->setAttr("vars", std::move(names));
+  if (space.ordered)
+    op->setAttr("ordered", true);
+  if (space.programs > 0)
+    op->setAttr("programs", space.programs);
+  if (space.afterAll >= 0)
+    op->setAttr("after_all", kernel.spaces[space.afterAll].name);
+
+  const InsertionGuard guard(builder_);
+  builder_.setInsertionPointToEnd(op->body());
+  for (unsigned i = 0; i < space.dims.size(); ++i) {
+    const sema::SpaceDim &dim = space.dims[i];
+    Value *position = op->body().addArgument(builder_.types().index(), dim.var->name);
+    Lowered var;
+    if (dim.var->type->kind == sema::TypeKind::Range) {
+      var.range.first = var.range.unshiftedFirst = var.range.indexPosition = position;
+      var.range.limit = var.range.unshiftedLimit = bounds[3 * i + 1];
+      var.range.length = var.range.indexStep = dim.step;
+      var.range.indexOrigin = bounds[3 * i];
+    } else {
+      var.value = position;
+    }
+    bind(*dim.var, std::move(var));
+  }
+  for (const sema::Variable *joined : space.joined)
+    bindToArguments(op->body(), *joined);
+  const Values values = body(space.body);
+  builder_.op(OpKind::Yield, values);
+}
+
+} // namespace dtile::ir

@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Statements. Variables that a loop or branch assigns become carried values and results.
+#include "frontend/base/check.h"
+#include "ir/from_ast/lowering.h"
+
+#include "llvm/ADT/MapVector.h"
+
+namespace dtile::ir {
+
+using sema::TStmt;
+using sema::TStmtKind;
+
+// Variables.
+
+void Lowering::collectAssigned(Statements statements, Variables &assigned) {
+  llvm::SmallPtrSet<const sema::Variable *, 8> declared;
+  for (const TStmt *stmt : statements) {
+    if (stmt->kind == TStmtKind::Let)
+      declared.insert(stmt->vars.begin(), stmt->vars.end());
+    if (stmt->kind == TStmtKind::Assign)
+      assigned.insert(stmt->vars.front());
+    if (stmt->body.empty() && stmt->otherwise.empty())
+      continue;
+    for (const sema::Variable *variable : carriedBy(*stmt))
+      assigned.insert(variable);
+  }
+  assigned.remove_if([&](const sema::Variable *variable) { return declared.contains(variable); });
+}
+
+llvm::ArrayRef<const sema::Variable *> Lowering::carriedBy(const TStmt &stmt) {
+  if (auto it = assigned_.find(&stmt); it != assigned_.end())
+    return it->second.getArrayRef();
+  Variables assigned;
+  collectAssigned(stmt.body, assigned);
+  collectAssigned(stmt.otherwise, assigned);
+  return (assigned_[&stmt] = std::move(assigned)).getArrayRef();
+}
+
+void Lowering::bind(const sema::Variable &variable, Lowered value) {
+  Lowered &slot = environment_[&variable];
+  undo_.emplace_back(&variable, std::move(slot));
+  slot = std::move(value);
+}
+
+void Lowering::rollBack(size_t mark) {
+  while (undo_.size() > mark) {
+    auto &[variable, value] = undo_.back();
+    environment_[variable] = std::move(value);
+    undo_.pop_back();
+  }
+}
+
+void Lowering::appendCurrent(llvm::ArrayRef<const sema::Variable *> variables, Values &parts) {
+  for (const sema::Variable *variable : variables)
+    appendParts(variable->type, environment_.find(variable)->second, parts);
+}
+
+void Lowering::rebind(llvm::ArrayRef<const sema::Variable *> variables,
+                      llvm::ArrayRef<Value *> parts) {
+  for (const sema::Variable *variable : variables) {
+    Lowered value = fromParts(variable->type, parts);
+    if (value.value && value.value->nameHint().empty())
+      value.value->setNameHint(variable->name);
+    bind(*variable, std::move(value));
+  }
+}
+
+// Blocks.
+
+void Lowering::block(Statements statements) {
+  for (const TStmt *stmt : statements)
+    statement(*stmt);
+}
+
+Lowering::Values Lowering::body(Statements statements) {
+  if (statements.empty() || (statements.back()->kind != TStmtKind::Return &&
+                             statements.back()->kind != TStmtKind::Yield)) {
+    block(statements);
+    return {};
+  }
+  const TStmt &end = *statements.back();
+  block(statements.drop_back());
+  const At at(builder_, end.range);
+  hoistSharedTokens(end);
+  Values values;
+  for (const sema::TExpr *expr : end.values)
+    appendParts(expr->type, lower(*expr), values);
+  return values;
+}
+
+void Lowering::statement(const TStmt &stmt) {
+  const At at(builder_, stmt.range);
+  hoistSharedTokens(stmt);
+  switch (stmt.kind) {
+  case TStmtKind::Let:
+    return let(stmt);
+  case TStmtKind::Assign: {
+    Lowered result = lower(*stmt.values.front());
+    if (result.value && result.value->nameHint().empty())
+      result.value->setNameHint(stmt.vars.front()->name);
+    return bind(*stmt.vars.front(), std::move(result));
+  }
+  case TStmtKind::Store:
+    return store(stmt);
+  case TStmtKind::Scatter:
+    return scatter(stmt);
+  case TStmtKind::Eval:
+    lower(*stmt.values.front());
+    return;
+  case TStmtKind::Notify: {
+    Values operands = {value(*stmt.target)};
+    appendValues(stmt.after, operands);
+    builder_.op(OpKind::Notify, operands);
+    return;
+  }
+  case TStmtKind::Await: {
+    Values operands;
+    appendValues(stmt.after, operands);
+    builder_.op(OpKind::Await, operands);
+    return;
+  }
+  case TStmtKind::Sync:
+    return sync(stmt.builtin);
+  case TStmtKind::For:
+    return forLoop(stmt);
+  case TStmtKind::While:
+    return whileLoop(stmt);
+  case TStmtKind::If:
+    return conditional(stmt);
+  case TStmtKind::Assert: {
+    Op *op = builder_.op(OpKind::Assert, {value(*stmt.condition)});
+    op->setAttr("message", stmt.message);
+    return;
+  }
+  case TStmtKind::Return:
+  case TStmtKind::Yield:
+    break;
+  }
+  DTILE_UNREACHABLE("return and yield end a body");
+}
+
+void Lowering::let(const TStmt &stmt) {
+  const sema::TExpr &expr = *stmt.values.front();
+  if (stmt.vars.size() == 1) {
+    const sema::Variable &variable = *stmt.vars.front();
+    Lowered result = lower(expr);
+    if (result.value && result.value->nameHint().empty())
+      result.value->setNameHint(variable.name);
+    return bind(variable, std::move(result));
+  }
+  DTILE_CHECK(expr.kind == sema::TExprKind::FnCall, "only a call gives several values");
+  const Values parts = call(expr);
+  rebind(llvm::SmallVector<const sema::Variable *, 4>(stmt.vars.begin(), stmt.vars.end()), parts);
+}
+
+void Lowering::store(const TStmt &stmt) {
+  Value *stored = value(*stmt.values.front());
+  Values operands = {stored, value(*stmt.target)};
+  appendValues(stmt.after, operands);
+  builder_.op(OpKind::Store, operands);
+}
+
+void Lowering::scatter(const TStmt &stmt) {
+  Value *stored = value(*stmt.values.front());
+  Values operands = {stored, value(*stmt.target)};
+  appendIndexTiles(stmt.indices, stored->type().shape(), operands);
+  appendValues(stmt.after, operands);
+  Op *op = builder_.op(OpKind::Scatter, operands);
+  op->setAttr("ntok", int64_t(stmt.after.size()));
+}
+
+void Lowering::sync(sema::BuiltinId builtin) {
+  if (builtin == sema::BuiltinId::Quiet)
+    builder_.op(OpKind::Quiet, {});
+  else if (builtin == sema::BuiltinId::Fence)
+    builder_.op(OpKind::Fence, {});
+  else if (builtin == sema::BuiltinId::Barrier)
+    builder_.op(OpKind::Barrier, {});
+  else
+    DTILE_UNREACHABLE("not a synchronization");
+}
+
+// Tokens that several loads of one statement are after.
+
+namespace {
+
+/// Counts the loads that each token's node orders.
+void countOrderedLoads(const sema::TExpr *expr,
+                       llvm::MapVector<const sema::TExpr *, unsigned> &loads) {
+  using sema::TExprKind;
+  if (!expr)
+    return;
+  const bool isLoad = expr->kind == TExprKind::Load || expr->kind == TExprKind::Gather;
+  for (unsigned i = 0; i < expr->operands.size(); ++i)
+    // A token's own operands are looked at once.
+    if (!isLoad || i == 0 || ++loads[expr->operands[i]] == 1)
+      countOrderedLoads(expr->operands[i], loads);
+  for (const sema::IndexItem &item : expr->indices)
+    countOrderedLoads(item.value, loads);
+  countOrderedLoads(expr->signal, loads);
+  countOrderedLoads(expr->count, loads);
+}
+
+} // namespace
+
+void Lowering::hoistSharedTokens(const TStmt &stmt) {
+  llvm::SmallVector<const sema::TExpr *, 8> exprs(stmt.values.begin(), stmt.values.end());
+  exprs.push_back(stmt.target);
+  exprs.append(stmt.after.begin(), stmt.after.end());
+  for (const sema::IndexItem &item : stmt.indices)
+    exprs.push_back(item.value);
+  exprs.append({stmt.lo, stmt.hi, stmt.step});
+  // A loop's condition is another region.
+  if (stmt.kind != TStmtKind::While)
+    exprs.push_back(stmt.condition);
+  hoistSharedTokens(exprs);
+}
+
+void Lowering::hoistSharedTokens(llvm::ArrayRef<const sema::TExpr *> exprs) {
+  sharedTokens_.clear();
+  llvm::MapVector<const sema::TExpr *, unsigned> loads;
+  for (const sema::TExpr *expr : exprs)
+    countOrderedLoads(expr, loads);
+  for (const auto &[expr, count] : loads) {
+    if (count < 2)
+      continue;
+    Value *token = value(*expr);
+    // An acquire orders many; a completion token is used once, so here it is awaited.
+    if (token->type().isToken()) {
+      builder_.op(OpKind::Await, {token});
+      token = nullptr;
+    }
+    sharedTokens_[expr] = token;
+  }
+}
+
+void Lowering::appendTokens(llvm::ArrayRef<sema::TExpr *> exprs, Values &values) {
+  for (const sema::TExpr *expr : exprs) {
+    auto shared = sharedTokens_.find(expr);
+    if (Value *token = shared == sharedTokens_.end() ? value(*expr) : shared->second)
+      values.push_back(token);
+  }
+}
+
+// Structured control.
+
+void Lowering::forLoop(const TStmt &stmt) {
+  Value *first = value(*stmt.lo);
+  Value *limit = value(*stmt.hi);
+  const int64_t length = stmt.blockLength;
+  Value *step = stmt.step ? value(*stmt.step) : builder_.constIndex(length > 0 ? length : 1);
+  const llvm::ArrayRef<const sema::Variable *> carried = carriedBy(stmt);
+  Values operands = {first, limit, step};
+  appendCurrent(carried, operands);
+  llvm::SmallVector<Type, 4> types;
+  for (Value *value : llvm::ArrayRef(operands).drop_front(3))
+    types.push_back(value->type());
+  Op *op = builder_.op(OpKind::For, operands, types);
+  {
+    const InsertionGuard guard(builder_);
+    Block &body = op->body();
+    builder_.setInsertionPointToEnd(body);
+    const sema::Variable &variable = *stmt.vars.front();
+    Value *position = body.addArgument(builder_.types().index(), variable.name);
+    Lowered bound;
+    if (length > 0) {
+      bound.range.first = bound.range.unshiftedFirst = bound.range.indexPosition = position;
+      bound.range.limit = bound.range.unshiftedLimit = limit;
+      bound.range.length = bound.range.indexStep = length;
+      bound.range.indexOrigin = first;
+    } else {
+      bound.value = position;
+    }
+    bind(variable, std::move(bound));
+    for (const sema::Variable *name : carried)
+      bindToArguments(body, *name);
+    block(stmt.body);
+    Values next;
+    appendCurrent(carried, next);
+    builder_.op(OpKind::Yield, next);
+  }
+  rebind(carried, op->results());
+}
+
+void Lowering::whileLoop(const TStmt &stmt) {
+  const llvm::ArrayRef<const sema::Variable *> carried = carriedBy(stmt);
+  Values initial;
+  appendCurrent(carried, initial);
+  llvm::SmallVector<Type, 4> types;
+  for (Value *value : initial)
+    types.push_back(value->type());
+  Op *op = builder_.op(OpKind::While, initial, types);
+  {
+    const InsertionGuard guard(builder_);
+    builder_.setInsertionPointToEnd(op->body(0));
+    for (const sema::Variable *variable : carried)
+      bindToArguments(op->body(0), *variable);
+    hoistSharedTokens({stmt.condition});
+    Values tested = {value(*stmt.condition)};
+    appendCurrent(carried, tested);
+    builder_.op(OpKind::Condition, tested);
+
+    builder_.setInsertionPointToEnd(op->body(1));
+    for (const sema::Variable *variable : carried)
+      bindToArguments(op->body(1), *variable);
+    block(stmt.body);
+    Values next;
+    appendCurrent(carried, next);
+    builder_.op(OpKind::Yield, next);
+  }
+  rebind(carried, op->results());
+}
+
+void Lowering::conditional(const TStmt &stmt) {
+  Value *condition = value(*stmt.condition);
+  const llvm::ArrayRef<const sema::Variable *> carried = carriedBy(stmt);
+  llvm::SmallVector<Type, 4> types;
+  for (const sema::Variable *variable : carried)
+    appendTypes(variable->type, types);
+  Op *op = builder_.op(OpKind::If, {condition}, types);
+  const size_t mark = undo_.size();
+  for (bool first : {true, false}) {
+    const InsertionGuard guard(builder_);
+    builder_.setInsertionPointToEnd(op->body(first ? 0 : 1));
+    block(first ? stmt.body : stmt.otherwise);
+    Values values;
+    appendCurrent(carried, values);
+    builder_.op(OpKind::Yield, values);
+    rollBack(mark);
+  }
+  rebind(carried, op->results());
+}
+
+} // namespace dtile::ir

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Communication, and the run-time checks that a copy's two sides have the same sizes.
+#include "frontend/base/check.h"
+#include "ir/from_ast/lowering.h"
+#include "ir/from_ast/prove_sizes.h"
+
+namespace dtile::ir {
+
+using sema::TExpr;
+
+namespace {
+
+/// Follows slices to the object; gives its name and the rank that it is on (null: this one).
+std::pair<std::string, Value *> objectOf(Value *view) {
+  Value *peer = nullptr;
+  while (const Op *op = view->definingOp()) {
+    const bool isStep =
+        op->is(OpKind::ViewSlice) || op->is(OpKind::ViewTile) || op->is(OpKind::ViewAt);
+    if (op->is(OpKind::ViewAt) && !peer)
+      peer = op->operand(1);
+    if (!isStep)
+      break;
+    view = op->operand(0);
+  }
+  return {view->nameHint().str(), peer};
+}
+
+bool sameWindow(const Extent &a, const Extent &b) {
+  return a.length == b.length && sameValue(a.unshiftedFirst, b.unshiftedFirst) &&
+         sameValue(a.unshiftedLimit, b.unshiftedLimit);
+}
+
+} // namespace
+
+void Lowering::assertForCopy(const Copy &copy, Value *condition, const llvm::Twine &message,
+                             llvm::ArrayRef<Value *> numbers) {
+  Values operands = {condition};
+  operands.append(numbers.begin(), numbers.end());
+  const auto hole = [&](Value *number) {
+    operands.push_back(number);
+    return "{" + std::to_string(operands.size() - 2) + "}";
+  };
+  std::string place = "rank " + hole(builder_.value(OpKind::Rank, {}));
+  Value *peer = objectOf(copy.target.value).second;
+  if (!peer && copy.source.value->type().isView())
+    peer = objectOf(copy.source.value).second;
+  if (peer)
+    place += ", peer " + hole(peer);
+  Op *op = builder_.op(OpKind::Assert, operands);
+  op->setAttr("message", (message + " (" + place + ")").str());
+}
+
+void Lowering::assertEndsInside(const Copy &copy, unsigned dim) {
+  const Extent &extent = *extentOf(copy.target, copy.targetType, dim);
+  if (extent.kind != Extent::Kind::Cut)
+    return;
+  Value *size = countInside(*extent.parent);
+  if (endsInside(extent.limit, size))
+    return;
+  assertForCopy(copy, builder_.cmp("le", extent.limit, size),
+                copy.what + " past the end of `" + objectOf(copy.target.value).first +
+                    "`: the range ends at {0}, the dimension at {1}",
+                {extent.limit, size});
+}
+
+void Lowering::assertSameSize(const Copy &copy, unsigned dim) {
+  const Extent &target = *extentOf(copy.target, copy.targetType, dim);
+  const std::string targetName = objectOf(copy.target.value).first;
+  if (copy.sourceType.kind != sema::TypeKind::Region) {
+    // A tile: its own window drops what is past the edge, anything else must have its size.
+    const int64_t length = copy.sourceType.shape[dim];
+    if (copy.targetType.shape[dim] == length)
+      return;
+    Value *size = builder_.constIndex(length);
+    Value *inside = countInside(target);
+    assertForCopy(copy, builder_.cmp("eq", size, inside),
+                  copy.what + ": {0} positions of a tile into {1} of `" + targetName + "`",
+                  {size, inside});
+    return;
+  }
+  const Extent &source = *extentOf(copy.source, copy.sourceType, dim);
+  if (&source == &target)
+    return;
+  const auto plainlyInside = [&](const Extent &extent) {
+    return extent.parent->kind == Extent::Kind::Whole && isNonNegative(extent.first) &&
+           endsInside(extent.limit, sizeOf(*extent.parent));
+  };
+  const bool bothWhole =
+      source.kind == Extent::Kind::Whole && target.kind == Extent::Kind::Whole;
+  if (bothWhole && copy.sourceType.shape[dim] >= 0 &&
+      copy.sourceType.shape[dim] == copy.targetType.shape[dim])
+    return;
+  if (source.kind == target.kind && !bothWhole && sameWindow(source, target) &&
+      plainlyInside(source) && plainlyInside(target))
+    return;
+  Value *from = countInside(source);
+  Value *to = countInside(target);
+  if (sameValue(from, to))
+    return;
+  assertForCopy(copy, builder_.cmp("eq", from, to),
+                copy.what + ": {0} positions of `" + objectOf(copy.source.value).first +
+                    "` into {1} of `" + targetName + "`, dimension " + llvm::Twine(dim),
+                {from, to});
+}
+
+void Lowering::assertSameSizes(const Copy &copy) {
+  DTILE_CHECK(copy.sourceType.rank() == copy.targetType.rank(), "a copy keeps the rank");
+  for (unsigned d = 0; d < copy.targetType.rank(); ++d) {
+    assertEndsInside(copy, d);
+    assertSameSize(copy, d);
+  }
+}
+
+Value *Lowering::put(const TExpr &expr) {
+  const Lowered source = lower(*expr.operands[0]);
+  const Lowered target = lower(*expr.operands[1]);
+  assertSameSizes({"put", *expr.operands[0]->type, source, *expr.operands[1]->type, target});
+  Values operands = {source.value, target.value};
+  if (expr.signal)
+    operands.push_back(value(*expr.signal));
+  appendValues(llvm::ArrayRef(expr.operands).drop_front(2), operands);
+  return builder_.value(expr.signal ? OpKind::PutSignal : OpKind::Put, operands);
+}
+
+Value *Lowering::get(const TExpr &expr) {
+  const Lowered source = lower(*expr.operands[0]);
+  const Lowered target = lower(*expr.operands[1]);
+  assertSameSizes({"get", *expr.operands[0]->type, source, *expr.operands[1]->type, target});
+  Values operands = {source.value, target.value};
+  appendValues(llvm::ArrayRef(expr.operands).drop_front(2), operands);
+  return builder_.value(OpKind::Get, operands);
+}
+
+Value *Lowering::reduceAdd(const TExpr &expr) {
+  const Lowered source = lower(*expr.operands[0]);
+  const Lowered target = lower(*expr.operands[1]);
+  assertSameSizes({"reduce_add", *expr.operands[0]->type, source, *expr.operands[1]->type, target});
+  Values operands = {source.value, target.value};
+  appendValues(llvm::ArrayRef(expr.operands).drop_front(2), operands);
+  return builder_.value(OpKind::ReduceAdd, operands);
+}
+
+Value *Lowering::atomic(const TExpr &expr) {
+  const auto [kind, fixed] = [&]() -> std::pair<const char *, unsigned> {
+    switch (expr.atomic) {
+    case sema::AtomicKind::Add:
+      return {"add", 2};
+    case sema::AtomicKind::Min:
+      return {"min", 2};
+    case sema::AtomicKind::Max:
+      return {"max", 2};
+    case sema::AtomicKind::And:
+      return {"and", 2};
+    case sema::AtomicKind::Or:
+      return {"or", 2};
+    case sema::AtomicKind::Exch:
+      return {"exch", 2};
+    case sema::AtomicKind::Cas:
+      return {"cas", 3};
+    }
+    DTILE_UNREACHABLE("unknown atomic");
+  }();
+  Values operands;
+  appendValues(expr.operands, operands);
+  return builder_.value(OpKind::Atomic, operands, typeOf(expr.type),
+                        {{"kind", std::string(kind)},
+                         {"ntok", int64_t(expr.operands.size() - fixed)}});
+}
+
+Value *Lowering::wait(const TExpr &expr) {
+  Values operands = {value(*expr.operands[0])};
+  if (expr.count)
+    operands.push_back(value(*expr.count));
+  return builder_.value(OpKind::Wait, operands);
+}
+
+} // namespace dtile::ir

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Structural reasoning on index values, with a small bound on its depth.
+#include "ir/from_ast/prove_sizes.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+namespace dtile::ir {
+
+namespace {
+
+/// Deep enough for `(rank() + hop) % W * (M / W) + m`; keeps each question cheap.
+constexpr unsigned kMaxDepth = 8;
+
+bool sameAttrs(const Op &a, const Op &b) {
+  return llvm::equal(a.attrs(), b.attrs(), [](const NamedAttr &x, const NamedAttr &y) {
+    return x.name == y.name && x.value == y.value;
+  });
+}
+
+bool sameValue(const Value *a, const Value *b, unsigned depth) {
+  if (a == b)
+    return true;
+  const Op *x = a->definingOp();
+  const Op *y = b->definingOp();
+  if (!x || !y || depth == 0 || x->kind() != y->kind() || !x->isPure() ||
+      x->numOperands() != y->numOperands() || a->type() != b->type() || !sameAttrs(*x, *y))
+    return false;
+  for (unsigned i = 0; i < x->numOperands(); ++i)
+    if (!sameValue(x->operand(i), y->operand(i), depth - 1))
+      return false;
+  return true;
+}
+
+/// First and past-the-end of the loop or tile space whose position this is; null when it is none.
+std::pair<const Value *, const Value *> boundsOf(const Value *position) {
+  const Block *block = position->argumentOf();
+  const Op *parent = block ? block->parentOp() : nullptr;
+  const unsigned i = position->index();
+  if (parent && parent->is(OpKind::For) && i == 0)
+    return {parent->operand(0), parent->operand(1)};
+  if (parent && parent->is(OpKind::Space) && 3 * i < parent->numOperands())
+    return {parent->operand(3 * i), parent->operand(3 * i + 1)};
+  return {nullptr, nullptr};
+}
+
+bool isPositive(const Value *value) {
+  const Op *op = value->definingOp();
+  const std::optional<int64_t> constant = constantOf(value);
+  return (op && op->is(OpKind::NumRanks)) || (constant && *constant > 0);
+}
+
+bool isNonNegative(const Value *value, unsigned depth) {
+  if (depth == 0)
+    return false;
+  if (const std::optional<int64_t> constant = constantOf(value))
+    return *constant >= 0;
+  if (const Value *first = boundsOf(value).first)
+    return isNonNegative(first, depth - 1);
+  const Op *op = value->definingOp();
+  if (!op)
+    return false;
+  // A few kinds only: "not plain" is right for all others.
+  constexpr OpKind kSizes[] = {OpKind::Rank,      OpKind::NumRanks, OpKind::Epoch,
+                               OpKind::LaunchDim, OpKind::ViewDim,  OpKind::SigDim};
+  // Wrapping is no concern: these are positions in memory.
+  constexpr OpKind kMonotone[] = {OpKind::Add, OpKind::Mul, OpKind::Div, OpKind::Min};
+  if (llvm::is_contained(kSizes, op->kind()))
+    return true;
+  if (op->is(OpKind::Rem))
+    return isPositive(op->operand(1));
+  if (llvm::is_contained(kMonotone, op->kind()))
+    return isNonNegative(op->operand(0), depth - 1) && isNonNegative(op->operand(1), depth - 1);
+  if (op->is(OpKind::Max))
+    return isNonNegative(op->operand(0), depth - 1) || isNonNegative(op->operand(1), depth - 1);
+  return false;
+}
+
+/// The other factor of a product with `factor`, or null.
+const Value *cofactor(const Value *product, const Value *factor) {
+  const Op *op = product->definingOp();
+  if (!op || !op->is(OpKind::Mul))
+    return nullptr;
+  for (unsigned i : {0u, 1u})
+    if (sameValue(op->operand(i), factor))
+      return op->operand(1 - i);
+  return nullptr;
+}
+
+} // namespace
+
+std::optional<int64_t> constantOf(const Value *value) {
+  const Op *op = value->definingOp();
+  if (op && op->is(OpKind::Const) && value->type().isIndex())
+    return op->intAttr("value");
+  return std::nullopt;
+}
+
+bool sameValue(const Value *a, const Value *b) { return sameValue(a, b, kMaxDepth); }
+
+bool isNonNegative(const Value *value) { return isNonNegative(value, kMaxDepth); }
+
+bool isBelow(const Value *position, const Value *count) {
+  if (const auto [first, end] = boundsOf(position); end)
+    return sameValue(end, count);
+  const Op *op = position->definingOp();
+  const Op *countOp = count->definingOp();
+  if (op && op->is(OpKind::Rank))
+    return countOp && countOp->is(OpKind::NumRanks);
+  if (op && op->is(OpKind::Rem))
+    return sameValue(op->operand(1), count) && isPositive(count);
+  const std::optional<int64_t> a = constantOf(position);
+  const std::optional<int64_t> b = constantOf(count);
+  return a && b && *a < *b;
+}
+
+bool endsInside(const Value *limit, const Value *size) {
+  if (sameValue(limit, size))
+    return true;
+  const std::optional<int64_t> a = constantOf(limit);
+  const std::optional<int64_t> b = constantOf(size);
+  if (a && b)
+    return *a <= *b;
+  const Op *sum = limit->definingOp();
+  if (!sum || !sum->is(OpKind::Add))
+    return false;
+  // limit = block * length + length, size = count * length.
+  for (unsigned i : {0u, 1u}) {
+    const Value *length = sum->operand(i);
+    const Value *block = cofactor(sum->operand(1 - i), length);
+    const Value *count = cofactor(size, length);
+    if (block && count && isBelow(block, count))
+      return true;
+  }
+  return false;
+}
+
+} // namespace dtile::ir
