@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// `dtilec check`: every check that there is, nothing written.
+#include "backend/driver/compile.h"
+
+#include "frontend/ast/ast_printer.h"
+#include "frontend/parse/parser.h"
+
+namespace dtile::driver {
+
+namespace {
+
+void dumpAst(Session &session, llvm::StringRef path) {
+  std::optional<FileId> file = session.load(path);
+  if (!file)
+    return;
+  ast::Arena arena;
+  const ast::Module *module =
+      parse::parse(*file, session.sources, arena, session.diagnostics);
+  ast::printAst(*module, llvm::outs());
+}
+
+void checkFile(Session &session, llvm::StringRef path) {
+#ifndef DTILE_WITHOUT_SEMA
+  const auto program = analyzeFile(session, path);
+  if (!program || !checkConstants(session, *program))
+    return;
+  // Kernels that need values from their caller were checked with stand-ins.
+  std::vector<const ast::KernelDecl *> kernels;
+  for (const ast::KernelDecl *kernel : program->kernels())
+    if (hasAllValues(session, *kernel))
+      kernels.push_back(kernel);
+  const auto instances = instantiateKernels(session, *program, kernels);
+  if (instances.empty())
+    return;
+  LoweredModule lowered = lowerKernels(session, *program, instances);
+  optimize(session, lowered, OptLevel::O1);
+#else
+  if (std::optional<FileId> file = session.load(path)) {
+    ast::Arena arena;
+    parse::parse(*file, session.sources, arena, session.diagnostics);
+  }
+#endif
+}
+
+} // namespace
+
+ExitCode runCheck(const Options &options) {
+  Session session(options);
+  for (const std::string &path : options.inputs)
+    options.dumpAst ? dumpAst(session, path) : checkFile(session, path);
+  return session.finish();
+}
+
+} // namespace dtile::driver

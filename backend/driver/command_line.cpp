@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Declares every option once, with CLI11. CLI11 throws; nothing leaves this file.
+#include "backend/driver/command_line.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Process.h"
+
+#include <CLI/CLI.hpp>
+
+#include <map>
+
+namespace dtile::driver {
+
+namespace {
+
+constexpr const char *kVersionText = "dtilec " DTILE_VERSION " (LLVM " DTILE_LLVM_VERSION ")";
+
+constexpr const char *kAbout =
+    "dtilec compiles .dtile: kernels that compute and communicate at the same time.";
+
+// `NAME=VALUE` options end here.
+CLI::Option *addNamed(CLI::App &app, const std::string &flag, std::vector<NamedText> &into,
+                      const char *what, const std::string &help) {
+  return app
+      .add_option_function<std::vector<std::string>>(
+          flag,
+          [&into, flag, what](const std::vector<std::string> &texts) {
+            for (const std::string &text : texts) {
+              const size_t equals = text.find('=');
+              if (equals == 0 || equals == std::string::npos || equals + 1 == text.size())
+                throw CLI::ValidationError(flag, "`" + text + "` is not " + what);
+              into.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+            }
+          },
+          help)
+      ->type_name(what)
+      ->allow_extra_args(false);
+}
+
+// One of a few words, each with its value.
+template <typename T>
+CLI::Option *addChoice(CLI::App &app, const std::string &flag, T &into,
+                       const std::vector<std::pair<std::string, T>> &choices,
+                       const std::string &help) {
+  std::vector<std::string> words;
+  for (const auto &[word, value] : choices)
+    words.push_back(word);
+  return app
+      .add_option_function<std::string>(
+          flag,
+          [&into, choices, words, flag](const std::string &text) {
+            for (const auto &[word, value] : choices)
+              if (word == text) {
+                into = value;
+                return;
+              }
+            throw CLI::ValidationError(flag, "`" + text + "` is not one of " +
+                                                 llvm::join(words, ", "));
+          },
+          help)
+      ->type_name(llvm::join(words, "|"));
+}
+
+void addCommon(CLI::App &app, Options &o) {
+  addChoice<DiagnosticForm>(app, "--diagnostics", o.diagnosticForm,
+                            {{"text", DiagnosticForm::Text}, {"json", DiagnosticForm::Json}},
+                            "form of messages: for people, or one JSON array for tools");
+  addChoice<ColorChoice>(
+      app, "--color", o.color,
+      {{"auto", ColorChoice::Auto}, {"always", ColorChoice::Always}, {"never", ColorChoice::Never}},
+      "colour messages; auto does on a terminal");
+  app.set_help_flag("-h,--help", "print this help and exit");
+}
+
+void addSourceOptions(CLI::App &app, Options &o) {
+  app.add_option("-I", o.importPaths, "folder to look for imports in, may be repeated")
+      ->type_name("DIR")
+      ->allow_extra_args(false);
+  app.add_option_function<std::string>(
+         "-W",
+         [&o](const std::string &value) {
+           if (value != "error")
+             throw CLI::ValidationError("-W", "`-W" + value + "` is not known; -Werror is");
+           o.warningsAsErrors = true;
+         },
+         "-Werror: warnings are errors")
+      ->type_name("error");
+  addNamed(app, "--const", o.constants, "NAME=VALUE",
+           "value of a generic parameter, as BM=64 or T=f32; may be repeated");
+}
+
+void addOptLevel(CLI::App &app, Options &o) {
+  app.add_option_function<std::string>(
+         "-O",
+         [&o](const std::string &text) {
+           if (text.size() != 1 || text[0] < '0' || text[0] > '2')
+             throw CLI::ValidationError("-O", "`" + text + "` is not a level; use 0, 1 or 2");
+           o.optLevel = OptLevel(text[0] - '0');
+           o.runPipeline = true;
+         },
+         "optimization level: -O0, -O1, -O2")
+      ->type_name("0|1|2");
+}
+
+void addExecutor(CLI::App &app, Options &o, bool withAll) {
+  std::vector<std::pair<std::string, ExecutorKind>> kinds = {
+      {"host", ExecutorKind::Host}, {"interp", ExecutorKind::Interpreter}};
+  if (withAll)
+    kinds.emplace_back("all", ExecutorKind::All);
+  addChoice<ExecutorKind>(app, "--executor", o.executor, kinds,
+                          withAll ? "where launches run: compiled for this machine, interpreted, "
+                                    "or both, comparing them"
+                                  : "where launches run: compiled for this machine, or interpreted");
+  app.add_option("--schedule-seed", o.scheduleSeed,
+                 "start bodies in a random order of this seed; 0 is schedule order")
+      ->type_name("N");
+}
+
+CLI::App *addCommand(CLI::App &app, Options &o, Command command, const char *name,
+                     const char *about, const char *example) {
+  CLI::App *sub = app.add_subcommand(name, about);
+  sub->footer(std::string("Example:\n  ") + example);
+  sub->parse_complete_callback([&o, command] { o.command = command; });
+  addCommon(*sub, o);
+  return sub;
+}
+
+void addCheck(CLI::App &app, Options &o) {
+  CLI::App *sub = addCommand(app, o, Command::Check, "check", "check programs, write nothing",
+                             "dtilec check ag_gemm.dtile");
+  addSourceOptions(*sub, o);
+  addChoice<bool>(*sub, "--dump", o.dumpAst, {{"ast", true}}, "print the syntax tree instead");
+  sub->add_option("FILE", o.inputs, "programs; `-` is standard input")->required();
+}
+
+void addIr(CLI::App &app, Options &o) {
+  CLI::App *sub = addCommand(app, o, Command::Ir, "ir",
+                             "print the IR of a program or of IR text, after passes if asked for",
+                             "dtilec ir gemm.dtile -O2 --print-after=order-tiles\n"
+                             "  dtilec ir loops.dtir --pass=inline,cse,dce");
+  addSourceOptions(*sub, o);
+  addOptLevel(*sub, o);
+  sub->add_option("--pass", o.passes, "passes to run, with options: specialize(W=4),cse")
+      ->type_name("PASS,...");
+  sub->add_option("--print-after", o.printAfter, "print the IR after a pass, or after `all`")
+      ->type_name("PASS")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  sub->add_option("--print-before", o.printBefore, "print the IR before a pass, or before `all`")
+      ->type_name("PASS")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  sub->add_flag("--verify-each", o.verifyEach, "verify the IR after each pass");
+  sub->add_flag("--time-passes", o.timePasses, "print how long each pass took");
+  sub->add_flag("--remarks", o.remarks, "print what passes decided");
+  sub->add_option("--bisect", o.bisect, "run only the first N optional passes, and say which")
+      ->type_name("N")
+      ->check(CLI::NonNegativeNumber);
+  sub->add_option("--kernel", o.kernel, "only this kernel")->type_name("NAME");
+  sub->add_option("FILE", o.inputs, "a program, or IR text (.dtir); `-` is standard input")
+      ->required()
+      ->expected(1);
+}
+
+void addFmt(CLI::App &app, Options &o) {
+  CLI::App *sub = addCommand(app, o, Command::Fmt, "fmt", "format programs",
+                             "dtilec fmt -i examples/*.dtile");
+  CLI::Option *check =
+      sub->add_flag("--check", o.formatCheck, "write nothing; fail when a file is not formatted");
+  sub->add_flag("-i,--in-place", o.formatInPlace, "rewrite the files")->excludes(check);
+  sub->add_option("FILE", o.inputs, "programs; `-` is standard input")->required();
+}
+
+void addExplain(CLI::App &app, Options &o) {
+  CLI::App *sub =
+      addCommand(app, o, Command::Explain, "explain",
+                 "explain a diagnostic code, or what the scheduler decided for a program",
+                 "dtilec explain E0401\n  dtilec explain ag_gemm.dtile");
+  addSourceOptions(*sub, o);
+  addOptLevel(*sub, o);
+  sub->add_option("--kernel", o.kernel, "only this kernel")->type_name("NAME");
+  CLI::Option *list = sub->add_flag("--list", o.listCodes, "list every diagnostic code");
+  sub->add_option("TOPIC", o.inputs, "a code such as E0401, or a program")
+      ->expected(1)
+      ->excludes(list);
+}
+
+void addBuild(CLI::App &app, Options &o) {
+  CLI::App *sub = addCommand(app, o, Command::Build, "build", "compile ahead of time",
+                             "dtilec build ag_gemm.dtile -o ag_gemm.o --header ag_gemm.h");
+  addSourceOptions(*sub, o);
+  addOptLevel(*sub, o);
+  sub->add_option("-o,--output", o.output, "what to write; `-` is standard output (not for objects)")
+      ->type_name("OUT")
+      ->required();
+  addChoice<std::string>(*sub, "--target", o.target, {{"host", "host"}}, "what to compile for");
+  addChoice<EmitKind>(*sub, "--emit", o.emit,
+                      {{"obj", EmitKind::Object},
+                       {"asm", EmitKind::Assembly},
+                       {"llvm", EmitKind::Llvm},
+                       {"ir", EmitKind::Ir},
+                       {"header", EmitKind::Header},
+                       {"depfile", EmitKind::Depfile}},
+                      "what to write to OUT; default obj");
+  sub->add_option("--header", o.header, "also write a C header")->type_name("FILE");
+  sub->add_option("--depfile", o.depfile, "also write which files were read, for make and ninja")
+      ->type_name("FILE");
+  sub->add_option("--kernel", o.kernel, "only this kernel")->type_name("NAME");
+  sub->add_option("--cpu", o.cpu, "processor: native, x86-64-v3 (default), or an LLVM name")
+      ->type_name("CPU");
+  sub->add_option("FILE", o.inputs, "a program; `-` is standard input")->required()->expected(1);
+}
+
+void addRun(CLI::App &app, Options &o) {
+  CLI::App *sub = addCommand(
+      app, o, Command::Run, "run", "run a kernel on arrays from .npy files",
+      "dtilec run ag_gemm.dtile --kernel ag_gemm --ranks 4 \\\n"
+      "    --arg shard=shard@rank.npy --arg b=b.npy --out c=c@rank.npy");
+  addSourceOptions(*sub, o);
+  addOptLevel(*sub, o);
+  addExecutor(*sub, o, /*withAll=*/false);
+  sub->add_option("--kernel", o.kernel, "the kernel; may be left out where there is only one")
+      ->type_name("NAME");
+  sub->add_option("--ranks", o.ranks, "number of ranks, 1 to 1024; default 1")
+      ->type_name("N")
+      ->expected(1);
+  addNamed(*sub, "--arg", o.arguments, "NAME=VALUE",
+           "an argument: a .npy file (`@rank` is replaced by the rank) or a number");
+  addNamed(*sub, "--out", o.outputs, "NAME=FILE",
+           "where to write a result; needs `@rank` where there are several ranks");
+  sub->add_option("--repeat", o.repeat, "launch so many times")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1'000'000'000));
+  sub->add_flag("--time", o.showTime, "print how long the launches took");
+  sub->add_option("FILE", o.inputs, "a program; `-` is standard input")->required()->expected(1);
+}
+
+void addTest(CLI::App &app, Options &o) {
+  CLI::App *sub = addCommand(app, o, Command::Test, "test", "run the tests of programs",
+                             "dtilec test examples --ranks 1,4 --executor all");
+  addSourceOptions(*sub, o);
+  addOptLevel(*sub, o);
+  addExecutor(*sub, o, /*withAll=*/true);
+  sub->add_option("--ranks", o.ranks, "only these numbers of ranks")
+      ->type_name("N,...")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  sub->add_option("--filter", o.filter, "only tests whose name contains this text")
+      ->type_name("TEXT");
+  sub->add_flag("--bench", o.bench, "run bench blocks instead and print times");
+  sub->add_option("FILE", o.inputs, "programs, or folders that are searched for .dtile files")
+      ->required();
+}
+
+// CLI11's words as one lower-case sentence without its full stop.
+std::string mistake(const CLI::ParseError &error) {
+  std::string text = error.what();
+  for (char &c : text)
+    if (c == '\n')
+      c = ' ';
+  while (!text.empty() && (text.back() == '.' || text.back() == ' '))
+    text.pop_back();
+  if (!text.empty() && (text.size() == 1 || !llvm::isUpper(text[1])))
+    text[0] = llvm::toLower(text[0]);
+  return text;
+}
+
+ExitCode explainMistake(const CLI::App &app, const CLI::ParseError &error, const std::string &firstWord,
+                        const Options &options, llvm::raw_ostream &err) {
+  SourceManager sources;
+  Diagnostics diagnostics(sources);
+  std::string command = "dtilec";
+  for (const CLI::App *sub : app.get_subcommands())
+    command += " " + sub->get_name();
+  const std::string what = command == "dtilec" && !firstWord.empty() && firstWord[0] != '-'
+                               ? "`" + firstWord + "` is not a command"
+                               : mistake(error);
+  diagnostics.report(SourceLoc{}, diag::bad_command_line, what, command);
+  printDiagnostics(diagnostics, options.diagnosticForm, colorMode(options.color), err);
+  return ExitCode::Usage;
+}
+
+} // namespace
+
+ColorMode colorMode(ColorChoice choice) {
+  switch (choice) {
+  case ColorChoice::Auto:
+    return llvm::sys::Process::StandardErrHasColors() ? ColorMode::Always : ColorMode::Never;
+  case ColorChoice::Always:
+    return ColorMode::Always;
+  case ColorChoice::Never:
+    return ColorMode::Never;
+  }
+  return ColorMode::Never;
+}
+
+std::optional<ExitCode> readCommandLine(int argc, const char *const *argv, Options &options,
+                                        llvm::raw_ostream &out, llvm::raw_ostream &err) {
+  CLI::App app(kAbout, "dtilec");
+  try {
+    app.require_subcommand(1);
+    app.set_version_flag("--version", kVersionText, "print the version and exit");
+    app.set_help_flag("-h,--help", "print this help and exit");
+    app.footer("Example:\n  dtilec test examples\n\n`dtilec COMMAND --help` explains one command.");
+    addBuild(app, options);
+    addRun(app, options);
+    addTest(app, options);
+    addCheck(app, options);
+    addFmt(app, options);
+    addIr(app, options);
+    addExplain(app, options);
+    app.parse(argc, argv);
+  } catch (const CLI::CallForVersion &) {
+    out << kVersionText << '\n';
+    return ExitCode::Ok;
+  } catch (const CLI::CallForHelp &) {
+    const auto subs = app.get_subcommands();
+    out << (subs.empty() ? app.help() : subs.front()->help("dtilec"));
+    return ExitCode::Ok;
+  } catch (const CLI::ParseError &error) {
+    return explainMistake(app, error, argc > 1 ? argv[1] : "", options, err);
+  } catch (const std::exception &error) {
+    err << "dtilec: internal error: " << error.what() << '\n';
+    return ExitCode::Failed;
+  }
+  return std::nullopt;
+}
+
+} // namespace dtile::driver

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// File to checked program to IR to optimized IR, with errors reported at each step.
+#include "backend/driver/compile.h"
+
+#include "frontend/base/check.h"
+#include "ir/core/text_format.h"
+#include "ir/from_ast/lower.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
+namespace dtile::driver {
+
+namespace {
+
+std::optional<sema::GenericValue> parseGenericValue(llvm::StringRef text) {
+  sema::GenericValue value;
+  if (text == "true" || text == "false") {
+    value.kind = sema::GenericValue::Kind::Bool;
+    value.intValue = text == "true";
+    return value;
+  }
+  if (auto dtype = dtypeFromName(text)) {
+    value.kind = sema::GenericValue::Kind::DType;
+    value.dtype = *dtype;
+    return value;
+  }
+  if (!text.getAsInteger(0, value.intValue))
+    return value;
+  return std::nullopt;
+}
+
+bool hasGeneric(const ast::KernelDecl &kernel, llvm::StringRef name) {
+  return llvm::any_of(kernel.generics, [&](const ast::GenericParam &generic) {
+    return generic.name.name == name;
+  });
+}
+
+} // namespace
+
+std::unique_ptr<sema::Program> analyzeFile(Session &session, llvm::StringRef path) {
+  std::optional<FileId> file = session.load(path);
+  return file ? analyzeFile(session, *file) : nullptr;
+}
+
+std::unique_ptr<sema::Program> analyzeFile(Session &session, FileId file) {
+  PhaseScope phase("checking a program");
+  const ErrorMark mark(session);
+  sema::Options options;
+  options.importPaths = session.options.importPaths;
+  auto program = sema::Program::analyze(file, session.sources, session.diagnostics, options);
+  return mark.failed() ? nullptr : std::move(program);
+}
+
+bool checkConstants(Session &session, const sema::Program &program) {
+  bool fine = true;
+  for (const auto &[name, text] : session.options.constants) {
+    if (!parseGenericValue(text)) {
+      session.diagnostics.report(SourceLoc{}, diag::bad_constant, name, text);
+      fine = false;
+    } else if (llvm::none_of(program.kernels(), [&, &name = name](const ast::KernelDecl *kernel) {
+                 return hasGeneric(*kernel, name);
+               })) {
+      session.diagnostics.report(SourceLoc{}, diag::unknown_constant, name);
+      fine = false;
+    }
+  }
+  return fine;
+}
+
+sema::GenericArgs constantsFor(Session &session, const ast::KernelDecl &kernel) {
+  sema::GenericArgs args;
+  for (const auto &[name, text] : session.options.constants)
+    if (auto value = parseGenericValue(text); value && hasGeneric(kernel, name))
+      args.named.emplace_back(name, *value);
+  return args;
+}
+
+bool hasAllValues(Session &session, const ast::KernelDecl &kernel) {
+  const sema::GenericArgs given = constantsFor(session, kernel);
+  return llvm::all_of(kernel.generics, [&](const ast::GenericParam &generic) {
+    return generic.defaultValue != nullptr ||
+           llvm::any_of(given.named,
+                        [&](const auto &named) { return named.first == generic.name.name; });
+  });
+}
+
+std::vector<const ast::KernelDecl *> selectKernels(Session &session,
+                                                   const sema::Program &program) {
+  std::vector<const ast::KernelDecl *> kernels;
+  const std::string &wanted = session.options.kernel;
+  if (!wanted.empty()) {
+    if (const ast::KernelDecl *kernel = program.findKernel(wanted))
+      return {kernel};
+    std::vector<std::string> names;
+    for (const ast::KernelDecl *kernel : program.kernels())
+      names.push_back("`" + kernel->name.name.str() + "`");
+    session.diagnostics.report(SourceLoc{}, diag::unknown_kernel, wanted,
+                               names.empty() ? "none" : llvm::join(names, ", "));
+    return {};
+  }
+  kernels.assign(program.kernels().begin(), program.kernels().end());
+  if (kernels.empty())
+    session.diagnostics.report(SourceLoc{}, diag::no_kernels,
+                               session.sources.name(program.rootModule().file));
+  return kernels;
+}
+
+std::vector<const sema::KernelInstance *>
+instantiateKernels(Session &session, sema::Program &program,
+                   llvm::ArrayRef<const ast::KernelDecl *> kernels) {
+  const ErrorMark mark(session);
+  std::vector<const sema::KernelInstance *> instances;
+  for (const ast::KernelDecl *kernel : kernels) {
+    if (const sema::KernelInstance *instance =
+            program.instantiate(kernel, constantsFor(session, *kernel), kernel->name.range,
+                                session.diagnostics))
+      instances.push_back(instance);
+  }
+  if (mark.failed())
+    instances.clear();
+  return instances;
+}
+
+LoweredModule lowerKernels(Session &session, sema::Program &program,
+                           llvm::ArrayRef<const sema::KernelInstance *> kernels) {
+  PhaseScope phase("lowering to IR");
+  LoweredModule lowered;
+  lowered.types = std::make_unique<ir::TypeContext>();
+  lowered.module = std::make_unique<ir::Module>(*lowered.types);
+  lowered.module->setSources(&session.sources);
+  for (const sema::FnInstance *function : program.functions())
+    ir::lowerFunction(*function, *lowered.module);
+  for (const sema::KernelInstance *kernel : kernels)
+    ir::lowerKernel(*kernel, *lowered.module);
+  const std::vector<std::string> violations = ir::verify(*lowered.module);
+  if (!violations.empty())
+    reportBug(__FILE__, __LINE__,
+              "lowering made IR that is not well-formed:\n" + violations.front());
+  return lowered;
+}
+
+} // namespace dtile::driver

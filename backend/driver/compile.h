@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The way from a file to IR, as every subcommand walks it.
+#pragma once
+
+#include "backend/driver/optimize.h"
+#include "sema/sema.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace dtile::driver {
+
+/// Whether errors were reported since it was made: a session may hold those of other files.
+class ErrorMark {
+public:
+  explicit ErrorMark(const Session &session)
+      : session_(session), before_(session.diagnostics.errorCount()) {}
+  [[nodiscard]] bool failed() const { return session_.diagnostics.errorCount() != before_; }
+
+private:
+  const Session &session_;
+  unsigned before_;
+};
+
+/// A checked file. Null after reporting, also where the file has errors.
+std::unique_ptr<sema::Program> analyzeFile(Session &session, llvm::StringRef path);
+std::unique_ptr<sema::Program> analyzeFile(Session &session, FileId file);
+
+/// The values of `--const` that `kernel` has generics for.
+sema::GenericArgs constantsFor(Session &session, const ast::KernelDecl &kernel);
+/// Reports each `--const` that no kernel of the file has a generic for, or whose value is none.
+bool checkConstants(Session &session, const sema::Program &program);
+
+/// The kernels that `--kernel` asks for: that one, or all of the file. Empty after reporting.
+std::vector<const ast::KernelDecl *> selectKernels(Session &session, const sema::Program &program);
+
+/// Whether every generic of a kernel has a value: its default or one of `--const`.
+bool hasAllValues(Session &session, const ast::KernelDecl &kernel);
+
+/// One verified module with these kernels and the functions that they call, before any pass.
+LoweredModule lowerKernels(Session &session, sema::Program &program,
+                           llvm::ArrayRef<const sema::KernelInstance *> kernels);
+
+/// The default or `--const` instances of the kernels; empty after reporting.
+std::vector<const sema::KernelInstance *>
+instantiateKernels(Session &session, sema::Program &program,
+                   llvm::ArrayRef<const ast::KernelDecl *> kernels);
+
+} // namespace dtile::driver

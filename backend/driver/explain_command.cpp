@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// `dtilec explain`: a diagnostic code, or what the scheduler decided for a program.
+#include "backend/driver/diagnostic_pages.h"
+#include "backend/driver/explain_schedule.h"
+#include "backend/driver/session.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+
+#include <map>
+
+namespace dtile::driver {
+
+namespace {
+
+// E0401, e401, W0901 …
+bool looksLikeCode(llvm::StringRef text) {
+  return text.size() >= 2 && (llvm::toUpper(text[0]) == 'E' || llvm::toUpper(text[0]) == 'W') &&
+         llvm::all_of(text.drop_front(), llvm::isDigit);
+}
+
+// Codes in order, each with the text of its first row.
+std::map<std::string_view, std::string_view> allCodes() {
+  std::map<std::string_view, std::string_view> codes;
+  for (unsigned id = 0; id < diag::kCount; ++id) {
+    const DiagInfo &info = diagInfo(diag::Id(id));
+    if (!info.code.empty())
+      codes.try_emplace(info.code, info.text);
+  }
+  return codes;
+}
+
+void listCodes() {
+  for (const auto &[code, text] : allCodes())
+    llvm::outs() << code << "  " << llvm::StringRef(text) << '\n';
+}
+
+void explainCode(Session &session, const std::string &code) {
+  if (const std::string_view page = diagnosticPage(code); !page.empty()) {
+    llvm::outs() << llvm::StringRef(page);
+    return;
+  }
+  // A code without a page still has its message.
+  const auto codes = allCodes();
+  if (auto it = codes.find(code); it != codes.end())
+    llvm::outs() << code << ": " << llvm::StringRef(it->second) << '\n';
+  else
+    session.diagnostics.report(SourceLoc{}, diag::unknown_code, code);
+}
+
+} // namespace
+
+ExitCode runExplain(const Options &options) {
+  Session session(options);
+  if (options.listCodes)
+    listCodes();
+  else if (looksLikeCode(options.inputs.front()))
+    explainCode(session, llvm::StringRef(options.inputs.front()).upper());
+  else
+#ifndef DTILE_WITHOUT_SEMA
+    explainSchedule(session, options.inputs.front());
+#else
+    session.reportFailure("programs cannot be explained by this build yet");
+#endif
+  return session.finish();
+}
+
+} // namespace dtile::driver

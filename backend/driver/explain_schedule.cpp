@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What the scheduler decided for a program: one table a kernel, then the remarks of the passes.
+#include "backend/driver/explain_schedule.h"
+
+#include "backend/driver/compile.h"
+#include "ir/core/tile_order.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+#include <algorithm>
+
+namespace dtile::driver {
+
+namespace {
+
+using Row = std::vector<std::string>;
+
+// Columns as wide as their widest cell, two blanks between.
+void printTable(const std::vector<Row> &rows, llvm::raw_ostream &os) {
+  std::vector<size_t> widths;
+  for (const Row &row : rows)
+    for (size_t i = 0; i < row.size(); ++i) {
+      widths.resize(std::max(widths.size(), i + 1));
+      widths[i] = std::max(widths[i], row[i].size());
+    }
+  for (const Row &row : rows) {
+    std::string line = " ";
+    for (size_t i = 0; i < row.size(); ++i)
+      line += " " + row[i] + std::string(widths[i] - row[i].size() + 1, ' ');
+    os << llvm::StringRef(line).rtrim() << '\n';
+  }
+}
+
+std::string varName(const ir::Op &space, unsigned dim) {
+  const auto vars = space.strsAttr("vars");
+  return dim < vars.size() ? vars[dim] : "#" + std::to_string(dim);
+}
+
+// `src, n, m`: the dimensions, outermost first.
+std::string orderText(const ir::Op &space, const ir::TileOrder &order) {
+  std::vector<std::string> names;
+  for (unsigned dim : order.order)
+    names.push_back(varName(space, dim));
+  return names.empty() ? "one body" : llvm::join(names, ", ");
+}
+
+// `src = rank + 1 - i`: where each rotated dimension starts and which way it turns.
+std::string rotationText(const ir::Op &space, const ir::TileOrder &order) {
+  std::vector<std::string> texts;
+  for (unsigned dim = 0; dim < order.rotate.size(); ++dim) {
+    if (order.rotate[dim] == 0)
+      continue;
+    std::string text = varName(space, dim) + " from rank";
+    const int64_t start = dim < order.start.size() ? order.start[dim] : 0;
+    if (start != 0)
+      text += (start > 0 ? " + " : " - ") + std::to_string(std::abs(start));
+    texts.push_back(text + (order.rotate[dim] > 0 ? " upward" : " downward"));
+  }
+  return texts.empty() ? "-" : llvm::join(texts, "; ");
+}
+
+std::string groupText(const ir::Op &space, const ir::TileOrder &order) {
+  std::vector<std::string> texts;
+  for (unsigned dim = 0; dim < order.group.size(); ++dim)
+    if (order.group[dim] > 0)
+      texts.push_back(std::to_string(order.group[dim]) + " of " + varName(space, dim));
+  return texts.empty() ? "-" : llvm::join(texts, "; ");
+}
+
+std::string placementText(const ir::Op &space) {
+  std::vector<std::string> texts;
+  if (space.boolAttrOr("ordered", false))
+    texts.emplace_back("ordered");
+  if (int64_t programs = space.intAttrOr("programs", 0))
+    texts.push_back("programs(" + std::to_string(programs) + ")");
+  if (space.hasAttr("after_all"))
+    texts.push_back("after all of " + space.strAttr("after_all").str());
+  return texts.empty() ? "-" : llvm::join(texts, ", ");
+}
+
+void explainKernel(ir::Op &kernel) {
+  llvm::outs() << "kernel " << kernel.strAttr("name") << '\n';
+  std::vector<Row> rows = {{"space", "order, outermost first", "rotation", "grouping", "placement"}};
+  for (ir::Op &op : kernel.body().ops()) {
+    if (!op.is(ir::OpKind::Space))
+      continue;
+    const ir::TileOrder order = ir::TileOrder::fromSpace(op);
+    const llvm::StringRef name = op.strAttr("name");
+    rows.push_back({name.empty() ? "(body)" : name.str(), orderText(op, order),
+                    rotationText(op, order), groupText(op, order), placementText(op)});
+  }
+  printTable(rows, llvm::outs());
+}
+
+} // namespace
+
+void explainSchedule(Session &session, llvm::StringRef path) {
+  const auto program = analyzeFile(session, path);
+  if (!program || !checkConstants(session, *program))
+    return;
+  const auto instances =
+      instantiateKernels(session, *program, selectKernels(session, *program));
+  if (instances.empty())
+    return;
+  LoweredModule lowered = lowerKernels(session, *program, instances);
+  if (!optimize(session, lowered, session.options.optLevel))
+    return;
+  bool first = true;
+  for (ir::Op &op : lowered.module->body().ops()) {
+    if (!op.is(ir::OpKind::Kernel))
+      continue;
+    if (!first)
+      llvm::outs() << '\n';
+    first = false;
+    explainKernel(op);
+  }
+  if (!lowered.remarks.empty())
+    llvm::outs() << '\n';
+  printRemarks(session, lowered.remarks, llvm::outs());
+}
+
+} // namespace dtile::driver

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What the command line asked for, as plain values. Declared to users in command_line.cpp only.
+#pragma once
+
+#include "frontend/base/diagnostics.h"
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace dtile::driver {
+
+/// Exit codes that scripts can trust.
+enum class ExitCode : uint8_t {
+  Ok = 0,
+  /// The input is wrong, a test failed, a file could not be written.
+  Failed = 1,
+  /// The command line itself makes no sense.
+  Usage = 2,
+};
+
+enum class Command : uint8_t { None, Build, Run, Test, Check, Fmt, Ir, Explain };
+enum class ColorChoice : uint8_t { Auto, Always, Never };
+/// Where launches run.
+enum class ExecutorKind : uint8_t { Host, Interpreter, All };
+/// What `build` writes.
+enum class EmitKind : uint8_t { Object, Assembly, Llvm, Ir, Header, Depfile };
+enum class OptLevel : uint8_t { O0, O1, O2 };
+
+/// The most ranks that a run may have.
+inline constexpr int kMaxRanks = 1024;
+
+/// `NAME=VALUE` on the command line.
+using NamedText = std::pair<std::string, std::string>;
+
+struct Options {
+  Command command = Command::None;
+
+  // Every subcommand.
+  DiagnosticForm diagnosticForm = DiagnosticForm::Text;
+  ColorChoice color = ColorChoice::Auto;
+  std::vector<std::string> importPaths;
+  bool warningsAsErrors = false;
+  /// `--const NAME=VALUE`: values of generic parameters.
+  std::vector<NamedText> constants;
+  /// Files, folders, `-`, or what to explain.
+  std::vector<std::string> inputs;
+
+  // check
+  bool dumpAst = false;
+
+  // ir, build, run, test
+  OptLevel optLevel = OptLevel::O2;
+  std::string kernel;
+
+  // ir
+  /// Pipeline text as in `inline,specialize(W=4),cse`; empty where none was asked for.
+  std::string passes;
+  /// `-O` was given: run the pipeline of that level.
+  bool runPipeline = false;
+  std::vector<std::string> printAfter;
+  std::vector<std::string> printBefore;
+  bool verifyEach = false;
+  /// Run only the first so many optional passes; negative is all.
+  int bisect = -1;
+  bool timePasses = false;
+  bool remarks = false;
+
+  // fmt
+  bool formatCheck = false;
+  bool formatInPlace = false;
+
+  // explain
+  bool listCodes = false;
+
+  // build
+  std::string output;
+  std::string target = "host";
+  EmitKind emit = EmitKind::Object;
+  std::string header;
+  std::string depfile;
+  std::string cpu = "x86-64-v3";
+
+  // run, test
+  ExecutorKind executor = ExecutorKind::Host;
+  std::vector<int> ranks;
+  uint64_t scheduleSeed = 0;
+
+  // run
+  std::vector<NamedText> arguments;
+  std::vector<NamedText> outputs;
+  int repeat = 1;
+  bool showTime = false;
+
+  // test
+  std::string filter;
+  bool bench = false;
+};
+
+} // namespace dtile::driver

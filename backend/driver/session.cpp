@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Loads files, collects messages and prints them once, in order of their places.
+#include "backend/driver/session.h"
+
+#include "backend/driver/command_line.h"
+
+#include "llvm/Support/MemoryBuffer.h"
+
+namespace dtile::driver {
+
+namespace {
+// More errors than this in one run help nobody.
+constexpr unsigned kErrorLimit = 200;
+} // namespace
+
+Session::Session(const Options &options) : options(options), diagnostics(sources) {
+  diagnostics.setWarningsAsErrors(options.warningsAsErrors);
+  diagnostics.setErrorLimit(kErrorLimit);
+}
+
+std::optional<FileId> Session::load(llvm::StringRef path) {
+  if (path == "-") {
+    auto buffer = llvm::MemoryBuffer::getSTDIN();
+    if (!buffer) {
+      reportFailure("cannot read standard input: " + buffer.getError().message());
+      return std::nullopt;
+    }
+    if ((*buffer)->getBufferSize() > SourceManager::kMaxFileBytes) {
+      reportFailure("standard input is too large; at most " +
+                    std::to_string(SourceManager::kMaxFileBytes >> 20) + " MiB are accepted");
+      return std::nullopt;
+    }
+    return sources.add("<stdin>", (*buffer)->getBuffer().str());
+  }
+  llvm::Expected<FileId> file = sources.load(path);
+  if (!file) {
+    reportFailure(file.takeError());
+    return std::nullopt;
+  }
+  return *file;
+}
+
+void Session::reportFailure(llvm::Error error) { reportFailure(llvm::toString(std::move(error))); }
+
+void Session::reportFailure(llvm::StringRef message) {
+  diagnostics.report(SourceLoc{}, diag::cannot_read, message);
+}
+
+void Session::flush() {
+  failed_ |= diagnostics.hasErrors();
+  if (diagnostics.all().empty())
+    return;
+  diagnostics.sortAndUnique();
+  printDiagnostics(diagnostics, options.diagnosticForm, colorMode(options.color), llvm::errs());
+  diagnostics.clear();
+}
+
+ExitCode Session::finish() {
+  // A tool that asked for JSON always gets one array.
+  if (options.diagnosticForm == DiagnosticForm::Json && diagnostics.all().empty() && !failed_)
+    printDiagnostics(diagnostics, options.diagnosticForm, ColorMode::Never, llvm::errs());
+  flush();
+  return failed_ ? ExitCode::Failed : ExitCode::Ok;
+}
+
+} // namespace dtile::driver

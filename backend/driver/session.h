@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What every subcommand shares: the loaded files, the messages, and how both reach the user.
+#pragma once
+
+#include "backend/driver/options.h"
+#include "frontend/base/diagnostics.h"
+#include "frontend/base/source_manager.h"
+
+#include "llvm/Support/Error.h"
+
+#include <optional>
+
+namespace dtile::driver {
+
+/// One run of dtilec. Messages are collected and printed at the end, or earlier by flush().
+class Session {
+public:
+  explicit Session(const Options &options);
+  Session(const Session &) = delete;
+  Session &operator=(const Session &) = delete;
+
+  const Options &options;
+  SourceManager sources;
+  Diagnostics diagnostics;
+
+  /// Loads a file, or standard input for `-`; nothing after reporting.
+  std::optional<FileId> load(llvm::StringRef path);
+  /// Reports an error of the environment that names its file itself.
+  void reportFailure(llvm::Error error);
+  void reportFailure(llvm::StringRef message);
+  /// Prints the messages so far and forgets them; remembers whether one was an error.
+  void flush();
+  /// Prints the messages and gives the exit code.
+  ExitCode finish();
+  /// Whether an error was reported, flushed or not.
+  [[nodiscard]] bool failed() const { return failed_ || diagnostics.hasErrors(); }
+  /// The run fails although nothing was reported as a diagnostic (a failed test).
+  void setFailed() { failed_ = true; }
+
+private:
+  bool failed_ = false;
+};
+
+// The subcommands, one file each.
+ExitCode runCheck(const Options &options);
+ExitCode runIr(const Options &options);
+ExitCode runFmt(const Options &options);
+ExitCode runExplain(const Options &options);
+ExitCode runBuild(const Options &options);
+ExitCode runRun(const Options &options);
+ExitCode runTest(const Options &options);
+
+} // namespace dtile::driver
