@@ -93,10 +93,16 @@ void Lowering::assertSameSize(const Copy &copy, unsigned dim) {
   if (source.kind == target.kind && !bothWhole && sameWindow(source, target) &&
       plainlyInside(source) && plainlyInside(target))
     return;
+  Block &block = *builder_.insertionBlock();
+  const Op *last = block.terminator();
   Value *from = countInside(source);
   Value *to = countInside(target);
-  if (sameValue(from, to))
+  if (sameValue(from, to)) {
+    // Not asked after all.
+    while (!block.empty() && &block.ops().back() != last)
+      block.ops().back().erase();
     return;
+  }
   assertForCopy(copy, builder_.cmp("eq", from, to),
                 copy.what + ": {0} positions of `" + objectOf(copy.source.value).first +
                     "` into {1} of `" + targetName + "`, dimension " + llvm::Twine(dim),

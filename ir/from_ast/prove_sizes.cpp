@@ -86,6 +86,34 @@ const Value *cofactor(const Value *product, const Value *factor) {
   return nullptr;
 }
 
+bool endsInside(const Value *limit, const Value *size, unsigned depth) {
+  if (depth == 0)
+    return false;
+  if (sameValue(limit, size))
+    return true;
+  const std::optional<int64_t> a = constantOf(limit);
+  const std::optional<int64_t> b = constantOf(size);
+  if (a && b)
+    return *a <= *b;
+  const Op *op = limit->definingOp();
+  if (op && op->is(OpKind::Min))
+    return llvm::any_of(op->operands(),
+                        [&](const Value *one) { return endsInside(one, size, depth - 1); });
+  const Op *product = size->definingOp();
+  if (!op || !op->is(OpKind::Add) || !product || !product->is(OpKind::Mul))
+    return false;
+  // limit = block * length + rest, size = count * length, block < count, rest <= length.
+  for (unsigned i : {0u, 1u}) {
+    const Value *length = product->operand(i);
+    const Value *count = product->operand(1 - i);
+    for (unsigned j : {0u, 1u})
+      if (const Value *block = cofactor(op->operand(j), length);
+          block && isBelow(block, count) && endsInside(op->operand(1 - j), length, depth - 1))
+        return true;
+  }
+  return false;
+}
+
 } // namespace
 
 std::optional<int64_t> constantOf(const Value *value) {
@@ -114,24 +142,7 @@ bool isBelow(const Value *position, const Value *count) {
 }
 
 bool endsInside(const Value *limit, const Value *size) {
-  if (sameValue(limit, size))
-    return true;
-  const std::optional<int64_t> a = constantOf(limit);
-  const std::optional<int64_t> b = constantOf(size);
-  if (a && b)
-    return *a <= *b;
-  const Op *sum = limit->definingOp();
-  if (!sum || !sum->is(OpKind::Add))
-    return false;
-  // limit = block * length + length, size = count * length.
-  for (unsigned i : {0u, 1u}) {
-    const Value *length = sum->operand(i);
-    const Value *block = cofactor(sum->operand(1 - i), length);
-    const Value *count = cofactor(size, length);
-    if (block && count && isBelow(block, count))
-      return true;
-  }
-  return false;
+  return endsInside(limit, size, kMaxDepth);
 }
 
 } // namespace dtile::ir

@@ -21,8 +21,8 @@ namespace dtile::ir {
 /// `position` < `count` in any run, as for a loop's variable and its limit, or rank and num_ranks.
 [[nodiscard]] bool isBelow(const Value *position, const Value *count);
 
-/// `limit` <= `size` in any run, `size` being that of a tensor; sees that block r * n + n of w * n
-/// ends inside where r < w.
+/// `limit` <= `size` in any run, `size` being that of a tensor; sees that r * n + m ends inside w * n
+/// where r < w and m <= n.
 [[nodiscard]] bool endsInside(const Value *limit, const Value *size);
 
 } // namespace dtile::ir
