@@ -25,9 +25,11 @@ std::pair<std::string, Value *> objectOf(Value *view) {
   return {view->nameHint().str(), peer};
 }
 
-bool sameWindow(const Extent &a, const Extent &b) {
-  return a.length == b.length && sameValue(a.unshiftedFirst, b.unshiftedFirst) &&
-         sameValue(a.unshiftedLimit, b.unshiftedLimit);
+/// The same range, perhaps shifted, of dimensions that it does not leave.
+bool sameRange(const Extent &a, const Extent &b, llvm::function_ref<bool(const Extent &)> isInside) {
+  return a.kind == Extent::Kind::Cut && b.kind == Extent::Kind::Cut &&
+         sameValue(a.unshiftedFirst, b.unshiftedFirst) &&
+         sameValue(a.unshiftedLimit, b.unshiftedLimit) && isInside(a) && isInside(b);
 }
 
 } // namespace
@@ -66,11 +68,11 @@ void Lowering::assertEndsInside(const Copy &copy, unsigned dim) {
 void Lowering::assertSameSize(const Copy &copy, unsigned dim) {
   const Extent &target = *extentOf(copy.target, copy.targetType, dim);
   const std::string targetName = objectOf(copy.target.value).first;
+  const int64_t length = copy.sourceType.shape[dim];
+  // Blocks have a static size, and what is outside of either is left out.
+  if (length >= 0 && length == copy.targetType.shape[dim])
+    return;
   if (copy.sourceType.kind != sema::TypeKind::Region) {
-    // A tile: its own window drops what is past the edge, anything else must have its size.
-    const int64_t length = copy.sourceType.shape[dim];
-    if (copy.targetType.shape[dim] == length)
-      return;
     Value *size = builder_.constIndex(length);
     Value *inside = countInside(target);
     assertForCopy(copy, builder_.cmp("eq", size, inside),
@@ -79,19 +81,11 @@ void Lowering::assertSameSize(const Copy &copy, unsigned dim) {
     return;
   }
   const Extent &source = *extentOf(copy.source, copy.sourceType, dim);
-  if (&source == &target)
-    return;
-  const auto plainlyInside = [&](const Extent &extent) {
+  const auto isInside = [&](const Extent &extent) {
     return extent.parent->kind == Extent::Kind::Whole && isNonNegative(extent.first) &&
            endsInside(extent.limit, sizeOf(*extent.parent));
   };
-  const bool bothWhole =
-      source.kind == Extent::Kind::Whole && target.kind == Extent::Kind::Whole;
-  if (bothWhole && copy.sourceType.shape[dim] >= 0 &&
-      copy.sourceType.shape[dim] == copy.targetType.shape[dim])
-    return;
-  if (source.kind == target.kind && !bothWhole && sameWindow(source, target) &&
-      plainlyInside(source) && plainlyInside(target))
+  if (&source == &target || sameRange(source, target, isInside))
     return;
   Block &block = *builder_.insertionBlock();
   const Op *last = block.terminator();

@@ -181,7 +181,7 @@ TEST_F(LoweringTest, PutOfWholeObjectsOfOneSizeNeedsNoCheck) {
   EXPECT_THAT(lower(copyKernel({put(param(0, vector()), peersDst())})), Not(HasSubstr("assert")));
 }
 
-TEST_F(LoweringTest, PutOfEqualBlocksInsideBothObjectsNeedsNoCheck) {
+TEST_F(LoweringTest, PutOfBlocksNeedsNoCheck) {
   KernelInstance kernel = copyKernel({});
   Variable *m = variable("m", range(128));
   kernel.spaces[0].dims.push_back({m, constant(0), symbol(0), 128});
@@ -193,14 +193,14 @@ TEST_F(LoweringTest, PutOfEqualBlocksInsideBothObjectsNeedsNoCheck) {
   EXPECT_THAT(text, Not(HasSubstr("assert")));
 }
 
-TEST_F(LoweringTest, PutOfMovedBlocksIsCheckedWhereTheEndIsNotPlain) {
+TEST_F(LoweringTest, PutOfMovedRangesIsCheckedWhereTheEndIsNotPlain) {
   KernelInstance kernel = copyKernel({});
-  Variable *m = variable("m", range(128));
-  kernel.spaces[0].dims.push_back({m, constant(0), symbol(0), 128});
-  TExpr *moved = expr(TExprKind::RangeShift, range(128), {use(m), constant(5)});
-  kernel.spaces[0].body = {
-      put(slice(region(DType::F32, {128}), param(0, vector()), {along(use(m))}),
-          slice(region(DType::F32, {128}, true), peersDst(), {along(moved)}))};
+  Variable *n = variable("n", i64());
+  kernel.spaces[0].dims.push_back({n, constant(0), symbol(0), 1});
+  TExpr *rows = makeRange(constant(0), use(n), kDynamic);
+  TExpr *moved = expr(TExprKind::RangeShift, range(kDynamic), {rows, constant(5)});
+  kernel.spaces[0].body = {put(slice(vector(), param(0, vector()), {along(moved)}),
+                               slice(vector(true), peersDst(), {along(rows)}))};
   EXPECT_THAT(lower(kernel),
               HasSubstr("\"put: {0} positions of `src` into {1} of `dst`, dimension 0 (rank {2}, "
                         "peer {3})\""));
