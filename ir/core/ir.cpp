@@ -202,8 +202,12 @@ void Op::dropUses() {
   operands_.clear();
   useSlots_.clear();
   for (Region *region : regions_)
-    for (Op &op : region->block_.ops_)
+    for (Op &op : region->block_.ops_) {
       op.dropUses();
+      op.parent_ = nullptr;
+    }
+  // Whoever still holds this op, or walks it, must not enter what goes with it.
+  regions_.clear();
 }
 
 void Op::erase() {
@@ -213,8 +217,6 @@ void Op::erase() {
   if (parent_)
     parent_->ops_.remove(*this);
   parent_ = nullptr;
-  // A walk that is visiting this op must not enter what was erased with it.
-  regions_.clear();
 }
 
 void Op::moveBefore(Op *other) {

@@ -161,7 +161,8 @@ public:
   /// The nearest enclosing op (or this one) of a kind, or null.
   [[nodiscard]] Op *enclosing(OpKind kind);
 
-  /// Unlinks and drops all uses that this op (and its regions) make. Its results must be unused.
+  /// Unlinks and drops all uses that this op (and its regions) make. Its results must be unused. The op
+  /// and those in its regions stay readable, without operands, regions and parent.
   void erase();
   /// Moves within or between blocks.
   void moveBefore(Op *other);

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What a pass is given, and the passes that there are. A pass is one function; its file has no header.
+#pragma once
+
+#include "frontend/base/diagnostics.h"
+#include "ir/core/ir.h"
+
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/Twine.h"
+
+#include <string>
+#include <vector>
+
+namespace dtile::passes {
+
+/// What a pass is for; see passes.def.
+enum class PassKind : uint8_t { Canonicalize, Simplify, Lower, Schedule, Check };
+
+/// What a pass decided, and why, in source terms.
+struct Remark {
+  std::string pass;
+  SourceLoc loc;
+  std::string text;
+};
+
+/// Everything that a pass sees besides the module.
+class PassContext {
+public:
+  explicit PassContext(Diagnostics &diagnostics) : diagnostics(diagnostics) {}
+
+  /// For users' mistakes. Errors end the pipeline after the pass.
+  Diagnostics &diagnostics;
+  /// Parameters of passes, such as `W` for specialize.
+  llvm::StringMap<int64_t> options;
+  /// What was decided so far.
+  std::vector<Remark> remarks;
+  /// The text name of the running pass.
+  std::string running;
+
+  void remark(const ir::Op &op, const llvm::Twine &text) {
+    remarks.push_back({running, op.loc(), text.str()});
+  }
+  template <typename... Args>
+  DiagBuilder report(const ir::Op &op, diag::Id id, Args &&...args) {
+    return diagnostics.report(op.loc(), id, std::forward<Args>(args)...);
+  }
+  /// An option's value, or nothing when it was not given.
+  [[nodiscard]] const int64_t *option(llvm::StringRef name) const {
+    auto it = options.find(name);
+    return it == options.end() ? nullptr : &it->second;
+  }
+};
+
+/// Says whether it changed the module.
+using PassFunction = bool (*)(ir::Module &, PassContext &);
+
+#define PASS(FUNCTION, NAME, KIND, DOC) bool FUNCTION(ir::Module &module, PassContext &context);
+#include "ir/transform/passes.def"
+
+} // namespace dtile::passes

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Interval arithmetic on index values: sizes are small, positions lie between their bounds.
+#include "ir/transform/ranges.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace dtile::passes {
+
+using namespace dtile::ir;
+
+namespace {
+
+/// No object has more elements, and no dimension a larger size: addresses have 47 bits.
+constexpr int64_t kMaxSize = int64_t(1) << 47;
+constexpr int64_t kMaxRanks = int64_t(1) << 20;
+constexpr unsigned kMaxDepth = 6;
+
+std::optional<Range> visit(const Value *value, unsigned depth);
+
+/// The range of the four combinations of two ranges' ends; nothing when one overflows.
+template <typename Fn> std::optional<Range> ofEnds(Range a, Range b, Fn &&overflows) {
+  Range result{std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::min()};
+  for (const int64_t x : {a.lo, a.hi})
+    for (const int64_t y : {b.lo, b.hi}) {
+      int64_t out = 0;
+      if (overflows(x, y, &out))
+        return std::nullopt;
+      result = {std::min(result.lo, out), std::max(result.hi, out)};
+    }
+  return result;
+}
+
+bool divideFloor(int64_t x, int64_t y, int64_t *out) {
+  *out = x / y - (x % y != 0 && (x < 0) != (y < 0));
+  return false;
+}
+
+std::optional<Range> ofPositions(const Value *argument, unsigned depth) {
+  const Op *op = argument->argumentOf()->parentOp();
+  const unsigned i = argument->index();
+  const bool isPosition =
+      op && ((op->is(OpKind::For) && i == 0) ||
+             (op->is(OpKind::Space) && i < op->numOperands() / 3));
+  if (!isPosition)
+    return std::nullopt;
+  const unsigned first = op->is(OpKind::Space) ? 3 * i : 0;
+  const std::optional<Range> lo = visit(op->operand(first), depth + 1);
+  const std::optional<Range> hi = visit(op->operand(first + 1), depth + 1);
+  if (!lo || !hi || hi->hi <= lo->lo)
+    return std::nullopt;
+  return Range{lo->lo, hi->hi - 1};
+}
+
+std::optional<Range> ofBinary(const Op &op, unsigned depth) {
+  const std::optional<Range> a = visit(op.operand(0), depth + 1);
+  const std::optional<Range> b = visit(op.operand(1), depth + 1);
+  switch (op.kind()) {
+  case OpKind::Add:
+    if (a && b)
+      return ofEnds(*a, *b, [](auto... x) { return __builtin_add_overflow(x...); });
+    return std::nullopt;
+  case OpKind::Sub:
+    if (a && b)
+      return ofEnds(*a, *b, [](auto... x) { return __builtin_sub_overflow(x...); });
+    return std::nullopt;
+  case OpKind::Mul:
+    if (a && b)
+      return ofEnds(*a, *b, [](auto... x) { return __builtin_mul_overflow(x...); });
+    return std::nullopt;
+  case OpKind::Div:
+    if (a && b && b->lo > 0)
+      return ofEnds(*a, *b, divideFloor);
+    return std::nullopt;
+  case OpKind::Rem:
+    if (!b || b->lo <= 0)
+      return std::nullopt;
+    if (a && a->lo >= 0)
+      return Range{0, std::min(a->hi, b->hi - 1)};
+    return Range{0, b->hi - 1};
+  case OpKind::Min:
+    if (a && b)
+      return Range{std::min(a->lo, b->lo), std::min(a->hi, b->hi)};
+    return std::nullopt;
+  case OpKind::Max:
+    if (a && b)
+      return Range{std::max(a->lo, b->lo), std::max(a->hi, b->hi)};
+    return std::nullopt;
+  default:
+    return std::nullopt;
+  }
+}
+
+std::optional<Range> ofCast(const Op &op) {
+  const Type from = op.operand(0)->type();
+  if (!from.isScalar() || !isInteger(from.dtype()) || dtypeBits(from.dtype()) > 32)
+    return std::nullopt;
+  const int64_t values = int64_t(1) << dtypeBits(from.dtype());
+  if (dtypeClass(from.dtype()) == DTypeClass::UInt)
+    return Range{0, values - 1};
+  return Range{-values / 2, values / 2 - 1};
+}
+
+std::optional<Range> visit(const Value *value, unsigned depth) {
+  if (!value->type().isIndex() || depth > kMaxDepth)
+    return std::nullopt;
+  if (value->argumentOf())
+    return ofPositions(value, depth);
+  const Op &op = *value->definingOp();
+  switch (op.kind()) {
+  case OpKind::Const:
+    return Range{op.intAttr("value"), op.intAttr("value")};
+  case OpKind::Rank:
+    return Range{0, kMaxRanks - 1};
+  case OpKind::NumRanks:
+    return Range{1, kMaxRanks};
+  case OpKind::Epoch:
+  case OpKind::LaunchDim:
+  case OpKind::ViewDim:
+  case OpKind::SigDim:
+    return Range{0, kMaxSize};
+  case OpKind::Cast:
+    return ofCast(op);
+  default:
+    return op.numOperands() == 2 ? ofBinary(op, depth) : std::nullopt;
+  }
+}
+
+} // namespace
+
+std::optional<Range> rangeOf(const Value *value) { return visit(value, 0); }
+
+bool isPositionBelow(const Value *x, const Value *limit) {
+  const auto isNumRanks = [](const Value *value) {
+    return value->definingOp() && value->definingOp()->is(OpKind::NumRanks);
+  };
+  if (x->definingOp())
+    return x->definingOp()->is(OpKind::Rank) && isNumRanks(limit);
+  const std::optional<Range> range = visit(x, 0);
+  const Op *op = x->argumentOf()->parentOp();
+  if (!op || !range || range->lo < 0)
+    return false;
+  const Value *end = op->operand(op->is(OpKind::Space) ? 3 * x->index() + 1 : 1);
+  return end == limit || (isNumRanks(end) && isNumRanks(limit));
+}
+
+} // namespace dtile::passes
