@@ -15,6 +15,8 @@
 
 namespace dtile::interpret {
 
+class Observer;
+
 /// How the bodies of a run are interleaved.
 struct Schedule {
   /// 0 runs bodies in schedule order, switching where they block; else a seeded random order that
@@ -53,7 +55,8 @@ public:
   Machine(ir::Module &module, int ranks, Schedule schedule = {});
   ~Machine();
 
-  /// Symmetric memory; gives the address on rank 0. The same object on rank r: symmAddress.
+  /// Symmetric memory; gives the address on rank 0, or null when there is not enough. The same object
+  /// on rank r: symmAddress. Unwritten bytes are 0xFF, a NaN in every float format.
   void *symmAlloc(size_t bytes);
   void symmFree(void *address);
   void *symmAddress(void *address, int rank);
@@ -62,6 +65,13 @@ public:
   /// scratch and signals.
   std::unique_ptr<RunError> launch(const std::string &kernel,
                                    const std::vector<std::vector<Arg>> &args);
+  /// Runs `count` launches back to back with no meeting point between them: a rank begins its next
+  /// launch when its bodies of the last have ended, however far the others are.
+  std::unique_ptr<RunError> launchRepeat(const std::string &kernel,
+                                         const std::vector<std::vector<Arg>> &args, int64_t count);
+
+  /// Shows later runs to a watcher (ir/interpret/observer.h) that outlives them; null for none.
+  void observe(Observer *observer);
 
 private:
   struct Impl;

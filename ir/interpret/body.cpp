@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A body: its run loop, and the list of what it has sent.
+#include "ir/interpret/state.h"
+
+#include <algorithm>
+
+namespace dtile::interpret {
+
+Observer::~Observer() = default;
+
+Frame::Frame(const Code &code)
+    : code(&code), scalars(code.slots[size_t(Bank::Scalar)]),
+      tiles(code.slots[size_t(Bank::Tile)]), views(code.slots[size_t(Bank::View)]),
+      signals(code.slots[size_t(Bank::Signal)]), tokens(code.slots[size_t(Bank::Token)]) {}
+
+Body::Body(MachineState &machine, RankRun &rank, SpaceRun *space, const Code &code)
+    : machine(machine), rank(rank), space(space) {
+  frames.push_back(std::make_unique<Frame>(code));
+  frame = frames.back().get();
+}
+
+Step Body::run() {
+  const uint64_t limit = machine.schedule.maxSteps;
+  const bool isRandom = machine.isRandom();
+  for (;;) {
+    const Instr &instr = frame->code->instrs[frame->pc];
+    const bool maySwitch = isRandom && instr.isCommunication;
+    if (maySwitch && !hasSwitched) {
+      hasSwitched = true;
+      return Step::Next;
+    }
+    if (limit != 0 && machine.steps >= limit)
+      return machine.fail(RunError::Kind::StepLimit,
+                          "the run was stopped after " + std::to_string(limit) +
+                              " steps; the last body to run was " + describe() +
+                              machine.at(*instr.op));
+    ++machine.steps;
+    switch (const Step step = instr.run(*this, instr)) {
+    case Step::Next:
+      ++frame->pc;
+      if (!maySwitch)
+        break;
+      hasSwitched = false;
+      return Step::Next;
+    case Step::Jumped:
+      break;
+    case Step::Blocked:
+    case Step::Failed:
+    case Step::Ended:
+      return step;
+    }
+  }
+}
+
+// Asynchronous operations.
+
+AsyncOp *Body::asyncOp(uint64_t number) {
+  return number < asyncBase ? nullptr : &async[number - asyncBase];
+}
+
+uint64_t Body::issue(AsyncOp op, llvm::ArrayRef<uint64_t> after) {
+  const uint64_t number = asyncBase + async.size();
+  const ir::Op *source = op.op;
+  async.push_back(std::move(op));
+  if (machine.observer)
+    machine.observer->issues(observedId(), *source, number, after);
+  if (machine.schedule.landing == Schedule::Landing::AtIssue)
+    land(number);
+  retire();
+  return number;
+}
+
+uint64_t Body::issueAcquire() {
+  const uint64_t number = asyncBase + async.size();
+  async.emplace_back().hasLanded = true;
+  retire();
+  return number;
+}
+
+void Body::retire() {
+  while (!async.empty() && async.front().hasLanded) {
+    async.pop_front();
+    ++asyncBase;
+  }
+}
+
+namespace {
+
+/// Copies what exists of one view to what exists of another of equal shape.
+void copyView(TilePool &pool, const ViewVal &from, const ViewVal &to) {
+  llvm::SmallVector<int64_t, kMaxViewRank> sizes;
+  size_t bytes = dtypeBytes(to.dtype);
+  for (unsigned d = 0; d < to.dims; ++d) {
+    sizes.push_back(std::max<int64_t>(0, to.dim[d].hi));
+    bytes *= sizes.back();
+  }
+  if (bytes == 0 || to.isOutside)
+    return;
+  // Through a dense copy, as the two may overlap.
+  TileRef dense = pool.allocate(bytes);
+  readView(from, sizes, dense.data());
+  writeView(to, sizes, dense.data());
+}
+
+} // namespace
+
+void Body::land(uint64_t number) {
+  AsyncOp *op = asyncOp(number);
+  if (!op || op->hasLanded)
+    return;
+  landFenced(op->toRank, op->fence);
+  // Landing others moves nothing: the list is a deque that only this body's own calls change.
+  op->hasLanded = true;
+  Observer *observer = machine.observer;
+  const ViewVal &to = *op->destination;
+  if (observer) {
+    if (op->source)
+      observer->access(observedId(), *op->op, AccessKind::Read, *op->source, {}, number);
+    const bool adds = op->kind == AsyncOp::Kind::ReduceAdd;
+    observer->access(observedId(), *op->op, adds ? AccessKind::Atomic : AccessKind::Write, to, {},
+                     number);
+  }
+  if (op->kind == AsyncOp::Kind::ReduceAdd)
+    addToView(to, op->valueSizes, op->values.data());
+  else if (op->source)
+    copyView(machine.tiles, *op->source, to);
+  else
+    writeView(to, op->valueSizes, op->values.data());
+  if (op->notifies) {
+    if (observer)
+      observer->notifies(observedId(), *op->op, *op->notifies, {}, number);
+    machine.notify(*op->notifies);
+  }
+  // The memory goes now; the entry stays until those before it have landed.
+  const bool landed = op->hasLanded;
+  *op = AsyncOp();
+  op->hasLanded = landed;
+}
+
+void Body::landFenced(int32_t toRank, uint32_t fence) {
+  if (fence == 0)
+    return;
+  for (size_t i = 0; i < async.size(); ++i)
+    if (!async[i].hasLanded && async[i].toRank == toRank && async[i].fence < fence)
+      land(asyncBase + i);
+}
+
+void Body::landAll() {
+  for (size_t i = 0; i < async.size(); ++i)
+    land(asyncBase + i);
+  retire();
+}
+
+bool Body::landOldest() {
+  for (size_t i = 0; i < async.size(); ++i) {
+    if (async[i].hasLanded)
+      continue;
+    land(asyncBase + i);
+    retire();
+    return true;
+  }
+  return false;
+}
+
+TokenVal Body::tokensOf(const Instr &instr) {
+  TokenVal all;
+  for (size_t i = instr.firstToken; i < instr.operands.size(); ++i)
+    all.append(token(instr.operands[i]));
+  return all;
+}
+
+void Body::completeTokens(const Instr &instr) {
+  for (size_t i = instr.firstToken; i < instr.operands.size(); ++i)
+    for (const uint64_t number : token(instr.operands[i])) {
+      land(number);
+      if (machine.observer)
+        machine.observer->completes(observedId(), number);
+    }
+  retire();
+}
+
+BodyId Body::observedId() const {
+  return {.number = id,
+          .rank = rank.rank,
+          .launch = machine.kernel->epoch[rank.rank],
+          .space = space ? space->code->op : nullptr,
+          .positions = positions};
+}
+
+std::string Body::describe() const {
+  std::string text = "rank " + std::to_string(rank.rank);
+  if (!space)
+    return text;
+  if (!space->code->name.empty())
+    text += ", role `" + space->code->name + "`";
+  if (positions.empty())
+    return text;
+  text += " (";
+  for (size_t d = 0; d < positions.size(); ++d) {
+    const std::vector<std::string> &vars = space->code->vars;
+    text += (d ? ", " : "") + (d < vars.size() ? vars[d] + " = " : std::string()) +
+            std::to_string(positions[d]);
+  }
+  return text + ")";
+}
+
+} // namespace dtile::interpret

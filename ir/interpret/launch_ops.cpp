@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Constants, machine facts and assertions, and what a kernel's prologue declares: parameters, signals,
+// spaces.
+#include "ir/interpret/elements.h"
+#include "ir/interpret/state.h"
+
+#include <algorithm>
+
+namespace dtile::interpret {
+
+using ir::Op;
+using ir::OpKind;
+
+namespace {
+
+/// Cells of one signal: a size beyond is a mistake in a shape.
+constexpr int64_t kMaxCells = int64_t(1) << 24;
+
+struct ConstInfo : InstrInfo {
+  Scalar value = 0;
+};
+
+struct ParamInfo : InstrInfo {
+  int64_t position = 0;
+  int64_t dim = 0;
+  DType dtype = DType::F32;
+};
+
+Step runConst(Body &body, const Instr &instr) {
+  body.frame->scalars[instr.result] = static_cast<const ConstInfo &>(*instr.info).value;
+  return Step::Next;
+}
+
+Step runRank(Body &body, const Instr &instr) {
+  body.frame->scalars[instr.result] = static_cast<Scalar>(body.rank.rank);
+  return Step::Next;
+}
+
+Step runNumRanks(Body &body, const Instr &instr) {
+  body.frame->scalars[instr.result] = static_cast<Scalar>(body.machine.numRanks);
+  return Step::Next;
+}
+
+Step runEpoch(Body &body, const Instr &instr) {
+  body.frame->scalars[instr.result] =
+      static_cast<Scalar>(body.machine.kernel->epoch[body.rank.rank]);
+  return Step::Next;
+}
+
+std::string valueText(ir::Type type, Scalar value) {
+  const DType dtype = type.elementOrIndex();
+  if (dtype == DType::Bool)
+    return (value & 0xFF) ? "true" : "false";
+  if (dtype == DType::U64)
+    return std::to_string(value);
+  if (isInteger(dtype))
+    return std::to_string(loadAsInt(dtype, &value));
+  char text[32];
+  std::snprintf(text, sizeof text, "%g", loadAsDouble(dtype, &value));
+  return text;
+}
+
+/// Replaces {0}, {1} … in the message by the trailing operands.
+std::string filled(Body &body, const Instr &instr) {
+  const llvm::StringRef message = instr.op->strAttr("message");
+  std::string text;
+  for (size_t i = 0; i < message.size(); ++i) {
+    const llvm::StringRef rest = message.drop_front(i);
+    const size_t close = rest.find('}');
+    unsigned hole = 0;
+    const bool isHole = rest.starts_with("{") && close != llvm::StringRef::npos &&
+                        !rest.slice(1, close).getAsInteger(10, hole) &&
+                        hole + 1 < instr.operands.size();
+    if (!isHole) {
+      text += message[i];
+      continue;
+    }
+    const ir::Type type = instr.op->operand(hole + 1)->type();
+    text += bankOf(type) == Bank::Scalar ? valueText(type, body.scalar(instr.operands[hole + 1]))
+                                         : type.str();
+    i += close;
+  }
+  return text;
+}
+
+Step runAssert(Body &body, const Instr &instr) {
+  if ((body.scalar(instr.operands[0]) & 0xFF) != 0)
+    return Step::Next;
+  return body.machine.trap(body, *instr.op, filled(body, instr));
+}
+
+// Parameters.
+
+const ArgumentCode *argumentAt(const Body &body, int64_t position, const Arg *&arg) {
+  const std::vector<ArgumentCode> &arguments = body.machine.kernel->code->arguments;
+  for (size_t i = 0; i < arguments.size(); ++i)
+    if (arguments[i].position == position) {
+      arg = &(*body.rank.args)[i];
+      return &arguments[i];
+    }
+  DTILE_UNREACHABLE("a launch operation names no parameter");
+}
+
+Step runLaunchDim(Body &body, const Instr &instr) {
+  const auto &info = static_cast<const ParamInfo &>(*instr.info);
+  const Arg *arg = nullptr;
+  argumentAt(body, info.position, arg);
+  body.frame->scalars[instr.result] = static_cast<Scalar>(arg->tensor.sizes[info.dim]);
+  return Step::Next;
+}
+
+Step runLaunchCheck(Body &body, const Instr &instr) {
+  const int64_t declared = body.index(instr.operands[0]);
+  const int64_t passed = body.index(instr.operands[1]);
+  if (declared == passed)
+    return Step::Next;
+  const auto &info = static_cast<const ParamInfo &>(*instr.info);
+  const Arg *arg = nullptr;
+  const ArgumentCode *argument = argumentAt(body, info.position, arg);
+  MachineState &machine = body.machine;
+  return machine.fail(RunError::Kind::BadArgument,
+                      "dimension " + std::to_string(info.dim) + " of argument `" +
+                          argument->name + "` of kernel `" + machine.kernel->code->name +
+                          "` must be " + std::to_string(declared) + " but is " +
+                          std::to_string(passed) + " on rank " +
+                          std::to_string(body.rank.rank) + machine.at(*instr.op));
+}
+
+/// Dense row-major dimensions of the operand sizes; false when one is negative.
+bool denseDims(Body &body, const Instr &instr, ViewVal &view, int64_t &elements) {
+  view.dims = static_cast<uint8_t>(instr.operands.size());
+  elements = 1;
+  for (unsigned d = view.dims; d-- > 0;) {
+    const int64_t size = body.index(instr.operands[d]);
+    view.dim[d] = {.hi = size, .extent = size, .stride = elements};
+    if (size < 0 || __builtin_mul_overflow(elements, size, &elements))
+      return false;
+  }
+  return true;
+}
+
+Step failSize(Body &body, const Instr &instr) {
+  return body.machine.fail(RunError::Kind::BadArgument,
+                           "the declared sizes of `" + instr.op->strAttr("name").str() +
+                               "` are negative or too large on rank " +
+                               std::to_string(body.rank.rank) + body.machine.at(*instr.op));
+}
+
+Step runScratch(Body &body, const Instr &instr) {
+  const auto &info = static_cast<const ParamInfo &>(*instr.info);
+  ViewVal view;
+  int64_t elements = 0;
+  if (!denseDims(body, instr, view, elements) ||
+      elements > (int64_t(1) << 40) / int64_t(dtypeBytes(info.dtype)))
+    return failSize(body, instr);
+  SymmObject *object =
+      body.machine.scratchObject(body, *instr.op, elements * dtypeBytes(info.dtype));
+  if (!object)
+    return Step::Failed;
+  view.object = object;
+  view.rank = body.rank.rank;
+  view.data = object->base[view.rank];
+  view.dtype = info.dtype;
+  body.frame->views[instr.result] = view;
+  return Step::Next;
+}
+
+Step runTensorParam(Body &body, const Instr &instr) {
+  const auto &info = static_cast<const ParamInfo &>(*instr.info);
+  const Arg *arg = nullptr;
+  argumentAt(body, info.position, arg);
+  const TensorArg &tensor = arg->tensor;
+  ViewVal view;
+  int64_t elements = 0;
+  if (!denseDims(body, instr, view, elements))
+    return failSize(body, instr);
+  for (unsigned d = 0; d < view.dims; ++d)
+    view.dim[d].stride = tensor.strides[d];
+  view.data = static_cast<char *>(tensor.data);
+  view.dtype = info.dtype;
+  int rank = 0;
+  view.object = body.machine.findSymmetric(tensor.data, rank);
+  view.rank = view.object ? rank : body.rank.rank;
+  body.frame->views[instr.result] = view;
+  return Step::Next;
+}
+
+Step runScalarParam(Body &body, const Instr &instr) {
+  const auto &info = static_cast<const ParamInfo &>(*instr.info);
+  const Arg *arg = nullptr;
+  argumentAt(body, info.position, arg);
+  Scalar value = 0;
+  std::memcpy(&value, &arg->scalarBits, dtypeBytes(info.dtype));
+  body.frame->scalars[instr.result] = value;
+  return Step::Next;
+}
+
+Step runSignalParam(Body &body, const Instr &instr) {
+  ViewVal view;
+  int64_t cells = 0;
+  if (!denseDims(body, instr, view, cells) || cells > kMaxCells)
+    return failSize(body, instr);
+  // `target` is the signal's number in the kernel.
+  SignalState *signal = body.machine.kernel->signals[instr.target].get();
+  SignalVal value;
+  value.signal = signal;
+  value.rank = body.rank.rank;
+  value.dims = view.dims;
+  std::vector<int64_t> sizes;
+  for (unsigned d = 0; d < view.dims; ++d) {
+    value.dim[d] = {.size = view.dim[d].hi, .stride = view.dim[d].stride};
+    sizes.push_back(view.dim[d].hi);
+  }
+  signal->sizes = std::move(sizes);
+  for (SignalState::PerRank &rank : signal->ranks)
+    for (std::vector<uint64_t> *list : {&rank.value, &rank.base, &rank.expected, &rank.asked})
+      if (list->size() < size_t(cells))
+        list->resize(cells);
+  body.frame->signals[instr.result] = value;
+  return Step::Next;
+}
+
+Step runSpace(Body &body, const Instr &instr) {
+  SpaceRun &space = body.rank.spaces[instr.target];
+  const unsigned dims = space.code->dims;
+  space.first.clear();
+  space.end.clear();
+  space.step.clear();
+  space.blocks.clear();
+  space.total = 1;
+  space.started = space.ended = 0;
+  for (unsigned d = 0; d < dims; ++d) {
+    const int64_t first = body.index(instr.operands[3 * d]);
+    const int64_t end = body.index(instr.operands[3 * d + 1]);
+    const int64_t step = body.index(instr.operands[3 * d + 2]);
+    if (step <= 0)
+      return body.machine.trap(body, *instr.op,
+                               "a space's step is " + std::to_string(step) +
+                                   ", which is not positive");
+    // Rounds up without overflow.
+    const int64_t blocks = end > first ? (end - first - 1) / step + 1 : 0;
+    space.first.push_back(first);
+    space.end.push_back(end);
+    space.step.push_back(step);
+    space.blocks.push_back(blocks);
+    if (__builtin_mul_overflow(space.total, blocks, &space.total))
+      return body.machine.trap(body, *instr.op, "a space has more bodies than can be counted");
+  }
+  return Step::Next;
+}
+
+// Binding.
+
+Scalar constBits(const Op &op) {
+  const DType dtype = op.result()->type().elementOrIndex();
+  const ir::Attr &value = *op.attr("value");
+  Scalar bits = 0;
+  if (const bool *flag = std::get_if<bool>(&value))
+    storeFromInt(dtype, &bits, *flag);
+  else if (const int64_t *integer = std::get_if<int64_t>(&value))
+    storeFromInt(dtype, &bits, *integer);
+  else
+    storeFromDouble(dtype, &bits, std::get<double>(value));
+  return bits;
+}
+
+void bindConst(Instr &instr) {
+  auto info = std::make_unique<ConstInfo>();
+  info->value = constBits(*instr.op);
+  instr.info = std::move(info);
+  instr.run = runConst;
+}
+
+void bindParam(Instr &instr, Handler run) {
+  const Op &op = *instr.op;
+  auto info = std::make_unique<ParamInfo>();
+  info->position = op.intAttr("param");
+  info->dim = op.intAttrOr("dim", 0);
+  if (op.is(OpKind::Param) || op.is(OpKind::ScalarParam))
+    info->dtype = op.result()->type().elementOrIndex();
+  instr.info = std::move(info);
+  instr.run = run;
+}
+
+} // namespace
+
+void bindLaunch(Instr &instr) {
+  switch (instr.op->kind()) {
+  case OpKind::Const:
+    return bindConst(instr);
+  case OpKind::Rank:
+    instr.run = runRank;
+    return;
+  case OpKind::NumRanks:
+    instr.run = runNumRanks;
+    return;
+  case OpKind::Epoch:
+    instr.run = runEpoch;
+    return;
+  case OpKind::Assert:
+    instr.run = runAssert;
+    return;
+  case OpKind::LaunchDim:
+    return bindParam(instr, runLaunchDim);
+  case OpKind::LaunchCheck:
+    return bindParam(instr, runLaunchCheck);
+  case OpKind::Param:
+    return bindParam(instr,
+                     instr.op->strAttr("mode") == "scratch" ? runScratch : runTensorParam);
+  case OpKind::ScalarParam:
+    return bindParam(instr, runScalarParam);
+  case OpKind::SignalParam:
+    instr.run = runSignalParam;
+    return;
+  case OpKind::Space:
+    instr.run = runSpace;
+    return;
+  default:
+    DTILE_UNREACHABLE("not an operation of a launch");
+  }
+}
+
+} // namespace dtile::interpret

@@ -1,0 +1,469 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Instructions that make views and signal slices, and that touch memory at once.
+#include "ir/interpret/elements.h"
+#include "ir/interpret/state.h"
+
+#include <algorithm>
+
+namespace dtile::interpret {
+
+using ir::Op;
+using ir::OpKind;
+
+namespace {
+
+struct SliceInfo : InstrInfo {
+  std::string letters;
+  /// view.tile: static length of each `r`.
+  std::vector<int64_t> lens;
+};
+
+struct DimInfo : InstrInfo {
+  unsigned dim = 0;
+};
+
+struct AccessInfo : InstrInfo {
+  TileDesc desc;
+};
+
+struct AtomicInfo : InstrInfo {
+  DType dtype = DType::I32;
+  enum class Kind : uint8_t { Combine, Exchange, CompareExchange } kind = Kind::Combine;
+  BinaryKernel combine = nullptr;
+};
+
+/// An address that may lie outside its object, where nobody looks.
+char *moved(char *data, int64_t bytes) {
+  return reinterpret_cast<char *>(reinterpret_cast<uintptr_t>(data) +
+                                  static_cast<uintptr_t>(bytes));
+}
+
+// Views.
+
+/// Walks the letters and the operands of a slice.
+class ViewSlicer {
+public:
+  ViewSlicer(Body &body, const Instr &instr)
+      : body_(body), instr_(instr), info_(static_cast<const SliceInfo &>(*instr.info)),
+        from_(body.view(instr.operands[0])), bytes_(dtypeBytes(from_.dtype)) {
+    to_.data = from_.data;
+    to_.object = from_.object;
+    to_.rank = from_.rank;
+    to_.dtype = from_.dtype;
+    to_.isOutside = from_.isOutside;
+  }
+
+  ViewVal run() {
+    for (unsigned d = 0; d < from_.dims; ++d) {
+      const ViewVal::Dim &dim = from_.dim[d];
+      switch (info_.letters[d]) {
+      case 'i':
+        position(dim);
+        break;
+      case 'r':
+        info_.lens.empty() ? range(dim) : window(dim);
+        break;
+      default:
+        to_.dim[to_.dims++] = dim;
+        break;
+      }
+    }
+    return to_;
+  }
+
+private:
+  int64_t next() { return body_.index(instr_.operands[operand_++]); }
+
+  void position(const ViewVal::Dim &dim) {
+    const int64_t at = next();
+    to_.isOutside |= at < dim.lo || at >= dim.hi;
+    to_.data = moved(to_.data, at * dim.stride * bytes_);
+  }
+
+  void range(const ViewVal::Dim &dim) {
+    const int64_t hi = std::max(dim.lo, dim.hi);
+    const int64_t first = std::clamp(next(), dim.lo, hi);
+    const int64_t end = std::clamp(next(), first, hi);
+    to_.data = moved(to_.data, first * dim.stride * bytes_);
+    to_.dim[to_.dims++] = {.hi = end - first, .extent = end - first, .stride = dim.stride};
+  }
+
+  void window(const ViewVal::Dim &dim) {
+    const int64_t first = next();
+    const int64_t limit = std::min(next(), dim.hi);
+    const int64_t length = info_.lens[ranges_++];
+    const int64_t lo = std::clamp<int64_t>(dim.lo - first, 0, length);
+    const int64_t hi = std::clamp(limit - first, lo, length);
+    to_.data = moved(to_.data, first * dim.stride * bytes_);
+    to_.dim[to_.dims++] = {
+        .lo = lo, .hi = hi, .extent = length, .stride = dim.stride, .isWindow = true};
+  }
+
+  Body &body_;
+  const Instr &instr_;
+  const SliceInfo &info_;
+  const ViewVal &from_;
+  int64_t bytes_;
+  ViewVal to_;
+  unsigned operand_ = 1;
+  unsigned ranges_ = 0;
+};
+
+Step runViewSlice(Body &body, const Instr &instr) {
+  ViewVal view = ViewSlicer(body, instr).run();
+  body.frame->views[instr.result] = view;
+  return Step::Next;
+}
+
+Step checkRank(Body &body, const Instr &instr, int64_t rank) {
+  if (rank >= 0 && rank < body.machine.numRanks)
+    return Step::Next;
+  return body.machine.trap(body, *instr.op,
+                           "rank " + std::to_string(rank) + " is not one of the " +
+                               std::to_string(body.machine.numRanks) + " ranks");
+}
+
+Step runViewAt(Body &body, const Instr &instr) {
+  const int64_t rank = body.index(instr.operands[1]);
+  if (checkRank(body, instr, rank) == Step::Failed)
+    return Step::Failed;
+  ViewVal view = body.view(instr.operands[0]);
+  if (!view.object)
+    return body.machine.trap(body, *instr.op, "the object is not in symmetric memory");
+  const std::vector<char *> &base = view.object->base;
+  view.data = moved(base[rank], reinterpret_cast<intptr_t>(view.data) -
+                                    reinterpret_cast<intptr_t>(base[view.rank]));
+  view.rank = static_cast<int32_t>(rank);
+  body.frame->views[instr.result] = view;
+  return Step::Next;
+}
+
+Step runViewDim(Body &body, const Instr &instr) {
+  const auto &info = static_cast<const DimInfo &>(*instr.info);
+  const ViewVal &view = body.view(instr.operands[0]);
+  body.frame->scalars[instr.result] = static_cast<Scalar>(view.dim[info.dim].hi);
+  return Step::Next;
+}
+
+bool isContiguous(const ViewVal &view) {
+  int64_t volume = 1;
+  bool contiguous = true;
+  for (unsigned d = view.dims; d-- > 0;) {
+    const ViewVal::Dim &dim = view.dim[d];
+    contiguous &= dim.lo == 0 && dim.hi == dim.extent && (dim.hi == 1 || dim.stride == volume);
+    volume *= dim.hi;
+  }
+  return contiguous || volume == 0;
+}
+
+Step runViewReshape(Body &body, const Instr &instr) {
+  const ViewVal &from = body.view(instr.operands[0]);
+  if (!isContiguous(from))
+    return body.machine.trap(body, *instr.op, "a view that is not contiguous is reshaped");
+  int64_t had = 1;
+  for (unsigned d = 0; d < from.dims; ++d)
+    had *= from.dim[d].hi;
+  ViewVal to = from;
+  to.dims = static_cast<uint8_t>(instr.operands.size() - 1);
+  int64_t volume = 1;
+  for (unsigned d = to.dims; d-- > 0;) {
+    const int64_t size = body.index(instr.operands[d + 1]);
+    to.dim[d] = {.hi = size, .extent = size, .stride = volume};
+    volume *= size;
+  }
+  if (volume != had)
+    return body.machine.trap(body, *instr.op,
+                             "a view of " + std::to_string(had) + " elements is reshaped to " +
+                                 to.sizesText());
+  body.frame->views[instr.result] = to;
+  return Step::Next;
+}
+
+// Signals.
+
+Step runSigSlice(Body &body, const Instr &instr) {
+  const auto &info = static_cast<const SliceInfo &>(*instr.info);
+  const SignalVal &from = body.signal(instr.operands[0]);
+  SignalVal to = from;
+  to.dims = 0;
+  unsigned operand = 1;
+  for (unsigned d = 0; d < from.dims; ++d) {
+    const SignalVal::Dim &dim = from.dim[d];
+    if (info.letters[d] == 'i') {
+      const int64_t at = body.index(instr.operands[operand++]);
+      if (at < 0 || at >= dim.size)
+        return body.machine.trap(body, *instr.op,
+                                 "position " + std::to_string(at) + " of signal `" +
+                                     from.signal->name + "` is outside its " +
+                                     std::to_string(dim.size) + " cells");
+      to.first += at * dim.stride;
+    } else if (info.letters[d] == 'r') {
+      const int64_t first = std::clamp<int64_t>(body.index(instr.operands[operand]), 0, dim.size);
+      const int64_t end = std::clamp(body.index(instr.operands[operand + 1]), first, dim.size);
+      operand += 2;
+      to.first += first * dim.stride;
+      to.dim[to.dims++] = {.size = end - first, .stride = dim.stride};
+    } else {
+      to.dim[to.dims++] = dim;
+    }
+  }
+  body.frame->signals[instr.result] = to;
+  return Step::Next;
+}
+
+Step runSigAt(Body &body, const Instr &instr) {
+  const int64_t rank = body.index(instr.operands[1]);
+  if (checkRank(body, instr, rank) == Step::Failed)
+    return Step::Failed;
+  SignalVal cells = body.signal(instr.operands[0]);
+  cells.rank = static_cast<int32_t>(rank);
+  body.frame->signals[instr.result] = cells;
+  return Step::Next;
+}
+
+Step runSigDim(Body &body, const Instr &instr) {
+  const auto &info = static_cast<const DimInfo &>(*instr.info);
+  body.frame->scalars[instr.result] =
+      static_cast<Scalar>(body.signal(instr.operands[0]).dim[info.dim].size);
+  return Step::Next;
+}
+
+// Loads and stores.
+
+void observe(Body &body, const Instr &instr, AccessKind kind, const ViewVal &view) {
+  if (Observer *observer = body.machine.observer)
+    observer->access(body.observedId(), *instr.op, kind, view, body.tokensOf(instr), 0);
+}
+
+Step runLoadTile(Body &body, const Instr &instr) {
+  const auto &info = static_cast<const AccessInfo &>(*instr.info);
+  body.completeTokens(instr);
+  const ViewVal &view = body.view(instr.operands[0]);
+  observe(body, instr, AccessKind::Read, view);
+  TileRef out = body.machine.tiles.allocate(info.desc.bytes());
+  readView(view, info.desc.sizes(), out.data());
+  body.frame->tiles[instr.result] = std::move(out);
+  return Step::Next;
+}
+
+Step runLoadScalar(Body &body, const Instr &instr) {
+  body.completeTokens(instr);
+  const ViewVal &view = body.view(instr.operands[0]);
+  observe(body, instr, AccessKind::Read, view);
+  Scalar out = 0;
+  readView(view, {}, &out);
+  body.frame->scalars[instr.result] = out;
+  return Step::Next;
+}
+
+Step runStore(Body &body, const Instr &instr) {
+  const auto &info = static_cast<const AccessInfo &>(*instr.info);
+  body.completeTokens(instr);
+  const ViewVal &view = body.view(instr.operands[1]);
+  observe(body, instr, AccessKind::Write, view);
+  if (info.desc.rank != 0)
+    writeView(view, info.desc.sizes(), body.tile(instr.operands[0]).data());
+  else
+    writeView(view, {}, &body.scalar(instr.operands[0]));
+  return Step::Next;
+}
+
+/// Calls fn(element number, address) for each position that index tiles name and that exists.
+template <typename Fn>
+void forEachIndexed(Body &body, const Instr &instr, const ViewVal &view, unsigned firstIndex,
+                    Fn &&fn) {
+  struct Index {
+    DType dtype;
+    const char *data;
+    size_t bytes;
+  };
+  llvm::SmallVector<Index, 4> indices;
+  int64_t elements = 1;
+  for (unsigned d = 0; d < view.dims; ++d) {
+    const ir::Type type = instr.op->operand(firstIndex + d)->type();
+    const Operand operand = instr.operands[firstIndex + d];
+    const DType dtype = type.elementOrIndex();
+    const void *data = type.isTile() ? body.tile(operand).data() : &body.scalar(operand);
+    indices.push_back({dtype, static_cast<const char *>(data), dtypeBytes(dtype)});
+    elements = type.elements();
+  }
+  if (view.isOutside)
+    return;
+  const int64_t bytes = dtypeBytes(view.dtype);
+  for (int64_t i = 0; i < elements; ++i) {
+    int64_t offset = 0;
+    bool exists = true;
+    for (unsigned d = 0; d < view.dims; ++d) {
+      const Index &index = indices[d];
+      const int64_t at = loadAsInt(index.dtype, index.data + i * index.bytes);
+      exists &= at >= view.dim[d].lo && at < view.dim[d].hi;
+      offset += exists ? at * view.dim[d].stride : 0;
+    }
+    if (exists)
+      fn(i, view.data + offset * bytes);
+  }
+}
+
+Step runGather(Body &body, const Instr &instr) {
+  const auto &info = static_cast<const AccessInfo &>(*instr.info);
+  body.completeTokens(instr);
+  const ViewVal &view = body.view(instr.operands[0]);
+  observe(body, instr, AccessKind::Read, view);
+  const size_t bytes = info.desc.elementBytes;
+  Scalar scalar = 0;
+  TileRef tile;
+  char *out = reinterpret_cast<char *>(&scalar);
+  if (info.desc.rank != 0) {
+    tile = body.machine.tiles.allocate(info.desc.bytes());
+    out = static_cast<char *>(tile.data());
+    std::memset(out, 0, info.desc.bytes());
+  }
+  forEachIndexed(body, instr, view, 1, [&](int64_t element, const char *place) {
+    std::memcpy(out + element * bytes, place, bytes);
+  });
+  if (tile)
+    body.frame->tiles[instr.result] = std::move(tile);
+  else
+    body.frame->scalars[instr.result] = scalar;
+  return Step::Next;
+}
+
+Step runScatter(Body &body, const Instr &instr) {
+  const auto &info = static_cast<const AccessInfo &>(*instr.info);
+  body.completeTokens(instr);
+  const ViewVal &view = body.view(instr.operands[1]);
+  observe(body, instr, AccessKind::Write, view);
+  const size_t bytes = info.desc.elementBytes;
+  const Operand value = instr.operands[0];
+  const void *from = info.desc.rank != 0 ? body.tile(value).data() : &body.scalar(value);
+  forEachIndexed(body, instr, view, 2, [&](int64_t element, char *place) {
+    std::memcpy(place, static_cast<const char *>(from) + element * bytes, bytes);
+  });
+  return Step::Next;
+}
+
+Step runAtomic(Body &body, const Instr &instr) {
+  const auto &info = static_cast<const AtomicInfo &>(*instr.info);
+  body.completeTokens(instr);
+  const ViewVal &view = body.view(instr.operands[0]);
+  observe(body, instr, AccessKind::Atomic, view);
+  const size_t bytes = dtypeBytes(info.dtype);
+  Scalar old = 0;
+  readView(view, {}, &old);
+  Scalar next = body.scalar(instr.operands[1]);
+  switch (info.kind) {
+  case AtomicInfo::Kind::Combine:
+    info.combine(&old, &next, &next, 1);
+    break;
+  case AtomicInfo::Kind::Exchange:
+    break;
+  case AtomicInfo::Kind::CompareExchange:
+    next = std::memcmp(&old, &next, bytes) == 0 ? body.scalar(instr.operands[2]) : old;
+    break;
+  }
+  writeView(view, {}, &next);
+  body.frame->scalars[instr.result] = old;
+  return Step::Next;
+}
+
+// Binding.
+
+void bindSlice(Instr &instr) {
+  auto info = std::make_unique<SliceInfo>();
+  info->letters = instr.op->strAttr("dims").str();
+  if (instr.op->is(OpKind::ViewTile))
+    info->lens = instr.op->intsAttr("lens").vec();
+  instr.info = std::move(info);
+}
+
+void bindDim(Instr &instr) {
+  auto info = std::make_unique<DimInfo>();
+  info->dim = static_cast<unsigned>(instr.op->intAttr("dim"));
+  instr.info = std::move(info);
+}
+
+void bindAccess(Instr &instr, ir::Type value, unsigned firstToken) {
+  auto info = std::make_unique<AccessInfo>();
+  info->desc = TileDesc(value);
+  instr.info = std::move(info);
+  instr.firstToken = static_cast<uint16_t>(firstToken);
+}
+
+void bindAtomic(Instr &instr) {
+  const Op &op = *instr.op;
+  auto info = std::make_unique<AtomicInfo>();
+  info->dtype = op.operand(0)->type().dtype();
+  const llvm::StringRef kind = op.strAttr("kind");
+  if (kind == "exch")
+    info->kind = AtomicInfo::Kind::Exchange;
+  else if (kind == "cas")
+    info->kind = AtomicInfo::Kind::CompareExchange;
+  else
+    info->combine = binaryKernel(kind == "add"   ? OpKind::Add
+                                 : kind == "min" ? OpKind::Min
+                                 : kind == "max" ? OpKind::Max
+                                 : kind == "and" ? OpKind::And
+                                                 : OpKind::Or,
+                                 info->dtype);
+  instr.info = std::move(info);
+}
+
+} // namespace
+
+void bindMemory(Instr &instr) {
+  const Op &op = *instr.op;
+  const auto trailing = static_cast<unsigned>(op.numOperands() - op.intAttrOr("ntok", 0));
+  switch (op.kind()) {
+  case OpKind::ViewSlice:
+  case OpKind::ViewTile:
+    bindSlice(instr);
+    instr.run = runViewSlice;
+    return;
+  case OpKind::ViewAt:
+    instr.run = runViewAt;
+    return;
+  case OpKind::ViewDim:
+    bindDim(instr);
+    instr.run = runViewDim;
+    return;
+  case OpKind::ViewReshape:
+    instr.run = runViewReshape;
+    return;
+  case OpKind::SigSlice:
+    bindSlice(instr);
+    instr.run = runSigSlice;
+    return;
+  case OpKind::SigAt:
+    instr.run = runSigAt;
+    return;
+  case OpKind::SigDim:
+    bindDim(instr);
+    instr.run = runSigDim;
+    return;
+  case OpKind::Load:
+    bindAccess(instr, op.result()->type(), 1);
+    instr.run = op.result()->type().isTile() ? runLoadTile : runLoadScalar;
+    return;
+  case OpKind::Store:
+    bindAccess(instr, op.operand(0)->type(), 2);
+    instr.run = runStore;
+    return;
+  case OpKind::Gather:
+    bindAccess(instr, op.result()->type(), trailing);
+    instr.run = runGather;
+    return;
+  case OpKind::Scatter:
+    bindAccess(instr, op.operand(0)->type(), trailing);
+    instr.run = runScatter;
+    return;
+  case OpKind::Atomic:
+    bindAtomic(instr);
+    instr.firstToken = static_cast<uint16_t>(trailing);
+    instr.run = runAtomic;
+    return;
+  default:
+    DTILE_UNREACHABLE("not an operation on memory");
+  }
+}
+
+} // namespace dtile::interpret

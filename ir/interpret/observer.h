@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What a run shows to whoever watches it: every memory access and every synchronization, in the order in which
+// the machine performs them. A checker of happens-before needs nothing else.
+#pragma once
+
+#include "ir/core/ir.h"
+
+#include "llvm/ADT/ArrayRef.h"
+
+#include <cstdint>
+
+namespace dtile::interpret {
+
+struct ViewVal;
+struct SignalVal;
+
+/// Names a running body. `space` is null for a rank's prologue.
+struct BodyId {
+  /// Unique in the machine.
+  uint64_t number = 0;
+  int rank = 0;
+  /// Launch of the kernel on that rank, from 0.
+  int64_t launch = 0;
+  const ir::Op *space = nullptr;
+  llvm::ArrayRef<int64_t> positions;
+};
+
+enum class AccessKind : uint8_t { Read, Write, Atomic };
+
+/// Watches a machine. Asynchronous operations and waits have numbers, from 1 in each body: the
+/// tokens and acquires of the IR are sets of them.
+class Observer {
+public:
+  virtual ~Observer();
+
+  virtual void bodyStarts(const BodyId &) {}
+  /// All that the body sent has landed.
+  virtual void bodyEnds(const BodyId &) {}
+  /// The body touches what exists of the view, after the operations in `after`. `number` is the
+  /// asynchronous operation that does it, or 0 for the body itself.
+  virtual void access(const BodyId &, const ir::Op &, AccessKind, const ViewVal &,
+                      llvm::ArrayRef<uint64_t> after, uint64_t number) {}
+  virtual void issues(const BodyId &, const ir::Op &, uint64_t number,
+                      llvm::ArrayRef<uint64_t> after) {}
+  /// An `await`, `after` or the like has used the operation's token.
+  virtual void completes(const BodyId &, uint64_t number) {}
+  /// `number` is the put_signal, or 0 for a notify.
+  virtual void notifies(const BodyId &, const ir::Op &, const SignalVal &,
+                        llvm::ArrayRef<uint64_t> after, uint64_t number) {}
+  /// The wait has been satisfied; `number` is its acquire.
+  virtual void waits(const BodyId &, const ir::Op &, const SignalVal &, uint64_t number) {}
+  /// Everything after is ordered after these operations: `await`.
+  virtual void awaits(const BodyId &, const ir::Op &, llvm::ArrayRef<uint64_t> operations) {}
+  /// All that the body has sent has landed.
+  virtual void quiet(const BodyId &, const ir::Op &) {}
+  virtual void fence(const BodyId &, const ir::Op &) {}
+  /// The body arrives at and later leaves the barrier of that number.
+  virtual void arrives(const BodyId &, const ir::Op &, uint64_t barrier) {}
+  virtual void leaves(const BodyId &, const ir::Op &, uint64_t barrier) {}
+};
+
+} // namespace dtile::interpret
