@@ -30,11 +30,7 @@ bool mayAlias(Value *a, Value *b) {
   Op *objectA = objectOf(a), *objectB = objectOf(b);
   if (!objectA || !objectB)
     return true;
-  // Two ordinary tensor arguments may be the same memory (an in-place call), scratch never is.
-  auto isOwn = [](Op *object) {
-    return object->is(OpKind::Param) && object->strAttr("mode") == "scratch";
-  };
-  return objectA == objectB || (!isOwn(objectA) && !isOwn(objectB));
+  return objectA == objectB;
 }
 
 Value *writtenView(const Op &op) {

@@ -204,6 +204,20 @@ Polynomial Polynomials::rem(const Polynomial &a, const Polynomial &b) {
     rest = a;
   if (rest.isZero())
     return rest;
+  // (x mod n + y) mod n is (x + y) mod n.
+  Polynomial flat;
+  bool flattened = false;
+  for (const auto &[monomial, coefficient] : rest.terms()) {
+    const Atom *inner = monomial.size() == 1 ? &atoms_[monomial[0]] : nullptr;
+    if (inner && inner->kind == AtomKind::Rem && inner->rhs == b && rest.terms().size() > 1) {
+      flat = flat + Polynomial(coefficient) * inner->lhs;
+      flattened = true;
+    } else {
+      flat.addTerm(monomial, coefficient);
+    }
+  }
+  if (flattened)
+    return rem(flat, b);
   std::optional<AtomId> single = rest.asAtom();
   if (single && atoms_[*single].extent && *atoms_[*single].extent == b)
     return rest;
@@ -350,11 +364,6 @@ Value *Polynomials::emitAtom(Builder &builder, AtomId id,
   case AtomKind::Variable:
     DTILE_UNREACHABLE("a variable without a value is emitted");
   case AtomKind::Value:
-    // A scalar parameter is read again, so that the emitted code may stand before its op.
-    if (Op *op = a.value->definingOp(); op && op->is(OpKind::ScalarParam)) {
-      std::vector<NamedAttr> attrs(op->attrs().begin(), op->attrs().end());
-      return builder.value(OpKind::ScalarParam, {}, a.value->type(), std::move(attrs));
-    }
     return a.value;
   case AtomKind::Div:
     return builder.div(emit(builder, a.lhs, bound), emit(builder, a.rhs, bound));

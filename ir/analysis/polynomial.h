@@ -114,8 +114,8 @@ public:
 
   /// Atoms of kind Value and Variable that the polynomial needs, through opaque atoms.
   void collectAtoms(const Polynomial &p, std::vector<AtomId> &out) const;
-  /// Emits ops that compute it; `bound` gives the values of Variable, Value and Rank atoms that
-  /// have replacements.
+  /// Emits ops that compute it; `bound` gives the values of Variable atoms, and of others
+  /// that have replacements.
   Value *emit(Builder &builder, const Polynomial &p,
               const llvm::DenseMap<AtomId, Value *> &bound) const;
   /// For messages and tests.

@@ -70,6 +70,7 @@ private:
   bool addUnknown(Site &site, Value *position, Value *lo, Value *hi, Value *step);
   bool isDataFree(const Polynomial &p, const Site &site) const;
   bool isDataFree(Value *condition, Site &site);
+  bool solveOne(Site &site, bool onlyDirect);
   void solveAll(Site &site);
   Value *emitSite(Site &site);
   Value *emitCount(Site &site, llvm::DenseMap<AtomId, Value *> bound, size_t nextEnumerated,
@@ -83,6 +84,8 @@ private:
   Op &signal_;
   Polynomials polys_;
   std::vector<Polynomial> mustBeZero_;
+  /// Sizes that the kernel has at hand before the signal.
+  llvm::DenseMap<AtomId, Value *> given_;
 };
 
 bool CountDeriver::addUnknown(Site &site, Value *position, Value *lo, Value *hi, Value *step) {
@@ -228,40 +231,47 @@ bool CountDeriver::isDataFree(Value *condition, Site &site) {
   return true;
 }
 
-/// Takes values of unknowns from equations until no equation gives another one.
-void CountDeriver::solveAll(Site &site) {
-  for (bool progress = true; progress;) {
-    progress = false;
-    for (Equation &equation : site.equations) {
-      if (equation.below)
+/// Solves one equation for one unknown, and puts the solution in everywhere. Where `onlyDirect` is
+/// set, only an equation that is the unknown itself.
+bool CountDeriver::solveOne(Site &site, bool onlyDirect) {
+  for (Equation &equation : site.equations) {
+    if (equation.below)
+      continue;
+    for (Unknown &unknown : site.unknowns) {
+      if (unknown.solution || !polys_.mentions(equation.value, unknown.atom))
         continue;
-      for (Unknown &unknown : site.unknowns) {
-        if (unknown.solution || !polys_.mentions(equation.value, unknown.atom))
-          continue;
-        std::vector<Polynomial> conditions;
-        std::optional<Polynomial> answer =
-            polys_.solve(equation.value, equation.target, unknown.atom, conditions);
-        if (!answer)
-          continue;
-        unknown.solution = answer;
-        mustBeZero_.insert(mustBeZero_.end(), conditions.begin(), conditions.end());
-        auto replace = [&](Polynomial &p) { p = polys_.substitute(p, unknown.atom, *answer); };
-        for (Equation &other : site.equations) {
-          replace(other.value);
-          if (other.below)
-            replace(*other.below);
-        }
-        for (Unknown &other : site.unknowns) {
-          replace(other.extent);
-          if (other.solution && &other != &unknown)
-            replace(*other.solution);
-        }
-        for (Polynomial &condition : mustBeZero_)
-          replace(condition);
-        progress = true;
-        break;
+      if (onlyDirect && equation.value.asAtom() != unknown.atom)
+        continue;
+      std::vector<Polynomial> conditions;
+      std::optional<Polynomial> answer =
+          polys_.solve(equation.value, equation.target, unknown.atom, conditions);
+      if (!answer)
+        continue;
+      unknown.solution = answer;
+      mustBeZero_.insert(mustBeZero_.end(), conditions.begin(), conditions.end());
+      auto replace = [&](Polynomial &p) { p = polys_.substitute(p, unknown.atom, *answer); };
+      for (Equation &other : site.equations) {
+        replace(other.value);
+        if (other.below)
+          replace(*other.below);
       }
+      for (Unknown &other : site.unknowns) {
+        replace(other.extent);
+        if (other.solution && &other != &unknown)
+          replace(*other.solution);
+      }
+      for (Polynomial &condition : mustBeZero_)
+        replace(condition);
+      return true;
     }
+  }
+  return false;
+}
+
+/// Takes values of unknowns from equations until no equation gives another one. Equations that name
+/// an unknown go first: they leave the others simple.
+void CountDeriver::solveAll(Site &site) {
+  while (solveOne(site, true) || solveOne(site, false)) {
   }
 }
 
@@ -292,6 +302,10 @@ Value *CountDeriver::emitMatches(Site &site, llvm::DenseMap<AtomId, Value *> &bo
       continue;
     Value *value = polys_.emit(builder_, *unknown.solution, bound);
     bound[unknown.atom] = value;
+    // A remainder lies in its extent by itself.
+    std::optional<AtomId> single = unknown.solution->asAtom();
+    if (single && polys_.atom(*single).extent == unknown.extent)
+      continue;
     Value *extent = polys_.emit(builder_, unknown.extent, bound);
     matches = both(matches, builder_.cmp("ge", value, builder_.constIndex(0)));
     matches = both(matches, builder_.cmp("lt", value, extent));
@@ -368,7 +382,7 @@ Value *CountDeriver::emitSite(Site &site) {
       matters |= polys_.mentions(condition, unknown.atom);
     (matters ? enumerated : free).push_back(i);
   }
-  return emitCount(site, llvm::DenseMap<AtomId, Value *>(), 0, enumerated, free);
+  return emitCount(site, given_, 0, enumerated, free);
 }
 
 Op *CountDeriver::run(llvm::ArrayRef<Op *> sites) {
@@ -383,6 +397,12 @@ Op *CountDeriver::run(llvm::ArrayRef<Op *> sites) {
     while (body.numArguments() != 0)
       body.removeArgument(body.numArguments() - 1);
     return sites[i];
+  }
+  for (Op &op : signal_.parentBlock()->ops()) {
+    if (&op == &signal_)
+      break;
+    if (op.is(OpKind::LaunchDim))
+      given_[polys_.launchDim(op.intAttr("param"), op.intAttr("dim"))] = op.result();
   }
   builder_.setInsertionPointToEnd(body);
   Value *total = builder_.constIndex(0);
@@ -400,6 +420,21 @@ Op *signalOf(Value *cells) {
   return op;
 }
 
+/// Moves what a launch passes in to the front of the kernel, where every count can see it.
+void moveArgumentsUp(Op &kernel) {
+  Op *front = &kernel.body().ops().front();
+  llvm::SmallVector<Op *, 8> arguments;
+  for (Op &op : kernel.body().ops())
+    if (op.is(OpKind::LaunchDim) || op.is(OpKind::ScalarParam))
+      arguments.push_back(&op);
+  for (Op *op : arguments) {
+    if (op == front)
+      front = &*std::next(op->getIterator());
+    else
+      op->moveBefore(front);
+  }
+}
+
 } // namespace
 
 bool deriveCounts(Module &module, PassContext &context) {
@@ -407,6 +442,7 @@ bool deriveCounts(Module &module, PassContext &context) {
   for (Op &kernel : module.body().ops()) {
     if (!kernel.is(OpKind::Kernel))
       continue;
+    moveArgumentsUp(kernel);
     llvm::MapVector<Op *, llvm::SmallVector<Op *, 4>> notifies, waits;
     for (Op &op : kernel.body().ops())
       if (op.is(OpKind::SignalParam))

@@ -57,7 +57,7 @@ bool conflicts(const Op &earlier, const Op &later) {
     return false;
   // A notify releases what the body has read and written; transfers only by their tokens.
   if (later.is(OpKind::Notify))
-    return touchesMemory(earlier) && !isTransfer(earlier);
+    return touchesSharedMemory(earlier) && !isTransfer(earlier);
   if (Value *written = writtenView(earlier)) {
     if (Value *other = writtenView(later); other && mayAlias(written, other))
       return true;

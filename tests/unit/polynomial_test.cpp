@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Index polynomials: normal form, division, remainder, solving.
+#include "ir/analysis/polynomial.h"
+
+#include "gtest/gtest.h"
+
+namespace dtile::ir {
+namespace {
+
+struct PolynomialTest : testing::Test {
+  Polynomials polys;
+  Polynomial ranks = Polynomial::atom(polys.numRanks());
+  Polynomial rank = Polynomial::atom(polys.rank());
+  Polynomial s = Polynomial::atom(polys.launchDim(0, 0));
+  AtomId hopAtom = polys.fresh(ranks);
+  Polynomial hop = Polynomial::atom(hopAtom);
+  Polynomial n(int64_t value) { return Polynomial(value); }
+};
+
+TEST_F(PolynomialTest, EqualSumsHaveEqualForms) {
+  EXPECT_EQ((rank + s) * (rank - s), rank * rank - s * s);
+  EXPECT_TRUE((rank - rank).isZero());
+  EXPECT_EQ(polys.str(n(2) * rank * s - n(3)), "-3 + 2*rank*dim0.0");
+}
+
+TEST_F(PolynomialTest, DivisionTakesOutWholeMultiples) {
+  EXPECT_EQ(polys.div(s * rank, s), rank);
+  EXPECT_EQ(polys.div(n(6) * rank + n(3), n(3)), n(2) * rank + n(1));
+  EXPECT_EQ(polys.div(ranks * s + hop, ranks), s);
+  EXPECT_EQ(polys.div(n(-7), n(2)), n(-4));
+  EXPECT_EQ(polys.rem(n(-7), n(2)), n(1));
+  EXPECT_TRUE(polys.div(n(7), n(0)).isZero());
+}
+
+TEST_F(PolynomialTest, RemainderOfSomethingSmallIsItself) {
+  EXPECT_EQ(polys.rem(hop, ranks), hop);
+  EXPECT_EQ(polys.rem(hop + n(5) * ranks, ranks), hop);
+  EXPECT_EQ(polys.rem(polys.rem(rank + hop, ranks) - hop, ranks), rank);
+}
+
+TEST_F(PolynomialTest, SolvesSumsForAnUnknown) {
+  std::vector<Polynomial> conditions;
+  auto answer = polys.solve(n(3) - hop + s, rank, hopAtom, conditions);
+  ASSERT_TRUE(answer.has_value());
+  EXPECT_EQ(*answer, n(3) + s - rank);
+  EXPECT_TRUE(conditions.empty());
+}
+
+TEST_F(PolynomialTest, SolvesMultiplesWithACondition) {
+  std::vector<Polynomial> conditions;
+  auto answer = polys.solve(n(4) * hop, rank, hopAtom, conditions);
+  ASSERT_TRUE(answer.has_value());
+  EXPECT_EQ(*answer, polys.div(rank, n(4)));
+  ASSERT_EQ(conditions.size(), 1u);
+  EXPECT_EQ(conditions[0], polys.rem(rank, n(4)));
+}
+
+TEST_F(PolynomialTest, SolvesRotationsForTheHop) {
+  std::vector<Polynomial> conditions;
+  AtomId sourceAtom = polys.fresh(ranks);
+  Polynomial source = Polynomial::atom(sourceAtom);
+  auto answer = polys.solve(polys.rem(source + hop, ranks), rank, hopAtom, conditions);
+  ASSERT_TRUE(answer.has_value());
+  EXPECT_EQ(*answer, polys.rem(rank - source, ranks));
+  EXPECT_TRUE(conditions.empty());
+}
+
+TEST_F(PolynomialTest, RefusesWhatHasNoSingleSolution) {
+  std::vector<Polynomial> conditions;
+  EXPECT_FALSE(polys.solve(hop * hop, rank, hopAtom, conditions).has_value());
+  EXPECT_FALSE(polys.solve(polys.rem(hop + rank, s), rank, hopAtom, conditions).has_value());
+  EXPECT_FALSE(polys.solve(polys.div(hop + rank, n(3)), rank, hopAtom, conditions).has_value());
+}
+
+TEST_F(PolynomialTest, SubstitutionReachesInsideOpaqueParts) {
+  Polynomial p = polys.div(hop + rank, n(3)) + hop;
+  EXPECT_EQ(polys.substitute(p, hopAtom, n(2) * rank), n(3) * rank);
+  EXPECT_TRUE(polys.mentions(p, hopAtom));
+  EXPECT_FALSE(polys.mentions(polys.substitute(p, hopAtom, s), hopAtom));
+}
+
+} // namespace
+} // namespace dtile::ir
