@@ -16,11 +16,11 @@ options { tokenVocab = DtileLexer; }
 module: declarations+=declaration* EOF;
 
 declaration
-  : importDeclaration
-  | constDeclaration
-  | fnDeclaration
-  | kernelDeclaration
-  | testDeclaration
+  : imported=importDeclaration
+  | constant=constDeclaration
+  | function=fnDeclaration
+  | kernel=kernelDeclaration
+  | test=testDeclaration
   ;
 
 importDeclaration
@@ -101,17 +101,17 @@ type: id=NAME (open=LEFT_BRACKET (sizes+=expression (COMMA sizes+=expression?)*)
 block: LEFT_BRACE statements+=statement* RIGHT_BRACE;
 
 statement
-  : letStatement
-  | varStatement
-  | forStatement
-  | whileStatement
-  | ifStatement
-  | returnStatement
-  | yieldStatement
-  | awaitStatement
-  | expectStatement
-  | block
-  | simpleStatement
+  : let=letStatement
+  | var=varStatement
+  | loop=forStatement
+  | whileLoop=whileStatement
+  | branch=ifStatement
+  | returned=returnStatement
+  | yielded=yieldStatement
+  | awaited=awaitStatement
+  | expected=expectStatement
+  | nested=block
+  | simple=simpleStatement
   ;
 
 letStatement

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Declarations to syntax tree, with the comments that document them.
+#include "frontend/parse/ast_builder.h"
+
+#include "grammar/DtileLexer.h"
+
+namespace dtile::parse {
+
+namespace {
+using P = grammar::DtileParser;
+using grammar::DtileLexer;
+} // namespace
+
+ast::Decl *AstBuilder::build(P::DeclarationContext *context) {
+  if (context == nullptr)
+    return nullptr;
+  if (auto *one = context->imported)
+    return buildImport(one);
+  if (auto *one = context->constant)
+    return buildConst(one);
+  if (auto *one = context->function)
+    return buildFn(one);
+  if (auto *one = context->kernel)
+    return buildKernel(one);
+  if (auto *one = context->test)
+    return buildTest(one);
+  return nullptr;
+}
+
+// ---- Comments ----
+
+// Lines of comment without their markers, as one text.
+llvm::StringRef AstBuilder::joinDoc(llvm::ArrayRef<llvm::StringRef> lines) {
+  std::string doc;
+  for (llvm::StringRef line : lines) {
+    if (!doc.empty() || &line != lines.begin())
+      doc += '\n';
+    line = line.drop_front(3);
+    line.consume_front(" ");
+    doc += line.rtrim();
+  }
+  return doc.empty() ? llvm::StringRef() : arena_.copy(llvm::StringRef(doc));
+}
+
+llvm::StringRef AstBuilder::docBefore(const antlr4::Token *token) {
+  llvm::SmallVector<llvm::StringRef, 8> lines;
+  for (size_t i = sourceToken(token).lexedIndex; i-- > 0;) {
+    const LexedToken &before = lexed_.all[i];
+    if (before.type == DtileLexer::DOC_COMMENT)
+      lines.push_back(text_.slice(before.begin, before.end));
+    else if (before.type != DtileLexer::LINE_COMMENT && before.type != DtileLexer::BLOCK_COMMENT)
+      break;
+  }
+  std::reverse(lines.begin(), lines.end());
+  return joinDoc(lines);
+}
+
+llvm::StringRef AstBuilder::moduleDoc() {
+  llvm::SmallVector<llvm::StringRef, 8> lines;
+  const size_t end = lexed_.visible.front().lexedIndex;
+  for (size_t i = 0; i < end; ++i)
+    if (lexed_.all[i].type == DtileLexer::MODULE_COMMENT)
+      lines.push_back(text_.slice(lexed_.all[i].begin, lexed_.all[i].end));
+  return joinDoc(lines);
+}
+
+// ---- Declarations ----
+
+ast::Decl *AstBuilder::buildImport(P::ImportDeclarationContext *context) {
+  if (context->file == nullptr && context->parts.empty())
+    return nullptr;
+  auto *node = arena_.make<ast::ImportDecl>(range(context));
+  if (context->file != nullptr) {
+    const SourceToken &file = sourceToken(context->file);
+    node->isString = true;
+    node->path = unescape(file);
+    node->pathRange = range(file);
+    // `"lib/rings.dtile"` is `rings` here.
+    const llvm::StringRef base = node->path.rsplit('/').second;
+    node->alias = {(base.empty() ? node->path : base).split('.').first, node->pathRange};
+  } else {
+    std::string path;
+    for (P::NameContext *part : context->parts)
+      path += (path.empty() ? "" : "/") + ident(part).name.str();
+    node->path = arena_.copy(llvm::StringRef(path));
+    node->pathRange = {range(context->parts.front()).begin, range(context->parts.back()).end};
+    node->alias = ident(context->parts.back());
+  }
+  if (context->alias != nullptr)
+    node->alias = ident(context->alias);
+  return node;
+}
+
+ast::Decl *AstBuilder::buildConst(P::ConstDeclarationContext *context) {
+  auto *node = arena_.make<ast::ConstDecl>(range(context));
+  node->doc = docBefore(context->start);
+  node->name = ident(context->id);
+  node->type = buildAnnotation(context->annotation);
+  node->value = buildExpression(context->value);
+  return node;
+}
+
+ast::Decl *AstBuilder::buildFn(P::FnDeclarationContext *context) {
+  auto *node = arena_.make<ast::FnDecl>(range(context));
+  node->doc = docBefore(context->start);
+  node->name = ident(context->id);
+  node->generics = buildGenerics(context->generics);
+  node->params = buildParameters(context->parameters);
+  llvm::SmallVector<ast::TypeRef *, 4> results;
+  if (context->result != nullptr)
+    results.push_back(buildType(context->result));
+  for (P::TypeContext *one : context->results)
+    results.push_back(buildType(one));
+  node->results = keep(results);
+  node->body = buildBlock(context->body);
+  return node;
+}
+
+ast::Decl *AstBuilder::buildKernel(P::KernelDeclarationContext *context) {
+  auto *node = arena_.make<ast::KernelDecl>(range(context));
+  node->doc = docBefore(context->start);
+  node->name = ident(context->id);
+  node->generics = buildGenerics(context->generics);
+  node->params = buildParameters(context->parameters);
+  llvm::SmallVector<ast::Stmt *, 16> statements;
+  llvm::SmallVector<ast::Role *, 4> roles;
+  llvm::SmallVector<ast::ExpectStmt *, 4> ensures;
+  // Statements that may not stand in a kernel with roles, should it turn out to have some.
+  llvm::SmallVector<SourceRange, 4> misplaced;
+  for (P::KernelItemContext *item : context->items) {
+    if (item->roleItem != nullptr) {
+      roles.push_back(buildRole(item->roleItem));
+    } else if (item->ensuresItem != nullptr) {
+      ast::ExpectStmt *one =
+          buildExpectation(item->ensuresItem->condition, range(item->ensuresItem));
+      one->isEnsures = true;
+      ensures.push_back(one);
+    } else if (ast::Stmt *statement = buildStatement(item->statementItem)) {
+      if (!roles.empty() || !llvm::isa<ast::LetStmt>(statement))
+        misplaced.push_back(statement->range);
+      statements.push_back(statement);
+    }
+  }
+  node->ensures = keep(ensures);
+  ast::OverClause *over = buildOver(context->over);
+  if (!roles.empty()) {
+    for (SourceRange place : misplaced)
+      diagnostics_.report(place, diag::misplaced_statement);
+    if (over != nullptr)
+      diagnostics_.report(over->range, diag::misplaced_over);
+    node->prologue = keep(statements);
+    node->roles = keep(roles);
+    return node;
+  }
+  SourceRange place = range(context);
+  if (context->open != nullptr)
+    place.begin = range(sourceToken(context->open)).begin;
+  auto *role = arena_.makePlain<ast::Role>();
+  role->range = place;
+  role->over = over;
+  role->body = arena_.make<ast::BlockStmt>(place);
+  role->body->statements = keep(statements);
+  roles.push_back(role);
+  node->roles = keep(roles);
+  return node;
+}
+
+ast::Role *AstBuilder::buildRole(P::RoleContext *context) {
+  auto *role = arena_.makePlain<ast::Role>();
+  role->range = range(context);
+  role->name = ident(context->id);
+  role->over = buildOver(context->over);
+  role->body = buildBlock(context->body);
+  role->whenAll = context->join == nullptr ? nullptr : buildWhenAll(context->join);
+  return role;
+}
+
+ast::Role *AstBuilder::buildWhenAll(P::WhenAllContext *context) {
+  auto *role = arena_.makePlain<ast::Role>();
+  role->range = range(context);
+  role->joined = idents(context->names);
+  role->over = buildOver(context->over);
+  role->body = buildBlock(context->body);
+  return role;
+}
+
+ast::ExpectStmt *AstBuilder::buildExpectation(P::ExpectationContext *context,
+                                              SourceRange place) {
+  auto *node = arena_.make<ast::ExpectStmt>(place);
+  if (failed(context)) {
+    node->condition = errorExpr(place).expr;
+    return node;
+  }
+  node->condition = buildExpression(context->lhs);
+  if (context->approximately != nullptr) {
+    ast::Expr *rhs = buildExpression(context->rhs);
+    auto *binary =
+        arena_.make<ast::BinaryExpr>({node->condition->range.begin, rhs->range.end});
+    binary->op = ast::BinaryOp::Approx;
+    binary->opRange = range(sourceToken(context->approximately));
+    binary->lhs = node->condition;
+    binary->rhs = rhs;
+    node->condition = binary;
+  }
+  for (P::ToleranceContext *one : context->tolerances) {
+    const SourceToken &word = sourceToken(one->start);
+    ast::Expr *&slot = word.type == P::RTOL ? node->rtol : node->atol;
+    if (slot != nullptr)
+      diagnostics_.report(range(word), diag::repeated_clause, text(word));
+    slot = buildExpression(one->value);
+  }
+  return node;
+}
+
+ast::Decl *AstBuilder::buildTest(P::TestDeclarationContext *context) {
+  auto fill = [&](auto *node) {
+    if (context->title != nullptr) {
+      node->name = unescape(sourceToken(context->title));
+      node->nameRange = range(sourceToken(context->title));
+    }
+    node->ranks = buildExpressions(context->ranks);
+    node->body = buildBlock(context->body);
+    return node;
+  };
+  if (context->kind->getType() == P::BENCH)
+    return fill(arena_.make<ast::BenchDecl>(range(context)));
+  return fill(arena_.make<ast::TestDecl>(range(context)));
+}
+
+} // namespace dtile::parse

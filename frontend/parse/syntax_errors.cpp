@@ -1,0 +1,538 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Syntax errors: where ANTLR's automaton stands says what was expected; the rule in progress says how
+// to call it; the tokens around say what was probably meant.
+#include "frontend/parse/syntax_errors.h"
+
+#include "grammar/DtileParser.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringSwitch.h"
+
+#include <algorithm>
+
+namespace dtile::parse {
+
+namespace {
+
+using antlr4::misc::IntervalSet;
+using grammar::DtileParser;
+
+size_t ruleOf(antlr4::RuleContext *context) {
+  return context == nullptr ? size_t(-1) : context->getRuleIndex();
+}
+
+// The opening bracket that a closing one answers; 0 for other tokens.
+size_t openerOf(size_t closer) {
+  switch (closer) {
+  case DtileParser::RIGHT_PAREN: return DtileParser::LEFT_PAREN;
+  case DtileParser::RIGHT_BRACKET: return DtileParser::LEFT_BRACKET;
+  case DtileParser::RIGHT_BRACE: return DtileParser::LEFT_BRACE;
+  case DtileParser::GENERIC_CLOSE: return DtileParser::GENERIC_OPEN;
+  default: return 0;
+  }
+}
+
+bool isKeyword(size_t type) { return type >= DtileParser::AFTER && type <= DtileParser::YIELD; }
+
+// Words that begin a statement or an item of a kernel, and so end what did not parse before them.
+bool startsByKeyword(size_t type) {
+  switch (type) {
+  case DtileParser::AWAIT:
+  case DtileParser::ENSURES:
+  case DtileParser::EXPECT:
+  case DtileParser::FOR:
+  case DtileParser::IF:
+  case DtileParser::LET:
+  case DtileParser::RETURN:
+  case DtileParser::ROLE:
+  case DtileParser::VAR:
+  case DtileParser::WHILE:
+  case DtileParser::YIELD: return true;
+  default: return false;
+  }
+}
+
+bool startsStatement(size_t type) {
+  switch (type) {
+  case DtileParser::LEFT_BRACE:
+  case DtileParser::LEFT_PAREN:
+  case DtileParser::MINUS:
+  case DtileParser::NOT:
+  case DtileParser::TILDE:
+  case DtileParser::NAME:
+  case DtileParser::INTEGER:
+  case DtileParser::FLOAT:
+  case DtileParser::STRING:
+  case DtileParser::TRUE:
+  case DtileParser::FALSE: return true;
+  default:
+    return startsByKeyword(type) || (type >= DtileParser::ALL && type <= DtileParser::TEST);
+  }
+}
+
+bool isStatementRule(size_t rule) {
+  switch (rule) {
+  case DtileParser::RuleStatement:
+  case DtileParser::RuleLetStatement:
+  case DtileParser::RuleVarStatement:
+  case DtileParser::RuleForStatement:
+  case DtileParser::RuleWhileStatement:
+  case DtileParser::RuleIfStatement:
+  case DtileParser::RuleElseBranch:
+  case DtileParser::RuleReturnStatement:
+  case DtileParser::RuleYieldStatement:
+  case DtileParser::RuleAwaitStatement:
+  case DtileParser::RuleExpectStatement:
+  case DtileParser::RuleSimpleStatement:
+  case DtileParser::RuleEnsures:
+  case DtileParser::RuleKernelItem: return true;
+  default: return false;
+  }
+}
+
+// A token that alone is no loss when it stands in the way.
+bool isDroppable(const SourceToken &token) {
+  const size_t type = token.type;
+  return !token.startsDeclaration && !isKeyword(type) && type != antlr4::Token::EOF &&
+         type != DtileParser::SEMICOLON && !(type >= DtileParser::LEFT_PAREN &&
+                                             type <= DtileParser::RIGHT_BRACE);
+}
+
+// A token that can be taken as written where it is missing.
+bool isInsertable(size_t type) {
+  switch (type) {
+  case DtileParser::SEMICOLON:
+  case DtileParser::COLON:
+  case DtileParser::COMMA:
+  case DtileParser::ASSIGN:
+  case DtileParser::IN:
+  case DtileParser::LEFT_PAREN:
+  case DtileParser::LEFT_BRACE:
+  case DtileParser::RIGHT_PAREN:
+  case DtileParser::RIGHT_BRACKET:
+  case DtileParser::RIGHT_BRACE:
+  case DtileParser::GENERIC_CLOSE: return true;
+  default: return false;
+  }
+}
+
+// How a token type is written, in back-ticks; names and literals are described.
+std::string spelling(const antlr4::Parser *parser, size_t type) {
+  switch (type) {
+  case antlr4::Token::EOF: return "end of file";
+  case DtileParser::GENERIC_OPEN: return "`<`";
+  case DtileParser::GENERIC_CLOSE: return "`>`";
+  case DtileParser::NAME: return "a name";
+  case DtileParser::STRING: return "a string";
+  default: break;
+  }
+  // ANTLR quotes with apostrophes.
+  const std::string literal = parser->getVocabulary().getLiteralName(type);
+  return ("`" + llvm::StringRef(literal).trim('\'') + "`").str();
+}
+
+// Letters swapped, or one or two wrong, missing or added.
+bool isNear(llvm::StringRef written, llvm::StringRef word) {
+  if (written == word || written.size() < 2)
+    return false;
+  std::string a = written.str();
+  std::string b = word.str();
+  std::sort(a.begin(), a.end());
+  std::sort(b.begin(), b.end());
+  const unsigned allowed = word.size() >= 6 ? 2 : word.size() >= 3 ? 1 : 0;
+  return a == b || written.edit_distance(word, /*AllowReplacements=*/true, allowed) <= allowed;
+}
+
+struct Keyword {
+  llvm::StringLiteral word;
+  size_t type;
+};
+
+constexpr Keyword kDeclarationWords[] = {{"kernel", DtileParser::KERNEL},
+                                         {"const", DtileParser::CONST},
+                                         {"import", DtileParser::IMPORT},
+                                         {"test", DtileParser::TEST},
+                                         {"bench", DtileParser::BENCH}};
+
+constexpr Keyword kStatementWords[] = {
+    {"let", DtileParser::LET},         {"var", DtileParser::VAR},
+    {"for", DtileParser::FOR},         {"while", DtileParser::WHILE},
+    {"return", DtileParser::RETURN},   {"yield", DtileParser::YIELD},
+    {"await", DtileParser::AWAIT},     {"expect", DtileParser::EXPECT},
+    {"ensures", DtileParser::ENSURES}, {"role", DtileParser::ROLE}};
+
+} // namespace
+
+// ---- What was seen, what was expected ----
+
+SourceRange SyntaxErrors::range(const SourceToken &token) const {
+  return {{start_ + token.begin}, {start_ + token.end}};
+}
+
+SourceLoc SyntaxErrors::endOfPrevious() const {
+  const size_t index = tokens_.index();
+  return {start_ + (index == 0 ? 0 : tokens_.at(index - 1).end)};
+}
+
+llvm::StringRef SyntaxErrors::textOf(const SourceToken &token) const {
+  return text_.slice(token.begin, token.end);
+}
+
+std::string SyntaxErrors::describeFound(const SourceToken &token) const {
+  if (token.type == antlr4::Token::EOF)
+    return "end of file";
+  if (token.type == DtileParser::STRING)
+    return "a string";
+  return ((isKeyword(token.type) ? "keyword `" : "`") + textOf(token) + "`").str();
+}
+
+std::string SyntaxErrors::describeName(antlr4::ParserRuleContext *context) const {
+  switch (ruleOf(static_cast<antlr4::RuleContext *>(context->parent))) {
+  case DtileParser::RuleKernelDeclaration: return "a kernel name";
+  case DtileParser::RuleFnDeclaration: return "a function name";
+  case DtileParser::RuleParameter: return "a parameter name";
+  case DtileParser::RuleGenericParameter: return "a generic parameter name";
+  case DtileParser::RuleRole: return "a role name";
+  case DtileParser::RuleLetStatement:
+  case DtileParser::RuleVarStatement: return "a variable name";
+  case DtileParser::RuleIteration: return "a loop variable";
+  case DtileParser::RuleSuffix: return "a member name";
+  default: return "a name";
+  }
+}
+
+// `single` is the only token type that fits, or 0 where a choice was open.
+std::string SyntaxErrors::describeExpected(antlr4::Parser *parser, size_t single) const {
+  antlr4::ParserRuleContext *context = parser->getContext();
+  const size_t rule = ruleOf(context);
+  switch (single) {
+  case 0: break;
+  case DtileParser::SEMICOLON:
+    return rule == DtileParser::RuleImportDeclaration || rule == DtileParser::RuleConstDeclaration
+               ? "`;` after the declaration"
+               : "`;` after the statement";
+  case DtileParser::RIGHT_PAREN:
+    return rule == DtileParser::RuleOverOption ? "`)`" : "`,` or `)`";
+  case DtileParser::RIGHT_BRACKET: return "`,` or `]`";
+  case DtileParser::GENERIC_CLOSE: return "`,` or `>`";
+  case DtileParser::RIGHT_BRACE: return "a statement or `}`";
+  case DtileParser::NAME: return rule == DtileParser::RuleType ? "a type" : "a name";
+  default: return spelling(parser, single);
+  }
+  switch (rule) {
+  case DtileParser::RuleName: return describeName(context);
+  case DtileParser::RuleImportDeclaration: return "a module name or a path in quotes";
+  case DtileParser::RuleLetStatement: return "a variable name or a list of them";
+  case DtileParser::RuleSuffix: return "a rank: a name, a number or `(`";
+  case DtileParser::RuleIndex: return "an index";
+  case DtileParser::RuleParameterMode: return "a parameter mode";
+  case DtileParser::RuleType: return "a type";
+  case DtileParser::RuleOverOption: return "`ordered` or `programs`";
+  default: return "an expression";
+  }
+}
+
+// ---- Messages ----
+
+bool SyntaxErrors::begin(const SourceToken &at) {
+  sawError_ = true;
+  recovering_ = true;
+  if (!reported_.insert(at.index).second)
+    return false;
+  if (reported_.size() <= limits_.maxErrors)
+    return true;
+  diagnostics_.report(range(at), diag::too_many_syntax_errors);
+  throw TooManyErrors();
+}
+
+void SyntaxErrors::noteOpener(DiagBuilder &message, size_t closer) {
+  const size_t opener = openerOf(closer);
+  if (opener == 0)
+    return;
+  unsigned closed = 0;
+  for (size_t i = tokens_.index(); i-- > 0;) {
+    const SourceToken &token = tokens_.at(i);
+    if (token.type == closer)
+      ++closed;
+    else if (token.type == opener && closed-- == 0)
+      return void(message.note(range(token), diag::note_opened_here));
+    if (token.startsDeclaration)
+      return;
+  }
+}
+
+// Says what was probably meant, where a common slip explains the mismatch.
+void SyntaxErrors::noteNearMiss(DiagBuilder &message, antlr4::Parser *parser,
+                                const SourceToken &found) {
+  const size_t rule = ruleOf(parser->getContext());
+  if (found.type == DtileParser::ASSIGN && rule != DtileParser::RuleName &&
+      rule != DtileParser::RulePostfix) {
+    message.note(range(found), diag::note_did_you_mean, "==").fix(range(found), "==");
+    return;
+  }
+  if (isKeyword(found.type) && (rule == DtileParser::RuleName || rule == DtileParser::RuleType ||
+                                rule == DtileParser::RulePostfix)) {
+    if (!startsByKeyword(found.type) && !found.startsDeclaration)
+      message.note(range(found), diag::note_reserved_word, textOf(found));
+    return;
+  }
+  if (found.type != DtileParser::NAME)
+    return;
+  auto suggest = [&](llvm::ArrayRef<llvm::StringLiteral> words) {
+    for (llvm::StringRef word : words)
+      if (isNear(textOf(found), word)) {
+        message.note(range(found), diag::note_did_you_mean, word).fix(range(found), word);
+        return;
+      }
+  };
+  switch (rule) {
+  case DtileParser::RuleKernelDeclaration:
+  case DtileParser::RuleRole: return suggest({"over", "ordered", "programs"});
+  case DtileParser::RuleIteration: return suggest({"in", "by"});
+  case DtileParser::RuleTestDeclaration: return suggest({"ranks"});
+  case DtileParser::RuleExpectStatement:
+  case DtileParser::RuleEnsures: return suggest({"rtol", "atol"});
+  default: return;
+  }
+}
+
+void SyntaxErrors::reportMismatch(antlr4::Parser *parser, size_t single) {
+  const SourceToken &found = tokens_.current();
+  if (!begin(found))
+    return;
+  DiagBuilder message = diagnostics_.report(range(found), diag::unexpected_token,
+                                            describeExpected(parser, single),
+                                            describeFound(found));
+  noteOpener(message, single);
+  noteNearMiss(message, parser, found);
+}
+
+// The place of a missing token is behind the one before it.
+void SyntaxErrors::reportMissing(antlr4::Parser *parser, size_t type) {
+  const SourceToken &found = tokens_.current();
+  if (!begin(found))
+    return;
+  const bool isCloser = openerOf(type) != 0;
+  const SourceLoc place = endOfPrevious();
+  const SourceRange at = isCloser ? range(found) : SourceRange{place, place};
+  std::string expected = describeExpected(parser, type);
+  if (type == DtileParser::RIGHT_BRACE)
+    expected = "`}`";
+  DiagBuilder message =
+      diagnostics_.report(at, diag::unexpected_token, expected, describeFound(found));
+  noteOpener(message, type);
+  const std::string text = spelling(parser, type);
+  // A brace goes on a line of its own; where is the author's to say.
+  if (type != DtileParser::RIGHT_BRACE && type != DtileParser::IN)
+    message.fix({place, place}, llvm::StringRef(text).trim('`'));
+  noteNearMiss(message, parser, found);
+}
+
+void SyntaxErrors::reportSurplus(antlr4::Parser *parser, size_t single) {
+  const SourceToken &found = tokens_.current();
+  if (!begin(found))
+    return;
+  DiagBuilder message = diagnostics_.report(range(found), diag::unexpected_token,
+                                            describeExpected(parser, single),
+                                            describeFound(found));
+  noteOpener(message, single);
+  noteNearMiss(message, parser, found);
+}
+
+// ---- Misspelt keywords ----
+
+bool SyntaxErrors::reportNoDeclaration() {
+  SourceToken &found = tokens_.current();
+  const bool isFirst = begin(found);
+  recovering_ = false;
+  const Keyword *meant = nullptr;
+  static constexpr Keyword kFn{"fn", DtileParser::FN};
+  const llvm::StringRef text = textOf(found);
+  if (found.type == DtileParser::NAME) {
+    const bool beforeString = tokens_.at(found.index + 1).type == DtileParser::STRING;
+    for (const Keyword &keyword : kDeclarationWords)
+      if (isNear(text, keyword.word) &&
+          (beforeString || keyword.type == DtileParser::KERNEL ||
+           keyword.type == DtileParser::CONST || keyword.type == DtileParser::IMPORT))
+        meant = &keyword;
+    if (text == "def" || text == "func" || text == "function" || text == "fun")
+      meant = &kFn;
+  }
+  if (isFirst) {
+    DiagBuilder message = diagnostics_.report(range(found), diag::unexpected_token,
+                                              "a declaration", describeFound(found));
+    if (meant != nullptr)
+      message.note(range(found), diag::note_did_you_mean, meant->word)
+          .fix(range(found), meant->word);
+    else if (found.type == DtileParser::RIGHT_BRACE || found.type == DtileParser::SEMICOLON)
+      message.fix(range(found), "");
+  }
+  if (meant == nullptr)
+    return false;
+  found.type = meant->type;
+  found.startsDeclaration = true;
+  return true;
+}
+
+// `retrun x;` parses as a name without its semicolon. When reading the first word of the statement
+// as the keyword fits better, the declaration is parsed again with it.
+void SyntaxErrors::repairKeyword(antlr4::Parser *parser) {
+  antlr4::ParserRuleContext *context = parser->getContext();
+  if (ruleOf(context) != DtileParser::RuleSimpleStatement)
+    return;
+  SourceToken &first = tokens_.at(sourceToken(context->start).index);
+  if (first.type != DtileParser::NAME)
+    return;
+  const size_t second = tokens_.at(first.index + 1).type;
+  const size_t third = tokens_.at(first.index + 2).type;
+  const bool named = second == DtileParser::NAME;
+  auto fits = [&](size_t type) {
+    switch (type) {
+    case DtileParser::LET:
+    case DtileParser::VAR:
+      return named && (third == DtileParser::ASSIGN || third == DtileParser::COLON);
+    case DtileParser::FOR: return named && third == DtileParser::IN;
+    case DtileParser::ROLE:
+      return named && (third == DtileParser::OVER || third == DtileParser::LEFT_BRACE);
+    case DtileParser::WHILE: return tokens_.current().type == DtileParser::LEFT_BRACE;
+    default: return tokens_.index() == first.index + 1;
+    }
+  };
+  for (const Keyword &keyword : kStatementWords) {
+    if (!fits(keyword.type) || !isNear(textOf(first), keyword.word))
+      continue;
+    if (begin(first))
+      diagnostics_
+          .report(range(first), diag::unexpected_token, "a statement", describeFound(first))
+          .note(range(first), diag::note_did_you_mean, keyword.word)
+          .fix(range(first), keyword.word);
+    first.type = keyword.type;
+    throw ParseAgain();
+  }
+}
+
+// ---- Recovery ----
+
+void SyntaxErrors::beginDeclaration() {
+  recovering_ = false;
+  sawError_ = false;
+}
+
+antlr4::Token *SyntaxErrors::missingToken(size_t type) {
+  const size_t index = tokens_.index();
+  const uint32_t place = index == 0 ? 0 : tokens_.at(index - 1).end;
+  invented_.emplace_back(type, place, place, tokens_.current().lexedIndex);
+  invented_.back().index = uint32_t(index);
+  return &invented_.back();
+}
+
+antlr4::Token *SyntaxErrors::recoverInline(antlr4::Parser *parser) {
+  const antlr4::atn::ATN &atn = parser->getATN();
+  const antlr4::atn::ATNState *state = atn.states[parser->getState()];
+  const IntervalSet &expected = atn.nextTokens(const_cast<antlr4::atn::ATNState *>(state));
+  const size_t single = expected.size() == 1 ? size_t(expected.getMinElement()) : 0;
+  const SourceToken &found = tokens_.current();
+  if (!recovering_)
+    repairKeyword(parser);
+  const bool canInsert =
+      isInsertable(single) &&
+      atn.nextTokens(state->transitions[0]->target, parser->getContext()).contains(found.type);
+  const bool onNewLine =
+      text_.slice(tokens_.at(found.index == 0 ? 0 : found.index - 1).end, found.begin)
+          .contains('\n');
+  const bool canDrop = !recovering_ && isDroppable(found) && expected.contains(tokens_.LA(2)) &&
+                       !(canInsert && onNewLine);
+  if (canDrop) {
+    reportSurplus(parser, single);
+    tokens_.consume();
+    antlr4::Token *wanted = tokens_.LT(1);
+    tokens_.consume();
+    recovering_ = false;
+    return wanted;
+  }
+  if (!canInsert)
+    throw antlr4::InputMismatchException(parser);
+  if (!recovering_)
+    reportMissing(parser, single);
+  return missingToken(single);
+}
+
+void SyntaxErrors::reportError(antlr4::Parser *parser, const antlr4::RecognitionException &) {
+  if (recovering_)
+    return;
+  const antlr4::atn::ATN &atn = parser->getATN();
+  const IntervalSet &expected = atn.nextTokens(atn.states[parser->getState()]);
+  reportMismatch(parser, expected.size() == 1 ? size_t(expected.getMinElement()) : 0);
+}
+
+// Passes over tokens until one is wanted, or ends the statement for certain.
+void SyntaxErrors::skipTo(const IntervalSet &wanted) {
+  unsigned depth = 0;
+  while (true) {
+    const SourceToken &token = tokens_.current();
+    const bool isEnd = token.type == antlr4::Token::EOF || token.startsDeclaration ||
+                       token.type == DtileParser::RIGHT_BRACE || startsByKeyword(token.type) ||
+                       token.type == DtileParser::LEFT_BRACE ||
+                       token.type == DtileParser::SEMICOLON;
+    if (isEnd || (depth == 0 && wanted.contains(token.type)))
+      return;
+    if (token.type == DtileParser::LEFT_PAREN || token.type == DtileParser::LEFT_BRACKET)
+      ++depth;
+    else if (depth > 0 &&
+             (token.type == DtileParser::RIGHT_PAREN || token.type == DtileParser::RIGHT_BRACKET))
+      --depth;
+    tokens_.consume();
+  }
+}
+
+void SyntaxErrors::skipStatement() {
+  skipTo(IntervalSet());
+  if (tokens_.current().type == DtileParser::SEMICOLON)
+    tokens_.consume();
+}
+
+void SyntaxErrors::recover(antlr4::Parser *parser, std::exception_ptr) {
+  sawError_ = true;
+  antlr4::ParserRuleContext *context = parser->getContext();
+  if (isStatementRule(ruleOf(context)))
+    return skipStatement();
+  // What may follow the rule, and those that it is part of within the statement.
+  const antlr4::atn::ATN &atn = parser->getATN();
+  IntervalSet wanted;
+  for (antlr4::RuleContext *at = context;
+       at != nullptr && at->invokingState != antlr4::atn::ATNState::INVALID_STATE_NUMBER &&
+       !isStatementRule(ruleOf(at)) && ruleOf(at) != DtileParser::RuleBlock;
+       at = static_cast<antlr4::RuleContext *>(at->parent)) {
+    const auto *call = static_cast<antlr4::atn::RuleTransition *>(
+        atn.states[at->invokingState]->transitions[0]);
+    wanted.addAll(atn.nextTokens(call->followState));
+  }
+  skipTo(wanted);
+}
+
+// Called where a list may go on or end. In a list of statements, passes over what can be neither.
+void SyntaxErrors::sync(antlr4::Parser *parser) {
+  antlr4::ParserRuleContext *context = parser->getContext();
+  const size_t rule = context->getRuleIndex();
+  const bool inKernel = rule == DtileParser::RuleKernelDeclaration;
+  if (rule != DtileParser::RuleBlock &&
+      !(inKernel && static_cast<DtileParser::KernelDeclarationContext *>(context)->open))
+    return;
+  while (true) {
+    const SourceToken &token = tokens_.current();
+    if (startsStatement(token.type) || token.type == DtileParser::RIGHT_BRACE ||
+        token.type == antlr4::Token::EOF || token.startsDeclaration)
+      return;
+    if (!recovering_ && begin(token)) {
+      DiagBuilder message = diagnostics_.report(
+          range(token), diag::unexpected_token, "a statement", describeFound(token));
+      if (token.type == DtileParser::SEMICOLON)
+        message.fix(range(token), "");
+    }
+    recovering_ = true;
+    tokens_.consume();
+  }
+}
+
+} // namespace dtile::parse
