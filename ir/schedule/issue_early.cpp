@@ -39,7 +39,19 @@ struct Footprint {
   llvm::SmallVector<Op *, 4> effects;
 };
 
-bool touchesMemory(const Op &op) { return writtenView(op) != nullptr || !readViews(op).empty(); }
+/// Whether another body, role or rank may see what this view holds: all but `in` and `out`.
+bool isShared(Value *view) {
+  Op *object = objectOf(view);
+  if (!object || !object->is(OpKind::Param))
+    return true;
+  llvm::StringRef mode = object->strAttr("mode");
+  return mode != "in" && mode != "out";
+}
+
+bool touchesSharedMemory(const Op &op) {
+  Value *written = writtenView(op);
+  return (written && isShared(written)) || llvm::any_of(readViews(op), isShared);
+}
 
 /// Whether `later` must stay behind `earlier`, values and tokens aside.
 bool conflicts(const Op &earlier, const Op &later) {
