@@ -171,9 +171,8 @@ void Lowering::parameters(const sema::KernelInstance &kernel) {
     if (param.type->kind != sema::TypeKind::Scalar)
       continue;
     const At at(builder_, param.range);
-    params_[i].value =
-        builder_.value(OpKind::ScalarParam, {}, typeOf(param.type),
-                       {{"name", param.name}, {"param", int64_t(i)}});
+    params_[i].value = builder_.value(OpKind::ScalarParam, {}, typeOf(param.type),
+                                      {{"name", param.name}, {"param", int64_t(i)}});
     params_[i].value->setNameHint(param.name);
   }
   for (const sema::KernelParam &param : kernel.params) {

@@ -20,12 +20,13 @@ OpKind opOf(ElementwiseOp op) {
 #define SAME(NAME)                                                                                 \
   case ElementwiseOp::NAME:                                                                        \
     return OpKind::NAME;
-    SAME(Add) SAME(Sub) SAME(Mul) SAME(Div) SAME(Rem) SAME(Min) SAME(Max) SAME(Pow) SAME(And)
-    SAME(Or) SAME(Xor) SAME(Shl) SAME(Shr) SAME(Neg) SAME(Not) SAME(Abs) SAME(Exp) SAME(Exp2)
-    SAME(Log) SAME(Log2) SAME(Sqrt) SAME(Rsqrt) SAME(Sin) SAME(Cos) SAME(Tanh) SAME(Erf)
-    SAME(Floor) SAME(Ceil) SAME(Select)
+  SAME(Add)
+  SAME(Sub) SAME(Mul) SAME(Div) SAME(Rem) SAME(Min) SAME(Max) SAME(Pow) SAME(And) SAME(Or) SAME(Xor)
+      SAME(Shl) SAME(Shr) SAME(Neg) SAME(Not) SAME(Abs) SAME(Exp) SAME(Exp2) SAME(Log) SAME(Log2)
+          SAME(Sqrt) SAME(Rsqrt) SAME(Sin) SAME(Cos) SAME(Tanh) SAME(Erf) SAME(Floor) SAME(Ceil)
+              SAME(Select)
 #undef SAME
-  case ElementwiseOp::Eq:
+                  case ElementwiseOp::Eq:
   case ElementwiseOp::Ne:
   case ElementwiseOp::Lt:
   case ElementwiseOp::Le:
@@ -104,8 +105,7 @@ Lowered Lowering::lower(const TExpr &expr) {
   case TExprKind::Cast:
     return single(cast(expr));
   case TExprKind::Splat:
-    return single(
-        builder_.value(OpKind::Splat, {value(*expr.operands[0])}, typeOf(expr.type)));
+    return single(builder_.value(OpKind::Splat, {value(*expr.operands[0])}, typeOf(expr.type)));
   case TExprKind::BroadcastTile:
     return single(broadcast(expr));
   case TExprKind::Builtin:
@@ -238,8 +238,8 @@ Value *Lowering::broadcast(const TExpr &expr) {
   llvm::SmallVector<int64_t, 4> shape(tile->type().shape());
   if (shape.size() < to.rank()) {
     shape.insert(shape.begin(), to.rank() - shape.size(), 1);
-    tile = builder_.value(OpKind::Reshape, {tile},
-                          builder_.types().tile(shape, tile->type().dtype()));
+    tile =
+        builder_.value(OpKind::Reshape, {tile}, builder_.types().tile(shape, tile->type().dtype()));
   }
   return tile->type() == to ? tile : builder_.value(OpKind::Broadcast, {tile}, to);
 }

@@ -64,9 +64,8 @@ Value *Lowering::rangeIndex(const RangeParts &range) {
   Value *distance = range.indexPosition;
   if (range.indexOrigin && constantOf(range.indexOrigin) != 0)
     distance = builder_.sub(distance, range.indexOrigin);
-  return range.indexStep == 1
-             ? distance
-             : builder_.div(distance, builder_.constIndex(range.indexStep));
+  return range.indexStep == 1 ? distance
+                              : builder_.div(distance, builder_.constIndex(range.indexStep));
 }
 
 Value *Lowering::rangeEnd(const RangeParts &range) {
@@ -99,17 +98,14 @@ Value *Lowering::rangeMember(const TExpr &expr) {
   DTILE_UNREACHABLE("unknown member of a range");
 }
 
-Value *Lowering::atLeastZero(Value *value) {
-  return builder_.max(value, builder_.constIndex(0));
-}
+Value *Lowering::atLeastZero(Value *value) { return builder_.max(value, builder_.constIndex(0)); }
 
 // Slices.
 
 Lowered Lowering::slice(const TExpr &expr) {
   const TExpr &of = *expr.operands[0];
   const Lowered base = lower(of);
-  return of.type->kind == sema::TypeKind::Signal ? sliceSignal(expr, base)
-                                                 : sliceView(expr, base);
+  return of.type->kind == sema::TypeKind::Signal ? sliceSignal(expr, base) : sliceView(expr, base);
 }
 
 Lowered Lowering::sliceSignal(const TExpr &expr, const Lowered &base) {
@@ -186,8 +182,7 @@ Value *Lowering::emitSlice(OpKind kind, Value *view, llvm::ArrayRef<DimensionCut
     if (cut.kind == DimensionCut::Kind::Window)
       lengths.push_back(cut.extent->length);
   }
-  const Type type =
-      builder_.types().view(view->type().dtype(), rank, view->type().isRemote());
+  const Type type = builder_.types().view(view->type().dtype(), rank, view->type().isRemote());
   Value *slice = builder_.value(kind, operands, type, {{"dims", std::move(dims)}});
   if (kind == OpKind::ViewTile)
     slice->definingOp()->setAttr("lens", std::move(lengths));
@@ -215,12 +210,11 @@ Lowered Lowering::sliceView(const TExpr &expr, const Lowered &base) {
   if (!hasPosition && !hasRange && !hasWindow)
     return base;
   if (!hasWindow || !hasRange) {
-    result.value =
-        emitSlice(hasWindow ? OpKind::ViewTile : OpKind::ViewSlice, base.value, cuts);
+    result.value = emitSlice(hasWindow ? OpKind::ViewTile : OpKind::ViewSlice, base.value, cuts);
     return result;
   }
-  // Dynamic ranges are cut by a view.slice, which takes the positions along; windows by a view.tile of
-  // what is left.
+  // Dynamic ranges are cut by a view.slice, which takes the positions along; windows by a view.tile
+  // of what is left.
   llvm::SmallVector<DimensionCut, 4> ranges;
   llvm::SmallVector<DimensionCut, 4> windows;
   for (const DimensionCut &cut : cuts) {
@@ -236,8 +230,7 @@ Lowered Lowering::sliceView(const TExpr &expr, const Lowered &base) {
 Lowered Lowering::remote(const TExpr &expr) {
   const TExpr &of = *expr.operands[0];
   Lowered result = lower(of);
-  const OpKind kind =
-      of.type->kind == sema::TypeKind::Signal ? OpKind::SigAt : OpKind::ViewAt;
+  const OpKind kind = of.type->kind == sema::TypeKind::Signal ? OpKind::SigAt : OpKind::ViewAt;
   result.value = builder_.value(kind, {result.value, value(*expr.operands[1])}, typeOf(expr.type));
   return result;
 }

@@ -26,7 +26,8 @@ std::pair<std::string, Value *> objectOf(Value *view) {
 }
 
 /// The same range, perhaps shifted, of dimensions that it does not leave.
-bool sameRange(const Extent &a, const Extent &b, llvm::function_ref<bool(const Extent &)> isInside) {
+bool sameRange(const Extent &a, const Extent &b,
+               llvm::function_ref<bool(const Extent &)> isInside) {
   return a.kind == Extent::Kind::Cut && b.kind == Extent::Kind::Cut &&
          sameValue(a.unshiftedFirst, b.unshiftedFirst) &&
          sameValue(a.unshiftedLimit, b.unshiftedLimit) && isInside(a) && isInside(b);
@@ -162,9 +163,9 @@ Value *Lowering::atomic(const TExpr &expr) {
   }();
   Values operands;
   appendValues(expr.operands, operands);
-  return builder_.value(OpKind::Atomic, operands, typeOf(expr.type),
-                        {{"kind", std::string(kind)},
-                         {"ntok", int64_t(expr.operands.size() - fixed)}});
+  return builder_.value(
+      OpKind::Atomic, operands, typeOf(expr.type),
+      {{"kind", std::string(kind)}, {"ntok", int64_t(expr.operands.size() - fixed)}});
 }
 
 Value *Lowering::wait(const TExpr &expr) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The state of lowering one kernel or function. Private to ir/from_ast; methods live in the lower_*.cpp
-// file of their topic.
+// The state of lowering one kernel or function. Private to ir/from_ast; methods live in the
+// lower_*.cpp file of their topic.
 #pragma once
 
 #include "ir/core/builder.h"
@@ -51,8 +51,8 @@ struct RangeParts {
   Value *unshiftedLimit = nullptr;
   /// Static length or kDynamic.
   int64_t length = sema::kDynamic;
-  /// The index, or where it is null: (indexPosition - indexOrigin) / indexStep, computed where it is
-  /// wanted; 0 where these are null too, no origin is 0.
+  /// The index, or where it is null: (indexPosition - indexOrigin) / indexStep, computed where it
+  /// is wanted; 0 where these are null too, no origin is 0.
   Value *index = nullptr;
   Value *indexPosition = nullptr;
   Value *indexOrigin = nullptr;

@@ -72,7 +72,17 @@ bool isNonNegative(const Value *value, unsigned depth) {
     return isNonNegative(op->operand(0), depth - 1) && isNonNegative(op->operand(1), depth - 1);
   if (op->is(OpKind::Max))
     return isNonNegative(op->operand(0), depth - 1) || isNonNegative(op->operand(1), depth - 1);
-  return false;
+  if (op->is(OpKind::Sub))
+    return constantOf(op->operand(1)) == 0 && isNonNegative(op->operand(0), depth - 1);
+  if (!op->is(OpKind::Neg))
+    return false;
+  // Rounding up, -(-a / b).
+  const Op *quotient = op->operand(0)->definingOp();
+  if (!quotient || !quotient->is(OpKind::Div))
+    return false;
+  const Op *negated = quotient->operand(0)->definingOp();
+  return negated && negated->is(OpKind::Neg) && isNonNegative(negated->operand(0), depth - 1) &&
+         isNonNegative(quotient->operand(1), depth - 1);
 }
 
 /// The other factor of a product with `factor`, or null.

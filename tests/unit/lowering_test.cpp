@@ -186,8 +186,9 @@ TEST_F(LoweringTest, PutOfBlocksNeedsNoCheck) {
   Variable *m = variable("m", range(128));
   kernel.spaces[0].dims.push_back({m, constant(0), symbol(0), 128});
   const Type window = region(DType::F32, {128});
-  kernel.spaces[0].body = {put(slice(window, param(0, vector()), {along(use(m))}),
-                               slice(region(DType::F32, {128}, true), peersDst(), {along(use(m))}))};
+  kernel.spaces[0].body = {
+      put(slice(window, param(0, vector()), {along(use(m))}),
+          slice(region(DType::F32, {128}, true), peersDst(), {along(use(m))}))};
   const std::string text = lower(kernel);
   EXPECT_THAT(text, HasSubstr("view.tile %src, %m, %N {dims = \"r\", lens = [128]}"));
   EXPECT_THAT(text, Not(HasSubstr("assert")));
@@ -227,17 +228,16 @@ TEST_F(LoweringTest, MixedRangesAreCutBeforeWindowsAreTaken) {
   kernel.name = "mixed";
   for (unsigned d = 0; d < 3; ++d)
     kernel.symbols.push_back({std::string(1, "ABC"[d]), {}, launchDim(0, d)});
-  kernel.params.push_back(
-      {"x", {}, ast::ParamMode::In, matrix, {symbol(0), symbol(1), symbol(2)}});
+  kernel.params.push_back({"x", {}, ast::ParamMode::In, matrix, {symbol(0), symbol(1), symbol(2)}});
   Variable *m = variable("m", range(64));
   TSpace space;
   space.name = "main";
   space.dims.push_back({m, constant(0), symbol(2), 64});
   TExpr *rows = makeRange(constant(1), constant(3), kDynamic);
   Variable *part = variable("part", region(DType::F32, {kDynamic, 64}));
-  space.body = {bind(TStmtKind::Let, part,
-                     slice(part->type, param(0, matrix),
-                           {at(constant(2)), along(rows), along(use(m))}))};
+  space.body = {
+      bind(TStmtKind::Let, part,
+           slice(part->type, param(0, matrix), {at(constant(2)), along(rows), along(use(m))}))};
   kernel.spaces.push_back(space);
   const std::string text = lower(kernel);
   EXPECT_THAT(text, HasSubstr("{dims = \"ira\"} : view<f32, 2>"));
@@ -250,8 +250,7 @@ TEST_F(LoweringTest, LoopCarriesAssignedVariablesAndFusesProducts) {
   Variable *acc = variable("acc", square);
   Variable *inner = variable("inner", i64());
   Variable *k = variable("k", i64());
-  TExpr *product =
-      builtin(BuiltinId::Dot, square, {builtin(BuiltinId::Zeros, square), use(acc)});
+  TExpr *product = builtin(BuiltinId::Dot, square, {builtin(BuiltinId::Zeros, square), use(acc)});
   TStmt *loop = stmt(TStmtKind::For);
   loop->vars = {k};
   loop->lo = constant(0);
@@ -273,13 +272,11 @@ TEST_F(LoweringTest, BranchesGiveTheVariablesThatEitherAssigns) {
   Variable *b = variable("b", i64());
   kernel.spaces[0].dims.push_back({n, constant(0), constant(9), 1});
   TStmt *branch = stmt(TStmtKind::If);
-  branch->condition =
-      binary(ElementwiseOp::Lt, use(n), constant(3), scalar(DType::Bool));
+  branch->condition = binary(ElementwiseOp::Lt, use(n), constant(3), scalar(DType::Bool));
   branch->body = {bind(TStmtKind::Assign, a, constant(10))};
   branch->otherwise = {bind(TStmtKind::Assign, b, use(a))};
-  kernel.spaces[0].body = {
-      bind(TStmtKind::Let, a, use(n)), bind(TStmtKind::Let, b, use(n)), branch,
-      bind(TStmtKind::Let, n, binary(ElementwiseOp::Add, use(a), use(b)))};
+  kernel.spaces[0].body = {bind(TStmtKind::Let, a, use(n)), bind(TStmtKind::Let, b, use(n)), branch,
+                           bind(TStmtKind::Let, n, binary(ElementwiseOp::Add, use(a), use(b)))};
   const std::string text = lower(kernel);
   EXPECT_THAT(text, testing::ContainsRegex("yield %a_1, %n\n"));
   EXPECT_THAT(text, testing::ContainsRegex("yield %n, %n\n"));
@@ -292,12 +289,11 @@ TEST_F(LoweringTest, ConditionsWithLoadsAreEvaluatedOnlyWhereNeeded) {
   Variable *c = variable("c", scalar(DType::Bool));
   kernel.spaces[0].dims.push_back({n, constant(0), constant(9), 1});
   const Type f32 = scalar(DType::F32);
-  TExpr *loaded = expr(TExprKind::Load, f32,
-                       {slice(region(DType::F32, {}), param(0, vector()), {at(use(n))})});
+  TExpr *loaded =
+      expr(TExprKind::Load, f32, {slice(region(DType::F32, {}), param(0, vector()), {at(use(n))})});
   TExpr *positive = binary(ElementwiseOp::Gt, loaded, loaded, c->type);
   TExpr *below = binary(ElementwiseOp::Lt, use(n), constant(3), c->type);
-  kernel.spaces[0].body = {
-      bind(TStmtKind::Let, c, binary(ElementwiseOp::And, below, positive))};
+  kernel.spaces[0].body = {bind(TStmtKind::Let, c, binary(ElementwiseOp::And, below, positive))};
   EXPECT_THAT(lower(kernel), testing::ContainsRegex("%c = if %[0-9]+ : bool"));
 }
 
@@ -362,11 +358,12 @@ TEST_F(SizesTest, BlocksOfRanksEndInsideTheWhole) {
 TEST_F(SizesTest, DifferencesMayBeNegative) {
   ir::Value *n = launchDim(0);
   EXPECT_TRUE(ir::isNonNegative(builder_.add(n, builder_.mul(rank(), n))));
+  EXPECT_TRUE(ir::isNonNegative(builder_.ceilDiv(n, builder_.constIndex(4))));
+  EXPECT_FALSE(ir::isNonNegative(builder_.value(ir::OpKind::Neg, {n})));
   EXPECT_FALSE(ir::isNonNegative(builder_.sub(n, builder_.constIndex(1))));
-  EXPECT_TRUE(ir::isNonNegative(
-      builder_.rem(builder_.sub(rank(), builder_.constIndex(1)), numRanks())));
-  EXPECT_TRUE(ir::isNonNegative(
-      builder_.max(builder_.sub(n, rank()), builder_.constIndex(0))));
+  EXPECT_TRUE(
+      ir::isNonNegative(builder_.rem(builder_.sub(rank(), builder_.constIndex(1)), numRanks())));
+  EXPECT_TRUE(ir::isNonNegative(builder_.max(builder_.sub(n, rank()), builder_.constIndex(0))));
 }
 
 } // namespace
