@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Size symbols of a kernel, solved from the arguments of a launch as the launch itself does.
+#pragma once
+
+#include "sema/typed_ast.h"
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/Support/Error.h"
+
+#include <optional>
+#include <vector>
+
+namespace dtile::driver {
+
+/// Sizes of one tensor.
+using Sizes = std::vector<int64_t>;
+
+/// `[128, 64]`
+[[nodiscard]] std::string sizesText(llvm::ArrayRef<int64_t> sizes);
+
+/// The declared sizes of every parameter on one rank, given those of the arguments that were passed
+/// (one entry a parameter). An error says, in words, which argument does not fit.
+llvm::Expected<std::vector<Sizes>> solveSizes(const sema::KernelInstance &kernel,
+                                              llvm::ArrayRef<std::optional<Sizes>> passed,
+                                              int64_t numRanks);
+
+/// Whether a parameter is an argument of a launch: everything but scratch objects and signals.
+[[nodiscard]] bool isLaunchArgument(const sema::KernelParam &param);
+/// Whether the caller gives its value: a launch argument that is not `out`.
+[[nodiscard]] bool isInput(const sema::KernelParam &param);
+/// Whether a launch may change the caller's array.
+[[nodiscard]] bool isWritten(const sema::KernelParam &param);
+
+} // namespace dtile::driver
