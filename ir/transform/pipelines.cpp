@@ -4,10 +4,11 @@
 //   canonicalize before cse: equal values must have one form to be found equal;
 //   cse before licm: licm then moves one op where there were several;
 //   dce after both: they leave what nobody uses;
-//   canonicalize once more: a hoisted or merged value can make an `if` or a bound constant;
-//   derive-counts after it: it reads bounds and indices, in their simplest form, and before the schedule, which
-//   changes when a notify is sent but never whether;
-//   issue-early last but for cleaning: what was dead or foldable would only stand in its way.
+//   derive-counts behind these: it solves equations over index arithmetic, and a program is wrong
+//     without it, so every level has it, and bound-drift, which counts on the notifies it found;
+//   canonicalize, cse and dce once more: for the code that computes the counts, and for what became
+//     constant by hoisting;
+//   order-tiles and issue-early last: nothing may reorder what they have decided.
 #include "ir/transform/pipelines.h"
 
 #include "frontend/base/check.h"
@@ -27,11 +28,10 @@ llvm::StringRef pipelineText(OptLevel level) {
   case OptLevel::O0:
     return "inline,derive-counts,bound-drift";
   case OptLevel::O1:
-    return "inline,canonicalize,cse,dce,derive-counts,bound-drift,order-tiles,canonicalize,"
-           "dce";
+    return "inline,canonicalize,cse,dce,derive-counts,bound-drift,canonicalize,cse,dce";
   case OptLevel::O2:
-    return "inline,canonicalize,cse,licm,dce,canonicalize,cse,dce,derive-counts,bound-drift,"
-           "order-tiles,issue-early,canonicalize,cse,dce";
+    return "inline,canonicalize,cse,licm,dce,derive-counts,bound-drift,canonicalize,cse,dce,"
+           "order-tiles,issue-early";
   }
   DTILE_UNREACHABLE("unknown level");
 }
