@@ -12,6 +12,23 @@ namespace {
 
 using llvm::raw_ostream;
 
+// In quotes, on one line, all else as it is.
+void printQuoted(llvm::StringRef text, raw_ostream &os) {
+  os << '"';
+  for (char c : text) {
+    switch (c) {
+    case '\n': os << "\\n"; break;
+    case '\t': os << "\\t"; break;
+    case '\r': os << "\\r"; break;
+    case '\0': os << "\\0"; break;
+    case '"':
+    case '\\': os << '\\' << c; break;
+    default: os << c;
+    }
+  }
+  os << '"';
+}
+
 class ExprPrinter {
 public:
   explicit ExprPrinter(raw_ostream &os) : os_(os) {}
@@ -26,11 +43,7 @@ public:
   void operator()(const IntLit &e) { os_ << e.value; }
   void operator()(const FloatLit &e) { os_ << llvm::format("%.17g", e.value) << 'f'; }
   void operator()(const BoolLit &e) { os_ << (e.value ? "true" : "false"); }
-  void operator()(const StringLit &e) {
-    os_ << '"';
-    os_.write_escaped(e.value);
-    os_ << '"';
-  }
+  void operator()(const StringLit &e) { printQuoted(e.value, os_); }
   void operator()(const NameExpr &e) { os_ << e.name; }
   void operator()(const UnaryExpr &e) { list(spelling(e.op), e.operand); }
   void operator()(const BinaryExpr &e) { list(spelling(e.op), e.lhs, e.rhs); }
@@ -86,7 +99,7 @@ public:
   void operator()(const ImportDecl &d) {
     line() << "import ";
     if (d.isString)
-      os_ << '"' << d.path << '"';
+      printQuoted(d.path, os_);
     else
       os_ << d.path;
     os_ << " as " << d.alias.name << '\n';
@@ -208,8 +221,9 @@ private:
   void doc(llvm::StringRef text) {
     if (text.empty())
       return;
-    line() << "doc \"";
-    os_.write_escaped(text) << "\"\n";
+    line() << "doc ";
+    printQuoted(text, os_);
+    os_ << '\n';
   }
   void keyword(llvm::StringRef word, llvm::ArrayRef<Expr *> values) {
     line() << word;
@@ -298,8 +312,9 @@ private:
   }
   void block(llvm::StringRef head, llvm::StringRef name, llvm::ArrayRef<Expr *> ranks,
              const BlockStmt *statements) {
-    line() << head << " \"";
-    os_.write_escaped(name) << "\"\n";
+    line() << head << ' ';
+    printQuoted(name, os_);
+    os_ << '\n';
     Indent inner(*this);
     if (!ranks.empty())
       keyword("ranks", ranks);

@@ -32,11 +32,10 @@ ast::Decl *AstBuilder::build(P::DeclarationContext *context) {
 // Lines of comment without their markers, as one text.
 llvm::StringRef AstBuilder::joinDoc(llvm::ArrayRef<llvm::StringRef> lines) {
   std::string doc;
-  for (llvm::StringRef line : lines) {
-    if (!doc.empty() || &line != lines.begin())
-      doc += '\n';
-    line = line.drop_front(3);
+  for (size_t i = 0; i < lines.size(); ++i) {
+    llvm::StringRef line = lines[i].drop_front(3);
     line.consume_front(" ");
+    doc += i > 0 ? "\n" : "";
     doc += line.rtrim();
   }
   return doc.empty() ? llvm::StringRef() : arena_.copy(llvm::StringRef(doc));
