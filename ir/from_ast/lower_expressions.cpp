@@ -20,13 +20,13 @@ OpKind opOf(ElementwiseOp op) {
 #define SAME(NAME)                                                                                 \
   case ElementwiseOp::NAME:                                                                        \
     return OpKind::NAME;
-  SAME(Add)
-  SAME(Sub) SAME(Mul) SAME(Div) SAME(Rem) SAME(Min) SAME(Max) SAME(Pow) SAME(And) SAME(Or) SAME(Xor)
-      SAME(Shl) SAME(Shr) SAME(Neg) SAME(Not) SAME(Abs) SAME(Exp) SAME(Exp2) SAME(Log) SAME(Log2)
-          SAME(Sqrt) SAME(Rsqrt) SAME(Sin) SAME(Cos) SAME(Tanh) SAME(Erf) SAME(Floor) SAME(Ceil)
-              SAME(Select)
+    SAME(Add)
+  SAME(Sub)
+  SAME(Mul) SAME(Div) SAME(Rem) SAME(Min) SAME(Max) SAME(Pow) SAME(And) SAME(Or) SAME(Xor) SAME(Shl)
+      SAME(Shr) SAME(Neg) SAME(Not) SAME(Abs) SAME(Exp) SAME(Exp2) SAME(Log) SAME(Log2) SAME(Sqrt)
+          SAME(Rsqrt) SAME(Sin) SAME(Cos) SAME(Tanh) SAME(Erf) SAME(Floor) SAME(Ceil) SAME(Select)
 #undef SAME
-                  case ElementwiseOp::Eq:
+              case ElementwiseOp::Eq:
   case ElementwiseOp::Ne:
   case ElementwiseOp::Lt:
   case ElementwiseOp::Le:
@@ -48,13 +48,21 @@ llvm::StringRef predicateOf(ElementwiseOp op) {
   return "";
 }
 
-/// Touches memory or may do more: not to be evaluated where the program does not ask for it.
-bool hasEffects(const TExpr &expr) {
+/// Touches memory or may do more: not to be evaluated twice, or where the program does not ask for
+/// it.
+bool hasOwnEffects(const TExpr &expr) {
   constexpr TExprKind kEffects[] = {TExprKind::Load,      TExprKind::Gather, TExprKind::Atomic,
                                     TExprKind::FnCall,    TExprKind::Put,    TExprKind::Get,
                                     TExprKind::ReduceAdd, TExprKind::Wait};
-  return llvm::is_contained(kEffects, expr.kind) ||
-         llvm::any_of(expr.operands, [](const TExpr *operand) { return hasEffects(*operand); });
+  return llvm::is_contained(kEffects, expr.kind);
+}
+
+bool hasEffects(const TExpr &expr) {
+  return hasOwnEffects(expr) ||
+         llvm::any_of(expr.operands, [](const TExpr *operand) { return hasEffects(*operand); }) ||
+         llvm::any_of(expr.indices, [](const sema::IndexItem &item) {
+           return item.value && hasEffects(*item.value);
+         });
 }
 
 bool isScalarBool(const TExpr &expr) {
@@ -75,6 +83,16 @@ void Lowering::appendValues(llvm::ArrayRef<TExpr *> exprs, Values &values) {
 }
 
 Lowered Lowering::lower(const TExpr &expr) {
+  if (!hasOwnEffects(expr))
+    return evaluate(expr);
+  if (auto it = evaluated_.find(&expr); it != evaluated_.end())
+    return it->second;
+  Lowered result = evaluate(expr);
+  evaluated_[&expr] = result;
+  return result;
+}
+
+Lowered Lowering::evaluate(const TExpr &expr) {
   const At at(builder_, expr.range);
   const auto single = [](Value *value) {
     Lowered result;
@@ -196,11 +214,13 @@ Value *Lowering::shortCircuit(const TExpr &expr) {
   const bool isAnd = expr.op == ElementwiseOp::And;
   Value *condition = value(*expr.operands[0]);
   Op *op = builder_.op(OpKind::If, {condition}, {builder_.types().scalar(DType::Bool)});
+  const auto outside = evaluated_;
   for (bool first : {true, false}) {
     const InsertionGuard guard(builder_);
     builder_.setInsertionPointToEnd(op->body(first ? 0 : 1));
     Value *result = first == isAnd ? value(*expr.operands[1]) : builder_.constBool(first);
     builder_.op(OpKind::Yield, {result});
+    evaluated_ = outside;
   }
   return op->result();
 }
@@ -208,10 +228,12 @@ Value *Lowering::shortCircuit(const TExpr &expr) {
 Value *Lowering::chooseLazily(const TExpr &condition, const TExpr &whenTrue,
                               const TExpr &whenFalse) {
   Op *op = builder_.op(OpKind::If, {value(condition)}, {typeOf(whenTrue.type)});
+  const auto outside = evaluated_;
   for (bool first : {true, false}) {
     const InsertionGuard guard(builder_);
     builder_.setInsertionPointToEnd(op->body(first ? 0 : 1));
     builder_.op(OpKind::Yield, {value(first ? whenTrue : whenFalse)});
+    evaluated_ = outside;
   }
   return op->result();
 }
@@ -336,7 +358,7 @@ Value *Lowering::builtin(const TExpr &expr) {
 
 Value *Lowering::load(const TExpr &expr) {
   Values operands = {value(*expr.operands[0])};
-  appendTokens(llvm::ArrayRef(expr.operands).drop_front(), operands);
+  appendTokens(expr, operands);
   return builder_.value(OpKind::Load, operands, typeOf(expr.type));
 }
 
@@ -355,7 +377,7 @@ Value *Lowering::gather(const TExpr &expr) {
   Values operands = {value(*expr.operands[0])};
   appendIndexTiles(expr.indices, expr.type->shape, operands);
   const size_t beforeTokens = operands.size();
-  appendTokens(llvm::ArrayRef(expr.operands).drop_front(), operands);
+  appendTokens(expr, operands);
   return builder_.value(OpKind::Gather, operands, typeOf(expr.type),
                         {{"ntok", int64_t(operands.size() - beforeTokens)}});
 }

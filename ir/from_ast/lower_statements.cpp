@@ -105,17 +105,19 @@ void Lowering::statement(const TStmt &stmt) {
   case TStmtKind::Scatter:
     return scatter(stmt);
   case TStmtKind::Eval:
-    lower(*stmt.values.front());
+    // A call for its effect that was a statement of its own leaves a constant without a type.
+    if (stmt.values.front()->kind != sema::TExprKind::Const)
+      lower(*stmt.values.front());
     return;
   case TStmtKind::Notify: {
     Values operands = {value(*stmt.target)};
-    appendValues(stmt.after, operands);
+    appendTokens(stmt.after, operands);
     builder_.op(OpKind::Notify, operands);
     return;
   }
   case TStmtKind::Await: {
     Values operands;
-    appendValues(stmt.after, operands);
+    appendTokens(stmt.after, operands);
     builder_.op(OpKind::Await, operands);
     return;
   }
@@ -156,7 +158,7 @@ void Lowering::let(const TStmt &stmt) {
 void Lowering::store(const TStmt &stmt) {
   Value *stored = value(*stmt.values.front());
   Values operands = {stored, value(*stmt.target)};
-  appendValues(stmt.after, operands);
+  appendTokens(stmt.after, operands);
   builder_.op(OpKind::Store, operands);
 }
 
@@ -164,9 +166,10 @@ void Lowering::scatter(const TStmt &stmt) {
   Value *stored = value(*stmt.values.front());
   Values operands = {stored, value(*stmt.target)};
   appendIndexTiles(stmt.indices, stored->type().shape(), operands);
-  appendValues(stmt.after, operands);
+  const size_t beforeTokens = operands.size();
+  appendTokens(stmt.after, operands);
   Op *op = builder_.op(OpKind::Scatter, operands);
-  op->setAttr("ntok", int64_t(stmt.after.size()));
+  op->setAttr("ntok", int64_t(operands.size() - beforeTokens));
 }
 
 void Lowering::sync(sema::BuiltinId builtin) {
@@ -180,25 +183,24 @@ void Lowering::sync(sema::BuiltinId builtin) {
     DTILE_UNREACHABLE("not a synchronization");
 }
 
-// Tokens that several loads of one statement are after.
+// Tokens that several operations of one statement are after.
 
 namespace {
 
-/// Counts the loads that each token's node orders.
-void countOrderedLoads(const sema::TExpr *expr,
-                       llvm::MapVector<const sema::TExpr *, unsigned> &loads) {
-  using sema::TExprKind;
+/// Counts the operations that each token's node orders.
+void countOrdered(const sema::TExpr *expr,
+                  llvm::MapVector<const sema::TExpr *, unsigned> &ordered) {
   if (!expr)
     return;
-  const bool isLoad = expr->kind == TExprKind::Load || expr->kind == TExprKind::Gather;
+  const unsigned tokens = Lowering::firstToken(*expr);
   for (unsigned i = 0; i < expr->operands.size(); ++i)
     // A token's own operands are looked at once.
-    if (!isLoad || i == 0 || ++loads[expr->operands[i]] == 1)
-      countOrderedLoads(expr->operands[i], loads);
+    if (i < tokens || ++ordered[expr->operands[i]] == 1)
+      countOrdered(expr->operands[i], ordered);
   for (const sema::IndexItem &item : expr->indices)
-    countOrderedLoads(item.value, loads);
-  countOrderedLoads(expr->signal, loads);
-  countOrderedLoads(expr->count, loads);
+    countOrdered(item.value, ordered);
+  countOrdered(expr->signal, ordered);
+  countOrdered(expr->count, ordered);
 }
 
 } // namespace
@@ -206,22 +208,26 @@ void countOrderedLoads(const sema::TExpr *expr,
 void Lowering::hoistSharedTokens(const TStmt &stmt) {
   llvm::SmallVector<const sema::TExpr *, 8> exprs(stmt.values.begin(), stmt.values.end());
   exprs.push_back(stmt.target);
-  exprs.append(stmt.after.begin(), stmt.after.end());
   for (const sema::IndexItem &item : stmt.indices)
     exprs.push_back(item.value);
   exprs.append({stmt.lo, stmt.hi, stmt.step});
   // A loop's condition is another region.
   if (stmt.kind != TStmtKind::While)
     exprs.push_back(stmt.condition);
-  hoistSharedTokens(exprs);
+  hoistSharedTokens(exprs, stmt.after);
 }
 
-void Lowering::hoistSharedTokens(llvm::ArrayRef<const sema::TExpr *> exprs) {
+void Lowering::hoistSharedTokens(llvm::ArrayRef<const sema::TExpr *> exprs,
+                                 llvm::ArrayRef<sema::TExpr *> after) {
   sharedTokens_.clear();
-  llvm::MapVector<const sema::TExpr *, unsigned> loads;
+  evaluated_.clear();
+  llvm::MapVector<const sema::TExpr *, unsigned> ordered;
   for (const sema::TExpr *expr : exprs)
-    countOrderedLoads(expr, loads);
-  for (const auto &[expr, count] : loads) {
+    countOrdered(expr, ordered);
+  for (const sema::TExpr *expr : after)
+    if (++ordered[expr] == 1)
+      countOrdered(expr, ordered);
+  for (const auto &[expr, count] : ordered) {
     if (count < 2)
       continue;
     Value *token = value(*expr);
@@ -232,6 +238,27 @@ void Lowering::hoistSharedTokens(llvm::ArrayRef<const sema::TExpr *> exprs) {
     }
     sharedTokens_[expr] = token;
   }
+}
+
+unsigned Lowering::firstToken(const sema::TExpr &expr) {
+  using sema::TExprKind;
+  switch (expr.kind) {
+  case TExprKind::Load:
+  case TExprKind::Gather:
+    return 1;
+  case TExprKind::Put:
+  case TExprKind::Get:
+  case TExprKind::ReduceAdd:
+    return 2;
+  case TExprKind::Atomic:
+    return expr.atomic == sema::AtomicKind::Cas ? 3 : 2;
+  default:
+    return expr.operands.size();
+  }
+}
+
+void Lowering::appendTokens(const sema::TExpr &expr, Values &values) {
+  appendTokens(llvm::ArrayRef(expr.operands).drop_front(firstToken(expr)), values);
 }
 
 void Lowering::appendTokens(llvm::ArrayRef<sema::TExpr *> exprs, Values &values) {
@@ -295,7 +322,7 @@ void Lowering::whileLoop(const TStmt &stmt) {
     builder_.setInsertionPointToEnd(op->body(0));
     for (const sema::Variable *variable : carried)
       bindToArguments(op->body(0), *variable);
-    hoistSharedTokens({stmt.condition});
+    hoistSharedTokens({stmt.condition}, {});
     Values tested = {value(*stmt.condition)};
     appendCurrent(carried, tested);
     builder_.op(OpKind::Condition, tested);

@@ -25,6 +25,26 @@ std::pair<std::string, Value *> objectOf(Value *view) {
   return {view->nameHint().str(), peer};
 }
 
+llvm::StringRef atomicText(sema::AtomicKind kind) {
+  switch (kind) {
+  case sema::AtomicKind::Add:
+    return "add";
+  case sema::AtomicKind::Min:
+    return "min";
+  case sema::AtomicKind::Max:
+    return "max";
+  case sema::AtomicKind::And:
+    return "and";
+  case sema::AtomicKind::Or:
+    return "or";
+  case sema::AtomicKind::Exch:
+    return "exch";
+  case sema::AtomicKind::Cas:
+    return "cas";
+  }
+  DTILE_UNREACHABLE("unknown atomic");
+}
+
 /// The same range, perhaps shifted, of dimensions that it does not leave.
 bool sameRange(const Extent &a, const Extent &b,
                llvm::function_ref<bool(const Extent &)> isInside) {
@@ -119,7 +139,7 @@ Value *Lowering::put(const TExpr &expr) {
   Values operands = {source.value, target.value};
   if (expr.signal)
     operands.push_back(value(*expr.signal));
-  appendValues(llvm::ArrayRef(expr.operands).drop_front(2), operands);
+  appendTokens(expr, operands);
   return builder_.value(expr.signal ? OpKind::PutSignal : OpKind::Put, operands);
 }
 
@@ -128,7 +148,7 @@ Value *Lowering::get(const TExpr &expr) {
   const Lowered target = lower(*expr.operands[1]);
   assertSameSizes({"get", *expr.operands[0]->type, source, *expr.operands[1]->type, target});
   Values operands = {source.value, target.value};
-  appendValues(llvm::ArrayRef(expr.operands).drop_front(2), operands);
+  appendTokens(expr, operands);
   return builder_.value(OpKind::Get, operands);
 }
 
@@ -137,35 +157,18 @@ Value *Lowering::reduceAdd(const TExpr &expr) {
   const Lowered target = lower(*expr.operands[1]);
   assertSameSizes({"reduce_add", *expr.operands[0]->type, source, *expr.operands[1]->type, target});
   Values operands = {source.value, target.value};
-  appendValues(llvm::ArrayRef(expr.operands).drop_front(2), operands);
+  appendTokens(expr, operands);
   return builder_.value(OpKind::ReduceAdd, operands);
 }
 
 Value *Lowering::atomic(const TExpr &expr) {
-  const auto [kind, fixed] = [&]() -> std::pair<const char *, unsigned> {
-    switch (expr.atomic) {
-    case sema::AtomicKind::Add:
-      return {"add", 2};
-    case sema::AtomicKind::Min:
-      return {"min", 2};
-    case sema::AtomicKind::Max:
-      return {"max", 2};
-    case sema::AtomicKind::And:
-      return {"and", 2};
-    case sema::AtomicKind::Or:
-      return {"or", 2};
-    case sema::AtomicKind::Exch:
-      return {"exch", 2};
-    case sema::AtomicKind::Cas:
-      return {"cas", 3};
-    }
-    DTILE_UNREACHABLE("unknown atomic");
-  }();
+  const unsigned tokens = firstToken(expr);
   Values operands;
-  appendValues(expr.operands, operands);
+  appendValues(llvm::ArrayRef(expr.operands).take_front(tokens), operands);
+  appendTokens(expr, operands);
   return builder_.value(
       OpKind::Atomic, operands, typeOf(expr.type),
-      {{"kind", std::string(kind)}, {"ntok", int64_t(expr.operands.size() - fixed)}});
+      {{"kind", atomicText(expr.atomic).str()}, {"ntok", int64_t(operands.size() - tokens)}});
 }
 
 Value *Lowering::wait(const TExpr &expr) {

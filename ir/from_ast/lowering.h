@@ -77,6 +77,9 @@ public:
   void kernel(const sema::KernelInstance &kernel);
   void function(const sema::FnInstance &function);
 
+  /// Position of the first operand that is a token which the operation is after.
+  static unsigned firstToken(const sema::TExpr &expr);
+
 private:
   using TExpr = sema::TExpr;
   using TStmt = sema::TStmt;
@@ -155,14 +158,17 @@ private:
   void whileLoop(const TStmt &stmt);
   void conditional(const TStmt &stmt);
   void sync(sema::BuiltinId builtin);
-  /// Lowers, ahead of its first use, each token that several loads of a statement are after.
+  /// Lowers, ahead of its first use, each token that several operations of a statement are after.
   void hoistSharedTokens(const TStmt &stmt);
-  void hoistSharedTokens(llvm::ArrayRef<const TExpr *> exprs);
-  /// The tokens of a load.
+  void hoistSharedTokens(llvm::ArrayRef<const TExpr *> exprs, llvm::ArrayRef<TExpr *> after);
+  /// The tokens that an operation is after.
+  void appendTokens(const TExpr &expr, Values &values);
   void appendTokens(llvm::ArrayRef<TExpr *> exprs, Values &values);
 
   // lower_expressions.cpp
+  /// The value of an expression; one that has effects is evaluated once a statement.
   Lowered lower(const TExpr &expr);
+  Lowered evaluate(const TExpr &expr);
   Value *value(const TExpr &expr) { return lower(expr).value; }
   void appendValues(llvm::ArrayRef<TExpr *> exprs, Values &values);
   Value *constant(const TExpr &expr);
@@ -233,6 +239,9 @@ private:
   std::map<const TStmt *, Variables> assigned_;
   /// By node; null where the token was awaited.
   llvm::DenseMap<const TExpr *, Value *> sharedTokens_;
+  /// What has been evaluated in the current statement and must not be again, by node: the tree may
+  /// reach one in two ways.
+  llvm::DenseMap<const TExpr *, Lowered> evaluated_;
   std::vector<Lowered> params_;
   std::vector<Values> declaredSizes_;
   std::vector<Value *> symbols_;
