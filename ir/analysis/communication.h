@@ -12,8 +12,8 @@ namespace dtile::ir {
 /// The `view.at` or `sig.at` through which the value reaches a rank; null when it is this rank's
 /// own.
 [[nodiscard]] Op *rankSelectionOf(Value *viewOrSignal);
-/// Whether two views may share bytes: their objects are the same, or unknown. Different parameters are
-/// different memory; a launch that breaks this where one of them is written is refused.
+/// Whether two views may share bytes: their objects are the same, or unknown. Different parameters
+/// are different memory; a launch that breaks this where one of them is written is refused.
 [[nodiscard]] bool mayAlias(Value *a, Value *b);
 /// The view that a memory op writes (store, scatter, atomic, put, get, reduce_add), or null.
 [[nodiscard]] Value *writtenView(const Op &op);

@@ -12,7 +12,7 @@
 // what follows a
 //   quiet, fence, barrier or await, and blocks with more than kMaxEffects ops with effects (a
 //   remark says so).
-#include "ir/analysis/communication.h"
+#include "ir/analysis/ordering.h"
 #include "ir/transform/pass.h"
 
 #include "llvm/ADT/DenseMap.h"
@@ -28,58 +28,7 @@ using namespace dtile::ir;
 /// Conflicts are found pairwise; more ops than this in one block keep their order.
 constexpr size_t kMaxEffects = 512;
 
-bool isTransfer(const Op &op) {
-  return op.is(OpKind::Put) || op.is(OpKind::PutSignal) || op.is(OpKind::Get) ||
-         op.is(OpKind::ReduceAdd);
-}
 bool isBlocking(const Op &op) { return op.is(OpKind::Wait) || op.is(OpKind::Await); }
-
-/// What an op with its regions does, flattened.
-struct Footprint {
-  llvm::SmallVector<Op *, 4> effects;
-};
-
-/// Whether another body, role or rank may see what this view holds: all but `in` and `out`.
-bool isShared(Value *view) {
-  Op *object = objectOf(view);
-  if (!object || !object->is(OpKind::Param))
-    return true;
-  llvm::StringRef mode = object->strAttr("mode");
-  return mode != "in" && mode != "out";
-}
-
-bool touchesSharedMemory(const Op &op) {
-  Value *written = writtenView(op);
-  return (written && isShared(written)) || llvm::any_of(readViews(op), isShared);
-}
-
-/// Whether `later` must stay behind `earlier`, values and tokens aside.
-bool conflicts(const Op &earlier, const Op &later) {
-  auto isPoint = [](const Op &op) {
-    return op.is(OpKind::Quiet) || op.is(OpKind::Fence) || op.is(OpKind::Barrier) ||
-           op.is(OpKind::Call);
-  };
-  if (isPoint(earlier) || isPoint(later) || earlier.is(OpKind::Await))
-    return true;
-  // A check guards what is written after it.
-  if (earlier.is(OpKind::Assert) || later.is(OpKind::Assert))
-    return earlier.is(OpKind::Assert) && !later.is(OpKind::Assert);
-  // An await orders what is behind it, not what is before.
-  if (later.is(OpKind::Await))
-    return false;
-  // A notify releases what the body has read and written; transfers only by their tokens.
-  if (later.is(OpKind::Notify))
-    return touchesSharedMemory(earlier) && !isTransfer(earlier);
-  if (Value *written = writtenView(earlier)) {
-    if (Value *other = writtenView(later); other && mayAlias(written, other))
-      return true;
-    if (llvm::any_of(readViews(later), [&](Value *v) { return mayAlias(written, v); }))
-      return true;
-  }
-  if (Value *written = writtenView(later))
-    return llvm::any_of(readViews(earlier), [&](Value *v) { return mayAlias(v, written); });
-  return false;
-}
 
 /// Schedules one block.
 class BlockScheduler {
@@ -105,7 +54,7 @@ private:
   PassContext &context_;
   std::vector<Op *> ops_;
   llvm::DenseMap<const Op *, unsigned> index_;
-  std::vector<Footprint> footprints_;
+  std::vector<Effectful> footprints_;
   std::vector<std::vector<unsigned>> successors_;
   std::vector<std::vector<unsigned>> operands_;
   std::vector<unsigned> pending_;
@@ -118,14 +67,7 @@ void BlockScheduler::number() {
       break;
     index_[&op] = ops_.size();
     ops_.push_back(&op);
-    Footprint footprint;
-    walk(op, [&](Op &nested) {
-      if (!nested.isPure() && (nested.info().effects & ~Control) != 0)
-        footprint.effects.push_back(&nested);
-      else if (nested.is(OpKind::Call))
-        footprint.effects.push_back(&nested);
-    });
-    footprints_.push_back(std::move(footprint));
+    footprints_.push_back(effectsOf(op));
   }
   successors_.resize(ops_.size());
   operands_.resize(ops_.size());
@@ -137,10 +79,10 @@ bool BlockScheduler::addMemoryEdges() {
   std::vector<unsigned> withEffects;
   size_t total = 0;
   for (unsigned i = 0; i < ops_.size(); ++i) {
-    if (footprints_[i].effects.empty())
+    if (footprints_[i].empty())
       continue;
     withEffects.push_back(i);
-    total += footprints_[i].effects.size();
+    total += footprints_[i].size();
   }
   if (total > kMaxEffects) {
     context_.remark(*ops_.front(), "this block keeps its order: more than " +
@@ -149,10 +91,7 @@ bool BlockScheduler::addMemoryEdges() {
   }
   for (size_t j = 1; j < withEffects.size(); ++j) {
     for (size_t i = 0; i < j; ++i) {
-      bool found = llvm::any_of(footprints_[withEffects[i]].effects, [&](Op *a) {
-        return llvm::any_of(footprints_[withEffects[j]].effects,
-                            [&](Op *b) { return conflicts(*a, *b); });
-      });
+      bool found = mustStayBehind(footprints_[withEffects[i]], footprints_[withEffects[j]]);
       if (found)
         addEdge(withEffects[i], withEffects[j]);
     }

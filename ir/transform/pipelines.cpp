@@ -31,7 +31,7 @@ llvm::StringRef pipelineText(OptLevel level) {
     return "inline,canonicalize,cse,dce,derive-counts,bound-drift,canonicalize,cse,dce";
   case OptLevel::O2:
     return "inline,canonicalize,cse,licm,dce,derive-counts,bound-drift,canonicalize,cse,dce,"
-           "order-tiles,issue-early";
+           "order-tiles,issue-early,carry-awaits";
   }
   DTILE_UNREACHABLE("unknown level");
 }

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The rules of order within a body: dependence, not position.
+#include "ir/analysis/ordering.h"
+
+#include "ir/analysis/communication.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+namespace dtile::ir {
+
+bool isTransfer(const Op &op) {
+  return op.is(OpKind::Put) || op.is(OpKind::PutSignal) || op.is(OpKind::Get) ||
+         op.is(OpKind::ReduceAdd);
+}
+
+Effectful effectsOf(Op &op) {
+  Effectful effects;
+  walk(op, [&](Op &nested) {
+    if ((nested.info().effects & ~Control) != 0 || nested.is(OpKind::Call))
+      effects.push_back(&nested);
+  });
+  return effects;
+}
+
+namespace {
+
+/// Whether another body, role or rank may see what this view holds: all but `in` and `out`.
+bool isShared(Value *view) {
+  Op *object = objectOf(view);
+  if (!object || !object->is(OpKind::Param))
+    return true;
+  llvm::StringRef mode = object->strAttr("mode");
+  return mode != "in" && mode != "out";
+}
+
+bool touchesSharedMemory(const Op &op) {
+  Value *written = writtenView(op);
+  return (written && isShared(written)) || llvm::any_of(readViews(op), isShared);
+}
+
+/// Orders everything before and behind it.
+bool isPoint(const Op &op) {
+  return op.is(OpKind::Quiet) || op.is(OpKind::Fence) || op.is(OpKind::Barrier) ||
+         op.is(OpKind::Call);
+}
+
+} // namespace
+
+bool mustStayBehind(const Op &earlier, const Op &later) {
+  if (isPoint(earlier) || isPoint(later) || earlier.is(OpKind::Await))
+    return true;
+  // A check guards what is written after it.
+  if (earlier.is(OpKind::Assert) || later.is(OpKind::Assert))
+    return earlier.is(OpKind::Assert) && !later.is(OpKind::Assert);
+  // An await orders what is behind it, not what is before.
+  if (later.is(OpKind::Await))
+    return false;
+  // A notify releases what the body has read and written; transfers only by their tokens.
+  if (later.is(OpKind::Notify))
+    return touchesSharedMemory(earlier) && !isTransfer(earlier);
+  if (Value *written = writtenView(earlier)) {
+    if (Value *other = writtenView(later); other && mayAlias(written, other))
+      return true;
+    if (llvm::any_of(readViews(later), [&](Value *v) { return mayAlias(written, v); }))
+      return true;
+  }
+  if (Value *written = writtenView(later))
+    return llvm::any_of(readViews(earlier), [&](Value *v) { return mayAlias(v, written); });
+  return false;
+}
+
+bool mustStayBehind(const Effectful &earlier, const Effectful &later) {
+  return llvm::any_of(earlier, [&](const Op *a) {
+    return llvm::any_of(later, [&](const Op *b) { return mustStayBehind(*a, *b); });
+  });
+}
+
+} // namespace dtile::ir
