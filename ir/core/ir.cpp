@@ -115,8 +115,7 @@ auto findAttr(llvm::ArrayRef<NamedAttr> attrs, llvm::StringRef name) {
 }
 
 [[noreturn]] void wrongAttr(const Op &op, llvm::StringRef name, llvm::StringRef wanted) {
-  DTILE_UNREACHABLE(
-      ("op " + op.info().text + " has no " + wanted + " attribute " + name).str());
+  DTILE_UNREACHABLE(("op " + op.info().text + " has no " + wanted + " attribute " + name).str());
 }
 } // namespace
 
@@ -263,9 +262,7 @@ void Block::removeArgument(unsigned i) {
     arguments_[j]->index_ = j;
 }
 
-Op *Block::terminator() const {
-  return ops_.empty() ? nullptr : const_cast<Op *>(&ops_.back());
-}
+Op *Block::terminator() const { return ops_.empty() ? nullptr : const_cast<Op *>(&ops_.back()); }
 
 // Modules.
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The IR's data: Module, Op, Region, Block, Value. SSA with structured control flow: an Op owns its regions,
-// a Region owns exactly one Block, a Block owns its ops; values defined outside a region are visible
-// inside it. Ownership: Module owns all, freed with it; nobody else deletes (Op::erase unlinks).
+// The IR's data: Module, Op, Region, Block, Value. SSA with structured control flow: an Op owns its
+// regions, a Region owns exactly one Block, a Block owns its ops; values defined outside a region
+// are visible inside it. Ownership: Module owns all, freed with it; nobody else deletes (Op::erase
+// unlinks).
 #pragma once
 
 #include "frontend/base/source_manager.h"
@@ -60,8 +61,8 @@ struct OpInfo {
 [[nodiscard]] const OpInfo &opInfo(OpKind kind);
 [[nodiscard]] llvm::ArrayRef<OpInfo> allOps();
 
-/// An attribute's value. Lists hold integers or strings; an empty list is kept as one of integers, and
-/// reads as either.
+/// An attribute's value. Lists hold integers or strings; an empty list is kept as one of integers,
+/// and reads as either.
 using Attr = std::variant<bool, int64_t, double, std::string, DType, std::vector<int64_t>,
                           std::vector<std::string>>;
 
@@ -161,8 +162,8 @@ public:
   /// The nearest enclosing op (or this one) of a kind, or null.
   [[nodiscard]] Op *enclosing(OpKind kind);
 
-  /// Unlinks and drops all uses that this op (and its regions) make. Its results must be unused. The op
-  /// and those in its regions stay readable, without operands, regions and parent.
+  /// Unlinks and drops all uses that this op (and its regions) make. Its results must be unused.
+  /// The op and those in its regions stay readable, without operands, regions and parent.
   void erase();
   /// Moves within or between blocks.
   void moveBefore(Op *other);

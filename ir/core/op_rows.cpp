@@ -196,8 +196,7 @@ std::string checkResultClasses(const Op &op) {
   if (wanted == "same") {
     if (op.numOperands() == 0 || type == op.operand(0)->type())
       return "";
-    return "result is " + type.str() + ", not " + op.operand(0)->type().str() +
-           " like operand 0";
+    return "result is " + type.str() + ", not " + op.operand(0)->type().str() + " like operand 0";
   }
   if (!isInClass(type, wanted))
     return "result is " + type.str() + ", not " + classText(wanted).str();

@@ -254,8 +254,7 @@ struct OpText {
 class Parser {
 public:
   Parser(FileId file, const SourceManager &sources, TypeContext &types, Diagnostics &diagnostics)
-      : scan_(file, sources, diagnostics), types_(types),
-        module_(std::make_unique<Module>(types)) {
+      : scan_(file, sources, diagnostics), types_(types), module_(std::make_unique<Module>(types)) {
     module_->setSources(&sources);
     for (size_t i = 0; i < allOps().size(); ++i)
       kinds_[allOps()[i].text] = OpKind(i);
@@ -541,20 +540,14 @@ bool Parser::resultTypes(OpText &text) {
       text.types.push_back(*parsed);
     } while (scan_.consume(','));
   }
-  if (text.types.size() == text.results.size())
-    return true;
-  scan_.diagnostics().report(text.range, diag::ir_bad_results, opInfo(text.kind).text,
-                             "names " + std::to_string(text.results.size()) + " results but " +
-                                 std::to_string(text.types.size()) + " types");
-  return false;
+  return true;
 }
 
 std::optional<Type> Parser::badType(size_t from) {
   // Up to where a reader would see the end of the type.
   const size_t end = std::max(scan_.pos(), from + (scan_.atEnd() ? 0 : 1));
-  scan_.diagnostics().report(
-      scan_.range(from, end), diag::ir_bad_type,
-      scan_.diagnostics().sources().text(scan_.range(from, end)).trim());
+  scan_.diagnostics().report(scan_.range(from, end), diag::ir_bad_type,
+                             scan_.diagnostics().sources().text(scan_.range(from, end)).trim());
   return std::nullopt;
 }
 
@@ -660,6 +653,15 @@ bool Parser::checkRow(const OpText &text, const Op &op) {
   const llvm::StringRef name = op.info().text;
   if (std::string problem = checkOperandClasses(op); !problem.empty()) {
     scan_.diagnostics().report(text.range, diag::ir_bad_operands, name, problem);
+    return false;
+  }
+  if (text.types.size() != text.results.size()) {
+    const auto count = [](size_t n, const char *what) {
+      return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
+    };
+    scan_.diagnostics().report(text.range, diag::ir_bad_results, name,
+                               "names " + count(text.results.size(), "result") + " but " +
+                                   count(text.types.size(), "type"));
     return false;
   }
   if (std::string problem = checkResultClasses(op); !problem.empty()) {

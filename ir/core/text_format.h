@@ -27,9 +27,10 @@ void print(const Op &op, llvm::raw_ostream &os, PrintOptions options = {});
 /// Regions may nest this deep in the text form.
 inline constexpr unsigned kMaxRegionDepth = 256;
 
-/// Reads a module; null after reporting at least one diagnostic (E08xx). The result is not verified,
-/// but each op has the operands, results, regions and attributes that its row asks for. Positions
-/// are those of the text itself (`loc(…)` is read and dropped), and the module keeps `sources`.
+/// Reads a module; null after reporting at least one diagnostic (E08xx). The result is not
+/// verified, but each op has the operands, results, regions and attributes that its row asks for.
+/// Positions are those of the text itself (`loc(…)` is read and dropped), and the module keeps
+/// `sources`.
 std::unique_ptr<Module> parseModule(FileId file, const SourceManager &sources, TypeContext &types,
                                     Diagnostics &diagnostics);
 
@@ -45,8 +46,8 @@ struct Violation {
 std::vector<Violation> findViolations(Module &module);
 inline constexpr size_t kMaxViolations = 20;
 
-/// The same as text. Returns one message a violation, each with the offending op printed; empty when
-/// the module is well-formed.
+/// The same as text. Returns one message a violation, each with the offending op printed; empty
+/// when the module is well-formed.
 std::vector<std::string> verify(Module &module);
 
 /// The same as located diagnostics (E0820); true when the module is well-formed.

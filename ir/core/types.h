@@ -29,7 +29,8 @@ enum class TypeKind : uint8_t {
   /// A strided region of a tensor object in memory; printed `view<bf16, 2>`, and with `, remote`
   /// where it may lie on another rank. Sizes and strides are run-time values. Rank 0 to 6.
   View,
-  /// Cells of a signal, an array of 64-bit monotone counters; printed `signal<2>`, `signal<2, remote>`.
+  /// Cells of a signal, an array of 64-bit monotone counters; printed `signal<2>`, `signal<2,
+  /// remote>`.
   Signal,
   /// Completion of an asynchronous operation (linear); printed `token`.
   Token,

@@ -2,28 +2,31 @@
 // What every module must satisfy between passes.
 //
 // Ops by themselves
-//   1. An op has the operands, results, regions and attributes of its rows in ops.def and attributes.def.
+//   1. An op has the operands, results, regions and attributes of its rows in ops.def and
+//      attributes.def.
 //   2. Its types agree and its attributes say something possible (verify_ops.cpp).
 // Structure
 //   3. The module's own ops are func and kernel, with different names; they stand nowhere else.
 //   4. A region ends with its terminator, which stands nowhere else: `return` ends func and kernel,
-//      `condition` region 0 of a while, `yield` all others. Only a signal_param's region may be empty.
-//   5. The values of a terminator, the block arguments and the results agree in number and type with
-//      what the op around them passes: for, while, if, space, signal_param, func and its calls.
+//      `condition` region 0 of a while, `yield` all others. Only a signal_param's region may be
+//      empty.
+//   5. The values of a terminator, the block arguments and the results agree in number and type
+//      with what the op around them passes: for, while, if, space, signal_param, func and its
+//      calls.
 //   6. A call names a func of the module, and passes and receives what that takes and returns.
 // Values
-//   7. A use is below its definition, in the same region or in one nested in it; no value crosses from
-//      one func or kernel to another.
+//   7. A use is below its definition, in the same region or in one nested in it; no value crosses
+//      from one func or kernel to another.
 //   8. A token is used at most once on every path: uses in different regions of one `if` are on
 //      different paths; a use in a loop or space of a token from outside is many uses.
 // Kernels
 //   9. param, scalar_param, signal_param, launch.* and space stand directly in a kernel.
-//  10. Directly in a kernel, and in for, while and if there, nothing touches memory, signals or order.
-//      After the first space only spaces, pure ops and the return follow.
+//  10. Directly in a kernel, and in for, while and if there, nothing touches memory, signals or
+//      order. After the first space only spaces, pure ops and the return follow.
 //  11. Names of params, signals and spaces are different within their kind; so are the positions of
 //      all parameters.
-//  12. `after_all` names an earlier space of the kernel. The space's block arguments are its positions,
-//      then one token for each value that the named space yields; spaces yield tokens.
+//  12. `after_all` names an earlier space of the kernel. The space's block arguments are its
+//      positions, then one token for each value that the named space yields; spaces yield tokens.
 //
 // Not checked here: pairing, deadlock and races (ir/protocol), that tokens are used at all (sema),
 // that positions are inside of what they index (run time), schedule attributes (ir/schedule).
@@ -190,8 +193,8 @@ void Verifier::checkUses(const Op &op) {
 
 // Tokens.
 
-/// The most uses of a token on one path through `scope`, the block that defines it. Each use belongs
-/// to the op of the block that holds it; of the regions of an `if` only one is on a path.
+/// The most uses of a token on one path through `scope`, the block that defines it. Each use
+/// belongs to the op of the block that holds it; of the regions of an `if` only one is on a path.
 unsigned Verifier::usesOnAPath(const Value &token, Block *scope, bool &inLoop) {
   // Uses counted upwards, one level of nesting at a time, deepest first.
   llvm::DenseMap<const Block *, unsigned> counts;
@@ -232,8 +235,7 @@ void Verifier::checkTokens(llvm::ArrayRef<Value *> values) {
   for (const Value *value : values) {
     if (!value->type() || !value->type().isToken() || !value->hasUses())
       continue;
-    Block *scope =
-        value->definingOp() ? value->definingOp()->parentBlock() : value->argumentOf();
+    Block *scope = value->definingOp() ? value->definingOp()->parentBlock() : value->argumentOf();
     if (value->hasOneUse() && value->uses()[0].user->parentBlock() == scope)
       continue;
     bool inLoop = false;
@@ -285,8 +287,8 @@ void Verifier::checkTerminators(const Op &op) {
     else if (op.is(OpKind::While) && i == 0)
       wanted = OpKind::Condition;
     if (!last || !last->is(wanted))
-      fail(op, "has region " + llvm::Twine(i) + " that does not end with `" +
-                   opInfo(wanted).text + "`");
+      fail(op, "has region " + llvm::Twine(i) + " that does not end with `" + opInfo(wanted).text +
+                   "`");
   }
 }
 
@@ -450,8 +452,7 @@ bool verify(Module &module, Diagnostics &diagnostics) {
     llvm::raw_string_ostream os(text);
     print(*violation.op, os, {.elideRegions = true});
     diagnostics.report(violation.op->loc(), diag::ir_invalid, violation.message)
-        .note({violation.op->loc(), violation.op->loc()}, diag::note_ir_op,
-              StringRef(text).trim());
+        .note({violation.op->loc(), violation.op->loc()}, diag::note_ir_op, StringRef(text).trim());
   }
   return violations.empty();
 }

@@ -236,10 +236,8 @@ std::string checkDot(const Op &op) {
   const Type a = op.operand(0)->type(), b = op.operand(1)->type(), c = op.operand(2)->type();
   if (a.rank() != 2 || b.rank() != 2 || c.rank() != 2)
     return "operands are not three tiles of two dimensions";
-  if (a.shape()[1] != b.shape()[0] || a.shape()[0] != c.shape()[0] ||
-      b.shape()[1] != c.shape()[1])
-    return "operands " + a.str() + ", " + b.str() + " and " + c.str() +
-           " are not MxK, KxN and MxN";
+  if (a.shape()[1] != b.shape()[0] || a.shape()[0] != c.shape()[0] || b.shape()[1] != c.shape()[1])
+    return "operands " + a.str() + ", " + b.str() + " and " + c.str() + " are not MxK, KxN and MxN";
   if (isBool(a) || dtypeClass(a.dtype()) != dtypeClass(b.dtype()) ||
       dtypeClass(a.dtype()) != dtypeClass(c.dtype()))
     return "operands " + a.str() + ", " + b.str() + " and " + c.str() +
@@ -354,8 +352,7 @@ std::string checkIndexTiles(const Op &op, unsigned first, Type view, Type value)
 }
 
 std::string checkAtomic(const Op &op) {
-  if (std::string problem = checkWord(op, "kind", "add min max and or exch cas");
-      !problem.empty())
+  if (std::string problem = checkWord(op, "kind", "add min max and or exch cas"); !problem.empty())
     return problem;
   const Type view = op.operand(0)->type();
   if (view.rank() != 0)
@@ -406,9 +403,9 @@ std::string checkWait(const Op &op) {
 }
 
 std::string checkTokenJoin(const Op &op) {
-  const bool isLinear =
-      op.numOperands() == 0 ||
-      llvm::any_of(op.operands(), [](const Value *v) { return v->type().isToken(); });
+  const bool isLinear = op.numOperands() == 0 || llvm::any_of(op.operands(), [](const Value *v) {
+                          return v->type().isToken();
+                        });
   const Type result = op.result()->type();
   if (isLinear ? result.isToken() : result.isAcquire())
     return "";

@@ -2,10 +2,11 @@
 // canonicalize: one form for what can be written in many, and nothing that is already known.
 //
 // Expects: any well-formed module.
-// Produces: the same program with constants folded and on the right of commutative ops; no `if` on a
-//   constant; no `for` of zero or one iterations; no tokens that are complete; no views of all.
+// Produces: the same program with constants folded and on the right of commutative ops; no `if` on
+//   a constant; no `for` of zero or one iterations; no tokens that are complete; no views of all.
 // Why: the passes after it, and the analyses, look for one form.
-// Leaves alone: the order of effects, and float identities that are wrong for -0, NaN or infinities.
+// Leaves alone: the order of effects, and float identities that are wrong for -0, NaN or
+//   infinities.
 #include "frontend/base/check.h"
 #include "ir/transform/canonicalizer.h"
 #include "ir/transform/pass.h"
@@ -242,12 +243,15 @@ std::optional<unsigned> firstToken(const Op &op) {
   }
 }
 
+/// Joins of more parts stay as they are: a long chain of joins would be copied again and again.
+constexpr unsigned kMaxFlattened = 32;
+
 /// Appends what a token stands for: nothing for one that is complete, the parts of a join.
 void flatten(Value *token, llvm::SmallVectorImpl<Value *> &out) {
   if (definedBy(token, OpKind::TokenDone))
     return;
   Op *join = definedBy(token, OpKind::TokenJoin);
-  if (!join) {
+  if (!join || join->numOperands() + out.size() > kMaxFlattened) {
     if (!llvm::is_contained(out, token))
       out.push_back(token);
     return;
@@ -358,9 +362,8 @@ bool Canonicalizer::run(Op &function) {
     // Erased ops, and what was in them, have no parent.
     if (op == &function || !op->parentBlock())
       continue;
-    const bool isDead = op->isPure() && llvm::none_of(op->results(), [](const Value *v) {
-                          return v->hasUses();
-                        });
+    const bool isDead =
+        op->isPure() && llvm::none_of(op->results(), [](const Value *v) { return v->hasUses(); });
     if (isDead) {
       erase(*op);
       changed_ = true;

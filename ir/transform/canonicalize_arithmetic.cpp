@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// canonicalize, the rules for elementwise ops. Identities that hold for wrapping integers are used for all
-// integers; those that need a value not to overflow ask rangeOf first.
+// canonicalize, the rules for elementwise ops. Identities that hold for wrapping integers are used
+// for all integers; those that need a value not to overflow ask rangeOf first.
 #include "frontend/base/check.h"
 #include "ir/transform/canonicalizer.h"
 #include "ir/transform/ranges.h"
@@ -195,8 +195,7 @@ bool Canonicalizer::simplifyDivRemOfSum(Op &op, int64_t divisor) {
     return false;
   auto multipleOf = [&](Value *value) -> std::optional<std::pair<Value *, int64_t>> {
     Op *product = definedBy(value, OpKind::Mul);
-    const std::optional<Constant> factor =
-        product ? constantIn(product->operand(1)) : std::nullopt;
+    const std::optional<Constant> factor = product ? constantIn(product->operand(1)) : std::nullopt;
     if (!factor || std::get<int64_t>(*factor) % divisor != 0)
       return std::nullopt;
     return std::pair(product->operand(0), std::get<int64_t>(*factor) / divisor);
@@ -280,8 +279,7 @@ bool Canonicalizer::simplifyLogic(Op &op) {
   const DType dtype = type.elementOrIndex();
   const std::optional<Constant> c = splatConstantIn(y);
   const bool isZero = c && isConstant(*c, 0);
-  const bool isOnes =
-      c && *c == *foldUnary(OpKind::Not, dtype, constantOf(dtype, 0));
+  const bool isOnes = c && *c == *foldUnary(OpKind::Not, dtype, constantOf(dtype, 0));
   switch (op.kind()) {
   case OpKind::And:
     if (x == y || isOnes)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The state of canonicalize and its rules, grouped by what they look at. Private to canonicalize*.cpp.
+// The state of canonicalize and its rules, grouped by what they look at. Private to
+// canonicalize*.cpp.
 #pragma once
 
 #include "ir/core/builder.h"

@@ -2,8 +2,8 @@
 // cse: one op for equal pure ops.
 //
 // Expects: any well-formed module; canonicalize first, so that equal values look equal.
-// Produces: the first of equal pure ops (kind, operands, attributes, result types) serves those below it
-//   in its region and the regions nested in it.
+// Produces: the first of equal pure ops (kind, operands, attributes, result types) serves those
+//   below it in its region and the regions nested in it.
 // Why: slices and index arithmetic come out of lowering once for each mention.
 // Leaves alone: ops with effects, and ops that give tokens: each token is used once.
 #include "ir/transform/pass.h"
@@ -72,8 +72,8 @@ struct SameComputation {
       const auto a = uintptr_t(op->operand(0)), b = uintptr_t(op->operand(1));
       hash = llvm::hash_combine(hash, std::min(a, b), std::max(a, b));
     } else {
-      hash = llvm::hash_combine(hash, llvm::hash_combine_range(op->operands().begin(),
-                                                               op->operands().end()));
+      hash = llvm::hash_combine(
+          hash, llvm::hash_combine_range(op->operands().begin(), op->operands().end()));
     }
     for (const NamedAttr &attr : op->attrs())
       hash = llvm::hash_combine(hash, attr.name, hashOf(attr.value));
@@ -89,8 +89,8 @@ struct SameComputation {
       return false;
     if (a->kind() != b->kind() || a->numResults() != b->numResults())
       return false;
-    const bool swapped = isCommutative(*a) && a->operand(0) == b->operand(1) &&
-                         a->operand(1) == b->operand(0);
+    const bool swapped =
+        isCommutative(*a) && a->operand(0) == b->operand(1) && a->operand(1) == b->operand(0);
     if (!swapped && a->operands() != b->operands())
       return false;
     for (unsigned i = 0; i < a->numResults(); ++i)
@@ -102,9 +102,7 @@ struct SameComputation {
   }
 
 private:
-  static bool isSpecial(const Op *op) {
-    return op == getEmptyKey() || op == getTombstoneKey();
-  }
+  static bool isSpecial(const Op *op) { return op == getEmptyKey() || op == getTombstoneKey(); }
 };
 
 class Eliminator {

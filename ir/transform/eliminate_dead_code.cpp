@@ -2,9 +2,9 @@
 // dce: removes what nothing needs.
 //
 // Expects: any well-formed module.
-// Produces: no pure op, `for`, `while` or `if` without effects whose results are unused; no carried value
-//   of a `for` that only feeds itself, no unused result of an `if`; where there are kernels, no
-//   function that none of them reaches.
+// Produces: no pure op, `for`, `while` or `if` without effects whose results are unused; no carried
+//   value of a `for` that only feeds itself, no unused result of an `if`; where there are kernels,
+//   no function that none of them reaches.
 // Why: lowering and the other passes leave such things behind.
 // Leaves alone: ops with effects and their tokens, and the parameters of kernels and functions.
 #include "ir/transform/pass.h"
@@ -129,9 +129,9 @@ void DeadCode::needOp(Op &op) {
        current = current->parentOp()) {
     // A carried value or a yielded one is needed only where its slot is.
     const unsigned own = current->is(OpKind::For) ? 3 : current->numOperands();
-    const bool isSlotYield = current->is(OpKind::Yield) && current->parentOp() &&
-                             (current->parentOp()->is(OpKind::For) ||
-                              current->parentOp()->is(OpKind::If));
+    const bool isSlotYield =
+        current->is(OpKind::Yield) && current->parentOp() &&
+        (current->parentOp()->is(OpKind::For) || current->parentOp()->is(OpKind::If));
     if (!isSlotYield)
       for (unsigned i = 0; i < own; ++i)
         need(current->operand(i));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Arithmetic on constants. Integers wrap at the width of their type; floats are computed in double and
-// rounded once, which for one operation on formats up to f32 is the same as computing in the format.
+// Arithmetic on constants. Integers wrap at the width of their type; floats are computed in double
+// and rounded once, which for one operation on formats up to f32 is the same as computing in the
+// format.
 #include "ir/transform/fold.h"
 
 #include "frontend/base/check.h"

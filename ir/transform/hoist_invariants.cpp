@@ -5,8 +5,8 @@
 // Produces: pure ops directly in the body of a `for`, whose operands come from outside of it, stand
 //   before it; from inner loops first, so that an op leaves as many loops as it can.
 // Why: index arithmetic and constants are written where they are used.
-// Leaves alone: ops with effects or regions; view.at and view.reshape, which may stop the launch, where
-//   the loop may run zero times; spaces, whose bodies run wherever the scheduler puts them.
+// Leaves alone: ops with effects or regions; view.at and view.reshape, which may stop the launch,
+//   where the loop may run zero times; spaces, whose bodies run wherever the scheduler puts them.
 #include "ir/transform/pass.h"
 #include "ir/transform/ranges.h"
 

@@ -2,10 +2,10 @@
 // inline: the bodies of called functions in place of the calls.
 //
 // Expects: any well-formed module.
-// Produces: no call, and no function that only such calls reached; but for calls of functions that call
-//   themselves, and of large functions on scalars alone that are called in several places.
-// Why: every later pass and check looks at one kernel at a time; tiles, tokens and signals that cross
-//   calls would blind them. Scalar functions can stay where copies would only be code.
+// Produces: no call, and no function that only such calls reached; but for calls of functions that
+//   call themselves, and of large functions on scalars alone that are called in several places.
+// Why: every later pass and check looks at one kernel at a time; tiles, tokens and signals that
+//   cross calls would blind them. Scalar functions can stay where copies would only be code.
 // Leaves alone: calls beyond kMaxOps, with a remark.
 #include "ir/core/builder.h"
 #include "ir/transform/pass.h"
@@ -23,8 +23,8 @@ namespace {
 
 /// A scalar function of at most this many ops is copied to wherever it is called.
 constexpr unsigned kSmall = 64;
-/// Functions that call functions that call functions … grow without end: no module may become larger
-/// than this by inlining.
+/// Functions that call functions that call functions … grow without end: no module may become
+/// larger than this by inlining.
 constexpr unsigned kMaxOps = 2'000'000;
 
 class Inliner {
@@ -132,8 +132,8 @@ void Inliner::inlineInto(Function &function) {
   }
 }
 
-/// Callees before their callers, so that each body is copied in its final form. Recursion is deep only
-/// where calls are.
+/// Callees before their callers, so that each body is copied in its final form. Recursion is deep
+/// only where calls are.
 void Inliner::order(Function &root) {
   std::vector<std::pair<Function *, unsigned>> open{{&root, 0}};
   root.state = Function::Open;

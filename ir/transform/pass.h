@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a pass is given, and the passes that there are. A pass is one function; its file has no header.
+// What a pass is given, and the passes that there are. A pass is one function; its file has no
+// header.
 #pragma once
 
 #include "frontend/base/diagnostics.h"
@@ -40,8 +41,7 @@ public:
   void remark(const ir::Op &op, const llvm::Twine &text) {
     remarks.push_back({running, op.loc(), text.str()});
   }
-  template <typename... Args>
-  DiagBuilder report(const ir::Op &op, diag::Id id, Args &&...args) {
+  template <typename... Args> DiagBuilder report(const ir::Op &op, diag::Id id, Args &&...args) {
     return diagnostics.report(op.loc(), id, std::forward<Args>(args)...);
   }
   /// An option's value, or nothing when it was not given.

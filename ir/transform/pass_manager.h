@@ -41,7 +41,8 @@ struct PassManagerOptions {
   /// before the culprit.
   bool verifyEach = false;
   bool timePasses = false;
-  /// Run only the first so many passes that may be left out (all but Lower and Check), and say which.
+  /// Run only the first so many passes that may be left out (all but Lower and Check), and say
+  /// which.
   std::optional<unsigned> bisect = {};
   /// Where module dumps, times and the reports of broken passes go; standard error when null.
   llvm::raw_ostream *out = nullptr;
@@ -66,7 +67,9 @@ private:
   void print(ir::Module &module, llvm::StringRef when, llvm::StringRef pass);
   bool isSkippedByBisect(const PassInfo &pass);
   void printTimes();
-  [[nodiscard]] llvm::raw_ostream &out() const { return options_.out ? *options_.out : llvm::errs(); }
+  [[nodiscard]] llvm::raw_ostream &out() const {
+    return options_.out ? *options_.out : llvm::errs();
+  }
 
   PassManagerOptions options_;
   std::vector<Time> times_;

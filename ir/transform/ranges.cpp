@@ -39,9 +39,8 @@ bool divideFloor(int64_t x, int64_t y, int64_t *out) {
 std::optional<Range> ofPositions(const Value *argument, unsigned depth) {
   const Op *op = argument->argumentOf()->parentOp();
   const unsigned i = argument->index();
-  const bool isPosition =
-      op && ((op->is(OpKind::For) && i == 0) ||
-             (op->is(OpKind::Space) && i < op->numOperands() / 3));
+  const bool isPosition = op && ((op->is(OpKind::For) && i == 0) ||
+                                 (op->is(OpKind::Space) && i < op->numOperands() / 3));
   if (!isPosition)
     return std::nullopt;
   const unsigned first = op->is(OpKind::Space) ? 3 * i : 0;

@@ -18,7 +18,8 @@ struct Range {
 /// number of ops.
 [[nodiscard]] std::optional<Range> rangeOf(const ir::Value *value);
 
-/// Whether 0 <= x < limit follows from what x is: the rank, or a position that counts up to `limit`.
+/// Whether 0 <= x < limit follows from what x is: the rank, or a position that counts up to
+/// `limit`.
 [[nodiscard]] bool isPositionBelow(const ir::Value *x, const ir::Value *limit);
 
 } // namespace dtile::passes

@@ -4,8 +4,9 @@
 // Expects: kernels as lowered. Options: `W`, the number of ranks; `dim.<param>.<dim>`, a size of an
 //   argument; `scalar.<param>`, an integer argument. <param> is the position, or the name where the
 //   kernel has one of that name.
-// Produces: constants in place of num_ranks, launch.dim and scalar_param; and, unless `guard=0`, a check at
-//   the start of the kernel that the launch brings just these, so that the code is never wrong.
+// Produces: constants in place of num_ranks, launch.dim and scalar_param; and, unless `guard=0`, a
+//   check at the start of the kernel that the launch brings just these, so that the code is never
+//   wrong.
 // Why: with sizes known, loops, edges and conditions fold away; canonicalize does that next.
 // Leaves alone: the declared params themselves, and scalar arguments that are not integers.
 #include "ir/core/builder.h"
@@ -49,8 +50,7 @@ llvm::StringRef Specializer::nameOfParam(int64_t position) const {
 
 const int64_t *Specializer::byParam(llvm::StringRef prefix, int64_t param,
                                     llvm::StringRef suffix) const {
-  if (const int64_t *value =
-          context_.option((prefix + llvm::Twine(param) + suffix).str()))
+  if (const int64_t *value = context_.option((prefix + llvm::Twine(param) + suffix).str()))
     return value;
   const llvm::StringRef name = nameOfParam(param);
   return name.empty() ? nullptr : context_.option((prefix + name + suffix).str());
@@ -76,9 +76,8 @@ void Specializer::guard(Op &op, Value *constant) {
     check->setAttr("dim", op.intAttr("dim"));
     return;
   }
-  const std::string what = op.is(OpKind::NumRanks)
-                               ? "ranks"
-                               : ("as argument `" + op.strAttr("name") + "`").str();
+  const std::string what =
+      op.is(OpKind::NumRanks) ? "ranks" : ("as argument `" + op.strAttr("name") + "`").str();
   Value *same = builder_.cmp("eq", op.result(), constant);
   Op *check = builder_.op(OpKind::Assert, {same, constant, op.result()});
   check->setAttr("message", "compiled for {0} " + what + ", launched with {1}");
