@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
  * dtile.h: run kernels that `dtilec build` compiled. C ABI.
  *
- * A team is the set of ranks. In one process its ranks are driven by this process (`dtile_team_create_threads`); in
- * a job started by oshrun each process is one rank (`dtile_team_create_env`). Every call gives DTILE_OK or an
- * error code; dtile_last_error() tells the calling thread in words what happened and what to do. */
+ * A team is the set of ranks. In one process its ranks are driven by this process
+ * (`dtile_team_create_threads`); in a job started by oshrun each process is one rank
+ * (`dtile_team_create_env`). Every call gives DTILE_OK or an error code; dtile_last_error() tells
+ * the calling thread in words what happened and what to do. */
 #pragma once
 
 #include "kernel_abi.h"
@@ -20,17 +21,18 @@ extern "C" {
 
 typedef enum dtile_status {
   DTILE_OK = 0,
-  DTILE_INVALID = 1,      /* an argument is wrong: shape, type, rank, null */
-  DTILE_OUT_OF_MEMORY = 2,/* the symmetric heap or the machine is full */
-  DTILE_DEADLOCK = 3,     /* every body that is left waits */
-  DTILE_TRAP = 4,         /* a run-time check of a kernel failed */
-  DTILE_TIMEOUT = 5,      /* a wait exceeded its budget */
-  DTILE_UNAVAILABLE = 6   /* a provider or device is missing */
+  DTILE_INVALID = 1,       /* an argument is wrong: shape, type, rank, null */
+  DTILE_OUT_OF_MEMORY = 2, /* the symmetric heap or the machine is full */
+  DTILE_DEADLOCK = 3,      /* every body that is left waits */
+  DTILE_TRAP = 4,          /* a run-time check of a kernel failed */
+  DTILE_TIMEOUT = 5,       /* a wait exceeded its budget */
+  DTILE_UNAVAILABLE = 6    /* a provider or device is missing */
 } dtile_status;
 
 typedef struct dtile_team dtile_team;
 
-/* A tensor argument. Strides count elements; `symm` and scratch objects are row-major and contiguous. */
+/* A tensor argument. Strides count elements; `symm` and scratch objects are row-major and
+ * contiguous. */
 typedef struct dtile_tensor {
   void *data;
   int32_t dtype;
@@ -39,7 +41,8 @@ typedef struct dtile_tensor {
   int64_t stride[DTILE_MAX_RANK];
 } dtile_tensor;
 
-/* One argument of a launch, in the order of the kernel's parameters without scratch objects and signals. */
+/* One argument of a launch, in the order of the kernel's parameters without scratch objects and
+ * signals. */
 typedef union dtile_arg {
   const dtile_tensor *tensor;
   uint64_t scalar_bits; /* low bytes hold the value */
@@ -47,12 +50,12 @@ typedef union dtile_arg {
 
 /* What a team is made of; zero is the default of each field. */
 typedef struct dtile_team_options {
-  int32_t ranks;             /* threads provider: number of ranks, 1 to 1024 */
-  int32_t workers;           /* OS threads that run bodies; default: the processors */
-  int64_t symmetric_bytes;   /* symmetric heap a rank, reserved (touched on use); default 1 GiB */
-  int64_t stack_bytes;       /* a fiber's stack; default 64 KiB */
-  int32_t wait_timeout_ms;   /* processes: a wait's budget; default 60000 */
-  uint64_t schedule_seed;    /* 0: schedule order; else bodies start in a random order of this seed */
+  int32_t ranks;           /* threads provider: number of ranks, 1 to 1024 */
+  int32_t workers;         /* OS threads that run bodies; default: the processors */
+  int64_t symmetric_bytes; /* symmetric heap a rank, reserved (touched on use); default 1 GiB */
+  int64_t stack_bytes;     /* a fiber's stack; default 64 KiB */
+  int32_t wait_timeout_ms; /* processes: a wait's budget; default 60000 */
+  uint64_t schedule_seed;  /* 0: schedule order; else bodies start in a random order of this seed */
 } dtile_team_options;
 
 /* DTILE_ABI_VERSION of the library. */
@@ -65,27 +68,34 @@ DTILE_API dtile_status dtile_team_create_threads(const dtile_team_options *, dti
 DTILE_API dtile_status dtile_team_create_env(const dtile_team_options *, dtile_team **);
 DTILE_API void dtile_team_destroy(dtile_team *);
 DTILE_API int32_t dtile_team_size(const dtile_team *);
-/* First rank driven by this process and how many are: (0, size) for threads, (me, 1) for processes. */
+/* First rank driven by this process and how many are: (0, size) for threads, (me, 1) for processes.
+ */
 DTILE_API int32_t dtile_team_first_local(const dtile_team *);
 DTILE_API int32_t dtile_team_local_count(const dtile_team *);
 
-/* Symmetric memory: the same offset on every rank. Collective: all ranks allocate in the same order and size.
- * Gives the address on the first local rank; dtile_symm_address translates to another local rank. 256-byte aligned. */
+/* Symmetric memory: the same offset on every rank. Collective: all ranks allocate in the same order
+ * and size. Gives the address on the first local rank; dtile_symm_address translates to another
+ * local rank. 256-byte aligned. */
 DTILE_API dtile_status dtile_symm_alloc(dtile_team *, int64_t bytes, void **out);
 DTILE_API dtile_status dtile_symm_free(dtile_team *, void *address);
 DTILE_API void *dtile_symm_address(dtile_team *, void *address, int32_t local_rank);
 
-/* Runs one launch on every local rank and returns when all their bodies have ended. `args[r]` are the arguments of
- * the r-th local rank. Repeated calls may overlap on other processes' ranks; signals need no reset. */
-DTILE_API dtile_status dtile_launch_all(dtile_team *, const dtile_kernel_desc *, const dtile_arg *const *args,
-                                        int32_t nargs);
-/* Starts `count` launches back to back on every local rank without a meeting point between them: ranks drift. */
-DTILE_API dtile_status dtile_launch_repeat(dtile_team *, const dtile_kernel_desc *, const dtile_arg *const *args,
-                                           int32_t nargs, int32_t count);
+/* Runs one launch on every local rank and returns when all their bodies have ended. `args[r]` are
+ * the arguments of the r-th local rank. Repeated calls may overlap on other processes' ranks;
+ * signals need no reset. */
+DTILE_API dtile_status dtile_launch_all(dtile_team *, const dtile_kernel_desc *,
+                                        const dtile_arg *const *args, int32_t nargs);
+/* Starts `count` launches back to back on every local rank without a meeting point between them:
+ * ranks drift. */
+DTILE_API dtile_status dtile_launch_repeat(dtile_team *, const dtile_kernel_desc *,
+                                           const dtile_arg *const *args, int32_t nargs,
+                                           int32_t count);
 /* All ranks of the team meet. */
 DTILE_API dtile_status dtile_team_barrier(dtile_team *);
-/* Gathers `bytes` of each rank, in rank order, to every rank. `in[r]` belongs to the r-th local rank. */
-DTILE_API dtile_status dtile_team_all_gather(dtile_team *, const void *const *in, int64_t bytes, void *out);
+/* Gathers `bytes` of each rank, in rank order, to every rank. `in[r]` belongs to the r-th local
+ * rank. */
+DTILE_API dtile_status dtile_team_all_gather(dtile_team *, const void *const *in, int64_t bytes,
+                                             void *out);
 
 #ifdef __cplusplus
 }

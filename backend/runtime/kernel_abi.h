@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
- * What generated host code and the runtime know of each other. C, so that both sides and the object files of
- * `dtilec build` agree. Bump DTILE_ABI_VERSION with any change; the runtime refuses other versions.
+ * What generated host code and the runtime know of each other. C, so that both sides and the object
+ * files of `dtilec build` agree. Bump DTILE_ABI_VERSION with any change; the runtime refuses other
+ * versions.
  *
- * One launch on one rank: the runtime allocates a frame of `frame_bytes`, calls `prologue` (which reads arguments,
- * checks declared sizes, obtains scratch and signals through the dtile_rt_* calls below and fills the frame), asks
- * each signal's `expected` for the count of every cell, and runs every body of every space: fibers, any order that
- * the schedule numbers suggest, any number at once. `frame` is read-only once the prologue has returned. */
+ * One launch on one rank: the runtime allocates a frame of `frame_bytes`, calls `prologue` (which
+ * reads arguments, checks declared sizes, obtains scratch and signals through the dtile_rt_* calls
+ * below and fills the frame), asks each signal's `expected` for the count of every cell, and runs
+ * every body of every space: fibers, any order that the schedule numbers suggest, any number at
+ * once. `frame` is read-only once the prologue has returned. */
 #pragma once
 
 #include <stddef.h>
@@ -15,18 +17,45 @@
 extern "C" {
 #endif
 
+/* Kernels outside the library call what is declared here. */
+#if defined(__GNUC__)
+#pragma GCC visibility push(default)
+#endif
+
 #define DTILE_ABI_VERSION 1
 #define DTILE_MAX_RANK 6
 
 /* Element types, in the order of frontend/base/dtypes.def. */
 typedef enum dtile_dtype {
-  DTILE_BOOL, DTILE_I8, DTILE_I16, DTILE_I32, DTILE_I64, DTILE_U8, DTILE_U16, DTILE_U32, DTILE_U64,
-  DTILE_F8E4M3, DTILE_F8E5M2, DTILE_F16, DTILE_BF16, DTILE_F32, DTILE_F64
+  DTILE_BOOL,
+  DTILE_I8,
+  DTILE_I16,
+  DTILE_I32,
+  DTILE_I64,
+  DTILE_U8,
+  DTILE_U16,
+  DTILE_U32,
+  DTILE_U64,
+  DTILE_F8E4M3,
+  DTILE_F8E5M2,
+  DTILE_F16,
+  DTILE_BF16,
+  DTILE_F32,
+  DTILE_F64
 } dtile_dtype;
 
-typedef enum dtile_param_kind { DTILE_PARAM_TENSOR, DTILE_PARAM_SCALAR, DTILE_PARAM_SIGNAL } dtile_param_kind;
+typedef enum dtile_param_kind {
+  DTILE_PARAM_TENSOR,
+  DTILE_PARAM_SCALAR,
+  DTILE_PARAM_SIGNAL
+} dtile_param_kind;
 typedef enum dtile_param_mode {
-  DTILE_MODE_VALUE, DTILE_MODE_IN, DTILE_MODE_OUT, DTILE_MODE_INOUT, DTILE_MODE_SYMM, DTILE_MODE_SCRATCH
+  DTILE_MODE_VALUE,
+  DTILE_MODE_IN,
+  DTILE_MODE_OUT,
+  DTILE_MODE_INOUT,
+  DTILE_MODE_SYMM,
+  DTILE_MODE_SCRATCH
 } dtile_param_mode;
 
 typedef struct dtile_task dtile_task;     /* one body being run (a fiber) */
@@ -39,8 +68,9 @@ typedef struct dtile_site {
   int32_t line, column;
 } dtile_site;
 
-/* A strided region. `data` is the address in this rank's memory; where `rank` is not negative, the region is
- * the same place of the symmetric object on that rank. Sizes and strides count elements. */
+/* A strided region. `data` is the address in this rank's memory; where `rank` is not negative, the
+ * region is the same place of the symmetric object on that rank. Sizes and strides count elements.
+ */
 typedef struct dtile_region {
   void *data;
   int32_t rank;
@@ -76,8 +106,8 @@ typedef struct dtile_space_desc {
 
 typedef struct dtile_signal_desc {
   int32_t param; /* index in params */
-  /* how many notifies one launch sends to cell `cell` (row-major number) of this rank; null: not derived, then the
-   * counts that waits ask for by `count:` are used */
+  /* how many notifies one launch sends to cell `cell` (row-major number) of this rank; null: not
+   * derived, then the counts that waits ask for by `count:` are used */
   int64_t (*expected)(const void *frame, int64_t cell);
 } dtile_signal_desc;
 
@@ -95,7 +125,8 @@ typedef struct dtile_kernel_desc {
   int32_t (*prologue)(dtile_launch *launch, void *frame);
 } dtile_kernel_desc;
 
-/* Ranks meet before the bodies of a launch start (where nothing else keeps ranks from running two launches ahead). */
+/* Ranks meet before the bodies of a launch start (where nothing else keeps ranks from running two
+ * launches ahead). */
 #define DTILE_KERNEL_ENTRY_BARRIER 1u
 
 /* ---- Called by prologues ---- */
@@ -108,7 +139,8 @@ void *dtile_rt_arg_data(dtile_launch *, int32_t param);
 /* copies the scalar's bytes */
 void dtile_rt_arg_scalar(dtile_launch *, int32_t param, void *out);
 /* 0 when equal; otherwise records the error of the launch */
-int32_t dtile_rt_check_dim(dtile_launch *, int32_t param, int32_t dim, int64_t declared, int64_t passed);
+int32_t dtile_rt_check_dim(dtile_launch *, int32_t param, int32_t dim, int64_t declared,
+                           int64_t passed);
 /* this launch's copy of a scratch object (row-major, contiguous); null records an error */
 void *dtile_rt_scratch(dtile_launch *, int32_t param, int32_t ndim, const int64_t *size);
 /* the cells of a signal parameter on this rank (uint64_t, row-major); null records an error */
@@ -122,8 +154,10 @@ void dtile_rt_reduce_add(dtile_task *, const dtile_region *src, const dtile_regi
 /* blocking copy of a (remote) region to a local one and back; sizes must agree */
 void dtile_rt_load(dtile_task *, const dtile_region *src, const dtile_region *dst);
 void dtile_rt_store(dtile_task *, const dtile_region *src, const dtile_region *dst);
-/* kind: 0 add 1 min 2 max 3 and 4 or 5 exch 6 cas; operand bits in the low bytes; gives the old bits */
-uint64_t dtile_rt_atomic(dtile_task *, int32_t kind, const dtile_region *cell, uint64_t operand, uint64_t expected);
+/* kind: 0 add 1 min 2 max 3 and 4 or 5 exch 6 cas; operand bits in the low bytes; gives the old
+ * bits */
+uint64_t dtile_rt_atomic(dtile_task *, int32_t kind, const dtile_region *cell, uint64_t operand,
+                         uint64_t expected);
 /* signal cells are regions of u64 whose data is inside what dtile_rt_signal gave */
 void dtile_rt_notify(dtile_task *, const dtile_region *cells, const dtile_site *site);
 /* count < 0: the derived count of each cell */
@@ -134,8 +168,9 @@ void dtile_rt_quiet(dtile_task *);
 void dtile_rt_fence(dtile_task *);
 void dtile_rt_barrier(dtile_task *, const dtile_site *site);
 /* stops the launch with the message, holes {0} … filled; does not return */
-__attribute__((noreturn)) void dtile_rt_fail(dtile_task *, const dtile_site *site, const char *message,
-                                             int32_t nargs, const int64_t *args);
+__attribute__((noreturn)) void dtile_rt_fail(dtile_task *, const dtile_site *site,
+                                             const char *message, int32_t nargs,
+                                             const int64_t *args);
 /* stops the launch when `rank` is not in [0, num_ranks) */
 void dtile_rt_check_rank(dtile_task *, int64_t rank, const dtile_site *site);
 /* stops the launch when a signal position is outside */
@@ -144,6 +179,10 @@ float dtile_rt_f8e4m3_to_f32(uint8_t);
 uint8_t dtile_rt_f32_to_f8e4m3(float);
 float dtile_rt_f8e5m2_to_f32(uint8_t);
 uint8_t dtile_rt_f32_to_f8e5m2(float);
+
+#if defined(__GNUC__)
+#pragma GCC visibility pop
+#endif
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The functions of dtile.h: one call a team at a time, errors kept for dtile_last_error.
+#include "backend/runtime/dtile.h"
+
+#include "backend/runtime/errors.h"
+#include "backend/runtime/job.h"
+#include "backend/runtime/team.h"
+
+#include <algorithm>
+#include <mutex>
+#include <new>
+#include <thread>
+
+using namespace dtile::runtime;
+
+namespace {
+
+constexpr int32_t kMostRanks = 1024;
+constexpr int32_t kMostWorkers = 1024;
+constexpr int64_t kLeastStackBytes = 16 * 1024;
+constexpr size_t kErrorBytes = 1024;
+
+Status checkOptions(const dtile_team_options &options) {
+  if (options.workers < 0 || options.workers > kMostWorkers)
+    return {DTILE_INVALID,
+            format("workers is %d; it must be 0 (as many as there are processors) to %d",
+                   options.workers, kMostWorkers)};
+  if (options.symmetric_bytes < 0)
+    return {DTILE_INVALID, "symmetric_bytes is negative"};
+  if (options.stack_bytes < 0 ||
+      (options.stack_bytes > 0 && options.stack_bytes < kLeastStackBytes))
+    return {DTILE_INVALID,
+            format("stack_bytes is %lld; it must be 0 (for the default) or at least %lld",
+                   static_cast<long long>(options.stack_bytes),
+                   static_cast<long long>(kLeastStackBytes))};
+  if (options.wait_timeout_ms < 0)
+    return {DTILE_INVALID, "wait_timeout_ms is negative"};
+  return {};
+}
+
+Status createThreads(const dtile_team_options *options, dtile_team **out) {
+  if (!options || !out)
+    return {DTILE_INVALID, "dtile_team_create_threads: null arguments"};
+  *out = nullptr;
+  if (options->ranks < 1 || options->ranks > kMostRanks)
+    return {DTILE_INVALID, format("ranks is %d; it must be 1 to %d", options->ranks, kMostRanks)};
+  if (Status status = checkOptions(*options); !status.ok())
+    return status;
+  dtile_shmem_config config = {
+      .ranks = options->ranks, .heap_bytes = options->symmetric_bytes, .indirect = 0};
+  char error[kErrorBytes] = "";
+  dtile_shmem *shmem = dtile_shmem_open_threads(DTILE_SHMEM_VERSION, &config, error, sizeof error);
+  if (!shmem)
+    return {DTILE_OUT_OF_MEMORY, error};
+  int32_t workers = options->workers;
+  if (workers == 0)
+    workers = std::clamp(int32_t(std::thread::hardware_concurrency()), 1, kMostWorkers);
+  *out = new (std::nothrow) dtile_team(shmem, *options, workers);
+  return *out ? Status() : Status{DTILE_OUT_OF_MEMORY, "no memory for the team"};
+}
+
+Status createEnv(const dtile_team_options *options, dtile_team **out) {
+  if (!out)
+    return {DTILE_INVALID, "dtile_team_create_env: null arguments"};
+  *out = nullptr;
+  dtile_team_options chosen = options ? *options : dtile_team_options{};
+  if (Status status = checkOptions(chosen); !status.ok())
+    return status;
+  dtile_shmem *shmem = nullptr;
+  if (Status status = joinJob(chosen, &shmem); !status.ok())
+    return status;
+  // A process of a job shares its machine with others: one worker unless more are asked for.
+  int32_t workers = shmem->threads_allowed ? std::max(chosen.workers, 1) : 1;
+  *out = new (std::nothrow) dtile_team(shmem, chosen, workers);
+  return *out ? Status() : Status{DTILE_OUT_OF_MEMORY, "no memory for the team"};
+}
+
+/// Runs `call` with the team to itself.
+template <typename Call> dtile_status withTeam(dtile_team *team, Call call) {
+  if (!team)
+    return report({DTILE_INVALID, "the team is null"});
+  std::lock_guard lock(team->calls());
+  return report(call());
+}
+
+} // namespace
+
+extern "C" {
+
+uint32_t dtile_abi_version(void) { return DTILE_ABI_VERSION; }
+
+dtile_status dtile_team_create_threads(const dtile_team_options *options, dtile_team **out) {
+  return report(createThreads(options, out));
+}
+
+dtile_status dtile_team_create_env(const dtile_team_options *options, dtile_team **out) {
+  return report(createEnv(options, out));
+}
+
+void dtile_team_destroy(dtile_team *team) { delete team; }
+
+int32_t dtile_team_size(const dtile_team *team) { return team->ranks(); }
+int32_t dtile_team_first_local(const dtile_team *team) { return team->firstLocal(); }
+int32_t dtile_team_local_count(const dtile_team *team) { return team->localCount(); }
+
+dtile_status dtile_symm_alloc(dtile_team *team, int64_t bytes, void **out) {
+  return withTeam(team, [&] { return team->symmAlloc(bytes, out); });
+}
+
+dtile_status dtile_symm_free(dtile_team *team, void *address) {
+  return withTeam(team, [&] { return team->symmFree(address); });
+}
+
+void *dtile_symm_address(dtile_team *team, void *address, int32_t localRank) {
+  return team ? team->symmAddress(address, localRank) : nullptr;
+}
+
+dtile_status dtile_launch_all(dtile_team *team, const dtile_kernel_desc *kernel,
+                              const dtile_arg *const *args, int32_t nargs) {
+  return withTeam(team, [&] { return team->launch(kernel, args, nargs, 1); });
+}
+
+dtile_status dtile_launch_repeat(dtile_team *team, const dtile_kernel_desc *kernel,
+                                 const dtile_arg *const *args, int32_t nargs, int32_t count) {
+  return withTeam(team, [&] { return team->launch(kernel, args, nargs, count); });
+}
+
+dtile_status dtile_team_barrier(dtile_team *team) {
+  return withTeam(team, [&] { return team->barrier(); });
+}
+
+dtile_status dtile_team_all_gather(dtile_team *team, const void *const *in, int64_t bytes,
+                                   void *out) {
+  return withTeam(team, [&] { return team->allGather(in, bytes, out); });
+}
+
+} // extern "C"

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The job that this process belongs to.
+#pragma once
+
+#include "backend/runtime/errors.h"
+#include "stdlib/shmem/shmem.h"
+
+namespace dtile::runtime {
+
+/// Finds the provider that the environment asks for, opens it and joins the job.
+Status joinJob(const dtile_team_options &options, dtile_shmem **out);
+
+} // namespace dtile::runtime

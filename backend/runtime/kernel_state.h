@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What the runtime keeps of a kernel between its launches: epochs, scratch objects, signals,
+// barriers.
+#pragma once
+
+#include "backend/runtime/kernel_abi.h"
+
+#include <array>
+#include <atomic>
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <tuple>
+#include <vector>
+
+namespace dtile::runtime {
+
+/// Objects of a kernel are told apart by parameter and sizes: launches with other sizes have other
+/// objects, and a signal's counts stay with the cells that they are about.
+struct ObjectKey {
+  int32_t param = 0;
+  int32_t ndim = 0;
+  std::array<int64_t, DTILE_MAX_RANK> size{};
+  auto operator<=>(const ObjectKey &) const = default;
+};
+
+/// One rank's counts for the cells of a signal.
+struct CellCounts {
+  /// Reached when the launch before ended, and to be reached when this one ends.
+  std::vector<uint64_t> base, want;
+  /// Signals without derived counts: the largest count asked for in this launch.
+  std::unique_ptr<std::atomic<uint64_t>[]> asked;
+};
+
+/// A scratch object or signal in the symmetric heap, the same on all ranks.
+struct KernelObject {
+  ObjectKey key;
+  int64_t offset = 0;
+  /// Scratch: copies taken in turn, `copyBytes` apart.
+  int64_t copyBytes = 0;
+  int32_t copies = 1;
+  bool zero = false;
+  /// Launches that used it, by local rank: chooses the copy. Counted by object, not by kernel, so
+  /// that launches with other sizes in between cannot bring a copy back early.
+  std::vector<int64_t> turn;
+  /// Signals: number of cells, their derived count, and each local rank's counts.
+  int64_t cells = 0;
+  const dtile_signal_desc *signal = nullptr;
+  std::vector<CellCounts> counts;
+  /// Number of the last call that used it, for eviction.
+  uint64_t lastUse = 0;
+};
+
+/// A `barrier` of a kernel, by its place in the source. Its n-th execution on each rank is one
+/// meeting.
+struct BarrierSite {
+  const dtile_site *site = nullptr;
+  /// Executions so far, by rank (threads) or of this rank alone (processes).
+  std::vector<int64_t> arrived;
+  int64_t completed = 0;
+  std::vector<dtile_task *> waiting;
+  /// Processes: which row of the barrier cells it uses.
+  int32_t slot = 0;
+};
+
+/// A kernel as this team knows it.
+struct KernelState {
+  const dtile_kernel_desc *desc = nullptr;
+  std::string name;
+  /// Position among a launch's arguments of each parameter; -1 for scratch and signals.
+  std::vector<int32_t> argumentOf;
+  int32_t argumentCount = 0;
+  bool meetsAtEntry = false;
+  /// Launches ended, by local rank.
+  std::vector<int64_t> epoch;
+  /// Ranks that have arrived at the meeting before the bodies of the current launch.
+  int32_t entered = 0;
+  std::map<ObjectKey, std::unique_ptr<KernelObject>> objects;
+  /// The sizes of each parameter's object in the current call, to see that ranks agree.
+  std::map<int32_t, std::pair<uint64_t, ObjectKey>> agreed;
+  /// By file, line and column.
+  std::map<std::tuple<std::string, int32_t, int32_t>, BarrierSite> barriers;
+  std::mutex barrierMutex;
+};
+
+} // namespace dtile::runtime

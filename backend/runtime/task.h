@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A task: a fiber that runs the bodies of one space one after the other.
+#pragma once
+
+#include "backend/runtime/fiber.h"
+#include "backend/runtime/kernel_abi.h"
+
+#include <cstdint>
+
+namespace dtile::runtime {
+
+struct SpaceRun;
+struct BarrierSite;
+
+enum class TaskState : uint8_t { Free, Running, Ready, Blocked };
+
+/// Why a task gave its worker back.
+enum class Outcome : uint8_t {
+  /// Its space has no more bodies to start, or others should go first.
+  Done,
+  WaitsForCell,
+  WaitsAtBarrier,
+  /// Seeded schedules switch at communication, too.
+  Yields,
+  /// The launch has failed; the task never continues.
+  Abandoned,
+};
+
+} // namespace dtile::runtime
+
+/// Owned by the scheduler; used by one worker, queue or wait list at a time.
+struct dtile_task {
+  dtile::runtime::Fiber fiber;
+  dtile::runtime::SpaceRun *space = nullptr;
+  void *workspace = nullptr;
+  /// The body that runs.
+  int64_t linear = 0;
+  dtile::runtime::TaskState state = dtile::runtime::TaskState::Free;
+  dtile::runtime::Outcome outcome = dtile::runtime::Outcome::Done;
+  /// Its fiber waits in its loop for the next space, and need not be made anew.
+  bool looping = false;
+
+  /// Waiting: for which cell of this rank to reach what, asked where.
+  uint64_t *cell = nullptr;
+  uint64_t wanted = 0;
+  const dtile_site *site = nullptr;
+  /// Waiting at a barrier: which, and the how manyeth execution of it.
+  dtile::runtime::BarrierSite *barrier = nullptr;
+  int64_t generation = 0;
+  dtile_task *nextWaiter = nullptr;
+
+  /// State of the random choices of a seeded schedule.
+  uint64_t random = 0;
+};

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Making and ending a team, and what its ranks need of the provider.
+#include "backend/runtime/team.h"
+
+#include "backend/runtime/control.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <sched.h>
+
+using namespace dtile::runtime;
+
+namespace {
+constexpr int64_t kDefaultStackBytes = 64 * 1024;
+constexpr int32_t kDefaultTimeoutMs = 60'000;
+// While a process writes why it stops the job.
+constexpr uint64_t kStopClaimed = 0xffff;
+} // namespace
+
+dtile_team::dtile_team(dtile_shmem *shmem, const dtile_team_options &options, int32_t workers)
+    : shmem_(shmem),
+      timeoutMs_(options.wait_timeout_ms > 0 ? options.wait_timeout_ms : kDefaultTimeoutMs),
+      heap_(0, shmem->heap_bytes), launches_(size_t(shmem->local)) {
+  distributed_ = shmem->local < shmem->npes;
+  for (int32_t rank = 0; rank < ranks(); ++rank) {
+    peers_.push_back(static_cast<char *>(shmem->ops->peer(shmem, rank)));
+    allDirect_ &= peers_.back() != nullptr;
+  }
+  for (int32_t local = 0; local < localCount(); ++local) {
+    launches_[size_t(local)].team = this;
+    launches_[size_t(local)].rank = firstLocal() + local;
+    launches_[size_t(local)].local = local;
+  }
+  if (distributed_) {
+    control_ = heap_.allocate(ControlBlock::bytes(ranks()));
+    barrierArrivals_.assign(ControlBlock::kBarriers, 0);
+    std::memset(heapOf(firstLocal()) + control_, 0, size_t(ControlBlock::bytes(ranks())));
+    shmem->ops->barrier(shmem);
+  }
+  int64_t stackBytes = options.stack_bytes > 0 ? options.stack_bytes : kDefaultStackBytes;
+  scheduler_ =
+      std::make_unique<Scheduler>(*this, workers, size_t(stackBytes), options.schedule_seed);
+}
+
+dtile_team::~dtile_team() {
+  scheduler_.reset();
+  for (dtile_launch &launch : launches_)
+    std::free(launch.frame);
+  // Leaving in order is collective, and after a failure the others do not come.
+  if (broken_.ok() || !distributed_)
+    shmem_->ops->close(shmem_);
+}
+
+std::unique_lock<std::mutex> dtile_team::lockShmem() { return std::unique_lock(shmemMutex_); }
+
+uint64_t dtile_team::readCell(uint64_t *cell) {
+  return std::atomic_ref(*cell).load(std::memory_order_acquire);
+}
+
+void dtile_team::notifyRemote(int32_t rank, int64_t offset) {
+  // Where some rank is out of reach, all updates of cells go through the provider: its atomics and
+  // the CPU's need not be atomic to each other.
+  if (allDirect_) {
+    std::atomic_ref(*reinterpret_cast<uint64_t *>(heapOf(rank) + offset)).fetch_add(1);
+    return;
+  }
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  auto lock = lockShmem();
+  shmem_->ops->notify(shmem_, rank, offset);
+  noteSent(rank);
+}
+
+void dtile_team::noteSent(int32_t rank) {
+  int32_t before = sentTo_.load(std::memory_order_relaxed);
+  int32_t after = before == kNobody || before == rank ? rank : kSeveral;
+  if (before != after)
+    sentTo_.store(after, std::memory_order_relaxed);
+}
+
+void dtile_team::quiet(int32_t fenceOnlyFor) {
+  if (!distributed_)
+    return;
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  auto lock = lockShmem();
+  int32_t sent = sentTo_.load(std::memory_order_relaxed);
+  if (sent == kNobody)
+    return;
+  if (sent == fenceOnlyFor)
+    return shmem_->ops->fence(shmem_);
+  shmem_->ops->quiet(shmem_);
+  sentTo_.store(kNobody, std::memory_order_relaxed);
+}
+
+bool dtile_team::progress() {
+  if (!distributed_)
+    return false;
+  ControlBlock control(heapOf(firstLocal()) + control_, control_, ranks());
+  uint64_t stop;
+  if (allDirect_) {
+    stop = readCell(control.stop());
+  } else {
+    auto lock = lockShmem();
+    stop = shmem_->ops->cell_read(shmem_, control.stopCell());
+  }
+  return stop != 0 && stop != kStopClaimed;
+}
+
+void dtile_team::tellFailure(const Status &status) {
+  ControlBlock control(heapOf(firstLocal()) + control_, control_, ranks());
+  std::string words = status.message.substr(0, ControlBlock::kMessageBytes - 1);
+  auto lock = lockShmem();
+  const dtile_shmem_ops &ops = *shmem_->ops;
+  std::vector<int32_t> claimed;
+  for (int32_t rank = 0; rank < ranks(); ++rank) {
+    if (rank == firstLocal() || ops.atomic(shmem_, DTILE_SHMEM_COMPARE_EXCHANGE, rank,
+                                           control.stopCell(), 8, kStopClaimed, 0) != 0)
+      continue;
+    ops.put(shmem_, rank, control.messageOffset(), words.c_str(), words.size() + 1);
+    claimed.push_back(rank);
+  }
+  ops.quiet(shmem_);
+  for (int32_t rank : claimed)
+    ops.atomic(shmem_, DTILE_SHMEM_EXCHANGE, rank, control.stopCell(), 8, uint64_t(status.code), 0);
+  ops.quiet(shmem_);
+}
+
+Status dtile_team::peerFailure() {
+  ControlBlock control(heapOf(firstLocal()) + control_, control_, ranks());
+  broken_ = {dtile_status(readCell(control.stop())),
+             std::string("another rank stopped the job: ") + control.message()};
+  return broken_;
+}
+
+Status dtile_team::brokenStatus() const {
+  return {broken_.code,
+          "the team has failed before and cannot be used any more: " + broken_.message};
+}
+
+bool dtile_team::lockHeapOf(int32_t rank) {
+  updateMutex_.lock();
+  ControlBlock control(heapOf(firstLocal()) + control_, control_, ranks());
+  for (;;) {
+    {
+      auto lock = lockShmem();
+      if (shmem_->ops->atomic(shmem_, DTILE_SHMEM_COMPARE_EXCHANGE, rank, control.updateLock(), 8,
+                              1, 0) == 0)
+        return true;
+    }
+    if (progress()) {
+      updateMutex_.unlock();
+      return false;
+    }
+    sched_yield();
+  }
+}
+
+void dtile_team::unlockHeapOf(int32_t rank) {
+  ControlBlock control(heapOf(firstLocal()) + control_, control_, ranks());
+  {
+    auto lock = lockShmem();
+    shmem_->ops->quiet(shmem_);
+    shmem_->ops->atomic(shmem_, DTILE_SHMEM_EXCHANGE, rank, control.updateLock(), 8, 0, 0);
+  }
+  updateMutex_.unlock();
+}

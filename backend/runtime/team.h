@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A team: the ranks, their symmetric memory, and what is known of each kernel.
+#pragma once
+
+#include "backend/runtime/dtile.h"
+#include "backend/runtime/errors.h"
+#include "backend/runtime/kernel_state.h"
+#include "backend/runtime/launch.h"
+#include "backend/runtime/scheduler.h"
+#include "backend/runtime/symmetric_heap.h"
+#include "stdlib/shmem/shmem.h"
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+struct dtile_team {
+  dtile_team(dtile_shmem *shmem, const dtile_team_options &options, int32_t workers);
+  ~dtile_team();
+  dtile_team(const dtile_team &) = delete;
+  dtile_team &operator=(const dtile_team &) = delete;
+
+  using Status = dtile::runtime::Status;
+
+  // ---- Ranks and memory ----
+  int32_t ranks() const { return shmem_->npes; }
+  int32_t firstLocal() const { return shmem_->first; }
+  int32_t localCount() const { return shmem_->local; }
+  bool isLocal(int32_t rank) const {
+    return rank >= shmem_->first && rank < shmem_->first + shmem_->local;
+  }
+  /// One process a rank, or at least more than one process.
+  bool distributed() const { return distributed_; }
+  /// Whether all ranks' memory can be addressed, so that CPU atomics serve everywhere.
+  bool allDirect() const { return allDirect_; }
+  char *heapOf(int32_t rank) const { return peers_[size_t(rank)]; }
+  int64_t heapBytes() const { return shmem_->heap_bytes; }
+  int32_t timeoutMs() const { return timeoutMs_; }
+
+  Status symmAlloc(int64_t bytes, void **out);
+  Status symmFree(void *address);
+  void *symmAddress(const void *address, int32_t local) const;
+
+  // ---- Launches ----
+  Status launch(const dtile_kernel_desc *desc, const dtile_arg *const *arguments, int32_t nargs,
+                int32_t count);
+  /// Runs the prologue of a rank's launch and everything else before its bodies. False:
+  /// launch.error says why.
+  bool prepare(dtile_launch &launch);
+  /// The bodies may begin, now or when all ranks have come so far.
+  void enter(dtile_launch &launch);
+  /// All bodies of the launch have ended: counts for the next.
+  void settle(dtile_launch &launch);
+  /// A scratch object or signal of this launch; null records the error in the launch.
+  void *object(dtile_launch &launch, int32_t param, int32_t ndim, const int64_t *size);
+
+  // ---- Meetings ----
+  Status barrier();
+  Status allGather(const void *const *in, int64_t bytes, void *out);
+  /// A body arrives at a `barrier`.
+  void barrierOf(dtile_task &task, const dtile_site *site);
+  /// Whether the barrier's generation is complete, as far as this process can see.
+  bool barrierComplete(const dtile::runtime::BarrierSite &barrier, int64_t generation);
+  /// Which ranks have not yet arrived, as text.
+  std::string missingAt(const dtile::runtime::BarrierSite &barrier, int64_t generation);
+  bool parkAtBarrier(dtile_task &task);
+
+  // ---- Processes ----
+  /// Lets the network move. True when another process has stopped the job.
+  bool progress();
+  /// Reads a cell of a local rank.
+  uint64_t readCell(uint64_t *cell);
+  /// Something has been sent to `rank` (-1: to several) that quiet has not yet covered.
+  void noteSent(int32_t rank);
+  /// Everything sent has landed. `fenceOnlyFor`: what follows goes to that rank alone.
+  void quiet(int32_t fenceOnlyFor = -1);
+  /// Tells the other processes why this one stops.
+  void tellFailure(const Status &status);
+  Status peerFailure();
+  Status brokenStatus() const;
+  dtile_shmem &shmem() { return *shmem_; }
+  std::unique_lock<std::mutex> lockShmem();
+  /// Serializes updates of memory for which the provider has no atomics.
+  /// False: the job has been stopped meanwhile.
+  bool lockHeapOf(int32_t rank);
+  void unlockHeapOf(int32_t rank);
+  /// Adds 1 to the cell at `offset` of a rank of another process, or of any where not all are
+  /// addressable.
+  void notifyRemote(int32_t rank, int64_t offset);
+
+  dtile::runtime::Scheduler &scheduler() { return *scheduler_; }
+  /// Who waits for what; no worker may run.
+  std::string deadlockReport();
+  std::mutex &calls() { return calls_; }
+
+private:
+  dtile::runtime::KernelState &kernelState(const dtile_kernel_desc &desc);
+  Status checkDescriptor(const dtile_kernel_desc *desc) const;
+  Status checkArguments(const dtile::runtime::KernelState &kernel,
+                        const dtile_arg *const *arguments, int32_t nargs) const;
+  Status checkTensor(const dtile::runtime::KernelState &kernel, int32_t param, int32_t local,
+                     const dtile_tensor *tensor, const dtile_tensor *first) const;
+  Status afterFailure(dtile::runtime::KernelState &kernel, Status failure);
+  bool countExpected(dtile_launch &launch);
+  dtile::runtime::KernelObject *allocateObject(dtile_launch &launch,
+                                               const dtile::runtime::ObjectKey &key,
+                                               const dtile_param_desc &param);
+  int64_t allocateEvicting(int64_t bytes);
+  bool evictOldest();
+  void zeroHeap(int64_t offset, int64_t bytes, bool giveBack);
+  Status agree(uint64_t value, const char *what);
+  Status meet(const char *what);
+
+  dtile_shmem *shmem_;
+  std::vector<char *> peers_;
+  bool distributed_ = false;
+  bool allDirect_ = true;
+  int32_t timeoutMs_;
+  dtile::runtime::SymmetricHeap heap_;
+  std::unique_ptr<dtile::runtime::Scheduler> scheduler_;
+  std::map<std::pair<const dtile_kernel_desc *, std::string>,
+           std::unique_ptr<dtile::runtime::KernelState>>
+      kernels_;
+  std::vector<dtile_launch> launches_;
+  /// One call at a time.
+  std::mutex calls_;
+  /// The heap and the kernels' objects: prologues of repeated launches run at once.
+  std::mutex memory_;
+  std::mutex shmemMutex_;
+  uint64_t callNumber_ = 0;
+  bool firstLaunches_ = false;
+  Status broken_;
+
+  // Processes: where the control block is in the heap, and how often this rank has met the others.
+  int64_t control_ = 0;
+  int64_t meetings_ = 0;
+  /// Executions of kernels' barriers, by slot.
+  std::vector<int64_t> barrierArrivals_;
+  /// The rank to which something may be in flight; kNobody, kSeveral.
+  static constexpr int32_t kNobody = -2;
+  static constexpr int32_t kSeveral = -1;
+  std::atomic<int32_t> sentTo_{kNobody};
+  std::mutex updateMutex_;
+};
