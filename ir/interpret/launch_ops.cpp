@@ -229,6 +229,7 @@ Step runSpace(Body &body, const Instr &instr) {
   space.blocks.clear();
   space.total = 1;
   space.started = space.ended = 0;
+  space.shuffled.clear();
   for (unsigned d = 0; d < dims; ++d) {
     const int64_t first = body.index(instr.operands[3 * d]);
     const int64_t end = body.index(instr.operands[3 * d + 1]);

@@ -201,14 +201,28 @@ bool MachineState::canStart(const RankRun &rank, const SpaceRun &space) const {
     if (before.ended != before.total)
       return false;
   }
-  if (code.isOrdered && space.running() != 0)
-    return false;
-  return code.programs == 0 || space.running() < code.programs;
+  const int64_t limit = code.isOrdered ? std::max<int64_t>(1, code.programs) : code.programs;
+  return limit == 0 || space.running() < limit;
+}
+
+int64_t MachineState::nextLinear(SpaceRun &space) {
+  const int64_t next = space.started++;
+  if (!isRandom() || space.code->isOrdered)
+    return next;
+  // A step of a shuffle: the numbers that have moved are in a map, as spaces may be large.
+  const auto numberAt = [&](int64_t place) {
+    const auto it = space.shuffled.find(place);
+    return it == space.shuffled.end() ? place : it->second;
+  };
+  const int64_t place = next + static_cast<int64_t>(random() % (space.total - next));
+  const int64_t linear = numberAt(place);
+  space.shuffled[place] = numberAt(next);
+  return linear;
 }
 
 Body *MachineState::startBody(RankRun &rank, SpaceRun &space) {
   const SpaceCode &code = *space.code;
-  const int64_t linear = space.started++;
+  const int64_t linear = nextLinear(space);
   auto body = std::make_unique<Body>(*this, rank, &space, code.body);
   body->id = nextBody++;
   for (const auto &[outer, inner] : code.body.captures)

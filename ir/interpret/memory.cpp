@@ -65,8 +65,9 @@ const SymmObject *MachineState::findSymmetric(const void *address, int &rank) co
 }
 
 SymmObject *MachineState::scratchObject(Body &body, const ir::Op &param, size_t bytes) {
-  const int64_t copies = std::max<int64_t>(1, param.intAttrOr("copies", 1));
   const bool isZeroed = param.boolAttrOr("zero", false);
+  // Two at least where there are zeros to prepare: see below.
+  const int64_t copies = std::max<int64_t>(isZeroed ? 2 : 1, param.intAttrOr("copies", 1));
   ScratchState &scratch = kernel->scratch[param.intAttr("param")];
   const std::string name = "scratch object `" + param.strAttr("name").str() + "` of kernel `" +
                            kernel->code->name + "`";
@@ -98,9 +99,8 @@ SymmObject *MachineState::scratchObject(Body &body, const ir::Op &param, size_t 
   }
   const int64_t epoch = kernel->epoch[body.rank.rank];
   if (isZeroed) {
-    // With several copies, the next launch's: a peer may already be in this launch and have written to
-    // this one, and nobody can be in the next before this rank has begun this one.
-    SymmObject &next = *scratch.copies[copies == 1 ? 0 : (epoch + 1) % copies];
+    // The next launch's copy: a peer may be in this launch already and have written to this one's.
+    SymmObject &next = *scratch.copies[(epoch + 1) % copies];
     std::memset(next.base[body.rank.rank], 0, next.bytes);
   }
   return scratch.copies[epoch % copies].get();

@@ -75,7 +75,7 @@ std::string notStartedText(const RankRun &rank, const SpaceRun &space) {
           " not started, ";
   if (code.afterAll >= 0 && space.running() == 0)
     return text + "after all of `" + rank.spaces[code.afterAll].code->name + "`";
-  if (code.isOrdered)
+  if (code.isOrdered && code.programs <= 1)
     return text + "as the space is ordered";
   return text + "as only " + std::to_string(code.programs) + " may run at a time";
 }

@@ -140,6 +140,8 @@ struct SpaceRun {
   int64_t total = 0;
   int64_t started = 0;
   int64_t ended = 0;
+  /// Random schedules: what stands where a body number has been taken.
+  llvm::DenseMap<int64_t, int64_t> shuffled;
   [[nodiscard]] int64_t running() const { return started - ended; }
 };
 
@@ -277,6 +279,8 @@ private:
 
   void runBodies();
   bool canStart(const RankRun &rank, const SpaceRun &space) const;
+  /// Number of the space's next body: in schedule order, or random.
+  int64_t nextLinear(SpaceRun &space);
   Body *startBody(RankRun &rank, SpaceRun &space);
   Body *startNext();
   Body *pickRandom();
