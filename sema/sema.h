@@ -19,6 +19,9 @@ struct GenericArgs {
 struct Options {
   /// Where `import` looks after the importing file's folder; the standard library last.
   std::vector<std::string> importPaths;
+  /// Files that are part of the program, by the path that an import makes
+  /// (`collectives/all_gather.dtile`); looked through last.
+  std::vector<std::pair<std::string, std::string>> embeddedFiles;
 };
 
 /// A file with everything that it imports, checked. Instances are made on demand and cached.
@@ -26,8 +29,9 @@ class Program {
 public:
   ~Program();
 
-  /// Loads and checks `file`: declarations, every body (kernels and functions with generics that have no default
-  /// are checked with stand-in values), tests. Errors are in `diagnostics`; never null.
+  /// Loads and checks `file`: declarations, every body (kernels and functions with generics that
+  /// have no default are checked with stand-in values), tests. Errors are in `diagnostics`; never
+  /// null.
   static std::unique_ptr<Program> analyze(FileId file, SourceManager &sources,
                                           Diagnostics &diagnostics, const Options &options);
 
@@ -36,18 +40,20 @@ public:
   [[nodiscard]] llvm::ArrayRef<const ast::KernelDecl *> kernels() const;
   [[nodiscard]] llvm::ArrayRef<const ast::TestDecl *> tests() const;
   [[nodiscard]] llvm::ArrayRef<const ast::BenchDecl *> benches() const;
-  /// A kernel visible in the root file, also through imports (`ag.kernel` as "ag.kernel"); null when there is none.
+  /// A kernel visible in the root file, also through imports (`ag.kernel` as "ag.kernel"); null
+  /// when there is none.
   [[nodiscard]] const ast::KernelDecl *findKernel(llvm::StringRef name) const;
   /// A named integer constant visible in the root file.
   [[nodiscard]] std::optional<int64_t> findConst(llvm::StringRef name) const;
 
-  /// The instance for these values; generics not given take their defaults. Null after reporting (a missing value
-  /// points to `callSite`).
+  /// The instance for these values; generics not given take their defaults. Null after reporting (a
+  /// missing value points to `callSite`).
   const KernelInstance *instantiate(const ast::KernelDecl *kernel, const GenericArgs &args,
                                     SourceRange callSite, Diagnostics &diagnostics);
-  /// What instantiate would need: dtype generics and const generics of a kernel that the shapes and types of tensor
-  /// arguments determine (`src: in T[TOKENS, HIDDEN]` gives T and HIDDEN). Arguments are those of all tensor and
-  /// scalar parameters but out, scratch and signals, in order; unknown ones stay unset.
+  /// What instantiate would need: dtype generics and const generics of a kernel that the shapes and
+  /// types of tensor arguments determine (`src: in T[TOKENS, HIDDEN]` gives T and HIDDEN).
+  /// Arguments are those of all tensor and scalar parameters but out, scratch and signals, in
+  /// order; unknown ones stay unset.
   struct ArgShape {
     std::optional<DType> dtype;
     std::vector<int64_t> sizes;

@@ -167,6 +167,8 @@ struct KernelInstance {
   /// Lets before the roles.
   TBlock prologue;
   std::vector<TSpace> spaces;
+  /// Functions that its bodies call, each once.
+  std::vector<FnInstance *> callees;
 };
 
 struct FnInstance {
@@ -176,6 +178,8 @@ struct FnInstance {
   std::vector<Variable *> params;
   std::vector<Type> results;
   TBlock body;
+  /// Functions that the body calls, each once.
+  std::vector<FnInstance *> callees;
 };
 
 } // namespace dtile::sema

@@ -40,10 +40,10 @@ constexpr int64_t kDynamic = -1;
 enum class Space : uint8_t { Local, Symm };
 
 struct TypeData {
-  TypeKind kind;
+  TypeKind kind = TypeKind::Error;
   DType dtype = DType::F32;
   /// Sizes of a Tile or Region; for a Range one entry, its length. For a Signal its rank many kDynamic.
-  llvm::SmallVector<int64_t, 4> shape;
+  llvm::SmallVector<int64_t, 4> shape = {};
   /// Region: may be stored to.
   bool writable = false;
   /// Region: may be loaded from (`out` parameters too, once written).
@@ -62,6 +62,9 @@ struct TypeData {
   [[nodiscard]] std::string str() const;
 };
 using Type = const TypeData *;
+
+/// Sizes as in messages: `[128, ?]`.
+[[nodiscard]] std::string shapeText(llvm::ArrayRef<int64_t> shape);
 
 /// Interns types; owned by the Program.
 class TypeTable {

@@ -1,0 +1,471 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The built-in functions that compute: handlers of calls.def.
+#include "sema/checker.h"
+
+namespace dtile::sema {
+
+CallHandler callHandler(llvm::StringRef name) {
+  static const llvm::StringMap<CallHandler> handlers = [] {
+    llvm::StringMap<CallHandler> table;
+#define CALL(HANDLER, NAME, SIGNATURE, DOC) table[NAME] = &Checker::call##HANDLER;
+#include "sema/calls.def"
+    return table;
+  }();
+  return handlers.lookup(name);
+}
+
+void forEachCall(llvm::function_ref<void(llvm::StringRef)> visit) {
+#define CALL(HANDLER, NAME, SIGNATURE, DOC) visit(NAME);
+#include "sema/calls.def"
+}
+
+bool Checker::noGenerics(const CallSite &site) {
+  if (site.generics.empty())
+    return true;
+  report(site.generics[0].value->range, diag::too_many_generics, site.name, "0");
+  return false;
+}
+
+bool Checker::noShape(const CallSite &site) {
+  if (!site.hasShape)
+    return true;
+  report(site.range, diag::takes_no_sizes, site.name);
+  return false;
+}
+
+TExpr *Checker::positionCall(const CallSite &site, BuiltinId id) {
+  if (!checkArgs(site, 0, 0) || !noGenerics(site) || !noShape(site))
+    return error(site.range);
+  return builtin(id, {}, types.scalar(DType::I64), site.range);
+}
+
+TExpr *Checker::callRank(const CallSite &site) { return positionCall(site, BuiltinId::Rank); }
+TExpr *Checker::callNumRanks(const CallSite &site) {
+  return positionCall(site, BuiltinId::NumRanks);
+}
+TExpr *Checker::callEpoch(const CallSite &site) { return positionCall(site, BuiltinId::Epoch); }
+
+TExpr *Checker::callBlockCount(const CallSite &site) {
+  if (!checkArgs(site, 2, 2) || !noGenerics(site) || !noShape(site))
+    return error(site.range);
+  TExpr *total = position(site.args[0].value);
+  TExpr *size = position(site.args[1].value);
+  if (total->type->kind == TypeKind::Error || size->type->kind == TypeKind::Error ||
+      !checkPositive(size))
+    return error(site.range);
+  if (total->kind == TExprKind::Const && size->kind == TExprKind::Const) {
+    const int64_t n = int64_t(total->bits);
+    const int64_t d = int64_t(size->bits);
+    return intConst(n / d + (n % d > 0 ? 1 : 0), site.range, DType::I64, /*adaptable=*/true);
+  }
+  return builtin(BuiltinId::Blocks, {total, size}, types.scalar(DType::I64), site.range);
+}
+
+// ---- Making tiles ----
+
+// The tile type that `name<D>[sizes]` asks for; Error after reporting.
+Type Checker::madeTile(const CallSite &site) {
+  DType dtype = DType::F32;
+  bool good = true;
+  if (site.generics.size() > 1) {
+    report(site.generics[1].value->range, diag::too_many_generics, site.name, "1");
+    good = false;
+  }
+  if (!site.generics.empty()) {
+    std::optional<DType> given = dtypeArg(site.generics[0].value);
+    good &= given.has_value();
+    dtype = given.value_or(dtype);
+  }
+  if (!site.hasShape) {
+    report(site.range, diag::needs_sizes, site.name);
+    return types.error();
+  }
+  llvm::SmallVector<int64_t, 4> sizes;
+  if (!staticSizes(site.shape, sizes) || !good)
+    return types.error();
+  return valueType(dtype, sizes, site.range);
+}
+
+TExpr *Checker::callZeros(const CallSite &site) {
+  const bool argsGood = checkArgs(site, 0, 0);
+  const Type type = madeTile(site);
+  if (!argsGood || type->kind == TypeKind::Error)
+    return error(site.range);
+  return builtin(BuiltinId::Zeros, {}, type, site.range);
+}
+
+TExpr *Checker::callFull(const CallSite &site) {
+  const bool argsGood = checkArgs(site, 1, 1);
+  Type type = madeTile(site);
+  if (!argsGood || type->kind == TypeKind::Error)
+    return error(site.range);
+  TExpr *element = value(site.args[0].value);
+  if (element->type->kind == TypeKind::Error)
+    return element;
+  // Without an element type, the value's own.
+  if (site.generics.empty() && !element->adaptable)
+    type = withDType(type, element->type->dtype);
+  element = convert(element, types.scalar(type->dtype), element->range);
+  if (element->type->kind == TypeKind::Error)
+    return element;
+  return builtin(BuiltinId::Full, {element}, type, site.range);
+}
+
+TExpr *Checker::callIota(const CallSite &site) {
+  if (!checkArgs(site, 1, 1) || !noShape(site))
+    return error(site.range);
+  std::optional<DType> given;
+  if (!site.generics.empty()) {
+    given = dtypeArg(site.generics[0].value);
+    if (!given)
+      return error(site.range);
+  }
+  TExpr *length = toValue(expr(site.args[0].value));
+  if (length->type->kind == TypeKind::Error)
+    return error(site.range);
+  if (length->type->kind == TypeKind::Range) {
+    TExpr *positions = rangePositions(length, /*guarded=*/false, site.range);
+    const bool isGood = positions->type->kind != TypeKind::Error;
+    return given && isGood ? cast(positions, *given, site.range) : positions;
+  }
+  if (length->kind != TExprKind::Const || !isInteger(length->type->dtype)) {
+    report(length->range, diag::not_constant, "the size of a tile");
+    return error(site.range);
+  }
+  const DType dtype = given.value_or(DType::I32);
+  if (dtype == DType::Bool) {
+    report(site.range, diag::operator_not_defined, "iota", "bool");
+    return error(site.range);
+  }
+  const Type type = valueType(dtype, {int64_t(length->bits)}, site.range);
+  return type->kind == TypeKind::Error ? error(site.range)
+                                       : builtin(BuiltinId::Iota, {}, type, site.range);
+}
+
+// ---- Shapes ----
+
+TExpr *Checker::tileArg(const CallSite &site) {
+  TExpr *tile = value(site.args[0].value);
+  if (tile->type->kind == TypeKind::Scalar) {
+    report(tile->range, diag::type_mismatch, "a tile", tile->type->str());
+    return error(site.range);
+  }
+  return tile;
+}
+
+TExpr *Checker::callReshape(const CallSite &site) {
+  if (!checkArgs(site, 1, 1) || !noGenerics(site))
+    return error(site.range);
+  TExpr *tile = tileArg(site);
+  if (!site.hasShape) {
+    report(site.range, diag::needs_sizes, site.name);
+    return error(site.range);
+  }
+  llvm::SmallVector<int64_t, 4> sizes;
+  if (!staticSizes(site.shape, sizes) || tile->type->kind == TypeKind::Error)
+    return error(site.range);
+  const Type type = valueType(tile->type->dtype, sizes, site.range);
+  if (type->kind == TypeKind::Error)
+    return error(site.range);
+  int64_t before = 1;
+  int64_t after = 1;
+  for (int64_t size : tile->type->shape)
+    before *= size;
+  for (int64_t size : sizes)
+    after *= size;
+  if (before != after) {
+    report(site.range, diag::bad_reshape, shapeText(tile->type->shape), before, shapeText(sizes),
+           after);
+    return error(site.range);
+  }
+  return builtin(BuiltinId::Reshape, {tile}, type, site.range);
+}
+
+TExpr *Checker::callExpand(const CallSite &site) {
+  if (!checkArgs(site, 1, 1, {"axis"}) || !noGenerics(site) || !noShape(site))
+    return error(site.range);
+  TExpr *tile = tileArg(site);
+  if (tile->type->kind == TypeKind::Error)
+    return tile;
+  std::optional<unsigned> axis = axisArg(site, tile->type->rank() + 1);
+  if (!axis)
+    return error(site.range);
+  llvm::SmallVector<int64_t, 5> shape(tile->type->shape.begin(), tile->type->shape.end());
+  shape.insert(shape.begin() + *axis, 1);
+  const Type type = valueType(tile->type->dtype, shape, site.range);
+  return type->kind == TypeKind::Error
+             ? error(site.range)
+             : builtin(BuiltinId::Reshape, {tile}, type, site.range);
+}
+
+TExpr *Checker::callPermute(const CallSite &site) {
+  if (!checkArgs(site, 2, 1 + kMaxTileRank) || !noGenerics(site) || !noShape(site))
+    return error(site.range);
+  TExpr *tile = tileArg(site);
+  if (tile->type->kind == TypeKind::Error)
+    return tile;
+  llvm::SmallVector<int64_t, 4> order;
+  llvm::SmallVector<int64_t, 4> shape;
+  llvm::SmallVector<bool, 4> seen(tile->type->rank(), false);
+  bool good = site.args.size() == tile->type->rank() + 1;
+  for (const ast::Arg &arg : site.args.drop_front()) {
+    std::optional<int64_t> dim = constInt(arg.value, "the number of a dimension");
+    if (!dim)
+      return error(site.range);
+    good = good && *dim >= 0 && *dim < int64_t(seen.size()) && !seen[*dim];
+    if (!good)
+      break;
+    seen[*dim] = true;
+    order.push_back(*dim);
+    shape.push_back(tile->type->shape[*dim]);
+  }
+  if (!good) {
+    report(site.range, diag::bad_permutation, tile->type->rank());
+    return error(site.range);
+  }
+  return builtin(BuiltinId::Trans, {tile}, types.tile(tile->type->dtype, shape), site.range, order);
+}
+
+TExpr *Checker::callCast(const CallSite &site) {
+  if (!checkArgs(site, 1, 1) || !noShape(site))
+    return error(site.range);
+  TExpr *operand = value(site.args[0].value);
+  if (site.generics.size() != 1) {
+    report(site.nameRange, diag::missing_generic, "cast", "the element type");
+    return error(site.range);
+  }
+  std::optional<DType> dtype = dtypeArg(site.generics[0].value);
+  if (!dtype || operand->type->kind == TypeKind::Error)
+    return error(site.range);
+  return cast(operand, *dtype, site.range);
+}
+
+// ---- Elementwise ----
+
+TExpr *Checker::mathCall(const CallSite &site, ElementwiseOp op) {
+  if (!checkArgs(site, 1, 1) || !noGenerics(site) || !noShape(site))
+    return error(site.range);
+  TExpr *operand = value(site.args[0].value);
+  if (operand->type->kind == TypeKind::Error)
+    return operand;
+  const DType dtype = operand->type->dtype;
+  if (op != ElementwiseOp::Abs && operand->adaptable && isInteger(dtype))
+    operand = floatConst(double(int64_t(operand->bits)), operand->range, DType::F32, true);
+  else if (op == ElementwiseOp::Abs ? dtype == DType::Bool : !isFloat(dtype)) {
+    auto message = report(site.range, diag::operator_not_defined, site.name, operand->type->str());
+    if (isInteger(dtype))
+      message.fix({operand->range.begin, operand->range.begin}, "cast<f32>(")
+          .fix({operand->range.end, operand->range.end}, ")");
+    return error(site.range);
+  }
+  return elementwise(op, {operand}, site.range);
+}
+
+#define MATH_CALL(NAME)                                                                            \
+  TExpr *Checker::call##NAME(const CallSite &site) { return mathCall(site, ElementwiseOp::NAME); }
+MATH_CALL(Exp)
+MATH_CALL(Exp2)
+MATH_CALL(Log)
+MATH_CALL(Log2)
+MATH_CALL(Sqrt)
+MATH_CALL(Rsqrt)
+MATH_CALL(Sin)
+MATH_CALL(Cos)
+MATH_CALL(Tanh)
+MATH_CALL(Erf)
+MATH_CALL(Floor)
+MATH_CALL(Ceil)
+MATH_CALL(Abs)
+#undef MATH_CALL
+
+TExpr *Checker::twoOperandCall(const CallSite &site, ElementwiseOp op) {
+  if (!checkArgs(site, 2, 2) || !noGenerics(site) || !noShape(site))
+    return error(site.range);
+  TExpr *a = value(site.args[0].value);
+  TExpr *b = value(site.args[1].value);
+  if (a->type->kind == TypeKind::Error || b->type->kind == TypeKind::Error ||
+      !unify(a, b, site.range))
+    return error(site.range);
+  const DType dtype = a->type->dtype;
+  if (dtype == DType::Bool || (op == ElementwiseOp::Pow && !isFloat(dtype))) {
+    report(site.range, diag::operator_not_defined, site.name, a->type->str());
+    return error(site.range);
+  }
+  return elementwise(op, {a, b}, site.range);
+}
+
+TExpr *Checker::callPow(const CallSite &site) { return twoOperandCall(site, ElementwiseOp::Pow); }
+
+TExpr *Checker::callMin(const CallSite &site) {
+  return positional(site, 1) ? twoOperandCall(site, ElementwiseOp::Min)
+                             : reduction(site, BuiltinId::ReduceMin);
+}
+
+TExpr *Checker::callMax(const CallSite &site) {
+  return positional(site, 1) ? twoOperandCall(site, ElementwiseOp::Max)
+                             : reduction(site, BuiltinId::ReduceMax);
+}
+
+TExpr *Checker::callWhere(const CallSite &site) {
+  if (!checkArgs(site, 3, 3) || !noGenerics(site) || !noShape(site))
+    return error(site.range);
+  TExpr *chooser = value(site.args[0].value);
+  TExpr *whenTrue = value(site.args[1].value);
+  TExpr *whenFalse = value(site.args[2].value);
+  for (const TExpr *part : {chooser, whenTrue, whenFalse})
+    if (part->type->kind == TypeKind::Error)
+      return error(site.range);
+  if (chooser->type->dtype != DType::Bool) {
+    report(chooser->range, diag::condition_not_bool, chooser->type->str());
+    return error(site.range);
+  }
+  return select(chooser, whenTrue, whenFalse, site.range);
+}
+
+// ---- Reductions ----
+
+std::optional<unsigned> Checker::axisArg(const CallSite &site, unsigned rank) {
+  const ast::Expr *given = labelled(site, "axis");
+  if (!given) {
+    report(site.range, diag::missing_label, site.name, "axis");
+    return std::nullopt;
+  }
+  std::optional<int64_t> axis = constInt(given, "an axis");
+  if (!axis)
+    return std::nullopt;
+  const int64_t counted = *axis < 0 ? *axis + rank : *axis;
+  if (counted >= 0 && counted < int64_t(rank))
+    return unsigned(counted);
+  report(given->range, diag::axis_out_of_range, *axis, rank);
+  return std::nullopt;
+}
+
+TExpr *Checker::reduction(const CallSite &site, BuiltinId id) {
+  if (!checkArgs(site, 1, 1, {"axis", "keep"}) || !noGenerics(site) || !noShape(site))
+    return error(site.range);
+  TExpr *tile = tileArg(site);
+  if (tile->type->kind == TypeKind::Error)
+    return tile;
+  const DType dtype = tile->type->dtype;
+  const bool isLogical = id == BuiltinId::ReduceAny || id == BuiltinId::ReduceAll;
+  if (isLogical != (dtype == DType::Bool)) {
+    report(site.range, diag::operator_not_defined, site.name, tile->type->str());
+    return error(site.range);
+  }
+  llvm::SmallVector<int64_t, 4> kept(tile->type->shape);
+  unsigned axis = 0;
+  if (labelled(site, "axis")) {
+    std::optional<unsigned> given = axisArg(site, tile->type->rank());
+    if (!given)
+      return error(site.range);
+    axis = *given;
+    kept[axis] = 1;
+  } else {
+    // All elements: as one long dimension.
+    int64_t elements = 1;
+    for (int64_t &size : kept) {
+      elements *= size;
+      size = 1;
+    }
+    if (tile->type->rank() > 1)
+      tile = builtin(BuiltinId::Reshape, {tile}, types.tile(dtype, {elements}), site.range);
+  }
+  llvm::SmallVector<int64_t, 4> shape(tile->type->shape);
+  shape.erase(shape.begin() + axis);
+  TExpr *result = builtin(id, {tile}, valueType(dtype, shape, site.range), site.range, {axis});
+  const ast::Expr *keep = labelled(site, "keep");
+  if (!keep)
+    return result;
+  TExpr *keeps = condition(keep);
+  if (keeps->type->kind == TypeKind::Error)
+    return keeps;
+  if (keeps->kind != TExprKind::Const) {
+    report(keep->range, diag::not_constant, "`keep:`");
+    return error(site.range);
+  }
+  if (!keeps->bits)
+    return result;
+  if (result->type->kind == TypeKind::Scalar)
+    return shapedAs(result, kept);
+  return builtin(BuiltinId::Reshape, {result}, types.tile(dtype, kept), site.range);
+}
+
+TExpr *Checker::scan(const CallSite &site, BuiltinId id) {
+  if (!checkArgs(site, 1, 1, {"axis"}) || !noGenerics(site) || !noShape(site))
+    return error(site.range);
+  TExpr *tile = tileArg(site);
+  if (tile->type->kind == TypeKind::Error)
+    return tile;
+  if (tile->type->dtype == DType::Bool) {
+    report(site.range, diag::operator_not_defined, site.name, tile->type->str());
+    return error(site.range);
+  }
+  std::optional<unsigned> axis = 0;
+  if (tile->type->rank() > 1 || labelled(site, "axis"))
+    axis = axisArg(site, tile->type->rank());
+  if (!axis)
+    return error(site.range);
+  Type type = tile->type;
+  if (id == BuiltinId::ArgMax || id == BuiltinId::ArgMin) {
+    llvm::SmallVector<int64_t, 4> shape(type->shape);
+    shape.erase(shape.begin() + *axis);
+    type = valueType(DType::I32, shape, site.range);
+  }
+  return builtin(id, {tile}, type, site.range, {*axis});
+}
+
+TExpr *Checker::callSum(const CallSite &site) { return reduction(site, BuiltinId::ReduceSum); }
+TExpr *Checker::callMaxOf(const CallSite &site) { return reduction(site, BuiltinId::ReduceMax); }
+TExpr *Checker::callMinOf(const CallSite &site) { return reduction(site, BuiltinId::ReduceMin); }
+TExpr *Checker::callProd(const CallSite &site) { return reduction(site, BuiltinId::ReduceProd); }
+TExpr *Checker::callAny(const CallSite &site) { return reduction(site, BuiltinId::ReduceAny); }
+TExpr *Checker::callAll(const CallSite &site) { return reduction(site, BuiltinId::ReduceAll); }
+TExpr *Checker::callArgMax(const CallSite &site) { return scan(site, BuiltinId::ArgMax); }
+TExpr *Checker::callArgMin(const CallSite &site) { return scan(site, BuiltinId::ArgMin); }
+TExpr *Checker::callCumSum(const CallSite &site) { return scan(site, BuiltinId::CumSum); }
+TExpr *Checker::callCumMax(const CallSite &site) { return scan(site, BuiltinId::CumMax); }
+
+// ---- Matrix product ----
+
+TExpr *Checker::callDot(const CallSite &site) {
+  if (!checkArgs(site, 2, 2) || !noGenerics(site) || !noShape(site))
+    return error(site.range);
+  TExpr *a = value(site.args[0].value);
+  TExpr *b = value(site.args[1].value);
+  if (a->type->kind == TypeKind::Error || b->type->kind == TypeKind::Error)
+    return error(site.range);
+  const auto refuse = [&](diag::Id id, llvm::StringRef left, llvm::StringRef right) {
+    report(site.range, id, left, right)
+        .note(a->range, diag::note_has_type, a->type->str())
+        .note(b->range, diag::note_has_type, b->type->str());
+    return error(site.range);
+  };
+  if (a->type->rank() != 2 || b->type->rank() != 2)
+    return refuse(diag::dot_shape_mismatch, shapeText(a->type->shape), shapeText(b->type->shape));
+  if (a->type->shape[1] != b->type->shape[0])
+    return refuse(diag::dot_shape_mismatch, shapeText(a->type->shape), shapeText(b->type->shape));
+  const DType left = a->type->dtype;
+  const DType right = b->type->dtype;
+  const bool bothF8 = dtypeBits(left) == 8 && dtypeBits(right) == 8 && isFloat(left) &&
+                      isFloat(right);
+  if (left != right && !bothF8) {
+    reportDTypes(site.range, a, b);
+    return error(site.range);
+  }
+  DType result = DType::F32;
+  if (left == DType::F64) {
+    result = DType::F64;
+  } else if (!isFloat(left)) {
+    if (left == DType::Bool || dtypeBits(left) > 16) {
+      report(site.range, diag::operator_not_defined, "dot", a->type->str());
+      return error(site.range);
+    }
+    result = DType::I32;
+  }
+  const Type type =
+      valueType(result, {a->type->shape[0], b->type->shape[1]}, site.range);
+  return type->kind == TypeKind::Error ? error(site.range)
+                                       : builtin(BuiltinId::Dot, {a, b}, type, site.range);
+}
+
+} // namespace dtile::sema

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Calls: which function is meant, its compile-time parameters from the arguments, and the instance for them.
+#include "sema/checker.h"
+#include "sema/infer.h"
+
+namespace dtile::sema {
+
+namespace {
+
+struct Callee {
+  const ast::Expr *function = nullptr;
+  CallSite site;
+};
+
+// Takes `name<generics>[sizes](args)` and `name(args)[sizes]` apart.
+Callee takeApart(const ast::Expr *e) {
+  Callee result;
+  result.site.range = e->range;
+  const ast::Expr *inner = e;
+  const auto takeShape = [&] {
+    if (const auto *index = llvm::dyn_cast<ast::IndexExpr>(inner)) {
+      result.site.shape = index->indices;
+      result.site.hasShape = true;
+      inner = index->base;
+    }
+  };
+  takeShape();
+  if (const auto *call = llvm::dyn_cast<ast::CallExpr>(inner)) {
+    result.site.args = call->args;
+    result.site.hasArgs = true;
+    inner = call->callee;
+  }
+  if (!result.site.hasShape && !llvm::isa<ast::MemberExpr>(inner))
+    takeShape();
+  if (const auto *generic = llvm::dyn_cast<ast::GenericExpr>(inner)) {
+    result.site.generics = generic->args;
+    inner = generic->base;
+  }
+  result.function = inner;
+  return result;
+}
+
+} // namespace
+
+TExpr *Checker::callExpr(const ast::Expr *e) {
+  Callee callee = takeApart(e);
+  CallSite &site = callee.site;
+  site.nameRange = callee.function->range;
+  if (const auto *member = llvm::dyn_cast<ast::MemberExpr>(callee.function)) {
+    site.name = member->member.name;
+    site.nameRange = member->member.range;
+    bool failed = false;
+    const Symbol *symbol = moduleMember(member, failed);
+    if (symbol)
+      return callSymbol(*symbol, site);
+    if (!failed)
+      return methodCall(member, site);
+    checkArgsOnly(site);
+    return error(e->range);
+  }
+  const auto *name = llvm::dyn_cast<ast::NameExpr>(callee.function);
+  if (!name) {
+    TExpr *function = expr(callee.function);
+    if (function->type->kind != TypeKind::Error)
+      report(callee.function->range, diag::not_callable, ctx.sources.text(callee.function->range));
+    checkArgsOnly(site);
+    return error(e->range);
+  }
+  site.name = name->name;
+  // What is called is a function: a local of that name does not hide it.
+  auto declared = module.names.find(name->name);
+  const bool isFunction = declared != module.names.end() &&
+                          (declared->second.kind == Symbol::Kind::Fn ||
+                           declared->second.kind == Symbol::Kind::Kernel);
+  if (isFunction) {
+    declared->second.used = true;
+    return callSymbol(declared->second, site);
+  }
+  if (CallHandler handler = callHandler(name->name))
+    return (this->*handler)(site);
+  if (const Symbol *symbol = lookup(name->name))
+    report(name->range, diag::not_callable, name->name)
+        .note(symbol->range, diag::note_declared_here, name->name);
+  else
+    reportUnknownFunction(name->range, name->name);
+  checkArgsOnly(site);
+  return error(e->range);
+}
+
+void Checker::reportUnknownFunction(SourceRange range, llvm::StringRef name) {
+  SpellingSuggestion suggestion(name);
+  for (const auto &entry : module.names)
+    if (entry.second.kind == Symbol::Kind::Fn)
+      suggestion.consider(entry.first());
+  forEachCall([&](llvm::StringRef n) { suggestion.consider(n); });
+  auto message = report(range, diag::unknown_function, name);
+  if (!suggestion.best().empty())
+    message.note(range, diag::note_did_you_mean, suggestion.best()).fix(range, suggestion.best());
+}
+
+// Mistakes in the arguments of a call that means nothing are still mistakes.
+void Checker::checkArgsOnly(const CallSite &site) {
+  for (const ast::Arg &arg : site.args)
+    if (arg.value->kind != ast::NodeKind::StringLit)
+      (void)expr(arg.value);
+}
+
+TExpr *Checker::callSymbol(const Symbol &symbol, const CallSite &site) {
+  if (symbol.kind == Symbol::Kind::Fn)
+    return callFn(symbol, site);
+  if (symbol.kind == Symbol::Kind::Kernel)
+    report(site.nameRange, diag::kernel_called, site.name)
+        .note(symbol.range, diag::note_declared_here, site.name);
+  else
+    report(site.nameRange, diag::not_callable, site.name)
+        .note(symbol.range, diag::note_declared_here, site.name);
+  checkArgsOnly(site);
+  return error(site.range);
+}
+
+bool Checker::checkArgs(const CallSite &site, unsigned least, unsigned most,
+                        llvm::ArrayRef<llvm::StringRef> labels) {
+  bool good = true;
+  unsigned count = 0;
+  for (const ast::Arg &arg : site.args) {
+    if (arg.label.name.empty()) {
+      ++count;
+      continue;
+    }
+    if (llvm::is_contained(labels, arg.label.name))
+      continue;
+    SpellingSuggestion suggestion(arg.label.name);
+    for (llvm::StringRef label : labels)
+      suggestion.consider(label);
+    auto message = report(arg.label.range, diag::unknown_label, site.name, arg.label.name);
+    if (!suggestion.best().empty())
+      message.note(arg.label.range, diag::note_did_you_mean, suggestion.best())
+          .fix(arg.label.range, suggestion.best());
+    good = false;
+  }
+  if (count < least || count > most) {
+    std::string wanted = std::to_string(least);
+    if (least != most)
+      wanted += " to " + std::to_string(most);
+    report(site.range, diag::wrong_argument_count, site.name,
+           wanted + (most == 1 ? " argument" : " arguments"), count);
+    good = false;
+  }
+  if (!good)
+    checkArgsOnly(site);
+  return good;
+}
+
+const ast::Expr *Checker::labelled(const CallSite &site, llvm::StringRef label) {
+  for (const ast::Arg &arg : site.args)
+    if (arg.label.name == label)
+      return arg.value;
+  return nullptr;
+}
+
+const ast::Expr *Checker::positional(const CallSite &site, unsigned index) {
+  for (const ast::Arg &arg : site.args)
+    if (arg.label.name.empty() && index-- == 0)
+      return arg.value;
+  return nullptr;
+}
+
+TExpr *Checker::callFn(const Symbol &symbol, const CallSite &site) {
+  const auto *decl = llvm::cast<ast::FnDecl>(symbol.decl);
+  if (!kernel && !fn) {
+    report(site.nameRange, diag::call_in_constant, site.name);
+    return error(site.range);
+  }
+  const bool shapeGood = noShape(site);
+  const unsigned count = decl->params.size();
+  if (!checkArgs(site, count, count) || !shapeGood)
+    return error(site.range);
+  llvm::SmallVector<TExpr *, 4> args;
+  bool good = true;
+  for (const ast::Arg &arg : site.args) {
+    args.push_back(value(arg.value));
+    good &= args.back()->type->kind != TypeKind::Error;
+  }
+  if (!good)
+    return error(site.range);
+  std::vector<GenericValue> values;
+  if (!inferFnGenerics(decl, *symbol.module, site, args, values))
+    return error(site.range);
+  FnInstance *callee = fnInstance(decl, values, site.range);
+  if (!callee)
+    return error(site.range);
+  std::vector<FnInstance *> &callees = kernel ? kernel->callees : fn->callees;
+  if (!llvm::is_contained(callees, callee))
+    callees.push_back(callee);
+  for (auto [i, arg] : llvm::enumerate(args)) {
+    arg = convert(arg, callee->params[i]->type, site.args[i].value->range);
+    good &= arg->type->kind != TypeKind::Error;
+  }
+  if (!good)
+    return error(site.range);
+  const Type type = callee->results.size() == 1 ? callee->results[0] : types.voidType();
+  TExpr *call = ctx.makeExpr(TExprKind::FnCall, type, site.range);
+  call->callee = callee;
+  call->operands.append(args.begin(), args.end());
+  return call;
+}
+
+bool Checker::inferFnGenerics(const ast::FnDecl *decl, ModuleInfo &home, const CallSite &site,
+                              llvm::ArrayRef<TExpr *> args, std::vector<GenericValue> &values) {
+  GenericInference inference(ctx, home, decl->generics);
+  if (!inference.takeGiven(*this, site.generics, site.name, site.nameRange))
+    return false;
+  for (auto [i, param] : llvm::enumerate(decl->params)) {
+    if (!param.type)
+      continue;
+    // A literal fits every dtype: it decides nothing, unless nothing else does.
+    if (!args[i]->adaptable)
+      inference.unifyDType(param.type->name.name, args[i]->type->dtype);
+    if (param.type->shape.size() == args[i]->type->rank())
+      for (auto [size, known] : llvm::zip(param.type->shape, args[i]->type->shape))
+        inference.unifySize(size, known);
+  }
+  for (auto [i, param] : llvm::enumerate(decl->params))
+    if (param.type && args[i]->adaptable)
+      inference.unifyDType(param.type->name.name, args[i]->type->dtype);
+  return inference.finish(site.name, decl->name, site.range, values);
+}
+
+FnInstance *Checker::fnInstance(const ast::FnDecl *decl, llvm::ArrayRef<GenericValue> values,
+                                SourceRange call) {
+  const std::string key = instanceName(decl->name.name, values);
+  auto &entry = ctx.fns[decl][key];
+  if (entry.instance) {
+    if (entry.state == InstanceEntry<FnInstance>::State::Checking) {
+      reportRecursion(decl, call);
+      return nullptr;
+    }
+    return entry.state == InstanceEntry<FnInstance>::State::Good ? entry.instance.get() : nullptr;
+  }
+  for (const Context::Frame &frame : ctx.frames)
+    if (frame.decl == decl) {
+      // With other values at each turn, it would never end.
+      reportRecursion(decl, call);
+      return nullptr;
+    }
+  entry.instance = std::make_unique<FnInstance>();
+  FnInstance *instance = entry.instance.get();
+  instance->decl = decl;
+  instance->generics.assign(values.begin(), values.end());
+  instance->name = ctx.uniqueName(key);
+  const unsigned errorsBefore = ctx.errors;
+  ctx.frames.push_back({key, call, decl});
+  {
+    // Warnings are about the text: the check of the declaration itself gives them.
+    Restore<bool> warnings(ctx.warningsOn, ctx.warningsOn && !call.isValid());
+    Checker checker(ctx, *ctx.moduleOf.lookup(decl));
+    checker.fn = instance;
+    checker.checkFn(decl);
+  }
+  ctx.frames.pop_back();
+  const bool good = ctx.errors == errorsBefore;
+  // The map may have grown meanwhile.
+  ctx.fns[decl][key].state =
+      good ? InstanceEntry<FnInstance>::State::Good : InstanceEntry<FnInstance>::State::Bad;
+  return good ? instance : nullptr;
+}
+
+void Checker::reportRecursion(const ast::FnDecl *decl, SourceRange call) {
+  auto message = report(call, diag::recursive_function, decl->name.name);
+  message.note(decl->name.range, diag::note_declared_here, decl->name.name);
+}
+
+} // namespace dtile::sema

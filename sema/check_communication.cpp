@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Remote references, transfers, atomics, signals and their order.
+#include "sema/checker.h"
+
+namespace dtile::sema {
+
+// ---- Order ----
+
+unsigned Checker::attachAfter(TExpr *e, TExpr *token) {
+  unsigned count = 0;
+  switch (e->kind) {
+  case TExprKind::Load:
+  case TExprKind::Gather:
+  case TExprKind::Put:
+  case TExprKind::Get:
+  case TExprKind::ReduceAdd:
+  case TExprKind::Atomic:
+    e->operands.push_back(token);
+    ++count;
+    break;
+  default:
+    break;
+  }
+  // The positions that it reads to know where count, too.
+  const auto isOrder = [](const TExpr *operand) {
+    return operand->type->kind == TypeKind::Token || operand->type->kind == TypeKind::Acquire;
+  };
+  for (size_t i = 0; i < e->operands.size(); ++i)
+    if (!isOrder(e->operands[i]))
+      count += attachAfter(e->operands[i], token);
+  for (const IndexItem &index : e->indices)
+    if (index.value)
+      count += attachAfter(index.value, token);
+  return count;
+}
+
+TExpr *Checker::withToken(TExpr *region, TExpr *token, SourceRange range) {
+  TExpr *load = region;
+  if (region->kind != TExprKind::Load) {
+    attachAfter(region, token);
+    load = ctx.makeExpr(TExprKind::Load, region->type, range);
+    load->operands.push_back(region);
+  }
+  load->range = range;
+  load->operands.push_back(token);
+  return load;
+}
+
+TExpr *Checker::afterExpr(const ast::AfterExpr *e) {
+  TExpr *result = expr(e->value);
+  TExpr *order = token(e->token);
+  if (result->type->kind == TypeKind::Error || order->type->kind == TypeKind::Error)
+    return error(e->range);
+  if (result->type->kind == TypeKind::Region)
+    return withToken(result, order, e->range);
+  if (attachAfter(result, order) == 0) {
+    // A store of a plain value orders itself.
+    if (allowPlainAfter == e) {
+      plainAfter.push_back(order);
+      return result;
+    }
+    report(e->range, diag::after_orders_nothing).note(result->range, diag::note_reads_nothing);
+    return error(e->range);
+  }
+  return result;
+}
+
+void Checker::afterArgs(const CallSite &site, llvm::SmallVectorImpl<TExpr *> &tokens) {
+  for (const ast::Arg &arg : site.args) {
+    if (arg.label.name != "after")
+      continue;
+    TExpr *order = token(arg.value);
+    if (order->type->kind != TypeKind::Error)
+      tokens.push_back(order);
+  }
+}
+
+// ---- Remote references ----
+
+TExpr *Checker::remoteExpr(const ast::RemoteExpr *e) {
+  TExpr *base = expr(e->base);
+  TExpr *rank = position(e->rank);
+  const TypeKind kind = base->type->kind;
+  if (kind == TypeKind::Error || rank->type->kind == TypeKind::Error)
+    return error(e->range);
+  const bool isObject = kind == TypeKind::Region || kind == TypeKind::Signal;
+  if (!isObject || base->type->remote || base->kind == TExprKind::Load) {
+    report(e->range, diag::not_an_object, base->type->str());
+    return error(e->range);
+  }
+  if (!checkSymmetric(base, e->range))
+    return error(e->range);
+  TypeData data = *base->type;
+  data.remote = true;
+  const Type type =
+      kind == TypeKind::Signal ? types.signal(data.rank(), true) : types.region(data);
+  TExpr *remote = ctx.makeExpr(TExprKind::Remote, type, e->range);
+  remote->operands = {base, rank};
+  return remote;
+}
+
+// ---- Transfers ----
+
+TExpr *Checker::destination(const ast::Expr *e, llvm::StringRef use) {
+  TExpr *target = expr(e);
+  if (target->type->kind == TypeKind::Error)
+    return target;
+  if (target->type->kind != TypeKind::Region || target->kind == TExprKind::Load) {
+    auto message = report(e->range, diag::not_a_destination, use, target->type->str());
+    if (target->kind == TExprKind::VarRef)
+      message.note(target->var->range, diag::note_is_a_copy, target->var->name);
+    return error(e->range);
+  }
+  return checkWritable(target, e->range) ? target : error(e->range);
+}
+
+TExpr *Checker::transferSource(const ast::Expr *e, llvm::SmallVectorImpl<TExpr *> &tokens) {
+  TExpr *source = expr(e);
+  if (source->type->kind != TypeKind::Region) {
+    if (source->type->isValue() || source->type->kind == TypeKind::Error)
+      return source;
+    report(e->range, diag::type_mismatch, "a region or a value", source->type->str());
+    return error(e->range);
+  }
+  // `x after t`: the transfer as a whole is after t.
+  if (source->kind == TExprKind::Load) {
+    tokens.append(source->operands.begin() + 1, source->operands.end());
+    source = source->operands[0];
+  }
+  return checkReadable(source, e->range) ? source : error(e->range);
+}
+
+// Whether the shapes of what is sent and where it goes agree, as far as they are known. Sizes that are not are compared
+// at run time.
+bool Checker::checkTransfer(TExpr *&source, TExpr *target, SourceRange range) {
+  const Type from = source->type;
+  const Type to = target->type;
+  bool fits = from->rank() == to->rank();
+  for (unsigned i = 0; fits && i < from->rank(); ++i)
+    fits = from->shape[i] == to->shape[i] || from->shape[i] == kDynamic || to->shape[i] == kDynamic;
+  if (!fits) {
+    report(range, diag::transfer_shape_mismatch, shapeText(from->shape), shapeText(to->shape))
+        .note(source->range, diag::note_has_type, from->str())
+        .note(target->range, diag::note_has_type, to->str());
+    return false;
+  }
+  if (from->dtype == to->dtype)
+    return true;
+  if (from->kind == TypeKind::Region && from->isStatic())
+    source = toValue(source);
+  if (source->type->isValue()) {
+    source = convert(source, withDType(source->type, to->dtype), source->range,
+                     ConversionUse::Store);
+    return source->type->kind != TypeKind::Error;
+  }
+  reportDTypes(range, source, target);
+  return false;
+}
+
+TExpr *Checker::callPut(const CallSite &site) {
+  if (!checkArgs(site, 2, 2, {"after", "signal"}) || !noGenerics(site) || !noShape(site))
+    return error(site.range);
+  llvm::SmallVector<TExpr *, 2> tokens;
+  TExpr *source = transferSource(positional(site, 0), tokens);
+  TExpr *target = destination(positional(site, 1), "put");
+  afterArgs(site, tokens);
+  TExpr *signal = nullptr;
+  if (const ast::Expr *cells = labelled(site, "signal"))
+    signal = signalCells(cells, "put");
+  if (source->type->kind == TypeKind::Error || target->type->kind == TypeKind::Error ||
+      (signal && signal->type->kind == TypeKind::Error) ||
+      !checkTransfer(source, target, site.range))
+    return error(site.range);
+  TExpr *put = ctx.makeExpr(TExprKind::Put, types.token(), site.range);
+  put->operands = {source, target};
+  put->operands.append(tokens.begin(), tokens.end());
+  put->signal = signal;
+  return put;
+}
+
+TExpr *Checker::callGet(const CallSite &site) {
+  if (!checkArgs(site, 2, 2, {"after"}) || !noGenerics(site) || !noShape(site))
+    return error(site.range);
+  llvm::SmallVector<TExpr *, 2> tokens;
+  TExpr *source = transferSource(positional(site, 0), tokens);
+  TExpr *target = destination(positional(site, 1), "get");
+  afterArgs(site, tokens);
+  if (source->type->kind == TypeKind::Error || target->type->kind == TypeKind::Error)
+    return error(site.range);
+  if (source->type->kind != TypeKind::Region) {
+    report(source->range, diag::type_mismatch, "a region", source->type->str());
+    return error(site.range);
+  }
+  if (target->type->remote) {
+    report(target->range, diag::get_into_remote);
+    return error(site.range);
+  }
+  if (source->type->dtype != target->type->dtype) {
+    reportDTypes(site.range, source, target);
+    return error(site.range);
+  }
+  if (!checkTransfer(source, target, site.range))
+    return error(site.range);
+  TExpr *get = ctx.makeExpr(TExprKind::Get, types.token(), site.range);
+  get->operands = {source, target};
+  get->operands.append(tokens.begin(), tokens.end());
+  return get;
+}
+
+TExpr *Checker::callReduceAdd(const CallSite &site) {
+  if (!checkArgs(site, 2, 2, {"after"}) || !noGenerics(site) || !noShape(site))
+    return error(site.range);
+  llvm::SmallVector<TExpr *, 2> tokens;
+  TExpr *source = value(positional(site, 0));
+  TExpr *target = destination(positional(site, 1), "reduce_add");
+  afterArgs(site, tokens);
+  if (source->type->kind == TypeKind::Error || target->type->kind == TypeKind::Error ||
+      !checkTransfer(source, target, site.range))
+    return error(site.range);
+  if (target->type->dtype == DType::Bool) {
+    report(site.range, diag::operator_not_defined, "reduce_add", target->type->str());
+    return error(site.range);
+  }
+  TExpr *add = ctx.makeExpr(TExprKind::ReduceAdd, types.token(), site.range);
+  add->operands = {source, target};
+  add->operands.append(tokens.begin(), tokens.end());
+  return add;
+}
+
+// ---- Atomics ----
+
+TExpr *Checker::atomicCall(const CallSite &site, AtomicKind kind) {
+  const unsigned count = kind == AtomicKind::Cas ? 3 : 2;
+  if (!checkArgs(site, count, count, {"after"}) || !noGenerics(site) || !noShape(site))
+    return error(site.range);
+  llvm::SmallVector<TExpr *, 2> tokens;
+  TExpr *target = destination(positional(site, 0), site.name);
+  llvm::SmallVector<TExpr *, 2> values;
+  for (unsigned i = 1; i < count; ++i)
+    values.push_back(value(positional(site, i)));
+  afterArgs(site, tokens);
+  if (target->type->kind == TypeKind::Error || !checkReadable(target, target->range))
+    return error(site.range);
+  if (target->type->rank() != 0) {
+    report(target->range, diag::atomic_needs_element, site.name, target->type->str());
+    return error(site.range);
+  }
+  const DType dtype = target->type->dtype;
+  const bool isBitwise = kind == AtomicKind::And || kind == AtomicKind::Or;
+  if (dtype == DType::Bool || (isBitwise && !isInteger(dtype))) {
+    report(site.range, diag::operator_not_defined, site.name, dtypeName(dtype));
+    return error(site.range);
+  }
+  for (TExpr *&operand : values) {
+    operand = convert(operand, types.scalar(dtype), operand->range, ConversionUse::Store);
+    if (operand->type->kind == TypeKind::Error)
+      return error(site.range);
+  }
+  TExpr *atomic = ctx.makeExpr(TExprKind::Atomic, types.scalar(dtype), site.range);
+  atomic->atomic = kind;
+  atomic->operands.push_back(target);
+  atomic->operands.append(values.begin(), values.end());
+  atomic->operands.append(tokens.begin(), tokens.end());
+  return atomic;
+}
+
+TExpr *Checker::callFetchAdd(const CallSite &site) { return atomicCall(site, AtomicKind::Add); }
+TExpr *Checker::callFetchMin(const CallSite &site) { return atomicCall(site, AtomicKind::Min); }
+TExpr *Checker::callFetchMax(const CallSite &site) { return atomicCall(site, AtomicKind::Max); }
+TExpr *Checker::callFetchAnd(const CallSite &site) { return atomicCall(site, AtomicKind::And); }
+TExpr *Checker::callFetchOr(const CallSite &site) { return atomicCall(site, AtomicKind::Or); }
+TExpr *Checker::callExchange(const CallSite &site) { return atomicCall(site, AtomicKind::Exch); }
+TExpr *Checker::callCompareExchange(const CallSite &site) {
+  return atomicCall(site, AtomicKind::Cas);
+}
+
+// ---- Signals ----
+
+TExpr *Checker::signalCells(const ast::Expr *e, llvm::StringRef use) {
+  TExpr *cells = expr(e);
+  if (cells->type->kind == TypeKind::Error)
+    return cells;
+  if (cells->type->kind != TypeKind::Signal) {
+    auto message = report(e->range, diag::not_a_signal, use, cells->type->str());
+    if (const ast::Param *param = rootParam(cells))
+      message.note(param->range, diag::note_declared_here, param->name.name);
+    return error(e->range);
+  }
+  if (cells->kind == TExprKind::Slice || cells->type->rank() == 0)
+    return cells;
+  std::string all = "[:";
+  for (unsigned i = 1; i < cells->type->rank(); ++i)
+    all += ", :";
+  auto message = report(e->range, diag::signal_index_count, cells->type->rank(), 0u);
+  if (const ast::Param *param = rootParam(cells))
+    message.note(param->range, diag::note_declared_here, param->name.name);
+  message.fix({e->range.end, e->range.end}, all + "]");
+  return error(e->range);
+}
+
+TExpr *Checker::callWait(const CallSite &site) {
+  if (!checkArgs(site, 1, 1, {"count"}) || !noGenerics(site) || !noShape(site))
+    return error(site.range);
+  TExpr *cells = signalCells(positional(site, 0), "wait");
+  TExpr *count = nullptr;
+  if (const ast::Expr *given = labelled(site, "count")) {
+    count = position(given);
+    if (count->type->kind == TypeKind::Error)
+      return count;
+    if (count->kind == TExprKind::Const && int64_t(count->bits) < 1) {
+      report(given->range, diag::wait_count_not_positive, int64_t(count->bits));
+      return error(site.range);
+    }
+  }
+  if (cells->type->kind == TypeKind::Error)
+    return error(site.range);
+  if (cells->type->remote) {
+    report(cells->range, diag::wait_on_remote);
+    return error(site.range);
+  }
+  TExpr *wait = ctx.makeExpr(TExprKind::Wait, types.acquire(), site.range);
+  wait->operands.push_back(cells);
+  wait->count = count;
+  return wait;
+}
+
+// These stand as statements: the statement is made here, and the expression has no value.
+TExpr *Checker::callNotify(const CallSite &site) {
+  if (!checkArgs(site, 1, 1, {"after"}) || !noGenerics(site) || !noShape(site))
+    return error(site.range);
+  TExpr *cells = signalCells(positional(site, 0), "notify");
+  llvm::SmallVector<TExpr *, 2> tokens;
+  afterArgs(site, tokens);
+  if (cells->type->kind == TypeKind::Error)
+    return error(site.range);
+  if (TStmt *notify = emit(TStmtKind::Notify, site.range)) {
+    notify->target = cells;
+    notify->after.append(tokens.begin(), tokens.end());
+  }
+  return ctx.makeExpr(TExprKind::Const, types.voidType(), site.range);
+}
+
+TExpr *Checker::syncCall(const CallSite &site, BuiltinId id) {
+  if (!checkArgs(site, 0, 0) || !noGenerics(site) || !noShape(site))
+    return error(site.range);
+  if (TStmt *sync = emit(TStmtKind::Sync, site.range))
+    sync->builtin = id;
+  return ctx.makeExpr(TExprKind::Const, types.voidType(), site.range);
+}
+
+TExpr *Checker::callQuiet(const CallSite &site) { return syncCall(site, BuiltinId::Quiet); }
+TExpr *Checker::callFence(const CallSite &site) { return syncCall(site, BuiltinId::Fence); }
+TExpr *Checker::callBarrier(const CallSite &site) { return syncCall(site, BuiltinId::Barrier); }
+
+TExpr *Checker::callAssert(const CallSite &site) {
+  if (site.args.empty() || site.args.size() > 2 || !site.args[0].label.name.empty()) {
+    report(site.range, diag::wrong_argument_count, "assert", "1 to 2 arguments",
+           site.args.size());
+    return error(site.range);
+  }
+  TExpr *holds = condition(site.args[0].value);
+  std::string message = "assertion failed: " + ctx.sources.text(site.args[0].value->range).str();
+  if (site.args.size() == 2) {
+    const auto *text = llvm::dyn_cast<ast::StringLit>(site.args[1].value);
+    if (!text) {
+      report(site.args[1].value->range, diag::needs_string, "assert");
+      return error(site.range);
+    }
+    message = text->value.str();
+  }
+  if (holds->type->kind == TypeKind::Error)
+    return error(site.range);
+  if (TStmt *assertion = emit(TStmtKind::Assert, site.range)) {
+    assertion->condition = holds;
+    assertion->message = message;
+  }
+  return ctx.makeExpr(TExprKind::Const, types.voidType(), site.range);
+}
+
+} // namespace dtile::sema

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Tests, benches and `ensures` run on whole arrays, straight from the syntax tree. Here only their names are checked, so
+// that a misspelling is found before anything runs.
+#include "sema/checker.h"
+
+namespace dtile::sema {
+
+namespace {
+
+bool isTestBuiltin(llvm::StringRef name) {
+#define TEST_BUILTIN(ID, NAME, SIGNATURE, DOC)                                                     \
+  if (name == NAME)                                                                                \
+    return true;
+#include "sema/test_builtins.def"
+  return false;
+}
+
+void considerTestBuiltins(SpellingSuggestion &suggestion) {
+#define TEST_BUILTIN(ID, NAME, SIGNATURE, DOC) suggestion.consider(NAME);
+#include "sema/test_builtins.def"
+}
+
+class NameChecker {
+public:
+  NameChecker(Context &context, ModuleInfo &module) : context_(context), module_(module) {
+    scope_.push();
+  }
+
+  void declare(const ast::Ident &name, Symbol::Kind kind = Symbol::Kind::Local) {
+    Symbol symbol;
+    symbol.kind = kind;
+    symbol.name = name.name;
+    symbol.range = name.range;
+    scope_.declare(symbol);
+  }
+
+  void block(const ast::BlockStmt *body) {
+    if (!body)
+      return;
+    scope_.push();
+    for (const ast::Stmt *s : body->statements)
+      statement(s);
+    scope_.pop([](const Symbol &) {});
+  }
+
+  void expectation(const ast::ExpectStmt *s) {
+    for (const ast::Expr *e : {s->condition, s->rtol, s->atol})
+      expression(e);
+  }
+
+  void expression(const ast::Expr *e) {
+    if (!e)
+      return;
+    switch (e->kind) {
+    case ast::NodeKind::NameExpr:
+      return name(llvm::cast<ast::NameExpr>(e));
+    case ast::NodeKind::UnaryExpr:
+      return expression(llvm::cast<ast::UnaryExpr>(e)->operand);
+    case ast::NodeKind::BinaryExpr:
+      expression(llvm::cast<ast::BinaryExpr>(e)->lhs);
+      return expression(llvm::cast<ast::BinaryExpr>(e)->rhs);
+    case ast::NodeKind::CallExpr:
+      return call(llvm::cast<ast::CallExpr>(e));
+    case ast::NodeKind::GenericExpr:
+      return generics(llvm::cast<ast::GenericExpr>(e), nullptr);
+    case ast::NodeKind::IndexExpr:
+      callee(llvm::cast<ast::IndexExpr>(e)->base, /*isCalled=*/false);
+      for (const ast::Expr *index : llvm::cast<ast::IndexExpr>(e)->indices)
+        expression(index);
+      return;
+    case ast::NodeKind::MemberExpr:
+      return member(llvm::cast<ast::MemberExpr>(e));
+    case ast::NodeKind::RangeExpr:
+      expression(llvm::cast<ast::RangeExpr>(e)->lo);
+      return expression(llvm::cast<ast::RangeExpr>(e)->hi);
+    case ast::NodeKind::ConditionalExpr:
+      expression(llvm::cast<ast::ConditionalExpr>(e)->condition);
+      expression(llvm::cast<ast::ConditionalExpr>(e)->whenTrue);
+      return expression(llvm::cast<ast::ConditionalExpr>(e)->whenFalse);
+    case ast::NodeKind::RemoteExpr:
+    case ast::NodeKind::AfterExpr:
+      context_.report(e->range, diag::no_order_in_test);
+      return;
+    default:
+      return;
+    }
+  }
+
+private:
+  void statement(const ast::Stmt *s) {
+    switch (s->kind) {
+    case ast::NodeKind::LetStmt:
+      expression(llvm::cast<ast::LetStmt>(s)->value);
+      for (const ast::Ident &ident : llvm::cast<ast::LetStmt>(s)->names)
+        declare(ident);
+      return;
+    case ast::NodeKind::VarStmt:
+      expression(llvm::cast<ast::VarStmt>(s)->value);
+      return declare(llvm::cast<ast::VarStmt>(s)->name);
+    case ast::NodeKind::AssignStmt:
+      expression(llvm::cast<ast::AssignStmt>(s)->target);
+      return expression(llvm::cast<ast::AssignStmt>(s)->value);
+    case ast::NodeKind::ExprStmt:
+      return expression(llvm::cast<ast::ExprStmt>(s)->value);
+    case ast::NodeKind::ForStmt: {
+      const auto *loop = llvm::cast<ast::ForStmt>(s);
+      expression(loop->dim.domain);
+      expression(loop->dim.step);
+      scope_.push();
+      declare(loop->dim.name);
+      block(loop->body);
+      scope_.pop([](const Symbol &) {});
+      return;
+    }
+    case ast::NodeKind::WhileStmt:
+      expression(llvm::cast<ast::WhileStmt>(s)->condition);
+      return block(llvm::cast<ast::WhileStmt>(s)->body);
+    case ast::NodeKind::IfStmt: {
+      const auto *choice = llvm::cast<ast::IfStmt>(s);
+      expression(choice->condition);
+      block(choice->then);
+      if (choice->otherwise)
+        statement(choice->otherwise);
+      return;
+    }
+    case ast::NodeKind::ExpectStmt:
+      return expectation(llvm::cast<ast::ExpectStmt>(s));
+    case ast::NodeKind::BlockStmt:
+      return block(llvm::cast<ast::BlockStmt>(s));
+    case ast::NodeKind::ReturnStmt:
+    case ast::NodeKind::YieldStmt:
+    case ast::NodeKind::AwaitStmt:
+      context_.report(s->range, diag::no_order_in_test);
+      return;
+    default:
+      return;
+    }
+  }
+
+  const Symbol *find(llvm::StringRef name) {
+    if (const Symbol *local = scope_.lookup(name))
+      return local;
+    auto found = module_.names.find(name);
+    if (found == module_.names.end())
+      return nullptr;
+    found->second.used = true;
+    return &found->second;
+  }
+
+  void name(const ast::NameExpr *e) {
+    if (find(e->name) || e->name == "W" || dtypeFromName(e->name))
+      return;
+    SpellingSuggestion suggestion(e->name);
+    scope_.forEachName([&](llvm::StringRef n) { suggestion.consider(n); });
+    for (const auto &entry : module_.names)
+      suggestion.consider(entry.first());
+    auto message = context_.report(e->range, diag::unknown_name, e->name);
+    if (!suggestion.best().empty())
+      message.note(e->range, diag::note_did_you_mean, suggestion.best())
+          .fix(e->range, suggestion.best());
+  }
+
+  // `module.name`, or a member of an array.
+  void member(const ast::MemberExpr *e) {
+    const auto *base = llvm::dyn_cast<ast::NameExpr>(e->base);
+    const Symbol *symbol = base ? find(base->name) : nullptr;
+    if (!symbol || symbol->kind != Symbol::Kind::Module)
+      return expression(e->base);
+    if (!symbol->module || symbol->module->names.count(e->member.name))
+      return;
+    SpellingSuggestion suggestion(e->member.name);
+    for (const auto &entry : symbol->module->names)
+      suggestion.consider(entry.first());
+    auto message = context_.report(e->member.range, diag::unknown_module_member, base->name,
+                                   e->member.name);
+    if (!suggestion.best().empty())
+      message.note(e->member.range, diag::note_did_you_mean, suggestion.best())
+          .fix(e->member.range, suggestion.best());
+  }
+
+  void call(const ast::CallExpr *e) {
+    callee(e->callee, /*isCalled=*/true);
+    for (const ast::Arg &arg : e->args)
+      expression(arg.value);
+  }
+
+  // What is called or given sizes: a function, `zeros` and the like, or an array.
+  void callee(const ast::Expr *e, bool isCalled) {
+    if (const auto *index = llvm::dyn_cast<ast::IndexExpr>(e); index && isCalled) {
+      for (const ast::Expr *size : index->indices)
+        expression(size);
+      return callee(index->base, isCalled);
+    }
+    if (const auto *generic = llvm::dyn_cast<ast::GenericExpr>(e)) {
+      callee(generic->base, /*isCalled=*/true);
+      return generics(generic, kernelNamed(generic->base));
+    }
+    const auto *name = llvm::dyn_cast<ast::NameExpr>(e);
+    if (!name)
+      return expression(e);
+    const Symbol *symbol = find(name->name);
+    if (isTestBuiltin(name->name) || (symbol && !isCalled))
+      return;
+    if (symbol && symbol->kind == Symbol::Kind::Kernel)
+      return;
+    if (!isCalled)
+      return expression(e);
+    if (symbol) {
+      context_.report(name->range, diag::not_callable_in_test, name->name)
+          .note(symbol->range, diag::note_declared_here, name->name);
+      return;
+    }
+    SpellingSuggestion suggestion(name->name);
+    considerTestBuiltins(suggestion);
+    for (const auto &entry : module_.names)
+      if (entry.second.kind == Symbol::Kind::Kernel)
+        suggestion.consider(entry.first());
+    auto message = context_.report(name->range, diag::unknown_function, name->name);
+    if (!suggestion.best().empty())
+      message.note(name->range, diag::note_did_you_mean, suggestion.best())
+          .fix(name->range, suggestion.best());
+  }
+
+  const ast::KernelDecl *kernelNamed(const ast::Expr *e) {
+    const Symbol *symbol = nullptr;
+    if (const auto *name = llvm::dyn_cast<ast::NameExpr>(e)) {
+      symbol = find(name->name);
+    } else if (const auto *member = llvm::dyn_cast<ast::MemberExpr>(e)) {
+      const auto *base = llvm::dyn_cast<ast::NameExpr>(member->base);
+      const Symbol *module = base ? find(base->name) : nullptr;
+      if (module && module->kind == Symbol::Kind::Module && module->module) {
+        auto found = module->module->names.find(member->member.name);
+        symbol = found == module->module->names.end() ? nullptr : &found->second;
+      }
+    }
+    return symbol && symbol->kind == Symbol::Kind::Kernel
+               ? llvm::cast<ast::KernelDecl>(symbol->decl)
+               : nullptr;
+  }
+
+  void generics(const ast::GenericExpr *e, const ast::KernelDecl *kernel) {
+    for (const ast::Arg &arg : e->args) {
+      expression(arg.value);
+      if (!kernel || arg.label.name.empty())
+        continue;
+      SpellingSuggestion suggestion(arg.label.name);
+      bool known = false;
+      for (const ast::GenericParam &generic : kernel->generics) {
+        suggestion.consider(generic.name.name);
+        known |= generic.name.name == arg.label.name;
+      }
+      if (known)
+        continue;
+      auto message = context_.report(arg.label.range, diag::unknown_generic, kernel->name.name,
+                                     arg.label.name);
+      if (!suggestion.best().empty())
+        message.note(arg.label.range, diag::note_did_you_mean, suggestion.best())
+            .fix(arg.label.range, suggestion.best());
+    }
+  }
+
+  Context &context_;
+  ModuleInfo &module_;
+  Scope scope_;
+};
+
+} // namespace
+
+void checkTests(Context &context, ModuleInfo &module) {
+  for (const ast::Decl *decl : module.tree->decls) {
+    llvm::ArrayRef<ast::Expr *> ranks;
+    const ast::BlockStmt *body = nullptr;
+    if (const auto *test = llvm::dyn_cast<ast::TestDecl>(decl)) {
+      ranks = test->ranks;
+      body = test->body;
+    } else if (const auto *bench = llvm::dyn_cast<ast::BenchDecl>(decl)) {
+      ranks = bench->ranks;
+      body = bench->body;
+    } else {
+      continue;
+    }
+    NameChecker checker(context, module);
+    for (const ast::Expr *count : ranks)
+      checker.expression(count);
+    checker.block(body);
+  }
+}
+
+namespace {
+
+void declareShapeNames(NameChecker &checker, const ast::Expr *size) {
+  if (const auto *name = llvm::dyn_cast<ast::NameExpr>(size)) {
+    checker.declare({name->name, name->range}, Symbol::Kind::Size);
+  } else if (const auto *binary = llvm::dyn_cast<ast::BinaryExpr>(size)) {
+    declareShapeNames(checker, binary->lhs);
+    declareShapeNames(checker, binary->rhs);
+  }
+}
+
+} // namespace
+
+void checkEnsures(Context &context, ModuleInfo &module, const ast::KernelDecl *kernel) {
+  if (kernel->ensures.empty())
+    return;
+  NameChecker checker(context, module);
+  for (const ast::Param &param : kernel->params) {
+    checker.declare(param.name);
+    if (param.type)
+      for (const ast::Expr *size : param.type->shape)
+        declareShapeNames(checker, size);
+  }
+  for (const ast::GenericParam &generic : kernel->generics)
+    checker.declare(generic.name);
+  for (const ast::ExpectStmt *promise : kernel->ensures)
+    checker.expectation(promise);
+}
+
+} // namespace dtile::sema

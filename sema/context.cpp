@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Owns the nodes of typed programs.
+#include "sema/context.h"
+
+namespace dtile::sema {
+
+TExpr *Context::makeExpr(TExprKind kind, Type type, SourceRange range) {
+  auto *e = new (exprs_.Allocate()) TExpr{};
+  e->kind = kind;
+  e->type = type;
+  e->range = range;
+  return e;
+}
+
+TStmt *Context::makeStmt(TStmtKind kind, SourceRange range) {
+  auto *s = new (stmts_.Allocate()) TStmt{};
+  s->kind = kind;
+  s->range = range;
+  return s;
+}
+
+Variable *Context::makeVariable(llvm::StringRef name, Type type, SourceRange range,
+                                bool isMutable) {
+  return new (variables_.Allocate()) Variable{name.str(), type, range, isMutable};
+}
+
+std::string Context::uniqueName(const std::string &wanted) {
+  const unsigned uses = usedNames_[wanted]++;
+  return uses == 0 ? wanted : uniqueName(wanted + "_" + std::to_string(uses + 1));
+}
+
+void Context::addCallers(DiagBuilder &builder) {
+  // A long chain of calls says no more than its two ends.
+  constexpr size_t kMaxShown = 4;
+  size_t shown = 0;
+  for (auto frame = frames.rbegin(); frame != frames.rend() && shown < kMaxShown; ++frame) {
+    if (!frame->call.isValid())
+      break;
+    builder.note(frame->call, diag::note_in_instance, frame->name);
+    ++shown;
+  }
+}
+
+} // namespace dtile::sema

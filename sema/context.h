@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What the checks of one program share: its modules, types, nodes, instances and messages. Private to sema.
+#pragma once
+
+#include "sema/module_loader.h"
+#include "sema/scope.h"
+#include "sema/sema.h"
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
+
+namespace dtile::sema {
+
+/// The largest tile, in elements.
+constexpr int64_t kMaxTileElements = int64_t(1) << 24;
+constexpr unsigned kMaxTileRank = 4;
+constexpr unsigned kMaxTensorRank = 8;
+
+/// An instance of a function or kernel, and how far its check has come.
+template <typename T> struct InstanceEntry {
+  enum class State : uint8_t { Checking, Good, Bad } state = State::Checking;
+  /// Asked for, rather than standing in for all instances.
+  bool isReal = false;
+  std::unique_ptr<T> instance;
+};
+
+/// The value of a `const`.
+struct ConstEntry {
+  enum class State : uint8_t { Evaluating, Done } state = State::Evaluating;
+  TExpr *value = nullptr;
+};
+
+class Context {
+public:
+  Context(SourceManager &sources, const Options &options)
+      : sources(sources), options(options), muted(sources) {}
+
+  /// Reports once a place and message: a body is checked for each set of values, its mistakes are said once. Adds by
+  /// which calls the body was reached.
+  template <typename... Args> DiagBuilder report(SourceRange range, diag::Id id, Args &&...args) {
+    const bool isError = diagInfo(id).severity == Severity::Error;
+    errors += isError ? 1 : 0;
+    const uint64_t place = uint64_t(range.begin.offset) << 32 | range.end.offset;
+    const bool isNew = (isError || warningsOn) && said_.insert({place, unsigned(id)}).second;
+    DiagBuilder builder = (isNew ? *diags : muted).report(range, id, std::forward<Args>(args)...);
+    if (isNew)
+      addCallers(builder);
+    return builder;
+  }
+
+  TExpr *makeExpr(TExprKind kind, Type type, SourceRange range);
+  TStmt *makeStmt(TStmtKind kind, SourceRange range);
+  Variable *makeVariable(llvm::StringRef name, Type type, SourceRange range, bool isMutable);
+  /// A name for an IR symbol that no other instance has.
+  std::string uniqueName(const std::string &wanted);
+
+  SourceManager &sources;
+  Options options;
+  /// Where messages go now.
+  Diagnostics *diags = nullptr;
+  /// Where repeats go.
+  Diagnostics muted;
+  bool warningsOn = true;
+  /// Errors so far, repeats included: tells whether a check failed.
+  unsigned errors = 0;
+
+  TypeTable types;
+  ast::Arena arena;
+  /// Root first.
+  std::vector<std::unique_ptr<ModuleInfo>> modules;
+  llvm::DenseMap<const ast::ConstDecl *, ConstEntry> consts;
+  llvm::DenseMap<const ast::Decl *, llvm::StringMap<InstanceEntry<KernelInstance>>> kernels;
+  llvm::DenseMap<const ast::Decl *, llvm::StringMap<InstanceEntry<FnInstance>>> fns;
+  /// The kernels' modules, for instances asked for later.
+  llvm::DenseMap<const ast::Decl *, ModuleInfo *> moduleOf;
+
+  /// Instances that are being checked, outermost first; `call` is where it was asked for, invalid for the
+  /// check of a declaration by itself.
+  struct Frame {
+    std::string name;
+    SourceRange call;
+    const ast::Decl *decl;
+  };
+  std::vector<Frame> frames;
+
+private:
+  void addCallers(DiagBuilder &builder);
+
+  llvm::DenseSet<std::pair<uint64_t, unsigned>> said_;
+  llvm::StringMap<unsigned> usedNames_;
+  llvm::SpecificBumpPtrAllocator<TExpr> exprs_;
+  llvm::SpecificBumpPtrAllocator<TStmt> stmts_;
+  llvm::SpecificBumpPtrAllocator<Variable> variables_;
+};
+
+/// Sets a member for as long as it lives.
+template <typename T> class Restore {
+public:
+  Restore(T &place, T value) : place_(place), old_(std::move(place)) { place_ = std::move(value); }
+  ~Restore() { place_ = std::move(old_); }
+  Restore(const Restore &) = delete;
+  Restore &operator=(const Restore &) = delete;
+
+private:
+  T &place_;
+  T old_;
+};
+
+} // namespace dtile::sema

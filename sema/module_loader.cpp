@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Follows imports depth first: the importing file's folder, the import paths in order, then the embedded library.
+#include "sema/module_loader.h"
+
+#include "frontend/parse/parser.h"
+#include "sema/context.h"
+
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+
+namespace dtile::sema {
+
+namespace {
+
+namespace path = llvm::sys::path;
+
+class Loader {
+public:
+  explicit Loader(Context &context) : context_(context) {}
+
+  ModuleInfo *load(FileId file) {
+    if (ModuleInfo *known = byFile_.lookup(uint32_t(file)))
+      return known;
+    auto module = std::make_unique<ModuleInfo>();
+    ModuleInfo *result = module.get();
+    context_.modules.push_back(std::move(module));
+    byFile_[uint32_t(file)] = result;
+    result->file = file;
+    result->path = context_.sources.name(file).str();
+    result->tree = parse::parse(file, context_.sources, context_.arena, *context_.diags);
+    open_.push_back({result, nullptr});
+    for (const ast::Decl *decl : result->tree->decls)
+      declare(*result, decl);
+    open_.pop_back();
+    return result;
+  }
+
+private:
+  struct OpenModule {
+    ModuleInfo *module;
+    const ast::ImportDecl *import;
+  };
+
+  void declare(ModuleInfo &module, const ast::Decl *decl) {
+    Symbol symbol;
+    symbol.decl = decl;
+    symbol.module = &module;
+    auto set = [&](Symbol::Kind kind, const ast::Ident &name) {
+      symbol.kind = kind;
+      symbol.name = name.name;
+      symbol.range = name.range;
+    };
+    switch (decl->kind) {
+    case ast::NodeKind::ImportDecl: {
+      const auto *import = llvm::cast<ast::ImportDecl>(decl);
+      set(Symbol::Kind::Module, import->alias);
+      symbol.module = follow(module, import);
+      break;
+    }
+    case ast::NodeKind::ConstDecl:
+      set(Symbol::Kind::Const, llvm::cast<ast::ConstDecl>(decl)->name);
+      break;
+    case ast::NodeKind::FnDecl:
+      set(Symbol::Kind::Fn, llvm::cast<ast::FnDecl>(decl)->name);
+      break;
+    case ast::NodeKind::KernelDecl:
+      set(Symbol::Kind::Kernel, llvm::cast<ast::KernelDecl>(decl)->name);
+      break;
+    default:
+      // Tests and benches have no name that others could use.
+      return;
+    }
+    context_.moduleOf[decl] = &module;
+    if (symbol.name.empty())
+      return;
+    auto [old, isNew] = module.names.try_emplace(symbol.name, symbol);
+    if (!isNew)
+      context_.report(symbol.range, diag::redefinition, symbol.name)
+          .note(old->second.range, diag::note_declared_here, symbol.name);
+  }
+
+  // The module that an import names; null after reporting.
+  ModuleInfo *follow(ModuleInfo &module, const ast::ImportDecl *import) {
+    std::vector<std::string> looked;
+    std::optional<FileId> file = find(module, import, looked);
+    if (!file) {
+      if (!looked.empty()) {
+        auto error = context_.report(import->pathRange, diag::module_not_found, import->path);
+        for (const std::string &place : looked)
+          error.note(import->pathRange, diag::note_looked_for, place);
+      }
+      return nullptr;
+    }
+    for (size_t i = 0; i < open_.size(); ++i) {
+      if (open_[i].module->file != *file)
+        continue;
+      open_.back().import = import;
+      auto error = context_.report(import->pathRange, diag::import_cycle);
+      for (; i < open_.size(); ++i) {
+        const std::string &next =
+            i + 1 < open_.size() ? open_[i + 1].module->path : context_.sources.name(*file).str();
+        error.note(open_[i].import->pathRange, diag::note_imports, open_[i].module->path, next);
+      }
+      return nullptr;
+    }
+    open_.back().import = import;
+    return load(*file);
+  }
+
+  std::optional<FileId> find(ModuleInfo &module, const ast::ImportDecl *import,
+                             std::vector<std::string> &looked) {
+    const std::string name = import->isString ? import->path.str() : import->path.str() + ".dtile";
+    if (path::is_absolute(name)) {
+      context_.report(import->pathRange, diag::absolute_import, import->path);
+      return std::nullopt;
+    }
+    llvm::SmallVector<std::string, 4> folders{path::parent_path(module.path).str()};
+    folders.append(context_.options.importPaths.begin(), context_.options.importPaths.end());
+    for (const std::string &folder : folders) {
+      llvm::SmallString<128> candidate(folder);
+      path::append(candidate, name);
+      path::remove_dots(candidate, /*remove_dot_dot=*/true);
+      looked.push_back(candidate.str().str());
+      if (!llvm::sys::fs::is_regular_file(candidate))
+        continue;
+      llvm::Expected<FileId> file = context_.sources.load(candidate);
+      if (file)
+        return *file;
+      context_.report(import->pathRange, diag::unreadable_module, llvm::toString(file.takeError()));
+      looked.clear();
+      return std::nullopt;
+    }
+    return findEmbedded(name, looked);
+  }
+
+  std::optional<FileId> findEmbedded(const std::string &name, std::vector<std::string> &looked) {
+    for (const auto &[embeddedPath, text] : context_.options.embeddedFiles) {
+      if (embeddedPath != name)
+        continue;
+      auto [file, isNew] = embedded_.try_emplace(name, FileId{});
+      if (isNew)
+        file->second = context_.sources.add("<stdlib>/" + name, text);
+      return file->second;
+    }
+    if (!context_.options.embeddedFiles.empty())
+      looked.push_back("<stdlib>/" + name);
+    return std::nullopt;
+  }
+
+  Context &context_;
+  llvm::DenseMap<uint32_t, ModuleInfo *> byFile_;
+  llvm::StringMap<FileId> embedded_;
+  // Modules whose imports are being followed, outermost first.
+  std::vector<OpenModule> open_;
+};
+
+} // namespace
+
+void loadModules(Context &context, FileId root) { Loader(context).load(root); }
+
+} // namespace dtile::sema

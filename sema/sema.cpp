@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The order of checks, and the instances that others ask for.
+#include "sema/sema.h"
+
+#include "frontend/base/check.h"
+#include "sema/checker.h"
+#include "sema/infer.h"
+
+namespace dtile::sema {
+
+struct Program::Impl : Context {
+  using Context::Context;
+
+  KernelInstance *instance(const ast::KernelDecl *kernel, llvm::ArrayRef<GenericValue> values,
+                           SourceRange call, bool isReal);
+  std::optional<std::vector<GenericValue>> defaults(const ast::KernelDecl *kernel);
+  void checkFnAlone(const ast::FnDecl *fn);
+  void checkKernelAlone(const ast::KernelDecl *kernel);
+  void checkModule(ModuleInfo &module);
+  const Symbol *find(llvm::StringRef name) const;
+
+  std::vector<const ast::KernelDecl *> rootKernels;
+  std::vector<const ast::TestDecl *> rootTests;
+  std::vector<const ast::BenchDecl *> rootBenches;
+};
+
+namespace {
+
+// The value that stands for any, where a check needs one.
+GenericValue standIn(const ast::GenericParam &generic) {
+  constexpr int64_t kStandInSize = 16;
+  const GenericValue::Kind kind = genericKind(generic);
+  return {kind, kind == GenericValue::Kind::Bool ? 1 : kStandInSize, DType::F32};
+}
+
+// Values for the check of a declaration by itself: defaults, and stand-ins where there is none.
+std::vector<GenericValue> valuesForCheck(Context &context, ModuleInfo &home,
+                                         llvm::ArrayRef<ast::GenericParam> generics,
+                                         const ast::Ident &name) {
+  GenericInference inference(context, home, generics);
+  for (const ast::GenericParam &generic : generics)
+    if (!generic.defaultValue)
+      inference.set(generic.name.name, standIn(generic));
+  std::vector<GenericValue> values;
+  inference.finish(name.name, name, name.range, values);
+  return values;
+}
+
+void checkDeclaredName(Context &context, const ast::Ident &name) {
+  if (callHandler(name.name) || dtypeFromName(name.name))
+    context.report(name.range, diag::builtin_redefined, name.name);
+}
+
+} // namespace
+
+KernelInstance *Program::Impl::instance(const ast::KernelDecl *kernel,
+                                        llvm::ArrayRef<GenericValue> values, SourceRange call,
+                                        bool isReal) {
+  const std::string key = instanceName(kernel->name.name, values);
+  InstanceEntry<KernelInstance> &entry = kernels[kernel][key];
+  entry.isReal |= isReal;
+  if (entry.instance)
+    return entry.state == InstanceEntry<KernelInstance>::State::Good ? entry.instance.get()
+                                                                     : nullptr;
+  entry.instance = std::make_unique<KernelInstance>();
+  KernelInstance *result = entry.instance.get();
+  result->decl = kernel;
+  result->generics.assign(values.begin(), values.end());
+  // The default instance has the kernel's own name.
+  std::optional<std::vector<GenericValue>> usual = defaults(kernel);
+  const bool isDefault = usual && llvm::ArrayRef<GenericValue>(*usual) == values;
+  result->name = uniqueName(isDefault ? kernel->name.name.str() : key);
+  const unsigned errorsBefore = errors;
+  frames.push_back({key, call, kernel});
+  Checker checker(*this, *moduleOf.lookup(kernel));
+  checker.kernel = result;
+  checker.checkKernel(kernel);
+  if (errors == errorsBefore) {
+    checkTokens(*this, *result);
+    checkPairing(*this, *result);
+  }
+  frames.pop_back();
+  const bool good = errors == errorsBefore;
+  // The map may have grown meanwhile.
+  kernels[kernel][key].state = good ? InstanceEntry<KernelInstance>::State::Good
+                                    : InstanceEntry<KernelInstance>::State::Bad;
+  return good ? result : nullptr;
+}
+
+// The values that a kernel has when none is given; nothing when one has no default.
+std::optional<std::vector<GenericValue>> Program::Impl::defaults(const ast::KernelDecl *kernel) {
+  for (const ast::GenericParam &generic : kernel->generics)
+    if (!generic.defaultValue)
+      return std::nullopt;
+  return valuesForCheck(*this, *moduleOf.lookup(kernel), kernel->generics, kernel->name);
+}
+
+void Program::Impl::checkFnAlone(const ast::FnDecl *fn) {
+  ModuleInfo &home = *moduleOf.lookup(fn);
+  const std::vector<GenericValue> values = valuesForCheck(*this, home, fn->generics, fn->name);
+  Checker(*this, home).fnInstance(fn, values, {});
+}
+
+void Program::Impl::checkKernelAlone(const ast::KernelDecl *kernel) {
+  ModuleInfo &home = *moduleOf.lookup(kernel);
+  const std::vector<GenericValue> values =
+      valuesForCheck(*this, home, kernel->generics, kernel->name);
+  instance(kernel, values, {}, /*isReal=*/false);
+  checkEnsures(*this, home, kernel);
+}
+
+void Program::Impl::checkModule(ModuleInfo &module) {
+  for (const ast::Decl *decl : module.tree->decls) {
+    if (const auto *constant = llvm::dyn_cast<ast::ConstDecl>(decl)) {
+      checkDeclaredName(*this, constant->name);
+      const auto found = module.names.find(constant->name.name);
+      if (found != module.names.end() && found->second.decl == decl)
+        Checker(*this, module).constValue(found->second, constant->name.range);
+    } else if (const auto *fn = llvm::dyn_cast<ast::FnDecl>(decl)) {
+      checkDeclaredName(*this, fn->name);
+      checkFnAlone(fn);
+    } else if (const auto *kernel = llvm::dyn_cast<ast::KernelDecl>(decl)) {
+      checkDeclaredName(*this, kernel->name);
+      checkKernelAlone(kernel);
+    }
+  }
+}
+
+const Symbol *Program::Impl::find(llvm::StringRef name) const {
+  const ModuleInfo *module = modules.front().get();
+  const auto [alias, member] = name.split('.');
+  if (!member.empty()) {
+    auto imported = module->names.find(alias);
+    if (imported == module->names.end() || imported->second.kind != Symbol::Kind::Module ||
+        !imported->second.module)
+      return nullptr;
+    module = imported->second.module;
+    name = member;
+  }
+  auto found = module->names.find(name);
+  return found == module->names.end() ? nullptr : &found->second;
+}
+
+Program::Program() = default;
+Program::~Program() = default;
+
+std::unique_ptr<Program> Program::analyze(FileId file, SourceManager &sources,
+                                          Diagnostics &diagnostics, const Options &options) {
+  const PhaseScope phase("checking");
+  std::unique_ptr<Program> program(new Program);
+  program->impl_ = std::make_unique<Impl>(sources, options);
+  Impl &impl = *program->impl_;
+  impl.diags = &diagnostics;
+  loadModules(impl, file);
+  ModuleInfo &root = *impl.modules.front();
+  for (const ast::Decl *decl : root.tree->decls) {
+    if (const auto *kernel = llvm::dyn_cast<ast::KernelDecl>(decl))
+      impl.rootKernels.push_back(kernel);
+    else if (const auto *test = llvm::dyn_cast<ast::TestDecl>(decl))
+      impl.rootTests.push_back(test);
+    else if (const auto *bench = llvm::dyn_cast<ast::BenchDecl>(decl))
+      impl.rootBenches.push_back(bench);
+  }
+  // Imported modules were loaded after the root: check what others build on first.
+  for (size_t i = impl.modules.size(); i-- > 0;)
+    impl.checkModule(*impl.modules[i]);
+  checkTests(impl, root);
+  for (const ast::Decl *decl : root.tree->decls) {
+    const auto *import = llvm::dyn_cast<ast::ImportDecl>(decl);
+    if (!import)
+      continue;
+    const Symbol &symbol = root.names[import->alias.name];
+    if (!symbol.used && symbol.module)
+      impl.report(import->pathRange, diag::unused_import, import->alias.name);
+  }
+  impl.warningsOn = false;
+  impl.diags = nullptr;
+  return program;
+}
+
+const ast::Module &Program::rootModule() const { return *impl_->modules.front()->tree; }
+llvm::ArrayRef<const ast::KernelDecl *> Program::kernels() const { return impl_->rootKernels; }
+llvm::ArrayRef<const ast::TestDecl *> Program::tests() const { return impl_->rootTests; }
+llvm::ArrayRef<const ast::BenchDecl *> Program::benches() const { return impl_->rootBenches; }
+
+const ast::KernelDecl *Program::findKernel(llvm::StringRef name) const {
+  const Symbol *symbol = impl_->find(name);
+  return symbol && symbol->kind == Symbol::Kind::Kernel
+             ? llvm::cast<ast::KernelDecl>(symbol->decl)
+             : nullptr;
+}
+
+std::optional<int64_t> Program::findConst(llvm::StringRef name) const {
+  const Symbol *symbol = impl_->find(name);
+  if (!symbol || symbol->kind != Symbol::Kind::Const)
+    return std::nullopt;
+  const auto entry = impl_->consts.find(llvm::cast<ast::ConstDecl>(symbol->decl));
+  if (entry == impl_->consts.end() || !entry->second.value)
+    return std::nullopt;
+  const TExpr *value = entry->second.value;
+  if (value->type->kind != TypeKind::Scalar || !isInteger(value->type->dtype))
+    return std::nullopt;
+  return int64_t(value->bits);
+}
+
+const KernelInstance *Program::instantiate(const ast::KernelDecl *kernel, const GenericArgs &args,
+                                           SourceRange callSite, Diagnostics &diagnostics) {
+  const PhaseScope phase("checking an instance");
+  Restore<Diagnostics *> sink(impl_->diags, &diagnostics);
+  ModuleInfo &home = *impl_->moduleOf.lookup(kernel);
+  const llvm::StringRef name = kernel->name.name;
+  GenericInference inference(*impl_, home, kernel->generics);
+  bool good = true;
+  for (const auto &[generic, value] : args.named) {
+    if (inference.set(generic, value))
+      continue;
+    impl_->report(callSite, diag::unknown_generic, name, generic);
+    good = false;
+  }
+  std::vector<GenericValue> values;
+  if (!inference.finish(name, kernel->name, callSite, values) || !good)
+    return nullptr;
+  const size_t saidBefore = diagnostics.all().size();
+  KernelInstance *result = impl_->instance(kernel, values, callSite, /*isReal=*/true);
+  // What is wrong with it may have been said to somebody else.
+  if (!result && diagnostics.all().size() == saidBefore)
+    diagnostics.report(callSite, diag::instance_has_errors, instanceName(name, values))
+        .note(kernel->name.range, diag::note_declared_here, name);
+  return result;
+}
+
+GenericArgs Program::inferGenerics(const ast::KernelDecl *kernel, llvm::ArrayRef<ArgShape> args,
+                                   int64_t numRanks, GenericArgs given) const {
+  GenericInference inference(*impl_, *impl_->moduleOf.lookup(kernel), kernel->generics);
+  for (const auto &[name, value] : given.named)
+    inference.set(name, value);
+  // Twice: what a later argument gives may be what an earlier one needs.
+  for (int round = 0; round < 2; ++round) {
+    size_t next = 0;
+    for (const ast::Param &param : kernel->params) {
+      const bool isArg = param.mode != ast::ParamMode::Out &&
+                         param.mode != ast::ParamMode::ScratchSymm && param.type &&
+                         param.type->name.name != "signal";
+      if (!isArg || next >= args.size())
+        continue;
+      const ArgShape &arg = args[next++];
+      if (arg.dtype)
+        inference.unifyDType(param.type->name.name, *arg.dtype);
+      if (param.type->shape.size() == arg.sizes.size())
+        for (auto [size, known] : llvm::zip(param.type->shape, arg.sizes))
+          inference.unifySize(size, known, numRanks);
+    }
+  }
+  GenericArgs result;
+  for (auto [generic, value] : llvm::zip(kernel->generics, inference.values()))
+    if (value)
+      result.named.emplace_back(generic.name.name.str(), *value);
+  return result;
+}
+
+std::vector<const FnInstance *> Program::functions() const {
+  std::vector<const FnInstance *> result;
+  llvm::DenseSet<const FnInstance *> seen;
+  const auto visit = [&](const auto &self, const FnInstance *fn) -> void {
+    if (!seen.insert(fn).second)
+      return;
+    for (const FnInstance *callee : fn->callees)
+      self(self, callee);
+    result.push_back(fn);
+  };
+  // In the order of the source, not of the map.
+  for (const auto &module : impl_->modules)
+    for (const ast::Decl *decl : module->tree->decls) {
+      auto found = impl_->kernels.find(decl);
+      if (found == impl_->kernels.end())
+        continue;
+      std::vector<const KernelInstance *> instances;
+      for (const auto &entry : found->second)
+        if (entry.second.isReal && entry.second.instance &&
+            entry.second.state == InstanceEntry<KernelInstance>::State::Good)
+          instances.push_back(entry.second.instance.get());
+      llvm::sort(instances, [](const auto *a, const auto *b) { return a->name < b->name; });
+      for (const KernelInstance *kernel : instances)
+        for (const FnInstance *callee : kernel->callees)
+          visit(visit, callee);
+    }
+  return result;
+}
+
+std::vector<std::string> Program::files() const {
+  std::vector<std::string> result;
+  for (const auto &module : impl_->modules)
+    result.push_back(module->path);
+  return result;
+}
+
+} // namespace dtile::sema
