@@ -108,7 +108,8 @@ public:
     printSnippets(diagnostic);
     for (const DiagNote &note : diagnostic.notes) {
       printHead(note.range, Severity::Note, note.message, {});
-      if (note.range.isValid())
+      // A note about the very place of the message needs no second look at it.
+      if (note.range.isValid() && note.range != diagnostic.range)
         printSnippet(note.range, {});
     }
   }

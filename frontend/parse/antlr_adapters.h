@@ -63,6 +63,8 @@ public:
   bool startsDeclaration = false;
   /// Deeper than the limit.
   bool isTooDeep = false;
+  /// Something before it was dropped and reported, so a mismatch here may be its echo.
+  bool followsLexicalError = false;
 
   std::string getText() const override { return {}; }
   size_t getType() const override { return type; }
@@ -77,7 +79,8 @@ public:
   std::string toString() const override { return {}; }
 };
 
-/// Walks a vector of tokens whose last is EOF.
+/// Walks a vector of tokens whose last is EOF; a token that is missing can be put before the current
+/// one.
 class TokenView final : public antlr4::TokenStream {
 public:
   explicit TokenView(std::vector<SourceToken> &tokens) : tokens_(tokens) {}
@@ -85,11 +88,21 @@ public:
   SourceToken &at(size_t index) { return tokens_[std::min(index, tokens_.size() - 1)]; }
   SourceToken &current() { return tokens_[position_]; }
 
-  void consume() override { position_ = std::min(position_ + 1, tokens_.size() - 1); }
+  /// `token` comes next, then what would have come.
+  void inject(SourceToken *token) { injected_ = token; }
+
+  void consume() override {
+    if (injected_ != nullptr)
+      injected_ = nullptr;
+    else
+      position_ = std::min(position_ + 1, tokens_.size() - 1);
+  }
   size_t LA(ssize_t k) override { return static_cast<SourceToken *>(LT(k))->type; }
   antlr4::Token *LT(ssize_t k) override {
+    if (k == 1 && injected_ != nullptr)
+      return injected_;
     if (k > 0)
-      return &at(position_ + size_t(k) - 1);
+      return &at(position_ + size_t(k) - (injected_ == nullptr ? 1 : 2));
     // LT(-1) at the first token has no answer; ANTLR asks for it where a rule matched nothing.
     return size_t(-k) > position_ ? &tokens_.front() : &tokens_[position_ - size_t(-k)];
   }
@@ -97,7 +110,10 @@ public:
   ssize_t mark() override { return 0; }
   void release(ssize_t) override {}
   size_t index() override { return position_; }
-  void seek(size_t index) override { position_ = std::min(index, tokens_.size() - 1); }
+  void seek(size_t index) override {
+    position_ = std::min(index, tokens_.size() - 1);
+    injected_ = nullptr;
+  }
   size_t size() override { return tokens_.size(); }
   antlr4::TokenSource *getTokenSource() const override { return nullptr; }
   std::string getSourceName() const override { return {}; }
@@ -109,6 +125,7 @@ public:
 private:
   std::vector<SourceToken> &tokens_;
   size_t position_ = 0;
+  SourceToken *injected_ = nullptr;
 };
 
 /// The generated rules keep tokens by ANTLR's type; all of them are ours.

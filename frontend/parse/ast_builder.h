@@ -123,6 +123,7 @@ private:
   ast::Arena &arena_;
   Diagnostics &diagnostics_;
   const Limits &limits_;
+  bool saidTooDeep_ = false;
 };
 
 } // namespace dtile::parse

@@ -12,6 +12,7 @@ using grammar::DtileLexer;
 } // namespace
 
 ast::Decl *AstBuilder::build(P::DeclarationContext *context) {
+  saidTooDeep_ = false;
   if (context == nullptr)
     return nullptr;
   if (auto *one = context->imported)

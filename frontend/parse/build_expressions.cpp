@@ -82,7 +82,10 @@ AstBuilder::Tree AstBuilder::checkHeight(Tree tree) {
   const unsigned limit = 4 * limits_.maxDepth;
   if (tree.height <= limit)
     return tree;
-  diagnostics_.report(tree.expr->range, diag::nesting_too_deep, limit);
+  // Once a declaration: what is cut off grows again.
+  if (!saidTooDeep_)
+    diagnostics_.report(tree.expr->range, diag::nesting_too_deep, limit);
+  saidTooDeep_ = true;
   return errorExpr(tree.expr->range);
 }
 

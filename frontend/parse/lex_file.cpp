@@ -60,6 +60,9 @@ public:
 
   using DtileLexer::emit;
   antlr4::Token *emit() override {
+    // An empty file has one token of this type.
+    if (type == antlr4::Token::EOF)
+      return emitEOF();
     tokens_.push_back({uint32_t(tokenStartCharIndex), uint32_t(_input->index()), uint16_t(type)});
     return nullptr;
   }
@@ -93,7 +96,10 @@ public:
       makeVisible();
     }
     const auto end = uint32_t(text_.size());
+    const auto index = uint32_t(result_.visible.size());
     result_.visible.emplace_back(antlr4::Token::EOF, end, end, uint32_t(result_.all.size()));
+    result_.visible.back().index = index;
+    result_.visible.back().followsLexicalError = afterError_;
     resolve();
     return std::move(result_);
   }
@@ -153,10 +159,13 @@ private:
       const LexedToken token = result_.all[i];
       if (token.type == DtileLexer::UNEXPECTED_CHARACTER) {
         i = reportCharacters(i);
+        afterError_ = true;
         continue;
       }
       if (token.type == DtileLexer::UNTERMINATED_COMMENT && mayReport())
         report(token.begin, token.begin + 2, diag::unterminated_comment);
+      // What it swallowed is missing.
+      afterError_ |= token.type == DtileLexer::UNTERMINATED_COMMENT;
       if (isComment(token.type))
         continue;
       const bool isRepeatedComma =
@@ -171,6 +180,9 @@ private:
       const uint32_t index = uint32_t(result_.visible.size());
       result_.visible.emplace_back(visibleType(token), token.begin, token.end, uint32_t(i));
       result_.visible.back().index = index;
+      result_.visible.back().followsLexicalError = afterError_;
+      // The rest of the line went into the string.
+      afterError_ = token.type == DtileLexer::UNTERMINATED_STRING;
     }
   }
 
@@ -223,8 +235,8 @@ private:
 
   enum class Open : uint8_t { Paren, Bracket, Brace, Generic, ParameterGeneric, Question };
   struct Opened {
-    Open kind;
-    uint32_t index;
+    Open kind = Open::Paren;
+    uint32_t index = 0;
   };
 
   void resolve() {
@@ -265,7 +277,8 @@ private:
     case DtileLexer::IMPORT:
     case DtileLexer::PLAN:
     case DtileLexer::OVERLAP:
-      starts = true;
+      // Where a name belongs, it is a wrong name.
+      starts = i == 0 || (typeAt(i - 1) != DtileLexer::KERNEL && typeAt(i - 1) != DtileLexer::FN);
       break;
     default:
       break;
@@ -341,10 +354,16 @@ private:
       stack_.pop_back();
   }
 
+  // Closes the nearest bracket of the kind, and with it what stayed open inside. Only a brace
+  // closes what a brace holds.
   void close(Open kind) {
     dropOpenOperators();
-    if (!stack_.empty() && stack_.back().kind == kind)
-      stack_.pop_back();
+    for (size_t i = stack_.size(); i-- > 0;) {
+      if (stack_[i].kind == kind)
+        return stack_.resize(i);
+      if (stack_[i].kind == Open::Brace)
+        return;
+    }
   }
 
   void closeGeneric(uint32_t i) {
@@ -364,8 +383,8 @@ private:
   }
 
   static constexpr size_t kMaxPendingGenerics = 16;
-  // Enough for a million lines; bounds memory on hostile input.
-  static constexpr size_t kMaxTokens = size_t(1) << 24;
+  // Enough for three hundred thousand lines; bounds memory and time on hostile input.
+  static constexpr size_t kMaxTokens = size_t(1) << 22;
 
   llvm::StringRef text_;
   uint32_t start_;
@@ -374,6 +393,8 @@ private:
   LexedFile result_;
   std::vector<Opened> stack_;
   unsigned reported_ = 0;
+  // The next visible token follows something that was reported.
+  bool afterError_ = false;
   uint32_t lastError_ = 0;
 };
 

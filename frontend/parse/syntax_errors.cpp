@@ -155,6 +155,17 @@ constexpr Keyword kDeclarationWords[] = {{"kernel", DtileParser::KERNEL},
                                          {"test", DtileParser::TEST},
                                          {"bench", DtileParser::BENCH}};
 
+constexpr Keyword kOverWords[] = {{"over", DtileParser::OVER},
+                                  {"ordered", DtileParser::ORDERED},
+                                  {"programs", DtileParser::PROGRAMS}};
+constexpr Keyword kTestWords[] = {{"ranks", DtileParser::RANKS}};
+constexpr Keyword kToleranceWords[] = {{"rtol", DtileParser::RTOL}, {"atol", DtileParser::ATOL}};
+constexpr Keyword kModeWords[] = {{"in", DtileParser::IN},
+                                  {"out", DtileParser::OUT},
+                                  {"inout", DtileParser::INOUT},
+                                  {"symm", DtileParser::SYMM},
+                                  {"scratch", DtileParser::SCRATCH}};
+
 constexpr Keyword kStatementWords[] = {
     {"let", DtileParser::LET},         {"var", DtileParser::VAR},
     {"for", DtileParser::FOR},         {"while", DtileParser::WHILE},
@@ -202,6 +213,26 @@ std::string SyntaxErrors::describeName(antlr4::ParserRuleContext *context) const
   }
 }
 
+// What could go on a list at the current token: a comma, or behind one, an item.
+llvm::StringRef SyntaxErrors::separator(size_t rule, size_t closer) const {
+  const size_t index = tokens_.index();
+  const size_t before = index == 0 ? 0 : tokens_.at(index - 1).type;
+  if (before != DtileParser::COMMA && before != openerOf(closer))
+    return "`,`";
+  switch (rule) {
+  case DtileParser::RuleParameterList: return "a parameter";
+  case DtileParser::RuleGenericParameters: return "a generic parameter";
+  case DtileParser::RuleOverClause: return "a loop variable";
+  case DtileParser::RuleFnDeclaration: return "a type";
+  case DtileParser::RuleType: return "a size";
+  case DtileParser::RuleLetStatement:
+  case DtileParser::RuleWhenAll: return "a name";
+  case DtileParser::RuleSuffix:
+    return closer == DtileParser::RIGHT_BRACKET ? "an index" : "an argument";
+  default: return "an expression";
+  }
+}
+
 // `single` is the only token type that fits, or 0 where a choice was open.
 std::string SyntaxErrors::describeExpected(antlr4::Parser *parser, size_t single) const {
   antlr4::ParserRuleContext *context = parser->getContext();
@@ -213,9 +244,11 @@ std::string SyntaxErrors::describeExpected(antlr4::Parser *parser, size_t single
                ? "`;` after the declaration"
                : "`;` after the statement";
   case DtileParser::RIGHT_PAREN:
-    return rule == DtileParser::RuleOverOption ? "`)`" : "`,` or `)`";
-  case DtileParser::RIGHT_BRACKET: return "`,` or `]`";
-  case DtileParser::GENERIC_CLOSE: return "`,` or `>`";
+  case DtileParser::RIGHT_BRACKET:
+  case DtileParser::GENERIC_CLOSE:
+    if (rule == DtileParser::RuleOverOption)
+      return "`)`";
+    return std::string(separator(rule, single)) + " or " + spelling(parser, single);
   case DtileParser::RIGHT_BRACE: return "a statement or `}`";
   case DtileParser::NAME: return rule == DtileParser::RuleType ? "a type" : "a name";
   default: return spelling(parser, single);
@@ -238,7 +271,7 @@ std::string SyntaxErrors::describeExpected(antlr4::Parser *parser, size_t single
 bool SyntaxErrors::begin(const SourceToken &at) {
   sawError_ = true;
   recovering_ = true;
-  if (!reported_.insert(at.index).second)
+  if (at.followsLexicalError || !reported_.insert(at.index).second)
     return false;
   if (reported_.size() <= limits_.maxErrors)
     return true;
@@ -265,36 +298,20 @@ void SyntaxErrors::noteOpener(DiagBuilder &message, size_t closer) {
 // Says what was probably meant, where a common slip explains the mismatch.
 void SyntaxErrors::noteNearMiss(DiagBuilder &message, antlr4::Parser *parser,
                                 const SourceToken &found) {
-  const size_t rule = ruleOf(parser->getContext());
-  if (found.type == DtileParser::ASSIGN && rule != DtileParser::RuleName &&
-      rule != DtileParser::RulePostfix) {
+  antlr4::ParserRuleContext *context = parser->getContext();
+  const size_t rule = ruleOf(context);
+  const size_t outer = ruleOf(static_cast<antlr4::RuleContext *>(context->parent));
+  const bool isCondition = rule == DtileParser::RuleBlock &&
+                           (outer == DtileParser::RuleIfStatement ||
+                            outer == DtileParser::RuleElseBranch ||
+                            outer == DtileParser::RuleWhileStatement);
+  if (found.type == DtileParser::ASSIGN && isCondition)
     message.note(range(found), diag::note_did_you_mean, "==").fix(range(found), "==");
-    return;
-  }
-  if (isKeyword(found.type) && (rule == DtileParser::RuleName || rule == DtileParser::RuleType ||
-                                rule == DtileParser::RulePostfix)) {
-    if (!startsByKeyword(found.type) && !found.startsDeclaration)
-      message.note(range(found), diag::note_reserved_word, textOf(found));
-    return;
-  }
-  if (found.type != DtileParser::NAME)
-    return;
-  auto suggest = [&](llvm::ArrayRef<llvm::StringLiteral> words) {
-    for (llvm::StringRef word : words)
-      if (isNear(textOf(found), word)) {
-        message.note(range(found), diag::note_did_you_mean, word).fix(range(found), word);
-        return;
-      }
-  };
-  switch (rule) {
-  case DtileParser::RuleKernelDeclaration:
-  case DtileParser::RuleRole: return suggest({"over", "ordered", "programs"});
-  case DtileParser::RuleIteration: return suggest({"in", "by"});
-  case DtileParser::RuleTestDeclaration: return suggest({"ranks"});
-  case DtileParser::RuleExpectStatement:
-  case DtileParser::RuleEnsures: return suggest({"rtol", "atol"});
-  default: return;
-  }
+  const bool wantsWord = rule == DtileParser::RuleName || rule == DtileParser::RuleType ||
+                         rule == DtileParser::RulePostfix;
+  if (wantsWord && isKeyword(found.type) && !startsByKeyword(found.type) &&
+      !found.startsDeclaration)
+    message.note(range(found), diag::note_reserved_word, textOf(found));
 }
 
 void SyntaxErrors::reportMismatch(antlr4::Parser *parser, size_t single) {
@@ -340,6 +357,17 @@ void SyntaxErrors::reportSurplus(antlr4::Parser *parser, size_t single) {
   noteNearMiss(message, parser, found);
 }
 
+void SyntaxErrors::reportReplaced(antlr4::Parser *parser, size_t wanted) {
+  const SourceToken &found = tokens_.current();
+  if (!begin(found))
+    return;
+  const std::string text = spelling(parser, wanted);
+  diagnostics_
+      .report(range(found), diag::unexpected_token, describeExpected(parser, wanted),
+              describeFound(found))
+      .fix(range(found), llvm::StringRef(text).trim('`'));
+}
+
 // ---- Misspelt keywords ----
 
 bool SyntaxErrors::reportNoDeclaration() {
@@ -375,13 +403,20 @@ bool SyntaxErrors::reportNoDeclaration() {
   return true;
 }
 
+void SyntaxErrors::replaceWord(SourceToken &word, size_t type, llvm::StringRef meant,
+                               llvm::StringRef expected) {
+  if (begin(word))
+    diagnostics_.report(range(word), diag::unexpected_token, expected, describeFound(word))
+        .note(range(word), diag::note_did_you_mean, meant)
+        .fix(range(word), meant);
+  word.type = type;
+  throw ParseAgain();
+}
+
 // `retrun x;` parses as a name without its semicolon. When reading the first word of the statement
 // as the keyword fits better, the declaration is parsed again with it.
-void SyntaxErrors::repairKeyword(antlr4::Parser *parser) {
-  antlr4::ParserRuleContext *context = parser->getContext();
-  if (ruleOf(context) != DtileParser::RuleSimpleStatement)
-    return;
-  SourceToken &first = tokens_.at(sourceToken(context->start).index);
+void SyntaxErrors::repairFirstWord(antlr4::Parser *parser) {
+  SourceToken &first = tokens_.at(sourceToken(parser->getContext()->start).index);
   if (first.type != DtileParser::NAME)
     return;
   const size_t second = tokens_.at(first.index + 1).type;
@@ -396,19 +431,47 @@ void SyntaxErrors::repairKeyword(antlr4::Parser *parser) {
     case DtileParser::ROLE:
       return named && (third == DtileParser::OVER || third == DtileParser::LEFT_BRACE);
     case DtileParser::WHILE: return tokens_.current().type == DtileParser::LEFT_BRACE;
-    default: return tokens_.index() == first.index + 1;
+    default:
+      return tokens_.index() == first.index + 1 && !isOnNewLine(tokens_.current());
     }
   };
-  for (const Keyword &keyword : kStatementWords) {
-    if (!fits(keyword.type) || !isNear(textOf(first), keyword.word))
-      continue;
-    if (begin(first))
-      diagnostics_
-          .report(range(first), diag::unexpected_token, "a statement", describeFound(first))
-          .note(range(first), diag::note_did_you_mean, keyword.word)
-          .fix(range(first), keyword.word);
-    first.type = keyword.type;
-    throw ParseAgain();
+  for (const Keyword &keyword : kStatementWords)
+    if (fits(keyword.type) && isNear(textOf(first), keyword.word))
+      replaceWord(first, keyword.type, keyword.word, "a statement");
+}
+
+// The same for words inside declarations and statements.
+void SyntaxErrors::repairKeyword(antlr4::Parser *parser) {
+  antlr4::ParserRuleContext *context = parser->getContext();
+  size_t rule = ruleOf(context);
+  if (rule == DtileParser::RuleSimpleStatement)
+    return repairFirstWord(parser);
+  auto tryWords = [&](SourceToken &word, llvm::ArrayRef<Keyword> words) {
+    if (word.type != DtileParser::NAME)
+      return;
+    for (const Keyword &keyword : words)
+      if (isNear(textOf(word), keyword.word))
+        replaceWord(word, keyword.type, keyword.word, ("`" + keyword.word + "`").str());
+  };
+  // The mismatch shows where a body should start.
+  if (rule == DtileParser::RuleBlock)
+    rule = ruleOf(static_cast<antlr4::RuleContext *>(context->parent));
+  SourceToken &found = tokens_.current();
+  switch (rule) {
+  case DtileParser::RuleKernelDeclaration:
+  case DtileParser::RuleRole:
+  case DtileParser::RuleWhenAll: return tryWords(found, kOverWords);
+  case DtileParser::RuleTestDeclaration: return tryWords(found, kTestWords);
+  case DtileParser::RuleExpectStatement:
+  case DtileParser::RuleEnsures: return tryWords(found, kToleranceWords);
+  case DtileParser::RuleParameterMode: return tryWords(found, kModeWords);
+  case DtileParser::RuleParameterList:
+    // `c: outt T[M]` parses as a parameter of type `outt`.
+    if (found.index >= 2 && found.type == DtileParser::NAME &&
+        tokens_.at(found.index - 2).type == DtileParser::COLON)
+      tryWords(tokens_.at(found.index - 1), kModeWords);
+    return;
+  default: return;
   }
 }
 
@@ -417,9 +480,10 @@ void SyntaxErrors::repairKeyword(antlr4::Parser *parser) {
 void SyntaxErrors::beginDeclaration() {
   recovering_ = false;
   sawError_ = false;
+  commaBefore_ = 0;
 }
 
-antlr4::Token *SyntaxErrors::missingToken(size_t type) {
+SourceToken *SyntaxErrors::missingToken(size_t type) {
   const size_t index = tokens_.index();
   const uint32_t place = index == 0 ? 0 : tokens_.at(index - 1).end;
   invented_.emplace_back(type, place, place, tokens_.current().lexedIndex);
@@ -435,20 +499,33 @@ antlr4::Token *SyntaxErrors::recoverInline(antlr4::Parser *parser) {
   const SourceToken &found = tokens_.current();
   if (!recovering_)
     repairKeyword(parser);
-  const bool canInsert =
-      isInsertable(single) &&
-      atn.nextTokens(state->transitions[0]->target, parser->getContext()).contains(found.type);
-  const bool onNewLine =
-      text_.slice(tokens_.at(found.index == 0 ? 0 : found.index - 1).end, found.begin)
-          .contains('\n');
-  const bool canDrop = !recovering_ && isDroppable(found) && expected.contains(tokens_.LA(2)) &&
-                       !(canInsert && onNewLine);
-  if (canDrop) {
+  const IntervalSet follow =
+      single == 0 ? IntervalSet()
+                  : atn.nextTokens(state->transitions[0]->target, parser->getContext());
+  const bool canDrop =
+      !recovering_ && isDroppable(found) && expected.contains(tokens_.LA(2));
+  // Where a statement ends, all brackets end.
+  const bool endsBrackets = openerOf(single) != 0 && single != DtileParser::RIGHT_BRACE &&
+                            (found.type == DtileParser::SEMICOLON || startsByKeyword(found.type));
+  const bool canInsert = isInsertable(single) && (follow.contains(found.type) || endsBrackets);
+  // `n of N`, `let x == 5`
+  const bool canReplace = !recovering_ && isDroppable(found) && follow.contains(tokens_.LA(2)) &&
+                          (single == DtileParser::IN
+                               ? tokens_.LA(2) == DtileParser::NAME || !canInsert
+                               : !canInsert && (single == DtileParser::ASSIGN ||
+                                                single == DtileParser::COLON));
+  if (canDrop && !(canInsert && isOnNewLine(found))) {
     reportSurplus(parser, single);
     tokens_.consume();
     antlr4::Token *wanted = tokens_.LT(1);
     tokens_.consume();
     recovering_ = false;
+    return wanted;
+  }
+  if (canReplace) {
+    reportReplaced(parser, single);
+    SourceToken *wanted = missingToken(single);
+    tokens_.consume();
     return wanted;
   }
   if (!canInsert)
@@ -511,14 +588,22 @@ void SyntaxErrors::recover(antlr4::Parser *parser, std::exception_ptr) {
   skipTo(wanted);
 }
 
-// Called where a list may go on or end. In a list of statements, passes over what can be neither.
+// Called where a list may go on or end.
 void SyntaxErrors::sync(antlr4::Parser *parser) {
-  antlr4::ParserRuleContext *context = parser->getContext();
-  const size_t rule = context->getRuleIndex();
-  const bool inKernel = rule == DtileParser::RuleKernelDeclaration;
-  if (rule != DtileParser::RuleBlock &&
-      !(inKernel && static_cast<DtileParser::KernelDeclarationContext *>(context)->open))
+  switch (parser->getContext()->getRuleIndex()) {
+  case DtileParser::RuleBlock: return syncStatements(parser);
+  case DtileParser::RuleKernelDeclaration:
+    if (static_cast<DtileParser::KernelDeclarationContext *>(parser->getContext())->open)
+      syncStatements(parser);
     return;
+  case DtileParser::RuleParameterList:
+  case DtileParser::RuleSuffix: return syncList(parser);
+  default: return;
+  }
+}
+
+// Passes over what can neither start a statement nor end the list of them.
+void SyntaxErrors::syncStatements(antlr4::Parser *parser) {
   while (true) {
     const SourceToken &token = tokens_.current();
     if (startsStatement(token.type) || token.type == DtileParser::RIGHT_BRACE ||
@@ -533,6 +618,44 @@ void SyntaxErrors::sync(antlr4::Parser *parser) {
     recovering_ = true;
     tokens_.consume();
   }
+}
+
+// Takes a comma as written where only that is missing between two items.
+void SyntaxErrors::syncList(antlr4::Parser *parser) {
+  const SourceToken &found = tokens_.current();
+  // Once a place: the comma that was put there stands in no token's neighbourhood.
+  if (recovering_ || found.index == 0 || found.index == commaBefore_)
+    return;
+  switch (tokens_.at(found.index - 1).type) {
+  case DtileParser::COMMA:
+  case DtileParser::LEFT_PAREN:
+  case DtileParser::LEFT_BRACKET:
+  case DtileParser::GENERIC_OPEN:
+  case DtileParser::AT: return;
+  default: break;
+  }
+  const bool inParameters = ruleOf(parser->getContext()) == DtileParser::RuleParameterList;
+  const bool startsItem =
+      inParameters ? tokens_.at(found.index + 1).type == DtileParser::COLON
+                   : !isOnNewLine(found) &&
+                         (found.type == DtileParser::NAME || found.type == DtileParser::INTEGER ||
+                          found.type == DtileParser::FLOAT || found.type == DtileParser::STRING);
+  if (!startsItem)
+    return;
+  if (begin(found)) {
+    const SourceLoc place = endOfPrevious();
+    const SourceRange at = isOnNewLine(found) ? SourceRange{place, place} : range(found);
+    diagnostics_.report(at, diag::unexpected_token, "`,`", describeFound(found))
+        .fix({place, place}, ",");
+  }
+  recovering_ = false;
+  commaBefore_ = found.index;
+  tokens_.inject(missingToken(DtileParser::COMMA));
+}
+
+bool SyntaxErrors::isOnNewLine(const SourceToken &token) const {
+  const uint32_t before = token.index == 0 ? 0 : tokens_.at(token.index - 1).end;
+  return text_.slice(before, token.begin).contains('\n');
 }
 
 } // namespace dtile::parse

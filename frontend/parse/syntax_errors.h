@@ -52,6 +52,7 @@ private:
   llvm::StringRef textOf(const SourceToken &token) const;
   std::string describeFound(const SourceToken &token) const;
   std::string describeExpected(antlr4::Parser *parser, size_t single) const;
+  llvm::StringRef separator(size_t rule, size_t closer) const;
   std::string describeName(antlr4::ParserRuleContext *context) const;
 
   /// Whether a message may be given at this token; counts it.
@@ -61,8 +62,15 @@ private:
   void reportSurplus(antlr4::Parser *parser, size_t single);
   void noteOpener(DiagBuilder &message, size_t closer);
   void noteNearMiss(DiagBuilder &message, antlr4::Parser *parser, const SourceToken &found);
+  void reportReplaced(antlr4::Parser *parser, size_t wanted);
   void repairKeyword(antlr4::Parser *parser);
-  antlr4::Token *missingToken(size_t type);
+  void repairFirstWord(antlr4::Parser *parser);
+  [[noreturn]] void replaceWord(SourceToken &word, size_t type, llvm::StringRef meant,
+                                llvm::StringRef expected);
+  void syncList(antlr4::Parser *parser);
+  void syncStatements(antlr4::Parser *parser);
+  bool isOnNewLine(const SourceToken &token) const;
+  SourceToken *missingToken(size_t type);
   void skipStatement();
   void skipTo(const antlr4::misc::IntervalSet &wanted);
 
@@ -75,6 +83,8 @@ private:
   std::set<uint32_t> reported_;
   /// Stand for missing tokens.
   std::deque<SourceToken> invented_;
+  /// The token before which a missing comma was put last.
+  uint32_t commaBefore_ = 0;
   bool recovering_ = false;
   bool sawError_ = false;
 };
