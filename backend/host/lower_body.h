@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Private to backend/host: lowers a space's body. Tiles are buffers in the workspace or are computed in the
+// loops of their users (tile_plan.h); everything that leaves the body is a call of the runtime.
+#pragma once
+
+#include "backend/host/host_module.h"
+#include "backend/host/tile_plan.h"
+
+namespace dtile::backend::host {
+
+class TileLoops;
+
+/// Lowers one body.
+class BodyLowering : public FrameFunction {
+public:
+  BodyLowering(HostModule &module, const Frame &frame, ir::Block &body)
+      : FrameFunction(module, &frame), plan_(body) {}
+
+  [[nodiscard]] LoweredBody lower(ir::Op &space, llvm::StringRef name);
+
+  // What loops over tiles need.
+  using FunctionLowering::block;
+  using FunctionLowering::loop;
+  using FunctionLowering::when;
+  [[nodiscard]] const TilePlan &plan() const { return plan_; }
+  [[nodiscard]] HostModule &host() { return host_; }
+  [[nodiscard]] Arith &arith() { return arith_; }
+  [[nodiscard]] ViewBuilder &views() { return views_; }
+  /// Address of a tile's buffer.
+  [[nodiscard]] llvm::Value *buffer(const ir::Value *tile);
+  /// Memory for the lowering of the current op.
+  [[nodiscard]] llvm::Value *scratch(int64_t bytes);
+
+protected:
+  void lowerTargetOp(ir::Op &op) override;
+  void moveTiles(ir::Op &op, llvm::ArrayRef<ir::Value *> from,
+                 llvm::ArrayRef<ir::Value *> to) override;
+  void checkCell(ir::Op &op, llvm::Value *position, llvm::Value *size) override;
+  void checkRank(ir::Op &op, llvm::Value *rank) override;
+
+private:
+  void lowerTileOp(ir::Op &op);
+
+  // lower_tiles.cpp
+  /// Writes a tile's elements to memory as a dense array; `dtype` may be wider than the tile's.
+  void materialize(ir::Value *tile, llvm::Value *destination, DType dtype);
+  void materialize(ir::Value *tile, llvm::Value *destination) {
+    materialize(tile, destination, tile->type().dtype());
+  }
+  /// The same for a tile that is computed now; `root` as in TileLoops.
+  void fill(ir::Value *tile, llvm::Value *destination, DType dtype, const ir::Value *root);
+  /// The address of a tile's elements, from its buffer or made now.
+  [[nodiscard]] llvm::Value *address(ir::Value *tile);
+  void copyBytes(llvm::Value *to, llvm::Value *from, int64_t bytes);
+  /// What is still in flight from the tile's buffer has to leave before it is written.
+  void beforeWrite(const ir::Value *tile);
+  void lowerReduce(ir::Op &op);
+  void reduceAlongRows(ir::Op &op, int axis);
+  void reduceAcrossRows(ir::Op &op, int axis);
+  void lowerArgReduce(ir::Op &op);
+  void lowerScan(ir::Op &op);
+  void storeElements(ir::Value *tile, const View &view);
+  void lowerLoad(ir::Op &op);
+  void lowerStore(ir::Op &op);
+  void lowerGather(ir::Op &op);
+  void lowerScatter(ir::Op &op);
+  /// Emits `body` for each element of the index tiles from operand `first` on, one a dimension, with
+  /// the element of `value` (a tile, a scalar, or null) and the positions.
+  using IndexedBody = llvm::function_ref<void(TileLoops &loops, llvm::Value *value,
+                                              llvm::ArrayRef<llvm::Value *> positions)>;
+  void eachIndexed(ir::Op &op, unsigned first, unsigned dims, ir::Value *value, IndexedBody body);
+
+  // lower_dot.cpp
+  void lowerDot(ir::Op &op);
+
+  // lower_communication.cpp
+  /// A dtile_region on the stack; each slot holds one at a time.
+  enum class Slot : uint8_t { Source, Destination };
+  [[nodiscard]] llvm::Value *region(Slot slot, const View &view);
+  [[nodiscard]] llvm::Value *cellsRegion(const SignalCells &cells);
+  /// A view of a tile in memory, of the same positions as `like`.
+  [[nodiscard]] View tileView(ir::Type tile, llvm::Value *data);
+  /// Cuts two views to what exists in both.
+  void cutToCommon(View &a, View &b);
+  /// Emits a call with the regions of two views, unless they are empty single elements.
+  void transfer(Runtime call, View source, View destination);
+  void lowerSend(ir::Op &op, Runtime call);
+  void lowerGet(ir::Op &op);
+  void lowerAtomic(ir::Op &op);
+  void lowerRemoteLoad(ir::Op &op);
+  void lowerRemoteStore(ir::Op &op);
+  void lowerRemoteGather(ir::Op &op);
+  void lowerRemoteScatter(ir::Op &op);
+  void lowerAssert(ir::Op &op);
+  void notify(ir::Op &op, ir::Value *signal);
+  void lowerWait(ir::Op &op);
+  /// Waits for what was sent when one of the operands from `first` on is a token.
+  void awaitTokens(ir::Op &op, unsigned first);
+  void call(Runtime call, llvm::ArrayRef<llvm::Value *> arguments = {});
+  [[nodiscard]] llvm::Value *bitsOf(DType type, llvm::Value *value);
+  [[nodiscard]] llvm::Value *valueOf(DType type, llvm::Value *bits);
+
+  TilePlan plan_;
+  llvm::Value *task_ = nullptr;
+  llvm::Value *workspace_ = nullptr;
+  llvm::Value *regionSlots_[2] = {};
+  int64_t scratchUsed_ = 0;
+  int64_t scratchBytes_ = 0;
+  /// Bytes behind the scratch memory: scalars on their way to another rank.
+  int64_t parcels_ = 0;
+  llvm::SmallVector<llvm::Instruction *> parcelAddresses_;
+};
+
+} // namespace dtile::backend::host

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What leaves a body: regions for the runtime, transfers, signals, atomics, and accesses to other ranks' memory.
+//
+// Bodies run in program order, so acquire tokens need no code. A completion token stands for
+// everything that the body has sent: using one awaits all of it.
+#include "backend/host/lower_body.h"
+#include "backend/host/tile_loops.h"
+
+#include "backend/runtime/kernel_abi.h"
+#include "frontend/base/check.h"
+
+#include "llvm/ADT/StringSwitch.h"
+#include "llvm/IR/Intrinsics.h"
+
+namespace dtile::backend::host {
+
+using ir::Op;
+using ir::OpKind;
+using ir::Value;
+
+// Regions.
+
+llvm::Value *BodyLowering::region(Slot slot, const View &view) {
+  llvm::Value *&place = regionSlots_[size_t(slot)];
+  if (!place)
+    place = stackSlot(host_.abi.region, slot == Slot::Source ? "source" : "destination");
+  auto field = [&](unsigned number) { return b.CreateStructGEP(host_.abi.region, place, number); };
+  llvm::Value *data = view.data;
+  for (const ViewDimension &dim : view.dims)
+    data = views_.offset(view.type.dtype(), data, b.CreateMul(dim.low, dim.stride));
+  b.CreateStore(data, field(0));
+  llvm::Value *rank = view.rank ? b.CreateTrunc(view.rank, b.getInt32Ty()) : b.getInt32(-1);
+  b.CreateStore(rank, field(1));
+  b.CreateStore(b.getInt32(view.dims.size()), field(2));
+  b.CreateStore(b.getInt32(unsigned(view.type.dtype())), field(3));
+  b.CreateStore(b.getInt32(0), field(4));
+  for (auto [d, dim] : llvm::enumerate(view.dims)) {
+    b.CreateStore(b.CreateSub(dim.high, dim.low), b.CreateConstGEP1_64(b.getInt64Ty(), field(5), d));
+    b.CreateStore(dim.stride, b.CreateConstGEP1_64(b.getInt64Ty(), field(6), d));
+  }
+  return place;
+}
+
+llvm::Value *BodyLowering::cellsRegion(const SignalCells &cells) {
+  View view{module_.source.types().view(DType::U64, cells.dims.size(), cells.rank != nullptr),
+            cells.data, cells.rank, {}};
+  for (const SignalCells::Dimension &dim : cells.dims)
+    view.dims.push_back({b.getInt64(0), dim.size, dim.size, dim.stride});
+  return region(Slot::Source, view);
+}
+
+View BodyLowering::tileView(ir::Type type, llvm::Value *data) {
+  const bool isTile = type.isTile();
+  llvm::SmallVector<llvm::Value *, 4> sizes;
+  if (isTile)
+    for (int64_t size : type.shape())
+      sizes.push_back(b.getInt64(size));
+  return views_.contiguous(
+      module_.source.types().view(type.elementOrIndex(), sizes.size(), false), data, sizes);
+}
+
+void BodyLowering::cutToCommon(View &x, View &y) {
+  for (auto [p, q] : llvm::zip_equal(x.dims, y.dims)) {
+    llvm::Value *low = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, p.low, q.low);
+    llvm::Value *high = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, p.high, q.high);
+    high = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, low, high);
+    p.low = q.low = low;
+    p.high = q.high = high;
+  }
+}
+
+void BodyLowering::transfer(Runtime callee, View source, View destination) {
+  if (source.dims.empty()) {
+    llvm::Value *exist =
+        b.CreateAnd(b.CreateIsNotNull(source.data), b.CreateIsNotNull(destination.data));
+    when(exist, "transfer", [&] {
+      call(callee, {region(Slot::Source, source), region(Slot::Destination, destination)});
+    });
+    return;
+  }
+  cutToCommon(source, destination);
+  call(callee, {region(Slot::Source, source), region(Slot::Destination, destination)});
+}
+
+void BodyLowering::awaitTokens(Op &op, unsigned first) {
+  for (Value *operand : op.operands().drop_front(std::min(first, op.numOperands()))) {
+    const Op *producer = operand->definingOp();
+    if (operand->type().isToken() && !(producer && producer->is(OpKind::TokenDone)))
+      return call(Runtime::await);
+  }
+}
+
+// Transfers.
+
+void BodyLowering::lowerSend(Op &op, Runtime callee) {
+  awaitTokens(op, op.is(OpKind::PutSignal) ? 3 : 2);
+  Value *source = op.operand(0);
+  View target = view(op.operand(1));
+  if (source->type().isView())
+    return transfer(callee, view(source), target);
+  if (source->type().isTile()) {
+    transfer(callee, tileView(source->type(), address(source)), target);
+    // A tile without a buffer of its own was put in memory that the next op may use.
+    if (plan_.isInlined(source))
+      call(Runtime::await);
+    return;
+  }
+  // A scalar travels from a place of its own, which has to be free again when a loop comes back.
+  auto *place = llvm::GetElementPtrInst::CreateInBounds(b.getInt8Ty(), workspace_,
+                                                        {b.getInt64(parcels_)});
+  b.Insert(place, "parcel");
+  parcelAddresses_.push_back(place);
+  parcels_ += 8;
+  for (const Op *outer = op.parentOp(); outer && !outer->is(OpKind::Space);
+       outer = outer->parentOp())
+    if (outer->is(OpKind::For) || outer->is(OpKind::While)) {
+      call(Runtime::await);
+      break;
+    }
+  const DType type = source->type().elementOrIndex();
+  b.CreateAlignedStore(arith_.toMemory(type, scalar(source)), place,
+                       llvm::Align(dtypeBytes(type)));
+  transfer(callee, tileView(source->type(), place), target);
+}
+
+void BodyLowering::lowerGet(Op &op) {
+  awaitTokens(op, 2);
+  transfer(Runtime::get, view(op.operand(0)), view(op.operand(1)));
+}
+
+void BodyLowering::lowerRemoteLoad(Op &op) {
+  Value *result = op.result();
+  View source = view(op.operand(0));
+  if (!result->type().isTile()) {
+    const DType type = result->type().elementOrIndex();
+    llvm::Value *place = stackSlot(b.getInt64Ty(), "loaded");
+    b.CreateStore(b.getInt64(0), place);
+    transfer(Runtime::load, source, tileView(result->type(), place));
+    llvm::Value *loaded = b.CreateLoad(memoryType(context(), type), place);
+    return set(result, {arith_.fromMemory(type, loaded)});
+  }
+  beforeWrite(result);
+  llvm::Value *place = buffer(result);
+  when(b.CreateNot(views_.containsBox(source, result->type().shape())), "partial", [&] {
+    b.CreateMemSet(place, b.getInt8(0), tileBytes(result->type()), llvm::Align(kBufferAlign));
+  });
+  transfer(Runtime::load, source, tileView(result->type(), place));
+}
+
+void BodyLowering::lowerRemoteStore(Op &op) {
+  Value *value = op.operand(0);
+  llvm::Value *place = nullptr;
+  if (value->type().isTile()) {
+    place = address(value);
+  } else {
+    const DType type = value->type().elementOrIndex();
+    place = stackSlot(b.getInt64Ty(), "stored");
+    b.CreateStore(arith_.toMemory(type, scalar(value)), place);
+  }
+  transfer(Runtime::store, tileView(value->type(), place), view(op.operand(1)));
+}
+
+namespace {
+
+/// One element of a view.
+View elementOf(ViewBuilder &views, const View &view, llvm::ArrayRef<llvm::Value *> at) {
+  return {view.type, views.address(view, at), view.rank, {}};
+}
+
+} // namespace
+
+void BodyLowering::lowerRemoteGather(Op &op) {
+  Value *result = op.result();
+  const DType type = result->type().dtype();
+  View source = view(op.operand(0));
+  beforeWrite(result);
+  llvm::Value *place = buffer(result);
+  b.CreateMemSet(place, b.getInt8(0), tileBytes(result->type()), llvm::Align(kBufferAlign));
+  eachIndexed(op, 1, source.dims.size(), nullptr,
+              [&](TileLoops &loops, llvm::Value *, llvm::ArrayRef<llvm::Value *> at) {
+                when(views_.contains(source, at), "gather", [&] {
+                  llvm::Value *to = loops.denseAddress(place, memoryType(context(), type));
+                  ir::Type element = module_.source.types().scalar(type);
+                  transfer(Runtime::load, elementOf(views_, source, at), tileView(element, to));
+                });
+              });
+}
+
+void BodyLowering::lowerRemoteScatter(Op &op) {
+  View target = view(op.operand(1));
+  const DType type = target.type.dtype();
+  llvm::Value *place = stackSlot(b.getInt64Ty(), "scattered");
+  eachIndexed(op, 2, target.dims.size(), op.operand(0),
+              [&](TileLoops &, llvm::Value *number, llvm::ArrayRef<llvm::Value *> at) {
+                when(views_.contains(target, at), "scatter", [&] {
+                  b.CreateStore(arith_.toMemory(type, number), place);
+                  ir::Type element = module_.source.types().scalar(type);
+                  transfer(Runtime::store, tileView(element, place),
+                           elementOf(views_, target, at));
+                });
+              });
+}
+
+// Signals.
+
+void BodyLowering::notify(Op &op, Value *signal) {
+  call(Runtime::notify, {cellsRegion(cells(signal)), host_.site(op, objectName(signal))});
+}
+
+void BodyLowering::lowerWait(Op &op) {
+  Value *signal = op.operand(0);
+  llvm::Value *count = op.numOperands() > 1 ? scalar(op.operand(1)) : b.getInt64(-1);
+  call(Runtime::wait,
+       {cellsRegion(cells(signal)), count, host_.site(op, objectName(signal))});
+}
+
+// Atomics and assertions.
+
+llvm::Value *BodyLowering::bitsOf(DType type, llvm::Value *value) {
+  llvm::Value *memory = arith_.toMemory(type, value);
+  memory = b.CreateBitCast(memory, b.getIntNTy(dtypeBits(type)));
+  return b.CreateZExt(memory, b.getInt64Ty());
+}
+
+llvm::Value *BodyLowering::valueOf(DType type, llvm::Value *bits) {
+  llvm::Value *narrow = b.CreateTrunc(bits, b.getIntNTy(dtypeBits(type)));
+  return arith_.fromMemory(type, b.CreateBitCast(narrow, memoryType(context(), type)));
+}
+
+void BodyLowering::lowerAtomic(Op &op) {
+  const unsigned tokens = op.intAttrOr("ntok", 0);
+  awaitTokens(op, op.numOperands() - tokens);
+  const int kind = llvm::StringSwitch<int>(op.strAttr("kind"))
+                       .Case("add", 0)
+                       .Case("min", 1)
+                       .Case("max", 2)
+                       .Case("and", 3)
+                       .Case("or", 4)
+                       .Case("exch", 5)
+                       .Case("cas", 6);
+  View cell = view(op.operand(0));
+  const DType type = cell.type.dtype();
+  const bool isSwap = kind == 6;
+  llvm::Value *operand = bitsOf(type, scalar(op.operand(isSwap ? 2 : 1)));
+  llvm::Value *expected = isSwap ? bitsOf(type, scalar(op.operand(1))) : b.getInt64(0);
+  llvm::Value *old = stackSlot(b.getInt64Ty(), "old");
+  b.CreateStore(b.getInt64(0), old);
+  when(b.CreateIsNotNull(cell.data), "atomic", [&] {
+    llvm::Value *bits =
+        b.CreateCall(host_.runtime(Runtime::atomic),
+                     {task_, b.getInt32(kind), region(Slot::Source, cell), operand, expected});
+    b.CreateStore(bits, old);
+  });
+  set(op.result(), {valueOf(type, b.CreateLoad(b.getInt64Ty(), old))});
+}
+
+void BodyLowering::lowerAssert(Op &op) {
+  llvm::ArrayRef<Value *> values = op.operands().drop_front();
+  llvm::Value *holds = scalar(op.operand(0));
+  when(b.CreateNot(holds), "failed", [&] {
+    llvm::Value *arguments = llvm::ConstantPointerNull::get(b.getPtrTy());
+    if (!values.empty())
+      arguments = stackSlot(llvm::ArrayType::get(b.getInt64Ty(), values.size()), "arguments");
+    for (auto [i, value] : llvm::enumerate(values))
+      b.CreateStore(arith_.cast(value->type().elementOrIndex(), DType::I64, scalar(value)),
+                    b.CreateConstGEP1_64(b.getInt64Ty(), arguments, i));
+    call(Runtime::fail, {host_.site(op, ""), host_.string(op.strAttr("message")),
+                         b.getInt32(values.size()), arguments});
+  });
+}
+
+} // namespace dtile::backend::host

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Elementwise arithmetic in LLVM IR, the same for scalars and vectors of them.
+//
+// An element has two forms. In memory it is an integer of its size (or float, double). Computing it is
+// i1 (bool), iN, float or double: the narrow floats compute as floats that hold only values of
+// their type, so each operation on them ends with a rounding.
+#pragma once
+
+#include "frontend/base/dtype.h"
+#include "ir/core/ir.h"
+
+#include "llvm/IR/IRBuilder.h"
+
+namespace dtile::backend {
+
+/// What an element type is in memory.
+[[nodiscard]] llvm::Type *memoryType(llvm::LLVMContext &context, DType type);
+/// What an element type is while computing.
+[[nodiscard]] llvm::Type *computeType(llvm::LLVMContext &context, DType type);
+/// A vector, or the scalar itself for one lane.
+[[nodiscard]] llvm::Type *laneType(llvm::Type *scalar, unsigned lanes);
+/// f32 for the floats below it, otherwise the type itself: what sums are kept in.
+[[nodiscard]] DType accumulatorType(DType type);
+
+/// Emits elementwise operations at a builder's insertion point. Operands are all scalars or all
+/// vectors of one length.
+class Arith {
+public:
+  explicit Arith(llvm::IRBuilder<> &builder) : b(builder) {}
+
+  [[nodiscard]] llvm::Value *fromMemory(DType type, llvm::Value *value);
+  [[nodiscard]] llvm::Value *toMemory(DType type, llvm::Value *value);
+  /// A float as the nearest value of a narrow type, still a float; other types as they are.
+  [[nodiscard]] llvm::Value *round(DType type, llvm::Value *value);
+
+  /// The value of a `const`.
+  [[nodiscard]] llvm::Constant *constant(DType type, const ir::Attr &value);
+  [[nodiscard]] llvm::Constant *zero(DType type);
+
+  /// Add to Shr of ops.def.
+  [[nodiscard]] llvm::Value *binary(ir::OpKind kind, DType type, llvm::Value *x, llvm::Value *y);
+  /// Neg to Ceil of ops.def.
+  [[nodiscard]] llvm::Value *unary(ir::OpKind kind, DType type, llvm::Value *x);
+  /// i1 lanes; `pred` as in Cmp.
+  [[nodiscard]] llvm::Value *compare(llvm::StringRef pred, DType type, llvm::Value *x,
+                                     llvm::Value *y);
+  [[nodiscard]] llvm::Value *cast(DType from, DType to, llvm::Value *x);
+
+  /// A constant of the element type of `like`, in every lane.
+  [[nodiscard]] llvm::Constant *splat(llvm::Value *like, double value);
+  [[nodiscard]] llvm::Constant *splatInt(llvm::Type *type, uint64_t value);
+  /// One scalar in every lane; the scalar itself for one lane.
+  [[nodiscard]] llvm::Value *broadcast(llvm::Value *scalar, unsigned lanes);
+
+private:
+  [[nodiscard]] llvm::Value *integerBinary(ir::OpKind kind, DType type, llvm::Value *x,
+                                           llvm::Value *y);
+  [[nodiscard]] llvm::Value *floatBinary(ir::OpKind kind, llvm::Value *x, llvm::Value *y);
+  [[nodiscard]] llvm::Value *integerUnary(ir::OpKind kind, DType type, llvm::Value *x);
+  [[nodiscard]] llvm::Value *floatUnary(ir::OpKind kind, llvm::Value *x);
+  [[nodiscard]] llvm::Value *divide(DType type, llvm::Value *x, llvm::Value *y, bool remainder);
+  [[nodiscard]] llvm::Value *divideByPositive(llvm::Value *x, llvm::ConstantInt *y, bool remainder);
+  [[nodiscard]] llvm::Value *shift(ir::OpKind kind, DType type, llvm::Value *x, llvm::Value *y);
+  [[nodiscard]] llvm::Value *toF8(DType type, llvm::Value *x);
+  [[nodiscard]] llvm::Value *fromF8(DType type, llvm::Value *bits);
+  [[nodiscard]] llvm::Value *narrowToOdd(llvm::Value *x);
+
+  llvm::IRBuilder<> &b;
+};
+
+} // namespace dtile::backend

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The optimizer's pipeline and the output formats.
+#include "backend/llvm/emit.h"
+
+#include "llvm/Analysis/TargetLibraryInfo.h"
+#include "llvm/Bitcode/BitcodeWriter.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Verifier.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Passes/PassBuilder.h"
+
+namespace dtile::backend {
+
+llvm::Expected<std::unique_ptr<llvm::TargetMachine>> createMachine(const MachineOptions &options) {
+  std::string error;
+  llvm::Triple triple(options.triple);
+  const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, error);
+  if (!target)
+    return llvm::createStringError(error);
+  llvm::TargetOptions targetOptions;
+  // Each operation rounds; fma is only where it was asked for.
+  targetOptions.AllowFPOpFusion = llvm::FPOpFusion::Standard;
+  targetOptions.FunctionSections = true;
+  targetOptions.DataSections = true;
+  llvm::CodeGenOptLevel level = options.optLevel == 0   ? llvm::CodeGenOptLevel::None
+                                : options.optLevel == 1 ? llvm::CodeGenOptLevel::Less
+                                                        : llvm::CodeGenOptLevel::Default;
+  std::unique_ptr<llvm::TargetMachine> machine(target->createTargetMachine(
+      triple, options.cpu, options.features, targetOptions, llvm::Reloc::PIC_,
+      llvm::CodeModel::Small, level, options.jit));
+  if (!machine)
+    return llvm::createStringError("no code generator for `" + options.triple + "`");
+  return machine;
+}
+
+llvm::Error verifyModule(const llvm::Module &module) {
+  std::string message;
+  llvm::raw_string_ostream os(message);
+  if (llvm::verifyModule(module, &os))
+    return llvm::createStringError("dtilec generated invalid code (a bug in it): " + message);
+  return llvm::Error::success();
+}
+
+void optimize(llvm::Module &module, llvm::TargetMachine &machine, unsigned optLevel) {
+  if (optLevel == 0)
+    return;
+  llvm::PipelineTuningOptions tuning;
+  tuning.LoopVectorization = false;
+  tuning.SLPVectorization = false;
+  llvm::PassBuilder passes(&machine, tuning);
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager components;
+  llvm::ModuleAnalysisManager modules;
+  passes.registerModuleAnalyses(modules);
+  passes.registerCGSCCAnalyses(components);
+  passes.registerFunctionAnalyses(functions);
+  passes.registerLoopAnalyses(loops);
+  passes.crossRegisterProxies(loops, functions, components, modules);
+  llvm::OptimizationLevel level = optLevel == 1   ? llvm::OptimizationLevel::O1
+                                  : optLevel == 2 ? llvm::OptimizationLevel::O2
+                                                  : llvm::OptimizationLevel::O3;
+  passes.buildPerModuleDefaultPipeline(level).run(module, modules);
+}
+
+llvm::Error emitModule(llvm::Module &module, llvm::TargetMachine &machine, EmitKind kind,
+                       llvm::raw_pwrite_stream &os) {
+  switch (kind) {
+  case EmitKind::LlvmIr:
+    module.print(os, nullptr);
+    return llvm::Error::success();
+  case EmitKind::Bitcode:
+    llvm::WriteBitcodeToFile(module, os);
+    return llvm::Error::success();
+  case EmitKind::Obj:
+  case EmitKind::Asm:
+    break;
+  }
+  llvm::legacy::PassManager passes;
+  passes.add(new llvm::TargetLibraryInfoWrapperPass(
+      llvm::TargetLibraryInfoImpl(machine.getTargetTriple())));
+  llvm::CodeGenFileType type = kind == EmitKind::Obj ? llvm::CodeGenFileType::ObjectFile
+                                                     : llvm::CodeGenFileType::AssemblyFile;
+  if (machine.addPassesToEmitFile(passes, os, nullptr, type, /*DisableVerify=*/true))
+    return llvm::createStringError("this target cannot write that kind of file");
+  passes.run(module);
+  return llvm::Error::success();
+}
+
+} // namespace dtile::backend

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The dispatch over ops, scalars, views and signal cells. Control is in lower_control.cpp.
+#include "backend/llvm/lowering.h"
+
+#include "frontend/base/check.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+namespace dtile::backend {
+
+using ir::Op;
+using ir::OpKind;
+
+bool isElementwise(OpKind kind) { return kind >= OpKind::Add && kind <= OpKind::Cast; }
+
+std::string describe(const ir::Module &module, const Op &op) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  if (module.sources() && op.loc().isValid()) {
+    PresumedLoc at = module.sources()->presumed(op.loc());
+    os << at.file << ":" << at.line << ":" << at.column << ": ";
+  }
+  os << "`" << op.info().text << "`";
+  return text;
+}
+
+// The module.
+
+ModuleLowering::ModuleLowering(ir::Module &source, llvm::Module &module, bool debugInfo)
+    : source(source), module(module), debug(module, debugInfo ? source.sources() : nullptr) {}
+
+void ModuleLowering::unsupported(const Op &op, const llvm::Twine &why) {
+  if (error_.empty())
+    error_ = describe(source, op) + " " + why.str();
+}
+
+llvm::Error ModuleLowering::takeError() {
+  if (error_.empty())
+    return llvm::Error::success();
+  return llvm::createStringError(std::exchange(error_, {}));
+}
+
+llvm::Constant *ModuleLowering::string(llvm::StringRef text) {
+  llvm::Constant *&known = strings_[text];
+  if (!known) {
+    llvm::Constant *data = llvm::ConstantDataArray::getString(context(), text);
+    auto *global = new llvm::GlobalVariable(module, data->getType(), /*isConstant=*/true,
+                                            llvm::GlobalValue::PrivateLinkage, data, "dtile.str");
+    global->setUnnamedAddr(llvm::GlobalValue::UnnamedAddr::Global);
+    known = global;
+  }
+  return known;
+}
+
+// Values.
+
+llvm::SmallVector<llvm::Type *, 4> FunctionLowering::partTypes(ir::Type type) {
+  llvm::SmallVector<llvm::Type *, 4> types;
+  switch (type.kind()) {
+  case ir::TypeKind::Index:
+    types.push_back(b.getInt64Ty());
+    break;
+  case ir::TypeKind::Scalar:
+    types.push_back(computeType(context(), type.dtype()));
+    break;
+  case ir::TypeKind::View:
+  case ir::TypeKind::Signal:
+    types.push_back(b.getPtrTy());
+    types.append((type.isRemote() ? 1 : 0) + type.rank() * (type.isView() ? 4 : 2),
+                 b.getInt64Ty());
+    break;
+  case ir::TypeKind::Tile:
+  case ir::TypeKind::Token:
+  case ir::TypeKind::Acquire:
+    break;
+  }
+  return types;
+}
+
+llvm::ArrayRef<llvm::Value *> FunctionLowering::parts(ir::Value *value) {
+  auto it = parts_.find(value);
+  if (it == parts_.end())
+    it = parts_.try_emplace(value, outside(value)).first;
+  return it->second;
+}
+
+llvm::Value *FunctionLowering::scalar(ir::Value *value) {
+  llvm::ArrayRef<llvm::Value *> all = parts(value);
+  DTILE_CHECK(all.size() == 1, "a value of one part");
+  return all.front();
+}
+
+View FunctionLowering::view(ir::Value *value) {
+  return View::fromParts(value->type(), parts(value));
+}
+
+SignalCells FunctionLowering::cells(ir::Value *value) {
+  return SignalCells::fromParts(value->type(), parts(value));
+}
+
+llvm::SmallVector<llvm::Value *, 4>
+FunctionLowering::scalars(llvm::ArrayRef<ir::Value *> values) {
+  llvm::SmallVector<llvm::Value *, 4> result;
+  for (ir::Value *value : values)
+    result.push_back(scalar(value));
+  return result;
+}
+
+// Ops.
+
+void FunctionLowering::lowerBlock(ir::Block &block) {
+  for (Op &op : block.ops()) {
+    module_.debug.moveTo(b, op);
+    lowerOp(op);
+  }
+}
+
+void FunctionLowering::lowerOp(Op &op) {
+  switch (op.kind()) {
+  case OpKind::Const: {
+    ir::Type type = op.result()->type();
+    set(op.result(), {arith_.constant(type.elementOrIndex(), *op.attr("value"))});
+    return;
+  }
+  case OpKind::Rank:
+  case OpKind::NumRanks:
+  case OpKind::Epoch:
+    set(op.result(), {fact(op.kind())});
+    return;
+#define ELEMENTWISE(ID) case OpKind::ID:
+    ELEMENTWISE(Add) ELEMENTWISE(Sub) ELEMENTWISE(Mul) ELEMENTWISE(Div) ELEMENTWISE(Rem)
+    ELEMENTWISE(Min) ELEMENTWISE(Max) ELEMENTWISE(Pow) ELEMENTWISE(And) ELEMENTWISE(Or)
+    ELEMENTWISE(Xor) ELEMENTWISE(Shl) ELEMENTWISE(Shr) ELEMENTWISE(Neg) ELEMENTWISE(Not)
+    ELEMENTWISE(Abs) ELEMENTWISE(Exp) ELEMENTWISE(Exp2) ELEMENTWISE(Log) ELEMENTWISE(Log2)
+    ELEMENTWISE(Sqrt) ELEMENTWISE(Rsqrt) ELEMENTWISE(Sin) ELEMENTWISE(Cos) ELEMENTWISE(Tanh)
+    ELEMENTWISE(Erf) ELEMENTWISE(Floor) ELEMENTWISE(Ceil) ELEMENTWISE(Cmp) ELEMENTWISE(Select)
+    ELEMENTWISE(Cast)
+#undef ELEMENTWISE
+    return lowerElementwise(op);
+  case OpKind::ViewSlice:
+  case OpKind::ViewTile:
+  case OpKind::ViewAt:
+  case OpKind::ViewDim:
+  case OpKind::ViewReshape:
+    return lowerViewOp(op);
+  case OpKind::SigSlice:
+  case OpKind::SigAt:
+  case OpKind::SigDim:
+    return lowerSignalOp(op);
+  case OpKind::For:
+    return lowerFor(op);
+  case OpKind::While:
+    return lowerWhile(op);
+  case OpKind::If:
+    return lowerIf(op);
+  case OpKind::Yield:
+  case OpKind::Condition:
+  case OpKind::Return:
+    return;
+  case OpKind::Call:
+    return module_.unsupported(op, "must be inlined before code is generated");
+  case OpKind::TokenDone:
+  case OpKind::TokenJoin:
+  case OpKind::Splat:
+  case OpKind::Iota:
+  case OpKind::Broadcast:
+  case OpKind::Reshape:
+  case OpKind::Trans:
+  case OpKind::Reduce:
+  case OpKind::ArgReduce:
+  case OpKind::Scan:
+  case OpKind::Dot:
+  case OpKind::Load:
+  case OpKind::Store:
+  case OpKind::Gather:
+  case OpKind::Scatter:
+  case OpKind::Atomic:
+  case OpKind::Put:
+  case OpKind::PutSignal:
+  case OpKind::Get:
+  case OpKind::ReduceAdd:
+  case OpKind::Notify:
+  case OpKind::Wait:
+  case OpKind::Await:
+  case OpKind::Quiet:
+  case OpKind::Fence:
+  case OpKind::Barrier:
+  case OpKind::Assert:
+  case OpKind::Func:
+  case OpKind::Kernel:
+  case OpKind::LaunchDim:
+  case OpKind::LaunchCheck:
+  case OpKind::Param:
+  case OpKind::ScalarParam:
+  case OpKind::SignalParam:
+  case OpKind::Space:
+    return lowerTargetOp(op);
+  }
+}
+
+void FunctionLowering::lowerElementwise(Op &op) {
+  if (op.result()->type().isTile())
+    return lowerTargetOp(op);
+  const DType type = op.operand(0)->type().elementOrIndex();
+  llvm::SmallVector<llvm::Value *, 4> x = scalars(op.operands());
+  llvm::Value *result = nullptr;
+  if (op.is(OpKind::Cmp))
+    result = arith_.compare(op.strAttr("pred"), type, x[0], x[1]);
+  else if (op.is(OpKind::Select))
+    result = b.CreateSelect(x[0], x[1], x[2]);
+  else if (op.is(OpKind::Cast))
+    result = arith_.cast(type, op.result()->type().elementOrIndex(), x[0]);
+  else if (x.size() == 2)
+    result = arith_.binary(op.kind(), type, x[0], x[1]);
+  else
+    result = arith_.unary(op.kind(), type, x[0]);
+  set(op.result(), {result});
+}
+
+void FunctionLowering::lowerViewOp(Op &op) {
+  View source = view(op.operand(0));
+  llvm::ArrayRef<ir::Value *> rest = op.operands().drop_front();
+  if (op.is(OpKind::ViewDim)) {
+    set(op.result(), {source.dims[op.intAttr("dim")].extent});
+  } else if (op.is(OpKind::ViewAt)) {
+    llvm::Value *rank = scalar(rest.front());
+    checkRank(op, rank);
+    source.type = op.result()->type();
+    source.rank = rank;
+    set(op.result(), source.parts());
+  } else if (op.is(OpKind::ViewReshape)) {
+    set(op.result(), views_.reshape(source, op.result()->type(), scalars(rest)).parts());
+  } else {
+    set(op.result(), views_.slice(source, op, scalars(rest)).parts());
+  }
+}
+
+void FunctionLowering::lowerSignalOp(Op &op) {
+  SignalCells source = cells(op.operand(0));
+  llvm::ArrayRef<ir::Value *> rest = op.operands().drop_front();
+  if (op.is(OpKind::SigDim)) {
+    set(op.result(), {source.dims[op.intAttr("dim")].size});
+  } else if (op.is(OpKind::SigAt)) {
+    llvm::Value *rank = scalar(rest.front());
+    checkRank(op, rank);
+    source.type = op.result()->type();
+    source.rank = rank;
+    set(op.result(), source.parts());
+  } else {
+    auto check = [&](llvm::Value *position, llvm::Value *size) { checkCell(op, position, size); };
+    set(op.result(), views_.slice(source, op, scalars(rest), check).parts());
+  }
+}
+
+} // namespace dtile::backend

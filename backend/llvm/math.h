@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Elementary functions in LLVM IR. f32 ones that kernels lean on are polynomials that vectorize and need no
+// library; the rest, and f64, call libm once a lane.
+//
+//   f32 function     how          largest error found over all inputs (ulp)
+//   exp, exp2        polynomial   1
+//   log, log2        polynomial   2
+//   tanh             polynomial   2
+//   erf              polynomial   2
+//   sin, cos, pow    libm         libm's
+#pragma once
+
+#include "ir/core/ir.h"
+
+#include "llvm/IR/IRBuilder.h"
+
+namespace dtile::backend {
+
+/// Emits exp, exp2, log, log2, sin, cos, tanh or erf of floats or doubles (scalars or vectors).
+[[nodiscard]] llvm::Value *emitMath(llvm::IRBuilder<> &builder, ir::OpKind kind, llvm::Value *x);
+/// x to the y.
+[[nodiscard]] llvm::Value *emitPow(llvm::IRBuilder<> &builder, llvm::Value *x, llvm::Value *y);
+
+} // namespace dtile::backend

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// ir::TileOrder::decode in LLVM IR: from a body's number to the block number of each dimension.
+#pragma once
+
+#include "ir/core/tile_order.h"
+
+#include "llvm/IR/IRBuilder.h"
+
+namespace dtile::backend {
+
+/// `blocks` holds each dimension's number of blocks, `linear` is below their product.
+[[nodiscard]] llvm::SmallVector<llvm::Value *, 4>
+emitTileOrder(llvm::IRBuilder<> &builder, const ir::TileOrder &order,
+              llvm::ArrayRef<llvm::Value *> blocks, llvm::Value *rank, llvm::Value *linear);
+
+/// max(0, ceil((end - first) / step)) for a positive step.
+[[nodiscard]] llvm::Value *emitBlockCount(llvm::IRBuilder<> &builder, llvm::Value *first,
+                                          llvm::Value *end, llvm::Value *step);
+
+} // namespace dtile::backend
