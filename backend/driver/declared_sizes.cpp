@@ -28,7 +28,7 @@ public:
              int64_t numRanks)
       : kernel_(kernel), passed_(passed), numRanks_(numRanks), symbols_(kernel.symbols.size()) {}
 
-  llvm::Expected<std::vector<Sizes>> run() {
+  llvm::Expected<SolvedSizes> run() {
     for (size_t p = 0; p < kernel_.params.size(); ++p)
       if (llvm::Error error = checkRank(p))
         return error;
@@ -45,7 +45,9 @@ public:
           return error;
         sizes[p].push_back(size.value_or(0));
       }
-    return sizes;
+    for (unsigned i = 0; i < symbols_.size(); ++i)
+      (void)symbol(i);
+    return SolvedSizes{std::move(sizes), std::move(symbols_)};
   }
 
 private:
@@ -157,7 +159,7 @@ std::string sizesText(llvm::ArrayRef<int64_t> sizes) {
          "]";
 }
 
-llvm::Expected<std::vector<Sizes>> solveSizes(const sema::KernelInstance &kernel,
+llvm::Expected<SolvedSizes> solveSizes(const sema::KernelInstance &kernel,
                                               llvm::ArrayRef<std::optional<Sizes>> passed,
                                               int64_t numRanks) {
   DTILE_CHECK(passed.size() == kernel.params.size(), "one entry a parameter");

@@ -18,9 +18,17 @@ using Sizes = std::vector<int64_t>;
 /// `[128, 64]`
 [[nodiscard]] std::string sizesText(llvm::ArrayRef<int64_t> sizes);
 
-/// The declared sizes of every parameter on one rank, given those of the arguments that were passed
-/// (one entry a parameter). An error says, in words, which argument does not fit.
-llvm::Expected<std::vector<Sizes>> solveSizes(const sema::KernelInstance &kernel,
+/// What the sizes of a launch come to on one rank.
+struct SolvedSizes {
+  /// Declared sizes of every parameter.
+  std::vector<Sizes> params;
+  /// Values of the kernel's size symbols; unset where only an output tells.
+  std::vector<std::optional<int64_t>> symbols;
+};
+
+/// Solves them from the sizes of the arguments that were passed (one entry a parameter). An error says,
+/// in words, which argument does not fit.
+llvm::Expected<SolvedSizes> solveSizes(const sema::KernelInstance &kernel,
                                               llvm::ArrayRef<std::optional<Sizes>> passed,
                                               int64_t numRanks);
 

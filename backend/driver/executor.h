@@ -65,5 +65,9 @@ public:
 };
 
 std::unique_ptr<Executor> makeInterpreterExecutor(int ranks, uint64_t scheduleSeed);
+/// Compiled for this machine: on threads, or in a job of one process a rank on that job's ranks.
+llvm::Expected<std::unique_ptr<Executor>> makeHostExecutor(const Options &options, int ranks);
+/// Whether this process prints: in a job, only that of rank 0 does.
+[[nodiscard]] bool isLeadingProcess();
 
 } // namespace dtile::driver

@@ -25,7 +25,7 @@ ExitCode dispatch(const Options &options) {
     break;
 #endif
   case Command::Run:
-#ifndef DTILE_WITHOUT_RUN
+#ifndef DTILE_WITHOUT_TEST2
     return runRun(options);
 #else
     break;

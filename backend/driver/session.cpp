@@ -55,6 +55,11 @@ void Session::flush() {
   diagnostics.clear();
 }
 
+void Session::forget() {
+  failed_ |= diagnostics.hasErrors();
+  diagnostics.clear();
+}
+
 ExitCode Session::finish() {
   // A tool that asked for JSON always gets one array.
   if (options.diagnosticForm == DiagnosticForm::Json && diagnostics.all().empty() && !failed_)

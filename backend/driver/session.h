@@ -30,6 +30,8 @@ public:
   void reportFailure(llvm::StringRef message);
   /// Prints the messages so far and forgets them; remembers whether one was an error.
   void flush();
+  /// Forgets them unprinted, but for whether one was an error.
+  void forget();
   /// Prints the messages and gives the exit code.
   ExitCode finish();
   /// Whether an error was reported, flushed or not.

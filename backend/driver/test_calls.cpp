@@ -1,0 +1,600 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Functions that tests call (sema/test_builtins.def): array makers, reference operations, collectives.
+#include "backend/driver/test_evaluator.h"
+
+#include "backend/ndarray/reference_ops.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringSwitch.h"
+
+#include <cmath>
+
+namespace dtile::driver {
+
+namespace {
+
+/// One enumerator a row of test_builtins.def.
+enum class TestBuiltin : uint8_t {
+#define TEST_BUILTIN(ID, NAME, SIGNATURE, DOC) ID,
+#include "sema/test_builtins.def"
+};
+
+std::optional<TestBuiltin> findBuiltin(llvm::StringRef name) {
+  return llvm::StringSwitch<std::optional<TestBuiltin>>(name)
+#define TEST_BUILTIN(ID, NAME, SIGNATURE, DOC) .Case(NAME, TestBuiltin::ID)
+#include "sema/test_builtins.def"
+      .Default(std::nullopt);
+}
+
+llvm::StringRef signatureOf(TestBuiltin builtin) {
+  switch (builtin) {
+#define TEST_BUILTIN(ID, NAME, SIGNATURE, DOC)                                                     \
+  case TestBuiltin::ID:                                                                            \
+    return NAME SIGNATURE;
+#include "sema/test_builtins.def"
+  }
+  return "";
+}
+
+// An array of a test may have this many bytes on a rank.
+constexpr uint64_t kMaxArrayBytes = uint64_t(8) << 30;
+
+bool fitsMemory(llvm::ArrayRef<int64_t> sizes, DType dtype) {
+  const auto count = ndarray::elementCount(sizes);
+  return count && uint64_t(*count) <= kMaxArrayBytes / dtypeBytes(dtype);
+}
+
+// -1 is the last axis.
+llvm::Expected<unsigned> axisOf(const Array &array, int64_t axis) {
+  const int64_t rank = array.rank();
+  if (axis < -rank || axis >= rank)
+    return llvm::createStringError("an array of sizes " + ndarray::shapeText(array.shape()) +
+                                   " has no dimension " + std::to_string(axis));
+  return unsigned(axis < 0 ? axis + rank : axis);
+}
+
+std::optional<ndarray::Unary> unaryOf(TestBuiltin builtin) {
+  switch (builtin) {
+  case TestBuiltin::Exp: return ndarray::Unary::Exp;
+  case TestBuiltin::Exp2: return ndarray::Unary::Exp2;
+  case TestBuiltin::Log: return ndarray::Unary::Log;
+  case TestBuiltin::Log2: return ndarray::Unary::Log2;
+  case TestBuiltin::Sqrt: return ndarray::Unary::Sqrt;
+  case TestBuiltin::Rsqrt: return ndarray::Unary::Rsqrt;
+  case TestBuiltin::Sin: return ndarray::Unary::Sin;
+  case TestBuiltin::Cos: return ndarray::Unary::Cos;
+  case TestBuiltin::Tanh: return ndarray::Unary::Tanh;
+  case TestBuiltin::Erf: return ndarray::Unary::Erf;
+  case TestBuiltin::Floor: return ndarray::Unary::Floor;
+  case TestBuiltin::Ceil: return ndarray::Unary::Ceil;
+  case TestBuiltin::Abs: return ndarray::Unary::Abs;
+  default: return std::nullopt;
+  }
+}
+
+std::optional<ndarray::Reduction> reductionOf(TestBuiltin builtin) {
+  switch (builtin) {
+  case TestBuiltin::Sum: return ndarray::Reduction::Sum;
+  case TestBuiltin::Max: return ndarray::Reduction::Max;
+  case TestBuiltin::Min: return ndarray::Reduction::Min;
+  case TestBuiltin::Prod: return ndarray::Reduction::Prod;
+  case TestBuiltin::Any: return ndarray::Reduction::Any;
+  case TestBuiltin::All: return ndarray::Reduction::All;
+  default: return std::nullopt;
+  }
+}
+
+} // namespace
+
+struct TestEvaluator::Call {
+  TestBuiltin builtin;
+  SourceRange range;
+  /// Null where nothing is written.
+  std::optional<DType> dtype;
+  std::vector<TestValue> args;
+  std::vector<SourceRange> places;
+  std::map<std::string, std::pair<TestValue, SourceRange>> labels;
+
+  [[nodiscard]] const Array &at(size_t arg, int rank) const { return *args[arg].arrays[rank]; }
+};
+
+// What a call names.
+
+TestEvaluator::Result TestEvaluator::evaluateCall(const ast::CallExpr &e) {
+  const ast::Expr *callee = e.callee;
+  llvm::ArrayRef<ast::Expr *> shape;
+  const auto *index = llvm::dyn_cast<ast::IndexExpr>(callee);
+  if (index) {
+    shape = index->indices;
+    callee = index->base;
+  }
+  const auto *generics = llvm::dyn_cast<ast::GenericExpr>(callee);
+  if (generics)
+    callee = generics->base;
+  std::string name;
+  if (const auto *plain = llvm::dyn_cast<ast::NameExpr>(callee))
+    name = plain->name.str();
+  else if (const auto *member = llvm::dyn_cast<ast::MemberExpr>(callee))
+    if (const auto *module = llvm::dyn_cast<ast::NameExpr>(member->base))
+      name = (module->name + "." + member->member.name).str();
+  if (name.empty())
+    return fail(callee->range, "a kernel or a function is needed here");
+  if (index)
+    return makeFilled(e, name, generics, shape, e.args);
+  // A kernel may be called as a function is; what a kernel promises speaks of functions.
+  if (!clause_)
+    if (const ast::KernelDecl *kernel = library_.program().findKernel(name))
+      return callKernel(e, *kernel, generics);
+  return callFunction(e, name, generics);
+}
+
+TestEvaluator::Result TestEvaluator::callFunction(const ast::CallExpr &e, llvm::StringRef name,
+                                                  const ast::GenericExpr *generics) {
+  const auto builtin = findBuiltin(name);
+  if (!builtin)
+    return fail(e.callee->range, "`" + name + "` is neither a kernel nor a function of tests");
+  if (*builtin == TestBuiltin::BackToBack)
+    return backToBack(e);
+  if (*builtin == TestBuiltin::Fails)
+    return fail(e.range, "`fails` is an expectation of its own: `expect fails(\"text\", …);`");
+  Call call{*builtin, e.range, std::nullopt, {}, {}, {}};
+  if (generics) {
+    if (generics->args.size() != 1)
+      return fail(generics->range, "one element type is needed here");
+    call.dtype = elementType(*generics->args.front().value);
+    if (!call.dtype)
+      return std::nullopt;
+  }
+  if (!evaluateArguments(call, e.args))
+    return std::nullopt;
+  switch (*builtin) {
+  case TestBuiltin::Rank: case TestBuiltin::NumRanks: case TestBuiltin::Blocks:
+  case TestBuiltin::Arange: case TestBuiltin::Iota:
+    return callNumber(call);
+  case TestBuiltin::Random: case TestBuiltin::Zeros: case TestBuiltin::Ones: case TestBuiltin::Full:
+    return fail(e.range, "sizes in brackets are needed: `" + signatureOf(*builtin) + "`");
+  case TestBuiltin::Transpose: case TestBuiltin::Reshape: case TestBuiltin::Concat:
+  case TestBuiltin::BroadcastTo: case TestBuiltin::Take: case TestBuiltin::Cast:
+    return callShape(call);
+  case TestBuiltin::Exp: case TestBuiltin::Exp2: case TestBuiltin::Log: case TestBuiltin::Log2:
+  case TestBuiltin::Sqrt: case TestBuiltin::Rsqrt: case TestBuiltin::Sin: case TestBuiltin::Cos:
+  case TestBuiltin::Tanh: case TestBuiltin::Erf: case TestBuiltin::Floor: case TestBuiltin::Ceil:
+  case TestBuiltin::Abs: case TestBuiltin::Pow: case TestBuiltin::Where:
+    return callElementwise(call);
+  case TestBuiltin::Sum: case TestBuiltin::Max: case TestBuiltin::Min: case TestBuiltin::Prod:
+  case TestBuiltin::Any: case TestBuiltin::All:
+    return callReduction(call);
+  case TestBuiltin::Matmul: case TestBuiltin::Softmax: case TestBuiltin::Attention:
+    return callReference(call);
+  case TestBuiltin::AllGather: case TestBuiltin::AllReduce: case TestBuiltin::ReduceScatter:
+  case TestBuiltin::AllToAll: case TestBuiltin::FromRank:
+    return callCollective(call);
+  case TestBuiltin::BackToBack: case TestBuiltin::Fails:
+    break;
+  }
+  return std::nullopt;
+}
+
+// Arguments.
+
+bool TestEvaluator::evaluateArguments(Call &call, llvm::ArrayRef<ast::Arg> args) {
+  for (const ast::Arg &arg : args) {
+    Result value = evaluate(*arg.value);
+    if (!value)
+      return false;
+    if (value->isTuple()) {
+      fail(arg.value->range, "an array or a number is needed here");
+      return false;
+    }
+    if (!arg.label.name.empty()) {
+      call.labels[arg.label.name.str()] = {std::move(*value), arg.value->range};
+    } else {
+      call.args.push_back(std::move(*value));
+      call.places.push_back(arg.value->range);
+    }
+  }
+  return true;
+}
+
+std::optional<std::vector<int64_t>> TestEvaluator::takeInts(Call &call, llvm::StringRef label,
+                                                            int64_t otherwise) {
+  auto node = call.labels.extract(label.str());
+  std::vector<int64_t> ints(ranks_, otherwise);
+  if (node.empty())
+    return ints;
+  const auto &[value, place] = node.mapped();
+  for (int rank = 0; rank < ranks_; ++rank) {
+    if (!isActive(rank))
+      continue;
+    if (!isWholeNumber(*value.arrays[rank])) {
+      fail(place, "a single integer is needed here");
+      return std::nullopt;
+    }
+    ints[rank] = value.arrays[rank]->getInt(0);
+  }
+  return ints;
+}
+
+std::optional<int64_t> TestEvaluator::takeInt(Call &call, llvm::StringRef label,
+                                              int64_t otherwise) {
+  auto it = call.labels.find(label.str());
+  const SourceRange place = it == call.labels.end() ? call.range : it->second.second;
+  const auto ints = takeInts(call, label, otherwise);
+  return ints ? requireUniform(place, *ints, label) : std::nullopt;
+}
+
+bool TestEvaluator::requireNoLabels(Call &call) {
+  if (call.labels.empty())
+    return true;
+  const auto &[name, value] = *call.labels.begin();
+  fail(value.second,
+       "there is no argument `" + name + ":` in `" + signatureOf(call.builtin) + "`");
+  return false;
+}
+
+bool TestEvaluator::requireCount(const Call &call, size_t least, size_t most) {
+  if (call.args.size() >= least && call.args.size() <= most)
+    return true;
+  fail(call.range, llvm::Twine(call.args.size()) + " arguments do not fit `" +
+                       signatureOf(call.builtin) + "`");
+  return false;
+}
+
+std::optional<std::vector<Sizes>> TestEvaluator::sizesFrom(const Call &call, size_t first) {
+  std::vector<Sizes> sizes(ranks_);
+  for (size_t i = first; i < call.args.size(); ++i)
+    for (int rank = 0; rank < ranks_; ++rank) {
+      if (!isActive(rank))
+        continue;
+      const Array &size = call.at(i, rank);
+      if (!isWholeNumber(size) || size.getInt(0) < 0) {
+        fail(call.places[i], "a size is needed here, an integer from 0");
+        return std::nullopt;
+      }
+      sizes[rank].push_back(size.getInt(0));
+    }
+  return sizes;
+}
+
+// Numbers and new arrays.
+
+TestEvaluator::Result TestEvaluator::callNumber(Call &call) {
+  const bool isRange = call.builtin == TestBuiltin::Arange || call.builtin == TestBuiltin::Iota;
+  const size_t count = isRange ? 1 : call.builtin == TestBuiltin::Blocks ? 2 : 0;
+  if (!requireNoLabels(call) || !requireCount(call, count, count))
+    return std::nullopt;
+  if (call.builtin == TestBuiltin::NumRanks)
+    return TestValue::number(ranks_, ranks_);
+  if (call.builtin == TestBuiltin::Rank) {
+    TestValue value = TestValue::number(ranks_, 0);
+    for (int rank = 0; rank < ranks_; ++rank)
+      value.arrays[rank] = share(Array::fromInts({}, {rank}));
+    return value;
+  }
+  const auto numbers = sizesFrom(call, 0);
+  if (!numbers)
+    return std::nullopt;
+  std::vector<const TestValue *> operands;
+  for (const TestValue &arg : call.args)
+    operands.push_back(&arg);
+  const DType dtype = call.dtype.value_or(DType::I64);
+  Result result = mapRanks(call.range, operands, [&](int rank) -> llvm::Expected<Array> {
+    const Sizes &n = (*numbers)[rank];
+    if (!isRange)
+      return Array::fromInts({}, {n[1] == 0 ? 0 : (n[0] + n[1] - 1) / n[1]});
+    if (!fitsMemory({n[0]}, dtype))
+      return llvm::createStringError("an array of " + std::to_string(n[0]) +
+                                     " elements is too large for a test");
+    return ndarray::iota(dtype, n[0]);
+  });
+  if (result)
+    result->isWeak = !isRange;
+  return result;
+}
+
+TestEvaluator::Result TestEvaluator::makeFilled(const ast::Expr &e, llvm::StringRef name,
+                                                const ast::GenericExpr *generics,
+                                                llvm::ArrayRef<ast::Expr *> shape,
+                                                llvm::ArrayRef<ast::Arg> args) {
+  const auto builtin = findBuiltin(name);
+  const bool isMaker =
+      builtin && llvm::is_contained({TestBuiltin::Random, TestBuiltin::Zeros, TestBuiltin::Ones,
+                                     TestBuiltin::Full},
+                                    *builtin);
+  if (!isMaker)
+    return fail(e.range, "`" + name + "` is no array, and no function that makes one");
+  DType dtype = DType::F32;
+  if (generics) {
+    const auto given = generics->args.size() == 1 ? elementType(*generics->args.front().value)
+                                                  : std::optional<DType>();
+    if (!given)
+      return generics->args.size() == 1
+                 ? std::nullopt
+                 : fail(generics->range, "one element type is needed here");
+    dtype = *given;
+  }
+  const auto sizes = evaluateSizes(shape);
+  Call call{*builtin, e.range, dtype, {}, {}, {}};
+  if (!sizes || !evaluateArguments(call, args))
+    return std::nullopt;
+  for (int rank = 0; rank < ranks_; ++rank)
+    if (isActive(rank) && !fitsMemory((*sizes)[rank], dtype))
+      return fail(e.range, "an array of sizes " + sizesText((*sizes)[rank]) +
+                               " is too large for a test");
+  if (*builtin == TestBuiltin::Random)
+    return makeRandom(e, dtype, *sizes, call);
+  const bool isFull = *builtin == TestBuiltin::Full;
+  if (!requireNoLabels(call) || !requireCount(call, isFull, isFull))
+    return std::nullopt;
+  TestValue result;
+  result.arrays.resize(ranks_);
+  std::map<std::pair<Sizes, double>, SharedArray> known;
+  for (int rank = 0; rank < ranks_; ++rank) {
+    if (!isActive(rank))
+      continue;
+    if (isFull && call.at(0, rank).rank() != 0)
+      return fail(call.places[0], "a single number is needed here");
+    const double value = isFull                              ? call.at(0, rank).getDouble(0)
+                         : *builtin == TestBuiltin::Ones ? 1.0
+                                                             : 0.0;
+    SharedArray &array = known[{(*sizes)[rank], value}];
+    if (!array)
+      array = share(ndarray::full(dtype, (*sizes)[rank], value));
+    result.arrays[rank] = array;
+  }
+  return result;
+}
+
+TestEvaluator::Result TestEvaluator::makeRandom(const ast::Expr &e, DType dtype,
+                                                llvm::ArrayRef<Sizes> sizes, Call &call) {
+  const bool isBounded = call.labels.count("lo") != 0 || call.labels.count("hi") != 0;
+  // `random<f32>[8](7)` is the seed as well.
+  if (call.args.size() == 1 && call.labels.count("seed") == 0) {
+    call.labels["seed"] = {call.args.front(), call.places.front()};
+    call.args.clear();
+  }
+  const auto seeds = takeInts(call, "seed", 0);
+  const auto lows = takeInts(call, "lo", 0);
+  const auto highs = takeInts(call, "hi", 1);
+  if (!seeds || !lows || !highs || !requireNoLabels(call) || !requireCount(call, 0, 0))
+    return std::nullopt;
+  TestValue result;
+  result.arrays.resize(ranks_);
+  std::map<std::vector<int64_t>, SharedArray> known;
+  for (int rank = 0; rank < ranks_; ++rank) {
+    if (!isActive(rank))
+      continue;
+    const int64_t lo = (*lows)[rank], hi = (*highs)[rank];
+    if (isBounded && (hi <= lo || uint64_t(hi) - uint64_t(lo) > uint64_t(1) << 32))
+      return fail(e.range, "`hi` must be above `lo`, by 2^32 at most");
+    std::vector<int64_t> key = {(*seeds)[rank], lo, hi};
+    llvm::append_range(key, sizes[rank]);
+    SharedArray &array = known[key];
+    if (!array)
+      array = share(isBounded
+                        ? ndarray::randomIntegers(dtype, sizes[rank], uint64_t(key[0]), lo, hi)
+                        : ndarray::random(dtype, sizes[rank], uint64_t(key[0])));
+    result.arrays[rank] = array;
+  }
+  return result;
+}
+
+// Shapes.
+
+TestEvaluator::Result TestEvaluator::callShape(Call &call) {
+  std::optional<int64_t> along = 0;
+  if (call.builtin == TestBuiltin::Concat)
+    along = takeInt(call, "axis", 0);
+  const bool takesOne = call.builtin == TestBuiltin::Cast;
+  const bool takesTwo = call.builtin == TestBuiltin::Take;
+  if (!along || !requireNoLabels(call) ||
+      !requireCount(call, takesTwo ? 2 : 1, takesOne ? 1 : takesTwo ? 2 : 64))
+    return std::nullopt;
+  if (takesOne && !call.dtype)
+    return fail(call.range, "an element type is needed: `cast<f32>(x)`");
+  std::vector<const TestValue *> operands;
+  for (const TestValue &arg : call.args)
+    operands.push_back(&arg);
+  const bool hasSizes =
+      llvm::is_contained({TestBuiltin::Reshape, TestBuiltin::BroadcastTo, TestBuiltin::Transpose},
+                         call.builtin);
+  const auto sizes = hasSizes ? sizesFrom(call, 1) : std::vector<Sizes>();
+  if (!sizes)
+    return std::nullopt;
+  return mapRanks(call.range, operands, [&](int rank) -> llvm::Expected<Array> {
+    const Array &x = call.at(0, rank);
+    switch (call.builtin) {
+    case TestBuiltin::Reshape:
+      return ndarray::reshape(x, (*sizes)[rank]);
+    case TestBuiltin::BroadcastTo:
+      return ndarray::broadcastTo(x, (*sizes)[rank]);
+    case TestBuiltin::Transpose: {
+      const std::vector<unsigned> perm((*sizes)[rank].begin(), (*sizes)[rank].end());
+      return ndarray::transpose(x, perm);
+    }
+    case TestBuiltin::Take:
+      return ndarray::take(x, call.at(1, rank));
+    case TestBuiltin::Cast:
+      return ndarray::cast(x, *call.dtype);
+    default: {
+      llvm::Expected<unsigned> axis = axisOf(x, *along);
+      if (!axis)
+        return axis.takeError();
+      std::vector<Array> parts;
+      for (size_t i = 0; i < call.args.size(); ++i)
+        parts.push_back(call.at(i, rank));
+      return ndarray::concat(parts, *axis);
+    }
+    }
+  });
+}
+
+// Elementwise, rounded to the operands' type as kernels do.
+
+TestEvaluator::Result TestEvaluator::callElementwise(Call &call) {
+  const size_t count =
+      call.builtin == TestBuiltin::Where ? 3 : call.builtin == TestBuiltin::Pow ? 2 : 1;
+  const bool isPair = call.builtin == TestBuiltin::Max || call.builtin == TestBuiltin::Min;
+  if (!requireNoLabels(call) || !requireCount(call, isPair ? 2 : count, isPair ? 2 : count))
+    return std::nullopt;
+  std::vector<const TestValue *> operands;
+  for (const TestValue &arg : call.args)
+    operands.push_back(&arg);
+  Result result = mapRanks(call.range, operands, [&](int rank) -> llvm::Expected<Array> {
+    const Array &x = call.at(0, rank);
+    const Array &y = call.at(call.args.size() > 1 ? 1 : 0, rank);
+    if (const auto unary = unaryOf(call.builtin)) {
+      const bool keeps = isFloat(x.dtype()) || call.builtin == TestBuiltin::Abs;
+      return ndarray::cast(ndarray::unary(*unary, x), keeps ? x.dtype() : DType::F64);
+    }
+    llvm::Expected<Array> made =
+        call.builtin == TestBuiltin::Where
+            ? ndarray::where(x, y, call.at(2, rank))
+            : ndarray::binary(call.builtin == TestBuiltin::Pow   ? ndarray::Binary::Pow
+                              : call.builtin == TestBuiltin::Max ? ndarray::Binary::Max
+                                                                 : ndarray::Binary::Min,
+                              x, y);
+    if (!made)
+      return made;
+    const DType type =
+        call.builtin == TestBuiltin::Where
+            ? commonType(y, call.args[1].isWeak, call.at(2, rank), call.args[2].isWeak)
+            : commonType(x, call.args[0].isWeak, y, call.args[1].isWeak);
+    return ndarray::cast(*made, type);
+  });
+  if (result)
+    result->isWeak = llvm::all_of(call.args, [](const TestValue &arg) { return arg.isWeak; });
+  return result;
+}
+
+// References, in f64 (or i64).
+
+TestEvaluator::Result TestEvaluator::callReduction(Call &call) {
+  if (call.args.size() == 2)
+    return callElementwise(call);
+  const bool overAll = call.labels.count("axis") == 0;
+  const auto along = takeInt(call, "axis", 0);
+  const auto keeps = takeInt(call, "keep", 0);
+  if (!along || !keeps || !requireNoLabels(call) || !requireCount(call, 1, 1))
+    return std::nullopt;
+  return mapRanks(call.range, {&call.args[0]}, [&](int rank) -> llvm::Expected<Array> {
+    const Array &x = call.at(0, rank);
+    const ndarray::Reduction kind = *reductionOf(call.builtin);
+    if (overAll)
+      return ndarray::reduce(kind, x);
+    llvm::Expected<unsigned> axis = axisOf(x, *along);
+    if (!axis)
+      return axis.takeError();
+    llvm::Expected<Array> reduced = ndarray::reduce(kind, x, *axis);
+    if (!reduced || *keeps == 0)
+      return reduced;
+    ndarray::Shape shape = x.shape();
+    shape[*axis] = 1;
+    return ndarray::reshape(*reduced, shape);
+  });
+}
+
+TestEvaluator::Result TestEvaluator::callReference(Call &call) {
+  if (call.builtin == TestBuiltin::Attention)
+    return callAttention(call);
+  if (call.builtin == TestBuiltin::Matmul) {
+    if (!requireNoLabels(call) || !requireCount(call, 2, 2))
+      return std::nullopt;
+    return mapRanks(call.range, {&call.args[0], &call.args[1]}, [&](int rank) {
+      return ndarray::matmul(call.at(0, rank), call.at(1, rank));
+    });
+  }
+  const auto along = takeInt(call, "axis", -1);
+  if (!along || !requireNoLabels(call) || !requireCount(call, 1, 1))
+    return std::nullopt;
+  return mapRanks(call.range, {&call.args[0]}, [&](int rank) -> llvm::Expected<Array> {
+    llvm::Expected<unsigned> axis = axisOf(call.at(0, rank), *along);
+    if (!axis)
+      return axis.takeError();
+    return ndarray::softmax(call.at(0, rank), *axis);
+  });
+}
+
+TestEvaluator::Result TestEvaluator::callAttention(Call &call) {
+  std::optional<TestValue> scale, lengths;
+  for (auto [label, value] : {std::pair("scale", &scale), std::pair("lengths", &lengths)})
+    if (auto node = call.labels.extract(label); !node.empty())
+      *value = std::move(node.mapped().first);
+  const auto causal = takeInt(call, "causal", 0);
+  if (!causal || !requireNoLabels(call) || !requireCount(call, 3, 3))
+    return std::nullopt;
+  std::vector<const TestValue *> operands = {&call.args[0], &call.args[1], &call.args[2]};
+  for (auto *optional : {&scale, &lengths})
+    if (*optional)
+      operands.push_back(&**optional);
+  return mapRanks(call.range, operands, [&](int rank) -> llvm::Expected<Array> {
+    const Array &q = call.at(0, rank);
+    if (q.rank() == 0)
+      return llvm::createStringError("the query has no dimensions");
+    if (scale && scale->arrays[rank]->rank() != 0)
+      return llvm::createStringError("`scale:` is a single number");
+    ndarray::AttentionMask mask;
+    mask.isCausal = *causal != 0;
+    if (lengths)
+      for (int64_t i = 0; i < lengths->arrays[rank]->elements(); ++i)
+        mask.lengths.push_back(lengths->arrays[rank]->getInt(i));
+    const double by = scale ? scale->arrays[rank]->getDouble(0)
+                            : 1.0 / std::sqrt(double(std::max<int64_t>(q.shape().back(), 1)));
+    return ndarray::attention(q, call.at(1, rank), call.at(2, rank), by, mask);
+  });
+}
+
+// All ranks at once.
+
+TestEvaluator::Result TestEvaluator::callCollective(Call &call) {
+  const auto along = takeInt(call, "axis", 0);
+  const size_t count = call.builtin == TestBuiltin::FromRank ? 2 : 1;
+  if (!along || !requireNoLabels(call) || !requireCount(call, count, count) ||
+      !requireAllRanks(call.range, "what a collective sees"))
+    return std::nullopt;
+  if (call.builtin == TestBuiltin::FromRank)
+    return fromRank(call);
+  ndarray::PerRank inputs;
+  for (int rank = 0; rank < ranks_; ++rank)
+    inputs.push_back(call.at(0, rank));
+  llvm::Expected<unsigned> axis = call.builtin == TestBuiltin::AllReduce && inputs[0].rank() == 0
+                                      ? llvm::Expected<unsigned>(0)
+                                      : axisOf(inputs[0], *along);
+  if (!axis)
+    return fail(call.range, llvm::toString(axis.takeError()));
+  TestValue result;
+  if (call.builtin == TestBuiltin::AllGather || call.builtin == TestBuiltin::AllReduce) {
+    llvm::Expected<Array> same = call.builtin == TestBuiltin::AllGather
+                                     ? ndarray::allGather(inputs, *axis)
+                                     : ndarray::allReduce(inputs);
+    if (!same)
+      return fail(call.range, llvm::toString(same.takeError()));
+    result.arrays.assign(ranks_, share(std::move(*same)));
+    return result;
+  }
+  llvm::Expected<ndarray::PerRank> parts = call.builtin == TestBuiltin::ReduceScatter
+                                               ? ndarray::reduceScatter(inputs, *axis)
+                                               : ndarray::allToAll(inputs, *axis);
+  if (!parts)
+    return fail(call.range, llvm::toString(parts.takeError()));
+  for (Array &part : *parts)
+    result.arrays.push_back(share(std::move(part)));
+  return result;
+}
+
+TestEvaluator::Result TestEvaluator::fromRank(Call &call) {
+  const auto from = sizesFrom(call, 1);
+  if (!from)
+    return std::nullopt;
+  TestValue result = call.args[0];
+  for (int rank = 0; rank < ranks_; ++rank) {
+    const int64_t source = (*from)[rank].front();
+    if (source >= ranks_)
+      return fail(call.places[1], "rank " + llvm::Twine(source) + " does not exist; there are " +
+                                      llvm::Twine(ranks_));
+    result.arrays[rank] = call.args[0].arrays[source];
+  }
+  return result;
+}
+
+} // namespace dtile::driver

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// `dtilec test`: finds test blocks, runs each on each of its rank counts, counts.
+#include "backend/driver/executor_set.h"
+#include "backend/driver/test_evaluator.h"
+#include "backend/driver/test_progress.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+
+namespace dtile::driver {
+
+namespace {
+
+namespace fs = llvm::sys::fs;
+
+// Every .dtile file below a folder, in order of their names; a file stands for itself.
+void collectFiles(Session &session, const std::string &path, std::vector<std::string> &files) {
+  if (!fs::is_directory(path)) {
+    files.push_back(path);
+    return;
+  }
+  std::vector<std::string> found;
+  std::error_code error;
+  for (fs::recursive_directory_iterator it(path, error), end; it != end && !error;
+       it.increment(error))
+    if (llvm::StringRef(it->path()).ends_with(".dtile") && !fs::is_directory(it->path()))
+      found.push_back(it->path());
+  if (error)
+    session.reportFailure("cannot read folder `" + path + "`: " + error.message());
+  llvm::sort(found);
+  llvm::append_range(files, found);
+}
+
+// The text of a test or bench block.
+struct Block {
+  llvm::StringRef name;
+  SourceRange place;
+  llvm::ArrayRef<ast::Expr *> ranks;
+  const ast::BlockStmt *body = nullptr;
+};
+
+// Runs the blocks of all files.
+class TestRunner {
+public:
+  explicit TestRunner(Session &session) : session_(session) {}
+
+  void runFile(const std::string &path);
+  ExitCode finish();
+
+private:
+  std::vector<Block> blocksOf(const sema::Program &program) const;
+  std::vector<int> rankCounts(const sema::Program &program, const Block &block);
+  std::optional<int64_t> constantInt(const sema::Program &program, const ast::Expr &e);
+  void runBlock(const std::string &path, KernelLibrary &library, const Block &block, int ranks);
+  void runBench(const std::string &path, KernelLibrary &library, const Block &block,
+                ExecutorSet &executors);
+  void count(bool passed, const std::string &what, double seconds);
+
+  Session &session_;
+  TestProgress progress_;
+  unsigned passed_ = 0;
+  unsigned failed_ = 0;
+  /// Tests that were found before `--ranks` and `--filter`.
+  unsigned found_ = 0;
+  std::set<int> knownRanks_;
+};
+
+std::vector<Block> TestRunner::blocksOf(const sema::Program &program) const {
+  std::vector<Block> blocks;
+  if (session_.options.bench)
+    for (const ast::BenchDecl *bench : program.benches())
+      blocks.push_back({bench->name, bench->nameRange, bench->ranks, bench->body});
+  else
+    for (const ast::TestDecl *test : program.tests())
+      blocks.push_back({test->name, test->nameRange, test->ranks, test->body});
+  return blocks;
+}
+
+// Rank counts stand before the body: literals and constants of the file.
+std::optional<int64_t> TestRunner::constantInt(const sema::Program &program, const ast::Expr &e) {
+  if (const auto *literal = llvm::dyn_cast<ast::IntLit>(&e))
+    return int64_t(literal->value);
+  if (const auto *name = llvm::dyn_cast<ast::NameExpr>(&e))
+    if (auto value = program.findConst(name->name))
+      return value;
+  session_.diagnostics.report(e.range, diag::test_cannot_evaluate,
+                              "a number of ranks is an integer or a constant of the file");
+  return std::nullopt;
+}
+
+std::vector<int> TestRunner::rankCounts(const sema::Program &program, const Block &block) {
+  std::vector<int> counts;
+  for (const ast::Expr *expr : block.ranks) {
+    const auto count = constantInt(program, *expr);
+    if (!count)
+      return {};
+    if (*count < 1 || *count > kMaxRanks) {
+      session_.diagnostics.report(expr->range, diag::test_bad_ranks, kMaxRanks, *count);
+      return {};
+    }
+    counts.push_back(int(*count));
+  }
+  if (block.ranks.empty())
+    counts.push_back(1);
+  return counts;
+}
+
+void TestRunner::runFile(const std::string &path) {
+  const ErrorMark mark(session_);
+  const auto program = analyzeFile(session_, path);
+  if (!program) {
+    progress_.messages(session_);
+    count(false, path + ": does not compile", 0);
+    return;
+  }
+  KernelLibrary library(session_, *program);
+  for (const Block &block : blocksOf(*program)) {
+    const std::vector<int> counts = rankCounts(*program, block);
+    if (counts.empty())
+      count(false, path + ": " + block.name.str(), 0);
+    found_ += counts.size();
+    knownRanks_.insert(counts.begin(), counts.end());
+    if (!block.name.contains(session_.options.filter))
+      continue;
+    for (int ranks : counts)
+      if (session_.options.ranks.empty() || llvm::is_contained(session_.options.ranks, ranks))
+        runBlock(path, library, block, ranks);
+  }
+}
+
+void TestRunner::runBlock(const std::string &path, KernelLibrary &library, const Block &block,
+                          int ranks) {
+  const std::string what = path + ": " + block.name.str() + " (" + std::to_string(ranks) +
+                           (ranks == 1 ? " rank)" : " ranks)");
+  progress_.running(what);
+  const auto start = std::chrono::steady_clock::now();
+  auto executors = ExecutorSet::make(session_.options, ranks);
+  bool passed = false;
+  if (!executors) {
+    session_.reportFailure(executors.takeError());
+  } else if (session_.options.bench) {
+    runBench(path, library, block, **executors);
+    return;
+  } else {
+    const ErrorMark mark(session_);
+    TestEvaluator evaluator(session_, library, (*executors)->list());
+    passed = evaluator.run(*block.body) && !mark.failed();
+  }
+  count(passed, what,
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+}
+
+void TestRunner::runBench(const std::string &path, KernelLibrary &library, const Block &block,
+                          ExecutorSet &executors) {
+  // The first run warms caches and is not counted.
+  constexpr int kRuns = 6;
+  std::vector<std::vector<double>> times;
+  std::vector<std::string> kernels;
+  bool passed = true;
+  for (int run = 0; run < kRuns && passed; ++run) {
+    TestEvaluator evaluator(session_, library, executors.list());
+    passed = evaluator.run(*block.body);
+    times.resize(evaluator.launchTimes().size());
+    kernels.resize(times.size());
+    for (size_t i = 0; i < times.size(); ++i) {
+      kernels[i] = evaluator.launchTimes()[i].kernel;
+      if (run > 0)
+        times[i].push_back(evaluator.launchTimes()[i].seconds);
+    }
+  }
+  const std::string what = path + ": " + block.name.str();
+  count(passed, what + " (" + std::to_string(executors.ranks()) + " ranks)", 0);
+  for (size_t i = 0; i < times.size() && passed; ++i) {
+    llvm::sort(times[i]);
+    progress_.line(llvm::formatv("  {0}: median {1:f3} ms, least {2:f3} ms", kernels[i],
+                                 times[i][times[i].size() / 2] * 1e3, times[i].front() * 1e3)
+                       .str());
+  }
+}
+
+void TestRunner::count(bool passed, const std::string &what, double seconds) {
+  progress_.messages(session_);
+  ++(passed ? passed_ : failed_);
+  progress_.done(passed, what, seconds);
+}
+
+ExitCode TestRunner::finish() {
+  if (passed_ + failed_ == 0) {
+    if (found_ != 0 && !session_.options.ranks.empty() && session_.options.filter.empty()) {
+      std::vector<std::string> counts;
+      for (int ranks : knownRanks_)
+        counts.push_back(std::to_string(ranks));
+      session_.diagnostics.report(SourceLoc{}, diag::no_such_rank_count, llvm::join(counts, ", "));
+    } else {
+      session_.diagnostics.report(SourceLoc{}, diag::no_tests,
+                                  found_ != 0 ? " whose name contains `" + session_.options.filter +
+                                                    "`"
+                                              : std::string());
+    }
+  }
+  if (failed_ != 0)
+    session_.setFailed();
+  progress_.clear();
+  const ExitCode code = session_.finish();
+  if (progress_.isPrinting())
+    llvm::outs() << passed_ << " passed, " << failed_ << " failed\n";
+  return code;
+}
+
+} // namespace
+
+ExitCode runTest(const Options &options) {
+  Session session(options);
+  for (int ranks : options.ranks)
+    if (ranks < 1 || ranks > kMaxRanks) {
+      session.diagnostics.report(SourceLoc{}, diag::bad_ranks, ranks, kMaxRanks);
+      return session.finish();
+    }
+  std::vector<std::string> files;
+  for (const std::string &path : options.inputs)
+    collectFiles(session, path, files);
+  TestRunner runner(session);
+  for (const std::string &path : files)
+    runner.runFile(path);
+  return runner.finish();
+}
+
+} // namespace dtile::driver

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Evaluates the bodies of tests straight from the syntax tree: SPMD over all ranks in lockstep, on arrays in
+// this process. Private to the driver.
+#pragma once
+
+#include "backend/driver/compile.h"
+#include "backend/driver/executor.h"
+#include "backend/driver/test_values.h"
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace dtile::driver {
+
+/// Optimized IR of kernel instances, made when first asked for and kept for all rank counts.
+class KernelLibrary {
+public:
+  KernelLibrary(Session &session, sema::Program &program) : session_(session), program_(program) {}
+
+  /// Nothing after reporting.
+  std::optional<KernelCode> get(const sema::KernelInstance *instance);
+  [[nodiscard]] sema::Program &program() const { return program_; }
+
+private:
+  Session &session_;
+  sema::Program &program_;
+  std::map<const sema::KernelInstance *, LoweredModule> modules_;
+};
+
+/// Runs one test on one number of ranks.
+class TestEvaluator {
+public:
+  /// `executors` have equal numbers of ranks; results of all but the first are compared with its.
+  TestEvaluator(Session &session, KernelLibrary &library, llvm::ArrayRef<Executor *> executors);
+
+  /// Runs the body; true when nothing failed. What failed is reported.
+  bool run(const ast::BlockStmt &body);
+  /// How many expectations were evaluated, `ensures` clauses included.
+  [[nodiscard]] unsigned expectations() const { return expectations_; }
+  /// Launches of the first executor, in order.
+  struct LaunchTime {
+    std::string kernel;
+    double seconds = 0;
+  };
+  [[nodiscard]] llvm::ArrayRef<LaunchTime> launchTimes() const { return launchTimes_; }
+
+private:
+  struct Variable {
+    TestValue value;
+    bool isMutable = false;
+  };
+  using Scope = std::map<std::string, Variable>;
+  /// What `ensures` clauses see besides values.
+  struct Clause {
+    std::map<std::string, DType> types;
+    std::string kernel;
+    SourceRange callRange;
+  };
+  using Result = std::optional<TestValue>;
+
+  // Statements (test_evaluator.cpp). False when the rest of the body cannot run.
+  bool runBlock(const ast::BlockStmt &block);
+  bool runStatement(const ast::Stmt &stmt);
+  bool runLet(const ast::LetStmt &stmt);
+  bool runVar(const ast::VarStmt &stmt);
+  bool runAssign(const ast::AssignStmt &stmt);
+  bool runIf(const ast::IfStmt &stmt);
+  bool runFor(const ast::ForStmt &stmt);
+  bool runWhile(const ast::WhileStmt &stmt);
+  bool assignElements(const ast::IndexExpr &target, const TestValue &value);
+  /// Runs `body` on some of the active ranks only.
+  bool onRanks(const std::vector<char> &active, llvm::function_ref<bool()> body);
+  void declare(const ast::Ident &name, TestValue value, bool isMutable);
+  Variable *find(llvm::StringRef name);
+
+  // Expectations (test_expectations.cpp).
+  bool runExpect(const ast::ExpectStmt &stmt);
+  bool expectFails(const ast::CallExpr &call);
+  bool expectTrue(const ast::ExpectStmt &stmt);
+  bool expectRelation(const ast::ExpectStmt &stmt, const ast::BinaryExpr &relation);
+  void checkEnsures(const sema::KernelInstance &kernel, const ast::CallExpr &call, Scope names,
+                    std::map<std::string, DType> types);
+
+  // Expressions (test_expressions.cpp). Nothing after reporting.
+  Result evaluate(const ast::Expr &e);
+  Result evaluateName(const ast::NameExpr &e);
+  Result evaluateUnary(const ast::UnaryExpr &e);
+  Result evaluateBinary(const ast::BinaryExpr &e);
+  Result evaluateConditional(const ast::ConditionalExpr &e);
+  Result evaluateIndex(const ast::IndexExpr &e);
+  Result evaluateMember(const ast::MemberExpr &e);
+  std::optional<std::vector<std::vector<AxisIndex>>>
+  evaluateIndices(const TestValue &base, llvm::ArrayRef<ast::Expr *> indices);
+  std::optional<DType> elementType(const ast::Expr &e);
+  std::optional<std::vector<int64_t>> evaluateInts(const ast::Expr &e);
+  std::optional<int64_t> evaluateUniformInt(const ast::Expr &e, llvm::StringRef what);
+  /// The number that all active ranks have; nothing after reporting.
+  std::optional<int64_t> requireUniform(SourceRange range, llvm::ArrayRef<int64_t> ints,
+                                        llvm::StringRef what);
+  std::optional<std::vector<Sizes>> evaluateSizes(llvm::ArrayRef<ast::Expr *> exprs);
+
+  // Calls of functions (test_calls.cpp).
+  /// A function call with its arguments evaluated.
+  struct Call;
+  Result evaluateCall(const ast::CallExpr &e);
+  Result callFunction(const ast::CallExpr &e, llvm::StringRef name,
+                      const ast::GenericExpr *generics);
+  Result makeFilled(const ast::Expr &e, llvm::StringRef name, const ast::GenericExpr *generics,
+                    llvm::ArrayRef<ast::Expr *> shape, llvm::ArrayRef<ast::Arg> args);
+  Result makeRandom(const ast::Expr &e, DType dtype, llvm::ArrayRef<Sizes> sizes, Call &call);
+  bool evaluateArguments(Call &call, llvm::ArrayRef<ast::Arg> args);
+  /// Takes the label out of the call: its integer on each rank, or the default.
+  std::optional<std::vector<int64_t>> takeInts(Call &call, llvm::StringRef label, int64_t otherwise);
+  /// The same, where ranks must agree.
+  std::optional<int64_t> takeInt(Call &call, llvm::StringRef label, int64_t otherwise);
+  bool requireNoLabels(Call &call);
+  bool requireCount(const Call &call, size_t least, size_t most);
+  std::optional<std::vector<Sizes>> sizesFrom(const Call &call, size_t first);
+  Result callNumber(Call &call);
+  Result callShape(Call &call);
+  Result callElementwise(Call &call);
+  Result callReduction(Call &call);
+  Result callReference(Call &call);
+  Result callAttention(Call &call);
+  Result callCollective(Call &call);
+  Result fromRank(Call &call);
+
+  // Launches (test_launches.cpp).
+  /// A launch being put together.
+  struct Launch;
+  Result backToBack(const ast::CallExpr &e);
+  Result callKernel(const ast::CallExpr &e, const ast::KernelDecl &kernel,
+                    const ast::GenericExpr *generics);
+  bool bindArguments(Launch &launch);
+  bool bindArgument(Launch &launch, const ast::Param &param, const ast::Expr &expr);
+  bool instantiate(Launch &launch, const ast::GenericExpr *generics);
+  std::optional<sema::GenericArgs> genericArgs(const ast::KernelDecl &kernel,
+                                               const ast::GenericExpr *generics);
+  bool convertArguments(Launch &launch);
+  bool solveLaunchSizes(Launch &launch);
+  bool allocateOutputs(Launch &launch);
+  bool runOnExecutors(Launch &launch);
+  void compareExecutors(const Launch &launch);
+  Result finishLaunch(Launch &launch);
+  void promise(const Launch &launch, llvm::ArrayRef<TestValue> written);
+
+  // Shared.
+  [[nodiscard]] int ranks() const { return ranks_; }
+  [[nodiscard]] bool isActive(int rank) const { return active_[rank] != 0; }
+  [[nodiscard]] bool allActive() const;
+  /// The first active rank.
+  [[nodiscard]] int leader() const;
+  bool requireAllRanks(SourceRange range, llvm::StringRef what);
+  std::nullopt_t fail(SourceRange range, const llvm::Twine &message);
+  /// `fn` for each active rank, once for ranks whose operands are the same arrays.
+  Result mapRanks(SourceRange range, llvm::ArrayRef<const TestValue *> operands,
+                  llvm::function_ref<llvm::Expected<Array>(int rank)> fn);
+
+  Session &session_;
+  KernelLibrary &library_;
+  llvm::ArrayRef<Executor *> executors_;
+  int ranks_;
+  std::vector<char> active_;
+  std::vector<Scope> scopes_;
+  const Clause *clause_ = nullptr;
+  /// Where the reports of a failed launch go instead, inside of `fails(…)`: one an executor.
+  std::vector<std::string> *capture_ = nullptr;
+  /// How often the next kernel that is called is launched.
+  int repeat_ = 1;
+  unsigned expectations_ = 0;
+  bool failed_ = false;
+  std::vector<LaunchTime> launchTimes_;
+};
+
+} // namespace dtile::driver

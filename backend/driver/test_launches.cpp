@@ -1,0 +1,449 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Kernel calls of tests. Arguments are the `in`, `inout` and `symm` tensors and the scalars, in the order of
+// the parameters; what is `out` is the result, and is poisoned before the launch.
+#include "backend/driver/test_evaluator.h"
+
+#include "frontend/base/check.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <cstring>
+
+namespace dtile::driver {
+
+namespace {
+
+// The type may be signal cells; those and scratch objects are the runtime's.
+bool isInputParam(const ast::Param &param) {
+  if (param.type && param.type->name.name == "signal")
+    return false;
+  return param.mode != ast::ParamMode::Out && param.mode != ast::ParamMode::ScratchSymm;
+}
+
+bool isUpdated(ast::ParamMode mode) {
+  return mode == ast::ParamMode::InOut || mode == ast::ParamMode::Symm;
+}
+
+// The low bytes of the element, as a launch takes a scalar.
+uint64_t scalarBits(const Array &array) {
+  uint64_t bits = 0;
+  std::memcpy(&bits, array.data(), array.bytes());
+  return bits;
+}
+
+} // namespace
+
+struct TestEvaluator::Launch {
+  const ast::CallExpr &call;
+  const ast::KernelDecl &decl;
+  int count = 1;
+
+  /// Values of the inputs, and for those that the launch updates the variables, by parameter.
+  std::vector<std::optional<TestValue>> inputs;
+  std::vector<Variable *> variables;
+
+  const sema::KernelInstance *instance = nullptr;
+  KernelCode code;
+  /// One entry a rank.
+  std::vector<SolvedSizes> sizes;
+  /// For each executor, rank and parameter: the array that the launch writes (others stay empty).
+  std::vector<std::vector<std::vector<Array>>> written;
+
+  [[nodiscard]] llvm::StringRef name() const { return decl.name.name; }
+};
+
+TestEvaluator::Result TestEvaluator::backToBack(const ast::CallExpr &e) {
+  const auto *launch = e.args.size() == 2
+                           ? llvm::dyn_cast<ast::CallExpr>(e.args.back().value)
+                           : nullptr;
+  if (!launch)
+    return fail(e.range, "`back_to_back` takes a number and a launch: `back_to_back(3, k(x))`");
+  const auto count = evaluateUniformInt(*e.args.front().value, "the number of launches");
+  if (!count)
+    return std::nullopt;
+  if (*count < 1 || *count > 1'000'000)
+    return fail(e.args.front().value->range, "1 to 1000000 launches can follow each other");
+  repeat_ = int(*count);
+  Result result = evaluateCall(*launch);
+  // callKernel takes the number first of all.
+  if (std::exchange(repeat_, 1) != 1 && result)
+    return fail(launch->range, "only a kernel can be launched back to back");
+  return result;
+}
+
+TestEvaluator::Result TestEvaluator::callKernel(const ast::CallExpr &e,
+                                                const ast::KernelDecl &kernel,
+                                                const ast::GenericExpr *generics) {
+  Launch launch{.call = e, .decl = kernel, .count = std::exchange(repeat_, 1)};
+  if (!requireAllRanks(e.range, "whether a kernel is launched") || !bindArguments(launch) ||
+      !instantiate(launch, generics) || !convertArguments(launch) || !solveLaunchSizes(launch) ||
+      !allocateOutputs(launch) || !runOnExecutors(launch))
+    return std::nullopt;
+  return finishLaunch(launch);
+}
+
+// Arguments.
+
+bool TestEvaluator::bindArguments(Launch &launch) {
+  const ast::KernelDecl &kernel = launch.decl;
+  launch.inputs.resize(kernel.params.size());
+  launch.variables.resize(kernel.params.size());
+  size_t next = 0;
+  for (const ast::Arg &arg : launch.call.args) {
+    size_t index = next;
+    if (!arg.label.name.empty()) {
+      index = 0;
+      while (index < kernel.params.size() &&
+             !(kernel.params[index].name.name == arg.label.name && isInputParam(kernel.params[index])))
+        ++index;
+      if (index == kernel.params.size()) {
+        fail(arg.label.range, "`" + launch.name() + "` takes no argument `" + arg.label.name + "`");
+        return false;
+      }
+    } else {
+      while (index < kernel.params.size() && !isInputParam(kernel.params[index]))
+        ++index;
+      if (index == kernel.params.size()) {
+        const auto inputs = llvm::count_if(kernel.params, isInputParam);
+        fail(arg.value->range, "`" + launch.name() + "` takes " + llvm::Twine(inputs) +
+                                   " arguments: what it reads, in order; outputs are results");
+        return false;
+      }
+      next = index + 1;
+    }
+    if (launch.inputs[index]) {
+      fail(arg.value->range, "`" + kernel.params[index].name.name + "` is given twice");
+      return false;
+    }
+    if (!bindArgument(launch, kernel.params[index], *arg.value))
+      return false;
+  }
+  for (size_t i = 0; i < kernel.params.size(); ++i)
+    if (isInputParam(kernel.params[i]) && !launch.inputs[i]) {
+      fail(launch.call.range, "argument `" + kernel.params[i].name.name + "` of `" +
+                                  launch.name() + "` is missing");
+      return false;
+    }
+  return true;
+}
+
+bool TestEvaluator::bindArgument(Launch &launch, const ast::Param &param, const ast::Expr &expr) {
+  const size_t index = size_t(&param - launch.decl.params.data());
+  Result value = evaluate(expr);
+  if (!value)
+    return false;
+  if (value->isTuple()) {
+    fail(expr.range, "an array or a number is needed here");
+    return false;
+  }
+  if (isUpdated(param.mode)) {
+    const auto *name = llvm::dyn_cast<ast::NameExpr>(&expr);
+    Variable *variable = name ? find(name->name) : nullptr;
+    if (!variable || !variable->isMutable) {
+      fail(expr.range, "`" + param.name.name + "` of `" + launch.name() +
+                           "` may be written by the launch; pass a `var` of the test");
+      return false;
+    }
+    if (llvm::is_contained(launch.variables, variable)) {
+      fail(expr.range, "one variable cannot stand for two parameters that are written");
+      return false;
+    }
+    launch.variables[index] = variable;
+  }
+  launch.inputs[index] = std::move(*value);
+  return true;
+}
+
+std::optional<sema::GenericArgs>
+TestEvaluator::genericArgs(const ast::KernelDecl &kernel, const ast::GenericExpr *generics) {
+  sema::GenericArgs args;
+  if (!generics)
+    return args;
+  size_t next = 0;
+  for (const ast::Arg &arg : generics->args) {
+    const ast::GenericParam *param = nullptr;
+    if (!arg.label.name.empty()) {
+      const auto *it = llvm::find_if(kernel.generics, [&](const ast::GenericParam &generic) {
+        return generic.name.name == arg.label.name;
+      });
+      param = it == kernel.generics.end() ? nullptr : it;
+    } else if (next < kernel.generics.size()) {
+      param = &kernel.generics[next++];
+    }
+    if (!param) {
+      fail(arg.value->range, "`" + kernel.name.name + "` has no such generic parameter");
+      return std::nullopt;
+    }
+    sema::GenericValue value;
+    const llvm::StringRef type = param->type ? param->type->name.name : "";
+    if (type == "dtype") {
+      const auto dtype = elementType(*arg.value);
+      if (!dtype)
+        return std::nullopt;
+      value.kind = sema::GenericValue::Kind::DType;
+      value.dtype = *dtype;
+    } else {
+      const auto number = evaluateUniformInt(*arg.value, "a generic parameter");
+      if (!number)
+        return std::nullopt;
+      if (type == "bool")
+        value.kind = sema::GenericValue::Kind::Bool;
+      value.intValue = *number;
+    }
+    args.named.emplace_back(param->name.name.str(), value);
+  }
+  return args;
+}
+
+bool TestEvaluator::instantiate(Launch &launch, const ast::GenericExpr *generics) {
+  auto given = genericArgs(launch.decl, generics);
+  if (!given)
+    return false;
+  std::vector<sema::Program::ArgShape> shapes;
+  for (const std::optional<TestValue> &input : launch.inputs) {
+    if (!input)
+      continue;
+    sema::Program::ArgShape &shape = shapes.emplace_back();
+    if (!input->isWeak)
+      shape.dtype = input->arrays[0]->dtype();
+    shape.sizes = input->arrays[0]->shape();
+  }
+  sema::Program &program = library_.program();
+  const sema::GenericArgs args =
+      program.inferGenerics(&launch.decl, shapes, ranks_, std::move(*given));
+  const ErrorMark mark(session_);
+  launch.instance =
+      program.instantiate(&launch.decl, args, launch.call.range, session_.diagnostics);
+  if (!launch.instance || mark.failed()) {
+    failed_ = true;
+    return false;
+  }
+  const auto code = library_.get(launch.instance);
+  if (!code) {
+    failed_ = true;
+    return false;
+  }
+  launch.code = *code;
+  return true;
+}
+
+// Numbers take the type of the parameter; arrays must have it.
+bool TestEvaluator::convertArguments(Launch &launch) {
+  for (size_t i = 0; i < launch.inputs.size(); ++i) {
+    if (!launch.inputs[i])
+      continue;
+    TestValue &value = *launch.inputs[i];
+    const sema::KernelParam &param = launch.instance->params[i];
+    const DType wanted = param.type->dtype;
+    const bool isScalar = param.type->kind == sema::TypeKind::Scalar;
+    for (int rank = 0; rank < ranks_; ++rank) {
+      const Array &array = *value.arrays[rank];
+      if (isScalar && array.rank() != 0) {
+        fail(launch.call.range, "`" + param.name + "` of `" + launch.name() +
+                                    "` is a number, and an array of sizes " +
+                                    sizesText(array.shape()) + " was passed");
+        return false;
+      }
+      if (array.dtype() == wanted)
+        continue;
+      if (!isScalar && !value.isWeak) {
+        fail(launch.call.range, "`" + param.name + "` of `" + launch.name() + "` holds " +
+                                    dtypeName(wanted) + ", and an array of " +
+                                    dtypeName(array.dtype()) + " was passed; `cast<" +
+                                    dtypeName(wanted) + ">(…)` converts");
+        return false;
+      }
+      value.arrays[rank] = share(ndarray::cast(array, wanted));
+    }
+  }
+  return true;
+}
+
+// Sizes.
+
+bool TestEvaluator::solveLaunchSizes(Launch &launch) {
+  for (int rank = 0; rank < ranks_; ++rank) {
+    std::vector<std::optional<Sizes>> passed(launch.inputs.size());
+    for (size_t i = 0; i < passed.size(); ++i)
+      if (launch.inputs[i] && launch.instance->params[i].type->kind != sema::TypeKind::Scalar)
+        passed[i] = launch.inputs[i]->arrays[rank]->shape();
+    llvm::Expected<SolvedSizes> solved = solveSizes(*launch.instance, passed, ranks_);
+    if (!solved) {
+      const std::string why =
+          "on rank " + std::to_string(rank) + ", " + llvm::toString(solved.takeError());
+      if (capture_) {
+        capture_->push_back(why);
+      } else {
+        failed_ = true;
+        session_.diagnostics.report(launch.call.range, diag::test_cannot_evaluate, why);
+      }
+      return false;
+    }
+    launch.sizes.push_back(std::move(*solved));
+  }
+  for (size_t i = 0; i < launch.instance->params.size(); ++i) {
+    if (launch.instance->params[i].mode != ast::ParamMode::Symm || !launch.inputs[i])
+      continue;
+    for (int rank = 1; rank < ranks_; ++rank)
+      if (launch.sizes[rank].params[i] != launch.sizes[0].params[i]) {
+        fail(launch.call.range, "the sizes of `" + launch.instance->params[i].name +
+                                    "`, which is symmetric, are " +
+                                    sizesText(launch.sizes[0].params[i]) + " on rank 0 and " +
+                                    sizesText(launch.sizes[rank].params[i]) + " on rank " +
+                                    llvm::Twine(rank));
+        return false;
+      }
+  }
+  return true;
+}
+
+bool TestEvaluator::allocateOutputs(Launch &launch) {
+  constexpr int64_t kMaxBytes = int64_t(8) << 30;
+  std::vector<std::vector<Array>> arrays(ranks_);
+  for (int rank = 0; rank < ranks_; ++rank) {
+    for (size_t i = 0; i < launch.instance->params.size(); ++i) {
+      const sema::KernelParam &param = launch.instance->params[i];
+      Array &array = arrays[rank].emplace_back();
+      if (!isWritten(param))
+        continue;
+      if (launch.inputs[i]) {
+        array = *launch.inputs[i]->arrays[rank];
+        continue;
+      }
+      const Sizes &sizes = launch.sizes[rank].params[i];
+      const auto count = ndarray::elementCount(sizes);
+      if (!count || *count > kMaxBytes / dtypeBytes(param.type->dtype)) {
+        fail(launch.call.range,
+             "output `" + param.name + "` of sizes " + sizesText(sizes) + " is too large");
+        return false;
+      }
+      array = ndarray::poison(param.type->dtype, sizes);
+    }
+  }
+  launch.written.assign(executors_.size(), arrays);
+  return true;
+}
+
+// Running.
+
+bool TestEvaluator::runOnExecutors(Launch &launch) {
+  std::vector<std::pair<llvm::StringRef, std::string>> failures;
+  for (size_t e = 0; e < executors_.size(); ++e) {
+    llvm::Expected<LoadedKernel *> kernel = executors_[e]->load(launch.code);
+    if (!kernel) {
+      failed_ = true;
+      session_.diagnostics.report(launch.call.range, diag::build_failed,
+                                  llvm::toString(kernel.takeError()));
+      return false;
+    }
+    RankArgs args(ranks_);
+    for (int rank = 0; rank < ranks_; ++rank)
+      for (size_t i = 0; i < launch.instance->params.size(); ++i) {
+        const sema::KernelParam &param = launch.instance->params[i];
+        if (!isLaunchArgument(param))
+          continue;
+        HostArg &arg = args[rank].emplace_back();
+        arg.dtype = param.type->dtype;
+        if (param.type->kind == sema::TypeKind::Scalar) {
+          arg.scalarBits = scalarBits(*launch.inputs[i]->arrays[rank]);
+          continue;
+        }
+        arg.sizes = launch.sizes[rank].params[i];
+        // Executors write only what isWritten.
+        arg.data = isWritten(param) ? launch.written[e][rank][i].data()
+                                    : const_cast<void *>(launch.inputs[i]->arrays[rank]->data());
+      }
+    const LaunchResult result = (*kernel)->launch(args, launch.count);
+    if (!result.failure.empty()) {
+      failures.emplace_back(executors_[e]->name(), result.failure);
+      executors_[e]->reset();
+    } else if (e == 0) {
+      launchTimes_.push_back({launch.instance->name, result.seconds});
+    }
+  }
+  if (failures.empty())
+    return true;
+  if (capture_ && failures.size() == executors_.size()) {
+    for (auto &[executor, report] : failures)
+      capture_->push_back(std::move(report));
+    return false;
+  }
+  failed_ = true;
+  for (const auto &[executor, report] : failures)
+    session_.diagnostics.report(launch.call.range, diag::test_launch_failed, launch.name(), executor,
+                                ranks_, report);
+  return false;
+}
+
+// Two executors may round differently, so that floats agree as promises do.
+void TestEvaluator::compareExecutors(const Launch &launch) {
+  for (size_t e = 1; e < executors_.size(); ++e)
+    for (size_t i = 0; i < launch.instance->params.size(); ++i) {
+      if (!isWritten(launch.instance->params[i]))
+        continue;
+      for (int rank = 0; rank < ranks_; ++rank) {
+        const ndarray::Comparison comparison =
+            compareLoosely(launch.written[e][rank][i], launch.written[0][rank][i]);
+        if (comparison.equal())
+          continue;
+        failed_ = true;
+        session_.diagnostics.report(launch.call.range, diag::test_executors_differ,
+                                    launch.instance->params[i].name, launch.name(), rank,
+                                    executors_[e]->name(), executors_[0]->name(),
+                                    comparison.text());
+        break;
+      }
+    }
+}
+
+TestEvaluator::Result TestEvaluator::finishLaunch(Launch &launch) {
+  compareExecutors(launch);
+  std::vector<TestValue> written(launch.instance->params.size());
+  TestValue outputs;
+  for (size_t i = 0; i < written.size(); ++i) {
+    if (!isWritten(launch.instance->params[i]))
+      continue;
+    for (int rank = 0; rank < ranks_; ++rank)
+      written[i].arrays.push_back(share(std::move(launch.written[0][rank][i])));
+    if (launch.variables[i])
+      launch.variables[i]->value = written[i];
+    else
+      outputs.tuple.push_back(written[i]);
+  }
+  promise(launch, written);
+  if (outputs.tuple.size() == 1)
+    return std::move(outputs.tuple.front());
+  return outputs;
+}
+
+// What the kernel promises speaks of its parameters as they are afterwards, its sizes and generics.
+void TestEvaluator::promise(const Launch &launch, llvm::ArrayRef<TestValue> written) {
+  if (launch.decl.ensures.empty())
+    return;
+  Scope names;
+  std::map<std::string, DType> types;
+  for (size_t i = 0; i < launch.instance->generics.size(); ++i) {
+    const std::string name = launch.decl.generics[i].name.name.str();
+    const sema::GenericValue &value = launch.instance->generics[i];
+    if (value.kind == sema::GenericValue::Kind::DType)
+      types[name] = value.dtype;
+    else
+      names[name].value = TestValue::number(ranks_, value.intValue);
+  }
+  for (size_t i = 0; i < launch.instance->symbols.size(); ++i) {
+    TestValue value = TestValue::number(ranks_, 0);
+    for (int rank = 0; rank < ranks_; ++rank)
+      value.arrays[rank] =
+          share(Array::fromInts({}, {launch.sizes[rank].symbols[i].value_or(0)}));
+    names[launch.instance->symbols[i].name].value = std::move(value);
+  }
+  for (size_t i = 0; i < launch.instance->params.size(); ++i) {
+    if (!written[i].arrays.empty())
+      names[launch.instance->params[i].name].value = written[i];
+    else if (launch.inputs[i])
+      names[launch.instance->params[i].name].value = *launch.inputs[i];
+  }
+  checkEnsures(*launch.instance, launch.call, std::move(names), std::move(types));
+}
+
+} // namespace dtile::driver

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What `dtilec test` prints while it runs.
+#pragma once
+
+#include "backend/driver/session.h"
+
+namespace dtile::driver {
+
+/// On a terminal one line that changes, and lines for failures; elsewhere a PASS or FAIL line a test.
+class TestProgress {
+public:
+  TestProgress();
+
+  /// In a job of several processes only the first prints.
+  [[nodiscard]] bool isPrinting() const { return isPrinting_; }
+
+  void running(const std::string &what);
+  /// Prints the messages so far, in text form; JSON waits for the end, since it is one array.
+  void messages(Session &session);
+  void done(bool passed, const std::string &what, double seconds);
+  void line(const std::string &text);
+  /// Removes the line that changes.
+  void clear();
+
+private:
+  bool isTerminal_;
+  bool isPrinting_;
+  unsigned done_ = 0;
+};
+
+} // namespace dtile::driver
