@@ -83,14 +83,26 @@ std::string checkBits(const Op &op, bool allowsBool) {
   return sameOperands(op);
 }
 
+/// Whether the element type keeps all bits of an integer; a u64 is written as the i64 of its bits.
+bool isInRange(DType dtype, int64_t value) {
+  alignas(8) char element[8] = {};
+  storeFromInt(dtype, element, value);
+  return loadAsInt(dtype, element) == value;
+}
+
 std::string checkConst(const Op &op) {
   const Type type = op.result()->type();
   if (!type.isIndex() && !type.isScalar())
     return isNot("result", type, "an index or scalar");
   const Attr &value = *op.attr("value");
-  const bool fits = isBool(type)        ? std::holds_alternative<bool>(value)
-                    : isFloatLike(type) ? std::holds_alternative<double>(value)
-                                        : std::holds_alternative<int64_t>(value);
+  const auto *integer = std::get_if<int64_t>(&value);
+  bool fits = false;
+  if (isBool(type))
+    fits = std::holds_alternative<bool>(value);
+  else if (isFloatLike(type))
+    fits = std::holds_alternative<double>(value);
+  else
+    fits = integer && isInRange(type.elementOrIndex(), *integer);
   return fits ? "" : "attribute `value` does not fit " + type.str();
 }
 

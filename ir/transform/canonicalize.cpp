@@ -85,6 +85,14 @@ void Canonicalizer::setOperand(Op &op, unsigned i, Value *value) {
   push(&op);
 }
 
+void Canonicalizer::setOperands(Op &op, llvm::ArrayRef<Value *> values) {
+  for (Value *operand : op.operands())
+    if (Op *definition = operand->definingOp())
+      push(definition);
+  op.setOperands(values);
+  push(&op);
+}
+
 Value *Canonicalizer::make(Op &op, OpKind kind, llvm::ArrayRef<Value *> operands, Type result) {
   builder_.setInsertionPoint(&op);
   builder_.setLoc(op.loc());
@@ -277,15 +285,11 @@ bool Canonicalizer::simplifyTokens(Op &op) {
   if (llvm::ArrayRef(tokens) == op.operands().drop_front(*first))
     return false;
   llvm::SmallVector<Value *, 8> operands(op.operands().take_front(*first));
-  for (Value *token : op.operands().drop_front(*first))
-    if (Op *definition = token->definingOp())
-      push(definition);
   llvm::append_range(operands, tokens);
-  op.setOperands(operands);
+  // A join that goes with this was one use of its parts, and is dead now.
+  setOperands(op, operands);
   if (op.hasAttr("ntok"))
     op.setAttr("ntok", int64_t(tokens.size()));
-  // The join was one use of its parts and is dead now; two uses of a token must not be seen.
-  push(&op);
   return true;
 }
 
@@ -303,11 +307,7 @@ bool Canonicalizer::simplifyJoin(Op &op) {
     return replace(op, parts.front());
   if (llvm::ArrayRef(parts) == op.operands())
     return false;
-  for (Value *token : op.operands())
-    if (Op *definition = token->definingOp())
-      push(definition);
-  op.setOperands(parts);
-  push(&op);
+  setOperands(op, parts);
   return true;
 }
 

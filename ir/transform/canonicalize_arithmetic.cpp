@@ -306,8 +306,7 @@ bool Canonicalizer::simplifyLogic(Op &op) {
 bool Canonicalizer::simplifyBinary(Op &op) {
   Value *x = op.operand(0), *y = op.operand(1);
   if (isCommutative(op.kind()) && splatConstantIn(x) && !splatConstantIn(y)) {
-    op.setOperands({y, x});
-    push(&op);
+    setOperands(op, {y, x});
     return true;
   }
   switch (op.kind()) {
@@ -372,9 +371,8 @@ bool Canonicalizer::simplifyCmp(Op &op) {
   Value *x = op.operand(0), *y = op.operand(1);
   const std::string predicate = op.strAttr("pred").str();
   if (splatConstantIn(x) && !splatConstantIn(y)) {
-    op.setOperands({y, x});
+    setOperands(op, {y, x});
     op.setAttr("pred", mirrored(predicate).str());
-    push(&op);
     return true;
   }
   const Type result = op.result()->type();
@@ -409,8 +407,7 @@ bool Canonicalizer::simplifySelect(Op &op) {
   if (const std::optional<Constant> c = splatConstantIn(condition))
     return replace(op, std::get<bool>(*c) ? x : y);
   if (Op *inner = definedBy(condition, OpKind::Not)) {
-    op.setOperands({inner->operand(0), y, x});
-    push(&op);
+    setOperands(op, {inner->operand(0), y, x});
     return true;
   }
   if (condition->type() == x->type()) {

@@ -70,6 +70,7 @@ private:
   void replaceUses(ir::Value *from, ir::Value *to);
   void erase(ir::Op &op);
   void setOperand(ir::Op &op, unsigned i, ir::Value *value);
+  void setOperands(ir::Op &op, llvm::ArrayRef<ir::Value *> values);
   void push(ir::Op *op);
   void pushUsers(const ir::Value *value);
   /// A new op before `op`, at its position in the source.
