@@ -98,7 +98,9 @@ Value *Lowering::rangeMember(const TExpr &expr) {
   DTILE_UNREACHABLE("unknown member of a range");
 }
 
-Value *Lowering::atLeastZero(Value *value) { return builder_.max(value, builder_.constIndex(0)); }
+Value *Lowering::atLeastZero(Value *value) {
+  return isNonNegative(value) ? value : builder_.max(value, builder_.constIndex(0));
+}
 
 // Slices.
 
@@ -271,8 +273,12 @@ Value *Lowering::countInside(const Extent &extent) {
     end = builder_.min(builder_.add(extent.first, builder_.constIndex(extent.length)), end);
   if (!endsInside(extent.limit, size))
     end = builder_.min(end, size);
-  Value *first = isNonNegative(extent.first) ? extent.first : atLeastZero(extent.first);
-  return atLeastZero(builder_.sub(end, first));
+  return countUpTo(extent, end);
+}
+
+Value *Lowering::countUpTo(const Extent &extent, Value *end) {
+  Value *first = atLeastZero(extent.first);
+  return atLeastZero(constantOf(first) == 0 ? end : builder_.sub(end, first));
 }
 
 Value *Lowering::regionSize(const TExpr &expr) {

@@ -53,6 +53,16 @@ bool sameRange(const Extent &a, const Extent &b,
          sameValue(a.unshiftedLimit, b.unshiftedLimit) && isInside(a) && isInside(b);
 }
 
+/// The same range of dimensions of the same size.
+bool sameCut(const Extent &a, const Extent &b) {
+  const auto isPlain = [](const Extent &extent) {
+    return extent.kind == Extent::Kind::Cut && extent.parent->kind == Extent::Kind::Whole &&
+           extent.parent->size;
+  };
+  return isPlain(a) && isPlain(b) && sameValue(a.first, b.first) && sameValue(a.limit, b.limit) &&
+         sameValue(a.parent->size, b.parent->size);
+}
+
 } // namespace
 
 void Lowering::assertForCopy(const Copy &copy, Value *condition, const llvm::Twine &message,
@@ -106,12 +116,14 @@ void Lowering::assertSameSize(const Copy &copy, unsigned dim) {
     return extent.parent->kind == Extent::Kind::Whole && isNonNegative(extent.first) &&
            endsInside(extent.limit, sizeOf(*extent.parent));
   };
-  if (&source == &target || sameRange(source, target, isInside))
+  if (&source == &target || sameRange(source, target, isInside) || sameCut(source, target))
     return;
   Block &block = *builder_.insertionBlock();
   const Op *last = block.terminator();
   Value *from = countInside(source);
-  Value *to = countInside(target);
+  // That a range of the target ends inside was asserted before.
+  Value *to =
+      target.kind == Extent::Kind::Cut ? countUpTo(target, target.limit) : countInside(target);
   if (sameValue(from, to)) {
     // Not asked after all.
     while (!block.empty() && &block.ops().back() != last)

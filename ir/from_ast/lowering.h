@@ -215,6 +215,8 @@ private:
   Value *sizeOf(const Extent &whole);
   /// The number of positions inside.
   Value *countInside(const Extent &extent);
+  /// The same where the positions inside are known to end at `end`.
+  Value *countUpTo(const Extent &extent, Value *end);
   Value *atLeastZero(Value *value);
 
   // lower_transfers.cpp
