@@ -31,9 +31,8 @@ Step Body::run() {
     }
     if (limit != 0 && machine.steps >= limit)
       return machine.fail(RunError::Kind::StepLimit,
-                          "the run was stopped after " + std::to_string(limit) +
-                              " steps; the last body to run was " + describe() +
-                              machine.at(*instr.op));
+                          machine.place(*instr.op) + describe() + ": the run was stopped here after " +
+                              std::to_string(limit) + " steps");
     ++machine.steps;
     switch (const Step step = instr.run(*this, instr)) {
     case Step::Next:
@@ -188,7 +187,8 @@ BodyId Body::observedId() const {
 }
 
 std::string Body::describe() const {
-  std::string text = "rank " + std::to_string(rank.rank);
+  std::string text =
+      "rank " + std::to_string(rank.rank) + ", kernel `" + machine.kernel->code->name + "`";
   if (!space)
     return text;
   if (!space->code->name.empty())

@@ -119,11 +119,10 @@ Step runLaunchCheck(Body &body, const Instr &instr) {
   const ArgumentCode *argument = argumentAt(body, info.position, arg);
   MachineState &machine = body.machine;
   return machine.fail(RunError::Kind::BadArgument,
-                      "dimension " + std::to_string(info.dim) + " of argument `" +
-                          argument->name + "` of kernel `" + machine.kernel->code->name +
-                          "` must be " + std::to_string(declared) + " but is " +
-                          std::to_string(passed) + " on rank " +
-                          std::to_string(body.rank.rank) + machine.at(*instr.op));
+                      "kernel `" + machine.kernel->code->name + "`, argument `" + argument->name +
+                          "`, rank " + std::to_string(body.rank.rank) + ": dimension " +
+                          std::to_string(info.dim) + " has the size " + std::to_string(passed) +
+                          ", but the kernel wants " + std::to_string(declared));
 }
 
 /// Dense row-major dimensions of the operand sizes; false when one is negative.
@@ -141,9 +140,9 @@ bool denseDims(Body &body, const Instr &instr, ViewVal &view, int64_t &elements)
 
 Step failSize(Body &body, const Instr &instr) {
   return body.machine.fail(RunError::Kind::BadArgument,
-                           "the declared sizes of `" + instr.op->strAttr("name").str() +
-                               "` are negative or too large on rank " +
-                               std::to_string(body.rank.rank) + body.machine.at(*instr.op));
+                           body.machine.place(*instr.op) + body.describe() +
+                               ": the declared sizes of `" + instr.op->strAttr("name").str() +
+                               "` are negative or too large");
 }
 
 Step runScratch(Body &body, const Instr &instr) {

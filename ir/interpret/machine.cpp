@@ -122,7 +122,7 @@ bool MachineState::countSignals(RankRun &rank) {
         return false;
       const int64_t count = static_cast<int64_t>(body.result);
       if (count < 0) {
-        trap(body, *code.op, "the derived count of `" + signal.cellText(rank.rank, cell) +
+        trap(body, *code.op, "the derived count of `" + signal.cellText(cell) +
                                  "` is " + std::to_string(count));
         return false;
       }
@@ -343,13 +343,14 @@ void MachineState::notify(const SignalVal &cells) {
   });
 }
 
-bool MachineState::isBarrierOpen(uint64_t number) const {
-  return llvm::all_of(ranks, [&](const RankRun &rank) { return rank.barriers >= number; });
+bool MachineState::isBarrierOpen(const ir::Op &barrier, uint64_t number) const {
+  return llvm::all_of(
+      ranks, [&](const RankRun &rank) { return rank.barriers.lookup(&barrier) >= number; });
 }
 
 void MachineState::wakeBarrier() {
   llvm::erase_if(atBarrier, [&](Body *body) {
-    if (!isBarrierOpen(body->barrierNumber))
+    if (!isBarrierOpen(*body->waitInstr->op, body->barrierNumber))
       return false;
     wake(body);
     return true;
@@ -365,8 +366,9 @@ void MachineState::checkSignalTotals() {
       for (size_t i = 0; i < cells.value.size(); ++i)
         if (cells.value[i] != cells.base[i]) {
           fail(RunError::Kind::Trap,
-               "`" + signal->cellText(r, static_cast<int64_t>(i)) + "` of kernel `" +
-                   kernel->code->name + "` has got " + std::to_string(cells.value[i]) +
+               "rank " + std::to_string(r) + ", kernel `" + kernel->code->name + "`: `" +
+                   signal->cellText(static_cast<int64_t>(i)) + "` has got " +
+                   std::to_string(cells.value[i]) +
                    " notifies over all launches, but the derived counts add up to " +
                    std::to_string(cells.base[i]));
           return;

@@ -74,8 +74,7 @@ SymmObject *MachineState::scratchObject(Body &body, const ir::Op &param, size_t 
   if (scratch.run == runNumber && scratch.asked != bytes) {
     fail(RunError::Kind::BadArgument, name + " has " + std::to_string(bytes) + " bytes on rank " +
                                           std::to_string(body.rank.rank) + " but " +
-                                          std::to_string(scratch.asked) + " on another" +
-                                          at(param));
+                                          std::to_string(scratch.asked) + " on another");
     return nullptr;
   }
   scratch.run = runNumber;
@@ -88,7 +87,7 @@ SymmObject *MachineState::scratchObject(Body &body, const ir::Op &param, size_t 
       auto object = allocateSymmetric(bytes);
       if (!object) {
         fail(RunError::Kind::BadArgument, name + " does not fit in memory: " +
-                                              std::to_string(bytes) + " bytes a rank" + at(param));
+                                              std::to_string(bytes) + " bytes a rank");
         return nullptr;
       }
       for (char *base : object->base)
@@ -111,8 +110,8 @@ SymmObject *MachineState::scratchObject(Body &body, const ir::Op &param, size_t 
 namespace {
 
 std::string argumentText(const KernelCode &code, size_t number, int rank) {
-  return "argument `" + code.arguments[number].name + "` of kernel `" + code.name + "` on rank " +
-         std::to_string(rank);
+  return "kernel `" + code.name + "`, argument `" + code.arguments[number].name + "`, rank " +
+         std::to_string(rank) + ":";
 }
 
 /// Bytes from the first to past the last element; 0 for an empty tensor.

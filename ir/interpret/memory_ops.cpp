@@ -194,8 +194,8 @@ Step runSigSlice(Body &body, const Instr &instr) {
       if (at < 0 || at >= dim.size)
         return body.machine.trap(body, *instr.op,
                                  "position " + std::to_string(at) + " of signal `" +
-                                     from.signal->name + "` is outside its " +
-                                     std::to_string(dim.size) + " cells");
+                                     from.signal->name + "` is outside [0, " +
+                                     std::to_string(dim.size) + ")");
       to.first += at * dim.stride;
     } else if (info.letters[d] == 'r') {
       const int64_t first = std::clamp<int64_t>(body.index(instr.operands[operand]), 0, dim.size);

@@ -3,36 +3,37 @@
 #include "ir/interpret/state.h"
 
 #include <algorithm>
+#include <tuple>
 
 namespace dtile::interpret {
 
 namespace {
 
-/// More waiters than this say nothing new.
-constexpr size_t kMaxReported = 200;
+/// More places than this say nothing new.
+constexpr size_t kMaxReported = 20;
 
 } // namespace
 
-std::string SignalState::cellText(int32_t rank, int64_t cell) const {
+std::string SignalState::cellText(int64_t cell) const {
   std::vector<int64_t> position(sizes.size());
   for (size_t d = sizes.size(); d-- > 0;) {
     const int64_t size = std::max<int64_t>(1, sizes[d]);
     position[d] = cell % size;
     cell /= size;
   }
-  std::string text = name + "@" + std::to_string(rank);
+  std::string text = name;
   for (size_t d = 0; d < position.size(); ++d)
     text += (d ? ", " : "[") + std::to_string(position[d]);
   return position.empty() ? text : text + "]";
 }
 
-std::string MachineState::at(const ir::Op &op) const {
+std::string MachineState::place(const ir::Op &op) const {
   const SourceManager *sources = module.sources();
   if (!sources || !op.loc().isValid())
     return "";
   const PresumedLoc place = sources->presumed(op.loc());
-  return " at " + place.file.str() + ":" + std::to_string(place.line) + ":" +
-         std::to_string(place.column);
+  return place.file.str() + ":" + std::to_string(place.line) + ":" + std::to_string(place.column) +
+         ": ";
 }
 
 Step MachineState::fail(RunError::Kind kind, std::string message) {
@@ -42,61 +43,96 @@ Step MachineState::fail(RunError::Kind kind, std::string message) {
 }
 
 Step MachineState::trap(const Body &body, const ir::Op &op, const std::string &message) {
-  return fail(RunError::Kind::Trap, message + "\n  in kernel `" + kernel->code->name + "`, " +
-                                        body.describe() + at(op));
+  return fail(RunError::Kind::Trap, place(op) + body.describe() + ": " + message);
 }
 
 namespace {
 
-std::string waiterText(const MachineState &machine, const Body &body) {
-  std::string text = "  " + body.describe();
+/// One line of a deadlock's report: bodies of one rank and space that wait at one place for one thing.
+struct Waiter {
+  const Body *body = nullptr;
+  size_t bodies = 1;
+
+  [[nodiscard]] auto what() const {
+    return std::tuple(body->rank.rank, body->space, body->waitInstr, body->waitCell);
+  }
+};
+
+std::string missingRanks(const MachineState &machine, const Body &body) {
+  std::string text;
+  size_t count = 0;
+  for (const RankRun &rank : machine.ranks)
+    if (rank.barriers.lookup(body.waitInstr->op) < body.barrierNumber)
+      text += (count++ ? ", " : "") + std::to_string(rank.rank);
+  return (count == 1 ? "rank " : "ranks ") + text;
+}
+
+std::string waiterText(const MachineState &machine, const Waiter &waiter) {
+  const Body &body = *waiter.body;
+  std::string text = machine.place(*body.waitInstr->op) + body.describe();
+  if (waiter.bodies > 1)
+    text += " and " + std::to_string(waiter.bodies - 1) + " more bodies";
+  text += waiter.bodies > 1 ? " wait" : " waits";
   if (body.waiting == Body::Waiting::Barrier)
-    return text + " waits at a barrier that not all ranks have reached" +
-           machine.at(*body.waitInstr->op);
+    return text + " at the barrier for " + missingRanks(machine, body);
   const SignalState &signal = *body.waitSignal;
   const SignalState::PerRank &cells = signal.ranks[body.rank.rank];
   const uint64_t base = cells.base[body.waitCell];
-  return text + " waits for `" + signal.cellText(body.rank.rank, body.waitCell) + "`: wanted " +
-         std::to_string(body.waitTarget - base) + ", seen " +
-         std::to_string(static_cast<int64_t>(cells.value[body.waitCell] - base)) +
-         machine.at(*body.waitInstr->op);
+  return text + " for `" + signal.cellText(body.waitCell) + "`: wants " +
+         std::to_string(body.waitTarget - base) + ", has seen " +
+         std::to_string(static_cast<int64_t>(cells.value[body.waitCell] - base));
 }
 
 /// Why the bodies of a space that have not started cannot; "" when all have.
-std::string notStartedText(const RankRun &rank, const SpaceRun &space) {
+std::string notStartedText(const MachineState &machine, const RankRun &rank,
+                           const SpaceRun &space) {
   const int64_t left = space.total - space.started;
   if (!rank.isOpen || left == 0)
     return "";
   const SpaceCode &code = *space.code;
-  std::string text = "  rank " + std::to_string(rank.rank);
+  std::string text = "rank " + std::to_string(rank.rank) + ", kernel `" +
+                     machine.kernel->code->name + "`";
   if (!code.name.empty())
     text += ", role `" + code.name + "`";
-  text += ": " + std::to_string(left) + (left == 1 ? " body has" : " bodies have") +
-          " not started, ";
   if (code.afterAll >= 0 && space.running() == 0)
-    return text + "after all of `" + rank.spaces[code.afterAll].code->name + "`";
+    return text + " has not begun: it comes after all of `" +
+           rank.spaces[code.afterAll].code->name + "`";
+  text += ": " + std::to_string(left) + (left == 1 ? " body has" : " bodies have") +
+          " not begun: ";
   if (code.isOrdered && code.programs <= 1)
-    return text + "as the space is ordered";
-  return text + "as only " + std::to_string(code.programs) + " may run at a time";
+    return text + "they run one after the other";
+  return text + "only " + std::to_string(code.programs) + " may run at a time";
 }
 
 } // namespace
 
 void MachineState::reportDeadlock() {
-  std::vector<const Body *> waiting;
+  std::vector<Waiter> waiters;
+  std::map<decltype(Waiter{}.what()), size_t> known;
   for (const RankRun &rank : ranks)
-    for (const auto &[id, body] : bodies)
-      if (&body->rank == &rank)
-        waiting.push_back(body.get());
-  std::string text = "deadlock in kernel `" + kernel->code->name + "`: every body that is left waits";
-  for (size_t i = 0; i < std::min(waiting.size(), kMaxReported); ++i)
-    text += "\n" + waiterText(*this, *waiting[i]);
-  if (waiting.size() > kMaxReported)
-    text += "\n  and " + std::to_string(waiting.size() - kMaxReported) + " more";
+    for (const auto &[id, body] : bodies) {
+      if (&body->rank != &rank)
+        continue;
+      const Waiter waiter{body.get()};
+      const auto [same, isNew] = known.try_emplace(waiter.what(), waiters.size());
+      if (isNew)
+        waiters.push_back(waiter);
+      else
+        ++waiters[same->second].bodies;
+    }
+  std::string text = "deadlock: ";
+  if (bodies.size() == 1)
+    text += "one body is left, and it waits";
+  else
+    text += std::to_string(bodies.size()) + " bodies are left, and all of them wait";
+  for (size_t i = 0; i < std::min(waiters.size(), kMaxReported); ++i)
+    text += "\n  " + waiterText(*this, waiters[i]);
+  if (waiters.size() > kMaxReported)
+    text += "\n  and " + std::to_string(waiters.size() - kMaxReported) + " more places";
   for (const RankRun &rank : ranks) {
     for (const SpaceRun &space : rank.spaces)
-      if (std::string line = notStartedText(rank, space); !line.empty())
-        text += "\n" + line;
+      if (std::string line = notStartedText(*this, rank, space); !line.empty())
+        text += "\n  " + line;
     if (!rank.isDone && !rank.isOpen)
       text += "\n  rank " + std::to_string(rank.rank) + " waits to begin launch " +
               std::to_string(kernel->epoch[rank.rank]) + " with all other ranks";

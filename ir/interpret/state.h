@@ -121,7 +121,7 @@ public:
 
   /// For observers; positions live as long as the body.
   [[nodiscard]] BodyId observedId() const;
-  /// "rank 1, role `comm` (hop = 0, i = 3)".
+  /// "rank 1, kernel `k`, role `comm` (hop = 0, i = 3)".
   [[nodiscard]] std::string describe() const;
 
 private:
@@ -164,8 +164,8 @@ struct SignalState {
   /// Bodies that wait, by rank and cell.
   std::map<std::pair<int32_t, int64_t>, std::vector<Body *>> waiters;
 
-  /// "ready@1[0, 2]".
-  [[nodiscard]] std::string cellText(int32_t rank, int64_t cell) const;
+  /// "ready[0, 2]".
+  [[nodiscard]] std::string cellText(int64_t cell) const;
 };
 
 /// The objects of a scratch parameter.
@@ -201,7 +201,8 @@ struct RankRun {
   /// The prologue of this launch has run.
   bool hasEntered = false;
   bool isDone = false;
-  uint64_t barriers = 0;
+  /// How often this rank has reached each barrier.
+  llvm::DenseMap<const ir::Op *, uint64_t> barriers;
 };
 
 /// The machine behind the interface.
@@ -248,15 +249,15 @@ struct MachineState {
   Step fail(RunError::Kind kind, std::string message);
   /// Records a failed run-time check of a body.
   Step trap(const Body &body, const ir::Op &op, const std::string &message);
-  /// " at file:3:5", or "" where the place is not known.
-  [[nodiscard]] std::string at(const ir::Op &op) const;
+  /// "file:3:5: ", or "" where the place is not known.
+  [[nodiscard]] std::string place(const ir::Op &op) const;
   void notify(const SignalVal &cells);
   /// The address of this launch's copy of a scratch object; null after recording an error.
   SymmObject *scratchObject(Body &body, const ir::Op &param, size_t bytes);
   /// Makes a body runnable again.
   void wake(Body *body);
-  /// Whether every rank has reached the barrier of that number.
-  [[nodiscard]] bool isBarrierOpen(uint64_t number) const;
+  /// Whether every rank has reached a barrier for the time of that number.
+  [[nodiscard]] bool isBarrierOpen(const ir::Op &barrier, uint64_t number) const;
   /// Wakes the bodies whose barrier is open.
   void wakeBarrier();
 

@@ -180,13 +180,14 @@ Step runBarrier(Body &body, const Instr &instr) {
   Observer *observer = machine.observer;
   if (body.barrierNumber == 0) {
     body.landAll();
-    body.barrierNumber = ++body.rank.barriers;
+    body.barrierNumber = ++body.rank.barriers[instr.op];
     if (observer)
       observer->arrives(body.observedId(), *instr.op, body.barrierNumber);
     machine.wakeBarrier();
   }
-  if (!machine.isBarrierOpen(body.barrierNumber)) {
+  if (!machine.isBarrierOpen(*instr.op, body.barrierNumber)) {
     body.waiting = Body::Waiting::Barrier;
+    body.waitCell = 0;
     body.waitInstr = &instr;
     machine.atBarrier.push_back(&body);
     return Step::Blocked;
