@@ -78,11 +78,11 @@ Type Checker::madeTile(const CallSite &site) {
   }
   if (!site.hasShape) {
     report(site.range, diag::needs_sizes, site.name);
-    return types.error();
+    return errorType();
   }
   llvm::SmallVector<int64_t, 4> sizes;
   if (!staticSizes(site.shape, sizes) || !good)
-    return types.error();
+    return errorType();
   return valueType(dtype, sizes, site.range);
 }
 

@@ -67,17 +67,18 @@ TExpr *Checker::callExpr(const ast::Expr *e) {
     return error(e->range);
   }
   site.name = name->name;
-  // What is called is a function: a local of that name does not hide it.
+  // What is called is a function: neither a local nor a kernel of that name hides it.
   auto declared = module.names.find(name->name);
-  const bool isFunction = declared != module.names.end() &&
-                          (declared->second.kind == Symbol::Kind::Fn ||
-                           declared->second.kind == Symbol::Kind::Kernel);
-  if (isFunction) {
+  const Symbol::Kind kind =
+      declared == module.names.end() ? Symbol::Kind::Local : declared->second.kind;
+  if (kind == Symbol::Kind::Fn) {
     declared->second.used = true;
     return callSymbol(declared->second, site);
   }
   if (CallHandler handler = callHandler(name->name))
     return (this->*handler)(site);
+  if (kind == Symbol::Kind::Kernel)
+    return callSymbol(declared->second, site);
   if (const Symbol *symbol = lookup(name->name))
     report(name->range, diag::not_callable, name->name)
         .note(symbol->range, diag::note_declared_here, name->name);

@@ -62,7 +62,7 @@ void Checker::checkFn(const ast::FnDecl *decl) {
       report(param.range, diag::mode_in_function, param.name.name);
     if (param.init)
       report(param.init->range, diag::initial_value_of_argument, param.name.name);
-    const Type type = param.type ? valueTypeRef(*param.type) : types.error();
+    const Type type = param.type ? valueTypeRef(*param.type) : errorType();
     if (!type->isValue() && type->kind != TypeKind::Error)
       report(param.range, diag::type_mismatch, "a value", type->str());
     fn->params.push_back(declareLocal(param.name, type, /*isMutable=*/false)->var);

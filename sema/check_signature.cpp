@@ -85,8 +85,10 @@ void Checker::kernelSignature(const ast::KernelDecl *decl) {
 
 void Checker::kernelParam(const ast::Param &param, unsigned index) {
   KernelParam &checked = kernel->params[index];
-  if (!param.type)
+  if (!param.type) {
+    checked.type = errorType();
     return;
+  }
   const bool isSignal = param.type->name.name == "signal";
   bool good = true;
   for (const ast::Expr *size : param.type->shape) {

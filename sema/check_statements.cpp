@@ -143,7 +143,7 @@ void Checker::letSeveral(const ast::LetStmt *s) {
   llvm::SmallVector<Variable *, 4> vars;
   for (auto [i, name] : llvm::enumerate(s->names))
     vars.push_back(
-        declareLocal(name, fits ? callee->results[i] : types.error(), /*isMutable=*/false)->var);
+        declareLocal(name, fits ? callee->results[i] : errorType(), /*isMutable=*/false)->var);
   if (!fits)
     return;
   if (TStmt *let = emit(TStmtKind::Let, s->range)) {
@@ -404,7 +404,7 @@ Checker::Iteration Checker::iteration(const ast::IterDim &dim) {
   Iteration result;
   result.type = types.scalar(DType::I64);
   if (!dim.domain) {
-    result.type = types.error();
+    result.type = errorType();
     return result;
   }
   const auto *bounds = llvm::dyn_cast<ast::RangeExpr>(dim.domain);
@@ -437,7 +437,7 @@ Checker::Iteration Checker::iteration(const ast::IterDim &dim) {
       step.reset();
     }
     result.blockLength = step.value_or(0);
-    result.type = step ? types.range(*step) : types.error();
+    result.type = step ? types.range(*step) : errorType();
   }
   if (result.lo->type->kind == TypeKind::Error || result.hi->type->kind == TypeKind::Error)
     result.lo = nullptr;

@@ -54,7 +54,7 @@ bool Checker::staticSizes(llvm::ArrayRef<ast::Expr *> sizes,
 Type Checker::valueTypeRef(const ast::TypeRef &ref) {
   const llvm::StringRef name = ref.name.name;
   if (name.empty())
-    return types.error();
+    return errorType();
   if (!lookup(name) && !ref.hasShape) {
     if (name == "token")
       return types.token();
@@ -67,7 +67,7 @@ Type Checker::valueTypeRef(const ast::TypeRef &ref) {
   llvm::SmallVector<int64_t, 4> sizes;
   const bool sizesGood = staticSizes(ref.shape, sizes);
   if (!dtype || !sizesGood)
-    return types.error();
+    return errorType();
   return valueType(*dtype, sizes, ref.range);
 }
 

@@ -87,6 +87,8 @@ public:
   std::optional<GenericValue> genericValue(const ast::Expr *e, GenericValue::Kind kind);
 
   // ---- conversions.cpp
+  /// What stands for something wrong, once that was reported.
+  Type errorType();
   TExpr *error(SourceRange range);
   TExpr *toValue(TExpr *e);
   /// `e` as the wanted type: literals adapt, i32 widens to i64, scalars splat, tiles broadcast.

@@ -19,8 +19,14 @@ DType widerOf(DType a, DType b) {
 
 } // namespace
 
+Type Checker::errorType() {
+  // What did not parse was reported by the parser: the body is no good all the same.
+  ++ctx.errors;
+  return types.error();
+}
+
 TExpr *Checker::error(SourceRange range) {
-  return ctx.makeExpr(TExprKind::Const, types.error(), range);
+  return ctx.makeExpr(TExprKind::Const, errorType(), range);
 }
 
 Type Checker::valueType(DType dtype, llvm::ArrayRef<int64_t> shape, SourceRange range) {
@@ -28,17 +34,17 @@ Type Checker::valueType(DType dtype, llvm::ArrayRef<int64_t> shape, SourceRange 
     return types.scalar(dtype);
   if (shape.size() > kMaxTileRank) {
     report(range, diag::tile_rank_too_high, shape.size(), kMaxTileRank);
-    return types.error();
+    return errorType();
   }
   int64_t elements = 1;
   for (int64_t size : shape) {
     if (size <= 0) {
       report(range, diag::tile_size_not_positive, size);
-      return types.error();
+      return errorType();
     }
     if (__builtin_mul_overflow(elements, size, &elements) || elements > kMaxTileElements) {
       report(range, diag::tile_too_large, shapeText(shape), kMaxTileElements);
-      return types.error();
+      return errorType();
     }
   }
   return types.tile(dtype, shape);

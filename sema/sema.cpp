@@ -46,6 +46,7 @@ std::vector<GenericValue> valuesForCheck(Context &context, ModuleInfo &home,
   return values;
 }
 
+// Kernels are launched, not called: a name that only bodies use does not clash.
 void checkDeclaredName(Context &context, const ast::Ident &name) {
   if (callHandler(name.name) || dtypeFromName(name.name))
     context.report(name.range, diag::builtin_redefined, name.name);
@@ -120,7 +121,6 @@ void Program::Impl::checkModule(ModuleInfo &module) {
       checkDeclaredName(*this, fn->name);
       checkFnAlone(fn);
     } else if (const auto *kernel = llvm::dyn_cast<ast::KernelDecl>(decl)) {
-      checkDeclaredName(*this, kernel->name);
       checkKernelAlone(kernel);
     }
   }
