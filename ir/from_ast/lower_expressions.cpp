@@ -23,10 +23,11 @@ OpKind opOf(ElementwiseOp op) {
     SAME(Add)
     SAME(Sub)
     SAME(Mul)
-  SAME(Div)
-  SAME(Rem) SAME(Min) SAME(Max) SAME(Pow) SAME(And) SAME(Or) SAME(Xor) SAME(Shl) SAME(Shr) SAME(Neg)
-      SAME(Not) SAME(Abs) SAME(Exp) SAME(Exp2) SAME(Log) SAME(Log2) SAME(Sqrt) SAME(Rsqrt) SAME(Sin)
-          SAME(Cos) SAME(Tanh) SAME(Erf) SAME(Floor) SAME(Ceil) SAME(Select)
+    SAME(Div)
+  SAME(Rem)
+  SAME(Min) SAME(Max) SAME(Pow) SAME(And) SAME(Or) SAME(Xor) SAME(Shl) SAME(Shr) SAME(Neg) SAME(Not)
+      SAME(Abs) SAME(Exp) SAME(Exp2) SAME(Log) SAME(Log2) SAME(Sqrt) SAME(Rsqrt) SAME(Sin) SAME(Cos)
+          SAME(Tanh) SAME(Erf) SAME(Floor) SAME(Ceil) SAME(Select)
 #undef SAME
               case ElementwiseOp::Eq:
   case ElementwiseOp::Ne:

@@ -51,8 +51,12 @@ RangeParts Lowering::chunkOfRange(const TExpr &expr) {
   Value *chunk = value(*expr.operands[1]);
   Value *chunks = value(*expr.operands[2]);
   Value *end = rangeEnd(of);
-  Value *each = builder_.ceilDiv(builder_.sub(end, of.first), chunks);
-  Value *first = builder_.min(builder_.add(of.first, builder_.mul(chunk, each)), end);
+  const bool fromZero = constantOf(of.first) == 0;
+  Value *each = builder_.ceilDiv(fromZero ? end : builder_.sub(end, of.first), chunks);
+  Value *first = builder_.mul(chunk, each);
+  if (!fromZero)
+    first = builder_.add(of.first, first);
+  first = builder_.min(first, end);
   return dynamicRange(first, builder_.min(builder_.add(first, each), end));
 }
 

@@ -9,7 +9,7 @@ namespace dtile::ir {
 namespace {
 
 /// Deep enough for `(rank() + hop) % W * (M / W) + m`; keeps each question cheap.
-constexpr unsigned kMaxDepth = 8;
+constexpr unsigned kMaxDepth = 12;
 
 bool sameAttrs(const Op &a, const Op &b) {
   return llvm::equal(a.attrs(), b.attrs(), [](const NamedAttr &x, const NamedAttr &y) {
@@ -96,6 +96,16 @@ const Value *cofactor(const Value *product, const Value *factor) {
   return nullptr;
 }
 
+/// (block + 1) * length <= size: the size is count times the length, or the length is the size
+/// divided by count, and block < count.
+bool blockIsInside(const Value *block, const Value *length, const Value *size) {
+  if (const Value *count = cofactor(size, length); count && isBelow(block, count))
+    return true;
+  const Op *quotient = length->definingOp();
+  return quotient && quotient->is(OpKind::Div) && sameValue(quotient->operand(0), size) &&
+         isBelow(block, quotient->operand(1));
+}
+
 bool endsInside(const Value *limit, const Value *size, unsigned depth) {
   if (depth == 0)
     return false;
@@ -109,17 +119,19 @@ bool endsInside(const Value *limit, const Value *size, unsigned depth) {
   if (op && op->is(OpKind::Min))
     return llvm::any_of(op->operands(),
                         [&](const Value *one) { return endsInside(one, size, depth - 1); });
-  const Op *product = size->definingOp();
-  if (!op || !op->is(OpKind::Add) || !product || !product->is(OpKind::Mul))
+  if (!op || !op->is(OpKind::Add))
     return false;
-  // limit = block * length + rest, size = count * length, block < count, rest <= length.
+  // limit = block * length + rest with rest <= length, and block + 1 times the length is inside.
   for (unsigned i : {0u, 1u}) {
-    const Value *length = product->operand(i);
-    const Value *count = product->operand(1 - i);
-    for (unsigned j : {0u, 1u})
-      if (const Value *block = cofactor(op->operand(j), length);
-          block && isBelow(block, count) && endsInside(op->operand(1 - j), length, depth - 1))
+    const Op *product = op->operand(i)->definingOp();
+    if (!product || !product->is(OpKind::Mul))
+      continue;
+    for (unsigned j : {0u, 1u}) {
+      const Value *length = product->operand(j);
+      if (blockIsInside(product->operand(1 - j), length, size) &&
+          endsInside(op->operand(1 - i), length, depth - 1))
         return true;
+    }
   }
   return false;
 }

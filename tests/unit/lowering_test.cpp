@@ -347,6 +347,10 @@ TEST_F(SizesTest, BlocksOfRanksEndInsideTheWhole) {
   // Part of a block.
   ir::Value *part = builder_.min(launchDim(1), n);
   EXPECT_TRUE(ir::endsInside(builder_.add(builder_.mul(rank(), n), part), whole));
+  // Blocks of M / W end inside of any M.
+  ir::Value *block = builder_.div(n, numRanks());
+  EXPECT_TRUE(ir::endsInside(builder_.add(builder_.mul(rank(), block), block), n));
+  EXPECT_FALSE(ir::endsInside(builder_.add(builder_.mul(rank(), n), block), n));
   // One past the last rank does not.
   ir::Value *next = builder_.add(rank(), builder_.constIndex(1));
   EXPECT_FALSE(ir::endsInside(builder_.add(builder_.mul(next, n), n), whole));
