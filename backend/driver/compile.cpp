@@ -2,6 +2,7 @@
 // File to checked program to IR to optimized IR, with errors reported at each step.
 #include "backend/driver/compile.h"
 
+#include "backend/driver/stdlib_files.h"
 #include "frontend/base/check.h"
 #include "ir/core/text_format.h"
 #include "ir/from_ast/lower.h"
@@ -48,6 +49,8 @@ std::unique_ptr<sema::Program> analyzeFile(Session &session, FileId file) {
   const ErrorMark mark(session);
   sema::Options options;
   options.importPaths = session.options.importPaths;
+  for (const EmbeddedFile &embedded : stdlibFiles())
+    options.embeddedFiles.emplace_back(embedded.name.str(), embedded.text.str());
   auto program = sema::Program::analyze(file, session.sources, session.diagnostics, options);
   return mark.failed() ? nullptr : std::move(program);
 }

@@ -2,11 +2,11 @@
 // The pages of docs/diagnostics, embedded when dtilec is built (diagnostic_pages.cpp is generated).
 #pragma once
 
-#include <string_view>
+#include "backend/driver/embedded_file.h"
 
 namespace dtile::driver {
 
-/// The text of docs/diagnostics/CODE.md; empty where there is none.
-[[nodiscard]] std::string_view diagnosticPage(std::string_view code);
+/// One page a code, which is its name.
+[[nodiscard]] llvm::ArrayRef<EmbeddedFile> diagnosticPages();
 
 } // namespace dtile::driver

@@ -45,10 +45,15 @@ public:
   virtual LaunchResult launch(RankArgs &args, int count) = 0;
 };
 
+struct HostCode;
+class Job;
+
 /// A kernel with its optimized IR, shared by all executors.
 struct KernelCode {
   const sema::KernelInstance *instance = nullptr;
   ir::Module *module = nullptr;
+  /// Where the host executor keeps what it compiled, for all numbers of ranks.
+  std::shared_ptr<HostCode> *hostCode = nullptr;
 };
 
 /// A set of ranks to launch on.
@@ -65,9 +70,7 @@ public:
 };
 
 std::unique_ptr<Executor> makeInterpreterExecutor(int ranks, uint64_t scheduleSeed);
-/// Compiled for this machine: on threads, or in a job of one process a rank on that job's ranks.
-llvm::Expected<std::unique_ptr<Executor>> makeHostExecutor(const Options &options, int ranks);
-/// Whether this process prints: in a job, only that of rank 0 does.
-[[nodiscard]] bool isLeadingProcess();
+/// Compiled for this machine: on threads, or where there is a job on its processes.
+std::unique_ptr<Executor> makeHostExecutor(const Options &options, int ranks, Job *job);
 
 } // namespace dtile::driver

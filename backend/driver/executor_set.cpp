@@ -4,25 +4,13 @@
 
 namespace dtile::driver {
 
-#ifdef DTILE_WITHOUT_HOST
-bool isLeadingProcess() { return true; }
-#endif
-
-llvm::Expected<std::unique_ptr<ExecutorSet>> ExecutorSet::make(const Options &options, int ranks) {
-  auto set = std::make_unique<ExecutorSet>();
-#ifndef DTILE_WITHOUT_HOST
-  if (options.executor != ExecutorKind::Interpreter) {
-    auto host = makeHostExecutor(options, ranks);
-    if (!host)
-      return host.takeError();
-    set->owned_.push_back(std::move(*host));
-  }
+ExecutorSet::ExecutorSet(const Options &options, int ranks, Job *job) {
+  if (options.executor != ExecutorKind::Interpreter)
+    owned_.push_back(makeHostExecutor(options, ranks, job));
   if (options.executor != ExecutorKind::Host)
-#endif
-    set->owned_.push_back(makeInterpreterExecutor(ranks, options.scheduleSeed));
-  for (const auto &executor : set->owned_)
-    set->list_.push_back(executor.get());
-  return set;
+    owned_.push_back(makeInterpreterExecutor(ranks, options.scheduleSeed));
+  for (const auto &executor : owned_)
+    list_.push_back(executor.get());
 }
 
 } // namespace dtile::driver

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "backend/driver/executor.h"
-#include "backend/driver/options.h"
 
 #include <memory>
 #include <vector>
@@ -13,7 +12,7 @@ namespace dtile::driver {
 /// Executors of equal numbers of ranks.
 class ExecutorSet {
 public:
-  static llvm::Expected<std::unique_ptr<ExecutorSet>> make(const Options &options, int ranks);
+  ExecutorSet(const Options &options, int ranks, Job *job);
 
   [[nodiscard]] llvm::ArrayRef<Executor *> list() const { return list_; }
   [[nodiscard]] int ranks() const { return list_.front()->ranks(); }

@@ -36,10 +36,11 @@ void listCodes() {
 }
 
 void explainCode(Session &session, const std::string &code) {
-  if (const std::string_view page = diagnosticPage(code); !page.empty()) {
-    llvm::outs() << llvm::StringRef(page);
-    return;
-  }
+  for (const EmbeddedFile &page : diagnosticPages())
+    if (page.name == code) {
+      llvm::outs() << page.text;
+      return;
+    }
   // A code without a page still has its message.
   const auto codes = allCodes();
   if (auto it = codes.find(code); it != codes.end())

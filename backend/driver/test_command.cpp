@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // `dtilec test`: finds test blocks, runs each on each of its rank counts, counts.
 #include "backend/driver/executor_set.h"
+#include "backend/driver/job.h"
 #include "backend/driver/test_evaluator.h"
 #include "backend/driver/test_progress.h"
 
@@ -48,7 +49,8 @@ struct Block {
 // Runs the blocks of all files.
 class TestRunner {
 public:
-  explicit TestRunner(Session &session) : session_(session) {}
+  TestRunner(Session &session, Job *job)
+      : session_(session), job_(job), progress_(!job || job->rank() == 0) {}
 
   void runFile(const std::string &path);
   ExitCode finish();
@@ -57,12 +59,14 @@ private:
   std::vector<Block> blocksOf(const sema::Program &program) const;
   std::vector<int> rankCounts(const sema::Program &program, const Block &block);
   std::optional<int64_t> constantInt(const sema::Program &program, const ast::Expr &e);
+  bool isAsked(int ranks) const;
   void runBlock(const std::string &path, KernelLibrary &library, const Block &block, int ranks);
   void runBench(const std::string &path, KernelLibrary &library, const Block &block,
                 ExecutorSet &executors);
   void count(bool passed, const std::string &what, double seconds);
 
   Session &session_;
+  Job *job_;
   TestProgress progress_;
   unsigned passed_ = 0;
   unsigned failed_ = 0;
@@ -111,6 +115,13 @@ std::vector<int> TestRunner::rankCounts(const sema::Program &program, const Bloc
   return counts;
 }
 
+bool TestRunner::isAsked(int ranks) const {
+  // A job has as many ranks as it has.
+  if (job_ && ranks != job_->ranks())
+    return false;
+  return session_.options.ranks.empty() || llvm::is_contained(session_.options.ranks, ranks);
+}
+
 void TestRunner::runFile(const std::string &path) {
   const ErrorMark mark(session_);
   const auto program = analyzeFile(session_, path);
@@ -129,7 +140,7 @@ void TestRunner::runFile(const std::string &path) {
     if (!block.name.contains(session_.options.filter))
       continue;
     for (int ranks : counts)
-      if (session_.options.ranks.empty() || llvm::is_contained(session_.options.ranks, ranks))
+      if (isAsked(ranks))
         runBlock(path, library, block, ranks);
   }
 }
@@ -140,18 +151,14 @@ void TestRunner::runBlock(const std::string &path, KernelLibrary &library, const
                            (ranks == 1 ? " rank)" : " ranks)");
   progress_.running(what);
   const auto start = std::chrono::steady_clock::now();
-  auto executors = ExecutorSet::make(session_.options, ranks);
-  bool passed = false;
-  if (!executors) {
-    session_.reportFailure(executors.takeError());
-  } else if (session_.options.bench) {
-    runBench(path, library, block, **executors);
+  ExecutorSet executors(session_.options, ranks, job_);
+  if (session_.options.bench) {
+    runBench(path, library, block, executors);
     return;
-  } else {
-    const ErrorMark mark(session_);
-    TestEvaluator evaluator(session_, library, (*executors)->list());
-    passed = evaluator.run(*block.body) && !mark.failed();
   }
+  const ErrorMark mark(session_);
+  TestEvaluator evaluator(session_, library, executors.list());
+  const bool passed = evaluator.run(*block.body) && !mark.failed();
   count(passed, what,
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
 }
@@ -192,7 +199,7 @@ void TestRunner::count(bool passed, const std::string &what, double seconds) {
 
 ExitCode TestRunner::finish() {
   if (passed_ + failed_ == 0) {
-    if (found_ != 0 && !session_.options.ranks.empty() && session_.options.filter.empty()) {
+    if (found_ != 0 && (job_ || !session_.options.ranks.empty()) && session_.options.filter.empty()) {
       std::vector<std::string> counts;
       for (int ranks : knownRanks_)
         counts.push_back(std::to_string(ranks));
@@ -206,10 +213,13 @@ ExitCode TestRunner::finish() {
   }
   if (failed_ != 0)
     session_.setFailed();
+  if (!progress_.isPrinting()) {
+    session_.forget();
+    return session_.failed() ? ExitCode::Failed : ExitCode::Ok;
+  }
   progress_.clear();
   const ExitCode code = session_.finish();
-  if (progress_.isPrinting())
-    llvm::outs() << passed_ << " passed, " << failed_ << " failed\n";
+  llvm::outs() << passed_ << " passed, " << failed_ << " failed\n";
   return code;
 }
 
@@ -225,7 +235,16 @@ ExitCode runTest(const Options &options) {
   std::vector<std::string> files;
   for (const std::string &path : options.inputs)
     collectFiles(session, path, files);
-  TestRunner runner(session);
+  std::unique_ptr<Job> job;
+  if (options.executor != ExecutorKind::Interpreter) {
+    auto joined = Job::join(options);
+    if (!joined) {
+      session.reportFailure(joined.takeError());
+      return session.finish();
+    }
+    job = std::move(*joined);
+  }
+  TestRunner runner(session, job.get());
   for (const std::string &path : files)
     runner.runFile(path);
   return runner.finish();

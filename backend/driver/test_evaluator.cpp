@@ -11,15 +11,14 @@
 namespace dtile::driver {
 
 std::optional<KernelCode> KernelLibrary::get(const sema::KernelInstance *instance) {
-  LoweredModule &lowered = modules_[instance];
-  if (!lowered.module) {
-    lowered = lowerKernels(session_, program_, {instance});
-    if (!optimize(session_, lowered, session_.options.optLevel)) {
-      lowered.module = nullptr;
+  Entry &entry = entries_[instance];
+  if (!entry.lowered.module) {
+    LoweredModule lowered = lowerKernels(session_, program_, {instance});
+    if (!optimize(session_, lowered, session_.options.optLevel))
       return std::nullopt;
-    }
+    entry.lowered = std::move(lowered);
   }
-  return KernelCode{instance, lowered.module.get()};
+  return KernelCode{instance, entry.lowered.module.get(), &entry.hostCode};
 }
 
 TestEvaluator::TestEvaluator(Session &session, KernelLibrary &library,

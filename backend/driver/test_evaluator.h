@@ -27,7 +27,11 @@ public:
 private:
   Session &session_;
   sema::Program &program_;
-  std::map<const sema::KernelInstance *, LoweredModule> modules_;
+  struct Entry {
+    LoweredModule lowered;
+    std::shared_ptr<HostCode> hostCode;
+  };
+  std::map<const sema::KernelInstance *, Entry> entries_;
 };
 
 /// Runs one test on one number of ranks.

@@ -2,16 +2,14 @@
 // What `dtilec test` prints while it runs.
 #include "backend/driver/test_progress.h"
 
-#include "backend/driver/executor.h"
-
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Process.h"
 #include "llvm/Support/raw_ostream.h"
 
 namespace dtile::driver {
 
-TestProgress::TestProgress()
-    : isTerminal_(llvm::sys::Process::StandardOutIsDisplayed()), isPrinting_(isLeadingProcess()) {}
+TestProgress::TestProgress(bool isPrinting)
+    : isTerminal_(llvm::sys::Process::StandardOutIsDisplayed()), isPrinting_(isPrinting) {}
 
 void TestProgress::clear() {
   if (isTerminal_ && isPrinting_)

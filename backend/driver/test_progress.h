@@ -9,9 +9,9 @@ namespace dtile::driver {
 /// On a terminal one line that changes, and lines for failures; elsewhere a PASS or FAIL line a test.
 class TestProgress {
 public:
-  TestProgress();
+  explicit TestProgress(bool isPrinting);
 
-  /// In a job of several processes only the first prints.
+  /// In a job only the process of rank 0 prints.
   [[nodiscard]] bool isPrinting() const { return isPrinting_; }
 
   void running(const std::string &what);

@@ -52,10 +52,13 @@ std::vector<std::string> candidates() {
 
 } // namespace
 
+bool inJob() {
+  return std::any_of(std::begin(kJobVariables), std::end(kJobVariables),
+                     [](const char *name) { return std::getenv(name) != nullptr; });
+}
+
 Status joinJob(const dtile_team_options &options, dtile_shmem **out) {
-  bool inJob = std::any_of(std::begin(kJobVariables), std::end(kJobVariables),
-                           [](const char *name) { return std::getenv(name) != nullptr; });
-  if (!inJob)
+  if (!inJob())
     return {DTILE_UNAVAILABLE, "this process belongs to no job; start it with oshrun, or use "
                                "dtile_team_create_threads"};
   void *library = nullptr;

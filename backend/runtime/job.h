@@ -7,6 +7,9 @@
 
 namespace dtile::runtime {
 
+/// Whether a launcher of several processes started this one.
+bool inJob();
+
 /// Finds the provider that the environment asks for, opens it and joins the job.
 Status joinJob(const dtile_team_options &options, dtile_shmem **out);
 
