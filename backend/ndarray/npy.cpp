@@ -278,7 +278,10 @@ std::string formatNpy(const NDArray &array) {
   if (array.rank() > 1)
     dict.pop_back();
   dict += "), }";
-  // The header is padded with spaces to a multiple of 64 bytes and ends in a newline.
+  // As NumPy does: room for the first size to grow to 21 digits, then spaces up to a multiple of 64 bytes, and a
+  // newline.
+  if (array.rank() != 0)
+    dict.append(21 - std::to_string(array.shape()[0]).size(), ' ');
   const bool isShort = dict.size() < 60000;
   const size_t before = kMagic.size() + 2 + (isShort ? 2 : 4);
   while ((before + dict.size() + 1) % 64 != 0)

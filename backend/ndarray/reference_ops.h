@@ -25,7 +25,7 @@ struct AttentionMask {
   /// Query i of Q sees keys up to i + (length - Q): the last query sees all.
   bool isCausal = false;
   /// How many of the keys exist: one number for all heads, or one for each; empty: all keys.
-  std::vector<int64_t> lengths;
+  std::vector<int64_t> lengths = {};
 };
 
 /// softmax(q kᵀ · scale) v in f64. q is [Q, D], k [K, D], v [K, E]; with a leading dimension of batch entries or
