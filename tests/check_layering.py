@@ -32,6 +32,7 @@ MAY_INCLUDE = {
     "frontend/base": [],
     "frontend/ast": [],
     "frontend/parse": ["grammar", "frontend/ast"],
+    "frontend/format": ["frontend/ast", "frontend/parse"],
     "sema": ["frontend/ast"],
     "ir/core": [],
     "ir/from_ast": ["frontend/ast", "sema", "ir/core"],
