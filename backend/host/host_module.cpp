@@ -339,7 +339,7 @@ llvm::Value *FrameFunction::fact(OpKind kind) {
 }
 
 void FrameFunction::lowerTargetOp(Op &op) {
-  module_.unsupported(op, "cannot be used where only sizes and counts are computed");
+  giveUp(op, "cannot be used where only sizes and counts are computed");
 }
 
 } // namespace dtile::backend::host

@@ -172,12 +172,14 @@ void BodyLowering::lowerTargetOp(Op &op) {
     return lowerGather(op);
   case OpKind::Reduce:
     return lowerReduce(op);
+  case OpKind::ArgReduce:
+    return lowerArgReduce(op);
   default:
     break;
   }
   if (op.numResults() == 1 && op.result()->type().isTile())
     return lowerTileOp(op);
-  module_.unsupported(op, "cannot stand in a tile space");
+  giveUp(op, "cannot stand in a tile space");
 }
 
 void BodyLowering::lowerTileOp(Op &op) {
@@ -187,8 +189,6 @@ void BodyLowering::lowerTileOp(Op &op) {
   switch (op.kind()) {
   case OpKind::Dot:
     return lowerDot(op);
-  case OpKind::ArgReduce:
-    return lowerArgReduce(op);
   case OpKind::Scan:
     return lowerScan(op);
   case OpKind::Reshape:

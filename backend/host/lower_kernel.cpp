@@ -183,7 +183,7 @@ void Prologue::lowerTargetOp(Op &op) {
   // Tiles are computed in the spaces that use them.
   if (op.isPure() && op.numResults() == 1 && op.result()->type().isTile())
     return;
-  module_.unsupported(op, "cannot stand outside of a tile space");
+  giveUp(op, "cannot stand outside of a tile space");
 }
 
 /// Fills a descriptor's fields.

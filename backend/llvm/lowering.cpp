@@ -108,6 +108,16 @@ FunctionLowering::scalars(llvm::ArrayRef<ir::Value *> values) {
 
 // Ops.
 
+void FunctionLowering::giveUp(Op &op, const llvm::Twine &why) {
+  module_.unsupported(op, why);
+  for (ir::Value *result : op.results()) {
+    Parts parts;
+    for (llvm::Type *type : partTypes(result->type()))
+      parts.push_back(llvm::PoisonValue::get(type));
+    set(result, parts);
+  }
+}
+
 void FunctionLowering::lowerBlock(ir::Block &block) {
   for (Op &op : block.ops()) {
     module_.debug.moveTo(b, op);
@@ -158,7 +168,7 @@ void FunctionLowering::lowerOp(Op &op) {
   case OpKind::Return:
     return;
   case OpKind::Call:
-    return module_.unsupported(op, "must be inlined before code is generated");
+    return giveUp(op, "must be inlined before code is generated");
   case OpKind::TokenDone:
   case OpKind::TokenJoin:
   case OpKind::Splat:

@@ -69,6 +69,9 @@ protected:
   /// Stops the launch unless the rank exists.
   virtual void checkRank(ir::Op &op, llvm::Value *rank) = 0;
 
+  /// Reports an op that this target cannot do, and gives its results some value, so that lowering can
+  /// go on to its end.
+  void giveUp(ir::Op &op, const llvm::Twine &why);
   /// Emits a loop over [0, count) of i64 at the insertion point, which ends up behind it.
   void loop(llvm::Value *count, llvm::StringRef name, llvm::function_ref<void(llvm::Value *)> body);
   /// Emits `body` in a block that runs when `condition` holds; the insertion point ends up behind.

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Products and what loops and branches carry, in compiled code against the interpreter.
+#include "host_support.h"
+
+namespace dtile::backend::host::testing {
+namespace {
+
+struct Gemm {
+  DType in;
+  DType sum;
+  DType out;
+  int64_t m, n, k;
+  int64_t bm, bn, bk;
+  bool aTransposed = false;
+  bool bTransposed = true;
+  std::string order = "";
+};
+
+/// c = a b, the operands possibly stored transposed, in blocks.
+std::string gemmText(const Gemm &g) {
+  const std::string in = dtypeName(g.in).str();
+  const std::string sum = dtypeName(g.sum).str();
+  const std::string out = dtypeName(g.out).str();
+  const auto n = [](int64_t value) { return std::to_string(value); };
+  const auto tile = [&](int64_t rows, int64_t columns, const std::string &type) {
+    return "tile<" + n(rows) + "x" + n(columns) + "x" + type + ">";
+  };
+  const std::string sumTile = tile(g.bm, g.bn, sum);
+  std::string text = "kernel @k {\n";
+  for (auto [name, value] : {std::pair{"c0", int64_t(0)}, {"M", g.m}, {"N", g.n}, {"K", g.k},
+                             {"BM", g.bm}, {"BN", g.bn}, {"BK", g.bk}})
+    text += std::string("  %") + name + " = const {value = " + n(value) + "} : index\n";
+  text += std::string("  %a = param @a ") + (g.aTransposed ? "%K, %M" : "%M, %K") +
+          " {param = 0, mode = \"in\"} : view<" + in + ", 2>\n";
+  text += std::string("  %b = param @b ") + (g.bTransposed ? "%N, %K" : "%K, %N") +
+          " {param = 1, mode = \"in\"} : view<" + in + ", 2>\n";
+  text += "  %c = param @c %M, %N {param = 2, mode = \"out\"} : view<" + out + ", 2>\n";
+  text += "  space @main %c0, %M, %BM, %c0, %N, %BN {vars = [\"m\", \"n\"]" + g.order +
+          "} (%m: index, %n: index) {\n";
+  text += isFloat(g.sum) ? "    %z = const {value = 0.0} : " + sum + "\n"
+                         : "    %z = const {value = 0} : " + sum + "\n";
+  text += "    %init = tile.splat %z : " + sumTile + "\n";
+  text += "    %acc = for %c0, %K, %BK, %init : " + sumTile + " (%k: index, %s: " + sumTile +
+          ") {\n";
+  const auto load = [&](const std::string &name, const std::string &rows, int64_t rowCount,
+                        const std::string &rowLimit, const std::string &columns,
+                        int64_t columnCount, const std::string &columnLimit) {
+    text += "      %" + name + "v = view.tile %" + name + ", " + rows + ", " + rowLimit + ", " +
+            columns + ", " + columnLimit + " {dims = \"rr\", lens = [" + n(rowCount) + ", " +
+            n(columnCount) + "]} : view<" + in + ", 2>\n";
+    text += "      %" + name + "l = load %" + name + "v : " + tile(rowCount, columnCount, in) +
+            "\n";
+  };
+  std::string a = "%al";
+  std::string b = "%bl";
+  if (g.aTransposed) {
+    load("a", "%k", g.bk, "%K", "%m", g.bm, "%M");
+    text += "      %at = tile.trans %al {perm = [1, 0]} : " + tile(g.bm, g.bk, in) + "\n";
+    a = "%at";
+  } else {
+    load("a", "%m", g.bm, "%M", "%k", g.bk, "%K");
+  }
+  if (g.bTransposed) {
+    load("b", "%n", g.bn, "%N", "%k", g.bk, "%K");
+    text += "      %bt = tile.trans %bl {perm = [1, 0]} : " + tile(g.bk, g.bn, in) + "\n";
+    b = "%bt";
+  } else {
+    load("b", "%k", g.bk, "%K", "%n", g.bn, "%N");
+  }
+  text += "      %d = tile.dot " + a + ", " + b + ", %s : " + sumTile + "\n      yield %d\n    }\n";
+  std::string result = "%acc";
+  if (g.out != g.sum) {
+    text += "    %r = cast %acc : " + tile(g.bm, g.bn, out) + "\n";
+    result = "%r";
+  }
+  text += "    %cv = view.tile %c, %m, %M, %n, %N {dims = \"rr\", lens = [" + n(g.bm) + ", " +
+          n(g.bn) + "]} : view<" + out + ", 2>\n";
+  text += "    store " + result + ", %cv\n    yield\n  }\n  return\n}\n";
+  return text;
+}
+
+void checkGemm(const Gemm &g, double tolerance) {
+  SCOPED_TRACE(gemmText(g));
+  const std::vector<int64_t> aSizes =
+      g.aTransposed ? std::vector{g.k, g.m} : std::vector{g.m, g.k};
+  const std::vector<int64_t> bSizes =
+      g.bTransposed ? std::vector{g.n, g.k} : std::vector{g.k, g.n};
+  runBoth(gemmText(g), 1,
+          {random(g.in, aSizes, 1), random(g.in, bSizes, 2), zeros(g.out, {g.m, g.n})}, tolerance);
+}
+
+TEST(HostDot, ProductsOfEveryLayout) {
+  for (bool aTransposed : {false, true})
+    for (bool bTransposed : {false, true}) {
+      const Gemm whole{.in = DType::F32, .sum = DType::F32, .out = DType::F32, .m = 64, .n = 128,
+                       .k = 64, .bm = 32, .bn = 64, .bk = 32, .aTransposed = aTransposed,
+                       .bTransposed = bTransposed};
+      checkGemm(whole, 1e-5);
+      Gemm ragged = whole;
+      ragged.m = 61, ragged.n = 67, ragged.k = 35;
+      checkGemm(ragged, 1e-5);
+    }
+}
+
+TEST(HostDot, BlocksOfEveryShape) {
+  for (auto [bm, bn, bk] : {std::tuple<int64_t, int64_t, int64_t>{1, 16, 8}, {3, 8, 5}, {7, 12, 6},
+                            {16, 1, 4}, {13, 48, 16}, {17, 96, 12}, {2, 2, 2}, {1, 1, 1}})
+    for (bool bTransposed : {false, true})
+      checkGemm({.in = DType::F32, .sum = DType::F32, .out = DType::F32, .m = 2 * bm + 1,
+                 .n = bn + 3, .k = 3 * bk - 1, .bm = bm, .bn = bn, .bk = bk,
+                 .bTransposed = bTransposed},
+                1e-5);
+}
+
+TEST(HostDot, TypesAreSummedInTheResults) {
+  for (DType type : {DType::BF16, DType::F16, DType::F8E4M3, DType::F8E5M2})
+    checkGemm({.in = type, .sum = DType::F32, .out = type, .m = 40, .n = 40, .k = 40, .bm = 32,
+               .bn = 32, .bk = 32},
+              type == DType::BF16 ? 0.01 : type == DType::F16 ? 0.001 : 0.13);
+  checkGemm({.in = DType::F64, .sum = DType::F64, .out = DType::F64, .m = 40, .n = 40, .k = 40,
+             .bm = 32, .bn = 32, .bk = 32},
+            1e-13);
+  checkGemm({.in = DType::I8, .sum = DType::I32, .out = DType::I32, .m = 40, .n = 40, .k = 40,
+             .bm = 32, .bn = 32, .bk = 32},
+            0);
+  checkGemm({.in = DType::BF16, .sum = DType::BF16, .out = DType::BF16, .m = 32, .n = 32, .k = 16,
+             .bm = 32, .bn = 32, .bk = 16},
+            0.02);
+}
+
+TEST(HostDot, BodiesFollowTheScheduledOrder) {
+  for (const char *order :
+       {", order = [1, 0]", ", group = [2, 0]", ", rotate = [1, 0]", ", rotate = [0, -1], start = [0, 2]",
+        ", order = [1, 0], group = [0, 3], rotate = [1, 1], start = [1, 0]"})
+    checkGemm({.in = DType::F32, .sum = DType::F32, .out = DType::F32, .m = 100, .n = 70, .k = 16,
+               .bm = 16, .bn = 16, .bk = 16, .order = order},
+              1e-5);
+}
+
+// Control.
+
+std::string bodyText(const std::string &body, const std::string &params = "") {
+  return "kernel @k {\n  %c0 = const {value = 0} : index\n  %c1 = const {value = 1} : index\n"
+         "  %n = const {value = 5} : index\n  %len = const {value = 32} : index\n"
+         "  %x = param @x %len {param = 0, mode = \"in\"} : view<f32, 1>\n"
+         "  %t = param @t %len {param = 1, mode = \"out\"} : view<f32, 1>\n"
+         "  %u = param @u %len {param = 2, mode = \"out\"} : view<f32, 1>\n" +
+         params + "  space @main {vars = []} {\n    %a = load %x : tile<32xf32>\n" + body +
+         "    yield\n  }\n  return\n}\n";
+}
+
+void checkBody(const std::string &body) {
+  SCOPED_TRACE(body);
+  runBoth(bodyText(body), 1,
+          {random(DType::F32, {32}, 1), zeros(DType::F32, {32}), zeros(DType::F32, {32})}, 1e-5);
+}
+
+TEST(HostControl, LoopsCarryTiles) {
+  checkBody("    %s = add %a, %a : tile<32xf32>\n"
+            "    %r = for %c0, %n, %c1, %s : tile<32xf32> (%i: index, %c: tile<32xf32>) {\n"
+            "      %d = add %c, %a : tile<32xf32>\n      yield %d\n    }\n"
+            "    store %r, %t\n    store %s, %u\n");
+}
+
+TEST(HostControl, LoopsThatDoNotRunKeepTheirStart) {
+  checkBody("    %r = for %n, %c0, %c1, %a : tile<32xf32> (%i: index, %c: tile<32xf32>) {\n"
+            "      %d = add %c, %c : tile<32xf32>\n      yield %d\n    }\n"
+            "    store %r, %t\n    store %a, %u\n");
+}
+
+TEST(HostControl, LoopsSwapTiles) {
+  checkBody("    %b = exp %a : tile<32xf32>\n"
+            "    %p, %q = for %c0, %n, %c1, %a, %b : tile<32xf32>, tile<32xf32> "
+            "(%i: index, %c: tile<32xf32>, %d: tile<32xf32>) {\n"
+            "      yield %d, %c\n    }\n    store %p, %t\n    store %q, %u\n");
+}
+
+TEST(HostControl, LoopsUseTheOldTileAfterMakingTheNew) {
+  checkBody("    %r = for %c0, %n, %c1, %a : tile<32xf32> (%i: index, %c: tile<32xf32>) {\n"
+            "      %d = add %c, %a : tile<32xf32>\n"
+            "      %e = mul %c, %d : tile<32xf32>\n"
+            "      store %e, %u\n      yield %d\n    }\n    store %r, %t\n");
+}
+
+TEST(HostControl, NestedLoopsCarryOneTile) {
+  checkBody("    %z = const {value = 0.0} : f32\n    %s = tile.splat %z : tile<32xf32>\n"
+            "    %r = for %c0, %n, %c1, %s : tile<32xf32> (%i: index, %c: tile<32xf32>) {\n"
+            "      %v = for %c0, %i, %c1, %c : tile<32xf32> (%j: index, %d: tile<32xf32>) {\n"
+            "        %e = add %d, %a : tile<32xf32>\n        yield %e\n      }\n"
+            "      %g = mul %v, %a : tile<32xf32>\n      %h = add %v, %g : tile<32xf32>\n"
+            "      yield %h\n    }\n    store %r, %t\n");
+}
+
+TEST(HostControl, ARunningRescaleKeepsBothTiles) {
+  checkBody("    %z = const {value = 0.5} : f32\n    %s = tile.splat %z : tile<32xf32>\n"
+            "    %m, %l = for %c0, %n, %c1, %s, %s : tile<32xf32>, tile<32xf32> "
+            "(%i: index, %c: tile<32xf32>, %d: tile<32xf32>) {\n"
+            "      %new = max %c, %a : tile<32xf32>\n"
+            "      %diff = sub %c, %new : tile<32xf32>\n"
+            "      %scale = exp %diff : tile<32xf32>\n"
+            "      %o = mul %d, %scale : tile<32xf32>\n"
+            "      %p = add %o, %a : tile<32xf32>\n"
+            "      yield %new, %p\n    }\n    store %m, %t\n    store %l, %u\n");
+}
+
+TEST(HostControl, WhileRunsUntilTheConditionFails) {
+  checkBody("    %r, %k = while %a, %c0 : tile<32xf32>, index (%c: tile<32xf32>, %i: index) {\n"
+            "      %go = cmp %i, %n {pred = \"lt\"} : bool\n"
+            "      condition %go, %c, %i\n"
+            "    } (%d: tile<32xf32>, %j: index) {\n"
+            "      %e = add %d, %a : tile<32xf32>\n      %next = add %j, %c1 : index\n"
+            "      yield %e, %next\n    }\n    store %r, %t\n    store %a, %u\n");
+}
+
+TEST(HostControl, WhileMayPassOtherTilesThanItHolds) {
+  checkBody("    %r = while %a : tile<32xf32> (%c: tile<32xf32>) {\n"
+            "      %sum = tile.reduce %c {kind = \"sum\", axis = 0} : f32\n"
+            "      %big = abs %sum : f32\n      %limit = const {value = 100.0} : f32\n"
+            "      %go = cmp %big, %limit {pred = \"lt\"} : bool\n"
+            "      %d = neg %c : tile<32xf32>\n"
+            "      condition %go, %d\n"
+            "    } (%e: tile<32xf32>) {\n"
+            "      %two = add %e, %e : tile<32xf32>\n      yield %two\n    }\n"
+            "    store %r, %t\n");
+}
+
+TEST(HostControl, BranchesGiveTiles) {
+  for (const char *pred : {"eq", "ne"})
+    checkBody(std::string("    %w = num_ranks : index\n    %b = cmp %w, %c1 {pred = \"") + pred +
+              "\"} : bool\n"
+              "    %r = if %b : tile<32xf32> {\n"
+              "      %p = add %a, %a : tile<32xf32>\n      yield %p\n    } {\n"
+              "      yield %a\n    }\n"
+              "    %s = mul %r, %a : tile<32xf32>\n    store %s, %t\n    store %r, %u\n");
+}
+
+TEST(HostControl, LoopsCarryScalarsAndViews) {
+  checkBody("    %r, %v = for %c0, %n, %c1, %c0, %t : index, view<f32, 1> "
+            "(%i: index, %s: index, %w: view<f32, 1>) {\n"
+            "      %q = add %s, %i : index\n"
+            "      %w1 = view.slice %w, %c1, %len {dims = \"r\"} : view<f32, 1>\n"
+            "      yield %q, %w1\n    }\n"
+            "    %e = view.slice %v, %r {dims = \"i\"} : view<f32, 0>\n"
+            "    %h = const {value = 7.0} : f32\n    store %h, %e\n"
+            "    %f = view.slice %v, %c0 {dims = \"i\"} : view<f32, 0>\n    store %h, %f\n");
+}
+
+} // namespace
+} // namespace dtile::backend::host::testing

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Tiles, their loops and products in compiled code against the interpreter.
+#include "host_support.h"
+
+namespace dtile::backend::host::testing {
+namespace {
+
+/// A kernel text put together from parameters and one body.
+class KernelText {
+public:
+  /// `%name`, a tensor parameter with constant sizes.
+  KernelText &param(const std::string &name, const std::string &mode, DType dtype,
+                    std::vector<int64_t> sizes) {
+    std::string operands;
+    for (size_t d = 0; d < sizes.size(); ++d) {
+      const std::string size = name + "_" + std::to_string(d);
+      head_ += "  %" + size + " = const {value = " + std::to_string(sizes[d]) + "} : index\n";
+      operands += (d ? ", %" : " %") + size;
+    }
+    head_ += "  %" + name + " = param @" + name + operands + " {param = " +
+             std::to_string(params_++) + ", mode = \"" + mode + "\"} : view<" +
+             dtypeName(dtype).str() + ", " + std::to_string(sizes.size()) + ">\n";
+    return *this;
+  }
+  KernelText &head(const std::string &line) {
+    head_ += "  " + line + "\n";
+    return *this;
+  }
+  KernelText &line(const std::string &line) {
+    body_ += "    " + line + "\n";
+    return *this;
+  }
+  /// One body.
+  [[nodiscard]] std::string single() const {
+    return "kernel @k {\n" + head_ + "  space @main {vars = []} {\n" + body_ +
+           "    yield\n  }\n  return\n}\n";
+  }
+  /// Bodies over `dims`, operands as in `%a, %b, %c, …`.
+  [[nodiscard]] std::string over(const std::string &operands, const std::string &vars,
+                                 const std::string &arguments) const {
+    return "kernel @k {\n" + head_ + "  space @main " + operands + " {vars = [" + vars + "]} (" +
+           arguments + ") {\n" + body_ + "    yield\n  }\n  return\n}\n";
+  }
+
+private:
+  std::string head_;
+  std::string body_;
+  int params_ = 0;
+};
+
+std::string shapeText(llvm::ArrayRef<int64_t> sizes, DType dtype) {
+  std::string text = "tile<";
+  for (int64_t size : sizes)
+    text += std::to_string(size) + "x";
+  return text + dtypeName(dtype).str() + ">";
+}
+
+/// Operations `%z = <op> %x` on tiles, all in one kernel.
+class TileOps {
+public:
+  TileOps &add(const std::string &op, DType in, std::vector<int64_t> inSizes, DType out,
+               std::vector<int64_t> outSizes) {
+    const std::string i = std::to_string(tensors_.size());
+    const std::string result = outSizes.empty() ? dtypeName(out).str() : shapeText(outSizes, out);
+    const std::string source = shapeText(inSizes, in);
+    text_.param("a" + i, "in", in, inSizes).param("t" + i, "out", out, outSizes);
+    text_.line("%x" + i + " = load %a" + i + " : " + source);
+    text_.line("%z" + i + " = " + op.substr(0, op.find("%x")) + "%x" + i +
+               op.substr(op.find("%x") + 2) + " : " + result);
+    text_.line("store %z" + i + ", %t" + i);
+    tensors_.push_back(random(in, inSizes, 1));
+    tensors_.push_back(zeros(out, outSizes));
+    return *this;
+  }
+  void check(double tolerance = 1e-6) {
+    SCOPED_TRACE(text_.single());
+    runBoth(text_.single(), 1, tensors_, tolerance);
+  }
+
+private:
+  KernelText text_;
+  std::vector<Tensor> tensors_;
+};
+
+TEST(HostTile, RearrangementsMoveElements) {
+  TileOps()
+      .add("tile.trans %x {perm = [1, 0]}", DType::F32, {24, 40}, DType::F32, {40, 24})
+      .add("tile.trans %x {perm = [2, 0, 1]}", DType::BF16, {3, 5, 8}, DType::BF16, {8, 3, 5})
+      .add("tile.broadcast %x", DType::F32, {1, 16}, DType::F32, {12, 16})
+      .add("tile.broadcast %x", DType::I16, {12, 1}, DType::I16, {12, 32})
+      .add("tile.broadcast %x", DType::F8E4M3, {2, 1, 4}, DType::F8E4M3, {2, 3, 4})
+      .add("tile.reshape %x", DType::F32, {6, 4}, DType::F32, {3, 8})
+      .add("tile.reshape %x", DType::F32, {16}, DType::F32, {16, 1})
+      .add("tile.reshape %x", DType::F32, {1, 16, 1}, DType::F32, {16})
+      .check(0);
+}
+
+TEST(HostTile, ReductionsDropTheirAxis) {
+  for (DType type : {DType::F32, DType::F64, DType::BF16, DType::I32, DType::I8, DType::U16}) {
+    TileOps ops;
+    for (const char *kind : {"sum", "max", "min"}) {
+      const std::string op = std::string("tile.reduce %x {kind = \"") + kind + "\", axis = ";
+      ops.add(op + "0}", type, {48}, type, {}).add(op + "0}", type, {7}, type, {});
+      ops.add(op + "0}", type, {1}, type, {}).add(op + "1}", type, {6, 32}, type, {6});
+      ops.add(op + "0}", type, {6, 32}, type, {32}).add(op + "1}", type, {3, 5, 8}, type, {3, 8});
+      ops.add(op + "1}", type, {6, 1}, type, {6}).add(op + "0}", type, {1, 6}, type, {6});
+      ops.add(op + "0}", type, {5, 1}, type, {1});
+    }
+    ops.check(type == DType::BF16 ? 0.02 : 1e-5);
+  }
+}
+
+TEST(HostTile, ProductsAndTruthReduceToo) {
+  TileOps ops;
+  ops.add("tile.reduce %x {kind = \"prod\", axis = 1}", DType::F32, {4, 8}, DType::F32, {4});
+  for (const char *kind : {"any", "all"}) {
+    const std::string op = std::string("tile.reduce %x {kind = \"") + kind + "\", axis = ";
+    ops.add(op + "1}", DType::Bool, {16, 4}, DType::Bool, {16});
+    ops.add(op + "0}", DType::Bool, {4, 16}, DType::Bool, {16});
+  }
+  ops.check();
+}
+
+TEST(HostTile, ScansAndPlacesOfExtremes) {
+  for (DType type : {DType::F32, DType::I32, DType::U8}) {
+    TileOps ops;
+    for (const char *kind : {"max", "min"}) {
+      const std::string op = std::string("tile.arg_reduce %x {kind = \"") + kind + "\", axis = ";
+      ops.add(op + "0}", type, {33}, DType::I32, {}).add(op + "1}", type, {5, 9}, DType::I32, {5});
+      ops.add(op + "0}", type, {5, 9}, DType::I32, {9});
+    }
+    ops.check();
+  }
+  for (DType type : {DType::F32, DType::I32, DType::BF16}) {
+    TileOps ops;
+    for (const char *kind : {"sum", "max"})
+      for (const char *axis : {"0", "1"})
+        ops.add(std::string("tile.scan %x {kind = \"") + kind + "\", axis = " + axis + "}", type,
+                {5, 9}, type, {5, 9});
+    ops.check(type == DType::BF16 ? 0.05 : 1e-6);
+  }
+}
+
+TEST(HostTile, SplatAndIotaNeedNoMemory) {
+  KernelText text;
+  text.param("t", "out", DType::F32, {8, 32}).param("u", "out", DType::I64, {24});
+  text.line("%i = tile.iota : tile<32xi32>").line("%f = cast %i : tile<32xf32>");
+  text.line("%r = tile.reshape %f : tile<1x32xf32>");
+  text.line("%b = tile.broadcast %r : tile<8x32xf32>");
+  text.line("%h = const {value = 0.5} : f32").line("%s = tile.splat %h : tile<8x32xf32>");
+  text.line("%z = mul %b, %s : tile<8x32xf32>").line("store %z, %t");
+  text.line("%j = tile.iota : tile<24xi64>").line("store %j, %u");
+  runBoth(text.single(), 1, {zeros(DType::F32, {8, 32}), zeros(DType::I64, {24})});
+}
+
+TEST(HostTile, SoftmaxRowsReduceAndBroadcast) {
+  KernelText text;
+  text.param("x", "in", DType::BF16, {16, 64}).param("t", "out", DType::BF16, {16, 64});
+  text.line("%l = load %x : tile<16x64xbf16>").line("%v = cast %l : tile<16x64xf32>");
+  text.line("%m = tile.reduce %v {kind = \"max\", axis = 1} : tile<16xf32>");
+  text.line("%mc = tile.reshape %m : tile<16x1xf32>");
+  text.line("%mb = tile.broadcast %mc : tile<16x64xf32>");
+  text.line("%d = sub %v, %mb : tile<16x64xf32>").line("%e = exp %d : tile<16x64xf32>");
+  text.line("%s = tile.reduce %e {kind = \"sum\", axis = 1} : tile<16xf32>");
+  text.line("%sc = tile.reshape %s : tile<16x1xf32>");
+  text.line("%sb = tile.broadcast %sc : tile<16x64xf32>");
+  text.line("%q = div %e, %sb : tile<16x64xf32>").line("%z = cast %q : tile<16x64xbf16>");
+  text.line("store %z, %t");
+  runBoth(text.single(), 1, {random(DType::BF16, {16, 64}, 3, 1, 5), zeros(DType::BF16, {16, 64})},
+          1.0 / 128);
+}
+
+// Memory.
+
+/// Blocks of `bm` x `bn` of an m x n tensor are doubled into another, by windows.
+void checkWindows(DType type, int64_t m, int64_t n, int64_t bm, int64_t bn, bool transposed) {
+  SCOPED_TRACE(std::to_string(m) + "x" + std::to_string(n));
+  KernelText text;
+  const std::string tile = shapeText({bm, bn}, type);
+  const std::vector<int64_t> out = transposed ? std::vector{n, m} : std::vector{m, n};
+  text.param("a", "in", type, {m, n}).param("t", "out", type, out);
+  text.head("%c0 = const {value = 0} : index").head("%bm = const {value = " + std::to_string(bm) + "} : index");
+  text.head("%bn = const {value = " + std::to_string(bn) + "} : index");
+  const std::string lens = std::to_string(bm) + ", " + std::to_string(bn);
+  const std::string swapped = std::to_string(bn) + ", " + std::to_string(bm);
+  text.line("%v = view.tile %a, %i, %a_0, %j, %a_1 {dims = \"rr\", lens = [" + lens + "]} : view<" +
+            dtypeName(type).str() + ", 2>");
+  text.line("%x = load %v : " + tile).line("%y = add %x, %x : " + tile);
+  if (transposed) {
+    text.line("%p = tile.trans %y {perm = [1, 0]} : " + shapeText({bn, bm}, type));
+    text.line("%w = view.tile %t, %j, %a_1, %i, %a_0 {dims = \"rr\", lens = [" + swapped +
+              "]} : view<" + dtypeName(type).str() + ", 2>");
+    text.line("store %p, %w");
+  } else {
+    text.line("%w = view.tile %t, %i, %a_0, %j, %a_1 {dims = \"rr\", lens = [" + lens +
+              "]} : view<" + dtypeName(type).str() + ", 2>");
+    text.line("store %y, %w");
+  }
+  runBoth(text.over("%c0, %a_0, %bm, %c0, %a_1, %bn", "\"m\", \"n\"", "%i: index, %j: index"), 1,
+          {random(type, {m, n}, 4), zeros(type, out)}, 0);
+}
+
+TEST(HostTile, WindowsReachPastEdges) {
+  for (bool transposed : {false, true}) {
+    checkWindows(DType::F32, 64, 64, 16, 32, transposed);
+    checkWindows(DType::F32, 61, 67, 16, 32, transposed);
+    checkWindows(DType::I8, 13, 5, 8, 16, transposed);
+    checkWindows(DType::BF16, 1, 1, 4, 4, transposed);
+    checkWindows(DType::F64, 7, 30, 1, 8, transposed);
+    checkWindows(DType::U16, 30, 7, 8, 1, transposed);
+  }
+}
+
+TEST(HostTile, NegativeAndFarWindowsAreZero) {
+  KernelText text;
+  text.param("a", "in", DType::F32, {10}).param("t", "out", DType::F32, {6, 8});
+  for (auto [row, first, limit] : {std::tuple{0, -3, 10}, {1, -20, 10}, {2, 4, 10}, {3, 4, 7},
+                                   {4, 50, 90}, {5, 2, 100}}) {
+    const std::string i = std::to_string(row);
+    text.line("%f" + i + " = const {value = " + std::to_string(first) + "} : index");
+    text.line("%l" + i + " = const {value = " + std::to_string(limit) + "} : index");
+    text.line("%r" + i + " = const {value = " + i + "} : index");
+    text.line("%v" + i + " = view.tile %a, %f" + i + ", %l" + i +
+              " {dims = \"r\", lens = [8]} : view<f32, 1>");
+    text.line("%x" + i + " = load %v" + i + " : tile<8xf32>");
+    text.line("%w" + i + " = view.slice %t, %r" + i + " {dims = \"ia\"} : view<f32, 1>");
+    text.line("store %x" + i + ", %w" + i);
+  }
+  const auto got = runBoth(text.single(), 1,
+                           {random(DType::F32, {10}, 5), zeros(DType::F32, {6, 8})}, 0);
+  EXPECT_EQ(got[1].at(0), 0);
+  EXPECT_EQ(got[1].at(3), got[0].at(0));
+  EXPECT_EQ(got[1].at(2 * 8), got[0].at(4));
+}
+
+TEST(HostTile, PositionsOutsideReadZeroAndWriteNothing) {
+  KernelText text;
+  text.param("a", "in", DType::F32, {4, 4}).param("t", "inout", DType::F32, {4, 4});
+  text.line("%m = const {value = -1} : index").line("%f = const {value = 4} : index");
+  text.line("%c1 = const {value = 1} : index");
+  text.line("%v = view.slice %a, %m {dims = \"ia\"} : view<f32, 1>").line("%x = load %v : tile<4xf32>");
+  text.line("%w = view.slice %t, %f {dims = \"ia\"} : view<f32, 1>");
+  text.line("%n = const {value = 9.0} : f32").line("%s = tile.splat %n : tile<4xf32>");
+  text.line("store %s, %w");
+  text.line("%w1 = view.slice %t, %c1 {dims = \"ia\"} : view<f32, 1>").line("store %x, %w1");
+  text.line("%e = view.slice %a, %c1, %f {dims = \"ii\"} : view<f32, 0>").line("%y = load %e : f32");
+  text.line("%o = view.slice %t, %m, %c1 {dims = \"ii\"} : view<f32, 0>").line("store %n, %o");
+  text.line("%p = view.slice %t, %c1, %c1 {dims = \"ii\"} : view<f32, 0>").line("store %y, %p");
+  runBoth(text.single(), 1, {random(DType::F32, {4, 4}, 6), random(DType::F32, {4, 4}, 7)}, 0);
+}
+
+TEST(HostTile, LoadsHappenBeforeLaterStores) {
+  // x[0..8] moves to x[4..12] although the two overlap.
+  KernelText text;
+  text.param("x", "inout", DType::I32, {16});
+  for (int i : {0, 4, 8, 12})
+    text.line("%c" + std::to_string(i) + " = const {value = " + std::to_string(i) + "} : index");
+  text.line("%a = view.tile %x, %c0, %c8 {dims = \"r\", lens = [8]} : view<i32, 1>");
+  text.line("%b = view.tile %x, %c4, %c12 {dims = \"r\", lens = [8]} : view<i32, 1>");
+  text.line("%v = load %a : tile<8xi32>").line("%w = load %b : tile<8xi32>");
+  text.line("store %v, %b").line("store %w, %a");
+  runBoth(text.single(), 1, {random(DType::I32, {16}, 8)}, 0);
+}
+
+TEST(HostTile, GatherAndScatterSkipWhatIsOutside) {
+  KernelText text;
+  text.param("a", "in", DType::BF16, {6, 5}).param("i", "in", DType::I32, {16});
+  text.param("j", "in", DType::I64, {16}).param("t", "out", DType::BF16, {16});
+  text.param("u", "inout", DType::BF16, {6, 5});
+  text.line("%x = load %i : tile<16xi32>").line("%y = load %j : tile<16xi64>");
+  text.line("%g = gather %a, %x, %y : tile<16xbf16>").line("store %g, %t");
+  text.line("%h = add %g, %g : tile<16xbf16>").line("scatter %h, %u, %x, %y");
+  runBoth(text.single(), 1,
+          {random(DType::BF16, {6, 5}, 9),
+           filled(DType::I32, {16}, 1, [](int64_t i) { return double(i % 9 - 1); }),
+           filled(DType::I64, {16}, 1, [](int64_t i) { return double(i * 3 % 7 - 1); }),
+           zeros(DType::BF16, {16}), random(DType::BF16, {6, 5}, 10)},
+          0);
+}
+
+TEST(HostTile, SelectTakesScalarAndTileConditions) {
+  KernelText text;
+  text.param("a", "in", DType::F32, {32}).param("t", "out", DType::F32, {32});
+  text.line("%x = load %a : tile<32xf32>").line("%z = const {value = 0.0} : f32");
+  text.line("%s = tile.splat %z : tile<32xf32>");
+  text.line("%c = cmp %x, %s {pred = \"gt\"} : tile<32xbool>");
+  text.line("%p = select %c, %x, %s : tile<32xf32>");
+  text.line("%n = num_ranks : index").line("%k = const {value = 1} : index");
+  text.line("%b = cmp %n, %k {pred = \"eq\"} : bool");
+  text.line("%q = select %b, %p, %x : tile<32xf32>").line("store %q, %t");
+  runBoth(text.single(), 1, {random(DType::F32, {32}, 11), zeros(DType::F32, {32})}, 0);
+}
+
+} // namespace
+} // namespace dtile::backend::host::testing
