@@ -147,7 +147,7 @@ TExpr *Checker::callIota(const CallSite &site) {
 TExpr *Checker::tileArg(const CallSite &site) {
   TExpr *tile = value(site.args[0].value);
   if (tile->type->kind == TypeKind::Scalar) {
-    report(tile->range, diag::type_mismatch, "a tile", tile->type->str());
+    report(tile->range, diag::type_mismatch, "a tile", typeText(tile->type));
     return error(site.range);
   }
   return tile;
@@ -231,7 +231,7 @@ TExpr *Checker::callCast(const CallSite &site) {
     return error(site.range);
   TExpr *operand = value(site.args[0].value);
   if (site.generics.size() != 1) {
-    report(site.nameRange, diag::missing_generic, "cast", "the element type");
+    report(site.nameRange, diag::missing_generic, "cast", "T");
     return error(site.range);
   }
   std::optional<DType> dtype = dtypeArg(site.generics[0].value);
@@ -252,7 +252,7 @@ TExpr *Checker::mathCall(const CallSite &site, ElementwiseOp op) {
   if (op != ElementwiseOp::Abs && operand->adaptable && isInteger(dtype))
     operand = floatConst(double(int64_t(operand->bits)), operand->range, DType::F32, true);
   else if (op == ElementwiseOp::Abs ? dtype == DType::Bool : !isFloat(dtype)) {
-    auto message = report(site.range, diag::operator_not_defined, site.name, operand->type->str());
+    auto message = report(site.range, diag::operator_not_defined, site.name, typeText(operand->type));
     if (isInteger(dtype))
       message.fix({operand->range.begin, operand->range.begin}, "cast<f32>(")
           .fix({operand->range.end, operand->range.end}, ")");
@@ -288,7 +288,7 @@ TExpr *Checker::twoOperandCall(const CallSite &site, ElementwiseOp op) {
     return error(site.range);
   const DType dtype = a->type->dtype;
   if (dtype == DType::Bool || (op == ElementwiseOp::Pow && !isFloat(dtype))) {
-    report(site.range, diag::operator_not_defined, site.name, a->type->str());
+    report(site.range, diag::operator_not_defined, site.name, typeText(a->type));
     return error(site.range);
   }
   return elementwise(op, {a, b}, site.range);
@@ -316,7 +316,7 @@ TExpr *Checker::callWhere(const CallSite &site) {
     if (part->type->kind == TypeKind::Error)
       return error(site.range);
   if (chooser->type->dtype != DType::Bool) {
-    report(chooser->range, diag::condition_not_bool, chooser->type->str());
+    report(chooser->range, diag::condition_not_bool, typeText(chooser->type));
     return error(site.range);
   }
   return select(chooser, whenTrue, whenFalse, site.range);
@@ -349,7 +349,7 @@ TExpr *Checker::reduction(const CallSite &site, BuiltinId id) {
   const DType dtype = tile->type->dtype;
   const bool isLogical = id == BuiltinId::ReduceAny || id == BuiltinId::ReduceAll;
   if (isLogical != (dtype == DType::Bool)) {
-    report(site.range, diag::operator_not_defined, site.name, tile->type->str());
+    report(site.range, diag::operator_not_defined, site.name, typeText(tile->type));
     return error(site.range);
   }
   llvm::SmallVector<int64_t, 4> kept(tile->type->shape);
@@ -397,7 +397,7 @@ TExpr *Checker::scan(const CallSite &site, BuiltinId id) {
   if (tile->type->kind == TypeKind::Error)
     return tile;
   if (tile->type->dtype == DType::Bool) {
-    report(site.range, diag::operator_not_defined, site.name, tile->type->str());
+    report(site.range, diag::operator_not_defined, site.name, typeText(tile->type));
     return error(site.range);
   }
   std::optional<unsigned> axis = 0;
@@ -436,8 +436,8 @@ TExpr *Checker::callDot(const CallSite &site) {
     return error(site.range);
   const auto refuse = [&](diag::Id id, llvm::StringRef left, llvm::StringRef right) {
     report(site.range, id, left, right)
-        .note(a->range, diag::note_has_type, a->type->str())
-        .note(b->range, diag::note_has_type, b->type->str());
+        .note(a->range, diag::note_has_type, typeText(a->type))
+        .note(b->range, diag::note_has_type, typeText(b->type));
     return error(site.range);
   };
   if (a->type->rank() != 2 || b->type->rank() != 2)
@@ -457,7 +457,7 @@ TExpr *Checker::callDot(const CallSite &site) {
     result = DType::F64;
   } else if (!isFloat(left)) {
     if (left == DType::Bool || dtypeBits(left) > 16) {
-      report(site.range, diag::operator_not_defined, "dot", a->type->str());
+      report(site.range, diag::operator_not_defined, "dot", typeText(a->type));
       return error(site.range);
     }
     result = DType::I32;

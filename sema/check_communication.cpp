@@ -85,7 +85,7 @@ TExpr *Checker::remoteExpr(const ast::RemoteExpr *e) {
     return error(e->range);
   const bool isObject = kind == TypeKind::Region || kind == TypeKind::Signal;
   if (!isObject || base->type->remote || base->kind == TExprKind::Load) {
-    report(e->range, diag::not_an_object, base->type->str());
+    report(e->range, diag::not_an_object, typeText(base->type));
     return error(e->range);
   }
   if (!checkSymmetric(base, e->range))
@@ -106,7 +106,7 @@ TExpr *Checker::destination(const ast::Expr *e, llvm::StringRef use) {
   if (target->type->kind == TypeKind::Error)
     return target;
   if (target->type->kind != TypeKind::Region || target->kind == TExprKind::Load) {
-    auto message = report(e->range, diag::not_a_destination, use, target->type->str());
+    auto message = report(e->range, diag::not_a_destination, use, typeText(target->type));
     if (target->kind == TExprKind::VarRef)
       message.note(target->var->range, diag::note_is_a_copy, target->var->name);
     return error(e->range);
@@ -119,7 +119,7 @@ TExpr *Checker::transferSource(const ast::Expr *e, llvm::SmallVectorImpl<TExpr *
   if (source->type->kind != TypeKind::Region) {
     if (source->type->isValue() || source->type->kind == TypeKind::Error)
       return source;
-    report(e->range, diag::type_mismatch, "a region or a value", source->type->str());
+    report(e->range, diag::type_mismatch, "a region or a value", typeText(source->type));
     return error(e->range);
   }
   // `x after t`: the transfer as a whole is after t.
@@ -140,8 +140,8 @@ bool Checker::checkTransfer(TExpr *&source, TExpr *target, SourceRange range) {
     fits = from->shape[i] == to->shape[i] || from->shape[i] == kDynamic || to->shape[i] == kDynamic;
   if (!fits) {
     report(range, diag::transfer_shape_mismatch, shapeText(from->shape), shapeText(to->shape))
-        .note(source->range, diag::note_has_type, from->str())
-        .note(target->range, diag::note_has_type, to->str());
+        .note(source->range, diag::note_has_type, typeText(from))
+        .note(target->range, diag::note_has_type, typeText(to));
     return false;
   }
   if (from->dtype == to->dtype)
@@ -188,7 +188,7 @@ TExpr *Checker::callGet(const CallSite &site) {
   if (source->type->kind == TypeKind::Error || target->type->kind == TypeKind::Error)
     return error(site.range);
   if (source->type->kind != TypeKind::Region) {
-    report(source->range, diag::type_mismatch, "a region", source->type->str());
+    report(source->range, diag::type_mismatch, "a region", typeText(source->type));
     return error(site.range);
   }
   if (target->type->remote) {
@@ -218,7 +218,7 @@ TExpr *Checker::callReduceAdd(const CallSite &site) {
       !checkTransfer(source, target, site.range))
     return error(site.range);
   if (target->type->dtype == DType::Bool) {
-    report(site.range, diag::operator_not_defined, "reduce_add", target->type->str());
+    report(site.range, diag::operator_not_defined, "reduce_add", typeText(target->type));
     return error(site.range);
   }
   TExpr *add = ctx.makeExpr(TExprKind::ReduceAdd, types.token(), site.range);
@@ -242,7 +242,7 @@ TExpr *Checker::atomicCall(const CallSite &site, AtomicKind kind) {
   if (target->type->kind == TypeKind::Error || !checkReadable(target, target->range))
     return error(site.range);
   if (target->type->rank() != 0) {
-    report(target->range, diag::atomic_needs_element, site.name, target->type->str());
+    report(target->range, diag::atomic_needs_element, site.name, typeText(target->type));
     return error(site.range);
   }
   const DType dtype = target->type->dtype;
@@ -281,7 +281,7 @@ TExpr *Checker::signalCells(const ast::Expr *e, llvm::StringRef use) {
   if (cells->type->kind == TypeKind::Error)
     return cells;
   if (cells->type->kind != TypeKind::Signal) {
-    auto message = report(e->range, diag::not_a_signal, use, cells->type->str());
+    auto message = report(e->range, diag::not_a_signal, use, typeText(cells->type));
     if (const ast::Param *param = rootParam(cells))
       message.note(param->range, diag::note_declared_here, param->name.name);
     return error(e->range);
@@ -333,19 +333,21 @@ TExpr *Checker::callNotify(const CallSite &site) {
   afterArgs(site, tokens);
   if (cells->type->kind == TypeKind::Error)
     return error(site.range);
-  if (TStmt *notify = emit(TStmtKind::Notify, site.range)) {
+  TStmt *notify = emit(TStmtKind::Notify, site.range);
+  if (notify) {
     notify->target = cells;
     notify->after.append(tokens.begin(), tokens.end());
   }
-  return ctx.makeExpr(TExprKind::Const, types.voidType(), site.range);
+  return noValue(notify, site.range);
 }
 
 TExpr *Checker::syncCall(const CallSite &site, BuiltinId id) {
   if (!checkArgs(site, 0, 0) || !noGenerics(site) || !noShape(site))
     return error(site.range);
-  if (TStmt *sync = emit(TStmtKind::Sync, site.range))
+  TStmt *sync = emit(TStmtKind::Sync, site.range);
+  if (sync)
     sync->builtin = id;
-  return ctx.makeExpr(TExprKind::Const, types.voidType(), site.range);
+  return noValue(sync, site.range);
 }
 
 TExpr *Checker::callQuiet(const CallSite &site) { return syncCall(site, BuiltinId::Quiet); }
@@ -370,11 +372,12 @@ TExpr *Checker::callAssert(const CallSite &site) {
   }
   if (holds->type->kind == TypeKind::Error)
     return error(site.range);
-  if (TStmt *assertion = emit(TStmtKind::Assert, site.range)) {
+  TStmt *assertion = emit(TStmtKind::Assert, site.range);
+  if (assertion) {
     assertion->condition = holds;
     assertion->message = message;
   }
-  return ctx.makeExpr(TExprKind::Const, types.voidType(), site.range);
+  return noValue(assertion, site.range);
 }
 
 } // namespace dtile::sema

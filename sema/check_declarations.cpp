@@ -87,7 +87,7 @@ void Checker::checkKernel(const ast::KernelDecl *decl) {
     // What becomes of a signal is said by the pairing check.
     const bool isSignal = symbol.kind == Symbol::Kind::Param &&
                           kernel->params[symbol.index].type->kind == TypeKind::Signal;
-    if (isParam && !isSignal && !symbol.used && !symbol.name.starts_with("_"))
+    if (isGood() && isParam && !isSignal && !symbol.used && !symbol.name.starts_with("_"))
       report(symbol.range, diag::unused_parameter, symbol.name);
   });
 }

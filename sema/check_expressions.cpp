@@ -323,9 +323,6 @@ TExpr *Checker::expr(const ast::Expr *e) {
     return binaryExpr(llvm::cast<ast::BinaryExpr>(e));
   case ast::NodeKind::CallExpr:
     return callExpr(e);
-  case ast::NodeKind::GenericExpr:
-    report(e->range, diag::generic_without_call);
-    return error(e->range);
   case ast::NodeKind::IndexExpr:
     return indexExpr(llvm::cast<ast::IndexExpr>(e));
   case ast::NodeKind::MemberExpr:
@@ -339,7 +336,7 @@ TExpr *Checker::expr(const ast::Expr *e) {
   case ast::NodeKind::ConditionalExpr:
     return conditionalExpr(llvm::cast<ast::ConditionalExpr>(e));
   default:
-    // ErrorExpr: the parser said what is wrong.
+    // ErrorExpr, and compile-time arguments of nothing: the parser said what is wrong.
     return error(e->range);
   }
 }
@@ -348,7 +345,7 @@ TExpr *Checker::value(const ast::Expr *e) {
   TExpr *checked = toValue(expr(e));
   if (checked->type->isValue() || checked->type->kind == TypeKind::Error)
     return checked;
-  report(e->range, diag::type_mismatch, "a value", checked->type->str());
+  report(e->range, diag::type_mismatch, "a value", typeText(checked->type));
   return error(e->range);
 }
 
@@ -358,7 +355,7 @@ TExpr *Checker::position(const ast::Expr *e) {
     return checked;
   if (checked->type->kind == TypeKind::Scalar && isInteger(checked->type->dtype))
     return checked->type->dtype == DType::I64 ? checked : cast(checked, DType::I64, e->range);
-  report(e->range, diag::type_mismatch, "an integer", checked->type->str());
+  report(e->range, diag::type_mismatch, "an integer", typeText(checked->type));
   return error(e->range);
 }
 
@@ -368,7 +365,7 @@ TExpr *Checker::condition(const ast::Expr *e) {
     return checked;
   if (checked->type == types.scalar(DType::Bool))
     return checked;
-  report(e->range, diag::condition_not_bool, checked->type->str());
+  report(e->range, diag::condition_not_bool, typeText(checked->type));
   return error(e->range);
 }
 
@@ -377,7 +374,7 @@ TExpr *Checker::token(const ast::Expr *e) {
   const TypeKind kind = checked->type->kind;
   if (kind == TypeKind::Token || kind == TypeKind::Acquire || kind == TypeKind::Error)
     return checked;
-  auto message = report(e->range, diag::not_a_token, checked->type->str());
+  auto message = report(e->range, diag::not_a_token, typeText(checked->type));
   if (kind == TypeKind::Signal)
     message.fix({e->range.begin, e->range.begin}, "wait(").fix({e->range.end, e->range.end}, ")");
   return error(e->range);
@@ -389,7 +386,7 @@ TExpr *Checker::unaryExpr(const ast::UnaryExpr *e) {
     return error(e->range);
   const DType dtype = operand->type->dtype;
   const auto undefined = [&](llvm::StringRef op) {
-    report(e->range, diag::operator_not_defined, op, operand->type->str());
+    report(e->range, diag::operator_not_defined, op, typeText(operand->type));
     return error(e->range);
   };
   switch (e->op) {
@@ -435,8 +432,8 @@ TExpr *Checker::arithmetic(ast::BinaryOp op, TExpr *lhs, TExpr *rhs, SourceRange
   if (left == TypeKind::Error || right == TypeKind::Error)
     return error(range);
   const auto undefined = [&] {
-    report(opRange, diag::operator_not_defined_for_both, operatorText(op), lhs->type->str(),
-           rhs->type->str());
+    report(opRange, diag::operator_not_defined_for_both, operatorText(op), typeText(lhs->type),
+           typeText(rhs->type));
     return error(range);
   };
   const bool isToken = left == TypeKind::Token || left == TypeKind::Acquire;
@@ -464,8 +461,8 @@ TExpr *Checker::shiftedRange(ast::BinaryOp op, TExpr *lhs, TExpr *rhs, SourceRan
   const bool isInteger64 =
       distance->type->kind == TypeKind::Scalar && isInteger(distance->type->dtype);
   if (!isInteger64 || !(isSum || (op == ast::BinaryOp::Sub && base == lhs))) {
-    report(opRange, diag::operator_not_defined_for_both, operatorText(op), lhs->type->str(),
-           rhs->type->str());
+    report(opRange, diag::operator_not_defined_for_both, operatorText(op), typeText(lhs->type),
+           typeText(rhs->type));
     return error(range);
   }
   distance = cast(distance, DType::I64, distance->range);
@@ -486,7 +483,7 @@ TExpr *Checker::conditionalExpr(const ast::ConditionalExpr *e) {
     if (part->type->kind == TypeKind::Error)
       return error(e->range);
   if (chooser->type->dtype != DType::Bool) {
-    report(e->condition->range, diag::condition_not_bool, chooser->type->str());
+    report(e->condition->range, diag::condition_not_bool, typeText(chooser->type));
     return error(e->range);
   }
   return select(chooser, whenTrue, whenFalse, e->range);

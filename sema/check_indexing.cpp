@@ -87,7 +87,7 @@ bool Checker::indexItems(TExpr *base, llvm::ArrayRef<ast::Expr *> indices, Sourc
       isGather = true;
     } else {
       if (type->kind != TypeKind::Error)
-        report(index->range, diag::bad_index, type->str());
+        report(index->range, diag::bad_index, typeText(type));
       good = false;
     }
     item.value = checked;
@@ -125,7 +125,7 @@ TExpr *Checker::slice(TExpr *base, llvm::ArrayRef<ast::Expr *> indices, SourceRa
     return checkAll();
   if (kind != TypeKind::Region && kind != TypeKind::Signal) {
     report(range, kind == TypeKind::Tile ? diag::tile_indexed : diag::cannot_index,
-           base->type->str());
+           typeText(base->type));
     return checkAll();
   }
   if (kind == TypeKind::Signal && base->kind == TExprKind::Slice) {

@@ -49,7 +49,7 @@ TExpr *Checker::transposed(TExpr *tile, SourceRange range) {
   if (tile->type->kind == TypeKind::Error)
     return error(range);
   if (tile->type->kind != TypeKind::Tile || tile->type->rank() < 2) {
-    report(range, diag::cannot_transpose, tile->type->str());
+    report(range, diag::cannot_transpose, typeText(tile->type));
     return error(range);
   }
   llvm::SmallVector<int64_t, 4> shape(tile->type->shape);
@@ -69,7 +69,7 @@ void Checker::reportNoMember(const TExpr *base, const ast::Ident &member) {
   if (base->type->kind == TypeKind::Region)
     for (llvm::StringRef name : kRegionMembers)
       suggestion.consider(name);
-  auto message = report(member.range, diag::unknown_member, base->type->str(), member.name);
+  auto message = report(member.range, diag::unknown_member, typeText(base->type), member.name);
   if (!suggestion.best().empty())
     message.note(member.range, diag::note_did_you_mean, suggestion.best())
         .fix(member.range, suggestion.best());
@@ -186,7 +186,7 @@ TExpr *Checker::regionMethod(TExpr *base, const CallSite &site) {
     return dimSize(base, unsigned(*dim), site.range);
   }
   if (base->type->rank() == 0) {
-    report(site.range, diag::cannot_index, base->type->str());
+    report(site.range, diag::cannot_index, typeText(base->type));
     return error(site.range);
   }
   TExpr *number = position(site.args[0].value);

@@ -6,9 +6,21 @@ namespace dtile::sema {
 
 namespace {
 
-// The place of `in`, `symm` … of a parameter: between its name and its type.
-SourceRange modeRange(const ast::Param &param) {
-  return {param.name.range.end, param.type->range.begin};
+// The place of `in`, `symm` … of a parameter, or where it would stand.
+SourceRange modeRange(const SourceManager &sources, const ast::Param &param) {
+  const SourceLoc begin = param.name.range.end;
+  const llvm::StringRef between = sources.text(SourceRange{begin, param.type->range.begin});
+  const size_t first = between.find_first_not_of(": \t\r\n");
+  if (first == llvm::StringRef::npos)
+    return {param.type->range.begin, param.type->range.begin};
+  return {{begin.offset + unsigned(first)}, {begin.offset + unsigned(between.rtrim().size())}};
+}
+
+// Gives a parameter another mode.
+void fixMode(const SourceManager &sources, DiagBuilder &message, const ast::Param &param,
+             llvm::StringRef mode) {
+  const SourceRange place = modeRange(sources, param);
+  message.fix(place, place.begin == place.end ? (mode + " ").str() : mode.str());
 }
 
 } // namespace
@@ -28,8 +40,8 @@ bool Checker::checkWritable(const TExpr *region, SourceRange range) {
   const ast::Param *param = rootParam(region);
   auto message = report(range, diag::write_to_input, param ? param->name.name : "the object");
   if (param && param->type)
-    message.note(param->range, diag::note_declared_here, param->name.name)
-        .fix(modeRange(*param), ": inout ");
+    fixMode(ctx.sources, message.note(param->range, diag::note_declared_here, param->name.name),
+            *param, "inout");
   return false;
 }
 
@@ -39,8 +51,8 @@ bool Checker::checkReadable(const TExpr *region, SourceRange range) {
   const ast::Param *param = rootParam(region);
   auto message = report(range, diag::read_of_output, param ? param->name.name : "the object");
   if (param && param->type)
-    message.note(param->range, diag::note_declared_here, param->name.name)
-        .fix(modeRange(*param), ": inout ");
+    fixMode(ctx.sources, message.note(param->range, diag::note_declared_here, param->name.name),
+            *param, "inout");
   return false;
 }
 
@@ -50,19 +62,18 @@ bool Checker::checkSymmetric(const TExpr *object, SourceRange range) {
   const ast::Param *param = rootParam(object);
   auto message = report(range, diag::remote_needs_symm, param ? param->name.name : "the object");
   if (param && param->type)
-    message.note(param->range, diag::note_declared_here, param->name.name)
-        .fix(modeRange(*param), ": symm ");
+    fixMode(ctx.sources, message.note(param->range, diag::note_declared_here, param->name.name),
+            *param, "symm");
   return false;
 }
 
 void Checker::checkParamSpace(const ast::Param &param, const KernelParam &checked) {
   const bool isSymm =
       param.mode == ast::ParamMode::Symm || param.mode == ast::ParamMode::ScratchSymm;
-  if (checked.type->kind == TypeKind::Signal && !isSymm)
-    report(param.range, diag::signal_not_symm, param.name.name)
-        .fix(modeRange(param), ": symm ");
-  if (checked.type->kind == TypeKind::Tile)
-    report(param.range, diag::tensor_needs_mode, param.name.name).fix(modeRange(param), ": in ");
+  if (checked.type->kind == TypeKind::Signal && !isSymm) {
+    auto message = report(param.range, diag::signal_not_symm, param.name.name);
+    fixMode(ctx.sources, message, param, "symm");
+  }
   if (param.init && param.mode != ast::ParamMode::ScratchSymm)
     report(param.init->range, diag::initial_value_of_argument, param.name.name);
 }

@@ -64,7 +64,7 @@ void Checker::checkFn(const ast::FnDecl *decl) {
       report(param.init->range, diag::initial_value_of_argument, param.name.name);
     const Type type = param.type ? valueTypeRef(*param.type) : errorType();
     if (!type->isValue() && type->kind != TypeKind::Error)
-      report(param.range, diag::type_mismatch, "a value", type->str());
+      report(param.range, diag::type_mismatch, "a value", typeText(type));
     fn->params.push_back(declareLocal(param.name, type, /*isMutable=*/false)->var);
   }
   for (const ast::TypeRef *result : decl->results)
@@ -72,7 +72,7 @@ void Checker::checkFn(const ast::FnDecl *decl) {
   if (decl->body)
     fnBody(decl->body);
   scope.pop([&](const Symbol &symbol) {
-    if (!symbol.used && !symbol.name.starts_with("_"))
+    if (isGood() && !symbol.used && !symbol.name.starts_with("_"))
       report(symbol.range, diag::unused_parameter, symbol.name);
   });
   scope.pop([](const Symbol &) {});

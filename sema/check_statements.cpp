@@ -14,6 +14,10 @@ TStmt *Checker::emit(TStmtKind kind, SourceRange range) {
   return s;
 }
 
+TExpr *Checker::noValue(const TStmt *s, SourceRange range) {
+  return s ? ctx.makeExpr(TExprKind::Const, types.voidType(), range) : error(range);
+}
+
 Symbol *Checker::declareLocal(const ast::Ident &name, Type type, bool isMutable) {
   const Symbol *old = scope.lookup(name.name);
   if (old && scope.isInnermost(*old)) {
@@ -36,7 +40,7 @@ void Checker::leaveScope() {
       return;
     // Tokens that are not used are errors of their own, and what is wrong already needs no warning.
     const TypeKind kind = symbol.var->type->kind;
-    if (kind != TypeKind::Token && kind != TypeKind::Acquire && kind != TypeKind::Error)
+    if (isGood() && kind != TypeKind::Token && kind != TypeKind::Acquire && kind != TypeKind::Error)
       report(symbol.range, diag::unused_variable, symbol.name);
   });
 }
@@ -105,7 +109,7 @@ TExpr *Checker::initialValue(const ast::Expr *e, const ast::TypeRef *type, bool 
       return toValue(initial);
     return initial;
   case TypeKind::Void:
-    report(e->range, diag::type_mismatch, "a value", initial->type->str());
+    report(e->range, diag::type_mismatch, "a value", typeText(initial->type));
     return error(e->range);
   case TypeKind::Signal:
     report(e->range, diag::signal_is_no_value);
@@ -249,7 +253,7 @@ void Checker::storeTo(const ast::AssignStmt *s, TExpr *target) {
     return;
   }
   if (target->type->kind != TypeKind::Region || target->kind == TExprKind::Load) {
-    report(s->target->range, diag::not_assignable, target->type->str());
+    report(s->target->range, diag::not_assignable, typeText(target->type));
     (void)expr(s->value);
     return;
   }
@@ -350,11 +354,11 @@ void Checker::exprStmt(const ast::ExprStmt *s) {
     break;
   default:
     if (result->kind != TExprKind::Atomic && result->kind != TExprKind::FnCall) {
-      report(s->value->range, diag::unused_value, result->type->str());
+      report(s->value->range, diag::unused_value, typeText(result->type));
       return;
     }
     if (result->kind == TExprKind::FnCall)
-      report(s->value->range, diag::unused_value, result->type->str());
+      report(s->value->range, diag::unused_value, typeText(result->type));
     break;
   }
   if (TStmt *eval = emit(TStmtKind::Eval, s->range))
@@ -422,7 +426,7 @@ Checker::Iteration Checker::iteration(const ast::IterDim &dim) {
     } else {
       if (domain->type->kind != TypeKind::Error)
         report(dim.domain->range, diag::type_mismatch, "an integer or a range",
-               domain->type->str());
+               typeText(domain->type));
       result.lo = result.hi = error(dim.domain->range);
     }
   }

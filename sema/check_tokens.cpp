@@ -64,7 +64,8 @@ private:
     if (state.kind != TokenState::Kind::Live)
       return;
     auto message = context_.report(state.place, diag::token_dropped);
-    message.note(variable->range, diag::note_token_is_called, variable->name);
+    if (!let || variable->isMutable)
+      message.note(variable->range, diag::note_token_is_called, variable->name);
     // What is not named again can be awaited where it is made.
     if (let && !variable->isMutable && let->values.size() == 1 &&
         let->values[0]->range == state.place)

@@ -28,7 +28,7 @@ enum class ConversionUse : uint8_t { Value, Store };
 class Checker {
 public:
   Checker(Context &context, ModuleInfo &module)
-      : ctx(context), types(context.types), module(module) {}
+      : ctx(context), types(context.types), module(module), errorsBefore_(context.errors) {}
 
   Context &ctx;
   TypeTable &types;
@@ -204,6 +204,8 @@ public:
   // ---- check_statements.cpp
   void statements(llvm::ArrayRef<ast::Stmt *> list);
   void statement(const ast::Stmt *s);
+  /// Whether nothing is wrong with this body so far: what looks unused may be used where something is wrong.
+  [[nodiscard]] bool isGood() const { return ctx.errors == errorsBefore_; }
   /// A nested block with names of its own.
   void nested(const ast::BlockStmt *body, TBlock &into);
   void letStmt(const ast::LetStmt *s);
@@ -235,6 +237,8 @@ public:
   void leaveScope();
   TExpr *initialValue(const ast::Expr *e, const ast::TypeRef *type, bool isVar);
   TStmt *emit(TStmtKind kind, SourceRange range);
+  /// What a call gives that made statement `s`; Error when it could not.
+  TExpr *noValue(const TStmt *s, SourceRange range);
 
   // ---- check_returns.cpp: gives a function body one `return`, at its end.
   void checkFn(const ast::FnDecl *decl);
@@ -266,6 +270,9 @@ public:
   /// The last statement of the role's body, where a yield may stand.
   const ast::Stmt *allowedYield = nullptr;
   unsigned loopDepth = 0;
+
+private:
+  unsigned errorsBefore_;
 };
 
 /// Handlers by the name that is called; null for others.

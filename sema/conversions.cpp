@@ -92,8 +92,8 @@ void Checker::reportDTypes(SourceRange range, const TExpr *a, const TExpr *b) {
   const DType left = a->type->dtype;
   const DType right = b->type->dtype;
   auto message = report(range, diag::dtype_mismatch, dtypeName(left), dtypeName(right));
-  message.note(a->range, diag::note_has_type, a->type->str());
-  message.note(b->range, diag::note_has_type, b->type->str());
+  message.note(a->range, diag::note_has_type, typeText(a->type));
+  message.note(b->range, diag::note_has_type, typeText(b->type));
   if (left == DType::Bool || right == DType::Bool)
     return;
   const DType wanted = widerOf(left, right);
@@ -167,8 +167,8 @@ bool Checker::unify(TExpr *&a, TExpr *&b, SourceRange opRange) {
   llvm::SmallVector<int64_t, 4> shape;
   if (!broadcastShape(a->type->shape, b->type->shape, shape)) {
     report(opRange, diag::shape_mismatch, shapeText(a->type->shape), shapeText(b->type->shape))
-        .note(a->range, diag::note_has_type, a->type->str())
-        .note(b->range, diag::note_has_type, b->type->str());
+        .note(a->range, diag::note_has_type, typeText(a->type))
+        .note(b->range, diag::note_has_type, typeText(b->type));
     return false;
   }
   if (valueType(a->type->dtype, shape, opRange)->kind == TypeKind::Error)
@@ -208,7 +208,7 @@ TExpr *Checker::convert(TExpr *e, Type wanted, SourceRange range, ConversionUse 
   if (wanted->kind == TypeKind::Error)
     return error(range);
   if (!wanted->isValue() || !e->type->isValue()) {
-    report(range, diag::type_mismatch, wanted->str(), e->type->str());
+    report(range, diag::type_mismatch, typeText(wanted), typeText(e->type));
     return error(range);
   }
   const DType from = e->type->dtype;
@@ -221,7 +221,7 @@ TExpr *Checker::convert(TExpr *e, Type wanted, SourceRange range, ConversionUse 
     } else if (widens || narrows) {
       e = cast(e, to, e->range);
     } else {
-      auto message = report(range, diag::type_mismatch, wanted->str(), e->type->str());
+      auto message = report(range, diag::type_mismatch, typeText(wanted), typeText(e->type));
       if (from != DType::Bool && to != DType::Bool)
         message.fix({range.begin, range.begin}, "cast<" + dtypeName(to).str() + ">(")
             .fix({range.end, range.end}, ")");
@@ -234,7 +234,7 @@ TExpr *Checker::convert(TExpr *e, Type wanted, SourceRange range, ConversionUse 
   const bool fits = broadcastShape(e->type->shape, wanted->shape, shape) &&
                     llvm::ArrayRef<int64_t>(shape) == llvm::ArrayRef<int64_t>(wanted->shape);
   if (!fits) {
-    report(range, diag::type_mismatch, wanted->str(), e->type->str());
+    report(range, diag::type_mismatch, typeText(wanted), typeText(e->type));
     return error(range);
   }
   return shapedAs(e, wanted->shape);

@@ -127,7 +127,9 @@ private:
       if (entry.second.kind == Symbol::Kind::Const)
         suggestion.consider(entry.first());
     auto message = checker_.report(symbol.range, diag::size_not_determined, symbol.name);
-    if (!suggestion.best().empty())
+    if (suggestion.best().empty())
+      message.note(symbol.range, diag::note_make_it_generic, symbol.name);
+    else
       message.note(symbol.range, diag::note_did_you_mean, suggestion.best())
           .fix(symbol.range, suggestion.best());
   }

@@ -46,6 +46,12 @@ std::string TypeData::str() const {
   return "";
 }
 
+std::string typeText(Type type) {
+  if (type->kind == TypeKind::Error || type->kind == TypeKind::Void)
+    return type->str();
+  return "`" + type->str() + "`";
+}
+
 namespace {
 
 bool equal(const TypeData &a, const TypeData &b) {

@@ -63,6 +63,9 @@ struct TypeData {
 };
 using Type = const TypeData *;
 
+/// A type as in messages, in back-ticks.
+[[nodiscard]] std::string typeText(Type type);
+
 /// Sizes as in messages: `[128, ?]`.
 [[nodiscard]] std::string shapeText(llvm::ArrayRef<int64_t> shape);
 
