@@ -45,7 +45,7 @@ Elements operands(DType dtype, unsigned turn) {
     }
     const unsigned bits = dtypeBits(dtype);
     const bool isSigned = dtypeClass(dtype) == DTypeClass::Int;
-    const int64_t least = isSigned ? -(int64_t(1) << (bits - 1)) : 0;
+    const int64_t least = isSigned ? static_cast<int64_t>(~uint64_t(0) << (bits - 1)) : 0;
     const uint64_t most = isSigned ? ~uint64_t(least) : ~uint64_t(0) >> (64 - bits);
     const int64_t list[] = {0,  1, 2,  3,  -1, -2, -3, 5, least, int64_t(most), 7, 31,
                             32, 8, 16, 63};
@@ -199,7 +199,8 @@ Wide floorDivide(Wide a, Wide b) {
 const IntegerOp kIntegerOps[] = {
     {"add", [](Wide a, Wide b, unsigned) { return a + b; }, false},
     {"sub", [](Wide a, Wide b, unsigned) { return a - b; }, false},
-    {"mul", [](Wide a, Wide b, unsigned) { return a * b; }, false},
+    // Only the low bits count, and the product of two u64 does not fit.
+    {"mul", [](Wide a, Wide b, unsigned) { return Wide(int64_t(uint64_t(a) * uint64_t(b))); }, false},
     {"div", [](Wide a, Wide b, unsigned) { return floorDivide(a, b); }, false},
     {"rem", [](Wide a, Wide b, unsigned) { return b == 0 ? 0 : a - floorDivide(a, b) * b; }, false},
     {"min", [](Wide a, Wide b, unsigned) { return a < b ? a : b; }, false},
