@@ -16,7 +16,8 @@ std::string number(double value) {
   return text;
 }
 
-/// How far beyond the tolerance an element is; 0 or less matches. NaN against a number is infinitely far.
+/// How far beyond the tolerance an element is; 0 or less matches. NaN against a number is
+/// infinitely far.
 double excess(double actual, double expected, double rtol, double atol) {
   if (actual == expected || (std::isnan(actual) && std::isnan(expected)))
     return 0;
@@ -42,8 +43,8 @@ std::string Comparison::text() const {
     return "";
   std::string text = std::to_string(mismatches) + " of " + std::to_string(elements) +
                      (elements == 1 ? " element differs" : " elements differ");
-  text += "; worst at " + shapeText(worst) + ": " + number(actual) + " instead of " +
-          number(expected);
+  text +=
+      "; worst at " + shapeText(worst) + ": " + number(actual) + " instead of " + number(expected);
   if (!std::isnan(difference))
     text += " (off by " + number(difference) + ")";
   return text;
@@ -57,15 +58,13 @@ Comparison approxEqual(const NDArray &actual, const NDArray &expected, double rt
     return result;
   }
   result.elements = actual.elements();
-  const bool exact =
-      actual.isIntegral() && expected.isIntegral() && rtol == 0 && atol == 0;
+  const bool exact = actual.isIntegral() && expected.isIntegral() && rtol == 0 && atol == 0;
   double worst = -1;
   int64_t where = -1;
   for (int64_t i = 0; i < result.elements; ++i) {
     const double x = actual.getDouble(i);
     const double y = expected.getDouble(i);
-    const bool same =
-        exact ? sameInteger(actual, expected, i) : excess(x, y, rtol, atol) <= 0;
+    const bool same = exact ? sameInteger(actual, expected, i) : excess(x, y, rtol, atol) <= 0;
     if (same)
       continue;
     ++result.mismatches;

@@ -216,49 +216,82 @@ int64_t compute(Binary op, int64_t a, int64_t b) {
   const auto x = static_cast<uint64_t>(a);
   const auto y = static_cast<uint64_t>(b);
   switch (op) {
-  case Binary::Add: return static_cast<int64_t>(x + y);
-  case Binary::Sub: return static_cast<int64_t>(x - y);
-  case Binary::Mul: return static_cast<int64_t>(x * y);
-  case Binary::Div: return floorDiv(a, b);
-  case Binary::Rem: return floorRem(a, b);
-  case Binary::Min: return std::min(a, b);
-  case Binary::Max: return std::max(a, b);
-  case Binary::Pow: return integerPower(a, b);
-  case Binary::And: return a & b;
-  case Binary::Or: return a | b;
-  case Binary::Xor: return a ^ b;
-  case Binary::Eq: return a == b;
-  case Binary::Ne: return a != b;
-  case Binary::Lt: return a < b;
-  case Binary::Le: return a <= b;
-  case Binary::Gt: return a > b;
-  case Binary::Ge: return a >= b;
+  case Binary::Add:
+    return static_cast<int64_t>(x + y);
+  case Binary::Sub:
+    return static_cast<int64_t>(x - y);
+  case Binary::Mul:
+    return static_cast<int64_t>(x * y);
+  case Binary::Div:
+    return floorDiv(a, b);
+  case Binary::Rem:
+    return floorRem(a, b);
+  case Binary::Min:
+    return std::min(a, b);
+  case Binary::Max:
+    return std::max(a, b);
+  case Binary::Pow:
+    return integerPower(a, b);
+  case Binary::And:
+    return a & b;
+  case Binary::Or:
+    return a | b;
+  case Binary::Xor:
+    return a ^ b;
+  case Binary::Eq:
+    return a == b;
+  case Binary::Ne:
+    return a != b;
+  case Binary::Lt:
+    return a < b;
+  case Binary::Le:
+    return a <= b;
+  case Binary::Gt:
+    return a > b;
+  case Binary::Ge:
+    return a >= b;
   }
   DTILE_UNREACHABLE("not an operation");
 }
 
 double compute(Binary op, double a, double b) {
   switch (op) {
-  case Binary::Add: return a + b;
-  case Binary::Sub: return a - b;
-  case Binary::Mul: return a * b;
-  case Binary::Div: return a / b;
+  case Binary::Add:
+    return a + b;
+  case Binary::Sub:
+    return a - b;
+  case Binary::Mul:
+    return a * b;
+  case Binary::Div:
+    return a / b;
   case Binary::Rem: {
     const double rest = std::fmod(a, b);
     return rest != 0 && std::signbit(rest) != std::signbit(b) ? rest + b : rest;
   }
-  case Binary::Min: return std::fmin(a, b);
-  case Binary::Max: return std::fmax(a, b);
-  case Binary::Pow: return std::pow(a, b);
-  case Binary::And: return a != 0 && b != 0;
-  case Binary::Or: return a != 0 || b != 0;
-  case Binary::Xor: return (a != 0) != (b != 0);
-  case Binary::Eq: return a == b;
-  case Binary::Ne: return a != b;
-  case Binary::Lt: return a < b;
-  case Binary::Le: return a <= b;
-  case Binary::Gt: return a > b;
-  case Binary::Ge: return a >= b;
+  case Binary::Min:
+    return std::fmin(a, b);
+  case Binary::Max:
+    return std::fmax(a, b);
+  case Binary::Pow:
+    return std::pow(a, b);
+  case Binary::And:
+    return a != 0 && b != 0;
+  case Binary::Or:
+    return a != 0 || b != 0;
+  case Binary::Xor:
+    return (a != 0) != (b != 0);
+  case Binary::Eq:
+    return a == b;
+  case Binary::Ne:
+    return a != b;
+  case Binary::Lt:
+    return a < b;
+  case Binary::Le:
+    return a <= b;
+  case Binary::Gt:
+    return a > b;
+  case Binary::Ge:
+    return a >= b;
   }
   DTILE_UNREACHABLE("not an operation");
 }
@@ -268,30 +301,49 @@ bool isComparison(Binary op) { return op >= Binary::Eq; }
 
 int64_t compute(Unary op, int64_t a) {
   switch (op) {
-  case Unary::Neg: return static_cast<int64_t>(0 - static_cast<uint64_t>(a));
-  case Unary::Not: return ~a;
-  case Unary::Abs: return a < 0 ? static_cast<int64_t>(0 - static_cast<uint64_t>(a)) : a;
-  default: return a;
+  case Unary::Neg:
+    return static_cast<int64_t>(0 - static_cast<uint64_t>(a));
+  case Unary::Not:
+    return ~a;
+  case Unary::Abs:
+    return a < 0 ? static_cast<int64_t>(0 - static_cast<uint64_t>(a)) : a;
+  default:
+    return a;
   }
 }
 
 double compute(Unary op, double a) {
   switch (op) {
-  case Unary::Neg: return -a;
-  case Unary::Not: return a == 0;
-  case Unary::Abs: return std::fabs(a);
-  case Unary::Exp: return std::exp(a);
-  case Unary::Exp2: return std::exp2(a);
-  case Unary::Log: return std::log(a);
-  case Unary::Log2: return std::log2(a);
-  case Unary::Sqrt: return std::sqrt(a);
-  case Unary::Rsqrt: return 1 / std::sqrt(a);
-  case Unary::Sin: return std::sin(a);
-  case Unary::Cos: return std::cos(a);
-  case Unary::Tanh: return std::tanh(a);
-  case Unary::Erf: return std::erf(a);
-  case Unary::Floor: return std::floor(a);
-  case Unary::Ceil: return std::ceil(a);
+  case Unary::Neg:
+    return -a;
+  case Unary::Not:
+    return a == 0;
+  case Unary::Abs:
+    return std::fabs(a);
+  case Unary::Exp:
+    return std::exp(a);
+  case Unary::Exp2:
+    return std::exp2(a);
+  case Unary::Log:
+    return std::log(a);
+  case Unary::Log2:
+    return std::log2(a);
+  case Unary::Sqrt:
+    return std::sqrt(a);
+  case Unary::Rsqrt:
+    return 1 / std::sqrt(a);
+  case Unary::Sin:
+    return std::sin(a);
+  case Unary::Cos:
+    return std::cos(a);
+  case Unary::Tanh:
+    return std::tanh(a);
+  case Unary::Erf:
+    return std::erf(a);
+  case Unary::Floor:
+    return std::floor(a);
+  case Unary::Ceil:
+    return std::ceil(a);
   }
   DTILE_UNREACHABLE("not an operation");
 }

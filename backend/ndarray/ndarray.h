@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Dense arrays on the host with arithmetic in double (or int64), for tests and for arguments of `dtilec run`.
-// What a user can get wrong (shapes, axes) is an llvm::Error in words; asking for an element outside is a bug.
+// Dense arrays on the host with arithmetic in double (or int64), for tests and for arguments of
+// `dtilec run`. What a user can get wrong (shapes, axes) is an llvm::Error in words; asking for an
+// element outside is a bug.
 #pragma once
 
 #include "frontend/base/dtype.h"
@@ -21,7 +22,8 @@ using Shape = std::vector<int64_t>;
 
 /// "[4, 128]".
 [[nodiscard]] std::string shapeText(llvm::ArrayRef<int64_t> shape);
-/// Number of elements, or nothing where it (times 8 bytes) does not fit in 63 bits or a size is negative.
+/// Number of elements, or nothing where it (times 8 bytes) does not fit in 63 bits or a size is
+/// negative.
 [[nodiscard]] std::optional<int64_t> elementCount(llvm::ArrayRef<int64_t> shape);
 
 /// A row-major array that owns its elements. Copies are deep.
@@ -67,15 +69,18 @@ private:
 // Making arrays.
 
 [[nodiscard]] NDArray full(DType dtype, Shape shape, double value);
-/// Bytes that show when they are read before they are written: NaN in floats, 0xCD in integers, true in bools.
+/// Bytes that show when they are read before they are written: NaN in floats, 0xCD in integers,
+/// true in bools.
 [[nodiscard]] NDArray poison(DType dtype, Shape shape);
 /// first, first + 1, …
 [[nodiscard]] NDArray iota(DType dtype, int64_t count, int64_t first = 0);
 
 /// Element i of every random array is a function of (seed, i) alone, the same on every machine:
-///   bits(seed, i) = mix(mix(seed + G) + i * G), G = 0x9E3779B97F4A7C15, mix the finalizer of splitmix64.
-/// Floats are uniform in [-1, 1): 2 * (bits >> 11) / 2^53 - 1, rounded to the type (never up to 1). Integers are
-/// uniform: signed in [-8, 8), unsigned in [0, 16), from the high bits; bool is the highest bit.
+///   bits(seed, i) = mix(mix(seed + G) + i * G), G = 0x9E3779B97F4A7C15, mix the finalizer of
+///   splitmix64.
+/// Floats are uniform in [-1, 1): 2 * (bits >> 11) / 2^53 - 1, rounded to the type (never up to 1).
+/// Integers are uniform: signed in [-8, 8), unsigned in [0, 16), from the high bits; bool is the
+/// highest bit.
 [[nodiscard]] NDArray random(DType dtype, Shape shape, uint64_t seed);
 /// Integers (or whole floats) uniform in [lo, hi), hi > lo; up to 2^32 apart.
 [[nodiscard]] NDArray randomIntegers(DType dtype, Shape shape, uint64_t seed, int64_t lo,
@@ -84,7 +89,8 @@ private:
 
 // Shapes.
 
-/// Positions begin, begin + step … below end of one dimension. 0 <= begin <= end <= size, step >= 1.
+/// Positions begin, begin + step … below end of one dimension. 0 <= begin <= end <= size, step
+/// >= 1.
 struct SliceRange {
   int64_t begin = 0;
   int64_t end = 0;
@@ -106,17 +112,47 @@ llvm::Expected<Shape> broadcastShapes(llvm::ArrayRef<int64_t> a, llvm::ArrayRef<
 /// Rows of the first dimension, by index; out of range is an error.
 llvm::Expected<NDArray> take(const NDArray &array, const NDArray &indices);
 
-// Arithmetic. Results are i64 where every operand is an integer or bool, else f64; comparisons and the
-// logic of bools give bool. Integer division floors and x / 0 is 0, as in kernels.
+// Arithmetic. Results are i64 where every operand is an integer or bool, else f64; comparisons and
+// the logic of bools give bool. Integer division floors and x / 0 is 0, as in kernels.
 
 /// Elementwise on two arrays, which broadcast.
 enum class Binary : uint8_t {
-  Add, Sub, Mul, Div, Rem, Min, Max, Pow, And, Or, Xor, Eq, Ne, Lt, Le, Gt, Ge
+  Add,
+  Sub,
+  Mul,
+  Div,
+  Rem,
+  Min,
+  Max,
+  Pow,
+  And,
+  Or,
+  Xor,
+  Eq,
+  Ne,
+  Lt,
+  Le,
+  Gt,
+  Ge
 };
 llvm::Expected<NDArray> binary(Binary op, const NDArray &a, const NDArray &b);
 
 enum class Unary : uint8_t {
-  Neg, Not, Abs, Exp, Exp2, Log, Log2, Sqrt, Rsqrt, Sin, Cos, Tanh, Erf, Floor, Ceil
+  Neg,
+  Not,
+  Abs,
+  Exp,
+  Exp2,
+  Log,
+  Log2,
+  Sqrt,
+  Rsqrt,
+  Sin,
+  Cos,
+  Tanh,
+  Erf,
+  Floor,
+  Ceil
 };
 [[nodiscard]] NDArray unary(Unary op, const NDArray &array);
 
@@ -155,8 +191,9 @@ struct Comparison {
   [[nodiscard]] std::string text() const;
 };
 
-/// Elements match when |actual - expected| <= atol + rtol * |expected|. Infinities match themselves, NaN matches
-/// NaN; shapes must be the same. Integers compare exactly when both tolerances are zero.
+/// Elements match when |actual - expected| <= atol + rtol * |expected|. Infinities match
+/// themselves, NaN matches NaN; shapes must be the same. Integers compare exactly when both
+/// tolerances are zero.
 [[nodiscard]] Comparison approxEqual(const NDArray &actual, const NDArray &expected, double rtol,
                                      double atol);
 

@@ -31,7 +31,8 @@ struct Header {
   Shape shape;
 };
 
-/// Parses the dict literal that NumPy writes: string keys; strings, True and False, tuples of integers.
+/// Parses the dict literal that NumPy writes: string keys; strings, True and False, tuples of
+/// integers.
 class HeaderParser {
 public:
   explicit HeaderParser(llvm::StringRef text) : rest_(text) {}
@@ -133,10 +134,10 @@ struct DescrRow {
 };
 /// Spellings that are written; multi-byte types are little-endian.
 constexpr DescrRow kDescrs[] = {
-    {DType::Bool, "|b1"},   {DType::I8, "|i1"},  {DType::I16, "<i2"},    {DType::I32, "<i4"},
-    {DType::I64, "<i8"},    {DType::U8, "|u1"},  {DType::U16, "<u2"},    {DType::U32, "<u4"},
-    {DType::U64, "<u8"},    {DType::F16, "<f2"}, {DType::F32, "<f4"},    {DType::F64, "<f8"},
-    {DType::BF16, "<V2"},   {DType::F8E4M3, "|V1"}, {DType::F8E5M2, "|V1"},
+    {DType::Bool, "|b1"}, {DType::I8, "|i1"},     {DType::I16, "<i2"},    {DType::I32, "<i4"},
+    {DType::I64, "<i8"},  {DType::U8, "|u1"},     {DType::U16, "<u2"},    {DType::U32, "<u4"},
+    {DType::U64, "<u8"},  {DType::F16, "<f2"},    {DType::F32, "<f4"},    {DType::F64, "<f8"},
+    {DType::BF16, "<V2"}, {DType::F8E4M3, "|V1"}, {DType::F8E5M2, "|V1"},
 };
 
 llvm::StringRef descrOf(DType dtype) {
@@ -270,16 +271,16 @@ llvm::Expected<NDArray> readNpy(llvm::StringRef path, std::optional<DType> expec
 }
 
 std::string formatNpy(const NDArray &array) {
-  std::string dict = "{'descr': '" + descrOf(array.dtype()).str() +
-                     "', 'fortran_order': False, 'shape': (";
+  std::string dict =
+      "{'descr': '" + descrOf(array.dtype()).str() + "', 'fortran_order': False, 'shape': (";
   for (unsigned d = 0; d < array.rank(); ++d)
     dict += (d ? " " : "") + std::to_string(array.shape()[d]) + ",";
   // (3,) but (3, 4).
   if (array.rank() > 1)
     dict.pop_back();
   dict += "), }";
-  // As NumPy does: room for the first size to grow to 21 digits, then spaces up to a multiple of 64 bytes, and a
-  // newline.
+  // As NumPy does: room for the first size to grow to 21 digits, then spaces up to a multiple of 64
+  // bytes, and a newline.
   if (array.rank() != 0)
     dict.append(21 - std::to_string(array.shape()[0]).size(), ' ');
   const bool isShort = dict.size() < 60000;
@@ -305,8 +306,8 @@ llvm::Error writeNpy(llvm::StringRef path, const NDArray &array) {
   if (!error)
     return llvm::Error::success();
   return llvm::createStringError(llvm::inconvertibleErrorCode(),
-                                 "'" + path + "' cannot be written: " +
-                                     llvm::toString(std::move(error)));
+                                 "'" + path +
+                                     "' cannot be written: " + llvm::toString(std::move(error)));
 }
 
 } // namespace dtile::ndarray

@@ -17,9 +17,8 @@ llvm::Error wrong(const std::string &message) {
 /// `parts` equal parts along an axis.
 llvm::Expected<PerRank> split(const NDArray &array, unsigned axis, size_t parts) {
   if (axis >= array.rank() || array.shape()[axis] % static_cast<int64_t>(parts) != 0)
-    return wrong("dimension " + std::to_string(axis) + " of an array " +
-                 shapeText(array.shape()) + " cannot be cut into " + std::to_string(parts) +
-                 " equal parts");
+    return wrong("dimension " + std::to_string(axis) + " of an array " + shapeText(array.shape()) +
+                 " cannot be cut into " + std::to_string(parts) + " equal parts");
   const int64_t length = array.shape()[axis] / static_cast<int64_t>(parts);
   std::vector<SliceRange> ranges;
   for (unsigned d = 0; d <= axis; ++d)

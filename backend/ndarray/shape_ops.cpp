@@ -254,18 +254,20 @@ template <typename T> T combine(Reduction kind, T a, T b) {
       return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
     else
       return a * b;
-  case Reduction::Max: return a > b || b != b ? a : b;
-  case Reduction::Min: return a < b || b != b ? a : b;
-  case Reduction::Any: return a != 0 || b != 0;
-  case Reduction::All: return a != 0 && b != 0;
+  case Reduction::Max:
+    return a > b || b != b ? a : b;
+  case Reduction::Min:
+    return a < b || b != b ? a : b;
+  case Reduction::Any:
+    return a != 0 || b != 0;
+  case Reduction::All:
+    return a != 0 && b != 0;
   }
   DTILE_UNREACHABLE("not a reduction");
 }
 
 /// What a reduction of nothing gives; max and min have none.
-double neutral(Reduction kind) {
-  return kind == Reduction::Prod || kind == Reduction::All ? 1 : 0;
-}
+double neutral(Reduction kind) { return kind == Reduction::Prod || kind == Reduction::All ? 1 : 0; }
 
 DType resultType(Reduction kind, const NDArray &array) {
   if (kind == Reduction::Any || kind == Reduction::All)
@@ -275,8 +277,7 @@ DType resultType(Reduction kind, const NDArray &array) {
 
 } // namespace
 
-llvm::Expected<NDArray> reduce(Reduction kind, const NDArray &array,
-                               std::optional<unsigned> axis) {
+llvm::Expected<NDArray> reduce(Reduction kind, const NDArray &array, std::optional<unsigned> axis) {
   if (!axis) {
     llvm::Expected<NDArray> flat = reshape(array, {array.elements()});
     if (!flat)

@@ -9,9 +9,9 @@ namespace dtile::interpret {
 Observer::~Observer() = default;
 
 Frame::Frame(const Code &code)
-    : code(&code), scalars(code.slots[size_t(Bank::Scalar)]),
-      tiles(code.slots[size_t(Bank::Tile)]), views(code.slots[size_t(Bank::View)]),
-      signals(code.slots[size_t(Bank::Signal)]), tokens(code.slots[size_t(Bank::Token)]) {}
+    : code(&code), scalars(code.slots[size_t(Bank::Scalar)]), tiles(code.slots[size_t(Bank::Tile)]),
+      views(code.slots[size_t(Bank::View)]), signals(code.slots[size_t(Bank::Signal)]),
+      tokens(code.slots[size_t(Bank::Token)]) {}
 
 Body::Body(MachineState &machine, RankRun &rank, SpaceRun *space, const Code &code)
     : machine(machine), rank(rank), space(space) {
@@ -30,9 +30,9 @@ Step Body::run() {
       return Step::Next;
     }
     if (limit != 0 && machine.steps >= limit)
-      return machine.fail(RunError::Kind::StepLimit,
-                          machine.place(*instr.op) + describe() + ": the run was stopped here after " +
-                              std::to_string(limit) + " steps");
+      return machine.fail(RunError::Kind::StepLimit, machine.place(*instr.op) + describe() +
+                                                         ": the run was stopped here after " +
+                                                         std::to_string(limit) + " steps");
     ++machine.steps;
     switch (const Step step = instr.run(*this, instr)) {
     case Step::Next:

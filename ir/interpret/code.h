@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Decoded regions: flat instructions over numbered slots. Structured control is jumps here, so that a
-// body which must wait is its program counter and its slots, and any number of them may be resident.
-// Private to ir/interpret.
+// Decoded regions: flat instructions over numbered slots. Structured control is jumps here, so that
+// a body which must wait is its program counter and its slots, and any number of them may be
+// resident. Private to ir/interpret.
 #pragma once
 
 #include "ir/core/ir.h"

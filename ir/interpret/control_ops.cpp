@@ -110,8 +110,8 @@ Step runLoopBegin(Body &body, const Instr &instr) {
   const int64_t first = static_cast<int64_t>(scalars[info.first]);
   const int64_t step = static_cast<int64_t>(scalars[info.step]);
   if (step <= 0)
-    return body.machine.trap(body, *instr.op,
-                             "a loop's step is " + std::to_string(step) + ", which is not positive");
+    return body.machine.trap(
+        body, *instr.op, "a loop's step is " + std::to_string(step) + ", which is not positive");
   apply(*body.frame, info.list);
   scalars[info.position] = static_cast<Scalar>(first);
   return first < static_cast<int64_t>(scalars[info.last]) ? Step::Next : jump(body, instr.target);

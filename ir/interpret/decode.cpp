@@ -83,8 +83,7 @@ Operand Decoder::operand(const Op &user, const Value *value) {
   return Operand{read(value).index, dies};
 }
 
-MoveList Decoder::moves(const Op &user, llvm::ArrayRef<Value *> from,
-                        llvm::ArrayRef<Value *> to) {
+MoveList Decoder::moves(const Op &user, llvm::ArrayRef<Value *> from, llvm::ArrayRef<Value *> to) {
   DTILE_CHECK(from.size() == to.size(), "a region takes or gives another number of values");
   MoveList list;
   for (auto [source, target] : llvm::zip(from, to)) {
@@ -95,8 +94,8 @@ MoveList Decoder::moves(const Op &user, llvm::ArrayRef<Value *> from,
   // A target that a later move still reads asks for copies first.
   for (size_t i = 0; i < list.moves.size(); ++i)
     for (size_t j = i + 1; j < list.moves.size(); ++j)
-      list.isParallel |= list.moves[i].bank == list.moves[j].bank &&
-                         list.moves[i].to == list.moves[j].from.slot;
+      list.isParallel |=
+          list.moves[i].bank == list.moves[j].bank && list.moves[i].to == list.moves[j].from.slot;
   return list;
 }
 
@@ -254,9 +253,8 @@ bool touchesRemote(const Op &op) {
   if (op.hasEffect(ir::RemoteRead | ir::RemoteWrite | ir::Signal | ir::Wait | ir::Order) ||
       op.is(OpKind::Atomic))
     return true;
-  return op.hasEffect(ir::Read | ir::Write) && llvm::any_of(op.operands(), [](const Value *value) {
-           return value->type().isRemote();
-         });
+  return op.hasEffect(ir::Read | ir::Write) &&
+         llvm::any_of(op.operands(), [](const Value *value) { return value->type().isRemote(); });
 }
 
 void Decoder::simple(Op &op) {
@@ -412,7 +410,8 @@ void decodeSpace(CodeCache &cache, const Decoder &prologue, Op &op, KernelCode &
   space.isOrdered = op.boolAttrOr("ordered", false);
   space.programs = op.intAttrOr("programs", 0);
   if (const std::string after = attrText(op, "after_all"); !after.empty()) {
-    const auto it = llvm::find_if(kernel.spaces, [&](const SpaceCode &s) { return s.name == after; });
+    const auto it =
+        llvm::find_if(kernel.spaces, [&](const SpaceCode &s) { return s.name == after; });
     DTILE_CHECK(it != kernel.spaces.end(), "after_all names no earlier space");
     space.afterAll = static_cast<int>(it - kernel.spaces.begin());
   }
@@ -450,9 +449,8 @@ void findArguments(Op &kernel, KernelCode &code) {
     }
     code.arguments.push_back(std::move(argument));
   }
-  llvm::sort(code.arguments, [](const ArgumentCode &a, const ArgumentCode &b) {
-    return a.position < b.position;
-  });
+  llvm::sort(code.arguments,
+             [](const ArgumentCode &a, const ArgumentCode &b) { return a.position < b.position; });
 }
 
 } // namespace

@@ -79,14 +79,14 @@ void addProduct(double *c, const double *a, const double *b, int64_t m, int64_t 
 
 void addProduct(int64_t *c, const int64_t *a, const int64_t *b, int64_t m, int64_t n, int64_t k) {
   using T = Arithmetic<int64_t>;
-  product(reinterpret_cast<T *>(c), reinterpret_cast<const T *>(a),
-          reinterpret_cast<const T *>(b), m, n, k);
+  product(reinterpret_cast<T *>(c), reinterpret_cast<const T *>(a), reinterpret_cast<const T *>(b),
+          m, n, k);
 }
 
 void addProduct(int32_t *c, const int32_t *a, const int32_t *b, int64_t m, int64_t n, int64_t k) {
   using T = Arithmetic<int32_t>;
-  product(reinterpret_cast<T *>(c), reinterpret_cast<const T *>(a),
-          reinterpret_cast<const T *>(b), m, n, k);
+  product(reinterpret_cast<T *>(c), reinterpret_cast<const T *>(a), reinterpret_cast<const T *>(b),
+          m, n, k);
 }
 
 } // namespace dtile::interpret

@@ -127,8 +127,8 @@ Step tileSelect(Body &body, const Instr &instr) {
   TileRef a = body.take(instr.operands[1]);
   TileRef b = body.take(instr.operands[2]);
   TileRef out = outputLike(body, a.isUnique() ? a : b, info.out, info.out);
-  info.kernel(static_cast<const uint8_t *>(body.tile(instr.operands[0]).data()), a.data(),
-              b.data(), out.data(), info.out.elements);
+  info.kernel(static_cast<const uint8_t *>(body.tile(instr.operands[0]).data()), a.data(), b.data(),
+              out.data(), info.out.elements);
   body.frame->tiles[instr.result] = std::move(out);
   return Step::Next;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The loops behind elementwise operations: one function template an operation, instantiated for each
-// element type. Narrow floats compute in f32 and round after each operation.
+// The loops behind elementwise operations: one function template an operation, instantiated for
+// each element type. Narrow floats compute in f32 and round after each operation.
 #include "ir/interpret/elements.h"
 
 #include <cmath>
@@ -144,8 +144,7 @@ template <OpKind K, typename Element> constexpr bool isDefined() {
 }
 
 template <OpKind K, typename Element>
-typename Element::Computed applyBinary(typename Element::Computed a,
-                                       typename Element::Computed b) {
+typename Element::Computed applyBinary(typename Element::Computed a, typename Element::Computed b) {
   using T = typename Element::Computed;
   if constexpr (K == OpKind::Add) {
     if constexpr (kIsFloat<T>)
@@ -362,8 +361,7 @@ template <typename From> UnaryKernel castFrom(DType to) {
   return withElement(to, [&](auto element) -> UnaryKernel {
     using To = decltype(element);
     using Computed = typename To::Computed;
-    constexpr bool isNarrow =
-        kIsFloat<Computed> && !std::is_same_v<typename To::Stored, Computed>;
+    constexpr bool isNarrow = kIsFloat<Computed> && !std::is_same_v<typename To::Stored, Computed>;
     if constexpr (!isNarrow || viaF32)
       return runCast<From, To>;
     else if constexpr (std::is_same_v<To, Bf16Element>)
@@ -396,8 +394,8 @@ template <OpKind K> UnaryKernel unaryFor(DType type) {
 }
 
 template <Predicate P> BinaryKernel compareFor(DType type) {
-  return withElement(
-      type, [](auto element) -> BinaryKernel { return runCompare<P, decltype(element)>; });
+  return withElement(type,
+                     [](auto element) -> BinaryKernel { return runCompare<P, decltype(element)>; });
 }
 
 } // namespace

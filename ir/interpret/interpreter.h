@@ -55,8 +55,8 @@ public:
   Machine(ir::Module &module, int ranks, Schedule schedule = {});
   ~Machine();
 
-  /// Symmetric memory; gives the address on rank 0, or null when there is not enough. The same object
-  /// on rank r: symmAddress. Unwritten bytes are 0xFF, a NaN in every float format.
+  /// Symmetric memory; gives the address on rank 0, or null when there is not enough. The same
+  /// object on rank r: symmAddress. Unwritten bytes are 0xFF, a NaN in every float format.
   void *symmAlloc(size_t bytes);
   void symmFree(void *address);
   void *symmAddress(void *address, int rank);

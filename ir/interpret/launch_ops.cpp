@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Constants, machine facts and assertions, and what a kernel's prologue declares: parameters, signals,
-// spaces.
+// Constants, machine facts and assertions, and what a kernel's prologue declares: parameters,
+// signals, spaces.
 #include "ir/interpret/elements.h"
 #include "ir/interpret/state.h"
 
@@ -234,9 +234,8 @@ Step runSpace(Body &body, const Instr &instr) {
     const int64_t end = body.index(instr.operands[3 * d + 1]);
     const int64_t step = body.index(instr.operands[3 * d + 2]);
     if (step <= 0)
-      return body.machine.trap(body, *instr.op,
-                               "a space's step is " + std::to_string(step) +
-                                   ", which is not positive");
+      return body.machine.trap(
+          body, *instr.op, "a space's step is " + std::to_string(step) + ", which is not positive");
     // Rounds up without overflow.
     const int64_t blocks = end > first ? (end - first - 1) / step + 1 : 0;
     space.first.push_back(first);
@@ -305,8 +304,7 @@ void bindLaunch(Instr &instr) {
   case OpKind::LaunchCheck:
     return bindParam(instr, runLaunchCheck);
   case OpKind::Param:
-    return bindParam(instr,
-                     instr.op->strAttr("mode") == "scratch" ? runScratch : runTensorParam);
+    return bindParam(instr, instr.op->strAttr("mode") == "scratch" ? runScratch : runTensorParam);
   case OpKind::ScalarParam:
     return bindParam(instr, runScalarParam);
   case OpKind::SignalParam:

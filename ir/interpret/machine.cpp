@@ -122,8 +122,8 @@ bool MachineState::countSignals(RankRun &rank) {
         return false;
       const int64_t count = static_cast<int64_t>(body.result);
       if (count < 0) {
-        trap(body, *code.op, "the derived count of `" + signal.cellText(cell) +
-                                 "` is " + std::to_string(count));
+        trap(body, *code.op,
+             "the derived count of `" + signal.cellText(cell) + "` is " + std::to_string(count));
         return false;
       }
       signal.ranks[rank.rank].expected[cell] = static_cast<uint64_t>(count);
@@ -153,10 +153,9 @@ void MachineState::advance(RankRun &first) {
         if (&other != &rank && !other.isOpen && mayOpen(other))
           work.push_back(&other);
     }
-    const bool isOver =
-        rank.isOpen && llvm::all_of(rank.spaces, [](const SpaceRun &space) {
-          return space.ended == space.total;
-        });
+    const bool isOver = rank.isOpen && llvm::all_of(rank.spaces, [](const SpaceRun &space) {
+                          return space.ended == space.total;
+                        });
     if (!isOver)
       continue;
     endLaunch(rank);
@@ -231,8 +230,7 @@ Body *MachineState::startBody(RankRun &rank, SpaceRun &space) {
     const auto blocks = code.order.decode(space.blocks, rank.rank, linear);
     for (unsigned d = 0; d < code.dims; ++d) {
       body->positions.push_back(space.first[d] + blocks[d] * space.step[d]);
-      body->frame->scalars[code.body.arguments[d].index] =
-          static_cast<Scalar>(body->positions[d]);
+      body->frame->scalars[code.body.arguments[d].index] = static_cast<Scalar>(body->positions[d]);
     }
   }
   Body *started = body.get();

@@ -69,8 +69,8 @@ SymmObject *MachineState::scratchObject(Body &body, const ir::Op &param, size_t 
   // Two at least where there are zeros to prepare: see below.
   const int64_t copies = std::max<int64_t>(isZeroed ? 2 : 1, param.intAttrOr("copies", 1));
   ScratchState &scratch = kernel->scratch[param.intAttr("param")];
-  const std::string name = "scratch object `" + param.strAttr("name").str() + "` of kernel `" +
-                           kernel->code->name + "`";
+  const std::string name =
+      "scratch object `" + param.strAttr("name").str() + "` of kernel `" + kernel->code->name + "`";
   if (scratch.run == runNumber && scratch.asked != bytes) {
     fail(RunError::Kind::BadArgument, name + " has " + std::to_string(bytes) + " bytes on rank " +
                                           std::to_string(body.rank.rank) + " but " +
@@ -86,8 +86,8 @@ SymmObject *MachineState::scratchObject(Body &body, const ir::Op &param, size_t 
     for (int64_t i = 0; i < copies; ++i) {
       auto object = allocateSymmetric(bytes);
       if (!object) {
-        fail(RunError::Kind::BadArgument, name + " does not fit in memory: " +
-                                              std::to_string(bytes) + " bytes a rank");
+        fail(RunError::Kind::BadArgument,
+             name + " does not fit in memory: " + std::to_string(bytes) + " bytes a rank");
         return nullptr;
       }
       for (char *base : object->base)

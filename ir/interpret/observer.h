@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a run shows to whoever watches it: every memory access and every synchronization, in the order in which
-// the machine performs them. A checker of happens-before needs nothing else.
+// What a run shows to whoever watches it: every memory access and every synchronization, in the
+// order in which the machine performs them. A checker of happens-before needs nothing else.
 #pragma once
 
 #include "ir/core/ir.h"

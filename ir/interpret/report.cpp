@@ -48,7 +48,8 @@ Step MachineState::trap(const Body &body, const ir::Op &op, const std::string &m
 
 namespace {
 
-/// One line of a deadlock's report: bodies of one rank and space that wait at one place for one thing.
+/// One line of a deadlock's report: bodies of one rank and space that wait at one place for one
+/// thing.
 struct Waiter {
   const Body *body = nullptr;
   size_t bodies = 1;
@@ -90,15 +91,14 @@ std::string notStartedText(const MachineState &machine, const RankRun &rank,
   if (!rank.isOpen || left == 0)
     return "";
   const SpaceCode &code = *space.code;
-  std::string text = "rank " + std::to_string(rank.rank) + ", kernel `" +
-                     machine.kernel->code->name + "`";
+  std::string text =
+      "rank " + std::to_string(rank.rank) + ", kernel `" + machine.kernel->code->name + "`";
   if (!code.name.empty())
     text += ", role `" + code.name + "`";
   if (code.afterAll >= 0 && space.running() == 0)
     return text + " has not begun: it comes after all of `" +
            rank.spaces[code.afterAll].code->name + "`";
-  text += ": " + std::to_string(left) + (left == 1 ? " body has" : " bodies have") +
-          " not begun: ";
+  text += ": " + std::to_string(left) + (left == 1 ? " body has" : " bodies have") + " not begun: ";
   if (code.isOrdered && code.programs <= 1)
     return text + "they run one after the other";
   return text + "only " + std::to_string(code.programs) + " may run at a time";

@@ -32,8 +32,8 @@ struct Frame {
   explicit Frame(const Code &code);
 };
 
-/// An asynchronous operation, or a satisfied wait, of one body. Its number is its place in the list of
-/// all that the body issued.
+/// An asynchronous operation, or a satisfied wait, of one body. Its number is its place in the list
+/// of all that the body issued.
 struct AsyncOp {
   enum class Kind : uint8_t { Put, Get, ReduceAdd, Acquire } kind = Kind::Acquire;
   const ir::Op *op = nullptr;

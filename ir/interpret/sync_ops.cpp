@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Communication, tokens, signals and order. Asynchronous operations go through the body's list, which
-// lands them at once or as late as their tokens allow.
+// Communication, tokens, signals and order. Asynchronous operations go through the body's list,
+// which lands them at once or as late as their tokens allow.
 #include "ir/interpret/state.h"
 
 #include "frontend/base/check.h"
@@ -56,8 +56,8 @@ Step runSend(Body &body, const Instr &instr) {
     const ViewVal &from = body.view(instr.operands[0]);
     if (!haveEqualShapes(from, to))
       return body.machine.trap(body, *instr.op,
-                               "a put of " + from.sizesText() + " does not fit " +
-                                   to.sizesText() + " on rank " + std::to_string(to.rank));
+                               "a put of " + from.sizesText() + " does not fit " + to.sizesText() +
+                                   " on rank " + std::to_string(to.rank));
     op.source = std::make_unique<ViewVal>(from);
     break;
   }

@@ -83,7 +83,8 @@ Step runCopyByStrides(Body &body, const Instr &instr) {
   TileRef out = body.machine.tiles.allocate(info.out.bytes());
   switch (info.out.elementBytes) {
   case 1:
-    copyByStrides(info, static_cast<const uint8_t *>(in.data()), static_cast<uint8_t *>(out.data()));
+    copyByStrides(info, static_cast<const uint8_t *>(in.data()),
+                  static_cast<uint8_t *>(out.data()));
     break;
   case 2:
     copyByStrides(info, static_cast<const uint16_t *>(in.data()),
@@ -308,8 +309,7 @@ void bindAxis(Instr &instr) {
 
 // Products.
 
-template <typename T>
-void multiply(const DotInfo &info, const void *a, const void *b, void *c) {
+template <typename T> void multiply(const DotInfo &info, const void *a, const void *b, void *c) {
   addProduct(static_cast<T *>(c), static_cast<const T *>(a), static_cast<const T *>(b), info.m,
              info.n, info.k);
 }
@@ -356,7 +356,8 @@ Step runDot(Body &body, const Instr &instr) {
   return Step::Next;
 }
 
-/// Narrow floats sum in f32 and round once; narrow integers wrap the same when they wrap at the end.
+/// Narrow floats sum in f32 and round once; narrow integers wrap the same when they wrap at the
+/// end.
 DType dotComputeType(DType result) {
   if (isFloat(result))
     return result == DType::F64 ? DType::F64 : DType::F32;

@@ -80,7 +80,6 @@ std::string ViewVal::sizesText() const {
 
 namespace {
 
-
 /// Copies `count` elements between strided places.
 template <size_t N>
 void copyStrided(char *to, int64_t toStride, const char *from, int64_t fromStride, int64_t count) {

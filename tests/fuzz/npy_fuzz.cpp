@@ -21,10 +21,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     llvm::Expected<ndarray::NDArray> again =
         ndarray::parseNpy(ndarray::formatNpy(*array), array->dtype());
     DTILE_CHECK(bool(again), "what was written cannot be read");
-    DTILE_CHECK(again->shape() == array->shape() && again->bytes() == array->bytes() &&
-                    (array->bytes() == 0 ||
-                     std::memcmp(again->data(), array->data(), array->bytes()) == 0),
-                "what was written reads back as something else");
+    DTILE_CHECK(
+        again->shape() == array->shape() && again->bytes() == array->bytes() &&
+            (array->bytes() == 0 || std::memcmp(again->data(), array->data(), array->bytes()) == 0),
+        "what was written reads back as something else");
   }
   return 0;
 }

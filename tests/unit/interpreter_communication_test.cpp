@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks that send, notify and wait: transfers and when they land, signals across launches, deadlocks and their reports.
+// Ranks that send, notify and wait: transfers and when they land, signals across launches,
+// deadlocks and their reports.
 #include "interpreter_support.h"
 
 namespace dtile::interpret::testing {
@@ -117,9 +118,8 @@ std::string signalText(const std::string &count, const std::string &body,
          "\n  space @main {vars = []} {\n" + body + "\n    yield\n  }\n  return\n}";
 }
 
-std::unique_ptr<RunError> runSignals(const std::string &program, int ranks,
-                                     Schedule schedule = {}, int launches = 1,
-                                     std::vector<int64_t> *log = nullptr) {
+std::unique_ptr<RunError> runSignals(const std::string &program, int ranks, Schedule schedule = {},
+                                     int launches = 1, std::vector<int64_t> *log = nullptr) {
   Program parsed(program);
   if (!parsed.module)
     return nullptr;
@@ -146,11 +146,10 @@ constexpr const char *kWaitOwn = R"(
 )";
 
 TEST(Communication, ADeadlockIsReportedWithEveryWaiter) {
-  const auto error = runSignals(
-      signalText("const {value = 1} : index", std::string(kWaitOwn) + R"(
+  const auto error = runSignals(signalText("const {value = 1} : index", std::string(kWaitOwn) + R"(
     %here = wait %own : acquire
     await %here)"),
-      2);
+                                2);
   ASSERT_TRUE(error);
   EXPECT_EQ(error->kind, RunError::Kind::Deadlock);
   EXPECT_EQ(error->message,
@@ -164,11 +163,11 @@ TEST(Communication, ADeadlockIsReportedWithEveryWaiter) {
 TEST(Communication, ACycleOfWaitsIsADeadlockUnderEverySchedule) {
   // Each rank notifies its neighbour only after its own wait.
   for (const Schedule &schedule : schedules()) {
-    const auto error = runSignals(signalText("const {value = 1} : index",
-                                             std::string(kWaitOwn) +
-                                                 "    %here = wait %own : acquire\n    await %here" +
-                                                 kNotifyNext),
-                                  3, schedule);
+    const auto error =
+        runSignals(signalText("const {value = 1} : index",
+                              std::string(kWaitOwn) +
+                                  "    %here = wait %own : acquire\n    await %here" + kNotifyNext),
+                   3, schedule);
     ASSERT_TRUE(error);
     EXPECT_EQ(error->kind, RunError::Kind::Deadlock);
   }
@@ -194,17 +193,20 @@ TEST(Communication, CountsOfAWaitAreThisLaunchsOwn) {
 }
 
 TEST(Communication, AWaitForMoreThanIsSentNamesWantedAndSeen) {
-  const auto error = runSignals(
-      signalText("", std::string(kNotifyNext) + kWaitOwn + "    %two = wait %own, %c2 : acquire\n    await %two"),
-      2, {}, 3);
+  const auto error =
+      runSignals(signalText("", std::string(kNotifyNext) + kWaitOwn +
+                                    "    %two = wait %own, %c2 : acquire\n    await %two"),
+                 2, {}, 3);
   ASSERT_TRUE(error);
   EXPECT_NE(error->message.find("waits for `ready[0]`: wants 2, has seen 1"), std::string::npos)
       << error->message;
 }
 
 TEST(Communication, AWaitWithoutACountNeedsADerivedOne) {
-  expectTrap(runSignals(signalText("", std::string(kWaitOwn) + "    %h = wait %own : acquire\n    await %h"), 1),
-             "a wait without a count on signal `ready`, whose count has not been derived");
+  expectTrap(
+      runSignals(
+          signalText("", std::string(kWaitOwn) + "    %h = wait %own : acquire\n    await %h"), 1),
+      "a wait without a count on signal `ready`, whose count has not been derived");
 }
 
 TEST(Communication, DerivedCountsThatDoNotAddUpAreCaught) {
@@ -329,8 +331,8 @@ TEST(Communication, ABarrierThatARankNeverReachesIsADeadlock) {
 }
 
 TEST(Communication, EntryBarriersKeepRanksInTheSameLaunch) {
-  // Rank 0 reads what the others store in this launch before it notifies them to go on: without the meeting point a
-  // rank could store its next number before.
+  // Rank 0 reads what the others store in this launch before it notifies them to go on: without the
+  // meeting point a rank could store its next number before.
   const std::string body = R"(
     %launch = epoch : index
     %far = view.at %log, %c0 : view<i64, 1, remote>
@@ -347,7 +349,9 @@ TEST(Communication, EntryBarriersKeepRanksInTheSameLaunch) {
     assert %ok {message = "a rank is ahead"})";
   bool drifted = false;
   for (uint64_t seed = 1; seed < 20; ++seed) {
-    EXPECT_EQ(text(runSignals(signalText("", body, "{entry_barrier = true} "), 2, {.seed = seed}, 8)), "");
+    EXPECT_EQ(
+        text(runSignals(signalText("", body, "{entry_barrier = true} "), 2, {.seed = seed}, 8)),
+        "");
     drifted |= runSignals(signalText("", body), 2, {.seed = seed}, 8) != nullptr;
   }
   EXPECT_TRUE(drifted);
@@ -355,7 +359,8 @@ TEST(Communication, EntryBarriersKeepRanksInTheSameLaunch) {
 
 // When transfers land.
 
-/// Puts the word 7 from %log[0] to %log[1] of the same rank, with `body` after the put; %from and %to are the words.
+/// Puts the word 7 from %log[0] to %log[1] of the same rank, with `body` after the put; %from and
+/// %to are the words.
 std::vector<int64_t> wordsAfter(const std::string &body, Landing landing) {
   std::vector<int64_t> log;
   const std::string program = signalText("", R"(
@@ -390,11 +395,12 @@ TEST(Landing, TilesAndScalarsAreTakenWhenSent) {
   EXPECT_EQ(wordsAfter(value, Landing::AsLateAsAllowed), (std::vector<int64_t>{9, 7}));
 }
 
-/// What a load of the target sees after the put, with `order` between them and `after` as its token.
+/// What a load of the target sees after the put, with `order` between them and `after` as its
+/// token.
 int64_t seenAfter(const std::string &order, const std::string &after, bool awaits,
                   Landing landing) {
-  const std::string body = "    %sent = put %from, %to : token\n" + order +
-                           "    %x = load %near" + after + " : index\n    store %x, %from\n" +
+  const std::string body = "    %sent = put %from, %to : token\n" + order + "    %x = load %near" +
+                           after + " : index\n    store %x, %from\n" +
                            (awaits ? "    await %sent" : "");
   return wordsAfter(body, landing)[0];
 }
@@ -442,7 +448,8 @@ TEST(Landing, TokensCarriedThroughLoopsForceTheRightTransfer) {
 }
 
 TEST(Landing, FencesKeepSendsToOneRankInOrder) {
-  // Only the second put's token is used: the fence takes the first along. Without it, the first lands last.
+  // Only the second put's token is used: the fence takes the first along. Without it, the first
+  // lands last.
   const auto body = [](const std::string &between) {
     return "    %a = put %c7, %to : token\n" + between +
            "    %b = put %c9, %to : token\n    await %b\n    %x = load %near : index\n"
@@ -459,7 +466,8 @@ TEST(Landing, ABodysEndLandsWhatItSent) {
 }
 
 TEST(Landing, PutSignalNotifiesWhenItLands) {
-  // Rank 0 sends with a signal and waits for the answer, without using the token before: it must land all the same.
+  // Rank 0 sends with a signal and waits for the answer, without using the token before: it must
+  // land all the same.
   const std::string program = signalText("", R"(
     %t = add %me, %c1 : index
     %next = rem %t, %W : index
@@ -567,11 +575,12 @@ kernel @k {
 })");
   Machine machine(*program.module, 2);
   std::vector<float> x(6);
-  EXPECT_EQ(text(machine.launch("k", {{tensor(x), scalar(int64_t(4))},
-                                      {tensor(x), scalar(int64_t(4))}})),
-            "");
-  expectTrap(machine.launch("k", {{tensor(x), scalar(int64_t(4))}, {tensor(x), scalar(int64_t(6))}}),
-             "rank 1, kernel `k`, role `main`: a put of [6] does not fit [4] on rank 1");
+  EXPECT_EQ(
+      text(machine.launch("k", {{tensor(x), scalar(int64_t(4))}, {tensor(x), scalar(int64_t(4))}})),
+      "");
+  expectTrap(
+      machine.launch("k", {{tensor(x), scalar(int64_t(4))}, {tensor(x), scalar(int64_t(6))}}),
+      "rank 1, kernel `k`, role `main`: a put of [6] does not fit [4] on rank 1");
 }
 
 TEST(Communication, LimitedProgramsCanDeadlockAndSayWhy) {
@@ -603,11 +612,12 @@ kernel @k {
   const auto error = machine.launch("k", {{}});
   ASSERT_TRUE(error);
   EXPECT_EQ(error->kind, RunError::Kind::Deadlock);
-  EXPECT_EQ(error->message,
-            "deadlock: one body is left, and it waits\n"
-            "  test.dtir:13:15: rank 0, kernel `k`, role `pair` (i = 0) waits for `ready`: wants 1, "
-            "has seen 0\n"
-            "  rank 0, kernel `k`, role `pair`: 1 body has not begun: only 1 may run at a time");
+  EXPECT_EQ(
+      error->message,
+      "deadlock: one body is left, and it waits\n"
+      "  test.dtir:13:15: rank 0, kernel `k`, role `pair` (i = 0) waits for `ready`: wants 1, "
+      "has seen 0\n"
+      "  rank 0, kernel `k`, role `pair`: 1 body has not begun: only 1 may run at a time");
 }
 
 TEST(Communication, ThousandsOfBodiesMayWait) {

@@ -5,7 +5,8 @@
 namespace dtile::interpret::testing {
 namespace {
 
-/// Runs a kernel on one i64 argument `n` and gives the i64 that it stores to `out`. `body` defines %r.
+/// Runs a kernel on one i64 argument `n` and gives the i64 that it stores to `out`. `body` defines
+/// %r.
 struct Outcome {
   int64_t value = -99;
   std::unique_ptr<RunError> error;
@@ -31,8 +32,7 @@ kernel @k {
   if (!program.module)
     return outcome;
   Machine machine(*program.module, 1, schedule);
-  outcome.error =
-      machine.launch("k", {{tensor(&outcome.value, DType::I64, {}), scalar(n)}});
+  outcome.error = machine.launch("k", {{tensor(&outcome.value, DType::I64, {}), scalar(n)}});
   return outcome;
 }
 
@@ -100,7 +100,8 @@ TEST(Control, TilesMayBeExchangedBetweenIterations) {
   EXPECT_EQ(run(R"(
     %one = tile.splat %c1 : tile<4xi64>
     %two = tile.splat %c2 : tile<4xi64>
-    %x, %y = for %c0, %n, %c1, %one, %two : tile<4xi64>, tile<4xi64> (%i: index, %a: tile<4xi64>, %b: tile<4xi64>) {
+    %x, %y = for %c0, %n, %c1, %one, %two : tile<4xi64>, tile<4xi64>
+        (%i: index, %a: tile<4xi64>, %b: tile<4xi64>) {
       %d = add %b, %b : tile<4xi64>
       yield %d, %a
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Every elementwise operation on every element type that has it, as tile and as scalar, against definitions written
-// here in wide integers and in double.
+// Every elementwise operation on every element type that has it, as tile and as scalar, against
+// definitions written here in wide integers and in double.
 #include "interpreter_support.h"
 
 #include <bit>
@@ -47,8 +47,7 @@ Elements operands(DType dtype, unsigned turn) {
     const bool isSigned = dtypeClass(dtype) == DTypeClass::Int;
     const int64_t least = isSigned ? static_cast<int64_t>(~uint64_t(0) << (bits - 1)) : 0;
     const uint64_t most = isSigned ? ~uint64_t(least) : ~uint64_t(0) >> (64 - bits);
-    const int64_t list[] = {0,  1, 2,  3,  -1, -2, -3, 5, least, int64_t(most), 7, 31,
-                            32, 8, 16, 63};
+    const int64_t list[] = {0, 1, 2, 3, -1, -2, -3, 5, least, int64_t(most), 7, 31, 32, 8, 16, 63};
     storeFromInt(dtype, elements.at(i), dtype == DType::Bool ? choice & 1 : list[choice % 16]);
   }
   return elements;
@@ -60,20 +59,29 @@ std::string unaryText(const std::string &op, llvm::StringRef in, llvm::StringRef
   return R"(
 kernel @k {
   %n = const {value = 64} : index
-  %a = param @a %n {param = 0, mode = "in"} : view<)" + a + R"(, 1>
-  %t = param @t %n {param = 1, mode = "out"} : view<)" + c + R"(, 1>
-  %s = param @s %n {param = 2, mode = "out"} : view<)" + c + R"(, 1>
+  %a = param @a %n {param = 0, mode = "in"} : view<)" +
+         a + R"(, 1>
+  %t = param @t %n {param = 1, mode = "out"} : view<)" +
+         c + R"(, 1>
+  %s = param @s %n {param = 2, mode = "out"} : view<)" +
+         c + R"(, 1>
   %c0 = const {value = 0} : index
   %c1 = const {value = 1} : index
   space @main {vars = []} {
-    %x = load %a : tile<64x)" + a + R"(>
-    %z = )" + op + R"( %x : tile<64x)" + c + R"(>
+    %x = load %a : tile<64x)" +
+         a + R"(>
+    %z = )" +
+         op + R"( %x : tile<64x)" + c + R"(>
     store %z, %t
     for %c0, %n, %c1 (%i: index) {
-      %av = view.slice %a, %i {dims = "i"} : view<)" + a + R"(, 0>
-      %sv = view.slice %s, %i {dims = "i"} : view<)" + c + R"(, 0>
-      %y = load %av : )" + a + R"(
-      %w = )" + op + R"( %y : )" + c + R"(
+      %av = view.slice %a, %i {dims = "i"} : view<)" +
+         a + R"(, 0>
+      %sv = view.slice %s, %i {dims = "i"} : view<)" +
+         c + R"(, 0>
+      %y = load %av : )" +
+         a + R"(
+      %w = )" +
+         op + R"( %y : )" + c + R"(
       store %w, %sv
       yield
     }
@@ -90,24 +98,37 @@ std::string binaryText(const std::string &op, const std::string &attrs, llvm::St
   return R"(
 kernel @k {
   %n = const {value = 64} : index
-  %a = param @a %n {param = 0, mode = "in"} : view<)" + a + R"(, 1>
-  %b = param @b %n {param = 1, mode = "in"} : view<)" + a + R"(, 1>
-  %t = param @t %n {param = 2, mode = "out"} : view<)" + c + R"(, 1>
-  %s = param @s %n {param = 3, mode = "out"} : view<)" + c + R"(, 1>
+  %a = param @a %n {param = 0, mode = "in"} : view<)" +
+         a + R"(, 1>
+  %b = param @b %n {param = 1, mode = "in"} : view<)" +
+         a + R"(, 1>
+  %t = param @t %n {param = 2, mode = "out"} : view<)" +
+         c + R"(, 1>
+  %s = param @s %n {param = 3, mode = "out"} : view<)" +
+         c + R"(, 1>
   %c0 = const {value = 0} : index
   %c1 = const {value = 1} : index
   space @main {vars = []} {
-    %x = load %a : tile<64x)" + a + R"(>
-    %y = load %b : tile<64x)" + a + R"(>
-    %z = )" + op + " %x, %y" + attrs + " : tile<64x" + c + R"(>
+    %x = load %a : tile<64x)" +
+         a + R"(>
+    %y = load %b : tile<64x)" +
+         a + R"(>
+    %z = )" +
+         op + " %x, %y" + attrs + " : tile<64x" + c + R"(>
     store %z, %t
     for %c0, %n, %c1 (%i: index) {
-      %av = view.slice %a, %i {dims = "i"} : view<)" + a + R"(, 0>
-      %bv = view.slice %b, %i {dims = "i"} : view<)" + a + R"(, 0>
-      %sv = view.slice %s, %i {dims = "i"} : view<)" + c + R"(, 0>
-      %xs = load %av : )" + a + R"(
-      %ys = load %bv : )" + a + R"(
-      %w = )" + op + " %xs, %ys" + attrs + " : " + c + R"(
+      %av = view.slice %a, %i {dims = "i"} : view<)" +
+         a + R"(, 0>
+      %bv = view.slice %b, %i {dims = "i"} : view<)" +
+         a + R"(, 0>
+      %sv = view.slice %s, %i {dims = "i"} : view<)" +
+         c + R"(, 0>
+      %xs = load %av : )" +
+         a + R"(
+      %ys = load %bv : )" +
+         a + R"(
+      %w = )" +
+         op + " %xs, %ys" + attrs + " : " + c + R"(
       store %w, %sv
       yield
     }
@@ -200,7 +221,8 @@ const IntegerOp kIntegerOps[] = {
     {"add", [](Wide a, Wide b, unsigned) { return a + b; }, false},
     {"sub", [](Wide a, Wide b, unsigned) { return a - b; }, false},
     // Only the low bits count, and the product of two u64 does not fit.
-    {"mul", [](Wide a, Wide b, unsigned) { return Wide(int64_t(uint64_t(a) * uint64_t(b))); }, false},
+    {"mul", [](Wide a, Wide b, unsigned) { return Wide(int64_t(uint64_t(a) * uint64_t(b))); },
+     false},
     {"div", [](Wide a, Wide b, unsigned) { return floorDivide(a, b); }, false},
     {"rem", [](Wide a, Wide b, unsigned) { return b == 0 ? 0 : a - floorDivide(a, b) * b; }, false},
     {"min", [](Wide a, Wide b, unsigned) { return a < b ? a : b; }, false},
@@ -397,8 +419,8 @@ TEST(Elementwise, CastsBetweenAllTypesRoundOnceTruncateAndSaturate) {
         const double expected = loadAsDouble(to, element);
         const double value = got.real(i);
         EXPECT_TRUE(value == expected || (std::isnan(value) && std::isnan(expected)))
-            << dtypeName(from).str() << " to " << dtypeName(to).str() << " of " << a.real(i)
-            << ": " << value << " instead of " << expected;
+            << dtypeName(from).str() << " to " << dtypeName(to).str() << " of " << a.real(i) << ": "
+            << value << " instead of " << expected;
         if (isInteger(to))
           EXPECT_EQ(loadAsInt(to, got.at(i)), loadAsInt(to, element));
       }
@@ -406,7 +428,8 @@ TEST(Elementwise, CastsBetweenAllTypesRoundOnceTruncateAndSaturate) {
 }
 
 TEST(Elementwise, CastsOfWideIntegersToNarrowFloatsRoundOnce) {
-  // 2^60 + 2^52 + 1 lies just above the middle of two bf16: by way of f32 or f64 the 1 is lost and the tie goes down.
+  // 2^60 + 2^52 + 1 lies just above the middle of two bf16: by way of f32 or f64 the 1 is lost and
+  // the tie goes down.
   for (const uint64_t value : {(uint64_t(1) << 60) + (uint64_t(1) << 52) + 1,
                                (uint64_t(1) << 63) + (uint64_t(1) << 55) + 1}) {
     Elements a(DType::U64);

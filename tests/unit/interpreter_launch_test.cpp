@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a launch checks, and what a kernel's prologue declares: parameters, scratch objects, spaces and their order.
+// What a launch checks, and what a kernel's prologue declares: parameters, scratch objects, spaces
+// and their order.
 #include "interpreter_support.h"
 
 namespace dtile::interpret::testing {
@@ -192,9 +193,11 @@ TEST(Launch, RefusesArgumentsThatDoNotFit) {
   std::vector<float> y(4);
   std::vector<double> d(5);
   const Arg by = scalar(1.0f);
-  expectRefused({{tensor(x), tensor(y), by}},
-                "kernel `scale`, argument `y`, rank 0: dimension 0 has the size 4, but the kernel wants 5");
-  expectRefused({{tensor(d), tensor(x), by}}, "kernel `scale`, argument `x`, rank 0: is f64, not f32");
+  expectRefused(
+      {{tensor(x), tensor(y), by}},
+      "kernel `scale`, argument `y`, rank 0: dimension 0 has the size 4, but the kernel wants 5");
+  expectRefused({{tensor(d), tensor(x), by}},
+                "kernel `scale`, argument `x`, rank 0: is f64, not f32");
   expectRefused({{tensor(x, {5, 1}), tensor(x), by}}, "has 2 dimensions, not 1");
   expectRefused({{tensor(x), tensor(x)}}, "takes 3 arguments but got 2");
   expectRefused({}, "a launch on 1 ranks got the arguments of 0");
@@ -261,7 +264,8 @@ kernel @k {
   Machine machine(*program.module, 3);
   std::vector<std::vector<int64_t>> out(3, std::vector<int64_t>(4));
   for (int64_t launch = 0; launch < 3; ++launch) {
-    ASSERT_EQ(text(machine.launch("k", {{tensor(out[0])}, {tensor(out[1])}, {tensor(out[2])}})), "");
+    ASSERT_EQ(text(machine.launch("k", {{tensor(out[0])}, {tensor(out[1])}, {tensor(out[2])}})),
+              "");
     for (int64_t r = 0; r < 3; ++r)
       EXPECT_EQ(out[r], (std::vector<int64_t>{r, 3, launch, 0}));
   }

@@ -39,9 +39,9 @@ kernel @copy {
   std::vector<float> t(6 * 5, -1);
   std::vector<float> u(64, -1);
   Machine machine(*program.module, 1);
-  ASSERT_EQ(text(machine.launch("copy", {{tensor(a, {6, 5}), tensor(t, {6, 5}),
-                                          tensor(u, {8, 8})}})),
-            "");
+  ASSERT_EQ(
+      text(machine.launch("copy", {{tensor(a, {6, 5}), tensor(t, {6, 5}), tensor(u, {8, 8})}})),
+      "");
   EXPECT_EQ(t, a);
   for (int i = 0; i < 8; ++i)
     for (int j = 0; j < 8; ++j)
@@ -258,7 +258,8 @@ kernel @k {
   %x = scalar_param @x {param = 2} : i32
   %y = scalar_param @y {param = 3} : i32
   space @main {vars = []} {
-    %old = atomic %c, )" + operands + " {kind = \"" + kind + R"("} : i32
+    %old = atomic %c, )" +
+                  operands + " {kind = \"" + kind + R"("} : i32
     store %old, %o
     yield
   }

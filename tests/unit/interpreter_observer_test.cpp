@@ -117,11 +117,11 @@ TEST(Observer, SeesAccessesAndSynchronizationInOrder) {
   machine.observe(&recorder);
   ASSERT_EQ(text(machine.launch("k", args)), "");
   EXPECT_EQ(recorder.of(1),
-            (std::vector<std::string>{
-                "prologue", "prologue ends", "starts", "issues put #1", "reads [4]@1 #1",
-                "writes [4]@0 #1", "completes #1", "notifies @0 after 1", "waits #2",
-                "completes #2", "reads [4]@1 after 2", "fence", "quiet", "arrives #1",
-                "leaves #1", "awaits after 2", "completes #2", "ends"}));
+            (std::vector<std::string>{"prologue", "prologue ends", "starts", "issues put #1",
+                                      "reads [4]@1 #1", "writes [4]@0 #1", "completes #1",
+                                      "notifies @0 after 1", "waits #2", "completes #2",
+                                      "reads [4]@1 after 2", "fence", "quiet", "arrives #1",
+                                      "leaves #1", "awaits after 2", "completes #2", "ends"}));
   // The place that rank 0's put writes is the place that rank 1 loads.
   EXPECT_EQ(std::count(recorder.places.begin(), recorder.places.end(),
                        reinterpret_cast<const char *>(box.on(1))),
@@ -172,7 +172,8 @@ kernel @k {
   Machine machine(*program.module, 1);
   machine.observe(&bodies);
   ASSERT_EQ(text(machine.launchRepeat("k", {{}}, 2)), "");
-  EXPECT_EQ(bodies.starts, (std::vector<std::tuple<int64_t, int64_t>>{{0, 0}, {0, 1}, {1, 0}, {1, 1}}));
+  EXPECT_EQ(bodies.starts,
+            (std::vector<std::tuple<int64_t, int64_t>>{{0, 0}, {0, 1}, {1, 0}, {1, 1}}));
 }
 
 } // namespace

@@ -34,8 +34,9 @@ std::string tileText(const std::string &in, const std::string &inSizes, const st
   return "kernel @k {\n" + inOps + outOps + "  %a = param @a" + inNames +
          " {param = 0, mode = \"in\"} : view<" + element + ", " + std::to_string(inRank) +
          ">\n  %t = param @t" + outNames + " {param = 1, mode = \"out\"} : view<" + outElement +
-         ", " + std::to_string(outRank) + ">\n  space @main {vars = []} {\n    %x = load %a : tile<" +
-         in + ">\n    " + body + " : " + outType + "\n    store %z, %t\n    yield\n  }\n  return\n}";
+         ", " + std::to_string(outRank) +
+         ">\n  space @main {vars = []} {\n    %x = load %a : tile<" + in + ">\n    " + body +
+         " : " + outType + "\n    store %z, %t\n    yield\n  }\n  return\n}";
 }
 
 template <typename In, typename Out>
@@ -61,10 +62,9 @@ std::vector<float> counting(int64_t count) {
 }
 
 TEST(Tile, TransposeExchangesDimensions) {
-  const auto got = run<float, float>(
-      tileText("2x3x4xf32", "2 3 4", "4x2x3xf32", "4 2 3", 3, 3,
-               "%z = tile.trans %x {perm = [2, 0, 1]}"),
-      counting(24), {2, 3, 4}, {4, 2, 3});
+  const auto got = run<float, float>(tileText("2x3x4xf32", "2 3 4", "4x2x3xf32", "4 2 3", 3, 3,
+                                              "%z = tile.trans %x {perm = [2, 0, 1]}"),
+                                     counting(24), {2, 3, 4}, {4, 2, 3});
   const auto in = counting(24);
   for (int i = 0; i < 4; ++i)
     for (int j = 0; j < 2; ++j)
@@ -84,10 +84,10 @@ TEST(Tile, BroadcastRepeatsDimensionsOfOne) {
 
 TEST(Tile, ReshapeKeepsRowMajorOrder) {
   const auto in = counting(12);
-  EXPECT_EQ((run<float, float>(
-                tileText("3x4xf32", "3 4", "2x6xf32", "2 6", 2, 2, "%z = tile.reshape %x"), in,
-                {3, 4}, {2, 6})),
-            in);
+  EXPECT_EQ(
+      (run<float, float>(tileText("3x4xf32", "3 4", "2x6xf32", "2 6", 2, 2, "%z = tile.reshape %x"),
+                         in, {3, 4}, {2, 6})),
+      in);
 }
 
 TEST(Tile, SplatAndIota) {
@@ -130,20 +130,20 @@ TEST(Tile, ReducesEachKindAlongEachAxis) {
   const std::vector<int64_t> outShapes[] = {{3, 4}, {2, 4}, {2, 3}};
   for (const auto &[name, fn] : kinds)
     for (int axis = 0; axis < 3; ++axis) {
-      const std::string body = std::string("%z = tile.reduce %x {axis = ") +
-                               std::to_string(axis) + ", kind = \"" + name + "\"}";
-      EXPECT_EQ((run<float, float>(
-                    tileText("2x3x4xf32", "2 3 4", outs[axis], outSizes[axis], 3, 2, body), in,
-                    {2, 3, 4}, outShapes[axis])),
-                reduced(in, axis, fn))
+      const std::string body = std::string("%z = tile.reduce %x {axis = ") + std::to_string(axis) +
+                               ", kind = \"" + name + "\"}";
+      EXPECT_EQ(
+          (run<float, float>(tileText("2x3x4xf32", "2 3 4", outs[axis], outSizes[axis], 3, 2, body),
+                             in, {2, 3, 4}, outShapes[axis])),
+          reduced(in, axis, fn))
           << name << " " << axis;
     }
 }
 
 TEST(Tile, ReductionOfOneDimensionGivesAScalar) {
-  const auto got = run<float, float>(tileText("5xf32", "5", "f32", "", 1, 0,
-                                              "%z = tile.reduce %x {axis = 0, kind = \"sum\"}"),
-                                     {1, 2, 3, 4, 5}, {5}, {});
+  const auto got = run<float, float>(
+      tileText("5xf32", "5", "f32", "", 1, 0, "%z = tile.reduce %x {axis = 0, kind = \"sum\"}"),
+      {1, 2, 3, 4, 5}, {5}, {});
   EXPECT_EQ(got[0], 15);
 }
 
@@ -155,8 +155,8 @@ TEST(Tile, ReductionsOfNarrowFloatsAccumulateInF32) {
                            "%z = tile.reduce %x {axis = 0, kind = \"sum\"}"));
   uint16_t out = 0;
   Machine machine(*program.module, 1);
-  ASSERT_EQ(text(machine.launch("k", {{tensor(in.data(), DType::BF16, {257}),
-                                       tensor(&out, DType::BF16, {})}})),
+  ASSERT_EQ(text(machine.launch(
+                "k", {{tensor(in.data(), DType::BF16, {257}), tensor(&out, DType::BF16, {})}})),
             "");
   EXPECT_EQ(bf16ToF32(out), 512);
 }
@@ -206,8 +206,7 @@ std::string dotText(int m, int n, int k, const std::string &in, const std::strin
     return "tile<" + std::to_string(rows) + "x" + std::to_string(columns) + "x" + element + ">";
   };
   const auto c = [](const char *name, int value) {
-    return std::string("  %") + name + " = const {value = " + std::to_string(value) +
-           "} : index\n";
+    return std::string("  %") + name + " = const {value = " + std::to_string(value) + "} : index\n";
   };
   return "kernel @k {\n" + c("M", m) + c("N", n) + c("K", k) +
          "  %a = param @a %M, %K {param = 0, mode = \"in\"} : view<" + in + ", 2>\n" +

@@ -21,7 +21,9 @@ template <typename T> std::string complaint(llvm::Expected<T> value) {
   return value ? "" : llvm::toString(value.takeError());
 }
 
-NDArray reals(Shape shape, Doubles values) { return NDArray::fromDoubles(std::move(shape), values); }
+NDArray reals(Shape shape, Doubles values) {
+  return NDArray::fromDoubles(std::move(shape), values);
+}
 
 TEST(Reference, AllGatherConcatenatesInRankOrder) {
   const PerRank inputs{reals({1, 2}, {1, 2}), reals({2, 2}, {3, 4, 5, 6})};
@@ -30,9 +32,9 @@ TEST(Reference, AllGatherConcatenatesInRankOrder) {
 }
 
 TEST(Reference, AllReduceSums) {
-  EXPECT_EQ(get(allReduce({reals({2}, {1, 2}), reals({2}, {10, 20}), reals({2}, {0.5, 0})}))
-                .toDoubles(),
-            (Doubles{11.5, 22}));
+  EXPECT_EQ(
+      get(allReduce({reals({2}, {1, 2}), reals({2}, {10, 20}), reals({2}, {0.5, 0})})).toDoubles(),
+      (Doubles{11.5, 22}));
   EXPECT_NE(complaint(allReduce({reals({2}, {1, 2}), reals({1}, {1})}))
                 .find("rank 0 has an array [2] but rank 1 has [1]"),
             std::string::npos);

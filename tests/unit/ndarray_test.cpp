@@ -44,8 +44,8 @@ TEST(NDArray, FillsAndCounts) {
 }
 
 TEST(NDArray, PoisonShows) {
-  for (const DType dtype : {DType::F8E4M3, DType::F8E5M2, DType::F16, DType::BF16, DType::F32,
-                            DType::F64})
+  for (const DType dtype :
+       {DType::F8E4M3, DType::F8E5M2, DType::F16, DType::BF16, DType::F32, DType::F64})
     EXPECT_TRUE(std::isnan(poison(dtype, {1}).getDouble(0))) << dtypeName(dtype).str();
   EXPECT_EQ(poison(DType::I32, {1}).getInt(0), int32_t(0xCDCDCDCD));
 }
@@ -70,8 +70,7 @@ TEST(NDArray, RandomIsAFunctionOfSeedAndPlace) {
   for (int64_t i = 0; i < 1000; ++i)
     EXPECT_EQ(array.getDouble(i),
               2 * (double(mix(mix(42 + golden) + i * golden) >> 11) * 0x1p-53) - 1);
-  EXPECT_EQ(random(DType::F32, {10, 100}, 42).getDouble(999),
-            double(float(array.getDouble(999))));
+  EXPECT_EQ(random(DType::F32, {10, 100}, 42).getDouble(999), double(float(array.getDouble(999))));
   EXPECT_NE(random(DType::F64, {1}, 43).getDouble(0), array.getDouble(0));
 }
 
@@ -201,8 +200,8 @@ TEST(NDArray, CastsRoundAndSaturate) {
 }
 
 TEST(NDArray, WhereChoosesAndBroadcasts) {
-  const NDArray got = get(where(ints({2, 1}, {1, 0}, DType::Bool), reals({3}, {1, 2, 3}),
-                                reals({}, {9})));
+  const NDArray got =
+      get(where(ints({2, 1}, {1, 0}, DType::Bool), reals({3}, {1, 2, 3}), reals({}, {9})));
   EXPECT_EQ(got.toDoubles(), (Doubles{1, 2, 3, 9, 9, 9}));
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// .npy files: those that NumPy wrote (Inputs/npy), round trips, and input that is damaged or hostile.
+// .npy files: those that NumPy wrote (Inputs/npy), round trips, and input that is damaged or
+// hostile.
 #include "backend/ndarray/npy.h"
 
 #include "llvm/Support/FileSystem.h"
@@ -168,7 +169,8 @@ TEST(Npy, WritesFilesAtOnce) {
 
 TEST(Npy, AcceptsOtherSpellingsOfTheHeader) {
   EXPECT_EQ(complaint(file("{\"shape\":(2,),'fortran_order':False,'descr':'|u1'}", "ab")), "");
-  EXPECT_EQ(complaint(file("{'descr': '|u1', 'fortran_order': False, 'shape': (2L,)}\n", "ab")), "");
+  EXPECT_EQ(complaint(file("{'descr': '|u1', 'fortran_order': False, 'shape': (2L,)}\n", "ab")),
+            "");
   EXPECT_EQ(complaint(file(dict("=f4", "(1,)"), "abcd")), "");
 }
 
