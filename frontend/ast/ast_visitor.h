@@ -49,8 +49,8 @@ template <typename Visitor> decltype(auto) visitDecl(const Decl &decl, Visitor &
   DTILE_UNREACHABLE("not a declaration");
 }
 
-/// Walks a tree depth first, in source order. Derive, and hide the `visit` of the kinds of interest:
-/// return false there to leave the children out.
+/// Walks a tree depth first, in source order. Derive, and hide the `visit` of the kinds of
+/// interest: return false there to leave the children out.
 ///
 ///   struct CountCalls : Walker<CountCalls> {
 ///     using Walker::visit;

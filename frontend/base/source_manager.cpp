@@ -76,7 +76,9 @@ llvm::Expected<FileId> SourceManager::load(llvm::StringRef path) {
   auto tooLarge = [&](uint64_t size) -> bool {
     return size > kMaxFileBytes || used + size + 1 > UINT32_MAX;
   };
-  auto limitText = [] { return "at most " + std::to_string(kMaxFileBytes >> 20) + " MiB a file are accepted"; };
+  auto limitText = [] {
+    return "at most " + std::to_string(kMaxFileBytes >> 20) + " MiB a file are accepted";
+  };
   if (tooLarge(status.getSize()))
     return cannotLoad(path, "it has " + std::to_string(status.getSize()) + " bytes; " +
                                 limitText());

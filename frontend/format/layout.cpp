@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Lays out statements: indents what the author broke, aligns parameters, and breaks what is too long.
-// Layout is a pure function of the breaks, and adding breaks ends when all lines fit or cannot be
-// broken; so formatting the output again finds nothing to do.
+// Lays out statements: indents what the author broke, aligns parameters, and breaks what is too
+// long. Layout is a pure function of the breaks, and adding breaks ends when all lines fit or
+// cannot be broken; so formatting the output again finds nothing to do.
 #include "frontend/format/layout.h"
 
 #include "llvm/ADT/SmallVector.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What ANTLR reads from, without copies: bytes of a file, and tokens of a few words each. (ANTLR's own
-// streams turn the text into UTF-32 and give every token a string.)
+// What ANTLR reads from, without copies: bytes of a file, and tokens of a few words each. (ANTLR's
+// own streams turn the text into UTF-32 and give every token a string.)
 #pragma once
 
 #include "frontend/base/check.h"
@@ -79,8 +79,8 @@ public:
   std::string toString() const override { return {}; }
 };
 
-/// Walks a vector of tokens whose last is EOF; a token that is missing can be put before the current
-/// one.
+/// Walks a vector of tokens whose last is EOF; a token that is missing can be put before the
+/// current one.
 class TokenView final : public antlr4::TokenStream {
 public:
   explicit TokenView(std::vector<SourceToken> &tokens) : tokens_(tokens) {}

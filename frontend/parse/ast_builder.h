@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Private to frontend/parse: ANTLR's contexts to syntax tree, one typed function a rule. Where a rule
-// did not parse (its context is null, or holds the exception), the tree gets an ErrorExpr, or an
-// empty name; that was reported.
+// Private to frontend/parse: ANTLR's contexts to syntax tree, one typed function a rule. Where a
+// rule did not parse (its context is null, or holds the exception), the tree gets an ErrorExpr, or
+// an empty name; that was reported.
 #pragma once
 
 #include "frontend/ast/ast.h"

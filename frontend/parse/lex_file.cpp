@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Drives the generated lexer over a file, then makes one pass over the tokens for all questions that
-// take more than one token to answer, so that the grammar needs no lookahead.
+// Drives the generated lexer over a file, then makes one pass over the tokens for all questions
+// that take more than one token to answer, so that the grammar needs no lookahead.
 #include "frontend/parse/lex_file.h"
 
 #include "frontend/parse/tokens.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Syntax errors: where ANTLR's automaton stands says what was expected; the rule in progress says how
-// to call it; the tokens around say what was probably meant.
+// Syntax errors: where ANTLR's automaton stands says what was expected; the rule in progress says
+// how to call it; the tokens around say what was probably meant.
 #include "frontend/parse/syntax_errors.h"
 
 #include "grammar/DtileParser.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The tokens of a file, comments included, for tools that work on text: the formatter, highlighting.
+// The tokens of a file, comments included, for tools that work on text: the formatter,
+// highlighting.
 #pragma once
 
 #include "frontend/base/diagnostics.h"

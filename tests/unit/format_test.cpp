@@ -83,7 +83,8 @@ TEST(Format, SpacesAndIndentation) {
 TEST(Format, CallsSlicesRanksRangesAndGenerics) {
   EXPECT_EQ(formatted("const X=put ( a [ i ,.. n, : ] , b @ p [ 0 .. W ] , after : t )&"
                       "cast < f32 > ( x . T )+y@( r+1 )[j];"),
-            "const X = put(a[i, ..n, :], b@p[0 .. W], after: t) & cast<f32>(x.T) + y@(r + 1)[j];\n");
+            "const X = put(a[i, ..n, :], b@p[0 .. W], after: t) & cast<f32>(x.T) + "
+            "y@(r + 1)[j];\n");
   EXPECT_EQ(formatted("fn f() {let r=a..b;\nlet s = a .. b;\nlet c = a?b:-c;}"),
             "fn f() {\n    let r = a..b;\n    let s = a .. b;\n    let c = a ? b : -c;\n}\n");
 }
@@ -185,8 +186,9 @@ TEST(Format, OneLineBlocksStayWhileTheyFit) {
 }
 
 TEST(Format, BlankLinesSeparateDeclarations) {
-  EXPECT_EQ(formatted("//! m\n\n\nimport a;\nimport b;\n\nimport c;\nconst A = 1;\nconst B = 2;\n"
-                      "fn f() {\n\n\nx;\n\n\ny;\n\n}\n/// Doc.\n\nfn g() {}\n// About h.\nfn h() {}"),
+  EXPECT_EQ(formatted("//! m\n\n\nimport a;\nimport b;\n\nimport c;\nconst A = 1;\n"
+                      "const B = 2;\nfn f() {\n\n\nx;\n\n\ny;\n\n}\n/// Doc.\n\nfn g() {}\n"
+                      "// About h.\nfn h() {}"),
             "//! m\n\n"
             "import a;\nimport b;\n\nimport c;\n\n"
             "const A = 1;\nconst B = 2;\n\n"
@@ -197,8 +199,8 @@ TEST(Format, BlankLinesSeparateDeclarations) {
 
 TEST(Format, CommentsKeepTheirPlaces) {
   EXPECT_EQ(formatted("fn f( /* no */ ) { // open\n// own\nx; // a\nyyyy;   // b\n\nz; // c\n"
-                      "/* multi\n  line */\nif a { // d\nx; }\n// before else\nelse { y; }\n// last\n}\n"
-                      "// end"),
+                      "/* multi\n  line */\nif a { // d\nx; }\n// before else\nelse { y; }\n"
+                      "// last\n}\n// end"),
             "fn f(/* no */) {  // open\n"
             "    // own\n"
             "    x;     // a\n"

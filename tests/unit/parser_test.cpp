@@ -396,7 +396,8 @@ TEST_P(DepthTest, IsReportedOnceAndTheRestIsParsed) {
 INSTANTIATE_TEST_SUITE_P(Parser, DepthTest,
                          ::testing::Values("+ (~b~)", "+ x[~b~]", "+ f(~b~)", "? c : ~b", "? ~b",
                                            "+ c * d", "< c", ".b", "@b", "()", "after c ",
-                                           "- ~b", "* f<c ~~>(1)", "; { a~; b;~}", "; while c { a~~;}",
+                                           "- ~b", "* f<c ~~>(1)", "; { a~; b;~}",
+                                           "; while c { a~~;}",
                                            "; if b { } else if c { } else { a~~; }"));
 
 TEST_F(ParserTest, LongChainsOfElseAreCut) {
@@ -417,7 +418,8 @@ TEST_F(ParserTest, JunkTerminates) {
         "role ", "when all ", "over (", "let ", "let (", "for ", "if ", "else ", "=", "\"", "'",
         "fn f(", "test \"\" ", "import ", "const ", "?", "- ", "yield ", "a b ", "a:b ", "0x",
         "\xE2\x80\x9C", "/*", "//", "x[1 2 ", "f(a b "}) {
-    for (const char *prefix : {"", "fn f() { ", "kernel k(", "kernel k() { role r { x[", "const X = f("})
+    for (const char *prefix :
+         {"", "fn f() { ", "kernel k(", "kernel k() { role r { x[", "const X = f("})
       parse(prefix + repeated(piece, 3000));
     diagnostics.clear();
   }
@@ -429,7 +431,8 @@ TEST_F(ParserTest, EveryPrefixOfAProgramIsHandled) {
       " y: out f32[2, N],) {\n let a = 0x1f;\n role r over (i in 0..N by 4) ordered programs(2) {"
       " var s: f32[N] = done; for j in 3 { s &= put(x@(j + 1)[i, :], y[..2] after t); }"
       " if a < b && !c { yield s; } else if d { await s; } else { while e { f<g>(1).T[2] = 3; } }"
-      " } when all (s) { notify(x, after: s); }\n ensures y ~= x ? 1.5e3 : \"q\" rtol 1 atol 2;\n}\n"
+      " } when all (s) { notify(x, after: s); }\n"
+      " ensures y ~= x ? 1.5e3 : \"q\" rtol 1 atol 2;\n}\n"
       "test \"t\" ranks (1, 2,) { let (p, q) = h(); expect p == q; return (p, q); }\n";
   parse(program);
   EXPECT_THAT(messages(), IsEmpty());
