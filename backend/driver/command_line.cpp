@@ -193,7 +193,7 @@ void addBuild(CLI::App &app, Options &o) {
   sub->add_option("-o,--output", o.output, "what to write; `-` is standard output (not for objects)")
       ->type_name("OUT")
       ->required();
-  addChoice<std::string>(*sub, "--target", o.target, {{"host", "host"}}, "what to compile for");
+  sub->add_option("--target", o.target, "what to compile for; default host")->type_name("TARGET");
   addChoice<EmitKind>(*sub, "--emit", o.emit,
                       {{"obj", EmitKind::Object},
                        {"asm", EmitKind::Assembly},

@@ -25,7 +25,7 @@ ExitCode dispatch(const Options &options) {
     break;
 #endif
   case Command::Run:
-#ifndef DTILE_WITHOUT_TEST2
+#ifndef DTILE_WITHOUT_RUN
     return runRun(options);
 #else
     break;

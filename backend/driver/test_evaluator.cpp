@@ -10,17 +10,6 @@
 
 namespace dtile::driver {
 
-std::optional<KernelCode> KernelLibrary::get(const sema::KernelInstance *instance) {
-  Entry &entry = entries_[instance];
-  if (!entry.lowered.module) {
-    LoweredModule lowered = lowerKernels(session_, program_, {instance});
-    if (!optimize(session_, lowered, session_.options.optLevel))
-      return std::nullopt;
-    entry.lowered = std::move(lowered);
-  }
-  return KernelCode{instance, entry.lowered.module.get(), &entry.hostCode};
-}
-
 TestEvaluator::TestEvaluator(Session &session, KernelLibrary &library,
                              llvm::ArrayRef<Executor *> executors)
     : session_(session), library_(library), executors_(executors),

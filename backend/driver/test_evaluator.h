@@ -3,8 +3,7 @@
 // this process. Private to the driver.
 #pragma once
 
-#include "backend/driver/compile.h"
-#include "backend/driver/executor.h"
+#include "backend/driver/kernel_library.h"
 #include "backend/driver/test_values.h"
 
 #include <functional>
@@ -14,25 +13,6 @@
 #include <vector>
 
 namespace dtile::driver {
-
-/// Optimized IR of kernel instances, made when first asked for and kept for all rank counts.
-class KernelLibrary {
-public:
-  KernelLibrary(Session &session, sema::Program &program) : session_(session), program_(program) {}
-
-  /// Nothing after reporting.
-  std::optional<KernelCode> get(const sema::KernelInstance *instance);
-  [[nodiscard]] sema::Program &program() const { return program_; }
-
-private:
-  Session &session_;
-  sema::Program &program_;
-  struct Entry {
-    LoweredModule lowered;
-    std::shared_ptr<HostCode> hostCode;
-  };
-  std::map<const sema::KernelInstance *, Entry> entries_;
-};
 
 /// Runs one test on one number of ranks.
 class TestEvaluator {

@@ -34,9 +34,12 @@ uint64_t scalarBits(const Array &array) {
 } // namespace
 
 struct TestEvaluator::Launch {
+  Launch(const ast::CallExpr &call, const ast::KernelDecl &decl, int count)
+      : call(call), decl(decl), count(count) {}
+
   const ast::CallExpr &call;
   const ast::KernelDecl &decl;
-  int count = 1;
+  int count;
 
   /// Values of the inputs, and for those that the launch updates the variables, by parameter.
   std::vector<std::optional<TestValue>> inputs;
@@ -74,7 +77,7 @@ TestEvaluator::Result TestEvaluator::backToBack(const ast::CallExpr &e) {
 TestEvaluator::Result TestEvaluator::callKernel(const ast::CallExpr &e,
                                                 const ast::KernelDecl &kernel,
                                                 const ast::GenericExpr *generics) {
-  Launch launch{.call = e, .decl = kernel, .count = std::exchange(repeat_, 1)};
+  Launch launch(e, kernel, std::exchange(repeat_, 1));
   if (!requireAllRanks(e.range, "whether a kernel is launched") || !bindArguments(launch) ||
       !instantiate(launch, generics) || !convertArguments(launch) || !solveLaunchSizes(launch) ||
       !allocateOutputs(launch) || !runOnExecutors(launch))

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Kernel instances that are ready to be loaded.
+#pragma once
+
+#include "backend/driver/compile.h"
+#include "backend/driver/executor.h"
+
+#include <map>
+#include <memory>
+#include <optional>
+
+namespace dtile::driver {
+
+/// Optimized IR of kernel instances, made when first asked for and kept for all rank counts.
+class KernelLibrary {
+public:
+  KernelLibrary(Session &session, sema::Program &program) : session_(session), program_(program) {}
+
+  /// Nothing after reporting.
+  std::optional<KernelCode> get(const sema::KernelInstance *instance);
+  [[nodiscard]] sema::Program &program() const { return program_; }
+
+private:
+  Session &session_;
+  sema::Program &program_;
+  struct Entry {
+    LoweredModule lowered;
+    std::shared_ptr<HostCode> hostCode;
+  };
+  std::map<const sema::KernelInstance *, Entry> entries_;
+};
+
+} // namespace dtile::driver
