@@ -54,11 +54,7 @@ llvm::Expected<std::unique_ptr<llvm::TargetMachine>> hostMachine(const HostOptio
       features.AddFeature(name, known.lookup(name));
     machine.features = features.getString();
   }
-  auto made = createMachine(machine);
-  if (made && !(*made)->getMCSubtargetInfo()->isCPUStringValid(machine.cpu))
-    return llvm::createStringError("`" + options.cpu + "` is no processor that LLVM knows for " +
-                                   "this target; `native` and `x86-64-v3` always work");
-  return made;
+  return createMachine(machine);
 }
 
 VectorUnit vectorUnit(const llvm::TargetMachine &machine) {

@@ -6,6 +6,7 @@
 #include "llvm/Bitcode/BitcodeWriter.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Verifier.h"
+#include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
 
@@ -17,6 +18,11 @@ llvm::Expected<std::unique_ptr<llvm::TargetMachine>> createMachine(const Machine
   const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, error);
   if (!target)
     return llvm::createStringError(error);
+  // Asked first: making a machine for an unknown processor only warns, on stderr.
+  std::unique_ptr<llvm::MCSubtargetInfo> processors(target->createMCSubtargetInfo(triple, "", ""));
+  if (!options.cpu.empty() && !processors->isCPUStringValid(options.cpu))
+    return llvm::createStringError("`" + options.cpu + "` is no processor that LLVM knows for " +
+                                   triple.getArchName() + "; `native` always works");
   llvm::TargetOptions targetOptions;
   // Each operation rounds; fma is only where it was asked for.
   targetOptions.AllowFPOpFusion = llvm::FPOpFusion::Standard;
