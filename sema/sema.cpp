@@ -170,7 +170,8 @@ std::unique_ptr<Program> Program::analyze(FileId file, SourceManager &sources,
     if (!import)
       continue;
     const Symbol &symbol = root.names[import->alias.name];
-    if (!symbol.used && symbol.module)
+    // Where something is wrong, it may be what uses the module.
+    if (impl.errors == 0 && !symbol.used && symbol.module)
       impl.report(import->pathRange, diag::unused_import, import->alias.name);
   }
   impl.warningsOn = false;
