@@ -50,7 +50,7 @@ struct Block {
 class TestRunner {
 public:
   TestRunner(Session &session, Job *job)
-      : session_(session), job_(job), progress_(!job || job->rank() == 0) {}
+      : session_(session), job_(job), progress_(job) {}
 
   void runFile(const std::string &path);
   ExitCode finish();
@@ -127,7 +127,7 @@ void TestRunner::runFile(const std::string &path) {
   const auto program = analyzeFile(session_, path);
   if (!program) {
     progress_.messages(session_);
-    count(false, path + ": does not compile", 0);
+    count(false, path + " cannot be tested", 0);
     return;
   }
   KernelLibrary library(session_, *program);

@@ -8,8 +8,9 @@
 
 namespace dtile::driver {
 
-TestProgress::TestProgress(bool isPrinting)
-    : isTerminal_(llvm::sys::Process::StandardOutIsDisplayed()), isPrinting_(isPrinting) {}
+TestProgress::TestProgress(const Job *job)
+    : isTerminal_(!job && llvm::sys::Process::StandardOutIsDisplayed()),
+      isPrinting_(!job || job->rank() == 0) {}
 
 void TestProgress::clear() {
   if (isTerminal_ && isPrinting_)

@@ -2,6 +2,7 @@
 // What `dtilec test` prints while it runs.
 #pragma once
 
+#include "backend/driver/job.h"
 #include "backend/driver/session.h"
 
 namespace dtile::driver {
@@ -9,7 +10,8 @@ namespace dtile::driver {
 /// On a terminal one line that changes, and lines for failures; elsewhere a PASS or FAIL line a test.
 class TestProgress {
 public:
-  explicit TestProgress(bool isPrinting);
+  /// Null where this process is in no job. A job's terminal is its launcher's, whose lines are several processes'.
+  explicit TestProgress(const Job *job);
 
   /// In a job only the process of rank 0 prints.
   [[nodiscard]] bool isPrinting() const { return isPrinting_; }

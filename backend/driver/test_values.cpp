@@ -69,7 +69,7 @@ bool isComparison(ast::BinaryOp op) {
   return op >= ast::BinaryOp::Eq && op <= ast::BinaryOp::Ge;
 }
 
-// Documented in docs/language/testing.md.
+// Documented in docs/diagnostics/E0722.md.
 Tolerance defaultTolerance(DType dtype) {
   switch (dtype) {
   case DType::F8E4M3: return {1.3e-1, 3e-2};
