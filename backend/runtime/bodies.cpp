@@ -70,10 +70,16 @@ void checkShapes(dtile_task *task, const dtile_region &a, const dtile_region &b)
                 shapeText(b.ndim, b.size).c_str()));
 }
 
-/// Local or remote source to local or remote destination; one of them is local. `landed`: wait
-/// until it has landed.
-void copy(dtile_task *task, const dtile_region &source, const dtile_region &destination,
-          bool landed) {
+/// Before something at `rank` is read or updated: what this body has put there has landed.
+void settleSends(dtile_task *task, int32_t rank) {
+  if (!task->hasSentTo(rank))
+    return;
+  teamOf(task).quiet();
+  task->sentTo = dtile_task::kNobody;
+}
+
+/// Local or remote source to local or remote destination; one of them is local.
+void copy(dtile_task *task, const dtile_region &source, const dtile_region &destination) {
   dtile_team &team = enter(task);
   checkShapes(task, source, destination);
   if (elementCount(source) == 0)
@@ -87,19 +93,23 @@ void copy(dtile_task *task, const dtile_region &source, const dtile_region &dest
   dtile_shmem &shmem = team.shmem();
   RunPlan plan = planRuns(source, destination);
   auto bytes = size_t(plan.runBytes);
-  {
+  if (to.address) {
+    settleSends(task, from.rank);
     auto lock = team.lockShmem();
-    forEachRun(plan, [&](int64_t a, int64_t b) {
-      if (to.address)
-        shmem.ops->get(&shmem, from.rank, from.offset + a, to.address + b, bytes);
-      else
-        shmem.ops->put(&shmem, to.rank, to.offset + b, from.address + a, bytes);
+    return forEachRun(plan, [&](int64_t a, int64_t b) {
+      shmem.ops->get(&shmem, from.rank, from.offset + a, to.address + b, bytes);
     });
-    if (!to.address)
-      team.noteSent(to.rank);
   }
-  if (landed && !to.address)
-    team.quiet();
+  if (task->awaited && task->hasSentTo(to.rank))
+    team.fence();
+  auto lock = team.lockShmem();
+  forEachRun(plan, [&](int64_t a, int64_t b) {
+    shmem.ops->put(&shmem, to.rank, to.offset + b, from.address + a, bytes);
+  });
+  bool alone = task->sentTo == dtile_task::kNobody || task->sentTo == to.rank;
+  task->sentTo = alone ? to.rank : dtile_task::kSeveral;
+  task->awaited = false;
+  team.noteSent();
 }
 
 /// Whether the provider has atomics for these elements. Ranks must not mix them with the update
@@ -179,16 +189,12 @@ uint64_t atomicRemote(dtile_task *task, int32_t kind, int32_t dtype, const Place
   switch (kind) {
   case 0:
     return call(DTILE_SHMEM_ADD, operand, 0);
-  case 3:
-    return call(DTILE_SHMEM_AND, operand, 0);
-  case 4:
-    return call(DTILE_SHMEM_OR, operand, 0);
   case 5:
     return call(DTILE_SHMEM_EXCHANGE, operand, 0);
   case 6:
     return call(DTILE_SHMEM_COMPARE_EXCHANGE, operand, expected);
   default: {
-    // min and max: as long as somebody else changes the element, again.
+    // min, max, and, or: as long as somebody else changes the element, again.
     uint64_t seen = call(DTILE_SHMEM_ADD, 0, 0);
     for (;;) {
       uint64_t wanted = combineElement(kind, dtype, seen, operand, 0);
@@ -204,20 +210,21 @@ uint64_t atomicRemote(dtile_task *task, int32_t kind, int32_t dtype, const Place
 } // namespace
 
 void dtile_rt_put(dtile_task *task, const dtile_region *src, const dtile_region *dst) {
-  copy(task, *src, *dst, /*landed=*/false);
+  copy(task, *src, *dst);
   teamOf(task).scheduler().perhapsYield(*task);
 }
 
 void dtile_rt_get(dtile_task *task, const dtile_region *src, const dtile_region *dst) {
-  copy(task, *src, *dst, /*landed=*/true);
+  copy(task, *src, *dst);
 }
 
 void dtile_rt_load(dtile_task *task, const dtile_region *src, const dtile_region *dst) {
-  copy(task, *src, *dst, /*landed=*/true);
+  copy(task, *src, *dst);
 }
 
 void dtile_rt_store(dtile_task *task, const dtile_region *src, const dtile_region *dst) {
-  copy(task, *src, *dst, /*landed=*/true);
+  copy(task, *src, *dst);
+  task->awaited = true;
 }
 
 void dtile_rt_reduce_add(dtile_task *task, const dtile_region *src, const dtile_region *dst) {
@@ -231,10 +238,12 @@ void dtile_rt_reduce_add(dtile_task *task, const dtile_region *src, const dtile_
     trap(task, nullptr, "the source of a reduce_add is on another rank");
   // Outside the symmetric heap only this process can reach the elements.
   bool symmetric = to.offset >= 0 && to.offset < team.heapBytes();
-  if (team.allDirect() || !symmetric)
+  if (team.allDirect() || !symmetric) {
     reduceAddRegion(*src, from.address, *dst, to.address);
-  else
+  } else {
+    settleSends(task, to.rank);
     reduceAddRemote(task, *src, from.address, *dst, to);
+  }
   team.scheduler().perhapsYield(*task);
 }
 
@@ -246,6 +255,7 @@ uint64_t dtile_rt_atomic(dtile_task *task, int32_t kind, const dtile_region *cel
   bool symmetric = place.offset >= 0 && place.offset < team.heapBytes();
   if (team.allDirect() || !symmetric)
     return atomicElement(kind, cell->dtype, place.address, operand, expected);
+  settleSends(task, place.rank);
   return atomicRemote(task, kind, cell->dtype, place, operand, expected);
 }
 
@@ -263,7 +273,10 @@ void dtile_rt_notify(dtile_task *task, const dtile_region *cells, const dtile_si
     });
     return;
   }
-  team.quiet(/*fenceOnlyFor=*/place.rank);
+  if (task->sentTo == place.rank)
+    team.fence();
+  else if (task->sentTo != dtile_task::kNobody)
+    settleSends(task, task->sentTo);
   char *none = nullptr;
   forEachElement(*cells, none, [&](char *cell) {
     team.notifyRemote(place.rank, place.offset + (cell - none));
@@ -302,18 +315,14 @@ void dtile_rt_wait(dtile_task *task, const dtile_region *cells, int64_t count,
   });
 }
 
-void dtile_rt_await(dtile_task *task) { enter(task).quiet(); }
+void dtile_rt_await(dtile_task *task) {
+  enter(task);
+  task->awaited = true;
+}
 
 void dtile_rt_quiet(dtile_task *task) { enter(task).quiet(); }
 
-void dtile_rt_fence(dtile_task *task) {
-  dtile_team &team = enter(task);
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (!team.distributed())
-    return;
-  auto lock = team.lockShmem();
-  team.shmem().ops->fence(&team.shmem());
-}
+void dtile_rt_fence(dtile_task *task) { enter(task).fence(); }
 
 void dtile_rt_barrier(dtile_task *task, const dtile_site *site) {
   enter(task).barrierOf(*task, site);

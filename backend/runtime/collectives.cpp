@@ -75,7 +75,7 @@ Status dtile_team::agree(uint64_t value, const char *what) {
   for (int32_t rank = 0; rank < ranks(); ++rank) {
     auto lock = lockShmem();
     shmem_->ops->put(shmem_, rank, control.agreementCell(row, firstLocal()), &value, sizeof value);
-    noteSent(rank);
+    noteSent();
   }
   if (Status status = meet(what); !status.ok())
     return status;

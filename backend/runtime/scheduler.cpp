@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <sched.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 namespace dtile::runtime {
@@ -35,6 +36,25 @@ uint64_t nextRandom(uint64_t &state) {
   return z ^ z >> 31;
 }
 
+/// Small workspaces come from the heap; large ones are mappings, which take memory where they are
+/// touched.
+constexpr int64_t kMappedBytes = 128 * 1024;
+
+void *allocateWorkspace(int64_t bytes) {
+  if (bytes < kMappedBytes)
+    return std::aligned_alloc(64, size_t(bytes + 63) / 64 * 64);
+  void *memory = mmap(nullptr, size_t(bytes), PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return memory == MAP_FAILED ? nullptr : memory;
+}
+
+void freeWorkspace(void *workspace, int64_t bytes) {
+  if (bytes < kMappedBytes)
+    std::free(workspace);
+  else
+    munmap(workspace, size_t(bytes));
+}
+
 } // namespace
 
 Scheduler::Scheduler(dtile_team &team, int32_t workers, size_t stackBytes, uint64_t seed)
@@ -58,7 +78,7 @@ Scheduler::~Scheduler() {
     pthread_join(thread, nullptr);
   for (auto &[bytes, free] : workspaces_)
     for (void *workspace : free)
-      std::free(workspace);
+      freeWorkspace(workspace, bytes);
 }
 
 void *Scheduler::workerMain(void *scheduler) {
@@ -240,7 +260,7 @@ dtile_task *Scheduler::bindTask(SpaceRun &space) {
 void *Scheduler::takeWorkspace(int64_t bytes) {
   std::vector<void *> &free = workspaces_[bytes];
   if (free.empty())
-    return std::aligned_alloc(64, size_t(bytes + 63) / 64 * 64);
+    return allocateWorkspace(bytes);
   void *workspace = free.back();
   free.pop_back();
   return workspace;
@@ -261,6 +281,8 @@ void Scheduler::taskMain(void *argument) {
       if (linear < 0)
         break;
       task->linear = linear;
+      task->sentTo = dtile_task::kNobody;
+      task->awaited = false;
       space.desc->body(task, space.launch->frame, task->workspace, linear);
       space.left.fetch_sub(1, std::memory_order_acq_rel);
       if (scheduler.othersWait())
@@ -358,6 +380,9 @@ void Scheduler::beginSpaces(dtile_launch &launch) {
       if (space.begun || (first >= 0 && !launch.spaces[first].ended))
         continue;
       space.begun = true;
+      // Its bodies may tell others that those of the first have ended.
+      if (first >= 0)
+        team_.quiet();
       if (space.count > 0) {
         queueSource(space);
         continue;
@@ -528,8 +553,11 @@ void Scheduler::poll(std::unique_lock<std::mutex> &lock) {
   int64_t now = nowNs();
   lock.lock();
   polling_ = false;
-  if (stopped)
+  if (stopped) {
+    if (why.code == DTILE_TIMEOUT && !remoteWaiters_.empty())
+      why.message += "\n" + team_.deadlockReport();
     return failLocked(std::move(why));
+  }
   if (wakeArrived())
     return;
   int64_t idle = now - lastProgress_;

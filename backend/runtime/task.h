@@ -49,6 +49,15 @@ struct dtile_task {
   int64_t generation = 0;
   dtile_task *nextWaiter = nullptr;
 
+  /// Processes: the rank to which this body has put something that may still be on its way
+  /// (kNobody, kSeveral), and whether it has awaited that. What is awaited need not have landed:
+  /// whatever could show that it has not comes after a fence or quiet.
+  static constexpr int32_t kNobody = -2;
+  static constexpr int32_t kSeveral = -1;
+  int32_t sentTo = kNobody;
+  bool awaited = false;
+  bool hasSentTo(int32_t rank) const { return sentTo == rank || sentTo == kSeveral; }
+
   /// State of the random choices of a seeded schedule.
   uint64_t random = 0;
 };

@@ -69,28 +69,25 @@ void dtile_team::notifyRemote(int32_t rank, int64_t offset) {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   auto lock = lockShmem();
   shmem_->ops->notify(shmem_, rank, offset);
-  noteSent(rank);
+  noteSent();
 }
 
-void dtile_team::noteSent(int32_t rank) {
-  int32_t before = sentTo_.load(std::memory_order_relaxed);
-  int32_t after = before == kNobody || before == rank ? rank : kSeveral;
-  if (before != after)
-    sentTo_.store(after, std::memory_order_relaxed);
-}
-
-void dtile_team::quiet(int32_t fenceOnlyFor) {
+void dtile_team::quiet() {
   if (!distributed_)
     return;
   std::atomic_thread_fence(std::memory_order_seq_cst);
   auto lock = lockShmem();
-  int32_t sent = sentTo_.load(std::memory_order_relaxed);
-  if (sent == kNobody)
+  if (sent_.exchange(false, std::memory_order_relaxed))
+    shmem_->ops->quiet(shmem_);
+}
+
+void dtile_team::fence() {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (!distributed_)
     return;
-  if (sent == fenceOnlyFor)
-    return shmem_->ops->fence(shmem_);
-  shmem_->ops->quiet(shmem_);
-  sentTo_.store(kNobody, std::memory_order_relaxed);
+  auto lock = lockShmem();
+  if (sent_.load(std::memory_order_relaxed))
+    shmem_->ops->fence(shmem_);
 }
 
 bool dtile_team::progress() {

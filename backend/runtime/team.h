@@ -74,10 +74,12 @@ struct dtile_team {
   bool progress();
   /// Reads a cell of a local rank.
   uint64_t readCell(uint64_t *cell);
-  /// Something has been sent to `rank` (-1: to several) that quiet has not yet covered.
-  void noteSent(int32_t rank);
-  /// Everything sent has landed. `fenceOnlyFor`: what follows goes to that rank alone.
-  void quiet(int32_t fenceOnlyFor = -1);
+  /// Everything sent by this process has landed.
+  void quiet();
+  /// What is sent to a rank after this lands after what was sent to it before.
+  void fence();
+  /// Something has been sent that quiet has not yet covered.
+  void noteSent() { sent_.store(true, std::memory_order_relaxed); }
   /// Tells the other processes why this one stops.
   void tellFailure(const Status &status);
   Status peerFailure();
@@ -140,9 +142,6 @@ private:
   int64_t meetings_ = 0;
   /// Executions of kernels' barriers, by slot.
   std::vector<int64_t> barrierArrivals_;
-  /// The rank to which something may be in flight; kNobody, kSeveral.
-  static constexpr int32_t kNobody = -2;
-  static constexpr int32_t kSeveral = -1;
-  std::atomic<int32_t> sentTo_{kNobody};
+  std::atomic<bool> sent_{false};
   std::mutex updateMutex_;
 };

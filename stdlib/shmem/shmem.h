@@ -19,11 +19,9 @@ extern "C" {
 
 #define DTILE_SHMEM_VERSION 1
 
-/* Read-modify-write operations on 4- or 8-byte integers. */
+/* Read-modify-write operations on 4- or 8-byte integers; others are made of the last. */
 typedef enum dtile_shmem_amo {
   DTILE_SHMEM_ADD,
-  DTILE_SHMEM_AND,
-  DTILE_SHMEM_OR,
   DTILE_SHMEM_EXCHANGE,
   DTILE_SHMEM_COMPARE_EXCHANGE
 } dtile_shmem_amo;

@@ -46,10 +46,6 @@ uint64_t atomicOf(void *address, dtile_shmem_amo kind, uint64_t operand, uint64_
   switch (kind) {
   case DTILE_SHMEM_ADD:
     return word.fetch_add(Word(operand));
-  case DTILE_SHMEM_AND:
-    return word.fetch_and(Word(operand));
-  case DTILE_SHMEM_OR:
-    return word.fetch_or(Word(operand));
   case DTILE_SHMEM_EXCHANGE:
     return word.exchange(Word(operand));
   case DTILE_SHMEM_COMPARE_EXCHANGE: {

@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# Runs an OpenSHMEM program as if on two machines: two network namespaces with host names, IPC and
+# /dev/shm of their own, joined by a virtual cable, so that their ranks reach each other by TCP
+# alone.
+#
+#   two_hosts.sh RANKS_A_HOST PROGRAM [ARGUMENT…]
+#
+# Exits with the program's code, or with 77 and a message where the machine permits no namespaces.
+set -euo pipefail
+
+skip() {
+  echo "two_hosts.sh: skipped: $*" >&2
+  exit 77
+}
+
+if (($# < 2)); then
+  echo "usage: two_hosts.sh RANKS_A_HOST PROGRAM [ARGUMENT…]" >&2
+  exit 2
+fi
+ranks=$1
+shift
+
+for tool in ip unshare nsenter oshrun; do
+  command -v "$tool" >/dev/null || skip "$tool is not installed"
+done
+((EUID == 0)) || skip "only root may make network namespaces"
+unshare --net --uts --ipc --mount true 2>/dev/null || skip "namespaces are not permitted"
+
+folder=$(mktemp -d)
+holders=()
+cleanup() {
+  for pid in "${holders[@]}"; do
+    kill "$pid" 2>/dev/null || true
+    wait "$pid" 2>/dev/null || true
+  done
+  rm -rf "$folder"
+}
+trap cleanup EXIT
+
+cat >"$folder/hosts" <<HOSTS
+127.0.0.1 localhost
+10.77.0.1 hosta
+10.77.0.2 hostb
+HOSTS
+
+# A host is a sleeping process that keeps its namespaces alive.
+start_host() {
+  mkfifo "$folder/$1.ready"
+  unshare --net --uts --ipc --mount --propagation private bash -c '
+    hostname "$1" && mount --bind "$2/hosts" /etc/hosts && mount -t tmpfs none /dev/shm &&
+      mount -t sysfs none /sys &&
+      ip link set lo up && result=up || result=failed
+    echo "$result" >"$2/$1.ready"
+    exec sleep infinity' -- "$1" "$folder" </dev/null &
+  holders+=($!)
+  read -r state <"$folder/$1.ready"
+  [[ $state == up ]] || skip "a namespace cannot be set up"
+}
+start_host hosta
+start_host hostb
+
+enter() { nsenter --target "${holders[$1]}" --net --uts --ipc --mount "${@:2}"; }
+enter 0 ip link add cable type veth peer name cable netns "${holders[1]}" 2>/dev/null ||
+  skip "virtual network devices are not permitted"
+for host in 0 1; do
+  enter "$host" ip address add "10.77.0.$((host + 1))/24" dev cable
+  enter "$host" ip link set cable up
+done
+# The cable carries a while after both ends are up.
+for host in 0 1; do
+  for ((i = 0; i < 50; ++i)); do
+    [[ $(enter "$host" cat /sys/class/net/cable/operstate) != up ]] || break
+    sleep 0.1
+  done
+done
+
+# What oshrun uses in the place of ssh: the second host's namespaces.
+cat >"$folder/agent" <<AGENT
+#!/bin/sh
+shift
+exec nsenter --target ${holders[1]} --net --uts --ipc --mount sh -c "\$*"
+AGENT
+chmod +x "$folder/agent"
+
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+options=(--host "hosta:$ranks,hostb:$ranks" -n $((2 * ranks)) --map-by ppr:"$ranks":node
+  --oversubscribe --mca plm_rsh_agent "$folder/agent" --mca plm rsh
+  --mca oob_tcp_if_include cable --mca btl_tcp_if_include cable -x UCX_TLS=tcp,self,posix
+  -x UCX_NET_DEVICES=cable)
+for name in $(compgen -e | grep -E "^(DTILE_|SHMEM_|UCX_)" || true); do
+  options+=(-x "$name")
+done
+set +e
+enter 0 oshrun "${options[@]}" "$@"
+exit $?

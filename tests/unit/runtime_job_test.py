@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Starts runtime_job with oshrun: ranks as processes, by shared memory, by messages and by TCP.
+
+    runtime_job_test.py OSHRUN PROGRAM PROVIDER TWO_HOSTS_SCRIPT
+"""
+
+import os
+import subprocess
+import sys
+import unittest
+
+OSHRUN, PROGRAM, PROVIDER, TWO_HOSTS = map(os.path.abspath, sys.argv[1:5])
+
+ENVIRONMENT = dict(
+    os.environ,
+    DTILE_SHMEM_PROVIDER=PROVIDER,
+    OMPI_ALLOW_RUN_AS_ROOT="1",
+    OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
+    OMPI_MCA_rmaps_base_oversubscribe="1",
+)
+
+
+def run(ranks, mode=None, command=None, **environment):
+    """The exit code and the output of a job."""
+    command = command or [OSHRUN, "-n", str(ranks)]
+    done = subprocess.run(
+        [*command, PROGRAM, *([mode] if mode else [])],
+        env=dict(ENVIRONMENT, **environment),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=200,
+    )
+    return done.returncode, done.stdout
+
+
+class Job(unittest.TestCase):
+    def assert_all_ok(self, ranks, result):
+        code, output = result
+        self.assertEqual(code, 0, output)
+        for rank in range(ranks):
+            self.assertIn(f"rank {rank} ok", output)
+
+    def test_ranks_share_memory(self):
+        for ranks in (1, 2, 3, 4, 8):
+            self.assert_all_ok(ranks, run(ranks))
+
+    def test_ranks_send_messages_where_memory_is_out_of_reach(self):
+        for ranks in (1, 2, 4):
+            self.assert_all_ok(ranks, run(ranks, DTILE_SHMEM_INDIRECT="1"))
+
+    def test_bodies_run_on_several_workers(self):
+        self.assert_all_ok(2, run(2, "workers"))
+        self.assert_all_ok(2, run(2, "workers", DTILE_SHMEM_INDIRECT="1"))
+
+    def test_stuck_wait_is_reported_and_ends_every_rank(self):
+        code, output = run(3, "deadlock")
+        self.assertNotEqual(code, 0)
+        for rank in range(3):
+            self.assertIn(
+                f"  job.dtile:4:4: rank {rank}, kernel `stuck` waits for `ready`: wants 3, "
+                "has seen 0",
+                output,
+            )
+            self.assertIn(f"rank {rank}: then 5", output)
+
+    def test_trap_of_one_rank_stops_the_others(self):
+        for indirect in "01":
+            code, output = run(3, "trap", DTILE_SHMEM_INDIRECT=indirect)
+            self.assertNotEqual(code, 0)
+            words = "job.dtile:5:5: rank 2, kernel `stuck`: no room"
+            self.assertIn(f"rank 2: 4: {words}", output)
+            for rank in (0, 1):
+                self.assertIn(f"rank {rank}: 4: another rank stopped the job: {words}", output)
+
+    def test_unequal_symmetric_sizes_are_refused(self):
+        code, output = run(2, "sizes")
+        self.assertNotEqual(code, 0)
+        for rank in range(2):
+            words = f"rank {rank}: 1: ranks {rank} and {1 - rank} differ in the sizes"
+            self.assertIn(words, output)
+
+    def test_two_hosts_talk_by_tcp(self):
+        code, output = run(4, "few", command=[TWO_HOSTS, "2"])
+        if code == 77:
+            self.skipTest(output.strip())
+        self.assert_all_ok(4, (code, output))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
