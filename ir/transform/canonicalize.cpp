@@ -10,6 +10,7 @@
 #include "frontend/base/check.h"
 #include "ir/transform/canonicalizer.h"
 #include "ir/transform/pass.h"
+#include "ir/transform/ranges.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -160,9 +161,9 @@ std::optional<unsigned> Canonicalizer::shortTripCount(const Op &loop) {
     if (__builtin_sub_overflow(std::get<int64_t>(*limit), std::get<int64_t>(*first), &length))
       return std::nullopt;
   } else if (Op *sum = definedBy(hi, OpKind::Add); sum && sum->operand(0) == lo) {
-    // From x to x + c.
+    // From x to x + c, unless that may wrap.
     const std::optional<Constant> added = constantIn(sum->operand(1));
-    if (!added)
+    if (!added || !rangeOf(hi))
       return std::nullopt;
     length = std::get<int64_t>(*added);
   } else if (lo != hi) {
