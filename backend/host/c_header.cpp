@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The C header of a module: each kernel's descriptor, its arguments in the order of a launch, and their
-// positions by name.
+// The C header of a module: each kernel's descriptor, its arguments in the order of a launch, and
+// their positions by name.
 #include "backend/host/host.h"
 
 #include "ir/core/ir.h"

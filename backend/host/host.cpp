@@ -7,10 +7,10 @@
 #include "frontend/base/check.h"
 
 #include "llvm-c/Target.h"
-#include "llvm/Support/SmallVectorMemoryBuffer.h"
 #include "llvm/ExecutionEngine/Orc/AbsoluteSymbols.h"
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"
 #include "llvm/MC/MCSubtargetInfo.h"
+#include "llvm/Support/SmallVectorMemoryBuffer.h"
 #include "llvm/TargetParser/Host.h"
 #include "llvm/TargetParser/SubtargetFeature.h"
 

@@ -44,7 +44,8 @@ private:
 /// Compiles a module into this process. `module` may go away afterwards.
 llvm::Expected<std::unique_ptr<JitModule>> jit(ir::Module &module, const HostOptions &options);
 
-/// Writes a module as a file. The same input gives the same bytes, but for `native` on another machine.
+/// Writes a module as a file. The same input gives the same bytes, but for `native` on another
+/// machine.
 llvm::Error emit(ir::Module &module, const HostOptions &options, EmitKind kind,
                  llvm::raw_pwrite_stream &os);
 

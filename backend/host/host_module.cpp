@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The module's shared parts: ABI types, runtime calls, sites, helpers for partial rows, and functions that read
-// the frame.
+// The module's shared parts: ABI types, runtime calls, sites, helpers for partial rows, and
+// functions that read the frame.
 #include "backend/host/host_module.h"
 
 #include "backend/runtime/kernel_abi.h"
@@ -37,8 +37,7 @@ AbiTypes::AbiTypes(llvm::LLVMContext &context) {
                                     "dtile_kernel_desc");
 }
 
-HostModule::HostModule(ir::Module &source, llvm::Module &module, VectorUnit vectors,
-                       bool debugInfo)
+HostModule::HostModule(ir::Module &source, llvm::Module &module, VectorUnit vectors, bool debugInfo)
     : ModuleLowering(source, module, debugInfo), abi(module.getContext()), vectors(vectors) {}
 
 namespace {
@@ -75,8 +74,7 @@ llvm::FunctionCallee HostModule::runtime(Runtime call) {
   for (char code : row.signature.drop_front(2))
     parameters.push_back(abiType(context(), code));
   llvm::FunctionCallee callee = module.getOrInsertFunction(
-      row.name,
-      llvm::FunctionType::get(abiType(context(), row.signature[0]), parameters, false));
+      row.name, llvm::FunctionType::get(abiType(context(), row.signature[0]), parameters, false));
   auto *function = llvm::cast<llvm::Function>(callee.getCallee());
   function->setDoesNotThrow();
   if (call == Runtime::fail)
@@ -95,10 +93,9 @@ llvm::Constant *HostModule::site(const Op &op, llvm::StringRef what) {
     column = at.column;
   }
   llvm::Type *i32 = llvm::Type::getInt32Ty(context());
-  llvm::Constant *value =
-      llvm::ConstantStruct::get(abi.site, {string(file), string(what),
-                                           llvm::ConstantInt::get(i32, line),
-                                           llvm::ConstantInt::get(i32, column)});
+  llvm::Constant *value = llvm::ConstantStruct::get(
+      abi.site, {string(file), string(what), llvm::ConstantInt::get(i32, line),
+                 llvm::ConstantInt::get(i32, column)});
   auto *global = new llvm::GlobalVariable(module, abi.site, /*isConstant=*/true,
                                           llvm::GlobalValue::PrivateLinkage, value, "dtile.site");
   global->setUnnamedAddr(llvm::GlobalValue::UnnamedAddr::Global);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Private to backend/host: the LLVM module being made, the ABI's types in it, and the functions around
-// bodies (prologue, counts, positions).
+// Private to backend/host: the LLVM module being made, the ABI's types in it, and the functions
+// around bodies (prologue, counts, positions).
 #pragma once
 
 #include "backend/llvm/lowering.h"
@@ -48,8 +48,8 @@ public:
   [[nodiscard]] llvm::Constant *site(const ir::Op &op, llvm::StringRef what);
   /// 64 zero bytes: what is read where nothing exists.
   [[nodiscard]] llvm::Constant *zeros();
-  /// void (temp, source, bytes of a row, stride, low, high): copies the existing part [low, high) of a
-  /// row of elements of `bytes` bytes to `temp`, whose rest becomes 0. Strides in elements.
+  /// void (temp, source, bytes of a row, stride, low, high): copies the existing part [low, high)
+  /// of a row of elements of `bytes` bytes to `temp`, whose rest becomes 0. Strides in elements.
   [[nodiscard]] llvm::Function *fillRow(unsigned bytes);
   /// void (destination, temp, stride, low, high): the reverse, for what exists.
   [[nodiscard]] llvm::Function *spillRow(unsigned bytes);
@@ -66,8 +66,8 @@ private:
   llvm::GlobalVariable *zeros_ = nullptr;
 };
 
-/// Where the prologue leaves what the rest of a kernel reads: rank, num_ranks and epoch first, then each
-/// captured value's parts, eight bytes each.
+/// Where the prologue leaves what the rest of a kernel reads: rank, num_ranks and epoch first, then
+/// each captured value's parts, eight bytes each.
 class Frame {
 public:
   static constexpr int64_t kRank = 0;
@@ -137,9 +137,8 @@ struct LoweredBody {
 /// Number of blocks of each dimension, then the positions of body `linear`.
 [[nodiscard]] llvm::SmallVector<llvm::Value *, 4> blockCounts(FrameFunction &function,
                                                               ir::Op &space);
-[[nodiscard]] llvm::SmallVector<llvm::Value *, 4> positions(FrameFunction &function,
-                                                            ir::Op &space, llvm::Value *rank,
-                                                            llvm::Value *linear);
+[[nodiscard]] llvm::SmallVector<llvm::Value *, 4> positions(FrameFunction &function, ir::Op &space,
+                                                            llvm::Value *rank, llvm::Value *linear);
 
 /// The name of the parameter that a view or signal is a part of, or "".
 [[nodiscard]] llvm::StringRef objectName(const ir::Value *value);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A body's function: its positions, the dispatch of ops that touch tiles and memory, and the moves of tiles
-// that loops and branches carry.
+// A body's function: its positions, the dispatch of ops that touch tiles and memory, and the moves
+// of tiles that loops and branches carry.
 #include "backend/host/lower_body.h"
 
 #include "backend/host/tile_loops.h"
@@ -116,9 +116,8 @@ void BodyLowering::checkCell(Op &op, llvm::Value *position, llvm::Value *size) {
 
 void BodyLowering::checkRank(Op &op, llvm::Value *rank) {
   llvm::Value *outside = b.CreateICmpUGE(rank, fact(OpKind::NumRanks));
-  when(outside, "no.rank", [&] {
-    call(Runtime::check_rank, {rank, host_.site(op, objectName(op.operand(0)))});
-  });
+  when(outside, "no.rank",
+       [&] { call(Runtime::check_rank, {rank, host_.site(op, objectName(op.operand(0)))}); });
 }
 
 void BodyLowering::call(Runtime callee, llvm::ArrayRef<llvm::Value *> arguments) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Private to backend/host: lowers a space's body. Tiles are buffers in the workspace or are computed in the
-// loops of their users (tile_plan.h); everything that leaves the body is a call of the runtime.
+// Private to backend/host: lowers a space's body. Tiles are buffers in the workspace or are
+// computed in the loops of their users (tile_plan.h); everything that leaves the body is a call of
+// the runtime.
 #pragma once
 
 #include "backend/host/host_module.h"
@@ -64,8 +65,8 @@ private:
   void lowerStore(ir::Op &op);
   void lowerGather(ir::Op &op);
   void lowerScatter(ir::Op &op);
-  /// Emits `body` for each element of the index tiles from operand `first` on, one a dimension, with
-  /// the element of `value` (a tile, a scalar, or null) and the positions.
+  /// Emits `body` for each element of the index tiles from operand `first` on, one a dimension,
+  /// with the element of `value` (a tile, a scalar, or null) and the positions.
   using IndexedBody = llvm::function_ref<void(TileLoops &loops, llvm::Value *value,
                                               llvm::ArrayRef<llvm::Value *> positions)>;
   void eachIndexed(ir::Op &op, unsigned first, unsigned dims, ir::Value *value, IndexedBody body);

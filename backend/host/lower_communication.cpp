@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What leaves a body: regions for the runtime, transfers, signals, atomics, and accesses to other ranks' memory.
+// What leaves a body: regions for the runtime, transfers, signals, atomics, and accesses to other
+// ranks' memory.
 //
 // Bodies run in program order, so acquire tokens need no code. A completion token stands for
 // everything that the body has sent: using one awaits all of it.
@@ -35,7 +36,8 @@ llvm::Value *BodyLowering::region(Slot slot, const View &view) {
   b.CreateStore(b.getInt32(unsigned(view.type.dtype())), field(3));
   b.CreateStore(b.getInt32(0), field(4));
   for (auto [d, dim] : llvm::enumerate(view.dims)) {
-    b.CreateStore(b.CreateSub(dim.high, dim.low), b.CreateConstGEP1_64(b.getInt64Ty(), field(5), d));
+    b.CreateStore(b.CreateSub(dim.high, dim.low),
+                  b.CreateConstGEP1_64(b.getInt64Ty(), field(5), d));
     b.CreateStore(dim.stride, b.CreateConstGEP1_64(b.getInt64Ty(), field(6), d));
   }
   return place;
@@ -43,7 +45,9 @@ llvm::Value *BodyLowering::region(Slot slot, const View &view) {
 
 llvm::Value *BodyLowering::cellsRegion(const SignalCells &cells) {
   View view{module_.source.types().view(DType::U64, cells.dims.size(), cells.rank != nullptr),
-            cells.data, cells.rank, {}};
+            cells.data,
+            cells.rank,
+            {}};
   for (const SignalCells::Dimension &dim : cells.dims)
     view.dims.push_back({b.getInt64(0), dim.size, dim.size, dim.stride});
   return region(Slot::Source, view);
@@ -55,8 +59,8 @@ View BodyLowering::tileView(ir::Type type, llvm::Value *data) {
   if (isTile)
     for (int64_t size : type.shape())
       sizes.push_back(b.getInt64(size));
-  return views_.contiguous(
-      module_.source.types().view(type.elementOrIndex(), sizes.size(), false), data, sizes);
+  return views_.contiguous(module_.source.types().view(type.elementOrIndex(), sizes.size(), false),
+                           data, sizes);
 }
 
 void BodyLowering::cutToCommon(View &x, View &y) {
@@ -106,8 +110,8 @@ void BodyLowering::lowerSend(Op &op, Runtime callee) {
     return;
   }
   // A scalar travels from a place of its own, which has to be free again when a loop comes back.
-  auto *place = llvm::GetElementPtrInst::CreateInBounds(b.getInt8Ty(), workspace_,
-                                                        {b.getInt64(parcels_)});
+  auto *place =
+      llvm::GetElementPtrInst::CreateInBounds(b.getInt8Ty(), workspace_, {b.getInt64(parcels_)});
   b.Insert(place, "parcel");
   parcelAddresses_.push_back(place);
   parcels_ += 8;
@@ -118,8 +122,7 @@ void BodyLowering::lowerSend(Op &op, Runtime callee) {
       break;
     }
   const DType type = source->type().elementOrIndex();
-  b.CreateAlignedStore(arith_.toMemory(type, scalar(source)), place,
-                       llvm::Align(dtypeBytes(type)));
+  b.CreateAlignedStore(arith_.toMemory(type, scalar(source)), place, llvm::Align(dtypeBytes(type)));
   transfer(callee, tileView(source->type(), place), target);
 }
 
@@ -195,8 +198,7 @@ void BodyLowering::lowerRemoteScatter(Op &op) {
                 when(views_.contains(target, at), "scatter", [&] {
                   b.CreateStore(arith_.toMemory(type, number), place);
                   ir::Type element = module_.source.types().scalar(type);
-                  transfer(Runtime::store, tileView(element, place),
-                           elementOf(views_, target, at));
+                  transfer(Runtime::store, tileView(element, place), elementOf(views_, target, at));
                 });
               });
 }
@@ -210,8 +212,7 @@ void BodyLowering::notify(Op &op, Value *signal) {
 void BodyLowering::lowerWait(Op &op) {
   Value *signal = op.operand(0);
   llvm::Value *count = op.numOperands() > 1 ? scalar(op.operand(1)) : b.getInt64(-1);
-  call(Runtime::wait,
-       {cellsRegion(cells(signal)), count, host_.site(op, objectName(signal))});
+  call(Runtime::wait, {cellsRegion(cells(signal)), count, host_.site(op, objectName(signal))});
 }
 
 // Atomics and assertions.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // tile.dot as a register-blocked product.
 //
-// A is made dense in the type of the sums (rows of K, or rows of M when it comes transposed). Of B, one
-// panel of all K rows and as many columns as a few vector registers hold is packed at a time, and all
-// rows of A pass over it while it is in the first-level cache. Sums stay in registers along K and are
-// added to the result's buffer, which is the accumulator's (tile_plan.h).
+// A is made dense in the type of the sums (rows of K, or rows of M when it comes transposed). Of B,
+// one panel of all K rows and as many columns as a few vector registers hold is packed at a time,
+// and all rows of A pass over it while it is in the first-level cache. Sums stay in registers along
+// K and are added to the result's buffer, which is the accumulator's (tile_plan.h).
 #include "backend/host/lower_body.h"
 #include "backend/host/tile_loops.h"
 
@@ -174,8 +174,7 @@ void DotEmitter::packPanel(const Matrix &from, llvm::Value *panelIndex) {
   body_.loop(b.getInt64(k_), "pack", [&](llvm::Value *k) {
     for (unsigned v = 0; v < blocking_.vectors; ++v) {
       llvm::Value *part = load(from, k, plus(first, v * blocking_.lanes), blocking_.lanes);
-      llvm::Value *place =
-          at(panel_, plus(times(k, blocking_.columns()), v * blocking_.lanes));
+      llvm::Value *place = at(panel_, plus(times(k, blocking_.columns()), v * blocking_.lanes));
       b.CreateAlignedStore(part, place, llvm::Align(sumBytes_));
     }
   });
@@ -233,14 +232,13 @@ void DotEmitter::step(llvm::Value *k, unsigned unrolled, unsigned rows,
   llvm::Type *vector = laneType(sum_, lanes);
   llvm::SmallVector<llvm::Value *, 4> right;
   for (unsigned v = 0; v < vectors; ++v) {
-    llvm::Value *place = at(panel_, plus(times(k, blocking_.columns()),
-                                         unrolled * blocking_.columns() + v * lanes));
+    llvm::Value *place =
+        at(panel_, plus(times(k, blocking_.columns()), unrolled * blocking_.columns() + v * lanes));
     right.push_back(b.CreateAlignedLoad(vector, place, llvm::Align(sumBytes_)));
   }
   for (unsigned r = 0; r < rows; ++r) {
     llvm::Value *offset = plus(times(k, aColumn_), unrolled * aColumn_ + r * aRow_);
-    llvm::Value *left =
-        b.CreateAlignedLoad(sum_, at(aStrip_, offset), llvm::Align(sumBytes_));
+    llvm::Value *left = b.CreateAlignedLoad(sum_, at(aStrip_, offset), llvm::Align(sumBytes_));
     left = body_.arith().broadcast(left, lanes);
     for (unsigned v = 0; v < vectors; ++v) {
       llvm::Value *&sum = sums[r * vectors + v];
@@ -256,8 +254,8 @@ void DotEmitter::multiply(llvm::Value *panelIndex, llvm::Value *firstRow, unsign
   const unsigned vectors = blocking_.vectors;
   llvm::Type *vector = laneType(sum_, blocking_.lanes);
   aStrip_ = at(dense_, times(firstRow, aRow_));
-  llvm::Value *corner = at(sums_, b.CreateAdd(times(firstRow, n_),
-                                              times(panelIndex, blocking_.columns())));
+  llvm::Value *corner =
+      at(sums_, b.CreateAdd(times(firstRow, n_), times(panelIndex, blocking_.columns())));
   llvm::SmallVector<llvm::Value *, 32> places;
   llvm::SmallVector<llvm::Value *, 32> sums;
   for (unsigned r = 0; r < rows; ++r)
@@ -286,12 +284,10 @@ void DotEmitter::multiply(llvm::Value *panelIndex, llvm::Value *firstRow, unsign
   k->addIncoming(next, inside);
   for (auto [phi, sum] : llvm::zip_equal(state, sums))
     phi->addIncoming(sum, inside);
-  llvm::Instruction *branch =
-      b.CreateCondBr(b.CreateICmpSLT(next, b.getInt64(k_)), inside, after);
+  llvm::Instruction *branch = b.CreateCondBr(b.CreateICmpSLT(next, b.getInt64(k_)), inside, after);
   // Unrolled as far as registers and the decoder like it.
-  llvm::MDNode *disable =
-      llvm::MDNode::get(b.getContext(), llvm::MDString::get(b.getContext(),
-                                                            "llvm.loop.unroll.disable"));
+  llvm::MDNode *disable = llvm::MDNode::get(
+      b.getContext(), llvm::MDString::get(b.getContext(), "llvm.loop.unroll.disable"));
   llvm::MDNode *loop = llvm::MDNode::getDistinct(b.getContext(), {nullptr, disable});
   loop->replaceOperandWith(0, loop);
   branch->setMetadata(llvm::LLVMContext::MD_loop, loop);
@@ -355,8 +351,7 @@ void BodyLowering::lowerDot(Op &op) {
     llvm::Value *sum = b.CreateAlignedLoad(laneType(wide, lanes), b.CreateGEP(wide, sums, first),
                                            llvm::Align(dtypeBytes(sumType)));
     b.CreateAlignedStore(arith_.toMemory(type, arith_.round(type, sum)),
-                         b.CreateGEP(narrow, buffer(result), first),
-                         llvm::Align(dtypeBytes(type)));
+                         b.CreateGEP(narrow, buffer(result), first), llvm::Align(dtypeBytes(type)));
   });
 }
 

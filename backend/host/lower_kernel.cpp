@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A kernel as the runtime sees it: prologue, the count and positions of each space, the expected counts of
-// each signal, and the descriptor that names them.
+// A kernel as the runtime sees it: prologue, the count and positions of each space, the expected
+// counts of each signal, and the descriptor that names them.
 #include "backend/host/host_module.h"
 
 #include "backend/llvm/tile_order.h"
@@ -30,9 +30,7 @@ public:
   llvm::Function *lower(Op &kernel, llvm::StringRef name);
 
 protected:
-  Parts outside(ir::Value *) override {
-    DTILE_UNREACHABLE("a prologue sees only its own values");
-  }
+  Parts outside(ir::Value *) override { DTILE_UNREACHABLE("a prologue sees only its own values"); }
   llvm::Value *fact(OpKind kind) override;
   void lowerTargetOp(Op &op) override;
 
@@ -116,9 +114,8 @@ void Prologue::lowerParam(Op &op) {
   for (ir::Value *operand : op.operands())
     extents.push_back(scalar(operand));
   if (op.strAttr("mode") == "scratch") {
-    llvm::Value *data =
-        b.CreateCall(host_.runtime(Runtime::scratch),
-                     {launch_, position, b.getInt32(type.rank()), sizes(op)});
+    llvm::Value *data = b.CreateCall(host_.runtime(Runtime::scratch),
+                                     {launch_, position, b.getInt32(type.rank()), sizes(op)});
     require(b.CreateIsNotNull(data));
     set(op.result(), views_.contiguous(type, data, extents).parts());
     return;
@@ -128,8 +125,8 @@ void Prologue::lowerParam(Op &op) {
   // Symmetric objects are contiguous.
   if (op.strAttr("mode") != "symm")
     for (auto [d, dim] : llvm::enumerate(view.dims))
-      dim.stride = b.CreateCall(host_.runtime(Runtime::arg_stride),
-                                {launch_, position, b.getInt32(d)});
+      dim.stride =
+          b.CreateCall(host_.runtime(Runtime::arg_stride), {launch_, position, b.getInt32(d)});
   set(op.result(), view.parts());
 }
 
@@ -138,9 +135,9 @@ void Prologue::lowerSignal(Op &op) {
   llvm::SmallVector<llvm::Value *, 4> extents;
   for (ir::Value *operand : op.operands())
     extents.push_back(scalar(operand));
-  llvm::Value *data = b.CreateCall(
-      host_.runtime(Runtime::signal),
-      {launch_, b.getInt32(op.intAttr("param")), b.getInt32(type.rank()), sizes(op)});
+  llvm::Value *data =
+      b.CreateCall(host_.runtime(Runtime::signal),
+                   {launch_, b.getInt32(op.intAttr("param")), b.getInt32(type.rank()), sizes(op)});
   require(b.CreateIsNotNull(data));
   set(op.result(), views_.contiguousCells(type, data, extents).parts());
 }
@@ -158,15 +155,15 @@ void Prologue::lowerScalar(Op &op) {
 void Prologue::lowerTargetOp(Op &op) {
   switch (op.kind()) {
   case OpKind::LaunchDim:
-    set(op.result(), {b.CreateCall(host_.runtime(Runtime::arg_dim),
-                                   {launch_, b.getInt32(op.intAttr("param")),
-                                    b.getInt32(op.intAttr("dim"))})});
+    set(op.result(),
+        {b.CreateCall(host_.runtime(Runtime::arg_dim),
+                      {launch_, b.getInt32(op.intAttr("param")), b.getInt32(op.intAttr("dim"))})});
     return;
   case OpKind::LaunchCheck: {
-    llvm::Value *bad = b.CreateCall(
-        host_.runtime(Runtime::check_dim),
-        {launch_, b.getInt32(op.intAttr("param")), b.getInt32(op.intAttr("dim")),
-         scalar(op.operand(0)), scalar(op.operand(1))});
+    llvm::Value *bad =
+        b.CreateCall(host_.runtime(Runtime::check_dim),
+                     {launch_, b.getInt32(op.intAttr("param")), b.getInt32(op.intAttr("dim")),
+                      scalar(op.operand(0)), scalar(op.operand(1))});
     return require(b.CreateIsNull(bad));
   }
   case OpKind::Param:
@@ -237,10 +234,10 @@ llvm::Constant *Descriptor::param(Op &op) {
                .Case("symm", DTILE_MODE_SYMM)
                .Case("scratch", DTILE_MODE_SCRATCH);
   }
-  return llvm::ConstantStruct::get(
-      m_.abi.param,
-      {m_.string(op.strAttr("name")), i32(kind), i32(mode), i32(dtype), i32(type.rank()),
-       i32(op.boolAttrOr("zero", false)), i32(op.intAttrOr("copies", 1))});
+  return llvm::ConstantStruct::get(m_.abi.param,
+                                   {m_.string(op.strAttr("name")), i32(kind), i32(mode), i32(dtype),
+                                    i32(type.rank()), i32(op.boolAttrOr("zero", false)),
+                                    i32(op.intAttrOr("copies", 1))});
 }
 
 llvm::Function *Descriptor::count(const Frame &frame, Op &op, llvm::StringRef name) {
@@ -265,8 +262,8 @@ llvm::Function *Descriptor::position(const Frame &frame, Op &op, llvm::StringRef
   };
   Function f(m_, &frame);
   llvm::IRBuilder<> &b = f.builder();
-  auto *type = llvm::FunctionType::get(b.getVoidTy(),
-                                       {b.getPtrTy(), b.getInt64Ty(), b.getPtrTy()}, false);
+  auto *type =
+      llvm::FunctionType::get(b.getVoidTy(), {b.getPtrTy(), b.getInt64Ty(), b.getPtrTy()}, false);
   llvm::Function *function = m_.function(name, type);
   f.begin(function, 0);
   llvm::SmallVector<llvm::Value *, 4> at =
@@ -332,8 +329,7 @@ llvm::Constant *Descriptor::expected(const Frame &frame, Op &op) {
 }
 
 llvm::Constant *Descriptor::signal(const Frame &frame, Op &op) {
-  return llvm::ConstantStruct::get(m_.abi.signal,
-                                   {i32(op.intAttr("param")), expected(frame, op)});
+  return llvm::ConstantStruct::get(m_.abi.signal, {i32(op.intAttr("param")), expected(frame, op)});
 }
 
 void Descriptor::emit(const Frame &frame, llvm::Function *prologue) {
@@ -388,8 +384,8 @@ llvm::SmallVector<llvm::Value *, 4> blockCounts(FrameFunction &f, Op &space) {
 llvm::SmallVector<llvm::Value *, 4> positions(FrameFunction &f, Op &space, llvm::Value *rank,
                                               llvm::Value *linear) {
   llvm::IRBuilder<> &b = f.builder();
-  llvm::SmallVector<llvm::Value *, 4> result = emitTileOrder(
-      b, ir::TileOrder::fromSpace(space), blockCounts(f, space), rank, linear);
+  llvm::SmallVector<llvm::Value *, 4> result =
+      emitTileOrder(b, ir::TileOrder::fromSpace(space), blockCounts(f, space), rank, linear);
   for (auto [d, block] : llvm::enumerate(result))
     block = b.CreateAdd(f.scalar(space.operand(3 * d)),
                         b.CreateMul(block, f.scalar(space.operand(3 * d + 2))));

@@ -111,8 +111,8 @@ void BodyLowering::lowerLoad(Op &op) {
   const DType type = result->type().elementOrIndex();
   View source = view(op.operand(0));
   llvm::Value *place = b.CreateSelect(b.CreateIsNotNull(source.data), source.data, host_.zeros());
-  llvm::Value *loaded = b.CreateAlignedLoad(memoryType(context(), type), place,
-                                            llvm::Align(dtypeBytes(type)));
+  llvm::Value *loaded =
+      b.CreateAlignedLoad(memoryType(context(), type), place, llvm::Align(dtypeBytes(type)));
   set(result, {arith_.fromMemory(type, loaded)});
 }
 
@@ -127,8 +127,7 @@ void BodyLowering::lowerStore(Op &op) {
   const DType type = value->type().elementOrIndex();
   llvm::Value *number = scalar(value);
   when(b.CreateIsNotNull(target.data), "store", [&] {
-    b.CreateAlignedStore(arith_.toMemory(type, number), target.data,
-                         llvm::Align(dtypeBytes(type)));
+    b.CreateAlignedStore(arith_.toMemory(type, number), target.data, llvm::Align(dtypeBytes(type)));
   });
 }
 
@@ -151,9 +150,8 @@ void BodyLowering::storeElements(Value *tile, const View &view) {
   if (loops.inner() < 0) {
     loops.beginRow({whole});
     llvm::SmallVector<llvm::Value *, 4> origin(shape.size(), b.getInt64(0));
-    when(views_.contains(view, origin), "store", [&] {
-      b.CreateAlignedStore(elements(), views_.address(view, origin), align);
-    });
+    when(views_.contains(view, origin), "store",
+         [&] { b.CreateAlignedStore(elements(), views_.address(view, origin), align); });
     return;
   }
   llvm::Value *temp = scratch(shape[loops.inner()] * bytes);
@@ -214,8 +212,8 @@ void BodyLowering::eachIndexed(Op &op, unsigned first, unsigned dims, Value *val
     loops.beginRow(trees);
     llvm::SmallVector<llvm::Value *, 4> at;
     for (unsigned d = 0; d < dims; ++d)
-      at.push_back(arith_.cast(op.operand(first + d)->type().dtype(), DType::I64,
-                               loops.elements(trees[d])));
+      at.push_back(
+          arith_.cast(op.operand(first + d)->type().dtype(), DType::I64, loops.elements(trees[d])));
     llvm::Value *element = isTile ? loops.elements(trees.back()) : nullptr;
     if (value && !isTile)
       element = scalar(value);
@@ -246,8 +244,8 @@ void BodyLowering::reduceAlongRows(Op &op, int axis) {
   loops.overRows([&] {
     loops.beginRow({whole});
     llvm::Constant *first = neutral(context(), kind, sumType);
-    llvm::Value *sums = loops.alongRow(
-        arith_.broadcast(first, loops.lanes()), [&](llvm::Value *sum) {
+    llvm::Value *sums =
+        loops.alongRow(arith_.broadcast(first, loops.lanes()), [&](llvm::Value *sum) {
           return arith_.binary(kind, sumType, sum, loops.elements(whole));
         });
     // Halves are combined until one lane is left.
@@ -268,8 +266,7 @@ void BodyLowering::reduceAlongRows(Op &op, int axis) {
     llvm::Value *result = arith_.round(type, sums);
     if (!op.result()->type().isTile())
       return set(op.result(), {result});
-    llvm::Value *place =
-        loops.denseAddress(buffer(op.result()), memoryType(context(), type), axis);
+    llvm::Value *place = loops.denseAddress(buffer(op.result()), memoryType(context(), type), axis);
     b.CreateAlignedStore(arith_.toMemory(type, result), place, llvm::Align(dtypeBytes(type)));
   });
 }
@@ -297,9 +294,8 @@ void BodyLowering::reduceAcrossRows(Op &op, int axis) {
   };
   loops.overRows(
       [&] {
-        loops.alongRow([&] {
-          store(arith_.broadcast(neutral(context(), kind, sumType), loops.lanes()));
-        });
+        loops.alongRow(
+            [&] { store(arith_.broadcast(neutral(context(), kind, sumType), loops.lanes())); });
         loops.over({unsigned(axis)}, [&] {
           loops.beginRow({whole});
           loops.alongRow(
@@ -338,20 +334,18 @@ void BodyLowering::lowerArgReduce(Op &op) {
           llvm::Value *better = arith_.compare(isMax ? "gt" : "lt", type, value, known);
           // A NaN gives way to any number, as in max and min.
           if (isFloat(type))
-            better = b.CreateOr(better, b.CreateAnd(b.CreateFCmpUNO(known, known),
-                                                    b.CreateFCmpORD(value, value)));
+            better = b.CreateOr(
+                better, b.CreateAnd(b.CreateFCmpUNO(known, known), b.CreateFCmpORD(value, value)));
           llvm::Value *at = loops.position(axis);
           better = b.CreateOr(better, b.CreateICmpEQ(at, b.getInt64(0)));
           b.CreateStore(b.CreateSelect(better, value, known), best);
           llvm::Value *index = b.CreateTrunc(at, b.getInt32Ty());
-          b.CreateStore(
-              b.CreateSelect(better, index, b.CreateLoad(b.getInt32Ty(), where)), where);
+          b.CreateStore(b.CreateSelect(better, index, b.CreateLoad(b.getInt32Ty(), where)), where);
         });
         llvm::Value *result = b.CreateLoad(b.getInt32Ty(), where);
         if (!op.result()->type().isTile())
           return set(op.result(), {result});
-        b.CreateAlignedStore(result,
-                             loops.denseAddress(buffer(op.result()), b.getInt32Ty(), axis),
+        b.CreateAlignedStore(result, loops.denseAddress(buffer(op.result()), b.getInt32Ty(), axis),
                              llvm::Align(4));
       },
       axis);

@@ -74,8 +74,8 @@ bool TileLoops::onlyMoves(const Value *tile) const {
   const Op *op = tile->definingOp();
   if (!isComputed(tile) || (op && op->is(OpKind::Load)))
     return true;
-  const bool moves = op && (op->is(OpKind::Broadcast) || op->is(OpKind::Trans) ||
-                            op->is(OpKind::Reshape));
+  const bool moves =
+      op && (op->is(OpKind::Broadcast) || op->is(OpKind::Trans) || op->is(OpKind::Reshape));
   return moves && onlyMoves(op->operand(0));
 }
 
@@ -128,9 +128,8 @@ void TileLoops::alongRow(llvm::function_ref<void()> body) {
   });
 }
 
-llvm::Value *
-TileLoops::alongRow(llvm::Value *first,
-                    llvm::function_ref<llvm::Value *(llvm::Value *)> body) {
+llvm::Value *TileLoops::alongRow(llvm::Value *first,
+                                 llvm::function_ref<llvm::Value *(llvm::Value *)> body) {
   stepValues_.clear();
   if (inner_ < 0)
     return body(first);
@@ -364,12 +363,11 @@ TileLoops::ViewRow TileLoops::viewRow(const View &view, const LoopMap &map) {
   row.address = body_.views().address(view, first);
   row.stride = along->stride;
   row.low = along->low;
-  llvm::Value *high =
-      b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, along->high, length);
+  llvm::Value *high = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, along->high, length);
   row.high = b.CreateSelect(exists, high, none);
-  row.direct = b.CreateAnd(
-      b.CreateAnd(b.CreateICmpSLE(row.low, none), b.CreateICmpEQ(row.high, length)),
-      b.CreateICmpEQ(row.stride, b.getInt64(1)));
+  row.direct =
+      b.CreateAnd(b.CreateAnd(b.CreateICmpSLE(row.low, none), b.CreateICmpEQ(row.high, length)),
+                  b.CreateICmpEQ(row.stride, b.getInt64(1)));
   return row;
 }
 

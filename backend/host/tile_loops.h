@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Private to backend/host: loops over the elements of tiles. The innermost loop runs over vectors along
-// one dimension (a row); what does not change along a row is computed once before it.
+// Private to backend/host: loops over the elements of tiles. The innermost loop runs over vectors
+// along one dimension (a row); what does not change along a row is computed once before it.
 #pragma once
 
 #include "backend/host/lower_body.h"
@@ -44,8 +44,8 @@ public:
   /// Emits the loop along a row.
   void alongRow(llvm::function_ref<void()> body);
   /// The same, with a value from one step to the next; gives the last.
-  [[nodiscard]] llvm::Value *
-  alongRow(llvm::Value *first, llvm::function_ref<llvm::Value *(llvm::Value *)> body);
+  [[nodiscard]] llvm::Value *alongRow(llvm::Value *first,
+                                      llvm::function_ref<llvm::Value *(llvm::Value *)> body);
 
   /// The elements at the current position, `lanes()` of them, in computing form (or raw).
   [[nodiscard]] llvm::Value *elements(const TileRef &tree);

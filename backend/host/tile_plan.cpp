@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Decides which tiles are computed in place of their use, and lays the others out in the workspace.
 //
-// Ops are numbered in program order, a loop or branch a second time at its end. A buffer holds a tile
-// from the op that writes it to the last that reads it; reads inside a loop of what was made outside
-// last until the loop's end. Two tiles may share memory when no segments overlap, or when they only
-// touch at an op that reads the one and writes the other element by element.
+// Ops are numbered in program order, a loop or branch a second time at its end. A buffer holds a
+// tile from the op that writes it to the last that reads it; reads inside a loop of what was made
+// outside last until the loop's end. Two tiles may share memory when no segments overlap, or when
+// they only touch at an op that reads the one and writes the other element by element.
 #include "backend/host/tile_plan.h"
 
 #include "backend/llvm/lowering.h"
@@ -31,8 +31,8 @@ bool isUnitReshape(const Op &op) {
     llvm::copy_if(shape, std::back_inserter(rest), [](int64_t size) { return size != 1; });
     return rest;
   };
-  return op.is(OpKind::Reshape) && dropUnits(op.operand(0)->type().shape()) ==
-                                       dropUnits(op.result()->type().shape());
+  return op.is(OpKind::Reshape) &&
+         dropUnits(op.operand(0)->type().shape()) == dropUnits(op.result()->type().shape());
 }
 
 bool isAsynchronousSend(OpKind kind) {
@@ -47,9 +47,7 @@ bool isLoop(const Op &op) { return op.is(OpKind::For) || op.is(OpKind::While); }
 bool isRearrangement(const Op &op) {
   return op.is(OpKind::Broadcast) || op.is(OpKind::Trans) || isUnitReshape(op);
 }
-bool isTileArithmetic(const Op &op) {
-  return isElementwise(op.kind()) && isTile(op.result());
-}
+bool isTileArithmetic(const Op &op) { return isElementwise(op.kind()) && isTile(op.result()); }
 
 /// The block that a value belongs to.
 const Block *homeOf(const Value *value) {
@@ -458,9 +456,9 @@ void TilePlan::assignOffsets() {
         });
       });
       if (together)
-        taken.push_back({buffers_[other].offset,
-                         buffers_[other].offset +
-                             int64_t(llvm::alignTo(buffers_[other].bytes, kBufferAlign))});
+        taken.push_back(
+            {buffers_[other].offset,
+             buffers_[other].offset + int64_t(llvm::alignTo(buffers_[other].bytes, kBufferAlign))});
     }
     llvm::sort(taken);
     int64_t offset = 0;

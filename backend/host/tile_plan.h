@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Where the tiles of a body live on the host: computed where they are used, or in a buffer of the body's
-// workspace. Buffers are shared by tiles that are never alive at once, and by a tile and the one
-// that is computed from it in place (sums that a loop carries above all).
+// Where the tiles of a body live on the host: computed where they are used, or in a buffer of the
+// body's workspace. Buffers are shared by tiles that are never alive at once, and by a tile and the
+// one that is computed from it in place (sums that a loop carries above all).
 #pragma once
 
 #include "ir/core/ir.h"
@@ -14,7 +14,6 @@
 #include <vector>
 
 namespace dtile::backend::host {
-
 
 /// Buffers are aligned to this many bytes.
 inline constexpr int64_t kBufferAlign = 64;

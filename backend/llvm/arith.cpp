@@ -169,15 +169,14 @@ llvm::Value *Arith::toF8(DType type, llvm::Value *x) {
   llvm::Value *sign = b.CreateAnd(b.CreateLShr(bits, 24), splatInt(i32, 0x80));
   llvm::Value *magnitude = b.CreateAnd(bits, splatInt(i32, 0x7fffffff));
   llvm::Value *odd = b.CreateAnd(b.CreateLShr(magnitude, drop), 1);
-  llvm::Value *normal = b.CreateAdd(
-      magnitude, b.CreateAdd(odd, splatInt(i32, (1u << (drop - 1)) - 1)));
+  llvm::Value *normal =
+      b.CreateAdd(magnitude, b.CreateAdd(odd, splatInt(i32, (1u << (drop - 1)) - 1)));
   normal = b.CreateSub(b.CreateLShr(normal, drop), splatInt(i32, (127 - bias) << mantissa));
   // Below the smallest normal, adding 2^k with the right unit in the last place rounds to a
   // multiple of the smallest subnormal.
   const float magic = e4m3 ? 16384.0f : 128.0f;
   llvm::Value *small = b.CreateFAdd(b.CreateBitCast(magnitude, x->getType()), splat(x, magic));
-  small = b.CreateSub(b.CreateBitCast(small, i32),
-                      splatInt(i32, llvm::bit_cast<uint32_t>(magic)));
+  small = b.CreateSub(b.CreateBitCast(small, i32), splatInt(i32, llvm::bit_cast<uint32_t>(magic)));
   llvm::Value *isSmall = b.CreateICmpULT(magnitude, splatInt(i32, (128 - bias) << 23));
   llvm::Value *code = b.CreateSelect(isSmall, small, normal);
   // Overflow is infinity, or NaN where there is none.
@@ -278,18 +277,17 @@ llvm::Value *Arith::divide(DType type, llvm::Value *x, llvm::Value *y, bool rema
     return b.CreateSelect(byZero, none, result);
   }
   // The least number over -1 traps on some machines; over 1 it gives the wrapped answer.
-  llvm::Constant *least = llvm::ConstantInt::get(
-      t, llvm::APInt::getSignedMinValue(t->getScalarSizeInBits()));
-  llvm::Value *overflows = b.CreateAnd(b.CreateICmpEQ(x, least),
-                                       b.CreateICmpEQ(y, llvm::Constant::getAllOnesValue(t)));
+  llvm::Constant *least =
+      llvm::ConstantInt::get(t, llvm::APInt::getSignedMinValue(t->getScalarSizeInBits()));
+  llvm::Value *overflows =
+      b.CreateAnd(b.CreateICmpEQ(x, least), b.CreateICmpEQ(y, llvm::Constant::getAllOnesValue(t)));
   llvm::Value *safe = b.CreateSelect(b.CreateOr(byZero, overflows), one, y);
   llvm::Value *quotient = b.CreateSDiv(x, safe);
   llvm::Value *rest = b.CreateSub(x, b.CreateMul(quotient, safe));
   llvm::Value *signsDiffer = b.CreateICmpSLT(b.CreateXor(rest, safe), none);
   llvm::Value *adjust = b.CreateAnd(signsDiffer, b.CreateICmpNE(rest, none));
-  llvm::Value *result =
-      remainder ? b.CreateSelect(adjust, b.CreateAdd(rest, safe), rest)
-                : b.CreateSelect(adjust, b.CreateSub(quotient, one), quotient);
+  llvm::Value *result = remainder ? b.CreateSelect(adjust, b.CreateAdd(rest, safe), rest)
+                                  : b.CreateSelect(adjust, b.CreateSub(quotient, one), quotient);
   return b.CreateSelect(byZero, none, result);
 }
 
@@ -432,9 +430,9 @@ llvm::Value *Arith::compare(llvm::StringRef pred, DType type, llvm::Value *x, ll
     P real, integer, natural;
   };
   static constexpr Row kRows[] = {
-      {"eq", P::FCMP_OEQ, P::ICMP_EQ, P::ICMP_EQ},    {"ne", P::FCMP_UNE, P::ICMP_NE, P::ICMP_NE},
-      {"lt", P::FCMP_OLT, P::ICMP_SLT, P::ICMP_ULT},  {"le", P::FCMP_OLE, P::ICMP_SLE, P::ICMP_ULE},
-      {"gt", P::FCMP_OGT, P::ICMP_SGT, P::ICMP_UGT},  {"ge", P::FCMP_OGE, P::ICMP_SGE, P::ICMP_UGE},
+      {"eq", P::FCMP_OEQ, P::ICMP_EQ, P::ICMP_EQ},   {"ne", P::FCMP_UNE, P::ICMP_NE, P::ICMP_NE},
+      {"lt", P::FCMP_OLT, P::ICMP_SLT, P::ICMP_ULT}, {"le", P::FCMP_OLE, P::ICMP_SLE, P::ICMP_ULE},
+      {"gt", P::FCMP_OGT, P::ICMP_SGT, P::ICMP_UGT}, {"ge", P::FCMP_OGE, P::ICMP_SGE, P::ICMP_UGE},
   };
   for (const Row &row : kRows) {
     if (row.name != pred)
@@ -452,9 +450,8 @@ llvm::Value *Arith::narrowToOdd(llvm::Value *x) {
   llvm::Type *i32 = bitsOf(f32);
   llvm::Value *nearest = b.CreateFPTrunc(x, f32);
   llvm::Value *back = b.CreateFPExt(nearest, x->getType());
-  llvm::Value *away =
-      b.CreateFCmpOGT(b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, back),
-                      b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x));
+  llvm::Value *away = b.CreateFCmpOGT(b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, back),
+                                      b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x));
   llvm::Value *inexact = b.CreateFCmpONE(back, x);
   llvm::Value *bits = b.CreateBitCast(nearest, i32);
   bits = b.CreateSub(bits, b.CreateZExt(away, i32));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Elementwise arithmetic in LLVM IR, the same for scalars and vectors of them.
 //
-// An element has two forms. In memory it is an integer of its size (or float, double). Computing it is
-// i1 (bool), iN, float or double: the narrow floats compute as floats that hold only values of
+// An element has two forms. In memory it is an integer of its size (or float, double). Computing it
+// is i1 (bool), iN, float or double: the narrow floats compute as floats that hold only values of
 // their type, so each operation on them ends with a rounding.
 #pragma once
 

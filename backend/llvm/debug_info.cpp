@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Line tables from the positions of ops. Paths are kept as the user gave them, so that output does not
-// depend on where it was built.
+// Line tables from the positions of ops. Paths are kept as the user gave them, so that output does
+// not depend on where it was built.
 #include "backend/llvm/debug_info.h"
 
 #include "llvm/IR/Module.h"
@@ -11,8 +11,7 @@ DebugInfo::DebugInfo(llvm::Module &module, const SourceManager *sources)
     : builder_(module), sources_(sources) {
   if (!sources_)
     return;
-  module.addModuleFlag(llvm::Module::Warning, "Debug Info Version",
-                       llvm::DEBUG_METADATA_VERSION);
+  module.addModuleFlag(llvm::Module::Warning, "Debug Info Version", llvm::DEBUG_METADATA_VERSION);
   module.addModuleFlag(llvm::Module::Warning, "Dwarf Version", 4);
 }
 

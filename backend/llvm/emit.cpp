@@ -31,9 +31,9 @@ llvm::Expected<std::unique_ptr<llvm::TargetMachine>> createMachine(const Machine
   llvm::CodeGenOptLevel level = options.optLevel == 0   ? llvm::CodeGenOptLevel::None
                                 : options.optLevel == 1 ? llvm::CodeGenOptLevel::Less
                                                         : llvm::CodeGenOptLevel::Default;
-  std::unique_ptr<llvm::TargetMachine> machine(target->createTargetMachine(
-      triple, options.cpu, options.features, targetOptions, llvm::Reloc::PIC_,
-      llvm::CodeModel::Small, level, options.jit));
+  std::unique_ptr<llvm::TargetMachine> machine(
+      target->createTargetMachine(triple, options.cpu, options.features, targetOptions,
+                                  llvm::Reloc::PIC_, llvm::CodeModel::Small, level, options.jit));
   if (!machine)
     return llvm::createStringError("no code generator for `" + options.triple + "`");
   return machine;

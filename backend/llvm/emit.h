@@ -25,11 +25,12 @@ struct MachineOptions {
 };
 llvm::Expected<std::unique_ptr<llvm::TargetMachine>> createMachine(const MachineOptions &options);
 
-/// Names the first mistake that lowering made, if any: a bug of ours, reported rather than miscompiled.
+/// Names the first mistake that lowering made, if any: a bug of ours, reported rather than
+/// miscompiled.
 llvm::Error verifyModule(const llvm::Module &module);
 
-/// Runs LLVM's passes: a short pipeline, or LLVM's own at level 3. Loops over tiles are vectors already, so
-/// the vectorizers stay off.
+/// Runs LLVM's passes: a short pipeline, or LLVM's own at level 3. Loops over tiles are vectors
+/// already, so the vectorizers stay off.
 void optimize(llvm::Module &module, llvm::TargetMachine &machine, unsigned optLevel);
 
 /// Writes an optimized module. Fails when the machine cannot write that kind.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Structured control: `for`, `while` and `if` as blocks with phis for every part of what they carry.
+// Structured control: `for`, `while` and `if` as blocks with phis for every part of what they
+// carry.
 #include "backend/llvm/lowering.h"
 
 #include "frontend/base/check.h"
@@ -41,8 +42,7 @@ void FunctionLowering::when(llvm::Value *condition, llvm::StringRef name,
   b.SetInsertPoint(after);
 }
 
-llvm::SmallVector<llvm::PHINode *>
-FunctionLowering::phis(llvm::ArrayRef<ir::Value *> values) {
+llvm::SmallVector<llvm::PHINode *> FunctionLowering::phis(llvm::ArrayRef<ir::Value *> values) {
   llvm::SmallVector<llvm::PHINode *> result;
   for (ir::Value *value : values)
     for (llvm::Type *type : partTypes(value->type()))
@@ -61,8 +61,7 @@ Parts FunctionLowering::allParts(llvm::ArrayRef<ir::Value *> values) {
 }
 
 void FunctionLowering::addIncoming(llvm::ArrayRef<llvm::PHINode *> phis,
-                                   llvm::ArrayRef<llvm::Value *> values,
-                                   llvm::BasicBlock *from) {
+                                   llvm::ArrayRef<llvm::Value *> values, llvm::BasicBlock *from) {
   for (auto [phi, value] : llvm::zip_equal(phis, values))
     phi->addIncoming(value, from);
 }

@@ -66,8 +66,7 @@ llvm::SmallVector<llvm::Type *, 4> FunctionLowering::partTypes(ir::Type type) {
   case ir::TypeKind::View:
   case ir::TypeKind::Signal:
     types.push_back(b.getPtrTy());
-    types.append((type.isRemote() ? 1 : 0) + type.rank() * (type.isView() ? 4 : 2),
-                 b.getInt64Ty());
+    types.append((type.isRemote() ? 1 : 0) + type.rank() * (type.isView() ? 4 : 2), b.getInt64Ty());
     break;
   case ir::TypeKind::Tile:
   case ir::TypeKind::Token:
@@ -98,8 +97,7 @@ SignalCells FunctionLowering::cells(ir::Value *value) {
   return SignalCells::fromParts(value->type(), parts(value));
 }
 
-llvm::SmallVector<llvm::Value *, 4>
-FunctionLowering::scalars(llvm::ArrayRef<ir::Value *> values) {
+llvm::SmallVector<llvm::Value *, 4> FunctionLowering::scalars(llvm::ArrayRef<ir::Value *> values) {
   llvm::SmallVector<llvm::Value *, 4> result;
   for (ir::Value *value : values)
     result.push_back(scalar(value));
@@ -137,6 +135,7 @@ void FunctionLowering::lowerOp(Op &op) {
   case OpKind::Epoch:
     set(op.result(), {fact(op.kind())});
     return;
+    // clang-format off
 #define ELEMENTWISE(ID) case OpKind::ID:
     ELEMENTWISE(Add) ELEMENTWISE(Sub) ELEMENTWISE(Mul) ELEMENTWISE(Div) ELEMENTWISE(Rem)
     ELEMENTWISE(Min) ELEMENTWISE(Max) ELEMENTWISE(Pow) ELEMENTWISE(And) ELEMENTWISE(Or)
@@ -146,7 +145,8 @@ void FunctionLowering::lowerOp(Op &op) {
     ELEMENTWISE(Erf) ELEMENTWISE(Floor) ELEMENTWISE(Ceil) ELEMENTWISE(Cmp) ELEMENTWISE(Select)
     ELEMENTWISE(Cast)
 #undef ELEMENTWISE
-    return lowerElementwise(op);
+        // clang-format on
+        return lowerElementwise(op);
   case OpKind::ViewSlice:
   case OpKind::ViewTile:
   case OpKind::ViewAt:

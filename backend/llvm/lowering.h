@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// IR to LLVM, what every target shares: scalars, views, signal cells and structured control. A target
-// derives from FunctionLowering and says what tiles, memory and communication become.
+// IR to LLVM, what every target shares: scalars, views, signal cells and structured control. A
+// target derives from FunctionLowering and says what tiles, memory and communication become.
 #pragma once
 
 #include "backend/llvm/arith.h"
@@ -69,8 +69,8 @@ protected:
   /// Stops the launch unless the rank exists.
   virtual void checkRank(ir::Op &op, llvm::Value *rank) = 0;
 
-  /// Reports an op that this target cannot do, and gives its results some value, so that lowering can
-  /// go on to its end.
+  /// Reports an op that this target cannot do, and gives its results some value, so that lowering
+  /// can go on to its end.
   void giveUp(ir::Op &op, const llvm::Twine &why);
   /// Emits a loop over [0, count) of i64 at the insertion point, which ends up behind it.
   void loop(llvm::Value *count, llvm::StringRef name, llvm::function_ref<void(llvm::Value *)> body);

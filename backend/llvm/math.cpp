@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Elementary functions: argument reduction and polynomials for f32, calls of libm for the rest.
 //
-// The polynomials of exp, log, log2 and tanh are those of Cephes (S. Moshier); erf's is a minimax fit
-// in two pieces. NaN passes through everywhere: bounds are applied by selects that are false for NaN.
+// The polynomials of exp, log, log2 and tanh are those of Cephes (S. Moshier); erf's is a minimax
+// fit in two pieces. NaN passes through everywhere: bounds are applied by selects that are false
+// for NaN.
 #include "backend/llvm/math.h"
 
 #include "frontend/base/check.h"
@@ -91,8 +92,8 @@ struct FloatMath {
                                     4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1});
     p = mulAdd(p, b.CreateFMul(r, r), r);
     p = b.CreateFAdd(p, real(1.0));
-    llvm::Value *n = b.CreateSub(b.CreateBitCast(shifted, i32),
-                                 bits(llvm::bit_cast<uint32_t>(12582912.0f)));
+    llvm::Value *n =
+        b.CreateSub(b.CreateBitCast(shifted, i32), bits(llvm::bit_cast<uint32_t>(12582912.0f)));
     // Two factors: 2^128 is no float, and results below 2^-126 round once, in the last product.
     llvm::Value *half = b.CreateAShr(n, 1);
     return b.CreateFMul(b.CreateFMul(p, powerOfTwo(half)), powerOfTwo(b.CreateSub(n, half)));
@@ -141,10 +142,10 @@ struct FloatMath {
   /// log(0) is -infinity, of a negative number NaN, of infinity and NaN the argument.
   llvm::Value *logEdges(llvm::Value *x, llvm::Value *result) {
     const double infinity = std::numeric_limits<double>::infinity();
-    llvm::Value *ordinary = b.CreateAnd(b.CreateFCmpOGT(x, real(0.0)),
-                                        b.CreateFCmpOLT(x, real(infinity)));
-    llvm::Value *edge = b.CreateSelect(b.CreateFCmpOLT(x, real(0.0)),
-                                       llvm::ConstantFP::getQNaN(f32), x);
+    llvm::Value *ordinary =
+        b.CreateAnd(b.CreateFCmpOGT(x, real(0.0)), b.CreateFCmpOLT(x, real(infinity)));
+    llvm::Value *edge =
+        b.CreateSelect(b.CreateFCmpOLT(x, real(0.0)), llvm::ConstantFP::getQNaN(f32), x);
     edge = b.CreateSelect(b.CreateFCmpOEQ(x, real(0.0)), real(-infinity), edge);
     return b.CreateSelect(ordinary, result, edge);
   }
@@ -185,9 +186,8 @@ struct FloatMath {
 
   llvm::Value *erf(llvm::Value *x) {
     llvm::Value *z = b.CreateFMul(x, x);
-    llvm::Value *small =
-        polynomial(z, {-5.96761703e-4, 4.99119423e-3, -2.67681349e-2, 1.12819925e-1,
-                       -3.76125336e-1, 1.28379166e-1});
+    llvm::Value *small = polynomial(z, {-5.96761703e-4, 4.99119423e-3, -2.67681349e-2,
+                                        1.12819925e-1, -3.76125336e-1, 1.28379166e-1});
     small = mulAdd(small, x, x);
     llvm::Value *size = abs(x);
     // Beyond 4, 1 - erf is below half a unit in the last place of 1.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Elementary functions in LLVM IR. f32 ones that kernels lean on are polynomials that vectorize and need no
-// library; the rest, and f64, call libm once a lane.
+// Elementary functions in LLVM IR. f32 ones that kernels lean on are polynomials that vectorize and
+// need no library; the rest, and f64, call libm once a lane.
 //
 //   f32 function     how          largest error found over all inputs (ulp)
 //   exp, exp2        polynomial   1

@@ -30,8 +30,8 @@ llvm::SmallVector<llvm::Value *, 4> emitTileOrder(llvm::IRBuilder<> &b, const ir
     }
     llvm::Value *span = b.CreateMul(group, blocks[inner]);
     llvm::Value *first = b.CreateMul(b.CreateUDiv(pair, span), group);
-    llvm::Value *size = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin,
-                                                b.CreateSub(blocks[outer], first), group);
+    llvm::Value *size =
+        b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b.CreateSub(blocks[outer], first), group);
     llvm::Value *within = b.CreateURem(pair, span);
     block[outer] = b.CreateAdd(first, b.CreateURem(within, size));
     block[inner] = b.CreateUDiv(within, size);
@@ -51,8 +51,7 @@ llvm::SmallVector<llvm::Value *, 4> emitTileOrder(llvm::IRBuilder<> &b, const ir
 llvm::Value *emitBlockCount(llvm::IRBuilder<> &b, llvm::Value *first, llvm::Value *end,
                             llvm::Value *step) {
   llvm::Value *span = b.CreateSub(end, first);
-  llvm::Value *safeStep =
-      b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, step, b.getInt64(1));
+  llvm::Value *safeStep = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, step, b.getInt64(1));
   llvm::Value *up = b.CreateAdd(span, b.CreateSub(safeStep, b.getInt64(1)));
   llvm::Value *count = b.CreateSDiv(up, safeStep);
   return b.CreateSelect(b.CreateICmpSGT(span, b.getInt64(0)), count, b.getInt64(0));

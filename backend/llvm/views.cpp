@@ -175,10 +175,9 @@ View ViewBuilder::reshape(const View &view, ir::Type type, llvm::ArrayRef<llvm::
   return result;
 }
 
-SignalCells
-ViewBuilder::slice(const SignalCells &cells, const ir::Op &op,
-                   llvm::ArrayRef<llvm::Value *> operands,
-                   llvm::function_ref<void(llvm::Value *, llvm::Value *)> check) {
+SignalCells ViewBuilder::slice(const SignalCells &cells, const ir::Op &op,
+                               llvm::ArrayRef<llvm::Value *> operands,
+                               llvm::function_ref<void(llvm::Value *, llvm::Value *)> check) {
   SignalCells result{op.result()->type(), cells.data, cells.rank, {}};
   llvm::Value *moved = nullptr;
   auto moveBy = [&](llvm::Value *position, llvm::Value *stride) {

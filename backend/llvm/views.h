@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Views and signal cells as bundles of LLVM values: an address, a rank where it may be another's, and
-// what is known of each dimension. Nothing here reads or writes memory.
+// Views and signal cells as bundles of LLVM values: an address, a rank where it may be another's,
+// and what is known of each dimension. Nothing here reads or writes memory.
 #pragma once
 
 #include "ir/core/ir.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Compiled GEMM on one core beside OpenBLAS's sgemm, and how long compiling takes. Prints; asserts only that
-// the two agree.
+// Compiled GEMM on one core beside OpenBLAS's sgemm, and how long compiling takes. Prints; asserts
+// only that the two agree.
 //
 //   host_gemm [SIZE [BM BN BK]]
 #include "backend/host/host.h"
@@ -32,24 +32,46 @@ std::string gemmText(int size, int bm, int bn, int bk) {
                     k = std::to_string(bk);
   const std::string sums = "tile<" + m + "x" + n + "xf32>";
   return "kernel @gemm {\n"
-         "  %c0 = const {value = 0} : index\n  %S = const {value = " + s + "} : index\n"
-         "  %BM = const {value = " + m + "} : index\n  %BN = const {value = " + n + "} : index\n"
-         "  %BK = const {value = " + k + "} : index\n"
+         "  %c0 = const {value = 0} : index\n  %S = const {value = " +
+         s +
+         "} : index\n"
+         "  %BM = const {value = " +
+         m + "} : index\n  %BN = const {value = " + n +
+         "} : index\n"
+         "  %BK = const {value = " +
+         k +
+         "} : index\n"
          "  %a = param @a %S, %S {param = 0, mode = \"in\"} : view<f32, 2>\n"
          "  %b = param @b %S, %S {param = 1, mode = \"in\"} : view<f32, 2>\n"
          "  %c = param @c %S, %S {param = 2, mode = \"out\"} : view<f32, 2>\n"
-         "  space @main %c0, %S, %BM, %c0, %S, %BN {vars = [\"m\", \"n\"]} (%m: index, %n: index) {\n"
-         "    %z = const {value = 0.0} : f32\n    %init = tile.splat %z : " + sums + "\n"
-         "    %acc = for %c0, %S, %BK, %init : " + sums + " (%k: index, %sum: " + sums + ") {\n"
-         "      %av = view.tile %a, %m, %S, %k, %S {dims = \"rr\", lens = [" + m + ", " + k +
+         "  space @main %c0, %S, %BM, %c0, %S, %BN {vars = [\"m\", \"n\"]} (%m: index, %n: index) "
+         "{\n"
+         "    %z = const {value = 0.0} : f32\n    %init = tile.splat %z : " +
+         sums +
+         "\n"
+         "    %acc = for %c0, %S, %BK, %init : " +
+         sums + " (%k: index, %sum: " + sums +
+         ") {\n"
+         "      %av = view.tile %a, %m, %S, %k, %S {dims = \"rr\", lens = [" +
+         m + ", " + k +
          "]} : view<f32, 2>\n"
-         "      %al = load %av : tile<" + m + "x" + k + "xf32>\n"
-         "      %bv = view.tile %b, %n, %S, %k, %S {dims = \"rr\", lens = [" + n + ", " + k +
+         "      %al = load %av : tile<" +
+         m + "x" + k +
+         "xf32>\n"
+         "      %bv = view.tile %b, %n, %S, %k, %S {dims = \"rr\", lens = [" +
+         n + ", " + k +
          "]} : view<f32, 2>\n"
-         "      %bl = load %bv : tile<" + n + "x" + k + "xf32>\n"
-         "      %bt = tile.trans %bl {perm = [1, 0]} : tile<" + k + "x" + n + "xf32>\n"
-         "      %d = tile.dot %al, %bt, %sum : " + sums + "\n      yield %d\n    }\n"
-         "    %cv = view.tile %c, %m, %S, %n, %S {dims = \"rr\", lens = [" + m + ", " + n +
+         "      %bl = load %bv : tile<" +
+         n + "x" + k +
+         "xf32>\n"
+         "      %bt = tile.trans %bl {perm = [1, 0]} : tile<" +
+         k + "x" + n +
+         "xf32>\n"
+         "      %d = tile.dot %al, %bt, %sum : " +
+         sums +
+         "\n      yield %d\n    }\n"
+         "    %cv = view.tile %c, %m, %S, %n, %S {dims = \"rr\", lens = [" +
+         m + ", " + n +
          "]} : view<f32, 2>\n"
          "    store %acc, %cv\n    yield\n  }\n  return\n}\n";
 }
@@ -111,8 +133,9 @@ int main(int argc, char **argv) {
     return fail(dtile_last_error());
   dtile_tensor tensors[3];
   dtile_arg args[3];
-  for (auto [tensor, arg, data] :
-       {std::tuple{&tensors[0], &args[0], &a}, {&tensors[1], &args[1], &b}, {&tensors[2], &args[2], &c}}) {
+  for (auto [tensor, arg, data] : {std::tuple{&tensors[0], &args[0], &a},
+                                   {&tensors[1], &args[1], &b},
+                                   {&tensors[2], &args[2], &c}}) {
     *tensor = {data->data(), DTILE_F32, 2, {size, size}, {size, 1}};
     arg->tensor = tensor;
   }
@@ -125,14 +148,13 @@ int main(int argc, char **argv) {
   if (!ran)
     return fail(dtile_last_error());
   dtile_team_destroy(team);
-  llvm::outs() << "dtile    " << llvm::format("%7.2f ms %7.1f GFLOP/s\n", 1e3 * ours,
-                                              flops / ours * 1e-9);
+  llvm::outs() << "dtile    "
+               << llvm::format("%7.2f ms %7.1f GFLOP/s\n", 1e3 * ours, flops / ours * 1e-9);
 
   // Found at run time: nothing of dtile links it.
   setenv("OPENBLAS_NUM_THREADS", "1", 1);
   void *library = dlopen("libopenblas.so.0", RTLD_NOW);
-  auto *sgemm =
-      library ? reinterpret_cast<Sgemm *>(dlsym(library, "cblas_sgemm")) : nullptr;
+  auto *sgemm = library ? reinterpret_cast<Sgemm *>(dlsym(library, "cblas_sgemm")) : nullptr;
   if (!sgemm)
     return fail("no libopenblas.so.0 to compare with");
   // Row-major, A not transposed, B transposed.
@@ -142,8 +164,8 @@ int main(int argc, char **argv) {
   };
   blas();
   const double theirs = median(blas);
-  llvm::outs() << "OpenBLAS " << llvm::format("%7.2f ms %7.1f GFLOP/s\n", 1e3 * theirs,
-                                              flops / theirs * 1e-9)
+  llvm::outs() << "OpenBLAS "
+               << llvm::format("%7.2f ms %7.1f GFLOP/s\n", 1e3 * theirs, flops / theirs * 1e-9)
                << "ratio    " << llvm::format("%.2f\n", theirs / ours);
   double worst = 0;
   for (size_t i = 0; i < count; ++i)

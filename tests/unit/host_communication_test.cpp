@@ -23,19 +23,21 @@ std::string kernel(const std::string &params, const std::string &spaces) {
 }
 
 /// Runs on 1 to 4 ranks, three launches back to back.
-template <typename Fn> void checkRanks(const std::string &text, Fn tensors, double tolerance = 1e-5) {
+template <typename Fn>
+void checkRanks(const std::string &text, Fn tensors, double tolerance = 1e-5) {
   for (int ranks : {1, 2, 4}) {
     SCOPED_TRACE(std::to_string(ranks) + " ranks");
     runBoth(text, ranks, tensors(ranks), tolerance, 3);
   }
 }
 
-const char *const kArrived = "  %arrived = signal_param @arrived %W {param = 2} : signal<1> (%cell: index) {\n"
-                             "    %prev = sub %me, %c1 : index\n"
-                             "    %from = rem %prev, %W : index\n"
-                             "    %mine = cmp %cell, %from {pred = \"eq\"} : bool\n"
-                             "    %one = select %mine, %c1, %c0 : index\n"
-                             "    yield %one\n  }\n";
+const char *const kArrived =
+    "  %arrived = signal_param @arrived %W {param = 2} : signal<1> (%cell: index) {\n"
+    "    %prev = sub %me, %c1 : index\n"
+    "    %from = rem %prev, %W : index\n"
+    "    %mine = cmp %cell, %from {pred = \"eq\"} : bool\n"
+    "    %one = select %mine, %c1, %c0 : index\n"
+    "    yield %one\n  }\n";
 
 /// Each rank sends to the next and reads what it got. `send` makes token %sent of view %there.
 std::string ring(const std::string &send) {
@@ -70,8 +72,10 @@ TEST(HostCommunication, PutsOfViewsTilesAndWindowsArrive) {
              ringTensors);
   checkRanks(ring("    %v = load %x : tile<40xf32>\n"
                   "    %half = const {value = 20} : index\n"
-                  "    %a = view.tile %there, %c0, %half {dims = \"r\", lens = [40]} : view<f32, 1, remote>\n"
-                  "    %b = view.tile %there, %half, %n {dims = \"r\", lens = [40]} : view<f32, 1, remote>\n"
+                  "    %a = view.tile %there, %c0, %half {dims = \"r\", lens = [40]} : view<f32, "
+                  "1, remote>\n"
+                  "    %b = view.tile %there, %half, %n {dims = \"r\", lens = [40]} : view<f32, 1, "
+                  "remote>\n"
                   "    %p = put %v, %a : token\n    %q = put %v, %b : token\n"
                   "    %sent = token.join %p, %q : token\n"),
              ringTensors);
@@ -81,16 +85,17 @@ TEST(HostCommunication, PutsOfViewsTilesAndWindowsArrive) {
 }
 
 TEST(HostCommunication, PutsFromALoopDoNotOverwriteEachOther) {
-  checkRanks(ring("    %done = token.done : token\n"
-                  "    %eight = const {value = 8} : index\n"
-                  "    %sent = for %c0, %n, %eight, %done : token (%i: index, %t: token) {\n"
-                  "      %end = add %i, %eight : index\n"
-                  "      %a = view.tile %x, %i, %n {dims = \"r\", lens = [8]} : view<f32, 1>\n"
-                  "      %b = view.tile %there, %i, %n {dims = \"r\", lens = [8]} : view<f32, 1, remote>\n"
-                  "      %v = load %a : tile<8xf32>\n      %w = mul %v, %v : tile<8xf32>\n"
-                  "      %s = put %w, %b : token\n      %u = token.join %t, %s : token\n"
-                  "      yield %u\n    }\n"),
-             ringTensors);
+  checkRanks(
+      ring("    %done = token.done : token\n"
+           "    %eight = const {value = 8} : index\n"
+           "    %sent = for %c0, %n, %eight, %done : token (%i: index, %t: token) {\n"
+           "      %end = add %i, %eight : index\n"
+           "      %a = view.tile %x, %i, %n {dims = \"r\", lens = [8]} : view<f32, 1>\n"
+           "      %b = view.tile %there, %i, %n {dims = \"r\", lens = [8]} : view<f32, 1, remote>\n"
+           "      %v = load %a : tile<8xf32>\n      %w = mul %v, %v : tile<8xf32>\n"
+           "      %s = put %w, %b : token\n      %u = token.join %t, %s : token\n"
+           "      yield %u\n    }\n"),
+      ringTensors);
 }
 
 TEST(HostCommunication, PutsOfScalarsArrive) {
@@ -115,10 +120,11 @@ TEST(HostCommunication, PutSignalTellsWhenDataHasLanded) {
 }
 
 TEST(HostCommunication, RemoteMemoryIsLoadedStoredAndGot) {
-  const std::string params = "  %x = param @x %n {param = 0, mode = \"symm\"} : view<bf16, 1>\n"
-                             "  %y = param @y %n {param = 1, mode = \"out\"} : view<bf16, 1>\n"
-                             "  %z = param @z %n {param = 2, mode = \"out\"} : view<bf16, 1>\n"
-                             "  %box = param @box %n {param = 3, mode = \"symm\"} : view<bf16, 1>\n";
+  const std::string params =
+      "  %x = param @x %n {param = 0, mode = \"symm\"} : view<bf16, 1>\n"
+      "  %y = param @y %n {param = 1, mode = \"out\"} : view<bf16, 1>\n"
+      "  %z = param @z %n {param = 2, mode = \"out\"} : view<bf16, 1>\n"
+      "  %box = param @box %n {param = 3, mode = \"symm\"} : view<bf16, 1>\n";
   const std::string spaces =
       "  space @main {vars = []} {\n"
       "    barrier\n"
@@ -147,10 +153,11 @@ TEST(HostCommunication, RemoteMemoryIsLoadedStoredAndGot) {
 }
 
 TEST(HostCommunication, SumsAndAtomicsMeetInOnePlace) {
-  const std::string params = "  %x = param @x %n {param = 0, mode = \"in\"} : view<f32, 1>\n"
-                             "  %sum = param @sum %n {param = 1, mode = \"symm\"} : view<f32, 1>\n"
-                             "  %count = param @count %n {param = 2, mode = \"symm\"} : view<i32, 1>\n"
-                             "  %old = param @old %n {param = 3, mode = \"out\"} : view<i32, 1>\n";
+  const std::string params =
+      "  %x = param @x %n {param = 0, mode = \"in\"} : view<f32, 1>\n"
+      "  %sum = param @sum %n {param = 1, mode = \"symm\"} : view<f32, 1>\n"
+      "  %count = param @count %n {param = 2, mode = \"symm\"} : view<i32, 1>\n"
+      "  %old = param @old %n {param = 3, mode = \"out\"} : view<i32, 1>\n";
   const std::string spaces =
       "  space @main %c0, %W, %c1 {vars = [\"p\"]} (%p: index) {\n"
       "    %there = view.at %sum, %p : view<f32, 1, remote>\n"
@@ -180,7 +187,8 @@ TEST(HostCommunication, JoinedTokensReachTheSpaceAfterAll) {
   const std::string params =
       "  %x = param @x %n {param = 0, mode = \"in\"} : view<f32, 1>\n"
       "  %y = param @y %n {param = 1, mode = \"out\"} : view<f32, 1>\n"
-      "  %ready = signal_param @ready %W {param = 2} : signal<1> (%cell: index) {\n    yield %c1\n  }\n"
+      "  %ready = signal_param @ready %W {param = 2} : signal<1> (%cell: index) {\n    yield %c1\n "
+      " }\n"
       "  %inbox = param @inbox %n {param = 3, mode = \"scratch\", zero = true} : view<f32, 1>\n";
   const std::string spaces =
       "  space @send %c0, %n, %c1 {vars = [\"i\"]} (%i: index) {\n"
@@ -188,7 +196,8 @@ TEST(HostCommunication, JoinedTokensReachTheSpaceAfterAll) {
       "    %a = view.slice %x, %i {dims = \"i\"} : view<f32, 0>\n"
       "    %b = view.slice %there, %i {dims = \"i\"} : view<f32, 0, remote>\n"
       "    %v = load %a : f32\n    %s = put %v, %b : token\n    yield %s\n  }\n"
-      "  space @tell %c0, %W, %c1 {vars = [\"p\"], after_all = \"send\"} (%p: index, %sent: token) {\n"
+      "  space @tell %c0, %W, %c1 {vars = [\"p\"], after_all = \"send\"} (%p: index, %sent: token) "
+      "{\n"
       "    %s0 = sig.slice %ready, %me {dims = \"i\"} : signal<0>\n"
       "    %s1 = sig.at %s0, %p : signal<0, remote>\n    notify %s1, %sent\n    yield\n  }\n"
       "  space @take {vars = []} {\n"
@@ -243,19 +252,20 @@ std::string failure(const std::string &text, int ranks) {
 const char *const kOneParam = "  %y = param @y %n {param = 0, mode = \"symm\"} : view<f32, 1>\n";
 
 TEST(HostFailure, AssertionsSayTheirNumbers) {
-  const std::string message =
-      failure(kernel("  %y = param @y %n {param = 0, mode = \"out\"} : view<f32, 1>\n",
-                     "  space @main {vars = []} {\n"
-                     "    %ok = cmp %n, %c2 {pred = \"lt\"} : bool\n"
-                     "    assert %ok, %n, %c2 {message = \"{0} rows, at most {1}\"}\n    yield\n  }\n"),
-              1);
+  const std::string message = failure(
+      kernel("  %y = param @y %n {param = 0, mode = \"out\"} : view<f32, 1>\n",
+             "  space @main {vars = []} {\n"
+             "    %ok = cmp %n, %c2 {pred = \"lt\"} : bool\n"
+             "    assert %ok, %n, %c2 {message = \"{0} rows, at most {1}\"}\n    yield\n  }\n"),
+      1);
   EXPECT_NE(message.find("40 rows, at most 2"), std::string::npos) << message;
 }
 
 TEST(HostFailure, RanksThatDoNotExistAreRefused) {
-  Program program(kernel(kOneParam, "  space @main {vars = []} {\n"
-                                    "    %there = view.at %y, %W : view<f32, 1, remote>\n"
-                                    "    %t = put %y, %there : token\n    await %t\n    yield\n  }\n"));
+  Program program(kernel(kOneParam,
+                         "  space @main {vars = []} {\n"
+                         "    %there = view.at %y, %W : view<f32, 1, remote>\n"
+                         "    %t = put %y, %there : token\n    await %t\n    yield\n  }\n"));
   std::vector<Tensor> tensors{symmetric(zeros(DType::F32, {40}, 2))};
   const std::string message = runCompiled(*program.module, 2, tensors);
   EXPECT_NE(message.find("2"), std::string::npos) << message;
@@ -263,29 +273,30 @@ TEST(HostFailure, RanksThatDoNotExistAreRefused) {
 }
 
 TEST(HostFailure, SignalPositionsAreChecked) {
-  const std::string message = failure(
-      kernel("  %y = param @y %n {param = 0, mode = \"out\"} : view<f32, 1>\n"
-             "  %s = signal_param @ready %W {param = 1} : signal<1> {}\n",
-             "  space @main {vars = []} {\n"
-             "    %cell = sig.slice %s, %W {dims = \"i\"} : signal<0>\n"
-             "    notify %cell\n    yield\n  }\n"),
-      1);
+  const std::string message =
+      failure(kernel("  %y = param @y %n {param = 0, mode = \"out\"} : view<f32, 1>\n"
+                     "  %s = signal_param @ready %W {param = 1} : signal<1> {}\n",
+                     "  space @main {vars = []} {\n"
+                     "    %cell = sig.slice %s, %W {dims = \"i\"} : signal<0>\n"
+                     "    notify %cell\n    yield\n  }\n"),
+              1);
   EXPECT_NE(message.find("ready"), std::string::npos) << message;
 }
 
 TEST(HostFailure, DeclaredSizesAreChecked) {
-  const std::string message = failure(
-      kernel("  %d = launch.dim {param = 0, dim = 0} : index\n"
-             "  launch.check %c2, %d {param = 0, dim = 0}\n"
-             "  %y = param @y %c2 {param = 0, mode = \"out\"} : view<f32, 1>\n",
-             "  space @main {vars = []} {\n    yield\n  }\n"),
-      1);
+  const std::string message =
+      failure(kernel("  %d = launch.dim {param = 0, dim = 0} : index\n"
+                     "  launch.check %c2, %d {param = 0, dim = 0}\n"
+                     "  %y = param @y %c2 {param = 0, mode = \"out\"} : view<f32, 1>\n",
+                     "  space @main {vars = []} {\n    yield\n  }\n"),
+              1);
   EXPECT_NE(message.find("40"), std::string::npos) << message;
 }
 
 TEST(HostFailure, CallsMustBeGone) {
-  Program program("func @f {\n  return\n}\n" +
-                  kernel("", "  space @main {vars = []} {\n    call {callee = \"f\"}\n    yield\n  }\n"));
+  Program program(
+      "func @f {\n  return\n}\n" +
+      kernel("", "  space @main {vars = []} {\n    call {callee = \"f\"}\n    yield\n  }\n"));
   std::vector<Tensor> tensors;
   auto code = jit(*program.module, {});
   ASSERT_FALSE(bool(code));

@@ -17,8 +17,8 @@ struct Operation {
   std::string attributes = "";
 };
 
-/// Every operation over kCount elements of type `in`, once as tiles and once as scalars. Parameters: the
-/// two operands, then for each operation the tiles' result and the scalars'.
+/// Every operation over kCount elements of type `in`, once as tiles and once as scalars.
+/// Parameters: the two operands, then for each operation the tiles' result and the scalars'.
 std::string elementwiseText(llvm::ArrayRef<Operation> operations, DType in) {
   const std::string x = dtypeName(in).str();
   const std::string n = std::to_string(kCount);
@@ -29,31 +29,47 @@ std::string elementwiseText(llvm::ArrayRef<Operation> operations, DType in) {
   for (const Operation &op : operations) {
     const std::string i = std::to_string(number);
     const std::string z = dtypeName(op.out).str();
-    params += "  %t" + i + " = param @t" + i + " %n {param = " + i +
-              ", mode = \"out\"} : view<" + z + ", 1>\n";
+    params += "  %t" + i + " = param @t" + i + " %n {param = " + i + ", mode = \"out\"} : view<" +
+              z + ", 1>\n";
     params += "  %s" + i + " = param @s" + i + " %n {param = " + std::to_string(number + 1) +
               ", mode = \"out\"} : view<" + z + ", 1>\n";
-    tiles += "    %z" + i + " = " + op.name + (op.isBinary ? " %x, %y " : " %x ") +
-             op.attributes + " : tile<" + n + "x" + z + ">\n    store %z" + i + ", %t" + i + "\n";
+    tiles += "    %z" + i + " = " + op.name + (op.isBinary ? " %x, %y " : " %x ") + op.attributes +
+             " : tile<" + n + "x" + z + ">\n    store %z" + i + ", %t" + i + "\n";
     scalars += "    %e" + i + " = view.slice %s" + i + ", %i {dims = \"i\"} : view<" + z +
                ", 0>\n    %w" + i + " = " + op.name + (op.isBinary ? " %u, %v " : " %u ") +
                op.attributes + " : " + z + "\n    store %w" + i + ", %e" + i + "\n";
     number += 2;
   }
   return "kernel @k {\n"
-         "  %n = const {value = " + n + "} : index\n"
+         "  %n = const {value = " +
+         n +
+         "} : index\n"
          "  %c0 = const {value = 0} : index\n"
          "  %c1 = const {value = 1} : index\n"
-         "  %a = param @a %n {param = 0, mode = \"in\"} : view<" + x + ", 1>\n"
-         "  %b = param @b %n {param = 1, mode = \"in\"} : view<" + x + ", 1>\n" + params +
+         "  %a = param @a %n {param = 0, mode = \"in\"} : view<" +
+         x +
+         ", 1>\n"
+         "  %b = param @b %n {param = 1, mode = \"in\"} : view<" +
+         x + ", 1>\n" + params +
          "  space @tiles {vars = []} {\n"
-         "    %x = load %a : tile<" + n + "x" + x + ">\n"
-         "    %y = load %b : tile<" + n + "x" + x + ">\n" + tiles + "    yield\n  }\n"
+         "    %x = load %a : tile<" +
+         n + "x" + x +
+         ">\n"
+         "    %y = load %b : tile<" +
+         n + "x" + x + ">\n" + tiles +
+         "    yield\n  }\n"
          "  space @scalars %c0, %n, %c1 {vars = [\"i\"]} (%i: index) {\n"
-         "    %ai = view.slice %a, %i {dims = \"i\"} : view<" + x + ", 0>\n"
-         "    %bi = view.slice %b, %i {dims = \"i\"} : view<" + x + ", 0>\n"
-         "    %u = load %ai : " + x + "\n"
-         "    %v = load %bi : " + x + "\n" + scalars + "    yield\n  }\n  return\n}\n";
+         "    %ai = view.slice %a, %i {dims = \"i\"} : view<" +
+         x +
+         ", 0>\n"
+         "    %bi = view.slice %b, %i {dims = \"i\"} : view<" +
+         x +
+         ", 0>\n"
+         "    %u = load %ai : " +
+         x +
+         "\n"
+         "    %v = load %bi : " +
+         x + "\n" + scalars + "    yield\n  }\n  return\n}\n";
 }
 
 void checkOperations(llvm::ArrayRef<Operation> operations, DType in, Tensor a, Tensor b,
@@ -98,8 +114,8 @@ double toleranceOf(DType type) {
   }
 }
 
-const DType kFloats[] = {DType::F32, DType::F64, DType::F16, DType::BF16, DType::F8E4M3,
-                         DType::F8E5M2};
+const DType kFloats[] = {DType::F32,  DType::F64,    DType::F16,
+                         DType::BF16, DType::F8E4M3, DType::F8E5M2};
 const DType kIntegers[] = {DType::I8, DType::I16, DType::I32, DType::I64,
                            DType::U8, DType::U16, DType::U32, DType::U64};
 
@@ -107,8 +123,10 @@ const DType kIntegers[] = {DType::I8, DType::I16, DType::I32, DType::I64,
 Tensor corners(DType type, bool outer) {
   Tensor tensor = zeros(type, {kCount});
   const int64_t bits = dtypeBits(type);
-  const int64_t least = bits == 64 ? std::numeric_limits<int64_t>::min() : -(int64_t(1) << (bits - 1));
-  const int64_t values[] = {0, 1, -1, 2, -2, 3, -3, 7, -8, least, least + 1, ~least, bits - 1, bits};
+  const int64_t least =
+      bits == 64 ? std::numeric_limits<int64_t>::min() : -(int64_t(1) << (bits - 1));
+  const int64_t values[] = {0, 1,  -1,    2,         -2,     3,        -3,
+                            7, -8, least, least + 1, ~least, bits - 1, bits};
   for (int64_t i = 0; i < kCount; ++i)
     storeFromInt(type, tensor.bytes.data() + i * bits / 8,
                  values[(outer ? i / std::size(values) : i) % std::size(values)]);
@@ -118,8 +136,8 @@ Tensor corners(DType type, bool outer) {
 Tensor specials(DType type, bool outer) {
   const double infinity = std::numeric_limits<double>::infinity();
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  const double values[] = {0.0,  -0.0, 1,    -1,   infinity, -infinity, nan,
-                           0.5,  -2.5, 3e-8, 1e-5, 6e4,      -448,      1e30};
+  const double values[] = {0.0, -0.0, 1,    -1,   infinity, -infinity, nan,
+                           0.5, -2.5, 3e-8, 1e-5, 6e4,      -448,      1e30};
   return filled(type, {kCount}, 1, [&](int64_t i) {
     return values[(outer ? i / std::size(values) : i) % std::size(values)];
   });
@@ -151,8 +169,7 @@ TEST(HostElementwise, ElementaryFunctionsAreClose) {
     checkSame({"exp", "exp2", "tanh", "erf", "sin", "cos"}, type, false,
               random(type, {kCount}, 5, 1, 6), random(type, {kCount}, 6), toleranceOf(type));
     Tensor positive = filled(type, {kCount}, 1, [](int64_t i) { return 0.01 + 0.05 * double(i); });
-    checkSame({"log", "log2", "sqrt", "rsqrt"}, type, false, positive, positive,
-              toleranceOf(type));
+    checkSame({"log", "log2", "sqrt", "rsqrt"}, type, false, positive, positive, toleranceOf(type));
     checkSame({"pow"}, type, true, positive, random(type, {kCount}, 7, 1, 2), toleranceOf(type));
   }
 }

@@ -27,8 +27,13 @@ std::string gemmText(const Gemm &g) {
   };
   const std::string sumTile = tile(g.bm, g.bn, sum);
   std::string text = "kernel @k {\n";
-  for (auto [name, value] : {std::pair{"c0", int64_t(0)}, {"M", g.m}, {"N", g.n}, {"K", g.k},
-                             {"BM", g.bm}, {"BN", g.bn}, {"BK", g.bk}})
+  for (auto [name, value] : {std::pair{"c0", int64_t(0)},
+                             {"M", g.m},
+                             {"N", g.n},
+                             {"K", g.k},
+                             {"BM", g.bm},
+                             {"BN", g.bn},
+                             {"BK", g.bk}})
     text += std::string("  %") + name + " = const {value = " + n(value) + "} : index\n";
   text += std::string("  %a = param @a ") + (g.aTransposed ? "%K, %M" : "%M, %K") +
           " {param = 0, mode = \"in\"} : view<" + in + ", 2>\n";
@@ -40,16 +45,16 @@ std::string gemmText(const Gemm &g) {
   text += isFloat(g.sum) ? "    %z = const {value = 0.0} : " + sum + "\n"
                          : "    %z = const {value = 0} : " + sum + "\n";
   text += "    %init = tile.splat %z : " + sumTile + "\n";
-  text += "    %acc = for %c0, %K, %BK, %init : " + sumTile + " (%k: index, %s: " + sumTile +
-          ") {\n";
+  text +=
+      "    %acc = for %c0, %K, %BK, %init : " + sumTile + " (%k: index, %s: " + sumTile + ") {\n";
   const auto load = [&](const std::string &name, const std::string &rows, int64_t rowCount,
                         const std::string &rowLimit, const std::string &columns,
                         int64_t columnCount, const std::string &columnLimit) {
     text += "      %" + name + "v = view.tile %" + name + ", " + rows + ", " + rowLimit + ", " +
             columns + ", " + columnLimit + " {dims = \"rr\", lens = [" + n(rowCount) + ", " +
             n(columnCount) + "]} : view<" + in + ", 2>\n";
-    text += "      %" + name + "l = load %" + name + "v : " + tile(rowCount, columnCount, in) +
-            "\n";
+    text +=
+        "      %" + name + "l = load %" + name + "v : " + tile(rowCount, columnCount, in) + "\n";
   };
   std::string a = "%al";
   std::string b = "%bl";
@@ -81,10 +86,8 @@ std::string gemmText(const Gemm &g) {
 
 void checkGemm(const Gemm &g, double tolerance) {
   SCOPED_TRACE(gemmText(g));
-  const std::vector<int64_t> aSizes =
-      g.aTransposed ? std::vector{g.k, g.m} : std::vector{g.m, g.k};
-  const std::vector<int64_t> bSizes =
-      g.bTransposed ? std::vector{g.n, g.k} : std::vector{g.k, g.n};
+  const std::vector<int64_t> aSizes = g.aTransposed ? std::vector{g.k, g.m} : std::vector{g.m, g.k};
+  const std::vector<int64_t> bSizes = g.bTransposed ? std::vector{g.n, g.k} : std::vector{g.k, g.n};
   runBoth(gemmText(g), 1,
           {random(g.in, aSizes, 1), random(g.in, bSizes, 2), zeros(g.out, {g.m, g.n})}, tolerance);
 }
@@ -92,8 +95,16 @@ void checkGemm(const Gemm &g, double tolerance) {
 TEST(HostDot, ProductsOfEveryLayout) {
   for (bool aTransposed : {false, true})
     for (bool bTransposed : {false, true}) {
-      const Gemm whole{.in = DType::F32, .sum = DType::F32, .out = DType::F32, .m = 64, .n = 128,
-                       .k = 64, .bm = 32, .bn = 64, .bk = 32, .aTransposed = aTransposed,
+      const Gemm whole{.in = DType::F32,
+                       .sum = DType::F32,
+                       .out = DType::F32,
+                       .m = 64,
+                       .n = 128,
+                       .k = 64,
+                       .bm = 32,
+                       .bn = 64,
+                       .bk = 32,
+                       .aTransposed = aTransposed,
                        .bTransposed = bTransposed};
       checkGemm(whole, 1e-5);
       Gemm ragged = whole;
@@ -103,37 +114,88 @@ TEST(HostDot, ProductsOfEveryLayout) {
 }
 
 TEST(HostDot, BlocksOfEveryShape) {
-  for (auto [bm, bn, bk] : {std::tuple<int64_t, int64_t, int64_t>{1, 16, 8}, {3, 8, 5}, {7, 12, 6},
-                            {16, 1, 4}, {13, 48, 16}, {17, 96, 12}, {2, 2, 2}, {1, 1, 1}})
+  for (auto [bm, bn, bk] : {std::tuple<int64_t, int64_t, int64_t>{1, 16, 8},
+                            {3, 8, 5},
+                            {7, 12, 6},
+                            {16, 1, 4},
+                            {13, 48, 16},
+                            {17, 96, 12},
+                            {2, 2, 2},
+                            {1, 1, 1}})
     for (bool bTransposed : {false, true})
-      checkGemm({.in = DType::F32, .sum = DType::F32, .out = DType::F32, .m = 2 * bm + 1,
-                 .n = bn + 3, .k = 3 * bk - 1, .bm = bm, .bn = bn, .bk = bk,
+      checkGemm({.in = DType::F32,
+                 .sum = DType::F32,
+                 .out = DType::F32,
+                 .m = 2 * bm + 1,
+                 .n = bn + 3,
+                 .k = 3 * bk - 1,
+                 .bm = bm,
+                 .bn = bn,
+                 .bk = bk,
                  .bTransposed = bTransposed},
                 1e-5);
 }
 
 TEST(HostDot, TypesAreSummedInTheResults) {
   for (DType type : {DType::BF16, DType::F16, DType::F8E4M3, DType::F8E5M2})
-    checkGemm({.in = type, .sum = DType::F32, .out = type, .m = 40, .n = 40, .k = 40, .bm = 32,
-               .bn = 32, .bk = 32},
-              type == DType::BF16 ? 0.01 : type == DType::F16 ? 0.001 : 0.13);
-  checkGemm({.in = DType::F64, .sum = DType::F64, .out = DType::F64, .m = 40, .n = 40, .k = 40,
-             .bm = 32, .bn = 32, .bk = 32},
+    checkGemm({.in = type,
+               .sum = DType::F32,
+               .out = type,
+               .m = 40,
+               .n = 40,
+               .k = 40,
+               .bm = 32,
+               .bn = 32,
+               .bk = 32},
+              type == DType::BF16  ? 0.01
+              : type == DType::F16 ? 0.001
+                                   : 0.13);
+  checkGemm({.in = DType::F64,
+             .sum = DType::F64,
+             .out = DType::F64,
+             .m = 40,
+             .n = 40,
+             .k = 40,
+             .bm = 32,
+             .bn = 32,
+             .bk = 32},
             1e-13);
-  checkGemm({.in = DType::I8, .sum = DType::I32, .out = DType::I32, .m = 40, .n = 40, .k = 40,
-             .bm = 32, .bn = 32, .bk = 32},
+  checkGemm({.in = DType::I8,
+             .sum = DType::I32,
+             .out = DType::I32,
+             .m = 40,
+             .n = 40,
+             .k = 40,
+             .bm = 32,
+             .bn = 32,
+             .bk = 32},
             0);
-  checkGemm({.in = DType::BF16, .sum = DType::BF16, .out = DType::BF16, .m = 32, .n = 32, .k = 16,
-             .bm = 32, .bn = 32, .bk = 16},
+  checkGemm({.in = DType::BF16,
+             .sum = DType::BF16,
+             .out = DType::BF16,
+             .m = 32,
+             .n = 32,
+             .k = 16,
+             .bm = 32,
+             .bn = 32,
+             .bk = 16},
             0.02);
 }
 
 TEST(HostDot, BodiesFollowTheScheduledOrder) {
-  for (const char *order :
-       {", order = [1, 0]", ", group = [2, 0]", ", rotate = [1, 0]", ", rotate = [0, -1], start = [0, 2]",
-        ", order = [1, 0], group = [0, 3], rotate = [1, 1], start = [1, 0]"})
-    checkGemm({.in = DType::F32, .sum = DType::F32, .out = DType::F32, .m = 100, .n = 70, .k = 16,
-               .bm = 16, .bn = 16, .bk = 16, .order = order},
+  for (const char *order : {", order = [1, 0]", ", group = [2, 0]", ", rotate = [1, 0]",
+                            ", rotate = [0, -1], start = [0, 2]",
+                            ", order = [1, 0], group = [0, 3], rotate = [1, 1], start = [1, 0]"})
+    checkGemm({.in = DType::F32,
+               .sum = DType::F32,
+               .out = DType::F32,
+               .m = 100,
+               .n = 70,
+               .k = 16,
+               .bm = 16,
+               .bn = 16,
+               .bk = 16,
+               .order = order},
               1e-5);
 }
 

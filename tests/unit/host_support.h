@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// For tests of the host target: one IR text, run by compiled code on the runtime and by the interpreter, on
-// the same arguments.
+// For tests of the host target: one IR text, run by compiled code on the runtime and by the
+// interpreter, on the same arguments.
 #pragma once
 
 #include "backend/host/host.h"
@@ -92,11 +92,8 @@ inline Tensor random(DType dtype, std::vector<int64_t> sizes, unsigned seed, int
   std::mt19937 engine(seed);
   if (isInteger(dtype))
     scale = std::max(scale, std::min(100.0, std::ldexp(1.0, int(dtypeBits(dtype)) - 1) - 1));
-  std::uniform_real_distribution<double> values(dtypeClass(dtype) == DTypeClass::Int ||
-                                                        isFloat(dtype)
-                                                    ? -scale
-                                                    : 0,
-                                                scale);
+  std::uniform_real_distribution<double> values(
+      dtypeClass(dtype) == DTypeClass::Int || isFloat(dtype) ? -scale : 0, scale);
   return filled(dtype, std::move(sizes), ranks, [&](int64_t) {
     const double value = values(engine);
     return dtype == DType::Bool ? double(value > scale / 2) : value;
@@ -206,8 +203,8 @@ inline std::string runInterpreted(ir::Module &module, int ranks, std::vector<Ten
   return error;
 }
 
-/// Elements of the two agree: integers exactly, floats within `tolerance` of the larger magnitude (of 1 below
-/// that).
+/// Elements of the two agree: integers exactly, floats within `tolerance` of the larger magnitude
+/// (of 1 below that).
 inline void expectSame(const Tensor &got, const Tensor &wanted, double tolerance,
                        const std::string &what) {
   ASSERT_EQ(got.bytes.size(), wanted.bytes.size());

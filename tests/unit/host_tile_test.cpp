@@ -17,8 +17,8 @@ public:
       head_ += "  %" + size + " = const {value = " + std::to_string(sizes[d]) + "} : index\n";
       operands += (d ? ", %" : " %") + size;
     }
-    head_ += "  %" + name + " = param @" + name + operands + " {param = " +
-             std::to_string(params_++) + ", mode = \"" + mode + "\"} : view<" +
+    head_ += "  %" + name + " = param @" + name + operands +
+             " {param = " + std::to_string(params_++) + ", mode = \"" + mode + "\"} : view<" +
              dtypeName(dtype).str() + ", " + std::to_string(sizes.size()) + ">\n";
     return *this;
   }
@@ -179,7 +179,8 @@ void checkWindows(DType type, int64_t m, int64_t n, int64_t bm, int64_t bn, bool
   const std::string tile = shapeText({bm, bn}, type);
   const std::vector<int64_t> out = transposed ? std::vector{n, m} : std::vector{m, n};
   text.param("a", "in", type, {m, n}).param("t", "out", type, out);
-  text.head("%c0 = const {value = 0} : index").head("%bm = const {value = " + std::to_string(bm) + "} : index");
+  text.head("%c0 = const {value = 0} : index")
+      .head("%bm = const {value = " + std::to_string(bm) + "} : index");
   text.head("%bn = const {value = " + std::to_string(bn) + "} : index");
   const std::string lens = std::to_string(bm) + ", " + std::to_string(bn);
   const std::string swapped = std::to_string(bn) + ", " + std::to_string(bm);
@@ -214,8 +215,8 @@ TEST(HostTile, WindowsReachPastEdges) {
 TEST(HostTile, NegativeAndFarWindowsAreZero) {
   KernelText text;
   text.param("a", "in", DType::F32, {10}).param("t", "out", DType::F32, {6, 8});
-  for (auto [row, first, limit] : {std::tuple{0, -3, 10}, {1, -20, 10}, {2, 4, 10}, {3, 4, 7},
-                                   {4, 50, 90}, {5, 2, 100}}) {
+  for (auto [row, first, limit] :
+       {std::tuple{0, -3, 10}, {1, -20, 10}, {2, 4, 10}, {3, 4, 7}, {4, 50, 90}, {5, 2, 100}}) {
     const std::string i = std::to_string(row);
     text.line("%f" + i + " = const {value = " + std::to_string(first) + "} : index");
     text.line("%l" + i + " = const {value = " + std::to_string(limit) + "} : index");
@@ -226,8 +227,8 @@ TEST(HostTile, NegativeAndFarWindowsAreZero) {
     text.line("%w" + i + " = view.slice %t, %r" + i + " {dims = \"ia\"} : view<f32, 1>");
     text.line("store %x" + i + ", %w" + i);
   }
-  const auto got = runBoth(text.single(), 1,
-                           {random(DType::F32, {10}, 5), zeros(DType::F32, {6, 8})}, 0);
+  const auto got =
+      runBoth(text.single(), 1, {random(DType::F32, {10}, 5), zeros(DType::F32, {6, 8})}, 0);
   EXPECT_EQ(got[1].at(0), 0);
   EXPECT_EQ(got[1].at(3), got[0].at(0));
   EXPECT_EQ(got[1].at(2 * 8), got[0].at(4));
@@ -238,12 +239,14 @@ TEST(HostTile, PositionsOutsideReadZeroAndWriteNothing) {
   text.param("a", "in", DType::F32, {4, 4}).param("t", "inout", DType::F32, {4, 4});
   text.line("%m = const {value = -1} : index").line("%f = const {value = 4} : index");
   text.line("%c1 = const {value = 1} : index");
-  text.line("%v = view.slice %a, %m {dims = \"ia\"} : view<f32, 1>").line("%x = load %v : tile<4xf32>");
+  text.line("%v = view.slice %a, %m {dims = \"ia\"} : view<f32, 1>")
+      .line("%x = load %v : tile<4xf32>");
   text.line("%w = view.slice %t, %f {dims = \"ia\"} : view<f32, 1>");
   text.line("%n = const {value = 9.0} : f32").line("%s = tile.splat %n : tile<4xf32>");
   text.line("store %s, %w");
   text.line("%w1 = view.slice %t, %c1 {dims = \"ia\"} : view<f32, 1>").line("store %x, %w1");
-  text.line("%e = view.slice %a, %c1, %f {dims = \"ii\"} : view<f32, 0>").line("%y = load %e : f32");
+  text.line("%e = view.slice %a, %c1, %f {dims = \"ii\"} : view<f32, 0>")
+      .line("%y = load %e : f32");
   text.line("%o = view.slice %t, %m, %c1 {dims = \"ii\"} : view<f32, 0>").line("store %n, %o");
   text.line("%p = view.slice %t, %c1, %c1 {dims = \"ii\"} : view<f32, 0>").line("store %y, %p");
   runBoth(text.single(), 1, {random(DType::F32, {4, 4}, 6), random(DType::F32, {4, 4}, 7)}, 0);
