@@ -89,6 +89,11 @@ TExpr *Checker::callExpr(const ast::Expr *e) {
 }
 
 void Checker::reportUnknownFunction(SourceRange range, llvm::StringRef name) {
+  if (ctx.suggestionsLeft == 0) {
+    report(range, diag::unknown_function, name);
+    return;
+  }
+  --ctx.suggestionsLeft;
   SpellingSuggestion suggestion(name);
   for (const auto &entry : module.names)
     if (entry.second.kind == Symbol::Kind::Fn)
@@ -229,46 +234,51 @@ bool Checker::inferFnGenerics(const ast::FnDecl *decl, ModuleInfo &home, const C
 
 FnInstance *Checker::fnInstance(const ast::FnDecl *decl, llvm::ArrayRef<GenericValue> values,
                                 SourceRange call) {
+  using Entry = InstanceEntry<FnInstance>;
   const std::string key = instanceName(decl->name.name, values);
-  auto &entry = ctx.fns[decl][key];
-  if (entry.instance) {
-    if (entry.state == InstanceEntry<FnInstance>::State::Checking) {
-      reportRecursion(decl, call);
+  const Entry &known = ctx.fns[decl][key];
+  const auto usable = [&](const Entry &entry) -> FnInstance * {
+    deepestCall = std::max(deepestCall, entry.depth);
+    if (entry.state != Entry::State::Good)
       return nullptr;
-    }
-    return entry.state == InstanceEntry<FnInstance>::State::Good ? entry.instance.get() : nullptr;
+    if (deepestCall < kMaxCallDepth || !call.isValid())
+      return entry.instance.get();
+    report(call, diag::calls_too_deep, decl->name.name, kMaxCallDepth)
+        .note(decl->name.range, diag::note_declared_here, decl->name.name);
+    return nullptr;
+  };
+  if (known.instance)
+    return usable(known);
+  // With other values at each turn, it would never end.
+  const bool recurs = llvm::any_of(ctx.frames, [&](const auto &f) { return f.decl == decl; });
+  if (recurs || ctx.frames.size() > kMaxCallDepth) {
+    auto message = recurs ? report(call, diag::recursive_function, decl->name.name)
+                          : report(call, diag::calls_too_deep, decl->name.name, kMaxCallDepth);
+    message.note(decl->name.range, diag::note_declared_here, decl->name.name);
+    return nullptr;
   }
-  for (const Context::Frame &frame : ctx.frames)
-    if (frame.decl == decl) {
-      // With other values at each turn, it would never end.
-      reportRecursion(decl, call);
-      return nullptr;
-    }
-  entry.instance = std::make_unique<FnInstance>();
-  FnInstance *instance = entry.instance.get();
+  auto instance = std::make_unique<FnInstance>();
   instance->decl = decl;
   instance->generics.assign(values.begin(), values.end());
   instance->name = ctx.uniqueName(key);
   const unsigned errorsBefore = ctx.errors;
   ctx.frames.push_back({key, call, decl});
+  unsigned depth = 1;
   {
     // Warnings are about the text: the check of the declaration itself gives them.
     Restore<bool> warnings(ctx.warningsOn, ctx.warningsOn && !call.isValid());
     Checker checker(ctx, *ctx.moduleOf.lookup(decl));
-    checker.fn = instance;
+    checker.fn = instance.get();
     checker.checkFn(decl);
+    depth += checker.deepestCall;
   }
   ctx.frames.pop_back();
-  const bool good = ctx.errors == errorsBefore;
   // The map may have grown meanwhile.
-  ctx.fns[decl][key].state =
-      good ? InstanceEntry<FnInstance>::State::Good : InstanceEntry<FnInstance>::State::Bad;
-  return good ? instance : nullptr;
-}
-
-void Checker::reportRecursion(const ast::FnDecl *decl, SourceRange call) {
-  auto message = report(call, diag::recursive_function, decl->name.name);
-  message.note(decl->name.range, diag::note_declared_here, decl->name.name);
+  Entry &entry = ctx.fns[decl][key];
+  entry.state = ctx.errors == errorsBefore ? Entry::State::Good : Entry::State::Bad;
+  entry.depth = depth;
+  entry.instance = std::move(instance);
+  return usable(entry);
 }
 
 } // namespace dtile::sema

@@ -184,6 +184,11 @@ SourceRange Checker::laterDefinition(llvm::StringRef name, SourceLoc place) cons
 }
 
 void Checker::reportUnknown(SourceRange range, llvm::StringRef name) {
+  if (ctx.suggestionsLeft == 0) {
+    report(range, diag::unknown_name, name);
+    return;
+  }
+  --ctx.suggestionsLeft;
   const SourceRange later = laterDefinition(name, range.begin);
   if (later.isValid()) {
     report(range, diag::used_before_definition, name).note(later, diag::note_declared_here, name);

@@ -454,7 +454,6 @@ void Checker::forStmt(const ast::ForStmt *s) {
   Variable *variable = nullptr;
   {
     Restore<TBlock *> sink(block, &body);
-    Restore<unsigned> depth(loopDepth, loopDepth + 1);
     scope.push();
     Symbol *symbol = declareLocal(s->dim.name, bounds.type, /*isMutable=*/false);
     symbol->used = true;
@@ -479,7 +478,6 @@ void Checker::whileStmt(const ast::WhileStmt *s) {
   TExpr *again = condition(s->condition);
   TBlock body;
   {
-    Restore<unsigned> depth(loopDepth, loopDepth + 1);
     nested(s->body, body);
   }
   if (again->type->kind == TypeKind::Error)

@@ -5,6 +5,9 @@
 namespace dtile::sema {
 
 std::optional<DType> Checker::dtypeNamed(llvm::StringRef name, SourceRange range) {
+  // Nothing else can have such a name.
+  if (std::optional<DType> dtype = dtypeFromName(name))
+    return dtype;
   if (const Symbol *symbol = lookup(name)) {
     if (symbol->kind == Symbol::Kind::Generic && symbol->value.kind == GenericValue::Kind::DType)
       return symbol->value.dtype;
@@ -12,8 +15,6 @@ std::optional<DType> Checker::dtypeNamed(llvm::StringRef name, SourceRange range
         .note(symbol->range, diag::note_declared_here, symbol->name);
     return std::nullopt;
   }
-  if (std::optional<DType> dtype = dtypeFromName(name))
-    return dtype;
   SpellingSuggestion suggestion(name);
   scope.forEachName([&](llvm::StringRef n) {
     const Symbol *symbol = scope.lookup(n);

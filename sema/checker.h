@@ -149,7 +149,6 @@ public:
   TExpr *callExpr(const ast::Expr *e);
   TExpr *callSymbol(const Symbol &symbol, const CallSite &site);
   void reportUnknownFunction(SourceRange range, llvm::StringRef name);
-  void reportRecursion(const ast::FnDecl *decl, SourceRange call);
   void checkArgsOnly(const CallSite &site);
   TExpr *callFn(const Symbol &symbol, const CallSite &site);
   FnInstance *fnInstance(const ast::FnDecl *decl, llvm::ArrayRef<GenericValue> values,
@@ -269,7 +268,8 @@ public:
   bool sawYield = false;
   /// The last statement of the role's body, where a yield may stand.
   const ast::Stmt *allowedYield = nullptr;
-  unsigned loopDepth = 0;
+  /// How deep the calls of functions nest that were seen.
+  unsigned deepestCall = 0;
 
 private:
   unsigned errorsBefore_;

@@ -15,12 +15,16 @@ namespace dtile::sema {
 constexpr int64_t kMaxTileElements = int64_t(1) << 24;
 constexpr unsigned kMaxTileRank = 4;
 constexpr unsigned kMaxTensorRank = 8;
+/// Calls of functions nest at most this deep: all are expanded.
+constexpr unsigned kMaxCallDepth = 256;
 
 /// An instance of a function or kernel, and how far its check has come.
 template <typename T> struct InstanceEntry {
   enum class State : uint8_t { Checking, Good, Bad } state = State::Checking;
   /// Asked for, rather than standing in for all instances.
   bool isReal = false;
+  /// Functions: how deep its calls nest.
+  unsigned depth = 1;
   std::unique_ptr<T> instance;
 };
 
@@ -63,6 +67,9 @@ public:
   bool warningsOn = true;
   /// Errors so far, repeats included: tells whether a check failed.
   unsigned errors = 0;
+
+  /// Spellings are compared with every visible name: for the first mistakes only, so that time stays linear.
+  unsigned suggestionsLeft = 200;
 
   TypeTable types;
   ast::Arena arena;
