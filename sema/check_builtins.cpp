@@ -193,9 +193,8 @@ TExpr *Checker::callExpand(const CallSite &site) {
   llvm::SmallVector<int64_t, 5> shape(tile->type->shape.begin(), tile->type->shape.end());
   shape.insert(shape.begin() + *axis, 1);
   const Type type = valueType(tile->type->dtype, shape, site.range);
-  return type->kind == TypeKind::Error
-             ? error(site.range)
-             : builtin(BuiltinId::Reshape, {tile}, type, site.range);
+  return type->kind == TypeKind::Error ? error(site.range)
+                                       : builtin(BuiltinId::Reshape, {tile}, type, site.range);
 }
 
 TExpr *Checker::callPermute(const CallSite &site) {
@@ -252,7 +251,8 @@ TExpr *Checker::mathCall(const CallSite &site, ElementwiseOp op) {
   if (op != ElementwiseOp::Abs && operand->adaptable && isInteger(dtype))
     operand = floatConst(double(int64_t(operand->bits)), operand->range, DType::F32, true);
   else if (op == ElementwiseOp::Abs ? dtype == DType::Bool : !isFloat(dtype)) {
-    auto message = report(site.range, diag::operator_not_defined, site.name, typeText(operand->type));
+    auto message =
+        report(site.range, diag::operator_not_defined, site.name, typeText(operand->type));
     if (isInteger(dtype))
       message.fix({operand->range.begin, operand->range.begin}, "cast<f32>(")
           .fix({operand->range.end, operand->range.end}, ")");
@@ -446,8 +446,8 @@ TExpr *Checker::callDot(const CallSite &site) {
     return refuse(diag::dot_shape_mismatch, shapeText(a->type->shape), shapeText(b->type->shape));
   const DType left = a->type->dtype;
   const DType right = b->type->dtype;
-  const bool bothF8 = dtypeBits(left) == 8 && dtypeBits(right) == 8 && isFloat(left) &&
-                      isFloat(right);
+  const bool bothF8 =
+      dtypeBits(left) == 8 && dtypeBits(right) == 8 && isFloat(left) && isFloat(right);
   if (left != right && !bothF8) {
     reportDTypes(site.range, a, b);
     return error(site.range);
@@ -462,8 +462,7 @@ TExpr *Checker::callDot(const CallSite &site) {
     }
     result = DType::I32;
   }
-  const Type type =
-      valueType(result, {a->type->shape[0], b->type->shape[1]}, site.range);
+  const Type type = valueType(result, {a->type->shape[0], b->type->shape[1]}, site.range);
   return type->kind == TypeKind::Error ? error(site.range)
                                        : builtin(BuiltinId::Dot, {a, b}, type, site.range);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Calls: which function is meant, its compile-time parameters from the arguments, and the instance for them.
+// Calls: which function is meant, its compile-time parameters from the arguments, and the instance
+// for them.
 #include "sema/checker.h"
 #include "sema/infer.h"
 

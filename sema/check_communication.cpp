@@ -92,8 +92,7 @@ TExpr *Checker::remoteExpr(const ast::RemoteExpr *e) {
     return error(e->range);
   TypeData data = *base->type;
   data.remote = true;
-  const Type type =
-      kind == TypeKind::Signal ? types.signal(data.rank(), true) : types.region(data);
+  const Type type = kind == TypeKind::Signal ? types.signal(data.rank(), true) : types.region(data);
   TExpr *remote = ctx.makeExpr(TExprKind::Remote, type, e->range);
   remote->operands = {base, rank};
   return remote;
@@ -130,8 +129,8 @@ TExpr *Checker::transferSource(const ast::Expr *e, llvm::SmallVectorImpl<TExpr *
   return checkReadable(source, e->range) ? source : error(e->range);
 }
 
-// Whether the shapes of what is sent and where it goes agree, as far as they are known. Sizes that are not are compared
-// at run time.
+// Whether the shapes of what is sent and where it goes agree, as far as they are known. Sizes that
+// are not are compared at run time.
 bool Checker::checkTransfer(TExpr *&source, TExpr *target, SourceRange range) {
   const Type from = source->type;
   const Type to = target->type;
@@ -149,8 +148,8 @@ bool Checker::checkTransfer(TExpr *&source, TExpr *target, SourceRange range) {
   if (from->kind == TypeKind::Region && from->isStatic())
     source = toValue(source);
   if (source->type->isValue()) {
-    source = convert(source, withDType(source->type, to->dtype), source->range,
-                     ConversionUse::Store);
+    source =
+        convert(source, withDType(source->type, to->dtype), source->range, ConversionUse::Store);
     return source->type->kind != TypeKind::Error;
   }
   reportDTypes(range, source, target);
@@ -356,8 +355,7 @@ TExpr *Checker::callBarrier(const CallSite &site) { return syncCall(site, Builti
 
 TExpr *Checker::callAssert(const CallSite &site) {
   if (site.args.empty() || site.args.size() > 2 || !site.args[0].label.name.empty()) {
-    report(site.range, diag::wrong_argument_count, "assert", "1 to 2 arguments",
-           site.args.size());
+    report(site.range, diag::wrong_argument_count, "assert", "1 to 2 arguments", site.args.size());
     return error(site.range);
   }
   TExpr *holds = condition(site.args[0].value);

@@ -82,8 +82,7 @@ void Checker::checkKernel(const ast::KernelDecl *decl) {
   }
   leaveScope();
   scope.pop([&](const Symbol &symbol) {
-    const bool isParam =
-        symbol.kind == Symbol::Kind::Param || symbol.kind == Symbol::Kind::Generic;
+    const bool isParam = symbol.kind == Symbol::Kind::Param || symbol.kind == Symbol::Kind::Generic;
     // What becomes of a signal is said by the pairing check.
     const bool isSignal = symbol.kind == Symbol::Kind::Param &&
                           kernel->params[symbol.index].type->kind == TypeKind::Signal;

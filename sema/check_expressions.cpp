@@ -9,9 +9,9 @@
 namespace dtile::sema {
 
 llvm::StringRef operatorText(ast::BinaryOp op) {
-  static constexpr llvm::StringLiteral kTexts[] = {"~=", "||", "&&", "==", "!=", "<", "<=",
-                                                   ">",  ">=", "|",  "^",  "&",  "<<", ">>",
-                                                   "+",  "-",  "*",  "/",  "%"};
+  static constexpr llvm::StringLiteral kTexts[] = {
+      "~=", "||", "&&", "==", "!=", "<", "<=", ">", ">=", "|",
+      "^",  "&",  "<<", ">>", "+",  "-", "*",  "/", "%"};
   return kTexts[size_t(op)];
 }
 
@@ -176,8 +176,7 @@ SourceRange Checker::laterDefinition(llvm::StringRef name, SourceLoc place) cons
     found = definitionAfter(kernel->decl->prologue, name, place);
     for (const ast::Role *role : kernel->decl->roles)
       // Another role's names are no candidates.
-      if (!found && role->body && role->body->range.begin <= place &&
-          place < role->body->range.end)
+      if (!found && role->body && role->body->range.begin <= place && place < role->body->range.end)
         found = definitionAfter(role->body, name, place);
   }
   return found ? found->range : SourceRange{};

@@ -96,8 +96,8 @@ bool Checker::indexItems(TExpr *base, llvm::ArrayRef<ast::Expr *> indices, Sourc
   return good;
 }
 
-// A position that is known must lie inside a size that is known: cells that do not exist cannot be signalled; elements
-// that do not exist read as zero, which hardly anybody means.
+// A position that is known must lie inside a size that is known: cells that do not exist cannot be
+// signalled; elements that do not exist read as zero, which hardly anybody means.
 bool Checker::checkConstantIndex(TExpr *base, unsigned dim, TExpr *index) {
   if (index->kind != TExprKind::Const)
     return true;
@@ -174,8 +174,7 @@ TExpr *Checker::sliceOf(TExpr *base, llvm::ArrayRef<IndexItem> items, SourceRang
     }
   }
   const bool isSignal = base->type->kind == TypeKind::Signal;
-  const Type type =
-      isSignal ? types.signal(data.shape.size(), data.remote) : types.region(data);
+  const Type type = isSignal ? types.signal(data.shape.size(), data.remote) : types.region(data);
   TExpr *result = ctx.makeExpr(TExprKind::Slice, type, range);
   result->operands.push_back(base);
   result->indices.append(items.begin(), items.end());
@@ -202,8 +201,9 @@ TExpr *Checker::rangePositions(TExpr *rangeValue, bool guarded, SourceRange rang
   return elementwise(ElementwiseOp::Select, {inside, positions, outside}, range);
 }
 
-// Brings index tiles, ranges and scalars of a gather to one shape. The index tiles share the dimensions of their common
-// shape, which stand where the first of them stands; each range adds a dimension at its place.
+// Brings index tiles, ranges and scalars of a gather to one shape. The index tiles share the
+// dimensions of their common shape, which stand where the first of them stands; each range adds a
+// dimension at its place.
 bool Checker::gatherIndices(TExpr *base, llvm::MutableArrayRef<IndexItem> items, SourceRange range,
                             llvm::SmallVectorImpl<int64_t> &shape) {
   llvm::SmallVector<int64_t, 4> group;
@@ -237,8 +237,8 @@ bool Checker::gatherIndices(TExpr *base, llvm::MutableArrayRef<IndexItem> items,
     const bool isRange = item.kind == IndexItem::Kind::Range;
     if (!isRange && item.value->type->kind == TypeKind::Scalar)
       continue;
-    TExpr *tile = isRange ? rangePositions(item.value, /*guarded=*/true, range)
-                          : shapedAs(item.value, group);
+    TExpr *tile =
+        isRange ? rangePositions(item.value, /*guarded=*/true, range) : shapedAs(item.value, group);
     if (tile->type->kind == TypeKind::Error)
       return false;
     if (valueType(DType::I64, shape, range)->kind == TypeKind::Error)

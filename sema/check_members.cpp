@@ -22,7 +22,7 @@ std::optional<RangeMemberKind> rangeMemberKind(llvm::StringRef name) {
   return std::nullopt;
 }
 
-constexpr llvm::StringLiteral kRangeMembers[] = {"lo",    "hi",    "len",    "count", "index",
+constexpr llvm::StringLiteral kRangeMembers[] = {"lo",    "hi",     "len",    "count", "index",
                                                  "limit", "blocks", "chunks", "chunk"};
 constexpr llvm::StringLiteral kRegionMembers[] = {"T",     "rows", "cols", "chunk",
                                                   "shard", "size", "dim"};
@@ -146,8 +146,8 @@ TExpr *Checker::rangeMethod(TExpr *base, const CallSite &site) {
   const Type i64 = types.scalar(DType::I64);
   TExpr *size = first;
   if (site.name == "chunks")
-    size = builtin(BuiltinId::Blocks, {rangeMember(base, RangeMemberKind::Limit, site.range), first},
-                   i64, site.range);
+    size = builtin(BuiltinId::Blocks,
+                   {rangeMember(base, RangeMemberKind::Limit, site.range), first}, i64, site.range);
   TExpr *result = ctx.makeExpr(TExprKind::RangeBlocks, types.range(kDynamic), site.range);
   result->operands = {base, size};
   return result;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The part of signal pairing that needs no counting: who notifies and who waits, at all. Counts are derived on the IR.
+// The part of signal pairing that needs no counting: who notifies and who waits, at all. Counts are
+// derived on the IR.
 #include "sema/checker.h"
 
 namespace dtile::sema {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Bodies of functions. What is written with early returns becomes if/else with variables for the results and one return
-// at the end, so that later phases see structured control only.
+// Bodies of functions. What is written with early returns becomes if/else with variables for the
+// results and one return at the end, so that later phases see structured control only.
 #include "sema/checker.h"
 
 namespace dtile::sema {
@@ -84,8 +84,8 @@ void Checker::fnBody(const ast::BlockStmt *body) {
   leaveScope();
 }
 
-// Checks the statements of several blocks as if the later ones followed in the first: `pieces` are what is left of the
-// blocks around, innermost first.
+// Checks the statements of several blocks as if the later ones followed in the first: `pieces` are
+// what is left of the blocks around, innermost first.
 void Checker::returningBlocks(llvm::ArrayRef<llvm::ArrayRef<ast::Stmt *>> pieces,
                               llvm::ArrayRef<Variable *> results) {
   for (auto [p, piece] : llvm::enumerate(pieces)) {

@@ -54,8 +54,7 @@ void Checker::kernelSignature(const ast::KernelDecl *decl) {
           .note(old->range, diag::note_declared_here, param.name.name);
     // Scalars may stand in shapes, wherever they are declared.
     const bool isScalar = param.type && !param.type->hasShape &&
-                          param.mode == ast::ParamMode::Value &&
-                          param.type->name.name != "signal";
+                          param.mode == ast::ParamMode::Value && param.type->name.name != "signal";
     if (isScalar) {
       checked.type = valueTypeRef(*param.type);
       if (!checked.type->isValue() && checked.type->kind != TypeKind::Error) {
@@ -140,8 +139,8 @@ void Checker::kernelParam(const ast::Param &param, unsigned index) {
   checked.type = types.region(data);
   if (param.init) {
     TExpr *initial = value(param.init);
-    const bool isZero = initial->kind == TExprKind::Const && initial->type->isValue() &&
-                        initial->bits == 0;
+    const bool isZero =
+        initial->kind == TExprKind::Const && initial->type->isValue() && initial->bits == 0;
     if (!isZero && initial->type->kind != TypeKind::Error)
       report(param.init->range, diag::initial_value_not_zero);
     checked.zeroed = true;

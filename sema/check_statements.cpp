@@ -172,8 +172,7 @@ void Checker::varStmt(const ast::VarStmt *s) {
 void Checker::assignStmt(const ast::AssignStmt *s) {
   const auto *name = llvm::dyn_cast<ast::NameExpr>(s->target);
   Symbol *symbol = name ? scope.lookup(name->name) : nullptr;
-  if (!symbol || symbol->kind != Symbol::Kind::Local ||
-      symbol->var->type->kind == TypeKind::Region)
+  if (!symbol || symbol->kind != Symbol::Kind::Local || symbol->var->type->kind == TypeKind::Region)
     return storeStmt(s);
   if (!symbol->var->isMutable) {
     auto message = report(s->target->range, diag::assign_to_let, name->name);
@@ -312,8 +311,7 @@ void Checker::hoistIndices(TExpr *target) {
   }
 }
 
-void Checker::scatterStmt(const ast::AssignStmt *s, TExpr *base,
-                          llvm::ArrayRef<IndexItem> items) {
+void Checker::scatterStmt(const ast::AssignStmt *s, TExpr *base, llvm::ArrayRef<IndexItem> items) {
   llvm::SmallVector<TExpr *, 2> after;
   TExpr *result = storedValue(s, after);
   llvm::SmallVector<IndexItem, 4> indices(items.begin(), items.end());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Tests, benches and `ensures` run on whole arrays, straight from the syntax tree. Here only their names are checked, so
-// that a misspelling is found before anything runs.
+// Tests, benches and `ensures` run on whole arrays, straight from the syntax tree. Here only their
+// names are checked, so that a misspelling is found before anything runs.
 #include "sema/checker.h"
 
 namespace dtile::sema {
@@ -171,8 +171,8 @@ private:
     SpellingSuggestion suggestion(e->member.name);
     for (const auto &entry : symbol->module->names)
       suggestion.consider(entry.first());
-    auto message = context_.report(e->member.range, diag::unknown_module_member, base->name,
-                                   e->member.name);
+    auto message =
+        context_.report(e->member.range, diag::unknown_module_member, base->name, e->member.name);
     if (!suggestion.best().empty())
       message.note(e->member.range, diag::note_did_you_mean, suggestion.best())
           .fix(e->member.range, suggestion.best());

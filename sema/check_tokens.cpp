@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Completion tokens are linear: each is used exactly once on every path, so nothing that was sent is forgotten and
-// nothing is waited for twice. Acquire tokens order at least one operation. One walk over each body, with the state of
-// every token variable; branches are compared where they meet, loop bodies with what they started from.
+// Completion tokens are linear: each is used exactly once on every path, so nothing that was sent
+// is forgotten and nothing is waited for twice. Acquire tokens order at least one operation. One
+// walk over each body, with the state of every token variable; branches are compared where they
+// meet, loop bodies with what they started from.
 #include "sema/checker.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -105,8 +106,7 @@ private:
       if (variable->type->kind != TypeKind::Token)
         continue;
       TokenState &state = states_[variable];
-      const bool overwrites =
-          s->kind == TStmtKind::Assign && state.kind == TokenState::Kind::Live;
+      const bool overwrites = s->kind == TStmtKind::Assign && state.kind == TokenState::Kind::Live;
       if (overwrites)
         context_.report(s->range, diag::token_overwritten, variable->name)
             .note(state.place, diag::note_token_made_here);

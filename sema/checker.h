@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Checks one body: an instance of a kernel or function, or the value of a constant. The members are spread over the
-// check_*.cpp files by topic. Private to sema.
+// Checks one body: an instance of a kernel or function, or the value of a constant. The members are
+// spread over the check_*.cpp files by topic. Private to sema.
 #pragma once
 
 #include "sema/context.h"
@@ -69,7 +69,8 @@ public:
   void reportUnknown(SourceRange range, llvm::StringRef name);
   /// Where the body declares a local of this name after `place`; invalid when it does not.
   SourceRange laterDefinition(llvm::StringRef name, SourceLoc place) const;
-  /// The symbol of `module.name` where `base` names a module; null when it does not. Sets `failed` after reporting.
+  /// The symbol of `module.name` where `base` names a module; null when it does not. Sets `failed`
+  /// after reporting.
   const Symbol *moduleMember(const ast::MemberExpr *e, bool &failed);
   TExpr *symbolValue(const Symbol &symbol, SourceRange range);
 
@@ -105,7 +106,8 @@ public:
   TExpr *elementwise(ElementwiseOp op, llvm::ArrayRef<TExpr *> operands, SourceRange range);
   TExpr *builtin(BuiltinId id, llvm::ArrayRef<TExpr *> operands, Type type, SourceRange range,
                  llvm::ArrayRef<int64_t> ints = {});
-  /// The type of a tile of this shape (a scalar for none), or Error after reporting that it is not possible.
+  /// The type of a tile of this shape (a scalar for none), or Error after reporting that it is not
+  /// possible.
   Type valueType(DType dtype, llvm::ArrayRef<int64_t> shape, SourceRange range);
   Type withDType(Type type, DType dtype);
   void reportDTypes(SourceRange range, const TExpr *a, const TExpr *b);
@@ -155,7 +157,8 @@ public:
                          SourceRange call);
   bool inferFnGenerics(const ast::FnDecl *decl, ModuleInfo &home, const CallSite &site,
                        llvm::ArrayRef<TExpr *> args, std::vector<GenericValue> &values);
-  /// Checks the number of unlabelled arguments and that every label is known; false after reporting.
+  /// Checks the number of unlabelled arguments and that every label is known; false after
+  /// reporting.
   bool checkArgs(const CallSite &site, unsigned least, unsigned most,
                  llvm::ArrayRef<llvm::StringRef> labels = {});
   static const ast::Expr *labelled(const CallSite &site, llvm::StringRef label);
@@ -189,7 +192,8 @@ public:
   TExpr *transferSource(const ast::Expr *e, llvm::SmallVectorImpl<TExpr *> &tokens);
   bool checkTransfer(TExpr *&source, TExpr *target, SourceRange range);
   TExpr *atomicCall(const CallSite &site, AtomicKind kind);
-  /// `y[i] = x after t` where x reads nothing: the store itself is after t. Set to the expression that may be so.
+  /// `y[i] = x after t` where x reads nothing: the store itself is after t. Set to the expression
+  /// that may be so.
   const ast::AfterExpr *allowPlainAfter = nullptr;
   llvm::SmallVector<TExpr *, 2> plainAfter;
 
@@ -203,7 +207,8 @@ public:
   // ---- check_statements.cpp
   void statements(llvm::ArrayRef<ast::Stmt *> list);
   void statement(const ast::Stmt *s);
-  /// Whether nothing is wrong with this body so far: what looks unused may be used where something is wrong.
+  /// Whether nothing is wrong with this body so far: what looks unused may be used where something
+  /// is wrong.
   [[nodiscard]] bool isGood() const { return ctx.errors == errorsBefore_; }
   /// A nested block with names of its own.
   void nested(const ast::BlockStmt *body, TBlock &into);

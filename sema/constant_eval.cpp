@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Values known at compile time. Arithmetic on constants is folded as the tree is built, so that a size is static exactly
-// when its node is a Const. Integers are kept sign-extended, floats as the bits of their type; literals keep
-// their double until a type is wanted.
+// Values known at compile time. Arithmetic on constants is folded as the tree is built, so that a
+// size is static exactly when its node is a Const. Integers are kept sign-extended, floats as the
+// bits of their type; literals keep their double until a type is wanted.
 #include "sema/checker.h"
 
 #include <cmath>
@@ -298,8 +298,8 @@ std::optional<GenericValue> Checker::genericValue(const ast::Expr *e, GenericVal
   if (checked->type->kind == TypeKind::Error)
     return std::nullopt;
   const bool wantsBool = kind == GenericValue::Kind::Bool;
-  const bool fits = wantsBool ? checked->type->dtype == DType::Bool
-                              : isInteger(checked->type->dtype);
+  const bool fits =
+      wantsBool ? checked->type->dtype == DType::Bool : isInteger(checked->type->dtype);
   if (checked->kind != TExprKind::Const || !fits) {
     report(e->range, diag::not_constant,
            wantsBool ? "a compile-time bool" : "a compile-time integer");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the checks of one program share: its modules, types, nodes, instances and messages. Private to sema.
+// What the checks of one program share: its modules, types, nodes, instances and messages. Private
+// to sema.
 #pragma once
 
 #include "sema/module_loader.h"
@@ -39,8 +40,8 @@ public:
   Context(SourceManager &sources, const Options &options)
       : sources(sources), options(options), muted(sources) {}
 
-  /// Reports once a place and message: a body is checked for each set of values, its mistakes are said once. Adds by
-  /// which calls the body was reached.
+  /// Reports once a place and message: a body is checked for each set of values, its mistakes are
+  /// said once. Adds by which calls the body was reached.
   template <typename... Args> DiagBuilder report(SourceRange range, diag::Id id, Args &&...args) {
     const bool isError = diagInfo(id).severity == Severity::Error;
     errors += isError ? 1 : 0;
@@ -68,7 +69,8 @@ public:
   /// Errors so far, repeats included: tells whether a check failed.
   unsigned errors = 0;
 
-  /// Spellings are compared with every visible name: for the first mistakes only, so that time stays linear.
+  /// Spellings are compared with every visible name: for the first mistakes only, so that time
+  /// stays linear.
   unsigned suggestionsLeft = 200;
 
   TypeTable types;
@@ -81,8 +83,8 @@ public:
   /// The kernels' modules, for instances asked for later.
   llvm::DenseMap<const ast::Decl *, ModuleInfo *> moduleOf;
 
-  /// Instances that are being checked, outermost first; `call` is where it was asked for, invalid for the
-  /// check of a declaration by itself.
+  /// Instances that are being checked, outermost first; `call` is where it was asked for, invalid
+  /// for the check of a declaration by itself.
   struct Frame {
     std::string name;
     SourceRange call;

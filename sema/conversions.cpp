@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// From what an expression is to what is wanted: loads of regions, types of literals, widening, shapes.
+// From what an expression is to what is wanted: loads of regions, types of literals, widening,
+// shapes.
 #include "sema/checker.h"
 
 namespace dtile::sema {
@@ -178,8 +179,7 @@ bool Checker::unify(TExpr *&a, TExpr *&b, SourceRange opRange) {
   return true;
 }
 
-TExpr *Checker::elementwise(ElementwiseOp op, llvm::ArrayRef<TExpr *> operands,
-                            SourceRange range) {
+TExpr *Checker::elementwise(ElementwiseOp op, llvm::ArrayRef<TExpr *> operands, SourceRange range) {
   if (TExpr *folded = fold(op, operands, range))
     return folded;
   const bool isComparison = op >= ElementwiseOp::Eq && op <= ElementwiseOp::Ge;

@@ -53,13 +53,13 @@ bool GenericInference::takeGiven(Checker &caller, llvm::ArrayRef<ast::Arg> given
 
 void GenericInference::unifyDType(llvm::StringRef name, DType dtype) {
   std::optional<size_t> index = indexOf(name);
-  if (!index || values_[*index] ||
-      genericKind(generics_[*index]) != GenericValue::Kind::DType)
+  if (!index || values_[*index] || genericKind(generics_[*index]) != GenericValue::Kind::DType)
     return;
   values_[*index] = GenericValue{.kind = GenericValue::Kind::DType, .dtype = dtype};
 }
 
-// Names in a size without a known value; those that are no generic count for more than can be solved.
+// Names in a size without a known value; those that are no generic count for more than can be
+// solved.
 unsigned GenericInference::countUnknown(const ast::Expr *e, int64_t numRanks) {
   if (const auto *binary = llvm::dyn_cast<ast::BinaryExpr>(e))
     return countUnknown(binary->lhs, numRanks) + countUnknown(binary->rhs, numRanks);
@@ -121,8 +121,7 @@ void GenericInference::unifySize(const ast::Expr *size, int64_t known, int64_t n
   // Undoes the operators around the one unknown, from outside in.
   while (const auto *binary = llvm::dyn_cast<ast::BinaryExpr>(size)) {
     const bool isLeft = countUnknown(binary->lhs, numRanks) == 1;
-    const std::optional<int64_t> other =
-        evaluate(isLeft ? binary->rhs : binary->lhs, numRanks);
+    const std::optional<int64_t> other = evaluate(isLeft ? binary->rhs : binary->lhs, numRanks);
     if (!other)
       return;
     switch (binary->op) {

@@ -14,15 +14,16 @@ public:
   GenericInference(Context &context, ModuleInfo &home, llvm::ArrayRef<ast::GenericParam> generics)
       : context_(context), home_(home), generics_(generics), values_(generics.size()) {}
 
-  /// Values written at the call (`f<f32, N = 4>`), evaluated by the caller's checker; false after reporting.
+  /// Values written at the call (`f<f32, N = 4>`), evaluated by the caller's checker; false after
+  /// reporting.
   bool takeGiven(Checker &caller, llvm::ArrayRef<ast::Arg> given, llvm::StringRef name,
                  SourceRange nameRange);
   /// Sets a generic by name; false when there is none or the kind differs.
   bool set(llvm::StringRef name, GenericValue value);
   /// A parameter of element type `name` got an argument of `dtype`.
   void unifyDType(llvm::StringRef name, DType dtype);
-  /// A parameter's size got a value: solves for a generic that stands in it alone. `numRanks` is W, 0 where that is not
-  /// known.
+  /// A parameter's size got a value: solves for a generic that stands in it alone. `numRanks` is W,
+  /// 0 where that is not known.
   void unifySize(const ast::Expr *size, int64_t known, int64_t numRanks = 0);
 
   [[nodiscard]] const std::vector<std::optional<GenericValue>> &values() const { return values_; }

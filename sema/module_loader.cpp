@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Follows imports depth first: the importing file's folder, the import paths in order, then the embedded library.
+// Follows imports depth first: the importing file's folder, the import paths in order, then the
+// embedded library.
 #include "sema/module_loader.h"
 
 #include "frontend/parse/parser.h"

@@ -17,8 +17,8 @@ struct ModuleInfo {
   llvm::StringMap<Symbol> names;
 };
 
-/// Parses the root file and everything that it imports into `context.modules`, root first, and declares the
-/// names of each. Missing files, circles and repeated names are reported.
+/// Parses the root file and everything that it imports into `context.modules`, root first, and
+/// declares the names of each. Missing files, circles and repeated names are reported.
 void loadModules(Context &context, FileId root);
 
 } // namespace dtile::sema

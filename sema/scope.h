@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Names and what they stand for: block scopes over one flat table, so that lookup costs the same at any depth.
+// Names and what they stand for: block scopes over one flat table, so that lookup costs the same at
+// any depth.
 #pragma once
 
 #include "sema/typed_ast.h"

@@ -83,8 +83,8 @@ KernelInstance *Program::Impl::instance(const ast::KernelDecl *kernel,
   frames.pop_back();
   const bool good = errors == errorsBefore;
   // The map may have grown meanwhile.
-  kernels[kernel][key].state = good ? InstanceEntry<KernelInstance>::State::Good
-                                    : InstanceEntry<KernelInstance>::State::Bad;
+  kernels[kernel][key].state =
+      good ? InstanceEntry<KernelInstance>::State::Good : InstanceEntry<KernelInstance>::State::Bad;
   return good ? result : nullptr;
 }
 
@@ -186,9 +186,8 @@ llvm::ArrayRef<const ast::BenchDecl *> Program::benches() const { return impl_->
 
 const ast::KernelDecl *Program::findKernel(llvm::StringRef name) const {
   const Symbol *symbol = impl_->find(name);
-  return symbol && symbol->kind == Symbol::Kind::Kernel
-             ? llvm::cast<ast::KernelDecl>(symbol->decl)
-             : nullptr;
+  return symbol && symbol->kind == Symbol::Kind::Kernel ? llvm::cast<ast::KernelDecl>(symbol->decl)
+                                                        : nullptr;
 }
 
 std::optional<int64_t> Program::findConst(llvm::StringRef name) const {

@@ -104,9 +104,8 @@ bool sameIndex(const TExpr *a, const TExpr *b) {
     // Loads and the like may differ from one evaluation to the next.
     return false;
   }
-  return llvm::all_of(llvm::zip(a->operands, b->operands), [](auto pair) {
-    return sameIndex(std::get<0>(pair), std::get<1>(pair));
-  });
+  return llvm::all_of(llvm::zip(a->operands, b->operands),
+                      [](auto pair) { return sameIndex(std::get<0>(pair), std::get<1>(pair)); });
 }
 
 std::optional<int64_t> constantDifference(const TExpr *a, const TExpr *b) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Solves the size names of a kernel from the sizes of its arguments. Each declared size is an equation: the argument's
-// size in that dimension equals it. One with a single unknown name is undone operator by operator; what it gives may
-// make others solvable. Launches compare all declared sizes with the passed ones, so one equation a name is enough.
+// Solves the size names of a kernel from the sizes of its arguments. Each declared size is an
+// equation: the argument's size in that dimension equals it. One with a single unknown name is
+// undone operator by operator; what it gives may make others solvable. Launches compare all
+// declared sizes with the passed ones, so one equation a name is enough.
 #include "sema/checker.h"
 
 namespace dtile::sema {
@@ -61,8 +62,8 @@ private:
         continue;
       if (unknowns(size) != 1)
         continue;
-      TExpr *passed = checker_.ctx.makeExpr(TExprKind::LaunchDim,
-                                            checker_.types.scalar(DType::I64), size->range);
+      TExpr *passed = checker_.ctx.makeExpr(TExprKind::LaunchDim, checker_.types.scalar(DType::I64),
+                                            size->range);
       passed->param = p;
       passed->dim = d;
       progress |= invert(size, passed);
@@ -134,7 +135,8 @@ private:
           .fix(symbol.range, suggestion.best());
   }
 
-  // Puts the symbols in the order in which they were solved, so that each refers to earlier ones only.
+  // Puts the symbols in the order in which they were solved, so that each refers to earlier ones
+  // only.
   void renumber() {
     std::vector<unsigned> newNumber(solutions_.size(), ~0u);
     for (unsigned i = 0; i < solutions_.size(); ++i)

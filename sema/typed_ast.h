@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The checked program: one tree an instance of a kernel or function, generics replaced by their values, names resolved,
-// conversions explicit. Consumed by ir/from_ast. Nodes live in the Program's arena.
+// The checked program: one tree an instance of a kernel or function, generics replaced by their
+// values, names resolved, conversions explicit. Consumed by ir/from_ast. Nodes live in the
+// Program's arena.
 #pragma once
 
 #include "frontend/ast/ast.h"
@@ -28,8 +29,41 @@ enum class BuiltinId : uint8_t {
 #include "sema/builtins.def"
 };
 enum class ElementwiseOp : uint8_t {
-  Add, Sub, Mul, Div, Rem, Min, Max, Pow, And, Or, Xor, Shl, Shr, Neg, Not, Abs, Exp, Exp2, Log,
-  Log2, Sqrt, Rsqrt, Sin, Cos, Tanh, Erf, Floor, Ceil, Eq, Ne, Lt, Le, Gt, Ge, Select
+  Add,
+  Sub,
+  Mul,
+  Div,
+  Rem,
+  Min,
+  Max,
+  Pow,
+  And,
+  Or,
+  Xor,
+  Shl,
+  Shr,
+  Neg,
+  Not,
+  Abs,
+  Exp,
+  Exp2,
+  Log,
+  Log2,
+  Sqrt,
+  Rsqrt,
+  Sin,
+  Cos,
+  Tanh,
+  Erf,
+  Floor,
+  Ceil,
+  Eq,
+  Ne,
+  Lt,
+  Le,
+  Gt,
+  Ge,
+  Select
 };
 enum class RangeMemberKind : uint8_t { Lo, Hi, Len, Count, Index, Limit };
 enum class AtomicKind : uint8_t { Add, Min, Max, And, Or, Exch, Cas };
@@ -79,8 +113,8 @@ struct TExpr {
   llvm::SmallVector<int64_t, 0> ints;
   TExpr *signal = nullptr;
   TExpr *count = nullptr;
-  /// Sema's own: a Const that still takes the type wanted (a literal, or computed from such), and the value of a float
-  /// one before it is rounded.
+  /// Sema's own: a Const that still takes the type wanted (a literal, or computed from such), and
+  /// the value of a float one before it is rounded.
   bool adaptable = false;
   double literal = 0;
 };
@@ -99,7 +133,8 @@ struct TStmt {
   TExpr *lo = nullptr;
   TExpr *hi = nullptr;
   TExpr *step = nullptr;
-  /// For: 0 when the variable is one position, else the static length of its range (step is this length).
+  /// For: 0 when the variable is one position, else the static length of its range (step is this
+  /// length).
   int64_t blockLength = 0;
   TExpr *condition = nullptr;
   TBlock body;
@@ -158,7 +193,8 @@ struct TSpace {
 };
 
 struct KernelInstance {
-  /// The kernel's own name for its default instance, else with the values: `ag_gemm_f32_64_64_32_512`.
+  /// The kernel's own name for its default instance, else with the values:
+  /// `ag_gemm_f32_64_64_32_512`.
   std::string name;
   const ast::KernelDecl *decl = nullptr;
   std::vector<GenericValue> generics;

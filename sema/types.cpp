@@ -121,8 +121,8 @@ Type TypeTable::range(int64_t length) {
 }
 
 Type TypeTable::signal(unsigned rank, bool remote) {
-  TypeData data{.kind = TypeKind::Signal, .dtype = DType::U64, .remote = remote,
-                .space = Space::Symm};
+  TypeData data{
+      .kind = TypeKind::Signal, .dtype = DType::U64, .remote = remote, .space = Space::Symm};
   data.shape.assign(rank, kDynamic);
   return impl_->intern(data);
 }

@@ -21,10 +21,12 @@ enum class TypeKind : uint8_t {
   Scalar,
   /// A value of static shape, rank 1 to 4.
   Tile,
-  /// A region of a tensor: a parameter, or a slice of one. Sizes are static (>= 0) or kDynamic. A region whose sizes
+  /// A region of a tensor: a parameter, or a slice of one. Sizes are static (>= 0) or kDynamic. A
+  /// region whose sizes
   /// are all static turns into a Tile (or Scalar, rank 0) where a value is wanted.
   Region,
-  /// Positions first, first + 1 … below a limit; of static length (a block: `m in M by BM`) or kDynamic.
+  /// Positions first, first + 1 … below a limit; of static length (a block: `m in M by BM`) or
+  /// kDynamic.
   Range,
   /// A signal parameter or cells of one.
   Signal,
@@ -42,7 +44,8 @@ enum class Space : uint8_t { Local, Symm };
 struct TypeData {
   TypeKind kind = TypeKind::Error;
   DType dtype = DType::F32;
-  /// Sizes of a Tile or Region; for a Range one entry, its length. For a Signal its rank many kDynamic.
+  /// Sizes of a Tile or Region; for a Range one entry, its length. For a Signal its rank many
+  /// kDynamic.
   llvm::SmallVector<int64_t, 4> shape = {};
   /// Region: may be stored to.
   bool writable = false;
@@ -55,9 +58,7 @@ struct TypeData {
   [[nodiscard]] unsigned rank() const { return shape.size(); }
   /// Every size is known.
   [[nodiscard]] bool isStatic() const;
-  [[nodiscard]] bool isValue() const {
-    return kind == TypeKind::Scalar || kind == TypeKind::Tile;
-  }
+  [[nodiscard]] bool isValue() const { return kind == TypeKind::Scalar || kind == TypeKind::Tile; }
   /// As in messages: `f32`, `tile bf16[128, 64]`, `region bf16[128, ?]`, `range of 128`, `token`.
   [[nodiscard]] std::string str() const;
 };
