@@ -40,9 +40,8 @@ public:
       }
     LaunchResult result;
     const auto start = std::chrono::steady_clock::now();
-    for (int i = 0; i < count && result.failure.empty(); ++i)
-      if (auto error = machine_.launch(kernel_.name, passed))
-        result.failure = error->message;
+    if (auto error = machine_.launchRepeat(kernel_.name, passed, count))
+      result.failure = error->message;
     result.seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     leaveSymmetricMemory(args, symmetric);
@@ -90,6 +89,8 @@ class InterpreterExecutor : public Executor {
 public:
   InterpreterExecutor(int ranks, uint64_t scheduleSeed) : ranks_(ranks) {
     schedule_.seed = scheduleSeed;
+    if (scheduleSeed != 0)
+      schedule_.landing = interpret::Schedule::Landing::Random;
   }
 
   [[nodiscard]] llvm::StringRef name() const override { return "interp"; }

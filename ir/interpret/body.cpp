@@ -63,7 +63,7 @@ uint64_t Body::issue(AsyncOp op, llvm::ArrayRef<uint64_t> after) {
   async.push_back(std::move(op));
   if (machine.observer)
     machine.observer->issues(observedId(), *source, number, after);
-  if (machine.schedule.landing == Schedule::Landing::AtIssue)
+  if (machine.landsAtIssue())
     land(number);
   retire();
   return number;
@@ -101,6 +101,17 @@ void copyView(TilePool &pool, const ViewVal &from, const ViewVal &to) {
   writeView(to, sizes, dense.data());
 }
 
+/// Moves or adds the elements of a transfer.
+void copyData(TilePool &pool, const AsyncOp &op) {
+  const ViewVal &to = *op.destination;
+  if (op.kind == AsyncOp::Kind::ReduceAdd)
+    addToView(to, op.valueSizes, op.values.data());
+  else if (op.source)
+    copyView(pool, *op.source, to);
+  else
+    writeView(to, op.valueSizes, op.values.data());
+}
+
 } // namespace
 
 void Body::land(uint64_t number) {
@@ -119,12 +130,8 @@ void Body::land(uint64_t number) {
     observer->access(observedId(), *op->op, adds ? AccessKind::Atomic : AccessKind::Write, to, {},
                      number);
   }
-  if (op->kind == AsyncOp::Kind::ReduceAdd)
-    addToView(to, op->valueSizes, op->values.data());
-  else if (op->source)
-    copyView(machine.tiles, *op->source, to);
-  else
-    writeView(to, op->valueSizes, op->values.data());
+  if (op->movesData)
+    copyData(machine.tiles, *op);
   if (op->notifies) {
     if (observer)
       observer->notifies(observedId(), *op->op, *op->notifies, {}, number);

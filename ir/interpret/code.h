@@ -67,6 +67,10 @@ struct Instr {
   uint16_t firstToken = 0;
   /// A random schedule may switch before and after it.
   bool isCommunication = false;
+  /// Whether the elements that it reads or writes matter: see Schedule::controlOnly.
+  bool movesData = true;
+  /// gather and scatter: whether the positions are known.
+  bool hasPositions = true;
   std::unique_ptr<InstrInfo> info;
 };
 
@@ -133,7 +137,9 @@ struct KernelCode {
 /// Decodes kernels, and functions as calls need them.
 class CodeCache {
 public:
-  explicit CodeCache(ir::Module &module) : module_(module) {}
+  /// `controlOnly`: kernels are decoded without what their control does not depend on.
+  explicit CodeCache(ir::Module &module, bool controlOnly = false)
+      : module_(module), controlOnly_(controlOnly) {}
 
   /// Null when the module has no such kernel.
   const KernelCode *kernel(llvm::StringRef name);
@@ -141,6 +147,7 @@ public:
 
 private:
   ir::Module &module_;
+  bool controlOnly_;
   llvm::StringMap<std::unique_ptr<KernelCode>> kernels_;
   llvm::StringMap<std::unique_ptr<Code>> functions_;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Turns regions into flat code: values get slots, structured control becomes jumps and moves.
 #include "ir/interpret/control_ops.h"
+#include "ir/interpret/control_slice.h"
 
 #include "frontend/base/check.h"
 
@@ -25,12 +26,15 @@ enum class Leave : uint8_t {
 
 class Decoder {
 public:
-  /// `outer` has the slots of values from around the region; null for functions.
-  Decoder(CodeCache &cache, Code &code, Leave leave, const Decoder *outer)
-      : cache_(cache), code_(code), leave_(leave), outer_(outer) {}
+  /// `outer` has the slots of values from around the region; null for functions. `slice` is what to
+  /// leave out; null to run everything.
+  Decoder(CodeCache &cache, Code &code, Leave leave, const Decoder *outer,
+          const ControlSlice *slice = nullptr)
+      : cache_(cache), code_(code), leave_(leave), outer_(outer), slice_(slice) {}
 
   void region(Block &block);
   [[nodiscard]] Slot slotOf(const Value *value) const { return slots_.lookup(value); }
+  [[nodiscard]] const ControlSlice *slice() const { return slice_; }
 
 private:
   Slot define(const Value *value);
@@ -54,6 +58,7 @@ private:
   Code &code_;
   Leave leave_;
   const Decoder *outer_;
+  const ControlSlice *slice_;
   llvm::DenseMap<const Value *, Slot> slots_;
   // Met so far; their instructions name them by number.
   unsigned spaces_ = 0;
@@ -87,6 +92,8 @@ MoveList Decoder::moves(const Op &user, llvm::ArrayRef<Value *> from, llvm::Arra
   DTILE_CHECK(from.size() == to.size(), "a region takes or gives another number of values");
   MoveList list;
   for (auto [source, target] : llvm::zip(from, to)) {
+    if (slice_ && !slice_->isNeeded(target))
+      continue;
     const Operand operand = this->operand(user, source);
     const Slot slot = read(target);
     list.moves.push_back({slot.bank, operand, slot.index});
@@ -130,6 +137,13 @@ void Decoder::ops(Block &block) {
 }
 
 void Decoder::op(Op &op) {
+  const bool isTerminator =
+      op.is(OpKind::Yield) || op.is(OpKind::Return) || op.is(OpKind::Condition);
+  if (slice_ && !isTerminator && !slice_->doesRun(op)) {
+    for (const Value *result : op.results())
+      define(result);
+    return;
+  }
   switch (op.kind()) {
   case OpKind::For:
     return loop(op);
@@ -264,6 +278,10 @@ void Decoder::simple(Op &op) {
     instr.operands.push_back(operand(op, value));
   instr.firstToken = op.numOperands();
   instr.isCommunication = touchesRemote(op);
+  instr.movesData = !slice_ || (op.numResults() != 0 && slice_->isNeeded(op.result()) &&
+                                op.hasEffect(ir::Read) && !op.hasEffect(ir::RemoteWrite));
+  if (op.is(OpKind::Gather) || op.is(OpKind::Scatter))
+    instr.hasPositions = !slice_ || slice_->isNeeded(op.operand(op.is(OpKind::Gather) ? 1 : 2));
   if (op.numResults() != 0)
     instr.result = define(op.result()).index;
   if (op.is(OpKind::Space))
@@ -415,7 +433,7 @@ void decodeSpace(CodeCache &cache, const Decoder &prologue, Op &op, KernelCode &
     DTILE_CHECK(it != kernel.spaces.end(), "after_all names no earlier space");
     space.afterAll = static_cast<int>(it - kernel.spaces.begin());
   }
-  Decoder decoder(cache, space.body, Leave::End, &prologue);
+  Decoder decoder(cache, space.body, Leave::End, &prologue, prologue.slice());
   decoder.region(op.body());
   kernel.spaces.push_back(std::move(space));
 }
@@ -427,7 +445,7 @@ void decodeSignal(CodeCache &cache, const Decoder &prologue, Op &op, KernelCode 
   signal.slot = prologue.slotOf(op.result());
   signal.hasCount = !op.body().empty();
   if (signal.hasCount) {
-    Decoder decoder(cache, signal.count, Leave::End, &prologue);
+    Decoder decoder(cache, signal.count, Leave::End, &prologue, prologue.slice());
     decoder.region(op.body());
   }
   kernel.signals.push_back(std::move(signal));
@@ -467,7 +485,10 @@ const KernelCode *CodeCache::kernel(llvm::StringRef name) {
   entry->name = name.str();
   entry->hasEntryBarrier = op->boolAttrOr("entry_barrier", false);
   findArguments(*op, *entry);
-  Decoder prologue(*this, entry->prologue, Leave::End, nullptr);
+  ControlSlice slice;
+  if (controlOnly_)
+    slice = sliceControl(*op);
+  Decoder prologue(*this, entry->prologue, Leave::End, nullptr, controlOnly_ ? &slice : nullptr);
   prologue.region(op->body());
   for (Op &inner : op->body().ops()) {
     if (inner.is(OpKind::Space))

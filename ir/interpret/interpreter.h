@@ -22,10 +22,14 @@ struct Schedule {
   /// 0 runs bodies in schedule order, switching where they block; else a seeded random order that
   /// also switches before and after communication.
   uint64_t seed = 0;
-  /// Asynchronous operations land when they are issued, or as late as their tokens allow.
-  enum class Landing : uint8_t { AtIssue, AsLateAsAllowed } landing = Landing::AtIssue;
+  /// Asynchronous operations land when they are issued, as late as their tokens allow, or each as the
+  /// seed has it.
+  enum class Landing : uint8_t { AtIssue, AsLateAsAllowed, Random } landing = Landing::AtIssue;
   /// Steps (ops executed over all ranks) before the run is given up as endless; 0 is no limit.
   uint64_t maxSteps = 0;
+  /// Tile data is left out: control, communication and observers see the same run, but no elements
+  /// are computed or moved. Memory is zeros that nobody pays for until it is touched.
+  bool controlOnly = false;
 };
 
 /// A tensor argument in the caller's memory, strides in elements.
@@ -47,6 +51,11 @@ struct RunError {
   /// The whole report: every waiter with rank, space, positions, signal, cell, wanted, seen, place.
   std::string message;
 };
+
+/// Memory of zeros that takes up none until it is written; null where there is no room. What the
+/// arguments of a run with Schedule::controlOnly are made of.
+[[nodiscard]] void *reserveZeros(size_t bytes);
+void releaseZeros(void *memory, size_t bytes);
 
 /// N ranks with their symmetric memory: signals and scratch objects live across launches.
 class Machine {

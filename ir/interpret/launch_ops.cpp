@@ -145,6 +145,13 @@ Step failSize(Body &body, const Instr &instr) {
                                "` are negative or too large");
 }
 
+Step bindView(Body &body, const Instr &instr, const ViewVal &view) {
+  if (Observer *observer = body.machine.observer)
+    observer->binds(body.observedId(), *instr.op, view);
+  body.frame->views[instr.result] = view;
+  return Step::Next;
+}
+
 Step runScratch(Body &body, const Instr &instr) {
   const auto &info = static_cast<const ParamInfo &>(*instr.info);
   ViewVal view;
@@ -160,8 +167,7 @@ Step runScratch(Body &body, const Instr &instr) {
   view.rank = body.rank.rank;
   view.data = object->base[view.rank];
   view.dtype = info.dtype;
-  body.frame->views[instr.result] = view;
-  return Step::Next;
+  return bindView(body, instr, view);
 }
 
 Step runTensorParam(Body &body, const Instr &instr) {
@@ -180,8 +186,7 @@ Step runTensorParam(Body &body, const Instr &instr) {
   int rank = 0;
   view.object = body.machine.findSymmetric(tensor.data, rank);
   view.rank = view.object ? rank : body.rank.rank;
-  body.frame->views[instr.result] = view;
-  return Step::Next;
+  return bindView(body, instr, view);
 }
 
 Step runScalarParam(Body &body, const Instr &instr) {

@@ -9,7 +9,8 @@
 namespace dtile::interpret {
 
 MachineState::MachineState(ir::Module &module, int ranks, Schedule schedule)
-    : module(module), numRanks(ranks), schedule(schedule), cache(module), random(schedule.seed) {
+    : module(module), numRanks(ranks), schedule(schedule), cache(module, schedule.controlOnly),
+      random(schedule.seed) {
   DTILE_CHECK(ranks > 0, "a machine has at least one rank");
 }
 
@@ -310,6 +311,18 @@ void MachineState::endBody(Body &body) {
   ++body.space->ended;
   bodies.erase(body.id);
   advance(rank);
+}
+
+bool MachineState::landsAtIssue() {
+  switch (schedule.landing) {
+  case Schedule::Landing::AtIssue:
+    return true;
+  case Schedule::Landing::AsLateAsAllowed:
+    return false;
+  case Schedule::Landing::Random:
+    return random() % 2 == 0;
+  }
+  DTILE_UNREACHABLE("not a way to land");
 }
 
 bool MachineState::landSomething() {

@@ -2,7 +2,10 @@
 // Symmetric memory and scratch objects, and whether the arguments of a launch fit its kernel.
 #include "ir/interpret/state.h"
 
+#include <algorithm>
 #include <cstdlib>
+
+#include <sys/mman.h>
 
 namespace dtile::interpret {
 
@@ -11,8 +14,20 @@ namespace {
 constexpr size_t kAlignment = 256;
 /// A NaN in every float format: what is read before it was written shows.
 constexpr int kPoison = 0xFF;
+/// Zeroed objects that are larger hold tile data, which is left out where only control runs.
+constexpr size_t kMaxControlBytes = size_t(1) << 16;
+
+size_t roundedBytes(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 } // namespace
+
+void *reserveZeros(size_t bytes) {
+  void *memory = mmap(nullptr, std::max<size_t>(bytes, 1), PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return memory == MAP_FAILED ? nullptr : memory;
+}
+
+void releaseZeros(void *memory, size_t bytes) { munmap(memory, std::max<size_t>(bytes, 1)); }
 
 MachineState::~MachineState() {
   for (auto &[address, object] : heap)
@@ -27,15 +42,17 @@ std::unique_ptr<SymmObject> MachineState::allocateSymmetric(size_t bytes) {
   auto object = std::make_unique<SymmObject>();
   // Never empty, so that every object has its own address.
   object->bytes = std::max<size_t>(bytes, 1);
-  const size_t rounded = (object->bytes + kAlignment - 1) / kAlignment * kAlignment;
+  const size_t rounded = roundedBytes(object->bytes);
   for (int r = 0; r < numRanks; ++r) {
-    char *memory = static_cast<char *>(std::aligned_alloc(kAlignment, rounded));
+    char *memory = schedule.controlOnly
+                       ? static_cast<char *>(reserveZeros(rounded))
+                       : static_cast<char *>(std::aligned_alloc(kAlignment, rounded));
     if (!memory) {
-      for (char *base : object->base)
-        std::free(base);
+      releaseMemory(*object);
       return nullptr;
     }
-    std::memset(memory, kPoison, rounded);
+    if (!schedule.controlOnly)
+      std::memset(memory, kPoison, rounded);
     object->base.push_back(memory);
   }
   for (char *base : object->base)
@@ -44,10 +61,17 @@ std::unique_ptr<SymmObject> MachineState::allocateSymmetric(size_t bytes) {
 }
 
 void MachineState::freeSymmetric(SymmObject &object) {
-  for (char *base : object.base) {
+  for (char *base : object.base)
     addresses.erase(base);
-    std::free(base);
-  }
+  releaseMemory(object);
+}
+
+void MachineState::releaseMemory(SymmObject &object) const {
+  for (char *base : object.base)
+    if (schedule.controlOnly)
+      releaseZeros(base, roundedBytes(object.bytes));
+    else
+      std::free(base);
   object.base.clear();
 }
 
@@ -91,13 +115,14 @@ SymmObject *MachineState::scratchObject(Body &body, const ir::Op &param, size_t 
         return nullptr;
       }
       for (char *base : object->base)
-        if (isZeroed)
+        if (isZeroed && !schedule.controlOnly)
           std::memset(base, 0, object->bytes);
       scratch.copies.push_back(std::move(object));
     }
   }
   const int64_t epoch = kernel->epoch[body.rank.rank];
-  if (isZeroed) {
+  const bool isSkipped = schedule.controlOnly && bytes > kMaxControlBytes;
+  if (isZeroed && !isSkipped) {
     // The next launch's copy: a peer may be in this launch already and have written to this one's.
     SymmObject &next = *scratch.copies[(epoch + 1) % copies];
     std::memset(next.base[body.rank.rank], 0, next.bytes);

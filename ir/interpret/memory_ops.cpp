@@ -240,6 +240,8 @@ Step runLoadTile(Body &body, const Instr &instr) {
   body.completeTokens(instr);
   const ViewVal &view = body.view(instr.operands[0]);
   observe(body, instr, AccessKind::Read, view);
+  if (!instr.movesData)
+    return Step::Next;
   TileRef out = body.machine.tiles.allocate(info.desc.bytes());
   readView(view, info.desc.sizes(), out.data());
   body.frame->tiles[instr.result] = std::move(out);
@@ -250,6 +252,8 @@ Step runLoadScalar(Body &body, const Instr &instr) {
   body.completeTokens(instr);
   const ViewVal &view = body.view(instr.operands[0]);
   observe(body, instr, AccessKind::Read, view);
+  if (!instr.movesData)
+    return Step::Next;
   Scalar out = 0;
   readView(view, {}, &out);
   body.frame->scalars[instr.result] = out;
@@ -261,6 +265,8 @@ Step runStore(Body &body, const Instr &instr) {
   body.completeTokens(instr);
   const ViewVal &view = body.view(instr.operands[1]);
   observe(body, instr, AccessKind::Write, view);
+  if (!instr.movesData)
+    return Step::Next;
   if (info.desc.rank != 0)
     writeView(view, info.desc.sizes(), body.tile(instr.operands[0]).data());
   else
@@ -304,11 +310,28 @@ void forEachIndexed(Body &body, const Instr &instr, const ViewVal &view, unsigne
   }
 }
 
+/// Shows the elements of a gather or scatter, each by itself.
+void observeIndexed(Body &body, const Instr &instr, AccessKind kind, const ViewVal &view,
+                    unsigned firstIndex) {
+  if (!body.machine.observer)
+    return;
+  ViewVal element = view;
+  element.dims = 0;
+  forEachIndexed(body, instr, view, firstIndex, [&](int64_t, const char *place) {
+    element.data = const_cast<char *>(place);
+    observe(body, instr, kind, element);
+  });
+}
+
 Step runGather(Body &body, const Instr &instr) {
   const auto &info = static_cast<const AccessInfo &>(*instr.info);
   body.completeTokens(instr);
+  if (!instr.hasPositions)
+    return Step::Next;
   const ViewVal &view = body.view(instr.operands[0]);
-  observe(body, instr, AccessKind::Read, view);
+  observeIndexed(body, instr, AccessKind::Read, view, 1);
+  if (!instr.movesData)
+    return Step::Next;
   const size_t bytes = info.desc.elementBytes;
   Scalar scalar = 0;
   TileRef tile;
@@ -331,8 +354,12 @@ Step runGather(Body &body, const Instr &instr) {
 Step runScatter(Body &body, const Instr &instr) {
   const auto &info = static_cast<const AccessInfo &>(*instr.info);
   body.completeTokens(instr);
+  if (!instr.hasPositions)
+    return Step::Next;
   const ViewVal &view = body.view(instr.operands[1]);
-  observe(body, instr, AccessKind::Write, view);
+  observeIndexed(body, instr, AccessKind::Write, view, 2);
+  if (!instr.movesData)
+    return Step::Next;
   const size_t bytes = info.desc.elementBytes;
   const Operand value = instr.operands[0];
   const void *from = info.desc.rank != 0 ? body.tile(value).data() : &body.scalar(value);
@@ -347,6 +374,8 @@ Step runAtomic(Body &body, const Instr &instr) {
   body.completeTokens(instr);
   const ViewVal &view = body.view(instr.operands[0]);
   observe(body, instr, AccessKind::Atomic, view);
+  if (!instr.movesData)
+    return Step::Next;
   const size_t bytes = dtypeBytes(info.dtype);
   Scalar old = 0;
   readView(view, {}, &old);

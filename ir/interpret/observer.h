@@ -33,6 +33,9 @@ class Observer {
 public:
   virtual ~Observer();
 
+  /// A launch's prologue has found the object of a parameter.
+  virtual void binds(const BodyId &, const ir::Op &param, const ViewVal &) {}
+
   virtual void bodyStarts(const BodyId &) {}
   /// All that the body sent has landed.
   virtual void bodyEnds(const BodyId &) {}
@@ -57,6 +60,11 @@ public:
   /// The body arrives at and later leaves the barrier of that number.
   virtual void arrives(const BodyId &, const ir::Op &, uint64_t barrier) {}
   virtual void leaves(const BodyId &, const ir::Op &, uint64_t barrier) {}
+  /// In a deadlock, the body waits for a cell to reach a count, both of this launch.
+  virtual void stuck(const BodyId &, const ir::Op &, const SignalVal &, int64_t cell,
+                     uint64_t wanted, uint64_t seen) {}
+  /// In a deadlock, the body waits at a barrier that not all ranks have reached.
+  virtual void stuckAtBarrier(const BodyId &, const ir::Op &) {}
 };
 
 } // namespace dtile::interpret

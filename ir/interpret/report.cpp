@@ -51,7 +51,7 @@ namespace {
 /// One line of a deadlock's report: bodies of one rank and space that wait at one place for one
 /// thing.
 struct Waiter {
-  const Body *body = nullptr;
+  Body *body = nullptr;
   size_t bodies = 1;
 
   [[nodiscard]] auto what() const {
@@ -82,6 +82,16 @@ std::string waiterText(const MachineState &machine, const Waiter &waiter) {
   return text + " for `" + signal.cellText(body.waitCell) + "`: wants " +
          std::to_string(body.waitTarget - base) + ", has seen " +
          std::to_string(static_cast<int64_t>(cells.value[body.waitCell] - base));
+}
+
+void showWaiter(Observer &observer, Body &body) {
+  if (body.waiting == Body::Waiting::Barrier)
+    return observer.stuckAtBarrier(body.observedId(), *body.waitInstr->op);
+  const SignalState::PerRank &cells = body.waitSignal->ranks[body.rank.rank];
+  const uint64_t base = cells.base[body.waitCell];
+  observer.stuck(body.observedId(), *body.waitInstr->op,
+                 body.signal(body.waitInstr->operands[0]), body.waitCell, body.waitTarget - base,
+                 cells.value[body.waitCell] - base);
 }
 
 /// Why the bodies of a space that have not started cannot; "" when all have.
@@ -120,6 +130,9 @@ void MachineState::reportDeadlock() {
       else
         ++waiters[same->second].bodies;
     }
+  if (observer)
+    for (const Waiter &waiter : waiters)
+      showWaiter(*observer, *waiter.body);
   std::string text = "deadlock: ";
   if (bodies.size() == 1)
     text += "one body is left, and it waits";

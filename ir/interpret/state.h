@@ -38,6 +38,8 @@ struct AsyncOp {
   enum class Kind : uint8_t { Put, Get, ReduceAdd, Acquire } kind = Kind::Acquire;
   const ir::Op *op = nullptr;
   bool hasLanded = false;
+  /// Copies elements; see Schedule::controlOnly.
+  bool movesData = true;
   /// Counts the fences before it.
   uint32_t fence = 0;
   /// Rank whose memory it writes, for fences.
@@ -223,6 +225,7 @@ struct MachineState {
   std::map<char *, std::unique_ptr<SymmObject>> heap;
   std::unique_ptr<SymmObject> allocateSymmetric(size_t bytes);
   void freeSymmetric(SymmObject &object);
+  void releaseMemory(SymmObject &object) const;
   /// The object that holds an address, with the rank that it is on; null for other memory.
   const SymmObject *findSymmetric(const void *address, int &rank) const;
 
@@ -245,6 +248,8 @@ struct MachineState {
 
   // For handlers.
   [[nodiscard]] bool isRandom() const { return schedule.seed != 0; }
+  /// Whether the transfer that is being issued lands now.
+  [[nodiscard]] bool landsAtIssue();
   /// Records the first error of a run.
   Step fail(RunError::Kind kind, std::string message);
   /// Records a failed run-time check of a body.

@@ -39,6 +39,7 @@ Step issueSend(Body &body, const Instr &instr, AsyncOp op) {
   op.op = instr.op;
   op.fence = body.fences;
   op.toRank = op.destination->rank;
+  op.movesData = instr.movesData;
   const uint64_t number = body.issue(std::move(op), after);
   body.frame->tokens[instr.result] = TokenVal{number};
   return Step::Next;
@@ -66,6 +67,8 @@ Step runSend(Body &body, const Instr &instr) {
     op.valueSizes.assign(info.desc.sizes().begin(), info.desc.sizes().end());
     break;
   default:
+    if (!instr.movesData)
+      break;
     op.values = body.machine.tiles.allocate(sizeof(Scalar));
     std::memcpy(op.values.data(), &body.scalar(instr.operands[0]), sizeof(Scalar));
     break;

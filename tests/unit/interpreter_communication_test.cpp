@@ -11,7 +11,7 @@ using Landing = Schedule::Landing;
 /// Every schedule worth trying: in order and random, landing at once and late.
 std::vector<Schedule> schedules() {
   std::vector<Schedule> all;
-  for (const Landing landing : {Landing::AtIssue, Landing::AsLateAsAllowed})
+  for (const Landing landing : {Landing::AtIssue, Landing::AsLateAsAllowed, Landing::Random})
     for (uint64_t seed = 0; seed < 6; ++seed)
       all.push_back({.seed = seed, .landing = landing});
   return all;
