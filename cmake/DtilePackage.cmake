@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# What `cmake --install` adds to the libraries that install themselves: the compiler, and the package
+# that find_package(dtile) finds.
+include(CMakePackageConfigHelpers)
+
+if(TARGET dtilec)
+  install(TARGETS dtilec RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+endif()
+if(EXISTS "${PROJECT_SOURCE_DIR}/LICENSE")
+  install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+endif()
+
+set(packageDirectory "${CMAKE_INSTALL_LIBDIR}/cmake/dtile")
+configure_package_config_file(
+  "${PROJECT_SOURCE_DIR}/cmake/dtileConfig.cmake.in" "${PROJECT_BINARY_DIR}/dtileConfig.cmake"
+  INSTALL_DESTINATION "${packageDirectory}"
+  PATH_VARS CMAKE_INSTALL_BINDIR CMAKE_INSTALL_LIBDIR CMAKE_INSTALL_INCLUDEDIR)
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/dtileConfigVersion.cmake"
+  VERSION "${PROJECT_VERSION}" COMPATIBILITY SameMinorVersion)
+install(FILES
+  "${PROJECT_BINARY_DIR}/dtileConfig.cmake" "${PROJECT_BINARY_DIR}/dtileConfigVersion.cmake"
+  DESTINATION "${packageDirectory}")
