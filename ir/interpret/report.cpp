@@ -36,6 +36,10 @@ std::string MachineState::place(const ir::Op &op) const {
          ": ";
 }
 
+std::string cellText(const SignalVal &cells, int64_t cell) {
+  return cells.signal->cellText(cell);
+}
+
 Step MachineState::fail(RunError::Kind kind, std::string message) {
   if (!error)
     error = std::make_unique<RunError>(RunError{kind, std::move(message)});

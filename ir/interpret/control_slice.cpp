@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A backward slice from the operations that others can see. A loop that only computes is left out,
+// bounds and all: that its length comes from data then matters to nobody.
+#include "ir/interpret/control_slice.h"
+
+#include "frontend/base/check.h"
+
+namespace dtile::interpret {
+
+using ir::Block;
+using ir::Op;
+using ir::OpKind;
+using ir::Value;
+
+const Op *rootParam(const Value *view) {
+  const Op *op = view->definingOp();
+  while (op && op->isPure() && op->numOperands() != 0)
+    op = op->operand(0)->definingOp();
+  // sig.slice may trap, so it is not pure.
+  while (op && !op->is(OpKind::Param) && !op->is(OpKind::SignalParam) && op->numOperands() != 0)
+    op = op->operand(0)->definingOp();
+  const bool isParam = op && (op->is(OpKind::Param) || op->is(OpKind::SignalParam));
+  return isParam ? op : nullptr;
+}
+
+namespace {
+
+/// Memory that no kernel writes.
+bool isReadOnly(const Value *view) {
+  const Op *param = rootParam(view);
+  return param && param->is(OpKind::Param) && param->strAttr("mode") == "in";
+}
+
+bool readsMemory(const Op &op) {
+  return op.is(OpKind::Load) || op.is(OpKind::Gather) || op.is(OpKind::Atomic);
+}
+
+class Slicer {
+public:
+  explicit Slicer(Op &kernel) : kernel_(kernel) {}
+
+  ControlSlice run();
+
+private:
+  void need(Value *value);
+  void needResult(Op &op, unsigned index);
+  void needArgument(Block &block, unsigned index);
+  void needFrom(Op &op, unsigned first);
+  void mark(Op &op);
+  void needOperands(Op &op);
+  void drain();
+  bool dependsOnData(Value *value, llvm::DenseSet<Value *> &seen);
+  bool isInsideSignal(Op &op);
+
+  Op &kernel_;
+  ControlSlice slice_;
+  std::vector<Value *> work_;
+};
+
+void Slicer::need(Value *value) {
+  if (slice_.needed.insert(value).second)
+    work_.push_back(value);
+}
+
+void Slicer::needFrom(Op &op, unsigned first) {
+  for (unsigned i = first; i < op.numOperands(); ++i)
+    need(op.operand(i));
+}
+
+void Slicer::mark(Op &op) {
+  if (!slice_.runs.insert(&op).second)
+    return;
+  if (Op *parent = op.parentOp(); parent && parent != &kernel_)
+    mark(*parent);
+  needOperands(op);
+}
+
+/// Operands that decide what the operation does, besides the elements that it moves.
+void Slicer::needOperands(Op &op) {
+  switch (op.kind()) {
+  case OpKind::Store:
+    return needFrom(op, 1);
+  case OpKind::Put:
+  case OpKind::PutSignal:
+  case OpKind::ReduceAdd:
+    if (op.operand(0)->type().isView())
+      need(op.operand(0));
+    return needFrom(op, 1);
+  case OpKind::Gather:
+  case OpKind::Scatter: {
+    const unsigned view = op.is(OpKind::Gather) ? 0 : 1;
+    need(op.operand(view));
+    return needFrom(op, op.numOperands() - unsigned(op.intAttr("ntok")));
+  }
+  case OpKind::Atomic:
+    need(op.operand(0));
+    return needFrom(op, op.numOperands() - unsigned(op.intAttr("ntok")));
+  case OpKind::For:
+    for (unsigned i = 0; i < 3; ++i)
+      need(op.operand(i));
+    return;
+  case OpKind::If:
+    return need(op.operand(0));
+  case OpKind::While:
+    return need(op.body(0).terminator()->operand(0));
+  default:
+    return needFrom(op, 0);
+  }
+}
+
+void Slicer::needResult(Op &op, unsigned index) {
+  switch (op.kind()) {
+  case OpKind::For:
+    return needArgument(op.body(), index + 1);
+  case OpKind::If:
+    need(op.body(0).terminator()->operand(index));
+    return need(op.body(1).terminator()->operand(index));
+  case OpKind::While:
+    return need(op.body(0).terminator()->operand(index + 1));
+  case OpKind::Gather:
+  case OpKind::Atomic:
+    return needFrom(op, 0);
+  default:
+    return;
+  }
+}
+
+void Slicer::needArgument(Block &block, unsigned index) {
+  Op *op = block.parentOp();
+  need(block.argument(index));
+  if (op->is(OpKind::For) && index != 0) {
+    need(op->operand(index + 2));
+    need(block.terminator()->operand(index - 1));
+  } else if (op->is(OpKind::While)) {
+    if (&block == &op->body(0)) {
+      need(op->operand(index));
+      need(op->body(1).terminator()->operand(index));
+    } else {
+      need(op->body(0).terminator()->operand(index + 1));
+    }
+  }
+}
+
+void Slicer::drain() {
+  while (!work_.empty()) {
+    Value *value = work_.back();
+    work_.pop_back();
+    if (Op *op = value->definingOp()) {
+      mark(*op);
+      needResult(*op, value->index());
+      continue;
+    }
+    Block *block = value->argumentOf();
+    if (Op *op = block->parentOp(); op->is(OpKind::For) || op->is(OpKind::While)) {
+      mark(*op);
+      needArgument(*block, value->index());
+    }
+  }
+}
+
+bool Slicer::dependsOnData(Value *value, llvm::DenseSet<Value *> &seen) {
+  if (!seen.insert(value).second)
+    return false;
+  const auto any = [&](llvm::ArrayRef<Value *> values) {
+    return llvm::any_of(values, [&](Value *v) { return dependsOnData(v, seen); });
+  };
+  Op *op = value->definingOp();
+  if (!op) {
+    Op *around = value->argumentOf()->parentOp();
+    if (around->is(OpKind::For) || around->is(OpKind::While))
+      return any(around->operands()) || any(around->body(around->numRegions() - 1)
+                                                .terminator()
+                                                ->operands());
+    return false;
+  }
+  if (readsMemory(*op) || op->is(OpKind::ScalarParam))
+    return true;
+  if (any(op->operands()))
+    return true;
+  for (unsigned i = 0; i < op->numRegions(); ++i)
+    if (!op->is(OpKind::SignalParam) && any(op->body(i).terminator()->operands()))
+      return true;
+  return false;
+}
+
+bool Slicer::isInsideSignal(Op &op) { return op.enclosing(OpKind::SignalParam) != nullptr; }
+
+ControlSlice Slicer::run() {
+  std::vector<Op *> asserts;
+  std::vector<Op *> indexed;
+  for (Op &top : kernel_.body().ops())
+    walk(top, [&](Op &op) {
+      if (op.is(OpKind::Assert)) {
+        asserts.push_back(&op);
+        return;
+      }
+      if (op.is(OpKind::Gather) || op.is(OpKind::Scatter))
+        indexed.push_back(&op);
+      const bool isPlainRead =
+          (op.is(OpKind::Load) || op.is(OpKind::Gather)) && isReadOnly(op.operand(0));
+      const bool isStructure =
+          op.is(OpKind::For) || op.is(OpKind::If) || op.is(OpKind::While) ||
+          op.is(OpKind::Yield) || op.is(OpKind::Condition) || op.is(OpKind::Return);
+      const bool isBodyEnd = op.is(OpKind::Yield) && op.parentOp()->is(OpKind::Space);
+      const bool isSeen = !op.isPure() && !isPlainRead && !isStructure &&
+                          !op.is(OpKind::SigSlice);
+      const bool isProlog = op.is(OpKind::LaunchDim) || op.is(OpKind::ScalarParam);
+      if (isInsideSignal(op) || isSeen || isProlog)
+        mark(op);
+      if (isInsideSignal(op) || isBodyEnd)
+        needFrom(op, 0);
+    });
+  drain();
+  // Positions that are known without data are worth knowing; the others only name an object.
+  for (Op *op : indexed) {
+    if (!slice_.runs.contains(op))
+      continue;
+    const unsigned first = op->is(OpKind::Gather) ? 1 : 2;
+    const unsigned end = op->numOperands() - unsigned(op->intAttr("ntok"));
+    bool isData = false;
+    for (unsigned i = first; i < end; ++i) {
+      llvm::DenseSet<Value *> seen;
+      isData |= dependsOnData(op->operand(i), seen);
+    }
+    if (isData) {
+      slice_.indexed.push_back(op);
+      continue;
+    }
+    for (unsigned i = first; i < end; ++i)
+      need(op->operand(i));
+  }
+  for (Op *op : asserts) {
+    llvm::DenseSet<Value *> seen;
+    Op *parent = op->parentOp();
+    const bool isReached = parent == &kernel_ || slice_.runs.contains(parent);
+    if (isReached && !dependsOnData(op->operand(0), seen))
+      mark(*op);
+  }
+  drain();
+  for (Op &top : kernel_.body().ops())
+    walk(top, [&](Op &op) {
+      if (op.numResults() == 0 || !slice_.needed.contains(op.result()))
+        return;
+      if (readsMemory(op))
+        slice_.data.push_back(&op);
+      // The operands of derived counts come from here too.
+      if (op.is(OpKind::ScalarParam))
+        slice_.scalars.push_back(&op);
+    });
+  return std::move(slice_);
+}
+
+} // namespace
+
+ControlSlice sliceControl(Op &kernel) { return Slicer(kernel).run(); }
+
+} // namespace dtile::interpret
