@@ -9,7 +9,16 @@ void Checker::declareSizes(const ast::Expr *size) {
   switch (size->kind) {
   case ast::NodeKind::NameExpr: {
     const auto *name = llvm::cast<ast::NameExpr>(size);
-    if (lookup(name->name) || name->name == "W" || dtypeFromName(name->name))
+    if (const Symbol *known = lookup(name->name)) {
+      // Sizes are known before anything is read.
+      const ast::Param *param =
+          known->kind == Symbol::Kind::Param ? &kernel->decl->params[known->index] : nullptr;
+      if (param && param->type && (param->type->hasShape || param->mode != ast::ParamMode::Value))
+        report(name->range, diag::name_is_no_value, name->name, "tensor")
+            .note(known->range, diag::note_declared_here, name->name);
+      return;
+    }
+    if (name->name == "W" || dtypeFromName(name->name))
       return;
     Symbol symbol;
     symbol.kind = Symbol::Kind::Size;
@@ -26,9 +35,18 @@ void Checker::declareSizes(const ast::Expr *size) {
     declareSizes(llvm::cast<ast::BinaryExpr>(size)->lhs);
     return declareSizes(llvm::cast<ast::BinaryExpr>(size)->rhs);
   case ast::NodeKind::CallExpr:
+    if (llvm::isa<ast::MemberExpr>(llvm::cast<ast::CallExpr>(size)->callee))
+      declareSizes(llvm::cast<ast::CallExpr>(size)->callee);
     for (const ast::Arg &arg : llvm::cast<ast::CallExpr>(size)->args)
       declareSizes(arg.value);
     return;
+  case ast::NodeKind::IndexExpr:
+    declareSizes(llvm::cast<ast::IndexExpr>(size)->base);
+    for (const ast::Expr *index : llvm::cast<ast::IndexExpr>(size)->indices)
+      declareSizes(index);
+    return;
+  case ast::NodeKind::MemberExpr:
+    return declareSizes(llvm::cast<ast::MemberExpr>(size)->base);
   case ast::NodeKind::ConditionalExpr: {
     const auto *choice = llvm::cast<ast::ConditionalExpr>(size);
     declareSizes(choice->condition);
