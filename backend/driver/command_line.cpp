@@ -183,6 +183,10 @@ void addExplain(CLI::App &app, Options &o) {
   sub->add_option("TOPIC", o.inputs, "a code such as E0401, or a program")
       ->expected(1)
       ->excludes(list);
+  sub->final_callback([&o] {
+    if (o.inputs.empty() && !o.listCodes)
+      throw CLI::RequiredError("a code or a program is needed", CLI::ExitCodes::RequiredError);
+  });
 }
 
 void addBuild(CLI::App &app, Options &o) {

@@ -70,7 +70,7 @@ private:
   TestProgress progress_;
   unsigned passed_ = 0;
   unsigned failed_ = 0;
-  /// Tests that were found before `--ranks` and `--filter`.
+  /// Tests that were found before `--filter`, and the numbers of ranks of those after it.
   unsigned found_ = 0;
   std::set<int> knownRanks_;
 };
@@ -132,13 +132,13 @@ void TestRunner::runFile(const std::string &path) {
   }
   KernelLibrary library(session_, *program);
   for (const Block &block : blocksOf(*program)) {
+    ++found_;
+    if (!block.name.contains(session_.options.filter))
+      continue;
     const std::vector<int> counts = rankCounts(*program, block);
     if (counts.empty())
       count(false, path + ": " + block.name.str(), 0);
-    found_ += counts.size();
     knownRanks_.insert(counts.begin(), counts.end());
-    if (!block.name.contains(session_.options.filter))
-      continue;
     for (int ranks : counts)
       if (isAsked(ranks))
         runBlock(path, library, block, ranks);
@@ -199,7 +199,7 @@ void TestRunner::count(bool passed, const std::string &what, double seconds) {
 
 ExitCode TestRunner::finish() {
   if (passed_ + failed_ == 0) {
-    if (found_ != 0 && (job_ || !session_.options.ranks.empty()) && session_.options.filter.empty()) {
+    if (!knownRanks_.empty()) {
       std::vector<std::string> counts;
       for (int ranks : knownRanks_)
         counts.push_back(std::to_string(ranks));

@@ -40,6 +40,17 @@ bool TestEvaluator::runExpect(const ast::ExpectStmt &stmt) {
   if (const auto *call = llvm::dyn_cast<ast::CallExpr>(stmt.condition))
     if (const auto *name = llvm::dyn_cast<ast::NameExpr>(call->callee); name && name->name == "fails")
       return expectFails(*call);
+  // `a && b`: each for itself, so that the message is about the one that fails.
+  if (const auto *both = llvm::dyn_cast<ast::BinaryExpr>(stmt.condition);
+      both && both->op == ast::BinaryOp::LogAnd) {
+    for (ast::Expr *side : {both->lhs, both->rhs}) {
+      ast::ExpectStmt one = stmt;
+      one.condition = side;
+      if (!runExpect(one))
+        return false;
+    }
+    return true;
+  }
   ++expectations_;
   if (const auto *relation = llvm::dyn_cast<ast::BinaryExpr>(stmt.condition);
       relation && isEquality(relation->op))
@@ -175,7 +186,7 @@ bool TestEvaluator::expectRelation(const ast::ExpectStmt &stmt, const ast::Binar
   if (stmt.isEnsures)
     message.note(relation.range, diag::note_promise);
   if (others != 0)
-    message.note({}, diag::note_other_ranks, others);
+    message.note({}, diag::note_other_ranks, others + 1, ranks_);
   return true;
 }
 
