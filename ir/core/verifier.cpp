@@ -29,7 +29,7 @@
 //      positions, then one token for each value that the named space yields; spaces yield tokens.
 //
 // Not checked here: pairing, deadlock and races (ir/protocol), that tokens are used at all (sema),
-// that positions are inside of what they index (run time), schedule attributes (ir/schedule).
+// that positions are inside of what they index (run time).
 #include "frontend/base/check.h"
 #include "ir/core/op_rows.h"
 #include "ir/core/text_format.h"

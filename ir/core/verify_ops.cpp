@@ -479,12 +479,36 @@ std::string checkLaunchDim(const Op &op) {
   return checkPosition(op, "dim");
 }
 
+/// The order of tiles, as ir/core/tile_order.h reads it.
+std::string checkSchedule(const Op &op) {
+  const size_t dims = op.numOperands() / 3;
+  for (const StringRef name : {"order", "group", "rotate", "start"})
+    if (op.hasAttr(name) && op.intsAttr(name).size() != dims)
+      return ("attribute `" + name + "` has not one entry for each dimension").str();
+  if (op.hasAttr("order")) {
+    llvm::SmallVector<int64_t, 4> sorted(op.intsAttr("order"));
+    llvm::sort(sorted);
+    for (size_t i = 0; i < dims; ++i)
+      if (sorted[i] != int64_t(i))
+        return "attribute `order` is not a permutation of the dimensions";
+  }
+  if (op.hasAttr("rotate") &&
+      llvm::any_of(op.intsAttr("rotate"), [](int64_t by) { return by < -1 || by > 1; }))
+    return "attribute `rotate` has an entry that is not -1, 0 or 1";
+  if (op.hasAttr("group") &&
+      llvm::any_of(op.intsAttr("group"), [](int64_t blocks) { return blocks < 0; }))
+    return "attribute `group` has a negative entry";
+  return "";
+}
+
 std::string checkSpace(const Op &op) {
   if (op.numOperands() % 3 != 0)
     return "has " + std::to_string(op.numOperands()) + " operands, not three a dimension";
   if (op.strsAttr("vars").size() != op.numOperands() / 3)
     return "attribute `vars` has not one name for each dimension";
-  return "";
+  if (std::string problem = checkPositive(op, "programs"); !problem.empty())
+    return problem;
+  return checkSchedule(op);
 }
 
 std::string checkElementwise(const Op &op) {
