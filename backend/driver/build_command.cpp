@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// `dtilec build`: object files and what goes with them. Everything is made in memory, then all files
-// appear together.
+// `dtilec build`: object files and what goes with them. Everything is made in memory, then all
+// files appear together.
 #include "backend/driver/compile.h"
 #include "backend/driver/output_file.h"
 
@@ -32,9 +32,9 @@ std::string escapedForMake(llvm::StringRef path) {
 }
 
 // `out: a.dtile b.dtile`, without what is built in.
-std::string dependencies(const sema::Program &program, llvm::StringRef target) {
+std::string dependencies(llvm::ArrayRef<std::string> read, llvm::StringRef target) {
   std::string text = escapedForMake(target) + ":";
-  for (const std::string &file : program.files())
+  for (const std::string &file : read)
     if (!llvm::StringRef(file).starts_with("<"))
       text += " \\\n  " + escapedForMake(file);
   return text + "\n";
@@ -78,7 +78,7 @@ std::optional<std::string> generate(Session &session, LoweredModule &lowered,
   return bytes.str().str();
 }
 
-std::optional<std::string> mainOutput(Session &session, const sema::Program &program,
+std::optional<std::string> mainOutput(Session &session, llvm::ArrayRef<std::string> read,
                                       LoweredModule &lowered) {
   const Options &options = session.options;
   switch (options.emit) {
@@ -97,7 +97,7 @@ std::optional<std::string> mainOutput(Session &session, const sema::Program &pro
   case EmitKind::Header:
     return headerText(options, lowered, options.output);
   case EmitKind::Depfile:
-    return dependencies(program, nameWith(options, "o"));
+    return dependencies(read, nameWith(options, "o"));
   }
   DTILE_UNREACHABLE("unknown kind of output");
 }
@@ -129,16 +129,14 @@ bool checkOptions(Session &session) {
 
 void buildFile(Session &session) {
   const Options &options = session.options;
-  const auto program = analyzeFile(session, options.inputs.front());
-  if (!program || !checkConstants(session, *program))
+  std::unique_ptr<sema::Program> program;
+  LoweredModule lowered = readModule(session, options.inputs.front(), program);
+  // IR text is built as it stands: `dtilec ir` runs passes on it.
+  if (!lowered.module || (program && !optimize(session, lowered, options.optLevel)))
     return;
-  const auto instances = instantiateKernels(session, *program, selectKernels(session, *program));
-  if (instances.empty())
-    return;
-  LoweredModule lowered = lowerKernels(session, *program, instances);
-  if (!optimize(session, lowered, options.optLevel))
-    return;
-  const auto bytes = mainOutput(session, *program, lowered);
+  const std::vector<std::string> read =
+      program ? std::vector<std::string>(program->files()) : options.inputs;
+  const auto bytes = mainOutput(session, read, lowered);
   if (!bytes)
     return;
   OutputFiles files;
@@ -146,9 +144,9 @@ void buildFile(Session &session) {
   if (!error && !options.header.empty())
     error = files.add(options.header, headerText(options, lowered, options.header));
   if (!error && !options.depfile.empty())
-    error = files.add(options.depfile,
-                      dependencies(*program, options.output == "-" ? nameWith(options, "o")
-                                                                   : options.output));
+    error =
+        files.add(options.depfile, dependencies(read, options.output == "-" ? nameWith(options, "o")
+                                                                            : options.output));
   if (!error)
     error = files.commit();
   if (error)

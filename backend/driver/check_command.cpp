@@ -4,6 +4,7 @@
 
 #include "frontend/ast/ast_printer.h"
 #include "frontend/parse/parser.h"
+#include "ir/protocol/check_protocol.h"
 
 namespace dtile::driver {
 
@@ -14,8 +15,7 @@ void dumpAst(Session &session, llvm::StringRef path) {
   if (!file)
     return;
   ast::Arena arena;
-  const ast::Module *module =
-      parse::parse(*file, session.sources, arena, session.diagnostics);
+  const ast::Module *module = parse::parse(*file, session.sources, arena, session.diagnostics);
   ast::printAst(*module, llvm::outs());
 }
 
@@ -33,7 +33,11 @@ void checkFile(Session &session, llvm::StringRef path) {
   if (instances.empty())
     return;
   LoweredModule lowered = lowerKernels(session, *program, instances);
-  optimize(session, lowered, OptLevel::O1);
+  if (!optimize(session, lowered, OptLevel::O1))
+    return;
+  for (const protocol::Verdict &verdict :
+       protocol::checkProtocol(*lowered.module, {}, session.diagnostics))
+    llvm::outs() << protocol::verdictText(verdict, &session.sources);
 #else
   if (std::optional<FileId> file = session.load(path)) {
     ast::Arena arena;

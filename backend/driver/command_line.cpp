@@ -54,8 +54,8 @@ CLI::Option *addChoice(CLI::App &app, const std::string &flag, T &into,
                 into = value;
                 return;
               }
-            throw CLI::ValidationError(flag, "`" + text + "` is not one of " +
-                                                 llvm::join(words, ", "));
+            throw CLI::ValidationError(flag,
+                                       "`" + text + "` is not one of " + llvm::join(words, ", "));
           },
           help)
       ->type_name(llvm::join(words, "|"));
@@ -103,14 +103,15 @@ void addOptLevel(CLI::App &app, Options &o) {
 }
 
 void addExecutor(CLI::App &app, Options &o, bool withAll) {
-  std::vector<std::pair<std::string, ExecutorKind>> kinds = {
-      {"host", ExecutorKind::Host}, {"interp", ExecutorKind::Interpreter}};
+  std::vector<std::pair<std::string, ExecutorKind>> kinds = {{"host", ExecutorKind::Host},
+                                                             {"interp", ExecutorKind::Interpreter}};
   if (withAll)
     kinds.emplace_back("all", ExecutorKind::All);
   addChoice<ExecutorKind>(app, "--executor", o.executor, kinds,
-                          withAll ? "where launches run: compiled for this machine, interpreted, "
-                                    "or both, comparing them"
-                                  : "where launches run: compiled for this machine, or interpreted");
+                          withAll
+                              ? "where launches run: compiled for this machine, interpreted, "
+                                "or both, comparing them"
+                              : "where launches run: compiled for this machine, or interpreted");
   app.add_option("--schedule-seed", o.scheduleSeed,
                  "start bodies in a random order of this seed; 0 is schedule order")
       ->type_name("N");
@@ -163,8 +164,8 @@ void addIr(CLI::App &app, Options &o) {
 }
 
 void addFmt(CLI::App &app, Options &o) {
-  CLI::App *sub = addCommand(app, o, Command::Fmt, "fmt", "format programs",
-                             "dtilec fmt -i examples/*.dtile");
+  CLI::App *sub =
+      addCommand(app, o, Command::Fmt, "fmt", "format programs", "dtilec fmt -i examples/*.dtile");
   CLI::Option *check =
       sub->add_flag("--check", o.formatCheck, "write nothing; fail when a file is not formatted");
   sub->add_flag("-i,--in-place", o.formatInPlace, "rewrite the files")->excludes(check);
@@ -194,7 +195,8 @@ void addBuild(CLI::App &app, Options &o) {
                              "dtilec build ag_gemm.dtile -o ag_gemm.o --header ag_gemm.h");
   addSourceOptions(*sub, o);
   addOptLevel(*sub, o);
-  sub->add_option("-o,--output", o.output, "what to write; `-` is standard output (not for objects)")
+  sub->add_option("-o,--output", o.output,
+                  "what to write; `-` is standard output (not for objects)")
       ->type_name("OUT")
       ->required();
   sub->add_option("--target", o.target, "what to compile for; default host")->type_name("TARGET");
@@ -216,10 +218,9 @@ void addBuild(CLI::App &app, Options &o) {
 }
 
 void addRun(CLI::App &app, Options &o) {
-  CLI::App *sub = addCommand(
-      app, o, Command::Run, "run", "run a kernel on arrays from .npy files",
-      "dtilec run ag_gemm.dtile --kernel ag_gemm --ranks 4 \\\n"
-      "    --arg shard=shard@rank.npy --arg b=b.npy --out c=c@rank.npy");
+  CLI::App *sub = addCommand(app, o, Command::Run, "run", "run a kernel on arrays from .npy files",
+                             "dtilec run ag_gemm.dtile --kernel ag_gemm --ranks 4 \\\n"
+                             "    --arg shard=shard@rank.npy --arg b=b.npy --out c=c@rank.npy");
   addSourceOptions(*sub, o);
   addOptLevel(*sub, o);
   addExecutor(*sub, o, /*withAll=*/false);
@@ -269,8 +270,9 @@ std::string mistake(const CLI::ParseError &error) {
   return text;
 }
 
-ExitCode explainMistake(const CLI::App &app, const CLI::ParseError &error, const std::string &firstWord,
-                        const Options &options, llvm::raw_ostream &err) {
+ExitCode explainMistake(const CLI::App &app, const CLI::ParseError &error,
+                        const std::string &firstWord, const Options &options,
+                        llvm::raw_ostream &err) {
   SourceManager sources;
   Diagnostics diagnostics(sources);
   std::string command = "dtilec";

@@ -32,9 +32,19 @@ std::optional<sema::GenericValue> parseGenericValue(llvm::StringRef text) {
 }
 
 bool hasGeneric(const ast::KernelDecl &kernel, llvm::StringRef name) {
-  return llvm::any_of(kernel.generics, [&](const ast::GenericParam &generic) {
-    return generic.name.name == name;
-  });
+  return llvm::any_of(kernel.generics,
+                      [&](const ast::GenericParam &generic) { return generic.name.name == name; });
+}
+
+// IR text by its name; on standard input, by its first word: programs write no `@` there.
+bool isIrText(const Session &session, llvm::StringRef path, FileId file) {
+  if (path != "-")
+    return path.ends_with(".dtir");
+  llvm::StringRef text = session.sources.text(file).ltrim();
+  while (text.consume_front("//"))
+    text = text.drop_until([](char c) { return c == '\n'; }).ltrim();
+  return (text.consume_front("kernel") || text.consume_front("func")) &&
+         text.ltrim().starts_with("@");
 }
 
 } // namespace
@@ -82,14 +92,13 @@ sema::GenericArgs constantsFor(Session &session, const ast::KernelDecl &kernel) 
 bool hasAllValues(Session &session, const ast::KernelDecl &kernel) {
   const sema::GenericArgs given = constantsFor(session, kernel);
   return llvm::all_of(kernel.generics, [&](const ast::GenericParam &generic) {
-    return generic.defaultValue != nullptr ||
-           llvm::any_of(given.named,
-                        [&](const auto &named) { return named.first == generic.name.name; });
+    return generic.defaultValue != nullptr || llvm::any_of(given.named, [&](const auto &named) {
+             return named.first == generic.name.name;
+           });
   });
 }
 
-std::vector<const ast::KernelDecl *> selectKernels(Session &session,
-                                                   const sema::Program &program) {
+std::vector<const ast::KernelDecl *> selectKernels(Session &session, const sema::Program &program) {
   std::vector<const ast::KernelDecl *> kernels;
   const std::string &wanted = session.options.kernel;
   if (!wanted.empty()) {
@@ -115,9 +124,8 @@ instantiateKernels(Session &session, sema::Program &program,
   const ErrorMark mark(session);
   std::vector<const sema::KernelInstance *> instances;
   for (const ast::KernelDecl *kernel : kernels) {
-    if (const sema::KernelInstance *instance =
-            program.instantiate(kernel, constantsFor(session, *kernel), kernel->name.range,
-                                session.diagnostics))
+    if (const sema::KernelInstance *instance = program.instantiate(
+            kernel, constantsFor(session, *kernel), kernel->name.range, session.diagnostics))
       instances.push_back(instance);
   }
   if (mark.failed())
@@ -141,6 +149,26 @@ LoweredModule lowerKernels(Session &session, sema::Program &program,
     reportBug(__FILE__, __LINE__,
               "lowering made IR that is not well-formed:\n" + violations.front());
   return lowered;
+}
+
+LoweredModule readModule(Session &session, llvm::StringRef path,
+                         std::unique_ptr<sema::Program> &program) {
+  std::optional<FileId> file = session.load(path);
+  if (!file)
+    return {};
+  if (isIrText(session, path, *file)) {
+    LoweredModule read;
+    read.types = std::make_unique<ir::TypeContext>();
+    read.module = ir::parseModule(*file, session.sources, *read.types, session.diagnostics);
+    if (read.module && !ir::verify(*read.module, session.diagnostics))
+      read.module = nullptr;
+    return read;
+  }
+  program = analyzeFile(session, *file);
+  if (!program || !checkConstants(session, *program))
+    return {};
+  const auto instances = instantiateKernels(session, *program, selectKernels(session, *program));
+  return instances.empty() ? LoweredModule{} : lowerKernels(session, *program, instances);
 }
 
 } // namespace dtile::driver

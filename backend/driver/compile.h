@@ -42,6 +42,11 @@ bool hasAllValues(Session &session, const ast::KernelDecl &kernel);
 LoweredModule lowerKernels(Session &session, sema::Program &program,
                            llvm::ArrayRef<const sema::KernelInstance *> kernels);
 
+/// The module of IR text or of a program, before any pass; no module after reporting. `program`
+/// stays null for IR text.
+LoweredModule readModule(Session &session, llvm::StringRef path,
+                         std::unique_ptr<sema::Program> &program);
+
 /// The default or `--const` instances of the kernels; empty after reporting.
 std::vector<const sema::KernelInstance *>
 instantiateKernels(Session &session, sema::Program &program,

@@ -57,8 +57,8 @@ private:
       return llvm::Error::success();
     return llvm::createStringError("`" + param.name + "` of `" + kernel_.decl->name.name.str() +
                                    "` has " + std::to_string(param.sizes.size()) +
-                                   " dimensions, and an array of sizes " +
-                                   sizesText(*passed_[p]) + " was passed");
+                                   " dimensions, and an array of sizes " + sizesText(*passed_[p]) +
+                                   " was passed");
   }
 
   llvm::Error checkSize(size_t p, size_t d, int64_t size) {
@@ -68,10 +68,10 @@ private:
                                      "` has the negative size " + std::to_string(size));
     if (!passed_[p] || (*passed_[p])[d] == size)
       return llvm::Error::success();
-    return llvm::createStringError(
-        "dimension " + std::to_string(d) + " of `" + param.name + "` of `" +
-        kernel_.decl->name.name.str() + "` is " + std::to_string(size) + ", and an array of sizes " +
-        sizesText(*passed_[p]) + " was passed");
+    return llvm::createStringError("dimension " + std::to_string(d) + " of `" + param.name +
+                                   "` of `" + kernel_.decl->name.name.str() + "` is " +
+                                   std::to_string(size) + ", and an array of sizes " +
+                                   sizesText(*passed_[p]) + " was passed");
   }
 
   std::optional<int64_t> symbol(unsigned index) {
@@ -127,22 +127,38 @@ private:
     }
     using Op = sema::ElementwiseOp;
     switch (e.op) {
-    case Op::Add: return int64_t(uint64_t(v[0]) + uint64_t(v[1]));
-    case Op::Sub: return int64_t(uint64_t(v[0]) - uint64_t(v[1]));
-    case Op::Mul: return int64_t(uint64_t(v[0]) * uint64_t(v[1]));
-    case Op::Div: return floorDiv(v[0], v[1]);
-    case Op::Rem: return int64_t(uint64_t(v[0]) - uint64_t(floorDiv(v[0], v[1])) * uint64_t(v[1]));
-    case Op::Min: return std::min(v[0], v[1]);
-    case Op::Max: return std::max(v[0], v[1]);
-    case Op::Neg: return int64_t(-uint64_t(v[0]));
-    case Op::Eq: return v[0] == v[1];
-    case Op::Ne: return v[0] != v[1];
-    case Op::Lt: return v[0] < v[1];
-    case Op::Le: return v[0] <= v[1];
-    case Op::Gt: return v[0] > v[1];
-    case Op::Ge: return v[0] >= v[1];
-    case Op::Select: return v[0] ? v[1] : v[2];
-    default: return std::nullopt;
+    case Op::Add:
+      return int64_t(uint64_t(v[0]) + uint64_t(v[1]));
+    case Op::Sub:
+      return int64_t(uint64_t(v[0]) - uint64_t(v[1]));
+    case Op::Mul:
+      return int64_t(uint64_t(v[0]) * uint64_t(v[1]));
+    case Op::Div:
+      return floorDiv(v[0], v[1]);
+    case Op::Rem:
+      return int64_t(uint64_t(v[0]) - uint64_t(floorDiv(v[0], v[1])) * uint64_t(v[1]));
+    case Op::Min:
+      return std::min(v[0], v[1]);
+    case Op::Max:
+      return std::max(v[0], v[1]);
+    case Op::Neg:
+      return int64_t(-uint64_t(v[0]));
+    case Op::Eq:
+      return v[0] == v[1];
+    case Op::Ne:
+      return v[0] != v[1];
+    case Op::Lt:
+      return v[0] < v[1];
+    case Op::Le:
+      return v[0] <= v[1];
+    case Op::Gt:
+      return v[0] > v[1];
+    case Op::Ge:
+      return v[0] >= v[1];
+    case Op::Select:
+      return v[0] ? v[1] : v[2];
+    default:
+      return std::nullopt;
     }
   }
 
@@ -155,20 +171,20 @@ private:
 } // namespace
 
 std::string sizesText(llvm::ArrayRef<int64_t> sizes) {
-  return "[" + llvm::join(llvm::map_range(sizes, [](int64_t n) { return std::to_string(n); }), ", ") +
+  return "[" +
+         llvm::join(llvm::map_range(sizes, [](int64_t n) { return std::to_string(n); }), ", ") +
          "]";
 }
 
 llvm::Expected<SolvedSizes> solveSizes(const sema::KernelInstance &kernel,
-                                              llvm::ArrayRef<std::optional<Sizes>> passed,
-                                              int64_t numRanks) {
+                                       llvm::ArrayRef<std::optional<Sizes>> passed,
+                                       int64_t numRanks) {
   DTILE_CHECK(passed.size() == kernel.params.size(), "one entry a parameter");
   return SizeSolver(kernel, passed, numRanks).run();
 }
 
 bool isLaunchArgument(const sema::KernelParam &param) {
-  return param.mode != ast::ParamMode::ScratchSymm &&
-         param.type->kind != sema::TypeKind::Signal;
+  return param.mode != ast::ParamMode::ScratchSymm && param.type->kind != sema::TypeKind::Signal;
 }
 
 bool isInput(const sema::KernelParam &param) {

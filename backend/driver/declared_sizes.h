@@ -26,11 +26,11 @@ struct SolvedSizes {
   std::vector<std::optional<int64_t>> symbols;
 };
 
-/// Solves them from the sizes of the arguments that were passed (one entry a parameter). An error says,
-/// in words, which argument does not fit.
+/// Solves them from the sizes of the arguments that were passed (one entry a parameter). An error
+/// says, in words, which argument does not fit.
 llvm::Expected<SolvedSizes> solveSizes(const sema::KernelInstance &kernel,
-                                              llvm::ArrayRef<std::optional<Sizes>> passed,
-                                              int64_t numRanks);
+                                       llvm::ArrayRef<std::optional<Sizes>> passed,
+                                       int64_t numRanks);
 
 /// Whether a parameter is an argument of a launch: everything but scratch objects and signals.
 [[nodiscard]] bool isLaunchArgument(const sema::KernelParam &param);

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# Run by the build: writes OUTPUT, a C++ file with every file of DIRECTORY (and below) that fits FILES.
+# Run by the build: writes OUTPUT, a C++ file with every file of DIRECTORY (and below) that fits
+# FILES.
 #   cmake -DDIRECTORY=docs/diagnostics -DFILES=*.md -DNAMES=stem -DOUTPUT=pages.cpp
 #         -DHEADER=pages.h -DFUNCTION=pages -P embed_files.cmake
 # NAMES is `stem`, the name without its extension, or `path`, from DIRECTORY on.

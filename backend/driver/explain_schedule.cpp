@@ -80,7 +80,8 @@ std::string placementText(const ir::Op &space) {
 
 void explainKernel(ir::Op &kernel) {
   llvm::outs() << "kernel " << kernel.strAttr("name") << '\n';
-  std::vector<Row> rows = {{"space", "order, outermost first", "rotation", "grouping", "placement"}};
+  std::vector<Row> rows = {
+      {"space", "order, outermost first", "rotation", "grouping", "placement"}};
   for (ir::Op &op : kernel.body().ops()) {
     if (!op.is(ir::OpKind::Space))
       continue;
@@ -98,8 +99,7 @@ void explainSchedule(Session &session, llvm::StringRef path) {
   const auto program = analyzeFile(session, path);
   if (!program || !checkConstants(session, *program))
     return;
-  const auto instances =
-      instantiateKernels(session, *program, selectKernels(session, *program));
+  const auto instances = instantiateKernels(session, *program, selectKernels(session, *program));
   if (instances.empty())
     return;
   LoweredModule lowered = lowerKernels(session, *program, instances);

@@ -87,7 +87,8 @@ private:
       if (params[i]->mode != ast::ParamMode::Symm)
         continue;
       const size_t bytes = args[first_][i].bytes();
-      if (failed(dtile_symm_alloc(team_, int64_t(std::max<size_t>(bytes, 1)), &symmetric[i]), result))
+      if (failed(dtile_symm_alloc(team_, int64_t(std::max<size_t>(bytes, 1)), &symmetric[i]),
+                 result))
         return result;
       for (int local = 0; local < local_ && bytes != 0; ++local)
         std::memcpy(dtile_symm_address(team_, symmetric[i], local), args[first_ + local][i].data,
@@ -125,8 +126,7 @@ private:
           continue;
         }
         dtile_tensor &tensor = tensors[local][i];
-        tensor.data =
-            symmetric[i] ? dtile_symm_address(team_, symmetric[i], local) : arg.data;
+        tensor.data = symmetric[i] ? dtile_symm_address(team_, symmetric[i], local) : arg.data;
         tensor.dtype = int32_t(arg.dtype);
         tensor.ndim = int32_t(arg.sizes.size());
         int64_t stride = 1;

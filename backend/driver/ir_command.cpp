@@ -9,44 +9,6 @@ namespace dtile::driver {
 
 namespace {
 
-// IR text by its name; on standard input, by its first word: programs write no `@` there.
-bool isIrText(const Session &session, llvm::StringRef path, FileId file) {
-  if (path != "-")
-    return path.ends_with(".dtir");
-  llvm::StringRef text = session.sources.text(file).ltrim();
-  while (text.consume_front("//"))
-    text = text.drop_until([](char c) { return c == '\n'; }).ltrim();
-  return (text.consume_front("kernel") || text.consume_front("func")) &&
-         text.ltrim().starts_with("@");
-}
-
-// The module before passes; no module after reporting.
-LoweredModule readModule(Session &session, llvm::StringRef path,
-                         std::unique_ptr<sema::Program> &program) {
-  std::optional<FileId> file = session.load(path);
-  if (!file)
-    return {};
-  if (isIrText(session, path, *file)) {
-    LoweredModule read;
-    read.types = std::make_unique<ir::TypeContext>();
-    read.module = ir::parseModule(*file, session.sources, *read.types, session.diagnostics);
-    if (read.module && !ir::verify(*read.module, session.diagnostics))
-      read.module = nullptr;
-    return read;
-  }
-#ifndef DTILE_WITHOUT_SEMA
-  program = analyzeFile(session, *file);
-  if (!program || !checkConstants(session, *program))
-    return {};
-  const auto instances =
-      instantiateKernels(session, *program, selectKernels(session, *program));
-  return instances.empty() ? LoweredModule{} : lowerKernels(session, *program, instances);
-#else
-  session.reportFailure("programs cannot be lowered by this build yet");
-  return {};
-#endif
-}
-
 // The passes of `-O`, then those of `--pass`; false after reporting.
 bool runPasses(Session &session, LoweredModule &lowered) {
 #ifndef DTILE_WITHOUT_PASSES
@@ -69,8 +31,7 @@ bool runPasses(Session &session, LoweredModule &lowered) {
   if (options.bisect >= 0)
     managerOptions.bisect = unsigned(options.bisect);
   passes::PassContext context(session.diagnostics);
-  const bool fine =
-      passes::PassManager(managerOptions).run(*lowered.module, *pipeline, context);
+  const bool fine = passes::PassManager(managerOptions).run(*lowered.module, *pipeline, context);
   lowered.remarks = std::move(context.remarks);
   return fine;
 #else

@@ -15,8 +15,8 @@ namespace dtile::driver {
 
 struct HostCode;
 
-/// Every process of the job runs the same command on all ranks' arrays; each launches its own rank, and
-/// only that of rank 0 prints. Joined once a process.
+/// Every process of the job runs the same command on all ranks' arrays; each launches its own rank,
+/// and only that of rank 0 prints. Joined once a process.
 class Job {
 public:
   /// Null where no launcher started this process.

@@ -33,8 +33,8 @@ void printRemarks(const Session &session, llvm::ArrayRef<passes::Remark> remarks
 
 bool optimize(Session &session, LoweredModule &lowered, OptLevel level) {
   PhaseScope phase("running passes");
-  auto pipeline = passes::parsePipeline(passes::pipelineText(passLevel(level)),
-                                        passes::allPasses(), session.diagnostics);
+  auto pipeline = passes::parsePipeline(passes::pipelineText(passLevel(level)), passes::allPasses(),
+                                        session.diagnostics);
   if (!pipeline)
     return false;
   passes::PassContext context(session.diagnostics);

@@ -71,8 +71,8 @@ llvm::Error OutputFiles::add(llvm::StringRef path, llvm::StringRef bytes) {
     (void)fs::real_path(path, target);
   if (llvm::any_of(pending_, [&](const Pending &file) { return file.target == target; }))
     return cannotWrite(path, "it is the name of two outputs");
-  const unsigned mode = fs::exists(status) ? unsigned(status.permissions())
-                                           : unsigned(fs::all_read | fs::all_write);
+  const unsigned mode =
+      fs::exists(status) ? unsigned(status.permissions()) : unsigned(fs::all_read | fs::all_write);
   auto temporary = fs::TempFile::create(target + ".%%%%%%.tmp", mode);
   if (!temporary)
     return cannotWrite(path, llvm::toString(temporary.takeError()) +

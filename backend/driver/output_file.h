@@ -11,8 +11,8 @@
 
 namespace dtile::driver {
 
-/// Several files that appear together: all are written to temporaries beside their places, then renamed. Without
-/// commit() nothing is left behind. The message of an error says what to do.
+/// Several files that appear together: all are written to temporaries beside their places, then
+/// renamed. Without commit() nothing is left behind. The message of an error says what to do.
 class OutputFiles {
 public:
   OutputFiles() = default;

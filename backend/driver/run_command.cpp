@@ -51,8 +51,7 @@ bool isTensorParam(const ast::Param &param) { return param.mode != ast::ParamMod
 /// One run, from the command line to the files.
 class KernelRun {
 public:
-  KernelRun(Session &session, Job *job)
-      : session_(session), options_(session.options), job_(job) {}
+  KernelRun(Session &session, Job *job) : session_(session), options_(session.options), job_(job) {}
 
   void run();
 
@@ -82,7 +81,8 @@ private:
   Job *job_;
   int ranks_ = 1;
   const sema::KernelInstance *instance_ = nullptr;
-  /// For each parameter and rank: its array. One entry stands for all ranks where they share a file.
+  /// For each parameter and rank: its array. One entry stands for all ranks where they share a
+  /// file.
   std::vector<std::vector<NDArray>> arrays_;
   /// A number given for a scalar, before its type is known.
   std::map<unsigned, std::string> scalars_;
@@ -154,16 +154,14 @@ bool KernelRun::checkNames(const ast::KernelDecl &kernel) {
   for (const std::string &name : inputs)
     if (llvm::none_of(options_.arguments,
                       [&](const NamedText &argument) { return argument.first == name; }))
-      return fail(diag::bad_argument, name,
-                  "it is missing; give it with `--arg " + name + "=…`");
+      return fail(diag::bad_argument, name, "it is missing; give it with `--arg " + name + "=…`");
   return true;
 }
 
 bool KernelRun::readScalar(const ast::Param &param, const std::string &text) {
   double number = 0;
   if (text != "true" && text != "false" && llvm::StringRef(text).getAsDouble(number))
-    return fail(diag::bad_argument, param.name.name,
-                "it is a number, and `" + text + "` is none");
+    return fail(diag::bad_argument, param.name.name, "it is a number, and `" + text + "` is none");
   scalars_[unsigned(arrays_.size())] = text;
   arrays_.emplace_back();
   return true;
@@ -265,8 +263,8 @@ bool KernelRun::allocate() {
         passed[i] = arrays_[i][rank].shape();
     llvm::Expected<SolvedSizes> solved = solveSizes(*instance_, passed, ranks_);
     if (!solved)
-      return fail(diag::bad_array_file, "on rank " + std::to_string(rank) + ", " +
-                                            llvm::toString(solved.takeError()));
+      return fail(diag::bad_array_file,
+                  "on rank " + std::to_string(rank) + ", " + llvm::toString(solved.takeError()));
     for (size_t i = 0; i < arrays_.size(); ++i) {
       const sema::KernelParam &param = instance_->params[i];
       if (!isWritten(param) || isInput(param))
@@ -337,10 +335,10 @@ bool KernelRun::writeOutputs() {
     return true;
   OutputFiles files;
   for (const auto &[name, pattern] : options_.outputs) {
-    const size_t index = size_t(llvm::find_if(instance_->params, [&, &name = name](const auto &p) {
-                                  return p.name == name;
-                                }) -
-                                instance_->params.begin());
+    const size_t index =
+        size_t(llvm::find_if(instance_->params,
+                             [&, &name = name](const auto &p) { return p.name == name; }) -
+               instance_->params.begin());
     for (int rank = 0; rank < ranks_; ++rank)
       if (llvm::Error error =
               files.add(pathFor(pattern, rank), ndarray::formatNpy(arrays_[index][rank])))

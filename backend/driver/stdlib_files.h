@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The standard library's .dtile files, embedded when dtilec is built (stdlib_files.cpp is generated).
+// The standard library's .dtile files, embedded when dtilec is built (stdlib_files.cpp is
+// generated).
 #pragma once
 
 #include "backend/driver/embedded_file.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Functions that tests call (sema/test_builtins.def): array makers, reference operations, collectives.
+// Functions that tests call (sema/test_builtins.def): array makers, reference operations,
+// collectives.
 #include "backend/driver/test_evaluator.h"
 
 #include "backend/ndarray/reference_ops.h"
@@ -55,32 +56,53 @@ llvm::Expected<unsigned> axisOf(const Array &array, int64_t axis) {
 
 std::optional<ndarray::Unary> unaryOf(TestBuiltin builtin) {
   switch (builtin) {
-  case TestBuiltin::Exp: return ndarray::Unary::Exp;
-  case TestBuiltin::Exp2: return ndarray::Unary::Exp2;
-  case TestBuiltin::Log: return ndarray::Unary::Log;
-  case TestBuiltin::Log2: return ndarray::Unary::Log2;
-  case TestBuiltin::Sqrt: return ndarray::Unary::Sqrt;
-  case TestBuiltin::Rsqrt: return ndarray::Unary::Rsqrt;
-  case TestBuiltin::Sin: return ndarray::Unary::Sin;
-  case TestBuiltin::Cos: return ndarray::Unary::Cos;
-  case TestBuiltin::Tanh: return ndarray::Unary::Tanh;
-  case TestBuiltin::Erf: return ndarray::Unary::Erf;
-  case TestBuiltin::Floor: return ndarray::Unary::Floor;
-  case TestBuiltin::Ceil: return ndarray::Unary::Ceil;
-  case TestBuiltin::Abs: return ndarray::Unary::Abs;
-  default: return std::nullopt;
+  case TestBuiltin::Exp:
+    return ndarray::Unary::Exp;
+  case TestBuiltin::Exp2:
+    return ndarray::Unary::Exp2;
+  case TestBuiltin::Log:
+    return ndarray::Unary::Log;
+  case TestBuiltin::Log2:
+    return ndarray::Unary::Log2;
+  case TestBuiltin::Sqrt:
+    return ndarray::Unary::Sqrt;
+  case TestBuiltin::Rsqrt:
+    return ndarray::Unary::Rsqrt;
+  case TestBuiltin::Sin:
+    return ndarray::Unary::Sin;
+  case TestBuiltin::Cos:
+    return ndarray::Unary::Cos;
+  case TestBuiltin::Tanh:
+    return ndarray::Unary::Tanh;
+  case TestBuiltin::Erf:
+    return ndarray::Unary::Erf;
+  case TestBuiltin::Floor:
+    return ndarray::Unary::Floor;
+  case TestBuiltin::Ceil:
+    return ndarray::Unary::Ceil;
+  case TestBuiltin::Abs:
+    return ndarray::Unary::Abs;
+  default:
+    return std::nullopt;
   }
 }
 
 std::optional<ndarray::Reduction> reductionOf(TestBuiltin builtin) {
   switch (builtin) {
-  case TestBuiltin::Sum: return ndarray::Reduction::Sum;
-  case TestBuiltin::Max: return ndarray::Reduction::Max;
-  case TestBuiltin::Min: return ndarray::Reduction::Min;
-  case TestBuiltin::Prod: return ndarray::Reduction::Prod;
-  case TestBuiltin::Any: return ndarray::Reduction::Any;
-  case TestBuiltin::All: return ndarray::Reduction::All;
-  default: return std::nullopt;
+  case TestBuiltin::Sum:
+    return ndarray::Reduction::Sum;
+  case TestBuiltin::Max:
+    return ndarray::Reduction::Max;
+  case TestBuiltin::Min:
+    return ndarray::Reduction::Min;
+  case TestBuiltin::Prod:
+    return ndarray::Reduction::Prod;
+  case TestBuiltin::Any:
+    return ndarray::Reduction::Any;
+  case TestBuiltin::All:
+    return ndarray::Reduction::All;
+  default:
+    return std::nullopt;
   }
 }
 
@@ -148,28 +170,59 @@ TestEvaluator::Result TestEvaluator::callFunction(const ast::CallExpr &e, llvm::
   if (!evaluateArguments(call, e.args))
     return std::nullopt;
   switch (*builtin) {
-  case TestBuiltin::Rank: case TestBuiltin::NumRanks: case TestBuiltin::Blocks:
-  case TestBuiltin::Arange: case TestBuiltin::Iota:
+  case TestBuiltin::Rank:
+  case TestBuiltin::NumRanks:
+  case TestBuiltin::Blocks:
+  case TestBuiltin::Arange:
+  case TestBuiltin::Iota:
     return callNumber(call);
-  case TestBuiltin::Random: case TestBuiltin::Zeros: case TestBuiltin::Ones: case TestBuiltin::Full:
+  case TestBuiltin::Random:
+  case TestBuiltin::Zeros:
+  case TestBuiltin::Ones:
+  case TestBuiltin::Full:
     return fail(e.range, "sizes in brackets are needed: `" + signatureOf(*builtin) + "`");
-  case TestBuiltin::Transpose: case TestBuiltin::Reshape: case TestBuiltin::Concat:
-  case TestBuiltin::BroadcastTo: case TestBuiltin::Take: case TestBuiltin::Cast:
+  case TestBuiltin::Transpose:
+  case TestBuiltin::Reshape:
+  case TestBuiltin::Concat:
+  case TestBuiltin::BroadcastTo:
+  case TestBuiltin::Take:
+  case TestBuiltin::Cast:
     return callShape(call);
-  case TestBuiltin::Exp: case TestBuiltin::Exp2: case TestBuiltin::Log: case TestBuiltin::Log2:
-  case TestBuiltin::Sqrt: case TestBuiltin::Rsqrt: case TestBuiltin::Sin: case TestBuiltin::Cos:
-  case TestBuiltin::Tanh: case TestBuiltin::Erf: case TestBuiltin::Floor: case TestBuiltin::Ceil:
-  case TestBuiltin::Abs: case TestBuiltin::Pow: case TestBuiltin::Where:
+  case TestBuiltin::Exp:
+  case TestBuiltin::Exp2:
+  case TestBuiltin::Log:
+  case TestBuiltin::Log2:
+  case TestBuiltin::Sqrt:
+  case TestBuiltin::Rsqrt:
+  case TestBuiltin::Sin:
+  case TestBuiltin::Cos:
+  case TestBuiltin::Tanh:
+  case TestBuiltin::Erf:
+  case TestBuiltin::Floor:
+  case TestBuiltin::Ceil:
+  case TestBuiltin::Abs:
+  case TestBuiltin::Pow:
+  case TestBuiltin::Where:
     return callElementwise(call);
-  case TestBuiltin::Sum: case TestBuiltin::Max: case TestBuiltin::Min: case TestBuiltin::Prod:
-  case TestBuiltin::Any: case TestBuiltin::All:
+  case TestBuiltin::Sum:
+  case TestBuiltin::Max:
+  case TestBuiltin::Min:
+  case TestBuiltin::Prod:
+  case TestBuiltin::Any:
+  case TestBuiltin::All:
     return callReduction(call);
-  case TestBuiltin::Matmul: case TestBuiltin::Softmax: case TestBuiltin::Attention:
+  case TestBuiltin::Matmul:
+  case TestBuiltin::Softmax:
+  case TestBuiltin::Attention:
     return callReference(call);
-  case TestBuiltin::AllGather: case TestBuiltin::AllReduce: case TestBuiltin::ReduceScatter:
-  case TestBuiltin::AllToAll: case TestBuiltin::FromRank:
+  case TestBuiltin::AllGather:
+  case TestBuiltin::AllReduce:
+  case TestBuiltin::ReduceScatter:
+  case TestBuiltin::AllToAll:
+  case TestBuiltin::FromRank:
     return callCollective(call);
-  case TestBuiltin::BackToBack: case TestBuiltin::Fails:
+  case TestBuiltin::BackToBack:
+  case TestBuiltin::Fails:
     break;
   }
   return std::nullopt;
@@ -227,16 +280,15 @@ bool TestEvaluator::requireNoLabels(Call &call) {
   if (call.labels.empty())
     return true;
   const auto &[name, value] = *call.labels.begin();
-  fail(value.second,
-       "there is no argument `" + name + ":` in `" + signatureOf(call.builtin) + "`");
+  fail(value.second, "there is no argument `" + name + ":` in `" + signatureOf(call.builtin) + "`");
   return false;
 }
 
 bool TestEvaluator::requireCount(const Call &call, size_t least, size_t most) {
   if (call.args.size() >= least && call.args.size() <= most)
     return true;
-  fail(call.range, llvm::Twine(call.args.size()) + " arguments do not fit `" +
-                       signatureOf(call.builtin) + "`");
+  fail(call.range,
+       llvm::Twine(call.args.size()) + " arguments do not fit `" + signatureOf(call.builtin) + "`");
   return false;
 }
 
@@ -297,10 +349,9 @@ TestEvaluator::Result TestEvaluator::makeFilled(const ast::Expr &e, llvm::String
                                                 llvm::ArrayRef<ast::Expr *> shape,
                                                 llvm::ArrayRef<ast::Arg> args) {
   const auto builtin = findBuiltin(name);
-  const bool isMaker =
-      builtin && llvm::is_contained({TestBuiltin::Random, TestBuiltin::Zeros, TestBuiltin::Ones,
-                                     TestBuiltin::Full},
-                                    *builtin);
+  const bool isMaker = builtin && llvm::is_contained({TestBuiltin::Random, TestBuiltin::Zeros,
+                                                      TestBuiltin::Ones, TestBuiltin::Full},
+                                                     *builtin);
   if (!isMaker)
     return fail(e.range, "`" + name + "` is no array, and no function that makes one");
   DType dtype = DType::F32;
@@ -308,9 +359,8 @@ TestEvaluator::Result TestEvaluator::makeFilled(const ast::Expr &e, llvm::String
     const auto given = generics->args.size() == 1 ? elementType(*generics->args.front().value)
                                                   : std::optional<DType>();
     if (!given)
-      return generics->args.size() == 1
-                 ? std::nullopt
-                 : fail(generics->range, "one element type is needed here");
+      return generics->args.size() == 1 ? std::nullopt
+                                        : fail(generics->range, "one element type is needed here");
     dtype = *given;
   }
   const auto sizes = evaluateSizes(shape);
@@ -319,8 +369,8 @@ TestEvaluator::Result TestEvaluator::makeFilled(const ast::Expr &e, llvm::String
     return std::nullopt;
   for (int rank = 0; rank < ranks_; ++rank)
     if (isActive(rank) && !fitsMemory((*sizes)[rank], dtype))
-      return fail(e.range, "an array of sizes " + sizesText((*sizes)[rank]) +
-                               " is too large for a test");
+      return fail(e.range,
+                  "an array of sizes " + sizesText((*sizes)[rank]) + " is too large for a test");
   if (*builtin == TestBuiltin::Random)
     return makeRandom(e, dtype, *sizes, call);
   const bool isFull = *builtin == TestBuiltin::Full;
@@ -334,9 +384,9 @@ TestEvaluator::Result TestEvaluator::makeFilled(const ast::Expr &e, llvm::String
       continue;
     if (isFull && call.at(0, rank).rank() != 0)
       return fail(call.places[0], "a single number is needed here");
-    const double value = isFull                              ? call.at(0, rank).getDouble(0)
+    const double value = isFull                          ? call.at(0, rank).getDouble(0)
                          : *builtin == TestBuiltin::Ones ? 1.0
-                                                             : 0.0;
+                                                         : 0.0;
     SharedArray &array = known[{(*sizes)[rank], value}];
     if (!array)
       array = share(ndarray::full(dtype, (*sizes)[rank], value));
@@ -371,9 +421,9 @@ TestEvaluator::Result TestEvaluator::makeRandom(const ast::Expr &e, DType dtype,
     llvm::append_range(key, sizes[rank]);
     SharedArray &array = known[key];
     if (!array)
-      array = share(isBounded
-                        ? ndarray::randomIntegers(dtype, sizes[rank], uint64_t(key[0]), lo, hi)
-                        : ndarray::random(dtype, sizes[rank], uint64_t(key[0])));
+      array =
+          share(isBounded ? ndarray::randomIntegers(dtype, sizes[rank], uint64_t(key[0]), lo, hi)
+                          : ndarray::random(dtype, sizes[rank], uint64_t(key[0])));
     result.arrays[rank] = array;
   }
   return result;
@@ -388,16 +438,18 @@ TestEvaluator::Result TestEvaluator::callShape(Call &call) {
   const bool takesOne = call.builtin == TestBuiltin::Cast;
   const bool takesTwo = call.builtin == TestBuiltin::Take;
   if (!along || !requireNoLabels(call) ||
-      !requireCount(call, takesTwo ? 2 : 1, takesOne ? 1 : takesTwo ? 2 : 64))
+      !requireCount(call, takesTwo ? 2 : 1,
+                    takesOne   ? 1
+                    : takesTwo ? 2
+                               : 64))
     return std::nullopt;
   if (takesOne && !call.dtype)
     return fail(call.range, "an element type is needed: `cast<f32>(x)`");
   std::vector<const TestValue *> operands;
   for (const TestValue &arg : call.args)
     operands.push_back(&arg);
-  const bool hasSizes =
-      llvm::is_contained({TestBuiltin::Reshape, TestBuiltin::BroadcastTo, TestBuiltin::Transpose},
-                         call.builtin);
+  const bool hasSizes = llvm::is_contained(
+      {TestBuiltin::Reshape, TestBuiltin::BroadcastTo, TestBuiltin::Transpose}, call.builtin);
   const auto sizes = hasSizes ? sizesFrom(call, 1) : std::vector<Sizes>();
   if (!sizes)
     return std::nullopt;
@@ -432,8 +484,9 @@ TestEvaluator::Result TestEvaluator::callShape(Call &call) {
 // Elementwise, rounded to the operands' type as kernels do.
 
 TestEvaluator::Result TestEvaluator::callElementwise(Call &call) {
-  const size_t count =
-      call.builtin == TestBuiltin::Where ? 3 : call.builtin == TestBuiltin::Pow ? 2 : 1;
+  const size_t count = call.builtin == TestBuiltin::Where ? 3
+                       : call.builtin == TestBuiltin::Pow ? 2
+                                                          : 1;
   const bool isPair = call.builtin == TestBuiltin::Max || call.builtin == TestBuiltin::Min;
   if (!requireNoLabels(call) || !requireCount(call, isPair ? 2 : count, isPair ? 2 : count))
     return std::nullopt;
@@ -500,9 +553,8 @@ TestEvaluator::Result TestEvaluator::callReference(Call &call) {
   if (call.builtin == TestBuiltin::Matmul) {
     if (!requireNoLabels(call) || !requireCount(call, 2, 2))
       return std::nullopt;
-    return mapRanks(call.range, {&call.args[0], &call.args[1]}, [&](int rank) {
-      return ndarray::matmul(call.at(0, rank), call.at(1, rank));
-    });
+    return mapRanks(call.range, {&call.args[0], &call.args[1]},
+                    [&](int rank) { return ndarray::matmul(call.at(0, rank), call.at(1, rank)); });
   }
   const auto along = takeInt(call, "axis", -1);
   if (!along || !requireNoLabels(call) || !requireCount(call, 1, 1))

@@ -49,8 +49,7 @@ struct Block {
 // Runs the blocks of all files.
 class TestRunner {
 public:
-  TestRunner(Session &session, Job *job)
-      : session_(session), job_(job), progress_(job) {}
+  TestRunner(Session &session, Job *job) : session_(session), job_(job), progress_(job) {}
 
   void runFile(const std::string &path);
   ExitCode finish();
@@ -205,10 +204,9 @@ ExitCode TestRunner::finish() {
         counts.push_back(std::to_string(ranks));
       session_.diagnostics.report(SourceLoc{}, diag::no_such_rank_count, llvm::join(counts, ", "));
     } else {
-      session_.diagnostics.report(SourceLoc{}, diag::no_tests,
-                                  found_ != 0 ? " whose name contains `" + session_.options.filter +
-                                                    "`"
-                                              : std::string());
+      session_.diagnostics.report(
+          SourceLoc{}, diag::no_tests,
+          found_ != 0 ? " whose name contains `" + session_.options.filter + "`" : std::string());
     }
   }
   if (failed_ != 0)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Statements of tests. Ranks run in lockstep; an `if` may run its branches on some ranks only, but whatever involves
-// all ranks (launches, collectives, loop bounds) must be reached by all.
+// Statements of tests. Ranks run in lockstep; an `if` may run its branches on some ranks only, but
+// whatever involves all ranks (launches, collectives, loop bounds) must be reached by all.
 #include "backend/driver/test_evaluator.h"
 
 #include "frontend/base/check.h"
@@ -112,7 +112,8 @@ bool TestEvaluator::runLet(const ast::LetStmt &stmt) {
     return true;
   }
   if (value->tuple.size() != stmt.names.size()) {
-    fail(stmt.value->range, "this gives " + llvm::Twine(value->isTuple() ? value->tuple.size() : 1) +
+    fail(stmt.value->range, "this gives " +
+                                llvm::Twine(value->isTuple() ? value->tuple.size() : 1) +
                                 " values, and " + llvm::Twine(stmt.names.size()) + " are named");
     return false;
   }

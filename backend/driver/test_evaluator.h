@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Evaluates the bodies of tests straight from the syntax tree: SPMD over all ranks in lockstep, on arrays in
-// this process. Private to the driver.
+// Evaluates the bodies of tests straight from the syntax tree: SPMD over all ranks in lockstep, on
+// arrays in this process. Private to the driver.
 #pragma once
 
 #include "backend/driver/kernel_library.h"
@@ -97,7 +97,8 @@ private:
   Result makeRandom(const ast::Expr &e, DType dtype, llvm::ArrayRef<Sizes> sizes, Call &call);
   bool evaluateArguments(Call &call, llvm::ArrayRef<ast::Arg> args);
   /// Takes the label out of the call: its integer on each rank, or the default.
-  std::optional<std::vector<int64_t>> takeInts(Call &call, llvm::StringRef label, int64_t otherwise);
+  std::optional<std::vector<int64_t>> takeInts(Call &call, llvm::StringRef label,
+                                               int64_t otherwise);
   /// The same, where ranks must agree.
   std::optional<int64_t> takeInt(Call &call, llvm::StringRef label, int64_t otherwise);
   bool requireNoLabels(Call &call);

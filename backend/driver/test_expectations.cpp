@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Expectations of tests, and the promises (`ensures`) of the kernels that they launch.
 //
-// `a ~= b` without tolerances: |a - b| <= atol + rtol * |b|, with those of the narrower element type.
-// A promise compares with the largest magnitude of b in place of each |b|: sums whose terms cancel
-// are no more exact than their terms.
+// `a ~= b` without tolerances: |a - b| <= atol + rtol * |b|, with those of the narrower element
+// type. A promise compares with the largest magnitude of b in place of each |b|: sums whose terms
+// cancel are no more exact than their terms.
 #include "backend/driver/test_evaluator.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -21,24 +21,29 @@ Array likeShape(const Array &expected, const Array &actual) {
 
 llvm::StringRef relationText(ast::BinaryOp op) {
   switch (op) {
-  case ast::BinaryOp::Ne: return "they are equal";
-  case ast::BinaryOp::Lt: return "the left side is not below the right";
-  case ast::BinaryOp::Le: return "the left side is above the right";
-  case ast::BinaryOp::Gt: return "the left side is not above the right";
-  case ast::BinaryOp::Ge: return "the left side is below the right";
-  default: return "";
+  case ast::BinaryOp::Ne:
+    return "they are equal";
+  case ast::BinaryOp::Lt:
+    return "the left side is not below the right";
+  case ast::BinaryOp::Le:
+    return "the left side is above the right";
+  case ast::BinaryOp::Gt:
+    return "the left side is not above the right";
+  case ast::BinaryOp::Ge:
+    return "the left side is below the right";
+  default:
+    return "";
   }
 }
 
-bool isEquality(ast::BinaryOp op) {
-  return op == ast::BinaryOp::Approx || op == ast::BinaryOp::Eq;
-}
+bool isEquality(ast::BinaryOp op) { return op == ast::BinaryOp::Approx || op == ast::BinaryOp::Eq; }
 
 } // namespace
 
 bool TestEvaluator::runExpect(const ast::ExpectStmt &stmt) {
   if (const auto *call = llvm::dyn_cast<ast::CallExpr>(stmt.condition))
-    if (const auto *name = llvm::dyn_cast<ast::NameExpr>(call->callee); name && name->name == "fails")
+    if (const auto *name = llvm::dyn_cast<ast::NameExpr>(call->callee);
+        name && name->name == "fails")
       return expectFails(*call);
   // `a && b`: each for itself, so that the message is about the one that fails.
   if (const auto *both = llvm::dyn_cast<ast::BinaryExpr>(stmt.condition);
@@ -61,9 +66,8 @@ bool TestEvaluator::runExpect(const ast::ExpectStmt &stmt) {
 // `expect fails("text", kernel(…));`
 bool TestEvaluator::expectFails(const ast::CallExpr &call) {
   ++expectations_;
-  const auto *text = call.args.size() == 2
-                         ? llvm::dyn_cast<ast::StringLit>(call.args.front().value)
-                         : nullptr;
+  const auto *text =
+      call.args.size() == 2 ? llvm::dyn_cast<ast::StringLit>(call.args.front().value) : nullptr;
   const auto *launch =
       call.args.size() == 2 ? llvm::dyn_cast<ast::CallExpr>(call.args.back().value) : nullptr;
   if (!text || !launch) {
@@ -116,8 +120,8 @@ bool TestEvaluator::expectTrue(const ast::ExpectStmt &stmt) {
     if (why.empty())
       why = "it is false";
     if (array.rank() != 0)
-      why += " at " + std::to_string(wrong) + " of " + std::to_string(array.elements()) +
-             " elements";
+      why +=
+          " at " + std::to_string(wrong) + " of " + std::to_string(array.elements()) + " elements";
     session_.diagnostics.report(stmt.condition->range, diag::test_expectation_failed, rank, ranks_,
                                 why);
     return true;
@@ -160,8 +164,7 @@ bool TestEvaluator::expectRelation(const ast::ExpectStmt &stmt, const ast::Binar
     } else if (relation.op == ast::BinaryOp::Approx) {
       tolerance = {rtol.value_or(0), atol.value_or(0)};
     }
-    const bool isLoose =
-        stmt.isEnsures && relation.op == ast::BinaryOp::Approx && !rtol && !atol;
+    const bool isLoose = stmt.isEnsures && relation.op == ast::BinaryOp::Approx && !rtol && !atol;
     ndarray::Comparison comparison =
         isLoose ? compareLoosely(actual, expected)
                 : ndarray::approxEqual(actual, expected, tolerance.rtol, tolerance.atol);

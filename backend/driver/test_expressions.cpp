@@ -13,7 +13,8 @@ TestEvaluator::mapRanks(SourceRange range, llvm::ArrayRef<const TestValue *> ope
                         llvm::function_ref<llvm::Expected<Array>(int rank)> fn) {
   TestValue result;
   result.arrays.resize(ranks_);
-  // Ranks with the very same operands have the same result: what was gathered is computed with once.
+  // Ranks with the very same operands have the same result: what was gathered is computed with
+  // once.
   std::map<std::vector<const Array *>, SharedArray> known;
   for (int rank = 0; rank < ranks_; ++rank) {
     if (!isActive(rank))
@@ -129,7 +130,8 @@ TestEvaluator::Result TestEvaluator::evaluateMember(const ast::MemberExpr &e) {
     return std::nullopt;
   if (base->isTuple())
     return fail(e.base->range, "an array is needed here");
-  return mapRanks(e.range, {&*base}, [&](int rank) { return ndarray::transpose(*base->arrays[rank]); });
+  return mapRanks(e.range, {&*base},
+                  [&](int rank) { return ndarray::transpose(*base->arrays[rank]); });
 }
 
 std::optional<std::vector<std::vector<AxisIndex>>>
@@ -179,9 +181,8 @@ TestEvaluator::Result TestEvaluator::evaluateIndex(const ast::IndexExpr &e) {
   TestValue own = TestValue::number(ranks_, 0);
   for (int rank = 0; rank < ranks_ && !isUniform; ++rank)
     own.arrays[rank] = share(Array(*own.arrays[rank]));
-  return mapRanks(e.range, {&*base, &own}, [&](int rank) {
-    return elements(*base->arrays[rank], (*indices)[rank]);
-  });
+  return mapRanks(e.range, {&*base, &own},
+                  [&](int rank) { return elements(*base->arrays[rank], (*indices)[rank]); });
 }
 
 std::optional<DType> TestEvaluator::elementType(const ast::Expr &e) {
@@ -226,16 +227,14 @@ std::optional<int64_t> TestEvaluator::requireUniform(SourceRange range,
       failed_ = true;
       session_.diagnostics.report(range, diag::test_not_uniform, what,
                                   "it is " + std::to_string(ints[first]) + " on rank " +
-                                      std::to_string(first) + " and " +
-                                      std::to_string(ints[rank]) + " on rank " +
-                                      std::to_string(rank));
+                                      std::to_string(first) + " and " + std::to_string(ints[rank]) +
+                                      " on rank " + std::to_string(rank));
       return std::nullopt;
     }
   return ints[first];
 }
 
-std::optional<std::vector<Sizes>>
-TestEvaluator::evaluateSizes(llvm::ArrayRef<ast::Expr *> exprs) {
+std::optional<std::vector<Sizes>> TestEvaluator::evaluateSizes(llvm::ArrayRef<ast::Expr *> exprs) {
   std::vector<Sizes> sizes(ranks_);
   for (const ast::Expr *expr : exprs) {
     const auto ints = evaluateInts(*expr);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Kernel calls of tests. Arguments are the `in`, `inout` and `symm` tensors and the scalars, in the order of
-// the parameters; what is `out` is the result, and is poisoned before the launch.
+// Kernel calls of tests. Arguments are the `in`, `inout` and `symm` tensors and the scalars, in the
+// order of the parameters; what is `out` is the result, and is poisoned before the launch.
 #include "backend/driver/test_evaluator.h"
 
 #include "frontend/base/check.h"
@@ -56,9 +56,8 @@ struct TestEvaluator::Launch {
 };
 
 TestEvaluator::Result TestEvaluator::backToBack(const ast::CallExpr &e) {
-  const auto *launch = e.args.size() == 2
-                           ? llvm::dyn_cast<ast::CallExpr>(e.args.back().value)
-                           : nullptr;
+  const auto *launch =
+      e.args.size() == 2 ? llvm::dyn_cast<ast::CallExpr>(e.args.back().value) : nullptr;
   if (!launch)
     return fail(e.range, "`back_to_back` takes a number and a launch: `back_to_back(3, k(x))`");
   const auto count = evaluateUniformInt(*e.args.front().value, "the number of launches");
@@ -96,8 +95,8 @@ bool TestEvaluator::bindArguments(Launch &launch) {
     size_t index = next;
     if (!arg.label.name.empty()) {
       index = 0;
-      while (index < kernel.params.size() &&
-             !(kernel.params[index].name.name == arg.label.name && isInputParam(kernel.params[index])))
+      while (index < kernel.params.size() && !(kernel.params[index].name.name == arg.label.name &&
+                                               isInputParam(kernel.params[index])))
         ++index;
       if (index == kernel.params.size()) {
         fail(arg.label.range, "`" + launch.name() + "` takes no argument `" + arg.label.name + "`");
@@ -123,8 +122,8 @@ bool TestEvaluator::bindArguments(Launch &launch) {
   }
   for (size_t i = 0; i < kernel.params.size(); ++i)
     if (isInputParam(kernel.params[i]) && !launch.inputs[i]) {
-      fail(launch.call.range, "argument `" + kernel.params[i].name.name + "` of `" +
-                                  launch.name() + "` is missing");
+      fail(launch.call.range,
+           "argument `" + kernel.params[i].name.name + "` of `" + launch.name() + "` is missing");
       return false;
     }
   return true;
@@ -157,8 +156,8 @@ bool TestEvaluator::bindArgument(Launch &launch, const ast::Param &param, const 
   return true;
 }
 
-std::optional<sema::GenericArgs>
-TestEvaluator::genericArgs(const ast::KernelDecl &kernel, const ast::GenericExpr *generics) {
+std::optional<sema::GenericArgs> TestEvaluator::genericArgs(const ast::KernelDecl &kernel,
+                                                            const ast::GenericExpr *generics) {
   sema::GenericArgs args;
   if (!generics)
     return args;
@@ -289,11 +288,10 @@ bool TestEvaluator::solveLaunchSizes(Launch &launch) {
       continue;
     for (int rank = 1; rank < ranks_; ++rank)
       if (launch.sizes[rank].params[i] != launch.sizes[0].params[i]) {
-        fail(launch.call.range, "the sizes of `" + launch.instance->params[i].name +
-                                    "`, which is symmetric, are " +
-                                    sizesText(launch.sizes[0].params[i]) + " on rank 0 and " +
-                                    sizesText(launch.sizes[rank].params[i]) + " on rank " +
-                                    llvm::Twine(rank));
+        fail(launch.call.range,
+             "the sizes of `" + launch.instance->params[i].name + "`, which is symmetric, are " +
+                 sizesText(launch.sizes[0].params[i]) + " on rank 0 and " +
+                 sizesText(launch.sizes[rank].params[i]) + " on rank " + llvm::Twine(rank));
         return false;
       }
   }
@@ -373,8 +371,8 @@ bool TestEvaluator::runOnExecutors(Launch &launch) {
   }
   failed_ = true;
   for (const auto &[executor, report] : failures)
-    session_.diagnostics.report(launch.call.range, diag::test_launch_failed, launch.name(), executor,
-                                ranks_, report);
+    session_.diagnostics.report(launch.call.range, diag::test_launch_failed, launch.name(),
+                                executor, ranks_, report);
   return false;
 }
 
@@ -390,10 +388,9 @@ void TestEvaluator::compareExecutors(const Launch &launch) {
         if (comparison.equal())
           continue;
         failed_ = true;
-        session_.diagnostics.report(launch.call.range, diag::test_executors_differ,
-                                    launch.instance->params[i].name, launch.name(), rank,
-                                    executors_[e]->name(), executors_[0]->name(),
-                                    comparison.text());
+        session_.diagnostics.report(
+            launch.call.range, diag::test_executors_differ, launch.instance->params[i].name,
+            launch.name(), rank, executors_[e]->name(), executors_[0]->name(), comparison.text());
         break;
       }
     }
@@ -436,8 +433,7 @@ void TestEvaluator::promise(const Launch &launch, llvm::ArrayRef<TestValue> writ
   for (size_t i = 0; i < launch.instance->symbols.size(); ++i) {
     TestValue value = TestValue::number(ranks_, 0);
     for (int rank = 0; rank < ranks_; ++rank)
-      value.arrays[rank] =
-          share(Array::fromInts({}, {launch.sizes[rank].symbols[i].value_or(0)}));
+      value.arrays[rank] = share(Array::fromInts({}, {launch.sizes[rank].symbols[i].value_or(0)}));
     names[launch.instance->symbols[i].name].value = std::move(value);
   }
   for (size_t i = 0; i < launch.instance->params.size(); ++i) {

@@ -7,10 +7,12 @@
 
 namespace dtile::driver {
 
-/// On a terminal one line that changes, and lines for failures; elsewhere a PASS or FAIL line a test.
+/// On a terminal one line that changes, and lines for failures; elsewhere a PASS or FAIL line a
+/// test.
 class TestProgress {
 public:
-  /// Null where this process is in no job. A job's terminal is its launcher's, whose lines are several processes'.
+  /// Null where this process is in no job. A job's terminal is its launcher's, whose lines are
+  /// several processes'.
   explicit TestProgress(const Job *job);
 
   /// In a job only the process of rank 0 prints.

@@ -35,25 +35,40 @@ DType widerType(DType a, DType b) {
 
 std::optional<ndarray::Binary> arithmetic(ast::BinaryOp op) {
   switch (op) {
-  case ast::BinaryOp::Add: return ndarray::Binary::Add;
-  case ast::BinaryOp::Sub: return ndarray::Binary::Sub;
-  case ast::BinaryOp::Mul: return ndarray::Binary::Mul;
-  case ast::BinaryOp::Div: return ndarray::Binary::Div;
-  case ast::BinaryOp::Rem: return ndarray::Binary::Rem;
+  case ast::BinaryOp::Add:
+    return ndarray::Binary::Add;
+  case ast::BinaryOp::Sub:
+    return ndarray::Binary::Sub;
+  case ast::BinaryOp::Mul:
+    return ndarray::Binary::Mul;
+  case ast::BinaryOp::Div:
+    return ndarray::Binary::Div;
+  case ast::BinaryOp::Rem:
+    return ndarray::Binary::Rem;
   case ast::BinaryOp::BitAnd:
-  case ast::BinaryOp::LogAnd: return ndarray::Binary::And;
+  case ast::BinaryOp::LogAnd:
+    return ndarray::Binary::And;
   case ast::BinaryOp::BitOr:
-  case ast::BinaryOp::LogOr: return ndarray::Binary::Or;
-  case ast::BinaryOp::BitXor: return ndarray::Binary::Xor;
-  case ast::BinaryOp::Eq: return ndarray::Binary::Eq;
-  case ast::BinaryOp::Ne: return ndarray::Binary::Ne;
-  case ast::BinaryOp::Lt: return ndarray::Binary::Lt;
-  case ast::BinaryOp::Le: return ndarray::Binary::Le;
-  case ast::BinaryOp::Gt: return ndarray::Binary::Gt;
-  case ast::BinaryOp::Ge: return ndarray::Binary::Ge;
+  case ast::BinaryOp::LogOr:
+    return ndarray::Binary::Or;
+  case ast::BinaryOp::BitXor:
+    return ndarray::Binary::Xor;
+  case ast::BinaryOp::Eq:
+    return ndarray::Binary::Eq;
+  case ast::BinaryOp::Ne:
+    return ndarray::Binary::Ne;
+  case ast::BinaryOp::Lt:
+    return ndarray::Binary::Lt;
+  case ast::BinaryOp::Le:
+    return ndarray::Binary::Le;
+  case ast::BinaryOp::Gt:
+    return ndarray::Binary::Gt;
+  case ast::BinaryOp::Ge:
+    return ndarray::Binary::Ge;
   case ast::BinaryOp::Shl:
   case ast::BinaryOp::Shr:
-  case ast::BinaryOp::Approx: return std::nullopt;
+  case ast::BinaryOp::Approx:
+    return std::nullopt;
   }
   return std::nullopt;
 }
@@ -65,21 +80,32 @@ bool isBitwise(ast::BinaryOp op) {
                             op);
 }
 
-bool isComparison(ast::BinaryOp op) {
-  return op >= ast::BinaryOp::Eq && op <= ast::BinaryOp::Ge;
-}
+bool isComparison(ast::BinaryOp op) { return op >= ast::BinaryOp::Eq && op <= ast::BinaryOp::Ge; }
 
 // Documented in docs/diagnostics/E0722.md.
 Tolerance defaultTolerance(DType dtype) {
   switch (dtype) {
-  case DType::F8E4M3: return {1.3e-1, 3e-2};
-  case DType::F8E5M2: return {2.6e-1, 6e-2};
-  case DType::BF16: return {2e-2, 2e-2};
-  case DType::F16: return {4e-3, 4e-3};
-  case DType::F32: return {1e-4, 1e-5};
-  case DType::F64: return {1e-9, 1e-12};
-  case DType::Bool: case DType::I8: case DType::I16: case DType::I32: case DType::I64:
-  case DType::U8: case DType::U16: case DType::U32: case DType::U64:
+  case DType::F8E4M3:
+    return {1.3e-1, 3e-2};
+  case DType::F8E5M2:
+    return {2.6e-1, 6e-2};
+  case DType::BF16:
+    return {2e-2, 2e-2};
+  case DType::F16:
+    return {4e-3, 4e-3};
+  case DType::F32:
+    return {1e-4, 1e-5};
+  case DType::F64:
+    return {1e-9, 1e-12};
+  case DType::Bool:
+  case DType::I8:
+  case DType::I16:
+  case DType::I32:
+  case DType::I64:
+  case DType::U8:
+  case DType::U16:
+  case DType::U32:
+  case DType::U64:
     return {};
   }
   return {};
@@ -204,8 +230,8 @@ llvm::Expected<Array> unaryOperator(ast::UnaryOp op, const Array &array) {
   DTILE_UNREACHABLE("unknown operator");
 }
 
-llvm::Expected<Array> binaryOperator(ast::BinaryOp op, const Array &a, bool aIsWeak,
-                                     const Array &b, bool bIsWeak) {
+llvm::Expected<Array> binaryOperator(ast::BinaryOp op, const Array &a, bool aIsWeak, const Array &b,
+                                     bool bIsWeak) {
   if (isBitwise(op) && (!a.isIntegral() || !b.isIntegral()))
     return llvm::createStringError("this operator needs integers or bools");
   const auto known = arithmetic(op);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Values of tests: an array or number on every rank. Operators give what kernels give: elementwise results
-// are rounded to the element type; reference functions stay in f64.
+// Values of tests: an array or number on every rank. Operators give what kernels give: elementwise
+// results are rounded to the element type; reference functions stay in f64.
 #pragma once
 
 #include "backend/ndarray/ndarray.h"
@@ -24,7 +24,8 @@ using SharedArray = std::shared_ptr<const Array>;
 struct TestValue {
   /// One entry a rank; null on ranks that an `if` left out.
   std::vector<SharedArray> arrays;
-  /// A number without an element type of its own (literals, positions): takes that of the other operand.
+  /// A number without an element type of its own (literals, positions): takes that of the other
+  /// operand.
   bool isWeak = false;
   /// The outputs of a kernel that has not exactly one; `arrays` is empty then.
   std::vector<TestValue> tuple;
@@ -48,17 +49,18 @@ struct AxisIndex {
 [[nodiscard]] DType commonType(const Array &a, bool aIsWeak, const Array &b, bool bIsWeak);
 
 llvm::Expected<Array> unaryOperator(ast::UnaryOp op, const Array &array);
-llvm::Expected<Array> binaryOperator(ast::BinaryOp op, const Array &a, bool aIsWeak,
-                                     const Array &b, bool bIsWeak);
+llvm::Expected<Array> binaryOperator(ast::BinaryOp op, const Array &a, bool aIsWeak, const Array &b,
+                                     bool bIsWeak);
 
-/// The part of an array that indices ask for; positions drop their dimension. One index a dimension.
+/// The part of an array that indices ask for; positions drop their dimension. One index a
+/// dimension.
 llvm::Expected<Array> elements(const Array &array, llvm::ArrayRef<AxisIndex> indices);
 /// The array with that part replaced, `value` broadcast and converted to fit.
 llvm::Expected<Array> withElements(const Array &array, llvm::ArrayRef<AxisIndex> indices,
                                    const Array &value);
 
-/// Compares as promises do: without tolerances given, |a - b| <= atol + rtol * max |b| with those of the
-/// less exact element type.
+/// Compares as promises do: without tolerances given, |a - b| <= atol + rtol * max |b| with those
+/// of the less exact element type.
 [[nodiscard]] ndarray::Comparison compareLoosely(const Array &actual, const Array &expected);
 
 /// What `~=` allows where no tolerance is written; both are 0 where both sides are integers.
