@@ -44,6 +44,8 @@ struct Stmt : Node {
 };
 struct Decl : Node {
   using Node::Node;
+  /// It did not parse as written, so what else seems wrong in it may be an echo.
+  bool isBroken = false;
   static bool classof(const Node *n) {
     return n->kind >= NodeKind::ImportDecl && n->kind <= NodeKind::BenchDecl;
   }

@@ -15,6 +15,13 @@ unsigned columnsOf(llvm::StringRef text) {
   return columns >= 0 ? unsigned(columns) : unsigned(text.size());
 }
 
+bool isBrokenBehind(const std::vector<Item> &items, size_t open) {
+  size_t i = open + 1;
+  while (i < items.size() && isComment(items[i]) && !items[i].breakBefore)
+    ++i;
+  return i < items.size() && items[i].breakBefore && i < items[open].partner;
+}
+
 namespace {
 
 using parse::TokenClass;
@@ -275,7 +282,7 @@ private:
     case Kind::Close:
     case Kind::GenericClose:
       // The closing bracket stands as the opening one does.
-      item.breakBefore = item.partner + 1 < i && items_[item.partner + 1].breakBefore;
+      item.breakBefore = item.partner + 1 < i && isBrokenBehind(items_, item.partner);
       break;
     default: break;
     }

@@ -85,7 +85,7 @@ private:
       column = line.width();
       if (opens(item.kind))
         opened_.push_back(
-            {i + 1 < end_ && items_[i + 1].breakBefore, line.indent, column});
+            {isBrokenBehind(items_, i), line.indent, column});
       if (item.kind == Kind::Assign && opened_.empty() &&
           !(i + 1 < end_ && items_[i + 1].breakBefore))
         expression_ = column + 1;
@@ -194,7 +194,7 @@ private:
   bool breakLine(const Line &line) {
     // A parameter list that does not fit becomes a table.
     if (parameters_ && *parameters_ >= line.firstItem && *parameters_ < line.lastItem &&
-        !items_[*parameters_ + 1].breakBefore) {
+        !isBrokenBehind(items_, *parameters_)) {
       eachParameter([&](size_t i) {
         // Behind a comment the author's choice stands.
         items_[i].breakBefore |= !isComment(items_[i - 1]);

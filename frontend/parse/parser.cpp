@@ -49,12 +49,21 @@ public:
   }
 
 private:
-  // The first token after `index` that starts a declaration.
+  // The first token after `index` that starts a declaration, or the end.
   size_t nextStart(size_t index) {
     do
       ++index;
     while (!tokens_.at(index).startsDeclaration &&
            tokens_.at(index).type != antlr4::Token::EOF);
+    return index;
+  }
+
+  // The same, or a misspelt one.
+  size_t nextLikelyStart(size_t index) {
+    const size_t end = nextStart(index);
+    do
+      ++index;
+    while (index < end && !errors_->looksLikeDeclaration(index));
     return index;
   }
 
@@ -65,7 +74,7 @@ private:
   void parseNext() {
     const SourceToken &first = tokens_.current();
     if (!first.startsDeclaration && !errors_->reportNoDeclaration())
-      return tokens_.seek(nextStart(first.index));
+      return tokens_.seek(nextLikelyStart(first.index));
     const size_t end = nextStart(first.index);
     if (first.type == DtileParser::PLAN || first.type == DtileParser::OVERLAP) {
       diagnostics_.report(rangeOf(first), diag::reserved_construct,
@@ -77,7 +86,7 @@ private:
     parseDeclaration(first.index);
     // Leftovers of a broken declaration were part of the message about it.
     if (errors_->sawError() && !tokens_.current().startsDeclaration)
-      tokens_.seek(end);
+      tokens_.seek(std::min(end, nextLikelyStart(tokens_.index() - 1)));
   }
 
   bool isWithinLimits(size_t begin, size_t end) {
@@ -103,8 +112,10 @@ private:
         DtileParser::DeclarationContext *context = parser_.declaration();
         const size_t next = tokens_.index();
         DTILE_CHECK(next > begin, "a declaration has tokens");
-        if (ast::Decl *decl = builder_.build(context))
+        if (ast::Decl *decl = builder_.build(context)) {
+          decl->isBroken = errors_->sawError();
           decls_.push_back(decl);
+        }
         resetParser(next);
         return;
       } catch (const ParseAgain &) {

@@ -144,11 +144,6 @@ bool isNear(llvm::StringRef written, llvm::StringRef word) {
   return a == b || written.edit_distance(word, /*AllowReplacements=*/true, allowed) <= allowed;
 }
 
-struct Keyword {
-  llvm::StringLiteral word;
-  size_t type;
-};
-
 constexpr Keyword kDeclarationWords[] = {{"kernel", DtileParser::KERNEL},
                                          {"const", DtileParser::CONST},
                                          {"import", DtileParser::IMPORT},
@@ -370,23 +365,35 @@ void SyntaxErrors::reportReplaced(antlr4::Parser *parser, size_t wanted) {
 
 // ---- Misspelt keywords ----
 
+// The keyword that the word must mean, if a declaration starts with it; null otherwise.
+const Keyword *SyntaxErrors::meantDeclaration(size_t index) {
+  const SourceToken &word = tokens_.at(index);
+  const size_t next = tokens_.at(index + 1).type;
+  if (word.type != DtileParser::NAME ||
+      (next != DtileParser::NAME && next != DtileParser::STRING))
+    return nullptr;
+  const llvm::StringRef text = textOf(word);
+  static constexpr Keyword kFn{"fn", DtileParser::FN};
+  if (text == "def" || text == "func" || text == "function" || text == "fun")
+    return &kFn;
+  for (const Keyword &keyword : kDeclarationWords) {
+    const bool wantsString =
+        keyword.type == DtileParser::TEST || keyword.type == DtileParser::BENCH;
+    if (isNear(text, keyword.word) && wantsString == (next == DtileParser::STRING))
+      return &keyword;
+  }
+  return nullptr;
+}
+
+bool SyntaxErrors::looksLikeDeclaration(size_t index) {
+  return isOnNewLine(tokens_.at(index)) && meantDeclaration(index) != nullptr;
+}
+
 bool SyntaxErrors::reportNoDeclaration() {
   SourceToken &found = tokens_.current();
   const bool isFirst = begin(found);
   recovering_ = false;
-  const Keyword *meant = nullptr;
-  static constexpr Keyword kFn{"fn", DtileParser::FN};
-  const llvm::StringRef text = textOf(found);
-  if (found.type == DtileParser::NAME) {
-    const bool beforeString = tokens_.at(found.index + 1).type == DtileParser::STRING;
-    for (const Keyword &keyword : kDeclarationWords)
-      if (isNear(text, keyword.word) &&
-          (beforeString || keyword.type == DtileParser::KERNEL ||
-           keyword.type == DtileParser::CONST || keyword.type == DtileParser::IMPORT))
-        meant = &keyword;
-    if (text == "def" || text == "func" || text == "function" || text == "fun")
-      meant = &kFn;
-  }
+  const Keyword *meant = meantDeclaration(found.index);
   if (isFirst) {
     DiagBuilder message = diagnostics_.report(range(found), diag::unexpected_token,
                                               "a declaration", describeFound(found));
@@ -430,10 +437,13 @@ void SyntaxErrors::repairFirstWord(antlr4::Parser *parser) {
     case DtileParser::FOR: return named && third == DtileParser::IN;
     case DtileParser::ROLE:
       return named && (third == DtileParser::OVER || third == DtileParser::LEFT_BRACE);
-    case DtileParser::WHILE: return tokens_.current().type == DtileParser::LEFT_BRACE;
-    default:
-      return tokens_.index() == first.index + 1 && !isOnNewLine(tokens_.current());
+    case DtileParser::WHILE:
+      if (tokens_.current().type == DtileParser::LEFT_BRACE)
+        return true;
+      break;
+    default: break;
     }
+    return tokens_.index() == first.index + 1 && !isOnNewLine(tokens_.current());
   };
   for (const Keyword &keyword : kStatementWords)
     if (fits(keyword.type) && isNear(textOf(first), keyword.word))

@@ -11,6 +11,12 @@
 
 namespace dtile::parse {
 
+/// A keyword, for finding the one that a misspelt word must mean.
+struct Keyword {
+  llvm::StringLiteral word;
+  size_t type;
+};
+
 /// Thrown when a token was replaced by the keyword that it must have meant: the declaration is to
 /// be parsed again.
 struct ParseAgain {};
@@ -36,6 +42,8 @@ public:
   /// Says that there is no declaration at the current token. Replaces a misspelt keyword by the
   /// right one and returns true; otherwise the token is to be passed over.
   bool reportNoDeclaration();
+  /// A misspelt keyword at the start of a line that a declaration may start with.
+  bool looksLikeDeclaration(size_t index);
 
   // What ANTLR calls.
   void reset(antlr4::Parser *) override { recovering_ = false; }
@@ -63,6 +71,7 @@ private:
   void noteOpener(DiagBuilder &message, size_t closer);
   void noteNearMiss(DiagBuilder &message, antlr4::Parser *parser, const SourceToken &found);
   void reportReplaced(antlr4::Parser *parser, size_t wanted);
+  const Keyword *meantDeclaration(size_t index);
   void repairKeyword(antlr4::Parser *parser);
   void repairFirstWord(antlr4::Parser *parser);
   [[noreturn]] void replaceWord(SourceToken &word, size_t type, llvm::StringRef meant,
