@@ -232,49 +232,38 @@ llvm::StringRef objectName(const ir::Value *value) {
 
 // The frame.
 
-Frame::Frame(Op &kernel, FunctionLowering &types) : kernel_(kernel) {
+Frame::Frame(Op &kernel) : kernel_(kernel) {
   for (Op &op : kernel.body().ops()) {
     if (!op.is(OpKind::Space) && !op.is(OpKind::SignalParam))
       continue;
     if (op.is(OpKind::Space))
       for (ir::Value *operand : op.operands())
-        capture(operand, types);
+        capture(operand);
     // The sizes of a signal place its cells.
     if (op.is(OpKind::SignalParam))
-      capture(op.result(), types);
+      capture(op.result());
     ir::walk(op.body(), [&](Op &inner) {
       for (ir::Value *operand : inner.operands())
-        capture(operand, types);
+        capture(operand);
     });
   }
 }
 
-void Frame::capture(ir::Value *value, FunctionLowering &types) {
+void Frame::capture(ir::Value *value) {
   const Op *op = value->definingOp();
-  if (!op || op->parentBlock() != &kernel_.body() || offsets_.count(value))
+  if (!op || op->parentBlock() != &kernel_.body())
     return;
-  switch (op->kind()) {
-  case OpKind::Const:
-  case OpKind::Rank:
-  case OpKind::NumRanks:
-  case OpKind::Epoch:
-    return;
-  default:
-    break;
-  }
   // Tiles are computed again where they are used.
-  if (value->type().isTile()) {
+  if (value->type().isTile())
     for (ir::Value *operand : op->operands())
-      capture(operand, types);
-    return;
-  }
-  offsets_[value] = bytes_;
-  bytes_ += 8 * int64_t(types.partTypes(value->type()).size());
+      capture(operand);
+  else
+    captured_.insert(value);
 }
 
-int64_t Frame::offset(ir::Value *value) const {
-  auto it = offsets_.find(value);
-  DTILE_CHECK(it != offsets_.end(), "a captured value");
+llvm::ArrayRef<Frame::Part> Frame::parts(ir::Value *value) const {
+  auto it = places_.find(value);
+  DTILE_CHECK(it != places_.end(), "a captured value");
   return it->second;
 }
 
@@ -315,16 +304,9 @@ llvm::Value *FrameFunction::stackSlot(llvm::Type *type, llvm::StringRef name) {
 Parts FrameFunction::outside(ir::Value *value) {
   const Op *op = value->definingOp();
   DTILE_CHECK(op != nullptr, "block arguments are set by whoever lowers the block");
-  if (op->is(OpKind::Const))
-    return {arith_.constant(value->type().elementOrIndex(), *op->attr("value"))};
-  if (op->is(OpKind::Rank) || op->is(OpKind::NumRanks) || op->is(OpKind::Epoch))
-    return {fact(op->kind())};
   Parts parts;
-  int64_t offset = layout_->offset(value);
-  for (llvm::Type *type : partTypes(value->type())) {
-    parts.push_back(loadFrame(offset, type));
-    offset += 8;
-  }
+  for (auto [part, type] : llvm::zip_equal(layout_->parts(value), partTypes(value->type())))
+    parts.push_back(part.constant ? part.constant : loadFrame(part.offset, type));
   return parts;
 }
 

@@ -6,7 +6,7 @@
 #include "backend/llvm/lowering.h"
 
 #include "llvm/ADT/DenseMap.h"
-#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
 
 #include <cstdint>
 
@@ -66,26 +66,39 @@ private:
   llvm::GlobalVariable *zeros_ = nullptr;
 };
 
-/// Where the prologue leaves what the rest of a kernel reads: rank, num_ranks and epoch first, then
-/// each captured value's parts, eight bytes each.
+/// What the rest of a kernel takes from its prologue: constants, and places in the frame. Rank,
+/// num_ranks and epoch come first in it, then each value that is not constant once.
 class Frame {
 public:
   static constexpr int64_t kRank = 0;
   static constexpr int64_t kNumRanks = 8;
   static constexpr int64_t kEpoch = 16;
 
-  /// Finds the values of the kernel's region that spaces and signals use.
-  explicit Frame(ir::Op &kernel, FunctionLowering &types);
+  /// One part of a value.
+  struct Part {
+    /// Null when it is in the frame.
+    llvm::Constant *constant = nullptr;
+    int64_t offset = 0;
+  };
 
-  /// Byte offset of a captured value's first part.
-  [[nodiscard]] int64_t offset(ir::Value *value) const;
-  [[nodiscard]] const llvm::MapVector<ir::Value *, int64_t> &values() const { return offsets_; }
+  /// Finds the values of the kernel's region that spaces and signals use.
+  explicit Frame(ir::Op &kernel);
+
+  [[nodiscard]] const llvm::SetVector<ir::Value *> &captured() const { return captured_; }
+  /// Where the parts of a captured value are; the prologue says it before anybody asks.
+  void place(ir::Value *value, llvm::SmallVector<Part, 4> parts) {
+    places_[value] = std::move(parts);
+  }
+  [[nodiscard]] llvm::ArrayRef<Part> parts(ir::Value *value) const;
+  /// Eight new bytes.
+  [[nodiscard]] int64_t allocate() { return std::exchange(bytes_, bytes_ + 8); }
   [[nodiscard]] int64_t bytes() const { return bytes_; }
 
 private:
-  void capture(ir::Value *value, FunctionLowering &types);
+  void capture(ir::Value *value);
   ir::Op &kernel_;
-  llvm::MapVector<ir::Value *, int64_t> offsets_;
+  llvm::SetVector<ir::Value *> captured_;
+  llvm::DenseMap<ir::Value *, llvm::SmallVector<Part, 4>> places_;
   int64_t bytes_ = 24;
 };
 

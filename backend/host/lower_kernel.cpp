@@ -25,7 +25,7 @@ static_assert(int(DType::Bool) == DTILE_BOOL && int(DType::F8E4M3) == DTILE_F8E4
 /// Reads arguments, checks declared sizes, obtains objects, and fills the frame.
 class Prologue : public FrameFunction {
 public:
-  Prologue(HostModule &module, const Frame &frame) : FrameFunction(module, &frame) {}
+  Prologue(HostModule &module, Frame &frame) : FrameFunction(module, &frame), filled_(frame) {}
 
   llvm::Function *lower(Op &kernel, llvm::StringRef name);
 
@@ -44,6 +44,7 @@ private:
   void require(llvm::Value *condition);
   void fillFrame();
 
+  Frame &filled_;
   llvm::Value *launch_ = nullptr;
   llvm::Value *facts_[3] = {};
   llvm::BasicBlock *fail_ = nullptr;
@@ -85,12 +86,23 @@ void Prologue::fillFrame() {
   store(facts_[0], Frame::kRank);
   store(facts_[1], Frame::kNumRanks);
   store(facts_[2], Frame::kEpoch);
-  for (auto [value, offset] : layout_->values()) {
-    int64_t at = offset;
+  llvm::DenseMap<llvm::Value *, int64_t> stored = {
+      {facts_[0], Frame::kRank}, {facts_[1], Frame::kNumRanks}, {facts_[2], Frame::kEpoch}};
+  for (ir::Value *value : filled_.captured()) {
+    llvm::SmallVector<Frame::Part, 4> places;
     for (llvm::Value *part : parts(value)) {
-      store(part, at);
-      at += 8;
+      if (auto *constant = llvm::dyn_cast<llvm::Constant>(part)) {
+        places.push_back({constant, 0});
+        continue;
+      }
+      auto [it, isNew] = stored.try_emplace(part, 0);
+      if (isNew) {
+        it->second = filled_.allocate();
+        store(part, it->second);
+      }
+      places.push_back({nullptr, it->second});
     }
+    filled_.place(value, places);
   }
 }
 
@@ -393,11 +405,10 @@ llvm::SmallVector<llvm::Value *, 4> positions(FrameFunction &f, Op &space, llvm:
 }
 
 void lowerKernel(HostModule &module, Op &kernel) {
-  FrameFunction types(module, nullptr);
-  Frame frame(kernel, types);
-  Prologue prologue(module, frame);
+  Frame frame(kernel);
   std::string name = ("dtile." + kernel.strAttr("name") + ".prologue").str();
-  Descriptor(module, kernel).emit(frame, prologue.lower(kernel, name));
+  llvm::Function *prologue = Prologue(module, frame).lower(kernel, name);
+  Descriptor(module, kernel).emit(frame, prologue);
 }
 
 } // namespace dtile::backend::host

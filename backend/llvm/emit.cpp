@@ -44,8 +44,8 @@ namespace {
 /// Tile loops come out as they should run: vectors, few blocks, nothing to inline. What is left is
 /// redundant address arithmetic. This gives the same code as LLVM's default in a third of the time.
 constexpr llvm::StringLiteral kPipeline =
-    "function(sroa,early-cse<memssa>,instcombine,simplifycfg,"
-    "loop-mssa(loop-rotate,licm),gvn,instcombine,simplifycfg,adce),globaldce";
+    "function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,"
+    "loop-mssa(loop-rotate,licm),gvn,instcombine<no-verify-fixpoint>,simplifycfg,adce),globaldce";
 
 } // namespace
 
