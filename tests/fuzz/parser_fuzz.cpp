@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Any bytes go through the front end: no crash, no hang, places inside the file, and what parses can
-// be printed and formatted, to text that formats to itself.
+// Any bytes go through the front end: no crash, no hang, places inside the file, and what parses
+// can be printed and formatted, to text that formats to itself.
 #include "frontend/ast/ast_printer.h"
 #include "frontend/base/check.h"
 #include "frontend/format/format.h"
