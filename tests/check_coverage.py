@@ -133,12 +133,14 @@ def self_test():
 
         write("ir/core/ops.def", 'OP(Add, "add", …\nOP(Wait, "wait", …\nOP(If, "if", …\n')
         write("ir/core/attributes.def", 'ATTR(If, "kind", …\nATTR(If, "axis", …\n')
-        write("ir/transform/passes.def", 'PASS(f, "cse", …\nPASS(g, "dce", …\nPASS(h, "a-b", …\n')
+        write("ir/transform/passes.def",
+              'PASS(f, "cse", …\nPASS(g, "dce", …\nPASS(h, "a-b", …\n')
         write("frontend/base/diagnostics.def",
               'DIAG(one, "E1", Error, "fine")\nDIAG(two, "E2", Error, "Not fine.")\n'
               'DIAG(three, "E3", Error, "UTF-8 is fine")\nDIAG(note, "", Note, "fine")\n')
         write("tests/ir/a.dtir",
-              "func @f {\n  %x = add %y, %y {axis = 1} : index\n  // wait here, kind = 2\n  if %b {\n")
+              "func @f {\n  %x = add %y, %y {axis = 1} : index\n"
+              "  // wait here, kind = 2\n  if %b {\n")
         write("tests/transform/a.dtir", '// RUN: %dtilec ir --pass=cse %s\n// dce\n')
         write("tests/schedule/a.dtir", '// RUN: %dtilec ir "--pass=x(dce=1),a-b" %s\n')
         write("tests/unit/a.cpp", "EXPECT(diag::three) [E1]")

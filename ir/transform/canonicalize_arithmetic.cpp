@@ -335,6 +335,22 @@ bool Canonicalizer::simplifyBinary(Op &op) {
 
 // The rest.
 
+/// -(-x / c), which never overflows, is (x + c - 1) / c, when that does not overflow either.
+bool Canonicalizer::simplifyCeilDiv(Op &op, Op &quotient) {
+  Op *negative = definedBy(quotient.operand(0), OpKind::Neg);
+  const std::optional<Constant> divisor = constantIn(quotient.operand(1));
+  if (!negative || !divisor || !op.result()->type().isIndex())
+    return false;
+  const int64_t c = std::get<int64_t>(*divisor);
+  Value *x = negative->operand(0);
+  const std::optional<Range> range = rangeOf(x);
+  int64_t most = 0;
+  if (c <= 0 || !range || __builtin_add_overflow(range->hi, c - 1, &most))
+    return false;
+  Value *sum = make(op, OpKind::Add, {x, makeConst(op, x->type(), c - 1)});
+  return replace(op, make(op, OpKind::Div, {sum, quotient.operand(1)}));
+}
+
 bool Canonicalizer::simplifyUnary(Op &op) {
   Value *x = op.operand(0);
   Op *inner = x->definingOp();
@@ -342,7 +358,9 @@ bool Canonicalizer::simplifyUnary(Op &op) {
     return false;
   switch (op.kind()) {
   case OpKind::Neg:
-    return inner->is(OpKind::Neg) && replace(op, inner->operand(0));
+    if (inner->is(OpKind::Neg))
+      return replace(op, inner->operand(0));
+    return inner->is(OpKind::Div) && simplifyCeilDiv(op, *inner);
   case OpKind::Not: {
     if (inner->is(OpKind::Not))
       return replace(op, inner->operand(0));

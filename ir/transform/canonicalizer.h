@@ -51,6 +51,7 @@ private:
   bool simplifyMinMax(ir::Op &op);
   bool simplifyLogic(ir::Op &op);
   bool simplifyUnary(ir::Op &op);
+  bool simplifyCeilDiv(ir::Op &op, ir::Op &quotient);
   bool simplifyCmp(ir::Op &op);
   bool simplifySelect(ir::Op &op);
   bool simplifyCast(ir::Op &op);

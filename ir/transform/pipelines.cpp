@@ -7,7 +7,8 @@
 //   derive-counts behind these: it solves equations over index arithmetic, and a program is wrong
 //     without it, so every level has it, and bound-drift, which counts on the notifies it found;
 //   canonicalize, cse and dce once more: for the code that computes the counts, and for what became
-//     constant by hoisting;
+//     constant by hoisting; and canonicalize behind that cse: sizes that have become one value
+//     decide whether a cell is inside;
 //   order-tiles and issue-early last: nothing may reorder what they have decided.
 #include "ir/transform/pipelines.h"
 
@@ -28,7 +29,7 @@ llvm::StringRef pipelineText(OptLevel level) {
   case OptLevel::O0:
     return "inline,derive-counts,bound-drift";
   case OptLevel::O1:
-    return "inline,canonicalize,cse,dce,derive-counts,bound-drift,canonicalize,cse,dce";
+    return "inline,canonicalize,cse,dce,derive-counts,bound-drift,canonicalize,cse,canonicalize,dce";
   case OptLevel::O2:
     return "inline,canonicalize,cse,licm,dce,derive-counts,bound-drift,canonicalize,cse,dce,"
            "order-tiles,issue-early,carry-awaits";

@@ -36,16 +36,35 @@ bool divideFloor(int64_t x, int64_t y, int64_t *out) {
   return false;
 }
 
-std::optional<Range> ofPositions(const Value *argument, unsigned depth) {
+/// The bounds between which a position counts, as operands of the op whose region has it; `first` is
+/// null for 0.
+struct PositionBounds {
+  const Value *first = nullptr;
+  const Value *end = nullptr;
+};
+
+std::optional<PositionBounds> boundsOf(const Value *argument) {
   const Op *op = argument->argumentOf()->parentOp();
   const unsigned i = argument->index();
-  const bool isPosition = op && ((op->is(OpKind::For) && i == 0) ||
-                                 (op->is(OpKind::Space) && i < op->numOperands() / 3));
-  if (!isPosition)
+  if (!op)
     return std::nullopt;
-  const unsigned first = op->is(OpKind::Space) ? 3 * i : 0;
-  const std::optional<Range> lo = visit(op->operand(first), depth + 1);
-  const std::optional<Range> hi = visit(op->operand(first + 1), depth + 1);
+  if (op->is(OpKind::For) && i == 0)
+    return PositionBounds{op->operand(0), op->operand(1)};
+  if (op->is(OpKind::Space) && i < op->numOperands() / 3)
+    return PositionBounds{op->operand(3 * i), op->operand(3 * i + 1)};
+  // The position of a cell.
+  if (op->is(OpKind::SignalParam) && i < op->numOperands())
+    return PositionBounds{nullptr, op->operand(i)};
+  return std::nullopt;
+}
+
+std::optional<Range> ofPositions(const Value *argument, unsigned depth) {
+  const std::optional<PositionBounds> bounds = boundsOf(argument);
+  if (!bounds)
+    return std::nullopt;
+  const std::optional<Range> lo =
+      bounds->first ? visit(bounds->first, depth + 1) : std::optional<Range>({0, 0});
+  const std::optional<Range> hi = visit(bounds->end, depth + 1);
   if (!lo || !hi || hi->hi <= lo->lo)
     return std::nullopt;
   return Range{lo->lo, hi->hi - 1};
@@ -135,12 +154,11 @@ bool isPositionBelow(const Value *x, const Value *limit) {
   };
   if (x->definingOp())
     return x->definingOp()->is(OpKind::Rank) && isNumRanks(limit);
+  const std::optional<PositionBounds> bounds = boundsOf(x);
   const std::optional<Range> range = visit(x, 0);
-  const Op *op = x->argumentOf()->parentOp();
-  if (!op || !range || range->lo < 0)
+  if (!bounds || !range || range->lo < 0)
     return false;
-  const Value *end = op->operand(op->is(OpKind::Space) ? 3 * x->index() + 1 : 1);
-  return end == limit || (isNumRanks(end) && isNumRanks(limit));
+  return bounds->end == limit || (isNumRanks(bounds->end) && isNumRanks(limit));
 }
 
 } // namespace dtile::passes

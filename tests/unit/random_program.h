@@ -59,8 +59,8 @@ kernel @k {
 
   /// A value of each scalar type that is not known before the program runs.
   void inputs() {
-    for (const char *type : {"index", "index", "i8", "u8", "i32", "u32", "u64", "bool", "f32", "f32",
-                             "bf16", "f64"}) {
+    for (const char *type : {"index", "index", "i8", "u8", "i32", "u32", "u64", "bool", "f32",
+                             "f32", "bf16", "f64"}) {
       const bool isInt = !isFloat(type);
       const std::string at = define("const {value = " + std::to_string(pick(16)) + "}", "index");
       const std::string cell = define("view.slice " + std::string(isInt ? "%in, " : "%fin, ") + at +
