@@ -207,15 +207,59 @@ uint64_t atomicRemote(dtile_task *task, int32_t kind, int32_t dtype, const Place
   }
 }
 
+void reduceAdd(dtile_task *task, const dtile_region &source, const dtile_region &destination) {
+  dtile_team &team = enter(task);
+  checkShapes(task, source, destination);
+  if (elementCount(source) == 0)
+    return;
+  Place from = placeOf(task, source);
+  Place to = placeOf(task, destination);
+  if (!from.address)
+    trap(task, nullptr, "the source of a reduce_add is on another rank");
+  // Outside the symmetric heap only this process can reach the elements.
+  bool symmetric = to.offset >= 0 && to.offset < team.heapBytes();
+  if (team.allDirect() || !symmetric) {
+    reduceAddRegion(source, from.address, destination, to.address);
+  } else {
+    settleSends(task, to.rank);
+    reduceAddRemote(task, source, from.address, destination, to);
+  }
+}
+
+/// Begins a transfer, which lands at once, or, where a seeded schedule says so, when it is awaited.
+void transfer(dtile_task *task, bool adds, const dtile_region &source,
+              const dtile_region &destination) {
+  Scheduler &scheduler = enter(task).scheduler();
+  if (scheduler.landsLate(*task))
+    task->late.push_back({adds, source, destination});
+  else if (adds)
+    reduceAdd(task, source, destination);
+  else
+    copy(task, source, destination);
+  scheduler.perhapsYield(*task);
+}
+
 } // namespace
 
+void dtile::runtime::landTransfers(dtile_task &task) {
+  for (const dtile_task::Transfer &late : task.late)
+    if (late.adds)
+      reduceAdd(&task, late.source, late.destination);
+    else
+      copy(&task, late.source, late.destination);
+  task.late.clear();
+}
+
 void dtile_rt_put(dtile_task *task, const dtile_region *src, const dtile_region *dst) {
-  copy(task, *src, *dst);
-  teamOf(task).scheduler().perhapsYield(*task);
+  transfer(task, /*adds=*/false, *src, *dst);
 }
 
 void dtile_rt_get(dtile_task *task, const dtile_region *src, const dtile_region *dst) {
-  copy(task, *src, *dst);
+  transfer(task, /*adds=*/false, *src, *dst);
+}
+
+void dtile_rt_reduce_add(dtile_task *task, const dtile_region *src, const dtile_region *dst) {
+  transfer(task, /*adds=*/true, *src, *dst);
 }
 
 void dtile_rt_load(dtile_task *task, const dtile_region *src, const dtile_region *dst) {
@@ -225,26 +269,6 @@ void dtile_rt_load(dtile_task *task, const dtile_region *src, const dtile_region
 void dtile_rt_store(dtile_task *task, const dtile_region *src, const dtile_region *dst) {
   copy(task, *src, *dst);
   task->awaited = true;
-}
-
-void dtile_rt_reduce_add(dtile_task *task, const dtile_region *src, const dtile_region *dst) {
-  dtile_team &team = enter(task);
-  checkShapes(task, *src, *dst);
-  if (elementCount(*src) == 0)
-    return;
-  Place from = placeOf(task, *src);
-  Place to = placeOf(task, *dst);
-  if (!from.address)
-    trap(task, nullptr, "the source of a reduce_add is on another rank");
-  // Outside the symmetric heap only this process can reach the elements.
-  bool symmetric = to.offset >= 0 && to.offset < team.heapBytes();
-  if (team.allDirect() || !symmetric) {
-    reduceAddRegion(*src, from.address, *dst, to.address);
-  } else {
-    settleSends(task, to.rank);
-    reduceAddRemote(task, *src, from.address, *dst, to);
-  }
-  team.scheduler().perhapsYield(*task);
 }
 
 uint64_t dtile_rt_atomic(dtile_task *task, int32_t kind, const dtile_region *cell, uint64_t operand,
@@ -317,15 +341,26 @@ void dtile_rt_wait(dtile_task *task, const dtile_region *cells, int64_t count,
 
 void dtile_rt_await(dtile_task *task) {
   enter(task);
+  landTransfers(*task);
   task->awaited = true;
 }
 
-void dtile_rt_quiet(dtile_task *task) { enter(task).quiet(); }
+void dtile_rt_quiet(dtile_task *task) {
+  dtile_team &team = enter(task);
+  landTransfers(*task);
+  team.quiet();
+}
 
-void dtile_rt_fence(dtile_task *task) { enter(task).fence(); }
+void dtile_rt_fence(dtile_task *task) {
+  dtile_team &team = enter(task);
+  landTransfers(*task);
+  team.fence();
+}
 
 void dtile_rt_barrier(dtile_task *task, const dtile_site *site) {
-  enter(task).barrierOf(*task, site);
+  dtile_team &team = enter(task);
+  landTransfers(*task);
+  team.barrierOf(*task, site);
 }
 
 void dtile_rt_fail(dtile_task *task, const dtile_site *site, const char *message, int32_t nargs,

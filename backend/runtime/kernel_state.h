@@ -70,6 +70,9 @@ struct BarrierSite {
 struct KernelState {
   const dtile_kernel_desc *desc = nullptr;
   std::string name;
+  /// What the descriptor said when it was first seen: the memory of a module that has been unloaded
+  /// may hold another one.
+  std::vector<dtile_param_desc> params;
   /// Position among a launch's arguments of each parameter; -1 for scratch and signals.
   std::vector<int32_t> argumentOf;
   int32_t argumentCount = 0;

@@ -16,6 +16,7 @@
 #include <bit>
 #include <cstdlib>
 #include <cstring>
+#include <tuple>
 
 using namespace dtile::runtime;
 
@@ -81,6 +82,16 @@ const dtile_tensor *tensorOf(const dtile_launch &launch, int32_t param) {
   return launch.arguments[launch.kernel->argumentOf[size_t(param)]].tensor;
 }
 
+/// Whether the kernel is the one that `state` was made for, as far as its objects are concerned.
+bool describes(const KernelState &state, const dtile_kernel_desc &desc) {
+  auto same = [](const dtile_param_desc &a, const dtile_param_desc &b) {
+    return std::tie(a.kind, a.mode, a.dtype, a.rank, a.zero, a.copies) ==
+           std::tie(b.kind, b.mode, b.dtype, b.rank, b.zero, b.copies);
+  };
+  return std::equal(state.params.begin(), state.params.end(), desc.params,
+                    desc.params + desc.nparams, same);
+}
+
 /// Room for the launch's frame and spaces; the memory is kept from launch to launch.
 bool makeRoom(dtile_launch &launch) {
   const dtile_kernel_desc &desc = *launch.kernel->desc;
@@ -138,9 +149,12 @@ const LaunchObject *dtile_launch::signalAt(const void *address) const {
 
 KernelState &dtile_team::kernelState(const dtile_kernel_desc &desc) {
   std::unique_ptr<KernelState> &state = kernels_[{&desc, desc.name}];
-  if (state)
+  if (state && describes(*state, desc))
     return *state;
+  if (state)
+    forget(*state);
   state = std::make_unique<KernelState>();
+  state->params.assign(desc.params, desc.params + desc.nparams);
   state->desc = &desc;
   state->name = desc.name;
   state->meetsAtEntry = (desc.flags & DTILE_KERNEL_ENTRY_BARRIER) != 0;

@@ -27,6 +27,14 @@ uint64_t hashOf(const ObjectKey &key) {
   return hash;
 }
 
+/// What the kernel says about its signal at a position of its parameters; null when nothing.
+const dtile_signal_desc *signalOf(const dtile_kernel_desc &desc, int32_t param) {
+  for (int32_t i = 0; i < desc.nsignals; ++i)
+    if (desc.signals[i].param == param)
+      return &desc.signals[i];
+  return nullptr;
+}
+
 /// Product of the sizes times `bytes`, or -1 when it overflows or a size is negative.
 int64_t bytesOf(int32_t ndim, const int64_t *size, int64_t bytes) {
   for (int32_t d = 0; d < ndim; ++d)
@@ -74,12 +82,24 @@ bool dtile_team::evictOldest() {
       }
   if (!oldest)
     return false;
-  int64_t bytes = heap_.sizeAt(offset);
-  heap_.release(offset);
-  if (!distributed())
-    zeroHeap(offset, bytes, /*giveBack=*/true);
+  releaseHeap(offset);
   owner->objects.erase(ObjectKey(*oldest));
   return true;
+}
+
+void dtile_team::forget(KernelState &kernel) {
+  std::lock_guard lock(memory_);
+  // Peers may still send to what goes; where that cannot be known, it stays.
+  if (distributed() && !meet("the end of a kernel whose module was unloaded").ok())
+    return;
+  for (auto &[key, object] : kernel.objects)
+    releaseHeap(object->offset);
+}
+
+void dtile_team::releaseHeap(int64_t offset) {
+  if (!distributed())
+    zeroHeap(offset, heap_.sizeAt(offset), /*giveBack=*/true);
+  heap_.release(offset);
 }
 
 int64_t dtile_team::allocateEvicting(int64_t bytes) {
@@ -133,13 +153,9 @@ Status dtile_team::symmFree(void *address) {
   if (bytes < 0 || isKernels)
     return {DTILE_INVALID, "dtile_symm_free: dtile_symm_alloc has not given this address (on the "
                            "first local rank), or it has been freed already"};
-  if (distributed()) {
-    if (Status status = meet("dtile_symm_free"); !status.ok())
-      return status;
-  } else {
-    zeroHeap(offset, bytes, /*giveBack=*/true);
-  }
-  heap_.release(offset);
+  if (Status status = meet("dtile_symm_free"); !status.ok())
+    return status;
+  releaseHeap(offset);
   return {};
 }
 
@@ -189,9 +205,7 @@ KernelObject *dtile_team::allocateObject(dtile_launch &launch, const ObjectKey &
   object->turn.assign(size_t(localCount()), 0);
   if (isSignal) {
     object->cells = bytes / 8;
-    for (int32_t i = 0; i < kernel.desc->nsignals; ++i)
-      if (kernel.desc->signals[i].param == key.param)
-        object->signal = &kernel.desc->signals[i];
+    object->signal = signalOf(*kernel.desc, key.param);
     if (!object->signal) {
       launch.error = {DTILE_INVALID, format("kernel `%s` does not describe its signal `%s`",
                                             kernel.name.c_str(), param.name)};
@@ -242,6 +256,9 @@ void *dtile_team::object(dtile_launch &launch, int32_t param, int32_t ndim, cons
   if (!object)
     return nullptr;
   object->lastUse = callNumber_;
+  // The module may have been loaded again; later launches run beside bodies, which read this.
+  if (firstLaunches_)
+    object->signal = signalOf(*kernel.desc, param);
   int64_t copy = object->turn[size_t(launch.local)] % object->copies;
   char *data = heapOf(launch.rank) + object->offset + copy * object->copyBytes;
   for (const LaunchObject &use : launch.objects)

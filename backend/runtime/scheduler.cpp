@@ -253,6 +253,7 @@ dtile_task *Scheduler::bindTask(SpaceRun &space) {
   task->space = &space;
   task->workspace = workspace;
   task->state = TaskState::Ready;
+  task->late.clear();
   task->random = seed_ ^ (uint64_t(tasks_.size()) << 32) ^ random_;
   return task;
 }
@@ -284,6 +285,7 @@ void Scheduler::taskMain(void *argument) {
       task->sentTo = dtile_task::kNobody;
       task->awaited = false;
       space.desc->body(task, space.launch->frame, task->workspace, linear);
+      landTransfers(*task);
       space.left.fetch_sub(1, std::memory_order_acq_rel);
       if (scheduler.othersWait())
         break;
@@ -505,6 +507,10 @@ void Scheduler::perhapsYield(dtile_task &task) {
   task.fiber.suspend();
   if (failed())
     abandon(task);
+}
+
+bool Scheduler::landsLate(dtile_task &task) {
+  return seed_ != 0 && (nextRandom(task.random) & 1) != 0;
 }
 
 void Scheduler::abandon(dtile_task &task) {

@@ -55,6 +55,8 @@ public:
   void waitAtBarrier(dtile_task &task, BarrierSite &barrier, int64_t generation);
   /// Called by tasks: in a seeded schedule, perhaps let others go first.
   void perhapsYield(dtile_task &task);
+  /// Called by tasks: whether a seeded schedule wants this transfer to land as late as it may.
+  bool landsLate(dtile_task &task);
   /// Called by tasks, when the launch has failed. Does not return.
   [[noreturn]] void abandon(dtile_task &task);
   /// Whether a task that has ended a body should let others go first. Lets the network move, where

@@ -6,6 +6,7 @@
 #include "backend/runtime/kernel_abi.h"
 
 #include <cstdint>
+#include <vector>
 
 namespace dtile::runtime {
 
@@ -60,4 +61,17 @@ struct dtile_task {
 
   /// State of the random choices of a seeded schedule.
   uint64_t random = 0;
+  /// Seeded schedules: transfers that land when they are awaited, and not at once.
+  struct Transfer {
+    bool adds;
+    dtile_region source, destination;
+  };
+  std::vector<Transfer> late;
 };
+
+namespace dtile::runtime {
+
+/// Lands the task's late transfers.
+void landTransfers(dtile_task &task);
+
+} // namespace dtile::runtime

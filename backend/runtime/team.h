@@ -113,6 +113,8 @@ private:
                                                const dtile_param_desc &param);
   int64_t allocateEvicting(int64_t bytes);
   bool evictOldest();
+  void forget(dtile::runtime::KernelState &kernel);
+  void releaseHeap(int64_t offset);
   void zeroHeap(int64_t offset, int64_t bytes, bool giveBack);
   Status agree(uint64_t value, const char *what);
   Status meet(const char *what);

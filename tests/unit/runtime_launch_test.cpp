@@ -168,6 +168,97 @@ TEST_P(OnAnyTeam, ZeroedScratchHoldsOnlyItsLaunch) {
     EXPECT_EQ(sum, kLaunches);
 }
 
+// ---- Seeded schedules: what the program does not order happens late ----
+
+struct LateFrame {
+  FrameHead head;
+  int64_t await;
+  int64_t *box, *seen;
+  uint64_t *ready;
+};
+
+int32_t latePrologue(dtile_launch *launch, void *memory) {
+  auto &frame = *static_cast<LateFrame *>(memory);
+  fillHead(launch, frame.head);
+  dtile_rt_arg_scalar(launch, 0, &frame.await);
+  frame.seen = static_cast<int64_t *>(dtile_rt_arg_data(launch, 1));
+  int64_t one = 1;
+  frame.box = static_cast<int64_t *>(dtile_rt_scratch(launch, 2, 1, &one));
+  frame.ready = static_cast<uint64_t *>(dtile_rt_signal(launch, 3, 0, nullptr));
+  return 0;
+}
+
+void lateBody(dtile_task *task, const void *memory, void *workspace, int64_t) {
+  const auto &frame = *static_cast<const LateFrame *>(memory);
+  static constexpr dtile_site kSite = {"late.dtile", "ready", 1, 1};
+  auto right = int32_t((frame.head.rank + 1) % frame.head.ranks);
+  auto &number = *static_cast<int64_t *>(workspace);
+  number = frame.head.epoch + 1;
+  dtile_region source = region(&number, DTILE_I64, {});
+  dtile_region target = region(frame.box, DTILE_I64, {}, right);
+  dtile_rt_put(task, &source, &target);
+  if (frame.await)
+    dtile_rt_await(task);
+  dtile_region there = region(frame.ready, DTILE_U64, {}, right);
+  dtile_rt_notify(task, &there, &kSite);
+  dtile_region here = region(frame.ready, DTILE_U64, {});
+  dtile_rt_wait(task, &here, -1, &kSite);
+  *frame.seen += *frame.box == number;
+}
+
+int64_t lateNotify(const void *, int64_t) { return 1; }
+
+TEST(Runtime, SeededScheduleShowsAForgottenAwait) {
+  const dtile_param_desc params[] = {
+      {"await", DTILE_PARAM_SCALAR, DTILE_MODE_VALUE, DTILE_I64, 0, 0, 1},
+      {"seen", DTILE_PARAM_TENSOR, DTILE_MODE_INOUT, DTILE_I64, 1, 0, 1},
+      {"box", DTILE_PARAM_TENSOR, DTILE_MODE_SCRATCH, DTILE_I64, 1, 0, 2},
+      {"ready", DTILE_PARAM_SIGNAL, DTILE_MODE_SYMM, DTILE_U64, 0, 0, 1},
+  };
+  const dtile_space_desc spaces[] = {{"", 0, -1, 0, 0, nullptr, one, nowhere, 8, lateBody}};
+  const dtile_signal_desc signals[] = {{3, lateNotify}};
+  const dtile_kernel_desc kernel = {
+      DTILE_ABI_VERSION, 0,           "late", "late.dtile", 4, 1, 1, 0, params, spaces, signals,
+      sizeof(LateFrame), latePrologue};
+  for (int64_t await : {0, 1}) {
+    Team team = makeTeam(2, 1, 3);
+    std::vector<int64_t> seen(2, 0);
+    Arguments arguments(2);
+    for (int r = 0; r < 2; ++r) {
+      arguments.addScalar(r, uint64_t(await));
+      arguments.add(r, tensor(&seen[size_t(r)], {1}));
+    }
+    ASSERT_EQ(dtile_launch_repeat(team.get(), &kernel, arguments.data(), 2, 50), DTILE_OK);
+    if (await)
+      EXPECT_EQ(seen, std::vector<int64_t>(2, 50));
+    else
+      EXPECT_LT(seen[0] + seen[1], 100);
+  }
+}
+
+TEST(Runtime, ModuleLoadedWhereAnotherWasIsNotTakenForIt) {
+  Team team = makeTeam(2, 1);
+  dtile_kernel_desc place = kNeighbourPut;
+  std::vector<int64_t> x(10, 5), y(20);
+  Arguments arguments(2);
+  for (int r = 0; r < 2; ++r) {
+    arguments.add(r, tensor(x.data(), {10}));
+    arguments.add(r, tensor(y.data(), {10}));
+  }
+  ASSERT_EQ(dtile_launch_all(team.get(), &place, arguments.data(), 2), DTILE_OK);
+  place = kAllGather;
+  place.name = kNeighbourPut.name;
+  Arguments others(2);
+  for (int r = 0; r < 2; ++r) {
+    others.add(r, tensor(x.data(), {10}));
+    others.add(r, tensor(y.data(), {20}));
+  }
+  ASSERT_EQ(dtile_launch_all(team.get(), &place, others.data(), 2), DTILE_OK) << dtile_last_error();
+  EXPECT_EQ(y, std::vector<int64_t>(20, 5));
+  place = kNeighbourPut;
+  ASSERT_EQ(dtile_launch_all(team.get(), &place, arguments.data(), 2), DTILE_OK);
+}
+
 // ---- after_all, ordered, programs: bodies record what they see ----
 
 struct Trace {
