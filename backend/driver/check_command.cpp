@@ -20,7 +20,6 @@ void dumpAst(Session &session, llvm::StringRef path) {
 }
 
 void checkFile(Session &session, llvm::StringRef path) {
-#ifndef DTILE_WITHOUT_SEMA
   const auto program = analyzeFile(session, path);
   if (!program || !checkConstants(session, *program))
     return;
@@ -38,12 +37,6 @@ void checkFile(Session &session, llvm::StringRef path) {
   for (const protocol::Verdict &verdict :
        protocol::checkProtocol(*lowered.module, {}, session.diagnostics))
     llvm::outs() << protocol::verdictText(verdict, &session.sources);
-#else
-  if (std::optional<FileId> file = session.load(path)) {
-    ast::Arena arena;
-    parse::parse(*file, session.sources, arena, session.diagnostics);
-  }
-#endif
 }
 
 } // namespace

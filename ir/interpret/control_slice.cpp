@@ -168,9 +168,8 @@ bool Slicer::dependsOnData(Value *value, llvm::DenseSet<Value *> &seen) {
   if (!op) {
     Op *around = value->argumentOf()->parentOp();
     if (around->is(OpKind::For) || around->is(OpKind::While))
-      return any(around->operands()) || any(around->body(around->numRegions() - 1)
-                                                .terminator()
-                                                ->operands());
+      return any(around->operands()) ||
+             any(around->body(around->numRegions() - 1).terminator()->operands());
     return false;
   }
   if (readsMemory(*op) || op->is(OpKind::ScalarParam))
@@ -198,12 +197,11 @@ ControlSlice Slicer::run() {
         indexed.push_back(&op);
       const bool isPlainRead =
           (op.is(OpKind::Load) || op.is(OpKind::Gather)) && isReadOnly(op.operand(0));
-      const bool isStructure =
-          op.is(OpKind::For) || op.is(OpKind::If) || op.is(OpKind::While) ||
-          op.is(OpKind::Yield) || op.is(OpKind::Condition) || op.is(OpKind::Return);
+      const bool isStructure = op.is(OpKind::For) || op.is(OpKind::If) || op.is(OpKind::While) ||
+                               op.is(OpKind::Yield) || op.is(OpKind::Condition) ||
+                               op.is(OpKind::Return);
       const bool isBodyEnd = op.is(OpKind::Yield) && op.parentOp()->is(OpKind::Space);
-      const bool isSeen = !op.isPure() && !isPlainRead && !isStructure &&
-                          !op.is(OpKind::SigSlice);
+      const bool isSeen = !op.isPure() && !isPlainRead && !isStructure && !op.is(OpKind::SigSlice);
       const bool isProlog = op.is(OpKind::LaunchDim) || op.is(OpKind::ScalarParam);
       if (isInsideSignal(op) || isSeen || isProlog)
         mark(op);

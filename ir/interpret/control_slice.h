@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What of a kernel must run so that its control, its communication and the places that it touches are
-// as they are, when nobody looks at the elements of tiles.
+// What of a kernel must run so that its control, its communication and the places that it touches
+// are as they are, when nobody looks at the elements of tiles.
 #pragma once
 
 #include "ir/core/ir.h"

@@ -22,8 +22,8 @@ struct Schedule {
   /// 0 runs bodies in schedule order, switching where they block; else a seeded random order that
   /// also switches before and after communication.
   uint64_t seed = 0;
-  /// Asynchronous operations land when they are issued, as late as their tokens allow, or each as the
-  /// seed has it.
+  /// Asynchronous operations land when they are issued, as late as their tokens allow, or each as
+  /// the seed has it.
   enum class Landing : uint8_t { AtIssue, AsLateAsAllowed, Random } landing = Landing::AtIssue;
   /// Steps (ops executed over all ranks) before the run is given up as endless; 0 is no limit.
   uint64_t maxSteps = 0;
@@ -50,6 +50,8 @@ struct RunError {
   enum class Kind : uint8_t { BadArgument, Deadlock, Trap, StepLimit } kind;
   /// The whole report: every waiter with rank, space, positions, signal, cell, wanted, seen, place.
   std::string message;
+  /// The operation at which it went wrong, where there is one.
+  const ir::Op *op = nullptr;
 };
 
 /// Memory of zeros that takes up none until it is written; null where there is no room. What the

@@ -36,9 +36,7 @@ std::string MachineState::place(const ir::Op &op) const {
          ": ";
 }
 
-std::string cellText(const SignalVal &cells, int64_t cell) {
-  return cells.signal->cellText(cell);
-}
+std::string cellText(const SignalState &signal, int64_t cell) { return signal.cellText(cell); }
 
 Step MachineState::fail(RunError::Kind kind, std::string message) {
   if (!error)
@@ -47,7 +45,11 @@ Step MachineState::fail(RunError::Kind kind, std::string message) {
 }
 
 Step MachineState::trap(const Body &body, const ir::Op &op, const std::string &message) {
-  return fail(RunError::Kind::Trap, place(op) + body.describe() + ": " + message);
+  const bool isFirst = error == nullptr;
+  fail(RunError::Kind::Trap, place(op) + body.describe() + ": " + message);
+  if (isFirst)
+    error->op = &op;
+  return Step::Failed;
 }
 
 namespace {

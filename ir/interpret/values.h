@@ -195,7 +195,7 @@ struct SignalVal {
 };
 
 /// "ready[0, 2]", by the number of the cell.
-[[nodiscard]] std::string cellText(const SignalVal &cells, int64_t cell);
+[[nodiscard]] std::string cellText(const SignalState &signal, int64_t cell);
 
 /// Operations of a body that must come first, by their numbers; empty is done.
 using TokenVal = llvm::SmallVector<uint64_t, 2>;

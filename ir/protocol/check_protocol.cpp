@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Signals only grow and waits only ask for at least so much, so one run to its end decides for
+// given ranks and sizes whether any run can hang; what the run's order does not forbid is a race
+// however the run went. So each choice of ranks and sizes is run once.
+#include "ir/protocol/check_protocol.h"
+
+#include "frontend/base/check.h"
+#include "ir/interpret/interpreter.h"
+#include "ir/protocol/launch_sizes.h"
+#include "ir/protocol/race_detector.h"
+#include "ir/protocol/report_finding.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace dtile::protocol {
+
+using interpret::ControlSlice;
+using interpret::RunError;
+using ir::Op;
+using ir::OpKind;
+
+namespace {
+
+/// Operations that one run may execute.
+constexpr uint64_t kMaxSteps = 20'000'000;
+/// Bytes of one argument, beyond which a choice of sizes is left out.
+constexpr int64_t kMaxBytes = int64_t(1) << 40;
+
+/// Memory of the arguments of one run, which nobody fills.
+class Arguments {
+public:
+  ~Arguments() {
+    for (const auto &[memory, bytes] : owned_)
+      interpret::releaseZeros(memory, bytes);
+  }
+  /// Makes the arguments of a kernel; false where a size is not known or too large.
+  bool make(Op &kernel, const LaunchSizes &sizes, const SizeValues &values, int ranks,
+            interpret::Machine &machine);
+
+  std::vector<std::vector<interpret::Arg>> ofRank;
+
+private:
+  bool makeTensor(Op &param, std::vector<int64_t> sizes, interpret::Machine &machine);
+  std::vector<std::pair<void *, size_t>> owned_;
+};
+
+bool Arguments::makeTensor(Op &param, std::vector<int64_t> sizes, interpret::Machine &machine) {
+  interpret::TensorArg tensor;
+  tensor.dtype = param.result()->type().dtype();
+  tensor.strides.resize(sizes.size());
+  int64_t elements = 1;
+  for (size_t d = sizes.size(); d-- > 0;) {
+    tensor.strides[d] = elements;
+    if (__builtin_mul_overflow(elements, sizes[d], &elements) || elements > kMaxBytes)
+      return false;
+  }
+  const size_t bytes = std::max<size_t>(1, size_t(elements) * dtypeBytes(tensor.dtype));
+  tensor.sizes = std::move(sizes);
+  if (param.strAttr("mode") == "symm") {
+    void *object = machine.symmAlloc(bytes);
+    for (size_t r = 0; object && r < ofRank.size(); ++r) {
+      tensor.data = machine.symmAddress(object, int(r));
+      ofRank[r].push_back({tensor, 0});
+    }
+    return object != nullptr;
+  }
+  for (std::vector<interpret::Arg> &args : ofRank) {
+    tensor.data = interpret::reserveZeros(bytes);
+    if (!tensor.data)
+      return false;
+    owned_.emplace_back(tensor.data, bytes);
+    args.push_back({tensor, 0});
+  }
+  return true;
+}
+
+bool Arguments::make(Op &kernel, const LaunchSizes &sizes, const SizeValues &values, int ranks,
+                     interpret::Machine &machine) {
+  ofRank.assign(ranks, {});
+  std::vector<Op *> params;
+  for (Op &op : kernel.body().ops()) {
+    const bool isTensor = op.is(OpKind::Param) && op.strAttr("mode") != "scratch";
+    if (isTensor || op.is(OpKind::ScalarParam))
+      params.push_back(&op);
+  }
+  llvm::sort(params,
+             [](const Op *a, const Op *b) { return a->intAttr("param") < b->intAttr("param"); });
+  for (Op *param : params) {
+    if (param->is(OpKind::ScalarParam)) {
+      for (std::vector<interpret::Arg> &args : ofRank)
+        args.emplace_back();
+      continue;
+    }
+    auto known = sizes.sizesOf(*param, ranks, values);
+    if (!known || !makeTensor(*param, std::move(*known), machine))
+      return false;
+  }
+  return true;
+}
+
+/// Checks one kernel.
+class KernelChecker {
+public:
+  KernelChecker(ir::Module &module, Op &kernel, const CheckOptions &options,
+                Diagnostics &diagnostics)
+      : module_(module), kernel_(kernel), options_(options), diagnostics_(diagnostics),
+        slice_(interpret::sliceControl(kernel)), sizes_(kernel, slice_) {}
+
+  Verdict run();
+
+private:
+  void findUndecided();
+  [[nodiscard]] bool hasSomethingToCheck();
+  /// False when the verdict is known: an error was reported.
+  bool runOnce(int ranks, const SizeValues &values);
+  bool judge(const RunError *error, const RaceDetector &detector, const Case &at);
+  bool isFromData(const Finding &finding) const;
+  bool isWrittenFromData(const Op *object) const;
+  void addSizes(const SizeValues &values);
+  [[nodiscard]] double elapsed() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
+
+  ir::Module &module_;
+  Op &kernel_;
+  const CheckOptions &options_;
+  Diagnostics &diagnostics_;
+  ControlSlice slice_;
+  LaunchSizes sizes_;
+  Verdict verdict_;
+  int64_t launches_ = 2;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+std::string nameOf(const Op &param) {
+  return param.hasAttr("name") ? "`" + param.strAttr("name").str() + "`" : "memory";
+}
+
+void KernelChecker::findUndecided() {
+  const auto add = [&](const Op *op, std::string text) {
+    const bool isKnown = llvm::any_of(verdict_.undecided, [&](const Undecided &known) {
+      return known.op->loc() == op->loc() || known.text == text;
+    });
+    if (!isKnown)
+      verdict_.undecided.push_back({op, std::move(text)});
+  };
+  for (const Op *read : slice_.data) {
+    const Op *param = interpret::rootParam(read->operand(0));
+    add(read, "what happens depends on data of " + (param ? nameOf(*param) : "memory") +
+                  ", which was taken to be zeros");
+  }
+  for (const Op *scalar : slice_.scalars)
+    add(scalar,
+        "what happens depends on the argument " + nameOf(*scalar) + ", which was taken to be zero");
+  for (const Op *op : slice_.indexed) {
+    const Op *param = interpret::rootParam(op->operand(op->is(OpKind::Gather) ? 0 : 1));
+    add(op, "which elements of " + (param ? nameOf(*param) : "memory") +
+                " are touched depends on data");
+  }
+}
+
+/// Whether bodies can meet at all: in signals, or in memory that more than one may write.
+bool KernelChecker::hasSomethingToCheck() {
+  bool found = false;
+  walk(kernel_, [&](Op &op) {
+    found |= op.hasEffect(ir::Write | ir::RemoteWrite | ir::RemoteRead | ir::Signal | ir::Wait);
+  });
+  return found;
+}
+
+void KernelChecker::addSizes(const SizeValues &values) {
+  for (size_t s = 0; s < values.size(); ++s)
+    if (!llvm::is_contained(verdict_.sizes[s].values, values[s]))
+      verdict_.sizes[s].values.push_back(values[s]);
+}
+
+/// Whether data decides which parts of an object are written.
+bool KernelChecker::isWrittenFromData(const Op *object) const {
+  bool isFrom = false;
+  walk(kernel_, [&](Op &op) {
+    if (op.hasEffect(ir::Write | ir::RemoteWrite) && op.numOperands() > 1)
+      for (unsigned i = 0; i < 2; ++i)
+        if (op.operand(i)->type().isView() && interpret::rootParam(op.operand(i)) == object)
+          isFrom |= hasPlaceFromData(op);
+  });
+  return isFrom;
+}
+
+/// Invented data decides where it happens, so it may never happen.
+bool KernelChecker::isFromData(const Finding &finding) const {
+  if (hasPlaceFromData(*finding.first.op) || hasPlaceFromData(*finding.second.op))
+    return true;
+  if (finding.kind == Finding::Kind::NeverWritten)
+    return isWrittenFromData(finding.object);
+  if (finding.kind != Finding::Kind::Deadlock)
+    return false;
+  const Op *signal = finding.first.op->is(OpKind::Wait)
+                         ? interpret::rootParam(finding.first.op->operand(0))
+                         : nullptr;
+  bool isFrom = false;
+  walk(kernel_, [&](Op &op) {
+    const bool notifies = op.is(OpKind::Notify) || op.is(OpKind::PutSignal);
+    if (notifies && interpret::rootParam(op.operand(op.is(OpKind::Notify) ? 0 : 2)) == signal)
+      isFrom |= hasPlaceFromData(op);
+  });
+  return isFrom;
+}
+
+bool KernelChecker::judge(const RunError *error, const RaceDetector &detector, const Case &at) {
+  const auto isReal = [&](const Finding &finding) { return !isFromData(finding); };
+  if (error && error->kind == RunError::Kind::Deadlock) {
+    std::vector<Finding> stuck;
+    llvm::copy_if(detector.stuckBodies(), std::back_inserter(stuck), isReal);
+    if (!stuck.empty()) {
+      reportDeadlock(diagnostics_, at, stuck);
+      return false;
+    }
+  }
+  if (error && error->kind == RunError::Kind::Trap && slice_.data.empty() &&
+      slice_.scalars.empty()) {
+    reportTrap(diagnostics_, at, *error);
+    return false;
+  }
+  bool isFine = true;
+  for (const Finding &finding : detector.findings())
+    if (isReal(finding)) {
+      reportFinding(diagnostics_, at, finding);
+      isFine = false;
+    }
+  return isFine;
+}
+
+bool KernelChecker::runOnce(int ranks, const SizeValues &values) {
+  interpret::Schedule schedule;
+  schedule.controlOnly = true;
+  schedule.maxSteps = kMaxSteps;
+  interpret::Machine machine(module_, ranks, schedule);
+  Arguments arguments;
+  if (!arguments.make(kernel_, sizes_, values, ranks, machine))
+    return true;
+  RaceDetector detector(ranks);
+  machine.observe(&detector);
+  const auto error =
+      machine.launchRepeat(kernel_.strAttr("name").str(), arguments.ofRank, launches_);
+  // Sizes that the kernel refuses are no mistake.
+  if (error && error->kind == RunError::Kind::BadArgument)
+    return true;
+  detector.finish(!error);
+  ++verdict_.runs;
+  const Case at{kernel_, ranks, sizes_.symbols(), values};
+  if (!judge(error.get(), detector, at))
+    return false;
+  if (error && error->kind == RunError::Kind::StepLimit) {
+    verdict_.undecided.push_back(
+        {&kernel_, "a run for W = " + std::to_string(ranks) + " was too long: " + at.text()});
+    return true;
+  }
+  addSizes(values);
+  return true;
+}
+
+Verdict KernelChecker::run() {
+  verdict_.kernel = kernel_.strAttr("name").str();
+  for (const SizeSymbol &symbol : sizes_.symbols())
+    verdict_.sizes.push_back({symbol.name, {}});
+  if (!hasSomethingToCheck())
+    return std::move(verdict_);
+  findUndecided();
+  // With buffers that are taken in turn, the third launch is the first to meet the first one's.
+  walk(kernel_, [&](Op &op) {
+    if (op.is(OpKind::Epoch))
+      launches_ = 3;
+  });
+  for (const int ranks : options_.ranks) {
+    bool isWhole = true;
+    for (const SizeValues &values : sizes_.choose(ranks, options_.isQuick)) {
+      if (elapsed() > options_.seconds) {
+        isWhole = false;
+        break;
+      }
+      if (!runOnce(ranks, values)) {
+        verdict_.isFine = false;
+        return std::move(verdict_);
+      }
+    }
+    (isWhole ? verdict_.ranks : verdict_.cutShort).push_back(ranks);
+  }
+  if (verdict_.runs == 0)
+    verdict_.undecided.push_back({&kernel_, "no sizes are known for which it runs"});
+  return std::move(verdict_);
+}
+
+std::string setText(std::vector<int64_t> values) {
+  llvm::sort(values);
+  const bool isRun =
+      values.size() > 2 && values.back() - values.front() == int64_t(values.size()) - 1;
+  if (isRun)
+    return "{" + std::to_string(values.front()) + ".." + std::to_string(values.back()) + "}";
+  std::string text = "{";
+  for (size_t i = 0; i < values.size(); ++i)
+    text += (i ? ", " : "") + std::to_string(values[i]);
+  return text + "}";
+}
+
+} // namespace
+
+std::vector<Verdict> checkProtocol(ir::Module &module, const CheckOptions &options,
+                                   Diagnostics &diagnostics) {
+  PhaseScope phase("checking communication");
+  std::vector<Verdict> verdicts;
+  for (Op &op : module.body().ops())
+    if (op.is(OpKind::Kernel))
+      verdicts.push_back(KernelChecker(module, op, options, diagnostics).run());
+  return verdicts;
+}
+
+std::string verdictText(const Verdict &verdict, const SourceManager *sources) {
+  std::string text = "`" + verdict.kernel + "`: ";
+  if (!verdict.isFine)
+    return text + "refused\n";
+  if (verdict.runs == 0 && verdict.undecided.empty())
+    return text + "nothing to check\n";
+  text += verdict.undecided.empty() ? "checked for W in " : "undecided; checked for W in ";
+  text += setText({verdict.ranks.begin(), verdict.ranks.end()});
+  for (const Verdict::Size &size : verdict.sizes)
+    text += ", " + size.name + " in " + setText(size.values);
+  text += '\n';
+  if (!verdict.cutShort.empty())
+    text += "  there was no time for all sizes with W in " +
+            setText({verdict.cutShort.begin(), verdict.cutShort.end()}) + '\n';
+  for (const Undecided &undecided : verdict.undecided) {
+    text += "  ";
+    if (sources && undecided.op->loc().isValid()) {
+      const PresumedLoc at = sources->presumed(undecided.op->loc());
+      text +=
+          at.file.str() + ":" + std::to_string(at.line) + ":" + std::to_string(at.column) + ": ";
+    }
+    text += undecided.text + '\n';
+  }
+  return text;
+}
+
+} // namespace dtile::protocol

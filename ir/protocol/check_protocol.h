@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Checks kernels before anything runs: deadlocks, races, and what is left behind when a kernel
+// ends.
+#pragma once
+
+#include "frontend/base/diagnostics.h"
+#include "ir/core/ir.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace dtile::protocol {
+
+/// How much to check.
+struct CheckOptions {
+  /// Numbers of ranks.
+  std::vector<int> ranks = {1, 2, 3, 4, 5, 6, 7, 8};
+  /// Only the sizes that find most.
+  bool isQuick = false;
+  /// Seconds for one kernel; what does not fit is left out, and the verdict says so.
+  double seconds = 2;
+};
+
+/// Something that a check cannot know.
+struct Undecided {
+  const ir::Op *op = nullptr;
+  std::string text;
+};
+
+/// What was found for one kernel. Errors are reported as diagnostics.
+struct Verdict {
+  std::string kernel;
+  bool isFine = true;
+  /// The kernel reaches no other rank and has no order to get wrong.
+  std::vector<int> ranks;
+  struct Size {
+    std::string name;
+    std::vector<int64_t> values;
+  };
+  std::vector<Size> sizes;
+  /// Launches watched.
+  int64_t runs = 0;
+  /// Numbers of ranks for which there was no time for all sizes.
+  std::vector<int> cutShort;
+  std::vector<Undecided> undecided;
+};
+
+/// Runs the control and the communication of each kernel of a module that has derived counts, with
+/// tile data left out, on the given numbers of ranks and on sizes around its tile sizes, and
+/// watches two launches back to back.
+std::vector<Verdict> checkProtocol(ir::Module &module, const CheckOptions &options,
+                                   Diagnostics &diagnostics);
+
+/// "`ag_gemm`: checked for W in {1..8}, S in {0, 1, 64, 129} …", and a line for each thing
+/// undecided.
+[[nodiscard]] std::string verdictText(const Verdict &verdict, const SourceManager *sources);
+
+} // namespace dtile::protocol

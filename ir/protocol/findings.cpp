@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Makes findings of accesses, one a defect, and says what would have ordered them.
+#include "ir/protocol/race_detector.h"
+
+#include "frontend/base/check.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+namespace dtile::protocol {
+
+using interpret::AccessKind;
+using interpret::BodyId;
+using interpret::SignalVal;
+using ir::Op;
+using ir::OpKind;
+
+namespace {
+
+/// More findings of one run say nothing new.
+constexpr size_t kMaxFindings = 8;
+
+} // namespace
+
+Side RaceDetector::sideOf(const Record &record) const {
+  return {record.op, names_[record.body], record.kind};
+}
+
+void RaceDetector::report(Finding::Kind kind, const Record &first, const Record &second,
+                          const ShadowObject &object, const Box &box) {
+  // One defect, one finding: a write that races with ten reads is missing one order.
+  const auto involves = [](const Finding &finding, const Op *op) {
+    return finding.first.op == op || finding.second.op == op;
+  };
+  const bool isKnown = llvm::any_of(findings_, [&](const Finding &finding) {
+    const bool isAlike = finding.kind == kind || finding.kind == Finding::Kind::Race;
+    return isAlike && (involves(finding, first.op) || involves(finding, second.op));
+  });
+  if (isKnown || findings_.size() >= kMaxFindings)
+    return;
+  // The reader is who lacks a wait, unless it reads for an earlier launch.
+  if (kind == Finding::Kind::Race && first.kind == AccessKind::Read &&
+      first.launch >= second.launch)
+    return report(kind, second, first, object, box);
+  Finding finding;
+  finding.kind = kind;
+  finding.first = sideOf(first);
+  finding.second = sideOf(second);
+  finding.object = &object.param;
+  finding.region = object.regionText(box);
+  finding.rank = object.rank;
+  findings_.push_back(std::move(finding));
+  records_.emplace_back(first, second);
+}
+
+/// A wait of the late access' body that knows the early access.
+bool RaceDetector::explainByWait(Finding &finding, const Record &early, const Record &late) {
+  const auto it = waits_.find(late.body);
+  if (it == waits_.end())
+    return false;
+  for (const BodyWait &wait : it->second)
+    if (clocks_.includes(*wait.clock, early.thread, early.time)) {
+      finding.notes.push_back(
+          {wait.op, "this `wait` orders the two, but the access is not `after` it"});
+      return true;
+    }
+  return false;
+}
+
+/// A notify to the late access' rank that knows the early access, or that could.
+bool RaceDetector::explainByNotify(Finding &finding, const Record &early, const Record &late) {
+  const BodyName &name = names_[early.body];
+  const SentNotify *beside = nullptr;
+  for (const SentNotify &sent : sent_) {
+    if (sent.rank != names_[late.body].rank || sent.launch != early.launch)
+      continue;
+    if (clocks_.includes(*sent.clock, early.thread, early.time)) {
+      finding.notes.push_back({sent.op, "`" + cellText(*sent.signal, sent.cell) + "` of rank " +
+                                            std::to_string(sent.rank) + " is notified here when " +
+                                            bodyText(name, false) +
+                                            " has done so; a wait for that would order the two"});
+      return true;
+    }
+    if (sent.body == early.body && early.isSent && !beside)
+      beside = &sent;
+  }
+  if (!beside)
+    return false;
+  finding.notes.push_back({beside->op, "this notify is not `after` what is sent before it: give it "
+                                       "the token, `after: …`"});
+  return true;
+}
+
+/// What is missing: an `after` for a wait that is there, a wait for a notify that is there, or
+/// both.
+void RaceDetector::explain(Finding &finding, const Record &first, const Record &second) {
+  if (finding.kind == Finding::Kind::NeverWritten) {
+    if (const auto it = waits_.find(second.body); it != waits_.end())
+      for (const BodyWait &wait : it->second)
+        if (wait.nothing) {
+          finding.notes.push_back({wait.op, "this `wait` waits for nothing: `" +
+                                                cellText(*wait.nothing, wait.nothingCell) +
+                                                "` of rank " + std::to_string(finding.rank) +
+                                                " is never notified"});
+          return;
+        }
+    return;
+  }
+  if (finding.kind != Finding::Kind::Race)
+    return;
+  if (first.body == second.body) {
+    finding.notes.push_back({nullptr, "both are of one body: `await` the first, or make the second "
+                                      "`after` it"});
+    return;
+  }
+  if (explainByWait(finding, first, second) || explainByWait(finding, second, first) ||
+      explainByNotify(finding, first, second) || explainByNotify(finding, second, first))
+    return;
+  finding.notes.push_back({nullptr, "no notify tells rank " +
+                                        std::to_string(names_[second.body].rank) + " that " +
+                                        bodyText(names_[first.body], false) + " is done with it"});
+}
+
+void RaceDetector::explainRaces() {
+  for (size_t i = 0; i < records_.size(); ++i)
+    explain(findings_[i], records_[i].first, records_[i].second);
+}
+
+void RaceDetector::stuck(const BodyId &id, const Op &op, const SignalVal &cells, int64_t cell,
+                         uint64_t wanted, uint64_t seen) {
+  Finding finding;
+  finding.kind = Finding::Kind::Deadlock;
+  finding.first = finding.second = {&op, names_[body(id).name], AccessKind::Read};
+  finding.region = cellText(*cells.signal, cell);
+  finding.rank = id.rank;
+  finding.wanted = wanted;
+  finding.seen = seen;
+  stuck_.push_back(std::move(finding));
+}
+
+void RaceDetector::stuckAtBarrier(const BodyId &id, const Op &op) {
+  Finding finding;
+  finding.kind = Finding::Kind::Deadlock;
+  finding.first = finding.second = {&op, names_[body(id).name], AccessKind::Read};
+  finding.rank = id.rank;
+  stuck_.push_back(std::move(finding));
+}
+
+// Text.
+
+std::string bodyText(const BodyName &body, bool withLaunch) {
+  std::string text = "rank " + std::to_string(body.rank);
+  if (withLaunch)
+    text += ", launch " + std::to_string(body.launch);
+  if (!body.space)
+    return text;
+  if (body.space->hasAttr("name") && body.space->strAttr("name") != "main")
+    text += ", role `" + body.space->strAttr("name").str() + "`";
+  if (body.positions.empty())
+    return text;
+  text += " (";
+  const llvm::ArrayRef<std::string> vars = body.space->strsAttr("vars");
+  for (size_t d = 0; d < body.positions.size(); ++d)
+    text += (d ? ", " : "") + (d < vars.size() ? vars[d] + " = " : std::string()) +
+            std::to_string(body.positions[d]);
+  return text + ")";
+}
+
+llvm::StringRef verbOf(const Side &side) {
+  switch (side.op->kind()) {
+  case OpKind::Put:
+  case OpKind::PutSignal:
+    return side.kind == AccessKind::Read ? "puts from" : "puts to";
+  case OpKind::Get:
+    return side.kind == AccessKind::Read ? "gets from" : "gets into";
+  case OpKind::ReduceAdd:
+    return "adds to";
+  case OpKind::Atomic:
+    return "updates";
+  default:
+    return side.kind == AccessKind::Read ? "reads" : "writes";
+  }
+}
+
+namespace {
+
+std::string placeText(const Op *op, const SourceManager *sources) {
+  if (!op || !sources || !op->loc().isValid())
+    return "";
+  const PresumedLoc at = sources->presumed(op->loc());
+  return at.file.str() + ":" + std::to_string(at.line) + ":" + std::to_string(at.column) + ": ";
+}
+
+std::string sentence(const Finding &finding) {
+  const bool withLaunch = finding.first.body.launch != finding.second.body.launch;
+  const std::string where = "`" + finding.region + "` of rank " + std::to_string(finding.rank);
+  const std::string second =
+      bodyText(finding.second.body, withLaunch) + " " + verbOf(finding.second).str() + " " + where;
+  switch (finding.kind) {
+  case Finding::Kind::Race:
+    return "race: " + second + ", and " + bodyText(finding.first.body, withLaunch) + " " +
+           verbOf(finding.first).str() + " it, with no order between them";
+  case Finding::Kind::OutlivesKernel:
+    return "the kernel does not end clean: " + second + ", and rank " +
+           std::to_string(finding.rank) + " does not wait for that before its kernel ends";
+  case Finding::Kind::NotReady:
+    return "race with the caller: " + second + " before anything says that rank " +
+           std::to_string(finding.rank) + " has begun the launch";
+  case Finding::Kind::CallerUses:
+    return "race with the caller: " + second + " in launch " +
+           std::to_string(finding.second.body.launch) + ", and nothing says that rank " +
+           std::to_string(finding.rank) + " has begun its next launch";
+  case Finding::Kind::NeverWritten:
+    return second + ", and nobody has written it in this launch";
+  case Finding::Kind::Deadlock:
+    return "deadlock: " + bodyText(finding.first.body, false) + " waits for `" + finding.region +
+           "`: wants " + std::to_string(finding.wanted) + ", has seen " +
+           std::to_string(finding.seen);
+  }
+  DTILE_UNREACHABLE("not a kind of finding");
+}
+
+} // namespace
+
+std::string findingText(const Finding &finding, const SourceManager *sources) {
+  std::string text = placeText(finding.second.op, sources) + sentence(finding);
+  if (finding.kind == Finding::Kind::Race)
+    text += "\n  " + placeText(finding.first.op, sources) + "the other access";
+  for (const FindingNote &note : finding.notes)
+    text += "\n  " + placeText(note.op, sources) + note.text;
+  return text;
+}
+
+} // namespace dtile::protocol

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Sizes that matter are those around the blocks that a kernel cuts its dimensions into: none, one,
+// a whole block, one more than a block of each kind, and a few blocks.
+#include "ir/protocol/launch_sizes.h"
+
+#include "ir/core/tile_order.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallPtrSet.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace dtile::protocol {
+
+using ir::Op;
+using ir::OpKind;
+using ir::Value;
+
+namespace {
+
+std::optional<int64_t> constantOf(const Value *value) {
+  const Op *op = value->definingOp();
+  if (!op || !op->is(OpKind::Const))
+    return std::nullopt;
+  const auto *number = std::get_if<int64_t>(op->attr("value"));
+  return number ? std::optional(*number) : std::nullopt;
+}
+
+int64_t floorDiv(int64_t a, int64_t b) {
+  if (b == 0)
+    return 0;
+  const int64_t quotient = a / b;
+  return a % b != 0 && (a < 0) != (b < 0) ? quotient - 1 : quotient;
+}
+
+} // namespace
+
+LaunchSizes::LaunchSizes(Op &kernel, const interpret::ControlSlice &slice) {
+  for (Op &op : kernel.body().ops()) {
+    if (!op.is(OpKind::LaunchDim))
+      continue;
+    // A dimension that is only compared with what it should be chooses nothing.
+    const Op *divided = nullptr;
+    bool isFree = false;
+    bool isChecked = false;
+    for (const ir::Use &use : op.result()->uses()) {
+      const bool isCheck = use.user->is(OpKind::LaunchCheck) && use.index == 1;
+      isChecked |= isCheck;
+      isFree |= !isCheck;
+      if (use.user->is(OpKind::Div) && use.index == 0 && use.user->parentBlock() == &kernel.body())
+        divided = use.user;
+    }
+    if (!isFree)
+      continue;
+    SizeSymbol symbol;
+    symbol.dim = &op;
+    symbol.name = op.result()->nameHint().str();
+    // T[W * S]: S is the dimension divided by W, and the check says that nothing is left over.
+    if (isChecked && divided) {
+      symbol.factor = divided->operand(1);
+      symbol.name = divided->result()->nameHint().str();
+    }
+    if (symbol.name.empty())
+      symbol.name = "size " + std::to_string(op.intAttr("dim")) + " of parameter " +
+                    std::to_string(op.intAttr("param"));
+    symbols_.push_back(std::move(symbol));
+  }
+  findSteps(kernel, slice);
+}
+
+bool LaunchSizes::dependsOn(const Value *value, const Op *dim) const {
+  llvm::SmallVector<const Value *, 8> work{value};
+  llvm::SmallPtrSet<const Value *, 16> seen;
+  while (!work.empty()) {
+    const Value *next = work.pop_back_val();
+    const Op *op = next->definingOp();
+    if (!op || !seen.insert(next).second)
+      continue;
+    if (op == dim)
+      return true;
+    if (op->numRegions() == 0)
+      llvm::append_range(work, op->operands());
+  }
+  return false;
+}
+
+void LaunchSizes::findSteps(Op &kernel, const interpret::ControlSlice &slice) {
+  const auto addStep = [&](const Value *whole, const Value *step, const Op &op) {
+    if (op.is(OpKind::For) && !slice.doesRun(op))
+      return;
+    const std::optional<int64_t> size = constantOf(step);
+    for (SizeSymbol &symbol : symbols_) {
+      if (!dependsOn(whole, symbol.dim))
+        continue;
+      if (size && *size > 0)
+        symbol.steps.push_back(*size);
+      else if (op.is(OpKind::Div) && step != symbol.factor)
+        symbol.isShared = true;
+    }
+  };
+  walk(kernel, [&](Op &op) {
+    if (op.is(OpKind::Space))
+      for (unsigned d = 0; d < ir::spaceDims(op); ++d)
+        addStep(op.operand(3 * d + 1), op.operand(3 * d + 2), op);
+    else if (op.is(OpKind::For))
+      addStep(op.operand(1), op.operand(2), op);
+    else if (op.is(OpKind::Div) && !op.enclosing(OpKind::SignalParam))
+      addStep(op.operand(0), op.operand(1), op);
+  });
+  for (SizeSymbol &symbol : symbols_) {
+    llvm::sort(symbol.steps);
+    symbol.steps.erase(llvm::unique(symbol.steps), symbol.steps.end());
+  }
+}
+
+std::vector<int64_t> LaunchSizes::candidates(const SizeSymbol &symbol, int ranks,
+                                             bool isQuick) const {
+  // The first is the one for when another symbol is varied.
+  if (symbol.steps.empty())
+    return isQuick ? std::vector<int64_t>{3, 0} : std::vector<int64_t>{3, 0, 1};
+  const int64_t small = symbol.steps.front();
+  const int64_t large = symbol.steps.back();
+  std::vector<int64_t> values{large + 1, 0, 1};
+  if (!isQuick) {
+    values.push_back(small);
+    values.push_back(small + 1);
+    values.push_back(2 * large + small);
+  }
+  if (symbol.isShared && ranks > 1)
+    values.push_back(ranks * large + 1);
+  if (large == 1)
+    values.push_back(3);
+  std::vector<int64_t> unique;
+  for (const int64_t value : values)
+    if (!llvm::is_contained(unique, value))
+      unique.push_back(value);
+  return unique;
+}
+
+std::vector<SizeValues> LaunchSizes::choose(int ranks, bool isQuick) const {
+  std::vector<std::vector<int64_t>> all;
+  SizeValues usual;
+  for (const SizeSymbol &symbol : symbols_) {
+    all.push_back(candidates(symbol, ranks, isQuick));
+    usual.push_back(all.back().front());
+  }
+  std::vector<SizeValues> chosen{SizeValues(symbols_.size(), 1), usual};
+  for (size_t s = 0; s < symbols_.size(); ++s)
+    for (const int64_t value : llvm::drop_begin(all[s])) {
+      SizeValues values = usual;
+      values[s] = value;
+      if (!llvm::is_contained(chosen, values))
+        chosen.push_back(std::move(values));
+    }
+  if (chosen[0] == usual)
+    chosen.erase(chosen.begin());
+  return chosen;
+}
+
+// Sizes of parameters.
+
+std::optional<int64_t> LaunchSizes::evaluateOp(const Op &op, int ranks, const SizeValues &values,
+                                               Known &known) const {
+  if (op.is(OpKind::Const))
+    return constantOf(op.result());
+  if (op.is(OpKind::NumRanks))
+    return ranks;
+  if (op.is(OpKind::LaunchDim)) {
+    for (size_t s = 0; s < symbols_.size(); ++s)
+      if (symbols_[s].dim == &op) {
+        const auto factor = symbols_[s].factor ? evaluate(symbols_[s].factor, ranks, values, known)
+                                               : std::optional<int64_t>(1);
+        return factor ? std::optional(values[s] * *factor) : std::nullopt;
+      }
+    return std::nullopt;
+  }
+  llvm::SmallVector<int64_t, 2> operands;
+  for (const Value *operand : op.operands()) {
+    const std::optional<int64_t> value = evaluate(operand, ranks, values, known);
+    if (!value)
+      return std::nullopt;
+    operands.push_back(*value);
+  }
+  switch (op.kind()) {
+  case OpKind::Add:
+    return operands[0] + operands[1];
+  case OpKind::Sub:
+    return operands[0] - operands[1];
+  case OpKind::Mul:
+    return operands[0] * operands[1];
+  case OpKind::Div:
+    return floorDiv(operands[0], operands[1]);
+  case OpKind::Rem:
+    return operands[0] - floorDiv(operands[0], operands[1]) * operands[1];
+  case OpKind::Min:
+    return std::min(operands[0], operands[1]);
+  case OpKind::Max:
+    return std::max(operands[0], operands[1]);
+  case OpKind::Neg:
+    return -operands[0];
+  default:
+    return std::nullopt;
+  }
+}
+
+std::optional<int64_t> LaunchSizes::evaluate(const Value *value, int ranks,
+                                             const SizeValues &values, Known &known) const {
+  if (const auto it = known.find(value); it != known.end())
+    return it->second;
+  const Op *op = value->definingOp();
+  const std::optional<int64_t> result =
+      op && op->numRegions() == 0 ? evaluateOp(*op, ranks, values, known) : std::nullopt;
+  known[value] = result;
+  return result;
+}
+
+std::optional<std::vector<int64_t>> LaunchSizes::sizesOf(const Op &param, int ranks,
+                                                         const SizeValues &values) const {
+  Known known;
+  std::vector<int64_t> sizes;
+  for (const Value *operand : param.operands()) {
+    const std::optional<int64_t> size = evaluate(operand, ranks, values, known);
+    if (!size || *size < 0)
+      return std::nullopt;
+    sizes.push_back(*size);
+  }
+  return sizes;
+}
+
+} // namespace dtile::protocol

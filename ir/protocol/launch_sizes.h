@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Which sizes a launch of a kernel chooses, and which values of them are worth a look. Private to
+// ir/protocol.
+#pragma once
+
+#include "ir/interpret/control_slice.h"
+
+#include "llvm/ADT/DenseMap.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace dtile::protocol {
+
+/// A size that the arguments of a launch bind.
+struct SizeSymbol {
+  std::string name;
+  /// The dimension that binds it.
+  const ir::Op *dim = nullptr;
+  /// The dimension is this many times the size; null for once.
+  const ir::Value *factor = nullptr;
+  /// Block sizes that cut it, ascending.
+  std::vector<int64_t> steps;
+  /// It is divided among the ranks somewhere.
+  bool isShared = false;
+};
+
+/// A value for each symbol, in their order.
+using SizeValues = std::vector<int64_t>;
+
+/// The sizes of one kernel.
+class LaunchSizes {
+public:
+  LaunchSizes(ir::Op &kernel, const interpret::ControlSlice &slice);
+
+  [[nodiscard]] const std::vector<SizeSymbol> &symbols() const { return symbols_; }
+  /// Combinations of values for a number of ranks, the most telling first.
+  [[nodiscard]] std::vector<SizeValues> choose(int ranks, bool isQuick) const;
+  /// The sizes of a tensor parameter; nothing where they cannot be known.
+  [[nodiscard]] std::optional<std::vector<int64_t>> sizesOf(const ir::Op &param, int ranks,
+                                                            const SizeValues &values) const;
+
+private:
+  using Known = llvm::DenseMap<const ir::Value *, std::optional<int64_t>>;
+  std::optional<int64_t> evaluate(const ir::Value *value, int ranks, const SizeValues &values,
+                                  Known &known) const;
+  std::optional<int64_t> evaluateOp(const ir::Op &op, int ranks, const SizeValues &values,
+                                    Known &known) const;
+  [[nodiscard]] bool dependsOn(const ir::Value *value, const ir::Op *dim) const;
+  void findSteps(ir::Op &kernel, const interpret::ControlSlice &slice);
+  [[nodiscard]] std::vector<int64_t> candidates(const SizeSymbol &symbol, int ranks,
+                                                bool isQuick) const;
+
+  std::vector<SizeSymbol> symbols_;
+};
+
+} // namespace dtile::protocol

@@ -1,0 +1,492 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Happens-before of a run. A body is a thread; each asynchronous operation is one of its own, which
+// starts when it is issued and what it is `after` is complete. Only what is `after` a wait comes
+// after it, besides what uses a value that was read so. A notify passes on all that its body has
+// done at once, and the operations that it is `after`. A launch begins on a rank when that rank's
+// last one has ended: that other ranks meet somewhere is not counted, as the order between launches
+// is the program's to make, but for scratch objects, which the runtime keeps apart.
+#include "ir/protocol/race_detector.h"
+
+#include "frontend/base/check.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+
+namespace dtile::protocol {
+
+using interpret::AccessKind;
+using interpret::BodyId;
+using interpret::SignalVal;
+using interpret::ViewVal;
+using ir::Op;
+using ir::OpKind;
+
+RaceDetector::RaceDetector(int ranks) : ranks_(ranks), clocks_(ranks), rankStates_(ranks) {
+  for (RankState &rank : rankStates_) {
+    rank.caller = clocks_.newThread(-1, 0);
+    rank.start = rank.end = clocks_.empty();
+  }
+}
+
+RaceDetector::~RaceDetector() = default;
+
+// Bodies and launches.
+
+RaceDetector::Body &RaceDetector::body(const BodyId &id) {
+  const auto it = bodies_.find(id.number);
+  DTILE_CHECK(it != bodies_.end(), "an event of a body that has not started");
+  return *it->second;
+}
+
+void RaceDetector::startLaunch(RankState &rank, int32_t launch) {
+  rank.launch = launch;
+  rank.start = clocks_.with(rank.end, rank.caller, uint32_t(launch) + 1);
+  rank.end = rank.start;
+  rank.spaces.clear();
+}
+
+void RaceDetector::endLaunch(RankState &rank, int r) {
+  rank.end = clocks_.withLaunches(rank.end, r, rank.launch + 1);
+  rank.ends.push_back(rank.end);
+  std::vector<Pending> later;
+  for (Pending &pending : rank.pending) {
+    const Record &access = pending.record;
+    if (access.launch != rank.launch)
+      later.push_back(std::move(pending));
+    else if (!clocks_.includes(*rank.end, access.thread, access.time))
+      report(Finding::Kind::OutlivesKernel, access, access, *pending.object, pending.box);
+  }
+  rank.pending = std::move(later);
+}
+
+void RaceDetector::bodyStarts(const BodyId &id) {
+  RankState &rank = rankStates_[id.rank];
+  if (!id.space) {
+    if (rank.launch < 0)
+      rank.firstLaunch = id.launch;
+    else
+      endLaunch(rank, id.rank);
+    startLaunch(rank, int32_t(id.launch - rank.firstLaunch));
+  }
+  auto body = std::make_unique<Body>();
+  body->name = uint32_t(names_.size());
+  names_.push_back({id.rank, rank.launch, id.space, {id.positions.begin(), id.positions.end()}});
+  body->rank = id.rank;
+  body->launch = rank.launch;
+  body->space = id.space;
+  body->thread = clocks_.newThread(id.rank, rank.launch);
+  body->order = rank.start;
+  if (id.space) {
+    learnSpaces(*id.space->parentOp());
+    if (const Op *before = spaceBefore_.lookup(id.space))
+      if (const auto it = rank.spaces.find(before); it != rank.spaces.end())
+        clocks_.joinTo(body->order, it->second);
+  }
+  body->release = body->order;
+  bodies_[id.number] = std::move(body);
+}
+
+/// Finds which spaces start behind the end of another: `when all`, and bodies that run one by one.
+void RaceDetector::learnSpaces(const Op &kernel) {
+  if (!learnt_.insert(&kernel).second)
+    return;
+  for (const Op &space : kernel.body().ops()) {
+    if (!space.is(OpKind::Space))
+      continue;
+    if (space.boolAttrOr("ordered", false) && space.intAttrOr("programs", 0) <= 1)
+      spaceBefore_[&space] = &space;
+    if (!space.hasAttr("after_all"))
+      continue;
+    for (const Op &other : kernel.body().ops())
+      if (other.is(OpKind::Space) && other.hasAttr("name") &&
+          other.strAttr("name") == space.strAttr("after_all"))
+        spaceBefore_[&space] = &other;
+  }
+  for (const auto &[space, before] : spaceBefore_)
+    isWaitedFor_.insert(before);
+}
+
+void RaceDetector::bodyEnds(const BodyId &id) {
+  Body &body = this->body(id);
+  RankState &rank = rankStates_[id.rank];
+  ClockRef end = clocks_.with(clocks_.join(body.order, body.release), body.thread, body.time);
+  for (size_t i = 0; i < body.tokens.size(); ++i)
+    if (body.tokens[i].isTransfer)
+      clocks_.joinTo(end, tokenClock(body, i + 1));
+  if (!body.space)
+    rank.start = end;
+  else if (isWaitedFor_.contains(body.space))
+    clocks_.joinTo(rank.spaces.try_emplace(body.space, clocks_.empty()).first->second, end);
+  // Only used when all of the launch's bodies have ended: one number stands for them.
+  clocks_.joinTo(rank.end, clocks_.withLaunches(end, id.rank, rank.launch + 1));
+  bodies_.erase(id.number);
+}
+
+// Tokens and order.
+
+ClockRef RaceDetector::tokenClock(Body &body, uint64_t number) const {
+  DTILE_CHECK(number != 0 && number <= body.tokens.size(), "a token that its body does not have");
+  Token &token = body.tokens[number - 1];
+  if (!token.isTransfer)
+    return token.clock;
+  if (!token.complete)
+    token.complete = clocks_.with(token.clock, token.thread, 1);
+  return token.complete;
+}
+
+ClockRef RaceDetector::clockOf(Body &body, const Op &op, llvm::ArrayRef<uint64_t> after) {
+  const auto &sources = values_.sourcesOf(op);
+  const bool hasSources = !sources.empty() && !body.reads.empty();
+  if (after.empty() && !hasSources)
+    return body.order;
+  const bool isCached = !hasSources && body.cachedOp == &op && body.cachedOrder == body.order &&
+                        llvm::ArrayRef<uint64_t>(body.cachedAfter) == after;
+  if (isCached)
+    return body.cachedClock;
+  ClockRef clock = body.order;
+  for (const uint64_t number : after)
+    clocks_.joinTo(clock, tokenClock(body, number));
+  if (hasSources) {
+    for (const ValueSource &source : sources)
+      if (const auto it = body.reads.find(source.read); it != body.reads.end())
+        clocks_.joinTo(clock, source.isCarried ? it->second.all : it->second.last);
+    return clock;
+  }
+  body.cachedOp = &op;
+  body.cachedOrder = body.order;
+  body.cachedAfter.assign(after.begin(), after.end());
+  body.cachedClock = clock;
+  return clock;
+}
+
+void RaceDetector::issues(const BodyId &id, const Op &op, uint64_t number,
+                          llvm::ArrayRef<uint64_t> after) {
+  Body &body = this->body(id);
+  body.tokens.resize(number);
+  Token token;
+  token.op = &op;
+  token.isTransfer = true;
+  token.thread = clocks_.newThread(body.rank, body.launch);
+  token.issued = body.time;
+  token.fence = body.fences;
+  token.clock = clocks_.with(clockOf(body, op, after), body.thread, body.time);
+  if (op.is(OpKind::PutSignal))
+    token.release = clocks_.with(body.release, body.thread, body.time);
+  ++body.time;
+  body.tokens[number - 1] = std::move(token);
+}
+
+/// What fences put before a send of the body to a rank.
+void RaceDetector::joinFenced(Body &body, ClockRef &clock, uint32_t fence, int32_t toRank) {
+  if (fence == 0)
+    return;
+  for (size_t i = 0; i < body.tokens.size(); ++i)
+    if (const Token &token = body.tokens[i];
+        token.isTransfer && token.toRank == toRank && token.fence < fence)
+      clocks_.joinTo(clock, tokenClock(body, i + 1));
+}
+
+void RaceDetector::notifies(const BodyId &id, const Op &op, const SignalVal &cells,
+                            llvm::ArrayRef<uint64_t> after, uint64_t number) {
+  Body &body = this->body(id);
+  ClockRef clock;
+  if (number != 0) {
+    const Token &token = body.tokens[number - 1];
+    clock = clocks_.join(token.release ? token.release : clocks_.empty(), tokenClock(body, number));
+  } else {
+    clock = clocks_.join(body.release, clockOf(body, op, after));
+    joinFenced(body, clock, body.fences, cells.rank);
+    clock = clocks_.with(clock, body.thread, body.time);
+    ++body.time;
+  }
+  cells.forEachCell([&](int64_t cell) {
+    ClockRef &known =
+        cells_.try_emplace({cells.signal, {cells.rank, cell}}, clocks_.empty()).first->second;
+    clocks_.joinTo(known, clock);
+    sent_.push_back({&op, clock, cells.signal, cells.rank, cell, body.name, body.launch});
+    return true;
+  });
+}
+
+void RaceDetector::waits(const BodyId &id, const Op &op, const SignalVal &cells, uint64_t number) {
+  Body &body = this->body(id);
+  body.tokens.resize(number);
+  ClockRef clock = body.order;
+  BodyWait wait;
+  wait.op = &op;
+  cells.forEachCell([&](int64_t cell) {
+    const auto it = cells_.find({cells.signal, {cells.rank, cell}});
+    if (it != cells_.end())
+      clocks_.joinTo(clock, it->second);
+    else if (!wait.nothing)
+      std::tie(wait.nothing, wait.nothingCell) = std::pair(cells.signal, cell);
+    return true;
+  });
+  body.tokens[number - 1].op = &op;
+  body.tokens[number - 1].clock = clock;
+  wait.clock = clock;
+  waits_[body.name].push_back(std::move(wait));
+}
+
+void RaceDetector::awaits(const BodyId &id, const Op &, llvm::ArrayRef<uint64_t> operations) {
+  Body &body = this->body(id);
+  for (const uint64_t number : operations)
+    clocks_.joinTo(body.order, tokenClock(body, number));
+  clocks_.joinTo(body.release, body.order);
+}
+
+void RaceDetector::quiet(const BodyId &id, const Op &) {
+  Body &body = this->body(id);
+  for (size_t i = 0; i < body.tokens.size(); ++i)
+    if (body.tokens[i].isTransfer)
+      clocks_.joinTo(body.order, tokenClock(body, i + 1));
+  clocks_.joinTo(body.release, body.order);
+}
+
+void RaceDetector::fence(const BodyId &id, const Op &) { ++body(id).fences; }
+
+void RaceDetector::arrives(const BodyId &id, const Op &op, uint64_t barrier) {
+  // All that the body has sent has landed.
+  quiet(id, op);
+  Body &body = this->body(id);
+  ClockRef &all = barriers_.try_emplace({&op, barrier}, clocks_.empty()).first->second;
+  clocks_.joinTo(all, clocks_.with(body.release, body.thread, body.time));
+  ++body.time;
+}
+
+void RaceDetector::leaves(const BodyId &id, const Op &op, uint64_t barrier) {
+  Body &body = this->body(id);
+  clocks_.joinTo(body.order, barriers_[{&op, barrier}]);
+  clocks_.joinTo(body.release, body.order);
+}
+
+// Memory.
+
+void RaceDetector::binds(const BodyId &, const Op &param, const ViewVal &view) {
+  // Nobody writes what is `in`.
+  if (param.strAttr("mode") == "in" || view.isEmpty())
+    return;
+  std::unique_ptr<ShadowObject> &object = objects_[view.data];
+  const bool isKept =
+      object && object->isCallers && &object->param == &param && object->isSame(view);
+  if (isKept)
+    return;
+  if (object)
+    checkUnwritten(object.get());
+  object = std::make_unique<ShadowObject>(param, view);
+}
+
+ShadowObject *RaceDetector::objectAt(const ViewVal &view) {
+  const char *place = view.data;
+  for (unsigned d = 0; d < view.dims; ++d)
+    place += view.dim[d].lo * view.dim[d].stride * int64_t(dtypeBytes(view.dtype));
+  auto it = objects_.upper_bound(place);
+  if (it == objects_.begin())
+    return nullptr;
+  ShadowObject *object = std::prev(it)->second.get();
+  return place < object->base() + object->bytes() ? object : nullptr;
+}
+
+/// Whether both are at once of one body, or one is at once and the other sent behind it.
+bool RaceDetector::isSameBody(const Record &record, const Record &access,
+                              const Token *token) const {
+  if (record.thread == access.thread)
+    return true;
+  return token && record.body == access.body && !record.isSent && record.time <= token->issued;
+}
+
+void RaceDetector::access(const BodyId &id, const Op &op, AccessKind kind, const ViewVal &view,
+                          llvm::ArrayRef<uint64_t> after, uint64_t number) {
+  Body &body = this->body(id);
+  Token *token = number == 0 ? nullptr : &body.tokens[number - 1];
+  if (token && token->toRank < 0 && kind != AccessKind::Read) {
+    token->toRank = view.rank;
+    joinFenced(body, token->clock, token->fence, view.rank);
+    token->complete = nullptr;
+  }
+  Record access;
+  access.thread = token ? token->thread : body.thread;
+  access.time = token ? 1 : body.time;
+  access.op = &op;
+  access.body = body.name;
+  access.launch = body.launch;
+  access.kind = kind;
+  access.isSent = token != nullptr;
+  access.clock = token ? token->clock : clockOf(body, op, after);
+
+  ShadowObject *object = view.isEmpty() ? nullptr : objectAt(view);
+  if (object) {
+    bool isWritten = false;
+    object->forEachBox(view, [&](const Box &box) {
+      object->forEachCell(box, [&](const Box &part, Cell &cell) {
+        isWritten |= !cell.writers.empty();
+        touch(*object, part, cell, access, token);
+      });
+      if (object->isCallers && object->rank != body.rank)
+        checkEnd(*object, box, access);
+    });
+    const bool isUninitialized = !object->isCallers && !object->isZeroed && !isWritten;
+    if (isUninitialized && kind == AccessKind::Read)
+      unwritten_.push_back({access, view, object});
+  }
+  if (token || access.clock == body.order)
+    return;
+  clocks_.joinTo(body.release, access.clock);
+  if (kind == AccessKind::Write)
+    return;
+  Body::Read &read = body.reads[&op];
+  read.last = access.clock;
+  read.all = read.all ? clocks_.join(read.all, access.clock) : access.clock;
+}
+
+namespace {
+
+bool conflicts(AccessKind a, AccessKind b) {
+  if (a == AccessKind::Read && b == AccessKind::Read)
+    return false;
+  return a != AccessKind::Atomic || b != AccessKind::Atomic;
+}
+
+/// More records of a cell than this are thinned out.
+constexpr size_t kManyRecords = 16;
+
+} // namespace
+
+void RaceDetector::touch(ShadowObject &object, const Box &box, Cell &cell, Record &access,
+                         const Token *token) {
+  // What this body has done here comes first, and with it what that came after.
+  const auto forAll = [&](auto &&fn) {
+    for (const Record &record : cell.writers)
+      if (conflicts(record.kind, access.kind))
+        fn(record);
+    for (const Record &record : cell.readers)
+      if (conflicts(record.kind, access.kind))
+        fn(record);
+  };
+  forAll([&](const Record &record) {
+    if (isSameBody(record, access, token))
+      clocks_.joinTo(access.clock, record.clock);
+  });
+  bool isRace = false;
+  forAll([&](const Record &record) {
+    const bool isBefore = isSameBody(record, access, token) ||
+                          clocks_.includes(*access.clock, record.thread, record.time);
+    if (isBefore || isRace)
+      return;
+    isRace = true;
+    report(Finding::Kind::Race, record, access, object, box);
+  });
+  if (!isRace && object.isCallers && object.rank != names_[access.body].rank)
+    checkCaller(object, box, cell, access);
+  enter(cell, access);
+}
+
+/// Makes the access one of the cell's last.
+void RaceDetector::enter(Cell &cell, const Record &access) {
+  if (access.launch > cell.lastLaunch) {
+    cell.launchBefore = cell.lastLaunch;
+    cell.lastLaunch = access.launch;
+  } else if (access.launch < cell.lastLaunch) {
+    cell.launchBefore = std::max(cell.launchBefore, access.launch);
+  }
+  const auto add = [&](auto &records) {
+    llvm::erase_if(records, [&](const Record &record) {
+      return record.thread == access.thread && record.kind == access.kind;
+    });
+    // What comes after this access comes after what this one knows.
+    if (records.size() > kManyRecords)
+      llvm::erase_if(records, [&](const Record &record) {
+        return record.kind == access.kind &&
+               clocks_.includes(*access.clock, record.thread, record.time);
+      });
+    records.push_back(access);
+  };
+  switch (access.kind) {
+  case AccessKind::Read:
+    add(cell.readers);
+    return;
+  case AccessKind::Atomic:
+    add(cell.writers);
+    return;
+  case AccessKind::Write:
+    cell.writers.clear();
+    cell.readers.clear();
+    cell.writers.push_back(access);
+    return;
+  }
+}
+
+/// A peer's access against what a rank's caller may do between its launches: write what the kernel
+/// only reads, and use what the last launch has touched.
+void RaceDetector::checkCaller(ShadowObject &object, const Box &box, const Cell &cell,
+                               const Record &access) {
+  const RankState &home = rankStates_[object.rank];
+  const auto knowsBegin = [&](int32_t launch) {
+    return clocks_.includes(*access.clock, home.caller, uint32_t(launch) + 1);
+  };
+  if (access.kind != AccessKind::Write) {
+    const bool isMade = llvm::any_of(
+        cell.writers, [&](const Record &record) { return record.launch == access.launch; });
+    if (!isMade && !knowsBegin(access.launch))
+      report(Finding::Kind::NotReady, access, access, object, box);
+  }
+  if (access.kind == AccessKind::Read)
+    return;
+  const int32_t before = cell.lastLaunch < access.launch ? cell.lastLaunch : cell.launchBefore;
+  if (before < 0 || before >= access.launch || knowsBegin(before + 1))
+    return;
+  const Record *last = nullptr;
+  for (const Record &record : cell.writers)
+    last = record.launch == before ? &record : last;
+  for (const Record &record : cell.readers)
+    last = record.launch == before ? &record : last;
+  report(Finding::Kind::CallerUses, last ? *last : access, access, object, box);
+}
+
+/// A peer's access must be over when the kernel ends on the rank whose memory it is.
+void RaceDetector::checkEnd(ShadowObject &object, const Box &box, const Record &access) {
+  RankState &home = rankStates_[object.rank];
+  const bool isOver = size_t(access.launch) < home.ends.size();
+  if (isOver && clocks_.includes(*home.ends[access.launch], access.thread, access.time))
+    return;
+  Pending pending{access, &object, box};
+  if (isOver)
+    report(Finding::Kind::OutlivesKernel, access, access, object, box);
+  else
+    home.pending.push_back(std::move(pending));
+}
+
+/// Reports reads of an object that no write of its launch has reached, or of all objects.
+void RaceDetector::checkUnwritten(ShadowObject *object) {
+  std::vector<UnwrittenRead> reads;
+  std::swap(reads, unwritten_);
+  for (UnwrittenRead &read : reads) {
+    if (object && read.object != object) {
+      unwritten_.push_back(std::move(read));
+      continue;
+    }
+    bool isWritten = false;
+    Box first;
+    read.object->forEachBox(read.view, [&](const Box &box) {
+      if (first.rowEnd == 0)
+        first = box;
+      read.object->forEachCell(
+          box, [&](const Box &, Cell &cell) { isWritten |= !cell.writers.empty(); });
+    });
+    if (!isWritten)
+      report(Finding::Kind::NeverWritten, read.record, read.record, *read.object, first);
+  }
+}
+
+void RaceDetector::finish(bool isComplete) {
+  if (!isComplete)
+    return explainRaces();
+  for (int r = 0; r < ranks_; ++r)
+    if (rankStates_[r].launch >= 0)
+      endLaunch(rankStates_[r], r);
+  checkUnwritten(nullptr);
+  explainRaces();
+}
+
+} // namespace dtile::protocol

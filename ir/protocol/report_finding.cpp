@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// One error a defect: the place that lacks an order first, then the other side, what would order
+// them, and the run in which it shows.
+#include "ir/protocol/report_finding.h"
+
+#include "frontend/base/check.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallPtrSet.h"
+
+namespace dtile::protocol {
+
+using ir::Op;
+using ir::OpKind;
+
+namespace {
+
+/// More waiting places than this say nothing new.
+constexpr size_t kMaxWaiters = 6;
+
+SourceRange rangeOf(const Op *op, const Op &otherwise) {
+  const SourceLoc loc = op && op->loc().isValid() ? op->loc() : otherwise.loc();
+  return {loc, loc};
+}
+
+void addNotes(DiagBuilder &builder, const Case &at, const Finding &finding) {
+  for (const FindingNote &note : finding.notes)
+    builder.note(rangeOf(note.op ? note.op : finding.second.op, at.kernel), diag::note_protocol,
+                 note.text);
+  builder.note(rangeOf(&at.kernel, at.kernel), diag::note_protocol, "found for " + at.text());
+}
+
+std::string homeSignal(const Finding &finding) {
+  const std::string object = finding.object->strAttr("name").str();
+  return object + (finding.second.kind == interpret::AccessKind::Read ? "_read" : "_written");
+}
+
+} // namespace
+
+std::string Case::text() const {
+  std::string text = "W = " + std::to_string(ranks);
+  for (size_t s = 0; s < values.size(); ++s)
+    text += ", " + symbols[s].name + " = " + std::to_string(values[s]);
+  return text;
+}
+
+void reportFinding(Diagnostics &diagnostics, const Case &at, const Finding &finding) {
+  const bool withLaunch = finding.first.body.launch != finding.second.body.launch;
+  const std::string first = bodyText(finding.first.body, withLaunch);
+  const std::string second = bodyText(finding.second.body, withLaunch);
+  const std::string home = std::to_string(finding.rank);
+  const SourceRange place = rangeOf(finding.second.op, at.kernel);
+  switch (finding.kind) {
+  case Finding::Kind::Race: {
+    DiagBuilder builder =
+        diagnostics.report(place, diag::protocol_race, second, verbOf(finding.second),
+                           finding.region, finding.rank, first);
+    builder.note(rangeOf(finding.first.op, at.kernel), diag::note_protocol,
+                 first + " " + verbOf(finding.first).str() + " it here");
+    return addNotes(builder, at, finding);
+  }
+  case Finding::Kind::OutlivesKernel: {
+    DiagBuilder builder =
+        diagnostics.report(place, diag::protocol_outlives_kernel, at.name(), second,
+                           verbOf(finding.second), finding.region, finding.rank);
+    const std::string signal = homeSignal(finding);
+    builder.note(place, diag::note_protocol,
+                 "rank " + home + " returns to its caller, who may use `" +
+                     finding.object->strAttr("name").str() +
+                     "`, without having waited for this: add a signal `" + signal +
+                     ": symm signal[W]`, `notify(" + signal +
+                     "@r[rank()])` behind it, with r the rank that was reached, and "
+                     "`await wait(" +
+                     signal + "[:])` at the end of the kernel");
+    return addNotes(builder, at, finding);
+  }
+  case Finding::Kind::NotReady: {
+    DiagBuilder builder = diagnostics.report(place, diag::protocol_not_ready, second,
+                                             verbOf(finding.second), finding.region, finding.rank);
+    builder.note(place, diag::note_protocol,
+                 "nothing here comes after the beginning of the launch on rank " + home +
+                     ": let it notify this rank, and wait for that");
+    return addNotes(builder, at, finding);
+  }
+  case Finding::Kind::CallerUses: {
+    DiagBuilder builder = diagnostics.report(place, diag::protocol_caller_uses, second,
+                                             verbOf(finding.second), finding.region, finding.rank);
+    builder.note(rangeOf(finding.first.op, at.kernel), diag::note_protocol,
+                 bodyText(finding.first.body, true) + " " + verbOf(finding.first).str() +
+                     " it here, and nothing tells " + bodyText(finding.second.body, true) +
+                     " that rank " + home + " has begun launch " +
+                     std::to_string(finding.first.body.launch + 1));
+    return addNotes(builder, at, finding);
+  }
+  case Finding::Kind::NeverWritten: {
+    DiagBuilder builder = diagnostics.report(place, diag::protocol_never_written, second,
+                                             verbOf(finding.second), finding.region);
+    return addNotes(builder, at, finding);
+  }
+  case Finding::Kind::Deadlock:
+    return reportDeadlock(diagnostics, at, {finding});
+  }
+}
+
+void reportDeadlock(Diagnostics &diagnostics, const Case &at, const std::vector<Finding> &stuck) {
+  const auto wantText = [](const Finding &waiter) {
+    if (waiter.region.empty())
+      return std::string("other ranks at the barrier");
+    return "`" + waiter.region + "`, which wants " + std::to_string(waiter.wanted) +
+           (waiter.wanted == 1 ? " notify" : " notifies") + " and gets " +
+           std::to_string(waiter.seen);
+  };
+  const Finding &first = stuck.front();
+  DiagBuilder builder =
+      diagnostics.report(rangeOf(first.first.op, at.kernel), diag::protocol_deadlock, at.name(),
+                         bodyText(first.first.body, first.first.body.launch != 0), wantText(first));
+  // Who would notify, and why it does not.
+  const Op *signal =
+      first.first.op->is(OpKind::Wait) ? interpret::rootParam(first.first.op->operand(0)) : nullptr;
+  walk(at.kernel, [&](Op &op) {
+    const bool isNotify = op.is(OpKind::Notify) || op.is(OpKind::PutSignal);
+    if (!isNotify || !signal ||
+        interpret::rootParam(op.operand(op.is(OpKind::Notify) ? 0 : 2)) != signal)
+      return;
+    Op *space = op.enclosing(OpKind::Space);
+    const bool isStuck = llvm::any_of(
+        stuck, [&](const Finding &waiter) { return waiter.first.body.space == space; });
+    builder.note(rangeOf(&op, at.kernel), diag::note_protocol,
+                 isStuck ? "it would be notified here, by bodies that wait themselves"
+                         : "it is notified here, and no body is left that would do so again");
+  });
+  llvm::SmallPtrSet<const Op *, 8> seen{first.first.op};
+  for (const Finding &waiter : stuck) {
+    if (!seen.insert(waiter.first.op).second || seen.size() > kMaxWaiters)
+      continue;
+    builder.note(rangeOf(waiter.first.op, at.kernel), diag::note_protocol,
+                 bodyText(waiter.first.body, waiter.first.body.launch != 0) + " waits for " +
+                     wantText(waiter));
+  }
+  builder.note(rangeOf(&at.kernel, at.kernel), diag::note_protocol, "found for " + at.text());
+}
+
+void reportTrap(Diagnostics &diagnostics, const Case &at, const interpret::RunError &error) {
+  // The message begins with the place, which the diagnostic has already.
+  llvm::StringRef text = error.message;
+  if (error.op)
+    if (const size_t start = text.find(": rank "); start != llvm::StringRef::npos)
+      text = text.drop_front(start + 2);
+  const diag::Id id = error.op ? diag::protocol_out_of_range : diag::protocol_wrong_count;
+  diagnostics.report(rangeOf(error.op, at.kernel), id, text)
+      .note(rangeOf(&at.kernel, at.kernel), diag::note_protocol, "found for " + at.text());
+}
+
+} // namespace dtile::protocol
