@@ -8,6 +8,7 @@
 #include "backend/target.h"
 #include "frontend/base/check.h"
 #include "ir/core/text_format.h"
+#include "ir/protocol/check_protocol.h"
 
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
@@ -127,12 +128,25 @@ bool checkOptions(Session &session) {
   return true;
 }
 
+// What of the checks of communication costs next to nothing; `dtilec check` has the rest.
+bool checkQuickly(Session &session, LoweredModule &lowered) {
+  protocol::CheckOptions options;
+  options.ranks = {1, 2, 3, 4};
+  options.isQuick = true;
+  options.seconds = 0.05;
+  return llvm::all_of(
+      protocol::checkProtocol(*lowered.module, options, session.diagnostics),
+      [](const protocol::Verdict &verdict) { return verdict.isFine; });
+}
+
 void buildFile(Session &session) {
   const Options &options = session.options;
   std::unique_ptr<sema::Program> program;
   LoweredModule lowered = readModule(session, options.inputs.front(), program);
   // IR text is built as it stands: `dtilec ir` runs passes on it.
   if (!lowered.module || (program && !optimize(session, lowered, options.optLevel)))
+    return;
+  if (program && !checkQuickly(session, lowered))
     return;
   const std::vector<std::string> read =
       program ? std::vector<std::string>(program->files()) : options.inputs;
