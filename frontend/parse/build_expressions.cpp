@@ -327,6 +327,19 @@ AstBuilder::Tree AstBuilder::call(Tree base, P::CallContext *context) {
     else
       args.push_back(labelled(rangeExpression(one->value).expr, value.expr));
   }
+  if (const auto *remote = llvm::dyn_cast<ast::RemoteExpr>(base.expr)) {
+    // `x@rank()` takes `x@rank` for what is called, and nothing remote can be.
+    const SourceRange written{remote->rank->range.begin, range(context).end};
+    const uint32_t begin = written.begin.offset - start_;
+    const uint32_t end = written.end.offset - start_;
+    const std::string meant = ("(" + text_.slice(begin, end) + ")").str();
+    diagnostics_
+        .report(range(sourceToken(context->start)), diag::unexpected_token,
+                "a rank in parentheses or a slice", "`(`")
+        .note(range(sourceToken(context->start)), diag::note_did_you_mean, "@" + meant)
+        .fix(written, meant);
+    return errorExpr({base.expr->range.begin, written.end});
+  }
   auto *node = arena_.make<ast::CallExpr>({base.expr->range.begin, range(context).end});
   node->callee = base.expr;
   node->args = keep(args);

@@ -315,6 +315,12 @@ TEST_F(ParserTest, AssignmentNeedsAPlace) {
   EXPECT_THAT(places(), ElementsAre("1:10 E0112", "1:21 E0112"));
 }
 
+TEST_F(ParserTest, RanksThatAreCallsNeedParentheses) {
+  parse("const A = x@rank()[i];");
+  EXPECT_THAT(messages(), ElementsAre("expected a rank in parentheses or a slice but found `(`"));
+  EXPECT_EQ(fixedText(), "const A = x@(rank())[i];");
+}
+
 TEST_F(ParserTest, ListsInParenthesesOnlyAfterReturnAndYield) {
   parse("fn f() { let x = (a, b); return (a, b); }");
   EXPECT_THAT(places(), ElementsAre("1:18 E0115"));
