@@ -65,19 +65,25 @@ std::unique_ptr<sema::Program> analyzeFile(Session &session, FileId file) {
   return mark.failed() ? nullptr : std::move(program);
 }
 
-bool checkConstants(Session &session, const sema::Program &program) {
+bool checkConstantValues(Session &session) {
   bool fine = true;
-  for (const auto &[name, text] : session.options.constants) {
+  for (const auto &[name, text] : session.options.constants)
     if (!parseGenericValue(text)) {
       session.diagnostics.report(SourceLoc{}, diag::bad_constant, name, text);
       fine = false;
-    } else if (llvm::none_of(program.kernels(), [&, &name = name](const ast::KernelDecl *kernel) {
-                 return hasGeneric(*kernel, name);
-               })) {
+    }
+  return fine;
+}
+
+bool checkConstants(Session &session, const sema::Program &program) {
+  bool fine = checkConstantValues(session);
+  for (const auto &[name, text] : session.options.constants)
+    if (llvm::none_of(program.kernels(), [&, &name = name](const ast::KernelDecl *kernel) {
+          return hasGeneric(*kernel, name);
+        })) {
       session.diagnostics.report(SourceLoc{}, diag::unknown_constant, name);
       fine = false;
     }
-  }
   return fine;
 }
 

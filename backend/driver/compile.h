@@ -29,6 +29,8 @@ std::unique_ptr<sema::Program> analyzeFile(Session &session, FileId file);
 
 /// The values of `--const` that `kernel` has generics for.
 sema::GenericArgs constantsFor(Session &session, const ast::KernelDecl &kernel);
+/// Reports each `--const` whose value is none.
+bool checkConstantValues(Session &session);
 /// Reports each `--const` that no kernel of the file has a generic for, or whose value is none.
 bool checkConstants(Session &session, const sema::Program &program);
 

@@ -58,11 +58,7 @@ ExitCode runExplain(const Options &options) {
   else if (looksLikeCode(options.inputs.front()))
     explainCode(session, llvm::StringRef(options.inputs.front()).upper());
   else
-#ifndef DTILE_WITHOUT_SEMA
     explainSchedule(session, options.inputs.front());
-#else
-    session.reportFailure("programs cannot be explained by this build yet");
-#endif
   return session.finish();
 }
 

@@ -22,6 +22,12 @@ std::vector<int64_t> rowMajorStrides(const Sizes &sizes) {
   return strides;
 }
 
+// Empty arrays have no address.
+void copy(void *to, const void *from, size_t bytes) {
+  if (bytes != 0)
+    std::memcpy(to, from, bytes);
+}
+
 class InterpretedKernel : public LoadedKernel {
 public:
   InterpretedKernel(const KernelCode &code, int ranks, interpret::Schedule schedule)
@@ -60,8 +66,7 @@ private:
       if (param.mode == ast::ParamMode::Symm) {
         memory = machine_.symmAlloc(std::max<size_t>(args[0][i].bytes(), 1));
         for (int rank = 0; rank < ranks_; ++rank)
-          std::memcpy(machine_.symmAddress(memory, rank), args[rank][i].data,
-                      args[rank][i].bytes());
+          copy(machine_.symmAddress(memory, rank), args[rank][i].data, args[rank][i].bytes());
       }
       symmetric.push_back(memory);
       ++i;
@@ -74,8 +79,7 @@ private:
       if (!symmetric[i])
         continue;
       for (int rank = 0; rank < ranks_; ++rank)
-        std::memcpy(args[rank][i].data, machine_.symmAddress(symmetric[i], rank),
-                    args[rank][i].bytes());
+        copy(args[rank][i].data, machine_.symmAddress(symmetric[i], rank), args[rank][i].bytes());
       machine_.symmFree(symmetric[i]);
     }
   }
@@ -97,7 +101,7 @@ public:
   [[nodiscard]] int ranks() const override { return ranks_; }
 
   llvm::Expected<LoadedKernel *> load(const KernelCode &code) override {
-    std::unique_ptr<InterpretedKernel> &kernel = kernels_[code.instance->name];
+    std::unique_ptr<InterpretedKernel> &kernel = kernels_[code.instance];
     if (!kernel)
       kernel = std::make_unique<InterpretedKernel>(code, ranks_, schedule_);
     return kernel.get();
@@ -108,7 +112,7 @@ public:
 private:
   int ranks_;
   interpret::Schedule schedule_;
-  std::map<std::string, std::unique_ptr<InterpretedKernel>> kernels_;
+  std::map<const sema::KernelInstance *, std::unique_ptr<InterpretedKernel>> kernels_;
 };
 
 } // namespace

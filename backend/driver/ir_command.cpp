@@ -11,7 +11,6 @@ namespace {
 
 // The passes of `-O`, then those of `--pass`; false after reporting.
 bool runPasses(Session &session, LoweredModule &lowered) {
-#ifndef DTILE_WITHOUT_PASSES
   const Options &options = session.options;
   std::string text;
   if (options.runPipeline)
@@ -34,9 +33,6 @@ bool runPasses(Session &session, LoweredModule &lowered) {
   const bool fine = passes::PassManager(managerOptions).run(*lowered.module, *pipeline, context);
   lowered.remarks = std::move(context.remarks);
   return fine;
-#else
-  return true;
-#endif
 }
 
 } // namespace
@@ -47,10 +43,8 @@ ExitCode runIr(const Options &options) {
   LoweredModule lowered = readModule(session, options.inputs.front(), program);
   if (!lowered.module || !runPasses(session, lowered))
     return session.finish();
-#ifndef DTILE_WITHOUT_PASSES
   if (options.remarks)
     printRemarks(session, lowered.remarks, llvm::errs());
-#endif
   ir::print(*lowered.module, llvm::outs());
   return session.finish();
 }

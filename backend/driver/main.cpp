@@ -19,35 +19,15 @@ ExitCode dispatch(const Options &options) {
   case Command::None:
     break;
   case Command::Build:
-#ifndef DTILE_WITHOUT_BUILD
     return runBuild(options);
-#else
-    break;
-#endif
   case Command::Run:
-#ifndef DTILE_WITHOUT_RUN
     return runRun(options);
-#else
-    break;
-#endif
   case Command::Test:
-#ifndef DTILE_WITHOUT_TEST
     return runTest(options);
-#else
-    break;
-#endif
   case Command::Check:
-#ifndef DTILE_WITHOUT_PARSE
     return runCheck(options);
-#else
-    break;
-#endif
   case Command::Fmt:
-#ifndef DTILE_WITHOUT_FMT
     return runFmt(options);
-#else
-    break;
-#endif
   case Command::Ir:
     return runIr(options);
   case Command::Explain:

@@ -38,7 +38,7 @@ llvm::StringRef signatureOf(TestBuiltin builtin) {
 }
 
 // An array of a test may have this many bytes on a rank.
-constexpr uint64_t kMaxArrayBytes = uint64_t(8) << 30;
+constexpr uint64_t kMaxArrayBytes = uint64_t(2) << 30;
 
 bool fitsMemory(llvm::ArrayRef<int64_t> sizes, DType dtype) {
   const auto count = ndarray::elementCount(sizes);

@@ -225,6 +225,8 @@ ExitCode TestRunner::finish() {
 
 ExitCode runTest(const Options &options) {
   Session session(options);
+  if (!checkConstantValues(session))
+    return session.finish();
   for (int ranks : options.ranks)
     if (ranks < 1 || ranks > kMaxRanks) {
       session.diagnostics.report(SourceLoc{}, diag::bad_ranks, ranks, kMaxRanks);

@@ -210,6 +210,10 @@ bool TestEvaluator::instantiate(Launch &launch, const ast::GenericExpr *generics
       shape.dtype = input->arrays[0]->dtype();
     shape.sizes = input->arrays[0]->shape();
   }
+  // What the call says goes before `--const`.
+  for (auto &constant : constantsFor(session_, launch.decl).named)
+    if (llvm::none_of(given->named, [&](const auto &own) { return own.first == constant.first; }))
+      given->named.push_back(std::move(constant));
   sema::Program &program = library_.program();
   const sema::GenericArgs args =
       program.inferGenerics(&launch.decl, shapes, ranks_, std::move(*given));
@@ -299,7 +303,7 @@ bool TestEvaluator::solveLaunchSizes(Launch &launch) {
 }
 
 bool TestEvaluator::allocateOutputs(Launch &launch) {
-  constexpr int64_t kMaxBytes = int64_t(8) << 30;
+  constexpr int64_t kMaxBytes = int64_t(2) << 30;
   std::vector<std::vector<Array>> arrays(ranks_);
   for (int rank = 0; rank < ranks_; ++rank) {
     for (size_t i = 0; i < launch.instance->params.size(); ++i) {
