@@ -16,6 +16,11 @@ std::string isNot(StringRef what, Type is, StringRef wanted) {
   return (what + " is " + is.str() + ", not " + wanted).str();
 }
 
+/// "1 operand", "2 operands".
+std::string count(size_t n, StringRef what) {
+  return std::to_string(n) + " " + what.str() + (n == 1 ? "" : "s");
+}
+
 std::string isNot(StringRef what, Type is, Type wanted) { return isNot(what, is, wanted.str()); }
 
 bool isOneOf(StringRef word, StringRef words) {
@@ -35,8 +40,8 @@ std::string checkDimension(const Op &op, StringRef attr, unsigned rank) {
   const int64_t dim = op.intAttr(attr);
   if (dim >= 0 && dim < int64_t(rank))
     return "";
-  return ("attribute `" + attr + "` is " + llvm::Twine(dim) + ", and there are " +
-          llvm::Twine(rank) + " dimensions")
+  return ("attribute `" + attr + "` is " + llvm::Twine(dim) + ", and the operand has " +
+          count(rank, "dimension"))
       .str();
 }
 
@@ -275,18 +280,16 @@ std::string checkSlice(const Op &op, TypeKind kind) {
     return ("attribute `dims` is \"" + dims + "\", not made of i, r and a").str();
   if (dims.size() != from.rank())
     return ("attribute `dims` is \"" + dims + "\", but " + from.str() + " has " +
-            llvm::Twine(from.rank()) + " dimensions")
+            count(from.rank(), "dimension"))
         .str();
   const unsigned wanted = 1 + positions + 2 * ranges;
   if (op.numOperands() != wanted)
-    return ("has " + llvm::Twine(op.numOperands()) + " operands, and `dims` asks for " +
-            llvm::Twine(wanted))
-        .str();
+    return "has " + count(op.numOperands(), "operand") + ", and `dims` asks for " +
+           std::to_string(wanted);
   if (to.kind() != kind || to.rank() != ranges + wholes || to.isRemote() != from.isRemote() ||
       (kind == TypeKind::View && to.dtype() != from.dtype()))
     return isNot("result", to,
-                 "a part of " + from.str() + " with " + std::to_string(ranges + wholes) +
-                     " dimensions");
+                 "a part of " + from.str() + " with " + count(ranges + wholes, "dimension"));
   return "";
 }
 
@@ -334,15 +337,14 @@ std::string checkStore(const Op &op) {
   return fitsView(value, view) ? "" : isNot("operand 0", value, "what " + view.str() + " holds");
 }
 
-/// Operands of gather, scatter and atomic: `fixed` ones, then `count` more, then `ntok` tokens.
-std::string checkTrailingTokens(const Op &op, unsigned fixed, unsigned count) {
+/// Operands of gather, scatter and atomic: `fixed` ones, then `values` more, then `ntok` tokens.
+std::string checkTrailingTokens(const Op &op, unsigned fixed, unsigned values) {
   const int64_t tokens = op.intAttrOr("ntok", 0);
   if (tokens < 0 || tokens > op.numOperands() ||
-      op.numOperands() != fixed + count + uint64_t(tokens))
-    return ("has " + llvm::Twine(op.numOperands()) + " operands, not " +
-            llvm::Twine(fixed + count) + " and the " + llvm::Twine(tokens) + " tokens of `ntok`")
-        .str();
-  for (unsigned i = fixed + count; i < op.numOperands(); ++i)
+      op.numOperands() != fixed + values + uint64_t(tokens))
+    return "has " + count(op.numOperands(), "operand") + ", not " + std::to_string(fixed + values) +
+           " and the " + count(size_t(tokens), "token") + " of `ntok`";
+  for (unsigned i = fixed + values; i < op.numOperands(); ++i)
     if (const Type type = op.operand(i)->type(); !type.isToken() && !type.isAcquire())
       return isNot("operand " + std::to_string(i), type, "a token or acquire");
   return "";
@@ -503,7 +505,7 @@ std::string checkSchedule(const Op &op) {
 
 std::string checkSpace(const Op &op) {
   if (op.numOperands() % 3 != 0)
-    return "has " + std::to_string(op.numOperands()) + " operands, not three a dimension";
+    return "has " + count(op.numOperands(), "operand") + ", not three a dimension";
   if (op.strsAttr("vars").size() != op.numOperands() / 3)
     return "attribute `vars` has not one name for each dimension";
   if (std::string problem = checkPositive(op, "programs"); !problem.empty())

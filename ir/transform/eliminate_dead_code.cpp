@@ -2,9 +2,10 @@
 // dce: removes what nothing needs.
 //
 // Expects: any well-formed module.
-// Produces: no pure op, `for`, `while` or `if` without effects whose results are unused; no carried
-//   value of a `for` that only feeds itself, no unused result of an `if`; where there are kernels,
-//   no function that none of them reaches.
+// Produces: no pure op or read of local memory, and no `for`, `while` or `if` without effects,
+// whose
+//   results are unused; no carried value of a `for` that only feeds itself, no unused result of an
+//   `if`; where there are kernels, no function that none of them reaches.
 // Why: lowering and the other passes leave such things behind.
 // Leaves alone: ops with effects and their tokens, and the parameters of kernels and functions.
 #include "ir/transform/pass.h"
@@ -52,6 +53,12 @@ private:
 
 bool isStructure(const Op &op) {
   return op.is(OpKind::For) || op.is(OpKind::While) || op.is(OpKind::If);
+}
+
+/// A read of this rank's memory, which nobody notices. One with a token is that token's use.
+bool isPlainRead(const Op &op) {
+  return (op.is(OpKind::Load) || op.is(OpKind::Gather)) && !op.operand(0)->type().isRemote() &&
+         llvm::none_of(op.operands(), [](const Value *v) { return v->type().isToken(); });
 }
 
 // Functions.
@@ -114,7 +121,7 @@ bool DeadCode::hasEffects(const Op &op) {
     functionEffects_[callee] = found;
     return found;
   }
-  return !op.isPure();
+  return !op.isPure() && !isPlainRead(op);
 }
 
 // Marking.

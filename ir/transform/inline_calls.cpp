@@ -48,7 +48,8 @@ private:
   void order(Function &function);
   void inlineInto(Function &function);
   [[nodiscard]] bool shouldInline(const Function &callee) const;
-  void inlineCall(Op &call, Function &callee);
+  void moveIntoCall(Op &call, Function &callee);
+  void copyIntoCall(Op &call, const Function &callee);
   [[nodiscard]] Function *calleeOf(const Op &call);
 
   PassContext &context_;
@@ -58,6 +59,13 @@ private:
   uint64_t totalOps_ = 0;
   bool changed_ = false;
 };
+
+/// What a call gave is now computed here, under the caller's name.
+void replaceResult(Value *result, Value *value) {
+  if (value->definingOp() && !result->nameHint().empty())
+    value->setNameHint(result->nameHint());
+  result->replaceAllUsesWith(value);
+}
 
 bool isSimple(Type type) { return type.isIndex() || type.isScalar(); }
 
@@ -91,7 +99,22 @@ bool Inliner::shouldInline(const Function &callee) const {
   return callee.needsInlining || callee.callers == 1 || callee.ops <= kSmall;
 }
 
-void Inliner::inlineCall(Op &call, Function &callee) {
+/// Nobody else calls the function: its ops themselves move, and it is left empty.
+void Inliner::moveIntoCall(Op &call, Function &callee) {
+  Block &body = callee.op->body();
+  for (auto [argument, operand] : llvm::zip_equal(body.arguments(), call.operands()))
+    argument->replaceAllUsesWith(operand);
+  Op *end = body.terminator();
+  while (&body.ops().front() != end)
+    body.ops().front().moveBefore(&call);
+  for (auto [result, returned] : llvm::zip_equal(call.results(), end->operands()))
+    replaceResult(result, returned);
+  end->setOperands({});
+  call.erase();
+  changed_ = true;
+}
+
+void Inliner::copyIntoCall(Op &call, const Function &callee) {
   ValueMap map;
   for (auto [argument, operand] : llvm::zip_equal(callee.op->body().arguments(), call.operands()))
     map[argument] = operand;
@@ -103,10 +126,7 @@ void Inliner::inlineCall(Op &call, Function &callee) {
     }
     for (auto [result, returned] : llvm::zip_equal(call.results(), op.operands())) {
       auto mapped = map.find(returned);
-      Value *value = mapped == map.end() ? returned : mapped->second;
-      if (value->definingOp() && !result->nameHint().empty() && !value->argumentOf())
-        value->setNameHint(result->nameHint());
-      result->replaceAllUsesWith(value);
+      replaceResult(result, mapped == map.end() ? returned : mapped->second);
     }
   }
   call.erase();
@@ -118,6 +138,14 @@ void Inliner::inlineInto(Function &function) {
     Function *callee = calleeOf(*call);
     if (!callee || !shouldInline(*callee))
       continue;
+    // What the callee does, its caller does now.
+    function.needsInlining |= callee->needsInlining;
+    if (callee->callsLeft == 1) {
+      callee->callsLeft = 0;
+      function.ops += callee->ops;
+      moveIntoCall(*call, *callee);
+      continue;
+    }
     if (totalOps_ + callee->ops > kMaxOps) {
       context_.remark(*call, "`" + callee->op->strAttr("name") +
                                  "` is not inlined: the program would be too large");
@@ -125,10 +153,8 @@ void Inliner::inlineInto(Function &function) {
     }
     totalOps_ += callee->ops;
     function.ops += callee->ops;
-    // What the callee does, its caller does now.
-    function.needsInlining |= callee->needsInlining;
     --callee->callsLeft;
-    inlineCall(*call, *callee);
+    copyIntoCall(*call, *callee);
   }
 }
 

@@ -152,6 +152,18 @@ bool PassManager::runStep(ir::Module &module, const PassStep &step, PassContext 
   return context.diagnostics.errorCount() == errors;
 }
 
+bool PassManager::checkPrinted(const Pipeline &pipeline, PassContext &context) const {
+  for (const auto *names : {&options_.printBefore, &options_.printAfter})
+    for (const std::string &name : *names) {
+      const auto isIt = [&](const PassStep &step) { return step.pass->name == name; };
+      if (name == "all" || llvm::any_of(pipeline, isIt))
+        continue;
+      context.diagnostics.report(SourceRange{}, diag::ir_pass_not_run, name);
+      return false;
+    }
+  return true;
+}
+
 void PassManager::printTimes() {
   double total = 0;
   out() << "  seconds  pass\n";
@@ -165,11 +177,11 @@ void PassManager::printTimes() {
 bool PassManager::run(ir::Module &module, const Pipeline &pipeline, PassContext &context) {
   times_.clear();
   counted_ = 0;
-  bool ok = true;
+  bool ok = checkPrinted(pipeline, context);
   for (const PassStep &step : pipeline) {
-    ok = runStep(module, step, context);
     if (!ok)
       break;
+    ok = runStep(module, step, context);
   }
   if (options_.timePasses)
     printTimes();

@@ -66,6 +66,8 @@ private:
              PassContext &context);
   void print(ir::Module &module, llvm::StringRef when, llvm::StringRef pass);
   bool isSkippedByBisect(const PassInfo &pass);
+  /// Whether every pass to print around is one of the pipeline; reports the first that is not.
+  bool checkPrinted(const Pipeline &pipeline, PassContext &context) const;
   void printTimes();
   [[nodiscard]] llvm::raw_ostream &out() const {
     return options_.out ? *options_.out : llvm::errs();

@@ -29,7 +29,8 @@ llvm::StringRef pipelineText(OptLevel level) {
   case OptLevel::O0:
     return "inline,derive-counts,bound-drift";
   case OptLevel::O1:
-    return "inline,canonicalize,cse,dce,derive-counts,bound-drift,canonicalize,cse,canonicalize,dce";
+    return "inline,canonicalize,cse,dce,derive-counts,bound-drift,canonicalize,cse,canonicalize,"
+           "dce";
   case OptLevel::O2:
     return "inline,canonicalize,cse,licm,dce,derive-counts,bound-drift,canonicalize,cse,dce,"
            "order-tiles,issue-early,carry-awaits";

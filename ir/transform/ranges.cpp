@@ -36,8 +36,8 @@ bool divideFloor(int64_t x, int64_t y, int64_t *out) {
   return false;
 }
 
-/// The bounds between which a position counts, as operands of the op whose region has it; `first` is
-/// null for 0.
+/// The bounds between which a position counts, as operands of the op whose region has it; `first`
+/// is null for 0.
 struct PositionBounds {
   const Value *first = nullptr;
   const Value *end = nullptr;

@@ -33,10 +33,10 @@ Outputs execute(ir::Module &module) {
   fin[1] = -std::numeric_limits<float>::infinity();
   fin[2] = -0.0f;
   interpret::Machine machine(module, 1);
-  outputs.error = interpret::testing::text(machine.launch(
-      "k", {{interpret::testing::tensor(in), interpret::testing::tensor(fin),
-             interpret::testing::tensor(outputs.integers),
-             interpret::testing::tensor(outputs.floats)}}));
+  outputs.error = interpret::testing::text(
+      machine.launch("k", {{interpret::testing::tensor(in), interpret::testing::tensor(fin),
+                            interpret::testing::tensor(outputs.integers),
+                            interpret::testing::tensor(outputs.floats)}}));
   return outputs;
 }
 
@@ -69,7 +69,8 @@ TEST_P(PassEquivalence, RandomProgramsComputeTheSame) {
     const auto pipeline = parsePipeline(GetParam(), allPasses(), diagnostics);
     ASSERT_TRUE(pipeline);
     ASSERT_TRUE(PassManager({.verifyEach = true}).run(*program.module, *pipeline, context))
-        << "seed " << seed << "\n" << text;
+        << "seed " << seed << "\n"
+        << text;
     expectSame(before, execute(*program.module));
     if (HasFailure()) {
       std::string after;
@@ -80,10 +81,10 @@ TEST_P(PassEquivalence, RandomProgramsComputeTheSame) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Passes, PassEquivalence,
-                         ::testing::Values("inline", "canonicalize", "cse", "licm", "dce",
-                                         "licm,cse,canonicalize,dce", "issue-early",
-                                         "inline,canonicalize,cse,licm,dce,canonicalize,cse,dce"));
+INSTANTIATE_TEST_SUITE_P(
+    Passes, PassEquivalence,
+    ::testing::Values("inline", "canonicalize", "cse", "licm", "dce", "licm,cse,canonicalize,dce",
+                      "issue-early", "inline,canonicalize,cse,licm,dce,canonicalize,cse,dce"));
 
 TEST(PassEquivalence, EveryLevelComputesTheSame) {
   for (const OptLevel level : {OptLevel::O0, OptLevel::O1, OptLevel::O2})

@@ -117,6 +117,12 @@ TEST_F(PassManagerTest, PrintsBeforeAndAfterWhereAsked) {
   EXPECT_THAT(said, Not(HasSubstr("before note")));
 }
 
+TEST_F(PassManagerTest, RefusesToPrintAroundWhatDoesNotRun) {
+  EXPECT_FALSE(run("rename", {.printAfter = {"note"}}));
+  EXPECT_THAT(reported(), ElementsAre(diag::ir_pass_not_run));
+  EXPECT_EQ(module->body().ops().front().strAttr("name"), "f");
+}
+
 TEST_F(PassManagerTest, TimesEveryRun) {
   EXPECT_TRUE(run("note,rename,note", {.timePasses = true}));
   EXPECT_THAT(said, testing::ContainsRegex("seconds  pass\n.*note\n.*rename\n.*note\n.*total\n"));

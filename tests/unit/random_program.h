@@ -59,13 +59,13 @@ kernel @k {
 
   /// A value of each scalar type that is not known before the program runs.
   void inputs() {
-    for (const char *type : {"index", "index", "i8", "u8", "i32", "u32", "u64", "bool", "f32",
-                             "f32", "bf16", "f64"}) {
+    for (const char *type :
+         {"index", "index", "i8", "u8", "i32", "u32", "u64", "bool", "f32", "f32", "bf16", "f64"}) {
       const bool isInt = !isFloat(type);
       const std::string at = define("const {value = " + std::to_string(pick(16)) + "}", "index");
-      const std::string cell = define("view.slice " + std::string(isInt ? "%in, " : "%fin, ") + at +
-                                          " {dims = \"i\"}",
-                                      isInt ? "view<i64, 0>" : "view<f32, 0>");
+      const std::string cell =
+          define("view.slice " + std::string(isInt ? "%in, " : "%fin, ") + at + " {dims = \"i\"}",
+                 isInt ? "view<i64, 0>" : "view<f32, 0>");
       const std::string value = define("load " + cell, isInt ? "index" : "f32");
       if (std::string(type) != "index" && std::string(type) != "f32")
         define("cast " + value, type);
@@ -171,8 +171,8 @@ kernel @k {
       x = define("add " + product + ", " + (pick(2) ? x : small(oneOf("1", "3", "-1").c_str())),
                  "index");
     }
-    const std::string limit = small(
-        oneOf("1", "2", "3", "4", "5", "8", "0", "-4", "127", "128", "255", "-128").c_str());
+    const std::string limit =
+        small(oneOf("1", "2", "3", "4", "5", "8", "0", "-4", "127", "128", "255", "-128").c_str());
     if (pick(2))
       observe(define(oneOf("div ", "rem ", "min ", "max ") + x + ", " + limit, "index"), "index");
     else
@@ -185,10 +185,9 @@ kernel @k {
   void compare() {
     const std::string type = pick(5) ? scalarType() : oneOf("tile<4xi32>", "tile<4xf32>");
     const std::string a = any(type), b = pick(4) ? any(type) : a;
-    const std::string holds =
-        define("cmp " + a + ", " + b + " {pred = \"" +
-                   oneOf("eq", "ne", "lt", "le", "gt", "ge") + "\"}",
-               boolLike(type));
+    const std::string holds = define("cmp " + a + ", " + b + " {pred = \"" +
+                                         oneOf("eq", "ne", "lt", "le", "gt", "ge") + "\"}",
+                                     boolLike(type));
     if (!isTile(type))
       observe(holds, "bool");
   }
@@ -233,9 +232,9 @@ kernel @k {
   void memory() {
     const bool isInt = pick(2);
     const std::string at = any("index");
-    const std::string slot = define("view.slice " + std::string(isInt ? "%in, " : "%fin, ") + at +
-                                        " {dims = \"i\"}",
-                                    isInt ? "view<i64, 0>" : "view<f32, 0>");
+    const std::string slot =
+        define("view.slice " + std::string(isInt ? "%in, " : "%fin, ") + at + " {dims = \"i\"}",
+               isInt ? "view<i64, 0>" : "view<f32, 0>");
     define("load " + slot, isInt ? "index" : "f32");
   }
 
@@ -243,9 +242,9 @@ kernel @k {
     const bool isInt = pick(2);
     const std::string value = any(isInt ? "index" : "f64");
     const std::string at = define("const {value = " + std::to_string(pick(32)) + "}", "index");
-    const std::string slot = define("view.slice " + std::string(isInt ? "%out, " : "%fout, ") +
-                                        at + " {dims = \"i\"}",
-                                    isInt ? "view<i64, 0>" : "view<f64, 0>");
+    const std::string slot =
+        define("view.slice " + std::string(isInt ? "%out, " : "%fout, ") + at + " {dims = \"i\"}",
+               isInt ? "view<i64, 0>" : "view<f64, 0>");
     line("store " + value + ", " + slot);
   }
 
