@@ -314,7 +314,7 @@ int main(int argc, char **argv) {
   options.wait_timeout_ms = fails ? 500 : 0;
   options.workers = mode == "workers" ? 3 : 0;
   if (mode == "few")
-    launchCount = 10;
+    launchCount = 5;
   if (dtile_team_create_env(&options, &team) != DTILE_OK) {
     std::fprintf(stderr, "%s\n", dtile_last_error());
     return 1;
