@@ -24,6 +24,19 @@ Variable *Context::makeVariable(llvm::StringRef name, Type type, SourceRange ran
   return new (variables_.Allocate()) Variable{name.str(), type, range, isMutable};
 }
 
+void Context::unsay(const Diagnostics &where) {
+  for (const Diagnostic &d : where.all())
+    said_.erase(sayingOf(d.range, d.id));
+  for (auto &[decl, instances] : fns) {
+    llvm::SmallVector<std::string, 4> bad;
+    for (const auto &entry : instances)
+      if (entry.second.state == InstanceEntry<FnInstance>::State::Bad)
+        bad.push_back(entry.first().str());
+    for (const std::string &key : bad)
+      instances.erase(key);
+  }
+}
+
 std::string Context::uniqueName(const std::string &wanted) {
   const unsigned uses = usedNames_[wanted]++;
   return uses == 0 ? wanted : uniqueName(wanted + "_" + std::to_string(uses + 1));

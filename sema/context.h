@@ -45,13 +45,16 @@ public:
   template <typename... Args> DiagBuilder report(SourceRange range, diag::Id id, Args &&...args) {
     const bool isError = diagInfo(id).severity == Severity::Error;
     errors += isError ? 1 : 0;
-    const uint64_t place = uint64_t(range.begin.offset) << 32 | range.end.offset;
-    const bool isNew = (isError || warningsOn) && said_.insert({place, unsigned(id)}).second;
+    const bool isNew = (isError || warningsOn) && said_.insert(sayingOf(range, id)).second;
     DiagBuilder builder = (isNew ? *diags : muted).report(range, id, std::forward<Args>(args)...);
     if (isNew)
       addCallers(builder);
     return builder;
   }
+
+  /// Takes back what was said in `where`, and forgets the functions that were found bad, so that
+  /// whoever needs them is told.
+  void unsay(const Diagnostics &where);
 
   TExpr *makeExpr(TExprKind kind, Type type, SourceRange range);
   TStmt *makeStmt(TStmtKind kind, SourceRange range);
@@ -93,9 +96,14 @@ public:
   std::vector<Frame> frames;
 
 private:
+  /// A place and a message.
+  using Saying = std::pair<uint64_t, unsigned>;
+  static Saying sayingOf(SourceRange range, diag::Id id) {
+    return {uint64_t(range.begin.offset) << 32 | range.end.offset, unsigned(id)};
+  }
   void addCallers(DiagBuilder &builder);
 
-  llvm::DenseSet<std::pair<uint64_t, unsigned>> said_;
+  llvm::DenseSet<Saying> said_;
   llvm::StringMap<unsigned> usedNames_;
   llvm::SpecificBumpPtrAllocator<TExpr> exprs_;
   llvm::SpecificBumpPtrAllocator<TStmt> stmts_;

@@ -16,6 +16,7 @@ struct Program::Impl : Context {
   std::optional<std::vector<GenericValue>> defaults(const ast::KernelDecl *kernel);
   void checkFnAlone(const ast::FnDecl *fn);
   void checkKernelAlone(const ast::KernelDecl *kernel);
+  void evaluateConsts(ModuleInfo &module);
   void checkModule(ModuleInfo &module);
   const Symbol *find(llvm::StringRef name) const;
 
@@ -27,23 +28,60 @@ struct Program::Impl : Context {
 namespace {
 
 // The value that stands for any, where a check needs one.
-GenericValue standIn(const ast::GenericParam &generic) {
-  constexpr int64_t kStandInSize = 16;
+GenericValue standIn(const ast::GenericParam &generic, int64_t size) {
   const GenericValue::Kind kind = genericKind(generic);
-  return {kind, kind == GenericValue::Kind::Bool ? 1 : kStandInSize, DType::F32};
+  return {kind, kind == GenericValue::Kind::Bool ? 1 : size, DType::F32};
 }
 
 // Values for the check of a declaration by itself: defaults, and stand-ins where there is none.
 std::vector<GenericValue> valuesForCheck(Context &context, ModuleInfo &home,
                                          llvm::ArrayRef<ast::GenericParam> generics,
-                                         const ast::Ident &name) {
+                                         const ast::Ident &name, int64_t size) {
   GenericInference inference(context, home, generics);
   for (const ast::GenericParam &generic : generics)
     if (!generic.defaultValue)
-      inference.set(generic.name.name, standIn(generic));
+      inference.set(generic.name.name, standIn(generic, size));
   std::vector<GenericValue> values;
   inference.finish(name.name, name, name.range, values);
   return values;
+}
+
+// Checks a declaration by itself. A body may be right for some sizes only (`N / 32` rows): with
+// stand-ins it is wrong where it is for each size that is tried, and the fewest mistakes are told.
+void checkAlone(Context &context, llvm::ArrayRef<ast::GenericParam> generics,
+                llvm::function_ref<bool(int64_t size)> check) {
+  constexpr int64_t kSizes[] = {16, 128, 1024, 1};
+  const bool hasSizes = llvm::any_of(generics, [](const ast::GenericParam &generic) {
+    return !generic.defaultValue && genericKind(generic) == GenericValue::Kind::Int;
+  });
+  if (!hasSizes) {
+    check(kSizes[0]);
+    return;
+  }
+  const unsigned errorsBefore = context.errors;
+  int64_t bestSize = kSizes[0];
+  unsigned fewestErrors = ~0u;
+  for (int64_t size : kSizes) {
+    Diagnostics attempt(context.sources);
+    bool good = false;
+    {
+      Restore<Diagnostics *> sink(context.diags, &attempt);
+      good = check(size);
+    }
+    if (!good) {
+      context.unsay(attempt);
+      if (attempt.errorCount() < fewestErrors) {
+        fewestErrors = attempt.errorCount();
+        bestSize = size;
+      }
+      continue;
+    }
+    // What was wrong for other sizes is no mistake.
+    context.errors = errorsBefore;
+    context.diags->append(attempt);
+    return;
+  }
+  check(bestSize);
 }
 
 // Kernels are launched, not called: a name that only bodies use does not clash.
@@ -93,31 +131,47 @@ std::optional<std::vector<GenericValue>> Program::Impl::defaults(const ast::Kern
   for (const ast::GenericParam &generic : kernel->generics)
     if (!generic.defaultValue)
       return std::nullopt;
-  return valuesForCheck(*this, *moduleOf.lookup(kernel), kernel->generics, kernel->name);
+  return valuesForCheck(*this, *moduleOf.lookup(kernel), kernel->generics, kernel->name, 0);
 }
 
 void Program::Impl::checkFnAlone(const ast::FnDecl *fn) {
   ModuleInfo &home = *moduleOf.lookup(fn);
-  const std::vector<GenericValue> values = valuesForCheck(*this, home, fn->generics, fn->name);
-  Checker(*this, home).fnInstance(fn, values, {});
+  checkAlone(*this, fn->generics, [&](int64_t size) {
+    const std::vector<GenericValue> values =
+        valuesForCheck(*this, home, fn->generics, fn->name, size);
+    return Checker(*this, home).fnInstance(fn, values, {}) != nullptr;
+  });
 }
 
 void Program::Impl::checkKernelAlone(const ast::KernelDecl *kernel) {
   ModuleInfo &home = *moduleOf.lookup(kernel);
-  const std::vector<GenericValue> values =
-      valuesForCheck(*this, home, kernel->generics, kernel->name);
-  instance(kernel, values, {}, /*isReal=*/false);
+  checkAlone(*this, kernel->generics, [&](int64_t size) {
+    const std::vector<GenericValue> values =
+        valuesForCheck(*this, home, kernel->generics, kernel->name, size);
+    const bool good = instance(kernel, values, {}, /*isReal=*/false) != nullptr;
+    // Asked for by a call, it is checked again, and its mistakes are told.
+    if (!good)
+      kernels[kernel].erase(instanceName(kernel->name.name, values));
+    return good;
+  });
   checkEnsures(*this, home, kernel);
+}
+
+void Program::Impl::evaluateConsts(ModuleInfo &module) {
+  for (const ast::Decl *decl : module.tree->decls) {
+    const auto *constant = llvm::dyn_cast<ast::ConstDecl>(decl);
+    if (!constant)
+      continue;
+    checkDeclaredName(*this, constant->name);
+    const auto found = module.names.find(constant->name.name);
+    if (found != module.names.end() && found->second.decl == decl)
+      Checker(*this, module).constValue(found->second, constant->name.range);
+  }
 }
 
 void Program::Impl::checkModule(ModuleInfo &module) {
   for (const ast::Decl *decl : module.tree->decls) {
-    if (const auto *constant = llvm::dyn_cast<ast::ConstDecl>(decl)) {
-      checkDeclaredName(*this, constant->name);
-      const auto found = module.names.find(constant->name.name);
-      if (found != module.names.end() && found->second.decl == decl)
-        Checker(*this, module).constValue(found->second, constant->name.range);
-    } else if (const auto *fn = llvm::dyn_cast<ast::FnDecl>(decl)) {
+    if (const auto *fn = llvm::dyn_cast<ast::FnDecl>(decl)) {
       checkDeclaredName(*this, fn->name);
       checkFnAlone(fn);
     } else if (const auto *kernel = llvm::dyn_cast<ast::KernelDecl>(decl)) {
@@ -162,6 +216,8 @@ std::unique_ptr<Program> Program::analyze(FileId file, SourceManager &sources,
       impl.rootBenches.push_back(bench);
   }
   // Imported modules were loaded after the root: check what others build on first.
+  for (const auto &module : impl.modules)
+    impl.evaluateConsts(*module);
   for (size_t i = impl.modules.size(); i-- > 0;)
     impl.checkModule(*impl.modules[i]);
   checkTests(impl, root);

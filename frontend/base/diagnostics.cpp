@@ -73,6 +73,19 @@ DiagBuilder Diagnostics::add(SourceRange range, diag::Id id, std::vector<DiagArg
   return {*this, all_.size() - 1};
 }
 
+void Diagnostics::append(const Diagnostics &other) {
+  for (const Diagnostic &d : other.all_) {
+    const bool isWarning = d.severity == Severity::Warning;
+    const Severity severity = isWarning && warningsAsErrors_ ? Severity::Error : d.severity;
+    if (severity == Severity::Warning)
+      ++warnings_;
+    if (severity == Severity::Error && ++errors_ > errorLimit_ && errorLimit_ != 0)
+      continue;
+    all_.push_back(d);
+    all_.back().severity = severity;
+  }
+}
+
 void Diagnostics::sortAndUnique() {
   std::vector<size_t> order(all_.size());
   std::iota(order.begin(), order.end(), size_t(0));

@@ -107,6 +107,8 @@ public:
   [[nodiscard]] unsigned warningCount() const { return warnings_; }
   [[nodiscard]] const std::vector<Diagnostic> &all() const { return all_; }
   [[nodiscard]] const SourceManager &sources() const { return sources_; }
+  /// Takes over the messages of another, in their order.
+  void append(const Diagnostics &other);
   /// Sorts by place (stable), and drops exact repeats (the same id, place and text).
   void sortAndUnique();
   void clear();

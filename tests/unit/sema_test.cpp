@@ -94,6 +94,32 @@ TEST_F(SemaTest, ErrorsOfAnInstanceSayWhoAskedForIt) {
   EXPECT_EQ(diagnostics_.all()[0].notes[0].message, "in `f_3`, which is needed here");
 }
 
+TEST_F(SemaTest, ADeclarationIsRightIfItIsForOneOfTheStandIns) {
+  const std::string lanes =
+      "fn lanes<N>(x: f32[N]) -> f32[N / 32, 32] { return reshape(x)[N / 32, 32]; }\n";
+  check(lanes +
+        "kernel k<const H>(x: in f32[H], y: out f32[H / 32, 32]) { y[:, :] = lanes(x[:]); }");
+  EXPECT_TRUE(diagnostics_.all().empty()) << said();
+  // What was wrong for other sizes is told to who asks for them.
+  EXPECT_EQ(instance("k", {{{"H", integer(16)}}}), nullptr);
+  EXPECT_THAT(said(), HasSubstr("E0310"));
+  EXPECT_NE(instance("k", {{{"H", integer(64)}}}), nullptr);
+}
+
+TEST_F(SemaTest, OfWrongStandInsThoseWithTheFewestErrorsAreTold) {
+  check("fn f<N>(x: f32[N]) -> f32[N / 32] { return reshape(x)[N / 32, 32]; }");
+  ASSERT_EQ(diagnostics_.errorCount(), 1u) << said();
+  EXPECT_THAT(said(), HasSubstr("expected `tile f32[4]` but found `tile f32[4, 32]`"));
+}
+
+TEST_F(SemaTest, WarningsOfABodyComeOnceAndNotFromAttempts) {
+  check("fn f<N>(x: f32[N]) -> f32[N / 32, 32] {\n"
+        "  let unused = 1;\n  return reshape(x)[N / 32, 32];\n}\n"
+        "kernel k(x: in f32[64], y: out f32[2, 32]) { y[:, :] = f(x[:]); }");
+  EXPECT_EQ(diagnostics_.warningCount(), 1u) << said();
+  EXPECT_EQ(diagnostics_.errorCount(), 0u) << said();
+}
+
 TEST_F(SemaTest, WhatDoesNotParseHasNoInstance) {
   check("kernel k(x: in f32[N], y: out f32[N]) over (i in N by ) { y[i] = x[i]; }");
   EXPECT_TRUE(diagnostics_.hasErrors());
