@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# What `cmake --install` adds to the libraries that install themselves: the compiler, and the package
-# that find_package(dtile) finds.
+# What `cmake --install` adds to the libraries that install themselves: the compiler, and the
+# package that find_package(dtile) finds.
 include(CMakePackageConfigHelpers)
 
 if(TARGET dtilec)
