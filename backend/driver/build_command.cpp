@@ -134,9 +134,8 @@ bool checkQuickly(Session &session, LoweredModule &lowered) {
   options.ranks = {1, 2, 3, 4};
   options.isQuick = true;
   options.seconds = 0.05;
-  return llvm::all_of(
-      protocol::checkProtocol(*lowered.module, options, session.diagnostics),
-      [](const protocol::Verdict &verdict) { return verdict.isFine; });
+  return llvm::all_of(protocol::checkProtocol(*lowered.module, options, session.diagnostics),
+                      [](const protocol::Verdict &verdict) { return verdict.isFine; });
 }
 
 void buildFile(Session &session) {

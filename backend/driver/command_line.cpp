@@ -115,6 +115,19 @@ void addExecutor(CLI::App &app, Options &o, bool withAll) {
   app.add_option("--schedule-seed", o.scheduleSeed,
                  "start bodies in a random order of this seed; 0 is schedule order")
       ->type_name("N");
+  app.add_option_function<std::string>(
+         "--schedule",
+         [&o](const std::string &text) {
+           llvm::StringRef seed = text;
+           const bool isRandom = seed.consume_front("random:");
+           if (text != "fixed" && !(isRandom && !seed.getAsInteger(10, o.scheduleSeed)))
+             throw CLI::ValidationError("--schedule",
+                                        "`" + text + "` is not a schedule; use random:SEED");
+         },
+         "order in which bodies run and transfers land: `fixed`, or random:SEED, which replays")
+      ->type_name("fixed|random:SEED");
+  app.add_flag("--sanitize", o.sanitize,
+               "interpret, and report races and what outlives a kernel, with the data at hand");
 }
 
 CLI::App *addCommand(CLI::App &app, Options &o, Command command, const char *name,
@@ -252,6 +265,10 @@ void addTest(CLI::App &app, Options &o) {
       ->allow_extra_args(false);
   sub->add_option("--filter", o.filter, "only tests whose name contains this text")
       ->type_name("TEXT");
+  sub->add_option("--explore", o.explore,
+                  "interpret in N random schedules, with transfers landing late; the seed of one "
+                  "that fails is printed")
+      ->type_name("N");
   sub->add_flag("--bench", o.bench, "run bench blocks instead and print times");
   sub->add_option("FILE", o.inputs, "programs, or folders that are searched for .dtile files")
       ->required();
@@ -316,6 +333,10 @@ std::optional<ExitCode> readCommandLine(int argc, const char *const *argv, Optio
     addIr(app, options);
     addExplain(app, options);
     app.parse(argc, argv);
+    // Only the interpreter can be watched, and only its transfers land late.
+    const bool isInterpreted = options.sanitize || options.explore != 0;
+    if (isInterpreted && options.executor == ExecutorKind::Host)
+      options.executor = ExecutorKind::Interpreter;
   } catch (const CLI::CallForVersion &) {
     out << kVersionText << '\n';
     return ExitCode::Ok;

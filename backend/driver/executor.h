@@ -69,8 +69,12 @@ public:
   virtual void reset() = 0;
 };
 
-std::unique_ptr<Executor> makeInterpreterExecutor(int ranks, uint64_t scheduleSeed);
+std::unique_ptr<Executor> makeInterpreterExecutor(const Options &options, int ranks);
 /// Compiled for this machine: on threads, or where there is a job on its processes.
 std::unique_ptr<Executor> makeHostExecutor(const Options &options, int ranks, Job *job);
+
+/// What `--executor` asks for: one or, for `all`, each. A job is null where this process is in
+/// none.
+std::vector<std::unique_ptr<Executor>> makeExecutors(const Options &options, int ranks, Job *job);
 
 } // namespace dtile::driver

@@ -3,6 +3,7 @@
 #include "backend/driver/executor.h"
 
 #include "ir/interpret/interpreter.h"
+#include "ir/protocol/race_detector.h"
 
 #include <chrono>
 #include <cstring>
@@ -30,8 +31,9 @@ void copy(void *to, const void *from, size_t bytes) {
 
 class InterpretedKernel : public LoadedKernel {
 public:
-  InterpretedKernel(const KernelCode &code, int ranks, interpret::Schedule schedule)
-      : kernel_(*code.instance), ranks_(ranks), machine_(*code.module, ranks, schedule) {}
+  InterpretedKernel(const KernelCode &code, int ranks, interpret::Schedule schedule, bool sanitize)
+      : kernel_(*code.instance), module_(*code.module), ranks_(ranks), sanitize_(sanitize),
+        machine_(*code.module, ranks, schedule) {}
 
   LaunchResult launch(RankArgs &args, int count) override {
     std::vector<void *> symmetric = enterSymmetricMemory(args);
@@ -46,7 +48,9 @@ public:
       }
     LaunchResult result;
     const auto start = std::chrono::steady_clock::now();
-    if (auto error = machine_.launchRepeat(kernel_.name, passed, count))
+    if (sanitize_)
+      result.failure = launchWatched(passed, count);
+    else if (auto error = machine_.launchRepeat(kernel_.name, passed, count))
       result.failure = error->message;
     result.seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -84,16 +88,34 @@ private:
     }
   }
 
+  /// Launches under a detector; what it finds is a failure.
+  std::string launchWatched(const std::vector<std::vector<interpret::Arg>> &args, int count) {
+    protocol::RaceDetector detector(ranks_);
+    machine_.observe(&detector);
+    const auto error = machine_.launchRepeat(kernel_.name, args, count);
+    machine_.observe(nullptr);
+    if (error)
+      return error->message;
+    detector.finish(/*isComplete=*/true);
+    std::string text;
+    for (const protocol::Finding &finding : detector.findings())
+      text += (text.empty() ? "" : "\n") + protocol::findingText(finding, module_.sources());
+    return text;
+  }
+
   const sema::KernelInstance &kernel_;
+  ir::Module &module_;
   int ranks_;
+  bool sanitize_;
   interpret::Machine machine_;
 };
 
 class InterpreterExecutor : public Executor {
 public:
-  InterpreterExecutor(int ranks, uint64_t scheduleSeed) : ranks_(ranks) {
-    schedule_.seed = scheduleSeed;
-    if (scheduleSeed != 0)
+  InterpreterExecutor(int ranks, const Options &options)
+      : ranks_(ranks), sanitize_(options.sanitize) {
+    schedule_.seed = options.scheduleSeed;
+    if (options.scheduleSeed != 0)
       schedule_.landing = interpret::Schedule::Landing::Random;
   }
 
@@ -103,7 +125,7 @@ public:
   llvm::Expected<LoadedKernel *> load(const KernelCode &code) override {
     std::unique_ptr<InterpretedKernel> &kernel = kernels_[code.instance];
     if (!kernel)
-      kernel = std::make_unique<InterpretedKernel>(code, ranks_, schedule_);
+      kernel = std::make_unique<InterpretedKernel>(code, ranks_, schedule_, sanitize_);
     return kernel.get();
   }
 
@@ -111,21 +133,15 @@ public:
 
 private:
   int ranks_;
+  bool sanitize_;
   interpret::Schedule schedule_;
   std::map<const sema::KernelInstance *, std::unique_ptr<InterpretedKernel>> kernels_;
 };
 
 } // namespace
 
-size_t HostArg::bytes() const {
-  size_t bytes = dtypeBytes(dtype);
-  for (int64_t size : sizes)
-    bytes *= size_t(size);
-  return bytes;
-}
-
-std::unique_ptr<Executor> makeInterpreterExecutor(int ranks, uint64_t scheduleSeed) {
-  return std::make_unique<InterpreterExecutor>(ranks, scheduleSeed);
+std::unique_ptr<Executor> makeInterpreterExecutor(const Options &options, int ranks) {
+  return std::make_unique<InterpreterExecutor>(ranks, options);
 }
 
 } // namespace dtile::driver

@@ -86,6 +86,10 @@ struct Options {
   ExecutorKind executor = ExecutorKind::Host;
   std::vector<int> ranks;
   uint64_t scheduleSeed = 0;
+  /// Interpreted launches are watched for races, and for what outlives them.
+  bool sanitize = false;
+  /// test: so many seeds, one after the other, until something fails; 0 is one run.
+  unsigned explore = 0;
 
   // run
   std::vector<NamedText> arguments;

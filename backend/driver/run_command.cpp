@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // `dtilec run`: one kernel on arrays from .npy files.
-#include "backend/driver/executor_set.h"
 #include "backend/driver/job.h"
 #include "backend/driver/kernel_library.h"
 #include "backend/driver/output_file.h"
@@ -308,8 +307,8 @@ bool KernelRun::launch(KernelLibrary &library) {
         arg.sizes = sizes_[rank].params[i];
       arg.data = array.data();
     }
-  ExecutorSet executors(options_, ranks_, job_);
-  Executor &executor = *executors.list().front();
+  const auto executors = makeExecutors(options_, ranks_, job_);
+  Executor &executor = *executors.front();
   llvm::Expected<LoadedKernel *> kernel = executor.load(*code);
   if (!kernel)
     return fail(diag::build_failed, llvm::toString(kernel.takeError()));

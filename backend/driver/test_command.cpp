@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // `dtilec test`: finds test blocks, runs each on each of its rank counts, counts.
-#include "backend/driver/executor_set.h"
+#include "backend/driver/executor.h"
 #include "backend/driver/job.h"
 #include "backend/driver/test_evaluator.h"
 #include "backend/driver/test_progress.h"
@@ -60,8 +60,8 @@ private:
   std::optional<int64_t> constantInt(const sema::Program &program, const ast::Expr &e);
   bool isAsked(int ranks) const;
   void runBlock(const std::string &path, KernelLibrary &library, const Block &block, int ranks);
-  void runBench(const std::string &path, KernelLibrary &library, const Block &block,
-                ExecutorSet &executors);
+  void runBench(const std::string &what, KernelLibrary &library, const Block &block,
+                Executor &executor);
   void count(bool passed, const std::string &what, double seconds);
 
   Session &session_;
@@ -146,42 +146,52 @@ void TestRunner::runFile(const std::string &path) {
 
 void TestRunner::runBlock(const std::string &path, KernelLibrary &library, const Block &block,
                           int ranks) {
-  const std::string what = path + ": " + block.name.str() + " (" + std::to_string(ranks) +
-                           (ranks == 1 ? " rank)" : " ranks)");
-  progress_.running(what);
-  const auto start = std::chrono::steady_clock::now();
-  ExecutorSet executors(session_.options, ranks, job_);
-  if (session_.options.bench) {
-    runBench(path, library, block, executors);
-    return;
+  const auto executors = makeExecutors(session_.options, ranks, job_);
+  const std::vector<LaunchRecord> *other = nullptr;
+  std::vector<LaunchRecord> first;
+  for (const auto &executor : executors) {
+    std::string what = path + ": " + block.name.str() + " (" + std::to_string(ranks) +
+                       (ranks == 1 ? " rank" : " ranks");
+    if (executors.size() > 1)
+      what += ", " + executor->name().str();
+    what += ")";
+    progress_.running(what);
+    if (session_.options.bench) {
+      runBench(what, library, block, *executor);
+      continue;
+    }
+    const auto start = std::chrono::steady_clock::now();
+    const ErrorMark mark(session_);
+    TestEvaluator evaluator(session_, library, *executor, other, executors.front()->name());
+    const bool passed = evaluator.run(*block.body) && !mark.failed();
+    count(passed, what,
+          std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    if (!other) {
+      first = evaluator.launches();
+      other = &first;
+    }
   }
-  const ErrorMark mark(session_);
-  TestEvaluator evaluator(session_, library, executors.list());
-  const bool passed = evaluator.run(*block.body) && !mark.failed();
-  count(passed, what,
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
 }
 
-void TestRunner::runBench(const std::string &path, KernelLibrary &library, const Block &block,
-                          ExecutorSet &executors) {
+void TestRunner::runBench(const std::string &what, KernelLibrary &library, const Block &block,
+                          Executor &executor) {
   // The first run warms caches and is not counted.
   constexpr int kRuns = 6;
   std::vector<std::vector<double>> times;
   std::vector<std::string> kernels;
   bool passed = true;
   for (int run = 0; run < kRuns && passed; ++run) {
-    TestEvaluator evaluator(session_, library, executors.list());
+    TestEvaluator evaluator(session_, library, executor);
     passed = evaluator.run(*block.body);
-    times.resize(evaluator.launchTimes().size());
+    times.resize(evaluator.launches().size());
     kernels.resize(times.size());
     for (size_t i = 0; i < times.size(); ++i) {
-      kernels[i] = evaluator.launchTimes()[i].kernel;
+      kernels[i] = evaluator.launches()[i].kernel->name;
       if (run > 0)
-        times[i].push_back(evaluator.launchTimes()[i].seconds);
+        times[i].push_back(evaluator.launches()[i].seconds);
     }
   }
-  const std::string what = path + ": " + block.name.str();
-  count(passed, what + " (" + std::to_string(executors.ranks()) + " ranks)", 0);
+  count(passed, what, 0);
   for (size_t i = 0; i < times.size() && passed; ++i) {
     llvm::sort(times[i]);
     progress_.line(llvm::formatv("  {0}: median {1:f3} ms, least {2:f3} ms", kernels[i],
@@ -221,9 +231,8 @@ ExitCode TestRunner::finish() {
   return code;
 }
 
-} // namespace
-
-ExitCode runTest(const Options &options) {
+// One run of all tests.
+ExitCode runOnce(const Options &options) {
   Session session(options);
   if (!checkConstantValues(session))
     return session.finish();
@@ -248,6 +257,29 @@ ExitCode runTest(const Options &options) {
   for (const std::string &path : files)
     runner.runFile(path);
   return runner.finish();
+}
+
+// Runs in schedules of one seed after the other, up to the first that fails.
+ExitCode explore(const Options &options) {
+  const uint64_t first = std::max<uint64_t>(1, options.scheduleSeed);
+  for (unsigned i = 0; i < options.explore; ++i) {
+    Options one = options;
+    one.scheduleSeed = first + i;
+    const ExitCode code = runOnce(one);
+    if (code == ExitCode::Ok)
+      continue;
+    llvm::outs() << "found in schedule " << i + 1 << " of " << options.explore
+                 << "; --schedule=random:" << one.scheduleSeed << " replays it\n";
+    return code;
+  }
+  llvm::outs() << "in each of " << options.explore << " schedules\n";
+  return ExitCode::Ok;
+}
+
+} // namespace
+
+ExitCode runTest(const Options &options) {
+  return options.explore == 0 ? runOnce(options) : explore(options);
 }
 
 } // namespace dtile::driver

@@ -10,10 +10,10 @@
 
 namespace dtile::driver {
 
-TestEvaluator::TestEvaluator(Session &session, KernelLibrary &library,
-                             llvm::ArrayRef<Executor *> executors)
-    : session_(session), library_(library), executors_(executors),
-      ranks_(executors.front()->ranks()), active_(ranks_, 1) {}
+TestEvaluator::TestEvaluator(Session &session, KernelLibrary &library, Executor &executor,
+                             const std::vector<LaunchRecord> *other, llvm::StringRef otherName)
+    : session_(session), library_(library), executor_(executor), other_(other),
+      otherName_(otherName), ranks_(executor.ranks()), active_(ranks_, 1) {}
 
 bool TestEvaluator::run(const ast::BlockStmt &body) {
   const bool ended = runBlock(body);

@@ -14,22 +14,24 @@
 
 namespace dtile::driver {
 
+/// What the launches of a test gave, in order.
+struct LaunchRecord {
+  const sema::KernelInstance *kernel = nullptr;
+  double seconds = 0;
+  /// For each parameter that the launch writes, its arrays by rank; empty for the others.
+  std::vector<std::vector<SharedArray>> written;
+};
+
 /// Runs one test on one number of ranks.
 class TestEvaluator {
 public:
-  /// `executors` have equal numbers of ranks; results of all but the first are compared with its.
-  TestEvaluator(Session &session, KernelLibrary &library, llvm::ArrayRef<Executor *> executors);
+  /// With `other`, what another executor's run of the same test gave, launches must give the same.
+  TestEvaluator(Session &session, KernelLibrary &library, Executor &executor,
+                const std::vector<LaunchRecord> *other = nullptr, llvm::StringRef otherName = {});
 
   /// Runs the body; true when nothing failed. What failed is reported.
   bool run(const ast::BlockStmt &body);
-  /// How many expectations were evaluated, `ensures` clauses included.
-  [[nodiscard]] unsigned expectations() const { return expectations_; }
-  /// Launches of the first executor, in order.
-  struct LaunchTime {
-    std::string kernel;
-    double seconds = 0;
-  };
-  [[nodiscard]] llvm::ArrayRef<LaunchTime> launchTimes() const { return launchTimes_; }
+  [[nodiscard]] const std::vector<LaunchRecord> &launches() const { return launches_; }
 
 private:
   struct Variable {
@@ -127,8 +129,8 @@ private:
   bool convertArguments(Launch &launch);
   bool solveLaunchSizes(Launch &launch);
   bool allocateOutputs(Launch &launch);
-  bool runOnExecutors(Launch &launch);
-  void compareExecutors(const Launch &launch);
+  bool runOnExecutor(Launch &launch);
+  void compareWithOther(const Launch &launch);
   Result finishLaunch(Launch &launch);
   void promise(const Launch &launch, llvm::ArrayRef<TestValue> written);
 
@@ -146,18 +148,19 @@ private:
 
   Session &session_;
   KernelLibrary &library_;
-  llvm::ArrayRef<Executor *> executors_;
+  Executor &executor_;
+  const std::vector<LaunchRecord> *other_;
+  llvm::StringRef otherName_;
   int ranks_;
   std::vector<char> active_;
   std::vector<Scope> scopes_;
   const Clause *clause_ = nullptr;
-  /// Where the reports of a failed launch go instead, inside of `fails(…)`: one an executor.
-  std::vector<std::string> *capture_ = nullptr;
+  /// Where the report of a failed launch goes instead, inside of `fails(…)`.
+  std::optional<std::string> *capture_ = nullptr;
   /// How often the next kernel that is called is launched.
   int repeat_ = 1;
-  unsigned expectations_ = 0;
   bool failed_ = false;
-  std::vector<LaunchTime> launchTimes_;
+  std::vector<LaunchRecord> launches_;
 };
 
 } // namespace dtile::driver

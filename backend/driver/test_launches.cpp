@@ -31,6 +31,14 @@ uint64_t scalarBits(const Array &array) {
   return bits;
 }
 
+// Whether a body learns, by what an atomic gives back, who was there before.
+bool dependsOnArrival(ir::Module &module) {
+  bool depends = false;
+  ir::walk(module.body(),
+           [&](ir::Op &op) { depends |= op.is(ir::OpKind::Atomic) && op.result()->hasUses(); });
+  return depends;
+}
+
 } // namespace
 
 struct TestEvaluator::Launch {
@@ -49,8 +57,8 @@ struct TestEvaluator::Launch {
   KernelCode code;
   /// One entry a rank.
   std::vector<SolvedSizes> sizes;
-  /// For each executor, rank and parameter: the array that the launch writes (others stay empty).
-  std::vector<std::vector<std::vector<Array>>> written;
+  /// For each parameter and rank: the array that the launch writes (others stay empty).
+  std::vector<std::vector<Array>> written;
 
   [[nodiscard]] llvm::StringRef name() const { return decl.name.name; }
 };
@@ -79,7 +87,7 @@ TestEvaluator::Result TestEvaluator::callKernel(const ast::CallExpr &e,
   Launch launch(e, kernel, std::exchange(repeat_, 1));
   if (!requireAllRanks(e.range, "whether a kernel is launched") || !bindArguments(launch) ||
       !instantiate(launch, generics) || !convertArguments(launch) || !solveLaunchSizes(launch) ||
-      !allocateOutputs(launch) || !runOnExecutors(launch))
+      !allocateOutputs(launch) || !runOnExecutor(launch))
     return std::nullopt;
   return finishLaunch(launch);
 }
@@ -278,7 +286,7 @@ bool TestEvaluator::solveLaunchSizes(Launch &launch) {
       const std::string why =
           "on rank " + std::to_string(rank) + ", " + llvm::toString(solved.takeError());
       if (capture_) {
-        capture_->push_back(why);
+        *capture_ = why;
       } else {
         failed_ = true;
         session_.diagnostics.report(launch.call.range, diag::test_cannot_evaluate, why);
@@ -304,15 +312,14 @@ bool TestEvaluator::solveLaunchSizes(Launch &launch) {
 
 bool TestEvaluator::allocateOutputs(Launch &launch) {
   constexpr int64_t kMaxBytes = int64_t(2) << 30;
-  std::vector<std::vector<Array>> arrays(ranks_);
-  for (int rank = 0; rank < ranks_; ++rank) {
-    for (size_t i = 0; i < launch.instance->params.size(); ++i) {
-      const sema::KernelParam &param = launch.instance->params[i];
-      Array &array = arrays[rank].emplace_back();
-      if (!isWritten(param))
-        continue;
+  launch.written.resize(launch.instance->params.size());
+  for (size_t i = 0; i < launch.written.size(); ++i) {
+    const sema::KernelParam &param = launch.instance->params[i];
+    if (!isWritten(param))
+      continue;
+    for (int rank = 0; rank < ranks_; ++rank) {
       if (launch.inputs[i]) {
-        array = *launch.inputs[i]->arrays[rank];
+        launch.written[i].push_back(*launch.inputs[i]->arrays[rank]);
         continue;
       }
       const Sizes &sizes = launch.sizes[rank].params[i];
@@ -322,93 +329,90 @@ bool TestEvaluator::allocateOutputs(Launch &launch) {
              "output `" + param.name + "` of sizes " + sizesText(sizes) + " is too large");
         return false;
       }
-      array = ndarray::poison(param.type->dtype, sizes);
+      launch.written[i].push_back(ndarray::poison(param.type->dtype, sizes));
     }
   }
-  launch.written.assign(executors_.size(), arrays);
   return true;
 }
 
 // Running.
 
-bool TestEvaluator::runOnExecutors(Launch &launch) {
-  std::vector<std::pair<llvm::StringRef, std::string>> failures;
-  for (size_t e = 0; e < executors_.size(); ++e) {
-    llvm::Expected<LoadedKernel *> kernel = executors_[e]->load(launch.code);
-    if (!kernel) {
-      failed_ = true;
-      session_.diagnostics.report(launch.call.range, diag::build_failed,
-                                  llvm::toString(kernel.takeError()));
-      return false;
-    }
-    RankArgs args(ranks_);
-    for (int rank = 0; rank < ranks_; ++rank)
-      for (size_t i = 0; i < launch.instance->params.size(); ++i) {
-        const sema::KernelParam &param = launch.instance->params[i];
-        if (!isLaunchArgument(param))
-          continue;
-        HostArg &arg = args[rank].emplace_back();
-        arg.dtype = param.type->dtype;
-        if (param.type->kind == sema::TypeKind::Scalar) {
-          arg.scalarBits = scalarBits(*launch.inputs[i]->arrays[rank]);
-          continue;
-        }
-        arg.sizes = launch.sizes[rank].params[i];
-        // Executors write only what isWritten.
-        arg.data = isWritten(param) ? launch.written[e][rank][i].data()
-                                    : const_cast<void *>(launch.inputs[i]->arrays[rank]->data());
-      }
-    const LaunchResult result = (*kernel)->launch(args, launch.count);
-    if (!result.failure.empty()) {
-      failures.emplace_back(executors_[e]->name(), result.failure);
-      executors_[e]->reset();
-    } else if (e == 0) {
-      launchTimes_.push_back({launch.instance->name, result.seconds});
-    }
+bool TestEvaluator::runOnExecutor(Launch &launch) {
+  llvm::Expected<LoadedKernel *> kernel = executor_.load(launch.code);
+  if (!kernel) {
+    failed_ = true;
+    session_.diagnostics.report(launch.call.range, diag::build_failed,
+                                llvm::toString(kernel.takeError()));
+    return false;
   }
-  if (failures.empty())
+  RankArgs args(ranks_);
+  for (int rank = 0; rank < ranks_; ++rank)
+    for (size_t i = 0; i < launch.instance->params.size(); ++i) {
+      const sema::KernelParam &param = launch.instance->params[i];
+      if (!isLaunchArgument(param))
+        continue;
+      HostArg &arg = args[rank].emplace_back();
+      arg.dtype = param.type->dtype;
+      if (param.type->kind == sema::TypeKind::Scalar) {
+        arg.scalarBits = scalarBits(*launch.inputs[i]->arrays[rank]);
+        continue;
+      }
+      arg.sizes = launch.sizes[rank].params[i];
+      // Executors write only what isWritten.
+      arg.data = isWritten(param) ? launch.written[i][rank].data()
+                                  : const_cast<void *>(launch.inputs[i]->arrays[rank]->data());
+    }
+  LaunchResult result = (*kernel)->launch(args, launch.count);
+  if (result.failure.empty()) {
+    launches_.push_back({launch.instance, result.seconds, {}});
     return true;
-  if (capture_ && failures.size() == executors_.size()) {
-    for (auto &[executor, report] : failures)
-      capture_->push_back(std::move(report));
+  }
+  executor_.reset();
+  if (capture_) {
+    *capture_ = std::move(result.failure);
     return false;
   }
   failed_ = true;
-  for (const auto &[executor, report] : failures)
-    session_.diagnostics.report(launch.call.range, diag::test_launch_failed, launch.name(),
-                                executor, ranks_, report);
+  session_.diagnostics.report(launch.call.range, diag::test_launch_failed, launch.name(),
+                              executor_.name(), ranks_, result.failure);
   return false;
 }
 
-// Two executors may round differently, so that floats agree as promises do.
-void TestEvaluator::compareExecutors(const Launch &launch) {
-  for (size_t e = 1; e < executors_.size(); ++e)
-    for (size_t i = 0; i < launch.instance->params.size(); ++i) {
-      if (!isWritten(launch.instance->params[i]))
+// Two executors may round differently, so that floats agree as promises do. Where the program
+// itself depends on who comes first, only its expectations tell right from wrong.
+void TestEvaluator::compareWithOther(const Launch &launch) {
+  const size_t index = launches_.size() - 1;
+  if (!other_ || index >= other_->size() || dependsOnArrival(*launch.code.module))
+    return;
+  const LaunchRecord &other = (*other_)[index];
+  if (other.kernel != launch.instance)
+    return;
+  for (size_t i = 0; i < launch.written.size(); ++i)
+    for (int rank = 0; rank < ranks_ && !launch.written[i].empty(); ++rank) {
+      const ndarray::Comparison comparison =
+          compareLoosely(launch.written[i][rank], *other.written[i][rank]);
+      if (comparison.equal())
         continue;
-      for (int rank = 0; rank < ranks_; ++rank) {
-        const ndarray::Comparison comparison =
-            compareLoosely(launch.written[e][rank][i], launch.written[0][rank][i]);
-        if (comparison.equal())
-          continue;
-        failed_ = true;
-        session_.diagnostics.report(
-            launch.call.range, diag::test_executors_differ, launch.instance->params[i].name,
-            launch.name(), rank, executors_[e]->name(), executors_[0]->name(), comparison.text());
-        break;
-      }
+      failed_ = true;
+      session_.diagnostics.report(launch.call.range, diag::test_executors_differ,
+                                  launch.instance->params[i].name, launch.name(), rank,
+                                  executor_.name(), otherName_, comparison.text());
+      break;
     }
 }
 
 TestEvaluator::Result TestEvaluator::finishLaunch(Launch &launch) {
-  compareExecutors(launch);
+  compareWithOther(launch);
   std::vector<TestValue> written(launch.instance->params.size());
   TestValue outputs;
+  LaunchRecord &record = launches_.back();
+  record.written.resize(written.size());
   for (size_t i = 0; i < written.size(); ++i) {
-    if (!isWritten(launch.instance->params[i]))
+    if (launch.written[i].empty())
       continue;
-    for (int rank = 0; rank < ranks_; ++rank)
-      written[i].arrays.push_back(share(std::move(launch.written[0][rank][i])));
+    for (Array &array : launch.written[i])
+      written[i].arrays.push_back(share(std::move(array)));
+    record.written[i] = written[i].arrays;
     if (launch.variables[i])
       launch.variables[i]->value = written[i];
     else

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Makes the executors that `--executor` asks for.
+#include "backend/driver/executor.h"
+
+namespace dtile::driver {
+
+size_t HostArg::bytes() const {
+  size_t bytes = dtypeBytes(dtype);
+  for (int64_t size : sizes)
+    bytes *= size_t(size);
+  return bytes;
+}
+
+std::vector<std::unique_ptr<Executor>> makeExecutors(const Options &options, int ranks, Job *job) {
+  std::vector<std::unique_ptr<Executor>> executors;
+  if (options.executor != ExecutorKind::Interpreter)
+    executors.push_back(makeHostExecutor(options, ranks, job));
+  if (options.executor != ExecutorKind::Host)
+    executors.push_back(makeInterpreterExecutor(options, ranks));
+  return executors;
+}
+
+} // namespace dtile::driver
