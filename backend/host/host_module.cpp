@@ -123,6 +123,21 @@ llvm::Function *HostModule::function(llvm::StringRef name, llvm::FunctionType *t
   return function;
 }
 
+llvm::Function *HostModule::shared(llvm::IRBuilder<> &b, llvm::StringRef name,
+                                   llvm::FunctionType *type,
+                                   llvm::function_ref<void(llvm::Function *)> emit) {
+  if (llvm::Function *known = module.getFunction(name))
+    return known;
+  llvm::Function *made = function(name, type);
+  made->addFnAttr(llvm::Attribute::NoInline);
+  llvm::IRBuilder<>::InsertPointGuard guard(b);
+  b.SetInsertPoint(llvm::BasicBlock::Create(context(), "entry", made));
+  b.SetCurrentDebugLocation({});
+  emit(made);
+  b.CreateRetVoid();
+  return made;
+}
+
 llvm::Constant *HostModule::array(llvm::StringRef name, llvm::Type *element,
                                   llvm::ArrayRef<llvm::Constant *> values) {
   if (values.empty())

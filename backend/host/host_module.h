@@ -56,6 +56,10 @@ public:
 
   /// An internal function with the habits of all generated code (no unwinding, vector width).
   [[nodiscard]] llvm::Function *function(llvm::StringRef name, llvm::FunctionType *type);
+  /// The function of that name; `emit` makes its code, at the builder, when it is asked for first.
+  [[nodiscard]] llvm::Function *shared(llvm::IRBuilder<> &builder, llvm::StringRef name,
+                                       llvm::FunctionType *type,
+                                       llvm::function_ref<void(llvm::Function *)> emit);
   /// A private constant array, or null when empty.
   [[nodiscard]] llvm::Constant *array(llvm::StringRef name, llvm::Type *element,
                                       llvm::ArrayRef<llvm::Constant *> values);

@@ -81,7 +81,8 @@ public:
   void emit(llvm::Value *sums, llvm::function_ref<Matrix(Value *)> matrix);
 
 private:
-  void makeDense(const Matrix &a);
+  [[nodiscard]] llvm::Value *makeDense(const Matrix &a);
+  void multiplyPanels(const Matrix &right);
   void packPanel(const Matrix &from, llvm::Value *panelIndex);
   void packTransposed(const Matrix &from, llvm::Value *panelIndex);
   void multiply(llvm::Value *panelIndex, llvm::Value *firstRow, unsigned rows);
@@ -119,13 +120,33 @@ private:
 };
 
 void DotEmitter::emit(llvm::Value *sums, llvm::function_ref<Matrix(Value *)> matrix) {
-  sums_ = sums;
   Matrix a = matrix(op_.operand(0));
   Matrix right = matrix(op_.operand(1));
-  makeDense(a);
+  llvm::Value *dense = makeDense(a);
+  llvm::Value *panel = body_.scratch(k_ * blocking_.columns() * sumBytes_);
   aRow_ = a.transposed ? 1 : k_;
   aColumn_ = a.transposed ? m_ : 1;
-  panel_ = body_.scratch(k_ * blocking_.columns() * sumBytes_);
+  std::string name;
+  llvm::raw_string_ostream(name) << "dtile.dot." << dtypeName(sumType_) << "." << m_ << "x" << k_
+                                 << (a.transposed ? "t" : "") << "." << dtypeName(right.type) << "."
+                                 << k_ << "x" << n_ << (right.transposed ? "t" : "");
+  llvm::Type *p = b.getPtrTy();
+  auto *type = llvm::FunctionType::get(b.getVoidTy(), {p, p, p, b.getInt64Ty(), p}, false);
+  llvm::Function *product = body_.host().shared(b, name, type, [&](llvm::Function *function) {
+    for (unsigned i : {0, 1, 4})
+      function->getArg(i)->addAttr(llvm::Attribute::NoAlias);
+    sums_ = function->getArg(0);
+    dense_ = function->getArg(1);
+    Matrix from = right;
+    from.data = function->getArg(2);
+    from.ld = function->getArg(3);
+    panel_ = function->getArg(4);
+    multiplyPanels(from);
+  });
+  b.CreateCall(product, {sums, dense, right.data, right.ld, panel});
+}
+
+void DotEmitter::multiplyPanels(const Matrix &right) {
   body_.loop(b.getInt64(n_ / blocking_.columns()), "panels", [&](llvm::Value *panel) {
     if (right.transposed)
       packTransposed(right, panel);
@@ -152,21 +173,32 @@ llvm::Value *DotEmitter::load(const Matrix &from, llvm::Value *row, llvm::Value 
   return arith.cast(from.type, sumType_, arith.fromMemory(from.type, memory));
 }
 
-void DotEmitter::makeDense(const Matrix &a) {
-  auto *ld = llvm::dyn_cast<llvm::ConstantInt>(a.ld);
-  if (a.type == sumType_ && ld && ld->getSExtValue() == a.columns) {
-    dense_ = a.data;
-    return;
-  }
-  dense_ = body_.scratch(a.rows * a.columns * sumBytes_);
-  const unsigned lanes = powerDividing(a.columns, 16);
-  body_.loop(b.getInt64(a.rows), "dense", [&](llvm::Value *row) {
-    body_.loop(b.getInt64(a.columns / lanes), "dense.row", [&](llvm::Value *step) {
-      llvm::Value *column = times(step, lanes);
-      llvm::Value *place = at(dense_, b.CreateAdd(times(row, a.columns), column));
-      b.CreateAlignedStore(load(a, row, column, lanes), place, llvm::Align(sumBytes_));
+llvm::Value *DotEmitter::makeDense(const Matrix &a) {
+  auto *known = llvm::dyn_cast<llvm::ConstantInt>(a.ld);
+  if (a.type == sumType_ && known && known->getSExtValue() == a.columns)
+    return a.data;
+  llvm::Value *dense = body_.scratch(a.rows * a.columns * sumBytes_);
+  std::string name;
+  llvm::raw_string_ostream(name) << "dtile.dense." << dtypeName(sumType_) << "."
+                                 << dtypeName(a.type) << "." << a.rows << "x" << a.columns;
+  llvm::Type *p = b.getPtrTy();
+  auto *type = llvm::FunctionType::get(b.getVoidTy(), {p, p, b.getInt64Ty()}, false);
+  llvm::Function *copy = body_.host().shared(b, name, type, [&](llvm::Function *function) {
+    function->getArg(0)->addAttr(llvm::Attribute::NoAlias);
+    Matrix from = a;
+    from.data = function->getArg(1);
+    from.ld = function->getArg(2);
+    const unsigned lanes = powerDividing(a.columns, 16);
+    body_.loop(b.getInt64(a.rows), "dense", [&](llvm::Value *row) {
+      body_.loop(b.getInt64(a.columns / lanes), "dense.row", [&](llvm::Value *step) {
+        llvm::Value *column = times(step, lanes);
+        llvm::Value *place = at(function->getArg(0), b.CreateAdd(times(row, a.columns), column));
+        b.CreateAlignedStore(load(from, row, column, lanes), place, llvm::Align(sumBytes_));
+      });
     });
   });
+  b.CreateCall(copy, {dense, a.data, a.ld});
+  return dense;
 }
 
 void DotEmitter::packPanel(const Matrix &from, llvm::Value *panelIndex) {

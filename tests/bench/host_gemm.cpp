@@ -2,7 +2,7 @@
 // Compiled GEMM on one core beside OpenBLAS's sgemm, and how long compiling takes. Prints; asserts
 // only that the two agree.
 //
-//   host_gemm [SIZE [BM BN BK]]
+//   host_gemm [SIZE [BM BN BK [CPU]]]
 #include "backend/host/host.h"
 #include "backend/runtime/dtile.h"
 #include "frontend/base/diagnostics.h"
@@ -103,6 +103,7 @@ int main(int argc, char **argv) {
   const int bm = argc > 4 ? std::atoi(argv[2]) : 128;
   const int bn = argc > 4 ? std::atoi(argv[3]) : 256;
   const int bk = argc > 4 ? std::atoi(argv[4]) : 64;
+  const backend::host::HostOptions hostOptions{.cpu = argc > 5 ? argv[5] : "native"};
   SourceManager sources;
   ir::TypeContext types;
   Diagnostics diagnostics(sources);
@@ -111,12 +112,12 @@ int main(int argc, char **argv) {
   if (!module)
     return fail("the kernel does not parse");
   double start = now();
-  auto code = backend::host::jit(*module, {.optLevel = 2});
+  auto code = backend::host::jit(*module, hostOptions);
   if (!code)
     return fail(llvm::toString(code.takeError()));
   llvm::outs() << "compile " << llvm::format("%.1f", 1e3 * (now() - start)) << " ms (first)";
   start = now();
-  (void)llvm::cantFail(backend::host::jit(*module, {.optLevel = 2}));
+  (void)llvm::cantFail(backend::host::jit(*module, hostOptions));
   llvm::outs() << ", " << llvm::format("%.1f", 1e3 * (now() - start)) << " ms (again)\n";
 
   const size_t count = size_t(size) * size;

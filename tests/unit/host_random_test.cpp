@@ -36,12 +36,13 @@ public:
   std::string program() {
     for (unsigned p = 0; p < kParams; ++p) {
       const std::string name = "%p" + std::to_string(p);
-      lines_ += "    %in" + std::to_string(p) + " = load " + name + " : " + kKinds[kMain].text() +
-                "\n";
+      lines_ +=
+          "    %in" + std::to_string(p) + " = load " + name + " : " + kKinds[kMain].text() + "\n";
       visible_[kMain].push_back("%in" + std::to_string(p));
     }
-    lines_ += "    %k = const {value = 3} : i32\n    %fill = tile.splat %k : " +
-              kKinds[kMain].text() + "\n";
+    lines_ +=
+        "    %k = const {value = 3} : i32\n    %fill = tile.splat %k : " + kKinds[kMain].text() +
+        "\n";
     visible_[kMain].push_back("%fill");
     block(4, 14);
     for (unsigned p = 0; p < kParams; ++p)
@@ -49,8 +50,7 @@ public:
     std::string head = "kernel @k {\n  %d0 = const {value = 12} : index\n"
                        "  %d1 = const {value = 8} : index\n";
     for (int i : {0, 1, 2, 3})
-      head += "  %c" + std::to_string(i) + " = const {value = " + std::to_string(i) +
-              "} : index\n";
+      head += "  %c" + std::to_string(i) + " = const {value = " + std::to_string(i) + "} : index\n";
     for (unsigned p = 0; p < kParams; ++p)
       head += "  %p" + std::to_string(p) + " = param @p" + std::to_string(p) +
               " %d0, %d1 {param = " + std::to_string(p) + ", mode = \"inout\"} : view<i32, 2>\n";
@@ -120,8 +120,8 @@ private:
       lines_ += "    store " + pick(kMain) + ", %p" + std::to_string(below(kParams)) + "\n";
       return;
     case 6:
-      add(kMain, "tile.scan " + pick(kMain) + " {kind = \"sum\", axis = " +
-                     std::to_string(below(2)) + "}");
+      add(kMain, "tile.scan " + pick(kMain) +
+                     " {kind = \"sum\", axis = " + std::to_string(below(2)) + "}");
       return;
     case 7: {
       const std::string a = pick(kMain);
@@ -129,8 +129,8 @@ private:
       lines_ += "    " + sum + " = tile.dot " + a + ", " + pick(kTurned) + ", " + square() +
                 " : tile<12x12xi32>\n";
       squares_ = sum;
-      add(kShort, "tile.reduce " + sum + " {kind = \"sum\", axis = " + std::to_string(below(2)) +
-                      "}");
+      add(kShort,
+          "tile.reduce " + sum + " {kind = \"sum\", axis = " + std::to_string(below(2)) + "}");
       return;
     }
     case 8:
@@ -162,7 +162,8 @@ private:
   std::string condition() {
     const std::string sum = fresh();
     const std::string test = fresh();
-    lines_ += "    " + sum + " = tile.reduce " + pick(kShort) + " {kind = \"sum\", axis = 0} : i32\n";
+    lines_ +=
+        "    " + sum + " = tile.reduce " + pick(kShort) + " {kind = \"sum\", axis = 0} : i32\n";
     lines_ += "    " + test + " = cmp " + sum + ", %k {pred = \"gt\"} : bool\n";
     return test;
   }
