@@ -80,8 +80,10 @@ void RaceDetector::bodyStarts(const BodyId &id) {
   if (id.space) {
     learnSpaces(*id.space->parentOp());
     if (const Op *before = spaceBefore_.lookup(id.space))
-      if (const auto it = rank.spaces.find(before); it != rank.spaces.end())
-        clocks_.joinTo(body->order, it->second);
+      if (const auto it = rank.spaces.find(before); it != rank.spaces.end()) {
+        clocks_.joinTo(body->order, it->second.ended);
+        body->yielded = it->second.sent;
+      }
   }
   body->release = body->order;
   bodies_[id.number] = std::move(body);
@@ -111,15 +113,19 @@ void RaceDetector::bodyEnds(const BodyId &id) {
   Body &body = this->body(id);
   RankState &rank = rankStates_[id.rank];
   ClockRef end = clocks_.with(clocks_.join(body.order, body.release), body.thread, body.time);
+  ClockRef sent = end;
   for (size_t i = 0; i < body.tokens.size(); ++i)
     if (body.tokens[i].isTransfer)
-      clocks_.joinTo(end, tokenClock(body, i + 1));
-  if (!body.space)
-    rank.start = end;
-  else if (isWaitedFor_.contains(body.space))
-    clocks_.joinTo(rank.spaces.try_emplace(body.space, clocks_.empty()).first->second, end);
+      clocks_.joinTo(sent, tokenClock(body, i + 1));
+  if (!body.space) {
+    rank.start = sent;
+  } else if (isWaitedFor_.contains(body.space)) {
+    SpaceEnd &all = rank.spaces[body.space];
+    all.ended = all.ended ? clocks_.join(all.ended, end) : end;
+    all.sent = all.sent ? clocks_.join(all.sent, sent) : sent;
+  }
   // Only used when all of the launch's bodies have ended: one number stands for them.
-  clocks_.joinTo(rank.end, clocks_.withLaunches(end, id.rank, rank.launch + 1));
+  clocks_.joinTo(rank.end, clocks_.withLaunches(sent, id.rank, rank.launch + 1));
   bodies_.erase(id.number);
 }
 
@@ -138,6 +144,12 @@ ClockRef RaceDetector::tokenClock(Body &body, uint64_t number) const {
 ClockRef RaceDetector::clockOf(Body &body, const Op &op, llvm::ArrayRef<uint64_t> after) {
   const auto &sources = values_.sourcesOf(op);
   const bool hasSources = !sources.empty() && !body.reads.empty();
+  if (body.yielded && values_.isAfterSpace(op)) {
+    ClockRef clock = clocks_.join(body.order, body.yielded);
+    for (const uint64_t number : after)
+      clocks_.joinTo(clock, tokenClock(body, number));
+    return clock;
+  }
   if (after.empty() && !hasSources)
     return body.order;
   const bool isCached = !hasSources && body.cachedOp == &op && body.cachedOrder == body.order &&
@@ -229,8 +241,10 @@ void RaceDetector::waits(const BodyId &id, const Op &op, const SignalVal &cells,
   waits_[body.name].push_back(std::move(wait));
 }
 
-void RaceDetector::awaits(const BodyId &id, const Op &, llvm::ArrayRef<uint64_t> operations) {
+void RaceDetector::awaits(const BodyId &id, const Op &op, llvm::ArrayRef<uint64_t> operations) {
   Body &body = this->body(id);
+  if (body.yielded && values_.isAfterSpace(op))
+    clocks_.joinTo(body.order, body.yielded);
   for (const uint64_t number : operations)
     clocks_.joinTo(body.order, tokenClock(body, number));
   clocks_.joinTo(body.release, body.order);

@@ -135,6 +135,8 @@ private:
     /// What all that the body has done at once came after: a notify passes it on.
     ClockRef release;
     std::vector<Token> tokens;
+    /// What the tokens stand for that the bodies before it have yielded; null where there are none.
+    ClockRef yielded;
     /// What the last execution of a read, and all of them, came after, where that is more than
     /// `order`.
     struct Read {
@@ -154,6 +156,11 @@ private:
     ShadowObject *object;
     Box box;
   };
+  /// What the bodies of a space knew when they had ended, and when what they sent was done.
+  struct SpaceEnd {
+    ClockRef ended;
+    ClockRef sent;
+  };
   struct RankState {
     int64_t firstLaunch = 0;
     /// The launch in progress, counted from the first one watched; -1 before it.
@@ -166,7 +173,7 @@ private:
     std::vector<ClockRef> ends;
     std::vector<Pending> pending;
     /// What the ended bodies of a space add up to.
-    llvm::DenseMap<const ir::Op *, ClockRef> spaces;
+    llvm::DenseMap<const ir::Op *, SpaceEnd> spaces;
   };
   struct UnwrittenRead {
     Record record;

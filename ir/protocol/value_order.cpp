@@ -3,6 +3,8 @@
 #include "ir/protocol/value_order.h"
 
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallPtrSet.h"
 
 namespace dtile::protocol {
 
@@ -34,9 +36,9 @@ void Walk::argument(const Value *value, bool isCarried) {
   const unsigned index = value->index();
   if (op->is(OpKind::For)) {
     if (index == 0) {
-      for (unsigned i = 0; i < 3; ++i)
-        this->value(op->operand(i), isCarried);
-      return;
+      // Where a loop ends decides which of its positions there are, not what they are.
+      this->value(op->operand(0), isCarried);
+      return this->value(op->operand(2), isCarried);
     }
     this->value(op->operand(index + 2), isCarried);
     this->value(block->terminator()->operand(index - 1), true);
@@ -111,6 +113,31 @@ bool hasPlaceFromData(const Op &op) {
   return !walk.found.empty();
 }
 
+bool ValueOrder::isAfterSpace(const Op &op) {
+  const auto [it, isNew] = afterSpace_.try_emplace(&op, false);
+  if (!isNew)
+    return it->second;
+  llvm::SmallVector<const Value *, 8> work(op.operands());
+  llvm::SmallPtrSet<const Value *, 8> seen;
+  bool found = false;
+  while (!work.empty() && !found) {
+    const Value *value = work.pop_back_val();
+    if (!value->type().isToken() || !seen.insert(value).second)
+      continue;
+    if (const Block *block = value->argumentOf()) {
+      const Op *around = block->parentOp();
+      found = around->is(OpKind::Space);
+      llvm::append_range(work, around->operands());
+      continue;
+    }
+    const Op *made = value->definingOp();
+    llvm::append_range(work, made->operands());
+    for (unsigned i = 0; i < made->numRegions(); ++i)
+      llvm::append_range(work, made->body(i).terminator()->operands());
+  }
+  return it->second = found;
+}
+
 const llvm::SmallVector<ValueSource, 2> &ValueOrder::sourcesOf(const Op &op) {
   const auto [it, isNew] = known_.try_emplace(&op);
   if (!isNew)
@@ -118,7 +145,9 @@ const llvm::SmallVector<ValueSource, 2> &ValueOrder::sourcesOf(const Op &op) {
   Walk walk;
   for (const Value *operand : op.operands())
     walk.value(operand, false);
-  walk.around(op);
+  // A read may be done before it is known whether it is needed; nothing else may.
+  if (!op.is(OpKind::Load) && !op.is(OpKind::Gather))
+    walk.around(op);
   llvm::SmallVector<ValueSource, 2> &sources = it->second;
   for (const auto &[read, isCarried] : walk.found)
     if (read != &op || isCarried)

@@ -24,9 +24,12 @@ struct ValueSource {
 class ValueOrder {
 public:
   [[nodiscard]] const llvm::SmallVector<ValueSource, 2> &sourcesOf(const ir::Op &op);
+  /// Whether it is after a token that the bodies of another space have yielded.
+  [[nodiscard]] bool isAfterSpace(const ir::Op &op);
 
 private:
   llvm::DenseMap<const ir::Op *, llvm::SmallVector<ValueSource, 2>> known_;
+  llvm::DenseMap<const ir::Op *, bool> afterSpace_;
 };
 
 } // namespace dtile::protocol
