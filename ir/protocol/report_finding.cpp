@@ -146,8 +146,7 @@ void reportTrap(Diagnostics &diagnostics, const Case &at, const interpret::RunEr
   if (error.op)
     if (const size_t start = text.find(": rank "); start != llvm::StringRef::npos)
       text = text.drop_front(start + 2);
-  const diag::Id id = error.op ? diag::protocol_out_of_range : diag::protocol_wrong_count;
-  diagnostics.report(rangeOf(error.op, at.kernel), id, text)
+  diagnostics.report(rangeOf(error.op, at.kernel), diag::protocol_out_of_range, text)
       .note(rangeOf(&at.kernel, at.kernel), diag::note_protocol, "found for " + at.text());
 }
 
