@@ -45,7 +45,8 @@ target_link_libraries(dtile_antlr4_runtime INTERFACE "${DTILE_ANTLR4_LIBRARY}" T
 
 # OpenSHMEM is optional. Its wrapper oshcc insists on gcc, so header and library are found directly;
 # dtile_openshmem exists where both are there.
-find_path(DTILE_SHMEM_INCLUDE shmem.h PATHS "/usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/openmpi/include")
+find_path(DTILE_SHMEM_INCLUDE shmem.h
+  PATHS "/usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/openmpi/include")
 find_library(DTILE_SHMEM_LIBRARY oshmem PATHS "/usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/openmpi/lib")
 if(DTILE_SHMEM_INCLUDE AND DTILE_SHMEM_LIBRARY)
   add_library(dtile_openshmem INTERFACE)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""How long dtilec takes: each example to scheduled IR and to an object file, start-up, and a generated file of 50,000
-lines. Whole commands, wall clock, the median of several runs.
+"""How long dtilec takes: each example to scheduled IR and to an object file, start-up, and a
+generated file of 50,000 lines. Whole commands, wall clock, the median of several runs.
 
     tests/bench/compile_time.py [DTILEC]        default: build/bin/dtilec
 """
@@ -39,7 +39,8 @@ def generated_program(lines):
         out += [
             f"/// Kernel {number}.",
             f"kernel k{number}<T: dtype = f32, B = 64>(",
-            "    a: in T[N], b: in T[N], box: scratch symm T[W, N], c: out T[N], s: symm signal[W],",
+            "    a: in T[N], b: in T[N], c: out T[N],",
+            "    box: scratch symm T[W, N], s: symm signal[W],",
             ") {",
             "    role send over (peer in 0..W) {",
             "        let gone = put(a[:], box@peer[rank(), :]);",
@@ -68,7 +69,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         for example in sorted((ROOT / "examples").glob("*/*.dtile")):
             to_ir = median_ms([dtilec, "ir", "-O2", str(example)])
-            to_object = median_ms([dtilec, "build", str(example), "-o", os.path.join(folder, "a.o")])
+            target = os.path.join(folder, "a.o")
+            to_object = median_ms([dtilec, "build", str(example), "-o", target])
             print(f"{example.stem:32} {to_ir:8.1f} ms {to_object:8.1f} ms")
         big = os.path.join(folder, "big.dtile")
         pathlib.Path(big).write_text(generated_program(LINES))
@@ -76,7 +78,8 @@ def main():
         subprocess.run([dtilec, "ir", "-O2", big], check=True, stdout=subprocess.DEVNULL)
         seconds = time.perf_counter() - start
         peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-        print(f"{f'{LINES} lines to IR -O2':32} {seconds:8.2f} s  {peak:8.0f} MiB   (goals 3 s, 1024 MiB)")
+        name = f"{LINES} lines to IR -O2"
+        print(f"{name:32} {seconds:8.2f} s  {peak:8.0f} MiB   (goals 3 s, 1024 MiB)")
 
 
 if __name__ == "__main__":

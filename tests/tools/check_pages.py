@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Holds docs/diagnostics to what dtilec does: check_pages.py DTILEC PAGES.
 
-Every code of `dtilec explain --list` has a page, and every page a code. In a page, each block marked
-```dtile right passes `dtilec check` and its tests, and each marked ```dtile wrong fails with the page's code.
-Blocks of IR text, ```dtir, are held to `dtilec ir`.
+Every code of `dtilec explain --list` has a page, and every page a code. In a page, each block
+marked ```dtile right passes `dtilec check` and its tests, and each marked ```dtile wrong fails with
+the page's code. Blocks of IR text, ```dtir, are held to `dtilec ir`.
 """
 
 import concurrent.futures
