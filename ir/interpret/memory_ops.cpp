@@ -40,6 +40,11 @@ char *moved(char *data, int64_t bytes) {
 
 // Views.
 
+// Positions far outside may overflow; what is inside of a view never does, and nothing else is
+// touched.
+int64_t wrappingProduct(int64_t a, int64_t b) { return int64_t(uint64_t(a) * uint64_t(b)); }
+int64_t wrappingDifference(int64_t a, int64_t b) { return int64_t(uint64_t(a) - uint64_t(b)); }
+
 /// Walks the letters and the operands of a slice.
 class ViewSlicer {
 public:
@@ -77,7 +82,7 @@ private:
   void position(const ViewVal::Dim &dim) {
     const int64_t at = next();
     to_.isOutside |= at < dim.lo || at >= dim.hi;
-    to_.data = moved(to_.data, at * dim.stride * bytes_);
+    to_.data = moved(to_.data, wrappingProduct(at, dim.stride * bytes_));
   }
 
   void range(const ViewVal::Dim &dim) {
@@ -92,9 +97,9 @@ private:
     const int64_t first = next();
     const int64_t limit = std::min(next(), dim.hi);
     const int64_t length = info_.lens[ranges_++];
-    const int64_t lo = std::clamp<int64_t>(dim.lo - first, 0, length);
-    const int64_t hi = std::clamp(limit - first, lo, length);
-    to_.data = moved(to_.data, first * dim.stride * bytes_);
+    const int64_t lo = std::clamp<int64_t>(wrappingDifference(dim.lo, first), 0, length);
+    const int64_t hi = std::clamp(wrappingDifference(limit, first), lo, length);
+    to_.data = moved(to_.data, wrappingProduct(first, dim.stride * bytes_));
     to_.dim[to_.dims++] = {
         .lo = lo, .hi = hi, .extent = length, .stride = dim.stride, .isWindow = true};
   }
