@@ -83,6 +83,8 @@ TExpr *Checker::memberExpr(const ast::MemberExpr *e) {
     return error(e->range);
   TExpr *base = expr(e->base);
   const llvm::StringRef name = e->member.name;
+  if (name != "T" && readsNothingOf(base))
+    return error(e->range);
   switch (base->type->kind) {
   case TypeKind::Error:
     return base;
@@ -109,10 +111,29 @@ TExpr *Checker::memberExpr(const ast::MemberExpr *e) {
   return error(e->range);
 }
 
+// Whether the tokens of `x after t` are lost: what follows the dot reads no memory.
+bool Checker::readsNothingOf(const TExpr *base) {
+  if (base->type->kind != TypeKind::Region || base->kind != TExprKind::Load)
+    return false;
+  report(base->range, diag::after_orders_nothing);
+  return true;
+}
+
 TExpr *Checker::methodCall(const ast::MemberExpr *callee, const CallSite &site) {
   TExpr *base = expr(callee->base);
   if (!noGenerics(site) || !noShape(site))
     return error(site.range);
+  // A part of `x after t` is a part of x, after t.
+  if (base->type->kind == TypeKind::Region && base->kind == TExprKind::Load) {
+    TExpr *part = regionMethod(base->operands[0], site);
+    if (!part || part->type->kind != TypeKind::Region) {
+      readsNothingOf(base);
+      return error(site.range);
+    }
+    for (TExpr *t : llvm::drop_begin(base->operands))
+      part = withToken(part, t, site.range);
+    return part;
+  }
   TExpr *result = nullptr;
   if (base->type->kind == TypeKind::Range)
     result = rangeMethod(base, site);

@@ -138,6 +138,7 @@ public:
 
   // ---- check_members.cpp
   TExpr *memberExpr(const ast::MemberExpr *e);
+  bool readsNothingOf(const TExpr *base);
   void reportNoMember(const TExpr *base, const ast::Ident &member);
   TExpr *rangeChunk(TExpr *base, TExpr *number, TExpr *count, SourceRange range);
   bool checkPositive(const TExpr *count);
