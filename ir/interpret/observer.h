@@ -8,6 +8,7 @@
 #include "llvm/ADT/ArrayRef.h"
 
 #include <cstdint>
+#include <optional>
 
 namespace dtile::interpret {
 
@@ -60,9 +61,15 @@ public:
   /// The body arrives at and later leaves the barrier of that number.
   virtual void arrives(const BodyId &, const ir::Op &, uint64_t barrier) {}
   virtual void leaves(const BodyId &, const ir::Op &, uint64_t barrier) {}
-  /// In a deadlock, the body waits for a cell to reach a count, both of this launch.
-  virtual void stuck(const BodyId &, const ir::Op &, const SignalVal &, int64_t cell,
-                     uint64_t wanted, uint64_t seen) {}
+  /// What a body that a deadlock has left waits for: a cell, and counts of this launch.
+  struct Shortage {
+    int64_t cell = 0;
+    uint64_t wanted = 0;
+    uint64_t seen = 0;
+    /// All that the launch sends, where that is derived.
+    std::optional<uint64_t> all;
+  };
+  virtual void stuck(const BodyId &, const ir::Op &, const SignalVal &, const Shortage &) {}
   /// In a deadlock, the body waits at a barrier that not all ranks have reached.
   virtual void stuckAtBarrier(const BodyId &, const ir::Op &) {}
 };

@@ -95,9 +95,14 @@ void showWaiter(Observer &observer, Body &body) {
     return observer.stuckAtBarrier(body.observedId(), *body.waitInstr->op);
   const SignalState::PerRank &cells = body.waitSignal->ranks[body.rank.rank];
   const uint64_t base = cells.base[body.waitCell];
-  observer.stuck(body.observedId(), *body.waitInstr->op,
-                 body.signal(body.waitInstr->operands[0]), body.waitCell, body.waitTarget - base,
-                 cells.value[body.waitCell] - base);
+  Observer::Shortage shortage;
+  shortage.cell = body.waitCell;
+  shortage.wanted = body.waitTarget - base;
+  shortage.seen = cells.value[body.waitCell] - base;
+  if (body.waitSignal->hasCount)
+    shortage.all = cells.expected[body.waitCell];
+  observer.stuck(body.observedId(), *body.waitInstr->op, body.signal(body.waitInstr->operands[0]),
+                 shortage);
 }
 
 /// Why the bodies of a space that have not started cannot; "" when all have.

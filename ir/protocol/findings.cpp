@@ -38,7 +38,7 @@ void RaceDetector::report(Finding::Kind kind, const Record &first, const Record 
   if (isKnown || findings_.size() >= kMaxFindings)
     return;
   // The reader is who lacks a wait, unless it reads for an earlier launch.
-  if (kind == Finding::Kind::Race && first.kind == AccessKind::Read &&
+  if (kind == Finding::Kind::Race && first.kind == AccessKind::Read && first.body != second.body &&
       first.launch >= second.launch)
     return report(kind, second, first, object, box);
   Finding finding;
@@ -125,15 +125,14 @@ void RaceDetector::explainRaces() {
     explain(findings_[i], records_[i].first, records_[i].second);
 }
 
-void RaceDetector::stuck(const BodyId &id, const Op &op, const SignalVal &cells, int64_t cell,
-                         uint64_t wanted, uint64_t seen) {
+void RaceDetector::stuck(const BodyId &id, const Op &op, const SignalVal &cells,
+                         const Shortage &shortage) {
   Finding finding;
   finding.kind = Finding::Kind::Deadlock;
   finding.first = finding.second = {&op, names_[body(id).name], AccessKind::Read};
-  finding.region = cellText(*cells.signal, cell);
+  finding.region = cellText(*cells.signal, shortage.cell);
   finding.rank = id.rank;
-  finding.wanted = wanted;
-  finding.seen = seen;
+  finding.shortage = shortage;
   stuck_.push_back(std::move(finding));
 }
 
@@ -213,8 +212,8 @@ std::string sentence(const Finding &finding) {
     return second + ", and nobody has written it in this launch";
   case Finding::Kind::Deadlock:
     return "deadlock: " + bodyText(finding.first.body, false) + " waits for `" + finding.region +
-           "`: wants " + std::to_string(finding.wanted) + ", has seen " +
-           std::to_string(finding.seen);
+           "`: wants " + std::to_string(finding.shortage.wanted) + ", has seen " +
+           std::to_string(finding.shortage.seen);
   }
   DTILE_UNREACHABLE("not a kind of finding");
 }

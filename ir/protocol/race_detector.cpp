@@ -302,6 +302,16 @@ ShadowObject *RaceDetector::objectAt(const ViewVal &view) {
   return place < object->base() + object->bytes() ? object : nullptr;
 }
 
+namespace {
+
+/// Whether something was written there; what updates add to is not.
+bool hasContents(const Cell &cell) {
+  return llvm::any_of(cell.writers,
+                      [](const Record &record) { return record.kind == AccessKind::Write; });
+}
+
+} // namespace
+
 /// Whether both are at once of one body, or one is at once and the other sent behind it.
 bool RaceDetector::isSameBody(const Record &record, const Record &access,
                               const Token *token) const {
@@ -334,14 +344,14 @@ void RaceDetector::access(const BodyId &id, const Op &op, AccessKind kind, const
     bool isWritten = false;
     object->forEachBox(view, [&](const Box &box) {
       object->forEachCell(box, [&](const Box &part, Cell &cell) {
-        isWritten |= !cell.writers.empty();
+        isWritten |= hasContents(cell);
         touch(*object, part, cell, access, token);
       });
       if (object->isCallers && object->rank != body.rank)
         checkEnd(*object, box, access);
     });
     const bool isUninitialized = !object->isCallers && !object->isZeroed && !isWritten;
-    if (isUninitialized && kind == AccessKind::Read)
+    if (isUninitialized && kind != AccessKind::Write)
       unwritten_.push_back({access, view, object});
   }
   if (token || access.clock == body.order)
@@ -485,8 +495,8 @@ void RaceDetector::checkUnwritten(ShadowObject *object) {
     read.object->forEachBox(read.view, [&](const Box &box) {
       if (first.rowEnd == 0)
         first = box;
-      read.object->forEachCell(
-          box, [&](const Box &, Cell &cell) { isWritten |= !cell.writers.empty(); });
+      read.object->forEachCell(box,
+                               [&](const Box &, Cell &cell) { isWritten |= hasContents(cell); });
     });
     if (!isWritten)
       report(Finding::Kind::NeverWritten, read.record, read.record, *read.object, first);

@@ -63,9 +63,8 @@ struct Finding {
   std::string region;
   /// Rank whose memory it is.
   int rank = 0;
-  /// Deadlock: counts.
-  uint64_t wanted = 0;
-  uint64_t seen = 0;
+  /// Of a deadlock: the counts of the cell.
+  interpret::Observer::Shortage shortage;
   std::vector<FindingNote> notes;
 };
 
@@ -101,7 +100,7 @@ public:
   void arrives(const interpret::BodyId &id, const ir::Op &op, uint64_t barrier) override;
   void leaves(const interpret::BodyId &id, const ir::Op &op, uint64_t barrier) override;
   void stuck(const interpret::BodyId &id, const ir::Op &op, const interpret::SignalVal &cells,
-             int64_t cell, uint64_t wanted, uint64_t seen) override;
+             const Shortage &shortage) override;
   void stuckAtBarrier(const interpret::BodyId &id, const ir::Op &op) override;
 
 private:

@@ -30,6 +30,10 @@ void addNotes(DiagBuilder &builder, const Case &at, const Finding &finding) {
   builder.note(rangeOf(&at.kernel, at.kernel), diag::note_protocol, "found for " + at.text());
 }
 
+std::string timesText(uint64_t count) {
+  return count == 1 ? "once" : std::to_string(count) + " times";
+}
+
 std::string homeSignal(const Finding &finding) {
   const std::string object = finding.object->strAttr("name").str();
   return object + (finding.second.kind == interpret::AccessKind::Read ? "_read" : "_written");
@@ -106,9 +110,9 @@ void reportDeadlock(Diagnostics &diagnostics, const Case &at, const std::vector<
   const auto wantText = [](const Finding &waiter) {
     if (waiter.region.empty())
       return std::string("other ranks at the barrier");
-    return "`" + waiter.region + "`, which wants " + std::to_string(waiter.wanted) +
-           (waiter.wanted == 1 ? " notify" : " notifies") + " and gets " +
-           std::to_string(waiter.seen);
+    return "`" + waiter.region + "`, which wants " + std::to_string(waiter.shortage.wanted) +
+           (waiter.shortage.wanted == 1 ? " notify" : " notifies") + " and gets " +
+           std::to_string(waiter.shortage.seen);
   };
   const Finding &first = stuck.front();
   DiagBuilder builder =
@@ -122,6 +126,12 @@ void reportDeadlock(Diagnostics &diagnostics, const Case &at, const std::vector<
     if (!isNotify || !signal ||
         interpret::rootParam(op.operand(op.is(OpKind::Notify) ? 0 : 2)) != signal)
       return;
+    if (first.shortage.all && *first.shortage.all < first.shortage.wanted) {
+      builder.note(rangeOf(&op, at.kernel), diag::note_protocol,
+                   "it is notified here; all bodies of all ranks together notify it " +
+                       timesText(*first.shortage.all));
+      return;
+    }
     Op *space = op.enclosing(OpKind::Space);
     const bool isStuck = llvm::any_of(
         stuck, [&](const Finding &waiter) { return waiter.first.body.space == space; });
