@@ -37,6 +37,18 @@ Job::~Job() { dtile_team_destroy(team_); }
 int Job::ranks() const { return dtile_team_size(team_); }
 int Job::rank() const { return dtile_team_first_local(team_); }
 
+bool Job::anyFailed(bool failed) {
+  const char own = failed ? 1 : 0;
+  const void *in[] = {&own};
+  std::vector<char> all(static_cast<size_t>(ranks()));
+  // After a failed launch nothing can be asked, and that failure is known to all.
+  if (dtile_team_all_gather(team_, in, 1, all.data()) != DTILE_OK)
+    return true;
+  return std::any_of(all.begin(), all.end(), [](char other) { return other != 0; });
+}
+
+void Job::leave() { (void)dtile_team_barrier(team_); }
+
 namespace {
 
 static_assert(int(DTILE_F64) == int(DType::F64) && int(DTILE_BOOL) == int(DType::Bool),

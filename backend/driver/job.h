@@ -28,6 +28,12 @@ public:
   [[nodiscard]] dtile_team *team() const { return team_; }
   [[nodiscard]] int ranks() const;
   [[nodiscard]] int rank() const;
+  /// Whether any process has failed. Collective; a process that cannot ask the others answers for
+  /// itself.
+  [[nodiscard]] bool anyFailed(bool failed);
+  /// Waits for the others: launchers stop the whole job when a process ends with an error, and the
+  /// first process may still be printing.
+  void leave();
   /// Code that the team has run must live as long as it.
   void keep(std::shared_ptr<HostCode> code) { code_.push_back(std::move(code)); }
 

@@ -377,10 +377,7 @@ ExitCode runRun(const Options &options) {
     job = std::move(*joined);
   }
   KernelRun(session, job.get()).run();
-  if (!job || job->rank() == 0)
-    return session.finish();
-  session.forget();
-  return session.failed() ? ExitCode::Failed : ExitCode::Ok;
+  return session.finish(job.get());
 }
 
 } // namespace dtile::driver

@@ -3,6 +3,7 @@
 #include "backend/driver/session.h"
 
 #include "backend/driver/command_line.h"
+#include "backend/driver/job.h"
 
 #include "llvm/Support/MemoryBuffer.h"
 
@@ -66,6 +67,21 @@ ExitCode Session::finish() {
     printDiagnostics(diagnostics, options.diagnosticForm, ColorMode::Never, llvm::errs());
   flush();
   return failed_ ? ExitCode::Failed : ExitCode::Ok;
+}
+
+ExitCode Session::finish(Job *job, llvm::function_ref<void()> last) {
+  if (job && job->anyFailed(failed()) && !failed()) {
+    diagnostics.report(SourceLoc{}, diag::other_process_failed);
+    setFailed();
+  }
+  if (!job || job->rank() == 0) {
+    finish();
+    last();
+    llvm::outs().flush();
+  }
+  if (job)
+    job->leave();
+  return failed() ? ExitCode::Failed : ExitCode::Ok;
 }
 
 } // namespace dtile::driver

@@ -6,11 +6,14 @@
 #include "frontend/base/diagnostics.h"
 #include "frontend/base/source_manager.h"
 
+#include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/Support/Error.h"
 
 #include <optional>
 
 namespace dtile::driver {
+
+class Job;
 
 /// One run of dtilec. Messages are collected and printed at the end, or earlier by flush().
 class Session {
@@ -34,6 +37,9 @@ public:
   void forget();
   /// Prints the messages and gives the exit code.
   ExitCode finish();
+  /// The same for one process of a job (null: there is none): rank 0 prints what it knows and runs
+  /// `last`, and every process gives the same code.
+  ExitCode finish(Job *job, llvm::function_ref<void()> last = [] {});
   /// Whether an error was reported, flushed or not.
   [[nodiscard]] bool failed() const { return failed_ || diagnostics.hasErrors(); }
   /// The run fails although nothing was reported as a diagnostic (a failed test).

@@ -221,17 +221,12 @@ ExitCode TestRunner::finish() {
   }
   if (failed_ != 0)
     session_.setFailed();
-  if (!progress_.isPrinting()) {
-    session_.forget();
-    return session_.failed() ? ExitCode::Failed : ExitCode::Ok;
-  }
   progress_.clear();
-  const ExitCode code = session_.finish();
-  llvm::outs() << passed_ << " passed, " << failed_ << " failed\n";
-  return code;
+  return session_.finish(job_,
+                         [&] { llvm::outs() << passed_ << " passed, " << failed_ << " failed\n"; });
 }
 
-// One run of all tests.
+// All tests, once.
 ExitCode runOnce(const Options &options) {
   Session session(options);
   if (!checkConstantValues(session))
@@ -259,20 +254,18 @@ ExitCode runOnce(const Options &options) {
   return runner.finish();
 }
 
-// Runs in schedules of one seed after the other, up to the first that fails.
+// All tests in one random schedule after the other, until one fails: its seed runs it again.
 ExitCode explore(const Options &options) {
-  const uint64_t first = std::max<uint64_t>(1, options.scheduleSeed);
-  for (unsigned i = 0; i < options.explore; ++i) {
+  for (unsigned i = 1; i <= options.explore; ++i) {
     Options one = options;
-    one.scheduleSeed = first + i;
-    const ExitCode code = runOnce(one);
-    if (code == ExitCode::Ok)
-      continue;
-    llvm::outs() << "found in schedule " << i + 1 << " of " << options.explore
-                 << "; --schedule=random:" << one.scheduleSeed << " replays it\n";
-    return code;
+    one.scheduleSeed = options.scheduleSeed + i;
+    llvm::outs() << "--schedule=random:" << one.scheduleSeed << '\n';
+    if (const ExitCode code = runOnce(one); code != ExitCode::Ok) {
+      llvm::outs() << "failed in schedule " << i << " of " << options.explore
+                   << "; run it again with --schedule=random:" << one.scheduleSeed << '\n';
+      return code;
+    }
   }
-  llvm::outs() << "in each of " << options.explore << " schedules\n";
   return ExitCode::Ok;
 }
 
