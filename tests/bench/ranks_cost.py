@@ -24,7 +24,8 @@ REPEAT = 20
 def median_ms(dtilec, folder, example, ranks, arguments, cores):
     """The median time of a launch on these processors, as `dtilec run --time` has it."""
     source = str(ROOT / f"examples/{example}/{example}.dtile")
-    command = ["taskset", "-c", cores, dtilec, "run", source, "--kernel", example, "--ranks", str(ranks), "--time", "--repeat", str(REPEAT), *arguments]
+    command = ["taskset", "-c", cores, dtilec, "run", source, "--kernel", example, "--time",
+               "--ranks", str(ranks), "--repeat", str(REPEAT), *arguments]
     result = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
     return float(re.search(r"median ([0-9.]+) ms", result.stdout + result.stderr).group(1))
 
