@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // `dtilec run`: one kernel on arrays from .npy files.
-#include "backend/driver/job.h"
-#include "backend/driver/kernel_library.h"
+#include "backend/driver/execute/job.h"
+#include "backend/driver/execute/kernel_library.h"
 #include "backend/driver/output_file.h"
 
 #include "backend/ndarray/npy.h"

@@ -3,7 +3,7 @@
 #include "backend/driver/session.h"
 
 #include "backend/driver/command_line.h"
-#include "backend/driver/job.h"
+#include "backend/driver/execute/job.h"
 
 #include "llvm/Support/MemoryBuffer.h"
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // `dtilec test`: finds test blocks, runs each on each of its rank counts, counts.
-#include "backend/driver/executor.h"
-#include "backend/driver/job.h"
-#include "backend/driver/test_evaluator.h"
-#include "backend/driver/test_progress.h"
+#include "backend/driver/execute/executor.h"
+#include "backend/driver/execute/job.h"
+#include "backend/driver/testing/test_evaluator.h"
+#include "backend/driver/testing/test_progress.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Launches on the interpreter: one machine a kernel, so that its signals live as long as it.
-#include "backend/driver/executor.h"
+#include "backend/driver/execute/executor.h"
 
 #include "ir/interpret/interpreter.h"
 #include "ir/protocol/race_detector.h"

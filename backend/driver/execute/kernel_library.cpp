@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Lowers and optimizes kernel instances when they are first asked for.
-#include "backend/driver/kernel_library.h"
+#include "backend/driver/execute/kernel_library.h"
 
 namespace dtile::driver {
 

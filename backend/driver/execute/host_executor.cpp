@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Launches compiled code: on the threads of this process, or as one process of a job.
-#include "backend/driver/executor.h"
-#include "backend/driver/job.h"
+#include "backend/driver/execute/executor.h"
+#include "backend/driver/execute/job.h"
 
 #include "backend/host/host.h"
 #include "backend/runtime/dtile.h"

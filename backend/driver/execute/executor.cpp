@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Makes the executors that `--executor` asks for.
-#include "backend/driver/executor.h"
+#include "backend/driver/execute/executor.h"
 
 namespace dtile::driver {
 

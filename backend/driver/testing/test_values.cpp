@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Operators and slices on arrays of tests.
-#include "backend/driver/test_values.h"
+#include "backend/driver/testing/test_values.h"
 
 #include "frontend/base/check.h"
 

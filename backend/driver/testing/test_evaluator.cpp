@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Statements of tests. Ranks run in lockstep; an `if` may run its branches on some ranks only, but
 // whatever involves all ranks (launches, collectives, loop bounds) must be reached by all.
-#include "backend/driver/test_evaluator.h"
+#include "backend/driver/testing/test_evaluator.h"
 
 #include "frontend/base/check.h"
 

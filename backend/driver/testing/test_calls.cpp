@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Functions that tests call (sema/test_builtins.def): array makers, reference operations,
 // collectives.
-#include "backend/driver/test_evaluator.h"
+#include "backend/driver/testing/test_evaluator.h"
 
 #include "backend/ndarray/reference_ops.h"
 

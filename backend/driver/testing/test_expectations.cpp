@@ -4,7 +4,7 @@
 // `a ~= b` without tolerances: |a - b| <= atol + rtol * |b|, with those of the narrower element
 // type. A promise compares with the largest magnitude of b in place of each |b|: sums whose terms
 // cancel are no more exact than their terms.
-#include "backend/driver/test_evaluator.h"
+#include "backend/driver/testing/test_evaluator.h"
 
 #include "llvm/ADT/STLExtras.h"
 

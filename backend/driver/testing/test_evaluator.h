@@ -3,8 +3,8 @@
 // arrays in this process. Private to the driver.
 #pragma once
 
-#include "backend/driver/kernel_library.h"
-#include "backend/driver/test_values.h"
+#include "backend/driver/execute/kernel_library.h"
+#include "backend/driver/testing/test_values.h"
 
 #include <functional>
 #include <map>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Evaluates the declared sizes of a kernel's parameters, and compares them with what was passed.
-#include "backend/driver/declared_sizes.h"
+#include "backend/driver/execute/declared_sizes.h"
 
 #include "frontend/base/check.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // What `dtilec test` prints while it runs.
-#include "backend/driver/test_progress.h"
+#include "backend/driver/testing/test_progress.h"
 
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Process.h"

@@ -2,7 +2,7 @@
 // Where launches run: the interpreter, compiled code on threads, or one process a rank.
 #pragma once
 
-#include "backend/driver/declared_sizes.h"
+#include "backend/driver/execute/declared_sizes.h"
 #include "backend/driver/options.h"
 #include "ir/core/ir.h"
 #include "sema/typed_ast.h"

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "backend/driver/compile.h"
-#include "backend/driver/executor.h"
+#include "backend/driver/execute/executor.h"
 
 #include <map>
 #include <memory>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Expressions of tests: numbers, arrays, slices, operators.
-#include "backend/driver/test_evaluator.h"
+#include "backend/driver/testing/test_evaluator.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Sequence.h"

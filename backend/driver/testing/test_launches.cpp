@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Kernel calls of tests. Arguments are the `in`, `inout` and `symm` tensors and the scalars, in the
 // order of the parameters; what is `out` is the result, and is poisoned before the launch.
-#include "backend/driver/test_evaluator.h"
+#include "backend/driver/testing/test_evaluator.h"
 
 #include "frontend/base/check.h"
 

@@ -2,7 +2,7 @@
 // What `dtilec test` prints while it runs.
 #pragma once
 
-#include "backend/driver/job.h"
+#include "backend/driver/execute/job.h"
 #include "backend/driver/session.h"
 
 namespace dtile::driver {
