@@ -51,8 +51,10 @@ public:
   /// `number` is the put_signal, or 0 for a notify.
   virtual void notifies(const BodyId &, const ir::Op &, const SignalVal &,
                         llvm::ArrayRef<uint64_t> after, uint64_t number) {}
-  /// The wait has been satisfied; `number` is its acquire.
-  virtual void waits(const BodyId &, const ir::Op &, const SignalVal &, uint64_t number) {}
+  /// The wait has been satisfied; `number` is its acquire, `count` what it says itself of the
+  /// notifies that it is for.
+  virtual void waits(const BodyId &, const ir::Op &, const SignalVal &, uint64_t number,
+                     std::optional<uint64_t> count) {}
   /// Everything after is ordered after these operations: `await`.
   virtual void awaits(const BodyId &, const ir::Op &, llvm::ArrayRef<uint64_t> operations) {}
   /// All that the body has sent has landed.

@@ -136,7 +136,8 @@ Step runWait(Body &body, const Instr &instr) {
     return Step::Blocked;
   const uint64_t number = body.issueAcquire();
   if (Observer *observer = machine.observer)
-    observer->waits(body.observedId(), *instr.op, cells, number);
+    observer->waits(body.observedId(), *instr.op, cells, number,
+                    isCounted ? std::optional(count) : std::nullopt);
   body.frame->tokens[instr.result] = TokenVal{number};
   return Step::Next;
 }

@@ -116,6 +116,8 @@ private:
   [[nodiscard]] bool hasSomethingToCheck();
   /// False when the verdict is known: an error was reported.
   bool runOnce(int ranks, const SizeValues &values);
+  bool watch(RaceDetector &detector, int ranks, const SizeValues &values,
+             std::unique_ptr<RunError> &error);
   bool judge(const RunError *error, const RaceDetector &detector, const Case &at);
   bool isFromData(const Finding &finding) const;
   bool isWrittenFromData(const Op *object) const;
@@ -234,24 +236,19 @@ bool KernelChecker::judge(const RunError *error, const RaceDetector &detector, c
 }
 
 bool KernelChecker::runOnce(int ranks, const SizeValues &values) {
-  interpret::Schedule schedule;
-  schedule.controlOnly = true;
-  schedule.maxSteps = kMaxSteps;
-  interpret::Machine machine(module_, ranks, schedule);
-  Arguments arguments;
-  if (!arguments.make(kernel_, sizes_, values, ranks, machine))
+  RaceDetector first(ranks);
+  std::unique_ptr<RunError> error;
+  if (!watch(first, ranks, values, error))
     return true;
-  RaceDetector detector(ranks);
-  machine.observe(&detector);
-  const auto error =
-      machine.launchRepeat(kernel_.strAttr("name").str(), arguments.ofRank, launches_);
-  // Sizes that the kernel refuses are no mistake.
-  if (error && error->kind == RunError::Kind::BadArgument)
-    return true;
-  detector.finish(!error);
+  // Which of several notifies come first is known when all have been seen.
+  std::optional<RaceDetector> second;
+  if (first.needsAnother()) {
+    second.emplace(ranks, &first);
+    watch(*second, ranks, values, error);
+  }
   ++verdict_.runs;
   const Case at{kernel_, ranks, sizes_.symbols(), values};
-  if (!judge(error.get(), detector, at))
+  if (!judge(error.get(), second ? *second : first, at))
     return false;
   if (error && error->kind == RunError::Kind::StepLimit) {
     verdict_.undecided.push_back(
@@ -259,6 +256,25 @@ bool KernelChecker::runOnce(int ranks, const SizeValues &values) {
     return true;
   }
   addSizes(values);
+  return true;
+}
+
+/// Runs the launches under a detector; false where the kernel refuses the sizes, which is no
+/// mistake.
+bool KernelChecker::watch(RaceDetector &detector, int ranks, const SizeValues &values,
+                          std::unique_ptr<RunError> &error) {
+  interpret::Schedule schedule;
+  schedule.controlOnly = true;
+  schedule.maxSteps = kMaxSteps;
+  interpret::Machine machine(module_, ranks, schedule);
+  Arguments arguments;
+  if (!arguments.make(kernel_, sizes_, values, ranks, machine))
+    return false;
+  machine.observe(&detector);
+  error = machine.launchRepeat(kernel_.strAttr("name").str(), arguments.ofRank, launches_);
+  if (error && error->kind == RunError::Kind::BadArgument)
+    return false;
+  detector.finish(!error);
   return true;
 }
 

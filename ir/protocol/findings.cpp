@@ -19,6 +19,10 @@ namespace {
 /// More findings of one run say nothing new.
 constexpr size_t kMaxFindings = 8;
 
+bool isRace(Finding::Kind kind) {
+  return kind == Finding::Kind::Race || kind == Finding::Kind::Overwrite;
+}
+
 } // namespace
 
 Side RaceDetector::sideOf(const Record &record) const {
@@ -31,16 +35,36 @@ void RaceDetector::report(Finding::Kind kind, const Record &first, const Record 
   const auto involves = [](const Finding &finding, const Op *op) {
     return finding.first.op == op || finding.second.op == op;
   };
-  const bool isKnown = llvm::any_of(findings_, [&](const Finding &finding) {
-    const bool isAlike = finding.kind == kind || finding.kind == Finding::Kind::Race;
+  const auto known = llvm::find_if(findings_, [&](const Finding &finding) {
+    const bool isAlike = finding.kind == kind || isRace(finding.kind);
     return isAlike && (involves(finding, first.op) || involves(finding, second.op));
   });
-  if (isKnown || findings_.size() >= kMaxFindings)
+  const size_t index = known - findings_.begin();
+  if (known != findings_.end()) {
+    // That a place is written again before it was read says more than that it is written twice.
+    const auto &[knownFirst, knownSecond] = records_[index];
+    const bool isTwice = known->kind == Finding::Kind::Race && knownFirst.body == knownSecond.body;
+    if (!isTwice || !isRace(kind) || first.body == second.body)
+      return;
+    if (second.kind == AccessKind::Read)
+      return replace(index, makeFinding(Finding::Kind::Overwrite, second, first, object, box),
+                     second, first);
+    return replace(index, makeFinding(kind, first, second, object, box), first, second);
+  }
+  if (index >= kMaxFindings)
     return;
   // The reader is who lacks a wait, unless it reads for an earlier launch.
-  if (kind == Finding::Kind::Race && first.kind == AccessKind::Read && first.body != second.body &&
-      first.launch >= second.launch)
-    return report(kind, second, first, object, box);
+  const bool isTurned = kind == Finding::Kind::Race && first.kind == AccessKind::Read &&
+                        first.body != second.body && first.launch >= second.launch;
+  const Record &early = isTurned ? second : first;
+  const Record &late = isTurned ? first : second;
+  findings_.emplace_back();
+  records_.emplace_back();
+  replace(index, makeFinding(kind, early, late, object, box), early, late);
+}
+
+Finding RaceDetector::makeFinding(Finding::Kind kind, const Record &first, const Record &second,
+                                  const ShadowObject &object, const Box &box) const {
   Finding finding;
   finding.kind = kind;
   finding.first = sideOf(first);
@@ -48,8 +72,14 @@ void RaceDetector::report(Finding::Kind kind, const Record &first, const Record 
   finding.object = &object.param;
   finding.region = object.regionText(box);
   finding.rank = object.rank;
-  findings_.push_back(std::move(finding));
-  records_.emplace_back(first, second);
+  finding.isOneBody = first.body == second.body;
+  return finding;
+}
+
+void RaceDetector::replace(size_t index, Finding finding, const Record &first,
+                           const Record &second) {
+  findings_[index] = std::move(finding);
+  records_[index] = {first, second};
 }
 
 /// A wait of the late access' body that knows the early access.
@@ -58,7 +88,7 @@ bool RaceDetector::explainByWait(Finding &finding, const Record &early, const Re
   if (it == waits_.end())
     return false;
   for (const BodyWait &wait : it->second)
-    if (clocks_.includes(*wait.clock, early.thread, early.time)) {
+    if (wait.number <= late.sequence && clocks_.includes(*wait.clock, early.thread, early.time)) {
       finding.notes.push_back(
           {wait.op, "this `wait` orders the two, but the access is not `after` it"});
       return true;
@@ -105,11 +135,18 @@ void RaceDetector::explain(Finding &finding, const Record &first, const Record &
         }
     return;
   }
-  if (finding.kind != Finding::Kind::Race)
+  if (!isRace(finding.kind))
     return;
   if (first.body == second.body) {
     finding.notes.push_back({nullptr, "both are of one body: `await` the first, or make the second "
                                       "`after` it"});
+    return;
+  }
+  if (finding.kind == Finding::Kind::Overwrite) {
+    const std::string writer = "rank " + std::to_string(names_[second.body].rank);
+    finding.notes.push_back({nullptr, "nothing tells " + writer +
+                                          " that this has been read: notify it behind the read, "
+                                          "and write `after` a wait for that"});
     return;
   }
   if (explainByWait(finding, first, second) || explainByWait(finding, second, first) ||
@@ -196,6 +233,7 @@ std::string sentence(const Finding &finding) {
       bodyText(finding.second.body, withLaunch) + " " + verbOf(finding.second).str() + " " + where;
   switch (finding.kind) {
   case Finding::Kind::Race:
+  case Finding::Kind::Overwrite:
     return "race: " + second + ", and " + bodyText(finding.first.body, withLaunch) + " " +
            verbOf(finding.first).str() + " it, with no order between them";
   case Finding::Kind::OutlivesKernel:
@@ -222,7 +260,7 @@ std::string sentence(const Finding &finding) {
 
 std::string findingText(const Finding &finding, const SourceManager *sources) {
   std::string text = placeText(finding.second.op, sources) + sentence(finding);
-  if (finding.kind == Finding::Kind::Race)
+  if (isRace(finding.kind))
     text += "\n  " + placeText(finding.first.op, sources) + "the other access";
   for (const FindingNote &note : finding.notes)
     text += "\n  " + placeText(note.op, sources) + note.text;

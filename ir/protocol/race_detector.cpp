@@ -22,7 +22,8 @@ using interpret::ViewVal;
 using ir::Op;
 using ir::OpKind;
 
-RaceDetector::RaceDetector(int ranks) : ranks_(ranks), clocks_(ranks), rankStates_(ranks) {
+RaceDetector::RaceDetector(int ranks, const RaceDetector *earlier)
+    : ranks_(ranks), earlier_(earlier), clocks_(ranks), rankStates_(ranks) {
   for (RankState &rank : rankStates_) {
     rank.caller = clocks_.newThread(-1, 0);
     rank.start = rank.end = clocks_.empty();
@@ -107,6 +108,8 @@ void RaceDetector::learnSpaces(const Op &kernel) {
   }
   for (const auto &[space, before] : spaceBefore_)
     isWaitedFor_.insert(before);
+  walk(const_cast<Op &>(kernel),
+       [&](const Op &op) { hasCounts_ |= op.is(OpKind::Wait) && op.numOperands() > 1; });
 }
 
 void RaceDetector::bodyEnds(const BodyId &id) {
@@ -203,9 +206,13 @@ void RaceDetector::notifies(const BodyId &id, const Op &op, const SignalVal &cel
                             llvm::ArrayRef<uint64_t> after, uint64_t number) {
   Body &body = this->body(id);
   ClockRef clock;
+  ThreadId thread = body.thread;
+  uint32_t time = body.time;
   if (number != 0) {
     const Token &token = body.tokens[number - 1];
     clock = clocks_.join(token.release ? token.release : clocks_.empty(), tokenClock(body, number));
+    thread = token.thread;
+    time = 1;
   } else {
     clock = clocks_.join(body.release, clockOf(body, op, after));
     joinFenced(body, clock, body.fences, cells.rank);
@@ -217,22 +224,63 @@ void RaceDetector::notifies(const BodyId &id, const Op &op, const SignalVal &cel
         cells_.try_emplace({cells.signal, {cells.rank, cell}}, clocks_.empty()).first->second;
     clocks_.joinTo(known, clock);
     sent_.push_back({&op, clock, cells.signal, cells.rank, cell, body.name, body.launch});
+    if (hasCounts_)
+      keepArrival(body, cells, cell, {clock, thread, time});
     return true;
   });
 }
 
-void RaceDetector::waits(const BodyId &id, const Op &op, const SignalVal &cells, uint64_t number) {
+void RaceDetector::keepArrival(const Body &body, const SignalVal &cells, int64_t cell,
+                               const Arrival &arrival) {
+  arrivals_[{cellText(*cells.signal, cell), cells.rank, body.launch}].push_back(arrival);
+}
+
+/// What comes before a wait for `count` notifies of a cell, whichever of them come first: those
+/// without which, and without what comes after them, there are not so many.
+void RaceDetector::joinCertain(const Body &body, ClockRef &clock, const SignalVal &cells,
+                               int64_t cell, uint64_t count) {
+  const ArrivalKey key{cellText(*cells.signal, cell), cells.rank, body.launch};
+  const auto arrived = arrivals_.find(key);
+  if (arrived == arrivals_.end())
+    return;
+  const auto &came = arrived->second;
+  if (!earlier_) {
+    needsAnother_ = true;
+    for (const Arrival &arrival : came)
+      clocks_.joinTo(clock, arrival.clock);
+    return;
+  }
+  const auto all = earlier_->arrivals_.find(key);
+  DTILE_CHECK(all != earlier_->arrivals_.end() && all->second.size() >= came.size(),
+              "two runs of one kernel differ");
+  for (size_t i = 0; i < came.size(); ++i) {
+    const Arrival &event = all->second[i];
+    const size_t others = llvm::count_if(all->second, [&](const Arrival &other) {
+      return !earlier_->clocks_.includes(*other.clock, event.thread, event.time);
+    });
+    if (others < count)
+      clocks_.joinTo(clock, came[i].clock);
+  }
+}
+
+void RaceDetector::waits(const BodyId &id, const Op &op, const SignalVal &cells, uint64_t number,
+                         std::optional<uint64_t> count) {
   Body &body = this->body(id);
   body.tokens.resize(number);
   ClockRef clock = body.order;
   BodyWait wait;
   wait.op = &op;
+  wait.number = uint32_t(number);
   cells.forEachCell([&](int64_t cell) {
     const auto it = cells_.find({cells.signal, {cells.rank, cell}});
-    if (it != cells_.end())
+    if (it == cells_.end()) {
+      if (!wait.nothing)
+        std::tie(wait.nothing, wait.nothingCell) = std::pair(cells.signal, cell);
+    } else if (count) {
+      joinCertain(body, clock, cells, cell, *count);
+    } else {
       clocks_.joinTo(clock, it->second);
-    else if (!wait.nothing)
-      std::tie(wait.nothing, wait.nothingCell) = std::pair(cells.signal, cell);
+    }
     return true;
   });
   body.tokens[number - 1].op = &op;
@@ -337,6 +385,7 @@ void RaceDetector::access(const BodyId &id, const Op &op, AccessKind kind, const
   access.launch = body.launch;
   access.kind = kind;
   access.isSent = token != nullptr;
+  access.sequence = uint32_t(token ? number : body.tokens.size());
   access.clock = token ? token->clock : clockOf(body, op, after);
 
   ShadowObject *object = view.isEmpty() ? nullptr : objectAt(view);
@@ -399,7 +448,13 @@ void RaceDetector::touch(ShadowObject &object, const Box &box, Cell &cell, Recor
     if (isBefore || isRace)
       return;
     isRace = true;
-    report(Finding::Kind::Race, record, access, object, box);
+    // What the read was for had been written before.
+    const bool isOverwrite =
+        record.kind == AccessKind::Read && llvm::any_of(cell.writers, [&](const Record &writer) {
+          return clocks_.includes(*record.clock, writer.thread, writer.time);
+        });
+    report(isOverwrite ? Finding::Kind::Overwrite : Finding::Kind::Race, record, access, object,
+           box);
   });
   if (!isRace && object.isCallers && object.rank != names_[access.body].rank)
     checkCaller(object, box, cell, access);

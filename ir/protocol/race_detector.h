@@ -12,6 +12,7 @@
 
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace dtile::protocol {
@@ -42,6 +43,8 @@ struct Finding {
   enum class Kind : uint8_t {
     /// Two accesses, one of which writes, and no order between them.
     Race,
+    /// A race in which the write comes behind the read, and nothing lets it wait for that.
+    Overwrite,
     /// A rank's memory is touched by a peer that nothing lets finish before the rank's kernel ends.
     OutlivesKernel,
     /// A peer reads a rank's memory before anything says that the rank has begun, so that its
@@ -63,6 +66,8 @@ struct Finding {
   std::string region;
   /// Rank whose memory it is.
   int rank = 0;
+  /// Both sides are of one body.
+  bool isOneBody = false;
   /// Of a deadlock: the counts of the cell.
   interpret::Observer::Shortage shortage;
   std::vector<FindingNote> notes;
@@ -71,12 +76,17 @@ struct Finding {
 /// Watches one machine for the launches of one call.
 class RaceDetector : public interpret::Observer {
 public:
-  explicit RaceDetector(int ranks);
+  /// `earlier` has watched the same run before, and knows what is still to come; null where none
+  /// has.
+  explicit RaceDetector(int ranks, const RaceDetector *earlier = nullptr);
   ~RaceDetector() override;
 
   /// After the run: what is found at its end. `isComplete`: no launch has failed.
   void finish(bool isComplete);
   [[nodiscard]] const std::vector<Finding> &findings() const { return findings_; }
+  /// A wait asked for less than all notifies, of which it was not known which come first: another
+  /// detector that gets this one as `earlier` knows.
+  [[nodiscard]] bool needsAnother() const { return needsAnother_; }
   /// The bodies that a deadlock has left, each as a finding.
   [[nodiscard]] const std::vector<Finding> &stuckBodies() const { return stuck_; }
 
@@ -92,7 +102,7 @@ public:
   void notifies(const interpret::BodyId &id, const ir::Op &op, const interpret::SignalVal &cells,
                 llvm::ArrayRef<uint64_t> after, uint64_t number) override;
   void waits(const interpret::BodyId &id, const ir::Op &op, const interpret::SignalVal &cells,
-             uint64_t number) override;
+             uint64_t number, std::optional<uint64_t> count) override;
   void awaits(const interpret::BodyId &id, const ir::Op &op,
               llvm::ArrayRef<uint64_t> operations) override;
   void quiet(const interpret::BodyId &id, const ir::Op &op) override;
@@ -190,13 +200,26 @@ private:
   };
   struct BodyWait {
     const ir::Op *op = nullptr;
+    uint32_t number = 0;
     ClockRef clock;
     /// A cell that nobody had notified, if any.
     const interpret::SignalState *nothing = nullptr;
     int64_t nothingCell = 0;
   };
 
+  /// The notifies of one launch to a cell, as they came.
+  struct Arrival {
+    ClockRef clock;
+    ThreadId thread;
+    uint32_t time;
+  };
+  using ArrivalKey = std::tuple<std::string, int32_t, int32_t>;
+
   Body &body(const interpret::BodyId &id);
+  void keepArrival(const Body &body, const interpret::SignalVal &cells, int64_t cell,
+                   const Arrival &arrival);
+  void joinCertain(const Body &body, ClockRef &clock, const interpret::SignalVal &cells,
+                   int64_t cell, uint64_t count);
   void startLaunch(RankState &rank, int32_t launch);
   void endLaunch(RankState &rank, int r);
   void learnSpaces(const ir::Op &kernel);
@@ -215,6 +238,9 @@ private:
   // findings.cpp
   void report(Finding::Kind kind, const Record &first, const Record &second,
               const ShadowObject &object, const Box &box);
+  [[nodiscard]] Finding makeFinding(Finding::Kind kind, const Record &first, const Record &second,
+                                    const ShadowObject &object, const Box &box) const;
+  void replace(size_t index, Finding finding, const Record &first, const Record &second);
   void explainRaces();
   bool explainByWait(Finding &finding, const Record &early, const Record &late);
   bool explainByNotify(Finding &finding, const Record &early, const Record &late);
@@ -222,6 +248,8 @@ private:
   [[nodiscard]] Side sideOf(const Record &record) const;
 
   int ranks_;
+  const RaceDetector *earlier_;
+  bool needsAnother_ = false;
   ClockSet clocks_;
   ValueOrder values_;
   std::vector<RankState> rankStates_;
@@ -232,6 +260,9 @@ private:
   std::vector<UnwrittenRead> unwritten_;
   /// What the notifies of a cell have passed on, by signal, rank and cell.
   std::map<std::pair<const void *, std::pair<int32_t, int64_t>>, ClockRef> cells_;
+  /// By cell, rank and launch; kept for kernels in which a wait has a count.
+  std::map<ArrivalKey, std::vector<Arrival>> arrivals_;
+  bool hasCounts_ = false;
   std::map<std::pair<const ir::Op *, uint64_t>, ClockRef> barriers_;
   llvm::SmallPtrSet<const ir::Op *, 2> learnt_;
   /// The space whose ended bodies a space's bodies come after.

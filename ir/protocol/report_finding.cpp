@@ -55,10 +55,11 @@ void reportFinding(Diagnostics &diagnostics, const Case &at, const Finding &find
   const std::string home = std::to_string(finding.rank);
   const SourceRange place = rangeOf(finding.second.op, at.kernel);
   switch (finding.kind) {
-  case Finding::Kind::Race: {
-    DiagBuilder builder =
-        diagnostics.report(place, diag::protocol_race, second, verbOf(finding.second),
-                           finding.region, finding.rank, first);
+  case Finding::Kind::Race:
+  case Finding::Kind::Overwrite: {
+    DiagBuilder builder = diagnostics.report(place, diag::protocol_race, second,
+                                             verbOf(finding.second), finding.region, finding.rank,
+                                             finding.isOneBody ? "the same body" : first);
     builder.note(rangeOf(finding.first.op, at.kernel), diag::note_protocol,
                  first + " " + verbOf(finding.first).str() + " it here");
     return addNotes(builder, at, finding);

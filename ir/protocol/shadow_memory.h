@@ -24,6 +24,8 @@ struct Record {
   uint32_t body = 0;
   int32_t launch = 0;
   interpret::AccessKind kind = interpret::AccessKind::Read;
+  /// How many operations and waits with a number its body had when it came to it.
+  uint32_t sequence = 0;
   /// An asynchronous operation does it.
   bool isSent = false;
   /// What happened before it.
