@@ -37,7 +37,8 @@ public:
                 llvm::ArrayRef<uint64_t> after, uint64_t number) override {
     add(body, "notifies @" + std::to_string(cells.rank) + list(after) + by(number));
   }
-  void waits(const BodyId &body, const ir::Op &, const SignalVal &, uint64_t number) override {
+  void waits(const BodyId &body, const ir::Op &, const SignalVal &, uint64_t number,
+             std::optional<uint64_t>) override {
     add(body, "waits" + by(number));
   }
   void awaits(const BodyId &body, const ir::Op &, llvm::ArrayRef<uint64_t> operations) override {
