@@ -34,8 +34,13 @@ void checkFile(Session &session, llvm::StringRef path) {
   LoweredModule lowered = lowerKernels(session, *program, instances);
   if (!optimize(session, lowered, OptLevel::O1))
     return;
+  protocol::CheckOptions checks;
+  if (!session.options.ranks.empty()) {
+    checks.ranks = session.options.ranks;
+    checks.seconds = 10;
+  }
   for (const protocol::Verdict &verdict :
-       protocol::checkProtocol(*lowered.module, {}, session.diagnostics))
+       protocol::checkProtocol(*lowered.module, checks, session.diagnostics))
     llvm::outs() << protocol::verdictText(verdict, &session.sources);
 }
 

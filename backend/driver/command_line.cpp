@@ -144,6 +144,11 @@ void addCheck(CLI::App &app, Options &o) {
                              "dtilec check ag_gemm.dtile");
   addSourceOptions(*sub, o);
   addChoice<bool>(*sub, "--dump", o.dumpAst, {{"ast", true}}, "print the syntax tree instead");
+  sub->add_option("--ranks", o.ranks, "numbers of ranks to check communication for; default 1 to 8")
+      ->type_name("N,...")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::Range(1, kMaxRanks));
   sub->add_option("FILE", o.inputs, "programs; `-` is standard input")->required();
 }
 

@@ -236,14 +236,15 @@ bool KernelChecker::judge(const RunError *error, const RaceDetector &detector, c
 }
 
 bool KernelChecker::runOnce(int ranks, const SizeValues &values) {
-  RaceDetector first(ranks);
+  RaceDetector first(ranks, RaceDetector::Explain::No);
   std::unique_ptr<RunError> error;
   if (!watch(first, ranks, values, error))
     return true;
-  // Which of several notifies come first is known when all have been seen.
+  // Which of several notifies come first is known when all have been seen; what explains findings
+  // is only kept where there are some.
   std::optional<RaceDetector> second;
-  if (first.needsAnother()) {
-    second.emplace(ranks, &first);
+  if (first.needsAnother() || !first.findings().empty()) {
+    second.emplace(ranks, RaceDetector::Explain::Yes, &first);
     watch(*second, ranks, values, error);
   }
   ++verdict_.runs;

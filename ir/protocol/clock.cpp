@@ -1,15 +1,56 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Clocks are sorted lists of the threads that they know. Threads of launches that have ended on
-// their rank are left out, as one number a rank stands for all of them: lists stay short.
+// A body knows all that its rank knew when the launch began, and a little more: so a clock is a
+// base that the launch's bodies share, and a short list. Threads of launches that have ended on
+// their rank are one number a rank.
 #include "ir/protocol/clock.h"
 
 #include <algorithm>
 
 namespace dtile::protocol {
 
+namespace {
+
+bool hasEvent(const Events &events, ThreadId thread, uint32_t time) {
+  const auto it = std::lower_bound(events.begin(), events.end(), std::pair(thread, uint32_t(0)));
+  return it != events.end() && it->first == thread && it->second >= time;
+}
+
+/// The later event of each thread, of those that `keep` holds for.
+template <typename Keep>
+Events merged(llvm::ArrayRef<std::pair<ThreadId, uint32_t>> a,
+              llvm::ArrayRef<std::pair<ThreadId, uint32_t>> b, Keep &&keep) {
+  Events all;
+  all.reserve(a.size() + b.size());
+  const auto add = [&](ThreadId thread, uint32_t time) {
+    if (keep(thread, time))
+      all.emplace_back(thread, time);
+  };
+  auto i = a.begin();
+  auto j = b.begin();
+  while (i != a.end() || j != b.end()) {
+    if (j == b.end() || (i != a.end() && i->first < j->first)) {
+      add(i->first, i->second);
+      ++i;
+    } else if (i == a.end() || j->first < i->first) {
+      add(j->first, j->second);
+      ++j;
+    } else {
+      add(i->first, std::max(i->second, j->second));
+      ++i;
+      ++j;
+    }
+  }
+  return all;
+}
+
+} // namespace
+
 ClockSet::ClockSet(int ranks) {
+  auto *done = new DoneLaunches;
+  done->ofRank.assign(ranks, 0);
   auto *clock = new Clock;
-  clock->done.assign(ranks, 0);
+  clock->done = done;
+  clock->base = new ClockBase;
   empty_ = clock;
 }
 
@@ -19,27 +60,55 @@ ThreadId ClockSet::newThread(int rank, int32_t launch) {
 }
 
 bool ClockSet::includes(const Clock &clock, ThreadId thread, uint32_t time) const {
-  if (isDone(clock, thread))
-    return true;
-  const auto it =
-      std::lower_bound(clock.at.begin(), clock.at.end(), std::pair(thread, uint32_t(0)));
-  return it != clock.at.end() && it->first == thread && it->second >= time;
+  return isDone(*clock.done, thread) || hasEvent(clock.at, thread, time) ||
+         hasEvent(clock.base->at, thread, time);
+}
+
+llvm::ArrayRef<std::pair<ThreadId, uint32_t>> ClockSet::beyond(const ClockBaseRef &a,
+                                                               const ClockBaseRef &b) const {
+  if (a == b)
+    return {};
+  const auto [it, isNew] = beyond_.try_emplace({a.get(), b.get()});
+  Difference &difference = it->second;
+  if (isNew) {
+    difference.a = a;
+    difference.b = b;
+    for (const auto &[thread, time] : b->at)
+      if (!hasEvent(a->at, thread, time))
+        difference.events.emplace_back(thread, time);
+  }
+  return difference.events;
+}
+
+/// The launches that either knows to have ended; one of the two where it has the other's.
+DoneRef ClockSet::joinDone(const DoneRef &a, const DoneRef &b) {
+  if (a == b)
+    return a;
+  bool hasA = true;
+  bool hasB = true;
+  for (size_t r = 0; r < a->ofRank.size(); ++r) {
+    hasB &= a->ofRank[r] >= b->ofRank[r];
+    hasA &= a->ofRank[r] <= b->ofRank[r];
+  }
+  if (hasB || hasA)
+    return hasB ? a : b;
+  auto *done = new DoneLaunches(*a);
+  for (size_t r = 0; r < done->ofRank.size(); ++r)
+    done->ofRank[r] = std::max(done->ofRank[r], b->ofRank[r]);
+  return DoneRef(done);
 }
 
 bool ClockSet::includesAll(const Clock &a, const Clock &b) const {
-  if (a.at.size() < b.at.size() && b.done == a.done)
+  if (a.base == b.base && a.done == b.done && a.at.size() < b.at.size())
     return false;
-  for (size_t r = 0; r < a.done.size(); ++r)
-    if (a.done[r] < b.done[r])
+  if (joinDone(a.done, b.done) != a.done)
+    return false;
+  for (const auto &[thread, time] : b.at)
+    if (!includes(a, thread, time))
       return false;
-  auto at = a.at.begin();
-  for (const auto &[thread, time] : b.at) {
-    while (at != a.at.end() && at->first < thread)
-      ++at;
-    const bool isThere = at != a.at.end() && at->first == thread && at->second >= time;
-    if (!isThere && !isDone(a, thread))
+  for (const auto &[thread, time] : beyond(a.base, b.base))
+    if (!includes(a, thread, time))
       return false;
-  }
   return true;
 }
 
@@ -49,54 +118,56 @@ ClockRef ClockSet::join(const ClockRef &a, const ClockRef &b) const {
   if (includesAll(*b, *a))
     return b;
   auto *joined = new Clock;
-  joined->done = a->done;
-  for (size_t r = 0; r < a->done.size(); ++r)
-    joined->done[r] = std::max(a->done[r], b->done[r]);
-  joined->at.reserve(a->at.size() + b->at.size());
-  const auto add = [&](ThreadId thread, uint32_t time) {
-    if (!isDone(*joined, thread))
-      joined->at.emplace_back(thread, time);
+  const ClockRef owner(joined);
+  joined->base = a->base;
+  joined->done = joinDone(a->done, b->done);
+  const auto isNews = [&](ThreadId thread, uint32_t time) {
+    return !isDone(*joined->done, thread) && !hasEvent(joined->base->at, thread, time);
   };
-  auto i = a->at.begin();
-  auto j = b->at.begin();
-  while (i != a->at.end() || j != b->at.end()) {
-    if (j == b->at.end() || (i != a->at.end() && i->first < j->first)) {
-      add(i->first, i->second);
-      ++i;
-    } else if (i == a->at.end() || j->first < i->first) {
-      add(j->first, j->second);
-      ++j;
-    } else {
-      add(i->first, std::max(i->second, j->second));
-      ++i;
-      ++j;
-    }
-  }
-  return ClockRef(joined);
+  joined->at = merged(a->at, b->at, isNews);
+  if (const auto more = beyond(a->base, b->base); !more.empty())
+    joined->at = merged(joined->at, more, isNews);
+  joined->at.shrink_to_fit();
+  return owner;
 }
 
 ClockRef ClockSet::with(const ClockRef &clock, ThreadId thread, uint32_t time) const {
   if (includes(*clock, thread, time))
     return clock;
-  auto *next = new Clock(*clock);
+  auto *next = new Clock;
+  next->base = clock->base;
+  next->done = clock->done;
+  next->at.reserve(clock->at.size() + 1);
   const auto it =
-      std::lower_bound(next->at.begin(), next->at.end(), std::pair(thread, uint32_t(0)));
-  if (it != next->at.end() && it->first == thread)
-    it->second = time;
-  else
-    next->at.insert(it, {thread, time});
+      std::lower_bound(clock->at.begin(), clock->at.end(), std::pair(thread, uint32_t(0)));
+  next->at.assign(clock->at.begin(), it);
+  next->at.emplace_back(thread, time);
+  const bool isThere = it != clock->at.end() && it->first == thread;
+  next->at.insert(next->at.end(), it + isThere, clock->at.end());
   return ClockRef(next);
 }
 
-ClockRef ClockSet::withLaunches(const ClockRef &clock, int rank, int32_t launches) const {
-  if (clock->done[rank] >= launches)
-    return clock;
+ClockRef ClockSet::withoutLaunch(const ClockRef &clock, int rank, int32_t launch) const {
   auto *next = new Clock;
+  next->base = clock->base;
   next->done = clock->done;
-  next->done[rank] = launches;
-  for (const auto &entry : clock->at)
-    if (!isDone(*next, entry.first))
+  for (const auto &entry : clock->at) {
+    const Thread &thread = threads_[entry.first];
+    if (thread.rank != rank || thread.launch != launch)
       next->at.push_back(entry);
+  }
+  return ClockRef(next);
+}
+
+ClockRef ClockSet::rebased(const ClockRef &clock, int rank, int32_t launches) const {
+  auto *done = new DoneLaunches(*clock->done);
+  auto *base = new ClockBase;
+  auto *next = new Clock;
+  next->done = done;
+  next->base = base;
+  done->ofRank[rank] = std::max(done->ofRank[rank], launches);
+  base->at = merged(clock->base->at, clock->at,
+                    [&](ThreadId thread, uint32_t) { return !isDone(*done, thread); });
   return ClockRef(next);
 }
 

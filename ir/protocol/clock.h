@@ -3,6 +3,8 @@
 // Private to ir/protocol.
 #pragma once
 
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/IntrusiveRefCntPtr.h"
 #include "llvm/ADT/SmallVector.h"
 
@@ -15,13 +17,27 @@ namespace dtile::protocol {
 /// A thread of execution: a body, one asynchronous operation, or a rank's caller.
 using ThreadId = uint32_t;
 
+/// The events of some threads, each up to one of that number; ascending by thread.
+using Events = std::vector<std::pair<ThreadId, uint32_t>>;
+
+/// Launches of each rank that have ended: all of their threads are in a clock that has it.
+struct DoneLaunches : llvm::RefCountedBase<DoneLaunches> {
+  llvm::SmallVector<int32_t, 8> ofRank;
+};
+using DoneRef = llvm::IntrusiveRefCntPtr<const DoneLaunches>;
+
+/// What a launch begins with on a rank: the clocks of its bodies share it.
+struct ClockBase : llvm::RefCountedBase<ClockBase> {
+  Events at;
+};
+using ClockBaseRef = llvm::IntrusiveRefCntPtr<const ClockBase>;
+
 /// A set of events, closed under happens-before. Never changed once it is shared.
-class Clock : public llvm::RefCountedBase<Clock> {
-public:
-  /// Launches of each rank that have ended: all of their threads are in the clock.
-  llvm::SmallVector<int32_t, 8> done;
-  /// Other threads, by id, each up to an event of that number.
-  std::vector<std::pair<ThreadId, uint32_t>> at;
+struct Clock : llvm::RefCountedBase<Clock> {
+  DoneRef done;
+  ClockBaseRef base;
+  /// What it has besides those two.
+  Events at;
 };
 using ClockRef = llvm::IntrusiveRefCntPtr<const Clock>;
 
@@ -40,21 +56,35 @@ public:
   [[nodiscard]] ClockRef join(const ClockRef &a, const ClockRef &b) const;
   void joinTo(ClockRef &a, const ClockRef &b) const { a = join(a, b); }
   [[nodiscard]] ClockRef with(const ClockRef &clock, ThreadId thread, uint32_t time) const;
-  /// With all threads of the rank's launches below `launches`.
-  [[nodiscard]] ClockRef withLaunches(const ClockRef &clock, int rank, int32_t launches) const;
+  /// Without the threads of a launch of a rank: for what is only asked when that has ended.
+  [[nodiscard]] ClockRef withoutLaunch(const ClockRef &clock, int rank, int32_t launch) const;
+  /// On a base of its own, with all threads of the rank's launches below `launches`.
+  [[nodiscard]] ClockRef rebased(const ClockRef &clock, int rank, int32_t launches) const;
 
 private:
   struct Thread {
     int32_t rank;
     int32_t launch;
   };
-  [[nodiscard]] bool isDone(const Clock &clock, ThreadId thread) const {
+  struct Difference {
+    ClockBaseRef a;
+    ClockBaseRef b;
+    Events events;
+  };
+  [[nodiscard]] bool isDone(const DoneLaunches &done, ThreadId thread) const {
     const Thread &t = threads_[thread];
-    return t.rank >= 0 && t.launch < clock.done[t.rank];
+    return t.rank >= 0 && t.launch < done.ofRank[t.rank];
   }
+  /// What `b` has and `a` has not.
+  [[nodiscard]] llvm::ArrayRef<std::pair<ThreadId, uint32_t>> beyond(const ClockBaseRef &a,
+                                                                     const ClockBaseRef &b) const;
   [[nodiscard]] bool includesAll(const Clock &a, const Clock &b) const;
+  [[nodiscard]] static DoneRef joinDone(const DoneRef &a, const DoneRef &b);
+
   ClockRef empty_;
   std::vector<Thread> threads_;
+  /// Kept, as the bodies of two ranks meet often.
+  mutable llvm::DenseMap<std::pair<const ClockBase *, const ClockBase *>, Difference> beyond_;
 };
 
 } // namespace dtile::protocol

@@ -22,8 +22,9 @@ using interpret::ViewVal;
 using ir::Op;
 using ir::OpKind;
 
-RaceDetector::RaceDetector(int ranks, const RaceDetector *earlier)
-    : ranks_(ranks), earlier_(earlier), clocks_(ranks), rankStates_(ranks) {
+RaceDetector::RaceDetector(int ranks, Explain explain, const RaceDetector *earlier)
+    : ranks_(ranks), explains_(explain == Explain::Yes), earlier_(earlier), clocks_(ranks),
+      rankStates_(ranks) {
   for (RankState &rank : rankStates_) {
     rank.caller = clocks_.newThread(-1, 0);
     rank.start = rank.end = clocks_.empty();
@@ -48,7 +49,7 @@ void RaceDetector::startLaunch(RankState &rank, int32_t launch) {
 }
 
 void RaceDetector::endLaunch(RankState &rank, int r) {
-  rank.end = clocks_.withLaunches(rank.end, r, rank.launch + 1);
+  rank.end = clocks_.rebased(rank.end, r, rank.launch + 1);
   rank.ends.push_back(rank.end);
   std::vector<Pending> later;
   for (Pending &pending : rank.pending) {
@@ -127,8 +128,8 @@ void RaceDetector::bodyEnds(const BodyId &id) {
     all.ended = all.ended ? clocks_.join(all.ended, end) : end;
     all.sent = all.sent ? clocks_.join(all.sent, sent) : sent;
   }
-  // Only used when all of the launch's bodies have ended: one number stands for them.
-  clocks_.joinTo(rank.end, clocks_.withLaunches(sent, id.rank, rank.launch + 1));
+  // Only used when all of the launch's bodies have ended: one number stands for them then.
+  clocks_.joinTo(rank.end, clocks_.withoutLaunch(sent, id.rank, rank.launch));
   bodies_.erase(id.number);
 }
 
@@ -223,7 +224,8 @@ void RaceDetector::notifies(const BodyId &id, const Op &op, const SignalVal &cel
     ClockRef &known =
         cells_.try_emplace({cells.signal, {cells.rank, cell}}, clocks_.empty()).first->second;
     clocks_.joinTo(known, clock);
-    sent_.push_back({&op, clock, cells.signal, cells.rank, cell, body.name, body.launch});
+    if (explains_)
+      sent_.push_back({&op, clock, cells.signal, cells.rank, cell, body.name, body.launch});
     if (hasCounts_)
       keepArrival(body, cells, cell, {clock, thread, time});
     return true;
@@ -286,7 +288,8 @@ void RaceDetector::waits(const BodyId &id, const Op &op, const SignalVal &cells,
   body.tokens[number - 1].op = &op;
   body.tokens[number - 1].clock = clock;
   wait.clock = clock;
-  waits_[body.name].push_back(std::move(wait));
+  if (explains_)
+    waits_[body.name].push_back(std::move(wait));
 }
 
 void RaceDetector::awaits(const BodyId &id, const Op &op, llvm::ArrayRef<uint64_t> operations) {
@@ -559,13 +562,17 @@ void RaceDetector::checkUnwritten(ShadowObject *object) {
 }
 
 void RaceDetector::finish(bool isComplete) {
-  if (!isComplete)
-    return explainRaces();
+  if (!isComplete) {
+    if (explains_)
+      explainRaces();
+    return;
+  }
   for (int r = 0; r < ranks_; ++r)
     if (rankStates_[r].launch >= 0)
       endLaunch(rankStates_[r], r);
   checkUnwritten(nullptr);
-  explainRaces();
+  if (explains_)
+    explainRaces();
 }
 
 } // namespace dtile::protocol

@@ -76,9 +76,12 @@ struct Finding {
 /// Watches one machine for the launches of one call.
 class RaceDetector : public interpret::Observer {
 public:
+  /// Whether to remember what findings are explained by.
+  enum class Explain : uint8_t { No, Yes };
   /// `earlier` has watched the same run before, and knows what is still to come; null where none
   /// has.
-  explicit RaceDetector(int ranks, const RaceDetector *earlier = nullptr);
+  explicit RaceDetector(int ranks, Explain explain = Explain::Yes,
+                        const RaceDetector *earlier = nullptr);
   ~RaceDetector() override;
 
   /// After the run: what is found at its end. `isComplete`: no launch has failed.
@@ -248,6 +251,7 @@ private:
   [[nodiscard]] Side sideOf(const Record &record) const;
 
   int ranks_;
+  bool explains_;
   const RaceDetector *earlier_;
   bool needsAnother_ = false;
   ClockSet clocks_;
