@@ -21,7 +21,7 @@ static_assert(offsetof(dtile_region, size) == 24 && sizeof(dtile_region) == 120)
 static_assert(sizeof(dtile_site) == 24 && sizeof(dtile_param_desc) == 32);
 static_assert(offsetof(dtile_space_desc, vars) == 24 && sizeof(dtile_space_desc) == 64);
 static_assert(sizeof(dtile_signal_desc) == 16);
-static_assert(offsetof(dtile_kernel_desc, params) == 40 && sizeof(dtile_kernel_desc) == 80);
+static_assert(offsetof(dtile_kernel_desc, params) == 40 && sizeof(dtile_kernel_desc) == 96);
 
 AbiTypes::AbiTypes(llvm::LLVMContext &context) {
   llvm::Type *p = llvm::PointerType::getUnqual(context);
@@ -33,7 +33,7 @@ AbiTypes::AbiTypes(llvm::LLVMContext &context) {
   param = llvm::StructType::create(context, {p, i, i, i, i, i, i}, "dtile_param_desc");
   space = llvm::StructType::create(context, {p, i, i, i, i, p, p, p, l, p}, "dtile_space_desc");
   signal = llvm::StructType::create(context, {i, p}, "dtile_signal_desc");
-  kernel = llvm::StructType::create(context, {i, i, p, p, i, i, i, i, p, p, p, l, p},
+  kernel = llvm::StructType::create(context, {i, i, p, p, i, i, i, i, p, p, p, l, p, i, i, p},
                                     "dtile_kernel_desc");
 }
 

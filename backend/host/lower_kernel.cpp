@@ -375,7 +375,11 @@ void Descriptor::emit(const Frame &frame, llvm::Function *prologue) {
                               m_.array(symbol("spaces"), m_.abi.space, spaces),
                               m_.array(symbol("signals"), m_.abi.signal, signals),
                               i64(frame.bytes()),
-                              prologue};
+                              prologue,
+                              i32(0),
+                              i32(0),
+                              llvm::ConstantPointerNull::get(
+                                  llvm::PointerType::getUnqual(m_.context()))};
   auto *descriptor = new llvm::GlobalVariable(
       m_.module, m_.abi.kernel, /*isConstant=*/true, llvm::GlobalValue::ExternalLinkage,
       llvm::ConstantStruct::get(m_.abi.kernel, fields), ("dtile_kernel_" + name_).str());

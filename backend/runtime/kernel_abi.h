@@ -22,7 +22,7 @@ extern "C" {
 #pragma GCC visibility push(default)
 #endif
 
-#define DTILE_ABI_VERSION 1
+#define DTILE_ABI_VERSION 2
 #define DTILE_MAX_RANK 6
 
 /* Element types, in the order of frontend/base/dtypes.def. */
@@ -111,6 +111,34 @@ typedef struct dtile_signal_desc {
   int64_t (*expected)(const void *frame, int64_t cell);
 } dtile_signal_desc;
 
+/* Code for one kind of device. The host side of a launch is here too: it may differ from the
+ * host target's, as frames hold what device_abi.h says. */
+typedef enum dtile_image_format {
+  DTILE_IMAGE_PTX, /* zero-terminated text */
+  DTILE_IMAGE_CUBIN,
+  DTILE_IMAGE_HSACO
+} dtile_image_format;
+
+typedef struct dtile_device_image {
+  uint32_t device_abi_version; /* DTILE_DEVICE_ABI_VERSION */
+  int32_t format;
+  const char *target; /* "nvptx", "amdgpu" */
+  const char *arch;   /* "sm_90a", "gfx942" */
+  const char *shmem;  /* provider: "p2p", "nvshmem", "rocshmem" */
+  const void *data;
+  int64_t bytes;
+  const char *entry;    /* the kernel's name in it */
+  int32_t threads;      /* of a program */
+  int32_t shared_bytes; /* dynamic shared memory of a program */
+  int64_t frame_bytes;
+  int32_t (*prologue)(dtile_launch *launch, void *frame);
+  /* one a space: number of bodies on this rank */
+  int64_t (*const *counts)(const void *frame);
+  /* places and messages that reports name by number */
+  int32_t nsites, reserved;
+  const dtile_site *sites;
+} dtile_device_image;
+
 typedef struct dtile_kernel_desc {
   uint32_t abi_version;
   uint32_t flags; /* DTILE_KERNEL_* */
@@ -122,7 +150,10 @@ typedef struct dtile_kernel_desc {
   const dtile_signal_desc *signals;
   int64_t frame_bytes;
   /* 0, or non-zero after a failed dtile_rt_check_dim */
+  /* null in objects without host code */
   int32_t (*prologue)(dtile_launch *launch, void *frame);
+  int32_t nimages, reserved2;
+  const dtile_device_image *images;
 } dtile_kernel_desc;
 
 /* Ranks meet before the bodies of a launch start (where nothing else keeps ranks from running two
@@ -145,6 +176,19 @@ int32_t dtile_rt_check_dim(dtile_launch *, int32_t param, int32_t dim, int64_t d
 void *dtile_rt_scratch(dtile_launch *, int32_t param, int32_t ndim, const int64_t *size);
 /* the cells of a signal parameter on this rank (uint64_t, row-major); null records an error */
 void *dtile_rt_signal(dtile_launch *, int32_t param, int32_t ndim, const int64_t *size);
+/* The same for launches on devices. 0, or non-zero after an error was recorded */
+struct dtile_device_object;
+struct dtile_device_cells;
+int32_t dtile_rt_device_scratch(dtile_launch *, int32_t param, int32_t ndim, const int64_t *size,
+                                struct dtile_device_object *out);
+int32_t dtile_rt_device_signal(dtile_launch *, int32_t param, int32_t ndim, const int64_t *size,
+                               struct dtile_device_cells *out);
+/* Writes a tensor map (128 bytes, 64-aligned) of the object at `data`, innermost dimension last.
+ * Sizes, strides and the box count elements; `swizzle` is 0, 32, 64 or 128 bytes. Where the device
+ * cannot describe it (misaligned, too large) gives 0 in *usable and no error. */
+int32_t dtile_rt_tensor_map(dtile_launch *, void *map, void *data, int32_t dtype, int32_t ndim,
+                            const int64_t *size, const int64_t *stride, const int32_t *box,
+                            int32_t swizzle, int64_t *usable);
 
 /* ---- Called by bodies ---- */
 /* asynchronous; complete at dtile_rt_await. `src` may be any local region, equally shaped */

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What differs between GPUs: the seam of the shared lowering. One implementation a vendor
+// (backend/nvptx, backend/amdgpu); everything else in backend/gpu asks facts, never names.
+#pragma once
+
+#include "ir/analysis/target_facts.h"
+#include "ir/core/ir.h"
+
+#include "llvm/ADT/StringRef.h"
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/Module.h"
+
+#include <cstdint>
+
+namespace dtile::backend::gpu {
+
+/// One kind of device (an architecture of a vendor). Has no state.
+class Device {
+public:
+  virtual ~Device() = default;
+
+  /// `nvptx`, `amdgpu`: also the name of the device library's bitcode.
+  [[nodiscard]] virtual llvm::StringRef vendor() const = 0;
+  /// `sm_90a`, `gfx942`.
+  [[nodiscard]] virtual llvm::StringRef arch() const = 0;
+  [[nodiscard]] virtual llvm::StringRef triple() const = 0;
+  [[nodiscard]] virtual llvm::StringRef features() const = 0;
+  [[nodiscard]] virtual const analysis::TargetFacts &facts() const = 0;
+
+  /// Address space of a program's shared memory.
+  static constexpr unsigned kShared = 3;
+
+  /// Calling convention, attributes and metadata that make a function a kernel of `threads`
+  /// threads whose by-value parameters are constant.
+  virtual void makeKernel(llvm::Function &function, unsigned threads) const = 0;
+  /// i32: this thread in its program, this program in the launch.
+  [[nodiscard]] virtual llvm::Value *threadIndex(llvm::IRBuilder<> &b) const = 0;
+  [[nodiscard]] virtual llvm::Value *programIndex(llvm::IRBuilder<> &b) const = 0;
+  /// All threads of the program meet; orders their memory accesses.
+  virtual void barrier(llvm::IRBuilder<> &b) const = 0;
+  /// The 32-bit value of the lane whose number differs by `mask`; all lanes of the warp take part.
+  [[nodiscard]] virtual llvm::Value *shuffleXor(llvm::IRBuilder<> &b, llvm::Value *value,
+                                                unsigned mask) const = 0;
+};
+
+} // namespace dtile::backend::gpu

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+ * What generated GPU code, the shmem device library and the runtime know of each other. C without
+ * the C library, so that clang compiles it for the devices too.
+ *
+ * A GPU kernel has two parameters, both by value: a dtile_device_launch, and the frame that the
+ * host's prologue has filled (at most DTILE_DEVICE_FRAME_BYTES, aligned to 64: it may hold tensor
+ * maps). A program is a block of threads; all programs of a launch are resident at once. Program p
+ * belongs to the space s with first_program[s] <= p < first_program[s + 1], and runs that space's
+ * bodies p - first_program[s], + number of programs, …, in the order of the schedule.
+ *
+ * Nothing in the parameters changes from launch to launch as long as the arguments do not, so that
+ * a captured graph can replay a launch: epochs, turns and counts live in device memory, and the
+ * last program of a launch moves them on. */
+#pragma once
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define DTILE_DEVICE_ABI_VERSION 1
+#define DTILE_DEVICE_FRAME_BYTES 3584
+#define DTILE_DEVICE_MAX_SPACES 16
+#define DTILE_DEVICE_REPORT_ARGS 8
+
+/* Why a launch was given up. */
+typedef enum dtile_device_failure {
+  DTILE_DEVICE_NONE,
+  /* a wait used up its budget: `cell`, `wanted`, `seen` */
+  DTILE_DEVICE_TIMEOUT,
+  /* a check failed: the message is the site's, its holes are `args` */
+  DTILE_DEVICE_TRAP
+} dtile_device_failure;
+
+/* In host memory that the device can write. The first failure of a rank is kept. */
+typedef struct dtile_device_report {
+  /* 0 empty, 1 being written, 2 complete */
+  uint32_t state;
+  /* dtile_device_failure */
+  uint32_t failure;
+  int32_t rank;
+  int32_t space;
+  uint32_t program;
+  /* index in the image's sites */
+  int32_t site;
+  uint64_t cell, wanted, seen;
+  int32_t nargs, reserved;
+  int64_t args[DTILE_DEVICE_REPORT_ARGS];
+} dtile_device_report;
+
+/* A rank's view of its team; in device memory, the same for all kernels. */
+typedef struct dtile_device_team {
+  int32_t rank, num_ranks;
+  /* where each rank's heap begins in this device's addresses; 0: out of reach of plain accesses */
+  const uint64_t *peers;
+  uint64_t heap_bytes;
+  /* this rank's cells of the meeting of ranks, num_ranks of them, in its symmetric heap */
+  uint64_t *meeting;
+  /* meetings so far; moved on by the program that meets */
+  uint64_t meetings;
+  /* in host memory: not 0 tells every program to leave */
+  uint32_t *abort;
+  dtile_device_report *report;
+  /* of one wait; 0: no limit */
+  int64_t wait_budget_ns;
+} dtile_device_team;
+
+/* A kernel's counters on a rank; in device memory, zero at first. */
+typedef struct dtile_device_kernel {
+  /* launches that have ended */
+  uint64_t epoch;
+  /* launches whose entry is open: epoch + 1 once ranks have met for the current one */
+  uint64_t entered;
+  /* programs of the current launch that have ended */
+  uint32_t finished;
+  uint32_t reserved;
+  /* programs that have ended their bodies of each space of the current launch */
+  uint32_t space_finished[DTILE_DEVICE_MAX_SPACES];
+} dtile_device_kernel;
+
+/* First parameter of every kernel. */
+typedef struct dtile_device_launch {
+  dtile_device_team *team;
+  dtile_device_kernel *kernel;
+  int32_t rank, num_ranks;
+  int32_t programs;
+  /* DTILE_KERNEL_* */
+  uint32_t flags;
+  int32_t first_program[DTILE_DEVICE_MAX_SPACES + 1];
+  int32_t reserved;
+} dtile_device_launch;
+
+/* In the frame for each scratch object: this launch's copy begins at
+ * data + *turn % copies * copy_bytes; the last program adds 1 to *turn. */
+typedef struct dtile_device_object {
+  void *data;
+  int64_t copy_bytes, copies;
+  uint64_t *turn;
+} dtile_device_object;
+
+/* In the frame for each signal: a wait asks for base[cell] and what this launch adds; the last
+ * program adds the derived count to each base (or, without one, the largest count asked for, and
+ * makes `asked` zero again). `cells` is symmetric, the others are not. */
+typedef struct dtile_device_cells {
+  uint64_t *cells, *base, *asked;
+} dtile_device_cells;
+
+#ifdef __cplusplus
+}
+#endif
