@@ -39,6 +39,7 @@ void checkFile(Session &session, llvm::StringRef path) {
     checks.ranks = session.options.ranks;
     checks.seconds = 10;
   }
+  checks.machine = findMachine(session.options.machine);
   for (const protocol::Verdict &verdict :
        protocol::checkProtocol(*lowered.module, checks, session.diagnostics))
     llvm::outs() << protocol::verdictText(verdict, &session.sources);

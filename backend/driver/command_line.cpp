@@ -2,6 +2,8 @@
 // Declares every option once, with CLI11. CLI11 throws; nothing leaves this file.
 #include "backend/driver/command_line.h"
 
+#include "ir/analysis/target_facts.h"
+
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Process.h"
 
@@ -149,6 +151,14 @@ void addCheck(CLI::App &app, Options &o) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(CLI::Range(1, kMaxRanks));
+  std::vector<std::string> machines;
+  for (const TargetFacts &machine : kMachines)
+    machines.push_back(machine.name.str());
+  sub->add_option("--machine", o.machine,
+                  "where bodies that wait must leave room for those that they wait for; default "
+                  "host, which has room for all")
+      ->type_name("NAME")
+      ->check(CLI::IsMember(machines));
   sub->add_option("FILE", o.inputs, "programs; `-` is standard input")->required();
 }
 

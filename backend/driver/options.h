@@ -49,6 +49,7 @@ struct Options {
 
   // check
   bool dumpAst = false;
+  std::string machine = "host";
 
   // ir, build, run, test
   OptLevel optLevel = OptLevel::O2;

@@ -250,6 +250,13 @@ Step runSpace(Body &body, const Instr &instr) {
     if (__builtin_mul_overflow(space.total, blocks, &space.total))
       return body.machine.trap(body, *instr.op, "a space has more bodies than can be counted");
   }
+  const std::vector<int64_t> &programs = body.machine.schedule.programs;
+  // Bodies that start in order have a limit of their own.
+  space.programs =
+      instr.target < programs.size() && !space.code->isOrdered ? programs[instr.target] : 0;
+  space.startable.clear();
+  for (int64_t p = 0; p < std::min(space.programs, space.total); ++p)
+    space.startable.push_back(p);
   return Step::Next;
 }
 

@@ -201,12 +201,20 @@ bool MachineState::canStart(const RankRun &rank, const SpaceRun &space) const {
     if (before.ended != before.total)
       return false;
   }
+  if (space.programs != 0)
+    return !space.startable.empty();
   const int64_t limit = code.isOrdered ? std::max<int64_t>(1, code.programs) : code.programs;
   return limit == 0 || space.running() < limit;
 }
 
 int64_t MachineState::nextLinear(SpaceRun &space) {
   const int64_t next = space.started++;
+  if (space.programs != 0) {
+    const size_t choice = isRandom() ? random() % space.startable.size() : 0;
+    const int64_t body = space.startable[choice];
+    space.startable.erase(space.startable.begin() + int64_t(choice));
+    return body;
+  }
   if (!isRandom() || space.code->isOrdered)
     return next;
   // A step of a shuffle: the numbers that have moved are in a map, as spaces may be large.
@@ -225,6 +233,7 @@ Body *MachineState::startBody(RankRun &rank, SpaceRun &space) {
   const int64_t linear = nextLinear(space);
   auto body = std::make_unique<Body>(*this, rank, &space, code.body);
   body->id = nextBody++;
+  body->linear = linear;
   for (const auto &[outer, inner] : code.body.captures)
     copySlot(*rank.prologue->frame, outer, *body->frame, inner.index);
   if (code.dims != 0) {
@@ -308,7 +317,10 @@ void MachineState::endBody(Body &body) {
   if (observer)
     observer->bodyEnds(body.observedId());
   RankRun &rank = body.rank;
-  ++body.space->ended;
+  SpaceRun &space = *body.space;
+  ++space.ended;
+  if (space.programs != 0 && body.linear + space.programs < space.total)
+    space.startable.push_back(body.linear + space.programs);
   bodies.erase(body.id);
   advance(rank);
 }

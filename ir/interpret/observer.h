@@ -72,8 +72,14 @@ public:
     std::optional<uint64_t> all;
   };
   virtual void stuck(const BodyId &, const ir::Op &, const SignalVal &, const Shortage &) {}
-  /// In a deadlock, the body waits at a barrier that not all ranks have reached.
-  virtual void stuckAtBarrier(const BodyId &, const ir::Op &) {}
+  /// In a deadlock, the body waits at a barrier that `missing` has not reached: for the how manyeth
+  /// time this rank has, and that one.
+  struct Absence {
+    int missing = 0;
+    uint64_t arrivals = 0;
+    uint64_t itsArrivals = 0;
+  };
+  virtual void stuckAtBarrier(const BodyId &, const ir::Op &, const Absence &) {}
 };
 
 } // namespace dtile::interpret

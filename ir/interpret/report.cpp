@@ -90,9 +90,21 @@ std::string waiterText(const MachineState &machine, const Waiter &waiter) {
          std::to_string(static_cast<int64_t>(cells.value[body.waitCell] - base));
 }
 
+void showAbsence(Observer &observer, const MachineState &machine, Body &body) {
+  Observer::Absence absence;
+  absence.arrivals = body.barrierNumber;
+  for (const RankRun &rank : machine.ranks) {
+    absence.missing = rank.rank;
+    absence.itsArrivals = rank.barriers.lookup(body.waitInstr->op);
+    if (absence.itsArrivals < body.barrierNumber)
+      break;
+  }
+  observer.stuckAtBarrier(body.observedId(), *body.waitInstr->op, absence);
+}
+
 void showWaiter(Observer &observer, Body &body) {
   if (body.waiting == Body::Waiting::Barrier)
-    return observer.stuckAtBarrier(body.observedId(), *body.waitInstr->op);
+    return showAbsence(observer, body.machine, body);
   const SignalState::PerRank &cells = body.waitSignal->ranks[body.rank.rank];
   const uint64_t base = cells.base[body.waitCell];
   Observer::Shortage shortage;
@@ -122,6 +134,8 @@ std::string notStartedText(const MachineState &machine, const RankRun &rank,
   text += ": " + std::to_string(left) + (left == 1 ? " body has" : " bodies have") + " not begun: ";
   if (code.isOrdered && code.programs <= 1)
     return text + "they run one after the other";
+  if (space.programs != 0)
+    return text + "its " + std::to_string(space.programs) + " programs come to them later";
   return text + "only " + std::to_string(code.programs) + " may run at a time";
 }
 

@@ -64,6 +64,8 @@ public:
   SpaceRun *space;
   /// Unique in the machine, from 1.
   uint64_t id = 0;
+  /// Number in the space's order.
+  int64_t linear = 0;
   /// Positions of the space's dimensions.
   llvm::SmallVector<int64_t, 4> positions;
 
@@ -144,6 +146,9 @@ struct SpaceRun {
   int64_t ended = 0;
   /// Random schedules: what stands where a body number has been taken.
   llvm::DenseMap<int64_t, int64_t> shuffled;
+  /// Schedule::programs for this space, and the bodies that their programs come to next.
+  int64_t programs = 0;
+  std::deque<int64_t> startable;
   [[nodiscard]] int64_t running() const { return started - ended; }
 };
 

@@ -6,9 +6,11 @@
 
 #include "frontend/base/check.h"
 #include "ir/interpret/interpreter.h"
+#include "ir/protocol/check_progress.h"
 #include "ir/protocol/launch_sizes.h"
 #include "ir/protocol/race_detector.h"
 #include "ir/protocol/report_finding.h"
+#include "ir/protocol/run_arguments.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -26,80 +28,6 @@ namespace {
 
 /// Operations that one run may execute.
 constexpr uint64_t kMaxSteps = 20'000'000;
-/// Bytes of one argument, beyond which a choice of sizes is left out.
-constexpr int64_t kMaxBytes = int64_t(1) << 40;
-
-/// Memory of the arguments of one run, which nobody fills.
-class Arguments {
-public:
-  ~Arguments() {
-    for (const auto &[memory, bytes] : owned_)
-      interpret::releaseZeros(memory, bytes);
-  }
-  /// Makes the arguments of a kernel; false where a size is not known or too large.
-  bool make(Op &kernel, const LaunchSizes &sizes, const SizeValues &values, int ranks,
-            interpret::Machine &machine);
-
-  std::vector<std::vector<interpret::Arg>> ofRank;
-
-private:
-  bool makeTensor(Op &param, std::vector<int64_t> sizes, interpret::Machine &machine);
-  std::vector<std::pair<void *, size_t>> owned_;
-};
-
-bool Arguments::makeTensor(Op &param, std::vector<int64_t> sizes, interpret::Machine &machine) {
-  interpret::TensorArg tensor;
-  tensor.dtype = param.result()->type().dtype();
-  tensor.strides.resize(sizes.size());
-  int64_t elements = 1;
-  for (size_t d = sizes.size(); d-- > 0;) {
-    tensor.strides[d] = elements;
-    if (__builtin_mul_overflow(elements, sizes[d], &elements) || elements > kMaxBytes)
-      return false;
-  }
-  const size_t bytes = std::max<size_t>(1, size_t(elements) * dtypeBytes(tensor.dtype));
-  tensor.sizes = std::move(sizes);
-  if (param.strAttr("mode") == "symm") {
-    void *object = machine.symmAlloc(bytes);
-    for (size_t r = 0; object && r < ofRank.size(); ++r) {
-      tensor.data = machine.symmAddress(object, int(r));
-      ofRank[r].push_back({tensor, 0});
-    }
-    return object != nullptr;
-  }
-  for (std::vector<interpret::Arg> &args : ofRank) {
-    tensor.data = interpret::reserveZeros(bytes);
-    if (!tensor.data)
-      return false;
-    owned_.emplace_back(tensor.data, bytes);
-    args.push_back({tensor, 0});
-  }
-  return true;
-}
-
-bool Arguments::make(Op &kernel, const LaunchSizes &sizes, const SizeValues &values, int ranks,
-                     interpret::Machine &machine) {
-  ofRank.assign(ranks, {});
-  std::vector<Op *> params;
-  for (Op &op : kernel.body().ops()) {
-    const bool isTensor = op.is(OpKind::Param) && op.strAttr("mode") != "scratch";
-    if (isTensor || op.is(OpKind::ScalarParam))
-      params.push_back(&op);
-  }
-  llvm::sort(params,
-             [](const Op *a, const Op *b) { return a->intAttr("param") < b->intAttr("param"); });
-  for (Op *param : params) {
-    if (param->is(OpKind::ScalarParam)) {
-      for (std::vector<interpret::Arg> &args : ofRank)
-        args.emplace_back();
-      continue;
-    }
-    auto known = sizes.sizesOf(*param, ranks, values);
-    if (!known || !makeTensor(*param, std::move(*known), machine))
-      return false;
-  }
-  return true;
-}
 
 /// Checks one kernel.
 class KernelChecker {
@@ -268,7 +196,7 @@ bool KernelChecker::watch(RaceDetector &detector, int ranks, const SizeValues &v
   schedule.controlOnly = true;
   schedule.maxSteps = kMaxSteps;
   interpret::Machine machine(module_, ranks, schedule);
-  Arguments arguments;
+  RunArguments arguments;
   if (!arguments.make(kernel_, sizes_, values, ranks, machine))
     return false;
   machine.observe(&detector);
@@ -305,6 +233,10 @@ Verdict KernelChecker::run() {
     }
     (isWhole ? verdict_.ranks : verdict_.cutShort).push_back(ranks);
   }
+  verdict_.machine = options_.machine;
+  verdict_.progress =
+      checkProgress(module_, kernel_, sizes_, options_.ranks, *options_.machine, diagnostics_);
+  verdict_.isFine = !verdict_.progress.isRefused;
   if (verdict_.runs == 0)
     verdict_.undecided.push_back({&kernel_, "no sizes are known for which it runs"});
   return std::move(verdict_);
@@ -348,6 +280,12 @@ std::string verdictText(const Verdict &verdict, const SourceManager *sources) {
   if (!verdict.cutShort.empty())
     text += "  there was no time for all sizes with W in " +
             setText({verdict.cutShort.begin(), verdict.cutShort.end()}) + '\n';
+  if (verdict.progress.needsRoom)
+    text +=
+        verdict.machine->residentPrograms() == 0
+            ? "  bodies of one tile space wait for each other: `--machine` says whether they fit\n"
+            : "  bodies of one tile space wait for each other, and have room on `" +
+                  verdict.machine->name.str() + "`\n";
   for (const Undecided &undecided : verdict.undecided) {
     text += "  ";
     if (sources && undecided.op->loc().isValid()) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "frontend/base/diagnostics.h"
+#include "ir/analysis/target_facts.h"
 #include "ir/core/ir.h"
 
 #include <cstdint>
@@ -20,12 +21,24 @@ struct CheckOptions {
   bool isQuick = false;
   /// Seconds for one kernel; what does not fit is left out, and the verdict says so.
   double seconds = 2;
+  /// Where bodies that wait must leave room for those that they wait for.
+  const TargetFacts *machine = &kMachines[0];
 };
 
 /// Something that a check cannot know.
 struct Undecided {
   const ir::Op *op = nullptr;
   std::string text;
+};
+
+/// What a kernel asks of the machine that runs it.
+struct Progress {
+  /// Some body waits at all.
+  bool hasWaits = false;
+  /// One program for each tile space is not enough; where it is, any number is.
+  bool needsRoom = false;
+  /// An error was reported: the machine has too little.
+  bool isRefused = false;
 };
 
 /// What was found for one kernel. Errors are reported as diagnostics.
@@ -44,6 +57,8 @@ struct Verdict {
   /// Numbers of ranks for which there was no time for all sizes.
   std::vector<int> cutShort;
   std::vector<Undecided> undecided;
+  Progress progress;
+  const TargetFacts *machine = nullptr;
 };
 
 /// Runs the control and the communication of each kernel of a module that has derived counts, with

@@ -173,11 +173,12 @@ void RaceDetector::stuck(const BodyId &id, const Op &op, const SignalVal &cells,
   stuck_.push_back(std::move(finding));
 }
 
-void RaceDetector::stuckAtBarrier(const BodyId &id, const Op &op) {
+void RaceDetector::stuckAtBarrier(const BodyId &id, const Op &op, const Absence &absence) {
   Finding finding;
   finding.kind = Finding::Kind::Deadlock;
   finding.first = finding.second = {&op, names_[body(id).name], AccessKind::Read};
   finding.rank = id.rank;
+  finding.absence = absence;
   stuck_.push_back(std::move(finding));
 }
 

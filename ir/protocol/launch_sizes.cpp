@@ -86,6 +86,11 @@ bool LaunchSizes::dependsOn(const Value *value, const Op *dim) const {
   return false;
 }
 
+bool LaunchSizes::decidesBodies(const Op &space, const SizeSymbol &symbol) const {
+  return llvm::any_of(space.operands(),
+                      [&](const Value *bound) { return dependsOn(bound, symbol.dim); });
+}
+
 void LaunchSizes::findSteps(Op &kernel, const interpret::ControlSlice &slice) {
   const auto addStep = [&](const Value *whole, const Value *step, const Op &op) {
     if (op.is(OpKind::For) && !slice.doesRun(op))

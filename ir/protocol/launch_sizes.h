@@ -37,6 +37,8 @@ public:
   [[nodiscard]] const std::vector<SizeSymbol> &symbols() const { return symbols_; }
   /// Combinations of values for a number of ranks, the most telling first.
   [[nodiscard]] std::vector<SizeValues> choose(int ranks, bool isQuick) const;
+  /// Whether the number of a tile space's bodies depends on a size.
+  [[nodiscard]] bool decidesBodies(const ir::Op &space, const SizeSymbol &symbol) const;
   /// The sizes of a tensor parameter; nothing where they cannot be known.
   [[nodiscard]] std::optional<std::vector<int64_t>> sizesOf(const ir::Op &param, int ranks,
                                                             const SizeValues &values) const;

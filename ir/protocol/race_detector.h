@@ -70,6 +70,8 @@ struct Finding {
   bool isOneBody = false;
   /// Of a deadlock: the counts of the cell.
   interpret::Observer::Shortage shortage;
+  /// Of a deadlock at a barrier: who has not come.
+  std::optional<interpret::Observer::Absence> absence;
   std::vector<FindingNote> notes;
 };
 
@@ -114,7 +116,8 @@ public:
   void leaves(const interpret::BodyId &id, const ir::Op &op, uint64_t barrier) override;
   void stuck(const interpret::BodyId &id, const ir::Op &op, const interpret::SignalVal &cells,
              const Shortage &shortage) override;
-  void stuckAtBarrier(const interpret::BodyId &id, const ir::Op &op) override;
+  void stuckAtBarrier(const interpret::BodyId &id, const ir::Op &op,
+                      const Absence &absence) override;
 
 private:
   /// An asynchronous operation or a satisfied wait of a body, by its number.

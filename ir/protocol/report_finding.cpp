@@ -107,6 +107,49 @@ void reportFinding(Diagnostics &diagnostics, const Case &at, const Finding &find
   }
 }
 
+namespace {
+
+/// Ranks that part at a barrier: one has ended the bodies that others meet in, or waits at another
+/// barrier. False where what keeps it away is a wait.
+bool reportDivergence(Diagnostics &diagnostics, const Case &at, const std::vector<Finding> &stuck) {
+  for (const Finding &waiter : stuck) {
+    if (!waiter.absence)
+      continue;
+    const int missing = waiter.absence->missing;
+    const auto other = llvm::find_if(stuck, [&](const Finding &one) {
+      return one.rank == missing && one.first.body.space == waiter.first.body.space;
+    });
+    if (other != stuck.end() && !other->absence)
+      continue;
+    const Op *barrier = waiter.first.op;
+    std::string what = "does not come to it";
+    if (other != stuck.end())
+      what = "waits at another one";
+    else if (waiter.absence->itsArrivals != 0)
+      what = "comes to it only " + timesText(waiter.absence->itsArrivals);
+    DiagBuilder builder = diagnostics.report(rangeOf(barrier, at.kernel), diag::protocol_diverges,
+                                             at.name(), waiter.rank, missing, what);
+    if (other != stuck.end())
+      builder.note(rangeOf(other->first.op, at.kernel), diag::note_protocol,
+                   bodyText(other->first.body, false) +
+                       " waits here; ranks meet at one barrier of the text, all at the same");
+    for (const Op *around = barrier->parentOp(); around && !around->is(OpKind::Space);
+         around = around->parentOp())
+      if (around->is(OpKind::If) || around->is(OpKind::For) || around->is(OpKind::While)) {
+        builder.note(rangeOf(around, at.kernel), diag::note_protocol,
+                     around->is(OpKind::If)
+                         ? "what decides whether it is reached differs from rank to rank"
+                         : "how often it is reached differs from rank to rank");
+        break;
+      }
+    builder.note(rangeOf(&at.kernel, at.kernel), diag::note_protocol, "found for " + at.text());
+    return true;
+  }
+  return false;
+}
+
+} // namespace
+
 void reportDeadlock(Diagnostics &diagnostics, const Case &at, const std::vector<Finding> &stuck) {
   const auto wantText = [](const Finding &waiter) {
     if (waiter.region.empty())
@@ -115,6 +158,8 @@ void reportDeadlock(Diagnostics &diagnostics, const Case &at, const std::vector<
            (waiter.shortage.wanted == 1 ? " notify" : " notifies") + " and gets " +
            std::to_string(waiter.shortage.seen);
   };
+  if (reportDivergence(diagnostics, at, stuck))
+    return;
   const Finding &first = stuck.front();
   DiagBuilder builder =
       diagnostics.report(rangeOf(first.first.op, at.kernel), diag::protocol_deadlock, at.name(),

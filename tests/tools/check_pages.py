@@ -4,7 +4,8 @@
 
 Every code of `dtilec explain --list` has a page, and every page a code. In a page, each block
 marked ```dtile right passes `dtilec check` and its tests, and each marked ```dtile wrong fails with
-the page's code. Blocks of IR text, ```dtir, are held to `dtilec ir`.
+the page's code. Blocks of IR text, ```dtir, are held to `dtilec ir`. Options of the command may
+follow, as in ```dtile wrong --machine=h20.
 """
 
 import concurrent.futures
@@ -14,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 
-BLOCK = re.compile(r"^```(dtile|dtir) (right|wrong)\n(.*?)^```$", re.S | re.M)
+BLOCK = re.compile(r"^```(dtile|dtir) (right|wrong)((?: --\S+)*)\n(.*?)^```$", re.S | re.M)
 
 
 def run(*command):
@@ -22,13 +23,15 @@ def run(*command):
     return done.returncode, done.stdout + done.stderr
 
 
-def check_block(dtilec, code, language, kind, text, number):
+def check_block(dtilec, code, language, kind, options, text, number):
     """One finding, or nothing."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "page." + language)
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
-        status, output = run(dtilec, "check" if language == "dtile" else "ir", path)
+        status, output = run(
+            dtilec, "check" if language == "dtile" else "ir", *options.split(), path
+        )
         if status == 0 and language == "dtile" and re.search(r"^test ", text, re.M):
             status, tested = run(dtilec, "test", path, "--executor", "interp")
             output += tested
