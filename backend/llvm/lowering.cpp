@@ -176,6 +176,7 @@ void FunctionLowering::lowerOp(Op &op) {
   case OpKind::Broadcast:
   case OpKind::Reshape:
   case OpKind::Trans:
+  case OpKind::Convert:
   case OpKind::Reduce:
   case OpKind::ArgReduce:
   case OpKind::Scan:

@@ -36,6 +36,8 @@ public:
   /// Skips space, then takes a name behind a `%`.
   std::optional<llvm::StringRef> valueName();
   std::optional<std::string> string();
+  /// Skips space, then takes what is from a `[` to the next `]`; empty when there is none.
+  llvm::StringRef bracketed();
   std::optional<int64_t> integer();
   /// An integer or, with a point, an exponent or in letters, a double.
   std::optional<Attr> number();
@@ -117,6 +119,15 @@ std::optional<llvm::StringRef> Scanner::valueName() {
     expected("a name behind `%`");
     return std::nullopt;
   }
+  return text_.slice(from, pos_);
+}
+
+llvm::StringRef Scanner::bracketed() {
+  skipSpace();
+  const size_t end = text_.find(']', pos_);
+  if (peek() != '[' || end == llvm::StringRef::npos)
+    return "";
+  const size_t from = std::exchange(pos_, end + 1);
   return text_.slice(from, pos_);
 }
 
@@ -601,13 +612,21 @@ std::optional<Type> Parser::tileType(size_t from) {
   const std::optional<DType> dtype = elementType();
   if (!dtype)
     return std::nullopt;
+  llvm::StringRef layoutText;
+  if (scan_.consume(','))
+    layoutText = scan_.bracketed();
   if (!scan_.consume('>'))
     return badType(from);
   if (!fits || shape.empty() || shape.size() > kMaxTileRank) {
     scan_.diagnostics().report(scan_.range(from, scan_.pos()), diag::ir_tile_too_large);
     return std::nullopt;
   }
-  return types_.tile(shape, *dtype);
+  if (layoutText.empty())
+    return types_.tile(shape, *dtype);
+  const std::optional<Layout> layout = Layout::parse(layoutText, unsigned(shape.size()));
+  if (!layout || !layout->covers(shape))
+    return badType(from);
+  return types_.tile(shape, *dtype, &*layout);
 }
 
 std::optional<bool> Parser::remoteEnd() {

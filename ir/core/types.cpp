@@ -8,6 +8,8 @@
 
 #include <array>
 #include <map>
+#include <set>
+#include <tuple>
 #include <vector>
 
 namespace dtile::ir {
@@ -25,6 +27,7 @@ struct TypeStorage {
   unsigned rank = 0;
   bool remote = false;
   std::vector<int64_t> shape = {};
+  const Layout *layout = nullptr;
 };
 
 TypeKind Type::kind() const {
@@ -40,6 +43,11 @@ DType Type::dtype() const {
 llvm::ArrayRef<int64_t> Type::shape() const {
   DTILE_CHECK(isTile(), "shape of a type that is not a tile");
   return storage_->shape;
+}
+
+const Layout *Type::layout() const {
+  DTILE_CHECK(isTile(), "layout of a type that is not a tile");
+  return storage_->layout;
 }
 
 unsigned Type::rank() const {
@@ -80,7 +88,10 @@ std::string Type::str() const {
     os << "tile<";
     for (int64_t size : storage_->shape)
       os << size << 'x';
-    os << dtypeName(storage_->dtype) << '>';
+    os << dtypeName(storage_->dtype);
+    if (storage_->layout)
+      os << ", " << storage_->layout->str();
+    os << '>';
     break;
   case TypeKind::View:
     os << "view<" << dtypeName(storage_->dtype) << ", " << storage_->rank
@@ -106,7 +117,8 @@ struct TypeContext::Impl {
   std::array<TypeStorage, kDTypes> scalars;
   std::array<std::array<std::array<TypeStorage, 2>, kMaxViewRank + 1>, kDTypes> views;
   std::array<std::array<TypeStorage, 2>, kMaxViewRank + 1> signals;
-  std::map<std::pair<DType, std::vector<int64_t>>, TypeStorage> tiles;
+  std::set<Layout> layouts;
+  std::map<std::tuple<DType, std::vector<int64_t>, const Layout *>, TypeStorage> tiles;
 };
 
 TypeContext::TypeContext() : impl_(std::make_unique<Impl>()) {
@@ -130,16 +142,18 @@ Type TypeContext::scalar(DType dtype) {
   return dtype == DType::I64 ? index() : Type(&impl_->scalars[size_t(dtype)]);
 }
 
-Type TypeContext::tile(llvm::ArrayRef<int64_t> shape, DType dtype) {
+Type TypeContext::tile(llvm::ArrayRef<int64_t> shape, DType dtype, const Layout *layout) {
   DTILE_CHECK(!shape.empty() && shape.size() <= kMaxTileRank, "tiles have 1 to 4 dimensions");
   int64_t elements = 1;
   for (int64_t size : shape) {
     DTILE_CHECK(size > 0 && size <= kMaxTileElements / elements, "size of a tile out of range");
     elements *= size;
   }
-  auto [it, isNew] = impl_->tiles.try_emplace({dtype, shape.vec()});
+  if (layout)
+    layout = &*impl_->layouts.insert(*layout).first;
+  auto [it, isNew] = impl_->tiles.try_emplace({dtype, shape.vec(), layout});
   if (isNew)
-    it->second = {TypeKind::Tile, dtype, unsigned(shape.size()), false, shape.vec()};
+    it->second = {TypeKind::Tile, dtype, unsigned(shape.size()), false, shape.vec(), layout};
   return Type(&it->second);
 }
 
@@ -159,7 +173,7 @@ Type TypeContext::withDType(Type like, DType dtype) {
   case TypeKind::Scalar:
     return scalar(dtype);
   case TypeKind::Tile:
-    return tile(like.shape(), dtype);
+    return tile(like.shape(), dtype, like.layout());
   case TypeKind::View:
   case TypeKind::Signal:
   case TypeKind::Token:

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "frontend/base/dtype.h"
+#include "ir/core/layout.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"
@@ -24,7 +25,8 @@ enum class TypeKind : uint8_t {
   Index,
   /// One element; printed as the element type, `f32`. An i64 is an Index.
   Scalar,
-  /// A value of static shape; printed `tile<128x64xbf16>`. Rank 1 to 4.
+  /// A value of static shape; printed `tile<128x64xbf16>`. Rank 1 to 4. Where a program is many
+  /// threads it may say which of them hold what (layout.h): `tile<128x64xbf16, [1:1 | 1:2 | 0:1]>`.
   Tile,
   /// A strided region of a tensor object in memory; printed `view<bf16, 2>`, and with `, remote`
   /// where it may lie on another rank. Sizes and strides are run-time values. Rank 0 to 6.
@@ -54,6 +56,8 @@ public:
   [[nodiscard]] DType dtype() const;
   /// Static sizes of a Tile.
   [[nodiscard]] llvm::ArrayRef<int64_t> shape() const;
+  /// Where a Tile's elements are, or null. Equal layouts of one context are the same object.
+  [[nodiscard]] const Layout *layout() const;
   /// Number of dimensions of a Tile, View or Signal; 0 for the rest.
   [[nodiscard]] unsigned rank() const;
   /// Number of elements of a Tile; 1 for scalars.
@@ -92,12 +96,14 @@ public:
   Type index();
   /// For I64 this is index: a single i64 has one type.
   Type scalar(DType dtype);
-  Type tile(llvm::ArrayRef<int64_t> shape, DType dtype);
+  Type tile(llvm::ArrayRef<int64_t> shape, DType dtype) { return tile(shape, dtype, nullptr); }
+  /// `layout` may be null; it need not be of this context.
+  Type tile(llvm::ArrayRef<int64_t> shape, DType dtype, const Layout *layout);
   Type view(DType dtype, unsigned rank, bool remote);
   Type signal(unsigned rank, bool remote);
   Type token();
   Type acquire();
-  /// `like` (Index, Scalar or Tile) with another element type.
+  /// `like` (Index, Scalar or Tile) with another element type; a tile keeps its layout.
   Type withDType(Type like, DType dtype);
 
 private:

@@ -204,6 +204,12 @@ std::string checkTrans(const Op &op) {
   return fits ? "" : isNot("result", to, "operand 0 permuted");
 }
 
+std::string checkConvert(const Op &op) {
+  const Type from = op.operand(0)->type(), to = op.result()->type();
+  const bool fits = to.isTile() && hasShapeOf(to, from) && to.dtype() == from.dtype();
+  return fits ? "" : isNot("result", to, from.str() + " in some layout");
+}
+
 /// Whether `to` is `from` without dimension `axis` and with element type `dtype`.
 bool isReduced(Type from, int64_t axis, DType dtype, Type to) {
   if (from.rank() == 1)
@@ -593,6 +599,8 @@ std::string checkTypes(const Op &op) {
     return checkReshape(op);
   case OpKind::Trans:
     return checkTrans(op);
+  case OpKind::Convert:
+    return checkConvert(op);
   case OpKind::Reduce:
     return checkReduce(op);
   case OpKind::ArgReduce:

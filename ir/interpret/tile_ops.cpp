@@ -420,6 +420,7 @@ void bindTile(Instr &instr) {
     instr.run = runCopyByStrides;
     return;
   case OpKind::Reshape:
+  case OpKind::Convert:
     instr.run = runReshape;
     return;
   case OpKind::Reduce:
