@@ -4,7 +4,7 @@
 // Modules must be verified and free of calls (pass `inline`).
 #pragma once
 
-#include "backend/runtime/kernel_abi.h"
+#include "backend/launch/loaded_kernels.h"
 #include "backend/target.h"
 
 #include "llvm/Support/Error.h"
@@ -25,21 +25,7 @@ struct HostOptions {
 };
 
 /// Kernels in executable memory. Outlives no launch that uses them.
-class JitModule {
-public:
-  ~JitModule();
-  JitModule(const JitModule &) = delete;
-  JitModule &operator=(const JitModule &) = delete;
-
-  /// The kernel of that name, or null.
-  [[nodiscard]] const dtile_kernel_desc *find(llvm::StringRef name) const;
-
-private:
-  struct Impl;
-  explicit JitModule(std::unique_ptr<Impl> impl);
-  friend llvm::Expected<std::unique_ptr<JitModule>> jit(ir::Module &, const HostOptions &);
-  std::unique_ptr<Impl> impl_;
-};
+using JitModule = launch::LoadedKernels;
 
 /// Compiles a module into this process. `module` may go away afterwards.
 llvm::Expected<std::unique_ptr<JitModule>> jit(ir::Module &module, const HostOptions &options);

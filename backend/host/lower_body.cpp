@@ -28,7 +28,7 @@ LoweredBody BodyLowering::lower(Op &space, llvm::StringRef name) {
 
   ir::Block &body = space.body();
   llvm::SmallVector<llvm::Value *, 4> at =
-      positions(*this, space, fact(OpKind::Rank), function->getArg(3));
+      launch::positions(*this, b, space, fact(OpKind::Rank), function->getArg(3));
   for (auto [argument, position] : llvm::zip(body.arguments(), at))
     set(argument, {position});
   lowerBlock(body);

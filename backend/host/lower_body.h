@@ -15,7 +15,7 @@ class TileLoops;
 class BodyLowering : public FrameFunction {
 public:
   BodyLowering(HostModule &module, const Frame &frame, ir::Block &body)
-      : FrameFunction(module, &frame), plan_(body) {}
+      : FrameFunction(module, &frame), host_(module), plan_(body) {}
 
   [[nodiscard]] LoweredBody lower(ir::Op &space, llvm::StringRef name);
 
@@ -101,6 +101,7 @@ private:
   [[nodiscard]] llvm::Value *bitsOf(DType type, llvm::Value *value);
   [[nodiscard]] llvm::Value *valueOf(DType type, llvm::Value *bits);
 
+  HostModule &host_;
   TilePlan plan_;
   llvm::Value *task_ = nullptr;
   llvm::Value *workspace_ = nullptr;

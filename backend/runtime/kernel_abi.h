@@ -111,6 +111,18 @@ typedef struct dtile_signal_desc {
   int64_t (*expected)(const void *frame, int64_t cell);
 } dtile_signal_desc;
 
+/* What the number of programs of a space depends on (device_programs.h). */
+typedef struct dtile_device_space {
+  /* the author's number, or 0 */
+  int32_t pinned;
+  int32_t ordered;
+  /* more programs than this bring nothing: bodies that only move data; 0: no limit */
+  int32_t most;
+  int32_t reserved;
+  /* how long one body takes, next to one of the kernel's other spaces; at least 1 */
+  int64_t weight;
+} dtile_device_space;
+
 /* Code for one kind of device. The host side of a launch is here too: it may differ from the
  * host target's, as frames hold what device_abi.h says. */
 typedef enum dtile_image_format {
@@ -134,6 +146,7 @@ typedef struct dtile_device_image {
   int32_t (*prologue)(dtile_launch *launch, void *frame);
   /* one a space: number of bodies on this rank */
   int64_t (*const *counts)(const void *frame);
+  const dtile_device_space *spaces;
   /* places and messages that reports name by number */
   int32_t nsites, reserved;
   const dtile_site *sites;

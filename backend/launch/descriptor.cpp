@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A kernel as the runtime sees it: the host target's functions around bodies, and the descriptor
+// that names them and the devices' images.
+#include "backend/launch/descriptor.h"
+
+#include "backend/runtime/device_abi.h"
+#include "frontend/base/check.h"
+#include "ir/core/tile_order.h"
+
+#include "llvm/ADT/StringSwitch.h"
+
+#include <map>
+
+namespace dtile::backend::launch {
+
+using ir::Op;
+using ir::OpKind;
+
+namespace {
+
+std::string symbolOf(Op &kernel, const llvm::Twine &part) {
+  return ("dtile." + kernel.strAttr("name") + "." + part).str();
+}
+
+std::string symbolOfSpace(Op &kernel, Op &space) {
+  llvm::StringRef name = space.strAttr("name");
+  return symbolOf(kernel, name.empty() ? "body" : name);
+}
+
+llvm::Function *lowerPosition(LaunchModule &module, const Frame &frame, Op &space,
+                              llvm::StringRef name) {
+  /// Lets `rank` be read from the frame.
+  struct Function : FrameFunction {
+    using FrameFunction::fact;
+    using FrameFunction::FrameFunction;
+  };
+  Function f(module, &frame);
+  llvm::IRBuilder<> &b = f.builder();
+  auto *type =
+      llvm::FunctionType::get(b.getVoidTy(), {b.getPtrTy(), b.getInt64Ty(), b.getPtrTy()}, false);
+  llvm::Function *function = module.function(name, type);
+  f.begin(function, 0);
+  llvm::SmallVector<llvm::Value *, 4> at =
+      positions(f, b, space, f.fact(OpKind::Rank), function->getArg(1));
+  for (auto [d, value] : llvm::enumerate(at))
+    b.CreateStore(value, b.CreateConstGEP1_64(b.getInt64Ty(), function->getArg(2), d));
+  b.CreateRetVoid();
+  f.end();
+  return function;
+}
+
+llvm::Function *lowerExpected(LaunchModule &module, const Frame &frame, Op &signal) {
+  FrameFunction f(module, &frame);
+  llvm::IRBuilder<> &b = f.builder();
+  llvm::Function *function =
+      module.function(symbolOf(frame.kernel(), signal.strAttr("name") + ".expected"),
+                      llvm::FunctionType::get(b.getInt64Ty(), {b.getPtrTy(), b.getInt64Ty()},
+                                              false));
+  module.debug.describe(*function, signal);
+  f.begin(function, 0);
+  module.debug.moveTo(b, signal);
+  b.CreateRet(expectedCount(f, b, signal, function->getArg(1)));
+  f.end();
+  return function;
+}
+
+/// Fills a descriptor's fields.
+class Descriptor {
+public:
+  Descriptor(LaunchModule &module, Op &kernel, const KernelCode &code)
+      : m_(module), kernel_(kernel), code_(code) {}
+  void emit();
+
+private:
+  [[nodiscard]] llvm::Constant *i32(int64_t value) { return m_.i32(value); }
+  [[nodiscard]] llvm::Constant *i64(int64_t value) { return m_.i64(value); }
+  [[nodiscard]] llvm::Type *pointer() { return llvm::PointerType::getUnqual(m_.context()); }
+  [[nodiscard]] llvm::Constant *orNull(llvm::Constant *value) { return value ? value : m_.null(); }
+  [[nodiscard]] llvm::Constant *param(Op &op);
+  [[nodiscard]] llvm::Constant *space(Op &op, const HostCode::Space &code);
+  [[nodiscard]] llvm::Constant *image(const DeviceImage &image);
+  /// Whether some copy of a scratch object is made zero while another is used.
+  [[nodiscard]] bool zeroesAhead() const;
+
+  LaunchModule &m_;
+  Op &kernel_;
+  const KernelCode &code_;
+  llvm::SmallVector<llvm::StringRef> spaceNames_;
+};
+
+llvm::Constant *Descriptor::param(Op &op) {
+  int kind = DTILE_PARAM_TENSOR;
+  int mode = DTILE_MODE_VALUE;
+  int dtype = DTILE_U64;
+  int64_t copies = op.intAttrOr("copies", 1);
+  ir::Type type = op.result()->type();
+  if (op.is(OpKind::SignalParam)) {
+    kind = DTILE_PARAM_SIGNAL;
+    mode = DTILE_MODE_SYMM;
+  } else if (op.is(OpKind::ScalarParam)) {
+    kind = DTILE_PARAM_SCALAR;
+    dtype = int(type.elementOrIndex());
+  } else {
+    dtype = int(type.dtype());
+    mode = llvm::StringSwitch<int>(op.strAttr("mode"))
+               .Case("in", DTILE_MODE_IN)
+               .Case("out", DTILE_MODE_OUT)
+               .Case("inout", DTILE_MODE_INOUT)
+               .Case("symm", DTILE_MODE_SYMM)
+               .Case("scratch", DTILE_MODE_SCRATCH);
+    if (!code_.images.empty())
+      copies = scratchCopies(op);
+  }
+  return llvm::ConstantStruct::get(m_.abi.param,
+                                   {m_.string(op.strAttr("name")), i32(kind), i32(mode), i32(dtype),
+                                    i32(type.rank()), i32(op.boolAttrOr("zero", false)),
+                                    i32(copies)});
+}
+
+llvm::Constant *Descriptor::space(Op &op, const HostCode::Space &code) {
+  llvm::StringRef name = op.strAttr("name");
+  int64_t afterAll = -1;
+  if (op.hasAttr("after_all")) {
+    auto it = llvm::find(spaceNames_, op.strAttr("after_all"));
+    DTILE_CHECK(it != spaceNames_.end(), "after_all names an earlier space");
+    afterAll = it - spaceNames_.begin();
+  }
+  llvm::SmallVector<llvm::Constant *> vars;
+  for (const std::string &var : op.strsAttr("vars"))
+    vars.push_back(m_.string(var));
+  llvm::Constant *fields[] = {m_.string(name),
+                              i32(ir::spaceDims(op)),
+                              i32(afterAll),
+                              i32(op.boolAttrOr("ordered", false)),
+                              i32(op.intAttrOr("programs", 0)),
+                              m_.array(symbolOfSpace(kernel_, op) + ".vars", pointer(), vars),
+                              orNull(code.count),
+                              orNull(code.position),
+                              i64(code.workspaceBytes),
+                              orNull(code.body)};
+  spaceNames_.push_back(name);
+  return llvm::ConstantStruct::get(m_.abi.space, fields);
+}
+
+llvm::Constant *Descriptor::image(const DeviceImage &image) {
+  const std::string prefix = symbolOf(kernel_, image.arch);
+  llvm::SmallVector<llvm::Constant *> spaces;
+  for (const dtile_device_space &space : image.spaces)
+    spaces.push_back(llvm::ConstantStruct::get(
+        m_.abi.deviceSpace, {i32(space.pinned), i32(space.ordered), i32(space.most),
+                             i32(space.reserved), i64(space.weight)}));
+  llvm::Constant *fields[] = {i32(DTILE_DEVICE_ABI_VERSION),
+                              i32(image.format),
+                              m_.string(image.target),
+                              m_.string(image.arch),
+                              m_.string(image.shmem),
+                              image.data,
+                              i64(image.bytes),
+                              m_.string(image.entry),
+                              i32(image.threads),
+                              i32(image.sharedBytes),
+                              i64(image.frameBytes),
+                              image.prologue,
+                              m_.array(prefix + ".counts", pointer(), image.counts),
+                              m_.array(prefix + ".spaces", m_.abi.deviceSpace, spaces),
+                              i32(image.sites.size()),
+                              i32(0),
+                              m_.array(prefix + ".sites", m_.abi.site, image.sites)};
+  return llvm::ConstantStruct::get(m_.abi.image, fields);
+}
+
+bool Descriptor::zeroesAhead() const {
+  return !code_.images.empty() && llvm::any_of(kernel_.body().ops(), [](const Op &op) {
+    return op.is(OpKind::Param) && op.boolAttrOr("zero", false);
+  });
+}
+
+void Descriptor::emit() {
+  const HostCode none;
+  const HostCode &host = code_.host ? *code_.host : none;
+  std::map<int64_t, llvm::Constant *> byPosition;
+  llvm::SmallVector<llvm::Constant *> spaces;
+  llvm::SmallVector<llvm::Constant *> signals;
+  for (Op &op : kernel_.body().ops()) {
+    if (op.is(OpKind::Param) || op.is(OpKind::ScalarParam) || op.is(OpKind::SignalParam))
+      byPosition[op.intAttr("param")] = param(op);
+    if (op.is(OpKind::SignalParam))
+      signals.push_back(llvm::ConstantStruct::get(
+          m_.abi.signal,
+          {i32(op.intAttr("param")),
+           orNull(code_.host ? host.expected[signals.size()] : nullptr)}));
+    if (op.is(OpKind::Space))
+      spaces.push_back(space(op, code_.host ? host.spaces[spaces.size()] : HostCode::Space{}));
+  }
+  llvm::SmallVector<llvm::Constant *> params;
+  for (auto [position, value] : byPosition)
+    params.push_back(value);
+  llvm::SmallVector<llvm::Constant *> images;
+  for (const DeviceImage &code : code_.images)
+    images.push_back(image(code));
+  llvm::StringRef name = kernel_.strAttr("name");
+  llvm::StringRef file;
+  if (m_.source.sources() && kernel_.loc().isValid())
+    file = m_.source.sources()->presumed(kernel_.loc()).file;
+  const bool hasBarrier = kernel_.boolAttrOr("entry_barrier", false) || zeroesAhead();
+  llvm::Constant *fields[] = {i32(DTILE_ABI_VERSION),
+                              i32(hasBarrier ? DTILE_KERNEL_ENTRY_BARRIER : 0),
+                              m_.string(name),
+                              m_.string(file),
+                              i32(params.size()),
+                              i32(spaces.size()),
+                              i32(signals.size()),
+                              i32(0),
+                              m_.array(symbolOf(kernel_, "params"), m_.abi.param, params),
+                              m_.array(symbolOf(kernel_, "spaces"), m_.abi.space, spaces),
+                              m_.array(symbolOf(kernel_, "signals"), m_.abi.signal, signals),
+                              i64(host.frameBytes),
+                              orNull(host.prologue),
+                              i32(images.size()),
+                              i32(0),
+                              m_.array(symbolOf(kernel_, "images"), m_.abi.image, images)};
+  auto *descriptor = new llvm::GlobalVariable(
+      m_.module, m_.abi.kernel, /*isConstant=*/true, llvm::GlobalValue::ExternalLinkage,
+      llvm::ConstantStruct::get(m_.abi.kernel, fields), ("dtile_kernel_" + name).str());
+  descriptor->setAlignment(llvm::Align(8));
+}
+
+} // namespace
+
+HostCode
+lowerHostCode(LaunchModule &module, Frame &frame,
+              llvm::function_ref<void(Op &space, llvm::StringRef name, HostCode::Space &code)>
+                  body) {
+  Op &kernel = frame.kernel();
+  HostCode code;
+  code.prologue = lowerPrologue(module, frame, symbolOf(kernel, "prologue"));
+  for (Op &op : kernel.body().ops()) {
+    if (op.is(OpKind::SignalParam))
+      code.expected.push_back(op.body().empty() ? nullptr : lowerExpected(module, frame, op));
+    if (!op.is(OpKind::Space))
+      continue;
+    const std::string name = symbolOfSpace(kernel, op);
+    HostCode::Space &space = code.spaces.emplace_back();
+    body(op, name, space);
+    space.count = lowerCount(module, frame, op, name + ".count");
+    space.position = lowerPosition(module, frame, op, name + ".position");
+  }
+  code.frameBytes = frame.bytes();
+  return code;
+}
+
+void lowerDescriptor(LaunchModule &module, Op &kernel, const KernelCode &code) {
+  Descriptor(module, kernel, code).emit();
+}
+
+} // namespace dtile::backend::launch

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// `dtile_kernel_<name>`: what the runtime sees of a kernel, whichever targets made code for it.
+#pragma once
+
+#include "backend/launch/frame.h"
+#include "backend/runtime/kernel_abi.h"
+
+#include <string>
+#include <vector>
+
+namespace dtile::backend::launch {
+
+/// A kernel's code for the host target.
+struct HostCode {
+  struct Space {
+    llvm::Function *count = nullptr;
+    llvm::Function *position = nullptr;
+    llvm::Function *body = nullptr;
+    int64_t workspaceBytes = 0;
+  };
+  llvm::Function *prologue = nullptr;
+  int64_t frameBytes = 0;
+  /// In the order of the kernel's.
+  std::vector<Space> spaces;
+  /// One a signal; null where no count was derived.
+  std::vector<llvm::Function *> expected;
+};
+
+/// A kernel's code for one kind of device, with its host side.
+struct DeviceImage {
+  dtile_image_format format = DTILE_IMAGE_PTX;
+  std::string target, arch, shmem;
+  /// Shared by the kernels of a module; see LaunchModule::bytes.
+  llvm::Constant *data = nullptr;
+  int64_t bytes = 0;
+  std::string entry;
+  int32_t threads = 0;
+  int32_t sharedBytes = 0;
+  int64_t frameBytes = 0;
+  llvm::Function *prologue = nullptr;
+  /// One a space.
+  std::vector<llvm::Constant *> counts;
+  std::vector<dtile_device_space> spaces;
+  /// dtile_site values.
+  std::vector<llvm::Constant *> sites;
+};
+
+/// What was made for a kernel.
+struct KernelCode {
+  std::unique_ptr<HostCode> host;
+  std::vector<DeviceImage> images;
+};
+
+/// Emits the functions of the host target that read a frame: its prologue, counts, positions and
+/// expected counts; `body` makes each space's body and says what workspace it needs.
+[[nodiscard]] HostCode
+lowerHostCode(LaunchModule &module, Frame &frame,
+              llvm::function_ref<void(ir::Op &space, llvm::StringRef name, HostCode::Space &code)>
+                  body);
+
+/// Emits the descriptor, the only symbol that is visible outside.
+void lowerDescriptor(LaunchModule &module, ir::Op &kernel, const KernelCode &code);
+
+} // namespace dtile::backend::launch

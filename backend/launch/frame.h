@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The frame of a launch: what the prologue works out once on the host, and everything else of the
+// kernel reads.
+#pragma once
+
+#include "backend/launch/launch_module.h"
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/SetVector.h"
+
+#include <cstdint>
+
+namespace dtile::backend::launch {
+
+/// Who reads the frame.
+enum class FrameKind : uint8_t {
+  /// Bodies of the host target: one frame a launch.
+  Host,
+  /// GPU code. A captured graph replays the frame, so what changes from launch to launch (the
+  /// epoch, this launch's copy of scratch objects, and what follows from them) is not in it.
+  Device,
+};
+
+/// What the rest of a kernel takes from its prologue: constants, and places in the frame. Rank,
+/// num_ranks and epoch (the prologue's, for the host side) come first in it, then objects of
+/// devices (dtile_device_object, dtile_device_cells), then each value that is not constant once.
+class Frame {
+public:
+  static constexpr int64_t kRank = 0;
+  static constexpr int64_t kNumRanks = 8;
+  static constexpr int64_t kEpoch = 16;
+
+  /// One part of a value.
+  struct Part {
+    /// Null when it is in the frame.
+    llvm::Constant *constant = nullptr;
+    int64_t offset = 0;
+  };
+
+  /// A tensor map that device code asks for: boxes of a tensor parameter, innermost dimension
+  /// last. There is one a copy of a scratch object, one after the other.
+  struct TensorMap {
+    ir::Op *param = nullptr;
+    llvm::SmallVector<int32_t, 4> box;
+    int32_t swizzle = 0;
+    int64_t copies = 1;
+    /// Of the first map (64-aligned), and of the i64 that says whether all can be used.
+    int64_t offset = 0;
+    int64_t usable = 0;
+  };
+  static constexpr int64_t kTensorMapBytes = 128;
+
+  /// Finds the values of the kernel's region that spaces and signals use.
+  explicit Frame(ir::Op &kernel, FrameKind kind = FrameKind::Host);
+
+  [[nodiscard]] ir::Op &kernel() const { return kernel_; }
+  [[nodiscard]] FrameKind kind() const { return kind_; }
+  [[nodiscard]] const llvm::SetVector<ir::Value *> &captured() const { return captured_; }
+  /// Where the parts of a captured value are; the prologue says it before anybody asks.
+  void place(ir::Value *value, llvm::SmallVector<Part, 4> parts) {
+    places_[value] = std::move(parts);
+  }
+  [[nodiscard]] bool isPlaced(ir::Value *value) const { return places_.contains(value); }
+  [[nodiscard]] llvm::ArrayRef<Part> parts(ir::Value *value) const;
+  /// Devices: whether a value of the kernel's region may differ between replays of a frame.
+  [[nodiscard]] bool isVarying(const ir::Value *value) const { return varying_.contains(value); }
+  /// Devices: where the object of a scratch or signal parameter is.
+  [[nodiscard]] int64_t object(const ir::Op &param) const;
+  /// Devices: asks for tensor maps, before the prologue is lowered. An equal one is made once.
+  const TensorMap &addTensorMap(ir::Op &param, llvm::ArrayRef<int32_t> box, int32_t swizzle);
+  [[nodiscard]] llvm::ArrayRef<std::unique_ptr<TensorMap>> tensorMaps() const {
+    return tensorMaps_;
+  }
+
+  /// New bytes.
+  [[nodiscard]] int64_t allocate(int64_t size = 8, int64_t align = 8);
+  [[nodiscard]] int64_t bytes() const { return bytes_; }
+
+private:
+  void capture(ir::Value *value);
+  void captureOperands(ir::Op &op);
+  void findVarying();
+  ir::Op &kernel_;
+  FrameKind kind_;
+  llvm::SetVector<ir::Value *> captured_;
+  llvm::DenseSet<const ir::Value *> varying_;
+  llvm::DenseMap<const ir::Op *, int64_t> objects_;
+  llvm::SmallVector<std::unique_ptr<TensorMap>, 0> tensorMaps_;
+  llvm::DenseMap<ir::Value *, llvm::SmallVector<Part, 4>> places_;
+  int64_t bytes_ = 24;
+};
+
+/// Objects of a scratch parameter, taken in turn by launch. Zeroed ones have two at least: on
+/// devices a launch makes the next one's zeros.
+[[nodiscard]] int64_t scratchCopies(const ir::Op &param);
+
+/// A function of this machine that reads the frame.
+class FrameFunction : public FunctionLowering {
+public:
+  FrameFunction(LaunchModule &module, const Frame *frame)
+      : FunctionLowering(module), launch_(module), layout_(frame) {}
+
+  /// Starts a new LLVM function whose argument `frameArgument` is the frame.
+  void begin(llvm::Function *function, unsigned frameArgument);
+  /// Ends it: the entry block jumps to what was emitted.
+  void end();
+  [[nodiscard]] llvm::IRBuilder<> &builder() { return b; }
+
+protected:
+  Parts outside(ir::Value *value) override;
+  void lowerTargetOp(ir::Op &op) override;
+  llvm::Value *fact(ir::OpKind kind) override;
+  void checkCell(ir::Op &op, llvm::Value *position, llvm::Value *size) override {}
+  void checkRank(ir::Op &op, llvm::Value *rank) override {}
+
+  /// Loads a part of the frame, in the entry block.
+  [[nodiscard]] llvm::Value *loadFrame(int64_t offset, llvm::Type *type);
+  /// A static stack slot.
+  [[nodiscard]] llvm::Value *stackSlot(llvm::Type *type, llvm::StringRef name);
+
+  LaunchModule &launch_;
+  const Frame *layout_;
+  llvm::Function *function_ = nullptr;
+  llvm::Value *frame_ = nullptr;
+  llvm::BasicBlock *entry_ = nullptr;
+  llvm::BasicBlock *start_ = nullptr;
+  llvm::DenseMap<int64_t, llvm::Value *> loaded_;
+};
+
+/// Emits the prologue of a kernel, which decides where things are in the frame.
+[[nodiscard]] llvm::Function *lowerPrologue(LaunchModule &module, Frame &frame,
+                                            llvm::StringRef name);
+/// Emits `i64 count(frame)`: the number of bodies of a space on this rank.
+[[nodiscard]] llvm::Function *lowerCount(LaunchModule &module, const Frame &frame, ir::Op &space,
+                                         llvm::StringRef name);
+
+/// Number of blocks of each dimension, then the positions of body `linear`, of a space.
+[[nodiscard]] llvm::SmallVector<llvm::Value *, 4>
+blockCounts(FunctionLowering &function, llvm::IRBuilder<> &builder, ir::Op &space);
+[[nodiscard]] llvm::SmallVector<llvm::Value *, 4> positions(FunctionLowering &function,
+                                                            llvm::IRBuilder<> &builder,
+                                                            ir::Op &space, llvm::Value *rank,
+                                                            llvm::Value *linear);
+/// The derived count of a cell, by its row-major number: the region of a signal parameter, which
+/// must have one.
+[[nodiscard]] llvm::Value *expectedCount(FunctionLowering &function, llvm::IRBuilder<> &builder,
+                                         ir::Op &signalParam, llvm::Value *cell);
+
+} // namespace dtile::backend::launch

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Object files: this machine's code generator, and the module that targets fill.
+#include "backend/launch/package.h"
+
+#include "backend/llvm/emit.h"
+#include "frontend/base/check.h"
+
+#include "llvm-c/Target.h"
+#include "llvm/MC/MCSubtargetInfo.h"
+#include "llvm/TargetParser/Host.h"
+#include "llvm/TargetParser/SubtargetFeature.h"
+
+#include <mutex>
+
+namespace dtile::backend::launch {
+
+namespace {
+
+void initializeLlvm() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    LLVMInitializeX86TargetInfo();
+    LLVMInitializeX86Target();
+    LLVMInitializeX86TargetMC();
+    LLVMInitializeX86AsmPrinter();
+  });
+}
+
+llvm::Expected<std::unique_ptr<llvm::TargetMachine>> hostMachine(const PackageOptions &options) {
+  initializeLlvm();
+  MachineOptions machine{.triple = "x86_64-unknown-linux-gnu",
+                         .cpu = options.cpu,
+                         .features = "",
+                         .optLevel = options.optLevel,
+                         .jit = options.jit};
+  if (options.cpu == "native") {
+    // Features are listed one by one: a virtual machine may lack some of its processor's.
+    machine.cpu = llvm::sys::getHostCPUName().str();
+    llvm::SubtargetFeatures features;
+    llvm::StringMap<bool> known = llvm::sys::getHostCPUFeatures();
+    std::vector<llvm::StringRef> names;
+    for (const auto &feature : known)
+      names.push_back(feature.getKey());
+    llvm::sort(names);
+    for (llvm::StringRef name : names)
+      features.AddFeature(name, known.lookup(name));
+    machine.features = features.getString();
+  }
+  return createMachine(machine);
+}
+
+} // namespace
+
+Package::Package(std::unique_ptr<llvm::TargetMachine> machine, unsigned optLevel)
+    : machine_(std::move(machine)), optLevel_(optLevel), module_("dtile", context_) {
+  module_.setTargetTriple(machine_->getTargetTriple());
+  module_.setDataLayout(machine_->createDataLayout());
+  module_.setPICLevel(llvm::PICLevel::BigPIC);
+}
+
+llvm::Expected<std::unique_ptr<Package>> Package::create(const PackageOptions &options) {
+  auto machine = hostMachine(options);
+  if (!machine)
+    return machine.takeError();
+  return std::unique_ptr<Package>(new Package(std::move(*machine), options.optLevel));
+}
+
+VectorUnit Package::vectors() const {
+  const llvm::MCSubtargetInfo &info = *machine_->getMCSubtargetInfo();
+  if (info.checkFeatures("+avx512f"))
+    return {.bytes = 64, .registers = 32};
+  return {.bytes = info.checkFeatures("+avx") ? 32u : 16u, .registers = 16};
+}
+
+llvm::Error Package::finish(ir::Module &source) {
+  PhaseScope phase("writing descriptors");
+  LaunchModule lowering(source, module_, vectors(), /*debugInfo=*/false);
+  for (ir::Op &op : source.body().ops()) {
+    if (!op.is(ir::OpKind::Kernel))
+      continue;
+    names_.push_back(op.strAttr("name").str());
+    lowerDescriptor(lowering, op, code(names_.back()));
+  }
+  if (llvm::Error error = lowering.takeError())
+    return error;
+  for (llvm::Function &function : module_) {
+    if (function.isDeclaration())
+      continue;
+    function.addFnAttr("target-cpu", machine_->getTargetCPU());
+    function.addFnAttr("target-features", machine_->getTargetFeatureString());
+  }
+  if (llvm::Error error = verifyModule(module_))
+    return error;
+  optimize(module_, *machine_, optLevel_);
+  return llvm::Error::success();
+}
+
+llvm::Error Package::emit(EmitKind kind, llvm::raw_pwrite_stream &os) {
+  return emitModule(module_, *machine_, kind, os);
+}
+
+llvm::Expected<std::unique_ptr<LoadedKernels>> Package::load() {
+  llvm::SmallVector<char, 0> object;
+  llvm::raw_svector_ostream os(object);
+  if (llvm::Error error = emit(EmitKind::Obj, os))
+    return error;
+  return LoadedKernels::load(std::move(object), names_);
+}
+
+} // namespace dtile::backend::launch

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// One object file for several targets: each adds what it made for the kernels, then descriptors
+// tell the runtime of it.
+#pragma once
+
+#include "backend/launch/descriptor.h"
+#include "backend/launch/loaded_kernels.h"
+#include "backend/target.h"
+
+#include "llvm/Target/TargetMachine.h"
+
+#include <map>
+
+namespace dtile::backend::launch {
+
+/// How this machine's code is made.
+struct PackageOptions {
+  /// `native`, or a name that LLVM knows; `x86-64-v3` runs on every x86 server since 2015.
+  std::string cpu = "x86-64-v3";
+  /// 0 to 3.
+  unsigned optLevel = 2;
+  /// Code that runs in this process.
+  bool jit = false;
+};
+
+/// An object file being made.
+class Package {
+public:
+  static llvm::Expected<std::unique_ptr<Package>> create(const PackageOptions &options);
+
+  [[nodiscard]] llvm::LLVMContext &context() { return context_; }
+  [[nodiscard]] llvm::Module &module() { return module_; }
+  [[nodiscard]] VectorUnit vectors() const;
+  /// Code of a kernel, to be added to.
+  [[nodiscard]] KernelCode &code(llvm::StringRef kernel) { return kernels_[kernel.str()]; }
+
+  /// Emits the descriptors of a module's kernels, and optimizes. What all targets made theirs from
+  /// must have had the same kernels, parameters and spaces.
+  llvm::Error finish(ir::Module &source);
+  /// Writes it: an object, assembly, LLVM IR or bitcode.
+  llvm::Error emit(EmitKind kind, llvm::raw_pwrite_stream &os);
+  /// Loads it into this process.
+  llvm::Expected<std::unique_ptr<LoadedKernels>> load();
+
+private:
+  explicit Package(std::unique_ptr<llvm::TargetMachine> machine, unsigned optLevel);
+  std::unique_ptr<llvm::TargetMachine> machine_;
+  unsigned optLevel_;
+  llvm::LLVMContext context_;
+  llvm::Module module_;
+  std::map<std::string, KernelCode> kernels_;
+  std::vector<std::string> names_;
+};
+
+} // namespace dtile::backend::launch

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Prologues: a launch's arguments become a frame. One prologue a target: on devices scratch objects
+// and signals are places of device memory that keep their own turns and counts (device_abi.h).
+#include "backend/launch/frame.h"
+
+#include "backend/runtime/device_abi.h"
+#include "backend/runtime/kernel_abi.h"
+#include "frontend/base/check.h"
+
+#include <cstddef>
+
+namespace dtile::backend::launch {
+
+using ir::Op;
+using ir::OpKind;
+
+namespace {
+
+static_assert(offsetof(dtile_device_object, data) == 0 && offsetof(dtile_device_cells, cells) == 0);
+// The ABI has its own enumerators, in the order of dtypes.def.
+static_assert(int(DType::Bool) == DTILE_BOOL && int(DType::F8E4M3) == DTILE_F8E4M3 &&
+              int(DType::F64) == DTILE_F64);
+
+/// Reads arguments, checks declared sizes, obtains objects, and fills the frame.
+class Prologue : public FrameFunction {
+public:
+  Prologue(LaunchModule &module, Frame &frame) : FrameFunction(module, &frame), filled_(frame) {}
+
+  llvm::Function *lower(llvm::StringRef name);
+
+protected:
+  Parts outside(ir::Value *) override { DTILE_UNREACHABLE("a prologue sees only its own values"); }
+  llvm::Value *fact(OpKind kind) override;
+  void lowerTargetOp(Op &op) override;
+
+private:
+  void lowerParam(Op &op);
+  void lowerSignal(Op &op);
+  void lowerScalar(Op &op);
+  void lowerAssert(Op &op);
+  [[nodiscard]] llvm::Value *sizes(Op &op);
+  [[nodiscard]] bool isForDevice() const { return filled_.kind() == FrameKind::Device; }
+  [[nodiscard]] llvm::Value *frameAddress(int64_t offset);
+  /// Has the runtime fill the object of a scratch or signal parameter; gives where it begins.
+  [[nodiscard]] llvm::Value *deviceObject(Op &op, Runtime call);
+  void makeTensorMap(const Frame::TensorMap &map);
+  /// The prologue ends with 1 unless the condition holds.
+  void require(llvm::Value *condition);
+  void fillFrame();
+
+  Frame &filled_;
+  llvm::Value *handle_ = nullptr;
+  llvm::Value *facts_[3] = {};
+  llvm::BasicBlock *fail_ = nullptr;
+};
+
+llvm::Value *Prologue::fact(OpKind kind) {
+  return facts_[kind == OpKind::Rank ? 0 : kind == OpKind::NumRanks ? 1 : 2];
+}
+
+llvm::Function *Prologue::lower(llvm::StringRef name) {
+  Op &kernel = filled_.kernel();
+  auto *type = llvm::FunctionType::get(b.getInt32Ty(), {b.getPtrTy(), b.getPtrTy()}, false);
+  llvm::Function *function = launch_.function(name, type);
+  launch_.debug.describe(*function, kernel);
+  begin(function, 1);
+  handle_ = function->getArg(0);
+  fail_ = block("fail");
+  launch_.debug.moveTo(b, kernel);
+  auto fact = [&](Runtime call) {
+    llvm::Value *value = b.CreateCall(launch_.runtime(call), {handle_});
+    return b.CreateSExt(value, b.getInt64Ty());
+  };
+  facts_[0] = fact(Runtime::rank);
+  facts_[1] = fact(Runtime::num_ranks);
+  facts_[2] = fact(Runtime::epoch);
+  lowerBlock(kernel.body());
+  fillFrame();
+  b.CreateRet(b.getInt32(0));
+  b.SetInsertPoint(fail_);
+  b.CreateRet(b.getInt32(1));
+  end();
+  return function;
+}
+
+void Prologue::fillFrame() {
+  auto store = [&](llvm::Value *value, int64_t offset) {
+    b.CreateAlignedStore(value, frameAddress(offset), llvm::Align(8));
+  };
+  store(facts_[0], Frame::kRank);
+  store(facts_[1], Frame::kNumRanks);
+  store(facts_[2], Frame::kEpoch);
+  llvm::DenseMap<llvm::Value *, int64_t> stored = {
+      {facts_[0], Frame::kRank}, {facts_[1], Frame::kNumRanks}, {facts_[2], Frame::kEpoch}};
+  for (ir::Value *value : filled_.captured()) {
+    llvm::SmallVector<Frame::Part, 4> places;
+    for (llvm::Value *part : parts(value)) {
+      if (auto *constant = llvm::dyn_cast<llvm::Constant>(part)) {
+        places.push_back({constant, 0});
+        continue;
+      }
+      auto [it, isNew] = stored.try_emplace(part, 0);
+      if (isNew) {
+        it->second = filled_.allocate();
+        store(part, it->second);
+      }
+      places.push_back({nullptr, it->second});
+    }
+    filled_.place(value, places);
+  }
+  for (const auto &map : filled_.tensorMaps())
+    makeTensorMap(*map);
+}
+
+void Prologue::require(llvm::Value *condition) {
+  llvm::BasicBlock *next = block("checked");
+  b.CreateCondBr(condition, next, fail_);
+  b.SetInsertPoint(next);
+}
+
+llvm::Value *Prologue::sizes(Op &op) {
+  llvm::Value *slot = stackSlot(llvm::ArrayType::get(b.getInt64Ty(), DTILE_MAX_RANK), "sizes");
+  for (auto [d, size] : llvm::enumerate(op.operands()))
+    b.CreateStore(scalar(size), b.CreateConstGEP1_64(b.getInt64Ty(), slot, d));
+  return slot;
+}
+
+llvm::Value *Prologue::frameAddress(int64_t offset) {
+  return b.CreateConstGEP1_64(b.getInt8Ty(), frame_, offset);
+}
+
+llvm::Value *Prologue::deviceObject(Op &op, Runtime call) {
+  llvm::Value *object = frameAddress(filled_.object(op));
+  llvm::Value *bad = b.CreateCall(launch_.runtime(call),
+                                  {handle_, b.getInt32(op.intAttr("param")),
+                                   b.getInt32(op.result()->type().rank()), sizes(op), object});
+  require(b.CreateIsNull(bad));
+  // The first field of both kinds.
+  return b.CreateLoad(b.getPtrTy(), object);
+}
+
+void Prologue::makeTensorMap(const Frame::TensorMap &map) {
+  View view = this->view(map.param->result());
+  const unsigned rank = view.dims.size();
+  DTILE_CHECK(rank == map.box.size(), "a box has the tensor's dimensions");
+  llvm::Type *i64s = llvm::ArrayType::get(b.getInt64Ty(), DTILE_MAX_RANK);
+  llvm::Value *size = stackSlot(i64s, "map.size");
+  llvm::Value *stride = stackSlot(i64s, "map.stride");
+  llvm::Value *box = stackSlot(llvm::ArrayType::get(b.getInt32Ty(), DTILE_MAX_RANK), "map.box");
+  llvm::Value *usable = stackSlot(b.getInt64Ty(), "map.usable");
+  for (auto [d, dim] : llvm::enumerate(view.dims)) {
+    b.CreateStore(dim.extent, b.CreateConstGEP1_64(b.getInt64Ty(), size, d));
+    b.CreateStore(dim.stride, b.CreateConstGEP1_64(b.getInt64Ty(), stride, d));
+    b.CreateStore(b.getInt32(map.box[d]), b.CreateConstGEP1_64(b.getInt32Ty(), box, d));
+  }
+  llvm::Value *all = b.getInt64(1);
+  for (int64_t copy = 0; copy < map.copies; ++copy) {
+    llvm::Value *data = view.data;
+    if (copy > 0) {
+      llvm::Value *bytes = b.CreateLoad(
+          b.getInt64Ty(), frameAddress(filled_.object(*map.param) +
+                                       int64_t(offsetof(dtile_device_object, copy_bytes))));
+      data = b.CreateGEP(b.getInt8Ty(), data, b.CreateMul(bytes, b.getInt64(copy)));
+    }
+    b.CreateStore(b.getInt64(0), usable);
+    llvm::Value *bad = b.CreateCall(
+        launch_.runtime(Runtime::tensor_map),
+        {handle_, frameAddress(map.offset + copy * Frame::kTensorMapBytes), data,
+         b.getInt32(unsigned(view.type.dtype())), b.getInt32(rank), size, stride, box,
+         b.getInt32(map.swizzle), usable});
+    require(b.CreateIsNull(bad));
+    all = b.CreateAnd(all, b.CreateLoad(b.getInt64Ty(), usable));
+  }
+  b.CreateAlignedStore(all, frameAddress(map.usable), llvm::Align(8));
+}
+
+void Prologue::lowerParam(Op &op) {
+  ir::Type type = op.result()->type();
+  llvm::Value *position = b.getInt32(op.intAttr("param"));
+  llvm::SmallVector<llvm::Value *, 4> extents;
+  for (ir::Value *operand : op.operands())
+    extents.push_back(scalar(operand));
+  if (op.strAttr("mode") == "scratch") {
+    llvm::Value *data = isForDevice()
+                            ? deviceObject(op, Runtime::device_scratch)
+                            : b.CreateCall(launch_.runtime(Runtime::scratch),
+                                           {handle_, position, b.getInt32(type.rank()), sizes(op)});
+    if (!isForDevice())
+      require(b.CreateIsNotNull(data));
+    set(op.result(), views_.contiguous(type, data, extents).parts());
+    return;
+  }
+  llvm::Value *data = b.CreateCall(launch_.runtime(Runtime::arg_data), {handle_, position});
+  View view = views_.contiguous(type, data, extents);
+  // Symmetric objects are contiguous.
+  if (op.strAttr("mode") != "symm")
+    for (auto [d, dim] : llvm::enumerate(view.dims))
+      dim.stride =
+          b.CreateCall(launch_.runtime(Runtime::arg_stride), {handle_, position, b.getInt32(d)});
+  set(op.result(), view.parts());
+}
+
+void Prologue::lowerSignal(Op &op) {
+  ir::Type type = op.result()->type();
+  llvm::SmallVector<llvm::Value *, 4> extents;
+  for (ir::Value *operand : op.operands())
+    extents.push_back(scalar(operand));
+  llvm::Value *data = nullptr;
+  if (isForDevice()) {
+    data = deviceObject(op, Runtime::device_signal);
+  } else {
+    data = b.CreateCall(
+        launch_.runtime(Runtime::signal),
+        {handle_, b.getInt32(op.intAttr("param")), b.getInt32(type.rank()), sizes(op)});
+    require(b.CreateIsNotNull(data));
+  }
+  set(op.result(), views_.contiguousCells(type, data, extents).parts());
+}
+
+void Prologue::lowerScalar(Op &op) {
+  const DType type = op.result()->type().elementOrIndex();
+  llvm::Value *slot = stackSlot(b.getInt64Ty(), "scalar");
+  b.CreateStore(b.getInt64(0), slot);
+  b.CreateCall(launch_.runtime(Runtime::arg_scalar),
+               {handle_, b.getInt32(op.intAttr("param")), slot});
+  llvm::Value *value = b.CreateLoad(memoryType(context(), type), slot);
+  set(op.result(), {arith_.fromMemory(type, value)});
+}
+
+void Prologue::lowerTargetOp(Op &op) {
+  switch (op.kind()) {
+  case OpKind::LaunchDim:
+    set(op.result(),
+        {b.CreateCall(launch_.runtime(Runtime::arg_dim),
+                      {handle_, b.getInt32(op.intAttr("param")), b.getInt32(op.intAttr("dim"))})});
+    return;
+  case OpKind::LaunchCheck: {
+    llvm::Value *bad =
+        b.CreateCall(launch_.runtime(Runtime::check_dim),
+                     {handle_, b.getInt32(op.intAttr("param")), b.getInt32(op.intAttr("dim")),
+                      scalar(op.operand(0)), scalar(op.operand(1))});
+    return require(b.CreateIsNull(bad));
+  }
+  case OpKind::Param:
+    return lowerParam(op);
+  case OpKind::SignalParam:
+    return lowerSignal(op);
+  case OpKind::ScalarParam:
+    return lowerScalar(op);
+  case OpKind::Space:
+    return;
+  default:
+    break;
+  }
+  // Tiles are computed in the spaces that use them.
+  if (op.isPure() && op.numResults() == 1 && op.result()->type().isTile())
+    return;
+  giveUp(op, "cannot stand outside of a tile space");
+}
+
+} // namespace
+
+llvm::Function *lowerPrologue(LaunchModule &module, Frame &frame, llvm::StringRef name) {
+  return Prologue(module, frame).lower(name);
+}
+
+} // namespace dtile::backend::launch
