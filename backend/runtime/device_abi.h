@@ -76,7 +76,7 @@ typedef struct dtile_device_kernel {
   uint32_t finished;
   uint32_t reserved;
   /* programs that have ended their bodies of each space of the current launch */
-  uint32_t space_finished[DTILE_DEVICE_MAX_SPACES];
+  uint64_t space_finished[DTILE_DEVICE_MAX_SPACES];
 } dtile_device_kernel;
 
 /* First parameter of every kernel. */

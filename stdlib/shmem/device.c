@@ -1,0 +1,476 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The part of the device library that is the same for every provider: the course of a launch, waits
+// with a budget, reports, copies by plain accesses, and atomic updates.
+//
+// A thread that finds a failure never leaves alone: it says so at the next dtile_dev_sync, where
+// all threads of its program leave together. So nobody waits at a barrier for somebody who has
+// gone, and instructions of whole warps always find their warp whole.
+#include "stdlib/shmem/provider.h"
+
+// ---- Failures ----
+
+static int32_t spaceOf(const dtile_device_launch *launch, int32_t program) {
+  int32_t space = 0;
+  while (space + 1 < DTILE_DEVICE_MAX_SPACES && launch->first_program[space + 1] <= program)
+    ++space;
+  return space;
+}
+
+static __attribute__((noinline, cold)) void writeReport(const dtile_device_team *team,
+                                                        int32_t failure, int32_t space,
+                                                        int32_t site, uint64_t cell,
+                                                        uint64_t wanted, uint64_t seen,
+                                                        int32_t nargs, const int64_t *args) {
+  dtile_device_report *report = team->report;
+  // Host memory: the exchange excludes this device's other threads, and nobody else writes here.
+  if (report && swapTeam32(&report->state, 0, 1) == 0) {
+    report->failure = (uint32_t)failure;
+    report->rank = team->rank;
+    report->space = space;
+    report->program = (uint32_t)programIndex();
+    report->site = site;
+    report->cell = cell;
+    report->wanted = wanted;
+    report->seen = seen;
+    report->nargs = nargs;
+    for (int32_t i = 0; i < nargs; ++i)
+      report->args[i] = args[i];
+    fenceTeam();
+    releaseHost32(&report->state, 2);
+  }
+  fenceTeam();
+  releaseHost32(team->abort, 1);
+}
+
+DTILE_API int32_t dtile_dev_aborted(const dtile_device_launch *launch) {
+  return loadHost32(launch->team->abort) != 0;
+}
+
+DTILE_API void dtile_dev_sync(int32_t failed) {
+  if (programAny(failed))
+    leaveProgram();
+}
+
+DTILE_API void dtile_dev_fail(const dtile_device_launch *launch, int32_t site, int32_t nargs,
+                              const int64_t *args) {
+  if (threadIndex() == 0)
+    writeReport(launch->team, DTILE_DEVICE_TRAP, spaceOf(launch, programIndex()), site, 0, 0, 0,
+                nargs, args);
+  dtile_dev_sync(1);
+}
+
+// ---- Waits ----
+
+DTILE_INLINE int32_t reached(uint64_t *cell, uint64_t wanted, int32_t distance, uint64_t *seen) {
+  if (distance == DTILE_DISTANCE_RANK)
+    return (*seen = loadRank64(cell)) >= wanted;
+  return dtile_provider_reached(cell, wanted, seen);
+}
+
+enum { kLookAtClock = 64, kLookAtAbort = 4096 };
+
+// Spins until the cell holds `wanted`: 0, or 1 when it is time to leave. The clock and the abort
+// word (in host memory, microseconds away) are looked at seldom, so that polls stay close together.
+static __attribute__((noinline)) int32_t spin(const dtile_device_team *team, uint64_t *cell,
+                                              uint64_t number, uint64_t wanted, int32_t distance,
+                                              int32_t space, int32_t site) {
+  const uint64_t budget = (uint64_t)team->wait_budget_ns;
+  uint64_t start = 0;
+  uint64_t seen;
+  for (uint32_t round = 1; !reached(cell, wanted, distance, &seen); ++round) {
+    if (round % kLookAtClock != 0)
+      continue;
+    if (round % kLookAtAbort == 0 && loadHost32(team->abort) != 0)
+      return 1;
+    const uint64_t now = nanoseconds();
+    if (start == 0)
+      start = now;
+    if (budget != 0 && now - start > budget) {
+      writeReport(team, DTILE_DEVICE_TIMEOUT, space, site, number, wanted, seen, 0, 0);
+      return 1;
+    }
+  }
+  if (distance == DTILE_DISTANCE_RANK)
+    (void)acquireRank64(cell);
+  else
+    dtile_provider_acquire(cell);
+  return 0;
+}
+
+DTILE_API int32_t dtile_dev_wait(const dtile_device_launch *launch, const dtile_device_cells *cells,
+                                 int64_t index, int64_t count, int32_t distance, int32_t site) {
+  return spin(launch->team, cells->cells + index, (uint64_t)index,
+              loadRank64(cells->base + index) + (uint64_t)count, distance,
+              spaceOf(launch, programIndex()), site);
+}
+
+DTILE_API void dtile_dev_ask(const dtile_device_cells *cells, int64_t index, int64_t count) {
+  if (count > 0)
+    maxRank64(cells->asked + index, (uint64_t)count);
+}
+
+DTILE_API void dtile_dev_notify(const dtile_device_launch *launch, uint64_t *cell, int64_t rank,
+                                int32_t distance) {
+  if (distance == DTILE_DISTANCE_RANK)
+    notifyRank64(cell, 1);
+  else
+    dtile_provider_notify(launch->team, cell, rank < 0 ? launch->rank : rank);
+}
+
+// ---- Meetings of ranks ----
+
+// Together, in one program of each rank. Only that program reads and moves the count of meetings.
+static __attribute__((noinline)) int32_t meet(dtile_device_team *team, int32_t space,
+                                              int32_t site) {
+  const uint64_t wanted = loadRank64(&team->meetings) + 1;
+  for (int32_t rank = threadIndex(); rank < team->num_ranks; rank += threadCount())
+    dtile_provider_notify(team, team->meeting + team->rank, rank);
+  int32_t failed = 0;
+  for (int32_t rank = threadIndex(); rank < team->num_ranks; rank += threadCount())
+    failed |= spin(team, team->meeting + rank, (uint64_t)rank, wanted, DTILE_DISTANCE_TEAM, space,
+                   site);
+  dtile_dev_sync(failed);
+  if (threadIndex() == 0)
+    storeRank64(&team->meetings, wanted);
+  return failed;
+}
+
+DTILE_API void dtile_dev_barrier(const dtile_device_launch *launch, int32_t site) {
+  dtile_dev_quiet(launch);
+  meet(launch->team, spaceOf(launch, programIndex()), site);
+  dtile_dev_sync(0);
+}
+
+// ---- The course of a launch ----
+
+DTILE_API void dtile_dev_enter(const dtile_device_launch *launch) {
+  programStart();
+  if (!(launch->flags & DTILE_KERNEL_ENTRY_BARRIER))
+    return;
+  dtile_device_kernel *kernel = launch->kernel;
+  const uint64_t open = loadRank64(&kernel->epoch) + 1;
+  int32_t failed = 0;
+  if (programIndex() == 0) {
+    meet(launch->team, 0, -1);
+    // Orders what the peers published before what this rank's programs do.
+    if (threadIndex() == 0)
+      releaseRank64(&kernel->entered, open);
+  } else if (threadIndex() == 0) {
+    failed = spin(launch->team, &kernel->entered, 0, open, DTILE_DISTANCE_RANK,
+                  spaceOf(launch, programIndex()), -1);
+  }
+  dtile_dev_sync(failed);
+}
+
+DTILE_API void dtile_dev_space_done(const dtile_device_launch *launch, int32_t space) {
+  dtile_dev_sync(0);
+  if (threadIndex() == 0)
+    notifyRank64(&launch->kernel->space_finished[space], 1);
+}
+
+DTILE_API void dtile_dev_space_await(const dtile_device_launch *launch, int32_t space,
+                                     int32_t site) {
+  dtile_device_kernel *kernel = launch->kernel;
+  const uint64_t programs =
+      (uint64_t)(launch->first_program[space + 1] - launch->first_program[space]);
+  int32_t failed = 0;
+  if (threadIndex() == 0)
+    failed = spin(launch->team, &kernel->space_finished[space], (uint64_t)space, programs,
+                  DTILE_DISTANCE_RANK, spaceOf(launch, programIndex()), site);
+  dtile_dev_sync(failed);
+}
+
+DTILE_API int32_t dtile_dev_leave(const dtile_device_launch *launch) {
+  dtile_dev_sync(0);
+  dtile_device_kernel *kernel = launch->kernel;
+  int32_t isLast = 0;
+  if (threadIndex() == 0) {
+    isLast = addAcqRelRank32(&kernel->finished, 1) + 1 == (uint32_t)launch->programs;
+    if (isLast) {
+      // The next launch begins when this one has ended.
+      storeRank32(&kernel->finished, 0);
+      for (int32_t space = 0; space < DTILE_DEVICE_MAX_SPACES; ++space)
+        storeRank64(&kernel->space_finished[space], 0);
+      storeRank64(&kernel->epoch, loadRank64(&kernel->epoch) + 1);
+    }
+  }
+  return programFirst(isLast);
+}
+
+// ---- Copies by plain accesses ----
+
+typedef uint32_t Words4 __attribute__((ext_vector_type(4)));
+typedef uint32_t Words2 __attribute__((ext_vector_type(2)));
+
+// Elements are taken in row-major order, thread by thread. A thread has kAtOnce loads in flight:
+// what is far away wants many. In its last round it loads its first element again where it has no
+// more, so that no load waits for a branch, and stores nothing there.
+enum { kAtOnce = 8 };
+
+#define DTILE_ADVANCE                                                                              \
+  do {                                                                                             \
+    col += stepCol;                                                                                \
+    const int isOver = col >= r.cols;                                                              \
+    col -= isOver ? r.cols : 0;                                                                    \
+    to += toStep + (isOver ? toWrap : 0);                                                          \
+    from += fromStep + (isOver ? fromWrap : 0);                                                    \
+  } while (0)
+
+#define DTILE_COPY(NAME, TYPE)                                                                     \
+  static void NAME(TYPE DTILE_GLOBAL *to, const TYPE DTILE_GLOBAL *from, Rows r) {                 \
+    const uint32_t thread = (uint32_t)threadIndex();                                               \
+    const uint32_t threads = (uint32_t)threadCount();                                              \
+    int64_t left = r.rows * r.cols - thread;                                                       \
+    if (left <= 0)                                                                                 \
+      return;                                                                                      \
+    left = (left + threads - 1) / threads;                                                         \
+    const int isLong = r.cols > threads;                                                           \
+    int64_t col = isLong ? thread : thread % (uint32_t)r.cols;                                     \
+    const int64_t row = isLong ? 0 : thread / (uint32_t)r.cols;                                    \
+    const int64_t stepCol = isLong ? threads : threads % (uint32_t)r.cols;                         \
+    const int64_t stepRow = isLong ? 0 : threads / (uint32_t)r.cols;                               \
+    to += row * r.destination_row + col * r.destination_col;                                       \
+    from += row * r.source_row + col * r.source_col;                                               \
+    const int64_t toStep = stepRow * r.destination_row + stepCol * r.destination_col;              \
+    const int64_t fromStep = stepRow * r.source_row + stepCol * r.source_col;                      \
+    const int64_t toWrap = r.destination_row - r.cols * r.destination_col;                         \
+    const int64_t fromWrap = r.source_row - r.cols * r.source_col;                                 \
+    const TYPE DTILE_GLOBAL *const first = from;                                                   \
+    TYPE value[kAtOnce];                                                                           \
+    TYPE DTILE_GLOBAL *place[kAtOnce];                                                             \
+    for (; left >= kAtOnce; left -= kAtOnce) {                                                     \
+      _Pragma("unroll") for (int i = 0; i < kAtOnce; ++i) {                                        \
+        value[i] = *from;                                                                          \
+        place[i] = to;                                                                             \
+        DTILE_ADVANCE;                                                                             \
+      }                                                                                            \
+      _Pragma("unroll") for (int i = 0; i < kAtOnce; ++i) *place[i] = value[i];                    \
+    }                                                                                              \
+    if (left == 0)                                                                                 \
+      return;                                                                                      \
+    _Pragma("unroll") for (int i = 0; i < kAtOnce; ++i) {                                          \
+      const TYPE DTILE_GLOBAL *const element = i < left ? from : first;                            \
+      value[i] = *element;                                                                         \
+      place[i] = to;                                                                               \
+      DTILE_ADVANCE;                                                                               \
+    }                                                                                              \
+    _Pragma("unroll") for (int i = 0; i < kAtOnce; ++i) if (i < left) *place[i] = value[i];        \
+  }
+DTILE_COPY(copy1, uint8_t)
+DTILE_COPY(copy2, uint16_t)
+DTILE_COPY(copy4, uint32_t)
+DTILE_COPY(copy8, Words2)
+DTILE_COPY(copy16, Words4)
+#undef DTILE_COPY
+#undef DTILE_ADVANCE
+
+// Bytes that addresses and sizes are all multiples of, at most 16.
+DTILE_INLINE uint32_t granule(const void *to, const void *from, int32_t bytes, Rows r) {
+  uint64_t all = (uint64_t)to | (uint64_t)from | (uint64_t)(r.cols * bytes) | 16;
+  if (r.rows > 1)
+    all |= (uint64_t)(r.destination_row * bytes) | (uint64_t)(r.source_row * bytes);
+  return (uint32_t)(all & -all);
+}
+
+void dtile_copy_rows(void *destination, const void *source, int32_t bytes, Rows r) {
+  if (r.rows <= 0 || r.cols <= 0)
+    return;
+  if (r.cols == 1) {
+    // A column is a row.
+    r.cols = r.rows;
+    r.destination_col = r.destination_row;
+    r.source_col = r.source_row;
+    r.rows = 1;
+  }
+  if (r.destination_row == r.cols * r.destination_col && r.source_row == r.cols * r.source_col) {
+    r.cols *= r.rows;
+    r.rows = 1;
+  }
+  uint32_t unit = (uint32_t)bytes;
+  if (r.destination_col == 1 && r.source_col == 1) {
+    unit = granule(destination, source, bytes, r);
+    r.cols = r.cols * bytes / unit;
+    r.destination_row = r.destination_row * bytes / unit;
+    r.source_row = r.source_row * bytes / unit;
+  }
+#define DTILE_CASE(BYTES, TYPE, COPY)                                                              \
+  case BYTES:                                                                                      \
+    return COPY((TYPE DTILE_GLOBAL *)destination, (const TYPE DTILE_GLOBAL *)source, r);
+  switch (unit) {
+    DTILE_CASE(1, uint8_t, copy1)
+    DTILE_CASE(2, uint16_t, copy2)
+    DTILE_CASE(4, uint32_t, copy4)
+    DTILE_CASE(8, Words2, copy8)
+    DTILE_CASE(16, Words4, copy16)
+  }
+#undef DTILE_CASE
+}
+
+DTILE_API void dtile_dev_zero(const dtile_device_launch *launch, void *data, int64_t bytes) {
+  const int64_t threads = (int64_t)launch->programs * threadCount();
+  const int64_t thread = (int64_t)programIndex() * threadCount() + threadIndex();
+  Words4 DTILE_GLOBAL *words = (Words4 DTILE_GLOBAL *)data;
+  for (int64_t i = thread; i < bytes / 16; i += threads)
+    words[i] = (Words4)0;
+  uint8_t DTILE_GLOBAL *rest = (uint8_t DTILE_GLOBAL *)data + bytes / 16 * 16;
+  if (thread < bytes % 16)
+    rest[thread] = 0;
+}
+
+DTILE_API void *dtile_dev_peer(const dtile_device_launch *launch, void *data, int64_t rank) {
+  return dtile_provider_peer(launch->team, data, rank);
+}
+
+DTILE_API void dtile_dev_put(const dtile_device_launch *launch, void *destination, int64_t rank,
+                             const void *source, int32_t bytes, int64_t rows, int64_t cols,
+                             int64_t destination_row, int64_t source_row, int64_t destination_col,
+                             int64_t source_col) {
+  const Rows r = {rows, cols, destination_row, source_row, destination_col, source_col};
+  if (rank < 0)
+    dtile_copy_rows(destination, source, bytes, r);
+  else
+    dtile_provider_put(launch->team, destination, rank, source, bytes, r);
+}
+
+DTILE_API void dtile_dev_get(const dtile_device_launch *launch, void *destination,
+                             const void *source, int64_t rank, int32_t bytes, int64_t rows,
+                             int64_t cols, int64_t destination_row, int64_t source_row,
+                             int64_t destination_col, int64_t source_col) {
+  const Rows r = {rows, cols, destination_row, source_row, destination_col, source_col};
+  if (rank < 0)
+    dtile_copy_rows(destination, source, bytes, r);
+  else
+    dtile_provider_get(launch->team, destination, source, rank, bytes, r);
+}
+
+DTILE_API void dtile_dev_fence(const dtile_device_launch *launch) {
+  dtile_provider_fence();
+  dtile_dev_sync(0);
+}
+
+DTILE_API void dtile_dev_quiet(const dtile_device_launch *launch) {
+  dtile_provider_quiet();
+  dtile_dev_sync(0);
+}
+
+DTILE_API void dtile_dev_proxy_fence(void) { fenceProxy(); }
+
+// ---- Atomic updates ----
+
+#define DTILE_BY_DISTANCE(NAME, ...)                                                               \
+  do {                                                                                             \
+    if (distance == DTILE_DISTANCE_RANK)                                                           \
+      NAME##Rank##__VA_ARGS__;                                                                     \
+    else                                                                                           \
+      NAME##Team##__VA_ARGS__;                                                                     \
+  } while (0)
+
+typedef _Float16 Halves __attribute__((ext_vector_type(2)));
+
+DTILE_INLINE float asFloat(int32_t bits) { return __builtin_bit_cast(float, bits); }
+
+DTILE_INLINE uint32_t addBf16(uint32_t x, uint32_t y) {
+  const float sum = asFloat((int32_t)(x << 16)) + asFloat((int32_t)(y << 16));
+  const uint32_t bits = __builtin_bit_cast(uint32_t, sum);
+  if (sum != sum)
+    return bits >> 16 | 0x40;
+  return (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+}
+
+DTILE_INLINE uint32_t addBf16Pairs(uint32_t x, uint32_t y) {
+  return addBf16(x & 0xffff, y & 0xffff) | addBf16(x >> 16, y >> 16) << 16;
+}
+
+DTILE_INLINE uint32_t addF16Pairs(uint32_t x, uint32_t y) {
+  return __builtin_bit_cast(uint32_t,
+                            __builtin_bit_cast(Halves, x) + __builtin_bit_cast(Halves, y));
+}
+
+// Where the machine has no addition of pairs: both halves change at once.
+#define DTILE_EXCHANGE_LOOP(SUM)                                                                   \
+  uint32_t seen = *(const volatile uint32_t DTILE_GLOBAL *)elements;                               \
+  for (;;) {                                                                                       \
+    const uint32_t before = seen;                                                                  \
+    const int32_t desired = (int32_t)SUM(before, (uint32_t)bits);                                  \
+    seen = (uint32_t)dtile_dev_swap_i32(elements, (int32_t)before, desired, distance);             \
+    if (seen == before)                                                                            \
+      return;                                                                                      \
+  }
+
+DTILE_API int32_t dtile_dev_swap_i32(void *word, int32_t expected, int32_t desired,
+                                     int32_t distance) {
+  return (int32_t)(distance == DTILE_DISTANCE_RANK
+                       ? swapRank32(word, (uint32_t)expected, (uint32_t)desired)
+                       : swapTeam32(word, (uint32_t)expected, (uint32_t)desired));
+}
+
+DTILE_API int64_t dtile_dev_swap_i64(void *word, int64_t expected, int64_t desired,
+                                     int32_t distance) {
+  return (int64_t)(distance == DTILE_DISTANCE_RANK
+                       ? swapRank64(word, (uint64_t)expected, (uint64_t)desired)
+                       : swapTeam64(word, (uint64_t)expected, (uint64_t)desired));
+}
+
+DTILE_API void dtile_dev_add_i32(void *element, int32_t bits, int32_t distance) {
+  DTILE_BY_DISTANCE(add, I32(element, (uint32_t)bits));
+}
+
+DTILE_API void dtile_dev_add_i64(void *element, int64_t bits, int32_t distance) {
+  DTILE_BY_DISTANCE(add, I64(element, (uint64_t)bits));
+}
+
+DTILE_API void dtile_dev_add_f32(void *element, int32_t bits, int32_t distance) {
+  DTILE_BY_DISTANCE(add, F32(element, asFloat(bits)));
+}
+
+DTILE_API void dtile_dev_add_f64(void *element, int64_t bits, int32_t distance) {
+  DTILE_BY_DISTANCE(add, F64(element, __builtin_bit_cast(double, bits)));
+}
+
+DTILE_API void dtile_dev_add_f32x4(void *elements, int32_t x, int32_t y, int32_t z, int32_t w,
+                                   int32_t distance) {
+  if (hasVectorAdd()) {
+    DTILE_BY_DISTANCE(add, F32x4(elements, asFloat(x), asFloat(y), asFloat(z), asFloat(w)));
+    return;
+  }
+  int32_t *word = (int32_t *)elements;
+  dtile_dev_add_f32(word, x, distance);
+  dtile_dev_add_f32(word + 1, y, distance);
+  dtile_dev_add_f32(word + 2, z, distance);
+  dtile_dev_add_f32(word + 3, w, distance);
+}
+
+DTILE_API void dtile_dev_add_f16x2(void *elements, int32_t bits, int32_t distance) {
+  if (hasF16Add()) {
+    DTILE_BY_DISTANCE(add, F16x2(elements, (uint32_t)bits));
+    return;
+  }
+  DTILE_EXCHANGE_LOOP(addF16Pairs)
+}
+
+DTILE_API void dtile_dev_add_bf16x2(void *elements, int32_t bits, int32_t distance) {
+  if (hasBf16Add()) {
+    DTILE_BY_DISTANCE(add, Bf16x2(elements, (uint32_t)bits));
+    return;
+  }
+  DTILE_EXCHANGE_LOOP(addBf16Pairs)
+}
+
+#define DTILE_ADD_8(NAME, VECTOR)                                                                  \
+  DTILE_API void dtile_dev_add_##NAME##x8(void *elements, int32_t x, int32_t y, int32_t z,         \
+                                          int32_t w, int32_t distance) {                           \
+    if (hasVectorAdd()) {                                                                          \
+      DTILE_BY_DISTANCE(                                                                           \
+          add, VECTOR##x8(elements, (uint32_t)x, (uint32_t)y, (uint32_t)z, (uint32_t)w));          \
+      return;                                                                                      \
+    }                                                                                              \
+    int32_t *word = (int32_t *)elements;                                                           \
+    dtile_dev_add_##NAME##x2(word, x, distance);                                                   \
+    dtile_dev_add_##NAME##x2(word + 1, y, distance);                                               \
+    dtile_dev_add_##NAME##x2(word + 2, z, distance);                                               \
+    dtile_dev_add_##NAME##x2(word + 3, w, distance);                                               \
+  }
+DTILE_ADD_8(f16, F16)
+DTILE_ADD_8(bf16, Bf16)
+#undef DTILE_ADD_8

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+ * The shmem device library: what generated GPU code calls. Freestanding C, compiled by clang to
+ * bitcode for each vendor, linked into every module of GPU code and inlined there.
+ *
+ * device.c has what every provider shares, and asks the provider (p2p.c, nvshmem.c, rocshmem.c)
+ * for the functions of provider.h. Rows of backend/gpu/device_calls.def are the functions below.
+ *
+ * A program is a block of threads. "Together" marks functions that all its threads call, with equal
+ * arguments; the others belong to the thread that calls them.
+ *
+ * Order. Nothing here leaves scope or order to the caller but `distance`: how far away those are
+ * who notify a cell. README.md says which instructions come out and why they are enough. */
+#pragma once
+
+#include "backend/runtime/device_abi.h"
+#include "backend/runtime/kernel_abi.h"
+
+/* Who notifies a cell, or updates an element, at the same time as this program. */
+typedef enum dtile_distance {
+  /* programs of this rank, and nobody else ever */
+  DTILE_DISTANCE_RANK,
+  /* other ranks too */
+  DTILE_DISTANCE_TEAM
+} dtile_distance;
+
+/* ---- A launch ---- */
+
+/* Together, first in every kernel. Ranks meet when the launch's flags ask for it. */
+void dtile_dev_enter(const dtile_device_launch *launch);
+/* Together, last in every kernel: 1 in all threads of the last program to come here, else 0. The
+ * last one's caller moves bases and turns on; the rest of the counters are set for the next launch
+ * here, the epoch too. */
+int32_t dtile_dev_leave(const dtile_device_launch *launch);
+/* Together: this program has ended its bodies of a space. */
+void dtile_dev_space_done(const dtile_device_launch *launch, int32_t space);
+/* Together: all programs of a space have ended their bodies of it. */
+void dtile_dev_space_await(const dtile_device_launch *launch, int32_t space, int32_t site);
+/* All programs, each its part: zeroes memory that is aligned to 16 bytes. */
+void dtile_dev_zero(const dtile_device_launch *launch, void *data, int64_t bytes);
+/* Together: the threads meet, and what each did to memory before is done for all of them after.
+ * When one of them says that it has failed, all end. */
+void dtile_dev_sync(int32_t failed);
+/* 1 when the launch has been given up: for loops that wait for something else than a cell. */
+int32_t dtile_dev_aborted(const dtile_device_launch *launch);
+/* Together: reports that a check failed, and ends the program. */
+void dtile_dev_fail(const dtile_device_launch *launch, int32_t site, int32_t nargs,
+                    const int64_t *args);
+
+/* ---- Memory of other ranks ---- */
+
+/* Where a place of this rank's symmetric heap is on another rank, as this device addresses it. */
+void *dtile_dev_peer(const dtile_device_launch *launch, void *data, int64_t rank);
+/* Together: copies rows of elements of `bytes` bytes. Strides count elements; `rank` is whose memory
+ * the destination (source) is in, -1: addresses of this device. Sources may change and what was
+ * written may be read by this program after dtile_dev_sync. */
+void dtile_dev_put(const dtile_device_launch *launch, void *destination, int64_t rank,
+                   const void *source, int32_t bytes, int64_t rows, int64_t cols,
+                   int64_t destination_row, int64_t source_row, int64_t destination_col,
+                   int64_t source_col);
+void dtile_dev_get(const dtile_device_launch *launch, void *destination, const void *source,
+                   int64_t rank, int32_t bytes, int64_t rows, int64_t cols,
+                   int64_t destination_row, int64_t source_row, int64_t destination_col,
+                   int64_t source_col);
+/* Together: what this program has sent to a rank lands before what it sends there later. */
+void dtile_dev_fence(const dtile_device_launch *launch);
+/* Together: what this program has sent has landed. */
+void dtile_dev_quiet(const dtile_device_launch *launch);
+
+/* ---- Signals ---- */
+
+/* Adds 1 to a cell: after all that the program did before its last dtile_dev_sync. `rank` is whose
+ * cell it is, -1: this rank's. */
+void dtile_dev_notify(const dtile_device_launch *launch, uint64_t *cell, int64_t rank,
+                      int32_t distance);
+/* Blocks until cell `index` has `count` notifies of this launch. 1 when it never will: give it to
+ * the dtile_dev_sync that must follow before the other threads see what the notifies published. */
+int32_t dtile_dev_wait(const dtile_device_launch *launch, const dtile_device_cells *cells,
+                       int64_t index, int64_t count, int32_t distance, int32_t site);
+/* Remembers the largest count that waits of this launch have asked for. */
+void dtile_dev_ask(const dtile_device_cells *cells, int64_t index, int64_t count);
+/* Together: every rank's one program has come here; what it sent before has landed. */
+void dtile_dev_barrier(const dtile_device_launch *launch, int32_t site);
+/* What other threads wrote by plain accesses is seen by this thread's bulk copies from here on. */
+void dtile_dev_proxy_fence(void);
+
+/* ---- Atomic updates, relaxed ---- */
+
+/* Adds to an element in global memory; bits of its type, in the low part. */
+void dtile_dev_add_i32(void *element, int32_t bits, int32_t distance);
+void dtile_dev_add_i64(void *element, int64_t bits, int32_t distance);
+void dtile_dev_add_f32(void *element, int32_t bits, int32_t distance);
+void dtile_dev_add_f64(void *element, int64_t bits, int32_t distance);
+/* Adds to 4 neighbours, aligned to 16 bytes; each is an update of its own. */
+void dtile_dev_add_f32x4(void *elements, int32_t x, int32_t y, int32_t z, int32_t w,
+                         int32_t distance);
+/* Adds to 2 or 8 neighbours, aligned to their size, two a word, the first in the low half. */
+void dtile_dev_add_f16x2(void *elements, int32_t bits, int32_t distance);
+void dtile_dev_add_f16x8(void *elements, int32_t x, int32_t y, int32_t z, int32_t w,
+                         int32_t distance);
+void dtile_dev_add_bf16x2(void *elements, int32_t bits, int32_t distance);
+void dtile_dev_add_bf16x8(void *elements, int32_t x, int32_t y, int32_t z, int32_t w,
+                          int32_t distance);
+/* Exchanges a word that holds `expected`; gives what it held. */
+int32_t dtile_dev_swap_i32(void *word, int32_t expected, int32_t desired, int32_t distance);
+int64_t dtile_dev_swap_i64(void *word, int64_t expected, int64_t desired, int32_t distance);

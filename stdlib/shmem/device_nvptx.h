@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+ * NVIDIA GPUs: threads of a program, and memory operations with the scope and order that PTX gives
+ * them. Atomic operations are assembly: LLVM's NVPTX back end drops order and scope of a
+ * read-modify-write (`atomicrmw add … release` becomes `atom.global.add`, of device scope and
+ * relaxed). Private to the device library. */
+#pragma once
+
+#include <stdint.h>
+
+DTILE_INLINE int32_t threadIndex(void) { return __nvvm_read_ptx_sreg_tid_x(); }
+DTILE_INLINE int32_t threadCount(void) { return __nvvm_read_ptx_sreg_ntid_x(); }
+DTILE_INLINE int32_t programIndex(void) { return __nvvm_read_ptx_sreg_ctaid_x(); }
+DTILE_INLINE uint64_t nanoseconds(void) { return __nvvm_read_ptx_sreg_globaltimer(); }
+
+/* Threads that have exited are not waited for at barriers. */
+DTILE_INLINE void leaveProgram(void) { __nvvm_exit(); }
+DTILE_INLINE void programStart(void) {}
+DTILE_INLINE void programBarrier(void) { __syncthreads(); }
+/* Together: whether any thread says yes. A barrier. */
+DTILE_INLINE int32_t programAny(int32_t x) { return __nvvm_bar0_or(x); }
+/* Together: whether thread 0 says yes. A barrier. */
+DTILE_INLINE int32_t programFirst(int32_t x) { return __nvvm_bar0_or(x); }
+
+/* What nothing writes while a launch runs. */
+DTILE_INLINE uint64_t loadConstant64(const uint64_t *address) {
+  return (uint64_t)__nvvm_ldg_ull((const unsigned long long *)address);
+}
+
+#define DTILE_LOAD(NAME, INSTRUCTION, TYPE, LETTER)                                                \
+  DTILE_INLINE TYPE NAME(const void *address) {                                                    \
+    TYPE value;                                                                                    \
+    __asm__ volatile(INSTRUCTION " %0, [%1];"                                                      \
+                     : "=" LETTER(value)                                                           \
+                     : "l"((const TYPE DTILE_GLOBAL *)address)                                     \
+                     : "memory");                                                                  \
+    return value;                                                                                  \
+  }
+#define DTILE_STORE(NAME, INSTRUCTION, TYPE, LETTER)                                               \
+  DTILE_INLINE void NAME(void *address, TYPE value) {                                              \
+    __asm__ volatile(INSTRUCTION " [%0], %1;" ::"l"((TYPE DTILE_GLOBAL *)address), LETTER(value)   \
+                     : "memory");                                                                  \
+  }
+DTILE_LOAD(loadRank64, "ld.relaxed.gpu.global.u64", uint64_t, "l")
+DTILE_LOAD(loadTeam64, "ld.relaxed.sys.global.u64", uint64_t, "l")
+DTILE_LOAD(acquireRank64, "ld.acquire.gpu.global.u64", uint64_t, "l")
+DTILE_LOAD(acquireTeam64, "ld.acquire.sys.global.u64", uint64_t, "l")
+DTILE_LOAD(loadHost32, "ld.relaxed.sys.global.u32", uint32_t, "r")
+DTILE_STORE(storeRank64, "st.relaxed.gpu.global.u64", uint64_t, "l")
+DTILE_STORE(storeRank32, "st.relaxed.gpu.global.u32", uint32_t, "r")
+DTILE_STORE(releaseRank64, "st.release.gpu.global.u64", uint64_t, "l")
+DTILE_STORE(releaseHost32, "st.release.sys.global.u32", uint32_t, "r")
+DTILE_STORE(notifyRank64, "red.release.gpu.global.add.u64", uint64_t, "l")
+DTILE_STORE(notifyTeam64, "red.release.sys.global.add.u64", uint64_t, "l")
+DTILE_STORE(notifyRank32, "red.release.gpu.global.add.u32", uint32_t, "r")
+DTILE_STORE(maxRank64, "red.relaxed.gpu.global.max.u64", uint64_t, "l")
+DTILE_STORE(addRankI32, "red.relaxed.gpu.global.add.u32", uint32_t, "r")
+DTILE_STORE(addTeamI32, "red.relaxed.sys.global.add.u32", uint32_t, "r")
+DTILE_STORE(addRankI64, "red.relaxed.gpu.global.add.u64", uint64_t, "l")
+DTILE_STORE(addTeamI64, "red.relaxed.sys.global.add.u64", uint64_t, "l")
+DTILE_STORE(addRankF32, "red.relaxed.gpu.global.add.f32", float, "f")
+DTILE_STORE(addTeamF32, "red.relaxed.sys.global.add.f32", float, "f")
+DTILE_STORE(addRankF64, "red.relaxed.gpu.global.add.f64", double, "d")
+DTILE_STORE(addTeamF64, "red.relaxed.sys.global.add.f64", double, "d")
+DTILE_STORE(addRankF16x2, "red.relaxed.gpu.global.add.noftz.f16x2", uint32_t, "r")
+DTILE_STORE(addTeamF16x2, "red.relaxed.sys.global.add.noftz.f16x2", uint32_t, "r")
+/* sm_90 */
+DTILE_STORE(addRankBf16x2, "red.relaxed.gpu.global.add.noftz.bf16x2", uint32_t, "r")
+DTILE_STORE(addTeamBf16x2, "red.relaxed.sys.global.add.noftz.bf16x2", uint32_t, "r")
+#undef DTILE_LOAD
+#undef DTILE_STORE
+
+/* sm_90: four words in one operation, each element an update of its own. */
+#define DTILE_ADD_VECTOR(NAME, SCOPE, TYPE, LETTER)                                                \
+  DTILE_INLINE void NAME(void *address, TYPE x, TYPE y, TYPE z, TYPE w) {                          \
+    __asm__ volatile("red.relaxed." SCOPE " [%0], {%1, %2, %3, %4};" ::"l"(                        \
+                         (TYPE DTILE_GLOBAL *)address),                                            \
+                     LETTER(x), LETTER(y), LETTER(z), LETTER(w)                                    \
+                     : "memory");                                                                  \
+  }
+DTILE_ADD_VECTOR(addRankF32x4, "gpu.global.add.v4.f32", float, "f")
+DTILE_ADD_VECTOR(addTeamF32x4, "sys.global.add.v4.f32", float, "f")
+DTILE_ADD_VECTOR(addRankF16x8, "gpu.global.add.noftz.v4.f16x2", uint32_t, "r")
+DTILE_ADD_VECTOR(addTeamF16x8, "sys.global.add.noftz.v4.f16x2", uint32_t, "r")
+DTILE_ADD_VECTOR(addRankBf16x8, "gpu.global.add.noftz.v4.bf16x2", uint32_t, "r")
+DTILE_ADD_VECTOR(addTeamBf16x8, "sys.global.add.noftz.v4.bf16x2", uint32_t, "r")
+#undef DTILE_ADD_VECTOR
+
+DTILE_INLINE uint32_t addAcqRelRank32(void *address, uint32_t value) {
+  uint32_t old;
+  __asm__ volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], %2;"
+                   : "=r"(old)
+                   : "l"((uint32_t DTILE_GLOBAL *)address), "r"(value)
+                   : "memory");
+  return old;
+}
+
+#define DTILE_SWAP(NAME, INSTRUCTION, TYPE, LETTER)                                                \
+  DTILE_INLINE TYPE NAME(void *address, TYPE expected, TYPE desired) {                             \
+    TYPE old;                                                                                      \
+    __asm__ volatile(INSTRUCTION " %0, [%1], %2, %3;"                                              \
+                     : "=" LETTER(old)                                                             \
+                     : "l"((TYPE DTILE_GLOBAL *)address), LETTER(expected), LETTER(desired)        \
+                     : "memory");                                                                  \
+    return old;                                                                                    \
+  }
+DTILE_SWAP(swapRank32, "atom.relaxed.gpu.global.cas.b32", uint32_t, "r")
+DTILE_SWAP(swapTeam32, "atom.relaxed.sys.global.cas.b32", uint32_t, "r")
+DTILE_SWAP(swapRank64, "atom.relaxed.gpu.global.cas.b64", uint64_t, "l")
+DTILE_SWAP(swapTeam64, "atom.relaxed.sys.global.cas.b64", uint64_t, "l")
+#undef DTILE_SWAP
+
+DTILE_INLINE void fenceTeam(void) { __asm__ volatile("fence.acq_rel.sys;" ::: "memory"); }
+
+/* Bulk copies are the async proxy; sm_90. */
+DTILE_INLINE void fenceProxy(void) {
+  if (dtile_dev_arch >= 90)
+    __asm__ volatile("fence.proxy.async.global;" ::: "memory");
+}
+
+DTILE_INLINE int32_t hasVectorAdd(void) { return dtile_dev_arch >= 90; }
+DTILE_INLINE int32_t hasBf16Add(void) { return dtile_dev_arch >= 90; }
+DTILE_INLINE int32_t hasF16Add(void) { return 1; }

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The built-in provider: every rank's heap is mapped into this device's addresses, so that sending
+// is storing. A store is asynchronous by itself; what orders it is the release of whatever tells
+// the other side.
+#include "stdlib/shmem/provider.h"
+
+DTILE_API void *dtile_provider_peer(const dtile_device_team *team, const void *data, int64_t rank) {
+  const uint64_t own = loadConstant64(team->peers + team->rank);
+  return (void *)(loadConstant64(team->peers + rank) + ((uint64_t)data - own));
+}
+
+DTILE_API void dtile_provider_put(const dtile_device_team *team, void *destination, int64_t rank,
+                                  const void *source, int32_t bytes, Rows rows) {
+  dtile_copy_rows(dtile_provider_peer(team, destination, rank), source, bytes, rows);
+}
+
+DTILE_API void dtile_provider_get(const dtile_device_team *team, void *destination,
+                                  const void *source, int64_t rank, int32_t bytes, Rows rows) {
+  dtile_copy_rows(destination, dtile_provider_peer(team, source, rank), bytes, rows);
+}
+
+DTILE_API void dtile_provider_notify(const dtile_device_team *team, uint64_t *cell, int64_t rank) {
+  notifyTeam64(dtile_provider_peer(team, cell, rank), 1);
+}
+
+DTILE_API int32_t dtile_provider_reached(const uint64_t *cell, uint64_t wanted, uint64_t *seen) {
+  return (*seen = loadTeam64(cell)) >= wanted;
+}
+
+DTILE_API void dtile_provider_acquire(const uint64_t *cell) { (void)acquireTeam64(cell); }
+
+DTILE_API void dtile_provider_fence(void) { fenceTeam(); }
+
+DTILE_API void dtile_provider_quiet(void) { fenceTeam(); }
