@@ -141,6 +141,15 @@ CLI::App *addCommand(CLI::App &app, Options &o, Command command, const char *nam
   return sub;
 }
 
+void addMachine(CLI::App &app, Options &o, const char *about) {
+  std::vector<std::string> machines;
+  for (const TargetFacts &machine : kMachines)
+    machines.push_back(machine.name.str());
+  app.add_option("--machine", o.machine, about)
+      ->type_name("NAME")
+      ->check(CLI::IsMember(machines));
+}
+
 void addCheck(CLI::App &app, Options &o) {
   CLI::App *sub = addCommand(app, o, Command::Check, "check", "check programs, write nothing",
                              "dtilec check ag_gemm.dtile");
@@ -151,14 +160,9 @@ void addCheck(CLI::App &app, Options &o) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(CLI::Range(1, kMaxRanks));
-  std::vector<std::string> machines;
-  for (const TargetFacts &machine : kMachines)
-    machines.push_back(machine.name.str());
-  sub->add_option("--machine", o.machine,
-                  "where bodies that wait must leave room for those that they wait for; default "
-                  "host, which has room for all")
-      ->type_name("NAME")
-      ->check(CLI::IsMember(machines));
+  addMachine(*sub, o,
+             "where bodies that wait must leave room for those that they wait for; default host, "
+             "which has room for all");
   sub->add_option("FILE", o.inputs, "programs; `-` is standard input")->required();
 }
 
@@ -179,6 +183,7 @@ void addIr(CLI::App &app, Options &o) {
       ->type_name("PASS")
       ->delimiter(',')
       ->allow_extra_args(false);
+  addMachine(*sub, o, "whose facts passes for GPUs read; default host");
   sub->add_flag("--verify-each", o.verifyEach, "verify the IR after each pass");
   sub->add_flag("--time-passes", o.timePasses, "print how long each pass took");
   sub->add_flag("--remarks", o.remarks, "print what passes decided");

@@ -3,12 +3,19 @@
 // end: who knows only `processors` works for every machine.
 #pragma once
 
+#include "frontend/base/dtype.h"
+
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 
 #include <cstdint>
 
 namespace dtile {
+
+/// Element types of a product that a group of warps computes from shared memory.
+struct GroupProduct {
+  DType a, b, sum;
+};
 
 /// Numbers of one kind of machine.
 struct TargetFacts {
@@ -22,6 +29,20 @@ struct TargetFacts {
   /// Programs that one processor is sure to hold at once. A program that stages its tiles takes
   /// nearly all of a processor's memory, so nothing may count on more than one.
   int32_t programsPerProcessor = 1;
+  /// Shared memory that one program may have, in bytes.
+  int32_t sharedBytes = 0;
+  /// Groups of warps that multiply what a copy engine has put into shared memory: rows of one
+  /// instruction, threads of a group, and what it multiplies; 0 where there are none.
+  int32_t groupRows = 0;
+  int32_t groupThreads = 0;
+  llvm::ArrayRef<GroupProduct> groupProducts = {};
+
+  [[nodiscard]] bool hasGroupProduct(DType a, DType b, DType sum) const {
+    for (const GroupProduct &product : groupProducts)
+      if (product.a == a && product.b == b && product.sum == sum)
+        return true;
+    return false;
+  }
 
   /// Programs that run at once, or 0 for any number.
   [[nodiscard]] constexpr int64_t residentPrograms() const {
@@ -29,13 +50,21 @@ struct TargetFacts {
   }
 };
 
+/// What the warpgroups of sm_90 multiply.
+inline constexpr GroupProduct kHopperProducts[] = {
+    {DType::BF16, DType::BF16, DType::F32},     {DType::F16, DType::F16, DType::F32},
+    {DType::F8E4M3, DType::F8E4M3, DType::F32}, {DType::F8E4M3, DType::F8E5M2, DType::F32},
+    {DType::F8E5M2, DType::F8E4M3, DType::F32}, {DType::F8E5M2, DType::F8E5M2, DType::F32},
+    {DType::I8, DType::I8, DType::I32},         {DType::U8, DType::U8, DType::I32},
+};
+
 /// Machines by name, the default first. Processors are those that the vendors give for the parts
 /// in servers: NVIDIA's H100/H200 SXM and B200, its H20, and AMD's MI250X (one die), MI300X,
 /// MI355X.
 inline constexpr TargetFacts kMachines[] = {
     {"host", "ranks as fibers of this machine", 0, 1},
-    {"h200", "NVIDIA H200 (sm_90)", 132, 1},
-    {"h20", "NVIDIA H20 (sm_90)", 78, 1},
+    {"h200", "NVIDIA H200 (sm_90)", 132, 1, 232448, 64, 128, kHopperProducts},
+    {"h20", "NVIDIA H20 (sm_90)", 78, 1, 232448, 64, 128, kHopperProducts},
     {"b200", "NVIDIA B200 (sm_100)", 148, 1},
     {"mi250x", "one die of an AMD MI250X (gfx90a)", 110, 1},
     {"mi300x", "AMD MI300X (gfx942)", 304, 1},

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "frontend/base/diagnostics.h"
+#include "ir/analysis/target_facts.h"
 #include "ir/core/ir.h"
 
 #include "llvm/ADT/StringMap.h"
@@ -31,6 +32,8 @@ public:
 
   /// For users' mistakes. Errors end the pipeline after the pass.
   Diagnostics &diagnostics;
+  /// The machine that code is made for; null where passes are to be right for all.
+  const TargetFacts *facts = nullptr;
   /// Parameters of passes, such as `W` for specialize.
   llvm::StringMap<int64_t> options;
   /// What was decided so far.

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Hopper's instructions for staged loops: tensor copies, barriers in shared memory, and the matrix
+// products of warpgroups. Written as PTX, as LLVM has intrinsics for some of them only. Source of
+// the formats: PTX ISA 9.0, sections "Asynchronous Warpgroup Level Matrix Multiply-Accumulate",
+// "cp.async.bulk.tensor" and "mbarrier".
+#include "backend/nvptx/staging_ops.h"
+
+#include "frontend/base/check.h"
+
+#include "llvm/IR/InlineAsm.h"
+#include "llvm/IR/Module.h"
+#include "llvm/Support/FormatVariadic.h"
+
+namespace dtile::backend::nvptx {
+
+namespace {
+
+using gpu::GroupDot;
+using gpu::SharedOperand;
+using llvm::Value;
+using Builder = llvm::IRBuilder<>;
+
+/// Emits PTX with side effects; `constraints` as LLVM's.
+Value *emitPtx(Builder &b, llvm::Type *result, const llvm::Twine &text, llvm::StringRef constraints,
+               llvm::ArrayRef<Value *> operands) {
+  llvm::SmallVector<llvm::Type *, 8> types;
+  for (Value *operand : operands)
+    types.push_back(operand->getType());
+  auto *type = llvm::FunctionType::get(result, types, false);
+  auto *code = llvm::InlineAsm::get(type, text.str(), constraints, /*hasSideEffects=*/true);
+  auto *call = b.CreateCall(type, code, operands);
+  call->addFnAttr(llvm::Attribute::Convergent);
+  call->addFnAttr(llvm::Attribute::NoUnwind);
+  return call;
+}
+
+void emitPtx(Builder &b, const llvm::Twine &text, llvm::StringRef constraints,
+             llvm::ArrayRef<Value *> operands) {
+  emitPtx(b, b.getVoidTy(), text, constraints, operands);
+}
+
+/// The PTX name of an operand's type, or "".
+llvm::StringRef operandName(DType type) {
+  switch (type) {
+  case DType::BF16:
+    return "bf16";
+  case DType::F16:
+    return "f16";
+  case DType::F8E4M3:
+    return "e4m3";
+  case DType::F8E5M2:
+    return "e5m2";
+  case DType::I8:
+    return "s8";
+  case DType::U8:
+    return "u8";
+  default:
+    return "";
+  }
+}
+
+bool isEightBit(DType type) { return dtypeBits(type) == 8; }
+
+/// Registers of accumulators in one group, of one thread.
+unsigned accumulatorCount(const GroupDot &dot) { return dot.columns / 2; }
+
+class HopperOps : public gpu::StagingOps {
+public:
+  void initBarrier(Builder &b, Value *barrier, unsigned arrivals) const override {
+    emitPtx(b, "mbarrier.init.shared::cta.b64 [$0], $1;", "r,r,~{memory}",
+            {barrier, b.getInt32(arrivals)});
+  }
+
+  void publishBarriers(Builder &b) const override {
+    emitPtx(b, "fence.mbarrier_init.release.cluster;", "~{memory}", {});
+    proxyFence(b);
+  }
+
+  void arriveExpecting(Builder &b, Value *barrier, unsigned bytes) const override {
+    emitPtx(b, "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", "r,r,~{memory}",
+            {barrier, b.getInt32(bytes)});
+  }
+
+  void arrive(Builder &b, Value *barrier) const override {
+    emitPtx(b, "mbarrier.arrive.shared::cta.b64 _, [$0];", "r,~{memory}", {barrier});
+  }
+
+  Value *tryWait(Builder &b, Value *barrier, Value *phase) const override {
+    Value *done = emitPtx(b, b.getInt32Ty(),
+                          "{\n\t.reg .pred p;\n\t"
+                          "mbarrier.try_wait.parity.shared::cta.b64 p, [$1], $2;\n\t"
+                          "selp.b32 $0, 1, 0, p;\n\t}",
+                          "=r,r,r,~{memory}", {barrier, phase});
+    return b.CreateICmpNE(done, b.getInt32(0));
+  }
+
+  void copyBox(Builder &b, Value *shared, Value *map, llvm::ArrayRef<Value *> coordinates,
+               Value *barrier) const override {
+    llvm::SmallVector<Value *, 8> operands = {shared, map, barrier};
+    emitPtx(b,
+            "cp.async.bulk.tensor." + llvm::Twine(coordinates.size()) +
+                "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [$0], [$1, " +
+                placeholders(operands, coordinates) + "], [$2];",
+            "r,l,r" + repeated(",r", coordinates.size()) + ",~{memory}", operands);
+  }
+
+  void storeBox(Builder &b, Value *map, llvm::ArrayRef<Value *> coordinates,
+                Value *shared) const override {
+    llvm::SmallVector<Value *, 8> operands = {map, shared};
+    emitPtx(b,
+            "cp.async.bulk.tensor." + llvm::Twine(coordinates.size()) +
+                "d.global.shared::cta.tile.bulk_group [$0, " +
+                placeholders(operands, coordinates) + "], [$1];",
+            "l,r" + repeated(",r", coordinates.size()) + ",~{memory}", operands);
+  }
+
+  void commitStores(Builder &b) const override {
+    emitPtx(b, "cp.async.bulk.commit_group;", "~{memory}", {});
+  }
+
+  void awaitStoresRead(Builder &b, unsigned pending) const override {
+    emitPtx(b, "cp.async.bulk.wait_group.read " + llvm::Twine(pending) + ";", "~{memory}", {});
+  }
+
+  void awaitStores(Builder &b) const override {
+    emitPtx(b, "cp.async.bulk.wait_group 0;", "~{memory}", {});
+  }
+
+  void proxyFence(Builder &b) const override {
+    emitPtx(b, "fence.proxy.async;", "~{memory}", {});
+  }
+
+  bool hasDot(const GroupDot &dot) const override {
+    const auto isKnown = [](const SharedOperand &operand) {
+      return !operandName(operand.dtype).empty() &&
+             (operand.swizzle == 32 || operand.swizzle == 64 || operand.swizzle == 128);
+    };
+    if (!isKnown(dot.a) || !isKnown(dot.b) || dot.columns % 8 != 0 || dot.columns > 256)
+      return false;
+    if (isInteger(dot.a.dtype))
+      return isInteger(dot.b.dtype) && dot.accumulator == DType::I32 && dot.columns % 16 == 0;
+    if (isEightBit(dot.a.dtype))
+      return isFloat(dot.b.dtype) && isEightBit(dot.b.dtype) && dot.accumulator == DType::F32;
+    return dot.a.dtype == dot.b.dtype && dot.accumulator == DType::F32;
+  }
+
+  Value *descriptor(Builder &b, const SharedOperand &operand, Value *address) const override {
+    // Bits 0-13 the address in 16 bytes, 16-29 unused with swizzles, 32-45 bytes from 8 rows to the
+    // next 8 in 16 bytes, 62-63 the swizzle.
+    const uint64_t mode = operand.swizzle == 128 ? 1 : operand.swizzle == 64 ? 2 : 3;
+    const uint64_t eightRows = uint64_t(operand.swizzle) * 8 / 16;
+    Value *words = b.CreateAnd(b.CreateLShr(address, 4), 0x3FFF);
+    return b.CreateOr(b.CreateZExt(words, b.getInt64Ty()),
+                      b.getInt64(mode << 62 | eightRows << 32 | uint64_t(1) << 16));
+  }
+
+  Value *advance(Builder &b, Value *descriptor, uint64_t bytes) const override {
+    return bytes == 0 ? descriptor : b.CreateAdd(descriptor, b.getInt64(bytes / 16));
+  }
+
+  void beginDots(Builder &b) const override {
+    emitPtx(b, "wgmma.fence.sync.aligned;", "~{memory}", {});
+  }
+
+  void dot(Builder &b, const GroupDot &dot, Value *a, Value *bOperand,
+           llvm::MutableArrayRef<Value *> accumulators) const override {
+    const unsigned count = accumulatorCount(dot);
+    DTILE_CHECK(accumulators.size() == count, "accumulators of another dot");
+    const bool isInt = isInteger(dot.a.dtype);
+    std::string text = llvm::formatv("{{\n\t.reg .pred p;\n\tsetp.eq.u32 p, 0, 0;\n\t"
+                                     "wgmma.mma_async.sync.aligned.m64n{0}k{1}.{2}.{3}.{4} {{",
+                                     dot.columns, GroupDot::kDepthBytes * 8 / dtypeBits(dot.a.dtype),
+                                     isInt ? "s32" : "f32", operandName(dot.a.dtype),
+                                     operandName(dot.b.dtype));
+    for (unsigned i = 0; i < count; ++i)
+      text += llvm::formatv("{0}${1}", i == 0 ? "" : ", ", i);
+    // The predicate: add to the accumulators.
+    text += llvm::formatv("}, ${0}, ${1}, p", 2 * count, 2 * count + 1);
+    // Scales of both operands; for 16-bit types also which dimension is contiguous.
+    if (!isInt)
+      text += isEightBit(dot.a.dtype) ? ", 1, 1" : ", 1, 1, 0, 0";
+    text += ";\n\t}";
+    inOut(b, text, accumulators, {a, bOperand});
+  }
+
+  void endDots(Builder &b) const override {
+    emitPtx(b, "wgmma.commit_group.sync.aligned;", "~{memory}", {});
+  }
+
+  void awaitDots(Builder &b, unsigned pending,
+                 llvm::MutableArrayRef<Value *> accumulators) const override {
+    const std::string text =
+        llvm::formatv("wgmma.wait_group.sync.aligned {0};", pending);
+    if (accumulators.empty())
+      emitPtx(b, text, "~{memory}", {});
+    else
+      inOut(b, text, accumulators, {});
+  }
+
+  void setRegisters(Builder &b, unsigned count, bool more) const override {
+    emitPtx(b,
+            llvm::Twine("setmaxnreg.") + (more ? "inc" : "dec") + ".sync.aligned.u32 " +
+                llvm::Twine(count) + ";",
+            "~{memory}", {});
+  }
+
+private:
+  static std::string repeated(llvm::StringRef text, size_t times) {
+    std::string result;
+    while (times-- > 0)
+      result += text;
+    return result;
+  }
+
+  /// Appends the coordinates to the operands and gives `{$3, $4}`.
+  static std::string placeholders(llvm::SmallVectorImpl<Value *> &operands,
+                                  llvm::ArrayRef<Value *> coordinates) {
+    std::string text = "{";
+    for (auto [i, coordinate] : llvm::enumerate(coordinates)) {
+      text += llvm::formatv("{0}${1}", i == 0 ? "" : ", ", operands.size()).str();
+      operands.push_back(coordinate);
+    }
+    return text + "}";
+  }
+
+  /// PTX that reads and writes registers in place: they are $0 …, their old selves follow, then the
+  /// other operands (64 bits).
+  static void inOut(Builder &b, llvm::StringRef text, llvm::MutableArrayRef<Value *> registers,
+                    llvm::ArrayRef<Value *> others) {
+    llvm::Type *element = registers.front()->getType();
+    const char *letter = element->isFloatTy() ? "f" : "r";
+    std::string constraints;
+    for (size_t i = 0; i < registers.size(); ++i)
+      constraints += llvm::formatv("={0},", letter);
+    for (size_t i = 0; i < registers.size(); ++i)
+      constraints += llvm::formatv("{0},", i);
+    constraints += repeated("l,", others.size()) + "~{memory}";
+    llvm::SmallVector<Value *, 16> operands(registers.begin(), registers.end());
+    operands.append(others.begin(), others.end());
+    llvm::SmallVector<llvm::Type *, 16> types(registers.size(), element);
+    Value *result = emitPtx(b, llvm::StructType::get(b.getContext(), types), text, constraints,
+                            operands);
+    for (auto [i, value] : llvm::enumerate(registers))
+      value = b.CreateExtractValue(result, i);
+  }
+};
+
+} // namespace
+
+const gpu::StagingOps &hopperOps() {
+  static const HopperOps ops;
+  return ops;
+}
+
+} // namespace dtile::backend::nvptx

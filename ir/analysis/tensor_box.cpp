@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Follows a view to its object, outermost slice first.
+#include "ir/analysis/tensor_box.h"
+
+namespace dtile::ir {
+
+namespace {
+
+/// One slice on top of what is known of the view that it cuts. `open` numbers the object's
+/// dimensions that the view still has.
+bool applySlice(const Op &op, TensorBox &box, llvm::SmallVectorImpl<unsigned> &open) {
+  const bool isTile = op.is(OpKind::ViewTile);
+  unsigned operand = 1;
+  unsigned range = 0;
+  llvm::SmallVector<unsigned, 4> left;
+  for (auto [i, letter] : llvm::enumerate(op.strAttr("dims"))) {
+    TensorBox::Dim &dim = box.dims[open[i]];
+    if (letter == 'a') {
+      left.push_back(open[i]);
+      continue;
+    }
+    // Within a window or range, positions past that one's limit would be zeros as well.
+    if (dim.limit || dim.length == 0)
+      return false;
+    dim.firsts.push_back(op.operand(operand++));
+    if (letter == 'i') {
+      dim.length = 1;
+      continue;
+    }
+    dim.limit = op.operand(operand++);
+    if (!isTile)
+      return false;
+    dim.length = op.intsAttr("lens")[range++];
+    left.push_back(open[i]);
+  }
+  open.assign(left.begin(), left.end());
+  return true;
+}
+
+} // namespace
+
+std::optional<TensorBox> tensorBox(Value *view) {
+  llvm::SmallVector<Op *, 4> slices;
+  Op *op = view->definingOp();
+  for (; op && (op->is(OpKind::ViewTile) || op->is(OpKind::ViewSlice));
+       op = op->operand(0)->definingOp())
+    slices.push_back(op);
+  if (!op || !op->is(OpKind::Param))
+    return std::nullopt;
+  TensorBox box;
+  box.object = op;
+  box.dims.resize(op->result()->type().rank());
+  llvm::SmallVector<unsigned, 4> open;
+  // A dimension of unknown size, until a window says how much of it is meant.
+  constexpr int64_t kWhole = -1;
+  for (unsigned d = 0; d < box.dims.size(); ++d) {
+    box.dims[d].length = kWhole;
+    open.push_back(d);
+  }
+  for (Op *slice : llvm::reverse(slices))
+    if (!applySlice(*slice, box, open))
+      return std::nullopt;
+  for (auto [i, d] : llvm::enumerate(open))
+    box.dims[d].viewDim = i;
+  for (const TensorBox::Dim &dim : box.dims)
+    if (dim.length <= 0)
+      return std::nullopt;
+  return box;
+}
+
+} // namespace dtile::ir

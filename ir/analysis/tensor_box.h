@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Views as boxes of a whole object: what a copy engine can be told to move.
+#pragma once
+
+#include "ir/core/ir.h"
+
+#include <optional>
+
+namespace dtile::ir {
+
+/// A window of static size of one parameter's object on this rank.
+struct TensorBox {
+  struct Dim {
+    /// The box begins at the sum of these positions (`index` values); 0 without any.
+    llvm::SmallVector<Value *, 2> firsts;
+    int64_t length = 1;
+    /// Positions from here on read as zeros; null: only those past the object's edge do.
+    Value *limit = nullptr;
+    /// Which dimension of the view it is; none for one position that the view drops.
+    std::optional<unsigned> viewDim;
+  };
+  /// The `param` op.
+  Op *object = nullptr;
+  /// One a dimension of the object, outermost first.
+  llvm::SmallVector<Dim, 4> dims;
+};
+
+/// The box of a view; none where the view is another rank's, comes from elsewhere than a parameter,
+/// or is cut twice along one dimension.
+[[nodiscard]] std::optional<TensorBox> tensorBox(Value *view);
+
+} // namespace dtile::ir

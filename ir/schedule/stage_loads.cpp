@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// stage-loads: multi-stage staging of the operands of products.
+//
+// Expects: inlined kernels behind the other schedule passes; facts of a machine whose copy engine
+//   moves boxes of tensors to shared memory and whose groups of warps multiply what lies there.
+// Produces: for a loop that only adds products of two windows to a tile: attribute `stages` on the
+//   loop, `swizzle` (bytes) on its loads, `groups` (of warps, one above the other) on the product
+//   and on the space, and `threads` on the kernel. The back end splits the bodies of such a space:
+//   one warp issues the copies, as many stages ahead as there are, and the groups multiply.
+// Why: the matrix units have to be fed from copies that were started long before.
+// Leaves alone: operands that the copy engine would not read as the views say (a limit inside of
+//   the tensor, where that is not known to make no difference), with a remark.
+#include "ir/analysis/communication.h"
+#include "ir/analysis/polynomial.h"
+#include "ir/analysis/target_facts.h"
+#include "ir/analysis/tensor_box.h"
+#include "ir/transform/pass.h"
+
+namespace dtile::passes {
+namespace {
+
+using namespace dtile::ir;
+
+/// Most stages that pay: copies that far ahead hide any latency.
+constexpr int64_t kMostStages = 8;
+constexpr int64_t kFewestStages = 2;
+/// The widest box along the summed dimension, in bytes.
+constexpr int64_t kSwizzleBytes = 128;
+/// Most rows, and columns, of a box.
+constexpr int64_t kMostBoxRows = 256;
+
+/// A product in a loop, and where its operands come from.
+struct Candidate {
+  Op *loop = nullptr;
+  Op *dot = nullptr;
+  /// Of the first and of the second operand: tiles whose last dimension is summed over.
+  Op *loads[2] = {};
+};
+
+/// Stages the loops of one space.
+class LoadStager {
+public:
+  LoadStager(Op &space, PassContext &context, const TargetFacts &facts)
+      : space_(space), context_(context), facts_(facts) {}
+  bool run();
+
+private:
+  void find(Block &block);
+  void consider(Op &dot);
+  [[nodiscard]] bool mapsRight(const Candidate &candidate);
+  [[nodiscard]] bool isExact(const TensorBox &box, unsigned dim);
+  [[nodiscard]] bool staysApart(Value *tile, unsigned dim, const Polynomial &room);
+  [[nodiscard]] bool isStoredWithin(Value *view, unsigned dim, const Polynomial &room);
+  [[nodiscard]] int64_t groupsOf(const Candidate &candidate);
+  [[nodiscard]] int64_t outputBytes(const Candidate &candidate);
+  void refuse(const Op &op, const llvm::Twine &why);
+  Polynomial polynomial(Value *value) { return polys_.of(value, environment_); }
+
+  Op &space_;
+  PassContext &context_;
+  const TargetFacts &facts_;
+  Polynomials polys_;
+  Polynomials::Environment environment_;
+  llvm::SmallVector<Candidate, 2> candidates_;
+};
+
+void LoadStager::refuse(const Op &op, const llvm::Twine &why) {
+  context_.remark(op, "operands of this product are not staged: " + why);
+}
+
+/// Loops whose bodies run as often in each thread: not under conditions.
+void LoadStager::find(Block &block) {
+  for (Op &op : block.ops()) {
+    if (op.is(OpKind::Dot))
+      consider(op);
+    if (op.is(OpKind::For))
+      find(op.body());
+  }
+}
+
+/// The load that gives a tile with the summed dimension last.
+Op *loadOf(Value *operand, bool isTransposed) {
+  Op *op = operand->definingOp();
+  if (isTransposed) {
+    if (!op || !op->is(OpKind::Trans) || op->intsAttr("perm") != llvm::ArrayRef<int64_t>({1, 0}) ||
+        !op->result()->hasOneUse())
+      return nullptr;
+    op = op->operand(0)->definingOp();
+  }
+  return op && op->is(OpKind::Load) && op->result()->hasOneUse() ? op : nullptr;
+}
+
+void LoadStager::consider(Op &dot) {
+  Op *loop = dot.parentOp();
+  if (!loop || !loop->is(OpKind::For))
+    return;
+  // The tile that the loop carries: added to, and nothing else.
+  Block &body = loop->body();
+  Value *sum = dot.operand(2);
+  bool isCarried = sum->argumentOf() == &body && sum->hasOneUse() && dot.result()->hasOneUse() &&
+                   dot.result()->uses()[0].user == body.terminator() &&
+                   dot.result()->uses()[0].index + 1 == sum->index();
+  Candidate candidate{loop, &dot, {loadOf(dot.operand(0), false), loadOf(dot.operand(1), true)}};
+  for (Op *load : candidate.loads)
+    isCarried &= load && load->parentBlock() == &body;
+  if (!isCarried)
+    return refuse(dot, "it is not a sum of products of two loads, the second transposed, that a "
+                       "loop carries");
+  const Type a = candidate.loads[0]->result()->type();
+  const Type b = candidate.loads[1]->result()->type();
+  const int64_t depth = a.shape()[1] * dtypeBytes(a.dtype());
+  const bool isKnown = facts_.hasGroupProduct(a.dtype(), b.dtype(), dot.result()->type().dtype());
+  const bool fits = depth % 32 == 0 && (depth < kSwizzleBytes ? (depth & (depth - 1)) == 0
+                                                              : depth % kSwizzleBytes == 0) &&
+                    a.shape()[0] % facts_.groupRows == 0 && b.shape()[0] % 16 == 0 &&
+                    a.shape()[0] <= kMostBoxRows && b.shape()[0] <= kMostBoxRows;
+  if (!isKnown || !fits || groupsOf(candidate) == 0)
+    return refuse(dot, "groups of warps have no instruction for its types and sizes");
+  if (!mapsRight(candidate))
+    return refuse(dot, "an operand ends inside of its tensor, or is not one box of it");
+  candidates_.push_back(candidate);
+}
+
+/// How many groups share the rows.
+int64_t LoadStager::groupsOf(const Candidate &candidate) {
+  const llvm::ArrayRef<int64_t> shape = candidate.dot->result()->type().shape();
+  const int64_t blocks = shape[0] / facts_.groupRows;
+  const int64_t groups = std::min<int64_t>(blocks, 2);
+  // Each thread keeps its share of the sums in registers, and needs some for itself.
+  const int64_t registers = shape[0] * shape[1] / (groups * facts_.groupThreads);
+  return blocks % groups == 0 && registers <= 192 ? groups : 0;
+}
+
+/// Whether a box's dimension ends where the tensor does.
+bool LoadStager::isExact(const TensorBox &box, unsigned dim) {
+  Value *limit = box.dims[dim].limit;
+  return !limit || polynomial(limit) == polynomial(box.object->operand(dim));
+}
+
+/// Whether the copy engine gives zeros where the views do, or something else only where nobody
+/// sees it: rows past a limit become rows of the sum that are not stored.
+bool LoadStager::mapsRight(const Candidate &candidate) {
+  for (auto [i, load] : llvm::enumerate(candidate.loads)) {
+    std::optional<TensorBox> box = tensorBox(load->operand(0));
+    if (!box || box->dims.size() > 5)
+      return false;
+    for (auto [d, dim] : llvm::enumerate(box->dims)) {
+      if (!dim.viewDim || isExact(*box, d))
+        continue;
+      if (*dim.viewDim != 0 || dim.firsts.size() != 1)
+        return false;
+      const Polynomial room = polynomial(dim.limit) - polynomial(dim.firsts[0]);
+      if (!staysApart(candidate.loop->result(candidate.dot->result()->uses()[0].index), i, room))
+        return false;
+    }
+  }
+  return true;
+}
+
+/// Whether positions from `room` on along a dimension of the tile reach nothing: every use is
+/// elementwise, or stores no more than `room` of them.
+bool LoadStager::staysApart(Value *tile, unsigned dim, const Polynomial &room) {
+  for (const Use &use : tile->uses()) {
+    Op &user = *use.user;
+    const bool isStore = user.is(OpKind::Store) || user.is(OpKind::Put) || user.is(OpKind::ReduceAdd);
+    if (isStore && use.index == 0) {
+      if (!isStoredWithin(user.operand(1), dim, room))
+        return false;
+      continue;
+    }
+    const bool isElementwise = OpKind::Add <= user.kind() && user.kind() <= OpKind::Cast;
+    if (!isElementwise || !staysApart(user.result(), dim, room))
+      return false;
+  }
+  return true;
+}
+
+bool LoadStager::isStoredWithin(Value *view, unsigned dim, const Polynomial &room) {
+  Op *op = view->definingOp();
+  if (!op || !op->is(OpKind::ViewTile))
+    return false;
+  // The window's operands of the view's dimension number `dim`.
+  unsigned operand = 1;
+  unsigned position = 0;
+  for (char letter : op->strAttr("dims")) {
+    if (letter == 'r' && position == dim)
+      return polynomial(op->operand(operand + 1)) - polynomial(op->operand(operand)) == room;
+    operand += letter == 'r' ? 2 : letter == 'i' ? 1 : 0;
+    position += letter != 'i';
+  }
+  return false;
+}
+
+/// Shared memory that storing the result takes besides.
+int64_t LoadStager::outputBytes(const Candidate &candidate) {
+  const Type type = candidate.dot->result()->type();
+  return type.elements() * 2;
+}
+
+bool LoadStager::run() {
+  find(space_.body());
+  if (candidates_.empty())
+    return false;
+  int64_t stageBytes = 0;
+  int64_t reserved = 0;
+  const int64_t groups = groupsOf(candidates_[0]);
+  for (const Candidate &candidate : candidates_) {
+    if (groupsOf(candidate) != groups) {
+      refuse(*candidate.dot, "another product of the space has another height");
+      return false;
+    }
+    int64_t bytes = 0;
+    for (Op *load : candidate.loads)
+      bytes += load->result()->type().elements() * dtypeBytes(load->result()->type().dtype());
+    stageBytes = std::max(stageBytes, bytes);
+    reserved = std::max(reserved, outputBytes(candidate));
+  }
+  const int64_t room = facts_.sharedBytes - 1024 - reserved;
+  const int64_t stages = std::min(kMostStages, room / stageBytes);
+  if (stages < kFewestStages) {
+    refuse(*candidates_[0].dot, "two stages do not fit in shared memory");
+    return false;
+  }
+  for (const Candidate &candidate : candidates_) {
+    for (Op *load : candidate.loads) {
+      const Type type = load->result()->type();
+      load->setAttr("swizzle",
+                    std::min(kSwizzleBytes, type.shape()[1] * int64_t(dtypeBytes(type.dtype()))));
+    }
+    candidate.loop->setAttr("stages", stages);
+    candidate.dot->setAttr("groups", groups);
+    context_.remark(*candidate.loop, "operands are staged " + llvm::Twine(stages) +
+                                         " deep and multiplied by " + llvm::Twine(groups) +
+                                         " groups of warps");
+  }
+  space_.setAttr("groups", groups);
+  return true;
+}
+
+} // namespace
+
+bool stageLoads(Module &module, PassContext &context) {
+  const TargetFacts *facts = context.facts;
+  if (!facts || facts->groupRows == 0)
+    return false;
+  bool changed = false;
+  for (Op &kernel : module.body().ops()) {
+    if (!kernel.is(OpKind::Kernel))
+      continue;
+    int64_t groups = 0;
+    for (Op &op : kernel.body().ops())
+      if (op.is(OpKind::Space) && LoadStager(op, context, *facts).run())
+        groups = std::max(groups, op.intAttr("groups"));
+    if (groups != 0)
+      kernel.setAttr("threads", groups * facts->groupThreads);
+    changed |= groups != 0;
+  }
+  return changed;
+}
+
+} // namespace dtile::passes
