@@ -25,11 +25,18 @@ public:
   [[nodiscard]] virtual llvm::StringRef arch() const = 0;
   [[nodiscard]] virtual llvm::StringRef triple() const = 0;
   [[nodiscard]] virtual llvm::StringRef features() const = 0;
-  [[nodiscard]] virtual const analysis::TargetFacts &facts() const = 0;
+  [[nodiscard]] virtual const TargetFacts &facts() const = 0;
+
+  /// Passes that prepare a module that all targets share for this device, as `dtilec ir` takes
+  /// them.
+  [[nodiscard]] virtual llvm::StringRef passes() const { return "infer-layouts"; }
 
   /// Address space of a program's shared memory.
   static constexpr unsigned kShared = 3;
 
+  /// Address space of a kernel's by-value parameters. They have the attribute `byval` where it is
+  /// 0, else `byref`.
+  [[nodiscard]] virtual unsigned parameterSpace() const { return 0; }
   /// Calling convention, attributes and metadata that make a function a kernel of `threads`
   /// threads whose by-value parameters are constant.
   virtual void makeKernel(llvm::Function &function, unsigned threads) const = 0;

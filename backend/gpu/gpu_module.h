@@ -3,6 +3,7 @@
 #pragma once
 
 #include "backend/gpu/device.h"
+#include "backend/launch/frame.h"
 #include "backend/llvm/lowering.h"
 #include "backend/runtime/device_abi.h"
 
@@ -25,29 +26,66 @@ public:
   const Device &device;
 
   [[nodiscard]] llvm::FunctionCallee call(DeviceCall call);
-  /// The number of a place in the image's list of sites; `what` names the object or is the message
+  /// The number of a place in the kernel's list of sites; `what` names the object or is the message
   /// of an assert.
   [[nodiscard]] int32_t site(const ir::Op &op, llvm::StringRef what);
-  /// Bytes of shared memory for the op being lowered, from the program's buffer.
+  /// A place that reports name.
+  struct Site {
+    const ir::Op *op;
+    std::string what;
+  };
+  /// The places of the kernel that was lowered last, which are forgotten.
+  [[nodiscard]] std::vector<Site> takeSites() { return std::exchange(sites_, {}); }
+
+  /// Bytes of the program's shared memory (kShared): until releaseShared.
   [[nodiscard]] llvm::Value *shared(llvm::IRBuilder<> &b, int64_t bytes, int64_t align);
-  /// What `shared` has handed out at most.
-  [[nodiscard]] int64_t sharedBytes() const { return sharedBytes_; }
+  /// What is handed out now; giving it back to releaseShared frees all that came after. The memory
+  /// is used again, so all threads must have met in between.
+  [[nodiscard]] int64_t sharedMark() const { return sharedUsed_; }
+  void releaseShared(int64_t mark) { sharedUsed_ = mark; }
+  /// The most that was handed out at once by the kernel that was lowered last; begins anew.
+  [[nodiscard]] int64_t takeSharedBytes() {
+    sharedUsed_ = 0;
+    return std::exchange(sharedBytes_, 0);
+  }
+
+  /// A function of this module's code that is inlined everywhere.
+  [[nodiscard]] llvm::Function *function(llvm::StringRef name, llvm::FunctionType *type);
 
 private:
+  std::vector<Site> sites_;
+  int64_t sharedUsed_ = 0;
   int64_t sharedBytes_ = 0;
 };
 
 /// The kernel around the bodies: its parameters and what they hold, loaded once.
 struct KernelScaffold {
   ir::Op *kernel = nullptr;
+  const launch::Frame *layout = nullptr;
   llvm::Function *function = nullptr;
+  /// Where loads that are uniform over the launch stand; ends in a branch to the rest.
+  llvm::BasicBlock *entry = nullptr;
   /// Addresses of the two parameters (constant memory).
   llvm::Value *launch = nullptr;
   llvm::Value *frame = nullptr;
+  /// i64
   llvm::Value *rank = nullptr, *ranks = nullptr, *epoch = nullptr;
-  /// i32
-  llvm::Value *thread = nullptr;
+  /// i32: the thread in its program, the program in the launch.
+  llvm::Value *thread = nullptr, *program = nullptr;
   unsigned threads = 128;
+  /// Parts of the frame that have been loaded.
+  mutable llvm::DenseMap<int64_t, llvm::Value *> loaded = {};
+  /// Functions that count notifies, by signal parameter: i64 (launch, frame, cell).
+  mutable llvm::DenseMap<const ir::Op *, llvm::Function *> expected = {};
 };
+
+/// Bodies of a space that a program runs: first, first + step, … below count. All i64.
+struct BodyRange {
+  llvm::Value *first = nullptr, *step = nullptr, *count = nullptr;
+};
+
+/// Emits the GPU function of a kernel, called `entry`. The frame's places must be known.
+void lowerKernel(GpuModule &module, ir::Op &kernel, const launch::Frame &frame,
+                 llvm::StringRef entry);
 
 } // namespace dtile::backend::gpu

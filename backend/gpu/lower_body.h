@@ -5,7 +5,7 @@
 // the device library (device_calls.def).
 #pragma once
 
-#include "backend/gpu/gpu_module.h"
+#include "backend/gpu/kernel_function.h"
 
 #include "llvm/ADT/DenseMap.h"
 
@@ -16,27 +16,24 @@ namespace dtile::backend::gpu {
 using Registers = llvm::SmallVector<llvm::Value *, 16>;
 
 /// Lowers bodies into the kernel's function.
-class BodyLowering : public FunctionLowering {
+class BodyLowering : public KernelFunction {
 public:
-  BodyLowering(GpuModule &module, const KernelScaffold &kernel)
-      : FunctionLowering(module), gpu_(module), kernel_(kernel) {}
+  using KernelFunction::KernelFunction;
 
+  /// Emits all bodies of a space that this program runs, one after the other.
+  virtual void lowerBodies(ir::Op &space, const BodyRange &range);
   /// Emits the body of a space at `b`; the positions are set already.
   void lower(ir::Op &space);
-  [[nodiscard]] llvm::IRBuilder<> &builder() { return b; }
-  [[nodiscard]] GpuModule &gpu() { return gpu_; }
   [[nodiscard]] llvm::ArrayRef<llvm::Value *> registers(ir::Value *tile);
   void setRegisters(ir::Value *tile, Registers registers);
 
 protected:
-  Parts outside(ir::Value *value) override;
-  llvm::Value *fact(ir::OpKind kind) override;
+  /// Emits the loop of a program over bodies; `body` is emitted with their positions set. May be
+  /// called more than once, for groups of threads that do different things.
+  void forEachBody(ir::Op &space, const BodyRange &range, llvm::function_ref<void()> body);
   void lowerTargetOp(ir::Op &op) override;
   void checkCell(ir::Op &op, llvm::Value *position, llvm::Value *size) override;
   void checkRank(ir::Op &op, llvm::Value *rank) override;
-
-  GpuModule &gpu_;
-  const KernelScaffold &kernel_;
 
 private:
   // lower_tiles.cpp: elementwise, splat, iota, broadcast, reshape, trans, convert.

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Private to backend/gpu and the vendors' folders: lowers code that sees a launch and its frame,
+// the bodies of spaces and the derived counts of signals alike.
+#pragma once
+
+#include "backend/gpu/gpu_module.h"
+
+namespace dtile::backend::gpu {
+
+/// Values of the kernel's region come from the frame; those that change from launch to launch, and
+/// tiles, are computed where lowerCaptured says.
+class KernelFunction : public FunctionLowering {
+public:
+  KernelFunction(GpuModule &module, const KernelScaffold &kernel)
+      : FunctionLowering(module), gpu_(module), kernel_(kernel) {}
+
+  [[nodiscard]] llvm::IRBuilder<> &builder() { return b; }
+  [[nodiscard]] GpuModule &gpu() { return gpu_; }
+
+  /// Lowers, at the builder, those ops of the kernel's region that `user` needs and the frame does
+  /// not hold.
+  void lowerCaptured(ir::Op &user);
+
+  /// Address of the dtile_device_cells of a signal parameter.
+  [[nodiscard]] llvm::Value *cellsObject(const ir::Op &signalParam);
+  /// i64: the derived count of a cell, by its row-major number in the whole signal. Only where the
+  /// signal has one (its region is not empty).
+  [[nodiscard]] llvm::Value *expected(ir::Op &signalParam, llvm::Value *cell);
+  /// i64: the row-major number of a local cell in the whole signal.
+  [[nodiscard]] llvm::Value *cellNumber(const ir::Op &signalParam, llvm::Value *cell);
+  /// A part of the frame, in the function's entry block: uniform over the launch.
+  [[nodiscard]] llvm::Value *loadFrame(int64_t offset, llvm::Type *type);
+  [[nodiscard]] llvm::Value *frameAddress(int64_t offset);
+
+protected:
+  Parts outside(ir::Value *value) override;
+  llvm::Value *fact(ir::OpKind kind) override;
+  void lowerTargetOp(ir::Op &op) override;
+  void checkCell(ir::Op &op, llvm::Value *position, llvm::Value *size) override {}
+  void checkRank(ir::Op &op, llvm::Value *rank) override {}
+
+  GpuModule &gpu_;
+  const KernelScaffold &kernel_;
+
+private:
+  /// This launch's copy of a scratch object.
+  void lowerScratch(ir::Op &param);
+};
+
+} // namespace dtile::backend::gpu
