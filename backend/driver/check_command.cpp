@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // `dtilec check`: every check that there is, nothing written.
 #include "backend/driver/compile.h"
+#include "backend/driver/promises.h"
 
 #include "frontend/ast/ast_printer.h"
 #include "frontend/parse/parser.h"
@@ -39,6 +40,7 @@ void checkFile(Session &session, llvm::StringRef path) {
     checks.ranks = session.options.ranks;
     checks.seconds = 10;
   }
+  checks.promises = promisesOf(instances);
   checks.machine = findMachine(session.options.machine);
   for (const protocol::Verdict &verdict :
        protocol::checkProtocol(*lowered.module, checks, session.diagnostics))

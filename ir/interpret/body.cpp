@@ -102,9 +102,13 @@ void copyView(TilePool &pool, const ViewVal &from, const ViewVal &to) {
 }
 
 /// Moves or adds the elements of a transfer.
-void copyData(TilePool &pool, const AsyncOp &op) {
+void copyData(MachineState &machine, const AsyncOp &op) {
+  TilePool &pool = machine.tiles;
   const ViewVal &to = *op.destination;
-  if (op.kind == AsyncOp::Kind::ReduceAdd)
+  TermTable *terms = to.dtype == DType::F64 ? machine.schedule.terms : nullptr;
+  if (op.kind == AsyncOp::Kind::ReduceAdd && terms)
+    addTerms(*terms, to, op.valueSizes, op.values.data());
+  else if (op.kind == AsyncOp::Kind::ReduceAdd)
     addToView(to, op.valueSizes, op.values.data());
   else if (op.source)
     copyView(pool, *op.source, to);
@@ -131,7 +135,7 @@ void Body::land(uint64_t number) {
                      number);
   }
   if (op->movesData)
-    copyData(machine.tiles, *op);
+    copyData(machine, *op);
   if (op->notifies) {
     if (observer)
       observer->notifies(observedId(), *op->op, *op->notifies, {}, number);

@@ -138,16 +138,19 @@ struct KernelCode {
 class CodeCache {
 public:
   /// `controlOnly`: kernels are decoded without what their control does not depend on.
-  explicit CodeCache(ir::Module &module, bool controlOnly = false)
-      : module_(module), controlOnly_(controlOnly) {}
+  /// `isSymbolic`: see Schedule::terms.
+  explicit CodeCache(ir::Module &module, bool controlOnly = false, bool isSymbolic = false)
+      : module_(module), controlOnly_(controlOnly), isSymbolic_(isSymbolic) {}
 
   /// Null when the module has no such kernel.
   const KernelCode *kernel(llvm::StringRef name);
   const Code &function(llvm::StringRef name);
+  [[nodiscard]] bool isSymbolic() const { return isSymbolic_; }
 
 private:
   ir::Module &module_;
   bool controlOnly_;
+  bool isSymbolic_;
   llvm::StringMap<std::unique_ptr<KernelCode>> kernels_;
   llvm::StringMap<std::unique_ptr<Code>> functions_;
 };
@@ -162,6 +165,8 @@ void bindTile(Instr &instr);
 void bindMemory(Instr &instr);
 /// Communication, tokens and order.
 void bindSync(Instr &instr);
+/// Replaces the handler of what computes on f64, where that stands for sums.
+void bindSymbolic(Instr &instr);
 /// Constants, machine facts, assert, and the declarations of a kernel's prologue.
 void bindLaunch(Instr &instr);
 

@@ -205,6 +205,7 @@ void bind(Instr &instr) {
   case OpKind::Broadcast:
   case OpKind::Reshape:
   case OpKind::Trans:
+  case OpKind::Convert:
   case OpKind::Reduce:
   case OpKind::ArgReduce:
   case OpKind::Scan:
@@ -289,6 +290,8 @@ void Decoder::simple(Op &op) {
   if (op.is(OpKind::SignalParam))
     instr.target = signals_++;
   bind(instr);
+  if (cache_.isSymbolic())
+    bindSymbolic(instr);
   code_.instrs.push_back(std::move(instr));
 }
 

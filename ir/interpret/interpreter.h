@@ -16,6 +16,7 @@
 namespace dtile::interpret {
 
 class Observer;
+class TermTable;
 
 /// How the bodies of a run are interleaved.
 struct Schedule {
@@ -34,6 +35,9 @@ struct Schedule {
   /// Tile data is left out: control, communication and observers see the same run, but no elements
   /// are computed or moved. Memory is zeros that nobody pays for until it is touched.
   bool controlOnly = false;
+  /// Elements of type f64 are sums of this table (ir/interpret/terms.h) instead of numbers; no
+  /// other floating-point type may occur. Null for numbers.
+  TermTable *terms = nullptr;
 };
 
 /// A tensor argument in the caller's memory, strides in elements.

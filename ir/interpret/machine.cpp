@@ -9,8 +9,8 @@
 namespace dtile::interpret {
 
 MachineState::MachineState(ir::Module &module, int ranks, Schedule schedule)
-    : module(module), numRanks(ranks), schedule(schedule), cache(module, schedule.controlOnly),
-      random(schedule.seed) {
+    : module(module), numRanks(ranks), schedule(schedule),
+      cache(module, schedule.controlOnly, schedule.terms != nullptr), random(schedule.seed) {
   DTILE_CHECK(ranks > 0, "a machine has at least one rank");
 }
 

@@ -19,6 +19,10 @@ struct MachineState;
 struct RankRun;
 struct SpaceRun;
 
+/// Adds a dense box of sums to the positions of a view that exist.
+void addTerms(TermTable &terms, const ViewVal &view, llvm::ArrayRef<int64_t> sizes,
+              const void *from);
+
 /// The slots of one activation of a region.
 struct Frame {
   const Code *code = nullptr;

@@ -7,6 +7,7 @@
 #include "frontend/base/check.h"
 #include "ir/interpret/interpreter.h"
 #include "ir/protocol/check_progress.h"
+#include "ir/protocol/check_promises.h"
 #include "ir/protocol/launch_sizes.h"
 #include "ir/protocol/race_detector.h"
 #include "ir/protocol/report_finding.h"
@@ -41,6 +42,7 @@ public:
 
 private:
   void findUndecided();
+  void checkPromised();
   [[nodiscard]] bool hasSomethingToCheck();
   /// False when the verdict is known: an error was reported.
   bool runOnce(int ranks, const SizeValues &values);
@@ -207,6 +209,26 @@ bool KernelChecker::watch(RaceDetector &detector, int ranks, const SizeValues &v
   return true;
 }
 
+/// What the kernel ensures, where nothing depends on data.
+void KernelChecker::checkPromised() {
+  const auto add = [&](const Promise &promise, const std::string &why) {
+    verdict_.undecidedPromises.emplace_back(promise.place.begin, why);
+  };
+  const bool isData = !slice_.data.empty() || !slice_.scalars.empty() || !slice_.indexed.empty();
+  if (isData || verdict_.runs == 0) {
+    for (const Promise &promise : options_.promises)
+      if (promise.kernel == verdict_.kernel)
+        add(promise, isData ? "what happens depends on data" : "no sizes are known for a run");
+    return;
+  }
+  const KeptPromises kept = checkPromises(kernel_, options_.promises, sizes_, options_.ranks,
+                                          options_.seconds / 2, diagnostics_);
+  verdict_.isFine &= !kept.isRefused;
+  verdict_.promisesKept = kept.kept;
+  for (const auto &[promise, why] : kept.undecided)
+    add(*promise, why);
+}
+
 Verdict KernelChecker::run() {
   verdict_.kernel = kernel_.strAttr("name").str();
   for (const SizeSymbol &symbol : sizes_.symbols())
@@ -237,6 +259,7 @@ Verdict KernelChecker::run() {
   verdict_.progress =
       checkProgress(module_, kernel_, sizes_, options_.ranks, *options_.machine, diagnostics_);
   verdict_.isFine = !verdict_.progress.isRefused;
+  checkPromised();
   if (verdict_.runs == 0)
     verdict_.undecided.push_back({&kernel_, "no sizes are known for which it runs"});
   return std::move(verdict_);
@@ -252,6 +275,13 @@ std::string setText(std::vector<int64_t> values) {
   for (size_t i = 0; i < values.size(); ++i)
     text += (i ? ", " : "") + std::to_string(values[i]);
   return text + "}";
+}
+
+std::string placeText(SourceLoc loc, const SourceManager *sources) {
+  if (!sources || !loc.isValid())
+    return "";
+  const PresumedLoc at = sources->presumed(loc);
+  return at.file.str() + ":" + std::to_string(at.line) + ":" + std::to_string(at.column) + ": ";
 }
 
 } // namespace
@@ -280,6 +310,10 @@ std::string verdictText(const Verdict &verdict, const SourceManager *sources) {
   if (!verdict.cutShort.empty())
     text += "  there was no time for all sizes with W in " +
             setText({verdict.cutShort.begin(), verdict.cutShort.end()}) + '\n';
+  if (verdict.promisesKept != 0)
+    text += "  what it ensures holds: each addend is there as often as it should\n";
+  for (const auto &[loc, why] : verdict.undecidedPromises)
+    text += "  " + placeText(loc, sources) + "what it ensures is not decided: " + why + '\n';
   if (verdict.progress.needsRoom)
     text +=
         verdict.machine->residentPrograms() == 0
@@ -287,13 +321,7 @@ std::string verdictText(const Verdict &verdict, const SourceManager *sources) {
             : "  bodies of one tile space wait for each other, and have room on `" +
                   verdict.machine->name.str() + "`\n";
   for (const Undecided &undecided : verdict.undecided) {
-    text += "  ";
-    if (sources && undecided.op->loc().isValid()) {
-      const PresumedLoc at = sources->presumed(undecided.op->loc());
-      text +=
-          at.file.str() + ":" + std::to_string(at.line) + ":" + std::to_string(at.column) + ": ";
-    }
-    text += undecided.text + '\n';
+    text += "  " + placeText(undecided.op->loc(), sources) + undecided.text + '\n';
   }
   return text;
 }

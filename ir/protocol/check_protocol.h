@@ -6,6 +6,7 @@
 #include "frontend/base/diagnostics.h"
 #include "ir/analysis/target_facts.h"
 #include "ir/core/ir.h"
+#include "ir/protocol/promise.h"
 
 #include <cstdint>
 #include <string>
@@ -23,6 +24,8 @@ struct CheckOptions {
   double seconds = 2;
   /// Where bodies that wait must leave room for those that they wait for.
   const TargetFacts *machine = &kMachines[0];
+  /// What kernels ensure.
+  std::vector<Promise> promises;
 };
 
 /// Something that a check cannot know.
@@ -59,6 +62,9 @@ struct Verdict {
   std::vector<Undecided> undecided;
   Progress progress;
   const TargetFacts *machine = nullptr;
+  /// Promises that hold, and those that could not be followed, with why.
+  int64_t promisesKept = 0;
+  std::vector<std::pair<SourceLoc, std::string>> undecidedPromises;
 };
 
 /// Runs the control and the communication of each kernel of a module that has derived counts, with

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// From the syntax of `ensures` clauses to arrays of the checker. What it does not know is kept as
+// unknown, with a name for it.
+#include "backend/driver/promises.h"
+
+#include "frontend/ast/ast.h"
+
+#include "llvm/ADT/StringSwitch.h"
+
+namespace dtile::driver {
+
+using protocol::PromisedArray;
+using Kind = PromisedArray::Kind;
+
+namespace {
+
+PromisedArray arrayOf(const ast::Expr &e);
+
+PromisedArray unknown(const llvm::Twine &what) {
+  PromisedArray array;
+  array.name = what.str();
+  return array;
+}
+
+PromisedArray made(Kind kind, llvm::ArrayRef<const ast::Expr *> operands) {
+  PromisedArray array;
+  array.kind = kind;
+  for (const ast::Expr *operand : operands)
+    array.operands.push_back(arrayOf(*operand));
+  return array;
+}
+
+PromisedArray number(double value) {
+  PromisedArray array;
+  array.kind = Kind::Number;
+  array.number = value;
+  return array;
+}
+
+PromisedArray binary(const ast::BinaryExpr &e) {
+  switch (e.op) {
+  case ast::BinaryOp::Add:
+    return made(Kind::Sum, {e.lhs, e.rhs});
+  case ast::BinaryOp::Sub:
+    return made(Kind::Difference, {e.lhs, e.rhs});
+  case ast::BinaryOp::Mul:
+    return made(Kind::Product, {e.lhs, e.rhs});
+  default:
+    return unknown("an operator that only numbers have");
+  }
+}
+
+PromisedArray call(const ast::CallExpr &e) {
+  const ast::Expr *callee = e.callee;
+  if (const auto *generic = llvm::dyn_cast<ast::GenericExpr>(callee))
+    callee = generic->base;
+  const auto *name = llvm::dyn_cast<ast::NameExpr>(callee);
+  if (!name)
+    return unknown("a call");
+  llvm::SmallVector<const ast::Expr *, 2> operands;
+  for (const ast::Arg &arg : e.args) {
+    if (!arg.label.name.empty())
+      return unknown("`" + name->name + "` with `" + arg.label.name + ":`");
+    operands.push_back(arg.value);
+  }
+  const Kind kind = llvm::StringSwitch<Kind>(name->name)
+                        .Case("all_gather", Kind::AllGather)
+                        .Case("all_reduce", Kind::AllReduce)
+                        .Case("reduce_scatter", Kind::ReduceScatter)
+                        .Case("all_to_all", Kind::AllToAll)
+                        .Case("transpose", Kind::Transpose)
+                        .Case("matmul", Kind::Product)
+                        .Default(Kind::Unknown);
+  if (name->name == "cast" && operands.size() == 1)
+    return arrayOf(*operands.front());
+  const size_t wanted = kind == Kind::Product ? 2 : 1;
+  if (kind == Kind::Unknown || operands.size() != wanted)
+    return unknown("`" + name->name + "`");
+  return made(kind, operands);
+}
+
+PromisedArray arrayOf(const ast::Expr &e) {
+  switch (e.kind) {
+  case ast::NodeKind::IntLit:
+    return number(double(llvm::cast<ast::IntLit>(e).value));
+  case ast::NodeKind::FloatLit:
+    return number(llvm::cast<ast::FloatLit>(e).value);
+  case ast::NodeKind::NameExpr: {
+    PromisedArray array;
+    array.kind = Kind::Param;
+    array.name = llvm::cast<ast::NameExpr>(e).name.str();
+    return array;
+  }
+  case ast::NodeKind::UnaryExpr:
+    if (const auto &unary = llvm::cast<ast::UnaryExpr>(e); unary.op == ast::UnaryOp::Neg)
+      return made(Kind::Negative, {unary.operand});
+    return unknown("an operator that only integers have");
+  case ast::NodeKind::BinaryExpr:
+    return binary(llvm::cast<ast::BinaryExpr>(e));
+  case ast::NodeKind::MemberExpr:
+    if (const auto &member = llvm::cast<ast::MemberExpr>(e); member.member.name == "T")
+      return made(Kind::Transpose, {member.base});
+    return unknown("a member of an array");
+  case ast::NodeKind::CallExpr:
+    return call(llvm::cast<ast::CallExpr>(e));
+  default:
+    return unknown("an expression that only runs can compare");
+  }
+}
+
+} // namespace
+
+std::vector<protocol::Promise> promisesOf(llvm::ArrayRef<const sema::KernelInstance *> kernels) {
+  std::vector<protocol::Promise> all;
+  for (const sema::KernelInstance *kernel : kernels)
+    for (const ast::ExpectStmt *ensures : kernel->decl->ensures) {
+      protocol::Promise promise;
+      promise.kernel = kernel->name;
+      promise.place = ensures->range;
+      const auto *relation = llvm::dyn_cast_or_null<ast::BinaryExpr>(ensures->condition);
+      const bool isEqual =
+          relation && (relation->op == ast::BinaryOp::Approx || relation->op == ast::BinaryOp::Eq);
+      const auto *output = isEqual ? llvm::dyn_cast<ast::NameExpr>(relation->lhs) : nullptr;
+      if (output) {
+        promise.output = output->name.str();
+        promise.expected = arrayOf(*relation->rhs);
+      } else {
+        promise.expected = unknown("another form than `output ~= …`");
+      }
+      all.push_back(std::move(promise));
+    }
+  return all;
+}
+
+} // namespace dtile::driver

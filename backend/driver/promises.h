@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What kernels ensure, as the checker follows it.
+#pragma once
+
+#include "ir/protocol/promise.h"
+#include "sema/typed_ast.h"
+
+#include "llvm/ADT/ArrayRef.h"
+
+namespace dtile::driver {
+
+/// The `ensures` clauses of kernels, each under its instance's name.
+std::vector<protocol::Promise> promisesOf(llvm::ArrayRef<const sema::KernelInstance *> kernels);
+
+} // namespace dtile::driver

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Whether a kernel's outputs hold what it ensures, each addend once. Private to ir/protocol.
+#pragma once
+
+#include "ir/protocol/check_protocol.h"
+#include "ir/protocol/launch_sizes.h"
+
+namespace dtile::protocol {
+
+/// What became of a kernel's promises.
+struct KeptPromises {
+  /// Those that hold in all runs.
+  int64_t kept = 0;
+  bool isRefused = false;
+  /// Why some could not be compared.
+  std::vector<std::pair<const Promise *, std::string>> undecided;
+};
+
+/// Runs an inlined kernel, which has no race and does not hang, on sums of inputs instead of
+/// numbers, and compares what its outputs hold. `seconds` is for all runs.
+[[nodiscard]] KeptPromises checkPromises(ir::Op &kernel, llvm::ArrayRef<Promise> promises,
+                                         const LaunchSizes &sizes, llvm::ArrayRef<int> ranks,
+                                         double seconds, Diagnostics &diagnostics);
+
+} // namespace dtile::protocol
