@@ -67,14 +67,11 @@ Polynomials::Polynomials() {
 }
 
 AtomId Polynomials::intern(Atom atom) {
-  for (AtomId id = 0; id < atoms_.size(); ++id) {
-    const Atom &have = atoms_[id];
-    if (have.kind == atom.kind && have.a == atom.a && have.b == atom.b &&
-        have.value == atom.value && have.lhs == atom.lhs && have.rhs == atom.rhs)
-      return id;
-  }
-  atoms_.push_back(std::move(atom));
-  return atoms_.size() - 1;
+  const auto [it, isNew] = interned_.try_emplace(
+      Key{atom.kind, atom.a, atom.b, atom.value, atom.lhs, atom.rhs}, AtomId(atoms_.size()));
+  if (isNew)
+    atoms_.push_back(std::move(atom));
+  return it->second;
 }
 
 AtomId Polynomials::launchDim(int64_t param, int64_t dim) {
@@ -82,10 +79,21 @@ AtomId Polynomials::launchDim(int64_t param, int64_t dim) {
 }
 
 AtomId Polynomials::fresh(const Polynomial &extent) {
-  int64_t number = atoms_.size();
-  AtomId id = intern({.kind = AtomKind::Variable, .a = number, .value = nullptr});
+  const AtomId id = fresh();
   atoms_[id].extent = extent;
   return id;
+}
+
+AtomId Polynomials::fresh() {
+  const int64_t number = int64_t(atoms_.size());
+  atoms_.push_back({.kind = AtomKind::Variable, .a = number, .value = nullptr});
+  return AtomId(number);
+}
+
+Polynomial Polynomials::opaque(Value *value, const Environment &environment) {
+  const Op *op = value->definingOp();
+  const bool isShared = !environment.hasOwnValues || (op && op->is(OpKind::ScalarParam));
+  return Polynomial::atom(isShared ? intern({.kind = AtomKind::Value, .value = value}) : fresh());
 }
 
 Polynomial Polynomials::of(Value *value, Environment &environment) {
@@ -93,15 +101,14 @@ Polynomial Polynomials::of(Value *value, Environment &environment) {
   if (it != environment.values.end())
     return it->second;
   Op *op = value->definingOp();
-  Polynomial result = op ? ofOp(*op, value, environment)
-                         : Polynomial::atom(intern({.kind = AtomKind::Value, .value = value}));
+  Polynomial result = op ? ofOp(*op, value, environment) : opaque(value, environment);
   environment.values[value] = result;
   return result;
 }
 
 Polynomial Polynomials::ofOp(Op &op, Value *value, Environment &environment) {
   auto operand = [&](unsigned i) { return of(op.operand(i), environment); };
-  auto opaque = [&] { return Polynomial::atom(intern({.kind = AtomKind::Value, .value = value})); };
+  auto opaque = [&] { return this->opaque(value, environment); };
   if (!value->type().isIndex())
     return opaque();
   // Other kinds stay opaque: they are computed from what a polynomial cannot say.

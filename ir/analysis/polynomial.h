@@ -10,6 +10,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace dtile::ir {
@@ -85,6 +86,9 @@ public:
   struct Environment {
     llvm::DenseMap<const Value *, Polynomial> values;
     std::optional<Polynomial> rank;
+    /// Values that a polynomial cannot say become variables of this environment, so that two
+    /// environments may stand for two executions of one op.
+    bool hasOwnValues = false;
   };
 
   Polynomials();
@@ -94,6 +98,8 @@ public:
   AtomId launchDim(int64_t param, int64_t dim);
   /// A new variable with values in [0, extent).
   AtomId fresh(const Polynomial &extent);
+  /// A new variable with any values.
+  AtomId fresh();
   [[nodiscard]] const Atom &atom(AtomId id) const { return atoms_[id]; }
 
   /// The polynomial of an index value.
@@ -128,10 +134,13 @@ private:
   AtomId intern(Atom atom);
   Value *emitAtom(Builder &builder, AtomId id, const llvm::DenseMap<AtomId, Value *> &bound) const;
   Polynomial ofOp(Op &op, Value *value, Environment &environment);
+  Polynomial opaque(Value *value, const Environment &environment);
   /// p = b * quotient + rest, taking the terms that b's single term divides.
   bool splitBy(const Polynomial &p, const Polynomial &b, Polynomial &quotient,
                Polynomial &rest) const;
+  using Key = std::tuple<AtomKind, int64_t, int64_t, Value *, Polynomial, Polynomial>;
   std::vector<Atom> atoms_;
+  std::map<Key, AtomId> interned_;
 };
 
 } // namespace dtile::ir

@@ -1,0 +1,644 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Refutation of conjunctions of polynomial inequalities over the integers, in rounds: equalities
+// are substituted; variables that occur only linearly are eliminated (Fourier and Motzkin, with
+// each sum divided by the divisor of its coefficients and rounded); a sum that has a common factor
+// of known sign is divided by it, which turns owner1 * S < owner2 * S + S into owner1 <= owner2;
+// what was learnt starts the next round. Work is bounded; giving up is "not refuted".
+#include "ir/analysis/inequalities.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVector.h"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+namespace dtile::ir {
+
+using AtomKind = Polynomials::AtomKind;
+using Monomial = Polynomial::Monomial;
+
+namespace {
+
+constexpr unsigned kSplits = 6;
+constexpr unsigned kRounds = 6;
+constexpr size_t kMaxRows = 160;
+constexpr size_t kMaxExpansions = 64;
+constexpr unsigned kMaxSubstitutions = 64;
+constexpr int64_t kMaxCoefficient = int64_t(1) << 46;
+
+int64_t floorDiv(int64_t a, int64_t b) {
+  return a / b - ((a % b != 0 && (a < 0) != (b < 0)) ? 1 : 0);
+}
+
+/// Replaces an atom outside of other atoms.
+Polynomial replaced(const Polynomial &p, AtomId id, const Polynomial &by) {
+  Polynomial result;
+  for (const auto &[monomial, coefficient] : p.terms()) {
+    Polynomial term(coefficient);
+    for (const AtomId atom : monomial)
+      term = term * (atom == id ? by : Polynomial::atom(atom));
+    result = result + term;
+  }
+  return result;
+}
+
+bool hasTop(const Polynomial &p, AtomId id) {
+  return llvm::any_of(p.terms(),
+                      [&](const auto &term) { return llvm::is_contained(term.first, id); });
+}
+
+} // namespace
+
+/// Rows over numbered monomials.
+struct Refuter::System {
+  struct Row {
+    llvm::SmallVector<std::pair<uint32_t, int64_t>, 6> terms;
+    int64_t constant = 0;
+    auto operator<=>(const Row &other) const {
+      if (const auto order = std::lexicographical_compare_three_way(
+              terms.begin(), terms.end(), other.terms.begin(), other.terms.end());
+          order != 0)
+        return order;
+      return constant <=> other.constant;
+    }
+    bool operator==(const Row &other) const = default;
+  };
+  struct Range {
+    std::optional<int64_t> low, high;
+    [[nodiscard]] int sign() const { return low && *low >= 0 ? 1 : high && *high <= 0 ? -1 : 0; }
+    [[nodiscard]] bool isNotZero() const { return (low && *low > 0) || (high && *high < 0); }
+  };
+
+  std::vector<Monomial> monomials;
+  std::map<Monomial, uint32_t> numbers;
+  std::map<AtomId, Range> ranges;
+  std::vector<Row> rows;
+  /// Rows that were found by dividing; facts of the next round.
+  std::vector<Polynomial> learnt;
+  bool isContradiction = false;
+  bool gaveUp = false;
+
+  uint32_t numberOf(const Monomial &monomial) {
+    auto [it, isNew] = numbers.try_emplace(monomial, uint32_t(monomials.size()));
+    if (isNew)
+      monomials.push_back(monomial);
+    return it->second;
+  }
+  Row rowOf(const Polynomial &p) {
+    Row row;
+    for (const auto &[monomial, coefficient] : p.terms())
+      if (monomial.empty())
+        row.constant = coefficient;
+      else
+        row.terms.emplace_back(numberOf(monomial), coefficient);
+    llvm::sort(row.terms);
+    return row;
+  }
+  [[nodiscard]] Polynomial polynomialOf(const Row &row) const {
+    Polynomial p(row.constant);
+    for (const auto &[number, coefficient] : row.terms) {
+      Polynomial term(coefficient);
+      for (const AtomId atom : monomials[number])
+        term = term * Polynomial::atom(atom);
+      p = p + term;
+    }
+    return p;
+  }
+
+  bool learnRange(const Row &row);
+  bool normalize(Row &row);
+  void add(Row row);
+  void divide(const Row &row);
+  [[nodiscard]] bool isLinear(uint32_t number) const { return monomials[number].size() == 1; }
+  [[nodiscard]] std::optional<uint32_t> nextToEliminate(bool onlyLinear) const;
+  void eliminate(uint32_t number);
+  void eliminateAll(bool onlyLinear);
+  void addSigns();
+  [[nodiscard]] std::optional<Polynomial> equality() const;
+};
+
+/// Takes what a row of one atom says of its range; whether that is news.
+bool Refuter::System::learnRange(const Row &row) {
+  if (row.terms.size() != 1 || !isLinear(row.terms[0].first))
+    return false;
+  const auto [number, coefficient] = row.terms[0];
+  Range &range = ranges[monomials[number][0]];
+  if (coefficient > 0) {
+    const int64_t low = -floorDiv(row.constant, coefficient);
+    if (range.low && *range.low >= low)
+      return false;
+    range.low = low;
+  } else {
+    const int64_t high = floorDiv(row.constant, -coefficient);
+    if (range.high && *range.high <= high)
+      return false;
+    range.high = high;
+  }
+  isContradiction |= range.low && range.high && *range.low > *range.high;
+  return true;
+}
+
+/// Divides by the coefficients' divisor; false where the row says nothing.
+bool Refuter::System::normalize(Row &row) {
+  if (row.terms.empty()) {
+    isContradiction |= row.constant < 0;
+    return false;
+  }
+  int64_t divisor = 0;
+  for (const auto &[number, coefficient] : row.terms) {
+    if (coefficient > kMaxCoefficient || coefficient < -kMaxCoefficient)
+      return false;
+    divisor = std::gcd(divisor, coefficient);
+  }
+  if (row.constant > kMaxCoefficient * 4 || row.constant < -kMaxCoefficient * 4)
+    return false;
+  if (divisor > 1) {
+    for (auto &[number, coefficient] : row.terms)
+      coefficient /= divisor;
+    row.constant = floorDiv(row.constant, divisor);
+  }
+  return true;
+}
+
+void Refuter::System::add(Row row) {
+  if (isContradiction || !normalize(row))
+    return;
+  for (Row &have : rows)
+    if (have.terms == row.terms) {
+      // The smaller constant says more.
+      if (have.constant <= row.constant)
+        return;
+      have.constant = row.constant;
+      learnRange(have);
+      divide(Row(have));
+      return;
+    }
+  learnRange(row);
+  rows.push_back(row);
+  if (rows.size() > kMaxRows)
+    gaveUp = true;
+  else
+    divide(row);
+}
+
+/// m * q + c >= 0 with a monomial m of known sign says something about q alone.
+void Refuter::System::divide(const Row &row) {
+  if (row.constant > 0)
+    return;
+  Monomial common = monomials[row.terms[0].first];
+  for (const auto &[number, coefficient] : row.terms) {
+    Monomial both;
+    std::set_intersection(common.begin(), common.end(), monomials[number].begin(),
+                          monomials[number].end(), std::back_inserter(both));
+    common = std::move(both);
+  }
+  int sign = 1;
+  Monomial factor;
+  bool isNotZero = true;
+  for (const AtomId atom : common) {
+    const Range &range = ranges[atom];
+    if (range.sign() == 0)
+      continue;
+    sign *= range.sign();
+    isNotZero &= range.isNotZero();
+    factor.push_back(atom);
+  }
+  if (factor.empty() || (row.constant == 0 && !isNotZero))
+    return;
+  Polynomial quotient;
+  for (const auto &[number, coefficient] : row.terms) {
+    Monomial left;
+    std::set_difference(monomials[number].begin(), monomials[number].end(), factor.begin(),
+                        factor.end(), std::back_inserter(left));
+    Polynomial term(coefficient * sign);
+    for (const AtomId atom : left)
+      term = term * Polynomial::atom(atom);
+    quotient = quotient + term;
+  }
+  // Where m * q > 0 neither is zero; where m is not zero and m * q >= 0, q has m's sign or is zero.
+  if (row.constant < 0) {
+    quotient = quotient - Polynomial(1);
+    for (const AtomId atom : factor) {
+      const bool isPositive = ranges[atom].sign() > 0;
+      if (!ranges[atom].isNotZero()) {
+        Row one;
+        one.terms.emplace_back(numberOf({atom}), isPositive ? 1 : -1);
+        one.constant = -1;
+        learnt.push_back(polynomialOf(one));
+        add(std::move(one));
+      }
+    }
+  }
+  Row divided = rowOf(quotient);
+  learnt.push_back(std::move(quotient));
+  add(std::move(divided));
+}
+
+/// The monomial whose elimination makes the fewest rows.
+std::optional<uint32_t> Refuter::System::nextToEliminate(bool onlyLinear) const {
+  std::map<uint32_t, std::pair<size_t, size_t>> counts;
+  std::set<AtomId> inProducts;
+  for (const Row &row : rows)
+    for (const auto &[number, coefficient] : row.terms) {
+      auto &count = counts[number];
+      ++(coefficient > 0 ? count.first : count.second);
+      if (!isLinear(number))
+        inProducts.insert(monomials[number].begin(), monomials[number].end());
+    }
+  std::optional<uint32_t> best;
+  size_t fewest = SIZE_MAX;
+  for (const auto &[number, count] : counts) {
+    if (onlyLinear && (!isLinear(number) || inProducts.contains(monomials[number][0])))
+      continue;
+    const size_t made = count.first * count.second;
+    if (made < fewest) {
+      fewest = made;
+      best = number;
+    }
+  }
+  return best;
+}
+
+void Refuter::System::eliminate(uint32_t number) {
+  std::vector<Row> above, below, others;
+  for (Row &row : rows) {
+    const auto it =
+        llvm::find_if(row.terms, [&](const auto &term) { return term.first == number; });
+    (it == row.terms.end() ? others : it->second > 0 ? above : below).push_back(std::move(row));
+  }
+  rows = std::move(others);
+  const auto coefficientOf = [&](const Row &row) {
+    return llvm::find_if(row.terms, [&](const auto &term) { return term.first == number; })->second;
+  };
+  for (const Row &a : above)
+    for (const Row &b : below) {
+      const int64_t ca = coefficientOf(a), cb = -coefficientOf(b);
+      const int64_t divisor = std::gcd(ca, cb);
+      const int64_t fa = cb / divisor, fb = ca / divisor;
+      Row sum;
+      __int128 constant = __int128(a.constant) * fa + __int128(b.constant) * fb;
+      bool fits = constant < (__int128(1) << 60) && constant > -(__int128(1) << 60);
+      sum.constant = int64_t(constant);
+      size_t i = 0, j = 0;
+      while (i < a.terms.size() || j < b.terms.size()) {
+        const bool takesA =
+            j == b.terms.size() || (i < a.terms.size() && a.terms[i].first <= b.terms[j].first);
+        const bool takesB =
+            i == a.terms.size() || (j < b.terms.size() && b.terms[j].first <= a.terms[i].first);
+        const uint32_t at = takesA ? a.terms[i].first : b.terms[j].first;
+        __int128 coefficient = 0;
+        if (takesA)
+          coefficient += __int128(a.terms[i++].second) * fa;
+        if (takesB)
+          coefficient += __int128(b.terms[j++].second) * fb;
+        fits &= coefficient < kMaxCoefficient && coefficient > -kMaxCoefficient;
+        if (coefficient != 0)
+          sum.terms.emplace_back(at, int64_t(coefficient));
+      }
+      // A row that does not fit is left out: fewer facts refute less.
+      if (fits)
+        add(std::move(sum));
+      if (isContradiction || gaveUp)
+        return;
+    }
+}
+
+void Refuter::System::eliminateAll(bool onlyLinear) {
+  while (!isContradiction && !gaveUp) {
+    const auto number = nextToEliminate(onlyLinear);
+    if (!number)
+      return;
+    eliminate(*number);
+  }
+}
+
+/// Products of what is not negative are not negative, and at least each of their factors where the
+/// others are at least one.
+void Refuter::System::addSigns() {
+  const size_t count = monomials.size();
+  for (uint32_t number = 0; number < count; ++number) {
+    const Monomial monomial = monomials[number];
+    if (monomial.size() < 2)
+      continue;
+    int sign = 1;
+    bool isNotZero = true;
+    for (const AtomId atom : monomial) {
+      sign *= ranges[atom].sign();
+      isNotZero &= ranges[atom].isNotZero();
+    }
+    if (sign == 0)
+      continue;
+    Row row;
+    row.terms.emplace_back(number, sign);
+    row.constant = isNotZero ? -1 : 0;
+    add(std::move(row));
+    if (monomial.size() != 2)
+      continue;
+    for (unsigned i = 0; i < 2; ++i) {
+      const Range &one = ranges[monomial[i]];
+      const Range &other = ranges[monomial[1 - i]];
+      if (!one.low || *one.low < 1 || other.sign() == 0)
+        continue;
+      // one >= 1: |one * other| >= |other|.
+      Row atLeast;
+      atLeast.terms.emplace_back(number, other.sign());
+      atLeast.terms.emplace_back(numberOf({monomial[1 - i]}), -other.sign());
+      llvm::sort(atLeast.terms);
+      add(std::move(atLeast));
+    }
+  }
+}
+
+/// Two rows that together say that something is zero.
+std::optional<Polynomial> Refuter::System::equality() const {
+  for (size_t i = 0; i < rows.size(); ++i)
+    for (size_t j = i + 1; j < rows.size(); ++j) {
+      if (rows[i].terms.size() != rows[j].terms.size() || rows[i].constant != -rows[j].constant)
+        continue;
+      const bool isOpposite =
+          llvm::all_of(llvm::zip(rows[i].terms, rows[j].terms), [](const auto &pair) {
+            const auto &[a, b] = pair;
+            return a.first == b.first && a.second == -b.second;
+          });
+      if (isOpposite)
+        return polynomialOf(rows[i]);
+    }
+  return std::nullopt;
+}
+
+namespace {
+
+/// An atom that an equality gives the value of, and that value; atoms outside of products first.
+std::optional<std::pair<AtomId, Polynomial>> solvedFrom(const Polynomial &zero) {
+  std::optional<AtomId> best;
+  bool isBestAlone = false;
+  int64_t sign = 0;
+  for (const auto &[monomial, coefficient] : zero.terms()) {
+    if (monomial.size() != 1 || (coefficient != 1 && coefficient != -1))
+      continue;
+    const AtomId atom = monomial[0];
+    const bool isAlone = llvm::none_of(zero.terms(), [&](const auto &term) {
+      return term.first.size() > 1 && llvm::is_contained(term.first, atom);
+    });
+    // The newest: what was made to be eliminated.
+    if (!isAlone || (best && isBestAlone && *best > atom))
+      continue;
+    best = atom;
+    isBestAlone = true;
+    sign = coefficient;
+  }
+  if (!best)
+    return std::nullopt;
+  Polynomial rest = zero - Polynomial(sign) * Polynomial::atom(*best);
+  return std::pair(*best, Polynomial(-sign) * rest);
+}
+
+/// Facts multiplied by atoms with which their variables occur: x < y gives x * s <= y * s - s.
+void addProducts(Facts &facts, const std::map<AtomId, int> &signs) {
+  std::set<std::pair<AtomId, AtomId>> pairs;
+  for (const Polynomial &fact : facts)
+    for (const auto &[monomial, coefficient] : fact.terms())
+      if (monomial.size() == 2)
+        pairs.insert({monomial[0], monomial[1]});
+  Facts products;
+  for (const auto &[a, b] : pairs)
+    for (const auto &[x, s] : {std::pair(a, b), std::pair(b, a)}) {
+      const auto sign = signs.find(s);
+      if (sign == signs.end() || sign->second == 0)
+        continue;
+      for (const Polynomial &fact : facts) {
+        const bool isSmall =
+            fact.terms().size() <= 4 &&
+            llvm::all_of(fact.terms(), [](const auto &term) { return term.first.size() <= 1; });
+        if (isSmall && hasTop(fact, x) && products.size() < 40)
+          products.push_back(Polynomial(sign->second) * Polynomial::atom(s) * fact);
+      }
+    }
+  facts.insert(facts.end(), products.begin(), products.end());
+}
+
+} // namespace
+
+/// Puts facts in place of the meaning of atoms; true where a minimum or maximum is left to choose,
+/// which is handed out.
+bool Refuter::expand(Facts &facts, Polynomial &choice, Polynomial &first, Polynomial &second,
+                     bool &isMinimum) {
+  std::vector<AtomId> seen;
+  const std::function<void(const Polynomial &)> visit = [&](const Polynomial &p) {
+    for (const auto &[monomial, coefficient] : p.terms())
+      for (const AtomId id : monomial) {
+        if (llvm::is_contained(seen, id))
+          continue;
+        const Polynomials::Atom &atom = polys_.atom(id);
+        if (atom.kind >= AtomKind::Div) {
+          visit(Polynomial(atom.lhs));
+          visit(Polynomial(polys_.atom(id).rhs));
+        }
+        seen.push_back(id);
+      }
+  };
+  for (const Polynomial &fact : facts)
+    visit(fact);
+  for (const AtomId id : seen) {
+    const Polynomials::Atom atom = polys_.atom(id);
+    if (atom.kind != AtomKind::Min && atom.kind != AtomKind::Max)
+      continue;
+    choice = Polynomial::atom(id);
+    first = atom.lhs;
+    second = atom.rhs;
+    isMinimum = atom.kind == AtomKind::Min;
+    return true;
+  }
+  return false;
+}
+
+bool Refuter::isImpossibleFrom(Facts facts, unsigned splits) {
+  Polynomial choice, first, second;
+  bool isMinimum = false;
+  if (expand(facts, choice, first, second, isMinimum)) {
+    const AtomId id = *choice.asAtom();
+    if (splits == 0) {
+      // What it is stays open.
+      const Polynomial unknown = Polynomial::atom(polys_.fresh());
+      for (Polynomial &fact : facts)
+        fact = polys_.substitute(fact, id, unknown);
+      for (const Polynomial &bound : {first, second})
+        facts.push_back(isMinimum ? bound - unknown : unknown - bound);
+      return isImpossibleFrom(std::move(facts), 0);
+    }
+    for (const bool isFirst : {true, false}) {
+      const Polynomial &is = isFirst ? first : second;
+      const Polynomial &other = isFirst ? second : first;
+      Facts chosen;
+      for (const Polynomial &fact : facts)
+        chosen.push_back(polys_.substitute(fact, id, is));
+      chosen.push_back(isMinimum ? other - is : is - other);
+      if (!isImpossibleFrom(std::move(chosen), splits - 1))
+        return false;
+    }
+    return true;
+  }
+
+  // Remainders become what they are, quotients get their bounds.
+  std::set<AtomId> known;
+  const auto isPositive = [&](const Polynomial &p) {
+    if (const auto constant = p.constant())
+      return *constant > 0;
+    if (p == Polynomial::atom(polys_.numRanks()))
+      return true;
+    // Some fact says so itself.
+    return llvm::any_of(facts, [&](const Polynomial &fact) {
+      const auto rest = (p - fact).constant();
+      return rest && *rest >= 1;
+    });
+  };
+  for (size_t i = 0; i < facts.size() && known.size() < kMaxExpansions; ++i) {
+    bool changed = true;
+    while (changed) {
+      changed = false;
+      for (const auto &[monomial, coefficient] : facts[i].terms()) {
+        for (const AtomId id : monomial) {
+          const Polynomials::Atom atom = polys_.atom(id);
+          if (atom.kind != AtomKind::Rem || !isPositive(atom.rhs))
+            continue;
+          const Polynomial quotient = polys_.div(atom.lhs, atom.rhs);
+          const Polynomial value = atom.lhs - atom.rhs * quotient;
+          facts[i] = replaced(facts[i], id, value);
+          if (known.insert(id).second) {
+            facts.push_back(value);
+            facts.push_back(atom.rhs - Polynomial(1) - value);
+          }
+          changed = true;
+          break;
+        }
+        if (changed)
+          break;
+      }
+    }
+    std::vector<AtomId> atoms;
+    for (const auto &[monomial, coefficient] : facts[i].terms())
+      atoms.insert(atoms.end(), monomial.begin(), monomial.end());
+    for (const AtomId id : atoms) {
+      if (!known.insert(id).second)
+        continue;
+      const Polynomials::Atom atom = polys_.atom(id);
+      const Polynomial self = Polynomial::atom(id);
+      switch (atom.kind) {
+      case AtomKind::NumRanks:
+        facts.push_back(self - Polynomial(1));
+        break;
+      case AtomKind::Rank:
+        facts.push_back(Polynomial::atom(polys_.numRanks()) - self - Polynomial(1));
+        facts.push_back(self);
+        facts.push_back(Polynomial::atom(polys_.numRanks()) - Polynomial(1));
+        break;
+      case AtomKind::Epoch:
+      case AtomKind::LaunchDim:
+        facts.push_back(self);
+        break;
+      case AtomKind::Div:
+        if (isPositive(atom.rhs)) {
+          const Polynomial rest = atom.lhs - atom.rhs * self;
+          facts.push_back(rest);
+          facts.push_back(atom.rhs - Polynomial(1) - rest);
+        }
+        break;
+      case AtomKind::Variable:
+      case AtomKind::Value:
+      case AtomKind::Rem:
+      case AtomKind::Min:
+      case AtomKind::Max:
+        break;
+      }
+    }
+  }
+
+  bool usesProducts = false;
+  unsigned substitutions = 0;
+  for (unsigned round = 0; round < kRounds; ++round) {
+    System system;
+    for (const Polynomial &fact : facts)
+      if (fact.terms().size() <= 2)
+        system.learnRange([&] {
+          System::Row row = system.rowOf(fact);
+          return system.normalize(row) ? row : System::Row();
+        }());
+    for (const Polynomial &fact : facts)
+      system.add(system.rowOf(fact));
+    if (system.isContradiction)
+      return true;
+    const auto substitute = [&](const Polynomial &zero) {
+      const auto solved = solvedFrom(zero);
+      if (!solved)
+        return false;
+      Facts left;
+      for (const Polynomial &fact : facts) {
+        Polynomial p = replaced(fact, solved->first, solved->second);
+        if (!p.isZero())
+          left.push_back(std::move(p));
+      }
+      facts = std::move(left);
+      return true;
+    };
+    // Equalities that are there, or that dividing has shown.
+    facts.insert(facts.end(), system.learnt.begin(), system.learnt.end());
+    system.learnt.clear();
+    if (const auto zero = system.equality(); zero && substitute(*zero)) {
+      // A substitution is progress by itself.
+      if (++substitutions > kMaxSubstitutions || facts.size() > 2 * kMaxRows)
+        return false;
+      --round;
+      continue;
+    }
+    system.addSigns();
+    system.eliminateAll(/*onlyLinear=*/true);
+    if (system.isContradiction)
+      return true;
+    if (const auto zero = system.equality()) {
+      facts.insert(facts.end(), system.learnt.begin(), system.learnt.end());
+      facts.push_back(*zero);
+      facts.push_back(Polynomial(0) - *zero);
+      if (substitute(*zero))
+        continue;
+    }
+    std::map<AtomId, int> signs;
+    for (const auto &[atom, range] : system.ranges)
+      signs[atom] = range.sign();
+    system.eliminateAll(/*onlyLinear=*/false);
+    if (system.isContradiction)
+      return true;
+    const size_t before = facts.size();
+    for (Polynomial &fact : system.learnt)
+      if (!llvm::is_contained(facts, fact))
+        facts.push_back(std::move(fact));
+    if (facts.size() != before)
+      continue;
+    if (usesProducts)
+      return false;
+    usesProducts = true;
+    addProducts(facts, signs);
+    if (facts.size() == before)
+      return false;
+  }
+  return false;
+}
+
+bool Refuter::isImpossible(const Facts &facts) {
+  ++questions_;
+  return isImpossibleFrom(facts, kSplits);
+}
+
+bool Refuter::implies(const Facts &facts, const Polynomial &p) {
+  if (const auto constant = p.constant(); constant && *constant >= 0)
+    return true;
+  Facts contrary = facts;
+  contrary.push_back(Polynomial(-1) - p);
+  return isImpossible(contrary);
+}
+
+bool Refuter::impliesEqual(const Facts &facts, const Polynomial &a, const Polynomial &b) {
+  return a == b || (implies(facts, a - b) && implies(facts, b - a));
+}
+
+} // namespace dtile::ir

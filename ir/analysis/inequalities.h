@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Whether integer polynomials can all be at least zero at once. "No" is a proof; there is no "yes".
+#pragma once
+
+#include "ir/analysis/polynomial.h"
+
+#include <set>
+
+namespace dtile::ir {
+
+/// A conjunction: each polynomial is at least zero.
+using Facts = std::vector<Polynomial>;
+
+/// Adds that a <= b.
+inline void addLessEqual(Facts &facts, const Polynomial &a, const Polynomial &b) {
+  facts.push_back(b - a);
+}
+/// Adds that a < b.
+inline void addLess(Facts &facts, const Polynomial &a, const Polynomial &b) {
+  facts.push_back(b - a - Polynomial(1));
+}
+/// Adds that a == b.
+inline void addEqual(Facts &facts, const Polynomial &a, const Polynomial &b) {
+  facts.push_back(b - a);
+  facts.push_back(a - b);
+}
+
+/// Refutes conjunctions over the atoms of one set of polynomials. It knows what the atoms mean:
+/// sizes are not negative, there is at least one rank, and what floor division, remainder, minimum
+/// and maximum give. Values are integers; nothing wraps.
+class Refuter {
+public:
+  explicit Refuter(Polynomials &polys) : polys_(polys) {}
+
+  /// True only where no values of the atoms satisfy all facts.
+  [[nodiscard]] bool isImpossible(const Facts &facts);
+  /// Whether the facts leave no value of p below zero.
+  [[nodiscard]] bool implies(const Facts &facts, const Polynomial &p);
+  /// Whether the facts leave no difference between a and b.
+  [[nodiscard]] bool impliesEqual(const Facts &facts, const Polynomial &a, const Polynomial &b);
+
+  /// Conjunctions decided so far, for tests and budgets.
+  [[nodiscard]] unsigned questions() const { return questions_; }
+
+private:
+  struct System;
+  bool isImpossibleFrom(Facts facts, unsigned splits);
+  bool expand(Facts &facts, Polynomial &choice, Polynomial &first, Polynomial &second,
+              bool &isMinimum);
+  Polynomials &polys_;
+  unsigned questions_ = 0;
+};
+
+} // namespace dtile::ir

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Program order is the order of ops in the block that is around both. Tokens are followed through
+// joins, results of `if`, and sums of a loop; where they take another way, nothing is known.
+#include "ir/protocol/prove/body_order.h"
+
+#include "ir/analysis/ordering.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+namespace dtile::protocol::prove {
+
+namespace {
+
+/// The op in the block around both that contains each.
+std::pair<Op *, Op *> inCommonBlock(Op *a, Op *b) {
+  for (Op *x = a; x; x = x->parentOp())
+    for (Op *y = b; y; y = y->parentOp())
+      if (x->parentBlock() == y->parentBlock())
+        return {x, y};
+  return {nullptr, nullptr};
+}
+
+bool comesFirst(const Op *a, const Op *b) {
+  for (auto it = a->getIterator(); it != a->parentBlock()->ops().end(); ++it)
+    if (&*it == b)
+      return a != b;
+  return false;
+}
+
+/// Whether a loop's variable only ever joins what the iterations yield for it.
+bool isSum(const Op &loop, unsigned k) {
+  const Value *value = loop.body().argument(1 + k);
+  const Op *yield = loop.body().terminator();
+  while (true) {
+    if (!value->hasOneUse())
+      return false;
+    const ir::Use use = value->uses().front();
+    if (use.user == yield)
+      return use.index == k;
+    if (!use.user->is(OpKind::TokenJoin) || use.user->parentBlock() != &loop.body())
+      return false;
+    value = use.user->result();
+  }
+}
+
+void addSources(Value *token, TokenSources &sources, llvm::SmallPtrSetImpl<const Value *> &seen) {
+  const bool isEvent = token->type().isToken() || token->type().isAcquire();
+  if (!isEvent || !seen.insert(token).second)
+    return;
+  const auto addAll = [&](llvm::ArrayRef<Value *> values) {
+    for (Value *value : values)
+      addSources(value, sources, seen);
+  };
+  Op *op = token->definingOp();
+  if (!op) {
+    // What the bodies of an earlier space have yielded.
+    Op *space = token->argumentOf()->parentOp();
+    if (!space || !space->is(OpKind::Space) || !space->hasAttr("after_all"))
+      return;
+    const unsigned dims = space->strsAttr("vars").size();
+    for (Op &other : space->parentBlock()->ops())
+      if (other.is(OpKind::Space) && other.strAttr("name") == space->strAttr("after_all") &&
+          token->index() >= dims)
+        addSources(other.body().terminator()->operand(token->index() - dims), sources, seen);
+    return;
+  }
+  switch (op->kind()) {
+  case OpKind::TokenJoin:
+    addAll(op->operands());
+    return;
+  case OpKind::If:
+    for (unsigned arm = 0; arm < 2; ++arm)
+      addSources(op->body(arm).terminator()->operand(token->index()), sources, seen);
+    return;
+  case OpKind::For:
+    if (!isSum(*op, token->index()))
+      return;
+    addSources(op->operand(3 + token->index()), sources, seen);
+    addSources(op->body().terminator()->operand(token->index()), sources, seen);
+    return;
+  default:
+    break;
+  }
+  if (op->is(OpKind::Wait)) {
+    sources.insert(op);
+  } else if (ir::isTransfer(*op)) {
+    sources.insert(op);
+    addAll(op->operands());
+  }
+}
+
+template <typename Fn> void forEachInBody(Op *op, Fn &&fn) {
+  if (Op *space = op->enclosing(OpKind::Space))
+    ir::walk(*space, [&](Op &other) { fn(other); });
+}
+
+void addWaits(std::vector<WaitBefore> &waits, const TokenSources &sources, Op *by) {
+  for (Op *source : sources)
+    if (source->is(OpKind::Wait) && llvm::none_of(waits, [&](const WaitBefore &have) {
+          return have.wait == source && have.by == by;
+        }))
+      waits.push_back({source, by});
+}
+
+bool isAtOnceAccess(const Op &op) {
+  return !ir::isTransfer(op) && op.hasEffect(ir::Read | ir::Write);
+}
+
+/// The reads whose values an op uses. Of a read in a loop that the op is not in, that is each of
+/// its executions: the loop's result sums them up.
+class ValuesUsed {
+public:
+  explicit ValuesUsed(const Op &op) {
+    for (Value *operand : op.operands())
+      visit(operand);
+  }
+  llvm::SmallPtrSet<Op *, 4> reads;
+
+private:
+  void visit(Value *value);
+  bool reaches(const Value *value, const Value *argument,
+               llvm::SmallPtrSetImpl<const Value *> &seen) const;
+  llvm::SmallPtrSet<const Value *, 16> seen_;
+};
+
+/// Whether a value of a loop's body is computed from its argument, in that body.
+bool ValuesUsed::reaches(const Value *value, const Value *argument,
+                         llvm::SmallPtrSetImpl<const Value *> &seen) const {
+  if (value == argument)
+    return true;
+  const Op *op = value->definingOp();
+  if (!op || !seen.insert(value).second)
+    return false;
+  const auto reach = [&](const Value *from) { return reaches(from, argument, seen); };
+  if (op->is(OpKind::For))
+    return reach(op->operand(3 + value->index()));
+  if (op->is(OpKind::If))
+    return reach(op->body(0).terminator()->operand(value->index())) &&
+           reach(op->body(1).terminator()->operand(value->index()));
+  return op->isPure() && llvm::any_of(op->operands(), reach);
+}
+
+void ValuesUsed::visit(Value *value) {
+  if (value->type().isToken() || value->type().isAcquire() || !seen_.insert(value).second)
+    return;
+  Op *op = value->definingOp();
+  // What a loop around carries comes from iterations before.
+  if (!op)
+    return;
+  if (op->is(OpKind::Load) || op->is(OpKind::Gather) || op->is(OpKind::Atomic)) {
+    reads.insert(op);
+    return;
+  }
+  if (op->is(OpKind::For)) {
+    visit(op->operand(3 + value->index()));
+    Value *next = op->body().terminator()->operand(value->index());
+    llvm::SmallPtrSet<const Value *, 16> seen;
+    if (reaches(next, op->body().argument(1 + value->index()), seen))
+      visit(next);
+    return;
+  }
+  if (op->is(OpKind::If)) {
+    for (unsigned arm = 0; arm < 2; ++arm)
+      visit(op->body(arm).terminator()->operand(value->index()));
+    return;
+  }
+  if (op->numRegions() == 0)
+    for (Value *operand : op->operands())
+      visit(operand);
+}
+
+/// Whether `op` lies in no loop or arm that is not around `other`.
+bool hasNoOwnLoops(Op *op, Op *other) { return inCommonBlock(op, other).first == op; }
+
+} // namespace
+
+bool isBefore(Op *a, Op *b) {
+  const auto [x, y] = inCommonBlock(a, b);
+  return x && x != y && comesFirst(x, y);
+}
+
+bool areInArms(Op *a, Op *b) {
+  const auto [x, y] = inCommonBlock(a, b);
+  return x && x == y && x->is(OpKind::If);
+}
+
+bool runsWith(Op *op, Op *other) { return hasNoOwnLoops(op, other); }
+
+TokenSources sourcesOf(llvm::ArrayRef<Value *> tokens) {
+  TokenSources sources;
+  llvm::SmallPtrSet<const Value *, 8> seen;
+  for (Value *token : tokens)
+    addSources(token, sources, seen);
+  return sources;
+}
+
+TokenSources tokensOf(const Op &op) { return sourcesOf(op.operands()); }
+
+std::vector<WaitBefore> waitsBefore(Op *op) {
+  std::vector<WaitBefore> waits;
+  addWaits(waits, tokensOf(*op), op);
+  forEachInBody(op, [&](Op &other) {
+    if (other.is(OpKind::Await) && isBefore(&other, op))
+      addWaits(waits, tokensOf(other), &other);
+  });
+  for (Op *read : ValuesUsed(*op).reads)
+    if (isBefore(read, op))
+      addWaits(waits, tokensOf(*read), read);
+  return waits;
+}
+
+std::vector<WaitBefore> waitsReleased(Op *notify) {
+  std::vector<WaitBefore> waits = waitsBefore(notify);
+  forEachInBody(notify, [&](Op &other) {
+    if (isAtOnceAccess(other) && isBefore(&other, notify))
+      addWaits(waits, tokensOf(other), &other);
+  });
+  return waits;
+}
+
+std::vector<WaitBefore> waitsOfEnd(Op &space) {
+  std::vector<WaitBefore> waits;
+  ir::walk(space, [&](Op &op) {
+    if (op.is(OpKind::Await) || isAtOnceAccess(op) || ir::isTransfer(op))
+      addWaits(waits, tokensOf(op), &op);
+  });
+  return waits;
+}
+
+namespace {
+
+/// Whether something between them waits until the transfer is over: an await of its token, quiet, a
+/// barrier.
+bool isOverBetween(Op *transfer, Op *later) {
+  bool isOver = false;
+  forEachInBody(transfer, [&](Op &op) {
+    const bool completes = op.is(OpKind::Quiet) || op.is(OpKind::Barrier) ||
+                           (op.is(OpKind::Await) && tokensOf(op).contains(transfer));
+    isOver |= completes && runsWith(&op, transfer) && isBefore(transfer, &op) &&
+              (!later || isBefore(&op, later));
+  });
+  return isOver;
+}
+
+bool isFencedBetween(Op *transfer, Op *later) {
+  bool isFenced = false;
+  forEachInBody(transfer, [&](Op &op) {
+    isFenced |= op.is(OpKind::Fence) && (runsWith(&op, transfer) || runsWith(&op, later)) &&
+                isBefore(transfer, &op) && isBefore(&op, later);
+  });
+  return isFenced;
+}
+
+} // namespace
+
+Release releases(Op *notify, Op *access, bool isAsync) {
+  if (notify == access)
+    return Release::Yes;
+  const bool isOneSpace = notify->enclosing(OpKind::Space) == access->enclosing(OpKind::Space);
+  if (!isAsync)
+    return isOneSpace && isBefore(access, notify) ? Release::Yes : Release::No;
+  if (tokensOf(*notify).contains(access))
+    return Release::Yes;
+  if (!isOneSpace || !isBefore(access, notify))
+    return Release::No;
+  if (isOverBetween(access, notify))
+    return Release::Yes;
+  return isFencedBetween(access, notify) ? Release::SameRank : Release::No;
+}
+
+bool isOrdered(Op *first, bool firstIsAsync, Op *second) {
+  return !firstIsAsync || tokensOf(*second).contains(first) || isOverBetween(first, second);
+}
+
+bool isOverInIteration(Op *op, bool isAsync, Op *other) {
+  if (!isAsync)
+    return true;
+  // An await in the innermost loop around both, behind the op.
+  Op *around = inCommonBlock(op, other).first->parentOp();
+  bool isOver = false;
+  forEachInBody(op, [&](Op &at) {
+    const bool completes = at.is(OpKind::Quiet) || at.is(OpKind::Barrier) ||
+                           (at.is(OpKind::Await) && tokensOf(at).contains(op));
+    if (!completes || !runsWith(&at, op) || !isBefore(op, &at))
+      return;
+    for (Op *up = at.parentOp(); up; up = up->parentOp())
+      isOver |= up == around;
+  });
+  return isOver;
+}
+
+bool isOverInBody(Op *op, bool isAsync) { return !isAsync || isOverBetween(op, nullptr); }
+
+} // namespace dtile::protocol::prove

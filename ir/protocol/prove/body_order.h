@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What of a body comes before what, whatever is computed: program order, tokens, awaits. Private to
+// ir/protocol/prove.
+#pragma once
+
+#include "ir/core/ir.h"
+
+#include "llvm/ADT/SmallPtrSet.h"
+
+#include <vector>
+
+namespace dtile::protocol::prove {
+
+using ir::Op;
+using ir::OpKind;
+using ir::Value;
+
+/// Whether `a` comes before `b` in program order where loops around both are in one iteration.
+[[nodiscard]] bool isBefore(Op *a, Op *b);
+/// Whether `op` runs whenever `other` does, in the same iteration of the loops around it: it stands
+/// in a block around `other`.
+[[nodiscard]] bool runsWith(Op *op, Op *other);
+
+/// Whether two ops stand in different arms of one `if`.
+[[nodiscard]] bool areInArms(Op *a, Op *b);
+
+/// The waits and transfers that tokens stand for; with the transfers, what these are after.
+using TokenSources = llvm::SmallPtrSet<Op *, 8>;
+[[nodiscard]] TokenSources sourcesOf(llvm::ArrayRef<Value *> tokens);
+/// The same for all tokens among an op's operands.
+[[nodiscard]] TokenSources tokensOf(const Op &op);
+
+/// A wait that an op comes after, and by which op of its body: the wait is over when `by` runs,
+/// and `by` runs before the op or is it.
+struct WaitBefore {
+  Op *wait = nullptr;
+  Op *by = nullptr;
+};
+/// The waits that an operation comes after.
+[[nodiscard]] std::vector<WaitBefore> waitsBefore(Op *op);
+/// The waits that a notify passes on: what all of its body that runs at once has come after, too.
+[[nodiscard]] std::vector<WaitBefore> waitsReleased(Op *notify);
+/// The waits without which the launch does not end.
+[[nodiscard]] std::vector<WaitBefore> waitsOfEnd(Op &space);
+
+/// How a notify comes after what an access did.
+enum class Release : uint8_t {
+  No,
+  /// Whatever their ranks.
+  Yes,
+  /// Where the notify goes to the rank that the access wrote to: a fence is between.
+  SameRank
+};
+/// `access` is async where a transfer makes it.
+[[nodiscard]] Release releases(Op *notify, Op *access, bool isAsync);
+
+/// Whether the second of two ops of a body comes behind the first, where loops around both are in
+/// one iteration and the first comes first there.
+[[nodiscard]] bool isOrdered(Op *first, bool firstIsAsync, Op *second);
+/// Whether what the op does is over before the innermost loop around both goes on.
+[[nodiscard]] bool isOverInIteration(Op *op, bool isAsync, Op *other);
+/// Whether what the op does is over when its body ends, for bodies that start behind it.
+[[nodiscard]] bool isOverInBody(Op *op, bool isAsync);
+
+} // namespace dtile::protocol::prove

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Goals: something exists. Values for the unknowns are read off the equations, or guessed; nothing
+// rests on how they were found, as all that must hold of them is then proved.
+#include "ir/protocol/prove/prover.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+namespace dtile::protocol::prove {
+
+void Goal::addExists(const Instance &instance) {
+  unknowns.insert(unknowns.end(), instance.unknowns.begin(), instance.unknowns.end());
+  for (const Polynomial &bound : instance.bounds)
+    formulas.push_back(Formula::atLeastZero(bound));
+  formulas.insert(formulas.end(), instance.guards.begin(), instance.guards.end());
+}
+
+void Goal::add(const Goal &other) {
+  const auto append = [](auto &to, const auto &from) {
+    to.insert(to.end(), from.begin(), from.end());
+  };
+  append(unknowns, other.unknowns);
+  append(equal, other.equal);
+  append(formulas, other.formulas);
+  append(members, other.members);
+}
+
+namespace {
+
+void replace(Scene &scene, Goal &goal, AtomId id, const Polynomial &by) {
+  const auto put = [&](Polynomial &p) { p = scene.polys.substitute(p, id, by); };
+  for (auto &[a, b] : goal.equal) {
+    put(a);
+    put(b);
+  }
+  for (auto &[p, first] : goal.members) {
+    put(p);
+    put(first);
+  }
+  for (Formula &formula : goal.formulas)
+    formula = scene.substituted(formula, id, by);
+}
+
+/// rem(±unknown + rest, n) == to: the residue; that it is in the unknown's range is shown later.
+std::optional<Polynomial> solveResidue(Scene &scene, const Polynomial &from, const Polynomial &to,
+                                       AtomId id) {
+  const auto single = from.asAtom();
+  if (!single)
+    return std::nullopt;
+  const Polynomials::Atom atom = scene.polys.atom(*single);
+  if (atom.kind != Polynomials::AtomKind::Rem || scene.polys.mentions(atom.rhs, id))
+    return std::nullopt;
+  std::vector<Polynomial> conditions;
+  const auto answer = scene.polys.solve(atom.lhs, to, id, conditions);
+  if (!answer || !conditions.empty())
+    return std::nullopt;
+  return scene.polys.rem(*answer, atom.rhs);
+}
+
+/// One unknown from one equation.
+bool solveEquation(Scene &scene, Goal &goal, bool onlyDirect) {
+  for (const auto &[a, b] : goal.equal)
+    for (const auto &[from, to] :
+         {std::pair(a, b), std::pair(b, a), std::pair(a - b, Polynomial())})
+      for (size_t i = 0; i < goal.unknowns.size(); ++i) {
+        const AtomId id = goal.unknowns[i];
+        if (onlyDirect ? from.asAtom() != id : !scene.polys.mentions(from, id))
+          continue;
+        if (scene.polys.mentions(to, id))
+          continue;
+        // What the solution needs shows when it is put in place: the equation stays.
+        std::vector<Polynomial> conditions;
+        auto answer = scene.polys.solve(from, to, id, conditions);
+        if (!answer)
+          answer = solveResidue(scene, from, to, id);
+        if (!answer)
+          continue;
+        goal.unknowns.erase(goal.unknowns.begin() + ptrdiff_t(i));
+        replace(scene, goal, id, *answer);
+        return true;
+      }
+  return false;
+}
+
+/// The coefficient of an atom outside of products with itself and outside of opaque atoms.
+std::optional<Polynomial> coefficientOf(Scene &scene, const Polynomial &p, AtomId id) {
+  Polynomial factor, rest;
+  for (const auto &[monomial, coefficient] : p.terms()) {
+    Polynomial term(coefficient);
+    const auto count = llvm::count(monomial, id);
+    if (count > 1)
+      return std::nullopt;
+    for (const AtomId atom : monomial)
+      if (atom != id)
+        term = term * var(atom);
+    (count == 1 ? factor : rest) = (count == 1 ? factor : rest) + term;
+  }
+  if (factor.isZero() || scene.polys.mentions(rest, id) || scene.polys.mentions(factor, id))
+    return std::nullopt;
+  return factor;
+}
+
+/// The block of an unknown that a position lies in; of several unknowns the widest blocks first.
+bool guessBlock(Scene &scene, const Facts &facts, Goal &goal) {
+  std::optional<AtomId> best;
+  Polynomial bestFactor, numerator;
+  int64_t bestSize = 0;
+  for (const auto &[p, first] : goal.members)
+    for (const AtomId id : goal.unknowns) {
+      const auto factor = coefficientOf(scene, first, id);
+      if (!factor)
+        continue;
+      const auto constant = factor->constant();
+      const int64_t size = constant ? *constant : INT64_MAX;
+      if (size <= bestSize || (!constant && !scene.implies(facts, *factor - Polynomial(1))))
+        continue;
+      best = id;
+      bestFactor = *factor;
+      bestSize = size;
+      // Blocks of other unknowns begin at their first one.
+      Polynomial rest = first - *factor * var(id);
+      for (const AtomId other : goal.unknowns)
+        rest = scene.polys.substitute(rest, other, Polynomial(0));
+      numerator = p - rest;
+    }
+  if (!best)
+    return false;
+  goal.unknowns.erase(llvm::find(goal.unknowns, *best));
+  replace(scene, goal, *best, scene.polys.div(numerator, bestFactor));
+  return true;
+}
+
+/// The facts with the formula not holding: one case, or two.
+std::vector<Facts> without(const Facts &facts, const Formula &formula) {
+  const auto with = [&](const Polynomial &p) {
+    Facts more = facts;
+    more.push_back(p);
+    return more;
+  };
+  if (formula.kind == Formula::Kind::AtLeastZero)
+    return {with(Polynomial(-1) - formula.p)};
+  std::vector<Facts> cases;
+  if (formula.kind != Formula::Kind::And)
+    return cases;
+  for (const Formula &part : formula.parts) {
+    if (part.kind != Formula::Kind::AtLeastZero)
+      return {};
+    cases.push_back(with(Polynomial(-1) - part.p));
+  }
+  return cases;
+}
+
+bool reachesOneOf(Scene &scene, const Facts &facts, const std::vector<Goal> &goals,
+                  unsigned splits) {
+  for (size_t i = 0; i < goals.size(); ++i) {
+    std::vector<const Formula *> failing;
+    for (const Formula &formula : goals[i].formulas) {
+      if (!scene.implies(facts, formula))
+        failing.push_back(&formula);
+      if (failing.size() > 2)
+        break;
+    }
+    if (failing.empty())
+      return true;
+    if (failing.size() > 2 || splits == 0 || goals.size() == 1)
+      continue;
+    // Where it fails one of the others must do.
+    std::vector<Goal> others = goals;
+    others.erase(others.begin() + ptrdiff_t(i));
+    const bool isReached = llvm::all_of(failing, [&](const Formula *formula) {
+      const std::vector<Facts> cases = without(facts, *formula);
+      return !cases.empty() && llvm::all_of(cases, [&](const Facts &left) {
+        return scene.refuter.isImpossible(left) || reachesOneOf(scene, left, others, splits - 1);
+      });
+    });
+    if (isReached)
+      return true;
+  }
+  return false;
+}
+
+} // namespace
+
+void solve(Scene &scene, const Facts &facts, Goal &goal) {
+  while (solveEquation(scene, goal, true) || solveEquation(scene, goal, false) ||
+         guessBlock(scene, facts, goal)) {
+  }
+  // What nothing speaks of may be anything: the first.
+  while (!goal.unknowns.empty()) {
+    const AtomId id = goal.unknowns.back();
+    goal.unknowns.pop_back();
+    replace(scene, goal, id, Polynomial(0));
+  }
+  for (const auto &[a, b] : goal.equal)
+    if (!(a == b))
+      goal.formulas.push_back(
+          {Formula::Kind::And, {}, {Formula::atLeastZero(a - b), Formula::atLeastZero(b - a)}});
+  goal.equal.clear();
+}
+
+bool reachesOne(Scene &scene, const Facts &facts, std::vector<Goal> goals) {
+  for (Goal &goal : goals)
+    solve(scene, facts, goal);
+  llvm::erase_if(goals, [](const Goal &goal) {
+    return llvm::any_of(goal.formulas, [](const Formula &formula) {
+      return formula.kind == Formula::Kind::Unknown;
+    });
+  });
+  return reachesOneOf(scene, facts, goals, 2);
+}
+
+} // namespace dtile::protocol::prove

@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Executions of ops and the regions that they touch. Everything assumed of an execution follows
+// from its taking place: bounds of loops and spaces, conditions around it. What polynomials cannot
+// say becomes a variable of the instance.
+#include "ir/protocol/prove/model.h"
+
+#include "frontend/base/check.h"
+#include "ir/analysis/communication.h"
+#include "ir/core/tile_order.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+namespace dtile::protocol::prove {
+
+Op *spaceOf(Op *op) { return op->enclosing(OpKind::Space); }
+
+std::string nameOf(const Op &param) {
+  return param.hasAttr("name") ? "`" + param.strAttr("name").str() + "`" : "memory";
+}
+
+void Scene::addCoordinate(Instance &instance, Op *of, unsigned dim, Value *position, Value *lo,
+                          Value *hi, Value *step) {
+  auto &environment = instance.environment;
+  const Polynomial first = polys.of(lo, environment);
+  const Polynomial end = polys.of(hi, environment);
+  const Polynomial stride = polys.of(step, environment);
+  const bool isUnit = stride == Polynomial(1);
+  const AtomId number =
+      polys.fresh(isUnit ? end - first : polys.div(end - first + stride - Polynomial(1), stride));
+  instance.coordinates.push_back({of, dim, number});
+  instance.unknowns.push_back(number);
+  const Polynomial at = first + stride * var(number);
+  environment.values[position] = at;
+  instance.bounds.push_back(var(number));
+  instance.bounds.push_back(end - at - Polynomial(1));
+  if (!stride.constant())
+    instance.bounds.push_back(stride - Polynomial(1));
+}
+
+Instance Scene::instance(Op *op, const Instance *anchor, Shares shares) {
+  Instance made;
+  made.op = op;
+  made.space = spaceOf(op);
+  llvm::SmallVector<std::pair<Op *, Op *>, 8> around;
+  for (Op *inner = op; Op *outer = inner->parentOp(); inner = outer) {
+    around.push_back({outer, inner});
+    if (outer == made.space)
+      break;
+  }
+  const bool sharesBody = anchor && shares == Shares::Body;
+  DTILE_CHECK(!sharesBody || anchor->space == made.space, "a body of two spaces");
+  if (anchor && shares != Shares::Nothing) {
+    made.rank = anchor->rank;
+  } else {
+    made.rank = polys.fresh(var(polys.numRanks()));
+    made.unknowns.push_back(made.rank);
+    made.bounds.push_back(var(made.rank));
+    made.bounds.push_back(var(polys.numRanks()) - var(made.rank) - Polynomial(1));
+  }
+  if (sharesBody) {
+    made.environment = anchor->environment;
+  } else {
+    made.environment.hasOwnValues = true;
+    made.environment.rank = var(made.rank);
+  }
+  bool isShared = sharesBody;
+  for (auto [outer, inner] : llvm::reverse(around)) {
+    if (isShared) {
+      // Common loops and spaces are in the same iteration; a common `if` holds already.
+      const auto isOf = [&, at = outer](const Instance::Coordinate &c) { return c.of == at; };
+      bool isCommon = false;
+      for (Op *up = anchor->op; up && !isCommon; up = up == made.space ? nullptr : up->parentOp())
+        isCommon = up->parentOp() == outer;
+      if (isCommon) {
+        for (const Instance::Coordinate &c : anchor->coordinates)
+          if (isOf(c))
+            made.coordinates.push_back(c);
+        if (!outer->is(OpKind::If))
+          continue;
+        // Common only where both are in the same arm.
+        Op *up = anchor->op;
+        while (up->parentOp() != outer)
+          up = up->parentOp();
+        if (up->parentBlock() == inner->parentBlock())
+          continue;
+      }
+      isShared = false;
+    }
+    switch (outer->kind()) {
+    case OpKind::Space:
+      for (unsigned d = 0; d < ir::spaceDims(*outer); ++d)
+        addCoordinate(made, outer, d, outer->body().argument(d), outer->operand(3 * d),
+                      outer->operand(3 * d + 1), outer->operand(3 * d + 2));
+      break;
+    case OpKind::For:
+      addCoordinate(made, outer, 0, outer->body().argument(0), outer->operand(0), outer->operand(1),
+                    outer->operand(2));
+      break;
+    case OpKind::If:
+      made.guards.push_back(
+          formula(outer->operand(0), inner->parentBlock() == &outer->body(0), made));
+      break;
+    default: {
+      // A loop of which nothing is known, as `while`.
+      const AtomId number = polys.fresh();
+      made.coordinates.push_back({outer, 0, number});
+      made.unknowns.push_back(number);
+      made.bounds.push_back(var(number));
+      made.guards.push_back(Formula::unknown());
+      break;
+    }
+    }
+  }
+  return made;
+}
+
+void Scene::assume(Facts &facts, Instance &instance) {
+  facts.insert(facts.end(), instance.bounds.begin(), instance.bounds.end());
+  for (const Formula &guard : instance.guards)
+    assume(facts, guard);
+}
+
+void Scene::assume(Facts &facts, const Formula &formula) {
+  switch (formula.kind) {
+  case Formula::Kind::AtLeastZero:
+    facts.push_back(formula.p);
+    return;
+  case Formula::Kind::And:
+    for (const Formula &part : formula.parts)
+      assume(facts, part);
+    return;
+  case Formula::Kind::Or: {
+    // What is left when all others are impossible.
+    const Formula *only = nullptr;
+    for (const Formula &part : formula.parts) {
+      Facts with = facts;
+      assume(with, part);
+      if (part.kind != Formula::Kind::Unknown && refuter.isImpossible(with))
+        continue;
+      if (only)
+        return;
+      only = &part;
+    }
+    if (only && only->kind != Formula::Kind::Unknown)
+      assume(facts, *only);
+    return;
+  }
+  case Formula::Kind::Unknown:
+    return;
+  }
+}
+
+Formula Scene::formula(Value *condition, bool wanted, Instance &instance) {
+  Op *op = condition->definingOp();
+  if (!op)
+    return Formula::unknown();
+  const auto both = [&](Formula::Kind kind) {
+    return Formula{
+        kind,
+        {},
+        {formula(op->operand(0), wanted, instance), formula(op->operand(1), wanted, instance)}};
+  };
+  switch (op->kind()) {
+  case OpKind::Const: {
+    const ir::Attr *value = op->attr("value");
+    if (!value || !std::holds_alternative<bool>(*value))
+      return Formula::unknown();
+    return Formula::atLeastZero(Polynomial(std::get<bool>(*value) == wanted ? 0 : -1));
+  }
+  case OpKind::Not:
+    return formula(op->operand(0), !wanted, instance);
+  case OpKind::And:
+    return both(wanted ? Formula::Kind::And : Formula::Kind::Or);
+  case OpKind::Or:
+    return both(wanted ? Formula::Kind::Or : Formula::Kind::And);
+  case OpKind::Cmp:
+    break;
+  default:
+    return Formula::unknown();
+  }
+  if (!op->operand(0)->type().isIndex())
+    return Formula::unknown();
+  const Polynomial a = polys.of(op->operand(0), instance.environment);
+  const Polynomial b = polys.of(op->operand(1), instance.environment);
+  const Polynomial one(1);
+  const llvm::StringRef pred = op->strAttr("pred");
+  if (pred == "lt")
+    return Formula::atLeastZero(wanted ? b - a - one : a - b);
+  if (pred == "le")
+    return Formula::atLeastZero(wanted ? b - a : a - b - one);
+  if (pred == "gt")
+    return Formula::atLeastZero(wanted ? a - b - one : b - a);
+  if (pred == "ge")
+    return Formula::atLeastZero(wanted ? a - b : b - a - one);
+  if ((pred == "eq") == wanted)
+    return {Formula::Kind::And, {}, {Formula::atLeastZero(a - b), Formula::atLeastZero(b - a)}};
+  return {Formula::Kind::Or,
+          {},
+          {Formula::atLeastZero(a - b - one), Formula::atLeastZero(b - a - one)}};
+}
+
+Formula Scene::substituted(const Formula &formula, AtomId id, const Polynomial &by) {
+  Formula result{formula.kind, polys.substitute(formula.p, id, by), {}};
+  for (const Formula &part : formula.parts)
+    result.parts.push_back(substituted(part, id, by));
+  return result;
+}
+
+bool Scene::implies(const Facts &facts, const Formula &formula) {
+  const auto holds = [&](const Formula &part) { return implies(facts, part); };
+  switch (formula.kind) {
+  case Formula::Kind::AtLeastZero:
+    return refuter.implies(facts, formula.p);
+  case Formula::Kind::And:
+    return llvm::all_of(formula.parts, holds);
+  case Formula::Kind::Or:
+    return llvm::any_of(formula.parts, holds);
+  case Formula::Kind::Unknown:
+    return false;
+  }
+  DTILE_UNREACHABLE("formula");
+}
+
+Region Scene::region(Value *viewOrCells, Instance &instance, const Facts &facts) {
+  Region region;
+  region.rank = var(instance.rank);
+  llvm::SmallVector<Op *, 4> chain;
+  Value *value = viewOrCells;
+  while (Op *op = value->definingOp()) {
+    if (op->is(OpKind::Param) || op->is(OpKind::SignalParam)) {
+      region.object = op;
+      break;
+    }
+    const bool isKnown = op->is(OpKind::ViewSlice) || op->is(OpKind::ViewTile) ||
+                         op->is(OpKind::ViewAt) || op->is(OpKind::ViewReshape) ||
+                         op->is(OpKind::SigSlice) || op->is(OpKind::SigAt);
+    if (!isKnown)
+      break;
+    chain.push_back(op);
+    value = op->operand(0);
+  }
+  if (!region.object)
+    return region;
+  auto &environment = instance.environment;
+  const auto operand = [&](Op *op, unsigned i) { return polys.of(op->operand(i), environment); };
+  for (unsigned d = 0; d < region.object->numOperands(); ++d) {
+    region.dims.push_back(
+        {.at = {}, .atLeast = {Polynomial(0)}, .below = {operand(region.object, d)}});
+    region.live.push_back({d, Polynomial(0)});
+  }
+  // Whether the dimension's first position may be cut away, so that what is counted from it is not
+  // known.
+  llvm::SmallVector<bool, 4> isMoved(region.dims.size(), false);
+  bool isReshaped = false;
+  for (Op *op : llvm::reverse(chain)) {
+    if (op->is(OpKind::ViewAt) || op->is(OpKind::SigAt)) {
+      region.rank = operand(op, 1);
+      continue;
+    }
+    if (op->is(OpKind::ViewReshape) || isReshaped) {
+      isReshaped = true;
+      region.isExact = false;
+      region.live.clear();
+      continue;
+    }
+    const bool isWindow = op->is(OpKind::ViewTile);
+    llvm::SmallVector<std::pair<unsigned, Polynomial>, 4> left;
+    const llvm::StringRef letters = op->strAttr("dims");
+    unsigned next = 1;
+    unsigned window = 0;
+    for (unsigned i = 0; i < letters.size(); ++i) {
+      auto [number, origin] = region.live[i];
+      DimRegion &dim = region.dims[number];
+      if (letters[i] == 'a') {
+        left.push_back(region.live[i]);
+        continue;
+      }
+      const Polynomial first = origin + operand(op, next);
+      if (isMoved[number])
+        region.isExact = false;
+      if (letters[i] == 'i') {
+        ++next;
+        if (op->is(OpKind::SigSlice)) {
+          for (const Polynomial &low : dim.atLeast)
+            region.traps.push_back({op, isMoved[number] ? Polynomial(-1) : first - low});
+          for (const Polynomial &high : dim.below)
+            region.traps.push_back(
+                {op, isMoved[number] ? Polynomial(-1) : high - first - Polynomial(1)});
+        }
+        if (!isMoved[number])
+          dim.at = first;
+        continue;
+      }
+      const Polynomial end = origin + operand(op, next + 1);
+      next += 2;
+      if (!isMoved[number]) {
+        dim.atLeast.push_back(first);
+        dim.below.push_back(end);
+        if (isWindow)
+          dim.below.push_back(first + Polynomial(op->intsAttr("lens")[window]));
+      }
+      // A range is cut to what there is, and counts from where it was cut.
+      if (!isWindow && !refuter.implies(facts, first))
+        isMoved[number] = true;
+      ++window;
+      left.push_back({number, first});
+    }
+    region.live = std::move(left);
+  }
+  return region;
+}
+
+void Scene::assumeInside(Facts &facts, const Region &region, llvm::ArrayRef<Polynomial> point) {
+  for (const auto &[dim, p] : llvm::zip(region.dims, point)) {
+    if (dim.at)
+      ir::addEqual(facts, p, *dim.at);
+    for (const Polynomial &low : dim.atLeast)
+      ir::addLessEqual(facts, low, p);
+    for (const Polynomial &high : dim.below)
+      ir::addLess(facts, p, high);
+  }
+}
+
+std::optional<Polynomial> Scene::derivedCount(Op &signal, llvm::ArrayRef<Polynomial> cell,
+                                              const Polynomial &rank) {
+  if (signal.body().empty())
+    return std::nullopt;
+  Polynomials::Environment environment;
+  environment.hasOwnValues = true;
+  environment.rank = rank;
+  for (unsigned d = 0; d < cell.size(); ++d)
+    environment.values[signal.body().argument(d)] = cell[d];
+  return polys.of(signal.body().terminator()->operand(0), environment);
+}
+
+} // namespace dtile::protocol::prove

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A kernel in polynomials: executions of its ops with unknown ranks, tiles and iterations, what
+// memory they touch, and which cells. Private to ir/protocol/prove.
+#pragma once
+
+#include "ir/analysis/inequalities.h"
+#include "ir/core/ir.h"
+
+namespace dtile::protocol::prove {
+
+using ir::AtomId;
+using ir::Facts;
+using ir::Op;
+using ir::OpKind;
+using ir::Polynomial;
+using ir::Polynomials;
+using ir::Value;
+
+/// A condition: a polynomial at least zero, or several of them.
+struct Formula {
+  enum class Kind : uint8_t {
+    AtLeastZero,
+    And,
+    Or,
+    /// Something that polynomials cannot say: never provable.
+    Unknown
+  } kind = Kind::And;
+  Polynomial p;
+  std::vector<Formula> parts;
+
+  static Formula atLeastZero(Polynomial p) { return {Kind::AtLeastZero, std::move(p), {}}; }
+  static Formula unknown() { return {Kind::Unknown, {}, {}}; }
+};
+
+/// One execution of an op: its rank, its body's position, and the iterations of the loops around.
+struct Instance {
+  struct Coordinate {
+    /// The space or loop, and which dimension of it.
+    Op *of = nullptr;
+    unsigned dim = 0;
+    /// The number of the block or iteration, from 0.
+    AtomId number = 0;
+  };
+  Op *op = nullptr;
+  Op *space = nullptr;
+  AtomId rank = 0;
+  llvm::SmallVector<Coordinate, 8> coordinates;
+  Polynomials::Environment environment;
+  /// What must hold for it to take place, beyond what its anchor needs.
+  Facts bounds;
+  std::vector<Formula> guards;
+  /// Variables that it does not share with its anchor.
+  std::vector<AtomId> unknowns;
+};
+
+/// What an instance has in common with the one it is made beside.
+enum class Shares : uint8_t { Nothing, Rank, Body };
+
+/// Where a dimension of a parameter is touched.
+struct DimRegion {
+  /// The only position, where there is one.
+  std::optional<Polynomial> at;
+  /// Positions are at least these, and below those.
+  llvm::SmallVector<Polynomial, 3> atLeast;
+  llvm::SmallVector<Polynomial, 3> below;
+};
+
+/// What a view or cells are of.
+struct Region {
+  /// The param or signal_param.
+  Op *object = nullptr;
+  Polynomial rank;
+  llvm::SmallVector<DimRegion, 4> dims;
+  /// The region is all that is touched; else part of it may be.
+  bool isExact = true;
+  /// Of each dimension of the view, the parameter's dimension and the position of its first
+  /// element.
+  llvm::SmallVector<std::pair<unsigned, Polynomial>, 4> live;
+  /// What must hold for the slicing not to stop the launch: each with the op.
+  std::vector<std::pair<Op *, Polynomial>> traps;
+};
+
+/// Polynomials and refutations for one question about a kernel.
+class Scene {
+public:
+  Scene() : refuter(polys) {}
+
+  /// An execution of an op. Beside an anchor it shares its rank, or its body and the iterations of
+  /// common loops.
+  Instance instance(Op *op, const Instance *anchor = nullptr, Shares shares = Shares::Nothing);
+  /// What follows from the instance taking place.
+  void assume(Facts &facts, Instance &instance);
+
+  /// The region of a view, or of signal cells, as the instance computes it.
+  Region region(Value *viewOrCells, Instance &instance, const Facts &facts);
+  /// That the point lies in the region; of an equality both directions.
+  void assumeInside(Facts &facts, const Region &region, llvm::ArrayRef<Polynomial> point);
+  /// A condition under which the bool value is `wanted`.
+  Formula formula(Value *condition, bool wanted, Instance &instance);
+  void assume(Facts &facts, const Formula &formula);
+  [[nodiscard]] Formula substituted(const Formula &formula, AtomId id, const Polynomial &by);
+  bool implies(const Facts &facts, const Formula &formula);
+  bool implies(const Facts &facts, const Polynomial &p) { return refuter.implies(facts, p); }
+  /// How many notifies a launch sends to a cell of a rank; nothing where that is not derived or not
+  /// a polynomial.
+  std::optional<Polynomial> derivedCount(Op &signal, llvm::ArrayRef<Polynomial> cell,
+                                         const Polynomial &rank);
+
+  Polynomials polys;
+  ir::Refuter refuter;
+
+private:
+  void addCoordinate(Instance &instance, Op *of, unsigned dim, Value *position, Value *lo,
+                     Value *hi, Value *step);
+};
+
+[[nodiscard]] inline Polynomial var(AtomId id) { return Polynomial::atom(id); }
+
+/// The space that an op is in; null outside of spaces.
+[[nodiscard]] Op *spaceOf(Op *op);
+/// The name of a parameter in backquotes.
+[[nodiscard]] std::string nameOf(const Op &param);
+
+} // namespace dtile::protocol::prove

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What a proof consists of: nothing stops the launch, waits end, accesses are ordered, the kernel
+// ends clean.
+#include "ir/protocol/prove/prover.h"
+
+#include "ir/analysis/communication.h"
+#include "ir/analysis/ordering.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+namespace dtile::protocol::prove {
+
+Prover::Prover(Op &kernel, const ProofOptions &options) : kernel_(kernel), options_(options) {
+  collect();
+}
+
+void Prover::fail(const Op *op, std::string text, const Op *other) {
+  const bool isKnown = llvm::any_of(proof_.unproved, [&](const Unproved &known) {
+    return known.op == op && known.text == text && known.other == other;
+  });
+  if (!isKnown)
+    proof_.unproved.push_back({op, std::move(text), other});
+}
+
+bool Prover::isOutOfTime() const {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count() >
+         options_.seconds;
+}
+
+void Prover::collect() {
+  for (Op &op : kernel_.body().ops())
+    if (op.is(OpKind::Space))
+      spaces_.push_back(&op);
+  const auto access = [&](Op &op, Value *view, Access::Kind kind) {
+    if (!view->type().isView())
+      return;
+    Op *object = ir::objectOf(view);
+    if (!object || !object->is(OpKind::Param))
+      fail(&op, "which memory is touched here");
+    else if (object->strAttr("mode") != "in")
+      accesses_.push_back({kind, &op, view, object, ir::isTransfer(op)});
+  };
+  for (Op *space : spaces_)
+    ir::walk(*space, [&](Op &op) {
+      for (Value *view : ir::readViews(op))
+        if (!op.is(OpKind::Atomic))
+          access(op, view, Access::Kind::Read);
+      if (Value *view = ir::writtenView(op))
+        access(op, view,
+               op.is(OpKind::Atomic) || op.is(OpKind::ReduceAdd) ? Access::Kind::Atomic
+                                                                 : Access::Kind::Write);
+      if (op.is(OpKind::Notify) || op.is(OpKind::PutSignal))
+        notifies_.push_back(&op);
+      else if (op.is(OpKind::Wait))
+        waits_.push_back(&op);
+      else if (op.is(OpKind::Barrier))
+        barriers_.push_back(&op);
+      else if (op.is(OpKind::Call))
+        fail(&op, "what the function does");
+    });
+  hasPlainBarriers_ = !barriers_.empty() && llvm::all_of(barriers_, [&](Op *barrier) {
+    Op *space = spaceOf(barrier);
+    return barrier->parentOp() == space && space == spaceOf(barriers_.front()) &&
+           space->strsAttr("vars").empty() && !space->hasAttr("after_all");
+  });
+}
+
+/// Ranks, cells and asserted conditions.
+void Prover::proveTraps(Op &op) {
+  const bool selectsRank = op.is(OpKind::ViewAt) || op.is(OpKind::SigAt);
+  if (!selectsRank && !op.is(OpKind::SigSlice) && !op.is(OpKind::Assert) &&
+      !op.is(OpKind::ViewReshape))
+    return;
+  ++proof_.obligations;
+  Scene scene;
+  Instance at = scene.instance(&op);
+  Facts facts;
+  scene.assume(facts, at);
+  if (selectsRank) {
+    const Polynomial rank = scene.polys.of(op.operand(1), at.environment);
+    if (!scene.implies(facts, rank) ||
+        !scene.implies(facts, var(scene.polys.numRanks()) - rank - Polynomial(1)))
+      fail(&op, "that this is the number of a rank");
+    return;
+  }
+  if (op.is(OpKind::Assert)) {
+    if (!scene.implies(facts, scene.formula(op.operand(0), true, at)))
+      fail(&op, "that this assertion holds");
+    return;
+  }
+  if (op.is(OpKind::ViewReshape)) {
+    // The same elements in another shape: of a whole parameter, with as many elements.
+    Op *object = op.operand(0)->definingOp();
+    while (object && object->is(OpKind::ViewAt))
+      object = object->operand(0)->definingOp();
+    Polynomial had(1), has(1);
+    const bool isWhole = object && object->is(OpKind::Param);
+    for (unsigned d = 0; isWhole && d < object->numOperands(); ++d)
+      had = had * scene.polys.of(object->operand(d), at.environment);
+    for (unsigned d = 1; d < op.numOperands(); ++d)
+      has = has * scene.polys.of(op.operand(d), at.environment);
+    if (!isWhole || !scene.refuter.impliesEqual(facts, had, has))
+      fail(&op, "that this view has such a shape");
+    return;
+  }
+  const Region cells = scene.region(op.result(), at, facts);
+  for (const auto &[slice, condition] : cells.traps)
+    if (slice == &op && !scene.implies(facts, condition)) {
+      fail(&op, "that this is a cell of " +
+                    (cells.object ? nameOf(*cells.object) : std::string("the signal")));
+      return;
+    }
+  if (!cells.object)
+    fail(&op, "which cells these are");
+}
+
+/// Polynomials divide by what is positive.
+void Prover::provePositive(Op &op) {
+  const bool divides = (op.is(OpKind::Div) || op.is(OpKind::Rem)) && op.result()->type().isIndex();
+  if (!divides)
+    return;
+  Scene scene;
+  Facts facts;
+  Instance at;
+  if (spaceOf(&op)) {
+    at = scene.instance(&op);
+    scene.assume(facts, at);
+  } else {
+    at.environment.hasOwnValues = true;
+  }
+  const Polynomial divisor = scene.polys.of(op.operand(1), at.environment);
+  if (!scene.implies(facts, divisor - Polynomial(1)))
+    fail(&op, "that this divides by more than zero");
+}
+
+void Prover::proveRanges() {
+  ir::walk(kernel_, [&](Op &op) {
+    for (Op *at = op.parentOp(); at; at = at->parentOp())
+      // Derived counts divide by what their kernels divide by.
+      if (at->is(OpKind::SignalParam))
+        return;
+    provePositive(op);
+    if (spaceOf(&op) && !isOutOfTime())
+      proveTraps(op);
+  });
+}
+
+Proof Prover::run() {
+  proveRanges();
+  proveWaits();
+  proveRaces();
+  proveCallers();
+  proveContents();
+  if (isOutOfTime())
+    fail(&kernel_, "everything, in the time that there is for a proof");
+  return std::move(proof_);
+}
+
+} // namespace dtile::protocol::prove
+
+namespace dtile::protocol {
+
+Proof proveProtocol(ir::Op &kernel, const ProofOptions &options) {
+  return prove::Prover(kernel, options).run();
+}
+
+} // namespace dtile::protocol

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Proves of a kernel, for all numbers of ranks and all sizes, what the checker else finds out by
+// running it: that it cannot hang, cannot race, and ends clean.
+#pragma once
+
+#include "ir/core/ir.h"
+
+#include <string>
+#include <vector>
+
+namespace dtile::protocol {
+
+/// Something that would have to be shown, and was not.
+struct Unproved {
+  const ir::Op *op = nullptr;
+  std::string text;
+  /// A second place that the text is about; null where there is none.
+  const ir::Op *other = nullptr;
+};
+
+/// What was shown of a kernel. `unproved` is empty exactly where all of it was.
+struct Proof {
+  std::vector<Unproved> unproved;
+  /// Things shown, and refutations that it took.
+  unsigned obligations = 0;
+  unsigned questions = 0;
+  [[nodiscard]] bool isComplete() const { return unproved.empty(); }
+};
+
+/// How long a proof may take.
+struct ProofOptions {
+  double seconds = 0.5;
+};
+
+/// Looks at an inlined kernel with derived counts.
+[[nodiscard]] Proof proveProtocol(ir::Op &kernel, const ProofOptions &options = {});
+
+/// Whether a kernel's own waits keep ranks together, so that nobody needs to wait for all ranks
+/// before a launch.
+struct DriftBound {
+  bool isBounded = false;
+  /// Sizes that must be more than zero for it: in a launch where one is not, ranks must meet.
+  std::vector<ir::Value *> needed;
+  /// Why not.
+  std::string reason;
+};
+[[nodiscard]] DriftBound waitsBoundDrift(ir::Op &kernel);
+
+} // namespace dtile::protocol

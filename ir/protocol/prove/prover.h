@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The proof of one kernel. Private to ir/protocol/prove.
+#pragma once
+
+#include "ir/protocol/prove/body_order.h"
+#include "ir/protocol/prove/model.h"
+#include "ir/protocol/prove/prove_protocol.h"
+
+#include <chrono>
+
+namespace dtile::protocol::prove {
+
+/// What must be shown to exist: values of the unknowns under which everything holds.
+struct Goal {
+  std::vector<AtomId> unknowns;
+  std::vector<std::pair<Polynomial, Polynomial>> equal;
+  std::vector<Formula> formulas;
+  /// Positions and the first position of what they lie in: where no equation gives an unknown, its
+  /// block is tried that the position lies in.
+  std::vector<std::pair<Polynomial, Polynomial>> members;
+
+  void addLess(const Polynomial &a, const Polynomial &b) {
+    formulas.push_back(Formula::atLeastZero(b - a - Polynomial(1)));
+  }
+  void addLessEqual(const Polynomial &a, const Polynomial &b) {
+    formulas.push_back(Formula::atLeastZero(b - a));
+  }
+  void addExists(const Instance &instance);
+  void add(const Goal &other);
+};
+
+/// Finds values for a goal's unknowns and puts them in place of these; what then must hold is left
+/// in its formulas.
+void solve(Scene &scene, const Facts &facts, Goal &goal);
+/// Whether in each case of the facts one of the goals is reached.
+[[nodiscard]] bool reachesOne(Scene &scene, const Facts &facts, std::vector<Goal> goals);
+
+/// A touch of memory that an op makes.
+struct Access {
+  enum class Kind : uint8_t { Read, Write, Atomic } kind = Kind::Read;
+  Op *op = nullptr;
+  Value *view = nullptr;
+  Op *object = nullptr;
+  bool isAsync = false;
+};
+[[nodiscard]] bool conflict(const Access &a, const Access &b);
+
+/// A notify that comes after the start of a path, and what must hold for that.
+struct Head {
+  Instance notify;
+  Goal goal;
+};
+/// A wait that comes before the end of a path.
+struct Tail {
+  Instance wait;
+  Goal goal;
+};
+
+/// Proves one kernel.
+class Prover {
+public:
+  Prover(Op &kernel, const ProofOptions &options);
+  Proof run();
+  /// Whether the ranks' own waits keep launches apart, and which sizes that needs.
+  DriftBound boundDrift();
+
+private:
+  void collect();
+  void fail(const Op *op, std::string text, const Op *other = nullptr);
+  [[nodiscard]] bool isOutOfTime() const;
+
+  // prove_protocol.cpp
+  void proveRanges();
+  void proveTraps(Op &op);
+  void provePositive(Op &op);
+
+  // paths.cpp
+  std::vector<Head> headsOf(Scene &scene, const Access &access, const Instance &at,
+                            const Region &region);
+  std::vector<Head> headsOfBegin(Scene &scene, const Polynomial &rank);
+  std::vector<Tail> tailsOf(Scene &scene, Instance &at);
+  std::vector<Tail> tailsOfEnd(Scene &scene, const Polynomial &rank);
+  std::vector<Goal> join(Scene &scene, const Facts &facts, std::vector<Head> &heads,
+                         std::vector<Tail> &tails, bool isLong);
+  bool meet(Scene &scene, const Facts &facts, Goal &goal, Instance &notify, Instance &wait);
+  [[nodiscard]] bool isAfterSpace(const Op *earlier, const Op *later) const;
+  /// Whether there is a path: short ones first.
+  bool hasPath(Scene &scene, const Facts &facts, llvm::function_ref<std::vector<Head>()> heads,
+               llvm::function_ref<std::vector<Tail>()> tails);
+
+  // races.cpp
+  void proveRaces();
+  bool provePair(const Access &a, const Access &b);
+  struct Pair;
+  bool proveCase(Pair &pair, const Facts &facts);
+  bool proveOneBody(Pair &pair, Facts facts);
+  bool isSplit(Pair &pair, Facts &facts, AtomId x, AtomId y, bool isOrdered, bool isOrderedBack);
+  void proveCallers();
+  void proveContents();
+  bool isWritten(const Access &read);
+  void addOrders(Scene &scene, const Facts &facts, const Access &write, Instance &writer,
+                 const Region &region, Instance &read, const Goal &covers,
+                 std::vector<Goal> &goals);
+
+  // waits.cpp
+  void proveWaits();
+
+  Op &kernel_;
+  ProofOptions options_;
+  Proof proof_;
+  std::vector<Access> accesses_;
+  std::vector<Op *> notifies_, waits_, barriers_, spaces_;
+  /// Whether barriers are met by all ranks one after the other: they stand directly in one body.
+  bool hasPlainBarriers_ = false;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+/// The cells of a notify, put_signal or wait, and the signal that they are of.
+[[nodiscard]] Value *cellsOf(Op *op);
+[[nodiscard]] Op *signalOf(Op *op);
+
+} // namespace dtile::protocol::prove

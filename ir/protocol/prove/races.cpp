@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Races: each two accesses to one object of which one writes touch different elements, or come one
+// behind the other. What peers do to a caller's memory lies between the beginning and the end of
+// the kernel there. What the kernel's own memory is read for has been written.
+#include "ir/protocol/prove/prover.h"
+
+#include "ir/analysis/communication.h"
+#include "ir/analysis/ordering.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+namespace dtile::protocol::prove {
+
+bool conflict(const Access &a, const Access &b) {
+  if (a.kind == Access::Kind::Read && b.kind == Access::Kind::Read)
+    return false;
+  return a.kind != Access::Kind::Atomic || b.kind != Access::Kind::Atomic;
+}
+
+/// Two accesses that meet: their executions, and where they meet.
+struct Prover::Pair {
+  Pair(const Access &first, const Access &second) : first(first), second(second) {}
+  const Access &first;
+  const Access &second;
+  Scene scene;
+  Instance a, b;
+  Region regionA, regionB;
+};
+
+namespace {
+
+llvm::SmallVector<Polynomial, 4> pointOf(Scene &scene, const Region &region) {
+  llvm::SmallVector<Polynomial, 4> point;
+  for (size_t d = 0; d < region.dims.size(); ++d)
+    point.push_back(var(scene.polys.fresh()));
+  return point;
+}
+
+llvm::StringRef verbOf(const Access &access) {
+  switch (access.kind) {
+  case Access::Kind::Read:
+    return "read";
+  case Access::Kind::Write:
+    return "write";
+  case Access::Kind::Atomic:
+    return "update";
+  }
+  return "";
+}
+
+bool isCallers(const Op &object) { return object.strAttr("mode") == "symm"; }
+
+/// Loops around both of two ops, outermost first.
+llvm::SmallVector<Op *, 4> commonLoops(Op *a, Op *b) {
+  llvm::SmallVector<Op *, 4> loops;
+  for (Op *x = a->parentOp(); x && !x->is(OpKind::Space); x = x->parentOp())
+    for (Op *y = b->parentOp(); y; y = y->parentOp())
+      if (x == y && !x->is(OpKind::If))
+        loops.insert(loops.begin(), x);
+  return loops;
+}
+
+AtomId numberIn(const Instance &instance, const Op *of, unsigned dim) {
+  for (const Instance::Coordinate &c : instance.coordinates)
+    if (c.of == of && c.dim == dim)
+      return c.number;
+  return instance.rank;
+}
+
+} // namespace
+
+/// No overlap, or a path.
+bool Prover::proveCase(Pair &pair, const Facts &facts) {
+  Scene &scene = pair.scene;
+  if (scene.refuter.isImpossible(facts))
+    return true;
+  if (isOutOfTime())
+    return false;
+  const auto path = [&](const Access &from, Instance &at, const Region &region, Instance &to) {
+    return hasPath(
+        scene, facts, [&] { return headsOf(scene, from, at, region); },
+        [&] { return tailsOf(scene, to); });
+  };
+  if (path(pair.first, pair.a, pair.regionA, pair.b) ||
+      path(pair.second, pair.b, pair.regionB, pair.a))
+    return true;
+  // In some cases the one comes first, in some the other: as with an owner's own part.
+  std::vector<Head> headsA = headsOf(scene, pair.first, pair.a, pair.regionA);
+  std::vector<Head> headsB = headsOf(scene, pair.second, pair.b, pair.regionB);
+  std::vector<Tail> tailsA = tailsOf(scene, pair.a);
+  std::vector<Tail> tailsB = tailsOf(scene, pair.b);
+  std::vector<Goal> goals = join(scene, facts, headsA, tailsB, false);
+  llvm::append_range(goals, join(scene, facts, headsB, tailsA, false));
+  return reachesOne(scene, facts, std::move(goals));
+}
+
+/// Shows what is to be shown where two coordinates differ; then they are equal.
+bool Prover::isSplit(Pair &pair, Facts &facts, AtomId x, AtomId y, bool isOrdered,
+                     bool isOrderedBack) {
+  if (x == y)
+    return true;
+  Facts less = facts, greater = facts;
+  ir::addLess(less, var(x), var(y));
+  ir::addLess(greater, var(y), var(x));
+  // Two executions of one access may be taken either way around.
+  const bool isSame = &pair.first == &pair.second;
+  const bool isShown =
+      (isOrdered || proveCase(pair, less)) && (isOrderedBack || isSame || proveCase(pair, greater));
+  ir::addEqual(facts, var(x), var(y));
+  return isShown;
+}
+
+/// Two accesses of one body.
+bool Prover::proveOneBody(Pair &pair, Facts facts) {
+  Op *a = pair.first.op, *b = pair.second.op;
+  const bool isOverA = isOverInIteration(a, pair.first.isAsync, b);
+  const bool isOverB = isOverInIteration(b, pair.second.isAsync, a);
+  for (Op *loop : commonLoops(a, b))
+    if (!isSplit(pair, facts, numberIn(pair.a, loop, 0), numberIn(pair.b, loop, 0), isOverA,
+                 isOverB))
+      return false;
+  // One execution of one op is one thing.
+  if (a == b)
+    return true;
+  const bool isFirst = isBefore(a, b);
+  if (!isFirst && !isBefore(b, a)) {
+    // Arms of one condition: only one of them runs. Of other regions both may.
+    const bool isSafe = areInArms(a, b) || (!pair.first.isAsync && !pair.second.isAsync);
+    return isSafe || proveCase(pair, facts);
+  }
+  const bool isDone =
+      isFirst ? isOrdered(a, pair.first.isAsync, b) : isOrdered(b, pair.second.isAsync, a);
+  return isDone || proveCase(pair, facts);
+}
+
+bool Prover::provePair(const Access &first, const Access &second) {
+  Pair pair(first, second);
+  Scene &scene = pair.scene;
+  pair.a = scene.instance(first.op);
+  pair.b = scene.instance(second.op);
+  Facts facts;
+  scene.assume(facts, pair.a);
+  scene.assume(facts, pair.b);
+  pair.regionA = scene.region(first.view, pair.a, facts);
+  pair.regionB = scene.region(second.view, pair.b, facts);
+  const auto point = pointOf(scene, pair.regionA);
+  scene.assumeInside(facts, pair.regionA, point);
+  scene.assumeInside(facts, pair.regionB, point);
+  ir::addEqual(facts, pair.regionA.rank, pair.regionB.rank);
+  // All ranks meet between them.
+  for (Op *barrier : barriers_)
+    if (hasPlainBarriers_ && pair.a.space == pair.b.space && pair.a.space == spaceOf(barrier) &&
+        ((isBefore(first.op, barrier) && isBefore(barrier, second.op)) ||
+         (isBefore(second.op, barrier) && isBefore(barrier, first.op))))
+      return true;
+  const AtomId rankA = pair.a.rank, rankB = pair.b.rank;
+  if (pair.a.space != pair.b.space) {
+    const bool isBehind = isAfterSpace(pair.a.space, pair.b.space);
+    const bool isAhead = isAfterSpace(pair.b.space, pair.a.space);
+    const bool isOver =
+        (isBehind &&
+         (isOverInBody(first.op, first.isAsync) || tokensOf(*second.op).contains(first.op))) ||
+        (isAhead &&
+         (isOverInBody(second.op, second.isAsync) || tokensOf(*first.op).contains(second.op)));
+    if (!isOver)
+      return proveCase(pair, facts);
+    return isSplit(pair, facts, rankA, rankB, false, false);
+  }
+  if (!isSplit(pair, facts, rankA, rankB, false, false))
+    return false;
+  // Bodies of one rank: one after the other where the author has said so.
+  const bool isOneByOne =
+      pair.a.space->boolAttrOr("ordered", false) && pair.a.space->intAttrOr("programs", 0) <= 1;
+  const bool isOver = isOneByOne && isOverInBody(first.op, first.isAsync) &&
+                      isOverInBody(second.op, second.isAsync);
+  for (unsigned d = 0; d < pair.a.coordinates.size(); ++d)
+    if (pair.a.coordinates[d].of == pair.a.space &&
+        !isSplit(pair, facts, pair.a.coordinates[d].number, pair.b.coordinates[d].number, isOver,
+                 isOver))
+      return false;
+  return proveOneBody(pair, std::move(facts));
+}
+
+void Prover::proveRaces() {
+  for (size_t i = 0; i < accesses_.size(); ++i)
+    for (size_t j = i; j < accesses_.size(); ++j) {
+      const Access &a = accesses_[i], &b = accesses_[j];
+      if (a.object != b.object || !conflict(a, b))
+        continue;
+      ++proof_.obligations;
+      if (isOutOfTime() || !provePair(a, b))
+        fail(a.op,
+             i == j
+                 ? "that this " + verbOf(a).str() + " of " + nameOf(*a.object) +
+                       " never meets itself in another body"
+                 : "that this " + verbOf(a).str() + " of " + nameOf(*a.object) + " and another " +
+                       verbOf(b).str() + " come in an order, or touch different elements",
+             i == j ? nullptr : b.op);
+    }
+}
+
+/// A peer's access to what belongs to a rank's caller: after the rank's kernel has begun, and over
+/// before it ends.
+void Prover::proveCallers() {
+  for (const Access &access : accesses_) {
+    if (!isCallers(*access.object) || !ir::rankSelectionOf(access.view))
+      continue;
+    Scene scene;
+    Instance at = scene.instance(access.op);
+    Facts facts;
+    scene.assume(facts, at);
+    const Region region = scene.region(access.view, at, facts);
+    scene.assumeInside(facts, region, pointOf(scene, region));
+    bool isAfterBegin = true, isBeforeEnd = true;
+    for (const bool isAbove : {true, false}) {
+      Facts remote = facts;
+      isAbove ? ir::addLess(remote, var(at.rank), region.rank)
+              : ir::addLess(remote, region.rank, var(at.rank));
+      if (scene.refuter.isImpossible(remote))
+        continue;
+      const bool meetsBefore =
+          hasPlainBarriers_ && llvm::any_of(barriers_, [&](Op *barrier) {
+            return spaceOf(barrier) == at.space && isBefore(barrier, access.op);
+          });
+      const bool meetsAfter = hasPlainBarriers_ && llvm::any_of(barriers_, [&](Op *barrier) {
+                                return spaceOf(barrier) == at.space && isBefore(access.op, barrier);
+                              });
+      isAfterBegin &=
+          meetsBefore || hasPath(
+                             scene, remote, [&] { return headsOfBegin(scene, region.rank); },
+                             [&] { return tailsOf(scene, at); });
+      isBeforeEnd &=
+          meetsAfter || hasPath(
+                            scene, remote, [&] { return headsOf(scene, access, at, region); },
+                            [&] { return tailsOfEnd(scene, region.rank); });
+    }
+    proof_.obligations += 2;
+    const std::string what =
+        "that this " + verbOf(access).str() + " of a peer's " + nameOf(*access.object);
+    if (!isAfterBegin)
+      fail(access.op, what + " comes after the peer has begun");
+    if (!isBeforeEnd)
+      fail(access.op, what + " is over when the peer's kernel ends");
+  }
+}
+
+/// The ways in which a write that covers an element may come before the read of it, each as a goal.
+void Prover::addOrders(Scene &scene, const Facts &facts, const Access &write, Instance &writer,
+                       const Region &region, Instance &read, const Goal &covers,
+                       std::vector<Goal> &goals) {
+  if (writer.space == read.space && isBefore(write.op, read.op) &&
+      isOrdered(write.op, write.isAsync, read.op)) {
+    // The same body, and the same iterations of common loops.
+    Goal goal = covers;
+    goal.equal.push_back({var(writer.rank), var(read.rank)});
+    for (const Instance::Coordinate &c : writer.coordinates)
+      for (const Instance::Coordinate &other : read.coordinates)
+        if (c.of == other.of && c.dim == other.dim)
+          goal.equal.push_back({var(c.number), var(other.number)});
+    goals.push_back(std::move(goal));
+  }
+  const bool isBehind =
+      isAfterSpace(writer.space, read.space) &&
+      (isOverInBody(write.op, write.isAsync) || tokensOf(*read.op).contains(write.op));
+  if (isBehind) {
+    Goal goal = covers;
+    goal.equal.push_back({var(writer.rank), var(read.rank)});
+    goals.push_back(std::move(goal));
+  }
+  const bool isMet = hasPlainBarriers_ && llvm::any_of(barriers_, [&](Op *barrier) {
+                       return writer.space == read.space && spaceOf(barrier) == read.space &&
+                              isBefore(write.op, barrier) && isBefore(barrier, read.op);
+                     });
+  if (isMet)
+    goals.push_back(covers);
+  std::vector<Head> heads = headsOf(scene, write, writer, region);
+  std::vector<Tail> tails = tailsOf(scene, read);
+  for (const bool isLong : {false, true})
+    for (Goal &path : join(scene, facts, heads, tails, isLong)) {
+      Goal goal = covers;
+      goal.add(path);
+      goals.push_back(std::move(goal));
+    }
+}
+
+/// Whether each element that is read has been written before by the launch. What a transfer is
+/// given to write counts as written, also where what it copies has ended.
+bool Prover::isWritten(const Access &read) {
+  Scene scene;
+  Instance at = scene.instance(read.op);
+  Facts facts;
+  scene.assume(facts, at);
+  const Region region = scene.region(read.view, at, facts);
+  const auto point = pointOf(scene, region);
+  scene.assumeInside(facts, region, point);
+  std::vector<Goal> goals;
+  for (const Access &write : accesses_) {
+    if (write.object != read.object || write.kind != Access::Kind::Write ||
+        write.op->is(OpKind::Scatter))
+      continue;
+    Instance writer = scene.instance(write.op);
+    const Region to = scene.region(write.view, writer, facts);
+    if (!to.isExact)
+      continue;
+    Goal goal;
+    goal.addExists(writer);
+    goal.equal.push_back({to.rank, region.rank});
+    for (const auto &[dim, p] : llvm::zip(to.dims, point)) {
+      if (dim.at)
+        goal.equal.push_back({*dim.at, p});
+      for (const Polynomial &low : dim.atLeast) {
+        goal.addLessEqual(low, p);
+        goal.members.push_back({p, low});
+      }
+      for (const Polynomial &high : dim.below)
+        goal.addLess(p, high);
+    }
+    addOrders(scene, facts, write, writer, to, at, goal, goals);
+  }
+  return reachesOne(scene, facts, std::move(goals)) || scene.refuter.isImpossible(facts);
+}
+
+void Prover::proveContents() {
+  for (const Access &access : accesses_) {
+    if (access.object->strAttr("mode") != "scratch" || access.object->boolAttrOr("zero", false) ||
+        access.kind == Access::Kind::Write)
+      continue;
+    ++proof_.obligations;
+    if (isOutOfTime() || !isWritten(access))
+      fail(access.op,
+           "that all of " + nameOf(*access.object) + " that is touched here was written");
+  }
+}
+
+} // namespace dtile::protocol::prove
