@@ -56,7 +56,7 @@ Status createThreads(const dtile_team_options *options, dtile_team **out) {
   int32_t workers = options->workers;
   if (workers == 0)
     workers = std::clamp(int32_t(std::thread::hardware_concurrency()), 1, kMostWorkers);
-  *out = new (std::nothrow) dtile_team(shmem, *options, workers);
+  *out = new (std::nothrow) HostTeam(shmem, *options, workers);
   return *out ? Status() : Status{DTILE_OUT_OF_MEMORY, "no memory for the team"};
 }
 
@@ -72,7 +72,7 @@ Status createEnv(const dtile_team_options *options, dtile_team **out) {
     return status;
   // A process of a job shares its machine with others: one worker unless more are asked for.
   int32_t workers = shmem->threads_allowed ? std::max(chosen.workers, 1) : 1;
-  *out = new (std::nothrow) dtile_team(shmem, chosen, workers);
+  *out = new (std::nothrow) HostTeam(shmem, chosen, workers);
   return *out ? Status() : Status{DTILE_OUT_OF_MEMORY, "no memory for the team"};
 }
 

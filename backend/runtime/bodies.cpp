@@ -18,11 +18,11 @@ using namespace dtile::runtime;
 namespace {
 
 dtile_launch &launchOf(dtile_task *task) { return *task->space->launch; }
-dtile_team &teamOf(dtile_task *task) { return *launchOf(task).team; }
+HostTeam &teamOf(dtile_task *task) { return *launchOf(task).team; }
 
 /// Each call of a body ends it when the launch has failed elsewhere.
-dtile_team &enter(dtile_task *task) {
-  dtile_team &team = teamOf(task);
+HostTeam &enter(dtile_task *task) {
+  HostTeam &team = teamOf(task);
   if (team.scheduler().failed())
     team.scheduler().abandon(*task);
   return team;
@@ -50,7 +50,7 @@ struct Place {
 
 Place placeOf(dtile_task *task, const dtile_region &region) {
   dtile_launch &launch = launchOf(task);
-  dtile_team &team = *launch.team;
+  HostTeam &team = *launch.team;
   auto *data = static_cast<char *>(region.data);
   if (region.rank < 0 || region.rank == launch.rank)
     return {data, launch.rank, data - team.heapOf(launch.rank)};
@@ -80,7 +80,7 @@ void settleSends(dtile_task *task, int32_t rank) {
 
 /// Local or remote source to local or remote destination; one of them is local.
 void copy(dtile_task *task, const dtile_region &source, const dtile_region &destination) {
-  dtile_team &team = enter(task);
+  HostTeam &team = enter(task);
   checkShapes(task, source, destination);
   if (elementCount(source) == 0)
     return;
@@ -122,7 +122,7 @@ bool hasRemoteAtomics(int32_t dtype) {
 template <typename Change>
 void updateLocked(dtile_task *task, const Place &place, int64_t offset, void *buffer, size_t bytes,
                   Change change) {
-  dtile_team &team = teamOf(task);
+  HostTeam &team = teamOf(task);
   auto lock = team.lockShmem();
   dtile_shmem &shmem = team.shmem();
   shmem.ops->get(&shmem, place.rank, place.offset + offset, buffer, bytes);
@@ -131,7 +131,7 @@ void updateLocked(dtile_task *task, const Place &place, int64_t offset, void *bu
 }
 
 void lockHeap(dtile_task *task, int32_t rank) {
-  dtile_team &team = teamOf(task);
+  HostTeam &team = teamOf(task);
   if (team.lockHeapOf(rank))
     return;
   team.scheduler().fail(team.peerFailure());
@@ -141,7 +141,7 @@ void lockHeap(dtile_task *task, int32_t rank) {
 /// reduce_add in a job where some rank is out of reach.
 void reduceAddRemote(dtile_task *task, const dtile_region &source, const char *from,
                      const dtile_region &destination, const Place &to) {
-  dtile_team &team = teamOf(task);
+  HostTeam &team = teamOf(task);
   dtile_shmem &shmem = team.shmem();
   RunPlan plan = planRuns(source, destination);
   int64_t width = elementBytes(source.dtype);
@@ -168,7 +168,7 @@ void reduceAddRemote(dtile_task *task, const dtile_region &source, const char *f
 
 uint64_t atomicRemote(dtile_task *task, int32_t kind, int32_t dtype, const Place &cell,
                       uint64_t operand, uint64_t expected) {
-  dtile_team &team = teamOf(task);
+  HostTeam &team = teamOf(task);
   dtile_shmem &shmem = team.shmem();
   auto width = int32_t(elementBytes(dtype));
   auto call = [&](dtile_shmem_amo amo, uint64_t value, uint64_t ifEqual) {
@@ -208,7 +208,7 @@ uint64_t atomicRemote(dtile_task *task, int32_t kind, int32_t dtype, const Place
 }
 
 void reduceAdd(dtile_task *task, const dtile_region &source, const dtile_region &destination) {
-  dtile_team &team = enter(task);
+  HostTeam &team = enter(task);
   checkShapes(task, source, destination);
   if (elementCount(source) == 0)
     return;
@@ -273,7 +273,7 @@ void dtile_rt_store(dtile_task *task, const dtile_region *src, const dtile_regio
 
 uint64_t dtile_rt_atomic(dtile_task *task, int32_t kind, const dtile_region *cell, uint64_t operand,
                          uint64_t expected) {
-  dtile_team &team = enter(task);
+  HostTeam &team = enter(task);
   team.scheduler().perhapsYield(*task);
   Place place = placeOf(task, *cell);
   bool symmetric = place.offset >= 0 && place.offset < team.heapBytes();
@@ -284,7 +284,7 @@ uint64_t dtile_rt_atomic(dtile_task *task, int32_t kind, const dtile_region *cel
 }
 
 void dtile_rt_notify(dtile_task *task, const dtile_region *cells, const dtile_site *site) {
-  dtile_team &team = enter(task);
+  HostTeam &team = enter(task);
   team.scheduler().perhapsYield(*task);
   if (elementCount(*cells) == 0)
     return;
@@ -310,7 +310,7 @@ void dtile_rt_notify(dtile_task *task, const dtile_region *cells, const dtile_si
 
 void dtile_rt_wait(dtile_task *task, const dtile_region *cells, int64_t count,
                    const dtile_site *site) {
-  dtile_team &team = enter(task);
+  HostTeam &team = enter(task);
   team.scheduler().perhapsYield(*task);
   if (elementCount(*cells) == 0)
     return;
@@ -346,19 +346,19 @@ void dtile_rt_await(dtile_task *task) {
 }
 
 void dtile_rt_quiet(dtile_task *task) {
-  dtile_team &team = enter(task);
+  HostTeam &team = enter(task);
   landTransfers(*task);
   team.quiet();
 }
 
 void dtile_rt_fence(dtile_task *task) {
-  dtile_team &team = enter(task);
+  HostTeam &team = enter(task);
   landTransfers(*task);
   team.fence();
 }
 
 void dtile_rt_barrier(dtile_task *task, const dtile_site *site) {
-  dtile_team &team = enter(task);
+  HostTeam &team = enter(task);
   landTransfers(*task);
   team.barrierOf(*task, site);
 }

@@ -41,7 +41,7 @@ uint32_t hashPlace(const std::string &kernel, const dtile_site &site) {
 
 // ---- Of whole processes ----
 
-Status dtile_team::meet(const char *what) {
+Status HostTeam::meet(const char *what) {
   if (!distributed())
     return {};
   quiet();
@@ -66,7 +66,7 @@ Status dtile_team::meet(const char *what) {
   return {};
 }
 
-Status dtile_team::agree(uint64_t value, const char *what) {
+Status HostTeam::agree(uint64_t value, const char *what) {
   if (!distributed())
     return {};
   ControlBlock control(heapOf(firstLocal()) + control_, control_, ranks());
@@ -90,9 +90,9 @@ Status dtile_team::agree(uint64_t value, const char *what) {
   return {};
 }
 
-Status dtile_team::barrier() { return broken_.ok() ? meet("dtile_team_barrier") : brokenStatus(); }
+Status HostTeam::barrier() { return broken_.ok() ? meet("dtile_team_barrier") : brokenStatus(); }
 
-Status dtile_team::allGather(const void *const *in, int64_t bytes, void *out) {
+Status HostTeam::allGather(const void *const *in, int64_t bytes, void *out) {
   if (!broken_.ok())
     return brokenStatus();
   if (bytes < 0 || (bytes > 0 && (!in || !out)))
@@ -113,7 +113,7 @@ Status dtile_team::allGather(const void *const *in, int64_t bytes, void *out) {
 
 // ---- Of bodies ----
 
-void dtile_team::barrierOf(dtile_task &task, const dtile_site *site) {
+void HostTeam::barrierOf(dtile_task &task, const dtile_site *site) {
   dtile_launch &launch = *task.space->launch;
   KernelState &kernel = *launch.kernel;
   quiet();
@@ -155,7 +155,7 @@ void dtile_team::barrierOf(dtile_task &task, const dtile_site *site) {
     scheduler_->waitAtBarrier(task, barrier, generation);
 }
 
-bool dtile_team::parkAtBarrier(dtile_task &task) {
+bool HostTeam::parkAtBarrier(dtile_task &task) {
   KernelState &kernel = *task.space->launch->kernel;
   std::lock_guard lock(kernel.barrierMutex);
   if (task.generation <= task.barrier->completed)
@@ -165,7 +165,7 @@ bool dtile_team::parkAtBarrier(dtile_task &task) {
   return true;
 }
 
-bool dtile_team::barrierComplete(const BarrierSite &barrier, int64_t generation) {
+bool HostTeam::barrierComplete(const BarrierSite &barrier, int64_t generation) {
   ControlBlock control(heapOf(firstLocal()) + control_, control_, ranks());
   for (int32_t rank = 0; rank < ranks(); ++rank)
     if (readCell(control.barrier(barrier.slot, rank)) < uint64_t(generation))
@@ -173,7 +173,7 @@ bool dtile_team::barrierComplete(const BarrierSite &barrier, int64_t generation)
   return true;
 }
 
-std::string dtile_team::missingAt(const BarrierSite &barrier, int64_t generation) {
+std::string HostTeam::missingAt(const BarrierSite &barrier, int64_t generation) {
   ControlBlock control(heapOf(firstLocal()) + control_, control_, ranks());
   std::vector<int32_t> missing;
   for (int32_t rank = 0; rank < ranks(); ++rank) {

@@ -2,8 +2,9 @@
  * dtile.h: run kernels that `dtilec build` compiled. C ABI.
  *
  * A team is the set of ranks. In one process its ranks are driven by this process
- * (`dtile_team_create_threads`); in a job started by oshrun each process is one rank
- * (`dtile_team_create_env`). Every call gives DTILE_OK or an error code; dtile_last_error() tells
+ * (`dtile_team_create_threads`, or on GPUs `dtile_team_create_devices`); in a job started by oshrun,
+ * torchrun or mpirun each process is one rank (`dtile_team_create_env`, or on GPUs
+ * `dtile_team_create_device_env`). Every call gives DTILE_OK or an error code; dtile_last_error() tells
  * the calling thread in words what happened and what to do. */
 #pragma once
 
@@ -58,6 +59,20 @@ typedef struct dtile_team_options {
   uint64_t schedule_seed;  /* 0: schedule order; else bodies start in a random order of this seed */
 } dtile_team_options;
 
+/* A team whose ranks are GPUs; zero is the default of each field. */
+typedef struct dtile_device_options {
+  const char *target;       /* "nvptx" (default), "amdgpu" */
+  int32_t ndevices;         /* one process, many GPUs: number of ranks … */
+  const int32_t *devices;   /* … and the GPU of each; one may stand there more than once, then its
+                             * ranks share it and each gets a part of its programs. Default: 0, 1 … */
+  int64_t symmetric_bytes;  /* symmetric heap a rank; default 256 MiB */
+  int32_t wait_timeout_ms;  /* budget of a wait on the device, and of meetings; default 60000 */
+  /* One process a GPU, where the caller knows its place (dtile_team_create_job). */
+  int32_t rank, ranks;
+  int32_t device;           /* the GPU of this process */
+  const char *job;          /* equal in all processes of the job, and in no other job's */
+} dtile_device_options;
+
 /* DTILE_ABI_VERSION of the library. */
 DTILE_API uint32_t dtile_abi_version(void);
 /* Words for the calling thread's last error; "" when there was none. */
@@ -90,6 +105,61 @@ DTILE_API dtile_status dtile_launch_all(dtile_team *, const dtile_kernel_desc *,
 DTILE_API dtile_status dtile_launch_repeat(dtile_team *, const dtile_kernel_desc *,
                                            const dtile_arg *const *args, int32_t nargs,
                                            int32_t count);
+
+/* ---- GPUs ----
+ *
+ * The driver's library is opened when a team is created, never linked. Tensors are in the memory of
+ * the rank's GPU, `symm` ones in the symmetric heap; strides are free otherwise. What a kernel
+ * writes must not overlap another argument. After an error the process and the GPU stay usable,
+ * except after a fault of the GPU itself (an invalid address), which ends a CUDA context; a team of
+ * one process can go on, with its signals at zero, a job of several processes cannot.
+ *
+ * Peers must reach each other's memory (NVLink, or PCIe that allows it). Processes of a job must be
+ * on one machine. */
+
+/* All ranks in this process, one a GPU. */
+DTILE_API dtile_status dtile_team_create_devices(const dtile_device_options *, dtile_team **);
+/* This process is one rank, on the GPU of its local rank, of the job that torchrun (RANK,
+ * WORLD_SIZE, LOCAL_RANK, MASTER_PORT) or mpirun (OMPI_COMM_WORLD_*) has started. Collective. */
+DTILE_API dtile_status dtile_team_create_device_env(const dtile_device_options *, dtile_team **);
+/* The same, with rank, ranks, device and job from the options. */
+DTILE_API dtile_status dtile_team_create_job(const dtile_device_options *, dtile_team **);
+
+/* Queues one launch of a local rank on a stream of its GPU (CUstream or hipStream_t, null is the
+ * default stream) and returns. The launch runs when all ranks have queued theirs; ranks launch the
+ * same kernels in the same order, each on streams that run them in that order.
+ *
+ * The first launch of a kernel, and the first with other sizes, makes objects and may wait for
+ * peers; later ones only look up and launch, and may be captured in a graph. What a graph captures
+ * must have been launched once before. A launch that fails on the device is reported by the next
+ * call, or by dtile_team_synchronize. */
+DTILE_API dtile_status dtile_launch_on(dtile_team *, int32_t local_rank, const dtile_kernel_desc *,
+                                       const dtile_arg *args, int32_t nargs, void *stream);
+/* Waits for all that was queued on this process's GPUs; gives DTILE_TIMEOUT or DTILE_TRAP, with
+ * rank, kernel, place, signal, wanted and seen in dtile_last_error, when a launch was given up. */
+DTILE_API dtile_status dtile_team_synchronize(dtile_team *);
+/* The stream on which dtile_launch_all launches a local rank, and its GPU's number. */
+DTILE_API dtile_status dtile_team_stream(dtile_team *, int32_t local_rank, void **stream);
+DTILE_API dtile_status dtile_team_device(dtile_team *, int32_t local_rank, int32_t *device);
+
+/* For programs that have no CUDA or HIP of their own: memory of a local rank's GPU, and copies,
+ * which are complete when they return and come after what was queued on the rank's stream. */
+DTILE_API dtile_status dtile_device_alloc(dtile_team *, int32_t local_rank, int64_t bytes,
+                                          void **out);
+DTILE_API dtile_status dtile_device_free(dtile_team *, int32_t local_rank, void *address);
+DTILE_API dtile_status dtile_copy_to_device(dtile_team *, int32_t local_rank, void *to,
+                                            const void *from, int64_t bytes);
+DTILE_API dtile_status dtile_copy_from_device(dtile_team *, int32_t local_rank, void *to,
+                                              const void *from, int64_t bytes);
+/* Captures what is queued on the rank's stream between the two calls; the graph is replayed on that
+ * stream. */
+DTILE_API dtile_status dtile_capture_begin(dtile_team *, int32_t local_rank);
+DTILE_API dtile_status dtile_capture_end(dtile_team *, int32_t local_rank, void **graph);
+DTILE_API dtile_status dtile_graph_replay(dtile_team *, int32_t local_rank, void *graph);
+DTILE_API void dtile_graph_destroy(dtile_team *, int32_t local_rank, void *graph);
+
+/* ---- Meetings ---- */
+
 /* All ranks of the team meet. */
 DTILE_API dtile_status dtile_team_barrier(dtile_team *);
 /* Gathers `bytes` of each rank, in rank order, to every rank. `in[r]` belongs to the r-th local

@@ -147,7 +147,7 @@ const LaunchObject *dtile_launch::signalAt(const void *address) const {
   return nullptr;
 }
 
-KernelState &dtile_team::kernelState(const dtile_kernel_desc &desc) {
+KernelState &HostTeam::kernelState(const dtile_kernel_desc &desc) {
   std::unique_ptr<KernelState> &state = kernels_[{&desc, desc.name}];
   if (state && describes(*state, desc))
     return *state;
@@ -167,7 +167,7 @@ KernelState &dtile_team::kernelState(const dtile_kernel_desc &desc) {
   return *state;
 }
 
-Status dtile_team::checkDescriptor(const dtile_kernel_desc *desc) const {
+Status HostTeam::checkDescriptor(const dtile_kernel_desc *desc) const {
   if (!desc)
     return {DTILE_INVALID, "the kernel is null"};
   if (desc->abi_version != DTILE_ABI_VERSION)
@@ -177,7 +177,7 @@ Status dtile_team::checkDescriptor(const dtile_kernel_desc *desc) const {
   return {};
 }
 
-Status dtile_team::checkTensor(const KernelState &kernel, int32_t param, int32_t local,
+Status HostTeam::checkTensor(const KernelState &kernel, int32_t param, int32_t local,
                                const dtile_tensor *tensor, const dtile_tensor *first) const {
   const dtile_param_desc &declared = kernel.desc->params[param];
   std::string where = format("kernel `%s`, argument `%s`, rank %d: ", kernel.name.c_str(),
@@ -224,7 +224,7 @@ Status dtile_team::checkTensor(const KernelState &kernel, int32_t param, int32_t
   return {};
 }
 
-Status dtile_team::checkArguments(const KernelState &kernel, const dtile_arg *const *arguments,
+Status HostTeam::checkArguments(const KernelState &kernel, const dtile_arg *const *arguments,
                                   int32_t nargs) const {
   if (nargs != kernel.argumentCount)
     return {DTILE_INVALID, format("kernel `%s` takes %d arguments, %d given", kernel.name.c_str(),
@@ -247,7 +247,7 @@ Status dtile_team::checkArguments(const KernelState &kernel, const dtile_arg *co
   return {};
 }
 
-Status dtile_team::launch(const dtile_kernel_desc *desc, const dtile_arg *const *arguments,
+Status HostTeam::launch(const dtile_kernel_desc *desc, const dtile_arg *const *arguments,
                           int32_t nargs, int32_t count) {
   if (!broken_.ok())
     return brokenStatus();
@@ -281,7 +281,7 @@ Status dtile_team::launch(const dtile_kernel_desc *desc, const dtile_arg *const 
   return status.ok() ? status : afterFailure(kernel, std::move(status));
 }
 
-bool dtile_team::prepare(dtile_launch &launch) {
+bool HostTeam::prepare(dtile_launch &launch) {
   const dtile_kernel_desc &desc = *launch.kernel->desc;
   launch.epoch = launch.kernel->epoch[size_t(launch.local)];
   launch.objects.clear();
@@ -300,7 +300,7 @@ bool dtile_team::prepare(dtile_launch &launch) {
   return true;
 }
 
-bool dtile_team::countExpected(dtile_launch &launch) {
+bool HostTeam::countExpected(dtile_launch &launch) {
   for (const LaunchObject &use : launch.objects) {
     const KernelObject &object = *use.object;
     if (!object.signal || !object.signal->expected)
@@ -321,7 +321,7 @@ bool dtile_team::countExpected(dtile_launch &launch) {
   return true;
 }
 
-void dtile_team::enter(dtile_launch &launch) {
+void HostTeam::enter(dtile_launch &launch) {
   KernelState &kernel = *launch.kernel;
   if (!kernel.meetsAtEntry)
     return scheduler_->begin(launch);
@@ -342,7 +342,7 @@ void dtile_team::enter(dtile_launch &launch) {
     scheduler_->begin(other);
 }
 
-void dtile_team::settle(dtile_launch &launch) {
+void HostTeam::settle(dtile_launch &launch) {
   quiet();
   for (const LaunchObject &use : launch.objects) {
     KernelObject &object = *use.object;
@@ -360,7 +360,7 @@ void dtile_team::settle(dtile_launch &launch) {
   ++launch.kernel->epoch[size_t(launch.local)];
 }
 
-Status dtile_team::afterFailure(KernelState &kernel, Status failure) {
+Status HostTeam::afterFailure(KernelState &kernel, Status failure) {
   kernel.entered = 0;
   if (distributed()) {
     // Other processes are somewhere in the middle: this job cannot go on.

@@ -15,6 +15,9 @@
 
 namespace dtile::runtime {
 
+struct HostTeam;
+struct DeviceLaunch;
+
 /// A bijection of [0, count): the identity, or a seeded shuffle that needs no memory.
 class BodyOrder {
 public:
@@ -62,7 +65,10 @@ struct LaunchObject {
 
 /// One a local rank, used again for each launch.
 struct dtile_launch {
-  dtile_team *team = nullptr;
+  /// Null for launches on devices, which have `device`; of the rest those use rank, local, kernel,
+  /// arguments and error.
+  dtile::runtime::HostTeam *team = nullptr;
+  dtile::runtime::DeviceLaunch *device = nullptr;
   int32_t rank = 0;
   /// Number of the rank among this process's ranks.
   int32_t local = 0;

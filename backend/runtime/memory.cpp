@@ -45,7 +45,7 @@ int64_t bytesOf(int32_t ndim, const int64_t *size, int64_t bytes) {
 
 } // namespace
 
-void dtile_team::zeroHeap(int64_t offset, int64_t bytes, bool giveBack) {
+void HostTeam::zeroHeap(int64_t offset, int64_t bytes, bool giveBack) {
   constexpr int64_t kLarge = int64_t(1) << 20;
   int64_t page = sysconf(_SC_PAGESIZE);
   for (int32_t local = 0; local < localCount(); ++local) {
@@ -65,7 +65,7 @@ void dtile_team::zeroHeap(int64_t offset, int64_t bytes, bool giveBack) {
   }
 }
 
-bool dtile_team::evictOldest() {
+bool HostTeam::evictOldest() {
   KernelState *owner = nullptr;
   const ObjectKey *oldest = nullptr;
   uint64_t lastUse = callNumber_;
@@ -87,7 +87,7 @@ bool dtile_team::evictOldest() {
   return true;
 }
 
-void dtile_team::forget(KernelState &kernel) {
+void HostTeam::forget(KernelState &kernel) {
   std::lock_guard lock(memory_);
   // Peers may still send to what goes; where that cannot be known, it stays.
   if (distributed() && !meet("the end of a kernel whose module was unloaded").ok())
@@ -96,13 +96,13 @@ void dtile_team::forget(KernelState &kernel) {
     releaseHeap(object->offset);
 }
 
-void dtile_team::releaseHeap(int64_t offset) {
+void HostTeam::releaseHeap(int64_t offset) {
   if (!distributed())
     zeroHeap(offset, heap_.sizeAt(offset), /*giveBack=*/true);
   heap_.release(offset);
 }
 
-int64_t dtile_team::allocateEvicting(int64_t bytes) {
+int64_t HostTeam::allocateEvicting(int64_t bytes) {
   int64_t offset = heap_.allocate(bytes);
   if (offset < 0 && distributed())
     // Peers may still send to what goes.
@@ -115,7 +115,7 @@ int64_t dtile_team::allocateEvicting(int64_t bytes) {
   return offset;
 }
 
-Status dtile_team::symmAlloc(int64_t bytes, void **out) {
+Status HostTeam::symmAlloc(int64_t bytes, void **out) {
   if (!broken_.ok())
     return brokenStatus();
   if (!out)
@@ -140,7 +140,7 @@ Status dtile_team::symmAlloc(int64_t bytes, void **out) {
   return {};
 }
 
-Status dtile_team::symmFree(void *address) {
+Status HostTeam::symmFree(void *address) {
   if (!address)
     return {};
   std::lock_guard lock(memory_);
@@ -159,14 +159,14 @@ Status dtile_team::symmFree(void *address) {
   return {};
 }
 
-void *dtile_team::symmAddress(const void *address, int32_t local) const {
+void *HostTeam::symmAddress(const void *address, int32_t local) const {
   if (local < 0 || local >= localCount())
     return nullptr;
   int64_t offset = static_cast<const char *>(address) - heapOf(firstLocal());
   return offset < 0 || offset >= heapBytes() ? nullptr : heapOf(firstLocal() + local) + offset;
 }
 
-KernelObject *dtile_team::allocateObject(dtile_launch &launch, const ObjectKey &key,
+KernelObject *HostTeam::allocateObject(dtile_launch &launch, const ObjectKey &key,
                                          const dtile_param_desc &param) {
   KernelState &kernel = *launch.kernel;
   auto object = std::make_unique<KernelObject>();
@@ -223,7 +223,7 @@ KernelObject *dtile_team::allocateObject(dtile_launch &launch, const ObjectKey &
   return (kernel.objects[key] = std::move(object)).get();
 }
 
-void *dtile_team::object(dtile_launch &launch, int32_t param, int32_t ndim, const int64_t *size) {
+void *HostTeam::object(dtile_launch &launch, int32_t param, int32_t ndim, const int64_t *size) {
   if (!launch.error.ok())
     return nullptr;
   KernelState &kernel = *launch.kernel;

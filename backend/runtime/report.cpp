@@ -63,7 +63,7 @@ auto orderOf(const dtile_task &task) {
                                                           : uintptr_t(0));
 }
 
-std::string waiterText(dtile_team &team, const Waiter &waiter) {
+std::string waiterText(HostTeam &team, const Waiter &waiter) {
   const dtile_task &task = *waiter.task;
   const dtile_launch &launch = *task.space->launch;
   std::string text = siteText(*task.site) + ": " + bodyText(task);
@@ -90,7 +90,7 @@ std::string waiterText(dtile_team &team, const Waiter &waiter) {
 
 } // namespace dtile::runtime
 
-std::string dtile_team::deadlockReport() {
+std::string HostTeam::deadlockReport() {
   std::vector<const dtile_task *> blocked;
   for (const dtile_task &task : scheduler_->tasks())
     if (task.state == TaskState::Blocked)

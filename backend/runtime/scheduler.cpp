@@ -57,7 +57,7 @@ void freeWorkspace(void *workspace, int64_t bytes) {
 
 } // namespace
 
-Scheduler::Scheduler(dtile_team &team, int32_t workers, size_t stackBytes, uint64_t seed)
+Scheduler::Scheduler(HostTeam &team, int32_t workers, size_t stackBytes, uint64_t seed)
     : team_(team), seed_(seed), random_(seed), stacks_(stackBytes) {
   // With fewer threads than asked for, the work still gets done.
   for (int32_t i = 1; i < workers; ++i) {

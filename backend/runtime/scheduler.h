@@ -31,7 +31,7 @@ namespace dtile::runtime {
 /// has gone on; only if none can, the launch fails.
 class Scheduler {
 public:
-  Scheduler(dtile_team &team, int32_t workers, size_t stackBytes, uint64_t seed);
+  Scheduler(HostTeam &team, int32_t workers, size_t stackBytes, uint64_t seed);
   ~Scheduler();
   Scheduler(const Scheduler &) = delete;
   Scheduler &operator=(const Scheduler &) = delete;
@@ -103,7 +103,7 @@ private:
   template <typename T> T takeFrom(std::deque<T> &queue);
   uint64_t random();
 
-  dtile_team &team_;
+  HostTeam &team_;
   uint64_t seed_;
   uint64_t random_;
   StackPool stacks_;

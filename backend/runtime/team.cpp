@@ -19,7 +19,7 @@ constexpr int32_t kDefaultTimeoutMs = 60'000;
 constexpr uint64_t kStopClaimed = 0xffff;
 } // namespace
 
-dtile_team::dtile_team(dtile_shmem *shmem, const dtile_team_options &options, int32_t workers)
+HostTeam::HostTeam(dtile_shmem *shmem, const dtile_team_options &options, int32_t workers)
     : shmem_(shmem),
       timeoutMs_(options.wait_timeout_ms > 0 ? options.wait_timeout_ms : kDefaultTimeoutMs),
       heap_(0, shmem->heap_bytes), launches_(size_t(shmem->local)) {
@@ -44,7 +44,7 @@ dtile_team::dtile_team(dtile_shmem *shmem, const dtile_team_options &options, in
       std::make_unique<Scheduler>(*this, workers, size_t(stackBytes), options.schedule_seed);
 }
 
-dtile_team::~dtile_team() {
+HostTeam::~HostTeam() {
   scheduler_.reset();
   for (dtile_launch &launch : launches_)
     std::free(launch.frame);
@@ -53,13 +53,13 @@ dtile_team::~dtile_team() {
     shmem_->ops->close(shmem_);
 }
 
-std::unique_lock<std::mutex> dtile_team::lockShmem() { return std::unique_lock(shmemMutex_); }
+std::unique_lock<std::mutex> HostTeam::lockShmem() { return std::unique_lock(shmemMutex_); }
 
-uint64_t dtile_team::readCell(uint64_t *cell) {
+uint64_t HostTeam::readCell(uint64_t *cell) {
   return std::atomic_ref(*cell).load(std::memory_order_acquire);
 }
 
-void dtile_team::notifyRemote(int32_t rank, int64_t offset) {
+void HostTeam::notifyRemote(int32_t rank, int64_t offset) {
   // Where some rank is out of reach, all updates of cells go through the provider: its atomics and
   // the CPU's need not be atomic to each other.
   if (allDirect_) {
@@ -72,7 +72,7 @@ void dtile_team::notifyRemote(int32_t rank, int64_t offset) {
   noteSent();
 }
 
-void dtile_team::quiet() {
+void HostTeam::quiet() {
   if (!distributed_)
     return;
   std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -81,7 +81,7 @@ void dtile_team::quiet() {
     shmem_->ops->quiet(shmem_);
 }
 
-void dtile_team::fence() {
+void HostTeam::fence() {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (!distributed_)
     return;
@@ -90,7 +90,7 @@ void dtile_team::fence() {
     shmem_->ops->fence(shmem_);
 }
 
-bool dtile_team::progress() {
+bool HostTeam::progress() {
   if (!distributed_)
     return false;
   ControlBlock control(heapOf(firstLocal()) + control_, control_, ranks());
@@ -104,7 +104,7 @@ bool dtile_team::progress() {
   return stop != 0 && stop != kStopClaimed;
 }
 
-void dtile_team::tellFailure(const Status &status) {
+void HostTeam::tellFailure(const Status &status) {
   ControlBlock control(heapOf(firstLocal()) + control_, control_, ranks());
   std::string words = status.message.substr(0, ControlBlock::kMessageBytes - 1);
   auto lock = lockShmem();
@@ -123,19 +123,19 @@ void dtile_team::tellFailure(const Status &status) {
   ops.quiet(shmem_);
 }
 
-Status dtile_team::peerFailure() {
+Status HostTeam::peerFailure() {
   ControlBlock control(heapOf(firstLocal()) + control_, control_, ranks());
   broken_ = {dtile_status(readCell(control.stop())),
              std::string("another rank stopped the job: ") + control.message()};
   return broken_;
 }
 
-Status dtile_team::brokenStatus() const {
+Status HostTeam::brokenStatus() const {
   return {broken_.code,
           "the team has failed before and cannot be used any more: " + broken_.message};
 }
 
-bool dtile_team::lockHeapOf(int32_t rank) {
+bool HostTeam::lockHeapOf(int32_t rank) {
   updateMutex_.lock();
   ControlBlock control(heapOf(firstLocal()) + control_, control_, ranks());
   for (;;) {
@@ -153,7 +153,7 @@ bool dtile_team::lockHeapOf(int32_t rank) {
   }
 }
 
-void dtile_team::unlockHeapOf(int32_t rank) {
+void HostTeam::unlockHeapOf(int32_t rank) {
   ControlBlock control(heapOf(firstLocal()) + control_, control_, ranks());
   {
     auto lock = lockShmem();

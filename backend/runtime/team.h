@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A team: the ranks, their symmetric memory, and what is known of each kernel.
+// A team of ranks that this machine's processors run: their symmetric memory, and what is known of
+// each kernel.
 #pragma once
 
 #include "backend/runtime/dtile.h"
@@ -8,6 +9,7 @@
 #include "backend/runtime/launch.h"
 #include "backend/runtime/scheduler.h"
 #include "backend/runtime/symmetric_heap.h"
+#include "backend/runtime/team_interface.h"
 #include "stdlib/shmem/shmem.h"
 
 #include <atomic>
@@ -18,18 +20,18 @@
 #include <string>
 #include <vector>
 
-struct dtile_team {
-  dtile_team(dtile_shmem *shmem, const dtile_team_options &options, int32_t workers);
-  ~dtile_team();
-  dtile_team(const dtile_team &) = delete;
-  dtile_team &operator=(const dtile_team &) = delete;
+namespace dtile::runtime {
 
-  using Status = dtile::runtime::Status;
+struct HostTeam final : public dtile_team {
+  HostTeam(dtile_shmem *shmem, const dtile_team_options &options, int32_t workers);
+  ~HostTeam() override;
+  HostTeam(const HostTeam &) = delete;
+  HostTeam &operator=(const HostTeam &) = delete;
 
   // ---- Ranks and memory ----
-  int32_t ranks() const { return shmem_->npes; }
-  int32_t firstLocal() const { return shmem_->first; }
-  int32_t localCount() const { return shmem_->local; }
+  int32_t ranks() const override { return shmem_->npes; }
+  int32_t firstLocal() const override { return shmem_->first; }
+  int32_t localCount() const override { return shmem_->local; }
   bool isLocal(int32_t rank) const {
     return rank >= shmem_->first && rank < shmem_->first + shmem_->local;
   }
@@ -41,13 +43,13 @@ struct dtile_team {
   int64_t heapBytes() const { return shmem_->heap_bytes; }
   int32_t timeoutMs() const { return timeoutMs_; }
 
-  Status symmAlloc(int64_t bytes, void **out);
-  Status symmFree(void *address);
-  void *symmAddress(const void *address, int32_t local) const;
+  Status symmAlloc(int64_t bytes, void **out) override;
+  Status symmFree(void *address) override;
+  void *symmAddress(const void *address, int32_t local) const override;
 
   // ---- Launches ----
   Status launch(const dtile_kernel_desc *desc, const dtile_arg *const *arguments, int32_t nargs,
-                int32_t count);
+                int32_t count) override;
   /// Runs the prologue of a rank's launch and everything else before its bodies. False:
   /// launch.error says why.
   bool prepare(dtile_launch &launch);
@@ -59,14 +61,14 @@ struct dtile_team {
   void *object(dtile_launch &launch, int32_t param, int32_t ndim, const int64_t *size);
 
   // ---- Meetings ----
-  Status barrier();
-  Status allGather(const void *const *in, int64_t bytes, void *out);
+  Status barrier() override;
+  Status allGather(const void *const *in, int64_t bytes, void *out) override;
   /// A body arrives at a `barrier`.
   void barrierOf(dtile_task &task, const dtile_site *site);
   /// Whether the barrier's generation is complete, as far as this process can see.
-  bool barrierComplete(const dtile::runtime::BarrierSite &barrier, int64_t generation);
+  bool barrierComplete(const BarrierSite &barrier, int64_t generation);
   /// Which ranks have not yet arrived, as text.
-  std::string missingAt(const dtile::runtime::BarrierSite &barrier, int64_t generation);
+  std::string missingAt(const BarrierSite &barrier, int64_t generation);
   bool parkAtBarrier(dtile_task &task);
 
   // ---- Processes ----
@@ -94,26 +96,25 @@ struct dtile_team {
   /// addressable.
   void notifyRemote(int32_t rank, int64_t offset);
 
-  dtile::runtime::Scheduler &scheduler() { return *scheduler_; }
+  Scheduler &scheduler() { return *scheduler_; }
   /// Who waits for what; no worker may run.
   std::string deadlockReport();
-  std::mutex &calls() { return calls_; }
 
 private:
-  dtile::runtime::KernelState &kernelState(const dtile_kernel_desc &desc);
+  KernelState &kernelState(const dtile_kernel_desc &desc);
   Status checkDescriptor(const dtile_kernel_desc *desc) const;
-  Status checkArguments(const dtile::runtime::KernelState &kernel,
+  Status checkArguments(const KernelState &kernel,
                         const dtile_arg *const *arguments, int32_t nargs) const;
-  Status checkTensor(const dtile::runtime::KernelState &kernel, int32_t param, int32_t local,
+  Status checkTensor(const KernelState &kernel, int32_t param, int32_t local,
                      const dtile_tensor *tensor, const dtile_tensor *first) const;
-  Status afterFailure(dtile::runtime::KernelState &kernel, Status failure);
+  Status afterFailure(KernelState &kernel, Status failure);
   bool countExpected(dtile_launch &launch);
-  dtile::runtime::KernelObject *allocateObject(dtile_launch &launch,
-                                               const dtile::runtime::ObjectKey &key,
+  KernelObject *allocateObject(dtile_launch &launch,
+                                               const ObjectKey &key,
                                                const dtile_param_desc &param);
   int64_t allocateEvicting(int64_t bytes);
   bool evictOldest();
-  void forget(dtile::runtime::KernelState &kernel);
+  void forget(KernelState &kernel);
   void releaseHeap(int64_t offset);
   void zeroHeap(int64_t offset, int64_t bytes, bool giveBack);
   Status agree(uint64_t value, const char *what);
@@ -124,14 +125,12 @@ private:
   bool distributed_ = false;
   bool allDirect_ = true;
   int32_t timeoutMs_;
-  dtile::runtime::SymmetricHeap heap_;
-  std::unique_ptr<dtile::runtime::Scheduler> scheduler_;
+  SymmetricHeap heap_;
+  std::unique_ptr<Scheduler> scheduler_;
   std::map<std::pair<const dtile_kernel_desc *, std::string>,
-           std::unique_ptr<dtile::runtime::KernelState>>
+           std::unique_ptr<KernelState>>
       kernels_;
   std::vector<dtile_launch> launches_;
-  /// One call at a time.
-  std::mutex calls_;
   /// The heap and the kernels' objects: prologues of repeated launches run at once.
   std::mutex memory_;
   std::mutex shmemMutex_;
@@ -147,3 +146,5 @@ private:
   std::atomic<bool> sent_{false};
   std::mutex updateMutex_;
 };
+
+} // namespace dtile::runtime

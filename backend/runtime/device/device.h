@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What the runtime asks of a vendor's driver. One implementation a vendor (device_cuda.cpp,
+// device_hip.cpp), and one in host memory for tests; everything else in this folder knows no vendor.
+//
+// Addresses of device memory are numbers, never dereferenced here. Calls of one device may come
+// from any thread; each makes the device's context current and restores what was.
+#pragma once
+
+#include "backend/runtime/errors.h"
+#include "backend/runtime/kernel_abi.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace dtile::runtime {
+
+using DeviceAddress = uint64_t;
+/// The vendor's stream; null is its default stream.
+using StreamHandle = void *;
+using ModuleHandle = void *;
+using FunctionHandle = void *;
+using GraphHandle = void *;
+
+/// What a device is, as its driver says.
+struct DeviceFacts {
+  int32_t ordinal = 0;
+  std::string name;
+  /// `sm_90`, `gfx942`.
+  std::string arch;
+  /// NVIDIA: 9 and 0 for sm_90.
+  int32_t major = 0, minor = 0;
+  int32_t multiprocessors = 0;
+  int64_t sharedBytesPerProgram = 0;
+  bool cooperative = false;
+};
+
+/// Where an address that a caller passed is.
+struct PointerPlace {
+  enum class Kind : uint8_t { Host, Device, Managed } kind = Kind::Host;
+  int32_t ordinal = -1;
+};
+
+/// Memory that the host and all devices see.
+struct PinnedMemory {
+  void *host = nullptr;
+  DeviceAddress device = 0;
+};
+
+/// A launch of one kernel, as the driver wants it.
+struct GridLaunch {
+  FunctionHandle function = nullptr;
+  int32_t programs = 1;
+  int32_t threads = 1;
+  int32_t sharedBytes = 0;
+  /// All programs start together or none does.
+  bool cooperative = false;
+  void *parameters[2] = {};
+};
+
+/// What cuTensorMapEncodeTiled wants to know; innermost dimension last.
+struct TensorMapShape {
+  void *data = nullptr;
+  int32_t dtype = 0;
+  int32_t ndim = 0;
+  const int64_t *size = nullptr;
+  const int64_t *stride = nullptr;
+  const int32_t *box = nullptr;
+  int32_t swizzle = 0;
+};
+
+/// One device of this process.
+class Device {
+public:
+  virtual ~Device() = default;
+
+  [[nodiscard]] virtual const DeviceFacts &facts() const = 0;
+  /// The images that it runs, best first: 0 none of it, otherwise larger is better.
+  [[nodiscard]] virtual int32_t fitness(const dtile_device_image &image) const = 0;
+
+  // ---- Memory ----
+  virtual Status allocate(int64_t bytes, DeviceAddress *out) = 0;
+  virtual void release(DeviceAddress address) = 0;
+  /// Kernels of this device may access what `other` has allocated.
+  virtual Status reach(const Device &other) = 0;
+  /// Memory that another process can map, zero bytes long where the device has no such memory. The
+  /// size is rounded up.
+  virtual Status allocateShared(int64_t *bytes, DeviceAddress *out, int *descriptor) = 0;
+  virtual Status mapShared(int descriptor, int64_t bytes, DeviceAddress *out) = 0;
+  virtual void releaseShared(DeviceAddress address, int64_t bytes) = 0;
+  /// Pinned host memory of this device and all others.
+  virtual Status allocatePinned(int64_t bytes, PinnedMemory *out) = 0;
+  virtual void releasePinned(const PinnedMemory &memory) = 0;
+  /// The same of memory that the caller has mapped.
+  virtual Status pin(void *host, int64_t bytes, PinnedMemory *out) = 0;
+  virtual void unpin(const PinnedMemory &memory) = 0;
+  virtual Status place(const void *address, PointerPlace *out) = 0;
+
+  // ---- Streams; all that is queued runs in order ----
+  virtual Status createStream(StreamHandle *out) = 0;
+  virtual void destroyStream(StreamHandle stream) = 0;
+  virtual Status zero(DeviceAddress address, int64_t bytes, StreamHandle stream) = 0;
+  virtual Status copyIn(DeviceAddress to, const void *from, int64_t bytes, StreamHandle stream) = 0;
+  virtual Status copyOut(void *to, DeviceAddress from, int64_t bytes, StreamHandle stream) = 0;
+  virtual Status synchronize(StreamHandle stream) = 0;
+  /// Whether all that is queued has ended.
+  virtual Status poll(StreamHandle stream, bool *done) = 0;
+  /// All streams of the device.
+  virtual Status synchronizeAll() = 0;
+  virtual Status isCapturing(StreamHandle stream, bool *capturing) = 0;
+
+  // ---- Code ----
+  virtual Status load(const dtile_device_image &image, ModuleHandle *out) = 0;
+  virtual void unload(ModuleHandle module) = 0;
+  /// The kernel, ready to be launched with so much dynamic shared memory.
+  virtual Status find(ModuleHandle module, const dtile_device_image &image,
+                      FunctionHandle *out) = 0;
+  /// Programs that one multiprocessor holds at once.
+  virtual Status residency(FunctionHandle function, int32_t threads, int32_t sharedBytes,
+                           int32_t *out) = 0;
+  virtual Status launch(const GridLaunch &launch, StreamHandle stream) = 0;
+  /// Fills 128 bytes; false where the device cannot describe the object.
+  virtual bool tensorMap(const TensorMapShape &shape, void *map) = 0;
+
+  // ---- Graphs ----
+  virtual Status beginCapture(StreamHandle stream) = 0;
+  virtual Status endCapture(StreamHandle stream, GraphHandle *out) = 0;
+  virtual Status replay(GraphHandle graph, StreamHandle stream) = 0;
+  virtual void destroyGraph(GraphHandle graph) = 0;
+};
+
+/// A vendor's driver, opened at run time.
+class DeviceDriver {
+public:
+  virtual ~DeviceDriver() = default;
+  /// `nvptx`, `amdgpu`.
+  [[nodiscard]] virtual const char *target() const = 0;
+  [[nodiscard]] virtual int32_t count() const = 0;
+  virtual Status open(int32_t ordinal, std::unique_ptr<Device> *out) = 0;
+};
+
+/// Open the driver's library; DTILE_UNAVAILABLE with what to do where there is none.
+Status openCuda(std::unique_ptr<DeviceDriver> *out);
+Status openHip(std::unique_ptr<DeviceDriver> *out);
+
+} // namespace dtile::runtime

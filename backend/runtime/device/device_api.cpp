@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The functions of dtile.h that are for teams of GPUs only.
+#include "backend/runtime/device/device_team.h"
+#include "backend/runtime/dtile.h"
+#include "backend/runtime/errors.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <mutex>
+
+using namespace dtile::runtime;
+
+namespace {
+
+constexpr int32_t kMostDeviceRanks = 64;
+
+Status checkOptions(const dtile_device_options *options, dtile_team **out) {
+  if (!options || !out)
+    return {DTILE_INVALID, "the options or the place for the team are null"};
+  *out = nullptr;
+  if (options->symmetric_bytes < 0)
+    return {DTILE_INVALID, "symmetric_bytes is negative"};
+  if (options->wait_timeout_ms < 0)
+    return {DTILE_INVALID, "wait_timeout_ms is negative"};
+  return {};
+}
+
+Status openDriver(const dtile_device_options &options, std::unique_ptr<DeviceDriver> *out) {
+  const char *target = options.target ? options.target : "nvptx";
+  if (std::strcmp(target, "nvptx") == 0)
+    return openCuda(out);
+  if (std::strcmp(target, "amdgpu") == 0)
+    return openHip(out);
+  return {DTILE_INVALID, format("`%s` is no kind of GPU: nvptx and amdgpu are", target)};
+}
+
+Status finish(std::unique_ptr<DeviceDriver> driver, DeviceTeamConfig config,
+              const dtile_device_options &options, dtile_team **out) {
+  config.symmetricBytes = options.symmetric_bytes;
+  config.timeoutMs = options.wait_timeout_ms;
+  std::unique_ptr<DeviceTeam> team;
+  Status status = DeviceTeam::create(std::move(driver), std::move(config), &team);
+  *out = team.release();
+  return status;
+}
+
+Status createDevices(const dtile_device_options *options, dtile_team **out) {
+  if (Status status = checkOptions(options, out); !status.ok())
+    return status;
+  if (options->ndevices < 1 || options->ndevices > kMostDeviceRanks)
+    return {DTILE_INVALID,
+            format("ndevices is %d; it must be 1 to %d", options->ndevices, kMostDeviceRanks)};
+  std::unique_ptr<DeviceDriver> driver;
+  if (Status status = openDriver(*options, &driver); !status.ok())
+    return status;
+  DeviceTeamConfig config;
+  for (int32_t i = 0; i < options->ndevices; ++i)
+    config.ordinals.push_back(options->devices ? options->devices[i] : i);
+  return finish(std::move(driver), std::move(config), *options, out);
+}
+
+/// A process of a job.
+Status createProcess(const dtile_device_options &options, const JobPlace &place, int32_t ordinal,
+                     dtile_team **out) {
+  if (place.ranks < 1 || place.ranks > kMostDeviceRanks)
+    return {DTILE_INVALID, format("%d ranks; it must be 1 to %d", place.ranks, kMostDeviceRanks)};
+  // Whoever has no driver says so before others wait for it.
+  std::unique_ptr<DeviceDriver> driver;
+  if (Status status = openDriver(options, &driver); !status.ok())
+    return status;
+  if (ordinal < 0 || ordinal >= driver->count())
+    return {DTILE_UNAVAILABLE,
+            format("rank %d wants GPU %d, but this process sees %d: start fewer processes, or see "
+                   "CUDA_VISIBLE_DEVICES",
+                   place.rank, ordinal, driver->count())};
+  DeviceTeamConfig config;
+  config.ordinals = {ordinal};
+  constexpr int32_t kLeastTimeoutMs = 60'000;
+  if (Status status = Rendezvous::join(
+          place, std::max(options.wait_timeout_ms, kLeastTimeoutMs), &config.job);
+      !status.ok())
+    return status;
+  return finish(std::move(driver), std::move(config), options, out);
+}
+
+/// How many teams this process has made from its environment: the n-th of each belong together.
+int32_t nextTeamNumber() {
+  static std::atomic<int32_t> number{0};
+  return number++;
+}
+
+Status createFromEnvironment(const dtile_device_options *given, dtile_team **out) {
+  dtile_device_options options = given ? *given : dtile_device_options{};
+  if (Status status = checkOptions(&options, out); !status.ok())
+    return status;
+  JobPlace place;
+  if (Status status = placeFromEnvironment(&place); !status.ok())
+    return status;
+  place.name += std::to_string(nextTeamNumber());
+  std::unique_ptr<DeviceDriver> driver;
+  if (Status status = openDriver(options, &driver); !status.ok())
+    return status;
+  // Launchers may show each process its own GPU only.
+  int32_t ordinal = driver->count() == 1 ? 0 : place.localRank;
+  return createProcess(options, place, ordinal, out);
+}
+
+Status createJob(const dtile_device_options *options, dtile_team **out) {
+  if (Status status = checkOptions(options, out); !status.ok())
+    return status;
+  if (!options->job || !*options->job)
+    return {DTILE_INVALID, "the job has no name"};
+  JobPlace place = {options->rank, options->ranks, options->device, options->job};
+  return createProcess(*options, place, options->device, out);
+}
+
+/// Runs `call(team, rank)` with the team to itself.
+template <typename Call> dtile_status withRank(dtile_team *team, int32_t local, Call call) {
+  if (!team)
+    return report({DTILE_INVALID, "the team is null"});
+  DeviceTeam *devices = team->devices();
+  if (!devices)
+    return report({DTILE_INVALID, "this team's ranks run on processors, not on GPUs; make one by "
+                                  "dtile_team_create_devices"});
+  std::lock_guard lock(team->calls());
+  if (Status status = devices->checkLocal(local); !status.ok())
+    return report(status);
+  return report(call(*devices, devices->local(local)));
+}
+
+DeviceAddress number(const void *address) { return reinterpret_cast<DeviceAddress>(address); }
+
+} // namespace
+
+extern "C" {
+
+dtile_status dtile_team_create_devices(const dtile_device_options *options, dtile_team **out) {
+  return report(createDevices(options, out));
+}
+
+dtile_status dtile_team_create_device_env(const dtile_device_options *options, dtile_team **out) {
+  return report(createFromEnvironment(options, out));
+}
+
+dtile_status dtile_team_create_job(const dtile_device_options *options, dtile_team **out) {
+  return report(createJob(options, out));
+}
+
+dtile_status dtile_launch_on(dtile_team *team, int32_t localRank, const dtile_kernel_desc *kernel,
+                             const dtile_arg *args, int32_t nargs, void *stream) {
+  return withRank(team, localRank, [&](DeviceTeam &devices, DeviceRank &) {
+    return devices.launchOn(localRank, kernel, args, nargs, stream);
+  });
+}
+
+dtile_status dtile_team_synchronize(dtile_team *team) {
+  return withRank(team, 0, [&](DeviceTeam &devices, DeviceRank &) { return devices.synchronize(); });
+}
+
+dtile_status dtile_team_stream(dtile_team *team, int32_t localRank, void **stream) {
+  return withRank(team, localRank, [&](DeviceTeam &, DeviceRank &rank) {
+    *stream = rank.stream;
+    return Status();
+  });
+}
+
+dtile_status dtile_team_device(dtile_team *team, int32_t localRank, int32_t *device) {
+  return withRank(team, localRank, [&](DeviceTeam &, DeviceRank &rank) {
+    *device = rank.device->facts().ordinal;
+    return Status();
+  });
+}
+
+dtile_status dtile_device_alloc(dtile_team *team, int32_t localRank, int64_t bytes, void **out) {
+  return withRank(team, localRank, [&](DeviceTeam &, DeviceRank &rank) {
+    DeviceAddress address = 0;
+    Status status = rank.device->allocate(std::max<int64_t>(bytes, 1), &address);
+    *out = reinterpret_cast<void *>(address);
+    return status;
+  });
+}
+
+dtile_status dtile_device_free(dtile_team *team, int32_t localRank, void *address) {
+  return withRank(team, localRank, [&](DeviceTeam &, DeviceRank &rank) {
+    if (address)
+      rank.device->release(number(address));
+    return Status();
+  });
+}
+
+dtile_status dtile_copy_to_device(dtile_team *team, int32_t localRank, void *to, const void *from,
+                                  int64_t bytes) {
+  return withRank(team, localRank, [&](DeviceTeam &, DeviceRank &rank) {
+    if (bytes <= 0)
+      return Status();
+    Status status = rank.device->copyIn(number(to), from, bytes, rank.stream);
+    return status.ok() ? rank.device->synchronize(rank.stream) : status;
+  });
+}
+
+dtile_status dtile_copy_from_device(dtile_team *team, int32_t localRank, void *to,
+                                    const void *from, int64_t bytes) {
+  return withRank(team, localRank, [&](DeviceTeam &, DeviceRank &rank) {
+    if (bytes <= 0)
+      return Status();
+    Status status = rank.device->copyOut(to, number(from), bytes, rank.stream);
+    return status.ok() ? rank.device->synchronize(rank.stream) : status;
+  });
+}
+
+dtile_status dtile_capture_begin(dtile_team *team, int32_t localRank) {
+  return withRank(team, localRank, [&](DeviceTeam &, DeviceRank &rank) {
+    return rank.device->beginCapture(rank.stream);
+  });
+}
+
+dtile_status dtile_capture_end(dtile_team *team, int32_t localRank, void **graph) {
+  return withRank(team, localRank, [&](DeviceTeam &, DeviceRank &rank) {
+    return rank.device->endCapture(rank.stream, graph);
+  });
+}
+
+dtile_status dtile_graph_replay(dtile_team *team, int32_t localRank, void *graph) {
+  return withRank(team, localRank, [&](DeviceTeam &, DeviceRank &rank) {
+    return rank.device->replay(graph, rank.stream);
+  });
+}
+
+void dtile_graph_destroy(dtile_team *team, int32_t localRank, void *graph) {
+  withRank(team, localRank, [&](DeviceTeam &, DeviceRank &rank) {
+    if (graph)
+      rank.device->destroyGraph(graph);
+    return Status();
+  });
+}
+
+} // extern "C"

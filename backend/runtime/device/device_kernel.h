@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What a team of devices keeps of a kernel between its launches.
+#pragma once
+
+#include "backend/runtime/device/device.h"
+#include "backend/runtime/device_abi.h"
+#include "backend/runtime/kernel_state.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+namespace dtile::runtime {
+
+class DeviceTeam;
+
+/// A scratch object or signal: at the same offset of all ranks' heaps.
+struct DeviceObject {
+  ObjectKey key;
+  bool isSignal = false;
+  int64_t offset = 0;
+  int64_t copyBytes = 0;
+  int32_t copies = 1;
+  int64_t cells = 0;
+  /// By local rank, in the arena: scratch has turns, signals bases and what was asked for.
+  std::vector<DeviceAddress> turn, base, asked;
+};
+
+/// Everything that a launch with certain arguments needs; nothing of it changes.
+struct PreparedLaunch {
+  struct FreeFrame {
+    void operator()(void *frame) const;
+  };
+  /// The arguments, word by word.
+  std::vector<uint64_t> signature;
+  uint64_t hash = 0;
+  dtile_device_launch launch = {};
+  std::unique_ptr<void, FreeFrame> frame;
+  uint64_t lastUse = 0;
+};
+
+/// A kernel on one rank of this process.
+struct LoadedImage {
+  const dtile_device_image *image = nullptr;
+  FunctionHandle function = nullptr;
+  /// Programs of this rank that can be resident at once.
+  int64_t resident = 0;
+  /// Its dtile_device_kernel.
+  DeviceAddress counters = 0;
+  std::vector<std::unique_ptr<PreparedLaunch>> prepared;
+};
+
+struct DeviceKernel {
+  /// Descriptor, name and arguments, as for hosts; its counters stay unused.
+  KernelState state;
+  /// To see that the memory of an unloaded module holds another kernel now.
+  const void *imageData = nullptr;
+  int64_t imageBytes = 0;
+  uint32_t flags = 0;
+  /// By local rank.
+  std::vector<LoadedImage> loaded;
+  std::map<ObjectKey, std::unique_ptr<DeviceObject>> objects;
+};
+
+/// What the calls of a prologue on a device know.
+struct DeviceLaunch {
+  DeviceTeam *team = nullptr;
+  DeviceKernel *kernel = nullptr;
+  /// The stream is being captured: nothing can be allocated.
+  bool capturing = false;
+};
+
+/// Puts the words of the arguments into `out`, which hold all that a prologue can see.
+void signArguments(const KernelState &kernel, const dtile_arg *arguments,
+                   std::vector<uint64_t> &out);
+
+/// Checks the tensors of a launch on one rank. Heap offsets of symmetric ones are checked by the
+/// team.
+Status checkDeviceArguments(Device &device, const KernelState &kernel, int32_t rank,
+                            const dtile_arg *arguments, DeviceAddress heap, int64_t heapBytes);
+
+} // namespace dtile::runtime

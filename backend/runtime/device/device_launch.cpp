@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Launches on devices. Modules and objects are made for all local ranks before any of them starts:
+// a rank that shares its device with one that waits for it could otherwise not be prepared.
+#include "backend/runtime/device/device_team.h"
+#include "backend/runtime/device_programs.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <sched.h>
+
+namespace dtile::runtime {
+
+namespace {
+
+/// Launches kept ready a kernel and rank.
+constexpr size_t kMostPrepared = 32;
+
+uint64_t hashWords(const std::vector<uint64_t> &words) {
+  uint64_t hash = 0x9e3779b97f4a7c15u;
+  for (uint64_t word : words) {
+    hash = (hash ^ word) * 0xbf58476d1ce4e5b9u;
+    hash ^= hash >> 29;
+  }
+  return hash;
+}
+
+uint64_t hashBytes(const dtile_device_image &image) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (int64_t i = 0; i < image.bytes; ++i)
+    hash = (hash ^ static_cast<const uint8_t *>(image.data)[i]) * 0x100000001b3u;
+  return hash;
+}
+
+bool isScratch(const dtile_param_desc &param) {
+  return param.kind == DTILE_PARAM_TENSOR && param.mode == DTILE_MODE_SCRATCH;
+}
+
+/// "sm_90a (nvptx), gfx942 (amdgpu)".
+std::string archList(const dtile_kernel_desc &desc) {
+  std::string text;
+  for (int32_t i = 0; i < desc.nimages; ++i)
+    text += format("%s%s (%s)", i == 0 ? "" : ", ", desc.images[i].arch, desc.images[i].target);
+  return text;
+}
+
+Status chooseImage(const Device &device, const dtile_kernel_desc &desc,
+                   const dtile_device_image **out) {
+  const dtile_device_image *best = nullptr;
+  for (int32_t i = 0; i < desc.nimages; ++i)
+    if (int32_t fitness = device.fitness(desc.images[i]);
+        fitness > 0 && (!best || fitness > device.fitness(*best)))
+      best = &desc.images[i];
+  const DeviceFacts &facts = device.facts();
+  if (!best)
+    return {DTILE_INVALID,
+            format("kernel `%s` was compiled for %s, but GPU %d is %s (%s): compile it for %s too",
+                   desc.name, archList(desc).c_str(), facts.ordinal, facts.arch.c_str(),
+                   facts.name.c_str(), facts.arch.c_str())};
+  if (best->device_abi_version != DTILE_DEVICE_ABI_VERSION)
+    return {DTILE_INVALID, format("kernel `%s` was compiled for version %u of the device ABI, but "
+                                  "this library has version %d: compile it again",
+                                  desc.name, best->device_abi_version, DTILE_DEVICE_ABI_VERSION)};
+  if (std::strcmp(best->shmem, "p2p") != 0)
+    return {DTILE_UNAVAILABLE, format("kernel `%s` was compiled for the shmem provider `%s`, but "
+                                      "this team's is `p2p`: compile it with --shmem=p2p",
+                                      desc.name, best->shmem)};
+  if (best->shared_bytes > facts.sharedBytesPerProgram)
+    return {DTILE_INVALID,
+            format("kernel `%s` wants %d bytes of shared memory a program, but GPU %d has %lld: "
+                   "use smaller tiles",
+                   desc.name, best->shared_bytes, facts.ordinal,
+                   static_cast<long long>(facts.sharedBytesPerProgram))};
+  if (best->frame_bytes > DTILE_DEVICE_FRAME_BYTES)
+    return {DTILE_INVALID, format("kernel `%s` has a frame of %lld bytes; at most %d fit", desc.name,
+                                  static_cast<long long>(best->frame_bytes),
+                                  DTILE_DEVICE_FRAME_BYTES)};
+  *out = best;
+  return {};
+}
+
+Status cannotLoadInCapture(const dtile_kernel_desc &desc) {
+  return {DTILE_INVALID, format("kernel `%s` cannot be loaded while a graph is captured; launch it "
+                                "once before",
+                                desc.name)};
+}
+
+} // namespace
+
+// ---- Kernels ----
+
+DeviceKernel *DeviceTeam::findKernel(const dtile_kernel_desc &desc) {
+  if (&desc != lastDesc_) {
+    auto found = kernels_.find(&desc);
+    if (found == kernels_.end())
+      return nullptr;
+    lastDesc_ = &desc;
+    lastKernel_ = found->second.get();
+  }
+  // Where a module was unloaded another kernel may be now.
+  const dtile_device_image *image = desc.nimages > 0 ? &desc.images[0] : nullptr;
+  if (image && image->data == lastKernel_->imageData && image->bytes == lastKernel_->imageBytes &&
+      lastKernel_->state.name == desc.name)
+    return lastKernel_;
+  lastDesc_ = nullptr;
+  return nullptr;
+}
+
+Status DeviceTeam::loadKernel(const dtile_kernel_desc &desc, DeviceKernel **out) {
+  if (desc.abi_version != DTILE_ABI_VERSION)
+    return {DTILE_INVALID, format("the kernel was compiled for version %u of the runtime's ABI, "
+                                  "but this library has version %d: compile it again",
+                                  desc.abi_version, DTILE_ABI_VERSION)};
+  if (desc.nimages == 0)
+    return {DTILE_INVALID, format("kernel `%s` has no code for devices: compile it with "
+                                  "--target %s",
+                                  desc.name, driver_->target())};
+  if (desc.nspaces > DTILE_DEVICE_MAX_SPACES)
+    return {DTILE_INVALID, format("kernel `%s` has %d roles; at most %d run on a device", desc.name,
+                                  desc.nspaces, DTILE_DEVICE_MAX_SPACES)};
+  auto kernel = std::make_unique<DeviceKernel>();
+  KernelState &state = kernel->state;
+  state.desc = &desc;
+  state.name = desc.name;
+  state.params.assign(desc.params, desc.params + desc.nparams);
+  kernel->imageData = desc.images[0].data;
+  kernel->imageBytes = desc.images[0].bytes;
+  kernel->flags = desc.flags;
+  for (const dtile_param_desc &param : state.params) {
+    bool isArgument = param.kind != DTILE_PARAM_SIGNAL && !isScratch(param);
+    state.argumentOf.push_back(isArgument ? state.argumentCount++ : -1);
+    if (isScratch(param) && param.zero)
+      kernel->flags |= DTILE_KERNEL_ENTRY_BARRIER;
+  }
+  kernel->loaded.resize(locals_.size());
+  for (int32_t local = 0; local < localCount(); ++local)
+    if (Status status = loadImage(*kernel, local); !status.ok())
+      return status;
+  // Objects of a kernel that was unloaded stay: peers may still reach them.
+  std::unique_ptr<DeviceKernel> &slot = kernels_[&desc];
+  for (auto &rank : locals_)
+    if (slot && rank->lastKernel == slot.get())
+      rank->lastKernel = nullptr;
+  lastDesc_ = nullptr;
+  slot = std::move(kernel);
+  *out = slot.get();
+  return {};
+}
+
+Status DeviceTeam::loadImage(DeviceKernel &kernel, int32_t local) {
+  const dtile_kernel_desc &desc = *kernel.state.desc;
+  DeviceRank &rank = *locals_[size_t(local)];
+  Device &device = *rank.device;
+  LoadedImage &loaded = kernel.loaded[size_t(local)];
+  if (Status status = chooseImage(device, desc, &loaded.image); !status.ok())
+    return status;
+  auto inWords = [&](Status status) {
+    status.message = format("kernel `%s` cannot be loaded on GPU %d (%s): ", desc.name,
+                            device.facts().ordinal, device.facts().name.c_str()) +
+                     status.message;
+    return status;
+  };
+  // Kernels of one file share an image.
+  const dtile_device_image &image = *loaded.image;
+  ModuleHandle &module = modules_[{device.facts().ordinal, image.bytes, hashBytes(image)}];
+  if (!module)
+    if (Status status = device.load(image, &module); !status.ok())
+      return inWords(std::move(status));
+  if (Status status = device.find(module, image, &loaded.function); !status.ok())
+    return inWords(std::move(status));
+  int32_t each = 0;
+  if (Status status = device.residency(loaded.function, loaded.image->threads,
+                                       loaded.image->shared_bytes, &each);
+      !status.ok())
+    return inWords(std::move(status));
+  loaded.resident = int64_t(each) * device.facts().multiprocessors / rank.sharers;
+  if (loaded.resident == 0)
+    return {DTILE_INVALID,
+            format("kernel `%s` cannot be resident on GPU %d: a program of %d threads and %d bytes "
+                   "of shared memory does not fit%s; use smaller tiles%s",
+                   desc.name, device.facts().ordinal, loaded.image->threads,
+                   loaded.image->shared_bytes,
+                   each > 0 ? format(" %d times at once", rank.sharers).c_str() : "",
+                   rank.sharers > 1 ? " or fewer ranks a GPU" : "")};
+  return rank.arena.allocate(sizeof(dtile_device_kernel), &loaded.counters);
+}
+
+// ---- One launch ----
+
+Status DeviceTeam::prepare(DeviceKernel &kernel, int32_t local, const dtile_arg *arguments,
+                           const StreamHandle *stream, PreparedLaunch **out) {
+  LoadedImage &loaded = kernel.loaded[size_t(local)];
+  signArguments(kernel.state, arguments, signature_);
+  uint64_t hash = hashWords(signature_);
+  for (auto &prepared : loaded.prepared)
+    if (prepared->hash == hash && prepared->signature == signature_) {
+      prepared->lastUse = ++useNumber_;
+      *out = prepared.get();
+      return {};
+    }
+  DeviceRank &rank = *locals_[size_t(local)];
+  bool capturing = false;
+  if (stream)
+    if (Status status = rank.device->isCapturing(*stream, &capturing); !status.ok())
+      return status;
+  if (Status status = checkDeviceArguments(*rank.device, kernel.state, rank.rank, arguments,
+                                           rank.heap, heapBytes_);
+      !status.ok())
+    return status;
+  auto prepared = std::make_unique<PreparedLaunch>();
+  prepared->signature = signature_;
+  prepared->hash = hash;
+  if (Status status = runPrologue(kernel, local, arguments, capturing, *prepared); !status.ok())
+    return status;
+  if (loaded.prepared.size() >= kMostPrepared)
+    loaded.prepared.erase(std::min_element(
+        loaded.prepared.begin(), loaded.prepared.end(),
+        [](const auto &a, const auto &b) { return a->lastUse < b->lastUse; }));
+  prepared->lastUse = ++useNumber_;
+  *out = prepared.get();
+  loaded.prepared.push_back(std::move(prepared));
+  return {};
+}
+
+Status DeviceTeam::runPrologue(DeviceKernel &kernel, int32_t local, const dtile_arg *arguments,
+                               bool capturing, PreparedLaunch &prepared) {
+  const dtile_kernel_desc &desc = *kernel.state.desc;
+  DeviceRank &rank = *locals_[size_t(local)];
+  const LoadedImage &loaded = kernel.loaded[size_t(local)];
+  int64_t bytes = (std::max<int64_t>(loaded.image->frame_bytes, 1) + 63) / 64 * 64;
+  prepared.frame.reset(std::aligned_alloc(64, size_t(bytes)));
+  if (!prepared.frame)
+    return {DTILE_OUT_OF_MEMORY, "no memory for a launch's frame"};
+  std::memset(prepared.frame.get(), 0, size_t(bytes));
+  DeviceLaunch device = {this, &kernel, capturing};
+  dtile_launch &launch = rank.launch;
+  launch.kernel = &kernel.state;
+  launch.arguments = arguments;
+  launch.device = &device;
+  launch.error = {};
+  bool refused = loaded.image->prologue(&launch, prepared.frame.get()) != 0;
+  launch.device = nullptr;
+  if (!launch.error.ok())
+    return std::move(launch.error);
+  if (refused)
+    return {DTILE_INVALID,
+            format("kernel `%s` refused its arguments on rank %d", desc.name, rank.rank)};
+  int64_t bodies[DTILE_DEVICE_MAX_SPACES] = {};
+  for (int32_t s = 0; s < desc.nspaces; ++s)
+    bodies[s] = std::max<int64_t>(loaded.image->counts[s](prepared.frame.get()), 0);
+  dtile_device_launch &words = prepared.launch;
+  auto resident = int32_t(std::min<int64_t>(loaded.resident, INT32_MAX));
+  int32_t programs = dtile_share_programs(desc.nspaces, loaded.image->spaces, bodies, resident,
+                                          words.first_program);
+  if (programs < 0)
+    return {DTILE_INVALID,
+            format("kernel `%s` needs %d programs at once on rank %d, but only %d can be resident "
+                   "on GPU %d%s: pin fewer programs%s",
+                   desc.name, -programs, rank.rank, resident, rank.device->facts().ordinal,
+                   rank.sharers > 1 ? format(", which %d ranks share", rank.sharers).c_str() : "",
+                   rank.sharers > 1 ? " or let fewer ranks share a GPU" : "")};
+  // Without bodies one program moves the counters on.
+  if (programs == 0) {
+    programs = 1;
+    std::fill(words.first_program + 1, words.first_program + DTILE_DEVICE_MAX_SPACES + 1, 1);
+  }
+  for (int32_t s = desc.nspaces + 1; s <= DTILE_DEVICE_MAX_SPACES; ++s)
+    words.first_program[s] = programs;
+  words.team = reinterpret_cast<dtile_device_team *>(rank.team);
+  words.kernel = reinterpret_cast<dtile_device_kernel *>(loaded.counters);
+  words.rank = rank.rank;
+  words.num_ranks = ranks_;
+  words.programs = programs;
+  words.flags = kernel.flags;
+  return {};
+}
+
+Status DeviceTeam::start(DeviceKernel &kernel, int32_t local, PreparedLaunch &prepared,
+                         StreamHandle stream) {
+  DeviceRank &rank = *locals_[size_t(local)];
+  const LoadedImage &loaded = kernel.loaded[size_t(local)];
+  GridLaunch grid;
+  grid.function = loaded.function;
+  grid.programs = prepared.launch.programs;
+  grid.threads = loaded.image->threads;
+  grid.sharedBytes = loaded.image->shared_bytes;
+  // Ranks that share a device have to start side by side.
+  grid.cooperative = rank.device->facts().cooperative && rank.sharers == 1;
+  grid.parameters[0] = &prepared.launch;
+  grid.parameters[1] = prepared.frame.get();
+  rank.lastKernel = &kernel;
+  return rank.device->launch(grid, stream);
+}
+
+Status DeviceTeam::launchOn(int32_t local, const dtile_kernel_desc *desc,
+                            const dtile_arg *arguments, int32_t nargs, StreamHandle stream) {
+  if (!broken_.ok())
+    return broken_;
+  if (!desc)
+    return {DTILE_INVALID, "the kernel is null"};
+  if (Status status = checkLocal(local); !status.ok())
+    return status;
+  if (aborted())
+    return collectFailure({});
+  Device &device = *locals_[size_t(local)]->device;
+  DeviceKernel *kernel = findKernel(*desc);
+  bool capturing = false;
+  if (!kernel) {
+    if (Status status = device.isCapturing(stream, &capturing); !status.ok())
+      return status;
+    if (capturing)
+      return cannotLoadInCapture(*desc);
+    if (Status status = loadKernel(*desc, &kernel); !status.ok())
+      return status;
+  }
+  if (Status status = checkCount(*kernel, arguments, nargs); !status.ok())
+    return status;
+  PreparedLaunch *prepared = nullptr;
+  if (Status status = prepare(*kernel, local, arguments, &stream, &prepared); !status.ok())
+    return status;
+  return start(*kernel, local, *prepared, stream);
+}
+
+Status DeviceTeam::checkCount(const DeviceKernel &kernel, const dtile_arg *arguments,
+                              int32_t nargs) const {
+  if (nargs != kernel.state.argumentCount)
+    return {DTILE_INVALID, format("kernel `%s` takes %d arguments, %d given",
+                                  kernel.state.name.c_str(), kernel.state.argumentCount, nargs)};
+  if (nargs > 0 && !arguments)
+    return {DTILE_INVALID, "the arguments are null"};
+  return {};
+}
+
+// ---- All local ranks ----
+
+Status DeviceTeam::launch(const dtile_kernel_desc *desc, const dtile_arg *const *arguments,
+                          int32_t nargs, int32_t count) {
+  if (!broken_.ok())
+    return broken_;
+  if (!desc)
+    return {DTILE_INVALID, "the kernel is null"};
+  if (count < 0)
+    return {DTILE_INVALID, format("%d launches", count)};
+  if (nargs > 0 && !arguments)
+    return {DTILE_INVALID, "the arguments are null"};
+  if (aborted())
+    return collectFailure({});
+  DeviceKernel *kernel = findKernel(*desc);
+  if (!kernel)
+    if (Status status = loadKernel(*desc, &kernel); !status.ok())
+      return status;
+  std::vector<PreparedLaunch *> prepared(locals_.size());
+  for (int32_t local = 0; local < localCount(); ++local) {
+    const dtile_arg *own = nargs > 0 ? arguments[local] : nullptr;
+    if (Status status = checkCount(*kernel, own, nargs); !status.ok())
+      return status;
+    if (Status status = prepare(*kernel, local, own, /*stream=*/nullptr, &prepared[size_t(local)]);
+        !status.ok())
+      return status;
+  }
+  // A rank that cannot be started leaves the others waiting for it.
+  for (int32_t i = 0; i < count; ++i)
+    for (int32_t local = 0; local < localCount(); ++local)
+      if (Status status = start(*kernel, local, *prepared[size_t(local)],
+                                locals_[size_t(local)]->stream);
+          !status.ok())
+        return collectFailure(std::move(status));
+  return waitForAll();
+}
+
+Status DeviceTeam::waitForAll() {
+  for (bool allDone = false; !allDone;) {
+    allDone = true;
+    for (auto &rank : locals_) {
+      bool done = false;
+      if (Status status = rank->device->poll(rank->stream, &done); !status.ok())
+        return collectFailure(std::move(status));
+      allDone &= done;
+    }
+    if (!allDone)
+      sched_yield();
+  }
+  return aborted() ? collectFailure({}) : Status();
+}
+
+Status DeviceTeam::synchronize() {
+  if (!broken_.ok())
+    return broken_;
+  for (auto &rank : locals_)
+    if (Status status = rank->device->synchronizeAll(); !status.ok())
+      return collectFailure(std::move(status));
+  return aborted() ? collectFailure({}) : Status();
+}
+
+} // namespace dtile::runtime

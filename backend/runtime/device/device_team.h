@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A team whose ranks are devices: their heaps and each other's addresses, kernels as loaded, and
+// launches.
+//
+// What a launch reads on the device never changes while the arguments do not (device_abi.h), so
+// that everything found out at the first launch of a kernel with these arguments is kept: a launch
+// after that is a look-up and one call of the driver, and may be captured in a graph.
+#pragma once
+
+#include "backend/runtime/device/device.h"
+#include "backend/runtime/device/device_arena.h"
+#include "backend/runtime/device/device_kernel.h"
+#include "backend/runtime/device/rendezvous.h"
+#include "backend/runtime/device_abi.h"
+#include "backend/runtime/dtile.h"
+#include "backend/runtime/launch.h"
+#include "backend/runtime/symmetric_heap.h"
+#include "backend/runtime/team_interface.h"
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <tuple>
+#include <vector>
+
+namespace dtile::runtime {
+
+/// A team as its creator wants it.
+struct DeviceTeamConfig {
+  /// One a local rank.
+  std::vector<int32_t> ordinals;
+  int64_t symmetricBytes = 0;
+  int32_t timeoutMs = 0;
+  /// Null: all ranks are of this process.
+  std::unique_ptr<Rendezvous> job;
+};
+
+/// One rank of this process.
+struct DeviceRank {
+  std::unique_ptr<Device> device;
+  int32_t rank = 0;
+  /// Ranks of this process on the same device.
+  int32_t sharers = 1;
+  StreamHandle stream = nullptr;
+  DeviceArena arena;
+  /// The dtile_device_team and the table of peers.
+  DeviceAddress team = 0, peers = 0;
+  dtile_device_team words = {};
+  DeviceAddress heap = 0;
+  /// Where other processes' heaps are mapped; 0 for the own.
+  std::vector<DeviceAddress> mapped;
+  PinnedMemory control;
+  dtile_launch launch;
+  /// The kernel launched last, for reports that do not name theirs.
+  const DeviceKernel *lastKernel = nullptr;
+};
+
+/// Calls come one at a time.
+class DeviceTeam final : public dtile_team {
+public:
+  static Status create(std::unique_ptr<DeviceDriver> driver, DeviceTeamConfig config,
+                       std::unique_ptr<DeviceTeam> *out);
+  ~DeviceTeam() override;
+
+  int32_t ranks() const override { return ranks_; }
+  int32_t firstLocal() const override { return job_ ? job_->rank() : 0; }
+  int32_t localCount() const override { return int32_t(locals_.size()); }
+  DeviceTeam *devices() override { return this; }
+  DeviceRank &local(int32_t index) { return *locals_[size_t(index)]; }
+
+  Status symmAlloc(int64_t bytes, void **out) override;
+  Status symmFree(void *address) override;
+  void *symmAddress(const void *address, int32_t local) const override;
+
+  /// On the team's own streams, and waits for their end.
+  Status launch(const dtile_kernel_desc *desc, const dtile_arg *const *arguments, int32_t nargs,
+                int32_t count) override;
+  /// Queues a launch.
+  Status launchOn(int32_t local, const dtile_kernel_desc *desc, const dtile_arg *arguments,
+                  int32_t nargs, StreamHandle stream);
+  Status barrier() override;
+  Status allGather(const void *const *in, int64_t bytes, void *out) override;
+  /// Waits for everything queued on this process's devices and says what failed.
+  Status synchronize();
+  /// An index out of range is an error.
+  Status checkLocal(int32_t local) const;
+
+  // ---- Of prologues ----
+  /// The object of a parameter with these sizes; null: launch.error says why.
+  DeviceObject *object(dtile_launch &launch, int32_t param, int32_t ndim, const int64_t *size);
+
+private:
+  DeviceTeam() = default;
+
+  // device_team.cpp
+  Status open(DeviceTeamConfig config);
+  Status openRank(int32_t local, int32_t ordinal);
+  Status openHeaps();
+  Status openSharedHeap();
+  Status openControl();
+  Status uploadTeam(DeviceRank &rank);
+  Status zeroHeaps(int64_t offset, int64_t bytes);
+  Status agree(uint64_t value, const char *what);
+
+  // device_launch.cpp
+  DeviceKernel *findKernel(const dtile_kernel_desc &desc);
+  Status loadKernel(const dtile_kernel_desc &desc, DeviceKernel **out);
+  Status loadImage(DeviceKernel &kernel, int32_t local);
+  /// `stream`: where it will be queued, which may be being captured.
+  Status prepare(DeviceKernel &kernel, int32_t local, const dtile_arg *arguments,
+                 const StreamHandle *stream, PreparedLaunch **out);
+  Status runPrologue(DeviceKernel &kernel, int32_t local, const dtile_arg *arguments,
+                     bool capturing, PreparedLaunch &prepared);
+  Status start(DeviceKernel &kernel, int32_t local, PreparedLaunch &prepared, StreamHandle stream);
+  Status checkCount(const DeviceKernel &kernel, const dtile_arg *arguments, int32_t nargs) const;
+  Status waitForAll();
+
+  // device_objects.cpp
+  DeviceObject *allocateObject(dtile_launch &launch, const ObjectKey &key,
+                               const dtile_param_desc &param);
+
+  // watchdog.cpp
+  [[nodiscard]] bool aborted() const;
+  /// Gives up what runs, says what happened and makes the team usable again where that is possible.
+  Status collectFailure(Status driverError);
+  std::string reportText(const dtile_device_report &report);
+  /// The cell's name, and the count from which this launch goes on.
+  std::string cellText(const DeviceKernel *kernel, const dtile_device_report &report,
+                       const dtile_site *site, uint64_t *base);
+  const DeviceKernel *kernelOf(const dtile_device_report &report);
+  Status resetCounters();
+  dtile_device_report *reportOf(int32_t rank) const;
+
+  std::unique_ptr<DeviceDriver> driver_;
+  std::unique_ptr<Rendezvous> job_;
+  int32_t ranks_ = 0;
+  int32_t timeoutMs_ = 0;
+  int64_t heapBytes_ = 0;
+  SymmetricHeap heap_{0, 0};
+  int64_t meetingOffset_ = 0;
+  std::vector<std::unique_ptr<DeviceRank>> locals_;
+  /// An abort word, then a report a rank: pinned memory of this process, or of all of the job.
+  void *control_ = nullptr;
+  int64_t controlBytes_ = 0;
+  std::map<const dtile_kernel_desc *, std::unique_ptr<DeviceKernel>> kernels_;
+  /// By device, size and hash of the image.
+  std::map<std::tuple<int32_t, int64_t, uint64_t>, ModuleHandle> modules_;
+  const dtile_kernel_desc *lastDesc_ = nullptr;
+  DeviceKernel *lastKernel_ = nullptr;
+  uint64_t useNumber_ = 0;
+  /// Of the launch that is being prepared.
+  std::vector<uint64_t> signature_;
+  Status broken_;
+};
+
+} // namespace dtile::runtime

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What devices say of a launch that was given up. The first program of a rank to find out writes
+// the rank's report and sets the abort word, both in host memory; every program that waits looks at
+// the word and leaves. So kernels end, and the host puts the counters back where they began.
+#include "backend/runtime/device/device_team.h"
+#include "backend/runtime/report.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+namespace dtile::runtime {
+
+namespace {
+
+constexpr uint32_t kComplete = 2;
+
+std::string fillHoles(const char *message, int32_t nargs, const int64_t *args) {
+  std::string text;
+  for (const char *at = message; *at; ++at) {
+    bool hole = at[0] == '{' && at[1] >= '0' && at[1] <= '9' && at[2] == '}';
+    if (!hole || at[1] - '0' >= nargs) {
+      text += *at;
+      continue;
+    }
+    text += std::to_string(args[at[1] - '0']);
+    at += 2;
+  }
+  return text;
+}
+
+} // namespace
+
+bool DeviceTeam::aborted() const {
+  return std::atomic_ref(*static_cast<uint32_t *>(control_)).load(std::memory_order_acquire) != 0;
+}
+
+const DeviceKernel *DeviceTeam::kernelOf(const dtile_device_report &report) {
+  for (auto &rank : locals_)
+    if (rank->rank == report.rank)
+      return rank->lastKernel;
+  // Another process's rank: it runs what this one does.
+  return locals_.front()->lastKernel;
+}
+
+std::string DeviceTeam::cellText(const DeviceKernel *kernel, const dtile_device_report &report,
+                                 const dtile_site *site, uint64_t *base) {
+  *base = 0;
+  std::string name = site ? site->what : "a signal";
+  const DeviceObject *object = nullptr;
+  if (!kernel)
+    return name;
+  for (const auto &[key, each] : kernel->objects)
+    if (each->isSignal && name == kernel->state.desc->params[key.param].name &&
+        report.cell < uint64_t(each->cells))
+      object = each.get();
+  if (!object)
+    return name;
+  for (size_t local = 0; local < locals_.size(); ++local) {
+    DeviceRank &rank = *locals_[local];
+    if (rank.rank != report.rank)
+      continue;
+    Status status = rank.device->copyOut(base, object->base[local] + report.cell * 8, 8,
+                                         rank.stream);
+    if (!status.ok() || !rank.device->synchronize(rank.stream).ok())
+      *base = 0;
+  }
+  int64_t position[DTILE_MAX_RANK];
+  auto number = int64_t(report.cell);
+  for (int32_t d = object->key.ndim - 1; d >= 0; --d) {
+    int64_t size = std::max<int64_t>(object->key.size[size_t(d)], 1);
+    position[d] = number % size;
+    number /= size;
+  }
+  return name + (object->key.ndim > 0 ? shapeText(object->key.ndim, position) : std::string());
+}
+
+std::string DeviceTeam::reportText(const dtile_device_report &report) {
+  const DeviceKernel *kernel = kernelOf(report);
+  const LoadedImage *loaded = kernel ? &kernel->loaded.front() : nullptr;
+  const dtile_site *site = loaded && report.site >= 0 && report.site < loaded->image->nsites
+                               ? &loaded->image->sites[report.site]
+                               : nullptr;
+  std::string text = site ? siteText(*site) + ": " : std::string();
+  text += format("rank %d", report.rank);
+  if (kernel) {
+    const dtile_kernel_desc &desc = *kernel->state.desc;
+    text += format(", kernel `%s`", desc.name);
+    if (report.space >= 0 && report.space < desc.nspaces && *desc.spaces[report.space].name)
+      text += format(", role `%s`", desc.spaces[report.space].name);
+  }
+  text += format(", program %u", report.program);
+  if (report.failure == DTILE_DEVICE_TRAP)
+    return text + ": " +
+           fillHoles(site ? site->what : "a check failed",
+                     std::clamp(report.nargs, 0, DTILE_DEVICE_REPORT_ARGS), report.args);
+  if (report.site < 0)
+    return text + format(" waits for rank %llu at the entry of a launch",
+                         static_cast<unsigned long long>(report.cell));
+  uint64_t base = 0;
+  std::string cell = cellText(kernel, report, site, &base);
+  base = std::min({base, report.wanted, report.seen});
+  return text + format(" waits for `%s`: wants %llu, has seen %llu", cell.c_str(),
+                       static_cast<unsigned long long>(report.wanted - base),
+                       static_cast<unsigned long long>(report.seen - base));
+}
+
+Status DeviceTeam::collectFailure(Status driverError) {
+  std::atomic_ref(*static_cast<uint32_t *>(control_)).store(1, std::memory_order_release);
+  for (auto &rank : locals_)
+    if (Status status = rank->device->synchronizeAll(); !status.ok() && driverError.ok())
+      driverError = std::move(status);
+  Status failure;
+  for (int32_t rank = 0; rank < ranks_; ++rank) {
+    dtile_device_report *report = reportOf(rank);
+    if (std::atomic_ref(report->state).load(std::memory_order_acquire) != kComplete)
+      continue;
+    // A failed check is the cause of others' waits.
+    bool isTrap = report->failure == DTILE_DEVICE_TRAP;
+    std::string text = reportText(*report);
+    if (failure.ok() || (isTrap && failure.code == DTILE_TIMEOUT)) {
+      std::string others = failure.ok() ? std::string() : "\n  " + failure.message;
+      failure = {isTrap ? DTILE_TRAP : DTILE_TIMEOUT, text + others};
+    } else {
+      failure.message += "\n  " + text;
+    }
+  }
+  if (failure.code == DTILE_TIMEOUT)
+    failure.message = format("timeout: a wait took more than %d ms\n  ", timeoutMs_) +
+                      failure.message;
+  if (!driverError.ok()) {
+    // A fault ends the device's context: nothing can be launched there any more.
+    failure = {driverError.code,
+               driverError.message + (failure.ok() ? "" : "\n  " + failure.message)};
+    if (!resetCounters().ok())
+      broken_ = {failure.code, "the team has failed before and cannot be used any more (a fault "
+                               "ends the process's use of a GPU; start another process): " +
+                                   failure.message};
+    return failure;
+  }
+  if (failure.ok())
+    failure = {DTILE_TIMEOUT, "another rank gave its launch up"};
+  if (job_) {
+    // Others are somewhere in the middle.
+    broken_ = {failure.code,
+               "the team has failed before and cannot be used any more: " + failure.message};
+    return failure;
+  }
+  if (Status status = resetCounters(); !status.ok())
+    broken_ = status;
+  return failure;
+}
+
+Status DeviceTeam::resetCounters() {
+  for (auto &rank : locals_)
+    if (Status status = rank->arena.zeroAll(); !status.ok())
+      return status;
+  for (auto &[desc, kernel] : kernels_)
+    for (auto &[key, object] : kernel->objects)
+      if (Status status = zeroHeaps(object->offset, object->copyBytes * object->copies);
+          !status.ok())
+        return status;
+  if (Status status = zeroHeaps(meetingOffset_, int64_t(ranks_) * 8); !status.ok())
+    return status;
+  for (auto &rank : locals_)
+    if (Status status = uploadTeam(*rank); !status.ok())
+      return status;
+  for (int32_t rank = 0; rank < ranks_; ++rank)
+    std::memset(static_cast<void *>(reportOf(rank)), 0, sizeof(dtile_device_report));
+  std::atomic_ref(*static_cast<uint32_t *>(control_)).store(0, std::memory_order_release);
+  return {};
+}
+
+} // namespace dtile::runtime

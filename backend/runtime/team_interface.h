@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What dtile.h asks of a team, whether processors (team.h) or devices (device/device_team.h) run
+// its ranks.
+#pragma once
+
+#include "backend/runtime/dtile.h"
+#include "backend/runtime/errors.h"
+
+#include <cstdint>
+#include <mutex>
+
+namespace dtile::runtime {
+class DeviceTeam;
+} // namespace dtile::runtime
+
+/// The set of ranks. One call at a time, which `calls` sees to.
+struct dtile_team {
+  using Status = dtile::runtime::Status;
+
+  dtile_team() = default;
+  virtual ~dtile_team() = default;
+  dtile_team(const dtile_team &) = delete;
+  dtile_team &operator=(const dtile_team &) = delete;
+
+  virtual int32_t ranks() const = 0;
+  virtual int32_t firstLocal() const = 0;
+  virtual int32_t localCount() const = 0;
+
+  virtual Status symmAlloc(int64_t bytes, void **out) = 0;
+  virtual Status symmFree(void *address) = 0;
+  virtual void *symmAddress(const void *address, int32_t local) const = 0;
+
+  virtual Status launch(const dtile_kernel_desc *desc, const dtile_arg *const *arguments,
+                        int32_t nargs, int32_t count) = 0;
+  virtual Status barrier() = 0;
+  virtual Status allGather(const void *const *in, int64_t bytes, void *out) = 0;
+
+  /// The same team where devices run its ranks, or null.
+  virtual dtile::runtime::DeviceTeam *devices() { return nullptr; }
+
+  std::mutex &calls() { return calls_; }
+
+private:
+  std::mutex calls_;
+};
