@@ -74,9 +74,9 @@ struct KernelScaffold {
   llvm::Value *thread = nullptr, *program = nullptr;
   unsigned threads = 128;
   /// Parts of the frame that have been loaded.
-  mutable llvm::DenseMap<int64_t, llvm::Value *> loaded = {};
+  mutable llvm::DenseMap<int64_t, llvm::Value *> loaded;
   /// Functions that count notifies, by signal parameter: i64 (launch, frame, cell).
-  mutable llvm::DenseMap<const ir::Op *, llvm::Function *> expected = {};
+  mutable llvm::DenseMap<const ir::Op *, llvm::Function *> expected;
 };
 
 /// Bodies of a space that a program runs: first, first + step, … below count. All i64.

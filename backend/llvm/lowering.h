@@ -69,6 +69,8 @@ protected:
   /// Stops the launch unless the rank exists.
   virtual void checkRank(ir::Op &op, llvm::Value *rank) = 0;
 
+  /// Lowers one op, with its regions.
+  void lowerOp(ir::Op &op);
   /// Reports an op that this target cannot do, and gives its results some value, so that lowering
   /// can go on to its end.
   void giveUp(ir::Op &op, const llvm::Twine &why);
@@ -86,7 +88,6 @@ protected:
   ViewBuilder views_;
 
 private:
-  void lowerOp(ir::Op &op);
   void lowerElementwise(ir::Op &op);
   void lowerViewOp(ir::Op &op);
   void lowerSignalOp(ir::Op &op);

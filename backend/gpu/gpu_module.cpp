@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The device library's functions, sites, and shared memory.
+#include "backend/gpu/gpu_module.h"
+
+#include "frontend/base/check.h"
+
+namespace dtile::backend::gpu {
+
+namespace {
+
+struct CallRow {
+  llvm::StringLiteral name;
+  llvm::StringLiteral signature;
+};
+constexpr CallRow kCalls[] = {
+#define CALL(NAME, SIGNATURE) {"dtile_dev_" #NAME, SIGNATURE},
+#include "backend/gpu/device_calls.def"
+};
+
+llvm::Type *abiType(llvm::LLVMContext &context, char code) {
+  switch (code) {
+  case 'v':
+    return llvm::Type::getVoidTy(context);
+  case 'p':
+    return llvm::PointerType::getUnqual(context);
+  case 'i':
+    return llvm::Type::getInt32Ty(context);
+  case 'l':
+    return llvm::Type::getInt64Ty(context);
+  default:
+    DTILE_UNREACHABLE("a code that device_calls.def does not explain");
+  }
+}
+
+/// A launch's own; how much there is, is said when it is launched. Aligned as copy engines and
+/// matrix units want it.
+constexpr llvm::StringLiteral kSharedName = "dtile.shared";
+constexpr uint64_t kSharedAlign = 1024;
+
+} // namespace
+
+llvm::FunctionCallee GpuModule::call(DeviceCall call) {
+  const CallRow &row = kCalls[size_t(call)];
+  llvm::SmallVector<llvm::Type *> parameters;
+  for (char code : row.signature.drop_front(2))
+    parameters.push_back(abiType(context(), code));
+  llvm::FunctionCallee callee = module.getOrInsertFunction(
+      row.name, llvm::FunctionType::get(abiType(context(), row.signature[0]), parameters, false));
+  auto *function = llvm::cast<llvm::Function>(callee.getCallee());
+  function->setDoesNotThrow();
+  // What all threads do together must not become conditional.
+  function->addFnAttr(llvm::Attribute::Convergent);
+  return callee;
+}
+
+int32_t GpuModule::site(const ir::Op &op, llvm::StringRef what) {
+  for (auto [number, site] : llvm::enumerate(sites_))
+    if (site.op == &op && site.what == what)
+      return int32_t(number);
+  sites_.push_back({&op, what.str()});
+  return int32_t(sites_.size()) - 1;
+}
+
+llvm::Value *GpuModule::shared(llvm::IRBuilder<> &b, int64_t bytes, int64_t align) {
+  DTILE_CHECK(uint64_t(align) <= kSharedAlign, "shared memory is aligned to 1024 bytes");
+  llvm::GlobalVariable *memory = module.getGlobalVariable(kSharedName);
+  if (!memory) {
+    memory = new llvm::GlobalVariable(
+        module, llvm::ArrayType::get(b.getInt8Ty(), 0), /*isConstant=*/false,
+        llvm::GlobalValue::ExternalLinkage, nullptr, kSharedName, nullptr,
+        llvm::GlobalValue::NotThreadLocal, Device::kShared);
+    memory->setAlignment(llvm::Align(kSharedAlign));
+  }
+  const auto offset = int64_t(llvm::alignTo(uint64_t(sharedUsed_), uint64_t(align)));
+  sharedUsed_ = offset + bytes;
+  sharedBytes_ = std::max(sharedBytes_, sharedUsed_);
+  return b.CreateConstInBoundsGEP1_64(b.getInt8Ty(), memory, offset);
+}
+
+llvm::Function *GpuModule::function(llvm::StringRef name, llvm::FunctionType *type) {
+  llvm::Function *function =
+      llvm::Function::Create(type, llvm::GlobalValue::InternalLinkage, name, module);
+  function->setDoesNotThrow();
+  function->addFnAttr(llvm::Attribute::AlwaysInline);
+  return function;
+}
+
+} // namespace dtile::backend::gpu

@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The GPU function of a kernel: each program finds the space that it belongs to, runs that space's
+// bodies, and the last one to end moves epochs, turns and counts on for the next launch.
+#include "backend/gpu/lower_body.h"
+
+#include "backend/llvm/tile_order.h"
+#include "frontend/base/check.h"
+#include "ir/core/tile_order.h"
+
+#include <cstddef>
+
+namespace dtile::backend::gpu {
+
+using ir::Op;
+using ir::OpKind;
+
+namespace {
+
+/// Everything around the bodies.
+class KernelLowering : public KernelFunction {
+public:
+  KernelLowering(GpuModule &module, KernelScaffold &scaffold)
+      : KernelFunction(module, scaffold), scaffold_(scaffold) {}
+
+  void lower(llvm::StringRef entry);
+
+private:
+  void begin(llvm::StringRef entry);
+  /// A field of the launch parameter, in the entry block.
+  [[nodiscard]] llvm::Value *launchField(size_t offset, llvm::Type *type, llvm::StringRef name);
+  void call(DeviceCall callee, llvm::ArrayRef<llvm::Value *> rest = {});
+  [[nodiscard]] llvm::Value *objectField(const Op &param, size_t offset, llvm::Type *type) {
+    return loadFrame(kernel_.layout->object(param) + int64_t(offset), type);
+  }
+  /// Programs make zeros of the copies that the next launch uses.
+  void zeroNextCopies();
+  void lowerSpaces();
+  void lowerSpace(Op &space, int32_t number, llvm::Value *first, llvm::Value *end);
+  /// In the last program: what the next launch counts from.
+  void finish();
+  void moveBases(Op &signal);
+  [[nodiscard]] int32_t numberOf(llvm::StringRef space) const;
+  [[nodiscard]] bool isAwaited(const Op &space) const;
+
+  KernelScaffold &scaffold_;
+  llvm::SmallVector<Op *, 4> spaces_;
+};
+
+llvm::Value *KernelLowering::launchField(size_t offset, llvm::Type *type, llvm::StringRef name) {
+  llvm::IRBuilder<>::InsertPointGuard guard(b);
+  b.SetInsertPoint(scaffold_.entry->getTerminator());
+  b.SetCurrentDebugLocation({});
+  llvm::Value *address =
+      b.CreateConstInBoundsGEP1_64(b.getInt8Ty(), kernel_.launch, int64_t(offset));
+  llvm::LoadInst *load =
+      b.CreateAlignedLoad(type, address, llvm::Align(type->isIntegerTy(32) ? 4 : 8), name);
+  load->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(context(), {}));
+  return load;
+}
+
+void KernelLowering::call(DeviceCall callee, llvm::ArrayRef<llvm::Value *> rest) {
+  llvm::SmallVector<llvm::Value *, 4> all{kernel_.launch};
+  llvm::append_range(all, rest);
+  b.CreateCall(gpu_.call(callee), all);
+}
+
+void KernelLowering::begin(llvm::StringRef entry) {
+  Op &kernel = *kernel_.kernel;
+  const unsigned space = gpu_.device.parameterSpace();
+  llvm::Type *pointer = llvm::PointerType::get(context(), space);
+  llvm::Function *function = llvm::Function::Create(
+      llvm::FunctionType::get(b.getVoidTy(), {pointer, pointer}, false),
+      llvm::GlobalValue::ExternalLinkage, entry, gpu_.module);
+  function->setDoesNotThrow();
+  const auto frameBytes = llvm::alignTo(uint64_t(kernel_.layout->bytes()), 64);
+  llvm::Type *types[] = {llvm::ArrayType::get(b.getInt8Ty(), sizeof(dtile_device_launch)),
+                         llvm::ArrayType::get(b.getInt8Ty(), frameBytes)};
+  const llvm::Align aligns[] = {llvm::Align(8), llvm::Align(64)};
+  for (unsigned i = 0; i < 2; ++i) {
+    function->addParamAttr(i, space == 0
+                                  ? llvm::Attribute::getWithByValType(context(), types[i])
+                                  : llvm::Attribute::getWithByRefType(context(), types[i]));
+    function->addParamAttr(i, llvm::Attribute::getWithAlignment(context(), aligns[i]));
+    function->addParamAttr(i, llvm::Attribute::ReadOnly);
+  }
+  function->getArg(0)->setName("launch");
+  function->getArg(1)->setName("frame");
+  gpu_.device.makeKernel(*function, kernel_.threads);
+  gpu_.debug.describe(*function, kernel);
+
+  scaffold_.function = function;
+  scaffold_.entry = llvm::BasicBlock::Create(context(), "entry", function);
+  auto *start = llvm::BasicBlock::Create(context(), "start", function);
+  llvm::BranchInst::Create(start, scaffold_.entry);
+  b.SetInsertPoint(scaffold_.entry->getTerminator());
+  auto generic = [&](llvm::Argument *argument) -> llvm::Value * {
+    return space == 0 ? argument : b.CreateAddrSpaceCast(argument, b.getPtrTy());
+  };
+  scaffold_.launch = generic(function->getArg(0));
+  scaffold_.frame = generic(function->getArg(1));
+  scaffold_.thread = gpu_.device.threadIndex(b);
+  scaffold_.program = gpu_.device.programIndex(b);
+  auto wide = [&](size_t offset, llvm::StringRef name) {
+    return b.CreateSExt(launchField(offset, b.getInt32Ty(), name), b.getInt64Ty());
+  };
+  scaffold_.rank = wide(offsetof(dtile_device_launch, rank), "rank");
+  scaffold_.ranks = wide(offsetof(dtile_device_launch, num_ranks), "ranks");
+  // Not constant: the last program of the launch before has moved it on.
+  llvm::Value *counters =
+      launchField(offsetof(dtile_device_launch, kernel), b.getPtrTy(), "counters");
+  static_assert(offsetof(dtile_device_kernel, epoch) == 0);
+  scaffold_.epoch = b.CreateLoad(b.getInt64Ty(), counters, "epoch");
+  b.SetInsertPoint(start);
+  gpu_.debug.moveTo(b, kernel);
+}
+
+void KernelLowering::lower(llvm::StringRef entry) {
+  for (Op &op : kernel_.kernel->body().ops())
+    if (op.is(OpKind::Space))
+      spaces_.push_back(&op);
+  if (spaces_.size() > DTILE_DEVICE_MAX_SPACES)
+    gpu_.unsupported(*spaces_[DTILE_DEVICE_MAX_SPACES],
+                     "is one of more than " + llvm::Twine(DTILE_DEVICE_MAX_SPACES) +
+                         " spaces, which a kernel cannot have on this device");
+  if (kernel_.layout->bytes() > DTILE_DEVICE_FRAME_BYTES)
+    gpu_.unsupported(*kernel_.kernel,
+                     "has sizes, strides and pointers of " + llvm::Twine(kernel_.layout->bytes()) +
+                         " bytes; a kernel of this device has room for " +
+                         llvm::Twine(DTILE_DEVICE_FRAME_BYTES) +
+                         ": pass fewer or smaller-dimensional tensors");
+  begin(entry);
+  call(DeviceCall::enter);
+  zeroNextCopies();
+  lowerSpaces();
+  finish();
+  b.CreateRetVoid();
+}
+
+void KernelLowering::zeroNextCopies() {
+  for (Op &op : kernel_.kernel->body().ops()) {
+    if (!op.is(OpKind::Param) || !op.boolAttrOr("zero", false))
+      continue;
+    auto field = [&](size_t offset, llvm::Type *type) { return objectField(op, offset, type); };
+    llvm::Value *turn =
+        b.CreateLoad(b.getInt64Ty(), field(offsetof(dtile_device_object, turn), b.getPtrTy()));
+    llvm::Value *copy =
+        b.CreateURem(b.CreateAdd(turn, b.getInt64(1)),
+                     field(offsetof(dtile_device_object, copies), b.getInt64Ty()));
+    llvm::Value *bytes = field(offsetof(dtile_device_object, copy_bytes), b.getInt64Ty());
+    llvm::Value *data =
+        b.CreateGEP(b.getInt8Ty(), field(offsetof(dtile_device_object, data), b.getPtrTy()),
+                    b.CreateMul(copy, bytes));
+    call(DeviceCall::zero, {data, bytes});
+  }
+}
+
+// Spaces.
+
+int32_t KernelLowering::numberOf(llvm::StringRef space) const {
+  auto it = llvm::find_if(spaces_, [&](Op *op) { return op->strAttr("name") == space; });
+  DTILE_CHECK(it != spaces_.end(), "after_all names an earlier space");
+  return int32_t(it - spaces_.begin());
+}
+
+bool KernelLowering::isAwaited(const Op &space) const {
+  return llvm::any_of(spaces_, [&](Op *other) {
+    return other->hasAttr("after_all") && other->strAttr("after_all") == space.strAttr("name");
+  });
+}
+
+void KernelLowering::lowerSpaces() {
+  llvm::BasicBlock *leave = block("leave");
+  constexpr size_t kFirst = offsetof(dtile_device_launch, first_program);
+  llvm::Value *first = b.getInt32(0);
+  for (auto [number, space] : llvm::enumerate(spaces_)) {
+    llvm::Value *end = launchField(kFirst + 4 * (number + 1), b.getInt32Ty(), "programs.end");
+    llvm::StringRef name = space->strAttr("name");
+    llvm::BasicBlock *inside = block("space" + llvm::Twine(name.empty() ? "" : ".") + name);
+    llvm::BasicBlock *next = number + 1 == spaces_.size() ? leave : block("others");
+    b.CreateCondBr(b.CreateICmpSLT(kernel_.program, end), inside, next);
+    b.SetInsertPoint(inside);
+    lowerSpace(*space, int32_t(number), first, end);
+    b.CreateBr(leave);
+    b.SetInsertPoint(next);
+    first = end;
+  }
+  if (spaces_.empty()) {
+    b.CreateBr(leave);
+    b.SetInsertPoint(leave);
+  }
+}
+
+void KernelLowering::lowerSpace(Op &space, int32_t number, llvm::Value *first, llvm::Value *end) {
+  std::unique_ptr<BodyLowering> body = makeBodyLowering(gpu_, kernel_, space);
+  llvm::IRBuilder<> &inner = body->builder();
+  inner.SetInsertPoint(b.GetInsertBlock());
+  gpu_.debug.moveTo(inner, space);
+  if (space.hasAttr("after_all")) {
+    llvm::StringRef before = space.strAttr("after_all");
+    inner.CreateCall(gpu_.call(DeviceCall::space_await),
+                     {kernel_.launch, inner.getInt32(numberOf(before)),
+                      inner.getInt32(gpu_.site(space, before))});
+  }
+  body->lowerCaptured(space);
+  llvm::Value *count = inner.getInt64(1);
+  for (llvm::Value *blocks : launch::blockCounts(*body, inner, space))
+    count = inner.CreateMul(count, blocks);
+  auto wide = [&](llvm::Value *value) { return inner.CreateSExt(value, inner.getInt64Ty()); };
+  BodyRange range{.first = wide(inner.CreateSub(kernel_.program, first)),
+                  .step = wide(inner.CreateSub(end, first)),
+                  .count = count};
+  body->lowerBodies(space, range);
+  // What bodies have sent and whose tokens they give to `when all` is complete behind it.
+  if (space.body().terminator()->numOperands() > 0)
+    inner.CreateCall(gpu_.call(DeviceCall::quiet), {kernel_.launch});
+  if (isAwaited(space))
+    inner.CreateCall(gpu_.call(DeviceCall::space_done),
+                     {kernel_.launch, inner.getInt32(number)});
+  b.SetInsertPoint(inner.GetInsertBlock());
+}
+
+// The end.
+
+void KernelLowering::finish() {
+  gpu_.debug.moveTo(b, *kernel_.kernel);
+  llvm::Value *last = b.CreateCall(gpu_.call(DeviceCall::leave), {kernel_.launch});
+  when(b.CreateIsNotNull(last), "last", [&] {
+    for (Op &op : kernel_.kernel->body().ops())
+      if (op.is(OpKind::SignalParam))
+        moveBases(op);
+    when(b.CreateIsNull(kernel_.thread), "turns", [&] {
+      for (Op &op : kernel_.kernel->body().ops()) {
+        if (!op.is(OpKind::Param) || op.strAttr("mode") != "scratch")
+          continue;
+        llvm::Value *turn = objectField(op, offsetof(dtile_device_object, turn), b.getPtrTy());
+        b.CreateStore(b.CreateAdd(b.CreateLoad(b.getInt64Ty(), turn), b.getInt64(1)), turn);
+      }
+    });
+  });
+}
+
+void KernelLowering::moveBases(Op &signal) {
+  llvm::Type *i64 = b.getInt64Ty();
+  llvm::Value *count = b.getInt64(1);
+  for (const SignalCells::Dimension &dim : cells(signal.result()).dims)
+    count = b.CreateMul(count, dim.size);
+  llvm::Value *base =
+      objectField(signal, offsetof(dtile_device_cells, base), b.getPtrTy());
+  llvm::Value *asked =
+      objectField(signal, offsetof(dtile_device_cells, asked), b.getPtrTy());
+  // Cells thread, thread + threads, …
+  llvm::Value *thread = b.CreateZExt(kernel_.thread, i64);
+  llvm::Value *threads = b.getInt64(kernel_.threads);
+  llvm::Value *rounds = b.CreateUDiv(
+      b.CreateAdd(b.CreateSub(count, thread), b.CreateSub(threads, b.getInt64(1))), threads);
+  llvm::Value *isAny = b.CreateICmpSLT(thread, count);
+  loop(b.CreateSelect(isAny, rounds, b.getInt64(0)), "cells", [&](llvm::Value *round) {
+    llvm::Value *cell = b.CreateAdd(thread, b.CreateMul(round, threads));
+    llvm::Value *place = b.CreateGEP(i64, base, cell);
+    llvm::Value *added = nullptr;
+    if (signal.body().empty()) {
+      llvm::Value *wanted = b.CreateGEP(i64, asked, cell);
+      added = b.CreateLoad(i64, wanted);
+      b.CreateStore(b.getInt64(0), wanted);
+    } else {
+      added = expected(signal, cell);
+    }
+    b.CreateStore(b.CreateAdd(b.CreateLoad(i64, place), added), place);
+  });
+}
+
+} // namespace
+
+void BodyLowering::forEachBody(Op &space, const BodyRange &range, llvm::function_ref<void()> body) {
+  // Rounds of this program; the loop counts them, so that its end is known before it begins.
+  llvm::Value *span = b.CreateSub(range.count, range.first);
+  llvm::Value *rounds = emitBlockCount(b, b.getInt64(0), span, range.step);
+  loop(rounds, "bodies", [&](llvm::Value *round) {
+    llvm::Value *linear = b.CreateAdd(range.first, b.CreateMul(round, range.step));
+    llvm::SmallVector<llvm::Value *, 4> at =
+        launch::positions(*this, b, space, kernel_.rank, linear);
+    // Behind the positions are tokens, which are nothing here.
+    for (auto [argument, position] : llvm::zip(space.body().arguments(), at))
+      set(argument, {position});
+    body();
+  });
+}
+
+void BodyLowering::lowerBodies(Op &space, const BodyRange &range) {
+  forEachBody(space, range, [&] { lower(space); });
+}
+
+std::unique_ptr<BodyLowering> makeBodyLowering(GpuModule &module, const KernelScaffold &kernel,
+                                               Op &space) {
+  return std::make_unique<BodyLowering>(module, kernel);
+}
+
+void lowerKernel(GpuModule &module, Op &kernel, const launch::Frame &frame,
+                 llvm::StringRef entry) {
+  KernelScaffold scaffold;
+  scaffold.kernel = &kernel;
+  scaffold.layout = &frame;
+  scaffold.threads = unsigned(kernel.intAttrOr("threads", 128));
+  KernelLowering(module, scaffold).lower(entry);
+}
+
+} // namespace dtile::backend::gpu
