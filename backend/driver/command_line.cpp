@@ -132,6 +132,29 @@ void addExecutor(CLI::App &app, Options &o, bool withAll) {
                "interpret, and report races and what outlives a kernel, with the data at hand");
 }
 
+void addDevices(CLI::App &app, Options &o) {
+  app.add_option("--target", o.target,
+                 "what to compile for and run on: host (default), nvptx or amdgpu")
+      ->type_name("TARGET")
+      ->check(CLI::IsMember({"host", "nvptx", "amdgpu"}));
+  app.add_option("--arch", o.arch, "architecture of the GPUs; default: the best for what is there")
+      ->type_name("ARCH");
+  app.add_option("--devices", o.devices,
+                 "GPUs of the ranks, used in turn; ranks share where there are fewer GPUs")
+      ->type_name("N,...")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--wait-timeout", o.waitTimeoutMs,
+                 "milliseconds that a wait on a GPU may take; default 10000")
+      ->type_name("MS")
+      ->check(CLI::Range(1, 1'000'000'000));
+  app.add_option("--delay-rank", o.delayRank, "on GPUs, start this rank late, by random times")
+      ->type_name("RANK")
+      ->check(CLI::NonNegativeNumber);
+  app.add_flag("--graph", o.graph, "on GPUs, capture launches in graphs and replay those");
+}
+
 CLI::App *addCommand(CLI::App &app, Options &o, Command command, const char *name,
                      const char *about, const char *example) {
   CLI::App *sub = app.add_subcommand(name, about);
@@ -257,6 +280,7 @@ void addRun(CLI::App &app, Options &o) {
   addSourceOptions(*sub, o);
   addOptLevel(*sub, o);
   addExecutor(*sub, o, /*withAll=*/false);
+  addDevices(*sub, o);
   sub->add_option("--kernel", o.kernel, "the kernel; may be left out where there is only one")
       ->type_name("NAME");
   sub->add_option("--ranks", o.ranks, "number of ranks, 1 to 1024; default 1")
@@ -279,6 +303,7 @@ void addTest(CLI::App &app, Options &o) {
   addSourceOptions(*sub, o);
   addOptLevel(*sub, o);
   addExecutor(*sub, o, /*withAll=*/true);
+  addDevices(*sub, o);
   sub->add_option("--ranks", o.ranks, "only these numbers of ranks")
       ->type_name("N,...")
       ->delimiter(',')
@@ -289,6 +314,9 @@ void addTest(CLI::App &app, Options &o) {
                   "interpret in N random schedules, with transfers landing late; the seed of one "
                   "that fails is printed")
       ->type_name("N");
+  sub->add_option("--repeat", o.repeat, "run each test so many times, or until it fails")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1'000'000'000));
   sub->add_flag("--bench", o.bench, "run bench blocks instead and print times");
   sub->add_option("FILE", o.inputs, "programs, or folders that are searched for .dtile files")
       ->required();

@@ -85,6 +85,16 @@ struct Options {
 
   // run, test
   ExecutorKind executor = ExecutorKind::Host;
+  /// Architecture of the GPUs (`sm_90a`); empty for what they are.
+  std::string arch;
+  /// GPUs of the ranks, used in turn; empty for all.
+  std::vector<int> devices;
+  /// This rank of GPUs starts late, by a random time; negative is none.
+  int delayRank = -1;
+  /// Launches on GPUs are captured in graphs, and those are replayed.
+  bool graph = false;
+  /// Budget of a wait on GPUs.
+  int waitTimeoutMs = 10'000;
   std::vector<int> ranks;
   uint64_t scheduleSeed = 0;
   /// Interpreted launches are watched for races, and for what outlives them.

@@ -368,7 +368,8 @@ void KernelRun::run() {
 ExitCode runRun(const Options &options) {
   Session session(options);
   std::unique_ptr<Job> job;
-  if (options.executor != ExecutorKind::Interpreter) {
+  // Ranks on GPUs are of this process.
+  if (options.executor != ExecutorKind::Interpreter && options.target == "host") {
     auto joined = Job::join(options);
     if (!joined) {
       session.reportFailure(joined.takeError());

@@ -162,12 +162,19 @@ void TestRunner::runBlock(const std::string &path, KernelLibrary &library, const
     }
     const auto start = std::chrono::steady_clock::now();
     const ErrorMark mark(session_);
-    TestEvaluator evaluator(session_, library, *executor, other, executors.front()->name());
-    const bool passed = evaluator.run(*block.body) && !mark.failed();
+    bool passed = true;
+    std::vector<LaunchRecord> launches;
+    for (int run = 1; run <= session_.options.repeat && passed; ++run) {
+      TestEvaluator evaluator(session_, library, *executor, other, executors.front()->name());
+      passed = evaluator.run(*block.body) && !mark.failed();
+      launches = evaluator.launches();
+      if (!passed && run > 1)
+        what += ", run " + std::to_string(run);
+    }
     count(passed, what,
           std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
     if (!other) {
-      first = evaluator.launches();
+      first = std::move(launches);
       other = &first;
     }
   }
@@ -240,7 +247,8 @@ ExitCode runOnce(const Options &options) {
   for (const std::string &path : options.inputs)
     collectFiles(session, path, files);
   std::unique_ptr<Job> job;
-  if (options.executor != ExecutorKind::Interpreter) {
+  // Ranks on GPUs are of this process.
+  if (options.executor != ExecutorKind::Interpreter && options.target == "host") {
     auto joined = Job::join(options);
     if (!joined) {
       session.reportFailure(joined.takeError());

@@ -2,10 +2,10 @@
  * dtile.h: run kernels that `dtilec build` compiled. C ABI.
  *
  * A team is the set of ranks. In one process its ranks are driven by this process
- * (`dtile_team_create_threads`, or on GPUs `dtile_team_create_devices`); in a job started by oshrun,
- * torchrun or mpirun each process is one rank (`dtile_team_create_env`, or on GPUs
- * `dtile_team_create_device_env`). Every call gives DTILE_OK or an error code; dtile_last_error() tells
- * the calling thread in words what happened and what to do. */
+ * (`dtile_team_create_threads`, or on GPUs `dtile_team_create_devices`); in a job started by
+ * oshrun, torchrun or mpirun each process is one rank (`dtile_team_create_env`, or on GPUs
+ * `dtile_team_create_device_env`). Every call gives DTILE_OK or an error code; dtile_last_error()
+ * tells the calling thread in words what happened and what to do. */
 #pragma once
 
 #include "kernel_abi.h"
@@ -61,16 +61,17 @@ typedef struct dtile_team_options {
 
 /* A team whose ranks are GPUs; zero is the default of each field. */
 typedef struct dtile_device_options {
-  const char *target;       /* "nvptx" (default), "amdgpu" */
-  int32_t ndevices;         /* one process, many GPUs: number of ranks … */
-  const int32_t *devices;   /* … and the GPU of each; one may stand there more than once, then its
-                             * ranks share it and each gets a part of its programs. Default: 0, 1 … */
-  int64_t symmetric_bytes;  /* symmetric heap a rank; default 256 MiB */
-  int32_t wait_timeout_ms;  /* budget of a wait on the device, and of meetings; default 60000 */
+  const char *target; /* "nvptx" (default), "amdgpu" */
+  /* One process, many GPUs: the number of ranks, and the GPU of each; by default 0, 1 … One GPU may
+   * stand there more than once: then its ranks share it, and each gets a part of its programs. */
+  int32_t ndevices;
+  const int32_t *devices;
+  int64_t symmetric_bytes; /* symmetric heap a rank; default 256 MiB */
+  int32_t wait_timeout_ms; /* budget of a wait on the device; default 60000 */
   /* One process a GPU, where the caller knows its place (dtile_team_create_job). */
   int32_t rank, ranks;
-  int32_t device;           /* the GPU of this process */
-  const char *job;          /* equal in all processes of the job, and in no other job's */
+  int32_t device;  /* the GPU of this process */
+  const char *job; /* equal in all processes of the job, and in no other job's */
 } dtile_device_options;
 
 /* DTILE_ABI_VERSION of the library. */
@@ -117,6 +118,8 @@ DTILE_API dtile_status dtile_launch_repeat(dtile_team *, const dtile_kernel_desc
  * Peers must reach each other's memory (NVLink, or PCIe that allows it). Processes of a job must be
  * on one machine. */
 
+/* GPUs that this process sees; `target` as in dtile_device_options. */
+DTILE_API dtile_status dtile_device_count(const char *target, int32_t *out);
 /* All ranks in this process, one a GPU. */
 DTILE_API dtile_status dtile_team_create_devices(const dtile_device_options *, dtile_team **);
 /* This process is one rank, on the GPU of its local rank, of the job that torchrun (RANK,

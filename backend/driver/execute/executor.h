@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Where launches run: the interpreter, compiled code on threads, or one process a rank.
+// Where launches run: the interpreter, compiled code on threads, one process a rank, or GPUs.
 #pragma once
 
 #include "backend/driver/execute/declared_sizes.h"
@@ -46,6 +46,7 @@ public:
 };
 
 struct HostCode;
+class DeviceCode;
 class Job;
 
 /// A kernel with its optimized IR, shared by all executors.
@@ -54,13 +55,15 @@ struct KernelCode {
   ir::Module *module = nullptr;
   /// Where the host executor keeps what it compiled, for all numbers of ranks.
   std::shared_ptr<HostCode> *hostCode = nullptr;
+  /// The same for GPUs.
+  std::shared_ptr<DeviceCode> *deviceCode = nullptr;
 };
 
 /// A set of ranks to launch on.
 class Executor {
 public:
   virtual ~Executor() = default;
-  /// As in messages: `interp`, `host`.
+  /// As in messages: `interp`, `host`, `nvptx`.
   [[nodiscard]] virtual llvm::StringRef name() const = 0;
   [[nodiscard]] virtual int ranks() const = 0;
   /// The kernel, loaded when first asked for.
@@ -72,6 +75,9 @@ public:
 std::unique_ptr<Executor> makeInterpreterExecutor(const Options &options, int ranks);
 /// Compiled for this machine: on threads, or where there is a job on its processes.
 std::unique_ptr<Executor> makeHostExecutor(const Options &options, int ranks, Job *job);
+
+/// Compiled for the GPUs of this machine, as `--target` says.
+std::unique_ptr<Executor> makeDeviceExecutor(const Options &options, int ranks);
 
 /// What `--executor` asks for: one or, for `all`, each. A job is null where this process is in
 /// none.

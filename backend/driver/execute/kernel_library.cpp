@@ -12,7 +12,7 @@ std::optional<KernelCode> KernelLibrary::get(const sema::KernelInstance *instanc
       return std::nullopt;
     entry.lowered = std::move(lowered);
   }
-  return KernelCode{instance, entry.lowered.module.get(), &entry.hostCode};
+  return KernelCode{instance, entry.lowered.module.get(), &entry.hostCode, &entry.deviceCode};
 }
 
 } // namespace dtile::driver

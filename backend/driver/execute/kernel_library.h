@@ -26,6 +26,7 @@ private:
   struct Entry {
     LoweredModule lowered;
     std::shared_ptr<HostCode> hostCode;
+    std::shared_ptr<DeviceCode> deviceCode;
   };
   std::map<const sema::KernelInstance *, Entry> entries_;
 };

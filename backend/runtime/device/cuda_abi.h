@@ -115,8 +115,7 @@ inline constexpr int kPromote128 = 2;
   FN_AS(cuMemHostGetDevicePointer, "cuMemHostGetDevicePointer_v2",                                 \
         (CUdeviceptr *, void *, unsigned))                                                         \
   FN(cuMemsetD8Async, (CUdeviceptr, unsigned char, size_t, CUstream))                              \
-  FN_AS(cuMemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2",                                                 \
-        (CUdeviceptr, const void *, size_t, CUstream))                                             \
+  FN_AS(cuMemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2", (CUdeviceptr, const void *, size_t, CUstream))  \
   FN_AS(cuMemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2", (void *, CUdeviceptr, size_t, CUstream))        \
   FN(cuPointerGetAttributes, (unsigned, int *, void **, CUdeviceptr))                              \
   FN(cuStreamCreate, (CUstream *, unsigned))                                                       \

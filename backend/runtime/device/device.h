@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // What the runtime asks of a vendor's driver. One implementation a vendor (device_cuda.cpp,
-// device_hip.cpp), and one in host memory for tests; everything else in this folder knows no vendor.
+// device_hip.cpp), and one in host memory for tests; everything else in this folder knows no
+// vendor.
 //
 // Addresses of device memory are numbers, never dereferenced here. Calls of one device may come
 // from any thread; each makes the device's context current and restores what was.

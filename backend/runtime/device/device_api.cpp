@@ -78,8 +78,8 @@ Status createProcess(const dtile_device_options &options, const JobPlace &place,
   DeviceTeamConfig config;
   config.ordinals = {ordinal};
   constexpr int32_t kLeastTimeoutMs = 60'000;
-  if (Status status = Rendezvous::join(
-          place, std::max(options.wait_timeout_ms, kLeastTimeoutMs), &config.job);
+  if (Status status =
+          Rendezvous::join(place, std::max(options.wait_timeout_ms, kLeastTimeoutMs), &config.job);
       !status.ok())
     return status;
   return finish(std::move(driver), std::move(config), options, out);
@@ -136,6 +136,15 @@ DeviceAddress number(const void *address) { return reinterpret_cast<DeviceAddres
 
 extern "C" {
 
+dtile_status dtile_device_count(const char *target, int32_t *out) {
+  dtile_device_options options = {};
+  options.target = target;
+  std::unique_ptr<DeviceDriver> driver;
+  Status status = openDriver(options, &driver);
+  *out = status.ok() ? driver->count() : 0;
+  return report(status);
+}
+
 dtile_status dtile_team_create_devices(const dtile_device_options *options, dtile_team **out) {
   return report(createDevices(options, out));
 }
@@ -156,7 +165,8 @@ dtile_status dtile_launch_on(dtile_team *team, int32_t localRank, const dtile_ke
 }
 
 dtile_status dtile_team_synchronize(dtile_team *team) {
-  return withRank(team, 0, [&](DeviceTeam &devices, DeviceRank &) { return devices.synchronize(); });
+  return withRank(team, 0,
+                  [&](DeviceTeam &devices, DeviceRank &) { return devices.synchronize(); });
 }
 
 dtile_status dtile_team_stream(dtile_team *team, int32_t localRank, void **stream) {
@@ -200,8 +210,8 @@ dtile_status dtile_copy_to_device(dtile_team *team, int32_t localRank, void *to,
   });
 }
 
-dtile_status dtile_copy_from_device(dtile_team *team, int32_t localRank, void *to,
-                                    const void *from, int64_t bytes) {
+dtile_status dtile_copy_from_device(dtile_team *team, int32_t localRank, void *to, const void *from,
+                                    int64_t bytes) {
   return withRank(team, localRank, [&](DeviceTeam &, DeviceRank &rank) {
     if (bytes <= 0)
       return Status();

@@ -115,9 +115,8 @@ public:
     property.location.id = device_;
     size_t granularity = 0;
     // 1: the recommended one.
-    if (Status status =
-            failed(cu_, cu_.cuMemGetAllocationGranularity(&granularity, &property, 1),
-                   "cuMemGetAllocationGranularity");
+    if (Status status = failed(cu_, cu_.cuMemGetAllocationGranularity(&granularity, &property, 1),
+                               "cuMemGetAllocationGranularity");
         !status.ok())
       return status;
     *bytes = int64_t((size_t(*bytes) + granularity - 1) / granularity * granularity);
@@ -196,8 +195,8 @@ public:
     int ordinal = -1;
     int attributes[] = {kPointerMemoryType, kPointerIsManaged, kPointerDeviceOrdinal};
     void *values[] = {&type, &managed, &ordinal};
-    Result result = cu_.cuPointerGetAttributes(3, attributes, values,
-                                               reinterpret_cast<CUdeviceptr>(address));
+    Result result =
+        cu_.cuPointerGetAttributes(3, attributes, values, reinterpret_cast<CUdeviceptr>(address));
     if (result != kSuccess)
       return failed(cu_, result, "cuPointerGetAttributes");
     out->ordinal = ordinal;
@@ -284,9 +283,9 @@ public:
     Status status = failed(cu_, cu_.cuModuleGetFunction(out, module, image.entry), image.entry);
     if (!status.ok())
       return status;
-    status = failed(cu_,
-                    cu_.cuFuncSetAttribute(*out, kMaxDynamicSharedSizeBytes, image.shared_bytes),
-                    "cuFuncSetAttribute");
+    status =
+        failed(cu_, cu_.cuFuncSetAttribute(*out, kMaxDynamicSharedSizeBytes, image.shared_bytes),
+               "cuFuncSetAttribute");
     // Loading it at its first launch could wait for a kernel that waits for this one.
     if (status.ok() && cu_.cuFuncLoad)
       status = failed(cu_, cu_.cuFuncLoad(*out), "cuFuncLoad");
@@ -346,8 +345,8 @@ public:
 
 private:
   Status mapHandle(CUmemHandle handle, int64_t bytes, DeviceAddress *out) {
-    Status status = failed(cu_, cu_.cuMemAddressReserve(out, size_t(bytes), 0, 0, 0),
-                           "cuMemAddressReserve");
+    Status status =
+        failed(cu_, cu_.cuMemAddressReserve(out, size_t(bytes), 0, 0, 0), "cuMemAddressReserve");
     if (!status.ok())
       return status;
     status = failed(cu_, cu_.cuMemMap(*out, size_t(bytes), 0, handle, 0), "cuMemMap");
@@ -464,8 +463,8 @@ public:
     facts.sharedBytesPerProgram = attribute(kMaxSharedMemoryPerBlockOptin);
     facts.cooperative = attribute(kCooperativeLaunch) != 0;
     CUcontext context = nullptr;
-    if (Status status = failed(cu, cu.cuDevicePrimaryCtxRetain(&context, device),
-                               "cuDevicePrimaryCtxRetain");
+    if (Status status =
+            failed(cu, cu.cuDevicePrimaryCtxRetain(&context, device), "cuDevicePrimaryCtxRetain");
         !status.ok())
       return status;
     *out = std::make_unique<CudaDevice>(cu, device, context, std::move(facts));

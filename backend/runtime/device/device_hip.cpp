@@ -6,8 +6,9 @@
 namespace dtile::runtime {
 
 Status openHip(std::unique_ptr<DeviceDriver> *) {
-  return {DTILE_UNAVAILABLE, "kernels cannot be launched on AMD GPUs yet; load the code object with "
-                             "HIP's module API"};
+  return {DTILE_UNAVAILABLE,
+          "kernels cannot be launched on AMD GPUs yet; load the code object with "
+          "HIP's module API"};
 }
 
 } // namespace dtile::runtime

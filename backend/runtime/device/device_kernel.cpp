@@ -89,8 +89,7 @@ Status ArgumentChecker::check(const dtile_arg *arguments) {
       return status;
     if (extent.elements == 0)
       continue;
-    Status status =
-        param.mode == DTILE_MODE_SYMM ? checkSymmetric(extent) : checkPlace(extent);
+    Status status = param.mode == DTILE_MODE_SYMM ? checkSymmetric(extent) : checkPlace(extent);
     if (!status.ok())
       return status;
     extents_.push_back(extent);
@@ -107,8 +106,8 @@ Status ArgumentChecker::measure(Extent &extent) const {
     return invalid(param, format("elements are %s, but the kernel wants %s",
                                  dtypeName(tensor->dtype), dtypeName(param.dtype)));
   if (tensor->ndim != param.rank)
-    return invalid(param, format("%d dimensions, but the kernel wants %d", tensor->ndim,
-                                 param.rank));
+    return invalid(param,
+                   format("%d dimensions, but the kernel wants %d", tensor->ndim, param.rank));
   int64_t low = 0, high = 0;
   for (int32_t d = tensor->ndim - 1; d >= 0; --d) {
     if (tensor->size[d] < 0)
@@ -127,10 +126,10 @@ Status ArgumentChecker::measure(Extent &extent) const {
   if (extent.elements != 0 && !tensor->data)
     return invalid(param, "the data is null");
   if (extent.elements != 0 && data % uint64_t(bytes) != 0)
-    return invalid(param, format("the data is misaligned: its address 0x%llx is not a multiple of "
-                                 "the %lld bytes of an element",
-                                 static_cast<unsigned long long>(data),
-                                 static_cast<long long>(bytes)));
+    return invalid(param,
+                   format("the data is misaligned: its address 0x%llx is not a multiple of "
+                          "the %lld bytes of an element",
+                          static_cast<unsigned long long>(data), static_cast<long long>(bytes)));
   return {};
 }
 

@@ -73,9 +73,9 @@ Status chooseImage(const Device &device, const dtile_kernel_desc &desc,
                    desc.name, best->shared_bytes, facts.ordinal,
                    static_cast<long long>(facts.sharedBytesPerProgram))};
   if (best->frame_bytes > DTILE_DEVICE_FRAME_BYTES)
-    return {DTILE_INVALID, format("kernel `%s` has a frame of %lld bytes; at most %d fit", desc.name,
-                                  static_cast<long long>(best->frame_bytes),
-                                  DTILE_DEVICE_FRAME_BYTES)};
+    return {DTILE_INVALID,
+            format("kernel `%s` has a frame of %lld bytes; at most %d fit", desc.name,
+                   static_cast<long long>(best->frame_bytes), DTILE_DEVICE_FRAME_BYTES)};
   *out = best;
   return {};
 }
@@ -214,9 +214,9 @@ Status DeviceTeam::prepare(DeviceKernel &kernel, int32_t local, const dtile_arg 
   if (Status status = runPrologue(kernel, local, arguments, capturing, *prepared); !status.ok())
     return status;
   if (loaded.prepared.size() >= kMostPrepared)
-    loaded.prepared.erase(std::min_element(
-        loaded.prepared.begin(), loaded.prepared.end(),
-        [](const auto &a, const auto &b) { return a->lastUse < b->lastUse; }));
+    loaded.prepared.erase(
+        std::min_element(loaded.prepared.begin(), loaded.prepared.end(),
+                         [](const auto &a, const auto &b) { return a->lastUse < b->lastUse; }));
   prepared->lastUse = ++useNumber_;
   *out = prepared.get();
   loaded.prepared.push_back(std::move(prepared));
@@ -362,8 +362,8 @@ Status DeviceTeam::launch(const dtile_kernel_desc *desc, const dtile_arg *const 
   // A rank that cannot be started leaves the others waiting for it.
   for (int32_t i = 0; i < count; ++i)
     for (int32_t local = 0; local < localCount(); ++local)
-      if (Status status = start(*kernel, local, *prepared[size_t(local)],
-                                locals_[size_t(local)]->stream);
+      if (Status status =
+              start(*kernel, local, *prepared[size_t(local)], locals_[size_t(local)]->stream);
           !status.ok())
         return collectFailure(std::move(status));
   return waitForAll();

@@ -44,10 +44,9 @@ DeviceObject *DeviceTeam::object(dtile_launch &launch, int32_t param, int32_t nd
   std::copy(size, size + ndim, key.size.begin());
   for (int32_t d = 0; d < ndim; ++d)
     if (size[d] < 0) {
-      launch.error = {DTILE_INVALID,
-                      format("kernel `%s`, rank %d: `%s` would have the sizes %s",
-                             kernel.state.name.c_str(), launch.rank, declared.name,
-                             shapeText(ndim, size).c_str())};
+      launch.error = {DTILE_INVALID, format("kernel `%s`, rank %d: `%s` would have the sizes %s",
+                                            kernel.state.name.c_str(), launch.rank, declared.name,
+                                            shapeText(ndim, size).c_str())};
       return nullptr;
     }
   auto found = kernel.objects.find(key);
@@ -82,16 +81,16 @@ DeviceObject *DeviceTeam::allocateObject(dtile_launch &launch, const ObjectKey &
   }
   object->offset = total >= 0 ? heap_.allocate(total) : -1;
   if (object->offset < 0)
-    return refuse({DTILE_OUT_OF_MEMORY,
-                   format("kernel `%s`, rank %d: no room for %d %s of `%s`, %s %s, in the symmetric "
-                          "heap: %lld of its %lld bytes are in use on each rank; raise "
-                          "symmetric_bytes of the team's options",
-                          kernel.state.name.c_str(), launch.rank, object->copies,
-                          object->copies == 1 ? "copy" : "copies", param.name,
-                          object->isSignal ? "signal" : dtypeName(param.dtype),
-                          shapeText(key.ndim, key.size.data()).c_str(),
-                          static_cast<long long>(heap_.usedBytes()),
-                          static_cast<long long>(heapBytes_))});
+    return refuse(
+        {DTILE_OUT_OF_MEMORY,
+         format("kernel `%s`, rank %d: no room for %d %s of `%s`, %s %s, in the symmetric "
+                "heap: %lld of its %lld bytes are in use on each rank; raise "
+                "symmetric_bytes of the team's options",
+                kernel.state.name.c_str(), launch.rank, object->copies,
+                object->copies == 1 ? "copy" : "copies", param.name,
+                object->isSignal ? "signal" : dtypeName(param.dtype),
+                shapeText(key.ndim, key.size.data()).c_str(),
+                static_cast<long long>(heap_.usedBytes()), static_cast<long long>(heapBytes_))});
   object->cells = object->isSignal ? bytes / 8 : 0;
   for (auto &rank : locals_) {
     DeviceAddress first = 0, second = 0;

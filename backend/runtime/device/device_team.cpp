@@ -44,8 +44,8 @@ Status DeviceTeam::open(DeviceTeamConfig config) {
   for (size_t i = 0; i < config.ordinals.size(); ++i) {
     if (Status status = openRank(int32_t(i), config.ordinals[i]); !status.ok())
       return status;
-    locals_.back()->sharers = int32_t(
-        std::count(config.ordinals.begin(), config.ordinals.end(), config.ordinals[i]));
+    locals_.back()->sharers =
+        int32_t(std::count(config.ordinals.begin(), config.ordinals.end(), config.ordinals[i]));
   }
   for (auto &one : locals_)
     for (auto &other : locals_)
@@ -131,8 +131,8 @@ Status DeviceTeam::openSharedHeap() {
   own.mapped.assign(size_t(ranks_), 0);
   for (int32_t rank = 0; rank < ranks_ && status.ok(); ++rank)
     if (rank != own.rank)
-      status = own.device->mapShared(descriptors[size_t(rank)], heapBytes_,
-                                     &own.mapped[size_t(rank)]);
+      status =
+          own.device->mapShared(descriptors[size_t(rank)], heapBytes_, &own.mapped[size_t(rank)]);
   for (int each : descriptors)
     if (each >= 0)
       close(each);
@@ -161,8 +161,8 @@ Status DeviceTeam::openControl() {
   Status status = job_->exchange(file, &files, "the control block");
   if (status.ok()) {
     // Rank 0's is everybody's.
-    void *memory = mmap(nullptr, size_t(controlBytes_), PROT_READ | PROT_WRITE, MAP_SHARED,
-                        files[0], 0);
+    void *memory =
+        mmap(nullptr, size_t(controlBytes_), PROT_READ | PROT_WRITE, MAP_SHARED, files[0], 0);
     if (memory == MAP_FAILED)
       status = {DTILE_OUT_OF_MEMORY, "cannot map the control block of the job"};
     else
@@ -200,8 +200,7 @@ Status DeviceTeam::uploadTeam(DeviceRank &rank) {
   words.report = reinterpret_cast<dtile_device_report *>(
       rank.control.device + DeviceAddress(kLine + kReportBytes * rank.rank));
   words.wait_budget_ns = int64_t(timeoutMs_) * 1'000'000;
-  Status status =
-      device.copyIn(rank.peers, peers.data(), int64_t(peers.size()) * 8, rank.stream);
+  Status status = device.copyIn(rank.peers, peers.data(), int64_t(peers.size()) * 8, rank.stream);
   if (status.ok())
     status = device.copyIn(rank.team, &words, sizeof words, rank.stream);
   return status.ok() ? device.synchronize(rank.stream) : status;

@@ -54,8 +54,8 @@ Status sendDescriptor(int socket, int descriptor) {
   std::memcpy(CMSG_DATA(header), &descriptor, sizeof(int));
   if (sendmsg(socket, &message, MSG_NOSIGNAL) == 1)
     return {};
-  return {DTILE_UNAVAILABLE, format("cannot pass a file descriptor to another process: %s",
-                                    std::strerror(errno))};
+  return {DTILE_UNAVAILABLE,
+          format("cannot pass a file descriptor to another process: %s", std::strerror(errno))};
 }
 
 /// -1: none came.
@@ -240,9 +240,10 @@ Status Rendezvous::agree(uint64_t value, const char *what) {
     return status;
   for (int32_t rank = 0; rank < ranks_; ++rank)
     if (all[size_t(rank)] != value)
-      return {DTILE_INVALID, format("ranks %d and %d differ in %s, which must be equal on all ranks "
-                                    "and asked for in the same order",
-                                    rank_, rank, what)};
+      return {DTILE_INVALID,
+              format("ranks %d and %d differ in %s, which must be equal on all ranks "
+                     "and asked for in the same order",
+                     rank_, rank, what)};
   return {};
 }
 

@@ -61,8 +61,8 @@ std::string DeviceTeam::cellText(const DeviceKernel *kernel, const dtile_device_
     DeviceRank &rank = *locals_[local];
     if (rank.rank != report.rank)
       continue;
-    Status status = rank.device->copyOut(base, object->base[local] + report.cell * 8, 8,
-                                         rank.stream);
+    Status status =
+        rank.device->copyOut(base, object->base[local] + report.cell * 8, 8, rank.stream);
     if (!status.ok() || !rank.device->synchronize(rank.stream).ok())
       *base = 0;
   }
@@ -127,8 +127,8 @@ Status DeviceTeam::collectFailure(Status driverError) {
     }
   }
   if (failure.code == DTILE_TIMEOUT)
-    failure.message = format("timeout: a wait took more than %d ms\n  ", timeoutMs_) +
-                      failure.message;
+    failure.message =
+        format("timeout: a wait took more than %d ms\n  ", timeoutMs_) + failure.message;
   if (!driverError.ok()) {
     // A fault ends the device's context: nothing can be launched there any more.
     failure = {driverError.code,
