@@ -29,6 +29,8 @@ namespace {
 
 /// Operations that one run may execute.
 constexpr uint64_t kMaxSteps = 20'000'000;
+/// More ranks than this are left to the proof where there is one.
+constexpr int kMostRanksBesideProof = 8;
 
 /// Checks one kernel.
 class KernelChecker {
@@ -42,6 +44,7 @@ public:
 
 private:
   void findUndecided();
+  void prove();
   void checkPromised();
   [[nodiscard]] bool hasSomethingToCheck();
   /// False when the verdict is known: an error was reported.
@@ -63,6 +66,8 @@ private:
   ControlSlice slice_;
   LaunchSizes sizes_;
   Verdict verdict_;
+  /// Numbers of ranks to run.
+  std::vector<int> ranks_;
   int64_t launches_ = 2;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
@@ -221,12 +226,26 @@ void KernelChecker::checkPromised() {
         add(promise, isData ? "what happens depends on data" : "no sizes are known for a run");
     return;
   }
-  const KeptPromises kept = checkPromises(kernel_, options_.promises, sizes_, options_.ranks,
-                                          options_.seconds / 2, diagnostics_);
+  const KeptPromises kept =
+      checkPromises(kernel_, options_.promises, sizes_, ranks_, options_.seconds / 2, diagnostics_);
   verdict_.isFine &= !kept.isRefused;
   verdict_.promisesKept = kept.kept;
   for (const auto &[promise, why] : kept.undecided)
     add(*promise, why);
+}
+
+/// A proof holds for all data, ranks and sizes; runs beside it are there to contradict it.
+void KernelChecker::prove() {
+  if (options_.isQuick)
+    return;
+  Proof proof = proveProtocol(kernel_);
+  verdict_.isProved = proof.isComplete();
+  verdict_.unproved = std::move(proof.unproved);
+  if (!verdict_.isProved)
+    return;
+  verdict_.undecided.clear();
+  for (const int ranks : options_.ranks)
+    (ranks > kMostRanksBesideProof ? verdict_.notRun : ranks_).push_back(ranks);
 }
 
 Verdict KernelChecker::run() {
@@ -236,12 +255,15 @@ Verdict KernelChecker::run() {
   if (!hasSomethingToCheck())
     return std::move(verdict_);
   findUndecided();
+  prove();
+  if (!verdict_.isProved)
+    ranks_ = options_.ranks;
   // With buffers that are taken in turn, the third launch is the first to meet the first one's.
   walk(kernel_, [&](Op &op) {
     if (op.is(OpKind::Epoch))
       launches_ = 3;
   });
-  for (const int ranks : options_.ranks) {
+  for (const int ranks : ranks_) {
     bool isWhole = true;
     for (const SizeValues &values : sizes_.choose(ranks, options_.isQuick)) {
       if (elapsed() > options_.seconds) {
@@ -257,10 +279,10 @@ Verdict KernelChecker::run() {
   }
   verdict_.machine = options_.machine;
   verdict_.progress =
-      checkProgress(module_, kernel_, sizes_, options_.ranks, *options_.machine, diagnostics_);
+      checkProgress(module_, kernel_, sizes_, ranks_, *options_.machine, diagnostics_);
   verdict_.isFine = !verdict_.progress.isRefused;
   checkPromised();
-  if (verdict_.runs == 0)
+  if (verdict_.runs == 0 && !verdict_.isProved)
     verdict_.undecided.push_back({&kernel_, "no sizes are known for which it runs"});
   return std::move(verdict_);
 }
@@ -300,13 +322,30 @@ std::string verdictText(const Verdict &verdict, const SourceManager *sources) {
   std::string text = "`" + verdict.kernel + "`: ";
   if (!verdict.isFine)
     return text + "refused\n";
-  if (verdict.runs == 0 && verdict.undecided.empty())
+  if (verdict.runs == 0 && verdict.undecided.empty() && !verdict.isProved)
     return text + "nothing to check\n";
-  text += verdict.undecided.empty() ? "checked for W in " : "undecided; checked for W in ";
-  text += setText({verdict.ranks.begin(), verdict.ranks.end()});
-  for (const Verdict::Size &size : verdict.sizes)
-    text += ", " + size.name + " in " + setText(size.values);
+  if (verdict.isProved)
+    text += "proved for all W and all sizes";
+  else if (!verdict.undecided.empty())
+    text += "undecided";
+  if (verdict.runs != 0 || !verdict.isProved) {
+    text += verdict.isProved || !verdict.undecided.empty() ? "; checked for W in "
+                                                           : "checked for W in ";
+    text += setText({verdict.ranks.begin(), verdict.ranks.end()});
+    for (const Verdict::Size &size : verdict.sizes)
+      text += ", " + size.name + " in " + setText(size.values);
+  }
   text += '\n';
+  if (!verdict.notRun.empty())
+    text += "  not run for W in " + setText({verdict.notRun.begin(), verdict.notRun.end()}) +
+            ", which the proof covers\n";
+  for (const Unproved &unproved : verdict.unproved) {
+    text += "  " + placeText(unproved.op->loc(), sources) + "not proved: " + unproved.text;
+    if (unproved.other)
+      text += " (the other is at " +
+              llvm::StringRef(placeText(unproved.other->loc(), sources)).rtrim(": ").str() + ")";
+    text += '\n';
+  }
   if (!verdict.cutShort.empty())
     text += "  there was no time for all sizes with W in " +
             setText({verdict.cutShort.begin(), verdict.cutShort.end()}) + '\n';

@@ -7,6 +7,7 @@
 #include "ir/analysis/target_facts.h"
 #include "ir/core/ir.h"
 #include "ir/protocol/promise.h"
+#include "ir/protocol/prove/prove_protocol.h"
 
 #include <cstdint>
 #include <string>
@@ -62,19 +63,25 @@ struct Verdict {
   std::vector<Undecided> undecided;
   Progress progress;
   const TargetFacts *machine = nullptr;
+  /// What was proved for all numbers of ranks and all sizes. Without a proof only what was run is
+  /// known.
+  bool isProved = false;
+  std::vector<Unproved> unproved;
+  /// Larger numbers of ranks that were asked for, and are left to the proof.
+  std::vector<int> notRun;
   /// Promises that hold, and those that could not be followed, with why.
   int64_t promisesKept = 0;
   std::vector<std::pair<SourceLoc, std::string>> undecidedPromises;
 };
 
-/// Runs the control and the communication of each kernel of a module that has derived counts, with
-/// tile data left out, on the given numbers of ranks and on sizes around its tile sizes, and
-/// watches two launches back to back.
+/// Proves each kernel of a module that has derived counts, where that can be done, and runs its
+/// control and communication, with tile data left out, on the given numbers of ranks and on sizes
+/// around its tile sizes, and watches two launches back to back.
 std::vector<Verdict> checkProtocol(ir::Module &module, const CheckOptions &options,
                                    Diagnostics &diagnostics);
 
-/// "`ag_gemm`: checked for W in {1..8}, S in {0, 1, 64, 129} …", and a line for each thing
-/// undecided.
+/// "`ag_gemm`: proved for all W and all sizes; checked for W in {1..8}, S in {0, 1, 64, 129} …",
+/// and a line for each thing that was not proved, or is undecided.
 [[nodiscard]] std::string verdictText(const Verdict &verdict, const SourceManager *sources);
 
 } // namespace dtile::protocol
