@@ -47,17 +47,18 @@ DTILE_API int32_t dtile_dev_aborted(const dtile_device_launch *launch) {
   return loadHost32(launch->team->abort) != 0;
 }
 
-DTILE_API void dtile_dev_sync(int32_t failed) {
-  if (programAny(failed))
+DTILE_API void dtile_dev_sync(int32_t failed, int32_t barrier, int32_t threads) {
+  if (threadsAny(failed, barrier, threads))
     leaveProgram();
 }
 
+// All threads of the program.
+DTILE_INLINE void syncProgram(int32_t failed) { dtile_dev_sync(failed, 0, threadCount()); }
+
 DTILE_API void dtile_dev_fail(const dtile_device_launch *launch, int32_t site, int32_t nargs,
                               const int64_t *args) {
-  if (threadIndex() == 0)
-    writeReport(launch->team, DTILE_DEVICE_TRAP, spaceOf(launch, programIndex()), site, 0, 0, 0,
-                nargs, args);
-  dtile_dev_sync(1);
+  writeReport(launch->team, DTILE_DEVICE_TRAP, spaceOf(launch, programIndex()), site, 0, 0, 0,
+              nargs, args);
 }
 
 // ---- Waits ----
@@ -121,25 +122,26 @@ DTILE_API void dtile_dev_notify(const dtile_device_launch *launch, uint64_t *cel
 // ---- Meetings of ranks ----
 
 // Together, in one program of each rank. Only that program reads and moves the count of meetings.
-static __attribute__((noinline)) int32_t meet(dtile_device_team *team, int32_t space,
-                                              int32_t site) {
+static __attribute__((noinline)) void meet(dtile_device_team *team, int32_t space, int32_t site,
+                                           int32_t barrier, int32_t threads) {
   const uint64_t wanted = loadRank64(&team->meetings) + 1;
-  for (int32_t rank = threadIndex(); rank < team->num_ranks; rank += threadCount())
+  for (int32_t rank = threadIndex(); rank < team->num_ranks; rank += threads)
     dtile_provider_notify(team, team->meeting + team->rank, rank);
   int32_t failed = 0;
-  for (int32_t rank = threadIndex(); rank < team->num_ranks; rank += threadCount())
+  for (int32_t rank = threadIndex(); rank < team->num_ranks; rank += threads)
     failed |= spin(team, team->meeting + rank, (uint64_t)rank, wanted, DTILE_DISTANCE_TEAM, space,
                    site);
-  dtile_dev_sync(failed);
+  dtile_dev_sync(failed, barrier, threads);
   if (threadIndex() == 0)
     storeRank64(&team->meetings, wanted);
-  return failed;
 }
 
-DTILE_API void dtile_dev_barrier(const dtile_device_launch *launch, int32_t site) {
+DTILE_API void dtile_dev_barrier(const dtile_device_launch *launch, int32_t site, int32_t barrier,
+                                 int32_t threads) {
   dtile_dev_quiet(launch);
-  meet(launch->team, spaceOf(launch, programIndex()), site);
-  dtile_dev_sync(0);
+  dtile_dev_sync(0, barrier, threads);
+  meet(launch->team, spaceOf(launch, programIndex()), site, barrier, threads);
+  dtile_dev_sync(0, barrier, threads);
 }
 
 // ---- The course of a launch ----
@@ -152,7 +154,7 @@ DTILE_API void dtile_dev_enter(const dtile_device_launch *launch) {
   const uint64_t open = loadRank64(&kernel->epoch) + 1;
   int32_t failed = 0;
   if (programIndex() == 0) {
-    meet(launch->team, 0, -1);
+    meet(launch->team, 0, -1, 0, threadCount());
     // Orders what the peers published before what this rank's programs do.
     if (threadIndex() == 0)
       releaseRank64(&kernel->entered, open);
@@ -160,11 +162,11 @@ DTILE_API void dtile_dev_enter(const dtile_device_launch *launch) {
     failed = spin(launch->team, &kernel->entered, 0, open, DTILE_DISTANCE_RANK,
                   spaceOf(launch, programIndex()), -1);
   }
-  dtile_dev_sync(failed);
+  syncProgram(failed);
 }
 
 DTILE_API void dtile_dev_space_done(const dtile_device_launch *launch, int32_t space) {
-  dtile_dev_sync(0);
+  syncProgram(0);
   if (threadIndex() == 0)
     notifyRank64(&launch->kernel->space_finished[space], 1);
 }
@@ -178,11 +180,11 @@ DTILE_API void dtile_dev_space_await(const dtile_device_launch *launch, int32_t 
   if (threadIndex() == 0)
     failed = spin(launch->team, &kernel->space_finished[space], (uint64_t)space, programs,
                   DTILE_DISTANCE_RANK, spaceOf(launch, programIndex()), site);
-  dtile_dev_sync(failed);
+  syncProgram(failed);
 }
 
 DTILE_API int32_t dtile_dev_leave(const dtile_device_launch *launch) {
-  dtile_dev_sync(0);
+  syncProgram(0);
   dtile_device_kernel *kernel = launch->kernel;
   int32_t isLast = 0;
   if (threadIndex() == 0) {
@@ -218,9 +220,9 @@ enum { kAtOnce = 8 };
   } while (0)
 
 #define DTILE_COPY(NAME, TYPE)                                                                     \
-  static void NAME(TYPE DTILE_GLOBAL *to, const TYPE DTILE_GLOBAL *from, Rows r) {                 \
+  static void NAME(TYPE DTILE_GLOBAL *to, const TYPE DTILE_GLOBAL *from, Rows r,                   \
+                   uint32_t threads) {                                                             \
     const uint32_t thread = (uint32_t)threadIndex();                                               \
-    const uint32_t threads = (uint32_t)threadCount();                                              \
     int64_t left = r.rows * r.cols - thread;                                                       \
     if (left <= 0)                                                                                 \
       return;                                                                                      \
@@ -273,7 +275,8 @@ DTILE_INLINE uint32_t granule(const void *to, const void *from, int32_t bytes, R
   return (uint32_t)(all & -all);
 }
 
-void dtile_copy_rows(void *destination, const void *source, int32_t bytes, Rows r) {
+void dtile_copy_rows(void *destination, const void *source, int32_t bytes, Rows r,
+                     int32_t threads) {
   if (r.rows <= 0 || r.cols <= 0)
     return;
   if (r.cols == 1) {
@@ -296,7 +299,8 @@ void dtile_copy_rows(void *destination, const void *source, int32_t bytes, Rows 
   }
 #define DTILE_CASE(BYTES, TYPE, COPY)                                                              \
   case BYTES:                                                                                      \
-    return COPY((TYPE DTILE_GLOBAL *)destination, (const TYPE DTILE_GLOBAL *)source, r);
+    return COPY((TYPE DTILE_GLOBAL *)destination, (const TYPE DTILE_GLOBAL *)source, r,             \
+                (uint32_t)threads);
   switch (unit) {
     DTILE_CASE(1, uint8_t, copy1)
     DTILE_CASE(2, uint16_t, copy2)
@@ -325,33 +329,31 @@ DTILE_API void *dtile_dev_peer(const dtile_device_launch *launch, void *data, in
 DTILE_API void dtile_dev_put(const dtile_device_launch *launch, void *destination, int64_t rank,
                              const void *source, int32_t bytes, int64_t rows, int64_t cols,
                              int64_t destination_row, int64_t source_row, int64_t destination_col,
-                             int64_t source_col) {
+                             int64_t source_col, int32_t threads) {
   const Rows r = {rows, cols, destination_row, source_row, destination_col, source_col};
   if (rank < 0)
-    dtile_copy_rows(destination, source, bytes, r);
+    dtile_copy_rows(destination, source, bytes, r, threads);
   else
-    dtile_provider_put(launch->team, destination, rank, source, bytes, r);
+    dtile_provider_put(launch->team, destination, rank, source, bytes, r, threads);
 }
 
 DTILE_API void dtile_dev_get(const dtile_device_launch *launch, void *destination,
                              const void *source, int64_t rank, int32_t bytes, int64_t rows,
                              int64_t cols, int64_t destination_row, int64_t source_row,
-                             int64_t destination_col, int64_t source_col) {
+                             int64_t destination_col, int64_t source_col, int32_t threads) {
   const Rows r = {rows, cols, destination_row, source_row, destination_col, source_col};
   if (rank < 0)
-    dtile_copy_rows(destination, source, bytes, r);
+    dtile_copy_rows(destination, source, bytes, r, threads);
   else
-    dtile_provider_get(launch->team, destination, source, rank, bytes, r);
+    dtile_provider_get(launch->team, destination, source, rank, bytes, r, threads);
 }
 
 DTILE_API void dtile_dev_fence(const dtile_device_launch *launch) {
   dtile_provider_fence();
-  dtile_dev_sync(0);
 }
 
 DTILE_API void dtile_dev_quiet(const dtile_device_launch *launch) {
   dtile_provider_quiet();
-  dtile_dev_sync(0);
 }
 
 DTILE_API void dtile_dev_proxy_fence(void) { fenceProxy(); }

@@ -6,7 +6,8 @@
  * for the functions of provider.h. Rows of backend/gpu/device_calls.def are the functions below.
  *
  * A program is a block of threads. "Together" marks functions that all its threads call, with equal
- * arguments; the others belong to the thread that calls them.
+ * arguments; the others belong to the thread that calls them. Bodies may run on some of the threads
+ * only, the first ones: functions that bodies call together say how many call.
  *
  * Order. Nothing here leaves scope or order to the caller but `distance`: how far away those are
  * who notify a cell. README.md says which instructions come out and why they are enough. */
@@ -37,12 +38,14 @@ void dtile_dev_space_done(const dtile_device_launch *launch, int32_t space);
 void dtile_dev_space_await(const dtile_device_launch *launch, int32_t space, int32_t site);
 /* All programs, each its part: zeroes memory that is aligned to 16 bytes. */
 void dtile_dev_zero(const dtile_device_launch *launch, void *data, int64_t bytes);
-/* Together: the threads meet, and what each did to memory before is done for all of them after.
- * When one of them says that it has failed, all end. */
-void dtile_dev_sync(int32_t failed);
+/* Together, `threads` of them: they meet, and what each did to memory before is done for all of them
+ * after. When one of them says that it has failed, all end. `barrier` is a number of the program's
+ * barriers: 0 where all threads meet, otherwise one of those who meet there. */
+void dtile_dev_sync(int32_t failed, int32_t barrier, int32_t threads);
 /* 1 when the launch has been given up: for loops that wait for something else than a cell. */
 int32_t dtile_dev_aborted(const dtile_device_launch *launch);
-/* Together: reports that a check failed, and ends the program. */
+/* Reports that a check failed and gives the launch up; the program ends in the dtile_dev_sync that
+ * must follow. */
 void dtile_dev_fail(const dtile_device_launch *launch, int32_t site, int32_t nargs,
                     const int64_t *args);
 
@@ -50,20 +53,21 @@ void dtile_dev_fail(const dtile_device_launch *launch, int32_t site, int32_t nar
 
 /* Where a place of this rank's symmetric heap is on another rank, as this device addresses it. */
 void *dtile_dev_peer(const dtile_device_launch *launch, void *data, int64_t rank);
-/* Together: copies rows of elements of `bytes` bytes. Strides count elements; `rank` is whose memory
+/* Together, `threads` of them: copy rows of elements of `bytes` bytes. Strides count elements; `rank` is whose memory
  * the destination (source) is in, -1: addresses of this device. Sources may change and what was
  * written may be read by this program after dtile_dev_sync. */
 void dtile_dev_put(const dtile_device_launch *launch, void *destination, int64_t rank,
                    const void *source, int32_t bytes, int64_t rows, int64_t cols,
                    int64_t destination_row, int64_t source_row, int64_t destination_col,
-                   int64_t source_col);
+                   int64_t source_col, int32_t threads);
 void dtile_dev_get(const dtile_device_launch *launch, void *destination, const void *source,
                    int64_t rank, int32_t bytes, int64_t rows, int64_t cols,
                    int64_t destination_row, int64_t source_row, int64_t destination_col,
-                   int64_t source_col);
-/* Together: what this program has sent to a rank lands before what it sends there later. */
+                   int64_t source_col, int32_t threads);
+/* What this thread has sent to a rank lands before what is sent there later, by it or by those that
+ * it meets. */
 void dtile_dev_fence(const dtile_device_launch *launch);
-/* Together: what this program has sent has landed. */
+/* What this thread has sent has landed. */
 void dtile_dev_quiet(const dtile_device_launch *launch);
 
 /* ---- Signals ---- */
@@ -78,8 +82,10 @@ int32_t dtile_dev_wait(const dtile_device_launch *launch, const dtile_device_cel
                        int64_t index, int64_t count, int32_t distance, int32_t site);
 /* Remembers the largest count that waits of this launch have asked for. */
 void dtile_dev_ask(const dtile_device_cells *cells, int64_t index, int64_t count);
-/* Together: every rank's one program has come here; what it sent before has landed. */
-void dtile_dev_barrier(const dtile_device_launch *launch, int32_t site);
+/* Together, `threads` of them, as dtile_dev_sync: every rank's one program has come here; what it
+ * sent before has landed. */
+void dtile_dev_barrier(const dtile_device_launch *launch, int32_t site, int32_t barrier,
+                       int32_t threads);
 /* What other threads wrote by plain accesses is seen by this thread's bulk copies from here on. */
 void dtile_dev_proxy_fence(void);
 

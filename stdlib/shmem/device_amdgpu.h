@@ -34,8 +34,9 @@ DTILE_INLINE void programStart(void) {
   programBarrier();
 }
 
-/* Together: whether any thread has ever said yes. A barrier. */
-DTILE_INLINE int32_t programAny(int32_t x) {
+/* Together: whether any thread has ever said yes. A barrier. There is only one: all threads meet. */
+DTILE_INLINE int32_t threadsAny(int32_t x, int32_t barrier, int32_t threads) {
+  (void)barrier, (void)threads;
   if (x)
     programFailed = 1;
   programBarrier();

@@ -11,13 +11,15 @@ DTILE_API void *dtile_provider_peer(const dtile_device_team *team, const void *d
 }
 
 DTILE_API void dtile_provider_put(const dtile_device_team *team, void *destination, int64_t rank,
-                                  const void *source, int32_t bytes, Rows rows) {
-  dtile_copy_rows(dtile_provider_peer(team, destination, rank), source, bytes, rows);
+                                  const void *source, int32_t bytes, Rows rows,
+                                  int32_t threads) {
+  dtile_copy_rows(dtile_provider_peer(team, destination, rank), source, bytes, rows, threads);
 }
 
 DTILE_API void dtile_provider_get(const dtile_device_team *team, void *destination,
-                                  const void *source, int64_t rank, int32_t bytes, Rows rows) {
-  dtile_copy_rows(destination, dtile_provider_peer(team, source, rank), bytes, rows);
+                                  const void *source, int64_t rank, int32_t bytes, Rows rows,
+                                  int32_t threads) {
+  dtile_copy_rows(destination, dtile_provider_peer(team, source, rank), bytes, rows, threads);
 }
 
 DTILE_API void dtile_provider_notify(const dtile_device_team *team, uint64_t *cell, int64_t rank) {

@@ -28,16 +28,17 @@ typedef struct Rows {
   int64_t destination_row, source_row, destination_col, source_col;
 } Rows;
 
-/* device.c: all threads of the program copy, by accesses of this device. */
-void dtile_copy_rows(void *destination, const void *source, int32_t bytes, Rows rows);
+/* device.c: `threads` threads copy, by accesses of this device. */
+void dtile_copy_rows(void *destination, const void *source, int32_t bytes, Rows rows,
+                     int32_t threads);
 
 /* Where a rank's memory is, or null when plain accesses do not reach it. */
 void *dtile_provider_peer(const dtile_device_team *team, const void *data, int64_t rank);
 /* Together: copies to or from another rank; the program's own rank too. */
 void dtile_provider_put(const dtile_device_team *team, void *destination, int64_t rank,
-                        const void *source, int32_t bytes, Rows rows);
+                        const void *source, int32_t bytes, Rows rows, int32_t threads);
 void dtile_provider_get(const dtile_device_team *team, void *destination, const void *source,
-                        int64_t rank, int32_t bytes, Rows rows);
+                        int64_t rank, int32_t bytes, Rows rows, int32_t threads);
 /* Release: adds 1 to a cell of `rank`, which may be this one. */
 void dtile_provider_notify(const dtile_device_team *team, uint64_t *cell, int64_t rank);
 /* Whether an own cell has come to `wanted`, and what it holds; no order. */

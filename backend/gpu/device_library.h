@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The shmem device library (stdlib/shmem), linked into a module of GPU code.
+#pragma once
+
+#include "backend/gpu/device.h"
+
+#include "llvm/IR/Module.h"
+#include "llvm/Support/Error.h"
+
+#include <string>
+
+namespace dtile::backend::gpu {
+
+/// Who carries bytes between ranks.
+struct ShmemProvider {
+  /// `p2p`, `nvshmem`, `rocshmem`.
+  std::string name = "p2p";
+  /// Where the provider's own bitcode is found: NVSHMEM's installation, or rocSHMEM's file.
+  std::string path;
+};
+
+/// Fails when a device has no such provider, saying which it has.
+llvm::Error checkProvider(const Device &device, const ShmemProvider &provider);
+
+/// Links what the module calls of the library and of the provider's bitcode. All of it becomes
+/// internal, is made for the device, and is inlined where that is meant; branches on the
+/// architecture fold. Target triple and data layout of the module must have been set.
+llvm::Error linkDeviceLibrary(llvm::Module &module, const Device &device,
+                              const ShmemProvider &provider);
+
+} // namespace dtile::backend::gpu

@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What leaves a program: copies to and from other ranks, notifies, waits, tokens, checks.
+//
+// Scope and order are the device library's: this says only who may notify a cell. What threads do
+// on their own (stores of a put, polls of a wait) is put in order by meetings of the program: one
+// before a notify, so that one thread releases what all have written, and one after a wait, so that
+// all threads see what one has acquired. A token of something sent is complete after a meeting.
+#include "backend/gpu/lower_body.h"
+
+#include "frontend/base/check.h"
+
+#include "llvm/IR/Intrinsics.h"
+
+#include <functional>
+
+namespace dtile::backend::gpu {
+
+using ir::Op;
+using ir::OpKind;
+using ir::Value;
+
+namespace {
+
+/// Of dtile_distance, stdlib/shmem/device.h.
+enum Distance : int32_t { kRank = 0, kTeam = 1 };
+
+/// The parameter that a view or signal is a part of, or null where control carries it.
+Op *parameterOf(const Value *value) {
+  while (Op *op = value->definingOp()) {
+    if (op->is(OpKind::Param) || op->is(OpKind::SignalParam))
+      return op;
+    if (op->numOperands() == 0 || op->hasEffect(ir::Control))
+      return nullptr;
+    value = op->operand(0);
+  }
+  return nullptr;
+}
+
+/// Whether another rank's part of a value's object is named anywhere, or may be.
+bool goesToOtherRanks(const Value *value) {
+  return llvm::any_of(value->uses(), [](const ir::Use &use) {
+    const Op &user = *use.user;
+    if (user.is(OpKind::SigSlice))
+      return goesToOtherRanks(user.result());
+    return user.is(OpKind::SigAt) || user.hasEffect(ir::Control);
+  });
+}
+
+} // namespace
+
+// Calls.
+
+llvm::Value *BodyLowering::call(DeviceCall callee, llvm::ArrayRef<llvm::Value *> arguments) {
+  llvm::FunctionCallee function = gpu_.call(callee);
+  llvm::SmallVector<llvm::Value *, 12> values;
+  for (auto [value, type] : llvm::zip_equal(arguments, function.getFunctionType()->params()))
+    values.push_back(value->getType() == type ? value : b.CreateAddrSpaceCast(value, type));
+  return b.CreateCall(function, values);
+}
+
+llvm::Value *BodyLowering::stackSlot(llvm::Type *type, llvm::StringRef name) {
+  llvm::BasicBlock &entry = b.GetInsertBlock()->getParent()->getEntryBlock();
+  llvm::IRBuilder<> at(&entry, entry.begin());
+  return at.CreateAddrSpaceCast(at.CreateAlloca(type, nullptr, name), b.getPtrTy());
+}
+
+void BodyLowering::sync(llvm::Value *failed) {
+  call(DeviceCall::sync,
+       {failed ? failed : b.getInt32(0), b.getInt32(barrier_), b.getInt32(threads_)});
+  pending_ = {};
+  sharedInUse_ = false;
+}
+
+void BodyLowering::fail(int32_t site, llvm::ArrayRef<llvm::Value *> arguments) {
+  // Reports have room for so many.
+  arguments = arguments.take_front(DTILE_DEVICE_REPORT_ARGS);
+  asLeader("report", [&] {
+    llvm::Value *values = llvm::ConstantPointerNull::get(b.getPtrTy());
+    if (!arguments.empty())
+      values = stackSlot(llvm::ArrayType::get(b.getInt64Ty(), arguments.size()), "arguments");
+    for (auto [i, argument] : llvm::enumerate(arguments))
+      b.CreateStore(argument, b.CreateConstGEP1_64(b.getInt64Ty(), values, i));
+    call(DeviceCall::fail,
+         {kernel_.launch, b.getInt32(site), b.getInt32(arguments.size()), values});
+  });
+  call(DeviceCall::sync, {b.getInt32(1), b.getInt32(barrier_), b.getInt32(threads_)});
+}
+
+// Checks.
+
+void BodyLowering::checkCell(Op &op, llvm::Value *position, llvm::Value *size) {
+  when(b.CreateICmpUGE(position, size), "outside", [&] {
+    const llvm::StringRef name = launch::objectName(op.operand(0));
+    fail(gpu_.site(op, ("position {0} of `" + name + "` is outside of [0, {1})").str()),
+         {position, size});
+  });
+}
+
+void BodyLowering::checkRank(Op &op, llvm::Value *rank) {
+  llvm::Value *ranks = fact(OpKind::NumRanks);
+  when(b.CreateICmpUGE(rank, ranks), "no.rank", [&] {
+    const llvm::StringRef name = launch::objectName(op.operand(0));
+    fail(gpu_.site(op, ("rank {0} of `" + name + "` is not one of the {1} ranks").str()),
+         {rank, ranks});
+  });
+}
+
+void BodyLowering::lowerAssert(Op &op) {
+  when(b.CreateNot(scalar(op.operand(0))), "failed", [&] {
+    llvm::SmallVector<llvm::Value *, 4> arguments;
+    for (Value *value : op.operands().drop_front())
+      arguments.push_back(
+          arith_.cast(value->type().elementOrIndex(), DType::I64, scalar(value)));
+    fail(gpu_.site(op, op.strAttr("message")), arguments);
+  });
+}
+
+// Copies.
+
+namespace {
+
+/// One dimension of a copy; sizes and distances in elements.
+struct CopyDimension {
+  llvm::Value *size, *destination, *source;
+};
+
+/// Makes one dimension of those that lie without gaps in both: neighbours from outside in.
+void mergeDimensions(llvm::IRBuilder<> &b, llvm::MutableArrayRef<CopyDimension> dims) {
+  llvm::Value *one = b.getInt64(1);
+  for (size_t d = 0; d + 1 < dims.size(); ++d) {
+    CopyDimension &outer = dims[d];
+    CopyDimension &inner = dims[d + 1];
+    auto continues = [&](llvm::Value *far, llvm::Value *near) {
+      return b.CreateICmpEQ(far, b.CreateMul(inner.size, near));
+    };
+    llvm::Value *isInnerOne = b.CreateICmpEQ(inner.size, one);
+    llvm::Value *dense = b.CreateAnd(continues(outer.destination, inner.destination),
+                                     continues(outer.source, inner.source));
+    llvm::Value *merges = b.CreateOr(dense, b.CreateOr(isInnerOne, b.CreateICmpEQ(outer.size, one)));
+    inner.destination = b.CreateSelect(isInnerOne, outer.destination, inner.destination);
+    inner.source = b.CreateSelect(isInnerOne, outer.source, inner.source);
+    llvm::Value *both = b.CreateMul(outer.size, inner.size);
+    inner.size = b.CreateSelect(merges, both, inner.size);
+    outer.size = b.CreateSelect(merges, one, outer.size);
+  }
+}
+
+} // namespace
+
+void BodyLowering::copy(View source, View destination) {
+  const DType type = source.type.dtype();
+  llvm::SmallVector<CopyDimension, 4> dims;
+  for (auto [from, to] : llvm::zip_equal(source.dims, destination.dims)) {
+    llvm::Value *low = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, from.low, to.low);
+    llvm::Value *high = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, from.high, to.high);
+    llvm::Value *size =
+        b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, b.CreateSub(high, low), b.getInt64(0));
+    source.data = views_.offset(type, source.data, b.CreateMul(low, from.stride));
+    destination.data = views_.offset(type, destination.data, b.CreateMul(low, to.stride));
+    dims.push_back({size, to.stride, from.stride});
+  }
+  mergeDimensions(b, dims);
+  const CopyDimension single{b.getInt64(1), b.getInt64(1), b.getInt64(1)};
+  while (dims.size() < 2)
+    dims.insert(dims.begin(), single);
+
+  std::function<void(unsigned, llvm::Value *, llvm::Value *)> emit =
+      [&](unsigned d, llvm::Value *to, llvm::Value *from) {
+        if (d + 2 < dims.size()) {
+          loop(dims[d].size, "copy", [&](llvm::Value *i) {
+            emit(d + 1, views_.offset(type, to, b.CreateMul(i, dims[d].destination)),
+                 views_.offset(type, from, b.CreateMul(i, dims[d].source)));
+          });
+          return;
+        }
+        const CopyDimension &row = dims[d], &col = dims[d + 1];
+        llvm::Value *bytes = b.getInt32(dtypeBytes(type));
+        llvm::Value *rank = b.getInt64(-1);
+        llvm::Value *threads = b.getInt32(threads_);
+        if (source.rank)
+          call(DeviceCall::get, {kernel_.launch, to, from, source.rank, bytes, row.size, col.size,
+                                 row.destination, row.source, col.destination, col.source, threads});
+        else
+          call(DeviceCall::put,
+               {kernel_.launch, to, destination.rank ? destination.rank : rank, from, bytes,
+                row.size, col.size, row.destination, row.source, col.destination, col.source,
+                threads});
+      };
+  if (!source.type.rank()) {
+    llvm::Value *exist =
+        b.CreateAnd(b.CreateIsNotNull(source.data), b.CreateIsNotNull(destination.data));
+    return when(exist, "transfer", [&] { emit(0, destination.data, source.data); });
+  }
+  emit(0, destination.data, source.data);
+}
+
+void BodyLowering::lowerPut(Op &op) {
+  awaitTokens(op, op.is(OpKind::PutSignal) ? 3 : 2);
+  Value *source = op.operand(0);
+  Value *target = op.operand(1);
+  // What is sent to another rank is in no order until it is told of.
+  if (!target->type().isRemote())
+    beforeWrite(target);
+  if (source->type().isView()) {
+    beforeRead(source);
+    if (!source->type().isRemote() || !target->type().isRemote())
+      return copy(view(source), view(target));
+    View from = located(source);
+    from.rank = nullptr;
+    return copy(from, view(target));
+  }
+  const View there = located(target);
+  if (source->type().isTile())
+    return storeTile(source, there);
+  const DType type = source->type().elementOrIndex();
+  llvm::Value *value = scalar(source);
+  asLeader("put", [&] {
+    when(b.CreateIsNotNull(there.data), "exists", [&] {
+      b.CreateAlignedStore(arith_.toMemory(type, value), there.data,
+                           llvm::Align(dtypeBytes(type)));
+    });
+  });
+}
+
+void BodyLowering::lowerGet(Op &op) {
+  awaitTokens(op, 2);
+  beforeWrite(op.operand(1));
+  copy(view(op.operand(0)), view(op.operand(1)));
+}
+
+void BodyLowering::lowerReduceAdd(Op &op) {
+  awaitTokens(op, 2);
+  Value *source = op.operand(0);
+  Value *target = op.operand(1);
+  if (!target->type().isRemote())
+    beforeWrite(target);
+  const View there = located(target);
+  const bool own = isOwn(target);
+  if (source->type().isTile()) {
+    const DType type = source->type().dtype();
+    eachElement(source, there, [&](llvm::Value *element, llvm::Value *address) {
+      atomicAdd(type, address, element, own);
+    });
+    return;
+  }
+  llvm::Value *value = scalar(source);
+  asLeader("reduce", [&] {
+    when(b.CreateIsNotNull(there.data), "exists", [&] {
+      atomicAdd(source->type().elementOrIndex(), there.data, value, own);
+    });
+  });
+}
+
+// Tokens.
+
+void BodyLowering::awaitTokens(Op &op, unsigned first) {
+  for (Value *operand : op.operands().drop_front(std::min(first, op.numOperands()))) {
+    const Op *producer = operand->definingOp();
+    if (operand->type().isToken() && !(producer && producer->is(OpKind::TokenDone)))
+      return sync();
+  }
+}
+
+// Signals.
+
+void BodyLowering::eachCell(const SignalCells &cells,
+                            llvm::function_ref<void(llvm::Value *)> body) {
+  if (cells.dims.empty())
+    return asLeader("cell", [&] { body(cells.data); });
+  llvm::Value *total = b.getInt64(1);
+  for (const SignalCells::Dimension &dim : cells.dims)
+    total = b.CreateMul(total, dim.size);
+  llvm::Value *threads = b.getInt64(threads_);
+  llvm::Value *thread = b.CreateZExt(thread_, b.getInt64Ty());
+  llvm::Value *rounds =
+      b.CreateSDiv(b.CreateAdd(b.CreateSub(total, thread), b.getInt64(threads_ - 1)), threads);
+  loop(rounds, "cells", [&](llvm::Value *round) {
+    llvm::Value *number = b.CreateAdd(b.CreateMul(round, threads), thread);
+    llvm::Value *offset = b.getInt64(0);
+    for (size_t d = cells.dims.size(); d-- > 0;) {
+      const SignalCells::Dimension &dim = cells.dims[d];
+      llvm::Value *position = d > 0 ? b.CreateURem(number, dim.size) : number;
+      offset = b.CreateAdd(offset, b.CreateMul(position, dim.stride));
+      if (d > 0)
+        number = b.CreateUDiv(number, dim.size);
+    }
+    body(b.CreateGEP(b.getInt64Ty(), cells.data, offset));
+  });
+}
+
+void BodyLowering::notify(Value *signal) {
+  sync();
+  const Op *param = parameterOf(signal);
+  const bool isFar = !param || goesToOtherRanks(param->result());
+  const SignalCells target = cells(signal);
+  eachCell(target, [&](llvm::Value *cell) {
+    call(DeviceCall::notify, {kernel_.launch, cell, target.rank ? target.rank : b.getInt64(-1),
+                              b.getInt32(isFar ? kTeam : kRank)});
+  });
+}
+
+llvm::Value *BodyLowering::pollCells(Op &op) {
+  Value *signal = op.operand(0);
+  llvm::Value *failed = stackSlot(b.getInt32Ty(), "failed");
+  b.CreateStore(b.getInt32(0), failed);
+  auto result = [&] { return b.CreateLoad(b.getInt32Ty(), failed); };
+  Op *param = parameterOf(signal);
+  if (!param) {
+    giveUp(op, "must name its signal, not one of several that control chooses from");
+    return result();
+  }
+  const bool isDerived = op.numOperands() == 1;
+  const bool knowsCounts = !param->body().empty();
+  if (isDerived && !knowsCounts) {
+    giveUp(op, "has no count: nothing derived one, and the signal's region is empty");
+    return result();
+  }
+  llvm::Value *distance = b.getInt32(goesToOtherRanks(param->result()) ? kTeam : kRank);
+  llvm::Value *site = b.getInt32(gpu_.site(op, launch::objectName(signal)));
+  llvm::Value *object = cellsObject(*param);
+  eachCell(cells(signal), [&](llvm::Value *cell) {
+    llvm::Value *number = cellNumber(*param, cell);
+    llvm::Value *count = isDerived ? expected(*param, number) : scalar(op.operand(1));
+    if (!knowsCounts)
+      call(DeviceCall::ask, {object, number, count});
+    llvm::Value *status =
+        call(DeviceCall::wait, {kernel_.launch, object, number, count, distance, site});
+    b.CreateStore(b.CreateOr(result(), status), failed);
+  });
+  return result();
+}
+
+// Ops.
+
+void BodyLowering::lowerCommunication(Op &op) {
+  switch (op.kind()) {
+  case OpKind::TokenDone:
+  case OpKind::TokenJoin:
+    return;
+  case OpKind::Put:
+    return lowerPut(op);
+  case OpKind::PutSignal:
+    lowerPut(op);
+    return notify(op.operand(2));
+  case OpKind::Get:
+    return lowerGet(op);
+  case OpKind::ReduceAdd:
+    return lowerReduceAdd(op);
+  case OpKind::Notify:
+    return notify(op.operand(0));
+  case OpKind::Wait:
+    return sync(pollCells(op));
+  case OpKind::Await:
+    return awaitTokens(op, 0);
+  case OpKind::Quiet:
+    call(DeviceCall::quiet, {kernel_.launch});
+    return sync();
+  case OpKind::Fence:
+    call(DeviceCall::fence, {kernel_.launch});
+    return sync();
+  case OpKind::Barrier:
+    sync();
+    call(DeviceCall::barrier, {kernel_.launch, b.getInt32(gpu_.site(op, "")),
+                               b.getInt32(barrier_), b.getInt32(threads_)});
+    return;
+  case OpKind::Assert:
+    return lowerAssert(op);
+  default:
+    DTILE_UNREACHABLE("an op that is no communication");
+  }
+}
+
+} // namespace dtile::backend::gpu
