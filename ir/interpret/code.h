@@ -118,6 +118,8 @@ struct ArgumentCode {
   int rank = -1;
   DType dtype = DType::F32;
   bool isSymmetric = false;
+  /// Not `in`.
+  bool isWritten = false;
 };
 
 /// A kernel, ready to run.

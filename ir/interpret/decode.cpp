@@ -467,6 +467,7 @@ void findArguments(Op &kernel, KernelCode &code) {
     if (isTensor) {
       argument.rank = static_cast<int>(op.result()->type().rank());
       argument.isSymmetric = op.strAttr("mode") == "symm";
+      argument.isWritten = op.strAttr("mode") != "in";
     }
     code.arguments.push_back(std::move(argument));
   }

@@ -150,6 +150,16 @@ size_t spanBytes(const TensorArg &tensor) {
   return (last + 1) * dtypeBytes(tensor.dtype);
 }
 
+/// Whether the spans of two tensors meet.
+bool overlaps(const TensorArg &a, const TensorArg &b) {
+  const auto *first = static_cast<const char *>(a.data);
+  const auto *second = static_cast<const char *>(b.data);
+  const size_t firstBytes = spanBytes(a);
+  const size_t secondBytes = spanBytes(b);
+  return firstBytes != 0 && secondBytes != 0 && first < second + secondBytes &&
+         second < first + firstBytes;
+}
+
 } // namespace
 
 bool MachineState::checkArguments(const KernelCode &code,
@@ -171,6 +181,16 @@ bool MachineState::checkArguments(const KernelCode &code,
         if (std::string problem = checkTensor(code.arguments[i], r, args[r][i].tensor);
             !problem.empty())
           return refuse(argumentText(code, i, r) + " " + problem);
+    for (size_t i = 0; i < args[r].size(); ++i)
+      for (size_t j = 0; j < i; ++j) {
+        const ArgumentCode &a = code.arguments[i];
+        const ArgumentCode &b = code.arguments[j];
+        const bool isShared = (a.isWritten || b.isWritten) && a.rank >= 0 && b.rank >= 0 &&
+                              overlaps(args[r][i].tensor, args[r][j].tensor);
+        if (isShared)
+          return refuse(argumentText(code, i, r) + " overlaps `" + b.name +
+                        "`; different parameters are different memory unless both are `in`");
+      }
   }
   return true;
 }

@@ -14,6 +14,7 @@
 #include "ir/protocol/run_arguments.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallPtrSet.h"
 
 #include <algorithm>
 #include <chrono>
@@ -46,6 +47,8 @@ private:
   void findUndecided();
   void prove();
   void checkPromised();
+  /// False after an error: a symmetric object is larger on one rank than on another.
+  [[nodiscard]] bool checkSymmetry();
   [[nodiscard]] bool hasSomethingToCheck();
   /// False when the verdict is known: an error was reported.
   bool runOnce(int ranks, const SizeValues &values);
@@ -74,6 +77,22 @@ private:
 
 std::string nameOf(const Op &param) {
   return param.hasAttr("name") ? "`" + param.strAttr("name").str() + "`" : "memory";
+}
+
+/// The rank that a size is computed from, or null.
+const Op *dependsOnRank(const ir::Value *size) {
+  llvm::SmallVector<const ir::Value *, 8> work{size};
+  llvm::SmallPtrSet<const ir::Value *, 16> seen;
+  while (!work.empty()) {
+    const ir::Value *value = work.pop_back_val();
+    const Op *op = value->definingOp();
+    if (!op || !seen.insert(value).second)
+      continue;
+    if (op->is(OpKind::Rank))
+      return op;
+    llvm::append_range(work, op->operands());
+  }
+  return nullptr;
 }
 
 void KernelChecker::findUndecided() {
@@ -214,6 +233,27 @@ bool KernelChecker::watch(RaceDetector &detector, int ranks, const SizeValues &v
   return true;
 }
 
+bool KernelChecker::checkSymmetry() {
+  bool isFine = true;
+  for (const Op &op : kernel_.body().ops()) {
+    const bool isSymmetric =
+        op.is(OpKind::SignalParam) ||
+        (op.is(OpKind::Param) && (op.strAttr("mode") == "symm" || op.strAttr("mode") == "scratch"));
+    if (!isSymmetric)
+      continue;
+    for (const ir::Value *size : op.operands())
+      if (const Op *rank = dependsOnRank(size)) {
+        DiagBuilder builder = diagnostics_.report(SourceRange{op.loc(), op.loc()},
+                                                  diag::size_depends_on_rank, op.strAttr("name"));
+        builder.note(SourceRange{rank->loc(), rank->loc()}, diag::note_protocol,
+                     "the rank comes from here; take the largest size that any rank needs");
+        isFine = false;
+        break;
+      }
+  }
+  return isFine;
+}
+
 /// What the kernel ensures, where nothing depends on data.
 void KernelChecker::checkPromised() {
   const auto add = [&](const Promise &promise, const std::string &why) {
@@ -252,7 +292,8 @@ Verdict KernelChecker::run() {
   verdict_.kernel = kernel_.strAttr("name").str();
   for (const SizeSymbol &symbol : sizes_.symbols())
     verdict_.sizes.push_back({symbol.name, {}});
-  if (!hasSomethingToCheck())
+  verdict_.isFine = checkSymmetry();
+  if (!verdict_.isFine || !hasSomethingToCheck())
     return std::move(verdict_);
   findUndecided();
   prove();
