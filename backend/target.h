@@ -2,6 +2,7 @@
 // What the driver knows of a target: its name, and how to ask it for files.
 #pragma once
 
+#include "ir/analysis/target_facts.h"
 #include "ir/core/ir.h"
 
 #include "llvm/ADT/ArrayRef.h"
@@ -14,17 +15,40 @@
 
 namespace dtile::backend {
 
+namespace launch {
+class Package;
+}
+
 /// What can be written.
-enum class EmitKind : uint8_t { Obj, Asm, LlvmIr, Bitcode };
+enum class EmitKind : uint8_t {
+  Obj,
+  Asm,
+  LlvmIr,
+  Bitcode,
+  // Images of devices.
+  Ptx,
+  Cubin,
+  Hsaco,
+  /// What the device's assembler says of each kernel: registers, spills, shared memory.
+  Stats,
+};
 
 /// What every target takes.
 struct TargetOptions {
   /// A processor's name, `native` for this machine's; empty for the target's default.
   std::string cpu;
+  /// One of the target's architectures; empty for its default.
+  std::string arch;
+  /// Provider of symmetric memory on devices, and where its own bitcode is.
+  std::string shmem = "p2p";
+  std::string shmemPath;
   /// 0 to 3.
   unsigned optLevel = 2;
   /// Line tables.
   bool debugInfo = true;
+  /// Object files: runs the device's assembler where it is found, so that nobody has to when the
+  /// program starts.
+  bool assemble = true;
 };
 
 /// A kind of machine that code is generated for. Targets have no state.
@@ -35,7 +59,20 @@ public:
   [[nodiscard]] llvm::StringRef name() const { return name_; }
   [[nodiscard]] llvm::StringRef summary() const { return summary_; }
 
-  /// Writes a verified, call-free module. Changes nothing but the stream.
+  /// What code can be made for, the default first; empty where `cpu` says it all.
+  [[nodiscard]] virtual llvm::ArrayRef<llvm::StringRef> archs() const { return {}; }
+  /// Passes that prepare a module which all targets share for an architecture, as `dtilec ir`
+  /// takes them; may be empty.
+  [[nodiscard]] virtual llvm::StringRef passes(llvm::StringRef arch) const { return ""; }
+  /// What those passes see of the machine, or null.
+  [[nodiscard]] virtual const TargetFacts *facts(llvm::StringRef arch) const { return nullptr; }
+  [[nodiscard]] virtual bool canEmit(EmitKind kind) const = 0;
+
+  /// Adds code of a verified, call-free, prepared module to an object file that several targets
+  /// share.
+  virtual llvm::Error addTo(launch::Package &package, ir::Module &module,
+                            const TargetOptions &options) const = 0;
+  /// Writes such a module by itself. Changes nothing but the stream.
   virtual llvm::Error emit(ir::Module &module, const TargetOptions &options, EmitKind kind,
                            llvm::raw_pwrite_stream &os) const = 0;
 

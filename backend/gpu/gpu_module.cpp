@@ -34,7 +34,7 @@ llvm::Type *abiType(llvm::LLVMContext &context, char code) {
 
 /// A launch's own; how much there is, is said when it is launched. Aligned as copy engines and
 /// matrix units want it.
-constexpr llvm::StringLiteral kSharedName = "dtile.shared";
+constexpr llvm::StringLiteral kSharedName = "dtile_shared";
 constexpr uint64_t kSharedAlign = 1024;
 
 } // namespace

@@ -84,6 +84,11 @@ struct BodyRange {
   llvm::Value *first = nullptr, *step = nullptr, *count = nullptr;
 };
 
+/// Threads of a program that run bodies.
+[[nodiscard]] inline unsigned bodyThreads(const ir::Op &kernel) {
+  return unsigned(kernel.intAttrOr("threads", 128));
+}
+
 /// Emits the GPU function of a kernel, called `entry`. The frame's places must be known.
 void lowerKernel(GpuModule &module, ir::Op &kernel, const launch::Frame &frame,
                  llvm::StringRef entry);

@@ -1,41 +1,83 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // GPUs as targets: from an IR module to images (PTX, cubins, code objects), with the host side of
-// their launches around them, as a file or as code of this process.
+// their launches around them, as a file or as code of this process (launch::load).
 //
 // Modules must be verified, free of calls (pass `inline`), and prepared for the device: the passes
 // of Device::passes() run on a clone of what all targets share.
 #pragma once
 
 #include "backend/gpu/device.h"
-#include "backend/launch/loaded_kernels.h"
+#include "backend/runtime/kernel_abi.h"
 #include "backend/target.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/Support/Error.h"
+#include "llvm/Target/TargetMachine.h"
 
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace dtile::backend::gpu {
 
-/// What a module is compiled to, for one kind of device.
-struct DeviceOptions {
-  const Device *device = nullptr;
-  /// Provider of symmetric memory: the device library that is linked in.
-  std::string shmem = "p2p";
-  /// 0 to 3.
-  unsigned optLevel = 2;
-  /// Line tables, for profilers and sanitizers.
-  bool debugInfo = true;
-  /// Assembles with the vendor's tool where it is found, so that the driver has nothing to compile.
-  bool assemble = false;
+/// What a device runs.
+struct Image {
+  dtile_image_format format = DTILE_IMAGE_PTX;
+  std::string bytes;
 };
 
-/// Kernels whose descriptors hold images for one kind of device and no host code: the host side of
-/// launches (prologues, counts) is code of this process. Outlives no launch that uses it.
-using DeviceJit = launch::LoadedKernels;
+/// What a vendor's assembler says of a kernel.
+struct KernelStats {
+  std::string entry;
+  /// Of a thread; registers that live in memory are bytes stored and loaded again.
+  int64_t registers = 0, spillStores = 0, spillLoads = 0, stack = 0;
+  /// Of a program, besides what a launch asks for.
+  int64_t shared = 0;
+};
 
-/// Compiles a module; `module` may go away afterwards. Every descriptor has one image.
-llvm::Expected<std::unique_ptr<DeviceJit>> jit(ir::Module &module, const DeviceOptions &options);
+/// What becomes of a vendor's code once LLVM has optimized it. Has no state.
+class Vendor {
+public:
+  virtual ~Vendor() = default;
+  /// The devices that code can be made for, the default first.
+  [[nodiscard]] virtual llvm::ArrayRef<const Device *> devices() const = 0;
+  /// Makes LLVM's code generator for them known.
+  virtual void initializeLlvm() const = 0;
+  /// Whether files of this kind can be made, given the tools that may have to be found.
+  [[nodiscard]] virtual bool canEmit(EmitKind kind) const = 0;
+  /// The images for an object file, the best first: what can be made on this machine. With
+  /// `assemble`, a tool of the vendor's may be run where it is found.
+  virtual llvm::Expected<std::vector<Image>> images(llvm::Module &module,
+                                                    llvm::TargetMachine &machine,
+                                                    const Device &device, bool assemble) const = 0;
+  /// Ptx, Cubin or Hsaco, or an error that says what is missing.
+  virtual llvm::Expected<std::string> file(llvm::Module &module, llvm::TargetMachine &machine,
+                                           const Device &device, EmitKind kind) const = 0;
+  virtual llvm::Expected<std::vector<KernelStats>> stats(llvm::Module &module,
+                                                         llvm::TargetMachine &machine,
+                                                         const Device &device) const = 0;
+};
+
+/// A vendor's devices as a target.
+class GpuTarget : public Target {
+public:
+  GpuTarget(llvm::StringLiteral name, llvm::StringLiteral summary, const Vendor &vendor);
+
+  llvm::ArrayRef<llvm::StringRef> archs() const override { return archs_; }
+  llvm::StringRef passes(llvm::StringRef arch) const override;
+  const TargetFacts *facts(llvm::StringRef arch) const override;
+  bool canEmit(EmitKind kind) const override;
+  llvm::Error addTo(launch::Package &package, ir::Module &module,
+                    const TargetOptions &options) const override;
+  llvm::Error emit(ir::Module &module, const TargetOptions &options, EmitKind kind,
+                   llvm::raw_pwrite_stream &os) const override;
+
+private:
+  /// The device of an architecture; empty is the default.
+  [[nodiscard]] const Device *find(llvm::StringRef arch) const;
+  [[nodiscard]] llvm::Expected<const Device *> require(llvm::StringRef arch) const;
+  const Vendor &vendor_;
+  std::vector<llvm::StringRef> archs_;
+};
 
 } // namespace dtile::backend::gpu

@@ -78,6 +78,15 @@ void KernelFunction::lowerCaptured(Op &user) {
   }
 }
 
+llvm::Value *KernelFunction::scratchTurn(const Op &param) {
+  const int64_t object = kernel_.layout->object(param);
+  llvm::Value *turn = b.CreateLoad(
+      b.getInt64Ty(),
+      loadFrame(object + int64_t(offsetof(dtile_device_object, turn)), b.getPtrTy()));
+  return b.CreateURem(turn, loadFrame(object + int64_t(offsetof(dtile_device_object, copies)),
+                                      b.getInt64Ty()));
+}
+
 void KernelFunction::lowerScratch(Op &param) {
   const int64_t object = kernel_.layout->object(param);
   auto field = [&](size_t offset, llvm::Type *type) {
@@ -85,12 +94,8 @@ void KernelFunction::lowerScratch(Op &param) {
   };
   llvm::Value *data = field(offsetof(dtile_device_object, data), b.getPtrTy());
   if (launch::scratchCopies(param) > 1) {
-    llvm::Value *turn =
-        b.CreateLoad(b.getInt64Ty(), field(offsetof(dtile_device_object, turn), b.getPtrTy()));
-    llvm::Value *copy =
-        b.CreateURem(turn, field(offsetof(dtile_device_object, copies), b.getInt64Ty()));
     llvm::Value *bytes = field(offsetof(dtile_device_object, copy_bytes), b.getInt64Ty());
-    data = b.CreateGEP(b.getInt8Ty(), data, b.CreateMul(copy, bytes));
+    data = b.CreateGEP(b.getInt8Ty(), data, b.CreateMul(scratchTurn(param), bytes));
   }
   llvm::SmallVector<llvm::Value *, 4> sizes;
   for (ir::Value *size : param.operands())

@@ -21,6 +21,8 @@ public:
   /// not hold.
   void lowerCaptured(ir::Op &user);
 
+  /// i64: which of its copies a scratch object is in this launch.
+  [[nodiscard]] llvm::Value *scratchTurn(const ir::Op &param);
   /// Address of the dtile_device_cells of a signal parameter.
   [[nodiscard]] llvm::Value *cellsObject(const ir::Op &signalParam);
   /// i64: the derived count of a cell, by its row-major number in the whole signal. Only where the

@@ -2,6 +2,7 @@
 // The GPU function of a kernel: each program finds the space that it belongs to, runs that space's
 // bodies, and the last one to end moves epochs, turns and counts on for the next launch.
 #include "backend/gpu/lower_body.h"
+#include "backend/gpu/lower_staged.h"
 
 #include "backend/llvm/tile_order.h"
 #include "frontend/base/check.h"
@@ -209,7 +210,10 @@ void KernelLowering::lowerSpace(Op &space, int32_t number, llvm::Value *first, l
   BodyRange range{.first = wide(inner.CreateSub(kernel_.program, first)),
                   .step = wide(inner.CreateSub(end, first)),
                   .count = count};
-  body->lowerBodies(space, range);
+  if (isStaged(space))
+    lowerStagedBodies(gpu_, kernel_, space, range, [&] { body->lowerBodies(space, range); });
+  else
+    body->lowerBodies(space, range);
   // What bodies have sent and whose tokens they give to `when all` is complete behind it.
   if (space.body().terminator()->numOperands() > 0)
     inner.CreateCall(gpu_.call(DeviceCall::quiet), {kernel_.launch});
@@ -300,7 +304,7 @@ void lowerKernel(GpuModule &module, Op &kernel, const launch::Frame &frame,
   KernelScaffold scaffold;
   scaffold.kernel = &kernel;
   scaffold.layout = &frame;
-  scaffold.threads = unsigned(kernel.intAttrOr("threads", 128));
+  scaffold.threads = launchedThreads(kernel, bodyThreads(kernel));
   KernelLowering(module, scaffold).lower(entry);
 }
 

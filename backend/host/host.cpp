@@ -56,6 +56,14 @@ namespace {
 class HostTarget : public Target {
 public:
   HostTarget() : Target("host", "this machine and others of its kind, through LLVM") {}
+  bool canEmit(EmitKind kind) const override {
+    return kind == EmitKind::Obj || kind == EmitKind::Asm || kind == EmitKind::LlvmIr ||
+           kind == EmitKind::Bitcode;
+  }
+  llvm::Error addTo(launch::Package &package, ir::Module &module,
+                    const TargetOptions &options) const override {
+    return host::addTo(package, module, options.debugInfo);
+  }
   llvm::Error emit(ir::Module &module, const TargetOptions &options, EmitKind kind,
                    llvm::raw_pwrite_stream &os) const override {
     return host::emit(module,

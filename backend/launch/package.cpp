@@ -107,4 +107,18 @@ llvm::Expected<std::unique_ptr<LoadedKernels>> Package::load() {
   return LoadedKernels::load(std::move(object), names_);
 }
 
+llvm::Expected<std::unique_ptr<LoadedKernels>> load(const Target &target, ir::Module &module,
+                                                    const TargetOptions &options) {
+  auto package = Package::create({.cpu = options.cpu.empty() ? "native" : options.cpu,
+                                  .optLevel = options.optLevel,
+                                  .jit = true});
+  if (!package)
+    return package.takeError();
+  if (llvm::Error error = target.addTo(**package, module, options))
+    return error;
+  if (llvm::Error error = (*package)->finish(module))
+    return error;
+  return (*package)->load();
+}
+
 } // namespace dtile::backend::launch

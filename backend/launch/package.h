@@ -52,4 +52,9 @@ private:
   std::vector<std::string> names_;
 };
 
+/// Compiles a verified, call-free, prepared module for one target into this process; `module` may
+/// go away afterwards. For devices nothing is assembled unless the options say so.
+llvm::Expected<std::unique_ptr<LoadedKernels>> load(const Target &target, ir::Module &module,
+                                                    const TargetOptions &options);
+
 } // namespace dtile::backend::launch

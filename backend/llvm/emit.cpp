@@ -2,6 +2,8 @@
 // The optimizer's pipeline and the output formats.
 #include "backend/llvm/emit.h"
 
+#include "frontend/base/check.h"
+
 #include "llvm/Analysis/TargetLibraryInfo.h"
 #include "llvm/Bitcode/BitcodeWriter.h"
 #include "llvm/IR/LegacyPassManager.h"
@@ -93,6 +95,11 @@ llvm::Error emitModule(llvm::Module &module, llvm::TargetMachine &machine, EmitK
   case EmitKind::Obj:
   case EmitKind::Asm:
     break;
+  case EmitKind::Ptx:
+  case EmitKind::Cubin:
+  case EmitKind::Hsaco:
+  case EmitKind::Stats:
+    DTILE_UNREACHABLE("images are their targets' to make");
   }
   llvm::legacy::PassManager passes;
   passes.add(new llvm::TargetLibraryInfoWrapperPass(

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Device code of a module, its prologues, and the images that hold it.
+#include "backend/gpu/gpu_target.h"
+
+#include "backend/gpu/device_library.h"
+#include "backend/gpu/gpu_module.h"
+#include "backend/gpu/lower_staged.h"
+#include "backend/gpu/space_facts.h"
+#include "backend/launch/package.h"
+#include "backend/llvm/emit.h"
+#include "frontend/base/check.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Format.h"
+
+namespace dtile::backend::gpu {
+
+using ir::Op;
+using ir::OpKind;
+
+namespace {
+
+/// One kernel's code and what its image says of it.
+struct Compiled {
+  std::string kernel;
+  launch::DeviceImage image;
+};
+
+/// A module's code for one device, and its host side in another LLVM module.
+class DeviceCompiler {
+public:
+  DeviceCompiler(const Device &device, const TargetOptions &options, ir::Module &source,
+                 llvm::Module &host, launch::VectorUnit vectors)
+      : device_(device), options_(options), source_(source),
+        host_(source, host, vectors, /*debugInfo=*/false),
+        code_(std::make_unique<llvm::Module>("dtile", host.getContext())) {}
+
+  llvm::Error run();
+  [[nodiscard]] llvm::Module &code() { return *code_; }
+  [[nodiscard]] llvm::TargetMachine &machine() { return *machine_; }
+  [[nodiscard]] launch::LaunchModule &host() { return host_; }
+  [[nodiscard]] std::vector<Compiled> &kernels() { return kernels_; }
+
+private:
+  void lowerKernel(GpuModule &module, Op &kernel);
+
+  const Device &device_;
+  const TargetOptions &options_;
+  ir::Module &source_;
+  launch::LaunchModule host_;
+  std::unique_ptr<llvm::Module> code_;
+  std::unique_ptr<llvm::TargetMachine> machine_;
+  std::vector<Compiled> kernels_;
+};
+
+void DeviceCompiler::lowerKernel(GpuModule &module, Op &kernel) {
+  const std::string name = kernel.strAttr("name").str();
+  const std::string prefix = "dtile." + name + "." + device_.arch().str();
+  launch::Frame frame(kernel, launch::FrameKind::Device);
+  requestTensorMaps(kernel, frame);
+
+  Compiled &compiled = kernels_.emplace_back();
+  compiled.kernel = name;
+  launch::DeviceImage &image = compiled.image;
+  image.prologue = launch::lowerPrologue(host_, frame, prefix + ".prologue");
+  image.entry = name;
+  image.threads = int32_t(launchedThreads(kernel, bodyThreads(kernel)));
+  gpu::lowerKernel(module, kernel, frame, image.entry);
+  image.target = device_.vendor().str();
+  image.arch = device_.arch().str();
+  image.shmem = options_.shmem;
+  image.frameBytes = int64_t(llvm::alignTo(uint64_t(frame.bytes()), 64));
+  image.sharedBytes = int32_t(module.takeSharedBytes());
+  for (Op &op : kernel.body().ops()) {
+    if (!op.is(OpKind::Space))
+      continue;
+    llvm::StringRef space = op.strAttr("name");
+    const std::string count =
+        prefix + "." + (space.empty() ? "body" : space.str()) + ".count";
+    image.counts.push_back(launch::lowerCount(host_, frame, op, count));
+    image.spaces.push_back(spaceFacts(op));
+  }
+  for (const GpuModule::Site &site : module.takeSites())
+    image.sites.push_back(host_.siteValue(*site.op, site.what));
+}
+
+llvm::Error DeviceCompiler::run() {
+  auto machine = createMachine({.triple = device_.triple().str(),
+                                .cpu = device_.arch().str(),
+                                .features = device_.features().str(),
+                                .optLevel = options_.optLevel});
+  if (!machine)
+    return machine.takeError();
+  machine_ = std::move(*machine);
+  code_->setTargetTriple(machine_->getTargetTriple());
+  code_->setDataLayout(machine_->createDataLayout());
+  {
+    PhaseScope phase("generating device code");
+    GpuModule module(source_, *code_, device_, options_.debugInfo);
+    for (Op &op : source_.body().ops())
+      if (op.is(OpKind::Kernel))
+        lowerKernel(module, op);
+    module.debug.finish();
+    if (llvm::Error error = module.takeError())
+      return error;
+  }
+  if (llvm::Error error = host_.takeError())
+    return error;
+  if (llvm::Error error = verifyModule(*code_))
+    return error;
+  PhaseScope phase("optimizing device code");
+  if (llvm::Error error =
+          linkDeviceLibrary(*code_, device_, {.name = options_.shmem, .path = options_.shmemPath}))
+    return error;
+  optimize(*code_, *machine_, options_.optLevel);
+  return llvm::Error::success();
+}
+
+/// A table of a line a kernel.
+void writeStats(llvm::ArrayRef<KernelStats> stats, llvm::ArrayRef<Compiled> kernels,
+                llvm::raw_ostream &os) {
+  size_t width = std::size("kernel") - 1;
+  for (const Compiled &kernel : kernels)
+    width = std::max(width, kernel.kernel.size());
+  os << llvm::left_justify("kernel", width)
+     << "  threads  registers  spill-stores  spill-loads  stack  shared\n";
+  for (const Compiled &kernel : kernels) {
+    const auto *found = llvm::find_if(
+        stats, [&](const KernelStats &stat) { return stat.entry == kernel.image.entry; });
+    const KernelStats none;
+    const KernelStats &stat = found == stats.end() ? none : *found;
+    os << llvm::left_justify(kernel.kernel, width)
+       << llvm::format("  %7d  %9d  %12d  %11d  %5d  %6d\n", kernel.image.threads,
+                       int(stat.registers), int(stat.spillStores), int(stat.spillLoads),
+                       int(stat.stack), int(stat.shared + kernel.image.sharedBytes));
+  }
+}
+
+} // namespace
+
+GpuTarget::GpuTarget(llvm::StringLiteral name, llvm::StringLiteral summary, const Vendor &vendor)
+    : Target(name, summary), vendor_(vendor) {
+  for (const Device *device : vendor.devices())
+    archs_.push_back(device->arch());
+}
+
+const Device *GpuTarget::find(llvm::StringRef arch) const {
+  llvm::ArrayRef<const Device *> devices = vendor_.devices();
+  if (arch.empty())
+    return devices.front();
+  const auto *found =
+      llvm::find_if(devices, [&](const Device *device) { return device->arch() == arch; });
+  return found == devices.end() ? nullptr : *found;
+}
+
+llvm::Expected<const Device *> GpuTarget::require(llvm::StringRef arch) const {
+  if (const Device *device = find(arch))
+    return device;
+  return llvm::createStringError("`" + arch + "` is no architecture of target `" + name() +
+                                 "`, which has " + llvm::join(archs_, ", "));
+}
+
+llvm::StringRef GpuTarget::passes(llvm::StringRef arch) const {
+  const Device *device = find(arch);
+  return device ? device->passes() : "";
+}
+
+const TargetFacts *GpuTarget::facts(llvm::StringRef arch) const {
+  const Device *device = find(arch);
+  return device ? &device->facts() : nullptr;
+}
+
+bool GpuTarget::canEmit(EmitKind kind) const {
+  return kind == EmitKind::Obj || kind == EmitKind::LlvmIr || kind == EmitKind::Bitcode ||
+         vendor_.canEmit(kind);
+}
+
+llvm::Error GpuTarget::addTo(launch::Package &package, ir::Module &module,
+                             const TargetOptions &options) const {
+  auto device = require(options.arch);
+  if (!device)
+    return device.takeError();
+  vendor_.initializeLlvm();
+  DeviceCompiler compiler(**device, options, module, package.module(), package.vectors());
+  if (llvm::Error error = compiler.run())
+    return error;
+  auto images =
+      vendor_.images(compiler.code(), compiler.machine(), **device, options.assemble);
+  if (!images)
+    return images.takeError();
+  for (const Image &image : *images) {
+    const std::string name = ("dtile." + (*device)->arch() + ".image").str();
+    llvm::Constant *data = compiler.host().bytes(name, image.bytes);
+    for (const Compiled &kernel : compiler.kernels()) {
+      launch::DeviceImage row = kernel.image;
+      row.format = image.format;
+      row.data = data;
+      row.bytes = int64_t(image.bytes.size());
+      package.code(kernel.kernel).images.push_back(std::move(row));
+    }
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error GpuTarget::emit(ir::Module &module, const TargetOptions &options, EmitKind kind,
+                            llvm::raw_pwrite_stream &os) const {
+  auto package = launch::Package::create({.optLevel = options.optLevel});
+  if (!package)
+    return package.takeError();
+  if (kind == EmitKind::Obj) {
+    if (llvm::Error error = addTo(**package, module, options))
+      return error;
+    if (llvm::Error error = (*package)->finish(module))
+      return error;
+    return (*package)->emit(kind, os);
+  }
+  auto device = require(options.arch);
+  if (!device)
+    return device.takeError();
+  vendor_.initializeLlvm();
+  DeviceCompiler compiler(**device, options, module, (*package)->module(), (*package)->vectors());
+  if (llvm::Error error = compiler.run())
+    return error;
+  switch (kind) {
+  case EmitKind::Obj:
+  case EmitKind::LlvmIr:
+  case EmitKind::Bitcode:
+    return emitModule(compiler.code(), compiler.machine(), kind, os);
+  case EmitKind::Asm:
+  case EmitKind::Ptx:
+  case EmitKind::Cubin:
+  case EmitKind::Hsaco: {
+    auto text = vendor_.file(compiler.code(), compiler.machine(), **device, kind);
+    if (!text)
+      return text.takeError();
+    os << *text;
+    return llvm::Error::success();
+  }
+  case EmitKind::Stats: {
+    auto stats = vendor_.stats(compiler.code(), compiler.machine(), **device);
+    if (!stats)
+      return stats.takeError();
+    writeStats(*stats, compiler.kernels(), os);
+    return llvm::Error::success();
+  }
+  }
+  DTILE_UNREACHABLE("unknown kind of output");
+}
+
+} // namespace dtile::backend::gpu

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Private to backend/gpu: what the number of programs of a space depends on.
+#pragma once
+
+#include "backend/runtime/kernel_abi.h"
+#include "ir/core/ir.h"
+
+namespace dtile::backend::gpu {
+
+/// For the rule of backend/runtime/device_programs.h. A body's weight is its time as far as the IR
+/// says it: bytes that it moves and arithmetic, loops of unknown length counted as 32 rounds.
+[[nodiscard]] dtile_device_space spaceFacts(ir::Op &space);
+
+} // namespace dtile::backend::gpu

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Finds and runs ptxas, and reads what it says.
+#include "backend/nvptx/ptxas.h"
+
+#include "frontend/base/check.h"
+
+#include "llvm/ADT/ScopeExit.h"
+#include "llvm/ADT/SmallString.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/Process.h"
+#include "llvm/Support/Program.h"
+#include "llvm/Support/raw_ostream.h"
+
+namespace dtile::backend::nvptx {
+
+namespace {
+
+/// Large kernels take seconds; more than this is a hang.
+constexpr unsigned kSeconds = 120;
+
+std::string readFile(llvm::StringRef path) {
+  auto buffer = llvm::MemoryBuffer::getFile(path);
+  return buffer ? (*buffer)->getBuffer().str() : "";
+}
+
+llvm::Error cannotWrite(std::error_code code) {
+  return llvm::createStringError("cannot write a temporary file for ptxas: " + code.message());
+}
+
+} // namespace
+
+std::string findPtxas() {
+  if (auto found = llvm::sys::findProgramByName("ptxas"))
+    return *found;
+  llvm::SmallVector<std::string, 2> folders;
+  if (auto home = llvm::sys::Process::GetEnv("CUDA_HOME"); home && !home->empty())
+    folders.push_back(*home);
+  folders.push_back("/usr/local/cuda");
+  for (const std::string &folder : folders) {
+    llvm::SmallString<128> path(folder);
+    llvm::sys::path::append(path, "bin", "ptxas");
+    if (llvm::sys::fs::can_execute(path))
+      return path.str().str();
+  }
+  return "";
+}
+
+llvm::Expected<Assembled> runPtxas(llvm::StringRef ptx, llvm::StringRef arch) {
+  PhaseScope phase("running ptxas");
+  const std::string program = findPtxas();
+  if (program.empty())
+    return llvm::createStringError(
+        "ptxas of the CUDA toolkit was found neither in PATH, nor in $CUDA_HOME/bin, nor in "
+        "/usr/local/cuda/bin; without it there is PTX only (--emit=ptx, or an object file, whose "
+        "PTX the driver compiles)");
+  llvm::SmallString<128> folder;
+  if (std::error_code code = llvm::sys::fs::createUniqueDirectory("dtile-ptxas", folder))
+    return cannotWrite(code);
+  const llvm::scope_exit cleanUp([&] { llvm::sys::fs::remove_directories(folder); });
+  auto inFolder = [&](llvm::StringRef name) {
+    llvm::SmallString<128> path(folder);
+    llvm::sys::path::append(path, name);
+    return path.str().str();
+  };
+  const std::string input = inFolder("kernels.ptx");
+  const std::string output = inFolder("kernels.cubin");
+  const std::string log = inFolder("log");
+  {
+    std::error_code code;
+    llvm::raw_fd_ostream os(input, code);
+    if (code)
+      return cannotWrite(code);
+    os << ptx;
+    os.close();
+    if (os.has_error()) {
+      code = os.error();
+      os.clear_error();
+      return cannotWrite(code);
+    }
+  }
+  const std::string archFlag = ("-arch=" + arch).str();
+  const llvm::StringRef arguments[] = {program, "-v", "-O3", archFlag, input, "-o", output};
+  const std::optional<llvm::StringRef> redirects[] = {llvm::StringRef(""), llvm::StringRef(log),
+                                                      llvm::StringRef(log)};
+  std::string message;
+  const int result = llvm::sys::ExecuteAndWait(program, arguments, std::nullopt, redirects,
+                                               kSeconds, /*MemoryLimit=*/0, &message);
+  Assembled assembled{readFile(output), readFile(log)};
+  // Places in a file that is gone help nobody.
+  if (result != 0) {
+    std::string text = program + " refused the code for " + arch.str();
+    if (result < 0)
+      text = program + " did not end well: " + message;
+    return llvm::createStringError(text + "\n" +
+                                   llvm::StringRef(assembled.messages).trim().str());
+  }
+  if (assembled.cubin.empty())
+    return llvm::createStringError(program + " wrote nothing\n" + assembled.messages);
+  return assembled;
+}
+
+std::vector<gpu::KernelStats> parseStats(llvm::StringRef messages) {
+  std::vector<gpu::KernelStats> all;
+  // The number before some words.
+  auto before = [](llvm::StringRef line, llvm::StringRef words) {
+    int64_t number = 0;
+    const size_t at = line.find(words);
+    if (at == llvm::StringRef::npos)
+      return number;
+    llvm::StringRef head = line.take_front(at).rtrim();
+    head.drop_front(head.find_last_not_of("0123456789") + 1).getAsInteger(10, number);
+    return number;
+  };
+  llvm::SmallVector<llvm::StringRef> lines;
+  messages.split(lines, '\n');
+  for (llvm::StringRef line : lines) {
+    if (line.contains("Compiling entry function '")) {
+      all.emplace_back().entry = line.split('\'').second.split('\'').first.str();
+      continue;
+    }
+    if (all.empty())
+      continue;
+    gpu::KernelStats &stats = all.back();
+    if (line.contains("bytes stack frame")) {
+      stats.stack = before(line, "bytes stack frame");
+      stats.spillStores = before(line, "bytes spill stores");
+      stats.spillLoads = before(line, "bytes spill loads");
+    }
+    if (size_t at = line.find("Used "); at != llvm::StringRef::npos) {
+      stats.registers = before(line.drop_front(at), "registers");
+      stats.shared = before(line, "bytes smem");
+    }
+  }
+  return all;
+}
+
+} // namespace dtile::backend::nvptx
