@@ -47,6 +47,7 @@ public:
 private:
   void find(Block &block);
   void consider(Op &dot);
+  [[nodiscard]] bool isOrderedByBody(const Candidate &candidate);
   [[nodiscard]] bool mapsRight(const Candidate &candidate);
   [[nodiscard]] bool isExact(const TensorBox &box, unsigned dim);
   [[nodiscard]] bool staysApart(Value *tile, unsigned dim, const Polynomial &room);
@@ -118,7 +119,31 @@ void LoadStager::consider(Op &dot) {
     return refuse(dot, "groups of warps have no instruction for its types and sizes");
   if (!mapsRight(candidate))
     return refuse(dot, "an operand ends inside of its tensor, or is not one box of it");
+  if (llvm::any_of(candidates_, [&](const Candidate &c) { return c.loop == loop; }))
+    return refuse(dot, "its loop has another one whose operands are");
+  if (isOrderedByBody(candidate))
+    return refuse(dot, "its body writes what they read, or waits for something else before");
   candidates_.push_back(candidate);
+}
+
+/// Whether the copies would have to wait for something that the body does itself: they are issued
+/// by a thread that sees only the waits that the loads are after.
+bool LoadStager::isOrderedByBody(const Candidate &candidate) {
+  bool isOrdered = false;
+  // What stands behind the loop comes before it only where another loop is around both.
+  bool isBefore = true;
+  const bool isNested = !candidate.loop->parentOp()->is(OpKind::Space);
+  walk(space_.body(), [&](Op &op) {
+    isBefore &= &op != candidate.loop || isNested;
+    isOrdered |= isBefore && (op.is(OpKind::Await) || op.is(OpKind::Barrier));
+    if (Value *written = writtenView(op))
+      for (Op *load : candidate.loads)
+        isOrdered |= mayAlias(written, load->operand(0));
+  });
+  for (Op *load : candidate.loads)
+    for (Value *after : load->operands().drop_front())
+      isOrdered |= !after->type().isAcquire();
+  return isOrdered;
 }
 
 /// How many groups share the rows.
@@ -142,7 +167,8 @@ bool LoadStager::isExact(const TensorBox &box, unsigned dim) {
 bool LoadStager::mapsRight(const Candidate &candidate) {
   for (auto [i, load] : llvm::enumerate(candidate.loads)) {
     std::optional<TensorBox> box = tensorBox(load->operand(0));
-    if (!box || box->dims.size() > 5)
+    // The summed dimension has to be the one whose elements are neighbours.
+    if (!box || box->dims.size() > 5 || box->dims.back().viewDim != 1u)
       return false;
     for (auto [d, dim] : llvm::enumerate(box->dims)) {
       if (!dim.viewDim || isExact(*box, d))
