@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+ * The part of a provider that is the same for OpenSHMEM's kin on GPUs: nvshmem.c and rocshmem.c say
+ * what the functions are called. Together-functions of a provider are called by all threads of a
+ * program, which is why a part of them sends thread by thread. Private to the device library. */
+#pragma once
+
+DTILE_API void *dtile_provider_peer(const dtile_device_team *team, const void *data, int64_t rank) {
+  (void)team;
+  return DTILE_REMOTE_PTR(data, (int)rank);
+}
+
+/* Rows without gaps in both places, and how many bytes they have; 0: elements, one by one. */
+DTILE_INLINE uint64_t rowBytes(int32_t bytes, Rows r) {
+  return r.destination_col == 1 && r.source_col == 1 ? (uint64_t)(r.cols * bytes) : 0;
+}
+
+/* Each thread does every `threads`th element or row. `SEND` has (destination, source, bytes). */
+#define DTILE_EACH_PIECE(SEND)                                                                     \
+  do {                                                                                             \
+    const uint64_t whole = rowBytes(bytes, r);                                                     \
+    const int64_t pieces = whole ? r.rows : r.rows * r.cols;                                       \
+    for (int64_t i = threadIndex(); i < pieces; i += threads) {                                    \
+      const int64_t row = whole ? i : i / r.cols;                                                  \
+      const int64_t col = whole ? 0 : i % r.cols;                                                  \
+      char *to = (char *)destination +                                                             \
+                 (row * r.destination_row + col * r.destination_col) * bytes;                      \
+      const char *from = (const char *)source + (row * r.source_row + col * r.source_col) * bytes; \
+      SEND(to, from, whole ? whole : (uint64_t)bytes);                                             \
+    }                                                                                              \
+  } while (0)
+
+/* Rows long enough to be cut among the threads. */
+#define DTILE_EACH_ROW(SEND)                                                                       \
+  do {                                                                                             \
+    for (int64_t row = 0; row < r.rows; ++row)                                                     \
+      SEND((char *)destination + row * r.destination_row * bytes,                                  \
+           (const char *)source + row * r.source_row * bytes, rowBytes(bytes, r));                 \
+  } while (0)
+
+static __attribute__((noinline)) void putFar(void *destination, int pe, const void *source,
+                                             int32_t bytes, Rows r, int32_t threads) {
+#define SEND_ONE(TO, FROM, BYTES) DTILE_REMOTE_PUT(TO, FROM, BYTES, pe)
+#define SEND_ALL(TO, FROM, BYTES) DTILE_REMOTE_PUT_TOGETHER(TO, FROM, BYTES, pe)
+  if (threads == threadCount() && rowBytes(bytes, r) != 0)
+    DTILE_EACH_ROW(SEND_ALL);
+  else
+    DTILE_EACH_PIECE(SEND_ONE);
+  DTILE_REMOTE_QUIET();
+#undef SEND_ONE
+#undef SEND_ALL
+}
+
+static __attribute__((noinline)) void getFar(void *destination, const void *source, int pe,
+                                             int32_t bytes, Rows r, int32_t threads) {
+#define SEND_ONE(TO, FROM, BYTES) DTILE_REMOTE_GET(TO, FROM, BYTES, pe)
+#define SEND_ALL(TO, FROM, BYTES) DTILE_REMOTE_GET_TOGETHER(TO, FROM, BYTES, pe)
+  if (threads == threadCount() && rowBytes(bytes, r) != 0)
+    DTILE_EACH_ROW(SEND_ALL);
+  else
+    DTILE_EACH_PIECE(SEND_ONE);
+#undef SEND_ONE
+#undef SEND_ALL
+}
+
+DTILE_API void dtile_provider_put(const dtile_device_team *team, void *destination, int64_t rank,
+                                  const void *source, int32_t bytes, Rows rows, int32_t threads) {
+  void *mapped = dtile_provider_peer(team, destination, rank);
+  if (mapped)
+    dtile_copy_rows(mapped, source, bytes, rows, threads);
+  else
+    putFar(destination, (int)rank, source, bytes, rows, threads);
+}
+
+DTILE_API void dtile_provider_get(const dtile_device_team *team, void *destination,
+                                  const void *source, int64_t rank, int32_t bytes, Rows rows,
+                                  int32_t threads) {
+  void *mapped = dtile_provider_peer(team, source, rank);
+  if (mapped)
+    dtile_copy_rows(destination, mapped, bytes, rows, threads);
+  else
+    getFar(destination, source, (int)rank, bytes, rows, threads);
+}
+
+DTILE_API int32_t dtile_provider_reached(const uint64_t *cell, uint64_t wanted, uint64_t *seen) {
+  return (*seen = loadTeam64(cell)) >= wanted;
+}
+
+DTILE_API void dtile_provider_quiet(void) {
+  fenceTeam();
+  DTILE_REMOTE_QUIET();
+}
