@@ -51,8 +51,8 @@ void BodyLowering::atomicAdd(DType type, llvm::Value *address, llvm::Value *valu
     llvm::Value *high = b.CreateOr(b.CreateShl(bits, 16), b.getInt32(0x8000));
     llvm::Value *low = b.CreateOr(bits, b.getInt32(0x80000000u));
     llvm::Value *pair = b.CreateSelect(isHigh, high, low);
-    llvm::Value *word = b.CreateGEP(b.getInt8Ty(), address,
-                                    b.CreateSelect(isHigh, b.getInt64(-2), b.getInt64(0)));
+    llvm::Value *word =
+        b.CreateGEP(b.getInt8Ty(), address, b.CreateSelect(isHigh, b.getInt64(-2), b.getInt64(0)));
     call(type == DType::F16 ? DeviceCall::add_f16x2 : DeviceCall::add_bf16x2,
          {word, pair, distance});
     return;
@@ -64,9 +64,8 @@ void BodyLowering::atomicAdd(DType type, llvm::Value *address, llvm::Value *valu
   case DType::U16:
   case DType::F8E4M3:
   case DType::F8E5M2:
-    atomicUpdate(type, address, isOwn, [&](llvm::Value *old) {
-      return arith_.binary(OpKind::Add, type, old, value);
-    });
+    atomicUpdate(type, address, isOwn,
+                 [&](llvm::Value *old) { return arith_.binary(OpKind::Add, type, old, value); });
     return;
   }
 }
@@ -102,8 +101,8 @@ BodyLowering::atomicUpdate(DType type, llvm::Value *address, bool isOwn,
   llvm::Value *next = b.CreateBitCast(arith_.toMemory(type, update(old)), element);
   llvm::Value *desired = b.CreateZExt(next, word);
   if (shift) {
-    llvm::Value *mask = b.CreateShl(
-        llvm::ConstantInt::get(word, llvm::APInt::getLowBitsSet(32, bits)), shift);
+    llvm::Value *mask =
+        b.CreateShl(llvm::ConstantInt::get(word, llvm::APInt::getLowBitsSet(32, bits)), shift);
     desired = b.CreateOr(b.CreateAnd(seen, b.CreateNot(mask)), b.CreateShl(desired, shift));
   }
   llvm::Value *now = call(word->isIntegerTy(64) ? DeviceCall::swap_i64 : DeviceCall::swap_i32,

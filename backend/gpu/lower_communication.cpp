@@ -109,13 +109,23 @@ void BodyLowering::lowerAssert(Op &op) {
   when(b.CreateNot(scalar(op.operand(0))), "failed", [&] {
     llvm::SmallVector<llvm::Value *, 4> arguments;
     for (Value *value : op.operands().drop_front())
-      arguments.push_back(
-          arith_.cast(value->type().elementOrIndex(), DType::I64, scalar(value)));
+      arguments.push_back(arith_.cast(value->type().elementOrIndex(), DType::I64, scalar(value)));
     fail(gpu_.site(op, op.strAttr("message")), arguments);
   });
 }
 
 // Copies.
+
+View BodyLowering::reachable(View view) {
+  if (!view.rank)
+    return view;
+  llvm::Value *there = call(DeviceCall::peer, {kernel_.launch, view.data, view.rank});
+  // An element that does not exist has no address on any rank.
+  if (view.dims.empty())
+    there = b.CreateSelect(b.CreateIsNull(view.data), view.data, there);
+  view.data = there;
+  return view;
+}
 
 namespace {
 
@@ -136,7 +146,8 @@ void mergeDimensions(llvm::IRBuilder<> &b, llvm::MutableArrayRef<CopyDimension> 
     llvm::Value *isInnerOne = b.CreateICmpEQ(inner.size, one);
     llvm::Value *dense = b.CreateAnd(continues(outer.destination, inner.destination),
                                      continues(outer.source, inner.source));
-    llvm::Value *merges = b.CreateOr(dense, b.CreateOr(isInnerOne, b.CreateICmpEQ(outer.size, one)));
+    llvm::Value *merges =
+        b.CreateOr(dense, b.CreateOr(isInnerOne, b.CreateICmpEQ(outer.size, one)));
     inner.destination = b.CreateSelect(isInnerOne, outer.destination, inner.destination);
     inner.source = b.CreateSelect(isInnerOne, outer.source, inner.source);
     llvm::Value *both = b.CreateMul(outer.size, inner.size);
@@ -164,28 +175,28 @@ void BodyLowering::copy(View source, View destination) {
   while (dims.size() < 2)
     dims.insert(dims.begin(), single);
 
-  std::function<void(unsigned, llvm::Value *, llvm::Value *)> emit =
-      [&](unsigned d, llvm::Value *to, llvm::Value *from) {
-        if (d + 2 < dims.size()) {
-          loop(dims[d].size, "copy", [&](llvm::Value *i) {
-            emit(d + 1, views_.offset(type, to, b.CreateMul(i, dims[d].destination)),
-                 views_.offset(type, from, b.CreateMul(i, dims[d].source)));
-          });
-          return;
-        }
-        const CopyDimension &row = dims[d], &col = dims[d + 1];
-        llvm::Value *bytes = b.getInt32(dtypeBytes(type));
-        llvm::Value *rank = b.getInt64(-1);
-        llvm::Value *threads = b.getInt32(threads_);
-        if (source.rank)
-          call(DeviceCall::get, {kernel_.launch, to, from, source.rank, bytes, row.size, col.size,
-                                 row.destination, row.source, col.destination, col.source, threads});
-        else
-          call(DeviceCall::put,
-               {kernel_.launch, to, destination.rank ? destination.rank : rank, from, bytes,
-                row.size, col.size, row.destination, row.source, col.destination, col.source,
-                threads});
-      };
+  std::function<void(unsigned, llvm::Value *, llvm::Value *)> emit = [&](unsigned d,
+                                                                         llvm::Value *to,
+                                                                         llvm::Value *from) {
+    if (d + 2 < dims.size()) {
+      loop(dims[d].size, "copy", [&](llvm::Value *i) {
+        emit(d + 1, views_.offset(type, to, b.CreateMul(i, dims[d].destination)),
+             views_.offset(type, from, b.CreateMul(i, dims[d].source)));
+      });
+      return;
+    }
+    const CopyDimension &row = dims[d], &col = dims[d + 1];
+    llvm::Value *bytes = b.getInt32(dtypeBytes(type));
+    llvm::Value *rank = b.getInt64(-1);
+    llvm::Value *threads = b.getInt32(threads_);
+    if (source.rank)
+      call(DeviceCall::get, {kernel_.launch, to, from, source.rank, bytes, row.size, col.size,
+                             row.destination, row.source, col.destination, col.source, threads});
+    else
+      call(DeviceCall::put,
+           {kernel_.launch, to, destination.rank ? destination.rank : rank, from, bytes, row.size,
+            col.size, row.destination, row.source, col.destination, col.source, threads});
+  };
   if (!source.type.rank()) {
     llvm::Value *exist =
         b.CreateAnd(b.CreateIsNotNull(source.data), b.CreateIsNotNull(destination.data));
@@ -216,8 +227,7 @@ void BodyLowering::lowerPut(Op &op) {
   llvm::Value *value = scalar(source);
   asLeader("put", [&] {
     when(b.CreateIsNotNull(there.data), "exists", [&] {
-      b.CreateAlignedStore(arith_.toMemory(type, value), there.data,
-                           llvm::Align(dtypeBytes(type)));
+      b.CreateAlignedStore(arith_.toMemory(type, value), there.data, llvm::Align(dtypeBytes(type)));
     });
   });
 }
@@ -245,9 +255,8 @@ void BodyLowering::lowerReduceAdd(Op &op) {
   }
   llvm::Value *value = scalar(source);
   asLeader("reduce", [&] {
-    when(b.CreateIsNotNull(there.data), "exists", [&] {
-      atomicAdd(source->type().elementOrIndex(), there.data, value, own);
-    });
+    when(b.CreateIsNotNull(there.data), "exists",
+         [&] { atomicAdd(source->type().elementOrIndex(), there.data, value, own); });
   });
 }
 
@@ -360,8 +369,8 @@ void BodyLowering::lowerCommunication(Op &op) {
     return sync();
   case OpKind::Barrier:
     sync();
-    call(DeviceCall::barrier, {kernel_.launch, b.getInt32(gpu_.site(op, "")),
-                               b.getInt32(barrier_), b.getInt32(threads_)});
+    call(DeviceCall::barrier, {kernel_.launch, b.getInt32(gpu_.site(op, "")), b.getInt32(barrier_),
+                               b.getInt32(threads_)});
     return;
   case OpKind::Assert:
     return lowerAssert(op);
