@@ -19,12 +19,11 @@ struct ShmemProvider {
   std::string path;
 };
 
-/// Fails when a device has no such provider, saying which it has.
-llvm::Error checkProvider(const Device &device, const ShmemProvider &provider);
-
 /// Links what the module calls of the library and of the provider's bitcode. All of it becomes
 /// internal, is made for the device, and is inlined where that is meant; branches on the
-/// architecture fold. Target triple and data layout of the module must have been set.
+/// architecture fold. Fails with a message for the user: no such provider, or bitcode that is not
+/// there, of another version, or lacks a function. Target triple and data layout of the module must
+/// have been set.
 llvm::Error linkDeviceLibrary(llvm::Module &module, const Device &device,
                               const ShmemProvider &provider);
 
