@@ -14,6 +14,8 @@
 
 namespace dtile::backend::gpu {
 
+class StagingOps;
+
 /// One kind of device (an architecture of a vendor). Has no state.
 class Device {
 public:
@@ -45,9 +47,27 @@ public:
   [[nodiscard]] virtual llvm::Value *programIndex(llvm::IRBuilder<> &b) const = 0;
   /// All threads of the program meet; orders their memory accesses.
   virtual void barrier(llvm::IRBuilder<> &b) const = 0;
+  /// The same for `threads` of them, at one of the program's barriers; 0 is that of all.
+  virtual void barrier(llvm::IRBuilder<> &b, unsigned which, unsigned threads) const = 0;
   /// The 32-bit value of the lane whose number differs by `mask`; all lanes of the warp take part.
   [[nodiscard]] virtual llvm::Value *shuffleXor(llvm::IRBuilder<> &b, llvm::Value *value,
                                                 unsigned mask) const = 0;
+
+  /// sum += a · b by one matrix instruction of the warp: a row of facts().products. Operands are
+  /// 32-bit words of consecutive registers of their fragments, sums are f32 or i32 registers.
+  virtual void multiply(llvm::IRBuilder<> &b, const MatrixProduct &product,
+                        llvm::ArrayRef<llvm::Value *> aWords, llvm::ArrayRef<llvm::Value *> bWords,
+                        llvm::MutableArrayRef<llvm::Value *> sums) const = 0;
+  /// Whether loadMatrices can be used.
+  [[nodiscard]] virtual bool loadsMatrices() const { return false; }
+  /// Up to 4 squares of 8 x 8 two-byte elements from shared memory, one word a square: lane l gives
+  /// the address of row l % 8 of square l / 8, and gets elements 2 * (l % 4) and the next of row
+  /// l / 4 (of column l / 4 when transposed) of each.
+  [[nodiscard]] virtual llvm::SmallVector<llvm::Value *, 4>
+  loadMatrices(llvm::IRBuilder<> &b, llvm::Value *address, unsigned count, bool transposed) const;
+
+  /// Copy engines and matrix units that work from shared memory, or null.
+  [[nodiscard]] virtual const StagingOps *staging() const { return nullptr; }
 };
 
 } // namespace dtile::backend::gpu

@@ -3,29 +3,116 @@
 // threads. Tiles are spread over the threads' registers as their layouts say (ir/core/layout.h), or
 // stand in shared memory; what leaves the program is plain accesses to peers' memory and calls of
 // the device library (device_calls.def).
+//
+// Scalars, views and conditions are the same in all threads of a program, so threads meet in every
+// barrier, whatever the control flow.
 #pragma once
 
 #include "backend/gpu/kernel_function.h"
+#include "backend/gpu/tile_info.h"
 
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/SmallPtrSet.h"
+
+#include <map>
+#include <memory>
 
 namespace dtile::backend::gpu {
 
-/// A tile's elements in this thread: one value a register of the layout, in computing form
-/// (backend/llvm/arith.h). Registers whose elements lie outside the tile are null.
-using Registers = llvm::SmallVector<llvm::Value *, 16>;
+/// A tile's elements in this thread: one value for each register of the layout that holds any
+/// (TileInfo::indices), in computing form (backend/llvm/arith.h).
+using Registers = llvm::SmallVector<llvm::Value *, 4>;
+
+/// How the elements of one tile stand in shared memory.
+struct SharedTile {
+  llvm::Value *base = nullptr;
+  DType dtype = DType::F32;
+  /// Bytes from one position to the next of each dimension.
+  llvm::SmallVector<int64_t, 4> strides;
+  /// The dimension whose elements are neighbours.
+  unsigned fastest = 0;
+  int64_t bytes = 0;
+};
 
 /// Lowers bodies into the kernel's function.
 class BodyLowering : public KernelFunction {
 public:
-  using KernelFunction::KernelFunction;
+  BodyLowering(GpuModule &module, const KernelScaffold &kernel);
+  ~BodyLowering() override;
 
   /// Emits all bodies of a space that this program runs, one after the other.
   virtual void lowerBodies(ir::Op &space, const BodyRange &range);
   /// Emits the body of a space at `b`; the positions are set already.
   void lower(ir::Op &space);
-  [[nodiscard]] llvm::ArrayRef<llvm::Value *> registers(ir::Value *tile);
-  void setRegisters(ir::Value *tile, Registers registers);
+
+  // Tiles.
+  [[nodiscard]] const TileInfo &info(ir::Type tile);
+  [[nodiscard]] llvm::ArrayRef<llvm::Value *> registers(ir::Value *tile) { return parts(tile); }
+  /// The same in another layout.
+  [[nodiscard]] Registers registers(ir::Value *tile, const ir::Layout &layout);
+  void setRegisters(ir::Value *tile, Registers registers) { set(tile, std::move(registers)); }
+  /// i32: the part of a tile position that all registers of a thread share.
+  [[nodiscard]] llvm::Value *threadPosition(const ir::Layout &layout, unsigned dim);
+  /// i32: the same for the warp's number alone.
+  [[nodiscard]] llvm::Value *warpPosition(const ir::Layout &layout, unsigned dim);
+  /// i1: this thread's elements are no copies of those of a thread with a lower number; null where
+  /// there are no copies.
+  [[nodiscard]] llvm::Value *isOriginal(const ir::Layout &layout);
+  /// Emits `body` for each element of a tile that exists in the view, once in the program: with the
+  /// element in computing form and its address (global).
+  void eachElement(ir::Value *tile, const View &view,
+                   llvm::function_ref<void(llvm::Value *element, llvm::Value *address)> body);
+
+  // Memory. What a body reads after it has written needs a barrier of the program's threads, as
+  // does what it writes after reading; objects are told apart by their parameters.
+  /// The view with an address of this device: where it is remote, the peer's memory as seen here.
+  [[nodiscard]] View located(ir::Value *view);
+  /// Call before emitting accesses of global memory through a view.
+  void beforeRead(ir::Value *view);
+  void beforeWrite(ir::Value *view);
+  /// The program's threads meet: orders all that they have read and written.
+  void programBarrier();
+  /// i1: this is the thread that acts for the program.
+  [[nodiscard]] llvm::Value *isLeader();
+  /// Emits `body` for the leader only.
+  void asLeader(llvm::StringRef name, llvm::function_ref<void()> body);
+  /// A scalar of the leader in all threads.
+  [[nodiscard]] llvm::Value *fromLeader(llvm::Value *value);
+  /// Shared memory of the op that is lowered: threads that still read what was there have met.
+  [[nodiscard]] llvm::Value *sharedScratch(int64_t bytes);
+  /// A register of the lane whose number differs by `mask`.
+  [[nodiscard]] llvm::Value *fromLane(llvm::Value *value, unsigned mask);
+  /// i32: this thread's number as layouts count.
+  [[nodiscard]] llvm::Value *thread() const { return thread_; }
+  /// The register that holds a position of thread 0.
+  [[nodiscard]] static unsigned slotOf(const TileInfo &info, const ir::Layout::Position &at);
+  /// Call behind the last read of it.
+  void sharedRead() { sharedInUse_ = true; }
+
+  // Communication.
+  /// The same view at addresses of this device: where a rank's memory is mapped.
+  [[nodiscard]] View reachable(View view);
+  /// All threads meet when one of the operands from `first` on is a token of something sent: then
+  /// it is complete. Acquires need no code: waits end with a meeting.
+  void awaitTokens(ir::Op &op, unsigned first);
+  /// The body's threads meet; what each did to memory is done for all. They end if one (i32, not 0)
+  /// has failed.
+  void sync(llvm::Value *failed = nullptr);
+  /// Polls the cells of a wait, each in one thread, until all have their counts; gives an i32 that
+  /// is not 0 in threads where one never will. Nobody meets: that is the caller's affair.
+  [[nodiscard]] llvm::Value *pollCells(ir::Op &wait);
+  /// Calls the device library. Pointers are made generic.
+  llvm::Value *call(DeviceCall call, llvm::ArrayRef<llvm::Value *> arguments);
+  /// A static slot of this thread.
+  [[nodiscard]] llvm::Value *stackSlot(llvm::Type *type, llvm::StringRef name);
+  /// Emits `body` for each of the cells, in one of the body's threads each.
+  void eachCell(const SignalCells &cells, llvm::function_ref<void(llvm::Value *cell)> body);
+
+  using FunctionLowering::block;
+  using FunctionLowering::loop;
+  using FunctionLowering::when;
+  [[nodiscard]] Arith &arith() { return arith_; }
+  [[nodiscard]] ViewBuilder &views() { return views_; }
 
 protected:
   /// Emits the loop of a program over bodies; `body` is emitted with their positions set. May be
@@ -34,19 +121,135 @@ protected:
   void lowerTargetOp(ir::Op &op) override;
   void checkCell(ir::Op &op, llvm::Value *position, llvm::Value *size) override;
   void checkRank(ir::Op &op, llvm::Value *rank) override;
+  void enterRegion(ir::Op &op, unsigned region) override;
+  void leaveRegions(ir::Op &op) override;
+
+  /// i32: this thread's number as layouts count; the scaffold's, unless a part of a program's
+  /// threads run a body by themselves.
+  llvm::Value *thread_ = nullptr;
+  /// How many threads run the body, the program's first, and the barrier of the program at which
+  /// they meet (stdlib/shmem/device.h, dtile_dev_sync).
+  unsigned threads_;
+  unsigned barrier_ = 0;
 
 private:
+  friend class MatrixLowering;
   // lower_tiles.cpp: elementwise, splat, iota, broadcast, reshape, trans, convert.
   void lowerTileOp(ir::Op &op);
+  [[nodiscard]] Registers elementwise(ir::Op &op);
+  [[nodiscard]] Registers iota(ir::Op &op);
+  [[nodiscard]] Registers broadcast(ir::Op &op);
+  [[nodiscard]] Registers reshape(ir::Op &op);
+  /// The registers of another layout that need nothing from other threads, or nothing.
+  [[nodiscard]] static std::optional<llvm::SmallVector<unsigned, 16>>
+  withinThreads(const TileInfo &from, const TileInfo &to);
+  [[nodiscard]] Registers convert(DType dtype, llvm::ArrayRef<int64_t> shape,
+                                  const ir::Layout &from, llvm::ArrayRef<llvm::Value *> registers,
+                                  const ir::Layout &to);
+
+  // shared_tiles.cpp: tiles through shared memory.
+  /// Room (without an address) for the elements that any of the layouts have; `padded` spreads
+  /// rows over banks.
+  [[nodiscard]] SharedTile sharedTile(DType dtype, llvm::ArrayRef<const TileInfo *> layouts,
+                                      unsigned fastest, bool padded);
+  void writeShared(const SharedTile &tile, const TileInfo &info,
+                   llvm::ArrayRef<llvm::Value *> registers, bool onlyInside = false);
+  [[nodiscard]] Registers readShared(const SharedTile &tile, const TileInfo &info);
+  /// Address in shared memory of the element of the thread's first register.
+  [[nodiscard]] llvm::Value *sharedThreadOffset(const SharedTile &tile, const ir::Layout &layout);
+  /// Elements of memory form as one word or vector of words, and back.
+  [[nodiscard]] llvm::Type *packedType(llvm::Type *element, unsigned count);
+  [[nodiscard]] llvm::Value *packed(llvm::Type *element, llvm::ArrayRef<llvm::Value *> values);
+  [[nodiscard]] llvm::SmallVector<llvm::Value *, 16> unpacked(llvm::Type *element,
+                                                              llvm::Value *word, unsigned count);
+
   // lower_reductions.cpp: reduce, arg_reduce, scan.
   void lowerReduction(ir::Op &op);
+  void lowerScan(ir::Op &op);
+  /// Values (of memory form's size) of the thread whose number differs by `mask`, in another warp.
+  [[nodiscard]] Registers fromThread(llvm::ArrayRef<llvm::Value *> values, uint32_t mask,
+                                     DType type);
+
   // lower_memory.cpp: load, store, gather, scatter, atomic of tiles and scalars; remote views are
   // addresses of peers' memory here as well.
   void lowerMemoryOp(ir::Op &op);
+  void lowerLoad(ir::Op &op);
+  void lowerStore(ir::Op &op);
+  /// Writes the elements of a tile that exist in a view whose address is one of this device.
+  void storeTile(ir::Value *tile, const View &view);
+  void lowerGather(ir::Op &op);
+  void lowerScatter(ir::Op &op);
+  void lowerAtomic(ir::Op &op);
+  [[nodiscard]] Registers loadTile(const View &from, const TileInfo &to);
+  /// A run of elements, each from an address of its own.
+  [[nodiscard]] llvm::Value *
+  loadSingly(TileInfo::Run run, llvm::ArrayRef<unsigned> slots, ir::Layout::Position at,
+             llvm::Type *element,
+             llvm::function_ref<llvm::Value *(const ir::Layout::Position &)> address);
+  void storeTile(const TileInfo &from, llvm::ArrayRef<llvm::Value *> values, const View &to);
+  /// Index tiles, from an operand on, as i64 in a layout.
+  [[nodiscard]] llvm::SmallVector<Registers, 4> indices(ir::Op &op, unsigned first, unsigned count,
+                                                        const ir::Layout &layout);
+
+  /// What `bits` of the thread's number say, the lowest first.
+  [[nodiscard]] llvm::Value *positionOf(llvm::ArrayRef<ir::Layout::Position> ways,
+                                        unsigned firstBit, unsigned dim);
+
   // lower_dot.cpp
   void lowerDot(ir::Op &op);
+  void multiplyByElements(ir::Op &op);
+  void multiplyByMatrices(ir::Op &op, const MatrixProduct &product);
+  [[nodiscard]] bool isStagedByDot(const ir::Op &convert);
+
   // lower_communication.cpp: put, get, reduce_add, notify, wait, tokens, fences, barrier, assert.
   void lowerCommunication(ir::Op &op);
+  /// Reports a failed check with the message of a place, its holes filled with i64; the body ends.
+  void fail(int32_t site, llvm::ArrayRef<llvm::Value *> arguments);
+  void lowerPut(ir::Op &op);
+  void lowerGet(ir::Op &op);
+  void lowerReduceAdd(ir::Op &op);
+  void lowerAssert(ir::Op &op);
+  void notify(ir::Value *signal);
+  /// Copies what exists in both; at most one is of another rank.
+  void copy(View source, View destination);
+
+  // lower_atomics.cpp
+  /// Adds a value in computing form to an element in global memory, atomically; relaxed. `isOwn`:
+  /// only this rank updates it.
+  void atomicAdd(DType type, llvm::Value *address, llvm::Value *value, bool isOwn);
+  /// Emits the exchange of an element's old value by what `update` makes of it, until nobody came
+  /// between; gives the old value. Both in computing form.
+  llvm::Value *atomicUpdate(DType type, llvm::Value *address, bool isOwn,
+                            llvm::function_ref<llvm::Value *(llvm::Value *old)> update);
+  /// Whether only this rank reaches the memory of a view.
+  [[nodiscard]] bool isOwn(const ir::Value *view) const;
+
+  /// Objects that threads have read and written since they last met.
+  struct Pending {
+    llvm::SmallPtrSet<const ir::Op *, 4> read, written;
+    void add(const Pending &other);
+  };
+  [[nodiscard]] const Pending &accesses(ir::Op &op);
+
+  llvm::DenseMap<const ir::TypeStorage *, std::unique_ptr<TileInfo>> infos_;
+  Pending pending_;
+  bool sharedInUse_ = true;
+  /// What was pending where each op with regions began, and at the ends of its regions so far.
+  struct Fork {
+    Pending before, after;
+    bool sharedBefore, sharedAfter;
+  };
+  llvm::SmallVector<Fork, 4> forks_;
+  llvm::DenseMap<ir::Op *, std::unique_ptr<Pending>> accesses_;
 };
+
+/// The parameter that a view is a part of, or null.
+[[nodiscard]] const ir::Op *objectOf(const ir::Value *view);
+/// 16 zero bytes in global memory: what is read where nothing exists.
+[[nodiscard]] llvm::Value *zeroBytes(llvm::IRBuilder<> &b);
+
+/// What lowers the bodies of a space: by how its loads are staged.
+[[nodiscard]] std::unique_ptr<BodyLowering>
+makeBodyLowering(GpuModule &module, const KernelScaffold &kernel, ir::Op &space);
 
 } // namespace dtile::backend::gpu

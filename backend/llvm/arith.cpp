@@ -79,6 +79,10 @@ llvm::Value *Arith::fromMemory(DType type, llvm::Value *value) {
   case DType::Bool:
     return b.CreateICmpNE(value, llvm::Constant::getNullValue(value->getType()));
   case DType::BF16: {
+    if (usesBfloat_) {
+      llvm::Type *bfloat = withScalar(value->getType(), b.getBFloatTy());
+      return b.CreateFPExt(b.CreateBitCast(value, bfloat), withScalar(bfloat, b.getFloatTy()));
+    }
     llvm::Type *i32 = withScalar(value->getType(), b.getInt32Ty());
     llvm::Value *high = b.CreateShl(b.CreateZExt(value, i32), 16);
     return b.CreateBitCast(high, withScalar(i32, b.getFloatTy()));
@@ -112,6 +116,10 @@ llvm::Value *Arith::toMemory(DType type, llvm::Value *value) {
   case DType::Bool:
     return b.CreateZExt(value, memory);
   case DType::BF16: {
+    if (usesBfloat_) {
+      llvm::Type *bfloat = withScalar(value->getType(), b.getBFloatTy());
+      return b.CreateBitCast(b.CreateFPTrunc(value, bfloat), memory);
+    }
     // Already rounded: the low half is zero.
     llvm::Value *bits = b.CreateBitCast(value, bitsOf(value->getType()));
     return b.CreateTrunc(b.CreateLShr(bits, 16), memory);
@@ -139,6 +147,10 @@ llvm::Value *Arith::toMemory(DType type, llvm::Value *value) {
 }
 
 llvm::Value *Arith::round(DType type, llvm::Value *value) {
+  if (type == DType::BF16 && usesBfloat_) {
+    llvm::Type *bfloat = withScalar(value->getType(), b.getBFloatTy());
+    return b.CreateFPExt(b.CreateFPTrunc(value, bfloat), value->getType());
+  }
   if (type == DType::BF16) {
     llvm::Type *i32 = bitsOf(value->getType());
     llvm::Value *bits = b.CreateBitCast(value, i32);

@@ -28,6 +28,9 @@ class Arith {
 public:
   explicit Arith(llvm::IRBuilder<> &builder) : b(builder) {}
 
+  /// Rounds to bf16 by the machine's instructions and not by bits; all NaN are one then.
+  void useBfloat() { usesBfloat_ = true; }
+
   [[nodiscard]] llvm::Value *fromMemory(DType type, llvm::Value *value);
   [[nodiscard]] llvm::Value *toMemory(DType type, llvm::Value *value);
   /// A float as the nearest value of a narrow type, still a float; other types as they are.
@@ -66,6 +69,7 @@ private:
   [[nodiscard]] llvm::Value *narrowToOdd(llvm::Value *x);
 
   llvm::IRBuilder<> &b;
+  bool usesBfloat_ = false;
 };
 
 } // namespace dtile::backend

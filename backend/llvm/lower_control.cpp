@@ -108,6 +108,7 @@ void FunctionLowering::lowerFor(Op &op) {
   b.CreateCondBr(b.CreateICmpSLT(position, end), inside, after);
 
   b.SetInsertPoint(inside);
+  enterRegion(op, 0);
   lowerBlock(body);
   Op *yield = body.terminator();
   moveTiles(*yield, yield->operands(), carried);
@@ -115,6 +116,7 @@ void FunctionLowering::lowerFor(Op &op) {
   position->addIncoming(b.CreateAdd(position, step), b.GetInsertBlock());
   b.CreateBr(header);
   b.SetInsertPoint(after);
+  leaveRegions(op);
 }
 
 void FunctionLowering::lowerWhile(Op &op) {
@@ -132,6 +134,7 @@ void FunctionLowering::lowerWhile(Op &op) {
   llvm::SmallVector<llvm::PHINode *> state = phis(test.arguments());
   addIncoming(state, initParts, before);
   distribute(asValues(state), test.arguments());
+  enterRegion(op, 0);
   lowerBlock(test);
   Op *condition = test.terminator();
   llvm::ArrayRef<ir::Value *> passed = condition->operands().drop_front();
@@ -142,12 +145,14 @@ void FunctionLowering::lowerWhile(Op &op) {
   b.CreateCondBr(scalar(condition->operand(0)), inside, after);
 
   b.SetInsertPoint(inside);
+  enterRegion(op, 1);
   lowerBlock(body);
   Op *yield = body.terminator();
   moveTiles(*yield, yield->operands(), test.arguments());
   addIncoming(state, allParts(yield->operands()), b.GetInsertBlock());
   b.CreateBr(header);
   b.SetInsertPoint(after);
+  leaveRegions(op);
 }
 
 void FunctionLowering::lowerIf(Op &op) {
@@ -161,6 +166,7 @@ void FunctionLowering::lowerIf(Op &op) {
   Parts results[2];
   for (unsigned i = 0; i < 2; ++i) {
     b.SetInsertPoint(entries[i]);
+    enterRegion(op, i);
     lowerBlock(op.body(i));
     Op *yield = op.body(i).terminator();
     moveTiles(*yield, yield->operands(), op.results());
@@ -173,6 +179,7 @@ void FunctionLowering::lowerIf(Op &op) {
   for (unsigned i = 0; i < 2; ++i)
     addIncoming(merged, results[i], exits[i]);
   distribute(asValues(merged), op.results());
+  leaveRegions(op);
 }
 
 } // namespace dtile::backend

@@ -69,6 +69,9 @@ llvm::SmallVector<llvm::Type *, 4> FunctionLowering::partTypes(ir::Type type) {
     types.append((type.isRemote() ? 1 : 0) + type.rank() * (type.isView() ? 4 : 2), b.getInt64Ty());
     break;
   case ir::TypeKind::Tile:
+    if (const ir::Layout *layout = type.layout())
+      types.append(layout->inside(type.shape()).size(), computeType(context(), type.dtype()));
+    break;
   case ir::TypeKind::Token:
   case ir::TypeKind::Acquire:
     break;

@@ -51,8 +51,9 @@ public:
   [[nodiscard]] View view(ir::Value *value);
   [[nodiscard]] SignalCells cells(ir::Value *value);
   void set(ir::Value *value, Parts parts) { parts_[value] = std::move(parts); }
-  /// LLVM types of a value's parts, in order.
-  [[nodiscard]] llvm::SmallVector<llvm::Type *, 4> partTypes(ir::Type type);
+  /// LLVM types of a value's parts, in order. A tile with a layout has one a register that holds
+  /// elements of it.
+  [[nodiscard]] virtual llvm::SmallVector<llvm::Type *, 4> partTypes(ir::Type type);
 
 protected:
   /// A value that is defined outside what this function lowers.
@@ -64,13 +65,17 @@ protected:
   /// Control goes from where `from` are known to where `to` are read; tiles move here.
   virtual void moveTiles(ir::Op &op, llvm::ArrayRef<ir::Value *> from,
                          llvm::ArrayRef<ir::Value *> to) {}
+  /// Control comes to a region of a `for`, `while` or `if`, from before it or, in a loop, from its
+  /// end; and has left all of them.
+  virtual void enterRegion(ir::Op &op, unsigned region) {}
+  virtual void leaveRegions(ir::Op &op) {}
   /// A dropped signal position: stops the launch unless it is below `size`.
   virtual void checkCell(ir::Op &op, llvm::Value *position, llvm::Value *size) = 0;
   /// Stops the launch unless the rank exists.
   virtual void checkRank(ir::Op &op, llvm::Value *rank) = 0;
 
   /// Lowers one op, with its regions.
-  void lowerOp(ir::Op &op);
+  virtual void lowerOp(ir::Op &op);
   /// Reports an op that this target cannot do, and gives its results some value, so that lowering
   /// can go on to its end.
   void giveUp(ir::Op &op, const llvm::Twine &why);

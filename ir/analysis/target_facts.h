@@ -4,6 +4,7 @@
 #pragma once
 
 #include "frontend/base/dtype.h"
+#include "ir/analysis/matrix_products.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
@@ -36,6 +37,12 @@ struct TargetFacts {
   int32_t groupRows = 0;
   int32_t groupThreads = 0;
   llvm::ArrayRef<GroupProduct> groupProducts = {};
+  /// Threads that run in step and exchange registers; 0 where a program is one thread.
+  int32_t lanes = 0;
+  /// Bytes that one thread reads or writes at once.
+  int32_t accessBytes = 16;
+  /// What one warp multiplies from registers.
+  llvm::ArrayRef<MatrixProduct> products = {};
 
   [[nodiscard]] bool hasGroupProduct(DType a, DType b, DType sum) const {
     for (const GroupProduct &product : groupProducts)
@@ -63,9 +70,9 @@ inline constexpr GroupProduct kHopperProducts[] = {
 /// MI355X.
 inline constexpr TargetFacts kMachines[] = {
     {"host", "ranks as fibers of this machine", 0, 1},
-    {"h200", "NVIDIA H200 (sm_90)", 132, 1, 232448, 64, 128, kHopperProducts},
-    {"h20", "NVIDIA H20 (sm_90)", 78, 1, 232448, 64, 128, kHopperProducts},
-    {"b200", "NVIDIA B200 (sm_100)", 148, 1},
+    {"h200", "NVIDIA H200 (sm_90)", 132, 1, 232448, 64, 128, kHopperProducts, 32, 16, kMmaSm89},
+    {"h20", "NVIDIA H20 (sm_90)", 78, 1, 232448, 64, 128, kHopperProducts, 32, 16, kMmaSm89},
+    {"b200", "NVIDIA B200 (sm_100)", 148, 1, 232448, 0, 0, {}, 32, 16, kMmaSm89},
     {"mi250x", "one die of an AMD MI250X (gfx90a)", 110, 1},
     {"mi300x", "AMD MI300X (gfx942)", 304, 1},
     {"mi355x", "AMD MI355X (gfx950)", 256, 1},

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A body: the dispatch of ops that touch tiles and memory, where the program's threads must meet,
+// and what one thread does for all.
+#include "backend/gpu/lower_body.h"
+
+#include "frontend/base/check.h"
+
+#include "llvm/IR/Module.h"
+
+namespace dtile::backend::gpu {
+
+using ir::Layout;
+using ir::LayoutBits;
+using ir::Op;
+using ir::OpKind;
+
+BodyLowering::BodyLowering(GpuModule &module, const KernelScaffold &kernel)
+    : KernelFunction(module, kernel), thread_(kernel.thread), threads_(kernel.threads) {
+  arith_.useBfloat();
+}
+
+BodyLowering::~BodyLowering() = default;
+
+void BodyLowering::lower(Op &space) {
+  // The body before it may still be reading and writing.
+  pending_ = accesses(space);
+  sharedInUse_ = true;
+  lowerBlock(space.body());
+}
+
+// Ops.
+
+void BodyLowering::lowerTargetOp(Op &op) {
+  switch (op.kind()) {
+  case OpKind::Load:
+  case OpKind::Store:
+  case OpKind::Gather:
+  case OpKind::Scatter:
+  case OpKind::Atomic:
+    return lowerMemoryOp(op);
+  case OpKind::TokenDone:
+  case OpKind::TokenJoin:
+  case OpKind::Put:
+  case OpKind::PutSignal:
+  case OpKind::Get:
+  case OpKind::ReduceAdd:
+  case OpKind::Notify:
+  case OpKind::Wait:
+  case OpKind::Await:
+  case OpKind::Quiet:
+  case OpKind::Fence:
+  case OpKind::Barrier:
+  case OpKind::Assert:
+    return lowerCommunication(op);
+  default:
+    break;
+  }
+  for (ir::Value *value : llvm::concat<ir::Value *const>(op.operands(), op.results()))
+    if (value->type().isTile() && !value->type().layout())
+      return giveUp(op, "has a tile without a layout (pass infer-layouts)");
+  switch (op.kind()) {
+  case OpKind::Reduce:
+  case OpKind::ArgReduce:
+    return lowerReduction(op);
+  case OpKind::Scan:
+    return lowerScan(op);
+  case OpKind::Dot:
+    return lowerDot(op);
+  default:
+    break;
+  }
+  if (op.numResults() == 1 && op.result()->type().isTile())
+    return lowerTileOp(op);
+  giveUp(op, "cannot stand in a tile space");
+}
+
+// Tiles.
+
+const TileInfo &BodyLowering::info(ir::Type tile) {
+  DTILE_CHECK(tile.isTile() && tile.layout(), "a tile in a layout");
+  std::unique_ptr<TileInfo> &known = infos_[tile.storage()];
+  if (!known)
+    known = std::make_unique<TileInfo>(*tile.layout(), tile.shape());
+  return *known;
+}
+
+Registers BodyLowering::registers(ir::Value *tile, const Layout &layout) {
+  const ir::Type type = tile->type();
+  if (*type.layout() == layout)
+    return Registers(registers(tile));
+  return convert(type.dtype(), type.shape(), *type.layout(), registers(tile), layout);
+}
+
+llvm::Value *BodyLowering::threadPosition(const Layout &layout, unsigned dim) {
+  llvm::SmallVector<Layout::Position, 12> ways(layout.bits(LayoutBits::Lane));
+  llvm::append_range(ways, layout.bits(LayoutBits::Warp));
+  DTILE_CHECK(threads_ >= 1u << ways.size() &&
+                  layout.lanes() == unsigned(gpu_.device.facts().lanes),
+              "threads for the layout");
+  return positionOf(ways, 0, dim);
+}
+
+llvm::Value *BodyLowering::warpPosition(const Layout &layout, unsigned dim) {
+  return positionOf(layout.bits(LayoutBits::Warp), layout.bits(LayoutBits::Lane).size(), dim);
+}
+
+llvm::Value *BodyLowering::positionOf(llvm::ArrayRef<Layout::Position> ways, unsigned firstBit,
+                                      unsigned dim) {
+  llvm::Value *sum = nullptr;
+  // Runs of bits that lead to neighbouring bits of the position move together.
+  for (unsigned i = 0; i < ways.size();) {
+    const int32_t distance = ways[i][dim];
+    unsigned length = 1;
+    while (i + length < ways.size() && distance != 0 && ways[i + length][dim] == distance << length)
+      ++length;
+    if (distance != 0) {
+      const unsigned bit = i + firstBit;
+      llvm::Value *part = b.CreateAnd(thread_, ((uint64_t(1) << length) - 1) << bit);
+      const int by = int(llvm::Log2_32(uint32_t(distance))) - int(bit);
+      part = by >= 0 ? b.CreateShl(part, uint64_t(by)) : b.CreateLShr(part, uint64_t(-by));
+      sum = sum ? b.CreateOr(sum, part) : part;
+    }
+    i += length;
+  }
+  return sum ? sum : b.getInt32(0);
+}
+
+llvm::Value *BodyLowering::isOriginal(const Layout &layout) {
+  uint32_t copies = 0;
+  unsigned bit = 0;
+  for (LayoutBits which : {LayoutBits::Lane, LayoutBits::Warp})
+    for (const Layout::Position &way : layout.bits(which)) {
+      if (way == Layout::Position{})
+        copies |= 1u << bit;
+      ++bit;
+    }
+  // Threads that the layout does not know of.
+  if (threads_ > 1u << bit)
+    copies |= ~((1u << bit) - 1);
+  if (copies == 0)
+    return nullptr;
+  return b.CreateICmpEQ(b.CreateAnd(thread_, copies), b.getInt32(0));
+}
+
+// Order.
+
+const Op *objectOf(const ir::Value *view) {
+  while (const Op *op = view->definingOp()) {
+    if (op->is(OpKind::Param))
+      return op;
+    if (op->numOperands() == 0)
+      return nullptr;
+    view = op->operand(0);
+  }
+  return nullptr;
+}
+
+void BodyLowering::Pending::add(const Pending &other) {
+  read.insert(other.read.begin(), other.read.end());
+  written.insert(other.written.begin(), other.written.end());
+}
+
+const BodyLowering::Pending &BodyLowering::accesses(Op &op) {
+  std::unique_ptr<Pending> &known = accesses_[&op];
+  if (known)
+    return *known;
+  known = std::make_unique<Pending>();
+  ir::walk(op, [&](Op &inner) {
+    for (ir::Value *operand : inner.operands()) {
+      if (!operand->type().isView())
+        continue;
+      const Op *object = objectOf(operand);
+      if (inner.hasEffect(ir::Read | ir::RemoteRead))
+        known->read.insert(object);
+      if (inner.hasEffect(ir::Write | ir::RemoteWrite))
+        known->written.insert(object);
+    }
+  });
+  return *known;
+}
+
+void BodyLowering::beforeRead(ir::Value *view) {
+  const Op *object = objectOf(view);
+  if (pending_.written.contains(object))
+    programBarrier();
+  pending_.read.insert(object);
+}
+
+void BodyLowering::beforeWrite(ir::Value *view) {
+  const Op *object = objectOf(view);
+  if (pending_.written.contains(object) || pending_.read.contains(object))
+    programBarrier();
+  pending_.written.insert(object);
+}
+
+void BodyLowering::programBarrier() {
+  if (barrier_ == 0 && threads_ == kernel_.threads)
+    gpu_.device.barrier(b);
+  else
+    gpu_.device.barrier(b, barrier_, threads_);
+  pending_ = {};
+  sharedInUse_ = false;
+}
+
+void BodyLowering::enterRegion(Op &op, unsigned region) {
+  const bool isLoop = !op.is(OpKind::If);
+  if (region == 0) {
+    Fork fork{pending_, {}, sharedInUse_, false};
+    if (isLoop) {
+      fork.before.add(accesses(op));
+      fork.sharedBefore = true;
+    }
+    forks_.push_back(std::move(fork));
+  } else {
+    forks_.back().after.add(pending_);
+    forks_.back().sharedAfter |= sharedInUse_;
+  }
+  // Region 1 of a loop follows region 0.
+  if (region == 0 || !isLoop) {
+    pending_ = forks_.back().before;
+    sharedInUse_ = forks_.back().sharedBefore;
+  }
+}
+
+void BodyLowering::leaveRegions(Op &op) {
+  Fork fork = forks_.pop_back_val();
+  // A loop may not have run at all.
+  if (!op.is(OpKind::If)) {
+    pending_.add(fork.before);
+    sharedInUse_ |= fork.sharedBefore;
+  }
+  pending_.add(fork.after);
+  sharedInUse_ |= fork.sharedAfter;
+}
+
+// One for all.
+
+llvm::Value *BodyLowering::isLeader() { return b.CreateICmpEQ(thread_, b.getInt32(0)); }
+
+void BodyLowering::asLeader(llvm::StringRef name, llvm::function_ref<void()> body) {
+  when(isLeader(), name, body);
+}
+
+llvm::Value *BodyLowering::sharedScratch(int64_t bytes) {
+  const int64_t mark = gpu_.sharedMark();
+  llvm::Value *address = gpu_.shared(b, bytes, 128);
+  gpu_.releaseShared(mark);
+  if (std::exchange(sharedInUse_, false))
+    programBarrier();
+  return address;
+}
+
+llvm::Value *BodyLowering::fromLeader(llvm::Value *value) {
+  llvm::Type *type = value->getType();
+  llvm::Type *stored = type->isIntegerTy(1) ? b.getInt8Ty() : type;
+  llvm::Value *place = sharedScratch(8);
+  asLeader("tell", [&] {
+    b.CreateAlignedStore(b.CreateZExtOrBitCast(value, stored), place, llvm::Align(8));
+  });
+  programBarrier();
+  llvm::Value *told = b.CreateAlignedLoad(stored, place, llvm::Align(8));
+  sharedRead();
+  return stored == type ? told : b.CreateTrunc(told, type);
+}
+
+} // namespace dtile::backend::gpu

@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Products of tiles: by matrix instructions of the warps where the pass infer-layouts chose one
+// (attribute `matrix`), else element by element. Either way the operands stand in shared memory
+// while they are multiplied, unless they are in the instruction's registers already.
+#include "backend/gpu/lower_body.h"
+
+#include "frontend/base/check.h"
+
+#include "llvm/IR/Intrinsics.h"
+
+namespace dtile::backend::gpu {
+
+using ir::Layout;
+using ir::LayoutBits;
+using ir::Op;
+using ir::OpKind;
+
+namespace {
+
+const MatrixProduct *findProduct(const TargetFacts &facts, const Op &dot) {
+  if (!dot.hasAttr("matrix"))
+    return nullptr;
+  for (const MatrixProduct &product : facts.products)
+    if (product.name == dot.strAttr("matrix"))
+      return &product;
+  return nullptr;
+}
+
+Layout fragment(llvm::StringRef text) {
+  std::optional<Layout> layout = Layout::parse(text, 2);
+  DTILE_CHECK(layout.has_value(), "a fragment in the machine's facts");
+  return *layout;
+}
+
+} // namespace
+
+void BodyLowering::lowerDot(Op &op) {
+  if (const MatrixProduct *product = findProduct(gpu_.device.facts(), op))
+    return multiplyByMatrices(op, *product);
+  multiplyByElements(op);
+}
+
+bool BodyLowering::isStagedByDot(const Op &convert) {
+  const ir::Value *tile = convert.result();
+  if (!tile->hasOneUse() || convert.operand(0)->type() == tile->type())
+    return false;
+  const Op &user = *tile->uses()[0].user;
+  if (!user.is(OpKind::Dot) || tile->uses()[0].index > 1 ||
+      !findProduct(gpu_.device.facts(), user) || user.parentBlock() != convert.parentBlock())
+    return false;
+  return !withinThreads(info(convert.operand(0)->type()), info(tile->type()));
+}
+
+// Element by element.
+
+void BodyLowering::multiplyByElements(Op &op) {
+  ir::Value *a = op.operand(0), *c = op.operand(2);
+  const ir::Type type = op.result()->type();
+  const TileInfo &to = info(type);
+  const int64_t depth = a->type().shape()[1];
+  const DType dtype = type.dtype();
+  // Both operands side by side; of each a row is what is read together.
+  SharedTile tiles[2];
+  int64_t bytes = 0;
+  for (unsigned i : {0u, 1u}) {
+    const TileInfo &from = info(op.operand(i)->type());
+    tiles[i] = sharedTile(op.operand(i)->type().dtype(), {&from}, from.longestRun().dim, true);
+    bytes += tiles[i].bytes;
+  }
+  // Threads of layouts that reach past the tile read past it.
+  for (unsigned i : {0u, 1u})
+    bytes += to.extent(i) * tiles[i].strides[i];
+  llvm::Value *base = sharedScratch(bytes);
+  tiles[0].base = base;
+  tiles[1].base = b.CreateConstGEP1_64(b.getInt8Ty(), base, uint64_t(tiles[0].bytes));
+  for (unsigned i : {0u, 1u})
+    writeShared(tiles[i], info(op.operand(i)->type()), registers(op.operand(i)));
+  programBarrier();
+
+  // Where this thread's rows of the one and columns of the other begin.
+  llvm::Value *begin[2];
+  for (unsigned i : {0u, 1u})
+    begin[i] = b.CreateGEP(b.getInt8Ty(), tiles[i].base,
+                           b.CreateMul(threadPosition(to.layout, i),
+                                       b.getInt32(uint32_t(tiles[i].strides[i]))));
+  Registers sums = registers(c, to.layout);
+  llvm::BasicBlock *before = b.GetInsertBlock();
+  llvm::BasicBlock *inside = block("dot"), *after = block("dot.end");
+  b.CreateBr(inside);
+  b.SetInsertPoint(inside);
+  llvm::PHINode *k = b.CreatePHI(b.getInt32Ty(), 2, "k");
+  k->addIncoming(b.getInt32(0), before);
+  llvm::SmallVector<llvm::PHINode *> carried;
+  for (llvm::Value *&sum : sums) {
+    llvm::PHINode *phi = b.CreatePHI(sum->getType(), 2);
+    phi->addIncoming(sum, before);
+    carried.push_back(phi);
+    sum = phi;
+  }
+  int64_t steps = 1;
+  while (steps < 4 && depth % (steps * 2) == 0 && int64_t(to.size()) * steps < 128)
+    steps *= 2;
+  for (int64_t step = 0; step < steps; ++step) {
+    std::map<int32_t, llvm::Value *> lines[2];
+    auto element = [&](unsigned i, int32_t at) {
+      llvm::Value *&known = lines[i][at];
+      if (known)
+        return known;
+      const DType from = tiles[i].dtype;
+      llvm::Value *row = b.CreateGEP(
+          b.getInt8Ty(), begin[i], b.CreateMul(k, b.getInt32(uint32_t(tiles[i].strides[1 - i]))));
+      llvm::Value *address = b.CreateConstGEP1_64(
+          b.getInt8Ty(), row, uint64_t(step * tiles[i].strides[1 - i] + at * tiles[i].strides[i]));
+      known = b.CreateAlignedLoad(memoryType(context(), from), address,
+                                  llvm::Align(dtypeBytes(from)));
+      return known = arith_.cast(from, dtype, arith_.fromMemory(from, known));
+    };
+    for (unsigned slot = 0; slot < to.size(); ++slot) {
+      const Layout::Position at = to.at(slot);
+      llvm::Value *x = element(0, at[0]), *y = element(1, at[1]);
+      if (dtype == DType::F32 || dtype == DType::F64)
+        sums[slot] = b.CreateIntrinsic(llvm::Intrinsic::fma, {x->getType()}, {x, y, sums[slot]});
+      else
+        sums[slot] = arith_.binary(OpKind::Add, dtype, sums[slot],
+                                   arith_.binary(OpKind::Mul, dtype, x, y));
+    }
+  }
+  llvm::Value *next = b.CreateAdd(k, b.getInt32(uint32_t(steps)));
+  k->addIncoming(next, b.GetInsertBlock());
+  for (auto [phi, sum] : llvm::zip_equal(carried, sums))
+    phi->addIncoming(sum, b.GetInsertBlock());
+  b.CreateCondBr(b.CreateICmpULT(next, b.getInt32(uint32_t(depth))), inside, after);
+  b.SetInsertPoint(after);
+  sharedRead();
+  setRegisters(op.result(), std::move(sums));
+}
+
+// By matrix instructions.
+
+namespace {
+
+/// An operand on its way into an instruction's registers.
+struct MatrixOperand {
+  /// The dimension that is summed over.
+  unsigned depthDim = 0;
+  Layout atom;
+  /// Where it stands in shared memory, or nothing where `registers` holds the fragments.
+  std::optional<SharedTile> shared;
+  llvm::Value *threadBase = nullptr;
+  /// Of the layout of fragments.
+  const TileInfo *info = nullptr;
+  Registers registers;
+  /// Words of each atom, by the position of its first element.
+  std::map<Layout::Position, llvm::SmallVector<llvm::Value *, 4>> words;
+};
+
+} // namespace
+
+/// Lowers one product.
+class MatrixLowering {
+public:
+  MatrixLowering(BodyLowering &body, Op &op, const MatrixProduct &product)
+      : body_(body), b(body.b), op_(op), product_(product) {}
+  void run();
+
+private:
+  void prepare(unsigned i);
+  [[nodiscard]] llvm::ArrayRef<llvm::Value *> words(unsigned i, Layout::Position at);
+  void readAtom(MatrixOperand &operand, const Layout::Position &at,
+                llvm::SmallVectorImpl<llvm::Value *> &words);
+  [[nodiscard]] bool loadsSquares(const MatrixOperand &operand) const;
+  void readSquares(MatrixOperand &operand, const Layout::Position &at,
+                   llvm::SmallVectorImpl<llvm::Value *> &words);
+  [[nodiscard]] unsigned perWord() const { return 4 / dtypeBytes(product_.a); }
+
+  BodyLowering &body_;
+  llvm::IRBuilder<> &b;
+  Op &op_;
+  const MatrixProduct &product_;
+  MatrixOperand operands_[2];
+};
+
+void MatrixLowering::prepare(unsigned i) {
+  MatrixOperand &operand = operands_[i];
+  ir::Value *tile = op_.operand(i);
+  operand.depthDim = i == 0 ? 1 : 0;
+  operand.atom = fragment(i == 0 ? product_.fragmentA : product_.fragmentB);
+  operand.info = &body_.info(tile->type());
+  const Op *convert = tile->definingOp();
+  if (!convert || !convert->is(OpKind::Convert) || !body_.isStagedByDot(*convert)) {
+    operand.registers = Registers(body_.registers(tile));
+    return;
+  }
+  const TileInfo &from = body_.info(convert->operand(0)->type());
+  operand.shared = body_.sharedTile(tile->type().dtype(), {&from, operand.info},
+                                    from.longestRun().dim, /*padded=*/true);
+}
+
+bool MatrixLowering::loadsSquares(const MatrixOperand &operand) const {
+  if (!body_.gpu_.device.loadsMatrices())
+    return false;
+  // Rows of 16 bytes along the summed dimension; of two-byte elements they may lie across it.
+  const SharedTile &tile = *operand.shared;
+  const bool isAlong = tile.fastest == operand.depthDim;
+  const unsigned other = 1 - tile.fastest;
+  return (isAlong || perWord() == 2) && tile.strides[other] % 16 == 0;
+}
+
+/// Fragments of NVIDIA's kind are squares of 8 rows of 16 bytes: register bits past a word's choose
+/// the square.
+void MatrixLowering::readSquares(MatrixOperand &operand, const Layout::Position &at,
+                                 llvm::SmallVectorImpl<llvm::Value *> &words) {
+  const SharedTile &tile = *operand.shared;
+  const bool isAlong = tile.fastest == operand.depthDim;
+  const unsigned count = operand.atom.registers() / perWord();
+  const unsigned depthDim = operand.depthDim, lineDim = 1 - depthDim;
+  // This lane's row of a square: along the other dimension, or of the sum's when across.
+  llvm::Value *lane = b.CreateAnd(body_.thread(), b.getInt32(31));
+  llvm::Value *row = b.CreateAnd(lane, b.getInt32(7));
+  llvm::Value *offset =
+      b.CreateMul(row, b.getInt32(uint32_t(tile.strides[isAlong ? lineDim : depthDim])));
+  // Its square.
+  unsigned bit = 3;
+  for (unsigned index = perWord(); index < operand.atom.registers(); index *= 2, ++bit) {
+    const Layout::Position way = operand.atom.at(index);
+    const int64_t distance =
+        way[depthDim] * tile.strides[depthDim] + way[lineDim] * tile.strides[lineDim];
+    llvm::Value *isSet = b.CreateAnd(b.CreateLShr(lane, bit), b.getInt32(1));
+    offset = b.CreateAdd(offset, b.CreateMul(isSet, b.getInt32(uint32_t(distance))));
+  }
+  if (!operand.threadBase) {
+    // Warps begin where their layout says.
+    llvm::Value *warps = b.getInt32(0);
+    for (unsigned d : {0u, 1u})
+      warps = b.CreateAdd(warps, b.CreateMul(body_.warpPosition(operand.info->layout, d),
+                                             b.getInt32(uint32_t(tile.strides[d]))));
+    operand.threadBase = b.CreateGEP(b.getInt8Ty(), tile.base, b.CreateAdd(warps, offset));
+  }
+  const int64_t begin = at[0] * tile.strides[0] + at[1] * tile.strides[1];
+  llvm::Value *address =
+      b.CreateConstGEP1_64(b.getInt8Ty(), operand.threadBase, uint64_t(begin));
+  words = body_.gpu_.device.loadMatrices(b, address, count, !isAlong);
+}
+
+void MatrixLowering::readAtom(MatrixOperand &operand, const Layout::Position &at,
+                              llvm::SmallVectorImpl<llvm::Value *> &words) {
+  const DType dtype = op_.operand(unsigned(&operand - operands_))->type().dtype();
+  llvm::Type *element = memoryType(b.getContext(), dtype);
+  llvm::SmallVector<llvm::Value *, 16> values;
+  for (unsigned index = 0; index < operand.atom.registers(); ++index) {
+    Layout::Position position = operand.atom.at(index);
+    for (unsigned d : {0u, 1u})
+      position[d] += at[d];
+    if (!operand.shared) {
+      llvm::Value *value = operand.registers[BodyLowering::slotOf(*operand.info, position)];
+      values.push_back(body_.arith_.toMemory(dtype, value));
+    } else {
+      if (!operand.threadBase)
+        operand.threadBase = body_.sharedThreadOffset(*operand.shared, operand.info->layout);
+      const SharedTile &tile = *operand.shared;
+      llvm::Value *address = b.CreateConstGEP1_64(
+          b.getInt8Ty(), operand.threadBase,
+          uint64_t(position[0] * tile.strides[0] + position[1] * tile.strides[1]));
+      const bool isWord = tile.fastest == operand.depthDim;
+      if (isWord && index % perWord() != 0)
+        continue;
+      llvm::Type *type = isWord ? b.getInt32Ty() : element;
+      llvm::Value *value = b.CreateAlignedLoad(
+          type, address, llvm::Align(isWord ? 4 : element->getScalarSizeInBits() / 8));
+      if (isWord) {
+        words.push_back(value);
+        continue;
+      }
+      values.push_back(value);
+    }
+    if (values.size() == perWord())
+      words.push_back(b.CreateBitCast(body_.packed(element, std::exchange(values, {})),
+                                      b.getInt32Ty()));
+  }
+}
+
+llvm::ArrayRef<llvm::Value *> MatrixLowering::words(unsigned i, Layout::Position at) {
+  MatrixOperand &operand = operands_[i];
+  llvm::SmallVector<llvm::Value *, 4> &known = operand.words[at];
+  if (known.empty()) {
+    if (operand.shared && loadsSquares(operand))
+      readSquares(operand, at, known);
+    else
+      readAtom(operand, at, known);
+  }
+  return known;
+}
+
+void MatrixLowering::run() {
+  for (unsigned i : {0u, 1u})
+    prepare(i);
+  // What goes through shared memory, side by side.
+  int64_t bytes = 0;
+  for (MatrixOperand &operand : operands_)
+    if (operand.shared)
+      bytes += int64_t(llvm::alignTo(operand.shared->bytes, 128));
+  if (bytes > 0) {
+    llvm::Value *base = body_.sharedScratch(bytes);
+    int64_t used = 0;
+    for (auto [i, operand] : llvm::enumerate(operands_)) {
+      if (!operand.shared)
+        continue;
+      operand.shared->base = b.CreateConstGEP1_64(b.getInt8Ty(), base, uint64_t(used));
+      used += int64_t(llvm::alignTo(operand.shared->bytes, 128));
+      ir::Value *source = op_.operand(unsigned(i))->definingOp()->operand(0);
+      body_.writeShared(*operand.shared, body_.info(source->type()), body_.registers(source));
+    }
+    body_.programBarrier();
+  }
+
+  const ir::Type type = op_.result()->type();
+  const TileInfo &to = body_.info(type);
+  const Layout atom = fragment(product_.fragmentSum);
+  Registers sums = body_.registers(op_.operand(2), to.layout);
+  const int64_t depth = op_.operand(0)->type().shape()[1];
+  for (int64_t k = 0; k < depth; k += product_.depth) {
+    for (MatrixOperand &operand : operands_)
+      operand.words.clear();
+    for (uint32_t first = 0; first < to.layout.registers(); first += atom.registers()) {
+      // An atom that begins past the end has no registers inside.
+      if (to.slots[first] < 0)
+        continue;
+      const Layout::Position at = to.layout.at(first);
+      llvm::SmallVector<llvm::Value *, 4> some;
+      for (unsigned i = 0; i < atom.registers(); ++i) {
+        const int32_t slot = to.slots[first + i];
+        some.push_back(slot >= 0 ? sums[slot] : body_.arith_.zero(type.dtype()));
+      }
+      body_.gpu_.device.multiply(b, product_, words(0, {at[0], int32_t(k)}),
+                                 words(1, {int32_t(k), at[1]}), some);
+      for (unsigned i = 0; i < atom.registers(); ++i)
+        if (const int32_t slot = to.slots[first + i]; slot >= 0)
+          sums[slot] = some[i];
+    }
+  }
+  if (bytes > 0)
+    body_.sharedRead();
+  body_.setRegisters(op_.result(), std::move(sums));
+}
+
+void BodyLowering::multiplyByMatrices(Op &op, const MatrixProduct &product) {
+  MatrixLowering(*this, op, product).run();
+}
+
+} // namespace dtile::backend::gpu

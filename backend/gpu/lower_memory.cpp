@@ -1,0 +1,479 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Global memory: tiles and scalars, of this device and of peers. Neighbours in registers move in
+// words of up to 16 bytes where the view's address and strides allow it, which is asked once a tile
+// at run time; what a view does not have is asked of 16 zero bytes.
+#include "backend/gpu/lower_body.h"
+
+#include "frontend/base/check.h"
+
+#include "llvm/ADT/StringSwitch.h"
+#include "llvm/IR/Module.h"
+
+namespace dtile::backend::gpu {
+
+using ir::Layout;
+using ir::Op;
+using ir::OpKind;
+
+namespace {
+
+/// Address space of memory that all programs see.
+constexpr unsigned kGlobal = 1;
+
+llvm::Value *both(llvm::IRBuilder<> &b, llvm::Value *x, llvm::Value *y) {
+  return x ? b.CreateAnd(x, y) : y;
+}
+
+/// One tile's accesses through a view.
+class TileAccess {
+public:
+  TileAccess(BodyLowering &body, const View &view, const TileInfo &info);
+
+  /// Groups of registers that are moved at once where `aligned` holds.
+  TileInfo::Run run;
+  /// i1: the addresses of all runs are aligned, and their elements are neighbours, all inside or
+  /// all outside of the view; null for runs of one.
+  llvm::Value *aligned = nullptr;
+  /// i1: the whole tile is inside of the view.
+  llvm::Value *whole = nullptr;
+
+  /// Address of the element at a position of thread 0, in this thread; `inRun` where `aligned`
+  /// holds: neighbours are 1 apart.
+  [[nodiscard]] llvm::Value *address(const Layout::Position &at, bool inRun = false);
+  /// i1: it exists.
+  [[nodiscard]] llvm::Value *exists(const Layout::Position &at);
+  [[nodiscard]] llvm::Type *element() const { return element_; }
+  [[nodiscard]] unsigned bytes() const { return bytes_; }
+
+private:
+  llvm::IRBuilder<> &b;
+  const View &view_;
+  llvm::Type *element_;
+  unsigned bytes_;
+  llvm::SmallVector<llvm::Value *, 4> thread_, low_, span_;
+  llvm::Value *base_;
+};
+
+TileAccess::TileAccess(BodyLowering &body, const View &view, const TileInfo &info)
+    : b(body.builder()), view_(view) {
+  const DType dtype = view.type.dtype();
+  element_ = memoryType(b.getContext(), dtype);
+  bytes_ = dtypeBytes(dtype);
+  const auto limit = unsigned(body.gpu().device.facts().accessBytes);
+  run = info.longestRun();
+  run.length = std::min(run.length, std::max(1u, limit / bytes_));
+
+  base_ = b.CreateAddrSpaceCast(view.data, b.getPtrTy(kGlobal));
+  llvm::Value *offset = b.getInt64(0);
+  for (auto [d, dim] : llvm::enumerate(view.dims)) {
+    llvm::Value *position = body.threadPosition(info.layout, unsigned(d));
+    thread_.push_back(position);
+    offset = b.CreateAdd(offset, b.CreateMul(b.CreateZExt(position, b.getInt64Ty()), dim.stride));
+    // Sizes of tiles fit 32 bits, and nothing of the tile is past them.
+    llvm::Value *size = b.getInt64(info.shape[d]);
+    auto clamped = [&](llvm::Value *x) {
+      x = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, x, b.getInt64(0));
+      return b.CreateTrunc(b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, x, size), b.getInt32Ty());
+    };
+    llvm::Value *low = clamped(dim.low), *high = clamped(dim.high);
+    llvm::Value *span = b.CreateSub(high, low);
+    low_.push_back(low);
+    span_.push_back(b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, span, b.getInt32(0)));
+    if (!info.overhangs(unsigned(d)))
+      whole = both(b, whole, b.CreateICmpEQ(span, b.getInt32(uint32_t(info.shape[d]))));
+    else
+      whole = b.getFalse();
+  }
+  base_ = b.CreateGEP(element_, base_, offset);
+  if (run.length == 1)
+    return;
+  // One number whose low bits say whether anything is out of step.
+  const uint64_t size = uint64_t(run.length) * bytes_;
+  llvm::Value *sum = b.CreatePtrToInt(view.data, b.getInt64Ty());
+  for (auto [d, dim] : llvm::enumerate(view.dims)) {
+    llvm::Value *step = b.CreateMul(dim.stride, b.getInt64(bytes_));
+    if (d != run.dim) {
+      if (info.extent(unsigned(d)) > 1)
+        sum = b.CreateOr(sum, step);
+      continue;
+    }
+    llvm::Value *edges = b.CreateOr(low_[d], b.CreateAdd(low_[d], span_[d]));
+    sum = b.CreateOr(
+        sum, b.CreateMul(b.CreateZExt(edges, b.getInt64Ty()), b.getInt64(bytes_)));
+    aligned = b.CreateICmpEQ(dim.stride, b.getInt64(1));
+  }
+  llvm::Value *rest = b.CreateAnd(sum, b.getInt64(size - 1));
+  aligned = b.CreateAnd(aligned, b.CreateICmpEQ(rest, b.getInt64(0)));
+}
+
+llvm::Value *TileAccess::address(const Layout::Position &at, bool inRun) {
+  llvm::Value *offset = b.getInt64(0);
+  int64_t constant = 0;
+  for (auto [d, dim] : llvm::enumerate(view_.dims)) {
+    if (inRun && d == run.dim)
+      constant = at[d];
+    else if (at[d] != 0)
+      offset = b.CreateAdd(offset, b.CreateMul(dim.stride, b.getInt64(at[d])));
+  }
+  llvm::Value *row = b.CreateGEP(element_, base_, offset);
+  return constant ? b.CreateConstGEP1_64(element_, row, uint64_t(constant)) : row;
+}
+
+llvm::Value *TileAccess::exists(const Layout::Position &at) {
+  llvm::Value *all = nullptr;
+  for (unsigned d = 0; d < view_.dims.size(); ++d) {
+    llvm::Value *position = b.CreateAdd(thread_[d], b.getInt32(uint32_t(at[d])));
+    all = both(b, all, b.CreateICmpULT(b.CreateSub(position, low_[d]), span_[d]));
+  }
+  return all ? all : b.getTrue();
+}
+
+} // namespace
+
+llvm::Value *zeroBytes(llvm::IRBuilder<> &b) {
+  llvm::Module &module = *b.GetInsertBlock()->getModule();
+  constexpr llvm::StringLiteral kName = "dtile.zeros";
+  if (llvm::GlobalVariable *known = module.getNamedGlobal(kName))
+    return known;
+  llvm::Type *type = llvm::ArrayType::get(b.getInt8Ty(), 16);
+  // Not a constant: it is to stand in the same memory as what is read otherwise.
+  auto *zeros = new llvm::GlobalVariable(module, type, /*isConstant=*/false,
+                                         llvm::GlobalValue::InternalLinkage,
+                                         llvm::Constant::getNullValue(type), kName, nullptr,
+                                         llvm::GlobalValue::NotThreadLocal, kGlobal,
+                                         /*isExternallyInitialized=*/true);
+  zeros->setAlignment(llvm::Align(16));
+  return zeros;
+}
+
+View BodyLowering::located(ir::Value *value) {
+  View found = view(value);
+  if (!found.rank)
+    return found;
+  llvm::Value *there = call(DeviceCall::peer, {kernel_.launch, found.data, found.rank});
+  // An element that does not exist has no address on any rank.
+  if (found.dims.empty())
+    there = b.CreateSelect(b.CreateIsNull(found.data), found.data, there);
+  found.data = there;
+  return found;
+}
+
+void BodyLowering::lowerMemoryOp(Op &op) {
+  switch (op.kind()) {
+  case OpKind::Load:
+    return lowerLoad(op);
+  case OpKind::Store:
+    return lowerStore(op);
+  case OpKind::Gather:
+    return lowerGather(op);
+  case OpKind::Scatter:
+    return lowerScatter(op);
+  case OpKind::Atomic:
+    return lowerAtomic(op);
+  default:
+    DTILE_UNREACHABLE("an op on memory");
+  }
+}
+
+// Loads.
+
+void BodyLowering::lowerLoad(Op &op) {
+  beforeRead(op.operand(0));
+  View from = located(op.operand(0));
+  const ir::Type type = op.result()->type();
+  if (!type.isTile()) {
+    llvm::Type *element = memoryType(context(), from.type.dtype());
+    llvm::Value *data = b.CreateAddrSpaceCast(from.data, b.getPtrTy(kGlobal));
+    data = b.CreateSelect(b.CreateIsNotNull(from.data), data, zeroBytes(b));
+    return set(op.result(), {arith_.fromMemory(from.type.dtype(), b.CreateLoad(element, data))});
+  }
+  if (!type.layout())
+    return giveUp(op, "has a tile without a layout (pass infer-layouts)");
+  setRegisters(op.result(), loadTile(from, info(type)));
+}
+
+Registers BodyLowering::loadTile(const View &from, const TileInfo &to) {
+  const DType dtype = from.type.dtype();
+  TileAccess access(*this, from, to);
+  llvm::Type *element = access.element();
+  const llvm::Align align(access.bytes());
+
+  auto checked = [&](const Layout::Position &at, llvm::Value *address) {
+    return b.CreateSelect(access.exists(at), address, zeroBytes(b));
+  };
+  if (!access.aligned) {
+    Registers result;
+    for (unsigned slot = 0; slot < to.size(); ++slot) {
+      llvm::Value *address = checked(to.at(slot), access.address(to.at(slot)));
+      result.push_back(arith_.fromMemory(dtype, b.CreateAlignedLoad(element, address, align)));
+    }
+    return result;
+  }
+
+  // Three ways: all there and aligned, aligned, neither. Words go around the branches, not numbers.
+  llvm::SmallVector<llvm::SmallVector<unsigned, 16>> groups;
+  llvm::SmallVector<Layout::Position> positions;
+  to.eachRun(access.run, [&](llvm::ArrayRef<unsigned> slots, const Layout::Position &at) {
+    groups.emplace_back(slots);
+    positions.push_back(at);
+  });
+  llvm::BasicBlock *words = block("load.words"), *wholes = block("load.whole");
+  llvm::BasicBlock *parts = block("load.parts"), *single = block("load.single");
+  llvm::BasicBlock *after = block("load.end");
+  b.CreateCondBr(access.aligned, words, single);
+  b.SetInsertPoint(words);
+  b.CreateCondBr(access.whole, wholes, parts);
+
+  llvm::SmallVector<llvm::SmallVector<llvm::Value *>, 3> loaded(3);
+  llvm::SmallVector<llvm::BasicBlock *, 3> ends;
+  for (auto [way, at] : llvm::enumerate(std::initializer_list<llvm::BasicBlock *>{
+           wholes, parts, single})) {
+    b.SetInsertPoint(at);
+    for (auto [slots, position] : llvm::zip_equal(groups, positions)) {
+      llvm::Type *word = packedType(element, slots.size());
+      if (way == 2) {
+        loaded[way].push_back(loadSingly(access.run, slots, position, element,
+                                         [&](const Layout::Position &each) {
+                                           return checked(each, access.address(each));
+                                         }));
+        continue;
+      }
+      llvm::Value *address = access.address(position, /*inRun=*/true);
+      if (way == 1 || slots.size() < access.run.length)
+        address = checked(position, address);
+      loaded[way].push_back(
+          b.CreateAlignedLoad(word, address, llvm::Align(access.bytes() * slots.size())));
+    }
+    ends.push_back(b.GetInsertBlock());
+    b.CreateBr(after);
+  }
+  b.SetInsertPoint(after);
+  Registers result(to.size());
+  llvm::SmallVector<llvm::PHINode *> merged;
+  for (size_t i = 0; i < groups.size(); ++i) {
+    merged.push_back(b.CreatePHI(loaded[0][i]->getType(), 3));
+    for (auto [way, end] : llvm::enumerate(ends))
+      merged.back()->addIncoming(loaded[way][i], end);
+  }
+  for (auto [slots, word] : llvm::zip_equal(groups, merged))
+    for (auto [slot, value] : llvm::zip_equal(slots, unpacked(element, word, slots.size())))
+      result[slot] = arith_.fromMemory(dtype, value);
+  return result;
+}
+
+llvm::Value *BodyLowering::loadSingly(
+    TileInfo::Run run, llvm::ArrayRef<unsigned> slots, Layout::Position at, llvm::Type *element,
+    llvm::function_ref<llvm::Value *(const Layout::Position &)> address) {
+  llvm::SmallVector<llvm::Value *, 16> values;
+  for (size_t i = 0; i < slots.size(); ++i, ++at[run.dim])
+    values.push_back(b.CreateAlignedLoad(element, address(at),
+                                         llvm::Align(element->getScalarSizeInBits() / 8)));
+  return packed(element, values);
+}
+
+// Stores.
+
+void BodyLowering::lowerStore(Op &op) {
+  beforeWrite(op.operand(1));
+  View to = located(op.operand(1));
+  const DType dtype = to.type.dtype();
+  ir::Value *value = op.operand(0);
+  if (!value->type().isTile()) {
+    llvm::Value *bits = arith_.toMemory(dtype, scalar(value));
+    llvm::Value *acts = b.CreateAnd(isLeader(), b.CreateIsNotNull(to.data));
+    return when(acts, "store", [&] {
+      b.CreateAlignedStore(bits, b.CreateAddrSpaceCast(to.data, b.getPtrTy(kGlobal)),
+                           llvm::Align(dtypeBytes(dtype)));
+    });
+  }
+  if (!value->type().layout())
+    return giveUp(op, "has a tile without a layout (pass infer-layouts)");
+  storeTile(info(value->type()), registers(value), to);
+}
+
+void BodyLowering::storeTile(const TileInfo &from, llvm::ArrayRef<llvm::Value *> values,
+                             const View &to) {
+  const DType dtype = to.type.dtype();
+  TileAccess access(*this, to, from);
+  llvm::Type *element = access.element();
+  auto store = [&](llvm::ArrayRef<unsigned> slots, llvm::Value *address) {
+    llvm::SmallVector<llvm::Value *, 16> bits;
+    for (unsigned slot : slots)
+      bits.push_back(arith_.toMemory(dtype, values[slot]));
+    b.CreateAlignedStore(packed(element, bits), address,
+                         llvm::Align(access.bytes() * slots.size()));
+  };
+  auto singly = [&] {
+    from.eachRun({access.run.dim, 1}, [&](llvm::ArrayRef<unsigned> slots,
+                                          const Layout::Position &at) {
+      when(access.exists(at), "store.one", [&] { store(slots, access.address(at)); });
+    });
+  };
+  auto all = [&] {
+    if (!access.aligned)
+      return singly();
+    llvm::BasicBlock *words = block("store.words"), *wholes = block("store.whole");
+    llvm::BasicBlock *parts = block("store.parts"), *single = block("store.single");
+    llvm::BasicBlock *after = block("store.end");
+    b.CreateCondBr(access.aligned, words, single);
+    b.SetInsertPoint(words);
+    b.CreateCondBr(access.whole, wholes, parts);
+    for (bool isWhole : {true, false}) {
+      b.SetInsertPoint(isWhole ? wholes : parts);
+      from.eachRun(access.run, [&](llvm::ArrayRef<unsigned> slots, const Layout::Position &at) {
+        auto word = [&] { store(slots, access.address(at, /*inRun=*/true)); };
+        if (isWhole && slots.size() == access.run.length)
+          return word();
+        when(access.exists(at), "store.part", word);
+      });
+      b.CreateBr(after);
+    }
+    b.SetInsertPoint(single);
+    singly();
+    b.CreateBr(after);
+    b.SetInsertPoint(after);
+  };
+  if (llvm::Value *original = isOriginal(from.layout))
+    return when(original, "store.original", all);
+  all();
+}
+
+void BodyLowering::storeTile(ir::Value *tile, const View &view) {
+  storeTile(info(tile->type()), registers(tile), view);
+}
+
+void BodyLowering::eachElement(
+    ir::Value *tile, const View &view,
+    llvm::function_ref<void(llvm::Value *element, llvm::Value *address)> body) {
+  const TileInfo &from = info(tile->type());
+  llvm::ArrayRef<llvm::Value *> values = registers(tile);
+  TileAccess access(*this, view, from);
+  auto all = [&] {
+    for (unsigned slot = 0; slot < from.size(); ++slot) {
+      const Layout::Position at = from.at(slot);
+      when(access.exists(at), "element", [&] { body(values[slot], access.address(at)); });
+    }
+  };
+  if (llvm::Value *original = isOriginal(from.layout))
+    return when(original, "original", all);
+  all();
+}
+
+// Elements at positions that were computed.
+
+void BodyLowering::lowerGather(Op &op) {
+  if (!op.result()->type().layout())
+    return giveUp(op, "has a tile without a layout (pass infer-layouts)");
+  beforeRead(op.operand(0));
+  View from = located(op.operand(0));
+  const TileInfo &to = info(op.result()->type());
+  const DType dtype = from.type.dtype();
+  llvm::SmallVector<Registers, 4> at = indices(op, 1, unsigned(from.dims.size()), to.layout);
+  Registers result;
+  for (unsigned slot = 0; slot < to.size(); ++slot) {
+    llvm::SmallVector<llvm::Value *, 4> positions;
+    for (const Registers &dimension : at)
+      positions.push_back(dimension[slot]);
+    llvm::Value *address =
+        b.CreateAddrSpaceCast(views_.address(from, positions), b.getPtrTy(kGlobal));
+    address = b.CreateSelect(views_.contains(from, positions), address, zeroBytes(b));
+    result.push_back(arith_.fromMemory(
+        dtype, b.CreateAlignedLoad(memoryType(context(), dtype), address,
+                                   llvm::Align(dtypeBytes(dtype)))));
+  }
+  setRegisters(op.result(), std::move(result));
+}
+
+llvm::SmallVector<Registers, 4> BodyLowering::indices(Op &op, unsigned first, unsigned count,
+                                                      const Layout &layout) {
+  llvm::SmallVector<Registers, 4> result;
+  for (unsigned d = 0; d < count; ++d) {
+    ir::Value *tile = op.operand(first + d);
+    Registers wide;
+    for (llvm::Value *index : registers(tile, layout))
+      wide.push_back(arith_.cast(tile->type().dtype(), DType::I64, index));
+    result.push_back(std::move(wide));
+  }
+  return result;
+}
+
+void BodyLowering::lowerScatter(Op &op) {
+  ir::Value *tile = op.operand(0);
+  if (!tile->type().layout())
+    return giveUp(op, "has a tile without a layout (pass infer-layouts)");
+  beforeWrite(op.operand(1));
+  View to = located(op.operand(1));
+  const TileInfo &from = info(tile->type());
+  const DType dtype = to.type.dtype();
+  llvm::ArrayRef<llvm::Value *> values = registers(tile);
+  llvm::SmallVector<Registers, 4> at = indices(op, 2, unsigned(to.dims.size()), from.layout);
+  llvm::SmallVector<llvm::Value *, 4> thread;
+  for (unsigned d = 0; d < from.shape.size(); ++d)
+    thread.push_back(from.overhangs(d) ? threadPosition(from.layout, d) : nullptr);
+  auto all = [&] {
+    for (unsigned slot = 0; slot < from.size(); ++slot) {
+      llvm::SmallVector<llvm::Value *, 4> positions;
+      for (const Registers &dimension : at)
+        positions.push_back(dimension[slot]);
+      llvm::Value *exists = views_.contains(to, positions);
+      for (auto [d, part] : llvm::enumerate(thread))
+        if (part)
+          exists = b.CreateAnd(
+              exists, b.CreateICmpULT(b.CreateAdd(part, b.getInt32(uint32_t(from.at(slot)[d]))),
+                                      b.getInt32(uint32_t(from.shape[d]))));
+      when(exists, "scatter", [&] {
+        llvm::Value *address =
+            b.CreateAddrSpaceCast(views_.address(to, positions), b.getPtrTy(kGlobal));
+        b.CreateAlignedStore(arith_.toMemory(dtype, values[slot]), address,
+                             llvm::Align(dtypeBytes(dtype)));
+      });
+    }
+  };
+  if (llvm::Value *original = isOriginal(from.layout))
+    return when(original, "scatter.original", all);
+  all();
+}
+
+void BodyLowering::lowerAtomic(Op &op) {
+  beforeWrite(op.operand(0));
+  View cell = located(op.operand(0));
+  const DType type = cell.type.dtype();
+  const bool own = isOwn(op.operand(0));
+  const llvm::StringRef kind = op.strAttr("kind");
+  llvm::Value *operand = scalar(op.operand(1));
+  llvm::Value *desired = kind == "cas" ? scalar(op.operand(2)) : nullptr;
+  const OpKind combine = llvm::StringSwitch<OpKind>(kind)
+                             .Case("min", OpKind::Min)
+                             .Case("max", OpKind::Max)
+                             .Case("and", OpKind::And)
+                             .Case("or", OpKind::Or)
+                             .Default(OpKind::Add);
+  llvm::Value *acts = b.CreateAnd(isLeader(), b.CreateIsNotNull(cell.data));
+  llvm::BasicBlock *before = b.GetInsertBlock();
+  llvm::BasicBlock *inside = block("atomic"), *after = block("atomic.end");
+  b.CreateCondBr(acts, inside, after);
+  b.SetInsertPoint(inside);
+  llvm::Value *old = nullptr;
+  if (kind == "add" && !op.result()->hasUses())
+    atomicAdd(type, cell.data, operand, own);
+  else
+    old = atomicUpdate(type, cell.data, own, [&](llvm::Value *seen) -> llvm::Value * {
+      if (kind == "exch")
+        return operand;
+      if (kind == "cas")
+        return b.CreateSelect(arith_.compare("eq", type, seen, operand), desired, seen);
+      return arith_.binary(combine, type, seen, operand);
+    });
+  llvm::BasicBlock *end = b.GetInsertBlock();
+  b.CreateBr(after);
+  b.SetInsertPoint(after);
+  llvm::Value *none = arith_.zero(type);
+  if (!op.result()->hasUses())
+    return set(op.result(), {none});
+  llvm::PHINode *result = b.CreatePHI(none->getType(), 2);
+  result->addIncoming(none, before);
+  result->addIncoming(old, end);
+  set(op.result(), {fromLeader(result)});
+}
+
+} // namespace dtile::backend::gpu

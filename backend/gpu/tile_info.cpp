@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Registers of layouts under a shape.
+#include "backend/gpu/tile_info.h"
+
+#include "frontend/base/check.h"
+
+namespace dtile::backend::gpu {
+
+using ir::Layout;
+using ir::LayoutBits;
+
+TileInfo::TileInfo(const Layout &layout, llvm::ArrayRef<int64_t> shape)
+    : layout(layout), shape(shape), indices(layout.inside(shape)) {
+  DTILE_CHECK(layout.isSimple() && layout.covers(shape), "a layout that code is generated for");
+  slots.assign(layout.registers(), -1);
+  for (auto [slot, index] : llvm::enumerate(indices))
+    slots[index] = int32_t(slot);
+}
+
+int64_t TileInfo::extent(unsigned dim) const {
+  int64_t last = 0;
+  for (unsigned slot = 0; slot < size(); ++slot)
+    last = std::max<int64_t>(last, at(slot)[dim]);
+  for (LayoutBits which : {LayoutBits::Lane, LayoutBits::Warp})
+    for (const Layout::Position &way : layout.bits(which))
+      last += way[dim];
+  return last + 1;
+}
+
+TileInfo::Run TileInfo::longestRun() const {
+  Run best{unsigned(shape.size()) - 1, 1};
+  for (unsigned d = shape.size(); d-- > 0;)
+    if (unsigned length = layout.contiguous(d); length > best.length)
+      best = {d, length};
+  return best;
+}
+
+void TileInfo::eachRun(
+    Run run, llvm::function_ref<void(llvm::ArrayRef<unsigned>, const Layout::Position &)> body)
+    const {
+  DTILE_CHECK(run.length <= layout.contiguous(run.dim), "a run of neighbours");
+  for (uint32_t first = 0; first < layout.registers(); first += run.length) {
+    llvm::SmallVector<unsigned, 16> group;
+    for (uint32_t index = first; index < first + run.length; ++index)
+      if (slots[index] >= 0)
+        group.push_back(unsigned(slots[index]));
+    if (group.size() == run.length)
+      body(group, layout.at(first));
+    else
+      for (unsigned slot : group)
+        body(slot, at(slot));
+  }
+}
+
+} // namespace dtile::backend::gpu

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// NVIDIA's GPUs: registers, barriers, shuffles and warp-wide matrix instructions of PTX.
+#include "backend/nvptx/devices.h"
+
+#include "backend/nvptx/staging_ops.h"
+#include "frontend/base/check.h"
+
+#include "llvm/ADT/StringSwitch.h"
+#include "llvm/IR/Intrinsics.h"
+#include "llvm/IR/IntrinsicsNVPTX.h"
+
+namespace dtile::backend::nvptx {
+
+namespace {
+
+using llvm::Intrinsic::ID;
+
+/// One architecture.
+class NvptxDevice : public gpu::Device {
+public:
+  NvptxDevice(llvm::StringLiteral arch, llvm::StringLiteral features, const TargetFacts &facts,
+              const gpu::StagingOps *staging)
+      : arch_(arch), features_(features), facts_(facts), staging_(staging) {}
+
+  [[nodiscard]] llvm::StringRef vendor() const override { return "nvptx"; }
+  [[nodiscard]] llvm::StringRef arch() const override { return arch_; }
+  [[nodiscard]] llvm::StringRef triple() const override { return "nvptx64-nvidia-cuda"; }
+  [[nodiscard]] llvm::StringRef features() const override { return features_; }
+  [[nodiscard]] const TargetFacts &facts() const override { return facts_; }
+  [[nodiscard]] llvm::StringRef passes() const override {
+    return staging_ ? "stage-loads,infer-layouts" : "infer-layouts";
+  }
+  [[nodiscard]] const gpu::StagingOps *staging() const override { return staging_; }
+
+  void makeKernel(llvm::Function &function, unsigned threads) const override;
+  [[nodiscard]] llvm::Value *threadIndex(llvm::IRBuilder<> &b) const override;
+  [[nodiscard]] llvm::Value *programIndex(llvm::IRBuilder<> &b) const override;
+  void barrier(llvm::IRBuilder<> &b) const override;
+  void barrier(llvm::IRBuilder<> &b, unsigned which, unsigned threads) const override;
+  [[nodiscard]] llvm::Value *shuffleXor(llvm::IRBuilder<> &b, llvm::Value *value,
+                                        unsigned mask) const override;
+  void multiply(llvm::IRBuilder<> &b, const MatrixProduct &product,
+                llvm::ArrayRef<llvm::Value *> aWords, llvm::ArrayRef<llvm::Value *> bWords,
+                llvm::MutableArrayRef<llvm::Value *> sums) const override;
+  [[nodiscard]] bool loadsMatrices() const override { return true; }
+  [[nodiscard]] llvm::SmallVector<llvm::Value *, 4> loadMatrices(llvm::IRBuilder<> &b,
+                                                                 llvm::Value *address,
+                                                                 unsigned count,
+                                                                 bool transposed) const override;
+
+private:
+  llvm::StringLiteral arch_, features_;
+  const TargetFacts &facts_;
+  const gpu::StagingOps *staging_;
+};
+
+void NvptxDevice::makeKernel(llvm::Function &function, unsigned threads) const {
+  function.setCallingConv(llvm::CallingConv::PTX_Kernel);
+  function.addFnAttr("nvvm.maxntid", std::to_string(threads));
+  // One program a processor is enough: the registers are the program's.
+  function.addFnAttr("nvvm.minctasm", "1");
+  for (llvm::Argument &argument : function.args())
+    if (argument.hasByValAttr())
+      argument.addAttr(llvm::Attribute::get(function.getContext(), "nvvm.grid_constant"));
+}
+
+llvm::Value *special(llvm::IRBuilder<> &b, ID id) { return b.CreateIntrinsic(b.getInt32Ty(), id, {}); }
+
+llvm::Value *NvptxDevice::threadIndex(llvm::IRBuilder<> &b) const {
+  return special(b, llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x);
+}
+
+llvm::Value *NvptxDevice::programIndex(llvm::IRBuilder<> &b) const {
+  return special(b, llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x);
+}
+
+void NvptxDevice::barrier(llvm::IRBuilder<> &b) const {
+  b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cta_sync_aligned_all, {}, {b.getInt32(0)});
+}
+
+void NvptxDevice::barrier(llvm::IRBuilder<> &b, unsigned which, unsigned threads) const {
+  b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cta_sync_aligned_count, {},
+                    {b.getInt32(which), b.getInt32(threads)});
+}
+
+llvm::Value *NvptxDevice::shuffleXor(llvm::IRBuilder<> &b, llvm::Value *value,
+                                     unsigned mask) const {
+  // All lanes, in one segment of 32.
+  return b.CreateIntrinsic(llvm::Intrinsic::nvvm_shfl_sync_bfly_i32, {},
+                           {b.getInt32(~0u), value, b.getInt32(mask), b.getInt32(31)});
+}
+
+ID matrixInstruction(const MatrixProduct &product) {
+  return llvm::StringSwitch<ID>(product.name)
+      .Case("m16n8k16.bf16", llvm::Intrinsic::nvvm_mma_m16n8k16_row_col_bf16)
+      .Case("m16n8k16.f16", llvm::Intrinsic::nvvm_mma_m16n8k16_row_col_f32_f32)
+      .Case("m16n8k32.s8", llvm::Intrinsic::nvvm_mma_m16n8k32_row_col_s8)
+      .Case("m16n8k32.u8", llvm::Intrinsic::nvvm_mma_m16n8k32_row_col_u8)
+      .Case("m16n8k32.e4m3.e4m3", llvm::Intrinsic::nvvm_mma_m16n8k32_row_col_f32_e4m3_e4m3_f32)
+      .Case("m16n8k32.e4m3.e5m2", llvm::Intrinsic::nvvm_mma_m16n8k32_row_col_f32_e4m3_e5m2_f32)
+      .Case("m16n8k32.e5m2.e4m3", llvm::Intrinsic::nvvm_mma_m16n8k32_row_col_f32_e5m2_e4m3_f32)
+      .Case("m16n8k32.e5m2.e5m2", llvm::Intrinsic::nvvm_mma_m16n8k32_row_col_f32_e5m2_e5m2_f32)
+      .Default(llvm::Intrinsic::not_intrinsic);
+}
+
+void NvptxDevice::multiply(llvm::IRBuilder<> &b, const MatrixProduct &product,
+                           llvm::ArrayRef<llvm::Value *> aWords,
+                           llvm::ArrayRef<llvm::Value *> bWords,
+                           llvm::MutableArrayRef<llvm::Value *> sums) const {
+  const ID id = matrixInstruction(product);
+  DTILE_CHECK(id != llvm::Intrinsic::not_intrinsic, "a matrix instruction of PTX");
+  // Halves are passed in pairs, all others as words.
+  llvm::Type *pair = llvm::FixedVectorType::get(b.getHalfTy(), 2);
+  llvm::SmallVector<llvm::Value *, 12> arguments;
+  for (llvm::ArrayRef<llvm::Value *> words : {aWords, bWords})
+    for (llvm::Value *word : words)
+      arguments.push_back(product.a == DType::F16 ? b.CreateBitCast(word, pair) : word);
+  arguments.append(sums.begin(), sums.end());
+  llvm::Value *result = b.CreateIntrinsic(id, {}, arguments);
+  for (auto [i, sum] : llvm::enumerate(sums))
+    sum = b.CreateExtractValue(result, unsigned(i));
+}
+
+llvm::SmallVector<llvm::Value *, 4> NvptxDevice::loadMatrices(llvm::IRBuilder<> &b,
+                                                              llvm::Value *address, unsigned count,
+                                                              bool transposed) const {
+  using namespace llvm::Intrinsic;
+  static constexpr ID kLoads[2][3] = {
+      {nvvm_ldmatrix_sync_aligned_m8n8_x1_b16, nvvm_ldmatrix_sync_aligned_m8n8_x2_b16,
+       nvvm_ldmatrix_sync_aligned_m8n8_x4_b16},
+      {nvvm_ldmatrix_sync_aligned_m8n8_x1_trans_b16, nvvm_ldmatrix_sync_aligned_m8n8_x2_trans_b16,
+       nvvm_ldmatrix_sync_aligned_m8n8_x4_trans_b16}};
+  DTILE_CHECK(count == 1 || count == 2 || count == 4, "1, 2 or 4 squares");
+  llvm::Value *loaded = b.CreateIntrinsic(kLoads[transposed][count / 2],
+                                          {address->getType()}, {address});
+  if (count == 1)
+    return {loaded};
+  llvm::SmallVector<llvm::Value *, 4> words;
+  for (unsigned i = 0; i < count; ++i)
+    words.push_back(b.CreateExtractValue(loaded, i));
+  return words;
+}
+
+} // namespace
+
+llvm::ArrayRef<const gpu::Device *> devices() {
+  static constexpr TargetFacts kSm80 = {"a100", "NVIDIA A100 (sm_80)", 108, 1, 166912, 0, 0, {},
+                                        32,     16,                    kMmaSm80};
+  static const NvptxDevice sm80("sm_80", "+ptx80", kSm80, nullptr);
+  static const NvptxDevice sm90a("sm_90a", "+ptx84", *findMachine("h200"), &hopperOps());
+  static const NvptxDevice sm100a("sm_100a", "+ptx87", *findMachine("b200"), nullptr);
+  static const gpu::Device *const all[] = {&sm90a, &sm80, &sm100a};
+  return all;
+}
+
+} // namespace dtile::backend::nvptx
