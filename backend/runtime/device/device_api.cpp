@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdio>
 #include <cstring>
 #include <mutex>
 
@@ -142,6 +143,21 @@ dtile_status dtile_device_count(const char *target, int32_t *out) {
   std::unique_ptr<DeviceDriver> driver;
   Status status = openDriver(options, &driver);
   *out = status.ok() ? driver->count() : 0;
+  return report(status);
+}
+
+dtile_status dtile_device_arch(const char *target, int32_t device, char *out, int32_t bytes) {
+  dtile_device_options options = {};
+  options.target = target;
+  std::unique_ptr<DeviceDriver> driver;
+  std::unique_ptr<Device> opened;
+  Status status = openDriver(options, &driver);
+  if (status.ok() && (device < 0 || device >= driver->count()))
+    status = {DTILE_UNAVAILABLE, format("there is no GPU %d", device)};
+  if (status.ok())
+    status = driver->open(device, &opened);
+  if (status.ok() && bytes > 0)
+    std::snprintf(out, size_t(bytes), "%s", opened->facts().arch.c_str());
   return report(status);
 }
 
