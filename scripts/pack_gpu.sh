@@ -1,0 +1,35 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# Packs what runs kernels on another x86-64 machine with GPUs, where nothing is installed: dtilec,
+# libdtile_rt.so and the Python package, as .gpu/dtile.tar.xz (which git ignores). There:
+#
+#   mkdir -p /tmp/dtile && tar xf .gpu/dtile.tar.xz -C /tmp/dtile
+#   /tmp/dtile/dtilec test --target nvptx examples/hello
+#   PYTHONPATH=/tmp/dtile python3 tests/bench/gpu/bench_gpu.py
+#
+# usage: scripts/pack_gpu.sh [BUILD_DIRECTORY]     default build-static, of preset static-stripped
+set -eu
+
+root=$(cd "$(dirname "$0")/.." && pwd)
+build=${1:-$root/build-static}
+if [ ! -f "$build/build.ninja" ]; then
+  cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release \
+    -DDTILE_STATIC=ON -DDTILE_BUILD_TESTS=OFF
+fi
+cmake --build "$build" --target dtilec dtile_rt_shared
+
+stage=$(mktemp -d)
+trap 'rm -rf "$stage"' EXIT
+cp "$build/bin/dtilec" "$stage/"
+cp -L "$build/lib/libdtile_rt.so" "$stage/"
+ln -s libdtile_rt.so "$stage/libdtile_rt.so.0"
+mkdir "$stage/include"
+cp "$root"/backend/runtime/dtile.h "$root"/backend/runtime/kernel_abi.h "$stage/include/"
+mkdir "$stage/dtile"
+cp "$root"/backend/runtime/python/dtile/*.py "$stage/dtile/"
+strip --strip-unneeded "$stage/dtilec" "$stage/libdtile_rt.so"
+mkdir -p "$root/.gpu"
+tar -C "$stage" -c . | xz -T0 -3 >"$root/.gpu/dtile.tar.xz.new"
+mv "$root/.gpu/dtile.tar.xz.new" "$root/.gpu/dtile.tar.xz"
+ls -l "$root/.gpu/dtile.tar.xz"
