@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Teams: the GPUs that run the ranks."""
+
+import ctypes
+import uuid
+
+from ._abi import DeviceOptions, DtileInvalid, check, runtime
+
+
+class _Bytes:
+    """Memory of a GPU, as torch.as_tensor takes it."""
+
+    def __init__(self, address, size):
+        self.__cuda_array_interface__ = {
+            "shape": (size,), "typestr": "|u1", "data": (address, False), "version": 3,
+            "strides": None,
+        }
+
+
+class Team:
+    """A set of ranks. The first one made is the one that kernels use where none is named."""
+
+    _current = None
+
+    def __init__(self, handle):
+        self._handle = handle
+        lib = runtime()
+        self.size = lib.dtile_team_size(handle)
+        self.first_local = lib.dtile_team_first_local(handle)
+        self.local_count = lib.dtile_team_local_count(handle)
+        self.devices = []
+        for local in range(self.local_count):
+            device = ctypes.c_int32()
+            check(lib.dtile_team_device(handle, local, ctypes.byref(device)))
+            self.devices.append(device.value)
+        if Team._current is None:
+            Team._current = self
+
+    @property
+    def rank(self):
+        """The rank of this process, or the first one."""
+        return self.first_local
+
+    @staticmethod
+    def current():
+        if Team._current is None:
+            raise DtileInvalid("there is no team; make one by dtile.Team.from_torch() or "
+                               "dtile.Team.local([0])")
+        return Team._current
+
+    @staticmethod
+    def _options(symmetric_bytes, wait_timeout_ms, target):
+        options = DeviceOptions()
+        options.target = target.encode()
+        options.symmetric_bytes = symmetric_bytes
+        options.wait_timeout_ms = wait_timeout_ms
+        return options
+
+    @classmethod
+    def _create(cls, function, options):
+        handle = ctypes.c_void_p()
+        check(function(ctypes.byref(options), ctypes.byref(handle)))
+        return cls(handle)
+
+    @classmethod
+    def local(cls, devices=(0,), symmetric_bytes=0, wait_timeout_ms=0, target="nvptx"):
+        """All ranks in this process, one for each of the devices; kernels take `rank=`."""
+        options = cls._options(symmetric_bytes, wait_timeout_ms, target)
+        ordinals = (ctypes.c_int32 * len(devices))(*devices)
+        options.ndevices = len(devices)
+        options.devices = ordinals
+        return cls._create(runtime().dtile_team_create_devices, options)
+
+    @classmethod
+    def from_env(cls, symmetric_bytes=0, wait_timeout_ms=0, target="nvptx"):
+        """One rank a process, as torchrun or mpirun started them."""
+        options = cls._options(symmetric_bytes, wait_timeout_ms, target)
+        return cls._create(runtime().dtile_team_create_device_env, options)
+
+    @classmethod
+    def from_torch(cls, group=None, device=None, symmetric_bytes=0, wait_timeout_ms=0,
+                   target="nvptx"):
+        """The ranks of a process group (the default one), each on its current device. Collective.
+        Without one: this process alone."""
+        import torch
+        import torch.distributed as dist
+
+        if device is None:
+            device = torch.cuda.current_device()
+        if not dist.is_available() or not dist.is_initialized():
+            return cls.local([device], symmetric_bytes, wait_timeout_ms, target)
+        name = [uuid.uuid4().hex]
+        source = dist.get_global_rank(group, 0) if group is not None else 0
+        dist.broadcast_object_list(name, src=source, group=group)
+        options = cls._options(symmetric_bytes, wait_timeout_ms, target)
+        options.rank = dist.get_rank(group)
+        options.ranks = dist.get_world_size(group)
+        options.device = device
+        options.job = name[0].encode()
+        return cls._create(runtime().dtile_team_create_job, options)
+
+    def symm_empty(self, shape, dtype=None, rank=None):
+        """A tensor in the symmetric heap, zero at first, on the first rank of this process or on
+        `rank`. Collective: all processes ask for the same in the same order. What this gives is one
+        object; `symm_on` says where it is on this process's other ranks."""
+        import torch
+
+        dtype = dtype or torch.get_default_dtype()
+        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        count = 1
+        for size in shape:
+            count *= size
+        bytes_ = max(count * torch.empty((), dtype=dtype).element_size(), 1)
+        address = ctypes.c_void_p()
+        check(runtime().dtile_symm_alloc(self._handle, bytes_, ctypes.byref(address)))
+        tensor = self._view(address.value, bytes_, 0, shape, dtype)
+        return tensor if rank is None else self.symm_on(tensor, rank)
+
+    def symm_on(self, tensor, rank):
+        """The same object on another rank of this process."""
+        local = rank - self.first_local
+        address = runtime().dtile_symm_address(self._handle, tensor.data_ptr(), local)
+        if not address:
+            raise DtileInvalid(f"rank {rank} is not of this process, or the tensor is not "
+                               "symmetric")
+        return self._view(address, max(tensor.numel() * tensor.element_size(), 1), local,
+                          tuple(tensor.shape), tensor.dtype)
+
+    def symm_free(self, tensor):
+        """Collective."""
+        check(runtime().dtile_symm_free(self._handle, tensor.data_ptr()))
+
+    def _view(self, address, bytes_, local, shape, dtype):
+        import torch
+
+        raw = torch.as_tensor(_Bytes(address, bytes_), device=f"cuda:{self.devices[local]}")
+        count = 1
+        for size in shape:
+            count *= size
+        if count == 0:
+            return torch.empty(shape, dtype=dtype, device=raw.device)
+        return raw.view(dtype).view(shape)
+
+    def barrier(self):
+        """All processes meet, on the host."""
+        check(runtime().dtile_team_barrier(self._handle))
+
+    def synchronize(self):
+        """Waits for this process's GPUs; raises what a launch has reported."""
+        check(runtime().dtile_team_synchronize(self._handle))
+
+    def close(self):
+        """Ends the team: collective where there are several processes."""
+        if self._handle:
+            runtime().dtile_team_destroy(self._handle)
+            self._handle = None
+        if Team._current is self:
+            Team._current = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *unused):
+        self.close()
