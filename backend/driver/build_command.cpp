@@ -3,9 +3,10 @@
 // files appear together.
 #include "backend/driver/compile.h"
 #include "backend/driver/output_file.h"
+#include "backend/driver/target_code.h"
 
 #include "backend/host/host.h"
-#include "backend/target.h"
+#include "backend/launch/package.h"
 #include "frontend/base/check.h"
 #include "ir/core/text_format.h"
 #include "ir/protocol/check_protocol.h"
@@ -62,57 +63,157 @@ std::string headerText(const Options &options, LoweredModule &lowered, llvm::Str
   return backend::host::cHeader(*lowered.module, guard);
 }
 
-std::optional<std::string> generate(Session &session, LoweredModule &lowered,
-                                    backend::EmitKind kind) {
+std::nullopt_t failed(Session &session, llvm::Error error) {
+  session.diagnostics.report(SourceLoc{}, diag::build_failed, llvm::toString(std::move(error)));
+  return std::nullopt;
+}
+
+// One file for all targets.
+std::optional<std::string> object(Session &session, LoweredModule &lowered,
+                                  llvm::ArrayRef<TargetArch> targets) {
   const Options &options = session.options;
-  const backend::Target *target = backend::findTarget(options.target);
-  DTILE_CHECK(target != nullptr, "the target was checked");
-  backend::TargetOptions targetOptions;
-  targetOptions.cpu = options.cpu;
-  targetOptions.optLevel = unsigned(options.optLevel);
+  auto package = backend::launch::Package::create(
+      {.cpu = options.cpu, .optLevel = unsigned(options.optLevel)});
+  if (!package)
+    return failed(session, package.takeError());
+  for (const TargetArch &target : targets) {
+    const auto module = prepareFor(session.diagnostics, *lowered.module, target);
+    if (!module)
+      return std::nullopt;
+    if (llvm::Error error =
+            target.target->addTo(**package, *module, targetOptions(options, target.arch)))
+      return failed(session, std::move(error));
+  }
+  if (llvm::Error error = (*package)->finish(*lowered.module))
+    return failed(session, std::move(error));
   llvm::SmallString<0> bytes;
   llvm::raw_svector_ostream os(bytes);
-  if (llvm::Error error = target->emit(*lowered.module, targetOptions, kind, os)) {
-    session.diagnostics.report(SourceLoc{}, diag::build_failed, llvm::toString(std::move(error)));
-    return std::nullopt;
-  }
+  if (llvm::Error error = (*package)->emit(backend::EmitKind::Obj, os))
+    return failed(session, std::move(error));
   return bytes.str().str();
 }
 
+// A file of one target.
+std::optional<std::string> generate(Session &session, LoweredModule &lowered,
+                                    const TargetArch &target, backend::EmitKind kind) {
+  const auto module = prepareFor(session.diagnostics, *lowered.module, target);
+  if (!module)
+    return std::nullopt;
+  llvm::SmallString<0> bytes;
+  llvm::raw_svector_ostream os(bytes);
+  if (llvm::Error error =
+          target.target->emit(*module, targetOptions(session.options, target.arch), kind, os))
+    return failed(session, std::move(error));
+  return bytes.str().str();
+}
+
+std::optional<std::string> irText(Session &session, LoweredModule &lowered,
+                                  const TargetArch &target) {
+  const auto module = prepareFor(session.diagnostics, *lowered.module, target);
+  if (!module)
+    return std::nullopt;
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  ir::print(*module, os);
+  return text;
+}
+
+struct EmitName {
+  EmitKind kind;
+  llvm::StringLiteral name;
+  // What a target is asked for; none for what is made before one is chosen.
+  std::optional<backend::EmitKind> backend;
+};
+constexpr EmitName kEmitNames[] = {
+    {EmitKind::Object, "obj", backend::EmitKind::Obj},
+    {EmitKind::Assembly, "asm", backend::EmitKind::Asm},
+    {EmitKind::Llvm, "llvm", backend::EmitKind::LlvmIr},
+    {EmitKind::Ir, "ir", std::nullopt},
+    {EmitKind::Header, "header", std::nullopt},
+    {EmitKind::Depfile, "depfile", std::nullopt},
+    {EmitKind::Ptx, "ptx", backend::EmitKind::Ptx},
+    {EmitKind::Cubin, "cubin", backend::EmitKind::Cubin},
+    {EmitKind::Hsaco, "hsaco", backend::EmitKind::Hsaco},
+    {EmitKind::SassStats, "sass-stats", backend::EmitKind::Stats},
+};
+
+const EmitName &emitName(EmitKind kind) {
+  return *llvm::find_if(kEmitNames, [&](const EmitName &name) { return name.kind == kind; });
+}
+
+// Code of one target at a time; with several architectures there is a file for each.
+bool isOnePerTarget(EmitKind kind) {
+  return kind != EmitKind::Object && kind != EmitKind::Header && kind != EmitKind::Depfile;
+}
+
 std::optional<std::string> mainOutput(Session &session, llvm::ArrayRef<std::string> read,
-                                      LoweredModule &lowered) {
+                                      LoweredModule &lowered, llvm::ArrayRef<TargetArch> targets) {
   const Options &options = session.options;
   switch (options.emit) {
   case EmitKind::Object:
-    return generate(session, lowered, backend::EmitKind::Obj);
-  case EmitKind::Assembly:
-    return generate(session, lowered, backend::EmitKind::Asm);
-  case EmitKind::Llvm:
-    return generate(session, lowered, backend::EmitKind::LlvmIr);
-  case EmitKind::Ir: {
-    std::string text;
-    llvm::raw_string_ostream os(text);
-    ir::print(*lowered.module, os);
-    return text;
-  }
+    return object(session, lowered, targets);
+  case EmitKind::Ir:
+    return irText(session, lowered, targets.front());
   case EmitKind::Header:
     return headerText(options, lowered, options.output);
   case EmitKind::Depfile:
     return dependencies(read, nameWith(options, "o"));
+  case EmitKind::Assembly:
+  case EmitKind::Llvm:
+  case EmitKind::Ptx:
+  case EmitKind::Cubin:
+  case EmitKind::Hsaco:
+  case EmitKind::SassStats:
+    return generate(session, lowered, targets.front(), *emitName(options.emit).backend);
   }
   DTILE_UNREACHABLE("unknown kind of output");
 }
 
+// out/a.ptx is out/a.sm_90a.ptx where there are several architectures.
+std::string outputFor(const Options &options, llvm::ArrayRef<TargetArch> targets,
+                      const TargetArch &target) {
+  if (targets.size() == 1 || options.output == "-" || !isOnePerTarget(options.emit))
+    return options.output;
+  llvm::SmallString<128> path(options.output);
+  const std::string extension = llvm::sys::path::extension(path).str();
+  llvm::StringRef name = target.arch.empty() ? target.target->name() : llvm::StringRef(target.arch);
+  llvm::sys::path::replace_extension(path, name + extension);
+  return path.str().str();
+}
+
+// Images say themselves what they are for.
+std::vector<TargetArch> chooseTargets(Session &session) {
+  const Options &options = session.options;
+  const std::optional<backend::EmitKind> wanted = emitName(options.emit).backend;
+  if (options.hasTarget || !wanted || backend::findTarget("host")->canEmit(*wanted))
+    return selectTargets(session, options.target);
+  for (const backend::Target *target : backend::allTargets())
+    if (target->canEmit(*wanted))
+      return selectTargets(session, target->name());
+  return selectTargets(session, options.target);
+}
+
+bool checkEmit(Session &session, llvm::ArrayRef<TargetArch> targets) {
+  const Options &options = session.options;
+  const EmitName &emit = emitName(options.emit);
+  auto report = [&](const std::string &why) {
+    session.diagnostics.report(SourceLoc{}, diag::cannot_emit, emit.name, why);
+    return false;
+  };
+  for (const TargetArch &target : targets)
+    if (emit.backend && !target.target->canEmit(*emit.backend))
+      return report("is not for target `" + target.target->name().str() + "`");
+  if (!isOnePerTarget(options.emit) || targets.size() == 1)
+    return true;
+  if (options.output == "-")
+    return report("is one file an architecture, and there are several; name a file with -o");
+  if (!options.depfile.empty())
+    return report("is one file an architecture, and a depfile speaks of one; choose one --arch");
+  return true;
+}
+
 bool checkOptions(Session &session) {
   const Options &options = session.options;
-  if (!backend::findTarget(options.target)) {
-    std::vector<std::string> names;
-    for (const backend::Target *target : backend::allTargets())
-      names.push_back("`" + target->name().str() + "`");
-    session.diagnostics.report(SourceLoc{}, diag::unknown_target, options.target,
-                               llvm::join(names, ", "));
-    return false;
-  }
   for (const std::string *output : {&options.output, &options.header, &options.depfile})
     if (*output != "-" && *output == options.inputs.front()) {
       session.diagnostics.report(SourceLoc{}, diag::cannot_write,
@@ -140,6 +241,9 @@ bool checkQuickly(Session &session, LoweredModule &lowered) {
 
 void buildFile(Session &session) {
   const Options &options = session.options;
+  const std::vector<TargetArch> targets = chooseTargets(session);
+  if (targets.empty() || !checkEmit(session, targets))
+    return;
   std::unique_ptr<sema::Program> program;
   LoweredModule lowered = readModule(session, options.inputs.front(), program);
   // IR text is built as it stands: `dtilec ir` runs passes on it.
@@ -149,11 +253,22 @@ void buildFile(Session &session) {
     return;
   const std::vector<std::string> read =
       program ? std::vector<std::string>(program->files()) : options.inputs;
-  const auto bytes = mainOutput(session, read, lowered);
-  if (!bytes)
-    return;
+  // What is one file an architecture is made for one after the other.
   OutputFiles files;
-  llvm::Error error = files.add(options.output, *bytes);
+  llvm::Error error = llvm::Error::success();
+  for (const TargetArch &target : targets) {
+    const bool isForAll = !isOnePerTarget(options.emit);
+    const auto bytes =
+        mainOutput(session, read, lowered, isForAll ? llvm::ArrayRef(targets) : target);
+    if (!bytes) {
+      llvm::consumeError(std::move(error));
+      return;
+    }
+    if (!error)
+      error = files.add(outputFor(options, targets, target), *bytes);
+    if (isForAll)
+      break;
+  }
   if (!error && !options.header.empty())
     error = files.add(options.header, headerText(options, lowered, options.header));
   if (!error && !options.depfile.empty())

@@ -255,14 +255,36 @@ void addBuild(CLI::App &app, Options &o) {
                   "what to write; `-` is standard output (not for objects)")
       ->type_name("OUT")
       ->required();
-  sub->add_option("--target", o.target, "what to compile for; default host")->type_name("TARGET");
+  sub->add_option_function<std::string>(
+         "--target",
+         [&o](const std::string &targets) {
+           o.target = targets;
+           o.hasTarget = true;
+         },
+         "what to compile for: host (default), nvptx, amdgpu; several with commas, in one object")
+      ->type_name("TARGET,...");
+  sub->add_option("--arch", o.arch,
+                  "architectures of GPUs, as sm_90a or gfx942; default: the first that a target has")
+      ->type_name("ARCH,...");
+  sub->add_option("--shmem", o.shmem,
+                  "who carries bytes between GPUs: p2p (default), nvshmem, rocshmem")
+      ->type_name("PROVIDER");
+  sub->add_option("--nvshmem-home,--rocshmem-bitcode", o.shmemPath,
+                  "where that provider's device bitcode is")
+      ->type_name("PATH");
+  sub->add_flag("!--no-assemble", o.assemble,
+                "objects with PTX only, also where ptxas is found");
   addChoice<EmitKind>(*sub, "--emit", o.emit,
                       {{"obj", EmitKind::Object},
                        {"asm", EmitKind::Assembly},
                        {"llvm", EmitKind::Llvm},
                        {"ir", EmitKind::Ir},
                        {"header", EmitKind::Header},
-                       {"depfile", EmitKind::Depfile}},
+                       {"depfile", EmitKind::Depfile},
+                       {"ptx", EmitKind::Ptx},
+                       {"cubin", EmitKind::Cubin},
+                       {"hsaco", EmitKind::Hsaco},
+                       {"sass-stats", EmitKind::SassStats}},
                       "what to write to OUT; default obj");
   sub->add_option("--header", o.header, "also write a C header")->type_name("FILE");
   sub->add_option("--depfile", o.depfile, "also write which files were read, for make and ninja")

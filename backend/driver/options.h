@@ -25,7 +25,18 @@ enum class ColorChoice : uint8_t { Auto, Always, Never };
 /// Where launches run.
 enum class ExecutorKind : uint8_t { Host, Interpreter, All };
 /// What `build` writes.
-enum class EmitKind : uint8_t { Object, Assembly, Llvm, Ir, Header, Depfile };
+enum class EmitKind : uint8_t {
+  Object,
+  Assembly,
+  Llvm,
+  Ir,
+  Header,
+  Depfile,
+  Ptx,
+  Cubin,
+  Hsaco,
+  SassStats
+};
 enum class OptLevel : uint8_t { O0, O1, O2 };
 
 /// The most ranks that a run may have.
@@ -77,11 +88,19 @@ struct Options {
 
   // build
   std::string output;
+  /// build: one or more, with commas.
   std::string target = "host";
+  /// `--target` was given.
+  bool hasTarget = false;
   EmitKind emit = EmitKind::Object;
   std::string header;
   std::string depfile;
   std::string cpu = "x86-64-v3";
+  /// Provider of symmetric memory on GPUs, and where its bitcode is.
+  std::string shmem = "p2p";
+  std::string shmemPath;
+  /// Objects carry what the GPU's assembler makes, where it is found.
+  bool assemble = true;
 
   // run, test
   ExecutorKind executor = ExecutorKind::Host;

@@ -89,6 +89,9 @@ struct BodyRange {
   return unsigned(kernel.intAttrOr("threads", 128));
 }
 
+/// Those, and what else a program has.
+[[nodiscard]] unsigned launchedThreads(ir::Op &kernel);
+
 /// Emits the GPU function of a kernel, called `entry`. The frame's places must be known.
 void lowerKernel(GpuModule &module, ir::Op &kernel, const launch::Frame &frame,
                  llvm::StringRef entry);

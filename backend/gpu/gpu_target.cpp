@@ -65,7 +65,7 @@ void DeviceCompiler::lowerKernel(GpuModule &module, Op &kernel) {
   launch::DeviceImage &image = compiled.image;
   image.prologue = launch::lowerPrologue(host_, frame, prefix + ".prologue");
   image.entry = name;
-  image.threads = int32_t(launchedThreads(kernel, bodyThreads(kernel)));
+  image.threads = int32_t(launchedThreads(kernel));
   gpu::lowerKernel(module, kernel, frame, image.entry);
   image.target = device_.vendor().str();
   image.arch = device_.arch().str();

@@ -210,10 +210,7 @@ void KernelLowering::lowerSpace(Op &space, int32_t number, llvm::Value *first, l
   BodyRange range{.first = wide(inner.CreateSub(kernel_.program, first)),
                   .step = wide(inner.CreateSub(end, first)),
                   .count = count};
-  if (isStaged(space))
-    lowerStagedBodies(gpu_, kernel_, space, range, [&] { body->lowerBodies(space, range); });
-  else
-    body->lowerBodies(space, range);
+  body->lowerBodies(space, range);
   // What bodies have sent and whose tokens they give to `when all` is complete behind it.
   if (space.body().terminator()->numOperands() > 0)
     inner.CreateCall(gpu_.call(DeviceCall::quiet), {kernel_.launch});
@@ -296,7 +293,13 @@ void BodyLowering::lowerBodies(Op &space, const BodyRange &range) {
 
 std::unique_ptr<BodyLowering> makeBodyLowering(GpuModule &module, const KernelScaffold &kernel,
                                                Op &space) {
+  if (hasStagedLoads(*kernel.kernel))
+    return makeStagedLowering(module, kernel, space);
   return std::make_unique<BodyLowering>(module, kernel);
+}
+
+unsigned launchedThreads(Op &kernel) {
+  return bodyThreads(kernel) + (hasStagedLoads(kernel) ? kCopyThreads : 0);
 }
 
 void lowerKernel(GpuModule &module, Op &kernel, const launch::Frame &frame,
@@ -304,7 +307,7 @@ void lowerKernel(GpuModule &module, Op &kernel, const launch::Frame &frame,
   KernelScaffold scaffold;
   scaffold.kernel = &kernel;
   scaffold.layout = &frame;
-  scaffold.threads = launchedThreads(kernel, bodyThreads(kernel));
+  scaffold.threads = launchedThreads(kernel);
   KernelLowering(module, scaffold).lower(entry);
 }
 

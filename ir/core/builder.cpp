@@ -124,4 +124,15 @@ Op *cloneOp(Builder &builder, const Op &op, ValueMap &map) {
   return copy;
 }
 
+std::unique_ptr<Module> cloneModule(Module &module) {
+  auto copy = std::make_unique<Module>(module.types());
+  copy->setSources(module.sources());
+  Builder builder(*copy);
+  builder.setInsertionPointToEnd(copy->body());
+  ValueMap map;
+  for (const Op &op : module.body().ops())
+    cloneOp(builder, op, map);
+  return copy;
+}
+
 } // namespace dtile::ir

@@ -87,5 +87,7 @@ using ValueMap = llvm::DenseMap<Value *, Value *>;
 /// Copies an op with its regions before the builder's insertion point; operands go through `map`
 /// (unmapped ones stay), and results and block arguments are added to it.
 Op *cloneOp(Builder &builder, const Op &op, ValueMap &map);
+/// A copy of a whole module, with the same types and sources.
+[[nodiscard]] std::unique_ptr<Module> cloneModule(Module &module);
 
 } // namespace dtile::ir

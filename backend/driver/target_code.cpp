@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Lists of targets and architectures, and the passes that each has of its own.
+#include "backend/driver/target_code.h"
+
+#include "frontend/base/check.h"
+#include "ir/core/builder.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
+namespace dtile::driver {
+
+namespace {
+
+std::vector<llvm::StringRef> splitList(llvm::StringRef text) {
+  llvm::SmallVector<llvm::StringRef> parts;
+  text.split(parts, ',');
+  std::vector<llvm::StringRef> names;
+  for (llvm::StringRef part : parts)
+    if (part = part.trim(); !llvm::is_contained(names, part))
+      names.push_back(part);
+  return names;
+}
+
+std::string quotedNames(llvm::ArrayRef<llvm::StringRef> names) {
+  std::vector<std::string> quoted;
+  for (llvm::StringRef name : names)
+    quoted.push_back("`" + name.str() + "`");
+  return llvm::join(quoted, ", ");
+}
+
+bool reportUnknownTarget(Session &session, llvm::StringRef name) {
+  std::vector<llvm::StringRef> names;
+  for (const backend::Target *target : backend::allTargets())
+    names.push_back(target->name());
+  session.diagnostics.report(SourceLoc{}, diag::unknown_target, name, quotedNames(names));
+  return false;
+}
+
+bool reportUnknownArch(Session &session, llvm::StringRef arch,
+                       llvm::ArrayRef<const backend::Target *> targets) {
+  for (const backend::Target *other : backend::allTargets())
+    if (llvm::is_contained(other->archs(), arch)) {
+      session.diagnostics.report(SourceLoc{}, diag::arch_of_other_target, arch, other->name());
+      return false;
+    }
+  std::vector<std::string> known;
+  for (const backend::Target *target : targets)
+    known.push_back(
+        target->archs().empty()
+            ? "none for target `" + target->name().str() + "` (--cpu names its processor)"
+            : quotedNames(target->archs()) + " for target `" + target->name().str() + "`");
+  session.diagnostics.report(SourceLoc{}, diag::unknown_arch, arch, llvm::join(known, ", "));
+  return false;
+}
+
+} // namespace
+
+std::vector<TargetArch> selectTargets(Session &session, llvm::StringRef names) {
+  std::vector<const backend::Target *> targets;
+  bool isFine = true;
+  for (llvm::StringRef name : splitList(names)) {
+    if (const backend::Target *target = backend::findTarget(name))
+      targets.push_back(target);
+    else
+      isFine = reportUnknownTarget(session, name);
+  }
+  std::vector<llvm::StringRef> archs;
+  if (!session.options.arch.empty())
+    archs = splitList(session.options.arch);
+  if (isFine)
+    for (llvm::StringRef arch : archs)
+      if (llvm::none_of(targets, [&](const backend::Target *target) {
+            return llvm::is_contained(target->archs(), arch);
+          }))
+        isFine = reportUnknownArch(session, arch, targets);
+  std::vector<TargetArch> selected;
+  if (!isFine)
+    return selected;
+  for (const backend::Target *target : targets) {
+    const size_t before = selected.size();
+    for (llvm::StringRef arch : archs)
+      if (llvm::is_contained(target->archs(), arch))
+        selected.push_back({target, arch.str()});
+    if (selected.size() == before)
+      selected.push_back({target, target->archs().empty() ? "" : target->archs().front().str()});
+  }
+  return selected;
+}
+
+backend::TargetOptions targetOptions(const Options &options, llvm::StringRef arch) {
+  backend::TargetOptions made;
+  made.cpu = options.cpu;
+  made.arch = arch.str();
+  made.shmem = options.shmem;
+  made.shmemPath = options.shmemPath;
+  made.optLevel = unsigned(options.optLevel);
+  made.assemble = options.assemble;
+  return made;
+}
+
+std::unique_ptr<ir::Module> prepareFor(Diagnostics &diagnostics, ir::Module &module,
+                                       const TargetArch &target) {
+  PhaseScope phase("running a target's passes");
+  std::unique_ptr<ir::Module> copy = ir::cloneModule(module);
+  llvm::StringRef text = target.target->passes(target.arch);
+  if (text.empty())
+    return copy;
+  auto pipeline = passes::parsePipeline(text, passes::allPasses(), diagnostics);
+  if (!pipeline)
+    return nullptr;
+  passes::PassContext context(diagnostics);
+  context.facts = target.target->facts(target.arch);
+  passes::PassManager manager({});
+  return manager.run(*copy, *pipeline, context) ? std::move(copy) : nullptr;
+}
+
+} // namespace dtile::driver

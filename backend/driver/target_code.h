@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Which targets and architectures the command line names, and modules prepared for them.
+#pragma once
+
+#include "backend/driver/optimize.h"
+#include "backend/target.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace dtile::driver {
+
+/// A target, and for which of its architectures; none for those that have none.
+struct TargetArch {
+  const backend::Target *target = nullptr;
+  std::string arch;
+};
+
+/// What `names` (as `--target` takes them) and `--arch` ask for, in the order of the targets: each named architecture, and
+/// the default of targets none of whose are named. Empty after reporting.
+std::vector<TargetArch> selectTargets(Session &session, llvm::StringRef names);
+
+/// What every target takes of the options.
+[[nodiscard]] backend::TargetOptions targetOptions(const Options &options, llvm::StringRef arch);
+
+/// A copy of an optimized module with the passes that are a target's own. Null after reporting.
+std::unique_ptr<ir::Module> prepareFor(Diagnostics &diagnostics, ir::Module &module,
+                                       const TargetArch &target);
+
+} // namespace dtile::driver
