@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // bound-drift: keeps back-to-back launches apart where ranks may run ahead of each other.
 //
-// Expects: inlined kernels.
-// Produces: on each kernel that reaches other ranks, attribute `entry_barrier` (ranks meet before
-// the bodies of a launch
-//   start), and on each scratch object of such a kernel at least two `copies`.
+// Expects: inlined kernels with derived counts.
+// Produces: on each scratch object of a kernel that reaches other ranks at least two `copies`; and,
+// where the kernel's own waits do not keep ranks together, attribute `entry_barrier` (ranks meet
+// before the bodies of a launch start).
 // Why: a rank that has ended a launch may already notify and write for its next one while a peer
-// still reads, or still
-//   counts notifies of several ranks in one cell. With the meeting no rank is a launch ahead; with
-//   two copies zeroing this launch's copy cannot meet a late write of the last one.
-// Leaves alone: kernels that stay on their rank. A kernel whose own waits already bound the drift
-// keeps the meeting:
-//   it is right, only slower than it must be.
+// still reads, or still counts notifies of several ranks in one cell. A rank that cannot end a
+// launch before all others have begun it is never two launches ahead, and two copies keep it from
+// what its peers still use; a meeting does the same for every kernel, and costs a round trip.
+// Waits of bodies that some size leaves without work keep nobody: for launches in which such a size
+// is zero the kernel gets one more space, `together`, which waits for all notifies. It has no body
+// otherwise.
+// Leaves alone: kernels that stay on their rank.
+#include "ir/core/builder.h"
+#include "ir/protocol/prove/prove_protocol.h"
 #include "ir/transform/pass.h"
 
 #include <algorithm>
@@ -19,6 +22,60 @@
 namespace dtile::passes {
 
 using namespace dtile::ir;
+
+namespace {
+
+/// One body that waits for all that its rank is notified of, in launches where one of the sizes is
+/// zero.
+Op *addTogether(Op &kernel, llvm::ArrayRef<Value *> sizes) {
+  Builder builder(kernel.body().module());
+  builder.setInsertionPoint(kernel.body().terminator());
+  Value *zero = builder.constIndex(0), *one = builder.constIndex(1);
+  Value *bodies = zero;
+  for (Value *size : sizes)
+    bodies = builder.max(bodies, builder.sub(one, size));
+  std::string name = "together";
+  for (Op &op : kernel.body().ops())
+    while (op.is(OpKind::Space) && op.strAttr("name") == name)
+      name += '_';
+  Op *space = builder.op(OpKind::Space, {zero, bodies, one});
+  space->setAttr("name", name);
+  space->setAttr("vars", std::vector<std::string>{"once"});
+  space->setLoc(kernel.loc());
+  space->body().addArgument(builder.types().index(), "once");
+  builder.setInsertionPointToEnd(space->body());
+  llvm::SmallVector<Value *, 4> acquires;
+  for (Op &op : kernel.body().ops())
+    if (op.is(OpKind::SignalParam))
+      acquires.push_back(
+          builder.op(OpKind::Wait, {op.result()}, builder.types().acquire())->result());
+  builder.op(OpKind::Await, acquires);
+  builder.op(OpKind::Yield, {});
+  return space;
+}
+
+/// Whether ranks keep together without a meeting; gives the kernel what it needs for that.
+bool keepsTogether(Op &kernel, PassContext &context) {
+  const std::string name = "`" + kernel.strAttr("name").str() + "`";
+  protocol::DriftBound bound = protocol::waitsBoundDrift(kernel);
+  if (bound.isBounded && !bound.needed.empty()) {
+    Op *together = addTogether(kernel, bound.needed);
+    const protocol::DriftBound again = protocol::waitsBoundDrift(kernel);
+    bound.isBounded = again.isBounded && again.needed.empty();
+    if (!bound.isBounded) {
+      bound.reason = "bodies that some size leaves without work keep nobody";
+      together->erase();
+    }
+  }
+  if (bound.isBounded)
+    context.remark(kernel, "ranks need not meet before each launch of " + name +
+                               ": none ends a launch that another has not begun");
+  else
+    context.remark(kernel, "ranks meet before each launch of " + name + ": " + bound.reason);
+  return bound.isBounded;
+}
+
+} // namespace
 
 bool boundDrift(Module &module, PassContext &context) {
   bool changed = false;
@@ -31,10 +88,9 @@ bool boundDrift(Module &module, PassContext &context) {
     });
     if (!reachesOthers || kernel.boolAttrOr("entry_barrier", false))
       continue;
-    kernel.setAttr("entry_barrier", true);
     changed = true;
-    context.remark(kernel, "ranks meet before each launch of `" + kernel.strAttr("name").str() +
-                               "`: nothing else is known to keep them together");
+    if (!keepsTogether(kernel, context))
+      kernel.setAttr("entry_barrier", true);
     for (Op &op : kernel.body().ops())
       if (op.is(OpKind::Param) && op.strAttr("mode") == "scratch")
         op.setAttr("copies", std::max<int64_t>(2, op.intAttrOr("copies", 1)));

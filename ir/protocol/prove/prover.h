@@ -105,6 +105,9 @@ private:
   // waits.cpp
   void proveWaits();
 
+  // drift.cpp
+  bool hearsFromAll(Op &object, llvm::ArrayRef<Op *> needed);
+
   Op &kernel_;
   ProofOptions options_;
   Proof proof_;

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Whether ranks may begin a launch without meeting. What keeps launches apart otherwise:
+//   a cell of a signal is notified by one rank only, in all launches with cells of such sizes, so
+//   that its notifies come launch by launch;
+//   a rank that ends a launch has waited for a notify that each other rank has sent in that launch,
+//   so each has begun it, and has ended the one before: nobody is two launches ahead of anybody,
+//   and two copies of scratch memory, taken in turn, are enough.
+// The second matters only to launches in which the scratch memory has elements at all.
+#include "ir/protocol/prove/prover.h"
+
+#include "ir/analysis/communication.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <map>
+
+namespace dtile::protocol::prove {
+
+namespace {
+
+/// Stands for the same polynomials in another launch: sizes and the epoch may differ.
+class OtherLaunch {
+public:
+  explicit OtherLaunch(Scene &scene) : scene_(scene) {}
+  Polynomial of(Polynomial p) {
+    std::vector<AtomId> atoms;
+    scene_.polys.collectAtoms(p, atoms);
+    for (const AtomId id : atoms) {
+      const auto kind = scene_.polys.atom(id).kind;
+      if (kind != Polynomials::AtomKind::LaunchDim && kind != Polynomials::AtomKind::Epoch &&
+          kind != Polynomials::AtomKind::Value)
+        continue;
+      auto [it, isNew] = known_.try_emplace(id);
+      if (isNew)
+        it->second = var(scene_.polys.fresh());
+      p = scene_.polys.substitute(p, id, it->second);
+    }
+    return p;
+  }
+  void addRanges(Facts &facts) const {
+    for (const auto &[id, other] : known_)
+      if (scene_.polys.atom(id).kind != Polynomials::AtomKind::Value)
+        facts.push_back(other);
+  }
+
+private:
+  Scene &scene_;
+  std::map<AtomId, Polynomial> known_;
+};
+
+/// Whether two notifies of one cell are always of one rank.
+bool areOfOneRank(Op *first, Op *second) {
+  Scene scene;
+  Instance a = scene.instance(first), b = scene.instance(second);
+  Facts facts, others;
+  scene.assume(facts, a);
+  scene.assume(others, b);
+  Region cellsA = scene.region(cellsOf(first), a, facts);
+  Region cellsB = scene.region(cellsOf(second), b, others);
+  OtherLaunch other(scene);
+  for (const Polynomial &fact : others)
+    facts.push_back(other.of(fact));
+  const auto put = [&](Polynomial &p) { p = other.of(p); };
+  put(cellsB.rank);
+  for (DimRegion &dim : cellsB.dims) {
+    if (dim.at)
+      put(*dim.at);
+    for (Polynomial &low : dim.atLeast)
+      put(low);
+    for (Polynomial &high : dim.below)
+      put(high);
+  }
+  other.addRanges(facts);
+  ir::addEqual(facts, cellsA.rank, cellsB.rank);
+  llvm::SmallVector<Polynomial, 4> cell;
+  for (size_t d = 0; d < cellsA.dims.size(); ++d) {
+    cell.push_back(var(scene.polys.fresh()));
+    // The first bound is the signal's size, which both launches have.
+    ir::addEqual(facts, cellsA.dims[d].below.front(), cellsB.dims[d].below.front());
+  }
+  scene.assumeInside(facts, cellsA, cell);
+  scene.assumeInside(facts, cellsB, cell);
+  return scene.refuter.impliesEqual(facts, var(a.rank), var(b.rank));
+}
+
+} // namespace
+
+/// Whether a rank cannot end a launch before each other rank has begun it, where the object has
+/// elements and the sizes in `needed` are not zero.
+bool Prover::hearsFromAll(Op &object, llvm::ArrayRef<Op *> needed) {
+  Scene scene;
+  Polynomials::Environment environment;
+  const AtomId self = scene.polys.fresh(var(scene.polys.numRanks()));
+  const AtomId peer = scene.polys.fresh(var(scene.polys.numRanks()));
+  Facts facts;
+  for (const AtomId rank : {self, peer}) {
+    facts.push_back(var(rank));
+    ir::addLess(facts, var(rank), var(scene.polys.numRanks()));
+  }
+  environment.hasOwnValues = true;
+  environment.rank = var(self);
+  for (Value *size : object.operands())
+    facts.push_back(scene.polys.of(size, environment) - Polynomial(1));
+  for (Op *size : needed)
+    facts.push_back(scene.polys.of(size->result(), environment) - Polynomial(1));
+  for (const bool isAbove : {true, false}) {
+    Facts apart = facts;
+    isAbove ? ir::addLess(apart, var(self), var(peer)) : ir::addLess(apart, var(peer), var(self));
+    const bool isHeard = hasPath(
+        scene, apart, [&] { return headsOfBegin(scene, var(peer)); },
+        [&] { return tailsOfEnd(scene, var(self)); });
+    if (!isHeard)
+      return false;
+  }
+  return true;
+}
+
+DriftBound Prover::boundDrift() {
+  DriftBound bound;
+  const auto refuse = [&](std::string reason) {
+    bound.reason = std::move(reason);
+    return bound;
+  };
+  std::vector<Op *> objects, sizes;
+  for (Op &op : kernel_.body().ops()) {
+    if (op.is(OpKind::LaunchDim))
+      sizes.push_back(&op);
+    if (op.is(OpKind::Param) && op.strAttr("mode") == "scratch") {
+      if (op.boolAttrOr("zero", false))
+        return refuse(nameOf(op) + " is zeroed at each launch");
+      const bool isReached = llvm::any_of(accesses_, [&](const Access &access) {
+        return access.object == &op && ir::rankSelectionOf(access.view);
+      });
+      if (isReached)
+        objects.push_back(&op);
+    }
+  }
+  if (!barriers_.empty())
+    return refuse("it has barriers");
+  for (Op *notify : notifies_) {
+    Op *signal = signalOf(notify);
+    if (!signal || signal->body().empty())
+      return refuse("not all counts are derived");
+    for (Op *other : notifies_)
+      if (signalOf(other) == signal && !areOfOneRank(notify, other))
+        return refuse("several ranks notify a cell of " + nameOf(*signal));
+  }
+  std::vector<Op *> needed;
+  for (Op *object : objects) {
+    if (hearsFromAll(*object, needed))
+      continue;
+    if (!hearsFromAll(*object, sizes))
+      return refuse("a rank may end a launch that another has not begun, with respect to " +
+                    nameOf(*object));
+    std::vector<Op *> some = sizes;
+    for (Op *size : sizes) {
+      std::vector<Op *> fewer = some;
+      fewer.erase(llvm::find(fewer, size));
+      if (hearsFromAll(*object, fewer))
+        some = std::move(fewer);
+    }
+    for (Op *size : some)
+      if (!llvm::is_contained(needed, size))
+        needed.push_back(size);
+  }
+  for (Op *size : needed)
+    bound.needed.push_back(size->result());
+  bound.isBounded = true;
+  return bound;
+}
+
+} // namespace dtile::protocol::prove
+
+namespace dtile::protocol {
+
+DriftBound waitsBoundDrift(ir::Op &kernel) {
+  const Proof proof = proveProtocol(kernel);
+  if (!proof.isComplete())
+    return {.isBounded = false,
+            .needed = {},
+            .reason = "its order is not proved: " + proof.unproved.front().text};
+  return prove::Prover(kernel, {}).boundDrift();
+}
+
+} // namespace dtile::protocol
