@@ -20,6 +20,7 @@
 #include "ir/transform/pass.h"
 
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/STLExtras.h"
 
 namespace dtile::passes {
 namespace {
@@ -245,7 +246,12 @@ bool CountDeriver::solveOne(Site &site, bool onlyDirect) {
       std::vector<Polynomial> conditions;
       std::optional<Polynomial> answer =
           polys_.solve(equation.value, equation.target, unknown.atom, conditions);
-      if (!answer)
+      // An unknown must not end up in its own extent.
+      const bool isCircular = llvm::any_of(site.unknowns, [&](const Unknown &other) {
+        return !other.solution && polys_.mentions(other.extent, unknown.atom) &&
+               polys_.mentions(answer.value_or(Polynomial()), other.atom);
+      });
+      if (!answer || isCircular)
         continue;
       unknown.solution = answer;
       mustBeZero_.insert(mustBeZero_.end(), conditions.begin(), conditions.end());
