@@ -2,7 +2,10 @@
 // Makes one mistake after the other in right programs, and compares what the checker says with what
 // happens when the kernel runs in many schedules, with transfers landing late: a confusion matrix.
 //
-//   checker_mutation [-I DIR] [-v] FILE.dtile…
+//   checker_mutation [-I DIR] [-v] [--proved] FILE.dtile…
+//
+// With --proved only those mutants are run that the checker has proved: none of them may fail, and
+// none may be refused for what a run of the checker has shown.
 //
 // A mutant that hangs or traps, or whose results depend on the schedule, must be refused. One whose
 // results are the same in every schedule, and wrong, is not the checker's to see, but it may be.
@@ -34,6 +37,8 @@ using ir::OpKind;
 /// Schedules of each choice of ranks and sizes.
 constexpr unsigned kSeeds = 12;
 constexpr uint64_t kMaxSteps = 4'000'000;
+/// Launches back to back: the third is the first to meet the scratch memory of the first again.
+constexpr int64_t kLaunches = 4;
 
 enum class Truth : uint8_t { Right, WrongAlways, Unsafe };
 
@@ -119,7 +124,8 @@ std::string outcome(ir::Module &module, Op &kernel, const protocol::LaunchSizes 
   Arguments arguments;
   if (!arguments.make(kernel, sizes, values, ranks, machine))
     return "";
-  const auto error = machine.launchRepeat(kernel.strAttr("name").str(), arguments.ofRank, 2);
+  const auto error =
+      machine.launchRepeat(kernel.strAttr("name").str(), arguments.ofRank, kLaunches);
   if (!error)
     return arguments.outputs();
   isUnsafe |= error->kind == interpret::RunError::Kind::Deadlock ||
@@ -177,10 +183,13 @@ std::vector<std::string> allOutcomes(ir::Module &module, Op &kernel,
 /// Compares verdicts for all mutants of a program's kernels.
 class Comparison {
 public:
-  explicit Comparison(bool isVerbose) : isVerbose_(isVerbose) {}
+  Comparison(bool isVerbose, bool isProvedOnly)
+      : isVerbose_(isVerbose), isProvedOnly_(isProvedOnly) {}
   void add(const Input &input);
   void print();
-  [[nodiscard]] bool hasFailed() const { return falseAccepts_ != 0 || falseRejects_ != 0; }
+  [[nodiscard]] bool hasFailed() const {
+    return falseAccepts_ != 0 || falseRejects_ != 0 || falseProofs_ != 0;
+  }
 
 private:
   void addKernel(const Input &input, const std::string &kernel);
@@ -188,7 +197,11 @@ private:
                  const std::vector<std::string> &right);
 
   bool isVerbose_;
+  bool isProvedOnly_;
   unsigned falseAccepts_ = 0;
+  /// Mutants that were proved, and those of them that were refused or failed all the same.
+  unsigned proved_ = 0;
+  unsigned falseProofs_ = 0;
   unsigned falseRejects_ = 0;
   unsigned skipped_ = 0;
   /// By truth, then whether refused.
@@ -196,14 +209,19 @@ private:
   std::map<Mutation::Kind, std::array<std::array<unsigned, 2>, 3>> byKind_;
 };
 
-/// Checks one kernel; true when it is refused.
-bool isRefused(ir::Module &module, const std::string &kernel, Diagnostics &diagnostics) {
+/// What the checker says of one kernel.
+struct Judgement {
+  bool isRefused = false;
+  bool isProved = false;
+};
+
+Judgement judge(ir::Module &module, const std::string &kernel, Diagnostics &diagnostics) {
   protocol::CheckOptions options;
   options.ranks = {1, 2, 3, 4};
   for (const protocol::Verdict &verdict : protocol::checkProtocol(module, options, diagnostics))
     if (verdict.kernel == kernel)
-      return !verdict.isFine;
-  return false;
+      return {!verdict.isFine, verdict.isProved};
+  return {};
 }
 
 void Comparison::addMutant(const Input &input, const std::string &kernel, const Mutation &mutation,
@@ -219,6 +237,11 @@ void Comparison::addMutant(const Input &input, const std::string &kernel, const 
     ++skipped_;
     return;
   }
+  const Judgement judgement = judge(*module, kernel, diagnostics);
+  const bool refused = judgement.isRefused;
+  proved_ += judgement.isProved;
+  if (isProvedOnly_ && !judgement.isProved)
+    return;
   const interpret::ControlSlice slice = interpret::sliceControl(op);
   const protocol::LaunchSizes sizes(op, slice);
   bool isUnsafe = false;
@@ -226,11 +249,12 @@ void Comparison::addMutant(const Input &input, const std::string &kernel, const 
   const Truth truth = isUnsafe            ? Truth::Unsafe
                       : outcomes == right ? Truth::Right
                                           : Truth::WrongAlways;
-  const bool refused = isRefused(*module, kernel, diagnostics);
   ++counts_[size_t(truth)][refused];
   ++byKind_[mutation.kind][size_t(truth)][refused];
   falseAccepts_ += truth == Truth::Unsafe && !refused;
-  const bool isStrange = (truth == Truth::Unsafe) != refused;
+  const bool isFalseProof = judgement.isProved && (truth == Truth::Unsafe || refused);
+  falseProofs_ += isFalseProof;
+  const bool isStrange = isFalseProof || (truth == Truth::Unsafe) != refused;
   if (!isVerbose_ || !isStrange)
     return;
   llvm::outs() << input.name << ", " << kernel << ": " << mutationName(mutation.kind) << ", op "
@@ -238,7 +262,8 @@ void Comparison::addMutant(const Input &input, const std::string &kernel, const 
                << (truth == Truth::Unsafe        ? "unsafe"
                    : truth == Truth::WrongAlways ? "always wrong"
                                                  : "right")
-               << ", " << (refused ? "refused" : "accepted") << '\n';
+               << ", " << (refused ? "refused" : "accepted")
+               << (judgement.isProved ? ", proved" : "") << '\n';
   for (const Diagnostic &diagnostic : diagnostics.all())
     llvm::outs() << "    " << diagnostic.message << '\n';
 }
@@ -260,7 +285,7 @@ void Comparison::addKernel(const Input &input, const std::string &kernel) {
   const protocol::LaunchSizes sizes(op, slice);
   bool isUnsafe = false;
   const std::vector<std::string> right = allOutcomes(*module, op, sizes, isUnsafe);
-  const bool refused = isRefused(*module, kernel, diagnostics);
+  const bool refused = judge(*module, kernel, diagnostics).isRefused;
   if (isUnsafe || refused) {
     llvm::outs() << input.name << ", " << kernel << ": as it stands it is "
                  << (isUnsafe ? "unsafe" : "safe") << " and " << (refused ? "refused" : "accepted")
@@ -304,7 +329,9 @@ void Comparison::print() {
   row("all", counts_);
   llvm::outs() << "not well-formed, or refused by a pass: " << skipped_ << '\n'
                << "false accepts: " << falseAccepts_
-               << ", right programs refused: " << falseRejects_ << '\n';
+               << ", right programs refused: " << falseRejects_ << '\n'
+               << "proved: " << proved_ << ", of these refused or unsafe in a run: " << falseProofs_
+               << '\n';
 }
 
 bool readInput(const std::string &path, const std::vector<std::string> &folders, Input &input) {
@@ -344,20 +371,23 @@ int run(llvm::ArrayRef<const char *> args) {
   std::vector<std::string> folders;
   std::vector<std::string> files;
   bool isVerbose = false;
+  bool isProvedOnly = false;
   for (size_t i = 1; i < args.size(); ++i) {
     const llvm::StringRef arg = args[i];
     if (arg == "-I" && i + 1 < args.size())
       folders.emplace_back(args[++i]);
     else if (arg == "-v")
       isVerbose = true;
+    else if (arg == "--proved")
+      isProvedOnly = true;
     else
       files.push_back(arg.str());
   }
   if (files.empty()) {
-    llvm::errs() << "checker_mutation [-I DIR] [-v] FILE.dtile...\n";
+    llvm::errs() << "checker_mutation [-I DIR] [-v] [--proved] FILE.dtile...\n";
     return 2;
   }
-  Comparison comparison(isVerbose);
+  Comparison comparison(isVerbose, isProvedOnly);
   for (const std::string &path : files) {
     Input input;
     if (!readInput(path, folders, input))
