@@ -90,7 +90,7 @@ void checkFile(Session &session, llvm::StringRef path) {
   protocol::CheckOptions checks;
   if (!session.options.ranks.empty()) {
     checks.ranks = session.options.ranks;
-    checks.seconds = 10;
+    checks.seconds = 7.0 / double(instances.size());
   }
   checks.promises = promisesOf(instances);
   checks.machine = findMachine(session.options.machine);

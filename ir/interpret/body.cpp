@@ -21,6 +21,7 @@ Body::Body(MachineState &machine, RankRun &rank, SpaceRun *space, const Code &co
 
 Step Body::run() {
   const uint64_t limit = machine.schedule.maxSteps;
+  const bool *stop = machine.schedule.stop;
   const bool isRandom = machine.isRandom();
   for (;;) {
     const Instr &instr = frame->code->instrs[frame->pc];
@@ -29,10 +30,10 @@ Step Body::run() {
       hasSwitched = true;
       return Step::Next;
     }
-    if (limit != 0 && machine.steps >= limit)
+    if ((limit != 0 && machine.steps >= limit) || (stop && *stop))
       return machine.fail(RunError::Kind::StepLimit, machine.place(*instr.op) + describe() +
                                                          ": the run was stopped here after " +
-                                                         std::to_string(limit) + " steps");
+                                                         std::to_string(machine.steps) + " steps");
     ++machine.steps;
     switch (const Step step = instr.run(*this, instr)) {
     case Step::Next:

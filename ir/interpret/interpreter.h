@@ -28,6 +28,8 @@ struct Schedule {
   enum class Landing : uint8_t { AtIssue, AsLateAsAllowed, Random } landing = Landing::AtIssue;
   /// Steps (ops executed over all ranks) before the run is given up as endless; 0 is no limit.
   uint64_t maxSteps = 0;
+  /// The run is given up when this becomes true, as if it were endless; null for never.
+  const bool *stop = nullptr;
   /// For each space of the kernel, how many programs run its bodies: program p takes bodies p, p +
   /// n, … of the space's order, one after another, as the persistent programs of a GPU do. Empty,
   /// or 0 for a space: as many bodies at once as the space itself allows.

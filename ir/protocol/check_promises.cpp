@@ -347,13 +347,18 @@ KeptPromises PromiseChecker::run(llvm::ArrayRef<int> ranks) {
   if (states_.empty())
     return result;
   // One rank last: where it is wrong there, two show more of it.
-  std::vector<int> counts(ranks.begin(), ranks.end());
+  std::vector<int> counts;
+  llvm::copy_if(ranks, std::back_inserter(counts), [](int count) { return count <= kManyRanks; });
+  if (counts.empty())
+    counts = {2, 3};
   llvm::stable_sort(counts, [](int a, int b) { return (a == 1) < (b == 1); });
   for (const int count : counts)
     for (const SizeValues &values : choose(count)) {
       const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start_;
-      if (count > kManyRanks || elapsed.count() > seconds_)
+      if (elapsed.count() > seconds_)
         continue;
+      if (!llvm::is_contained(result.ranks, count))
+        result.ranks.push_back(count);
       if (!runOnce(count, values)) {
         result.isRefused = true;
         return result;

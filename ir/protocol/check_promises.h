@@ -11,6 +11,8 @@ namespace dtile::protocol {
 struct KeptPromises {
   /// Those that hold in all runs.
   int64_t kept = 0;
+  /// Numbers of ranks of these runs.
+  std::vector<int> ranks;
   bool isRefused = false;
   /// Why some could not be compared.
   std::vector<std::pair<const Promise *, std::string>> undecided;

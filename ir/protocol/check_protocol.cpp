@@ -58,6 +58,13 @@ private:
   bool isFromData(const Finding &finding) const;
   bool isWrittenFromData(const Op *object) const;
   void addSizes(const SizeValues &values);
+  /// For one more run: it may go on for a while beyond the time for all.
+  [[nodiscard]] Budget budget() const {
+    constexpr double kLeastSeconds = 1;
+    const std::chrono::duration<double> all(std::max(kLeastSeconds, 1.25 * options_.seconds));
+    return {options_.bytes,
+            start_ + std::chrono::duration_cast<std::chrono::steady_clock::duration>(all)};
+  }
   [[nodiscard]] double elapsed() const {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
   }
@@ -72,6 +79,8 @@ private:
   /// Numbers of ranks to run.
   std::vector<int> ranks_;
   int64_t launches_ = 2;
+  /// Why the last run was given up.
+  enum class Cut : uint8_t { No, Time, Memory } cut_ = Cut::No;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
@@ -190,21 +199,30 @@ bool KernelChecker::judge(const RunError *error, const RaceDetector &detector, c
 }
 
 bool KernelChecker::runOnce(int ranks, const SizeValues &values) {
-  RaceDetector first(ranks, RaceDetector::Explain::No);
+  RaceDetector first(ranks, RaceDetector::Explain::No, nullptr, budget());
   std::unique_ptr<RunError> error;
   if (!watch(first, ranks, values, error))
     return true;
   // Which of several notifies come first is known when all have been seen; what explains findings
   // is only kept where there are some.
   std::optional<RaceDetector> second;
-  if (first.needsAnother() || !first.findings().empty()) {
-    second.emplace(ranks, RaceDetector::Explain::Yes, &first);
+  const bool isOver = first.isOver();
+  if ((first.needsAnother() && !isOver) || !first.findings().empty()) {
+    second.emplace(ranks, RaceDetector::Explain::Yes, isOver ? nullptr : &first,
+                   Budget{options_.bytes});
     watch(*second, ranks, values, error);
   }
-  ++verdict_.runs;
   const Case at{kernel_, ranks, sizes_.symbols(), values};
-  if (!judge(error.get(), second ? *second : first, at))
+  const bool isExplained = second && !(second->isOver() && second->findings().empty());
+  if (!judge(error.get(), isExplained ? *second : first, at)) {
+    ++verdict_.runs;
     return false;
+  }
+  if (isOver || (second && second->isOver())) {
+    cut_ = first.isFull() || (second && second->isFull()) ? Cut::Memory : Cut::Time;
+    return true;
+  }
+  ++verdict_.runs;
   if (error && error->kind == RunError::Kind::StepLimit) {
     verdict_.undecided.push_back(
         {&kernel_, "a run for W = " + std::to_string(ranks) + " was too long: " + at.text()});
@@ -221,6 +239,7 @@ bool KernelChecker::watch(RaceDetector &detector, int ranks, const SizeValues &v
   interpret::Schedule schedule;
   schedule.controlOnly = true;
   schedule.maxSteps = kMaxSteps;
+  schedule.stop = &detector.isOver();
   interpret::Machine machine(module_, ranks, schedule);
   RunArguments arguments;
   if (!arguments.make(kernel_, sizes_, values, ranks, machine))
@@ -260,15 +279,16 @@ void KernelChecker::checkPromised() {
     verdict_.undecidedPromises.emplace_back(promise.place.begin, why);
   };
   const bool isData = !slice_.data.empty() || !slice_.scalars.empty() || !slice_.indexed.empty();
-  if (isData || verdict_.runs == 0) {
+  if (isData) {
     for (const Promise &promise : options_.promises)
       if (promise.kernel == verdict_.kernel)
-        add(promise, isData ? "what happens depends on data" : "no sizes are known for a run");
+        add(promise, "what happens depends on data");
     return;
   }
-  const KeptPromises kept =
-      checkPromises(kernel_, options_.promises, sizes_, ranks_, options_.seconds / 2, diagnostics_);
+  const KeptPromises kept = checkPromises(kernel_, options_.promises, sizes_, options_.ranks,
+                                          options_.seconds / 2, diagnostics_);
   verdict_.isFine &= !kept.isRefused;
+  verdict_.promiseRanks = kept.ranks;
   verdict_.promisesKept = kept.kept;
   for (const auto &[promise, why] : kept.undecided)
     add(*promise, why);
@@ -305,18 +325,21 @@ Verdict KernelChecker::run() {
       launches_ = 3;
   });
   for (const int ranks : ranks_) {
-    bool isWhole = true;
+    cut_ = Cut::No;
     for (const SizeValues &values : sizes_.choose(ranks, options_.isQuick)) {
-      if (elapsed() > options_.seconds) {
-        isWhole = false;
+      if (elapsed() > options_.seconds)
+        cut_ = Cut::Time;
+      if (cut_ != Cut::No)
         break;
-      }
       if (!runOnce(ranks, values)) {
         verdict_.isFine = false;
         return std::move(verdict_);
       }
     }
-    (isWhole ? verdict_.ranks : verdict_.cutShort).push_back(ranks);
+    (cut_ == Cut::No     ? verdict_.ranks
+     : cut_ == Cut::Time ? verdict_.cutShort
+                         : verdict_.tooLarge)
+        .push_back(ranks);
   }
   verdict_.machine = options_.machine;
   verdict_.progress =
@@ -369,7 +392,7 @@ std::string verdictText(const Verdict &verdict, const SourceManager *sources) {
     text += "proved for all W and all sizes";
   else if (!verdict.undecided.empty())
     text += "undecided";
-  if (verdict.runs != 0 || !verdict.isProved) {
+  if (!verdict.ranks.empty()) {
     text += verdict.isProved || !verdict.undecided.empty() ? "; checked for W in "
                                                            : "checked for W in ";
     text += setText({verdict.ranks.begin(), verdict.ranks.end()});
@@ -390,8 +413,13 @@ std::string verdictText(const Verdict &verdict, const SourceManager *sources) {
   if (!verdict.cutShort.empty())
     text += "  there was no time for all sizes with W in " +
             setText({verdict.cutShort.begin(), verdict.cutShort.end()}) + '\n';
+  if (!verdict.tooLarge.empty())
+    text += "  there was too little memory for all sizes with W in " +
+            setText({verdict.tooLarge.begin(), verdict.tooLarge.end()}) + '\n';
   if (verdict.promisesKept != 0)
-    text += "  what it ensures holds: each addend is there as often as it should\n";
+    text += "  what it ensures holds for W in " +
+            setText({verdict.promiseRanks.begin(), verdict.promiseRanks.end()}) +
+            ": each addend is there as often as it should\n";
   for (const auto &[loc, why] : verdict.undecidedPromises)
     text += "  " + placeText(loc, sources) + "what it ensures is not decided: " + why + '\n';
   if (verdict.progress.needsRoom)

@@ -21,8 +21,10 @@ struct CheckOptions {
   std::vector<int> ranks = {1, 2, 3, 4, 5, 6, 7, 8};
   /// Only the sizes that find most.
   bool isQuick = false;
-  /// Seconds for one kernel; what does not fit is left out, and the verdict says so.
+  /// Seconds for one kernel, and bytes that a run's order may take; what does not fit is left out,
+  /// and the verdict says so.
   double seconds = 2;
+  size_t bytes = size_t(160) << 20;
   /// Where bodies that wait must leave room for those that they wait for.
   const TargetFacts *machine = &kMachines[0];
   /// What kernels ensure.
@@ -58,8 +60,9 @@ struct Verdict {
   std::vector<Size> sizes;
   /// Launches watched.
   int64_t runs = 0;
-  /// Numbers of ranks for which there was no time for all sizes.
+  /// Numbers of ranks for which there was no time for all sizes, and for which no memory.
   std::vector<int> cutShort;
+  std::vector<int> tooLarge;
   std::vector<Undecided> undecided;
   Progress progress;
   const TargetFacts *machine = nullptr;
@@ -71,6 +74,7 @@ struct Verdict {
   std::vector<int> notRun;
   /// Promises that hold, and those that could not be followed, with why.
   int64_t promisesKept = 0;
+  std::vector<int> promiseRanks;
   std::vector<std::pair<SourceLoc, std::string>> undecidedPromises;
 };
 

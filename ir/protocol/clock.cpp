@@ -4,6 +4,8 @@
 // their rank are one number a rank.
 #include "ir/protocol/clock.h"
 
+#include "llvm/ADT/Hashing.h"
+
 #include <algorithm>
 
 namespace dtile::protocol {
@@ -15,27 +17,28 @@ bool hasEvent(const Events &events, ThreadId thread, uint32_t time) {
   return it != events.end() && it->first == thread && it->second >= time;
 }
 
-/// The later event of each thread, of those that `keep` holds for.
-template <typename Keep>
+/// The later event of each thread, of those of `a` that `keepA` holds for and of those of `b` that
+/// `keepB` does.
+template <typename KeepA, typename KeepB>
 Events merged(llvm::ArrayRef<std::pair<ThreadId, uint32_t>> a,
-              llvm::ArrayRef<std::pair<ThreadId, uint32_t>> b, Keep &&keep) {
+              llvm::ArrayRef<std::pair<ThreadId, uint32_t>> b, KeepA &&keepA, KeepB &&keepB) {
   Events all;
   all.reserve(a.size() + b.size());
-  const auto add = [&](ThreadId thread, uint32_t time) {
-    if (keep(thread, time))
-      all.emplace_back(thread, time);
-  };
   auto i = a.begin();
   auto j = b.begin();
   while (i != a.end() || j != b.end()) {
     if (j == b.end() || (i != a.end() && i->first < j->first)) {
-      add(i->first, i->second);
+      if (keepA(i->first, i->second))
+        all.push_back(*i);
       ++i;
     } else if (i == a.end() || j->first < i->first) {
-      add(j->first, j->second);
+      if (keepB(j->first, j->second))
+        all.push_back(*j);
       ++j;
     } else {
-      add(i->first, std::max(i->second, j->second));
+      const uint32_t time = std::max(i->second, j->second);
+      if (keepA(i->first, time))
+        all.emplace_back(i->first, time);
       ++i;
       ++j;
     }
@@ -52,6 +55,7 @@ ClockSet::ClockSet(int ranks) {
   clock->done = done;
   clock->base = new ClockBase;
   empty_ = clock;
+  joined_.resize(kJoined);
 }
 
 ThreadId ClockSet::newThread(int rank, int32_t launch) {
@@ -76,6 +80,7 @@ llvm::ArrayRef<std::pair<ThreadId, uint32_t>> ClockSet::beyond(const ClockBaseRe
     for (const auto &[thread, time] : b->at)
       if (!hasEvent(a->at, thread, time))
         difference.events.emplace_back(thread, time);
+    bytes_ += difference.events.capacity() * sizeof(difference.events[0]);
   }
   return difference.events;
 }
@@ -117,24 +122,36 @@ ClockRef ClockSet::join(const ClockRef &a, const ClockRef &b) const {
     return a;
   if (includesAll(*b, *a))
     return b;
-  auto *joined = new Clock;
+  // Bodies of one rank wait for the same cells, one like the other.
+  const auto hash = size_t(llvm::hash_combine(a.get(), b.get()));
+  Joined &known = joined_[hash % kJoined];
+  if (known.a == a && known.b == b)
+    return known.result;
+  auto *joined = new Clock(&bytes_);
   const ClockRef owner(joined);
   joined->base = a->base;
   joined->done = joinDone(a->done, b->done);
   const auto isNews = [&](ThreadId thread, uint32_t time) {
     return !isDone(*joined->done, thread) && !hasEvent(joined->base->at, thread, time);
   };
-  joined->at = merged(a->at, b->at, isNews);
+  // What `a` has besides its base is news to that, unless `b` knows a launch of it to have ended.
+  const bool isSameDone = joined->done == a->done;
+  const auto isKept = [&](ThreadId thread, uint32_t) {
+    return isSameDone || !isDone(*joined->done, thread);
+  };
+  joined->at = merged(a->at, b->at, isKept, isNews);
   if (const auto more = beyond(a->base, b->base); !more.empty())
-    joined->at = merged(joined->at, more, isNews);
+    joined->at = merged(joined->at, more, [](ThreadId, uint32_t) { return true; }, isKept);
   joined->at.shrink_to_fit();
+  joined->count();
+  known = {a, b, owner};
   return owner;
 }
 
 ClockRef ClockSet::with(const ClockRef &clock, ThreadId thread, uint32_t time) const {
   if (includes(*clock, thread, time))
     return clock;
-  auto *next = new Clock;
+  auto *next = new Clock(&bytes_);
   next->base = clock->base;
   next->done = clock->done;
   next->at.reserve(clock->at.size() + 1);
@@ -144,6 +161,7 @@ ClockRef ClockSet::with(const ClockRef &clock, ThreadId thread, uint32_t time) c
   next->at.emplace_back(thread, time);
   const bool isThere = it != clock->at.end() && it->first == thread;
   next->at.insert(next->at.end(), it + isThere, clock->at.end());
+  next->count();
   return ClockRef(next);
 }
 
@@ -166,8 +184,8 @@ ClockRef ClockSet::rebased(const ClockRef &clock, int rank, int32_t launches) co
   next->done = done;
   next->base = base;
   done->ofRank[rank] = std::max(done->ofRank[rank], launches);
-  base->at = merged(clock->base->at, clock->at,
-                    [&](ThreadId thread, uint32_t) { return !isDone(*done, thread); });
+  const auto isOpen = [&](ThreadId thread, uint32_t) { return !isDone(*done, thread); };
+  base->at = merged(clock->base->at, clock->at, isOpen, isOpen);
   return ClockRef(next);
 }
 

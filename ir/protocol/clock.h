@@ -34,10 +34,24 @@ using ClockBaseRef = llvm::IntrusiveRefCntPtr<const ClockBase>;
 
 /// A set of events, closed under happens-before. Never changed once it is shared.
 struct Clock : llvm::RefCountedBase<Clock> {
+  explicit Clock(size_t *total = nullptr) : total(total) {}
+  ~Clock() {
+    if (total)
+      *total -= counted;
+  }
+  /// Says that it will not change any more.
+  void count() {
+    counted = sizeof(Clock) + at.capacity() * sizeof(at[0]);
+    if (total)
+      *total += counted;
+  }
   DoneRef done;
   ClockBaseRef base;
   /// What it has besides those two.
   Events at;
+  /// Its bytes, and where they are added up.
+  size_t counted = 0;
+  size_t *total;
 };
 using ClockRef = llvm::IntrusiveRefCntPtr<const Clock>;
 
@@ -49,6 +63,8 @@ public:
   /// A new thread of a launch; `rank` -1 is for one that no launch ends.
   ThreadId newThread(int rank, int32_t launch);
   [[nodiscard]] const ClockRef &empty() const { return empty_; }
+  /// Bytes of all clocks that are in use.
+  [[nodiscard]] size_t bytes() const { return bytes_; }
 
   /// Whether the clock has event `time` of a thread.
   [[nodiscard]] bool includes(const Clock &clock, ThreadId thread, uint32_t time) const;
@@ -81,7 +97,18 @@ private:
   [[nodiscard]] bool includesAll(const Clock &a, const Clock &b) const;
   [[nodiscard]] static DoneRef joinDone(const DoneRef &a, const DoneRef &b);
 
+  /// The last joins, by their operands.
+  struct Joined {
+    ClockRef a;
+    ClockRef b;
+    ClockRef result;
+  };
+  static constexpr size_t kJoined = 1024;
+
+  // Clocks count themselves off when they go, so this goes last.
+  mutable size_t bytes_ = 0;
   ClockRef empty_;
+  mutable std::vector<Joined> joined_;
   std::vector<Thread> threads_;
   /// Kept, as the bodies of two ranks meet often.
   mutable llvm::DenseMap<std::pair<const ClockBase *, const ClockBase *>, Difference> beyond_;

@@ -22,9 +22,9 @@ using interpret::ViewVal;
 using ir::Op;
 using ir::OpKind;
 
-RaceDetector::RaceDetector(int ranks, Explain explain, const RaceDetector *earlier)
-    : ranks_(ranks), explains_(explain == Explain::Yes), earlier_(earlier), clocks_(ranks),
-      rankStates_(ranks) {
+RaceDetector::RaceDetector(int ranks, Explain explain, const RaceDetector *earlier, Budget budget)
+    : ranks_(ranks), explains_(explain == Explain::Yes), earlier_(earlier), budget_(budget),
+      clocks_(ranks), rankStates_(ranks) {
   for (RankState &rank : rankStates_) {
     rank.caller = clocks_.newThread(-1, 0);
     rank.start = rank.end = clocks_.empty();
@@ -35,7 +35,16 @@ RaceDetector::~RaceDetector() = default;
 
 // Bodies and launches.
 
+void RaceDetector::spend() {
+  constexpr uint32_t kEventsBetweenLooks = 1024;
+  if (++events_ % kEventsBetweenLooks != 0)
+    return;
+  isFull_ |= clocks_.bytes() > budget_.bytes;
+  isOver_ |= isFull_ || std::chrono::steady_clock::now() > budget_.end;
+}
+
 RaceDetector::Body &RaceDetector::body(const BodyId &id) {
+  spend();
   const auto it = bodies_.find(id.number);
   DTILE_CHECK(it != bodies_.end(), "an event of a body that has not started");
   return *it->second;

@@ -10,6 +10,7 @@
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SmallPtrSet.h"
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <tuple>
@@ -75,6 +76,12 @@ struct Finding {
   std::vector<FindingNote> notes;
 };
 
+/// What a run may take.
+struct Budget {
+  size_t bytes = size_t(1) << 28;
+  std::chrono::steady_clock::time_point end = std::chrono::steady_clock::time_point::max();
+};
+
 /// Watches one machine for the launches of one call.
 class RaceDetector : public interpret::Observer {
 public:
@@ -83,9 +90,13 @@ public:
   /// `earlier` has watched the same run before, and knows what is still to come; null where none
   /// has.
   explicit RaceDetector(int ranks, Explain explain = Explain::Yes,
-                        const RaceDetector *earlier = nullptr);
+                        const RaceDetector *earlier = nullptr, Budget budget = {});
   ~RaceDetector() override;
 
+  /// What becomes true when the budget has been used up, for Schedule::stop.
+  [[nodiscard]] const bool &isOver() const { return isOver_; }
+  /// It was memory that there was too little of.
+  [[nodiscard]] bool isFull() const { return isFull_; }
   /// After the run: what is found at its end. `isComplete`: no launch has failed.
   void finish(bool isComplete);
   [[nodiscard]] const std::vector<Finding> &findings() const { return findings_; }
@@ -222,6 +233,8 @@ private:
   using ArrivalKey = std::tuple<std::string, int32_t, int32_t>;
 
   Body &body(const interpret::BodyId &id);
+  /// Looks now and then whether the budget has been used up.
+  void spend();
   void keepArrival(const Body &body, const interpret::SignalVal &cells, int64_t cell,
                    const Arrival &arrival);
   void joinCertain(const Body &body, ClockRef &clock, const interpret::SignalVal &cells,
@@ -257,6 +270,10 @@ private:
   bool explains_;
   const RaceDetector *earlier_;
   bool needsAnother_ = false;
+  Budget budget_;
+  uint32_t events_ = 0;
+  bool isOver_ = false;
+  bool isFull_ = false;
   ClockSet clocks_;
   ValueOrder values_;
   std::vector<RankState> rankStates_;
