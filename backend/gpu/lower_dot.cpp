@@ -34,6 +34,11 @@ Layout fragment(llvm::StringRef text) {
 
 } // namespace
 
+llvm::SmallVector<llvm::Value *, 4> Device::loadMatrices(llvm::IRBuilder<> &, llvm::Value *,
+                                                         unsigned, bool) const {
+  DTILE_UNREACHABLE("a device that loads matrices says how");
+}
+
 void BodyLowering::lowerDot(Op &op) {
   if (const MatrixProduct *product = findProduct(gpu_.device.facts(), op))
     return multiplyByMatrices(op, *product);

@@ -434,34 +434,36 @@ Layout outerProductLayout(llvm::ArrayRef<int64_t> shape, LayoutThreads threads) 
 Layout repeatedLayout(const Layout &atom, llvm::ArrayRef<int64_t> shape,
                       llvm::ArrayRef<int> warpDims) {
   const llvm::SmallVector<int64_t, 4> atomBox = atom.box();
-  llvm::SmallVector<int64_t, 4> box, used(atomBox), warps(shape.size(), 1);
+  llvm::SmallVector<int64_t, 4> box, used(atomBox);
   for (auto [d, size] : llvm::enumerate(shape))
     box.push_back(std::max(powerOfTwoFor(size), atomBox[d]));
-  for (int dim : warpDims)
-    if (dim >= 0 && atomBox[dim] * warps[dim] < box[dim])
-      warps[dim] *= 2;
-  // Where each dimension's warps begin.
-  llvm::SmallVector<int64_t, 4> next(atomBox);
-  for (auto [d, size] : llvm::enumerate(shape))
-    if (size == box[d])
-      next[d] = box[d] / warps[d];
   Layout result = atom;
-  llvm::SmallVector<int64_t, 4> taken(shape.size(), 1);
   for (int dim : warpDims) {
-    if (dim < 0 || taken[dim] >= warps[dim]) {
-      result.add(LayoutBits::Warp, 0, 0);
-      continue;
-    }
-    result.add(LayoutBits::Warp, unsigned(dim), int32_t(next[dim] * taken[dim]));
-    taken[dim] *= 2;
+    const bool leads = dim >= 0 && used[dim] < box[dim];
+    result.add(LayoutBits::Warp, leads ? unsigned(dim) : 0, leads ? int32_t(used[dim]) : 0);
+    if (leads)
+      used[dim] *= 2;
   }
-  for (size_t d = shape.size(); d-- > 0;) {
-    const bool warpsOnTop = shape[d] == box[d];
-    const int64_t from = warpsOnTop ? atomBox[d] : atomBox[d] * warps[d];
-    const int64_t end = warpsOnTop ? box[d] / warps[d] : box[d];
-    for (int64_t distance = from; distance < end; distance *= 2)
-      result.add(LayoutBits::Register, unsigned(d), int32_t(distance));
-  }
+  for (size_t d = shape.size(); d-- > 0;)
+    for (; used[d] < box[d]; used[d] *= 2)
+      result.add(LayoutBits::Register, unsigned(d), int32_t(used[d]));
+  return result;
+}
+
+Layout operandLayout(const Layout &sum, const Layout &sumAtom, const Layout &atom, unsigned operand,
+                     int64_t depth) {
+  // Of the sum, the operand has this dimension; the other is the one that is summed over.
+  const unsigned shared = operand, depthDim = 1 - operand;
+  Layout result = atom;
+  auto follow = [&](LayoutBits which, unsigned from) {
+    for (const Position &way : sum.bits(which).drop_front(from))
+      if (way[shared] != 0 || which == LayoutBits::Warp)
+        result.add(which, shared, way[shared]);
+  };
+  follow(LayoutBits::Register, sumAtom.bits(LayoutBits::Register).size());
+  follow(LayoutBits::Warp, 0);
+  for (int64_t at = atom.box()[depthDim]; at < powerOfTwoFor(depth); at *= 2)
+    result.add(LayoutBits::Register, depthDim, int32_t(at));
   return result;
 }
 

@@ -118,9 +118,15 @@ struct LayoutThreads {
 
 /// One matrix instruction's fragment, repeated by registers and warps until it covers a shape;
 /// `atom` has no warps. `warpDims` says along which dimension each bit of the warp's number leads,
-/// -1 for copies. Along sizes that are powers of two each warp's part is in one piece; along others
-/// warps take turns, so that registers past the end are past it in all of them.
+/// -1 for copies. Warps stand next to each other, then come their next registers, so that registers
+/// past the end of a tile are past it in all warps.
 [[nodiscard]] Layout repeatedLayout(const Layout &atom, llvm::ArrayRef<int64_t> shape,
                                     llvm::ArrayRef<int> warpDims);
+
+/// Where the first (0) or second (1) operand of a product has to be for its sum to be in the layout
+/// `sum`, which repeats `sumAtom`: repetitions of the operand's `atom` over `depth` elements of the
+/// dimension that is summed over.
+[[nodiscard]] Layout operandLayout(const Layout &sum, const Layout &sumAtom, const Layout &atom,
+                                   unsigned operand, int64_t depth);
 
 } // namespace dtile::ir

@@ -114,10 +114,21 @@ TEST(Layout, OuterProductsGiveEachThreadASquare) {
 TEST(Layout, FragmentsRepeatOverWarpsAndRegisters) {
   const Layout atom = read("[1:1 0:8 | 1:2 1:4 0:1 0:2 0:4 |]", 2);
   EXPECT_EQ(repeatedLayout(atom, {64, 32}, {0, 1}).str(),
-            "[1:1 0:8 1:8 0:16 | 1:2 1:4 0:1 0:2 0:4 | 0:32 1:16]");
+            "[1:1 0:8 1:16 0:32 | 1:2 1:4 0:1 0:2 0:4 | 0:16 1:8]");
   // No register is past the end in some warps only.
   EXPECT_EQ(repeatedLayout(atom, {16, 48}, {1, 0}).str(),
             "[1:1 0:8 1:16 1:32 | 1:2 1:4 0:1 0:2 0:4 | 1:8 -]");
+}
+
+TEST(Layout, OperandsStandWhereTheirSumsDo) {
+  const Layout sumAtom = read("[1:1 0:8 | 1:2 1:4 0:1 0:2 0:4 |]", 2);
+  const Layout a = read("[1:1 0:8 1:8 | 1:2 1:4 0:1 0:2 0:4 |]", 2);
+  const Layout b = read("[0:1 0:8 | 0:2 0:4 1:1 1:2 1:4 |]", 2);
+  const Layout sum = repeatedLayout(sumAtom, {64, 32}, {0, 1});
+  EXPECT_EQ(operandLayout(sum, sumAtom, a, 0, 32).str(),
+            "[1:1 0:8 1:8 0:32 1:16 | 1:2 1:4 0:1 0:2 0:4 | 0:16 -]");
+  EXPECT_EQ(operandLayout(sum, sumAtom, b, 1, 32).str(),
+            "[0:1 0:8 1:16 0:16 | 0:2 0:4 1:1 1:2 1:4 | - 1:8]");
 }
 
 } // namespace

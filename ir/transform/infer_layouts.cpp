@@ -1,0 +1,629 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// infer-layouts: says which thread holds which element of each tile.
+//
+// Expects: inlined kernels, behind all passes that change what tiles there are; facts of a machine
+//   whose programs are many threads (without any: 32 lanes, no matrix instructions).
+// Produces: a layout in the type of every tile; `tile.convert` where elements change threads;
+//   attribute `matrix` on products that matrix instructions compute, whose operands are converted
+//   to their fragments; attribute `threads` on kernels. Tiles that kernels compute outside of
+//   spaces are computed in each space that uses them.
+// Why: back ends only follow the types; what is decided here can be read, and tested from text.
+// How: tiles that meet in elementwise ops, in loops and in sums of products have one layout, which
+//   is the product's if there is one, else what a neighbour (a reduction, a broadcast …) suggests,
+//   else rows of neighbours in memory. Larger tiles choose first.
+#include "ir/analysis/target_facts.h"
+#include "ir/core/builder.h"
+#include "ir/transform/pass.h"
+
+#include "llvm/ADT/EquivalenceClasses.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <algorithm>
+
+namespace dtile::passes {
+
+using namespace dtile::ir;
+
+namespace {
+
+/// From this many elements of sums or other tiles on, a program has twice the threads.
+constexpr int64_t kLargeTile = 128 * 128;
+constexpr int64_t kFewThreads = 128;
+constexpr int64_t kManyThreads = 256;
+/// Tiles below this size are loaded and stored in any layout.
+constexpr int64_t kSmallBytes = 2048;
+/// Neighbours that the lanes of a warp should move together, in bytes; and on their way to other
+/// ranks.
+constexpr int64_t kSegmentBytes = 32;
+constexpr int64_t kRemoteSegmentBytes = 128;
+
+/// Tiles that have one layout.
+struct LayoutClass {
+  llvm::SmallVector<Value *, 8> members;
+  std::optional<Layout> layout;
+  /// A load's result or what a store takes, by itself: it may differ from what it is converted to.
+  bool isBoundary = false;
+  bool hasProduct = false;
+  [[nodiscard]] Type type() const { return members.front()->type(); }
+};
+
+/// The layouts of one kernel.
+class LayoutInference {
+public:
+  LayoutInference(Op &kernel, PassContext &context)
+      : kernel_(kernel), context_(context), facts_(context.facts),
+        builder_(kernel.parentBlock()->module()) {}
+  void run();
+
+private:
+  void sinkTiles();
+  Value *sink(Value *tile, Op &space, ValueMap &map);
+  void chooseThreads();
+  void separateMemory();
+  void convertOperand(Op &op, unsigned operand);
+  void unite();
+  void uniteOp(Op &op);
+  void unite(Value *a, Value *b) {
+    if (a->type().isTile())
+      tiles_.unionSets(a, b);
+  }
+  void unite(llvm::ArrayRef<Value *> a, llvm::ArrayRef<Value *> b) {
+    for (auto [x, y] : llvm::zip_equal(a, b))
+      unite(x, y);
+  }
+  void makeClasses();
+  [[nodiscard]] LayoutClass &classOf(Value *tile) {
+    return classes_.find(tiles_.getLeaderValue(tile))->second;
+  }
+
+  void chooseProducts();
+  [[nodiscard]] const MatrixProduct *productFor(const Op &dot) const;
+  [[nodiscard]] llvm::SmallVector<int, 4> warpsOf(Op &dot, const MatrixProduct &product);
+  [[nodiscard]] bool feedsProduct(Op &dot);
+  void chooseRest();
+  [[nodiscard]] std::optional<Layout> suggestion(const LayoutClass &tiles);
+  [[nodiscard]] std::optional<Layout> suggestion(Value *tile);
+  [[nodiscard]] bool streams(const Layout &layout, const LayoutClass &tiles) const;
+  [[nodiscard]] Layout rows(const LayoutClass &tiles);
+  void setTypes();
+  void convertShapes();
+  void removeConversions();
+
+  [[nodiscard]] LayoutThreads threads() const {
+    return {unsigned(lanes_), unsigned(threads_ / lanes_)};
+  }
+  [[nodiscard]] Type withLayout(Type type, const Layout &layout) {
+    return builder_.types().tile(type.shape(), type.dtype(), &layout);
+  }
+  [[nodiscard]] Value *converted(Op &before, Value *tile, const Layout &layout);
+  template <typename Fn> void eachOp(Fn &&fn) {
+    for (Op &space : kernel_.body().ops())
+      if (space.is(OpKind::Space))
+        walk(space.body(), fn);
+  }
+
+  Op &kernel_;
+  PassContext &context_;
+  const TargetFacts *facts_;
+  Builder builder_;
+  int64_t threads_ = kFewThreads;
+  int64_t lanes_ = 32;
+  llvm::EquivalenceClasses<Value *> tiles_;
+  llvm::MapVector<Value *, LayoutClass> classes_;
+  llvm::SmallVector<Op *, 8> dots_;
+};
+
+// Tiles of the kernel's own region.
+
+Value *LayoutInference::sink(Value *tile, Op &space, ValueMap &map) {
+  if (Value *known = map.lookup(tile))
+    return known;
+  Op &op = *tile->definingOp();
+  for (Value *operand : op.operands())
+    if (operand->type().isTile())
+      sink(operand, space, map);
+  cloneOp(builder_, op, map);
+  return map.lookup(tile);
+}
+
+void LayoutInference::sinkTiles() {
+  llvm::SmallVector<Op *> outside;
+  for (Op &op : kernel_.body().ops())
+    if (op.numResults() == 1 && op.result()->type().isTile())
+      outside.push_back(&op);
+  if (outside.empty())
+    return;
+  for (Op &space : kernel_.body().ops()) {
+    if (!space.is(OpKind::Space))
+      continue;
+    ValueMap map;
+    builder_.setInsertionPointToStart(space.body());
+    walk(space.body(), [&](Op &op) {
+      for (unsigned i = 0; i < op.numOperands(); ++i) {
+        const Op *source = op.operand(i)->definingOp();
+        if (op.operand(i)->type().isTile() && source && source->parentBlock() == &kernel_.body())
+          op.setOperand(i, sink(op.operand(i), space, map));
+      }
+    });
+  }
+  for (Op *op : llvm::reverse(outside))
+    if (!op->result()->hasUses())
+      op->erase();
+}
+
+// Threads.
+
+void LayoutInference::chooseThreads() {
+  if (facts_ && facts_->lanes > 0)
+    lanes_ = facts_->lanes;
+  threads_ = kernel_.intAttrOr("threads", 0);
+  if (threads_ != 0)
+    return;
+  int64_t most = 0;
+  eachOp([&](Op &op) {
+    for (Value *result : op.results())
+      if (result->type().isTile())
+        most = std::max(most, result->type().elements());
+  });
+  threads_ = most >= kLargeTile ? kManyThreads : kFewThreads;
+  kernel_.setAttr("threads", threads_);
+}
+
+// Classes.
+
+void LayoutInference::convertOperand(Op &op, unsigned operand) {
+  Value *tile = op.operand(operand);
+  builder_.setInsertionPoint(&op);
+  builder_.setLoc(op.loc());
+  op.setOperand(operand, builder_.value(OpKind::Convert, {tile}, tile->type()));
+}
+
+/// Puts conversions around accesses of memory and before products, so that they can differ from
+/// what is computed.
+void LayoutInference::separateMemory() {
+  llvm::SmallVector<Op *> loads, stores;
+  eachOp([&](Op &op) {
+    switch (op.kind()) {
+    case OpKind::Load:
+      if (op.result()->type().isTile())
+        loads.push_back(&op);
+      break;
+    case OpKind::Store:
+    case OpKind::Put:
+    case OpKind::PutSignal:
+    case OpKind::ReduceAdd:
+      if (op.operand(0)->type().isTile())
+        stores.push_back(&op);
+      break;
+    case OpKind::Dot:
+      dots_.push_back(&op);
+      break;
+    default:
+      break;
+    }
+  });
+  for (Op *load : loads) {
+    Value *tile = load->result();
+    const llvm::SmallVector<Use, 2> uses(tile->uses());
+    builder_.setInsertionPoint(load);
+    builder_.setLoc(load->loc());
+    Op *convert = builder_.op(OpKind::Convert, {tile}, {tile->type()});
+    convert->moveAfter(load);
+    for (const Use &use : uses)
+      use.user->setOperand(use.index, convert->result());
+  }
+  for (Op *store : stores)
+    convertOperand(*store, 0);
+  for (Op *dot : dots_)
+    if (productFor(*dot))
+      for (unsigned i : {0u, 1u})
+        convertOperand(*dot, i);
+}
+
+void LayoutInference::uniteOp(Op &op) {
+  switch (op.kind()) {
+  case OpKind::For: {
+    Op &yield = *op.body().terminator();
+    unite(op.operands().drop_front(3), op.results());
+    unite(op.body().arguments().drop_front(), op.results());
+    return unite(yield.operands(), op.results());
+  }
+  case OpKind::While: {
+    llvm::ArrayRef<Value *> passed = op.body(0).terminator()->operands().drop_front();
+    unite(op.operands(), op.body(0).arguments());
+    unite(op.body(1).terminator()->operands(), op.body(0).arguments());
+    unite(passed, op.body(1).arguments());
+    return unite(passed, op.results());
+  }
+  case OpKind::If:
+    for (unsigned i : {0u, 1u})
+      unite(op.body(i).terminator()->operands(), op.results());
+    return;
+  case OpKind::Dot:
+    return unite(op.operand(2), op.result());
+  case OpKind::Scan:
+    return unite(op.operand(0), op.result());
+  case OpKind::Gather:
+  case OpKind::Scatter: {
+    Value *tile = op.is(OpKind::Gather) ? op.result() : op.operand(0);
+    for (Value *operand : op.operands())
+      if (operand->type().isTile())
+        unite(operand, tile);
+    return;
+  }
+  default:
+    break;
+  }
+  // Elementwise: whatever has the shape of the result.
+  if (op.kind() < OpKind::Add || op.kind() > OpKind::Cast || !op.result()->type().isTile())
+    return;
+  for (Value *operand : op.operands())
+    unite(operand, op.result());
+}
+
+void LayoutInference::unite() {
+  auto add = [&](Value *value) {
+    if (value->type().isTile())
+      tiles_.insert(value);
+  };
+  eachOp([&](Op &op) {
+    for (Value *result : op.results())
+      add(result);
+    for (unsigned i = 0; i < op.numRegions(); ++i)
+      for (Value *argument : op.body(i).arguments())
+        add(argument);
+  });
+  eachOp([&](Op &op) { uniteOp(op); });
+}
+
+void LayoutInference::makeClasses() {
+  auto add = [&](Value *value) {
+    if (value->type().isTile())
+      classes_[tiles_.getLeaderValue(value)].members.push_back(value);
+  };
+  eachOp([&](Op &op) {
+    for (Value *result : op.results())
+      add(result);
+    for (unsigned i = 0; i < op.numRegions(); ++i)
+      for (Value *argument : op.body(i).arguments())
+        add(argument);
+  });
+  for (auto &[leader, tiles] : classes_) {
+    if (tiles.members.size() != 1)
+      continue;
+    const Op *op = leader->definingOp();
+    tiles.isBoundary =
+        op && (op->is(OpKind::Load) ||
+               (op->is(OpKind::Convert) && leader->hasOneUse() &&
+                leader->uses()[0].user->hasEffect(ir::Write | ir::RemoteWrite)));
+  }
+}
+
+// Products.
+
+/// The matrix instruction for a product, where its shape is made of whole ones.
+const MatrixProduct *LayoutInference::productFor(const Op &dot) const {
+  if (!facts_)
+    return nullptr;
+  const Type a = dot.operand(0)->type(), b = dot.operand(1)->type(), sum = dot.result()->type();
+  for (const MatrixProduct &product : facts_->products)
+    if (product.a == a.dtype() && product.b == b.dtype() && product.sum == sum.dtype() &&
+        sum.shape()[0] % product.rows == 0 && sum.shape()[1] % product.columns == 0 &&
+        a.shape()[1] % product.depth == 0)
+      return &product;
+  return nullptr;
+}
+
+/// Whether what becomes of a sum is an operand of a product: then a warp should have whole rows.
+bool LayoutInference::feedsProduct(Op &dot) {
+  return llvm::any_of(dots_, [&](Op *other) {
+    const Op *convert = other->operand(0)->definingOp();
+    return convert && convert->is(OpKind::Convert) &&
+           tiles_.isEquivalent(convert->operand(0), dot.result());
+  });
+}
+
+/// The dimension that each bit of a warp's number leads along.
+llvm::SmallVector<int, 4> LayoutInference::warpsOf(Op &dot, const MatrixProduct &product) {
+  const llvm::ArrayRef<int64_t> shape = dot.result()->type().shape();
+  const int64_t groups = dot.intAttrOr("groups", 0);
+  bool onlyRows = groups != 0 || feedsProduct(dot);
+  // And so should the product that it feeds.
+  for (Op *other : dots_)
+    if (const Op *convert = dot.operand(0)->definingOp();
+        convert && convert->is(OpKind::Convert) &&
+        tiles_.isEquivalent(convert->operand(0), other->result()))
+      onlyRows = true;
+  const int64_t atoms[] = {product.rows, product.columns};
+  int64_t each[] = {shape[0], shape[1]};
+  llvm::SmallVector<int, 4> dims;
+  for (int64_t have = 1; have < threads_ / lanes_; have *= 2) {
+    auto hasRoom = [&](int dim) { return each[dim] >= 2 * atoms[dim]; };
+    int dim = each[0] >= each[1] ? 0 : 1;
+    if (onlyRows)
+      dim = 0;
+    else if (!hasRoom(dim))
+      dim = 1 - dim;
+    dims.push_back(hasRoom(dim) ? dim : -1);
+    if (hasRoom(dim))
+      each[dim] = (each[dim] + 1) / 2;
+  }
+  return dims;
+}
+
+void LayoutInference::chooseProducts() {
+  for (Op *dot : dots_) {
+    LayoutClass &sums = classOf(dot->result());
+    const MatrixProduct *product = productFor(*dot);
+    if (sums.layout || !product)
+      continue;
+    const Layout atom = *Layout::parse(product->fragmentSum, 2);
+    sums.layout = repeatedLayout(atom, dot->result()->type().shape(), warpsOf(*dot, *product));
+    sums.hasProduct = true;
+  }
+  for (Op *dot : dots_) {
+    LayoutClass &sums = classOf(dot->result());
+    const MatrixProduct *product = productFor(*dot);
+    if (!product) {
+      if (!sums.layout)
+        sums.layout = outerProductLayout(sums.type().shape(), threads());
+      sums.hasProduct = true;
+      continue;
+    }
+    // Two products of one sum may be of different instructions; their sums' fragments agree.
+    dot->setAttr("matrix", product->name.str());
+    const Layout sumAtom = *Layout::parse(product->fragmentSum, 2);
+    for (unsigned i : {0u, 1u}) {
+      const Layout atom = *Layout::parse(i == 0 ? product->fragmentA : product->fragmentB, 2);
+      classOf(dot->operand(i)).layout =
+          operandLayout(*sums.layout, sumAtom, atom, i, dot->operand(0)->type().shape()[1]);
+    }
+    context_.remark(*dot, "computed by matrix instructions " + llvm::Twine(product->name));
+  }
+}
+
+// The rest.
+
+/// What a tile's definition or a use says its layout is, when the tile at the other end has one.
+std::optional<Layout> LayoutInference::suggestion(Value *tile) {
+  const auto known = [&](Value *other) { return classOf(other).layout; };
+  if (Op *op = tile->definingOp()) {
+    switch (op->kind()) {
+    case OpKind::Convert:
+    case OpKind::Trans:
+    case OpKind::Reshape:
+    case OpKind::Reduce:
+    case OpKind::ArgReduce:
+      if (std::optional<Layout> from = known(op->operand(0))) {
+        if (op->is(OpKind::Convert))
+          return from;
+        if (op->is(OpKind::Trans))
+          return from->permuted(op->intsAttr("perm"));
+        if (op->is(OpKind::Reshape))
+          if (auto layout = from->reshaped(op->operand(0)->type().shape(), tile->type().shape()))
+            return layout;
+        if (op->is(OpKind::Reduce) || op->is(OpKind::ArgReduce))
+          return from->withoutDim(unsigned(op->intAttr("axis"))).withoutRegisterCopies();
+      }
+      break;
+    default:
+      break;
+    }
+  }
+  for (const Use &use : tile->uses()) {
+    Op &user = *use.user;
+    if (user.numResults() != 1 || !user.result()->type().isTile())
+      continue;
+    const Type type = user.result()->type();
+    if (user.is(OpKind::Broadcast)) {
+      if (std::optional<Layout> layout = known(user.result())) {
+        for (unsigned d = 0; d < type.rank(); ++d)
+          if (tile->type().shape()[d] == 1 && type.shape()[d] != 1)
+            layout = layout->collapsed(d);
+        return layout->withoutRegisterCopies();
+      }
+    } else if (user.is(OpKind::Convert)) {
+      if (std::optional<Layout> layout = known(user.result()))
+        return layout;
+    } else if (user.is(OpKind::Reshape)) {
+      if (std::optional<Layout> layout = known(user.result()))
+        if (auto before = layout->reshaped(type.shape(), tile->type().shape()))
+          return before;
+    } else if (user.is(OpKind::Trans)) {
+      if (std::optional<Layout> layout = known(user.result())) {
+        llvm::SmallVector<int64_t, 4> inverse(type.rank());
+        for (auto [to, from] : llvm::enumerate(user.intsAttr("perm")))
+          inverse[from] = int64_t(to);
+        return layout->permuted(inverse);
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Layout> LayoutInference::suggestion(const LayoutClass &tiles) {
+  for (Value *tile : tiles.members)
+    if (std::optional<Layout> layout = suggestion(tile))
+      if (layout->covers(tile->type().shape()) && layout->isSimple())
+        return layout;
+  return std::nullopt;
+}
+
+/// Whether accesses of memory in this layout use it well: lanes next to each other move neighbours.
+bool LayoutInference::streams(const Layout &layout, const LayoutClass &tiles) const {
+  const Type type = tiles.type();
+  const bool isRemote = llvm::any_of(tiles.members.front()->uses(), [](const Use &use) {
+    return use.user->hasEffect(ir::RemoteWrite) ||
+           (use.user->is(OpKind::Store) && use.user->operand(1)->type().isRemote());
+  });
+  const int64_t bytes = dtypeBytes(type.dtype());
+  if (type.elements() * bytes < kSmallBytes)
+    return true;
+  const unsigned dim = type.rank() - 1;
+  int64_t run = layout.contiguous(dim);
+  for (const Layout::Position &way : layout.bits(LayoutBits::Lane)) {
+    if (way[dim] != run)
+      break;
+    run *= 2;
+  }
+  const int64_t wanted = isRemote ? kRemoteSegmentBytes : kSegmentBytes;
+  return run * bytes >= std::min(wanted, type.shape()[dim] * bytes);
+}
+
+/// Rows of neighbours, as wide as the narrowest elements that come from memory or go there.
+Layout LayoutInference::rows(const LayoutClass &tiles) {
+  unsigned bytes = 0;
+  auto consider = [&](Value *tile) {
+    const unsigned each = dtypeBytes(tile->type().dtype());
+    bytes = bytes == 0 ? each : std::min(bytes, each);
+  };
+  for (Value *tile : tiles.members) {
+    const Op *op = tile->definingOp();
+    if (op && (op->is(OpKind::Load) || op->is(OpKind::Gather) || op->is(OpKind::Convert)))
+      consider(tile);
+    for (const Use &use : tile->uses())
+      if (use.user->is(OpKind::Convert) || use.user->hasEffect(ir::Write))
+        consider(tile);
+  }
+  if (bytes == 0)
+    bytes = dtypeBytes(tiles.type().dtype());
+  const int64_t access = facts_ ? facts_->accessBytes : 16;
+  llvm::SmallVector<unsigned, 4> order;
+  for (unsigned d = tiles.type().rank(); d-- > 0;)
+    order.push_back(d);
+  return blockedLayout(tiles.type().shape(), order, std::max<int64_t>(1, access / bytes),
+                       threads());
+}
+
+void LayoutInference::chooseRest() {
+  llvm::SmallVector<LayoutClass *> order;
+  for (auto &[leader, tiles] : classes_)
+    if (!tiles.layout)
+      order.push_back(&tiles);
+  // Larger ones first, and what is computed before what is moved.
+  llvm::stable_sort(order, [](const LayoutClass *a, const LayoutClass *b) {
+    if (a->isBoundary != b->isBoundary)
+      return b->isBoundary;
+    return a->type().elements() > b->type().elements();
+  });
+  for (LayoutClass *tiles : order) {
+    std::optional<Layout> layout = suggestion(*tiles);
+    if (layout && tiles->isBoundary && !streams(*layout, *tiles))
+      layout.reset();
+    tiles->layout = layout ? *layout : rows(*tiles);
+  }
+}
+
+// The result.
+
+void LayoutInference::setTypes() {
+  for (auto &[leader, tiles] : classes_)
+    for (Value *tile : tiles.members)
+      tile->setType(withLayout(tile->type(), *tiles.layout));
+}
+
+Value *LayoutInference::converted(Op &before, Value *tile, const Layout &layout) {
+  if (*tile->type().layout() == layout)
+    return tile;
+  builder_.setInsertionPoint(&before);
+  builder_.setLoc(before.loc());
+  return builder_.value(OpKind::Convert, {tile}, withLayout(tile->type(), layout));
+}
+
+/// Ops that change shapes get their operands in the layout that the result's follows from, or the
+/// result as it follows from the operand's.
+void LayoutInference::convertShapes() {
+  llvm::SmallVector<Op *> ops;
+  eachOp([&](Op &op) {
+    if (op.is(OpKind::Broadcast) || op.is(OpKind::Trans) || op.is(OpKind::Reshape) ||
+        op.is(OpKind::Reduce) || op.is(OpKind::ArgReduce))
+      ops.push_back(&op);
+  });
+  for (Op *op : ops) {
+    Value *from = op->operand(0), *to = op->result();
+    if (!to->type().isTile())
+      continue;
+    std::optional<Layout> natural;
+    const Layout &layout = *from->type().layout();
+    if (op->is(OpKind::Broadcast)) {
+      Layout wanted = *to->type().layout();
+      for (unsigned d = 0; d < to->type().rank(); ++d)
+        if (from->type().shape()[d] == 1 && to->type().shape()[d] != 1)
+          wanted = wanted.collapsed(d);
+      op->setOperand(0, converted(*op, from, wanted.withoutRegisterCopies()));
+      continue;
+    }
+    if (op->is(OpKind::Trans))
+      natural = layout.permuted(op->intsAttr("perm"));
+    else if (op->is(OpKind::Reshape))
+      natural = layout.reshaped(from->type().shape(), to->type().shape());
+    else
+      natural = layout.withoutDim(unsigned(op->intAttr("axis"))).withoutRegisterCopies();
+    // A reshape that no layout follows goes through memory by itself.
+    if (!natural || *natural == *to->type().layout())
+      continue;
+    const Type type = to->type();
+    const llvm::SmallVector<Use, 2> uses(to->uses());
+    to->setType(withLayout(type, *natural));
+    builder_.setInsertionPoint(op);
+    builder_.setLoc(op->loc());
+    Op *convert = builder_.op(OpKind::Convert, {to}, {type});
+    convert->moveAfter(op);
+    for (const Use &use : uses)
+      use.user->setOperand(use.index, convert->result());
+  }
+}
+
+/// Of several conversions in a row only the last matters, and none where nothing changes.
+void LayoutInference::removeConversions() {
+  llvm::SmallVector<Op *> converts;
+  eachOp([&](Op &op) {
+    if (op.is(OpKind::Convert))
+      converts.push_back(&op);
+  });
+  for (Op *op : converts) {
+    while (Op *source = op->operand(0)->definingOp()) {
+      if (!source->is(OpKind::Convert))
+        break;
+      op->setOperand(0, source->operand(0));
+    }
+    if (op->operand(0)->type() == op->result()->type())
+      op->result()->replaceAllUsesWith(op->operand(0));
+  }
+  for (Op *op : llvm::reverse(converts))
+    if (!op->result()->hasUses())
+      op->erase();
+}
+
+void LayoutInference::run() {
+  sinkTiles();
+  chooseThreads();
+  separateMemory();
+  unite();
+  makeClasses();
+  chooseProducts();
+  chooseRest();
+  setTypes();
+  convertShapes();
+  removeConversions();
+}
+
+} // namespace
+
+bool inferLayouts(Module &module, PassContext &context) {
+  // Programs of one thread have no layouts.
+  if (context.facts && context.facts->lanes == 0)
+    return false;
+  bool changed = false;
+  for (Op &kernel : module.body().ops()) {
+    if (!kernel.is(OpKind::Kernel))
+      continue;
+    LayoutInference(kernel, context).run();
+    changed = true;
+  }
+  return changed;
+}
+
+} // namespace dtile::passes
