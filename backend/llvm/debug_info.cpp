@@ -22,10 +22,13 @@ void DebugInfo::describe(llvm::Function &function, const ir::Op &op) {
     return;
   PresumedLoc at = sources_->presumed(op.loc());
   llvm::DIFile *where = file(at.file);
+  // PTX with more than lines would be assembled without optimization.
+  const bool isPtx = function.getParent()->getTargetTriple().isNVPTX();
   if (!unit_)
     unit_ = builder_.createCompileUnit(llvm::dwarf::DW_LANG_C99, where, "dtilec",
                                        /*isOptimized=*/true, "", 0, "",
-                                       llvm::DICompileUnit::LineTablesOnly);
+                                       isPtx ? llvm::DICompileUnit::DebugDirectivesOnly
+                                             : llvm::DICompileUnit::LineTablesOnly);
   llvm::DISubroutineType *type = builder_.createSubroutineType(builder_.getOrCreateTypeArray({}));
   function.setSubprogram(builder_.createFunction(
       where, function.getName(), function.getName(), where, at.line, type, at.line,

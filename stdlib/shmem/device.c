@@ -12,6 +12,7 @@
 
 static int32_t spaceOf(const dtile_device_launch *launch, int32_t program) {
   int32_t space = 0;
+#pragma unroll 1
   while (space + 1 < DTILE_DEVICE_MAX_SPACES && launch->first_program[space + 1] <= program)
     ++space;
   return space;
@@ -69,6 +70,13 @@ DTILE_INLINE int32_t reached(uint64_t *cell, uint64_t wanted, int32_t distance, 
   return dtile_provider_reached(cell, wanted, seen);
 }
 
+DTILE_INLINE void acquire(uint64_t *cell, int32_t distance) {
+  if (distance == DTILE_DISTANCE_RANK)
+    (void)acquireRank64(cell);
+  else
+    dtile_provider_acquire(cell);
+}
+
 enum { kLookAtClock = 64, kLookAtAbort = 4096 };
 
 // Spins until the cell holds `wanted`: 0, or 1 when it is time to leave. The clock and the abort
@@ -92,18 +100,20 @@ static __attribute__((noinline)) int32_t spin(const dtile_device_team *team, uin
       return 1;
     }
   }
-  if (distance == DTILE_DISTANCE_RANK)
-    (void)acquireRank64(cell);
-  else
-    dtile_provider_acquire(cell);
+  acquire(cell, distance);
   return 0;
 }
 
 DTILE_API int32_t dtile_dev_wait(const dtile_device_launch *launch, const dtile_device_cells *cells,
                                  int64_t index, int64_t count, int32_t distance, int32_t site) {
-  return spin(launch->team, cells->cells + index, (uint64_t)index,
-              loadRank64(cells->base + index) + (uint64_t)count, distance,
-              spaceOf(launch, programIndex()), site);
+  uint64_t *cell = cells->cells + index;
+  const uint64_t wanted = loadRank64(cells->base + index) + (uint64_t)count;
+  uint64_t seen;
+  if (!reached(cell, wanted, distance, &seen))
+    return spin(launch->team, cell, (uint64_t)index, wanted, distance,
+                spaceOf(launch, programIndex()), site);
+  acquire(cell, distance);
+  return 0;
 }
 
 DTILE_API void dtile_dev_ask(const dtile_device_cells *cells, int64_t index, int64_t count) {
@@ -275,8 +285,12 @@ DTILE_INLINE uint32_t granule(const void *to, const void *from, int32_t bytes, R
   return (uint32_t)(all & -all);
 }
 
-void dtile_copy_rows(void *destination, const void *source, int32_t bytes, Rows r,
-                     int32_t threads) {
+static __attribute__((noinline)) void copyRows(void *destination, const void *source,
+                                               int32_t bytes, int64_t rows, int64_t cols,
+                                               int64_t destination_row, int64_t source_row,
+                                               int64_t destination_col, int64_t source_col,
+                                               int32_t threads) {
+  Rows r = {rows, cols, destination_row, source_row, destination_col, source_col};
   if (r.rows <= 0 || r.cols <= 0)
     return;
   if (r.cols == 1) {
@@ -309,6 +323,12 @@ void dtile_copy_rows(void *destination, const void *source, int32_t bytes, Rows 
     DTILE_CASE(16, Words4, copy16)
   }
 #undef DTILE_CASE
+}
+
+DTILE_API void dtile_copy_rows(void *destination, const void *source, int32_t bytes, Rows r,
+                               int32_t threads) {
+  copyRows(destination, source, bytes, r.rows, r.cols, r.destination_row, r.source_row,
+           r.destination_col, r.source_col, threads);
 }
 
 DTILE_API void dtile_dev_zero(const dtile_device_launch *launch, void *data, int64_t bytes) {

@@ -39,8 +39,8 @@ void dtile_dev_space_await(const dtile_device_launch *launch, int32_t space, int
 /* All programs, each its part: zeroes memory that is aligned to 16 bytes. */
 void dtile_dev_zero(const dtile_device_launch *launch, void *data, int64_t bytes);
 /* Together, `threads` of them: they meet, and what each did to memory before is done for all of them
- * after. When one of them says that it has failed, all end. `barrier` is a number of the program's
- * barriers: 0 where all threads meet, otherwise one of those who meet there. */
+ * after. When one of them says that it has failed, all end. `barrier` is the
+ * number of one of the program's barriers: 0 where all threads meet, 1 where only some do. */
 void dtile_dev_sync(int32_t failed, int32_t barrier, int32_t threads);
 /* 1 when the launch has been given up: for loops that wait for something else than a cell. */
 int32_t dtile_dev_aborted(const dtile_device_launch *launch);

@@ -15,15 +15,24 @@ DTILE_INLINE uint64_t nanoseconds(void) { return __nvvm_read_ptx_sreg_globaltime
 /* Threads that have exited are not waited for at barriers. */
 DTILE_INLINE void leaveProgram(void) { __nvvm_exit(); }
 DTILE_INLINE void programStart(void) {}
+/* Barrier numbers are part of the instruction: a number in a register would reserve all of them. */
+#define DTILE_ANY(NAME, BARRIER)                                                                   \
+  DTILE_INLINE int32_t NAME(int32_t x, int32_t threads) {                                          \
+    int32_t any;                                                                                   \
+    __asm__ volatile("{\n\t.reg .pred p, q;\n\tsetp.ne.u32 p, %1, 0;\n\t"                         \
+                     "bar.red.or.pred q, " BARRIER ", %2, p;\n\tselp.u32 %0, 1, 0, q;\n\t}"      \
+                     : "=r"(any)                                                                   \
+                     : "r"(x), "r"(threads)                                                        \
+                     : "memory");                                                                  \
+    return any;                                                                                    \
+  }
+DTILE_ANY(threadsAny0, "0")
+DTILE_ANY(threadsAny1, "1")
+#undef DTILE_ANY
+
 /* Together, `threads` of them: whether any of them says yes. A barrier. */
 DTILE_INLINE int32_t threadsAny(int32_t x, int32_t barrier, int32_t threads) {
-  int32_t any;
-  __asm__ volatile("{\n\t.reg .pred p, q;\n\tsetp.ne.u32 p, %1, 0;\n\t"
-                   "bar.red.or.pred q, %2, %3, p;\n\tselp.u32 %0, 1, 0, q;\n\t}"
-                   : "=r"(any)
-                   : "r"(x), "r"(barrier), "r"(threads)
-                   : "memory");
-  return any;
+  return barrier == 0 ? threadsAny0(x, threads) : threadsAny1(x, threads);
 }
 /* Together: whether thread 0 says yes. A barrier. */
 DTILE_INLINE int32_t programFirst(int32_t x) { return __nvvm_bar0_or(x); }
