@@ -392,7 +392,7 @@ Status HostTeam::afterFailure(KernelState &kernel, Status failure) {
 
 int32_t dtile_rt_rank(dtile_launch *launch) { return launch->rank; }
 
-int32_t dtile_rt_num_ranks(dtile_launch *launch) { return launch->team->ranks(); }
+int32_t dtile_rt_num_ranks(dtile_launch *launch) { return launch->ranks; }
 
 int64_t dtile_rt_epoch(dtile_launch *launch) { return launch->epoch; }
 
@@ -439,9 +439,12 @@ int32_t dtile_rt_check_dim(dtile_launch *launch, int32_t param, int32_t dim, int
 }
 
 void *dtile_rt_scratch(dtile_launch *launch, int32_t param, int32_t ndim, const int64_t *size) {
-  return launch->team->object(*launch, param, ndim, size);
+  if (launch->team)
+    return launch->team->object(*launch, param, ndim, size);
+  refuse(*launch, DTILE_INVALID, "this prologue is for processors, and the launch is on a device");
+  return nullptr;
 }
 
 void *dtile_rt_signal(dtile_launch *launch, int32_t param, int32_t ndim, const int64_t *size) {
-  return launch->team->object(*launch, param, ndim, size);
+  return dtile_rt_scratch(launch, param, ndim, size);
 }

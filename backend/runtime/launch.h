@@ -65,11 +65,12 @@ struct LaunchObject {
 
 /// One a local rank, used again for each launch.
 struct dtile_launch {
-  /// Null for launches on devices, which have `device`; of the rest those use rank, local, kernel,
-  /// arguments and error.
+  /// Null for launches on devices, which have `device`; of the rest those use rank, ranks, local,
+  /// kernel, arguments and error.
   dtile::runtime::HostTeam *team = nullptr;
   dtile::runtime::DeviceLaunch *device = nullptr;
   int32_t rank = 0;
+  int32_t ranks = 1;
   /// Number of the rank among this process's ranks.
   int32_t local = 0;
 

@@ -31,6 +31,7 @@ HostTeam::HostTeam(dtile_shmem *shmem, const dtile_team_options &options, int32_
   for (int32_t local = 0; local < localCount(); ++local) {
     launches_[size_t(local)].team = this;
     launches_[size_t(local)].rank = firstLocal() + local;
+    launches_[size_t(local)].ranks = ranks();
     launches_[size_t(local)].local = local;
   }
   if (distributed_) {

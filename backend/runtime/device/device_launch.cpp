@@ -236,6 +236,7 @@ Status DeviceTeam::runPrologue(DeviceKernel &kernel, int32_t local, const dtile_
   DeviceLaunch device = {this, &kernel, capturing};
   dtile_launch &launch = rank.launch;
   launch.kernel = &kernel.state;
+  launch.ranks = ranks_;
   launch.arguments = arguments;
   launch.device = &device;
   launch.error = {};

@@ -1,0 +1,611 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Teams of devices on a driver of host memory: what launches hand to a device, what is refused, and
+// what becomes of failures.
+#include "backend/runtime/device/device_team.h"
+#include "tests/unit/fake_device.h"
+#include "tests/unit/runtime_kernels.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace dtile::test {
+namespace {
+
+using namespace runtime;
+using testing::HasSubstr;
+
+// ---- A kernel with an input, an output, scratch and a signal ----
+
+struct Frame {
+  const void *x;
+  void *y;
+  int64_t n, ranks;
+  dtile_device_object scratch;
+  dtile_device_cells cells;
+};
+
+FakeMachine *theMachine = nullptr;
+
+int32_t prologue(dtile_launch *launch, void *memory) {
+  ++theMachine->prologues;
+  auto &frame = *static_cast<Frame *>(memory);
+  frame.x = dtile_rt_arg_data(launch, 0);
+  frame.y = dtile_rt_arg_data(launch, 1);
+  frame.n = dtile_rt_arg_dim(launch, 0, 0);
+  frame.ranks = dtile_rt_num_ranks(launch);
+  if (dtile_rt_check_dim(launch, 1, 0, frame.n, dtile_rt_arg_dim(launch, 1, 0)) != 0)
+    return 1;
+  if (dtile_rt_device_scratch(launch, 2, 1, &frame.n, &frame.scratch) != 0)
+    return 1;
+  const int64_t cells[] = {frame.ranks, 3};
+  return dtile_rt_device_signal(launch, 3, 2, cells, &frame.cells);
+}
+
+int64_t sendCount(const void *frame) { return static_cast<const Frame *>(frame)->ranks; }
+int64_t workCount(const void *frame) { return static_cast<const Frame *>(frame)->n / 4; }
+
+const dtile_param_desc kParams[] = {
+    {"x", DTILE_PARAM_TENSOR, DTILE_MODE_IN, DTILE_F32, 1, 0, 1},
+    {"y", DTILE_PARAM_TENSOR, DTILE_MODE_OUT, DTILE_F32, 1, 0, 1},
+    {"buffer", DTILE_PARAM_TENSOR, DTILE_MODE_SCRATCH, DTILE_F32, 1, 1, 1},
+    {"ready", DTILE_PARAM_SIGNAL, DTILE_MODE_SYMM, DTILE_U64, 2, 0, 1},
+};
+const dtile_space_desc kSpaces[] = {
+    {"send", 1, -1, 0, 0, nullptr, nullptr, nullptr, 0, nullptr},
+    {"work", 1, -1, 0, 0, nullptr, nullptr, nullptr, 0, nullptr},
+};
+int64_t (*const kCounts[])(const void *) = {sendCount, workCount};
+const dtile_device_space kDeviceSpaces[] = {{0, 0, 2, 0, 1}, {0, 0, 0, 0, 1}};
+const dtile_site kSites[] = {{"kernel.dtile", "ready", 12, 5},
+                             {"kernel.dtile", "expected {0}, found {1}", 20, 9}};
+
+/// A kernel whose image is for `arch`.
+struct TestKernel {
+  explicit TestKernel(const char *arch = "sm_90", const char *data = "image") {
+    image = {.device_abi_version = DTILE_DEVICE_ABI_VERSION,
+             .format = DTILE_IMAGE_PTX,
+             .target = "nvptx",
+             .arch = arch,
+             .shmem = "p2p",
+             .data = data,
+             .bytes = int64_t(std::strlen(data)) + 1,
+             .entry = "shift",
+             .threads = 128,
+             .shared_bytes = 1024,
+             .frame_bytes = sizeof(Frame),
+             .prologue = prologue,
+             .counts = kCounts,
+             .spaces = kDeviceSpaces,
+             .nsites = 2,
+             .reserved = 0,
+             .sites = kSites};
+    desc = {.abi_version = DTILE_ABI_VERSION,
+            .flags = 0,
+            .name = "shift",
+            .file = "kernel.dtile",
+            .nparams = 4,
+            .nspaces = 2,
+            .nsignals = 1,
+            .reserved = 0,
+            .params = kParams,
+            .spaces = kSpaces,
+            .signals = nullptr,
+            .frame_bytes = 0,
+            .prologue = nullptr,
+            .nimages = 1,
+            .reserved2 = 0,
+            .images = &image};
+  }
+  TestKernel(const TestKernel &) = delete;
+  dtile_device_image image;
+  dtile_kernel_desc desc;
+};
+
+const Frame &frameOf(const RecordedLaunch &launch) {
+  return *static_cast<const Frame *>(launch.frame);
+}
+
+class DeviceTeamTest : public testing::Test {
+protected:
+  void SetUp() override { theMachine = &machine; }
+
+  Status make(std::vector<int32_t> ordinals, int64_t heapBytes = 1 << 20) {
+    team.reset();
+    DeviceTeamConfig config;
+    config.ordinals = std::move(ordinals);
+    config.symmetricBytes = heapBytes;
+    config.timeoutMs = 500;
+    return DeviceTeam::create(makeFakeDriver(machine), std::move(config), &team);
+  }
+
+  float *allocate(int32_t local, int64_t elements) {
+    DeviceAddress address = 0;
+    EXPECT_TRUE(team->local(local).device->allocate(elements * 4, &address).ok());
+    return reinterpret_cast<float *>(address);
+  }
+
+  /// x and y of `elements` for every local rank, on its device.
+  void makeArguments(int64_t elements) {
+    arguments = std::make_unique<Arguments>(team->localCount());
+    for (int32_t local = 0; local < team->localCount(); ++local)
+      for (int i = 0; i < 2; ++i)
+        arguments->add(local, tensor(allocate(local, elements), {elements}));
+  }
+  Status launch(int32_t count = 1) {
+    return team->launch(&kernel.desc, arguments->data(), arguments->count(), count);
+  }
+  Status launchOn(int32_t local, StreamHandle stream = nullptr) {
+    return team->launchOn(local, &kernel.desc, arguments->data()[local], arguments->count(),
+                          stream);
+  }
+  /// One launch on rank 0 with these tensors.
+  Status launchWith(const dtile_tensor &x, const dtile_tensor &y) {
+    dtile_arg args[2];
+    args[0].tensor = &x;
+    args[1].tensor = &y;
+    return team->launchOn(0, &kernel.desc, args, 2, nullptr);
+  }
+
+  FakeMachine machine;
+  TestKernel kernel;
+  std::unique_ptr<DeviceTeam> team;
+  std::unique_ptr<Arguments> arguments;
+};
+
+TEST_F(DeviceTeamTest, hands_each_rank_its_team_objects_and_programs) {
+  ASSERT_TRUE(make({0, 1}).ok());
+  makeArguments(64);
+  ASSERT_TRUE(launch().ok());
+  ASSERT_EQ(machine.launches.size(), 2u);
+  for (int32_t rank = 0; rank < 2; ++rank) {
+    const RecordedLaunch &one = machine.launches[size_t(rank)];
+    EXPECT_EQ(one.ordinal, rank);
+    EXPECT_EQ(one.words.rank, rank);
+    EXPECT_EQ(one.words.num_ranks, 2);
+    EXPECT_TRUE(one.cooperative);
+    EXPECT_EQ(one.threads, 128);
+    // 8 resident programs: 2 bodies send, 16 work.
+    EXPECT_EQ(one.programs, 8);
+    EXPECT_EQ(one.words.first_program[1], 2);
+    for (int32_t s = 2; s <= DTILE_DEVICE_MAX_SPACES; ++s)
+      EXPECT_EQ(one.words.first_program[s], 8) << s;
+    // Zeroed scratch makes ranks meet.
+    EXPECT_EQ(one.words.flags, DTILE_KERNEL_ENTRY_BARRIER);
+    const dtile_device_team &words = *one.words.team;
+    EXPECT_EQ(words.rank, rank);
+    EXPECT_EQ(words.wait_budget_ns, 500'000'000);
+    EXPECT_EQ(*words.abort, 0u);
+    EXPECT_EQ(words.report->state, 0u);
+    EXPECT_EQ(words.meeting[0] + words.meeting[1], 0u);
+    for (int32_t peer = 0; peer < 2; ++peer)
+      EXPECT_EQ(words.peers[peer], team->local(peer).heap);
+    EXPECT_EQ(one.words.kernel->epoch, 0u);
+    const Frame &frame = frameOf(one);
+    EXPECT_EQ(frame.scratch.copies, 2);
+    EXPECT_EQ(*frame.scratch.turn, 0u);
+    EXPECT_EQ(static_cast<float *>(frame.scratch.data)[63], 0.0f);
+    for (int cell = 0; cell < 6; ++cell)
+      EXPECT_EQ(frame.cells.cells[cell] + frame.cells.base[cell] + frame.cells.asked[cell], 0u);
+  }
+  // The same offset everywhere.
+  EXPECT_EQ(DeviceAddress(frameOf(machine.launches[0]).cells.cells) - team->local(0).heap,
+            DeviceAddress(frameOf(machine.launches[1]).cells.cells) - team->local(1).heap);
+}
+
+TEST_F(DeviceTeamTest, prepares_a_launch_once_for_equal_arguments) {
+  ASSERT_TRUE(make({0, 1}).ok());
+  makeArguments(64);
+  ASSERT_TRUE(launch(3).ok());
+  ASSERT_TRUE(launch().ok());
+  EXPECT_EQ(machine.prologues, 2);
+  EXPECT_EQ(machine.launches.size(), 8u);
+  EXPECT_EQ(machine.launches[0].frame, machine.launches[6].frame);
+  // Other tensors of these sizes share the objects.
+  const void *scratch = frameOf(machine.launches[0]).scratch.data;
+  makeArguments(64);
+  ASSERT_TRUE(launch().ok());
+  EXPECT_EQ(machine.prologues, 4);
+  EXPECT_EQ(frameOf(machine.launches[8]).scratch.data, scratch);
+  makeArguments(128);
+  ASSERT_TRUE(launch().ok());
+  EXPECT_NE(frameOf(machine.launches[10]).scratch.data, scratch);
+}
+
+TEST_F(DeviceTeamTest, shares_a_device_between_ranks) {
+  ASSERT_TRUE(make({0, 1, 0, 0}).ok());
+  makeArguments(64);
+  ASSERT_TRUE(launch().ok());
+  EXPECT_EQ(machine.launches[0].programs, 2);
+  EXPECT_FALSE(machine.launches[0].cooperative);
+  EXPECT_EQ(machine.launches[1].programs, 8);
+  EXPECT_TRUE(machine.launches[1].cooperative);
+  EXPECT_NE(machine.launches[0].stream, machine.launches[2].stream);
+  // One module a device.
+  EXPECT_EQ(machine.modules, 2);
+  team.reset();
+  EXPECT_EQ(machine.modules, 0);
+}
+
+TEST_F(DeviceTeamTest, runs_one_program_where_no_space_has_bodies) {
+  ASSERT_TRUE(make({0}).ok());
+  kernel.desc.nspaces = 0;
+  makeArguments(64);
+  ASSERT_TRUE(launch().ok());
+  EXPECT_EQ(machine.launches[0].programs, 1);
+  EXPECT_EQ(machine.launches[0].words.first_program[1], 1);
+}
+
+TEST_F(DeviceTeamTest, launches_on_a_stream_of_the_caller) {
+  ASSERT_TRUE(make({0, 1}).ok());
+  makeArguments(64);
+  char stream;
+  ASSERT_TRUE(launchOn(1, &stream).ok());
+  ASSERT_TRUE(launchOn(0, nullptr).ok());
+  EXPECT_EQ(machine.launches[0].stream, &stream);
+  EXPECT_EQ(machine.launches[0].words.rank, 1);
+  EXPECT_EQ(machine.launches[1].stream, nullptr);
+  EXPECT_THAT(launchOn(0, nullptr).message, "");
+  EXPECT_THAT(team->launchOn(2, &kernel.desc, arguments->data()[0], 2, nullptr).message,
+              HasSubstr("local rank 2 of 2"));
+}
+
+TEST_F(DeviceTeamTest, allocates_nothing_while_a_graph_is_captured) {
+  ASSERT_TRUE(make({0}).ok());
+  makeArguments(64);
+  machine.capturing = true;
+  EXPECT_THAT(launchOn(0).message, HasSubstr("cannot be loaded while a graph is captured"));
+  machine.capturing = false;
+  ASSERT_TRUE(launchOn(0).ok());
+  machine.capturing = true;
+  EXPECT_TRUE(launchOn(0).ok());
+  machine.capturing = false;
+  makeArguments(32);
+  machine.capturing = true;
+  EXPECT_THAT(launchOn(0).message, HasSubstr("launch once with these sizes before"));
+  machine.capturing = false;
+  EXPECT_TRUE(launchOn(0).ok());
+}
+
+// ---- What is refused ----
+
+TEST_F(DeviceTeamTest, refuses_tensors_that_the_device_cannot_use) {
+  ASSERT_TRUE(make({0, 1}).ok());
+  float *own = allocate(0, 128), *other = allocate(1, 128);
+  std::vector<float> host(64);
+  const dtile_tensor y = tensor(own + 64, {64});
+  EXPECT_THAT(launchWith(tensor(host.data(), {64}), y).message, HasSubstr("host memory"));
+  EXPECT_THAT(launchWith(tensor(other, {64}), y).message,
+              HasSubstr("argument `x`, rank 0: the data is on GPU 1, but the rank runs on GPU 0"));
+  dtile_tensor wrong = tensor(own, {64});
+  wrong.dtype = DTILE_BF16;
+  EXPECT_THAT(launchWith(wrong, y).message, HasSubstr("elements are bf16"));
+  wrong = tensor(own, {8, 8});
+  EXPECT_THAT(launchWith(wrong, y).message, HasSubstr("2 dimensions, but the kernel wants 1"));
+  wrong = tensor(own, {64});
+  wrong.data = reinterpret_cast<char *>(own) + 2;
+  EXPECT_THAT(launchWith(wrong, y).message, HasSubstr("misaligned"));
+  EXPECT_THAT(launchWith(tensor(own + 32, {64}), y).message, HasSubstr("overlaps that of `x`"));
+  EXPECT_THAT(launchWith(tensor(own, {32}), y).message, HasSubstr("has the size 64, but"));
+  EXPECT_TRUE(machine.launches.empty());
+  EXPECT_THAT(launchWith(tensor(own, {64}), y).message, "");
+}
+
+TEST_F(DeviceTeamTest, accepts_views_that_interleave) {
+  ASSERT_TRUE(make({0}).ok());
+  float *memory = allocate(0, 128);
+  dtile_tensor even = tensor(memory, {64}), odd = tensor(memory + 1, {64});
+  even.stride[0] = odd.stride[0] = 2;
+  EXPECT_THAT(launchWith(even, odd).message, "");
+  odd.data = memory + 2;
+  EXPECT_THAT(launchWith(even, odd).message, HasSubstr("overlaps"));
+}
+
+TEST_F(DeviceTeamTest, refuses_kernels_that_are_for_something_else) {
+  ASSERT_TRUE(make({0}).ok());
+  makeArguments(64);
+  auto launchOther = [&](TestKernel &other) {
+    return team->launchOn(0, &other.desc, arguments->data()[0], 2, nullptr).message;
+  };
+  TestKernel blackwell("sm_100a");
+  EXPECT_THAT(launchOther(blackwell),
+              HasSubstr("was compiled for sm_100a (nvptx), but GPU 0 is sm_90"));
+  TestKernel hostOnly;
+  hostOnly.desc.nimages = 0;
+  EXPECT_THAT(launchOther(hostOnly), HasSubstr("has no code for devices"));
+  TestKernel nvshmem;
+  nvshmem.image.shmem = "nvshmem";
+  EXPECT_THAT(launchOther(nvshmem), HasSubstr("provider `nvshmem`"));
+  TestKernel old;
+  old.image.device_abi_version = 0;
+  EXPECT_THAT(launchOther(old), HasSubstr("version 0 of the device ABI"));
+  TestKernel broken("sm_90", "broken");
+  EXPECT_THAT(launchOther(broken), HasSubstr("cannot be loaded on GPU 0 (Fake): the image is"));
+  TestKernel large;
+  large.image.shared_bytes = 100 << 10;
+  EXPECT_THAT(launchOther(large), HasSubstr("102400 bytes of shared memory"));
+  EXPECT_TRUE(machine.launches.empty());
+  EXPECT_TRUE(launchOn(0).ok());
+}
+
+TEST_F(DeviceTeamTest, refuses_launches_that_cannot_be_resident) {
+  machine.multiprocessors = 1;
+  machine.each = 1;
+  ASSERT_TRUE(make({0}).ok());
+  makeArguments(64);
+  EXPECT_THAT(launchOn(0).message,
+              HasSubstr("needs 2 programs at once on rank 0, but only 1 can be resident"));
+  machine.each = 0;
+  ASSERT_TRUE(make({0}).ok());
+  makeArguments(64);
+  EXPECT_THAT(launchOn(0).message, HasSubstr("cannot be resident on GPU 0"));
+}
+
+TEST_F(DeviceTeamTest, says_what_is_missing_when_a_team_is_made) {
+  EXPECT_THAT(make({0, 1, 2}).message, HasSubstr("rank 2 wants GPU 2, but there are only 2"));
+  machine.memory = 1000;
+  EXPECT_THAT(make({0}).message, HasSubstr("no room for a symmetric heap of 1048576 bytes"));
+}
+
+TEST_F(DeviceTeamTest, says_that_the_heap_is_full_and_goes_on) {
+  ASSERT_TRUE(make({0, 1}, 4096).ok());
+  makeArguments(1024);
+  EXPECT_THAT(launch().message, HasSubstr("no room for 2 copies of `buffer`, f32 [1024]"));
+  makeArguments(64);
+  EXPECT_TRUE(launch().ok());
+}
+
+// ---- Symmetric memory ----
+
+TEST_F(DeviceTeamTest, gives_symmetric_memory_that_is_zero) {
+  ASSERT_TRUE(make({0, 1}).ok());
+  void *first = nullptr;
+  ASSERT_TRUE(team->symmAlloc(1000, &first).ok());
+  auto *second = static_cast<char *>(team->symmAddress(first, 1));
+  EXPECT_EQ(DeviceAddress(first) - team->local(0).heap,
+            DeviceAddress(second) - team->local(1).heap);
+  EXPECT_EQ(second[999], 0);
+  second[999] = 1;
+  EXPECT_EQ(team->symmAddress(first, 2), nullptr);
+  EXPECT_THAT(team->symmFree(second).message, HasSubstr("has not given this address"));
+  ASSERT_TRUE(team->symmFree(first).ok());
+  EXPECT_EQ(second[999], 0);
+  EXPECT_THAT(team->symmAlloc(1 << 21, &first).message, HasSubstr("no room for 2097152 bytes"));
+}
+
+// ---- Failures ----
+
+TEST_F(DeviceTeamTest, reports_a_wait_that_took_too_long_and_goes_on) {
+  ASSERT_TRUE(make({0, 1}).ok());
+  makeArguments(64);
+  machine.kernel = [](const RecordedLaunch &launch) {
+    const Frame &frame = frameOf(launch);
+    frame.cells.cells[4] += 6;
+    frame.cells.base[4] = 5;
+    launch.words.kernel->epoch = 7;
+    if (launch.words.rank != 1)
+      return;
+    dtile_device_report &report = *launch.words.team->report;
+    report.failure = DTILE_DEVICE_TIMEOUT;
+    report.rank = 1;
+    report.space = 1;
+    report.program = 3;
+    report.site = 0;
+    report.cell = 4;
+    report.wanted = 8;
+    report.seen = 6;
+    report.state = 2;
+    *launch.words.team->abort = 1;
+  };
+  Status status = launch();
+  EXPECT_EQ(status.code, DTILE_TIMEOUT);
+  EXPECT_EQ(status.message, "timeout: a wait took more than 500 ms\n  kernel.dtile:12:5: rank 1, "
+                            "kernel `shift`, role `work`, program 3 waits for `ready[1, 1]`: wants "
+                            "3, has seen 1");
+  // Everything is as it was at first.
+  const RecordedLaunch last = machine.launches.back();
+  EXPECT_EQ(frameOf(last).cells.cells[4], 0u);
+  EXPECT_EQ(frameOf(last).cells.base[4], 0u);
+  EXPECT_EQ(last.words.kernel->epoch, 0u);
+  EXPECT_EQ(*last.words.team->abort, 0u);
+  EXPECT_EQ(last.words.team->report->state, 0u);
+  machine.kernel = nullptr;
+  EXPECT_TRUE(launch().ok());
+}
+
+TEST_F(DeviceTeamTest, reports_a_failed_check_before_the_waits_that_it_caused) {
+  ASSERT_TRUE(make({0, 1}).ok());
+  makeArguments(64);
+  machine.kernel = [](const RecordedLaunch &launch) {
+    dtile_device_report &report = *launch.words.team->report;
+    report.rank = launch.words.rank;
+    report.failure = launch.words.rank == 0 ? DTILE_DEVICE_TIMEOUT : DTILE_DEVICE_TRAP;
+    report.site = launch.words.rank;
+    report.nargs = 2;
+    report.args[0] = 3;
+    report.args[1] = -4;
+    report.state = 2;
+    *launch.words.team->abort = 1;
+  };
+  // Found out by whoever asks next.
+  ASSERT_TRUE(launchOn(1).ok());
+  Status status = team->synchronize();
+  EXPECT_EQ(status.code, DTILE_TRAP);
+  EXPECT_THAT(status.message, HasSubstr("kernel.dtile:20:9: rank 1, kernel `shift`, role `send`, "
+                                        "program 0: expected 3, found -4"));
+  status = launch();
+  EXPECT_EQ(status.code, DTILE_TRAP);
+  EXPECT_LT(status.message.find("expected 3"), status.message.find("waits for"));
+}
+
+TEST_F(DeviceTeamTest, hands_on_what_the_driver_says) {
+  ASSERT_TRUE(make({0, 1}).ok());
+  makeArguments(64);
+  ASSERT_TRUE(launch().ok());
+  machine.fault = "too many resources";
+  EXPECT_THAT(launch().message, HasSubstr("too many resources"));
+  machine.fault.clear();
+  EXPECT_TRUE(launch().ok());
+}
+
+// ---- Jobs of several processes ----
+
+/// Runs `process(rank)` in so many processes; true when all of them gave true.
+bool inProcesses(int32_t ranks, const std::function<bool(int32_t)> &process) {
+  std::vector<pid_t> children;
+  for (int32_t rank = 0; rank < ranks; ++rank) {
+    pid_t child = fork();
+    if (child == 0)
+      _exit(process(rank) ? 0 : 1);
+    children.push_back(child);
+  }
+  bool isFine = true;
+  for (pid_t child : children) {
+    int state = 0;
+    waitpid(child, &state, 0);
+    isFine &= WIFEXITED(state) && WEXITSTATUS(state) == 0;
+  }
+  return isFine;
+}
+
+std::string uniqueName(const char *test) {
+  return std::string(test) + "-" + std::to_string(getpid());
+}
+
+TEST(Rendezvous, gathers_agrees_and_passes_descriptors) {
+  const std::string name = uniqueName("gathers");
+  EXPECT_TRUE(inProcesses(3, [&](int32_t rank) {
+    std::unique_ptr<Rendezvous> job;
+    if (!Rendezvous::join({rank, 3, rank, name}, 5000, &job).ok())
+      return false;
+    int64_t own = rank * 10, all[3] = {};
+    bool isFine = job->allGather(&own, 8, all, "test").ok() && all[1] == 10 && all[2] == 20;
+    isFine &= job->agree(7, "a number").ok();
+    Status differ = job->agree(uint64_t(rank), "a rank");
+    isFine &= differ.code == DTILE_INVALID && differ.message.find("a rank") != std::string::npos;
+    int file = memfd_create("own", 0);
+    isFine &= write(file, &own, 8) == 8;
+    std::vector<int> files;
+    isFine &= job->exchange(file, &files, "files").ok() && files.size() == 3;
+    for (int64_t peer = 0; isFine && peer < 3; ++peer) {
+      int64_t read = -1;
+      isFine &= pread(files[size_t(peer)], &read, 8, 0) == 8 && read == peer * 10;
+    }
+    return isFine;
+  }));
+}
+
+TEST(Rendezvous, names_who_does_not_come) {
+  std::unique_ptr<Rendezvous> job;
+  Status status = Rendezvous::join({0, 2, 0, uniqueName("alone")}, 50, &job);
+  EXPECT_EQ(status.code, DTILE_TIMEOUT);
+  EXPECT_THAT(status.message, HasSubstr("1 of 2 processes of the job did not come"));
+  status = Rendezvous::join({1, 2, 1, uniqueName("alone")}, 50, &job);
+  EXPECT_THAT(status.message, HasSubstr("rank 1 waited 50 ms for rank 0"));
+}
+
+TEST(Rendezvous, reads_the_place_from_launchers) {
+  for (const char *name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_PORT",
+                           "TORCHELASTIC_RUN_ID", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"})
+    unsetenv(name);
+  JobPlace place;
+  EXPECT_THAT(placeFromEnvironment(&place).message, HasSubstr("belongs to no job"));
+  setenv("RANK", "3", 1);
+  setenv("WORLD_SIZE", "4", 1);
+  EXPECT_THAT(placeFromEnvironment(&place).message, HasSubstr("MASTER_PORT"));
+  setenv("MASTER_PORT", "29500", 1);
+  setenv("LOCAL_RANK", "1", 1);
+  setenv("LOCAL_WORLD_SIZE", "2", 1);
+  EXPECT_THAT(placeFromEnvironment(&place).message,
+              HasSubstr("the job has 4 ranks, 2 of them on this machine"));
+  setenv("LOCAL_WORLD_SIZE", "4", 1);
+  place = {};
+  ASSERT_TRUE(placeFromEnvironment(&place).ok());
+  EXPECT_EQ(place.rank, 3);
+  EXPECT_EQ(place.ranks, 4);
+  EXPECT_EQ(place.localRank, 1);
+  EXPECT_THAT(place.name, HasSubstr("29500"));
+  for (const char *name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_PORT"})
+    unsetenv(name);
+  setenv("OMPI_COMM_WORLD_RANK", "1", 1);
+  setenv("OMPI_COMM_WORLD_SIZE", "2", 1);
+  place = {};
+  ASSERT_TRUE(placeFromEnvironment(&place).ok());
+  EXPECT_EQ(place.rank, 1);
+  unsetenv("OMPI_COMM_WORLD_RANK");
+  unsetenv("OMPI_COMM_WORLD_SIZE");
+}
+
+TEST(DeviceJob, maps_the_heaps_of_all_processes) {
+  const std::string name = uniqueName("heaps");
+  EXPECT_TRUE(inProcesses(3, [&](int32_t rank) {
+    FakeMachine machine;
+    machine.devices = 3;
+    theMachine = &machine;
+    DeviceTeamConfig config;
+    config.ordinals = {rank};
+    config.symmetricBytes = 1 << 20;
+    std::unique_ptr<DeviceTeam> team;
+    if (!Rendezvous::join({rank, 3, rank, name}, 5000, &config.job).ok() ||
+        !DeviceTeam::create(makeFakeDriver(machine), std::move(config), &team).ok())
+      return false;
+    DeviceRank &own = team->local(0);
+    bool isFine = team->firstLocal() == rank && team->ranks() == 3 && team->localCount() == 1;
+    // Writes into the right neighbour's object, through the table of peers.
+    void *object = nullptr;
+    isFine &= team->symmAlloc(64, &object).ok();
+    const uint64_t *peers = reinterpret_cast<const uint64_t *>(own.peers);
+    const auto offset = DeviceAddress(object) - own.heap;
+    *reinterpret_cast<int64_t *>(peers[(rank + 1) % 3] + offset) = 100 + rank;
+    isFine &= team->barrier().ok();
+    isFine &= *static_cast<int64_t *>(object) == 100 + (rank + 2) % 3;
+    // Reports are everybody's.
+    TestKernel kernel;
+    DeviceAddress x = 0, y = 0;
+    isFine &= own.device->allocate(256, &x).ok() && own.device->allocate(256, &y).ok();
+    dtile_tensor tensors[2] = {tensor(reinterpret_cast<float *>(x), {64}),
+                               tensor(reinterpret_cast<float *>(y), {64})};
+    dtile_arg args[2];
+    args[0].tensor = &tensors[0];
+    args[1].tensor = &tensors[1];
+    isFine &= team->launchOn(0, &kernel.desc, args, 2, nullptr).ok() && team->barrier().ok();
+    if (rank == 2) {
+      dtile_device_report &report = *own.words.report;
+      report.failure = DTILE_DEVICE_TIMEOUT;
+      report.rank = 2;
+      report.wanted = 1;
+      report.state = 2;
+      *own.words.abort = 1;
+    }
+    isFine &= team->barrier().ok();
+    Status status = team->synchronize();
+    isFine &= status.code == DTILE_TIMEOUT &&
+              status.message.find("rank 2, kernel `shift`") != std::string::npos;
+    // A job cannot go on.
+    isFine &= team->synchronize().message.find("has failed before") != std::string::npos;
+    return isFine;
+  }));
+}
+
+TEST(DeviceJob, finds_sizes_that_differ) {
+  const std::string name = uniqueName("sizes");
+  EXPECT_TRUE(inProcesses(2, [&](int32_t rank) {
+    FakeMachine machine;
+    DeviceTeamConfig config;
+    config.ordinals = {0};
+    config.symmetricBytes = 1 << 20;
+    std::unique_ptr<DeviceTeam> team;
+    void *object = nullptr;
+    return Rendezvous::join({rank, 2, rank, name}, 5000, &config.job).ok() &&
+           DeviceTeam::create(makeFakeDriver(machine), std::move(config), &team).ok() &&
+           team->symmAlloc(64 + rank, &object).message.find("differ in the sizes") !=
+               std::string::npos;
+  }));
+}
+
+} // namespace
+} // namespace dtile::test

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A driver whose devices are host memory and whose launches are recorded, so that teams of devices
+// are tested where there is none.
+#pragma once
+
+#include "backend/runtime/device/device.h"
+#include "backend/runtime/device_abi.h"
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace dtile::test {
+
+/// A launch as a device saw it.
+struct RecordedLaunch {
+  int32_t ordinal = 0;
+  int32_t programs = 0;
+  int32_t threads = 0;
+  bool cooperative = false;
+  runtime::StreamHandle stream = nullptr;
+  dtile_device_launch words = {};
+  const void *frame = nullptr;
+};
+
+/// What all devices of a fake driver share; outlives them.
+struct FakeMachine {
+  /// Frees what tests have left.
+  ~FakeMachine();
+
+  int32_t devices = 2;
+  std::string arch = "sm_90";
+  int32_t multiprocessors = 4;
+  /// Programs that one multiprocessor holds.
+  int32_t each = 2;
+  /// Bytes of a device's memory that are left.
+  int64_t memory = int64_t(1) << 30;
+  bool capturing = false;
+  /// Calls of launch fail from now on.
+  std::string fault;
+  /// Runs instead of the kernel.
+  std::function<void(const RecordedLaunch &)> kernel;
+
+  std::vector<RecordedLaunch> launches;
+  /// Begin of each allocation: its size and device.
+  std::map<runtime::DeviceAddress, std::pair<int64_t, int32_t>> allocations;
+  int32_t modules = 0;
+  int32_t prologues = 0;
+};
+
+std::unique_ptr<runtime::DeviceDriver> makeFakeDriver(FakeMachine &machine);
+
+} // namespace dtile::test
