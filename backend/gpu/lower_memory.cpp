@@ -226,9 +226,9 @@ Registers BodyLowering::loadTile(const View &from, const TileInfo &to) {
 
   llvm::SmallVector<llvm::SmallVector<llvm::Value *>, 3> loaded(3);
   llvm::SmallVector<llvm::BasicBlock *, 3> ends;
-  for (auto [way, at] : llvm::enumerate(std::initializer_list<llvm::BasicBlock *>{
-           wholes, parts, single})) {
-    b.SetInsertPoint(at);
+  llvm::BasicBlock *const ways[] = {wholes, parts, single};
+  for (unsigned way = 0; way < 3; ++way) {
+    b.SetInsertPoint(ways[way]);
     for (auto [slots, position] : llvm::zip_equal(groups, positions)) {
       llvm::Type *word = packedType(element, slots.size());
       if (way == 2) {
