@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What is refuted, and what must not be: everything that some integers satisfy.
+#include "ir/analysis/inequalities.h"
+
+#include "gtest/gtest.h"
+
+#include <random>
+
+namespace dtile::ir {
+namespace {
+
+struct InequalitiesTest : testing::Test {
+  Polynomials polys;
+  Refuter refuter{polys};
+  Polynomial ranks = Polynomial::atom(polys.numRanks());
+  Polynomial s = Polynomial::atom(polys.launchDim(0, 0));
+  Facts facts;
+
+  Polynomial n(int64_t value) { return Polynomial(value); }
+  /// A variable in [0, end).
+  Polynomial below(const Polynomial &end) {
+    const Polynomial x = Polynomial::atom(polys.fresh(end));
+    facts.push_back(x);
+    addLess(facts, x, end);
+    return x;
+  }
+};
+
+TEST_F(InequalitiesTest, BlocksThatOverlapAreOneBlock) {
+  const Polynomial i = below(s), j = below(s), p = below(n(64) * s);
+  for (const Polynomial &block : {i, j}) {
+    addLessEqual(facts, n(64) * block, p);
+    addLess(facts, p, n(64) * block + n(64));
+  }
+  EXPECT_TRUE(refuter.impliesEqual(facts, i, j));
+  EXPECT_FALSE(refuter.isImpossible(facts));
+}
+
+TEST_F(InequalitiesTest, SharesOfUnknownSizeThatOverlapAreOneShare) {
+  const Polynomial a = below(ranks), b = below(ranks);
+  const Polynomial x = below(s), y = below(s);
+  addEqual(facts, a * s + x, b * s + y);
+  EXPECT_TRUE(refuter.impliesEqual(facts, a, b));
+  EXPECT_TRUE(refuter.impliesEqual(facts, x, y));
+}
+
+TEST_F(InequalitiesTest, TurningAboutTheRanksIsOneToOne) {
+  const Polynomial rank = below(ranks), hop = below(ranks), other = below(ranks);
+  addEqual(facts, polys.rem(rank + hop, ranks), polys.rem(rank + other, ranks));
+  EXPECT_TRUE(refuter.impliesEqual(facts, hop, other));
+}
+
+TEST_F(InequalitiesTest, NeighboursDifferWhereThereAreTwoRanks) {
+  const Polynomial rank = below(ranks);
+  addEqual(facts, polys.rem(rank + n(1), ranks), rank);
+  EXPECT_TRUE(refuter.impliesEqual(facts, ranks, n(1)));
+  EXPECT_FALSE(refuter.isImpossible(facts));
+}
+
+TEST_F(InequalitiesTest, APartIsWithinRoundedUpParts) {
+  // s <= ranks * ceil(s / ranks)
+  const Polynomial share = n(0) - polys.div(n(0) - s, ranks);
+  EXPECT_TRUE(refuter.implies(facts, ranks * share - s));
+  EXPECT_FALSE(refuter.implies(facts, ranks * share - s - n(1)));
+}
+
+TEST_F(InequalitiesTest, MinimaAreOneOfTheirOperands) {
+  const Polynomial i = below(s), end = polys.minMax(Polynomials::AtomKind::Min, i + n(8), s);
+  EXPECT_TRUE(refuter.implies(facts, end - i - n(1)));
+  EXPECT_FALSE(refuter.implies(facts, end - i - n(2)));
+}
+
+TEST_F(InequalitiesTest, DivisorsThatMayBeZeroSayNothing) {
+  const Polynomial x = Polynomial::atom(polys.fresh());
+  // x / 0 is 0, so the quotient times s may be anything below x.
+  EXPECT_FALSE(refuter.implies(facts, x - s * polys.div(x, s)));
+  facts.push_back(s - n(1));
+  EXPECT_TRUE(refuter.implies(facts, x - s * polys.div(x, s)));
+}
+
+/// Systems made around a point that satisfies them: none may be refuted.
+TEST_F(InequalitiesTest, WhatIntegersSatisfyIsNeverRefuted) {
+  std::mt19937 random(1);
+  const auto pick = [&](int64_t low, int64_t high) {
+    return low + int64_t(random() % uint64_t(high - low + 1));
+  };
+  for (int round = 0; round < 400; ++round) {
+    Polynomials own;
+    Refuter refutes(own);
+    std::map<AtomId, int64_t> point;
+    point[own.numRanks()] = pick(1, 6);
+    point[own.launchDim(0, 0)] = pick(0, 5);
+    std::vector<AtomId> atoms = {own.numRanks(), own.launchDim(0, 0)};
+    for (int i = 0; i < 4; ++i) {
+      atoms.push_back(own.fresh());
+      point[atoms.back()] = pick(-4, 7);
+    }
+    // Values of what is built are known beside its form.
+    using Term = std::pair<Polynomial, int64_t>;
+    const auto atom = [&]() -> Term {
+      const AtomId id = atoms[random() % atoms.size()];
+      return {Polynomial::atom(id), point[id]};
+    };
+    const auto floorDiv = [](int64_t a, int64_t b) {
+      return a / b - ((a % b != 0 && (a < 0) != (b < 0)) ? 1 : 0);
+    };
+    const auto term = [&]() -> Term {
+      const Term a = atom(), b = atom();
+      const int64_t w = point[own.numRanks()];
+      const Polynomial ranksAtom = Polynomial::atom(own.numRanks());
+      switch (random() % 7) {
+      case 0:
+        return {a.first * b.first, a.second * b.second};
+      case 1:
+        return {own.rem(a.first + b.first, ranksAtom),
+                a.second + b.second - w * floorDiv(a.second + b.second, w)};
+      case 2:
+        return {own.div(a.first - b.first, ranksAtom), floorDiv(a.second - b.second, w)};
+      case 3:
+        return {own.minMax(Polynomials::AtomKind::Min, a.first, b.first),
+                std::min(a.second, b.second)};
+      case 4:
+        return {own.minMax(Polynomials::AtomKind::Max, a.first, b.first),
+                std::max(a.second, b.second)};
+      case 5:
+        return {own.div(a.first, Polynomial(3)), floorDiv(a.second, 3)};
+      default:
+        return a;
+      }
+    };
+    Facts satisfied;
+    for (int i = 0; i < 8; ++i) {
+      Polynomial sum;
+      int64_t value = 0;
+      for (int t = 0; t < 3; ++t) {
+        const auto [p, v] = term();
+        const int64_t factor = pick(-3, 3);
+        sum = sum + Polynomial(factor) * p;
+        value += factor * v;
+      }
+      const int64_t slack = random() % 3 == 0 ? pick(0, 3) : 0;
+      satisfied.push_back(sum - Polynomial(value) + Polynomial(slack));
+      if (random() % 2)
+        satisfied.push_back(Polynomial(value) + Polynomial(slack) - sum);
+    }
+    EXPECT_FALSE(refutes.isImpossible(satisfied)) << "round " << round;
+  }
+}
+
+} // namespace
+} // namespace dtile::ir
