@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// AMD's target: code objects (HSACO) by LLVM and lld, both in this process.
+#include "backend/amdgpu/code_object.h"
+#include "backend/amdgpu/devices.h"
+#include "backend/gpu/gpu_target.h"
+#include "backend/llvm/emit.h"
+#include "frontend/base/check.h"
+
+#include "llvm-c/Target.h"
+#include "llvm/ADT/SmallString.h"
+#include "llvm/Passes/PassBuilder.h"
+
+#include <mutex>
+
+namespace dtile::backend::amdgpu {
+
+namespace {
+
+/// What LLVM's code generator expects to have run: sizes of groups become constants, and functions
+/// say what they do not need of a launch, so that nobody has to pass it.
+constexpr llvm::StringLiteral kPipeline =
+    "amdgpu-lower-kernel-attributes,amdgpu-attributor";
+
+void prepare(llvm::Module &module, llvm::TargetMachine &machine) {
+  llvm::PassBuilder passes(&machine);
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager components;
+  llvm::ModuleAnalysisManager modules;
+  passes.registerModuleAnalyses(modules);
+  passes.registerCGSCCAnalyses(components);
+  passes.registerFunctionAnalyses(functions);
+  passes.registerLoopAnalyses(loops);
+  passes.crossRegisterProxies(loops, functions, components, modules);
+  llvm::ModulePassManager manager;
+  llvm::cantFail(passes.parsePassPipeline(manager, kPipeline));
+  manager.run(module, modules);
+}
+
+llvm::Expected<std::string> emit(llvm::Module &module, llvm::TargetMachine &machine,
+                                 EmitKind kind) {
+  prepare(module, machine);
+  llvm::SmallString<0> bytes;
+  llvm::raw_svector_ostream os(bytes);
+  if (llvm::Error error = emitModule(module, machine, kind, os))
+    return error;
+  return bytes.str().str();
+}
+
+llvm::Expected<std::string> codeObject(llvm::Module &module, llvm::TargetMachine &machine) {
+  auto object = emit(module, machine, EmitKind::Obj);
+  if (!object)
+    return object;
+  return linkCodeObject(*object);
+}
+
+class AmdVendor : public gpu::Vendor {
+public:
+  llvm::ArrayRef<const gpu::Device *> devices() const override { return amdgpu::devices(); }
+
+  void initializeLlvm() const override {
+    static std::once_flag once;
+    std::call_once(once, [] {
+      LLVMInitializeAMDGPUTargetInfo();
+      LLVMInitializeAMDGPUTarget();
+      LLVMInitializeAMDGPUTargetMC();
+      LLVMInitializeAMDGPUAsmPrinter();
+    });
+  }
+
+  bool canEmit(EmitKind kind) const override {
+    return kind == EmitKind::Asm || kind == EmitKind::Hsaco || kind == EmitKind::Stats;
+  }
+
+  llvm::Expected<std::vector<gpu::Image>> images(llvm::Module &module,
+                                                 llvm::TargetMachine &machine,
+                                                 const gpu::Device &device,
+                                                 bool assemble) const override {
+    auto bytes = codeObject(module, machine);
+    if (!bytes)
+      return bytes.takeError();
+    std::vector<gpu::Image> images;
+    images.push_back({DTILE_IMAGE_HSACO, std::move(*bytes)});
+    return images;
+  }
+
+  llvm::Expected<std::string> file(llvm::Module &module, llvm::TargetMachine &machine,
+                                   const gpu::Device &device, EmitKind kind) const override {
+    DTILE_CHECK(kind == EmitKind::Asm || kind == EmitKind::Hsaco, "what canEmit says");
+    return kind == EmitKind::Asm ? emit(module, machine, kind) : codeObject(module, machine);
+  }
+
+  llvm::Expected<std::vector<gpu::KernelStats>> stats(llvm::Module &module,
+                                                      llvm::TargetMachine &machine,
+                                                      const gpu::Device &device) const override {
+    auto object = emit(module, machine, EmitKind::Obj);
+    if (!object)
+      return object.takeError();
+    return readStats(*object);
+  }
+};
+
+} // namespace
+
+} // namespace dtile::backend::amdgpu
+
+namespace dtile::backend {
+
+const Target &amdgpuTarget() {
+  static const amdgpu::AmdVendor kVendor;
+  static const gpu::GpuTarget kTarget("amdgpu", "AMD GPUs, through LLVM and lld", kVendor);
+  return kTarget;
+}
+
+} // namespace dtile::backend
