@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Kernels compiled for a device, as the runtime finds them: descriptors, images, and the host's
+// side of a launch, here without a device.
+#include "backend/launch/package.h"
+#include "backend/runtime/device_abi.h"
+#include "frontend/base/diagnostics.h"
+#include "ir/core/text_format.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace dtile::backend {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr const char *kRoles = R"(
+kernel @roles {
+  %N = launch.dim {dim = 0, param = 0} : index
+  %W = num_ranks : index
+  %e = epoch : index
+  %zero = const {value = 0} : index
+  %one = const {value = 1} : index
+  %two = const {value = 2} : index
+  %slot = rem %e, %two : index
+  %x = param @x %N {mode = "in", param = 0} : view<f32, 1>
+  %box = param @box %W, %N {copies = 3, mode = "scratch", param = 1} : view<f32, 2>
+  %taken = param @taken %N {mode = "scratch", param = 2, zero = true} : view<i32, 1>
+  %ready = signal_param @ready %W, %two {param = 3} : signal<2> (%c0: index, %c1: index) {
+    %r = cmp %c1, %slot {pred = "eq"} : bool
+    %n = select %r, %N, %zero : index
+    yield %n
+  }
+  %asked = signal_param @asked %W {param = 4} : signal<1> {
+  }
+  space @first %zero, %N, %one {vars = ["i"]} (%i: index) {
+    %v = view.slice %x, %i {dims = "i"} : view<f32, 0>
+    yield
+  }
+  space @second %zero, %W, %one {after_all = "first", ordered = true, vars = ["p"]} (%p: index) {
+    yield
+  }
+  space @third %zero, %N, %two {programs = 7, vars = ["i"]} (%i: index) {
+    yield
+  }
+  return
+}
+)";
+
+struct Module {
+  SourceManager sources;
+  ir::TypeContext types;
+  std::unique_ptr<ir::Module> module;
+
+  explicit Module(const std::string &text) {
+    Diagnostics diagnostics(sources);
+    module = ir::parseModule(sources.add("test.dtir", text), sources, types, diagnostics);
+    std::string report;
+    llvm::raw_string_ostream os(report);
+    printDiagnostics(diagnostics, DiagnosticForm::Text, ColorMode::Never, os);
+    EXPECT_TRUE(module) << report;
+    if (module)
+      EXPECT_THAT(ir::verify(*module), testing::IsEmpty());
+  }
+
+  std::unique_ptr<launch::LoadedKernels> load(const std::string &arch) {
+    TargetOptions options;
+    options.arch = arch;
+    options.assemble = false;
+    auto loaded = launch::load(*findTarget("nvptx"), *module, options);
+    if (!loaded) {
+      ADD_FAILURE() << llvm::toString(loaded.takeError());
+      return nullptr;
+    }
+    return std::move(*loaded);
+  }
+};
+
+TEST(DeviceImage, DescriptorsOfDevicesHaveImagesAndNoHostCode) {
+  Module module(kRoles);
+  const auto loaded = module.load("sm_80");
+  ASSERT_TRUE(loaded);
+  const dtile_kernel_desc *desc = loaded->find("roles");
+  ASSERT_TRUE(desc);
+  EXPECT_EQ(desc->abi_version, uint32_t(DTILE_ABI_VERSION));
+  EXPECT_EQ(desc->prologue, nullptr);
+  EXPECT_EQ(desc->nspaces, 3);
+  EXPECT_EQ(desc->spaces[0].body, nullptr);
+  ASSERT_EQ(desc->nimages, 1);
+  const dtile_device_image &image = desc->images[0];
+  EXPECT_EQ(image.device_abi_version, uint32_t(DTILE_DEVICE_ABI_VERSION));
+  EXPECT_EQ(image.format, int32_t(DTILE_IMAGE_PTX));
+  EXPECT_STREQ(image.target, "nvptx");
+  EXPECT_STREQ(image.arch, "sm_80");
+  EXPECT_STREQ(image.shmem, "p2p");
+  EXPECT_STREQ(image.entry, "roles");
+  EXPECT_EQ(image.threads, 128);
+  const llvm::StringRef ptx(static_cast<const char *>(image.data), size_t(image.bytes));
+  EXPECT_TRUE(ptx.ends_with(llvm::StringRef("\0", 1)));
+  EXPECT_THAT(ptx.str(), HasSubstr(".visible .entry roles("));
+  EXPECT_THAT(ptx.str(), HasSubstr(".target sm_80"));
+}
+
+TEST(DeviceImage, SpacesSayWhatTheirShareOfProgramsDependsOn) {
+  Module module(kRoles);
+  const auto loaded = module.load("sm_80");
+  ASSERT_TRUE(loaded);
+  const dtile_device_image &image = loaded->find("roles")->images[0];
+  EXPECT_EQ(image.spaces[0].pinned, 0);
+  EXPECT_EQ(image.spaces[0].ordered, 0);
+  EXPECT_EQ(image.spaces[1].ordered, 1);
+  EXPECT_EQ(image.spaces[2].pinned, 7);
+  EXPECT_GE(image.spaces[0].weight, 1);
+}
+
+TEST(DeviceImage, ScratchThatIsZeroedHasACopyAheadAndRanksMeet) {
+  Module module(kRoles);
+  const auto loaded = module.load("sm_80");
+  ASSERT_TRUE(loaded);
+  const dtile_kernel_desc *desc = loaded->find("roles");
+  EXPECT_TRUE(desc->flags & DTILE_KERNEL_ENTRY_BARRIER);
+  EXPECT_EQ(desc->params[1].copies, 3);
+  EXPECT_EQ(desc->params[2].copies, 2);
+}
+
+TEST(DeviceImage, AFrameThatIsTooLargeIsAnError) {
+  // Each view has its own sizes: 9 words of the frame, and 6 strides.
+  std::string text = "kernel @wide {\n  %zero = const {value = 0} : index\n"
+                     "  %one = const {value = 1} : index\n";
+  std::string uses;
+  for (int i = 0; i < 40; ++i) {
+    const std::string n = std::to_string(i);
+    std::string sizes;
+    for (int d = 0; d < 6; ++d) {
+      const std::string name = "%d" + n + "_" + std::to_string(d);
+      text += "  " + name + " = launch.dim {dim = " + std::to_string(d) + ", param = " + n +
+              "} : index\n";
+      sizes += (d ? ", " : " ") + name;
+    }
+    text += "  %x" + n + " = param @x" + n + sizes + " {mode = \"in\", param = " + n +
+            "} : view<f32, 6>\n";
+    uses += "    %t" + n + " = load %x" + n + "v : f32\n";
+    uses.insert(uses.rfind("    %t"), "    %x" + n + "v = view.slice %x" + n +
+                                          ", %zero, %zero, %zero, %zero, %zero, %zero "
+                                          "{dims = \"iiiiii\"} : view<f32, 0>\n");
+  }
+  text += "  space @all %zero, %one, %one {vars = [\"i\"]} (%i: index) {\n" + uses +
+          "    yield\n  }\n  return\n}\n";
+  Module module(text);
+  ASSERT_TRUE(module.module);
+  TargetOptions options;
+  options.assemble = false;
+  auto loaded = launch::load(*findTarget("nvptx"), *module.module, options);
+  ASSERT_FALSE(loaded);
+  EXPECT_THAT(llvm::toString(loaded.takeError()), HasSubstr("has room for 3584"));
+}
+
+TEST(DeviceImage, ArchitecturesAreKnown) {
+  Module module(kRoles);
+  TargetOptions options;
+  options.arch = "sm_7";
+  auto loaded = launch::load(*findTarget("nvptx"), *module.module, options);
+  ASSERT_FALSE(loaded);
+  EXPECT_THAT(llvm::toString(loaded.takeError()),
+              HasSubstr("`sm_7` is no architecture of target `nvptx`, which has"));
+}
+
+} // namespace
+} // namespace dtile::backend
