@@ -70,6 +70,8 @@ struct Verdict {
   /// known.
   bool isProved = false;
   std::vector<Unproved> unproved;
+  /// A run has refuted the proof: a mistake of ours.
+  bool isContradicted = false;
   /// Larger numbers of ranks that were asked for, and are left to the proof.
   std::vector<int> notRun;
   /// Promises that hold, and those that could not be followed, with why.
