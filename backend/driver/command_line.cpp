@@ -264,7 +264,7 @@ void addBuild(CLI::App &app, Options &o) {
          "what to compile for: host (default), nvptx, amdgpu; several with commas, in one object")
       ->type_name("TARGET,...");
   sub->add_option("--arch", o.arch,
-                  "architectures of GPUs, as sm_90a or gfx942; default: the first that a target has")
+                  "architectures of GPUs, as sm_90a or gfx942; default: each target's first")
       ->type_name("ARCH,...");
   sub->add_option("--shmem", o.shmem,
                   "who carries bytes between GPUs: p2p (default), nvshmem, rocshmem")

@@ -18,8 +18,8 @@ struct TargetArch {
   std::string arch;
 };
 
-/// What `names` (as `--target` takes them) and `--arch` ask for, in the order of the targets: each named architecture, and
-/// the default of targets none of whose are named. Empty after reporting.
+/// What `names` (as `--target` takes them) and `--arch` ask for, in the order of the targets: each
+/// named architecture, and the default of targets none of whose are named. Empty after reporting.
 std::vector<TargetArch> selectTargets(Session &session, llvm::StringRef names);
 
 /// What every target takes of the options.
