@@ -290,10 +290,11 @@ llvm::Error linkDeviceLibrary(llvm::Module &module, const Device &device,
   if (!row)
     return row.takeError();
   LibraryLinker linker(module, device);
-  if (llvm::Error error = addPart(linker, device, "device"))
-    return error;
-  if (llvm::Error error = addPart(linker, device, provider.name))
-    return error;
+  // The provider calls what the first part has, too.
+  for (llvm::StringRef part :
+       {llvm::StringRef("device"), llvm::StringRef(provider.name), llvm::StringRef("device")})
+    if (llvm::Error error = addPart(linker, device, part))
+      return error;
   if (!(*row)->prefix.empty())
     if (llvm::Error error = addProvider(linker, module, **row, provider.path))
       return error;

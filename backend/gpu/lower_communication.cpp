@@ -175,28 +175,35 @@ void BodyLowering::copy(View source, View destination) {
   while (dims.size() < 2)
     dims.insert(dims.begin(), single);
 
-  std::function<void(unsigned, llvm::Value *, llvm::Value *)> emit = [&](unsigned d,
-                                                                         llvm::Value *to,
-                                                                         llvm::Value *from) {
-    if (d + 2 < dims.size()) {
-      loop(dims[d].size, "copy", [&](llvm::Value *i) {
-        emit(d + 1, views_.offset(type, to, b.CreateMul(i, dims[d].destination)),
-             views_.offset(type, from, b.CreateMul(i, dims[d].source)));
-      });
-      return;
-    }
-    const CopyDimension &row = dims[d], &col = dims[d + 1];
-    llvm::Value *bytes = b.getInt32(dtypeBytes(type));
-    llvm::Value *rank = b.getInt64(-1);
-    llvm::Value *threads = b.getInt32(threads_);
-    if (source.rank)
-      call(DeviceCall::get, {kernel_.launch, to, from, source.rank, bytes, row.size, col.size,
-                             row.destination, row.source, col.destination, col.source, threads});
-    else
-      call(DeviceCall::put,
-           {kernel_.launch, to, destination.rank ? destination.rank : rank, from, bytes, row.size,
-            col.size, row.destination, row.source, col.destination, col.source, threads});
-  };
+  std::function<void(unsigned, llvm::Value *, llvm::Value *)> emit =
+      [&](unsigned d, llvm::Value *to, llvm::Value *from) {
+        if (d + 2 < dims.size()) {
+          loop(dims[d].size, "copy", [&](llvm::Value *i) {
+            emit(d + 1, views_.offset(type, to, b.CreateMul(i, dims[d].destination)),
+                 views_.offset(type, from, b.CreateMul(i, dims[d].source)));
+          });
+          return;
+        }
+        const CopyDimension &row = dims[d], &col = dims[d + 1];
+        llvm::Value *shape[] = {b.getInt32(dtypeBytes(type)),
+                                row.size,
+                                col.size,
+                                row.destination,
+                                row.source,
+                                col.destination,
+                                col.source,
+                                b.getInt32(threads_)};
+        auto transfer = [&](DeviceCall callee, llvm::SmallVector<llvm::Value *, 12> arguments) {
+          llvm::append_range(arguments, shape);
+          call(callee, arguments);
+        };
+        if (source.rank)
+          transfer(DeviceCall::get, {kernel_.launch, to, from, source.rank});
+        else if (destination.rank)
+          transfer(DeviceCall::put, {kernel_.launch, to, destination.rank, from});
+        else
+          transfer(DeviceCall::copy, {to, from});
+      };
   if (!source.type.rank()) {
     llvm::Value *exist =
         b.CreateAnd(b.CreateIsNotNull(source.data), b.CreateIsNotNull(destination.data));

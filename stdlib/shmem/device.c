@@ -215,11 +215,9 @@ DTILE_API int32_t dtile_dev_leave(const dtile_device_launch *launch) {
 typedef uint32_t Words4 __attribute__((ext_vector_type(4)));
 typedef uint32_t Words2 __attribute__((ext_vector_type(2)));
 
-// Elements are taken in row-major order, thread by thread. A thread has kAtOnce loads in flight:
-// what is far away wants many. In its last round it loads its first element again where it has no
+// Elements are taken in row-major order, thread by thread. A thread has several loads in flight,
+// for what is far away wants many: 8 of 16 bytes, 4 of less. In its last round it loads its first element again where it has no
 // more, so that no load waits for a branch, and stores nothing there.
-enum { kAtOnce = 8 };
-
 #define DTILE_ADVANCE                                                                              \
   do {                                                                                             \
     col += stepCol;                                                                                \
@@ -229,7 +227,7 @@ enum { kAtOnce = 8 };
     from += fromStep + (isOver ? fromWrap : 0);                                                    \
   } while (0)
 
-#define DTILE_COPY(NAME, TYPE)                                                                     \
+#define DTILE_COPY(NAME, TYPE, AT_ONCE)                                                            \
   static void NAME(TYPE DTILE_GLOBAL *to, const TYPE DTILE_GLOBAL *from, Rows r,                   \
                    uint32_t threads) {                                                             \
     const uint32_t thread = (uint32_t)threadIndex();                                               \
@@ -249,31 +247,31 @@ enum { kAtOnce = 8 };
     const int64_t toWrap = r.destination_row - r.cols * r.destination_col;                         \
     const int64_t fromWrap = r.source_row - r.cols * r.source_col;                                 \
     const TYPE DTILE_GLOBAL *const first = from;                                                   \
-    TYPE value[kAtOnce];                                                                           \
-    TYPE DTILE_GLOBAL *place[kAtOnce];                                                             \
-    for (; left >= kAtOnce; left -= kAtOnce) {                                                     \
-      _Pragma("unroll") for (int i = 0; i < kAtOnce; ++i) {                                        \
+    TYPE value[AT_ONCE];                                                                           \
+    TYPE DTILE_GLOBAL *place[AT_ONCE];                                                             \
+    for (; left >= AT_ONCE; left -= AT_ONCE) {                                                     \
+      _Pragma("unroll") for (int i = 0; i < AT_ONCE; ++i) {                                        \
         value[i] = *from;                                                                          \
         place[i] = to;                                                                             \
         DTILE_ADVANCE;                                                                             \
       }                                                                                            \
-      _Pragma("unroll") for (int i = 0; i < kAtOnce; ++i) *place[i] = value[i];                    \
+      _Pragma("unroll") for (int i = 0; i < AT_ONCE; ++i) *place[i] = value[i];                    \
     }                                                                                              \
     if (left == 0)                                                                                 \
       return;                                                                                      \
-    _Pragma("unroll") for (int i = 0; i < kAtOnce; ++i) {                                          \
+    _Pragma("unroll") for (int i = 0; i < AT_ONCE; ++i) {                                          \
       const TYPE DTILE_GLOBAL *const element = i < left ? from : first;                            \
       value[i] = *element;                                                                         \
       place[i] = to;                                                                               \
       DTILE_ADVANCE;                                                                               \
     }                                                                                              \
-    _Pragma("unroll") for (int i = 0; i < kAtOnce; ++i) if (i < left) *place[i] = value[i];        \
+    _Pragma("unroll") for (int i = 0; i < AT_ONCE; ++i) if (i < left) *place[i] = value[i];        \
   }
-DTILE_COPY(copy1, uint8_t)
-DTILE_COPY(copy2, uint16_t)
-DTILE_COPY(copy4, uint32_t)
-DTILE_COPY(copy8, Words2)
-DTILE_COPY(copy16, Words4)
+DTILE_COPY(copy1, uint8_t, 4)
+DTILE_COPY(copy2, uint16_t, 4)
+DTILE_COPY(copy4, uint32_t, 4)
+DTILE_COPY(copy8, Words2, 4)
+DTILE_COPY(copy16, Words4, 8)
 #undef DTILE_COPY
 #undef DTILE_ADVANCE
 
@@ -285,11 +283,9 @@ DTILE_INLINE uint32_t granule(const void *to, const void *from, int32_t bytes, R
   return (uint32_t)(all & -all);
 }
 
-static __attribute__((noinline)) void copyRows(void *destination, const void *source,
-                                               int32_t bytes, int64_t rows, int64_t cols,
-                                               int64_t destination_row, int64_t source_row,
-                                               int64_t destination_col, int64_t source_col,
-                                               int32_t threads) {
+void dtile_copy_rows(void *destination, const void *source, int32_t bytes, int64_t rows,
+                     int64_t cols, int64_t destination_row, int64_t source_row,
+                     int64_t destination_col, int64_t source_col, int32_t threads) {
   Rows r = {rows, cols, destination_row, source_row, destination_col, source_col};
   if (r.rows <= 0 || r.cols <= 0)
     return;
@@ -325,12 +321,6 @@ static __attribute__((noinline)) void copyRows(void *destination, const void *so
 #undef DTILE_CASE
 }
 
-DTILE_API void dtile_copy_rows(void *destination, const void *source, int32_t bytes, Rows r,
-                               int32_t threads) {
-  copyRows(destination, source, bytes, r.rows, r.cols, r.destination_row, r.source_row,
-           r.destination_col, r.source_col, threads);
-}
-
 DTILE_API void dtile_dev_zero(const dtile_device_launch *launch, void *data, int64_t bytes) {
   const int64_t threads = (int64_t)launch->programs * threadCount();
   const int64_t thread = (int64_t)programIndex() * threadCount() + threadIndex();
@@ -346,26 +336,27 @@ DTILE_API void *dtile_dev_peer(const dtile_device_launch *launch, void *data, in
   return dtile_provider_peer(launch->team, data, rank);
 }
 
+#define DTILE_ROWS                                                                                 \
+  { rows, cols, destination_row, source_row, destination_col, source_col }
+
+DTILE_API void dtile_dev_copy(void *destination, const void *source, int32_t bytes, int64_t rows,
+                              int64_t cols, int64_t destination_row, int64_t source_row,
+                              int64_t destination_col, int64_t source_col, int32_t threads) {
+  copyRows(destination, source, bytes, (Rows)DTILE_ROWS, threads);
+}
+
 DTILE_API void dtile_dev_put(const dtile_device_launch *launch, void *destination, int64_t rank,
                              const void *source, int32_t bytes, int64_t rows, int64_t cols,
                              int64_t destination_row, int64_t source_row, int64_t destination_col,
                              int64_t source_col, int32_t threads) {
-  const Rows r = {rows, cols, destination_row, source_row, destination_col, source_col};
-  if (rank < 0)
-    dtile_copy_rows(destination, source, bytes, r, threads);
-  else
-    dtile_provider_put(launch->team, destination, rank, source, bytes, r, threads);
+  dtile_provider_put(launch->team, destination, rank, source, bytes, (Rows)DTILE_ROWS, threads);
 }
 
 DTILE_API void dtile_dev_get(const dtile_device_launch *launch, void *destination,
                              const void *source, int64_t rank, int32_t bytes, int64_t rows,
                              int64_t cols, int64_t destination_row, int64_t source_row,
                              int64_t destination_col, int64_t source_col, int32_t threads) {
-  const Rows r = {rows, cols, destination_row, source_row, destination_col, source_col};
-  if (rank < 0)
-    dtile_copy_rows(destination, source, bytes, r, threads);
-  else
-    dtile_provider_get(launch->team, destination, source, rank, bytes, r, threads);
+  dtile_provider_get(launch->team, destination, source, rank, bytes, (Rows)DTILE_ROWS, threads);
 }
 
 DTILE_API void dtile_dev_fence(const dtile_device_launch *launch) {

@@ -53,9 +53,13 @@ void dtile_dev_fail(const dtile_device_launch *launch, int32_t site, int32_t nar
 
 /* Where a place of this rank's symmetric heap is on another rank, as this device addresses it. */
 void *dtile_dev_peer(const dtile_device_launch *launch, void *data, int64_t rank);
-/* Together, `threads` of them: copy rows of elements of `bytes` bytes. Strides count elements; `rank` is whose memory
- * the destination (source) is in, -1: addresses of this device. Sources may change and what was
- * written may be read by this program after dtile_dev_sync. */
+/* Together, `threads` of them: copy rows of elements of `bytes` bytes; strides count elements. The
+ * destination of a put and the source of a get are places of this rank's heap that stand for the
+ * same of `rank`. Sources may change, and what was written may be read by this program, after
+ * dtile_dev_sync. */
+void dtile_dev_copy(void *destination, const void *source, int32_t bytes, int64_t rows,
+                    int64_t cols, int64_t destination_row, int64_t source_row,
+                    int64_t destination_col, int64_t source_col, int32_t threads);
 void dtile_dev_put(const dtile_device_launch *launch, void *destination, int64_t rank,
                    const void *source, int32_t bytes, int64_t rows, int64_t cols,
                    int64_t destination_row, int64_t source_row, int64_t destination_col,

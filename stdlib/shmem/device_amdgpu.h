@@ -59,6 +59,10 @@ DTILE_INLINE uint64_t loadConstant64(const uint64_t *address) {
   return *(const uint64_t __attribute__((address_space(4))) *)address;
 }
 
+DTILE_INLINE uint32_t loadConstant32(const uint32_t *address) {
+  return *(const uint32_t __attribute__((address_space(4))) *)address;
+}
+
 #define DTILE_LOAD(NAME, TYPE, ORDER, SCOPE)                                                       \
   DTILE_INLINE TYPE NAME(const void *address) {                                                    \
     return __scoped_atomic_load_n((const TYPE DTILE_GLOBAL *)address, ORDER, SCOPE);               \

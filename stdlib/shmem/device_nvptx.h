@@ -42,6 +42,10 @@ DTILE_INLINE uint64_t loadConstant64(const uint64_t *address) {
   return (uint64_t)__nvvm_ldg_ull((const unsigned long long *)address);
 }
 
+DTILE_INLINE uint32_t loadConstant32(const uint32_t *address) {
+  return (uint32_t)__nvvm_ldg_ui(address);
+}
+
 #define DTILE_LOAD(NAME, INSTRUCTION, TYPE, LETTER)                                                \
   DTILE_INLINE TYPE NAME(const void *address) {                                                    \
     TYPE value;                                                                                    \

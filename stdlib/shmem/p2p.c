@@ -6,20 +6,22 @@
 #include "stdlib/shmem/provider.h"
 
 DTILE_API void *dtile_provider_peer(const dtile_device_team *team, const void *data, int64_t rank) {
-  const uint64_t own = loadConstant64(team->peers + team->rank);
-  return (void *)(loadConstant64(team->peers + rank) + ((uint64_t)data - own));
+  // A place that is used again and again is worked out once: nothing here changes in a launch.
+  const uint64_t *peers = (const uint64_t *)loadConstant64((const uint64_t *)&team->peers);
+  const uint64_t own = loadConstant64(peers + loadConstant32((const uint32_t *)&team->rank));
+  return (void *)(loadConstant64(peers + rank) + ((uint64_t)data - own));
 }
 
 DTILE_API void dtile_provider_put(const dtile_device_team *team, void *destination, int64_t rank,
                                   const void *source, int32_t bytes, Rows rows,
                                   int32_t threads) {
-  dtile_copy_rows(dtile_provider_peer(team, destination, rank), source, bytes, rows, threads);
+  copyRows(dtile_provider_peer(team, destination, rank), source, bytes, rows, threads);
 }
 
 DTILE_API void dtile_provider_get(const dtile_device_team *team, void *destination,
                                   const void *source, int64_t rank, int32_t bytes, Rows rows,
                                   int32_t threads) {
-  dtile_copy_rows(destination, dtile_provider_peer(team, source, rank), bytes, rows, threads);
+  copyRows(destination, dtile_provider_peer(team, source, rank), bytes, rows, threads);
 }
 
 DTILE_API void dtile_provider_notify(const dtile_device_team *team, uint64_t *cell, int64_t rank) {

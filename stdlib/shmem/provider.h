@@ -29,8 +29,14 @@ typedef struct Rows {
 } Rows;
 
 /* device.c: `threads` threads copy, by accesses of this device. */
-void dtile_copy_rows(void *destination, const void *source, int32_t bytes, Rows rows,
-                     int32_t threads);
+void dtile_copy_rows(void *destination, const void *source, int32_t bytes, int64_t rows,
+                     int64_t cols, int64_t destination_row, int64_t source_row,
+                     int64_t destination_col, int64_t source_col, int32_t threads);
+DTILE_INLINE void copyRows(void *destination, const void *source, int32_t bytes, Rows r,
+                           int32_t threads) {
+  dtile_copy_rows(destination, source, bytes, r.rows, r.cols, r.destination_row, r.source_row,
+                  r.destination_col, r.source_col, threads);
+}
 
 /* Where a rank's memory is, or null when plain accesses do not reach it. */
 void *dtile_provider_peer(const dtile_device_team *team, const void *data, int64_t rank);

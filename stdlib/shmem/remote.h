@@ -66,7 +66,7 @@ DTILE_API void dtile_provider_put(const dtile_device_team *team, void *destinati
                                   const void *source, int32_t bytes, Rows rows, int32_t threads) {
   void *mapped = dtile_provider_peer(team, destination, rank);
   if (mapped)
-    dtile_copy_rows(mapped, source, bytes, rows, threads);
+    copyRows(mapped, source, bytes, rows, threads);
   else
     putFar(destination, (int)rank, source, bytes, rows, threads);
 }
@@ -76,7 +76,7 @@ DTILE_API void dtile_provider_get(const dtile_device_team *team, void *destinati
                                   int32_t threads) {
   void *mapped = dtile_provider_peer(team, source, rank);
   if (mapped)
-    dtile_copy_rows(destination, mapped, bytes, rows, threads);
+    copyRows(destination, mapped, bytes, rows, threads);
   else
     getFar(destination, source, (int)rank, bytes, rows, threads);
 }
