@@ -8,6 +8,7 @@
 
 #include "llvm-c/Target.h"
 #include "llvm/ADT/SmallString.h"
+#include "llvm/IR/IntrinsicsAMDGPU.h"
 #include "llvm/Passes/PassBuilder.h"
 
 #include <mutex>
@@ -19,7 +20,8 @@ namespace {
 /// What LLVM's code generator expects to have run: sizes of groups become constants, and functions
 /// say what they do not need of a launch, so that nobody has to pass it.
 constexpr llvm::StringLiteral kPipeline =
-    "amdgpu-lower-kernel-attributes,amdgpu-attributor";
+    "function(amdgpu-lower-kernel-attributes,instcombine<no-verify-fixpoint>,adce),"
+    "amdgpu-attributor";
 
 void prepare(llvm::Module &module, llvm::TargetMachine &machine) {
   llvm::PassBuilder passes(&machine);
@@ -33,8 +35,23 @@ void prepare(llvm::Module &module, llvm::TargetMachine &machine) {
   passes.registerLoopAnalyses(loops);
   passes.crossRegisterProxies(loops, functions, components, modules);
   llvm::ModulePassManager manager;
-  llvm::cantFail(passes.parsePassPipeline(manager, kPipeline));
+  llvm::Error error = passes.parsePassPipeline(manager, kPipeline);
+  DTILE_CHECK(!error, "passes of LLVM's AMDGPU back end");
   manager.run(module, modules);
+  const llvm::Function *hidden = llvm::Intrinsic::getDeclarationIfExists(
+      &module, llvm::Intrinsic::amdgcn_implicitarg_ptr);
+  for (llvm::Function &function : module) {
+    if (function.isDeclaration())
+      continue;
+    // Calls lead from the kernel down into the device library, nowhere back. Without this, stacks
+    // would have to be of any size.
+    function.setDoesNotRecurse();
+    if (!hidden || hidden->use_empty())
+      function.addFnAttr("amdgpu-no-implicitarg-ptr");
+    // It sees no need for accumulation registers, as matrix instructions work without them; but
+    // they are half of all registers.
+    function.removeFnAttr("amdgpu-agpr-alloc");
+  }
 }
 
 llvm::Expected<std::string> emit(llvm::Module &module, llvm::TargetMachine &machine,
