@@ -55,6 +55,9 @@ bool mustStayBehind(const Op &earlier, const Op &later) {
   // An await orders what is behind it, not what is before.
   if (later.is(OpKind::Await))
     return false;
+  // Who is notified may be whom the wait is for: behind the wait, both would wait for ever.
+  if (later.is(OpKind::Wait) && (earlier.is(OpKind::Notify) || earlier.is(OpKind::PutSignal)))
+    return true;
   // A notify releases what the body has read and written; transfers only by their tokens.
   if (later.is(OpKind::Notify))
     return touchesSharedMemory(earlier) && !isTransfer(earlier);
