@@ -148,6 +148,7 @@ public:
                llvm::StringRef who)
       : BodyLowering(module, kernel), ring_(ring), ops_(*module.device.staging()),
         place_(b, kernel.entry, ring, who) {
+    threads_ = bodyThreads(*kernel.kernel);
     barrier_ = kBodyBarrier;
   }
 
@@ -435,10 +436,11 @@ void GroupLowering::finish(Op &loop) {
   when(ran, "last", [&] { release(previousSlot()); });
 }
 
-/// Bodies that leave the warp that copies alone.
+/// Bodies that leave the warps that copy alone.
 class BodiesOnly : public BodyLowering {
 public:
   BodiesOnly(GpuModule &module, const KernelScaffold &kernel) : BodyLowering(module, kernel) {
+    threads_ = bodyThreads(*kernel.kernel);
     barrier_ = kBodyBarrier;
   }
   void lowerBodies(Op &space, const BodyRange &range) override {
@@ -450,11 +452,15 @@ public:
 /// A staged space: who does what.
 class StagedSpace : public BodyLowering {
 public:
-  using BodyLowering::BodyLowering;
+  StagedSpace(GpuModule &module, const KernelScaffold &kernel) : BodyLowering(module, kernel) {
+    threads_ = bodyThreads(*kernel.kernel);
+  }
   void lowerBodies(Op &space, const BodyRange &range) override;
 
 private:
   void makeRing(Ring &ring);
+  /// Gives the groups that multiply registers of the one that copies, where all have few.
+  void moveRegisters(bool copies);
   [[nodiscard]] Value *areMapsUsable(const Ring &ring);
   /// Emits the bodies as another lowering does, here.
   void lowerAs(BodyLowering &other, Op &space, const BodyRange &range) {
@@ -485,6 +491,17 @@ void StagedSpace::makeRing(Ring &ring) {
   gpu_.device.barrier(b, 0, threads_ + kCopyThreads);
 }
 
+void StagedSpace::moveRegisters(bool copies) {
+  // What each thread has at first, in the unit of allocation; what the copies need.
+  constexpr unsigned kRegisters = 65536, kUnit = 8, kMost = 240, kForCopies = 40;
+  const unsigned all = threads_ + kCopyThreads;
+  const unsigned each = kRegisters / all / kUnit * kUnit;
+  if (each >= kMost)
+    return;
+  const unsigned more = each + (each - kForCopies) * kCopyThreads / threads_ / kUnit * kUnit;
+  gpu_.device.staging()->setRegisters(b, copies ? kForCopies : std::min(more, kMost), !copies);
+}
+
 Value *StagedSpace::areMapsUsable(const Ring &ring) {
   Value *usable = b.getInt64(1);
   for (const auto &map : kernel_.layout->tensorMaps())
@@ -506,12 +523,14 @@ void StagedSpace::lowerBodies(Op &space, const BodyRange &range) {
   b.SetInsertPoint(staged);
   b.CreateCondBr(b.CreateICmpUGE(kernel_.thread, b.getInt32(threads_)), copies, groups);
   b.SetInsertPoint(copies);
+  moveRegisters(/*copies=*/true);
   when(b.CreateICmpEQ(kernel_.thread, b.getInt32(threads_)), "copier", [&] {
     CopyLowering copier(gpu_, kernel_, ring);
     lowerAs(copier, space, range);
   });
   b.CreateBr(end);
   b.SetInsertPoint(groups);
+  moveRegisters(/*copies=*/false);
   GroupLowering multiplier(gpu_, kernel_, ring);
   lowerAs(multiplier, space, range);
   b.CreateBr(end);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Private to backend/gpu: spaces whose loops have staged loads (pass stage-loads). One warp more
-// than the body's threads issues the copies to shared memory, as many stages ahead as there are;
+// Private to backend/gpu: spaces whose loops have staged loads (pass stage-loads). A group of
+// warps behind the body's threads issues the copies to shared memory, as many stages ahead as there are;
 // the body's groups of warps multiply what has arrived.
 #pragma once
 
@@ -8,8 +8,9 @@
 
 namespace dtile::backend::gpu {
 
-/// Threads of the warp that issues copies, behind those of the body.
-inline constexpr unsigned kCopyThreads = 32;
+/// Threads of the group of warps that issues copies (one of its threads does), behind those of the
+/// body. Registers are moved between whole groups.
+inline constexpr unsigned kCopyThreads = 128;
 
 /// Whether a space of the kernel has staged loads.
 [[nodiscard]] bool hasStagedLoads(ir::Op &kernel);
@@ -17,7 +18,7 @@ inline constexpr unsigned kCopyThreads = 32;
 void requestTensorMaps(ir::Op &kernel, launch::Frame &frame);
 
 /// Lowers the bodies of a space of a kernel with staged spaces: a staged one, or one whose bodies
-/// leave the warp that copies alone. A staged one is lowered twice: without staging too, for
+/// leave the warps that copy alone. A staged one is lowered twice: without staging too, for
 /// tensors that the copy engine cannot describe (a stride that is no multiple of 16 bytes, say).
 [[nodiscard]] std::unique_ptr<BodyLowering>
 makeStagedLowering(GpuModule &module, const KernelScaffold &kernel, ir::Op &space);
