@@ -33,6 +33,8 @@ private:
   [[nodiscard]] llvm::Value *objectField(const Op &param, size_t offset, llvm::Type *type) {
     return loadFrame(kernel_.layout->object(param) + int64_t(offset), type);
   }
+  /// Whether ranks may have to meet before the bodies (kernel_abi.h, DTILE_KERNEL_ENTRY_BARRIER).
+  [[nodiscard]] bool mayMeet() const;
   /// Programs make zeros of the copies that the next launch uses.
   void zeroNextCopies();
   void lowerSpaces();
@@ -130,11 +132,20 @@ void KernelLowering::lower(llvm::StringRef entry) {
                          llvm::Twine(DTILE_DEVICE_FRAME_BYTES) +
                          ": pass fewer or smaller-dimensional tensors");
   begin(entry);
-  call(DeviceCall::enter);
+  b.CreateCall(gpu_.call(DeviceCall::start));
+  if (mayMeet())
+    call(DeviceCall::enter);
   zeroNextCopies();
   lowerSpaces();
   finish();
   b.CreateRetVoid();
+}
+
+bool KernelLowering::mayMeet() const {
+  return kernel_.kernel->boolAttrOr("entry_barrier", false) ||
+         llvm::any_of(kernel_.kernel->body().ops(), [](const Op &op) {
+           return op.is(OpKind::Param) && op.boolAttrOr("zero", false);
+         });
 }
 
 void KernelLowering::zeroNextCopies() {

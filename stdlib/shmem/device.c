@@ -156,8 +156,9 @@ DTILE_API void dtile_dev_barrier(const dtile_device_launch *launch, int32_t site
 
 // ---- The course of a launch ----
 
+DTILE_API void dtile_dev_start(void) { programStart(); }
+
 DTILE_API void dtile_dev_enter(const dtile_device_launch *launch) {
-  programStart();
   if (!(launch->flags & DTILE_KERNEL_ENTRY_BARRIER))
     return;
   dtile_device_kernel *kernel = launch->kernel;

@@ -26,7 +26,9 @@ typedef enum dtile_distance {
 
 /* ---- A launch ---- */
 
-/* Together, first in every kernel. Ranks meet when the launch's flags ask for it. */
+/* Together, first in every kernel. */
+void dtile_dev_start(void);
+/* Together, then in kernels that may have the flag: ranks meet when the launch's flags ask for it. */
 void dtile_dev_enter(const dtile_device_launch *launch);
 /* Together, last in every kernel: 1 in all threads of the last program to come here, else 0. The
  * last one's caller moves bases and turns on; the rest of the counters are set for the next launch

@@ -78,13 +78,20 @@ DTILE_LOAD(acquireTeam64, uint64_t, __ATOMIC_ACQUIRE, DTILE_TEAM)
 DTILE_LOAD(loadHost32, uint32_t, __ATOMIC_RELAXED, DTILE_TEAM)
 DTILE_STORE(storeRank64, uint64_t, __ATOMIC_RELAXED, DTILE_RANK)
 DTILE_STORE(storeRank32, uint32_t, __ATOMIC_RELAXED, DTILE_RANK)
-DTILE_STORE(releaseRank64, uint64_t, __ATOMIC_RELEASE, DTILE_RANK)
-DTILE_STORE(releaseHost32, uint32_t, __ATOMIC_RELEASE, DTILE_TEAM)
 #undef DTILE_LOAD
 #undef DTILE_STORE
 
 /* A release whose write-back has ended before the update begins: LLVM 22 leaves the wait between
  * the two out when no access of this thread is in flight. */
+#define DTILE_RELEASE(NAME, TYPE, SCOPE)                                                           \
+  DTILE_INLINE void NAME(void *address, TYPE value) {                                              \
+    __scoped_atomic_thread_fence(__ATOMIC_RELEASE, SCOPE);                                         \
+    __builtin_amdgcn_s_waitcnt(0);                                                                 \
+    __scoped_atomic_store_n((TYPE DTILE_GLOBAL *)address, value, __ATOMIC_RELAXED, SCOPE);         \
+  }
+DTILE_RELEASE(releaseRank64, uint64_t, DTILE_RANK)
+DTILE_RELEASE(releaseHost32, uint32_t, DTILE_TEAM)
+#undef DTILE_RELEASE
 #define DTILE_NOTIFY(NAME, TYPE, SCOPE)                                                            \
   DTILE_INLINE void NAME(void *address, TYPE value) {                                              \
     __scoped_atomic_thread_fence(__ATOMIC_RELEASE, SCOPE);                                         \
