@@ -535,12 +535,13 @@ void StagedSpace::lowerBodies(Op &space, const BodyRange &range) {
   lowerAs(multiplier, space, range);
   b.CreateBr(end);
 
+  // Nothing is staged there: its tiles may stand where the ring is.
+  gpu_.releaseShared(mark);
   b.SetInsertPoint(plain);
   BodiesOnly bodies(gpu_, kernel_);
   lowerAs(bodies, space, range);
   b.CreateBr(end);
   b.SetInsertPoint(end);
-  gpu_.releaseShared(mark);
 }
 
 } // namespace

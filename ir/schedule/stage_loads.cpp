@@ -26,6 +26,8 @@ constexpr int64_t kMostStages = 8;
 constexpr int64_t kFewestStages = 2;
 /// The widest box along the summed dimension, in bytes.
 constexpr int64_t kSwizzleBytes = 128;
+/// Bytes that a row in shared memory is longer than its elements, at most.
+constexpr int64_t kRowPadding = 32;
 /// Most rows, and columns, of a box.
 constexpr int64_t kMostBoxRows = 256;
 
@@ -217,10 +219,25 @@ bool LoadStager::isStoredWithin(Value *view, unsigned dim, const Polynomial &roo
   return false;
 }
 
-/// Shared memory that storing the result takes besides.
+/// Bytes of an element of what is stored of a tile, at most.
+int64_t storedBytes(const Value *tile) {
+  int64_t bytes = 0;
+  for (const Use &use : tile->uses()) {
+    const bool isStored = use.user->hasEffect(Write | RemoteWrite);
+    if (isStored)
+      bytes = std::max<int64_t>(bytes, dtypeBytes(tile->type().dtype()));
+    else if (use.user->numResults() == 1 && use.user->result()->type().isTile())
+      bytes = std::max(bytes, storedBytes(use.user->result()));
+  }
+  return bytes;
+}
+
+/// Shared memory that storing the result takes besides: the tile, its rows spread over the banks.
 int64_t LoadStager::outputBytes(const Candidate &candidate) {
-  const Type type = candidate.dot->result()->type();
-  return type.elements() * 2;
+  const llvm::ArrayRef<int64_t> shape = candidate.dot->result()->type().shape();
+  const int64_t bytes =
+      storedBytes(candidate.loop->result(candidate.dot->result()->uses()[0].index));
+  return shape[0] * (shape[1] * bytes + kRowPadding);
 }
 
 bool LoadStager::run() {
