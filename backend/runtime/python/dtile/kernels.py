@@ -3,11 +3,17 @@
 
 import ctypes
 import os
+import re
 import struct
 
 from . import _abi
 from ._abi import Arg, DTYPES, DtileInvalid, KernelDesc, MAX_RANK, Tensor, check, runtime
+from ._elf import exported
 from .team import Team
+
+_PREFIX = "dtile_kernel_"
+# What follows a kernel's name in that of an instance.
+_VALUES = re.compile(r"(_(bool|true|false|[iu](8|16|32|64)|f8e4m3|f8e5m2|b?f16|f32|f64|n?\d+))+")
 
 _SCALARS = {"bool": "?", "i8": "b", "i16": "h", "i32": "i", "i64": "q", "u8": "B", "u16": "H",
             "u32": "I", "u64": "Q", "f16": "e", "f32": "f", "f64": "d"}
@@ -164,22 +170,45 @@ class Library:
         except OSError as error:
             raise DtileInvalid(f"{path} cannot be loaded: {error}") from None
         self._kernels = {}
+        try:
+            names = exported(path)
+        except (OSError, ValueError):
+            # A name that only the loader finds.
+            names = []
+        self._symbols = [name[len(_PREFIX):] for name in names if name.startswith(_PREFIX)]
+
+    def __dir__(self):
+        return [*super().__dir__(), *self._symbols]
 
     def __getattr__(self, name):
         if name.startswith("_"):
             raise AttributeError(name)
         kernel = self._kernels.get(name)
         if kernel is None:
-            try:
-                desc = KernelDesc.in_dll(self._lib, "dtile_kernel_" + name)
-            except ValueError:
-                raise AttributeError(f"{self._path} has no kernel `{name}`") from None
-            if desc.abi_version != _abi.ABI_VERSION:
-                raise DtileInvalid(f"{self._path} was compiled for version {desc.abi_version} of the "
-                                   "runtime's ABI, but this package has version "
-                                   f"{_abi.ABI_VERSION}: compile it again")
-            kernel = self._kernels[name] = Kernel(self, desc)
+            kernel = self._kernels[name] = Kernel(self, self._descriptor(self._find(name)))
         return kernel
+
+    def _find(self, name):
+        """An instance is named after its kernel and its generic values, as gemm_bf16_128_256_64."""
+        if name in self._symbols or not self._symbols:
+            return name
+        found = [symbol for symbol in self._symbols
+                 if symbol.startswith(name) and _VALUES.fullmatch(symbol[len(name):])]
+        if len(found) == 1:
+            return found[0]
+        problem = f"has several of `{name}`" if found else f"has no kernel `{name}`"
+        raise AttributeError(f"{self._path} {problem}; there are {', '.join(self._symbols)}")
+
+    def _descriptor(self, name):
+        try:
+            desc = KernelDesc.in_dll(self._lib, _PREFIX + name)
+        except ValueError:
+            raise AttributeError(f"{self._path} has no kernel `{name}`") from None
+        if desc.abi_version != _abi.ABI_VERSION:
+            raise DtileInvalid(f"{self._path} was compiled for version {desc.abi_version} of the "
+                               f"runtime's ABI, but this package has version {_abi.ABI_VERSION}: "
+                               "compile it again")
+        return desc
 
 
 def load(path):

@@ -1,0 +1,376 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""dtile's kernels beside cuBLAS, NCCL and torch's fused operations, in one process group.
+
+    bench_gpu.py [--ranks N] [SUITE…]      gemm ag_gemm gemm_rs all_reduce all_to_all launch
+
+One command on a machine with NVIDIA GPUs, PyTorch, dtilec and the Python package `dtile` (found
+through PYTHONPATH; $DTILEC names the compiler): it starts a process a GPU. Results are checked
+before anything is timed; a kernel that is wrong has no time, and the exit code says so.
+
+NVLink multicast stays off in all peers: a program that dies while it uses it can put GPUs out of
+service, and nobody here uses it.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+
+os.environ.setdefault("NCCL_NVLS_ENABLE", "0")
+os.environ.setdefault("TORCH_SYMM_MEM_DISABLE_MULTICAST", "1")
+os.environ.setdefault("NVSHMEM_DISABLE_NVLS", "1")
+
+EXAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "examples")
+
+# M, N, K
+GEMMS = ((8192, 8192, 8192), (4096, 4096, 4096), (8192, 3584, 8192), (8192, 1536, 4096),
+         (1024, 8192, 8192), (128, 8192, 8192))
+# M, hidden, ffn of the whole model, as tensor parallelism divides them by the ranks.
+LAYERS = ((8192, 4096, 12288), (8192, 4096, 14336), (8192, 3584, 14336), (8192, 4608, 36864),
+          (8192, 8192, 28672), (8192, 8192, 30720), (512, 4096, 14336), (1024, 4096, 14336),
+          (2048, 4096, 14336))
+HUGE = ((8192, 16384, 53248),)
+REDUCED = (4 << 10, 64 << 10, 1 << 20, 8 << 20, 32 << 20, 128 << 20)
+TILES = ((128, 256, 64), (128, 128, 64), (64, 128, 64))
+# Of link to link, one direction, for the limit max(cuBLAS, wire).
+WIRE_GBPS = 450
+
+
+def suites():
+    """Imported late: the process that starts the others needs none of it."""
+    import torch
+    import torch.distributed as dist
+
+    import dtile
+    from harness import ratio
+
+    def team_for(bench, options):
+        return dtile.Team.from_torch(symmetric_bytes=options.heap << 20, wait_timeout_ms=10_000)
+
+    def build(bench, options, name, **constants):
+        """The kernels of an example; rank 0 compiles first, the others find what it has built."""
+        path = options.source.get(name, os.path.join(EXAMPLES, name, name + ".dtile"))
+        library, seconds = None, 0.0
+        for turn in (bench.rank == 0, bench.rank != 0):
+            if turn:
+                begin = time.perf_counter()
+                library = dtile.build(path, arch=options.arch, **constants)
+                seconds = time.perf_counter() - begin
+            dist.barrier()
+        return library, seconds
+
+    def tuned(bench, options, name, pick, make, check):
+        """The fastest right configuration: (launch, milliseconds, what it is, error)."""
+        best = (None, None, "", None)
+        for bm, bn, bk in options.tiles or TILES:
+            what = f"{bm}x{bn}x{bk}"
+            try:
+                library, _ = build(bench, options, name, BM=bm, BN=bn, BK=bk)
+                launch = make(pick(library))
+                good, error = check(f"{name} {what}", launch)
+            except dtile.DtileError as failure:
+                bench.failures += 1
+                bench.say(f"FAILED {name} {what}: {failure}")
+                continue
+            if not good:
+                continue
+            spent = bench.milliseconds(launch)
+            if best[1] is None or spent < best[1]:
+                best = (launch, spent, what, error)
+        return best
+
+    def gemm(bench, options):
+        for m, n, k in options.shapes or GEMMS:
+            a, b = bench.random(m, k), bench.random(n, k)
+            c, d = (torch.empty(m, n, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+            with team_for(bench, options) as team:
+                def fill():
+                    a.copy_(bench.random(m, k))
+                    b.copy_(bench.random(n, k))
+
+                _, own, tile, error = tuned(
+                    bench, options, "gemm", lambda library: library.gemm,
+                    lambda kernel: lambda: kernel(a, b, c, team=team),
+                    lambda what, launch: bench.check(what, launch, fill, c,
+                                                     lambda: a.double() @ b.double().T, 5e-3))
+                cublas = bench.milliseconds(lambda: torch.matmul(a, b.T, out=d))
+                bench.row(op="gemm", M=m, N=n, K=k, dtile=own, tile=tile, error=error,
+                          cublas=cublas, ratio=ratio(cublas, own),
+                          tflops=own and round(2e-9 * m * n * k / own))
+
+    def layer(bench, options, op, shape):
+        m, hidden, ffn = shape
+        w = bench.ranks
+        if m % w or ffn % w:
+            return
+        group = dist.group.WORLD.group_name
+        n, k = (ffn // w, hidden) if op == "ag_gemm" else (hidden, ffn // w)
+        a = bench.random(m // w if op == "ag_gemm" else m, k)
+        b = bench.random(n, k)
+        rows = m if op == "ag_gemm" else m // w
+        out = torch.empty(rows, n, device="cuda", dtype=torch.bfloat16)
+        peer_out = torch.empty_like(out)
+        full = torch.empty(m, k if op == "ag_gemm" else n, device="cuda", dtype=torch.bfloat16)
+
+        def fill():
+            a.copy_(bench.random(*a.shape))
+            b.copy_(bench.random(*b.shape))
+
+        def reference():
+            if op == "ag_gemm":
+                dist.all_gather_into_tensor(full, a)
+                return full.double() @ b.double().T
+            part = a.double() @ b.double().T
+            want = torch.empty(rows, n, device="cuda", dtype=torch.float64)
+            dist.reduce_scatter_tensor(want, part)
+            return want
+
+        with team_for(bench, options) as team:
+            _, own, tile, error = tuned(
+                bench, options, op, lambda library: getattr(library, options.kernel.get(op, op)),
+                lambda kernel: lambda: kernel(a, b, out, team=team),
+                lambda what, launch: bench.check(what, launch, fill, out, reference, 1e-2))
+        if op == "ag_gemm":
+            move = lambda: dist.all_gather_into_tensor(full, a)
+            multiply = lambda: torch.matmul(full, b.T, out=peer_out)
+            sequential = lambda: (move(), multiply())
+            moved = (w - 1) / w * m * k * 2
+        else:
+            multiply = lambda: torch.matmul(a, b.T, out=full)
+            move = lambda: dist.reduce_scatter_tensor(peer_out, full)
+            sequential = lambda: (multiply(), move())
+            moved = (w - 1) / w * m * n * 2
+        cublas, nccl = bench.milliseconds(multiply), bench.milliseconds(move)
+        both = bench.milliseconds(sequential)
+        fused = None
+        if options.fused:
+            import torch.distributed._symmetric_memory as symm
+
+            if op == "ag_gemm":
+                shared = symm.empty(tuple(a.shape), device="cuda", dtype=a.dtype)
+                shared.copy_(a)
+                symm.rendezvous(shared, dist.group.WORLD)
+                fused = bench.attempt(lambda: torch.ops.symm_mem.fused_all_gather_matmul(
+                    shared, [b.T], gather_dim=0, group_name=group))
+            else:
+                fused = bench.attempt(lambda: torch.ops.symm_mem.fused_matmul_reduce_scatter(
+                    a, b.T, "sum", scatter_dim=0, group_name=group))
+        limit = max(cublas, moved / WIRE_GBPS / 1e6)
+        bench.row(op=op, M=m, N=n, K=k, dtile=own, tile=tile, error=error, cublas=cublas, nccl=nccl,
+                  sequential=both, ratio=ratio(both, own), torch_fused=fused,
+                  ratio_fused=ratio(fused, own), limit=limit, of_limit=own and ratio(limit, own))
+
+    def layers(op):
+        def run(bench, options):
+            for shape in options.shapes or (LAYERS + (HUGE if options.huge else ())):
+                layer(bench, options, op, shape)
+        return run
+
+    def all_reduce(bench, options):
+        group = dist.group.WORLD.group_name
+        for size in options.sizes or REDUCED:
+            count = size // 2
+            with team_for(bench, options) as team:
+                x = team.symm_empty((count,), torch.bfloat16)
+                y = torch.empty(count, device="cuda", dtype=torch.bfloat16)
+                own, how, error = None, "", None
+                library, _ = build(bench, options, "all_reduce", T="bf16")
+                for name in ("one_shot", "two_shot"):
+                    if name == "one_shot" and size > 1 << 20:
+                        continue
+                    kernel = getattr(library, name)
+                    launch = lambda: kernel(x, y, team=team)
+
+                    def reference():
+                        want = x.double()
+                        dist.all_reduce(want)
+                        return want
+
+                    try:
+                        # Peers read x: nobody refills it before all have ended.
+                        def fill():
+                            torch.cuda.synchronize()
+                            dist.barrier()
+                            x.copy_(bench.random(count))
+                            torch.cuda.synchronize()
+                            dist.barrier()
+
+                        good, off = bench.check(f"{name} {size}", launch, fill, y, reference, 5e-3)
+                    except dtile.DtileError as failure:
+                        bench.failures += 1
+                        bench.say(f"FAILED {name} {size}: {failure}")
+                        continue
+                    spent = bench.milliseconds(launch) if good else None
+                    if spent is not None and (own is None or spent < own):
+                        own, how, error = spent, name, off
+            z = bench.random(count)
+            nccl = bench.milliseconds(lambda: dist.all_reduce(z))
+            shots = []
+            if options.fused:
+                import torch.distributed._symmetric_memory as symm
+
+                s = symm.empty(count, device="cuda", dtype=torch.bfloat16)
+                symm.rendezvous(s, dist.group.WORLD)
+                if size <= 1 << 20:
+                    shots.append(bench.attempt(
+                        lambda: torch.ops.symm_mem.one_shot_all_reduce(s, "sum", group)))
+                shots.append(bench.attempt(
+                    lambda: torch.ops.symm_mem.two_shot_all_reduce_(s, "sum", group)))
+            best = min([nccl] + [shot for shot in shots if shot is not None])
+            bench.row(op="all_reduce", bytes=size, dtile=own, tile=how, error=error, nccl=nccl,
+                      best_peer=best, ratio=ratio(best, own))
+
+    def all_to_all(bench, options):
+        w = bench.ranks
+        for tokens, topk, hidden, width in ((128, 8, 7168, 1), (128, 8, 7168, 2)):
+            rows = tokens * topk // w
+            dtype, name = (torch.uint8, "u8") if width == 1 else (torch.bfloat16, "bf16")
+            library, _ = build(bench, options, "all_to_all", T=name, HIDDEN=hidden, MAX=rows, EPR=2)
+            kernel = library.all_to_all_unscaled
+            src = bench.random(rows * w, hidden, dtype=dtype)
+            starts = torch.arange(2 * w + 1, device="cuda", dtype=torch.int32) * (rows // 2)
+            own = error = None
+            with team_for(bench, options) as team:
+                recv = team.symm_empty((2, w, rows, hidden), dtype)
+                splits = team.symm_empty((2, w, 2), torch.int32)
+                launch = lambda: kernel(src, starts, recv, splits, team=team)
+                calls = 0
+                good = True
+                try:
+                    for _ in range(4):
+                        src.copy_(bench.random(*src.shape, dtype=dtype))
+                        torch.cuda.synchronize()
+                        dist.barrier()
+                        launch()
+                        torch.cuda.synchronize()
+                        want = torch.empty_like(src)
+                        dist.all_to_all_single(want, src)
+                        got = recv[calls % 2].reshape(rows * w, hidden)
+                        calls += 1
+                        error = bench.error(got, want)
+                        good &= error == 0 and bool((splits[(calls - 1) % 2] == rows // 2).all())
+                        dist.barrier()
+                    if good:
+                        own = bench.milliseconds(launch)
+                    else:
+                        bench.failures += 1
+                        bench.say(f"WRONG all_to_all {name}: relative error {error:.2e}")
+                except dtile.DtileError as failure:
+                    bench.failures += 1
+                    bench.say(f"FAILED all_to_all {name}: {failure}")
+            out = torch.empty_like(src)
+            nccl = bench.milliseconds(lambda: dist.all_to_all_single(out, src))
+            bench.row(op="all_to_all", M=tokens, N=topk, K=hidden, tile=name, dtile=own,
+                      error=error, nccl=nccl, ratio=ratio(nccl, own))
+
+    def launch(bench, options):
+        """What the host spends on one launch, without and with Python, beside a busy GPU."""
+        import ctypes
+
+        from dtile import _abi
+
+        library, seconds = build(bench, options, "gemm", BM=64, BN=64, BK=32)
+        a, b = bench.random(64, 64), bench.random(64, 64)
+        c = torch.empty(64, 64, device="cuda", dtype=torch.bfloat16)
+        with team_for(bench, options) as team:
+            kernel = library.gemm
+            kernel(a, b, c, team=team)
+            torch.cuda.synchronize()
+            prepared, _ = kernel._prepare([a, b, c])
+            stream = torch.cuda.current_stream().cuda_stream
+            c_abi = _abi.runtime().dtile_launch_on
+
+            def spend(f, count=200):
+                """Microseconds a call, the median of five bursts that the queue holds."""
+                times = []
+                for _ in range(5):
+                    begin = time.perf_counter()
+                    for _ in range(count):
+                        f()
+                    times.append((time.perf_counter() - begin) / count * 1e6)
+                    torch.cuda.synchronize()
+                return sorted(times)[2]
+
+            address, handle = kernel._address, team._handle
+            bare = spend(lambda: _abi.runtime().dtile_abi_version())
+            through_abi = spend(lambda: c_abi(handle, 0, address, prepared, 3, stream))
+            through_python = spend(lambda: kernel(a, b, c, team=team))
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                for _ in range(10):
+                    kernel(a, b, c, team=team)
+            a.copy_(bench.random(64, 64))
+            bench.poison(c)
+            graph.replay()
+            torch.cuda.synchronize()
+            error = bench.error(c, a.double() @ b.double().T)
+            if error > 5e-3:
+                bench.failures += 1
+                bench.say(f"WRONG replayed graph: relative error {error:.2e}")
+            bench.row(op="launch", us_c_abi=round(through_abi - bare, 2),
+                      us_ctypes=round(bare, 2), us_python=round(through_python, 2), error=error,
+                      build_seconds=seconds)
+            del ctypes
+
+    return {"gemm": gemm, "ag_gemm": layers("ag_gemm"), "gemm_rs": layers("gemm_rs"),
+            "all_reduce": all_reduce, "all_to_all": all_to_all, "launch": launch}
+
+
+def triple(text):
+    """`128x256x64`."""
+    values = tuple(int(part) for part in text.split("x"))
+    if len(values) != 3:
+        raise argparse.ArgumentTypeError(f"{text} is not of the form 128x256x64")
+    return values
+
+
+def named(text):
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise argparse.ArgumentTypeError(f"{text} is not of the form NAME=VALUE")
+    return name, value
+
+
+def main():
+    names = ("gemm", "ag_gemm", "gemm_rs", "all_reduce", "all_to_all", "launch")
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("suite", nargs="*", default=[], metavar="SUITE", help=", ".join(names))
+    parser.add_argument("--ranks", type=int, help="processes, one a GPU; default: all GPUs")
+    parser.add_argument("--arch", default="sm_90a")
+    parser.add_argument("--heap", type=int, default=4096, help="symmetric heap a rank, MiB")
+    parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--shapes", type=triple, nargs="*",
+                        help="MxNxK (gemm), Mxhiddenxffn (layers)")
+    parser.add_argument("--tiles", type=triple, nargs="*", help="BMxBNxBK to choose from")
+    parser.add_argument("--sizes", type=int, nargs="*", help="bytes (all_reduce)")
+    parser.add_argument("--source", type=named, nargs="*", default=[], help="gemm=other.dtile …")
+    parser.add_argument("--kernel", type=named, nargs="*", default=[], help="gemm_rs=gemm_rs_add …")
+    parser.add_argument("--huge", action="store_true", help="also hidden 16384, ffn 53248")
+    parser.add_argument("--no-fused", dest="fused", action="store_false",
+                        help="leave torch's fused operations out")
+    options = parser.parse_args()
+    unknown = [name for name in options.suite if name not in names]
+    if unknown:
+        parser.error(f"no such suite: {', '.join(unknown)}")
+    if "RANK" not in os.environ:
+        import torch
+
+        ranks = options.ranks or torch.cuda.device_count()
+        return subprocess.call([sys.executable, "-m", "torch.distributed.run", "--standalone",
+                                f"--nproc_per_node={ranks}", *sys.argv])
+    options.source, options.kernel = dict(options.source), dict(options.kernel)
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+    from harness import Bench
+
+    bench = Bench(options.runs)
+    table = suites()
+    chosen = options.suite or (names if bench.ranks > 1 else ("gemm", "launch"))
+    for name in chosen:
+        table[name](bench, options)
+    return 1 if bench.finish() else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
