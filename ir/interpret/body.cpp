@@ -62,6 +62,7 @@ uint64_t Body::issue(AsyncOp op, llvm::ArrayRef<uint64_t> after) {
   const uint64_t number = asyncBase + async.size();
   const ir::Op *source = op.op;
   async.push_back(std::move(op));
+  ++machine.unlanded;
   if (machine.observer)
     machine.observer->issues(observedId(), *source, number, after);
   if (machine.landsAtIssue())
@@ -126,6 +127,7 @@ void Body::land(uint64_t number) {
   landFenced(op->toRank, op->fence);
   // Landing others moves nothing: the list is a deque that only this body's own calls change.
   op->hasLanded = true;
+  --machine.unlanded;
   Observer *observer = machine.observer;
   const ViewVal &to = *op->destination;
   if (observer) {
@@ -157,20 +159,75 @@ void Body::landFenced(int32_t toRank, uint32_t fence) {
 }
 
 void Body::landAll() {
+  publish();
   for (size_t i = 0; i < async.size(); ++i)
     land(asyncBase + i);
   retire();
 }
 
-bool Body::landOldest() {
-  for (size_t i = 0; i < async.size(); ++i) {
-    if (async[i].hasLanded)
-      continue;
-    land(asyncBase + i);
-    retire();
-    return true;
+bool Body::landOne() {
+  llvm::SmallVector<size_t, 16> late;
+  for (size_t i = 0; i < async.size(); ++i)
+    if (!async[i].hasLanded)
+      late.push_back(i);
+  if (late.empty())
+    return false;
+  land(asyncBase + late[machine.isRandom() ? machine.random() % late.size() : 0]);
+  retire();
+  return true;
+}
+
+// Stores.
+
+namespace {
+
+/// The bytes from the first to past the last position that exists.
+std::pair<const char *, const char *> spanOf(const ViewVal &view) {
+  const auto bytes = int64_t(dtypeBytes(view.dtype));
+  int64_t first = 0;
+  int64_t last = 0;
+  for (unsigned d = 0; d < view.dims; ++d) {
+    first += view.dim[d].lo * view.dim[d].stride;
+    last += (view.dim[d].hi - 1) * view.dim[d].stride;
   }
-  return false;
+  return {view.data + first * bytes, view.data + (last + 1) * bytes};
+}
+
+void write(const HeldStore &store) {
+  if (store.tile)
+    writeView(store.view, store.sizes, store.tile.data());
+  else
+    writeView(store.view, {}, &store.scalar);
+}
+
+/// Held stores of one body; older ones become visible then.
+constexpr size_t kMostHeld = 64;
+
+} // namespace
+
+void Body::store(HeldStore store) {
+  if (!machine.holdsStores() && held.empty())
+    return write(store);
+  // Behind older ones, so that a place keeps the last.
+  if (held.size() >= kMostHeld)
+    publish();
+  held.push_back(std::move(store));
+}
+
+void Body::publish() {
+  for (const HeldStore &store : held)
+    write(store);
+  held.clear();
+}
+
+void Body::publishFor(const ViewVal &view) {
+  if (held.empty() || view.isEmpty())
+    return;
+  const auto [first, end] = spanOf(view);
+  for (const HeldStore &store : held)
+    if (!store.view.isEmpty())
+      if (const auto [from, to] = spanOf(store.view); from < end && first < to)
+        return publish();
 }
 
 TokenVal Body::tokensOf(const Instr &instr) {

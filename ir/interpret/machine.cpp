@@ -8,6 +8,16 @@
 
 namespace dtile::interpret {
 
+namespace {
+
+/// Random schedules: how often another rank becomes the slow one, how hard it is for that to run,
+/// and how often something lands that nobody waits for.
+constexpr size_t kPicksOfOneSlowRank = 128;
+constexpr unsigned kTriesForAnother = 5;
+constexpr size_t kStepsOfOneLanding = 4;
+
+} // namespace
+
 MachineState::MachineState(ir::Module &module, int ranks, Schedule schedule)
     : module(module), numRanks(ranks), schedule(schedule),
       cache(module, schedule.controlOnly, schedule.terms != nullptr), random(schedule.seed) {
@@ -29,6 +39,8 @@ std::unique_ptr<RunError> MachineState::run(const std::string &name,
   ++runNumber;
   steps = 0;
   nextStart = 0;
+  unlanded = 0;
+  slowRank = -1;
   ranks.clear();
   ranks.resize(numRanks);
   for (int r = 0; r < numRanks; ++r) {
@@ -276,8 +288,17 @@ Body *MachineState::pickRandom() {
   const size_t choices = ready.size() + startable.size();
   if (choices == 0)
     return nullptr;
+  // Ranks drift apart: for a while, one gets little.
+  if (random() % kPicksOfOneSlowRank == 0)
+    slowRank = static_cast<int>(random() % (size_t(numRanks) + 1));
+  const auto rankOf = [&](size_t choice) {
+    return choice < ready.size() ? ready[choice]->rank.rank
+                                 : startable[choice - ready.size()].first->rank;
+  };
   // Not std::uniform_int_distribution: its results differ between libraries.
-  const size_t choice = random() % choices;
+  size_t choice = random() % choices;
+  for (unsigned i = 0; i < kTriesForAnother && rankOf(choice) == slowRank; ++i)
+    choice = random() % choices;
   if (choice >= ready.size()) {
     const auto [rank, space] = startable[choice - ready.size()];
     return startBody(*rank, *space);
@@ -289,8 +310,10 @@ Body *MachineState::pickRandom() {
 }
 
 Body *MachineState::pickNext() {
-  if (isRandom())
+  if (isRandom()) {
+    landNowAndThen();
     return pickRandom();
+  }
   if (ready.empty())
     return startNext();
   Body *body = ready.front();
@@ -340,9 +363,27 @@ bool MachineState::landsAtIssue() {
 
 bool MachineState::landSomething() {
   for (auto &[id, body] : bodies)
-    if (body->landOldest())
+    if (body->landOne())
       return true;
   return false;
+}
+
+bool MachineState::holdsStores() {
+  // A prologue stores nothing; nor does a run without data.
+  return schedule.landing != Schedule::Landing::AtIssue && !landsAtIssue();
+}
+
+void MachineState::landNowAndThen() {
+  if (unlanded == 0 || random() % kStepsOfOneLanding != 0)
+    return;
+  // Any body, then the next that has something to land.
+  auto it = bodies.lower_bound(random() % nextBody);
+  for (size_t i = 0; i < bodies.size(); ++i, ++it) {
+    if (it == bodies.end())
+      it = bodies.begin();
+    if (it->second->landOne())
+      return;
+  }
 }
 
 void MachineState::wake(Body *body) {

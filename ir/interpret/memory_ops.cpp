@@ -244,6 +244,7 @@ Step runLoadTile(Body &body, const Instr &instr) {
   const auto &info = static_cast<const AccessInfo &>(*instr.info);
   body.completeTokens(instr);
   const ViewVal &view = body.view(instr.operands[0]);
+  body.publishFor(view);
   observe(body, instr, AccessKind::Read, view);
   if (!instr.movesData)
     return Step::Next;
@@ -256,6 +257,7 @@ Step runLoadTile(Body &body, const Instr &instr) {
 Step runLoadScalar(Body &body, const Instr &instr) {
   body.completeTokens(instr);
   const ViewVal &view = body.view(instr.operands[0]);
+  body.publishFor(view);
   observe(body, instr, AccessKind::Read, view);
   if (!instr.movesData)
     return Step::Next;
@@ -272,10 +274,15 @@ Step runStore(Body &body, const Instr &instr) {
   observe(body, instr, AccessKind::Write, view);
   if (!instr.movesData)
     return Step::Next;
-  if (info.desc.rank != 0)
-    writeView(view, info.desc.sizes(), body.tile(instr.operands[0]).data());
-  else
-    writeView(view, {}, &body.scalar(instr.operands[0]));
+  HeldStore store;
+  store.view = view;
+  if (info.desc.rank != 0) {
+    store.tile = body.tile(instr.operands[0]);
+    store.sizes.assign(info.desc.sizes().begin(), info.desc.sizes().end());
+  } else {
+    store.scalar = body.scalar(instr.operands[0]);
+  }
+  body.store(std::move(store));
   return Step::Next;
 }
 
@@ -334,6 +341,7 @@ Step runGather(Body &body, const Instr &instr) {
   if (!instr.hasPositions)
     return Step::Next;
   const ViewVal &view = body.view(instr.operands[0]);
+  body.publishFor(view);
   observeIndexed(body, instr, AccessKind::Read, view, 1);
   if (!instr.movesData)
     return Step::Next;
@@ -362,6 +370,7 @@ Step runScatter(Body &body, const Instr &instr) {
   if (!instr.hasPositions)
     return Step::Next;
   const ViewVal &view = body.view(instr.operands[1]);
+  body.publishFor(view);
   observeIndexed(body, instr, AccessKind::Write, view, 2);
   if (!instr.movesData)
     return Step::Next;
@@ -378,6 +387,7 @@ Step runAtomic(Body &body, const Instr &instr) {
   const auto &info = static_cast<const AtomicInfo &>(*instr.info);
   body.completeTokens(instr);
   const ViewVal &view = body.view(instr.operands[0]);
+  body.publishFor(view);
   observe(body, instr, AccessKind::Atomic, view);
   if (!instr.movesData)
     return Step::Next;

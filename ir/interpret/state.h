@@ -57,6 +57,14 @@ struct AsyncOp {
   std::unique_ptr<SignalVal> notifies;
 };
 
+/// A store that only its own body can see yet.
+struct HeldStore {
+  ViewVal view;
+  TileRef tile;
+  Scalar scalar = 0;
+  llvm::SmallVector<int64_t, 4> sizes;
+};
+
 /// One body of a tile space, or one rank's prologue, while it runs.
 class Body {
 public:
@@ -81,6 +89,8 @@ public:
   std::deque<AsyncOp> async;
   uint64_t asyncBase = 1;
   uint32_t fences = 0;
+  /// Oldest first.
+  std::vector<HeldStore> held;
   /// The scalar that the region yielded at its end.
   Scalar result = 0;
 
@@ -118,8 +128,15 @@ public:
   void completeTokens(const Instr &instr);
   /// Lands all that was issued and has not landed.
   void landAll();
-  /// Lands the oldest operation that has not; false when there is none.
-  bool landOldest();
+  /// Lands the oldest operation that has not, or with a random schedule any; false when there is
+  /// none.
+  bool landOne();
+  /// Writes what a store puts into a view, or holds it back as the schedule says.
+  void store(HeldStore store);
+  /// Lets others see all that the body has stored: a notify, and what else releases it.
+  void publish();
+  /// The same, where it has stored to what the view may touch.
+  void publishFor(const ViewVal &view);
   /// Lands what fences put before operation `before`, or before a notify to `toRank`.
   void landFenced(int32_t toRank, uint32_t fence);
   /// Enters the list, landing at once where the schedule says so. Gives its number.
@@ -250,12 +267,18 @@ struct MachineState {
   uint64_t runNumber = 0;
   uint64_t steps = 0;
   size_t nextStart = 0;
+  /// Operations of all bodies that have not landed.
+  size_t unlanded = 0;
+  /// Random schedules: a rank that runs little for now, or none.
+  int slowRank = -1;
   std::unique_ptr<RunError> error;
 
   std::unique_ptr<RunError> run(const std::string &name, const std::vector<std::vector<Arg>> &args,
                                 int64_t launches);
 
   // For handlers.
+  /// Whether the next store is held back; see Schedule::landing.
+  bool holdsStores();
   [[nodiscard]] bool isRandom() const { return schedule.seed != 0; }
   /// Whether the transfer that is being issued lands now.
   [[nodiscard]] bool landsAtIssue();
@@ -304,6 +327,8 @@ private:
   void endBody(Body &body);
   /// Lands one operation that its body has not asked for yet; false when there is none.
   bool landSomething();
+  /// Random schedules: now and then one operation lands between two steps of bodies.
+  void landNowAndThen();
   void reportDeadlock();
   void cleanUp();
 };

@@ -36,6 +36,11 @@ bool haveEqualShapes(const ViewVal &from, const ViewVal &to) {
 Step issueSend(Body &body, const Instr &instr, AsyncOp op) {
   const TokenVal after = body.tokensOf(instr);
   body.completeTokens(instr);
+  if (op.notifies)
+    body.publish();
+  if (op.source)
+    body.publishFor(*op.source);
+  body.publishFor(*op.destination);
   op.op = instr.op;
   op.fence = body.fences;
   op.toRank = op.destination->rank;
@@ -96,6 +101,7 @@ Step runNotify(Body &body, const Instr &instr) {
   body.completeTokens(instr);
   const SignalVal &cells = body.signal(instr.operands[0]);
   body.landFenced(cells.rank, body.fences);
+  body.publish();
   if (Observer *observer = body.machine.observer)
     observer->notifies(body.observedId(), *instr.op, cells, after, 0);
   body.machine.notify(cells);
@@ -174,6 +180,7 @@ Step runQuiet(Body &body, const Instr &instr) {
 
 Step runFence(Body &body, const Instr &instr) {
   ++body.fences;
+  body.publish();
   if (Observer *observer = body.machine.observer)
     observer->fence(body.observedId(), *instr.op);
   return Step::Next;
