@@ -223,6 +223,12 @@ inline void expectSame(const Tensor &got, const Tensor &wanted, double tolerance
   }
 }
 
+#ifdef DTILE_EMULATED_GPU
+/// The same by code for GPUs, on an emulated one (gpu_emulator.cpp): one rank.
+std::string runEmulated(ir::Module &module, std::vector<Tensor> &tensors,
+                        const std::vector<uint64_t> &scalars);
+#endif
+
 /// Runs both and compares every tensor; gives what the compiled code left.
 inline std::vector<Tensor> runBoth(const std::string &text, int ranks, std::vector<Tensor> tensors,
                                    double tolerance = 1e-6, int launches = 1,
@@ -233,6 +239,15 @@ inline std::vector<Tensor> runBoth(const std::string &text, int ranks, std::vect
   std::vector<Tensor> wanted = tensors;
   EXPECT_EQ(runInterpreted(*program.module, ranks, wanted, launches, scalars), "");
   std::vector<Tensor> got;
+#ifdef DTILE_EMULATED_GPU
+  if (ranks > 1 || launches > 1)
+    return wanted;
+  got = tensors;
+  EXPECT_EQ(runEmulated(*program.module, got, scalars), "");
+  for (size_t i = 0; i < got.size(); ++i)
+    expectSame(got[i], wanted[i], tolerance, "argument " + std::to_string(i));
+  return got;
+#endif
   for (const char *cpu : {"native", "x86-64-v3"}) {
     got = tensors;
     EXPECT_EQ(runCompiled(*program.module, ranks, got, {.cpu = cpu}, launches, scalars), "");
