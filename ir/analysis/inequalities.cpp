@@ -78,6 +78,7 @@ struct Refuter::System {
   std::vector<Polynomial> learnt;
   bool isContradiction = false;
   bool gaveUp = false;
+  RefutationBudget *budget = nullptr;
 
   uint32_t numberOf(const Monomial &monomial) {
     auto [it, isNew] = numbers.try_emplace(monomial, uint32_t(monomials.size()));
@@ -164,6 +165,8 @@ bool Refuter::System::normalize(Row &row) {
 void Refuter::System::add(Row row) {
   if (isContradiction || !normalize(row))
     return;
+  if (budget && budget->left != 0 && --budget->left == 0)
+    gaveUp = true;
   for (Row &have : rows)
     if (have.terms == row.terms) {
       // The smaller constant says more.
@@ -558,6 +561,7 @@ bool Refuter::isImpossibleFrom(Facts facts, unsigned splits) {
   unsigned substitutions = 0;
   for (unsigned round = 0; round < kRounds; ++round) {
     System system;
+    system.budget = budget_;
     for (const Polynomial &fact : facts)
       if (fact.terms().size() <= 2)
         system.learnRange([&] {
@@ -625,7 +629,8 @@ bool Refuter::isImpossibleFrom(Facts facts, unsigned splits) {
 }
 
 bool Refuter::isImpossible(const Facts &facts) {
-  ++questions_;
+  if (budget_ && budget_->isSpent())
+    return false;
   return isImpossibleFrom(facts, kSplits);
 }
 

@@ -25,12 +25,21 @@ inline void addEqual(Facts &facts, const Polynomial &a, const Polynomial &b) {
   facts.push_back(a - b);
 }
 
+/// Work that refutations may do, in rows of inequalities: what is decided does not depend on how
+/// fast a machine is.
+struct RefutationBudget {
+  uint64_t left = 2'000'000;
+  [[nodiscard]] bool isSpent() const { return left == 0; }
+};
+
 /// Refutes conjunctions over the atoms of one set of polynomials. It knows what the atoms mean:
 /// sizes are not negative, there is at least one rank, and what floor division, remainder, minimum
 /// and maximum give. Values are integers; nothing wraps.
 class Refuter {
 public:
-  explicit Refuter(Polynomials &polys) : polys_(polys) {}
+  /// Without a budget each question is bounded only by itself.
+  explicit Refuter(Polynomials &polys, RefutationBudget *budget = nullptr)
+      : polys_(polys), budget_(budget) {}
 
   /// True only where no values of the atoms satisfy all facts.
   [[nodiscard]] bool isImpossible(const Facts &facts);
@@ -39,16 +48,13 @@ public:
   /// Whether the facts leave no difference between a and b.
   [[nodiscard]] bool impliesEqual(const Facts &facts, const Polynomial &a, const Polynomial &b);
 
-  /// Conjunctions decided so far, for tests and budgets.
-  [[nodiscard]] unsigned questions() const { return questions_; }
-
 private:
   struct System;
   bool isImpossibleFrom(Facts facts, unsigned splits);
   bool expand(Facts &facts, Polynomial &choice, Polynomial &first, Polynomial &second,
               bool &isMinimum);
   Polynomials &polys_;
-  unsigned questions_ = 0;
+  RefutationBudget *budget_;
 };
 
 } // namespace dtile::ir

@@ -49,8 +49,8 @@ private:
 };
 
 /// Whether two notifies of one cell are always of one rank.
-bool areOfOneRank(Op *first, Op *second) {
-  Scene scene;
+bool areOfOneRank(Op *first, Op *second, ir::RefutationBudget &budget) {
+  Scene scene(budget);
   Instance a = scene.instance(first), b = scene.instance(second);
   Facts facts, others;
   scene.assume(facts, a);
@@ -88,7 +88,7 @@ bool areOfOneRank(Op *first, Op *second) {
 /// Whether a rank cannot end a launch before each other rank has begun it, where the object has
 /// elements and the sizes in `needed` are not zero.
 bool Prover::hearsFromAll(Op &object, llvm::ArrayRef<Op *> needed) {
-  Scene scene;
+  Scene scene(budget_);
   Polynomials::Environment environment;
   const AtomId self = scene.polys.fresh(var(scene.polys.numRanks()));
   const AtomId peer = scene.polys.fresh(var(scene.polys.numRanks()));
@@ -142,16 +142,16 @@ DriftBound Prover::boundDrift() {
     if (!signal || signal->body().empty())
       return refuse("not all counts are derived");
     for (Op *other : notifies_)
-      if (signalOf(other) == signal && !areOfOneRank(notify, other))
+      if (signalOf(other) == signal && !areOfOneRank(notify, other, budget_))
         return refuse("several ranks notify a cell of " + nameOf(*signal));
   }
   std::vector<Op *> needed;
   for (Op *object : objects) {
-    if (hearsFromAll(*object, needed))
-      continue;
     if (!hearsFromAll(*object, sizes))
       return refuse("a rank may end a launch that another has not begun, with respect to " +
                     nameOf(*object));
+    if (hearsFromAll(*object, needed))
+      continue;
     std::vector<Op *> some = sizes;
     for (Op *size : sizes) {
       std::vector<Op *> fewer = some;
@@ -173,13 +173,20 @@ DriftBound Prover::boundDrift() {
 
 namespace dtile::protocol {
 
+namespace {
+
+/// Work for the search for paths from all ranks; kernels that have them take a tenth of it.
+constexpr uint64_t kDriftWork = 40'000;
+
+} // namespace
+
 DriftBound waitsBoundDrift(ir::Op &kernel) {
   const Proof proof = proveProtocol(kernel);
   if (!proof.isComplete())
     return {.isBounded = false,
             .needed = {},
             .reason = "its order is not proved: " + proof.unproved.front().text};
-  return prove::Prover(kernel, {}).boundDrift();
+  return prove::Prover(kernel, {.work = kDriftWork}).boundDrift();
 }
 
 } // namespace dtile::protocol

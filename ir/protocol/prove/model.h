@@ -83,7 +83,7 @@ struct Region {
 /// Polynomials and refutations for one question about a kernel.
 class Scene {
 public:
-  Scene() : refuter(polys) {}
+  explicit Scene(ir::RefutationBudget &budget) : refuter(polys, &budget) {}
 
   /// An execution of an op. Beside an anchor it shares its rank, or its body and the iterations of
   /// common loops.

@@ -10,7 +10,8 @@
 
 namespace dtile::protocol::prove {
 
-Prover::Prover(Op &kernel, const ProofOptions &options) : kernel_(kernel), options_(options) {
+Prover::Prover(Op &kernel, const ProofOptions &options) : kernel_(kernel) {
+  budget_.left = work_ = options.work;
   collect();
 }
 
@@ -20,11 +21,6 @@ void Prover::fail(const Op *op, std::string text, const Op *other) {
   });
   if (!isKnown)
     proof_.unproved.push_back({op, std::move(text), other});
-}
-
-bool Prover::isOutOfTime() const {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count() >
-         options_.seconds;
 }
 
 void Prover::collect() {
@@ -72,7 +68,7 @@ void Prover::proveTraps(Op &op) {
       !op.is(OpKind::ViewReshape))
     return;
   ++proof_.obligations;
-  Scene scene;
+  Scene scene(budget_);
   Instance at = scene.instance(&op);
   Facts facts;
   scene.assume(facts, at);
@@ -119,7 +115,7 @@ void Prover::provePositive(Op &op) {
   const bool divides = (op.is(OpKind::Div) || op.is(OpKind::Rem)) && op.result()->type().isIndex();
   if (!divides)
     return;
-  Scene scene;
+  Scene scene(budget_);
   Facts facts;
   Instance at;
   if (spaceOf(&op)) {
@@ -152,7 +148,8 @@ Proof Prover::run() {
   proveCallers();
   proveContents();
   if (isOutOfTime())
-    fail(&kernel_, "everything, in the time that there is for a proof");
+    fail(&kernel_, "everything, with the work that a proof may be");
+  proof_.work = work_ - budget_.left;
   return std::move(proof_);
 }
 

@@ -5,6 +5,7 @@
 
 #include "ir/core/ir.h"
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -21,15 +22,16 @@ struct Unproved {
 /// What was shown of a kernel. `unproved` is empty exactly where all of it was.
 struct Proof {
   std::vector<Unproved> unproved;
-  /// Things shown, and refutations that it took.
+  /// How many things were to be shown, and the work that it took.
   unsigned obligations = 0;
-  unsigned questions = 0;
+  uint64_t work = 0;
   [[nodiscard]] bool isComplete() const { return unproved.empty(); }
 };
 
-/// How long a proof may take.
+/// How much work a proof may be, in rows of inequalities: examples take up to fifty thousand, a
+/// tenth of a second.
 struct ProofOptions {
-  double seconds = 0.5;
+  uint64_t work = 200'000;
 };
 
 /// Looks at an inlined kernel with derived counts.

@@ -6,8 +6,6 @@
 #include "ir/protocol/prove/model.h"
 #include "ir/protocol/prove/prove_protocol.h"
 
-#include <chrono>
-
 namespace dtile::protocol::prove {
 
 /// What must be shown to exist: values of the unknowns under which everything holds.
@@ -67,7 +65,7 @@ public:
 private:
   void collect();
   void fail(const Op *op, std::string text, const Op *other = nullptr);
-  [[nodiscard]] bool isOutOfTime() const;
+  [[nodiscard]] bool isOutOfTime() const { return budget_.isSpent(); }
 
   // prove_protocol.cpp
   void proveRanges();
@@ -109,13 +107,13 @@ private:
   bool hearsFromAll(Op &object, llvm::ArrayRef<Op *> needed);
 
   Op &kernel_;
-  ProofOptions options_;
   Proof proof_;
   std::vector<Access> accesses_;
   std::vector<Op *> notifies_, waits_, barriers_, spaces_;
   /// Whether barriers are met by all ranks one after the other: they stand directly in one body.
   bool hasPlainBarriers_ = false;
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  ir::RefutationBudget budget_;
+  uint64_t work_ = 0;
 };
 
 /// The cells of a notify, put_signal or wait, and the signal that they are of.

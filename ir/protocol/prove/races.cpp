@@ -19,7 +19,8 @@ bool conflict(const Access &a, const Access &b) {
 
 /// Two accesses that meet: their executions, and where they meet.
 struct Prover::Pair {
-  Pair(const Access &first, const Access &second) : first(first), second(second) {}
+  Pair(const Access &first, const Access &second, ir::RefutationBudget &budget)
+      : first(first), second(second), scene(budget) {}
   const Access &first;
   const Access &second;
   Scene scene;
@@ -134,7 +135,7 @@ bool Prover::proveOneBody(Pair &pair, Facts facts) {
 }
 
 bool Prover::provePair(const Access &first, const Access &second) {
-  Pair pair(first, second);
+  Pair pair(first, second, budget_);
   Scene &scene = pair.scene;
   pair.a = scene.instance(first.op);
   pair.b = scene.instance(second.op);
@@ -205,7 +206,7 @@ void Prover::proveCallers() {
   for (const Access &access : accesses_) {
     if (!isCallers(*access.object) || !ir::rankSelectionOf(access.view))
       continue;
-    Scene scene;
+    Scene scene(budget_);
     Instance at = scene.instance(access.op);
     Facts facts;
     scene.assume(facts, at);
@@ -286,7 +287,7 @@ void Prover::addOrders(Scene &scene, const Facts &facts, const Access &write, In
 /// Whether each element that is read has been written before by the launch. What a transfer is
 /// given to write counts as written, also where what it copies has ended.
 bool Prover::isWritten(const Access &read) {
-  Scene scene;
+  Scene scene(budget_);
   Instance at = scene.instance(read.op);
   Facts facts;
   scene.assume(facts, at);

@@ -9,8 +9,6 @@
 #include "llvm/ADT/SCCIterator.h"
 #include "llvm/ADT/STLExtras.h"
 
-#include <functional>
-
 namespace dtile::protocol::prove {
 
 namespace {
@@ -78,7 +76,7 @@ struct NeedScene {
   Instance wait, notify, before;
   Facts facts;
 
-  explicit NeedScene(const Need &need) {
+  NeedScene(const Need &need, ir::RefutationBudget &budget) : scene(budget) {
     wait = scene.instance(need.wait);
     notify = scene.instance(need.notify);
     scene.assume(facts, wait);
@@ -141,8 +139,8 @@ bool mayPrecede(Op *wait, Op *notify) {
 /// Finds cycles of places, and numbers that get smaller along them.
 class Cycles {
 public:
-  Cycles(std::vector<Need> needs, std::function<bool()> isOutOfTime)
-      : needs_(std::move(needs)), isOutOfTime_(std::move(isOutOfTime)) {}
+  Cycles(std::vector<Need> needs, ir::RefutationBudget &budget)
+      : needs_(std::move(needs)), budget_(budget) {}
   /// The waits of a cycle for which no numbers were found; empty when there is none.
   std::vector<Op *> find();
 
@@ -153,7 +151,7 @@ private:
               llvm::MapVector<Op *, Measure> &measures);
 
   std::vector<Need> needs_;
-  std::function<bool()> isOutOfTime_;
+  ir::RefutationBudget &budget_;
 };
 
 bool Cycles::reaches(Op *from, Op *to) const {
@@ -174,14 +172,15 @@ bool Cycles::reaches(Op *from, Op *to) const {
 
 bool Cycles::assign(const std::vector<Op *> &waits, size_t next,
                     llvm::MapVector<Op *, Measure> &measures) {
-  if (isOutOfTime_())
+  if (budget_.isSpent())
     return false;
   // Needs of which both ends have a number must shrink already.
   if (next > 0)
     for (const Need &need : needs_) {
       const bool isKnown = measures.count(need.wait) && measures.count(need.before);
       const bool isNew = need.wait == waits[next - 1] || need.before == waits[next - 1];
-      if (isKnown && isNew && !NeedScene(need).shrinks(measures[need.wait], measures[need.before]))
+      if (isKnown && isNew &&
+          !NeedScene(need, budget_).shrinks(measures[need.wait], measures[need.before]))
         return false;
     }
   if (next == waits.size())
@@ -230,7 +229,7 @@ void Prover::proveWaits() {
     }
     if (wait->numOperands() > 1) {
       // It must not ask for more than come.
-      Scene scene;
+      Scene scene(budget_);
       Instance at = scene.instance(wait);
       Facts facts;
       scene.assume(facts, at);
@@ -251,7 +250,7 @@ void Prover::proveWaits() {
         fail(wait, "that all notifies come");
         return;
       }
-      if (NeedScene({wait, notify}).isImpossible())
+      if (NeedScene({wait, notify}, budget_).isImpossible())
         continue;
       Op *space = spaceOf(notify);
       const bool isPinned = space->hasAttr("programs") || space->boolAttrOr("ordered", false);
@@ -263,7 +262,7 @@ void Prover::proveWaits() {
         need.isOneBody = other == space && !isPinned;
         if (other != space && !isAfterSpace(other, space))
           continue;
-        if (!NeedScene(need).isImpossible())
+        if (!NeedScene(need, budget_).isImpossible())
           needs.push_back(need);
       }
       for (Op *barrier : barriers_)
@@ -271,7 +270,7 @@ void Prover::proveWaits() {
           fail(barrier, "that all ranks come to this barrier, and the notifies behind it");
     }
   }
-  for (Op *wait : Cycles(std::move(needs), [this] { return isOutOfTime(); }).find()) {
+  for (Op *wait : Cycles(std::move(needs), budget_).find()) {
     fail(wait, "that this wait ends: its notifies may come behind waits like it");
     return;
   }
