@@ -386,7 +386,7 @@ std::vector<Verdict> checkProtocol(ir::Module &module, const CheckOptions &optio
 std::string verdictText(const Verdict &verdict, const SourceManager *sources) {
   std::string text = "`" + verdict.kernel + "`: ";
   if (verdict.isContradicted)
-    return text + "refused, against its proof; this is a mistake of the checker: please report it\n";
+    return text + "refused, against its proof; the checker is mistaken: please report it\n";
   if (!verdict.isFine)
     return text + "refused\n";
   if (verdict.runs == 0 && verdict.undecided.empty() && !verdict.isProved)
