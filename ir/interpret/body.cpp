@@ -2,6 +2,8 @@
 // A body: its run loop, and the list of what it has sent.
 #include "ir/interpret/state.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <algorithm>
 
 namespace dtile::interpret {
@@ -193,6 +195,14 @@ std::pair<const char *, const char *> spanOf(const ViewVal &view) {
   return {view.data + first * bytes, view.data + (last + 1) * bytes};
 }
 
+bool overlap(const ViewVal &a, const ViewVal &b) {
+  if (a.isEmpty() || b.isEmpty())
+    return false;
+  const auto [first, end] = spanOf(a);
+  const auto [from, to] = spanOf(b);
+  return from < end && first < to;
+}
+
 void write(const HeldStore &store) {
   if (store.tile)
     writeView(store.view, store.sizes, store.tile.data());
@@ -205,7 +215,19 @@ constexpr size_t kMostHeld = 64;
 
 } // namespace
 
+bool Body::isInFlight(const ViewVal &view) const {
+  return llvm::any_of(async, [&](const AsyncOp &op) {
+    return !op.hasLanded &&
+           ((op.source && overlap(*op.source, view)) || overlap(*op.destination, view));
+  });
+}
+
 void Body::store(HeldStore store) {
+  // What changes a transfer that is still on its way shows most when it does so at once.
+  if (isInFlight(store.view)) {
+    publish();
+    return write(store);
+  }
   if (!machine.holdsStores() && held.empty())
     return write(store);
   // Behind older ones, so that a place keeps the last.
@@ -221,13 +243,8 @@ void Body::publish() {
 }
 
 void Body::publishFor(const ViewVal &view) {
-  if (held.empty() || view.isEmpty())
-    return;
-  const auto [first, end] = spanOf(view);
-  for (const HeldStore &store : held)
-    if (!store.view.isEmpty())
-      if (const auto [from, to] = spanOf(store.view); from < end && first < to)
-        return publish();
+  if (llvm::any_of(held, [&](const HeldStore &store) { return overlap(store.view, view); }))
+    publish();
 }
 
 TokenVal Body::tokensOf(const Instr &instr) {

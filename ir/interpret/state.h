@@ -150,6 +150,8 @@ public:
   [[nodiscard]] std::string describe() const;
 
 private:
+  /// Whether a transfer of the body reads or writes there and has not landed.
+  [[nodiscard]] bool isInFlight(const ViewVal &view) const;
   void land(uint64_t number);
   /// Forgets the oldest operations that have landed.
   void retire();
