@@ -53,8 +53,9 @@ public:
   [[nodiscard]] virtual llvm::Value *shuffleXor(llvm::IRBuilder<> &b, llvm::Value *value,
                                                 unsigned mask) const = 0;
 
-  /// sum += a · b by one matrix instruction of the warp: a row of facts().products. Operands are
-  /// 32-bit words of consecutive registers of their fragments, sums are f32 or i32 registers.
+  /// sum += a · b by matrix instructions of the warp: a row of facts().products. Operands are
+  /// 32-bit words (f64: elements) of consecutive registers of their fragments, sums are f32, f64 or
+  /// i32 registers.
   virtual void multiply(llvm::IRBuilder<> &b, const MatrixProduct &product,
                         llvm::ArrayRef<llvm::Value *> aWords, llvm::ArrayRef<llvm::Value *> bWords,
                         llvm::MutableArrayRef<llvm::Value *> sums) const = 0;

@@ -49,6 +49,9 @@ public:
     return std::exchange(sharedBytes_, 0);
   }
 
+  /// The most so far.
+  [[nodiscard]] int64_t sharedBytes() const { return sharedBytes_; }
+
   /// A function of this module's code that is inlined everywhere.
   [[nodiscard]] llvm::Function *function(llvm::StringRef name, llvm::FunctionType *type);
 

@@ -176,7 +176,16 @@ private:
   [[nodiscard]] bool loadsSquares(const MatrixOperand &operand) const;
   void readSquares(MatrixOperand &operand, const Layout::Position &at,
                    llvm::SmallVectorImpl<llvm::Value *> &words);
-  [[nodiscard]] unsigned perWord() const { return 4 / dtypeBytes(product_.a); }
+  void readRuns(MatrixOperand &operand, const Layout::Position &at,
+                llvm::SmallVectorImpl<llvm::Value *> &words);
+  /// In this thread: the place of a position of the atom at `at`.
+  [[nodiscard]] llvm::Value *sharedAddress(MatrixOperand &operand, Layout::Position position,
+                                           const Layout::Position &at);
+  /// What instructions take is 32-bit words, and f64 by themselves.
+  [[nodiscard]] llvm::Type *wordType() const {
+    return product_.a == DType::F64 ? b.getDoubleTy() : static_cast<llvm::Type *>(b.getInt32Ty());
+  }
+  [[nodiscard]] unsigned perWord() const { return std::max(1u, 4 / dtypeBytes(product_.a)); }
 
   BodyLowering &body_;
   llvm::IRBuilder<> &b;
@@ -247,40 +256,63 @@ void MatrixLowering::readSquares(MatrixOperand &operand, const Layout::Position 
   words = body_.gpu_.device.loadMatrices(b, address, count, !isAlong);
 }
 
+/// Words that are neighbours in shared memory, as many at once as its rows are aligned for.
+void MatrixLowering::readRuns(MatrixOperand &operand, const Layout::Position &at,
+                              llvm::SmallVectorImpl<llvm::Value *> &words) {
+  const SharedTile &tile = *operand.shared;
+  const unsigned bytes = dtypeBytes(product_.a);
+  const int64_t stride = tile.strides[1 - operand.depthDim];
+  const int64_t aligned = stride & -stride;
+  const auto most = unsigned(std::min<int64_t>(aligned, 16) / bytes);
+  const unsigned run =
+      std::max(perWord(), std::min(operand.atom.contiguous(operand.depthDim), most));
+  const unsigned count = run / perWord();
+  llvm::Type *type =
+      count == 1 ? wordType() : llvm::FixedVectorType::get(wordType(), count);
+  for (unsigned index = 0; index < operand.atom.registers(); index += run) {
+    llvm::Value *loaded =
+        b.CreateAlignedLoad(type, sharedAddress(operand, operand.atom.at(index), at),
+                            llvm::Align(uint64_t(run) * bytes));
+    if (count == 1)
+      words.push_back(loaded);
+    else
+      for (unsigned i = 0; i < count; ++i)
+        words.push_back(b.CreateExtractElement(loaded, uint64_t(i)));
+  }
+}
+
+llvm::Value *MatrixLowering::sharedAddress(MatrixOperand &operand, Layout::Position position,
+                                           const Layout::Position &at) {
+  const SharedTile &tile = *operand.shared;
+  if (!operand.threadBase)
+    operand.threadBase = body_.sharedThreadOffset(tile, operand.info->layout);
+  int64_t offset = 0;
+  for (unsigned d : {0u, 1u})
+    offset += (position[d] + at[d]) * tile.strides[d];
+  return b.CreateConstGEP1_64(b.getInt8Ty(), operand.threadBase, uint64_t(offset));
+}
+
 void MatrixLowering::readAtom(MatrixOperand &operand, const Layout::Position &at,
                               llvm::SmallVectorImpl<llvm::Value *> &words) {
+  if (operand.shared && operand.shared->fastest == operand.depthDim)
+    return readRuns(operand, at, words);
   const DType dtype = op_.operand(unsigned(&operand - operands_))->type().dtype();
   llvm::Type *element = memoryType(b.getContext(), dtype);
   llvm::SmallVector<llvm::Value *, 16> values;
   for (unsigned index = 0; index < operand.atom.registers(); ++index) {
     Layout::Position position = operand.atom.at(index);
-    for (unsigned d : {0u, 1u})
-      position[d] += at[d];
-    if (!operand.shared) {
+    if (operand.shared) {
+      values.push_back(b.CreateAlignedLoad(element, sharedAddress(operand, position, at),
+                                           llvm::Align(dtypeBytes(dtype))));
+    } else {
+      for (unsigned d : {0u, 1u})
+        position[d] += at[d];
       llvm::Value *value = operand.registers[BodyLowering::slotOf(*operand.info, position)];
       values.push_back(body_.arith_.toMemory(dtype, value));
-    } else {
-      if (!operand.threadBase)
-        operand.threadBase = body_.sharedThreadOffset(*operand.shared, operand.info->layout);
-      const SharedTile &tile = *operand.shared;
-      llvm::Value *address = b.CreateConstGEP1_64(
-          b.getInt8Ty(), operand.threadBase,
-          uint64_t(position[0] * tile.strides[0] + position[1] * tile.strides[1]));
-      const bool isWord = tile.fastest == operand.depthDim;
-      if (isWord && index % perWord() != 0)
-        continue;
-      llvm::Type *type = isWord ? b.getInt32Ty() : element;
-      llvm::Value *value = b.CreateAlignedLoad(
-          type, address, llvm::Align(isWord ? 4 : element->getScalarSizeInBits() / 8));
-      if (isWord) {
-        words.push_back(value);
-        continue;
-      }
-      values.push_back(value);
     }
     if (values.size() == perWord())
-      words.push_back(b.CreateBitCast(body_.packed(element, std::exchange(values, {})),
-                                      b.getInt32Ty()));
+      words.push_back(
+          b.CreateBitCast(body_.packed(element, std::exchange(values, {})), wordType()));
   }
 }
 

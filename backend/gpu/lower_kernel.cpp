@@ -320,6 +320,15 @@ void lowerKernel(GpuModule &module, Op &kernel, const launch::Frame &frame,
   scaffold.layout = &frame;
   scaffold.threads = launchedThreads(kernel);
   KernelLowering(module, scaffold).lower(entry);
+  // The device library has some of it, and what follows is aligned.
+  constexpr int64_t kReservedBytes = 1024;
+  const int64_t room = module.device.facts().sharedBytes - kReservedBytes;
+  if (module.sharedBytes() > room)
+    module.unsupported(kernel, "needs " + llvm::Twine(module.sharedBytes()) +
+                                   " bytes of shared memory for its tiles; a program of this "
+                                   "device (" +
+                                   module.device.arch() + ") has " + llvm::Twine(room) +
+                                   ": use smaller tiles");
 }
 
 } // namespace dtile::backend::gpu

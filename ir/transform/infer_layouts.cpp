@@ -34,6 +34,8 @@ constexpr int64_t kFewThreads = 128;
 constexpr int64_t kManyThreads = 256;
 /// Tiles below this size are loaded and stored in any layout.
 constexpr int64_t kSmallBytes = 2048;
+/// Shared memory that is not for tiles.
+constexpr int64_t kReservedBytes = 1024;
 /// Neighbours that the lanes of a warp should move together, in bytes; and on their way to other
 /// ranks.
 constexpr int64_t kSegmentBytes = 32;
@@ -460,6 +462,11 @@ bool LayoutInference::streams(const Layout &layout, const LayoutClass &tiles) co
   });
   const int64_t bytes = dtypeBytes(type.dtype());
   if (type.elements() * bytes < kSmallBytes)
+    return true;
+  // Another layout is reached through shared memory, in rows with 16 bytes between them.
+  if (facts_ && facts_->sharedBytes > 0 &&
+      type.elements() * bytes + type.elements() / type.shape().back() * 16 >
+          facts_->sharedBytes - kReservedBytes)
     return true;
   const unsigned dim = type.rank() - 1;
   int64_t run = layout.contiguous(dim);
