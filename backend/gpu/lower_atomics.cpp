@@ -70,6 +70,45 @@ void BodyLowering::atomicAdd(DType type, llvm::Value *address, llvm::Value *valu
   }
 }
 
+unsigned BodyLowering::addedAtOnce(DType type) {
+  return type == DType::F32 ? 4 : type == DType::F16 || type == DType::BF16 ? 8 : 1;
+}
+
+void BodyLowering::atomicAdd(DType type, llvm::Value *address, llvm::ArrayRef<llvm::Value *> values,
+                             bool isOwn) {
+  const bool isF32 = type == DType::F32;
+  const bool isHalf = type == DType::F16 || type == DType::BF16;
+  if (values.size() == 1 || !(isF32 || isHalf)) {
+    llvm::Type *element = memoryType(context(), type);
+    for (auto [i, value] : llvm::enumerate(values))
+      atomicAdd(type, b.CreateConstGEP1_64(element, address, i), value, isOwn);
+    return;
+  }
+  // Elements as words of 32 bits.
+  llvm::SmallVector<llvm::Value *, 4> words;
+  auto bits = [&](llvm::Value *value, unsigned width) {
+    return b.CreateZExt(b.CreateBitCast(arith_.toMemory(type, value), b.getIntNTy(width)),
+                        b.getInt32Ty());
+  };
+  for (size_t i = 0; i < values.size(); i += isF32 ? 1 : 2)
+    words.push_back(
+        isF32 ? bits(values[i], 32)
+              : b.CreateOr(bits(values[i], 16), b.CreateShl(bits(values[i + 1], 16), 16)));
+  llvm::Value *distance = b.getInt32(isOwn ? 0 : 1);
+  const DeviceCall four = isF32                ? DeviceCall::add_f32x4
+                          : type == DType::F16 ? DeviceCall::add_f16x8
+                                               : DeviceCall::add_bf16x8;
+  const DeviceCall one = isF32                ? DeviceCall::add_f32
+                         : type == DType::F16 ? DeviceCall::add_f16x2
+                                              : DeviceCall::add_bf16x2;
+  if (words.size() == 4) {
+    call(four, {address, words[0], words[1], words[2], words[3], distance});
+    return;
+  }
+  for (auto [i, word] : llvm::enumerate(words))
+    call(one, {b.CreateConstGEP1_64(b.getInt32Ty(), address, i), word, distance});
+}
+
 llvm::Value *
 BodyLowering::atomicUpdate(DType type, llvm::Value *address, bool isOwn,
                            llvm::function_ref<llvm::Value *(llvm::Value *old)> update) {

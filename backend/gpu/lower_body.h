@@ -58,10 +58,12 @@ public:
   /// i1: this thread's elements are no copies of those of a thread with a lower number; null where
   /// there are no copies.
   [[nodiscard]] llvm::Value *isOriginal(const ir::Layout &layout);
-  /// Emits `body` for each element of a tile that exists in the view, once in the program: with the
-  /// element in computing form and its address (global).
-  void eachElement(ir::Value *tile, const View &view,
-                   llvm::function_ref<void(llvm::Value *element, llvm::Value *address)> body);
+  /// Emits `body` for groups of neighbours of a tile that exist in the view, of `most` elements at
+  /// most, once in the program: with their registers' numbers and the first one's address (global,
+  /// aligned to the group where it has more than one).
+  void eachGroup(const TileInfo &from, const View &to, unsigned most,
+                 llvm::function_ref<void(llvm::ArrayRef<unsigned> slots, llvm::Value *address)>
+                     body);
 
   // Memory. What a body reads after it has written needs a barrier of the program's threads, as
   // does what it writes after reading; objects are told apart by their parameters.
@@ -217,6 +219,11 @@ private:
   /// Adds a value in computing form to an element in global memory, atomically; relaxed. `isOwn`:
   /// only this rank updates it.
   void atomicAdd(DType type, llvm::Value *address, llvm::Value *value, bool isOwn);
+  /// The same for neighbours, aligned to their size together; as many at once as the device can.
+  void atomicAdd(DType type, llvm::Value *address, llvm::ArrayRef<llvm::Value *> values,
+                 bool isOwn);
+  /// How many neighbours are worth adding at once.
+  [[nodiscard]] static unsigned addedAtOnce(DType type);
   /// Emits the exchange of an element's old value by what `update` makes of it, until nobody came
   /// between; gives the old value. Both in computing form.
   llvm::Value *atomicUpdate(DType type, llvm::Value *address, bool isOwn,

@@ -255,9 +255,14 @@ void BodyLowering::lowerReduceAdd(Op &op) {
   const bool own = isOwn(target);
   if (source->type().isTile()) {
     const DType type = source->type().dtype();
-    eachElement(source, there, [&](llvm::Value *element, llvm::Value *address) {
-      atomicAdd(type, address, element, own);
-    });
+    llvm::ArrayRef<llvm::Value *> values = registers(source);
+    eachGroup(info(source->type()), there, addedAtOnce(type),
+              [&](llvm::ArrayRef<unsigned> slots, llvm::Value *address) {
+                llvm::SmallVector<llvm::Value *, 8> group;
+                for (unsigned slot : slots)
+                  group.push_back(values[slot]);
+                atomicAdd(type, address, group, own);
+              });
     return;
   }
   llvm::Value *value = scalar(source);

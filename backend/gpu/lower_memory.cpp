@@ -27,7 +27,8 @@ llvm::Value *both(llvm::IRBuilder<> &b, llvm::Value *x, llvm::Value *y) {
 /// One tile's accesses through a view.
 class TileAccess {
 public:
-  TileAccess(BodyLowering &body, const View &view, const TileInfo &info);
+  /// Groups are of `most` registers at most.
+  TileAccess(BodyLowering &body, const View &view, const TileInfo &info, unsigned most = 16);
 
   /// Groups of registers that are moved at once where `aligned` holds.
   TileInfo::Run run;
@@ -54,14 +55,14 @@ private:
   llvm::Value *base_;
 };
 
-TileAccess::TileAccess(BodyLowering &body, const View &view, const TileInfo &info)
+TileAccess::TileAccess(BodyLowering &body, const View &view, const TileInfo &info, unsigned most)
     : b(body.builder()), view_(view) {
   const DType dtype = view.type.dtype();
   element_ = memoryType(b.getContext(), dtype);
   bytes_ = dtypeBytes(dtype);
   const auto limit = unsigned(body.gpu().device.facts().accessBytes);
   run = info.longestRun();
-  run.length = std::min(run.length, std::max(1u, limit / bytes_));
+  run.length = std::min({run.length, std::max(1u, limit / bytes_), most});
 
   base_ = b.CreateAddrSpaceCast(view.data, b.getPtrTy(kGlobal));
   llvm::Value *offset = b.getInt64(0);
@@ -294,37 +295,46 @@ void BodyLowering::lowerStore(Op &op) {
 void BodyLowering::storeTile(const TileInfo &from, llvm::ArrayRef<llvm::Value *> values,
                              const View &to) {
   const DType dtype = to.type.dtype();
-  TileAccess access(*this, to, from);
-  llvm::Type *element = access.element();
-  auto store = [&](llvm::ArrayRef<unsigned> slots, llvm::Value *address) {
+  llvm::Type *element = memoryType(context(), dtype);
+  eachGroup(from, to, 16, [&](llvm::ArrayRef<unsigned> slots, llvm::Value *address) {
     llvm::SmallVector<llvm::Value *, 16> bits;
     for (unsigned slot : slots)
       bits.push_back(arith_.toMemory(dtype, values[slot]));
     b.CreateAlignedStore(packed(element, bits), address,
-                         llvm::Align(access.bytes() * slots.size()));
-  };
+                         llvm::Align(dtypeBytes(dtype) * slots.size()));
+  });
+}
+
+void BodyLowering::storeTile(ir::Value *tile, const View &view) {
+  storeTile(info(tile->type()), registers(tile), view);
+}
+
+void BodyLowering::eachGroup(
+    const TileInfo &from, const View &to, unsigned most,
+    llvm::function_ref<void(llvm::ArrayRef<unsigned> slots, llvm::Value *address)> body) {
+  TileAccess access(*this, to, from, most);
   auto singly = [&] {
     from.eachRun({access.run.dim, 1}, [&](llvm::ArrayRef<unsigned> slots,
                                           const Layout::Position &at) {
-      when(access.exists(at), "store.one", [&] { store(slots, access.address(at)); });
+      when(access.exists(at), "one", [&] { body(slots, access.address(at)); });
     });
   };
   auto all = [&] {
     if (!access.aligned)
       return singly();
-    llvm::BasicBlock *words = block("store.words"), *wholes = block("store.whole");
-    llvm::BasicBlock *parts = block("store.parts"), *single = block("store.single");
-    llvm::BasicBlock *after = block("store.end");
+    llvm::BasicBlock *words = block("words"), *wholes = block("words.whole");
+    llvm::BasicBlock *parts = block("words.parts"), *single = block("single");
+    llvm::BasicBlock *after = block("groups.end");
     b.CreateCondBr(access.aligned, words, single);
     b.SetInsertPoint(words);
     b.CreateCondBr(access.whole, wholes, parts);
     for (bool isWhole : {true, false}) {
       b.SetInsertPoint(isWhole ? wholes : parts);
       from.eachRun(access.run, [&](llvm::ArrayRef<unsigned> slots, const Layout::Position &at) {
-        auto word = [&] { store(slots, access.address(at, /*inRun=*/true)); };
+        auto word = [&] { body(slots, access.address(at, /*inRun=*/true)); };
         if (isWhole && slots.size() == access.run.length)
           return word();
-        when(access.exists(at), "store.part", word);
+        when(access.exists(at), "part", word);
       });
       b.CreateBr(after);
     }
@@ -332,27 +342,6 @@ void BodyLowering::storeTile(const TileInfo &from, llvm::ArrayRef<llvm::Value *>
     singly();
     b.CreateBr(after);
     b.SetInsertPoint(after);
-  };
-  if (llvm::Value *original = isOriginal(from.layout))
-    return when(original, "store.original", all);
-  all();
-}
-
-void BodyLowering::storeTile(ir::Value *tile, const View &view) {
-  storeTile(info(tile->type()), registers(tile), view);
-}
-
-void BodyLowering::eachElement(
-    ir::Value *tile, const View &view,
-    llvm::function_ref<void(llvm::Value *element, llvm::Value *address)> body) {
-  const TileInfo &from = info(tile->type());
-  llvm::ArrayRef<llvm::Value *> values = registers(tile);
-  TileAccess access(*this, view, from);
-  auto all = [&] {
-    for (unsigned slot = 0; slot < from.size(); ++slot) {
-      const Layout::Position at = from.at(slot);
-      when(access.exists(at), "element", [&] { body(values[slot], access.address(at)); });
-    }
   };
   if (llvm::Value *original = isOriginal(from.layout))
     return when(original, "original", all);

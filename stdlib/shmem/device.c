@@ -18,11 +18,9 @@ static int32_t spaceOf(const dtile_device_launch *launch, int32_t program) {
   return space;
 }
 
-static __attribute__((noinline, cold)) void writeReport(const dtile_device_team *team,
-                                                        int32_t failure, int32_t space,
-                                                        int32_t site, uint64_t cell,
-                                                        uint64_t wanted, uint64_t seen,
-                                                        int32_t nargs, const int64_t *args) {
+static __attribute__((noinline, cold)) void
+writeReport(const dtile_device_team *team, int32_t failure, int32_t space, int32_t site,
+            uint64_t cell, uint64_t wanted, uint64_t seen, int32_t nargs, const int64_t *args) {
   dtile_device_report *report = team->report;
   // Host memory: the exchange excludes this device's other threads, and nobody else writes here.
   if (report && swapTeam32(&report->state, 0, 1) == 0) {
@@ -139,8 +137,8 @@ static __attribute__((noinline)) void meet(dtile_device_team *team, int32_t spac
     dtile_provider_notify(team, team->meeting + team->rank, rank);
   int32_t failed = 0;
   for (int32_t rank = threadIndex(); rank < team->num_ranks; rank += threads)
-    failed |= spin(team, team->meeting + rank, (uint64_t)rank, wanted, DTILE_DISTANCE_TEAM, space,
-                   site);
+    failed |=
+        spin(team, team->meeting + rank, (uint64_t)rank, wanted, DTILE_DISTANCE_TEAM, space, site);
   dtile_dev_sync(failed, barrier, threads);
   if (threadIndex() == 0)
     storeRank64(&team->meetings, wanted);
@@ -217,8 +215,8 @@ typedef uint32_t Words4 __attribute__((ext_vector_type(4)));
 typedef uint32_t Words2 __attribute__((ext_vector_type(2)));
 
 // Elements are taken in row-major order, thread by thread. A thread has several loads in flight,
-// for what is far away wants many: 8 of 16 bytes, 4 of less. In its last round it loads its first element again where it has no
-// more, so that no load waits for a branch, and stores nothing there.
+// for what is far away wants many: 8 of 16 bytes, 4 of less. In its last round it loads its first
+// element again where it has no more, so that no load waits for a branch, and stores nothing there.
 #define DTILE_ADVANCE                                                                              \
   do {                                                                                             \
     col += stepCol;                                                                                \
@@ -256,7 +254,7 @@ typedef uint32_t Words2 __attribute__((ext_vector_type(2)));
         place[i] = to;                                                                             \
         DTILE_ADVANCE;                                                                             \
       }                                                                                            \
-      _Pragma("unroll") for (int i = 0; i < AT_ONCE; ++i) *place[i] = value[i];                    \
+      _Pragma("unroll") for (int i = 0; i < AT_ONCE; ++i) { *place[i] = value[i]; }                \
     }                                                                                              \
     if (left == 0)                                                                                 \
       return;                                                                                      \
@@ -266,7 +264,10 @@ typedef uint32_t Words2 __attribute__((ext_vector_type(2)));
       place[i] = to;                                                                               \
       DTILE_ADVANCE;                                                                               \
     }                                                                                              \
-    _Pragma("unroll") for (int i = 0; i < AT_ONCE; ++i) if (i < left) *place[i] = value[i];        \
+    _Pragma("unroll") for (int i = 0; i < AT_ONCE; ++i) {                                          \
+      if (i < left)                                                                                \
+        *place[i] = value[i];                                                                      \
+    }                                                                                              \
   }
 DTILE_COPY(copy1, uint8_t, 4)
 DTILE_COPY(copy2, uint16_t, 4)
@@ -310,7 +311,7 @@ void dtile_copy_rows(void *destination, const void *source, int32_t bytes, int64
   }
 #define DTILE_CASE(BYTES, TYPE, COPY)                                                              \
   case BYTES:                                                                                      \
-    return COPY((TYPE DTILE_GLOBAL *)destination, (const TYPE DTILE_GLOBAL *)source, r,             \
+    return COPY((TYPE DTILE_GLOBAL *)destination, (const TYPE DTILE_GLOBAL *)source, r,            \
                 (uint32_t)threads);
   switch (unit) {
     DTILE_CASE(1, uint8_t, copy1)
@@ -337,8 +338,7 @@ DTILE_API void *dtile_dev_peer(const dtile_device_launch *launch, void *data, in
   return dtile_provider_peer(launch->team, data, rank);
 }
 
-#define DTILE_ROWS                                                                                 \
-  { rows, cols, destination_row, source_row, destination_col, source_col }
+#define DTILE_ROWS {rows, cols, destination_row, source_row, destination_col, source_col}
 
 DTILE_API void dtile_dev_copy(void *destination, const void *source, int32_t bytes, int64_t rows,
                               int64_t cols, int64_t destination_row, int64_t source_row,
@@ -360,13 +360,9 @@ DTILE_API void dtile_dev_get(const dtile_device_launch *launch, void *destinatio
   dtile_provider_get(launch->team, destination, source, rank, bytes, (Rows)DTILE_ROWS, threads);
 }
 
-DTILE_API void dtile_dev_fence(const dtile_device_launch *launch) {
-  dtile_provider_fence();
-}
+DTILE_API void dtile_dev_fence(const dtile_device_launch *launch) { dtile_provider_fence(); }
 
-DTILE_API void dtile_dev_quiet(const dtile_device_launch *launch) {
-  dtile_provider_quiet();
-}
+DTILE_API void dtile_dev_quiet(const dtile_device_launch *launch) { dtile_provider_quiet(); }
 
 DTILE_API void dtile_dev_proxy_fence(void) { fenceProxy(); }
 
@@ -475,8 +471,8 @@ DTILE_API void dtile_dev_add_bf16x2(void *elements, int32_t bits, int32_t distan
   DTILE_API void dtile_dev_add_##NAME##x8(void *elements, int32_t x, int32_t y, int32_t z,         \
                                           int32_t w, int32_t distance) {                           \
     if (hasVectorAdd()) {                                                                          \
-      DTILE_BY_DISTANCE(                                                                           \
-          add, VECTOR##x8(elements, (uint32_t)x, (uint32_t)y, (uint32_t)z, (uint32_t)w));          \
+      DTILE_BY_DISTANCE(add,                                                                       \
+                        VECTOR##x8(elements, (uint32_t)x, (uint32_t)y, (uint32_t)z, (uint32_t)w)); \
       return;                                                                                      \
     }                                                                                              \
     int32_t *word = (int32_t *)elements;                                                           \

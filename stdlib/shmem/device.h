@@ -28,7 +28,8 @@ typedef enum dtile_distance {
 
 /* Together, first in every kernel. */
 void dtile_dev_start(void);
-/* Together, then in kernels that may have the flag: ranks meet when the launch's flags ask for it. */
+/* Together, then in kernels that may have the flag: ranks meet when the launch's flags ask for it.
+ */
 void dtile_dev_enter(const dtile_device_launch *launch);
 /* Together, last in every kernel: 1 in all threads of the last program to come here, else 0. The
  * last one's caller moves bases and turns on; the rest of the counters are set for the next launch
@@ -40,9 +41,9 @@ void dtile_dev_space_done(const dtile_device_launch *launch, int32_t space);
 void dtile_dev_space_await(const dtile_device_launch *launch, int32_t space, int32_t site);
 /* All programs, each its part: zeroes memory that is aligned to 16 bytes. */
 void dtile_dev_zero(const dtile_device_launch *launch, void *data, int64_t bytes);
-/* Together, `threads` of them: they meet, and what each did to memory before is done for all of them
- * after. When one of them says that it has failed, all end. `barrier` is the
- * number of one of the program's barriers: 0 where all threads meet, 1 where only some do. */
+/* Together, `threads` of them: they meet, and what each did to memory before is done for all of
+ * them after. When one of them says that it has failed, all end. `barrier` is the number of one of
+ * the program's barriers: 0 where all threads meet, 1 where only some do. */
 void dtile_dev_sync(int32_t failed, int32_t barrier, int32_t threads);
 /* 1 when the launch has been given up: for loops that wait for something else than a cell. */
 int32_t dtile_dev_aborted(const dtile_device_launch *launch);
@@ -67,9 +68,9 @@ void dtile_dev_put(const dtile_device_launch *launch, void *destination, int64_t
                    int64_t destination_row, int64_t source_row, int64_t destination_col,
                    int64_t source_col, int32_t threads);
 void dtile_dev_get(const dtile_device_launch *launch, void *destination, const void *source,
-                   int64_t rank, int32_t bytes, int64_t rows, int64_t cols,
-                   int64_t destination_row, int64_t source_row, int64_t destination_col,
-                   int64_t source_col, int32_t threads);
+                   int64_t rank, int32_t bytes, int64_t rows, int64_t cols, int64_t destination_row,
+                   int64_t source_row, int64_t destination_col, int64_t source_col,
+                   int32_t threads);
 /* What this thread has sent to a rank lands before what is sent there later, by it or by those that
  * it meets. */
 void dtile_dev_fence(const dtile_device_launch *launch);

@@ -34,7 +34,8 @@ DTILE_INLINE void programStart(void) {
   programBarrier();
 }
 
-/* Together: whether any thread has ever said yes. A barrier. There is only one: all threads meet. */
+/* Together: whether any thread has ever said yes. A barrier. There is only one: all threads meet.
+ */
 DTILE_INLINE int32_t threadsAny(int32_t x, int32_t barrier, int32_t threads) {
   (void)barrier, (void)threads;
   if (x)

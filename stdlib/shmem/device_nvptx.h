@@ -19,8 +19,8 @@ DTILE_INLINE void programStart(void) {}
 #define DTILE_ANY(NAME, BARRIER)                                                                   \
   DTILE_INLINE int32_t NAME(int32_t x, int32_t threads) {                                          \
     int32_t any;                                                                                   \
-    __asm__ volatile("{\n\t.reg .pred p, q;\n\tsetp.ne.u32 p, %1, 0;\n\t"                         \
-                     "bar.red.or.pred q, " BARRIER ", %2, p;\n\tselp.u32 %0, 1, 0, q;\n\t}"      \
+    __asm__ volatile("{\n\t.reg .pred p, q;\n\tsetp.ne.u32 p, %1, 0;\n\t"                          \
+                     "bar.red.or.pred q, " BARRIER ", %2, p;\n\tselp.u32 %0, 1, 0, q;\n\t}"        \
                      : "=r"(any)                                                                   \
                      : "r"(x), "r"(threads)                                                        \
                      : "memory");                                                                  \
@@ -92,8 +92,8 @@ DTILE_STORE(addTeamBf16x2, "red.relaxed.sys.global.add.noftz.bf16x2", uint32_t, 
 /* sm_90: four words in one operation, each element an update of its own. */
 #define DTILE_ADD_VECTOR(NAME, SCOPE, TYPE, LETTER)                                                \
   DTILE_INLINE void NAME(void *address, TYPE x, TYPE y, TYPE z, TYPE w) {                          \
-    __asm__ volatile("red.relaxed." SCOPE " [%0], {%1, %2, %3, %4};" ::"l"(                        \
-                         (TYPE DTILE_GLOBAL *)address),                                            \
+    __asm__ volatile("red.relaxed." SCOPE                                                          \
+                     " [%0], {%1, %2, %3, %4};" ::"l"((TYPE DTILE_GLOBAL *)address),               \
                      LETTER(x), LETTER(y), LETTER(z), LETTER(w)                                    \
                      : "memory");                                                                  \
   }

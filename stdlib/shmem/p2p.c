@@ -13,8 +13,7 @@ DTILE_API void *dtile_provider_peer(const dtile_device_team *team, const void *d
 }
 
 DTILE_API void dtile_provider_put(const dtile_device_team *team, void *destination, int64_t rank,
-                                  const void *source, int32_t bytes, Rows rows,
-                                  int32_t threads) {
+                                  const void *source, int32_t bytes, Rows rows, int32_t threads) {
   copyRows(dtile_provider_peer(team, destination, rank), source, bytes, rows, threads);
 }
 

@@ -22,8 +22,8 @@ DTILE_INLINE uint64_t rowBytes(int32_t bytes, Rows r) {
     for (int64_t i = threadIndex(); i < pieces; i += threads) {                                    \
       const int64_t row = whole ? i : i / r.cols;                                                  \
       const int64_t col = whole ? 0 : i % r.cols;                                                  \
-      char *to = (char *)destination +                                                             \
-                 (row * r.destination_row + col * r.destination_col) * bytes;                      \
+      char *to =                                                                                   \
+          (char *)destination + (row * r.destination_row + col * r.destination_col) * bytes;       \
       const char *from = (const char *)source + (row * r.source_row + col * r.source_col) * bytes; \
       SEND(to, from, whole ? whole : (uint64_t)bytes);                                             \
     }                                                                                              \
