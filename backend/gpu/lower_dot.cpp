@@ -63,7 +63,8 @@ void BodyLowering::multiplyByElements(Op &op) {
   const ir::Type type = op.result()->type();
   const TileInfo &to = info(type);
   const int64_t depth = a->type().shape()[1];
-  const DType dtype = type.dtype();
+  // Narrow sums are kept wide until the end.
+  const DType dtype = accumulatorType(type.dtype());
   // Both operands side by side; of each a row is what is read together.
   SharedTile tiles[2];
   int64_t bytes = 0;
@@ -123,7 +124,7 @@ void BodyLowering::multiplyByElements(Op &op) {
     for (unsigned slot = 0; slot < to.size(); ++slot) {
       const Layout::Position at = to.at(slot);
       llvm::Value *x = element(0, at[0]), *y = element(1, at[1]);
-      if (dtype == DType::F32 || dtype == DType::F64)
+      if (isFloat(dtype))
         sums[slot] = b.CreateIntrinsic(llvm::Intrinsic::fma, {x->getType()}, {x, y, sums[slot]});
       else
         sums[slot] = arith_.binary(OpKind::Add, dtype, sums[slot],
@@ -137,6 +138,8 @@ void BodyLowering::multiplyByElements(Op &op) {
   b.CreateCondBr(b.CreateICmpULT(next, b.getInt32(uint32_t(depth))), inside, after);
   b.SetInsertPoint(after);
   sharedRead();
+  for (llvm::Value *&sum : sums)
+    sum = arith_.round(type.dtype(), sum);
   setRegisters(op.result(), std::move(sums));
 }
 
