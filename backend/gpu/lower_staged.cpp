@@ -153,21 +153,34 @@ public:
   }
 
 protected:
-  /// Spins until a phase of a barrier is over. `leave`, asked now and then, ends the thread.
+  /// Spins until a phase of a barrier is over. `leave`, asked seldom (it may look at memory far
+  /// away), ends the thread.
   void waitPhase(Value *barrier, Value *phase, llvm::function_ref<Value *()> leave = nullptr) {
+    constexpr unsigned kLookAround = 4096;
+    llvm::BasicBlock *before = b.GetInsertBlock();
     llvm::BasicBlock *again = block("phase");
     llvm::BasicBlock *done = block("phase.done");
     b.CreateBr(again);
     b.SetInsertPoint(again);
+    llvm::PHINode *round = leave ? b.CreatePHI(b.getInt32Ty(), 3) : nullptr;
     Value *isOver = ops_.tryWait(b, barrier, phase);
     if (!leave) {
       b.CreateCondBr(isOver, done, again);
     } else {
+      llvm::BasicBlock *count = block("phase.count");
       llvm::BasicBlock *ask = block("phase.ask");
       llvm::BasicBlock *gone = block("phase.gone");
-      b.CreateCondBr(isOver, done, ask);
+      b.CreateCondBr(isOver, done, count);
+      b.SetInsertPoint(count);
+      Value *next = b.CreateAdd(round, b.getInt32(1));
+      Value *isTime = b.CreateIsNull(b.CreateAnd(next, b.getInt32(kLookAround - 1)));
+      b.CreateCondBr(isTime, ask, again);
       b.SetInsertPoint(ask);
-      b.CreateCondBr(leave(), gone, again);
+      Value *leaves = leave();
+      round->addIncoming(b.getInt32(0), before);
+      round->addIncoming(next, count);
+      round->addIncoming(next, b.GetInsertBlock());
+      b.CreateCondBr(leaves, gone, again);
       b.SetInsertPoint(gone);
       b.CreateRetVoid();
     }
