@@ -94,12 +94,23 @@ template <typename Fn> void forEachInBody(Op *op, Fn &&fn) {
     ir::walk(*space, [&](Op &other) { fn(other); });
 }
 
-void addWaits(std::vector<WaitBefore> &waits, const TokenSources &sources, Op *by) {
+void addWaits(std::vector<WaitBefore> &waits, const TokenSources &sources, Op *by,
+              Op *earlierOf = nullptr) {
   for (Op *source : sources)
     if (source->is(OpKind::Wait) && llvm::none_of(waits, [&](const WaitBefore &have) {
-          return have.wait == source && have.by == by;
+          return have.wait == source && have.by == by && have.earlierOf == earlierOf;
         }))
-      waits.push_back({source, by});
+      waits.push_back({source, by, earlierOf});
+}
+
+/// The outermost loop around both of two ops, where there is one.
+Op *outermostLoop(Op *a, Op *b) {
+  Op *outermost = nullptr;
+  for (Op *x = a->parentOp(); x && !x->is(OpKind::Space); x = x->parentOp())
+    for (Op *y = b->parentOp(); y; y = y->parentOp())
+      if (x == y && x->is(OpKind::For))
+        outermost = x;
+  return outermost;
 }
 
 bool isAtOnceAccess(const Op &op) {
@@ -200,8 +211,12 @@ std::vector<WaitBefore> waitsBefore(Op *op) {
   std::vector<WaitBefore> waits;
   addWaits(waits, tokensOf(*op), op);
   forEachInBody(op, [&](Op &other) {
-    if (other.is(OpKind::Await) && isBefore(&other, op))
+    if (!other.is(OpKind::Await))
+      return;
+    if (isBefore(&other, op))
       addWaits(waits, tokensOf(other), &other);
+    if (Op *loop = outermostLoop(&other, op))
+      addWaits(waits, tokensOf(other), &other, loop);
   });
   for (Op *read : ValuesUsed(*op).reads)
     if (isBefore(read, op))

@@ -35,6 +35,8 @@ using TokenSources = llvm::SmallPtrSet<Op *, 8>;
 struct WaitBefore {
   Op *wait = nullptr;
   Op *by = nullptr;
+  /// `by` runs in an earlier iteration of this loop, which is around both.
+  Op *earlierOf = nullptr;
 };
 /// The waits that an operation comes after.
 [[nodiscard]] std::vector<WaitBefore> waitsBefore(Op *op);

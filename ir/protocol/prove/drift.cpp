@@ -106,9 +106,8 @@ bool Prover::hearsFromAll(Op &object, llvm::ArrayRef<Op *> needed) {
   for (const bool isAbove : {true, false}) {
     Facts apart = facts;
     isAbove ? ir::addLess(apart, var(self), var(peer)) : ir::addLess(apart, var(peer), var(self));
-    const bool isHeard = hasPath(
-        scene, apart, [&] { return headsOfBegin(scene, var(peer)); },
-        [&] { return tailsOfEnd(scene, var(self)); });
+    const bool isHeard =
+        hasPath(scene, apart, headsOfBegin(scene, var(peer)), tailsOfEnd(scene, var(self)));
     if (!isHeard)
       return false;
   }

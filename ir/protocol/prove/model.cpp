@@ -48,7 +48,8 @@ Instance Scene::instance(Op *op, const Instance *anchor, Shares shares) {
       break;
   }
   const bool sharesBody = anchor && shares == Shares::Body;
-  DTILE_CHECK(!sharesBody || anchor->space == made.space, "a body of two spaces");
+  const bool sharesSpace = sharesBody || (anchor && shares == Shares::Space);
+  DTILE_CHECK(!sharesSpace || anchor->space == made.space, "a body of two spaces");
   if (anchor && shares != Shares::Nothing) {
     made.rank = anchor->rank;
   } else {
@@ -88,6 +89,16 @@ Instance Scene::instance(Op *op, const Instance *anchor, Shares shares) {
     }
     switch (outer->kind()) {
     case OpKind::Space:
+      if (sharesSpace) {
+        for (const Instance::Coordinate &c : anchor->coordinates)
+          if (c.of == outer)
+            made.coordinates.push_back(c);
+        for (const Value *position : outer->body().arguments())
+          if (const auto it = anchor->environment.values.find(position);
+              it != anchor->environment.values.end())
+            made.environment.values[position] = it->second;
+        break;
+      }
       for (unsigned d = 0; d < ir::spaceDims(*outer); ++d)
         addCoordinate(made, outer, d, outer->body().argument(d), outer->operand(3 * d),
                       outer->operand(3 * d + 1), outer->operand(3 * d + 2));

@@ -54,7 +54,14 @@ struct Instance {
 };
 
 /// What an instance has in common with the one it is made beside.
-enum class Shares : uint8_t { Nothing, Rank, Body };
+enum class Shares : uint8_t {
+  Nothing,
+  Rank,
+  /// The body, but not the iterations of loops.
+  Space,
+  /// The body, and the iterations of common loops.
+  Body
+};
 
 /// Where a dimension of a parameter is touched.
 struct DimRegion {

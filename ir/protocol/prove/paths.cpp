@@ -9,7 +9,16 @@
 
 #include "llvm/ADT/STLExtras.h"
 
+#include <algorithm>
+
 namespace dtile::protocol::prove {
+
+namespace {
+
+/// What a step of a path counts, in rows of inequalities.
+constexpr uint64_t kPathWork = 20;
+
+} // namespace
 
 Value *cellsOf(Op *op) { return ir::cellsOf(*op); }
 
@@ -69,14 +78,24 @@ std::vector<Head> Prover::headsOfBegin(Scene &scene, const Polynomial &rank) {
 
 namespace {
 
+Polynomial numberIn(const Instance &instance, const Op *loop) {
+  for (const Instance::Coordinate &c : instance.coordinates)
+    if (c.of == loop)
+      return var(c.number);
+  return {};
+}
+
 Tail tailOf(Scene &scene, const WaitBefore &before, Instance *at, const Polynomial *rank) {
   Tail tail;
   // The op by which the wait is over, beside the end of the path; the wait beside that.
   Instance by;
-  if (at && before.by == at->op) {
+  if (at && before.by == at->op && !before.earlierOf) {
     by = *at;
   } else {
-    by = at ? scene.instance(before.by, at, Shares::Body) : scene.instance(before.by);
+    by = at ? scene.instance(before.by, at, before.earlierOf ? Shares::Space : Shares::Body)
+            : scene.instance(before.by);
+    if (at && before.earlierOf)
+      tail.goal.addLess(numberIn(by, before.earlierOf), numberIn(*at, before.earlierOf));
     tail.goal.addExists(by);
     if (rank)
       tail.goal.equal.push_back({var(by.rank), *rank});
@@ -88,10 +107,10 @@ Tail tailOf(Scene &scene, const WaitBefore &before, Instance *at, const Polynomi
 
 } // namespace
 
-std::vector<Tail> Prover::tailsOf(Scene &scene, Instance &at) {
+std::vector<Tail> Prover::tailsOf(Scene &scene, Instance &at, Reach reach) {
   std::vector<Tail> tails;
   for (const WaitBefore &before : waitsBefore(at.op))
-    if (spaceOf(before.wait) == at.space)
+    if (spaceOf(before.wait) == at.space && (reach == Reach::Far || !before.earlierOf))
       tails.push_back(tailOf(scene, before, &at, nullptr));
   return tails;
 }
@@ -110,6 +129,8 @@ bool Prover::meet(Scene &scene, const Facts &facts, Goal &goal, Instance &notify
   Op *signal = signalOf(notify.op);
   if (!signal || signal != signalOf(wait.op))
     return false;
+  // Making a path is work, too.
+  budget_.left -= std::min(budget_.left, kPathWork);
   const Region sent = scene.region(cellsOf(notify.op), notify, facts);
   const Region awaited = scene.region(cellsOf(wait.op), wait, facts);
   if (!sent.isExact || !awaited.isExact)
@@ -144,55 +165,53 @@ bool Prover::meet(Scene &scene, const Facts &facts, Goal &goal, Instance &notify
   return true;
 }
 
-std::vector<Goal> Prover::join(Scene &scene, const Facts &facts, std::vector<Head> &heads,
-                               std::vector<Tail> &tails, bool isLong) {
-  std::vector<Goal> goals;
-  const auto connect = [&](Head &head, Tail &tail) {
-    Goal goal = head.goal;
-    goal.add(tail.goal);
-    if (meet(scene, facts, goal, head.notify, tail.wait))
-      goals.push_back(std::move(goal));
-  };
-  if (!isLong) {
-    for (Head &head : heads)
-      for (Tail &tail : tails)
-        connect(head, tail);
-    return goals;
+void Prover::extend(Scene &scene, const Facts &facts, Head &head, std::vector<Tail> &tails,
+                    Reach reach, unsigned hops, std::vector<Goal> &goals) {
+  if (hops == 0) {
+    for (Tail &tail : tails) {
+      Goal goal = head.goal;
+      goal.add(tail.goal);
+      if (meet(scene, facts, goal, head.notify, tail.wait))
+        goals.push_back(std::move(goal));
+    }
+    return;
   }
   for (Op *notify : notifies_)
     for (const WaitBefore &before : waitsReleased(notify)) {
-      if (spaceOf(before.wait) != spaceOf(notify))
+      if (isOutOfTime() || spaceOf(before.wait) != spaceOf(notify) ||
+          signalOf(head.notify.op) != signalOf(before.wait) ||
+          (reach == Reach::Near && before.earlierOf))
         continue;
-      for (Head &head : heads) {
-        if (signalOf(head.notify.op) != signalOf(before.wait))
-          continue;
-        for (Tail &tail : tails) {
-          if (signalOf(notify) != signalOf(tail.wait.op))
-            continue;
-          Head second;
-          second.notify = scene.instance(notify);
-          second.goal = head.goal;
-          second.goal.addExists(second.notify);
-          Tail first = tailOf(scene, before, &second.notify, nullptr);
-          second.goal.add(first.goal);
-          if (meet(scene, facts, second.goal, head.notify, first.wait))
-            connect(second, tail);
-        }
-      }
+      Head next;
+      next.notify = scene.instance(notify);
+      next.goal = head.goal;
+      next.goal.addExists(next.notify);
+      Tail wait = tailOf(scene, before, &next.notify, nullptr);
+      next.goal.add(wait.goal);
+      if (meet(scene, facts, next.goal, head.notify, wait.wait))
+        extend(scene, facts, next, tails, reach, hops - 1, goals);
     }
+}
+
+std::vector<Goal> Prover::join(Scene &scene, const Facts &facts, std::vector<Head> &heads,
+                               std::vector<Tail> &tails, Reach reach, unsigned hops) {
+  std::vector<Goal> goals;
+  for (Head &head : heads)
+    extend(scene, facts, head, tails, reach, hops, goals);
   return goals;
 }
 
-bool Prover::hasPath(Scene &scene, const Facts &facts,
-                     llvm::function_ref<std::vector<Head>()> heads,
-                     llvm::function_ref<std::vector<Tail>()> tails) {
-  std::vector<Head> from = heads();
-  std::vector<Tail> to = tails();
-  if (from.empty() || to.empty())
+bool Prover::hasPath(Scene &scene, const Facts &facts, std::vector<Head> heads,
+                     std::vector<Tail> tails) {
+  if (heads.empty() || tails.empty())
     return false;
-  if (reachesOne(scene, facts, join(scene, facts, from, to, /*isLong=*/false)))
-    return true;
-  return !isOutOfTime() && reachesOne(scene, facts, join(scene, facts, from, to, /*isLong=*/true));
+  std::vector<Goal> goals;
+  for (unsigned hops = 0; hops < 2 && !isOutOfTime(); ++hops) {
+    llvm::append_range(goals, join(scene, facts, heads, tails, Reach::Near, hops));
+    if (reachesOne(scene, facts, goals))
+      return true;
+  }
+  return false;
 }
 
 } // namespace dtile::protocol::prove

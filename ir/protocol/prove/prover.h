@@ -54,6 +54,12 @@ struct Tail {
   Goal goal;
 };
 
+/// Which waits count: those of the same iteration, or those of earlier iterations as well.
+enum class Reach : uint8_t { Near, Far };
+
+/// Signals on one path.
+constexpr unsigned kMostSignals = 3;
+
 /// Proves one kernel.
 class Prover {
 public:
@@ -76,15 +82,16 @@ private:
   std::vector<Head> headsOf(Scene &scene, const Access &access, const Instance &at,
                             const Region &region);
   std::vector<Head> headsOfBegin(Scene &scene, const Polynomial &rank);
-  std::vector<Tail> tailsOf(Scene &scene, Instance &at);
+  std::vector<Tail> tailsOf(Scene &scene, Instance &at, Reach reach);
   std::vector<Tail> tailsOfEnd(Scene &scene, const Polynomial &rank);
   std::vector<Goal> join(Scene &scene, const Facts &facts, std::vector<Head> &heads,
-                         std::vector<Tail> &tails, bool isLong);
+                         std::vector<Tail> &tails, Reach reach, unsigned hops);
+  void extend(Scene &scene, const Facts &facts, Head &head, std::vector<Tail> &tails, Reach reach,
+              unsigned hops, std::vector<Goal> &goals);
   bool meet(Scene &scene, const Facts &facts, Goal &goal, Instance &notify, Instance &wait);
   [[nodiscard]] bool isAfterSpace(const Op *earlier, const Op *later) const;
   /// Whether there is a path: short ones first.
-  bool hasPath(Scene &scene, const Facts &facts, llvm::function_ref<std::vector<Head>()> heads,
-               llvm::function_ref<std::vector<Tail>()> tails);
+  bool hasPath(Scene &scene, const Facts &facts, std::vector<Head> heads, std::vector<Tail> tails);
 
   // races.cpp
   void proveRaces();

@@ -78,21 +78,28 @@ bool Prover::proveCase(Pair &pair, const Facts &facts) {
   if (isOutOfTime())
     return false;
   const auto path = [&](const Access &from, Instance &at, const Region &region, Instance &to) {
-    return hasPath(
-        scene, facts, [&] { return headsOf(scene, from, at, region); },
-        [&] { return tailsOf(scene, to); });
+    return hasPath(scene, facts, headsOf(scene, from, at, region), tailsOf(scene, to, Reach::Near));
   };
   if (path(pair.first, pair.a, pair.regionA, pair.b) ||
       path(pair.second, pair.b, pair.regionB, pair.a))
     return true;
-  // In some cases the one comes first, in some the other: as with an owner's own part.
+  // In some cases the one comes first, in some the other: as with an owner's own part, or with the
+  // rounds of a buffer.
   std::vector<Head> headsA = headsOf(scene, pair.first, pair.a, pair.regionA);
   std::vector<Head> headsB = headsOf(scene, pair.second, pair.b, pair.regionB);
-  std::vector<Tail> tailsA = tailsOf(scene, pair.a);
-  std::vector<Tail> tailsB = tailsOf(scene, pair.b);
-  std::vector<Goal> goals = join(scene, facts, headsA, tailsB, false);
-  llvm::append_range(goals, join(scene, facts, headsB, tailsA, false));
-  return reachesOne(scene, facts, std::move(goals));
+  for (const Reach reach : {Reach::Near, Reach::Far}) {
+    std::vector<Tail> tailsA = tailsOf(scene, pair.a, reach);
+    std::vector<Tail> tailsB = tailsOf(scene, pair.b, reach);
+    std::vector<Goal> goals;
+    const unsigned most = reach == Reach::Near ? 1 : kMostSignals;
+    for (unsigned hops = 0; hops < most && !isOutOfTime(); ++hops) {
+      llvm::append_range(goals, join(scene, facts, headsA, tailsB, reach, hops));
+      llvm::append_range(goals, join(scene, facts, headsB, tailsA, reach, hops));
+      if (reachesOne(scene, facts, goals))
+        return true;
+    }
+  }
+  return false;
 }
 
 /// Shows what is to be shown where two coordinates differ; then they are equal.
@@ -226,14 +233,10 @@ void Prover::proveCallers() {
       const bool meetsAfter = hasPlainBarriers_ && llvm::any_of(barriers_, [&](Op *barrier) {
                                 return spaceOf(barrier) == at.space && isBefore(access.op, barrier);
                               });
-      isAfterBegin &=
-          meetsBefore || hasPath(
-                             scene, remote, [&] { return headsOfBegin(scene, region.rank); },
-                             [&] { return tailsOf(scene, at); });
-      isBeforeEnd &=
-          meetsAfter || hasPath(
-                            scene, remote, [&] { return headsOf(scene, access, at, region); },
-                            [&] { return tailsOfEnd(scene, region.rank); });
+      isAfterBegin &= meetsBefore || hasPath(scene, remote, headsOfBegin(scene, region.rank),
+                                             tailsOf(scene, at, Reach::Near));
+      isBeforeEnd &= meetsAfter || hasPath(scene, remote, headsOf(scene, access, at, region),
+                                           tailsOfEnd(scene, region.rank));
     }
     proof_.obligations += 2;
     const std::string what =
@@ -275,9 +278,9 @@ void Prover::addOrders(Scene &scene, const Facts &facts, const Access &write, In
   if (isMet)
     goals.push_back(covers);
   std::vector<Head> heads = headsOf(scene, write, writer, region);
-  std::vector<Tail> tails = tailsOf(scene, read);
-  for (const bool isLong : {false, true})
-    for (Goal &path : join(scene, facts, heads, tails, isLong)) {
+  std::vector<Tail> tails = tailsOf(scene, read, Reach::Near);
+  for (const unsigned hops : {0u, 1u})
+    for (Goal &path : join(scene, facts, heads, tails, Reach::Near, hops)) {
       Goal goal = covers;
       goal.add(path);
       goals.push_back(std::move(goal));

@@ -28,6 +28,8 @@ struct Measure {
   /// Of a number: the loop or space, and the dimension.
   Op *of = nullptr;
   unsigned dim = 0;
+  /// Of two waits with one number the one with the offset is behind.
+  bool isBehind = false;
 };
 
 std::vector<Measure> measuresOf(Op *wait) {
@@ -38,7 +40,8 @@ std::vector<Measure> measuresOf(Op *wait) {
       dims = unsigned(around->strsAttr("vars").size());
     for (unsigned d = 0; d < dims; ++d)
       for (const auto kind : {Measure::Kind::Number, Measure::Kind::MinusNumber})
-        measures.push_back({kind, around, d});
+        for (const bool isBehind : {false, true})
+          measures.push_back({kind, around, d, isBehind});
     if (around->is(OpKind::Space))
       break;
   }
@@ -48,7 +51,7 @@ std::vector<Measure> measuresOf(Op *wait) {
   return measures;
 }
 
-Polynomial valueOf(const Measure &measure, const Instance &instance) {
+Polynomial numberOf(const Measure &measure, const Instance &instance) {
   const auto number = [&] {
     for (const Instance::Coordinate &c : instance.coordinates)
       if (c.of == measure.of && c.dim == measure.dim)
@@ -68,6 +71,10 @@ Polynomial valueOf(const Measure &measure, const Instance &instance) {
     return Polynomial(0) - var(instance.rank);
   }
   return {};
+}
+
+Polynomial valueOf(const Measure &measure, const Instance &instance) {
+  return Polynomial(2) * numberOf(measure, instance) + Polynomial(measure.isBehind);
 }
 
 /// Executions that a need is about, and what is known of them.
