@@ -50,6 +50,7 @@ private:
 
 void AmdgpuDevice::makeKernel(llvm::Function &function, unsigned threads) const {
   function.setCallingConv(llvm::CallingConv::AMDGPU_KERNEL);
+  function.setVisibility(llvm::GlobalValue::ProtectedVisibility);
   const std::string count = std::to_string(threads);
   function.addFnAttr("amdgpu-flat-work-group-size", count + "," + count);
   function.addFnAttr("uniform-work-group-size", "true");
