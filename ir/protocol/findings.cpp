@@ -3,6 +3,7 @@
 #include "ir/protocol/race_detector.h"
 
 #include "frontend/base/check.h"
+#include "ir/interpret/control_slice.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -61,6 +62,19 @@ void RaceDetector::report(Finding::Kind kind, const Record &first, const Record 
   findings_.emplace_back();
   records_.emplace_back();
   replace(index, makeFinding(kind, early, late, object, box), early, late);
+}
+
+void RaceDetector::reportOutside(const Record &access, const interpret::ViewVal &view) {
+  const auto isKnown = [&](const Finding &finding) { return finding.second.op == access.op; };
+  if (findings_.size() >= kMaxFindings || llvm::any_of(findings_, isKnown))
+    return;
+  Finding finding;
+  finding.kind = Finding::Kind::Outside;
+  finding.first = finding.second = sideOf(access);
+  finding.object = interpret::rootParam(access.op->operand(1));
+  finding.rank = view.rank;
+  findings_.push_back(std::move(finding));
+  records_.emplace_back(access, access);
 }
 
 Finding RaceDetector::makeFinding(Finding::Kind kind, const Record &first, const Record &second,
@@ -218,6 +232,15 @@ llvm::StringRef verbOf(const Side &side) {
   }
 }
 
+std::string outsideText(const Finding &finding) {
+  const std::string object = finding.object && finding.object->hasAttr("name")
+                                 ? "`" + finding.object->strAttr("name").str() + "`"
+                                 : "memory";
+  return bodyText(finding.second.body, false) + " " + verbOf(finding.second).str() +
+         " a position that " + object + " of rank " + std::to_string(finding.rank) +
+         " does not have, so that nothing arrives";
+}
+
 namespace {
 
 std::string placeText(const Op *op, const SourceManager *sources) {
@@ -249,6 +272,8 @@ std::string sentence(const Finding &finding) {
            std::to_string(finding.rank) + " has begun its next launch";
   case Finding::Kind::NeverWritten:
     return second + ", and nobody has written it in this launch";
+  case Finding::Kind::Outside:
+    return outsideText(finding);
   case Finding::Kind::Deadlock:
     return "deadlock: " + bodyText(finding.first.body, false) + " waits for `" + finding.region +
            "`: wants " + std::to_string(finding.shortage.wanted) + ", has seen " +

@@ -401,6 +401,8 @@ void RaceDetector::access(const BodyId &id, const Op &op, AccessKind kind, const
   access.clock = token ? token->clock : clockOf(body, op, after);
 
   ShadowObject *object = view.isEmpty() ? nullptr : objectAt(view);
+  if (view.isOutside && token && kind != AccessKind::Read)
+    reportOutside(access, view);
   if (object) {
     bool isWritten = false;
     object->forEachBox(view, [&](const Box &box) {

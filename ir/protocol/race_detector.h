@@ -56,6 +56,8 @@ struct Finding {
     CallerUses,
     /// A read of the kernel's own memory that no write of this launch reaches.
     NeverWritten,
+    /// A transfer to a position that the object does not have.
+    Outside,
     /// Bodies wait for what cannot come.
     Deadlock,
   } kind = Kind::Race;
@@ -259,6 +261,7 @@ private:
               const ShadowObject &object, const Box &box);
   [[nodiscard]] Finding makeFinding(Finding::Kind kind, const Record &first, const Record &second,
                                     const ShadowObject &object, const Box &box) const;
+  void reportOutside(const Record &access, const interpret::ViewVal &view);
   void replace(size_t index, Finding finding, const Record &first, const Record &second);
   void explainRaces();
   bool explainByWait(Finding &finding, const Record &early, const Record &late);
@@ -303,6 +306,8 @@ private:
 
 /// "rank 1, role `comm` (hop = 0, r = 128)"; the launch too where it matters.
 [[nodiscard]] std::string bodyText(const BodyName &body, bool withLaunch);
+/// What a transfer outside of an object does, in words.
+[[nodiscard]] std::string outsideText(const Finding &finding);
 /// What an access does: "reads", "writes", "puts to".
 [[nodiscard]] llvm::StringRef verbOf(const Side &side);
 /// The finding in full sentences, places and all, for reports of runs.

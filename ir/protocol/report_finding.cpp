@@ -102,6 +102,11 @@ void reportFinding(Diagnostics &diagnostics, const Case &at, const Finding &find
                                              verbOf(finding.second), finding.region);
     return addNotes(builder, at, finding);
   }
+  case Finding::Kind::Outside: {
+    DiagBuilder builder =
+        diagnostics.report(place, diag::protocol_out_of_range, outsideText(finding));
+    return addNotes(builder, at, finding);
+  }
   case Finding::Kind::Deadlock:
     return reportDeadlock(diagnostics, at, {finding});
   }

@@ -4,6 +4,8 @@
 
 #include "frontend/base/check.h"
 #include "ir/core/tile_order.h"
+#include "ir/interpret/control_slice.h"
+#include "llvm/ADT/STLExtras.h"
 
 namespace dtile::bench {
 
@@ -34,6 +36,12 @@ const char *mutationName(Kind kind) {
     return "one cell fewer in a slice";
   case Kind::NotZeroed:
     return "scratch is not zeroed";
+  case Kind::SwapOrder:
+    return "two operations in the other order";
+  case Kind::OtherCount:
+    return "another count";
+  case Kind::SmallerBuffer:
+    return "a buffer or signal is one shorter";
   }
   DTILE_UNREACHABLE("not a mutation");
 }
@@ -62,6 +70,46 @@ void addSliceMutations(Op &op, unsigned number, std::vector<Mutation> &all) {
   }
 }
 
+/// The next operation of the block, or null.
+Op *following(Op &op) {
+  const auto next = std::next(op.getIterator());
+  return next == op.parentBlock()->ops().end() ? nullptr : &*next;
+}
+
+/// The next operation behind one in its block that others can see, and that does not use what it
+/// gives; null where there is none.
+Op *nextVisible(Op &op) {
+  for (Op *next = following(op); next; next = following(*next)) {
+    if (llvm::any_of(next->operands(), [&](const Value *v) { return v->definingOp() == &op; }))
+      return nullptr;
+    if (!next->isPure() && next->numRegions() == 0 && !next->is(OpKind::SigSlice))
+      return next->is(OpKind::Yield) ? nullptr : next;
+  }
+  return nullptr;
+}
+
+bool isCommunication(const Op &op) {
+  return op.hasEffect(ir::RemoteRead | ir::RemoteWrite | ir::Signal | ir::Wait | ir::Order);
+}
+
+/// Whether a dimension of a signal or a scratch object is one of slots: single positions of it are
+/// asked for. (That two regions are of one size is settled before there is IR.)
+bool isCutByPosition(Op &kernel, const Op &object, unsigned dim) {
+  if (object.is(OpKind::SignalParam))
+    return true;
+  if (!object.is(OpKind::Param) || object.strAttr("mode") != "scratch")
+    return false;
+  bool isCut = false;
+  walk(kernel, [&](Op &op) {
+    if (!op.is(OpKind::ViewSlice) && !op.is(OpKind::ViewTile))
+      return;
+    const Value *view = op.operand(0);
+    const bool isWhole = view->type().rank() == object.numOperands();
+    isCut |= isWhole && interpret::rootParam(view) == &object && op.strAttr("dims")[dim] == 'i';
+  });
+  return isCut;
+}
+
 } // namespace
 
 std::vector<Mutation> mutationsOf(Op &kernel) {
@@ -69,6 +117,13 @@ std::vector<Mutation> mutationsOf(Op &kernel) {
   unsigned number = 0;
   walk(kernel, [&](Op &op) {
     const unsigned n = number++;
+    if (isCommunication(op) && nextVisible(op))
+      all.push_back({Kind::SwapOrder, n, 0});
+    if (op.is(OpKind::Wait))
+      all.push_back({Kind::OtherCount, n, 0});
+    for (unsigned i = 0; i < op.numOperands(); ++i)
+      if (isCutByPosition(kernel, op, i))
+        all.push_back({Kind::SmallerBuffer, n, i});
     switch (op.kind()) {
     case OpKind::Notify:
       all.push_back({Kind::DropNotify, n, 0});
@@ -164,6 +219,24 @@ void apply(Op &op, const Mutation &mutation, ir::Module &module) {
                          builder.sub(op.operand(mutation.operand), builder.constIndex(1)));
   case Kind::NotZeroed:
     return op.removeAttr("zero");
+  case Kind::SwapOrder: {
+    // What the other one is computed from goes with it.
+    Op *other = nextVisible(op);
+    for (Op *between = following(op); between != other;) {
+      Op *next = following(*between);
+      if (!llvm::is_contained(between->operands(), op.numResults() ? op.result() : nullptr))
+        between->moveBefore(&op);
+      between = next;
+    }
+    return other->moveBefore(&op);
+  }
+  case Kind::OtherCount:
+    if (op.numOperands() > 1)
+      return op.setOperand(1, builder.add(op.operand(1), builder.constIndex(1)));
+    return op.addOperand(builder.constIndex(1));
+  case Kind::SmallerBuffer:
+    return op.setOperand(mutation.operand,
+                         builder.sub(op.operand(mutation.operand), builder.constIndex(1)));
   }
 }
 

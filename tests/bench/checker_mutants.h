@@ -23,6 +23,9 @@ struct Mutation {
     LateFirst,
     ShortSlice,
     NotZeroed,
+    SwapOrder,
+    OtherCount,
+    SmallerBuffer,
   } kind;
   unsigned op;
   unsigned operand;
