@@ -16,6 +16,10 @@
 #include "backend/runtime/device_abi.h"
 #include "backend/runtime/kernel_abi.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Who notifies a cell, or updates an element, at the same time as this program. */
 typedef enum dtile_distance {
   /* programs of this rank, and nobody else ever */
@@ -116,3 +120,7 @@ void dtile_dev_add_bf16x8(void *elements, int32_t x, int32_t y, int32_t z, int32
 /* Exchanges a word that holds `expected`; gives what it held. */
 int32_t dtile_dev_swap_i32(void *word, int32_t expected, int32_t desired, int32_t distance);
 int64_t dtile_dev_swap_i64(void *word, int64_t expected, int64_t desired, int32_t distance);
+
+#ifdef __cplusplus
+}
+#endif

@@ -6,8 +6,12 @@
 #include "stdlib/shmem/device.h"
 
 /* Pointers into global memory: plain pointers would make every access find out where it goes. */
+#if defined(DTILE_DEVICE_MACHINE)
+#define DTILE_GLOBAL
+#else
 #define DTILE_GLOBAL __attribute__((address_space(1)))
 #define DTILE_SHARED __attribute__((address_space(3)))
+#endif
 #define DTILE_INLINE static inline __attribute__((always_inline))
 /* The number in the architecture's name (90 of sm_90a, 942 of gfx942, hexadecimal digits as in the
  * name); whoever links the library into a module sets it, so that the branches on it fold. */
@@ -16,7 +20,10 @@ extern const int32_t dtile_dev_arch;
 /* Functions that generated code calls and that disappear in it. */
 #define DTILE_API __attribute__((always_inline))
 
-#if defined(__NVPTX__)
+/* Tests name a machine of their own. */
+#if defined(DTILE_DEVICE_MACHINE)
+#include DTILE_DEVICE_MACHINE
+#elif defined(__NVPTX__)
 #include "stdlib/shmem/device_nvptx.h"
 #else
 #include "stdlib/shmem/device_amdgpu.h"

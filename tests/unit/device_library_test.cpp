@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The shmem device library on threads of this process (device_threads.h): copies of all shapes,
+// launches of several ranks that send and wait, and launches that fail.
+#include "stdlib/shmem/device.h"
+
+#include "gtest/gtest.h"
+
+#include <atomic>
+#include <condition_variable>
+#include <csetjmp>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <thread>
+#include <vector>
+
+namespace {
+
+/// A block of threads: where they meet.
+struct Program {
+  std::mutex mutex;
+  std::condition_variable changed;
+  int32_t threads = 1;
+  struct Barrier {
+    int32_t arrived = 0, any = 0, answer = 0;
+    uint64_t round = 0;
+  } barriers[2];
+
+  int32_t meet(int32_t x, int32_t number, int32_t count) {
+    std::unique_lock lock(mutex);
+    Barrier &barrier = barriers[number];
+    barrier.any |= x != 0;
+    const uint64_t round = barrier.round;
+    if (++barrier.arrived == count) {
+      barrier.answer = barrier.any;
+      barrier.any = barrier.arrived = 0;
+      ++barrier.round;
+      changed.notify_all();
+    } else {
+      changed.wait(lock, [&] { return barrier.round != round; });
+    }
+    return barrier.answer;
+  }
+};
+
+struct Thread {
+  Program *program = nullptr;
+  int32_t index = 0, threads = 1, number = 0;
+  std::jmp_buf *exit = nullptr;
+};
+thread_local Thread current;
+
+} // namespace
+
+extern "C" {
+int32_t dtile_test_thread() { return current.index; }
+int32_t dtile_test_threads() { return current.threads; }
+int32_t dtile_test_program() { return current.number; }
+int32_t dtile_test_any(int32_t x, int32_t barrier, int32_t threads) {
+  return current.program->meet(x, barrier, threads);
+}
+void dtile_test_leave() { std::longjmp(*current.exit, 1); }
+}
+
+namespace {
+
+// Copies.
+
+struct Shape {
+  int64_t rows, cols, toRow, fromRow, toCol, fromCol;
+};
+
+/// Copies between buffers, with elements `toOffset` and `fromOffset` bytes behind a multiple of 16,
+/// and compares every byte with what a plain loop gives.
+void checkCopy(int32_t bytes, Shape shape, int64_t toOffset, int64_t fromOffset, int32_t threads) {
+  auto span = [&](int64_t row, int64_t col) {
+    return ((shape.rows - 1) * row + (shape.cols - 1) * col + 1) * bytes;
+  };
+  auto buffer = [](int64_t size) { return std::vector<uint64_t>(size_t(size / 8 + 8)); };
+  std::vector<uint64_t> from = buffer(span(shape.fromRow, shape.fromCol) + 32);
+  std::vector<uint64_t> to = buffer(span(shape.toRow, shape.toCol) + 32);
+  std::mt19937_64 random(42);
+  for (uint64_t &word : from)
+    word = random();
+  for (uint64_t &word : to)
+    word = random();
+  auto start = [](std::vector<uint64_t> &words, int64_t offset) {
+    auto address = reinterpret_cast<uintptr_t>(words.data());
+    return reinterpret_cast<char *>((address + 15) / 16 * 16 + uintptr_t(offset));
+  };
+  std::vector<uint64_t> expected = to;
+  const char *source = start(from, fromOffset);
+  char *plain = reinterpret_cast<char *>(expected.data()) +
+                (start(to, toOffset) - reinterpret_cast<char *>(to.data()));
+  for (int64_t i = 0; i < shape.rows; ++i)
+    for (int64_t j = 0; j < shape.cols; ++j)
+      std::memcpy(plain + (i * shape.toRow + j * shape.toCol) * bytes,
+                  source + (i * shape.fromRow + j * shape.fromCol) * bytes, size_t(bytes));
+  for (int32_t thread = 0; thread < threads; ++thread) {
+    current.index = thread;
+    current.threads = threads;
+    dtile_dev_copy(start(to, toOffset), source, bytes, shape.rows, shape.cols, shape.toRow,
+                   shape.fromRow, shape.toCol, shape.fromCol, threads);
+  }
+  EXPECT_EQ(to, expected) << bytes << " bytes, " << shape.rows << " x " << shape.cols
+                          << ", rows of " << shape.toRow << " and " << shape.fromRow
+                          << ", columns of " << shape.toCol << " and " << shape.fromCol << ", at "
+                          << toOffset << " and " << fromOffset << ", " << threads << " threads";
+}
+
+TEST(DeviceCopy, MovesEveryElementAndNothingElse) {
+  for (int32_t threads : {1, 7, 128})
+    for (int32_t bytes : {1, 2, 4, 8})
+      for (int64_t rows : {1, 3, 40})
+        for (int64_t cols : {1, 5, 64, 1000})
+          for (int64_t gap : {0, 8, 3}) {
+            const int64_t pitch = cols + gap;
+            checkCopy(bytes, {rows, cols, pitch, cols, 1, 1}, 0, 0, threads);
+            checkCopy(bytes, {rows, cols, cols, pitch, 1, 1}, bytes, 0, threads);
+            checkCopy(bytes, {rows, cols, pitch, pitch, 1, 1}, bytes, bytes, threads);
+          }
+}
+
+TEST(DeviceCopy, MovesColumnsAndEveryOtherElement) {
+  for (int32_t threads : {1, 32})
+    for (int32_t bytes : {1, 2, 8}) {
+      // Transposed on one side, strided on both, one column.
+      checkCopy(bytes, {33, 17, 17, 1, 1, 33}, 0, 0, threads);
+      checkCopy(bytes, {9, 50, 100, 150, 2, 3}, 0, 0, threads);
+      checkCopy(bytes, {70, 1, 3, 5, 9, 9}, 0, 0, threads);
+    }
+}
+
+TEST(DeviceCopy, MovesNothingWhereThereIsNothing) {
+  checkCopy(4, {0, 16, 16, 16, 1, 1}, 0, 0, 3);
+  checkCopy(4, {16, 0, 16, 16, 1, 1}, 0, 0, 3);
+}
+
+// Launches.
+
+constexpr int32_t kRanks = 4, kPrograms = 3, kThreads = 4, kWords = 64;
+
+/// Ranks whose heaps are vectors: cells of meetings, then a signal's, then data.
+struct Team {
+  struct Rank {
+    std::vector<uint64_t> heap = std::vector<uint64_t>(kRanks + kRanks + kRanks * kWords);
+    std::vector<uint64_t> base = std::vector<uint64_t>(kRanks), asked = base;
+    std::vector<uint64_t> peers = std::vector<uint64_t>(kRanks);
+    dtile_device_team team = {};
+    dtile_device_kernel kernel = {};
+    dtile_device_report report = {};
+    dtile_device_cells cells = {};
+    [[nodiscard]] uint64_t *data() { return heap.data() + 2 * kRanks; }
+  };
+  std::vector<Rank> ranks = std::vector<Rank>(kRanks);
+  uint32_t abort = 0;
+
+  explicit Team(int64_t budget) {
+    for (int32_t r = 0; r < kRanks; ++r) {
+      Rank &rank = ranks[size_t(r)];
+      for (int32_t p = 0; p < kRanks; ++p)
+        rank.peers[size_t(p)] = reinterpret_cast<uint64_t>(ranks[size_t(p)].heap.data());
+      rank.cells = {rank.heap.data() + kRanks, rank.base.data(), rank.asked.data()};
+      rank.team.rank = r;
+      rank.team.num_ranks = kRanks;
+      rank.team.peers = rank.peers.data();
+      rank.team.meeting = rank.heap.data();
+      rank.team.abort = &abort;
+      rank.team.report = &rank.report;
+      rank.team.wait_budget_ns = budget;
+    }
+  }
+
+  /// Runs `body` in all threads of all programs of all ranks; the number of threads that came to
+  /// its end.
+  int run(uint32_t flags,
+          const std::function<void(Rank &rank, const dtile_device_launch &launch)> &body) {
+    std::vector<std::thread> all;
+    std::vector<std::unique_ptr<Program>> programs;
+    std::vector<dtile_device_launch> launches(kRanks);
+    std::atomic<int> ended = 0;
+    for (int32_t r = 0; r < kRanks; ++r) {
+      Rank &rank = ranks[size_t(r)];
+      dtile_device_launch &launch = launches[size_t(r)];
+      launch = {};
+      launch.team = &rank.team;
+      launch.kernel = &rank.kernel;
+      launch.rank = r;
+      launch.num_ranks = kRanks;
+      launch.programs = kPrograms;
+      launch.flags = flags;
+      // Program 0 is the first space's, the others the second's.
+      launch.first_program[1] = 1;
+      for (int32_t space = 2; space <= DTILE_DEVICE_MAX_SPACES; ++space)
+        launch.first_program[space] = kPrograms;
+      for (int32_t p = 0; p < kPrograms; ++p) {
+        programs.push_back(std::make_unique<Program>());
+        Program *program = programs.back().get();
+        for (int32_t t = 0; t < kThreads; ++t)
+          all.emplace_back([&, program, p, t] {
+            std::jmp_buf leave;
+            current = {program, t, kThreads, p, &leave};
+            if (setjmp(leave) == 0) {
+              body(rank, launch);
+              ++ended;
+            }
+          });
+      }
+    }
+    for (std::thread &thread : all)
+      thread.join();
+    return ended;
+  }
+};
+
+TEST(DeviceLaunch, WaitsSeeWhatPeersHaveSentLaunchAfterLaunch) {
+  Team team(0);
+  std::atomic<int> wrong = 0, last = 0;
+  constexpr int kLaunches = 5;
+  for (int launch = 0; launch < kLaunches; ++launch) {
+    const int ended =
+        team.run(DTILE_KERNEL_ENTRY_BARRIER, [&](Team::Rank &rank, const dtile_device_launch &l) {
+          dtile_dev_start();
+          dtile_dev_enter(&l);
+          const auto me = uint64_t(l.rank);
+          if (current.number == 0) {
+            // Its number to every rank.
+            std::vector<uint64_t> mine(kWords, me * 1000 + uint64_t(launch));
+            for (int64_t peer = 0; peer < kRanks; ++peer) {
+              dtile_dev_put(&l, rank.data() + me * kWords, peer, mine.data(), 8, 1, kWords, kWords,
+                            kWords, 1, 1, kThreads);
+              dtile_dev_sync(0, 0, kThreads);
+              if (current.index == 0)
+                dtile_dev_notify(&l, rank.cells.cells + me, peer, DTILE_DISTANCE_TEAM);
+            }
+          } else {
+            // Each thread waits for one rank's.
+            const int32_t failed =
+                dtile_dev_wait(&l, &rank.cells, current.index, 1, DTILE_DISTANCE_TEAM, 7);
+            dtile_dev_sync(failed, 0, kThreads);
+            for (uint64_t from = 0; from < kRanks; ++from)
+              for (int word = 0; word < kWords; ++word)
+                if (rank.data()[from * kWords + uint64_t(word)] != from * 1000 + uint64_t(launch))
+                  ++wrong;
+          }
+          if (dtile_dev_leave(&l)) {
+            ++last;
+            if (current.index < kRanks)
+              ++rank.base[size_t(current.index)];
+          }
+        });
+    EXPECT_EQ(ended, kRanks * kPrograms * kThreads);
+    EXPECT_EQ(wrong, 0);
+    // All threads of one program a rank.
+    EXPECT_EQ(last, (launch + 1) * kRanks * kThreads);
+  }
+  for (Team::Rank &rank : team.ranks) {
+    EXPECT_EQ(rank.kernel.epoch, kLaunches);
+    EXPECT_EQ(rank.kernel.entered, kLaunches);
+    EXPECT_EQ(rank.kernel.finished, 0);
+    EXPECT_EQ(rank.team.meetings, kLaunches);
+    EXPECT_EQ(rank.report.state, 0u);
+  }
+}
+
+TEST(DeviceLaunch, SpacesAndBarriersWaitForAll) {
+  Team team(0);
+  std::atomic<int> first = 0, arrived = 0, tooEarly = 0;
+  const int ended = team.run(0, [&](Team::Rank &rank, const dtile_device_launch &l) {
+    dtile_dev_start();
+    if (current.number == 0) {
+      ++arrived;
+      dtile_dev_barrier(&l, 0, 0, kThreads);
+      tooEarly += arrived != kRanks * kThreads;
+      dtile_dev_barrier(&l, 0, 0, kThreads);
+      ++first;
+      dtile_dev_space_done(&l, 0);
+    } else {
+      dtile_dev_space_await(&l, 0, 3);
+      tooEarly += first < kThreads;
+      tooEarly += rank.kernel.space_finished[0] != 1;
+    }
+    (void)dtile_dev_leave(&l);
+  });
+  EXPECT_EQ(ended, kRanks * kPrograms * kThreads);
+  EXPECT_EQ(tooEarly, 0);
+  for (Team::Rank &rank : team.ranks) {
+    EXPECT_EQ(rank.team.meetings, 2u);
+    EXPECT_EQ(rank.kernel.space_finished[0], 0u);
+  }
+}
+
+TEST(DeviceLaunch, WaitThatTakesTooLongIsReportedAndAllLeave) {
+  Team team(20'000'000);
+  const int ended = team.run(0, [&](Team::Rank &rank, const dtile_device_launch &l) {
+    dtile_dev_start();
+    rank.base[2] = 10;
+    dtile_dev_sync(0, 0, kThreads);
+    int32_t failed = 0;
+    // Rank 1's last program waits for nobody; the others find that the launch is over.
+    if (current.index == 0 && l.rank == 1 && current.number == 2)
+      failed = dtile_dev_wait(&l, &rank.cells, 2, 3, DTILE_DISTANCE_TEAM, 42);
+    else if (current.index == 0)
+      while (!failed)
+        failed = dtile_dev_aborted(&l);
+    dtile_dev_sync(failed, 0, kThreads);
+    ADD_FAILURE() << "goes on";
+  });
+  EXPECT_EQ(ended, 0);
+  EXPECT_EQ(team.abort, 1u);
+  const dtile_device_report &report = team.ranks[1].report;
+  EXPECT_EQ(report.state, 2u);
+  EXPECT_EQ(report.failure, uint32_t(DTILE_DEVICE_TIMEOUT));
+  EXPECT_EQ(report.rank, 1);
+  EXPECT_EQ(report.space, 1);
+  EXPECT_EQ(report.program, 2u);
+  EXPECT_EQ(report.site, 42);
+  EXPECT_EQ(report.cell, 2u);
+  EXPECT_EQ(report.wanted, 13u);
+  EXPECT_EQ(report.seen, 0u);
+  EXPECT_EQ(team.ranks[0].report.state, 0u);
+}
+
+TEST(DeviceLaunch, FirstFailureOfARankIsKept) {
+  Team team(0);
+  const int ended = team.run(0, [&](Team::Rank &, const dtile_device_launch &l) {
+    dtile_dev_start();
+    const int64_t arguments[] = {l.rank, 17};
+    if (current.index == 0)
+      dtile_dev_fail(&l, 5 + current.number, 2, arguments);
+    dtile_dev_sync(1, 0, kThreads);
+  });
+  EXPECT_EQ(ended, 0);
+  for (int32_t r = 0; r < kRanks; ++r) {
+    const dtile_device_report &report = team.ranks[size_t(r)].report;
+    EXPECT_EQ(report.state, 2u);
+    EXPECT_EQ(report.failure, uint32_t(DTILE_DEVICE_TRAP));
+    EXPECT_EQ(report.site, 5 + int32_t(report.program));
+    EXPECT_EQ(report.nargs, 2);
+    EXPECT_EQ(report.args[0], r);
+    EXPECT_EQ(report.args[1], 17);
+  }
+}
+
+// Sums.
+
+TEST(DeviceAdd, PairsOfHalvesRoundToNearestEvenAndKeepTheirNeighbours) {
+  auto add = [](uint32_t a, uint32_t b) {
+    dtile_dev_add_bf16x2(&a, int32_t(b), DTILE_DISTANCE_TEAM);
+    return a;
+  };
+  // 1 + 1 and 2 + (-0): a neighbour stays.
+  EXPECT_EQ(add(0x3f804000, 0x3f808000), 0x40004000u);
+  // 1 + 2^-8 is half way between neighbours, and goes to the even one: 1; then up from an odd one.
+  EXPECT_EQ(add(0x3f80, 0x80003b80), 0x3f80u);
+  EXPECT_EQ(add(0x3f81, 0x80003b80) & 0xffff, 0x3f82u);
+  // -0 + -0 is -0; infinity and not a number stay what they are.
+  EXPECT_EQ(add(0x80007f80, 0x80008000), 0x80007f80u);
+  EXPECT_EQ(add(0x7fc0, 0x80003f80) & 0x7fff, 0x7fc0u);
+  uint32_t halves = 0x3c003c00;
+  dtile_dev_add_f16x2(&halves, int32_t(0x80003c00), DTILE_DISTANCE_RANK);
+  EXPECT_EQ(halves, 0x3c004000u);
+}
+
+TEST(DeviceAdd, ManyThreadsLoseNothing) {
+  alignas(16) float sums[4] = {};
+  alignas(16) uint16_t halves[8] = {};
+  int32_t integer = 0;
+  std::vector<std::thread> all;
+  for (int t = 0; t < 4; ++t)
+    all.emplace_back([&] {
+      const int32_t one = 0x3f800000, pair = 0x3f803f80;
+      for (int i = 0; i < 32; ++i) {
+        dtile_dev_add_f32x4(sums, one, one, one, one, DTILE_DISTANCE_TEAM);
+        dtile_dev_add_bf16x8(halves, pair, pair, pair, pair, DTILE_DISTANCE_TEAM);
+        dtile_dev_add_i32(&integer, 3, DTILE_DISTANCE_RANK);
+      }
+    });
+  for (std::thread &thread : all)
+    thread.join();
+  for (float sum : sums)
+    EXPECT_EQ(sum, 128);
+  for (uint16_t half : halves)
+    EXPECT_EQ(half, 0x4300);
+  EXPECT_EQ(integer, 384);
+}
+
+} // namespace
