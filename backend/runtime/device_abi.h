@@ -92,7 +92,8 @@ typedef struct dtile_device_launch {
 } dtile_device_launch;
 
 /* In the frame for each scratch object: this launch's copy begins at
- * data + *turn % copies * copy_bytes; the last program adds 1 to *turn. */
+ * data + *turn % copies * copy_bytes; the last program adds 1 to *turn. `data` and copy_bytes are
+ * multiples of 256: whole copies are zeroed in words of 16 bytes, and tensor maps begin there. */
 typedef struct dtile_device_object {
   void *data;
   int64_t copy_bytes, copies;
