@@ -134,6 +134,37 @@ bool RaceDetector::explainByNotify(Finding &finding, const Record &early, const 
   return true;
 }
 
+/// A notify that comes behind the early access, and goes to a rank that has nothing of it.
+bool RaceDetector::explainByOtherNotify(Finding &finding, const Record &early, const Record &late) {
+  const int reader = names_[late.body].rank;
+  for (const SentNotify &sent : sent_)
+    if (sent.body == early.body && sent.rank != reader &&
+        clocks_.includes(*sent.clock, early.thread, early.time)) {
+      finding.notes.push_back({sent.op, "this notify comes behind it, but goes to `" +
+                                            cellText(*sent.signal, sent.cell) + "` of rank " +
+                                            std::to_string(sent.rank) + ", not to rank " +
+                                            std::to_string(reader)});
+      return true;
+    }
+  return false;
+}
+
+/// Where an object is written at all.
+void RaceDetector::explainWriters(Finding &finding) {
+  const Op *kernel = finding.object->parentOp();
+  const Op *writer = nullptr;
+  walk(const_cast<Op &>(*kernel), [&](Op &op) {
+    const bool writes = op.is(OpKind::Store) || op.is(OpKind::Put) || op.is(OpKind::PutSignal) ||
+                        op.is(OpKind::ReduceAdd) || op.is(OpKind::Get) || op.is(OpKind::Scatter);
+    if (writes && !writer && interpret::rootParam(op.operand(1)) == finding.object)
+      writer = &op;
+  });
+  if (writer)
+    finding.notes.push_back({writer, "`" + finding.object->strAttr("name").str() +
+                                         "` is written here, but not this part of rank " +
+                                         std::to_string(finding.rank) + "'s"});
+}
+
 /// What is missing: an `after` for a wait that is there, a wait for a notify that is there, or
 /// both.
 void RaceDetector::explain(Finding &finding, const Record &first, const Record &second) {
@@ -145,9 +176,9 @@ void RaceDetector::explain(Finding &finding, const Record &first, const Record &
                                                 cellText(*wait.nothing, wait.nothingCell) +
                                                 "` of rank " + std::to_string(finding.rank) +
                                                 " is never notified"});
-          return;
+          break;
         }
-    return;
+    return explainWriters(finding);
   }
   if (!isRace(finding.kind))
     return;
@@ -165,6 +196,8 @@ void RaceDetector::explain(Finding &finding, const Record &first, const Record &
   }
   if (explainByWait(finding, first, second) || explainByWait(finding, second, first) ||
       explainByNotify(finding, first, second) || explainByNotify(finding, second, first))
+    return;
+  if (explainByOtherNotify(finding, first, second))
     return;
   finding.notes.push_back({nullptr, "no notify tells rank " +
                                         std::to_string(names_[second.body].rank) + " that " +

@@ -266,6 +266,8 @@ private:
   void explainRaces();
   bool explainByWait(Finding &finding, const Record &early, const Record &late);
   bool explainByNotify(Finding &finding, const Record &early, const Record &late);
+  bool explainByOtherNotify(Finding &finding, const Record &early, const Record &late);
+  void explainWriters(Finding &finding);
   void explain(Finding &finding, const Record &first, const Record &second);
   [[nodiscard]] Side sideOf(const Record &record) const;
 

@@ -207,8 +207,26 @@ void reportTrap(Diagnostics &diagnostics, const Case &at, const interpret::RunEr
   if (error.op)
     if (const size_t start = text.find(": rank "); start != llvm::StringRef::npos)
       text = text.drop_front(start + 2);
-  diagnostics.report(rangeOf(error.op, at.kernel), diag::protocol_out_of_range, text)
-      .note(rangeOf(&at.kernel, at.kernel), diag::note_protocol, "found for " + at.text());
+  DiagBuilder builder =
+      diagnostics.report(rangeOf(error.op, at.kernel), diag::protocol_out_of_range, text);
+  // The other side of a cell: its signal, and who notifies it or waits for it.
+  const bool isCell = error.op && (error.op->is(OpKind::SigSlice) || error.op->is(OpKind::SigAt));
+  if (const Op *signal = isCell ? interpret::rootParam(error.op->operand(0)) : nullptr) {
+    builder.note(rangeOf(signal, at.kernel), diag::note_protocol, "the signal is declared here");
+    const bool isNotified = llvm::any_of(error.op->result()->uses(), [](const ir::Use &use) {
+      return use.user->is(OpKind::Notify) || use.user->is(OpKind::SigSlice);
+    });
+    const Op *other = nullptr;
+    walk(at.kernel, [&](Op &op) {
+      if (op.is(isNotified ? OpKind::Wait : OpKind::Notify) && !other &&
+          interpret::rootParam(op.operand(0)) == signal)
+        other = &op;
+    });
+    if (other)
+      builder.note(rangeOf(other, at.kernel), diag::note_protocol,
+                   isNotified ? "it is waited for here" : "it is notified here");
+  }
+  builder.note(rangeOf(&at.kernel, at.kernel), diag::note_protocol, "found for " + at.text());
 }
 
 } // namespace dtile::protocol
