@@ -386,7 +386,7 @@ TEST_F(DeviceTeamTest, reports_a_wait_that_took_too_long_and_goes_on) {
     const Frame &frame = frameOf(launch);
     frame.cells.cells[4] += 6;
     frame.cells.base[4] = 5;
-    launch.words.kernel->epoch = 7;
+    launch.words.kernel->entered = 7;
     if (launch.words.rank != 1)
       return;
     dtile_device_report &report = *launch.words.team->report;
@@ -410,7 +410,7 @@ TEST_F(DeviceTeamTest, reports_a_wait_that_took_too_long_and_goes_on) {
   const RecordedLaunch last = machine.launches.back();
   EXPECT_EQ(frameOf(last).cells.cells[4], 0u);
   EXPECT_EQ(frameOf(last).cells.base[4], 0u);
-  EXPECT_EQ(last.words.kernel->epoch, 0u);
+  EXPECT_EQ(last.words.kernel->entered, 0u);
   EXPECT_EQ(*last.words.team->abort, 0u);
   EXPECT_EQ(last.words.team->report->state, 0u);
   machine.kernel = nullptr;
@@ -440,6 +440,40 @@ TEST_F(DeviceTeamTest, reports_a_failed_check_before_the_waits_that_it_caused) {
   status = launch();
   EXPECT_EQ(status.code, DTILE_TRAP);
   EXPECT_LT(status.message.find("expected 3"), status.message.find("waits for"));
+}
+
+TEST_F(DeviceTeamTest, names_the_kernel_of_the_first_launch_that_has_not_ended) {
+  ASSERT_TRUE(make({0}).ok());
+  makeArguments(64);
+  TestKernel next("sm_90", "other");
+  next.desc.name = "next";
+  machine.kernel = [&](const RecordedLaunch &launch) {
+    // The second launch of `shift` stays behind.
+    if (machine.launches.size() == 1)
+      ++launch.words.kernel->epoch;
+    if (machine.launches.size() != 2)
+      return;
+    dtile_device_report &report = *launch.words.team->report;
+    report.failure = DTILE_DEVICE_TIMEOUT;
+    report.state = 2;
+  };
+  ASSERT_TRUE(launchOn(0).ok());
+  ASSERT_TRUE(launchOn(0).ok());
+  ASSERT_TRUE(team->launchOn(0, &next.desc, arguments->data()[0], 2, nullptr).ok());
+  *machine.launches[0].words.team->abort = 1;
+  EXPECT_THAT(team->synchronize().message, HasSubstr("kernel `shift`"));
+  machine.kernel = [](const RecordedLaunch &launch) {
+    if (launch.words.team->report->state == 0 && launch.words.kernel->epoch == 0)
+      ++launch.words.kernel->epoch;
+  };
+  ASSERT_TRUE(launchOn(0).ok());
+  machine.kernel = nullptr;
+  ASSERT_TRUE(team->launchOn(0, &next.desc, arguments->data()[0], 2, nullptr).ok());
+  dtile_device_report &report = *machine.launches[0].words.team->report;
+  report.failure = DTILE_DEVICE_TIMEOUT;
+  report.state = 2;
+  *machine.launches[0].words.team->abort = 1;
+  EXPECT_THAT(team->synchronize().message, HasSubstr("kernel `next`"));
 }
 
 TEST_F(DeviceTeamTest, hands_on_what_the_driver_says) {

@@ -101,7 +101,6 @@ inline constexpr int kPromote128 = 2;
   FN(cuDeviceGetAttribute, (int *, int, CUdevice))                                                 \
   FN(cuDeviceCanAccessPeer, (int *, CUdevice, CUdevice))                                           \
   FN(cuDevicePrimaryCtxRetain, (CUcontext *, CUdevice))                                            \
-  FN_AS(cuDevicePrimaryCtxRelease, "cuDevicePrimaryCtxRelease_v2", (CUdevice))                     \
   FN(cuCtxGetCurrent, (CUcontext *))                                                               \
   FN(cuCtxSetCurrent, (CUcontext))                                                                 \
   FN(cuCtxSynchronize, ())                                                                         \

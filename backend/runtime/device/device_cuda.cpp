@@ -56,7 +56,6 @@ class CudaDevice final : public Device {
 public:
   CudaDevice(const Functions &cu, CUdevice device, CUcontext context, DeviceFacts facts)
       : cu_(cu), device_(device), context_(context), facts_(std::move(facts)) {}
-  ~CudaDevice() override { cu_.cuDevicePrimaryCtxRelease(device_); }
 
   const DeviceFacts &facts() const override { return facts_; }
 
@@ -462,6 +461,7 @@ public:
     facts.multiprocessors = attribute(kMultiprocessorCount);
     facts.sharedBytesPerProgram = attribute(kMaxSharedMemoryPerBlockOptin);
     facts.cooperative = attribute(kCooperativeLaunch) != 0;
+    // Never released: making a context again takes a third of a second.
     CUcontext context = nullptr;
     if (Status status =
             failed(cu, cu.cuDevicePrimaryCtxRetain(&context, device), "cuDevicePrimaryCtxRetain");

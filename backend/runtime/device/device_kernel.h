@@ -49,6 +49,8 @@ struct LoadedImage {
   int64_t resident = 0;
   /// Its dtile_device_kernel.
   DeviceAddress counters = 0;
+  /// Launches since the counters were zero, but for those of graphs.
+  uint64_t launches = 0;
   std::vector<std::unique_ptr<PreparedLaunch>> prepared;
 };
 

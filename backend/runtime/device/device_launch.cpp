@@ -140,8 +140,9 @@ Status DeviceTeam::loadKernel(const dtile_kernel_desc &desc, DeviceKernel **out)
   // Objects of a kernel that was unloaded stay: peers may still reach them.
   std::unique_ptr<DeviceKernel> &slot = kernels_[&desc];
   for (auto &rank : locals_)
-    if (slot && rank->lastKernel == slot.get())
-      rank->lastKernel = nullptr;
+    for (DeviceRank::Recent &recent : rank->recent)
+      if (slot && recent.kernel == slot.get())
+        recent = {};
   lastDesc_ = nullptr;
   slot = std::move(kernel);
   *out = slot.get();
@@ -280,7 +281,7 @@ Status DeviceTeam::runPrologue(DeviceKernel &kernel, int32_t local, const dtile_
 Status DeviceTeam::start(DeviceKernel &kernel, int32_t local, PreparedLaunch &prepared,
                          StreamHandle stream) {
   DeviceRank &rank = *locals_[size_t(local)];
-  const LoadedImage &loaded = kernel.loaded[size_t(local)];
+  LoadedImage &loaded = kernel.loaded[size_t(local)];
   GridLaunch grid;
   grid.function = loaded.function;
   grid.programs = prepared.launch.programs;
@@ -290,7 +291,7 @@ Status DeviceTeam::start(DeviceKernel &kernel, int32_t local, PreparedLaunch &pr
   grid.cooperative = rank.device->facts().cooperative && rank.sharers == 1;
   grid.parameters[0] = &prepared.launch;
   grid.parameters[1] = prepared.frame.get();
-  rank.lastKernel = &kernel;
+  rank.recent[rank.launches++ % rank.recent.size()] = {&kernel, loaded.launches++};
   return rank.device->launch(grid, stream);
 }
 

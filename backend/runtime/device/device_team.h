@@ -17,6 +17,7 @@
 #include "backend/runtime/symmetric_heap.h"
 #include "backend/runtime/team_interface.h"
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -51,8 +52,14 @@ struct DeviceRank {
   std::vector<DeviceAddress> mapped;
   PinnedMemory control;
   dtile_launch launch;
-  /// The kernel launched last, for reports that do not name theirs.
-  const DeviceKernel *lastKernel = nullptr;
+  /// The last launches, in turn: reports do not name their kernel. Which launch of its kernel each
+  /// is counts from the last failure.
+  struct Recent {
+    DeviceKernel *kernel = nullptr;
+    uint64_t number = 0;
+  };
+  std::array<Recent, 64> recent;
+  uint64_t launches = 0;
 };
 
 /// Calls come one at a time.
@@ -127,6 +134,8 @@ private:
   /// The cell's name, and the count from which this launch goes on.
   std::string cellText(const DeviceKernel *kernel, const dtile_device_report &report,
                        const dtile_site *site, uint64_t *base);
+  /// The kernel of the first launch on the report's rank that has not ended; null where there is
+  /// none.
   const DeviceKernel *kernelOf(const dtile_device_report &report);
   Status resetCounters();
   dtile_device_report *reportOf(int32_t rank) const;

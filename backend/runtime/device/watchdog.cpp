@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstring>
 
 namespace dtile::runtime {
@@ -37,11 +38,27 @@ bool DeviceTeam::aborted() const {
 }
 
 const DeviceKernel *DeviceTeam::kernelOf(const dtile_device_report &report) {
-  for (auto &rank : locals_)
-    if (rank->rank == report.rank)
-      return rank->lastKernel;
-  // Another process's rank: it runs what this one does.
-  return locals_.front()->lastKernel;
+  // Another process's rank runs what this one does.
+  size_t local = 0;
+  for (size_t i = 0; i < locals_.size(); ++i)
+    if (locals_[i]->rank == report.rank)
+      local = i;
+  DeviceRank &rank = *locals_[local];
+  const uint64_t kept = rank.recent.size();
+  const DeviceKernel *last = nullptr;
+  for (uint64_t i = rank.launches > kept ? rank.launches - kept : 0; i < rank.launches; ++i) {
+    const DeviceRank::Recent &recent = rank.recent[i % kept];
+    if (!recent.kernel)
+      continue;
+    last = recent.kernel;
+    uint64_t ended = 0;
+    Status status = rank.device->copyOut(
+        &ended, last->loaded[local].counters + offsetof(dtile_device_kernel, epoch), sizeof ended,
+        rank.stream);
+    if (!status.ok() || !rank.device->synchronize(rank.stream).ok() || recent.number >= ended)
+      return last;
+  }
+  return last;
 }
 
 std::string DeviceTeam::cellText(const DeviceKernel *kernel, const dtile_device_report &report,
@@ -153,9 +170,15 @@ Status DeviceTeam::collectFailure(Status driverError) {
 }
 
 Status DeviceTeam::resetCounters() {
-  for (auto &rank : locals_)
+  for (auto &rank : locals_) {
     if (Status status = rank->arena.zeroAll(); !status.ok())
       return status;
+    rank->recent = {};
+    rank->launches = 0;
+  }
+  for (auto &[desc, kernel] : kernels_)
+    for (LoadedImage &loaded : kernel->loaded)
+      loaded.launches = 0;
   for (auto &[desc, kernel] : kernels_)
     for (auto &[key, object] : kernel->objects)
       if (Status status = zeroHeaps(object->offset, object->copyBytes * object->copies);
