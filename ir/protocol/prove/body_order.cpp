@@ -103,14 +103,16 @@ void addWaits(std::vector<WaitBefore> &waits, const TokenSources &sources, Op *b
       waits.push_back({source, by, earlierOf});
 }
 
-/// The outermost loop around both of two ops, where there is one.
+/// The outermost loop around both of two ops, where there is one; a space whose bodies run in order
+/// is one.
 Op *outermostLoop(Op *a, Op *b) {
   Op *outermost = nullptr;
   for (Op *x = a->parentOp(); x && !x->is(OpKind::Space); x = x->parentOp())
     for (Op *y = b->parentOp(); y; y = y->parentOp())
       if (x == y && x->is(OpKind::For))
         outermost = x;
-  return outermost;
+  Op *space = a->enclosing(OpKind::Space);
+  return space && runsInOrder(*space) ? space : outermost;
 }
 
 bool isAtOnceAccess(const Op &op) {
@@ -188,6 +190,11 @@ bool hasNoOwnLoops(Op *op, Op *other) { return inCommonBlock(op, other).first ==
 bool isBefore(Op *a, Op *b) {
   const auto [x, y] = inCommonBlock(a, b);
   return x && x != y && comesFirst(x, y);
+}
+
+bool runsInOrder(const Op &space) {
+  return space.boolAttrOr("ordered", false) && space.intAttrOr("programs", 0) <= 1 &&
+         space.strsAttr("vars").size() == 1;
 }
 
 bool areInArms(Op *a, Op *b) {

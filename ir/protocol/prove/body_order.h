@@ -21,6 +21,8 @@ using ir::Value;
 /// in a block around `other`.
 [[nodiscard]] bool runsWith(Op *op, Op *other);
 
+/// Whether the bodies of a space run one after another, in the order of their only position.
+[[nodiscard]] bool runsInOrder(const Op &space);
 /// Whether two ops stand in different arms of one `if`.
 [[nodiscard]] bool areInArms(Op *a, Op *b);
 
@@ -35,7 +37,8 @@ using TokenSources = llvm::SmallPtrSet<Op *, 8>;
 struct WaitBefore {
   Op *wait = nullptr;
   Op *by = nullptr;
-  /// `by` runs in an earlier iteration of this loop, which is around both.
+  /// `by` runs in an earlier iteration of this loop, which is around both; or, of a space, in an
+  /// earlier body.
   Op *earlierOf = nullptr;
 };
 /// The waits that an operation comes after.

@@ -291,13 +291,11 @@ Region Scene::region(Value *viewOrCells, Instance &instance, const Facts &facts)
         region.isExact = false;
       if (letters[i] == 'i') {
         ++next;
-        if (op->is(OpKind::SigSlice)) {
-          for (const Polynomial &low : dim.atLeast)
-            region.traps.push_back({op, isMoved[number] ? Polynomial(-1) : first - low});
-          for (const Polynomial &high : dim.below)
-            region.traps.push_back(
-                {op, isMoved[number] ? Polynomial(-1) : high - first - Polynomial(1)});
-        }
+        const Polynomial no(-1);
+        for (const Polynomial &low : dim.atLeast)
+          region.inside.push_back({op, isMoved[number] ? no : first - low});
+        for (const Polynomial &high : dim.below)
+          region.inside.push_back({op, isMoved[number] ? no : high - first - Polynomial(1)});
         if (!isMoved[number])
           dim.at = first;
         continue;
@@ -332,16 +330,28 @@ void Scene::assumeInside(Facts &facts, const Region &region, llvm::ArrayRef<Poly
   }
 }
 
+/// The value, with choices made as the facts decide them.
+Polynomial Scene::decided(Value *value, Instance &instance, const Facts &facts) {
+  Op *op = value->definingOp();
+  if (op && op->is(OpKind::Add))
+    return decided(op->operand(0), instance, facts) + decided(op->operand(1), instance, facts);
+  if (op && op->is(OpKind::Select))
+    for (const bool isFirst : {true, false})
+      if (implies(facts, formula(op->operand(0), isFirst, instance)))
+        return decided(op->operand(isFirst ? 1 : 2), instance, facts);
+  return polys.of(value, instance.environment);
+}
+
 std::optional<Polynomial> Scene::derivedCount(Op &signal, llvm::ArrayRef<Polynomial> cell,
-                                              const Polynomial &rank) {
+                                              const Polynomial &rank, const Facts &facts) {
   if (signal.body().empty())
     return std::nullopt;
-  Polynomials::Environment environment;
-  environment.hasOwnValues = true;
-  environment.rank = rank;
+  Instance instance;
+  instance.environment.hasOwnValues = true;
+  instance.environment.rank = rank;
   for (unsigned d = 0; d < cell.size(); ++d)
-    environment.values[signal.body().argument(d)] = cell[d];
-  return polys.of(signal.body().terminator()->operand(0), environment);
+    instance.environment.values[signal.body().argument(d)] = cell[d];
+  return decided(signal.body().terminator()->operand(0), instance, facts);
 }
 
 } // namespace dtile::protocol::prove

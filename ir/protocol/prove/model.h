@@ -83,8 +83,9 @@ struct Region {
   /// Of each dimension of the view, the parameter's dimension and the position of its first
   /// element.
   llvm::SmallVector<std::pair<unsigned, Polynomial>, 4> live;
-  /// What must hold for the slicing not to stop the launch: each with the op.
-  std::vector<std::pair<Op *, Polynomial>> traps;
+  /// What is at least zero where single positions are in what they are cut from: each with the op
+  /// that cuts.
+  std::vector<std::pair<Op *, Polynomial>> inside;
 };
 
 /// Polynomials and refutations for one question about a kernel.
@@ -108,15 +109,16 @@ public:
   [[nodiscard]] Formula substituted(const Formula &formula, AtomId id, const Polynomial &by);
   bool implies(const Facts &facts, const Formula &formula);
   bool implies(const Facts &facts, const Polynomial &p) { return refuter.implies(facts, p); }
-  /// How many notifies a launch sends to a cell of a rank; nothing where that is not derived or not
-  /// a polynomial.
+  /// How many notifies a launch sends to a cell of a rank, as far as the facts decide it; nothing
+  /// where it is not derived.
   std::optional<Polynomial> derivedCount(Op &signal, llvm::ArrayRef<Polynomial> cell,
-                                         const Polynomial &rank);
+                                         const Polynomial &rank, const Facts &facts);
 
   Polynomials polys;
   ir::Refuter refuter;
 
 private:
+  Polynomial decided(Value *value, Instance &instance, const Facts &facts);
   void addCoordinate(Instance &instance, Op *of, unsigned dim, Value *position, Value *lo,
                      Value *hi, Value *step);
 };

@@ -92,8 +92,10 @@ Tail tailOf(Scene &scene, const WaitBefore &before, Instance *at, const Polynomi
   if (at && before.by == at->op && !before.earlierOf) {
     by = *at;
   } else {
-    by = at ? scene.instance(before.by, at, before.earlierOf ? Shares::Space : Shares::Body)
-            : scene.instance(before.by);
+    const Shares shares = !before.earlierOf                     ? Shares::Body
+                          : before.earlierOf->is(OpKind::Space) ? Shares::Rank
+                                                                : Shares::Space;
+    by = at ? scene.instance(before.by, at, shares) : scene.instance(before.by);
     if (at && before.earlierOf)
       tail.goal.addLess(numberIn(by, before.earlierOf), numberIn(*at, before.earlierOf));
     tail.goal.addExists(by);
@@ -157,7 +159,7 @@ bool Prover::meet(Scene &scene, const Facts &facts, Goal &goal, Instance &notify
   }
   if (wait.op->numOperands() > 1) {
     // A part of the notifies: only where it is all of them.
-    const auto all = scene.derivedCount(*signal, cell, awaited.rank);
+    const auto all = scene.derivedCount(*signal, cell, awaited.rank, facts);
     if (!all)
       return false;
     goal.addLessEqual(*all, scene.polys.of(wait.op->operand(1), wait.environment));

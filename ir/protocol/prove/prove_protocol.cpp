@@ -64,8 +64,9 @@ void Prover::collect() {
 /// Ranks, cells and asserted conditions.
 void Prover::proveTraps(Op &op) {
   const bool selectsRank = op.is(OpKind::ViewAt) || op.is(OpKind::SigAt);
+  const bool sends = ir::isTransfer(op);
   if (!selectsRank && !op.is(OpKind::SigSlice) && !op.is(OpKind::Assert) &&
-      !op.is(OpKind::ViewReshape))
+      !op.is(OpKind::ViewReshape) && !sends)
     return;
   ++proof_.obligations;
   Scene scene(budget_);
@@ -99,8 +100,19 @@ void Prover::proveTraps(Op &op) {
       fail(&op, "that this view has such a shape");
     return;
   }
+  if (sends) {
+    // What is sent to no position is lost.
+    const Region to = scene.region(ir::writtenView(op), at, facts);
+    for (const auto &[slice, condition] : to.inside)
+      if (!scene.implies(facts, condition)) {
+        fail(&op, "that " + (to.object ? nameOf(*to.object) : std::string("the object")) +
+                      " has this position");
+        return;
+      }
+    return;
+  }
   const Region cells = scene.region(op.result(), at, facts);
-  for (const auto &[slice, condition] : cells.traps)
+  for (const auto &[slice, condition] : cells.inside)
     if (slice == &op && !scene.implies(facts, condition)) {
       fail(&op, "that this is a cell of " +
                     (cells.object ? nameOf(*cells.object) : std::string("the signal")));

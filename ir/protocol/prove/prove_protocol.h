@@ -28,7 +28,7 @@ struct Proof {
   [[nodiscard]] bool isComplete() const { return unproved.empty(); }
 };
 
-/// How much work a proof may be, in rows of inequalities: examples take up to fifty thousand, a
+/// How much work a proof may be, in rows of inequalities: examples take up to seventy thousand, a
 /// tenth of a second.
 struct ProofOptions {
   uint64_t work = 200'000;

@@ -6,6 +6,8 @@
 #include "ir/protocol/prove/model.h"
 #include "ir/protocol/prove/prove_protocol.h"
 
+#include <algorithm>
+
 namespace dtile::protocol::prove {
 
 /// What must be shown to exist: values of the unknowns under which everything holds.
@@ -59,6 +61,24 @@ enum class Reach : uint8_t { Near, Far };
 
 /// Signals on one path.
 constexpr unsigned kMostSignals = 3;
+
+/// A part of a budget for one thing to be shown, so that the others keep theirs.
+class BudgetShare {
+public:
+  explicit BudgetShare(ir::RefutationBudget &budget)
+      : budget_(budget), whole_(budget.left), share_(std::min(whole_, kShare)) {
+    budget_.left = share_;
+  }
+  ~BudgetShare() { budget_.left = whole_ - (share_ - budget_.left); }
+  BudgetShare(const BudgetShare &) = delete;
+  BudgetShare &operator=(const BudgetShare &) = delete;
+
+private:
+  static constexpr uint64_t kShare = 50'000;
+  ir::RefutationBudget &budget_;
+  uint64_t whole_;
+  uint64_t share_;
+};
 
 /// Proves one kernel.
 class Prover {

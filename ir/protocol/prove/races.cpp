@@ -196,6 +196,7 @@ void Prover::proveRaces() {
       if (a.object != b.object || !conflict(a, b))
         continue;
       ++proof_.obligations;
+      const BudgetShare share(budget_);
       if (isOutOfTime() || !provePair(a, b))
         fail(a.op,
              i == j
@@ -213,6 +214,7 @@ void Prover::proveCallers() {
   for (const Access &access : accesses_) {
     if (!isCallers(*access.object) || !ir::rankSelectionOf(access.view))
       continue;
+    const BudgetShare share(budget_);
     Scene scene(budget_);
     Instance at = scene.instance(access.op);
     Facts facts;
@@ -330,6 +332,7 @@ void Prover::proveContents() {
         access.kind == Access::Kind::Write)
       continue;
     ++proof_.obligations;
+    const BudgetShare share(budget_);
     if (isOutOfTime() || !isWritten(access))
       fail(access.op,
            "that all of " + nameOf(*access.object) + " that is touched here was written");

@@ -100,8 +100,12 @@ struct NeedScene {
       return;
     before = scene.instance(need.before, &notify, Shares::Rank);
     scene.assume(facts, before);
-    if (!need.isOneBody)
+    if (!need.isOneBody) {
+      if (before.space == notify.space && runsInOrder(*before.space))
+        ir::addLessEqual(facts, var(before.coordinates.front().number),
+                         var(notify.coordinates.front().number));
       return;
+    }
     // The same body; of loops around both the outermost is in the same iteration or an earlier one.
     const auto isLoop = [&](const Instance::Coordinate &c) {
       return !c.of->is(OpKind::Space) &&
@@ -224,6 +228,7 @@ std::vector<Op *> Cycles::find() {
 } // namespace
 
 void Prover::proveWaits() {
+  const BudgetShare share(budget_);
   // Which waits a notify may come behind: those of its body, of spaces that end before, and, where
   // few programs run a space, those of its other bodies.
   std::vector<Need> needs;
@@ -245,7 +250,7 @@ void Prover::proveWaits() {
       for (size_t d = 0; d < cells.dims.size(); ++d)
         cell.push_back(var(scene.polys.fresh()));
       scene.assumeInside(facts, cells, cell);
-      const auto all = scene.derivedCount(*signal, cell, cells.rank);
+      const auto all = scene.derivedCount(*signal, cell, cells.rank, facts);
       const Polynomial asked = scene.polys.of(wait->operand(1), at.environment);
       if (!all || !scene.implies(facts, *all - asked))
         fail(wait, "that so many notifies come");
