@@ -6,6 +6,8 @@
 #include "backend/runtime/device_abi.h"
 #include "frontend/base/check.h"
 
+#include "llvm/IR/Intrinsics.h"
+
 namespace dtile::backend::launch {
 
 using ir::Op;
@@ -213,6 +215,10 @@ llvm::Function *lowerCount(LaunchModule &module, const Frame &frame, Op &space,
   llvm::Value *total = b.getInt64(1);
   for (llvm::Value *blocks : blockCounts(f, b, space))
     total = b.CreateMul(total, blocks);
+  // A space that is empty in this launch may have bodies when the frame is replayed: somebody has
+  // to be there to run them.
+  if (llvm::any_of(space.operands(), [&](ir::Value *bound) { return frame.isVarying(bound); }))
+    total = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, total, b.getInt64(1));
   b.CreateRet(total);
   f.end();
   return function;

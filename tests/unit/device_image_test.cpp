@@ -125,6 +125,34 @@ TEST(DeviceImage, ScratchThatIsZeroedHasACopyAheadAndRanksMeet) {
   EXPECT_EQ(desc->params[2].copies, 2);
 }
 
+TEST(DeviceImage, ASpaceThatTheEpochEmptiesHasAProgramForReplays) {
+  Module module(R"(
+kernel @sometimes {
+  %N = launch.dim {dim = 0, param = 0} : index
+  %e = epoch : index
+  %zero = const {value = 0} : index
+  %one = const {value = 1} : index
+  %slot = and %e, %one : index
+  %x = param @x %N {mode = "in", param = 0} : view<f32, 1>
+  space @every %zero, %N, %one {vars = ["i"]} (%i: index) {
+    yield
+  }
+  space @second %zero, %slot, %one {vars = ["i"]} (%i: index) {
+    yield
+  }
+  return
+}
+)");
+  const auto loaded = module.load("sm_80");
+  ASSERT_TRUE(loaded);
+  const dtile_device_image &image = loaded->find("sometimes")->images[0];
+  // A frame of launch 0 with no elements.
+  alignas(64) const char frame[DTILE_DEVICE_FRAME_BYTES] = {};
+  ASSERT_LE(image.frame_bytes, int64_t(sizeof(frame)));
+  EXPECT_EQ(image.counts[0](frame), 0);
+  EXPECT_EQ(image.counts[1](frame), 1);
+}
+
 TEST(DeviceImage, AFrameThatIsTooLargeIsAnError) {
   // Each view has its own sizes: 9 words of the frame, and 6 strides.
   std::string text = "kernel @wide {\n  %zero = const {value = 0} : index\n"
