@@ -62,6 +62,7 @@ int32_t dtile_test_any(int32_t x, int32_t barrier, int32_t threads) {
   return current.program->meet(x, barrier, threads);
 }
 void dtile_test_leave() { std::longjmp(*current.exit, 1); }
+void dtile_test_yield() { std::this_thread::yield(); }
 }
 
 namespace {

@@ -11,12 +11,15 @@ int32_t dtile_test_threads(void);
 int32_t dtile_test_program(void);
 int32_t dtile_test_any(int32_t x, int32_t barrier, int32_t threads);
 void dtile_test_leave(void);
+/* Somebody else's turn: called now and then by threads that wait. */
+void dtile_test_yield(void);
 
 DTILE_INLINE int32_t threadIndex(void) { return dtile_test_thread(); }
 DTILE_INLINE int32_t threadCount(void) { return dtile_test_threads(); }
 DTILE_INLINE int32_t programIndex(void) { return dtile_test_program(); }
 DTILE_INLINE uint64_t nanoseconds(void) {
   struct timespec now;
+  dtile_test_yield();
   clock_gettime(CLOCK_MONOTONIC, &now);
   return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The emulated device, and the little of a runtime that its launches need.
+// The emulated device, and the little of a runtime that its launches need. Threads of all programs
+// of all ranks are fibers; the shmem device library is the real one, on these threads
+// (device_threads.h).
 #include "host_support.h"
 
 #include "backend/gpu/gpu_module.h"
@@ -7,13 +9,16 @@
 #include "backend/llvm/emit.h"
 #include "ir/analysis/target_facts.h"
 #include "ir/transform/pass.h"
+#include "stdlib/shmem/device.h"
 
-#include "llvm/ADT/ScopeExit.h"
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Support/TargetSelect.h"
 
 #include <algorithm>
+#include <functional>
+#include <map>
+#include <numeric>
 #include <ucontext.h>
 
 namespace dtile::backend::gpu::testing {
@@ -30,8 +35,10 @@ constexpr TargetFacts kFacts = {
 enum class State : uint8_t { Ready, AtBarrier, InWarp, Done };
 struct Fiber {
   ucontext_t context;
-  std::vector<char> stack;
+  std::unique_ptr<char[]> stack;
   State state = State::Ready;
+  /// What it brings to a barrier, and what all have brought.
+  int32_t answer = 0;
   /// Of an op of the warp: its kind and operands.
   int op = 0;
   uint32_t word = 0, mask = 0;
@@ -41,34 +48,47 @@ struct Fiber {
   bool transposed = false;
   int count = 0;
 };
+constexpr size_t kStackBytes = 1 << 17;
+
+/// One block of threads.
+struct EmulatedProgram {
+  std::vector<Fiber> fibers;
+  int32_t number = 0;
+  std::function<void()> body;
+  /// What it has in shared memory while others run.
+  std::vector<uint8_t> shared;
+};
 
 struct Emulation {
-  std::vector<Fiber> fibers;
   ucontext_t scheduler;
+  EmulatedProgram *program = nullptr;
   unsigned current = 0;
-  int32_t program = 0;
   std::string problem;
-  std::function<void()> body;
 };
 Emulation *emulation = nullptr;
 alignas(1024) uint8_t sharedMemory[1 << 18];
 
-Fiber &self() { return emulation->fibers[emulation->current]; }
+Fiber &self() { return emulation->program->fibers[emulation->current]; }
 void meet(State state) {
   Fiber &fiber = self();
   fiber.state = state;
   swapcontext(&fiber.context, &emulation->scheduler);
 }
 void startFiber() {
-  emulation->body();
+  emulation->program->body();
   meet(State::Done);
 }
 
 enum { kShuffle, kMultiply, kSquares };
 
 int32_t emuThread() { return int32_t(emulation->current); }
-int32_t emuProgram() { return emulation->program; }
-void emuBarrier() { meet(State::AtBarrier); }
+int32_t emuProgram() { return emulation->program->number; }
+int32_t emuMeet(int32_t answer) {
+  self().answer = answer;
+  meet(State::AtBarrier);
+  return self().answer;
+}
+void emuBarrier() { (void)emuMeet(0); }
 int32_t emuShuffle(int32_t value, int32_t mask) {
   self().op = kShuffle;
   self().word = uint32_t(value);
@@ -151,9 +171,9 @@ void doSquares(llvm::MutableArrayRef<Fiber> warp) {
     }
 }
 
-/// Lets threads that have met go on; false when there are none.
+/// Lets threads of the current program that have met go on; false when there are none.
 bool release() {
-  auto &fibers = emulation->fibers;
+  auto &fibers = emulation->program->fibers;
   bool any = false;
   for (size_t first = 0; first < fibers.size(); first += 32) {
     llvm::MutableArrayRef<Fiber> warp(&fibers[first], 32);
@@ -175,36 +195,71 @@ bool release() {
     return true;
   if (!llvm::all_of(fibers, [](Fiber &fiber) { return fiber.state == State::AtBarrier; }))
     return false;
+  int32_t all = 0;
   for (Fiber &fiber : fibers)
+    all |= fiber.answer;
+  for (Fiber &fiber : fibers) {
+    fiber.answer = all;
     fiber.state = State::Ready;
+  }
   return true;
 }
 
-std::string runProgram(unsigned threads, std::function<void()> body, int32_t program) {
+/// Runs each thread of a program until it meets others or waits for another program; whether the
+/// program has ended.
+bool advance(EmulatedProgram &program) {
+  emulation->program = &program;
+  std::copy(program.shared.begin(), program.shared.end(), sharedMemory);
+  auto isReady = [](Fiber &fiber) { return fiber.state == State::Ready; };
+  for (unsigned i = 0; i < program.fibers.size(); ++i) {
+    emulation->current = i;
+    if (isReady(self()))
+      swapcontext(&emulation->scheduler, &self().context);
+  }
+  std::copy_n(sharedMemory, program.shared.size(), program.shared.begin());
+  if (llvm::all_of(program.fibers, [](Fiber &fiber) { return fiber.state == State::Done; }))
+    return true;
+  if (!llvm::any_of(program.fibers, isReady) && !release() && emulation->problem.empty())
+    emulation->problem = "threads wait for each other in different places";
+  return false;
+}
+
+/// Runs programs side by side; "" or what went wrong.
+std::string runPrograms(std::vector<std::unique_ptr<EmulatedProgram>> programs, unsigned threads,
+                        size_t sharedBytes) {
   Emulation state;
   emulation = &state;
-  state.program = program;
-  state.body = std::move(body);
-  state.fibers.resize(threads);
-  std::fill(std::begin(sharedMemory), std::end(sharedMemory), 0xcd);
-  for (Fiber &fiber : state.fibers) {
-    fiber.stack.resize(1 << 18);
-    getcontext(&fiber.context);
-    fiber.context.uc_stack = {fiber.stack.data(), 0, fiber.stack.size()};
-    makecontext(&fiber.context, startFiber, 0);
-  }
-  for (;;) {
-    for (unsigned i = 0; i < threads; ++i) {
-      state.current = i;
-      if (self().state == State::Ready)
-        swapcontext(&state.scheduler, &self().context);
+  for (auto &program : programs) {
+    program->fibers.resize(threads);
+    program->shared.assign(sharedBytes, 0xcd);
+    for (Fiber &fiber : program->fibers) {
+      fiber.stack.reset(new char[kStackBytes]);
+      getcontext(&fiber.context);
+      fiber.context.uc_stack = {fiber.stack.get(), 0, kStackBytes};
+      makecontext(&fiber.context, startFiber, 0);
     }
-    if (llvm::all_of(state.fibers, [](Fiber &fiber) { return fiber.state == State::Done; }))
-      return state.problem;
-    if (!release())
-      return "threads wait for each other in different places";
   }
+  while (!programs.empty() && state.problem.empty())
+    llvm::erase_if(programs, [](auto &program) { return advance(*program); });
+  return state.problem;
 }
+
+} // namespace
+} // namespace dtile::backend::gpu::testing
+
+// What the device library asks of its machine.
+namespace emulated = dtile::backend::gpu::testing;
+extern "C" {
+int32_t dtile_test_thread() { return emulated::emuThread(); }
+int32_t dtile_test_threads() { return int32_t(emulated::emulation->program->fibers.size()); }
+int32_t dtile_test_program() { return emulated::emuProgram(); }
+int32_t dtile_test_any(int32_t x, int32_t, int32_t) { return emulated::emuMeet(x); }
+void dtile_test_leave() { emulated::meet(emulated::State::Done); }
+void dtile_test_yield() { emulated::meet(emulated::State::Ready); }
+}
+
+namespace dtile::backend::gpu::testing {
+namespace {
 
 // The device.
 
@@ -275,44 +330,122 @@ private:
 };
 const EmulatedDevice device;
 
-// The runtime and the device library.
+// The runtime.
+
+/// What a rank keeps between launches.
+struct Rank {
+  int32_t number = 0;
+  std::vector<uint64_t> heap;
+  std::vector<uint64_t> peers;
+  dtile_device_team team = {};
+  dtile_device_kernel kernel = {};
+  dtile_device_report report = {};
+  /// Of scratch objects and signals, by parameter; lists keep their addresses.
+  std::map<int32_t, uint64_t> turns;
+  std::map<int32_t, std::vector<uint64_t>> base, asked;
+};
+
+/// All ranks, and the objects that are at the same place of each heap.
+struct Team {
+  static constexpr size_t kHeapWords = 1 << 17;
+  ir::Op *kernel = nullptr;
+  std::vector<Tensor> *tensors = nullptr;
+  const std::vector<uint64_t> *scalars = nullptr;
+  std::vector<Rank> ranks;
+  std::map<int32_t, size_t> places;
+  /// Arguments by parameter.
+  std::map<int32_t, size_t> arguments;
+  size_t usedWords = 0;
+  uint32_t abort = 0;
+  int64_t epoch = 0;
+
+  explicit Team(int count) : ranks(size_t(count)) {
+    usedWords = ranks.size();
+    for (auto [number, rank] : llvm::enumerate(ranks)) {
+      rank.number = int32_t(number);
+      rank.heap.resize(kHeapWords);
+      for (Rank &peer : ranks)
+        peer.heap.resize(kHeapWords);
+      for (Rank &peer : ranks)
+        rank.peers.push_back(reinterpret_cast<uint64_t>(peer.heap.data()));
+      rank.team.rank = rank.number;
+      rank.team.num_ranks = count;
+      rank.team.peers = rank.peers.data();
+      rank.team.meeting = rank.heap.data();
+      rank.team.abort = &abort;
+      rank.team.report = &rank.report;
+      rank.team.wait_budget_ns = 20'000'000'000;
+    }
+  }
+  /// The place of an object in the heaps.
+  size_t place(int32_t param, size_t bytes) {
+    auto [known, isNew] = places.try_emplace(param, usedWords);
+    if (isNew) {
+      // Aligned to 16 bytes.
+      known->second = usedWords = (usedWords + 1) / 2 * 2;
+      usedWords += (bytes + 7) / 8;
+    }
+    return known->second;
+  }
+  ir::Op &param(int32_t number) {
+    for (ir::Op &op : kernel->body().ops())
+      if ((op.is(ir::OpKind::Param) || op.is(ir::OpKind::SignalParam)) &&
+          op.intAttr("param") == number)
+        return op;
+    llvm_unreachable("a parameter");
+  }
+};
 
 struct Launch {
-  std::vector<Tensor> *tensors;
-  const std::vector<uint64_t> *scalars;
+  Team *team;
+  Rank *rank;
+  [[nodiscard]] Tensor &tensor(int32_t param) const {
+    return (*team->tensors)[team->arguments.at(param)];
+  }
 };
-int32_t rtZero(Launch *) { return 0; }
-int64_t rtEpoch(Launch *) { return 0; }
-int32_t rtOne(Launch *) { return 1; }
+int32_t rtRank(Launch *launch) { return launch->rank->number; }
+int32_t rtNumRanks(Launch *launch) { return int32_t(launch->team->ranks.size()); }
+int64_t rtEpoch(Launch *launch) { return launch->team->epoch; }
 int64_t rtArgDim(Launch *launch, int32_t param, int32_t dim) {
-  return (*launch->tensors)[param].sizes[dim];
+  return launch->tensor(param).sizes[dim];
 }
 int64_t rtArgStride(Launch *launch, int32_t param, int32_t dim) {
-  return host::testing::denseStrides((*launch->tensors)[param].sizes)[dim];
+  return host::testing::denseStrides(launch->tensor(param).sizes)[dim];
 }
-void *rtArgData(Launch *launch, int32_t param) { return (*launch->tensors)[param].bytes.data(); }
+void *rtArgData(Launch *launch, int32_t param) {
+  Tensor &tensor = launch->tensor(param);
+  if (tensor.isSymmetric)
+    return launch->rank->heap.data() + launch->team->place(param, tensor.rankBytes());
+  return tensor.bytes.data() + size_t(launch->rank->number) * tensor.rankBytes();
+}
 void rtArgScalar(Launch *launch, int32_t param, void *out) {
-  std::memcpy(out, &(*launch->scalars)[param - launch->tensors->size()], 8);
+  const size_t number = launch->team->arguments.at(param) - launch->team->tensors->size();
+  std::memcpy(out, &(*launch->team->scalars)[number], 8);
 }
 int32_t rtCheckDim(Launch *, int32_t, int32_t, int64_t x, int64_t y) { return x != y; }
-
-void devNothing(void *) {}
-int32_t devLeave(void *) { return 1; }
-void devSync(int32_t failed, int32_t, int32_t) {
-  if (failed)
-    emulation->problem = "the kernel failed";
-  meet(State::AtBarrier);
+int64_t volume(int32_t ndim, const int64_t *size) {
+  return std::accumulate(size, size + ndim, int64_t(1), std::multiplies<int64_t>());
 }
-void devFail(void *, int32_t site, int32_t, int64_t *) {
-  emulation->problem = "the kernel failed at site " + std::to_string(site);
+int32_t rtScratch(Launch *launch, int32_t param, int32_t ndim, const int64_t *size,
+                  dtile_device_object *out) {
+  ir::Op &op = launch->team->param(param);
+  out->copies = launch::scratchCopies(op);
+  out->copy_bytes = volume(ndim, size) * int64_t(dtypeBytes(op.result()->type().dtype()));
+  out->copy_bytes = int64_t(llvm::alignTo(uint64_t(out->copy_bytes), 16));
+  const size_t place = launch->team->place(param, size_t(out->copy_bytes * out->copies));
+  out->data = launch->rank->heap.data() + place;
+  out->turn = &launch->rank->turns[param];
+  return 0;
 }
-void devAddI32(uint32_t *place, int32_t bits, int32_t) { *place += uint32_t(bits); }
-void devAddF32(float *place, int32_t bits, int32_t) { *place += llvm::bit_cast<float>(bits); }
-int32_t devSwap32(int32_t *place, int32_t expected, int32_t desired, int32_t) {
-  return std::exchange(*place, *place == expected ? desired : *place);
-}
-int64_t devSwap64(int64_t *place, int64_t expected, int64_t desired, int32_t) {
-  return std::exchange(*place, *place == expected ? desired : *place);
+int32_t rtSignal(Launch *launch, int32_t param, int32_t ndim, const int64_t *size,
+                 dtile_device_cells *out) {
+  const auto cells = size_t(volume(ndim, size));
+  out->cells = launch->rank->heap.data() + launch->team->place(param, 8 * cells);
+  launch->rank->base[param].resize(cells);
+  launch->rank->asked[param].resize(cells);
+  out->base = launch->rank->base[param].data();
+  out->asked = launch->rank->asked[param].data();
+  return 0;
 }
 __bf16 toBf16(float value) { return llvm::bit_cast<__bf16>(f32ToBf16(value)); }
 
@@ -329,23 +462,18 @@ llvm::orc::SymbolMap symbols(llvm::orc::LLJIT &jit) {
       FUNCTION("emu_shuffle", emuShuffle),
       FUNCTION("emu_multiply", emuMultiply),
       FUNCTION("emu_squares", emuSquares),
-      FUNCTION("dtile_rt_rank", rtZero),
-      FUNCTION("dtile_rt_num_ranks", rtOne),
+      FUNCTION("dtile_rt_rank", rtRank),
+      FUNCTION("dtile_rt_num_ranks", rtNumRanks),
       FUNCTION("dtile_rt_epoch", rtEpoch),
       FUNCTION("dtile_rt_arg_dim", rtArgDim),
       FUNCTION("dtile_rt_arg_stride", rtArgStride),
       FUNCTION("dtile_rt_arg_data", rtArgData),
       FUNCTION("dtile_rt_arg_scalar", rtArgScalar),
       FUNCTION("dtile_rt_check_dim", rtCheckDim),
-      FUNCTION("dtile_dev_start", devNothing),
-      FUNCTION("dtile_dev_enter", devNothing),
-      FUNCTION("dtile_dev_leave", devLeave),
-      FUNCTION("dtile_dev_sync", devSync),
-      FUNCTION("dtile_dev_fail", devFail),
-      FUNCTION("dtile_dev_add_i32", devAddI32),
-      FUNCTION("dtile_dev_add_f32", devAddF32),
-      FUNCTION("dtile_dev_swap_i32", devSwap32),
-      FUNCTION("dtile_dev_swap_i64", devSwap64),
+      FUNCTION("dtile_rt_device_scratch", rtScratch),
+      FUNCTION("dtile_rt_device_signal", rtSignal),
+#define CALL(NAME, SIGNATURE) FUNCTION("dtile_dev_" #NAME, dtile_dev_##NAME),
+#include "backend/gpu/device_calls.def"
       FUNCTION("__truncsfbf2", toBf16),
       FUNCTION("dtile_shared", sharedMemory),
   };
@@ -376,7 +504,7 @@ std::string inferLayouts(ir::Module &module) {
 }
 
 /// Runs a kernel in which all tiles have layouts.
-std::string runEmulated(ir::Module &module, std::vector<Tensor> &tensors,
+std::string runEmulated(ir::Module &module, int ranks, std::vector<Tensor> &tensors, int launches,
                         const std::vector<uint64_t> &scalars) {
   llvm::InitializeNativeTarget();
   llvm::InitializeNativeTargetAsmPrinter();
@@ -421,28 +549,72 @@ std::string runEmulated(ir::Module &module, std::vector<Tensor> &tensors,
     return text + (entry ? "" : llvm::toString(entry.takeError()));
   }
 
-  Launch arguments{&tensors, &scalars};
-  auto frameData = std::make_unique<FrameBytes>();
-  if (prologue->toPtr<int32_t (*)(Launch *, void *)>()(&arguments, frameData->bytes) != 0)
-    return "the launch is refused";
-  dtile_device_kernel counters = {};
-  dtile_device_launch launch = {};
-  launch.kernel = &counters;
-  launch.num_ranks = 1;
-  // Two programs for each space.
-  int32_t programs = 0;
+  Team team(ranks);
+  team.kernel = kernel;
+  team.tensors = &tensors;
+  team.scalars = &scalars;
+  std::map<int32_t, bool> parameters;
   for (ir::Op &op : kernel->body().ops())
-    if (op.is(ir::OpKind::Space)) {
-      programs += 2;
-      launch.first_program[programs / 2] = programs;
+    if (op.is(ir::OpKind::ScalarParam) ||
+        (op.is(ir::OpKind::Param) && op.strAttr("mode") != "scratch"))
+      parameters[int32_t(op.intAttr("param"))] = true;
+  for (const auto &[param, isArgument] : parameters)
+    team.arguments.try_emplace(param, team.arguments.size());
+  auto copySymmetric = [&](bool in) {
+    for (const auto &[param, argument] : team.arguments)
+      for (Rank &rank : team.ranks) {
+        if (argument >= tensors.size() || !tensors[argument].isSymmetric)
+          continue;
+        Tensor &tensor = tensors[argument];
+        uint8_t *bytes = tensor.bytes.data() + size_t(rank.number) * tensor.rankBytes();
+        void *heap = rank.heap.data() + team.place(param, tensor.rankBytes());
+        std::memcpy(in ? heap : bytes, in ? bytes : heap, tensor.rankBytes());
+      }
+  };
+  copySymmetric(true);
+
+  // Two programs for each space.
+  dtile_device_launch launch = {};
+  for (ir::Op &op : kernel->body().ops()) {
+    if (op.is(ir::OpKind::Space))
+      launch.first_program[launch.programs / 2] = launch.programs, launch.programs += 2;
+    if (op.is(ir::OpKind::Param) && op.boolAttrOr("zero", false))
+      launch.flags |= DTILE_KERNEL_ENTRY_BARRIER;
+  }
+  for (int32_t space = launch.programs / 2; space <= DTILE_DEVICE_MAX_SPACES; ++space)
+    launch.first_program[space] = launch.programs;
+  if (kernel->boolAttrOr("entry_barrier", false))
+    launch.flags |= DTILE_KERNEL_ENTRY_BARRIER;
+  launch.num_ranks = ranks;
+  const auto run = entry->toPtr<KernelFunctionPointer>();
+  const auto sharedBytes = size_t(gpuModule.takeSharedBytes());
+  for (team.epoch = 0; team.epoch < launches; ++team.epoch) {
+    std::vector<std::unique_ptr<FrameBytes>> frames;
+    std::vector<std::unique_ptr<EmulatedProgram>> programs;
+    for (Rank &rank : team.ranks) {
+      Launch arguments{&team, &rank};
+      auto &frame = *frames.emplace_back(std::make_unique<FrameBytes>());
+      if (prologue->toPtr<int32_t (*)(Launch *, void *)>()(&arguments, frame.bytes) != 0)
+        return "the launch is refused";
+      launch.team = &rank.team;
+      launch.kernel = &rank.kernel;
+      launch.rank = rank.number;
+      for (int32_t number = 0; number < launch.programs; ++number) {
+        auto &program = *programs.emplace_back(std::make_unique<EmulatedProgram>());
+        program.number = number;
+        program.body = [run, launch, &frame] { run(launch, frame); };
+      }
     }
-  launch.programs = programs;
-  for (int32_t program = 0; program < programs; ++program) {
-    auto body = [&] { entry->toPtr<KernelFunctionPointer>()(launch, *frameData); };
-    std::string problem = runProgram(unsigned(kernel->intAttr("threads")), body, program);
+    std::string problem =
+        runPrograms(std::move(programs), unsigned(kernel->intAttr("threads")), sharedBytes);
+    for (const Rank &rank : team.ranks)
+      if (problem.empty() && rank.report.state != 0)
+        problem = "rank " + std::to_string(rank.number) + " fails at site " +
+                  std::to_string(rank.report.site);
     if (!problem.empty())
       return problem;
   }
+  copySymmetric(false);
   return "";
 }
 
@@ -451,18 +623,19 @@ std::string runEmulated(ir::Module &module, std::vector<Tensor> &tensors,
 
 namespace dtile::backend::host::testing {
 
-std::string runEmulated(ir::Module &module, std::vector<Tensor> &tensors,
+std::string runEmulated(ir::Module &module, int ranks, std::vector<Tensor> &tensors, int launches,
                         const std::vector<uint64_t> &scalars) {
   std::vector<Tensor> wanted = tensors, again = tensors;
-  std::string problem = runInterpreted(module, 1, wanted, 1, scalars);
+  std::string problem = runInterpreted(module, ranks, wanted, launches, scalars);
   if (problem.empty())
     problem = gpu::testing::inferLayouts(module);
   if (problem.empty())
-    problem = runInterpreted(module, 1, again, 1, scalars);
+    problem = runInterpreted(module, ranks, again, launches, scalars);
   for (size_t i = 0; i < tensors.size() && problem.empty(); ++i)
     if (again[i].bytes != wanted[i].bytes)
       problem = "layouts change what argument " + std::to_string(i) + " becomes";
-  return problem.empty() ? gpu::testing::runEmulated(module, tensors, scalars) : problem;
+  return problem.empty() ? gpu::testing::runEmulated(module, ranks, tensors, launches, scalars)
+                         : problem;
 }
 
 } // namespace dtile::backend::host::testing
