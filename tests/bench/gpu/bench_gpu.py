@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""dtile's kernels beside cuBLAS, NCCL and torch's fused operations, in one process group.
+"""dtile's kernels beside cuBLAS, NCCL, Triton, and the fused operations of torch and (where it is
+on PYTHONPATH) kraken, in one process group.
 
     bench_gpu.py [--ranks N] [SUITE…]      gemm ag_gemm gemm_rs all_reduce all_to_all launch
 
@@ -95,9 +96,24 @@ def suites():
                     lambda what, launch: bench.check(what, launch, fill, c,
                                                      lambda: a.double() @ b.double().T, 5e-3))
                 cublas = bench.milliseconds(lambda: torch.matmul(a, b.T, out=d))
+                triton = fastest_triton(bench, a, b, d) if options.triton else None
                 bench.row(op="gemm", M=m, N=n, K=k, dtile=own, tile=tile, error=error,
                           cublas=cublas, ratio=ratio(cublas, own),
-                          tflops=own and round(2e-9 * m * n * k / own))
+                          tflops=own and round(2e-9 * m * n * k / own), triton=triton,
+                          ratio_triton=ratio(triton, own))
+
+    def fastest_triton(bench, a, b, c):
+        try:
+            from triton_gemm import launches
+        except ImportError:
+            return None
+        bench.poison(c)
+        times = [bench.attempt(launch) for launch in launches(a, b, c)]
+        error = bench.error(c, a.double() @ b.double().T)
+        if error > 5e-3:
+            bench.say(f"peer: Triton's product is wrong: relative error {error:.2e}")
+            return None
+        return min((spent for spent in times if spent is not None), default=None)
 
     def layer(bench, options, op, shape):
         m, hidden, ffn = shape
@@ -156,10 +172,27 @@ def suites():
             else:
                 fused = bench.attempt(lambda: torch.ops.symm_mem.fused_matmul_reduce_scatter(
                     a, b.T, "sum", scatter_dim=0, group_name=group))
+        kraken = None
+        if options.fused and w > 1:
+            try:
+                if op == "ag_gemm":
+                    from kraken.fused.all_gather_matmul import all_gather_matmul
+
+                    # More than one split a rank has given wrong results.
+                    kraken = bench.attempt(
+                        lambda: all_gather_matmul(shared, b.T, splits_per_rank=1))
+                else:
+                    from kraken.fused.gemm_reduce_scatter_ce_persistent import (
+                        gemm_reduce_scatter_ce_persistent)
+
+                    kraken = bench.attempt(lambda: gemm_reduce_scatter_ce_persistent(a, b.T))
+            except ImportError:
+                pass
         limit = max(cublas, moved / WIRE_GBPS / 1e6)
         bench.row(op=op, M=m, N=n, K=k, dtile=own, tile=tile, error=error, cublas=cublas, nccl=nccl,
-                  sequential=both, ratio=ratio(both, own), torch_fused=fused,
-                  ratio_fused=ratio(fused, own), limit=limit, of_limit=own and ratio(limit, own))
+                  sequential=both, ratio=ratio(both, own), torch_fused=fused, kraken=kraken,
+                  ratio_fused=ratio(min((t for t in (fused, kraken) if t), default=None), own),
+                  limit=limit, of_limit=own and ratio(limit, own))
 
     def layers(op):
         def run(bench, options):
@@ -348,8 +381,10 @@ def main():
     parser.add_argument("--source", type=named, nargs="*", default=[], help="gemm=other.dtile …")
     parser.add_argument("--kernel", type=named, nargs="*", default=[], help="gemm_rs=gemm_rs_add …")
     parser.add_argument("--huge", action="store_true", help="also hidden 16384, ffn 53248")
+    parser.add_argument("--no-triton", dest="triton", action="store_false",
+                        help="leave Triton's matrix product out")
     parser.add_argument("--no-fused", dest="fused", action="store_false",
-                        help="leave torch's fused operations out")
+                        help="leave torch's fused operations and kraken's out")
     options = parser.parse_args()
     unknown = [name for name in options.suite if name not in names]
     if unknown:
