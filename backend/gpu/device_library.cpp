@@ -292,7 +292,8 @@ llvm::Error linkDeviceLibrary(llvm::Module &module, const Device &device,
   LibraryLinker linker(module, device);
   // The provider calls what the first part has, too.
   for (llvm::StringRef part :
-       {llvm::StringRef("device"), llvm::StringRef(provider.name), llvm::StringRef("device")})
+       {llvm::StringRef("device"), llvm::StringRef(provider.name), llvm::StringRef("device"),
+        llvm::StringRef("math")})
     if (llvm::Error error = addPart(linker, device, part))
       return error;
   if (!(*row)->prefix.empty())

@@ -118,7 +118,8 @@ Registers BodyLowering::readShared(const SharedTile &tile, const TileInfo &info)
                  llvm::Value *word =
                      b.CreateAlignedLoad(packedType(element, slots.size()), address,
                                          llvm::Align(bytes * slots.size()));
-                 llvm::SmallVector<llvm::Value *, 16> values = unpacked(element, word, slots.size());
+                 llvm::SmallVector<llvm::Value *, 16> values =
+                     unpacked(element, word, slots.size());
                  for (auto [slot, value] : llvm::zip_equal(slots, values))
                    result[slot] = arith_.fromMemory(tile.dtype, value);
                });

@@ -31,6 +31,7 @@ public:
     return staging_ ? "stage-loads,infer-layouts" : "infer-layouts";
   }
   [[nodiscard]] const gpu::StagingOps *staging() const override { return staging_; }
+  [[nodiscard]] llvm::StringRef rankScope() const override { return "device"; }
 
   void makeKernel(llvm::Function &function, unsigned threads) const override;
   [[nodiscard]] llvm::Value *threadIndex(llvm::IRBuilder<> &b) const override;
@@ -64,7 +65,9 @@ void NvptxDevice::makeKernel(llvm::Function &function, unsigned threads) const {
       argument.addAttr(llvm::Attribute::get(function.getContext(), "nvvm.grid_constant"));
 }
 
-llvm::Value *special(llvm::IRBuilder<> &b, ID id) { return b.CreateIntrinsic(b.getInt32Ty(), id, {}); }
+llvm::Value *special(llvm::IRBuilder<> &b, ID id) {
+  return b.CreateIntrinsic(b.getInt32Ty(), id, {});
+}
 
 llvm::Value *NvptxDevice::threadIndex(llvm::IRBuilder<> &b) const {
   return special(b, llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x);

@@ -21,6 +21,7 @@
 #include "llvm/Support/MathExtras.h"
 
 #include <algorithm>
+#include <map>
 
 namespace dtile::passes {
 
@@ -505,17 +506,12 @@ Layout LayoutInference::rows(const LayoutClass &tiles) {
 }
 
 void LayoutInference::chooseRest() {
-  llvm::SmallVector<LayoutClass *> order;
+  // Larger ones first, and what is computed before what is moved.
+  std::multimap<std::pair<bool, int64_t>, LayoutClass *> order;
   for (auto &[leader, tiles] : classes_)
     if (!tiles.layout)
-      order.push_back(&tiles);
-  // Larger ones first, and what is computed before what is moved.
-  llvm::stable_sort(order, [](const LayoutClass *a, const LayoutClass *b) {
-    if (a->isBoundary != b->isBoundary)
-      return b->isBoundary;
-    return a->type().elements() > b->type().elements();
-  });
-  for (LayoutClass *tiles : order) {
+      order.insert({{tiles.isBoundary, -tiles.type().elements()}, &tiles});
+  for (auto &[rank, tiles] : order) {
     std::optional<Layout> layout = suggestion(*tiles);
     if (layout && tiles->isBoundary && !streams(*layout, *tiles))
       layout.reset();
