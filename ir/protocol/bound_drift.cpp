@@ -17,6 +17,8 @@
 #include "ir/protocol/prove/prove_protocol.h"
 #include "ir/transform/pass.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <algorithm>
 
 namespace dtile::passes {
@@ -24,6 +26,9 @@ namespace dtile::passes {
 using namespace dtile::ir;
 
 namespace {
+
+/// A kernel with so many spaces gets no more: devices run sixteen.
+constexpr int64_t kMostSpaces = 15;
 
 /// One body that waits for all that its rank is notified of, in launches where one of the sizes is
 /// zero.
@@ -58,6 +63,12 @@ Op *addTogether(Op &kernel, llvm::ArrayRef<Value *> sizes) {
 bool keepsTogether(Op &kernel, PassContext &context) {
   const std::string name = "`" + kernel.strAttr("name").str() + "`";
   protocol::DriftBound bound = protocol::waitsBoundDrift(kernel);
+  const auto spaces =
+      llvm::count_if(kernel.body().ops(), [](const Op &op) { return op.is(OpKind::Space); });
+  if (bound.isBounded && !bound.needed.empty() && spaces >= kMostSpaces) {
+    bound.isBounded = false;
+    bound.reason = "bodies that some size leaves without work keep nobody, and it has many roles";
+  }
   if (bound.isBounded && !bound.needed.empty()) {
     Op *together = addTogether(kernel, bound.needed);
     const protocol::DriftBound again = protocol::waitsBoundDrift(kernel);

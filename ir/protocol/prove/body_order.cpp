@@ -258,8 +258,9 @@ bool isOverBetween(Op *transfer, Op *later) {
   forEachInBody(transfer, [&](Op &op) {
     const bool completes = op.is(OpKind::Quiet) || op.is(OpKind::Barrier) ||
                            (op.is(OpKind::Await) && tokensOf(op).contains(transfer));
-    isOver |= completes && runsWith(&op, transfer) && isBefore(transfer, &op) &&
-              (!later || isBefore(&op, later));
+    // It runs whenever one of the two does.
+    const bool isSure = runsWith(&op, transfer) || (later && runsWith(&op, later));
+    isOver |= completes && isSure && isBefore(transfer, &op) && (!later || isBefore(&op, later));
   });
   return isOver;
 }
