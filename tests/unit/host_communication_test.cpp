@@ -183,6 +183,134 @@ TEST(HostCommunication, SumsAndAtomicsMeetInOnePlace) {
   });
 }
 
+TEST(HostCommunication, SumsOfEveryTypeAreAddedAtTheOwner) {
+  for (DType dtype : {DType::I8, DType::U16, DType::I32, DType::I64, DType::F8E5M2, DType::F16,
+                      DType::BF16, DType::F32, DType::F64}) {
+    SCOPED_TRACE(dtypeName(dtype).str());
+    const std::string t = dtypeName(dtype).str();
+    // Windows that reach past the edge, at odd places, and one element.
+    const std::string text =
+        kernel("  %x = param @x %n {param = 0, mode = \"in\"} : view<" + t + ", 1>\n" +
+                   "  %sum = param @sum %n {param = 1, mode = \"symm\"} : view<" + t + ", 1>\n",
+               "  space @main %c0, %W, %c1 {vars = [\"p\"]} (%p: index) {\n"
+               "    %there = view.at %sum, %p : view<" +
+                   t +
+                   ", 1, remote>\n"
+                   "    %v = load %x : tile<40x" +
+                   t +
+                   ">\n"
+                   "    %t0 = reduce_add %v, %there : token\n"
+                   "    %w = view.tile %there, %c1, %n {dims = \"r\", lens = [40]} : view<" +
+                   t +
+                   ", 1, remote>\n"
+                   "    %t1 = reduce_add %v, %w : token\n"
+                   "    %e = view.slice %x, %c2 {dims = \"i\"} : view<" +
+                   t +
+                   ", 0>\n"
+                   "    %s = load %e : " +
+                   t +
+                   "\n"
+                   "    %f = view.slice %there, %c1 {dims = \"i\"} : view<" +
+                   t +
+                   ", 0, remote>\n"
+                   "    %t2 = reduce_add %s, %f : token\n"
+                   "    await %t0, %t1, %t2\n    yield\n  }\n");
+    checkRanks(text, [&](int ranks) {
+      // Small integers: sums are exact in every order.
+      return std::vector{filled(dtype, {40}, ranks, [](int64_t i) { return double(i % 2); }),
+                         symmetric(zeros(dtype, {40}, ranks))};
+    });
+  }
+}
+
+TEST(HostCommunication, CopiesOfPartsOfThreeDimensionsArrive) {
+  for (bool isGet : {false, true}) {
+    const std::string params =
+        "  %c3 = const {value = 3} : index\n  %c5 = const {value = 5} : index\n"
+        "  %c16 = const {value = 16} : index\n  %c13 = const {value = 13} : index\n"
+        "  %x = param @x %c3, %c5, %c16 {param = 0, mode = \"symm\"} : view<i16, 3>\n"
+        "  %y = param @y %c3, %c5, %c16 {param = 1, mode = \"symm\"} : view<i16, 3>\n";
+    const std::string from = isGet ? "3, remote" : "3", to = isGet ? "3" : "3, remote";
+    const std::string spaces =
+        std::string("  space @main {vars = []} {\n    barrier\n") +
+        (isGet ? "    %a = view.at %x, %next : view<i16, 3, remote>\n"
+                 "    %b = view.slice %y {dims = \"aaa\"} : view<i16, 3>\n"
+               : "    %a = view.slice %x {dims = \"aaa\"} : view<i16, 3>\n"
+                 "    %b = view.at %y, %next : view<i16, 3, remote>\n") +
+        // Rows without gaps; a part of each; and windows of which not all exists.
+        "    %a0 = view.slice %a, %c0, %c1 {dims = \"raa\"} : view<i16, " + from +
+        ">\n"
+        "    %b0 = view.slice %b, %c2, %c3 {dims = \"raa\"} : view<i16, " +
+        to +
+        ">\n"
+        "    %t0 = " +
+        (isGet ? "get" : "put") +
+        " %a0, %b0 : token\n"
+        "    %a1 = view.slice %a, %c1, %c3, %c1, %c3, %c2, %c13 {dims = \"rrr\"} : view<i16, " +
+        from +
+        ">\n"
+        "    %b1 = view.slice %b, %c0, %c2, %c2, %c5, %c5, %c16 {dims = \"rrr\"} : view<i16, " +
+        to +
+        ">\n"
+        "    %a2 = view.tile %a1, %c0, %n, %c0, %n, %c0, %n {dims = \"rrr\", lens = [2, 4, 8]} "
+        ": view<i16, " +
+        from +
+        ">\n"
+        "    %b2 = view.tile %b1, %c0, %n, %c0, %n, %c0, %n {dims = \"rrr\", lens = [2, 4, 8]} "
+        ": view<i16, " +
+        to +
+        ">\n"
+        "    %t1 = " +
+        (isGet ? "get" : "put") +
+        " %a2, %b2 : token\n"
+        "    await %t0, %t1\n    quiet\n    barrier\n    yield\n  }\n";
+    checkRanks(kernel(params, spaces), [](int ranks) {
+      return std::vector{symmetric(random(DType::I16, {3, 5, 16}, 1, ranks)),
+                         symmetric(zeros(DType::I16, {3, 5, 16}, ranks))};
+    });
+  }
+}
+
+TEST(HostCommunication, WaitsForPartsOfCountsAndForManyCells) {
+  // Every rank tells the next one twice, on a row of 3 cells; the derived count is 2 for that row.
+  const std::string derived =
+      "(%from: index, %i: index) {\n"
+      "    %back = sub %me, %c1 : index\n    %prev = rem %back, %W : index\n"
+      "    %mine = cmp %from, %prev {pred = \"eq\"} : bool\n"
+      "    %two = select %mine, %c2, %c0 : index\n    yield %two\n  }\n";
+  for (const std::string &region : {derived, std::string("{}\n")})
+    for (const char *count : {"", ", %c1", ", %c2"}) {
+      // A wait without a count needs a derived one.
+      if (region.size() < 4 && !*count)
+        continue;
+      const std::string params =
+          "  %c3 = const {value = 3} : index\n"
+          "  %x = param @x %n {param = 0, mode = \"in\"} : view<f32, 1>\n"
+          "  %box = param @box %n {param = 1, mode = \"symm\"} : view<f32, 1>\n"
+          "  %ready = signal_param @ready %W, %c3 {param = 2} : signal<2> " +
+          region;
+      const std::string spaces =
+          "  space @send {vars = []} {\n"
+          "    %there = view.at %box, %next : view<f32, 1, remote>\n"
+          "    %t = put %x, %there : token\n"
+          "    %row = sig.slice %ready, %me {dims = \"ia\"} : signal<1>\n"
+          "    %far = sig.at %row, %next : signal<1, remote>\n"
+          "    notify %far, %t\n    notify %far\n    yield\n  }\n"
+          "  space @receive {vars = []} {\n"
+          "    %back = sub %me, %c1 : index\n    %prev = rem %back, %W : index\n"
+          "    %row = sig.slice %ready, %prev, %c0, %c3 {dims = \"ir\"} : signal<1>\n"
+          "    %here = wait %row" +
+          std::string(count) +
+          " : acquire\n"
+          "    %v = load %box, %here : tile<40xf32>\n"
+          "    %w = mul %v, %v : tile<40xf32>\n    store %w, %box\n    yield\n  }\n";
+      // One launch: the box is not the sender's again before it has been read.
+      for (int ranks : {1, 2, 4})
+        runBoth(kernel(params, spaces), ranks,
+                {random(DType::F32, {40}, 1, ranks), symmetric(zeros(DType::F32, {40}, ranks))});
+    }
+}
+
 TEST(HostCommunication, JoinedTokensReachTheSpaceAfterAll) {
   const std::string params =
       "  %x = param @x %n {param = 0, mode = \"in\"} : view<f32, 1>\n"
