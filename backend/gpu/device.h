@@ -42,6 +42,8 @@ public:
   /// Calling convention, attributes and metadata that make a function a kernel of `threads`
   /// threads whose by-value parameters are constant.
   virtual void makeKernel(llvm::Function &function, unsigned threads) const = 0;
+  /// LLVM's name of the scope of all programs of one device.
+  [[nodiscard]] virtual llvm::StringRef rankScope() const = 0;
   /// i32: this thread in its program, this program in the launch.
   [[nodiscard]] virtual llvm::Value *threadIndex(llvm::IRBuilder<> &b) const = 0;
   [[nodiscard]] virtual llvm::Value *programIndex(llvm::IRBuilder<> &b) const = 0;

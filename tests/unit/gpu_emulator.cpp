@@ -271,6 +271,7 @@ public:
   [[nodiscard]] llvm::StringRef features() const override { return ""; }
   [[nodiscard]] const TargetFacts &facts() const override { return kFacts; }
   void makeKernel(llvm::Function &, unsigned) const override {}
+  [[nodiscard]] llvm::StringRef rankScope() const override { return ""; }
   [[nodiscard]] llvm::Value *threadIndex(llvm::IRBuilder<> &b) const override {
     return call(b, "emu_thread", b.getInt32Ty(), {});
   }
@@ -511,7 +512,8 @@ std::string runEmulated(ir::Module &module, int ranks, std::vector<Tensor> &tens
   auto context = std::make_unique<llvm::LLVMContext>();
   auto hostCode = std::make_unique<llvm::Module>("host", *context);
   auto deviceCode = std::make_unique<llvm::Module>("device", *context);
-  auto machine = createMachine({.triple = device.triple().str(), .cpu = "x86-64-v3", .features = ""});
+  auto machine =
+      createMachine({.triple = device.triple().str(), .cpu = "x86-64-v3", .features = ""});
   if (!machine)
     return llvm::toString(machine.takeError());
   for (llvm::Module *code : {hostCode.get(), deviceCode.get()}) {

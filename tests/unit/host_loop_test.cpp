@@ -136,6 +136,35 @@ TEST(HostDot, BlocksOfEveryShape) {
                 1e-5);
 }
 
+/// Blocks that are made of whole matrix instructions, where a machine has them.
+TEST(HostDot, NarrowTypesOfEveryLayout) {
+  struct Block {
+    int64_t m, n, k;
+  };
+  const Block blocks[] = {{64, 64, 32}, {16, 8, 32}, {48, 24, 64}, {128, 192, 32}, {32, 96, 96}};
+  for (DType type : {DType::BF16, DType::F16, DType::F8E4M3, DType::F8E5M2, DType::I8})
+    for (const Block &block : blocks)
+      for (int layout = 0; layout < 4; ++layout) {
+        const DType sum = type == DType::I8 ? DType::I32 : DType::F32;
+        // The large blocks once; the others past their edges, too.
+        const bool isLarge = block.m * block.n > 2000;
+        if (isLarge && layout != 2 && type != DType::BF16)
+          continue;
+        checkGemm({.in = type,
+                   .sum = sum,
+                   .out = sum,
+                   .m = block.m + (layout == 1 ? 5 : 0),
+                   .n = block.n + (layout == 3 ? 3 : 0),
+                   .k = 2 * block.k - (layout == 1 ? 8 : 0),
+                   .bm = block.m,
+                   .bn = block.n,
+                   .bk = block.k,
+                   .aTransposed = (layout & 1) != 0,
+                   .bTransposed = (layout & 2) != 0},
+                  1e-5);
+      }
+}
+
 TEST(HostDot, TypesAreSummedInTheResults) {
   for (DType type : {DType::BF16, DType::F16, DType::F8E4M3, DType::F8E5M2})
     checkGemm({.in = type,
