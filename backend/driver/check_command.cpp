@@ -2,6 +2,7 @@
 // `dtilec check`: every check that there is, nothing written.
 #include "backend/driver/compile.h"
 #include "backend/driver/promises.h"
+#include "backend/driver/signal_fix.h"
 
 #include "frontend/ast/ast_printer.h"
 #include "frontend/parse/parser.h"
@@ -93,6 +94,13 @@ void checkFile(Session &session, llvm::StringRef path) {
     checks.seconds = 7.0 / double(instances.size());
   }
   checks.promises = promisesOf(instances);
+  checks.signalFix = [&](llvm::StringRef kernel, llvm::StringRef object, llvm::StringRef signal,
+                         SourceLoc place) -> std::vector<FixIt> {
+    for (const sema::KernelInstance *instance : instances)
+      if (instance->name == kernel)
+        return signalFix(session.sources, *instance->decl, {object.str(), signal.str(), place});
+    return {};
+  };
   checks.machine = findMachine(session.options.machine);
   for (const protocol::Verdict &verdict :
        protocol::checkProtocol(*lowered.module, checks, session.diagnostics)) {

@@ -212,7 +212,7 @@ bool KernelChecker::runOnce(int ranks, const SizeValues &values) {
                    Budget{options_.bytes});
     watch(*second, ranks, values, error);
   }
-  const Case at{kernel_, ranks, sizes_.symbols(), values};
+  const Case at{kernel_, ranks, sizes_.symbols(), values, &options_};
   const bool isExplained = second && !(second->isOver() && second->findings().empty());
   if (!judge(error.get(), isExplained ? *second : first, at)) {
     ++verdict_.runs;

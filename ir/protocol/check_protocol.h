@@ -10,6 +10,7 @@
 #include "ir/protocol/prove/prove_protocol.h"
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,11 @@ struct CheckOptions {
   size_t bytes = size_t(160) << 20;
   /// Where bodies that wait must leave room for those that they wait for.
   const TargetFacts *machine = &kMachines[0];
+  /// Edits that let `kernel` wait on a new signal for a peer's read of an object at `place`, by
+  /// whom has the syntax; may be empty.
+  std::function<std::vector<FixIt>(llvm::StringRef kernel, llvm::StringRef object,
+                                   llvm::StringRef signal, SourceLoc place)>
+      signalFix;
   /// What kernels ensure.
   std::vector<Promise> promises;
 };

@@ -77,6 +77,11 @@ void reportFinding(Diagnostics &diagnostics, const Case &at, const Finding &find
                      "@r[rank()])` behind it, with r the rank that was reached, and "
                      "`await wait(" +
                      signal + "[:])` at the end of the kernel");
+    const bool isLoad = finding.second.op->is(OpKind::Load);
+    if (isLoad && at.options && at.options->signalFix)
+      for (const FixIt &fix :
+           at.options->signalFix(at.name(), finding.object->strAttr("name"), signal, place.begin))
+        builder.fix(fix.range, fix.text);
     return addNotes(builder, at, finding);
   }
   case Finding::Kind::NotReady: {

@@ -5,6 +5,7 @@
 
 #include "frontend/base/diagnostics.h"
 #include "ir/interpret/interpreter.h"
+#include "ir/protocol/check_protocol.h"
 #include "ir/protocol/launch_sizes.h"
 #include "ir/protocol/race_detector.h"
 
@@ -16,6 +17,7 @@ struct Case {
   int ranks;
   const std::vector<SizeSymbol> &symbols;
   const SizeValues &values;
+  const CheckOptions *options = nullptr;
 
   [[nodiscard]] std::string name() const { return kernel.strAttr("name").str(); }
   /// "W = 2, S = 129, K = 1".

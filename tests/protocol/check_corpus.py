@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Holds tests/protocol/README.md to the programs beside it: check_corpus.py FOLDER.
 
-Every program of wrong/ stands in the table, every name of the table is a program, and every kind has
-three or more.
+Every program of wrong/ stands in the table, every name of the table is a program, and every kind
+has three or more.
 """
 
 import os
@@ -26,7 +26,8 @@ def main(folder):
             findings.append(f"{kind}: {len(programs)} programs; three are wanted")
         if not right & set(programs):
             findings.append(f"{kind}: no right twin")
-    print("\n".join(findings) or f"{len(rows)} kinds, {len(wrong)} wrong and {len(right)} right programs")
+    counts = f"{len(rows)} kinds, {len(wrong)} wrong and {len(right)} right programs"
+    print("\n".join(findings) or counts)
     return 1 if findings or not rows else 0
 
 

@@ -1,0 +1,36 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Makes the edits that messages suggest: apply_fixes.py DTILEC FILE OUTPUT.
+
+OUTPUT is FILE with the fix-its of `dtilec check` made; there must be one at least.
+"""
+
+import json
+import subprocess
+import sys
+
+
+def main(dtilec, path, output):
+    checked = subprocess.run(
+        [dtilec, "check", "--diagnostics=json", path], capture_output=True, text=True
+    )
+    edits = [fix for message in json.loads(checked.stderr) for fix in message["fixes"]]
+    if not edits:
+        return "no fix-its"
+    with open(path, encoding="utf-8") as file:
+        lines = file.read().split("\n")
+    # From the end, so that places stay what they were.
+    for fix in sorted(edits, key=lambda fix: (fix["line"], fix["column"]), reverse=True):
+        if (fix["line"], fix["column"]) != (fix["endLine"], fix["endColumn"]):
+            return "only insertions are known here"
+        line, column = fix["line"] - 1, fix["column"] - 1
+        lines[line] = lines[line][:column] + fix["text"] + lines[line][column:]
+    with open(output, "w", encoding="utf-8") as file:
+        file.write("\n".join(lines))
+    return None
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 4:
+        sys.exit(__doc__)
+    sys.exit(main(*sys.argv[1:]))
