@@ -47,7 +47,8 @@ DTILE_API int32_t dtile_dev_aborted(const dtile_device_launch *launch) {
 }
 
 DTILE_API void dtile_dev_sync(int32_t failed, int32_t barrier, int32_t threads) {
-  if (threadsAny(failed, barrier, threads))
+  // A thread that runs bodies alone meets nobody.
+  if (threads == 1 ? failed : threadsAny(failed, barrier, threads))
     leaveProgram();
 }
 
