@@ -33,7 +33,7 @@ struct Schedule {
   /// For each space of the kernel, how many programs run its bodies: program p takes bodies p, p +
   /// n, … of the space's order, one after another, as the persistent programs of a GPU do. Empty,
   /// or 0 for a space: as many bodies at once as the space itself allows.
-  std::vector<int64_t> programs;
+  std::vector<int64_t> programs = {};
   /// Tile data is left out: control, communication and observers see the same run, but no elements
   /// are computed or moved. Memory is zeros that nobody pays for until it is touched.
   bool controlOnly = false;

@@ -379,6 +379,10 @@ KeptPromises PromiseChecker::run(llvm::ArrayRef<int> ranks) {
 
 KeptPromises checkPromises(Op &kernel, llvm::ArrayRef<Promise> promises, const LaunchSizes &sizes,
                            llvm::ArrayRef<int> ranks, double seconds, Diagnostics &diagnostics) {
+  const bool hasPromises = llvm::any_of(
+      promises, [&](const Promise &promise) { return promise.kernel == kernel.strAttr("name"); });
+  if (!hasPromises)
+    return {};
   return PromiseChecker(kernel, promises, sizes, seconds, diagnostics).run(ranks);
 }
 

@@ -15,10 +15,8 @@ def main(dtilec, path, output):
         found = re.search(r"run it again with (--schedule=random:\d+)", file.read())
     if not found:
         return "no seed was printed"
-    runs = [
-        subprocess.run([dtilec, "test", found[1], "--executor", "interp", path], capture_output=True)
-        for _ in range(2)
-    ]
+    command = [dtilec, "test", found[1], "--executor", "interp", path]
+    runs = [subprocess.run(command, capture_output=True) for _ in range(2)]
     if any(run.returncode != 1 for run in runs):
         return f"{found[1]} does not fail again"
     if runs[0].stdout.split(b"\n")[-2:] != runs[1].stdout.split(b"\n")[-2:]:

@@ -188,6 +188,11 @@ void expectRefused(std::vector<std::vector<Arg>> args, const std::string &messag
   EXPECT_NE(error->message.find(message), std::string::npos) << error->message;
 }
 
+TEST(Launch, DifferentParametersAreDifferentMemory) {
+  std::vector<float> x{1, 2, 3, 4, 5};
+  expectRefused({{tensor(x), tensor(x), scalar(2.5f)}}, "overlaps `");
+}
+
 TEST(Launch, RefusesArgumentsThatDoNotFit) {
   std::vector<float> x(5);
   std::vector<float> y(4);
