@@ -25,8 +25,10 @@ public:
   [[nodiscard]] llvm::StringRef arch() const override { return arch_; }
   [[nodiscard]] llvm::StringRef triple() const override { return "amdgcn-amd-amdhsa"; }
   [[nodiscard]] llvm::StringRef features() const override { return ""; }
+  [[nodiscard]] llvm::StringRef rankScope() const override { return "agent"; }
   [[nodiscard]] const TargetFacts &facts() const override { return facts_; }
 
+  [[nodiscard]] llvm::StringRef passes() const override { return "infer-layouts,prefetch-loads"; }
   [[nodiscard]] unsigned parameterSpace() const override { return kConstant; }
   void makeKernel(llvm::Function &function, unsigned threads) const override;
   [[nodiscard]] llvm::Value *threadIndex(llvm::IRBuilder<> &b) const override;

@@ -48,9 +48,6 @@ void prepare(llvm::Module &module, llvm::TargetMachine &machine) {
     function.setDoesNotRecurse();
     if (!hidden || hidden->use_empty())
       function.addFnAttr("amdgpu-no-implicitarg-ptr");
-    // It sees no need for accumulation registers, as matrix instructions work without them; but
-    // they are half of all registers.
-    function.removeFnAttr("amdgpu-agpr-alloc");
   }
 }
 
