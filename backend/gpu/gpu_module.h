@@ -85,6 +85,9 @@ struct KernelScaffold {
 /// Bodies of a space that a program runs: first, first + step, … below count. All i64.
 struct BodyRange {
   llvm::Value *first = nullptr, *step = nullptr, *count = nullptr;
+  /// Address of an i64 in device memory: how many have been taken. Where it is not null, a program
+  /// runs the next that nobody has taken instead, until there are none.
+  llvm::Value *taken = nullptr;
 };
 
 /// Threads of a program that run bodies.

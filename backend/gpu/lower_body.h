@@ -120,6 +120,10 @@ protected:
   /// Emits the loop of a program over bodies; `body` is emitted with their positions set. May be
   /// called more than once, for groups of threads that do different things.
   void forEachBody(ir::Op &space, const BodyRange &range, llvm::function_ref<void()> body);
+  /// i64: takes the next body, for all threads that run it.
+  [[nodiscard]] virtual llvm::Value *takeBody(const BodyRange &range);
+  /// i64: counts one body as taken, by the thread that comes here, and gives its number.
+  [[nodiscard]] llvm::Value *countBody(const BodyRange &range);
   void lowerTargetOp(ir::Op &op) override;
   void checkCell(ir::Op &op, llvm::Value *position, llvm::Value *size) override;
   void checkRank(ir::Op &op, llvm::Value *rank) override;

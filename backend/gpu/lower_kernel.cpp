@@ -3,6 +3,7 @@
 // bodies, and the last one to end moves epochs, turns and counts on for the next launch.
 #include "backend/gpu/lower_body.h"
 #include "backend/gpu/lower_staged.h"
+#include "backend/gpu/space_facts.h"
 
 #include "backend/llvm/tile_order.h"
 #include "frontend/base/check.h"
@@ -183,16 +184,23 @@ bool KernelLowering::isAwaited(const Op &space) const {
 void KernelLowering::lowerSpaces() {
   llvm::BasicBlock *leave = block("leave");
   constexpr size_t kFirst = offsetof(dtile_device_launch, first_program);
+  llvm::SmallVector<llvm::BasicBlock *, 4> insides;
+  for (Op *space : spaces_) {
+    llvm::StringRef name = space->strAttr("name");
+    insides.push_back(block("space" + llvm::Twine(name.empty() ? "" : ".") + name));
+  }
   llvm::Value *first = b.getInt32(0);
   for (auto [number, space] : llvm::enumerate(spaces_)) {
     llvm::Value *end = launchField(kFirst + 4 * (number + 1), b.getInt32Ty(), "programs.end");
-    llvm::StringRef name = space->strAttr("name");
-    llvm::BasicBlock *inside = block("space" + llvm::Twine(name.empty() ? "" : ".") + name);
     llvm::BasicBlock *next = number + 1 == spaces_.size() ? leave : block("others");
-    b.CreateCondBr(b.CreateICmpSLT(kernel_.program, end), inside, next);
-    b.SetInsertPoint(inside);
+    b.CreateCondBr(b.CreateICmpSLT(kernel_.program, end), insides[number], next);
+    b.SetInsertPoint(insides[number]);
     lowerSpace(*space, int32_t(number), first, end);
-    b.CreateBr(leave);
+    // On to the next space whose bodies are for all who have time.
+    size_t after = number + 1;
+    while (after < spaces_.size() && !sharesBodies(*spaces_[after]))
+      ++after;
+    b.CreateBr(after < spaces_.size() ? insides[after] : leave);
     b.SetInsertPoint(next);
     first = end;
   }
@@ -221,6 +229,11 @@ void KernelLowering::lowerSpace(Op &space, int32_t number, llvm::Value *first, l
   BodyRange range{.first = wide(inner.CreateSub(kernel_.program, first)),
                   .step = wide(inner.CreateSub(end, first)),
                   .count = count};
+  if (sharesBodies(space))
+    range.taken = inner.CreateConstInBoundsGEP1_64(
+        inner.getInt8Ty(),
+        launchField(offsetof(dtile_device_launch, kernel), b.getPtrTy(), "counters"),
+        offsetof(dtile_device_kernel, bodies_taken) + sizeof(uint64_t) * number);
   body->lowerBodies(space, range);
   // What bodies have sent and whose tokens they give to `when all` is complete behind it.
   if (space.body().terminator()->numOperands() > 0)
@@ -283,18 +296,48 @@ void KernelLowering::moveBases(Op &signal) {
 
 } // namespace
 
+llvm::Value *BodyLowering::countBody(const BodyRange &range) {
+  return b.CreateAtomicRMW(llvm::AtomicRMWInst::Add, range.taken, b.getInt64(1), llvm::Align(8),
+                           llvm::AtomicOrdering::Monotonic,
+                           gpu_.context().getOrInsertSyncScopeID(gpu_.device.rankScope()));
+}
+
+llvm::Value *BodyLowering::takeBody(const BodyRange &range) {
+  // The body before it may still be reading what was shared.
+  sharedInUse_ = true;
+  llvm::Value *place = stackSlot(b.getInt64Ty(), "body");
+  asLeader("take", [&] { b.CreateStore(countBody(range), place); });
+  return fromLeader(b.CreateLoad(b.getInt64Ty(), place));
+}
+
 void BodyLowering::forEachBody(Op &space, const BodyRange &range, llvm::function_ref<void()> body) {
-  // Rounds of this program; the loop counts them, so that its end is known before it begins.
-  llvm::Value *span = b.CreateSub(range.count, range.first);
-  llvm::Value *rounds = emitBlockCount(b, b.getInt64(0), span, range.step);
-  loop(rounds, "bodies", [&](llvm::Value *round) {
-    llvm::Value *linear = b.CreateAdd(range.first, b.CreateMul(round, range.step));
+  const auto begin = [&](llvm::Value *linear) {
     llvm::SmallVector<llvm::Value *, 4> at =
         launch::positions(*this, b, space, kernel_.rank, linear);
     // Behind the positions are tokens, which are nothing here.
     for (auto [argument, position] : llvm::zip(space.body().arguments(), at))
       set(argument, {position});
     body();
+  };
+  if (range.taken) {
+    llvm::BasicBlock *next = block("bodies");
+    llvm::BasicBlock *inside = block("bodies.one");
+    llvm::BasicBlock *end = block("bodies.end");
+    b.CreateBr(next);
+    b.SetInsertPoint(next);
+    llvm::Value *linear = takeBody(range);
+    b.CreateCondBr(b.CreateICmpSLT(linear, range.count), inside, end);
+    b.SetInsertPoint(inside);
+    begin(linear);
+    b.CreateBr(next);
+    b.SetInsertPoint(end);
+    return;
+  }
+  // Rounds of this program; the loop counts them, so that its end is known before it begins.
+  llvm::Value *span = b.CreateSub(range.count, range.first);
+  llvm::Value *rounds = emitBlockCount(b, b.getInt64(0), span, range.step);
+  loop(rounds, "bodies", [&](llvm::Value *round) {
+    begin(b.CreateAdd(range.first, b.CreateMul(round, range.step)));
   });
 }
 

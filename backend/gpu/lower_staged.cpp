@@ -8,8 +8,13 @@
 //   multiplies:  wait full[slot] · issue the products · await those of the iteration before ·
 //                arrive at empty[its slot] · next slot
 //
+// Where programs take bodies as they come, the thread that copies takes them, and tells the groups
+// the numbers through a second, smaller ring of the same kind.
+//
 // When a wait for a signal fails, the thread that copies goes on to announce slots without copying:
 // the groups come to their end over whatever is there, and meet the failure where they next meet.
+// When the launch has been given up while it waits for the groups, it says so and leaves; groups
+// that wait for what it would have copied leave as well, all at the same place.
 #include "backend/gpu/lower_staged.h"
 
 #include "backend/gpu/staging_ops.h"
@@ -28,6 +33,8 @@ using llvm::Value;
 namespace {
 
 constexpr int64_t kSlotAlign = 1024;
+/// Bodies that the thread that copies may be ahead.
+constexpr int64_t kBodiesAhead = 4;
 /// Where those threads meet that run bodies, when they are not all.
 constexpr unsigned kBodyBarrier = 1;
 
@@ -78,6 +85,10 @@ struct Ring {
   int64_t slotBytes = 0;
   /// i32, in shared memory.
   Value *slots = nullptr, *full = nullptr, *empty = nullptr;
+  /// Numbers of the bodies that were taken, and their barriers.
+  Value *bodies = nullptr, *bodiesFull = nullptr, *bodiesEmpty = nullptr;
+  /// An i32: not 0 once nothing will be copied any more.
+  Value *gone = nullptr;
 
   [[nodiscard]] int64_t bytes() const { return stages * slotBytes; }
 
@@ -107,8 +118,8 @@ Ring::Ring(Op &space) {
 /// A walker's place in the ring: which slot, and in which phase its barriers are.
 class RingPosition {
 public:
-  RingPosition(llvm::IRBuilder<> &b, llvm::BasicBlock *entry, const Ring &ring, llvm::StringRef who)
-      : b(b), ring_(ring) {
+  RingPosition(llvm::IRBuilder<> &b, llvm::BasicBlock *entry, int64_t length, llvm::StringRef who)
+      : b(b), length_(length) {
     llvm::IRBuilder<> start(entry, entry->begin());
     slot_ = start.CreateAlloca(b.getInt32Ty(), nullptr, who + ".slot");
     phase_ = start.CreateAlloca(b.getInt32Ty(), nullptr, who + ".phase");
@@ -121,7 +132,7 @@ public:
   [[nodiscard]] Value *phase() { return b.CreateLoad(b.getInt32Ty(), phase_); }
   void next() {
     Value *next = b.CreateAdd(slot(), b.getInt32(1));
-    Value *isLast = b.CreateICmpEQ(next, b.getInt32(ring_.stages));
+    Value *isLast = b.CreateICmpEQ(next, b.getInt32(length_));
     b.CreateStore(b.CreateSelect(isLast, b.getInt32(0), next), slot_);
     b.CreateStore(b.CreateXor(phase(), b.CreateZExt(isLast, b.getInt32Ty())), phase_);
   }
@@ -129,14 +140,10 @@ public:
   [[nodiscard]] Value *barrier(Value *first, Value *slot) {
     return b.CreateAdd(first, b.CreateShl(slot, 3));
   }
-  [[nodiscard]] Value *address(Value *slot, int64_t offset) {
-    Value *start = b.CreateMul(slot, b.getInt32(ring_.slotBytes));
-    return b.CreateAdd(ring_.slots, b.CreateAdd(start, b.getInt32(offset)));
-  }
 
 private:
   llvm::IRBuilder<> &b;
-  const Ring &ring_;
+  int64_t length_;
   llvm::AllocaInst *slot_;
   llvm::AllocaInst *phase_;
 };
@@ -147,49 +154,57 @@ public:
   StagedWalker(GpuModule &module, const KernelScaffold &kernel, const Ring &ring,
                llvm::StringRef who)
       : BodyLowering(module, kernel), ring_(ring), ops_(*module.device.staging()),
-        place_(b, kernel.entry, ring, who) {
+        place_(b, kernel.entry, ring.stages, who), body_(b, kernel.entry, kBodiesAhead, who) {
     threads_ = bodyThreads(*kernel.kernel);
     barrier_ = kBodyBarrier;
   }
 
 protected:
-  /// Spins until a phase of a barrier is over. `leave`, asked seldom (it may look at memory far
-  /// away), ends the thread.
-  void waitPhase(Value *barrier, Value *phase, llvm::function_ref<Value *()> leave = nullptr) {
-    constexpr unsigned kLookAround = 4096;
+  /// Spins until a phase of a barrier is over. Each `rounds`-th time, `leave` is asked whether to
+  /// end the thread.
+  void waitPhase(Value *barrier, Value *phase, unsigned rounds,
+                 llvm::function_ref<Value *()> leave) {
     llvm::BasicBlock *before = b.GetInsertBlock();
     llvm::BasicBlock *again = block("phase");
+    llvm::BasicBlock *count = block("phase.count");
+    llvm::BasicBlock *ask = block("phase.ask");
+    llvm::BasicBlock *gone = block("phase.gone");
     llvm::BasicBlock *done = block("phase.done");
     b.CreateBr(again);
     b.SetInsertPoint(again);
-    llvm::PHINode *round = leave ? b.CreatePHI(b.getInt32Ty(), 3) : nullptr;
-    Value *isOver = ops_.tryWait(b, barrier, phase);
-    if (!leave) {
-      b.CreateCondBr(isOver, done, again);
-    } else {
-      llvm::BasicBlock *count = block("phase.count");
-      llvm::BasicBlock *ask = block("phase.ask");
-      llvm::BasicBlock *gone = block("phase.gone");
-      b.CreateCondBr(isOver, done, count);
-      b.SetInsertPoint(count);
-      Value *next = b.CreateAdd(round, b.getInt32(1));
-      Value *isTime = b.CreateIsNull(b.CreateAnd(next, b.getInt32(kLookAround - 1)));
-      b.CreateCondBr(isTime, ask, again);
-      b.SetInsertPoint(ask);
-      Value *leaves = leave();
-      round->addIncoming(b.getInt32(0), before);
-      round->addIncoming(next, count);
-      round->addIncoming(next, b.GetInsertBlock());
-      b.CreateCondBr(leaves, gone, again);
-      b.SetInsertPoint(gone);
-      b.CreateRetVoid();
-    }
+    llvm::PHINode *round = b.CreatePHI(b.getInt32Ty(), 3);
+    b.CreateCondBr(ops_.tryWait(b, barrier, phase), done, count);
+    b.SetInsertPoint(count);
+    Value *next = b.CreateAdd(round, b.getInt32(1));
+    Value *isTime = b.CreateIsNull(b.CreateAnd(next, b.getInt32(rounds - 1)));
+    b.CreateCondBr(isTime, ask, again);
+    b.SetInsertPoint(ask);
+    Value *leaves = leave();
+    round->addIncoming(b.getInt32(0), before);
+    round->addIncoming(next, count);
+    round->addIncoming(next, b.GetInsertBlock());
+    b.CreateCondBr(leaves, gone, again);
+    b.SetInsertPoint(gone);
+    b.CreateRetVoid();
     b.SetInsertPoint(done);
+  }
+
+  /// i32 address in a slot.
+  [[nodiscard]] Value *address(Value *slot, int64_t offset) {
+    Value *start = b.CreateMul(slot, b.getInt32(ring_.slotBytes));
+    return b.CreateAdd(ring_.slots, b.CreateAdd(start, b.getInt32(offset)));
+  }
+  [[nodiscard]] Value *shared(Value *address) {
+    return b.CreateIntToPtr(address, llvm::PointerType::get(context(), Device::kShared));
+  }
+  /// Where the number of the current body is.
+  [[nodiscard]] Value *bodyNumber() {
+    return shared(b.CreateAdd(ring_.bodies, b.CreateShl(body_.slot(), 3)));
   }
 
   const Ring &ring_;
   const StagingOps &ops_;
-  RingPosition place_;
+  RingPosition place_, body_;
 };
 
 /// The thread that copies. Of the bodies it lowers only what the copies depend on.
@@ -209,11 +224,22 @@ public:
   void lowerBodies(Op &space, const BodyRange &range) override {
     // The first round finds every slot empty: the phase before the first counts as over.
     place_.begin(1);
+    body_.begin(1);
     b.CreateStore(b.getFalse(), failed_);
     forEachBody(space, range, [&] { lowerBlock(space.body()); });
   }
 
 protected:
+  Value *takeBody(const BodyRange &range) override {
+    Value *slot = body_.slot();
+    waitPhase(body_.barrier(ring_.bodiesEmpty, slot), body_.phase(), 4096,
+              [&] { return isAborted(); });
+    Value *number = countBody(range);
+    b.CreateStore(number, bodyNumber());
+    ops_.arrive(b, body_.barrier(ring_.bodiesFull, slot));
+    body_.next();
+    return number;
+  }
   llvm::SmallVector<llvm::Type *, 4> partTypes(ir::Type type) override {
     return type.isTile() ? llvm::SmallVector<llvm::Type *, 4>() : BodyLowering::partTypes(type);
   }
@@ -233,8 +259,13 @@ private:
   void copy(Op &load);
   void lowerWait(Op &op);
   [[nodiscard]] Value *map(const StagedTile &tile);
+  /// Whether to leave; the groups are told.
   [[nodiscard]] Value *isAborted() {
-    return b.CreateIsNotNull(call(DeviceCall::aborted, {kernel_.launch}));
+    Value *aborted = b.CreateIsNotNull(call(DeviceCall::aborted, {kernel_.launch}));
+    when(aborted, "gone", [&] {
+      b.CreateStore(b.getInt32(1), shared(ring_.gone), /*isVolatile=*/true);
+    });
+    return aborted;
   }
 
   llvm::DenseSet<const Op *> needed_;
@@ -294,7 +325,8 @@ void CopyLowering::copy(Op &load) {
   Value *slot = place_.slot();
   Value *full = place_.barrier(ring_.full, slot);
   if (&load == loads.front()) {
-    waitPhase(place_.barrier(ring_.empty, slot), place_.phase(), [&] { return isAborted(); });
+    waitPhase(place_.barrier(ring_.empty, slot), place_.phase(), 4096,
+              [&] { return isAborted(); });
     unsigned bytes = 0;
     for (Op *each : loads)
       bytes += ring_.tiles.find(each)->second.bytes();
@@ -313,7 +345,7 @@ void CopyLowering::copy(Op &load) {
           at = b.CreateAdd(at, scalar(first));
         coordinates.push_back(b.CreateTrunc(at, b.getInt32Ty()));
       }
-      ops_.copyBox(b, place_.address(slot, tile.offset + i * tile.rows * tile.swizzle), map,
+      ops_.copyBox(b, address(slot, tile.offset + i * tile.rows * tile.swizzle), map,
                    coordinates, full);
     }
   });
@@ -337,6 +369,7 @@ public:
 
   void lowerBodies(Op &space, const BodyRange &range) override {
     place_.begin(0);
+    body_.begin(0);
     BodyLowering::lowerBodies(space, range);
   }
 
@@ -351,7 +384,23 @@ protected:
       finish(op);
   }
 
+  Value *takeBody(const BodyRange &) override {
+    Value *slot = body_.slot();
+    waitFull(body_.barrier(ring_.bodiesFull, slot), body_.phase());
+    Value *number = b.CreateLoad(b.getInt64Ty(), bodyNumber());
+    // One arrival a thread: each has read it.
+    ops_.arrive(b, body_.barrier(ring_.bodiesEmpty, slot));
+    body_.next();
+    return number;
+  }
+
 private:
+  void waitFull(Value *barrier, Value *phase) {
+    waitPhase(barrier, phase, 256, [&] {
+      return b.CreateIsNotNull(
+          b.CreateLoad(b.getInt32Ty(), shared(ring_.gone), /*isVolatile=*/true));
+    });
+  }
   [[nodiscard]] static bool isOnlyForCopies(const Op &op);
   [[nodiscard]] static const Op *loadOf(const ir::Value *tile);
   void multiply(Op &dot);
@@ -403,15 +452,15 @@ void GroupLowering::multiply(Op &dot) {
   const unsigned blocks = a.rows / 64 / groups;
 
   Value *slot = place_.slot();
-  waitPhase(place_.barrier(ring_.full, slot), place_.phase());
+  waitFull(place_.barrier(ring_.full, slot), place_.phase());
   Registers sums(registers(dot.operand(2)));
   const unsigned each = sums.size() / blocks;
   // The groups stand above each other, then their next blocks.
   Value *group = b.CreateLShr(kernel_.thread, 7);
   Value *rows = b.CreateMul(group, b.getInt32(64 * a.swizzle));
-  Value *aStart = b.CreateAdd(place_.address(slot, a.offset), rows);
+  Value *aStart = b.CreateAdd(address(slot, a.offset), rows);
   Value *bDescriptor =
-      ops_.descriptor(b, shape.b, place_.address(slot, bTile.offset));
+      ops_.descriptor(b, shape.b, address(slot, bTile.offset));
   ops_.beginDots(b);
   for (unsigned block = 0; block < blocks; ++block) {
     Value *start = b.CreateAdd(aStart, b.getInt32(block * groups * 64 * a.swizzle));
@@ -493,7 +542,17 @@ void StagedSpace::makeRing(Ring &ring) {
   ring.slots = address(ring.bytes(), kSlotAlign);
   ring.full = address(8 * ring.stages, 8);
   ring.empty = address(8 * ring.stages, 8);
+  ring.bodies = address(8 * kBodiesAhead, 8);
+  ring.bodiesFull = address(8 * kBodiesAhead, 8);
+  ring.bodiesEmpty = address(8 * kBodiesAhead, 8);
+  ring.gone = address(8, 8);
   when(isLeader(), "barriers", [&] {
+    llvm::Type *pointer = llvm::PointerType::get(context(), Device::kShared);
+    b.CreateStore(b.getInt32(0), b.CreateIntToPtr(ring.gone, pointer), /*isVolatile=*/true);
+    for (int64_t slot = 0; slot < kBodiesAhead; ++slot) {
+      ops.initBarrier(b, b.CreateAdd(ring.bodiesFull, b.getInt32(8 * slot)), 1);
+      ops.initBarrier(b, b.CreateAdd(ring.bodiesEmpty, b.getInt32(8 * slot)), threads_);
+    }
     for (int64_t slot = 0; slot < ring.stages; ++slot) {
       ops.initBarrier(b, b.CreateAdd(ring.full, b.getInt32(8 * slot)), 1);
       // One arrival a warp.

@@ -103,21 +103,76 @@ void Estimate::visit(Op &op, double times) {
 
 } // namespace
 
+namespace {
+
+bool hasOp(const Op &space, llvm::function_ref<bool(const Op &)> is) {
+  bool found = false;
+  ir::walk(const_cast<Op &>(space), [&](Op &op) { found |= is(op); });
+  return found;
+}
+
+bool moves(const Op &space) {
+  return hasOp(space, [](const Op &op) {
+    return op.is(OpKind::Put) || op.is(OpKind::PutSignal) || op.is(OpKind::Get) ||
+           op.is(OpKind::Notify) || op.is(OpKind::ReduceAdd);
+  });
+}
+
+bool multiplies(const Op &space) {
+  return hasOp(space, [](const Op &op) { return op.is(OpKind::Dot); });
+}
+
+/// The spaces of the kernel before this one.
+llvm::SmallVector<const Op *, 4> spacesBefore(const Op &space) {
+  llvm::SmallVector<const Op *, 4> before;
+  for (const Op &op : space.parentBlock()->ops()) {
+    if (&op == &space)
+      break;
+    if (op.is(OpKind::Space))
+      before.push_back(&op);
+  }
+  return before;
+}
+
+/// Whether its bodies can come behind those of earlier spaces, on their programs: nothing that
+/// those do waits for anybody, and they have the longer work.
+bool follows(const Op &space) {
+  if (!sharesBodies(space) || multiplies(space))
+    return false;
+  const llvm::SmallVector<const Op *, 4> before = spacesBefore(space);
+  const auto isFree = [](const Op *other) {
+    return !other->boolAttrOr("ordered", false) && !other->hasAttr("programs") &&
+           !other->hasAttr("after_all") &&
+           !hasOp(*other, [](const Op &op) { return op.hasEffect(ir::Wait); });
+  };
+  return llvm::all_of(before, isFree) &&
+         llvm::any_of(before, [](const Op *other) { return multiplies(*other); });
+}
+
+} // namespace
+
+bool sharesBodies(const Op &space) {
+  const llvm::SmallVector<const Op *, 4> before = spacesBefore(space);
+  bool isAwaited = false;
+  for (const Op &other : space.parentBlock()->ops())
+    isAwaited |= other.is(OpKind::Space) && other.hasAttr("after_all") &&
+                 other.strAttr("after_all") == space.strAttr("name");
+  // A ring of staged loads is made once in a program.
+  const auto isStaged = [](const Op *other) { return other->hasAttr("groups"); };
+  const bool isSecondRing = isStaged(&space) && llvm::any_of(before, isStaged);
+  return !before.empty() && !isAwaited && !isSecondRing && !space.hasAttr("after_all") &&
+         !space.hasAttr("programs") && !space.boolAttrOr("ordered", false) &&
+         const_cast<Op &>(space).body().terminator()->numOperands() == 0 &&
+         (multiplies(space) || !moves(space));
+}
+
 dtile_device_space spaceFacts(Op &space) {
   Estimate estimate;
   estimate.visit(space.body(), 1);
-  const bool moves = llvm::any_of(space.body().ops(), [](Op &op) {
-    bool found = false;
-    ir::walk(op, [&](Op &inner) {
-      found |= inner.is(OpKind::Put) || inner.is(OpKind::PutSignal) || inner.is(OpKind::Get) ||
-               inner.is(OpKind::Notify) || inner.is(OpKind::ReduceAdd);
-    });
-    return found;
-  });
   return {.pinned = int32_t(space.intAttrOr("programs", 0)),
           .ordered = space.boolAttrOr("ordered", false),
-          .most = moves && !estimate.computes ? kMovers : 0,
-          .reserved = 0,
+          .most = moves(space) && !estimate.computes ? kMovers : 0,
+          .follows = follows(space),
           .weight = int64_t(std::clamp(estimate.bytes, kLeastBytes, 1e12))};
 }
 

@@ -11,4 +11,9 @@ namespace dtile::backend::gpu {
 /// says it: bytes that it moves and arithmetic, loops of unknown length counted as 32 rounds.
 [[nodiscard]] dtile_device_space spaceFacts(ir::Op &space);
 
+/// Whether programs of earlier spaces may run bodies of this one when they are done with their own:
+/// it computes, and no number of programs or order is asked of it. Every program that takes bodies
+/// takes the next in order, so there are only more to make progress.
+[[nodiscard]] bool sharesBodies(const ir::Op &space);
+
 } // namespace dtile::backend::gpu

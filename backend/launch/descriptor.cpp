@@ -148,7 +148,7 @@ llvm::Constant *Descriptor::image(const DeviceImage &image) {
   for (const dtile_device_space &space : image.spaces)
     spaces.push_back(llvm::ConstantStruct::get(
         m_.abi.deviceSpace, {i32(space.pinned), i32(space.ordered), i32(space.most),
-                             i32(space.reserved), i64(space.weight)}));
+                             i32(space.follows), i64(space.weight)}));
   llvm::Constant *fields[] = {i32(DTILE_DEVICE_ABI_VERSION),
                               i32(image.format),
                               m_.string(image.target),

@@ -6,7 +6,9 @@
  * host's prologue has filled (at most DTILE_DEVICE_FRAME_BYTES, aligned to 64: it may hold tensor
  * maps). A program is a block of threads; all programs of a launch are resident at once. Program p
  * belongs to the space s with first_program[s] <= p < first_program[s + 1], and runs that space's
- * bodies p - first_program[s], + number of programs, …, in the order of the schedule.
+ * bodies p - first_program[s], + number of programs, …, in the order of the schedule. Where a space
+ * shares its bodies, its programs, and those of earlier spaces that are done with their own, take
+ * the next body that nobody has.
  *
  * Nothing in the parameters changes from launch to launch as long as the arguments do not, so that
  * a captured graph can replay a launch: epochs, turns and counts live in device memory, and the
@@ -19,7 +21,7 @@
 extern "C" {
 #endif
 
-#define DTILE_DEVICE_ABI_VERSION 1
+#define DTILE_DEVICE_ABI_VERSION 2
 #define DTILE_DEVICE_FRAME_BYTES 3584
 #define DTILE_DEVICE_MAX_SPACES 16
 #define DTILE_DEVICE_REPORT_ARGS 8
@@ -77,6 +79,8 @@ typedef struct dtile_device_kernel {
   uint32_t reserved;
   /* programs that have ended their bodies of each space of the current launch */
   uint64_t space_finished[DTILE_DEVICE_MAX_SPACES];
+  /* bodies of the current launch that programs have taken, of spaces that share theirs */
+  uint64_t bodies_taken[DTILE_DEVICE_MAX_SPACES];
 } dtile_device_kernel;
 
 /* First parameter of every kernel. */

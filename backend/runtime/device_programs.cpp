@@ -68,9 +68,12 @@ int32_t dtile_share_programs(int32_t nspaces, const dtile_device_space *spaces,
   Share shares[DTILE_DEVICE_MAX_SPACES];
   int64_t needed = 0;
   bool hasComputation = false;
+  bool hasBodies = false;
   for (int32_t s = 0; s < nspaces; ++s) {
     Share &share = shares[s];
-    if (bodies[s] <= 0)
+    const bool isFollowing = spaces[s].follows && hasBodies;
+    hasBodies |= bodies[s] > 0;
+    if (bodies[s] <= 0 || isFollowing)
       continue;
     const int64_t fixed = spaces[s].ordered ? 1 : spaces[s].pinned;
     share.least = std::clamp<int64_t>(fixed, 1, bodies[s]);

@@ -118,7 +118,9 @@ typedef struct dtile_device_space {
   int32_t ordered;
   /* more programs than this bring nothing: bodies that only move data; 0: no limit */
   int32_t most;
-  int32_t reserved;
+  /* 1: programs of the spaces before it run its bodies when they are done with their own; it needs
+   * none of its own where one of those has bodies */
+  int32_t follows;
   /* how long one body takes, next to one of the kernel's other spaces; at least 1 */
   int64_t weight;
 } dtile_device_space;

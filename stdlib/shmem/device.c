@@ -202,8 +202,10 @@ DTILE_API int32_t dtile_dev_leave(const dtile_device_launch *launch) {
     if (isLast) {
       // The next launch begins when this one has ended.
       storeRank32(&kernel->finished, 0);
-      for (int32_t space = 0; space < DTILE_DEVICE_MAX_SPACES; ++space)
+      for (int32_t space = 0; space < DTILE_DEVICE_MAX_SPACES; ++space) {
         storeRank64(&kernel->space_finished[space], 0);
+        storeRank64(&kernel->bodies_taken[space], 0);
+      }
       storeRank64(&kernel->epoch, loadRank64(&kernel->epoch) + 1);
     }
   }

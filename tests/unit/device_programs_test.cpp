@@ -17,16 +17,16 @@ struct Space {
 };
 
 Space computes(int64_t bodies, int64_t weight = 1) {
-  return {bodies, {.pinned = 0, .ordered = 0, .most = 0, .reserved = 0, .weight = weight}};
+  return {bodies, {.pinned = 0, .ordered = 0, .most = 0, .follows = 0, .weight = weight}};
 }
 Space moves(int64_t bodies, int32_t most = 16) {
-  return {bodies, {.pinned = 0, .ordered = 0, .most = most, .reserved = 0, .weight = 1}};
+  return {bodies, {.pinned = 0, .ordered = 0, .most = most, .follows = 0, .weight = 1}};
 }
 Space pinned(int64_t bodies, int32_t programs) {
-  return {bodies, {.pinned = programs, .ordered = 0, .most = 0, .reserved = 0, .weight = 1}};
+  return {bodies, {.pinned = programs, .ordered = 0, .most = 0, .follows = 0, .weight = 1}};
 }
 Space ordered(int64_t bodies) {
-  return {bodies, {.pinned = 0, .ordered = 1, .most = 0, .reserved = 0, .weight = 1}};
+  return {bodies, {.pinned = 0, .ordered = 1, .most = 0, .follows = 0, .weight = 1}};
 }
 
 struct Shared {
