@@ -78,6 +78,12 @@ void Prover::proveTraps(Op &op) {
     if (!scene.implies(facts, rank) ||
         !scene.implies(facts, var(scene.polys.numRanks()) - rank - Polynomial(1)))
       fail(&op, "that this is the number of a rank");
+    const Op *object = ir::objectOf(op.operand(0));
+    const bool isSymmetric =
+        object && (object->is(OpKind::SignalParam) || object->strAttr("mode") == "symm" ||
+                   object->strAttr("mode") == "scratch");
+    if (!isSymmetric)
+      fail(&op, "that this object is symmetric");
     return;
   }
   if (op.is(OpKind::Assert)) {
