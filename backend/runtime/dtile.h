@@ -72,6 +72,9 @@ typedef struct dtile_device_options {
   int32_t rank, ranks;
   int32_t device;  /* the GPU of this process */
   const char *job; /* equal in all processes of the job, and in no other job's */
+  /* 1: launches start their programs as there is room, not all at once, which is a little faster.
+   * Only where nothing else that waits runs on the GPU at the same time. */
+  int32_t plain_launches;
 } dtile_device_options;
 
 /* DTILE_ABI_VERSION of the library. */

@@ -231,6 +231,26 @@ TEST_F(DeviceTeamTest, shares_a_device_between_ranks) {
   EXPECT_EQ(machine.modules, 0);
 }
 
+TEST_F(DeviceTeamTest, starts_all_programs_together_where_they_may_wait) {
+  ASSERT_TRUE(make({0}).ok());
+  makeArguments(64);
+  ASSERT_TRUE(launch().ok());
+  EXPECT_TRUE(machine.launches.back().cooperative);
+  // Nothing to wait for: one space, no signal, no object that ranks must meet for.
+  TestKernel alone("sm_90", "alone");
+  alone.desc.nspaces = 1;
+  alone.image.prologue = [](dtile_launch *, void *memory) {
+    static_cast<Frame *>(memory)->ranks = 1;
+    return 0;
+  };
+  dtile_param_desc params[] = {kParams[0], kParams[1]};
+  alone.desc.params = params;
+  alone.desc.nparams = 2;
+  alone.desc.nsignals = 0;
+  ASSERT_TRUE(team->launchOn(0, &alone.desc, arguments->data()[0], 2, nullptr).ok());
+  EXPECT_FALSE(machine.launches.back().cooperative);
+}
+
 TEST_F(DeviceTeamTest, runs_one_program_where_no_space_has_bodies) {
   ASSERT_TRUE(make({0}).ok());
   kernel.desc.nspaces = 0;

@@ -41,6 +41,7 @@ Status finish(std::unique_ptr<DeviceDriver> driver, DeviceTeamConfig config,
               const dtile_device_options &options, dtile_team **out) {
   config.symmetricBytes = options.symmetric_bytes;
   config.timeoutMs = options.wait_timeout_ms;
+  config.plainLaunches = options.plain_launches != 0;
   std::unique_ptr<DeviceTeam> team;
   Status status = DeviceTeam::create(std::move(driver), std::move(config), &team);
   *out = team.release();

@@ -61,6 +61,8 @@ struct DeviceKernel {
   const void *imageData = nullptr;
   int64_t imageBytes = 0;
   uint32_t flags = 0;
+  /// Programs may wait for others of the launch, so that all of them must have begun.
+  bool waits = false;
   /// By local rank.
   std::vector<LoadedImage> loaded;
   std::map<ObjectKey, std::unique_ptr<DeviceObject>> objects;

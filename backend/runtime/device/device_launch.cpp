@@ -133,6 +133,7 @@ Status DeviceTeam::loadKernel(const dtile_kernel_desc &desc, DeviceKernel **out)
     if (isScratch(param) && param.zero)
       kernel->flags |= DTILE_KERNEL_ENTRY_BARRIER;
   }
+  kernel->waits = desc.nsignals > 0 || desc.nspaces > 1 || kernel->flags != 0;
   kernel->loaded.resize(locals_.size());
   for (int32_t local = 0; local < localCount(); ++local)
     if (Status status = loadImage(*kernel, local); !status.ok())
@@ -288,7 +289,8 @@ Status DeviceTeam::start(DeviceKernel &kernel, int32_t local, PreparedLaunch &pr
   grid.threads = loaded.image->threads;
   grid.sharedBytes = loaded.image->shared_bytes;
   // Ranks that share a device have to start side by side.
-  grid.cooperative = rank.device->facts().cooperative && rank.sharers == 1;
+  grid.cooperative =
+      kernel.waits && !plainLaunches_ && rank.sharers == 1 && rank.device->facts().cooperative;
   grid.parameters[0] = &prepared.launch;
   grid.parameters[1] = prepared.frame.get();
   rank.recent[rank.launches++ % rank.recent.size()] = {&kernel, loaded.launches++};

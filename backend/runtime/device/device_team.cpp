@@ -40,6 +40,7 @@ Status DeviceTeam::open(DeviceTeamConfig config) {
   job_ = std::move(config.job);
   ranks_ = job_ ? job_->ranks() : int32_t(config.ordinals.size());
   timeoutMs_ = config.timeoutMs > 0 ? config.timeoutMs : kDefaultTimeoutMs;
+  plainLaunches_ = config.plainLaunches;
   heapBytes_ = config.symmetricBytes > 0 ? config.symmetricBytes : kDefaultHeapBytes;
   for (size_t i = 0; i < config.ordinals.size(); ++i) {
     if (Status status = openRank(int32_t(i), config.ordinals[i]); !status.ok())

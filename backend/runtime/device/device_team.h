@@ -32,6 +32,8 @@ struct DeviceTeamConfig {
   std::vector<int32_t> ordinals;
   int64_t symmetricBytes = 0;
   int32_t timeoutMs = 0;
+  /// Launches need not start all programs at once.
+  bool plainLaunches = false;
   /// Null: all ranks are of this process.
   std::unique_ptr<Rendezvous> job;
 };
@@ -144,6 +146,7 @@ private:
   std::unique_ptr<Rendezvous> job_;
   int32_t ranks_ = 0;
   int32_t timeoutMs_ = 0;
+  bool plainLaunches_ = false;
   int64_t heapBytes_ = 0;
   SymmetricHeap heap_{0, 0};
   int64_t meetingOffset_ = 0;

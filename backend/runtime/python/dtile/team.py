@@ -49,11 +49,12 @@ class Team:
         return Team._current
 
     @staticmethod
-    def _options(symmetric_bytes, wait_timeout_ms, target):
+    def _options(symmetric_bytes, wait_timeout_ms, target, plain_launches):
         options = DeviceOptions()
         options.target = target.encode()
         options.symmetric_bytes = symmetric_bytes
         options.wait_timeout_ms = wait_timeout_ms
+        options.plain_launches = plain_launches
         return options
 
     @classmethod
@@ -63,23 +64,27 @@ class Team:
         return cls(handle)
 
     @classmethod
-    def local(cls, devices=(0,), symmetric_bytes=0, wait_timeout_ms=0, target="nvptx"):
-        """All ranks in this process, one for each of the devices; kernels take `rank=`."""
-        options = cls._options(symmetric_bytes, wait_timeout_ms, target)
+    def local(cls, devices=(0,), symmetric_bytes=0, wait_timeout_ms=0, target="nvptx",
+              plain_launches=False):
+        """All ranks in this process, one for each of the devices; kernels take `rank=`.
+        `plain_launches`: a little faster; only where nothing else that waits runs on a GPU at the
+        same time."""
+        options = cls._options(symmetric_bytes, wait_timeout_ms, target, plain_launches)
         ordinals = (ctypes.c_int32 * len(devices))(*devices)
         options.ndevices = len(devices)
         options.devices = ordinals
         return cls._create(runtime().dtile_team_create_devices, options)
 
     @classmethod
-    def from_env(cls, symmetric_bytes=0, wait_timeout_ms=0, target="nvptx"):
+    def from_env(cls, symmetric_bytes=0, wait_timeout_ms=0, target="nvptx",
+                 plain_launches=False):
         """One rank a process, as torchrun or mpirun started them."""
-        options = cls._options(symmetric_bytes, wait_timeout_ms, target)
+        options = cls._options(symmetric_bytes, wait_timeout_ms, target, plain_launches)
         return cls._create(runtime().dtile_team_create_device_env, options)
 
     @classmethod
     def from_torch(cls, group=None, device=None, symmetric_bytes=0, wait_timeout_ms=0,
-                   target="nvptx"):
+                   target="nvptx", plain_launches=False):
         """The ranks of a process group (the default one), each on its current device. Collective.
         Without one: this process alone."""
         import torch
@@ -88,11 +93,11 @@ class Team:
         if device is None:
             device = torch.cuda.current_device()
         if not dist.is_available() or not dist.is_initialized():
-            return cls.local([device], symmetric_bytes, wait_timeout_ms, target)
+            return cls.local([device], symmetric_bytes, wait_timeout_ms, target, plain_launches)
         name = [uuid.uuid4().hex]
         source = dist.get_global_rank(group, 0) if group is not None else 0
         dist.broadcast_object_list(name, src=source, group=group)
-        options = cls._options(symmetric_bytes, wait_timeout_ms, target)
+        options = cls._options(symmetric_bytes, wait_timeout_ms, target, plain_launches)
         options.rank = dist.get_rank(group)
         options.ranks = dist.get_world_size(group)
         options.device = device

@@ -1,0 +1,43 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# Every test on the GPUs of this machine: as they are, from graphs, with a late rank again and
+# again, kernels that are broken on purpose, and (where it is found) under compute-sanitizer. One
+# line a run; logs in $OUT or a new folder. Exits with 1 when anything failed.
+#
+# usage: tests/gpu/run.sh [DTILEC [REPEATS]]     default: dtilec from PATH, 100
+set -u
+
+root=$(cd "$(dirname "$0")/../.." && pwd)
+dtilec=${1:-dtilec}
+repeats=${2:-100}
+out=${OUT:-$(mktemp -d)}
+failed=0
+
+run() {
+  name=$1
+  shift
+  if timeout 590 "$@" >"$out/$name.log" 2>&1; then
+    echo "ok      $name: $(tail -n 1 "$out/$name.log")"
+  else
+    echo "FAILED  $name: $(tail -n 1 "$out/$name.log")"
+    failed=1
+  fi
+}
+
+cd "$root" || exit 1
+on="$dtilec test --target nvptx --wait-timeout 5000"
+run plain $on examples stdlib
+run broken $on --wait-timeout 500 tests/gpu
+run graphs $on --graph examples
+for example in hello all_gather reduce_scatter all_reduce all_to_all ag_gemm gemm_rs; do
+  run "late_$example" $on --ranks 2,4 --delay-rank 1 --repeat "$repeats" "examples/$example"
+done
+if command -v compute-sanitizer >/dev/null; then
+  for tool in memcheck racecheck synccheck; do
+    run "sanitizer_$tool" compute-sanitizer --tool "$tool" --error-exitcode 1 \
+      $on --wait-timeout 60000 --ranks 1 examples/hello examples/gemm examples/ag_gemm
+  done
+fi
+echo "logs: $out"
+exit $failed
