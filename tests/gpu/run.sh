@@ -26,7 +26,7 @@ run() {
 }
 
 cd "$root" || exit 1
-on="$dtilec test --target nvptx --wait-timeout 5000"
+on="$dtilec test --target nvptx"
 run plain $on examples stdlib
 run broken $on --wait-timeout 500 tests/gpu
 run graphs $on --graph examples
