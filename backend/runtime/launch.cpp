@@ -178,7 +178,7 @@ Status HostTeam::checkDescriptor(const dtile_kernel_desc *desc) const {
 }
 
 Status HostTeam::checkTensor(const KernelState &kernel, int32_t param, int32_t local,
-                               const dtile_tensor *tensor, const dtile_tensor *first) const {
+                             const dtile_tensor *tensor, const dtile_tensor *first) const {
   const dtile_param_desc &declared = kernel.desc->params[param];
   std::string where = format("kernel `%s`, argument `%s`, rank %d: ", kernel.name.c_str(),
                              declared.name, firstLocal() + local);
@@ -224,8 +224,58 @@ Status HostTeam::checkTensor(const KernelState &kernel, int32_t param, int32_t l
   return {};
 }
 
+namespace {
+
+/// Whether the spans of two tensors meet, from their first to past their last element.
+bool overlap(const dtile_tensor &a, const dtile_tensor &b) {
+  auto spanOf = [](const dtile_tensor &t) {
+    int64_t first = 0;
+    int64_t last = 0;
+    for (int32_t d = 0; d < t.ndim; ++d) {
+      int64_t reach = (t.size[d] - 1) * t.stride[d];
+      (reach < 0 ? first : last) += reach;
+    }
+    auto *data = static_cast<const char *>(t.data);
+    int64_t bytes = elementBytes(t.dtype);
+    return std::pair(data + first * bytes, data + (last + 1) * bytes);
+  };
+  auto isEmpty = [](const dtile_tensor &t) {
+    return std::any_of(t.size, t.size + t.ndim, [](int64_t size) { return size == 0; });
+  };
+  if (isEmpty(a) || isEmpty(b))
+    return false;
+  auto [first, end] = spanOf(a);
+  auto [otherFirst, otherEnd] = spanOf(b);
+  return first < otherEnd && otherFirst < end;
+}
+
+} // namespace
+
+/// Kernels take different parameters to be different memory, unless both are only read.
+Status HostTeam::checkOverlap(const KernelState &kernel, const dtile_arg *arguments,
+                              int32_t local) const {
+  for (int32_t i = 0; i < kernel.desc->nparams; ++i)
+    for (int32_t j = 0; j < i; ++j) {
+      const dtile_param_desc &a = kernel.desc->params[i];
+      const dtile_param_desc &b = kernel.desc->params[j];
+      int32_t first = kernel.argumentOf[size_t(i)];
+      int32_t second = kernel.argumentOf[size_t(j)];
+      bool isRead = a.mode == DTILE_MODE_IN && b.mode == DTILE_MODE_IN;
+      if (isRead || first < 0 || second < 0 || a.kind != DTILE_PARAM_TENSOR ||
+          b.kind != DTILE_PARAM_TENSOR)
+        continue;
+      if (overlap(*arguments[first].tensor, *arguments[second].tensor))
+        return {
+            DTILE_INVALID,
+            format("kernel `%s`, argument `%s`, rank %d: it overlaps `%s`; different parameters "
+                   "are different memory unless both are `in`",
+                   kernel.name.c_str(), a.name, firstLocal() + local, b.name)};
+    }
+  return {};
+}
+
 Status HostTeam::checkArguments(const KernelState &kernel, const dtile_arg *const *arguments,
-                                  int32_t nargs) const {
+                                int32_t nargs) const {
   if (nargs != kernel.argumentCount)
     return {DTILE_INVALID, format("kernel `%s` takes %d arguments, %d given", kernel.name.c_str(),
                                   kernel.argumentCount, nargs)};
@@ -243,12 +293,14 @@ Status HostTeam::checkArguments(const KernelState &kernel, const dtile_arg *cons
       if (!status.ok())
         return status;
     }
+    if (Status status = checkOverlap(kernel, arguments[local], local); !status.ok())
+      return status;
   }
   return {};
 }
 
 Status HostTeam::launch(const dtile_kernel_desc *desc, const dtile_arg *const *arguments,
-                          int32_t nargs, int32_t count) {
+                        int32_t nargs, int32_t count) {
   if (!broken_.ok())
     return brokenStatus();
   Status status = checkDescriptor(desc);

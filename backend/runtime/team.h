@@ -105,6 +105,7 @@ private:
   Status checkDescriptor(const dtile_kernel_desc *desc) const;
   Status checkArguments(const KernelState &kernel,
                         const dtile_arg *const *arguments, int32_t nargs) const;
+  Status checkOverlap(const KernelState &kernel, const dtile_arg *arguments, int32_t local) const;
   Status checkTensor(const KernelState &kernel, int32_t param, int32_t local,
                      const dtile_tensor *tensor, const dtile_tensor *first) const;
   Status afterFailure(KernelState &kernel, Status failure);

@@ -309,6 +309,7 @@ TEST(Runtime, WrongArgumentsAreRefusedBeforeAnythingRuns) {
   dtile_tensor good = tensor(y.data(), {10});
   EXPECT_EQ(run(tensor(f, {10}), good), where + "elements are f32, but the kernel wants i64");
   EXPECT_EQ(run(tensor(x.data(), {5, 2}), good), where + "2 dimensions, but the kernel wants 1");
+  EXPECT_NE(run(tensor(y.data(), {10}), good).find("rank 1: it overlaps `x`"), std::string::npos);
   EXPECT_EQ(run(tensor(x.data(), {-1}), good), where + "dimension 0 has the size -1");
   EXPECT_EQ(run(tensor<int64_t>(nullptr, {10}), good), where + "the data is null");
   EXPECT_EQ(run(tensor(x.data(), {9}), good),
