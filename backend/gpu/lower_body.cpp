@@ -14,6 +14,13 @@ using ir::LayoutBits;
 using ir::Op;
 using ir::OpKind;
 
+namespace {
+
+/// Registers of one tile in a thread: beyond this everything would go through memory.
+constexpr unsigned kMostRegisters = 1024;
+
+} // namespace
+
 BodyLowering::BodyLowering(GpuModule &module, const KernelScaffold &kernel)
     : KernelFunction(module, kernel), thread_(kernel.thread), threads_(kernel.threads) {
   arith_.useBfloat();
@@ -31,6 +38,12 @@ void BodyLowering::lower(Op &space) {
 // Ops.
 
 void BodyLowering::lowerTargetOp(Op &op) {
+  for (ir::Value *value : op.results())
+    if (value->type().isTile() && value->type().layout() &&
+        info(value->type()).size() > kMostRegisters)
+      return giveUp(op, "makes a tile of " + llvm::Twine(value->type().elements()) +
+                            " elements, which the registers of " + llvm::Twine(threads_) +
+                            " threads do not hold; use smaller blocks");
   switch (op.kind()) {
   case OpKind::Load:
   case OpKind::Store:

@@ -445,6 +445,9 @@ void BodyLowering::lowerAtomic(Op &op) {
   llvm::Value *old = nullptr;
   if (kind == "add" && !op.result()->hasUses())
     atomicAdd(type, cell.data, operand, own);
+  else if (kind == "add" && isInteger(type) && dtypeBits(type) >= 32)
+    old = call(dtypeBits(type) == 32 ? DeviceCall::fetch_add_i32 : DeviceCall::fetch_add_i64,
+               {cell.data, operand, b.getInt32(own ? 0 : 1)});
   else
     old = atomicUpdate(type, cell.data, own, [&](llvm::Value *seen) -> llvm::Value * {
       if (kind == "exch")

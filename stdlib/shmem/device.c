@@ -367,8 +367,6 @@ DTILE_API void dtile_dev_fence(const dtile_device_launch *launch) { dtile_provid
 
 DTILE_API void dtile_dev_quiet(const dtile_device_launch *launch) { dtile_provider_quiet(); }
 
-DTILE_API void dtile_dev_proxy_fence(void) { fenceProxy(); }
-
 // ---- Atomic updates ----
 
 #define DTILE_BY_DISTANCE(NAME, ...)                                                               \
@@ -423,6 +421,16 @@ DTILE_API int64_t dtile_dev_swap_i64(void *word, int64_t expected, int64_t desir
   return (int64_t)(distance == DTILE_DISTANCE_RANK
                        ? swapRank64(word, (uint64_t)expected, (uint64_t)desired)
                        : swapTeam64(word, (uint64_t)expected, (uint64_t)desired));
+}
+
+DTILE_API int32_t dtile_dev_fetch_add_i32(void *element, int32_t value, int32_t distance) {
+  return (int32_t)(distance == DTILE_DISTANCE_RANK ? fetchAddRank32(element, (uint32_t)value)
+                                                   : fetchAddTeam32(element, (uint32_t)value));
+}
+
+DTILE_API int64_t dtile_dev_fetch_add_i64(void *element, int64_t value, int32_t distance) {
+  return (int64_t)(distance == DTILE_DISTANCE_RANK ? fetchAddRank64(element, (uint64_t)value)
+                                                   : fetchAddTeam64(element, (uint64_t)value));
 }
 
 DTILE_API void dtile_dev_add_i32(void *element, int32_t bits, int32_t distance) {

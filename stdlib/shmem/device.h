@@ -97,8 +97,6 @@ void dtile_dev_ask(const dtile_device_cells *cells, int64_t index, int64_t count
  * sent before has landed. */
 void dtile_dev_barrier(const dtile_device_launch *launch, int32_t site, int32_t barrier,
                        int32_t threads);
-/* What other threads wrote by plain accesses is seen by this thread's bulk copies from here on. */
-void dtile_dev_proxy_fence(void);
 
 /* ---- Atomic updates, relaxed ---- */
 
@@ -120,6 +118,9 @@ void dtile_dev_add_bf16x8(void *elements, int32_t x, int32_t y, int32_t z, int32
 /* Exchanges a word that holds `expected`; gives what it held. */
 int32_t dtile_dev_swap_i32(void *word, int32_t expected, int32_t desired, int32_t distance);
 int64_t dtile_dev_swap_i64(void *word, int64_t expected, int64_t desired, int32_t distance);
+/* Adds to an element and gives what it held. */
+int32_t dtile_dev_fetch_add_i32(void *element, int32_t value, int32_t distance);
+int64_t dtile_dev_fetch_add_i64(void *element, int64_t value, int32_t distance);
 
 #ifdef __cplusplus
 }

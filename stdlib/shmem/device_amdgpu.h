@@ -101,7 +101,6 @@ DTILE_RELEASE(releaseHost32, uint32_t, DTILE_TEAM)
   }
 DTILE_NOTIFY(notifyRank64, uint64_t, DTILE_RANK)
 DTILE_NOTIFY(notifyTeam64, uint64_t, DTILE_TEAM)
-DTILE_NOTIFY(notifyRank32, uint32_t, DTILE_RANK)
 #undef DTILE_NOTIFY
 
 /* Floats: LLVM makes a loop of exchanges where the memory may be one that float atomics skip. */
@@ -145,13 +144,21 @@ DTILE_SWAP(swapRank64, uint64_t, DTILE_RANK)
 DTILE_SWAP(swapTeam64, uint64_t, DTILE_TEAM)
 #undef DTILE_SWAP
 
+#define DTILE_FETCH_ADD(NAME, TYPE, SCOPE)                                                         \
+  DTILE_INLINE TYPE NAME(void *address, TYPE value) {                                              \
+    return __scoped_atomic_fetch_add((TYPE DTILE_GLOBAL *)address, value, __ATOMIC_RELAXED,        \
+                                     SCOPE);                                                       \
+  }
+DTILE_FETCH_ADD(fetchAddRank32, uint32_t, DTILE_RANK)
+DTILE_FETCH_ADD(fetchAddTeam32, uint32_t, DTILE_TEAM)
+DTILE_FETCH_ADD(fetchAddRank64, uint64_t, DTILE_RANK)
+DTILE_FETCH_ADD(fetchAddTeam64, uint64_t, DTILE_TEAM)
+#undef DTILE_FETCH_ADD
+
 DTILE_INLINE void fenceTeam(void) {
   __scoped_atomic_thread_fence(__ATOMIC_ACQ_REL, DTILE_TEAM);
   __builtin_amdgcn_s_waitcnt(0);
 }
-
-/* Copies are plain accesses. */
-DTILE_INLINE void fenceProxy(void) {}
 
 #undef DTILE_RANK
 #undef DTILE_TEAM

@@ -71,7 +71,6 @@ DTILE_STORE(releaseRank64, "st.release.gpu.global.u64", uint64_t, "l")
 DTILE_STORE(releaseHost32, "st.release.sys.global.u32", uint32_t, "r")
 DTILE_STORE(notifyRank64, "red.release.gpu.global.add.u64", uint64_t, "l")
 DTILE_STORE(notifyTeam64, "red.release.sys.global.add.u64", uint64_t, "l")
-DTILE_STORE(notifyRank32, "red.release.gpu.global.add.u32", uint32_t, "r")
 DTILE_STORE(maxRank64, "red.relaxed.gpu.global.max.u64", uint64_t, "l")
 DTILE_STORE(addRankI32, "red.relaxed.gpu.global.add.u32", uint32_t, "r")
 DTILE_STORE(addTeamI32, "red.relaxed.sys.global.add.u32", uint32_t, "r")
@@ -129,13 +128,22 @@ DTILE_SWAP(swapRank64, "atom.relaxed.gpu.global.cas.b64", uint64_t, "l")
 DTILE_SWAP(swapTeam64, "atom.relaxed.sys.global.cas.b64", uint64_t, "l")
 #undef DTILE_SWAP
 
-DTILE_INLINE void fenceTeam(void) { __asm__ volatile("fence.acq_rel.sys;" ::: "memory"); }
+#define DTILE_FETCH_ADD(NAME, INSTRUCTION, TYPE, LETTER)                                           \
+  DTILE_INLINE TYPE NAME(void *address, TYPE value) {                                              \
+    TYPE old;                                                                                      \
+    __asm__ volatile(INSTRUCTION " %0, [%1], %2;"                                                  \
+                     : "=" LETTER(old)                                                             \
+                     : "l"((TYPE DTILE_GLOBAL *)address), LETTER(value)                            \
+                     : "memory");                                                                  \
+    return old;                                                                                    \
+  }
+DTILE_FETCH_ADD(fetchAddRank32, "atom.relaxed.gpu.global.add.u32", uint32_t, "r")
+DTILE_FETCH_ADD(fetchAddTeam32, "atom.relaxed.sys.global.add.u32", uint32_t, "r")
+DTILE_FETCH_ADD(fetchAddRank64, "atom.relaxed.gpu.global.add.u64", uint64_t, "l")
+DTILE_FETCH_ADD(fetchAddTeam64, "atom.relaxed.sys.global.add.u64", uint64_t, "l")
+#undef DTILE_FETCH_ADD
 
-/* Bulk copies are the async proxy; sm_90. */
-DTILE_INLINE void fenceProxy(void) {
-  if (dtile_dev_arch >= 90)
-    __asm__ volatile("fence.proxy.async.global;" ::: "memory");
-}
+DTILE_INLINE void fenceTeam(void) { __asm__ volatile("fence.acq_rel.sys;" ::: "memory"); }
 
 DTILE_INLINE int32_t hasVectorAdd(void) { return dtile_dev_arch >= 90; }
 DTILE_INLINE int32_t hasBf16Add(void) { return dtile_dev_arch >= 90; }

@@ -81,15 +81,24 @@ DTILE_ADD_FLOAT(addRankF32, float)
 DTILE_ADD_FLOAT(addTeamF32, float)
 DTILE_ADD_FLOAT(addRankF64, double)
 DTILE_ADD_FLOAT(addTeamF64, double)
+#define DTILE_FETCH_ADD(NAME, TYPE)                                                                \
+  DTILE_INLINE TYPE NAME(void *address, TYPE value) {                                              \
+    return __atomic_fetch_add((TYPE *)address, value, __ATOMIC_RELAXED);                           \
+  }
 DTILE_SWAP(swapRank32, uint32_t)
 DTILE_SWAP(swapTeam32, uint32_t)
 DTILE_SWAP(swapRank64, uint64_t)
 DTILE_SWAP(swapTeam64, uint64_t)
+DTILE_FETCH_ADD(fetchAddRank32, uint32_t)
+DTILE_FETCH_ADD(fetchAddTeam32, uint32_t)
+DTILE_FETCH_ADD(fetchAddRank64, uint64_t)
+DTILE_FETCH_ADD(fetchAddTeam64, uint64_t)
 #undef DTILE_LOAD
 #undef DTILE_STORE
 #undef DTILE_ADD
 #undef DTILE_ADD_FLOAT
 #undef DTILE_SWAP
+#undef DTILE_FETCH_ADD
 
 DTILE_INLINE void maxRank64(void *address, uint64_t value) {
   uint64_t seen = loadRank64(address);
@@ -101,7 +110,6 @@ DTILE_INLINE uint32_t addAcqRelRank32(void *address, uint32_t value) {
   return __atomic_fetch_add((uint32_t *)address, value, __ATOMIC_ACQ_REL);
 }
 DTILE_INLINE void fenceTeam(void) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
-DTILE_INLINE void fenceProxy(void) {}
 
 /* Everything is added by exchanges. */
 #define addRankF32x4(...) __builtin_unreachable()
