@@ -27,8 +27,20 @@ using host::testing::Tensor;
 
 namespace {
 
-constexpr TargetFacts kFacts = {
-    "emulator", "an emulated GPU", 2, 1, 232448, 0, 0, {}, 32, 16, kMmaSm89};
+/// Warps of 32 threads with NVIDIA's matrix instructions, or of 64 with AMD's.
+constexpr bool kIsWide = DTILE_EMULATED_LANES == 64;
+constexpr TargetFacts kFacts = {"emulator",
+                                "an emulated GPU",
+                                2,
+                                1,
+                                kIsWide ? 65536 : 232448,
+                                0,
+                                0,
+                                {},
+                                DTILE_EMULATED_LANES,
+                                16,
+                                kIsWide ? llvm::ArrayRef<MatrixProduct>(kMfmaCdna)
+                                        : llvm::ArrayRef<MatrixProduct>(kMmaSm89)};
 
 // Threads.
 
@@ -148,10 +160,12 @@ void doMultiply(llvm::MutableArrayRef<Fiber> warp) {
   for (auto [lane, fiber] : llvm::enumerate(warp))
     for (unsigned i = 0; i < layout.registers(); ++i) {
       const auto at = layout.at(i, uint32_t(lane));
-      double sum = loadAsDouble(product.sum, &fiber.sums[i]);
+      uint8_t *place =
+          reinterpret_cast<uint8_t *>(fiber.sums) + size_t(i) * dtypeBytes(product.sum);
+      double sum = loadAsDouble(product.sum, place);
       for (int k = 0; k < product.depth; ++k)
         sum += a[{at[0], k}] * b[{k, at[1]}];
-      storeFromDouble(product.sum, &fiber.sums[i], sum);
+      storeFromDouble(product.sum, place, sum);
     }
 }
 
@@ -175,8 +189,8 @@ void doSquares(llvm::MutableArrayRef<Fiber> warp) {
 bool release() {
   auto &fibers = emulation->program->fibers;
   bool any = false;
-  for (size_t first = 0; first < fibers.size(); first += 32) {
-    llvm::MutableArrayRef<Fiber> warp(&fibers[first], 32);
+  for (size_t first = 0; first < fibers.size(); first += kFacts.lanes) {
+    llvm::MutableArrayRef<Fiber> warp(&fibers[first], kFacts.lanes);
     if (!llvm::all_of(warp, [&](Fiber &lane) {
           return lane.state == State::InWarp && lane.op == warp[0].op;
         }))
@@ -292,9 +306,9 @@ public:
     call(b, "emu_multiply", b.getVoidTy(),
          {b.getInt32(number), places[0], places[1], places[2]});
     for (auto [i, sum] : llvm::enumerate(sums))
-      sum = b.CreateLoad(sum->getType(), b.CreateConstGEP1_64(b.getInt32Ty(), places[2], i));
+      sum = b.CreateLoad(sum->getType(), b.CreateConstGEP1_64(sum->getType(), places[2], i));
   }
-  [[nodiscard]] bool loadsMatrices() const override { return true; }
+  [[nodiscard]] bool loadsMatrices() const override { return !kIsWide; }
   [[nodiscard]] llvm::SmallVector<llvm::Value *, 4> loadMatrices(llvm::IRBuilder<> &b,
                                                                  llvm::Value *address,
                                                                  unsigned count,
@@ -322,10 +336,11 @@ private:
   static llvm::Value *put(llvm::IRBuilder<> &b, llvm::ArrayRef<llvm::Value *> values) {
     llvm::BasicBlock &entry = b.GetInsertBlock()->getParent()->getEntryBlock();
     llvm::IRBuilder<> at(&entry, entry.begin());
+    llvm::Type *type = values.front()->getType();
     llvm::Value *place =
-        at.CreateAlloca(llvm::ArrayType::get(b.getInt32Ty(), values.size()), nullptr, "words");
+        at.CreateAlloca(llvm::ArrayType::get(type, values.size()), nullptr, "words");
     for (auto [i, value] : llvm::enumerate(values))
-      b.CreateStore(value, b.CreateConstGEP1_64(b.getInt32Ty(), place, i));
+      b.CreateStore(value, b.CreateConstGEP1_64(type, place, i));
     return place;
   }
 };
@@ -498,6 +513,8 @@ std::string inferLayouts(ir::Module &module) {
   passes::PassContext context(diagnostics);
   context.facts = &kFacts;
   passes::inferLayouts(module, context);
+  if (kIsWide)
+    passes::prefetchLoads(module, context);
   std::string problems;
   for (const std::string &problem : ir::verify(module))
     problems += problem + "\n";
