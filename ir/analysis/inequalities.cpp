@@ -423,102 +423,88 @@ void addProducts(Facts &facts, const std::map<AtomId, int> &signs) {
 
 } // namespace
 
-/// Puts facts in place of the meaning of atoms; true where a minimum or maximum is left to choose,
-/// which is handed out.
-bool Refuter::expand(Facts &facts, Polynomial &choice, Polynomial &first, Polynomial &second,
-                     bool &isMinimum) {
-  std::vector<AtomId> seen;
+/// A minimum or maximum that occurs somewhere, also inside of other atoms.
+std::optional<AtomId> Refuter::choiceIn(const Facts &facts) const {
+  std::set<AtomId> seen;
+  std::optional<AtomId> choice;
   const std::function<void(const Polynomial &)> visit = [&](const Polynomial &p) {
     for (const auto &[monomial, coefficient] : p.terms())
       for (const AtomId id : monomial) {
-        if (llvm::is_contained(seen, id))
-          continue;
         const Polynomials::Atom &atom = polys_.atom(id);
-        if (atom.kind >= AtomKind::Div) {
-          visit(Polynomial(atom.lhs));
-          visit(Polynomial(polys_.atom(id).rhs));
-        }
-        seen.push_back(id);
+        if (atom.kind < AtomKind::Div || !seen.insert(id).second)
+          continue;
+        visit(atom.lhs);
+        visit(atom.rhs);
+        // What it is of comes first.
+        if (!choice && (atom.kind == AtomKind::Min || atom.kind == AtomKind::Max))
+          choice = id;
       }
   };
   for (const Polynomial &fact : facts)
     visit(fact);
-  for (const AtomId id : seen) {
-    const Polynomials::Atom atom = polys_.atom(id);
-    if (atom.kind != AtomKind::Min && atom.kind != AtomKind::Max)
-      continue;
-    choice = Polynomial::atom(id);
-    first = atom.lhs;
-    second = atom.rhs;
-    isMinimum = atom.kind == AtomKind::Min;
-    return true;
-  }
-  return false;
+  return choice;
 }
 
-bool Refuter::isImpossibleFrom(Facts facts, unsigned splits) {
-  Polynomial choice, first, second;
-  bool isMinimum = false;
-  if (expand(facts, choice, first, second, isMinimum)) {
-    const AtomId id = *choice.asAtom();
-    if (splits == 0) {
-      // What it is stays open.
-      const Polynomial unknown = Polynomial::atom(polys_.fresh());
-      for (Polynomial &fact : facts)
-        fact = polys_.substitute(fact, id, unknown);
-      for (const Polynomial &bound : {first, second})
-        facts.push_back(isMinimum ? bound - unknown : unknown - bound);
-      return isImpossibleFrom(std::move(facts), 0);
-    }
-    for (const bool isFirst : {true, false}) {
-      const Polynomial &is = isFirst ? first : second;
-      const Polynomial &other = isFirst ? second : first;
-      Facts chosen;
-      for (const Polynomial &fact : facts)
-        chosen.push_back(polys_.substitute(fact, id, is));
-      chosen.push_back(isMinimum ? other - is : is - other);
-      if (!isImpossibleFrom(std::move(chosen), splits - 1))
-        return false;
-    }
-    return true;
-  }
-
-  // Remainders become what they are, quotients get their bounds.
-  std::set<AtomId> known;
-  const auto isPositive = [&](const Polynomial &p) {
-    if (const auto constant = p.constant())
-      return *constant > 0;
-    if (p == Polynomial::atom(polys_.numRanks()))
-      return true;
-    // Some fact says so itself.
-    return llvm::any_of(facts, [&](const Polynomial &fact) {
-      const auto rest = (p - fact).constant();
-      return rest && *rest >= 1;
-    });
+bool Refuter::isImpossibleFrom(const Facts &facts, unsigned splits) {
+  const auto id = choiceIn(facts);
+  if (!id)
+    return isImpossibleInRounds(withMeanings(facts));
+  const Polynomials::Atom atom = polys_.atom(*id);
+  const bool isMinimum = atom.kind == AtomKind::Min;
+  const auto with = [&](const Polynomial &value, std::initializer_list<Polynomial> others) {
+    Facts chosen;
+    for (const Polynomial &fact : facts)
+      chosen.push_back(polys_.substitute(fact, *id, value));
+    for (const Polynomial &other : others)
+      chosen.push_back(isMinimum ? other - value : value - other);
+    return chosen;
   };
-  for (size_t i = 0; i < facts.size() && known.size() < kMaxExpansions; ++i) {
-    bool changed = true;
-    while (changed) {
-      changed = false;
-      for (const auto &[monomial, coefficient] : facts[i].terms()) {
-        for (const AtomId id : monomial) {
-          const Polynomials::Atom atom = polys_.atom(id);
-          if (atom.kind != AtomKind::Rem || !isPositive(atom.rhs))
-            continue;
-          const Polynomial quotient = polys_.div(atom.lhs, atom.rhs);
-          const Polynomial value = atom.lhs - atom.rhs * quotient;
-          facts[i] = replaced(facts[i], id, value);
-          if (known.insert(id).second) {
-            facts.push_back(value);
-            facts.push_back(atom.rhs - Polynomial(1) - value);
-          }
-          changed = true;
-          break;
-        }
-        if (changed)
-          break;
-      }
+  // Where there are too many, what it is stays open.
+  if (splits == 0)
+    return isImpossibleFrom(with(Polynomial::atom(polys_.fresh()), {atom.lhs, atom.rhs}), 0);
+  return isImpossibleFrom(with(atom.lhs, {atom.rhs}), splits - 1) &&
+         isImpossibleFrom(with(atom.rhs, {atom.lhs}), splits - 1);
+}
+
+bool Refuter::isPositive(const Facts &facts, const Polynomial &p) const {
+  if (const auto constant = p.constant())
+    return *constant > 0;
+  if (p == Polynomial::atom(polys_.numRanks()))
+    return true;
+  // Some fact says so itself.
+  return llvm::any_of(facts, [&](const Polynomial &fact) {
+    const auto rest = (p - fact).constant();
+    return rest && *rest >= 1;
+  });
+}
+
+/// Puts what remainders are in place of them in a fact; `known` are those that have their bounds.
+void Refuter::replaceRemainders(Facts &facts, size_t i, std::set<AtomId> &known) {
+  const auto remainder = [&]() -> std::optional<AtomId> {
+    for (const auto &[monomial, coefficient] : facts[i].terms())
+      for (const AtomId id : monomial)
+        if (polys_.atom(id).kind == AtomKind::Rem && isPositive(facts, polys_.atom(id).rhs))
+          return id;
+    return std::nullopt;
+  };
+  while (const auto id = remainder()) {
+    const Polynomials::Atom atom = polys_.atom(*id);
+    const Polynomial value = atom.lhs - atom.rhs * polys_.div(atom.lhs, atom.rhs);
+    facts[i] = replaced(facts[i], *id, value);
+    if (known.insert(*id).second) {
+      facts.push_back(value);
+      facts.push_back(atom.rhs - Polynomial(1) - value);
     }
+  }
+}
+
+/// The facts and what follows from the meaning of their atoms.
+Facts Refuter::withMeanings(Facts facts) {
+  const Polynomial ranks = Polynomial::atom(polys_.numRanks());
+  const Polynomial one(1);
+  std::set<AtomId> known;
+  for (size_t i = 0; i < facts.size() && known.size() < kMaxExpansions; ++i) {
+    replaceRemainders(facts, i, known);
     std::vector<AtomId> atoms;
     for (const auto &[monomial, coefficient] : facts[i].terms())
       atoms.insert(atoms.end(), monomial.begin(), monomial.end());
@@ -529,22 +515,19 @@ bool Refuter::isImpossibleFrom(Facts facts, unsigned splits) {
       const Polynomial self = Polynomial::atom(id);
       switch (atom.kind) {
       case AtomKind::NumRanks:
-        facts.push_back(self - Polynomial(1));
+        facts.push_back(self - one);
         break;
       case AtomKind::Rank:
-        facts.push_back(Polynomial::atom(polys_.numRanks()) - self - Polynomial(1));
-        facts.push_back(self);
-        facts.push_back(Polynomial::atom(polys_.numRanks()) - Polynomial(1));
+        facts.insert(facts.end(), {ranks - self - one, self, ranks - one});
         break;
       case AtomKind::Epoch:
       case AtomKind::LaunchDim:
         facts.push_back(self);
         break;
       case AtomKind::Div:
-        if (isPositive(atom.rhs)) {
+        if (isPositive(facts, atom.rhs)) {
           const Polynomial rest = atom.lhs - atom.rhs * self;
-          facts.push_back(rest);
-          facts.push_back(atom.rhs - Polynomial(1) - rest);
+          facts.insert(facts.end(), {rest, atom.rhs - one - rest});
         }
         break;
       case AtomKind::Variable:
@@ -556,74 +539,95 @@ bool Refuter::isImpossibleFrom(Facts facts, unsigned splits) {
       }
     }
   }
+  return facts;
+}
 
+namespace {
+
+/// Puts an atom's value in place of it everywhere, where the equality gives one.
+bool substituteIn(Facts &facts, const Polynomial &zero) {
+  const auto solved = solvedFrom(zero);
+  if (!solved)
+    return false;
+  Facts left;
+  for (const Polynomial &fact : facts) {
+    Polynomial p = replaced(fact, solved->first, solved->second);
+    if (!p.isZero())
+      left.push_back(std::move(p));
+  }
+  facts = std::move(left);
+  return true;
+}
+
+} // namespace
+
+/// What one round makes of the facts.
+Refuter::Outcome Refuter::refuteOnce(Facts &facts, std::map<AtomId, int> &signs) {
+  System system;
+  system.budget = budget_;
+  for (const Polynomial &fact : facts)
+    if (fact.terms().size() <= 2)
+      if (System::Row row = system.rowOf(fact); system.normalize(row))
+        system.learnRange(row);
+  for (const Polynomial &fact : facts)
+    system.add(system.rowOf(fact));
+  if (system.isContradiction)
+    return Outcome::Refuted;
+  // Equalities that are there, or that dividing has shown.
+  facts.insert(facts.end(), system.learnt.begin(), system.learnt.end());
+  system.learnt.clear();
+  if (const auto zero = system.equality(); zero && substituteIn(facts, *zero))
+    return Outcome::Substituted;
+  system.addSigns();
+  system.eliminateAll(/*onlyLinear=*/true);
+  if (system.isContradiction)
+    return Outcome::Refuted;
+  if (const auto zero = system.equality()) {
+    facts.insert(facts.end(), system.learnt.begin(), system.learnt.end());
+    facts.push_back(*zero);
+    facts.push_back(Polynomial(0) - *zero);
+    if (substituteIn(facts, *zero))
+      return Outcome::Learnt;
+  }
+  for (const auto &[atom, range] : system.ranges)
+    signs[atom] = range.sign();
+  system.eliminateAll(/*onlyLinear=*/false);
+  if (system.isContradiction)
+    return Outcome::Refuted;
+  const size_t before = facts.size();
+  for (Polynomial &fact : system.learnt)
+    if (!llvm::is_contained(facts, fact))
+      facts.push_back(std::move(fact));
+  return facts.size() != before ? Outcome::Learnt : Outcome::Nothing;
+}
+
+bool Refuter::isImpossibleInRounds(Facts facts) {
   bool usesProducts = false;
   unsigned substitutions = 0;
-  for (unsigned round = 0; round < kRounds; ++round) {
-    System system;
-    system.budget = budget_;
-    for (const Polynomial &fact : facts)
-      if (fact.terms().size() <= 2)
-        system.learnRange([&] {
-          System::Row row = system.rowOf(fact);
-          return system.normalize(row) ? row : System::Row();
-        }());
-    for (const Polynomial &fact : facts)
-      system.add(system.rowOf(fact));
-    if (system.isContradiction)
+  for (unsigned round = 0; round < kRounds;) {
+    std::map<AtomId, int> signs;
+    switch (refuteOnce(facts, signs)) {
+    case Outcome::Refuted:
       return true;
-    const auto substitute = [&](const Polynomial &zero) {
-      const auto solved = solvedFrom(zero);
-      if (!solved)
-        return false;
-      Facts left;
-      for (const Polynomial &fact : facts) {
-        Polynomial p = replaced(fact, solved->first, solved->second);
-        if (!p.isZero())
-          left.push_back(std::move(p));
-      }
-      facts = std::move(left);
-      return true;
-    };
-    // Equalities that are there, or that dividing has shown.
-    facts.insert(facts.end(), system.learnt.begin(), system.learnt.end());
-    system.learnt.clear();
-    if (const auto zero = system.equality(); zero && substitute(*zero)) {
-      // A substitution is progress by itself.
+    case Outcome::Substituted:
+      // Progress by itself.
       if (++substitutions > kMaxSubstitutions || facts.size() > 2 * kMaxRows)
         return false;
-      --round;
-      continue;
+      break;
+    case Outcome::Learnt:
+      ++round;
+      break;
+    case Outcome::Nothing: {
+      const size_t before = facts.size();
+      if (!usesProducts)
+        addProducts(facts, signs);
+      if (facts.size() == before)
+        return false;
+      usesProducts = true;
+      ++round;
+      break;
     }
-    system.addSigns();
-    system.eliminateAll(/*onlyLinear=*/true);
-    if (system.isContradiction)
-      return true;
-    if (const auto zero = system.equality()) {
-      facts.insert(facts.end(), system.learnt.begin(), system.learnt.end());
-      facts.push_back(*zero);
-      facts.push_back(Polynomial(0) - *zero);
-      if (substitute(*zero))
-        continue;
     }
-    std::map<AtomId, int> signs;
-    for (const auto &[atom, range] : system.ranges)
-      signs[atom] = range.sign();
-    system.eliminateAll(/*onlyLinear=*/false);
-    if (system.isContradiction)
-      return true;
-    const size_t before = facts.size();
-    for (Polynomial &fact : system.learnt)
-      if (!llvm::is_contained(facts, fact))
-        facts.push_back(std::move(fact));
-    if (facts.size() != before)
-      continue;
-    if (usesProducts)
-      return false;
-    usesProducts = true;
-    addProducts(facts, signs);
-    if (facts.size() == before)
-      return false;
   }
   return false;
 }

@@ -50,9 +50,14 @@ public:
 
 private:
   struct System;
-  bool isImpossibleFrom(Facts facts, unsigned splits);
-  bool expand(Facts &facts, Polynomial &choice, Polynomial &first, Polynomial &second,
-              bool &isMinimum);
+  enum class Outcome : uint8_t { Refuted, Substituted, Learnt, Nothing };
+  bool isImpossibleFrom(const Facts &facts, unsigned splits);
+  bool isImpossibleInRounds(Facts facts);
+  Outcome refuteOnce(Facts &facts, std::map<AtomId, int> &signs);
+  [[nodiscard]] std::optional<AtomId> choiceIn(const Facts &facts) const;
+  [[nodiscard]] bool isPositive(const Facts &facts, const Polynomial &p) const;
+  void replaceRemainders(Facts &facts, size_t i, std::set<AtomId> &known);
+  Facts withMeanings(Facts facts);
   Polynomials &polys_;
   RefutationBudget *budget_;
 };
