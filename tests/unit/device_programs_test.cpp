@@ -84,6 +84,15 @@ TEST(DevicePrograms, WorkDecidesBetweenSpacesThatCompute) {
   EXPECT_THAT(share({computes(10, 100), computes(100, 1)}, 40).programs, ElementsAre(10, 30));
 }
 
+TEST(DevicePrograms, WhatFollowsUsesTheProgramsBeforeIt) {
+  Space follows = computes(64);
+  follows.facts.follows = 1;
+  EXPECT_THAT(share({computes(1000), follows}, 132).programs, ElementsAre(132, 0));
+  // Nobody comes along where the others have nothing to do.
+  EXPECT_THAT(share({computes(0), follows}, 132).programs, ElementsAre(0, 64));
+  EXPECT_THAT(share({follows, computes(10)}, 132).programs, ElementsAre(64, 10));
+}
+
 TEST(DevicePrograms, EveryProgramHasABodyAndNoneIsLeftWhileThereAreBodies) {
   for (int32_t resident = 3; resident < 200; ++resident)
     for (int64_t bodies : {1, 2, 5, 66, 132, 1000}) {
