@@ -139,9 +139,10 @@ DTILE_API dtile_status dtile_team_create_job(const dtile_device_options *, dtile
  * same kernels in the same order, each on streams that run them in that order.
  *
  * The first launch of a kernel, and the first with other sizes, makes objects and may wait for
- * peers; later ones only look up and launch, and may be captured in a graph. What a graph captures
- * must have been launched once before. A launch that fails on the device is reported by the next
- * call, or by dtile_team_synchronize. */
+ * peers and for what runs on the GPUs (so, in one process, start a kernel on all ranks before
+ * another kernel's first launch); later ones only look up and launch, and may be captured in a
+ * graph. What a graph captures must have been launched once before. A launch that fails on the
+ * device is reported by the next call, or by dtile_team_synchronize. */
 DTILE_API dtile_status dtile_launch_on(dtile_team *, int32_t local_rank, const dtile_kernel_desc *,
                                        const dtile_arg *args, int32_t nargs, void *stream);
 /* Waits for all that was queued on this process's GPUs; gives DTILE_TIMEOUT or DTILE_TRAP, with

@@ -43,6 +43,20 @@ def _dtype_number(dtype, where):
     return number
 
 
+_stream_of = None
+
+
+def _current_stream(device):
+    """PyTorch's current stream, as a number: without an object for it where PyTorch can."""
+    global _stream_of
+    if _stream_of is None:
+        import torch
+
+        _stream_of = getattr(torch._C, "_cuda_getCurrentRawStream", None) or (
+            lambda ordinal: torch.cuda.current_stream(ordinal).cuda_stream)
+    return _stream_of(device)
+
+
 def _scalar_bits(value, dtype, where):
     name = DTYPES[dtype]
     if name == "bf16":
@@ -148,9 +162,7 @@ class Kernel:
                 self._calls.clear()
             call = self._calls[key] = self._prepare(values)
         if stream is None:
-            import torch
-
-            stream = torch.cuda.current_stream(team.devices[local]).cuda_stream
+            stream = _current_stream(team.devices[local])
         check(runtime().dtile_launch_on(team._handle, local, self._address, call[0], len(values),
                                         stream))
         if len(self._outputs) == 1:
