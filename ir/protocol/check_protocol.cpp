@@ -393,10 +393,12 @@ std::string verdictText(const Verdict &verdict, const SourceManager *sources) {
     return text + "refused\n";
   if (verdict.runs == 0 && verdict.undecided.empty() && !verdict.isProved)
     return text + "nothing to check\n";
-  if (verdict.isProved)
+  if (verdict.isProved) {
     text += "proved for all W and all sizes";
-  else if (!verdict.undecided.empty())
+    text += verdict.progress.needsRoom ? ", where its bodies have room" : "";
+  } else if (!verdict.undecided.empty()) {
     text += "undecided";
+  }
   if (!verdict.ranks.empty()) {
     text += verdict.isProved || !verdict.undecided.empty() ? "; checked for W in "
                                                            : "checked for W in ";
