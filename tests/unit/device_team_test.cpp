@@ -645,6 +645,21 @@ TEST(DeviceJob, maps_the_heaps_of_all_processes) {
   }));
 }
 
+TEST(DeviceJob, fails_everywhere_when_one_process_cannot_make_its_heap) {
+  const std::string name = uniqueName("fails");
+  EXPECT_TRUE(inProcesses(3, [&](int32_t rank) {
+    FakeMachine machine;
+    DeviceTeamConfig config;
+    config.ordinals = {0};
+    config.symmetricBytes = rank == 1 ? 2 << 20 : 1 << 20;
+    std::unique_ptr<DeviceTeam> team;
+    if (!Rendezvous::join({rank, 3, rank, name}, 5000, &config.job).ok())
+      return false;
+    return DeviceTeam::create(makeFakeDriver(machine), std::move(config), &team)
+               .message.find("symmetric heaps of different sizes") != std::string::npos;
+  }));
+}
+
 TEST(DeviceJob, finds_sizes_that_differ) {
   const std::string name = uniqueName("sizes");
   EXPECT_TRUE(inProcesses(2, [&](int32_t rank) {

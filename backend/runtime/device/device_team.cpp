@@ -62,7 +62,9 @@ Status DeviceTeam::open(DeviceTeamConfig config) {
     if (Status status = uploadTeam(*rank); !status.ok())
       return status;
   // Nobody may write into a heap that is still being zeroed.
-  return job_ ? job_->meet("the creation of the team") : Status();
+  Status met = job_ ? job_->meet("the creation of the team") : Status();
+  isOpen_ = met.ok();
+  return met;
 }
 
 Status DeviceTeam::openRank(int32_t local, int32_t ordinal) {
@@ -210,8 +212,9 @@ Status DeviceTeam::uploadTeam(DeviceRank &rank) {
 DeviceTeam::~DeviceTeam() {
   for (auto &rank : locals_)
     (void)rank->device->synchronizeAll();
-  // Peers may still access this heap.
-  if (job_ && broken_.ok())
+  // Peers may still access this heap. Where the team was never made, or has failed, they do not
+  // come.
+  if (isOpen_ && job_ && broken_.ok())
     (void)job_->meet("the end of the team");
   for (auto &[image, module] : modules_)
     for (auto &rank : locals_)

@@ -147,6 +147,8 @@ private:
   int32_t ranks_ = 0;
   int32_t timeoutMs_ = 0;
   bool plainLaunches_ = false;
+  /// All processes have made theirs.
+  bool isOpen_ = false;
   int64_t heapBytes_ = 0;
   SymmetricHeap heap_{0, 0};
   int64_t meetingOffset_ = 0;
