@@ -21,7 +21,7 @@ namespace {
 
 using namespace dtile::ir;
 
-/// What sums and carried tiles may take of a thread's registers, in bytes. Elements that are carried
+/// What sums and carried tiles may take of a thread's registers, in bytes. Carried elements
 /// have a register each, and exist twice for a moment.
 constexpr int64_t kBytesOfThread = 1536;
 

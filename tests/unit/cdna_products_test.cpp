@@ -29,8 +29,8 @@ unsigned bytesOfInstruction(const MatrixProduct &product, bool isCdna4) {
   return product.depth * product.rows == 64 * 32 || product.depth == 128 ? 32 : 16;
 }
 
-/// D += A · B of one instruction whose lanes hold `run` elements of the summed dimension: lane l has
-/// row or column l % size, and element j of its run is number run * (l / size) + j.
+/// D += A · B of one instruction. Lane l has row or column l % size and a run of the summed
+/// dimension, of which element j is number run * (l / size) + j.
 void multiply(int size, bool isDouble, unsigned run, const Registers &a, const Registers &b,
               Registers &d) {
   for (unsigned lane = 0; lane < kLanes; ++lane) {
