@@ -316,7 +316,8 @@ void BodyLowering::eachGroup(
   auto singly = [&] {
     from.eachRun({access.run.dim, 1}, [&](llvm::ArrayRef<unsigned> slots,
                                           const Layout::Position &at) {
-      when(access.exists(at), "one", [&] { body(slots, access.address(at)); });
+      if (!from.isCopy(slots.front()))
+        when(access.exists(at), "one", [&] { body(slots, access.address(at)); });
     });
   };
   auto all = [&] {
@@ -332,6 +333,8 @@ void BodyLowering::eachGroup(
       b.SetInsertPoint(isWhole ? wholes : parts);
       from.eachRun(access.run, [&](llvm::ArrayRef<unsigned> slots, const Layout::Position &at) {
         auto word = [&] { body(slots, access.address(at, /*inRun=*/true)); };
+        if (from.isCopy(slots.front()))
+          return;
         if (isWhole && slots.size() == access.run.length)
           return word();
         when(access.exists(at), "part", word);

@@ -126,6 +126,8 @@ llvm::SmallVector<Group> Reducer::run(llvm::ArrayRef<Group> groups, const TileIn
                                       Combine combine) {
   llvm::SmallVector<Group> result(to.size());
   for (unsigned slot = 0; slot < from_.size(); ++slot) {
+    if (from_.isCopy(slot))
+      continue;
     Layout::Position at = from_.at(slot);
     for (unsigned d = axis_; d + 1 < from_.shape.size(); ++d)
       at[d] = at[d + 1];

@@ -17,6 +17,13 @@ TileInfo::TileInfo(const Layout &layout, llvm::ArrayRef<int64_t> shape)
     slots[index] = int32_t(slot);
 }
 
+bool TileInfo::isCopy(unsigned slot) const {
+  for (auto [bit, way] : llvm::enumerate(layout.bits(LayoutBits::Register)))
+    if (way == Layout::Position{} && (indices[slot] >> bit & 1) != 0)
+      return true;
+  return false;
+}
+
 int64_t TileInfo::extent(unsigned dim) const {
   int64_t last = 0;
   for (unsigned slot = 0; slot < size(); ++slot)

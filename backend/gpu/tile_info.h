@@ -22,6 +22,8 @@ struct TileInfo {
   [[nodiscard]] unsigned size() const { return indices.size(); }
   /// The position of a slot in thread 0.
   [[nodiscard]] ir::Layout::Position at(unsigned slot) const { return layout.at(indices[slot]); }
+  /// It holds what a register with a lower number does.
+  [[nodiscard]] bool isCopy(unsigned slot) const;
   /// Past the largest position of any register of any thread.
   [[nodiscard]] int64_t extent(unsigned dim) const;
   /// Some threads' elements are past the shape along a dimension.
