@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Staged loops. Shared memory holds a ring of slots, each with the boxes of one iteration, a barrier
-// `full` (the copies have arrived) and a barrier `empty` (all warps have multiplied them). The
-// thread that copies and the groups that multiply walk the same bodies and loops, each with its own
+// Staged loops. Shared memory holds a ring of slots, each with the boxes of one iteration, a
+// barrier `full` (the copies have arrived) and a barrier `empty` (all warps have multiplied them).
+// The thread that copies and the groups that multiply walk the same bodies and loops, each with its own
 // place in the ring:
 //
 //   copies:      wait empty[slot] · announce the bytes · copy · next slot

@@ -15,7 +15,7 @@ using ir::OpKind;
 namespace {
 
 /// Programs that fill a link by plain stores; more only take processors from arithmetic.
-constexpr int32_t kMovers = 16;
+constexpr int32_t kMovers = 32;
 /// Rounds of a loop whose length is not known.
 constexpr double kRounds = 32;
 /// Arithmetic that takes as long as moving a byte: products of a server GPU's matrix units, and

@@ -22,8 +22,8 @@ namespace dtile::backend::gpu {
 /// other.
 struct SharedOperand {
   DType dtype;
-  /// 32, 64 or 128: bytes of the innermost dimension of a box, which is the dimension that is summed
-  /// over, and the period in which 16-byte words are exchanged.
+  /// 32, 64 or 128: bytes of the innermost dimension of a box, which is the dimension that is
+  /// summed over, and the period in which 16-byte words are exchanged.
   unsigned swizzle;
 };
 

@@ -167,11 +167,12 @@ public:
     const unsigned count = accumulatorCount(dot);
     DTILE_CHECK(accumulators.size() == count, "accumulators of another dot");
     const bool isInt = isInteger(dot.a.dtype);
-    std::string text = llvm::formatv("{{\n\t.reg .pred p;\n\tsetp.eq.u32 p, 0, 0;\n\t"
-                                     "wgmma.mma_async.sync.aligned.m64n{0}k{1}.{2}.{3}.{4} {{",
-                                     dot.columns, GroupDot::kDepthBytes * 8 / dtypeBits(dot.a.dtype),
-                                     isInt ? "s32" : "f32", operandName(dot.a.dtype),
-                                     operandName(dot.b.dtype));
+    const unsigned depth = GroupDot::kDepthBytes * 8 / dtypeBits(dot.a.dtype);
+    std::string text =
+        llvm::formatv("{{\n\t.reg .pred p;\n\tsetp.eq.u32 p, 0, 0;\n\t"
+                      "wgmma.mma_async.sync.aligned.m64n{0}k{1}.{2}.{3}.{4} {{",
+                      dot.columns, depth, isInt ? "s32" : "f32", operandName(dot.a.dtype),
+                      operandName(dot.b.dtype));
     for (unsigned i = 0; i < count; ++i)
       text += llvm::formatv("{0}${1}", i == 0 ? "" : ", ", i);
     // The predicate: add to the accumulators.

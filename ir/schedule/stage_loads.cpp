@@ -190,7 +190,8 @@ bool LoadStager::mapsRight(const Candidate &candidate) {
 bool LoadStager::staysApart(Value *tile, unsigned dim, const Polynomial &room) {
   for (const Use &use : tile->uses()) {
     Op &user = *use.user;
-    const bool isStore = user.is(OpKind::Store) || user.is(OpKind::Put) || user.is(OpKind::ReduceAdd);
+    const bool isStore =
+        user.is(OpKind::Store) || user.is(OpKind::Put) || user.is(OpKind::ReduceAdd);
     if (isStore && use.index == 0) {
       if (!isStoredWithin(user.operand(1), dim, room))
         return false;
