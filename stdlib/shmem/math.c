@@ -3,7 +3,7 @@
  * (backend/llvm/math.cpp says which; f32 has polynomials of its own for most). Freestanding C;
  * every GPU that code is made for has f64 and fused multiply-add.
  *
- *   function        how                                       largest error seen against libm, in ulp
+ *   function        how                                       largest error against libm, in ulp
  *   sin, cos        pi/2 in three parts, 2/pi in 1280 bits    1 (3 beside multiples of pi/2)
  *   exp, exp2       series of degree 13 on +-ln2/2            1
  *   log, log2       series of atanh                           1

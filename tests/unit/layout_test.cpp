@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Layouts: places and elements are each other's inverse, shapes change as tiles do, text reads back.
+// Layouts: places and elements are each other's inverse, shapes change as tiles do, and text reads
+// back.
 #include "ir/core/layout.h"
 
 #include <gmock/gmock.h>
