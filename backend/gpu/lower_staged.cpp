@@ -13,8 +13,6 @@
 //
 // When a wait for a signal fails, the thread that copies goes on to announce slots without copying:
 // the groups come to their end over whatever is there, and meet the failure where they next meet.
-// When the launch has been given up while it waits for the groups, it says so and leaves; groups
-// that wait for what it would have copied leave as well, all at the same place.
 #include "backend/gpu/lower_staged.h"
 
 #include "backend/gpu/staging_ops.h"
@@ -87,8 +85,6 @@ struct Ring {
   Value *slots = nullptr, *full = nullptr, *empty = nullptr;
   /// Numbers of the bodies that were taken, and their barriers.
   Value *bodies = nullptr, *bodiesFull = nullptr, *bodiesEmpty = nullptr;
-  /// An i32: not 0 once nothing will be copied any more.
-  Value *gone = nullptr;
 
   [[nodiscard]] int64_t bytes() const { return stages * slotBytes; }
 
@@ -160,32 +156,13 @@ public:
   }
 
 protected:
-  /// Spins until a phase of a barrier is over. Each `rounds`-th time, `leave` is asked whether to
-  /// end the thread.
-  void waitPhase(Value *barrier, Value *phase, unsigned rounds,
-                 llvm::function_ref<Value *()> leave) {
-    llvm::BasicBlock *before = b.GetInsertBlock();
+  /// Spins until a phase of a barrier is over.
+  void waitPhase(Value *barrier, Value *phase) {
     llvm::BasicBlock *again = block("phase");
-    llvm::BasicBlock *count = block("phase.count");
-    llvm::BasicBlock *ask = block("phase.ask");
-    llvm::BasicBlock *gone = block("phase.gone");
     llvm::BasicBlock *done = block("phase.done");
     b.CreateBr(again);
     b.SetInsertPoint(again);
-    llvm::PHINode *round = b.CreatePHI(b.getInt32Ty(), 3);
-    b.CreateCondBr(ops_.tryWait(b, barrier, phase), done, count);
-    b.SetInsertPoint(count);
-    Value *next = b.CreateAdd(round, b.getInt32(1));
-    Value *isTime = b.CreateIsNull(b.CreateAnd(next, b.getInt32(rounds - 1)));
-    b.CreateCondBr(isTime, ask, again);
-    b.SetInsertPoint(ask);
-    Value *leaves = leave();
-    round->addIncoming(b.getInt32(0), before);
-    round->addIncoming(next, count);
-    round->addIncoming(next, b.GetInsertBlock());
-    b.CreateCondBr(leaves, gone, again);
-    b.SetInsertPoint(gone);
-    b.CreateRetVoid();
+    b.CreateCondBr(ops_.tryWait(b, barrier, phase), done, again);
     b.SetInsertPoint(done);
   }
 
@@ -232,8 +209,7 @@ public:
 protected:
   Value *takeBody(const BodyRange &range) override {
     Value *slot = body_.slot();
-    waitPhase(body_.barrier(ring_.bodiesEmpty, slot), body_.phase(), 4096,
-              [&] { return isAborted(); });
+    waitEmpty(body_.barrier(ring_.bodiesEmpty, slot), body_.phase());
     Value *number = countBody(range);
     b.CreateStore(number, bodyNumber());
     ops_.arrive(b, body_.barrier(ring_.bodiesFull, slot));
@@ -259,18 +235,50 @@ private:
   void copy(Op &load);
   void lowerWait(Op &op);
   [[nodiscard]] Value *map(const StagedTile &tile);
-  /// Whether to leave; the groups are told.
-  [[nodiscard]] Value *isAborted() {
-    Value *aborted = b.CreateIsNotNull(call(DeviceCall::aborted, {kernel_.launch}));
-    when(aborted, "gone", [&] {
-      b.CreateStore(b.getInt32(1), shared(ring_.gone), /*isVolatile=*/true);
-    });
-    return aborted;
-  }
+  void waitEmpty(Value *barrier, Value *phase);
 
   llvm::DenseSet<const Op *> needed_;
   llvm::AllocaInst *failed_;
 };
+
+/// Spins until the groups are done with a slot. They may have left, when the launch was given up:
+/// then so does this thread, after a time in which groups that are there would have come. (They
+/// themselves never leave while products are in flight: an exit on their way would make ptxas
+/// serialize those.)
+void CopyLowering::waitEmpty(Value *barrier, Value *phase) {
+  // Rounds between looks at memory far away, and looks at a launch that was given up.
+  constexpr unsigned kLookAround = 4096, kPatience = 256;
+  llvm::BasicBlock *before = b.GetInsertBlock();
+  llvm::BasicBlock *again = block("empty");
+  llvm::BasicBlock *count = block("empty.count");
+  llvm::BasicBlock *ask = block("empty.ask");
+  llvm::BasicBlock *gone = block("empty.gone");
+  llvm::BasicBlock *done = block("empty.done");
+  b.CreateBr(again);
+  b.SetInsertPoint(again);
+  llvm::PHINode *round = b.CreatePHI(b.getInt32Ty(), 3);
+  llvm::PHINode *looks = b.CreatePHI(b.getInt32Ty(), 3);
+  b.CreateCondBr(ops_.tryWait(b, barrier, phase), done, count);
+  b.SetInsertPoint(count);
+  Value *next = b.CreateAdd(round, b.getInt32(1));
+  Value *isTime = b.CreateIsNull(b.CreateAnd(next, b.getInt32(kLookAround - 1)));
+  b.CreateCondBr(isTime, ask, again);
+  b.SetInsertPoint(ask);
+  Value *aborted = call(DeviceCall::aborted, {kernel_.launch});
+  Value *more = b.CreateAdd(looks, aborted);
+  llvm::BasicBlock *asked = b.GetInsertBlock();
+  b.CreateCondBr(b.CreateICmpUGE(more, b.getInt32(kPatience)), gone, again);
+  for (auto [from, rounds, seen] :
+       {std::tuple<llvm::BasicBlock *, Value *, Value *>{before, b.getInt32(0), b.getInt32(0)},
+        {count, next, looks},
+        {asked, next, more}}) {
+    round->addIncoming(rounds, from);
+    looks->addIncoming(seen, from);
+  }
+  b.SetInsertPoint(gone);
+  b.CreateRetVoid();
+  b.SetInsertPoint(done);
+}
 
 void CopyLowering::need(Op &op) {
   if (!needed_.insert(&op).second)
@@ -325,8 +333,7 @@ void CopyLowering::copy(Op &load) {
   Value *slot = place_.slot();
   Value *full = place_.barrier(ring_.full, slot);
   if (&load == loads.front()) {
-    waitPhase(place_.barrier(ring_.empty, slot), place_.phase(), 4096,
-              [&] { return isAborted(); });
+    waitEmpty(place_.barrier(ring_.empty, slot), place_.phase());
     unsigned bytes = 0;
     for (Op *each : loads)
       bytes += ring_.tiles.find(each)->second.bytes();
@@ -386,7 +393,7 @@ protected:
 
   Value *takeBody(const BodyRange &) override {
     Value *slot = body_.slot();
-    waitFull(body_.barrier(ring_.bodiesFull, slot), body_.phase());
+    waitPhase(body_.barrier(ring_.bodiesFull, slot), body_.phase());
     Value *number = b.CreateLoad(b.getInt64Ty(), bodyNumber());
     // One arrival a thread: each has read it.
     ops_.arrive(b, body_.barrier(ring_.bodiesEmpty, slot));
@@ -395,12 +402,6 @@ protected:
   }
 
 private:
-  void waitFull(Value *barrier, Value *phase) {
-    waitPhase(barrier, phase, 256, [&] {
-      return b.CreateIsNotNull(
-          b.CreateLoad(b.getInt32Ty(), shared(ring_.gone), /*isVolatile=*/true));
-    });
-  }
   [[nodiscard]] static bool isOnlyForCopies(const Op &op);
   [[nodiscard]] static const Op *loadOf(const ir::Value *tile);
   void multiply(Op &dot);
@@ -452,7 +453,7 @@ void GroupLowering::multiply(Op &dot) {
   const unsigned blocks = a.rows / 64 / groups;
 
   Value *slot = place_.slot();
-  waitFull(place_.barrier(ring_.full, slot), place_.phase());
+  waitPhase(place_.barrier(ring_.full, slot), place_.phase());
   Registers sums(registers(dot.operand(2)));
   const unsigned each = sums.size() / blocks;
   // The groups stand above each other, then their next blocks.
@@ -521,7 +522,8 @@ public:
 
 private:
   void makeRing(Ring &ring);
-  /// Gives the groups that multiply registers of the one that copies, where all have few.
+  /// Gives the groups that multiply registers of the one that copies, where all have few. (ptxas
+  /// does so only where the rest of the kernel needs few as well.)
   void moveRegisters(bool copies);
   [[nodiscard]] Value *areMapsUsable(const Ring &ring);
   /// Emits the bodies as another lowering does, here.
@@ -545,10 +547,7 @@ void StagedSpace::makeRing(Ring &ring) {
   ring.bodies = address(8 * kBodiesAhead, 8);
   ring.bodiesFull = address(8 * kBodiesAhead, 8);
   ring.bodiesEmpty = address(8 * kBodiesAhead, 8);
-  ring.gone = address(8, 8);
   when(isLeader(), "barriers", [&] {
-    llvm::Type *pointer = llvm::PointerType::get(context(), Device::kShared);
-    b.CreateStore(b.getInt32(0), b.CreateIntToPtr(ring.gone, pointer), /*isVolatile=*/true);
     for (int64_t slot = 0; slot < kBodiesAhead; ++slot) {
       ops.initBarrier(b, b.CreateAdd(ring.bodiesFull, b.getInt32(8 * slot)), 1);
       ops.initBarrier(b, b.CreateAdd(ring.bodiesEmpty, b.getInt32(8 * slot)), threads_);

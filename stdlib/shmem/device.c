@@ -18,9 +18,9 @@ static int32_t spaceOf(const dtile_device_launch *launch, int32_t program) {
   return space;
 }
 
-static __attribute__((noinline, cold)) void
-writeReport(const dtile_device_team *team, int32_t failure, int32_t space, int32_t site,
-            uint64_t cell, uint64_t wanted, uint64_t seen, int32_t nargs, const int64_t *args) {
+DTILE_INLINE void writeReportHere(const dtile_device_team *team, int32_t failure, int32_t space,
+                                  int32_t site, uint64_t cell, uint64_t wanted, uint64_t seen,
+                                  int32_t nargs, const int64_t *args) {
   dtile_device_report *report = team->report;
   // Host memory: the exchange excludes this device's other threads, and nobody else writes here.
   if (report && swapTeam32(&report->state, 0, 1) == 0) {
@@ -40,6 +40,12 @@ writeReport(const dtile_device_team *team, int32_t failure, int32_t space, int32
   }
   fenceTeam();
   releaseHost32(team->abort, 1);
+}
+
+static __attribute__((noinline, cold)) void
+writeReport(const dtile_device_team *team, int32_t failure, int32_t space, int32_t site,
+            uint64_t cell, uint64_t wanted, uint64_t seen, int32_t nargs, const int64_t *args) {
+  writeReportHere(team, failure, space, site, cell, wanted, seen, nargs, args);
 }
 
 DTILE_API int32_t dtile_dev_aborted(const dtile_device_launch *launch) {
@@ -80,9 +86,8 @@ enum { kLookAtClock = 64, kLookAtAbort = 4096 };
 
 // Spins until the cell holds `wanted`: 0, or 1 when it is time to leave. The clock and the abort
 // word (in host memory, microseconds away) are looked at seldom, so that polls stay close together.
-static __attribute__((noinline)) int32_t spin(const dtile_device_team *team, uint64_t *cell,
-                                              uint64_t number, uint64_t wanted, int32_t distance,
-                                              int32_t space, int32_t site) {
+DTILE_INLINE int32_t spinHere(const dtile_device_team *team, uint64_t *cell, uint64_t number,
+                              uint64_t wanted, int32_t distance, int32_t space, int32_t site) {
   const uint64_t budget = (uint64_t)team->wait_budget_ns;
   uint64_t start = 0;
   uint64_t seen;
@@ -95,12 +100,18 @@ static __attribute__((noinline)) int32_t spin(const dtile_device_team *team, uin
     if (start == 0)
       start = now;
     if (budget != 0 && now - start > budget) {
-      writeReport(team, DTILE_DEVICE_TIMEOUT, space, site, number, wanted, seen, 0, 0);
+      writeReportHere(team, DTILE_DEVICE_TIMEOUT, space, site, number, wanted, seen, 0, 0);
       return 1;
     }
   }
   acquire(cell, distance);
   return 0;
+}
+
+static __attribute__((noinline)) int32_t spin(const dtile_device_team *team, uint64_t *cell,
+                                              uint64_t number, uint64_t wanted, int32_t distance,
+                                              int32_t space, int32_t site) {
+  return spinHere(team, cell, number, wanted, distance, space, site);
 }
 
 DTILE_API int32_t dtile_dev_wait(const dtile_device_launch *launch, const dtile_device_cells *cells,
@@ -113,6 +124,14 @@ DTILE_API int32_t dtile_dev_wait(const dtile_device_launch *launch, const dtile_
                 spaceOf(launch, programIndex()), site);
   acquire(cell, distance);
   return 0;
+}
+
+DTILE_API __attribute__((always_inline)) int32_t
+dtile_dev_wait_alone(const dtile_device_launch *launch, const dtile_device_cells *cells,
+                     int64_t index, int64_t count, int32_t distance, int32_t site) {
+  return spinHere(launch->team, cells->cells + index, (uint64_t)index,
+                  loadRank64(cells->base + index) + (uint64_t)count, distance,
+                  spaceOf(launch, programIndex()), site);
 }
 
 DTILE_API void dtile_dev_ask(const dtile_device_cells *cells, int64_t index, int64_t count) {

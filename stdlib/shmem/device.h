@@ -91,6 +91,10 @@ void dtile_dev_notify(const dtile_device_launch *launch, uint64_t *cell, int64_t
  * the dtile_dev_sync that must follow before the other threads see what the notifies published. */
 int32_t dtile_dev_wait(const dtile_device_launch *launch, const dtile_device_cells *cells,
                        int64_t index, int64_t count, int32_t distance, int32_t site);
+/* The same without calls: for a thread with few registers, beside others that multiply. (ptxas
+ * serializes a warpgroup's products where another of the program's warps may call a function.) */
+int32_t dtile_dev_wait_alone(const dtile_device_launch *launch, const dtile_device_cells *cells,
+                             int64_t index, int64_t count, int32_t distance, int32_t site);
 /* Remembers the largest count that waits of this launch have asked for. */
 void dtile_dev_ask(const dtile_device_cells *cells, int64_t index, int64_t count);
 /* Together, `threads` of them, as dtile_dev_sync: every rank's one program has come here; what it
