@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Staged loops. Shared memory holds a ring of slots, each with the boxes of one iteration, a
 // barrier `full` (the copies have arrived) and a barrier `empty` (all warps have multiplied them).
-// The thread that copies and the groups that multiply walk the same bodies and loops, each with its own
-// place in the ring:
+// The thread that copies and the groups that multiply walk the same bodies and loops, each with its
+// own place in the ring:
 //
 //   copies:      wait empty[slot] · announce the bytes · copy · next slot
 //   multiplies:  wait full[slot] · issue the products · await those of the iteration before ·
