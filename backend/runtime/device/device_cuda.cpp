@@ -428,6 +428,7 @@ bool CudaDevice::tensorMap(const TensorMapShape &shape, void *map) {
   if (reinterpret_cast<uintptr_t>(shape.data) % 16 != 0 || box[0] * uint32_t(bytes) % 16 != 0 ||
       (shape.swizzle != 0 && int32_t(box[0]) * bytes > shape.swizzle))
     return false;
+  Current current(cu_, context_);
   int swizzle = shape.swizzle == 32 ? 1 : shape.swizzle == 64 ? 2 : shape.swizzle == 128 ? 3 : 0;
   return cu_.cuTensorMapEncodeTiled(map, tensorType(shape.dtype), uint32_t(shape.ndim), shape.data,
                                     size, stride, box, steps, /*interleave=*/0, swizzle,
