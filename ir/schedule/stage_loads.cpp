@@ -16,6 +16,8 @@
 #include "ir/analysis/tensor_box.h"
 #include "ir/transform/pass.h"
 
+#include "llvm/Support/MathExtras.h"
+
 namespace dtile::passes {
 namespace {
 
@@ -238,7 +240,8 @@ int64_t LoadStager::outputBytes(const Candidate &candidate) {
   const llvm::ArrayRef<int64_t> shape = candidate.dot->result()->type().shape();
   const int64_t bytes =
       storedBytes(candidate.loop->result(candidate.dot->result()->uses()[0].index));
-  return shape[0] * (shape[1] * bytes + kRowPadding);
+  // Layouts count in powers of two.
+  return shape[0] * (int64_t(llvm::PowerOf2Ceil(uint64_t(shape[1]))) * bytes + kRowPadding);
 }
 
 bool LoadStager::run() {
