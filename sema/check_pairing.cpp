@@ -15,8 +15,7 @@ struct SignalUses {
 class PairingChecker {
 public:
   PairingChecker(Context &context, const KernelInstance &kernel)
-      : context_(context), kernel_(kernel), uses_(kernel.params.size()),
-        arrivals_(kernel.params.size()) {}
+      : context_(context), kernel_(kernel), uses_(kernel.params.size()) {}
 
   void check() {
     walk(kernel_.prologue);
@@ -30,8 +29,9 @@ public:
       if (!uses.wait && !uses.notify)
         context_.report(declared, diag::unused_parameter, param.name);
       else if (!uses.wait)
-        noteReader(context_.report(uses.notify->range, diag::signal_never_waited, param.name)
-                       .note(declared, diag::note_declared_here, param.name));
+        noteUnorderedRead(context_.report(uses.notify->range, diag::signal_never_waited, param.name)
+                              .note(declared, diag::note_declared_here, param.name),
+                          kernel_);
       else if (!uses.notify)
         context_.report(uses.wait->range, diag::signal_never_notified, param.name)
             .note(declared, diag::note_declared_here, param.name);
@@ -39,39 +39,6 @@ public:
   }
 
 private:
-  /// Memory that transfers write, and where it is read without waiting for anything.
-  struct Arrival {
-    const TExpr *sent = nullptr;
-    const TExpr *read = nullptr;
-  };
-
-  /// Who should wait, perhaps: whoever reads what is sent.
-  void noteReader(DiagBuilder &builder) {
-    for (auto [i, arrival] : llvm::enumerate(arrivals_))
-      if (arrival.sent && arrival.read) {
-        builder.note(arrival.read->range, diag::note_protocol,
-                     "`" + kernel_.params[i].name +
-                         "`, which ranks send to each other, is read here: `after` a wait?");
-        return;
-      }
-  }
-
-  static const TExpr *rootOf(const TExpr *region) {
-    while (region->kind == TExprKind::Slice || region->kind == TExprKind::Remote)
-      region = region->operands[0];
-    return region->kind == TExprKind::ParamRef ? region : nullptr;
-  }
-
-  void noteMemory(const TExpr *e) {
-    const bool isSend = e->kind == TExprKind::Put || e->kind == TExprKind::ReduceAdd;
-    if (const TExpr *root = isSend ? rootOf(e->operands[1]) : nullptr)
-      arrivals_[root->param].sent = e;
-    if (e->kind != TExprKind::Load || e->operands.size() != 1)
-      return;
-    if (const TExpr *root = rootOf(e->operands[0]); root && !arrivals_[root->param].read)
-      arrivals_[root->param].read = e;
-  }
-
   void walk(const TBlock &block) {
     for (const TStmt *s : block) {
       if (s->kind == TStmtKind::Notify)
@@ -100,7 +67,6 @@ private:
   void expression(const TExpr *e) {
     if (!e)
       return;
-    noteMemory(e);
     if (e->kind == TExprKind::Wait)
       note(e->operands[0], &SignalUses::wait);
     if (e->signal)
@@ -114,7 +80,6 @@ private:
   Context &context_;
   const KernelInstance &kernel_;
   std::vector<SignalUses> uses_;
-  std::vector<Arrival> arrivals_;
 };
 
 } // namespace

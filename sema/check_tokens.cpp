@@ -27,7 +27,8 @@ struct TokenState {
 
 class TokenChecker {
 public:
-  TokenChecker(Context &context) : context_(context) {}
+  TokenChecker(Context &context, const KernelInstance &kernel)
+      : context_(context), kernel_(kernel) {}
 
   void checkSpace(const TSpace &space) {
     states_.clear();
@@ -38,8 +39,11 @@ public:
     for (const Variable *joined : space.joined)
       expectUsed(joined, nullptr);
     for (const auto &[variable, used] : acquires_)
-      if (!used)
-        context_.report(variable->range, diag::acquire_orders_nothing, variable->name);
+      if (!used) {
+        DiagBuilder report =
+            context_.report(variable->range, diag::acquire_orders_nothing, variable->name);
+        noteUnorderedRead(report, kernel_);
+      }
   }
 
 private:
@@ -197,6 +201,7 @@ private:
   }
 
   Context &context_;
+  const KernelInstance &kernel_;
   States states_;
   // Acquire variables and whether they order something.
   llvm::MapVector<const Variable *, bool> acquires_;
@@ -207,7 +212,7 @@ private:
 } // namespace
 
 void checkTokens(Context &context, const KernelInstance &kernel) {
-  TokenChecker checker(context);
+  TokenChecker checker(context, kernel);
   for (const TSpace &space : kernel.spaces)
     checker.checkSpace(space);
 }

@@ -297,6 +297,9 @@ void forEachCall(llvm::function_ref<void(llvm::StringRef)> visit);
 void checkTokens(Context &context, const KernelInstance &kernel);
 /// check_pairing.cpp: every signal is notified and waited on.
 void checkPairing(Context &context, const KernelInstance &kernel);
+/// unordered_reads.cpp: notes a read of what ranks send to each other that is after nothing, and
+/// the transfer, if there are such.
+void noteUnorderedRead(DiagBuilder &builder, const KernelInstance &kernel);
 /// check_tests.cpp: the names in tests, benches and `ensures`.
 void checkTests(Context &context, ModuleInfo &module);
 void checkEnsures(Context &context, ModuleInfo &module, const ast::KernelDecl *kernel);
