@@ -17,6 +17,7 @@ import os
 import subprocess
 import sys
 import time
+from itertools import product
 
 os.environ.setdefault("NCCL_NVLS_ENABLE", "0")
 os.environ.setdefault("TORCH_SYMM_MEM_DISABLE_MULTICAST", "1")
@@ -32,6 +33,8 @@ LAYERS = ((8192, 4096, 12288), (8192, 4096, 14336), (8192, 3584, 14336), (8192, 
           (8192, 8192, 28672), (8192, 8192, 30720), (512, 4096, 14336), (1024, 4096, 14336),
           (2048, 4096, 14336))
 HUGE = ((8192, 16384, 53248),)
+# Elements of a body of an all-reduce.
+BLOCKS = (1024, 4096, 16384)
 REDUCED = (4 << 10, 64 << 10, 1 << 20, 8 << 20, 32 << 20, 128 << 20)
 TILES = ((128, 256, 64), (128, 128, 64), (64, 128, 64))
 # Of link to link, one direction, for the limit max(cuBLAS, wire).
@@ -208,10 +211,11 @@ def suites():
                 x = team.symm_empty((count,), torch.bfloat16)
                 y = torch.empty(count, device="cuda", dtype=torch.bfloat16)
                 own, how, error = None, "", None
-                library, _ = build(bench, options, "all_reduce", T="bf16")
-                for name in ("one_shot", "two_shot"):
-                    if name == "one_shot" and size > 1 << 20:
+                for name, block in product(("one_shot", "two_shot"), BLOCKS):
+                    tile = f"{name} {block}"
+                    if name == "one_shot" and size > 1 << 20 or block > max(count, BLOCKS[0]):
                         continue
+                    library, _ = build(bench, options, "all_reduce", T="bf16", B=block)
                     kernel = getattr(library, name)
                     launch = lambda: kernel(x, y, team=team)
 
@@ -229,14 +233,14 @@ def suites():
                             torch.cuda.synchronize()
                             dist.barrier()
 
-                        good, off = bench.check(f"{name} {size}", launch, fill, y, reference, 5e-3)
+                        good, off = bench.check(f"{tile} {size}", launch, fill, y, reference, 5e-3)
                     except dtile.DtileError as failure:
                         bench.failures += 1
-                        bench.say(f"FAILED {name} {size}: {failure}")
+                        bench.say(f"FAILED {tile} {size}: {failure}")
                         continue
                     spent = bench.milliseconds(launch) if good else None
                     if spent is not None and (own is None or spent < own):
-                        own, how, error = spent, name, off
+                        own, how, error = spent, tile, off
             z = bench.random(count)
             nccl = bench.milliseconds(lambda: dist.all_reduce(z))
             shots = []
