@@ -460,7 +460,7 @@ TExpr *Checker::callDot(const CallSite &site) {
       report(site.range, diag::operator_not_defined, "dot", typeText(a->type));
       return error(site.range);
     }
-    result = DType::I32;
+    result = dtypeClass(left) == DTypeClass::UInt ? DType::U32 : DType::I32;
   }
   const Type type = valueType(result, {a->type->shape[0], b->type->shape[1]}, site.range);
   return type->kind == TypeKind::Error ? error(site.range)
