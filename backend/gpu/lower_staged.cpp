@@ -283,14 +283,12 @@ void CopyLowering::waitEmpty(Value *barrier, Value *phase) {
 void CopyLowering::need(Op &op) {
   if (!needed_.insert(&op).second)
     return;
-  if (op.is(OpKind::For)) {
-    // Bounds and step; what it carries is needed when its values are.
-    for (unsigned i = 0; i < 3; ++i)
-      needValue(op.operand(i));
-  } else {
-    for (ir::Value *operand : op.operands())
-      needValue(operand);
-  }
+  for (ir::Value *operand : op.operands())
+    needValue(operand);
+  // What a loop carries, but for tiles, comes along.
+  if (op.is(OpKind::For))
+    for (ir::Value *next : op.body().terminator()->operands())
+      needValue(next);
   if (Op *parent = op.parentOp(); parent && !parent->is(OpKind::Space))
     need(*parent);
 }
@@ -303,12 +301,8 @@ void CopyLowering::needValue(ir::Value *value) {
       need(*op);
     return;
   }
-  // Carried around a loop: where it begins, and what the next iteration gets.
-  Op *loop = value->argumentOf()->parentOp();
-  if (loop->is(OpKind::For) && value->index() > 0 && needed_.insert(loop).second) {
-    needValue(loop->operand(value->index() + 2));
-    needValue(loop->body().terminator()->operand(value->index() - 1));
-  }
+  if (Op *owner = value->argumentOf()->parentOp(); !owner->is(OpKind::Space))
+    need(*owner);
 }
 
 Value *CopyLowering::map(const StagedTile &tile) {
