@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Checks one body: an instance of a kernel or function, or the value of a constant. The members are
-// spread over the check_*.cpp files by topic. Private to sema.
+// spread over the files of the folders beside this one by topic. Private to sema.
 #pragma once
 
 #include "sema/context.h"
@@ -167,7 +167,7 @@ public:
 
   // ---- check_builtins.cpp: handlers of calls.def. One member a row.
 #define CALL(HANDLER, NAME, SIGNATURE, DOC) TExpr *call##HANDLER(const CallSite &site);
-#include "sema/calls.def"
+#include "sema/calls/calls.def"
   TExpr *positionCall(const CallSite &site, BuiltinId id);
   TExpr *twoOperandCall(const CallSite &site, ElementwiseOp op);
   TExpr *syncCall(const CallSite &site, BuiltinId id);

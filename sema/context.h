@@ -3,8 +3,8 @@
 // to sema.
 #pragma once
 
-#include "sema/module_loader.h"
-#include "sema/scope.h"
+#include "sema/names/module_loader.h"
+#include "sema/names/scope.h"
 #include "sema/sema.h"
 
 #include "llvm/ADT/DenseMap.h"

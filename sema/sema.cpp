@@ -4,7 +4,7 @@
 
 #include "frontend/base/check.h"
 #include "sema/checker.h"
-#include "sema/infer.h"
+#include "sema/declarations/infer.h"
 
 namespace dtile::sema {
 

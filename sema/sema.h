@@ -3,7 +3,7 @@
 #pragma once
 
 #include "frontend/base/diagnostics.h"
-#include "sema/typed_ast.h"
+#include "sema/tree/typed_ast.h"
 
 #include <memory>
 #include <string>

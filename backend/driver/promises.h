@@ -3,7 +3,7 @@
 #pragma once
 
 #include "ir/protocol/promise.h"
-#include "sema/typed_ast.h"
+#include "sema/tree/typed_ast.h"
 
 #include "llvm/ADT/ArrayRef.h"
 

@@ -152,6 +152,7 @@ void FunctionLowering::lowerOp(Op &op) {
         return lowerElementwise(op);
   case OpKind::ViewSlice:
   case OpKind::ViewTile:
+  case OpKind::ViewSelect:
   case OpKind::ViewAt:
   case OpKind::ViewDim:
   case OpKind::ViewReshape:
@@ -232,6 +233,12 @@ void FunctionLowering::lowerElementwise(Op &op) {
 }
 
 void FunctionLowering::lowerViewOp(Op &op) {
+  if (op.is(OpKind::ViewSelect)) {
+    const View chosen = views_.select(scalar(op.operand(0)), view(op.operand(1)),
+                                      view(op.operand(2)));
+    set(op.result(), chosen.parts());
+    return;
+  }
   View source = view(op.operand(0));
   llvm::ArrayRef<ir::Value *> rest = op.operands().drop_front();
   if (op.is(OpKind::ViewDim)) {

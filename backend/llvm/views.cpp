@@ -155,6 +155,14 @@ View ViewBuilder::slice(const View &view, const ir::Op &op,
   return result;
 }
 
+View ViewBuilder::select(llvm::Value *isFirst, const View &first, const View &second) {
+  Parts parts;
+  // What both have in common (strides, as a rule) stays one value.
+  for (auto [a, c] : llvm::zip_equal(first.parts(), second.parts()))
+    parts.push_back(a == c ? a : b.CreateSelect(isFirst, a, c));
+  return View::fromParts(first.type, parts);
+}
+
 View ViewBuilder::reshape(const View &view, ir::Type type, llvm::ArrayRef<llvm::Value *> sizes) {
   View result = contiguous(type, view.data, sizes);
   result.rank = view.rank;

@@ -64,6 +64,8 @@ public:
   /// view.slice and view.tile.
   [[nodiscard]] View slice(const View &view, const ir::Op &op,
                            llvm::ArrayRef<llvm::Value *> operands);
+  /// Whichever `isFirst` says.
+  [[nodiscard]] View select(llvm::Value *isFirst, const View &first, const View &second);
   [[nodiscard]] View reshape(const View &view, ir::Type type, llvm::ArrayRef<llvm::Value *> sizes);
   /// sig.slice; `check` sees each dropped position with its dimension's size.
   [[nodiscard]] SignalCells

@@ -66,6 +66,8 @@ unsigned accumulatorCount(const GroupDot &dot) { return dot.columns / 2; }
 
 class HopperOps : public gpu::StagingOps {
 public:
+  void meetWarp(Builder &b) const override { emitPtx(b, "bar.warp.sync -1;", "~{memory}", {}); }
+
   void initBarrier(Builder &b, Value *barrier, unsigned arrivals) const override {
     emitPtx(b, "mbarrier.init.shared::cta.b64 [$0], $1;", "r,r,~{memory}",
             {barrier, b.getInt32(arrivals)});
@@ -104,14 +106,10 @@ public:
             "r,l,r" + repeated(",r", coordinates.size()) + ",~{memory}", operands);
   }
 
-  void storeBox(Builder &b, Value *map, llvm::ArrayRef<Value *> coordinates,
-                Value *shared) const override {
-    llvm::SmallVector<Value *, 8> operands = {map, shared};
-    emitPtx(b,
-            "cp.async.bulk.tensor." + llvm::Twine(coordinates.size()) +
-                "d.global.shared::cta.tile.bulk_group [$0, " +
-                placeholders(operands, coordinates) + "], [$1];",
-            "l,r" + repeated(",r", coordinates.size()) + ",~{memory}", operands);
+  void storeRow(Builder &b, Value *memory, Value *shared, Value *bytes) const override {
+    Value *global = b.CreateAddrSpaceCast(memory, b.getPtrTy(1));
+    emitPtx(b, "cp.async.bulk.global.shared::cta.bulk_group [$0], [$1], $2;", "l,r,r,~{memory}",
+            {global, shared, bytes});
   }
 
   void commitStores(Builder &b) const override {

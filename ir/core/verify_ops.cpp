@@ -310,6 +310,18 @@ std::string checkViewTile(const Op &op) {
   return "";
 }
 
+std::string checkViewSelect(const Op &op) {
+  const Type condition = op.operand(0)->type();
+  const Type a = op.operand(1)->type(), b = op.operand(2)->type();
+  if (!condition.isScalar() || !isBool(condition))
+    return isNot("operand 0", condition, "a bool");
+  if (a != b)
+    return isNot("operand 2", b, a);
+  if (a.isRemote())
+    return isNot("operand 1", a, "a view of this rank");
+  return checkResult(op, a);
+}
+
 std::string checkAt(const Op &op) {
   const Type from = op.operand(0)->type(), to = op.result()->type();
   const bool fits = to.kind() == from.kind() && to.rank() == from.rank() && to.isRemote() &&
@@ -613,6 +625,8 @@ std::string checkTypes(const Op &op) {
     return checkSlice(op, TypeKind::View);
   case OpKind::ViewTile:
     return checkViewTile(op);
+  case OpKind::ViewSelect:
+    return checkViewSelect(op);
   case OpKind::ViewAt:
   case OpKind::SigAt:
     return checkAt(op);

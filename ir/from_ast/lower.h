@@ -3,7 +3,7 @@
 #pragma once
 
 #include "ir/core/ir.h"
-#include "sema/typed_ast.h"
+#include "sema/tree/typed_ast.h"
 
 namespace dtile::ir {
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "ir/core/builder.h"
-#include "sema/typed_ast.h"
+#include "sema/tree/typed_ast.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SetVector.h"

@@ -213,6 +213,7 @@ void bind(Instr &instr) {
     return bindTile(instr);
   case OpKind::ViewSlice:
   case OpKind::ViewTile:
+  case OpKind::ViewSelect:
   case OpKind::ViewAt:
   case OpKind::ViewDim:
   case OpKind::ViewReshape:

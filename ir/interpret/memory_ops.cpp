@@ -143,6 +143,13 @@ Step runViewAt(Body &body, const Instr &instr) {
   return Step::Next;
 }
 
+Step runViewSelect(Body &body, const Instr &instr) {
+  const bool isFirst = body.scalar(instr.operands[0]) != 0;
+  const ViewVal view = body.view(instr.operands[isFirst ? 1 : 2]);
+  body.frame->views[instr.result] = view;
+  return Step::Next;
+}
+
 Step runViewDim(Body &body, const Instr &instr) {
   const auto &info = static_cast<const DimInfo &>(*instr.info);
   const ViewVal &view = body.view(instr.operands[0]);
@@ -462,6 +469,9 @@ void bindMemory(Instr &instr) {
   case OpKind::ViewTile:
     bindSlice(instr);
     instr.run = runViewSlice;
+    return;
+  case OpKind::ViewSelect:
+    instr.run = runViewSelect;
     return;
   case OpKind::ViewAt:
     instr.run = runViewAt;

@@ -16,7 +16,7 @@ SHOWN_ELSEWHERE = {"instance_has_errors"}
 
 def builtin_table(source):
     rows = ["| call | meaning |", "| --- | --- |"]
-    with open(os.path.join(source, "sema", "calls.def"), encoding="utf-8") as file:
+    with open(os.path.join(source, "sema", "calls", "calls.def"), encoding="utf-8") as file:
         for name, signature, doc in re.findall(
             r'^CALL\(\w+, "(\w+)", "((?:[^"\\]|\\.)*)", "((?:[^"\\]|\\.)*)"\)', file.read(), re.M
         ):
@@ -27,10 +27,11 @@ def builtin_table(source):
 
 def reported(source):
     ids = set()
-    for name in sorted(os.listdir(os.path.join(source, "sema"))):
-        if name.endswith(".cpp"):
-            with open(os.path.join(source, "sema", name), encoding="utf-8") as file:
-                ids |= set(re.findall(r"diag::(\w+)", file.read()))
+    for folder, _, names in os.walk(os.path.join(source, "sema")):
+        for name in names:
+            if name.endswith(".cpp"):
+                with open(os.path.join(folder, name), encoding="utf-8") as file:
+                    ids |= set(re.findall(r"diag::(\w+)", file.read()))
     return {i for i in ids if not i.startswith("note_")} - {"Id"}
 
 

@@ -2,7 +2,7 @@
 // Size symbols of a kernel, solved from the arguments of a launch as the launch itself does.
 #pragma once
 
-#include "sema/typed_ast.h"
+#include "sema/tree/typed_ast.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/Support/Error.h"

@@ -5,7 +5,7 @@
 #include "backend/driver/execute/declared_sizes.h"
 #include "backend/driver/options.h"
 #include "ir/core/ir.h"
-#include "sema/typed_ast.h"
+#include "sema/tree/typed_ast.h"
 
 #include "llvm/Support/Error.h"
 

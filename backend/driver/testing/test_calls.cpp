@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Functions that tests call (sema/test_builtins.def): array makers, reference operations,
-// collectives.
+// Functions that tests call (sema/declarations/test_builtins.def): array makers, reference
+// operations, collectives.
 #include "backend/driver/testing/test_evaluator.h"
 
 #include "backend/ndarray/reference_ops.h"
@@ -17,13 +17,13 @@ namespace {
 /// One enumerator a row of test_builtins.def.
 enum class TestBuiltin : uint8_t {
 #define TEST_BUILTIN(ID, NAME, SIGNATURE, DOC) ID,
-#include "sema/test_builtins.def"
+#include "sema/declarations/test_builtins.def"
 };
 
 std::optional<TestBuiltin> findBuiltin(llvm::StringRef name) {
   return llvm::StringSwitch<std::optional<TestBuiltin>>(name)
 #define TEST_BUILTIN(ID, NAME, SIGNATURE, DOC) .Case(NAME, TestBuiltin::ID)
-#include "sema/test_builtins.def"
+#include "sema/declarations/test_builtins.def"
       .Default(std::nullopt);
 }
 
@@ -32,7 +32,7 @@ llvm::StringRef signatureOf(TestBuiltin builtin) {
 #define TEST_BUILTIN(ID, NAME, SIGNATURE, DOC)                                                     \
   case TestBuiltin::ID:                                                                            \
     return NAME SIGNATURE;
-#include "sema/test_builtins.def"
+#include "sema/declarations/test_builtins.def"
   }
   return "";
 }

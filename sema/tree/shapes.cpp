@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Linear forms of index expressions.
-#include "sema/shapes.h"
+#include "sema/tree/shapes.h"
 
 #include "llvm/ADT/STLExtras.h"
 

@@ -8,7 +8,7 @@ CallHandler callHandler(llvm::StringRef name) {
   static const llvm::StringMap<CallHandler> handlers = [] {
     llvm::StringMap<CallHandler> table;
 #define CALL(HANDLER, NAME, SIGNATURE, DOC) table[NAME] = &Checker::call##HANDLER;
-#include "sema/calls.def"
+#include "sema/calls/calls.def"
     return table;
   }();
   return handlers.lookup(name);
@@ -16,7 +16,7 @@ CallHandler callHandler(llvm::StringRef name) {
 
 void forEachCall(llvm::function_ref<void(llvm::StringRef)> visit) {
 #define CALL(HANDLER, NAME, SIGNATURE, DOC) visit(NAME);
-#include "sema/calls.def"
+#include "sema/calls/calls.def"
 }
 
 bool Checker::noGenerics(const CallSite &site) {

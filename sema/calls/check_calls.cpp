@@ -2,7 +2,7 @@
 // Calls: which function is meant, its compile-time parameters from the arguments, and the instance
 // for them.
 #include "sema/checker.h"
-#include "sema/infer.h"
+#include "sema/declarations/infer.h"
 
 namespace dtile::sema {
 

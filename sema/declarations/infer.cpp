@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Solves sizes such as `N`, `N / 2` or `W * E + 1` for the one generic in them.
-#include "sema/infer.h"
+#include "sema/declarations/infer.h"
 
 #include "sema/checker.h"
 

@@ -2,7 +2,7 @@
 // Algebra on size and index expressions.
 #pragma once
 
-#include "sema/typed_ast.h"
+#include "sema/tree/typed_ast.h"
 
 #include <optional>
 

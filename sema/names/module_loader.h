@@ -2,7 +2,7 @@
 // Finds, reads and parses what a file imports.
 #pragma once
 
-#include "sema/scope.h"
+#include "sema/names/scope.h"
 #include "sema/sema.h"
 
 namespace dtile::sema {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Block scopes and spelling suggestions.
-#include "sema/scope.h"
+#include "sema/names/scope.h"
 
 namespace dtile::sema {
 

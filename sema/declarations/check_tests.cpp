@@ -11,13 +11,13 @@ bool isTestBuiltin(llvm::StringRef name) {
 #define TEST_BUILTIN(ID, NAME, SIGNATURE, DOC)                                                     \
   if (name == NAME)                                                                                \
     return true;
-#include "sema/test_builtins.def"
+#include "sema/declarations/test_builtins.def"
   return false;
 }
 
 void considerTestBuiltins(SpellingSuggestion &suggestion) {
 #define TEST_BUILTIN(ID, NAME, SIGNATURE, DOC) suggestion.consider(NAME);
-#include "sema/test_builtins.def"
+#include "sema/declarations/test_builtins.def"
 }
 
 class NameChecker {

@@ -3,7 +3,7 @@
 // any depth.
 #pragma once
 
-#include "sema/typed_ast.h"
+#include "sema/tree/typed_ast.h"
 
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/StringMap.h"

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "frontend/ast/ast.h"
-#include "sema/types.h"
+#include "sema/tree/types.h"
 
 #include "llvm/ADT/APFloat.h"
 #include "llvm/ADT/SmallVector.h"
@@ -17,16 +17,16 @@ namespace dtile::sema {
 
 enum class TExprKind : uint8_t {
 #define TEXPR(NAME, DOC) NAME,
-#include "sema/typed_nodes.def"
+#include "sema/tree/typed_nodes.def"
 };
 enum class TStmtKind : uint8_t {
 #define TSTMT(NAME, DOC) NAME,
-#include "sema/typed_nodes.def"
+#include "sema/tree/typed_nodes.def"
 };
 /// Builtin functions that have no node of their own, a row of builtins.def each.
 enum class BuiltinId : uint8_t {
 #define BUILTIN(ID, NAME, SIGNATURE, DOC) ID,
-#include "sema/builtins.def"
+#include "sema/tree/builtins.def"
 };
 enum class ElementwiseOp : uint8_t {
   Add,

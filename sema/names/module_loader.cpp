@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Follows imports depth first: the importing file's folder, the import paths in order, then the
 // embedded library.
-#include "sema/module_loader.h"
+#include "sema/names/module_loader.h"
 
 #include "frontend/parse/parser.h"
 #include "sema/context.h"

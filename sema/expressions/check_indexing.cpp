@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Slices of regions and signals, gathers, ranges.
 #include "sema/checker.h"
-#include "sema/shapes.h"
+#include "sema/tree/shapes.h"
 
 namespace dtile::sema {
 
