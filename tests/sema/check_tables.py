@@ -10,7 +10,7 @@ import os
 import re
 import sys
 
-# Shown by tests/unit/sema_test.cpp: no single file can.
+# Shown by tests/unit/sema/sema_test.cpp: no single file can.
 SHOWN_ELSEWHERE = {"instance_has_errors"}
 
 

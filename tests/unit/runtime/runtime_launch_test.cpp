@@ -2,7 +2,7 @@
 //
 // Launches on threads: what kernels compute on any number of ranks and workers, in any order of
 // bodies.
-#include "tests/unit/runtime_kernels.h"
+#include "tests/unit/runtime/runtime_kernels.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Two kernels that communicate, and helpers to launch kernels.
-#include "tests/unit/runtime_kernels.h"
+#include "tests/unit/runtime/runtime_kernels.h"
 
 namespace dtile::test {
 

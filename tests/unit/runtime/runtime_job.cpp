@@ -3,7 +3,7 @@
 // One rank of a job started by oshrun: everything that the runtime does between processes. Each
 // rank prints "rank R ok" when all was right. `runtime_job deadlock|trap|sizes` make the job fail,
 // and each rank prints why.
-#include "tests/unit/runtime_kernels.h"
+#include "tests/unit/runtime/runtime_kernels.h"
 
 #include <cstdio>
 #include <cstdlib>

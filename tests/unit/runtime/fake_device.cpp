@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "tests/unit/fake_device.h"
+#include "tests/unit/runtime/fake_device.h"
 
 #include <cstdlib>
 #include <cstring>
@@ -28,6 +28,8 @@ public:
   int32_t fitness(const dtile_device_image &image) const override {
     return image.arch == facts_.arch ? 2 : image.arch == std::string("sm_80") ? 1 : 0;
   }
+
+  Status within(const std::function<Status()> &call) override { return call(); }
 
   Status allocate(int64_t bytes, DeviceAddress *out) override {
     if (machine_.capturing)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Passes keep what programs compute: random programs give the same results before and after, on the
 // interpreter.
-#include "interpreter_support.h"
 #include "random_program.h"
+#include "tests/unit/interpret/interpreter_support.h"
 
 #include "ir/transform/pipelines.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Programs from source text to the interpreter: what lowering says is what the program means.
-#include "interpreter_support.h"
+#include "tests/unit/interpret/interpreter_support.h"
 
 #include "ir/from_ast/lower.h"
 #include "ir/transform/pipelines.h"

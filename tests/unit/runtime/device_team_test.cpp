@@ -2,8 +2,8 @@
 // Teams of devices on a driver of host memory: what launches hand to a device, what is refused, and
 // what becomes of failures.
 #include "backend/runtime/device/device_team.h"
-#include "tests/unit/fake_device.h"
-#include "tests/unit/runtime_kernels.h"
+#include "tests/unit/runtime/fake_device.h"
+#include "tests/unit/runtime/runtime_kernels.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -82,7 +82,7 @@ struct TestKernel {
              .counts = kCounts,
              .spaces = kDeviceSpaces,
              .nsites = 2,
-             .reserved = 0,
+             .shmem_version = 0,
              .sites = kSites};
     desc = {.abi_version = DTILE_ABI_VERSION,
             .flags = 0,

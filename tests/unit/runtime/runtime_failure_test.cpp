@@ -2,7 +2,7 @@
 //
 // Launches that cannot go on, and calls that are wrong: the code, the words, and that the team
 // still works.
-#include "tests/unit/runtime_kernels.h"
+#include "tests/unit/runtime/runtime_kernels.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
