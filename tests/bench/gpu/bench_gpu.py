@@ -4,6 +4,8 @@ on PYTHONPATH) kraken, in one process group.
 
     bench_gpu.py [--ranks N] [SUITE…]      gemm ag_gemm gemm_rs all_reduce all_to_all launch
 
+goals.py runs this for every goal of goals.md; the lists of shapes are there, too.
+
 One command on a machine with NVIDIA GPUs, PyTorch, dtilec and the Python package `dtile` (found
 through PYTHONPATH; $DTILEC names the compiler): it starts a process a GPU. Results are checked
 before anything is timed; a kernel that is wrong has no time, and the exit code says so.
@@ -19,6 +21,8 @@ import sys
 import time
 from itertools import product
 
+from goals import shapes_of
+
 os.environ.setdefault("NCCL_NVLS_ENABLE", "0")
 os.environ.setdefault("TORCH_SYMM_MEM_DISABLE_MULTICAST", "1")
 os.environ.setdefault("NVSHMEM_DISABLE_NVLS", "1")
@@ -26,16 +30,13 @@ os.environ.setdefault("NVSHMEM_DISABLE_NVLS", "1")
 EXAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "examples")
 
 # M, N, K
-GEMMS = ((8192, 8192, 8192), (4096, 4096, 4096), (8192, 3584, 8192), (8192, 1536, 4096),
-         (1024, 8192, 8192), (128, 8192, 8192))
+GEMMS = shapes_of("products", "thin_products")
 # M, hidden, ffn of the whole model, as tensor parallelism divides them by the ranks.
-LAYERS = ((8192, 4096, 12288), (8192, 4096, 14336), (8192, 3584, 14336), (8192, 4608, 36864),
-          (8192, 8192, 28672), (8192, 8192, 30720), (512, 4096, 14336), (1024, 4096, 14336),
-          (2048, 4096, 14336))
-HUGE = ((8192, 16384, 53248),)
+LAYERS = shapes_of("layers", "small_layers")
+HUGE = shapes_of("largest_layers")
 # Elements of a body of an all-reduce.
 BLOCKS = (1024, 4096, 16384)
-REDUCED = (4 << 10, 64 << 10, 1 << 20, 8 << 20, 32 << 20, 128 << 20)
+REDUCED = tuple(size for size, in shapes_of("reductions"))
 TILES = ((128, 256, 64), (128, 128, 64), (64, 128, 64))
 # Of link to link, one direction, for the limit max(cuBLAS, wire).
 WIRE_GBPS = 450
