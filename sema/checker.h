@@ -179,6 +179,7 @@ public:
   std::optional<unsigned> axisArg(const CallSite &site, unsigned rank);
   bool noGenerics(const CallSite &site);
   bool noShape(const CallSite &site);
+  std::optional<bool> isTf32Dot(const CallSite &site);
 
   // ---- check_communication.cpp
   TExpr *afterExpr(const ast::AfterExpr *e);

@@ -2,6 +2,7 @@
 // AMD's CDNA GPUs: waves of 64 threads, barriers, lane exchange and matrix instructions (MFMA).
 #include "backend/amdgpu/devices.h"
 
+#include "backend/llvm/arith.h"
 #include "frontend/base/check.h"
 
 #include "llvm/IR/Intrinsics.h"
@@ -175,6 +176,8 @@ Instruction instructionFor(const MatrixProduct &product, Generation generation) 
     return {choose(amdgcn_mfma_i32_32x32x8i8, amdgcn_mfma_i32_16x16x16i8), 1, Form::Int};
   if (types == "f32")
     return {choose(amdgcn_mfma_f32_32x32x2f32, amdgcn_mfma_f32_16x16x4f32), 1, Form::Float};
+  if (types == "xf32")
+    return {choose(amdgcn_mfma_f32_32x32x4_xf32, amdgcn_mfma_f32_16x16x8_xf32), 2, Form::Float};
   if (types == "f64")
     return {amdgcn_mfma_f64_16x16x4f64, 1, Form::Double};
   // One-byte floats; see cdna_products.h.
@@ -241,7 +244,7 @@ llvm::Value *operandOf(llvm::IRBuilder<> &b, Form form, llvm::ArrayRef<llvm::Val
   case Form::Int:
     return b.CreateBitCast(value, b.getIntNTy(32 * words));
   case Form::Float:
-    return b.CreateBitCast(value, b.getFloatTy());
+    return b.CreateBitCast(value, laneType(b.getFloatTy(), words));
   case Form::Words:
   case Form::Double:
     return value;

@@ -61,6 +61,8 @@ public:
   virtual void multiply(llvm::IRBuilder<> &b, const MatrixProduct &product,
                         llvm::ArrayRef<llvm::Value *> aWords, llvm::ArrayRef<llvm::Value *> bWords,
                         llvm::MutableArrayRef<llvm::Value *> sums) const = 0;
+  /// f32 as a nearest value of tf32; ties as the device likes.
+  [[nodiscard]] virtual llvm::Value *roundToTf32(llvm::IRBuilder<> &b, llvm::Value *value) const;
   /// Whether loadMatrices can be used.
   [[nodiscard]] virtual bool loadsMatrices() const { return false; }
   /// Up to 4 squares of 8 x 8 two-byte elements from shared memory, one word a square: lane l gives

@@ -39,6 +39,10 @@ llvm::SmallVector<llvm::Value *, 4> Device::loadMatrices(llvm::IRBuilder<> &, ll
   DTILE_UNREACHABLE("a device that loads matrices says how");
 }
 
+llvm::Value *Device::roundToTf32(llvm::IRBuilder<> &b, llvm::Value *value) const {
+  return Arith(b).roundToTf32(value);
+}
+
 void BodyLowering::lowerDot(Op &op) {
   if (const MatrixProduct *product = findProduct(gpu_.device.facts(), op))
     return multiplyByMatrices(op, *product);
@@ -327,6 +331,11 @@ llvm::ArrayRef<llvm::Value *> MatrixLowering::words(unsigned i, Layout::Position
       readSquares(operand, at, known);
     else
       readAtom(operand, at, known);
+    // The instruction would cut off what is too long.
+    if (product_.isTf32)
+      for (llvm::Value *&word : known)
+        word = b.CreateBitCast(
+            body_.gpu_.device.roundToTf32(b, b.CreateBitCast(word, b.getFloatTy())), wordType());
   }
   return known;
 }

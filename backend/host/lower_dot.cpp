@@ -75,12 +75,16 @@ public:
         sum_(computeType(b.getContext(), sumType)), sumBytes_(dtypeBytes(sumType)),
         m_(op.operand(0)->type().shape()[0]), k_(op.operand(0)->type().shape()[1]),
         n_(op.operand(1)->type().shape()[1]),
-        blocking_(chooseBlocking(body.host().vectors, sumBytes_, m_, n_)) {}
+        blocking_(chooseBlocking(body.host().vectors, sumBytes_, m_, n_)),
+        isTf32_(op.hasAttr("precision")) {}
 
   /// Adds the product to the dense m x n array at `sums`.
   void emit(llvm::Value *sums, llvm::function_ref<Matrix(Value *)> matrix);
 
 private:
+  [[nodiscard]] llvm::StringRef typeOf(const Matrix &from) const {
+    return isTf32_ ? "tf32" : dtypeName(from.type);
+  }
   [[nodiscard]] llvm::Value *makeDense(const Matrix &a);
   void multiplyPanels(const Matrix &right);
   void packPanel(const Matrix &from, llvm::Value *panelIndex);
@@ -110,6 +114,8 @@ private:
   unsigned sumBytes_;
   int64_t m_, k_, n_;
   Blocking blocking_;
+  /// Operands are rounded as machines that multiply tf32 do.
+  bool isTf32_;
   llvm::Value *sums_ = nullptr;
   llvm::Value *panel_ = nullptr;
   llvm::Value *dense_ = nullptr;
@@ -128,7 +134,7 @@ void DotEmitter::emit(llvm::Value *sums, llvm::function_ref<Matrix(Value *)> mat
   aColumn_ = a.transposed ? m_ : 1;
   std::string name;
   llvm::raw_string_ostream(name) << "dtile.dot." << dtypeName(sumType_) << "." << m_ << "x" << k_
-                                 << (a.transposed ? "t" : "") << "." << dtypeName(right.type) << "."
+                                 << (a.transposed ? "t" : "") << "." << typeOf(right) << "."
                                  << k_ << "x" << n_ << (right.transposed ? "t" : "");
   llvm::Type *p = b.getPtrTy();
   auto *type = llvm::FunctionType::get(b.getVoidTy(), {p, p, p, b.getInt64Ty(), p}, false);
@@ -170,17 +176,18 @@ llvm::Value *DotEmitter::load(const Matrix &from, llvm::Value *row, llvm::Value 
       b.CreateAlignedLoad(laneType(element, lanes), b.CreateGEP(element, from.data, offset),
                           llvm::Align(dtypeBytes(from.type)));
   Arith &arith = body_.arith();
-  return arith.cast(from.type, sumType_, arith.fromMemory(from.type, memory));
+  llvm::Value *value = arith.cast(from.type, sumType_, arith.fromMemory(from.type, memory));
+  return isTf32_ ? arith.roundToTf32(value) : value;
 }
 
 llvm::Value *DotEmitter::makeDense(const Matrix &a) {
   auto *known = llvm::dyn_cast<llvm::ConstantInt>(a.ld);
-  if (a.type == sumType_ && known && known->getSExtValue() == a.columns)
+  if (!isTf32_ && a.type == sumType_ && known && known->getSExtValue() == a.columns)
     return a.data;
   llvm::Value *dense = body_.scratch(a.rows * a.columns * sumBytes_);
   std::string name;
   llvm::raw_string_ostream(name) << "dtile.dense." << dtypeName(sumType_) << "."
-                                 << dtypeName(a.type) << "." << a.rows << "x" << a.columns;
+                                 << typeOf(a) << "." << a.rows << "x" << a.columns;
   llvm::Type *p = b.getPtrTy();
   auto *type = llvm::FunctionType::get(b.getVoidTy(), {p, p, b.getInt64Ty()}, false);
   llvm::Function *copy = body_.host().shared(b, name, type, [&](llvm::Function *function) {

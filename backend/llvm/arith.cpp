@@ -151,16 +151,8 @@ llvm::Value *Arith::round(DType type, llvm::Value *value) {
     llvm::Type *bfloat = withScalar(value->getType(), b.getBFloatTy());
     return b.CreateFPExt(b.CreateFPTrunc(value, bfloat), value->getType());
   }
-  if (type == DType::BF16) {
-    llvm::Type *i32 = bitsOf(value->getType());
-    llvm::Value *bits = b.CreateBitCast(value, i32);
-    // Half of the last kept bit, minus one when that bit is even.
-    llvm::Value *odd = b.CreateAnd(b.CreateLShr(bits, 16), 1);
-    llvm::Value *rounded = b.CreateAdd(bits, b.CreateAdd(odd, splatInt(i32, 0x7fff)));
-    llvm::Value *quiet = b.CreateOr(bits, splatInt(i32, 0x00400000));
-    rounded = b.CreateSelect(b.CreateFCmpUNO(value, value), quiet, rounded);
-    return b.CreateBitCast(b.CreateAnd(rounded, splatInt(i32, 0xffff0000)), value->getType());
-  }
+  if (type == DType::BF16)
+    return roundBits(value, 16);
   if (type == DType::F16) {
     llvm::Type *half = withScalar(value->getType(), llvm::Type::getHalfTy(b.getContext()));
     return b.CreateFPExt(b.CreateFPTrunc(value, half), value->getType());
@@ -168,6 +160,19 @@ llvm::Value *Arith::round(DType type, llvm::Value *value) {
   if (type == DType::F8E4M3 || type == DType::F8E5M2)
     return fromF8(type, toF8(type, value));
   return value;
+}
+
+/// f32 without its last bits, to nearest even; NaN stays NaN.
+llvm::Value *Arith::roundBits(llvm::Value *value, unsigned dropped) {
+  llvm::Type *i32 = bitsOf(value->getType());
+  llvm::Value *bits = b.CreateBitCast(value, i32);
+  // Half of the last kept bit, minus one when that bit is even.
+  llvm::Value *odd = b.CreateAnd(b.CreateLShr(bits, dropped), 1);
+  const uint32_t half = (1u << (dropped - 1)) - 1;
+  llvm::Value *rounded = b.CreateAdd(bits, b.CreateAdd(odd, splatInt(i32, half)));
+  llvm::Value *quiet = b.CreateOr(bits, splatInt(i32, 0x00400000));
+  rounded = b.CreateSelect(b.CreateFCmpUNO(value, value), quiet, rounded);
+  return b.CreateBitCast(b.CreateAnd(rounded, splatInt(i32, ~0u << dropped)), value->getType());
 }
 
 /// The code of a float in its low byte, as i32.

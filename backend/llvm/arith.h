@@ -35,6 +35,8 @@ public:
   [[nodiscard]] llvm::Value *toMemory(DType type, llvm::Value *value);
   /// A float as the nearest value of a narrow type, still a float; other types as they are.
   [[nodiscard]] llvm::Value *round(DType type, llvm::Value *value);
+  /// f32 as the nearest value of tf32.
+  [[nodiscard]] llvm::Value *roundToTf32(llvm::Value *value) { return roundBits(value, 13); }
 
   /// The value of a `const`.
   [[nodiscard]] llvm::Constant *constant(DType type, const ir::Attr &value);
@@ -64,6 +66,7 @@ private:
   [[nodiscard]] llvm::Value *divide(DType type, llvm::Value *x, llvm::Value *y, bool remainder);
   [[nodiscard]] llvm::Value *divideByPositive(llvm::Value *x, llvm::ConstantInt *y, bool remainder);
   [[nodiscard]] llvm::Value *shift(ir::OpKind kind, DType type, llvm::Value *x, llvm::Value *y);
+  [[nodiscard]] llvm::Value *roundBits(llvm::Value *value, unsigned dropped);
   [[nodiscard]] llvm::Value *toF8(DType type, llvm::Value *x);
   [[nodiscard]] llvm::Value *fromF8(DType type, llvm::Value *bits);
   [[nodiscard]] llvm::Value *narrowToOdd(llvm::Value *x);

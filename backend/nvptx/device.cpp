@@ -43,6 +43,10 @@ public:
   void multiply(llvm::IRBuilder<> &b, const MatrixProduct &product,
                 llvm::ArrayRef<llvm::Value *> aWords, llvm::ArrayRef<llvm::Value *> bWords,
                 llvm::MutableArrayRef<llvm::Value *> sums) const override;
+  [[nodiscard]] llvm::Value *roundToTf32(llvm::IRBuilder<> &b, llvm::Value *value) const override {
+    llvm::Value *bits = b.CreateIntrinsic(llvm::Intrinsic::nvvm_f2tf32_rna, {}, {value});
+    return b.CreateBitCast(bits, value->getType());
+  }
   [[nodiscard]] bool loadsMatrices() const override { return true; }
   [[nodiscard]] llvm::SmallVector<llvm::Value *, 4> loadMatrices(llvm::IRBuilder<> &b,
                                                                  llvm::Value *address,
@@ -97,6 +101,7 @@ ID matrixInstruction(const MatrixProduct &product) {
   return llvm::StringSwitch<ID>(product.name)
       .Case("m16n8k16.bf16", llvm::Intrinsic::nvvm_mma_m16n8k16_row_col_bf16)
       .Case("m16n8k16.f16", llvm::Intrinsic::nvvm_mma_m16n8k16_row_col_f32_f32)
+      .Case("m16n8k8.tf32", llvm::Intrinsic::nvvm_mma_m16n8k8_row_col_tf32)
       .Case("m16n8k32.s8", llvm::Intrinsic::nvvm_mma_m16n8k32_row_col_s8)
       .Case("m16n8k32.u8", llvm::Intrinsic::nvvm_mma_m16n8k32_row_col_u8)
       .Case("m16n8k32.e4m3.e4m3", llvm::Intrinsic::nvvm_mma_m16n8k32_row_col_f32_e4m3_e4m3_f32)

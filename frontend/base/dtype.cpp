@@ -168,6 +168,14 @@ uint16_t f32ToBf16(float value) {
   return uint16_t((bits + 0x7FFFu + (bits >> 16 & 1)) >> 16);
 }
 
+float roundToTf32(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  constexpr uint32_t kKept = ~uint32_t(0) << 13;
+  if ((bits & 0x7FFFFFFFu) > 0x7F800000u)
+    return std::bit_cast<float>((bits | 0x400000u) & kKept);
+  return std::bit_cast<float>((bits + 0xFFFu + (bits >> 13 & 1)) & kKept);
+}
+
 uint16_t f32ToF16(float value) { return uint16_t(fromDouble<kF16>(value)); }
 uint8_t f32ToF8E4M3(float value) { return uint8_t(fromDouble<kF8E4M3>(value)); }
 uint8_t f32ToF8E5M2(float value) { return uint8_t(fromDouble<kF8E5M2>(value)); }

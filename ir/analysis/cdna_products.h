@@ -6,7 +6,8 @@
 // Source of the fragments: AMD's Matrix Instruction Calculator
 // (github.com/ROCm/amd_matrix_instruction_calculator), asked for v_mfma_f32_32x32x8_bf16,
 // v_mfma_f32_16x16x16_bf16, v_mfma_i32_32x32x16_i8, v_mfma_f32_32x32x2_f32,
-// v_mfma_f32_16x16x4_f32 and v_mfma_f64_16x16x4_f64, with two liberties:
+// v_mfma_f32_16x16x4_f32, v_mfma_f32_32x32x4_xf32, v_mfma_f32_16x16x8_xf32 and
+// v_mfma_f64_16x16x4_f64, with two liberties:
 // - The order of the summed dimension is free as long as both operands have the same, so several
 //   instructions are one row here, in which each lane holds 16 bytes (f64: 2 elements) of it in
 //   one piece: one read of LDS.
@@ -66,6 +67,25 @@ namespace dtile {
        "[1:1 | " DTILE_LANES_16(0) " 1:2 1:4 |]",                                                  \
        "[0:1 | " DTILE_LANES_16(1) " 0:2 0:4 |]",                                                  \
        "[1:4 1:8 | " DTILE_LANES_16(0) " 1:1 1:2 |]"}
+// Its tf32, which only gfx942 has, is called xf32; a lane has 2 elements of an instruction.
+#define DTILE_MFMA_XF32                                                                            \
+  {"32x32x8.xf32",                                                                                 \
+   DType::F32,                                                                                     \
+   DType::F32,                                                                                     \
+   DType::F32,                                                                                     \
+   32,                                                                                             \
+   32,                                                                                             \
+   8,                                                                                              \
+   "[" DTILE_RUN_4(1) " | " DTILE_LANES_32(0) " 1:4 |]",                                           \
+   "[" DTILE_RUN_4(0) " | " DTILE_LANES_32(1) " 0:4 |]",                                           \
+   "[1:1 1:2 1:8 1:16 | " DTILE_LANES_32(0) " 1:4 |]",                                             \
+   true},                                                                                          \
+  {                                                                                                \
+    "16x16x16.xf32", DType::F32, DType::F32, DType::F32, 16, 16, 16,                               \
+        "[" DTILE_RUN_4(1) " | " DTILE_LANES_16(0) " 1:4 1:8 |]",                                  \
+        "[" DTILE_RUN_4(0) " | " DTILE_LANES_16(1) " 0:4 0:8 |]",                                  \
+        "[1:1 1:2 | " DTILE_LANES_16(0) " 1:4 1:8 |]", true                                        \
+  }
 #define DTILE_MFMA_F8                                                                              \
   DTILE_MFMA_ONE_BYTE("e4m3.e4m3", F8E4M3, F8E4M3, F32),                                           \
       DTILE_MFMA_ONE_BYTE("e4m3.e5m2", F8E4M3, F8E5M2, F32),                                       \
@@ -74,7 +94,8 @@ namespace dtile {
 
 /// Of gfx90a and gfx942. The latter's instructions on one-byte floats are for other formats (FNUZ:
 /// another bias, one zero, one NaN) than dtile's, so that both multiply these as f16.
-inline constexpr MatrixProduct kMfmaCdna[] = {DTILE_MFMA_COMMON, DTILE_MFMA_F8};
+inline constexpr MatrixProduct kMfmaCdna2[] = {DTILE_MFMA_COMMON, DTILE_MFMA_F8};
+inline constexpr MatrixProduct kMfmaCdna3[] = {DTILE_MFMA_COMMON, DTILE_MFMA_XF32, DTILE_MFMA_F8};
 /// Of gfx950, whose one-byte floats are dtile's.
 inline constexpr MatrixProduct kMfmaCdna4[] = {
     DTILE_MFMA_COMMON,
@@ -98,5 +119,6 @@ inline constexpr MatrixProduct kMfmaCdna4[] = {
 #undef DTILE_MFMA_SCALED
 #undef DTILE_MFMA_COMMON
 #undef DTILE_MFMA_F8
+#undef DTILE_MFMA_XF32
 
 } // namespace dtile

@@ -19,6 +19,8 @@ struct MatrixProduct {
   DType a, b, sum;
   int32_t rows, columns, depth;
   llvm::StringLiteral fragmentA, fragmentB, fragmentSum;
+  /// Of operands in f32 it takes 10 bits behind the point: for products that say so.
+  bool isTf32 = false;
 };
 
 /// Fragments of PTX's mma.m16n8k16 (two-byte elements) and mma.m16n8k32 (one-byte elements); PTX
@@ -31,8 +33,13 @@ struct MatrixProduct {
   {NAME, DType::A, DType::B, DType::SUM, 16, 8, 32,                                                \
    "[1:1 1:2 0:8 1:16 | 1:4 1:8 0:1 0:2 0:4 |]", "[0:1 0:2 0:16 | 0:4 0:8 1:1 1:2 1:4 |]",         \
    "[1:1 0:8 | 1:2 1:4 0:1 0:2 0:4 |]"}
+/// PTX's mma.m16n8k8 of tf32: a register is an element.
+#define DTILE_MMA_TF32                                                                             \
+  {"m16n8k8.tf32", DType::F32, DType::F32, DType::F32, 16, 8, 8,                                   \
+   "[0:8 1:4 | 1:1 1:2 0:1 0:2 0:4 |]", "[0:4 | 0:1 0:2 1:1 1:2 1:4 |]",                           \
+   "[1:1 0:8 | 1:2 1:4 0:1 0:2 0:4 |]", true}
 #define DTILE_MMA_SM80                                                                             \
-  DTILE_MMA_16("m16n8k16.bf16", BF16), DTILE_MMA_16("m16n8k16.f16", F16),                          \
+  DTILE_MMA_16("m16n8k16.bf16", BF16), DTILE_MMA_16("m16n8k16.f16", F16), DTILE_MMA_TF32,          \
       DTILE_MMA_8("m16n8k32.s8", I8, I8, I32), DTILE_MMA_8("m16n8k32.u8", U8, U8, U32)
 
 /// Of sm_80, and of sm_89 and what came behind it.
@@ -45,6 +52,7 @@ inline constexpr MatrixProduct kMmaSm89[] = {
     DTILE_MMA_8("m16n8k32.e5m2.e5m2", F8E5M2, F8E5M2, F32),
 };
 #undef DTILE_MMA_SM80
+#undef DTILE_MMA_TF32
 #undef DTILE_MMA_16
 #undef DTILE_MMA_8
 

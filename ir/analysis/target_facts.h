@@ -74,8 +74,8 @@ inline constexpr TargetFacts kMachines[] = {
     {"h200", "NVIDIA H200 (sm_90)", 132, 1, 232448, 64, 128, kHopperProducts, 32, 16, kMmaSm89},
     {"h20", "NVIDIA H20 (sm_90)", 78, 1, 232448, 64, 128, kHopperProducts, 32, 16, kMmaSm89},
     {"b200", "NVIDIA B200 (sm_100)", 148, 1, 232448, 0, 0, {}, 32, 16, kMmaSm89},
-    {"mi250x", "one die of an AMD MI250X (gfx90a)", 110, 1, 65536, 0, 0, {}, 64, 16, kMfmaCdna},
-    {"mi300x", "AMD MI300X (gfx942)", 304, 1, 65536, 0, 0, {}, 64, 16, kMfmaCdna},
+    {"mi250x", "one die of an AMD MI250X (gfx90a)", 110, 1, 65536, 0, 0, {}, 64, 16, kMfmaCdna2},
+    {"mi300x", "AMD MI300X (gfx942)", 304, 1, 65536, 0, 0, {}, 64, 16, kMfmaCdna3},
     {"mi355x", "AMD MI355X (gfx950)", 256, 1, 163840, 0, 0, {}, 64, 16, kMfmaCdna4},
 };
 

@@ -265,6 +265,13 @@ std::string checkDot(const Op &op) {
       dtypeClass(a.dtype()) != dtypeClass(c.dtype()))
     return "operands " + a.str() + ", " + b.str() + " and " + c.str() +
            " are not all floats or all integers of one signedness";
+  if (op.hasAttr("precision")) {
+    if (std::string problem = checkWord(op, "precision", "tf32"); !problem.empty())
+      return problem;
+    if (a.dtype() != DType::F32 || b.dtype() != DType::F32 || c.dtype() != DType::F32)
+      return "attribute `precision` is for f32, and operands are " + a.str() + ", " + b.str() +
+             " and " + c.str();
+  }
   return checkResult(op, c);
 }
 

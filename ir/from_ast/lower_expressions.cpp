@@ -275,7 +275,10 @@ Value *Lowering::dot(const TExpr &expr, Value *accumulator) {
   const Type type = typeOf(expr.type);
   if (!accumulator)
     accumulator = zero(type);
-  return builder_.value(OpKind::Dot, {a, b, accumulator}, type);
+  Value *sum = builder_.value(OpKind::Dot, {a, b, accumulator}, type);
+  if (!expr.ints.empty())
+    sum->definingOp()->setAttr("precision", std::string("tf32"));
+  return sum;
 }
 
 Value *Lowering::reduce(const TExpr &expr, OpKind kind, llvm::StringRef name) {

@@ -314,6 +314,14 @@ template <typename T> void multiply(const DotInfo &info, const void *a, const vo
              info.n, info.k);
 }
 
+/// f32 to the nearest values of tf32.
+void roundTile(const void *in, void *out, int64_t count) {
+  const auto *from = static_cast<const float *>(in);
+  auto *to = static_cast<float *>(out);
+  for (int64_t i = 0; i < count; ++i)
+    to[i] = roundToTf32(from[i]);
+}
+
 Step runDot(Body &body, const Instr &instr) {
   const auto &info = static_cast<const DotInfo &>(*instr.info);
   TilePool &pool = body.machine.tiles;
@@ -378,6 +386,9 @@ void bindDot(Instr &instr) {
   info->castB = castKernel(b.dtype, info->compute);
   info->castC = castKernel(out.dtype, info->compute);
   info->castOut = castKernel(info->compute, out.dtype);
+  // What every machine may do: the difference is to be seen here.
+  if (op.hasAttr("precision"))
+    info->castA = info->castB = roundTile;
   info->outBytes = out.bytes();
   instr.info = std::move(info);
   instr.run = runDot;

@@ -83,6 +83,7 @@ private:
 
   void chooseProducts();
   [[nodiscard]] const MatrixProduct *productFor(const Op &dot) const;
+  [[nodiscard]] const MatrixProduct *productFor(const Op &dot, bool isTf32) const;
   [[nodiscard]] llvm::SmallVector<int, 4> warpsOf(Op &dot, const MatrixProduct &product);
   [[nodiscard]] bool feedsProduct(Op &dot);
   void chooseRest();
@@ -306,13 +307,20 @@ void LayoutInference::makeClasses() {
 
 // Products.
 
-/// The matrix instruction for a product, where its shape is made of whole ones.
+/// The matrix instruction for a product, where its shape is made of whole ones. Products of tf32
+/// are as well in f32, where a machine has no instruction for less.
 const MatrixProduct *LayoutInference::productFor(const Op &dot) const {
+  const MatrixProduct *product = productFor(dot, dot.hasAttr("precision"));
+  return product || !dot.hasAttr("precision") ? product : productFor(dot, false);
+}
+
+const MatrixProduct *LayoutInference::productFor(const Op &dot, bool isTf32) const {
   if (!facts_)
     return nullptr;
   const Type a = dot.operand(0)->type(), b = dot.operand(1)->type(), sum = dot.result()->type();
   for (const MatrixProduct &product : facts_->products)
     if (product.a == a.dtype() && product.b == b.dtype() && product.sum == sum.dtype() &&
+        product.isTf32 == isTf32 &&
         sum.shape()[0] % product.rows == 0 && sum.shape()[1] % product.columns == 0 &&
         a.shape()[1] % product.depth == 0)
       return &product;

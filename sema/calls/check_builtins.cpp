@@ -427,12 +427,34 @@ TExpr *Checker::callCumMax(const CallSite &site) { return scan(site, BuiltinId::
 
 // ---- Matrix product ----
 
+/// Bits behind the point that tf32 keeps of f32.
+constexpr int64_t kTf32Bits = 10;
+
+// Whether the product is asked for as `dot<tf32>`; nothing after reporting. What stands there is no
+// element type: no tile has it.
+std::optional<bool> Checker::isTf32Dot(const CallSite &site) {
+  if (site.generics.empty())
+    return false;
+  if (site.generics.size() > 1) {
+    report(site.generics[1].value->range, diag::too_many_generics, site.name, "1");
+    return std::nullopt;
+  }
+  const ast::Expr *given = site.generics[0].value;
+  const auto *name = llvm::dyn_cast<ast::NameExpr>(given);
+  if (name && name->name == "tf32")
+    return true;
+  if (given->kind != ast::NodeKind::ErrorExpr)
+    report(given->range, diag::dot_precision, ctx.sources.text(given->range));
+  return std::nullopt;
+}
+
 TExpr *Checker::callDot(const CallSite &site) {
-  if (!checkArgs(site, 2, 2) || !noGenerics(site) || !noShape(site))
+  if (!checkArgs(site, 2, 2) || !noShape(site))
     return error(site.range);
+  const std::optional<bool> isTf32 = isTf32Dot(site);
   TExpr *a = value(site.args[0].value);
   TExpr *b = value(site.args[1].value);
-  if (a->type->kind == TypeKind::Error || b->type->kind == TypeKind::Error)
+  if (!isTf32 || a->type->kind == TypeKind::Error || b->type->kind == TypeKind::Error)
     return error(site.range);
   const auto refuse = [&](diag::Id id, llvm::StringRef left, llvm::StringRef right) {
     report(site.range, id, left, right)
@@ -452,6 +474,8 @@ TExpr *Checker::callDot(const CallSite &site) {
     reportDTypes(site.range, a, b);
     return error(site.range);
   }
+  if (*isTf32 && (left != DType::F32 || right != DType::F32))
+    return refuse(diag::dot_tf32_operands, dtypeName(left), dtypeName(right));
   DType result = DType::F32;
   if (left == DType::F64) {
     result = DType::F64;
@@ -462,9 +486,12 @@ TExpr *Checker::callDot(const CallSite &site) {
     }
     result = dtypeClass(left) == DTypeClass::UInt ? DType::U32 : DType::I32;
   }
+  llvm::SmallVector<int64_t, 1> ints;
+  if (*isTf32)
+    ints.push_back(kTf32Bits);
   const Type type = valueType(result, {a->type->shape[0], b->type->shape[1]}, site.range);
   return type->kind == TypeKind::Error ? error(site.range)
-                                       : builtin(BuiltinId::Dot, {a, b}, type, site.range);
+                                       : builtin(BuiltinId::Dot, {a, b}, type, site.range, ints);
 }
 
 } // namespace dtile::sema

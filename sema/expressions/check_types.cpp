@@ -24,6 +24,10 @@ std::optional<DType> Checker::dtypeNamed(llvm::StringRef name, SourceRange range
 #define DTYPE(ID, NAME, BITS, CLASS) suggestion.consider(NAME);
 #include "frontend/base/dtypes.def"
   auto message = report(range, diag::unknown_type, name);
+  if (name == "tf32") {
+    message.note(range, diag::note_tf32);
+    return std::nullopt;
+  }
   if (!suggestion.best().empty())
     message.note(range, diag::note_did_you_mean, suggestion.best()).fix(range, suggestion.best());
   return std::nullopt;

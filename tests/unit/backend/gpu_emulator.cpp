@@ -39,7 +39,7 @@ constexpr TargetFacts kFacts = {"emulator",
                                 {},
                                 DTILE_EMULATED_LANES,
                                 16,
-                                kIsWide ? llvm::ArrayRef<MatrixProduct>(kMfmaCdna)
+                                kIsWide ? llvm::ArrayRef<MatrixProduct>(kMfmaCdna3)
                                         : llvm::ArrayRef<MatrixProduct>(kMmaSm89)};
 
 // Threads.
@@ -136,9 +136,13 @@ void doShuffle(llvm::MutableArrayRef<Fiber> warp) {
 }
 
 /// The element of a fragment's register in a lane's words.
-double elementOf(DType dtype, const uint32_t *words, unsigned index) {
+double elementOf(const MatrixProduct &product, DType dtype, const uint32_t *words,
+                 unsigned index) {
   const unsigned bytes = dtypeBytes(dtype);
-  return loadAsDouble(dtype, reinterpret_cast<const uint8_t *>(words) + index * bytes);
+  const uint8_t *element = reinterpret_cast<const uint8_t *>(words) + index * bytes;
+  // As the hardware: who wants another rounding has to do it.
+  const uint32_t cut = words[index * bytes / 4] & ~uint32_t(0) << 13;
+  return loadAsDouble(dtype, product.isTf32 ? reinterpret_cast<const uint8_t *>(&cut) : element);
 }
 
 void doMultiply(llvm::MutableArrayRef<Fiber> warp) {
@@ -149,11 +153,11 @@ void doMultiply(llvm::MutableArrayRef<Fiber> warp) {
   for (auto [lane, fiber] : llvm::enumerate(warp)) {
     for (unsigned i = 0; i < layoutA.registers(); ++i) {
       const auto at = layoutA.at(i, uint32_t(lane));
-      a[{at[0], at[1]}] = elementOf(product.a, fiber.a, i);
+      a[{at[0], at[1]}] = elementOf(product, product.a, fiber.a, i);
     }
     for (unsigned i = 0; i < layoutB.registers(); ++i) {
       const auto at = layoutB.at(i, uint32_t(lane));
-      b[{at[0], at[1]}] = elementOf(product.b, fiber.b, i);
+      b[{at[0], at[1]}] = elementOf(product, product.b, fiber.b, i);
     }
   }
   const ir::Layout layout = fragment(product.fragmentSum);

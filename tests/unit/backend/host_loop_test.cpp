@@ -14,6 +14,7 @@ struct Gemm {
   bool aTransposed = false;
   bool bTransposed = true;
   std::string order = "";
+  bool isTf32 = false;
 };
 
 /// c = a b, the operands possibly stored transposed, in blocks.
@@ -72,7 +73,9 @@ std::string gemmText(const Gemm &g) {
   } else {
     load("b", "%k", g.bk, "%K", "%n", g.bn, "%N");
   }
-  text += "      %d = tile.dot " + a + ", " + b + ", %s : " + sumTile + "\n      yield %d\n    }\n";
+  text += "      %d = tile.dot " + a + ", " + b + ", %s" +
+          (g.isTf32 ? " {precision = \"tf32\"}" : "") + " : " + sumTile +
+          "\n      yield %d\n    }\n";
   std::string result = "%acc";
   if (g.out != g.sum) {
     text += "    %r = cast %acc : " + tile(g.bm, g.bn, out) + "\n";
@@ -84,12 +87,41 @@ std::string gemmText(const Gemm &g) {
   return text;
 }
 
-void checkGemm(const Gemm &g, double tolerance) {
+/// How far a result is from the product in f64, relative to the sum of the magnitudes: what the
+/// element that is worst has.
+double errorOf(const Gemm &g, const std::vector<Tensor> &tensors) {
+  double worst = 0;
+  for (int64_t i = 0; i < g.m; ++i)
+    for (int64_t j = 0; j < g.n; ++j) {
+      double sum = 0, magnitude = 0;
+      for (int64_t k = 0; k < g.k; ++k) {
+        const double product = tensors[0].at(g.aTransposed ? k * g.m + i : i * g.k + k) *
+                               tensors[1].at(g.bTransposed ? j * g.k + k : k * g.n + j);
+        sum += product;
+        magnitude += std::fabs(product);
+      }
+      worst = std::max(worst, std::fabs(tensors[2].at(i * g.n + j) - sum) / (magnitude + 1e-30));
+    }
+  return worst;
+}
+
+/// Compares with the interpreter, and with f64 where the sums are what is stored.
+double checkGemm(const Gemm &g, double tolerance) {
   SCOPED_TRACE(gemmText(g));
   const std::vector<int64_t> aSizes = g.aTransposed ? std::vector{g.k, g.m} : std::vector{g.m, g.k};
   const std::vector<int64_t> bSizes = g.bTransposed ? std::vector{g.n, g.k} : std::vector{g.k, g.n};
-  runBoth(gemmText(g), 1,
-          {random(g.in, aSizes, 1), random(g.in, bSizes, 2), zeros(g.out, {g.m, g.n})}, tolerance);
+  const std::vector<Tensor> tensors = runBoth(
+      gemmText(g), 1, {random(g.in, aSizes, 1), random(g.in, bSizes, 2), zeros(g.out, {g.m, g.n})},
+      tolerance);
+  const double error = errorOf(g, tensors);
+  if (g.out != g.sum || dtypeBits(g.sum) < 32)
+    return error;
+  // One rounding of each sum; of tf32, half a unit of the last of 10 bits in either factor.
+  double bound = isInteger(g.sum) ? 0 : double(g.k) * (g.sum == DType::F64 ? 0x1p-53 : 0x1p-24);
+  if (g.isTf32)
+    bound += 0x1p-10 + 0x1p-22;
+  EXPECT_LE(error, bound);
+  return error;
 }
 
 TEST(HostDot, ProductsOfEveryLayout) {
@@ -163,6 +195,41 @@ TEST(HostDot, NarrowTypesOfEveryLayout) {
                    .bTransposed = (layout & 2) != 0},
                   1e-5);
       }
+}
+
+TEST(HostDot, ProductsOfTf32) {
+  struct Block {
+    int64_t m, n, k;
+  };
+  for (const Block &block : {Block{64, 64, 32}, Block{16, 16, 16}, Block{32, 96, 8}})
+    for (int layout = 0; layout < 4; ++layout) {
+      const Gemm gemm{.in = DType::F32,
+                      .sum = DType::F32,
+                      .out = DType::F32,
+                      .m = block.m + (layout == 1 ? 5 : 0),
+                      .n = block.n + (layout == 3 ? 3 : 0),
+                      .k = 2 * block.k - (layout == 1 ? 3 : 0),
+                      .bm = block.m,
+                      .bn = block.n,
+                      .bk = block.k,
+                      .aTransposed = (layout & 1) != 0,
+                      .bTransposed = (layout & 2) != 0,
+                      .isTf32 = true};
+      // That they are rounded can be seen.
+      EXPECT_GT(checkGemm(gemm, 1e-5), 0x1p-16);
+    }
+  // Other blocks may be multiplied as they are.
+  checkGemm({.in = DType::F32,
+             .sum = DType::F32,
+             .out = DType::F32,
+             .m = 11,
+             .n = 9,
+             .k = 10,
+             .bm = 5,
+             .bn = 7,
+             .bk = 3,
+             .isTf32 = true},
+            4e-3);
 }
 
 TEST(HostDot, TypesAreSummedInTheResults) {

@@ -21,7 +21,7 @@ using Registers = std::vector<std::vector<int64_t>>;
 /// How much of a fragment one instruction takes: bytes of a lane.
 unsigned bytesOfInstruction(const MatrixProduct &product, bool isCdna4) {
   if (product.a == DType::F32)
-    return 4;
+    return product.isTf32 ? 8 : 4;
   if (product.a == DType::F64)
     return 8;
   if (!isCdna4)
