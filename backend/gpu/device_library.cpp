@@ -17,6 +17,7 @@
 #include "llvm/IR/DiagnosticPrinter.h"
 #include "llvm/Linker/Linker.h"
 #include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 
@@ -36,20 +37,23 @@ struct ProviderRow {
   llvm::StringLiteral file;
   llvm::StringLiteral option;
   llvm::StringLiteral hint;
+  /// Its host library sets the variables of kNvshmemState in a loaded module.
+  bool hasHostState;
 };
 constexpr ProviderRow kProviders[] = {
-    {"nvptx", "p2p", "", "", "", ""},
+    {"nvptx", "p2p", "", "", "", "", false},
     {"nvptx", "nvshmem", "nvshmem", "lib/libnvshmem_device.bc", "--nvshmem-home=DIR",
-     "the folder of an NVSHMEM 3 installation, which holds lib/libnvshmem_device.bc"},
-    {"amdgpu", "p2p", "", "", "", ""},
+     "the folder of an NVSHMEM 3 installation, which holds lib/libnvshmem_device.bc", true},
+    {"amdgpu", "p2p", "", "", "", "", false},
     {"amdgpu", "rocshmem", "rocshmem", "", "--rocshmem-bitcode=FILE",
-     "rocSHMEM's device functions as LLVM bitcode"},
+     "rocSHMEM's device functions as LLVM bitcode", false},
 };
 
-/// What NVSHMEM's host library looks up in a loaded module.
+/// What NVSHMEM's host library looks up in a loaded module: the first two must be there, the last
+/// one may.
 constexpr llvm::StringLiteral kNvshmemVersion = "nvshmemi_device_lib_version_d";
-constexpr llvm::StringLiteral kNvshmemState[] = {"nvshmemi_device_state_d",
-                                                 "nvshmemi_ibgda_device_state_d", kNvshmemVersion};
+constexpr llvm::StringLiteral kNvshmemState[] = {kNvshmemVersion, "nvshmemi_device_state_d",
+                                                 "nvshmemi_ibgda_device_state_d"};
 constexpr unsigned kNvshmemMajor = 3;
 
 /// The number in `sm_90a` or, read as hexadecimal, in `gfx90a`.
@@ -89,14 +93,17 @@ public:
         own_.insert(value.getName());
   }
 
-  /// Links what is called so far. `bytes` is bitcode.
+  /// Links what is called so far. `bytes` is bitcode, of which only that much is read.
   llvm::Error
   add(llvm::MemoryBufferRef bytes,
       llvm::function_ref<void(llvm::Module &library, llvm::StringRef triple)> prepare = nullptr) {
-    llvm::Expected<std::unique_ptr<llvm::Module>> library =
-        llvm::parseBitcodeFile(bytes, module_.getContext());
+    llvm::Expected<std::unique_ptr<llvm::Module>> library = llvm::getLazyBitcodeModule(
+        bytes, module_.getContext(), /*ShouldLazyLoadMetadata=*/true);
     if (!library)
       return library.takeError();
+    // What adapt() takes away has to be there.
+    if (llvm::Error error = (*library)->materializeMetadata())
+      return error;
     const std::string triple = (*library)->getTargetTriple().str();
     adapt(**library);
     if (prepare)
@@ -204,21 +211,36 @@ void usePlainNames(const llvm::Module &module, llvm::Module &library, llvm::Stri
   }
 }
 
-/// `3.4.5`, of the numbers in an initializer; empty where there are none.
-std::string versionOf(const llvm::GlobalVariable &variable) {
-  std::string text;
-  if (!variable.hasInitializer())
-    return text;
-  const llvm::Constant *value = variable.getInitializer();
-  for (unsigned i = 0; const llvm::Constant *part = value->getAggregateElement(i); ++i)
-    if (const auto *number = llvm::dyn_cast<llvm::ConstantInt>(part))
-      text += (text.empty() ? "" : ".") + std::to_string(number->getZExtValue());
-  return text;
+/// 30405, of the numbers 3, 4, 5 in an initializer; 0 where there are none.
+int32_t versionOf(const llvm::GlobalVariable &variable) {
+  int32_t version = 0;
+  for (unsigned i = 0; i < 3 && variable.hasInitializer(); ++i) {
+    const llvm::Constant *part = variable.getInitializer()->getAggregateElement(i);
+    const auto *number = llvm::dyn_cast_or_null<llvm::ConstantInt>(part);
+    version = version * 100 + (number ? int32_t(number->getZExtValue()) : 0);
+  }
+  return version;
 }
 
-/// The user's bitcode of a provider.
-llvm::Error addProvider(LibraryLinker &linker, llvm::Module &module, const ProviderRow &row,
-                        llvm::StringRef path) {
+/// `3.4.5`.
+std::string versionText(int32_t version) {
+  return llvm::formatv("{0}.{1}.{2}", version / 10000, version / 100 % 100, version % 100).str();
+}
+
+/// Makes the linker take a variable that nothing on the device asks for, and gives it.
+const llvm::GlobalVariable *request(llvm::Module &module, const llvm::Module &library,
+                                    llvm::StringRef name) {
+  const llvm::GlobalVariable *known = library.getGlobalVariable(name);
+  if (known && !module.getGlobalVariable(name))
+    new llvm::GlobalVariable(module, known->getValueType(), known->isConstant(),
+                             llvm::GlobalValue::ExternalLinkage, nullptr, name, nullptr,
+                             llvm::GlobalValue::NotThreadLocal, known->getAddressSpace());
+  return known;
+}
+
+/// The user's bitcode of a provider; gives its version.
+llvm::Expected<int32_t> addProvider(LibraryLinker &linker, llvm::Module &module,
+                                    const ProviderRow &row, llvm::StringRef path) {
   if (path.empty())
     return llvm::createStringError("shmem provider `" + row.name + "` needs `" + row.option +
                                    "`: " + row.hint);
@@ -230,20 +252,18 @@ llvm::Error addProvider(LibraryLinker &linker, llvm::Module &module, const Provi
     return llvm::createStringError("cannot read `" + file.str() + "` (" +
                                    bytes.getError().message() + "): `" + row.option + "` is " +
                                    row.hint);
-  std::string version;
+  int32_t version = 0;
   std::string otherMachine;
   llvm::Error error = linker.add(**bytes, [&](llvm::Module &library, llvm::StringRef triple) {
     if (llvm::Triple(triple).getArch() != module.getTargetTriple().getArch())
       otherMachine = triple.str();
     usePlainNames(module, library, row.prefix);
-    if (llvm::GlobalVariable *known = library.getGlobalVariable(kNvshmemVersion)) {
-      version = versionOf(*known);
-      // Nothing on the device asks for it; the host does.
-      new llvm::GlobalVariable(module, known->getValueType(), known->isConstant(),
-                               llvm::GlobalValue::ExternalLinkage, nullptr, kNvshmemVersion,
-                               nullptr, llvm::GlobalValue::NotThreadLocal,
-                               known->getAddressSpace());
-    }
+    if (row.hasHostState)
+      for (llvm::StringRef name : kNvshmemState) {
+        const llvm::GlobalVariable *known = request(module, library, name);
+        if (known && name == kNvshmemVersion)
+          version = versionOf(*known);
+      }
   });
   if (error)
     return llvm::createStringError("`" + file.str() + "` is no bitcode that LLVM " +
@@ -252,19 +272,22 @@ llvm::Error addProvider(LibraryLinker &linker, llvm::Module &module, const Provi
   if (!otherMachine.empty())
     return llvm::createStringError("`" + file.str() + "` is code for `" + otherMachine +
                                    "`, not for `" + module.getTargetTriple().str() + "`");
-  if (!version.empty() &&
-      llvm::StringRef(version).split('.').first != llvm::StringRef(std::to_string(kNvshmemMajor)))
-    return llvm::createStringError("`" + file.str() + "` is of NVSHMEM " + version +
+  if (version != 0 && version / 10000 != kNvshmemMajor)
+    return llvm::createStringError("`" + file.str() + "` is of NVSHMEM " + versionText(version) +
                                    "; this compiler knows the device functions of NVSHMEM " +
                                    llvm::Twine(kNvshmemMajor));
   std::string missing;
   for (const llvm::Function &function : module)
     if (function.isDeclaration() && function.getName().starts_with(row.prefix))
       missing += (missing.empty() ? "`" : ", `") + function.getName().str() + "`";
+  for (llvm::StringRef name : row.hasHostState ? llvm::ArrayRef(kNvshmemState).take_front(2)
+                                               : llvm::ArrayRef<llvm::StringLiteral>())
+    if (!module.getGlobalVariable(name))
+      missing += (missing.empty() ? "`" : ", `") + name.str() + "`";
   if (missing.empty())
-    return llvm::Error::success();
+    return version;
   return llvm::createStringError(
-      "`" + file.str() + "`" + (version.empty() ? "" : " (version " + version + ")") +
+      "`" + file.str() + "`" + (version == 0 ? "" : " (version " + versionText(version) + ")") +
       " does not have " + missing + ", which code of provider `" + row.name + "` calls");
 }
 
@@ -284,8 +307,8 @@ llvm::Expected<const ProviderRow *> findProvider(const Device &device, llvm::Str
 
 } // namespace
 
-llvm::Error linkDeviceLibrary(llvm::Module &module, const Device &device,
-                              const ShmemProvider &provider) {
+llvm::Expected<int32_t> linkDeviceLibrary(llvm::Module &module, const Device &device,
+                                          const ShmemProvider &provider) {
   llvm::Expected<const ProviderRow *> row = findProvider(device, provider.name);
   if (!row)
     return row.takeError();
@@ -295,12 +318,16 @@ llvm::Error linkDeviceLibrary(llvm::Module &module, const Device &device,
        {llvm::StringRef("device"), llvm::StringRef(provider.name), llvm::StringRef("device"),
         llvm::StringRef("math")})
     if (llvm::Error error = addPart(linker, device, part))
-      return error;
-  if (!(*row)->prefix.empty())
-    if (llvm::Error error = addProvider(linker, module, **row, provider.path))
-      return error;
+      return std::move(error);
+  int32_t version = 0;
+  if (!(*row)->prefix.empty()) {
+    llvm::Expected<int32_t> found = addProvider(linker, module, **row, provider.path);
+    if (!found)
+      return found.takeError();
+    version = *found;
+  }
   linker.finish();
-  return llvm::Error::success();
+  return version;
 }
 
 } // namespace dtile::backend::gpu

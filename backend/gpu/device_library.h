@@ -21,10 +21,11 @@ struct ShmemProvider {
 
 /// Links what the module calls of the library and of the provider's bitcode. All of it becomes
 /// internal, is made for the device, and is inlined where that is meant; branches on the
-/// architecture fold. Fails with a message for the user: no such provider, or bitcode that is not
-/// there, of another version, or lacks a function. Target triple and data layout of the module must
-/// have been set.
-llvm::Error linkDeviceLibrary(llvm::Module &module, const Device &device,
-                              const ShmemProvider &provider);
+/// architecture fold. Gives the version of the provider's bitcode (dtile_device_image), 0 where it
+/// has none. Fails with a message for the user: no such provider, or bitcode that is not there, of
+/// another version, or lacks a function. Target triple and data layout of the module must have been
+/// set.
+llvm::Expected<int32_t> linkDeviceLibrary(llvm::Module &module, const Device &device,
+                                          const ShmemProvider &provider);
 
 } // namespace dtile::backend::gpu

@@ -110,9 +110,12 @@ llvm::Error DeviceCompiler::run() {
   if (llvm::Error error = verifyModule(*code_))
     return error;
   PhaseScope phase("optimizing device code");
-  if (llvm::Error error =
-          linkDeviceLibrary(*code_, device_, {.name = options_.shmem, .path = options_.shmemPath}))
-    return error;
+  llvm::Expected<int32_t> version =
+      linkDeviceLibrary(*code_, device_, {.name = options_.shmem, .path = options_.shmemPath});
+  if (!version)
+    return version.takeError();
+  for (Compiled &kernel : kernels_)
+    kernel.image.shmemVersion = *version;
   optimize(*code_, *machine_, options_.optLevel);
   return llvm::Error::success();
 }

@@ -164,7 +164,7 @@ llvm::Constant *Descriptor::image(const DeviceImage &image) {
                               m_.array(prefix + ".counts", pointer(), image.counts),
                               m_.array(prefix + ".spaces", m_.abi.deviceSpace, spaces),
                               i32(image.sites.size()),
-                              i32(0),
+                              i32(image.shmemVersion),
                               m_.array(prefix + ".sites", m_.abi.site, image.sites)};
   return llvm::ConstantStruct::get(m_.abi.image, fields);
 }

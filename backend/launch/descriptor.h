@@ -30,6 +30,7 @@ struct HostCode {
 struct DeviceImage {
   dtile_image_format format = DTILE_IMAGE_PTX;
   std::string target, arch, shmem;
+  int32_t shmemVersion = 0;
   /// Shared by the kernels of a module; see LaunchModule::bytes.
   llvm::Constant *data = nullptr;
   int64_t bytes = 0;

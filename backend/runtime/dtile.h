@@ -75,6 +75,12 @@ typedef struct dtile_device_options {
   /* 1: launches start their programs as there is room, not all at once, which is a little faster.
    * Only where nothing else that waits runs on the GPU at the same time. */
   int32_t plain_launches;
+  /* Who makes the symmetric heaps: "p2p", or "nvshmem" (one process a GPU), which kernels need that
+   * were compiled with --shmem=nvshmem; null: DTILE_SHMEM of the environment, else p2p. */
+  const char *shmem;
+  /* The NVSHMEM installation, whose lib/ has libnvshmem_host.so.3; null: DTILE_NVSHMEM_HOME of the
+   * environment, else as the system's loader finds it. */
+  const char *nvshmem_home;
 } dtile_device_options;
 
 /* DTILE_ABI_VERSION of the library. */

@@ -150,7 +150,9 @@ typedef struct dtile_device_image {
   int64_t (*const *counts)(const void *frame);
   const dtile_device_space *spaces;
   /* places and messages that reports name by number */
-  int32_t nsites, reserved;
+  int32_t nsites;
+  /* of the provider's own device code, as 30405 for NVSHMEM 3.4.5; 0: it has none */
+  int32_t shmem_version;
   const dtile_site *sites;
 } dtile_device_image;
 

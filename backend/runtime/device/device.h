@@ -11,6 +11,7 @@
 #include "backend/runtime/kernel_abi.h"
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -78,6 +79,8 @@ public:
   [[nodiscard]] virtual const DeviceFacts &facts() const = 0;
   /// The images that it runs, best first: 0 none of it, otherwise larger is better.
   [[nodiscard]] virtual int32_t fitness(const dtile_device_image &image) const = 0;
+  /// Calls into a library that uses the driver's current device: it is this one meanwhile.
+  virtual Status within(const std::function<Status()> &call) = 0;
 
   // ---- Memory ----
   virtual Status allocate(int64_t bytes, DeviceAddress *out) = 0;

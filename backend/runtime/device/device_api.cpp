@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
 
@@ -16,6 +17,7 @@ using namespace dtile::runtime;
 namespace {
 
 constexpr int32_t kMostDeviceRanks = 64;
+constexpr int32_t kLeastJobTimeoutMs = 60'000;
 
 Status checkOptions(const dtile_device_options *options, dtile_team **out) {
   if (!options || !out)
@@ -37,11 +39,27 @@ Status openDriver(const dtile_device_options &options, std::unique_ptr<DeviceDri
   return {DTILE_INVALID, format("`%s` is no kind of GPU: nvptx and amdgpu are", target)};
 }
 
+/// Whether the team is NVSHMEM's.
+Status chooseProvider(const dtile_device_options &options, bool *nvshmem) {
+  const char *variable = std::getenv("DTILE_SHMEM");
+  const std::string name = options.shmem ? options.shmem : variable && *variable ? variable : "p2p";
+  *nvshmem = name == "nvshmem";
+  if (name == "rocshmem")
+    return {DTILE_UNAVAILABLE, "this library has no host side for rocSHMEM: use the shmem provider "
+                               "p2p"};
+  if (name != "p2p" && !*nvshmem)
+    return {DTILE_INVALID, format("`%s` is no shmem provider: p2p and nvshmem are", name.c_str())};
+  if (*nvshmem && options.target && std::strcmp(options.target, "nvptx") != 0)
+    return {DTILE_INVALID, "the shmem provider nvshmem is for NVIDIA's GPUs only: use p2p"};
+  return {};
+}
+
 Status finish(std::unique_ptr<DeviceDriver> driver, DeviceTeamConfig config,
               const dtile_device_options &options, dtile_team **out) {
   config.symmetricBytes = options.symmetric_bytes;
   config.timeoutMs = options.wait_timeout_ms;
   config.plainLaunches = options.plain_launches != 0;
+  config.nvshmemHome = options.nvshmem_home ? options.nvshmem_home : "";
   std::unique_ptr<DeviceTeam> team;
   Status status = DeviceTeam::create(std::move(driver), std::move(config), &team);
   *out = team.release();
@@ -54,12 +72,24 @@ Status createDevices(const dtile_device_options *options, dtile_team **out) {
   if (options->ndevices < 1 || options->ndevices > kMostDeviceRanks)
     return {DTILE_INVALID,
             format("ndevices is %d; it must be 1 to %d", options->ndevices, kMostDeviceRanks)};
+  DeviceTeamConfig config;
+  if (Status status = chooseProvider(*options, &config.nvshmem); !status.ok())
+    return status;
+  if (config.nvshmem && options->ndevices > 1)
+    return {DTILE_INVALID,
+            format("the shmem provider nvshmem wants one process a GPU, but this one asks for %d "
+                   "ranks: start processes with torchrun or mpirun (dtile_team_create_device_env), "
+                   "or use p2p",
+                   options->ndevices)};
   std::unique_ptr<DeviceDriver> driver;
   if (Status status = openDriver(*options, &driver); !status.ok())
     return status;
-  DeviceTeamConfig config;
   for (int32_t i = 0; i < options->ndevices; ++i)
     config.ordinals.push_back(options->devices ? options->devices[i] : i);
+  // A job of one.
+  if (config.nvshmem)
+    if (Status status = Rendezvous::join({}, kLeastJobTimeoutMs, &config.job); !status.ok())
+      return status;
   return finish(std::move(driver), std::move(config), *options, out);
 }
 
@@ -68,6 +98,9 @@ Status createProcess(const dtile_device_options &options, const JobPlace &place,
                      dtile_team **out) {
   if (place.ranks < 1 || place.ranks > kMostDeviceRanks)
     return {DTILE_INVALID, format("%d ranks; it must be 1 to %d", place.ranks, kMostDeviceRanks)};
+  DeviceTeamConfig config;
+  if (Status status = chooseProvider(options, &config.nvshmem); !status.ok())
+    return status;
   // Whoever has no driver says so before others wait for it.
   std::unique_ptr<DeviceDriver> driver;
   if (Status status = openDriver(options, &driver); !status.ok())
@@ -77,11 +110,9 @@ Status createProcess(const dtile_device_options &options, const JobPlace &place,
             format("rank %d wants GPU %d, but this process sees %d: start fewer processes, or see "
                    "CUDA_VISIBLE_DEVICES",
                    place.rank, ordinal, driver->count())};
-  DeviceTeamConfig config;
   config.ordinals = {ordinal};
-  constexpr int32_t kLeastTimeoutMs = 60'000;
-  if (Status status =
-          Rendezvous::join(place, std::max(options.wait_timeout_ms, kLeastTimeoutMs), &config.job);
+  if (Status status = Rendezvous::join(
+          place, std::max(options.wait_timeout_ms, kLeastJobTimeoutMs), &config.job);
       !status.ok())
     return status;
   return finish(std::move(driver), std::move(config), options, out);

@@ -75,6 +75,11 @@ public:
     return int32_t(number) * 4 + (*end != '\0' ? 2 : 0) + (isCubin ? 1 : 0);
   }
 
+  Status within(const std::function<Status()> &call) override {
+    Current current(cu_, context_);
+    return call();
+  }
+
   Status allocate(int64_t bytes, DeviceAddress *out) override {
     Current current(cu_, context_);
     return failed(cu_, cu_.cuMemAlloc(out, size_t(bytes)), "cuMemAlloc");

@@ -135,6 +135,11 @@ public:
     return std::strcmp(image.target, "amdgpu") == 0 && facts_.arch == image.arch;
   }
 
+  Status within(const std::function<Status()> &call) override {
+    Current current(hip_, device_);
+    return call();
+  }
+
   Status allocate(int64_t bytes, DeviceAddress *out) override {
     Current current(hip_, device_);
     void *address = nullptr;

@@ -62,10 +62,6 @@ Status chooseImage(const Device &device, const dtile_kernel_desc &desc,
     return {DTILE_INVALID, format("kernel `%s` was compiled for version %u of the device ABI, but "
                                   "this library has version %d: compile it again",
                                   desc.name, best->device_abi_version, DTILE_DEVICE_ABI_VERSION)};
-  if (std::strcmp(best->shmem, "p2p") != 0)
-    return {DTILE_UNAVAILABLE, format("kernel `%s` was compiled for the shmem provider `%s`, but "
-                                      "this team's is `p2p`: compile it with --shmem=p2p",
-                                      desc.name, best->shmem)};
   if (best->shared_bytes > facts.sharedBytesPerProgram)
     return {DTILE_INVALID,
             format("kernel `%s` wants %d bytes of shared memory a program, but GPU %d has %lld: "
@@ -78,6 +74,10 @@ Status chooseImage(const Device &device, const dtile_kernel_desc &desc,
                    static_cast<long long>(best->frame_bytes), DTILE_DEVICE_FRAME_BYTES)};
   *out = best;
   return {};
+}
+
+bool isForNvshmem(const dtile_device_image &image) {
+  return std::strcmp(image.shmem, "nvshmem") == 0;
 }
 
 Status cannotLoadInCapture(const dtile_kernel_desc &desc) {
@@ -157,6 +157,12 @@ Status DeviceTeam::loadImage(DeviceKernel &kernel, int32_t local) {
   LoadedImage &loaded = kernel.loaded[size_t(local)];
   if (Status status = chooseImage(device, desc, &loaded.image); !status.ok())
     return status;
+  if (Status status = checkProvider(*loaded.image); !status.ok()) {
+    status.message = format("kernel `%s` was compiled for the shmem provider `%s`", desc.name,
+                            loaded.image->shmem) +
+                     status.message;
+    return status;
+  }
   auto inWords = [&](Status status) {
     status.message = format("kernel `%s` cannot be loaded on GPU %d (%s): ", desc.name,
                             device.facts().ordinal, device.facts().name.c_str()) +
@@ -165,11 +171,16 @@ Status DeviceTeam::loadImage(DeviceKernel &kernel, int32_t local) {
   };
   // Kernels of one file share an image.
   const dtile_device_image &image = *loaded.image;
-  ModuleHandle &module = modules_[{device.facts().ordinal, image.bytes, hashBytes(image)}];
-  if (!module)
-    if (Status status = device.load(image, &module); !status.ok())
+  LoadedModule &module = modules_[{device.facts().ordinal, image.bytes, hashBytes(image)}];
+  if (!module.handle)
+    if (Status status = device.load(image, &module.handle); !status.ok())
       return inWords(std::move(status));
-  if (Status status = device.find(module, image, &loaded.function); !status.ok())
+  if (isForNvshmem(image) && !module.isAttached) {
+    if (Status status = nvshmem_->attach(module.handle); !status.ok())
+      return inWords(std::move(status));
+    module.isAttached = true;
+  }
+  if (Status status = device.find(module.handle, image, &loaded.function); !status.ok())
     return inWords(std::move(status));
   int32_t each = 0;
   if (Status status = device.residency(loaded.function, loaded.image->threads,
@@ -186,6 +197,20 @@ Status DeviceTeam::loadImage(DeviceKernel &kernel, int32_t local) {
                    each > 0 ? format(" %d times at once", rank.sharers).c_str() : "",
                    rank.sharers > 1 ? " or fewer ranks a GPU" : "")};
   return rank.arena.allocate(sizeof(dtile_device_kernel), &loaded.counters);
+}
+
+Status DeviceTeam::checkProvider(const dtile_device_image &image) const {
+  // Plain accesses reach the peers of any team.
+  if (std::strcmp(image.shmem, "p2p") == 0)
+    return {};
+  if (!isForNvshmem(image))
+    return {DTILE_UNAVAILABLE, ", but this library has no host side for it: compile it with "
+                               "--shmem=p2p"};
+  if (!nvshmem_)
+    return {DTILE_UNAVAILABLE, ", but this team's is `p2p`: compile it with --shmem=p2p, or make "
+                               "the team with shmem = \"nvshmem\" in its options (one process a "
+                               "GPU)"};
+  return nvshmem_->accepts(image.shmem_version);
 }
 
 // ---- One launch ----

@@ -52,7 +52,7 @@ Status DeviceTeam::open(DeviceTeamConfig config) {
     for (auto &other : locals_)
       if (Status status = one->device->reach(*other->device); !status.ok())
         return status;
-  if (Status status = openHeaps(); !status.ok())
+  if (Status status = config.nvshmem ? openNvshmem(config.nvshmemHome) : openHeaps(); !status.ok())
     return status;
   if (Status status = openControl(); !status.ok())
     return status;
@@ -144,6 +144,14 @@ Status DeviceTeam::openSharedHeap() {
   return status;
 }
 
+Status DeviceTeam::openNvshmem(const std::string &home) {
+  DeviceRank &own = *locals_.front();
+  if (Status status = Nvshmem::start(home, *own.device, *job_, heapBytes_, &nvshmem_); !status.ok())
+    return status;
+  own.heap = nvshmem_->heap();
+  return zeroHeaps(0, heapBytes_);
+}
+
 Status DeviceTeam::openControl() {
   controlBytes_ = kLine + kReportBytes * ranks_;
   if (!job_) {
@@ -190,6 +198,7 @@ Status DeviceTeam::uploadTeam(DeviceRank &rank) {
   std::vector<uint64_t> peers;
   for (int32_t peer = 0; peer < ranks_; ++peer)
     peers.push_back(peer == rank.rank ? rank.heap
+                    : nvshmem_        ? nvshmem_->peer(peer)
                     : job_            ? rank.mapped[size_t(peer)]
                                       : locals_[size_t(peer)]->heap);
   dtile_device_team &words = rank.words;
@@ -216,24 +225,13 @@ DeviceTeam::~DeviceTeam() {
   // come.
   if (isOpen_ && job_ && broken_.ok())
     (void)job_->meet("the end of the team");
-  for (auto &[image, module] : modules_)
-    for (auto &rank : locals_)
-      if (module && rank->device->facts().ordinal == std::get<0>(image)) {
-        rank->device->unload(module);
-        break;
-      }
+  unloadModules();
   for (auto &rank : locals_) {
     Device &device = *rank->device;
     rank->arena.close();
     if (rank->team)
       device.release(rank->team);
-    for (DeviceAddress peer : rank->mapped)
-      if (peer)
-        device.releaseShared(peer, heapBytes_);
-    if (rank->heap && job_)
-      device.releaseShared(rank->heap, heapBytes_);
-    else if (rank->heap)
-      device.release(rank->heap);
+    closeHeap(*rank);
     if (rank->stream)
       device.destroyStream(rank->stream);
   }
@@ -243,6 +241,33 @@ DeviceTeam::~DeviceTeam() {
   } else if (control_) {
     locals_.front()->device->releasePinned(locals_.front()->control);
   }
+}
+
+void DeviceTeam::unloadModules() {
+  for (auto &[image, module] : modules_)
+    for (auto &rank : locals_)
+      if (module.handle && rank->device->facts().ordinal == std::get<0>(image)) {
+        if (module.isAttached)
+          nvshmem_->detach(module.handle);
+        rank->device->unload(module.handle);
+        break;
+      }
+}
+
+void DeviceTeam::closeHeap(DeviceRank &rank) {
+  Device &device = *rank.device;
+  if (nvshmem_) {
+    if (isOpen_ && broken_.ok())
+      nvshmem_->finish();
+    return;
+  }
+  for (DeviceAddress peer : rank.mapped)
+    if (peer)
+      device.releaseShared(peer, heapBytes_);
+  if (rank.heap && job_)
+    device.releaseShared(rank.heap, heapBytes_);
+  else if (rank.heap)
+    device.release(rank.heap);
 }
 
 dtile_device_report *DeviceTeam::reportOf(int32_t rank) const {

@@ -10,6 +10,7 @@
 #include "backend/runtime/device/device.h"
 #include "backend/runtime/device/device_arena.h"
 #include "backend/runtime/device/device_kernel.h"
+#include "backend/runtime/device/nvshmem.h"
 #include "backend/runtime/device/rendezvous.h"
 #include "backend/runtime/device_abi.h"
 #include "backend/runtime/dtile.h"
@@ -36,6 +37,16 @@ struct DeviceTeamConfig {
   bool plainLaunches = false;
   /// Null: all ranks are of this process.
   std::unique_ptr<Rendezvous> job;
+  /// Who makes the heaps and what kernels may be compiled for: p2p, or NVSHMEM (with a job).
+  bool nvshmem = false;
+  std::string nvshmemHome;
+};
+
+/// Code on a device.
+struct LoadedModule {
+  ModuleHandle handle = nullptr;
+  /// NVSHMEM knows of it.
+  bool isAttached = false;
 };
 
 /// One rank of this process.
@@ -50,7 +61,7 @@ struct DeviceRank {
   DeviceAddress team = 0, peers = 0;
   dtile_device_team words = {};
   DeviceAddress heap = 0;
-  /// Where other processes' heaps are mapped; 0 for the own.
+  /// Where other processes' heaps are mapped by this team; 0 for the own.
   std::vector<DeviceAddress> mapped;
   PinnedMemory control;
   dtile_launch launch;
@@ -106,6 +117,9 @@ private:
   Status openRank(int32_t local, int32_t ordinal);
   Status openHeaps();
   Status openSharedHeap();
+  Status openNvshmem(const std::string &home);
+  void closeHeap(DeviceRank &rank);
+  void unloadModules();
   Status openControl();
   Status uploadTeam(DeviceRank &rank);
   Status zeroHeaps(int64_t offset, int64_t bytes);
@@ -115,6 +129,7 @@ private:
   DeviceKernel *findKernel(const dtile_kernel_desc &desc);
   Status loadKernel(const dtile_kernel_desc &desc, DeviceKernel **out);
   Status loadImage(DeviceKernel &kernel, int32_t local);
+  Status checkProvider(const dtile_device_image &image) const;
   /// `stream`: where it will be queued, which may be being captured.
   Status prepare(DeviceKernel &kernel, int32_t local, const dtile_arg *arguments,
                  const StreamHandle *stream, PreparedLaunch **out);
@@ -144,6 +159,8 @@ private:
 
   std::unique_ptr<DeviceDriver> driver_;
   std::unique_ptr<Rendezvous> job_;
+  /// Null: the heaps are this team's own.
+  std::unique_ptr<Nvshmem> nvshmem_;
   int32_t ranks_ = 0;
   int32_t timeoutMs_ = 0;
   bool plainLaunches_ = false;
@@ -158,7 +175,7 @@ private:
   int64_t controlBytes_ = 0;
   std::map<const dtile_kernel_desc *, std::unique_ptr<DeviceKernel>> kernels_;
   /// By device, size and hash of the image.
-  std::map<std::tuple<int32_t, int64_t, uint64_t>, ModuleHandle> modules_;
+  std::map<std::tuple<int32_t, int64_t, uint64_t>, LoadedModule> modules_;
   const dtile_kernel_desc *lastDesc_ = nullptr;
   DeviceKernel *lastKernel_ = nullptr;
   uint64_t useNumber_ = 0;

@@ -74,7 +74,7 @@ class DeviceOptions(Structure):
     _fields_ = [("target", c_char_p), ("ndevices", c_int32), ("devices", POINTER(c_int32)),
                 ("symmetric_bytes", c_int64), ("wait_timeout_ms", c_int32), ("rank", c_int32),
                 ("ranks", c_int32), ("device", c_int32), ("job", c_char_p),
-                ("plain_launches", c_int32)]
+                ("plain_launches", c_int32), ("shmem", c_char_p), ("nvshmem_home", c_char_p)]
 
 
 _SIGNATURES = {

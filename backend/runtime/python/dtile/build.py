@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 
 from ._abi import DtileInvalid, DtileUnavailable
+from ._nvshmem import nvshmem_home
 from .kernels import load
 
 
@@ -27,20 +28,38 @@ def _run(command):
         raise DtileInvalid(f"{' '.join(command)} failed:\n{result.stdout}{result.stderr}")
 
 
-def build(source, target="nvptx", arch=None, folder=None, flags=(), **constants):
-    """Compiles a program and loads it. `constants` are generic parameters, as BM=64. What was built
-    from the same source by the same compiler is used again."""
+def _shmem_flags(shmem):
+    flags = ["--shmem", shmem]
+    if shmem == "nvshmem":
+        home = nvshmem_home()
+        if not home:
+            raise DtileUnavailable("NVSHMEM is not found: install its package (pip install "
+                                   "nvidia-nvshmem-cu13, or -cu12), or set DTILE_NVSHMEM_HOME")
+        flags += ["--nvshmem-home", home]
+    return flags
+
+
+def build(source, target="nvptx", arch=None, folder=None, flags=(), shmem=None, **constants):
+    """Compiles a program and loads it. `constants` are generic parameters, as BM=64; `shmem` is who
+    carries bytes between GPUs (p2p, nvshmem). What was built from the same source by the same
+    compiler is used again."""
     compiler = _find_compiler()
     command = [compiler, "build", source, "--target", target]
     if arch:
         command += ["--arch", arch]
     for name, value in sorted(constants.items()):
         command += ["--const", f"{name}={value}"]
+    if shmem:
+        command += _shmem_flags(shmem)
     command += list(flags)
     with open(source, "rb") as file:
         text = file.read()
-    stamp = os.stat(compiler)
-    identity = repr((command, text, stamp.st_size, stamp.st_mtime_ns))
+    inputs = [compiler]
+    if shmem == "nvshmem":
+        inputs.append(os.path.join(nvshmem_home(), "lib", "libnvshmem_device.bc"))
+    stamps = [(stamp.st_size, stamp.st_mtime_ns) for stamp in map(os.stat, filter(os.path.exists,
+                                                                                 inputs))]
+    identity = repr((command, text, stamps))
     key = hashlib.sha256(identity.encode()).hexdigest()[:16]
     folder = folder or os.path.join(tempfile.gettempdir(), f"dtile-{os.getuid()}")
     os.makedirs(folder, exist_ok=True)

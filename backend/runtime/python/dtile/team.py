@@ -2,9 +2,11 @@
 """Teams: the GPUs that run the ranks."""
 
 import ctypes
+import os
 import uuid
 
 from ._abi import DeviceOptions, DtileInvalid, check, runtime
+from ._nvshmem import nvshmem_home
 
 
 class _Bytes:
@@ -49,12 +51,17 @@ class Team:
         return Team._current
 
     @staticmethod
-    def _options(symmetric_bytes, wait_timeout_ms, target, plain_launches):
+    def _options(symmetric_bytes, wait_timeout_ms, target, plain_launches, shmem):
         options = DeviceOptions()
         options.target = target.encode()
         options.symmetric_bytes = symmetric_bytes
         options.wait_timeout_ms = wait_timeout_ms
         options.plain_launches = plain_launches
+        shmem = shmem or os.environ.get("DTILE_SHMEM") or "p2p"
+        options.shmem = shmem.encode()
+        home = nvshmem_home() if shmem == "nvshmem" else None
+        if home:
+            options.nvshmem_home = home.encode()
         return options
 
     @classmethod
@@ -65,11 +72,12 @@ class Team:
 
     @classmethod
     def local(cls, devices=(0,), symmetric_bytes=0, wait_timeout_ms=0, target="nvptx",
-              plain_launches=False):
+              plain_launches=False, shmem=None):
         """All ranks in this process, one for each of the devices; kernels take `rank=`.
         `plain_launches`: a little faster; only where nothing else that waits runs on a GPU at the
-        same time."""
-        options = cls._options(symmetric_bytes, wait_timeout_ms, target, plain_launches)
+        same time. `shmem`: "p2p", or "nvshmem" (one rank a process) for kernels that were built
+        with it; by default what DTILE_SHMEM says, else p2p."""
+        options = cls._options(symmetric_bytes, wait_timeout_ms, target, plain_launches, shmem)
         ordinals = (ctypes.c_int32 * len(devices))(*devices)
         options.ndevices = len(devices)
         options.devices = ordinals
@@ -77,14 +85,14 @@ class Team:
 
     @classmethod
     def from_env(cls, symmetric_bytes=0, wait_timeout_ms=0, target="nvptx",
-                 plain_launches=False):
+                 plain_launches=False, shmem=None):
         """One rank a process, as torchrun or mpirun started them."""
-        options = cls._options(symmetric_bytes, wait_timeout_ms, target, plain_launches)
+        options = cls._options(symmetric_bytes, wait_timeout_ms, target, plain_launches, shmem)
         return cls._create(runtime().dtile_team_create_device_env, options)
 
     @classmethod
     def from_torch(cls, group=None, device=None, symmetric_bytes=0, wait_timeout_ms=0,
-                   target="nvptx", plain_launches=False):
+                   target="nvptx", plain_launches=False, shmem=None):
         """The ranks of a process group (the default one), each on its current device. Collective.
         Without one: this process alone."""
         import torch
@@ -93,11 +101,12 @@ class Team:
         if device is None:
             device = torch.cuda.current_device()
         if not dist.is_available() or not dist.is_initialized():
-            return cls.local([device], symmetric_bytes, wait_timeout_ms, target, plain_launches)
+            return cls.local([device], symmetric_bytes, wait_timeout_ms, target, plain_launches,
+                             shmem)
         name = [uuid.uuid4().hex]
         source = dist.get_global_rank(group, 0) if group is not None else 0
         dist.broadcast_object_list(name, src=source, group=group)
-        options = cls._options(symmetric_bytes, wait_timeout_ms, target, plain_launches)
+        options = cls._options(symmetric_bytes, wait_timeout_ms, target, plain_launches, shmem)
         options.rank = dist.get_rank(group)
         options.ranks = dist.get_world_size(group)
         options.device = device
