@@ -216,6 +216,9 @@ private:
   void lowerReduceAdd(ir::Op &op);
   void lowerAssert(ir::Op &op);
   void notify(ir::Value *signal);
+  /// lower_notifies.cpp: a loop that does nothing but notify, its rounds side by side in different
+  /// threads. False, and nothing is emitted, for any other op.
+  [[nodiscard]] bool lowerNotifyingLoop(ir::Op &op);
   /// Copies what exists in both; at most one is of another rank.
   void copy(View source, View destination);
 
@@ -234,6 +237,14 @@ private:
                             llvm::function_ref<llvm::Value *(llvm::Value *old)> update);
   /// Whether only this rank reaches the memory of a view.
   [[nodiscard]] bool isOwn(const ir::Value *view) const;
+
+  /// While each thread does something else: where a failed check goes on, and what it sets to 1.
+  struct Alone {
+    llvm::BasicBlock *next;
+    llvm::Value *failed;
+    bool mayFail;
+  };
+  std::optional<Alone> alone_;
 
   /// Objects that threads have read and written since they last met.
   struct Pending {

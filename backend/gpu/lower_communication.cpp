@@ -74,7 +74,7 @@ void BodyLowering::sync(llvm::Value *failed) {
 void BodyLowering::fail(int32_t site, llvm::ArrayRef<llvm::Value *> arguments) {
   // Reports have room for so many.
   arguments = arguments.take_front(DTILE_DEVICE_REPORT_ARGS);
-  asLeader("report", [&] {
+  const auto report = [&] {
     llvm::Value *values = llvm::ConstantPointerNull::get(b.getPtrTy());
     if (!arguments.empty())
       values = stackSlot(llvm::ArrayType::get(b.getInt64Ty(), arguments.size()), "arguments");
@@ -82,7 +82,15 @@ void BodyLowering::fail(int32_t site, llvm::ArrayRef<llvm::Value *> arguments) {
       b.CreateStore(argument, b.CreateConstGEP1_64(b.getInt64Ty(), values, i));
     call(DeviceCall::fail,
          {kernel_.launch, b.getInt32(site), b.getInt32(arguments.size()), values});
-  });
+  };
+  if (alone_) {
+    report();
+    alone_->mayFail = true;
+    b.CreateStore(b.getInt32(1), alone_->failed);
+    b.CreateBr(alone_->next);
+    return b.SetInsertPoint(block("failed"));
+  }
+  asLeader("report", report);
   call(DeviceCall::sync, {b.getInt32(1), b.getInt32(barrier_), b.getInt32(threads_)});
 }
 
@@ -310,14 +318,17 @@ void BodyLowering::eachCell(const SignalCells &cells,
 }
 
 void BodyLowering::notify(Value *signal) {
-  sync();
   const Op *param = parameterOf(signal);
   const bool isFar = !param || goesToOtherRanks(param->result());
   const SignalCells target = cells(signal);
-  eachCell(target, [&](llvm::Value *cell) {
+  const auto tell = [&](llvm::Value *cell) {
     call(DeviceCall::notify, {kernel_.launch, cell, target.rank ? target.rank : b.getInt64(-1),
                               b.getInt32(isFar ? kTeam : kRank)});
-  });
+  };
+  if (alone_)
+    return tell(target.data);
+  sync();
+  eachCell(target, tell);
 }
 
 llvm::Value *BodyLowering::pollCells(Op &op) {

@@ -248,7 +248,12 @@ void KernelLowering::lowerSpace(Op &space, int32_t number, llvm::Value *first, l
 
 void KernelLowering::finish() {
   gpu_.debug.moveTo(b, *kernel_.kernel);
-  llvm::Value *last = b.CreateCall(gpu_.call(DeviceCall::leave), {kernel_.launch});
+  // Counts that nothing derived are those that waits have asked for.
+  const bool isAsked = llvm::any_of(kernel_.kernel->body().ops(), [](Op &op) {
+    return op.is(OpKind::SignalParam) && op.body().empty();
+  });
+  llvm::Value *last =
+      b.CreateCall(gpu_.call(DeviceCall::leave), {kernel_.launch, b.getInt32(isAsked)});
   when(b.CreateIsNotNull(last), "last", [&] {
     for (Op &op : kernel_.kernel->body().ops())
       if (op.is(OpKind::SignalParam))

@@ -71,13 +71,13 @@ DTILE_API void dtile_dev_fail(const dtile_device_launch *launch, int32_t site, i
 
 DTILE_INLINE int32_t reached(uint64_t *cell, uint64_t wanted, int32_t distance, uint64_t *seen) {
   if (distance == DTILE_DISTANCE_RANK)
-    return (*seen = loadRank64(cell)) >= wanted;
+    return (*seen = pollRank64(cell)) >= wanted;
   return dtile_provider_reached(cell, wanted, seen);
 }
 
 DTILE_INLINE void acquire(uint64_t *cell, int32_t distance) {
   if (distance == DTILE_DISTANCE_RANK)
-    (void)acquireRank64(cell);
+    acquirePolledRank64(cell);
   else
     dtile_provider_acquire(cell);
 }
@@ -212,23 +212,33 @@ DTILE_API void dtile_dev_space_await(const dtile_device_launch *launch, int32_t 
   syncProgram(failed);
 }
 
-DTILE_API int32_t dtile_dev_leave(const dtile_device_launch *launch) {
+DTILE_API int32_t dtile_dev_leave(const dtile_device_launch *launch, int32_t isAsked) {
   syncProgram(0);
   dtile_device_kernel *kernel = launch->kernel;
-  int32_t isLast = 0;
-  if (threadIndex() == 0) {
-    isLast = addAcqRelRank32(&kernel->finished, 1) + 1 == (uint32_t)launch->programs;
-    if (isLast) {
-      // The next launch begins when this one has ended.
-      storeRank32(&kernel->finished, 0);
-      for (int32_t space = 0; space < DTILE_DEVICE_MAX_SPACES; ++space) {
-        storeRank64(&kernel->space_finished[space], 0);
-        storeRank64(&kernel->bodies_taken[space], 0);
-      }
-      storeRank64(&kernel->epoch, loadRank64(&kernel->epoch) + 1);
+  int32_t isLast = 1;
+  if (launch->programs > 1) {
+    isLast = 0;
+    if (threadIndex() == 0) {
+      // Loads whose values were used have ended, so that what is counted from may be changed; what
+      // programs have stored is waited for only where the last one reads it.
+      const uint32_t before =
+          isAsked ? addAcqRelRank32(&kernel->finished, 1) : fetchAddRank32(&kernel->finished, 1);
+      isLast = before + 1 == (uint32_t)launch->programs;
+      if (isLast)
+        storeRank32(&kernel->finished, 0);
     }
+    isLast = programFirst(isLast);
   }
-  return programFirst(isLast);
+  if (!isLast)
+    return 0;
+  // The next launch begins when this one has ended.
+  for (int32_t space = threadIndex(); space < DTILE_DEVICE_MAX_SPACES; space += threadCount()) {
+    storeRank64(&kernel->space_finished[space], 0);
+    storeRank64(&kernel->bodies_taken[space], 0);
+  }
+  if (threadIndex() == 0)
+    storeRank64(&kernel->epoch, loadRank64(&kernel->epoch) + 1);
+  return 1;
 }
 
 // ---- Copies by plain accesses ----

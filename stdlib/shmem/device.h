@@ -37,8 +37,9 @@ void dtile_dev_start(void);
 void dtile_dev_enter(const dtile_device_launch *launch);
 /* Together, last in every kernel: 1 in all threads of the last program to come here, else 0. The
  * last one's caller moves bases and turns on; the rest of the counters are set for the next launch
- * here, the epoch too. */
-int32_t dtile_dev_leave(const dtile_device_launch *launch);
+ * here, the epoch too. `isAsked`: the last program reads what others have written (the counts that
+ * waits have asked for). */
+int32_t dtile_dev_leave(const dtile_device_launch *launch, int32_t isAsked);
 /* Together: this program has ended its bodies of a space. */
 void dtile_dev_space_done(const dtile_device_launch *launch, int32_t space);
 /* Together: all programs of a space have ended their bodies of it. */

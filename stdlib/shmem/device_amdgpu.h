@@ -123,6 +123,12 @@ DTILE_INLINE void maxRank64(void *address, uint64_t value) {
                                   DTILE_RANK);
 }
 
+/* Polls order nothing, as acquiring empties caches; who has seen enough looks once more. */
+DTILE_INLINE uint64_t pollRank64(const void *address) { return loadRank64(address); }
+DTILE_INLINE uint64_t pollTeam64(const void *address) { return loadTeam64(address); }
+DTILE_INLINE void acquirePolledRank64(const void *address) { (void)acquireRank64(address); }
+DTILE_INLINE void acquirePolledTeam64(const void *address) { (void)acquireTeam64(address); }
+
 DTILE_INLINE uint32_t addAcqRelRank32(void *address, uint32_t value) {
   __scoped_atomic_thread_fence(__ATOMIC_RELEASE, DTILE_RANK);
   __builtin_amdgcn_s_waitcnt(0);

@@ -104,6 +104,12 @@ DTILE_ADD_VECTOR(addRankBf16x8, "gpu.global.add.noftz.v4.bf16x2", uint32_t, "r")
 DTILE_ADD_VECTOR(addTeamBf16x8, "sys.global.add.noftz.v4.bf16x2", uint32_t, "r")
 #undef DTILE_ADD_VECTOR
 
+/* Polls acquire at once: looking again to do so would be one more way to memory. */
+DTILE_INLINE uint64_t pollRank64(const void *address) { return acquireRank64(address); }
+DTILE_INLINE uint64_t pollTeam64(const void *address) { return acquireTeam64(address); }
+DTILE_INLINE void acquirePolledRank64(const void *address) { (void)address; }
+DTILE_INLINE void acquirePolledTeam64(const void *address) { (void)address; }
+
 DTILE_INLINE uint32_t addAcqRelRank32(void *address, uint32_t value) {
   uint32_t old;
   __asm__ volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], %2;"

@@ -28,10 +28,10 @@ DTILE_API void dtile_provider_notify(const dtile_device_team *team, uint64_t *ce
 }
 
 DTILE_API int32_t dtile_provider_reached(const uint64_t *cell, uint64_t wanted, uint64_t *seen) {
-  return (*seen = loadTeam64(cell)) >= wanted;
+  return (*seen = pollTeam64(cell)) >= wanted;
 }
 
-DTILE_API void dtile_provider_acquire(const uint64_t *cell) { (void)acquireTeam64(cell); }
+DTILE_API void dtile_provider_acquire(const uint64_t *cell) { acquirePolledTeam64(cell); }
 
 DTILE_API void dtile_provider_fence(void) { fenceTeam(); }
 

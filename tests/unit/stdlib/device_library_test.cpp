@@ -246,7 +246,7 @@ TEST(DeviceLaunch, WaitsSeeWhatPeersHaveSentLaunchAfterLaunch) {
                 if (rank.data()[from * kWords + uint64_t(word)] != from * 1000 + uint64_t(launch))
                   ++wrong;
           }
-          if (dtile_dev_leave(&l)) {
+          if (dtile_dev_leave(&l, 1)) {
             ++last;
             if (current.index < kRanks)
               ++rank.base[size_t(current.index)];
@@ -283,7 +283,7 @@ TEST(DeviceLaunch, SpacesAndBarriersWaitForAll) {
       tooEarly += first < kThreads;
       tooEarly += rank.kernel.space_finished[0] != 1;
     }
-    (void)dtile_dev_leave(&l);
+    (void)dtile_dev_leave(&l, 1);
   });
   EXPECT_EQ(ended, kRanks * kPrograms * kThreads);
   EXPECT_EQ(tooEarly, 0);

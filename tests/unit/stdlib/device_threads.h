@@ -100,6 +100,11 @@ DTILE_FETCH_ADD(fetchAddTeam64, uint64_t)
 #undef DTILE_SWAP
 #undef DTILE_FETCH_ADD
 
+DTILE_INLINE uint64_t pollRank64(const void *address) { return loadRank64(address); }
+DTILE_INLINE uint64_t pollTeam64(const void *address) { return loadTeam64(address); }
+DTILE_INLINE void acquirePolledRank64(const void *address) { (void)acquireRank64(address); }
+DTILE_INLINE void acquirePolledTeam64(const void *address) { (void)acquireTeam64(address); }
+
 DTILE_INLINE void maxRank64(void *address, uint64_t value) {
   uint64_t seen = loadRank64(address);
   while (seen < value && !__atomic_compare_exchange_n((uint64_t *)address, &seen, value, 0,
