@@ -9,7 +9,6 @@
 #include "llvm-c/Target.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/IR/IntrinsicsAMDGPU.h"
-#include "llvm/Passes/PassBuilder.h"
 
 #include <mutex>
 
@@ -24,22 +23,9 @@ constexpr llvm::StringLiteral kPipeline =
     "amdgpu-attributor";
 
 void prepare(llvm::Module &module, llvm::TargetMachine &machine) {
-  llvm::PassBuilder passes(&machine);
-  llvm::LoopAnalysisManager loops;
-  llvm::FunctionAnalysisManager functions;
-  llvm::CGSCCAnalysisManager components;
-  llvm::ModuleAnalysisManager modules;
-  passes.registerModuleAnalyses(modules);
-  passes.registerCGSCCAnalyses(components);
-  passes.registerFunctionAnalyses(functions);
-  passes.registerLoopAnalyses(loops);
-  passes.crossRegisterProxies(loops, functions, components, modules);
-  llvm::ModulePassManager manager;
-  llvm::Error error = passes.parsePassPipeline(manager, kPipeline);
-  DTILE_CHECK(!error, "passes of LLVM's AMDGPU back end");
-  manager.run(module, modules);
-  const llvm::Function *hidden = llvm::Intrinsic::getDeclarationIfExists(
-      &module, llvm::Intrinsic::amdgcn_implicitarg_ptr);
+  runPasses(module, &machine, kPipeline);
+  const llvm::Function *hidden =
+      llvm::Intrinsic::getDeclarationIfExists(&module, llvm::Intrinsic::amdgcn_implicitarg_ptr);
   for (llvm::Function &function : module) {
     if (function.isDeclaration())
       continue;
@@ -86,8 +72,7 @@ public:
     return kind == EmitKind::Asm || kind == EmitKind::Hsaco || kind == EmitKind::Stats;
   }
 
-  llvm::Expected<std::vector<gpu::Image>> images(llvm::Module &module,
-                                                 llvm::TargetMachine &machine,
+  llvm::Expected<std::vector<gpu::Image>> images(llvm::Module &module, llvm::TargetMachine &machine,
                                                  const gpu::Device &device,
                                                  bool assemble) const override {
     auto bytes = codeObject(module, machine);

@@ -2,6 +2,7 @@
 // The device library's functions, sites, and shared memory.
 #include "backend/gpu/gpu_module.h"
 
+#include "backend/llvm/abi_calls.h"
 #include "frontend/base/check.h"
 
 namespace dtile::backend::gpu {
@@ -17,21 +18,6 @@ constexpr CallRow kCalls[] = {
 #include "backend/gpu/device_calls.def"
 };
 
-llvm::Type *abiType(llvm::LLVMContext &context, char code) {
-  switch (code) {
-  case 'v':
-    return llvm::Type::getVoidTy(context);
-  case 'p':
-    return llvm::PointerType::getUnqual(context);
-  case 'i':
-    return llvm::Type::getInt32Ty(context);
-  case 'l':
-    return llvm::Type::getInt64Ty(context);
-  default:
-    DTILE_UNREACHABLE("a code that device_calls.def does not explain");
-  }
-}
-
 /// A launch's own; how much there is, is said when it is launched. Aligned as copy engines and
 /// matrix units want it.
 constexpr llvm::StringLiteral kSharedName = "dtile_shared";
@@ -41,16 +27,10 @@ constexpr uint64_t kSharedAlign = 1024;
 
 llvm::FunctionCallee GpuModule::call(DeviceCall call) {
   const CallRow &row = kCalls[size_t(call)];
-  llvm::SmallVector<llvm::Type *> parameters;
-  for (char code : row.signature.drop_front(2))
-    parameters.push_back(abiType(context(), code));
-  llvm::FunctionCallee callee = module.getOrInsertFunction(
-      row.name, llvm::FunctionType::get(abiType(context(), row.signature[0]), parameters, false));
-  auto *function = llvm::cast<llvm::Function>(callee.getCallee());
-  function->setDoesNotThrow();
+  llvm::Function *function = declareAbiCall(module, row.name, row.signature);
   // What all threads do together must not become conditional.
   function->addFnAttr(llvm::Attribute::Convergent);
-  return callee;
+  return function;
 }
 
 int32_t GpuModule::site(const ir::Op &op, llvm::StringRef what) {

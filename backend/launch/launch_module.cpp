@@ -2,8 +2,8 @@
 // ABI types, runtime calls, sites and constants.
 #include "backend/launch/launch_module.h"
 
+#include "backend/llvm/abi_calls.h"
 #include "backend/runtime/kernel_abi.h"
-#include "frontend/base/check.h"
 
 #include <cstddef>
 
@@ -47,21 +47,6 @@ LaunchModule::LaunchModule(ir::Module &source, llvm::Module &module, VectorUnit 
 
 namespace {
 
-llvm::Type *abiType(llvm::LLVMContext &context, char code) {
-  switch (code) {
-  case 'v':
-    return llvm::Type::getVoidTy(context);
-  case 'p':
-    return llvm::PointerType::getUnqual(context);
-  case 'i':
-    return llvm::Type::getInt32Ty(context);
-  case 'l':
-    return llvm::Type::getInt64Ty(context);
-  default:
-    DTILE_UNREACHABLE("a code that runtime_abi.def does not explain");
-  }
-}
-
 struct RuntimeRow {
   llvm::StringLiteral name;
   llvm::StringLiteral signature;
@@ -75,16 +60,10 @@ constexpr RuntimeRow kRuntime[] = {
 
 llvm::FunctionCallee LaunchModule::runtime(Runtime call) {
   const RuntimeRow &row = kRuntime[size_t(call)];
-  llvm::SmallVector<llvm::Type *> parameters;
-  for (char code : row.signature.drop_front(2))
-    parameters.push_back(abiType(context(), code));
-  llvm::FunctionCallee callee = module.getOrInsertFunction(
-      row.name, llvm::FunctionType::get(abiType(context(), row.signature[0]), parameters, false));
-  auto *function = llvm::cast<llvm::Function>(callee.getCallee());
-  function->setDoesNotThrow();
+  llvm::Function *function = declareAbiCall(module, row.name, row.signature);
   if (call == Runtime::fail)
     function->setDoesNotReturn();
-  return callee;
+  return function;
 }
 
 llvm::Constant *LaunchModule::siteValue(const Op &op, llvm::StringRef what) {

@@ -45,7 +45,7 @@ namespace {
 
 /// Tile loops come out as they should run: vectors, few blocks, nothing to inline. What is left is
 /// redundant address arithmetic. This gives the same code as LLVM's default in a third of the time.
-constexpr llvm::StringLiteral kPipeline =
+constexpr llvm::StringRef kPipeline =
     "function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,"
     "loop-mssa(loop-rotate,licm),gvn,instcombine<no-verify-fixpoint>,simplifycfg,adce),globaldce";
 
@@ -59,13 +59,11 @@ llvm::Error verifyModule(const llvm::Module &module) {
   return llvm::Error::success();
 }
 
-void optimize(llvm::Module &module, llvm::TargetMachine &machine, unsigned optLevel) {
-  if (optLevel == 0)
-    return;
+void runPasses(llvm::Module &module, llvm::TargetMachine *machine, llvm::StringRef pipeline) {
   llvm::PipelineTuningOptions tuning;
   tuning.LoopVectorization = false;
   tuning.SLPVectorization = false;
-  llvm::PassBuilder passes(&machine, tuning);
+  llvm::PassBuilder passes(machine, tuning);
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;
   llvm::CGSCCAnalysisManager components;
@@ -76,11 +74,13 @@ void optimize(llvm::Module &module, llvm::TargetMachine &machine, unsigned optLe
   passes.registerLoopAnalyses(loops);
   passes.crossRegisterProxies(loops, functions, components, modules);
   llvm::ModulePassManager manager;
-  if (optLevel >= 3)
-    manager = passes.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3);
-  else
-    llvm::cantFail(passes.parsePassPipeline(manager, kPipeline));
+  llvm::cantFail(passes.parsePassPipeline(manager, pipeline));
   manager.run(module, modules);
+}
+
+void optimize(llvm::Module &module, llvm::TargetMachine &machine, unsigned optLevel) {
+  if (optLevel > 0)
+    runPasses(module, &machine, optLevel >= 3 ? "default<O3>" : kPipeline);
 }
 
 llvm::Error emitModule(llvm::Module &module, llvm::TargetMachine &machine, EmitKind kind,

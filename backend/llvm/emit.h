@@ -29,6 +29,9 @@ llvm::Expected<std::unique_ptr<llvm::TargetMachine>> createMachine(const Machine
 /// miscompiled.
 llvm::Error verifyModule(const llvm::Module &module);
 
+/// Runs the passes that a text in LLVM's notation names, for a machine or for any (null).
+void runPasses(llvm::Module &module, llvm::TargetMachine *machine, llvm::StringRef pipeline);
+
 /// Runs LLVM's passes: a short pipeline, or LLVM's own at level 3. Loops over tiles are vectors
 /// already, so the vectorizers stay off.
 void optimize(llvm::Module &module, llvm::TargetMachine &machine, unsigned optLevel);

@@ -13,21 +13,6 @@ using namespace dtile::ir;
 
 namespace {
 
-bool isCommutative(OpKind kind) {
-  switch (kind) {
-  case OpKind::Add:
-  case OpKind::Mul:
-  case OpKind::Min:
-  case OpKind::Max:
-  case OpKind::And:
-  case OpKind::Or:
-  case OpKind::Xor:
-    return true;
-  default:
-    return false;
-  }
-}
-
 /// Const and the ops from Add to Cast stand together in ops.def.
 bool isElementwise(OpKind kind) { return kind >= OpKind::Add && kind <= OpKind::Cast; }
 

@@ -6,6 +6,7 @@
 //   below it in its region and the regions nested in it.
 // Why: slices and index arithmetic come out of lowering once for each mention.
 // Leaves alone: ops with effects, and ops that give tokens: each token is used once.
+#include "ir/transform/fold.h"
 #include "ir/transform/pass.h"
 
 #include "llvm/ADT/Hashing.h"
@@ -17,21 +18,6 @@ namespace dtile::passes {
 using namespace dtile::ir;
 
 namespace {
-
-bool isCommutative(const Op &op) {
-  switch (op.kind()) {
-  case OpKind::Add:
-  case OpKind::Mul:
-  case OpKind::Min:
-  case OpKind::Max:
-  case OpKind::And:
-  case OpKind::Or:
-  case OpKind::Xor:
-    return true;
-  default:
-    return false;
-  }
-}
 
 llvm::hash_code hashOf(const Attr &attr) {
   return std::visit(
@@ -68,7 +54,7 @@ struct SameComputation {
 
   static unsigned getHashValue(const Op *op) {
     llvm::hash_code hash = llvm::hash_value(unsigned(op->kind()));
-    if (isCommutative(*op)) {
+    if (isCommutative(op->kind())) {
       const auto a = uintptr_t(op->operand(0)), b = uintptr_t(op->operand(1));
       hash = llvm::hash_combine(hash, std::min(a, b), std::max(a, b));
     } else {
@@ -89,8 +75,8 @@ struct SameComputation {
       return false;
     if (a->kind() != b->kind() || a->numResults() != b->numResults())
       return false;
-    const bool swapped =
-        isCommutative(*a) && a->operand(0) == b->operand(1) && a->operand(1) == b->operand(0);
+    const bool swapped = isCommutative(a->kind()) && a->operand(0) == b->operand(1) &&
+                         a->operand(1) == b->operand(0);
     if (!swapped && a->operands() != b->operands())
       return false;
     for (unsigned i = 0; i < a->numResults(); ++i)

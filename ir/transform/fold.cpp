@@ -240,6 +240,21 @@ std::optional<Constant> foldCast(DType from, DType to, const Constant &value) {
   return loadAsInt(to, element);
 }
 
+bool isCommutative(OpKind kind) {
+  switch (kind) {
+  case OpKind::Add:
+  case OpKind::Mul:
+  case OpKind::Min:
+  case OpKind::Max:
+  case OpKind::And:
+  case OpKind::Or:
+  case OpKind::Xor:
+    return true;
+  default:
+    return false;
+  }
+}
+
 bool isLossless(DType from, DType to) {
   if (from == to)
     return true;

@@ -26,6 +26,9 @@ using Constant = ir::Attr;
                                               const Constant &a, const Constant &b);
 [[nodiscard]] std::optional<Constant> foldCast(DType from, DType to, const Constant &value);
 
+/// Whether a op b is b op a.
+[[nodiscard]] bool isCommutative(ir::OpKind kind);
+
 /// Whether every value of `from` is a value of `to`, so that a cast back gives it again.
 [[nodiscard]] bool isLossless(DType from, DType to);
 

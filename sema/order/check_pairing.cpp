@@ -2,6 +2,7 @@
 // The part of signal pairing that needs no counting: who notifies and who waits, at all. Counts are
 // derived on the IR.
 #include "sema/checker.h"
+#include "sema/tree/walk.h"
 
 namespace dtile::sema {
 
@@ -18,9 +19,18 @@ public:
       : context_(context), kernel_(kernel), uses_(kernel.params.size()) {}
 
   void check() {
-    walk(kernel_.prologue);
-    for (const TSpace &space : kernel_.spaces)
-      walk(space.body);
+    walkBodies(
+        kernel_,
+        [&](const TStmt &s) {
+          if (s.kind == TStmtKind::Notify)
+            note(s.target, &SignalUses::notify);
+        },
+        [&](const TExpr &e) {
+          if (e.kind == TExprKind::Wait)
+            note(e.operands[0], &SignalUses::wait);
+          if (e.signal)
+            note(e.signal, &SignalUses::notify);
+        });
     for (auto [i, param] : llvm::enumerate(kernel_.params)) {
       if (param.type->kind != TypeKind::Signal)
         continue;
@@ -39,42 +49,12 @@ public:
   }
 
 private:
-  void walk(const TBlock &block) {
-    for (const TStmt *s : block) {
-      if (s->kind == TStmtKind::Notify)
-        note(s->target, &SignalUses::notify);
-      for (const TExpr *e : s->values)
-        expression(e);
-      for (const TExpr *e : s->after)
-        expression(e);
-      for (const TExpr *e : {s->target, s->lo, s->hi, s->condition})
-        expression(e);
-      for (const IndexItem &index : s->indices)
-        expression(index.value);
-      walk(s->body);
-      walk(s->otherwise);
-    }
-  }
-
   void note(const TExpr *cells, const TExpr *SignalUses::*use) {
     const TExpr *object = cells;
     while (object->kind == TExprKind::Slice || object->kind == TExprKind::Remote)
       object = object->operands[0];
     if (object->kind == TExprKind::ParamRef && !(uses_[object->param].*use))
       uses_[object->param].*use = cells;
-  }
-
-  void expression(const TExpr *e) {
-    if (!e)
-      return;
-    if (e->kind == TExprKind::Wait)
-      note(e->operands[0], &SignalUses::wait);
-    if (e->signal)
-      note(e->signal, &SignalUses::notify);
-    for (const TExpr *operand : e->operands)
-      expression(operand);
-    for (const IndexItem &index : e->indices)
-      expression(index.value);
   }
 
   Context &context_;

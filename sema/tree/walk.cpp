@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Walks over typed trees.
+#include "sema/tree/walk.h"
+
+namespace dtile::sema {
+
+namespace {
+
+struct Walk {
+  llvm::function_ref<void(const TStmt &)> onStatement;
+  llvm::function_ref<void(const TExpr &)> onExpression;
+
+  void block(const TBlock &statements) {
+    for (const TStmt *s : statements) {
+      onStatement(*s);
+      for (const TExpr *e : s->values)
+        expression(e);
+      for (const TExpr *e : s->after)
+        expression(e);
+      for (const TExpr *e : {s->target, s->lo, s->hi, s->condition})
+        expression(e);
+      for (const IndexItem &index : s->indices)
+        expression(index.value);
+      block(s->body);
+      block(s->otherwise);
+    }
+  }
+
+  void expression(const TExpr *e) {
+    if (!e)
+      return;
+    onExpression(*e);
+    for (const TExpr *operand : e->operands)
+      expression(operand);
+    for (const IndexItem &index : e->indices)
+      expression(index.value);
+  }
+};
+
+} // namespace
+
+void walkBodies(const KernelInstance &kernel, llvm::function_ref<void(const TStmt &)> statement,
+                llvm::function_ref<void(const TExpr &)> expression) {
+  Walk walk{statement, expression};
+  walk.block(kernel.prologue);
+  for (const TSpace &space : kernel.spaces)
+    walk.block(space.body);
+}
+
+} // namespace dtile::sema

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Visits what a typed tree holds.
+#pragma once
+
+#include "sema/tree/typed_ast.h"
+
+#include "llvm/ADT/STLFunctionalExtras.h"
+
+namespace dtile::sema {
+
+/// Calls `statement` for each statement of a kernel's bodies and `expression` for each expression
+/// in them, outer ones first, in the order of the text.
+void walkBodies(const KernelInstance &kernel, llvm::function_ref<void(const TStmt &)> statement,
+                llvm::function_ref<void(const TExpr &)> expression);
+
+} // namespace dtile::sema
