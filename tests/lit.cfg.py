@@ -52,6 +52,7 @@ config.substitutions.extend(
         ("%cc", config.cc),
         ("%oshrun", config.oshrun),
         ("%ptxas", config.ptxas),
+        ("%nvshmem", os.environ.get("DTILE_NVSHMEM_HOME", "")),
     ]
 )
 
@@ -76,6 +77,11 @@ if openshmem_works():
     config.available_features.add("openshmem")
 if config.ptxas:
     config.available_features.add("ptxas")
+# A real one; other tests have theirs made.
+if os.path.exists(
+    os.path.join(os.environ.get("DTILE_NVSHMEM_HOME", ""), "lib", "libnvshmem_device.bc")
+):
+    config.available_features.add("nvshmem")
 for sanitizer in config.sanitizers.split(","):
     if sanitizer:
         config.available_features.add(sanitizer)

@@ -288,7 +288,7 @@ llvm::Expected<int32_t> addProvider(LibraryLinker &linker, llvm::Module &module,
     return version;
   return llvm::createStringError(
       "`" + file.str() + "`" + (version == 0 ? "" : " (version " + versionText(version) + ")") +
-      " does not have " + missing + ", which code of provider `" + row.name + "` calls");
+      " does not have " + missing + ", which code of provider `" + row.name + "` needs");
 }
 
 /// The row of a provider, or which ones there are.

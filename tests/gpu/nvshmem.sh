@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# Kernels compiled with NVSHMEM's device bitcode on the GPUs of this machine, a process each, checked
-# against PyTorch on random data, beside the same kernels compiled with p2p. A table at the end;
-# exits with 1 when anything was wrong.
+# Kernels compiled with NVSHMEM's device bitcode on the GPUs of this machine, one process each,
+# checked against PyTorch on random data, beside the same kernels compiled with p2p. A table at the
+# end; exits with 1 when anything was wrong.
 #
 # NVSHMEM is that of the package nvidia.nvshmem, or of $DTILE_NVSHMEM_HOME; the package `dtile` is
 # found through PYTHONPATH, its library through $DTILE_RT or beside it.

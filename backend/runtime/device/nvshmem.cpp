@@ -71,6 +71,8 @@ Status Nvshmem::start(const std::string &home, Device &device, Rendezvous &job, 
   made->prepareEnvironment(heapBytes);
   UniqueId id;
   status = together(job, made->exchangeId(job, heapBytes, &id));
+  if (status.ok())
+    status = together(job, made->tryRoom(heapBytes));
   // All have seen the same, so all go on or none does.
   if (status.ok())
     status = together(job, made->initialize(id));
@@ -161,6 +163,18 @@ void Nvshmem::prepareEnvironment(int64_t heapBytes) const {
       slash == std::string::npos ? "" : path_.substr(0, slash + 1) + kPlugin;
   if (!plugin.empty() && access(plugin.c_str(), R_OK) == 0)
     setenv("NVSHMEM_BOOTSTRAP_UID_PLUGIN", plugin.c_str(), kUnlessSet);
+}
+
+Status Nvshmem::tryRoom(int64_t bytes) const {
+  DeviceAddress memory = 0;
+  Status status = device_.allocate(bytes, &memory);
+  if (status.ok())
+    device_.release(memory);
+  else if (status.code == DTILE_OUT_OF_MEMORY)
+    status.message = format("GPU %d has no room for a symmetric heap of %lld bytes: lower "
+                            "symmetric_bytes",
+                            device_.facts().ordinal, static_cast<long long>(bytes));
+  return status;
 }
 
 Status Nvshmem::initialize(UniqueId &id) {

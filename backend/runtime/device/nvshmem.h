@@ -46,6 +46,8 @@ private:
   void prepareEnvironment(int64_t heapBytes) const;
   /// Rank 0's id; fails where ranks do not fit together.
   Status exchangeId(Rendezvous &job, int64_t heapBytes, nvshmem::UniqueId *out);
+  /// NVSHMEM waits for all ranks where one of them finds no memory.
+  Status tryRoom(int64_t bytes) const;
   Status initialize(nvshmem::UniqueId &id);
   Status allocate(int64_t bytes);
 

@@ -282,6 +282,11 @@ TEST(NvshmemTeam, fails_everywhere_where_one_rank_cannot_start) {
     return p.says(p.make(), "several ranks on one GPU");
   }));
   EXPECT_TRUE(inProcesses(2, [](Process &p, int32_t rank) {
+    p.machine.memory = rank == 1 ? kHeapBytes / 2 : kHeapBytes * 2;
+    return p.says(p.make(), rank == 1 ? "GPU 1 has no room for a symmetric heap of 1048576 bytes"
+                                      : "rank 1 cannot start NVSHMEM; see its own error");
+  }));
+  EXPECT_TRUE(inProcesses(2, [](Process &p, int32_t rank) {
     p.config.symmetricBytes += rank << 20;
     return p.says(p.make(), "ask for symmetric heaps of different sizes");
   }));
