@@ -14,6 +14,7 @@
 
 namespace dtile::backend::gpu {
 
+class AsyncCopies;
 class StagingOps;
 
 /// One kind of device (an architecture of a vendor). Has no state.
@@ -71,6 +72,8 @@ public:
   [[nodiscard]] virtual llvm::SmallVector<llvm::Value *, 4>
   loadMatrices(llvm::IRBuilder<> &b, llvm::Value *address, unsigned count, bool transposed) const;
 
+  /// Copies to shared memory that threads do not wait for, or null.
+  [[nodiscard]] virtual const AsyncCopies *asyncCopies() const { return nullptr; }
   /// Copy engines and matrix units that work from shared memory, or null.
   [[nodiscard]] virtual const StagingOps *staging() const { return nullptr; }
 };

@@ -3,6 +3,7 @@
 // and what one thread does for all.
 #include "backend/gpu/lower_body.h"
 
+#include "backend/gpu/lower_copied.h"
 #include "frontend/base/check.h"
 
 #include "llvm/IR/Module.h"
@@ -233,6 +234,8 @@ void BodyLowering::enterRegion(Op &op, unsigned region) {
     pending_ = forks_.back().before;
     sharedInUse_ = forks_.back().sharedBefore;
   }
+  if (auto it = copiedLoops_.find(&op); it != copiedLoops_.end())
+    it->second->beginIteration();
 }
 
 void BodyLowering::leaveRegions(Op &op) {

@@ -23,7 +23,10 @@ namespace dtile::backend::gpu {
 /// (TileInfo::indices), in computing form (backend/llvm/arith.h).
 using Registers = llvm::SmallVector<llvm::Value *, 4>;
 
-/// How the elements of one tile stand in shared memory.
+class CopiedLoop;
+
+/// How the elements of one tile stand in shared memory: each at the sum of its position's parts
+/// along the dimensions, in which words of 16 bytes may have changed places.
 struct SharedTile {
   llvm::Value *base = nullptr;
   DType dtype = DType::F32;
@@ -32,6 +35,20 @@ struct SharedTile {
   /// The dimension whose elements are neighbours.
   unsigned fastest = 0;
   int64_t bytes = 0;
+  /// So many bits of an offset, from this one on, are added (xor) to those of the number of a word
+  /// of 16 bytes. Only where strides are powers of two: then offsets are linear over bits.
+  unsigned exchangeBits = 0;
+  unsigned exchangeFrom = 0;
+
+  /// Where what would be at an offset is.
+  [[nodiscard]] int64_t exchanged(int64_t offset) const;
+  [[nodiscard]] llvm::Value *exchanged(llvm::IRBuilder<> &b, llvm::Value *offset) const;
+  /// Of an element: the thread's part of its offset (i32, exchanged), and what is the same in all
+  /// threads.
+  [[nodiscard]] llvm::Value *address(llvm::IRBuilder<> &b, llvm::Value *thread,
+                                     int64_t offset) const;
+  /// The same tile with its dimensions in another order.
+  [[nodiscard]] SharedTile permuted(llvm::ArrayRef<int64_t> perm) const;
 };
 
 /// Lowers bodies into the kernel's function.
@@ -124,6 +141,7 @@ protected:
   [[nodiscard]] virtual llvm::Value *takeBody(const BodyRange &range);
   /// i64: counts one body as taken, by the thread that comes here, and gives its number.
   [[nodiscard]] llvm::Value *countBody(const BodyRange &range);
+  void lowerOp(ir::Op &op) override;
   void lowerTargetOp(ir::Op &op) override;
   void checkCell(ir::Op &op, llvm::Value *position, llvm::Value *size) override;
   void checkRank(ir::Op &op, llvm::Value *rank) override;
@@ -138,7 +156,17 @@ protected:
   unsigned threads_;
   unsigned barrier_ = 0;
 
+  // shared_tiles.cpp: tiles through shared memory.
+  /// Room (without an address) for the elements that any of the layouts have; `padded` spreads
+  /// rows over banks.
+  [[nodiscard]] SharedTile sharedTile(DType dtype, llvm::ArrayRef<const TileInfo *> layouts,
+                                      unsigned fastest, bool padded);
+  void writeShared(const SharedTile &tile, const TileInfo &info,
+                   llvm::ArrayRef<llvm::Value *> registers, bool onlyInside = false);
+  [[nodiscard]] Registers readShared(const SharedTile &tile, const TileInfo &info);
+
 private:
+  friend class CopiedLoop;
   friend class MatrixLowering;
   // lower_tiles.cpp: elementwise, splat, iota, broadcast, reshape, trans, convert.
   void lowerTileOp(ir::Op &op);
@@ -153,16 +181,9 @@ private:
                                   const ir::Layout &from, llvm::ArrayRef<llvm::Value *> registers,
                                   const ir::Layout &to);
 
-  // shared_tiles.cpp: tiles through shared memory.
-  /// Room (without an address) for the elements that any of the layouts have; `padded` spreads
-  /// rows over banks.
-  [[nodiscard]] SharedTile sharedTile(DType dtype, llvm::ArrayRef<const TileInfo *> layouts,
-                                      unsigned fastest, bool padded);
-  void writeShared(const SharedTile &tile, const TileInfo &info,
-                   llvm::ArrayRef<llvm::Value *> registers, bool onlyInside = false);
-  [[nodiscard]] Registers readShared(const SharedTile &tile, const TileInfo &info);
-  /// Address in shared memory of the element of the thread's first register.
-  [[nodiscard]] llvm::Value *sharedThreadOffset(const SharedTile &tile, const ir::Layout &layout);
+  // shared_tiles.cpp
+  /// i32: where the element of the thread's first register is in a tile in shared memory.
+  [[nodiscard]] llvm::Value *sharedThread(const SharedTile &tile, const ir::Layout &layout);
   /// Elements of memory form as one word or vector of words, and back.
   [[nodiscard]] llvm::Type *packedType(llvm::Type *element, unsigned count);
   [[nodiscard]] llvm::Value *packed(llvm::Type *element, llvm::ArrayRef<llvm::Value *> values);
@@ -206,6 +227,16 @@ private:
   void multiplyByElements(ir::Op &op);
   void multiplyByMatrices(ir::Op &op, const MatrixProduct &product);
   [[nodiscard]] bool isStagedByDot(const ir::Op &convert);
+
+  // lower_copied.cpp: loops whose loads are copied to shared memory ahead.
+  /// Where the tile of a copied load is in this iteration; none of any other load.
+  [[nodiscard]] std::optional<SharedTile> copiedTile(const ir::Op &load);
+  /// The same of an operand of a product, which may be a rearranged one.
+  [[nodiscard]] std::optional<SharedTile> copiedOperand(const ir::Value *tile);
+  /// Nobody needs a copied load, or what it is rearranged to, in registers.
+  [[nodiscard]] bool isReadByProducts(const ir::Value *tile);
+  /// A product can read an operand where it stands; one element by element needs it straight.
+  [[nodiscard]] bool readsShared(const ir::Op &dot, const SharedTile &tile) const;
 
   // lower_communication.cpp: put, get, reduce_add, notify, wait, tokens, fences, barrier, assert.
   void lowerCommunication(ir::Op &op);
@@ -262,6 +293,7 @@ private:
     bool sharedBefore, sharedAfter;
   };
   llvm::SmallVector<Fork, 4> forks_;
+  llvm::SmallDenseMap<const ir::Op *, CopiedLoop *, 2> copiedLoops_;
   llvm::DenseMap<ir::Op *, std::unique_ptr<Pending>> accesses_;
 };
 

@@ -49,6 +49,10 @@ void BodyLowering::lowerDot(Op &op) {
   multiplyByElements(op);
 }
 
+bool BodyLowering::readsShared(const Op &dot, const SharedTile &tile) const {
+  return tile.exchangeBits == 0 || findProduct(gpu_.device.facts(), dot);
+}
+
 bool BodyLowering::isStagedByDot(const Op &convert) {
   const ir::Value *tile = convert.result();
   if (!tile->hasOneUse() || convert.operand(0)->type() == tile->type())
@@ -73,6 +77,11 @@ void BodyLowering::multiplyByElements(Op &op) {
   SharedTile tiles[2];
   int64_t bytes = 0;
   for (unsigned i : {0u, 1u}) {
+    if (std::optional<SharedTile> copied = copiedOperand(op.operand(i));
+        copied && readsShared(op, *copied)) {
+      tiles[i] = *copied;
+      continue;
+    }
     const TileInfo &from = info(op.operand(i)->type());
     tiles[i] = sharedTile(op.operand(i)->type().dtype(), {&from}, from.longestRun().dim, true);
     bytes += tiles[i].bytes;
@@ -81,11 +90,17 @@ void BodyLowering::multiplyByElements(Op &op) {
   for (unsigned i : {0u, 1u})
     bytes += to.extent(i) * tiles[i].strides[i];
   llvm::Value *base = sharedScratch(bytes);
-  tiles[0].base = base;
-  tiles[1].base = b.CreateConstGEP1_64(b.getInt8Ty(), base, uint64_t(tiles[0].bytes));
-  for (unsigned i : {0u, 1u})
+  bool isWritten = false;
+  for (unsigned i : {0u, 1u}) {
+    if (tiles[i].base)
+      continue;
+    tiles[i].base = base;
+    base = b.CreateConstGEP1_64(b.getInt8Ty(), base, uint64_t(tiles[i].bytes));
     writeShared(tiles[i], info(op.operand(i)->type()), registers(op.operand(i)));
-  programBarrier();
+    isWritten = true;
+  }
+  if (isWritten)
+    programBarrier();
 
   // Where this thread's rows of the one and columns of the other begin.
   llvm::Value *begin[2];
@@ -158,7 +173,10 @@ struct MatrixOperand {
   Layout atom;
   /// Where it stands in shared memory, or nothing where `registers` holds the fragments.
   std::optional<SharedTile> shared;
-  llvm::Value *threadBase = nullptr;
+  /// It is there already.
+  bool isCopied = false;
+  /// This thread's part of where it reads; the second, where it reads two atoms at once.
+  llvm::Value *thread[2] = {};
   /// Of the layout of fragments.
   const TileInfo *info = nullptr;
   Registers registers;
@@ -181,8 +199,12 @@ private:
   void readAtom(MatrixOperand &operand, const Layout::Position &at,
                 llvm::SmallVectorImpl<llvm::Value *> &words);
   [[nodiscard]] bool loadsSquares(const MatrixOperand &operand) const;
-  void readSquares(MatrixOperand &operand, const Layout::Position &at,
-                   llvm::SmallVectorImpl<llvm::Value *> &words);
+  /// Reads the atom at a position, or that and the next (`apart` positions further).
+  [[nodiscard]] llvm::SmallVector<llvm::Value *, 4>
+  readSquares(MatrixOperand &operand, const Layout::Position &at, int32_t apart);
+  /// How far apart atoms are that can be read at once, or 0.
+  [[nodiscard]] int32_t pairDistance(const MatrixOperand &operand) const;
+  void readWords(unsigned i, const Layout::Position &at);
   void readRuns(MatrixOperand &operand, const Layout::Position &at,
                 llvm::SmallVectorImpl<llvm::Value *> &words);
   /// In this thread: the place of a position of the atom at `at`.
@@ -207,6 +229,11 @@ void MatrixLowering::prepare(unsigned i) {
   operand.depthDim = i == 0 ? 1 : 0;
   operand.atom = fragment(i == 0 ? product_.fragmentA : product_.fragmentB);
   operand.info = &body_.info(tile->type());
+  operand.shared = body_.copiedOperand(tile);
+  if (operand.shared) {
+    operand.isCopied = true;
+    return;
+  }
   const Op *convert = tile->definingOp();
   if (!convert || !convert->is(OpKind::Convert) || !body_.isStagedByDot(*convert)) {
     operand.registers = Registers(body_.registers(tile));
@@ -229,38 +256,52 @@ bool MatrixLowering::loadsSquares(const MatrixOperand &operand) const {
 
 /// Fragments of NVIDIA's kind are squares of 8 rows of 16 bytes: register bits past a word's choose
 /// the square.
-void MatrixLowering::readSquares(MatrixOperand &operand, const Layout::Position &at,
-                                 llvm::SmallVectorImpl<llvm::Value *> &words) {
+llvm::SmallVector<llvm::Value *, 4>
+MatrixLowering::readSquares(MatrixOperand &operand, const Layout::Position &at, int32_t apart) {
   const SharedTile &tile = *operand.shared;
-  const bool isAlong = tile.fastest == operand.depthDim;
-  const unsigned count = operand.atom.registers() / perWord();
   const unsigned depthDim = operand.depthDim, lineDim = 1 - depthDim;
-  // This lane's row of a square: along the other dimension, or of the sum's when across.
-  llvm::Value *lane = b.CreateAnd(body_.thread(), b.getInt32(31));
-  llvm::Value *row = b.CreateAnd(lane, b.getInt32(7));
-  llvm::Value *offset =
-      b.CreateMul(row, b.getInt32(uint32_t(tile.strides[isAlong ? lineDim : depthDim])));
-  // Its square.
-  unsigned bit = 3;
-  for (unsigned index = perWord(); index < operand.atom.registers(); index *= 2, ++bit) {
-    const Layout::Position way = operand.atom.at(index);
-    const int64_t distance =
-        way[depthDim] * tile.strides[depthDim] + way[lineDim] * tile.strides[lineDim];
-    llvm::Value *isSet = b.CreateAnd(b.CreateLShr(lane, bit), b.getInt32(1));
-    offset = b.CreateAdd(offset, b.CreateMul(isSet, b.getInt32(uint32_t(distance))));
-  }
-  if (!operand.threadBase) {
+  const bool isAlong = tile.fastest == depthDim;
+  unsigned count = operand.atom.registers() / perWord();
+  if (apart != 0)
+    count *= 2;
+  if (llvm::Value *&thread = operand.thread[apart != 0]; !thread) {
+    // This lane's row of a square: along the other dimension, or of the sum's when across.
+    llvm::Value *lane = b.CreateAnd(body_.thread(), b.getInt32(31));
+    llvm::Value *row = b.CreateAnd(lane, b.getInt32(7));
+    thread = b.CreateMul(row, b.getInt32(uint32_t(tile.strides[isAlong ? lineDim : depthDim])));
+    // Its square.
+    unsigned bit = 3;
+    const auto choose = [&](int64_t distance) {
+      llvm::Value *isSet = b.CreateAnd(b.CreateLShr(lane, bit++), b.getInt32(1));
+      thread = b.CreateAdd(thread, b.CreateMul(isSet, b.getInt32(uint32_t(distance))));
+    };
+    for (unsigned index = perWord(); index < operand.atom.registers(); index *= 2) {
+      const Layout::Position way = operand.atom.at(index);
+      choose(way[depthDim] * tile.strides[depthDim] + way[lineDim] * tile.strides[lineDim]);
+    }
+    if (apart != 0)
+      choose(apart * tile.strides[lineDim]);
     // Warps begin where their layout says.
-    llvm::Value *warps = b.getInt32(0);
     for (unsigned d : {0u, 1u})
-      warps = b.CreateAdd(warps, b.CreateMul(body_.warpPosition(operand.info->layout, d),
-                                             b.getInt32(uint32_t(tile.strides[d]))));
-    operand.threadBase = b.CreateGEP(b.getInt8Ty(), tile.base, b.CreateAdd(warps, offset));
+      thread = b.CreateAdd(thread, b.CreateMul(body_.warpPosition(operand.info->layout, d),
+                                               b.getInt32(uint32_t(tile.strides[d]))));
+    thread = tile.exchanged(b, thread);
   }
-  const int64_t begin = at[0] * tile.strides[0] + at[1] * tile.strides[1];
-  llvm::Value *address =
-      b.CreateConstGEP1_64(b.getInt8Ty(), operand.threadBase, uint64_t(begin));
-  words = body_.gpu_.device.loadMatrices(b, address, count, !isAlong);
+  llvm::Value *address = tile.address(b, operand.thread[apart != 0],
+                                      at[0] * tile.strides[0] + at[1] * tile.strides[1]);
+  return body_.gpu_.device.loadMatrices(b, address, count, !isAlong);
+}
+
+/// Atoms of two squares are read in pairs: the first bit of a register's number behind the atom's
+/// that leads across the sum says where the other one is.
+int32_t MatrixLowering::pairDistance(const MatrixOperand &operand) const {
+  if (operand.atom.registers() / perWord() != 2)
+    return 0;
+  for (uint32_t index = operand.atom.registers(); index < operand.info->layout.registers();
+       index *= 2)
+    if (const int32_t distance = operand.info->layout.at(index)[1 - operand.depthDim])
+      return distance;
+  return 0;
 }
 
 /// Words that are neighbours in shared memory, as many at once as its rows are aligned for.
@@ -291,12 +332,12 @@ void MatrixLowering::readRuns(MatrixOperand &operand, const Layout::Position &at
 llvm::Value *MatrixLowering::sharedAddress(MatrixOperand &operand, Layout::Position position,
                                            const Layout::Position &at) {
   const SharedTile &tile = *operand.shared;
-  if (!operand.threadBase)
-    operand.threadBase = body_.sharedThreadOffset(tile, operand.info->layout);
+  if (!operand.thread[0])
+    operand.thread[0] = body_.sharedThread(tile, operand.info->layout);
   int64_t offset = 0;
   for (unsigned d : {0u, 1u})
     offset += (position[d] + at[d]) * tile.strides[d];
-  return b.CreateConstGEP1_64(b.getInt8Ty(), operand.threadBase, uint64_t(offset));
+  return tile.address(b, operand.thread[0], offset);
 }
 
 void MatrixLowering::readAtom(MatrixOperand &operand, const Layout::Position &at,
@@ -323,21 +364,39 @@ void MatrixLowering::readAtom(MatrixOperand &operand, const Layout::Position &at
   }
 }
 
-llvm::ArrayRef<llvm::Value *> MatrixLowering::words(unsigned i, Layout::Position at) {
+void MatrixLowering::readWords(unsigned i, const Layout::Position &at) {
   MatrixOperand &operand = operands_[i];
-  llvm::SmallVector<llvm::Value *, 4> &known = operand.words[at];
-  if (known.empty()) {
-    if (operand.shared && loadsSquares(operand))
-      readSquares(operand, at, known);
-    else
-      readAtom(operand, at, known);
+  const auto keep = [&](const Layout::Position &position, llvm::ArrayRef<llvm::Value *> words) {
+    llvm::SmallVector<llvm::Value *, 4> &kept = operand.words[position];
+    kept.assign(words.begin(), words.end());
     // The instruction would cut off what is too long.
     if (product_.isTf32)
-      for (llvm::Value *&word : known)
+      for (llvm::Value *&word : kept)
         word = b.CreateBitCast(
             body_.gpu_.device.roundToTf32(b, b.CreateBitCast(word, b.getFloatTy())), wordType());
+  };
+  if (!operand.shared || !loadsSquares(operand)) {
+    llvm::SmallVector<llvm::Value *, 4> words;
+    readAtom(operand, at, words);
+    return keep(at, words);
   }
-  return known;
+  const unsigned lineDim = 1 - operand.depthDim;
+  const int32_t apart = pairDistance(operand);
+  Layout::Position first = at, second = at;
+  first[lineDim] &= ~apart;
+  second[lineDim] |= apart;
+  if (apart == 0 || second[lineDim] >= operand.info->shape[lineDim])
+    return keep(at, readSquares(operand, at, 0));
+  const llvm::SmallVector<llvm::Value *, 4> words = readSquares(operand, first, apart);
+  keep(first, llvm::ArrayRef(words).take_front(2));
+  keep(second, llvm::ArrayRef(words).drop_front(2));
+}
+
+llvm::ArrayRef<llvm::Value *> MatrixLowering::words(unsigned i, Layout::Position at) {
+  MatrixOperand &operand = operands_[i];
+  if (!operand.words.contains(at))
+    readWords(i, at);
+  return operand.words[at];
 }
 
 void MatrixLowering::run() {
@@ -346,13 +405,13 @@ void MatrixLowering::run() {
   // What goes through shared memory, side by side.
   int64_t bytes = 0;
   for (MatrixOperand &operand : operands_)
-    if (operand.shared)
+    if (operand.shared && !operand.isCopied)
       bytes += int64_t(llvm::alignTo(operand.shared->bytes, 128));
   if (bytes > 0) {
     llvm::Value *base = body_.sharedScratch(bytes);
     int64_t used = 0;
     for (auto [i, operand] : llvm::enumerate(operands_)) {
-      if (!operand.shared)
+      if (!operand.shared || operand.isCopied)
         continue;
       operand.shared->base = b.CreateConstGEP1_64(b.getInt8Ty(), base, uint64_t(used));
       used += int64_t(llvm::alignTo(operand.shared->bytes, 128));

@@ -179,6 +179,11 @@ void BodyLowering::lowerMemoryOp(Op &op) {
 // Loads.
 
 void BodyLowering::lowerLoad(Op &op) {
+  if (std::optional<SharedTile> copied = copiedTile(op)) {
+    if (!isReadByProducts(op.result()))
+      setRegisters(op.result(), readShared(*copied, info(op.result()->type())));
+    return;
+  }
   beforeRead(op.operand(0));
   View from = located(op.operand(0));
   const ir::Type type = op.result()->type();

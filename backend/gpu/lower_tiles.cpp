@@ -14,6 +14,9 @@ using ir::OpKind;
 
 void BodyLowering::lowerTileOp(Op &op) {
   const TileInfo &to = info(op.result()->type());
+  if ((op.is(OpKind::Convert) || op.is(OpKind::Trans)) && copiedOperand(op.operand(0)) &&
+      isReadByProducts(op.result()))
+    return;
   switch (op.kind()) {
   case OpKind::Splat:
     return setRegisters(op.result(), Registers(to.size(), scalar(op.operand(0))));

@@ -45,12 +45,45 @@ SharedTile BodyLowering::sharedTile(DType dtype, llvm::ArrayRef<const TileInfo *
   return tile;
 }
 
-llvm::Value *BodyLowering::sharedThreadOffset(const SharedTile &tile, const Layout &layout) {
+int64_t SharedTile::exchanged(int64_t offset) const {
+  const int64_t added = offset >> exchangeFrom & ((int64_t(1) << exchangeBits) - 1);
+  return offset ^ added * kAccessBytes;
+}
+
+llvm::Value *SharedTile::exchanged(llvm::IRBuilder<> &b, llvm::Value *offset) const {
+  if (exchangeBits == 0)
+    return offset;
+  llvm::Value *added = b.CreateAnd(b.CreateLShr(offset, exchangeFrom),
+                                   b.getInt32((1u << exchangeBits) - 1));
+  return b.CreateXor(offset, b.CreateMul(added, b.getInt32(kAccessBytes)));
+}
+
+llvm::Value *SharedTile::address(llvm::IRBuilder<> &b, llvm::Value *thread, int64_t offset) const {
+  // Bits that take part are added to the thread's; the others are apart from those.
+  const int64_t bits = (int64_t(1) << exchangeBits) - 1;
+  const int64_t mixed = offset & (bits * kAccessBytes | bits << exchangeFrom);
+  if (mixed != 0)
+    thread = b.CreateXor(thread, b.getInt32(uint32_t(exchanged(mixed))));
+  return b.CreateConstInBoundsGEP1_32(b.getInt8Ty(), b.CreateGEP(b.getInt8Ty(), base, thread),
+                                      unsigned(offset - mixed));
+}
+
+SharedTile SharedTile::permuted(llvm::ArrayRef<int64_t> perm) const {
+  SharedTile tile = *this;
+  for (auto [to, from] : llvm::enumerate(perm)) {
+    tile.strides[to] = strides[from];
+    if (from == fastest)
+      tile.fastest = unsigned(to);
+  }
+  return tile;
+}
+
+llvm::Value *BodyLowering::sharedThread(const SharedTile &tile, const Layout &layout) {
   llvm::Value *offset = b.getInt32(0);
   for (auto [d, stride] : llvm::enumerate(tile.strides))
     offset = b.CreateAdd(offset, b.CreateMul(threadPosition(layout, unsigned(d)),
                                              b.getInt32(uint32_t(stride))));
-  return b.CreateGEP(b.getInt8Ty(), tile.base, offset);
+  return tile.exchanged(b, offset);
 }
 
 namespace {
@@ -76,16 +109,15 @@ unsigned accessLength(const SharedTile &tile, const TileInfo &info) {
 
 void BodyLowering::writeShared(const SharedTile &tile, const TileInfo &info,
                                llvm::ArrayRef<llvm::Value *> registers, bool onlyInside) {
-  llvm::Value *base = sharedThreadOffset(tile, info.layout);
+  llvm::Value *mine = sharedThread(tile, info.layout);
   llvm::Type *element = memoryType(context(), tile.dtype);
   const unsigned bytes = dtypeBytes(tile.dtype);
   auto store = [&](llvm::ArrayRef<unsigned> slots, const Layout::Position &at) {
     llvm::SmallVector<llvm::Value *, 16> values;
     for (unsigned slot : slots)
       values.push_back(arith_.toMemory(tile.dtype, registers[slot]));
-    llvm::Value *address =
-        b.CreateConstInBoundsGEP1_32(b.getInt8Ty(), base, unsigned(offsetOf(tile, at)));
-    b.CreateAlignedStore(packed(element, values), address, llvm::Align(bytes * slots.size()));
+    b.CreateAlignedStore(packed(element, values), tile.address(b, mine, offsetOf(tile, at)),
+                         llvm::Align(bytes * slots.size()));
   };
   if (!onlyInside)
     return info.eachRun({tile.fastest, accessLength(tile, info)}, store);
@@ -107,17 +139,15 @@ void BodyLowering::writeShared(const SharedTile &tile, const TileInfo &info,
 }
 
 Registers BodyLowering::readShared(const SharedTile &tile, const TileInfo &info) {
-  llvm::Value *base = sharedThreadOffset(tile, info.layout);
+  llvm::Value *mine = sharedThread(tile, info.layout);
   llvm::Type *element = memoryType(context(), tile.dtype);
   const unsigned bytes = dtypeBytes(tile.dtype);
   Registers result(info.size());
   info.eachRun({tile.fastest, accessLength(tile, info)},
                [&](llvm::ArrayRef<unsigned> slots, const Layout::Position &at) {
-                 llvm::Value *address = b.CreateConstInBoundsGEP1_32(
-                     b.getInt8Ty(), base, unsigned(offsetOf(tile, at)));
-                 llvm::Value *word =
-                     b.CreateAlignedLoad(packedType(element, slots.size()), address,
-                                         llvm::Align(bytes * slots.size()));
+                 llvm::Value *word = b.CreateAlignedLoad(
+                     packedType(element, slots.size()),
+                     tile.address(b, mine, offsetOf(tile, at)), llvm::Align(bytes * slots.size()));
                  llvm::SmallVector<llvm::Value *, 16> values =
                      unpacked(element, word, slots.size());
                  for (auto [slot, value] : llvm::zip_equal(slots, values))

@@ -2,6 +2,7 @@
 // NVIDIA's GPUs: registers, barriers, shuffles and warp-wide matrix instructions of PTX.
 #include "backend/nvptx/devices.h"
 
+#include "backend/nvptx/async_copies.h"
 #include "backend/nvptx/staging_ops.h"
 #include "frontend/base/check.h"
 
@@ -28,9 +29,10 @@ public:
   [[nodiscard]] llvm::StringRef features() const override { return features_; }
   [[nodiscard]] const TargetFacts &facts() const override { return facts_; }
   [[nodiscard]] llvm::StringRef passes() const override {
-    return staging_ ? "stage-loads,infer-layouts" : "infer-layouts";
+    return staging_ ? "stage-loads,infer-layouts,copy-ahead" : "infer-layouts,copy-ahead";
   }
   [[nodiscard]] const gpu::StagingOps *staging() const override { return staging_; }
+  [[nodiscard]] const gpu::AsyncCopies *asyncCopies() const override { return &ampereCopies(); }
   [[nodiscard]] llvm::StringRef rankScope() const override { return "device"; }
 
   void makeKernel(llvm::Function &function, unsigned threads) const override;
@@ -152,9 +154,7 @@ llvm::SmallVector<llvm::Value *, 4> NvptxDevice::loadMatrices(llvm::IRBuilder<> 
 } // namespace
 
 llvm::ArrayRef<const gpu::Device *> devices() {
-  static constexpr TargetFacts kSm80 = {"a100", "NVIDIA A100 (sm_80)", 108, 1, 166912, 0, 0, {},
-                                        32,     16,                    kMmaSm80};
-  static const NvptxDevice sm80("sm_80", "+ptx80", kSm80, nullptr);
+  static const NvptxDevice sm80("sm_80", "+ptx80", *findMachine("a100"), nullptr);
   static const NvptxDevice sm90a("sm_90a", "+ptx84", *findMachine("h200"), &hopperOps());
   static const NvptxDevice sm100a("sm_100a", "+ptx87", *findMachine("b200"), nullptr);
   static const gpu::Device *const all[] = {&sm90a, &sm80, &sm100a};

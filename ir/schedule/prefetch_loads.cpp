@@ -10,11 +10,11 @@
 // Leaves alone: loops that write, wait or signal, since loads would move across that; tiles that
 //   would take too many registers; loads that an iteration needs to know where to load. Behind the
 //   last iteration one more is loaded: views are safe at any position.
+#include "ir/analysis/loop_positions.h"
 #include "ir/core/builder.h"
 #include "ir/transform/pass.h"
 
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/SetVector.h"
 
 namespace dtile::passes {
 namespace {
@@ -24,8 +24,6 @@ using namespace dtile::ir;
 /// What sums and carried tiles may take of a thread's registers, in bytes. Carried elements
 /// have a register each, and exist twice for a moment.
 constexpr int64_t kBytesOfThread = 1536;
-
-constexpr uint16_t kAnyEffect = 0xffff;
 
 /// One loop.
 class LoadPrefetch {
@@ -40,9 +38,6 @@ private:
   [[nodiscard]] static int64_t registerBytes(Type tile) {
     return tile.elements() * std::max(4u, unsigned(dtypeBytes(tile.dtype())));
   }
-  /// Collects what a load needs of the iteration, itself last; false where that is more than the
-  /// position.
-  bool collect(Op &op, llvm::SmallSetVector<Op *, 8> &chain, bool &isVarying);
   void choose();
   void transform();
 
@@ -50,7 +45,7 @@ private:
   Block &body_;
   PassContext &context_;
   llvm::SmallVector<Op *, 4> loads_;
-  llvm::SmallSetVector<Op *, 8> needed_;
+  PositionChain needed_;
 };
 
 bool LoadPrefetch::hasProduct() const {
@@ -66,30 +61,6 @@ bool LoadPrefetch::onlyReads() {
   return only;
 }
 
-bool LoadPrefetch::collect(Op &op, llvm::SmallSetVector<Op *, 8> &chain, bool &isVarying) {
-  for (Value *operand : op.operands()) {
-    if (operand == body_.arguments().front()) {
-      isVarying = true;
-      continue;
-    }
-    Op *source = operand->definingOp();
-    if (!source) {
-      // Arguments of blocks around the loop do not change in it.
-      if (llvm::is_contained(body_.arguments(), operand))
-        return false;
-      continue;
-    }
-    if (source->parentBlock() != &body_ || chain.contains(source))
-      continue;
-    // A rank that follows from the position may be none behind the last iteration.
-    if (source->is(OpKind::ViewAt) || source->numRegions() > 0 || source->hasEffect(kAnyEffect) ||
-        !collect(*source, chain, isVarying))
-      return false;
-  }
-  chain.insert(&op);
-  return true;
-}
-
 void LoadPrefetch::choose() {
   const Op *kernel = loop_.enclosing(OpKind::Kernel);
   const int64_t threads = kernel ? kernel->intAttrOr("threads", 0) : 0;
@@ -100,9 +71,9 @@ void LoadPrefetch::choose() {
   for (Op &op : body_.ops()) {
     if (!op.is(OpKind::Load) || !op.result()->type().isTile())
       continue;
-    llvm::SmallSetVector<Op *, 8> chain;
+    PositionChain chain;
     bool isVarying = false;
-    if (!collect(op, chain, isVarying) || !isVarying)
+    if (!followsFromPosition(op, chain, isVarying) || !isVarying)
       continue;
     bytes += 2 * registerBytes(op.result()->type());
     if (bytes > kBytesOfThread * threads) {

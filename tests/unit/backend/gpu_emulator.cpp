@@ -4,6 +4,7 @@
 // (device_threads.h).
 #include "host_support.h"
 
+#include "backend/gpu/async_copies.h"
 #include "backend/gpu/gpu_module.h"
 #include "backend/launch/frame.h"
 #include "backend/llvm/emit.h"
@@ -16,6 +17,7 @@
 #include "llvm/Support/TargetSelect.h"
 
 #include <algorithm>
+#include <deque>
 #include <functional>
 #include <map>
 #include <numeric>
@@ -40,7 +42,8 @@ constexpr TargetFacts kFacts = {"emulator",
                                 DTILE_EMULATED_LANES,
                                 16,
                                 kIsWide ? llvm::ArrayRef<MatrixProduct>(kMfmaCdna3)
-                                        : llvm::ArrayRef<MatrixProduct>(kMmaSm89)};
+                                        : llvm::ArrayRef<MatrixProduct>(kMmaSm89),
+                                kIsWide ? 0 : 16};
 
 // Threads.
 
@@ -59,6 +62,14 @@ struct Fiber {
   void *address = nullptr;
   bool transposed = false;
   int count = 0;
+  /// Copies that it has started: they take place as late as they may.
+  struct Copy {
+    void *shared;
+    const void *global;
+    int32_t bytes, valid;
+  };
+  std::vector<Copy> started;
+  std::deque<std::vector<Copy>> groups;
 };
 constexpr size_t kStackBytes = 1 << 17;
 
@@ -125,6 +136,26 @@ void emuSquares(void *address, int32_t count, int32_t transposed, uint32_t *out)
   fiber.transposed = transposed != 0;
   fiber.sums = out;
   meet(State::InWarp);
+}
+
+void emuCopy(void *shared, const void *global, int32_t bytes, int32_t valid) {
+  const auto isAligned = [&](const void *address) {
+    return reinterpret_cast<uintptr_t>(address) % size_t(bytes) == 0;
+  };
+  if (!isAligned(shared) || (valid > 0 && !isAligned(global)))
+    emulation->problem = "a copy is not aligned";
+  if (valid < 0 || valid > bytes)
+    emulation->problem = "a copy of more bytes than there are";
+  self().started.push_back({shared, global, bytes, valid});
+}
+void emuCommit() { self().groups.push_back(std::exchange(self().started, {})); }
+void emuAwait(int32_t pending) {
+  for (Fiber &fiber = self(); fiber.groups.size() > size_t(pending); fiber.groups.pop_front())
+    for (const Fiber::Copy &copy : fiber.groups.front()) {
+      std::memset(copy.shared, 0, size_t(copy.bytes));
+      if (copy.valid > 0)
+        std::memcpy(copy.shared, copy.global, size_t(copy.valid));
+    }
 }
 
 void doShuffle(llvm::MutableArrayRef<Fiber> warp) {
@@ -281,6 +312,33 @@ namespace {
 
 // The device.
 
+llvm::Value *callEmulator(llvm::IRBuilder<> &b, llvm::StringRef name, llvm::Type *result,
+                          llvm::ArrayRef<llvm::Value *> arguments) {
+  llvm::SmallVector<llvm::Type *, 4> types;
+  for (llvm::Value *argument : arguments)
+    types.push_back(argument->getType());
+  return b.CreateCall(b.GetInsertBlock()->getModule()->getOrInsertFunction(
+                          name, llvm::FunctionType::get(result, types, false)),
+                      arguments);
+}
+
+class EmulatedCopies : public AsyncCopies {
+public:
+  void copy(llvm::IRBuilder<> &b, llvm::Value *shared, llvm::Value *global, unsigned bytes,
+            llvm::Value *valid) const override {
+    callEmulator(b, "emu_copy", b.getVoidTy(),
+                 {b.CreateAddrSpaceCast(shared, b.getPtrTy()),
+                  b.CreateAddrSpaceCast(global, b.getPtrTy()), b.getInt32(bytes), valid});
+  }
+  void commit(llvm::IRBuilder<> &b) const override {
+    callEmulator(b, "emu_commit", b.getVoidTy(), {});
+  }
+  void await(llvm::IRBuilder<> &b, unsigned pending) const override {
+    callEmulator(b, "emu_await", b.getVoidTy(), {b.getInt32(pending)});
+  }
+};
+const EmulatedCopies emulatedCopies;
+
 class EmulatedDevice : public Device {
 public:
   [[nodiscard]] llvm::StringRef vendor() const override { return "emulator"; }
@@ -312,6 +370,9 @@ public:
     for (auto [i, sum] : llvm::enumerate(sums))
       sum = b.CreateLoad(sum->getType(), b.CreateConstGEP1_64(sum->getType(), places[2], i));
   }
+  [[nodiscard]] const AsyncCopies *asyncCopies() const override {
+    return kIsWide ? nullptr : &emulatedCopies;
+  }
   [[nodiscard]] bool loadsMatrices() const override { return !kIsWide; }
   [[nodiscard]] llvm::SmallVector<llvm::Value *, 4> loadMatrices(llvm::IRBuilder<> &b,
                                                                  llvm::Value *address,
@@ -330,12 +391,7 @@ public:
 private:
   static llvm::Value *call(llvm::IRBuilder<> &b, llvm::StringRef name, llvm::Type *result,
                            llvm::ArrayRef<llvm::Value *> arguments) {
-    llvm::SmallVector<llvm::Type *, 4> types;
-    for (llvm::Value *argument : arguments)
-      types.push_back(argument->getType());
-    return b.CreateCall(b.GetInsertBlock()->getModule()->getOrInsertFunction(
-                            name, llvm::FunctionType::get(result, types, false)),
-                        arguments);
+    return callEmulator(b, name, result, arguments);
   }
   static llvm::Value *put(llvm::IRBuilder<> &b, llvm::ArrayRef<llvm::Value *> values) {
     llvm::BasicBlock &entry = b.GetInsertBlock()->getParent()->getEntryBlock();
@@ -482,6 +538,9 @@ llvm::orc::SymbolMap symbols(llvm::orc::LLJIT &jit) {
       FUNCTION("emu_shuffle", emuShuffle),
       FUNCTION("emu_multiply", emuMultiply),
       FUNCTION("emu_squares", emuSquares),
+      FUNCTION("emu_copy", emuCopy),
+      FUNCTION("emu_commit", emuCommit),
+      FUNCTION("emu_await", emuAwait),
       FUNCTION("dtile_rt_rank", rtRank),
       FUNCTION("dtile_rt_num_ranks", rtNumRanks),
       FUNCTION("dtile_rt_epoch", rtEpoch),
@@ -519,6 +578,8 @@ std::string inferLayouts(ir::Module &module) {
   passes::inferLayouts(module, context);
   if (kIsWide)
     passes::prefetchLoads(module, context);
+  else
+    passes::copyAhead(module, context);
   std::string problems;
   for (const std::string &problem : ir::verify(module))
     problems += problem + "\n";

@@ -1,0 +1,403 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Loops whose loads are copied ahead. Shared memory has a ring of slots, each with the tiles of one
+// iteration; all threads of the program copy, and all read:
+//
+//   await the thread's copies of this iteration · all threads meet · start the copies of the
+//   iteration `slots` - 1 further, to the slot of the iteration before · the loop's body
+//
+// That one meeting says both that the slot to read is full and that the slot to fill is free. What
+// the body does with a tile does not wait for memory; operands of products are read where they lie.
+//
+// Copies are of 16 bytes where rows begin at multiples of that, else of the fewest that there are,
+// or by loads and stores, asked at run time: what stands in shared memory is the same. What a view
+// does not have is zeros.
+#include "backend/gpu/lower_copied.h"
+
+#include "frontend/base/check.h"
+
+#include "llvm/Support/MathExtras.h"
+
+namespace dtile::backend::gpu {
+
+using ir::Op;
+using ir::OpKind;
+using llvm::Value;
+
+namespace {
+
+constexpr int64_t kWordBytes = 16;
+/// Bytes that all banks of shared memory give at once.
+constexpr int64_t kBankBytes = 128;
+constexpr int64_t kTileAlign = 128;
+/// Address space of memory that all programs see.
+constexpr unsigned kGlobal = 1;
+
+} // namespace
+
+bool isCopiedLoad(const Op &op) { return op.is(OpKind::Load) && op.hasAttr("copied"); }
+
+CopiedLoop::CopiedLoop(BodyLowering &body, Op &loop)
+    : body_(body), b(body.builder()), loop_(loop), copies_(*body.gpu().device.asyncCopies()),
+      slots_(loop.intAttr("slots")) {
+  DTILE_CHECK(slots_ >= 2, "a slot to read and one to fill");
+  int64_t overhang = 0;
+  for (Op &op : loop.body().ops()) {
+    if (!isCopiedLoad(op))
+      continue;
+    loads_.push_back(&op);
+    const SharedTile place = placeOf(op);
+    places_[&op] = place;
+    offsets_[&op] = slotBytes_;
+    slotBytes_ += int64_t(llvm::alignTo(place.bytes, kTileAlign));
+    overhang = std::max(overhang, overhangOf(op.result(), place));
+  }
+  ring_ = body.gpu().shared(b, slots_ * slotBytes_ + overhang, kTileAlign);
+}
+
+/// How a load's tile lies in a slot.
+SharedTile CopiedLoop::placeOf(const Op &load) const {
+  const ir::Type type = load.result()->type();
+  SharedTile place;
+  place.dtype = type.dtype();
+  place.fastest = 1;
+  const int64_t element = dtypeBytes(type.dtype());
+  int64_t row = type.shape()[1] * element;
+  DTILE_CHECK(row % kWordBytes == 0, "rows of whole words");
+  if (const int64_t period = load.intAttr("copied"); period != 0) {
+    // Eight rows that are read at once have their words in different banks: rows of fewer banks
+    // than all count together.
+    DTILE_CHECK(llvm::isPowerOf2_64(uint64_t(row)) && llvm::isPowerOf2_64(uint64_t(period)) &&
+                    period <= std::min(row, kBankBytes),
+                "words of a row that change places");
+    place.exchangeBits = llvm::Log2_64(uint64_t(period / kWordBytes));
+    place.exchangeFrom = llvm::Log2_64(uint64_t(std::max(row, kBankBytes)));
+  } else if (row / kWordBytes % 2 == 0) {
+    row += kWordBytes;
+  }
+  place.strides = {row, element};
+  place.bytes = row * type.shape()[0];
+  return place;
+}
+
+/// Bytes behind a tile that threads may read which have nothing of it: layouts cover more.
+int64_t CopiedLoop::overhangOf(const ir::Value *tile, const SharedTile &place) const {
+  const TileInfo &info = body_.info(tile->type());
+  int64_t last = dtypeBytes(place.dtype);
+  for (unsigned d : {0u, 1u})
+    last += (info.extent(d) - 1) * place.strides[d];
+  int64_t most = std::max<int64_t>(0, last - place.bytes);
+  for (const ir::Use &use : tile->uses()) {
+    if (use.user->is(OpKind::Convert))
+      most = std::max(most, overhangOf(use.user->result(), place));
+    else if (use.user->is(OpKind::Trans))
+      most = std::max(most, overhangOf(use.user->result(),
+                                       place.permuted(use.user->intsAttr("perm"))));
+  }
+  return most;
+}
+
+SharedTile CopiedLoop::tile(const Op &load) const {
+  DTILE_CHECK(slot_, "a tile of an iteration");
+  SharedTile tile = places_.lookup(&load);
+  tile.base = b.CreateConstInBoundsGEP1_32(
+      b.getInt8Ty(), b.CreateGEP(b.getInt8Ty(), ring_, slot_), unsigned(offsets_.lookup(&load)));
+  return tile;
+}
+
+// Iterations.
+
+void CopiedLoop::begin() {
+  // Others may still read what was there.
+  if (std::exchange(body_.sharedInUse_, false))
+    body_.programBarrier();
+  for (Op *load : loads_)
+    body_.beforeRead(load->operand(0));
+  nextSlot_ = body_.stackSlot(b.getInt32Ty(), "slot");
+  b.CreateStore(b.getInt32(0), nextSlot_);
+  Value *first = body_.scalar(loop_.operand(0)), *step = body_.scalar(loop_.operand(2));
+  body_.loop(b.getInt64(uint64_t(slots_ - 1)), "ahead", [&](Value *round) {
+    start(b.CreateAdd(first, b.CreateMul(round, step)),
+          b.CreateMul(b.CreateTrunc(round, b.getInt32Ty()), b.getInt32(uint32_t(slotBytes_))));
+    copies_.commit(b);
+  });
+}
+
+void CopiedLoop::beginIteration() {
+  copies_.await(b, unsigned(slots_ - 2));
+  body_.programBarrier();
+  slot_ = b.CreateLoad(b.getInt32Ty(), nextSlot_);
+  Value *isLast = b.CreateICmpEQ(slot_, b.getInt32(uint32_t((slots_ - 1) * slotBytes_)));
+  Value *next = b.CreateAdd(slot_, b.getInt32(uint32_t(slotBytes_)));
+  b.CreateStore(b.CreateSelect(isLast, b.getInt32(0), next), nextSlot_);
+  Value *isFirst = b.CreateICmpEQ(slot_, b.getInt32(0));
+  Value *free = b.CreateSelect(isFirst, b.getInt32(uint32_t((slots_ - 1) * slotBytes_)),
+                               b.CreateSub(slot_, b.getInt32(uint32_t(slotBytes_))));
+
+  ir::Value *argument = loop_.body().argument(0);
+  Value *position = body_.scalar(argument);
+  Value *distance =
+      b.CreateMul(body_.scalar(loop_.operand(2)), b.getInt64(uint64_t(slots_ - 1)));
+  start(b.CreateAdd(position, distance), free);
+  copies_.commit(b);
+  body_.set(argument, {position});
+  for (Op *load : loads_)
+    body_.beforeRead(load->operand(0));
+}
+
+/// What the places of all loads follow from.
+ir::PositionChain CopiedLoop::chain() const {
+  ir::PositionChain chain;
+  for (Op *load : loads_) {
+    bool isVarying = false;
+    const bool follows = ir::followsFromPosition(*load, chain, isVarying);
+    DTILE_CHECK(follows, "copied loads are of places that follow from the position");
+  }
+  return chain;
+}
+
+void CopiedLoop::start(Value *position, Value *slot) {
+  body_.when(b.CreateICmpSLT(position, body_.scalar(loop_.operand(1))), "copies", [&] {
+    body_.set(loop_.body().argument(0), {position});
+    for (Op *op : chain())
+      if (!isCopiedLoad(*op))
+        body_.lowerOp(*op);
+    for (Op *load : loads_) {
+      SharedTile to = places_.lookup(load);
+      to.base =
+          b.CreateConstInBoundsGEP1_32(b.getInt8Ty(), b.CreateGEP(b.getInt8Ty(), ring_, slot),
+                                       unsigned(offsets_.lookup(load)));
+      copy(*load, to);
+    }
+  });
+}
+
+// Copies.
+
+CopiedLoop::Source CopiedLoop::source(Op &load) {
+  Source from;
+  from.view = body_.located(load.operand(0));
+  from.dtype = from.view.type.dtype();
+  from.base = b.CreateAddrSpaceCast(from.view.data, b.getPtrTy(kGlobal));
+  for (auto [dim, size] : llvm::zip_equal(from.view.dims, load.result()->type().shape())) {
+    const auto clamped = [&](Value *x) {
+      x = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, x, b.getInt64(0));
+      x = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, x, b.getInt64(size));
+      return b.CreateTrunc(x, b.getInt32Ty());
+    };
+    Value *low = clamped(dim.low);
+    Value *span = b.CreateSub(clamped(dim.high), low);
+    from.low.push_back(low);
+    from.span.push_back(b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, span, b.getInt32(0)));
+  }
+  return from;
+}
+
+Value *CopiedLoop::isAligned(const Source &from, unsigned bytes) {
+  const unsigned element = dtypeBytes(from.dtype);
+  Value *sum = b.CreatePtrToInt(from.view.data, b.getInt64Ty());
+  Value *steps = b.CreateOr(from.view.dims[0].stride, b.CreateZExt(from.low[1], b.getInt64Ty()));
+  sum = b.CreateOr(sum, b.CreateMul(steps, b.getInt64(element)));
+  Value *aligned = b.CreateICmpEQ(b.CreateAnd(sum, b.getInt64(bytes - 1)), b.getInt64(0));
+  if (bytes == element)
+    return aligned;
+  return b.CreateAnd(aligned, b.CreateICmpEQ(from.view.dims[1].stride, b.getInt64(1)));
+}
+
+Value *CopiedLoop::validBytes(const Source &from, Value *row, Value *column, unsigned elements) {
+  Value *hasRow = b.CreateICmpULT(b.CreateSub(row, from.low[0]), from.span[0]);
+  Value *at = b.CreateSub(column, from.low[1]);
+  Value *isInside = b.CreateICmpULT(at, from.span[1]);
+  Value *left = b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, b.CreateSub(from.span[1], at),
+                                        b.getInt32(elements));
+  Value *bytes = b.CreateMul(left, b.getInt32(dtypeBytes(from.dtype)));
+  return b.CreateSelect(b.CreateAnd(hasRow, isInside), bytes, b.getInt32(0));
+}
+
+void CopiedLoop::copy(Op &load, const SharedTile &to) {
+  const Source from = source(load);
+  const llvm::ArrayRef<int64_t> shape = load.result()->type().shape();
+  // The fewest bytes that can be copied, and whether one element has as many.
+  const unsigned element = dtypeBytes(from.dtype);
+  const unsigned narrow = std::max(4u, element);
+  llvm::BasicBlock *words = body_.block("copy.words"), *others = body_.block("copy.others");
+  llvm::BasicBlock *end = body_.block("copy.end");
+  b.CreateCondBr(isAligned(from, kWordBytes), words, others);
+  b.SetInsertPoint(words);
+  copyWords(from, to, shape);
+  b.CreateBr(end);
+  b.SetInsertPoint(others);
+  if (narrow == element) {
+    copyNarrow(from, to, shape, narrow);
+  } else {
+    Value *isPaired = isAligned(from, narrow);
+    body_.when(isPaired, "copy.narrow", [&] { copyNarrow(from, to, shape, narrow); });
+    body_.when(b.CreateNot(isPaired), "copy.elements", [&] { copyElements(from, to, shape); });
+  }
+  b.CreateBr(end);
+  b.SetInsertPoint(end);
+}
+
+/// Threads next to each other copy words next to each other.
+void CopiedLoop::copyWords(const Source &from, const SharedTile &to,
+                           llvm::ArrayRef<int64_t> shape) {
+  const unsigned element = dtypeBytes(from.dtype);
+  const auto perWord = unsigned(kWordBytes / element);
+  const auto inRow = uint32_t(shape[1] / perWord);
+  const auto total = uint32_t(shape[0]) * inRow;
+  const unsigned threads = body_.threads_;
+  llvm::Type *type = memoryType(b.getContext(), from.dtype);
+  // Where all of a thread's words stand above each other, their places are a distance apart.
+  const bool isAbove = threads % inRow == 0 && llvm::isPowerOf2_32(threads);
+  for (uint32_t first = 0; first < total; first += threads) {
+    Value *number = body_.thread();
+    uint32_t rowsBefore = 0;
+    if (isAbove)
+      rowsBefore = first / inRow;
+    else
+      number = b.CreateAdd(number, b.getInt32(first));
+    Value *row = b.CreateUDiv(number, b.getInt32(inRow));
+    Value *column = b.CreateMul(b.CreateURem(number, b.getInt32(inRow)), b.getInt32(perWord));
+    const auto one = [&] {
+      Value *place = b.CreateAdd(b.CreateMul(row, b.getInt32(uint32_t(to.strides[0]))),
+                                 b.CreateMul(column, b.getInt32(element)));
+      Value *shared = to.address(b, to.exchanged(b, place), rowsBefore * to.strides[0]);
+      Value *valid =
+          validBytes(from, b.CreateAdd(row, b.getInt32(rowsBefore)), column, perWord);
+      // The thread's part first: it is the same in each iteration.
+      Value *stride = from.view.dims[0].stride;
+      Value *mine = b.CreateAdd(b.CreateMul(b.CreateZExt(row, b.getInt64Ty()), stride),
+                                b.CreateZExt(column, b.getInt64Ty()));
+      mine = b.CreateAdd(mine, b.CreateMul(stride, b.getInt64(rowsBefore)));
+      copies_.copy(b, shared, b.CreateGEP(type, from.base, mine), unsigned(kWordBytes), valid);
+    };
+    if (first + threads <= total)
+      one();
+    else
+      body_.when(b.CreateICmpULT(body_.thread(), b.getInt32(total - first)), "copy.last", one);
+  }
+}
+
+void CopiedLoop::eachOfThread(int64_t count, llvm::function_ref<void(Value *)> body) {
+  const int64_t threads = body_.threads_;
+  body_.loop(b.getInt64(llvm::divideCeil(count, threads)), "copy.each", [&](Value *round) {
+    Value *number =
+        b.CreateAdd(body_.thread(), b.CreateMul(b.CreateTrunc(round, b.getInt32Ty()),
+                                                b.getInt32(uint32_t(threads))));
+    if (count % threads == 0)
+      return body(number);
+    body_.when(b.CreateICmpULT(number, b.getInt32(uint32_t(count))), "copy.one",
+               [&] { body(number); });
+  });
+}
+
+void CopiedLoop::copyNarrow(const Source &from, const SharedTile &to,
+                            llvm::ArrayRef<int64_t> shape, unsigned bytes) {
+  const unsigned element = dtypeBytes(from.dtype);
+  const unsigned each = bytes / element;
+  const auto inRow = uint32_t(shape[1] / each);
+  eachOfThread(shape[0] * inRow, [&](Value *number) {
+    Value *row = b.CreateUDiv(number, b.getInt32(inRow));
+    Value *column = b.CreateMul(b.CreateURem(number, b.getInt32(inRow)), b.getInt32(each));
+    Value *place = b.CreateAdd(b.CreateMul(row, b.getInt32(uint32_t(to.strides[0]))),
+                               b.CreateMul(column, b.getInt32(element)));
+    Value *at[] = {b.CreateZExt(row, b.getInt64Ty()), b.CreateZExt(column, b.getInt64Ty())};
+    Value *global = b.CreateAddrSpaceCast(body_.views().address(from.view, at),
+                                          b.getPtrTy(kGlobal));
+    copies_.copy(b, to.address(b, to.exchanged(b, place), 0), global, bytes,
+                 validBytes(from, row, column, each));
+  });
+}
+
+/// By loads and stores, some loads at once.
+void CopiedLoop::copyElements(const Source &from, const SharedTile &to,
+                              llvm::ArrayRef<int64_t> shape) {
+  constexpr int64_t kAtOnce = 8;
+  const unsigned element = dtypeBytes(from.dtype);
+  const int64_t threads = body_.threads_, total = shape[0] * shape[1];
+  llvm::Type *type = memoryType(b.getContext(), from.dtype);
+  body_.loop(b.getInt64(llvm::divideCeil(total, threads * kAtOnce)), "copy.some",
+             [&](Value *round) {
+    Value *begin = b.CreateMul(b.CreateTrunc(round, b.getInt32Ty()),
+                               b.getInt32(uint32_t(threads * kAtOnce)));
+    llvm::SmallVector<Value *, kAtOnce> values, numbers, places;
+    for (int64_t i = 0; i < kAtOnce; ++i) {
+      Value *number = b.CreateAdd(b.CreateAdd(begin, b.getInt32(uint32_t(i * threads))),
+                                  body_.thread());
+      Value *row = b.CreateUDiv(number, b.getInt32(uint32_t(shape[1])));
+      Value *column = b.CreateURem(number, b.getInt32(uint32_t(shape[1])));
+      Value *place = b.CreateAdd(b.CreateMul(row, b.getInt32(uint32_t(to.strides[0]))),
+                                 b.CreateMul(column, b.getInt32(element)));
+      Value *at[] = {b.CreateZExt(row, b.getInt64Ty()), b.CreateZExt(column, b.getInt64Ty())};
+      Value *address = b.CreateAddrSpaceCast(body_.views().address(from.view, at),
+                                             b.getPtrTy(kGlobal));
+      // Rows behind the tile's last are behind the window, too.
+      Value *exists = b.CreateIsNotNull(validBytes(from, row, column, 1));
+      address = b.CreateSelect(exists, address, zeroBytes(b));
+      values.push_back(b.CreateAlignedLoad(type, address, llvm::Align(element)));
+      numbers.push_back(number);
+      places.push_back(to.address(b, to.exchanged(b, place), 0));
+    }
+    for (int64_t i = 0; i < kAtOnce; ++i) {
+      const auto store = [&] {
+        b.CreateAlignedStore(values[i], places[i], llvm::Align(element));
+      };
+      if (total % (threads * kAtOnce) == 0)
+        store();
+      else
+        body_.when(b.CreateICmpULT(numbers[i], b.getInt32(uint32_t(total))), "copy.element",
+                   store);
+    }
+  });
+}
+
+// In a body.
+
+void BodyLowering::lowerOp(Op &op) {
+  if (lowerNotifyingLoop(op))
+    return;
+  if (!op.is(OpKind::For) || !op.hasAttr("slots") || !gpu_.device.asyncCopies())
+    return KernelFunction::lowerOp(op);
+  const int64_t mark = gpu_.sharedMark();
+  CopiedLoop loop(*this, op);
+  loop.begin();
+  copiedLoops_[&op] = &loop;
+  KernelFunction::lowerOp(op);
+  copiedLoops_.erase(&op);
+  gpu_.releaseShared(mark);
+  sharedRead();
+}
+
+std::optional<SharedTile> BodyLowering::copiedTile(const Op &load) {
+  if (!isCopiedLoad(load))
+    return std::nullopt;
+  auto it = copiedLoops_.find(load.parentOp());
+  if (it == copiedLoops_.end())
+    return std::nullopt;
+  return it->second->tile(load);
+}
+
+std::optional<SharedTile> BodyLowering::copiedOperand(const ir::Value *tile) {
+  llvm::SmallVector<const Op *, 2> path;
+  const Op *op = tile->definingOp();
+  for (; op && (op->is(OpKind::Convert) || op->is(OpKind::Trans));
+       op = op->operand(0)->definingOp())
+    path.push_back(op);
+  if (!op)
+    return std::nullopt;
+  std::optional<SharedTile> found = copiedTile(*op);
+  for (const Op *way : llvm::reverse(path))
+    if (found && way->is(OpKind::Trans))
+      found = found->permuted(way->intsAttr("perm"));
+  return found;
+}
+
+bool BodyLowering::isReadByProducts(const ir::Value *tile) {
+  return llvm::all_of(tile->uses(), [&](const ir::Use &use) {
+    if (use.user->is(OpKind::Dot))
+      return use.index < 2 && readsShared(*use.user, *copiedOperand(tile));
+    return (use.user->is(OpKind::Convert) || use.user->is(OpKind::Trans)) &&
+           isReadByProducts(use.user->result());
+  });
+}
+
+} // namespace dtile::backend::gpu

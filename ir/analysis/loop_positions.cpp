@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Follows operands within one block.
+#include "ir/analysis/loop_positions.h"
+
+namespace dtile::ir {
+
+bool followsFromPosition(Op &op, PositionChain &chain, bool &isVarying) {
+  constexpr uint16_t kAnyEffect = 0xffff;
+  const Block &body = *op.parentBlock();
+  for (Value *operand : op.operands()) {
+    Op *source = operand->definingOp();
+    if (!source) {
+      // Arguments of blocks around the loop do not change in it.
+      if (operand->argumentOf() != &body)
+        continue;
+      if (operand != body.arguments().front())
+        return false;
+      isVarying = true;
+      continue;
+    }
+    if (source->parentBlock() != &body || chain.contains(source))
+      continue;
+    // A rank that follows from the position may be none behind the last iteration.
+    if (source->is(OpKind::ViewAt) || source->numRegions() > 0 || source->hasEffect(kAnyEffect) ||
+        !followsFromPosition(*source, chain, isVarying))
+      return false;
+  }
+  chain.insert(&op);
+  return true;
+}
+
+} // namespace dtile::ir

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What an iteration of a loop computes from its position alone: that can be computed ahead of it.
+#pragma once
+
+#include "ir/core/ir.h"
+
+#include "llvm/ADT/SetVector.h"
+
+namespace dtile::ir {
+
+/// Ops of a loop's body, each behind those that it uses.
+using PositionChain = llvm::SmallSetVector<Op *, 8>;
+
+/// Appends what an op of a loop's body (directly in it) needs of the body, itself last. False where
+/// that is more than the loop's position and pure ops on it: what the loop carries or loads, a rank
+/// that may not exist, ops with regions. `isVarying` is set where it is the position at all.
+[[nodiscard]] bool followsFromPosition(Op &op, PositionChain &chain, bool &isVarying);
+
+} // namespace dtile::ir

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// copy-ahead: what loops of products load is copied to shared memory some iterations ahead.
+//
+// Expects: `for` loops of spaces with products, after infer-layouts; facts of a machine whose
+//   threads go on while what they copy to shared memory is on its way.
+// Produces: attribute `slots` on a loop (of how many iterations shared memory holds copies) and
+//   `copied` on its loads of tiles whose places follow from its position alone. The back end starts
+//   the copies `slots` - 1 iterations ahead and reads operands of products where they lie. Tiles
+//   that every iteration loads from the same place are loaded before the loop.
+// Why: where no copy engine fills shared memory (stage-loads), or not for this loop, a program
+//   would wait for memory, then multiply.
+// Leaves alone: loops that write, wait or signal, since loads would move across that; spaces with
+//   staged loads, which use all of shared memory; loads whose places are themselves loaded.
+#include "ir/analysis/loop_positions.h"
+#include "ir/analysis/target_facts.h"
+#include "ir/core/builder.h"
+#include "ir/transform/pass.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/MathExtras.h"
+
+namespace dtile::passes {
+namespace {
+
+using namespace dtile::ir;
+
+/// Most slots of one loop, and the bytes that are worth having on their way.
+constexpr int64_t kMostSlots = 6;
+constexpr int64_t kBytesAhead = 48 * 1024;
+/// Tiles below this size are loaded as they are.
+constexpr int64_t kSmallBytes = 512;
+/// Shared memory that is not for tiles, and what rows are longer for padding.
+constexpr int64_t kReservedBytes = 1024;
+constexpr int64_t kRowPadding = 16;
+/// Rows in which words change places: at least two words, and no more than all banks.
+constexpr int64_t kWordBytes = 16;
+constexpr int64_t kBankBytes = 128;
+/// Of a tile that is kept in registers all through a loop, in one thread.
+constexpr int64_t kKeptBytes = 256;
+
+/// One loop.
+class LoopCopies {
+public:
+  LoopCopies(Op &loop, PassContext &context)
+      : loop_(loop), body_(loop.body()), context_(context) {}
+  bool run();
+
+private:
+  [[nodiscard]] bool hasProduct() const;
+  [[nodiscard]] bool onlyReads();
+  bool keepInvariants();
+  void choose();
+  [[nodiscard]] bool canBeCopied(Op &load);
+  [[nodiscard]] int64_t swizzleOf(const Op &load) const;
+  [[nodiscard]] int64_t slotBytes() const;
+  [[nodiscard]] int64_t scratchBytes();
+
+  Op &loop_;
+  Block &body_;
+  PassContext &context_;
+  llvm::SmallVector<Op *, 4> loads_;
+};
+
+bool LoopCopies::hasProduct() const {
+  return llvm::any_of(body_.ops(), [](Op &op) { return op.is(OpKind::Dot); });
+}
+
+/// And no loop in it has copies of its own on their way, or is staged.
+bool LoopCopies::onlyReads() {
+  bool only = true;
+  walk(body_, [&](Op &op) {
+    if (op.hasEffect(Write | RemoteWrite | Signal | Wait | Order) || op.hasAttr("slots") ||
+        op.hasAttr("stages"))
+      only = false;
+  });
+  return only;
+}
+
+/// What the elements of a tile take of one thread's registers.
+int64_t threadBytes(Type tile) {
+  return int64_t(tile.layout()->registers()) * int64_t(dtypeBytes(tile.dtype()));
+}
+
+/// Moves rearrangements of a tile before the loop as well: where it is wanted in other threads, it
+/// goes there once.
+void keepRearranged(Value *tile, Op &loop) {
+  for (const Use &use : llvm::SmallVector<Use, 2>(tile->uses())) {
+    Op &user = *use.user;
+    const bool isMoved = (user.is(OpKind::Convert) || user.is(OpKind::Trans)) &&
+                         user.parentBlock() == &loop.body() &&
+                         threadBytes(user.result()->type()) <= kKeptBytes;
+    if (!isMoved)
+      continue;
+    user.moveBefore(&loop);
+    keepRearranged(user.result(), loop);
+  }
+}
+
+/// Loads what does not change before the loop, as far as registers go.
+bool LoopCopies::keepInvariants() {
+  llvm::SmallVector<Op *, 4> loads;
+  for (Op &op : body_.ops())
+    if (op.is(OpKind::Load) && op.result()->type().isTile())
+      loads.push_back(&op);
+  bool changed = false;
+  for (Op *load : loads) {
+    PositionChain chain;
+    bool isVarying = false;
+    const Type type = load->result()->type();
+    if (!followsFromPosition(*load, chain, isVarying) || isVarying || !type.layout() ||
+        threadBytes(type) > kKeptBytes)
+      continue;
+    for (Op *op : chain)
+      op->moveBefore(&loop_);
+    keepRearranged(load->result(), loop_);
+    context_.remark(*load, "loaded before the loop");
+    changed = true;
+  }
+  return changed;
+}
+
+bool LoopCopies::canBeCopied(Op &load) {
+  const Value *tile = load.result();
+  if (!load.is(OpKind::Load) || !tile->type().isTile() || tile->type().rank() != 2 ||
+      !tile->type().layout() || load.operand(0)->type().isRemote())
+    return false;
+  for (Value *after : load.operands().drop_front())
+    if (!after->type().isAcquire())
+      return false;
+  const int64_t bytes = dtypeBytes(tile->type().dtype());
+  if (tile->type().shape()[1] * bytes % kWordBytes != 0 ||
+      tile->type().elements() * bytes < kSmallBytes)
+    return false;
+  PositionChain chain;
+  bool isVarying = false;
+  return followsFromPosition(load, chain, isVarying) && isVarying;
+}
+
+/// Whether some product without matrix instructions has the tile as an operand, which it reads
+/// element by element.
+bool isMultipliedByElements(const Value *tile) {
+  return llvm::any_of(tile->uses(), [](const Use &use) {
+    if (use.user->is(OpKind::Dot))
+      return use.index < 2 && !use.user->hasAttr("matrix");
+    return (use.user->is(OpKind::Trans) || use.user->is(OpKind::Convert)) &&
+           isMultipliedByElements(use.user->result());
+  });
+}
+
+int64_t LoopCopies::swizzleOf(const Op &load) const {
+  const Type type = load.result()->type();
+  const int64_t row = type.shape()[1] * int64_t(dtypeBytes(type.dtype()));
+  if (isMultipliedByElements(load.result()) || !llvm::isPowerOf2_64(uint64_t(row)) ||
+      row < 2 * kWordBytes)
+    return 0;
+  return std::min(row, kBankBytes);
+}
+
+/// Of a tile in shared memory, with padding.
+int64_t sharedBytes(Type tile) {
+  const int64_t bytes = tile.elements() * int64_t(dtypeBytes(tile.dtype()));
+  return int64_t(llvm::alignTo(bytes + tile.elements() / tile.shape().back() * kRowPadding, 128));
+}
+
+int64_t LoopCopies::slotBytes() const {
+  int64_t bytes = 0;
+  for (const Op *load : loads_)
+    bytes += sharedBytes(load->result()->type());
+  return bytes;
+}
+
+/// Whether an op may need elements of other threads.
+bool exchanges(const Op &op) {
+  switch (op.kind()) {
+  case OpKind::Broadcast:
+  case OpKind::Reshape:
+  case OpKind::Trans:
+  case OpKind::Convert:
+  case OpKind::Reduce:
+  case OpKind::ArgReduce:
+  case OpKind::Scan:
+  case OpKind::Dot:
+    return true;
+  default:
+    return false;
+  }
+}
+
+/// What else the loop's body may need at once: operands of one op that go to other threads.
+int64_t LoopCopies::scratchBytes() {
+  const auto isCopied = [&](const Value *tile) {
+    const Op *op = tile->definingOp();
+    while (op && (op->is(OpKind::Convert) || op->is(OpKind::Trans)))
+      op = op->operand(0)->definingOp();
+    return op && llvm::is_contained(loads_, op);
+  };
+  int64_t most = 0;
+  walk(body_, [&](Op &op) {
+    if (!exchanges(op))
+      return;
+    int64_t bytes = 0;
+    for (auto [i, operand] : llvm::enumerate(op.operands())) {
+      const bool isSum = op.is(OpKind::Dot) && i == 2;
+      if (operand->type().isTile() && !isSum && !isCopied(operand))
+        bytes += sharedBytes(operand->type());
+    }
+    most = std::max(most, bytes);
+  });
+  return most;
+}
+
+void LoopCopies::choose() {
+  for (Op &op : body_.ops())
+    if (canBeCopied(op))
+      loads_.push_back(&op);
+}
+
+bool LoopCopies::run() {
+  if (!hasProduct() || !onlyReads())
+    return false;
+  const bool changed = keepInvariants();
+  choose();
+  if (loads_.empty())
+    return changed;
+  const int64_t room = context_.facts->sharedBytes - kReservedBytes - scratchBytes();
+  const int64_t wanted = 1 + int64_t(llvm::divideCeil(kBytesAhead, slotBytes()));
+  const int64_t slots =
+      std::min({std::max<int64_t>(wanted, 3), kMostSlots, room / slotBytes()});
+  if (slots < 2) {
+    context_.remark(loop_, "not copied ahead: two iterations do not fit in shared memory");
+    return changed;
+  }
+  loop_.setAttr("slots", slots);
+  for (Op *load : loads_)
+    load->setAttr("copied", swizzleOf(*load));
+  context_.remark(loop_, "what it loads is copied " + llvm::Twine(slots - 1) +
+                             (slots == 2 ? " iteration ahead" : " iterations ahead"));
+  return true;
+}
+
+} // namespace
+
+bool copyAhead(Module &module, PassContext &context) {
+  if (!context.facts || context.facts->asyncCopyBytes < kWordBytes)
+    return false;
+  llvm::SmallVector<Op *, 8> loops;
+  walk(module.body(), [&](Op &op) {
+    const Op *space = op.enclosing(OpKind::Space);
+    if (op.is(OpKind::For) && space && !space->hasAttr("groups"))
+      loops.push_back(&op);
+  });
+  bool changed = false;
+  // Inner loops first.
+  for (Op *loop : llvm::reverse(loops))
+    changed |= LoopCopies(*loop, context).run();
+  return changed;
+}
+
+} // namespace dtile::passes
