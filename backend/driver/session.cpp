@@ -12,6 +12,15 @@ namespace dtile::driver {
 namespace {
 // More errors than this in one run help nobody.
 constexpr unsigned kErrorLimit = 200;
+
+// All in one piece: what launchers of jobs and build tools collect from several streams then has no
+// line in the middle of another.
+void print(const Diagnostics &diagnostics, DiagnosticForm form, ColorMode color) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  printDiagnostics(diagnostics, form, color, os);
+  llvm::errs() << text;
+}
 } // namespace
 
 Session::Session(const Options &options) : options(options), diagnostics(sources) {
@@ -52,7 +61,7 @@ void Session::flush() {
   if (diagnostics.all().empty())
     return;
   diagnostics.sortAndUnique();
-  printDiagnostics(diagnostics, options.diagnosticForm, colorMode(options.color), llvm::errs());
+  print(diagnostics, options.diagnosticForm, colorMode(options.color));
   diagnostics.clear();
 }
 
@@ -64,7 +73,7 @@ void Session::forget() {
 ExitCode Session::finish() {
   // A tool that asked for JSON always gets one array.
   if (options.diagnosticForm == DiagnosticForm::Json && diagnostics.all().empty() && !failed_)
-    printDiagnostics(diagnostics, options.diagnosticForm, ColorMode::Never, llvm::errs());
+    print(diagnostics, options.diagnosticForm, ColorMode::Never);
   flush();
   return failed_ ? ExitCode::Failed : ExitCode::Ok;
 }
