@@ -17,7 +17,7 @@ bool BodyLowering::isOwn(const ir::Value *view) const {
     if (op->is(OpKind::Param))
       return op->strAttr("mode") == "in" || op->strAttr("mode") == "out" ||
              op->strAttr("mode") == "inout";
-    if (op->numOperands() == 0 || op->hasEffect(ir::Control))
+    if (op->numOperands() == 0 || op->hasEffect(ir::Control) || op->is(OpKind::ViewSelect))
       break;
     view = op->operand(0);
   }

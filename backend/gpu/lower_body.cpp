@@ -5,6 +5,7 @@
 
 #include "backend/gpu/lower_copied.h"
 #include "frontend/base/check.h"
+#include "ir/analysis/communication.h"
 
 #include "llvm/IR/Module.h"
 
@@ -158,17 +159,6 @@ llvm::Value *BodyLowering::isOriginal(const Layout &layout) {
 
 // Order.
 
-const Op *objectOf(const ir::Value *view) {
-  while (const Op *op = view->definingOp()) {
-    if (op->is(OpKind::Param))
-      return op;
-    if (op->numOperands() == 0)
-      return nullptr;
-    view = op->operand(0);
-  }
-  return nullptr;
-}
-
 void BodyLowering::Pending::add(const Pending &other) {
   read.insert(other.read.begin(), other.read.end());
   written.insert(other.written.begin(), other.written.end());
@@ -183,28 +173,32 @@ const BodyLowering::Pending &BodyLowering::accesses(Op &op) {
     for (ir::Value *operand : inner.operands()) {
       if (!operand->type().isView())
         continue;
-      const Op *object = objectOf(operand);
-      if (inner.hasEffect(ir::Read | ir::RemoteRead))
-        known->read.insert(object);
-      if (inner.hasEffect(ir::Write | ir::RemoteWrite))
-        known->written.insert(object);
+      for (const Op *object : ir::objectsOf(operand)) {
+        if (inner.hasEffect(ir::Read | ir::RemoteRead))
+          known->read.insert(object);
+        if (inner.hasEffect(ir::Write | ir::RemoteWrite))
+          known->written.insert(object);
+      }
     }
   });
   return *known;
 }
 
 void BodyLowering::beforeRead(ir::Value *view) {
-  const Op *object = objectOf(view);
-  if (pending_.written.contains(object))
+  const auto objects = ir::objectsOf(view);
+  if (llvm::any_of(objects, [&](const Op *object) { return pending_.written.contains(object); }))
     programBarrier();
-  pending_.read.insert(object);
+  pending_.read.insert(objects.begin(), objects.end());
 }
 
 void BodyLowering::beforeWrite(ir::Value *view) {
-  const Op *object = objectOf(view);
-  if (pending_.written.contains(object) || pending_.read.contains(object))
+  const auto objects = ir::objectsOf(view);
+  const bool isMet = llvm::any_of(objects, [&](const Op *object) {
+    return pending_.written.contains(object) || pending_.read.contains(object);
+  });
+  if (isMet)
     programBarrier();
-  pending_.written.insert(object);
+  pending_.written.insert(objects.begin(), objects.end());
 }
 
 void BodyLowering::programBarrier() {

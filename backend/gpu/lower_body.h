@@ -297,8 +297,6 @@ private:
   llvm::DenseMap<ir::Op *, std::unique_ptr<Pending>> accesses_;
 };
 
-/// The parameter that a view is a part of, or null.
-[[nodiscard]] const ir::Op *objectOf(const ir::Value *view);
 /// 16 zero bytes in global memory: what is read where nothing exists.
 [[nodiscard]] llvm::Value *zeroBytes(llvm::IRBuilder<> &b);
 

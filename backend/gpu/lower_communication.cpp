@@ -29,7 +29,7 @@ Op *parameterOf(const Value *value) {
   while (Op *op = value->definingOp()) {
     if (op->is(OpKind::Param) || op->is(OpKind::SignalParam))
       return op;
-    if (op->numOperands() == 0 || op->hasEffect(ir::Control))
+    if (op->numOperands() == 0 || op->hasEffect(ir::Control) || op->is(OpKind::ViewSelect))
       return nullptr;
     value = op->operand(0);
   }

@@ -2,23 +2,45 @@
 // Follows views and signals to their parameters.
 #include "ir/analysis/communication.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 namespace dtile::ir {
 
-Op *objectOf(Value *viewOrSignal) {
+namespace {
+
+void addObjects(const Value *viewOrSignal, llvm::SmallVectorImpl<Op *> &objects) {
   Op *op = viewOrSignal->definingOp();
   while (op && !op->is(OpKind::Param) && !op->is(OpKind::SignalParam)) {
-    bool isStep = op->is(OpKind::ViewSlice) || op->is(OpKind::ViewTile) || op->is(OpKind::ViewAt) ||
-                  op->is(OpKind::ViewReshape) || op->is(OpKind::SigSlice) || op->is(OpKind::SigAt);
-    if (!isStep)
-      return nullptr;
-    op = op->operand(0)->definingOp();
+    if (op->is(OpKind::ViewSelect)) {
+      addObjects(op->operand(1), objects);
+      return addObjects(op->operand(2), objects);
+    }
+    const bool isStep = op->is(OpKind::ViewSlice) || op->is(OpKind::ViewTile) ||
+                        op->is(OpKind::ViewAt) || op->is(OpKind::ViewReshape) ||
+                        op->is(OpKind::SigSlice) || op->is(OpKind::SigAt);
+    op = isStep ? op->operand(0)->definingOp() : nullptr;
   }
-  return op;
+  if (!llvm::is_contained(objects, op))
+    objects.push_back(op);
+}
+
+} // namespace
+
+llvm::SmallVector<Op *, 2> objectsOf(const Value *viewOrSignal) {
+  llvm::SmallVector<Op *, 2> objects;
+  addObjects(viewOrSignal, objects);
+  return objects;
+}
+
+Op *objectOf(Value *viewOrSignal) {
+  const auto objects = objectsOf(viewOrSignal);
+  return objects.size() == 1 ? objects.front() : nullptr;
 }
 
 Op *rankSelectionOf(Value *viewOrSignal) {
   Op *op = viewOrSignal->definingOp();
-  while (op && op->numOperands() != 0) {
+  // Both of two that are chosen from are this rank's.
+  while (op && op->numOperands() != 0 && !op->is(OpKind::ViewSelect)) {
     if (op->is(OpKind::ViewAt) || op->is(OpKind::SigAt))
       return op;
     op = op->operand(0)->definingOp();
@@ -27,10 +49,10 @@ Op *rankSelectionOf(Value *viewOrSignal) {
 }
 
 bool mayAlias(Value *a, Value *b) {
-  Op *objectA = objectOf(a), *objectB = objectOf(b);
-  if (!objectA || !objectB)
-    return true;
-  return objectA == objectB;
+  const auto objectsA = objectsOf(a), objectsB = objectsOf(b);
+  return llvm::any_of(objectsA, [&](Op *x) {
+    return !x || llvm::any_of(objectsB, [&](Op *y) { return !y || x == y; });
+  });
 }
 
 Value *writtenView(const Op &op) {

@@ -7,8 +7,11 @@
 namespace dtile::ir {
 
 /// The `param` or `signal_param` op that a view or signal value comes from; null where it comes
-/// from elsewhere (a function's parameter).
+/// from elsewhere (a function's parameter), or from one of two.
 [[nodiscard]] Op *objectOf(Value *viewOrSignal);
+/// All of which it may be a part: more than one where `view.select` chooses; a null among them is
+/// one that is not known.
+[[nodiscard]] llvm::SmallVector<Op *, 2> objectsOf(const Value *viewOrSignal);
 /// The `view.at` or `sig.at` through which the value reaches a rank; null when it is this rank's
 /// own.
 [[nodiscard]] Op *rankSelectionOf(Value *viewOrSignal);

@@ -26,11 +26,12 @@ namespace {
 
 /// Whether another body, role or rank may see what this view holds: all but `in` and `out`.
 bool isShared(Value *view) {
-  Op *object = objectOf(view);
-  if (!object || !object->is(OpKind::Param))
-    return true;
-  llvm::StringRef mode = object->strAttr("mode");
-  return mode != "in" && mode != "out";
+  return llvm::any_of(objectsOf(view), [](Op *object) {
+    if (!object || !object->is(OpKind::Param))
+      return true;
+    llvm::StringRef mode = object->strAttr("mode");
+    return mode != "in" && mode != "out";
+  });
 }
 
 bool touchesSharedMemory(const Op &op) {

@@ -14,8 +14,12 @@ using ir::Value;
 
 const Op *rootParam(const Value *view) {
   const Op *op = view->definingOp();
-  while (op && op->isPure() && op->numOperands() != 0)
+  while (op && op->isPure() && op->numOperands() != 0 && !op->is(OpKind::ViewSelect))
     op = op->operand(0)->definingOp();
+  if (op && op->is(OpKind::ViewSelect)) {
+    const Op *first = rootParam(op->operand(1));
+    return first == rootParam(op->operand(2)) ? first : nullptr;
+  }
   // sig.slice may trap, so it is not pure.
   while (op && !op->is(OpKind::Param) && !op->is(OpKind::SignalParam) && op->numOperands() != 0)
     op = op->operand(0)->definingOp();
@@ -27,6 +31,8 @@ namespace {
 
 /// Memory that no kernel writes.
 bool isReadOnly(const Value *view) {
+  if (const Op *op = view->definingOp(); op && op->is(OpKind::ViewSelect))
+    return isReadOnly(op->operand(1)) && isReadOnly(op->operand(2));
   const Op *param = rootParam(view);
   return param && param->is(OpKind::Param) && param->strAttr("mode") == "in";
 }

@@ -55,6 +55,14 @@ bool Canonicalizer::simplifySlice(Op &op) {
   return dims.find_first_not_of('a') == llvm::StringRef::npos && replace(op, op.operand(0));
 }
 
+/// Of two views the one that is meant, where that is known.
+bool Canonicalizer::simplifyViewSelect(Op &op) {
+  if (op.operand(1) == op.operand(2))
+    return replace(op, op.operand(1));
+  const std::optional<Constant> condition = constantIn(op.operand(0));
+  return condition && replace(op, op.operand(std::get<bool>(*condition) ? 1 : 2));
+}
+
 /// Sizes that are known from where the view or signal comes from.
 bool Canonicalizer::simplifyDim(Op &op) {
   const int64_t dim = op.intAttr("dim");
@@ -120,6 +128,8 @@ bool Canonicalizer::simplifyTiles(Op &op) {
   case OpKind::ViewSlice:
   case OpKind::SigSlice:
     return simplifySlice(op);
+  case OpKind::ViewSelect:
+    return simplifyViewSelect(op);
   case OpKind::ViewDim:
   case OpKind::SigDim:
     return simplifyDim(op);

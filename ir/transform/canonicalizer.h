@@ -62,6 +62,7 @@ private:
   bool simplifyReshape(ir::Op &op);
   bool simplifyBroadcast(ir::Op &op);
   bool simplifySlice(ir::Op &op);
+  bool simplifyViewSelect(ir::Op &op);
   bool simplifyDim(ir::Op &op);
 
   // Edits; all of them keep the worklist up to date.

@@ -294,5 +294,44 @@ TEST(HostTile, SelectTakesScalarAndTileConditions) {
   runBoth(text.single(), 1, {random(DType::F32, {32}, 11), zeros(DType::F32, {32})}, 0);
 }
 
+TEST(HostTile, AChosenViewIsThatOfTheConditionWithItsEdges) {
+  // Rows of different lengths, one of which ends inside of the tile.
+  KernelText text;
+  text.param("a", "in", DType::F32, {6}).param("b", "in", DType::F32, {3, 8});
+  text.param("t", "out", DType::F32, {3, 8});
+  for (int i : {0, 1, 3})
+    text.line("%c" + std::to_string(i) + " = const {value = " + std::to_string(i) + "} : index");
+  text.line("for %c0, %c3, %c1 (%i: index) {");
+  text.line("%is = cmp %i, %c1 {pred = \"eq\"} : bool");
+  text.line("%row = view.slice %b, %i {dims = \"ia\"} : view<f32, 1>");
+  text.line("%v = view.select %is, %a, %row : view<f32, 1>");
+  text.line("%x = load %v : tile<8xf32>");
+  text.line("%w = view.slice %t, %i {dims = \"ia\"} : view<f32, 1>");
+  text.line("store %x, %w").line("yield").line("}");
+  const auto got = runBoth(text.single(), 1,
+                           {random(DType::F32, {6}, 12), random(DType::F32, {3, 8}, 13),
+                            zeros(DType::F32, {3, 8})},
+                           0);
+  EXPECT_EQ(got[2].at(8), got[0].at(0));
+  EXPECT_EQ(got[2].at(8 + 6), 0);
+  EXPECT_EQ(got[2].at(16), got[1].at(16));
+}
+
+TEST(HostTile, AChosenViewIsReadBeforeEitherIsWritten) {
+  KernelText text;
+  text.param("a", "inout", DType::F32, {8}).param("b", "inout", DType::F32, {8});
+  text.param("t", "inout", DType::F32, {8});
+  text.line("%n = num_ranks : index").line("%c1 = const {value = 1} : index");
+  text.line("%is = cmp %n, %c1 {pred = \"eq\"} : bool");
+  text.line("%v = view.select %is, %a, %b : view<f32, 1>");
+  text.line("%x = load %v : tile<8xf32>").line("%y = load %t : tile<8xf32>");
+  text.line("store %y, %a").line("store %x, %t");
+  const auto got = runBoth(text.single(), 1,
+                           {random(DType::F32, {8}, 14), random(DType::F32, {8}, 15),
+                            random(DType::F32, {8}, 16)},
+                           0);
+  EXPECT_NE(got[2].at(0), got[0].at(0));
+}
+
 } // namespace
 } // namespace dtile::backend::host::testing
