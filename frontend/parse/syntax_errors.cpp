@@ -190,7 +190,13 @@ std::string SyntaxErrors::describeFound(const SourceToken &token) const {
     return "end of file";
   if (token.type == DtileParser::STRING)
     return "a string";
-  return ((isKeyword(token.type) ? "keyword `" : "`") + textOf(token) + "`").str();
+  // A number or name may be as long as a file; the caret shows where it is.
+  constexpr size_t kShown = 40;
+  const llvm::StringRef text = textOf(token);
+  const bool isLong = text.size() > kShown;
+  return ((isKeyword(token.type) ? "keyword `" : "`") + text.take_front(kShown) +
+          (isLong ? "…`" : "`"))
+      .str();
 }
 
 std::string SyntaxErrors::describeName(antlr4::ParserRuleContext *context) const {
@@ -341,17 +347,6 @@ void SyntaxErrors::reportMissing(antlr4::Parser *parser, size_t type) {
   noteNearMiss(message, parser, found);
 }
 
-void SyntaxErrors::reportSurplus(antlr4::Parser *parser, size_t single) {
-  const SourceToken &found = tokens_.current();
-  if (!begin(found))
-    return;
-  DiagBuilder message = diagnostics_.report(range(found), diag::unexpected_token,
-                                            describeExpected(parser, single),
-                                            describeFound(found));
-  noteOpener(message, single);
-  noteNearMiss(message, parser, found);
-}
-
 void SyntaxErrors::reportReplaced(antlr4::Parser *parser, size_t wanted) {
   const SourceToken &found = tokens_.current();
   if (!begin(found))
@@ -376,6 +371,10 @@ const Keyword *SyntaxErrors::meantDeclaration(size_t index) {
   static constexpr Keyword kFn{"fn", DtileParser::FN};
   if (text == "def" || text == "func" || text == "function" || text == "fun")
     return &kFn;
+  const size_t third = tokens_.at(index + 2).type;
+  if (next == DtileParser::NAME && text.edit_distance("fn", /*AllowReplacements=*/true, 1) <= 1 &&
+      (third == DtileParser::LEFT_PAREN || third == DtileParser::GENERIC_OPEN))
+    return &kFn;
   for (const Keyword &keyword : kDeclarationWords) {
     const bool wantsString =
         keyword.type == DtileParser::TEST || keyword.type == DtileParser::BENCH;
@@ -386,7 +385,16 @@ const Keyword *SyntaxErrors::meantDeclaration(size_t index) {
 }
 
 bool SyntaxErrors::looksLikeDeclaration(size_t index) {
-  return isOnNewLine(tokens_.at(index)) && meantDeclaration(index) != nullptr;
+  const SourceToken &word = tokens_.at(index);
+  const size_t before = tokens_.at(index - 1).type;
+  const bool followsEnd = before == DtileParser::RIGHT_BRACE || before == DtileParser::SEMICOLON;
+  if (meantDeclaration(index) != nullptr)
+    return isOnNewLine(word) || before == DtileParser::RIGHT_BRACE;
+  // Whatever word it is: what is left of a declaration is indented.
+  const size_t next = tokens_.at(index + 1).type;
+  return followsEnd && word.type == DtileParser::NAME &&
+         (next == DtileParser::NAME || next == DtileParser::STRING) &&
+         text_[word.begin - 1] == '\n';
 }
 
 bool SyntaxErrors::reportNoDeclaration() {
@@ -525,7 +533,7 @@ antlr4::Token *SyntaxErrors::recoverInline(antlr4::Parser *parser) {
                                : !canInsert && (single == DtileParser::ASSIGN ||
                                                 single == DtileParser::COLON));
   if (canDrop && !(canInsert && isOnNewLine(found))) {
-    reportSurplus(parser, single);
+    reportMismatch(parser, single);
     tokens_.consume();
     antlr4::Token *wanted = tokens_.LT(1);
     tokens_.consume();

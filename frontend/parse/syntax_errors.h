@@ -42,7 +42,8 @@ public:
   /// Says that there is no declaration at the current token. Replaces a misspelt keyword by the
   /// right one and returns true; otherwise the token is to be passed over.
   bool reportNoDeclaration();
-  /// A misspelt keyword at the start of a line that a declaration may start with.
+  /// A misspelt keyword that a declaration may start with, or any word that begins a line without
+  /// indentation behind the end of a declaration.
   bool looksLikeDeclaration(size_t index);
 
   // What ANTLR calls.
@@ -67,7 +68,6 @@ private:
   bool begin(const SourceToken &at);
   void reportMismatch(antlr4::Parser *parser, size_t single);
   void reportMissing(antlr4::Parser *parser, size_t type);
-  void reportSurplus(antlr4::Parser *parser, size_t single);
   void noteOpener(DiagBuilder &message, size_t closer);
   void noteNearMiss(DiagBuilder &message, antlr4::Parser *parser, const SourceToken &found);
   void reportReplaced(antlr4::Parser *parser, size_t wanted);
