@@ -229,6 +229,9 @@ private:
   [[nodiscard]] bool isStagedByDot(const ir::Op &convert);
 
   // lower_copied.cpp: loops whose loads are copied to shared memory ahead.
+  void lowerCopiedLoop(ir::Op &op);
+  /// Between the instructions of a product, of which some are done.
+  void duringProduct(const ir::Op &dot, unsigned done, unsigned all);
   /// Where the tile of a copied load is in this iteration; none of any other load.
   [[nodiscard]] std::optional<SharedTile> copiedTile(const ir::Op &load);
   /// The same of an operand of a product, which may be a rearranged one.

@@ -10,7 +10,9 @@
 //
 // Copies are of 16 bytes where rows begin at multiples of that, else of the fewest that there are,
 // or by loads and stores, asked at run time: what stands in shared memory is the same. What a view
-// does not have is zeros.
+// does not have is zeros. Where it is known before the loop that all rows do (isStraight), the body
+// has no branches for it, and copies stand between the instructions of its first product, which
+// leave most of a program's issue slots free.
 #include "backend/gpu/lower_copied.h"
 
 #include "frontend/base/check.h"
@@ -51,6 +53,11 @@ CopiedLoop::CopiedLoop(BodyLowering &body, Op &loop)
     slotBytes_ += int64_t(llvm::alignTo(place.bytes, kTileAlign));
     overhang = std::max(overhang, overhangOf(op.result(), place));
   }
+  const auto product = llvm::find_if(loop.body().ops(), [](const Op &op) {
+    return op.is(OpKind::Dot) && op.hasAttr("matrix");
+  });
+  if (product != loop.body().ops().end())
+    spreadOver_ = &*product;
   ring_ = body.gpu().shared(b, slots_ * slotBytes_ + overhang, kTileAlign);
 }
 
@@ -96,29 +103,37 @@ int64_t CopiedLoop::overhangOf(const ir::Value *tile, const SharedTile &place) c
   return most;
 }
 
-SharedTile CopiedLoop::tile(const Op &load) const {
-  DTILE_CHECK(slot_, "a tile of an iteration");
+SharedTile CopiedLoop::placeIn(Value *slot, const Op &load) const {
   SharedTile tile = places_.lookup(&load);
   tile.base = b.CreateConstInBoundsGEP1_32(
-      b.getInt8Ty(), b.CreateGEP(b.getInt8Ty(), ring_, slot_), unsigned(offsets_.lookup(&load)));
+      b.getInt8Ty(), b.CreateGEP(b.getInt8Ty(), ring_, slot), unsigned(offsets_.lookup(&load)));
   return tile;
+}
+
+SharedTile CopiedLoop::tile(const Op &load) const {
+  DTILE_CHECK(slot_, "a tile of an iteration");
+  return placeIn(slot_, load);
 }
 
 // Iterations.
 
-void CopiedLoop::begin() {
+void CopiedLoop::enter() {
   // Others may still read what was there.
   if (std::exchange(body_.sharedInUse_, false))
     body_.programBarrier();
   for (Op *load : loads_)
     body_.beforeRead(load->operand(0));
+}
+
+void CopiedLoop::begin(bool isStraight) {
+  isStraight_ = isStraight;
   nextSlot_ = body_.stackSlot(b.getInt32Ty(), "slot");
   b.CreateStore(b.getInt32(0), nextSlot_);
   Value *first = body_.scalar(loop_.operand(0)), *step = body_.scalar(loop_.operand(2));
   body_.loop(b.getInt64(uint64_t(slots_ - 1)), "ahead", [&](Value *round) {
     start(b.CreateAdd(first, b.CreateMul(round, step)),
           b.CreateMul(b.CreateTrunc(round, b.getInt32Ty()), b.getInt32(uint32_t(slotBytes_))));
-    copies_.commit(b);
+    startUpTo(pieces_.size());
   });
 }
 
@@ -138,7 +153,8 @@ void CopiedLoop::beginIteration() {
   Value *distance =
       b.CreateMul(body_.scalar(loop_.operand(2)), b.getInt64(uint64_t(slots_ - 1)));
   start(b.CreateAdd(position, distance), free);
-  copies_.commit(b);
+  if (!isStraight_ || !spreadOver_)
+    startUpTo(pieces_.size());
   body_.set(argument, {position});
   for (Op *load : loads_)
     body_.beforeRead(load->operand(0));
@@ -155,20 +171,102 @@ ir::PositionChain CopiedLoop::chain() const {
   return chain;
 }
 
-void CopiedLoop::start(Value *position, Value *slot) {
-  body_.when(b.CreateICmpSLT(position, body_.scalar(loop_.operand(1))), "copies", [&] {
-    body_.set(loop_.body().argument(0), {position});
-    for (Op *op : chain())
-      if (!isCopiedLoad(*op))
-        body_.lowerOp(*op);
-    for (Op *load : loads_) {
-      SharedTile to = places_.lookup(load);
-      to.base =
-          b.CreateConstInBoundsGEP1_32(b.getInt8Ty(), b.CreateGEP(b.getInt8Ty(), ring_, slot),
-                                       unsigned(offsets_.lookup(load)));
-      copy(*load, to);
+/// Whether the addresses of all loads are linear in the position: then what holds of two
+/// neighbouring positions holds of all.
+bool CopiedLoop::isAffine() const {
+  const ir::PositionChain ops = chain();
+  return llvm::all_of(ops, [&](const Op *op) {
+    const auto varies = [&](const ir::Value *operand) {
+      return operand == loop_.body().argument(0) ||
+             llvm::is_contained(ops, operand->definingOp());
+    };
+    switch (op->kind()) {
+    case OpKind::Mul:
+      return !varies(op->operand(0)) || !varies(op->operand(1));
+    case OpKind::Const:
+    case OpKind::Add:
+    case OpKind::Sub:
+    case OpKind::ViewTile:
+    case OpKind::ViewSlice:
+    case OpKind::Load:
+      return true;
+    default:
+      return false;
     }
   });
+}
+
+std::vector<CopiedLoop::Source> CopiedLoop::sources(Value *position) {
+  body_.set(loop_.body().argument(0), {position});
+  for (Op *op : chain())
+    if (!isCopiedLoad(*op))
+      body_.lowerOp(*op);
+  std::vector<Source> result;
+  for (Op *load : loads_)
+    result.push_back(source(*load));
+  return result;
+}
+
+Value *CopiedLoop::isStraight() {
+  if (!isAffine())
+    return nullptr;
+  Value *first = body_.scalar(loop_.operand(0)), *end = body_.scalar(loop_.operand(1));
+  Value *second = b.CreateAdd(first, body_.scalar(loop_.operand(2)));
+  Value *all = b.getTrue();
+  const auto require = [&](Value *condition) { all = b.CreateAnd(all, condition); };
+  // Of a window that begins inside at both ends, no element is before the view's first.
+  const auto beginsInside = [&](const Source &from) {
+    return b.CreateICmpSLE(from.view.dims[1].low, b.getInt64(0));
+  };
+  for (Value *position : {first, second})
+    for (const Source &from : sources(position)) {
+      require(isAligned(from, kWordBytes));
+      require(beginsInside(from));
+    }
+  for (const Source &from : sources(end))
+    require(beginsInside(from));
+  return all;
+}
+
+void CopiedLoop::start(Value *position, Value *slot) {
+  pieces_.clear();
+  started_ = 0;
+  if (isStraight_)
+    return prepare(position, slot);
+  body_.when(b.CreateICmpSLT(position, body_.scalar(loop_.operand(1))), "copies", [&] {
+    for (auto [load, from] : llvm::zip_equal(loads_, sources(position)))
+      copy(*load, from, placeIn(slot, *load));
+  });
+}
+
+void CopiedLoop::prepare(Value *position, Value *slot) {
+  Value *isThere = b.CreateICmpSLT(position, body_.scalar(loop_.operand(1)));
+  for (auto [load, from] : llvm::zip_equal(loads_, sources(position))) {
+    from.low[1] = b.getInt32(0);
+    from.span[1] = b.CreateSelect(isThere, from.span[1], b.getInt32(0));
+    const SharedTile to = placeIn(slot, *load);
+    for (unsigned number = 0; number < wordsOf(*load); ++number)
+      pieces_.push_back([this, from, to, load, number] {
+        copyWord(from, to, load->result()->type().shape(), number);
+      });
+  }
+}
+
+void CopiedLoop::startUpTo(size_t number) {
+  while (started_ < std::min(number, pieces_.size()))
+    pieces_[started_++]();
+  if (number >= pieces_.size())
+    copies_.commit(b);
+}
+
+void CopiedLoop::duringProduct(const Op &dot, unsigned done, unsigned all) {
+  if (&dot != spreadOver_ || !isStraight_)
+    return;
+  // All are on their way before its end, the last with a commit.
+  const unsigned last = std::max(1u, all * 3 / 4);
+  const size_t number = llvm::divideCeil(pieces_.size() * done, last);
+  if (done <= last && (done == last || number > started_))
+    startUpTo(done == last ? pieces_.size() : std::min(number, pieces_.size() - 1));
 }
 
 // Copies.
@@ -213,8 +311,7 @@ Value *CopiedLoop::validBytes(const Source &from, Value *row, Value *column, uns
   return b.CreateSelect(b.CreateAnd(hasRow, isInside), bytes, b.getInt32(0));
 }
 
-void CopiedLoop::copy(Op &load, const SharedTile &to) {
-  const Source from = source(load);
+void CopiedLoop::copy(Op &load, const Source &from, const SharedTile &to) {
   const llvm::ArrayRef<int64_t> shape = load.result()->type().shape();
   // The fewest bytes that can be copied, and whether one element has as many.
   const unsigned element = dtypeBytes(from.dtype);
@@ -223,7 +320,8 @@ void CopiedLoop::copy(Op &load, const SharedTile &to) {
   llvm::BasicBlock *end = body_.block("copy.end");
   b.CreateCondBr(isAligned(from, kWordBytes), words, others);
   b.SetInsertPoint(words);
-  copyWords(from, to, shape);
+  for (unsigned number = 0; number < wordsOf(load); ++number)
+    copyWord(from, to, shape, number);
   b.CreateBr(end);
   b.SetInsertPoint(others);
   if (narrow == element) {
@@ -237,44 +335,46 @@ void CopiedLoop::copy(Op &load, const SharedTile &to) {
   b.SetInsertPoint(end);
 }
 
+unsigned CopiedLoop::wordsOf(const Op &load) const {
+  const ir::Type type = load.result()->type();
+  const int64_t bytes = type.elements() * int64_t(dtypeBytes(type.dtype()));
+  return unsigned(llvm::divideCeil(bytes / kWordBytes, body_.threads_));
+}
+
 /// Threads next to each other copy words next to each other.
-void CopiedLoop::copyWords(const Source &from, const SharedTile &to,
-                           llvm::ArrayRef<int64_t> shape) {
+void CopiedLoop::copyWord(const Source &from, const SharedTile &to, llvm::ArrayRef<int64_t> shape,
+                          unsigned number) {
   const unsigned element = dtypeBytes(from.dtype);
   const auto perWord = unsigned(kWordBytes / element);
   const auto inRow = uint32_t(shape[1] / perWord);
   const auto total = uint32_t(shape[0]) * inRow;
   const unsigned threads = body_.threads_;
-  llvm::Type *type = memoryType(b.getContext(), from.dtype);
+  const unsigned first = number * threads;
   // Where all of a thread's words stand above each other, their places are a distance apart.
   const bool isAbove = threads % inRow == 0 && llvm::isPowerOf2_32(threads);
-  for (uint32_t first = 0; first < total; first += threads) {
-    Value *number = body_.thread();
-    uint32_t rowsBefore = 0;
-    if (isAbove)
-      rowsBefore = first / inRow;
-    else
-      number = b.CreateAdd(number, b.getInt32(first));
-    Value *row = b.CreateUDiv(number, b.getInt32(inRow));
-    Value *column = b.CreateMul(b.CreateURem(number, b.getInt32(inRow)), b.getInt32(perWord));
-    const auto one = [&] {
-      Value *place = b.CreateAdd(b.CreateMul(row, b.getInt32(uint32_t(to.strides[0]))),
-                                 b.CreateMul(column, b.getInt32(element)));
-      Value *shared = to.address(b, to.exchanged(b, place), rowsBefore * to.strides[0]);
-      Value *valid =
-          validBytes(from, b.CreateAdd(row, b.getInt32(rowsBefore)), column, perWord);
-      // The thread's part first: it is the same in each iteration.
-      Value *stride = from.view.dims[0].stride;
-      Value *mine = b.CreateAdd(b.CreateMul(b.CreateZExt(row, b.getInt64Ty()), stride),
-                                b.CreateZExt(column, b.getInt64Ty()));
-      mine = b.CreateAdd(mine, b.CreateMul(stride, b.getInt64(rowsBefore)));
-      copies_.copy(b, shared, b.CreateGEP(type, from.base, mine), unsigned(kWordBytes), valid);
-    };
-    if (first + threads <= total)
-      one();
-    else
-      body_.when(b.CreateICmpULT(body_.thread(), b.getInt32(total - first)), "copy.last", one);
-  }
+  const uint32_t rowsBefore = isAbove ? first / inRow : 0;
+  const auto one = [&] {
+    Value *word = body_.thread();
+    if (!isAbove)
+      word = b.CreateAdd(word, b.getInt32(first));
+    Value *row = b.CreateUDiv(word, b.getInt32(inRow));
+    Value *column = b.CreateMul(b.CreateURem(word, b.getInt32(inRow)), b.getInt32(perWord));
+    Value *place = b.CreateAdd(b.CreateMul(row, b.getInt32(uint32_t(to.strides[0]))),
+                               b.CreateMul(column, b.getInt32(element)));
+    Value *shared = to.address(b, to.exchanged(b, place), rowsBefore * to.strides[0]);
+    Value *valid = validBytes(from, b.CreateAdd(row, b.getInt32(rowsBefore)), column, perWord);
+    // The thread's part by itself: it is the same in each iteration.
+    Value *stride = from.view.dims[0].stride;
+    Value *mine = b.CreateAdd(b.CreateMul(b.CreateZExt(row, b.getInt64Ty()), stride),
+                              b.CreateZExt(column, b.getInt64Ty()));
+    mine = b.CreateAdd(mine, b.CreateMul(stride, b.getInt64(rowsBefore)));
+    llvm::Type *type = memoryType(b.getContext(), from.dtype);
+    copies_.copy(b, shared, b.CreateGEP(type, from.base, mine), unsigned(kWordBytes), valid);
+  };
+  if (first + threads <= total)
+    one();
+  else
+    body_.when(b.CreateICmpULT(body_.thread(), b.getInt32(total - first)), "copy.last", one);
 }
 
 void CopiedLoop::eachOfThread(int64_t count, llvm::function_ref<void(Value *)> body) {
@@ -355,16 +455,58 @@ void CopiedLoop::copyElements(const Source &from, const SharedTile &to,
 void BodyLowering::lowerOp(Op &op) {
   if (lowerNotifyingLoop(op))
     return;
-  if (!op.is(OpKind::For) || !op.hasAttr("slots") || !gpu_.device.asyncCopies())
-    return KernelFunction::lowerOp(op);
+  if (op.is(OpKind::For) && op.hasAttr("slots") && gpu_.device.asyncCopies())
+    return lowerCopiedLoop(op);
+  KernelFunction::lowerOp(op);
+}
+
+/// The loop twice where most tensors are aligned: for those, and for all.
+void BodyLowering::lowerCopiedLoop(Op &op) {
   const int64_t mark = gpu_.sharedMark();
   CopiedLoop loop(*this, op);
-  loop.begin();
   copiedLoops_[&op] = &loop;
-  KernelFunction::lowerOp(op);
+  loop.enter();
+  const auto lower = [&](bool isStraight) {
+    loop.begin(isStraight);
+    KernelFunction::lowerOp(op);
+  };
+  if (Value *isStraight = loop.isStraight()) {
+    llvm::BasicBlock *ways[] = {block("straight"), block("crooked")};
+    llvm::BasicBlock *end = block("copied.end"), *exits[2] = {};
+    llvm::SmallVector<Parts, 4> results[2];
+    b.CreateCondBr(isStraight, ways[0], ways[1]);
+    const Pending before = pending_;
+    for (unsigned way : {0u, 1u}) {
+      b.SetInsertPoint(ways[way]);
+      pending_ = before;
+      lower(way == 0);
+      for (ir::Value *result : op.results())
+        results[way].emplace_back(parts(result));
+      exits[way] = b.GetInsertBlock();
+      b.CreateBr(end);
+    }
+    b.SetInsertPoint(end);
+    for (auto [i, result] : llvm::enumerate(op.results())) {
+      Parts merged;
+      for (auto [x, y] : llvm::zip_equal(results[0][i], results[1][i])) {
+        llvm::PHINode *phi = b.CreatePHI(x->getType(), 2);
+        phi->addIncoming(x, exits[0]);
+        phi->addIncoming(y, exits[1]);
+        merged.push_back(phi);
+      }
+      set(result, std::move(merged));
+    }
+  } else {
+    lower(false);
+  }
   copiedLoops_.erase(&op);
   gpu_.releaseShared(mark);
   sharedRead();
+}
+
+void BodyLowering::duringProduct(const Op &dot, unsigned done, unsigned all) {
+  if (auto it = copiedLoops_.find(dot.parentOp()); it != copiedLoops_.end())
+    it->second->duringProduct(dot, done, all);
 }
 
 std::optional<SharedTile> BodyLowering::copiedTile(const Op &load) {

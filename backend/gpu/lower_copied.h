@@ -7,6 +7,9 @@
 #include "backend/gpu/lower_body.h"
 #include "ir/analysis/loop_positions.h"
 
+#include <functional>
+#include <vector>
+
 namespace dtile::backend::gpu {
 
 /// Whether a load is copied ahead by the loop that it stands in.
@@ -17,11 +20,19 @@ class CopiedLoop {
 public:
   CopiedLoop(BodyLowering &body, ir::Op &loop);
 
-  /// Before the loop: starts the copies of its first iterations.
-  void begin();
+  /// Before the loop, once: nobody uses the slots, or writes what is copied.
+  void enter();
+  /// i1: in every iteration rows begin at multiples of 16 bytes, all in step with their windows;
+  /// null where that cannot be known before the loop.
+  [[nodiscard]] llvm::Value *isStraight();
+  /// Before the loop: starts the copies of its first iterations. `isStraight`: they are all of 16
+  /// bytes, and the loop's body has no branches for them.
+  void begin(bool isStraight);
   /// In the loop's body, before everything else: this iteration's copies have arrived in all
-  /// threads; those of a later one are started.
+  /// threads; those of a later one are started, or some of them with its first product.
   void beginIteration();
+  /// Behind `done` of `all` instructions of a product: starts as many of the copies that are left.
+  void duringProduct(const ir::Op &dot, unsigned done, unsigned all);
   /// Where a load's tile is in this iteration.
   [[nodiscard]] SharedTile tile(const ir::Op &load) const;
 
@@ -38,16 +49,27 @@ private:
   [[nodiscard]] SharedTile placeOf(const ir::Op &load) const;
   [[nodiscard]] int64_t overhangOf(const ir::Value *tile, const SharedTile &place) const;
   [[nodiscard]] ir::PositionChain chain() const;
+  [[nodiscard]] bool isAffine() const;
+  /// Where the loads' tiles are in the iteration at a position, in order.
+  [[nodiscard]] std::vector<Source> sources(llvm::Value *position);
+  [[nodiscard]] Source source(ir::Op &load);
+  [[nodiscard]] SharedTile placeIn(llvm::Value *slot, const ir::Op &load) const;
   /// Starts the copies of the iteration at a position, if there is one, to a slot (its offset).
   void start(llvm::Value *position, llvm::Value *slot);
-  void copy(ir::Op &load, const SharedTile &to);
-  [[nodiscard]] Source source(ir::Op &load);
+  /// The same without branches: leaves the copies to `pieces_`.
+  void prepare(llvm::Value *position, llvm::Value *slot);
+  void copy(ir::Op &load, const Source &from, const SharedTile &to);
+  /// Starts copies up to a number of those that were prepared; with the last, they are a group.
+  void startUpTo(size_t number);
   /// i1: all runs of `bytes` begin at multiples of that, and are neighbours.
   [[nodiscard]] llvm::Value *isAligned(const Source &from, unsigned bytes);
   /// i32: of a run of elements from a position on, the bytes that exist.
   [[nodiscard]] llvm::Value *validBytes(const Source &from, llvm::Value *row, llvm::Value *column,
                                         unsigned elements);
-  void copyWords(const Source &from, const SharedTile &to, llvm::ArrayRef<int64_t> shape);
+  /// How many words each thread copies of a tile; starts to copy one.
+  [[nodiscard]] unsigned wordsOf(const ir::Op &load) const;
+  void copyWord(const Source &from, const SharedTile &to, llvm::ArrayRef<int64_t> shape,
+                unsigned number);
   void copyNarrow(const Source &from, const SharedTile &to, llvm::ArrayRef<int64_t> shape,
                   unsigned bytes);
   void copyElements(const Source &from, const SharedTile &to, llvm::ArrayRef<int64_t> shape);
@@ -67,6 +89,11 @@ private:
   /// i32 offset of this iteration's slot; where the next one's is kept.
   llvm::Value *slot_ = nullptr;
   llvm::Value *nextSlot_ = nullptr;
+  bool isStraight_ = false;
+  /// The product that copies are spread over, or null.
+  const ir::Op *spreadOver_ = nullptr;
+  std::vector<std::function<void()>> pieces_;
+  size_t started_ = 0;
 };
 
 } // namespace dtile::backend::gpu

@@ -426,13 +426,17 @@ void MatrixLowering::run() {
   const Layout atom = fragment(product_.fragmentSum);
   Registers sums = body_.registers(op_.operand(2), to.layout);
   const int64_t depth = op_.operand(0)->type().shape()[1];
+  // An atom that begins past the end has no registers inside.
+  llvm::SmallVector<uint32_t> atoms;
+  for (uint32_t first = 0; first < to.layout.registers(); first += atom.registers())
+    if (to.slots[first] >= 0)
+      atoms.push_back(first);
+  const auto all = unsigned(atoms.size()) * unsigned(depth / product_.depth);
+  unsigned done = 0;
   for (int64_t k = 0; k < depth; k += product_.depth) {
     for (MatrixOperand &operand : operands_)
       operand.words.clear();
-    for (uint32_t first = 0; first < to.layout.registers(); first += atom.registers()) {
-      // An atom that begins past the end has no registers inside.
-      if (to.slots[first] < 0)
-        continue;
+    for (uint32_t first : atoms) {
       const Layout::Position at = to.layout.at(first);
       llvm::SmallVector<llvm::Value *, 4> some;
       for (unsigned i = 0; i < atom.registers(); ++i) {
@@ -444,6 +448,7 @@ void MatrixLowering::run() {
       for (unsigned i = 0; i < atom.registers(); ++i)
         if (const int32_t slot = to.slots[first + i]; slot >= 0)
           sums[slot] = some[i];
+      body_.duringProduct(op_, ++done, all);
     }
   }
   if (bytes > 0)

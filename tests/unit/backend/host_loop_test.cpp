@@ -232,6 +232,131 @@ TEST(HostDot, ProductsOfTf32) {
             4e-3);
 }
 
+/// More iterations than any machine starts copies of ahead, and rows that begin at multiples of 16
+/// bytes, of 4, and of neither.
+TEST(HostDot, LongSumsOfEveryAlignment) {
+  for (DType type : {DType::BF16, DType::F8E4M3, DType::F32, DType::F64})
+    for (int64_t more : {0, 2, 3})
+      for (int layout = 0; layout < 4; ++layout) {
+        const bool isNarrow = dtypeBits(type) <= 16;
+        // All ways in all layouts for one type.
+        if (type != DType::BF16 && (layout + more) % 4 != 2)
+          continue;
+        const int64_t bk = isNarrow ? 32 : 16;
+        checkGemm({.in = type,
+                   .sum = isNarrow ? DType::F32 : type,
+                   .out = isNarrow ? DType::F32 : type,
+                   .m = 48 + more,
+                   .n = 64 - more,
+                   .k = 9 * bk - more,
+                   .bm = 32,
+                   .bn = 64,
+                   .bk = bk,
+                   .aTransposed = (layout & 1) != 0,
+                   .bTransposed = (layout & 2) != 0},
+                  type == DType::F64 ? 1e-12 : 1e-5);
+      }
+}
+
+TEST(HostDot, NothingToSum) {
+  for (int64_t k : {0, 1})
+    checkGemm({.in = DType::BF16,
+               .sum = DType::F32,
+               .out = DType::F32,
+               .m = 32,
+               .n = 64,
+               .k = k,
+               .bm = 32,
+               .bn = 64,
+               .bk = 32},
+              1e-5);
+}
+
+/// Two products in one loop, rows' largest values and sums between them, and one operand that is
+/// the same all the time. Before the loop and behind it the kernel writes what the loop reads.
+TEST(HostDot, ProductsOfProducts) {
+  for (int64_t keys : {0, 45, 256}) {
+    const std::string text =
+        "kernel @k {\n  %c0 = const {value = 0} : index\n"
+        "  %S = const {value = " + std::to_string(keys) + "} : index\n"
+        "  %Q = const {value = 50} : index\n  %D = const {value = 64} : index\n"
+        "  %BQ = const {value = 32} : index\n  %BS = const {value = 32} : index\n"
+        "  %q = param @q %Q, %D {param = 0, mode = \"in\"} : view<bf16, 2>\n"
+        "  %k = param @k %S, %D {param = 1, mode = \"in\"} : view<bf16, 2>\n"
+        "  %v = param @v %S, %D {param = 2, mode = \"in\"} : view<bf16, 2>\n"
+        "  %y = param @y %Q, %D {param = 3, mode = \"out\"} : view<f32, 2>\n"
+        "  space @main %c0, %Q, %BQ {vars = [\"r\"]} (%r: index) {\n"
+        "    %z = const {value = 0.0} : f32\n    %low = const {value = -1000.0} : f32\n"
+        "    %acc = tile.splat %z : tile<32x64xf32>\n    %m = tile.splat %low : tile<32xf32>\n"
+        "    %l = tile.splat %z : tile<32xf32>\n    %none = tile.splat %z : tile<32x32xf32>\n"
+        "    %qv = view.tile %q, %r, %Q {dims = \"ra\", lens = [32]} : view<bf16, 2>\n"
+        "    %a, %b, %c = for %c0, %S, %BS, %acc, %m, %l : tile<32x64xf32>, tile<32xf32>, "
+        "tile<32xf32> (%s: index, %acc1: tile<32x64xf32>, %m1: tile<32xf32>, %l1: tile<32xf32>) {\n"
+        "      %ql = load %qv : tile<32x64xbf16>\n"
+        "      %kv = view.tile %k, %s, %S {dims = \"ra\", lens = [32]} : view<bf16, 2>\n"
+        "      %kl = load %kv : tile<32x64xbf16>\n"
+        "      %kt = tile.trans %kl {perm = [1, 0]} : tile<64x32xbf16>\n"
+        "      %x = tile.dot %ql, %kt, %none : tile<32x32xf32>\n"
+        "      %xm = tile.reduce %x {axis = 1, kind = \"max\"} : tile<32xf32>\n"
+        "      %m2 = max %m1, %xm : tile<32xf32>\n"
+        "      %mc = tile.reshape %m2 : tile<32x1xf32>\n"
+        "      %mb = tile.broadcast %mc : tile<32x32xf32>\n"
+        "      %d = sub %x, %mb : tile<32x32xf32>\n      %p = exp2 %d : tile<32x32xf32>\n"
+        "      %e = sub %m1, %m2 : tile<32xf32>\n      %w = exp2 %e : tile<32xf32>\n"
+        "      %wc = tile.reshape %w : tile<32x1xf32>\n"
+        "      %wb = tile.broadcast %wc : tile<32x64xf32>\n"
+        "      %acc2 = mul %acc1, %wb : tile<32x64xf32>\n"
+        "      %pn = cast %p : tile<32x32xbf16>\n"
+        "      %vv = view.tile %v, %s, %S {dims = \"ra\", lens = [32]} : view<bf16, 2>\n"
+        "      %vl = load %vv : tile<32x64xbf16>\n"
+        "      %acc3 = tile.dot %pn, %vl, %acc2 : tile<32x64xf32>\n"
+        "      %l2 = mul %l1, %w : tile<32xf32>\n"
+        "      %ps = tile.reduce %p {axis = 1, kind = \"sum\"} : tile<32xf32>\n"
+        "      %l3 = add %l2, %ps : tile<32xf32>\n"
+        "      yield %acc3, %m2, %l3\n    }\n"
+        "    %one = const {value = 1.0} : f32\n    %ones = tile.splat %one : tile<32xf32>\n"
+        "    %safe = max %c, %ones : tile<32xf32>\n"
+        "    %lc = tile.reshape %safe : tile<32x1xf32>\n"
+        "    %lb = tile.broadcast %lc : tile<32x64xf32>\n"
+        "    %out = div %a, %lb : tile<32x64xf32>\n"
+        "    %yv = view.tile %y, %r, %Q {dims = \"ra\", lens = [32]} : view<f32, 2>\n"
+        "    store %out, %yv\n    yield\n  }\n  return\n}\n";
+    SCOPED_TRACE(keys);
+    runBoth(text, 1,
+            {random(DType::BF16, {50, 64}, 1, 1, 0.5), random(DType::BF16, {keys, 64}, 2),
+             random(DType::BF16, {keys, 64}, 3), zeros(DType::F32, {50, 64})},
+            2e-2);
+  }
+}
+
+/// A body that reads what it has just written, in a loop of products, and writes it again.
+TEST(HostDot, OperandsThatTheBodyWrites) {
+  const std::string text =
+      "kernel @k {\n  %c0 = const {value = 0} : index\n  %n2 = const {value = 2} : index\n"
+      "  %c1 = const {value = 1} : index\n  %R = const {value = 32} : index\n"
+      "  %K = const {value = 256} : index\n  %BK = const {value = 32} : index\n"
+      "  %a = param @a %R, %K {param = 0, mode = \"inout\"} : view<bf16, 2>\n"
+      "  %b = param @b %R, %K {param = 1, mode = \"in\"} : view<bf16, 2>\n"
+      "  %c = param @c %R, %R {param = 2, mode = \"out\"} : view<f32, 2>\n"
+      "  space @main {vars = []} {\n"
+      "    %z = const {value = 0.0} : f32\n    %init = tile.splat %z : tile<32x32xf32>\n"
+      "    for %c0, %n2, %c1 (%i: index) {\n"
+      "      %all = load %a : tile<32x256xbf16>\n"
+      "      %more = add %all, %all : tile<32x256xbf16>\n      store %more, %a\n"
+      "      %sum = for %c0, %K, %BK, %init : tile<32x32xf32> (%k: index, %s: tile<32x32xf32>) {\n"
+      "        %av = view.tile %a, %k, %K {dims = \"ar\", lens = [32]} : view<bf16, 2>\n"
+      "        %al = load %av : tile<32x32xbf16>\n"
+      "        %bv = view.tile %b, %k, %K {dims = \"ar\", lens = [32]} : view<bf16, 2>\n"
+      "        %bl = load %bv : tile<32x32xbf16>\n"
+      "        %bt = tile.trans %bl {perm = [1, 0]} : tile<32x32xbf16>\n"
+      "        %d = tile.dot %al, %bt, %s : tile<32x32xf32>\n        yield %d\n      }\n"
+      "      store %sum, %c\n      yield\n    }\n    yield\n  }\n  return\n}\n";
+  runBoth(text, 1,
+          {random(DType::BF16, {32, 256}, 1), random(DType::BF16, {32, 256}, 2),
+           zeros(DType::F32, {32, 32})},
+          1e-4);
+}
+
 TEST(HostDot, TypesAreSummedInTheResults) {
   for (DType type : {DType::BF16, DType::F16, DType::F8E4M3, DType::F8E5M2})
     checkGemm({.in = type,
