@@ -23,9 +23,7 @@ import sys
 import tempfile
 
 # Codes that no test can show, with the reason.
-EXEMPT_DIAGNOSTICS = {
-    "E0726": "executors differ only where one of ours is wrong",
-}
+EXEMPT_DIAGNOSTICS = {}
 # Operations and passes that have no test yet.
 EXEMPT_OPS = {}
 EXEMPT_PASSES = {}
