@@ -79,7 +79,7 @@ void DeviceCompiler::lowerKernel(GpuModule &module, Op &kernel) {
     const std::string count =
         prefix + "." + (space.empty() ? "body" : space.str()) + ".count";
     image.counts.push_back(launch::lowerCount(host_, frame, op, count));
-    image.spaces.push_back(spaceFacts(op));
+    image.spaces.push_back(spaceFacts(op, device_.facts()));
   }
   for (const GpuModule::Site &site : module.takeSites())
     image.sites.push_back(host_.siteValue(*site.op, site.what));

@@ -255,6 +255,10 @@ private:
   [[nodiscard]] bool lowerNotifyingLoop(ir::Op &op);
   /// Copies what exists in both; at most one is of another rank.
   void copy(View source, View destination);
+  /// Shared memory that such a copy may go through, and its size: null and 0 where there is no
+  /// engine for it, no room, or the copy is known to be small.
+  [[nodiscard]] std::pair<llvm::Value *, int32_t> copyBuffer(const View &source,
+                                                             const View &destination);
 
   // lower_atomics.cpp
   /// Adds a value in computing form to an element in global memory, atomically; relaxed. `isOwn`:
@@ -299,6 +303,10 @@ private:
   llvm::SmallDenseMap<const ir::Op *, CopiedLoop *, 2> copiedLoops_;
   llvm::DenseMap<ir::Op *, std::unique_ptr<Pending>> accesses_;
 };
+
+/// Shared memory that a kernel's tiles leave: the device library has some of it, and what follows is
+/// aligned.
+inline constexpr int64_t kReservedSharedBytes = 1024;
 
 /// 16 zero bytes in global memory: what is read where nothing exists.
 [[nodiscard]] llvm::Value *zeroBytes(llvm::IRBuilder<> &b);

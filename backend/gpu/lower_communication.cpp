@@ -166,6 +166,27 @@ void mergeDimensions(llvm::IRBuilder<> &b, llvm::MutableArrayRef<CopyDimension> 
 
 } // namespace
 
+std::pair<llvm::Value *, int32_t> BodyLowering::copyBuffer(const View &source,
+                                                           const View &destination) {
+  const std::pair<llvm::Value *, int32_t> none(llvm::ConstantPointerNull::get(b.getPtrTy()), 0);
+  const TargetFacts &facts = gpu_.device.facts();
+  const int64_t room = facts.sharedBytes - kReservedSharedBytes - gpu_.sharedMark();
+  if (room < facts.copyBytes || facts.copyBytes == 0)
+    return none;
+  // Copies that are known to be smaller than half of it are made by all threads.
+  double most = dtypeBytes(source.type.dtype());
+  for (auto [from, to] : llvm::zip_equal(source.dims, destination.dims)) {
+    double size = facts.copyBytes;
+    for (llvm::Value *extent : {from.extent, to.extent})
+      if (auto *known = llvm::dyn_cast<llvm::ConstantInt>(extent))
+        size = std::min(size, double(known->getSExtValue()));
+    most *= size;
+  }
+  if (most < facts.copyBytes / 2)
+    return none;
+  return {sharedScratch(facts.copyBytes), facts.copyBytes};
+}
+
 void BodyLowering::copy(View source, View destination) {
   const DType type = source.type.dtype();
   llvm::SmallVector<CopyDimension, 4> dims;
@@ -178,6 +199,7 @@ void BodyLowering::copy(View source, View destination) {
     destination.data = views_.offset(type, destination.data, b.CreateMul(low, to.stride));
     dims.push_back({size, to.stride, from.stride});
   }
+  const auto [buffer, bufferBytes] = copyBuffer(source, destination);
   mergeDimensions(b, dims);
   const CopyDimension single{b.getInt64(1), b.getInt64(1), b.getInt64(1)};
   while (dims.size() < 2)
@@ -200,8 +222,10 @@ void BodyLowering::copy(View source, View destination) {
                                 row.source,
                                 col.destination,
                                 col.source,
-                                b.getInt32(threads_)};
-        auto transfer = [&](DeviceCall callee, llvm::SmallVector<llvm::Value *, 12> arguments) {
+                                b.getInt32(threads_),
+                                buffer,
+                                b.getInt32(bufferBytes)};
+        auto transfer = [&](DeviceCall callee, llvm::SmallVector<llvm::Value *, 16> arguments) {
           llvm::append_range(arguments, shape);
           call(callee, arguments);
         };
@@ -218,6 +242,8 @@ void BodyLowering::copy(View source, View destination) {
     return when(exist, "transfer", [&] { emit(0, destination.data, source.data); });
   }
   emit(0, destination.data, source.data);
+  if (bufferBytes)
+    sharedRead();
 }
 
 void BodyLowering::lowerPut(Op &op) {

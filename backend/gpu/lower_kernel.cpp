@@ -368,9 +368,7 @@ void lowerKernel(GpuModule &module, Op &kernel, const launch::Frame &frame,
   scaffold.layout = &frame;
   scaffold.threads = launchedThreads(kernel);
   KernelLowering(module, scaffold).lower(entry);
-  // The device library has some of it, and what follows is aligned.
-  constexpr int64_t kReservedBytes = 1024;
-  const int64_t room = module.device.facts().sharedBytes - kReservedBytes;
+  const int64_t room = module.device.facts().sharedBytes - kReservedSharedBytes;
   if (module.sharedBytes() > room)
     module.unsupported(kernel, "needs " + llvm::Twine(module.sharedBytes()) +
                                    " bytes of shared memory for its tiles; a program of this "

@@ -14,8 +14,6 @@ using ir::OpKind;
 
 namespace {
 
-/// Programs that fill a link by plain stores; more only take processors from arithmetic.
-constexpr int32_t kMovers = 32;
 /// Rounds of a loop whose length is not known.
 constexpr double kRounds = 32;
 /// Arithmetic that takes as long as moving a byte: products of a server GPU's matrix units, and
@@ -24,6 +22,8 @@ constexpr double kProductsPerByte = 128;
 constexpr double kElementsPerByte = 8;
 /// A body that does next to nothing takes as long as moving this.
 constexpr double kLeastBytes = 512;
+/// A dimension of a view whose size is not known.
+constexpr double kExtent = 1024;
 
 double bytesOf(ir::Type type) {
   if (type.isTile() || type.isScalar() || type.isIndex())
@@ -118,6 +118,42 @@ bool moves(const Op &space) {
   });
 }
 
+/// What a view may have, as far as it is known.
+double bytesOfView(const ir::Value &view) {
+  llvm::ArrayRef<int64_t> lengths;
+  llvm::StringRef dims;
+  if (const Op *op = view.definingOp(); op && op->is(OpKind::ViewTile)) {
+    lengths = op->intsAttr("lens");
+    dims = op->strAttr("dims");
+  }
+  double bytes = dtypeBytes(view.type().dtype());
+  unsigned named = 0;
+  for (char letter : dims) {
+    if (letter == 'i')
+      continue;
+    ++named;
+    bytes *= letter == 'r' ? double(lengths.consume_front()) : kExtent;
+  }
+  for (; named < view.type().rank(); ++named)
+    bytes *= kExtent;
+  return bytes;
+}
+
+/// Whether all that a space sends or gets is large copies of memory, notifies and scalars.
+bool copiesInBulk(const Op &space, const TargetFacts &machine) {
+  return machine.copyBytes > 0 && !hasOp(space, [&](const Op &op) {
+    if (op.is(OpKind::ReduceAdd))
+      return true;
+    if (!op.is(OpKind::Put) && !op.is(OpKind::PutSignal) && !op.is(OpKind::Get))
+      return false;
+    const ir::Value &source = *op.operand(0);
+    if (source.type().isTile())
+      return true;
+    return source.type().isView() && source.type().rank() > 0 &&
+           bytesOfView(source) < machine.copyBytes / 2;
+  });
+}
+
 bool multiplies(const Op &space) {
   return hasOp(space, [](const Op &op) { return op.is(OpKind::Dot); });
 }
@@ -166,12 +202,14 @@ bool sharesBodies(const Op &space) {
          (multiplies(space) || !moves(space));
 }
 
-dtile_device_space spaceFacts(Op &space) {
+dtile_device_space spaceFacts(Op &space, const TargetFacts &machine) {
   Estimate estimate;
   estimate.visit(space.body(), 1);
+  const int32_t movers =
+      copiesInBulk(space, machine) ? machine.movers : TargetFacts::kPlainMovers;
   return {.pinned = int32_t(space.intAttrOr("programs", 0)),
           .ordered = space.boolAttrOr("ordered", false),
-          .most = moves(space) && !estimate.computes ? kMovers : 0,
+          .most = moves(space) && !estimate.computes ? movers : 0,
           .follows = follows(space),
           .weight = int64_t(std::clamp(estimate.bytes, kLeastBytes, 1e12))};
 }

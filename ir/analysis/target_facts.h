@@ -44,9 +44,17 @@ struct TargetFacts {
   int32_t accessBytes = 16;
   /// What one warp multiplies from registers.
   llvm::ArrayRef<MatrixProduct> products = {};
+  /// Programs that fill the way to other devices with large copies; more only take processors from
+  /// arithmetic.
+  int32_t movers = kPlainMovers;
+  /// Shared memory that a program's large copies go through, where an engine makes them.
+  int32_t copyBytes = 0;
   /// Bytes that one thread copies at once from global to shared memory, while it goes on; 0 where
   /// none can.
   int32_t asyncCopyBytes = 0;
+
+  /// The same where threads copy.
+  static constexpr int32_t kPlainMovers = 32;
 
   [[nodiscard]] bool hasGroupProduct(DType a, DType b, DType sum) const {
     for (const GroupProduct &product : groupProducts)
@@ -69,15 +77,25 @@ inline constexpr GroupProduct kHopperProducts[] = {
     {DType::I8, DType::I8, DType::I32},         {DType::U8, DType::U8, DType::I32},
 };
 
+/// sm_90: 8 programs that copy in bulk, each 46 GB/s through 8 slots of 8 KiB, fill an NVLink 4 port
+/// of 18 links (measured on H200s); two more make up for the begin and end of copies. Before the
+/// slots stand their barriers.
+inline constexpr int32_t kHopperMovers = 10;
+inline constexpr int32_t kHopperCopyBytes = 128 + 8 * 8192;
+
 /// Machines by name, the default first. Processors are those that the vendors give for the parts
 /// in servers: NVIDIA's A100, H100/H200 SXM and B200, its H20, and AMD's MI250X (one die), MI300X,
 /// MI355X.
 inline constexpr TargetFacts kMachines[] = {
     {"host", "ranks as fibers of this machine", 0, 1},
-    {"h200", "NVIDIA H200 (sm_90)", 132, 1, 232448, 64, 128, kHopperProducts, 32, 16, kMmaSm89, 16},
-    {"h20", "NVIDIA H20 (sm_90)", 78, 1, 232448, 64, 128, kHopperProducts, 32, 16, kMmaSm89, 16},
-    {"b200", "NVIDIA B200 (sm_100)", 148, 1, 232448, 0, 0, {}, 32, 16, kMmaSm89, 16},
-    {"a100", "NVIDIA A100 (sm_80)", 108, 1, 166912, 0, 0, {}, 32, 16, kMmaSm80, 16},
+    {"h200", "NVIDIA H200 (sm_90)", 132, 1, 232448, 64, 128, kHopperProducts, 32, 16, kMmaSm89,
+     kHopperMovers, kHopperCopyBytes, 16},
+    {"h20", "NVIDIA H20 (sm_90)", 78, 1, 232448, 64, 128, kHopperProducts, 32, 16, kMmaSm89,
+     kHopperMovers, kHopperCopyBytes, 16},
+    {"b200", "NVIDIA B200 (sm_100)", 148, 1, 232448, 0, 0, {}, 32, 16, kMmaSm89, 2 * kHopperMovers,
+     kHopperCopyBytes, 16},
+    {"a100", "NVIDIA A100 (sm_80)", 108, 1, 166912, 0, 0, {}, 32, 16, kMmaSm80,
+     TargetFacts::kPlainMovers, 0, 16},
     {"mi250x", "one die of an AMD MI250X (gfx90a)", 110, 1, 65536, 0, 0, {}, 64, 16, kMfmaCdna2},
     {"mi300x", "AMD MI300X (gfx942)", 304, 1, 65536, 0, 0, {}, 64, 16, kMfmaCdna3},
     {"mi355x", "AMD MI355X (gfx950)", 256, 1, 163840, 0, 0, {}, 64, 16, kMfmaCdna4},

@@ -247,8 +247,9 @@ typedef uint32_t Words4 __attribute__((ext_vector_type(4)));
 typedef uint32_t Words2 __attribute__((ext_vector_type(2)));
 
 // Elements are taken in row-major order, thread by thread. A thread has several loads in flight,
-// for what is far away wants many: 8 of 16 bytes, 4 of less. In its last round it loads its first
-// element again where it has no more, so that no load waits for a branch, and stores nothing there.
+// for what is far away wants many: 8 of 16 bytes (16 where there are few threads), 4 of less. In its
+// last round it loads its first element again where it has no more, so that no load waits for a
+// branch, and stores nothing there.
 #define DTILE_ADVANCE                                                                              \
   do {                                                                                             \
     col += stepCol;                                                                                \
@@ -306,6 +307,7 @@ DTILE_COPY(copy2, uint16_t, 4)
 DTILE_COPY(copy4, uint32_t, 4)
 DTILE_COPY(copy8, Words2, 4)
 DTILE_COPY(copy16, Words4, 8)
+DTILE_COPY(copy16ByFew, Words4, 16)
 #undef DTILE_COPY
 #undef DTILE_ADVANCE
 
@@ -317,10 +319,101 @@ DTILE_INLINE uint32_t granule(const void *to, const void *from, int32_t bytes, R
   return (uint32_t)(all & -all);
 }
 
-void dtile_copy_rows(void *destination, const void *source, int32_t bytes, int64_t rows,
-                     int64_t cols, int64_t destination_row, int64_t source_row,
-                     int64_t destination_col, int64_t source_col, int32_t threads) {
-  Rows r = {rows, cols, destination_row, source_row, destination_col, source_col};
+// ---- Copies in bulk ----
+
+// One thread has the copy engine bring bytes to slots of shared memory and take them from there to
+// where they go: half of the slots wait for what comes, half for what leaves. A slot has parts of
+// rows, as many as it has room for, so that short rows keep as much in flight as long ones.
+enum {
+  kSlots = 8,
+  kSlotsAhead = 4,
+  // What the barriers of the slots take, in front of them.
+  kBarrierBytes = 128,
+  // 8 KiB are what fills a processor's way to a link with these slots; with 2 KiB threads are faster.
+  kMostSlotBytes = 8192,
+  kLeastSlotBytes = 4096,
+  // Shorter rows take the one thread more instructions than the bytes take time.
+  kLeastRowBytes = 2048,
+  // Half of the slots: below that most of the time goes to the first load and the last store, and
+  // all threads at once have the same two behind each other.
+  kLeastBulkBytes = 32768
+};
+
+// Which bytes of rows are next: an address, how many its row has left, and how rows lie.
+typedef struct Walk {
+  char *at;
+  int64_t left;
+  int64_t row_bytes, gap;
+} Walk;
+
+DTILE_INLINE Walk walkRows(const void *start, int64_t row_bytes, int64_t pitch) {
+  return (Walk){(char *)start, row_bytes, row_bytes, pitch - row_bytes};
+}
+
+// Starts copies of the next `bytes` bytes between a slot and the rows.
+DTILE_INLINE void moveSlot(Walk *walk, char *slot, int64_t bytes, char *barrier, int isLoad) {
+#pragma unroll 1
+  while (bytes > 0) {
+    const int64_t part = walk->left < bytes ? walk->left : bytes;
+    if (isLoad)
+      bulkLoad(slot, walk->at, (uint32_t)part, barrier);
+    else
+      bulkStore(walk->at, slot, (uint32_t)part);
+    slot += part;
+    bytes -= part;
+    walk->at += part;
+    walk->left -= part;
+    if (walk->left == 0) {
+      walk->at += walk->gap;
+      walk->left = walk->row_bytes;
+    }
+  }
+}
+
+static __attribute__((noinline)) void copyInBulk(void *destination, const void *source,
+                                                 int64_t row_bytes, int64_t rows,
+                                                 int64_t destination_pitch, int64_t source_pitch,
+                                                 char *buffer, int32_t slot_bytes) {
+  Walk from = walkRows(source, row_bytes, source_pitch);
+  Walk to = walkRows(destination, row_bytes, destination_pitch);
+  char *const slots = buffer + kBarrierBytes;
+  const int64_t bytes = row_bytes * rows;
+  const int64_t count = (bytes + slot_bytes - 1) / slot_bytes;
+  const int64_t lastBytes = bytes - (count - 1) * slot_bytes;
+#pragma unroll 1
+  for (int32_t slot = 0; slot < kSlots; ++slot)
+    bulkBarrierBegin(buffer + 8 * slot);
+  bulkBegin();
+  int32_t loadSlot = 0, storeSlot = 0;
+  uint32_t phase = 0;
+#pragma unroll 1
+  for (int64_t i = 0; i < count + kSlotsAhead; ++i) {
+    if (i < count) {
+      // Of the stores from this slot on.
+      bulkAwaitRead(kSlots - kSlotsAhead - 1);
+      char *const barrier = buffer + 8 * loadSlot;
+      const int64_t part = i + 1 == count ? lastBytes : slot_bytes;
+      bulkExpect(barrier, (uint32_t)part);
+      moveSlot(&from, slots + loadSlot * slot_bytes, part, barrier, 1);
+      loadSlot = (loadSlot + 1) & (kSlots - 1);
+    }
+    if (i >= kSlotsAhead) {
+      bulkAwaitLoad(buffer + 8 * storeSlot, phase);
+      const int64_t part = i + 1 == count + kSlotsAhead ? lastBytes : slot_bytes;
+      moveSlot(&to, slots + storeSlot * slot_bytes, part, 0, 0);
+      bulkCommit();
+      storeSlot = (storeSlot + 1) & (kSlots - 1);
+      phase ^= storeSlot == 0;
+    }
+  }
+  bulkAwaitAll();
+#pragma unroll 1
+  for (int32_t slot = 0; slot < kSlots; ++slot)
+    bulkBarrierEnd(buffer + 8 * slot);
+}
+
+DTILE_INLINE void copyRowsHere(void *destination, const void *source, int32_t bytes, Rows r,
+                               int32_t threads, int byFew) {
   if (r.rows <= 0 || r.cols <= 0)
     return;
   if (r.cols == 1) {
@@ -337,6 +430,17 @@ void dtile_copy_rows(void *destination, const void *source, int32_t bytes, int64
   uint32_t unit = (uint32_t)bytes;
   if (r.destination_col == 1 && r.source_col == 1) {
     unit = granule(destination, source, bytes, r);
+    if (hasBulkCopies() && unit == 16 && r.buffer) {
+      const int64_t row = r.cols * bytes;
+      int32_t slot = (r.buffer_bytes - kBarrierBytes) / kSlots / 128 * 128;
+      slot = slot < kMostSlotBytes ? slot : kMostSlotBytes;
+      if (slot >= kLeastSlotBytes && row >= kLeastRowBytes && row * r.rows >= kLeastBulkBytes) {
+        if (threadIndex() == 0)
+          copyInBulk(destination, source, row, r.rows, r.destination_row * bytes,
+                     r.source_row * bytes, (char *)r.buffer, slot);
+        return;
+      }
+    }
     r.cols = r.cols * bytes / unit;
     r.destination_row = r.destination_row * bytes / unit;
     r.source_row = r.source_row * bytes / unit;
@@ -350,9 +454,29 @@ void dtile_copy_rows(void *destination, const void *source, int32_t bytes, int64
     DTILE_CASE(2, uint16_t, copy2)
     DTILE_CASE(4, uint32_t, copy4)
     DTILE_CASE(8, Words2, copy8)
-    DTILE_CASE(16, Words4, copy16)
+  case 16:
+    (byFew ? copy16ByFew : copy16)((Words4 DTILE_GLOBAL *)destination,
+                                   (const Words4 DTILE_GLOBAL *)source, r, (uint32_t)threads);
   }
 #undef DTILE_CASE
+}
+
+#define DTILE_ROWS                                                                                 \
+  {rows,       cols,   destination_row, source_row, destination_col,                               \
+   source_col, buffer, buffer_bytes}
+
+void dtile_copy_rows(void *destination, const void *source, int32_t bytes, int64_t rows,
+                     int64_t cols, int64_t destination_row, int64_t source_row,
+                     int64_t destination_col, int64_t source_col, int32_t threads, void *buffer,
+                     int32_t buffer_bytes) {
+  copyRowsHere(destination, source, bytes, (Rows)DTILE_ROWS, threads, 0);
+}
+
+void dtile_copy_rows_by_few(void *destination, const void *source, int32_t bytes, int64_t rows,
+                            int64_t cols, int64_t destination_row, int64_t source_row,
+                            int64_t destination_col, int64_t source_col, int32_t threads,
+                            void *buffer, int32_t buffer_bytes) {
+  copyRowsHere(destination, source, bytes, (Rows)DTILE_ROWS, threads, 1);
 }
 
 DTILE_API void dtile_dev_zero(const dtile_device_launch *launch, void *data, int64_t bytes) {
@@ -370,25 +494,26 @@ DTILE_API void *dtile_dev_peer(const dtile_device_launch *launch, void *data, in
   return dtile_provider_peer(launch->team, data, rank);
 }
 
-#define DTILE_ROWS {rows, cols, destination_row, source_row, destination_col, source_col}
-
 DTILE_API void dtile_dev_copy(void *destination, const void *source, int32_t bytes, int64_t rows,
                               int64_t cols, int64_t destination_row, int64_t source_row,
-                              int64_t destination_col, int64_t source_col, int32_t threads) {
+                              int64_t destination_col, int64_t source_col, int32_t threads,
+                             void *buffer, int32_t buffer_bytes) {
   copyRows(destination, source, bytes, (Rows)DTILE_ROWS, threads);
 }
 
 DTILE_API void dtile_dev_put(const dtile_device_launch *launch, void *destination, int64_t rank,
                              const void *source, int32_t bytes, int64_t rows, int64_t cols,
                              int64_t destination_row, int64_t source_row, int64_t destination_col,
-                             int64_t source_col, int32_t threads) {
+                             int64_t source_col, int32_t threads,
+                             void *buffer, int32_t buffer_bytes) {
   dtile_provider_put(launch->team, destination, rank, source, bytes, (Rows)DTILE_ROWS, threads);
 }
 
 DTILE_API void dtile_dev_get(const dtile_device_launch *launch, void *destination,
                              const void *source, int64_t rank, int32_t bytes, int64_t rows,
                              int64_t cols, int64_t destination_row, int64_t source_row,
-                             int64_t destination_col, int64_t source_col, int32_t threads) {
+                             int64_t destination_col, int64_t source_col, int32_t threads,
+                             void *buffer, int32_t buffer_bytes) {
   dtile_provider_get(launch->team, destination, source, rank, bytes, (Rows)DTILE_ROWS, threads);
 }
 

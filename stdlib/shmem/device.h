@@ -64,18 +64,21 @@ void *dtile_dev_peer(const dtile_device_launch *launch, void *data, int64_t rank
 /* Together, `threads` of them: copy rows of elements of `bytes` bytes; strides count elements. The
  * destination of a put and the source of a get are places of this rank's heap that stand for the
  * same of `rank`. Sources may change, and what was written may be read by this program, after
- * dtile_dev_sync. */
+ * dtile_dev_sync. `buffer` is shared memory of the program, aligned to 128 bytes, that nothing else
+ * uses from the meeting before to the meeting behind, or null: large copies go through it where the
+ * machine has an engine for them. */
 void dtile_dev_copy(void *destination, const void *source, int32_t bytes, int64_t rows,
                     int64_t cols, int64_t destination_row, int64_t source_row,
-                    int64_t destination_col, int64_t source_col, int32_t threads);
+                    int64_t destination_col, int64_t source_col, int32_t threads, void *buffer,
+                    int32_t buffer_bytes);
 void dtile_dev_put(const dtile_device_launch *launch, void *destination, int64_t rank,
                    const void *source, int32_t bytes, int64_t rows, int64_t cols,
                    int64_t destination_row, int64_t source_row, int64_t destination_col,
-                   int64_t source_col, int32_t threads);
+                   int64_t source_col, int32_t threads, void *buffer, int32_t buffer_bytes);
 void dtile_dev_get(const dtile_device_launch *launch, void *destination, const void *source,
                    int64_t rank, int32_t bytes, int64_t rows, int64_t cols, int64_t destination_row,
                    int64_t source_row, int64_t destination_col, int64_t source_col,
-                   int32_t threads);
+                   int32_t threads, void *buffer, int32_t buffer_bytes);
 /* What this thread has sent to a rank lands before what is sent there later, by it or by those that
  * it meets. */
 void dtile_dev_fence(const dtile_device_launch *launch);

@@ -183,3 +183,18 @@ DTILE_INLINE void fenceTeam(void) {
 DTILE_INLINE int32_t hasVectorAdd(void) { return 0; }
 DTILE_INLINE int32_t hasBf16Add(void) { return 0; }
 DTILE_INLINE int32_t hasF16Add(void) { return 0; }
+
+/* No engine copies in bulk. */
+DTILE_INLINE int32_t hasBulkCopies(void) { return 0; }
+DTILE_INLINE void bulkBarrierBegin(void *barrier) { __builtin_unreachable(); }
+DTILE_INLINE void bulkBarrierEnd(void *barrier) { __builtin_unreachable(); }
+DTILE_INLINE void bulkBegin(void) { __builtin_unreachable(); }
+DTILE_INLINE void bulkExpect(void *barrier, uint32_t bytes) { __builtin_unreachable(); }
+DTILE_INLINE void bulkLoad(void *to, const void *from, uint32_t bytes, void *barrier) {
+  __builtin_unreachable();
+}
+DTILE_INLINE void bulkAwaitLoad(void *barrier, uint32_t phase) { __builtin_unreachable(); }
+DTILE_INLINE void bulkStore(void *to, const void *from, uint32_t bytes) { __builtin_unreachable(); }
+DTILE_INLINE void bulkCommit(void) { __builtin_unreachable(); }
+DTILE_INLINE void bulkAwaitRead(int32_t groups) { __builtin_unreachable(); }
+DTILE_INLINE void bulkAwaitAll(void) { __builtin_unreachable(); }

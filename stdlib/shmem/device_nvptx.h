@@ -154,3 +154,58 @@ DTILE_INLINE void fenceTeam(void) { __asm__ volatile("fence.acq_rel.sys;" ::: "m
 DTILE_INLINE int32_t hasVectorAdd(void) { return dtile_dev_arch >= 90; }
 DTILE_INLINE int32_t hasBf16Add(void) { return dtile_dev_arch >= 90; }
 DTILE_INLINE int32_t hasF16Add(void) { return 1; }
+
+/* Copies in bulk, of multiples of 16 bytes, by one thread. Its waits make what was written visible
+ * to it. */
+DTILE_INLINE int32_t hasBulkCopies(void) { return dtile_dev_arch >= 90; }
+DTILE_INLINE uint32_t inShared(const void *address) {
+  return (uint32_t)(uintptr_t)(const char DTILE_SHARED *)address;
+}
+/* A barrier of loads, and its end: the memory may be used for something else. */
+DTILE_INLINE void bulkBarrierBegin(void *barrier) {
+  __asm__ volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(inShared(barrier)) : "memory");
+}
+DTILE_INLINE void bulkBarrierEnd(void *barrier) {
+  __asm__ volatile("mbarrier.inval.shared::cta.b64 [%0];" ::"r"(inShared(barrier)) : "memory");
+}
+/* What threads of this program have done to memory comes before what the copies do. */
+DTILE_INLINE void bulkBegin(void) { __asm__ volatile("fence.proxy.async;" ::: "memory"); }
+DTILE_INLINE void bulkExpect(void *barrier, uint32_t bytes) {
+  __asm__ volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(
+                       inShared(barrier)),
+                   "r"(bytes)
+                   : "memory");
+}
+DTILE_INLINE void bulkLoad(void *to, const void *from, uint32_t bytes, void *barrier) {
+  __asm__ volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
+                   "[%0], [%1], %2, [%3];" ::"r"(inShared(to)),
+                   "l"((const char DTILE_GLOBAL *)from), "r"(bytes), "r"(inShared(barrier))
+                   : "memory");
+}
+DTILE_INLINE void bulkAwaitLoad(void *barrier, uint32_t phase) {
+  uint32_t done;
+  do
+    __asm__ volatile("{\n\t.reg .pred p;\n\t"
+                     "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n\t"
+                     "selp.u32 %0, 1, 0, p;\n\t}"
+                     : "=r"(done)
+                     : "r"(inShared(barrier)), "r"(phase)
+                     : "memory");
+  while (!done);
+}
+DTILE_INLINE void bulkStore(void *to, const void *from, uint32_t bytes) {
+  __asm__ volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(
+                       (char DTILE_GLOBAL *)to),
+                   "r"(inShared(from)), "r"(bytes)
+                   : "memory");
+}
+/* The stores since the last one are a group. */
+DTILE_INLINE void bulkCommit(void) {
+  __asm__ volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+/* All groups but the last few have read what they store. */
+#define bulkAwaitRead(GROUPS)                                                                      \
+  __asm__ volatile("cp.async.bulk.wait_group.read %0;" ::"n"(GROUPS) : "memory")
+DTILE_INLINE void bulkAwaitAll(void) {
+  __asm__ volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}

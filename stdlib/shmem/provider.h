@@ -29,20 +29,34 @@ extern const int32_t dtile_dev_arch;
 #include "stdlib/shmem/device_amdgpu.h"
 #endif
 
-/* Strided rows of elements, as dtile_dev_put has them. */
+/* Strided rows of elements, and the program's memory that copies may go through, as dtile_dev_put
+ * has them. */
 typedef struct Rows {
   int64_t rows, cols;
   int64_t destination_row, source_row, destination_col, source_col;
+  void *buffer;
+  int32_t buffer_bytes;
 } Rows;
 
-/* device.c: `threads` threads copy, by accesses of this device. */
+/* device.c: `threads` threads copy, by accesses of this device. Few threads want more loads in
+ * flight each, and have the registers. */
 void dtile_copy_rows(void *destination, const void *source, int32_t bytes, int64_t rows,
                      int64_t cols, int64_t destination_row, int64_t source_row,
-                     int64_t destination_col, int64_t source_col, int32_t threads);
+                     int64_t destination_col, int64_t source_col, int32_t threads, void *buffer,
+                     int32_t buffer_bytes);
+void dtile_copy_rows_by_few(void *destination, const void *source, int32_t bytes, int64_t rows,
+                            int64_t cols, int64_t destination_row, int64_t source_row,
+                            int64_t destination_col, int64_t source_col, int32_t threads,
+                            void *buffer, int32_t buffer_bytes);
 DTILE_INLINE void copyRows(void *destination, const void *source, int32_t bytes, Rows r,
                            int32_t threads) {
-  dtile_copy_rows(destination, source, bytes, r.rows, r.cols, r.destination_row, r.source_row,
-                  r.destination_col, r.source_col, threads);
+  if (threads <= 128)
+    dtile_copy_rows_by_few(destination, source, bytes, r.rows, r.cols, r.destination_row,
+                           r.source_row, r.destination_col, r.source_col, threads, r.buffer,
+                           r.buffer_bytes);
+  else
+    dtile_copy_rows(destination, source, bytes, r.rows, r.cols, r.destination_row, r.source_row,
+                    r.destination_col, r.source_col, threads, r.buffer, r.buffer_bytes);
 }
 
 /* Where a rank's memory is, or null when plain accesses do not reach it. */

@@ -43,6 +43,8 @@ constexpr TargetFacts kFacts = {"emulator",
                                 16,
                                 kIsWide ? llvm::ArrayRef<MatrixProduct>(kMfmaCdna3)
                                         : llvm::ArrayRef<MatrixProduct>(kMmaSm89),
+                                kIsWide ? TargetFacts::kPlainMovers : kHopperMovers,
+                                kIsWide ? 0 : kHopperCopyBytes,
                                 kIsWide ? 0 : 16};
 
 // Threads.

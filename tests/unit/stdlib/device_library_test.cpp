@@ -75,7 +75,9 @@ struct Shape {
 
 /// Copies between buffers, with elements `toOffset` and `fromOffset` bytes behind a multiple of 16,
 /// and compares every byte with what a plain loop gives.
-void checkCopy(int32_t bytes, Shape shape, int64_t toOffset, int64_t fromOffset, int32_t threads) {
+/// Shared memory of `bufferBytes` bytes is there for the copy to go through.
+void checkCopy(int32_t bytes, Shape shape, int64_t toOffset, int64_t fromOffset, int32_t threads,
+               int32_t bufferBytes = 0) {
   auto span = [&](int64_t row, int64_t col) {
     return ((shape.rows - 1) * row + (shape.cols - 1) * col + 1) * bytes;
   };
@@ -99,12 +101,17 @@ void checkCopy(int32_t bytes, Shape shape, int64_t toOffset, int64_t fromOffset,
     for (int64_t j = 0; j < shape.cols; ++j)
       std::memcpy(plain + (i * shape.toRow + j * shape.toCol) * bytes,
                   source + (i * shape.fromRow + j * shape.fromCol) * bytes, size_t(bytes));
+  const uint64_t untouched = random();
+  std::vector<uint64_t> shared(size_t(bufferBytes / 8 + 3), untouched);
   for (int32_t thread = 0; thread < threads; ++thread) {
     current.index = thread;
     current.threads = threads;
     dtile_dev_copy(start(to, toOffset), source, bytes, shape.rows, shape.cols, shape.toRow,
-                   shape.fromRow, shape.toCol, shape.fromCol, threads);
+                   shape.fromRow, shape.toCol, shape.fromCol, threads,
+                   bufferBytes ? start(shared, 0) : nullptr, bufferBytes);
   }
+  // What is behind the buffer is somebody else's.
+  EXPECT_EQ(shared.back(), untouched);
   EXPECT_EQ(to, expected) << bytes << " bytes, " << shape.rows << " x " << shape.cols
                           << ", rows of " << shape.toRow << " and " << shape.fromRow
                           << ", columns of " << shape.toCol << " and " << shape.fromCol << ", at "
@@ -132,6 +139,37 @@ TEST(DeviceCopy, MovesColumnsAndEveryOtherElement) {
       checkCopy(bytes, {9, 50, 100, 150, 2, 3}, 0, 0, threads);
       checkCopy(bytes, {70, 1, 3, 5, 9, 9}, 0, 0, threads);
     }
+}
+
+TEST(DeviceCopy, MovesLargeRowsInBulk) {
+  constexpr int32_t kBuffer = 128 + 8 * 8192;
+  for (int32_t threads : {1, 128, 256})
+    for (int64_t gap : {0, 8}) {
+      const auto rows = [&](int64_t count, int64_t bytes) {
+        return Shape{count, bytes / 2, bytes / 2 + gap, bytes / 2 + 2 * gap, 1, 1};
+      };
+      // Fewer slots than there are, all of them, several rounds; a last slot that is not full.
+      for (int64_t count : {1, 3, 4, 5, 8, 9, 40})
+        for (int64_t rest : {0, 16, 8176})
+          checkCopy(2, rows(1, count * 8192 + rest), 0, 0, threads, kBuffer);
+      // Rows that fill slots, that end in them, and that need several.
+      for (int64_t bytes : {2048, 2064, 3072, 8192, 8208, 20000})
+        for (int64_t count : {2, 16, 50})
+          checkCopy(2, rows(count, bytes), 16, 32, threads, kBuffer);
+      // Less room: smaller slots, then none.
+      for (int32_t room : {128 + 8 * 4096, 128 + 8 * 5000, 128 + 8 * 4096 - 8})
+        checkCopy(2, rows(20, 10000), 0, 0, threads, room);
+    }
+}
+
+TEST(DeviceCopy, MovesRowsThatNoEngineTakes) {
+  constexpr int32_t kBuffer = 128 + 8 * 8192;
+  // Not aligned on one side, strided, and too short.
+  checkCopy(2, {40, 4096, 4096, 4096, 1, 1}, 2, 0, 128, kBuffer);
+  checkCopy(2, {40, 4096, 4097, 4096, 1, 1}, 0, 0, 128, kBuffer);
+  checkCopy(2, {40, 4095, 4096, 4096, 1, 1}, 0, 0, 128, kBuffer);
+  checkCopy(4, {40, 4096, 4096, 8192, 1, 2}, 0, 0, 128, kBuffer);
+  checkCopy(2, {40, 512, 520, 528, 1, 1}, 0, 0, 128, kBuffer);
 }
 
 TEST(DeviceCopy, MovesNothingWhereThereIsNothing) {
@@ -231,7 +269,7 @@ TEST(DeviceLaunch, WaitsSeeWhatPeersHaveSentLaunchAfterLaunch) {
             std::vector<uint64_t> mine(kWords, me * 1000 + uint64_t(launch));
             for (int64_t peer = 0; peer < kRanks; ++peer) {
               dtile_dev_put(&l, rank.data() + me * kWords, peer, mine.data(), 8, 1, kWords, kWords,
-                            kWords, 1, 1, kThreads);
+                            kWords, 1, 1, kThreads, nullptr, 0);
               dtile_dev_sync(0, 0, kThreads);
               if (current.index == 0)
                 dtile_dev_notify(&l, rank.cells.cells + me, peer, DTILE_DISTANCE_TEAM);

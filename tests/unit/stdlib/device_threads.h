@@ -130,3 +130,82 @@ DTILE_INLINE void fenceTeam(void) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 DTILE_INLINE int32_t hasVectorAdd(void) { return 0; }
 DTILE_INLINE int32_t hasBf16Add(void) { return 0; }
 DTILE_INLINE int32_t hasF16Add(void) { return 0; }
+
+/* Copies in bulk happen as late as they may: loads when their barrier is awaited, stores when their
+ * group is. Whoever does not wait finds other bytes. */
+typedef struct TestPiece {
+  char *to;
+  const char *from;
+  uint32_t bytes;
+  void *barrier;
+  int32_t group;
+} TestPiece;
+/* A barrier's memory: bytes that are expected, phases that are over. */
+typedef struct TestBarrier {
+  uint32_t expected, phases;
+} TestBarrier;
+enum { kTestPieces = 256 };
+static __thread struct {
+  TestPiece loads[kTestPieces], stores[kTestPieces];
+  int32_t numLoads, numStores, group;
+} testBulk;
+
+DTILE_INLINE void testCheck(int32_t isFine) {
+  if (!isFine)
+    __builtin_trap();
+}
+DTILE_INLINE void testQueue(TestPiece *pieces, int32_t *count, TestPiece piece) {
+  const uintptr_t all = (uintptr_t)piece.to | (uintptr_t)piece.from | piece.bytes;
+  testCheck(*count < kTestPieces && piece.bytes != 0 && all % 16 == 0);
+  pieces[(*count)++] = piece;
+}
+DTILE_INLINE int32_t hasBulkCopies(void) { return 1; }
+DTILE_INLINE void bulkBarrierBegin(void *barrier) { *(TestBarrier *)barrier = (TestBarrier){0, 0}; }
+DTILE_INLINE void bulkBarrierEnd(void *barrier) {
+  testCheck(((TestBarrier *)barrier)->expected == 0);
+}
+DTILE_INLINE void bulkBegin(void) {
+  testCheck(testBulk.numLoads == 0 && testBulk.numStores == 0);
+  testBulk.group = 0;
+}
+DTILE_INLINE void bulkExpect(void *barrier, uint32_t bytes) {
+  testCheck(((TestBarrier *)barrier)->expected == 0);
+  ((TestBarrier *)barrier)->expected = bytes;
+}
+DTILE_INLINE void bulkLoad(void *to, const void *from, uint32_t bytes, void *barrier) {
+  testQueue(testBulk.loads, &testBulk.numLoads,
+            (TestPiece){(char *)to, (const char *)from, bytes, barrier, 0});
+}
+DTILE_INLINE void bulkAwaitLoad(void *barrier, uint32_t phase) {
+  TestBarrier *state = (TestBarrier *)barrier;
+  int32_t left = 0;
+  for (int32_t i = 0; i < testBulk.numLoads; ++i) {
+    const TestPiece piece = testBulk.loads[i];
+    if (piece.barrier != barrier) {
+      testBulk.loads[left++] = piece;
+      continue;
+    }
+    __builtin_memcpy(piece.to, piece.from, piece.bytes);
+    state->expected -= piece.bytes;
+  }
+  testBulk.numLoads = left;
+  /* Nobody else would ever end the phase. */
+  testCheck(state->expected == 0 && state->phases++ % 2 == phase);
+}
+DTILE_INLINE void bulkStore(void *to, const void *from, uint32_t bytes) {
+  testQueue(testBulk.stores, &testBulk.numStores,
+            (TestPiece){(char *)to, (const char *)from, bytes, 0, testBulk.group});
+}
+DTILE_INLINE void bulkCommit(void) { ++testBulk.group; }
+DTILE_INLINE void bulkAwaitRead(int32_t groups) {
+  int32_t left = 0;
+  for (int32_t i = 0; i < testBulk.numStores; ++i) {
+    const TestPiece piece = testBulk.stores[i];
+    if (piece.group < testBulk.group - groups)
+      __builtin_memcpy(piece.to, piece.from, piece.bytes);
+    else
+      testBulk.stores[left++] = piece;
+  }
+  testBulk.numStores = left;
+}
+DTILE_INLINE void bulkAwaitAll(void) { bulkAwaitRead(0); }
