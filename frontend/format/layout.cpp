@@ -71,7 +71,6 @@ private:
       }
       if (item.kind == Kind::LineComment && !startsLine) {
         lines_.back().comment = item.text;
-        lines_.back().commentColumn = item.sourceColumn;
         continue;
       }
       Line &line = lines_.back();

@@ -77,9 +77,9 @@ inline constexpr GroupProduct kHopperProducts[] = {
     {DType::I8, DType::I8, DType::I32},         {DType::U8, DType::U8, DType::I32},
 };
 
-/// sm_90: 8 programs that copy in bulk, each 46 GB/s through 8 slots of 8 KiB, fill an NVLink 4 port
-/// of 18 links (measured on H200s); two more make up for the begin and end of copies. Before the
-/// slots stand their barriers.
+/// sm_90: 8 programs that copy in bulk, each 46 GB/s through 8 slots of 8 KiB, fill the 18 links of
+/// NVLink 4 (measured on H200s); two more make up for the begin and end of copies. Before the slots
+/// stand their barriers.
 inline constexpr int32_t kHopperMovers = 10;
 inline constexpr int32_t kHopperCopyBytes = 128 + 8 * 8192;
 

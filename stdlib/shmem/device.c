@@ -247,8 +247,8 @@ typedef uint32_t Words4 __attribute__((ext_vector_type(4)));
 typedef uint32_t Words2 __attribute__((ext_vector_type(2)));
 
 // Elements are taken in row-major order, thread by thread. A thread has several loads in flight,
-// for what is far away wants many: 8 of 16 bytes (16 where there are few threads), 4 of less. In its
-// last round it loads its first element again where it has no more, so that no load waits for a
+// for what is far away wants many: 8 of 16 bytes (16 where there are few threads), 4 of less. In
+// its last round it loads its first element again where it has no more, so that no load waits for a
 // branch, and stores nothing there.
 #define DTILE_ADVANCE                                                                              \
   do {                                                                                             \
@@ -329,7 +329,7 @@ enum {
   kSlotsAhead = 4,
   // What the barriers of the slots take, in front of them.
   kBarrierBytes = 128,
-  // 8 KiB are what fills a processor's way to a link with these slots; with 2 KiB threads are faster.
+  // 8 KiB are what fills a processor's way to a link with these slots; threads are faster than 2.
   kMostSlotBytes = 8192,
   kLeastSlotBytes = 4096,
   // Shorter rows take the one thread more instructions than the bytes take time.
