@@ -7,6 +7,7 @@
 #include "frontend/parse/parser.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace dtile::format {
 
@@ -38,6 +39,10 @@ private:
     std::vector<Line> lines =
         layOut(items_, begin, end, depth_ * kIndent, Breaking::WhereNeeded);
     lines.front().blankBefore = wantsBlank(begin);
+    if (depth_ == 0 && items_[begin].kind != Kind::CloseBrace)
+      ++declarations_;
+    for (Line &line : lines)
+      line.declaration = declarations_;
     lines_.insert(lines_.end(), lines.begin(), lines.end());
     next_ = end;
     noteEnd(begin, end);
@@ -152,26 +157,76 @@ private:
 
   // ---- Lines ----
 
-  // Comments at the ends of neighbouring lines stand below each other where they fit.
+  // Comments at the ends of neighbouring lines.
+  struct CommentGroup {
+    size_t begin;
+    size_t end;
+    // Where all begin, and what then is the width of the longest line.
+    unsigned column;
+    unsigned width;
+    // Where they begin in the source, if all begin in one column there.
+    std::optional<unsigned> source;
+    bool fits() const { return width <= kMaxColumns; }
+  };
+
+  CommentGroup commentsFrom(size_t begin) const {
+    CommentGroup group{begin, begin, 0, 0, lines_[begin].commentColumn};
+    unsigned longest = 0;
+    for (; group.end < lines_.size() && !lines_[group.end].comment.empty() &&
+           (group.end == begin || !lines_[group.end].blankBefore);
+         ++group.end) {
+      const Line &line = lines_[group.end];
+      group.column = std::max(group.column, line.width() + 2);
+      longest = std::max(longest, columnsOf(line.comment));
+      if (group.source != line.commentColumn)
+        group.source = std::nullopt;
+    }
+    group.width = group.column + longest;
+    return group;
+  }
+
+  // Comments at the ends of neighbouring lines stand below each other where they fit, and so do
+  // groups of them that the author put into one column of a declaration.
   void alignComments() {
-    for (size_t i = 0; i < lines_.size();) {
-      size_t end = i;
-      unsigned column = 0;
-      while (end < lines_.size() && !lines_[end].comment.empty() &&
-             (end == i || !lines_[end].blankBefore)) {
-        column = std::max(column, lines_[end].width() + 2);
-        ++end;
+    std::vector<CommentGroup> groups;
+    for (size_t i = 0; i < lines_.size(); ++i)
+      if (!lines_[i].comment.empty()) {
+        groups.push_back(commentsFrom(i));
+        i = groups.back().end - 1;
       }
-      const bool fits = std::all_of(
-          lines_.begin() + long(i), lines_.begin() + long(end), [&](const Line &line) {
-            return column + columnsOf(line.comment) <= kMaxColumns;
-          });
-      for (size_t k = i; k < end; ++k) {
+    for (size_t i = 0; i < groups.size(); ++i)
+      if (groups[i].source && groups[i].fits())
+        joinColumn(groups, i);
+    for (const CommentGroup &group : groups)
+      for (size_t k = group.begin; k < group.end; ++k) {
         Line &line = lines_[k];
-        line.text.append(fits ? column - line.width() : 2, ' ');
+        line.text.append(group.fits() ? group.column - line.width() : 2, ' ');
         line.text += line.comment;
       }
-      i = std::max(end, i + 1);
+  }
+
+  // Moves the groups of one column of the source, of which `first` is the first, to one column.
+  void joinColumn(std::vector<CommentGroup> &groups, size_t first) const {
+    const std::optional<unsigned> source = groups[first].source;
+    const unsigned declaration = lines_[groups[first].begin].declaration;
+    std::vector<CommentGroup *> joined;
+    unsigned column = 0;
+    unsigned longest = 0;
+    for (size_t i = first;
+         i < groups.size() && lines_[groups[i].begin].declaration == declaration; ++i) {
+      CommentGroup &group = groups[i];
+      if (group.source != source || !group.fits())
+        continue;
+      joined.push_back(&group);
+      column = std::max(column, group.column);
+      longest = std::max(longest, group.width - group.column);
+    }
+    for (CommentGroup *group : joined) {
+      group->source = std::nullopt;
+      if (column + longest <= kMaxColumns) {
+        group->width += column - group->column;
+        group->column = column;
+      }
     }
   }
 
@@ -191,6 +246,7 @@ private:
   std::vector<Line> lines_;
   size_t next_ = 0;
   unsigned depth_ = 0;
+  unsigned declarations_ = 0;
   bool inInline_ = false;
   // About the unit before.
   Kind lastKind_ = Kind::Semicolon;

@@ -45,7 +45,9 @@ public:
       item.sourceGap = uint32_t(between.size());
       if (item.newlines > 0)
         lineStart = end + uint32_t(between.rfind('\n')) + 1;
-      item.sourceColumn = token.begin - lineStart;
+      item.sourceColumn = token.kind == TokenClass::LineComment
+                              ? columnsOf(text_.slice(lineStart, token.begin))
+                              : token.begin - lineStart;
       end = token.end;
       items_.push_back(item);
       classify(i);

@@ -51,7 +51,8 @@ struct Item {
   uint32_t partner = 0;
   /// Newlines between the item before and this one in the source.
   uint32_t newlines = 0;
-  /// In the source: bytes on its line before it, and spaces directly before it.
+  /// In the source: bytes on its line before it (columns, for comments), and spaces directly before
+  /// it.
   uint32_t sourceColumn = 0;
   uint32_t sourceGap = 0;
   /// A line begins here.

@@ -71,6 +71,7 @@ private:
       }
       if (item.kind == Kind::LineComment && !startsLine) {
         lines_.back().comment = item.text;
+        lines_.back().commentColumn = item.sourceColumn;
         continue;
       }
       Line &line = lines_.back();

@@ -18,9 +18,12 @@ constexpr unsigned kIndent = 4;
 struct Line {
   unsigned indent = 0;
   std::string text;
-  /// The comment at its end.
+  /// The comment at its end, and its column in the source.
   llvm::StringRef comment;
+  unsigned commentColumn = 0;
   bool blankBefore = false;
+  /// Which of the file's declarations it belongs to.
+  unsigned declaration = 0;
   /// The items on it, without the comment.
   size_t firstItem = 0;
   size_t lastItem = 0;

@@ -121,6 +121,50 @@ TEST(Format, ParametersOnLinesOfTheirOwnAreATable) {
             ") {}\n");
 }
 
+TEST(Format, CommentsThatTheAuthorPutIntoOneColumnOfADeclarationStayInOne) {
+  EXPECT_EQ(formatted("kernel k(\n"
+                      "    shard: in T[S, K],             // S rows\n"
+                      "    b: in T[N],\n"
+                      ") {\n"
+                      "    let peer = rank() + hop;       // hop 0 is the own copy\n"
+                      "    g();\n"
+                      "\n"
+                      "    h();                           // behind a blank line\n"
+                      "}\n"
+                      "fn f() {\n"
+                      "    h();                           // another declaration\n"
+                      "}\n"),
+            "kernel k(\n"
+            "    shard: in T[S, K],        // S rows\n"
+            "    b    : in T[N],\n"
+            ") {\n"
+            "    let peer = rank() + hop;  // hop 0 is the own copy\n"
+            "    g();\n"
+            "\n"
+            "    h();                      // behind a blank line\n"
+            "}\n"
+            "\n"
+            "fn f() {\n"
+            "    h();  // another declaration\n"
+            "}\n");
+  const std::string comment(60, '-');
+  EXPECT_EQ(formatted("fn f() {\n"
+                      "    a();                                           // x\n"
+                      "    b();\n"
+                      "    let cccccccccccccc = ddddddddddddddddddddd;    // x\n"
+                      "    b();\n"
+                      "    a();                                           //" +
+                      comment + "\n}\n"),
+            "fn f() {\n"
+            "    a();  // x\n"
+            "    b();\n"
+            "    let cccccccccccccc = ddddddddddddddddddddd;  // x\n"
+            "    b();\n"
+            "    a();  //" +
+                comment + "\n}\n")
+      << "where one does not fit, each stands by its line";
+}
+
 TEST(Format, LongParameterListsBecomeTables) {
   EXPECT_EQ(formatted("kernel gemm<T: dtype = bf16>(aaaaaaaaaaaa: in T[MMMMMM, K], b: in T[N, K], "
                       "c: out T[MMMMMM, N]) over (m in M by 8) { f(); }"),
