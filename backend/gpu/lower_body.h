@@ -230,8 +230,12 @@ private:
 
   // lower_copied.cpp: loops whose loads are copied to shared memory ahead.
   void lowerCopiedLoop(ir::Op &op);
-  /// Between the instructions of a product, of which some are done.
-  void duringProduct(const ir::Op &dot, unsigned done, unsigned all);
+  /// The loop whose copies are started between the instructions of a product, or null.
+  [[nodiscard]] CopiedLoop *copiesDuring(const ir::Op &dot);
+  /// Before a loop that reads ahead: reads what its product begins with (lower_dot.cpp).
+  void readFirstWords(ir::Op &dot);
+  /// Whether a product has several steps, and registers for the operands of two at once.
+  [[nodiscard]] bool hasRoomToReadAhead(const ir::Op &dot);
   /// Where the tile of a copied load is in this iteration; none of any other load.
   [[nodiscard]] std::optional<SharedTile> copiedTile(const ir::Op &load);
   /// The same of an operand of a product, which may be a rearranged one.

@@ -12,7 +12,9 @@
 // or by loads and stores, asked at run time: what stands in shared memory is the same. What a view
 // does not have is zeros. Where it is known before the loop that all rows do (isStraight), the body
 // has no branches for it, and copies stand between the instructions of its first product, which
-// leave most of a program's issue slots free.
+// leave most of a program's issue slots free. If that product is all that reads the slots, its last
+// step stands behind the meeting for the next iteration, with the loads of that one's first step
+// before it: matrix units do not wait for a meeting.
 #include "backend/gpu/lower_copied.h"
 
 #include "frontend/base/check.h"
@@ -34,6 +36,16 @@ constexpr int64_t kTileAlign = 128;
 /// Address space of memory that all programs see.
 constexpr unsigned kGlobal = 1;
 
+/// Whether all that is made of a tile are operands of one product.
+bool isOnlyFor(const Op &dot, const ir::Value *tile) {
+  return llvm::all_of(tile->uses(), [&](const ir::Use &use) {
+    if (use.user == &dot)
+      return use.index < 2;
+    return (use.user->is(OpKind::Convert) || use.user->is(OpKind::Trans)) &&
+           isOnlyFor(dot, use.user->result());
+  });
+}
+
 } // namespace
 
 bool isCopiedLoad(const Op &op) { return op.is(OpKind::Load) && op.hasAttr("copied"); }
@@ -53,7 +65,7 @@ CopiedLoop::CopiedLoop(BodyLowering &body, Op &loop)
     slotBytes_ += int64_t(llvm::alignTo(place.bytes, kTileAlign));
     overhang = std::max(overhang, overhangOf(op.result(), place));
   }
-  const auto product = llvm::find_if(loop.body().ops(), [](const Op &op) {
+  const auto product = llvm::find_if(loop.body().ops(), [](Op &op) {
     return op.is(OpKind::Dot) && op.hasAttr("matrix");
   });
   if (product != loop.body().ops().end())
@@ -125,39 +137,73 @@ void CopiedLoop::enter() {
     body_.beforeRead(load->operand(0));
 }
 
+Value *CopiedLoop::slotBehind(Value *slot) {
+  Value *isLast = b.CreateICmpEQ(slot, b.getInt32(uint32_t((slots_ - 1) * slotBytes_)));
+  Value *next = b.CreateAdd(slot, b.getInt32(uint32_t(slotBytes_)));
+  return b.CreateSelect(isLast, b.getInt32(0), next);
+}
+
+Value *CopiedLoop::slotBefore(Value *slot) {
+  Value *isFirst = b.CreateICmpEQ(slot, b.getInt32(0));
+  Value *before = b.CreateSub(slot, b.getInt32(uint32_t(slotBytes_)));
+  return b.CreateSelect(isFirst, b.getInt32(uint32_t((slots_ - 1) * slotBytes_)), before);
+}
+
 void CopiedLoop::begin(bool isStraight) {
   isStraight_ = isStraight;
+  readsAhead_ = isStraight && canReadAhead();
   nextSlot_ = body_.stackSlot(b.getInt32Ty(), "slot");
   b.CreateStore(b.getInt32(0), nextSlot_);
   Value *first = body_.scalar(loop_.operand(0)), *step = body_.scalar(loop_.operand(2));
   body_.loop(b.getInt64(uint64_t(slots_ - 1)), "ahead", [&](Value *round) {
     start(b.CreateAdd(first, b.CreateMul(round, step)),
           b.CreateMul(b.CreateTrunc(round, b.getInt32Ty()), b.getInt32(uint32_t(slotBytes_))));
-    startUpTo(pieces_.size());
+    startAll();
   });
+  if (!readsAhead_)
+    return;
+  copies_.await(b, unsigned(slots_ - 2));
+  body_.programBarrier();
+  slot_ = b.getInt32(0);
+  body_.readFirstWords(*spreadOver_);
 }
 
 void CopiedLoop::beginIteration() {
-  copies_.await(b, unsigned(slots_ - 2));
-  body_.programBarrier();
+  if (!readsAhead_) {
+    copies_.await(b, unsigned(slots_ - 2));
+    body_.programBarrier();
+  }
   slot_ = b.CreateLoad(b.getInt32Ty(), nextSlot_);
-  Value *isLast = b.CreateICmpEQ(slot_, b.getInt32(uint32_t((slots_ - 1) * slotBytes_)));
-  Value *next = b.CreateAdd(slot_, b.getInt32(uint32_t(slotBytes_)));
-  b.CreateStore(b.CreateSelect(isLast, b.getInt32(0), next), nextSlot_);
-  Value *isFirst = b.CreateICmpEQ(slot_, b.getInt32(0));
-  Value *free = b.CreateSelect(isFirst, b.getInt32(uint32_t((slots_ - 1) * slotBytes_)),
-                               b.CreateSub(slot_, b.getInt32(uint32_t(slotBytes_))));
-
+  if (!readsAhead_)
+    b.CreateStore(slotBehind(slot_), nextSlot_);
   ir::Value *argument = loop_.body().argument(0);
   Value *position = body_.scalar(argument);
   Value *distance =
       b.CreateMul(body_.scalar(loop_.operand(2)), b.getInt64(uint64_t(slots_ - 1)));
-  start(b.CreateAdd(position, distance), free);
+  start(b.CreateAdd(position, distance), slotBefore(slot_));
   if (!isStraight_ || !spreadOver_)
-    startUpTo(pieces_.size());
+    startAll();
   body_.set(argument, {position});
   for (Op *load : loads_)
     body_.beforeRead(load->operand(0));
+}
+
+void CopiedLoop::turn() {
+  startAll();
+  copies_.await(b, unsigned(slots_ - 2));
+  body_.programBarrier();
+  slot_ = slotBehind(slot_);
+  b.CreateStore(slot_, nextSlot_);
+}
+
+/// Whether both operands of one product, and nothing else, come from the slots, in more than one
+/// step, and registers have room for those of two.
+bool CopiedLoop::canReadAhead() const {
+  if (!spreadOver_ || loads_.size() != 2 || !body_.hasRoomToReadAhead(*spreadOver_))
+    return false;
+  return llvm::all_of(loads_, [&](const Op *load) {
+    return load->result()->hasUses() && isOnlyFor(*spreadOver_, load->result());
+  });
 }
 
 /// What the places of all loads follow from.
@@ -231,6 +277,7 @@ Value *CopiedLoop::isStraight() {
 void CopiedLoop::start(Value *position, Value *slot) {
   pieces_.clear();
   started_ = 0;
+  isGroup_ = false;
   if (isStraight_)
     return prepare(position, slot);
   body_.when(b.CreateICmpSLT(position, body_.scalar(loop_.operand(1))), "copies", [&] {
@@ -255,18 +302,18 @@ void CopiedLoop::prepare(Value *position, Value *slot) {
 void CopiedLoop::startUpTo(size_t number) {
   while (started_ < std::min(number, pieces_.size()))
     pieces_[started_++]();
-  if (number >= pieces_.size())
+}
+
+void CopiedLoop::startAll() {
+  startUpTo(pieces_.size());
+  if (!std::exchange(isGroup_, true))
     copies_.commit(b);
 }
 
-void CopiedLoop::duringProduct(const Op &dot, unsigned done, unsigned all) {
-  if (&dot != spreadOver_ || !isStraight_)
-    return;
-  // All are on their way before its end, the last with a commit.
-  const unsigned last = std::max(1u, all * 3 / 4);
-  const size_t number = llvm::divideCeil(pieces_.size() * done, last);
-  if (done <= last && (done == last || number > started_))
-    startUpTo(done == last ? pieces_.size() : std::min(number, pieces_.size() - 1));
+void CopiedLoop::duringProduct(unsigned done, unsigned all) {
+  if (done >= all)
+    return startAll();
+  startUpTo(llvm::divideCeil(pieces_.size() * done, all));
 }
 
 // Copies.
@@ -504,9 +551,9 @@ void BodyLowering::lowerCopiedLoop(Op &op) {
   sharedRead();
 }
 
-void BodyLowering::duringProduct(const Op &dot, unsigned done, unsigned all) {
-  if (auto it = copiedLoops_.find(dot.parentOp()); it != copiedLoops_.end())
-    it->second->duringProduct(dot, done, all);
+CopiedLoop *BodyLowering::copiesDuring(const Op &dot) {
+  auto it = copiedLoops_.find(dot.parentOp());
+  return it != copiedLoops_.end() && it->second->spreadsOver(dot) ? it->second : nullptr;
 }
 
 std::optional<SharedTile> BodyLowering::copiedTile(const Op &load) {

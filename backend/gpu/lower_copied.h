@@ -8,6 +8,7 @@
 #include "ir/analysis/loop_positions.h"
 
 #include <functional>
+#include <map>
 #include <vector>
 
 namespace dtile::backend::gpu {
@@ -31,8 +32,22 @@ public:
   /// In the loop's body, before everything else: this iteration's copies have arrived in all
   /// threads; those of a later one are started, or some of them with its first product.
   void beginIteration();
-  /// Behind `done` of `all` instructions of a product: starts as many of the copies that are left.
-  void duringProduct(const ir::Op &dot, unsigned done, unsigned all);
+  /// Behind `done` of the `all` instructions of a product that copies are spread over: starts as
+  /// many of the copies that are left.
+  void duringProduct(unsigned done, unsigned all);
+  /// Whether copies are spread over the instructions of a product.
+  [[nodiscard]] bool spreadsOver(const ir::Op &dot) const {
+    return isStraight_ && &dot == spreadOver_;
+  }
+  /// Whether what a product's first instructions read is read at the end of the iteration before:
+  /// then that goes on to the next slot by itself (turn), and nothing else reads slots.
+  [[nodiscard]] bool readsAhead(const ir::Op &dot) const {
+    return readsAhead_ && &dot == spreadOver_;
+  }
+  /// The next iteration's copies have arrived in all threads, and its slot is the current one.
+  void turn();
+  /// Words that are read ahead, on the stack, by operand and the position of their atom.
+  std::map<std::pair<unsigned, ir::Layout::Position>, llvm::SmallVector<llvm::Value *, 4>> ahead;
   /// Where a load's tile is in this iteration.
   [[nodiscard]] SharedTile tile(const ir::Op &load) const;
 
@@ -59,8 +74,14 @@ private:
   /// The same without branches: leaves the copies to `pieces_`.
   void prepare(llvm::Value *position, llvm::Value *slot);
   void copy(ir::Op &load, const Source &from, const SharedTile &to);
-  /// Starts copies up to a number of those that were prepared; with the last, they are a group.
+  /// Starts copies up to a number of those that were prepared.
   void startUpTo(size_t number);
+  /// Starts all that are left, which makes them a group.
+  void startAll();
+  /// i32: the slot behind one, and before one.
+  [[nodiscard]] llvm::Value *slotBehind(llvm::Value *slot);
+  [[nodiscard]] llvm::Value *slotBefore(llvm::Value *slot);
+  [[nodiscard]] bool canReadAhead() const;
   /// i1: all runs of `bytes` begin at multiples of that, and are neighbours.
   [[nodiscard]] llvm::Value *isAligned(const Source &from, unsigned bytes);
   /// i32: of a run of elements from a position on, the bytes that exist.
@@ -86,14 +107,16 @@ private:
   llvm::SmallDenseMap<const ir::Op *, int64_t, 4> offsets_;
   int64_t slotBytes_ = 0;
   llvm::Value *ring_ = nullptr;
-  /// i32 offset of this iteration's slot; where the next one's is kept.
+  /// i32 offset of this iteration's slot; where that is kept between iterations.
   llvm::Value *slot_ = nullptr;
   llvm::Value *nextSlot_ = nullptr;
   bool isStraight_ = false;
+  bool readsAhead_ = false;
   /// The product that copies are spread over, or null.
-  const ir::Op *spreadOver_ = nullptr;
+  ir::Op *spreadOver_ = nullptr;
   std::vector<std::function<void()>> pieces_;
   size_t started_ = 0;
+  bool isGroup_ = true;
 };
 
 } // namespace dtile::backend::gpu

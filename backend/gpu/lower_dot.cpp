@@ -2,7 +2,7 @@
 // Products of tiles: by matrix instructions of the warps where the pass infer-layouts chose one
 // (attribute `matrix`), else element by element. Either way the operands stand in shared memory
 // while they are multiplied, unless they are in the instruction's registers already.
-#include "backend/gpu/lower_body.h"
+#include "backend/gpu/lower_copied.h"
 
 #include "frontend/base/check.h"
 
@@ -190,11 +190,27 @@ struct MatrixOperand {
 class MatrixLowering {
 public:
   MatrixLowering(BodyLowering &body, Op &op, const MatrixProduct &product)
-      : body_(body), b(body.b), op_(op), product_(product) {}
+      : body_(body), b(body.b), op_(op), product_(product) {
+    const TileInfo &to = body.info(op.result()->type());
+    const unsigned registers = fragment(product.fragmentSum).registers();
+    // An atom that begins past the end has no registers inside.
+    for (uint32_t first = 0; first < to.layout.registers(); first += registers)
+      if (to.slots[first] >= 0)
+        atoms_.push_back(first);
+    for (unsigned i : {0u, 1u})
+      prepare(i);
+  }
   void run();
+  /// Reads the operands of the first step, before the loop that the product is in.
+  void readFirst(CopiedLoop &loop);
 
 private:
   void prepare(unsigned i);
+  /// Writes operands that other threads read to shared memory.
+  void stage();
+  void readStep(int64_t k);
+  void keepStep(CopiedLoop &loop);
+  void readAhead(CopiedLoop &loop, int64_t k, int64_t next);
   [[nodiscard]] llvm::ArrayRef<llvm::Value *> words(unsigned i, Layout::Position at);
   void readAtom(MatrixOperand &operand, const Layout::Position &at,
                 llvm::SmallVectorImpl<llvm::Value *> &words);
@@ -221,6 +237,9 @@ private:
   Op &op_;
   const MatrixProduct &product_;
   MatrixOperand operands_[2];
+  /// First registers of the sums' atoms.
+  llvm::SmallVector<uint32_t> atoms_;
+  bool isStaged_ = false;
 };
 
 void MatrixLowering::prepare(unsigned i) {
@@ -399,44 +418,97 @@ llvm::ArrayRef<llvm::Value *> MatrixLowering::words(unsigned i, Layout::Position
   return operand.words[at];
 }
 
-void MatrixLowering::run() {
-  for (unsigned i : {0u, 1u})
-    prepare(i);
+void MatrixLowering::stage() {
   // What goes through shared memory, side by side.
   int64_t bytes = 0;
   for (MatrixOperand &operand : operands_)
     if (operand.shared && !operand.isCopied)
       bytes += int64_t(llvm::alignTo(operand.shared->bytes, 128));
-  if (bytes > 0) {
-    llvm::Value *base = body_.sharedScratch(bytes);
-    int64_t used = 0;
-    for (auto [i, operand] : llvm::enumerate(operands_)) {
-      if (!operand.shared || operand.isCopied)
-        continue;
-      operand.shared->base = b.CreateConstGEP1_64(b.getInt8Ty(), base, uint64_t(used));
-      used += int64_t(llvm::alignTo(operand.shared->bytes, 128));
-      ir::Value *source = op_.operand(unsigned(i))->definingOp()->operand(0);
-      body_.writeShared(*operand.shared, body_.info(source->type()), body_.registers(source));
-    }
-    body_.programBarrier();
+  if (bytes == 0)
+    return;
+  isStaged_ = true;
+  llvm::Value *base = body_.sharedScratch(bytes);
+  int64_t used = 0;
+  for (auto [i, operand] : llvm::enumerate(operands_)) {
+    if (!operand.shared || operand.isCopied)
+      continue;
+    operand.shared->base = b.CreateConstGEP1_64(b.getInt8Ty(), base, uint64_t(used));
+    used += int64_t(llvm::alignTo(operand.shared->bytes, 128));
+    ir::Value *source = op_.operand(unsigned(i))->definingOp()->operand(0);
+    body_.writeShared(*operand.shared, body_.info(source->type()), body_.registers(source));
   }
+  body_.programBarrier();
+}
 
+void MatrixLowering::readStep(int64_t k) {
+  for (uint32_t first : atoms_) {
+    const Layout::Position at = body_.info(op_.result()->type()).layout.at(first);
+    for (unsigned i : {0u, 1u})
+      (void)words(i, i == 0 ? Layout::Position{at[0], int32_t(k)}
+                            : Layout::Position{int32_t(k), at[1]});
+  }
+}
+
+void MatrixLowering::keepStep(CopiedLoop &loop) {
+  for (unsigned i : {0u, 1u})
+    for (auto &[at, words] : operands_[i].words) {
+      if (at[operands_[i].depthDim] != 0)
+        continue;
+      auto &places = loop.ahead[{i, at}];
+      while (places.size() < words.size())
+        places.push_back(body_.stackSlot(wordType(), "word"));
+      for (auto [word, place] : llvm::zip_equal(words, places))
+        b.CreateStore(word, place);
+    }
+}
+
+void MatrixLowering::readFirst(CopiedLoop &loop) {
+  readStep(0);
+  keepStep(loop);
+}
+
+/// The last step comes behind the turn to the next iteration, and each behind the loads of the
+/// next: `next` is 0 with the last.
+void MatrixLowering::readAhead(CopiedLoop &loop, int64_t k, int64_t next) {
+  if (k == 0)
+    for (auto &[place, words] : loop.ahead) {
+      llvm::SmallVector<llvm::Value *, 4> &known = operands_[place.first].words[place.second];
+      known.clear();
+      for (llvm::Value *word : words)
+        known.push_back(b.CreateLoad(wordType(), word));
+    }
+  if (next == 0) {
+    loop.turn();
+    for (unsigned i : {0u, 1u}) {
+      MatrixOperand &operand = operands_[i];
+      operand.shared = body_.copiedOperand(op_.operand(i));
+      for (auto it = operand.words.begin(); it != operand.words.end();)
+        it = it->first[operand.depthDim] == k ? std::next(it) : operand.words.erase(it);
+    }
+  }
+  readStep(next);
+}
+
+void MatrixLowering::run() {
+  stage();
   const ir::Type type = op_.result()->type();
   const TileInfo &to = body_.info(type);
   const Layout atom = fragment(product_.fragmentSum);
   Registers sums = body_.registers(op_.operand(2), to.layout);
   const int64_t depth = op_.operand(0)->type().shape()[1];
-  // An atom that begins past the end has no registers inside.
-  llvm::SmallVector<uint32_t> atoms;
-  for (uint32_t first = 0; first < to.layout.registers(); first += atom.registers())
-    if (to.slots[first] >= 0)
-      atoms.push_back(first);
-  const auto all = unsigned(atoms.size()) * unsigned(depth / product_.depth);
+  const auto all = unsigned(atoms_.size()) * unsigned(depth / product_.depth);
+  CopiedLoop *loop = body_.copiesDuring(op_);
+  const bool readsAhead = loop && loop->readsAhead(op_);
+  // Copies are on their way before the end.
+  const unsigned spread = readsAhead ? all - unsigned(atoms_.size()) : std::max(1u, all * 3 / 4);
   unsigned done = 0;
   for (int64_t k = 0; k < depth; k += product_.depth) {
-    for (MatrixOperand &operand : operands_)
-      operand.words.clear();
-    for (uint32_t first : atoms) {
+    if (readsAhead)
+      readAhead(*loop, k, (k + product_.depth) % depth);
+    else
+      for (MatrixOperand &operand : operands_)
+        operand.words.clear();
+    for (uint32_t first : atoms_) {
       const Layout::Position at = to.layout.at(first);
       llvm::SmallVector<llvm::Value *, 4> some;
       for (unsigned i = 0; i < atom.registers(); ++i) {
@@ -448,12 +520,35 @@ void MatrixLowering::run() {
       for (unsigned i = 0; i < atom.registers(); ++i)
         if (const int32_t slot = to.slots[first + i]; slot >= 0)
           sums[slot] = some[i];
-      body_.duringProduct(op_, ++done, all);
+      if (loop)
+        loop->duringProduct(++done, spread);
     }
   }
-  if (bytes > 0)
+  if (readsAhead)
+    keepStep(*loop);
+  if (isStaged_)
     body_.sharedRead();
   body_.setRegisters(op_.result(), std::move(sums));
+}
+
+void BodyLowering::readFirstWords(Op &dot) {
+  const MatrixProduct *product = findProduct(gpu_.device.facts(), dot);
+  MatrixLowering(*this, dot, *product).readFirst(*copiedLoops_.lookup(dot.parentOp()));
+}
+
+bool BodyLowering::hasRoomToReadAhead(const Op &dot) {
+  // Of a thread's registers; beside them are addresses.
+  constexpr int64_t kMost = 208;
+  const MatrixProduct *product = findProduct(gpu_.device.facts(), dot);
+  if (!product || dot.operand(0)->type().shape()[1] < 2 * product->depth)
+    return false;
+  const int64_t steps = dot.operand(0)->type().shape()[1] / product->depth;
+  int64_t words = 0;
+  for (unsigned i : {0u, 1u}) {
+    const TileInfo &operand = info(dot.operand(i)->type());
+    words += operand.size() * int64_t(dtypeBytes(product->a)) / 4 / steps;
+  }
+  return info(dot.result()->type()).size() + 2 * words <= kMost;
 }
 
 void BodyLowering::multiplyByMatrices(Op &op, const MatrixProduct &product) {

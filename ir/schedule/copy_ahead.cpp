@@ -35,6 +35,8 @@ constexpr int64_t kRowPadding = 16;
 /// Rows in which words change places: at least two words, and no more than all banks.
 constexpr int64_t kWordBytes = 16;
 constexpr int64_t kBankBytes = 128;
+/// Threads whose registers may be all that a processor has.
+constexpr int64_t kFullThreads = 256;
 /// Of a tile that is kept in registers all through a loop, in one thread.
 constexpr int64_t kKeptBytes = 256;
 
@@ -222,10 +224,16 @@ bool LoopCopies::run() {
   choose();
   if (loads_.empty())
     return changed;
-  const int64_t room = context_.facts->sharedBytes - kReservedBytes - scratchBytes();
+  const int64_t used = kReservedBytes + scratchBytes();
+  // Several programs of few threads share a processor where they can.
+  const int64_t threads = loop_.enclosing(OpKind::Kernel)->intAttrOr("threads", kFullThreads);
+  const int64_t share =
+      context_.facts->sharedBytes * std::min(threads, kFullThreads) / kFullThreads;
+  int64_t most = (share - used) / slotBytes();
+  if (most < 2)
+    most = (context_.facts->sharedBytes - used) / slotBytes();
   const int64_t wanted = 1 + int64_t(llvm::divideCeil(kBytesAhead, slotBytes()));
-  const int64_t slots =
-      std::min({std::max<int64_t>(wanted, 3), kMostSlots, room / slotBytes()});
+  const int64_t slots = std::min({std::max<int64_t>(wanted, 3), kMostSlots, most});
   if (slots < 2) {
     context_.remark(loop_, "not copied ahead: two iterations do not fit in shared memory");
     return changed;
