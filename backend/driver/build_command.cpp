@@ -229,9 +229,17 @@ bool checkOptions(Session &session) {
   return true;
 }
 
-// What of the checks of communication costs next to nothing; `dtilec check` has the rest.
-bool checkQuickly(Session &session, LoweredModule &lowered) {
+// What of the checks of communication costs next to nothing; `dtilec check` has the rest. What has
+// room on the target that runs the fewest programs at once has room on all.
+bool checkQuickly(Session &session, LoweredModule &lowered, llvm::ArrayRef<TargetArch> targets) {
   protocol::CheckOptions options;
+  for (const TargetArch &target : targets) {
+    const TargetFacts *facts = target.target->facts(target.arch);
+    const int64_t programs = facts ? facts->residentPrograms() : 0;
+    const int64_t fewest = options.machine->residentPrograms();
+    if (programs != 0 && (fewest == 0 || programs < fewest))
+      options.machine = facts;
+  }
   options.ranks = {1, 2, 3, 4};
   options.isQuick = true;
   options.seconds = 0.05;
@@ -249,7 +257,7 @@ void buildFile(Session &session) {
   // IR text is built as it stands: `dtilec ir` runs passes on it.
   if (!lowered.module || (program && !optimize(session, lowered, options.optLevel)))
     return;
-  if (program && !checkQuickly(session, lowered))
+  if (program && !checkQuickly(session, lowered, targets))
     return;
   const std::vector<std::string> read =
       program ? std::vector<std::string>(program->files()) : options.inputs;
