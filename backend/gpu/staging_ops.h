@@ -41,6 +41,11 @@ class StagingOps {
 public:
   virtual ~StagingOps() = default;
 
+  /// Threads of a warp.
+  static constexpr unsigned kWarpThreads = 32;
+  /// A warp's threads meet.
+  virtual void meetWarp(llvm::IRBuilder<> &b) const = 0;
+
   // Barriers in shared memory, 8 bytes each.
   virtual void initBarrier(llvm::IRBuilder<> &b, llvm::Value *barrier, unsigned arrivals) const = 0;
   /// Behind all initBarrier, before the program's barrier.
@@ -57,9 +62,12 @@ public:
   /// its bytes arrive at the barrier. What lies outside the tensor is zeros.
   virtual void copyBox(llvm::IRBuilder<> &b, llvm::Value *shared, llvm::Value *map,
                        llvm::ArrayRef<llvm::Value *> coordinates, llvm::Value *barrier) const = 0;
-  /// By one thread: the reverse; what lies outside is left alone. In the thread's current group.
-  virtual void storeBox(llvm::IRBuilder<> &b, llvm::Value *map,
-                        llvm::ArrayRef<llvm::Value *> coordinates, llvm::Value *shared) const = 0;
+  /// Bytes that rows in memory and in shared memory begin at multiples of, and are long.
+  static constexpr unsigned kRowAlign = 16;
+  /// By one thread: copies `bytes` (i32) from shared memory to memory, this device's or a peer's, in
+  /// the thread's current group.
+  virtual void storeRow(llvm::IRBuilder<> &b, llvm::Value *memory, llvm::Value *shared,
+                        llvm::Value *bytes) const = 0;
   virtual void commitStores(llvm::IRBuilder<> &b) const = 0;
   /// All but `pending` of the thread's groups of stores have read their shared memory.
   virtual void awaitStoresRead(llvm::IRBuilder<> &b, unsigned pending) const = 0;

@@ -198,7 +198,8 @@ void LayoutInference::separateMemory() {
     case OpKind::Put:
     case OpKind::PutSignal:
     case OpKind::ReduceAdd:
-      if (op.operand(0)->type().isTile())
+      // A deferred one goes through shared memory as it is.
+      if (op.operand(0)->type().isTile() && !op.boolAttrOr("deferred", false))
         stores.push_back(&op);
       break;
     case OpKind::Dot:

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The thread that copies operands to the slots of the ring.
+#include "backend/gpu/staged/walkers.h"
+
+#include "frontend/base/check.h"
+
+namespace dtile::backend::gpu {
+
+using ir::Op;
+using ir::OpKind;
+using llvm::Value;
+
+CopyLowering::CopyLowering(GpuModule &module, const KernelScaffold &kernel, const Ring &ring)
+    : SliceLowering(module, kernel, ring, "copy") {
+  // It polls cells by itself.
+  threads_ = 1;
+  thread_ = b.getInt32(0);
+  llvm::IRBuilder<> start(kernel.entry, kernel.entry->begin());
+  failed_ = start.CreateAlloca(b.getInt1Ty(), nullptr, "copy.failed");
+  for (auto &[load, tile] : ring.tiles)
+    need(*tile.load);
+}
+
+void CopyLowering::lowerBodies(Op &space, const BodyRange &range) {
+  // The first round finds every slot empty: the phase before the first counts as over.
+  place_.begin(1);
+  body_.begin(1);
+  b.CreateStore(b.getFalse(), failed_);
+  forEachBody(space, range, [&] { lowerBlock(space.body()); });
+}
+
+Value *CopyLowering::takeBody(const BodyRange &range) {
+  Value *slot = body_.slot();
+  waitOrLeave(body_.barrier(ring_.bodiesEmpty, slot), body_.phase());
+  Value *number = countBody(range);
+  b.CreateStore(number, bodyNumber());
+  ops_.arrive(b, body_.barrier(ring_.bodiesFull, slot));
+  body_.next();
+  return number;
+}
+
+void CopyLowering::lowerOp(Op &op) {
+  if (isStagedLoad(op))
+    return copy(op);
+  if (!isNeeded(op))
+    return;
+  if (op.is(OpKind::Wait))
+    return lowerWait(op);
+  SliceLowering::lowerOp(op);
+}
+
+Value *CopyLowering::map(const StagedTile &tile) {
+  const launch::Frame::TensorMap *found = nullptr;
+  for (const auto &map : kernel_.layout->tensorMaps())
+    if (map->param == tile.box.object && map->box == boxSizes(tile) &&
+        map->swizzle == tile.swizzle)
+      found = map.get();
+  DTILE_CHECK(found, "a staged load has its tensor map");
+  Value *address = frameAddress(found->offset);
+  if (found->copies > 1) {
+    Value *copy = scratchTurn(*tile.box.object);
+    address = b.CreateGEP(b.getInt8Ty(), address,
+                          b.CreateMul(copy, b.getInt64(launch::Frame::kTensorMapBytes)));
+  }
+  return b.CreatePtrToInt(address, b.getInt64Ty());
+}
+
+void CopyLowering::copy(Op &load) {
+  const StagedTile &tile = ring_.tiles.find(&load)->second;
+  llvm::ArrayRef<Op *> loads = ring_.loadsOf.find(load.parentOp())->second;
+  Value *slot = place_.slot();
+  Value *full = place_.barrier(ring_.full, slot);
+  if (&load == loads.front()) {
+    waitOrLeave(place_.barrier(ring_.empty, slot), place_.phase());
+    unsigned bytes = 0;
+    for (Op *each : loads)
+      bytes += ring_.tiles.find(each)->second.bytes();
+    // One arrival either way.
+    Value *failed = b.CreateLoad(b.getInt1Ty(), failed_);
+    when(failed, "copy.skipped", [&] { ops_.arrive(b, full); });
+    when(b.CreateNot(failed), "copy.announced", [&] { ops_.arriveExpecting(b, full, bytes); });
+  }
+  when(b.CreateNot(b.CreateLoad(b.getInt1Ty(), failed_)), "copy", [&] {
+    Value *map = this->map(tile);
+    for (int64_t i = 0; i < tile.boxes(); ++i) {
+      llvm::SmallVector<Value *, 5> coordinates;
+      for (const ir::TensorBox::Dim &dim : llvm::reverse(tile.box.dims)) {
+        Value *at = b.getInt64(dim.viewDim == 1u ? i * tile.swizzle / dtypeBytes(tile.dtype()) : 0);
+        for (ir::Value *first : dim.firsts)
+          at = b.CreateAdd(at, scalar(first));
+        coordinates.push_back(b.CreateTrunc(at, b.getInt32Ty()));
+      }
+      ops_.copyBox(b, address(slot, tile.offset + i * tile.rows * tile.swizzle), map,
+                   coordinates, full);
+    }
+  });
+  if (&load == loads.back())
+    place_.next();
+}
+
+/// By this thread alone; the copies behind it see what the notifies published.
+void CopyLowering::lowerWait(Op &op) {
+  when(b.CreateNot(b.CreateLoad(b.getInt1Ty(), failed_)), "copy.wait", [&] {
+    b.CreateStore(b.CreateIsNotNull(pollCells(op)), failed_);
+    ops_.proxyFence(b);
+  });
+}
+
+} // namespace dtile::backend::gpu

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The groups of warps that multiply what has come to the slots of the ring.
+#include "backend/gpu/staged/walkers.h"
+
+namespace dtile::backend::gpu {
+
+using ir::Op;
+using ir::OpKind;
+using llvm::Value;
+
+void GroupLowering::lowerBodies(Op &space, const BodyRange &range) {
+  place_.begin(0);
+  body_.begin(0);
+  output_.begin(1);
+  BodyLowering::lowerBodies(space, range);
+  if (!ring_.output)
+    return;
+  // Who stores has read the last tile, then everything else: this memory has other uses behind.
+  for (int time = 0; time < 2; ++time) {
+    waitPhase(ring_.output->drained, output_.phase());
+    output_.next();
+  }
+}
+
+void GroupLowering::lowerOp(Op &op) {
+  if (isStagedLoad(op) || isOnlyForCopies(op))
+    return;
+  if (op.is(OpKind::Dot) && op.hasAttr("groups"))
+    return multiply(op);
+  if (isDeferred(op)) {
+    if (!op.is(OpKind::Notify) && !op.is(OpKind::Await))
+      handOver(op);
+    return;
+  }
+  BodyLowering::lowerOp(op);
+  if (op.is(OpKind::For) && op.hasAttr("stages"))
+    finish(op);
+}
+
+Value *GroupLowering::takeBody(const BodyRange &) {
+  waitPhase(body_.barrier(ring_.bodiesFull, body_.slot()), body_.phase());
+  return readBodyNumber();
+}
+
+Value *GroupLowering::previousSlot() {
+  Value *slot = place_.slot();
+  return b.CreateSelect(b.CreateICmpEQ(slot, b.getInt32(0)), b.getInt32(ring_.stages - 1),
+                        b.CreateSub(slot, b.getInt32(1)));
+}
+
+void GroupLowering::handOver(Op &store) {
+  const OutputTile &output = *ring_.output;
+  waitPhase(output.drained, output_.phase());
+  output_.next();
+  const View to = located(store.operand(1));
+  Value *usable = rowsOf(to).usable;
+  when(usable, "rows", [&] {
+    writeShared(output.tile, info(store.operand(0)->type()), registers(store.operand(0)));
+    ops_.proxyFence(b);
+  });
+  // Where rows cannot be copied, only what follows the store is left to that warp.
+  when(b.CreateNot(usable), "elements", [&] { StagedWalker::lowerOp(store); });
+  ops_.arrive(b, output.stored);
+}
+
+/// The load that a tile is, up to the order of its elements; null where it is something else.
+const Op *GroupLowering::loadOf(const ir::Value *tile) {
+  const Op *op = tile->definingOp();
+  while (op && (op->is(OpKind::Trans) || op->is(OpKind::Convert)))
+    op = op->operand(0)->definingOp();
+  return op && isStagedLoad(*op) ? op : nullptr;
+}
+
+/// Whether all uses lead to staged loads, or to nothing.
+bool GroupLowering::isOnlyForCopies(const Op &op) {
+  if (op.is(OpKind::Trans) || op.is(OpKind::Convert))
+    return loadOf(op.operand(0)) != nullptr;
+  const bool isWait = op.is(OpKind::Wait) || op.is(OpKind::TokenJoin);
+  if (!isWait || !op.result()->type().isAcquire())
+    return false;
+  return llvm::all_of(op.result()->uses(), [](const ir::Use &use) {
+    return isStagedLoad(*use.user) ||
+           (use.user->is(OpKind::TokenJoin) && isOnlyForCopies(*use.user));
+  });
+}
+
+void GroupLowering::release(Value *slot) {
+  Value *lane = b.CreateAnd(kernel_.thread, b.getInt32(31));
+  when(b.CreateICmpEQ(lane, b.getInt32(0)), "release",
+       [&] { ops_.arrive(b, place_.barrier(ring_.empty, slot)); });
+}
+
+void GroupLowering::multiply(Op &dot) {
+  const StagedTile &a = ring_.tiles.find(loadOf(dot.operand(0)))->second;
+  const StagedTile &bTile = ring_.tiles.find(loadOf(dot.operand(1)))->second;
+  const GroupDot shape = {.a = {a.dtype(), unsigned(a.swizzle)},
+                          .b = {bTile.dtype(), unsigned(bTile.swizzle)},
+                          .accumulator = dot.result()->type().dtype(),
+                          .columns = unsigned(bTile.rows)};
+  const unsigned groups = dot.intAttr("groups");
+  const unsigned blocks = a.rows / 64 / groups;
+
+  Value *slot = place_.slot();
+  waitPhase(place_.barrier(ring_.full, slot), place_.phase());
+  Registers sums(registers(dot.operand(2)));
+  const unsigned each = sums.size() / blocks;
+  // The groups stand above each other, then their next blocks.
+  Value *group = b.CreateLShr(kernel_.thread, 7);
+  Value *rows = b.CreateMul(group, b.getInt32(64 * a.swizzle));
+  Value *aStart = b.CreateAdd(address(slot, a.offset), rows);
+  Value *bDescriptor =
+      ops_.descriptor(b, shape.b, address(slot, bTile.offset));
+  ops_.beginDots(b);
+  for (unsigned block = 0; block < blocks; ++block) {
+    Value *start = b.CreateAdd(aStart, b.getInt32(block * groups * 64 * a.swizzle));
+    Value *aDescriptor = ops_.descriptor(b, shape.a, start);
+    auto part = llvm::MutableArrayRef<Value *>(sums).slice(block * each, each);
+    for (int64_t at = 0; at < a.depthBytes; at += GroupDot::kDepthBytes) {
+      const auto within = [&](const StagedTile &tile) {
+        return uint64_t(at / tile.swizzle * tile.rows * tile.swizzle + at % tile.swizzle);
+      };
+      ops_.dot(b, shape, ops_.advance(b, aDescriptor, within(a)),
+               ops_.advance(b, bDescriptor, within(bTile)), part);
+    }
+  }
+  ops_.endDots(b);
+  setRegisters(dot.result(), sums);
+  // Those of the iteration before are done then, and its slot is free.
+  ops_.awaitDots(b, 1, {});
+  Op &loop = *dot.parentOp();
+  Value *isFirst = b.CreateICmpEQ(scalar(loop.body().argument(0)), scalar(loop.operand(0)));
+  when(b.CreateNot(isFirst), "previous", [&] { release(previousSlot()); });
+  place_.next();
+}
+
+/// Behind a loop: its last products.
+void GroupLowering::finish(Op &loop) {
+  for (Op &op : loop.body().ops()) {
+    if (!op.is(OpKind::Dot) || !op.hasAttr("groups"))
+      continue;
+    ir::Value *result = loop.result(op.result()->uses()[0].index);
+    Registers sums(registers(result));
+    ops_.awaitDots(b, 0, sums);
+    setRegisters(result, sums);
+  }
+  Value *ran = b.CreateICmpSLT(scalar(loop.operand(0)), scalar(loop.operand(1)));
+  when(ran, "last", [&] { release(previousSlot()); });
+}
+
+} // namespace dtile::backend::gpu

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Staged tiles and their slots.
+#include "backend/gpu/staged/ring.h"
+
+#include "frontend/base/check.h"
+
+namespace dtile::backend::gpu {
+
+using ir::Op;
+using ir::OpKind;
+
+StagedTile stagedTile(Op &load) {
+  std::optional<ir::TensorBox> box = ir::tensorBox(load.operand(0));
+  DTILE_CHECK(box, "a staged load is a box");
+  const ir::Type type = load.result()->type();
+  return {.load = &load,
+          .box = *box,
+          .rows = type.shape()[0],
+          .depthBytes = type.shape()[1] * int64_t(dtypeBytes(type.dtype())),
+          .swizzle = load.intAttr("swizzle")};
+}
+
+llvm::SmallVector<int32_t, 4> boxSizes(const StagedTile &tile) {
+  llvm::SmallVector<int32_t, 4> sizes;
+  for (const ir::TensorBox::Dim &dim : tile.box.dims)
+    sizes.push_back(!dim.viewDim         ? 1
+                    : *dim.viewDim == 0 ? int32_t(tile.rows)
+                                        : int32_t(tile.swizzle / dtypeBytes(tile.dtype())));
+  return sizes;
+}
+
+Ring::Ring(Op &space) {
+  ir::walk(space, [&](Op &op) {
+    if (isStagedLoad(op)) {
+      tiles[&op] = stagedTile(op);
+      loadsOf[op.parentOp()].push_back(&op);
+    }
+    if (op.is(OpKind::For) && op.hasAttr("stages"))
+      stages = std::max(stages, op.intAttr("stages"));
+    if (isDeferred(op)) {
+      if (!output)
+        output.emplace();
+      output->deferred.push_back(&op);
+      if (!op.is(OpKind::Notify) && !op.is(OpKind::Await))
+        output->shape.assign(op.operand(0)->type().shape().begin(),
+                             op.operand(0)->type().shape().end());
+    }
+  });
+  for (auto &[loop, loads] : loadsOf) {
+    int64_t bytes = 0;
+    for (Op *load : loads) {
+      StagedTile &tile = tiles[load];
+      tile.offset = bytes;
+      bytes += int64_t(llvm::alignTo(tile.bytes(), kSlotAlign));
+    }
+    slotBytes = std::max(slotBytes, bytes);
+  }
+}
+
+} // namespace dtile::backend::gpu

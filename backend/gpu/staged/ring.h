@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Private to backend/gpu: what stands in shared memory while the bodies of a staged space run, and
+// where its walkers are in it (lower_staged.cpp says who they are).
+#pragma once
+
+#include "backend/gpu/lower_body.h"
+#include "ir/analysis/tensor_box.h"
+
+#include <optional>
+
+namespace dtile::backend::gpu {
+
+/// Alignment of a tile in a slot: what the swizzles of the copy engine repeat in.
+inline constexpr int64_t kSlotAlign = 1024;
+/// Bodies that the thread that copies may be ahead.
+inline constexpr int64_t kBodiesAhead = 4;
+
+[[nodiscard]] inline bool isStagedLoad(const ir::Op &op) {
+  return op.is(ir::OpKind::Load) && op.hasAttr("swizzle");
+}
+
+/// How a staged load's tile lies in a slot.
+struct StagedTile {
+  ir::Op *load = nullptr;
+  ir::TensorBox box;
+  int64_t rows = 0;
+  /// Bytes of the summed dimension, in all and of one box.
+  int64_t depthBytes = 0;
+  int64_t swizzle = 0;
+  /// Of the tile in its slot.
+  int64_t offset = 0;
+
+  [[nodiscard]] int64_t bytes() const { return rows * depthBytes; }
+  [[nodiscard]] int64_t boxes() const { return depthBytes / swizzle; }
+  [[nodiscard]] DType dtype() const { return load->result()->type().dtype(); }
+};
+
+/// Whether an op is left to the warp that stores (pass defer-stores).
+[[nodiscard]] inline bool isDeferred(const ir::Op &op) {
+  return op.boolAttrOr("deferred", false);
+}
+
+/// The tile that each body hands over to the warp that stores.
+struct OutputTile {
+  /// The store, and what is behind it.
+  llvm::SmallVector<ir::Op *, 4> deferred;
+  llvm::SmallVector<int64_t, 2> shape;
+  SharedTile tile;
+  /// i32: the barriers where the groups have written the tile, and where it has been read.
+  llvm::Value *stored = nullptr, *drained = nullptr;
+};
+
+[[nodiscard]] StagedTile stagedTile(ir::Op &load);
+/// Sizes of a box, innermost dimension last.
+[[nodiscard]] llvm::SmallVector<int32_t, 4> boxSizes(const StagedTile &tile);
+
+/// The staged loads of each loop of a space, and the ring that all its loops share.
+struct Ring {
+  llvm::DenseMap<const ir::Op *, StagedTile> tiles;
+  llvm::DenseMap<const ir::Op *, llvm::SmallVector<ir::Op *, 2>> loadsOf;
+  int64_t stages = 0;
+  int64_t slotBytes = 0;
+  /// i32, in shared memory.
+  llvm::Value *slots = nullptr, *full = nullptr, *empty = nullptr;
+  /// Numbers of the bodies that were taken, and their barriers.
+  llvm::Value *bodies = nullptr, *bodiesFull = nullptr, *bodiesEmpty = nullptr;
+
+  /// Where the bodies' last store is deferred.
+  std::optional<OutputTile> output;
+
+  [[nodiscard]] int64_t bytes() const { return stages * slotBytes; }
+
+  explicit Ring(ir::Op &space);
+};
+
+/// A walker's place in the ring: which slot, and in which phase its barriers are.
+class RingPosition {
+public:
+  RingPosition(llvm::IRBuilder<> &b, llvm::BasicBlock *entry, int64_t length, llvm::StringRef who)
+      : b(b), length_(length) {
+    llvm::IRBuilder<> start(entry, entry->begin());
+    slot_ = start.CreateAlloca(b.getInt32Ty(), nullptr, who + ".slot");
+    phase_ = start.CreateAlloca(b.getInt32Ty(), nullptr, who + ".phase");
+  }
+  void begin(unsigned phase) {
+    b.CreateStore(b.getInt32(0), slot_);
+    b.CreateStore(b.getInt32(phase), phase_);
+  }
+  [[nodiscard]] llvm::Value *slot() { return b.CreateLoad(b.getInt32Ty(), slot_); }
+  [[nodiscard]] llvm::Value *phase() { return b.CreateLoad(b.getInt32Ty(), phase_); }
+  void next() {
+    llvm::Value *next = b.CreateAdd(slot(), b.getInt32(1));
+    llvm::Value *isLast = b.CreateICmpEQ(next, b.getInt32(length_));
+    b.CreateStore(b.CreateSelect(isLast, b.getInt32(0), next), slot_);
+    b.CreateStore(b.CreateXor(phase(), b.CreateZExt(isLast, b.getInt32Ty())), phase_);
+  }
+  /// i32 address of a barrier of a slot.
+  [[nodiscard]] llvm::Value *barrier(llvm::Value *first, llvm::Value *slot) {
+    return b.CreateAdd(first, b.CreateShl(slot, 3));
+  }
+
+private:
+  llvm::IRBuilder<> &b;
+  int64_t length_;
+  llvm::AllocaInst *slot_;
+  llvm::AllocaInst *phase_;
+};
+
+} // namespace dtile::backend::gpu

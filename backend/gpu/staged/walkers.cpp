@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What the walkers of a staged space share.
+#include "backend/gpu/staged/walkers.h"
+
+namespace dtile::backend::gpu {
+
+using ir::Op;
+using ir::OpKind;
+using llvm::Value;
+
+StagedWalker::StagedWalker(GpuModule &module, const KernelScaffold &kernel, const Ring &ring,
+                           llvm::StringRef who)
+    : BodyLowering(module, kernel), ring_(ring), ops_(*module.device.staging()),
+      place_(b, kernel.entry, ring.stages, who), body_(b, kernel.entry, kBodiesAhead, who),
+      output_(b, kernel.entry, 1, who) {
+  threads_ = bodyThreads(*kernel.kernel);
+  barrier_ = kBodyBarrier;
+}
+
+void StagedWalker::waitPhase(Value *barrier, Value *phase) {
+  llvm::BasicBlock *again = block("phase");
+  llvm::BasicBlock *done = block("phase.done");
+  b.CreateBr(again);
+  b.SetInsertPoint(again);
+  b.CreateCondBr(ops_.tryWait(b, barrier, phase), done, again);
+  b.SetInsertPoint(done);
+}
+
+Value *StagedWalker::address(Value *slot, int64_t offset) {
+  Value *start = b.CreateMul(slot, b.getInt32(ring_.slotBytes));
+  return b.CreateAdd(ring_.slots, b.CreateAdd(start, b.getInt32(offset)));
+}
+
+Value *StagedWalker::shared(Value *address) {
+  return b.CreateIntToPtr(address, llvm::PointerType::get(context(), Device::kShared));
+}
+
+Value *StagedWalker::bodyNumber() {
+  return shared(b.CreateAdd(ring_.bodies, b.CreateShl(body_.slot(), 3)));
+}
+
+Value *StagedWalker::readBodyNumber() {
+  Value *number = b.CreateLoad(b.getInt64Ty(), bodyNumber());
+  // One arrival a thread: each has read it.
+  ops_.arrive(b, body_.barrier(ring_.bodiesEmpty, body_.slot()));
+  body_.next();
+  return number;
+}
+
+StagedWalker::Rows StagedWalker::rowsOf(const View &to) {
+  const OutputTile &output = *ring_.output;
+  const unsigned bytes = dtypeBytes(output.tile.dtype);
+  const auto within = [&](Value *position, unsigned d) {
+    Value *size = b.getInt64(output.shape[d]);
+    position = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, position, b.getInt64(0));
+    return b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, position, size);
+  };
+  const auto narrow = [&](Value *value) { return b.CreateTrunc(value, b.getInt32Ty()); };
+  Value *width = b.getInt64(bytes);
+  Value *from = b.CreateMul(within(to.dims[1].low, 1), width);
+  Value *until = b.CreateMul(within(to.dims[1].high, 1), width);
+  Rows rows;
+  rows.first = narrow(within(to.dims[0].low, 0));
+  rows.end = narrow(within(to.dims[0].high, 0));
+  rows.skipped = narrow(from);
+  rows.bytes = narrow(b.CreateSub(until, from));
+  rows.stride = b.CreateMul(to.dims[0].stride, width);
+  rows.data = to.data;
+  Value *all = b.CreateOr(b.CreatePtrToInt(to.data, b.getInt64Ty()), rows.stride);
+  all = b.CreateOr(all, b.CreateOr(from, until));
+  Value *isWhole = b.CreateIsNull(b.CreateAnd(all, b.getInt64(StagingOps::kRowAlign - 1)));
+  rows.usable = b.CreateAnd(isWhole, b.CreateICmpEQ(to.dims[1].stride, b.getInt64(1)));
+  return rows;
+}
+
+void SliceLowering::need(Op &op) {
+  if (!needed_.insert(&op).second)
+    return;
+  for (ir::Value *operand : op.operands())
+    needValue(operand);
+  // What a loop carries, but for tiles, comes along.
+  if (op.is(OpKind::For))
+    for (ir::Value *next : op.body().terminator()->operands())
+      needValue(next);
+  if (Op *parent = op.parentOp(); parent && !parent->is(OpKind::Space))
+    need(*parent);
+}
+
+void SliceLowering::needValue(ir::Value *value) {
+  if (value->type().isTile())
+    return;
+  if (Op *op = value->definingOp()) {
+    if (op->enclosing(OpKind::Space))
+      need(*op);
+    return;
+  }
+  if (Op *owner = value->argumentOf()->parentOp(); !owner->is(OpKind::Space))
+    need(*owner);
+}
+
+llvm::SmallVector<llvm::Type *, 4> SliceLowering::partTypes(ir::Type type) {
+  return type.isTile() ? llvm::SmallVector<llvm::Type *, 4>() : BodyLowering::partTypes(type);
+}
+
+void SliceLowering::waitOrLeave(Value *barrier, Value *phase) {
+  // Rounds between looks at memory far away, and looks at a launch that was given up.
+  constexpr unsigned kLookAround = 4096, kPatience = 256;
+  llvm::BasicBlock *before = b.GetInsertBlock();
+  llvm::BasicBlock *again = block("empty");
+  llvm::BasicBlock *count = block("empty.count");
+  llvm::BasicBlock *ask = block("empty.ask");
+  llvm::BasicBlock *gone = block("empty.gone");
+  llvm::BasicBlock *done = block("empty.done");
+  b.CreateBr(again);
+  b.SetInsertPoint(again);
+  llvm::PHINode *round = b.CreatePHI(b.getInt32Ty(), 3);
+  llvm::PHINode *looks = b.CreatePHI(b.getInt32Ty(), 3);
+  b.CreateCondBr(ops_.tryWait(b, barrier, phase), done, count);
+  b.SetInsertPoint(count);
+  Value *next = b.CreateAdd(round, b.getInt32(1));
+  Value *isTime = b.CreateIsNull(b.CreateAnd(next, b.getInt32(kLookAround - 1)));
+  b.CreateCondBr(isTime, ask, again);
+  b.SetInsertPoint(ask);
+  Value *aborted = call(DeviceCall::aborted, {kernel_.launch});
+  Value *more = b.CreateAdd(looks, aborted);
+  llvm::BasicBlock *asked = b.GetInsertBlock();
+  b.CreateCondBr(b.CreateICmpUGE(more, b.getInt32(kPatience)), gone, again);
+  for (auto [from, rounds, seen] :
+       {std::tuple<llvm::BasicBlock *, Value *, Value *>{before, b.getInt32(0), b.getInt32(0)},
+        {count, next, looks},
+        {asked, next, more}}) {
+    round->addIncoming(rounds, from);
+    looks->addIncoming(seen, from);
+  }
+  b.SetInsertPoint(gone);
+  b.CreateRetVoid();
+  b.SetInsertPoint(done);
+}
+
+} // namespace dtile::backend::gpu

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Private to backend/gpu: who walks the bodies of a staged space, each with its own place in the
+// rings (lower_staged.cpp draws how they meet).
+#pragma once
+
+#include "backend/gpu/staged/ring.h"
+#include "backend/gpu/staging_ops.h"
+
+#include "llvm/ADT/DenseSet.h"
+
+namespace dtile::backend::gpu {
+
+/// The program's barrier where those threads meet that run bodies, when they are not all.
+inline constexpr unsigned kBodyBarrier = 1;
+
+/// What all walkers share.
+class StagedWalker : public BodyLowering {
+public:
+  StagedWalker(GpuModule &module, const KernelScaffold &kernel, const Ring &ring,
+               llvm::StringRef who);
+
+protected:
+  /// Spins until a phase of a barrier is over.
+  void waitPhase(llvm::Value *barrier, llvm::Value *phase);
+  /// i32 address in a slot.
+  [[nodiscard]] llvm::Value *address(llvm::Value *slot, int64_t offset);
+  [[nodiscard]] llvm::Value *shared(llvm::Value *address);
+  /// i64: the number in the current slot of the ring of bodies, where the copier has put it; this
+  /// thread has read it then.
+  [[nodiscard]] llvm::Value *readBodyNumber();
+  /// Where the number of the current body is.
+  [[nodiscard]] llvm::Value *bodyNumber();
+  /// How an output tile goes to memory in rows, and whether it can: each row is a run of whole
+  /// words of the copy engine there.
+  struct Rows {
+    /// i1
+    llvm::Value *usable = nullptr;
+    /// i32: first row, end of rows; bytes from the start of a row to its first element.
+    llvm::Value *first = nullptr, *end = nullptr, *skipped = nullptr;
+    /// i32 bytes of a row; i64 bytes from row to row in memory.
+    llvm::Value *bytes = nullptr, *stride = nullptr;
+    llvm::Value *data = nullptr;
+  };
+  [[nodiscard]] Rows rowsOf(const View &to);
+
+  const Ring &ring_;
+  const StagingOps &ops_;
+  RingPosition place_, body_, output_;
+};
+
+/// A walker without tiles: of the bodies it lowers only what its own ops depend on. It runs apart
+/// from the threads that meet.
+class SliceLowering : public StagedWalker {
+protected:
+  using StagedWalker::StagedWalker;
+
+  void need(ir::Op &op);
+  void needValue(ir::Value *value);
+  [[nodiscard]] bool isNeeded(const ir::Op &op) const { return needed_.contains(&op); }
+  /// Spins until others are done with a phase. They may have left, when the launch was given up:
+  /// then so does this thread, after a time in which those that are there would have come. (The
+  /// groups never leave while products are in flight: an exit on their way would make ptxas
+  /// serialize those.)
+  void waitOrLeave(llvm::Value *barrier, llvm::Value *phase);
+  llvm::SmallVector<llvm::Type *, 4> partTypes(ir::Type type) override;
+
+private:
+  llvm::DenseSet<const ir::Op *> needed_;
+};
+
+/// The thread that copies operands.
+class CopyLowering : public SliceLowering {
+public:
+  CopyLowering(GpuModule &module, const KernelScaffold &kernel, const Ring &ring);
+  void lowerBodies(ir::Op &space, const BodyRange &range) override;
+
+protected:
+  llvm::Value *takeBody(const BodyRange &range) override;
+  void lowerOp(ir::Op &op) override;
+
+private:
+  void copy(ir::Op &load);
+  void lowerWait(ir::Op &op);
+  [[nodiscard]] llvm::Value *map(const StagedTile &tile);
+
+  llvm::AllocaInst *failed_;
+};
+
+/// The groups that multiply, and everything else of the bodies.
+class GroupLowering : public StagedWalker {
+public:
+  GroupLowering(GpuModule &module, const KernelScaffold &kernel, const Ring &ring)
+      : StagedWalker(module, kernel, ring, "dot") {}
+  void lowerBodies(ir::Op &space, const BodyRange &range) override;
+
+protected:
+  void lowerOp(ir::Op &op) override;
+  llvm::Value *takeBody(const BodyRange &range) override;
+
+private:
+  [[nodiscard]] static bool isOnlyForCopies(const ir::Op &op);
+  [[nodiscard]] static const ir::Op *loadOf(const ir::Value *tile);
+  void multiply(ir::Op &dot);
+  void finish(ir::Op &loop);
+  /// One thread a warp says that the warp is done with a slot.
+  void release(llvm::Value *slot);
+  [[nodiscard]] llvm::Value *previousSlot();
+  /// Hands a tile over to the warp that stores.
+  void handOver(ir::Op &store);
+};
+
+/// The warp that stores: brings the tile of each body from shared memory to where it goes, and says
+/// so to whom it concerns, while the groups multiply for the next body.
+class StoreLowering : public SliceLowering {
+public:
+  StoreLowering(GpuModule &module, const KernelScaffold &kernel, const Ring &ring);
+  void lowerBodies(ir::Op &space, const BodyRange &range) override;
+
+protected:
+  llvm::Value *takeBody(const BodyRange &range) override;
+  void lowerOp(ir::Op &op) override;
+  // The groups check the same, and report.
+  void checkCell(ir::Op &, llvm::Value *, llvm::Value *) override {}
+  void checkRank(ir::Op &, llvm::Value *) override {}
+
+private:
+  void store(ir::Op &op);
+
+  /// i32: number of this thread in its warp.
+  llvm::Value *lane_ = nullptr;
+};
+
+} // namespace dtile::backend::gpu
