@@ -38,11 +38,16 @@ bool isTileStore(const Op &op) {
          llvm::none_of(op.operands(), isToken);
 }
 
+/// Computes a value, and at most checks that it exists.
+bool isArithmetic(const Op &op) {
+  return op.numRegions() == 0 && (op.isPure() || op.is(OpKind::SigSlice));
+}
+
 /// The tail of a body, or one without a store.
 Tail tailOf(Block &body) {
   Tail tail;
   for (Op &op : llvm::reverse(body.ops())) {
-    if (&op == body.terminator() || op.isPure())
+    if (&op == body.terminator() || isArithmetic(op))
       continue;
     if (op.is(OpKind::Notify) || op.is(OpKind::Await)) {
       tail.behind.push_back(&op);
@@ -55,8 +60,8 @@ Tail tailOf(Block &body) {
   return tail;
 }
 
-/// Whether what the tail needs besides the tile can be worked out by another warp: arithmetic, and
-/// scalars that memory holds from before the launch.
+/// Whether what the tail needs besides the tile is arithmetic on the body's position, which another
+/// warp can do again.
 class TailOperands {
 public:
   bool areSimple(const Tail &tail) {
@@ -81,7 +86,7 @@ private:
       return value->argumentOf()->parentOp()->is(OpKind::Space);
     if (!op->enclosing(OpKind::Space) || !seen_.insert(op).second)
       return true;
-    return op->isPure() && op->numRegions() == 0 &&
+    return isArithmetic(*op) &&
            llvm::all_of(op->operands(), [&](Value *operand) { return isSimple(operand); });
   }
 

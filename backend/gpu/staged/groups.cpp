@@ -16,14 +16,12 @@ void GroupLowering::lowerBodies(Op &space, const BodyRange &range) {
   if (!ring_.output)
     return;
   // Who stores has read the last tile, then everything else: this memory has other uses behind.
-  for (int time = 0; time < 2; ++time) {
-    waitPhase(ring_.output->drained, output_.phase());
-    output_.next();
-  }
+  awaitDrained();
+  awaitDrained();
 }
 
 void GroupLowering::lowerOp(Op &op) {
-  if (isStagedLoad(op) || isOnlyForCopies(op))
+  if (isStagedLoad(op) || isForOthers(op))
     return;
   if (op.is(OpKind::Dot) && op.hasAttr("groups"))
     return multiply(op);
@@ -48,18 +46,18 @@ Value *GroupLowering::previousSlot() {
                         b.CreateSub(slot, b.getInt32(1)));
 }
 
+void GroupLowering::awaitDrained() {
+  waitPhase(ring_.output->drained, output_.phase());
+  output_.next();
+}
+
 void GroupLowering::handOver(Op &store) {
   const OutputTile &output = *ring_.output;
-  waitPhase(output.drained, output_.phase());
-  output_.next();
-  const View to = located(store.operand(1));
-  Value *usable = rowsOf(to).usable;
-  when(usable, "rows", [&] {
-    writeShared(output.tile, info(store.operand(0)->type()), registers(store.operand(0)));
-    ops_.proxyFence(b);
-  });
-  // Where rows cannot be copied, only what follows the store is left to that warp.
-  when(b.CreateNot(usable), "elements", [&] { StagedWalker::lowerOp(store); });
+  if (!output.lastLoop)
+    awaitDrained();
+  ir::Value *tile = store.operand(0);
+  writeShared(output.tile, info(tile->type()), registers(tile));
+  ops_.proxyFence(b);
   ops_.arrive(b, output.stored);
 }
 
@@ -71,16 +69,15 @@ const Op *GroupLowering::loadOf(const ir::Value *tile) {
   return op && isStagedLoad(*op) ? op : nullptr;
 }
 
-/// Whether all uses lead to staged loads, or to nothing.
-bool GroupLowering::isOnlyForCopies(const Op &op) {
+/// Whether all uses lead to what other walkers do, or to nothing.
+bool GroupLowering::isForOthers(const Op &op) {
   if (op.is(OpKind::Trans) || op.is(OpKind::Convert))
     return loadOf(op.operand(0)) != nullptr;
-  const bool isWait = op.is(OpKind::Wait) || op.is(OpKind::TokenJoin);
-  if (!isWait || !op.result()->type().isAcquire())
+  const bool isToken = op.is(OpKind::Wait) || op.is(OpKind::TokenJoin);
+  if (isToken ? !op.result()->type().isAcquire() : !op.is(OpKind::SigSlice))
     return false;
   return llvm::all_of(op.result()->uses(), [](const ir::Use &use) {
-    return isStagedLoad(*use.user) ||
-           (use.user->is(OpKind::TokenJoin) && isOnlyForCopies(*use.user));
+    return isStagedLoad(*use.user) || isDeferred(*use.user) || isForOthers(*use.user);
   });
 }
 
@@ -135,6 +132,10 @@ void GroupLowering::multiply(Op &dot) {
 
 /// Behind a loop: its last products.
 void GroupLowering::finish(Op &loop) {
+  // While products are in flight: ptxas would serialize them for a loop between their end and the
+  // use of the sums (C7514).
+  if (ring_.output && ring_.output->lastLoop == &loop)
+    awaitDrained();
   for (Op &op : loop.body().ops()) {
     if (!op.is(OpKind::Dot) || !op.hasAttr("groups"))
       continue;

@@ -45,6 +45,8 @@ struct OutputTile {
   /// The store, and what is behind it.
   llvm::SmallVector<ir::Op *, 4> deferred;
   llvm::SmallVector<int64_t, 2> shape;
+  /// The last staged loop of a body before it; null where loops are nested.
+  const ir::Op *lastLoop = nullptr;
   SharedTile tile;
   /// i32: the barriers where the groups have written the tile, and where it has been read.
   llvm::Value *stored = nullptr, *drained = nullptr;

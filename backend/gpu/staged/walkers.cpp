@@ -47,32 +47,6 @@ Value *StagedWalker::readBodyNumber() {
   return number;
 }
 
-StagedWalker::Rows StagedWalker::rowsOf(const View &to) {
-  const OutputTile &output = *ring_.output;
-  const unsigned bytes = dtypeBytes(output.tile.dtype);
-  const auto within = [&](Value *position, unsigned d) {
-    Value *size = b.getInt64(output.shape[d]);
-    position = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, position, b.getInt64(0));
-    return b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, position, size);
-  };
-  const auto narrow = [&](Value *value) { return b.CreateTrunc(value, b.getInt32Ty()); };
-  Value *width = b.getInt64(bytes);
-  Value *from = b.CreateMul(within(to.dims[1].low, 1), width);
-  Value *until = b.CreateMul(within(to.dims[1].high, 1), width);
-  Rows rows;
-  rows.first = narrow(within(to.dims[0].low, 0));
-  rows.end = narrow(within(to.dims[0].high, 0));
-  rows.skipped = narrow(from);
-  rows.bytes = narrow(b.CreateSub(until, from));
-  rows.stride = b.CreateMul(to.dims[0].stride, width);
-  rows.data = to.data;
-  Value *all = b.CreateOr(b.CreatePtrToInt(to.data, b.getInt64Ty()), rows.stride);
-  all = b.CreateOr(all, b.CreateOr(from, until));
-  Value *isWhole = b.CreateIsNull(b.CreateAnd(all, b.getInt64(StagingOps::kRowAlign - 1)));
-  rows.usable = b.CreateAnd(isWhole, b.CreateICmpEQ(to.dims[1].stride, b.getInt64(1)));
-  return rows;
-}
-
 void SliceLowering::need(Op &op) {
   if (!needed_.insert(&op).second)
     return;

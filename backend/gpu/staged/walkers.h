@@ -30,19 +30,6 @@ protected:
   [[nodiscard]] llvm::Value *readBodyNumber();
   /// Where the number of the current body is.
   [[nodiscard]] llvm::Value *bodyNumber();
-  /// How an output tile goes to memory in rows, and whether it can: each row is a run of whole
-  /// words of the copy engine there.
-  struct Rows {
-    /// i1
-    llvm::Value *usable = nullptr;
-    /// i32: first row, end of rows; bytes from the start of a row to its first element.
-    llvm::Value *first = nullptr, *end = nullptr, *skipped = nullptr;
-    /// i32 bytes of a row; i64 bytes from row to row in memory.
-    llvm::Value *bytes = nullptr, *stride = nullptr;
-    llvm::Value *data = nullptr;
-  };
-  [[nodiscard]] Rows rowsOf(const View &to);
-
   const Ring &ring_;
   const StagingOps &ops_;
   RingPosition place_, body_, output_;
@@ -98,13 +85,15 @@ protected:
   llvm::Value *takeBody(const BodyRange &range) override;
 
 private:
-  [[nodiscard]] static bool isOnlyForCopies(const ir::Op &op);
+  [[nodiscard]] static bool isForOthers(const ir::Op &op);
   [[nodiscard]] static const ir::Op *loadOf(const ir::Value *tile);
   void multiply(ir::Op &dot);
   void finish(ir::Op &loop);
   /// One thread a warp says that the warp is done with a slot.
   void release(llvm::Value *slot);
   [[nodiscard]] llvm::Value *previousSlot();
+  /// Waits until the tile before has left shared memory.
+  void awaitDrained();
   /// Hands a tile over to the warp that stores.
   void handOver(ir::Op &store);
 };
@@ -119,12 +108,29 @@ public:
 protected:
   llvm::Value *takeBody(const BodyRange &range) override;
   void lowerOp(ir::Op &op) override;
-  // The groups check the same, and report.
-  void checkCell(ir::Op &, llvm::Value *, llvm::Value *) override {}
-  void checkRank(ir::Op &, llvm::Value *) override {}
 
 private:
+  /// Where an output tile goes: what of it exists there.
+  struct Target {
+    llvm::Value *data = nullptr;
+    /// i64: positions of the tile that exist, of rows and columns.
+    llvm::Value *low[2] = {}, *high[2] = {};
+    /// i64 bytes from one to the next.
+    llvm::Value *stride[2] = {};
+    /// i1: each row is a run of whole words of the copy engine.
+    llvm::Value *isRows = nullptr;
+  };
+  [[nodiscard]] Target target(const View &to);
   void store(ir::Op &op);
+  /// Each thread has the copy engine store some of the rows.
+  void storeRows(const Target &to);
+  /// Each thread stores some elements of each row.
+  void storeElements(const Target &to);
+  /// Emits `body` for first + lane, and so on up to `end`, i64.
+  void eachOfLanes(llvm::Value *first, llvm::Value *end,
+                   llvm::function_ref<void(llvm::Value *)> body);
+  /// i32: where a position of the tile is in shared memory.
+  [[nodiscard]] llvm::Value *inShared(llvm::Value *row, llvm::Value *column);
 
   /// i32: number of this thread in its warp.
   llvm::Value *lane_ = nullptr;
