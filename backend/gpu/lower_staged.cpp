@@ -88,6 +88,7 @@ void StagedSpace::makeRing(Ring &ring) {
     output.tile.base = gpu_.shared(b, output.tile.bytes, StagingOps::kRowAlign);
     output.stored = address(8, 8);
     output.drained = address(8, 8);
+    output.ended = address(8, 8);
     readers += StagingOps::kWarpThreads;
   }
   when(isLeader(), "barriers", [&] {
@@ -102,7 +103,8 @@ void StagedSpace::makeRing(Ring &ring) {
     }
     if (ring.output) {
       ops.initBarrier(b, ring.output->stored, threads_);
-      ops.initBarrier(b, ring.output->drained, StagingOps::kWarpThreads);
+      for (Value *barrier : {ring.output->drained, ring.output->ended})
+        ops.initBarrier(b, barrier, StagingOps::kWarpThreads);
     }
     ops.publishBarriers(b);
   });

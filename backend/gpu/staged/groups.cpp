@@ -13,11 +13,9 @@ void GroupLowering::lowerBodies(Op &space, const BodyRange &range) {
   body_.begin(0);
   output_.begin(1);
   BodyLowering::lowerBodies(space, range);
-  if (!ring_.output)
-    return;
-  // Who stores has read the last tile, then everything else: this memory has other uses behind.
-  awaitDrained();
-  awaitDrained();
+  // What is in shared memory has other uses behind.
+  if (ring_.output)
+    waitPhase(ring_.output->ended, b.getInt32(0));
 }
 
 void GroupLowering::lowerOp(Op &op) {

@@ -48,8 +48,9 @@ struct OutputTile {
   /// The last staged loop of a body before it; null where loops are nested.
   const ir::Op *lastLoop = nullptr;
   SharedTile tile;
-  /// i32: the barriers where the groups have written the tile, and where it has been read.
-  llvm::Value *stored = nullptr, *drained = nullptr;
+  /// i32: the barriers where the groups have written the tile, where it has been read, and where who
+  /// stores has ended.
+  llvm::Value *stored = nullptr, *drained = nullptr, *ended = nullptr;
 };
 
 [[nodiscard]] StagedTile stagedTile(ir::Op &load);

@@ -39,7 +39,7 @@ void StoreLowering::lowerBodies(Op &space, const BodyRange &range) {
   output_.begin(0);
   forEachBody(space, range, [&] { lowerBlock(space.body()); });
   ops_.awaitStores(b);
-  ops_.arrive(b, ring_.output->drained);
+  ops_.arrive(b, ring_.output->ended);
 }
 
 Value *StoreLowering::takeBody(const BodyRange &) {
