@@ -271,6 +271,42 @@ TEST(HostCommunication, CopiesOfPartsOfThreeDimensionsArrive) {
   }
 }
 
+TEST(HostCommunication, LargeCopiesLeaveSharedMemoryToTilesAgain) {
+  const std::string params =
+      "  %c24 = const {value = 24} : index\n  %c640 = const {value = 640} : index\n"
+      "  %c3 = const {value = 3} : index\n  %c20 = const {value = 20} : index\n"
+      "  %c5 = const {value = 5} : index\n  %c22 = const {value = 22} : index\n"
+      "  %c64 = const {value = 64} : index\n  %c576 = const {value = 576} : index\n"
+      "  %x = param @x %c2, %c24, %c640 {param = 0, mode = \"symm\"} : view<f32, 3>\n"
+      "  %y = param @y %c2, %c24, %c640 {param = 1, mode = \"symm\"} : view<f32, 3>\n"
+      "  %z = param @z %c64 {param = 2, mode = \"out\"} : view<f32, 1>\n";
+  const std::string spaces =
+      "  space @main {vars = []} {\n    barrier\n"
+      "    %there = view.at %y, %next : view<f32, 3, remote>\n"
+      "    %w0 = view.slice %x, %c0 {dims = \"iaa\"} : view<f32, 2>\n"
+      "    %v = load %w0 : tile<24x64xf32>\n"
+      // Rows without gaps, sums of columns, rows of a part, and the sums of what has arrived.
+      "    %a0 = view.slice %x, %c0 {dims = \"iaa\"} : view<f32, 2>\n"
+      "    %b0 = view.slice %there, %c1 {dims = \"iaa\"} : view<f32, 2, remote>\n"
+      "    %t0 = put %a0, %b0 : token\n"
+      "    %s = tile.reduce %v {axis = 0, kind = \"sum\"} : tile<64xf32>\n"
+      "    %a1 = view.slice %x, %c1, %c3, %c20, %c64, %c640 {dims = \"irr\"} : view<f32, 2>\n"
+      "    %b1 = view.slice %there, %c0, %c5, %c22, %c0, %c576 {dims = \"irr\"} : "
+      "view<f32, 2, remote>\n"
+      "    %t1 = put %a1, %b1 : token\n"
+      "    await %t0, %t1\n    quiet\n    barrier\n"
+      "    %w1 = view.slice %y, %c1 {dims = \"iaa\"} : view<f32, 2>\n"
+      "    %u = load %w1 : tile<24x64xf32>\n"
+      "    %r = tile.reduce %u {axis = 0, kind = \"sum\"} : tile<64xf32>\n"
+      "    %q = mul %r, %s : tile<64xf32>\n"
+      "    store %q, %z\n    yield\n  }\n";
+  checkRanks(kernel(params, spaces), [](int ranks) {
+    return std::vector{symmetric(random(DType::F32, {2, 24, 640}, 1, ranks)),
+                       symmetric(zeros(DType::F32, {2, 24, 640}, ranks)),
+                       zeros(DType::F32, {64}, ranks)};
+  });
+}
+
 TEST(HostCommunication, WaitsForPartsOfCountsAndForManyCells) {
   // Every rank tells the next one twice, on a row of 3 cells; the derived count is 2 for that row.
   const std::string derived =
