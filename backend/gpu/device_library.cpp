@@ -2,6 +2,7 @@
 // Links the shmem device library: dtilec's own bitcode, then the provider's, which the user has.
 #include "backend/gpu/device_library.h"
 
+#include "backend/llvm/emit.h"
 #include "frontend/base/check.h"
 #include "stdlib/shmem/device_bitcode.h"
 
@@ -16,7 +17,6 @@
 #include "llvm/IR/DiagnosticInfo.h"
 #include "llvm/IR/DiagnosticPrinter.h"
 #include "llvm/Linker/Linker.h"
-#include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
@@ -157,20 +157,8 @@ private:
   }
 
   void inlineCalls() {
-    llvm::PassBuilder passes;
-    llvm::LoopAnalysisManager loops;
-    llvm::FunctionAnalysisManager functions;
-    llvm::CGSCCAnalysisManager components;
-    llvm::ModuleAnalysisManager modules;
-    passes.registerModuleAnalyses(modules);
-    passes.registerCGSCCAnalyses(components);
-    passes.registerFunctionAnalyses(functions);
-    passes.registerLoopAnalyses(loops);
-    passes.crossRegisterProxies(loops, functions, components, modules);
-    llvm::ModulePassManager manager;
-    llvm::cantFail(passes.parsePassPipeline(
-        manager, "always-inline,globalopt,function(sroa,sccp,simplifycfg),globaldce"));
-    manager.run(module_, modules);
+    runPasses(module_, /*machine=*/nullptr,
+              "always-inline,globalopt,function(sroa,sccp,simplifycfg),globaldce");
   }
 
   llvm::Module &module_;

@@ -3,10 +3,9 @@
 // combine registers, bits of a lane's number combine lanes by shuffles, bits of a warp's number go
 // through shared memory.
 #include "backend/gpu/lower_body.h"
+#include "backend/llvm/reductions.h"
 
 #include "frontend/base/check.h"
-
-#include "llvm/ADT/StringSwitch.h"
 
 #include <limits>
 
@@ -18,41 +17,6 @@ using ir::Op;
 using ir::OpKind;
 
 namespace {
-
-OpKind combiner(llvm::StringRef kind) {
-  return llvm::StringSwitch<OpKind>(kind)
-      .Case("sum", OpKind::Add)
-      .Case("prod", OpKind::Mul)
-      .Case("max", OpKind::Max)
-      .Case("min", OpKind::Min)
-      .Case("any", OpKind::Or)
-      .Case("all", OpKind::And);
-}
-
-/// What changes nothing that it is combined with. A NaN gives way to any number in max and min.
-llvm::Constant *neutral(llvm::LLVMContext &context, OpKind kind, DType type) {
-  llvm::Type *compute = computeType(context, type);
-  const bool isSigned = dtypeClass(type) == DTypeClass::Int;
-  const unsigned bits = compute->getScalarSizeInBits();
-  switch (kind) {
-  case OpKind::Mul:
-    return isFloat(type) ? llvm::ConstantFP::get(compute, 1.0) : llvm::ConstantInt::get(compute, 1);
-  case OpKind::Max:
-    if (isFloat(type))
-      return llvm::ConstantFP::getNaN(compute);
-    return llvm::ConstantInt::get(
-        compute, isSigned ? llvm::APInt::getSignedMinValue(bits) : llvm::APInt::getMinValue(bits));
-  case OpKind::Min:
-    if (isFloat(type))
-      return llvm::ConstantFP::getNaN(compute);
-    return llvm::ConstantInt::get(
-        compute, isSigned ? llvm::APInt::getSignedMaxValue(bits) : llvm::APInt::getMaxValue(bits));
-  case OpKind::And:
-    return llvm::Constant::getAllOnesValue(compute);
-  default:
-    return llvm::Constant::getNullValue(compute);
-  }
-}
 
 /// Some values that belong together: an element, or an element and where it is.
 using Group = llvm::SmallVector<llvm::Value *, 2>;
@@ -210,7 +174,7 @@ void BodyLowering::lowerReduction(Op &op) {
   Reducer reducer(*this, from, axis);
   const bool isArg = op.is(OpKind::ArgReduce);
   const DType sumType = isArg ? dtype : accumulatorType(dtype);
-  const OpKind kind = combiner(op.strAttr("kind"));
+  const OpKind kind = combinerOf(op.strAttr("kind"));
 
   llvm::SmallVector<Group> groups;
   // Positions outside are past all others.
@@ -223,7 +187,7 @@ void BodyLowering::lowerReduction(Op &op) {
       groups.push_back({value, inside ? b.CreateSelect(inside, at, nowhere) : at});
     } else {
       groups.push_back(
-          {inside ? b.CreateSelect(inside, value, neutral(context(), kind, sumType)) : value});
+          {inside ? b.CreateSelect(inside, value, neutralOf(context(), kind, sumType)) : value});
     }
   }
 
@@ -263,14 +227,14 @@ void BodyLowering::lowerScan(Op &op) {
   const TileInfo &from = info(type);
   const auto axis = unsigned(op.intAttr("axis"));
   const DType sumType = accumulatorType(type.dtype());
-  const OpKind kind = combiner(op.strAttr("kind"));
+  const OpKind kind = combinerOf(op.strAttr("kind"));
   Reducer reducer(*this, from, axis);
   // Of the positions up to this one, and of all that differ from it in the bits so far.
   Registers running, total;
   for (unsigned slot = 0; slot < from.size(); ++slot) {
     llvm::Value *value = registers(op.operand(0))[slot];
     if (llvm::Value *inside = reducer.isInside(slot))
-      value = b.CreateSelect(inside, value, neutral(context(), kind, sumType));
+      value = b.CreateSelect(inside, value, neutralOf(context(), kind, sumType));
     running.push_back(value);
     total.push_back(value);
   }

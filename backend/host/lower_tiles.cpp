@@ -2,59 +2,14 @@
 // Tiles in memory: filling buffers, loads and stores, reductions along an axis and running ones.
 #include "backend/host/lower_body.h"
 #include "backend/host/tile_loops.h"
-
+#include "backend/llvm/reductions.h"
 #include "frontend/base/check.h"
-
-#include "llvm/ADT/StringSwitch.h"
-
-#include <limits>
 
 namespace dtile::backend::host {
 
 using ir::Op;
 using ir::OpKind;
 using ir::Value;
-
-namespace {
-
-/// The elementwise op that a reduction repeats.
-OpKind combiner(llvm::StringRef kind) {
-  return llvm::StringSwitch<OpKind>(kind)
-      .Case("sum", OpKind::Add)
-      .Case("prod", OpKind::Mul)
-      .Case("max", OpKind::Max)
-      .Case("min", OpKind::Min)
-      .Case("any", OpKind::Or)
-      .Case("all", OpKind::And);
-}
-
-/// What leaves the other operand of the combiner as it is.
-llvm::Constant *neutral(llvm::LLVMContext &context, OpKind kind, DType type) {
-  llvm::Type *t = computeType(context, type);
-  const bool isSigned = dtypeClass(type) == DTypeClass::Int;
-  switch (kind) {
-  case OpKind::Mul:
-    return isFloat(type) ? llvm::ConstantFP::get(t, 1.0) : llvm::ConstantInt::get(t, 1);
-  case OpKind::Max:
-  case OpKind::Min: {
-    // A NaN gives way to any number.
-    if (isFloat(type))
-      return llvm::ConstantFP::getNaN(t);
-    const unsigned bits = t->getIntegerBitWidth();
-    const bool isMax = kind == OpKind::Max;
-    if (isSigned)
-      return llvm::ConstantInt::get(t, isMax ? llvm::APInt::getSignedMinValue(bits)
-                                             : llvm::APInt::getSignedMaxValue(bits));
-    return isMax ? llvm::Constant::getNullValue(t) : llvm::Constant::getAllOnesValue(t);
-  }
-  case OpKind::And:
-    return llvm::Constant::getAllOnesValue(t);
-  default:
-    return llvm::Constant::getNullValue(t);
-  }
-}
-
-} // namespace
 
 // Filling buffers.
 
@@ -237,13 +192,13 @@ void BodyLowering::reduceAlongRows(Op &op, int axis) {
   Value *source = op.operand(0);
   const DType type = source->type().dtype();
   const DType sumType = accumulatorType(type);
-  const OpKind kind = combiner(op.strAttr("kind"));
+  const OpKind kind = combinerOf(op.strAttr("kind"));
   llvm::ArrayRef<int64_t> shape = source->type().shape();
   TileLoops loops(*this, shape, shape[axis] == 1 ? -1 : axis, {source});
   TileRef whole = loops.whole(source);
   loops.overRows([&] {
     loops.beginRow({whole});
-    llvm::Constant *first = neutral(context(), kind, sumType);
+    llvm::Constant *first = neutralOf(context(), kind, sumType);
     llvm::Value *sums =
         loops.alongRow(arith_.broadcast(first, loops.lanes()), [&](llvm::Value *sum) {
           return arith_.binary(kind, sumType, sum, loops.elements(whole));
@@ -276,7 +231,7 @@ void BodyLowering::reduceAcrossRows(Op &op, int axis) {
   Value *source = op.operand(0);
   const DType type = source->type().dtype();
   const DType sumType = accumulatorType(type);
-  const OpKind kind = combiner(op.strAttr("kind"));
+  const OpKind kind = combinerOf(op.strAttr("kind"));
   llvm::ArrayRef<int64_t> shape = source->type().shape();
   const int inner = TileLoops::lastLongDim(shape);
   TileLoops loops(*this, shape, inner, {source});
@@ -295,7 +250,7 @@ void BodyLowering::reduceAcrossRows(Op &op, int axis) {
   loops.overRows(
       [&] {
         loops.alongRow(
-            [&] { store(arith_.broadcast(neutral(context(), kind, sumType), loops.lanes())); });
+            [&] { store(arith_.broadcast(neutralOf(context(), kind, sumType), loops.lanes())); });
         loops.over({unsigned(axis)}, [&] {
           loops.beginRow({whole});
           loops.alongRow(
@@ -355,7 +310,7 @@ void BodyLowering::lowerScan(Op &op) {
   Value *source = op.operand(0);
   const DType type = source->type().dtype();
   const DType sumType = accumulatorType(type);
-  const OpKind kind = combiner(op.strAttr("kind"));
+  const OpKind kind = combinerOf(op.strAttr("kind"));
   const int axis = int(op.intAttr("axis"));
   llvm::ArrayRef<int64_t> shape = source->type().shape();
   beforeWrite(op.result());
@@ -364,7 +319,7 @@ void BodyLowering::lowerScan(Op &op) {
   llvm::Value *sum = stackSlot(computeType(context(), sumType), "sum");
   loops.overRows(
       [&] {
-        b.CreateStore(neutral(context(), kind, sumType), sum);
+        b.CreateStore(neutralOf(context(), kind, sumType), sum);
         loops.over({unsigned(axis)}, [&] {
           loops.beginRow({whole});
           llvm::Value *next =

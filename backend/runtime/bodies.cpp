@@ -365,17 +365,7 @@ void dtile_rt_barrier(dtile_task *task, const dtile_site *site) {
 
 void dtile_rt_fail(dtile_task *task, const dtile_site *site, const char *message, int32_t nargs,
                    const int64_t *args) {
-  std::string text;
-  for (const char *at = message; *at; ++at) {
-    bool hole = at[0] == '{' && at[1] >= '0' && at[1] <= '9' && at[2] == '}';
-    if (!hole || at[1] - '0' >= nargs) {
-      text += *at;
-      continue;
-    }
-    text += std::to_string(args[at[1] - '0']);
-    at += 2;
-  }
-  trap(task, site, std::move(text));
+  trap(task, site, fillHoles(message, nargs, args));
 }
 
 void dtile_rt_check_rank(dtile_task *task, int64_t rank, const dtile_site *site) {

@@ -34,6 +34,20 @@ std::string siteText(const dtile_site &site) {
   return format("%s:%d:%d", site.file, site.line, site.column);
 }
 
+std::string fillHoles(const char *message, int32_t nargs, const int64_t *args) {
+  std::string text;
+  for (const char *at = message; *at; ++at) {
+    bool hole = at[0] == '{' && at[1] >= '0' && at[1] <= '9' && at[2] == '}';
+    if (!hole || at[1] - '0' >= nargs) {
+      text += *at;
+      continue;
+    }
+    text += std::to_string(args[at[1] - '0']);
+    at += 2;
+  }
+  return text;
+}
+
 std::string cellText(const LaunchObject &use, const char *name, const void *cell) {
   int64_t number = (static_cast<const char *>(cell) - use.data) / 8;
   const ObjectKey &key = use.object->key;

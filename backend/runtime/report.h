@@ -12,6 +12,8 @@ namespace dtile::runtime {
 std::string bodyText(const dtile_task &task);
 /// "file:line:column".
 std::string siteText(const dtile_site &site);
+/// A message with the numbers that `{0}`, `{1}` … stand for.
+std::string fillHoles(const char *message, int32_t nargs, const int64_t *args);
 /// "ready[1, 2]".
 std::string cellText(const LaunchObject &use, const char *name, const void *cell);
 

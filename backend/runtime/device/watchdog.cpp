@@ -17,20 +17,6 @@ namespace {
 
 constexpr uint32_t kComplete = 2;
 
-std::string fillHoles(const char *message, int32_t nargs, const int64_t *args) {
-  std::string text;
-  for (const char *at = message; *at; ++at) {
-    bool hole = at[0] == '{' && at[1] >= '0' && at[1] <= '9' && at[2] == '}';
-    if (!hole || at[1] - '0' >= nargs) {
-      text += *at;
-      continue;
-    }
-    text += std::to_string(args[at[1] - '0']);
-    at += 2;
-  }
-  return text;
-}
-
 } // namespace
 
 bool DeviceTeam::aborted() const {
