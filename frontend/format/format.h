@@ -11,7 +11,8 @@ namespace dtile::format {
 
 /// The text of a loaded file in canonical layout: the same tokens and comments, indented, spaced
 /// and broken into lines of at most 100 columns where that is possible. Formatting the result again
-/// gives the same text. Line breaks that the author chose inside lists and between operators stay.
+/// gives the same text. Line breaks that the author chose inside lists and between operators stay,
+/// and comments that the author put into one column of a declaration stand in one.
 /// Nothing when the file has syntax errors, which are reported: what does not parse is left alone.
 [[nodiscard]] std::optional<std::string> formatFile(FileId file, const SourceManager &sources,
                                                     Diagnostics &diagnostics);
