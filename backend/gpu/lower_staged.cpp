@@ -185,7 +185,9 @@ void requestTensorMaps(Op &kernel, launch::Frame &frame) {
   ir::walk(kernel, [&](Op &op) {
     if (isStagedLoad(op)) {
       const StagedTile tile = stagedTile(op);
-      frame.addTensorMap(*tile.box.object, boxSizes(tile), int32_t(tile.swizzle));
+      // f32 are multiplied as tf32.
+      frame.addTensorMap(*tile.box.object, boxSizes(tile), int32_t(tile.swizzle),
+                         tile.dtype() == DType::F32);
     }
   });
 }

@@ -17,14 +17,18 @@
 
 namespace dtile::backend::gpu {
 
-/// How a matrix operand of `rows` rows lies in shared memory: as the copy engine writes a box whose
-/// innermost dimension is `swizzle` bytes wide. Wider operands are several boxes, one behind the
-/// other.
+/// How a matrix operand lies in shared memory: as the copy engine writes a box whose innermost
+/// dimension is `swizzle` bytes wide. Wider operands are several boxes, one behind the other. f32
+/// are multiplied as tf32.
 struct SharedOperand {
   DType dtype;
-  /// 32, 64 or 128: bytes of the innermost dimension of a box, which is the dimension that is
-  /// summed over, and the period in which 16-byte words are exchanged.
+  /// 32, 64 or 128: bytes of the innermost dimension of a box, and the period in which 16-byte
+  /// words are exchanged.
   unsigned swizzle;
+  /// The innermost dimension is not the one that is summed over; 2-byte elements only. Then the
+  /// bytes of a box count.
+  bool isAcross = false;
+  unsigned boxBytes = 0;
 };
 
 /// Shape of one group of matrix instructions of a warpgroup: 64 rows by `columns` columns.
@@ -88,9 +92,9 @@ public:
   /// Before the first dot of a group: the registers of accumulators are the instructions' now.
   virtual void beginDots(llvm::IRBuilder<> &b) const = 0;
   /// accumulators += a · bᵀ over 32 bytes of the summed dimension; one value a register, i32 or
-  /// float, in the order of the hardware's layout.
+  /// float, in the order of the hardware's layout. Without `adds` what they were does not count.
   virtual void dot(llvm::IRBuilder<> &b, const GroupDot &dot, llvm::Value *a, llvm::Value *bOperand,
-                   llvm::MutableArrayRef<llvm::Value *> accumulators) const = 0;
+                   llvm::MutableArrayRef<llvm::Value *> accumulators, bool adds) const = 0;
   virtual void endDots(llvm::IRBuilder<> &b) const = 0;
   /// All but `pending` groups are done. The accumulators of those that are pass through it.
   virtual void awaitDots(llvm::IRBuilder<> &b, unsigned pending,

@@ -92,15 +92,17 @@ int64_t Frame::object(const Op &param) const {
 }
 
 const Frame::TensorMap &Frame::addTensorMap(Op &param, llvm::ArrayRef<int32_t> box,
-                                            int32_t swizzle) {
+                                            int32_t swizzle, bool isTf32) {
   DTILE_CHECK(param.is(OpKind::Param), "only tensor parameters have maps");
   for (const auto &map : tensorMaps_)
-    if (map->param == &param && llvm::ArrayRef(map->box) == box && map->swizzle == swizzle)
+    if (map->param == &param && llvm::ArrayRef(map->box) == box && map->swizzle == swizzle &&
+        map->isTf32 == isTf32)
       return *map;
   auto map = std::make_unique<TensorMap>();
   map->param = &param;
   map->box.assign(box.begin(), box.end());
   map->swizzle = swizzle;
+  map->isTf32 = isTf32;
   map->copies = scratchCopies(param);
   map->offset = allocate(kTensorMapBytes * map->copies, 64);
   map->usable = allocate();

@@ -43,6 +43,8 @@ public:
     ir::Op *param = nullptr;
     llvm::SmallVector<int32_t, 4> box;
     int32_t swizzle = 0;
+    /// f32 that are rounded to tf32 on their way.
+    bool isTf32 = false;
     int64_t copies = 1;
     /// Of the first map (64-aligned), and of the i64 that says whether all can be used.
     int64_t offset = 0;
@@ -67,7 +69,8 @@ public:
   /// Devices: where the object of a scratch or signal parameter is.
   [[nodiscard]] int64_t object(const ir::Op &param) const;
   /// Devices: asks for tensor maps, before the prologue is lowered. An equal one is made once.
-  const TensorMap &addTensorMap(ir::Op &param, llvm::ArrayRef<int32_t> box, int32_t swizzle);
+  const TensorMap &addTensorMap(ir::Op &param, llvm::ArrayRef<int32_t> box, int32_t swizzle,
+                                bool isTf32 = false);
   [[nodiscard]] llvm::ArrayRef<std::unique_ptr<TensorMap>> tensorMaps() const {
     return tensorMaps_;
   }

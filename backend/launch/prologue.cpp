@@ -153,6 +153,7 @@ void Prologue::makeTensorMap(const Frame::TensorMap &map) {
     b.CreateStore(dim.stride, b.CreateConstGEP1_64(b.getInt64Ty(), stride, d));
     b.CreateStore(b.getInt32(map.box[d]), b.CreateConstGEP1_64(b.getInt32Ty(), box, d));
   }
+  const unsigned type = map.isTf32 ? DTILE_MAP_TF32 : unsigned(view.type.dtype());
   llvm::Value *all = b.getInt64(1);
   for (int64_t copy = 0; copy < map.copies; ++copy) {
     llvm::Value *data = view.data;
@@ -166,7 +167,7 @@ void Prologue::makeTensorMap(const Frame::TensorMap &map) {
     llvm::Value *bad = b.CreateCall(
         launch_.runtime(Runtime::tensor_map),
         {handle_, frameAddress(map.offset + copy * Frame::kTensorMapBytes), data,
-         b.getInt32(unsigned(view.type.dtype())), b.getInt32(rank), size, stride, box,
+         b.getInt32(type), b.getInt32(rank), size, stride, box,
          b.getInt32(map.swizzle), usable});
     require(b.CreateIsNull(bad));
     all = b.CreateAnd(all, b.CreateLoad(b.getInt64Ty(), usable));

@@ -54,6 +54,9 @@ llvm::StringRef operandName(DType type) {
     return "s8";
   case DType::U8:
     return "u8";
+  // Whole f32 has no instruction: what is there has been rounded on its way (copyBox).
+  case DType::F32:
+    return "tf32";
   default:
     return "";
   }
@@ -131,25 +134,28 @@ public:
   bool hasDot(const GroupDot &dot) const override {
     const auto isKnown = [](const SharedOperand &operand) {
       return !operandName(operand.dtype).empty() &&
+             (!operand.isAcross || dtypeBits(operand.dtype) == 16) &&
              (operand.swizzle == 32 || operand.swizzle == 64 || operand.swizzle == 128);
     };
     if (!isKnown(dot.a) || !isKnown(dot.b) || dot.columns % 8 != 0 || dot.columns > 256)
       return false;
     if (isInteger(dot.a.dtype))
-      return isInteger(dot.b.dtype) && dot.accumulator == DType::I32 && dot.columns % 16 == 0;
+      return dot.b.dtype == dot.a.dtype && dot.columns % 16 == 0 &&
+             dot.accumulator == (dot.a.dtype == DType::I8 ? DType::I32 : DType::U32);
     if (isEightBit(dot.a.dtype))
       return isFloat(dot.b.dtype) && isEightBit(dot.b.dtype) && dot.accumulator == DType::F32;
     return dot.a.dtype == dot.b.dtype && dot.accumulator == DType::F32;
   }
 
   Value *descriptor(Builder &b, const SharedOperand &operand, Value *address) const override {
-    // Bits 0-13 the address in 16 bytes, 16-29 unused with swizzles, 32-45 bytes from 8 rows to the
-    // next 8 in 16 bytes, 62-63 the swizzle.
+    // In units of 16 bytes: bits 0-13 the address, 16-29 from one box to the next (of operands that
+    // lie across; else unused), 32-45 from 8 rows of a box to the next 8. 62-63 are the swizzle.
     const uint64_t mode = operand.swizzle == 128 ? 1 : operand.swizzle == 64 ? 2 : 3;
     const uint64_t eightRows = uint64_t(operand.swizzle) * 8 / 16;
+    const uint64_t box = operand.isAcross ? operand.boxBytes / 16 : 1;
     Value *words = b.CreateAnd(b.CreateLShr(address, 4), 0x3FFF);
     return b.CreateOr(b.CreateZExt(words, b.getInt64Ty()),
-                      b.getInt64(mode << 62 | eightRows << 32 | uint64_t(1) << 16));
+                      b.getInt64(mode << 62 | eightRows << 32 | box << 16));
   }
 
   Value *advance(Builder &b, Value *descriptor, uint64_t bytes) const override {
@@ -161,23 +167,25 @@ public:
   }
 
   void dot(Builder &b, const GroupDot &dot, Value *a, Value *bOperand,
-           llvm::MutableArrayRef<Value *> accumulators) const override {
+           llvm::MutableArrayRef<Value *> accumulators, bool adds) const override {
     const unsigned count = accumulatorCount(dot);
     DTILE_CHECK(accumulators.size() == count, "accumulators of another dot");
     const bool isInt = isInteger(dot.a.dtype);
     const unsigned depth = GroupDot::kDepthBytes * 8 / dtypeBits(dot.a.dtype);
     std::string text =
-        llvm::formatv("{{\n\t.reg .pred p;\n\tsetp.eq.u32 p, 0, 0;\n\t"
+        llvm::formatv("{{\n\t.reg .pred p;\n\tsetp.eq.u32 p, 0, {5};\n\t"
                       "wgmma.mma_async.sync.aligned.m64n{0}k{1}.{2}.{3}.{4} {{",
                       dot.columns, depth, isInt ? "s32" : "f32", operandName(dot.a.dtype),
-                      operandName(dot.b.dtype));
+                      operandName(dot.b.dtype), adds ? 0 : 1);
     for (unsigned i = 0; i < count; ++i)
       text += llvm::formatv("{0}${1}", i == 0 ? "" : ", ", i);
     // The predicate: add to the accumulators.
     text += llvm::formatv("}, ${0}, ${1}, p", 2 * count, 2 * count + 1);
     // Scales of both operands; for 16-bit types also which dimension is contiguous.
     if (!isInt)
-      text += isEightBit(dot.a.dtype) ? ", 1, 1" : ", 1, 1, 0, 0";
+      text += ", 1, 1";
+    if (dtypeBits(dot.a.dtype) == 16)
+      text += llvm::formatv(", {0}, {1}", int(dot.a.isAcross), int(dot.b.isAcross));
     text += ";\n\t}";
     inOut(b, text, accumulators, {a, bOperand});
   }

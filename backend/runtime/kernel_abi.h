@@ -200,6 +200,8 @@ int32_t dtile_rt_device_scratch(dtile_launch *, int32_t param, int32_t ndim, con
                                 struct dtile_device_object *out);
 int32_t dtile_rt_device_signal(dtile_launch *, int32_t param, int32_t ndim, const int64_t *size,
                                struct dtile_device_cells *out);
+/* A dtype of tensor maps only: f32, rounded to tf32 on the way. */
+enum { DTILE_MAP_TF32 = 256 };
 /* Writes a tensor map (128 bytes, 64-aligned) of the object at `data`, innermost dimension last.
  * Sizes, strides and the box count elements; `swizzle` is 0, 32, 64 or 128 bytes. Where the device
  * cannot describe it (misaligned, too large) gives 0 in *usable and no error. */

@@ -17,6 +17,12 @@ namespace dtile {
 /// Element types of a product that a group of warps computes from shared memory.
 struct GroupProduct {
   DType a, b, sum;
+  /// As of a MatrixProduct.
+  bool isTf32 = false;
+  /// Also of operands whose innermost dimension is not the one that is summed over.
+  bool isAcross = false;
+  /// It adds with fewer bits than the sum has: a few products may be left to it.
+  bool isShort = false;
 };
 
 /// Numbers of one kind of machine.
@@ -56,11 +62,16 @@ struct TargetFacts {
   /// The same where threads copy.
   static constexpr int32_t kPlainMovers = 32;
 
-  [[nodiscard]] bool hasGroupProduct(DType a, DType b, DType sum) const {
+  /// Columns of a GroupProduct whose sums are short that are computed at once, at most.
+  static constexpr int64_t kShortColumns = 128;
+
+  /// The row for a product, or null.
+  [[nodiscard]] const GroupProduct *findGroupProduct(DType a, DType b, DType sum,
+                                                     bool isTf32) const {
     for (const GroupProduct &product : groupProducts)
-      if (product.a == a && product.b == b && product.sum == sum)
-        return true;
-    return false;
+      if (product.a == a && product.b == b && product.sum == sum && product.isTf32 == isTf32)
+        return &product;
+    return nullptr;
   }
 
   /// Programs that run at once, or 0 for any number.
@@ -69,12 +80,18 @@ struct TargetFacts {
   }
 };
 
-/// What the warpgroups of sm_90 multiply.
+/// What the warpgroups of sm_90 multiply. Of f8 they add about 14 bits ("DeepSeek-V3 Technical
+/// Report", 3.3.2).
 inline constexpr GroupProduct kHopperProducts[] = {
-    {DType::BF16, DType::BF16, DType::F32},     {DType::F16, DType::F16, DType::F32},
-    {DType::F8E4M3, DType::F8E4M3, DType::F32}, {DType::F8E4M3, DType::F8E5M2, DType::F32},
-    {DType::F8E5M2, DType::F8E4M3, DType::F32}, {DType::F8E5M2, DType::F8E5M2, DType::F32},
-    {DType::I8, DType::I8, DType::I32},         {DType::U8, DType::U8, DType::I32},
+    {DType::BF16, DType::BF16, DType::F32, false, true, false},
+    {DType::F16, DType::F16, DType::F32, false, true, false},
+    {DType::F8E4M3, DType::F8E4M3, DType::F32, false, false, true},
+    {DType::F8E4M3, DType::F8E5M2, DType::F32, false, false, true},
+    {DType::F8E5M2, DType::F8E4M3, DType::F32, false, false, true},
+    {DType::F8E5M2, DType::F8E5M2, DType::F32, false, false, true},
+    {DType::I8, DType::I8, DType::I32, false, false, false},
+    {DType::U8, DType::U8, DType::U32, false, false, false},
+    {DType::F32, DType::F32, DType::F32, true, false, false},
 };
 
 /// sm_90: 8 programs that copy in bulk, each 46 GB/s through 8 slots of 8 KiB, fill the 18 links of

@@ -26,8 +26,11 @@ using namespace dtile::ir;
 /// Most stages that pay: copies that far ahead hide any latency.
 constexpr int64_t kMostStages = 8;
 constexpr int64_t kFewestStages = 2;
-/// The widest box along the summed dimension, in bytes.
+/// The widest and the narrowest box along its innermost dimension, in bytes.
 constexpr int64_t kSwizzleBytes = 128;
+constexpr int64_t kFewestSwizzleBytes = 32;
+/// Bytes of the summed dimension that one instruction takes.
+constexpr int64_t kDepthBytes = 32;
 /// Bytes that a row in shared memory is longer than its elements, at most.
 constexpr int64_t kRowPadding = 32;
 /// Most rows, and columns, of a box.
@@ -37,8 +40,18 @@ constexpr int64_t kMostBoxRows = 256;
 struct Candidate {
   Op *loop = nullptr;
   Op *dot = nullptr;
-  /// Of the first and of the second operand: tiles whose last dimension is summed over.
+  /// Of the first and of the second operand.
   Op *loads[2] = {};
+  /// The dimension that is summed over is the load's first one, and its last one is the sum's.
+  bool isAcross[2] = {};
+
+  [[nodiscard]] unsigned rowDim(unsigned operand) const { return isAcross[operand] ? 1 : 0; }
+  [[nodiscard]] int64_t rows(unsigned operand) const {
+    return loads[operand]->result()->type().shape()[rowDim(operand)];
+  }
+  [[nodiscard]] int64_t depth(unsigned operand) const {
+    return loads[operand]->result()->type().shape()[1 - rowDim(operand)];
+  }
 };
 
 /// Stages the loops of one space.
@@ -51,6 +64,12 @@ public:
 private:
   void find(Block &block);
   void consider(Op &dot);
+  [[nodiscard]] const GroupProduct *productOf(const Candidate &candidate) const {
+    const Op &dot = *candidate.dot;
+    return facts_.findGroupProduct(dot.operand(0)->type().dtype(), dot.operand(1)->type().dtype(),
+                                   dot.result()->type().dtype(), dot.hasAttr("precision"));
+  }
+  [[nodiscard]] bool hasProduct(const Candidate &candidate);
   [[nodiscard]] bool isOrderedByBody(const Candidate &candidate);
   [[nodiscard]] bool mapsRight(const Candidate &candidate);
   [[nodiscard]] bool isExact(const TensorBox &box, unsigned dim);
@@ -83,16 +102,21 @@ void LoadStager::find(Block &block) {
   }
 }
 
-/// The load that gives a tile with the summed dimension last.
-Op *loadOf(Value *operand, bool isTransposed) {
+/// The load that gives a tile, as it is or transposed.
+Op *loadOf(Value *operand, bool &isTransposed) {
   Op *op = operand->definingOp();
-  if (isTransposed) {
-    if (!op || !op->is(OpKind::Trans) || op->intsAttr("perm") != llvm::ArrayRef<int64_t>({1, 0}) ||
-        !op->result()->hasOneUse())
-      return nullptr;
+  isTransposed = op && op->is(OpKind::Trans) &&
+                 op->intsAttr("perm") == llvm::ArrayRef<int64_t>({1, 0}) &&
+                 op->result()->hasOneUse();
+  if (isTransposed)
     op = op->operand(0)->definingOp();
-  }
   return op && op->is(OpKind::Load) && op->result()->hasOneUse() ? op : nullptr;
+}
+
+/// Bytes of a box along its innermost dimension.
+int64_t swizzleOf(Type tile) {
+  const int64_t bytes = tile.shape()[1] * int64_t(dtypeBytes(tile.dtype()));
+  return std::min(kSwizzleBytes, bytes & -bytes);
 }
 
 void LoadStager::consider(Op &dot) {
@@ -105,21 +129,16 @@ void LoadStager::consider(Op &dot) {
   bool isCarried = sum->argumentOf() == &body && sum->hasOneUse() && dot.result()->hasOneUse() &&
                    dot.result()->uses()[0].user == body.terminator() &&
                    dot.result()->uses()[0].index + 1 == sum->index();
-  Candidate candidate{loop, &dot, {loadOf(dot.operand(0), false), loadOf(dot.operand(1), true)}};
-  for (Op *load : candidate.loads)
-    isCarried &= load && load->parentBlock() == &body;
+  Candidate candidate{loop, &dot};
+  for (unsigned i : {0u, 1u}) {
+    bool isTransposed = false;
+    candidate.loads[i] = loadOf(dot.operand(i), isTransposed);
+    candidate.isAcross[i] = isTransposed == (i == 0);
+    isCarried &= candidate.loads[i] && candidate.loads[i]->parentBlock() == &body;
+  }
   if (!isCarried)
-    return refuse(dot, "it is not a sum of products of two loads, the second transposed, that a "
-                       "loop carries");
-  const Type a = candidate.loads[0]->result()->type();
-  const Type b = candidate.loads[1]->result()->type();
-  const int64_t depth = a.shape()[1] * dtypeBytes(a.dtype());
-  const bool isKnown = facts_.hasGroupProduct(a.dtype(), b.dtype(), dot.result()->type().dtype());
-  const bool fits = depth % 32 == 0 && (depth < kSwizzleBytes ? (depth & (depth - 1)) == 0
-                                                              : depth % kSwizzleBytes == 0) &&
-                    a.shape()[0] % facts_.groupRows == 0 && b.shape()[0] % 16 == 0 &&
-                    a.shape()[0] <= kMostBoxRows && b.shape()[0] <= kMostBoxRows;
-  if (!isKnown || !fits || groupsOf(candidate) == 0)
+    return refuse(dot, "it is not a sum of products of two loads that a loop carries");
+  if (!hasProduct(candidate) || groupsOf(candidate) == 0)
     return refuse(dot, "groups of warps have no instruction for its types and sizes");
   if (!mapsRight(candidate))
     return refuse(dot, "an operand ends inside of its tensor, or is not one box of it");
@@ -128,6 +147,24 @@ void LoadStager::consider(Op &dot) {
   if (isOrderedByBody(candidate))
     return refuse(dot, "its body writes what they read, or waits for something else before");
   candidates_.push_back(candidate);
+}
+
+/// Whether there is an instruction for the types and sizes of a product, and its operands are
+/// boxes.
+bool LoadStager::hasProduct(const Candidate &candidate) {
+  const GroupProduct *product = productOf(candidate);
+  const bool isAcross = candidate.isAcross[0] || candidate.isAcross[1];
+  if (!product || (isAcross && !product->isAcross))
+    return false;
+  for (unsigned i : {0u, 1u}) {
+    const Type tile = candidate.loads[i]->result()->type();
+    const int64_t depthBytes = candidate.depth(i) * int64_t(dtypeBytes(tile.dtype()));
+    if (depthBytes % kDepthBytes != 0 || swizzleOf(tile) < kFewestSwizzleBytes ||
+        candidate.rows(i) % (i == 0 ? facts_.groupRows : 16) != 0 ||
+        candidate.rows(i) > kMostBoxRows || tile.shape()[0] > kMostBoxRows)
+      return false;
+  }
+  return true;
 }
 
 /// Whether the copies would have to wait for something that the body does itself: they are issued
@@ -156,7 +193,11 @@ int64_t LoadStager::groupsOf(const Candidate &candidate) {
   const int64_t blocks = shape[0] / facts_.groupRows;
   const int64_t groups = std::min<int64_t>(blocks, 2);
   // Each thread keeps its share of the sums in registers, and needs some for itself.
-  const int64_t registers = shape[0] * shape[1] / (groups * facts_.groupThreads);
+  int64_t registers = shape[0] * shape[1] / (groups * facts_.groupThreads);
+  // Sums of a few products have registers of their own.
+  if (productOf(candidate)->isShort)
+    registers += facts_.groupRows * std::min(shape[1], TargetFacts::kShortColumns) /
+                 facts_.groupThreads;
   return blocks % groups == 0 && registers <= 192 ? groups : 0;
 }
 
@@ -171,13 +212,13 @@ bool LoadStager::isExact(const TensorBox &box, unsigned dim) {
 bool LoadStager::mapsRight(const Candidate &candidate) {
   for (auto [i, load] : llvm::enumerate(candidate.loads)) {
     std::optional<TensorBox> box = tensorBox(load->operand(0));
-    // The summed dimension has to be the one whose elements are neighbours.
+    // Rows of the tile have to be neighbours in memory.
     if (!box || box->dims.size() > 5 || box->dims.back().viewDim != 1u)
       return false;
     for (auto [d, dim] : llvm::enumerate(box->dims)) {
       if (!dim.viewDim || isExact(*box, d))
         continue;
-      if (*dim.viewDim != 0 || dim.firsts.size() != 1)
+      if (*dim.viewDim != candidate.rowDim(unsigned(i)) || dim.firsts.size() != 1)
         return false;
       const Polynomial room = polynomial(dim.limit) - polynomial(dim.firsts[0]);
       if (!staysApart(candidate.loop->result(candidate.dot->result()->uses()[0].index), i, room))
@@ -269,11 +310,8 @@ bool LoadStager::run() {
     return false;
   }
   for (const Candidate &candidate : candidates_) {
-    for (Op *load : candidate.loads) {
-      const Type type = load->result()->type();
-      load->setAttr("swizzle",
-                    std::min(kSwizzleBytes, type.shape()[1] * int64_t(dtypeBytes(type.dtype()))));
-    }
+    for (Op *load : candidate.loads)
+      load->setAttr("swizzle", swizzleOf(load->result()->type()));
     candidate.loop->setAttr("stages", stages);
     candidate.dot->setAttr("groups", groups);
     context_.remark(*candidate.loop, "operands are staged " + llvm::Twine(stages) +

@@ -28,6 +28,7 @@ run() {
 cd "$root" || exit 1
 on="$dtilec test --target nvptx"
 run plain $on examples stdlib
+run products $on tests/driver/products_of_every_type.dtile
 run broken $on --wait-timeout 500 tests/gpu
 run graphs $on --graph examples
 for example in hello all_gather reduce_scatter all_reduce all_to_all ag_gemm gemm_rs; do

@@ -2,6 +2,8 @@
 // The groups of warps that multiply what has come to the slots of the ring.
 #include "backend/gpu/staged/walkers.h"
 
+#include "frontend/base/check.h"
+
 namespace dtile::backend::gpu {
 
 using ir::Op;
@@ -85,39 +87,105 @@ void GroupLowering::release(Value *slot) {
        [&] { ops_.arrive(b, place_.barrier(ring_.empty, slot)); });
 }
 
+namespace {
+
+/// An operand of a product, in its slot.
+struct StagedOperand {
+  const StagedTile &tile;
+  /// The tile's last dimension is not the one that is summed over.
+  bool isAcross;
+
+  [[nodiscard]] int64_t boxBytes() const { return tile.rows * tile.swizzle; }
+  /// Along the sum, and along the dimension that is summed over.
+  [[nodiscard]] int64_t rows() const { return isAcross ? tile.columns() : tile.rows; }
+  [[nodiscard]] int64_t depth() const { return isAcross ? tile.rows : tile.columns(); }
+  /// Bytes from the first row to this one, which begins a box where rows lie across.
+  [[nodiscard]] int64_t rowOffset(int64_t row) const {
+    if (!isAcross)
+      return row * tile.swizzle;
+    return row * int64_t(dtypeBytes(tile.dtype())) / tile.swizzle * boxBytes();
+  }
+  /// Bytes to an instruction's part of the dimension that is summed over.
+  [[nodiscard]] int64_t depthOffset(int64_t depth) const {
+    if (isAcross)
+      return depth * tile.swizzle;
+    const int64_t at = depth * int64_t(dtypeBytes(tile.dtype()));
+    return at / tile.swizzle * boxBytes() + at % tile.swizzle;
+  }
+  [[nodiscard]] SharedOperand shared() const {
+    return {tile.dtype(), unsigned(tile.swizzle), isAcross, unsigned(boxBytes())};
+  }
+};
+
+/// Rows of one instruction.
+constexpr int64_t kRows = 64;
+/// Instructions whose sum may be short.
+constexpr int64_t kShortDepth = 4;
+
+bool isTransposed(const ir::Value *tile) {
+  bool isOdd = false;
+  for (const Op *op = tile->definingOp(); !isStagedLoad(*op); op = op->operand(0)->definingOp())
+    isOdd ^= op->is(OpKind::Trans);
+  return isOdd;
+}
+
+} // namespace
+
+/// What one group multiplies of a slot.
+struct GroupLowering::Product {
+  StagedOperand a, right;
+  GroupDot shape;
+  /// i32: the group's first row of `a`, and all of `right`.
+  Value *aStart, *rightStart;
+  /// Of `a`, from a block of the group's to its next.
+  int64_t blockBytes;
+  unsigned blocks;
+  /// Elements of the summed dimension in one instruction.
+  int64_t step;
+};
+
+bool GroupLowering::isShort(const Op &dot) {
+  return gpu_.device.facts()
+      .findGroupProduct(dot.operand(0)->type().dtype(), dot.operand(1)->type().dtype(),
+                        dot.result()->type().dtype(), dot.hasAttr("precision"))
+      ->isShort;
+}
+
 void GroupLowering::multiply(Op &dot) {
-  const StagedTile &a = ring_.tiles.find(loadOf(dot.operand(0)))->second;
-  const StagedTile &bTile = ring_.tiles.find(loadOf(dot.operand(1)))->second;
-  const GroupDot shape = {.a = {a.dtype(), unsigned(a.swizzle)},
-                          .b = {bTile.dtype(), unsigned(bTile.swizzle)},
-                          .accumulator = dot.result()->type().dtype(),
-                          .columns = unsigned(bTile.rows)};
-  const unsigned groups = dot.intAttr("groups");
-  const unsigned blocks = a.rows / 64 / groups;
+  const auto operand = [&](unsigned i) -> StagedOperand {
+    const ir::Value *tile = dot.operand(i);
+    return {ring_.tiles.find(loadOf(tile))->second, isTransposed(tile) == (i == 0)};
+  };
+  Product product = {.a = operand(0), .right = operand(1)};
+  product.shape = {.a = product.a.shared(),
+                   .b = product.right.shared(),
+                   .accumulator = dot.result()->type().dtype(),
+                   .columns = unsigned(product.right.rows())};
+  DTILE_CHECK(ops_.hasDot(product.shape), "stage-loads knows what groups multiply");
+  const int64_t groups = dot.intAttr("groups");
+  product.blocks = unsigned(product.a.rows() / kRows / groups);
+  product.step = GroupDot::kDepthBytes / int64_t(dtypeBytes(product.a.tile.dtype()));
+  // The groups stand above each other, then their next blocks.
+  product.blockBytes = product.a.rowOffset(groups * kRows);
 
   Value *slot = place_.slot();
   waitPhase(place_.barrier(ring_.full, slot), place_.phase());
-  Registers sums(registers(dot.operand(2)));
-  const unsigned each = sums.size() / blocks;
-  // The groups stand above each other, then their next blocks.
   Value *group = b.CreateLShr(kernel_.thread, 7);
-  Value *rows = b.CreateMul(group, b.getInt32(64 * a.swizzle));
-  Value *aStart = b.CreateAdd(address(slot, a.offset), rows);
-  Value *bDescriptor =
-      ops_.descriptor(b, shape.b, address(slot, bTile.offset));
-  ops_.beginDots(b);
-  for (unsigned block = 0; block < blocks; ++block) {
-    Value *start = b.CreateAdd(aStart, b.getInt32(block * groups * 64 * a.swizzle));
-    Value *aDescriptor = ops_.descriptor(b, shape.a, start);
-    auto part = llvm::MutableArrayRef<Value *>(sums).slice(block * each, each);
-    for (int64_t at = 0; at < a.depthBytes; at += GroupDot::kDepthBytes) {
-      const auto within = [&](const StagedTile &tile) {
-        return uint64_t(at / tile.swizzle * tile.rows * tile.swizzle + at % tile.swizzle);
-      };
-      ops_.dot(b, shape, ops_.advance(b, aDescriptor, within(a)),
-               ops_.advance(b, bDescriptor, within(bTile)), part);
-    }
+  Value *rows = b.CreateMul(group, b.getInt32(uint32_t(product.a.rowOffset(kRows))));
+  product.aStart = b.CreateAdd(address(slot, product.a.tile.offset), rows);
+  product.rightStart = address(slot, product.right.tile.offset);
+  Registers sums(registers(dot.operand(2)));
+  if (isShort(dot)) {
+    addShortSums(product, sums);
+    setRegisters(dot.result(), sums);
+    release(slot);
+    return place_.next();
   }
+  const unsigned each = sums.size() / product.blocks;
+  ops_.beginDots(b);
+  for (unsigned block = 0; block < product.blocks; ++block)
+    addDots(product, block, 0, 0, product.a.depth(), /*adds=*/true,
+            llvm::MutableArrayRef<Value *>(sums).slice(block * each, each));
   ops_.endDots(b);
   setRegisters(dot.result(), sums);
   // Those of the iteration before are done then, and its slot is free.
@@ -126,6 +194,45 @@ void GroupLowering::multiply(Op &dot) {
   Value *isFirst = b.CreateICmpEQ(scalar(loop.body().argument(0)), scalar(loop.operand(0)));
   when(b.CreateNot(isFirst), "previous", [&] { release(previousSlot()); });
   place_.next();
+}
+
+/// The instructions of a block of rows, from one column and for a part of the summed dimension.
+void GroupLowering::addDots(const Product &product, unsigned block, int64_t column, int64_t first,
+                            int64_t end, bool adds, llvm::MutableArrayRef<Value *> sums) {
+  Value *aStart =
+      b.CreateAdd(product.aStart, b.getInt32(uint32_t(block * product.blockBytes)));
+  Value *rightStart = b.CreateAdd(product.rightStart,
+                                  b.getInt32(uint32_t(product.right.rowOffset(column))));
+  Value *a = ops_.descriptor(b, product.shape.a, aStart);
+  Value *right = ops_.descriptor(b, product.shape.b, rightStart);
+  for (int64_t k = first; k < end; k += product.step) {
+    ops_.dot(b, product.shape, ops_.advance(b, a, uint64_t(product.a.depthOffset(k))),
+             ops_.advance(b, right, uint64_t(product.right.depthOffset(k))), sums, adds);
+    adds = true;
+  }
+}
+
+/// Sums of a few products each, which the threads add; of as many columns at once as there are
+/// registers for.
+void GroupLowering::addShortSums(Product product, Registers &sums) {
+  const auto columns = int64_t(product.shape.columns);
+  const int64_t parts = columns > TargetFacts::kShortColumns ? 2 : 1;
+  product.shape.columns = unsigned(columns / parts);
+  const size_t each = sums.size() / size_t(product.blocks * parts);
+  const int64_t run = kShortDepth * product.step;
+  auto part = llvm::MutableArrayRef<Value *>(sums);
+  for (unsigned block = 0; block < product.blocks; ++block)
+    for (int64_t half = 0; half < parts; ++half, part = part.drop_front(each))
+      for (int64_t k = 0; k < product.a.depth(); k += run) {
+        Registers few(each, llvm::UndefValue::get(part.front()->getType()));
+        ops_.beginDots(b);
+        addDots(product, block, half * columns / parts, k, std::min(k + run, product.a.depth()),
+                /*adds=*/false, few);
+        ops_.endDots(b);
+        ops_.awaitDots(b, 0, few);
+        for (auto [sum, addend] : llvm::zip_equal(part.take_front(each), few))
+          sum = b.CreateFAdd(sum, addend);
+      }
 }
 
 /// Behind a loop: its last products.
@@ -137,6 +244,9 @@ void GroupLowering::finish(Op &loop) {
   for (Op &op : loop.body().ops()) {
     if (!op.is(OpKind::Dot) || !op.hasAttr("groups"))
       continue;
+    // Nothing is in flight.
+    if (isShort(op))
+      return;
     ir::Value *result = loop.result(op.result()->uses()[0].index);
     Registers sums(registers(result));
     ops_.awaitDots(b, 0, sums);

@@ -16,7 +16,7 @@ StagedTile stagedTile(Op &load) {
   return {.load = &load,
           .box = *box,
           .rows = type.shape()[0],
-          .depthBytes = type.shape()[1] * int64_t(dtypeBytes(type.dtype())),
+          .rowBytes = type.shape()[1] * int64_t(dtypeBytes(type.dtype())),
           .swizzle = load.intAttr("swizzle")};
 }
 

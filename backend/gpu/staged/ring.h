@@ -24,14 +24,15 @@ struct StagedTile {
   ir::Op *load = nullptr;
   ir::TensorBox box;
   int64_t rows = 0;
-  /// Bytes of the summed dimension, in all and of one box.
-  int64_t depthBytes = 0;
+  /// Bytes of a row, in all and of one box.
+  int64_t rowBytes = 0;
   int64_t swizzle = 0;
   /// Of the tile in its slot.
   int64_t offset = 0;
 
-  [[nodiscard]] int64_t bytes() const { return rows * depthBytes; }
-  [[nodiscard]] int64_t boxes() const { return depthBytes / swizzle; }
+  [[nodiscard]] int64_t bytes() const { return rows * rowBytes; }
+  [[nodiscard]] int64_t boxes() const { return rowBytes / swizzle; }
+  [[nodiscard]] int64_t columns() const { return rowBytes / int64_t(dtypeBytes(dtype())); }
   [[nodiscard]] DType dtype() const { return load->result()->type().dtype(); }
 };
 

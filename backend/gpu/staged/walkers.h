@@ -87,7 +87,13 @@ protected:
 private:
   [[nodiscard]] static bool isForOthers(const ir::Op &op);
   [[nodiscard]] static const ir::Op *loadOf(const ir::Value *tile);
+  struct Product;
+  /// Whether the instruction's sums are short (GroupProduct).
+  [[nodiscard]] bool isShort(const ir::Op &dot);
   void multiply(ir::Op &dot);
+  void addDots(const Product &product, unsigned block, int64_t column, int64_t first, int64_t end,
+               bool adds, llvm::MutableArrayRef<llvm::Value *> sums);
+  void addShortSums(Product product, Registers &sums);
   void finish(ir::Op &loop);
   /// One thread a warp says that the warp is done with a slot.
   void release(llvm::Value *slot);

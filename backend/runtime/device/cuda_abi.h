@@ -85,7 +85,7 @@ struct CUmemAccessDesc {
 // CUtensorMapDataType
 inline constexpr int kTensorUint8 = 0, kTensorUint16 = 1, kTensorUint32 = 2, kTensorInt32 = 3,
                      kTensorUint64 = 4, kTensorInt64 = 5, kTensorFloat16 = 6, kTensorFloat32 = 7,
-                     kTensorFloat64 = 8, kTensorBfloat16 = 9;
+                     kTensorFloat64 = 8, kTensorBfloat16 = 9, kTensorTfloat32 = 11;
 // CUtensorMapL2promotion: 128 bytes
 inline constexpr int kPromote128 = 2;
 

@@ -374,6 +374,8 @@ private:
 
 /// CUtensorMapDataType of an element.
 int tensorType(int32_t dtype) {
+  if (dtype == DTILE_MAP_TF32)
+    return kTensorTfloat32;
   switch (dtile_dtype(dtype)) {
   case DTILE_BOOL:
   case DTILE_I8:
@@ -409,7 +411,7 @@ bool CudaDevice::tensorMap(const TensorMapShape &shape, void *map) {
   constexpr int64_t kMostSize = int64_t(1) << 32, kMostStride = int64_t(1) << 40;
   if (!cu_.cuTensorMapEncodeTiled || shape.ndim < 1 || shape.ndim > kMostDims)
     return false;
-  int32_t bytes = elementBytes(shape.dtype);
+  int32_t bytes = elementBytes(shape.dtype == DTILE_MAP_TF32 ? int32_t(DTILE_F32) : shape.dtype);
   uint64_t size[kMostDims], stride[kMostDims];
   uint32_t box[kMostDims], steps[kMostDims];
   // The driver counts from the innermost dimension.

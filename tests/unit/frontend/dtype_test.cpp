@@ -215,9 +215,9 @@ TEST(DType, Tf32IsTheNearest) {
   for (int i = 0; i < 100000; ++i)
     check(std::bit_cast<float>(uint32_t(engine())));
   // Ties, the largest and the smallest numbers, NaN whose payload is cut off.
-  for (uint32_t bits : {0x3F801000u, 0x3F803000u, 0x3F800FFFu, 0x3F801001u, 0x7F7FFFFFu, 0x7F7FE000u,
-                        0x7F7FEFFFu, 0x00000001u, 0x00001000u, 0x007FFFFFu, 0x7F800000u, 0x7F800001u,
-                        0x7FFFFFFFu, 0u})
+  for (uint32_t bits :
+       {0x3F801000u, 0x3F803000u, 0x3F800FFFu, 0x3F801001u, 0x7F7FFFFFu, 0x7F7FE000u, 0x7F7FEFFFu,
+        0x00000001u, 0x00001000u, 0x007FFFFFu, 0x7F800000u, 0x7F800001u, 0x7FFFFFFFu, 0u})
     for (uint32_t sign : {0u, 0x80000000u})
       check(std::bit_cast<float>(bits | sign));
 }
