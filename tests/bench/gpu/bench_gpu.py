@@ -19,7 +19,6 @@ import os
 import subprocess
 import sys
 import time
-from itertools import product
 
 from goals import shapes_of
 
@@ -34,8 +33,11 @@ GEMMS = shapes_of("products", "thin_products")
 # M, hidden, ffn of the whole model, as tensor parallelism divides them by the ranks.
 LAYERS = shapes_of("layers", "small_layers")
 HUGE = shapes_of("largest_layers")
-# Elements of a body of an all-reduce.
-BLOCKS = (1024, 4096, 16384)
+# All-reduces to choose from: the kernel, elements of a body, the sizes in bytes that it is for.
+REDUCTIONS = (*(("one_shot", block, 0, 1 << 20) for block in (1024, 2048, 4096)),
+              *(("two_shot", block, 1 << 16, 1 << 40) for block in (2048, 4096, 8192)))
+# All-to-alls to choose from: parts of what a rank sends to another, and programs that send.
+PARTS = ((8, 32), (16, 64), (32, 128))
 REDUCED = tuple(size for size, in shapes_of("reductions"))
 TILES = ((128, 256, 64), (128, 128, 64), (64, 128, 64))
 # Of link to link, one direction, for the limit max(cuBLAS, wire).
@@ -209,14 +211,14 @@ def suites():
         for size in options.sizes or REDUCED:
             count = size // 2
             with team_for(bench, options) as team:
-                x = team.symm_empty((count,), torch.bfloat16)
-                y = torch.empty(count, device="cuda", dtype=torch.bfloat16)
+                x, y = (team.symm_empty((count,), torch.bfloat16) for _ in range(2))
                 own, how, error = None, "", None
-                for name, block in product(("one_shot", "two_shot"), BLOCKS):
+                for name, block, least, most in REDUCTIONS:
                     tile = f"{name} {block}"
-                    if name == "one_shot" and size > 1 << 20 or block > max(count, BLOCKS[0]):
+                    if not least <= size <= most or block > max(count, 1024):
                         continue
-                    library, _ = build(bench, options, "all_reduce", T="bf16", B=block)
+                    library, _ = build(bench, options, "all_reduce", T="bf16", B=block,
+                                       R=min(bench.ranks, 8))
                     kernel = getattr(library, name)
                     launch = lambda: kernel(x, y, team=team)
 
@@ -264,42 +266,58 @@ def suites():
         for tokens, topk, hidden, width in ((128, 8, 7168, 1), (128, 8, 7168, 2)):
             rows = tokens * topk // w
             dtype, name = (torch.uint8, "u8") if width == 1 else (torch.bfloat16, "bf16")
-            library, _ = build(bench, options, "all_to_all", T=name, HIDDEN=hidden, MAX=rows, EPR=2)
-            kernel = library.all_to_all_unscaled
             src = bench.random(rows * w, hidden, dtype=dtype)
             starts = torch.arange(2 * w + 1, device="cuda", dtype=torch.int32) * (rows // 2)
-            own = error = None
+            own, how, error = None, "", None
             with team_for(bench, options) as team:
                 recv = team.symm_empty((2, w, rows, hidden), dtype)
                 splits = team.symm_empty((2, w, 2), torch.int32)
-                launch = lambda: kernel(src, starts, recv, splits, team=team)
-                calls = 0
-                good = True
-                try:
-                    for _ in range(4):
+
+                def check(launch):
+                    """The largest error of the first launches of a kernel, which fill the halves
+                    in turn."""
+                    worst = 0.0
+                    for call in range(4):
                         src.copy_(bench.random(*src.shape, dtype=dtype))
+                        bench.poison(recv)
+                        splits.zero_()
                         torch.cuda.synchronize()
                         dist.barrier()
                         launch()
                         torch.cuda.synchronize()
                         want = torch.empty_like(src)
                         dist.all_to_all_single(want, src)
-                        got = recv[calls % 2].reshape(rows * w, hidden)
-                        calls += 1
-                        error = bench.error(got, want)
-                        good &= error == 0 and bool((splits[(calls - 1) % 2] == rows // 2).all())
+                        got = recv[call % 2].reshape(rows * w, hidden)
+                        worst = max(worst, bench.error(got, want), bench.error(
+                            splits[call % 2], torch.full_like(splits[0], rows // 2)))
                         dist.barrier()
-                    if good:
-                        own = bench.milliseconds(launch)
-                    else:
+                    return worst
+
+                for parts, programs in ((None, None), *PARTS):
+                    constants, tile = {}, f"{name} whole"
+                    if parts:
+                        constants = {"PARTS": parts, "P": programs}
+                        tile = f"{name} {parts} parts {programs} programs"
+                    library, _ = build(bench, options, "all_to_all", T=name, HIDDEN=hidden,
+                                       MAX=rows, EPR=2, **constants)
+                    kernel = library.all_to_all_split if parts else library.all_to_all_unscaled
+                    launch = lambda: kernel(src, starts, recv, splits, team=team)
+                    try:
+                        off = check(launch)
+                    except dtile.DtileError as failure:
                         bench.failures += 1
-                        bench.say(f"WRONG all_to_all {name}: relative error {error:.2e}")
-                except dtile.DtileError as failure:
-                    bench.failures += 1
-                    bench.say(f"FAILED all_to_all {name}: {failure}")
+                        bench.say(f"FAILED all_to_all {tile}: {failure}")
+                        continue
+                    if off != 0:
+                        bench.failures += 1
+                        bench.say(f"WRONG all_to_all {tile}: relative error {off:.2e}")
+                        continue
+                    spent = bench.milliseconds(launch)
+                    if own is None or spent < own:
+                        own, how, error = spent, tile, off
             out = torch.empty_like(src)
             nccl = bench.milliseconds(lambda: dist.all_to_all_single(out, src))
-            bench.row(op="all_to_all", M=tokens, N=topk, K=hidden, tile=name, dtile=own,
+            bench.row(op="all_to_all", M=tokens, N=topk, K=hidden, tile=how, dtile=own,
                       error=error, nccl=nccl, ratio=ratio(nccl, own))
 
     def launch(bench, options):
