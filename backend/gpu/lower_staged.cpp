@@ -186,8 +186,9 @@ void requestTensorMaps(Op &kernel, launch::Frame &frame) {
     if (isStagedLoad(op)) {
       const StagedTile tile = stagedTile(op);
       // f32 are multiplied as tf32.
-      frame.addTensorMap(*tile.box.object, boxSizes(tile), int32_t(tile.swizzle),
-                         tile.dtype() == DType::F32);
+      for (const ir::TensorBox &box : tile.source.boxes)
+        frame.addTensorMap(*box.object, boxSizes(tile, box), int32_t(tile.swizzle),
+                           tile.dtype() == DType::F32);
     }
   });
 }

@@ -68,4 +68,20 @@ std::optional<TensorBox> tensorBox(Value *view) {
   return box;
 }
 
+std::optional<TensorBoxes> tensorBoxes(Value *view) {
+  TensorBoxes result;
+  llvm::SmallVector<Value *, 2> views{view};
+  if (Op *op = view->definingOp(); op && op->is(OpKind::ViewSelect)) {
+    result.isFirst = op->operand(0);
+    views.assign({op->operand(1), op->operand(2)});
+  }
+  for (Value *each : views) {
+    std::optional<TensorBox> box = tensorBox(each);
+    if (!box)
+      return std::nullopt;
+    result.boxes.push_back(std::move(*box));
+  }
+  return result;
+}
+
 } // namespace dtile::ir

@@ -25,8 +25,17 @@ struct TensorBox {
   llvm::SmallVector<Dim, 4> dims;
 };
 
+/// One box, or one of two.
+struct TensorBoxes {
+  /// A bool: whether it is the first of two.
+  Value *isFirst = nullptr;
+  llvm::SmallVector<TensorBox, 2> boxes;
+};
+
 /// The box of a view; none where the view is another rank's, comes from elsewhere than a parameter,
 /// or is cut twice along one dimension.
 [[nodiscard]] std::optional<TensorBox> tensorBox(Value *view);
+/// The same of a view that may be chosen from two.
+[[nodiscard]] std::optional<TensorBoxes> tensorBoxes(Value *view);
 
 } // namespace dtile::ir

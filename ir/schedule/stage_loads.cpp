@@ -72,6 +72,7 @@ private:
   [[nodiscard]] bool hasProduct(const Candidate &candidate);
   [[nodiscard]] bool isOrderedByBody(const Candidate &candidate);
   [[nodiscard]] bool mapsRight(const Candidate &candidate);
+  [[nodiscard]] bool mapsRight(const Candidate &candidate, unsigned operand, const TensorBox &box);
   [[nodiscard]] bool isExact(const TensorBox &box, unsigned dim);
   [[nodiscard]] bool staysApart(Value *tile, unsigned dim, const Polynomial &room);
   [[nodiscard]] bool isStoredWithin(Value *view, unsigned dim, const Polynomial &room);
@@ -211,19 +212,28 @@ bool LoadStager::isExact(const TensorBox &box, unsigned dim) {
 /// sees it: rows past a limit become rows of the sum that are not stored.
 bool LoadStager::mapsRight(const Candidate &candidate) {
   for (auto [i, load] : llvm::enumerate(candidate.loads)) {
-    std::optional<TensorBox> box = tensorBox(load->operand(0));
-    // Rows of the tile have to be neighbours in memory.
-    if (!box || box->dims.size() > 5 || box->dims.back().viewDim != 1u)
+    const std::optional<TensorBoxes> source = tensorBoxes(load->operand(0));
+    if (!source || !llvm::all_of(source->boxes, [&, operand = i](const TensorBox &box) {
+          return mapsRight(candidate, unsigned(operand), box);
+        }))
       return false;
-    for (auto [d, dim] : llvm::enumerate(box->dims)) {
-      if (!dim.viewDim || isExact(*box, d))
-        continue;
-      if (*dim.viewDim != candidate.rowDim(unsigned(i)) || dim.firsts.size() != 1)
-        return false;
-      const Polynomial room = polynomial(dim.limit) - polynomial(dim.firsts[0]);
-      if (!staysApart(candidate.loop->result(candidate.dot->result()->uses()[0].index), i, room))
-        return false;
-    }
+  }
+  return true;
+}
+
+bool LoadStager::mapsRight(const Candidate &candidate, unsigned operand, const TensorBox &box) {
+  // Rows of the tile have to be neighbours in memory.
+  if (box.dims.size() > 5 || box.dims.back().viewDim != 1u)
+    return false;
+  for (auto [d, dim] : llvm::enumerate(box.dims)) {
+    if (!dim.viewDim || isExact(box, d))
+      continue;
+    if (*dim.viewDim != candidate.rowDim(operand) || dim.firsts.size() != 1)
+      return false;
+    const Polynomial room = polynomial(dim.limit) - polynomial(dim.firsts[0]);
+    Value *sum = candidate.loop->result(candidate.dot->result()->uses()[0].index);
+    if (!staysApart(sum, operand, room))
+      return false;
   }
   return true;
 }

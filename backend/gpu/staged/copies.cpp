@@ -49,20 +49,36 @@ void CopyLowering::lowerOp(Op &op) {
   SliceLowering::lowerOp(op);
 }
 
-Value *CopyLowering::map(const StagedTile &tile) {
+Value *CopyLowering::map(const StagedTile &tile, const ir::TensorBox &box) {
   const launch::Frame::TensorMap *found = nullptr;
   for (const auto &map : kernel_.layout->tensorMaps())
-    if (map->param == tile.box.object && map->box == boxSizes(tile) &&
+    if (map->param == box.object && map->box == boxSizes(tile, box) &&
         map->swizzle == tile.swizzle)
       found = map.get();
   DTILE_CHECK(found, "a staged load has its tensor map");
   Value *address = frameAddress(found->offset);
   if (found->copies > 1) {
-    Value *copy = scratchTurn(*tile.box.object);
+    Value *copy = scratchTurn(*box.object);
     address = b.CreateGEP(b.getInt8Ty(), address,
                           b.CreateMul(copy, b.getInt64(launch::Frame::kTensorMapBytes)));
   }
   return b.CreatePtrToInt(address, b.getInt64Ty());
+}
+
+void CopyLowering::copyBoxes(const StagedTile &tile, const ir::TensorBox &box, Value *slot,
+                             Value *full) {
+  Value *map = this->map(tile, box);
+  for (int64_t i = 0; i < tile.boxes(); ++i) {
+    llvm::SmallVector<Value *, 5> coordinates;
+    for (const ir::TensorBox::Dim &dim : llvm::reverse(box.dims)) {
+      Value *at = b.getInt64(dim.viewDim == 1u ? i * tile.swizzle / dtypeBytes(tile.dtype()) : 0);
+      for (ir::Value *first : dim.firsts)
+        at = b.CreateAdd(at, scalar(first));
+      coordinates.push_back(b.CreateTrunc(at, b.getInt32Ty()));
+    }
+    ops_.copyBox(b, address(slot, tile.offset + i * tile.rows * tile.swizzle), map,
+                 coordinates, full);
+  }
 }
 
 void CopyLowering::copy(Op &load) {
@@ -81,18 +97,13 @@ void CopyLowering::copy(Op &load) {
     when(b.CreateNot(failed), "copy.announced", [&] { ops_.arriveExpecting(b, full, bytes); });
   }
   when(b.CreateNot(b.CreateLoad(b.getInt1Ty(), failed_)), "copy", [&] {
-    Value *map = this->map(tile);
-    for (int64_t i = 0; i < tile.boxes(); ++i) {
-      llvm::SmallVector<Value *, 5> coordinates;
-      for (const ir::TensorBox::Dim &dim : llvm::reverse(tile.box.dims)) {
-        Value *at = b.getInt64(dim.viewDim == 1u ? i * tile.swizzle / dtypeBytes(tile.dtype()) : 0);
-        for (ir::Value *first : dim.firsts)
-          at = b.CreateAdd(at, scalar(first));
-        coordinates.push_back(b.CreateTrunc(at, b.getInt32Ty()));
-      }
-      ops_.copyBox(b, address(slot, tile.offset + i * tile.rows * tile.swizzle), map,
-                   coordinates, full);
-    }
+    const ir::TensorBoxes &source = tile.source;
+    if (!source.isFirst)
+      return copyBoxes(tile, source.boxes[0], slot, full);
+    Value *isFirst = scalar(source.isFirst);
+    when(isFirst, "copy.first", [&] { copyBoxes(tile, source.boxes[0], slot, full); });
+    when(b.CreateNot(isFirst), "copy.second",
+         [&] { copyBoxes(tile, source.boxes[1], slot, full); });
   });
   if (&load == loads.back())
     place_.next();

@@ -10,19 +10,19 @@ using ir::Op;
 using ir::OpKind;
 
 StagedTile stagedTile(Op &load) {
-  std::optional<ir::TensorBox> box = ir::tensorBox(load.operand(0));
-  DTILE_CHECK(box, "a staged load is a box");
+  std::optional<ir::TensorBoxes> source = ir::tensorBoxes(load.operand(0));
+  DTILE_CHECK(source, "a staged load is a box");
   const ir::Type type = load.result()->type();
   return {.load = &load,
-          .box = *box,
+          .source = std::move(*source),
           .rows = type.shape()[0],
           .rowBytes = type.shape()[1] * int64_t(dtypeBytes(type.dtype())),
           .swizzle = load.intAttr("swizzle")};
 }
 
-llvm::SmallVector<int32_t, 4> boxSizes(const StagedTile &tile) {
+llvm::SmallVector<int32_t, 4> boxSizes(const StagedTile &tile, const ir::TensorBox &box) {
   llvm::SmallVector<int32_t, 4> sizes;
-  for (const ir::TensorBox::Dim &dim : tile.box.dims)
+  for (const ir::TensorBox::Dim &dim : box.dims)
     sizes.push_back(!dim.viewDim         ? 1
                     : *dim.viewDim == 0 ? int32_t(tile.rows)
                                         : int32_t(tile.swizzle / dtypeBytes(tile.dtype())));

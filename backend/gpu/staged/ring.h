@@ -22,7 +22,7 @@ inline constexpr int64_t kBodiesAhead = 4;
 /// How a staged load's tile lies in a slot.
 struct StagedTile {
   ir::Op *load = nullptr;
-  ir::TensorBox box;
+  ir::TensorBoxes source;
   int64_t rows = 0;
   /// Bytes of a row, in all and of one box.
   int64_t rowBytes = 0;
@@ -55,8 +55,9 @@ struct OutputTile {
 };
 
 [[nodiscard]] StagedTile stagedTile(ir::Op &load);
-/// Sizes of a box, innermost dimension last.
-[[nodiscard]] llvm::SmallVector<int32_t, 4> boxSizes(const StagedTile &tile);
+/// Sizes of a box of the tile, innermost dimension last.
+[[nodiscard]] llvm::SmallVector<int32_t, 4> boxSizes(const StagedTile &tile,
+                                                     const ir::TensorBox &box);
 
 /// The staged loads of each loop of a space, and the ring that all its loops share.
 struct Ring {

@@ -68,7 +68,10 @@ protected:
 private:
   void copy(ir::Op &load);
   void lowerWait(ir::Op &op);
-  [[nodiscard]] llvm::Value *map(const StagedTile &tile);
+  /// From one of the tile's sources.
+  void copyBoxes(const StagedTile &tile, const ir::TensorBox &box, llvm::Value *slot,
+                 llvm::Value *full);
+  [[nodiscard]] llvm::Value *map(const StagedTile &tile, const ir::TensorBox &box);
 
   llvm::AllocaInst *failed_;
 };
