@@ -9,7 +9,9 @@
 //   canonicalize, cse and dce once more: for the code that computes the counts, and for what became
 //     constant by hoisting; and canonicalize behind that cse: sizes that have become one value
 //     decide whether a cell is inside;
-//   order-tiles and issue-early last: nothing may reorder what they have decided.
+//   order-tiles and issue-early last: nothing may reorder what they have decided;
+//   read-in-place behind these: what it leaves out has been ordered, and stands under conditions
+//     that would keep others from being moved.
 #include "ir/transform/pipelines.h"
 
 #include "frontend/base/check.h"
@@ -33,7 +35,7 @@ llvm::StringRef pipelineText(OptLevel level) {
            "dce";
   case OptLevel::O2:
     return "inline,canonicalize,cse,licm,dce,derive-counts,bound-drift,canonicalize,cse,dce,"
-           "order-tiles,issue-early,carry-awaits";
+           "order-tiles,issue-early,carry-awaits,read-in-place";
   }
   DTILE_UNREACHABLE("unknown level");
 }

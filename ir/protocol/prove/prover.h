@@ -87,6 +87,9 @@ public:
   Proof run();
   /// Whether the ranks' own waits keep launches apart, and which sizes that needs.
   DriftBound boundDrift();
+  /// Whether each element of a scratch object that a launch reads was written by it before, as far
+  /// as it lies at a rank's own number along a dimension.
+  bool isOwnPartWritten(const Op &object, unsigned ranks);
 
 private:
   void collect();
@@ -122,7 +125,7 @@ private:
   bool isSplit(Pair &pair, Facts &facts, AtomId x, AtomId y, bool isOrdered, bool isOrderedBack);
   void proveCallers();
   void proveContents();
-  bool isWritten(const Access &read);
+  bool isWritten(const Access &read, std::optional<unsigned> ranks = std::nullopt);
   void addOrders(Scene &scene, const Facts &facts, const Access &write, Instance &writer,
                  const Region &region, Instance &read, const Goal &covers,
                  std::vector<Goal> &goals);

@@ -290,8 +290,9 @@ void Prover::addOrders(Scene &scene, const Facts &facts, const Access &write, In
 }
 
 /// Whether each element that is read has been written before by the launch. What a transfer is
-/// given to write counts as written, also where what it copies has ended.
-bool Prover::isWritten(const Access &read) {
+/// given to write counts as written, also where what it copies has ended. Where a dimension numbers
+/// ranks, only of the part of the rank whose memory it is.
+bool Prover::isWritten(const Access &read, std::optional<unsigned> ranks) {
   Scene scene(budget_);
   Instance at = scene.instance(read.op);
   Facts facts;
@@ -299,6 +300,8 @@ bool Prover::isWritten(const Access &read) {
   const Region region = scene.region(read.view, at, facts);
   const auto point = pointOf(scene, region);
   scene.assumeInside(facts, region, point);
+  if (ranks)
+    ir::addEqual(facts, point[*ranks], region.rank);
   std::vector<Goal> goals;
   for (const Access &write : accesses_) {
     if (write.object != read.object || write.kind != Access::Kind::Write ||
@@ -324,6 +327,14 @@ bool Prover::isWritten(const Access &read) {
     addOrders(scene, facts, write, writer, to, at, goal, goals);
   }
   return reachesOne(scene, facts, std::move(goals)) || scene.refuter.isImpossible(facts);
+}
+
+bool Prover::isOwnPartWritten(const Op &object, unsigned ranks) {
+  return llvm::all_of(accesses_, [&](const Access &access) {
+    const BudgetShare share(budget_);
+    return access.object != &object || access.kind == Access::Kind::Write ||
+           isWritten(access, ranks);
+  });
 }
 
 void Prover::proveContents() {

@@ -65,6 +65,43 @@ std::vector<Tensor> ringTensors(int ranks) {
   return {random(DType::F32, {40}, 1, ranks), zeros(DType::F32, {40}, ranks)};
 }
 
+TEST(HostCommunication, AnAllGatherMayLeaveTheOwnShardWhereItIs) {
+  // As read-in-place leaves it: nothing of the own window is sent, reads choose. The own part is
+  // never written: what is read there would not be the shard.
+  const std::string text = kernel(
+      "  %x = param @x %n {param = 0, mode = \"in\"} : view<f32, 1>\n"
+      "  %y = param @y %W, %n {param = 1, mode = \"out\"} : view<f32, 2>\n"
+      "  %arrived = signal_param @arrived %W {param = 2} : signal<1> (%cell: index) {\n"
+      "    yield %c1\n  }\n"
+      "  %all = param @all %W, %n {param = 3, mode = \"scratch\", copies = 4} : view<f32, 2>\n",
+      "  space @send %c0, %W, %c1 {vars = [\"hop\"]} (%hop: index) {\n"
+      "    %sum = add %me, %hop : index\n    %peer = rem %sum, %W : index\n"
+      "    %home = cmp %peer, %me {pred = \"eq\"} : bool\n"
+      "    %end = select %home, %c0, %n : index\n"
+      "    %rows = view.tile %x, %c0, %end {dims = \"r\", lens = [64]} : view<f32, 1>\n"
+      "    %there = view.at %all, %peer : view<f32, 2, remote>\n"
+      "    %part = view.tile %there, %me, %c0, %n {dims = \"ir\", lens = [64]} : view<f32, 1, "
+      "remote>\n"
+      "    %sent = put %rows, %part : token\n"
+      "    %s0 = sig.slice %arrived, %me {dims = \"i\"} : signal<0>\n"
+      "    %s1 = sig.at %s0, %peer : signal<0, remote>\n"
+      "    notify %s1, %sent\n    yield\n  }\n"
+      "  space @keep %c0, %W, %c1 {vars = [\"src\"]} (%src: index) {\n"
+      "    %own = cmp %src, %me {pred = \"eq\"} : bool\n"
+      "    %s2 = sig.slice %arrived, %src {dims = \"i\"} : signal<0>\n"
+      "    %here = wait %s2 : acquire\n"
+      "    %far = view.tile %all, %src, %c0, %n {dims = \"ir\", lens = [64]} : view<f32, 1>\n"
+      "    %near = view.tile %x, %c0, %n {dims = \"r\", lens = [64]} : view<f32, 1>\n"
+      "    %from = view.select %own, %near, %far : view<f32, 1>\n"
+      "    %got = load %from, %here : tile<64xf32>\n"
+      "    %to = view.tile %y, %src, %c0, %n {dims = \"ir\", lens = [64]} : view<f32, 1>\n"
+      "    store %got, %to\n    yield\n  }\n");
+  checkRanks(text, [](int ranks) {
+    return std::vector<Tensor>{random(DType::F32, {40}, 1, ranks),
+                               zeros(DType::F32, {ranks, 40}, ranks)};
+  });
+}
+
 TEST(HostCommunication, PutsOfViewsTilesAndWindowsArrive) {
   checkRanks(ring("    %sent = put %x, %there : token\n"), ringTensors);
   checkRanks(ring("    %v = load %x : tile<40xf32>\n    %w = exp %v : tile<40xf32>\n"
