@@ -107,7 +107,8 @@ bool guessBlock(Scene &scene, const Facts &facts, Goal &goal) {
   for (const auto &[p, first] : goal.members)
     for (const AtomId id : goal.unknowns) {
       const auto factor = coefficientOf(scene, first, id);
-      if (!factor)
+      // A position that moves with the block says nothing about which one it is.
+      if (!factor || scene.polys.mentions(p, id))
         continue;
       const auto constant = factor->constant();
       const int64_t size = constant ? *constant : INT64_MAX;
