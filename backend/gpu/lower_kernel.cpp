@@ -43,6 +43,7 @@ private:
   /// In the last program: what the next launch counts from.
   void finish();
   void moveBases(Op &signal);
+  void addAtEnd(llvm::Value *place, llvm::Value *added);
   [[nodiscard]] int32_t numberOf(llvm::StringRef space) const;
   [[nodiscard]] bool isAwaited(const Op &space) const;
 
@@ -263,7 +264,7 @@ void KernelLowering::finish() {
         if (!op.is(OpKind::Param) || op.strAttr("mode") != "scratch")
           continue;
         llvm::Value *turn = objectField(op, offsetof(dtile_device_object, turn), b.getPtrTy());
-        b.CreateStore(b.CreateAdd(b.CreateLoad(b.getInt64Ty(), turn), b.getInt64(1)), turn);
+        addAtEnd(turn, b.getInt64(1));
       }
     });
   });
@@ -295,8 +296,15 @@ void KernelLowering::moveBases(Op &signal) {
     } else {
       added = expected(signal, cell);
     }
-    b.CreateStore(b.CreateAdd(b.CreateLoad(i64, place), added), place);
+    addAtEnd(place, added);
   });
+}
+
+void KernelLowering::addAtEnd(llvm::Value *place, llvm::Value *added) {
+  // Nobody else is there; but an update does not wait for what the place holds.
+  b.CreateAtomicRMW(llvm::AtomicRMWInst::Add, place, added, llvm::Align(8),
+                    llvm::AtomicOrdering::Monotonic,
+                    context().getOrInsertSyncScopeID(gpu_.device.rankScope()));
 }
 
 } // namespace

@@ -21,10 +21,11 @@
 extern "C" {
 #endif
 
-#define DTILE_DEVICE_ABI_VERSION 2
+#define DTILE_DEVICE_ABI_VERSION 3
 #define DTILE_DEVICE_FRAME_BYTES 3584
 #define DTILE_DEVICE_MAX_SPACES 16
 #define DTILE_DEVICE_REPORT_ARGS 8
+#define DTILE_DEVICE_NEAR_RANKS 8
 
 /* Why a launch was given up. */
 typedef enum dtile_device_failure {
@@ -93,6 +94,9 @@ typedef struct dtile_device_launch {
   uint32_t flags;
   int32_t first_program[DTILE_DEVICE_MAX_SPACES + 1];
   int32_t reserved;
+  /* In teams of at most DTILE_DEVICE_NEAR_RANKS: how far behind this rank's heap each rank's begins,
+   * as team->peers says it, which takes several ways to memory. */
+  int64_t shift[DTILE_DEVICE_NEAR_RANKS];
 } dtile_device_launch;
 
 /* In the frame for each scratch object: this launch's copy begins at

@@ -144,21 +144,24 @@ DTILE_API void dtile_dev_notify(const dtile_device_launch *launch, uint64_t *cel
   if (distance == DTILE_DISTANCE_RANK)
     notifyRank64(cell, 1);
   else
-    dtile_provider_notify(launch->team, cell, rank < 0 ? launch->rank : rank);
+    dtile_provider_notify(launch, cell, rank < 0 ? launch->rank : rank);
 }
 
 // ---- Meetings of ranks ----
 
 // Together, in one program of each rank. Only that program reads and moves the count of meetings.
-static __attribute__((noinline)) void meet(dtile_device_team *team, int32_t space, int32_t site,
-                                           int32_t barrier, int32_t threads) {
+DTILE_INLINE void meet(const dtile_device_launch *launch, int32_t space, int32_t site,
+                       int32_t barrier, int32_t threads) {
+  dtile_device_team *team = launch->team;
   const uint64_t wanted = loadRank64(&team->meetings) + 1;
-  for (int32_t rank = threadIndex(); rank < team->num_ranks; rank += threads)
-    dtile_provider_notify(team, team->meeting + team->rank, rank);
+  uint64_t *cells = (uint64_t *)loadConstant64((const uint64_t *)&team->meeting);
+#pragma unroll 1
+  for (int32_t rank = threadIndex(); rank < launch->num_ranks; rank += threads)
+    dtile_provider_notify(launch, cells + launch->rank, rank);
   int32_t failed = 0;
-  for (int32_t rank = threadIndex(); rank < team->num_ranks; rank += threads)
-    failed |=
-        spin(team, team->meeting + rank, (uint64_t)rank, wanted, DTILE_DISTANCE_TEAM, space, site);
+#pragma unroll 1
+  for (int32_t rank = threadIndex(); rank < launch->num_ranks; rank += threads)
+    failed |= spin(team, cells + rank, (uint64_t)rank, wanted, DTILE_DISTANCE_TEAM, space, site);
   dtile_dev_sync(failed, barrier, threads);
   if (threadIndex() == 0)
     storeRank64(&team->meetings, wanted);
@@ -168,7 +171,7 @@ DTILE_API void dtile_dev_barrier(const dtile_device_launch *launch, int32_t site
                                  int32_t threads) {
   dtile_dev_quiet(launch);
   dtile_dev_sync(0, barrier, threads);
-  meet(launch->team, spaceOf(launch, programIndex()), site, barrier, threads);
+  meet(launch, spaceOf(launch, programIndex()), site, barrier, threads);
   dtile_dev_sync(0, barrier, threads);
 }
 
@@ -183,7 +186,7 @@ DTILE_API void dtile_dev_enter(const dtile_device_launch *launch) {
   const uint64_t open = loadRank64(&kernel->epoch) + 1;
   int32_t failed = 0;
   if (programIndex() == 0) {
-    meet(launch->team, 0, -1, 0, threadCount());
+    meet(launch, 0, -1, 0, threadCount());
     // Orders what the peers published before what this rank's programs do.
     if (threadIndex() == 0)
       releaseRank64(&kernel->entered, open);
@@ -236,8 +239,9 @@ DTILE_API int32_t dtile_dev_leave(const dtile_device_launch *launch, int32_t isA
     storeRank64(&kernel->space_finished[space], 0);
     storeRank64(&kernel->bodies_taken[space], 0);
   }
+  // An update is on its way at once; what to store would have to be loaded first.
   if (threadIndex() == 0)
-    storeRank64(&kernel->epoch, loadRank64(&kernel->epoch) + 1);
+    addRankI64(&kernel->epoch, 1);
   return 1;
 }
 
@@ -491,7 +495,7 @@ DTILE_API void dtile_dev_zero(const dtile_device_launch *launch, void *data, int
 }
 
 DTILE_API void *dtile_dev_peer(const dtile_device_launch *launch, void *data, int64_t rank) {
-  return dtile_provider_peer(launch->team, data, rank);
+  return dtile_provider_peer(launch, data, rank);
 }
 
 DTILE_API void dtile_dev_copy(void *destination, const void *source, int32_t bytes, int64_t rows,
@@ -506,7 +510,7 @@ DTILE_API void dtile_dev_put(const dtile_device_launch *launch, void *destinatio
                              int64_t destination_row, int64_t source_row, int64_t destination_col,
                              int64_t source_col, int32_t threads,
                              void *buffer, int32_t buffer_bytes) {
-  dtile_provider_put(launch->team, destination, rank, source, bytes, (Rows)DTILE_ROWS, threads);
+  dtile_provider_put(launch, destination, rank, source, bytes, (Rows)DTILE_ROWS, threads);
 }
 
 DTILE_API void dtile_dev_get(const dtile_device_launch *launch, void *destination,
@@ -514,7 +518,7 @@ DTILE_API void dtile_dev_get(const dtile_device_launch *launch, void *destinatio
                              int64_t cols, int64_t destination_row, int64_t source_row,
                              int64_t destination_col, int64_t source_col, int32_t threads,
                              void *buffer, int32_t buffer_bytes) {
-  dtile_provider_get(launch->team, destination, source, rank, bytes, (Rows)DTILE_ROWS, threads);
+  dtile_provider_get(launch, destination, source, rank, bytes, (Rows)DTILE_ROWS, threads);
 }
 
 DTILE_API void dtile_dev_fence(const dtile_device_launch *launch) { dtile_provider_fence(); }

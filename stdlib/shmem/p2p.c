@@ -5,26 +5,30 @@
 // the other side.
 #include "stdlib/shmem/provider.h"
 
-DTILE_API void *dtile_provider_peer(const dtile_device_team *team, const void *data, int64_t rank) {
+DTILE_API void *dtile_provider_peer(const dtile_device_launch *launch, const void *data,
+                                    int64_t rank) {
+  // Parameters are at hand, a table in memory is not.
+  if (launch->num_ranks <= DTILE_DEVICE_NEAR_RANKS)
+    return (void *)((uint64_t)data + (uint64_t)launch->shift[rank]);
   // A place that is used again and again is worked out once: nothing here changes in a launch.
-  const uint64_t *peers = (const uint64_t *)loadConstant64((const uint64_t *)&team->peers);
-  const uint64_t own = loadConstant64(peers + loadConstant32((const uint32_t *)&team->rank));
+  const uint64_t *peers = (const uint64_t *)loadConstant64((const uint64_t *)&launch->team->peers);
+  const uint64_t own = loadConstant64(peers + launch->rank);
   return (void *)(loadConstant64(peers + rank) + ((uint64_t)data - own));
 }
 
-DTILE_API void dtile_provider_put(const dtile_device_team *team, void *destination, int64_t rank,
+DTILE_API void dtile_provider_put(const dtile_device_launch *launch, void *destination, int64_t rank,
                                   const void *source, int32_t bytes, Rows rows, int32_t threads) {
-  copyRows(dtile_provider_peer(team, destination, rank), source, bytes, rows, threads);
+  copyRows(dtile_provider_peer(launch, destination, rank), source, bytes, rows, threads);
 }
 
-DTILE_API void dtile_provider_get(const dtile_device_team *team, void *destination,
+DTILE_API void dtile_provider_get(const dtile_device_launch *launch, void *destination,
                                   const void *source, int64_t rank, int32_t bytes, Rows rows,
                                   int32_t threads) {
-  copyRows(destination, dtile_provider_peer(team, source, rank), bytes, rows, threads);
+  copyRows(destination, dtile_provider_peer(launch, source, rank), bytes, rows, threads);
 }
 
-DTILE_API void dtile_provider_notify(const dtile_device_team *team, uint64_t *cell, int64_t rank) {
-  notifyTeam64(dtile_provider_peer(team, cell, rank), 1);
+DTILE_API void dtile_provider_notify(const dtile_device_launch *launch, uint64_t *cell, int64_t rank) {
+  notifyTeam64(dtile_provider_peer(launch, cell, rank), 1);
 }
 
 DTILE_API int32_t dtile_provider_reached(const uint64_t *cell, uint64_t wanted, uint64_t *seen) {

@@ -60,14 +60,14 @@ DTILE_INLINE void copyRows(void *destination, const void *source, int32_t bytes,
 }
 
 /* Where a rank's memory is, or null when plain accesses do not reach it. */
-void *dtile_provider_peer(const dtile_device_team *team, const void *data, int64_t rank);
+void *dtile_provider_peer(const dtile_device_launch *launch, const void *data, int64_t rank);
 /* Together: copies to or from another rank; the program's own rank too. */
-void dtile_provider_put(const dtile_device_team *team, void *destination, int64_t rank,
+void dtile_provider_put(const dtile_device_launch *launch, void *destination, int64_t rank,
                         const void *source, int32_t bytes, Rows rows, int32_t threads);
-void dtile_provider_get(const dtile_device_team *team, void *destination, const void *source,
+void dtile_provider_get(const dtile_device_launch *launch, void *destination, const void *source,
                         int64_t rank, int32_t bytes, Rows rows, int32_t threads);
 /* Release: adds 1 to a cell of `rank`, which may be this one. */
-void dtile_provider_notify(const dtile_device_team *team, uint64_t *cell, int64_t rank);
+void dtile_provider_notify(const dtile_device_launch *launch, uint64_t *cell, int64_t rank);
 /* Whether an own cell has come to `wanted`, and what it holds; no order. */
 int32_t dtile_provider_reached(const uint64_t *cell, uint64_t wanted, uint64_t *seen);
 /* Acquire: what was published by the notifies that an own cell has counted. */

@@ -4,8 +4,8 @@
  * program, which is why a part of them sends thread by thread. Private to the device library. */
 #pragma once
 
-DTILE_API void *dtile_provider_peer(const dtile_device_team *team, const void *data, int64_t rank) {
-  (void)team;
+DTILE_API void *dtile_provider_peer(const dtile_device_launch *launch, const void *data, int64_t rank) {
+  (void)launch;
   return DTILE_REMOTE_PTR(data, (int)rank);
 }
 
@@ -62,19 +62,19 @@ static __attribute__((noinline)) void getFar(void *destination, const void *sour
 #undef SEND_ALL
 }
 
-DTILE_API void dtile_provider_put(const dtile_device_team *team, void *destination, int64_t rank,
+DTILE_API void dtile_provider_put(const dtile_device_launch *launch, void *destination, int64_t rank,
                                   const void *source, int32_t bytes, Rows rows, int32_t threads) {
-  void *mapped = dtile_provider_peer(team, destination, rank);
+  void *mapped = dtile_provider_peer(launch, destination, rank);
   if (mapped)
     copyRows(mapped, source, bytes, rows, threads);
   else
     putFar(destination, (int)rank, source, bytes, rows, threads);
 }
 
-DTILE_API void dtile_provider_get(const dtile_device_team *team, void *destination,
+DTILE_API void dtile_provider_get(const dtile_device_launch *launch, void *destination,
                                   const void *source, int64_t rank, int32_t bytes, Rows rows,
                                   int32_t threads) {
-  void *mapped = dtile_provider_peer(team, source, rank);
+  void *mapped = dtile_provider_peer(launch, source, rank);
   if (mapped)
     copyRows(destination, mapped, bytes, rows, threads);
   else

@@ -301,6 +301,7 @@ Status DeviceTeam::runPrologue(DeviceKernel &kernel, int32_t local, const dtile_
   words.num_ranks = ranks_;
   words.programs = programs;
   words.flags = kernel.flags;
+  std::copy(rank.shift.begin(), rank.shift.end(), words.shift);
   return {};
 }
 

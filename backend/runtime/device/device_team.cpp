@@ -201,6 +201,8 @@ Status DeviceTeam::uploadTeam(DeviceRank &rank) {
                     : nvshmem_        ? nvshmem_->peer(peer)
                     : job_            ? rank.mapped[size_t(peer)]
                                       : locals_[size_t(peer)]->heap);
+  for (size_t peer = 0; peer < std::min(peers.size(), rank.shift.size()); ++peer)
+    rank.shift[peer] = int64_t(peers[peer] - rank.heap);
   dtile_device_team &words = rank.words;
   words = {};
   words.rank = rank.rank;

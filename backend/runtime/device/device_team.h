@@ -60,6 +60,8 @@ struct DeviceRank {
   /// The dtile_device_team and the table of peers.
   DeviceAddress team = 0, peers = 0;
   dtile_device_team words = {};
+  /// As in dtile_device_launch.
+  std::array<int64_t, DTILE_DEVICE_NEAR_RANKS> shift = {};
   DeviceAddress heap = 0;
   /// Where other processes' heaps are mapped by this team; 0 for the own.
   std::vector<DeviceAddress> mapped;

@@ -685,6 +685,8 @@ std::string runEmulated(ir::Module &module, int ranks, std::vector<Tensor> &tens
       launch.team = &rank.team;
       launch.kernel = &rank.kernel;
       launch.rank = rank.number;
+      for (size_t peer = 0; peer < team.ranks.size() && peer < DTILE_DEVICE_NEAR_RANKS; ++peer)
+        launch.shift[peer] = int64_t(rank.peers[peer] - rank.peers[size_t(rank.number)]);
       for (int32_t number = 0; number < launch.programs; ++number) {
         auto &program = *programs.emplace_back(std::make_unique<EmulatedProgram>());
         program.number = number;

@@ -228,6 +228,8 @@ struct Team {
       launch.kernel = &rank.kernel;
       launch.rank = r;
       launch.num_ranks = kRanks;
+      for (size_t p = 0; p < size_t(kRanks); ++p)
+        launch.shift[p] = int64_t(rank.peers[p] - rank.peers[size_t(r)]);
       launch.programs = kPrograms;
       launch.flags = flags;
       // Program 0 is the first space's, the others the second's.
