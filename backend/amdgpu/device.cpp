@@ -2,6 +2,7 @@
 // AMD's CDNA GPUs: waves of 64 threads, barriers, lane exchange and matrix instructions (MFMA).
 #include "backend/amdgpu/devices.h"
 
+#include "backend/gpu/narrow_floats.h"
 #include "backend/llvm/arith.h"
 #include "frontend/base/check.h"
 
@@ -197,30 +198,6 @@ Instruction instructionFor(const MatrixProduct &product, Generation generation) 
   return {choose(kLargeF8[first][second], kSmallF8[first][second]), 2, Form::Int};
 }
 
-/// Four one-byte floats in a word as two words of halves, which hold all their values.
-void appendHalves(llvm::IRBuilder<> &b, DType dtype, llvm::Value *word,
-                  llvm::SmallVectorImpl<llvm::Value *> &words) {
-  llvm::Type *halves = llvm::FixedVectorType::get(b.getHalfTy(), 4);
-  llvm::Type *shorts = llvm::FixedVectorType::get(b.getInt16Ty(), 4);
-  auto all = [&](uint16_t value) { return llvm::ConstantInt::get(shorts, value); };
-  llvm::Value *bytes = b.CreateZExt(
-      b.CreateBitCast(word, llvm::FixedVectorType::get(b.getInt8Ty(), 4)), shorts);
-  llvm::Value *half = nullptr;
-  if (dtype == DType::F8E5M2) {
-    half = b.CreateBitCast(b.CreateShl(bytes, all(8)), halves);
-  } else {
-    // Three bits of seven become the upper three of ten, the exponent is 8 too small.
-    llvm::Value *sign = b.CreateShl(b.CreateAnd(bytes, all(0x80)), all(8));
-    llvm::Value *rest = b.CreateAnd(bytes, all(0x7f));
-    llvm::Value *bits = b.CreateOr(sign, b.CreateShl(rest, all(7)));
-    half = b.CreateFMul(b.CreateBitCast(bits, halves), llvm::ConstantFP::get(halves, 256.0));
-    half = b.CreateSelect(b.CreateICmpEQ(rest, all(0x7f)), llvm::ConstantFP::getNaN(halves), half);
-  }
-  llvm::Value *pairs = b.CreateBitCast(half, llvm::FixedVectorType::get(b.getInt32Ty(), 2));
-  for (uint64_t i : {0, 1})
-    words.push_back(b.CreateExtractElement(pairs, i));
-}
-
 llvm::Value *vectorOf(llvm::IRBuilder<> &b, llvm::ArrayRef<llvm::Value *> values) {
   if (values.size() == 1)
     return values.front();
@@ -261,9 +238,9 @@ void AmdgpuDevice::multiply(llvm::IRBuilder<> &b, const MatrixProduct &product,
   const bool isOneByteFloat = product.a == DType::F8E4M3 || product.a == DType::F8E5M2;
   if (isOneByteFloat && instruction.form == Form::Halves) {
     for (llvm::Value *word : aWords)
-      appendHalves(b, product.a, word, converted[0]);
+      gpu::appendHalves(b, product.a, word, converted[0]);
     for (llvm::Value *word : bWords)
-      appendHalves(b, product.b, word, converted[1]);
+      gpu::appendHalves(b, product.b, word, converted[1]);
     aWords = converted[0];
     bWords = converted[1];
   }

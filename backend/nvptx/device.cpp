@@ -2,6 +2,7 @@
 // NVIDIA's GPUs: registers, barriers, shuffles and warp-wide matrix instructions of PTX.
 #include "backend/nvptx/devices.h"
 
+#include "backend/gpu/narrow_floats.h"
 #include "backend/nvptx/async_copies.h"
 #include "backend/nvptx/staging_ops.h"
 #include "frontend/base/check.h"
@@ -57,6 +58,10 @@ public:
                                                                  bool transposed) const override;
 
 private:
+  void multiplyHalves(llvm::IRBuilder<> &b, const MatrixProduct &product,
+                      llvm::ArrayRef<llvm::Value *> aWords, llvm::ArrayRef<llvm::Value *> bWords,
+                      llvm::MutableArrayRef<llvm::Value *> sums) const;
+
   llvm::StringLiteral arch_, features_;
   const TargetFacts &facts_;
   const gpu::StagingOps *staging_;
@@ -114,10 +119,36 @@ ID matrixInstruction(const MatrixProduct &product) {
       .Default(llvm::Intrinsic::not_intrinsic);
 }
 
+/// Words of four one-byte floats as halves: the first two of each are one instruction's, the others
+/// the next one's. Both operands have the same order of the summed dimension.
+void NvptxDevice::multiplyHalves(llvm::IRBuilder<> &b, const MatrixProduct &product,
+                                 llvm::ArrayRef<llvm::Value *> aWords,
+                                 llvm::ArrayRef<llvm::Value *> bWords,
+                                 llvm::MutableArrayRef<llvm::Value *> sums) const {
+  const MatrixProduct *halves = llvm::find_if(
+      facts_.products, [](const MatrixProduct &other) { return other.a == DType::F16; });
+  llvm::SmallVector<llvm::Value *, 8> a, right;
+  for (llvm::Value *word : aWords)
+    gpu::appendHalves(b, product.a, word, a);
+  for (llvm::Value *word : bWords)
+    gpu::appendHalves(b, product.b, word, right);
+  for (unsigned which : {0u, 1u}) {
+    const auto half = [&](llvm::ArrayRef<llvm::Value *> all) {
+      llvm::SmallVector<llvm::Value *, 4> words;
+      for (size_t i = which; i < all.size(); i += 2)
+        words.push_back(all[i]);
+      return words;
+    };
+    multiply(b, *halves, half(a), half(right), sums);
+  }
+}
+
 void NvptxDevice::multiply(llvm::IRBuilder<> &b, const MatrixProduct &product,
                            llvm::ArrayRef<llvm::Value *> aWords,
                            llvm::ArrayRef<llvm::Value *> bWords,
                            llvm::MutableArrayRef<llvm::Value *> sums) const {
+  if (product.name.ends_with(".halves"))
+    return multiplyHalves(b, product, aWords, bWords, sums);
   const ID id = matrixInstruction(product);
   DTILE_CHECK(id != llvm::Intrinsic::not_intrinsic, "a matrix instruction of PTX");
   // Halves are passed in pairs, all others as words.

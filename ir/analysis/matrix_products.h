@@ -42,16 +42,18 @@ struct MatrixProduct {
   DTILE_MMA_16("m16n8k16.bf16", BF16), DTILE_MMA_16("m16n8k16.f16", F16), DTILE_MMA_TF32,          \
       DTILE_MMA_8("m16n8k32.s8", I8, I8, I32), DTILE_MMA_8("m16n8k32.u8", U8, U8, U32)
 
-/// Of sm_80, and of sm_89 and what came behind it.
-inline constexpr MatrixProduct kMmaSm80[] = {DTILE_MMA_SM80};
-inline constexpr MatrixProduct kMmaSm89[] = {
-    DTILE_MMA_SM80,
-    DTILE_MMA_8("m16n8k32.e4m3.e4m3", F8E4M3, F8E4M3, F32),
-    DTILE_MMA_8("m16n8k32.e4m3.e5m2", F8E4M3, F8E5M2, F32),
-    DTILE_MMA_8("m16n8k32.e5m2.e4m3", F8E5M2, F8E4M3, F32),
-    DTILE_MMA_8("m16n8k32.e5m2.e5m2", F8E5M2, F8E5M2, F32),
-};
+#define DTILE_MMA_F8(SUFFIX)                                                                       \
+  DTILE_MMA_8("m16n8k32.e4m3.e4m3" SUFFIX, F8E4M3, F8E4M3, F32),                                   \
+      DTILE_MMA_8("m16n8k32.e4m3.e5m2" SUFFIX, F8E4M3, F8E5M2, F32),                               \
+      DTILE_MMA_8("m16n8k32.e5m2.e4m3" SUFFIX, F8E5M2, F8E4M3, F32),                               \
+      DTILE_MMA_8("m16n8k32.e5m2.e5m2" SUFFIX, F8E5M2, F8E5M2, F32)
+
+/// Of sm_80, and of sm_89 and what came behind it. The former has no instructions for one-byte
+/// floats: two for halves, which hold all their values, stand for one.
+inline constexpr MatrixProduct kMmaSm80[] = {DTILE_MMA_SM80, DTILE_MMA_F8(".halves")};
+inline constexpr MatrixProduct kMmaSm89[] = {DTILE_MMA_SM80, DTILE_MMA_F8("")};
 #undef DTILE_MMA_SM80
+#undef DTILE_MMA_F8
 #undef DTILE_MMA_TF32
 #undef DTILE_MMA_16
 #undef DTILE_MMA_8
