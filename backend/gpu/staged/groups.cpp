@@ -156,24 +156,27 @@ void GroupLowering::multiply(Op &dot) {
     const ir::Value *tile = dot.operand(i);
     return {ring_.tiles.find(loadOf(tile))->second, isTransposed(tile) == (i == 0)};
   };
-  Product product = {.a = operand(0), .right = operand(1)};
-  product.shape = {.a = product.a.shared(),
-                   .b = product.right.shared(),
-                   .accumulator = dot.result()->type().dtype(),
-                   .columns = unsigned(product.right.rows())};
-  DTILE_CHECK(ops_.hasDot(product.shape), "stage-loads knows what groups multiply");
+  const StagedOperand a = operand(0), right = operand(1);
+  const GroupDot shape = {.a = a.shared(),
+                          .b = right.shared(),
+                          .accumulator = dot.result()->type().dtype(),
+                          .columns = unsigned(right.rows())};
+  DTILE_CHECK(ops_.hasDot(shape), "stage-loads knows what groups multiply");
   const int64_t groups = dot.intAttr("groups");
-  product.blocks = unsigned(product.a.rows() / kRows / groups);
-  product.step = GroupDot::kDepthBytes / int64_t(dtypeBytes(product.a.tile.dtype()));
-  // The groups stand above each other, then their next blocks.
-  product.blockBytes = product.a.rowOffset(groups * kRows);
 
   Value *slot = place_.slot();
   waitPhase(place_.barrier(ring_.full, slot), place_.phase());
+  // The groups stand above each other, then their next blocks.
   Value *group = b.CreateLShr(kernel_.thread, 7);
-  Value *rows = b.CreateMul(group, b.getInt32(uint32_t(product.a.rowOffset(kRows))));
-  product.aStart = b.CreateAdd(address(slot, product.a.tile.offset), rows);
-  product.rightStart = address(slot, product.right.tile.offset);
+  Value *rows = b.CreateMul(group, b.getInt32(uint32_t(a.rowOffset(kRows))));
+  const Product product = {.a = a,
+                           .right = right,
+                           .shape = shape,
+                           .aStart = b.CreateAdd(address(slot, a.tile.offset), rows),
+                           .rightStart = address(slot, right.tile.offset),
+                           .blockBytes = a.rowOffset(groups * kRows),
+                           .blocks = unsigned(a.rows() / kRows / groups),
+                           .step = GroupDot::kDepthBytes / int64_t(dtypeBytes(a.tile.dtype()))};
   Registers sums(registers(dot.operand(2)));
   if (isShort(dot)) {
     addShortSums(product, sums);
