@@ -325,17 +325,21 @@ DTILE_INLINE uint32_t granule(const void *to, const void *from, int32_t bytes, R
 
 // ---- Copies in bulk ----
 
-// One thread has the copy engine bring bytes to slots of shared memory and take them from there to
-// where they go: half of the slots wait for what comes, half for what leaves. A slot has parts of
-// rows, as many as it has room for, so that short rows keep as much in flight as long ones.
+// Walkers, one thread of each of the first warps, have the copy engine bring bytes to slots of shared
+// memory and take them from there to where they go: half of the slots wait for what comes, half for
+// what leaves. A slot has parts of rows, as many as it has room for, so that short rows keep as much
+// in flight as long ones. One walker alone takes longer to start the copies of a slot than a
+// processor takes to move it.
 enum {
-  kSlots = 8,
-  kSlotsAhead = 4,
+  kMostWalkers = 4,
+  // Of one walker.
+  kSlots = 4,
+  kSlotsAhead = 2,
   // What the barriers of the slots take, in front of them.
   kBarrierBytes = 128,
-  // 8 KiB are what fills a processor's way to a link with these slots; threads are faster than 2.
+  // 64 KiB in all are what fills a processor's way to a link.
   kMostSlotBytes = 8192,
-  kLeastSlotBytes = 4096,
+  kLeastSlotBytes = 2048,
   // Shorter rows take the one thread more instructions than the bytes take time.
   kLeastRowBytes = 2048,
   // Half of the slots: below that most of the time goes to the first load and the last store, and
@@ -350,8 +354,12 @@ typedef struct Walk {
   int64_t row_bytes, gap;
 } Walk;
 
-DTILE_INLINE Walk walkRows(const void *start, int64_t row_bytes, int64_t pitch) {
-  return (Walk){(char *)start, row_bytes, row_bytes, pitch - row_bytes};
+// From the byte number `first` of all on.
+DTILE_INLINE Walk walkRows(const void *start, int64_t first, int64_t row_bytes, int64_t pitch) {
+  const int64_t row = first < row_bytes ? 0 : first / row_bytes;
+  const int64_t within = first - row * row_bytes;
+  return (Walk){(char *)start + row * pitch + within, row_bytes - within, row_bytes,
+                pitch - row_bytes};
 }
 
 // Starts copies of the next `bytes` bytes between a slot and the rows.
@@ -374,14 +382,14 @@ DTILE_INLINE void moveSlot(Walk *walk, char *slot, int64_t bytes, char *barrier,
   }
 }
 
+// The bytes from number `first` on, `bytes` of them, by one walker with its buffer.
 static __attribute__((noinline)) void copyInBulk(void *destination, const void *source,
-                                                 int64_t row_bytes, int64_t rows,
+                                                 int64_t first, int64_t bytes, int64_t row_bytes,
                                                  int64_t destination_pitch, int64_t source_pitch,
                                                  char *buffer, int32_t slot_bytes) {
-  Walk from = walkRows(source, row_bytes, source_pitch);
-  Walk to = walkRows(destination, row_bytes, destination_pitch);
+  Walk from = walkRows(source, first, row_bytes, source_pitch);
+  Walk to = walkRows(destination, first, row_bytes, destination_pitch);
   char *const slots = buffer + kBarrierBytes;
-  const int64_t bytes = row_bytes * rows;
   const int64_t count = (bytes + slot_bytes - 1) / slot_bytes;
   const int64_t lastBytes = bytes - (count - 1) * slot_bytes;
 #pragma unroll 1
@@ -436,12 +444,20 @@ DTILE_INLINE void copyRowsHere(void *destination, const void *source, int32_t by
     unit = granule(destination, source, bytes, r);
     if (hasBulkCopies() && unit == 16 && r.buffer) {
       const int64_t row = r.cols * bytes;
-      int32_t slot = (r.buffer_bytes - kBarrierBytes) / kSlots / 128 * 128;
+      const int64_t all = row * r.rows;
+      int32_t walkers = threads / 32;
+      walkers = walkers < kMostWalkers ? walkers : kMostWalkers;
+      const int32_t part = walkers > 0 ? r.buffer_bytes / walkers / 128 * 128 : 0;
+      int32_t slot = (part - kBarrierBytes) / kSlots / 128 * 128;
       slot = slot < kMostSlotBytes ? slot : kMostSlotBytes;
-      if (slot >= kLeastSlotBytes && row >= kLeastRowBytes && row * r.rows >= kLeastBulkBytes) {
-        if (threadIndex() == 0)
-          copyInBulk(destination, source, row, r.rows, r.destination_row * bytes,
-                     r.source_row * bytes, (char *)r.buffer, slot);
+      if (slot >= kLeastSlotBytes && row >= kLeastRowBytes && all >= kLeastBulkBytes) {
+        const int32_t walker = threadIndex() / 32;
+        const int64_t each = (all / walkers + slot) / slot * slot;
+        const int64_t first = walker * each;
+        if (threadIndex() % 32 == 0 && walker < walkers && first < all)
+          copyInBulk(destination, source, first, all - first < each ? all - first : each, row,
+                     r.destination_row * bytes, r.source_row * bytes,
+                     (char *)r.buffer + walker * part, slot);
         return;
       }
     }
