@@ -54,9 +54,9 @@ public:
 
 private:
   void makeRing(Ring &ring);
-  /// Gives the groups that multiply registers of the one that copies, where all have few. (ptxas
-  /// does so only where the rest of the kernel needs few as well.)
-  void moveRegisters(bool copies);
+  /// Gives the groups that multiply registers of the one that copies, where their sums need more
+  /// than all have. (Only there: ptxas refuses some kernels whose groups would need none of them.)
+  void moveRegisters(const Ring &ring, bool copies);
   [[nodiscard]] Value *areMapsUsable(const Ring &ring);
   /// Emits the bodies as another lowering does, here.
   void lowerAs(BodyLowering &other, Op &space, const BodyRange &range) {
@@ -111,12 +111,13 @@ void StagedSpace::makeRing(Ring &ring) {
   gpu_.device.barrier(b, 0, threads_ + kCopyThreads);
 }
 
-void StagedSpace::moveRegisters(bool copies) {
-  // What each thread has at first, in the unit of allocation; what the copies need.
-  constexpr unsigned kRegisters = 65536, kUnit = 8, kMost = 240, kForCopies = 40;
+void StagedSpace::moveRegisters(const Ring &ring, bool copies) {
+  // What each thread has at first, in the unit of allocation; what the copies need, and what groups
+  // need besides sums.
+  constexpr unsigned kRegisters = 65536, kUnit = 8, kMost = 240, kForCopies = 40, kBesides = 40;
   const unsigned all = threads_ + kCopyThreads;
   const unsigned each = kRegisters / all / kUnit * kUnit;
-  if (each >= kMost)
+  if (each >= std::min<unsigned>(ring.sums / threads_ + kBesides, kMost))
     return;
   const unsigned more = each + (each - kForCopies) * kCopyThreads / threads_ / kUnit * kUnit;
   gpu_.device.staging()->setRegisters(b, copies ? kForCopies : std::min(more, kMost), !copies);
@@ -143,7 +144,7 @@ void StagedSpace::lowerBodies(Op &space, const BodyRange &range) {
   b.SetInsertPoint(staged);
   b.CreateCondBr(b.CreateICmpUGE(kernel_.thread, b.getInt32(threads_)), copies, groups);
   b.SetInsertPoint(copies);
-  moveRegisters(/*copies=*/true);
+  moveRegisters(ring, /*copies=*/true);
   when(b.CreateICmpEQ(kernel_.thread, b.getInt32(threads_)), "copier", [&] {
     CopyLowering copier(gpu_, kernel_, ring);
     lowerAs(copier, space, range);
@@ -159,7 +160,7 @@ void StagedSpace::lowerBodies(Op &space, const BodyRange &range) {
   }
   b.CreateBr(end);
   b.SetInsertPoint(groups);
-  moveRegisters(/*copies=*/false);
+  moveRegisters(ring, /*copies=*/false);
   GroupLowering multiplier(gpu_, kernel_, ring);
   lowerAs(multiplier, space, range);
   b.CreateBr(end);

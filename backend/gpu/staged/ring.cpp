@@ -37,6 +37,8 @@ Ring::Ring(Op &space) {
     }
     if (op.is(OpKind::For) && op.hasAttr("stages"))
       stages = std::max(stages, op.intAttr("stages"));
+    if (op.is(OpKind::Dot) && op.hasAttr("groups"))
+      sums = std::max(sums, op.result()->type().elements());
     if (isDeferred(op)) {
       if (!output)
         output.emplace();

@@ -65,6 +65,8 @@ struct Ring {
   llvm::DenseMap<const ir::Op *, llvm::SmallVector<ir::Op *, 2>> loadsOf;
   int64_t stages = 0;
   int64_t slotBytes = 0;
+  /// Elements of the largest sum.
+  int64_t sums = 0;
   /// i32, in shared memory.
   llvm::Value *slots = nullptr, *full = nullptr, *empty = nullptr;
   /// Numbers of the bodies that were taken, and their barriers.
