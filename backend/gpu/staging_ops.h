@@ -68,8 +68,8 @@ public:
                        llvm::ArrayRef<llvm::Value *> coordinates, llvm::Value *barrier) const = 0;
   /// Bytes that rows in memory and in shared memory begin at multiples of, and are long.
   static constexpr unsigned kRowAlign = 16;
-  /// By one thread: copies `bytes` (i32) from shared memory to memory, this device's or a peer's, in
-  /// the thread's current group.
+  /// By one thread: copies `bytes` (i32) from shared memory to memory, this device's or a peer's,
+  /// in the thread's current group.
   virtual void storeRow(llvm::IRBuilder<> &b, llvm::Value *memory, llvm::Value *shared,
                         llvm::Value *bytes) const = 0;
   virtual void commitStores(llvm::IRBuilder<> &b) const = 0;

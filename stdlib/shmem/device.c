@@ -325,11 +325,11 @@ DTILE_INLINE uint32_t granule(const void *to, const void *from, int32_t bytes, R
 
 // ---- Copies in bulk ----
 
-// Walkers, one thread of each of the first warps, have the copy engine bring bytes to slots of shared
-// memory and take them from there to where they go: half of the slots wait for what comes, half for
-// what leaves. A slot has parts of rows, as many as it has room for, so that short rows keep as much
-// in flight as long ones. One walker alone takes longer to start the copies of a slot than a
-// processor takes to move it.
+// Walkers, one thread of each of the first warps, have the copy engine bring bytes to slots of
+// shared memory and take them from there to where they go: half of the slots wait for what comes,
+// half for what leaves. A slot has parts of rows, as many as it has room for, so that short rows
+// keep as much in flight as long ones. One walker alone takes longer to start the copies of a slot
+// than a processor takes to move it.
 enum {
   kMostWalkers = 4,
   // Of one walker.

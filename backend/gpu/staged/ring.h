@@ -49,8 +49,8 @@ struct OutputTile {
   /// The last staged loop of a body before it; null where loops are nested.
   const ir::Op *lastLoop = nullptr;
   SharedTile tile;
-  /// i32: the barriers where the groups have written the tile, where it has been read, and where who
-  /// stores has ended.
+  /// i32: the barriers where the groups have written the tile, where it has been read, and where
+  /// who stores has ended.
   llvm::Value *stored = nullptr, *drained = nullptr, *ended = nullptr;
 };
 

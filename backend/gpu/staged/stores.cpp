@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The warp that stores what the groups have handed over.
 //
-// Rows that are whole words where they go are stored by the copy engine; others, element by element.
+// Rows that are whole words where they go are stored by the copy engine; others, element by
+// element.
 //
 // Order. Each thread of the groups fences its writes of shared memory against the copy engine, then
 // arrives at `stored`; the warp's threads see that, and each has the engine copy some of the rows.
