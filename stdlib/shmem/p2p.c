@@ -16,8 +16,9 @@ DTILE_API void *dtile_provider_peer(const dtile_device_launch *launch, const voi
   return (void *)(loadConstant64(peers + rank) + ((uint64_t)data - own));
 }
 
-DTILE_API void dtile_provider_put(const dtile_device_launch *launch, void *destination, int64_t rank,
-                                  const void *source, int32_t bytes, Rows rows, int32_t threads) {
+DTILE_API void dtile_provider_put(const dtile_device_launch *launch, void *destination,
+                                  int64_t rank, const void *source, int32_t bytes, Rows rows,
+                                  int32_t threads) {
   copyRows(dtile_provider_peer(launch, destination, rank), source, bytes, rows, threads);
 }
 
@@ -27,7 +28,8 @@ DTILE_API void dtile_provider_get(const dtile_device_launch *launch, void *desti
   copyRows(destination, dtile_provider_peer(launch, source, rank), bytes, rows, threads);
 }
 
-DTILE_API void dtile_provider_notify(const dtile_device_launch *launch, uint64_t *cell, int64_t rank) {
+DTILE_API void dtile_provider_notify(const dtile_device_launch *launch, uint64_t *cell,
+                                     int64_t rank) {
   notifyTeam64(dtile_provider_peer(launch, cell, rank), 1);
 }
 

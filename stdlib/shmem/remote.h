@@ -4,7 +4,8 @@
  * program, which is why a part of them sends thread by thread. Private to the device library. */
 #pragma once
 
-DTILE_API void *dtile_provider_peer(const dtile_device_launch *launch, const void *data, int64_t rank) {
+DTILE_API void *dtile_provider_peer(const dtile_device_launch *launch, const void *data,
+                                    int64_t rank) {
   (void)launch;
   return DTILE_REMOTE_PTR(data, (int)rank);
 }
@@ -62,8 +63,9 @@ static __attribute__((noinline)) void getFar(void *destination, const void *sour
 #undef SEND_ALL
 }
 
-DTILE_API void dtile_provider_put(const dtile_device_launch *launch, void *destination, int64_t rank,
-                                  const void *source, int32_t bytes, Rows rows, int32_t threads) {
+DTILE_API void dtile_provider_put(const dtile_device_launch *launch, void *destination,
+                                  int64_t rank, const void *source, int32_t bytes, Rows rows,
+                                  int32_t threads) {
   void *mapped = dtile_provider_peer(launch, destination, rank);
   if (mapped)
     copyRows(mapped, source, bytes, rows, threads);

@@ -25,7 +25,8 @@ void rocshmem_quiet(void);
 #define DTILE_REMOTE_QUIET rocshmem_quiet
 #include "stdlib/shmem/remote.h"
 
-DTILE_API void dtile_provider_notify(const dtile_device_launch *launch, uint64_t *cell, int64_t rank) {
+DTILE_API void dtile_provider_notify(const dtile_device_launch *launch, uint64_t *cell,
+                                     int64_t rank) {
   (void)launch;
   // The stores that other threads made, then what this one has sent.
   fenceTeam();
