@@ -72,6 +72,10 @@ public:
   [[nodiscard]] virtual llvm::SmallVector<llvm::Value *, 4>
   loadMatrices(llvm::IRBuilder<> &b, llvm::Value *address, unsigned count, bool transposed) const;
 
+  /// The same i32, of which LLVM knows nothing: what is computed from it is not moved to before it.
+  [[nodiscard]] virtual llvm::Value *opaque(llvm::IRBuilder<> &, llvm::Value *value) const {
+    return value;
+  }
   /// Copies to shared memory that threads do not wait for, or null.
   [[nodiscard]] virtual const AsyncCopies *asyncCopies() const { return nullptr; }
   /// Copy engines and matrix units that work from shared memory, or null.

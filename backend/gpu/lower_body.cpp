@@ -34,6 +34,7 @@ void BodyLowering::lower(Op &space) {
   // The body before it may still be reading and writing.
   pending_ = accesses(space);
   sharedInUse_ = true;
+  llvm::Value *const thread = thread_;
   lowerBlock(space.body());
 }
 

@@ -513,9 +513,13 @@ void BodyLowering::lowerCopiedLoop(Op &op) {
   CopiedLoop loop(*this, op);
   copiedLoops_[&op] = &loop;
   loop.enter();
+  Value *const thread = thread_;
   const auto lower = [&](bool isStraight) {
+    // Addresses that only this way needs are not for all bodies to keep in registers.
+    thread_ = gpu_.device.opaque(b, thread);
     loop.begin(isStraight);
     KernelFunction::lowerOp(op);
+    thread_ = thread;
   };
   if (Value *isStraight = loop.isStraight()) {
     llvm::BasicBlock *ways[] = {block("straight"), block("crooked")};
@@ -549,6 +553,9 @@ void BodyLowering::lowerCopiedLoop(Op &op) {
   copiedLoops_.erase(&op);
   gpu_.releaseShared(mark);
   sharedRead();
+  // Neither are those of what follows, all through the loop.
+  if (op.parentOp()->is(OpKind::Space))
+    thread_ = gpu_.device.opaque(b, thread);
 }
 
 CopiedLoop *BodyLowering::copiesDuring(const Op &dot) {

@@ -88,8 +88,8 @@ void BodyLowering::multiplyByElements(Op &op) {
   }
   // Threads of layouts that reach past the tile read past it.
   for (unsigned i : {0u, 1u})
-    bytes += to.extent(i) * tiles[i].strides[i];
-  llvm::Value *base = sharedScratch(bytes);
+    bytes += (to.extent(i) - to.shape[i]) * tiles[i].strides[i];
+  llvm::Value *base = bytes > 0 ? sharedScratch(bytes) : nullptr;
   bool isWritten = false;
   for (unsigned i : {0u, 1u}) {
     if (tiles[i].base)

@@ -8,6 +8,7 @@
 #include "frontend/base/check.h"
 
 #include "llvm/ADT/StringSwitch.h"
+#include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/Intrinsics.h"
 #include "llvm/IR/IntrinsicsNVPTX.h"
 
@@ -47,6 +48,12 @@ public:
   void multiply(llvm::IRBuilder<> &b, const MatrixProduct &product,
                 llvm::ArrayRef<llvm::Value *> aWords, llvm::ArrayRef<llvm::Value *> bWords,
                 llvm::MutableArrayRef<llvm::Value *> sums) const override;
+  [[nodiscard]] llvm::Value *opaque(llvm::IRBuilder<> &b, llvm::Value *value) const override {
+    auto *type = llvm::FunctionType::get(value->getType(), {value->getType()}, false);
+    return b.CreateCall(type, llvm::InlineAsm::get(type, "mov.b32 $0, $1;", "=r,r",
+                                                   /*hasSideEffects=*/true),
+                        {value});
+  }
   [[nodiscard]] llvm::Value *roundToTf32(llvm::IRBuilder<> &b, llvm::Value *value) const override {
     llvm::Value *bits = b.CreateIntrinsic(llvm::Intrinsic::nvvm_f2tf32_rna, {}, {value});
     return b.CreateBitCast(bits, value->getType());
@@ -187,9 +194,11 @@ llvm::SmallVector<llvm::Value *, 4> NvptxDevice::loadMatrices(llvm::IRBuilder<> 
 
 llvm::ArrayRef<const gpu::Device *> devices() {
   static const NvptxDevice sm80("sm_80", "+ptx80", *findMachine("a100"), nullptr);
+  static const NvptxDevice sm86("sm_86", "+ptx80", *findMachine("a10"), nullptr);
+  static const NvptxDevice sm89("sm_89", "+ptx84", *findMachine("l40s"), nullptr);
   static const NvptxDevice sm90a("sm_90a", "+ptx84", *findMachine("h200"), &hopperOps());
   static const NvptxDevice sm100a("sm_100a", "+ptx87", *findMachine("b200"), nullptr);
-  static const gpu::Device *const all[] = {&sm90a, &sm80, &sm100a};
+  static const gpu::Device *const all[] = {&sm90a, &sm80, &sm86, &sm89, &sm100a};
   return all;
 }
 

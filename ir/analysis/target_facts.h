@@ -101,8 +101,8 @@ inline constexpr int32_t kHopperMovers = 10;
 inline constexpr int32_t kHopperCopyBytes = 128 + 8 * 8192;
 
 /// Machines by name, the default first. Processors are those that the vendors give for the parts
-/// in servers: NVIDIA's A100, H100/H200 SXM and B200, its H20, and AMD's MI250X (one die), MI300X,
-/// MI355X.
+/// in servers: NVIDIA's H100/H200 SXM and B200, its H20, A100, A10 and L40S, and AMD's MI250X (one
+/// die), MI300X, MI355X.
 inline constexpr TargetFacts kMachines[] = {
     {"host", "ranks as fibers of this machine", 0, 1},
     {"h200", "NVIDIA H200 (sm_90)", 132, 1, 232448, 64, 128, kHopperProducts, 32, 16, kMmaSm89,
@@ -112,6 +112,10 @@ inline constexpr TargetFacts kMachines[] = {
     {"b200", "NVIDIA B200 (sm_100)", 148, 1, 232448, 0, 0, {}, 32, 16, kMmaSm89, 2 * kHopperMovers,
      kHopperCopyBytes, 16},
     {"a100", "NVIDIA A100 (sm_80)", 108, 1, 166912, 0, 0, {}, 32, 16, kMmaSm80,
+     TargetFacts::kPlainMovers, 0, 16},
+    {"a10", "NVIDIA A10 (sm_86)", 72, 1, 101376, 0, 0, {}, 32, 16, kMmaSm80,
+     TargetFacts::kPlainMovers, 0, 16},
+    {"l40s", "NVIDIA L40S (sm_89)", 142, 1, 101376, 0, 0, {}, 32, 16, kMmaSm89,
      TargetFacts::kPlainMovers, 0, 16},
     {"mi250x", "one die of an AMD MI250X (gfx90a)", 110, 1, 65536, 0, 0, {}, 64, 16, kMfmaCdna2},
     {"mi300x", "AMD MI300X (gfx942)", 304, 1, 65536, 0, 0, {}, 64, 16, kMfmaCdna3},

@@ -55,6 +55,7 @@ private:
   [[nodiscard]] bool canBeCopied(Op &load);
   [[nodiscard]] int64_t swizzleOf(const Op &load) const;
   [[nodiscard]] int64_t slotBytes() const;
+  [[nodiscard]] int64_t scratchOf(const Op &op) const;
   [[nodiscard]] int64_t scratchBytes();
 
   Op &loop_;
@@ -159,55 +160,79 @@ int64_t LoopCopies::swizzleOf(const Op &load) const {
 }
 
 /// Of a tile in shared memory, with padding.
-int64_t sharedBytes(Type tile) {
+int64_t paddedBytes(Type tile) {
   const int64_t bytes = tile.elements() * int64_t(dtypeBytes(tile.dtype()));
   return int64_t(llvm::alignTo(bytes + tile.elements() / tile.shape().back() * kRowPadding, 128));
 }
 
 int64_t LoopCopies::slotBytes() const {
   int64_t bytes = 0;
-  for (const Op *load : loads_)
-    bytes += sharedBytes(load->result()->type());
+  for (const Op *load : loads_) {
+    const Type type = load->result()->type();
+    bytes += swizzleOf(*load) != 0 ? type.elements() * int64_t(dtypeBytes(type.dtype()))
+                                   : paddedBytes(type);
+  }
   return bytes;
 }
 
-/// Whether an op may need elements of other threads.
-bool exchanges(const Op &op) {
+/// Whether elements stay in their threads.
+bool staysInThreads(const Layout &from, const Layout &to) {
+  return from.bits(LayoutBits::Lane) == to.bits(LayoutBits::Lane) &&
+         from.bits(LayoutBits::Warp) == to.bits(LayoutBits::Warp);
+}
+
+/// Shared memory that an op may need for elements that go to other threads; what products read
+/// from slots is not counted.
+int64_t LoopCopies::scratchOf(const Op &op) const {
+  const auto isCopied = [&](const Value *tile) {
+    const Op *source = tile->definingOp();
+    while (source && (source->is(OpKind::Convert) || source->is(OpKind::Trans)))
+      source = source->operand(0)->definingOp();
+    return source && llvm::is_contained(loads_, source);
+  };
+  const auto moved = [&](const Value *tile) {
+    return tile->type().isTile() && !isCopied(tile) ? paddedBytes(tile->type()) : 0;
+  };
   switch (op.kind()) {
+  case OpKind::Convert: {
+    const Type from = op.operand(0)->type(), to = op.result()->type();
+    return staysInThreads(*from.layout(), *to.layout()) ? 0 : moved(op.operand(0));
+  }
   case OpKind::Broadcast:
   case OpKind::Reshape:
   case OpKind::Trans:
-  case OpKind::Convert:
+    return moved(op.operand(0));
   case OpKind::Reduce:
   case OpKind::ArgReduce:
-  case OpKind::Scan:
-  case OpKind::Dot:
-    return true;
+  case OpKind::Scan: {
+    // What each thread has of the result, with its position, for those of other warps.
+    const Type type = op.result()->type();
+    const int64_t each = type.isTile() && type.layout() ? type.layout()->registers() : 1;
+    constexpr int64_t kElementBytes = 16;
+    return each * kElementBytes * loop_.enclosing(OpKind::Kernel)->intAttrOr("threads", 1);
+  }
+  case OpKind::Dot: {
+    // A matrix instruction's operands are conversions, which it does by itself.
+    int64_t bytes = 0;
+    for (unsigned i : {0u, 1u}) {
+      const Op *source = op.operand(i)->definingOp();
+      const bool isConverted = source && source->is(OpKind::Convert);
+      if (!op.hasAttr("matrix"))
+        bytes += moved(op.operand(i));
+      else if (isConverted)
+        bytes += scratchOf(*source);
+    }
+    return bytes;
+  }
   default:
-    return false;
+    return 0;
   }
 }
 
-/// What else the loop's body may need at once: operands of one op that go to other threads.
+/// What else the loop's body needs at once, at most.
 int64_t LoopCopies::scratchBytes() {
-  const auto isCopied = [&](const Value *tile) {
-    const Op *op = tile->definingOp();
-    while (op && (op->is(OpKind::Convert) || op->is(OpKind::Trans)))
-      op = op->operand(0)->definingOp();
-    return op && llvm::is_contained(loads_, op);
-  };
   int64_t most = 0;
-  walk(body_, [&](Op &op) {
-    if (!exchanges(op))
-      return;
-    int64_t bytes = 0;
-    for (auto [i, operand] : llvm::enumerate(op.operands())) {
-      const bool isSum = op.is(OpKind::Dot) && i == 2;
-      if (operand->type().isTile() && !isSum && !isCopied(operand))
-        bytes += sharedBytes(operand->type());
-    }
-    most = std::max(most, bytes);
-  });
+  walk(body_, [&](Op &op) { most = std::max(most, scratchOf(op)); });
   return most;
 }
 

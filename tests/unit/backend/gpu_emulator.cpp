@@ -64,7 +64,8 @@ struct Fiber {
   void *address = nullptr;
   bool transposed = false;
   int count = 0;
-  /// Copies that it has started: they take place as late as they may.
+  /// Copies that it has started: what was there is lost at once, and what comes comes as late as it
+  /// may.
   struct Copy {
     void *shared;
     const void *global;
@@ -148,6 +149,7 @@ void emuCopy(void *shared, const void *global, int32_t bytes, int32_t valid) {
     emulation->problem = "a copy is not aligned";
   if (valid < 0 || valid > bytes)
     emulation->problem = "a copy of more bytes than there are";
+  std::memset(shared, 0xcd, size_t(bytes));
   self().started.push_back({shared, global, bytes, valid});
 }
 void emuCommit() { self().groups.push_back(std::exchange(self().started, {})); }
