@@ -36,6 +36,7 @@ void BodyLowering::lower(Op &space) {
   sharedInUse_ = true;
   llvm::Value *const thread = thread_;
   lowerBlock(space.body());
+  thread_ = thread;
 }
 
 // Ops.
