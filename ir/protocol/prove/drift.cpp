@@ -5,7 +5,8 @@
 //   a rank that ends a launch has waited for a notify that each other rank has sent in that launch,
 //   so each has begun it, and has ended the one before: nobody is two launches ahead of anybody,
 //   and two copies of scratch memory, taken in turn, are enough.
-// The second matters only to launches in which the scratch memory has elements at all.
+// The second matters only to launches in which the scratch memory has elements at all. What is not
+// proved of a launch by itself, in memory that no two launches share, matters to neither.
 #include "ir/protocol/prove/prover.h"
 
 #include "ir/analysis/communication.h"
@@ -85,9 +86,9 @@ bool areOfOneRank(Op *first, Op *second, ir::RefutationBudget &budget) {
 
 } // namespace
 
-/// Whether a rank cannot end a launch before each other rank has begun it, where the object has
-/// elements and the sizes in `needed` are not zero.
-bool Prover::hearsFromAll(Op &object, llvm::ArrayRef<Op *> needed) {
+/// Whether a rank cannot end a launch before each other rank has begun it, where these sizes are
+/// not zero.
+bool Prover::hearsFromAll(llvm::ArrayRef<Value *> notZero) {
   Scene scene(budget_);
   Polynomials::Environment environment;
   const AtomId self = scene.polys.fresh(var(scene.polys.numRanks()));
@@ -99,10 +100,8 @@ bool Prover::hearsFromAll(Op &object, llvm::ArrayRef<Op *> needed) {
   }
   environment.hasOwnValues = true;
   environment.rank = var(self);
-  for (Value *size : object.operands())
+  for (Value *size : notZero)
     facts.push_back(scene.polys.of(size, environment) - Polynomial(1));
-  for (Op *size : needed)
-    facts.push_back(scene.polys.of(size->result(), environment) - Polynomial(1));
   for (const bool isAbove : {true, false}) {
     Facts apart = facts;
     isAbove ? ir::addLess(apart, var(self), var(peer)) : ir::addLess(apart, var(peer), var(self));
@@ -146,16 +145,22 @@ DriftBound Prover::boundDrift() {
   }
   std::vector<Op *> needed;
   for (Op *object : objects) {
-    if (!hearsFromAll(*object, sizes))
+    const auto hearsWith = [&](llvm::ArrayRef<Op *> others) {
+      llvm::SmallVector<Value *, 8> notZero(object->operands().begin(), object->operands().end());
+      for (Op *size : others)
+        notZero.push_back(size->result());
+      return hearsFromAll(notZero);
+    };
+    if (!hearsWith(sizes))
       return refuse("a rank may end a launch that another has not begun, with respect to " +
                     nameOf(*object));
-    if (hearsFromAll(*object, needed))
+    if (hearsWith(needed))
       continue;
     std::vector<Op *> some = sizes;
     for (Op *size : sizes) {
       std::vector<Op *> fewer = some;
       fewer.erase(llvm::find(fewer, size));
-      if (hearsFromAll(*object, fewer))
+      if (hearsWith(fewer))
         some = std::move(fewer);
     }
     for (Op *size : some)
@@ -181,10 +186,11 @@ constexpr uint64_t kDriftWork = 40'000;
 
 DriftBound waitsBoundDrift(ir::Op &kernel) {
   const Proof proof = proveProtocol(kernel);
-  if (!proof.isComplete())
-    return {.isBounded = false,
-            .needed = {},
-            .reason = "its order is not proved: " + proof.unproved.front().text};
+  for (const Unproved &unproved : proof.unproved)
+    if (unproved.kind == Unproved::Kind::Course)
+      return {.isBounded = false,
+              .needed = {},
+              .reason = "its order is not proved: " + unproved.text};
   return prove::Prover(kernel, {.work = kDriftWork}).boundDrift();
 }
 

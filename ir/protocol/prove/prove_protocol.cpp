@@ -15,12 +15,12 @@ Prover::Prover(Op &kernel, const ProofOptions &options) : kernel_(kernel) {
   collect();
 }
 
-void Prover::fail(const Op *op, std::string text, const Op *other) {
+void Prover::fail(const Op *op, std::string text, const Op *other, Unproved::Kind kind) {
   const bool isKnown = llvm::any_of(proof_.unproved, [&](const Unproved &known) {
     return known.op == op && known.text == text && known.other == other;
   });
   if (!isKnown)
-    proof_.unproved.push_back({op, std::move(text), other});
+    proof_.unproved.push_back({op, std::move(text), other, kind});
 }
 
 void Prover::collect() {
@@ -88,7 +88,7 @@ void Prover::proveTraps(Op &op) {
   }
   if (op.is(OpKind::Assert)) {
     if (!scene.implies(facts, scene.formula(op.operand(0), true, at)))
-      fail(&op, "that this assertion holds");
+      fail(&op, "that this assertion holds", nullptr, Unproved::Kind::Stop);
     return;
   }
   if (op.is(OpKind::ViewReshape)) {

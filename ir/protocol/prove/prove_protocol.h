@@ -13,10 +13,20 @@ namespace dtile::protocol {
 
 /// Something that would have to be shown, and was not.
 struct Unproved {
+  /// What rests on it.
+  enum class Kind : uint8_t {
+    /// The course of launches: waits, and scratch memory, which several launches use.
+    Course,
+    /// Whether the launch is stopped with a message, behind which no other follows.
+    Stop,
+    /// Order within a launch, in memory that belongs to the caller.
+    CallersMemory
+  };
   const ir::Op *op = nullptr;
   std::string text;
   /// A second place that the text is about; null where there is none.
   const ir::Op *other = nullptr;
+  Kind kind = Kind::Course;
 };
 
 /// What was shown of a kernel. `unproved` is empty exactly where all of it was.

@@ -93,7 +93,8 @@ public:
 
 private:
   void collect();
-  void fail(const Op *op, std::string text, const Op *other = nullptr);
+  void fail(const Op *op, std::string text, const Op *other = nullptr,
+            Unproved::Kind kind = Unproved::Kind::Course);
   [[nodiscard]] bool isOutOfTime() const { return budget_.isSpent(); }
 
   // prove_protocol.cpp
@@ -124,6 +125,7 @@ private:
   bool proveOneBody(Pair &pair, Facts facts);
   bool isSplit(Pair &pair, Facts &facts, AtomId x, AtomId y, bool isOrdered, bool isOrderedBack);
   void proveCallers();
+  bool isOfTheEpochsPart(const Access &access);
   void proveContents();
   bool isWritten(const Access &read, std::optional<unsigned> ranks = std::nullopt);
   void addOrders(Scene &scene, const Facts &facts, const Access &write, Instance &writer,
@@ -134,7 +136,7 @@ private:
   void proveWaits();
 
   // drift.cpp
-  bool hearsFromAll(Op &object, llvm::ArrayRef<Op *> needed);
+  bool hearsFromAll(llvm::ArrayRef<Value *> notZero);
 
   Op &kernel_;
   Proof proof_;

@@ -204,8 +204,37 @@ void Prover::proveRaces() {
                        " never meets itself in another body"
                  : "that this " + verbOf(a).str() + " of " + nameOf(*a.object) + " and another " +
                        verbOf(b).str() + " come in an order, or touch different elements",
-             i == j ? nullptr : b.op);
+             i == j ? nullptr : b.op,
+             isCallers(*a.object) ? Unproved::Kind::CallersMemory : Unproved::Kind::Course);
     }
+}
+
+/// Whether launches only write the caller's object, take parts of it in turn, and each waits for
+/// all ranks: who writes a part again has ended the launch between, which the peer then has begun;
+/// so its caller is done with what that part held. Launches of any sizes must wait, as all count.
+bool Prover::isOfTheEpochsPart(const Access &access) {
+  std::optional<std::pair<size_t, Polynomial>> part;
+  for (const Access &other : accesses_) {
+    if (other.object != access.object)
+      continue;
+    Scene scene(budget_);
+    Instance at = scene.instance(other.op);
+    const Region region = scene.region(other.view, at, {});
+    std::optional<std::pair<size_t, Polynomial>> its;
+    for (size_t d = 0; d < region.dims.size() && !its; ++d)
+      if (const auto id = region.dims[d].at ? region.dims[d].at->asAtom() : std::nullopt) {
+        const Polynomials::Atom atom = scene.polys.atom(*id);
+        const auto parts = atom.rhs.constant();
+        const auto number = atom.lhs.asAtom();
+        if (atom.kind == Polynomials::AtomKind::Rem && parts && *parts >= 2 && number &&
+            scene.polys.atom(*number).kind == Polynomials::AtomKind::Epoch)
+          its = {d, atom.rhs};
+      }
+    if (other.kind != Access::Kind::Write || !its || (part && part != its))
+      return false;
+    part = its;
+  }
+  return part && hearsFromAll({});
 }
 
 /// A peer's access to what belongs to a rank's caller: after the rank's kernel has begun, and over
@@ -243,7 +272,7 @@ void Prover::proveCallers() {
     proof_.obligations += 2;
     const std::string what =
         "that this " + verbOf(access).str() + " of a peer's " + nameOf(*access.object);
-    if (!isAfterBegin)
+    if (!isAfterBegin && !isOfTheEpochsPart(access))
       fail(access.op, what + " comes after the peer has begun");
     if (!isBeforeEnd)
       fail(access.op, what + " is over when the peer's kernel ends");
