@@ -229,6 +229,8 @@ bool CopiedLoop::isAffine() const {
     switch (op->kind()) {
     case OpKind::Mul:
       return !varies(op->operand(0)) || !varies(op->operand(1));
+    case OpKind::ViewSelect:
+      return !varies(op->operand(0));
     case OpKind::Const:
     case OpKind::Add:
     case OpKind::Sub:
