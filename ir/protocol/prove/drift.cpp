@@ -188,9 +188,8 @@ DriftBound waitsBoundDrift(ir::Op &kernel) {
   const Proof proof = proveProtocol(kernel);
   for (const Unproved &unproved : proof.unproved)
     if (unproved.kind == Unproved::Kind::Course)
-      return {.isBounded = false,
-              .needed = {},
-              .reason = "its order is not proved: " + unproved.text};
+      return {
+          .isBounded = false, .needed = {}, .reason = "its order is not proved: " + unproved.text};
   return prove::Prover(kernel, {.work = kDriftWork}).boundDrift();
 }
 
