@@ -101,6 +101,18 @@ int32_t dtile_share_programs(int32_t nspaces, const dtile_device_space *spaces,
   }
   distribute(shares, nspaces, spare);
 
+  // Beside little arithmetic nobody else has a use for the rest.
+  int64_t idle = resident;
+  for (int32_t s = 0; s < nspaces; ++s)
+    idle -= shares[s].least;
+  for (int32_t s = 0; s < nspaces && hasComputation; ++s) {
+    if (spaces[s].most <= 0 || spaces[s].pinned > 0 || spaces[s].ordered || shares[s].least == 0)
+      continue;
+    const int64_t more = std::clamp<int64_t>(bodies[s] - shares[s].least, 0, idle);
+    shares[s].least += more;
+    idle -= more;
+  }
+
   first[0] = 0;
   for (int32_t s = 0; s < nspaces; ++s)
     first[s + 1] = first[s] + int32_t(shares[s].least);

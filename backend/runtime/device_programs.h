@@ -12,7 +12,9 @@
  *    others have arithmetic to do. It gets fewer where it would take more than a quarter of what
  *    there is while others could use it.
  * 4. The remaining programs go to the remaining spaces, in proportion to bodies times weight, never
- *    more than a space has bodies. What one leaves the others share in the same way. */
+ *    more than a space has bodies. What one leaves the others share in the same way.
+ * 5. Where spaces that compute have no bodies for the rest, spaces that move data take it: small
+ *    problems wait for data sooner than for arithmetic. */
 #pragma once
 
 #include "backend/runtime/kernel_abi.h"

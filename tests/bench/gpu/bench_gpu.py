@@ -15,6 +15,7 @@ service, and nobody here uses it.
 """
 
 import argparse
+import itertools
 import os
 import subprocess
 import sys
@@ -67,13 +68,14 @@ def suites():
             dist.barrier()
         return library, seconds
 
-    def tuned(bench, options, name, pick, make, check):
-        """The fastest right configuration: (launch, milliseconds, what it is, error)."""
+    def tuned(bench, options, name, pick, make, check, others=({},)):
+        """The fastest right configuration: (launch, milliseconds, what it is, error). `others`:
+        constants to try with each tile."""
         best = (None, None, "", None)
-        for bm, bn, bk in options.tiles or TILES:
-            what = f"{bm}x{bn}x{bk}"
+        for (bm, bn, bk), more in itertools.product(options.tiles or TILES, others):
+            what = " ".join([f"{bm}x{bn}x{bk}", *(f"{k}={v}" for k, v in more.items())])
             try:
-                library, _ = build(bench, options, name, BM=bm, BN=bn, BK=bk)
+                library, _ = build(bench, options, name, BM=bm, BN=bn, BK=bk, **more)
                 launch = make(pick(library))
                 good, error = check(f"{name} {what}", launch)
             except dtile.DtileError as failure:
@@ -148,11 +150,14 @@ def suites():
             dist.reduce_scatter_tensor(want, part)
             return want
 
+        # Rows that are sent at once: few of them where the peers would wait for the first.
+        chunks = [{"CHUNK": rows} for rows in ((16, 32, 64) if m // w < 1024 else (64, 128))]
         with team_for(bench, options) as team:
             _, own, tile, error = tuned(
                 bench, options, op, lambda library: getattr(library, options.kernel.get(op, op)),
                 lambda kernel: lambda: kernel(a, b, out, team=team),
-                lambda what, launch: bench.check(what, launch, fill, out, reference, 1e-2))
+                lambda what, launch: bench.check(what, launch, fill, out, reference, 1e-2),
+                chunks if op == "ag_gemm" else ({},))
         if op == "ag_gemm":
             move = lambda: dist.all_gather_into_tensor(full, a)
             multiply = lambda: torch.matmul(full, b.T, out=peer_out)

@@ -67,6 +67,12 @@ TEST(DevicePrograms, WhatOnlyMovesDataGetsFew) {
   EXPECT_THAT(share({moves(64), computes(512)}, 8).programs, ElementsAre(2, 6));
 }
 
+TEST(DevicePrograms, WhatOnlyMovesDataTakesWhatComputationsLeave) {
+  EXPECT_THAT(share({moves(64), computes(100)}, 132).programs, ElementsAre(32, 100));
+  EXPECT_THAT(share({moves(20), computes(100)}, 132).programs, ElementsAre(20, 100));
+  EXPECT_THAT(share({moves(64), computes(116)}, 132).programs, ElementsAre(16, 116));
+}
+
 TEST(DevicePrograms, WhatOnlyMovesDataKeepsToItsLimitAlone) {
   EXPECT_THAT(share({moves(64)}, 132).programs, ElementsAre(16));
   EXPECT_THAT(share({moves(64), moves(64)}, 20).programs, ElementsAre(16, 4));
