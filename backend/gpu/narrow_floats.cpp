@@ -13,8 +13,8 @@ namespace {
 /// A word whose two halves are e5m2 with zeros behind: the exponents of f16 are as long.
 Value *fromE5m2(llvm::IRBuilderBase &, Value *pair) { return pair; }
 
-/// A word whose two halves are e4m3 with zeros behind. Three bits become the upper three of ten; the
-/// exponent is 8 too small then, also where the number is subnormal.
+/// A word whose two halves are e4m3 with zeros behind. Three bits become the upper three of ten;
+/// the exponent is 8 too small then, also where the number is subnormal.
 Value *fromE4m3(llvm::IRBuilderBase &b, Value *pair) {
   llvm::Type *halves = llvm::FixedVectorType::get(b.getHalfTy(), 2);
   Value *sign = b.CreateAnd(pair, 0x80008000);

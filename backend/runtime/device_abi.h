@@ -94,8 +94,8 @@ typedef struct dtile_device_launch {
   uint32_t flags;
   int32_t first_program[DTILE_DEVICE_MAX_SPACES + 1];
   int32_t reserved;
-  /* In teams of at most DTILE_DEVICE_NEAR_RANKS: how far behind this rank's heap each rank's begins,
-   * as team->peers says it, which takes several ways to memory. */
+  /* In teams of at most DTILE_DEVICE_NEAR_RANKS: how far behind this rank's heap each rank's
+   * begins, as team->peers says it, which takes several ways to memory. */
   int64_t shift[DTILE_DEVICE_NEAR_RANKS];
 } dtile_device_launch;
 
