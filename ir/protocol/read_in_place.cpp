@@ -120,7 +120,7 @@ void InPlaceReader::redirect(const OwnCopy &copy, const OwnCopy::Read &read) {
     if (isFirst) {
       // Without the rank's number.
       letters.erase(copy.ranks, 1);
-      operands.erase(llvm::find(llvm::drop_begin(operands), read.owner));
+      operands.erase(operands.begin() + read.ownerAt);
       if (llvm::all_of(letters, [](char letter) { return letter == 'a'; }))
         continue;
     }
@@ -130,7 +130,7 @@ void InPlaceReader::redirect(const OwnCopy &copy, const OwnCopy::Read &read) {
     view = builder_.value(cut->kind(), operands, cut->result()->type(), attrs);
   }
   if (!read.isAlways) {
-    Value *isOwn = isThisRank(read.owner);
+    Value *isOwn = isThisRank(read.owner());
     builder_.setInsertionPoint(read.op);
     view = builder_.value(OpKind::ViewSelect, {isOwn, view, read.op->operand(0)}, view->type());
   }

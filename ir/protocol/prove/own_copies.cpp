@@ -193,7 +193,7 @@ bool OwnCopies::addRead(OwnCopy &copy, const Access &access) {
                        op.is(OpKind::PutSignal);
   if (access.view->type().isRemote() || !isPlain)
     return refuse("another rank may read it");
-  OwnCopy::Read read{.op = &op, .cuts = {}, .owner = nullptr, .isAlways = false};
+  OwnCopy::Read read{.op = &op, .cuts = {}, .ownerAt = 0, .isAlways = false};
   for (Op *cut = access.view->definingOp(); cut != copy.object;
        cut = cut->operand(0)->definingOp()) {
     if (!cut->is(OpKind::ViewSlice) && !cut->is(OpKind::ViewTile))
@@ -204,7 +204,7 @@ bool OwnCopies::addRead(OwnCopy &copy, const Access &access) {
   if (letters.empty() || letters[copy.ranks] != 'i')
     return refuse("parts of several ranks are read at once");
   const llvm::StringRef before = letters.take_front(copy.ranks);
-  read.owner = read.cuts.front()->operand(1 + before.count('i') + 2 * before.count('r'));
+  read.ownerAt = 1 + before.count('i') + 2 * before.count('r');
   read.isAlways = scene_.refuter.impliesEqual(place.facts, *place.region.dims[copy.ranks].at,
                                               place.region.rank);
   copy.reads.push_back(std::move(read));

@@ -30,9 +30,11 @@ struct OwnCopy {
     Op *op = nullptr;
     /// Operand 0's views from the object down.
     llvm::SmallVector<Op *, 4> cuts;
-    /// Whose part it is, and whether that is known to be the rank's own.
-    Value *owner = nullptr;
+    /// Whose part it is: the number of that operand of the first view.
+    unsigned ownerAt = 0;
+    /// Whether it is known to be the rank's own.
     bool isAlways = false;
+    [[nodiscard]] Value *owner() const { return cuts.front()->operand(ownerAt); }
   };
   Op *object = nullptr;
   /// The dimension that numbers the ranks.
