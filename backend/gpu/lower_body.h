@@ -143,6 +143,10 @@ protected:
   [[nodiscard]] llvm::Value *countBody(const BodyRange &range);
   void lowerOp(ir::Op &op) override;
   void lowerTargetOp(ir::Op &op) override;
+  /// Reports a failed check with the message of a place, its holes filled with i64; the body ends.
+  virtual void fail(int32_t site, llvm::ArrayRef<llvm::Value *> arguments);
+  /// Gives the launch up with such a report, in the thread that comes here.
+  void report(int32_t site, llvm::ArrayRef<llvm::Value *> arguments);
   void checkCell(ir::Op &op, llvm::Value *position, llvm::Value *size) override;
   void checkRank(ir::Op &op, llvm::Value *rank) override;
   void enterRegion(ir::Op &op, unsigned region) override;
@@ -247,8 +251,6 @@ private:
 
   // lower_communication.cpp: put, get, reduce_add, notify, wait, tokens, fences, barrier, assert.
   void lowerCommunication(ir::Op &op);
-  /// Reports a failed check with the message of a place, its holes filled with i64; the body ends.
-  void fail(int32_t site, llvm::ArrayRef<llvm::Value *> arguments);
   void lowerPut(ir::Op &op);
   void lowerGet(ir::Op &op);
   void lowerReduceAdd(ir::Op &op);

@@ -71,26 +71,27 @@ void BodyLowering::sync(llvm::Value *failed) {
   sharedInUse_ = false;
 }
 
-void BodyLowering::fail(int32_t site, llvm::ArrayRef<llvm::Value *> arguments) {
+void BodyLowering::report(int32_t site, llvm::ArrayRef<llvm::Value *> arguments) {
   // Reports have room for so many.
   arguments = arguments.take_front(DTILE_DEVICE_REPORT_ARGS);
-  const auto report = [&] {
-    llvm::Value *values = llvm::ConstantPointerNull::get(b.getPtrTy());
-    if (!arguments.empty())
-      values = stackSlot(llvm::ArrayType::get(b.getInt64Ty(), arguments.size()), "arguments");
-    for (auto [i, argument] : llvm::enumerate(arguments))
-      b.CreateStore(argument, b.CreateConstGEP1_64(b.getInt64Ty(), values, i));
-    call(DeviceCall::fail,
-         {kernel_.launch, b.getInt32(site), b.getInt32(arguments.size()), values});
-  };
+  llvm::Value *values = llvm::ConstantPointerNull::get(b.getPtrTy());
+  if (!arguments.empty())
+    values = stackSlot(llvm::ArrayType::get(b.getInt64Ty(), arguments.size()), "arguments");
+  for (auto [i, argument] : llvm::enumerate(arguments))
+    b.CreateStore(argument, b.CreateConstGEP1_64(b.getInt64Ty(), values, i));
+  call(DeviceCall::fail,
+       {kernel_.launch, b.getInt32(site), b.getInt32(arguments.size()), values});
+}
+
+void BodyLowering::fail(int32_t site, llvm::ArrayRef<llvm::Value *> arguments) {
   if (alone_) {
-    report();
+    report(site, arguments);
     alone_->mayFail = true;
     b.CreateStore(b.getInt32(1), alone_->failed);
     b.CreateBr(alone_->next);
     return b.SetInsertPoint(block("failed"));
   }
-  asLeader("report", report);
+  asLeader("report", [&] { report(site, arguments); });
   call(DeviceCall::sync, {b.getInt32(1), b.getInt32(barrier_), b.getInt32(threads_)});
 }
 

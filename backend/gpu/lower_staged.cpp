@@ -18,7 +18,9 @@
 //   stores:      wait stored · copy rows to memory · arrive at drained · await them · notify
 //
 // When a wait for a signal fails, the thread that copies goes on to announce slots without copying:
-// the groups come to their end over whatever is there, and meet the failure where they next meet.
+// the groups come to their end over whatever is there, nothing of which is stored or told by the
+// warp that stores. Checks of these walkers report, and the walkers go on: an exit would leave the
+// groups waiting.
 #include "backend/gpu/lower_staged.h"
 
 #include "backend/gpu/staged/walkers.h"
@@ -76,6 +78,7 @@ void StagedSpace::makeRing(Ring &ring) {
   ring.slots = address(ring.bytes(), kSlotAlign);
   ring.full = address(8 * ring.stages, 8);
   ring.empty = address(8 * ring.stages, 8);
+  ring.failed = address(4, 4);
   ring.bodies = address(8 * kBodiesAhead, 8);
   ring.bodiesFull = address(8 * kBodiesAhead, 8);
   ring.bodiesEmpty = address(8 * kBodiesAhead, 8);
@@ -92,6 +95,8 @@ void StagedSpace::makeRing(Ring &ring) {
     readers += StagingOps::kWarpThreads;
   }
   when(isLeader(), "barriers", [&] {
+    b.CreateStore(b.getInt32(0),
+                  b.CreateIntToPtr(ring.failed, b.getPtrTy(Device::kShared)));
     for (int64_t slot = 0; slot < kBodiesAhead; ++slot) {
       ops.initBarrier(b, b.CreateAdd(ring.bodiesFull, b.getInt32(8 * slot)), 1);
       ops.initBarrier(b, b.CreateAdd(ring.bodiesEmpty, b.getInt32(8 * slot)), readers);

@@ -94,11 +94,11 @@ inline constexpr GroupProduct kHopperProducts[] = {
     {DType::F32, DType::F32, DType::F32, true, false, false},
 };
 
-/// sm_90: 8 programs that copy in bulk, each 46 GB/s through 8 slots of 8 KiB, fill the 18 links of
-/// NVLink 4 (measured on H200s); two more make up for the begin and end of copies. Before the slots
-/// stand their barriers.
+/// sm_90: 8 programs that copy in bulk, each 46 GB/s through four rings of four slots of 4 KiB, fill
+/// the 18 links of NVLink 4 (measured on H200s); two more make up for the begin and end of copies.
+/// Before the slots of a ring stand their barriers.
 inline constexpr int32_t kHopperMovers = 10;
-inline constexpr int32_t kHopperCopyBytes = 128 + 8 * 8192;
+inline constexpr int32_t kHopperCopyBytes = 4 * (128 + 4 * 4096);
 
 /// Machines by name, the default first. Processors are those that the vendors give for the parts
 /// in servers: NVIDIA's H100/H200 SXM and B200, its H20, A100, A10 and L40S, and AMD's MI250X (one

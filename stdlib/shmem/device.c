@@ -452,7 +452,7 @@ DTILE_INLINE void copyRowsHere(void *destination, const void *source, int32_t by
       slot = slot < kMostSlotBytes ? slot : kMostSlotBytes;
       if (slot >= kLeastSlotBytes && row >= kLeastRowBytes && all >= kLeastBulkBytes) {
         const int32_t walker = threadIndex() / 32;
-        const int64_t each = (all / walkers + slot) / slot * slot;
+        const int64_t each = (all / walkers + 127) / 128 * 128;
         const int64_t first = walker * each;
         if (threadIndex() % 32 == 0 && walker < walkers && first < all)
           copyInBulk(destination, source, first, all - first < each ? all - first : each, row,

@@ -12,11 +12,6 @@ using llvm::Value;
 
 CopyLowering::CopyLowering(GpuModule &module, const KernelScaffold &kernel, const Ring &ring)
     : SliceLowering(module, kernel, ring, "copy") {
-  // It polls cells by itself.
-  threads_ = 1;
-  thread_ = b.getInt32(0);
-  llvm::IRBuilder<> start(kernel.entry, kernel.entry->begin());
-  failed_ = start.CreateAlloca(b.getInt1Ty(), nullptr, "copy.failed");
   for (auto &[load, tile] : ring.tiles)
     need(*tile.load);
 }
@@ -92,11 +87,14 @@ void CopyLowering::copy(Op &load) {
     for (Op *each : loads)
       bytes += ring_.tiles.find(each)->second.bytes();
     // One arrival either way.
-    Value *failed = b.CreateLoad(b.getInt1Ty(), failed_);
-    when(failed, "copy.skipped", [&] { ops_.arrive(b, full); });
+    Value *failed = hasFailed();
+    when(failed, "copy.skipped", [&] {
+      b.CreateStore(b.getInt32(1), shared(ring_.failed));
+      ops_.arrive(b, full);
+    });
     when(b.CreateNot(failed), "copy.announced", [&] { ops_.arriveExpecting(b, full, bytes); });
   }
-  when(b.CreateNot(b.CreateLoad(b.getInt1Ty(), failed_)), "copy", [&] {
+  when(b.CreateNot(hasFailed()), "copy", [&] {
     const ir::TensorBoxes &source = tile.source;
     if (!source.isFirst)
       return copyBoxes(tile, source.boxes[0], slot, full);
@@ -111,7 +109,7 @@ void CopyLowering::copy(Op &load) {
 
 /// By this thread alone; the copies behind it see what the notifies published.
 void CopyLowering::lowerWait(Op &op) {
-  when(b.CreateNot(b.CreateLoad(b.getInt1Ty(), failed_)), "copy.wait", [&] {
+  when(b.CreateNot(hasFailed()), "copy.wait", [&] {
     b.CreateStore(b.CreateIsNotNull(pollCells(op)), failed_);
     ops_.proxyFence(b);
   });

@@ -26,8 +26,6 @@ constexpr unsigned kWarp = StagingOps::kWarpThreads;
 
 StoreLowering::StoreLowering(GpuModule &module, const KernelScaffold &kernel, const Ring &ring)
     : SliceLowering(module, kernel, ring, "store") {
-  threads_ = 1;
-  thread_ = b.getInt32(0);
   for (Op *op : ring.output->deferred)
     for (ir::Value *operand : op->operands())
       if (!operand->type().isToken() && !operand->type().isAcquire())
@@ -38,6 +36,7 @@ void StoreLowering::lowerBodies(Op &space, const BodyRange &range) {
   lane_ = b.CreateAnd(kernel_.thread, b.getInt32(kWarp - 1), "lane");
   body_.begin(0);
   output_.begin(0);
+  b.CreateStore(b.getFalse(), failed_);
   forEachBody(space, range, [&] { lowerBlock(space.body()); });
   ops_.awaitStores(b);
   ops_.arrive(b, ring_.output->ended);
@@ -61,16 +60,21 @@ void StoreLowering::lowerOp(Op &op) {
   // By one thread, for the rows that all have sent.
   ops_.awaitStores(b);
   ops_.meetWarp(b);
-  when(b.CreateICmpEQ(lane_, b.getInt32(0)), "notify", [&] { SliceLowering::lowerOp(op); });
+  Value *acts = b.CreateAnd(b.CreateICmpEQ(lane_, b.getInt32(0)), b.CreateNot(hasFailed()));
+  when(acts, "notify", [&] { SliceLowering::lowerOp(op); });
 }
 
 void StoreLowering::store(Op &op) {
   const OutputTile &output = *ring_.output;
   waitOrLeave(output.stored, output_.phase());
   output_.next();
+  // Nothing of a launch that was given up: the groups have multiplied whatever was there.
+  Value *wasGivenUp = b.CreateIsNotNull(b.CreateLoad(b.getInt32Ty(), shared(ring_.failed)));
+  b.CreateStore(b.CreateOr(hasFailed(), wasGivenUp), failed_);
   const Target to = target(located(op.operand(1)));
-  when(to.isRows, "rows", [&] { storeRows(to); });
-  when(b.CreateNot(to.isRows), "elements", [&] { storeElements(to); });
+  Value *isRight = b.CreateNot(hasFailed());
+  when(b.CreateAnd(isRight, to.isRows), "rows", [&] { storeRows(to); });
+  when(b.CreateAnd(isRight, b.CreateNot(to.isRows)), "elements", [&] { storeElements(to); });
   ops_.arrive(b, output.drained);
 }
 

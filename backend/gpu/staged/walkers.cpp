@@ -47,6 +47,23 @@ Value *StagedWalker::readBodyNumber() {
   return number;
 }
 
+SliceLowering::SliceLowering(GpuModule &module, const KernelScaffold &kernel, const Ring &ring,
+                             llvm::StringRef who)
+    : StagedWalker(module, kernel, ring, who) {
+  // It checks and polls by itself.
+  threads_ = 1;
+  thread_ = b.getInt32(0);
+  llvm::IRBuilder<> start(kernel.entry, kernel.entry->begin());
+  failed_ = start.CreateAlloca(b.getInt1Ty(), nullptr, who + ".failed");
+}
+
+Value *SliceLowering::hasFailed() { return b.CreateLoad(b.getInt1Ty(), failed_); }
+
+void SliceLowering::fail(int32_t site, llvm::ArrayRef<Value *> arguments) {
+  report(site, arguments);
+  b.CreateStore(b.getTrue(), failed_);
+}
+
 void SliceLowering::need(Op &op) {
   if (!needed_.insert(&op).second)
     return;

@@ -38,9 +38,11 @@ protected:
 /// A walker without tiles: of the bodies it lowers only what its own ops depend on. It runs apart
 /// from the threads that meet.
 class SliceLowering : public StagedWalker {
-protected:
-  using StagedWalker::StagedWalker;
+public:
+  SliceLowering(GpuModule &module, const KernelScaffold &kernel, const Ring &ring,
+                llvm::StringRef who);
 
+protected:
   void need(ir::Op &op);
   void needValue(ir::Value *value);
   [[nodiscard]] bool isNeeded(const ir::Op &op) const { return needed_.contains(&op); }
@@ -49,7 +51,14 @@ protected:
   /// groups never leave while products are in flight: an exit on their way would make ptxas
   /// serialize those.)
   void waitOrLeave(llvm::Value *barrier, llvm::Value *phase);
+  /// i1: something has failed here.
+  [[nodiscard]] llvm::Value *hasFailed();
+  /// Reports, and goes on: the groups wait for this walker, and never leave on their own.
+  void fail(int32_t site, llvm::ArrayRef<llvm::Value *> arguments) override;
   llvm::SmallVector<llvm::Type *, 4> partTypes(ir::Type type) override;
+
+  /// i1, of this thread.
+  llvm::AllocaInst *failed_;
 
 private:
   llvm::DenseSet<const ir::Op *> needed_;
@@ -73,7 +82,6 @@ private:
                  llvm::Value *full);
   [[nodiscard]] llvm::Value *map(const StagedTile &tile, const ir::TensorBox &box);
 
-  llvm::AllocaInst *failed_;
 };
 
 /// The groups that multiply, and everything else of the bodies.

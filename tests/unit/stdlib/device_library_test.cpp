@@ -5,6 +5,7 @@
 
 #include "gtest/gtest.h"
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <csetjmp>
@@ -75,8 +76,8 @@ struct Shape {
 
 /// Copies between buffers, with elements `toOffset` and `fromOffset` bytes behind a multiple of 16,
 /// and compares every byte with what a plain loop gives.
-/// Shared memory of `bufferBytes` bytes is there for the copy to go through.
-void checkCopy(int32_t bytes, Shape shape, int64_t toOffset, int64_t fromOffset, int32_t threads,
+/// Shared memory of `bufferBytes` bytes is there for the copy to go through: whether it did.
+bool checkCopy(int32_t bytes, Shape shape, int64_t toOffset, int64_t fromOffset, int32_t threads,
                int32_t bufferBytes = 0) {
   auto span = [&](int64_t row, int64_t col) {
     return ((shape.rows - 1) * row + (shape.cols - 1) * col + 1) * bytes;
@@ -116,6 +117,7 @@ void checkCopy(int32_t bytes, Shape shape, int64_t toOffset, int64_t fromOffset,
                           << ", rows of " << shape.toRow << " and " << shape.fromRow
                           << ", columns of " << shape.toCol << " and " << shape.fromCol << ", at "
                           << toOffset << " and " << fromOffset << ", " << threads << " threads";
+  return std::any_of(shared.begin(), shared.end(), [&](uint64_t word) { return word != untouched; });
 }
 
 TEST(DeviceCopy, MovesEveryElementAndNothingElse) {
@@ -141,9 +143,11 @@ TEST(DeviceCopy, MovesColumnsAndEveryOtherElement) {
     }
 }
 
+/// What kernels lend on sm_90.
+constexpr int32_t kBuffer = 4 * (128 + 4 * 4096);
+
 TEST(DeviceCopy, MovesLargeRowsInBulk) {
-  constexpr int32_t kBuffer = 128 + 8 * 8192;
-  for (int32_t threads : {1, 128, 256})
+  for (int32_t threads : {32, 64, 128, 256})
     for (int64_t gap : {0, 8}) {
       const auto rows = [&](int64_t count, int64_t bytes) {
         return Shape{count, bytes / 2, bytes / 2 + gap, bytes / 2 + 2 * gap, 1, 1};
@@ -151,25 +155,28 @@ TEST(DeviceCopy, MovesLargeRowsInBulk) {
       // Fewer slots than there are, all of them, several rounds; a last slot that is not full.
       for (int64_t count : {1, 3, 4, 5, 8, 9, 40})
         for (int64_t rest : {0, 16, 8176})
-          checkCopy(2, rows(1, count * 8192 + rest), 0, 0, threads, kBuffer);
+          EXPECT_EQ(checkCopy(2, rows(1, count * 8192 + rest), 0, 0, threads, kBuffer),
+                    count * 8192 + rest >= 32768);
       // Rows that fill slots, that end in them, and that need several.
       for (int64_t bytes : {2048, 2064, 3072, 8192, 8208, 20000})
         for (int64_t count : {2, 16, 50})
-          checkCopy(2, rows(count, bytes), 16, 32, threads, kBuffer);
+          EXPECT_EQ(checkCopy(2, rows(count, bytes), 16, 32, threads, kBuffer),
+                    count * bytes >= 32768);
       // Less room: smaller slots, then none.
-      for (int32_t room : {128 + 8 * 4096, 128 + 8 * 5000, 128 + 8 * 4096 - 8})
-        checkCopy(2, rows(20, 10000), 0, 0, threads, room);
+      const int32_t walkers = std::min(threads / 32, 4);
+      EXPECT_TRUE(checkCopy(2, rows(20, 10000), 0, 0, threads, walkers * (128 + 4 * 3072)));
+      EXPECT_TRUE(checkCopy(2, rows(20, 10000), 0, 0, threads, walkers * (128 + 4 * 2048)));
+      EXPECT_FALSE(checkCopy(2, rows(20, 10000), 0, 0, threads, walkers * (128 + 4 * 2048) - 8));
     }
 }
 
 TEST(DeviceCopy, MovesRowsThatNoEngineTakes) {
-  constexpr int32_t kBuffer = 128 + 8 * 8192;
   // Not aligned on one side, strided, and too short.
-  checkCopy(2, {40, 4096, 4096, 4096, 1, 1}, 2, 0, 128, kBuffer);
-  checkCopy(2, {40, 4096, 4097, 4096, 1, 1}, 0, 0, 128, kBuffer);
-  checkCopy(2, {40, 4095, 4096, 4096, 1, 1}, 0, 0, 128, kBuffer);
-  checkCopy(4, {40, 4096, 4096, 8192, 1, 2}, 0, 0, 128, kBuffer);
-  checkCopy(2, {40, 512, 520, 528, 1, 1}, 0, 0, 128, kBuffer);
+  EXPECT_FALSE(checkCopy(2, {40, 4096, 4096, 4096, 1, 1}, 2, 0, 128, kBuffer));
+  EXPECT_FALSE(checkCopy(2, {40, 4096, 4097, 4096, 1, 1}, 0, 0, 128, kBuffer));
+  EXPECT_FALSE(checkCopy(2, {40, 4095, 4096, 4096, 1, 1}, 0, 0, 128, kBuffer));
+  EXPECT_FALSE(checkCopy(4, {40, 4096, 4096, 8192, 1, 2}, 0, 0, 128, kBuffer));
+  EXPECT_FALSE(checkCopy(2, {40, 512, 520, 528, 1, 1}, 0, 0, 128, kBuffer));
 }
 
 TEST(DeviceCopy, MovesNothingWhereThereIsNothing) {
