@@ -94,9 +94,9 @@ inline constexpr GroupProduct kHopperProducts[] = {
     {DType::F32, DType::F32, DType::F32, true, false, false},
 };
 
-/// sm_90: 8 programs that copy in bulk, each 46 GB/s through four rings of four slots of 4 KiB, fill
-/// the 18 links of NVLink 4 (measured on H200s); two more make up for the begin and end of copies.
-/// Before the slots of a ring stand their barriers.
+/// sm_90: 8 programs that copy in bulk, each 46 GB/s through four rings of four slots of 4 KiB,
+/// fill the 18 links of NVLink 4 (measured on H200s); two more make up for the begin and end of
+/// copies. Before the slots of a ring stand their barriers.
 inline constexpr int32_t kHopperMovers = 10;
 inline constexpr int32_t kHopperCopyBytes = 4 * (128 + 4 * 4096);
 

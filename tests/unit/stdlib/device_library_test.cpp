@@ -117,7 +117,8 @@ bool checkCopy(int32_t bytes, Shape shape, int64_t toOffset, int64_t fromOffset,
                           << ", rows of " << shape.toRow << " and " << shape.fromRow
                           << ", columns of " << shape.toCol << " and " << shape.fromCol << ", at "
                           << toOffset << " and " << fromOffset << ", " << threads << " threads";
-  return std::any_of(shared.begin(), shared.end(), [&](uint64_t word) { return word != untouched; });
+  return std::any_of(shared.begin(), shared.end(),
+                     [&](uint64_t word) { return word != untouched; });
 }
 
 TEST(DeviceCopy, MovesEveryElementAndNothingElse) {
