@@ -69,16 +69,19 @@ const Op *GroupLowering::loadOf(const ir::Value *tile) {
   return op && isStagedLoad(*op) ? op : nullptr;
 }
 
-/// Whether all uses lead to what other walkers do, or to nothing.
+/// Whether all uses lead to what other walkers do, or to nothing. What deferred ops wait for is the
+/// groups': who stores waits only for them.
 bool GroupLowering::isForOthers(const Op &op) {
   if (op.is(OpKind::Trans) || op.is(OpKind::Convert))
     return loadOf(op.operand(0)) != nullptr;
-  const bool isToken = op.is(OpKind::Wait) || op.is(OpKind::TokenJoin);
-  if (isToken ? !op.result()->type().isAcquire() : !op.is(OpKind::SigSlice))
-    return false;
-  return llvm::all_of(op.result()->uses(), [](const ir::Use &use) {
-    return isStagedLoad(*use.user) || isDeferred(*use.user) || isForOthers(*use.user);
-  });
+  const bool isCell = op.is(OpKind::SigSlice);
+  const bool isAcquire = (op.is(OpKind::Wait) || op.is(OpKind::TokenJoin)) &&
+                         op.result()->type().isAcquire();
+  return (isCell || isAcquire) &&
+         llvm::all_of(op.result()->uses(), [&](const ir::Use &use) {
+           return isStagedLoad(*use.user) || (isCell && isDeferred(*use.user)) ||
+                  isForOthers(*use.user);
+         });
 }
 
 void GroupLowering::release(Value *slot) {
