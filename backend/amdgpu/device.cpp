@@ -2,7 +2,7 @@
 // AMD's CDNA GPUs: waves of 64 threads, barriers, lane exchange and matrix instructions (MFMA).
 #include "backend/amdgpu/devices.h"
 
-#include "backend/gpu/narrow_floats.h"
+#include "backend/gpu/bodies/narrow_floats.h"
 #include "backend/llvm/arith.h"
 #include "frontend/base/check.h"
 
@@ -129,8 +129,7 @@ llvm::Value *AmdgpuDevice::shuffleXor(llvm::IRBuilder<> &b, llvm::Value *value,
     return b.CreateIntrinsic(llvm::Intrinsic::amdgcn_ds_swizzle, {},
                              {value, b.getInt32(0x1f | mask << 10)});
   llvm::Value *all = b.getInt32(~0u);
-  llvm::Value *low =
-      b.CreateIntrinsic(llvm::Intrinsic::amdgcn_mbcnt_lo, {}, {all, b.getInt32(0)});
+  llvm::Value *low = b.CreateIntrinsic(llvm::Intrinsic::amdgcn_mbcnt_lo, {}, {all, b.getInt32(0)});
   llvm::Value *lane = b.CreateIntrinsic(llvm::Intrinsic::amdgcn_mbcnt_hi, {}, {all, low});
   llvm::Value *from = b.CreateShl(b.CreateXor(lane, mask), 2);
   return b.CreateIntrinsic(llvm::Intrinsic::amdgcn_ds_bpermute, {}, {from, value});
@@ -160,8 +159,7 @@ Instruction instructionFor(const MatrixProduct &product, Generation generation) 
   auto choose = [&](ID large, ID small) { return isLarge ? large : small; };
   llvm::StringRef types = typesOf(product);
   if (types == "bf16" && generation == Generation::Cdna4)
-    return {choose(amdgcn_mfma_f32_32x32x16_bf16, amdgcn_mfma_f32_16x16x32_bf16), 4,
-            Form::Bfloats};
+    return {choose(amdgcn_mfma_f32_32x32x16_bf16, amdgcn_mfma_f32_16x16x32_bf16), 4, Form::Bfloats};
   if (types == "bf16")
     return {choose(amdgcn_mfma_f32_32x32x8bf16_1k, amdgcn_mfma_f32_16x16x16bf16_1k), 2,
             Form::ShortInts};

@@ -4,8 +4,8 @@
 
 #include "backend/gpu/device_library.h"
 #include "backend/gpu/gpu_module.h"
-#include "backend/gpu/lower_staged.h"
 #include "backend/gpu/space_facts.h"
+#include "backend/gpu/staged/lower_staged.h"
 #include "backend/launch/package.h"
 #include "backend/llvm/emit.h"
 #include "frontend/base/check.h"
@@ -76,8 +76,7 @@ void DeviceCompiler::lowerKernel(GpuModule &module, Op &kernel) {
     if (!op.is(OpKind::Space))
       continue;
     llvm::StringRef space = op.strAttr("name");
-    const std::string count =
-        prefix + "." + (space.empty() ? "body" : space.str()) + ".count";
+    const std::string count = prefix + "." + (space.empty() ? "body" : space.str()) + ".count";
     image.counts.push_back(launch::lowerCount(host_, frame, op, count));
     image.spaces.push_back(spaceFacts(op, device_.facts()));
   }
@@ -188,8 +187,7 @@ llvm::Error GpuTarget::addTo(launch::Package &package, ir::Module &module,
   DeviceCompiler compiler(**device, options, module, package.module(), package.vectors());
   if (llvm::Error error = compiler.run())
     return error;
-  auto images =
-      vendor_.images(compiler.code(), compiler.machine(), **device, options.assemble);
+  auto images = vendor_.images(compiler.code(), compiler.machine(), **device, options.assemble);
   if (!images)
     return images.takeError();
   for (const Image &image : *images) {

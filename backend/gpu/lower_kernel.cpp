@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The GPU function of a kernel: each program finds the space that it belongs to, runs that space's
 // bodies, and the last one to end moves epochs, turns and counts on for the next launch.
-#include "backend/gpu/lower_body.h"
-#include "backend/gpu/lower_staged.h"
+#include "backend/gpu/bodies/lower_body.h"
 #include "backend/gpu/space_facts.h"
+#include "backend/gpu/staged/lower_staged.h"
 
 #include "backend/llvm/tile_order.h"
 #include "frontend/base/check.h"
@@ -73,18 +73,17 @@ void KernelLowering::begin(llvm::StringRef entry) {
   Op &kernel = *kernel_.kernel;
   const unsigned space = gpu_.device.parameterSpace();
   llvm::Type *pointer = llvm::PointerType::get(context(), space);
-  llvm::Function *function = llvm::Function::Create(
-      llvm::FunctionType::get(b.getVoidTy(), {pointer, pointer}, false),
-      llvm::GlobalValue::ExternalLinkage, entry, gpu_.module);
+  llvm::Function *function =
+      llvm::Function::Create(llvm::FunctionType::get(b.getVoidTy(), {pointer, pointer}, false),
+                             llvm::GlobalValue::ExternalLinkage, entry, gpu_.module);
   function->setDoesNotThrow();
   const auto frameBytes = llvm::alignTo(uint64_t(kernel_.layout->bytes()), 64);
   llvm::Type *types[] = {llvm::ArrayType::get(b.getInt8Ty(), sizeof(dtile_device_launch)),
                          llvm::ArrayType::get(b.getInt8Ty(), frameBytes)};
   const llvm::Align aligns[] = {llvm::Align(8), llvm::Align(64)};
   for (unsigned i = 0; i < 2; ++i) {
-    function->addParamAttr(i, space == 0
-                                  ? llvm::Attribute::getWithByValType(context(), types[i])
-                                  : llvm::Attribute::getWithByRefType(context(), types[i]));
+    function->addParamAttr(i, space == 0 ? llvm::Attribute::getWithByValType(context(), types[i])
+                                         : llvm::Attribute::getWithByRefType(context(), types[i]));
     function->addParamAttr(i, llvm::Attribute::getWithAlignment(context(), aligns[i]));
     function->addParamAttr(i, llvm::Attribute::ReadOnly);
   }
@@ -128,11 +127,11 @@ void KernelLowering::lower(llvm::StringRef entry) {
                      "is one of more than " + llvm::Twine(DTILE_DEVICE_MAX_SPACES) +
                          " spaces, which a kernel cannot have on this device");
   if (kernel_.layout->bytes() > DTILE_DEVICE_FRAME_BYTES)
-    gpu_.unsupported(*kernel_.kernel,
-                     "has sizes, strides and pointers of " + llvm::Twine(kernel_.layout->bytes()) +
-                         " bytes; a kernel of this device has room for " +
-                         llvm::Twine(DTILE_DEVICE_FRAME_BYTES) +
-                         ": pass fewer or smaller-dimensional tensors");
+    gpu_.unsupported(*kernel_.kernel, "has sizes, strides and pointers of " +
+                                          llvm::Twine(kernel_.layout->bytes()) +
+                                          " bytes; a kernel of this device has room for " +
+                                          llvm::Twine(DTILE_DEVICE_FRAME_BYTES) +
+                                          ": pass fewer or smaller-dimensional tensors");
   begin(entry);
   b.CreateCall(gpu_.call(DeviceCall::start));
   if (mayMeet())
@@ -157,9 +156,8 @@ void KernelLowering::zeroNextCopies() {
     auto field = [&](size_t offset, llvm::Type *type) { return objectField(op, offset, type); };
     llvm::Value *turn =
         b.CreateLoad(b.getInt64Ty(), field(offsetof(dtile_device_object, turn), b.getPtrTy()));
-    llvm::Value *copy =
-        b.CreateURem(b.CreateAdd(turn, b.getInt64(1)),
-                     field(offsetof(dtile_device_object, copies), b.getInt64Ty()));
+    llvm::Value *copy = b.CreateURem(b.CreateAdd(turn, b.getInt64(1)),
+                                     field(offsetof(dtile_device_object, copies), b.getInt64Ty()));
     llvm::Value *bytes = field(offsetof(dtile_device_object, copy_bytes), b.getInt64Ty());
     llvm::Value *data =
         b.CreateGEP(b.getInt8Ty(), field(offsetof(dtile_device_object, data), b.getPtrTy()),
@@ -240,8 +238,7 @@ void KernelLowering::lowerSpace(Op &space, int32_t number, llvm::Value *first, l
   if (space.body().terminator()->numOperands() > 0)
     inner.CreateCall(gpu_.call(DeviceCall::quiet), {kernel_.launch});
   if (isAwaited(space))
-    inner.CreateCall(gpu_.call(DeviceCall::space_done),
-                     {kernel_.launch, inner.getInt32(number)});
+    inner.CreateCall(gpu_.call(DeviceCall::space_done), {kernel_.launch, inner.getInt32(number)});
   b.SetInsertPoint(inner.GetInsertBlock());
 }
 
@@ -275,10 +272,8 @@ void KernelLowering::moveBases(Op &signal) {
   llvm::Value *count = b.getInt64(1);
   for (const SignalCells::Dimension &dim : cells(signal.result()).dims)
     count = b.CreateMul(count, dim.size);
-  llvm::Value *base =
-      objectField(signal, offsetof(dtile_device_cells, base), b.getPtrTy());
-  llvm::Value *asked =
-      objectField(signal, offsetof(dtile_device_cells, asked), b.getPtrTy());
+  llvm::Value *base = objectField(signal, offsetof(dtile_device_cells, base), b.getPtrTy());
+  llvm::Value *asked = objectField(signal, offsetof(dtile_device_cells, asked), b.getPtrTy());
   // Cells thread, thread + threads, …
   llvm::Value *thread = b.CreateZExt(kernel_.thread, i64);
   llvm::Value *threads = b.getInt64(kernel_.threads);
@@ -369,8 +364,7 @@ unsigned launchedThreads(Op &kernel) {
   return bodyThreads(kernel) + (hasStagedLoads(kernel) ? kCopyThreads : 0);
 }
 
-void lowerKernel(GpuModule &module, Op &kernel, const launch::Frame &frame,
-                 llvm::StringRef entry) {
+void lowerKernel(GpuModule &module, Op &kernel, const launch::Frame &frame, llvm::StringRef entry) {
   KernelScaffold scaffold;
   scaffold.kernel = &kernel;
   scaffold.layout = &frame;

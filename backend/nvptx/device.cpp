@@ -2,7 +2,7 @@
 // NVIDIA's GPUs: registers, barriers, shuffles and warp-wide matrix instructions of PTX.
 #include "backend/nvptx/devices.h"
 
-#include "backend/gpu/narrow_floats.h"
+#include "backend/gpu/bodies/narrow_floats.h"
 #include "backend/nvptx/async_copies.h"
 #include "backend/nvptx/staging_ops.h"
 #include "frontend/base/check.h"
@@ -50,8 +50,9 @@ public:
                 llvm::MutableArrayRef<llvm::Value *> sums) const override;
   [[nodiscard]] llvm::Value *opaque(llvm::IRBuilder<> &b, llvm::Value *value) const override {
     auto *type = llvm::FunctionType::get(value->getType(), {value->getType()}, false);
-    return b.CreateCall(type, llvm::InlineAsm::get(type, "mov.b32 $0, $1;", "=r,r",
-                                                   /*hasSideEffects=*/true),
+    return b.CreateCall(type,
+                        llvm::InlineAsm::get(type, "mov.b32 $0, $1;", "=r,r",
+                                             /*hasSideEffects=*/true),
                         {value});
   }
   [[nodiscard]] llvm::Value *roundToTf32(llvm::IRBuilder<> &b, llvm::Value *value) const override {
@@ -180,8 +181,8 @@ llvm::SmallVector<llvm::Value *, 4> NvptxDevice::loadMatrices(llvm::IRBuilder<> 
       {nvvm_ldmatrix_sync_aligned_m8n8_x1_trans_b16, nvvm_ldmatrix_sync_aligned_m8n8_x2_trans_b16,
        nvvm_ldmatrix_sync_aligned_m8n8_x4_trans_b16}};
   DTILE_CHECK(count == 1 || count == 2 || count == 4, "1, 2 or 4 squares");
-  llvm::Value *loaded = b.CreateIntrinsic(kLoads[transposed][count / 2],
-                                          {address->getType()}, {address});
+  llvm::Value *loaded =
+      b.CreateIntrinsic(kLoads[transposed][count / 2], {address->getType()}, {address});
   if (count == 1)
     return {loaded};
   llvm::SmallVector<llvm::Value *, 4> words;

@@ -3,7 +3,7 @@
 // where its walkers are in it (lower_staged.cpp says who they are).
 #pragma once
 
-#include "backend/gpu/lower_body.h"
+#include "backend/gpu/bodies/lower_body.h"
 #include "ir/analysis/tensor_box.h"
 
 #include <optional>
@@ -37,9 +37,7 @@ struct StagedTile {
 };
 
 /// Whether an op is left to the warp that stores (pass defer-stores).
-[[nodiscard]] inline bool isDeferred(const ir::Op &op) {
-  return op.boolAttrOr("deferred", false);
-}
+[[nodiscard]] inline bool isDeferred(const ir::Op &op) { return op.boolAttrOr("deferred", false); }
 
 /// The tile that each body hands over to the warp that stores.
 struct OutputTile {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Every one-byte float widened to a half by the code that GPUs get, folded to a constant.
-#include "backend/gpu/narrow_floats.h"
+#include "backend/gpu/bodies/narrow_floats.h"
 #include "ir/analysis/matrix_products.h"
 #include "ir/core/layout.h"
 
@@ -34,8 +34,7 @@ TEST(NarrowFloats, HalvesAreTheSameNumbers) {
         const auto *pair = llvm::dyn_cast<llvm::ConstantInt>(words[i / 2]);
         ASSERT_TRUE(pair);
         const float got = f16ToF32(uint16_t(pair->getZExtValue() >> (16 * (i % 2))));
-        const float wanted =
-            dtype == DType::F8E4M3 ? f8E4M3ToF32(codes[i]) : f8E5M2ToF32(codes[i]);
+        const float wanted = dtype == DType::F8E4M3 ? f8E4M3ToF32(codes[i]) : f8E5M2ToF32(codes[i]);
         if (std::isnan(wanted))
           EXPECT_TRUE(std::isnan(got)) << unsigned(codes[i]);
         else
@@ -49,9 +48,8 @@ TEST(NarrowFloats, HalvesAreTheSameNumbers) {
 /// column; which one of the summed dimension it is, both operands agree on.
 TEST(NarrowFloats, InstructionsForHalvesFindThem) {
   const auto fragment = [](llvm::StringRef text) { return *ir::Layout::parse(text, 2); };
-  const MatrixProduct &whole = *llvm::find_if(kMmaSm80, [](const MatrixProduct &product) {
-    return product.name.ends_with(".halves");
-  });
+  const MatrixProduct &whole = *llvm::find_if(
+      kMmaSm80, [](const MatrixProduct &product) { return product.name.ends_with(".halves"); });
   const MatrixProduct &half = *llvm::find_if(
       kMmaSm80, [](const MatrixProduct &product) { return product.a == DType::F16; });
   EXPECT_EQ(whole.fragmentSum, half.fragmentSum);

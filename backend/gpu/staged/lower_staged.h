@@ -4,7 +4,7 @@
 // are; the body's groups of warps multiply what has arrived.
 #pragma once
 
-#include "backend/gpu/lower_body.h"
+#include "backend/gpu/bodies/lower_body.h"
 
 namespace dtile::backend::gpu {
 

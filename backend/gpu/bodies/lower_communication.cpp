@@ -5,7 +5,7 @@
 // on their own (stores of a put, polls of a wait) is put in order by meetings of the program: one
 // before a notify, so that one thread releases what all have written, and one after a wait, so that
 // all threads see what one has acquired. A token of something sent is complete after a meeting.
-#include "backend/gpu/lower_body.h"
+#include "backend/gpu/bodies/lower_body.h"
 
 #include "frontend/base/check.h"
 
@@ -79,8 +79,7 @@ void BodyLowering::report(int32_t site, llvm::ArrayRef<llvm::Value *> arguments)
     values = stackSlot(llvm::ArrayType::get(b.getInt64Ty(), arguments.size()), "arguments");
   for (auto [i, argument] : llvm::enumerate(arguments))
     b.CreateStore(argument, b.CreateConstGEP1_64(b.getInt64Ty(), values, i));
-  call(DeviceCall::fail,
-       {kernel_.launch, b.getInt32(site), b.getInt32(arguments.size()), values});
+  call(DeviceCall::fail, {kernel_.launch, b.getInt32(site), b.getInt32(arguments.size()), values});
 }
 
 void BodyLowering::fail(int32_t site, llvm::ArrayRef<llvm::Value *> arguments) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // A body: the dispatch of ops that touch tiles and memory, where the program's threads must meet,
 // and what one thread does for all.
-#include "backend/gpu/lower_body.h"
+#include "backend/gpu/bodies/lower_body.h"
 
-#include "backend/gpu/lower_copied.h"
+#include "backend/gpu/bodies/lower_copied.h"
 #include "frontend/base/check.h"
 #include "ir/analysis/communication.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Widens one-byte floats, two in a word at a time.
-#include "backend/gpu/narrow_floats.h"
+#include "backend/gpu/bodies/narrow_floats.h"
 
 #include "frontend/base/check.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Tiles through shared memory: how elements change threads.
-#include "backend/gpu/lower_body.h"
+#include "backend/gpu/bodies/lower_body.h"
 
 #include "frontend/base/check.h"
 
@@ -53,8 +53,8 @@ int64_t SharedTile::exchanged(int64_t offset) const {
 llvm::Value *SharedTile::exchanged(llvm::IRBuilder<> &b, llvm::Value *offset) const {
   if (exchangeBits == 0)
     return offset;
-  llvm::Value *added = b.CreateAnd(b.CreateLShr(offset, exchangeFrom),
-                                   b.getInt32((1u << exchangeBits) - 1));
+  llvm::Value *added =
+      b.CreateAnd(b.CreateLShr(offset, exchangeFrom), b.getInt32((1u << exchangeBits) - 1));
   return b.CreateXor(offset, b.CreateMul(added, b.getInt32(kAccessBytes)));
 }
 
@@ -81,8 +81,8 @@ SharedTile SharedTile::permuted(llvm::ArrayRef<int64_t> perm) const {
 llvm::Value *BodyLowering::sharedThread(const SharedTile &tile, const Layout &layout) {
   llvm::Value *offset = b.getInt32(0);
   for (auto [d, stride] : llvm::enumerate(tile.strides))
-    offset = b.CreateAdd(offset, b.CreateMul(threadPosition(layout, unsigned(d)),
-                                             b.getInt32(uint32_t(stride))));
+    offset = b.CreateAdd(
+        offset, b.CreateMul(threadPosition(layout, unsigned(d)), b.getInt32(uint32_t(stride))));
   return tile.exchanged(b, offset);
 }
 
@@ -143,16 +143,15 @@ Registers BodyLowering::readShared(const SharedTile &tile, const TileInfo &info)
   llvm::Type *element = memoryType(context(), tile.dtype);
   const unsigned bytes = dtypeBytes(tile.dtype);
   Registers result(info.size());
-  info.eachRun({tile.fastest, accessLength(tile, info)},
-               [&](llvm::ArrayRef<unsigned> slots, const Layout::Position &at) {
-                 llvm::Value *word = b.CreateAlignedLoad(
-                     packedType(element, slots.size()),
-                     tile.address(b, mine, offsetOf(tile, at)), llvm::Align(bytes * slots.size()));
-                 llvm::SmallVector<llvm::Value *, 16> values =
-                     unpacked(element, word, slots.size());
-                 for (auto [slot, value] : llvm::zip_equal(slots, values))
-                   result[slot] = arith_.fromMemory(tile.dtype, value);
-               });
+  info.eachRun({tile.fastest, accessLength(tile, info)}, [&](llvm::ArrayRef<unsigned> slots,
+                                                             const Layout::Position &at) {
+    llvm::Value *word = b.CreateAlignedLoad(packedType(element, slots.size()),
+                                            tile.address(b, mine, offsetOf(tile, at)),
+                                            llvm::Align(bytes * slots.size()));
+    llvm::SmallVector<llvm::Value *, 16> values = unpacked(element, word, slots.size());
+    for (auto [slot, value] : llvm::zip_equal(slots, values))
+      result[slot] = arith_.fromMemory(tile.dtype, value);
+  });
   return result;
 }
 

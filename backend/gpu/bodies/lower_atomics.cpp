@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Atomic updates of elements in global memory, by functions of the device library: LLVM's
 // `atomicrmw` has no scope on every device.
-#include "backend/gpu/lower_body.h"
+#include "backend/gpu/bodies/lower_body.h"
 
 #include "frontend/base/check.h"
 

@@ -21,7 +21,7 @@
 // the groups come to their end over whatever is there, nothing of which is stored or told by the
 // warp that stores. Checks of these walkers report, and the walkers go on: an exit would leave the
 // groups waiting.
-#include "backend/gpu/lower_staged.h"
+#include "backend/gpu/staged/lower_staged.h"
 
 #include "backend/gpu/staged/walkers.h"
 
@@ -95,8 +95,7 @@ void StagedSpace::makeRing(Ring &ring) {
     readers += StagingOps::kWarpThreads;
   }
   when(isLeader(), "barriers", [&] {
-    b.CreateStore(b.getInt32(0),
-                  b.CreateIntToPtr(ring.failed, b.getPtrTy(Device::kShared)));
+    b.CreateStore(b.getInt32(0), b.CreateIntToPtr(ring.failed, b.getPtrTy(Device::kShared)));
     for (int64_t slot = 0; slot < kBodiesAhead; ++slot) {
       ops.initBarrier(b, b.CreateAdd(ring.bodiesFull, b.getInt32(8 * slot)), 1);
       ops.initBarrier(b, b.CreateAdd(ring.bodiesEmpty, b.getInt32(8 * slot)), readers);
@@ -182,9 +181,8 @@ void StagedSpace::lowerBodies(Op &space, const BodyRange &range) {
 } // namespace
 
 bool hasStagedLoads(Op &kernel) {
-  return llvm::any_of(kernel.body().ops(), [](const Op &op) {
-    return op.is(OpKind::Space) && op.hasAttr("groups");
-  });
+  return llvm::any_of(kernel.body().ops(),
+                      [](const Op &op) { return op.is(OpKind::Space) && op.hasAttr("groups"); });
 }
 
 void requestTensorMaps(Op &kernel, launch::Frame &frame) {

@@ -15,7 +15,7 @@
 // leave most of a program's issue slots free. If that product is all that reads the slots, its last
 // step stands behind the meeting for the next iteration, with the loads of that one's first step
 // before it: matrix units do not wait for a meeting.
-#include "backend/gpu/lower_copied.h"
+#include "backend/gpu/bodies/lower_copied.h"
 
 #include "frontend/base/check.h"
 
@@ -65,9 +65,8 @@ CopiedLoop::CopiedLoop(BodyLowering &body, Op &loop)
     slotBytes_ += int64_t(llvm::alignTo(place.bytes, kTileAlign));
     overhang = std::max(overhang, overhangOf(op.result(), place));
   }
-  const auto product = llvm::find_if(loop.body().ops(), [](Op &op) {
-    return op.is(OpKind::Dot) && op.hasAttr("matrix");
-  });
+  const auto product = llvm::find_if(
+      loop.body().ops(), [](Op &op) { return op.is(OpKind::Dot) && op.hasAttr("matrix"); });
   if (product != loop.body().ops().end())
     spreadOver_ = &*product;
   ring_ = body.gpu().shared(b, slots_ * slotBytes_ + overhang, kTileAlign);
@@ -109,16 +108,16 @@ int64_t CopiedLoop::overhangOf(const ir::Value *tile, const SharedTile &place) c
     if (use.user->is(OpKind::Convert))
       most = std::max(most, overhangOf(use.user->result(), place));
     else if (use.user->is(OpKind::Trans))
-      most = std::max(most, overhangOf(use.user->result(),
-                                       place.permuted(use.user->intsAttr("perm"))));
+      most = std::max(most,
+                      overhangOf(use.user->result(), place.permuted(use.user->intsAttr("perm"))));
   }
   return most;
 }
 
 SharedTile CopiedLoop::placeIn(Value *slot, const Op &load) const {
   SharedTile tile = places_.lookup(&load);
-  tile.base = b.CreateConstInBoundsGEP1_32(
-      b.getInt8Ty(), b.CreateGEP(b.getInt8Ty(), ring_, slot), unsigned(offsets_.lookup(&load)));
+  tile.base = b.CreateConstInBoundsGEP1_32(b.getInt8Ty(), b.CreateGEP(b.getInt8Ty(), ring_, slot),
+                                           unsigned(offsets_.lookup(&load)));
   return tile;
 }
 
@@ -178,8 +177,7 @@ void CopiedLoop::beginIteration() {
     b.CreateStore(slotBehind(slot_), nextSlot_);
   ir::Value *argument = loop_.body().argument(0);
   Value *position = body_.scalar(argument);
-  Value *distance =
-      b.CreateMul(body_.scalar(loop_.operand(2)), b.getInt64(uint64_t(slots_ - 1)));
+  Value *distance = b.CreateMul(body_.scalar(loop_.operand(2)), b.getInt64(uint64_t(slots_ - 1)));
   start(b.CreateAdd(position, distance), slotBefore(slot_));
   if (!isStraight_ || !spreadOver_)
     startAll();
@@ -223,8 +221,7 @@ bool CopiedLoop::isAffine() const {
   const ir::PositionChain ops = chain();
   return llvm::all_of(ops, [&](const Op *op) {
     const auto varies = [&](const ir::Value *operand) {
-      return operand == loop_.body().argument(0) ||
-             llvm::is_contained(ops, operand->definingOp());
+      return operand == loop_.body().argument(0) || llvm::is_contained(ops, operand->definingOp());
     };
     switch (op->kind()) {
     case OpKind::Mul:
@@ -429,9 +426,8 @@ void CopiedLoop::copyWord(const Source &from, const SharedTile &to, llvm::ArrayR
 void CopiedLoop::eachOfThread(int64_t count, llvm::function_ref<void(Value *)> body) {
   const int64_t threads = body_.threads_;
   body_.loop(b.getInt64(llvm::divideCeil(count, threads)), "copy.each", [&](Value *round) {
-    Value *number =
-        b.CreateAdd(body_.thread(), b.CreateMul(b.CreateTrunc(round, b.getInt32Ty()),
-                                                b.getInt32(uint32_t(threads))));
+    Value *number = b.CreateAdd(body_.thread(), b.CreateMul(b.CreateTrunc(round, b.getInt32Ty()),
+                                                            b.getInt32(uint32_t(threads))));
     if (count % threads == 0)
       return body(number);
     body_.when(b.CreateICmpULT(number, b.getInt32(uint32_t(count))), "copy.one",
@@ -439,8 +435,8 @@ void CopiedLoop::eachOfThread(int64_t count, llvm::function_ref<void(Value *)> b
   });
 }
 
-void CopiedLoop::copyNarrow(const Source &from, const SharedTile &to,
-                            llvm::ArrayRef<int64_t> shape, unsigned bytes) {
+void CopiedLoop::copyNarrow(const Source &from, const SharedTile &to, llvm::ArrayRef<int64_t> shape,
+                            unsigned bytes) {
   const unsigned element = dtypeBytes(from.dtype);
   const unsigned each = bytes / element;
   const auto inRow = uint32_t(shape[1] / each);
@@ -450,8 +446,8 @@ void CopiedLoop::copyNarrow(const Source &from, const SharedTile &to,
     Value *place = b.CreateAdd(b.CreateMul(row, b.getInt32(uint32_t(to.strides[0]))),
                                b.CreateMul(column, b.getInt32(element)));
     Value *at[] = {b.CreateZExt(row, b.getInt64Ty()), b.CreateZExt(column, b.getInt64Ty())};
-    Value *global = b.CreateAddrSpaceCast(body_.views().address(from.view, at),
-                                          b.getPtrTy(kGlobal));
+    Value *global =
+        b.CreateAddrSpaceCast(body_.views().address(from.view, at), b.getPtrTy(kGlobal));
     copies_.copy(b, to.address(b, to.exchanged(b, place), 0), global, bytes,
                  validBytes(from, row, column, each));
   });
@@ -464,39 +460,39 @@ void CopiedLoop::copyElements(const Source &from, const SharedTile &to,
   const unsigned element = dtypeBytes(from.dtype);
   const int64_t threads = body_.threads_, total = shape[0] * shape[1];
   llvm::Type *type = memoryType(b.getContext(), from.dtype);
-  body_.loop(b.getInt64(llvm::divideCeil(total, threads * kAtOnce)), "copy.some",
-             [&](Value *round) {
-    Value *begin = b.CreateMul(b.CreateTrunc(round, b.getInt32Ty()),
-                               b.getInt32(uint32_t(threads * kAtOnce)));
-    llvm::SmallVector<Value *, kAtOnce> values, numbers, places;
-    for (int64_t i = 0; i < kAtOnce; ++i) {
-      Value *number = b.CreateAdd(b.CreateAdd(begin, b.getInt32(uint32_t(i * threads))),
-                                  body_.thread());
-      Value *row = b.CreateUDiv(number, b.getInt32(uint32_t(shape[1])));
-      Value *column = b.CreateURem(number, b.getInt32(uint32_t(shape[1])));
-      Value *place = b.CreateAdd(b.CreateMul(row, b.getInt32(uint32_t(to.strides[0]))),
-                                 b.CreateMul(column, b.getInt32(element)));
-      Value *at[] = {b.CreateZExt(row, b.getInt64Ty()), b.CreateZExt(column, b.getInt64Ty())};
-      Value *address = b.CreateAddrSpaceCast(body_.views().address(from.view, at),
-                                             b.getPtrTy(kGlobal));
-      // Rows behind the tile's last are behind the window, too.
-      Value *exists = b.CreateIsNotNull(validBytes(from, row, column, 1));
-      address = b.CreateSelect(exists, address, zeroBytes(b));
-      values.push_back(b.CreateAlignedLoad(type, address, llvm::Align(element)));
-      numbers.push_back(number);
-      places.push_back(to.address(b, to.exchanged(b, place), 0));
-    }
-    for (int64_t i = 0; i < kAtOnce; ++i) {
-      const auto store = [&] {
-        b.CreateAlignedStore(values[i], places[i], llvm::Align(element));
-      };
-      if (total % (threads * kAtOnce) == 0)
-        store();
-      else
-        body_.when(b.CreateICmpULT(numbers[i], b.getInt32(uint32_t(total))), "copy.element",
-                   store);
-    }
-  });
+  body_.loop(
+      b.getInt64(llvm::divideCeil(total, threads * kAtOnce)), "copy.some", [&](Value *round) {
+        Value *begin = b.CreateMul(b.CreateTrunc(round, b.getInt32Ty()),
+                                   b.getInt32(uint32_t(threads * kAtOnce)));
+        llvm::SmallVector<Value *, kAtOnce> values, numbers, places;
+        for (int64_t i = 0; i < kAtOnce; ++i) {
+          Value *number =
+              b.CreateAdd(b.CreateAdd(begin, b.getInt32(uint32_t(i * threads))), body_.thread());
+          Value *row = b.CreateUDiv(number, b.getInt32(uint32_t(shape[1])));
+          Value *column = b.CreateURem(number, b.getInt32(uint32_t(shape[1])));
+          Value *place = b.CreateAdd(b.CreateMul(row, b.getInt32(uint32_t(to.strides[0]))),
+                                     b.CreateMul(column, b.getInt32(element)));
+          Value *at[] = {b.CreateZExt(row, b.getInt64Ty()), b.CreateZExt(column, b.getInt64Ty())};
+          Value *address =
+              b.CreateAddrSpaceCast(body_.views().address(from.view, at), b.getPtrTy(kGlobal));
+          // Rows behind the tile's last are behind the window, too.
+          Value *exists = b.CreateIsNotNull(validBytes(from, row, column, 1));
+          address = b.CreateSelect(exists, address, zeroBytes(b));
+          values.push_back(b.CreateAlignedLoad(type, address, llvm::Align(element)));
+          numbers.push_back(number);
+          places.push_back(to.address(b, to.exchanged(b, place), 0));
+        }
+        for (int64_t i = 0; i < kAtOnce; ++i) {
+          const auto store = [&] {
+            b.CreateAlignedStore(values[i], places[i], llvm::Align(element));
+          };
+          if (total % (threads * kAtOnce) == 0)
+            store();
+          else
+            body_.when(b.CreateICmpULT(numbers[i], b.getInt32(uint32_t(total))), "copy.element",
+                       store);
+        }
+      });
 }
 
 // In a body.

@@ -2,7 +2,7 @@
 // Products of tiles: by matrix instructions of the warps where the pass infer-layouts chose one
 // (attribute `matrix`), else element by element. Either way the operands stand in shared memory
 // while they are multiplied, unless they are in the instruction's registers already.
-#include "backend/gpu/lower_copied.h"
+#include "backend/gpu/bodies/lower_copied.h"
 
 #include "frontend/base/check.h"
 
@@ -105,9 +105,9 @@ void BodyLowering::multiplyByElements(Op &op) {
   // Where this thread's rows of the one and columns of the other begin.
   llvm::Value *begin[2];
   for (unsigned i : {0u, 1u})
-    begin[i] = b.CreateGEP(b.getInt8Ty(), tiles[i].base,
-                           b.CreateMul(threadPosition(to.layout, i),
-                                       b.getInt32(uint32_t(tiles[i].strides[i]))));
+    begin[i] = b.CreateGEP(
+        b.getInt8Ty(), tiles[i].base,
+        b.CreateMul(threadPosition(to.layout, i), b.getInt32(uint32_t(tiles[i].strides[i]))));
   Registers sums = registers(c, to.layout);
   llvm::BasicBlock *before = b.GetInsertBlock();
   llvm::BasicBlock *inside = block("dot"), *after = block("dot.end");
@@ -132,12 +132,12 @@ void BodyLowering::multiplyByElements(Op &op) {
       if (known)
         return known;
       const DType from = tiles[i].dtype;
-      llvm::Value *row = b.CreateGEP(
-          b.getInt8Ty(), begin[i], b.CreateMul(k, b.getInt32(uint32_t(tiles[i].strides[1 - i]))));
+      llvm::Value *row = b.CreateGEP(b.getInt8Ty(), begin[i],
+                                     b.CreateMul(k, b.getInt32(uint32_t(tiles[i].strides[1 - i]))));
       llvm::Value *address = b.CreateConstGEP1_64(
           b.getInt8Ty(), row, uint64_t(step * tiles[i].strides[1 - i] + at * tiles[i].strides[i]));
-      known = b.CreateAlignedLoad(memoryType(context(), from), address,
-                                  llvm::Align(dtypeBytes(from)));
+      known =
+          b.CreateAlignedLoad(memoryType(context(), from), address, llvm::Align(dtypeBytes(from)));
       return known = arith_.cast(from, dtype, arith_.fromMemory(from, known));
     };
     for (unsigned slot = 0; slot < to.size(); ++slot) {
@@ -146,8 +146,8 @@ void BodyLowering::multiplyByElements(Op &op) {
       if (isFloat(dtype))
         sums[slot] = b.CreateIntrinsic(llvm::Intrinsic::fma, {x->getType()}, {x, y, sums[slot]});
       else
-        sums[slot] = arith_.binary(OpKind::Add, dtype, sums[slot],
-                                   arith_.binary(OpKind::Mul, dtype, x, y));
+        sums[slot] =
+            arith_.binary(OpKind::Add, dtype, sums[slot], arith_.binary(OpKind::Mul, dtype, x, y));
     }
   }
   llvm::Value *next = b.CreateAdd(k, b.getInt32(uint32_t(steps)));
@@ -334,8 +334,7 @@ void MatrixLowering::readRuns(MatrixOperand &operand, const Layout::Position &at
   const unsigned run =
       std::max(perWord(), std::min(operand.atom.contiguous(operand.depthDim), most));
   const unsigned count = run / perWord();
-  llvm::Type *type =
-      count == 1 ? wordType() : llvm::FixedVectorType::get(wordType(), count);
+  llvm::Type *type = count == 1 ? wordType() : llvm::FixedVectorType::get(wordType(), count);
   for (unsigned index = 0; index < operand.atom.registers(); index += run) {
     llvm::Value *loaded =
         b.CreateAlignedLoad(type, sharedAddress(operand, operand.atom.at(index), at),

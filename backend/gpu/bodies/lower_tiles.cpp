@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Ops on tiles that compute each element from elements of their operands: elementwise arithmetic,
 // constants, and changes of shape and layout.
-#include "backend/gpu/lower_body.h"
+#include "backend/gpu/bodies/lower_body.h"
 
 #include "frontend/base/check.h"
 
@@ -78,8 +78,8 @@ Registers BodyLowering::iota(Op &op) {
   llvm::Type *element = computeType(context(), type.dtype());
   Registers result;
   for (unsigned slot = 0; slot < to.size(); ++slot)
-    result.push_back(b.CreateZExtOrTrunc(
-        b.CreateAdd(thread, b.getInt32(uint32_t(to.at(slot)[0]))), element));
+    result.push_back(
+        b.CreateZExtOrTrunc(b.CreateAdd(thread, b.getInt32(uint32_t(to.at(slot)[0]))), element));
   return result;
 }
 
@@ -147,8 +147,8 @@ Registers BodyLowering::reshape(Op &op) {
 
 // Layouts.
 
-std::optional<llvm::SmallVector<unsigned, 16>>
-BodyLowering::withinThreads(const TileInfo &from, const TileInfo &to) {
+std::optional<llvm::SmallVector<unsigned, 16>> BodyLowering::withinThreads(const TileInfo &from,
+                                                                           const TileInfo &to) {
   for (LayoutBits which : {LayoutBits::Lane, LayoutBits::Warp})
     if (from.layout.bits(which) != to.layout.bits(which))
       return std::nullopt;

@@ -8,8 +8,8 @@
 // barrier, whatever the control flow.
 #pragma once
 
+#include "backend/gpu/bodies/tile_info.h"
 #include "backend/gpu/kernel_function.h"
-#include "backend/gpu/tile_info.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SmallPtrSet.h"
@@ -78,9 +78,9 @@ public:
   /// Emits `body` for groups of neighbours of a tile that exist in the view, of `most` elements at
   /// most, once in the program: with their registers' numbers and the first one's address (global,
   /// aligned to the group where it has more than one).
-  void eachGroup(const TileInfo &from, const View &to, unsigned most,
-                 llvm::function_ref<void(llvm::ArrayRef<unsigned> slots, llvm::Value *address)>
-                     body);
+  void
+  eachGroup(const TileInfo &from, const View &to, unsigned most,
+            llvm::function_ref<void(llvm::ArrayRef<unsigned> slots, llvm::Value *address)> body);
 
   // Memory. What a body reads after it has written needs a barrier of the program's threads, as
   // does what it writes after reading; objects are told apart by their parameters.

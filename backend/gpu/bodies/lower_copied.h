@@ -4,7 +4,7 @@
 #pragma once
 
 #include "backend/gpu/async_copies.h"
-#include "backend/gpu/lower_body.h"
+#include "backend/gpu/bodies/lower_body.h"
 #include "ir/analysis/loop_positions.h"
 
 #include <functional>

@@ -38,9 +38,10 @@ struct TileInfo {
   /// Calls `body` with each group of up to `length` (a power of two) registers that are neighbours
   /// along a dimension: the slots, and the position of the first in thread 0. Groups that are not
   /// whole are passed on one by one.
-  void eachRun(Run run, llvm::function_ref<void(llvm::ArrayRef<unsigned> slots,
-                                                const ir::Layout::Position &at)>
-                            body) const;
+  void
+  eachRun(Run run,
+          llvm::function_ref<void(llvm::ArrayRef<unsigned> slots, const ir::Layout::Position &at)>
+              body) const;
 };
 
 } // namespace dtile::backend::gpu

@@ -2,7 +2,7 @@
 // Global memory: tiles and scalars, of this device and of peers. Neighbours in registers move in
 // words of up to 16 bytes where the view's address and strides allow it, which is asked once a tile
 // at run time; what a view does not have is asked of 16 zero bytes.
-#include "backend/gpu/lower_body.h"
+#include "backend/gpu/bodies/lower_body.h"
 
 #include "frontend/base/check.h"
 
@@ -99,8 +99,7 @@ TileAccess::TileAccess(BodyLowering &body, const View &view, const TileInfo &inf
       continue;
     }
     llvm::Value *edges = b.CreateOr(low_[d], b.CreateAdd(low_[d], span_[d]));
-    sum = b.CreateOr(
-        sum, b.CreateMul(b.CreateZExt(edges, b.getInt64Ty()), b.getInt64(bytes_)));
+    sum = b.CreateOr(sum, b.CreateMul(b.CreateZExt(edges, b.getInt64Ty()), b.getInt64(bytes_)));
     aligned = b.CreateICmpEQ(dim.stride, b.getInt64(1));
   }
   llvm::Value *rest = b.CreateAnd(sum, b.getInt64(size - 1));
@@ -238,10 +237,10 @@ Registers BodyLowering::loadTile(const View &from, const TileInfo &to) {
     for (auto [slots, position] : llvm::zip_equal(groups, positions)) {
       llvm::Type *word = packedType(element, slots.size());
       if (way == 2) {
-        loaded[way].push_back(loadSingly(access.run, slots, position, element,
-                                         [&](const Layout::Position &each) {
-                                           return checked(each, access.address(each));
-                                         }));
+        loaded[way].push_back(
+            loadSingly(access.run, slots, position, element, [&](const Layout::Position &each) {
+              return checked(each, access.address(each));
+            }));
         continue;
       }
       llvm::Value *address = access.address(position, /*inRun=*/true);
@@ -267,13 +266,14 @@ Registers BodyLowering::loadTile(const View &from, const TileInfo &to) {
   return result;
 }
 
-llvm::Value *BodyLowering::loadSingly(
-    TileInfo::Run run, llvm::ArrayRef<unsigned> slots, Layout::Position at, llvm::Type *element,
-    llvm::function_ref<llvm::Value *(const Layout::Position &)> address) {
+llvm::Value *
+BodyLowering::loadSingly(TileInfo::Run run, llvm::ArrayRef<unsigned> slots, Layout::Position at,
+                         llvm::Type *element,
+                         llvm::function_ref<llvm::Value *(const Layout::Position &)> address) {
   llvm::SmallVector<llvm::Value *, 16> values;
   for (size_t i = 0; i < slots.size(); ++i, ++at[run.dim])
-    values.push_back(b.CreateAlignedLoad(element, address(at),
-                                         llvm::Align(element->getScalarSizeInBits() / 8)));
+    values.push_back(
+        b.CreateAlignedLoad(element, address(at), llvm::Align(element->getScalarSizeInBits() / 8)));
   return packed(element, values);
 }
 
@@ -319,11 +319,11 @@ void BodyLowering::eachGroup(
     llvm::function_ref<void(llvm::ArrayRef<unsigned> slots, llvm::Value *address)> body) {
   TileAccess access(*this, to, from, most);
   auto singly = [&] {
-    from.eachRun({access.run.dim, 1}, [&](llvm::ArrayRef<unsigned> slots,
-                                          const Layout::Position &at) {
-      if (!from.isCopy(slots.front()))
-        when(access.exists(at), "one", [&] { body(slots, access.address(at)); });
-    });
+    from.eachRun({access.run.dim, 1},
+                 [&](llvm::ArrayRef<unsigned> slots, const Layout::Position &at) {
+                   if (!from.isCopy(slots.front()))
+                     when(access.exists(at), "one", [&] { body(slots, access.address(at)); });
+                 });
   };
   auto all = [&] {
     if (!access.aligned)
@@ -374,9 +374,9 @@ void BodyLowering::lowerGather(Op &op) {
     llvm::Value *address =
         b.CreateAddrSpaceCast(views_.address(from, positions), b.getPtrTy(kGlobal));
     address = b.CreateSelect(views_.contains(from, positions), address, zeroBytes(b));
-    result.push_back(arith_.fromMemory(
-        dtype, b.CreateAlignedLoad(memoryType(context(), dtype), address,
-                                   llvm::Align(dtypeBytes(dtype)))));
+    result.push_back(
+        arith_.fromMemory(dtype, b.CreateAlignedLoad(memoryType(context(), dtype), address,
+                                                     llvm::Align(dtypeBytes(dtype)))));
   }
   setRegisters(op.result(), std::move(result));
 }

@@ -5,7 +5,7 @@
 // one: one after the other they would take as many trips as there are rounds. Here the program
 // meets once, and each thread does some of the rounds by itself, so that they are all under way at
 // once. No order is lost: what rounds do is unordered for those who wait.
-#include "backend/gpu/lower_body.h"
+#include "backend/gpu/bodies/lower_body.h"
 
 #include "llvm/Support/MathExtras.h"
 

@@ -2,7 +2,7 @@
 // Reductions and scans along a dimension, bit by bit of the positions: bits of a register's number
 // combine registers, bits of a lane's number combine lanes by shuffles, bits of a warp's number go
 // through shared memory.
-#include "backend/gpu/lower_body.h"
+#include "backend/gpu/bodies/lower_body.h"
 #include "backend/llvm/reductions.h"
 
 #include "frontend/base/check.h"
@@ -29,8 +29,7 @@ llvm::Value *BodyLowering::fromLane(llvm::Value *value, unsigned mask) {
   llvm::Type *type = value->getType();
   const unsigned bits = type->getScalarSizeInBits();
   if (bits == 64) {
-    llvm::Value *halves =
-        b.CreateBitCast(value, llvm::FixedVectorType::get(b.getInt32Ty(), 2));
+    llvm::Value *halves = b.CreateBitCast(value, llvm::FixedVectorType::get(b.getInt32Ty(), 2));
     for (uint64_t i : {0, 1})
       halves = b.CreateInsertElement(
           halves, gpu_.device.shuffleXor(b, b.CreateExtractElement(halves, i), mask), i);
@@ -151,9 +150,8 @@ void Reducer::acrossWarps(llvm::SmallVectorImpl<Group> &groups, Combine combine)
       Group other;
       for (auto [v, value] : llvm::enumerate(group)) {
         llvm::Type *type = value->getType();
-        llvm::Value *read =
-            b.CreateAlignedLoad(stored(type), place(b.CreateOr(first, which), g, unsigned(v)),
-                                llvm::Align(8));
+        llvm::Value *read = b.CreateAlignedLoad(
+            stored(type), place(b.CreateOr(first, which), g, unsigned(v)), llvm::Align(8));
         other.push_back(stored(type) == type ? read : b.CreateTrunc(read, type));
       }
       sum = sum.empty() ? other : combine(sum, other);
@@ -273,8 +271,7 @@ void BodyLowering::lowerScan(Op &op) {
         b.CreateICmpNE(b.CreateAnd(thread_, b.getInt32(1u << bit)), b.getInt32(0));
     for (unsigned slot = 0; slot < from.size(); ++slot) {
       llvm::Value *other = lane ? fromLane(total[slot], 1u << *lane) : others[slot];
-      running[slot] =
-          b.CreateSelect(isHigh, combine(other, running[slot]), running[slot]);
+      running[slot] = b.CreateSelect(isHigh, combine(other, running[slot]), running[slot]);
       total[slot] = combine(b.CreateSelect(isHigh, other, total[slot]),
                             b.CreateSelect(isHigh, total[slot], other));
     }
@@ -301,8 +298,8 @@ Registers BodyLowering::fromThread(llvm::ArrayRef<llvm::Value *> values, uint32_
   llvm::Value *other = b.CreateXor(thread_, b.getInt32(mask));
   Registers result;
   for (size_t i = 0; i < values.size(); ++i)
-    result.push_back(arith_.fromMemory(
-        type, b.CreateAlignedLoad(memory, place(other, i), llvm::Align(8))));
+    result.push_back(
+        arith_.fromMemory(type, b.CreateAlignedLoad(memory, place(other, i), llvm::Align(8))));
   sharedRead();
   return result;
 }

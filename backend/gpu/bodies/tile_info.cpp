@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Registers of layouts under a shape.
-#include "backend/gpu/tile_info.h"
+#include "backend/gpu/bodies/tile_info.h"
 
 #include "frontend/base/check.h"
 
@@ -43,8 +43,8 @@ TileInfo::Run TileInfo::longestRun() const {
 }
 
 void TileInfo::eachRun(
-    Run run, llvm::function_ref<void(llvm::ArrayRef<unsigned>, const Layout::Position &)> body)
-    const {
+    Run run,
+    llvm::function_ref<void(llvm::ArrayRef<unsigned>, const Layout::Position &)> body) const {
   DTILE_CHECK(run.length <= layout.contiguous(run.dim), "a run of neighbours");
   for (uint32_t first = 0; first < layout.registers(); first += run.length) {
     llvm::SmallVector<unsigned, 16> group;
