@@ -170,19 +170,18 @@ llvm::SmallVector<const Op *, 4> spacesBefore(const Op &space) {
   return before;
 }
 
-/// Whether its bodies can come behind those of earlier spaces, on their programs: nothing that
-/// those do waits for anybody, and they have the longer work.
+/// Whether its bodies can come behind those of earlier spaces, on their programs, which have the
+/// longer work. It sends nothing that those could wait for; what multiplies there waits for nobody,
+/// or its programs would stand still while there is something to do here.
 bool follows(const Op &space) {
-  if (!sharesBodies(space) || multiplies(space))
+  if (!sharesBodies(space) || moves(space))
     return false;
   const llvm::SmallVector<const Op *, 4> before = spacesBefore(space);
-  const auto isFree = [](const Op *other) {
-    return !other->boolAttrOr("ordered", false) && !other->hasAttr("programs") &&
-           !other->hasAttr("after_all") &&
-           !hasOp(*other, [](const Op &op) { return op.hasEffect(ir::Wait); });
-  };
-  return llvm::all_of(before, isFree) &&
-         llvm::any_of(before, [](const Op *other) { return multiplies(*other); });
+  const auto waits = [](const Op &op) { return op.hasEffect(ir::Wait); };
+  return llvm::any_of(before, [](const Op *other) { return multiplies(*other); }) &&
+         llvm::none_of(before, [&](const Op *other) {
+           return other->hasAttr("after_all") || (multiplies(*other) && hasOp(*other, waits));
+         });
 }
 
 } // namespace
@@ -193,10 +192,7 @@ bool sharesBodies(const Op &space) {
   for (const Op &other : space.parentBlock()->ops())
     isAwaited |= other.is(OpKind::Space) && other.hasAttr("after_all") &&
                  other.strAttr("after_all") == space.strAttr("name");
-  // A ring of staged loads is made once in a program.
-  const auto isStaged = [](const Op *other) { return other->hasAttr("groups"); };
-  const bool isSecondRing = isStaged(&space) && llvm::any_of(before, isStaged);
-  return !before.empty() && !isAwaited && !isSecondRing && !space.hasAttr("after_all") &&
+  return !before.empty() && !isAwaited && !space.hasAttr("after_all") &&
          !space.hasAttr("programs") && !space.boolAttrOr("ordered", false) &&
          const_cast<Op &>(space).body().terminator()->numOperands() == 0 &&
          (multiplies(space) || !moves(space));

@@ -6,8 +6,8 @@
 // is turned about this
 //   rank: consumers (a wait indexed by it) start with their own shard and follow the order of
 //   arrival; producers (a transfer to it) start with the most remote rank and end with their own.
-//   Two block dimensions around a dot are grouped so that the operands of neighbouring tiles stay
-//   in cache.
+//   The innermost two dimensions around a dot, where both are blocks, are grouped so that the
+//   operands of neighbouring tiles stay in cache.
 // Why: a tile that starts before its data has come only occupies a program.
 // Leaves alone: `ordered` spaces and spaces whose dimensions show no such role, each with a remark.
 #include "ir/analysis/communication.h"
@@ -139,12 +139,12 @@ void TileOrderer::orderSpace(Op &space) {
 
   bool hasDot = false;
   walk(space, [&](Op &op) { hasDot |= op.is(OpKind::Dot); });
-  unsigned firstBlock = rankDim ? 1 : 0;
-  bool twoBlocks = dims == firstBlock + 2 && isBlockDim(space, order.order[firstBlock]) &&
-                   isBlockDim(space, order.order[firstBlock + 1]);
+  // The innermost two, within whatever is around them.
+  bool twoBlocks = dims >= 2 && isBlockDim(space, order.order[dims - 2]) &&
+                   isBlockDim(space, order.order[dims - 1]);
   order.group.assign(dims, 0);
   if (hasDot && twoBlocks)
-    order.group[order.order[firstBlock]] = kGroupBlocks;
+    order.group[order.order[dims - 2]] = kGroupBlocks;
   order.toSpace(space);
   if (!rankDim && !hasDot)
     context_.remark(space, "space `" + name +

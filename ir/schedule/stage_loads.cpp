@@ -16,7 +16,10 @@
 #include "ir/analysis/tensor_box.h"
 #include "ir/transform/pass.h"
 
+#include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/Support/MathExtras.h"
+
+#include <array>
 
 namespace dtile::passes {
 namespace {
@@ -74,7 +77,8 @@ private:
   [[nodiscard]] bool mapsRight(const Candidate &candidate);
   [[nodiscard]] bool mapsRight(const Candidate &candidate, unsigned operand, const TensorBox &box);
   [[nodiscard]] bool isExact(const TensorBox &box, unsigned dim);
-  [[nodiscard]] bool staysApart(Value *tile, unsigned dim, const Polynomial &room);
+  using Tiles = llvm::SmallPtrSet<const Value *, 8>;
+  [[nodiscard]] bool staysApart(Value *tile, unsigned dim, const Polynomial &room, Tiles &seen);
   [[nodiscard]] bool isStoredWithin(Value *view, unsigned dim, const Polynomial &room);
   [[nodiscard]] int64_t groupsOf(const Candidate &candidate);
   [[nodiscard]] int64_t outputBytes(const Candidate &candidate);
@@ -232,17 +236,36 @@ bool LoadStager::mapsRight(const Candidate &candidate, unsigned operand, const T
       return false;
     const Polynomial room = polynomial(dim.limit) - polynomial(dim.firsts[0]);
     Value *sum = candidate.loop->result(candidate.dot->result()->uses()[0].index);
-    if (!staysApart(sum, operand, room))
+    Tiles seen;
+    if (!staysApart(sum, operand, room, seen))
       return false;
   }
   return true;
 }
 
+/// What a loop makes of a tile that it carries: its argument, and its result.
+std::array<Value *, 2> carriedAs(const Use &use) {
+  const bool isNext = use.user->is(OpKind::Yield);
+  Op &loop = isNext ? *use.user->parentOp() : *use.user;
+  const unsigned number = isNext ? use.index : use.index - 3;
+  return {loop.body().argument(number + 1), loop.result(number)};
+}
+
 /// Whether positions from `room` on along a dimension of the tile reach nothing: every use is
-/// elementwise, or stores no more than `room` of them.
-bool LoadStager::staysApart(Value *tile, unsigned dim, const Polynomial &room) {
+/// elementwise, or stores no more than `room` of them. Loops carry them on.
+bool LoadStager::staysApart(Value *tile, unsigned dim, const Polynomial &room, Tiles &seen) {
+  if (!seen.insert(tile).second)
+    return true;
   for (const Use &use : tile->uses()) {
     Op &user = *use.user;
+    const bool isCarried = user.is(OpKind::For) ||
+                           (user.is(OpKind::Yield) && user.parentOp()->is(OpKind::For));
+    if (isCarried) {
+      for (Value *next : carriedAs(use))
+        if (!staysApart(next, dim, room, seen))
+          return false;
+      continue;
+    }
     const bool isStore =
         user.is(OpKind::Store) || user.is(OpKind::Put) || user.is(OpKind::ReduceAdd);
     if (isStore && use.index == 0) {
@@ -251,7 +274,7 @@ bool LoadStager::staysApart(Value *tile, unsigned dim, const Polynomial &room) {
       continue;
     }
     const bool isElementwise = OpKind::Add <= user.kind() && user.kind() <= OpKind::Cast;
-    if (!isElementwise || !staysApart(user.result(), dim, room))
+    if (!isElementwise || !staysApart(user.result(), dim, room, seen))
       return false;
   }
   return true;

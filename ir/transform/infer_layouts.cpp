@@ -473,7 +473,11 @@ bool LayoutInference::streams(const Layout &layout, const LayoutClass &tiles) co
   const int64_t bytes = dtypeBytes(type.dtype());
   if (type.elements() * bytes < kSmallBytes)
     return true;
-  // Another layout is reached through shared memory, in rows with 16 bytes between them.
+  // Another layout is reached through shared memory, which staged operands fill; in rows with 16
+  // bytes between them.
+  if (const Op *space = tiles.members.front()->definingOp()->enclosing(OpKind::Space);
+      space && space->hasAttr("groups"))
+    return true;
   if (facts_ && facts_->sharedBytes > 0 &&
       type.elements() * bytes + type.elements() / type.shape().back() * 16 >
           facts_->sharedBytes - kReservedBytes)

@@ -120,6 +120,8 @@ public:
   /// Polls the cells of a wait, each in one thread, until all have their counts; gives an i32 that
   /// is not 0 in threads where one never will. Nobody meets: that is the caller's affair.
   [[nodiscard]] llvm::Value *pollCells(ir::Op &wait);
+  /// Whether polls are part of the code here, rather than a function of their own.
+  [[nodiscard]] virtual bool pollsInPlace() const { return threads_ == 1; }
   /// Calls the device library. Pointers are made generic.
   llvm::Value *call(DeviceCall call, llvm::ArrayRef<llvm::Value *> arguments);
   /// A static slot of this thread.

@@ -381,7 +381,7 @@ llvm::Value *BodyLowering::pollCells(Op &op) {
     llvm::Value *count = isDerived ? expected(*param, number) : scalar(op.operand(1));
     if (!knowsCounts)
       call(DeviceCall::ask, {object, number, count});
-    const DeviceCall wait = threads_ == 1 ? DeviceCall::wait_alone : DeviceCall::wait;
+    const DeviceCall wait = pollsInPlace() ? DeviceCall::wait_alone : DeviceCall::wait;
     llvm::Value *status = call(wait, {kernel_.launch, object, number, count, distance, site});
     b.CreateStore(b.CreateOr(result(), status), failed);
   });

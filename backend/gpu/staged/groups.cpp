@@ -30,9 +30,26 @@ void GroupLowering::lowerOp(Op &op) {
       handOver(op);
     return;
   }
+  if (op.is(OpKind::Wait))
+    return lowerWait(op);
   BodyLowering::lowerOp(op);
   if (op.is(OpKind::For) && op.hasAttr("stages"))
     finish(op);
+}
+
+void GroupLowering::setFailed() { b.CreateStore(b.getInt32(1), shared(ring_.failed)); }
+
+void GroupLowering::fail(int32_t site, llvm::ArrayRef<Value *> arguments) {
+  asLeader("report", [&] {
+    report(site, arguments);
+    setFailed();
+  });
+}
+
+/// What the threads have polled is there for all when they have met.
+void GroupLowering::lowerWait(Op &op) {
+  when(b.CreateIsNotNull(pollCells(op)), "wait.failed", [&] { setFailed(); });
+  sync();
 }
 
 Value *GroupLowering::takeBody(const BodyRange &) {

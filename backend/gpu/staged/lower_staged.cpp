@@ -55,7 +55,11 @@ public:
   void lowerBodies(Op &space, const BodyRange &range) override;
 
 private:
-  void makeRing(Ring &ring);
+  /// Each space has barriers of its own: those of the space before may still be looked at.
+  void makeBarriers(Ring &ring);
+  /// Slots and output tile: spaces have theirs in the same place.
+  void makeSlots(Ring &ring);
+  void beginBarriers(const Ring &ring);
   /// Gives the groups that multiply registers of the one that copies, where their sums need more
   /// than all have. (Only there: ptxas refuses some kernels whose groups would need none of them.)
   void moveRegisters(const Ring &ring, bool copies);
@@ -70,30 +74,37 @@ private:
   }
 };
 
-void StagedSpace::makeRing(Ring &ring) {
-  const StagingOps &ops = *gpu_.device.staging();
+void StagedSpace::makeBarriers(Ring &ring) {
   const auto address = [&](int64_t bytes, int64_t align) {
     return b.CreatePtrToInt(gpu_.shared(b, bytes, align), b.getInt32Ty());
   };
-  ring.slots = address(ring.bytes(), kSlotAlign);
   ring.full = address(8 * ring.stages, 8);
   ring.empty = address(8 * ring.stages, 8);
   ring.failed = address(4, 4);
   ring.bodies = address(8 * kBodiesAhead, 8);
   ring.bodiesFull = address(8 * kBodiesAhead, 8);
   ring.bodiesEmpty = address(8 * kBodiesAhead, 8);
-  unsigned readers = threads_;
   if (ring.output) {
-    OutputTile &output = *ring.output;
-    const Op &store = *output.deferred.front();
-    const TileInfo &stored = info(store.operand(0)->type());
-    output.tile = sharedTile(store.operand(0)->type().dtype(), {&stored}, 1, /*padded=*/true);
-    output.tile.base = gpu_.shared(b, output.tile.bytes, StagingOps::kRowAlign);
-    output.stored = address(8, 8);
-    output.drained = address(8, 8);
-    output.ended = address(8, 8);
-    readers += StagingOps::kWarpThreads;
+    ring.output->stored = address(8, 8);
+    ring.output->drained = address(8, 8);
+    ring.output->ended = address(8, 8);
   }
+}
+
+void StagedSpace::makeSlots(Ring &ring) {
+  ring.slots = b.CreatePtrToInt(gpu_.shared(b, ring.bytes(), kSlotAlign), b.getInt32Ty());
+  if (!ring.output)
+    return;
+  OutputTile &output = *ring.output;
+  const Op &store = *output.deferred.front();
+  const TileInfo &stored = info(store.operand(0)->type());
+  output.tile = sharedTile(store.operand(0)->type().dtype(), {&stored}, 1, /*padded=*/true);
+  output.tile.base = gpu_.shared(b, output.tile.bytes, StagingOps::kRowAlign);
+}
+
+void StagedSpace::beginBarriers(const Ring &ring) {
+  const StagingOps &ops = *gpu_.device.staging();
+  const unsigned readers = threads_ + (ring.output ? StagingOps::kWarpThreads : 0);
   when(isLeader(), "barriers", [&] {
     b.CreateStore(b.getInt32(0), b.CreateIntToPtr(ring.failed, b.getPtrTy(Device::kShared)));
     for (int64_t slot = 0; slot < kBodiesAhead; ++slot) {
@@ -112,6 +123,8 @@ void StagedSpace::makeRing(Ring &ring) {
     }
     ops.publishBarriers(b);
   });
+  // Also orders what was read from shared memory by a space before against the copies to come.
+  ops.proxyFence(b);
   gpu_.device.barrier(b, 0, threads_ + kCopyThreads);
 }
 
@@ -135,9 +148,11 @@ Value *StagedSpace::areMapsUsable(const Ring &ring) {
 }
 
 void StagedSpace::lowerBodies(Op &space, const BodyRange &range) {
-  const int64_t mark = gpu_.sharedMark();
   Ring ring(space);
-  makeRing(ring);
+  makeBarriers(ring);
+  const int64_t mark = gpu_.sharedMark();
+  makeSlots(ring);
+  beginBarriers(ring);
   llvm::BasicBlock *staged = block("staged");
   llvm::BasicBlock *plain = block("plain");
   llvm::BasicBlock *copies = block("copies");

@@ -94,9 +94,15 @@ public:
 protected:
   void lowerOp(ir::Op &op) override;
   llvm::Value *takeBody(const BodyRange &range) override;
+  /// ptxas serializes products where another warp of theirs might call a function.
+  [[nodiscard]] bool pollsInPlace() const override { return true; }
+  /// Reports, and goes on: nothing of this launch will be stored or told.
+  void fail(int32_t site, llvm::ArrayRef<llvm::Value *> arguments) override;
 
 private:
   [[nodiscard]] static bool isForOthers(const ir::Op &op);
+  void lowerWait(ir::Op &op);
+  void setFailed();
   [[nodiscard]] static const ir::Op *loadOf(const ir::Value *tile);
   struct Product;
   /// Whether the instruction's sums are short (GroupProduct).
