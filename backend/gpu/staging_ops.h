@@ -56,7 +56,7 @@ public:
   virtual void publishBarriers(llvm::IRBuilder<> &b) const = 0;
   /// One arrival that also announces bytes of the copy engine.
   virtual void arriveExpecting(llvm::IRBuilder<> &b, llvm::Value *barrier,
-                               unsigned bytes) const = 0;
+                               llvm::Value *bytes) const = 0;
   virtual void arrive(llvm::IRBuilder<> &b, llvm::Value *barrier) const = 0;
   /// i1: the phase has completed; may wait for some time before it says no.
   [[nodiscard]] virtual llvm::Value *tryWait(llvm::IRBuilder<> &b, llvm::Value *barrier,
@@ -68,6 +68,10 @@ public:
                        llvm::ArrayRef<llvm::Value *> coordinates, llvm::Value *barrier) const = 0;
   /// Bytes that rows in memory and in shared memory begin at multiples of, and are long.
   static constexpr unsigned kRowAlign = 16;
+  /// By one thread: copies `bytes` (i32) from memory, this device's or a peer's, to shared memory;
+  /// they arrive at the barrier.
+  virtual void loadRow(llvm::IRBuilder<> &b, llvm::Value *shared, llvm::Value *memory,
+                       llvm::Value *bytes, llvm::Value *barrier) const = 0;
   /// By one thread: copies `bytes` (i32) from shared memory to memory, this device's or a peer's,
   /// in the thread's current group.
   virtual void storeRow(llvm::IRBuilder<> &b, llvm::Value *memory, llvm::Value *shared,

@@ -81,9 +81,9 @@ public:
     proxyFence(b);
   }
 
-  void arriveExpecting(Builder &b, Value *barrier, unsigned bytes) const override {
+  void arriveExpecting(Builder &b, Value *barrier, Value *bytes) const override {
     emitPtx(b, "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", "r,r,~{memory}",
-            {barrier, b.getInt32(bytes)});
+            {barrier, bytes});
   }
 
   void arrive(Builder &b, Value *barrier) const override {
@@ -107,6 +107,15 @@ public:
                 "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [$0], [$1, " +
                 placeholders(operands, coordinates) + "], [$2];",
             "r,l,r" + repeated(",r", coordinates.size()) + ",~{memory}", operands);
+  }
+
+  void loadRow(Builder &b, Value *shared, Value *memory, Value *bytes,
+               Value *barrier) const override {
+    Value *global = b.CreateAddrSpaceCast(memory, b.getPtrTy(1));
+    emitPtx(b,
+            "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
+            "[$0], [$1], $2, [$3];",
+            "r,l,r,r,~{memory}", {shared, global, bytes, barrier});
   }
 
   void storeRow(Builder &b, Value *memory, Value *shared, Value *bytes) const override {

@@ -10,10 +10,10 @@
 // Leaves alone: bodies that do something else behind the store, that give tokens away, or whose
 //   store's place takes more than arithmetic to find; spaces in order.
 #include "ir/core/builder.h"
+#include "ir/schedule/position_arithmetic.h"
 #include "ir/transform/pass.h"
 
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/SmallPtrSet.h"
 
 namespace dtile::passes {
 namespace {
@@ -38,11 +38,6 @@ bool isTileStore(const Op &op) {
          llvm::none_of(op.operands(), isToken);
 }
 
-/// Computes a value, and at most checks that it exists.
-bool isArithmetic(const Op &op) {
-  return op.numRegions() == 0 && (op.isPure() || op.is(OpKind::SigSlice));
-}
-
 /// The tail of a body, or one without a store.
 Tail tailOf(Block &body) {
   Tail tail;
@@ -62,36 +57,12 @@ Tail tailOf(Block &body) {
 
 /// Whether what the tail needs besides the tile is arithmetic on the body's position, which another
 /// warp can do again.
-class TailOperands {
-public:
-  bool areSimple(const Tail &tail) {
-    bool simple = true;
-    const auto visit = [&](const Op &op) {
-      for (Value *operand : op.operands())
-        simple &= isSimple(operand);
-    };
-    visit(*tail.store);
-    for (Op *op : tail.behind)
-      visit(*op);
-    return simple;
-  }
-
-private:
-  bool isSimple(Value *value) {
-    const Type type = value->type();
-    Op *op = value->definingOp();
-    if (type.isTile() || type.isToken() || type.isAcquire())
-      return true;
-    if (!op)
-      return value->argumentOf()->parentOp()->is(OpKind::Space);
-    if (!op->enclosing(OpKind::Space) || !seen_.insert(op).second)
-      return true;
-    return isArithmetic(*op) &&
-           llvm::all_of(op->operands(), [&](Value *operand) { return isSimple(operand); });
-  }
-
-  llvm::SmallPtrSet<const Op *, 16> seen_;
-};
+bool isSimple(const Tail &tail) {
+  PositionArithmetic arithmetic;
+  return arithmetic.areSimple(tail.store->operands()) &&
+         llvm::all_of(tail.behind,
+                      [&](const Op *op) { return arithmetic.areSimple(op->operands()); });
+}
 
 bool deferIn(Op &space, PassContext &context) {
   const bool givesTokens = space.body().terminator()->numOperands() > 0;
@@ -100,7 +71,7 @@ bool deferIn(Op &space, PassContext &context) {
   const Tail tail = tailOf(space.body());
   if (!tail.store)
     return false;
-  if (!TailOperands().areSimple(tail)) {
+  if (!isSimple(tail)) {
     context.remark(*tail.store, "this store is not left to a warp of its own: where it goes is not "
                                 "known from the body's position");
     return false;

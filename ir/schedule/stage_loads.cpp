@@ -201,8 +201,8 @@ int64_t LoadStager::groupsOf(const Candidate &candidate) {
   int64_t registers = shape[0] * shape[1] / (groups * facts_.groupThreads);
   // Sums of a few products have registers of their own.
   if (productOf(candidate)->isShort)
-    registers += facts_.groupRows * std::min(shape[1], TargetFacts::kShortColumns) /
-                 facts_.groupThreads;
+    registers +=
+        facts_.groupRows * std::min(shape[1], TargetFacts::kShortColumns) / facts_.groupThreads;
   return blocks % groups == 0 && registers <= 192 ? groups : 0;
 }
 
@@ -258,8 +258,8 @@ bool LoadStager::staysApart(Value *tile, unsigned dim, const Polynomial &room, T
     return true;
   for (const Use &use : tile->uses()) {
     Op &user = *use.user;
-    const bool isCarried = user.is(OpKind::For) ||
-                           (user.is(OpKind::Yield) && user.parentOp()->is(OpKind::For));
+    const bool isCarried =
+        user.is(OpKind::For) || (user.is(OpKind::Yield) && user.parentOp()->is(OpKind::For));
     if (isCarried) {
       for (Value *next : carriedAs(use))
         if (!staysApart(next, dim, room, seen))

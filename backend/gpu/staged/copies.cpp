@@ -39,8 +39,6 @@ void CopyLowering::lowerOp(Op &op) {
     return copy(op);
   if (!isNeeded(op))
     return;
-  if (op.is(OpKind::Wait))
-    return lowerWait(op);
   SliceLowering::lowerOp(op);
 }
 
@@ -92,7 +90,8 @@ void CopyLowering::copy(Op &load) {
       b.CreateStore(b.getInt32(1), shared(ring_.failed));
       ops_.arrive(b, full);
     });
-    when(b.CreateNot(failed), "copy.announced", [&] { ops_.arriveExpecting(b, full, bytes); });
+    when(b.CreateNot(failed), "copy.announced",
+         [&] { ops_.arriveExpecting(b, full, b.getInt32(bytes)); });
   }
   when(b.CreateNot(hasFailed()), "copy", [&] {
     const ir::TensorBoxes &source = tile.source;
@@ -105,14 +104,6 @@ void CopyLowering::copy(Op &load) {
   });
   if (&load == loads.back())
     place_.next();
-}
-
-/// By this thread alone; the copies behind it see what the notifies published.
-void CopyLowering::lowerWait(Op &op) {
-  when(b.CreateNot(hasFailed()), "copy.wait", [&] {
-    b.CreateStore(b.CreateIsNotNull(pollCells(op)), failed_);
-    ops_.proxyFence(b);
-  });
 }
 
 } // namespace dtile::backend::gpu

@@ -14,6 +14,7 @@ void GroupLowering::lowerBodies(Op &space, const BodyRange &range) {
   place_.begin(0);
   body_.begin(0);
   output_.begin(1);
+  brought_.begin(0);
   BodyLowering::lowerBodies(space, range);
   // What is in shared memory has other uses behind.
   if (ring_.output)
@@ -32,7 +33,12 @@ void GroupLowering::lowerOp(Op &op) {
   }
   if (op.is(OpKind::Wait))
     return lowerWait(op);
-  BodyLowering::lowerOp(op);
+  if (isBrought(op) && ring_.output)
+    take(op);
+  else
+    BodyLowering::lowerOp(op);
+  if (&op == taken_)
+    ops_.arrive(b, ring_.output->taken);
   if (op.is(OpKind::For) && op.hasAttr("stages"))
     finish(op);
 }
@@ -72,10 +78,40 @@ void GroupLowering::handOver(Op &store) {
   const OutputTile &output = *ring_.output;
   if (!output.lastLoop)
     awaitDrained();
+  // Other threads may still be reading what was brought there.
+  if (!output.brought.empty())
+    sync();
   ir::Value *tile = store.operand(0);
   writeShared(output.tile, info(tile->type()), registers(tile));
   ops_.proxyFence(b);
   ops_.arrive(b, output.stored);
+}
+
+namespace {
+
+/// The op behind which a loaded tile is not needed any more: that uses it, or its cast, where that
+/// is all that uses it and elementwise; else the load.
+const Op *lastUseOf(const Op &load) {
+  const auto next = [&](const Op &op) -> const Op * {
+    const Op *user = op.result()->hasOneUse() ? op.result()->uses()[0].user : nullptr;
+    const bool isElementwise = user && OpKind::Add <= user->kind() && user->kind() <= OpKind::Cast;
+    return isElementwise && user->parentBlock() == load.parentBlock() ? user : nullptr;
+  };
+  const Op *op = next(load);
+  if (op && op->is(OpKind::Cast))
+    op = next(*op) ? next(*op) : op;
+  return op ? op : &load;
+}
+
+} // namespace
+
+void GroupLowering::take(Op &load) {
+  const OutputTile &output = *ring_.output;
+  waitPhase(output.arrived, brought_.phase());
+  brought_.next();
+  setRegisters(load.result(), readShared(output.tile, info(load.result()->type())));
+  // Not before its elements are where they are used: there are not registers for all.
+  taken_ = lastUseOf(load);
 }
 
 /// The load that a tile is, up to the order of its elements; null where it is something else.
@@ -92,12 +128,11 @@ bool GroupLowering::isForOthers(const Op &op) {
   if (op.is(OpKind::Trans) || op.is(OpKind::Convert))
     return loadOf(op.operand(0)) != nullptr;
   const bool isCell = op.is(OpKind::SigSlice);
-  const bool isAcquire = (op.is(OpKind::Wait) || op.is(OpKind::TokenJoin)) &&
-                         op.result()->type().isAcquire();
-  return (isCell || isAcquire) &&
-         llvm::all_of(op.result()->uses(), [&](const ir::Use &use) {
-           return isStagedLoad(*use.user) || (isCell && isDeferred(*use.user)) ||
-                  isForOthers(*use.user);
+  const bool isAcquire =
+      (op.is(OpKind::Wait) || op.is(OpKind::TokenJoin)) && op.result()->type().isAcquire();
+  return (isCell || isAcquire) && llvm::all_of(op.result()->uses(), [&](const ir::Use &use) {
+           return isStagedLoad(*use.user) || isBrought(*use.user) ||
+                  (isCell && isDeferred(*use.user)) || isForOthers(*use.user);
          });
 }
 
@@ -222,10 +257,9 @@ void GroupLowering::multiply(Op &dot) {
 /// The instructions of a block of rows, from one column and for a part of the summed dimension.
 void GroupLowering::addDots(const Product &product, unsigned block, int64_t column, int64_t first,
                             int64_t end, bool adds, llvm::MutableArrayRef<Value *> sums) {
-  Value *aStart =
-      b.CreateAdd(product.aStart, b.getInt32(uint32_t(block * product.blockBytes)));
-  Value *rightStart = b.CreateAdd(product.rightStart,
-                                  b.getInt32(uint32_t(product.right.rowOffset(column))));
+  Value *aStart = b.CreateAdd(product.aStart, b.getInt32(uint32_t(block * product.blockBytes)));
+  Value *rightStart =
+      b.CreateAdd(product.rightStart, b.getInt32(uint32_t(product.right.rowOffset(column))));
   Value *a = ops_.descriptor(b, product.shape.a, aStart);
   Value *right = ops_.descriptor(b, product.shape.b, rightStart);
   for (int64_t k = first; k < end; k += product.step) {

@@ -17,6 +17,12 @@
 //   groups:      wait drained · write the tile · arrive at stored
 //   stores:      wait stored · copy rows to memory · arrive at drained · await them · notify
 //
+// That warp also brings tiles that the body loads behind its products (pass bring-tiles) to where
+// the tile will be written:
+//
+//   stores:      wait taken · wait for signals · copy rows here, which arrive at arrived
+//   groups:      wait arrived · read the tile · arrive at taken
+//
 // When a wait for a signal fails, the thread that copies goes on to announce slots without copying:
 // the groups come to their end over whatever is there, nothing of which is stored or told by the
 // warp that stores. Checks of these walkers report, and the walkers go on: an exit would leave the
@@ -88,6 +94,8 @@ void StagedSpace::makeBarriers(Ring &ring) {
     ring.output->stored = address(8, 8);
     ring.output->drained = address(8, 8);
     ring.output->ended = address(8, 8);
+    ring.output->arrived = address(8, 8);
+    ring.output->taken = address(8, 8);
   }
 }
 
@@ -117,8 +125,9 @@ void StagedSpace::beginBarriers(const Ring &ring) {
       ops.initBarrier(b, b.CreateAdd(ring.empty, b.getInt32(8 * slot)), threads_ / 32);
     }
     if (ring.output) {
-      ops.initBarrier(b, ring.output->stored, threads_);
-      for (Value *barrier : {ring.output->drained, ring.output->ended})
+      for (Value *barrier : {ring.output->stored, ring.output->taken})
+        ops.initBarrier(b, barrier, threads_);
+      for (Value *barrier : {ring.output->drained, ring.output->ended, ring.output->arrived})
         ops.initBarrier(b, barrier, StagingOps::kWarpThreads);
     }
     ops.publishBarriers(b);

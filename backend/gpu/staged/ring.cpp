@@ -48,10 +48,15 @@ Ring::Ring(Op &space) {
                              op.operand(0)->type().shape().end());
     }
   });
-  if (output)
+  if (output) {
     for (const Op &op : space.body().ops())
       if (op.is(OpKind::For) && op.hasAttr("stages"))
         output->lastLoop = &op;
+    ir::walk(space, [&](Op &op) {
+      if (isBrought(op))
+        output->brought.push_back(&op);
+    });
+  }
   for (auto &[loop, loads] : loadsOf) {
     int64_t bytes = 0;
     for (Op *load : loads) {

@@ -39,6 +39,11 @@ struct StagedTile {
 /// Whether an op is left to the warp that stores (pass defer-stores).
 [[nodiscard]] inline bool isDeferred(const ir::Op &op) { return op.boolAttrOr("deferred", false); }
 
+/// Whether a load is the same warp's (pass bring-tiles).
+[[nodiscard]] inline bool isBrought(const ir::Op &op) {
+  return op.is(ir::OpKind::Load) && op.boolAttrOr("brought", false);
+}
+
 /// The tile that each body hands over to the warp that stores.
 struct OutputTile {
   /// The store, and what is behind it.
@@ -46,10 +51,13 @@ struct OutputTile {
   llvm::SmallVector<int64_t, 2> shape;
   /// The last staged loop of a body before it; null where loops are nested.
   const ir::Op *lastLoop = nullptr;
+  /// Loads of tiles that come where it will stand.
+  llvm::SmallVector<ir::Op *, 2> brought;
   SharedTile tile;
   /// i32: the barriers where the groups have written the tile, where it has been read, and where
-  /// who stores has ended.
+  /// who stores has ended; where a tile has been brought, and where the groups have taken it.
   llvm::Value *stored = nullptr, *drained = nullptr, *ended = nullptr;
+  llvm::Value *arrived = nullptr, *taken = nullptr;
 };
 
 [[nodiscard]] StagedTile stagedTile(ir::Op &load);

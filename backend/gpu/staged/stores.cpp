@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The warp that stores what the groups have handed over.
+// The warp that stores what the groups have handed over, and brings what they add to it.
 //
 // Rows that are whole words where they go are stored by the copy engine; others, element by
 // element.
@@ -30,12 +30,15 @@ StoreLowering::StoreLowering(GpuModule &module, const KernelScaffold &kernel, co
     for (ir::Value *operand : op->operands())
       if (!operand->type().isToken() && !operand->type().isAcquire())
         needValue(operand);
+  for (Op *load : ring.output->brought)
+    need(*load);
 }
 
 void StoreLowering::lowerBodies(Op &space, const BodyRange &range) {
   lane_ = b.CreateAnd(kernel_.thread, b.getInt32(kWarp - 1), "lane");
   body_.begin(0);
   output_.begin(0);
+  brought_.begin(1);
   b.CreateStore(b.getFalse(), failed_);
   forEachBody(space, range, [&] { lowerBlock(space.body()); });
   ops_.awaitStores(b);
@@ -48,6 +51,8 @@ Value *StoreLowering::takeBody(const BodyRange &) {
 }
 
 void StoreLowering::lowerOp(Op &op) {
+  if (isBrought(op))
+    return bring(op);
   if (!isDeferred(op)) {
     if (isNeeded(op))
       SliceLowering::lowerOp(op);
@@ -69,13 +74,39 @@ void StoreLowering::store(Op &op) {
   waitOrLeave(output.stored, output_.phase());
   output_.next();
   // Nothing of a launch that was given up: the groups have multiplied whatever was there.
-  Value *wasGivenUp = b.CreateIsNotNull(b.CreateLoad(b.getInt32Ty(), shared(ring_.failed)));
-  b.CreateStore(b.CreateOr(hasFailed(), wasGivenUp), failed_);
+  learnOfFailure();
   const Target to = target(located(op.operand(1)));
   Value *isRight = b.CreateNot(hasFailed());
   when(b.CreateAnd(isRight, to.isRows), "rows", [&] { storeRows(to); });
   when(b.CreateAnd(isRight, b.CreateNot(to.isRows)), "elements", [&] { storeElements(to); });
   ops_.arrive(b, output.drained);
+}
+
+void StoreLowering::learnOfFailure() {
+  Value *wasGivenUp = b.CreateIsNotNull(b.CreateLoad(b.getInt32Ty(), shared(ring_.failed)));
+  b.CreateStore(b.CreateOr(hasFailed(), wasGivenUp), failed_);
+}
+
+void StoreLowering::bring(Op &load) {
+  const OutputTile &output = *ring_.output;
+  waitOrLeave(output.taken, brought_.phase());
+  brought_.next();
+  when(hasFailed(), "bring.failed", [&] { b.CreateStore(b.getInt32(1), shared(ring_.failed)); });
+  // Each thread knows of its own rows that they have been stored.
+  ops_.meetWarp(b);
+  const Target from = target(located(load.operand(0)));
+  Value *isAll = b.getTrue();
+  for (unsigned d : {0u, 1u})
+    for (Value *missing : {from.low[d], b.CreateSub(b.getInt64(output.shape[d]), from.high[d])})
+      isAll = b.CreateAnd(isAll, b.CreateIsNull(missing));
+  when(b.CreateNot(isAll), "zeros", [&] { fillWithZeros(); });
+  Value *isRight = b.CreateNot(hasFailed());
+  Value *byRows = b.CreateAnd(isRight, from.isRows);
+  when(byRows, "rows", [&] { bringRows(from); });
+  when(b.CreateNot(byRows), "singly", [&] {
+    when(isRight, "elements", [&] { bringElements(from); });
+    ops_.arrive(b, output.arrived);
+  });
 }
 
 StoreLowering::Target StoreLowering::target(const View &view) {
@@ -110,46 +141,93 @@ Value *StoreLowering::inShared(Value *row, Value *column) {
   return b.CreateAdd(base, b.CreateAdd(along(row, 0), along(column, 1)));
 }
 
-void StoreLowering::eachOfLanes(Value *first, Value *end,
-                                llvm::function_ref<void(Value *)> body) {
-  first = b.CreateAdd(first, b.CreateZExt(lane_, b.getInt64Ty()));
-  Value *left = b.CreateAdd(b.CreateSub(end, first), b.getInt64(kWarp - 1));
-  Value *count = b.CreateSDiv(left, b.getInt64(kWarp));
-  loop(b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, count, b.getInt64(0)), "lanes",
-       [&](Value *round) {
-         body(b.CreateAdd(first, b.CreateMul(round, b.getInt64(kWarp))));
-       });
+Value *StoreLowering::lanesRounds(Value *first, Value *end) {
+  Value *left = b.CreateSub(end, b.CreateAdd(first, b.CreateZExt(lane_, b.getInt64Ty())));
+  Value *count = b.CreateSDiv(b.CreateAdd(left, b.getInt64(kWarp - 1)), b.getInt64(kWarp));
+  return b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, count, b.getInt64(0));
+}
+
+void StoreLowering::eachOfLanes(Value *first, Value *end, llvm::function_ref<void(Value *)> body) {
+  Value *mine = b.CreateAdd(first, b.CreateZExt(lane_, b.getInt64Ty()));
+  loop(lanesRounds(first, end), "lanes",
+       [&](Value *round) { body(b.CreateAdd(mine, b.CreateMul(round, b.getInt64(kWarp)))); });
+}
+
+StoreLowering::Rows StoreLowering::rows(const Target &target) {
+  const unsigned bytes = dtypeBytes(ring_.output->tile.dtype);
+  Value *length = b.CreateMul(b.CreateSub(target.high[1], target.low[1]), b.getInt64(bytes));
+  Value *isAny = b.CreateICmpSGT(length, b.getInt64(0));
+  return {.end = b.CreateSelect(isAny, target.high[0], target.low[0]),
+          .skipped = b.CreateMul(target.low[1], b.getInt64(bytes)),
+          .length = b.CreateTrunc(length, b.getInt32Ty())};
+}
+
+Value *StoreLowering::rowAddress(const Target &target, const Rows &rows, Value *row) {
+  Value *there = b.CreateAdd(b.CreateMul(row, target.stride[0]), rows.skipped);
+  return b.CreateGEP(b.getInt8Ty(), target.data, there);
 }
 
 void StoreLowering::storeRows(const Target &to) {
-  const unsigned bytes = dtypeBytes(ring_.output->tile.dtype);
-  Value *length = b.CreateMul(b.CreateSub(to.high[1], to.low[1]), b.getInt64(bytes));
-  Value *skipped = b.CreateMul(to.low[1], b.getInt64(bytes));
-  Value *isAny = b.CreateICmpSGT(length, b.getInt64(0));
-  eachOfLanes(to.low[0], b.CreateSelect(isAny, to.high[0], to.low[0]), [&](Value *row) {
-    Value *there = b.CreateAdd(b.CreateMul(row, to.stride[0]), skipped);
-    ops_.storeRow(b, b.CreateGEP(b.getInt8Ty(), to.data, there), inShared(row, to.low[1]),
-                  b.CreateTrunc(length, b.getInt32Ty()));
+  const Rows rows = this->rows(to);
+  eachOfLanes(to.low[0], rows.end, [&](Value *row) {
+    ops_.storeRow(b, rowAddress(to, rows, row), inShared(row, to.low[1]), rows.length);
   });
   ops_.commitStores(b);
   ops_.awaitStoresRead(b, 0);
 }
 
-void StoreLowering::storeElements(const Target &to) {
-  const DType dtype = ring_.output->tile.dtype;
-  llvm::Type *element = memoryType(context(), dtype);
-  const llvm::Align align(dtypeBytes(dtype));
-  Value *height = b.CreateSub(to.high[0], to.low[0]);
+void StoreLowering::bringRows(const Target &from) {
+  const Rows rows = this->rows(from);
+  Value *count = b.CreateTrunc(lanesRounds(from.low[0], rows.end), b.getInt32Ty());
+  Value *arrived = ring_.output->arrived;
+  ops_.arriveExpecting(b, arrived, b.CreateMul(count, rows.length));
+  eachOfLanes(from.low[0], rows.end, [&](Value *row) {
+    ops_.loadRow(b, inShared(row, from.low[1]), rowAddress(from, rows, row), rows.length, arrived);
+  });
+}
+
+void StoreLowering::eachElement(const Target &target,
+                                llvm::function_ref<void(Value *, Value *)> body) {
+  Value *height = b.CreateSub(target.high[0], target.low[0]);
   loop(b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, height, b.getInt64(0)), "rows",
        [&](Value *round) {
-         Value *row = b.CreateAdd(to.low[0], round);
-         eachOfLanes(to.low[1], to.high[1], [&](Value *column) {
-           Value *value = b.CreateAlignedLoad(element, shared(inShared(row, column)), align);
-           Value *there = b.CreateAdd(b.CreateMul(row, to.stride[0]),
-                                      b.CreateMul(column, to.stride[1]));
-           b.CreateAlignedStore(value, b.CreateGEP(b.getInt8Ty(), to.data, there), align);
+         Value *row = b.CreateAdd(target.low[0], round);
+         eachOfLanes(target.low[1], target.high[1], [&](Value *column) {
+           Value *there = b.CreateAdd(b.CreateMul(row, target.stride[0]),
+                                      b.CreateMul(column, target.stride[1]));
+           body(b.CreateGEP(b.getInt8Ty(), target.data, there), shared(inShared(row, column)));
          });
        });
+}
+
+void StoreLowering::storeElements(const Target &to) {
+  eachElement(to, [&](Value *there, Value *inShared) { moveElement(inShared, there); });
+}
+
+void StoreLowering::bringElements(const Target &from) {
+  eachElement(from, [&](Value *there, Value *inShared) { moveElement(there, inShared); });
+}
+
+void StoreLowering::moveElement(Value *from, Value *to) {
+  const DType dtype = ring_.output->tile.dtype;
+  const llvm::Align align(dtypeBytes(dtype));
+  Value *value = b.CreateAlignedLoad(memoryType(context(), dtype), from, align);
+  b.CreateAlignedStore(value, to, align);
+}
+
+void StoreLowering::fillWithZeros() {
+  llvm::Type *word = llvm::FixedVectorType::get(b.getInt32Ty(), 4);
+  const unsigned bytes = StagingOps::kRowAlign;
+  const SharedTile &tile = ring_.output->tile;
+  Value *first = b.CreatePtrToInt(tile.base, b.getInt32Ty());
+  eachOfLanes(b.getInt64(0), b.getInt64(tile.bytes / bytes), [&](Value *number) {
+    Value *at = b.CreateMul(b.CreateTrunc(number, b.getInt32Ty()), b.getInt32(bytes));
+    b.CreateAlignedStore(llvm::Constant::getNullValue(word), shared(b.CreateAdd(first, at)),
+                         llvm::Align(bytes));
+  });
+  // Before what the copy engine brings, by any of the warp's threads.
+  ops_.proxyFence(b);
+  ops_.meetWarp(b);
 }
 
 } // namespace dtile::backend::gpu

@@ -12,7 +12,7 @@ StagedWalker::StagedWalker(GpuModule &module, const KernelScaffold &kernel, cons
                            llvm::StringRef who)
     : BodyLowering(module, kernel), ring_(ring), ops_(*module.device.staging()),
       place_(b, kernel.entry, ring.stages, who), body_(b, kernel.entry, kBodiesAhead, who),
-      output_(b, kernel.entry, 1, who) {
+      output_(b, kernel.entry, 1, who), brought_(b, kernel.entry, 1, who) {
   threads_ = bodyThreads(*kernel.kernel);
   barrier_ = kBodyBarrier;
 }
@@ -62,6 +62,15 @@ Value *SliceLowering::hasFailed() { return b.CreateLoad(b.getInt1Ty(), failed_);
 void SliceLowering::fail(int32_t site, llvm::ArrayRef<Value *> arguments) {
   report(site, arguments);
   b.CreateStore(b.getTrue(), failed_);
+}
+
+void SliceLowering::lowerOp(Op &op) {
+  if (!op.is(OpKind::Wait))
+    return StagedWalker::lowerOp(op);
+  when(b.CreateNot(hasFailed()), "slice.wait", [&] {
+    b.CreateStore(b.CreateIsNotNull(pollCells(op)), failed_);
+    ops_.proxyFence(b);
+  });
 }
 
 void SliceLowering::need(Op &op) {

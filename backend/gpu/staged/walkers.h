@@ -32,11 +32,12 @@ protected:
   [[nodiscard]] llvm::Value *bodyNumber();
   const Ring &ring_;
   const StagingOps &ops_;
-  RingPosition place_, body_, output_;
+  RingPosition place_, body_, output_, brought_;
 };
 
 /// A walker without tiles: of the bodies it lowers only what its own ops depend on. It runs apart
-/// from the threads that meet.
+/// from the threads that meet; each of its threads waits for itself, and what the copy engine does
+/// behind a wait sees what the notifies published.
 class SliceLowering : public StagedWalker {
 public:
   SliceLowering(GpuModule &module, const KernelScaffold &kernel, const Ring &ring,
@@ -56,6 +57,7 @@ protected:
   /// Reports, and goes on: the groups wait for this walker, and never leave on their own.
   void fail(int32_t site, llvm::ArrayRef<llvm::Value *> arguments) override;
   llvm::SmallVector<llvm::Type *, 4> partTypes(ir::Type type) override;
+  void lowerOp(ir::Op &op) override;
 
   /// i1, of this thread.
   llvm::AllocaInst *failed_;
@@ -76,12 +78,10 @@ protected:
 
 private:
   void copy(ir::Op &load);
-  void lowerWait(ir::Op &op);
   /// From one of the tile's sources.
   void copyBoxes(const StagedTile &tile, const ir::TensorBox &box, llvm::Value *slot,
                  llvm::Value *full);
   [[nodiscard]] llvm::Value *map(const StagedTile &tile, const ir::TensorBox &box);
-
 };
 
 /// The groups that multiply, and everything else of the bodies.
@@ -119,10 +119,16 @@ private:
   void awaitDrained();
   /// Hands a tile over to the warp that stores.
   void handOver(ir::Op &store);
+  /// Reads a tile that the warp that stores has brought.
+  void take(ir::Op &load);
+
+  /// The op behind which the tile that was taken last is in registers.
+  const ir::Op *taken_ = nullptr;
 };
 
 /// The warp that stores: brings the tile of each body from shared memory to where it goes, and says
-/// so to whom it concerns, while the groups multiply for the next body.
+/// so to whom it concerns, while the groups multiply for the next body; and before that, the other
+/// way, tiles that the body loads behind its products.
 class StoreLowering : public SliceLowering {
 public:
   StoreLowering(GpuModule &module, const KernelScaffold &kernel, const Ring &ring);
@@ -133,7 +139,7 @@ protected:
   void lowerOp(ir::Op &op) override;
 
 private:
-  /// Where an output tile goes: what of it exists there.
+  /// Where an output tile goes, or a tile comes from: what of it exists there.
   struct Target {
     llvm::Value *data = nullptr;
     /// i64: positions of the tile that exist, of rows and columns.
@@ -145,10 +151,32 @@ private:
   };
   [[nodiscard]] Target target(const View &to);
   void store(ir::Op &op);
+  void bring(ir::Op &load);
+  /// Each thread has the copy engine bring some of the rows, and says how much that is.
+  void bringRows(const Target &from);
+  void bringElements(const Target &from);
+  void fillWithZeros();
+  /// i64 positions of rows and of columns that exist.
+  void eachElement(const Target &target,
+                   llvm::function_ref<void(llvm::Value *there, llvm::Value *inShared)> body);
   /// Each thread has the copy engine store some of the rows.
   void storeRows(const Target &to);
   /// Each thread stores some elements of each row.
   void storeElements(const Target &to);
+  /// Rows of a target that are runs of bytes.
+  struct Rows {
+    /// i64: past the last row with any.
+    llvm::Value *end;
+    /// i64 bytes before the first one that exists, and i32 how many.
+    llvm::Value *skipped, *length;
+  };
+  [[nodiscard]] Rows rows(const Target &target);
+  [[nodiscard]] llvm::Value *rowAddress(const Target &target, const Rows &rows, llvm::Value *row);
+  void moveElement(llvm::Value *from, llvm::Value *to);
+  /// What the other walkers know of a launch that was given up.
+  void learnOfFailure();
+  /// i64: how often eachOfLanes emits, in this thread.
+  [[nodiscard]] llvm::Value *lanesRounds(llvm::Value *first, llvm::Value *end);
   /// Emits `body` for first + lane, and so on up to `end`, i64.
   void eachOfLanes(llvm::Value *first, llvm::Value *end,
                    llvm::function_ref<void(llvm::Value *)> body);

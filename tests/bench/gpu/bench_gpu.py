@@ -41,6 +41,8 @@ REDUCTIONS = (*(("one_shot", block, 0, 1 << 20) for block in (1024, 2048, 4096))
 PARTS = ((8, 32), (16, 64), (32, 128))
 REDUCED = tuple(size for size, in shapes_of("reductions"))
 TILES = ((128, 256, 64), (128, 128, 64), (64, 128, 64))
+# Programs that send in gemm_rs_relay, to choose from.
+SENDERS = (4, 8)
 # Of link to link, one direction, for the limit max(cuBLAS, wire).
 WIRE_GBPS = 450
 
@@ -68,15 +70,17 @@ def suites():
             dist.barrier()
         return library, seconds
 
-    def tuned(bench, options, name, pick, make, check, others=({},)):
-        """The fastest right configuration: (launch, milliseconds, what it is, error). `others`:
-        constants to try with each tile."""
+    def tuned(bench, options, name, make, check, ways):
+        """The fastest right configuration: (launch, milliseconds, what it is, error). `ways`:
+        kernels of the example, with the constants to try with each tile."""
         best = (None, None, "", None)
-        for (bm, bn, bk), more in itertools.product(options.tiles or TILES, others):
+        for (bm, bn, bk), (kernel, more) in itertools.product(options.tiles or TILES, ways):
             what = " ".join([f"{bm}x{bn}x{bk}", *(f"{k}={v}" for k, v in more.items())])
+            if kernel != name:
+                what = f"{kernel} {what}"
             try:
                 library, _ = build(bench, options, name, BM=bm, BN=bn, BK=bk, **more)
-                launch = make(pick(library))
+                launch = make(getattr(library, kernel))
                 good, error = check(f"{name} {what}", launch)
             except dtile.DtileError as failure:
                 bench.failures += 1
@@ -99,10 +103,10 @@ def suites():
                     b.copy_(bench.random(n, k))
 
                 _, own, tile, error = tuned(
-                    bench, options, "gemm", lambda library: library.gemm,
-                    lambda kernel: lambda: kernel(a, b, c, team=team),
+                    bench, options, "gemm", lambda kernel: lambda: kernel(a, b, c, team=team),
                     lambda what, launch: bench.check(what, launch, fill, c,
-                                                     lambda: a.double() @ b.double().T, 5e-3))
+                                                     lambda: a.double() @ b.double().T, 5e-3),
+                    [("gemm", {})])
                 cublas = bench.milliseconds(lambda: torch.matmul(a, b.T, out=d))
                 triton = fastest_triton(bench, a, b, d) if options.triton else None
                 bench.row(op="gemm", M=m, N=n, K=k, dtile=own, tile=tile, error=error,
@@ -150,14 +154,18 @@ def suites():
             dist.reduce_scatter_tensor(want, part)
             return want
 
-        # Rows that are sent at once: few of them where the peers would wait for the first.
-        chunks = [{"CHUNK": rows} for rows in ((16, 32, 64) if m // w < 1024 else (64, 128))]
+        if op == "ag_gemm":
+            # Rows that are sent at once: few of them where the peers would wait for the first.
+            ways = [(op, {"CHUNK": rows})
+                    for rows in ((16, 32, 64) if m // w < 1024 else (64, 128))]
+        else:
+            ways = [(op, {}), *(("gemm_rs_relay", {"P": senders}) for senders in SENDERS)]
+        if op in options.kernel:
+            ways = [(options.kernel[op], {})]
         with team_for(bench, options) as team:
             _, own, tile, error = tuned(
-                bench, options, op, lambda library: getattr(library, options.kernel.get(op, op)),
-                lambda kernel: lambda: kernel(a, b, out, team=team),
-                lambda what, launch: bench.check(what, launch, fill, out, reference, 1e-2),
-                chunks if op == "ag_gemm" else ({},))
+                bench, options, op, lambda kernel: lambda: kernel(a, b, out, team=team),
+                lambda what, launch: bench.check(what, launch, fill, out, reference, 1e-2), ways)
         if op == "ag_gemm":
             move = lambda: dist.all_gather_into_tensor(full, a)
             multiply = lambda: torch.matmul(full, b.T, out=peer_out)

@@ -16,8 +16,10 @@ import argparse
 import collections
 import datetime
 import glob
+import itertools
 import json
 import os
+import re
 import shlex
 import shutil
 import statistics
@@ -83,24 +85,27 @@ def compiler():
 
 
 def measure_compiling(folder):
-    """Seconds from each example to what GPUs load, the median of five whole commands."""
+    """Seconds from each kernel of the examples to what GPUs load, the median of five whole
+    commands; of an example, the kernel that takes longest."""
     dtilec = compiler()
     assemblers = os.environ.get("PATH", "") + ":/usr/local/cuda/bin"
     with open(os.path.join(folder, "bench.jsonl"), "a", encoding="utf-8") as rows, \
             tempfile.TemporaryDirectory() as scratch:
         for path in sorted(glob.glob(os.path.join(EXAMPLES, "*", "*.dtile"))):
             row = {"op": "compile", "example": os.path.splitext(os.path.basename(path))[0]}
-            for kind in ("ptx", "cubin"):
+            with open(path, encoding="utf-8") as program:
+                kernels = re.findall(r"^kernel +(\w+)", program.read(), re.MULTILINE)
+            for kind, kernel in itertools.product(("ptx", "cubin"), kernels):
                 if kind == "cubin" and not shutil.which("ptxas", path=assemblers):
                     continue
-                command = [dtilec, "build", path, "--target", "nvptx", "--arch", "sm_90a",
-                           "--emit", kind, "-o", os.path.join(scratch, "out")]
+                command = [dtilec, "build", path, "--kernel", kernel, "--target", "nvptx",
+                           "--arch", "sm_90a", "--emit", kind, "-o", os.path.join(scratch, "out")]
                 times = []
                 for _ in range(5):
                     begin = time.perf_counter()
                     subprocess.run(command, check=True)
                     times.append(time.perf_counter() - begin)
-                row[kind] = round(statistics.median(times), 4)
+                row[kind] = max(row.get(kind, 0), round(statistics.median(times), 4))
             print(json.dumps(row), flush=True)
             rows.write(json.dumps(row) + "\n")
 

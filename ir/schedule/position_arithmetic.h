@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Private to ir/schedule: what another warp can compute again of a body, knowing its position.
+#pragma once
+
+#include "ir/core/ir.h"
+
+#include "llvm/ADT/SmallPtrSet.h"
+
+namespace dtile::passes {
+
+/// Computes a value, and at most checks that it exists.
+[[nodiscard]] inline bool isArithmetic(const ir::Op &op) {
+  return op.numRegions() == 0 && (op.isPure() || op.is(ir::OpKind::SigSlice));
+}
+
+/// Values that are arithmetic on the position of a body, and of loops that count.
+class PositionArithmetic {
+public:
+  /// Tiles, tokens and acquires are no concern of it, and give true.
+  [[nodiscard]] bool isSimple(ir::Value *value);
+  [[nodiscard]] bool areSimple(llvm::ArrayRef<ir::Value *> values) {
+    return llvm::all_of(values, [&](ir::Value *value) { return isSimple(value); });
+  }
+
+private:
+  /// Those that were found to be, or are being asked.
+  llvm::SmallPtrSet<const ir::Op *, 16> seen_;
+};
+
+} // namespace dtile::passes
