@@ -186,6 +186,8 @@ void CopiedLoop::beginIteration() {
     body_.beforeRead(load->operand(0));
 }
 
+void CopiedLoop::end() { copies_.await(b, 0); }
+
 void CopiedLoop::turn() {
   startAll();
   copies_.await(b, unsigned(slots_ - 2));
@@ -517,6 +519,7 @@ void BodyLowering::lowerCopiedLoop(Op &op) {
     thread_ = gpu_.device.opaque(b, thread);
     loop.begin(isStraight);
     KernelFunction::lowerOp(op);
+    loop.end();
     thread_ = thread;
   };
   if (Value *isStraight = loop.isStraight()) {

@@ -44,6 +44,9 @@ public:
   [[nodiscard]] bool readsAhead(const ir::Op &dot) const {
     return readsAhead_ && &dot == spreadOver_;
   }
+  /// Behind the loop: what was started for iterations that never came, zeros, has landed; shared
+  /// memory has other uses then.
+  void end();
   /// The next iteration's copies have arrived in all threads, and its slot is the current one.
   void turn();
   /// Words that are read ahead, on the stack, by operand and the position of their atom.
