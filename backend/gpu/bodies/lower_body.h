@@ -257,6 +257,8 @@ private:
   void lowerGet(ir::Op &op);
   void lowerReduceAdd(ir::Op &op);
   void lowerAssert(ir::Op &op);
+  /// Once a program, where it waits for the same in all bodies.
+  void lowerWait(ir::Op &op);
   void notify(ir::Value *signal);
   /// lower_notifies.cpp: a loop that does nothing but notify, its rounds side by side in different
   /// threads. False, and nothing is emitted, for any other op.

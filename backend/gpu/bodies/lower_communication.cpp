@@ -388,6 +388,41 @@ llvm::Value *BodyLowering::pollCells(Op &op) {
   return result();
 }
 
+namespace {
+
+/// Whether a value is the same in all bodies of the space: made outside of it, or of such values.
+bool isSameInAllBodies(Value *value) {
+  Op *op = value->definingOp();
+  if (!op)
+    return !value->argumentOf()->parentOp()->enclosing(OpKind::Space) &&
+           !value->argumentOf()->parentOp()->is(OpKind::Space);
+  if (!op->enclosing(OpKind::Space))
+    return true;
+  const bool isArithmetic = op->numRegions() == 0 && (op->isPure() || op->is(OpKind::SigSlice));
+  return isArithmetic && llvm::all_of(op->operands(), isSameInAllBodies);
+}
+
+} // namespace
+
+void BodyLowering::lowerWait(Op &op) {
+  if (!llvm::all_of(op.operands(), isSameInAllBodies))
+    return sync(pollCells(op));
+  // Cells only grow: what a program has seen once it need not ask for again in its next body.
+  llvm::BasicBlock &entry = b.GetInsertBlock()->getParent()->getEntryBlock();
+  llvm::IRBuilder<> start(&entry, entry.begin());
+  llvm::AllocaInst *seen = start.CreateAlloca(b.getInt1Ty(), nullptr, "seen");
+  start.CreateStore(b.getFalse(), seen);
+  const Pending before = pending_;
+  const bool wasShared = sharedInUse_;
+  when(b.CreateNot(b.CreateLoad(b.getInt1Ty(), seen)), "wait", [&] {
+    sync(pollCells(op));
+    b.CreateStore(b.getTrue(), seen);
+  });
+  // Later bodies have not met here.
+  pending_ = before;
+  sharedInUse_ = wasShared;
+}
+
 // Ops.
 
 void BodyLowering::lowerCommunication(Op &op) {
@@ -407,7 +442,7 @@ void BodyLowering::lowerCommunication(Op &op) {
   case OpKind::Notify:
     return notify(op.operand(0));
   case OpKind::Wait:
-    return sync(pollCells(op));
+    return lowerWait(op);
   case OpKind::Await:
     return awaitTokens(op, 0);
   case OpKind::Quiet:

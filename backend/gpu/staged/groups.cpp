@@ -32,7 +32,7 @@ void GroupLowering::lowerOp(Op &op) {
     return;
   }
   if (op.is(OpKind::Wait))
-    return lowerWait(op);
+    return awaitCells(op);
   if (isBrought(op) && ring_.output)
     take(op);
   else
@@ -53,7 +53,7 @@ void GroupLowering::fail(int32_t site, llvm::ArrayRef<Value *> arguments) {
 }
 
 /// What the threads have polled is there for all when they have met.
-void GroupLowering::lowerWait(Op &op) {
+void GroupLowering::awaitCells(Op &op) {
   when(b.CreateIsNotNull(pollCells(op)), "wait.failed", [&] { setFailed(); });
   sync();
 }

@@ -101,7 +101,7 @@ protected:
 
 private:
   [[nodiscard]] static bool isForOthers(const ir::Op &op);
-  void lowerWait(ir::Op &op);
+  void awaitCells(ir::Op &op);
   void setFailed();
   [[nodiscard]] static const ir::Op *loadOf(const ir::Value *tile);
   struct Product;
