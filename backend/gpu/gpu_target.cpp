@@ -2,6 +2,7 @@
 // Device code of a module, its prologues, and the images that hold it.
 #include "backend/gpu/gpu_target.h"
 
+#include "backend/gpu/body_weights.h"
 #include "backend/gpu/device_library.h"
 #include "backend/gpu/gpu_module.h"
 #include "backend/gpu/space_facts.h"
@@ -76,8 +77,9 @@ void DeviceCompiler::lowerKernel(GpuModule &module, Op &kernel) {
     if (!op.is(OpKind::Space))
       continue;
     llvm::StringRef space = op.strAttr("name");
-    const std::string count = prefix + "." + (space.empty() ? "body" : space.str()) + ".count";
-    image.counts.push_back(launch::lowerCount(host_, frame, op, count));
+    const std::string part = prefix + "." + (space.empty() ? "body" : space.str());
+    image.counts.push_back(launch::lowerCount(host_, frame, op, part + ".count"));
+    image.weights.push_back(lowerWeight(host_, frame, op, device_.facts(), part + ".weight"));
     image.spaces.push_back(spaceFacts(op, device_.facts()));
   }
   for (const GpuModule::Site &site : module.takeSites())

@@ -1,107 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Estimates how long a body takes, and whether it only moves data.
+// Which spaces only move data, wait, and may be run by programs of others.
 #include "backend/gpu/space_facts.h"
 
-#include "llvm/ADT/STLExtras.h"
+#include "backend/gpu/body_weights.h"
 
-#include <algorithm>
-#include <cmath>
+#include "llvm/ADT/STLExtras.h"
 
 namespace dtile::backend::gpu {
 
 using ir::Op;
 using ir::OpKind;
-
-namespace {
-
-/// Rounds of a loop whose length is not known.
-constexpr double kRounds = 32;
-/// Arithmetic that takes as long as moving a byte: products of a server GPU's matrix units, and
-/// elementwise operations.
-constexpr double kProductsPerByte = 128;
-constexpr double kElementsPerByte = 8;
-/// A body that does next to nothing takes as long as moving this.
-constexpr double kLeastBytes = 512;
-/// A dimension of a view whose size is not known.
-constexpr double kExtent = 1024;
-
-double bytesOf(ir::Type type) {
-  if (type.isTile() || type.isScalar() || type.isIndex())
-    return double(type.elements()) * dtypeBytes(type.elementOrIndex());
-  return 0;
-}
-
-class Estimate {
-public:
-  void visit(ir::Block &block, double times) {
-    for (Op &op : block.ops())
-      visit(op, times);
-  }
-  double bytes = 0;
-  bool computes = false;
-
-private:
-  void visit(Op &op, double times);
-};
-
-/// The number of rounds, as far as it is known.
-double rounds(const Op &loop) {
-  auto constant = [&](unsigned operand) -> const int64_t * {
-    const Op *op = loop.operand(operand)->definingOp();
-    const ir::Attr *value = op && op->is(OpKind::Const) ? op->attr("value") : nullptr;
-    return value ? std::get_if<int64_t>(value) : nullptr;
-  };
-  if (!loop.is(OpKind::For))
-    return kRounds;
-  const int64_t *first = constant(0), *end = constant(1), *step = constant(2);
-  if (!first || !end || !step || *step <= 0)
-    return kRounds;
-  return std::max(0.0, std::ceil(double(*end - *first) / double(*step)));
-}
-
-void Estimate::visit(Op &op, double times) {
-  const bool isLoop = op.is(OpKind::For) || op.is(OpKind::While);
-  for (unsigned i = 0; i < op.numRegions(); ++i)
-    visit(op.body(i), isLoop ? times * rounds(op) : times);
-  switch (op.kind()) {
-  case OpKind::Load:
-  case OpKind::Gather:
-    bytes += times * bytesOf(op.result()->type());
-    return;
-  case OpKind::Store:
-  case OpKind::Scatter:
-  case OpKind::Put:
-  case OpKind::PutSignal:
-  case OpKind::ReduceAdd:
-    bytes += times * bytesOf(op.operand(0)->type());
-    return;
-  case OpKind::Dot: {
-    computes = true;
-    const double depth = double(op.operand(0)->type().shape().back());
-    bytes += times * double(op.result()->type().elements()) * depth / kProductsPerByte;
-    return;
-  }
-  case OpKind::Reduce:
-  case OpKind::ArgReduce:
-  case OpKind::Scan:
-    computes = true;
-    bytes += times * double(op.operand(0)->type().elements()) / kElementsPerByte;
-    return;
-  case OpKind::Cast:
-  case OpKind::Const:
-  case OpKind::Iota:
-  case OpKind::Splat:
-    return;
-  default:
-    break;
-  }
-  if (!op.isPure() || op.numResults() != 1 || !op.result()->type().isTile())
-    return;
-  computes = true;
-  bytes += times * double(op.result()->type().elements()) / kElementsPerByte;
-}
-
-} // namespace
 
 namespace {
 
@@ -118,27 +26,6 @@ bool moves(const Op &space) {
   });
 }
 
-/// What a view may have, as far as it is known.
-double bytesOfView(const ir::Value &view) {
-  llvm::ArrayRef<int64_t> lengths;
-  llvm::StringRef dims;
-  if (const Op *op = view.definingOp(); op && op->is(OpKind::ViewTile)) {
-    lengths = op->intsAttr("lens");
-    dims = op->strAttr("dims");
-  }
-  double bytes = dtypeBytes(view.type().dtype());
-  unsigned named = 0;
-  for (char letter : dims) {
-    if (letter == 'i')
-      continue;
-    ++named;
-    bytes *= letter == 'r' ? double(lengths.consume_front()) : kExtent;
-  }
-  for (; named < view.type().rank(); ++named)
-    bytes *= kExtent;
-  return bytes;
-}
-
 /// Whether all that a space sends or gets is large copies of memory, notifies and scalars.
 bool copiesInBulk(const Op &space, const TargetFacts &machine) {
   return machine.copyBytes > 0 && !hasOp(space, [&](const Op &op) {
@@ -146,16 +33,17 @@ bool copiesInBulk(const Op &space, const TargetFacts &machine) {
       return true;
     if (!op.is(OpKind::Put) && !op.is(OpKind::PutSignal) && !op.is(OpKind::Get))
       return false;
-    const ir::Value &source = *op.operand(0);
-    if (source.type().isTile())
-      return true;
-    return source.type().isView() && source.type().rank() > 0 &&
-           bytesOfView(source) < machine.copyBytes / 2;
+    const ir::Type source = op.operand(0)->type();
+    return source.isTile() || (source.isView() && source.rank() > 0 && !isBulkCopy(op, machine));
   });
 }
 
 bool multiplies(const Op &space) {
   return hasOp(space, [](const Op &op) { return op.is(OpKind::Dot); });
+}
+
+bool waits(const Op &space) {
+  return hasOp(space, [](const Op &op) { return op.hasEffect(ir::Wait); });
 }
 
 /// The spaces of the kernel before this one.
@@ -177,10 +65,9 @@ bool follows(const Op &space) {
   if (!sharesBodies(space) || moves(space))
     return false;
   const llvm::SmallVector<const Op *, 4> before = spacesBefore(space);
-  const auto waits = [](const Op &op) { return op.hasEffect(ir::Wait); };
   return llvm::any_of(before, [](const Op *other) { return multiplies(*other); }) &&
          llvm::none_of(before, [&](const Op *other) {
-           return other->hasAttr("after_all") || (multiplies(*other) && hasOp(*other, waits));
+           return other->hasAttr("after_all") || (multiplies(*other) && waits(*other));
          });
 }
 
@@ -198,16 +85,19 @@ bool sharesBodies(const Op &space) {
          (multiplies(space) || !moves(space));
 }
 
-dtile_device_space spaceFacts(Op &space, const TargetFacts &machine) {
-  Estimate estimate;
-  estimate.visit(space.body(), 1);
-  const int32_t movers =
-      copiesInBulk(space, machine) ? machine.movers : TargetFacts::kPlainMovers;
+dtile_device_space spaceFacts(const Op &space, const TargetFacts &machine) {
+  const bool onlyMoves = moves(space) && !hasOp(space, computes);
+  const bool isBulk = copiesInBulk(space, machine);
+  const int32_t rate = isBulk ? TargetFacts::kEngineRate : TargetFacts::kThreadsRate;
+  const int32_t movers = isBulk ? machine.movers : TargetFacts::kPlainMovers;
   return {.pinned = int32_t(space.intAttrOr("programs", 0)),
           .ordered = space.boolAttrOr("ordered", false),
-          .most = moves(space) && !estimate.computes ? movers : 0,
+          .most = onlyMoves ? movers : 0,
+          .fill = onlyMoves ? machine.fillers(rate) : 0,
+          .shares = sharesBodies(space),
           .follows = follows(space),
-          .weight = int64_t(std::clamp(estimate.bytes, kLeastBytes, 1e12))};
+          .waits = waits(space) || space.hasAttr("after_all"),
+          .reserved = 0};
 }
 
 } // namespace dtile::backend::gpu

@@ -8,9 +8,8 @@
 
 namespace dtile::backend::gpu {
 
-/// For the rule of backend/runtime/device_programs.h. A body's weight is its time as far as the IR
-/// says it: bytes that it moves and arithmetic, loops of unknown length counted as 32 rounds.
-[[nodiscard]] dtile_device_space spaceFacts(ir::Op &space, const TargetFacts &machine);
+/// For the rule of backend/runtime/device_programs.h; how long bodies take is body_weights.h.
+[[nodiscard]] dtile_device_space spaceFacts(const ir::Op &space, const TargetFacts &machine);
 
 /// Whether programs of earlier spaces may run bodies of this one when they are done with their own:
 /// it computes, and no number of programs or order is asked of it. Every program that takes bodies

@@ -147,8 +147,9 @@ llvm::Constant *Descriptor::image(const DeviceImage &image) {
   llvm::SmallVector<llvm::Constant *> spaces;
   for (const dtile_device_space &space : image.spaces)
     spaces.push_back(llvm::ConstantStruct::get(
-        m_.abi.deviceSpace, {i32(space.pinned), i32(space.ordered), i32(space.most),
-                             i32(space.follows), i64(space.weight)}));
+        m_.abi.deviceSpace,
+        {i32(space.pinned), i32(space.ordered), i32(space.most), i32(space.fill),
+         i32(space.shares), i32(space.follows), i32(space.waits), i32(space.reserved)}));
   llvm::Constant *fields[] = {i32(DTILE_DEVICE_ABI_VERSION),
                               i32(image.format),
                               m_.string(image.target),
@@ -162,6 +163,7 @@ llvm::Constant *Descriptor::image(const DeviceImage &image) {
                               i64(image.frameBytes),
                               image.prologue,
                               m_.array(prefix + ".counts", pointer(), image.counts),
+                              m_.array(prefix + ".weights", pointer(), image.weights),
                               m_.array(prefix + ".spaces", m_.abi.deviceSpace, spaces),
                               i32(image.sites.size()),
                               i32(image.shmemVersion),

@@ -40,7 +40,7 @@ struct DeviceImage {
   int64_t frameBytes = 0;
   llvm::Function *prologue = nullptr;
   /// One a space.
-  std::vector<llvm::Constant *> counts;
+  std::vector<llvm::Constant *> counts, weights;
   std::vector<dtile_device_space> spaces;
   /// dtile_site values.
   std::vector<llvm::Constant *> sites;

@@ -17,9 +17,9 @@ static_assert(offsetof(dtile_region, size) == 24 && sizeof(dtile_region) == 120)
 static_assert(sizeof(dtile_site) == 24 && sizeof(dtile_param_desc) == 32);
 static_assert(offsetof(dtile_space_desc, vars) == 24 && sizeof(dtile_space_desc) == 64);
 static_assert(sizeof(dtile_signal_desc) == 16);
-static_assert(offsetof(dtile_device_space, weight) == 16 && sizeof(dtile_device_space) == 24);
+static_assert(offsetof(dtile_device_space, waits) == 24 && sizeof(dtile_device_space) == 32);
 static_assert(offsetof(dtile_device_image, bytes) == 40 &&
-              offsetof(dtile_device_image, sites) == 104 && sizeof(dtile_device_image) == 112);
+              offsetof(dtile_device_image, sites) == 112 && sizeof(dtile_device_image) == 120);
 static_assert(offsetof(dtile_kernel_desc, params) == 40 && sizeof(dtile_kernel_desc) == 96);
 
 AbiTypes::AbiTypes(llvm::LLVMContext &context) {
@@ -36,8 +36,8 @@ AbiTypes::AbiTypes(llvm::LLVMContext &context) {
   param = make("dtile_param_desc", {p, i, i, i, i, i, i});
   space = make("dtile_space_desc", {p, i, i, i, i, p, p, p, l, p});
   signal = make("dtile_signal_desc", {i, p});
-  deviceSpace = make("dtile_device_space", {i, i, i, i, l});
-  image = make("dtile_device_image", {i, i, p, p, p, p, l, p, i, i, l, p, p, p, i, i, p});
+  deviceSpace = make("dtile_device_space", {i, i, i, i, i, i, i, i});
+  image = make("dtile_device_image", {i, i, p, p, p, p, l, p, i, i, l, p, p, p, p, i, i, p});
   kernel = make("dtile_kernel_desc", {i, i, p, p, i, i, i, i, p, p, p, l, p, i, i, p});
 }
 

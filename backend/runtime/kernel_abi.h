@@ -22,7 +22,7 @@ extern "C" {
 #pragma GCC visibility push(default)
 #endif
 
-#define DTILE_ABI_VERSION 2
+#define DTILE_ABI_VERSION 3
 #define DTILE_MAX_RANK 6
 
 /* Element types, in the order of frontend/base/dtypes.def. */
@@ -118,11 +118,16 @@ typedef struct dtile_device_space {
   int32_t ordered;
   /* more programs than this bring nothing: bodies that only move data; 0: no limit */
   int32_t most;
-  /* 1: programs of the spaces before it run its bodies when they are done with their own; it needs
-   * none of its own where one of those has bodies */
+  /* of those, as many move data as fast as all: they fill the way to other devices; 1 at least
+   * where `most` is not 0 */
+  int32_t fill;
+  /* 1: programs of the spaces before it run its bodies when they are done with their own */
+  int32_t shares;
+  /* 1: so it does, and it needs none of its own where one of those has bodies */
   int32_t follows;
-  /* how long one body takes, next to one of the kernel's other spaces; at least 1 */
-  int64_t weight;
+  /* 1: its bodies wait for what others send or compute */
+  int32_t waits;
+  int32_t reserved;
 } dtile_device_space;
 
 /* Code for one kind of device. The host side of a launch is here too: it may differ from the
@@ -148,6 +153,8 @@ typedef struct dtile_device_image {
   int32_t (*prologue)(dtile_launch *launch, void *frame);
   /* one a space: number of bodies on this rank */
   int64_t (*const *counts)(const void *frame);
+  /* one a space: how long body number `body` is estimated to take, in nanoseconds; at least 1 */
+  int64_t (*const *weights)(const void *frame, int64_t body);
   const dtile_device_space *spaces;
   /* places and messages that reports name by number */
   int32_t nsites;

@@ -58,9 +58,22 @@ struct TargetFacts {
   /// Bytes that one thread copies at once from global to shared memory, while it goes on; 0 where
   /// none can.
   int32_t asyncCopyBytes = 0;
+  /// What bodies are estimated by. Two-byte floats that one processor multiplies and adds in a
+  /// nanosecond while all do, at what kernels reach: 80% of what the vendor says.
+  int32_t productRate = 1000;
+  /// Bytes that go to other devices in a nanosecond, from all programs together.
+  int32_t linkRate = 300;
 
-  /// The same where threads copy.
+  /// `movers` where threads copy.
   static constexpr int32_t kPlainMovers = 32;
+  /// Bytes that one program moves in a nanosecond: to a peer by an engine (46 where it is alone), to
+  /// a peer by 128 threads with eight words in flight each, and from its own memory to its own
+  /// memory (H200).
+  static constexpr int32_t kEngineRate = 44;
+  static constexpr int32_t kThreadsRate = 19;
+  static constexpr int32_t kLocalRate = 50;
+  /// Elementwise operations of one program in a nanosecond: 128 lanes at 1.7 GHz.
+  static constexpr int32_t kElementRate = 200;
 
   /// Columns of a GroupProduct whose sums are short that are computed at once, at most.
   static constexpr int64_t kShortColumns = 128;
@@ -72,6 +85,11 @@ struct TargetFacts {
       if (product.a == a && product.b == b && product.sum == sum && product.isTf32 == isTf32)
         return &product;
     return nullptr;
+  }
+
+  /// Programs that fill the way to other devices, where each moves `rate`.
+  [[nodiscard]] constexpr int32_t fillers(int32_t rate) const {
+    return (linkRate + rate - 1) / rate;
   }
 
   /// Programs that run at once, or 0 for any number.
@@ -102,24 +120,28 @@ inline constexpr int32_t kHopperCopyBytes = 4 * (128 + 4 * 4096);
 
 /// Machines by name, the default first. Processors are those that the vendors give for the parts
 /// in servers: NVIDIA's H100/H200 SXM and B200, its H20, A100, A10 and L40S, and AMD's MI250X (one
-/// die), MI300X, MI355X.
+/// die), MI300X, MI355X; so are their products (dense bf16) and links (one way; of the H200's 450
+/// GB/s puts reach 350). Of the B200 neither is known for the instructions that are used of it.
 inline constexpr TargetFacts kMachines[] = {
     {"host", "ranks as fibers of this machine", 0, 1},
     {"h200", "NVIDIA H200 (sm_90)", 132, 1, 232448, 64, 128, kHopperProducts, 32, 16, kMmaSm89,
-     kHopperMovers, kHopperCopyBytes, 16},
+     kHopperMovers, kHopperCopyBytes, 16, 3000, 350},
     {"h20", "NVIDIA H20 (sm_90)", 78, 1, 232448, 64, 128, kHopperProducts, 32, 16, kMmaSm89,
-     kHopperMovers, kHopperCopyBytes, 16},
+     kHopperMovers, kHopperCopyBytes, 16, 760, 350},
     {"b200", "NVIDIA B200 (sm_100)", 148, 1, 232448, 0, 0, {}, 32, 16, kMmaSm89, 2 * kHopperMovers,
-     kHopperCopyBytes, 16},
+     kHopperCopyBytes, 16, 3000, 700},
     {"a100", "NVIDIA A100 (sm_80)", 108, 1, 166912, 0, 0, {}, 32, 16, kMmaSm80,
-     TargetFacts::kPlainMovers, 0, 16},
+     TargetFacts::kPlainMovers, 0, 16, 1150, 300},
     {"a10", "NVIDIA A10 (sm_86)", 72, 1, 101376, 0, 0, {}, 32, 16, kMmaSm80,
-     TargetFacts::kPlainMovers, 0, 16},
+     TargetFacts::kPlainMovers, 0, 16, 690, 32},
     {"l40s", "NVIDIA L40S (sm_89)", 142, 1, 101376, 0, 0, {}, 32, 16, kMmaSm89,
-     TargetFacts::kPlainMovers, 0, 16},
-    {"mi250x", "one die of an AMD MI250X (gfx90a)", 110, 1, 65536, 0, 0, {}, 64, 16, kMfmaCdna2},
-    {"mi300x", "AMD MI300X (gfx942)", 304, 1, 65536, 0, 0, {}, 64, 16, kMfmaCdna3},
-    {"mi355x", "AMD MI355X (gfx950)", 256, 1, 163840, 0, 0, {}, 64, 16, kMfmaCdna4},
+     TargetFacts::kPlainMovers, 0, 16, 1020, 32},
+    {"mi250x", "one die of an AMD MI250X (gfx90a)", 110, 1, 65536, 0, 0, {}, 64, 16, kMfmaCdna2,
+     TargetFacts::kPlainMovers, 0, 0, 690, 200},
+    {"mi300x", "AMD MI300X (gfx942)", 304, 1, 65536, 0, 0, {}, 64, 16, kMfmaCdna3,
+     TargetFacts::kPlainMovers, 0, 0, 1720, 448},
+    {"mi355x", "AMD MI355X (gfx950)", 256, 1, 163840, 0, 0, {}, 64, 16, kMfmaCdna4,
+     TargetFacts::kPlainMovers, 0, 0, 3930, 538},
 };
 
 /// The facts of a machine, or null.

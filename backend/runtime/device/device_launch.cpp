@@ -274,13 +274,16 @@ Status DeviceTeam::runPrologue(DeviceKernel &kernel, int32_t local, const dtile_
   if (refused)
     return {DTILE_INVALID,
             format("kernel `%s` refused its arguments on rank %d", desc.name, rank.rank)};
-  int64_t bodies[DTILE_DEVICE_MAX_SPACES] = {};
-  for (int32_t s = 0; s < desc.nspaces; ++s)
-    bodies[s] = std::max<int64_t>(loaded.image->counts[s](prepared.frame.get()), 0);
+  const void *frame = prepared.frame.get();
+  int64_t bodies[DTILE_DEVICE_MAX_SPACES] = {}, weights[DTILE_DEVICE_MAX_SPACES] = {};
+  for (int32_t s = 0; s < desc.nspaces; ++s) {
+    bodies[s] = std::max<int64_t>(loaded.image->counts[s](frame), 0);
+    weights[s] = dtile_mean_weight(loaded.image->weights[s], frame, bodies[s]);
+  }
   dtile_device_launch &words = prepared.launch;
   auto resident = int32_t(std::min<int64_t>(loaded.resident, INT32_MAX));
-  int32_t programs = dtile_share_programs(desc.nspaces, loaded.image->spaces, bodies, resident,
-                                          words.first_program);
+  int32_t programs = dtile_share_programs(desc.nspaces, loaded.image->spaces, bodies, weights,
+                                          resident, words.first_program);
   if (programs < 0)
     return {DTILE_INVALID,
             format("kernel `%s` needs %d programs at once on rank %d, but only %d can be resident "

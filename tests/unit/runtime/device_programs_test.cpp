@@ -5,28 +5,46 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <vector>
 
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
+using testing::Ge;
+using testing::Le;
 
 struct Space {
   int64_t bodies = 0;
-  dtile_device_space facts = {.weight = 1};
+  int64_t weight = 1000;
+  dtile_device_space facts = {};
 };
 
-Space computes(int64_t bodies, int64_t weight = 1) {
-  return {bodies, {.pinned = 0, .ordered = 0, .most = 0, .follows = 0, .weight = weight}};
+Space computes(int64_t bodies, int64_t weight = 1000) { return {bodies, weight, {}}; }
+/// Waits for what others move, and lets them help.
+Space consumes(int64_t bodies, int64_t weight) {
+  Space space = computes(bodies, weight);
+  space.facts.shares = space.facts.waits = 1;
+  return space;
 }
-Space moves(int64_t bodies, int32_t most = 16) {
-  return {bodies, {.pinned = 0, .ordered = 0, .most = most, .follows = 0, .weight = 1}};
+/// Data for another device: 8 programs fill the way to it.
+Space moves(int64_t bodies, int64_t weight = 1000) {
+  Space space = computes(bodies, weight);
+  space.facts.most = 10;
+  space.facts.fill = 8;
+  return space;
 }
 Space pinned(int64_t bodies, int32_t programs) {
-  return {bodies, {.pinned = programs, .ordered = 0, .most = 0, .follows = 0, .weight = 1}};
+  Space space = computes(bodies);
+  space.facts.pinned = programs;
+  return space;
 }
 Space ordered(int64_t bodies) {
-  return {bodies, {.pinned = 0, .ordered = 1, .most = 0, .follows = 0, .weight = 1}};
+  Space space = computes(bodies);
+  space.facts.ordered = 1;
+  return space;
 }
 
 struct Shared {
@@ -36,15 +54,16 @@ struct Shared {
 
 Shared share(const std::vector<Space> &spaces, int32_t resident) {
   std::vector<dtile_device_space> facts;
-  std::vector<int64_t> bodies;
+  std::vector<int64_t> bodies, weights;
   for (const Space &space : spaces) {
     facts.push_back(space.facts);
     bodies.push_back(space.bodies);
+    weights.push_back(space.weight);
   }
   std::vector<int32_t> first(spaces.size() + 1, -1);
   Shared result;
-  result.total = dtile_share_programs(int32_t(spaces.size()), facts.data(), bodies.data(), resident,
-                                      first.data());
+  result.total = dtile_share_programs(int32_t(spaces.size()), facts.data(), bodies.data(),
+                                      weights.data(), resident, first.data());
   if (result.total >= 0)
     for (size_t s = 0; s < spaces.size(); ++s)
       result.programs.push_back(first[s + 1] - first[s]);
@@ -61,33 +80,115 @@ TEST(DevicePrograms, ASpaceWithoutBodiesGetsNone) {
   EXPECT_EQ(share({computes(0)}, 132).total, 0);
 }
 
-TEST(DevicePrograms, WhatOnlyMovesDataGetsFew) {
-  EXPECT_THAT(share({moves(64), computes(512)}, 132).programs, ElementsAre(16, 116));
-  EXPECT_THAT(share({moves(3), computes(512)}, 132).programs, ElementsAre(3, 129));
-  EXPECT_THAT(share({moves(64), computes(512)}, 8).programs, ElementsAre(2, 6));
+/// When all of a space that consumes is done, body by body: its own programs, and those of the space
+/// before it once they have moved everything.
+double consumed(const Space &mover, const Space &consumer, const Shared &shared) {
+  const double moved = double(mover.bodies) * double(mover.weight) /
+                       double(std::min(shared.programs[0], mover.facts.fill));
+  std::vector<double> free(size_t(shared.programs[0]), moved);
+  free.insert(free.end(), size_t(shared.programs[1]), 0.0);
+  double end = moved;
+  for (int64_t body = 0; body < consumer.bodies; ++body) {
+    double &first = *std::min_element(free.begin(), free.end());
+    first += double(consumer.weight);
+    end = std::max(end, first);
+  }
+  return end;
+}
+
+/// Rows of 4096 two-byte numbers, 128 at once, for other devices, at 44 GB/s; tiles of 128x256 by
+/// 4096 at 3e12 products a second.
+constexpr int64_t kChunk = int64_t(1) << 20, kChunkTime = kChunk / 44;
+constexpr int64_t kTileTime = int64_t(128) * 256 * 4096 / 3000;
+
+TEST(DevicePrograms, TilesOfALayerTakeNoMoreWavesThanTheyMust) {
+  // 48 MiB to send, 768 tiles: 122 programs beside 10 would take seven waves.
+  const Space mover = moves(48, kChunkTime), consumer = consumes(768, kTileTime);
+  const Shared shared = share({mover, consumer}, 132);
+  EXPECT_THAT(shared.programs, ElementsAre(8, 124));
+  // What moves data is through a little after the third wave, and runs the last 24.
+  EXPECT_LT(consumed(mover, consumer, shared), 6.3 * double(kTileTime));
+  EXPECT_GT(consumed(mover, consumer, {132, {10, 122}}), 6.9 * double(kTileTime));
+}
+
+TEST(DevicePrograms, HowManyProgramsMoveDataDependsOnWhatTheyLeave) {
+  // Seven waves do for 896 tiles with 7 programs that help for the last three, and for 880 with 10.
+  const Space mover = moves(48, kChunkTime), tiles = consumes(896, kTileTime);
+  EXPECT_THAT(share({mover, tiles}, 132).programs, ElementsAre(7, 125));
+  EXPECT_LT(consumed(mover, tiles, share({mover, tiles}, 132)), 7.01 * double(kTileTime));
+  EXPECT_THAT(share({mover, consumes(880, kTileTime)}, 132).programs, ElementsAre(10, 122));
+}
+
+TEST(DevicePrograms, NoNumberOfMoversWouldEndEarlier) {
+  for (int64_t chunks : {8, 48, 96, 200})
+    for (int64_t tiles = 132; tiles < 2000; tiles += 59) {
+      const Space mover = moves(chunks, kChunkTime), consumer = consumes(tiles, kTileTime);
+      const auto end = [&](const Shared &shared) {
+        // The last tiles wait for the last data.
+        const int32_t movers = std::min(shared.programs[0], mover.facts.fill);
+        return std::max(consumed(mover, consumer, shared),
+                        double(chunks * kChunkTime) / movers + double(kTileTime));
+      };
+      const Shared shared = share({mover, consumer}, 132);
+      ASSERT_EQ(shared.total, 132);
+      for (int32_t movers = 1; movers <= std::min<int64_t>(chunks, 10); ++movers)
+        EXPECT_LE(end(shared), 1.03 * end({132, {movers, 132 - movers}}))
+            << chunks << " chunks, " << tiles << " tiles, " << movers << " instead of "
+            << shared.programs[0];
+    }
+}
+
+TEST(DevicePrograms, DataThatIsWaitedForGoesAsFastAsItCan) {
+  // Arithmetic is over long before the data has come.
+  EXPECT_THAT(share({moves(1000, kChunkTime), consumes(512, 1000)}, 132).programs,
+              ElementsAre(10, 122));
+  // There are fewer bodies than programs that fill the way.
+  EXPECT_THAT(share({moves(3, kChunkTime), consumes(512, 1000)}, 132).programs,
+              ElementsAre(3, 129));
+}
+
+TEST(DevicePrograms, ProgramsOnlyMoveDataWhereTheyAreMissedLess) {
+  // A quarter of the programs at most.
+  EXPECT_THAT(share({moves(64, kChunkTime), consumes(512, 1000)}, 8).programs, ElementsAre(2, 6));
+  // Nobody helps where bodies are not shared: 130 programs need two waves, 129 three.
+  Space alone = consumes(260, kTileTime);
+  alone.facts.shares = 0;
+  EXPECT_THAT(share({moves(64, 10), alone}, 132).programs, ElementsAre(2, 130));
+}
+
+TEST(DevicePrograms, WhatMovesResultsStaysUntilThereAreNone) {
+  // It waits for products, so it does not help: 128 programs take six waves.
+  Space mover = moves(48, kChunkTime);
+  mover.facts.waits = 1;
+  Space first = consumes(768, kTileTime);
+  first.facts.waits = 0;
+  EXPECT_THAT(share({mover, first}, 132).programs, ElementsAre(4, 128));
 }
 
 TEST(DevicePrograms, WhatOnlyMovesDataTakesWhatComputationsLeave) {
   EXPECT_THAT(share({moves(64), computes(100)}, 132).programs, ElementsAre(32, 100));
   EXPECT_THAT(share({moves(20), computes(100)}, 132).programs, ElementsAre(20, 100));
-  EXPECT_THAT(share({moves(64), computes(116)}, 132).programs, ElementsAre(16, 116));
+  EXPECT_THAT(share({moves(64), computes(122)}, 132).programs, ElementsAre(10, 122));
 }
 
 TEST(DevicePrograms, WhatOnlyMovesDataKeepsToItsLimitAlone) {
-  EXPECT_THAT(share({moves(64)}, 132).programs, ElementsAre(16));
-  EXPECT_THAT(share({moves(64), moves(64)}, 20).programs, ElementsAre(16, 4));
+  EXPECT_THAT(share({moves(64)}, 132).programs, ElementsAre(10));
+  EXPECT_THAT(share({moves(64), moves(64)}, 16).programs, ElementsAre(10, 6));
 }
 
 TEST(DevicePrograms, PinnedAndOrderedSpacesKeepTheirNumbers) {
   EXPECT_THAT(share({pinned(100, 20), ordered(50), computes(500)}, 132).programs,
               ElementsAre(20, 1, 111));
   EXPECT_THAT(share({pinned(5, 20), computes(500)}, 132).programs, ElementsAre(5, 127));
+  Space mover = moves(48, kChunkTime);
+  mover.facts.pinned = 20;
+  EXPECT_THAT(share({mover, consumes(768, kTileTime)}, 132).programs, ElementsAre(20, 112));
 }
 
 TEST(DevicePrograms, WorkDecidesBetweenSpacesThatCompute) {
-  EXPECT_THAT(share({computes(100, 3), computes(100, 1)}, 40).programs, ElementsAre(30, 10));
+  EXPECT_THAT(share({computes(100, 3000), computes(100, 1000)}, 40).programs, ElementsAre(30, 10));
   // What the first has no bodies for goes to the second.
-  EXPECT_THAT(share({computes(10, 100), computes(100, 1)}, 40).programs, ElementsAre(10, 30));
+  EXPECT_THAT(share({computes(10, 100000), computes(100, 1000)}, 40).programs, ElementsAre(10, 30));
 }
 
 TEST(DevicePrograms, WhatFollowsUsesTheProgramsBeforeIt) {
@@ -102,7 +203,7 @@ TEST(DevicePrograms, WhatFollowsUsesTheProgramsBeforeIt) {
 TEST(DevicePrograms, EveryProgramHasABodyAndNoneIsLeftWhileThereAreBodies) {
   for (int32_t resident = 3; resident < 200; ++resident)
     for (int64_t bodies : {1, 2, 5, 66, 132, 1000}) {
-      const std::vector<Space> spaces = {moves(4), computes(bodies, 7), computes(40, 2)};
+      const std::vector<Space> spaces = {moves(4), computes(bodies, 7000), computes(40, 2000)};
       const Shared shared = share(spaces, resident);
       ASSERT_GE(shared.total, 3);
       int64_t room = 0;
@@ -115,6 +216,21 @@ TEST(DevicePrograms, EveryProgramHasABodyAndNoneIsLeftWhileThereAreBodies) {
       EXPECT_TRUE(shared.total == resident || room == 0)
           << resident << " programs, " << bodies << " bodies, " << shared.total << " given";
     }
+}
+
+TEST(DevicePrograms, WeightsAreTheMeanOfBodiesAllOver) {
+  // By halves, by turns, and all.
+  const auto mean = [](int64_t (*weight)(const void *, int64_t), int64_t bodies) {
+    return dtile_mean_weight(weight, nullptr, bodies);
+  };
+  EXPECT_EQ(mean([](const void *, int64_t body) -> int64_t { return body < 32 ? 1 : 3; }, 64), 2);
+  EXPECT_EQ(mean([](const void *, int64_t body) -> int64_t { return body % 2 ? 1 : 3; }, 64), 2);
+  EXPECT_EQ(mean([](const void *, int64_t body) -> int64_t { return 4 * (body % 4); }, 640), 6);
+  EXPECT_THAT(mean([](const void *, int64_t body) { return body; }, 100000),
+              AllOf(Ge(45000), Le(50000)));
+  EXPECT_EQ(mean([](const void *, int64_t body) { return 10 * body; }, 3), 10);
+  EXPECT_EQ(mean([](const void *, int64_t) -> int64_t { return 0; }, 7), 1);
+  EXPECT_EQ(mean([](const void *, int64_t) -> int64_t { abort(); }, 0), 1);
 }
 
 TEST(DevicePrograms, TooFewProgramsAreRefusedWithTheNumberThatIsNeeded) {

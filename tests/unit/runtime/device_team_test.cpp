@@ -60,7 +60,11 @@ const dtile_space_desc kSpaces[] = {
     {"work", 1, -1, 0, 0, nullptr, nullptr, nullptr, 0, nullptr},
 };
 int64_t (*const kCounts[])(const void *) = {sendCount, workCount};
-const dtile_device_space kDeviceSpaces[] = {{0, 0, 2, 0, 1}, {0, 0, 0, 0, 1}};
+int64_t sendWeight(const void *, int64_t) { return 100; }
+int64_t workWeight(const void *, int64_t) { return 1000; }
+int64_t (*const kWeights[])(const void *, int64_t) = {sendWeight, workWeight};
+const dtile_device_space kDeviceSpaces[] = {{0, 0, /*most=*/2, /*fill=*/1, 0, 0, 0, 0},
+                                             {0, 0, 0, 0, 0, 0, /*waits=*/1, 0}};
 const dtile_site kSites[] = {{"kernel.dtile", "ready", 12, 5},
                              {"kernel.dtile", "expected {0}, found {1}", 20, 9}};
 
@@ -80,6 +84,7 @@ struct TestKernel {
              .frame_bytes = sizeof(Frame),
              .prologue = prologue,
              .counts = kCounts,
+             .weights = kWeights,
              .spaces = kDeviceSpaces,
              .nsites = 2,
              .shmem_version = 0,

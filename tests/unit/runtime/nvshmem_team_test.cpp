@@ -27,7 +27,9 @@ int32_t prologue(dtile_launch *, void *) { return 0; }
 int64_t oneBody(const void *) { return 1; }
 const dtile_space_desc kSpaces[] = {{"", 1, -1, 0, 0, nullptr, nullptr, nullptr, 0, nullptr}};
 int64_t (*const kCounts[])(const void *) = {oneBody};
-const dtile_device_space kDeviceSpaces[] = {{0, 0, 0, 0, 1}};
+int64_t weight(const void *, int64_t) { return 1000; }
+int64_t (*const kWeights[])(const void *, int64_t) = {weight};
+const dtile_device_space kDeviceSpaces[] = {{}};
 
 /// A kernel without arguments.
 struct TestKernel {
@@ -44,6 +46,7 @@ struct TestKernel {
     image.frame_bytes = 64;
     image.prologue = prologue;
     image.counts = kCounts;
+    image.weights = kWeights;
     image.spaces = kDeviceSpaces;
     desc.abi_version = DTILE_ABI_VERSION;
     desc.name = "idle";
