@@ -32,8 +32,6 @@ public:
   [[nodiscard]] int64_t programs(int32_t space) const { return shares_[space].least; }
 
 private:
-  [[nodiscard]] double weight(int32_t s) const { return double(std::max<int64_t>(weights_[s], 1)); }
-  [[nodiscard]] double work(int32_t s) const { return double(bodies_[s]) * weight(s); }
   [[nodiscard]] bool isRunning(int32_t s) const { return shares_[s].least > 0; }
   [[nodiscard]] bool isFixed(int32_t s) const { return spaces_[s].ordered || spaces_[s].pinned > 0; }
   [[nodiscard]] bool isMoving(int32_t s) const { return spaces_[s].most > 0; }
@@ -46,12 +44,14 @@ private:
   int32_t count_;
   const dtile_device_space *spaces_;
   const int64_t *bodies_;
-  const int64_t *weights_;
   int64_t resident_;
   int64_t needed_ = 0;
   /// Who has a free number of programs: of those that compute, and the most of those that move.
   bool hasComputation_ = false;
   int64_t mostMovers_ = 0;
+  /// Nanoseconds of a body, and of all.
+  double weight_[DTILE_DEVICE_MAX_SPACES];
+  double work_[DTILE_DEVICE_MAX_SPACES];
   /// Before the others are given any, and as they are.
   Share fixed_[DTILE_DEVICE_MAX_SPACES];
   Share shares_[DTILE_DEVICE_MAX_SPACES];
@@ -59,9 +59,11 @@ private:
 
 Sharing::Sharing(int32_t count, const dtile_device_space *spaces, const int64_t *bodies,
                  const int64_t *weights, int32_t resident)
-    : count_(count), spaces_(spaces), bodies_(bodies), weights_(weights), resident_(resident) {
+    : count_(count), spaces_(spaces), bodies_(bodies), resident_(resident) {
   bool hasBodies = false;
   for (int32_t s = 0; s < count; ++s) {
+    weight_[s] = double(std::max<int64_t>(weights[s], 1));
+    work_[s] = double(bodies[s]) * weight_[s];
     const bool isFollowing = spaces[s].follows && hasBodies;
     hasBodies |= bodies[s] > 0;
     if (bodies[s] <= 0 || isFollowing)
@@ -86,7 +88,7 @@ void Sharing::distribute(int64_t spare) {
     double total = 0;
     for (int32_t s = 0; s < count_; ++s)
       if (shares_[s].least < shares_[s].most)
-        total += work(s);
+        total += work_[s];
     if (total == 0)
       return;
     // Who would get more than it can use gets that, and the rest is shared anew.
@@ -95,7 +97,7 @@ void Sharing::distribute(int64_t spare) {
     for (int32_t s = 0; s < count_; ++s) {
       Share &share = shares_[s];
       const int64_t room = share.most - share.least;
-      if (room <= 0 || double(room) > work(s) * each)
+      if (room <= 0 || double(room) > work_[s] * each)
         continue;
       share.least = share.most;
       spare -= room;
@@ -109,10 +111,10 @@ void Sharing::distribute(int64_t spare) {
       Share &share = shares_[s];
       if (share.least >= share.most)
         continue;
-      const auto part = int64_t(work(s) * each);
+      const auto part = int64_t(work_[s] * each);
       share.least += part;
       given += part;
-      if (largest < 0 || work(s) > work(largest))
+      if (largest < 0 || work_[s] > work_[largest])
         largest = s;
     }
     // What rounding left.
@@ -144,7 +146,7 @@ void Sharing::give(int64_t movers) {
 
 /// When a space that computes is through, helped by programs that come at `from`.
 double Sharing::computed(int32_t s, int64_t helpers, double from) const {
-  const double each = weight(s);
+  const double each = weight_[s];
   const auto own = double(shares_[s].least);
   const auto bodies = double(bodies_[s]);
   const double alone = std::ceil(bodies / own) * each;
@@ -165,8 +167,8 @@ double Sharing::end() const {
   for (int32_t s = 0; s < count_; ++s) {
     if (!isMoving(s) || !isRunning(s))
       continue;
-    link += work(s) / double(std::max(spaces_[s].fill, 1));
-    longest = std::max(longest, work(s) / double(shares_[s].least));
+    link += work_[s] / double(std::max(spaces_[s].fill, 1));
+    longest = std::max(longest, work_[s] / double(shares_[s].least));
   }
   const double moved = std::max(link, longest);
   double end = moved, computed = 0, left = 0;
@@ -176,14 +178,14 @@ double Sharing::end() const {
       continue;
     if (isMoving(s)) {
       if (spaces_[s].waits)
-        left = std::max(left, weight(s));
+        left = std::max(left, weight_[s]);
       else
         helpers += shares_[s].least;
       continue;
     }
     computed = std::max(computed, this->computed(s, spaces_[s].shares ? helpers : 0, moved));
     if (spaces_[s].waits)
-      end = std::max(end, moved + weight(s));
+      end = std::max(end, moved + weight_[s]);
   }
   return std::max(end, computed + left);
 }

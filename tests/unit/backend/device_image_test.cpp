@@ -112,7 +112,9 @@ TEST(DeviceImage, SpacesSayWhatTheirShareOfProgramsDependsOn) {
   EXPECT_EQ(image.spaces[0].ordered, 0);
   EXPECT_EQ(image.spaces[1].ordered, 1);
   EXPECT_EQ(image.spaces[2].pinned, 7);
-  EXPECT_GE(image.spaces[0].weight, 1);
+  // What comes behind another waits for it.
+  EXPECT_EQ(image.spaces[0].waits, 0);
+  EXPECT_EQ(image.spaces[1].waits, 1);
 }
 
 TEST(DeviceImage, ScratchThatIsZeroedHasACopyAheadAndRanksMeet) {
@@ -151,6 +153,7 @@ kernel @sometimes {
   ASSERT_LE(image.frame_bytes, int64_t(sizeof(frame)));
   EXPECT_EQ(image.counts[0](frame), 0);
   EXPECT_EQ(image.counts[1](frame), 1);
+  EXPECT_GE(image.weights[1](frame, 0), 1);
 }
 
 TEST(DeviceImage, AFrameThatIsTooLargeIsAnError) {

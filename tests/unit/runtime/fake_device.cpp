@@ -20,7 +20,7 @@ public:
     facts_.arch = machine.arch;
     facts_.major = 9;
     facts_.multiprocessors = machine.multiprocessors;
-    facts_.sharedBytesPerProgram = 64 << 10;
+    facts_.sharedBytesPerProgram = machine.sharedBytes;
     facts_.cooperative = true;
   }
 
@@ -40,7 +40,8 @@ public:
     int64_t rounded = (bytes + 255) / 256 * 256;
     void *memory = std::aligned_alloc(256, size_t(rounded));
     // Not zero at first, as on a device.
-    std::memset(memory, 0xcd, size_t(rounded));
+    if (machine_.isFilled)
+      std::memset(memory, 0xcd, size_t(rounded));
     *out = reinterpret_cast<DeviceAddress>(memory);
     machine_.allocations[*out] = {bytes, facts_.ordinal};
     return {};
@@ -97,6 +98,15 @@ public:
   }
   void destroyStream(StreamHandle stream) override { delete static_cast<char *>(stream); }
   Status zero(DeviceAddress address, int64_t bytes, StreamHandle) override {
+    const DeviceAddress end = address + DeviceAddress(bytes);
+    // Whole pages that are given back are zero when they are touched again.
+    const DeviceAddress first = (address + 4095) / 4096 * 4096, last = end / 4096 * 4096;
+    if (!machine_.isFilled && first < last &&
+        madvise(reinterpret_cast<void *>(first), last - first, MADV_DONTNEED) == 0) {
+      std::memset(reinterpret_cast<void *>(address), 0, first - address);
+      std::memset(reinterpret_cast<void *>(last), 0, end - last);
+      return {};
+    }
     std::memset(reinterpret_cast<void *>(address), 0, size_t(bytes));
     return {};
   }
