@@ -33,7 +33,9 @@ public:
 
 private:
   [[nodiscard]] bool isRunning(int32_t s) const { return shares_[s].least > 0; }
-  [[nodiscard]] bool isFixed(int32_t s) const { return spaces_[s].ordered || spaces_[s].pinned > 0; }
+  [[nodiscard]] bool isFixed(int32_t s) const {
+    return spaces_[s].ordered || spaces_[s].pinned > 0;
+  }
   [[nodiscard]] bool isMoving(int32_t s) const { return spaces_[s].most > 0; }
   void give(int64_t movers);
   void distribute(int64_t spare);

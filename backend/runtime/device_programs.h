@@ -9,8 +9,8 @@
  * 2. An ordered space gets one; a space whose author asked for a number gets that many; neither
  *    more than it has bodies.
  * 3. Spaces whose bodies only move data get at most `most` each, and where others compute at most
- *    `m`, up to a quarter of what there is: the `m` with which the launch is estimated to end first,
- *    the largest of those that are nearly equal.
+ *    `m`, up to a quarter of what there is: the `m` with which the launch is estimated to end
+ *    first, the largest of those that are nearly equal.
  * 4. The remaining programs go to the remaining spaces, in proportion to bodies times weight, never
  *    more than a space has bodies. What one leaves the others share in the same way.
  * 5. Where spaces that compute have no bodies for the rest, spaces that move data take it: small

@@ -66,8 +66,8 @@ struct TargetFacts {
 
   /// `movers` where threads copy.
   static constexpr int32_t kPlainMovers = 32;
-  /// Bytes that one program moves in a nanosecond: to a peer by an engine (46 where it is alone), to
-  /// a peer by 128 threads with eight words in flight each, and from its own memory to its own
+  /// Bytes that one program moves in a nanosecond: to a peer by an engine (46 where it is alone),
+  /// to a peer by 128 threads with eight words in flight each, and from its own memory to its own
   /// memory (H200).
   static constexpr int32_t kEngineRate = 44;
   static constexpr int32_t kThreadsRate = 19;

@@ -31,8 +31,8 @@ class Untouched {
 public:
   Untouched(test::FakeMachine &machine, int64_t bytes, int32_t ordinal)
       : machine_(machine), bytes_(size_t(bytes)),
-        data_(mmap(nullptr, bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
-                   0)) {
+        data_(
+            mmap(nullptr, bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) {
     machine_.allocations[runtime::DeviceAddress(data_)] = {bytes, ordinal};
   }
   ~Untouched() {
@@ -95,8 +95,8 @@ protected:
     config.timeoutMs = 500;
     team_.reset();
     memory_.clear();
-    const runtime::Status made = runtime::DeviceTeam::create(test::makeFakeDriver(machine_),
-                                                             std::move(config), &team_);
+    const runtime::Status made =
+        runtime::DeviceTeam::create(test::makeFakeDriver(machine_), std::move(config), &team_);
     ASSERT_TRUE(made.ok()) << made.message;
     std::vector<std::vector<dtile_tensor>> passed;
     std::vector<std::vector<dtile_arg>> arguments;
@@ -140,7 +140,8 @@ private:
       made.size[d] = tensor.sizes[d];
       made.stride[d] = stride;
     }
-    memory_.push_back(std::make_unique<Untouched>(machine_, std::max<int64_t>(8 * stride, 8), rank));
+    const int64_t bytes = std::max<int64_t>(8 * stride, 8);
+    memory_.push_back(std::make_unique<Untouched>(machine_, bytes, rank));
     made.data = memory_.back()->data();
     return made;
   }
@@ -255,9 +256,9 @@ TEST_F(LaunchPrograms, RoundsThatReplaysChangeAreGuessed) {
 }
 
 TEST_F(LaunchPrograms, BranchesWeighWhatIsTaken) {
-  ASSERT_NO_FATAL_FAILURE(compile(kernelOf(
-      std::string("%b = cmp %i, %ten {pred = \"lt\"} : bool\nif %b {\n") + kCopy +
-      "yield\n} {\nyield\n}\n")));
+  ASSERT_NO_FATAL_FAILURE(
+      compile(kernelOf(std::string("%b = cmp %i, %ten {pred = \"lt\"} : bool\nif %b {\n") + kCopy +
+                       "yield\n} {\nyield\n}\n")));
   ASSERT_NO_FATAL_FAILURE(launch(1, kVectors));
   EXPECT_EQ(weight(0, 9), int64_t(kCopyTime));
   EXPECT_EQ(weight(0, 10), 16);

@@ -80,8 +80,8 @@ TEST(DevicePrograms, ASpaceWithoutBodiesGetsNone) {
   EXPECT_EQ(share({computes(0)}, 132).total, 0);
 }
 
-/// When all of a space that consumes is done, body by body: its own programs, and those of the space
-/// before it once they have moved everything.
+/// When all of a space that consumes is done, body by body: by its own programs, and by those of
+/// the space before it once they have moved everything.
 double consumed(const Space &mover, const Space &consumer, const Shared &shared) {
   const double moved = double(mover.bodies) * double(mover.weight) /
                        double(std::min(shared.programs[0], mover.facts.fill));
