@@ -14,6 +14,9 @@ CopyLowering::CopyLowering(GpuModule &module, const KernelScaffold &kernel, cons
     : SliceLowering(module, kernel, ring, "copy") {
   for (auto &[load, tile] : ring.tiles)
     need(*tile.load);
+  llvm::IRBuilder<> start(kernel.entry, kernel.entry->begin());
+  next_ = start.CreateAlloca(b.getInt64Ty(), nullptr, "copy.next");
+  hasNext_ = start.CreateAlloca(b.getInt1Ty(), nullptr, "copy.has.next");
 }
 
 void CopyLowering::lowerBodies(Op &space, const BodyRange &range) {
@@ -21,13 +24,44 @@ void CopyLowering::lowerBodies(Op &space, const BodyRange &range) {
   place_.begin(1);
   body_.begin(1);
   b.CreateStore(b.getFalse(), failed_);
+  b.CreateStore(b.getFalse(), hasNext_);
+  range_ = &range;
+  // Once, not in each iteration: which copy of a scratch object it is takes a load and a division.
+  ir::walk(space, [&](Op &op) {
+    if (!isStagedLoad(op))
+      return;
+    const StagedTile &tile = ring_.tiles.find(&op)->second;
+    for (const ir::TensorBox &box : tile.source.boxes)
+      maps_[&box] = map(tile, box);
+  });
   forEachBody(space, range, [&] { lowerBlock(space.body()); });
 }
 
-Value *CopyLowering::takeBody(const BodyRange &range) {
+/// The number of the next body comes from memory: asked for while operands of the last iterations
+/// are still to be copied, it is here when they have been. Not earlier: another program may be done
+/// before this one.
+void CopyLowering::askForNext(Op &loop) {
+  if (!range_->taken || ring_.lastLoop != &loop)
+    return;
+  constexpr uint64_t kIterationsBefore = 2;
+  Value *lead = b.CreateMul(scalar(loop.operand(2)), b.getInt64(kIterationsBefore));
+  Value *isNearEnd =
+      b.CreateICmpSGE(b.CreateAdd(scalar(loop.body().argument(0)), lead), scalar(loop.operand(1)));
+  Value *isKnown = b.CreateLoad(b.getInt1Ty(), hasNext_);
+  when(b.CreateAnd(isNearEnd, b.CreateNot(isKnown)), "take.ahead", [&] { takeNext(); });
+}
+
+void CopyLowering::takeNext() {
+  b.CreateStore(countBody(*range_), next_);
+  b.CreateStore(b.getTrue(), hasNext_);
+}
+
+Value *CopyLowering::takeBody(const BodyRange &) {
+  when(b.CreateNot(b.CreateLoad(b.getInt1Ty(), hasNext_)), "take", [&] { takeNext(); });
   Value *slot = body_.slot();
   waitOrLeave(body_.barrier(ring_.bodiesEmpty, slot), body_.phase());
-  Value *number = countBody(range);
+  Value *number = b.CreateLoad(b.getInt64Ty(), next_);
+  b.CreateStore(b.getFalse(), hasNext_);
   b.CreateStore(number, bodyNumber());
   ops_.arrive(b, body_.barrier(ring_.bodiesFull, slot));
   body_.next();
@@ -45,8 +79,7 @@ void CopyLowering::lowerOp(Op &op) {
 Value *CopyLowering::map(const StagedTile &tile, const ir::TensorBox &box) {
   const launch::Frame::TensorMap *found = nullptr;
   for (const auto &map : kernel_.layout->tensorMaps())
-    if (map->param == box.object && map->box == boxSizes(tile, box) &&
-        map->swizzle == tile.swizzle)
+    if (map->param == box.object && map->box == boxSizes(tile, box) && map->swizzle == tile.swizzle)
       found = map.get();
   DTILE_CHECK(found, "a staged load has its tensor map");
   Value *address = frameAddress(found->offset);
@@ -60,7 +93,7 @@ Value *CopyLowering::map(const StagedTile &tile, const ir::TensorBox &box) {
 
 void CopyLowering::copyBoxes(const StagedTile &tile, const ir::TensorBox &box, Value *slot,
                              Value *full) {
-  Value *map = this->map(tile, box);
+  Value *map = maps_.lookup(&box);
   for (int64_t i = 0; i < tile.boxes(); ++i) {
     llvm::SmallVector<Value *, 5> coordinates;
     for (const ir::TensorBox::Dim &dim : llvm::reverse(box.dims)) {
@@ -69,8 +102,8 @@ void CopyLowering::copyBoxes(const StagedTile &tile, const ir::TensorBox &box, V
         at = b.CreateAdd(at, scalar(first));
       coordinates.push_back(b.CreateTrunc(at, b.getInt32Ty()));
     }
-    ops_.copyBox(b, address(slot, tile.offset + i * tile.rows * tile.swizzle), map,
-                 coordinates, full);
+    ops_.copyBox(b, address(slot, tile.offset + i * tile.rows * tile.swizzle), map, coordinates,
+                 full);
   }
 }
 
@@ -80,6 +113,7 @@ void CopyLowering::copy(Op &load) {
   Value *slot = place_.slot();
   Value *full = place_.barrier(ring_.full, slot);
   if (&load == loads.front()) {
+    askForNext(*load.parentOp());
     waitOrLeave(place_.barrier(ring_.empty, slot), place_.phase());
     unsigned bytes = 0;
     for (Op *each : loads)

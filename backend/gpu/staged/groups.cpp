@@ -76,7 +76,7 @@ void GroupLowering::awaitDrained() {
 
 void GroupLowering::handOver(Op &store) {
   const OutputTile &output = *ring_.output;
-  if (!output.lastLoop)
+  if (!ring_.lastLoop)
     awaitDrained();
   // Other threads may still be reading what was brought there.
   if (!output.brought.empty())
@@ -296,7 +296,7 @@ void GroupLowering::addShortSums(Product product, Registers &sums) {
 void GroupLowering::finish(Op &loop) {
   // While products are in flight: ptxas would serialize them for a loop between their end and the
   // use of the sums (C7514).
-  if (ring_.output && ring_.output->lastLoop == &loop)
+  if (ring_.output && ring_.lastLoop == &loop)
     awaitDrained();
   for (Op &op : loop.body().ops()) {
     if (!op.is(OpKind::Dot) || !op.hasAttr("groups"))

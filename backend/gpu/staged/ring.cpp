@@ -48,10 +48,10 @@ Ring::Ring(Op &space) {
                              op.operand(0)->type().shape().end());
     }
   });
+  for (const Op &op : space.body().ops())
+    if (op.is(OpKind::For) && op.hasAttr("stages"))
+      lastLoop = &op;
   if (output) {
-    for (const Op &op : space.body().ops())
-      if (op.is(OpKind::For) && op.hasAttr("stages"))
-        output->lastLoop = &op;
     ir::walk(space, [&](Op &op) {
       if (isBrought(op))
         output->brought.push_back(&op);

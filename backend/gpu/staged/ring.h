@@ -49,8 +49,6 @@ struct OutputTile {
   /// The store, and what is behind it.
   llvm::SmallVector<ir::Op *, 4> deferred;
   llvm::SmallVector<int64_t, 2> shape;
-  /// The last staged loop of a body before it; null where loops are nested.
-  const ir::Op *lastLoop = nullptr;
   /// Loads of tiles that come where it will stand.
   llvm::SmallVector<ir::Op *, 2> brought;
   SharedTile tile;
@@ -80,6 +78,8 @@ struct Ring {
   /// Numbers of the bodies that were taken, and their barriers.
   llvm::Value *bodies = nullptr, *bodiesFull = nullptr, *bodiesEmpty = nullptr;
 
+  /// The last staged loop of a body; null where loops are nested.
+  const ir::Op *lastLoop = nullptr;
   /// Where the bodies' last store is deferred.
   std::optional<OutputTile> output;
 

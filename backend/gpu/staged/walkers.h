@@ -82,6 +82,15 @@ private:
   void copyBoxes(const StagedTile &tile, const ir::TensorBox &box, llvm::Value *slot,
                  llvm::Value *full);
   [[nodiscard]] llvm::Value *map(const StagedTile &tile, const ir::TensorBox &box);
+  void askForNext(ir::Op &loop);
+  void takeNext();
+
+  const BodyRange *range_ = nullptr;
+  /// i64: addresses of the maps of the tiles' boxes.
+  llvm::DenseMap<const ir::TensorBox *, llvm::Value *> maps_;
+  /// i64 and i1: the number of the next body, and whether it has been taken.
+  llvm::AllocaInst *next_;
+  llvm::AllocaInst *hasNext_;
 };
 
 /// The groups that multiply, and everything else of the bodies.
