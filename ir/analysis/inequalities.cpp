@@ -6,6 +6,8 @@
 // what was learnt starts the next round. Work is bounded; giving up is "not refuted".
 #include "ir/analysis/inequalities.h"
 
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 
@@ -35,17 +37,14 @@ int64_t floorDiv(int64_t a, int64_t b) {
 Polynomial replaced(const Polynomial &p, AtomId id, const Polynomial &by) {
   Polynomial result;
   for (const auto &[monomial, coefficient] : p.terms()) {
-    Polynomial term(coefficient);
-    for (const AtomId atom : monomial)
-      term = term * (atom == id ? by : Polynomial::atom(atom));
+    Monomial others;
+    llvm::copy_if(monomial, std::back_inserter(others), [&](AtomId atom) { return atom != id; });
+    Polynomial term = Polynomial::term(others, coefficient);
+    for (size_t i = others.size(); i < monomial.size(); ++i)
+      term = term * by;
     result = result + term;
   }
   return result;
-}
-
-bool hasTop(const Polynomial &p, AtomId id) {
-  return llvm::any_of(p.terms(),
-                      [&](const auto &term) { return llvm::is_contained(term.first, id); });
 }
 
 } // namespace
@@ -70,9 +69,15 @@ struct Refuter::System {
     [[nodiscard]] bool isNotZero() const { return (low && *low > 0) || (high && *high < 0); }
   };
 
+  struct MonomialHash {
+    size_t operator()(const Monomial &monomial) const {
+      return llvm::hash_combine_range(monomial.begin(), monomial.end());
+    }
+  };
+
   std::vector<Monomial> monomials;
-  std::map<Monomial, uint32_t> numbers;
-  std::map<AtomId, Range> ranges;
+  std::unordered_map<Monomial, uint32_t, MonomialHash> numbers;
+  llvm::DenseMap<AtomId, Range> ranges;
   std::vector<Row> rows;
   /// Rows that were found by dividing; facts of the next round.
   std::vector<Polynomial> learnt;
@@ -98,12 +103,8 @@ struct Refuter::System {
   }
   [[nodiscard]] Polynomial polynomialOf(const Row &row) const {
     Polynomial p(row.constant);
-    for (const auto &[number, coefficient] : row.terms) {
-      Polynomial term(coefficient);
-      for (const AtomId atom : monomials[number])
-        term = term * Polynomial::atom(atom);
-      p = p + term;
-    }
+    for (const auto &[number, coefficient] : row.terms)
+      p = p + Polynomial::term(monomials[number], coefficient);
     return p;
   }
 
@@ -195,12 +196,14 @@ void Refuter::System::divide(const Row &row) {
     std::set_intersection(common.begin(), common.end(), monomials[number].begin(),
                           monomials[number].end(), std::back_inserter(both));
     common = std::move(both);
+    if (common.empty())
+      return;
   }
   int sign = 1;
   Monomial factor;
   bool isNotZero = true;
   for (const AtomId atom : common) {
-    const Range &range = ranges[atom];
+    const Range range = ranges.lookup(atom);
     if (range.sign() == 0)
       continue;
     sign *= range.sign();
@@ -214,17 +217,14 @@ void Refuter::System::divide(const Row &row) {
     Monomial left;
     std::set_difference(monomials[number].begin(), monomials[number].end(), factor.begin(),
                         factor.end(), std::back_inserter(left));
-    Polynomial term(coefficient * sign);
-    for (const AtomId atom : left)
-      term = term * Polynomial::atom(atom);
-    quotient = quotient + term;
+    quotient = quotient + Polynomial::term(std::move(left), coefficient * sign);
   }
   // Where m * q > 0 neither is zero; where m is not zero and m * q >= 0, q has m's sign or is zero.
   if (row.constant < 0) {
     quotient = quotient - Polynomial(1);
     for (const AtomId atom : factor) {
-      const bool isPositive = ranges[atom].sign() > 0;
-      if (!ranges[atom].isNotZero()) {
+      const bool isPositive = ranges.lookup(atom).sign() > 0;
+      if (!ranges.lookup(atom).isNotZero()) {
         Row one;
         one.terms.emplace_back(numberOf({atom}), isPositive ? 1 : -1);
         one.constant = -1;
@@ -240,8 +240,8 @@ void Refuter::System::divide(const Row &row) {
 
 /// The monomial whose elimination makes the fewest rows.
 std::optional<uint32_t> Refuter::System::nextToEliminate(bool onlyLinear) const {
-  std::map<uint32_t, std::pair<size_t, size_t>> counts;
-  std::set<AtomId> inProducts;
+  llvm::SmallVector<std::pair<size_t, size_t>, 64> counts(monomials.size());
+  llvm::SmallDenseSet<AtomId, 16> inProducts;
   for (const Row &row : rows)
     for (const auto &[number, coefficient] : row.terms) {
       auto &count = counts[number];
@@ -251,7 +251,10 @@ std::optional<uint32_t> Refuter::System::nextToEliminate(bool onlyLinear) const 
     }
   std::optional<uint32_t> best;
   size_t fewest = SIZE_MAX;
-  for (const auto &[number, count] : counts) {
+  for (uint32_t number = 0; number < counts.size(); ++number) {
+    const auto &count = counts[number];
+    if (count.first + count.second == 0)
+      continue;
     if (onlyLinear && (!isLinear(number) || inProducts.contains(monomials[number][0])))
       continue;
     const size_t made = count.first * count.second;
@@ -264,13 +267,17 @@ std::optional<uint32_t> Refuter::System::nextToEliminate(bool onlyLinear) const 
 }
 
 void Refuter::System::eliminate(uint32_t number) {
-  std::vector<Row> above, below, others;
+  std::vector<Row> above, below;
+  size_t others = 0;
   for (Row &row : rows) {
     const auto it =
         llvm::find_if(row.terms, [&](const auto &term) { return term.first == number; });
-    (it == row.terms.end() ? others : it->second > 0 ? above : below).push_back(std::move(row));
+    if (it != row.terms.end())
+      (it->second > 0 ? above : below).push_back(std::move(row));
+    else if (Row &to = rows[others++]; &to != &row)
+      to = std::move(row);
   }
-  rows = std::move(others);
+  rows.resize(others);
   const auto coefficientOf = [&](const Row &row) {
     return llvm::find_if(row.terms, [&](const auto &term) { return term.first == number; })->second;
   };
@@ -327,8 +334,8 @@ void Refuter::System::addSigns() {
     int sign = 1;
     bool isNotZero = true;
     for (const AtomId atom : monomial) {
-      sign *= ranges[atom].sign();
-      isNotZero &= ranges[atom].isNotZero();
+      sign *= ranges.lookup(atom).sign();
+      isNotZero &= ranges.lookup(atom).isNotZero();
     }
     if (sign == 0)
       continue;
@@ -339,8 +346,8 @@ void Refuter::System::addSigns() {
     if (monomial.size() != 2)
       continue;
     for (unsigned i = 0; i < 2; ++i) {
-      const Range &one = ranges[monomial[i]];
-      const Range &other = ranges[monomial[1 - i]];
+      const Range one = ranges.lookup(monomial[i]);
+      const Range other = ranges.lookup(monomial[1 - i]);
       if (!one.low || *one.low < 1 || other.sign() == 0)
         continue;
       // one >= 1: |one * other| >= |other|.
@@ -414,7 +421,7 @@ void addProducts(Facts &facts, const std::map<AtomId, int> &signs) {
         const bool isSmall =
             fact.terms().size() <= 4 &&
             llvm::all_of(fact.terms(), [](const auto &term) { return term.first.size() <= 1; });
-        if (isSmall && hasTop(fact, x) && products.size() < 40)
+        if (isSmall && fact.hasFactor(x) && products.size() < 40)
           products.push_back(Polynomial(sign->second) * Polynomial::atom(s) * fact);
       }
     }
@@ -425,7 +432,7 @@ void addProducts(Facts &facts, const std::map<AtomId, int> &signs) {
 
 /// A minimum or maximum that occurs somewhere, also inside of other atoms.
 std::optional<AtomId> Refuter::choiceIn(const Facts &facts) const {
-  std::set<AtomId> seen;
+  llvm::SmallDenseSet<AtomId, 16> seen;
   std::optional<AtomId> choice;
   const std::function<void(const Polynomial &)> visit = [&](const Polynomial &p) {
     for (const auto &[monomial, coefficient] : p.terms())
@@ -449,7 +456,7 @@ bool Refuter::isImpossibleFrom(const Facts &facts, unsigned splits) {
   const auto id = choiceIn(facts);
   if (!id)
     return isImpossibleInRounds(withMeanings(facts));
-  const Polynomials::Atom atom = polys_.atom(*id);
+  const Polynomials::Atom &atom = polys_.atom(*id);
   const bool isMinimum = atom.kind == AtomKind::Min;
   const auto with = [&](const Polynomial &value, std::initializer_list<Polynomial> others) {
     Facts chosen;
@@ -473,7 +480,7 @@ bool Refuter::isPositive(const Facts &facts, const Polynomial &p) const {
     return true;
   // Some fact says so itself.
   return llvm::any_of(facts, [&](const Polynomial &fact) {
-    const auto rest = (p - fact).constant();
+    const auto rest = p.constantAbove(fact);
     return rest && *rest >= 1;
   });
 }
@@ -488,7 +495,7 @@ void Refuter::replaceRemainders(Facts &facts, size_t i, std::set<AtomId> &known)
     return std::nullopt;
   };
   while (const auto id = remainder()) {
-    const Polynomials::Atom atom = polys_.atom(*id);
+    const Polynomials::Atom &atom = polys_.atom(*id);
     const Polynomial value = atom.lhs - atom.rhs * polys_.div(atom.lhs, atom.rhs);
     facts[i] = replaced(facts[i], *id, value);
     if (known.insert(*id).second) {
@@ -511,7 +518,7 @@ Facts Refuter::withMeanings(Facts facts) {
     for (const AtomId id : atoms) {
       if (!known.insert(id).second)
         continue;
-      const Polynomials::Atom atom = polys_.atom(id);
+      const Polynomials::Atom &atom = polys_.atom(id);
       const Polynomial self = Polynomial::atom(id);
       switch (atom.kind) {
       case AtomKind::NumRanks:
@@ -549,13 +556,10 @@ bool substituteIn(Facts &facts, const Polynomial &zero) {
   const auto solved = solvedFrom(zero);
   if (!solved)
     return false;
-  Facts left;
-  for (const Polynomial &fact : facts) {
-    Polynomial p = replaced(fact, solved->first, solved->second);
-    if (!p.isZero())
-      left.push_back(std::move(p));
-  }
-  facts = std::move(left);
+  for (Polynomial &fact : facts)
+    if (fact.hasFactor(solved->first))
+      fact = replaced(fact, solved->first, solved->second);
+  llvm::erase_if(facts, [](const Polynomial &fact) { return fact.isZero(); });
   return true;
 }
 
@@ -633,9 +637,21 @@ bool Refuter::isImpossibleInRounds(Facts facts) {
 }
 
 bool Refuter::isImpossible(const Facts &facts) {
-  if (budget_ && budget_->isSpent())
+  RefutationBudget own;
+  RefutationBudget &budget = budget_ ? *budget_ : own;
+  if (budget.isSpent())
     return false;
-  return isImpossibleFrom(facts, kSplits);
+  if (const auto known = answers_.find(facts); known != answers_.end()) {
+    const auto [isImpossible, work] = known->second;
+    budget.left -= std::min(budget.left, work);
+    return isImpossible && !budget.isSpent();
+  }
+  const uint64_t before = budget.left;
+  const bool isImpossible = isImpossibleFrom(facts, kSplits);
+  // An answer that the budget was not enough for is none.
+  if (!budget.isSpent())
+    answers_.try_emplace(facts, isImpossible, before - budget.left);
+  return isImpossible;
 }
 
 bool Refuter::implies(const Facts &facts, const Polynomial &p) {

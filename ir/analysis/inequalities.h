@@ -5,6 +5,7 @@
 #include "ir/analysis/polynomial.h"
 
 #include <set>
+#include <unordered_map>
 
 namespace dtile::ir {
 
@@ -58,8 +59,21 @@ private:
   [[nodiscard]] bool isPositive(const Facts &facts, const Polynomial &p) const;
   void replaceRemainders(Facts &facts, size_t i, std::set<AtomId> &known);
   Facts withMeanings(Facts facts);
+
+  struct FactsHash {
+    size_t operator()(const Facts &facts) const {
+      return llvm::hash_combine_range(facts.begin(), facts.end());
+    }
+  };
   Polynomials &polys_;
   RefutationBudget *budget_;
+  /// What was asked before: proofs ask much again. It counts again, so that what a budget is enough
+  /// for does not depend on what is remembered.
+  struct Answer {
+    bool isImpossible = false;
+    uint64_t work = 0;
+  };
+  std::unordered_map<Facts, Answer, FactsHash> answers_;
 };
 
 } // namespace dtile::ir

@@ -5,6 +5,8 @@
 
 #include "frontend/base/check.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <algorithm>
 
 namespace dtile::ir {
@@ -12,40 +14,78 @@ namespace dtile::ir {
 std::optional<int64_t> Polynomial::constant() const {
   if (terms_.empty())
     return 0;
-  if (terms_.size() == 1 && terms_.begin()->first.empty())
-    return terms_.begin()->second;
+  if (terms_.size() == 1 && terms_.front().first.empty())
+    return terms_.front().second;
   return std::nullopt;
 }
 
 std::optional<AtomId> Polynomial::asAtom() const {
   if (terms_.size() != 1)
     return std::nullopt;
-  const auto &[monomial, coefficient] = *terms_.begin();
+  const auto &[monomial, coefficient] = terms_.front();
   if (monomial.size() != 1 || coefficient != 1)
     return std::nullopt;
   return monomial.front();
 }
 
+std::optional<int64_t> Polynomial::constantAbove(const Polynomial &other) const {
+  // The product of nothing is the first one.
+  const auto split = [](const Polynomial &p) {
+    const bool hasConstant = !p.terms_.empty() && p.terms_.front().first.empty();
+    return std::pair(hasConstant ? p.terms_.front().second : 0,
+                     llvm::ArrayRef(p.terms_).drop_front(hasConstant ? 1 : 0));
+  };
+  const auto [constant, rest] = split(*this);
+  const auto [otherConstant, otherRest] = split(other);
+  if (rest != otherRest)
+    return std::nullopt;
+  return constant - otherConstant;
+}
+
+bool Polynomial::hasFactor(AtomId id) const {
+  return llvm::any_of(terms_, [&](const Term &term) { return llvm::is_contained(term.first, id); });
+}
+
 void Polynomial::addTerm(const Monomial &monomial, int64_t coefficient) {
-  auto [it, isNew] = terms_.try_emplace(monomial, 0);
+  // Mostly they come in order.
+  auto it =
+      terms_.empty() || terms_.back().first < monomial
+          ? terms_.end()
+          : llvm::partition_point(terms_, [&](const Term &term) { return term.first < monomial; });
+  if (it == terms_.end() || it->first != monomial) {
+    if (coefficient != 0)
+      terms_.insert(it, Term(monomial, coefficient));
+    return;
+  }
   it->second += coefficient;
   if (it->second == 0)
     terms_.erase(it);
 }
 
-Polynomial Polynomial::operator+(const Polynomial &other) const {
-  Polynomial sum = *this;
-  for (const auto &[monomial, coefficient] : other.terms_)
-    sum.addTerm(monomial, coefficient);
+Polynomial Polynomial::plus(const Polynomial &other, int64_t factor) const {
+  Polynomial sum;
+  sum.terms_.reserve(terms_.size() + other.terms_.size());
+  auto a = terms_.begin(), b = other.terms_.begin();
+  while (a != terms_.end() || b != other.terms_.end()) {
+    const bool isOne = a != terms_.end() && b != other.terms_.end() && a->first == b->first;
+    if (isOne) {
+      if (const int64_t coefficient = a->second + b->second * factor)
+        sum.terms_.emplace_back(a->first, coefficient);
+      ++a;
+      ++b;
+    } else if (b == other.terms_.end() || (a != terms_.end() && a->first < b->first)) {
+      sum.terms_.push_back(*a++);
+    } else {
+      sum.terms_.emplace_back(b->first, b->second * factor);
+      ++b;
+    }
+  }
   return sum;
 }
 
-Polynomial Polynomial::operator-(const Polynomial &other) const {
-  Polynomial difference = *this;
-  for (const auto &[monomial, coefficient] : other.terms_)
-    difference.addTerm(monomial, -coefficient);
-  return difference;
-}
+Polynomial Polynomial::operator+(const Polynomial &other) const { return plus(other, 1); }
+
+Polynomial Polynomial::operator-(const Polynomial &other) const { return plus(other, -1); }
 
 Polynomial Polynomial::operator*(const Polynomial &other) const {
   Polynomial product;
@@ -158,7 +198,7 @@ bool Polynomials::splitBy(const Polynomial &p, const Polynomial &b, Polynomial &
                           Polynomial &rest) const {
   if (b.terms().size() != 1)
     return false;
-  const auto &[divisor, factor] = *b.terms().begin();
+  const auto &[divisor, factor] = b.terms().front();
   if (factor == 0)
     return false;
   for (const auto &[monomial, coefficient] : p.terms()) {
@@ -236,8 +276,7 @@ Polynomial Polynomials::rem(const Polynomial &a, const Polynomial &b) {
 Polynomial Polynomials::minMax(AtomKind kind, const Polynomial &a, const Polynomial &b) {
   if (a == b)
     return a;
-  std::optional<int64_t> difference = (a - b).constant();
-  if (difference)
+  if (const std::optional<int64_t> difference = a.constantAbove(b))
     return (*difference < 0) == (kind == AtomKind::Min) ? a : b;
   bool swap = b < a;
   return Polynomial::atom(
@@ -268,8 +307,7 @@ Polynomial Polynomials::substitute(const Polynomial &p, AtomId id, const Polynom
         term = term * by;
         continue;
       }
-      // A copy: interning below may move the table.
-      Atom a = atoms_[atomId];
+      const Atom &a = atoms_[atomId];
       if (a.kind < AtomKind::Div) {
         term = term * Polynomial::atom(atomId);
         continue;
@@ -322,7 +360,7 @@ std::optional<Polynomial> Polynomials::solve(const Polynomial &p, const Polynomi
   std::optional<AtomId> single = p.asAtom();
   if (!single)
     return std::nullopt;
-  Atom a = atoms_[*single];
+  const Atom &a = atoms_[*single];
   if (a.kind != AtomKind::Rem || mentions(a.rhs, variable) || !atoms_[variable].extent ||
       *atoms_[variable].extent != a.rhs)
     return std::nullopt;

@@ -7,6 +7,7 @@
 #include "ir/core/builder.h"
 #include "ir/core/ir.h"
 
+#include <deque>
 #include <map>
 #include <optional>
 #include <string>
@@ -18,23 +19,28 @@ namespace dtile::ir {
 /// Something a polynomial is over; numbers are given by Polynomials.
 using AtomId = uint32_t;
 
-/// A sum of products: product of atoms (sorted, with repeats) -> coefficient, no zero coefficients.
+/// A sum of products: pairs of a product of atoms (sorted, with repeats) and its coefficient, in
+/// the order of products, no zero coefficients.
 class Polynomial {
 public:
-  using Monomial = std::vector<AtomId>;
+  using Monomial = llvm::SmallVector<AtomId, 4>;
+  using Term = std::pair<Monomial, int64_t>;
 
   Polynomial() = default;
   explicit Polynomial(int64_t constant) {
     if (constant != 0)
-      terms_[{}] = constant;
+      terms_.emplace_back(Monomial(), constant);
   }
-  static Polynomial atom(AtomId id) {
+  static Polynomial atom(AtomId id) { return term({id}, 1); }
+  /// One product, whose atoms are sorted, times a coefficient.
+  static Polynomial term(Monomial monomial, int64_t coefficient) {
     Polynomial p;
-    p.terms_[{id}] = 1;
+    if (coefficient != 0)
+      p.terms_.emplace_back(std::move(monomial), coefficient);
     return p;
   }
 
-  [[nodiscard]] const std::map<Monomial, int64_t> &terms() const { return terms_; }
+  [[nodiscard]] const std::vector<Term> &terms() const { return terms_; }
   [[nodiscard]] bool isZero() const { return terms_.empty(); }
   [[nodiscard]] std::optional<int64_t> constant() const;
   /// The atom, when this is exactly one atom.
@@ -43,13 +49,26 @@ public:
   Polynomial operator+(const Polynomial &other) const;
   Polynomial operator-(const Polynomial &other) const;
   Polynomial operator*(const Polynomial &other) const;
+  /// *this - other, where that is a number.
+  [[nodiscard]] std::optional<int64_t> constantAbove(const Polynomial &other) const;
+  /// Whether the atom is a factor somewhere, outside of other atoms.
+  [[nodiscard]] bool hasFactor(AtomId id) const;
   friend bool operator==(const Polynomial &, const Polynomial &) = default;
   friend auto operator<=>(const Polynomial &, const Polynomial &) = default;
+  friend llvm::hash_code hash_value(const Polynomial &p) {
+    llvm::hash_code code(p.terms_.size());
+    for (const auto &[monomial, coefficient] : p.terms_)
+      code = llvm::hash_combine(code, coefficient,
+                                llvm::hash_combine_range(monomial.begin(), monomial.end()));
+    return code;
+  }
 
 private:
   friend class Polynomials;
   void addTerm(const Monomial &monomial, int64_t coefficient);
-  std::map<Monomial, int64_t> terms_;
+  /// *this + other * factor.
+  [[nodiscard]] Polynomial plus(const Polynomial &other, int64_t factor) const;
+  std::vector<Term> terms_;
 };
 
 /// Makes polynomials from IR values, and IR values from polynomials.
@@ -139,7 +158,8 @@ private:
   bool splitBy(const Polynomial &p, const Polynomial &b, Polynomial &quotient,
                Polynomial &rest) const;
   using Key = std::tuple<AtomKind, int64_t, int64_t, Value *, Polynomial, Polynomial>;
-  std::vector<Atom> atoms_;
+  /// References to atoms stay good while others are added.
+  std::deque<Atom> atoms_;
   std::map<Key, AtomId> interned_;
 };
 

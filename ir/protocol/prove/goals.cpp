@@ -46,7 +46,7 @@ std::optional<Polynomial> solveResidue(Scene &scene, const Polynomial &from, con
   const auto single = from.asAtom();
   if (!single)
     return std::nullopt;
-  const Polynomials::Atom atom = scene.polys.atom(*single);
+  const Polynomials::Atom &atom = scene.polys.atom(*single);
   if (atom.kind != Polynomials::AtomKind::Rem || scene.polys.mentions(atom.rhs, id))
     return std::nullopt;
   std::vector<Polynomial> conditions;

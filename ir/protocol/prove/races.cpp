@@ -223,7 +223,7 @@ bool Prover::isOfTheEpochsPart(const Access &access) {
     std::optional<std::pair<size_t, Polynomial>> its;
     for (size_t d = 0; d < region.dims.size() && !its; ++d)
       if (const auto id = region.dims[d].at ? region.dims[d].at->asAtom() : std::nullopt) {
-        const Polynomials::Atom atom = scene.polys.atom(*id);
+        const Polynomials::Atom &atom = scene.polys.atom(*id);
         const auto parts = atom.rhs.constant();
         const auto number = atom.lhs.asAtom();
         if (atom.kind == Polynomials::AtomKind::Rem && parts && *parts >= 2 && number &&

@@ -79,6 +79,27 @@ TEST_F(InequalitiesTest, DivisorsThatMayBeZeroSayNothing) {
 }
 
 /// Systems made around a point that satisfies them: none may be refuted.
+TEST_F(InequalitiesTest, AQuestionThatIsAskedAgainCountsAgain) {
+  const Polynomial i = below(s), j = below(s), p = below(n(64) * s);
+  for (const Polynomial &block : {i, j}) {
+    addLessEqual(facts, n(64) * block, p);
+    addLess(facts, p, n(64) * block + n(64));
+  }
+  addLess(facts, i, j);
+  RefutationBudget budget;
+  const uint64_t all = budget.left;
+  Refuter bounded(polys, &budget);
+  EXPECT_TRUE(bounded.isImpossible(facts));
+  const uint64_t once = all - budget.left;
+  EXPECT_GT(once, 0u);
+  EXPECT_TRUE(bounded.isImpossible(facts));
+  EXPECT_EQ(all - budget.left, 2 * once);
+  // What is left is not enough for it.
+  budget.left = once / 2;
+  EXPECT_FALSE(bounded.isImpossible(facts));
+  EXPECT_TRUE(budget.isSpent());
+}
+
 TEST_F(InequalitiesTest, WhatIntegersSatisfyIsNeverRefuted) {
   std::mt19937 random(1);
   const auto pick = [&](int64_t low, int64_t high) {

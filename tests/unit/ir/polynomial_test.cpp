@@ -4,6 +4,8 @@
 
 #include "gtest/gtest.h"
 
+#include <algorithm>
+
 namespace dtile::ir {
 namespace {
 
@@ -21,6 +23,30 @@ TEST_F(PolynomialTest, EqualSumsHaveEqualForms) {
   EXPECT_EQ((rank + s) * (rank - s), rank * rank - s * s);
   EXPECT_TRUE((rank - rank).isZero());
   EXPECT_EQ(polys.str(n(2) * rank * s - n(3)), "-3 + 2*rank*dim0.0");
+}
+
+TEST_F(PolynomialTest, SumsAreOrderedByTheirProductsHoweverTheyAreMade) {
+  // Multiplied by `hop` the products change places: 7 * hop comes last.
+  const Polynomial sum = n(7) - s + n(2) * rank * rank + rank;
+  for (const Polynomial &p : {sum, sum * hop, (sum + hop) * (sum - hop), hop + sum - hop}) {
+    EXPECT_TRUE(std::is_sorted(p.terms().begin(), p.terms().end()));
+    for (const auto &[monomial, coefficient] : p.terms()) {
+      EXPECT_TRUE(std::is_sorted(monomial.begin(), monomial.end()));
+      EXPECT_NE(coefficient, 0);
+    }
+  }
+  EXPECT_EQ(hash_value(hop + sum - hop), hash_value(sum));
+  EXPECT_TRUE((n(0) * sum).isZero());
+}
+
+TEST_F(PolynomialTest, KnowsSumsThatAreANumberApart) {
+  EXPECT_EQ((rank * s + n(3)).constantAbove(rank * s), 3);
+  EXPECT_EQ((rank * s).constantAbove(rank * s + n(3)), -3);
+  EXPECT_EQ(n(2).constantAbove(n(0)), 2);
+  EXPECT_EQ(rank.constantAbove(s), std::nullopt);
+  EXPECT_EQ((n(2) * rank).constantAbove(rank), std::nullopt);
+  EXPECT_TRUE((s + rank * rank).hasFactor(polys.rank()));
+  EXPECT_FALSE(polys.div(rank, s).hasFactor(polys.rank()));
 }
 
 TEST_F(PolynomialTest, DivisionTakesOutWholeMultiples) {
