@@ -259,8 +259,8 @@ typedef uint32_t Words2 __attribute__((ext_vector_type(2)));
     col += stepCol;                                                                                \
     const int isOver = col >= r.cols;                                                              \
     col -= isOver ? r.cols : 0;                                                                    \
-    to += toStep + (isOver ? toWrap : 0);                                                          \
-    from += fromStep + (isOver ? fromWrap : 0);                                                    \
+    to += isOver ? toWrap : toStep;                                                                \
+    from += isOver ? fromWrap : fromStep;                                                          \
   } while (0)
 
 #define DTILE_COPY(NAME, TYPE, AT_ONCE)                                                            \
@@ -280,8 +280,8 @@ typedef uint32_t Words2 __attribute__((ext_vector_type(2)));
     from += row * r.source_row + col * r.source_col;                                               \
     const int64_t toStep = stepRow * r.destination_row + stepCol * r.destination_col;              \
     const int64_t fromStep = stepRow * r.source_row + stepCol * r.source_col;                      \
-    const int64_t toWrap = r.destination_row - r.cols * r.destination_col;                         \
-    const int64_t fromWrap = r.source_row - r.cols * r.source_col;                                 \
+    const int64_t toWrap = toStep + r.destination_row - r.cols * r.destination_col;                \
+    const int64_t fromWrap = fromStep + r.source_row - r.cols * r.source_col;                      \
     const TYPE DTILE_GLOBAL *const first = from;                                                   \
     TYPE value[AT_ONCE];                                                                           \
     TYPE DTILE_GLOBAL *place[AT_ONCE];                                                             \
