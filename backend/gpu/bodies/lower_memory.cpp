@@ -9,6 +9,8 @@
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/IR/Module.h"
 
+#include <map>
+
 namespace dtile::backend::gpu {
 
 using ir::Layout;
@@ -38,6 +40,9 @@ public:
   /// i1: the whole tile is inside of the view.
   llvm::Value *whole = nullptr;
 
+  /// Begins a way through the tile: positions of one way build on what was computed for those
+  /// before them, so all of it must be computed wherever the way goes.
+  void beginWay();
   /// Address of the element at a position of thread 0, in this thread; `inRun` where `aligned`
   /// holds: neighbours are 1 apart.
   [[nodiscard]] llvm::Value *address(const Layout::Position &at, bool inRun = false);
@@ -51,8 +56,21 @@ private:
   const View &view_;
   llvm::Type *element_;
   unsigned bytes_;
-  llvm::SmallVector<llvm::Value *, 4> thread_, low_, span_;
+  /// The position of thread 0's first element in this thread, from the first that exists; and how
+  /// many do.
+  llvm::SmallVector<llvm::Value *, 4> first_, span_;
   llvm::Value *base_;
+  /// Bytes from an element to the next one of a dimension.
+  llvm::SmallVector<llvm::Value *, 4> step_;
+  /// What the way has come to: addresses; the last one along a dimension, from a position whose
+  /// coordinates from there on are 0; coordinates of a dimension that exist.
+  struct Reached {
+    int32_t coordinate = 0;
+    llvm::Value *address = nullptr;
+  };
+  std::map<Layout::Position, llvm::Value *> addresses_;
+  std::map<std::pair<unsigned, Layout::Position>, Reached> last_;
+  std::map<std::pair<unsigned, int32_t>, llvm::Value *> exist_;
 };
 
 TileAccess::TileAccess(BodyLowering &body, const View &view, const TileInfo &info, unsigned most)
@@ -66,9 +84,9 @@ TileAccess::TileAccess(BodyLowering &body, const View &view, const TileInfo &inf
 
   base_ = b.CreateAddrSpaceCast(view.data, b.getPtrTy(kGlobal));
   llvm::Value *offset = b.getInt64(0);
+  llvm::SmallVector<llvm::Value *, 4> low;
   for (auto [d, dim] : llvm::enumerate(view.dims)) {
     llvm::Value *position = body.threadPosition(info.layout, unsigned(d));
-    thread_.push_back(position);
     offset = b.CreateAdd(offset, b.CreateMul(b.CreateZExt(position, b.getInt64Ty()), dim.stride));
     // Sizes of tiles fit 32 bits, and nothing of the tile is past them.
     llvm::Value *size = b.getInt64(info.shape[d]);
@@ -76,9 +94,10 @@ TileAccess::TileAccess(BodyLowering &body, const View &view, const TileInfo &inf
       x = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, x, b.getInt64(0));
       return b.CreateTrunc(b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, x, size), b.getInt32Ty());
     };
-    llvm::Value *low = clamped(dim.low), *high = clamped(dim.high);
-    llvm::Value *span = b.CreateSub(high, low);
-    low_.push_back(low);
+    low.push_back(clamped(dim.low));
+    llvm::Value *span = b.CreateSub(clamped(dim.high), low.back());
+    first_.push_back(b.CreateSub(position, low.back()));
+    step_.push_back(b.CreateMul(dim.stride, b.getInt64(bytes_)));
     span_.push_back(b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, span, b.getInt32(0)));
     if (!info.overhangs(unsigned(d)))
       whole = both(b, whole, b.CreateICmpEQ(span, b.getInt32(uint32_t(info.shape[d]))));
@@ -92,13 +111,12 @@ TileAccess::TileAccess(BodyLowering &body, const View &view, const TileInfo &inf
   const uint64_t size = uint64_t(run.length) * bytes_;
   llvm::Value *sum = b.CreatePtrToInt(view.data, b.getInt64Ty());
   for (auto [d, dim] : llvm::enumerate(view.dims)) {
-    llvm::Value *step = b.CreateMul(dim.stride, b.getInt64(bytes_));
     if (d != run.dim) {
       if (info.extent(unsigned(d)) > 1)
-        sum = b.CreateOr(sum, step);
+        sum = b.CreateOr(sum, step_[d]);
       continue;
     }
-    llvm::Value *edges = b.CreateOr(low_[d], b.CreateAdd(low_[d], span_[d]));
+    llvm::Value *edges = b.CreateOr(low[d], b.CreateAdd(low[d], span_[d]));
     sum = b.CreateOr(sum, b.CreateMul(b.CreateZExt(edges, b.getInt64Ty()), b.getInt64(bytes_)));
     aligned = b.CreateICmpEQ(dim.stride, b.getInt64(1));
   }
@@ -106,24 +124,41 @@ TileAccess::TileAccess(BodyLowering &body, const View &view, const TileInfo &inf
   aligned = b.CreateAnd(aligned, b.CreateICmpEQ(rest, b.getInt64(0)));
 }
 
+void TileAccess::beginWay() {
+  addresses_.clear();
+  last_.clear();
+  exist_.clear();
+}
+
 llvm::Value *TileAccess::address(const Layout::Position &at, bool inRun) {
-  llvm::Value *offset = b.getInt64(0);
-  int64_t constant = 0;
-  for (auto [d, dim] : llvm::enumerate(view_.dims)) {
-    if (inRun && d == run.dim)
-      constant = at[d];
-    else if (at[d] != 0)
-      offset = b.CreateAdd(offset, b.CreateMul(dim.stride, b.getInt64(at[d])));
+  // Each dimension is walked step by step, so that few multiples of its stride are needed.
+  Layout::Position reached{};
+  llvm::Value *address = base_;
+  for (unsigned d = 0; d < view_.dims.size(); ++d) {
+    if (at[d] == 0 || (inRun && d == run.dim))
+      continue;
+    const Layout::Position from = reached;
+    reached[d] = at[d];
+    llvm::Value *&known = addresses_[reached];
+    if (!known) {
+      Reached &last = last_.try_emplace({d, from}, Reached{0, address}).first->second;
+      llvm::Value *bytes = b.CreateMul(step_[d], b.getInt64(at[d] - last.coordinate));
+      known = b.CreateGEP(b.getInt8Ty(), last.address, bytes);
+      last = {at[d], known};
+    }
+    address = known;
   }
-  llvm::Value *row = b.CreateGEP(element_, base_, offset);
-  return constant ? b.CreateConstGEP1_64(element_, row, uint64_t(constant)) : row;
+  const int32_t along = inRun ? at[run.dim] : 0;
+  return along == 0 ? address : b.CreateConstGEP1_64(element_, address, uint64_t(along));
 }
 
 llvm::Value *TileAccess::exists(const Layout::Position &at) {
   llvm::Value *all = nullptr;
   for (unsigned d = 0; d < view_.dims.size(); ++d) {
-    llvm::Value *position = b.CreateAdd(thread_[d], b.getInt32(uint32_t(at[d])));
-    all = both(b, all, b.CreateICmpULT(b.CreateSub(position, low_[d]), span_[d]));
+    llvm::Value *&known = exist_[{d, at[d]}];
+    if (!known)
+      known = b.CreateICmpULT(b.CreateAdd(first_[d], b.getInt32(uint32_t(at[d]))), span_[d]);
+    all = both(b, all, known);
   }
   return all ? all : b.getTrue();
 }
@@ -234,6 +269,7 @@ Registers BodyLowering::loadTile(const View &from, const TileInfo &to) {
   llvm::BasicBlock *const ways[] = {wholes, parts, single};
   for (unsigned way = 0; way < 3; ++way) {
     b.SetInsertPoint(ways[way]);
+    access.beginWay();
     for (auto [slots, position] : llvm::zip_equal(groups, positions)) {
       llvm::Type *word = packedType(element, slots.size());
       if (way == 2) {
@@ -319,10 +355,13 @@ void BodyLowering::eachGroup(
     llvm::function_ref<void(llvm::ArrayRef<unsigned> slots, llvm::Value *address)> body) {
   TileAccess access(*this, to, from, most);
   auto singly = [&] {
+    access.beginWay();
     from.eachRun({access.run.dim, 1},
                  [&](llvm::ArrayRef<unsigned> slots, const Layout::Position &at) {
-                   if (!from.isCopy(slots.front()))
-                     when(access.exists(at), "one", [&] { body(slots, access.address(at)); });
+                   if (from.isCopy(slots.front()))
+                     return;
+                   llvm::Value *address = access.address(at);
+                   when(access.exists(at), "one", [&] { body(slots, address); });
                  });
   };
   auto all = [&] {
@@ -336,13 +375,14 @@ void BodyLowering::eachGroup(
     b.CreateCondBr(access.whole, wholes, parts);
     for (bool isWhole : {true, false}) {
       b.SetInsertPoint(isWhole ? wholes : parts);
+      access.beginWay();
       from.eachRun(access.run, [&](llvm::ArrayRef<unsigned> slots, const Layout::Position &at) {
-        auto word = [&] { body(slots, access.address(at, /*inRun=*/true)); };
         if (from.isCopy(slots.front()))
           return;
+        llvm::Value *address = access.address(at, /*inRun=*/true);
         if (isWhole && slots.size() == access.run.length)
-          return word();
-        when(access.exists(at), "part", word);
+          return body(slots, address);
+        when(access.exists(at), "part", [&] { body(slots, address); });
       });
       b.CreateBr(after);
     }
