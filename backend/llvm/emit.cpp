@@ -4,9 +4,12 @@
 
 #include "frontend/base/check.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Analysis/TargetLibraryInfo.h"
 #include "llvm/Bitcode/BitcodeWriter.h"
+#include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/OptBisect.h"
 #include "llvm/IR/Verifier.h"
 #include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/MC/TargetRegistry.h"
@@ -49,6 +52,25 @@ constexpr llvm::StringRef kPipeline =
     "function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,"
     "loop-mssa(loop-rotate,licm),gvn,instcombine<no-verify-fixpoint>,simplifycfg,adce),globaldce";
 
+/// While it lives a context's optional passes are all run but some.
+class PassesLeftOut : public llvm::OptPassGate {
+public:
+  PassesLeftOut(llvm::LLVMContext &context, llvm::ArrayRef<llvm::StringLiteral> names)
+      : context_(context), before_(context.getOptPassGate()), names_(names) {
+    context.setOptPassGate(*this);
+  }
+  ~PassesLeftOut() override { context_.setOptPassGate(before_); }
+  bool shouldRunPass(llvm::StringRef name, llvm::StringRef) const override {
+    return !llvm::is_contained(names_, name);
+  }
+  bool isEnabled() const override { return !names_.empty(); }
+
+private:
+  llvm::LLVMContext &context_;
+  llvm::OptPassGate &before_;
+  llvm::ArrayRef<llvm::StringLiteral> names_;
+};
+
 } // namespace
 
 llvm::Error verifyModule(const llvm::Module &module) {
@@ -84,7 +106,7 @@ void optimize(llvm::Module &module, llvm::TargetMachine &machine, unsigned optLe
 }
 
 llvm::Error emitModule(llvm::Module &module, llvm::TargetMachine &machine, EmitKind kind,
-                       llvm::raw_pwrite_stream &os) {
+                       llvm::raw_pwrite_stream &os, llvm::ArrayRef<llvm::StringLiteral> without) {
   switch (kind) {
   case EmitKind::LlvmIr:
     module.print(os, nullptr);
@@ -108,6 +130,7 @@ llvm::Error emitModule(llvm::Module &module, llvm::TargetMachine &machine, EmitK
                                                      : llvm::CodeGenFileType::AssemblyFile;
   if (machine.addPassesToEmitFile(passes, os, nullptr, type, /*DisableVerify=*/true))
     return llvm::createStringError("this target cannot write that kind of file");
+  const PassesLeftOut gate(module.getContext(), without);
   passes.run(module);
   return llvm::Error::success();
 }

@@ -36,8 +36,10 @@ void runPasses(llvm::Module &module, llvm::TargetMachine *machine, llvm::StringR
 /// already, so the vectorizers stay off.
 void optimize(llvm::Module &module, llvm::TargetMachine &machine, unsigned optLevel);
 
-/// Writes an optimized module. Fails when the machine cannot write that kind.
+/// Writes an optimized module, without some passes of the machine's code generator, by LLVM's names
+/// of them. Fails when the machine cannot write that kind.
 llvm::Error emitModule(llvm::Module &module, llvm::TargetMachine &machine, EmitKind kind,
-                       llvm::raw_pwrite_stream &os);
+                       llvm::raw_pwrite_stream &os,
+                       llvm::ArrayRef<llvm::StringLiteral> without = {});
 
 } // namespace dtile::backend
