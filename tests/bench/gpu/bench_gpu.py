@@ -37,9 +37,7 @@ HUGE = shapes_of("largest_layers")
 # All-reduces to choose from: the kernel, elements of a body, the sizes in bytes that it is for.
 REDUCTIONS = (*(("one_shot", block, 0, 1 << 20) for block in (1024, 2048, 4096)),
               *(("two_shot", block, 1 << 16, 1 << 40) for block in (2048, 4096, 8192)),
-              *(("two_shot_push", block, 4 << 20, 1 << 40) for block in (4096, 8192)))
-# Elements of bf16 that two_shot_push sends at once.
-SENT_AT_ONCE = 32768
+              *(("two_shot_large", block, 4 << 20, 1 << 40) for block in (4096, 8192)))
 # All-to-alls to choose from: parts of what a rank sends to another, and programs that send.
 PARTS = ((8, 32), (16, 64), (32, 128))
 REDUCED = tuple(size for size, in shapes_of("reductions"))
@@ -234,7 +232,7 @@ def suites():
                     if not least <= size <= most or block > max(count, 1024):
                         continue
                     library, _ = build(bench, options, "all_reduce", T="bf16", B=block,
-                                       C=SENT_AT_ONCE, R=min(bench.ranks, 8))
+                                       R=min(bench.ranks, 8))
                     kernel = getattr(library, name)
                     launch = lambda: kernel(x, y, team=team)
 
