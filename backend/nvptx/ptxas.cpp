@@ -116,15 +116,19 @@ std::vector<gpu::KernelStats> parseStats(llvm::StringRef messages) {
   };
   llvm::SmallVector<llvm::StringRef> lines;
   messages.split(lines, '\n');
+  // Functions that entries call follow them, with properties of their own.
+  llvm::StringRef function;
   for (llvm::StringRef line : lines) {
     if (line.contains("Compiling entry function '")) {
       all.emplace_back().entry = line.split('\'').second.split('\'').first.str();
       continue;
     }
+    if (line.contains("Function properties for "))
+      function = line.split("Function properties for ").second.trim();
     if (all.empty())
       continue;
     gpu::KernelStats &stats = all.back();
-    if (line.contains("bytes stack frame")) {
+    if (line.contains("bytes stack frame") && function == stats.entry) {
       stats.stack = before(line, "bytes stack frame");
       stats.spillStores = before(line, "bytes spill stores");
       stats.spillLoads = before(line, "bytes spill loads");
