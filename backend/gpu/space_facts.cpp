@@ -58,11 +58,12 @@ llvm::SmallVector<const Op *, 4> spacesBefore(const Op &space) {
   return before;
 }
 
-/// Whether its bodies can come behind those of earlier spaces, on their programs, which have the
-/// longer work. It sends nothing that those could wait for; what multiplies there waits for nobody,
-/// or its programs would stand still while there is something to do here.
+/// Whether its bodies can come behind those of earlier spaces, on their programs, which are taken
+/// to have the longer work: it reduces what they have multiplied, or multiplies and waits. It sends
+/// nothing that those could wait for; what multiplies there waits for nobody, or its programs would
+/// stand still while there is something to do here.
 bool follows(const Op &space) {
-  if (!sharesBodies(space) || moves(space))
+  if (!sharesBodies(space) || moves(space) || (multiplies(space) && !waits(space)))
     return false;
   const llvm::SmallVector<const Op *, 4> before = spacesBefore(space);
   return llvm::any_of(before, [](const Op *other) { return multiplies(*other); }) &&

@@ -81,12 +81,15 @@ void TileBringer::consider(Op &load) {
   changed_ = true;
 }
 
-/// Loads that run as often in each thread: in loops that count, not under conditions.
+/// Loads that run as often in each thread: in loops that count and carry tiles only, not under
+/// conditions.
 void TileBringer::visit(Op &op) {
   if (op.is(OpKind::Load))
     return consider(op);
+  const auto isTile = [](const Value *value) { return value->type().isTile(); };
   PositionArithmetic arithmetic;
-  if (op.is(OpKind::For) && arithmetic.areSimple(op.operands().take_front(3)))
+  if (op.is(OpKind::For) && arithmetic.areSimple(op.operands().take_front(3)) &&
+      llvm::all_of(op.results(), isTile))
     for (Op &inner : op.body().ops())
       visit(inner);
 }
@@ -102,8 +105,7 @@ bool TileBringer::run() {
   }
   // What comes behind an await, or a meeting, is after it whatever it names.
   walk(space_.body(), [&](Op &op) {
-    meets |= op.is(OpKind::Barrier) ||
-             (op.is(OpKind::Await) && !op.boolAttrOr("deferred", false));
+    meets |= op.is(OpKind::Barrier) || (op.is(OpKind::Await) && !op.boolAttrOr("deferred", false));
   });
   if (!lastLoop || !store_ || meets)
     return false;

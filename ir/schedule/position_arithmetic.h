@@ -23,7 +23,8 @@ public:
   }
 
 private:
-  /// Those that were found to be, or are being asked.
+  /// Those that were asked about. Whoever gets a no asks no further: a second question of the same
+  /// value would get a yes.
   llvm::SmallPtrSet<const ir::Op *, 16> seen_;
 };
 

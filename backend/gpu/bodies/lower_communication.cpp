@@ -391,21 +391,26 @@ llvm::Value *BodyLowering::pollCells(Op &op) {
 namespace {
 
 /// Whether a value is the same in all bodies of the space: made outside of it, or of such values.
-bool isSameInAllBodies(Value *value) {
+/// `seen`: ops that were asked about; a no ends all questions.
+bool isSameInAllBodies(Value *value, llvm::SmallPtrSetImpl<const Op *> &seen) {
   Op *op = value->definingOp();
   if (!op)
     return !value->argumentOf()->parentOp()->enclosing(OpKind::Space) &&
            !value->argumentOf()->parentOp()->is(OpKind::Space);
-  if (!op->enclosing(OpKind::Space))
+  if (!op->enclosing(OpKind::Space) || !seen.insert(op).second)
     return true;
   const bool isArithmetic = op->numRegions() == 0 && (op->isPure() || op->is(OpKind::SigSlice));
-  return isArithmetic && llvm::all_of(op->operands(), isSameInAllBodies);
+  return isArithmetic && llvm::all_of(op->operands(), [&](Value *operand) {
+           return isSameInAllBodies(operand, seen);
+         });
 }
 
 } // namespace
 
 void BodyLowering::lowerWait(Op &op) {
-  if (!llvm::all_of(op.operands(), isSameInAllBodies))
+  llvm::SmallPtrSet<const Op *, 8> asked;
+  if (!llvm::all_of(op.operands(),
+                    [&](Value *operand) { return isSameInAllBodies(operand, asked); }))
     return sync(pollCells(op));
   // Cells only grow: what a program has seen once it need not ask for again in its next body.
   llvm::BasicBlock &entry = b.GetInsertBlock()->getParent()->getEntryBlock();

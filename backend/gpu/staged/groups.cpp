@@ -15,6 +15,11 @@ void GroupLowering::lowerBodies(Op &space, const BodyRange &range) {
   body_.begin(0);
   output_.begin(1);
   brought_.begin(0);
+  goesOn_ = true;
+  ir::walk(space.body(), [&](Op &op) {
+    if (op.hasEffect(ir::Write | ir::RemoteWrite | ir::Signal))
+      goesOn_ &= isDeferred(op);
+  });
   BodyLowering::lowerBodies(space, range);
   // What is in shared memory has other uses behind.
   if (ring_.output)
@@ -31,30 +36,26 @@ void GroupLowering::lowerOp(Op &op) {
       handOver(op);
     return;
   }
-  if (op.is(OpKind::Wait))
+  if (op.is(OpKind::Wait) && goesOn_)
     return awaitCells(op);
+  // What is inside of it may be emitted where this op is not.
+  if (op.numRegions() > 0)
+    leaveTaken();
   if (isBrought(op) && ring_.output)
     take(op);
   else
     BodyLowering::lowerOp(op);
   if (&op == taken_)
-    ops_.arrive(b, ring_.output->taken);
+    leaveTaken();
   if (op.is(OpKind::For) && op.hasAttr("stages"))
     finish(op);
 }
 
-void GroupLowering::setFailed() { b.CreateStore(b.getInt32(1), shared(ring_.failed)); }
-
-void GroupLowering::fail(int32_t site, llvm::ArrayRef<Value *> arguments) {
-  asLeader("report", [&] {
-    report(site, arguments);
-    setFailed();
-  });
-}
-
-/// What the threads have polled is there for all when they have met.
+/// What the threads have polled is there for all when they have met. They go on where it never
+/// came: the warp that stores learns of it, and nobody else stores or tells anything in this space.
 void GroupLowering::awaitCells(Op &op) {
-  when(b.CreateIsNotNull(pollCells(op)), "wait.failed", [&] { setFailed(); });
+  when(b.CreateIsNotNull(pollCells(op)), "wait.failed",
+       [&] { b.CreateStore(b.getInt32(1), shared(ring_.failed)); });
   sync();
 }
 
@@ -105,8 +106,16 @@ const Op *lastUseOf(const Op &load) {
 
 } // namespace
 
+/// Says that what was taken last is in registers, once.
+void GroupLowering::leaveTaken() {
+  if (std::exchange(taken_, nullptr))
+    ops_.arrive(b, ring_.output->taken);
+}
+
 void GroupLowering::take(Op &load) {
   const OutputTile &output = *ring_.output;
+  // The next one does not come before the last one has been taken.
+  leaveTaken();
   waitPhase(output.arrived, brought_.phase());
   brought_.next();
   setRegisters(load.result(), readShared(output.tile, info(load.result()->type())));

@@ -52,6 +52,12 @@ public:
   }
 };
 
+const Op *firstSpace(Op &kernel) {
+  const auto found =
+      llvm::find_if(kernel.body().ops(), [](const Op &op) { return op.is(OpKind::Space); });
+  return found != kernel.body().ops().end() ? &*found : nullptr;
+}
+
 /// A staged space: who does what.
 class StagedSpace : public BodyLowering {
 public:
@@ -158,6 +164,9 @@ Value *StagedSpace::areMapsUsable(const Ring &ring) {
 
 void StagedSpace::lowerBodies(Op &space, const BodyRange &range) {
   Ring ring(space);
+  // What an earlier space had where the barriers are is not looked at any more.
+  if (&space != firstSpace(*kernel_.kernel))
+    gpu_.device.barrier(b, 0, threads_ + kCopyThreads);
   makeBarriers(ring);
   const int64_t mark = gpu_.sharedMark();
   makeSlots(ring);

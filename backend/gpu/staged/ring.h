@@ -73,7 +73,7 @@ struct Ring {
   int64_t sums = 0;
   /// i32, in shared memory.
   llvm::Value *slots = nullptr, *full = nullptr, *empty = nullptr;
-  /// i32, in shared memory: not 0 once a wait or a check of the thread that copies has failed.
+  /// i32, in shared memory: not 0 once a wait has failed, or a check of the walkers without tiles.
   llvm::Value *failed = nullptr;
   /// Numbers of the bodies that were taken, and their barriers.
   llvm::Value *bodies = nullptr, *bodiesFull = nullptr, *bodiesEmpty = nullptr;

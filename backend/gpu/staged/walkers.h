@@ -105,13 +105,10 @@ protected:
   llvm::Value *takeBody(const BodyRange &range) override;
   /// ptxas serializes products where another warp of theirs might call a function.
   [[nodiscard]] bool pollsInPlace() const override { return true; }
-  /// Reports, and goes on: nothing of this launch will be stored or told.
-  void fail(int32_t site, llvm::ArrayRef<llvm::Value *> arguments) override;
 
 private:
   [[nodiscard]] static bool isForOthers(const ir::Op &op);
   void awaitCells(ir::Op &op);
-  void setFailed();
   [[nodiscard]] static const ir::Op *loadOf(const ir::Value *tile);
   struct Product;
   /// Whether the instruction's sums are short (GroupProduct).
@@ -130,9 +127,13 @@ private:
   void handOver(ir::Op &store);
   /// Reads a tile that the warp that stores has brought.
   void take(ir::Op &load);
+  void leaveTaken();
 
-  /// The op behind which the tile that was taken last is in registers.
+  /// The op behind which the tile that was taken last is in registers; null once that was said.
   const ir::Op *taken_ = nullptr;
+  /// Waits that fail need not end the groups: all that the bodies do to memory is deferred. (Exits
+  /// beside products make ptxas serialize those.)
+  bool goesOn_ = false;
 };
 
 /// The warp that stores: brings the tile of each body from shared memory to where it goes, and says
