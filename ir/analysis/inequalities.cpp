@@ -649,8 +649,9 @@ bool Refuter::isImpossible(const Facts &facts) {
   const uint64_t before = budget.left;
   const bool isImpossible = isImpossibleFrom(facts, kSplits);
   // An answer that the budget was not enough for is none.
-  if (!budget.isSpent())
-    answers_.try_emplace(facts, isImpossible, before - budget.left);
+  if (budget.isSpent())
+    return false;
+  answers_.try_emplace(facts, isImpossible, before - budget.left);
   return isImpossible;
 }
 
