@@ -4,6 +4,8 @@
 
 #include "frontend/base/check.h"
 
+#include <utility>
+
 namespace dtile::backend::gpu {
 
 using ir::Op;
