@@ -18,9 +18,13 @@ bool PositionArithmetic::isSimple(ir::Value *value) {
     return owner->is(OpKind::Space) ||
            (counts && areSimple(llvm::ArrayRef(owner->operands()).take_front(3)));
   }
-  if (!op->enclosing(OpKind::Space) || !seen_.insert(op).second)
+  if (!op->enclosing(OpKind::Space))
     return true;
-  return isArithmetic(*op) && areSimple(op->operands());
+  if (const auto found = known_.find(op); found != known_.end())
+    return found->second;
+  const bool simple = isArithmetic(*op) && areSimple(op->operands());
+  known_[op] = simple;
+  return simple;
 }
 
 } // namespace dtile::passes

@@ -4,7 +4,8 @@
 
 #include "ir/core/ir.h"
 
-#include "llvm/ADT/SmallPtrSet.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/STLExtras.h"
 
 namespace dtile::passes {
 
@@ -23,9 +24,8 @@ public:
   }
 
 private:
-  /// Those that were asked about. Whoever gets a no asks no further: a second question of the same
-  /// value would get a yes.
-  llvm::SmallPtrSet<const ir::Op *, 16> seen_;
+  /// What was answered before.
+  llvm::SmallDenseMap<const ir::Op *, bool, 16> known_;
 };
 
 } // namespace dtile::passes
