@@ -109,8 +109,6 @@ public:
   void sharedRead() { sharedInUse_ = true; }
 
   // Communication.
-  /// The same view at addresses of this device: where a rank's memory is mapped.
-  [[nodiscard]] View reachable(View view);
   /// All threads meet when one of the operands from `first` on is a token of something sent: then
   /// it is complete. Acquires need no code: waits end with a meeting.
   void awaitTokens(ir::Op &op, unsigned first);

@@ -124,17 +124,6 @@ void BodyLowering::lowerAssert(Op &op) {
 
 // Copies.
 
-View BodyLowering::reachable(View view) {
-  if (!view.rank)
-    return view;
-  llvm::Value *there = call(DeviceCall::peer, {kernel_.launch, view.data, view.rank});
-  // An element that does not exist has no address on any rank.
-  if (view.dims.empty())
-    there = b.CreateSelect(b.CreateIsNull(view.data), view.data, there);
-  view.data = there;
-  return view;
-}
-
 namespace {
 
 /// One dimension of a copy; sizes and distances in elements.

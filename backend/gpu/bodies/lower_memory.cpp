@@ -181,7 +181,17 @@ llvm::Value *zeroBytes(llvm::IRBuilder<> &b) {
   return zeros;
 }
 
-View BodyLowering::located(ir::Value *value) { return reachable(view(value)); }
+View BodyLowering::located(ir::Value *value) {
+  View found = view(value);
+  if (!found.rank)
+    return found;
+  llvm::Value *there = call(DeviceCall::peer, {kernel_.launch, found.data, found.rank});
+  // An element that does not exist has no address on any rank.
+  if (found.dims.empty())
+    there = b.CreateSelect(b.CreateIsNull(found.data), found.data, there);
+  found.data = there;
+  return found;
+}
 
 void BodyLowering::lowerMemoryOp(Op &op) {
   switch (op.kind()) {

@@ -23,11 +23,11 @@
 //   stores:      wait taken · wait for signals · copy rows here, which arrive at arrived
 //   groups:      wait arrived · read the tile · arrive at taken
 //
-// When a wait for a signal fails, the thread that copies goes on to announce slots, and the warp that
-// stores to say that tiles have arrived, without copying: the groups come to their end over whatever
-// is there, nothing of which is stored or told by that warp. Checks of these two report, and they go
-// on: an exit would leave the groups waiting. The groups themselves go on where a wait of theirs
-// fails and all that the bodies do to memory is that warp's, and leave otherwise.
+// When a wait for a signal fails, the thread that copies goes on to announce slots, and the warp
+// that stores to say that tiles have arrived, without copying: the groups come to their end over
+// whatever is there, nothing of which is stored or told by that warp. Checks of these two report,
+// and they go on: an exit would leave the groups waiting. The groups themselves go on where a wait
+// of theirs fails and all that the bodies do to memory is that warp's, and leave otherwise.
 #include "backend/gpu/staged/lower_staged.h"
 
 #include "backend/gpu/staged/walkers.h"

@@ -166,8 +166,8 @@ private:
   void bringRows(const Target &from);
   void bringElements(const Target &from);
   void fillWithZeros();
-  /// Emits `body` for each element that exists, in one of the threads: its address, and its place in
-  /// shared memory.
+  /// Emits `body` for each element that exists, in one of the threads: its address, and its place
+  /// in shared memory.
   void eachElement(const Target &target,
                    llvm::function_ref<void(llvm::Value *there, llvm::Value *inShared)> body);
   /// Each thread has the copy engine store some of the rows.
