@@ -111,7 +111,7 @@ DTILE_API void *dtile_symm_address(dtile_team *, void *address, int32_t local_ra
 DTILE_API dtile_status dtile_launch_all(dtile_team *, const dtile_kernel_desc *,
                                         const dtile_arg *const *args, int32_t nargs);
 /* Starts `count` launches back to back on every local rank without a meeting point between them:
- * ranks drift. */
+ * ranks drift. A `count` of 0 starts none, but makes what such launches need. */
 DTILE_API dtile_status dtile_launch_repeat(dtile_team *, const dtile_kernel_desc *,
                                            const dtile_arg *const *args, int32_t nargs,
                                            int32_t count);
@@ -147,8 +147,9 @@ DTILE_API dtile_status dtile_team_create_job(const dtile_device_options *, dtile
  * The first launch of a kernel, and the first with other sizes, makes objects and may wait for
  * peers and for what runs on the GPUs (so, in one process, start a kernel on all ranks before
  * another kernel's first launch); later ones only look up and launch, and may be captured in a
- * graph. What a graph captures must have been launched once before. A launch that fails on the
- * device is reported by the next call, or by dtile_team_synchronize. */
+ * graph. What a graph captures must have been launched once before, or made ready by
+ * dtile_launch_repeat with a count of 0. A launch that fails on the device is reported by the next
+ * call, or by dtile_team_synchronize. */
 DTILE_API dtile_status dtile_launch_on(dtile_team *, int32_t local_rank, const dtile_kernel_desc *,
                                        const dtile_arg *args, int32_t nargs, void *stream);
 /* Waits for all that was queued on this process's GPUs; gives DTILE_TIMEOUT or DTILE_TRAP, with

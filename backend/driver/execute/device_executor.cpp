@@ -152,7 +152,7 @@ private:
     LaunchResult result;
     const auto begin = std::chrono::steady_clock::now();
     if (options_.graph)
-      result.failure = replay(args, pointers, count);
+      result.failure = replay(pointers, count);
     else if (options_.delayRank >= 0)
       result.failure = launchDelayed(pointers, count);
     else
@@ -188,12 +188,11 @@ private:
     return words(dtile_team_synchronize(team_));
   }
 
-  /// Launches once, so that everything is there, puts the arguments back, and captures a launch of
-  /// each rank, which is replayed `count` times.
-  std::string replay(const RankArgs &args, llvm::ArrayRef<const dtile_arg *> passed, int count) {
-    auto failure = words(dtile_launch_all(team_, desc_, passed.data(), int32_t(params_.size())));
-    if (failure.empty())
-      failure = copyIn(args);
+  /// Makes what a launch needs, by none, and captures a launch of each rank, which is replayed
+  /// `count` times: the kernel's epoch is what it would be without graphs.
+  std::string replay(llvm::ArrayRef<const dtile_arg *> passed, int count) {
+    auto failure =
+        words(dtile_launch_repeat(team_, desc_, passed.data(), int32_t(params_.size()), 0));
     std::vector<void *> graphs(static_cast<size_t>(ranks_), nullptr);
     for (int rank = 0; rank < ranks_ && failure.empty(); ++rank) {
       failure = words(dtile_capture_begin(team_, rank));

@@ -296,6 +296,16 @@ TEST_F(DeviceTeamTest, allocates_nothing_while_a_graph_is_captured) {
   EXPECT_TRUE(launchOn(0).ok());
 }
 
+TEST_F(DeviceTeamTest, no_launches_make_ready_for_a_graph) {
+  ASSERT_TRUE(make({0}).ok());
+  makeArguments(64);
+  ASSERT_TRUE(team->launch(&kernel.desc, arguments->data(), 2, 0).ok());
+  EXPECT_EQ(machine.launches.size(), 0u);
+  machine.capturing = true;
+  EXPECT_TRUE(launchOn(0).ok());
+  EXPECT_EQ(machine.launches.size(), 1u);
+}
+
 // ---- What is refused ----
 
 TEST_F(DeviceTeamTest, refuses_tensors_that_the_device_cannot_use) {
