@@ -295,7 +295,7 @@ bool computes(const Op &op) {
 bool isBulkCopy(const Op &op, const TargetFacts &machine) {
   const ir::Value &source = *op.operand(0);
   return machine.copyBytes > 0 && source.type().isView() && !op.is(OpKind::ReduceAdd) &&
-         guessBytes(source) >= machine.copyBytes / 2;
+         guessBytes(source) >= TargetFacts::kLeastBulkBytes;
 }
 
 llvm::Function *lowerWeight(launch::LaunchModule &module, const launch::Frame &frame, Op &space,

@@ -101,4 +101,9 @@ dtile_device_space spaceFacts(const Op &space, const TargetFacts &machine) {
           .reserved = 0};
 }
 
+bool hasStagedLoads(Op &kernel) {
+  return llvm::any_of(kernel.body().ops(),
+                      [](const Op &op) { return op.is(OpKind::Space) && op.hasAttr("groups"); });
+}
+
 } // namespace dtile::backend::gpu

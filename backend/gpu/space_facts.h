@@ -16,4 +16,7 @@ namespace dtile::backend::gpu {
 /// takes the next in order, so there are only more to make progress.
 [[nodiscard]] bool sharesBodies(const ir::Op &space);
 
+/// Whether a space of the kernel has staged loads (pass stage-loads), with walkers of its own.
+[[nodiscard]] bool hasStagedLoads(ir::Op &kernel);
+
 } // namespace dtile::backend::gpu

@@ -53,7 +53,8 @@ struct TargetFacts {
   /// Programs that fill the way to other devices with large copies; more only take processors from
   /// arithmetic.
   int32_t movers = kPlainMovers;
-  /// Shared memory that a program's large copies go through, where an engine makes them.
+  /// Shared memory that a program's large copies go through, where an engine makes them and nothing
+  /// else wants memory.
   int32_t copyBytes = 0;
   /// Bytes that one thread copies at once from global to shared memory, while it goes on; 0 where
   /// none can.
@@ -63,6 +64,10 @@ struct TargetFacts {
   int32_t productRate = 1000;
   /// Bytes that go to other devices in a nanosecond, from all programs together.
   int32_t linkRate = 300;
+
+  /// Of how many bytes on copies are large: below that most of the time goes to the first load and
+  /// the last store (as in stdlib/shmem/device.c).
+  static constexpr int32_t kLeastBulkBytes = 32768;
 
   /// `movers` where threads copy.
   static constexpr int32_t kPlainMovers = 32;

@@ -6,6 +6,7 @@
 // before a notify, so that one thread releases what all have written, and one after a wait, so that
 // all threads see what one has acquired. A token of something sent is complete after a meeting.
 #include "backend/gpu/bodies/lower_body.h"
+#include "backend/gpu/space_facts.h"
 
 #include "frontend/base/check.h"
 
@@ -159,21 +160,23 @@ std::pair<llvm::Value *, int32_t> BodyLowering::copyBuffer(const View &source,
                                                            const View &destination) {
   const std::pair<llvm::Value *, int32_t> none(llvm::ConstantPointerNull::get(b.getPtrTy()), 0);
   const TargetFacts &facts = gpu_.device.facts();
+  // Beside products memory answers later, and their programs have all shared memory anyway.
+  const int32_t bytes = facts.copyBytes * (hasStagedLoads(*kernel_.kernel) ? 2 : 1);
   const int64_t room = facts.sharedBytes - kReservedSharedBytes - gpu_.sharedMark();
-  if (room < facts.copyBytes || facts.copyBytes == 0)
+  if (room < bytes || bytes == 0)
     return none;
-  // Copies that are known to be smaller than half of it are made by all threads.
+  // Copies that are known to be small are made by all threads.
   double most = dtypeBytes(source.type.dtype());
   for (auto [from, to] : llvm::zip_equal(source.dims, destination.dims)) {
-    double size = facts.copyBytes;
+    double size = TargetFacts::kLeastBulkBytes;
     for (llvm::Value *extent : {from.extent, to.extent})
       if (auto *known = llvm::dyn_cast<llvm::ConstantInt>(extent))
         size = std::min(size, double(known->getSExtValue()));
     most *= size;
   }
-  if (most < facts.copyBytes / 2)
+  if (most < TargetFacts::kLeastBulkBytes)
     return none;
-  return {sharedScratch(facts.copyBytes), facts.copyBytes};
+  return {sharedScratch(bytes), bytes};
 }
 
 void BodyLowering::copy(View source, View destination) {
