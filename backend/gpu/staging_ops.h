@@ -49,6 +49,13 @@ public:
   static constexpr unsigned kWarpThreads = 32;
   /// A warp's threads meet.
   virtual void meetWarp(llvm::IRBuilder<> &b) const = 0;
+  /// i32 or i64, where a warp's threads meet: what its first thread has. The assembler knows that
+  /// it is the same in all: addresses and branches that follow from it cost them little.
+  [[nodiscard]] virtual llvm::Value *uniform(llvm::IRBuilder<> &b, llvm::Value *value) const = 0;
+  /// i1, where a warp's threads meet: whether it holds in any.
+  [[nodiscard]] virtual llvm::Value *anyOfWarp(llvm::IRBuilder<> &b, llvm::Value *value) const = 0;
+  /// i1, where a warp's threads meet: true in one of them, always the same.
+  [[nodiscard]] virtual llvm::Value *isElected(llvm::IRBuilder<> &b) const = 0;
 
   // Barriers in shared memory, 8 bytes each.
   virtual void initBarrier(llvm::IRBuilder<> &b, llvm::Value *barrier, unsigned arrivals) const = 0;
@@ -66,6 +73,8 @@ public:
   /// its bytes arrive at the barrier. What lies outside the tensor is zeros.
   virtual void copyBox(llvm::IRBuilder<> &b, llvm::Value *shared, llvm::Value *map,
                        llvm::ArrayRef<llvm::Value *> coordinates, llvm::Value *barrier) const = 0;
+  /// The engine looks at a map before it is asked to copy.
+  virtual void prefetchMap(llvm::IRBuilder<> &b, llvm::Value *map) const = 0;
   /// Bytes that rows in memory and in shared memory begin at multiples of, and are long.
   static constexpr unsigned kRowAlign = 16;
   /// By one thread: copies `bytes` (i32) from memory, this device's or a peer's, to shared memory;
@@ -83,6 +92,8 @@ public:
   virtual void awaitStores(llvm::IRBuilder<> &b) const = 0;
   /// Plain accesses before it and the copy engine's behind it (and the reverse) are in order.
   virtual void proxyFence(llvm::IRBuilder<> &b) const = 0;
+  /// The same for shared memory alone, which takes a fraction of the time.
+  virtual void sharedProxyFence(llvm::IRBuilder<> &b) const = 0;
 
   /// Whether there is such a matrix instruction.
   [[nodiscard]] virtual bool hasDot(const GroupDot &dot) const = 0;
@@ -93,6 +104,10 @@ public:
   /// groups of 8 rows.
   [[nodiscard]] virtual llvm::Value *advance(llvm::IRBuilder<> &b, llvm::Value *descriptor,
                                              uint64_t bytes) const = 0;
+  /// Makes zeros values of their own, of which there is one however many paths lead to their uses:
+  /// as constants they would be written to registers on each.
+  virtual void writeZeros(llvm::IRBuilder<> &b,
+                          llvm::MutableArrayRef<llvm::Value *> zeros) const = 0;
   /// Before the first dot of a group: the registers of accumulators are the instructions' now.
   virtual void beginDots(llvm::IRBuilder<> &b) const = 0;
   /// accumulators += a · bᵀ over 32 bytes of the summed dimension; one value a register, i32 or

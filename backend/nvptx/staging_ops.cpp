@@ -8,6 +8,7 @@
 #include "frontend/base/check.h"
 
 #include "llvm/IR/InlineAsm.h"
+#include "llvm/IR/IntrinsicsNVPTX.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -71,6 +72,25 @@ class HopperOps : public gpu::StagingOps {
 public:
   void meetWarp(Builder &b) const override { emitPtx(b, "bar.warp.sync -1;", "~{memory}", {}); }
 
+  Value *uniform(Builder &b, Value *value) const override {
+    if (value->getType()->isIntegerTy(32))
+      return b.CreateIntrinsic(llvm::Intrinsic::nvvm_shfl_sync_idx_i32,
+                               {b.getInt32(-1), value, b.getInt32(0), b.getInt32(31)});
+    Value *low = uniform(b, b.CreateTrunc(value, b.getInt32Ty()));
+    Value *high = uniform(b, b.CreateTrunc(b.CreateLShr(value, 32), b.getInt32Ty()));
+    return b.CreateOr(b.CreateZExt(low, b.getInt64Ty()),
+                      b.CreateShl(b.CreateZExt(high, b.getInt64Ty()), 32));
+  }
+
+  Value *anyOfWarp(Builder &b, Value *value) const override {
+    return b.CreateIntrinsic(llvm::Intrinsic::nvvm_vote_any_sync, {b.getInt32(-1), value});
+  }
+
+  Value *isElected(Builder &b) const override {
+    Value *elected = b.CreateIntrinsic(llvm::Intrinsic::nvvm_elect_sync, {b.getInt32(-1)});
+    return b.CreateExtractValue(elected, 1);
+  }
+
   void initBarrier(Builder &b, Value *barrier, unsigned arrivals) const override {
     emitPtx(b, "mbarrier.init.shared::cta.b64 [$0], $1;", "r,r,~{memory}",
             {barrier, b.getInt32(arrivals)});
@@ -109,6 +129,10 @@ public:
             "r,l,r" + repeated(",r", coordinates.size()) + ",~{memory}", operands);
   }
 
+  void prefetchMap(Builder &b, Value *map) const override {
+    emitPtx(b, "prefetch.tensormap [$0];", "l,~{memory}", {map});
+  }
+
   void loadRow(Builder &b, Value *shared, Value *memory, Value *bytes,
                Value *barrier) const override {
     Value *global = b.CreateAddrSpaceCast(memory, b.getPtrTy(1));
@@ -136,8 +160,10 @@ public:
     emitPtx(b, "cp.async.bulk.wait_group 0;", "~{memory}", {});
   }
 
-  void proxyFence(Builder &b) const override {
-    emitPtx(b, "fence.proxy.async;", "~{memory}", {});
+  void proxyFence(Builder &b) const override { emitPtx(b, "fence.proxy.async;", "~{memory}", {}); }
+
+  void sharedProxyFence(Builder &b) const override {
+    emitPtx(b, "fence.proxy.async.shared::cta;", "~{memory}", {});
   }
 
   bool hasDot(const GroupDot &dot) const override {
@@ -169,6 +195,19 @@ public:
 
   Value *advance(Builder &b, Value *descriptor, uint64_t bytes) const override {
     return bytes == 0 ? descriptor : b.CreateAdd(descriptor, b.getInt64(bytes / 16));
+  }
+
+  void writeZeros(Builder &b, llvm::MutableArrayRef<Value *> zeros) const override {
+    llvm::Type *element = zeros.front()->getType();
+    std::string text, constraints;
+    for (size_t i = 0; i < zeros.size(); ++i) {
+      text += llvm::formatv("{0}mov.b32 ${1}, 0;", i == 0 ? "" : "\n\t", i);
+      constraints += llvm::formatv("{0}={1}", i == 0 ? "" : ",", element->isFloatTy() ? "f" : "r");
+    }
+    llvm::SmallVector<llvm::Type *, 16> types(zeros.size(), element);
+    Value *result = emitPtx(b, llvm::StructType::get(b.getContext(), types), text, constraints, {});
+    for (auto [i, value] : llvm::enumerate(zeros))
+      value = b.CreateExtractValue(result, i);
   }
 
   void beginDots(Builder &b) const override {
@@ -205,8 +244,7 @@ public:
 
   void awaitDots(Builder &b, unsigned pending,
                  llvm::MutableArrayRef<Value *> accumulators) const override {
-    const std::string text =
-        llvm::formatv("wgmma.wait_group.sync.aligned {0};", pending);
+    const std::string text = llvm::formatv("wgmma.wait_group.sync.aligned {0};", pending);
     if (accumulators.empty())
       emitPtx(b, text, "~{memory}", {});
     else
@@ -254,8 +292,8 @@ private:
     llvm::SmallVector<Value *, 16> operands(registers.begin(), registers.end());
     operands.append(others.begin(), others.end());
     llvm::SmallVector<llvm::Type *, 16> types(registers.size(), element);
-    Value *result = emitPtx(b, llvm::StructType::get(b.getContext(), types), text, constraints,
-                            operands);
+    Value *result =
+        emitPtx(b, llvm::StructType::get(b.getContext(), types), text, constraints, operands);
     for (auto [i, value] : llvm::enumerate(registers))
       value = b.CreateExtractValue(result, i);
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The thread that copies operands to the slots of the ring.
+// The warp that copies operands to the slots of the ring: all its threads walk alike, and one of
+// them acts.
 #include "backend/gpu/staged/walkers.h"
 
 #include "frontend/base/check.h"
@@ -52,7 +53,7 @@ void CopyLowering::askForNext(Op &loop) {
 }
 
 void CopyLowering::takeNext() {
-  b.CreateStore(countBody(*range_), next_);
+  when(ops_.isElected(b), "count", [&] { b.CreateStore(countBody(*range_), next_); });
   b.CreateStore(b.getTrue(), hasNext_);
 }
 
@@ -60,10 +61,13 @@ Value *CopyLowering::takeBody(const BodyRange &) {
   when(b.CreateNot(b.CreateLoad(b.getInt1Ty(), hasNext_)), "take", [&] { takeNext(); });
   Value *slot = body_.slot();
   waitOrLeave(body_.barrier(ring_.bodiesEmpty, slot), body_.phase());
-  Value *number = b.CreateLoad(b.getInt64Ty(), next_);
   b.CreateStore(b.getFalse(), hasNext_);
-  b.CreateStore(number, bodyNumber());
-  ops_.arrive(b, body_.barrier(ring_.bodiesFull, slot));
+  when(ops_.isElected(b), "tell", [&] {
+    b.CreateStore(b.CreateLoad(b.getInt64Ty(), next_), bodyNumber());
+    ops_.arrive(b, body_.barrier(ring_.bodiesFull, slot));
+  });
+  ops_.meetWarp(b);
+  Value *number = ops_.uniform(b, b.CreateLoad(b.getInt64Ty(), bodyNumber()));
   body_.next();
   return number;
 }
@@ -119,15 +123,16 @@ void CopyLowering::copy(Op &load) {
     for (Op *each : loads)
       bytes += ring_.tiles.find(each)->second.bytes();
     // One arrival either way.
+    Value *acts = ops_.isElected(b);
     Value *failed = hasFailed();
-    when(failed, "copy.skipped", [&] {
+    when(b.CreateAnd(acts, failed), "copy.skipped", [&] {
       b.CreateStore(b.getInt32(1), shared(ring_.failed));
       ops_.arrive(b, full);
     });
-    when(b.CreateNot(failed), "copy.announced",
-         [&] { ops_.arriveExpecting(b, full, b.getInt32(bytes)); });
+    copies_ = b.CreateAnd(acts, b.CreateNot(failed));
+    when(copies_, "copy.announced", [&] { ops_.arriveExpecting(b, full, b.getInt32(bytes)); });
   }
-  when(b.CreateNot(hasFailed()), "copy", [&] {
+  when(copies_, "copy", [&] {
     const ir::TensorBoxes &source = tile.source;
     if (!source.isFirst)
       return copyBoxes(tile, source.boxes[0], slot, full);

@@ -13,6 +13,8 @@ using ir::OpKind;
 using llvm::Value;
 
 void GroupLowering::lowerBodies(Op &space, const BodyRange &range) {
+  group_ = b.CreateLShr(ops_.uniform(b, kernel_.thread),
+                        llvm::Log2_32(unsigned(gpu_.device.facts().groupThreads)), "group");
   place_.begin(0);
   body_.begin(0);
   output_.begin(1);
@@ -45,12 +47,30 @@ void GroupLowering::lowerOp(Op &op) {
     leaveTaken();
   if (isBrought(op) && ring_.output)
     take(op);
+  else if (op.is(OpKind::For) && op.hasAttr("stages"))
+    lowerLoop(op);
   else
     BodyLowering::lowerOp(op);
   if (&op == taken_)
     leaveTaken();
-  if (op.is(OpKind::For) && op.hasAttr("stages"))
-    finish(op);
+}
+
+void GroupLowering::lowerLoop(Op &loop) {
+  for (ir::Value *begin : loop.operands().drop_front(3)) {
+    if (!begin->type().isTile())
+      continue;
+    Registers values(registers(begin));
+    const bool isZero = llvm::all_of(values, [](const Value *value) {
+      const auto *constant = llvm::dyn_cast<llvm::Constant>(value);
+      return constant && constant->isNullValue();
+    });
+    if (!isZero)
+      continue;
+    ops_.writeZeros(b, values);
+    setRegisters(begin, values);
+  }
+  BodyLowering::lowerOp(loop);
+  finish(loop);
 }
 
 /// What the threads have polled is there for all when they have met. They go on where it never
@@ -86,7 +106,7 @@ void GroupLowering::handOver(Op &store) {
     sync();
   ir::Value *tile = store.operand(0);
   writeShared(output.tile, info(tile->type()), registers(tile));
-  ops_.proxyFence(b);
+  ops_.sharedProxyFence(b);
   ops_.arrive(b, output.stored);
 }
 
@@ -233,8 +253,7 @@ void GroupLowering::multiply(Op &dot) {
   Value *slot = place_.slot();
   waitPhase(place_.barrier(ring_.full, slot), place_.phase());
   // The groups stand above each other, then their next blocks.
-  Value *group = b.CreateLShr(kernel_.thread, 7);
-  Value *rows = b.CreateMul(group, b.getInt32(uint32_t(a.rowOffset(kRows))));
+  Value *rows = b.CreateMul(group_, b.getInt32(uint32_t(a.rowOffset(kRows))));
   const Product product = {.a = a,
                            .right = right,
                            .shape = shape,

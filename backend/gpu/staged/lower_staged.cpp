@@ -121,6 +121,8 @@ void StagedSpace::beginBarriers(const Ring &ring) {
   const StagingOps &ops = *gpu_.device.staging();
   const unsigned readers = threads_ + (ring.output ? StagingOps::kWarpThreads : 0);
   when(isLeader(), "barriers", [&] {
+    for (const auto &map : kernel_.layout->tensorMaps())
+      ops.prefetchMap(b, b.CreatePtrToInt(frameAddress(map->offset), b.getInt64Ty()));
     b.CreateStore(b.getInt32(0), b.CreateIntToPtr(ring.failed, b.getPtrTy(Device::kShared)));
     for (int64_t slot = 0; slot < kBodiesAhead; ++slot) {
       ops.initBarrier(b, b.CreateAdd(ring.bodiesFull, b.getInt32(8 * slot)), 1);
@@ -180,18 +182,21 @@ void StagedSpace::lowerBodies(Op &space, const BodyRange &range) {
   b.CreateCondBr(areMapsUsable(ring), staged, plain);
 
   b.SetInsertPoint(staged);
-  b.CreateCondBr(b.CreateICmpUGE(kernel_.thread, b.getInt32(threads_)), copies, groups);
+  Value *warp = b.CreateLShr(gpu_.device.staging()->uniform(b, kernel_.thread),
+                             llvm::Log2_32(StagingOps::kWarpThreads));
+  const auto isWarp = [&](unsigned behindGroups) {
+    return b.CreateICmpEQ(warp, b.getInt32(threads_ / StagingOps::kWarpThreads + behindGroups));
+  };
+  b.CreateCondBr(b.CreateICmpUGE(warp, b.getInt32(threads_ / StagingOps::kWarpThreads)), copies,
+                 groups);
   b.SetInsertPoint(copies);
   moveRegisters(ring, /*copies=*/true);
-  when(b.CreateICmpEQ(kernel_.thread, b.getInt32(threads_)), "copier", [&] {
+  when(isWarp(0), "copier", [&] {
     CopyLowering copier(gpu_, kernel_, ring);
     lowerAs(copier, space, range);
   });
   if (ring.output) {
-    // The next warp.
-    Value *warp = b.CreateLShr(b.CreateSub(kernel_.thread, b.getInt32(threads_)),
-                               llvm::Log2_32(StagingOps::kWarpThreads));
-    when(b.CreateICmpEQ(warp, b.getInt32(1)), "storer", [&] {
+    when(isWarp(1), "storer", [&] {
       StoreLowering storer(gpu_, kernel_, ring);
       lowerAs(storer, space, range);
     });
@@ -213,11 +218,6 @@ void StagedSpace::lowerBodies(Op &space, const BodyRange &range) {
 }
 
 } // namespace
-
-bool hasStagedLoads(Op &kernel) {
-  return llvm::any_of(kernel.body().ops(),
-                      [](const Op &op) { return op.is(OpKind::Space) && op.hasAttr("groups"); });
-}
 
 void requestTensorMaps(Op &kernel, launch::Frame &frame) {
   ir::walk(kernel, [&](Op &op) {

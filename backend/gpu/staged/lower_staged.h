@@ -12,8 +12,6 @@ namespace dtile::backend::gpu {
 /// body. Registers are moved between whole groups.
 inline constexpr unsigned kCopyThreads = 128;
 
-/// Whether a space of the kernel has staged loads.
-[[nodiscard]] bool hasStagedLoads(ir::Op &kernel);
 /// Asks the frame for the tensor maps of all staged loads, before the prologue is lowered.
 void requestTensorMaps(ir::Op &kernel, launch::Frame &frame);
 

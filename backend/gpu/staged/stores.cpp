@@ -5,12 +5,15 @@
 // element.
 //
 // Order. Each thread of the groups fences its writes of shared memory against the copy engine, then
-// arrives at `stored`; the warp's threads see that, and each has the engine copy some of the rows.
-// When the engine has read them, they arrive at `drained`: the groups may write the next tile. When
-// all rows have landed, the warp meets, and one thread notifies: its release, at the scope of those
-// who wait, covers what the warp's threads have seen to land, and what the groups wrote before they
-// arrived.
+// arrives at `stored`; the warp's threads see that, and one has the engine copy the rows (the
+// instruction takes uniform registers: by all threads it would be issued one thread after the
+// other, ten times as slowly). When the engine has read them, they arrive at `drained`: the groups
+// may write the next tile. When all rows have landed, the warp meets, and one thread notifies: its
+// release, at the scope of those who wait, covers what the warp's threads have seen to land, and
+// what the groups wrote before they arrived.
 #include "backend/gpu/staged/walkers.h"
+
+#include "ir/analysis/communication.h"
 
 namespace dtile::backend::gpu {
 
@@ -41,8 +44,35 @@ void StoreLowering::lowerBodies(Op &space, const BodyRange &range) {
   brought_.begin(1);
   b.CreateStore(b.getFalse(), failed_);
   forEachBody(space, range, [&] { lowerBlock(space.body()); });
-  ops_.awaitStores(b);
+  if (isSeenOnlyAfterKernel(space))
+    ops_.awaitStoresRead(b, 0);
+  else
+    ops_.awaitStores(b);
   ops_.arrive(b, ring_.output->ended);
+}
+
+/// Whether all that the warp stores is for who comes when the kernel has ended: tensors that
+/// neither peers nor other spaces reach.
+bool StoreLowering::isSeenOnlyAfterKernel(const Op &space) {
+  return llvm::all_of(ring_.output->deferred, [&](const Op *op) {
+    if (!op->is(OpKind::Store))
+      return false;
+    const Op *object = ir::objectOf(op->operand(1));
+    if (!object || !object->is(OpKind::Param))
+      return false;
+    if (object->strAttr("mode") != "out" && object->strAttr("mode") != "inout")
+      return false;
+    const auto isElsewhere = [&](const ir::Value *value, auto &&self) -> bool {
+      return llvm::any_of(value->uses(), [&](const ir::Use &use) {
+        const Op *in = use.user->enclosing(OpKind::Space);
+        if (in && in != &space)
+          return true;
+        return use.user->numResults() == 1 && use.user->result()->type().isView() &&
+               self(use.user->result(), self);
+      });
+    };
+    return !isElsewhere(object->result(), isElsewhere);
+  });
 }
 
 Value *StoreLowering::takeBody(const BodyRange &) {
@@ -84,7 +114,7 @@ void StoreLowering::store(Op &op) {
 
 void StoreLowering::learnOfFailure() {
   Value *wasGivenUp = b.CreateIsNotNull(b.CreateLoad(b.getInt32Ty(), shared(ring_.failed)));
-  b.CreateStore(b.CreateOr(hasFailed(), wasGivenUp), failed_);
+  b.CreateStore(b.CreateOr(hasFailed(), ops_.anyOfWarp(b, wasGivenUp)), failed_);
 }
 
 void StoreLowering::bring(Op &load) {
@@ -155,34 +185,62 @@ void StoreLowering::eachOfLanes(Value *first, Value *end, llvm::function_ref<voi
 
 StoreLowering::Rows StoreLowering::rows(const Target &target) {
   const unsigned bytes = dtypeBytes(ring_.output->tile.dtype);
-  Value *length = b.CreateMul(b.CreateSub(target.high[1], target.low[1]), b.getInt64(bytes));
-  Value *isAny = b.CreateICmpSGT(length, b.getInt64(0));
-  return {.end = b.CreateSelect(isAny, target.high[0], target.low[0]),
-          .skipped = b.CreateMul(target.low[1], b.getInt64(bytes)),
-          .length = b.CreateTrunc(length, b.getInt32Ty())};
+  const auto atLeastZero = [&](Value *value) {
+    return b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, value, b.getInt64(0));
+  };
+  Value *height = atLeastZero(b.CreateSub(target.high[0], target.low[0]));
+  Value *length =
+      atLeastZero(b.CreateMul(b.CreateSub(target.high[1], target.low[1]), b.getInt64(bytes)));
+  Value *count = b.CreateSelect(b.CreateIsNull(length), b.getInt64(0), height);
+  Value *skipped = b.CreateAdd(b.CreateMul(target.low[0], target.stride[0]),
+                               b.CreateMul(target.low[1], b.getInt64(bytes)));
+  Value *there = b.CreateAdd(b.CreatePtrToInt(target.data, b.getInt64Ty()), skipped);
+  return {.count = ops_.uniform(b, b.CreateTrunc(count, b.getInt32Ty())),
+          .length = ops_.uniform(b, b.CreateTrunc(length, b.getInt32Ty())),
+          .there = ops_.uniform(b, there),
+          .stride = ops_.uniform(b, target.stride[0]),
+          .here = ops_.uniform(b, inShared(target.low[0], target.low[1]))};
 }
 
-Value *StoreLowering::rowAddress(const Target &target, const Rows &rows, Value *row) {
-  Value *there = b.CreateAdd(b.CreateMul(row, target.stride[0]), rows.skipped);
-  return b.CreateGEP(b.getInt8Ty(), target.data, there);
+void StoreLowering::eachRow(const Rows &rows, llvm::function_ref<void(Value *, Value *)> body) {
+  // Between the engine's instructions there should be little else.
+  constexpr uint32_t kAtOnce = 8;
+  const auto some = [&](Value *first, Value *rounds, uint32_t atOnce) {
+    loop(b.CreateZExt(rounds, b.getInt64Ty()), "rows", [&](Value *round) {
+      Value *begin =
+          b.CreateAdd(first, b.CreateMul(b.CreateTrunc(round, b.getInt32Ty()), b.getInt32(atOnce)));
+      for (uint32_t i = 0; i < atOnce; ++i) {
+        Value *row = b.CreateAdd(begin, b.getInt32(i));
+        Value *skipped = b.CreateMul(b.CreateZExt(row, b.getInt64Ty()), rows.stride);
+        Value *pitch = b.getInt32(uint32_t(ring_.output->tile.strides[0]));
+        body(b.CreateIntToPtr(b.CreateAdd(rows.there, skipped), b.getPtrTy()),
+             b.CreateAdd(rows.here, b.CreateMul(row, pitch)));
+      }
+    });
+  };
+  Value *left = b.CreateURem(rows.count, b.getInt32(kAtOnce));
+  some(b.getInt32(0), b.CreateUDiv(rows.count, b.getInt32(kAtOnce)), kAtOnce);
+  some(b.CreateSub(rows.count, left), left, 1);
 }
 
 void StoreLowering::storeRows(const Target &to) {
   const Rows rows = this->rows(to);
-  eachOfLanes(to.low[0], rows.end, [&](Value *row) {
-    ops_.storeRow(b, rowAddress(to, rows, row), inShared(row, to.low[1]), rows.length);
+  when(ops_.isElected(b), "engine", [&] {
+    eachRow(rows, [&](Value *there, Value *here) { ops_.storeRow(b, there, here, rows.length); });
+    ops_.commitStores(b);
+    ops_.awaitStoresRead(b, 0);
   });
-  ops_.commitStores(b);
-  ops_.awaitStoresRead(b, 0);
 }
 
 void StoreLowering::bringRows(const Target &from) {
   const Rows rows = this->rows(from);
-  Value *count = b.CreateTrunc(lanesRounds(from.low[0], rows.end), b.getInt32Ty());
   Value *arrived = ring_.output->arrived;
-  ops_.arriveExpecting(b, arrived, b.CreateMul(count, rows.length));
-  eachOfLanes(from.low[0], rows.end, [&](Value *row) {
-    ops_.loadRow(b, inShared(row, from.low[1]), rowAddress(from, rows, row), rows.length, arrived);
+  Value *acts = ops_.isElected(b);
+  Value *bytes = b.CreateMul(rows.count, rows.length);
+  ops_.arriveExpecting(b, arrived, b.CreateSelect(acts, bytes, b.getInt32(0)));
+  when(acts, "engine", [&] {
+    eachRow(rows,
+            [&](Value *there, Value *here) { ops_.loadRow(b, here, there, rows.length, arrived); });
   });
 }
 

@@ -68,7 +68,7 @@ void SliceLowering::lowerOp(Op &op) {
   if (!op.is(OpKind::Wait))
     return StagedWalker::lowerOp(op);
   when(b.CreateNot(hasFailed()), "slice.wait", [&] {
-    b.CreateStore(b.CreateIsNotNull(pollCells(op)), failed_);
+    b.CreateStore(ops_.anyOfWarp(b, b.CreateIsNotNull(pollCells(op))), failed_);
     ops_.proxyFence(b);
   });
 }

@@ -66,7 +66,7 @@ private:
   llvm::DenseSet<const ir::Op *> needed_;
 };
 
-/// The thread that copies operands.
+/// The warp that copies operands.
 class CopyLowering : public SliceLowering {
 public:
   CopyLowering(GpuModule &module, const KernelScaffold &kernel, const Ring &ring);
@@ -86,6 +86,8 @@ private:
   void takeNext();
 
   const BodyRange *range_ = nullptr;
+  /// i1: this thread copies what the current slot is for.
+  llvm::Value *copies_ = nullptr;
   /// i64: addresses of the maps of the tiles' boxes.
   llvm::DenseMap<const ir::TensorBox *, llvm::Value *> maps_;
   /// i64 and i1: the number of the next body, and whether it has been taken.
@@ -111,6 +113,7 @@ private:
   void awaitCells(ir::Op &op);
   [[nodiscard]] static const ir::Op *loadOf(const ir::Value *tile);
   struct Product;
+  void lowerLoop(ir::Op &loop);
   /// Whether the instruction's sums are short (GroupProduct).
   [[nodiscard]] bool isShort(const ir::Op &dot);
   void multiply(ir::Op &dot);
@@ -131,6 +134,8 @@ private:
 
   /// The op behind which the tile that was taken last is in registers; null once that was said.
   const ir::Op *taken_ = nullptr;
+  /// i32: the number of this thread's group.
+  llvm::Value *group_ = nullptr;
   /// Waits that fail need not end the groups: all that the bodies do to memory is deferred. (Exits
   /// beside products make ptxas serialize those.)
   bool goesOn_ = false;
@@ -162,7 +167,7 @@ private:
   [[nodiscard]] Target target(const View &to);
   void store(ir::Op &op);
   void bring(ir::Op &load);
-  /// Each thread has the copy engine bring some of the rows, and says how much that is.
+  /// One thread has the copy engine bring the rows, and all say how much that is.
   void bringRows(const Target &from);
   void bringElements(const Target &from);
   void fillWithZeros();
@@ -170,19 +175,23 @@ private:
   /// in shared memory.
   void eachElement(const Target &target,
                    llvm::function_ref<void(llvm::Value *there, llvm::Value *inShared)> body);
-  /// Each thread has the copy engine store some of the rows.
+  /// One thread has the copy engine store the rows.
   void storeRows(const Target &to);
   /// Each thread stores some elements of each row.
   void storeElements(const Target &to);
-  /// Rows of a target that are runs of bytes.
+  [[nodiscard]] bool isSeenOnlyAfterKernel(const ir::Op &space);
+  /// The rows of a target that exist there, which are runs of bytes: how many, and how long (i32);
+  /// where the first one begins, and how far it is to the next (i64); and where it is in shared
+  /// memory (i32). All are uniform.
   struct Rows {
-    /// i64: past the last row with any.
-    llvm::Value *end;
-    /// i64 bytes before the first one that exists, and i32 how many.
-    llvm::Value *skipped, *length;
+    llvm::Value *count, *length;
+    llvm::Value *there, *stride;
+    llvm::Value *here;
   };
   [[nodiscard]] Rows rows(const Target &target);
-  [[nodiscard]] llvm::Value *rowAddress(const Target &target, const Rows &rows, llvm::Value *row);
+  /// Emits `body` for each row: its address, and its place in shared memory.
+  void eachRow(const Rows &rows,
+               llvm::function_ref<void(llvm::Value *there, llvm::Value *here)> body);
   void moveElement(llvm::Value *from, llvm::Value *to);
   /// What the other walkers know of a launch that was given up.
   void learnOfFailure();
