@@ -83,8 +83,7 @@ llvm::Value *KernelFunction::scratchTurn(const Op &param) {
   llvm::Value *turn = b.CreateLoad(
       b.getInt64Ty(),
       loadFrame(object + int64_t(offsetof(dtile_device_object, turn)), b.getPtrTy()));
-  return b.CreateURem(turn, loadFrame(object + int64_t(offsetof(dtile_device_object, copies)),
-                                      b.getInt64Ty()));
+  return b.CreateURem(turn, b.getInt64(uint64_t(launch::scratchCopies(param))));
 }
 
 void KernelFunction::lowerScratch(Op &param) {

@@ -157,7 +157,7 @@ void KernelLowering::zeroNextCopies() {
     llvm::Value *turn =
         b.CreateLoad(b.getInt64Ty(), field(offsetof(dtile_device_object, turn), b.getPtrTy()));
     llvm::Value *copy = b.CreateURem(b.CreateAdd(turn, b.getInt64(1)),
-                                     field(offsetof(dtile_device_object, copies), b.getInt64Ty()));
+                                     b.getInt64(uint64_t(launch::scratchCopies(op))));
     llvm::Value *bytes = field(offsetof(dtile_device_object, copy_bytes), b.getInt64Ty());
     llvm::Value *data =
         b.CreateGEP(b.getInt8Ty(), field(offsetof(dtile_device_object, data), b.getPtrTy()),

@@ -21,7 +21,7 @@
 extern "C" {
 #endif
 
-#define DTILE_DEVICE_ABI_VERSION 3
+#define DTILE_DEVICE_ABI_VERSION 4
 #define DTILE_DEVICE_FRAME_BYTES 3584
 #define DTILE_DEVICE_MAX_SPACES 16
 #define DTILE_DEVICE_REPORT_ARGS 8
@@ -100,11 +100,12 @@ typedef struct dtile_device_launch {
 } dtile_device_launch;
 
 /* In the frame for each scratch object: this launch's copy begins at
- * data + *turn % copies * copy_bytes; the last program adds 1 to *turn. `data` and copy_bytes are
- * multiples of 256: whole copies are zeroed in words of 16 bytes, and tensor maps begin there. */
+ * data + *turn % copies * copy_bytes, where `copies` is the parameter's (dtile_param_desc); the last
+ * program adds 1 to *turn. `data` and copy_bytes are multiples of 256: whole copies are zeroed in
+ * words of 16 bytes, and tensor maps begin there. */
 typedef struct dtile_device_object {
   void *data;
-  int64_t copy_bytes, copies;
+  int64_t copy_bytes;
   uint64_t *turn;
 } dtile_device_object;
 

@@ -31,7 +31,6 @@ int32_t dtile_rt_device_scratch(dtile_launch *launch, int32_t param, int32_t ndi
   DeviceAddress heap = team.local(launch->local).heap;
   out->data = pointer<void>(heap + DeviceAddress(object->offset));
   out->copy_bytes = object->copyBytes;
-  out->copies = object->copies;
   out->turn = pointer<uint64_t>(object->turn[size_t(launch->local)]);
   return 0;
 }

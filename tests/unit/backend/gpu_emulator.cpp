@@ -509,10 +509,10 @@ int64_t volume(int32_t ndim, const int64_t *size) {
 int32_t rtScratch(Launch *launch, int32_t param, int32_t ndim, const int64_t *size,
                   dtile_device_object *out) {
   ir::Op &op = launch->team->param(param);
-  out->copies = launch::scratchCopies(op);
+  const int64_t copies = launch::scratchCopies(op);
   out->copy_bytes = volume(ndim, size) * int64_t(dtypeBytes(op.result()->type().dtype()));
   out->copy_bytes = int64_t(llvm::alignTo(uint64_t(out->copy_bytes), 16));
-  const size_t place = launch->team->place(param, size_t(out->copy_bytes * out->copies));
+  const size_t place = launch->team->place(param, size_t(out->copy_bytes * copies));
   out->data = launch->rank->heap.data() + place;
   out->turn = &launch->rank->turns[param];
   return 0;

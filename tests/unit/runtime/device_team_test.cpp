@@ -191,7 +191,6 @@ TEST_F(DeviceTeamTest, hands_each_rank_its_team_objects_and_programs) {
       EXPECT_EQ(words.peers[peer], team->local(peer).heap);
     EXPECT_EQ(one.words.kernel->epoch, 0u);
     const Frame &frame = frameOf(one);
-    EXPECT_EQ(frame.scratch.copies, 2);
     EXPECT_EQ(*frame.scratch.turn, 0u);
     EXPECT_EQ(static_cast<float *>(frame.scratch.data)[63], 0.0f);
     for (int cell = 0; cell < 6; ++cell)
