@@ -100,9 +100,9 @@ typedef struct dtile_device_launch {
 } dtile_device_launch;
 
 /* In the frame for each scratch object: this launch's copy begins at
- * data + *turn % copies * copy_bytes, where `copies` is the parameter's (dtile_param_desc); the last
- * program adds 1 to *turn. `data` and copy_bytes are multiples of 256: whole copies are zeroed in
- * words of 16 bytes, and tensor maps begin there. */
+ * data + *turn % copies * copy_bytes, where `copies` is the parameter's (dtile_param_desc); the
+ * last program adds 1 to *turn. `data` and copy_bytes are multiples of 256: whole copies are zeroed
+ * in words of 16 bytes, and tensor maps begin there. */
 typedef struct dtile_device_object {
   void *data;
   int64_t copy_bytes;

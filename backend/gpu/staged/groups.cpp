@@ -17,7 +17,11 @@ void GroupLowering::lowerBodies(Op &space, const BodyRange &range) {
                         llvm::Log2_32(unsigned(gpu_.device.facts().groupThreads)), "group");
   place_.begin(0);
   body_.begin(0);
-  output_.begin(1);
+  // The first group's first part finds nothing in its way: the phase before counts as over.
+  if (ring_.output && ring_.output->parts > 1)
+    output_.beginAt(b.CreateZExt(b.CreateIsNull(group_), b.getInt32Ty()));
+  else
+    output_.begin(1);
   brought_.begin(0);
   goesOn_ = true;
   ir::walk(space.body(), [&](Op &op) {
@@ -93,7 +97,12 @@ Value *GroupLowering::previousSlot() {
 }
 
 void GroupLowering::awaitDrained() {
-  waitPhase(ring_.output->drained, output_.phase());
+  const OutputTile &output = *ring_.output;
+  Value *before = b.getInt32(0);
+  if (output.parts > 1)
+    before = b.CreateSelect(b.CreateIsNull(group_), b.getInt32(uint32_t(output.parts - 1)),
+                            b.CreateSub(group_, b.getInt32(1)));
+  waitPhase(output_.barrier(output.drained, before), output_.phase());
   output_.next();
 }
 
@@ -105,7 +114,14 @@ void GroupLowering::handOver(Op &store) {
   if (!output.brought.empty())
     sync();
   ir::Value *tile = store.operand(0);
-  writeShared(output.tile, info(tile->type()), registers(tile));
+  SharedTile own = output.tile;
+  if (output.parts > 1) {
+    // Where the tile would begin, if there were room for all of it.
+    const int64_t bytes = output.partRows * own.strides[0];
+    Value *skipped = b.CreateNeg(b.CreateMul(group_, b.getInt32(uint32_t(bytes))));
+    own.base = b.CreateGEP(b.getInt8Ty(), own.base, skipped);
+  }
+  writeShared(own, info(tile->type()), registers(tile));
   ops_.sharedProxyFence(b);
   ops_.arrive(b, output.stored);
 }

@@ -17,6 +17,10 @@
 //   groups:      wait drained · write the tile · arrive at stored
 //   stores:      wait stored · copy rows to memory · arrive at drained · await them · notify
 //
+// Where the space has `parts` (pass part-outputs), shared memory holds the rows of one group. Each
+// writes its own when those of the group before it have been read, the first when those of the last
+// have, of the tile before.
+//
 // That warp also brings tiles that the body loads behind its products (pass bring-tiles) to where
 // the tile will be written:
 //
@@ -99,7 +103,7 @@ void StagedSpace::makeBarriers(Ring &ring) {
   ring.bodiesEmpty = address(8 * kBodiesAhead, 8);
   if (ring.output) {
     ring.output->stored = address(8, 8);
-    ring.output->drained = address(8, 8);
+    ring.output->drained = address(8 * ring.output->parts, 8);
     ring.output->ended = address(8, 8);
     ring.output->arrived = address(8, 8);
     ring.output->taken = address(8, 8);
@@ -114,6 +118,7 @@ void StagedSpace::makeSlots(Ring &ring) {
   const Op &store = *output.deferred.front();
   const TileInfo &stored = info(store.operand(0)->type());
   output.tile = sharedTile(store.operand(0)->type().dtype(), {&stored}, 1, /*padded=*/true);
+  output.tile.bytes /= output.parts;
   output.tile.base = gpu_.shared(b, output.tile.bytes, StagingOps::kRowAlign);
 }
 
@@ -134,9 +139,12 @@ void StagedSpace::beginBarriers(const Ring &ring) {
       ops.initBarrier(b, b.CreateAdd(ring.empty, b.getInt32(8 * slot)), threads_ / 32);
     }
     if (ring.output) {
-      for (Value *barrier : {ring.output->stored, ring.output->taken})
-        ops.initBarrier(b, barrier, threads_);
-      for (Value *barrier : {ring.output->drained, ring.output->ended, ring.output->arrived})
+      ops.initBarrier(b, ring.output->stored, threads_ / unsigned(ring.output->parts));
+      ops.initBarrier(b, ring.output->taken, threads_);
+      for (int64_t part = 0; part < ring.output->parts; ++part)
+        ops.initBarrier(b, b.CreateAdd(ring.output->drained, b.getInt32(8 * part)),
+                        StagingOps::kWarpThreads);
+      for (Value *barrier : {ring.output->ended, ring.output->arrived})
         ops.initBarrier(b, barrier, StagingOps::kWarpThreads);
     }
     ops.publishBarriers(b);

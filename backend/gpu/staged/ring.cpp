@@ -52,6 +52,8 @@ Ring::Ring(Op &space) {
     if (op.is(OpKind::For) && op.hasAttr("stages"))
       lastLoop = &op;
   if (output) {
+    output->parts = space.intAttrOr("parts", 1);
+    output->partRows = output->shape[0] / output->parts;
     ir::walk(space, [&](Op &op) {
       if (isBrought(op))
         output->brought.push_back(&op);

@@ -52,8 +52,12 @@ struct OutputTile {
   /// Loads of tiles that come where it will stand.
   llvm::SmallVector<ir::Op *, 2> brought;
   SharedTile tile;
-  /// i32: the barriers where the groups have written the tile, where it has been read, and where
-  /// who stores has ended; where a tile has been brought, and where the groups have taken it.
+  /// It is handed over in so many parts, one after the other, each of `partRows` rows: the groups'
+  /// own. `tile` has room for one.
+  int64_t parts = 1, partRows = 0;
+  /// i32: the barriers where the groups have written a part, where it has been read (one barrier a
+  /// part, 8 bytes apart), and where who stores has ended; where a tile has been brought, and where
+  /// the groups have taken it.
   llvm::Value *stored = nullptr, *drained = nullptr, *ended = nullptr;
   llvm::Value *arrived = nullptr, *taken = nullptr;
 };
@@ -97,9 +101,10 @@ public:
     slot_ = start.CreateAlloca(b.getInt32Ty(), nullptr, who + ".slot");
     phase_ = start.CreateAlloca(b.getInt32Ty(), nullptr, who + ".phase");
   }
-  void begin(unsigned phase) {
+  void begin(unsigned phase) { beginAt(b.getInt32(phase)); }
+  void beginAt(llvm::Value *phase) {
     b.CreateStore(b.getInt32(0), slot_);
-    b.CreateStore(b.getInt32(phase), phase_);
+    b.CreateStore(phase, phase_);
   }
   [[nodiscard]] llvm::Value *slot() { return b.CreateLoad(b.getInt32Ty(), slot_); }
   [[nodiscard]] llvm::Value *phase() { return b.CreateLoad(b.getInt32Ty(), phase_); }

@@ -101,15 +101,30 @@ void StoreLowering::lowerOp(Op &op) {
 
 void StoreLowering::store(Op &op) {
   const OutputTile &output = *ring_.output;
-  waitOrLeave(output.stored, output_.phase());
-  output_.next();
-  // Nothing of a launch that was given up: the groups have multiplied whatever was there.
-  learnOfFailure();
-  const Target to = target(located(op.operand(1)));
-  Value *isRight = b.CreateNot(hasFailed());
-  when(b.CreateAnd(isRight, to.isRows), "rows", [&] { storeRows(to); });
-  when(b.CreateAnd(isRight, b.CreateNot(to.isRows)), "elements", [&] { storeElements(to); });
-  ops_.arrive(b, output.drained);
+  const Target whole = target(located(op.operand(1)));
+  loop(b.getInt64(uint64_t(output.parts)), "parts", [&](Value *part) {
+    waitOrLeave(output.stored, output_.phase());
+    output_.next();
+    // Nothing of a launch that was given up: the groups have multiplied whatever was there.
+    learnOfFailure();
+    Target to = whole;
+    if (output.parts > 1)
+      to = rowsOf(whole, b.CreateMul(part, b.getInt64(uint64_t(output.partRows))));
+    Value *isRight = b.CreateNot(hasFailed());
+    when(b.CreateAnd(isRight, to.isRows), "rows", [&] { storeRows(to); });
+    when(b.CreateAnd(isRight, b.CreateNot(to.isRows)), "elements", [&] { storeElements(to); });
+    ops_.arrive(b, output_.barrier(output.drained, b.CreateTrunc(part, b.getInt32Ty())));
+  });
+}
+
+/// Of a target, the part that begins with a row (i64): what of it exists, and where it stands.
+StoreLowering::Target StoreLowering::rowsOf(const Target &whole, Value *first) {
+  Target part = whole;
+  Value *end = b.CreateAdd(first, b.getInt64(uint64_t(ring_.output->partRows)));
+  part.first = first;
+  part.low[0] = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, whole.low[0], first);
+  part.high[0] = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, whole.high[0], end);
+  return part;
 }
 
 void StoreLowering::learnOfFailure() {
@@ -161,8 +176,10 @@ StoreLowering::Target StoreLowering::target(const View &view) {
   return to;
 }
 
-Value *StoreLowering::inShared(Value *row, Value *column) {
+Value *StoreLowering::inShared(const Target &target, Value *row, Value *column) {
   const SharedTile &tile = ring_.output->tile;
+  if (target.first)
+    row = b.CreateSub(row, target.first);
   const auto along = [&](Value *position, unsigned d) {
     return b.CreateMul(b.CreateTrunc(position, b.getInt32Ty()),
                        b.getInt32(uint32_t(tile.strides[d])));
@@ -199,7 +216,7 @@ StoreLowering::Rows StoreLowering::rows(const Target &target) {
           .length = ops_.uniform(b, b.CreateTrunc(length, b.getInt32Ty())),
           .there = ops_.uniform(b, there),
           .stride = ops_.uniform(b, target.stride[0]),
-          .here = ops_.uniform(b, inShared(target.low[0], target.low[1]))};
+          .here = ops_.uniform(b, inShared(target, target.low[0], target.low[1]))};
 }
 
 void StoreLowering::eachRow(const Rows &rows, llvm::function_ref<void(Value *, Value *)> body) {
@@ -253,7 +270,8 @@ void StoreLowering::eachElement(const Target &target,
          eachOfLanes(target.low[1], target.high[1], [&](Value *column) {
            Value *there = b.CreateAdd(b.CreateMul(row, target.stride[0]),
                                       b.CreateMul(column, target.stride[1]));
-           body(b.CreateGEP(b.getInt8Ty(), target.data, there), shared(inShared(row, column)));
+           body(b.CreateGEP(b.getInt8Ty(), target.data, there),
+                shared(inShared(target, row, column)));
          });
        });
 }

@@ -163,8 +163,11 @@ private:
     llvm::Value *stride[2] = {};
     /// i1: each row is a run of whole words of the copy engine.
     llvm::Value *isRows = nullptr;
+    /// i64: the row that stands first in shared memory; null for the tile's first.
+    llvm::Value *first = nullptr;
   };
   [[nodiscard]] Target target(const View &to);
+  [[nodiscard]] Target rowsOf(const Target &whole, llvm::Value *first);
   void store(ir::Op &op);
   void bring(ir::Op &load);
   /// One thread has the copy engine bring the rows, and all say how much that is.
@@ -201,7 +204,7 @@ private:
   void eachOfLanes(llvm::Value *first, llvm::Value *end,
                    llvm::function_ref<void(llvm::Value *)> body);
   /// i32: where a position of the tile is in shared memory.
-  [[nodiscard]] llvm::Value *inShared(llvm::Value *row, llvm::Value *column);
+  [[nodiscard]] llvm::Value *inShared(const Target &target, llvm::Value *row, llvm::Value *column);
 
   /// i32: number of this thread in its warp.
   llvm::Value *lane_ = nullptr;
