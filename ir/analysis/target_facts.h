@@ -53,8 +53,8 @@ struct TargetFacts {
   /// Programs that fill the way to other devices with large copies; more only take processors from
   /// arithmetic.
   int32_t movers = kPlainMovers;
-  /// Shared memory that a program's large copies go through, where an engine makes them and nothing
-  /// else wants memory.
+  /// Shared memory that a program's large copies go through, where an engine makes them; twice as
+  /// much in kernels whose other programs multiply meanwhile.
   int32_t copyBytes = 0;
   /// Bytes that one thread copies at once from global to shared memory, while it goes on; 0 where
   /// none can.

@@ -8,9 +8,9 @@
 //   group; the next group waits until they have left.
 // Why: while a group waits, or writes, the others multiply on, one stage more ahead. The wait comes
 //   once: from then on the groups end their sums at different times.
-// Leaves alone: tiles that are more than a sum in another type (which thread has which rows is only
-//   known of sums), sums whose groups have several blocks of rows, stores to peers, and spaces that
-//   bring tiles to where the sum will stand.
+// Leaves alone: bodies that do more than multiply and store the sum: the groups would meet there,
+//   while one waits for what the other stores; sums whose groups have several blocks of rows; and
+//   stores to peers.
 #include "ir/transform/pass.h"
 
 namespace dtile::passes {
@@ -18,21 +18,77 @@ namespace {
 
 using namespace dtile::ir;
 
-/// What a program's barriers take in front of the stages, aligned as those.
+/// What the barriers of a program's staged spaces take in front of the stages, aligned as those; of
+/// more spaces it may be more.
 constexpr int64_t kBarrierBytes = 1024;
-/// Shared memory that the driver takes of each program.
+constexpr int64_t kMostSpaces = 2;
+/// Shared memory of a program that the device library and alignment may take (as the back end has
+/// it).
 constexpr int64_t kReservedBytes = 1024;
 /// Stages of which more pay little: one is multiplied, one is about to be left, and two come.
 constexpr int64_t kEnoughStages = 4;
 /// Bytes that a row of the stored tile is longer than its elements.
 constexpr int64_t kRowPadding = 16;
 
-/// The staged loop whose sum a store is of, or null.
-Op *loopOf(const Op &store) {
-  Op *op = store.operand(0)->definingOp();
+/// What a body is, where groups may be at different places of it: one staged loop, and around it
+/// nothing at which they meet or for which they need shared memory.
+struct SimpleBody {
+  Op *loop = nullptr;
+  /// The store of the loop's sum, or of that in another type.
+  Op *store = nullptr;
+
+  explicit SimpleBody(Op &space);
+  [[nodiscard]] bool isValid() const { return isSimple_ && loop && store; }
+
+private:
+  [[nodiscard]] bool isSum(const Value *tile) const;
+  bool isSimple_ = true;
+};
+
+bool SimpleBody::isSum(const Value *tile) const {
+  const Op *op = tile->definingOp();
   if (op && op->is(OpKind::Cast))
     op = op->operand(0)->definingOp();
-  return op && op->is(OpKind::For) && op->hasAttr("stages") ? op : nullptr;
+  return op && op == loop;
+}
+
+/// Whether an op is the deferred ops' alone: the groups leave it out.
+bool isForDeferred(const Op &op) {
+  return (op.is(OpKind::SigAt) || op.is(OpKind::SigSlice)) &&
+         llvm::all_of(op.result()->uses(), [](const Use &use) {
+           return use.user->boolAttrOr("deferred", false) || isForDeferred(*use.user);
+         });
+}
+
+SimpleBody::SimpleBody(Op &space) {
+  for (Op &op : space.body().ops()) {
+    const bool isTile = op.numResults() == 1 && op.result()->type().isTile();
+    if (op.is(OpKind::For) && op.hasAttr("stages")) {
+      isSimple_ &= loop == nullptr;
+      loop = &op;
+    } else if (op.boolAttrOr("deferred", false)) {
+      if (op.numOperands() == 0 || !op.operand(0)->type().isTile())
+        continue;
+      isSimple_ &= store == nullptr && isSum(op.operand(0));
+      store = &op;
+    } else if (op.is(OpKind::Wait)) {
+      // Before the loop the groups may meet.
+      isSimple_ &= loop == nullptr;
+    } else if (isTile) {
+      isSimple_ &= op.is(OpKind::Splat) || (op.is(OpKind::Cast) && isSum(op.result()));
+    } else {
+      // Before the loop a check may fail: all are told, and leave.
+      const bool mayTrap = !loop && op.info().effects == Trap;
+      isSimple_ &= op.isPure() || op.is(OpKind::Yield) || mayTrap || isForDeferred(op);
+    }
+  }
+  if (!loop)
+    return;
+  for (Op &op : loop->body().ops()) {
+    const bool isTile = op.numResults() == 1 && op.result()->type().isTile();
+    const bool isStaged = op.hasAttr("swizzle") || op.hasAttr("groups") || op.is(OpKind::Trans);
+    isSimple_ &= isTile ? isStaged : op.isPure() || op.is(OpKind::Yield) || op.is(OpKind::Wait);
+  }
 }
 
 /// Bytes of one iteration's staged loads.
@@ -45,39 +101,24 @@ int64_t stageBytes(Op &loop) {
 }
 
 bool partOutput(Op &space, const TargetFacts &facts, PassContext &context) {
-  Op *store = nullptr;
-  bool isOther = false;
-  llvm::SmallVector<Op *, 2> loops;
-  walk(space.body(), [&](Op &op) {
-    if (op.is(OpKind::For) && op.hasAttr("stages"))
-      loops.push_back(&op);
-    isOther |= op.boolAttrOr("brought", false);
-    if (!op.boolAttrOr("deferred", false) || op.numOperands() == 0 ||
-        !op.operand(0)->type().isTile())
-      return;
-    isOther |= store != nullptr;
-    store = &op;
-  });
-  if (isOther || !store || loops.size() != 1 || loopOf(*store) != loops.front())
+  const SimpleBody body(space);
+  // What goes to peers leaves slowly.
+  if (!body.isValid() || body.store->operand(1)->type().isRemote())
     return false;
   const int64_t groups = space.intAttr("groups");
-  const Type tile = store->operand(0)->type();
-  // What goes to peers leaves slowly.
-  if (store->operand(1)->type().isRemote())
-    return false;
+  const Type tile = body.store->operand(0)->type();
   if (groups < 2 || tile.rank() != 2 || tile.shape()[0] != groups * facts.groupRows)
     return false;
   const int64_t row = tile.shape()[1] * int64_t(dtypeBytes(tile.dtype())) + kRowPadding;
   const int64_t room = facts.sharedBytes - kReservedBytes - kBarrierBytes - facts.groupRows * row;
-  const int64_t stages = room / stageBytes(*loops.front());
-  const int64_t stagesNow = loops.front()->intAttr("stages");
-  if (stagesNow >= kEnoughStages || stages <= stagesNow)
+  const int64_t stages = std::min(room / stageBytes(*body.loop), kEnoughStages);
+  if (stages <= body.loop->intAttr("stages"))
     return false;
-  const int64_t more = std::min(stages, kEnoughStages);
   space.setAttr("parts", groups);
-  loops.front()->setAttr("stages", more);
-  context.remark(*store, "groups hand over their rows one after the other, which leaves room for " +
-                             llvm::Twine(more) + " stages");
+  body.loop->setAttr("stages", stages);
+  context.remark(*body.store,
+                 "groups hand over their rows one after the other, which leaves room for " +
+                     llvm::Twine(stages) + " stages");
   return true;
 }
 
@@ -87,11 +128,18 @@ bool partOutputs(Module &module, PassContext &context) {
   bool changed = false;
   if (!context.facts)
     return changed;
-  for (Op &kernel : module.body().ops())
-    if (kernel.is(OpKind::Kernel))
-      for (Op &op : kernel.body().ops())
-        if (op.is(OpKind::Space) && op.hasAttr("groups"))
-          changed |= partOutput(op, *context.facts, context);
+  for (Op &kernel : module.body().ops()) {
+    if (!kernel.is(OpKind::Kernel))
+      continue;
+    llvm::SmallVector<Op *, 2> spaces;
+    for (Op &op : kernel.body().ops())
+      if (op.is(OpKind::Space) && op.hasAttr("groups"))
+        spaces.push_back(&op);
+    if (int64_t(spaces.size()) > kMostSpaces)
+      continue;
+    for (Op *space : spaces)
+      changed |= partOutput(*space, *context.facts, context);
+  }
   return changed;
 }
 

@@ -303,7 +303,8 @@ int64_t storedBytes(const Value *tile) {
     const bool isStored = use.user->hasEffect(Write | RemoteWrite);
     if (isStored)
       bytes = std::max<int64_t>(bytes, dtypeBytes(tile->type().dtype()));
-    else if (use.user->is(OpKind::For))
+    else if (use.user->is(OpKind::For) ||
+             (use.user->is(OpKind::Yield) && use.user->parentOp()->is(OpKind::For)))
       bytes = std::max(bytes, storedBytes(carriedAs(use)[1]));
     else if (use.user->numResults() == 1 && use.user->result()->type().isTile())
       bytes = std::max(bytes, storedBytes(use.user->result()));

@@ -366,7 +366,11 @@ llvm::SmallVector<int, 4> LayoutInference::warpsOf(Op &dot, const MatrixProduct 
 }
 
 void LayoutInference::chooseProducts() {
-  for (Op *dot : dots_) {
+  // Groups of warps have their sums where their instruction leaves them: others follow.
+  llvm::SmallVector<Op *, 8> byRank(dots_);
+  std::stable_partition(byRank.begin(), byRank.end(),
+                        [](const Op *dot) { return dot->hasAttr("groups"); });
+  for (Op *dot : byRank) {
     LayoutClass &sums = classOf(dot->result());
     const MatrixProduct *product = productFor(*dot);
     if (sums.layout || !product)

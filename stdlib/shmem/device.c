@@ -337,12 +337,13 @@ enum {
   kSlotsAhead = 2,
   // What the barriers of the slots take, in front of them.
   kBarrierBytes = 128,
-  // 64 KiB in all are what fills a processor's way to a link.
+  // 64 KiB in all are what fills a processor's way to a link; twice that where programs beside it
+  // keep memory busy.
   kMostSlotBytes = 8192,
   kLeastSlotBytes = 2048,
   // Shorter rows take the one thread more instructions than the bytes take time.
   kLeastRowBytes = 2048,
-  // Half of the slots: below that most of the time goes to the first load and the last store, and
+  // Half of the fewer slots: below that most of the time goes to the first load and the last store, and
   // all threads at once have the same two behind each other.
   kLeastBulkBytes = 32768
 };

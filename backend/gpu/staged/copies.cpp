@@ -26,6 +26,8 @@ void CopyLowering::lowerBodies(Op &space, const BodyRange &range) {
   body_.begin(1);
   b.CreateStore(b.getFalse(), failed_);
   b.CreateStore(b.getFalse(), hasNext_);
+  // None: what a thread would tell that is elected because others have left.
+  b.CreateStore(range.count, next_);
   range_ = &range;
   // Once, not in each iteration: which copy of a scratch object it is takes a load and a division.
   ir::walk(space, [&](Op &op) {
@@ -78,6 +80,8 @@ void CopyLowering::lowerOp(Op &op) {
   if (!isNeeded(op))
     return;
   SliceLowering::lowerOp(op);
+  if (op.is(OpKind::Wait))
+    when(hasFailed(), "copy.failed", [&] { b.CreateStore(b.getInt32(1), shared(ring_.failed)); });
 }
 
 Value *CopyLowering::map(const StagedTile &tile, const ir::TensorBox &box) {

@@ -60,6 +60,7 @@ void GroupLowering::lowerOp(Op &op) {
 }
 
 void GroupLowering::lowerLoop(Op &loop) {
+  llvm::SmallVector<std::pair<ir::Value *, Registers>, 2> constants;
   for (ir::Value *begin : loop.operands().drop_front(3)) {
     if (!begin->type().isTile())
       continue;
@@ -70,10 +71,14 @@ void GroupLowering::lowerLoop(Op &loop) {
     });
     if (!isZero)
       continue;
+    constants.emplace_back(begin, values);
     ops_.writeZeros(b, values);
     setRegisters(begin, values);
   }
   BodyLowering::lowerOp(loop);
+  // Who else uses them may stand where this loop does not lead.
+  for (auto &[begin, values] : constants)
+    setRegisters(begin, values);
   finish(loop);
 }
 
@@ -174,7 +179,7 @@ const Op *GroupLowering::loadOf(const ir::Value *tile) {
 bool GroupLowering::isForOthers(const Op &op) {
   if (op.is(OpKind::Trans) || op.is(OpKind::Convert))
     return loadOf(op.operand(0)) != nullptr;
-  const bool isCell = op.is(OpKind::SigSlice);
+  const bool isCell = op.is(OpKind::SigSlice) || op.is(OpKind::SigAt);
   const bool isAcquire =
       (op.is(OpKind::Wait) || op.is(OpKind::TokenJoin)) && op.result()->type().isAcquire();
   return (isCell || isAcquire) && llvm::all_of(op.result()->uses(), [&](const ir::Use &use) {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Staged loops. Shared memory holds a ring of slots, each with the boxes of one iteration, a
 // barrier `full` (the copies have arrived) and a barrier `empty` (all warps have multiplied them).
-// The thread that copies and the groups that multiply walk the same bodies and loops, each with its
+// The warp that copies and the groups that multiply walk the same bodies and loops, each with its
 // own place in the ring:
 //
 //   copies:      wait empty[slot] · announce the bytes · copy · next slot
 //   multiplies:  wait full[slot] · issue the products · await those of the iteration before ·
 //                arrive at empty[its slot] · next slot
 //
-// Where programs take bodies as they come, the thread that copies takes them, and tells the groups
+// Where programs take bodies as they come, the warp that copies takes them, and tells the groups
 // the numbers through a second, smaller ring of the same kind.
 //
 // Where the body ends with a store that needs nobody's answer (pass defer-stores), the groups leave
@@ -27,7 +27,7 @@
 //   stores:      wait taken · wait for signals · copy rows here, which arrive at arrived
 //   groups:      wait arrived · read the tile · arrive at taken
 //
-// When a wait for a signal fails, the thread that copies goes on to announce slots, and the warp
+// When a wait for a signal fails, the warp that copies goes on to announce slots, and the warp
 // that stores to say that tiles have arrived, without copying: the groups come to their end over
 // whatever is there, nothing of which is stored or told by that warp. Checks of these two report,
 // and they go on: an exit would leave the groups waiting. The groups themselves go on where a wait
@@ -80,7 +80,8 @@ private:
   /// Gives the groups that multiply registers of the one that copies, where their sums need more
   /// than all have. (Only there: ptxas refuses some kernels whose groups would need none of them.)
   void moveRegisters(const Ring &ring, bool copies);
-  [[nodiscard]] Value *areMapsUsable(const Ring &ring);
+  /// i1
+  [[nodiscard]] Value *areMapsUsable();
   /// Emits the bodies as another lowering does, here.
   void lowerAs(BodyLowering &other, Op &space, const BodyRange &range) {
     other.builder().SetInsertPoint(b.GetInsertBlock());
@@ -126,8 +127,10 @@ void StagedSpace::beginBarriers(const Ring &ring) {
   const StagingOps &ops = *gpu_.device.staging();
   const unsigned readers = threads_ + (ring.output ? StagingOps::kWarpThreads : 0);
   when(isLeader(), "barriers", [&] {
-    for (const auto &map : kernel_.layout->tensorMaps())
-      ops.prefetchMap(b, b.CreatePtrToInt(frameAddress(map->offset), b.getInt64Ty()));
+    when(areMapsUsable(), "prefetch", [&] {
+      for (const auto &map : kernel_.layout->tensorMaps())
+        ops.prefetchMap(b, b.CreatePtrToInt(frameAddress(map->offset), b.getInt64Ty()));
+    });
     b.CreateStore(b.getInt32(0), b.CreateIntToPtr(ring.failed, b.getPtrTy(Device::kShared)));
     for (int64_t slot = 0; slot < kBodiesAhead; ++slot) {
       ops.initBarrier(b, b.CreateAdd(ring.bodiesFull, b.getInt32(8 * slot)), 1);
@@ -166,7 +169,7 @@ void StagedSpace::moveRegisters(const Ring &ring, bool copies) {
   gpu_.device.staging()->setRegisters(b, copies ? kForCopies : std::min(more, kMost), !copies);
 }
 
-Value *StagedSpace::areMapsUsable(const Ring &ring) {
+Value *StagedSpace::areMapsUsable() {
   Value *usable = b.getInt64(1);
   for (const auto &map : kernel_.layout->tensorMaps())
     usable = b.CreateAnd(usable, loadFrame(map->usable, b.getInt64Ty()));
@@ -187,7 +190,7 @@ void StagedSpace::lowerBodies(Op &space, const BodyRange &range) {
   llvm::BasicBlock *copies = block("copies");
   llvm::BasicBlock *groups = block("groups");
   llvm::BasicBlock *end = block("staged.end");
-  b.CreateCondBr(areMapsUsable(ring), staged, plain);
+  b.CreateCondBr(areMapsUsable(), staged, plain);
 
   b.SetInsertPoint(staged);
   Value *warp = b.CreateLShr(gpu_.device.staging()->uniform(b, kernel_.thread),

@@ -8,7 +8,7 @@
 
 namespace dtile::backend::gpu {
 
-/// Threads of the group of warps that issues copies (one of its threads does), behind those of the
+/// Threads of the group of warps of which one issues copies and one stores, behind those of the
 /// body. Registers are moved between whole groups.
 inline constexpr unsigned kCopyThreads = 128;
 

@@ -12,7 +12,7 @@ namespace dtile::backend::gpu {
 
 /// Alignment of a tile in a slot: what the swizzles of the copy engine repeat in.
 inline constexpr int64_t kSlotAlign = 1024;
-/// Bodies that the thread that copies may be ahead.
+/// Bodies that the warp that copies may be ahead.
 inline constexpr int64_t kBodiesAhead = 4;
 
 [[nodiscard]] inline bool isStagedLoad(const ir::Op &op) {

@@ -92,7 +92,7 @@ void StoreLowering::lowerOp(Op &op) {
     return;
   if (!op.is(OpKind::Notify))
     return store(op);
-  // By one thread, for the rows that all have sent.
+  // By one thread, when the one that had the rows stored has seen them land.
   ops_.awaitStores(b);
   ops_.meetWarp(b);
   Value *acts = b.CreateAnd(b.CreateICmpEQ(lane_, b.getInt32(0)), b.CreateNot(hasFailed()));
@@ -137,7 +137,7 @@ void StoreLowering::bring(Op &load) {
   waitOrLeave(output.taken, brought_.phase());
   brought_.next();
   when(hasFailed(), "bring.failed", [&] { b.CreateStore(b.getInt32(1), shared(ring_.failed)); });
-  // Each thread knows of its own rows that they have been stored.
+  // One thread has seen the rows of the tile before leave.
   ops_.meetWarp(b);
   const Target from = target(located(load.operand(0)));
   Value *isAll = b.getTrue();
@@ -301,7 +301,7 @@ void StoreLowering::fillWithZeros() {
     b.CreateAlignedStore(llvm::Constant::getNullValue(word), shared(b.CreateAdd(first, at)),
                          llvm::Align(bytes));
   });
-  // Before what the copy engine brings, by any of the warp's threads.
+  // Before what the copy engine brings for one of the warp's threads.
   ops_.proxyFence(b);
   ops_.meetWarp(b);
 }

@@ -50,7 +50,7 @@ Value *StagedWalker::readBodyNumber() {
 SliceLowering::SliceLowering(GpuModule &module, const KernelScaffold &kernel, const Ring &ring,
                              llvm::StringRef who)
     : StagedWalker(module, kernel, ring, who) {
-  // It checks and polls by itself.
+  // Each of its threads checks and polls by itself.
   threads_ = 1;
   thread_ = b.getInt32(0);
   llvm::IRBuilder<> start(kernel.entry, kernel.entry->begin());
