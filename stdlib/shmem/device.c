@@ -343,8 +343,8 @@ enum {
   kLeastSlotBytes = 2048,
   // Shorter rows take the one thread more instructions than the bytes take time.
   kLeastRowBytes = 2048,
-  // Half of the fewer slots: below that most of the time goes to the first load and the last store, and
-  // all threads at once have the same two behind each other.
+  // Half of the fewer slots: below that most of the time goes to the first load and the last store,
+  // and all threads at once have the same two behind each other.
   kLeastBulkBytes = 32768
 };
 
