@@ -31,8 +31,8 @@ public:
   [[nodiscard]] llvm::StringRef features() const override { return features_; }
   [[nodiscard]] const TargetFacts &facts() const override { return facts_; }
   [[nodiscard]] llvm::StringRef passes() const override {
-    return staging_ ? "split-copies,stage-loads,defer-stores,bring-tiles,part-outputs,infer-"
-                      "layouts,copy-ahead"
+    return staging_ ? "split-copies,stage-loads,defer-stores,bring-tiles,part-outputs,"
+                      "infer-layouts,copy-ahead"
                     : "split-copies,infer-layouts,copy-ahead";
   }
   [[nodiscard]] const gpu::StagingOps *staging() const override { return staging_; }
