@@ -4,13 +4,13 @@
 // Rows that are whole words where they go are stored by the copy engine; others, element by
 // element.
 //
-// Order. Each thread of the groups fences its writes of shared memory against the copy engine, then
-// arrives at `stored`; the warp's threads see that, and one has the engine copy the rows (the
+// Order. Each thread of the groups fences its writes of shared memory against the copy engine,
+// then arrives at `stored`; the warp's threads see that, and one has the engine copy the rows (the
 // instruction takes uniform registers: by all threads it would be issued one thread after the
-// other, less than half as fast). When the engine has read them, they arrive at `drained`: the groups
-// may write the next tile. When all rows have landed, the warp meets, and one thread notifies: its
-// release, at the scope of those who wait, covers what the warp's threads have seen to land, and
-// what the groups wrote before they arrived.
+// other, less than half as fast). When the engine has read them, they arrive at `drained`: the
+// groups may write the next tile. When all rows have landed, the warp meets, and one thread
+// notifies: its release, at the scope of those who wait, covers what the warp's threads have seen
+// to land, and what the groups wrote before they arrived.
 #include "backend/gpu/staged/walkers.h"
 
 #include "ir/analysis/communication.h"
