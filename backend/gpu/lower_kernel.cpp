@@ -370,7 +370,7 @@ void lowerKernel(GpuModule &module, Op &kernel, const launch::Frame &frame, llvm
   scaffold.layout = &frame;
   scaffold.threads = launchedThreads(kernel);
   KernelLowering(module, scaffold).lower(entry);
-  const int64_t room = module.device.facts().sharedBytes - kReservedSharedBytes;
+  const int64_t room = module.device.facts().sharedBytes - TargetFacts::kReservedSharedBytes;
   if (module.sharedBytes() > room)
     module.unsupported(kernel, "needs " + llvm::Twine(module.sharedBytes()) +
                                    " bytes of shared memory for its tiles; a program of this "

@@ -65,6 +65,10 @@ struct TargetFacts {
   /// Bytes that go to other devices in a nanosecond, from all programs together.
   int32_t linkRate = 300;
 
+  /// Shared memory that a kernel's tiles leave: the device library has some of it, and what follows
+  /// is aligned.
+  static constexpr int32_t kReservedSharedBytes = 1024;
+
   /// Of how many bytes on copies are large: below that most of the time goes to the first load and
   /// the last store (as in stdlib/shmem/device.c).
   static constexpr int32_t kLeastBulkBytes = 32768;

@@ -22,9 +22,6 @@ using namespace dtile::ir;
 /// more spaces it may be more.
 constexpr int64_t kBarrierBytes = 1024;
 constexpr int64_t kMostSpaces = 2;
-/// Shared memory of a program that the device library and alignment may take (as the back end has
-/// it).
-constexpr int64_t kReservedBytes = 1024;
 /// Stages of which more pay little: one is multiplied, one is about to be left, and two come.
 constexpr int64_t kEnoughStages = 4;
 /// Bytes that a row of the stored tile is longer than its elements.
@@ -52,7 +49,8 @@ bool SimpleBody::isSum(const Value *tile) const {
   return op && op == loop;
 }
 
-/// Whether an op is the deferred ops' alone: the groups leave it out.
+/// Whether an op is the deferred ops' alone: the groups leave it out, with its check
+/// (backend/gpu/staged/groups.cpp, isForOthers).
 bool isForDeferred(const Op &op) {
   return (op.is(OpKind::SigAt) || op.is(OpKind::SigSlice)) &&
          llvm::all_of(op.result()->uses(), [](const Use &use) {
@@ -110,7 +108,8 @@ bool partOutput(Op &space, const TargetFacts &facts, PassContext &context) {
   if (groups < 2 || tile.rank() != 2 || tile.shape()[0] != groups * facts.groupRows)
     return false;
   const int64_t row = tile.shape()[1] * int64_t(dtypeBytes(tile.dtype())) + kRowPadding;
-  const int64_t room = facts.sharedBytes - kReservedBytes - kBarrierBytes - facts.groupRows * row;
+  const int64_t room =
+      facts.sharedBytes - TargetFacts::kReservedSharedBytes - kBarrierBytes - facts.groupRows * row;
   const int64_t stages = std::min(room / stageBytes(*body.loop), kEnoughStages);
   if (stages <= body.loop->intAttr("stages"))
     return false;

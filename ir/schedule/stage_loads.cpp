@@ -339,7 +339,7 @@ bool LoadStager::run() {
     stageBytes = std::max(stageBytes, bytes);
     reserved = std::max(reserved, outputBytes(candidate));
   }
-  const int64_t room = facts_.sharedBytes - 1024 - reserved;
+  const int64_t room = facts_.sharedBytes - TargetFacts::kReservedSharedBytes - reserved;
   const int64_t stages = std::min(kMostStages, room / stageBytes);
   if (stages < kFewestStages) {
     refuse(*candidates_[0].dot, "two stages do not fit in shared memory");

@@ -312,10 +312,6 @@ private:
   llvm::DenseMap<ir::Op *, std::unique_ptr<Pending>> accesses_;
 };
 
-/// Shared memory that a kernel's tiles leave: the device library has some of it, and what follows
-/// is aligned.
-inline constexpr int64_t kReservedSharedBytes = 1024;
-
 /// 16 zero bytes in global memory: what is read where nothing exists.
 [[nodiscard]] llvm::Value *zeroBytes(llvm::IRBuilder<> &b);
 

@@ -161,7 +161,7 @@ std::pair<llvm::Value *, int32_t> BodyLowering::copyBuffer(const View &source,
   const std::pair<llvm::Value *, int32_t> none(llvm::ConstantPointerNull::get(b.getPtrTy()), 0);
   const TargetFacts &facts = gpu_.device.facts();
   // Beside products memory answers later, and their programs have all shared memory anyway.
-  const int64_t room = facts.sharedBytes - kReservedSharedBytes - gpu_.sharedMark();
+  const int64_t room = facts.sharedBytes - TargetFacts::kReservedSharedBytes - gpu_.sharedMark();
   const bool isTwice = hasStagedLoads(*kernel_.kernel) && room >= 2 * facts.copyBytes;
   const int32_t bytes = facts.copyBytes * (isTwice ? 2 : 1);
   if (room < bytes || bytes == 0)
