@@ -30,7 +30,9 @@ public:
   [[nodiscard]] llvm::StringRef rankScope() const override { return "agent"; }
   [[nodiscard]] const TargetFacts &facts() const override { return facts_; }
 
-  [[nodiscard]] llvm::StringRef passes() const override { return "infer-layouts,prefetch-loads"; }
+  [[nodiscard]] llvm::StringRef passes() const override { 
+    return "infer-layouts,prefetch-loads,flag-words,dce";
+  }
   [[nodiscard]] unsigned parameterSpace() const override { return kConstant; }
   void makeKernel(llvm::Function &function, unsigned threads) const override;
   [[nodiscard]] llvm::Value *threadIndex(llvm::IRBuilder<> &b) const override;

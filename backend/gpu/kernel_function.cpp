@@ -78,12 +78,16 @@ void KernelFunction::lowerCaptured(Op &user) {
   }
 }
 
-llvm::Value *KernelFunction::scratchTurn(const Op &param) {
+llvm::Value *KernelFunction::scratchLaunches(const Op &param) {
   const int64_t object = kernel_.layout->object(param);
-  llvm::Value *turn = b.CreateLoad(
+  return b.CreateLoad(
       b.getInt64Ty(),
       loadFrame(object + int64_t(offsetof(dtile_device_object, turn)), b.getPtrTy()));
-  return b.CreateURem(turn, b.getInt64(uint64_t(launch::scratchCopies(param))));
+}
+
+llvm::Value *KernelFunction::scratchTurn(const Op &param) {
+  return b.CreateURem(scratchLaunches(param),
+                      b.getInt64(uint64_t(launch::scratchCopies(param))));
 }
 
 void KernelFunction::lowerScratch(Op &param) {
@@ -96,10 +100,14 @@ void KernelFunction::lowerScratch(Op &param) {
     llvm::Value *bytes = field(offsetof(dtile_device_object, copy_bytes), b.getInt64Ty());
     data = b.CreateGEP(b.getInt8Ty(), data, b.CreateMul(scratchTurn(param), bytes));
   }
+  // Memory that nothing has written holds 0.
+  if (param.boolAttrOr("flagged", false))
+    numbers_[&param] =
+        b.CreateTrunc(b.CreateAdd(scratchLaunches(param), b.getInt64(1)), b.getInt32Ty());
   llvm::SmallVector<llvm::Value *, 4> sizes;
   for (ir::Value *size : param.operands())
     sizes.push_back(scalar(size));
-  set(param.result(), views_.contiguous(param.result()->type(), data, sizes).parts());
+  set(param.result(), launch::scratchView(views_, b, param, data, sizes).parts());
 }
 
 void KernelFunction::lowerTargetOp(Op &op) {

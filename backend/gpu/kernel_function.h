@@ -21,6 +21,10 @@ public:
   /// not hold.
   void lowerCaptured(ir::Op &user);
 
+  /// i32: what flags of words are in this launch; of a flagged object that lowerCaptured has seen.
+  [[nodiscard]] llvm::Value *launchNumber(const ir::Op &param) const {
+    return numbers_.lookup(&param);
+  }
   /// i64: which of its copies a scratch object is in this launch.
   [[nodiscard]] llvm::Value *scratchTurn(const ir::Op &param);
   /// Address of the dtile_device_cells of a signal parameter.
@@ -45,8 +49,12 @@ protected:
   const KernelScaffold &kernel_;
 
 private:
+  /// i64: launches with a scratch object before this one.
+  [[nodiscard]] llvm::Value *scratchLaunches(const ir::Op &param);
   /// This launch's copy of a scratch object.
   void lowerScratch(ir::Op &param);
+
+  llvm::DenseMap<const ir::Op *, llvm::Value *> numbers_;
 };
 
 } // namespace dtile::backend::gpu

@@ -254,7 +254,7 @@ void KernelLowering::finish() {
       b.CreateCall(gpu_.call(DeviceCall::leave), {kernel_.launch, b.getInt32(isAsked)});
   when(b.CreateIsNotNull(last), "last", [&] {
     for (Op &op : kernel_.kernel->body().ops())
-      if (op.is(OpKind::SignalParam))
+      if (op.is(OpKind::SignalParam) && op.result()->hasUses())
         moveBases(op);
     when(b.CreateIsNull(kernel_.thread), "turns", [&] {
       for (Op &op : kernel_.kernel->body().ops()) {

@@ -116,6 +116,40 @@ int64_t scratchCopies(const Op &param) {
   return std::max<int64_t>(param.boolAttrOr("zero", false) ? 2 : 1, param.intAttrOr("copies", 1));
 }
 
+namespace {
+
+/// Elements of a row with those that fill it up.
+llvm::Value *flaggedRow(llvm::IRBuilder<> &b, DType type, llvm::Value *size) {
+  constexpr int64_t kRowBytes = 8;
+  const int64_t group = std::max<int64_t>(1, kRowBytes / dtypeBytes(type));
+  return b.CreateAnd(b.CreateAdd(size, b.getInt64(group - 1)), b.getInt64(-group));
+}
+
+bool isFlagged(const Op &param) { return param.boolAttrOr("flagged", false); }
+
+} // namespace
+
+View scratchView(ViewBuilder &views, llvm::IRBuilder<> &b, const Op &param, llvm::Value *data,
+                 llvm::ArrayRef<llvm::Value *> sizes) {
+  const ir::Type type = param.result()->type();
+  if (!isFlagged(param))
+    return views.contiguous(type, data, sizes);
+  llvm::SmallVector<llvm::Value *, 4> filled(sizes);
+  filled.back() = flaggedRow(b, type.dtype(), sizes.back());
+  View view = views.contiguous(type, data, filled);
+  view.dims.back().high = view.dims.back().extent = sizes.back();
+  return view;
+}
+
+llvm::SmallVector<llvm::Value *, 4> scratchMemory(llvm::IRBuilder<> &b, const Op &param,
+                                                  llvm::ArrayRef<llvm::Value *> sizes) {
+  llvm::SmallVector<llvm::Value *, 4> memory(sizes);
+  if (isFlagged(param))
+    memory.back() =
+        b.CreateShl(flaggedRow(b, param.result()->type().dtype(), sizes.back()), uint64_t(1));
+  return memory;
+}
+
 // Functions that read it.
 
 void FrameFunction::begin(llvm::Function *function, unsigned frameArgument) {

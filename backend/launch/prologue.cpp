@@ -120,8 +120,13 @@ void Prologue::require(llvm::Value *condition) {
 
 llvm::Value *Prologue::sizes(Op &op) {
   llvm::Value *slot = stackSlot(llvm::ArrayType::get(b.getInt64Ty(), DTILE_MAX_RANK), "sizes");
-  for (auto [d, size] : llvm::enumerate(op.operands()))
-    b.CreateStore(scalar(size), b.CreateConstGEP1_64(b.getInt64Ty(), slot, d));
+  llvm::SmallVector<llvm::Value *, 4> all;
+  for (ir::Value *size : op.operands())
+    all.push_back(scalar(size));
+  if (op.is(OpKind::Param) && isForDevice())
+    all = scratchMemory(b, op, all);
+  for (auto [d, size] : llvm::enumerate(all))
+    b.CreateStore(size, b.CreateConstGEP1_64(b.getInt64Ty(), slot, d));
   return slot;
 }
 
@@ -188,7 +193,9 @@ void Prologue::lowerParam(Op &op) {
                                            {handle_, position, b.getInt32(type.rank()), sizes(op)});
     if (!isForDevice())
       require(b.CreateIsNotNull(data));
-    set(op.result(), views_.contiguous(type, data, extents).parts());
+    const View view = isForDevice() ? scratchView(views_, b, op, data, extents)
+                                    : views_.contiguous(type, data, extents);
+    set(op.result(), view.parts());
     return;
   }
   llvm::Value *data = b.CreateCall(launch_.runtime(Runtime::arg_data), {handle_, position});

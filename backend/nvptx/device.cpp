@@ -32,8 +32,8 @@ public:
   [[nodiscard]] const TargetFacts &facts() const override { return facts_; }
   [[nodiscard]] llvm::StringRef passes() const override {
     return staging_ ? "split-copies,stage-loads,defer-stores,bring-tiles,part-outputs,"
-                      "infer-layouts,copy-ahead"
-                    : "split-copies,infer-layouts,copy-ahead";
+                      "infer-layouts,copy-ahead,flag-words,dce"
+                    : "split-copies,infer-layouts,copy-ahead,flag-words,dce";
   }
   [[nodiscard]] const gpu::StagingOps *staging() const override { return staging_; }
   [[nodiscard]] const gpu::AsyncCopies *asyncCopies() const override { return &ampereCopies(); }

@@ -73,6 +73,10 @@ struct TargetFacts {
   /// the last store (as in stdlib/shmem/device.c).
   static constexpr int32_t kLeastBulkBytes = 32768;
 
+  /// Tiles of at most so many bytes are sent by words that carry flags (pass flag-words): what is
+  /// larger spends more time on the wire, which they take twice, than on notifies.
+  static constexpr int32_t kMostFlaggedBytes = 4096;
+
   /// `movers` where threads copy.
   static constexpr int32_t kPlainMovers = 32;
   /// Bytes that one program moves in a nanosecond: to a peer by an engine (46 where it is alone),

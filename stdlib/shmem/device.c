@@ -147,6 +147,58 @@ DTILE_API void dtile_dev_notify(const dtile_device_launch *launch, uint64_t *cel
     dtile_provider_notify(launch, cell, rank < 0 ? launch->rank : rank);
 }
 
+// ---- Words that carry flags ----
+
+static uint64_t flaggedWord(int32_t data, int32_t number) {
+  return (uint64_t)(uint32_t)data | (uint64_t)(uint32_t)number << 32;
+}
+
+DTILE_API void dtile_dev_put_word(void *place, int32_t data, int32_t number) {
+  storeTeam64(place, flaggedWord(data, number));
+}
+
+DTILE_API void dtile_dev_put_words(void *place, int32_t data0, int32_t data1, int32_t number) {
+  storeTeam64x2(place, flaggedWord(data0, number), flaggedWord(data1, number));
+}
+
+DTILE_API void dtile_dev_get_word(const void *place, int64_t *word) {
+  *word = (int64_t)loadTeam64(place);
+}
+
+DTILE_API void dtile_dev_get_words(const void *place, int64_t *words) {
+  uint64_t loaded[2];
+  loadTeam64x2(place, loaded);
+  words[0] = (int64_t)loaded[0];
+  words[1] = (int64_t)loaded[1];
+}
+
+static __attribute__((noinline)) int32_t lookWhetherLate(const dtile_device_launch *launch,
+                                                         uint64_t index, int32_t number,
+                                                         int32_t seen, int32_t round,
+                                                         int64_t *start, int32_t site) {
+  const dtile_device_team *team = launch->team;
+  if (round % kLookAtAbort == 0 && loadHost32(team->abort) != 0)
+    return 1;
+  const uint64_t budget = (uint64_t)team->wait_budget_ns;
+  const uint64_t now = nanoseconds();
+  if (round == kLookAtClock)
+    *start = (int64_t)now;
+  if (budget == 0 || now - (uint64_t)*start <= budget)
+    return 0;
+  writeReport(team, DTILE_DEVICE_TIMEOUT, spaceOf(launch, programIndex()), site, index,
+              (uint64_t)(uint32_t)number, (uint64_t)(uint32_t)seen, 0, 0);
+  return 1;
+}
+
+DTILE_API int32_t dtile_dev_words_late(const dtile_device_launch *launch, const void *place,
+                                       const void *object, int32_t bytes, int32_t number,
+                                       int32_t seen, int32_t round, int64_t *start, int32_t site) {
+  if (round % kLookAtClock != 0)
+    return 0;
+  const uint64_t index = ((uint64_t)place - (uint64_t)object) / (uint64_t)bytes;
+  return lookWhetherLate(launch, index, number, seen, round, start, site);
+}
+
 // ---- Meetings of ranks ----
 
 // Together, in one program of each rank. Only that program reads and moves the count of meetings.

@@ -106,6 +106,27 @@ void dtile_dev_ask(const dtile_device_cells *cells, int64_t index, int64_t count
 void dtile_dev_barrier(const dtile_device_launch *launch, int32_t site, int32_t barrier,
                        int32_t threads);
 
+/* ---- Words that carry flags ---- */
+
+/* A word is 8 bytes, stored and loaded at once: 4 bytes of data, and above them the number of the
+ * launch that they belong to. So who finds the number has the data, and neither a notify nor an
+ * order between words is needed (the LL protocol of NCCL). Memory that has never been written
+ * holds the number 0. */
+
+/* Stores a word, or two that are neighbours and aligned to 16 bytes, here or at a peer. */
+void dtile_dev_put_word(void *place, int32_t data, int32_t number);
+void dtile_dev_put_words(void *place, int32_t data0, int32_t data1, int32_t number);
+/* Loads one or two such words of this rank's. */
+void dtile_dev_get_word(const void *place, int64_t *word);
+void dtile_dev_get_words(const void *place, int64_t *words);
+/* For a thread that has looked `round` times (from 1 on) for words of launch `number`, of which
+ * `place` had the number `seen`: 1 when they will never come, which has been reported then, and the
+ * launch given up. `start` is memory of the thread's, for all of its rounds. The report numbers
+ * elements, of `bytes` bytes with their flags, from `object` on. */
+int32_t dtile_dev_words_late(const dtile_device_launch *launch, const void *place,
+                             const void *object, int32_t bytes, int32_t number, int32_t seen,
+                             int32_t round, int64_t *start, int32_t site);
+
 /* ---- Atomic updates, relaxed ---- */
 
 /* Adds to an element in global memory; bits of its type, in the low part. */

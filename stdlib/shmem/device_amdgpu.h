@@ -78,9 +78,20 @@ DTILE_LOAD(acquireRank64, uint64_t, __ATOMIC_ACQUIRE, DTILE_RANK)
 DTILE_LOAD(acquireTeam64, uint64_t, __ATOMIC_ACQUIRE, DTILE_TEAM)
 DTILE_LOAD(loadHost32, uint32_t, __ATOMIC_RELAXED, DTILE_TEAM)
 DTILE_STORE(storeRank64, uint64_t, __ATOMIC_RELAXED, DTILE_RANK)
+DTILE_STORE(storeTeam64, uint64_t, __ATOMIC_RELAXED, DTILE_TEAM)
 DTILE_STORE(storeRank32, uint32_t, __ATOMIC_RELAXED, DTILE_RANK)
 #undef DTILE_LOAD
 #undef DTILE_STORE
+
+/* Two neighbours, each stored and loaded at once. */
+DTILE_INLINE void storeTeam64x2(void *address, uint64_t x, uint64_t y) {
+  storeTeam64(address, x);
+  storeTeam64((char *)address + sizeof(uint64_t), y);
+}
+DTILE_INLINE void loadTeam64x2(const void *address, uint64_t words[2]) {
+  words[0] = loadTeam64(address);
+  words[1] = loadTeam64((const char *)address + sizeof(uint64_t));
+}
 
 /* A release whose write-back has ended before the update begins: LLVM 22 leaves the wait between
  * the two out when no access of this thread is in flight. */

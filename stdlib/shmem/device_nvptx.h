@@ -66,6 +66,7 @@ DTILE_LOAD(acquireRank64, "ld.acquire.gpu.global.u64", uint64_t, "l")
 DTILE_LOAD(acquireTeam64, "ld.acquire.sys.global.u64", uint64_t, "l")
 DTILE_LOAD(loadHost32, "ld.relaxed.sys.global.u32", uint32_t, "r")
 DTILE_STORE(storeRank64, "st.relaxed.gpu.global.u64", uint64_t, "l")
+DTILE_STORE(storeTeam64, "st.relaxed.sys.global.u64", uint64_t, "l")
 DTILE_STORE(storeRank32, "st.relaxed.gpu.global.u32", uint32_t, "r")
 DTILE_STORE(releaseRank64, "st.release.gpu.global.u64", uint64_t, "l")
 DTILE_STORE(releaseHost32, "st.release.sys.global.u32", uint32_t, "r")
@@ -87,6 +88,20 @@ DTILE_STORE(addRankBf16x2, "red.relaxed.gpu.global.add.noftz.bf16x2", uint32_t, 
 DTILE_STORE(addTeamBf16x2, "red.relaxed.sys.global.add.noftz.bf16x2", uint32_t, "r")
 #undef DTILE_LOAD
 #undef DTILE_STORE
+
+/* Two neighbours, aligned to 16 bytes, each stored and loaded at once. */
+DTILE_INLINE void storeTeam64x2(void *address, uint64_t x, uint64_t y) {
+  __asm__ volatile("st.relaxed.sys.global.v2.u64 [%0], {%1, %2};" ::"l"(
+                       (uint64_t DTILE_GLOBAL *)address),
+                   "l"(x), "l"(y)
+                   : "memory");
+}
+DTILE_INLINE void loadTeam64x2(const void *address, uint64_t words[2]) {
+  __asm__ volatile("ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];"
+                   : "=l"(words[0]), "=l"(words[1])
+                   : "l"((const uint64_t DTILE_GLOBAL *)address)
+                   : "memory");
+}
 
 /* sm_90: four words in one operation, each element an update of its own. */
 #define DTILE_ADD_VECTOR(NAME, SCOPE, TYPE, LETTER)                                                \

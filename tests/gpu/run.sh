@@ -29,9 +29,13 @@ cd "$root" || exit 1
 on="$dtilec test --target nvptx"
 run plain $on examples stdlib
 run products $on tests/driver/products_of_every_type.dtile
+run words $on tests/driver/messages_of_words.dtile
 run broken $on --wait-timeout 500 tests/gpu
-run graphs $on --graph examples
-for example in hello all_gather reduce_scatter all_reduce all_to_all ag_gemm gemm_rs; do
+run graphs $on --graph examples tests/driver/messages_of_words.dtile
+run late_words $on --ranks 2,4 --delay-rank 1 --repeat "$repeats" \
+  tests/driver/messages_of_words.dtile
+for example in hello all_gather reduce_scatter all_reduce all_to_all ag_gemm gemm_rs \
+  flash_decode; do
   run "late_$example" $on --ranks 2,4 --delay-rank 1 --repeat "$repeats" "examples/$example"
 done
 if command -v compute-sanitizer >/dev/null; then

@@ -268,6 +268,12 @@ private:
   [[nodiscard]] std::pair<llvm::Value *, int32_t> copyBuffer(const View &source,
                                                              const View &destination);
 
+  // lower_flagged.cpp: words that carry the number of their launch.
+  void putFlagged(ir::Op &op);
+  void loadFlagged(ir::Op &op);
+  /// i32: not 0 in a thread whose words will never come; null before the first load of words.
+  llvm::AllocaInst *lost_ = nullptr;
+
   // lower_atomics.cpp
   /// Adds a value in computing form to an element in global memory, atomically; relaxed. `isOwn`:
   /// only this rank updates it.

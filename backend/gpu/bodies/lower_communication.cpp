@@ -240,6 +240,8 @@ void BodyLowering::copy(View source, View destination) {
 }
 
 void BodyLowering::lowerPut(Op &op) {
+  if (op.boolAttrOr("flagged", false))
+    return putFlagged(op);
   awaitTokens(op, op.is(OpKind::PutSignal) ? 3 : 2);
   Value *source = op.operand(0);
   Value *target = op.operand(1);

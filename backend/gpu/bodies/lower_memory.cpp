@@ -213,6 +213,8 @@ void BodyLowering::lowerMemoryOp(Op &op) {
 // Loads.
 
 void BodyLowering::lowerLoad(Op &op) {
+  if (op.boolAttrOr("flagged", false))
+    return loadFlagged(op);
   if (std::optional<SharedTile> copied = copiedTile(op)) {
     if (!isReadByProducts(op.result()))
       setRegisters(op.result(), readShared(*copied, info(op.result()->type())));

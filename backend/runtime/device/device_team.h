@@ -150,9 +150,11 @@ private:
   /// Gives up what runs, says what happened and makes the team usable again where that is possible.
   Status collectFailure(Status driverError);
   std::string reportText(const dtile_device_report &report);
-  /// The cell's name, and the count from which this launch goes on.
-  std::string cellText(const DeviceKernel *kernel, const dtile_device_report &report,
-                       const dtile_site *site, uint64_t *base);
+  /// The name of the cell or element that a wait was for, what it wanted there, and what it saw.
+  std::string waitText(const DeviceKernel *kernel, const dtile_device_report &report,
+                       const dtile_site *site);
+  /// The count from which the report's launch goes on.
+  uint64_t baseOf(const DeviceObject &signal, const dtile_device_report &report);
   /// The kernel of the first launch on the report's rank that has not ended; null where there is
   /// none.
   const DeviceKernel *kernelOf(const dtile_device_report &report);

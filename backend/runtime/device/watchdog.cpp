@@ -47,36 +47,56 @@ const DeviceKernel *DeviceTeam::kernelOf(const dtile_device_report &report) {
   return last;
 }
 
-std::string DeviceTeam::cellText(const DeviceKernel *kernel, const dtile_device_report &report,
-                                 const dtile_site *site, uint64_t *base) {
-  *base = 0;
+std::string DeviceTeam::waitText(const DeviceKernel *kernel, const dtile_device_report &report,
+                                 const dtile_site *site) {
   std::string name = site ? site->what : "a signal";
   const DeviceObject *object = nullptr;
-  if (!kernel)
-    return name;
-  for (const auto &[key, each] : kernel->objects)
-    if (each->isSignal && name == kernel->state.desc->params[key.param].name &&
-        report.cell < uint64_t(each->cells))
-      object = each.get();
-  if (!object)
-    return name;
+  if (kernel)
+    for (const auto &[key, each] : kernel->objects)
+      if (name == kernel->state.desc->params[key.param].name &&
+          (!each->isSignal || report.cell < uint64_t(each->cells)))
+        object = each.get();
+  uint64_t base = 0;
+  if (object) {
+    // Of a scratch object the rows have their flags beside them.
+    const bool isSignal = object->isSignal;
+    int64_t position[DTILE_MAX_RANK];
+    auto number = int64_t(report.cell);
+    for (int32_t d = object->key.ndim - 1; d >= 0; --d) {
+      const bool isRow = !isSignal && d == object->key.ndim - 1;
+      int64_t size = std::max<int64_t>(object->key.size[size_t(d)] / (isRow ? 2 : 1), 1);
+      position[d] = number % size;
+      number /= size;
+    }
+    if (object->key.ndim > 0)
+      name += shapeText(object->key.ndim, position);
+    if (!isSignal)
+      return format(
+          "`%s`: wants what launch %llu puts there, has seen %s", name.c_str(),
+          static_cast<unsigned long long>(report.wanted),
+          report.seen == 0
+              ? "nothing"
+              : format("launch %llu's", static_cast<unsigned long long>(report.seen)).c_str());
+    base = baseOf(*object, report);
+  }
+  base = std::min({base, report.wanted, report.seen});
+  return format("`%s`: wants %llu, has seen %llu", name.c_str(),
+                static_cast<unsigned long long>(report.wanted - base),
+                static_cast<unsigned long long>(report.seen - base));
+}
+
+uint64_t DeviceTeam::baseOf(const DeviceObject &signal, const dtile_device_report &report) {
+  uint64_t base = 0;
   for (size_t local = 0; local < locals_.size(); ++local) {
     DeviceRank &rank = *locals_[local];
     if (rank.rank != report.rank)
       continue;
     Status status =
-        rank.device->copyOut(base, object->base[local] + report.cell * 8, 8, rank.stream);
+        rank.device->copyOut(&base, signal.base[local] + report.cell * 8, 8, rank.stream);
     if (!status.ok() || !rank.device->synchronize(rank.stream).ok())
-      *base = 0;
+      base = 0;
   }
-  int64_t position[DTILE_MAX_RANK];
-  auto number = int64_t(report.cell);
-  for (int32_t d = object->key.ndim - 1; d >= 0; --d) {
-    int64_t size = std::max<int64_t>(object->key.size[size_t(d)], 1);
-    position[d] = number % size;
-    number /= size;
-  }
-  return name + (object->key.ndim > 0 ? shapeText(object->key.ndim, position) : std::string());
+  return base;
 }
 
 std::string DeviceTeam::reportText(const dtile_device_report &report) {
@@ -101,12 +121,7 @@ std::string DeviceTeam::reportText(const dtile_device_report &report) {
   if (report.site < 0)
     return text + format(" waits for rank %llu at the entry of a launch",
                          static_cast<unsigned long long>(report.cell));
-  uint64_t base = 0;
-  std::string cell = cellText(kernel, report, site, &base);
-  base = std::min({base, report.wanted, report.seen});
-  return text + format(" waits for `%s`: wants %llu, has seen %llu", cell.c_str(),
-                       static_cast<unsigned long long>(report.wanted - base),
-                       static_cast<unsigned long long>(report.seen - base));
+  return text + " waits for " + waitText(kernel, report, site);
 }
 
 Status DeviceTeam::collectFailure(Status driverError) {

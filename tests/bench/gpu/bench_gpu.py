@@ -35,9 +35,9 @@ GEMMS = shapes_of("products", "thin_products")
 LAYERS = shapes_of("layers", "small_layers")
 HUGE = shapes_of("largest_layers")
 # All-reduces to choose from: the kernel, elements of a body, the sizes in bytes that it is for.
-REDUCTIONS = (*(("one_shot", block, 0, 1 << 20) for block in (1024, 2048, 4096)),
-              *(("two_shot", block, 1 << 16, 1 << 40) for block in (2048, 4096, 8192)),
-              *(("two_shot_large", block, 4 << 20, 1 << 40) for block in (4096, 8192)))
+REDUCTIONS = (*(("one_shot", block, 0, 1 << 20) for block in (512, 1024, 4096)),
+              *(("two_shot", block, 1 << 18, 1 << 40) for block in (2048, 4096, 8192, 16384)),
+              *(("two_shot_large", block, 4 << 20, 1 << 40) for block in (4096, 8192, 16384)))
 # All-to-alls to choose from: parts of what a rank sends to another, and programs that send.
 PARTS = ((8, 32), (16, 64), (32, 128))
 REDUCED = tuple(size for size, in shapes_of("reductions"))

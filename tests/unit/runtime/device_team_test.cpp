@@ -64,9 +64,10 @@ int64_t sendWeight(const void *, int64_t) { return 100; }
 int64_t workWeight(const void *, int64_t) { return 1000; }
 int64_t (*const kWeights[])(const void *, int64_t) = {sendWeight, workWeight};
 const dtile_device_space kDeviceSpaces[] = {{0, 0, /*most=*/2, /*fill=*/1, 0, 0, 0, 0},
-                                             {0, 0, 0, 0, 0, 0, /*waits=*/1, 0}};
+                                            {0, 0, 0, 0, 0, 0, /*waits=*/1, 0}};
 const dtile_site kSites[] = {{"kernel.dtile", "ready", 12, 5},
-                             {"kernel.dtile", "expected {0}, found {1}", 20, 9}};
+                             {"kernel.dtile", "expected {0}, found {1}", 20, 9},
+                             {"kernel.dtile", "buffer", 14, 3}};
 
 /// A kernel whose image is for `arch`.
 struct TestKernel {
@@ -86,7 +87,7 @@ struct TestKernel {
              .counts = kCounts,
              .weights = kWeights,
              .spaces = kDeviceSpaces,
-             .nsites = 2,
+             .nsites = 3,
              .shmem_version = 0,
              .sites = kSites};
     desc = {.abi_version = DTILE_ABI_VERSION,
@@ -449,6 +450,29 @@ TEST_F(DeviceTeamTest, reports_a_wait_that_took_too_long_and_goes_on) {
   EXPECT_EQ(last.words.team->report->state, 0u);
   machine.kernel = nullptr;
   EXPECT_TRUE(launch().ok());
+}
+
+TEST_F(DeviceTeamTest, names_the_element_whose_words_did_not_come) {
+  ASSERT_TRUE(make({0}).ok());
+  makeArguments(64);
+  uint64_t seen = 4;
+  machine.kernel = [&](const RecordedLaunch &launch) {
+    dtile_device_report &report = *launch.words.team->report;
+    report = {};
+    report.failure = DTILE_DEVICE_TIMEOUT;
+    report.site = 2;
+    // Each element has its flag beside it.
+    report.cell = 13;
+    report.wanted = 6;
+    report.seen = seen;
+    report.state = 2;
+    *launch.words.team->abort = 1;
+  };
+  EXPECT_THAT(launch().message, HasSubstr("waits for `buffer[13]`: wants what launch 6 puts there, "
+                                          "has seen launch 4's"));
+  seen = 0;
+  EXPECT_THAT(launch().message, HasSubstr("`buffer[13]`: wants what launch 6 puts there, has seen "
+                                          "nothing"));
 }
 
 TEST_F(DeviceTeamTest, reports_a_failed_check_before_the_waits_that_it_caused) {

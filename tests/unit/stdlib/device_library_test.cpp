@@ -372,6 +372,76 @@ TEST(DeviceLaunch, WaitThatTakesTooLongIsReportedAndAllLeave) {
   EXPECT_EQ(team.ranks[0].report.state, 0u);
 }
 
+// Words that carry flags.
+
+/// Looks for two words of a launch until they are there; 1 when they never will be.
+int32_t takeWords(const dtile_device_launch &launch, const uint64_t *place, const uint64_t *object,
+                  int32_t number, int64_t *words) {
+  int64_t start = 0;
+  for (int32_t round = 1;; ++round) {
+    dtile_dev_get_words(place, words);
+    if (int32_t(words[0] >> 32) == number && int32_t(words[1] >> 32) == number)
+      return 0;
+    const bool isFirst = int32_t(words[0] >> 32) != number;
+    if (dtile_dev_words_late(&launch, isFirst ? place : place + 1, object, 8, number,
+                             int32_t(words[isFirst ? 0 : 1] >> 32), round, &start, 5))
+      return 1;
+    std::this_thread::yield();
+  }
+}
+
+TEST(DeviceWords, TellOfTheirLaunchByThemselves) {
+  Team team(0);
+  std::atomic<int> wrong = 0;
+  for (int32_t number = 1; number < 6; ++number) {
+    // Two copies in turn, of a pair of words a rank and thread.
+    const auto place = [&](Team::Rank &rank, int32_t from) {
+      return rank.data() + ((number % 2 * kRanks + from) * kThreads + current.index) * 2;
+    };
+    team.run(0, [&](Team::Rank &rank, const dtile_device_launch &l) {
+      dtile_dev_start();
+      if (current.number != 0)
+        return;
+      for (int32_t peer = 0; peer < kRanks; ++peer)
+        dtile_dev_put_words(dtile_dev_peer(&l, place(rank, l.rank), peer), -l.rank,
+                            number * 100 + current.index, number);
+      for (int32_t from = 0; from < kRanks; ++from) {
+        int64_t words[2];
+        if (takeWords(l, place(rank, from), rank.data(), number, words) != 0 ||
+            int32_t(words[0]) != -from || int32_t(words[1]) != number * 100 + current.index)
+          ++wrong;
+      }
+    });
+  }
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(DeviceWords, ThatAreNeverSentAreReported) {
+  Team team(20'000'000);
+  std::atomic<int> lost = 0;
+  team.run(0, [&](Team::Rank &rank, const dtile_device_launch &l) {
+    dtile_dev_start();
+    if (current.number != 0 || current.index != 0 || l.rank != 1)
+      return;
+    // One of two has come, of the launch before; the other one's place is its third element.
+    dtile_dev_put_word(rank.data() + 2, 7, 9);
+    dtile_dev_put_word(rank.data() + 3, 7, 8);
+    int64_t words[2], one = 0;
+    dtile_dev_get_word(rank.data() + 2, &one);
+    EXPECT_EQ(one, (int64_t(9) << 32) + 7);
+    lost += takeWords(l, rank.data() + 2, rank.data(), 9, words);
+  });
+  EXPECT_EQ(lost, 1);
+  EXPECT_EQ(team.abort, 1u);
+  const dtile_device_report &report = team.ranks[1].report;
+  EXPECT_EQ(report.state, 2u);
+  EXPECT_EQ(report.failure, uint32_t(DTILE_DEVICE_TIMEOUT));
+  EXPECT_EQ(report.site, 5);
+  EXPECT_EQ(report.cell, 3u);
+  EXPECT_EQ(report.wanted, 9u);
+  EXPECT_EQ(report.seen, 8u);
+}
+
 TEST(DeviceLaunch, FirstFailureOfARankIsKept) {
   Team team(0);
   const int ended = team.run(0, [&](Team::Rank &, const dtile_device_launch &l) {

@@ -68,6 +68,7 @@ DTILE_LOAD(acquireRank64, uint64_t, __ATOMIC_ACQUIRE)
 DTILE_LOAD(acquireTeam64, uint64_t, __ATOMIC_ACQUIRE)
 DTILE_LOAD(loadHost32, uint32_t, __ATOMIC_RELAXED)
 DTILE_STORE(storeRank64, uint64_t, __ATOMIC_RELAXED)
+DTILE_STORE(storeTeam64, uint64_t, __ATOMIC_RELAXED)
 DTILE_STORE(storeRank32, uint32_t, __ATOMIC_RELAXED)
 DTILE_STORE(releaseRank64, uint64_t, __ATOMIC_RELEASE)
 DTILE_STORE(releaseHost32, uint32_t, __ATOMIC_RELEASE)
@@ -99,6 +100,15 @@ DTILE_FETCH_ADD(fetchAddTeam64, uint64_t)
 #undef DTILE_ADD_FLOAT
 #undef DTILE_SWAP
 #undef DTILE_FETCH_ADD
+
+DTILE_INLINE void storeTeam64x2(void *address, uint64_t x, uint64_t y) {
+  storeTeam64(address, x);
+  storeTeam64((char *)address + sizeof(uint64_t), y);
+}
+DTILE_INLINE void loadTeam64x2(const void *address, uint64_t words[2]) {
+  words[0] = loadTeam64(address);
+  words[1] = loadTeam64((const char *)address + sizeof(uint64_t));
+}
 
 DTILE_INLINE uint64_t pollRank64(const void *address) { return loadRank64(address); }
 DTILE_INLINE uint64_t pollTeam64(const void *address) { return loadTeam64(address); }

@@ -1,0 +1,409 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// flag-words: words of small messages carry the number of their launch beside the data.
+//
+// Expects: kernels whose drift is bounded (bound-drift), behind all passes that move loads.
+// Produces: attribute `flagged` on scratch objects, on the puts that fill them and on the loads
+//   that read them, and no notify, wait or await in the kernel. A flagged object has twice the
+//   memory: a word of data and the launch's number are stored together, and a load polls until what
+//   it reads has the number of its own launch.
+// Why: a notify has to wait until what it tells of has landed, and what waits for it has still to
+//   load the data: of a message of a few kilobytes that is a third of the time. The protocol is
+//   NCCL's LL; as each launch fills all of a copy, words of older launches are always two behind,
+//   and nothing is ever cleared.
+// Leaves alone: kernels in which anything else goes from rank to rank. It is done for a kernel or
+//   not at all, so that the only order needed is that of words: each launch fills each element of
+//   the object on every rank once, by a put that nothing conditions, and reads it; who has read all
+//   has seen every rank begin the launch, as with the waits. Kernels before which ranks meet: only
+//   of others is it proved that what is read has been written. Tiles that are not small, as words
+//   take twice the time on the wire; tiles whose rows are no whole words.
+#include "ir/analysis/communication.h"
+#include "ir/transform/pass.h"
+
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallPtrSet.h"
+
+#include <optional>
+
+namespace dtile::passes {
+namespace {
+
+using namespace dtile::ir;
+
+std::optional<int64_t> constantOf(const Value *value) {
+  const Op *op = value->definingOp();
+  if (!op || !op->is(OpKind::Const) || !op->result()->type().isIndex())
+    return std::nullopt;
+  return op->intAttr("value");
+}
+
+bool isFact(const Value *value, OpKind kind) {
+  const Op *op = value->definingOp();
+  return op && op->is(kind);
+}
+
+/// Known to be equal.
+bool isSame(const Value *a, const Value *b) {
+  return a == b || (constantOf(a) && constantOf(a) == constantOf(b)) ||
+         (isFact(a, OpKind::NumRanks) && isFact(b, OpKind::NumRanks));
+}
+
+/// A part of an object, cut out in one step: `rank` is null where it is this rank's own, `cut` is
+/// null where it is all of it.
+struct Part {
+  Op *object = nullptr;
+  Op *cut = nullptr;
+  Value *rank = nullptr;
+};
+
+std::optional<Part> partOf(Value *view) {
+  Part part;
+  while (Op *op = view->definingOp()) {
+    if (op->is(OpKind::Param)) {
+      part.object = op;
+      return part;
+    }
+    if (op->is(OpKind::ViewAt) && !part.rank)
+      part.rank = op->operand(1);
+    else if ((op->is(OpKind::ViewSlice) || op->is(OpKind::ViewTile)) && !part.cut)
+      part.cut = op;
+    else
+      return std::nullopt;
+    view = op->operand(0);
+  }
+  return std::nullopt;
+}
+
+/// The position of a loop or of a dimension of a space that runs over [0, size) in steps of `step`,
+/// where `value` is that, or that turned about the rank; else null.
+Value *sweepOf(Value *value, const Value *size, int64_t step) {
+  if (Op *op = value->definingOp()) {
+    // (rank + x) % W
+    if (!op->is(OpKind::Rem) || step != 1 || !isFact(size, OpKind::NumRanks) ||
+        !isFact(op->operand(1), OpKind::NumRanks))
+      return nullptr;
+    const Op *sum = op->operand(0)->definingOp();
+    if (!sum || !sum->is(OpKind::Add))
+      return nullptr;
+    for (unsigned i : {0u, 1u})
+      if (isFact(sum->operand(i), OpKind::Rank) && !sum->operand(1 - i)->definingOp())
+        return sweepOf(sum->operand(1 - i), size, step);
+    return nullptr;
+  }
+  const Op *owner = value->argumentOf()->parentOp();
+  unsigned first = 0;
+  if (owner->is(OpKind::Space) && 3 * value->index() < owner->numOperands())
+    first = 3 * value->index();
+  else if (!owner->is(OpKind::For) || value->index() != 0)
+    return nullptr;
+  const bool sweeps = constantOf(owner->operand(first)) == 0 &&
+                      isSame(owner->operand(first + 1), size) &&
+                      constantOf(owner->operand(first + 2)) == step;
+  return sweeps ? value : nullptr;
+}
+
+/// Positions that an access is made at, one after the other or side by side.
+class Sweeps {
+public:
+  /// Of a put: each element of the object on every rank is written exactly once, by the rank whose
+  /// number is one of its positions.
+  static bool fillsAll(Op &put, const Part &part);
+  /// Of a load: each element of the object is read.
+  static bool readsAll(Op &load, const Part &part);
+
+private:
+  explicit Sweeps(const Part &part) : part_(part) {}
+  /// Each dimension of the part is whole, or a position that is used for nothing else runs over
+  /// all of it; or, of a put, it is the sender's number.
+  [[nodiscard]] bool coverDims(bool isSent);
+  [[nodiscard]] bool use(Value *position) { return position && used_.insert(position).second; }
+  /// What is around an access is spaces and loops, and gives so many positions; -1 where there is
+  /// more around it.
+  [[nodiscard]] static int positionsAround(Op &access);
+
+  const Part &part_;
+  llvm::SmallPtrSet<const Value *, 8> used_;
+};
+
+bool Sweeps::coverDims(bool isSent) {
+  bool hasSender = false;
+  unsigned operand = 1, window = 0;
+  for (auto [d, size] : llvm::enumerate(part_.object->operands())) {
+    const char letter = part_.cut ? part_.cut->strAttr("dims")[d] : 'a';
+    if (letter == 'a')
+      continue;
+    Value *first = part_.cut->operand(operand++);
+    if (letter == 'i') {
+      if (isSent && !hasSender && isFact(first, OpKind::Rank) && isFact(size, OpKind::NumRanks))
+        hasSender = true;
+      else if (!use(sweepOf(first, size, 1)))
+        return false;
+      continue;
+    }
+    Value *end = part_.cut->operand(operand++);
+    if (!part_.cut->is(OpKind::ViewTile) || !isSame(end, size) ||
+        !use(sweepOf(first, size, part_.cut->intsAttr("lens")[window++])))
+      return false;
+  }
+  return hasSender == isSent;
+}
+
+int Sweeps::positionsAround(Op &access) {
+  int positions = 0;
+  for (Op *op = access.parentOp(); op; op = op->parentOp()) {
+    if (op->is(OpKind::Kernel))
+      return positions;
+    if (op->is(OpKind::Space))
+      positions += int(op->numOperands() / 3);
+    else if (op->is(OpKind::For))
+      ++positions;
+    else
+      return -1;
+  }
+  return -1;
+}
+
+bool Sweeps::fillsAll(Op &put, const Part &part) {
+  Sweeps sweeps(part);
+  const Op *ranks = part.rank->definingOp();
+  const Value *all = ranks && ranks->is(OpKind::Rem) ? ranks->operand(1) : nullptr;
+  if (!all) {
+    const Op *owner = part.rank->definingOp() ? nullptr : part.rank->argumentOf()->parentOp();
+    const unsigned end = owner && owner->is(OpKind::Space) ? 3 * part.rank->index() + 1 : 1;
+    all = owner && end < owner->numOperands() ? owner->operand(end) : nullptr;
+  }
+  return all && isFact(all, OpKind::NumRanks) && sweeps.use(sweepOf(part.rank, all, 1)) &&
+         sweeps.coverDims(/*isSent=*/true) && positionsAround(put) == int(sweeps.used_.size());
+}
+
+bool Sweeps::readsAll(Op &load, const Part &part) {
+  Sweeps sweeps(part);
+  return sweeps.coverDims(/*isSent=*/false) && positionsAround(load) == int(sweeps.used_.size());
+}
+
+/// A tile that is made of whole words of an object's innermost dimension.
+bool hasWholeWords(Type tile, const Part &part) {
+  constexpr int64_t kWord = 4;
+  return tile.isTile() && part.object->numOperands() > 0 &&
+         !(part.cut && part.cut->strAttr("dims").back() == 'i') &&
+         tile.shape().back() * int64_t(dtypeBytes(tile.dtype())) % kWord == 0;
+}
+
+/// What one kernel does to memory, and whether words can carry all that goes from rank to rank.
+class Messages {
+public:
+  explicit Messages(Op &kernel) : kernel_(kernel) {}
+  /// Null where they can, else why not.
+  const char *judge();
+  [[nodiscard]] bool isSending() const { return !puts_.empty(); }
+  [[nodiscard]] std::string objects() const;
+  void flag();
+
+private:
+  const char *collect(Op &op);
+  const char *judgePut(Op &put);
+  const char *judgeLoad(Op &load);
+  const char *judgeWait(Op &wait);
+  const char *judgeStore(Op &store);
+  [[nodiscard]] bool isFlagged(const Op *object) const { return filled_.contains(object); }
+
+  Op &kernel_;
+  llvm::SmallVector<Op *, 4> puts_, loads_, stores_, waits_, notifies_, awaits_;
+  /// By object: all ops that read or write it.
+  llvm::MapVector<const Op *, llvm::SmallVector<Op *, 4>> accesses_;
+  /// Objects that puts fill, and whether they are read.
+  llvm::MapVector<const Op *, bool> filled_;
+  /// The order of ops, as they are written.
+  llvm::DenseMap<const Op *, int> place_;
+};
+
+const char *Messages::collect(Op &op) {
+  place_[&op] = int(place_.size());
+  for (Value *view : readViews(op))
+    accesses_[objectOf(view)].push_back(&op);
+  if (Value *view = writtenView(op))
+    accesses_[objectOf(view)].push_back(&op);
+  switch (op.kind()) {
+  case OpKind::Put:
+    puts_.push_back(&op);
+    return nullptr;
+  case OpKind::Load:
+  case OpKind::Gather:
+    loads_.push_back(&op);
+    return nullptr;
+  case OpKind::Store:
+  case OpKind::Scatter:
+    stores_.push_back(&op);
+    return nullptr;
+  case OpKind::Wait:
+    waits_.push_back(&op);
+    return nullptr;
+  case OpKind::Notify:
+    notifies_.push_back(&op);
+    return nullptr;
+  case OpKind::Await:
+    awaits_.push_back(&op);
+    return nullptr;
+  case OpKind::Space:
+    if (op.hasAttr("after_all") || op.hasAttr("groups") ||
+        op.body().terminator()->numOperands() > 0)
+      return "its roles wait for each other";
+    return nullptr;
+  case OpKind::Call:
+    return "it calls functions";
+  default:
+    if (op.hasEffect(RemoteRead | RemoteWrite | Signal | Wait | Order | Write))
+      return "more than puts goes from rank to rank, or is in order";
+    return nullptr;
+  }
+}
+
+const char *Messages::judgePut(Op &put) {
+  const std::optional<Part> part = partOf(put.operand(1));
+  const Type tile = put.operand(0)->type();
+  if (!part || !part->rank || part->object->strAttr("mode") != "scratch" ||
+      part->object->boolAttrOr("zero", false) || part->object->intAttrOr("copies", 1) < 2)
+    return "a put is not to a scratch object of another rank";
+  if (put.numOperands() > 2)
+    return "a put waits for something";
+  if (!tile.isTile() || !hasWholeWords(tile, *part))
+    return "what is put is no tile of whole words";
+  int64_t bytes = dtypeBytes(tile.dtype());
+  for (const int64_t size : tile.shape())
+    bytes *= size;
+  if (bytes > TargetFacts::kMostFlaggedBytes)
+    return "tiles are large enough for a notify each";
+  if (!Sweeps::fillsAll(put, *part))
+    return "a put is not known to fill all of its object once";
+  return filled_.insert({part->object, false}).second ? nullptr : "two puts fill one object";
+}
+
+const char *Messages::judgeLoad(Op &load) {
+  Value *view = load.operand(0);
+  const auto objects = objectsOf(view);
+  if (llvm::none_of(objects, [&](Op *object) { return !object || isFlagged(object); }))
+    return rankSelectionOf(view) ? "another rank's memory is read" : nullptr;
+  const std::optional<Part> part = partOf(view);
+  const bool isPlain = load.is(OpKind::Load) && !load.hasAttr("copied") &&
+                       !load.hasAttr("swizzle") && !load.hasAttr("brought");
+  if (!part || part->rank || !isPlain || !hasWholeWords(load.result()->type(), *part) ||
+      !Sweeps::readsAll(load, *part))
+    return "a load is not known to read all of its object by whole words";
+  filled_[part->object] = true;
+  return nullptr;
+}
+
+const char *Messages::judgeWait(Op &wait) {
+  const bool isDerived = wait.numOperands() == 1;
+  const bool isForLoads = llvm::all_of(wait.result()->uses(), [&](const Use &use) {
+    return use.user->is(OpKind::Load) && isFlagged(objectOf(use.user->operand(0)));
+  });
+  return isDerived && isForLoads ? nullptr : "what a wait is for is more than loads of messages";
+}
+
+/// Nobody else reads or writes what it does, and what is sent behind it does not speak of it.
+const char *Messages::judgeStore(Op &store) {
+  Value *view = store.operand(1);
+  const Op *object = objectOf(view);
+  const Op *space = store.enclosing(OpKind::Space);
+  const bool isAlone =
+      object && !isFlagged(object) && !rankSelectionOf(view) && accesses_[object].size() == 1;
+  const bool isLast = llvm::none_of(puts_, [&](Op *put) {
+    return put->enclosing(OpKind::Space) == space && place_[put] > place_[&store];
+  });
+  return isAlone && isLast ? nullptr : "messages may speak of what is stored";
+}
+
+const char *Messages::judge() {
+  const char *reason =
+      kernel_.boolAttrOr("entry_barrier", false) ? "ranks meet before it" : nullptr;
+  walk(kernel_.body(), [&](Op &op) {
+    const char *why = collect(op);
+    if (!reason)
+      reason = why;
+  });
+  const auto each = [&](llvm::ArrayRef<Op *> ops, const char *(Messages::*judgeOne)(Op &)) {
+    for (Op *op : ops)
+      if (!reason)
+        reason = (this->*judgeOne)(*op);
+  };
+  each(puts_, &Messages::judgePut);
+  each(loads_, &Messages::judgeLoad);
+  each(waits_, &Messages::judgeWait);
+  each(stores_, &Messages::judgeStore);
+  for (const auto &[object, isRead] : filled_)
+    if (!reason && !isRead)
+      reason = "what is put is not read";
+  for (const Op *await : awaits_)
+    if (!reason && llvm::any_of(await->operands(),
+                                [](const Value *operand) { return !operand->type().isToken(); }))
+      reason = "what a wait is for is more than loads of messages";
+  return reason;
+}
+
+std::string Messages::objects() const {
+  std::string names;
+  for (const auto &[object, isRead] : filled_)
+    names += (names.empty() ? "`" : ", `") + object->strAttr("name").str() + "`";
+  return names;
+}
+
+/// Removes an op, and what computed its cells for it alone.
+void eraseWithCells(Op &op) {
+  llvm::SmallVector<Value *, 4> cells;
+  for (Value *value = cellsOf(op); value && value->definingOp();
+       value = value->definingOp()->operand(0)) {
+    if (value->definingOp()->is(OpKind::SignalParam))
+      break;
+    cells.push_back(value);
+  }
+  op.erase();
+  for (Value *value : cells)
+    if (!value->hasUses())
+      value->definingOp()->erase();
+}
+
+void Messages::flag() {
+  for (Op *put : puts_) {
+    put->setAttr("flagged", true);
+    objectOf(put->operand(1))->setAttr("flagged", true);
+  }
+  for (Op *load : loads_) {
+    if (!isFlagged(objectOf(load->operand(0))))
+      continue;
+    load->setAttr("flagged", true);
+    while (load->numOperands() > 1)
+      load->removeOperand(load->numOperands() - 1);
+  }
+  for (Op *await : awaits_)
+    await->erase();
+  for (Op *notify : notifies_)
+    eraseWithCells(*notify);
+  for (Op *wait : waits_)
+    eraseWithCells(*wait);
+}
+
+} // namespace
+
+bool flagWords(Module &module, PassContext &context) {
+  bool changed = false;
+  if (!context.facts || context.facts->lanes == 0)
+    return changed;
+  for (Op &op : module.body().ops()) {
+    if (!op.is(OpKind::Kernel))
+      continue;
+    Messages messages(op);
+    const char *reason = messages.judge();
+    if (!reason && messages.isSending()) {
+      context.remark(op, "words of " + messages.objects() +
+                             " carry the number of their launch: nobody notifies or waits");
+      messages.flag();
+      changed = true;
+    } else if (reason && messages.isSending()) {
+      context.remark(op, llvm::Twine("words do not carry flags: ") + reason);
+    }
+  }
+  return changed;
+}
+
+} // namespace dtile::passes
