@@ -52,6 +52,12 @@ public:
   /// The most so far.
   [[nodiscard]] int64_t sharedBytes() const { return sharedBytes_; }
 
+  /// The kernel that was lowered last is lowered again: its places and shared memory begin anew.
+  void forgetKernel() {
+    sites_.clear();
+    (void)takeSharedBytes();
+  }
+
   /// A function of this module's code that is inlined everywhere.
   [[nodiscard]] llvm::Function *function(llvm::StringRef name, llvm::FunctionType *type);
 

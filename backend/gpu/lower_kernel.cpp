@@ -364,19 +364,48 @@ unsigned launchedThreads(Op &kernel) {
   return bodyThreads(kernel) + (hasStagedLoads(kernel) ? kCopyThreads : 0);
 }
 
+namespace {
+
+/// Has staged loops of a kernel look one iteration less ahead; false where one of them cannot.
+bool takeStage(Op &kernel) {
+  constexpr int64_t kFewestStages = 2;
+  llvm::SmallVector<Op *, 4> loops;
+  ir::walk(kernel, [&](Op &op) {
+    if (op.is(OpKind::For) && op.hasAttr("stages"))
+      loops.push_back(&op);
+  });
+  if (llvm::any_of(loops, [](Op *loop) { return loop->intAttr("stages") <= kFewestStages; }))
+    return false;
+  for (Op *loop : loops)
+    loop->setAttr("stages", loop->intAttr("stages") - 1);
+  return !loops.empty();
+}
+
+} // namespace
+
 void lowerKernel(GpuModule &module, Op &kernel, const launch::Frame &frame, llvm::StringRef entry) {
-  KernelScaffold scaffold;
-  scaffold.kernel = &kernel;
-  scaffold.layout = &frame;
-  scaffold.threads = launchedThreads(kernel);
-  KernelLowering(module, scaffold).lower(entry);
   const int64_t room = module.device.facts().sharedBytes - TargetFacts::kReservedSharedBytes;
-  if (module.sharedBytes() > room)
-    module.unsupported(kernel, "needs " + llvm::Twine(module.sharedBytes()) +
-                                   " bytes of shared memory for its tiles; a program of this "
-                                   "device (" +
-                                   module.device.arch() + ") has " + llvm::Twine(room) +
-                                   ": use smaller tiles");
+  while (true) {
+    KernelScaffold scaffold;
+    scaffold.kernel = &kernel;
+    scaffold.layout = &frame;
+    scaffold.threads = launchedThreads(kernel);
+    KernelLowering(module, scaffold).lower(entry);
+    if (module.sharedBytes() <= room)
+      return;
+    // What bodies exchange through shared memory beside staged loops is known only now.
+    if (!takeStage(kernel))
+      break;
+    scaffold.function->eraseFromParent();
+    for (const auto &[signal, function] : scaffold.expected)
+      function->eraseFromParent();
+    module.forgetKernel();
+  }
+  module.unsupported(kernel, "needs " + llvm::Twine(module.sharedBytes()) +
+                                 " bytes of shared memory for its tiles; a program of this "
+                                 "device (" +
+                                 module.device.arch() + ") has " + llvm::Twine(room) +
+                                 ": use smaller tiles");
 }
 
 } // namespace dtile::backend::gpu

@@ -334,10 +334,28 @@ def suites():
             bench.row(op="all_to_all", M=tokens, N=topk, K=hidden, tile=how, dtile=own,
                       error=error, nccl=nccl, ratio=ratio(nccl, own))
 
-    def launch(bench, options):
-        """What the host spends on one launch, without and with Python, beside a busy GPU."""
+    def empty_kernel(stream):
+        """A launch by the driver alone of a kernel that does nothing, with as many bytes of
+        parameters as a kernel of dtile's has."""
         import ctypes
 
+        cuda = ctypes.CDLL("libcuda.so.1")
+        text = (".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry nothing("
+                ".param .align 8 .b8 launch[168], .param .align 64 .b8 frame[768]) { ret; }\n")
+        module, function = ctypes.c_void_p(), ctypes.c_void_p()
+        for status in (cuda.cuModuleLoadData(ctypes.byref(module), text.encode()),
+                       cuda.cuModuleGetFunction(ctypes.byref(function), module, b"nothing")):
+            if status != 0:
+                return None
+        values = ctypes.create_string_buffer(168), ctypes.create_string_buffer(768)
+        pointers = (ctypes.c_void_p * 2)(*(ctypes.addressof(value) for value in values))
+        call, queue = cuda.cuLaunchKernel, ctypes.c_void_p(stream)
+        # `values` lives as long as the function.
+        return lambda keep=values: call(function, 1, 1, 1, 128, 1, 1, 0, queue, pointers, None)
+
+    def launch(bench, options):
+        """What the host spends on one launch, without and with Python, beside a busy GPU; and what
+        the driver takes of that."""
         from dtile import _abi
 
         library, seconds = build(bench, options, "gemm", BM=64, BN=64, BK=32)
@@ -365,6 +383,8 @@ def suites():
             address, handle = kernel._address, team._handle
             bare = spend(lambda: _abi.runtime().dtile_abi_version())
             through_abi = spend(lambda: c_abi(handle, 0, address, prepared, 3, stream))
+            nothing = empty_kernel(stream)
+            driver = nothing and round(spend(nothing) - bare, 2)
             through_python = spend(lambda: kernel(a, b, c, team=team))
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph):
@@ -378,10 +398,9 @@ def suites():
             if error > 5e-3:
                 bench.failures += 1
                 bench.say(f"WRONG replayed graph: relative error {error:.2e}")
-            bench.row(op="launch", us_c_abi=round(through_abi - bare, 2),
+            bench.row(op="launch", us_c_abi=round(through_abi - bare, 2), us_driver=driver,
                       us_ctypes=round(bare, 2), us_python=round(through_python, 2), error=error,
                       build_seconds=seconds)
-            del ctypes
 
     return {"gemm": gemm, "ag_gemm": layers("ag_gemm"), "gemm_rs": layers("gemm_rs"),
             "all_reduce": all_reduce, "all_to_all": all_to_all, "launch": launch}
