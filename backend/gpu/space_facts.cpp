@@ -43,7 +43,9 @@ bool multiplies(const Op &space) {
 }
 
 bool waits(const Op &space) {
-  return hasOp(space, [](const Op &op) { return op.hasEffect(ir::Wait); });
+  return hasOp(space, [](const Op &op) {
+    return op.hasEffect(ir::Wait) || (op.is(OpKind::Load) && op.boolAttrOr("flagged", false));
+  });
 }
 
 /// The spaces of the kernel before this one.

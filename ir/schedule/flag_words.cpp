@@ -205,6 +205,8 @@ private:
   const char *judgeLoad(Op &load);
   const char *judgeWait(Op &wait);
   const char *judgeStore(Op &store);
+  using Reached = llvm::SmallPtrSet<const Value *, 16>;
+  [[nodiscard]] static bool decidesLoops(Value *value, Reached &reached);
   [[nodiscard]] bool isFlagged(const Op *object) const { return filled_.contains(object); }
 
   Op &kernel_;
@@ -290,7 +292,42 @@ const char *Messages::judgeLoad(Op &load) {
       !Sweeps::readsAll(load, *part))
     return "a load is not known to read all of its object by whole words";
   filled_[part->object] = true;
-  return nullptr;
+  Reached reached;
+  return decidesLoops(load.result(), reached) ? "how often a loop runs depends on messages"
+                                              : nullptr;
+}
+
+/// Whether how often a loop runs depends on a value. A launch that was given up goes on with words
+/// that never came, and has to end.
+bool Messages::decidesLoops(Value *value, Reached &reached) {
+  if (!reached.insert(value).second)
+    return false;
+  const auto reaches = [&](llvm::ArrayRef<Value *> values) {
+    return llvm::any_of(values, [&](Value *next) { return decidesLoops(next, reached); });
+  };
+  return llvm::any_of(value->uses(), [&](const Use &use) {
+    Op &user = *use.user;
+    if (user.is(OpKind::While) || user.is(OpKind::Condition) ||
+        (user.is(OpKind::For) && use.index < 3))
+      return true;
+    if (user.is(OpKind::For))
+      return reaches({user.body().argument(use.index - 2), user.result(use.index - 3)});
+    if (user.is(OpKind::Yield)) {
+      Op &owner = *user.parentOp();
+      if (owner.is(OpKind::While))
+        return true;
+      return (owner.is(OpKind::For) &&
+              reaches({owner.body().argument(use.index + 1), owner.result(use.index)})) ||
+             (owner.is(OpKind::If) && reaches({owner.result(use.index)}));
+    }
+    // What an `if` decides may decide a loop inside of it, or behind it.
+    if (user.is(OpKind::If)) {
+      bool hasLoop = false;
+      walk(user, [&](Op &op) { hasLoop |= op.is(OpKind::For) || op.is(OpKind::While); });
+      return hasLoop || reaches(user.results());
+    }
+    return reaches(user.results());
+  });
 }
 
 const char *Messages::judgeWait(Op &wait) {
@@ -301,15 +338,20 @@ const char *Messages::judgeWait(Op &wait) {
   return isDerived && isForLoads ? nullptr : "what a wait is for is more than loads of messages";
 }
 
-/// Nobody else reads or writes what it does, and what is sent behind it does not speak of it.
+/// Nobody else reads or writes what it does, and nothing that is sent behind it speaks of it: so no
+/// message ever puts it before anything else.
 const char *Messages::judgeStore(Op &store) {
   Value *view = store.operand(1);
   const Op *object = objectOf(view);
-  const Op *space = store.enclosing(OpKind::Space);
+  Op *space = store.enclosing(OpKind::Space);
   const bool isAlone =
       object && !isFlagged(object) && !rankSelectionOf(view) && accesses_[object].size() == 1;
+  // In a loop around both, the store comes before the next round's put.
+  Op *outermost = &store;
+  while (outermost->parentOp() != space)
+    outermost = outermost->parentOp();
   const bool isLast = llvm::none_of(puts_, [&](Op *put) {
-    return put->enclosing(OpKind::Space) == space && place_[put] > place_[&store];
+    return put->enclosing(OpKind::Space) == space && place_[put] > place_[outermost];
   });
   return isAlone && isLast ? nullptr : "messages may speak of what is stored";
 }

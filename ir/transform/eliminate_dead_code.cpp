@@ -55,9 +55,11 @@ bool isStructure(const Op &op) {
   return op.is(OpKind::For) || op.is(OpKind::While) || op.is(OpKind::If);
 }
 
-/// A read of this rank's memory, which nobody notices. One with a token is that token's use.
+/// A read of this rank's memory, which nobody notices. One with a token is that token's use; one
+/// that blocks until words have come keeps ranks together.
 bool isPlainRead(const Op &op) {
   return (op.is(OpKind::Load) || op.is(OpKind::Gather)) && !op.operand(0)->type().isRemote() &&
+         !op.boolAttrOr("flagged", false) &&
          llvm::none_of(op.operands(), [](const Value *v) { return v->type().isToken(); });
 }
 

@@ -17,6 +17,13 @@ namespace {
 
 constexpr uint32_t kComplete = 2;
 
+int64_t elementsOf(const ObjectKey &key) {
+  int64_t elements = 1;
+  for (int32_t d = 0; d < key.ndim; ++d)
+    elements *= key.size[size_t(d)];
+  return elements;
+}
+
 } // namespace
 
 bool DeviceTeam::aborted() const {
@@ -51,11 +58,15 @@ std::string DeviceTeam::waitText(const DeviceKernel *kernel, const dtile_device_
                                  const dtile_site *site) {
   std::string name = site ? site->what : "a signal";
   const DeviceObject *object = nullptr;
+  int candidates = 0;
   if (kernel)
-    for (const auto &[key, each] : kernel->objects)
-      if (name == kernel->state.desc->params[key.param].name &&
-          (!each->isSignal || report.cell < uint64_t(each->cells)))
-        object = each.get();
+    for (const auto &[key, each] : kernel->objects) {
+      const int64_t places = each->isSignal ? each->cells : elementsOf(key) / 2;
+      if (name != kernel->state.desc->params[key.param].name || report.cell >= uint64_t(places))
+        continue;
+      object = each.get();
+      ++candidates;
+    }
   uint64_t base = 0;
   if (object) {
     // Of a scratch object the rows have their flags beside them.
@@ -68,15 +79,16 @@ std::string DeviceTeam::waitText(const DeviceKernel *kernel, const dtile_device_
       position[d] = number % size;
       number /= size;
     }
-    if (object->key.ndim > 0)
+    // Which of several objects it was, for launches with other sizes, is not known.
+    if (object->key.ndim > 0 && (isSignal || candidates == 1))
       name += shapeText(object->key.ndim, position);
-    if (!isSignal)
-      return format(
-          "`%s`: wants what launch %llu puts there, has seen %s", name.c_str(),
-          static_cast<unsigned long long>(report.wanted),
-          report.seen == 0
-              ? "nothing"
-              : format("launch %llu's", static_cast<unsigned long long>(report.seen)).c_str());
+    if (!isSignal) {
+      const auto number = [](uint64_t launch) { return static_cast<unsigned long long>(launch); };
+      return format("`%s`: wants what launch %llu with these sizes puts there, has seen %s",
+                    name.c_str(), number(report.wanted),
+                    report.seen == 0 ? "nothing"
+                                     : format("launch %llu's", number(report.seen)).c_str());
+    }
     base = baseOf(*object, report);
   }
   base = std::min({base, report.wanted, report.seen});

@@ -468,11 +468,11 @@ TEST_F(DeviceTeamTest, names_the_element_whose_words_did_not_come) {
     report.state = 2;
     *launch.words.team->abort = 1;
   };
-  EXPECT_THAT(launch().message, HasSubstr("waits for `buffer[13]`: wants what launch 6 puts there, "
-                                          "has seen launch 4's"));
+  EXPECT_THAT(launch().message, HasSubstr("waits for `buffer[13]`: wants what launch 6 with these "
+                                          "sizes puts there, has seen launch 4's"));
   seen = 0;
-  EXPECT_THAT(launch().message, HasSubstr("`buffer[13]`: wants what launch 6 puts there, has seen "
-                                          "nothing"));
+  EXPECT_THAT(launch().message, HasSubstr("`buffer[13]`: wants what launch 6 with these sizes puts "
+                                          "there, has seen nothing"));
 }
 
 TEST_F(DeviceTeamTest, reports_a_failed_check_before_the_waits_that_it_caused) {
