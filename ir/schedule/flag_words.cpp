@@ -15,7 +15,8 @@
 //   the object on every rank once, by a put that nothing conditions, and reads it; who has read all
 //   has seen every rank begin the launch, as with the waits. Kernels before which ranks meet: only
 //   of others is it proved that what is read has been written. Tiles that are not small, as words
-//   take twice the time on the wire; tiles whose rows are no whole words.
+//   take twice the time on the wire; tiles whose rows are no whole words; messages that scalars
+//   depend on.
 #include "ir/analysis/communication.h"
 #include "ir/transform/pass.h"
 
@@ -206,7 +207,7 @@ private:
   const char *judgeWait(Op &wait);
   const char *judgeStore(Op &store);
   using Reached = llvm::SmallPtrSet<const Value *, 16>;
-  [[nodiscard]] static bool decidesLoops(Value *value, Reached &reached);
+  [[nodiscard]] static bool reachesScalar(Value *tile, Reached &reached);
   [[nodiscard]] bool isFlagged(const Op *object) const { return filled_.contains(object); }
 
   Op &kernel_;
@@ -293,40 +294,29 @@ const char *Messages::judgeLoad(Op &load) {
     return "a load is not known to read all of its object by whole words";
   filled_[part->object] = true;
   Reached reached;
-  return decidesLoops(load.result(), reached) ? "how often a loop runs depends on messages"
-                                              : nullptr;
+  return reachesScalar(load.result(), reached) ? "a scalar depends on messages" : nullptr;
 }
 
-/// Whether how often a loop runs depends on a value. A launch that was given up goes on with words
-/// that never came, and has to end.
-bool Messages::decidesLoops(Value *value, Reached &reached) {
-  if (!reached.insert(value).second)
+/// Whether a scalar depends on a tile. Threads have to agree on scalars, and on what follows from
+/// them, also in a launch that was given up, where some of them have gone on without their words.
+bool Messages::reachesScalar(Value *tile, Reached &reached) {
+  if (!reached.insert(tile).second)
     return false;
   const auto reaches = [&](llvm::ArrayRef<Value *> values) {
-    return llvm::any_of(values, [&](Value *next) { return decidesLoops(next, reached); });
+    return llvm::any_of(values, [&](Value *next) {
+      return next->type().isTile() ? reachesScalar(next, reached) : !next->type().isToken();
+    });
   };
-  return llvm::any_of(value->uses(), [&](const Use &use) {
+  return llvm::any_of(tile->uses(), [&](const Use &use) {
     Op &user = *use.user;
-    if (user.is(OpKind::While) || user.is(OpKind::Condition) ||
-        (user.is(OpKind::For) && use.index < 3))
-      return true;
     if (user.is(OpKind::For))
       return reaches({user.body().argument(use.index - 2), user.result(use.index - 3)});
-    if (user.is(OpKind::Yield)) {
-      Op &owner = *user.parentOp();
-      if (owner.is(OpKind::While))
-        return true;
-      return (owner.is(OpKind::For) &&
-              reaches({owner.body().argument(use.index + 1), owner.result(use.index)})) ||
-             (owner.is(OpKind::If) && reaches({owner.result(use.index)}));
-    }
-    // What an `if` decides may decide a loop inside of it, or behind it.
-    if (user.is(OpKind::If)) {
-      bool hasLoop = false;
-      walk(user, [&](Op &op) { hasLoop |= op.is(OpKind::For) || op.is(OpKind::While); });
-      return hasLoop || reaches(user.results());
-    }
-    return reaches(user.results());
+    if (!user.is(OpKind::Yield))
+      return user.numRegions() > 0 || user.is(OpKind::Condition) || reaches(user.results());
+    Op &owner = *user.parentOp();
+    if (owner.is(OpKind::For))
+      return reaches({owner.body().argument(use.index + 1), owner.result(use.index)});
+    return !owner.is(OpKind::If) || reaches({owner.result(use.index)});
   });
 }
 

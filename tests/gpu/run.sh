@@ -41,12 +41,13 @@ done
 if command -v compute-sanitizer >/dev/null; then
   for tool in memcheck synccheck; do
     run "sanitizer_$tool" compute-sanitizer --tool "$tool" --error-exitcode 1 \
-      $on --wait-timeout 60000 --ranks 1 examples/hello examples/gemm examples/ag_gemm
+      $on --wait-timeout 60000 --ranks 1 examples/hello examples/gemm examples/ag_gemm \
+      tests/driver/messages_of_words.dtile
   done
   # Without ag_gemm: README.md says why.
   run sanitizer_racecheck compute-sanitizer --tool racecheck --error-exitcode 1 \
     $on --wait-timeout 60000 --ranks 1 examples/hello examples/gemm examples/gemm_rs \
-    examples/all_reduce
+    examples/all_reduce tests/driver/messages_of_words.dtile
 fi
 echo "logs: $out"
 exit $failed

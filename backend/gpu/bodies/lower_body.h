@@ -255,7 +255,6 @@ private:
   void lowerGet(ir::Op &op);
   void lowerReduceAdd(ir::Op &op);
   void lowerAssert(ir::Op &op);
-  void tell(int32_t site, llvm::ArrayRef<llvm::Value *> arguments);
   /// Once a program, where it waits for the same in all bodies.
   void lowerWait(ir::Op &op);
   void notify(ir::Value *signal);

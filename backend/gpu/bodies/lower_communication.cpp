@@ -73,18 +73,6 @@ void BodyLowering::sync(llvm::Value *failed) {
 }
 
 void BodyLowering::report(int32_t site, llvm::ArrayRef<llvm::Value *> arguments) {
-  // A launch that has been given up may have gone on with words that never came: what is wrong with
-  // them says nothing.
-  const bool hasWords = llvm::any_of(kernel_.kernel->body().ops(), [](const Op &op) {
-    return op.is(OpKind::Param) && op.boolAttrOr("flagged", false);
-  });
-  if (!hasWords)
-    return tell(site, arguments);
-  when(b.CreateIsNull(call(DeviceCall::aborted, {kernel_.launch})), "told",
-       [&] { tell(site, arguments); });
-}
-
-void BodyLowering::tell(int32_t site, llvm::ArrayRef<llvm::Value *> arguments) {
   // Reports have room for so many.
   arguments = arguments.take_front(DTILE_DEVICE_REPORT_ARGS);
   llvm::Value *values = llvm::ConstantPointerNull::get(b.getPtrTy());
