@@ -84,6 +84,12 @@ public:
 
   // Memory. What a body reads after it has written needs a barrier of the program's threads, as
   // does what it writes after reading; objects are told apart by their parameters.
+  /// Of `size` positions of a tile along a dimension of a view: the first that exists, and how many
+  /// do. i32
+  struct Existing {
+    llvm::Value *first, *count;
+  };
+  [[nodiscard]] Existing existing(const ViewDimension &dim, int64_t size);
   /// The view with an address of this device: where it is remote, the peer's memory as seen here.
   [[nodiscard]] View located(ir::Value *view);
   /// Call before emitting accesses of global memory through a view.

@@ -79,16 +79,9 @@ FlaggedTile::FlaggedTile(BodyLowering &body, const View &view, llvm::Value *obje
     llvm::Value *position = body.threadPosition(info.layout, unsigned(d));
     llvm::Value *step = b.CreateMul(dim.stride, b.getInt64(bytes_));
     offset = b.CreateAdd(offset, b.CreateMul(b.CreateZExt(position, i64), step));
-    // Sizes of tiles fit 32 bits, and nothing of the tile is past them.
-    llvm::Value *size = b.getInt64(info.shape[d]);
-    const auto clamped = [&](llvm::Value *x) {
-      x = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, x, b.getInt64(0));
-      return b.CreateTrunc(b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, x, size), b.getInt32Ty());
-    };
-    llvm::Value *low = clamped(dim.low);
-    first_.push_back(b.CreateSub(position, low));
-    span_.push_back(b.CreateBinaryIntrinsic(llvm::Intrinsic::smax,
-                                            b.CreateSub(clamped(dim.high), low), b.getInt32(0)));
+    const auto [begin, count] = body.existing(dim, info.shape[d]);
+    first_.push_back(b.CreateSub(position, begin));
+    span_.push_back(count);
   }
   base_ = b.CreateGEP(b.getInt8Ty(), object, b.CreateShl(offset, uint64_t(1)));
 }

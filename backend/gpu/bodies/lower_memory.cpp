@@ -88,19 +88,13 @@ TileAccess::TileAccess(BodyLowering &body, const View &view, const TileInfo &inf
   for (auto [d, dim] : llvm::enumerate(view.dims)) {
     llvm::Value *position = body.threadPosition(info.layout, unsigned(d));
     offset = b.CreateAdd(offset, b.CreateMul(b.CreateZExt(position, b.getInt64Ty()), dim.stride));
-    // Sizes of tiles fit 32 bits, and nothing of the tile is past them.
-    llvm::Value *size = b.getInt64(info.shape[d]);
-    auto clamped = [&](llvm::Value *x) {
-      x = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, x, b.getInt64(0));
-      return b.CreateTrunc(b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, x, size), b.getInt32Ty());
-    };
-    low.push_back(clamped(dim.low));
-    llvm::Value *span = b.CreateSub(clamped(dim.high), low.back());
-    first_.push_back(b.CreateSub(position, low.back()));
+    const auto [begin, count] = body.existing(dim, info.shape[d]);
+    low.push_back(begin);
+    first_.push_back(b.CreateSub(position, begin));
     step_.push_back(b.CreateMul(dim.stride, b.getInt64(bytes_)));
-    span_.push_back(b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, span, b.getInt32(0)));
+    span_.push_back(count);
     if (!info.overhangs(unsigned(d)))
-      whole = both(b, whole, b.CreateICmpEQ(span, b.getInt32(uint32_t(info.shape[d]))));
+      whole = both(b, whole, b.CreateICmpEQ(count, b.getInt32(uint32_t(info.shape[d]))));
     else
       whole = b.getFalse();
   }
@@ -179,6 +173,18 @@ llvm::Value *zeroBytes(llvm::IRBuilder<> &b) {
                                          /*isExternallyInitialized=*/true);
   zeros->setAlignment(llvm::Align(16));
   return zeros;
+}
+
+BodyLowering::Existing BodyLowering::existing(const ViewDimension &dim, int64_t size) {
+  // Sizes of tiles fit 32 bits, and nothing of a tile is past them.
+  const auto clamped = [&](llvm::Value *x) {
+    x = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, x, b.getInt64(0));
+    x = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, x, b.getInt64(size));
+    return b.CreateTrunc(x, b.getInt32Ty());
+  };
+  llvm::Value *first = clamped(dim.low);
+  llvm::Value *count = b.CreateSub(clamped(dim.high), first);
+  return {first, b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, count, b.getInt32(0))};
 }
 
 View BodyLowering::located(ir::Value *value) {
