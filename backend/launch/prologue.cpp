@@ -123,7 +123,7 @@ llvm::Value *Prologue::sizes(Op &op) {
   llvm::SmallVector<llvm::Value *, 4> all;
   for (ir::Value *size : op.operands())
     all.push_back(scalar(size));
-  if (op.is(OpKind::Param) && isForDevice())
+  if (op.is(OpKind::Param))
     all = scratchMemory(b, op, all);
   for (auto [d, size] : llvm::enumerate(all))
     b.CreateStore(size, b.CreateConstGEP1_64(b.getInt64Ty(), slot, d));
@@ -193,9 +193,7 @@ void Prologue::lowerParam(Op &op) {
                                            {handle_, position, b.getInt32(type.rank()), sizes(op)});
     if (!isForDevice())
       require(b.CreateIsNotNull(data));
-    const View view = isForDevice() ? scratchView(views_, b, op, data, extents)
-                                    : views_.contiguous(type, data, extents);
-    set(op.result(), view.parts());
+    set(op.result(), scratchView(views_, b, op, data, extents).parts());
     return;
   }
   llvm::Value *data = b.CreateCall(launch_.runtime(Runtime::arg_data), {handle_, position});
