@@ -30,7 +30,7 @@ public:
   [[nodiscard]] llvm::StringRef rankScope() const override { return "agent"; }
   [[nodiscard]] const TargetFacts &facts() const override { return facts_; }
 
-  [[nodiscard]] llvm::StringRef passes() const override { 
+  [[nodiscard]] llvm::StringRef passes() const override {
     return "infer-layouts,prefetch-loads,flag-words,dce";
   }
   [[nodiscard]] unsigned parameterSpace() const override { return kConstant; }

@@ -368,6 +368,7 @@ namespace {
 
 /// Has staged loops of a kernel look one iteration less ahead; false where one of them cannot.
 bool takeStage(Op &kernel) {
+  // As in pass stage-loads.
   constexpr int64_t kFewestStages = 2;
   llvm::SmallVector<Op *, 4> loops;
   ir::walk(kernel, [&](Op &op) {

@@ -83,11 +83,11 @@ std::string DeviceTeam::waitText(const DeviceKernel *kernel, const dtile_device_
     if (object->key.ndim > 0 && (isSignal || candidates == 1))
       name += shapeText(object->key.ndim, position);
     if (!isSignal) {
-      const auto number = [](uint64_t launch) { return static_cast<unsigned long long>(launch); };
+      const auto decimal = [](uint64_t launch) { return static_cast<unsigned long long>(launch); };
       return format("`%s`: wants what launch %llu with these sizes puts there, has seen %s",
-                    name.c_str(), number(report.wanted),
+                    name.c_str(), decimal(report.wanted),
                     report.seen == 0 ? "nothing"
-                                     : format("launch %llu's", number(report.seen)).c_str());
+                                     : format("launch %llu's", decimal(report.seen)).c_str());
     }
     base = baseOf(*object, report);
   }
