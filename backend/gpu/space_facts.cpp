@@ -29,13 +29,14 @@ bool moves(const Op &space) {
 /// Whether all that a space sends or gets is large copies of memory, notifies and scalars.
 bool copiesInBulk(const Op &space, const TargetFacts &machine) {
   return machine.copyBytes > 0 && !hasOp(space, [&](const Op &op) {
-    if (op.is(OpKind::ReduceAdd))
-      return true;
-    if (!op.is(OpKind::Put) && !op.is(OpKind::PutSignal) && !op.is(OpKind::Get))
-      return false;
-    const ir::Type source = op.operand(0)->type();
-    return source.isTile() || (source.isView() && source.rank() > 0 && !isBulkCopy(op, machine));
-  });
+           if (op.is(OpKind::ReduceAdd))
+             return true;
+           if (!op.is(OpKind::Put) && !op.is(OpKind::PutSignal) && !op.is(OpKind::Get))
+             return false;
+           const ir::Type source = op.operand(0)->type();
+           return source.isTile() ||
+                  (source.isView() && source.rank() > 0 && !isBulkCopy(op, machine));
+         });
 }
 
 bool multiplies(const Op &space) {
@@ -65,13 +66,17 @@ llvm::SmallVector<const Op *, 4> spacesBefore(const Op &space) {
 /// nothing that those could wait for; what multiplies there waits for nobody, or its programs would
 /// stand still while there is something to do here.
 bool follows(const Op &space) {
-  if (!sharesBodies(space) || moves(space) || (multiplies(space) && !waits(space)))
+  if (!sharesBodies(space) || (multiplies(space) && !waits(space)))
     return false;
   const llvm::SmallVector<const Op *, 4> before = spacesBefore(space);
-  return llvm::any_of(before, [](const Op *other) { return multiplies(*other); }) &&
-         llvm::none_of(before, [&](const Op *other) {
-           return other->hasAttr("after_all") || (multiplies(*other) && waits(*other));
-         });
+  const auto anyBefore = [&](bool (*is)(const Op &)) {
+    return llvm::any_of(before, [&](const Op *other) { return is(*other); });
+  };
+  if (!anyBefore(multiplies) || (moves(space) && anyBefore(waits)))
+    return false;
+  return llvm::none_of(before, [&](const Op *other) {
+    return other->hasAttr("after_all") || (multiplies(*other) && waits(*other));
+  });
 }
 
 } // namespace
@@ -82,10 +87,15 @@ bool sharesBodies(const Op &space) {
   for (const Op &other : space.parentBlock()->ops())
     isAwaited |= other.is(OpKind::Space) && other.hasAttr("after_all") &&
                  other.strAttr("after_all") == space.strAttr("name");
+  // What is computed of what others have multiplied, and sent.
+  const auto sendsOfProducts = [&] {
+    return hasOp(space, computes) &&
+           llvm::any_of(before, [](const Op *other) { return multiplies(*other); });
+  };
   return !before.empty() && !isAwaited && !space.hasAttr("after_all") &&
          !space.hasAttr("programs") && !space.boolAttrOr("ordered", false) &&
          const_cast<Op &>(space).body().terminator()->numOperands() == 0 &&
-         (multiplies(space) || !moves(space));
+         (multiplies(space) || !moves(space) || sendsOfProducts());
 }
 
 dtile_device_space spaceFacts(const Op &space, const TargetFacts &machine) {

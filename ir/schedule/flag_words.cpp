@@ -107,7 +107,7 @@ Value *sweepOf(Value *value, const Value *size, int64_t step) {
 class Sweeps {
 public:
   /// Of a put: each element of the object on every rank is written exactly once, by the rank whose
-  /// number is one of its positions.
+  /// number is one of its positions, or by the rank that has it.
   static bool fillsAll(Op &put, const Part &part);
   /// Of a load: each element of the object is read.
   static bool readsAll(Op &load, const Part &part);
@@ -166,6 +166,8 @@ int Sweeps::positionsAround(Op &access) {
 
 bool Sweeps::fillsAll(Op &put, const Part &part) {
   Sweeps sweeps(part);
+  if (isFact(part.rank, OpKind::Rank))
+    return sweeps.coverDims(/*isSent=*/false) && positionsAround(put) == int(sweeps.used_.size());
   const Op *ranks = part.rank->definingOp();
   const Value *all = ranks && ranks->is(OpKind::Rem) ? ranks->operand(1) : nullptr;
   if (!all) {

@@ -33,6 +33,10 @@ namespace {
 constexpr int64_t kLargeTile = 128 * 128;
 constexpr int64_t kFewThreads = 128;
 constexpr int64_t kManyThreads = 256;
+/// Rows of a sum from which on a matrix instruction is better than none, though it has more.
+constexpr int64_t kFewestRows = 4;
+/// Ops that are rather done once more than that their result changes threads.
+constexpr unsigned kMostRecomputed = 12;
 /// Tiles below this size are loaded and stored in any layout.
 constexpr int64_t kSmallBytes = 2048;
 /// Shared memory that is not for tiles.
@@ -94,6 +98,9 @@ private:
   void setTypes();
   void convertShapes();
   void removeConversions();
+  [[nodiscard]] bool canRecompute(Value *tile, const Layout &layout, unsigned &ops);
+  [[nodiscard]] Value *recompute(Value *tile, const Layout &layout);
+  void recomputeConversions();
 
   [[nodiscard]] LayoutThreads threads() const {
     return {unsigned(lanes_), unsigned(threads_ / lanes_)};
@@ -299,17 +306,16 @@ void LayoutInference::makeClasses() {
     if (tiles.members.size() != 1)
       continue;
     const Op *op = leader->definingOp();
-    tiles.isBoundary =
-        op && (op->is(OpKind::Load) ||
-               (op->is(OpKind::Convert) && leader->hasOneUse() &&
-                leader->uses()[0].user->hasEffect(ir::Write | ir::RemoteWrite)));
+    tiles.isBoundary = op && (op->is(OpKind::Load) ||
+                              (op->is(OpKind::Convert) && leader->hasOneUse() &&
+                               leader->uses()[0].user->hasEffect(ir::Write | ir::RemoteWrite)));
   }
 }
 
 // Products.
 
-/// The matrix instruction for a product, where its shape is made of whole ones. Products of tf32
-/// are as well in f32, where a machine has no instruction for less.
+/// The matrix instruction for a product, where its shape is made of whole ones; the last rows may
+/// be fewer. Products of tf32 are as well in f32, where a machine has no instruction for less.
 const MatrixProduct *LayoutInference::productFor(const Op &dot) const {
   const MatrixProduct *product = productFor(dot, dot.hasAttr("precision"));
   return product || !dot.hasAttr("precision") ? product : productFor(dot, false);
@@ -319,13 +325,19 @@ const MatrixProduct *LayoutInference::productFor(const Op &dot, bool isTf32) con
   if (!facts_)
     return nullptr;
   const Type a = dot.operand(0)->type(), b = dot.operand(1)->type(), sum = dot.result()->type();
-  for (const MatrixProduct &product : facts_->products)
-    if (product.a == a.dtype() && product.b == b.dtype() && product.sum == sum.dtype() &&
-        product.isTf32 == isTf32 &&
-        sum.shape()[0] % product.rows == 0 && sum.shape()[1] % product.columns == 0 &&
-        a.shape()[1] % product.depth == 0)
+  const int64_t rows = sum.shape()[0];
+  const MatrixProduct *padded = nullptr;
+  for (const MatrixProduct &product : facts_->products) {
+    if (product.a != a.dtype() || product.b != b.dtype() || product.sum != sum.dtype() ||
+        product.isTf32 != isTf32 || sum.shape()[1] % product.columns != 0 ||
+        a.shape()[1] % product.depth != 0)
+      continue;
+    if (rows % product.rows == 0)
       return &product;
-  return nullptr;
+    if (rows >= kFewestRows && (!padded || product.rows < padded->rows))
+      padded = &product;
+  }
+  return padded;
 }
 
 /// Whether what becomes of a sum is an operand of a product: then a warp should have whole rows.
@@ -350,6 +362,8 @@ llvm::SmallVector<int, 4> LayoutInference::warpsOf(Op &dot, const MatrixProduct 
       onlyRows = true;
   const int64_t atoms[] = {product.rows, product.columns};
   int64_t each[] = {shape[0], shape[1]};
+  // Where there are rows for one warp only, the others had nothing to do.
+  onlyRows &= groups != 0 || each[0] >= 2 * atoms[0];
   llvm::SmallVector<int, 4> dims;
   for (int64_t have = 1; have < threads_ / lanes_; have *= 2) {
     auto hasRoom = [&](int dim) { return each[dim] >= 2 * atoms[dim]; };
@@ -617,6 +631,89 @@ void LayoutInference::removeConversions() {
       op->erase();
 }
 
+/// Elementwise, and of an instruction or two.
+bool isSimple(const Op &op) {
+  if (op.kind() < OpKind::Add || op.kind() > OpKind::Cast)
+    return false;
+  const bool isDivision = op.is(OpKind::Div) || op.is(OpKind::Rem) || op.is(OpKind::Pow);
+  return !isDivision && (op.kind() < OpKind::Exp || op.kind() > OpKind::Ceil);
+}
+
+/// The layout that an op's operand has to have for the op to give `layout`, where it can.
+std::optional<Layout> operandLayoutFor(const Op &op, const Layout &layout) {
+  const llvm::ArrayRef<int64_t> from = op.operand(0)->type().shape();
+  const llvm::ArrayRef<int64_t> to = op.result()->type().shape();
+  if (op.is(OpKind::Reshape))
+    return layout.reshaped(to, from);
+  Layout collapsed = layout;
+  for (unsigned d = 0; d < to.size(); ++d)
+    if (from[d] == 1 && to[d] != 1)
+      collapsed = collapsed.collapsed(d);
+  return collapsed.withoutRegisterCopies();
+}
+
+/// Whether a tile follows from positions and scalars by a few simple ops, which all threads can do
+/// in any layout.
+bool LayoutInference::canRecompute(Value *tile, const Layout &layout, unsigned &ops) {
+  const Op *op = tile->definingOp();
+  if (!op || ++ops > kMostRecomputed || !layout.isSimple() || !layout.covers(tile->type().shape()))
+    return false;
+  if (op->is(OpKind::Iota) || op->is(OpKind::Splat))
+    return true;
+  if (op->is(OpKind::Reshape) || op->is(OpKind::Broadcast)) {
+    const std::optional<Layout> from = operandLayoutFor(*op, layout);
+    return from && canRecompute(op->operand(0), *from, ops);
+  }
+  if (!isSimple(*op))
+    return false;
+  return llvm::all_of(op->operands(), [&](Value *operand) {
+    return !operand->type().isTile() || canRecompute(operand, layout, ops);
+  });
+}
+
+Value *LayoutInference::recompute(Value *tile, const Layout &layout) {
+  Op &op = *tile->definingOp();
+  ValueMap map;
+  for (Value *operand : op.operands())
+    if (operand->type().isTile()) {
+      const bool isShaped = op.is(OpKind::Reshape) || op.is(OpKind::Broadcast);
+      map[operand] = recompute(operand, isShaped ? *operandLayoutFor(op, layout) : layout);
+    }
+  Value *same = cloneOp(builder_, op, map)->result();
+  same->setType(withLayout(tile->type(), layout));
+  return same;
+}
+
+/// Masks and the like are computed where they are wanted, rather than sent there through shared
+/// memory.
+void LayoutInference::recomputeConversions() {
+  llvm::SmallVector<Op *> converts;
+  eachOp([&](Op &op) {
+    if (op.is(OpKind::Convert))
+      converts.push_back(&op);
+  });
+  for (Op *convert : converts) {
+    Value *tile = convert->operand(0);
+    const Layout &to = *convert->result()->type().layout();
+    const Layout &from = *tile->type().layout();
+    const auto staysIn = [&](LayoutBits which) { return from.bits(which) == to.bits(which); };
+    unsigned ops = 0;
+    if ((staysIn(LayoutBits::Lane) && staysIn(LayoutBits::Warp)) || !canRecompute(tile, to, ops))
+      continue;
+    builder_.setInsertionPoint(convert);
+    builder_.setLoc(convert->loc());
+    convert->result()->replaceAllUsesWith(recompute(tile, to));
+    convert->erase();
+    // What nobody needs any more.
+    for (Op *op = tile->definingOp(); op && !op->result()->hasUses();) {
+      Op *before = op->numOperands() > 0 ? op->operand(0)->definingOp() : nullptr;
+      op->erase();
+      op = before && before->numResults() == 1 && before->result()->type().isTile() ? before
+                                                                                    : nullptr;
+    }
+  }
+}
+
 void LayoutInference::run() {
   sinkTiles();
   chooseThreads();
@@ -628,6 +725,7 @@ void LayoutInference::run() {
   setTypes();
   convertShapes();
   removeConversions();
+  recomputeConversions();
 }
 
 } // namespace

@@ -237,6 +237,8 @@ private:
   void multiplyByElements(ir::Op &op);
   void multiplyByMatrices(ir::Op &op, const MatrixProduct &product);
   [[nodiscard]] bool isStagedByDot(const ir::Op &convert);
+  /// Rows of the first operand, or columns of the second, that whole instructions read.
+  [[nodiscard]] int64_t linesRead(const ir::Op &dot, unsigned operand) const;
 
   // lower_copied.cpp: loops whose loads are copied to shared memory ahead.
   void lowerCopiedLoop(ir::Op &op);

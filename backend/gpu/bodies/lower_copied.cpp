@@ -105,7 +105,10 @@ int64_t CopiedLoop::overhangOf(const ir::Value *tile, const SharedTile &place) c
     last += (info.extent(d) - 1) * place.strides[d];
   int64_t most = std::max<int64_t>(0, last - place.bytes);
   for (const ir::Use &use : tile->uses()) {
-    if (use.user->is(OpKind::Convert))
+    if (use.user->is(OpKind::Dot) && use.index < 2) {
+      const int64_t past = body_.linesRead(*use.user, use.index) - tile->type().shape()[use.index];
+      most = std::max(most, past * place.strides[use.index]);
+    } else if (use.user->is(OpKind::Convert))
       most = std::max(most, overhangOf(use.user->result(), place));
     else if (use.user->is(OpKind::Trans))
       most = std::max(most,

@@ -261,6 +261,9 @@ void MatrixLowering::prepare(unsigned i) {
   const TileInfo &from = body_.info(convert->operand(0)->type());
   operand.shared = body_.sharedTile(tile->type().dtype(), {&from, operand.info},
                                     from.longestRun().dim, /*padded=*/true);
+  const unsigned lineDim = 1 - operand.depthDim;
+  const int64_t past = body_.linesRead(op_, i) - operand.info->extent(lineDim);
+  operand.shared->bytes += std::max<int64_t>(0, past) * operand.shared->strides[lineDim];
 }
 
 bool MatrixLowering::loadsSquares(const MatrixOperand &operand) const {
@@ -373,7 +376,11 @@ void MatrixLowering::readAtom(MatrixOperand &operand, const Layout::Position &at
     } else {
       for (unsigned d : {0u, 1u})
         position[d] += at[d];
-      llvm::Value *value = operand.registers[BodyLowering::slotOf(*operand.info, position)];
+      // An instruction may have more rows than the tile.
+      const unsigned lineDim = 1 - operand.depthDim;
+      const bool exists = position[lineDim] < operand.info->shape[lineDim];
+      llvm::Value *value = exists ? operand.registers[BodyLowering::slotOf(*operand.info, position)]
+                                  : body_.arith_.zero(dtype);
       values.push_back(body_.arith_.toMemory(dtype, value));
     }
     if (values.size() == perWord())
@@ -533,6 +540,15 @@ void MatrixLowering::run() {
 void BodyLowering::readFirstWords(Op &dot) {
   const MatrixProduct *product = findProduct(gpu_.device.facts(), dot);
   MatrixLowering(*this, dot, *product).readFirst(*copiedLoops_.lookup(dot.parentOp()));
+}
+
+int64_t BodyLowering::linesRead(const Op &dot, unsigned operand) const {
+  const int64_t lines = dot.operand(operand)->type().shape()[operand];
+  const MatrixProduct *product = findProduct(gpu_.device.facts(), dot);
+  if (!product)
+    return lines;
+  const Layout atom = fragment(operand == 0 ? product->fragmentA : product->fragmentB);
+  return int64_t(llvm::alignTo(lines, atom.box()[operand]));
 }
 
 bool BodyLowering::hasRoomToReadAhead(const Op &dot) {

@@ -143,6 +143,9 @@ llvm::Value *chosen(llvm::IRBuilder<> &b, llvm::ArrayRef<llvm::Value *> conditio
 } // namespace
 
 void BodyLowering::putFlagged(Op &op) {
+  // Who goes on without words that never came tells nobody what it makes of them.
+  if (lost_)
+    sync(b.CreateLoad(b.getInt32Ty(), lost_));
   const Op *param = ir::objectOf(op.operand(1));
   DTILE_CHECK(param, "a put of flagged words names its object");
   const View there = view(op.operand(1));
