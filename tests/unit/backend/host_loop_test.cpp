@@ -273,55 +273,66 @@ TEST(HostDot, NothingToSum) {
 }
 
 /// Two products in one loop, rows' largest values and sums between them, and one operand that is
-/// the same all the time. Before the loop and behind it the kernel writes what the loop reads.
+/// the same all the time. Rows are fewer than an instruction's, too.
 TEST(HostDot, ProductsOfProducts) {
-  for (int64_t keys : {0, 45, 256}) {
-    const std::string text =
+  for (const auto [rows, keys] : {std::pair<int64_t, int64_t>{32, 0},
+                                  {32, 45},
+                                  {32, 256},
+                                  {8, 45},
+                                  {4, 256},
+                                  {12, 45},
+                                  {24, 256},
+                                  {2, 45}}) {
+    std::string text =
         "kernel @k {\n  %c0 = const {value = 0} : index\n"
-        "  %S = const {value = " + std::to_string(keys) + "} : index\n"
+        "  %S = const {value = " +
+        std::to_string(keys) +
+        "} : index\n"
         "  %Q = const {value = 50} : index\n  %D = const {value = 64} : index\n"
-        "  %BQ = const {value = 32} : index\n  %BS = const {value = 32} : index\n"
+        "  %BQ = const {value = #} : index\n  %BS = const {value = 32} : index\n"
         "  %q = param @q %Q, %D {param = 0, mode = \"in\"} : view<bf16, 2>\n"
         "  %k = param @k %S, %D {param = 1, mode = \"in\"} : view<bf16, 2>\n"
         "  %v = param @v %S, %D {param = 2, mode = \"in\"} : view<bf16, 2>\n"
         "  %y = param @y %Q, %D {param = 3, mode = \"out\"} : view<f32, 2>\n"
         "  space @main %c0, %Q, %BQ {vars = [\"r\"]} (%r: index) {\n"
         "    %z = const {value = 0.0} : f32\n    %low = const {value = -1000.0} : f32\n"
-        "    %acc = tile.splat %z : tile<32x64xf32>\n    %m = tile.splat %low : tile<32xf32>\n"
-        "    %l = tile.splat %z : tile<32xf32>\n    %none = tile.splat %z : tile<32x32xf32>\n"
-        "    %qv = view.tile %q, %r, %Q {dims = \"ra\", lens = [32]} : view<bf16, 2>\n"
-        "    %a, %b, %c = for %c0, %S, %BS, %acc, %m, %l : tile<32x64xf32>, tile<32xf32>, "
-        "tile<32xf32> (%s: index, %acc1: tile<32x64xf32>, %m1: tile<32xf32>, %l1: tile<32xf32>) {\n"
-        "      %ql = load %qv : tile<32x64xbf16>\n"
+        "    %acc = tile.splat %z : tile<#x64xf32>\n    %m = tile.splat %low : tile<#xf32>\n"
+        "    %l = tile.splat %z : tile<#xf32>\n    %none = tile.splat %z : tile<#x32xf32>\n"
+        "    %qv = view.tile %q, %r, %Q {dims = \"ra\", lens = [#]} : view<bf16, 2>\n"
+        "    %a, %b, %c = for %c0, %S, %BS, %acc, %m, %l : tile<#x64xf32>, tile<#xf32>, "
+        "tile<#xf32> (%s: index, %acc1: tile<#x64xf32>, %m1: tile<#xf32>, %l1: tile<#xf32>) {\n"
+        "      %ql = load %qv : tile<#x64xbf16>\n"
         "      %kv = view.tile %k, %s, %S {dims = \"ra\", lens = [32]} : view<bf16, 2>\n"
         "      %kl = load %kv : tile<32x64xbf16>\n"
         "      %kt = tile.trans %kl {perm = [1, 0]} : tile<64x32xbf16>\n"
-        "      %x = tile.dot %ql, %kt, %none : tile<32x32xf32>\n"
-        "      %xm = tile.reduce %x {axis = 1, kind = \"max\"} : tile<32xf32>\n"
-        "      %m2 = max %m1, %xm : tile<32xf32>\n"
-        "      %mc = tile.reshape %m2 : tile<32x1xf32>\n"
-        "      %mb = tile.broadcast %mc : tile<32x32xf32>\n"
-        "      %d = sub %x, %mb : tile<32x32xf32>\n      %p = exp2 %d : tile<32x32xf32>\n"
-        "      %e = sub %m1, %m2 : tile<32xf32>\n      %w = exp2 %e : tile<32xf32>\n"
-        "      %wc = tile.reshape %w : tile<32x1xf32>\n"
-        "      %wb = tile.broadcast %wc : tile<32x64xf32>\n"
-        "      %acc2 = mul %acc1, %wb : tile<32x64xf32>\n"
-        "      %pn = cast %p : tile<32x32xbf16>\n"
+        "      %x = tile.dot %ql, %kt, %none : tile<#x32xf32>\n"
+        "      %xm = tile.reduce %x {axis = 1, kind = \"max\"} : tile<#xf32>\n"
+        "      %m2 = max %m1, %xm : tile<#xf32>\n"
+        "      %mc = tile.reshape %m2 : tile<#x1xf32>\n"
+        "      %mb = tile.broadcast %mc : tile<#x32xf32>\n"
+        "      %d = sub %x, %mb : tile<#x32xf32>\n      %p = exp2 %d : tile<#x32xf32>\n"
+        "      %e = sub %m1, %m2 : tile<#xf32>\n      %w = exp2 %e : tile<#xf32>\n"
+        "      %wc = tile.reshape %w : tile<#x1xf32>\n"
+        "      %wb = tile.broadcast %wc : tile<#x64xf32>\n"
+        "      %acc2 = mul %acc1, %wb : tile<#x64xf32>\n"
+        "      %pn = cast %p : tile<#x32xbf16>\n"
         "      %vv = view.tile %v, %s, %S {dims = \"ra\", lens = [32]} : view<bf16, 2>\n"
         "      %vl = load %vv : tile<32x64xbf16>\n"
-        "      %acc3 = tile.dot %pn, %vl, %acc2 : tile<32x64xf32>\n"
-        "      %l2 = mul %l1, %w : tile<32xf32>\n"
-        "      %ps = tile.reduce %p {axis = 1, kind = \"sum\"} : tile<32xf32>\n"
-        "      %l3 = add %l2, %ps : tile<32xf32>\n"
+        "      %acc3 = tile.dot %pn, %vl, %acc2 : tile<#x64xf32>\n"
+        "      %l2 = mul %l1, %w : tile<#xf32>\n"
+        "      %ps = tile.reduce %p {axis = 1, kind = \"sum\"} : tile<#xf32>\n"
+        "      %l3 = add %l2, %ps : tile<#xf32>\n"
         "      yield %acc3, %m2, %l3\n    }\n"
-        "    %one = const {value = 1.0} : f32\n    %ones = tile.splat %one : tile<32xf32>\n"
-        "    %safe = max %c, %ones : tile<32xf32>\n"
-        "    %lc = tile.reshape %safe : tile<32x1xf32>\n"
-        "    %lb = tile.broadcast %lc : tile<32x64xf32>\n"
-        "    %out = div %a, %lb : tile<32x64xf32>\n"
-        "    %yv = view.tile %y, %r, %Q {dims = \"ra\", lens = [32]} : view<f32, 2>\n"
+        "    %one = const {value = 1.0} : f32\n    %ones = tile.splat %one : tile<#xf32>\n"
+        "    %safe = max %c, %ones : tile<#xf32>\n"
+        "    %lc = tile.reshape %safe : tile<#x1xf32>\n"
+        "    %lb = tile.broadcast %lc : tile<#x64xf32>\n"
+        "    %out = div %a, %lb : tile<#x64xf32>\n"
+        "    %yv = view.tile %y, %r, %Q {dims = \"ra\", lens = [#]} : view<f32, 2>\n"
         "    store %out, %yv\n    yield\n  }\n  return\n}\n";
-    SCOPED_TRACE(keys);
+    for (size_t at = text.find('#'); at != std::string::npos; at = text.find('#', at))
+      text.replace(at, 1, std::to_string(rows));
+    SCOPED_TRACE(text);
     runBoth(text, 1,
             {random(DType::BF16, {50, 64}, 1, 1, 0.5), random(DType::BF16, {keys, 64}, 2),
              random(DType::BF16, {keys, 64}, 3), zeros(DType::F32, {50, 64})},
