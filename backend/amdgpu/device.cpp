@@ -34,6 +34,7 @@ public:
     return "infer-layouts,prefetch-loads,flag-words,dce";
   }
   [[nodiscard]] unsigned parameterSpace() const override { return kConstant; }
+  [[nodiscard]] llvm::Intrinsic::ID exp2() const override { return llvm::Intrinsic::amdgcn_exp2; }
   void makeKernel(llvm::Function &function, unsigned threads) const override;
   [[nodiscard]] llvm::Value *threadIndex(llvm::IRBuilder<> &b) const override;
   [[nodiscard]] llvm::Value *programIndex(llvm::IRBuilder<> &b) const override;

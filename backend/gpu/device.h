@@ -64,6 +64,11 @@ public:
                         llvm::MutableArrayRef<llvm::Value *> sums) const = 0;
   /// f32 as a nearest value of tf32; ties as the device likes.
   [[nodiscard]] virtual llvm::Value *roundToTf32(llvm::IRBuilder<> &b, llvm::Value *value) const;
+  /// The intrinsic of 2 to an f32, to within 2 units in the last place, where the device has an
+  /// instruction; results that are subnormal may be 0.
+  [[nodiscard]] virtual llvm::Intrinsic::ID exp2() const {
+    return llvm::Intrinsic::not_intrinsic;
+  }
   /// Whether loadMatrices can be used.
   [[nodiscard]] virtual bool loadsMatrices() const { return false; }
   /// Up to 4 squares of 8 x 8 two-byte elements from shared memory, one word a square: lane l gives

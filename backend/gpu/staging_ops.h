@@ -31,7 +31,8 @@ struct SharedOperand {
   unsigned boxBytes = 0;
 };
 
-/// Shape of one group of matrix instructions of a warpgroup: 64 rows by `columns` columns.
+/// Shape of one group of matrix instructions of a warpgroup: 64 rows by `columns` columns. Where
+/// `a` is in registers only its type counts.
 struct GroupDot {
   SharedOperand a, b;
   DType accumulator;
@@ -111,9 +112,11 @@ public:
   /// Before the first dot of a group: the registers of accumulators are the instructions' now.
   virtual void beginDots(llvm::IRBuilder<> &b) const = 0;
   /// accumulators += a · bᵀ over 32 bytes of the summed dimension; one value a register, i32 or
-  /// float, in the order of the hardware's layout. Without `adds` what they were does not count.
-  virtual void dot(llvm::IRBuilder<> &b, const GroupDot &dot, llvm::Value *a, llvm::Value *bOperand,
-                   llvm::MutableArrayRef<llvm::Value *> accumulators, bool adds) const = 0;
+  /// float, in the order of the hardware's layout. `a` is a descriptor, or the i32 words of a
+  /// fragment. Without `adds` what the accumulators were does not count.
+  virtual void dot(llvm::IRBuilder<> &b, const GroupDot &dot, llvm::ArrayRef<llvm::Value *> a,
+                   llvm::Value *bOperand, llvm::MutableArrayRef<llvm::Value *> accumulators,
+                   bool adds) const = 0;
   virtual void endDots(llvm::IRBuilder<> &b) const = 0;
   /// All but `pending` groups are done. The accumulators of those that are pass through it.
   virtual void awaitDots(llvm::IRBuilder<> &b, unsigned pending,

@@ -414,8 +414,11 @@ llvm::Value *Arith::floatUnary(OpKind kind, llvm::Value *x) {
     return b.CreateUnaryIntrinsic(llvm::Intrinsic::floor, x);
   case OpKind::Ceil:
     return b.CreateUnaryIntrinsic(llvm::Intrinsic::ceil, x);
-  case OpKind::Exp:
   case OpKind::Exp2:
+    if (exp2_ != llvm::Intrinsic::not_intrinsic && x->getType()->isFloatTy())
+      return b.CreateIntrinsic(exp2_, {x->getType()}, {x});
+    return emitMath(b, kind, x);
+  case OpKind::Exp:
   case OpKind::Log:
   case OpKind::Log2:
   case OpKind::Sin:

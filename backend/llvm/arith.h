@@ -30,6 +30,8 @@ public:
 
   /// Rounds to bf16 by the machine's instructions and not by bits; all NaN are one then.
   void useBfloat() { usesBfloat_ = true; }
+  /// Exp2 of f32 by an intrinsic of the machine.
+  void useExp2(llvm::Intrinsic::ID intrinsic) { exp2_ = intrinsic; }
 
   [[nodiscard]] llvm::Value *fromMemory(DType type, llvm::Value *value);
   [[nodiscard]] llvm::Value *toMemory(DType type, llvm::Value *value);
@@ -73,6 +75,7 @@ private:
 
   llvm::IRBuilder<> &b;
   bool usesBfloat_ = false;
+  llvm::Intrinsic::ID exp2_ = llvm::Intrinsic::not_intrinsic;
 };
 
 } // namespace dtile::backend

@@ -56,6 +56,9 @@ public:
                                              /*hasSideEffects=*/true),
                         {value});
   }
+  [[nodiscard]] llvm::Intrinsic::ID exp2() const override {
+    return llvm::Intrinsic::nvvm_ex2_approx_ftz;
+  }
   [[nodiscard]] llvm::Value *roundToTf32(llvm::IRBuilder<> &b, llvm::Value *value) const override {
     llvm::Value *bits = b.CreateIntrinsic(llvm::Intrinsic::nvvm_f2tf32_rna, {}, {value});
     return b.CreateBitCast(bits, value->getType());

@@ -214,28 +214,43 @@ public:
     emitPtx(b, "wgmma.fence.sync.aligned;", "~{memory}", {});
   }
 
-  void dot(Builder &b, const GroupDot &dot, Value *a, Value *bOperand,
+  void dot(Builder &b, const GroupDot &dot, llvm::ArrayRef<Value *> a, Value *bOperand,
            llvm::MutableArrayRef<Value *> accumulators, bool adds) const override {
-    const unsigned count = accumulatorCount(dot);
-    DTILE_CHECK(accumulators.size() == count, "accumulators of another dot");
+    const auto count = unsigned(accumulators.size());
+    DTILE_CHECK(count == accumulatorCount(dot), "accumulators of another dot");
     const bool isInt = isInteger(dot.a.dtype);
     const unsigned depth = GroupDot::kDepthBytes * 8 / dtypeBits(dot.a.dtype);
     std::string text =
         llvm::formatv("{{\n\t.reg .pred p;\n\tsetp.eq.u32 p, 0, {5};\n\t"
-                      "wgmma.mma_async.sync.aligned.m64n{0}k{1}.{2}.{3}.{4} {{",
+                      "wgmma.mma_async.sync.aligned.m64n{0}k{1}.{2}.{3}.{4} ",
                       dot.columns, depth, isInt ? "s32" : "f32", operandName(dot.a.dtype),
                       operandName(dot.b.dtype), adds ? 0 : 1);
-    for (unsigned i = 0; i < count; ++i)
-      text += llvm::formatv("{0}${1}", i == 0 ? "" : ", ", i);
+    const auto list = [&](unsigned first, size_t length) {
+      for (size_t i = 0; i < length; ++i)
+        text += llvm::formatv("{0}${1}", i == 0 ? "{" : ", ", first + i);
+      text += "}, ";
+    };
+    list(0, count);
+    // Accumulators are named as what they become, and as what they were.
+    const unsigned first = 2 * count;
+    const bool isInRegisters = a.size() > 1;
+    if (isInRegisters)
+      list(first, a.size());
+    else
+      text += llvm::formatv("${0}, ", first);
     // The predicate: add to the accumulators.
-    text += llvm::formatv("}, ${0}, ${1}, p", 2 * count, 2 * count + 1);
+    text += llvm::formatv("${0}, p", first + a.size());
     // Scales of both operands; for 16-bit types also which dimension is contiguous.
     if (!isInt)
       text += ", 1, 1";
     if (dtypeBits(dot.a.dtype) == 16)
-      text += llvm::formatv(", {0}, {1}", int(dot.a.isAcross), int(dot.b.isAcross));
+      text += isInRegisters
+                  ? llvm::formatv(", {0}", int(dot.b.isAcross)).str()
+                  : llvm::formatv(", {0}, {1}", int(dot.a.isAcross), int(dot.b.isAcross)).str();
     text += ";\n\t}";
-    inOut(b, text, accumulators, {a, bOperand});
+    llvm::SmallVector<Value *, 5> operands(a);
+    operands.push_back(bOperand);
+    inOut(b, text, accumulators, operands);
   }
 
   void endDots(Builder &b) const override {
@@ -278,7 +293,7 @@ private:
   }
 
   /// PTX that reads and writes registers in place: they are $0 …, their old selves follow, then the
-  /// other operands (64 bits).
+  /// other operands (32 or 64 bits).
   static void inOut(Builder &b, llvm::StringRef text, llvm::MutableArrayRef<Value *> registers,
                     llvm::ArrayRef<Value *> others) {
     llvm::Type *element = registers.front()->getType();
@@ -288,7 +303,9 @@ private:
       constraints += llvm::formatv("={0},", letter);
     for (size_t i = 0; i < registers.size(); ++i)
       constraints += llvm::formatv("{0},", i);
-    constraints += repeated("l,", others.size()) + "~{memory}";
+    for (const Value *other : others)
+      constraints += other->getType()->isIntegerTy(32) ? "r," : "l,";
+    constraints += "~{memory}";
     llvm::SmallVector<Value *, 16> operands(registers.begin(), registers.end());
     operands.append(others.begin(), others.end());
     llvm::SmallVector<llvm::Type *, 16> types(registers.size(), element);

@@ -23,6 +23,8 @@ struct GroupProduct {
   bool isAcross = false;
   /// It adds with fewer bits than the sum has: a few products may be left to it.
   bool isShort = false;
+  /// Also where the first operand is in registers, as a MatrixProduct of the same types has it.
+  bool fromRegisters = false;
 };
 
 /// Numbers of one kind of machine.
@@ -114,8 +116,8 @@ struct TargetFacts {
 /// What the warpgroups of sm_90 multiply. Of f8 they add about 14 bits ("DeepSeek-V3 Technical
 /// Report", 3.3.2).
 inline constexpr GroupProduct kHopperProducts[] = {
-    {DType::BF16, DType::BF16, DType::F32, false, true, false},
-    {DType::F16, DType::F16, DType::F32, false, true, false},
+    {DType::BF16, DType::BF16, DType::F32, false, true, false, true},
+    {DType::F16, DType::F16, DType::F32, false, true, false, true},
     {DType::F8E4M3, DType::F8E4M3, DType::F32, false, false, true},
     {DType::F8E4M3, DType::F8E5M2, DType::F32, false, false, true},
     {DType::F8E5M2, DType::F8E4M3, DType::F32, false, false, true},

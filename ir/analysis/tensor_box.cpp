@@ -51,10 +51,11 @@ std::optional<TensorBox> tensorBox(Value *view) {
   box.object = op;
   box.dims.resize(op->result()->type().rank());
   llvm::SmallVector<unsigned, 4> open;
-  // A dimension of unknown size, until a window says how much of it is meant.
-  constexpr int64_t kWhole = -1;
+  // Until a window says how much of such a dimension is meant.
+  constexpr int64_t kUnknown = -1;
   for (unsigned d = 0; d < box.dims.size(); ++d) {
-    box.dims[d].length = kWhole;
+    const Op *size = op->operand(d)->definingOp();
+    box.dims[d].length = size && size->is(OpKind::Const) ? size->intAttr("value") : kUnknown;
     open.push_back(d);
   }
   for (Op *slice : llvm::reverse(slices))

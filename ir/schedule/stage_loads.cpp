@@ -3,14 +3,18 @@
 //
 // Expects: inlined kernels behind the other schedule passes; facts of a machine whose copy engine
 //   moves boxes of tensors to shared memory and whose groups of warps multiply what lies there.
-// Produces: for a loop that only adds products of two windows to a tile: attribute `stages` on the
-//   loop, `swizzle` (bytes) on its loads, `groups` (of warps, one above the other) on the product
-//   and on the space, and `threads` on the kernel. The back end splits the bodies of such a space:
-//   one warp issues the copies, as many stages ahead as there are, and the groups multiply.
+// Produces: for a loop that only adds products of two windows to a tile, or whose products follow
+//   from each other (attention): attribute `stages` on the loop, `swizzle` (bytes) on its loads,
+//   `groups` (of warps, one above the other) on the products and on the space, `awaited` on
+//   products that are used in their iteration, and `threads` on the kernel. Tiles of inputs that
+//   each iteration loads alike are loaded before the loop. The back end splits the bodies of such a
+//   space: one warp issues the copies, as many stages ahead as there are, and the groups multiply.
 // Why: the matrix units have to be fed from copies that were started long before.
 // Leaves alone: operands that the copy engine would not read as the views say (a limit inside of
-//   the tensor, where that is not known to make no difference), with a remark.
+//   the tensor, where that is not known to make no difference), and loops that load more than
+//   operands, with a remark.
 #include "ir/analysis/communication.h"
+#include "ir/analysis/loop_positions.h"
 #include "ir/analysis/polynomial.h"
 #include "ir/analysis/target_facts.h"
 #include "ir/analysis/tensor_box.h"
@@ -40,20 +44,37 @@ constexpr int64_t kRowPadding = 32;
 constexpr int64_t kMostBoxRows = 256;
 
 /// A product in a loop, and where its operands come from.
-struct Candidate {
-  Op *loop = nullptr;
+struct StagedDot {
   Op *dot = nullptr;
-  /// Of the first and of the second operand.
+  /// Of the first and of the second operand; the first may come from registers, and has none then.
   Op *loads[2] = {};
   /// The dimension that is summed over is the load's first one, and its last one is the sum's.
   bool isAcross[2] = {};
 
   [[nodiscard]] unsigned rowDim(unsigned operand) const { return isAcross[operand] ? 1 : 0; }
+  /// Along the sum, and along the dimension that is summed over.
   [[nodiscard]] int64_t rows(unsigned operand) const {
-    return loads[operand]->result()->type().shape()[rowDim(operand)];
+    return dot->result()->type().shape()[operand];
   }
-  [[nodiscard]] int64_t depth(unsigned operand) const {
-    return loads[operand]->result()->type().shape()[1 - rowDim(operand)];
+  [[nodiscard]] int64_t depth() const { return dot->operand(0)->type().shape()[1]; }
+};
+
+/// A loop with products.
+struct Candidate {
+  Op *loop = nullptr;
+  llvm::SmallVector<StagedDot, 2> dots;
+  /// Its products are used in their iteration; else there is one, which is added to a tile.
+  bool isAwaited = false;
+  /// Loads of the same in each iteration.
+  llvm::SmallVector<Op *, 2> invariant;
+
+  [[nodiscard]] llvm::SmallVector<Op *, 4> loads() const {
+    llvm::SmallVector<Op *, 4> all;
+    for (const StagedDot &staged : dots)
+      for (Op *load : staged.loads)
+        if (load)
+          all.push_back(load);
+    return all;
   }
 };
 
@@ -66,22 +87,25 @@ public:
 
 private:
   void find(Block &block);
-  void consider(Op &dot);
-  [[nodiscard]] const GroupProduct *productOf(const Candidate &candidate) const {
-    const Op &dot = *candidate.dot;
+  void consider(Op &loop);
+  /// Why the loop's operands cannot be staged, or null.
+  [[nodiscard]] const char *judge(Candidate &candidate);
+  [[nodiscard]] const char *judgeAwaited(Candidate &candidate);
+  [[nodiscard]] const GroupProduct *productOf(const Op &dot) const {
     return facts_.findGroupProduct(dot.operand(0)->type().dtype(), dot.operand(1)->type().dtype(),
                                    dot.result()->type().dtype(), dot.hasAttr("precision"));
   }
-  [[nodiscard]] bool hasProduct(const Candidate &candidate);
+  [[nodiscard]] bool hasProduct(const StagedDot &staged) const;
   [[nodiscard]] bool isOrderedByBody(const Candidate &candidate);
   [[nodiscard]] bool mapsRight(const Candidate &candidate);
-  [[nodiscard]] bool mapsRight(const Candidate &candidate, unsigned operand, const TensorBox &box);
+  [[nodiscard]] bool mapsRight(const Candidate &candidate, const StagedDot &staged,
+                               unsigned operand, const TensorBox &box);
   [[nodiscard]] bool isExact(const TensorBox &box, unsigned dim);
   using Tiles = llvm::SmallPtrSet<const Value *, 8>;
   [[nodiscard]] bool staysApart(Value *tile, unsigned dim, const Polynomial &room, Tiles &seen);
   [[nodiscard]] bool isStoredWithin(Value *view, unsigned dim, const Polynomial &room);
-  [[nodiscard]] int64_t groupsOf(const Candidate &candidate);
-  [[nodiscard]] int64_t outputBytes(const Candidate &candidate);
+  [[nodiscard]] int64_t groupsOf(const Candidate &candidate) const;
+  [[nodiscard]] static int64_t outputBytes(const Candidate &candidate);
   void refuse(const Op &op, const llvm::Twine &why);
   Polynomial polynomial(Value *value) { return polys_.of(value, environment_); }
 
@@ -100,10 +124,10 @@ void LoadStager::refuse(const Op &op, const llvm::Twine &why) {
 /// Loops whose bodies run as often in each thread: not under conditions.
 void LoadStager::find(Block &block) {
   for (Op &op : block.ops()) {
-    if (op.is(OpKind::Dot))
-      consider(op);
-    if (op.is(OpKind::For))
-      find(op.body());
+    if (!op.is(OpKind::For))
+      continue;
+    consider(op);
+    find(op.body());
   }
 }
 
@@ -124,49 +148,117 @@ int64_t swizzleOf(Type tile) {
   return std::min(kSwizzleBytes, bytes & -bytes);
 }
 
-void LoadStager::consider(Op &dot) {
-  Op *loop = dot.parentOp();
-  if (!loop || !loop->is(OpKind::For))
-    return;
-  // The tile that the loop carries: added to, and nothing else.
-  Block &body = loop->body();
-  Value *sum = dot.operand(2);
-  bool isCarried = sum->argumentOf() == &body && sum->hasOneUse() && dot.result()->hasOneUse() &&
-                   dot.result()->uses()[0].user == body.terminator() &&
-                   dot.result()->uses()[0].index + 1 == sum->index();
-  Candidate candidate{loop, &dot};
-  for (unsigned i : {0u, 1u}) {
-    bool isTransposed = false;
-    candidate.loads[i] = loadOf(dot.operand(i), isTransposed);
-    candidate.isAcross[i] = isTransposed == (i == 0);
-    isCarried &= candidate.loads[i] && candidate.loads[i]->parentBlock() == &body;
+/// Whether a product is added to the tile that the loop carries, and that is all there is to both.
+bool isSum(const Op &dot, Block &body) {
+  const Value *sum = dot.operand(2);
+  const Value *result = dot.result();
+  return sum->argumentOf() == &body && sum->hasOneUse() && result->hasOneUse() &&
+         result->uses()[0].user == body.terminator() && result->uses()[0].index + 1 == sum->index();
+}
+
+/// Whether a load of a loop's body gives the same in each iteration: of an input, which nobody
+/// waits for or writes.
+bool isInvariant(Op &load) {
+  const Op *object = objectOf(load.operand(0));
+  PositionChain chain;
+  bool isVarying = false;
+  return load.numOperands() == 1 && object && object->strAttr("mode") == "in" &&
+         followsFromPosition(load, chain, isVarying) && !isVarying;
+}
+
+/// Moves a load before its loop, and before those around it in which it is the same, too.
+void hoist(Op &load) {
+  for (Op *loop = load.parentOp(); loop->is(OpKind::For) && isInvariant(load);
+       loop = load.parentOp()) {
+    PositionChain chain;
+    bool isVarying = false;
+    (void)followsFromPosition(load, chain, isVarying);
+    for (Op *op : chain)
+      op->moveBefore(loop);
   }
-  if (!isCarried)
-    return refuse(dot, "it is not a sum of products of two loads that a loop carries");
-  if (!hasProduct(candidate) || groupsOf(candidate) == 0)
-    return refuse(dot, "groups of warps have no instruction for its types and sizes");
+}
+
+void LoadStager::consider(Op &loop) {
+  Candidate candidate{.loop = &loop};
+  for (Op &op : loop.body().ops()) {
+    if (!op.is(OpKind::Dot))
+      continue;
+    StagedDot staged{&op};
+    for (unsigned i : {0u, 1u}) {
+      bool isTransposed = false;
+      Op *load = loadOf(op.operand(i), isTransposed);
+      if (!load || load->parentBlock() != &loop.body())
+        continue;
+      staged.loads[i] = load;
+      staged.isAcross[i] = isTransposed == (i == 0);
+    }
+    candidate.dots.push_back(staged);
+  }
+  if (candidate.dots.empty())
+    return;
+  if (const char *why = judge(candidate))
+    return refuse(*candidate.dots.front().dot, why);
+  candidates_.push_back(std::move(candidate));
+}
+
+const char *LoadStager::judge(Candidate &candidate) {
+  const StagedDot &first = candidate.dots.front();
+  candidate.isAwaited =
+      candidate.dots.size() > 1 || !first.loads[0] || !isSum(*first.dot, candidate.loop->body());
+  if (candidate.isAwaited) {
+    for (StagedDot &staged : candidate.dots)
+      if (staged.loads[0] && isInvariant(*staged.loads[0]))
+        staged.loads[0] = nullptr;
+    if (const char *why = judgeAwaited(candidate))
+      return why;
+  }
+  if (llvm::any_of(candidate.dots, [](const StagedDot &staged) { return !staged.loads[1]; }))
+    return "it is not a sum of products of two loads that a loop carries";
+  if (!llvm::all_of(candidate.dots, [&](const StagedDot &staged) { return hasProduct(staged); }) ||
+      groupsOf(candidate) == 0)
+    return "groups of warps have no instruction for its types and sizes";
   if (!mapsRight(candidate))
-    return refuse(dot, "an operand ends inside of its tensor, or is not one box of it");
-  if (llvm::any_of(candidates_, [&](const Candidate &c) { return c.loop == loop; }))
-    return refuse(dot, "its loop has another one whose operands are");
+    return "an operand ends inside of its tensor, or is not one box of it";
   if (isOrderedByBody(candidate))
-    return refuse(dot, "its body writes what they read, or waits for something else before");
-  candidates_.push_back(candidate);
+    return "its body writes what they read, or waits for something else before";
+  return nullptr;
+}
+
+/// All that such a loop loads is staged or the same in each iteration: nothing else would be on its
+/// way while the groups multiply.
+const char *LoadStager::judgeAwaited(Candidate &candidate) {
+  constexpr const char *kNotOperands =
+      "it is not a sum of products of two loads that a loop carries";
+  const llvm::SmallVector<Op *, 4> staged = candidate.loads();
+  for (Op &op : candidate.loop->body().ops()) {
+    if (op.numRegions() > 0 || op.hasEffect(Write | RemoteWrite | RemoteRead | Signal | Wait))
+      return kNotOperands;
+    if (!op.hasEffect(Read) || llvm::is_contained(staged, &op))
+      continue;
+    if (!op.is(OpKind::Load) || !op.result()->type().isTile() || !isInvariant(op))
+      return kNotOperands;
+    candidate.invariant.push_back(&op);
+  }
+  return nullptr;
 }
 
 /// Whether there is an instruction for the types and sizes of a product, and its operands are
 /// boxes.
-bool LoadStager::hasProduct(const Candidate &candidate) {
-  const GroupProduct *product = productOf(candidate);
-  const bool isAcross = candidate.isAcross[0] || candidate.isAcross[1];
-  if (!product || (isAcross && !product->isAcross))
+bool LoadStager::hasProduct(const StagedDot &staged) const {
+  const GroupProduct *product = productOf(*staged.dot);
+  const bool isAcross = staged.isAcross[0] || staged.isAcross[1];
+  if (!product || (isAcross && !product->isAcross) || (!staged.loads[0] && !product->fromRegisters))
     return false;
   for (unsigned i : {0u, 1u}) {
-    const Type tile = candidate.loads[i]->result()->type();
-    const int64_t depthBytes = candidate.depth(i) * int64_t(dtypeBytes(tile.dtype()));
-    if (depthBytes % kDepthBytes != 0 || swizzleOf(tile) < kFewestSwizzleBytes ||
-        candidate.rows(i) % (i == 0 ? facts_.groupRows : 16) != 0 ||
-        candidate.rows(i) > kMostBoxRows || tile.shape()[0] > kMostBoxRows)
+    const int64_t rows = staged.rows(i);
+    const DType dtype = staged.dot->operand(i)->type().dtype();
+    if (staged.depth() * int64_t(dtypeBytes(dtype)) % kDepthBytes != 0 ||
+        rows % (i == 0 ? facts_.groupRows : 16) != 0 || rows > kMostBoxRows)
+      return false;
+    if (!staged.loads[i])
+      continue;
+    const Type tile = staged.loads[i]->result()->type();
+    if (swizzleOf(tile) < kFewestSwizzleBytes || tile.shape()[0] > kMostBoxRows)
       return false;
   }
   return true;
@@ -183,27 +275,40 @@ bool LoadStager::isOrderedByBody(const Candidate &candidate) {
     isBefore &= &op != candidate.loop || isNested;
     isOrdered |= isBefore && (op.is(OpKind::Await) || op.is(OpKind::Barrier));
     if (Value *written = writtenView(op))
-      for (Op *load : candidate.loads)
+      for (Op *load : candidate.loads())
         isOrdered |= mayAlias(written, load->operand(0));
   });
-  for (Op *load : candidate.loads)
+  for (Op *load : candidate.loads())
     for (Value *after : load->operands().drop_front())
       isOrdered |= !after->type().isAcquire();
   return isOrdered;
 }
 
-/// How many groups share the rows.
-int64_t LoadStager::groupsOf(const Candidate &candidate) {
-  const llvm::ArrayRef<int64_t> shape = candidate.dot->result()->type().shape();
-  const int64_t blocks = shape[0] / facts_.groupRows;
+/// How many groups share the rows; 0 where that is not a whole number of blocks each, or threads
+/// had not the registers.
+int64_t LoadStager::groupsOf(const Candidate &candidate) const {
+  const int64_t rows = candidate.dots.front().rows(0);
+  const int64_t blocks = rows / facts_.groupRows;
   const int64_t groups = std::min<int64_t>(blocks, 2);
+  if (groups == 0 || blocks % groups != 0)
+    return 0;
   // Each thread keeps its share of the sums in registers, and needs some for itself.
-  int64_t registers = shape[0] * shape[1] / (groups * facts_.groupThreads);
-  // Sums of a few products have registers of their own.
-  if (productOf(candidate)->isShort)
-    registers +=
-        facts_.groupRows * std::min(shape[1], TargetFacts::kShortColumns) / facts_.groupThreads;
-  return blocks % groups == 0 && registers <= 192 ? groups : 0;
+  int64_t registers = 0;
+  for (const StagedDot &staged : candidate.dots) {
+    const int64_t columns = staged.rows(1);
+    if (staged.rows(0) != rows)
+      return 0;
+    registers += rows * columns / (groups * facts_.groupThreads);
+    // Sums of a few products have registers of their own.
+    if (productOf(*staged.dot)->isShort)
+      registers +=
+          facts_.groupRows * std::min(columns, TargetFacts::kShortColumns) / facts_.groupThreads;
+    if (!staged.loads[0])
+      registers += rows * staged.depth() *
+                   int64_t(dtypeBytes(staged.dot->operand(0)->type().dtype())) / 4 /
+                   (groups * facts_.groupThreads);
+  }
+  return registers <= 192 ? groups : 0;
 }
 
 /// Whether a box's dimension ends where the tensor does.
@@ -215,27 +320,31 @@ bool LoadStager::isExact(const TensorBox &box, unsigned dim) {
 /// Whether the copy engine gives zeros where the views do, or something else only where nobody
 /// sees it: rows past a limit become rows of the sum that are not stored.
 bool LoadStager::mapsRight(const Candidate &candidate) {
-  for (auto [i, load] : llvm::enumerate(candidate.loads)) {
-    const std::optional<TensorBoxes> source = tensorBoxes(load->operand(0));
-    if (!source || !llvm::all_of(source->boxes, [&, operand = i](const TensorBox &box) {
-          return mapsRight(candidate, unsigned(operand), box);
-        }))
-      return false;
-  }
+  for (const StagedDot &staged : candidate.dots)
+    for (auto [i, load] : llvm::enumerate(staged.loads)) {
+      if (!load)
+        continue;
+      const std::optional<TensorBoxes> source = tensorBoxes(load->operand(0));
+      if (!source || !llvm::all_of(source->boxes, [&, operand = i](const TensorBox &box) {
+            return mapsRight(candidate, staged, unsigned(operand), box);
+          }))
+        return false;
+    }
   return true;
 }
 
-bool LoadStager::mapsRight(const Candidate &candidate, unsigned operand, const TensorBox &box) {
+bool LoadStager::mapsRight(const Candidate &candidate, const StagedDot &staged, unsigned operand,
+                           const TensorBox &box) {
   // Rows of the tile have to be neighbours in memory.
   if (box.dims.size() > 5 || box.dims.back().viewDim != 1u)
     return false;
   for (auto [d, dim] : llvm::enumerate(box.dims)) {
     if (!dim.viewDim || isExact(box, d))
       continue;
-    if (*dim.viewDim != candidate.rowDim(operand) || dim.firsts.size() != 1)
+    if (candidate.isAwaited || *dim.viewDim != staged.rowDim(operand) || dim.firsts.size() != 1)
       return false;
     const Polynomial room = polynomial(dim.limit) - polynomial(dim.firsts[0]);
-    Value *sum = candidate.loop->result(candidate.dot->result()->uses()[0].index);
+    Value *sum = candidate.loop->result(staged.dot->result()->uses()[0].index);
     Tiles seen;
     if (!staysApart(sum, operand, room, seen))
       return false;
@@ -312,13 +421,18 @@ int64_t storedBytes(const Value *tile) {
   return bytes;
 }
 
-/// Shared memory that storing the result takes besides: the tile, its rows spread over the banks.
+/// Shared memory that storing a result takes besides: the tile, its rows spread over the banks.
 int64_t LoadStager::outputBytes(const Candidate &candidate) {
-  const llvm::ArrayRef<int64_t> shape = candidate.dot->result()->type().shape();
-  const int64_t bytes =
-      storedBytes(candidate.loop->result(candidate.dot->result()->uses()[0].index));
-  // Layouts count in powers of two.
-  return shape[0] * (int64_t(llvm::PowerOf2Ceil(uint64_t(shape[1]))) * bytes + kRowPadding);
+  int64_t most = 0;
+  for (Value *result : candidate.loop->results()) {
+    const Type type = result->type();
+    if (!type.isTile() || type.rank() != 2)
+      continue;
+    // Layouts count in powers of two.
+    const auto columns = int64_t(llvm::PowerOf2Ceil(uint64_t(type.shape()[1])));
+    most = std::max(most, type.shape()[0] * (columns * storedBytes(result) + kRowPadding));
+  }
+  return most;
 }
 
 bool LoadStager::run() {
@@ -330,11 +444,11 @@ bool LoadStager::run() {
   const int64_t groups = groupsOf(candidates_[0]);
   for (const Candidate &candidate : candidates_) {
     if (groupsOf(candidate) != groups) {
-      refuse(*candidate.dot, "another product of the space has another height");
+      refuse(*candidate.dots.front().dot, "another product of the space has another height");
       return false;
     }
     int64_t bytes = 0;
-    for (Op *load : candidate.loads)
+    for (Op *load : candidate.loads())
       bytes += load->result()->type().elements() * dtypeBytes(load->result()->type().dtype());
     stageBytes = std::max(stageBytes, bytes);
     reserved = std::max(reserved, outputBytes(candidate));
@@ -342,14 +456,20 @@ bool LoadStager::run() {
   const int64_t room = facts_.sharedBytes - TargetFacts::kReservedSharedBytes - reserved;
   const int64_t stages = std::min(kMostStages, room / stageBytes);
   if (stages < kFewestStages) {
-    refuse(*candidates_[0].dot, "two stages do not fit in shared memory");
+    refuse(*candidates_[0].dots.front().dot, "two stages do not fit in shared memory");
     return false;
   }
   for (const Candidate &candidate : candidates_) {
-    for (Op *load : candidate.loads)
+    for (Op *load : candidate.loads())
       load->setAttr("swizzle", swizzleOf(load->result()->type()));
+    for (Op *load : candidate.invariant)
+      hoist(*load);
     candidate.loop->setAttr("stages", stages);
-    candidate.dot->setAttr("groups", groups);
+    for (const StagedDot &staged : candidate.dots) {
+      staged.dot->setAttr("groups", groups);
+      if (candidate.isAwaited)
+        staged.dot->setAttr("awaited", true);
+    }
     context_.remark(*candidate.loop, "operands are staged " + llvm::Twine(stages) +
                                          " deep and multiplied by " + llvm::Twine(groups) +
                                          " groups of warps");

@@ -493,8 +493,9 @@ bool LayoutInference::streams(const Layout &layout, const LayoutClass &tiles) co
     return true;
   // Another layout is reached through shared memory, which staged operands fill; in rows with 16
   // bytes between them.
-  if (const Op *space = tiles.members.front()->definingOp()->enclosing(OpKind::Space);
-      space && space->hasAttr("groups"))
+  Op &op = *tiles.members.front()->definingOp();
+  if (const Op *space = op.enclosing(OpKind::Space);
+      space && space->hasAttr("groups") && !op.hasAttr("swizzle"))
     return true;
   if (facts_ && facts_->sharedBytes > 0 &&
       type.elements() * bytes + type.elements() / type.shape().back() * 16 >

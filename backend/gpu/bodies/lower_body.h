@@ -175,6 +175,12 @@ protected:
                    llvm::ArrayRef<llvm::Value *> registers, bool onlyInside = false);
   [[nodiscard]] Registers readShared(const SharedTile &tile, const TileInfo &info);
 
+  /// Elements of memory form as one word or vector of words, and back.
+  [[nodiscard]] llvm::Type *packedType(llvm::Type *element, unsigned count);
+  [[nodiscard]] llvm::Value *packed(llvm::Type *element, llvm::ArrayRef<llvm::Value *> values);
+  [[nodiscard]] llvm::SmallVector<llvm::Value *, 16> unpacked(llvm::Type *element,
+                                                              llvm::Value *word, unsigned count);
+
 private:
   friend class CopiedLoop;
   friend class MatrixLowering;
@@ -194,11 +200,6 @@ private:
   // shared_tiles.cpp
   /// i32: where the element of the thread's first register is in a tile in shared memory.
   [[nodiscard]] llvm::Value *sharedThread(const SharedTile &tile, const ir::Layout &layout);
-  /// Elements of memory form as one word or vector of words, and back.
-  [[nodiscard]] llvm::Type *packedType(llvm::Type *element, unsigned count);
-  [[nodiscard]] llvm::Value *packed(llvm::Type *element, llvm::ArrayRef<llvm::Value *> values);
-  [[nodiscard]] llvm::SmallVector<llvm::Value *, 16> unpacked(llvm::Type *element,
-                                                              llvm::Value *word, unsigned count);
 
   // lower_reductions.cpp: reduce, arg_reduce, scan.
   void lowerReduction(ir::Op &op);

@@ -12,6 +12,19 @@ using ir::Op;
 using ir::OpKind;
 using llvm::Value;
 
+namespace {
+
+bool areZeros(llvm::ArrayRef<Value *> values) {
+  return llvm::all_of(values, [](const Value *value) {
+    const auto *constant = llvm::dyn_cast<llvm::Constant>(value);
+    return constant && constant->isNullValue();
+  });
+}
+
+bool isOfGroups(const Op &op) { return op.is(OpKind::Dot) && op.hasAttr("groups"); }
+
+} // namespace
+
 void GroupLowering::lowerBodies(Op &space, const BodyRange &range) {
   group_ = b.CreateLShr(ops_.uniform(b, kernel_.thread),
                         llvm::Log2_32(unsigned(gpu_.device.facts().groupThreads)), "group");
@@ -65,11 +78,7 @@ void GroupLowering::lowerLoop(Op &loop) {
     if (!begin->type().isTile())
       continue;
     Registers values(registers(begin));
-    const bool isZero = llvm::all_of(values, [](const Value *value) {
-      const auto *constant = llvm::dyn_cast<llvm::Constant>(value);
-      return constant && constant->isNullValue();
-    });
-    if (!isZero)
+    if (!areZeros(values))
       continue;
     constants.emplace_back(begin, values);
     ops_.writeZeros(b, values);
@@ -240,15 +249,19 @@ bool isTransposed(const ir::Value *tile) {
 
 /// What one group multiplies of a slot.
 struct GroupLowering::Product {
-  StagedOperand a, right;
+  /// The first operand, where it is in the slot too, and the second.
+  std::optional<StagedOperand> a;
+  StagedOperand right;
   GroupDot shape;
   /// i32: the group's first row of `a`, and all of `right`.
-  Value *aStart, *rightStart;
+  Value *aStart = nullptr, *rightStart = nullptr;
   /// Of `a`, from a block of the group's to its next.
-  int64_t blockBytes;
-  unsigned blocks;
-  /// Elements of the summed dimension in one instruction.
-  int64_t step;
+  int64_t blockBytes = 0;
+  /// Where the first operand is in registers: its fragments, by block and instruction.
+  llvm::SmallVector<Fragment, 0> fragments = {};
+  unsigned blocks = 0;
+  /// Elements of the summed dimension, and of it in one instruction.
+  int64_t depth = 0, step = 0;
 };
 
 bool GroupLowering::isShort(const Op &dot) {
@@ -258,31 +271,72 @@ bool GroupLowering::isShort(const Op &dot) {
       ->isShort;
 }
 
-void GroupLowering::multiply(Op &dot) {
+GroupLowering::Product GroupLowering::productOf(Op &dot) {
   const auto operand = [&](unsigned i) -> StagedOperand {
     const ir::Value *tile = dot.operand(i);
     return {ring_.tiles.find(loadOf(tile))->second, isTransposed(tile) == (i == 0)};
   };
-  const StagedOperand a = operand(0), right = operand(1);
-  const GroupDot shape = {.a = a.shared(),
-                          .b = right.shared(),
-                          .accumulator = dot.result()->type().dtype(),
-                          .columns = unsigned(right.rows())};
-  DTILE_CHECK(ops_.hasDot(shape), "stage-loads knows what groups multiply");
+  const bool isStaged = loadOf(dot.operand(0)) != nullptr;
+  const ir::Type left = dot.operand(0)->type();
   const int64_t groups = dot.intAttr("groups");
+  Product product{.a = std::nullopt, .right = operand(1), .shape = {}};
+  if (isStaged)
+    product.a.emplace(operand(0));
+  product.shape.a = isStaged ? product.a->shared() : SharedOperand{left.dtype(), 0};
+  product.shape.b = product.right.shared();
+  product.shape.accumulator = dot.result()->type().dtype();
+  product.shape.columns = unsigned(product.right.rows());
+  product.blocks = unsigned(left.shape()[0] / kRows / groups);
+  product.depth = left.shape()[1];
+  product.step = GroupDot::kDepthBytes / int64_t(dtypeBytes(left.dtype()));
+  DTILE_CHECK(!isStaged || ops_.hasDot(product.shape), "stage-loads knows what groups multiply");
 
   Value *slot = place_.slot();
-  waitPhase(place_.barrier(ring_.full, slot), place_.phase());
+  product.rightStart = address(slot, product.right.tile.offset);
+  if (!isStaged) {
+    product.fragments = fragments(dot.operand(0), groups);
+    return product;
+  }
   // The groups stand above each other, then their next blocks.
-  Value *rows = b.CreateMul(group_, b.getInt32(uint32_t(a.rowOffset(kRows))));
-  const Product product = {.a = a,
-                           .right = right,
-                           .shape = shape,
-                           .aStart = b.CreateAdd(address(slot, a.tile.offset), rows),
-                           .rightStart = address(slot, right.tile.offset),
-                           .blockBytes = a.rowOffset(groups * kRows),
-                           .blocks = unsigned(a.rows() / kRows / groups),
-                           .step = GroupDot::kDepthBytes / int64_t(dtypeBytes(a.tile.dtype()))};
+  Value *rows = b.CreateMul(group_, b.getInt32(uint32_t(product.a->rowOffset(kRows))));
+  product.aStart = b.CreateAdd(address(slot, product.a->tile.offset), rows);
+  product.blockBytes = product.a->rowOffset(groups * kRows);
+  return product;
+}
+
+llvm::SmallVector<GroupLowering::Fragment, 0> GroupLowering::fragments(ir::Value *tile,
+                                                                       int64_t groups) {
+  const ir::Type type = tile->type();
+  const TileInfo &from = info(type);
+  // As stage-loads has it: two-byte elements, two in a word; a word's rows and columns are 8 apart
+  // from the next one's.
+  constexpr int32_t kApart = 8;
+  const int64_t step = GroupDot::kDepthBytes / int64_t(dtypeBytes(type.dtype()));
+  DTILE_CHECK(dtypeBytes(type.dtype()) == 2, "fragments of two-byte elements");
+  llvm::Type *element = memoryType(context(), type.dtype());
+  llvm::SmallVector<Fragment, 0> result;
+  for (int64_t row = 0; row < type.shape()[0]; row += groups * kRows)
+    for (int64_t k = 0; k < type.shape()[1]; k += step) {
+      Fragment &words = result.emplace_back();
+      for (int32_t column : {0, kApart})
+        for (int32_t below : {0, kApart}) {
+          llvm::SmallVector<Value *, 2> pair;
+          for (int32_t i : {0, 1}) {
+            const unsigned slot = slotOf(from, {int32_t(row) + below, int32_t(k) + column + i});
+            pair.push_back(arith_.toMemory(type.dtype(), registers(tile)[slot]));
+          }
+          words.push_back(b.CreateBitCast(packed(element, pair), b.getInt32Ty()));
+        }
+    }
+  return result;
+}
+
+void GroupLowering::multiply(Op &dot) {
+  if (dot.boolAttrOr("awaited", false))
+    return multiplyAndAwait(dot);
+  waitPhase(place_.barrier(ring_.full, place_.slot()), place_.phase());
+  Value *slot = place_.slot();
+  const Product product = productOf(dot);
   Registers sums(registers(dot.operand(2)));
   if (isShort(dot)) {
     addShortSums(product, sums);
@@ -293,7 +347,7 @@ void GroupLowering::multiply(Op &dot) {
   const unsigned each = sums.size() / product.blocks;
   ops_.beginDots(b);
   for (unsigned block = 0; block < product.blocks; ++block)
-    addDots(product, block, 0, 0, product.a.depth(), /*adds=*/true,
+    addDots(product, block, 0, 0, product.depth, /*adds=*/true,
             llvm::MutableArrayRef<Value *>(sums).slice(block * each, each));
   ops_.endDots(b);
   setRegisters(dot.result(), sums);
@@ -305,17 +359,47 @@ void GroupLowering::multiply(Op &dot) {
   place_.next();
 }
 
+void GroupLowering::multiplyAndAwait(Op &dot) {
+  // The slot is this iteration's from its first product to its last.
+  const auto &ops = dot.parentBlock()->ops();
+  if (&dot == &*llvm::find_if(ops, isOfGroups))
+    waitPhase(place_.barrier(ring_.full, place_.slot()), place_.phase());
+  const Product product = productOf(dot);
+  Registers sums(registers(dot.operand(2)));
+  const bool adds = !areZeros(sums);
+  if (!adds)
+    sums.assign(sums.size(), llvm::UndefValue::get(sums.front()->getType()));
+  const unsigned each = sums.size() / product.blocks;
+  ops_.beginDots(b);
+  for (unsigned block = 0; block < product.blocks; ++block)
+    addDots(product, block, 0, 0, product.depth, adds,
+            llvm::MutableArrayRef<Value *>(sums).slice(block * each, each));
+  ops_.endDots(b);
+  ops_.awaitDots(b, 0, sums);
+  setRegisters(dot.result(), sums);
+  if (&dot != &*llvm::find_if(llvm::reverse(ops), isOfGroups))
+    return;
+  release(place_.slot());
+  place_.next();
+}
+
 /// The instructions of a block of rows, from one column and for a part of the summed dimension.
 void GroupLowering::addDots(const Product &product, unsigned block, int64_t column, int64_t first,
-                            int64_t end, bool adds, llvm::MutableArrayRef<Value *> sums) {
-  Value *aStart = b.CreateAdd(product.aStart, b.getInt32(uint32_t(block * product.blockBytes)));
+                            int64_t end, bool adds, llvm::MutableArrayRef<llvm::Value *> sums) {
   Value *rightStart =
       b.CreateAdd(product.rightStart, b.getInt32(uint32_t(product.right.rowOffset(column))));
-  Value *a = ops_.descriptor(b, product.shape.a, aStart);
   Value *right = ops_.descriptor(b, product.shape.b, rightStart);
+  Value *a = nullptr;
+  if (product.a)
+    a = ops_.descriptor(
+        b, product.shape.a,
+        b.CreateAdd(product.aStart, b.getInt32(uint32_t(block * product.blockBytes))));
   for (int64_t k = first; k < end; k += product.step) {
-    ops_.dot(b, product.shape, ops_.advance(b, a, uint64_t(product.a.depthOffset(k))),
-             ops_.advance(b, right, uint64_t(product.right.depthOffset(k))), sums, adds);
+    const Fragment left =
+        a ? Fragment{ops_.advance(b, a, uint64_t(product.a->depthOffset(k)))}
+          : product.fragments[size_t(block * (product.depth / product.step) + k / product.step)];
+    ops_.dot(b, product.shape, left, ops_.advance(b, right, uint64_t(product.right.depthOffset(k))),
+             sums, adds);
     adds = true;
   }
 }
@@ -331,10 +415,10 @@ void GroupLowering::addShortSums(Product product, Registers &sums) {
   auto part = llvm::MutableArrayRef<Value *>(sums);
   for (unsigned block = 0; block < product.blocks; ++block)
     for (int64_t half = 0; half < parts; ++half, part = part.drop_front(each))
-      for (int64_t k = 0; k < product.a.depth(); k += run) {
+      for (int64_t k = 0; k < product.depth; k += run) {
         Registers few(each, llvm::UndefValue::get(part.front()->getType()));
         ops_.beginDots(b);
-        addDots(product, block, half * columns / parts, k, std::min(k + run, product.a.depth()),
+        addDots(product, block, half * columns / parts, k, std::min(k + run, product.depth),
                 /*adds=*/false, few);
         ops_.endDots(b);
         ops_.awaitDots(b, 0, few);
@@ -353,7 +437,7 @@ void GroupLowering::finish(Op &loop) {
     if (!op.is(OpKind::Dot) || !op.hasAttr("groups"))
       continue;
     // Nothing is in flight.
-    if (isShort(op))
+    if (op.boolAttrOr("awaited", false) || isShort(op))
       return;
     ir::Value *result = loop.result(op.result()->uses()[0].index);
     Registers sums(registers(result));

@@ -113,10 +113,16 @@ private:
   void awaitCells(ir::Op &op);
   [[nodiscard]] static const ir::Op *loadOf(const ir::Value *tile);
   struct Product;
+  using Fragment = llvm::SmallVector<llvm::Value *, 4>;
   void lowerLoop(ir::Op &loop);
   /// Whether the instruction's sums are short (GroupProduct).
   [[nodiscard]] bool isShort(const ir::Op &dot);
+  [[nodiscard]] Product productOf(ir::Op &dot);
   void multiply(ir::Op &dot);
+  /// The words of the fragments of a tile in registers, by block of rows and instruction.
+  [[nodiscard]] llvm::SmallVector<Fragment, 0> fragments(ir::Value *tile, int64_t groups);
+  /// The sum is wanted at once.
+  void multiplyAndAwait(ir::Op &dot);
   void addDots(const Product &product, unsigned block, int64_t column, int64_t first, int64_t end,
                bool adds, llvm::MutableArrayRef<llvm::Value *> sums);
   void addShortSums(Product product, Registers &sums);
