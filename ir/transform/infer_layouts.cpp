@@ -481,6 +481,17 @@ std::optional<Layout> LayoutInference::suggestion(const LayoutClass &tiles) {
   return std::nullopt;
 }
 
+/// Whether a tile is an operand of a product that is used at once. Staged, it is in shared memory;
+/// else it gets there from rows, as there are no registers for all of its fragments.
+bool isForAwaited(const Value *tile) {
+  return llvm::any_of(tile->uses(), [](const Use &use) {
+    const Op &user = *use.user;
+    return user.is(OpKind::Dot) ? use.index == 1 && user.boolAttrOr("awaited", false)
+                                : (user.is(OpKind::Convert) || user.is(OpKind::Trans)) &&
+                                      isForAwaited(user.result());
+  });
+}
+
 /// Whether accesses of memory in this layout use it well: lanes next to each other move neighbours.
 bool LayoutInference::streams(const Layout &layout, const LayoutClass &tiles) const {
   const Type type = tiles.type();
@@ -495,7 +506,7 @@ bool LayoutInference::streams(const Layout &layout, const LayoutClass &tiles) co
   // bytes between them.
   Op &op = *tiles.members.front()->definingOp();
   if (const Op *space = op.enclosing(OpKind::Space);
-      space && space->hasAttr("groups") && !op.hasAttr("swizzle"))
+      space && space->hasAttr("groups") && !isForAwaited(tiles.members.front()))
     return true;
   if (facts_ && facts_->sharedBytes > 0 &&
       type.elements() * bytes + type.elements() / type.shape().back() * 16 >

@@ -67,6 +67,13 @@ DTILE_API void dtile_dev_fail(const dtile_device_launch *launch, int32_t site, i
               nargs, args);
 }
 
+DTILE_API __attribute__((always_inline)) void
+dtile_dev_fail_alone(const dtile_device_launch *launch, int32_t site, int32_t nargs,
+                     const int64_t *args) {
+  writeReportHere(launch->team, DTILE_DEVICE_TRAP, spaceOf(launch, programIndex()), site, 0, 0, 0,
+                  nargs, args);
+}
+
 // ---- Waits ----
 
 DTILE_INLINE int32_t reached(uint64_t *cell, uint64_t wanted, int32_t distance, uint64_t *seen) {

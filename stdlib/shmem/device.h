@@ -56,6 +56,9 @@ int32_t dtile_dev_aborted(const dtile_device_launch *launch);
  * must follow. */
 void dtile_dev_fail(const dtile_device_launch *launch, int32_t site, int32_t nargs,
                     const int64_t *args);
+/* The same without a call, for warps that have given registers away. */
+void dtile_dev_fail_alone(const dtile_device_launch *launch, int32_t site, int32_t nargs,
+                          const int64_t *args);
 
 /* ---- Memory of other ranks ---- */
 

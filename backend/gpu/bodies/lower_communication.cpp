@@ -80,7 +80,8 @@ void BodyLowering::report(int32_t site, llvm::ArrayRef<llvm::Value *> arguments)
     values = stackSlot(llvm::ArrayType::get(b.getInt64Ty(), arguments.size()), "arguments");
   for (auto [i, argument] : llvm::enumerate(arguments))
     b.CreateStore(argument, b.CreateConstGEP1_64(b.getInt64Ty(), values, i));
-  call(DeviceCall::fail, {kernel_.launch, b.getInt32(site), b.getInt32(arguments.size()), values});
+  call(pollsInPlace() ? DeviceCall::fail_alone : DeviceCall::fail,
+       {kernel_.launch, b.getInt32(site), b.getInt32(arguments.size()), values});
 }
 
 void BodyLowering::fail(int32_t site, llvm::ArrayRef<llvm::Value *> arguments) {

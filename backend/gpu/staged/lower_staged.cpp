@@ -163,7 +163,7 @@ void StagedSpace::moveRegisters(const Ring &ring, bool copies) {
   constexpr unsigned kRegisters = 65536, kUnit = 8, kMost = 240, kForCopies = 40, kBesides = 40;
   const unsigned all = threads_ + kCopyThreads;
   const unsigned each = kRegisters / all / kUnit * kUnit;
-  if (each >= std::min<unsigned>(ring.held / threads_ + kBesides, kMost) || ring.isAwaited)
+  if (each >= std::min<unsigned>(ring.held / threads_ + kBesides, kMost))
     return;
   const unsigned more = each + (each - kForCopies) * kCopyThreads / threads_ / kUnit * kUnit;
   gpu_.device.staging()->setRegisters(b, copies ? kForCopies : std::min(more, kMost), !copies);
