@@ -308,7 +308,9 @@ int64_t LoadStager::groupsOf(const Candidate &candidate) const {
                    int64_t(dtypeBytes(staged.dot->operand(0)->type().dtype())) / 4 /
                    (groups * facts_.groupThreads);
   }
-  return registers <= 192 ? groups : 0;
+  // Groups whose products are awaited get none of the registers of those that copy.
+  const int64_t most = !candidate.isAwaited ? 192 : groups == 1 ? 216 : 144;
+  return registers <= most ? groups : 0;
 }
 
 /// Whether a box's dimension ends where the tensor does.

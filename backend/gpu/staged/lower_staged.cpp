@@ -78,7 +78,8 @@ private:
   void makeSlots(Ring &ring);
   void beginBarriers(const Ring &ring);
   /// Gives the groups that multiply registers of the one that copies, where their sums need more
-  /// than all have. (Only there: ptxas refuses some kernels whose groups would need none of them.)
+  /// than all have. (Only there: ptxas refuses some kernels whose groups would need none of them;
+  /// and not where products are awaited, of which it refuses some that would.)
   void moveRegisters(const Ring &ring, bool copies);
   /// i1
   [[nodiscard]] Value *areMapsUsable();
@@ -163,7 +164,7 @@ void StagedSpace::moveRegisters(const Ring &ring, bool copies) {
   constexpr unsigned kRegisters = 65536, kUnit = 8, kMost = 240, kForCopies = 40, kBesides = 40;
   const unsigned all = threads_ + kCopyThreads;
   const unsigned each = kRegisters / all / kUnit * kUnit;
-  if (each >= std::min<unsigned>(ring.held / threads_ + kBesides, kMost))
+  if (each >= std::min<unsigned>(ring.held / threads_ + kBesides, kMost) || ring.isAwaited)
     return;
   const unsigned more = each + (each - kForCopies) * kCopyThreads / threads_ / kUnit * kUnit;
   gpu_.device.staging()->setRegisters(b, copies ? kForCopies : std::min(more, kMost), !copies);

@@ -59,6 +59,7 @@ Ring::Ring(Op &space) {
       stages = std::max(stages, op.intAttr("stages"));
     if (op.is(OpKind::For) && op.hasAttr("stages"))
       held = std::max(held, heldBy(op.body()));
+    isAwaited |= op.is(OpKind::Dot) && op.boolAttrOr("awaited", false);
     if (isDeferred(op)) {
       if (!output)
         output.emplace();

@@ -75,6 +75,8 @@ struct Ring {
   int64_t slotBytes = 0;
   /// Words that the products of a loop keep in registers, of all threads together; at most.
   int64_t held = 0;
+  /// Some products are used in their iteration.
+  bool isAwaited = false;
   /// i32, in shared memory.
   llvm::Value *slots = nullptr, *full = nullptr, *empty = nullptr;
   /// i32, in shared memory: not 0 once a wait has failed, or a check of the walkers without tiles.

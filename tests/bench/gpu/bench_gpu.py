@@ -2,7 +2,8 @@
 """dtile's kernels beside cuBLAS, NCCL, Triton, and the fused operations of torch and (where it is
 on PYTHONPATH) kraken, in one process group.
 
-    bench_gpu.py [--ranks N] [SUITE…]      gemm ag_gemm gemm_rs all_reduce all_to_all launch
+    bench_gpu.py [--ranks N] [SUITE…]      gemm ag_gemm gemm_rs all_reduce all_to_all attention
+                                           flash_decode launch
 
 goals.py runs this for every goal of goals.md; the lists of shapes are there, too.
 
@@ -53,6 +54,7 @@ def suites():
     import torch
     import torch.distributed as dist
 
+    import attention
     import dtile
     from harness import ratio
 
@@ -403,7 +405,10 @@ def suites():
                       build_seconds=seconds)
 
     return {"gemm": gemm, "ag_gemm": layers("ag_gemm"), "gemm_rs": layers("gemm_rs"),
-            "all_reduce": all_reduce, "all_to_all": all_to_all, "launch": launch}
+            "all_reduce": all_reduce, "all_to_all": all_to_all, "launch": launch,
+            **{suite.__name__: lambda bench, options, suite=suite:
+               suite(bench, options, build, team_for)
+               for suite in (attention.attention, attention.flash_decode)}}
 
 
 def triple(text):
@@ -422,7 +427,8 @@ def named(text):
 
 
 def main():
-    names = ("gemm", "ag_gemm", "gemm_rs", "all_reduce", "all_to_all", "launch")
+    names = ("gemm", "ag_gemm", "gemm_rs", "all_reduce", "all_to_all", "attention", "flash_decode",
+             "launch")
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("suite", nargs="*", default=[], metavar="SUITE", help=", ".join(names))
@@ -457,7 +463,8 @@ def main():
 
     bench = Bench(options.runs)
     table = suites()
-    chosen = options.suite or (names if bench.ranks > 1 else ("gemm", "launch"))
+    alone = ("gemm", "attention", "flash_decode", "launch")
+    chosen = options.suite or (names if bench.ranks > 1 else alone)
     for name in chosen:
         table[name](bench, options)
     return 1 if bench.finish() else 0

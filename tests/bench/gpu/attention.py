@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""ring_attention and flash_decode beside torch's attention: its own kernels (FlashAttention, cuDNN)
+behind NCCL's all-gather of keys and values, or on the rank's keys before one of the results."""
+
+import torch
+import torch.distributed as dist
+from torch.nn.functional import scaled_dot_product_attention as torch_attention
+
+from harness import ratio
+
+# Heads, heads of keys, queries and keys of all ranks together; 128 elements a head.
+ATTENTION = ((32, 8, 8192), (16, 16, 8192), (32, 8, 16384))
+# Sequences, heads of keys, keys of a sequence on all ranks; 8 queries share a head of keys.
+DECODES = ((1, 8, 131072), (16, 8, 8192), (64, 8, 4096))
+D, GROUP = 128, 8
+# Queries and keys of a tile; programs that share a sequence's keys.
+TILES = ((64, 64), (64, 128), (128, 64))
+PARTS = (2, 4, 8, 16, 32)
+
+
+def fastest(bench, ways, prepare, check):
+    """Of several ways the fastest that is right: milliseconds, what it is, error."""
+    best = (None, "", None)
+    for way in ways:
+        name, launch = prepare(way)
+        good, error = check(name, launch)
+        spent = bench.milliseconds(launch) if good else None
+        if spent is not None and (best[0] is None or spent < best[0]):
+            best = (spent, name, error)
+    return best
+
+
+def gathered(tensor):
+    """What all ranks have, one behind the other along a new first dimension."""
+    whole = torch.empty(dist.get_world_size(), *tensor.shape, device="cuda", dtype=tensor.dtype)
+    dist.all_gather_into_tensor(whole, tensor)
+    return whole
+
+
+def attention(bench, options, build, team_for):
+    for heads, key_heads, length in ATTENTION:
+        w = bench.ranks
+        own = length // w
+        q = bench.random(key_heads, heads // key_heads, own, D)
+        k, v = (bench.random(key_heads, own, D) for _ in range(2))
+        y = torch.empty_like(q)
+        scale = D**-0.5
+
+        def fill():
+            for tensor in (q, k, v):
+                tensor.copy_(bench.random(*tensor.shape))
+
+        def reference():
+            keys, values = (gathered(t).transpose(0, 1).reshape(key_heads, length, D)
+                            for t in (k, v))
+            want = torch.empty(q.shape, device="cuda", dtype=torch.float64)
+            for head in range(key_heads):
+                for one in range(heads // key_heads):
+                    scores = q[head, one].double() @ keys[head].double().T * scale
+                    want[head, one] = torch.softmax(scores, -1) @ values[head].double()
+            return want
+
+        with team_for(bench, options) as team:
+            def prepare(tile):
+                library, _ = build(bench, options, "ring_attention", BQ=tile[0], BS=tile[1])
+                kernel = library.ring_attention
+                return (f"{tile[0]}x{tile[1]}",
+                        lambda: kernel(q, k, v, scale, y, team=team))
+
+            spent, tile, error = fastest(
+                bench, TILES, prepare,
+                lambda name, launch: bench.check(f"ring_attention {name}", launch, fill, y,
+                                                 reference, 1e-2))
+        whole = [torch.empty(w, *k.shape, device="cuda", dtype=k.dtype) for _ in range(2)]
+
+        def sequential():
+            if w == 1:
+                keys, values = k, v
+            else:
+                for to, tensor in zip(whole, (k, v)):
+                    dist.all_gather_into_tensor(to, tensor)
+                keys, values = (t.transpose(0, 1).reshape(key_heads, length, D) for t in whole)
+            return torch_attention(q.view(1, heads, own, D), keys[None], values[None],
+                                   enable_gqa=heads != key_heads)
+
+        peer = bench.attempt(sequential)
+        bench.row(op="attention", M=heads, N=key_heads, K=length, dtile=spent, tile=tile,
+                  error=error, best_peer=peer, ratio=ratio(peer, spent),
+                  tflops=spent and round(4e-9 * heads * own * length * D / spent))
+
+
+def flash_decode(bench, options, build, team_for):
+    for sequences, key_heads, length in DECODES:
+        w = bench.ranks
+        own = length // w
+        # Every rank has the same queries.
+        q = torch.empty(sequences, key_heads, GROUP, D, device="cuda", dtype=torch.bfloat16)
+        k, v = (bench.random(sequences, own, key_heads, D) for _ in range(2))
+        lens = torch.full((sequences,), own, device="cuda", dtype=torch.int32)
+        y = torch.empty_like(q)
+        scale = D**-0.5
+
+        def fill():
+            q.copy_(bench.random(*q.shape))
+            dist.broadcast(q, 0)
+            k.copy_(bench.random(*k.shape))
+
+        def reference():
+            """By parts that are merged as they are in theory."""
+            want = torch.empty(q.shape, device="cuda", dtype=torch.float64)
+            for i in range(sequences):
+                scores = torch.einsum("hgd,shd->hgs", q[i].double(), k[i].double()) * scale
+                top = scores.amax(-1)
+                dist.all_reduce(top, op=dist.ReduceOp.MAX)
+                weights = torch.exp(scores - top[..., None])
+                total = weights.sum(-1)
+                values = torch.einsum("hgs,shd->hgd", weights, v[i].double())
+                dist.all_reduce(total)
+                dist.all_reduce(values)
+                want[i] = values / total[..., None]
+            return want
+
+        with team_for(bench, options) as team:
+            def prepare(parts):
+                library, _ = build(bench, options, "flash_decode", PARTS=parts)
+                kernel = library.flash_decode
+                return f"{parts} parts", lambda: kernel(q, k, v, lens, scale, y, team=team)
+
+            spent, parts, error = fastest(
+                bench, PARTS, prepare,
+                lambda name, launch: bench.check(f"flash_decode {name}", launch, fill, y,
+                                                 reference, 1e-2))
+        flat = q.reshape(sequences, key_heads * GROUP, 1, D)
+        keys, values = (t.permute(0, 2, 1, 3) for t in (k, v))
+        everybody = torch.empty(w, *flat.shape, device="cuda", dtype=flat.dtype)
+
+        def sequential():
+            # The merging, which is left out, is to the peer's favour.
+            part = torch_attention(flat, keys, values, enable_gqa=True)
+            if w > 1:
+                dist.all_gather_into_tensor(everybody, part)
+
+        peer = bench.attempt(sequential)
+        bytes_read = 4.0 * sequences * own * key_heads * D
+        bench.row(op="flash_decode", M=sequences, N=key_heads, K=length, dtile=spent, tile=parts,
+                  error=error, best_peer=peer, ratio=ratio(peer, spent),
+                  gbytes_per_s=spent and round(bytes_read / spent / 1e6))
