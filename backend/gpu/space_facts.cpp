@@ -66,17 +66,13 @@ llvm::SmallVector<const Op *, 4> spacesBefore(const Op &space) {
 /// nothing that those could wait for; what multiplies there waits for nobody, or its programs would
 /// stand still while there is something to do here.
 bool follows(const Op &space) {
-  if (!sharesBodies(space) || (multiplies(space) && !waits(space)))
+  if (!sharesBodies(space) || moves(space) || (multiplies(space) && !waits(space)))
     return false;
   const llvm::SmallVector<const Op *, 4> before = spacesBefore(space);
-  const auto anyBefore = [&](bool (*is)(const Op &)) {
-    return llvm::any_of(before, [&](const Op *other) { return is(*other); });
-  };
-  if (!anyBefore(multiplies) || (moves(space) && anyBefore(waits)))
-    return false;
-  return llvm::none_of(before, [&](const Op *other) {
-    return other->hasAttr("after_all") || (multiplies(*other) && waits(*other));
-  });
+  return llvm::any_of(before, [](const Op *other) { return multiplies(*other); }) &&
+         llvm::none_of(before, [&](const Op *other) {
+           return other->hasAttr("after_all") || (multiplies(*other) && waits(*other));
+         });
 }
 
 } // namespace

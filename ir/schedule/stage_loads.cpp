@@ -96,6 +96,7 @@ private:
                                    dot.result()->type().dtype(), dot.hasAttr("precision"));
   }
   [[nodiscard]] bool hasProduct(const StagedDot &staged) const;
+  [[nodiscard]] static bool isWalkedWithoutTiles(const Candidate &candidate);
   [[nodiscard]] bool isOrderedByBody(const Candidate &candidate);
   [[nodiscard]] bool mapsRight(const Candidate &candidate);
   [[nodiscard]] bool mapsRight(const Candidate &candidate, const StagedDot &staged,
@@ -106,6 +107,7 @@ private:
   [[nodiscard]] bool isStoredWithin(Value *view, unsigned dim, const Polynomial &room);
   [[nodiscard]] int64_t groupsOf(const Candidate &candidate) const;
   [[nodiscard]] static int64_t outputBytes(const Candidate &candidate);
+  void refuseNested();
   void refuse(const Op &op, const llvm::Twine &why);
   Polynomial polynomial(Value *value) { return polys_.of(value, environment_); }
 
@@ -213,7 +215,7 @@ const char *LoadStager::judge(Candidate &candidate) {
       return why;
   }
   if (llvm::any_of(candidate.dots, [](const StagedDot &staged) { return !staged.loads[1]; }))
-    return "it is not a sum of products of two loads that a loop carries";
+    return "its second operand is no load of its loop, or is used twice";
   if (!llvm::all_of(candidate.dots, [&](const StagedDot &staged) { return hasProduct(staged); }) ||
       groupsOf(candidate) == 0)
     return "groups of warps have no instruction for its types and sizes";
@@ -221,6 +223,8 @@ const char *LoadStager::judge(Candidate &candidate) {
     return "an operand ends inside of its tensor, or is not one box of it";
   if (isOrderedByBody(candidate))
     return "its body writes what they read, or waits for something else before";
+  if (!isWalkedWithoutTiles(candidate))
+    return "where they are, or how often, follows from tiles";
   return nullptr;
 }
 
@@ -228,7 +232,7 @@ const char *LoadStager::judge(Candidate &candidate) {
 /// way while the groups multiply.
 const char *LoadStager::judgeAwaited(Candidate &candidate) {
   constexpr const char *kNotOperands =
-      "it is not a sum of products of two loads that a loop carries";
+      "an iteration loads more than operands, or waits, or has loops or conditions of its own";
   const llvm::SmallVector<Op *, 4> staged = candidate.loads();
   for (Op &op : candidate.loop->body().ops()) {
     if (op.numRegions() > 0 || op.hasEffect(Write | RemoteWrite | RemoteRead | Signal | Wait))
@@ -261,6 +265,51 @@ bool LoadStager::hasProduct(const StagedDot &staged) const {
     if (swizzleOf(tile) < kFewestSwizzleBytes || tile.shape()[0] > kMostBoxRows)
       return false;
   }
+  return true;
+}
+
+/// Whether a number, view or acquire follows from a tile, by ops, loops and conditions.
+bool followsFromTile(Value *value, llvm::SmallPtrSetImpl<const Value *> &seen) {
+  if (value->type().isTile())
+    return true;
+  if (!seen.insert(value).second)
+    return false;
+  const auto any = [&](llvm::ArrayRef<Value *> values) {
+    return llvm::any_of(values, [&](Value *next) { return followsFromTile(next, seen); });
+  };
+  // Of what a loop carries, what it begins with and what an iteration makes of it.
+  const auto carried = [&](Op &loop, unsigned number) {
+    return any(loop.operands().take_front(3)) || any({loop.operand(3 + number)}) ||
+           any({loop.body().terminator()->operand(number)});
+  };
+  Op *op = value->definingOp();
+  if (op && !op->enclosing(OpKind::Space))
+    return false;
+  Op *owner = op ? nullptr : value->argumentOf()->parentOp();
+  if (owner && owner->is(OpKind::For))
+    return value->index() == 0 ? any(owner->operands().take_front(3))
+                               : carried(*owner, value->index() - 1);
+  if (!op)
+    return !owner->is(OpKind::Space) && !owner->is(OpKind::Kernel);
+  if (op->is(OpKind::For))
+    return carried(*op, value->index());
+  // Results of conditions: not looked into.
+  return op->numRegions() > 0 || any(op->operands());
+}
+
+/// Whether the warp that copies could walk the loop, and those around it, without tiles.
+bool LoadStager::isWalkedWithoutTiles(const Candidate &candidate) {
+  llvm::SmallPtrSet<const Value *, 16> seen;
+  const auto follow = [&](Value *value) {
+    return !value->type().isTile() && followsFromTile(value, seen);
+  };
+  for (Op *load : candidate.loads())
+    if (llvm::any_of(load->operands(), follow))
+      return false;
+  for (Op *loop = candidate.loop; loop->is(OpKind::For); loop = loop->parentOp())
+    if (llvm::any_of(loop->operands(), follow) ||
+        llvm::any_of(loop->body().terminator()->operands(), follow))
+      return false;
   return true;
 }
 
@@ -437,8 +486,28 @@ int64_t LoadStager::outputBytes(const Candidate &candidate) {
   return most;
 }
 
+/// A sum's slot is left an iteration later: a loop inside would have taken slots since.
+void LoadStager::refuseNested() {
+  const auto hasInner = [&](const Candidate &outer) {
+    return llvm::any_of(candidates_, [&](const Candidate &inner) {
+      const Op *around = inner.loop->parentOp();
+      while (around && around != outer.loop)
+        around = around->parentOp();
+      return around == outer.loop;
+    });
+  };
+  llvm::SmallVector<Candidate, 2> kept;
+  for (const Candidate &candidate : candidates_)
+    if (hasInner(candidate))
+      refuse(*candidate.dots.front().dot, "there is a loop in its loop whose operands are");
+    else
+      kept.push_back(candidate);
+  candidates_ = std::move(kept);
+}
+
 bool LoadStager::run() {
   find(space_.body());
+  refuseNested();
   if (candidates_.empty())
     return false;
   int64_t stageBytes = 0;

@@ -10,7 +10,7 @@
 
 // ---- Failures ----
 
-static int32_t spaceOf(const dtile_device_launch *launch, int32_t program) {
+DTILE_INLINE int32_t spaceOf(const dtile_device_launch *launch, int32_t program) {
   int32_t space = 0;
 #pragma unroll 1
   while (space + 1 < DTILE_DEVICE_MAX_SPACES && launch->first_program[space + 1] <= program)

@@ -239,7 +239,7 @@ private:
   void multiplyByMatrices(ir::Op &op, const MatrixProduct &product);
   [[nodiscard]] bool isStagedByDot(const ir::Op &convert);
   /// Rows of the first operand, or columns of the second, that whole instructions read.
-  [[nodiscard]] int64_t linesRead(const ir::Op &dot, unsigned operand) const;
+  [[nodiscard]] int64_t linesRead(const ir::Op &dot, unsigned operand);
 
   // lower_copied.cpp: loops whose loads are copied to shared memory ahead.
   void lowerCopiedLoop(ir::Op &op);
@@ -279,6 +279,7 @@ private:
 
   // lower_flagged.cpp: words that carry the number of their launch.
   void putFlagged(ir::Op &op);
+  [[nodiscard]] llvm::Value *lostFlag();
   void loadFlagged(ir::Op &op);
   /// i32: not 0 in a thread whose words will never come; null before the first load of words.
   llvm::AllocaInst *lost_ = nullptr;

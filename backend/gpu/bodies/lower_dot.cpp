@@ -542,13 +542,22 @@ void BodyLowering::readFirstWords(Op &dot) {
   MatrixLowering(*this, dot, *product).readFirst(*copiedLoops_.lookup(dot.parentOp()));
 }
 
-int64_t BodyLowering::linesRead(const Op &dot, unsigned operand) const {
+int64_t BodyLowering::linesRead(const Op &dot, unsigned operand) {
   const int64_t lines = dot.operand(operand)->type().shape()[operand];
   const MatrixProduct *product = findProduct(gpu_.device.facts(), dot);
   if (!product)
     return lines;
+  // The last fragment of which there is anything, in the last warp.
   const Layout atom = fragment(operand == 0 ? product->fragmentA : product->fragmentB);
-  return int64_t(llvm::alignTo(lines, atom.box()[operand]));
+  const TileInfo &all = info(dot.operand(operand)->type());
+  int64_t last = 0;
+  for (uint32_t first = 0; first < all.layout.registers(); first += atom.registers())
+    if (llvm::any_of(llvm::ArrayRef(all.slots).slice(first, atom.registers()),
+                     [](int32_t slot) { return slot >= 0; }))
+      last = std::max<int64_t>(last, all.layout.at(first)[operand]);
+  for (const Layout::Position &way : all.layout.bits(LayoutBits::Warp))
+    last += way[operand];
+  return std::max(lines, last + atom.box()[operand]);
 }
 
 bool BodyLowering::hasRoomToReadAhead(const Op &dot) {

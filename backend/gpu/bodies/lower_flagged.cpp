@@ -11,6 +11,8 @@
 #include "frontend/base/check.h"
 #include "ir/analysis/communication.h"
 
+#include "llvm/ADT/SmallPtrSet.h"
+
 namespace dtile::backend::gpu {
 
 using ir::Layout;
@@ -142,10 +144,50 @@ llvm::Value *chosen(llvm::IRBuilder<> &b, llvm::ArrayRef<llvm::Value *> conditio
 
 } // namespace
 
+namespace {
+
+/// Whether a value may follow from words of messages.
+bool followsFromWords(const ir::Value *value, llvm::SmallPtrSetImpl<const ir::Value *> &seen) {
+  if (!seen.insert(value).second)
+    return false;
+  const auto any = [&](llvm::ArrayRef<ir::Value *> values) {
+    return llvm::any_of(values, [&](ir::Value *next) { return followsFromWords(next, seen); });
+  };
+  const Op *op = value->definingOp();
+  if (!op) {
+    Op *loop = value->argumentOf()->parentOp();
+    if (!loop->is(ir::OpKind::For) || value->index() == 0)
+      return !loop->is(ir::OpKind::For) && !loop->is(ir::OpKind::Space) &&
+             !loop->is(ir::OpKind::Kernel);
+    return any({loop->operand(value->index() + 2),
+                loop->body().terminator()->operand(value->index() - 1)});
+  }
+  if (op->is(ir::OpKind::Load) && op->boolAttrOr("flagged", false))
+    return true;
+  if (op->is(ir::OpKind::For))
+    return any({op->operand(value->index() + 3),
+                const_cast<Op *>(op)->body().terminator()->operand(value->index())});
+  return op->numRegions() > 0 || any(op->operands());
+}
+
+} // namespace
+
+/// i32: this thread goes on without words that never came.
+llvm::Value *BodyLowering::lostFlag() {
+  if (!lost_) {
+    llvm::BasicBlock &entry = b.GetInsertBlock()->getParent()->getEntryBlock();
+    llvm::IRBuilder<> start(&entry, entry.begin());
+    lost_ = start.CreateAlloca(b.getInt32Ty(), nullptr, "lost");
+    start.CreateStore(b.getInt32(0), lost_);
+  }
+  return lost_;
+}
+
 void BodyLowering::putFlagged(Op &op) {
   // Who goes on without words that never came tells nobody what it makes of them.
-  if (lost_)
-    sync(b.CreateLoad(b.getInt32Ty(), lost_));
+  llvm::SmallPtrSet<const ir::Value *, 16> seen;
+  if (followsFromWords(op.operand(0), seen))
+    sync(b.CreateLoad(b.getInt32Ty(), lostFlag()));
   const Op *param = ir::objectOf(op.operand(1));
   DTILE_CHECK(param, "a put of flagged words names its object");
   const View there = view(op.operand(1));
@@ -201,12 +243,7 @@ void BodyLowering::loadFlagged(Op &op) {
 
   // A thread for which words never come goes on without them: the launch has been given up, and it
   // leaves with the others at their next meeting, or when it is done. It polls no more.
-  if (!lost_) {
-    llvm::BasicBlock &entry = b.GetInsertBlock()->getParent()->getEntryBlock();
-    llvm::IRBuilder<> start(&entry, entry.begin());
-    lost_ = start.CreateAlloca(i32, nullptr, "lost");
-    start.CreateStore(b.getInt32(0), lost_);
-  }
+  llvm::Value *lost = lostFlag();
   llvm::Value *began = stackSlot(i64, "began");
 
   Registers result(to.size());
@@ -245,7 +282,7 @@ void BodyLowering::loadFlagged(Op &op) {
         wordPlaces.push_back(place);
       }
     }
-    llvm::Value *isLost = b.CreateICmpNE(b.CreateLoad(i32, lost_), b.getInt32(0));
+    llvm::Value *isLost = b.CreateICmpNE(b.CreateLoad(i32, lost), b.getInt32(0));
     b.CreateCondBr(b.CreateAnd(anyAbsent, b.CreateNot(isLost)), again, done);
 
     b.SetInsertPoint(again);
@@ -253,7 +290,7 @@ void BodyLowering::loadFlagged(Op &op) {
         call(DeviceCall::words_late, {kernel_.launch, chosen(b, absent, wordPlaces), object,
                                       b.getInt32(2 * dtypeBytes(dtype)), number,
                                       chosen(b, absent, seen), round, began, site});
-    b.CreateStore(late, lost_);
+    b.CreateStore(late, lost);
     round->addIncoming(b.CreateAdd(round, b.getInt32(1)), b.GetInsertBlock());
     b.CreateBr(poll);
 

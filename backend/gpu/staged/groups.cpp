@@ -297,8 +297,10 @@ GroupLowering::Product GroupLowering::productOf(Op &dot) {
     product.fragments = fragments(dot.operand(0), groups);
     return product;
   }
-  // The groups stand above each other, then their next blocks.
-  Value *rows = b.CreateMul(group_, b.getInt32(uint32_t(product.a->rowOffset(kRows))));
+  // The groups stand above each other, then their next blocks. Of a space with fewer than the
+  // kernel has, the others multiply the same.
+  Value *group = b.CreateAnd(group_, b.getInt32(uint32_t(groups - 1)));
+  Value *rows = b.CreateMul(group, b.getInt32(uint32_t(product.a->rowOffset(kRows))));
   product.aStart = b.CreateAdd(address(slot, product.a->tile.offset), rows);
   product.blockBytes = product.a->rowOffset(groups * kRows);
   return product;
@@ -366,16 +368,20 @@ void GroupLowering::multiplyAndAwait(Op &dot) {
     waitPhase(place_.barrier(ring_.full, place_.slot()), place_.phase());
   const Product product = productOf(dot);
   Registers sums(registers(dot.operand(2)));
-  const bool adds = !areZeros(sums);
-  if (!adds)
-    sums.assign(sums.size(), llvm::UndefValue::get(sums.front()->getType()));
-  const unsigned each = sums.size() / product.blocks;
-  ops_.beginDots(b);
-  for (unsigned block = 0; block < product.blocks; ++block)
-    addDots(product, block, 0, 0, product.depth, adds,
-            llvm::MutableArrayRef<Value *>(sums).slice(block * each, each));
-  ops_.endDots(b);
-  ops_.awaitDots(b, 0, sums);
+  if (isShort(dot)) {
+    addShortSums(product, sums);
+  } else {
+    const bool adds = !areZeros(sums);
+    if (!adds)
+      sums.assign(sums.size(), llvm::UndefValue::get(sums.front()->getType()));
+    const unsigned each = sums.size() / product.blocks;
+    ops_.beginDots(b);
+    for (unsigned block = 0; block < product.blocks; ++block)
+      addDots(product, block, 0, 0, product.depth, adds,
+              llvm::MutableArrayRef<Value *>(sums).slice(block * each, each));
+    ops_.endDots(b);
+    ops_.awaitDots(b, 0, sums);
+  }
   setRegisters(dot.result(), sums);
   if (&dot != &*llvm::find_if(llvm::reverse(ops), isOfGroups))
     return;
