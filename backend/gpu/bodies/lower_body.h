@@ -279,9 +279,9 @@ private:
 
   // lower_flagged.cpp: words that carry the number of their launch.
   void putFlagged(ir::Op &op);
-  [[nodiscard]] llvm::Value *lostFlag();
   void loadFlagged(ir::Op &op);
-  /// i32: not 0 in a thread whose words will never come; null before the first load of words.
+  /// Where an i32 is: not 0 in a thread that goes on without words that never came.
+  [[nodiscard]] llvm::Value *lostFlag();
   llvm::AllocaInst *lost_ = nullptr;
 
   // lower_atomics.cpp

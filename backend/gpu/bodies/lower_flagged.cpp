@@ -142,10 +142,6 @@ llvm::Value *chosen(llvm::IRBuilder<> &b, llvm::ArrayRef<llvm::Value *> conditio
   return result;
 }
 
-} // namespace
-
-namespace {
-
 /// Whether a value may follow from words of messages.
 bool followsFromWords(const ir::Value *value, llvm::SmallPtrSetImpl<const ir::Value *> &seen) {
   if (!seen.insert(value).second)
@@ -172,7 +168,6 @@ bool followsFromWords(const ir::Value *value, llvm::SmallPtrSetImpl<const ir::Va
 
 } // namespace
 
-/// i32: this thread goes on without words that never came.
 llvm::Value *BodyLowering::lostFlag() {
   if (!lost_) {
     llvm::BasicBlock &entry = b.GetInsertBlock()->getParent()->getEntryBlock();

@@ -8,6 +8,9 @@
 //   multiplies:  wait full[slot] · issue the products · await those of the iteration before ·
 //                arrive at empty[its slot] · next slot
 //
+// A product that is used in its iteration is awaited where it is issued, and the slot is left
+// behind the iteration's last one.
+//
 // Where programs take bodies as they come, the warp that copies takes them, and tells the groups
 // the numbers through a second, smaller ring of the same kind.
 //
@@ -164,7 +167,7 @@ void StagedSpace::moveRegisters(const Ring &ring, bool copies) {
   constexpr unsigned kRegisters = 65536, kUnit = 8, kMost = 240, kForCopies = 40, kBesides = 40;
   const unsigned all = threads_ + kCopyThreads;
   const unsigned each = kRegisters / all / kUnit * kUnit;
-  if (each >= std::min<unsigned>(ring.held / threads_ + kBesides, kMost) || ring.isAwaited)
+  if (each >= std::min<unsigned>(ring.sums / threads_ + kBesides, kMost) || ring.isAwaited)
     return;
   const unsigned more = each + (each - kForCopies) * kCopyThreads / threads_ / kUnit * kUnit;
   gpu_.device.staging()->setRegisters(b, copies ? kForCopies : std::min(more, kMost), !copies);

@@ -23,31 +23,11 @@ StagedTile stagedTile(Op &load) {
 llvm::SmallVector<int32_t, 4> boxSizes(const StagedTile &tile, const ir::TensorBox &box) {
   llvm::SmallVector<int32_t, 4> sizes;
   for (const ir::TensorBox::Dim &dim : box.dims)
-    sizes.push_back(!dim.viewDim        ? 1
+    sizes.push_back(!dim.viewDim         ? 1
                     : *dim.viewDim == 0 ? int32_t(tile.rows)
                                         : int32_t(tile.swizzle / dtypeBytes(tile.dtype())));
   return sizes;
 }
-
-namespace {
-
-/// Words that the products of a loop's body keep in registers, of all threads together.
-int64_t heldBy(const ir::Block &body) {
-  constexpr int64_t kWord = 4;
-  int64_t words = 0;
-  for (const Op &op : body.ops()) {
-    if (!op.is(OpKind::Dot) || !op.hasAttr("groups"))
-      continue;
-    words += op.result()->type().elements();
-    // An operand that follows from another product, or is the same all the time.
-    const ir::Type left = op.operand(0)->type();
-    if (op.boolAttrOr("awaited", false))
-      words += left.elements() * int64_t(dtypeBytes(left.dtype())) / kWord;
-  }
-  return words;
-}
-
-} // namespace
 
 Ring::Ring(Op &space) {
   ir::walk(space, [&](Op &op) {
@@ -57,9 +37,10 @@ Ring::Ring(Op &space) {
     }
     if (op.is(OpKind::For) && op.hasAttr("stages"))
       stages = std::max(stages, op.intAttr("stages"));
-    if (op.is(OpKind::For) && op.hasAttr("stages"))
-      held = std::max(held, heldBy(op.body()));
-    isAwaited |= op.is(OpKind::Dot) && op.boolAttrOr("awaited", false);
+    if (op.is(OpKind::Dot) && op.hasAttr("groups")) {
+      sums = std::max(sums, op.result()->type().elements());
+      isAwaited |= op.boolAttrOr("awaited", false);
+    }
     if (isDeferred(op)) {
       if (!output)
         output.emplace();

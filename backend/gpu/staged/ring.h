@@ -73,8 +73,8 @@ struct Ring {
   llvm::DenseMap<const ir::Op *, llvm::SmallVector<ir::Op *, 2>> loadsOf;
   int64_t stages = 0;
   int64_t slotBytes = 0;
-  /// Words that the products of a loop keep in registers, of all threads together; at most.
-  int64_t held = 0;
+  /// Elements of the largest sum.
+  int64_t sums = 0;
   /// Some products are used in their iteration.
   bool isAwaited = false;
   /// i32, in shared memory.
