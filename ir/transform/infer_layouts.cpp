@@ -46,6 +46,20 @@ constexpr int64_t kReservedBytes = 1024;
 constexpr int64_t kSegmentBytes = 32;
 constexpr int64_t kRemoteSegmentBytes = 128;
 
+/// The layout that the operand of a reshape or broadcast has to have for the result to have
+/// `layout`, where it can.
+std::optional<Layout> operandLayoutFor(const Op &op, const Layout &layout) {
+  const llvm::ArrayRef<int64_t> from = op.operand(0)->type().shape();
+  const llvm::ArrayRef<int64_t> to = op.result()->type().shape();
+  if (op.is(OpKind::Reshape))
+    return layout.reshaped(to, from);
+  Layout collapsed = layout;
+  for (unsigned d = 0; d < to.size(); ++d)
+    if (from[d] == 1 && to[d] != 1)
+      collapsed = collapsed.collapsed(d);
+  return collapsed.withoutRegisterCopies();
+}
+
 /// Tiles that have one layout.
 struct LayoutClass {
   llvm::SmallVector<Value *, 8> members;
@@ -97,6 +111,7 @@ private:
   [[nodiscard]] Layout rows(const LayoutClass &tiles);
   void setTypes();
   void convertShapes();
+  [[nodiscard]] llvm::SmallVector<Op *> conversions();
   void removeConversions();
   [[nodiscard]] bool canRecompute(Value *tile, const Layout &layout, unsigned &ops);
   [[nodiscard]] Value *recompute(Value *tile, const Layout &layout);
@@ -447,20 +462,13 @@ std::optional<Layout> LayoutInference::suggestion(Value *tile) {
     if (user.numResults() != 1 || !user.result()->type().isTile())
       continue;
     const Type type = user.result()->type();
-    if (user.is(OpKind::Broadcast)) {
-      if (std::optional<Layout> layout = known(user.result())) {
-        for (unsigned d = 0; d < type.rank(); ++d)
-          if (tile->type().shape()[d] == 1 && type.shape()[d] != 1)
-            layout = layout->collapsed(d);
-        return layout->withoutRegisterCopies();
-      }
+    if (user.is(OpKind::Broadcast) || user.is(OpKind::Reshape)) {
+      if (std::optional<Layout> layout = known(user.result()))
+        if (auto before = operandLayoutFor(user, *layout))
+          return before;
     } else if (user.is(OpKind::Convert)) {
       if (std::optional<Layout> layout = known(user.result()))
         return layout;
-    } else if (user.is(OpKind::Reshape)) {
-      if (std::optional<Layout> layout = known(user.result()))
-        if (auto before = layout->reshaped(type.shape(), tile->type().shape()))
-          return before;
     } else if (user.is(OpKind::Trans)) {
       if (std::optional<Layout> layout = known(user.result())) {
         llvm::SmallVector<int64_t, 4> inverse(type.rank());
@@ -594,11 +602,7 @@ void LayoutInference::convertShapes() {
     std::optional<Layout> natural;
     const Layout &layout = *from->type().layout();
     if (op->is(OpKind::Broadcast)) {
-      Layout wanted = *to->type().layout();
-      for (unsigned d = 0; d < to->type().rank(); ++d)
-        if (from->type().shape()[d] == 1 && to->type().shape()[d] != 1)
-          wanted = wanted.collapsed(d);
-      op->setOperand(0, converted(*op, from, wanted.withoutRegisterCopies()));
+      op->setOperand(0, converted(*op, from, *operandLayoutFor(*op, *to->type().layout())));
       continue;
     }
     if (op->is(OpKind::Trans))
@@ -622,13 +626,18 @@ void LayoutInference::convertShapes() {
   }
 }
 
-/// Of several conversions in a row only the last matters, and none where nothing changes.
-void LayoutInference::removeConversions() {
+llvm::SmallVector<Op *> LayoutInference::conversions() {
   llvm::SmallVector<Op *> converts;
   eachOp([&](Op &op) {
     if (op.is(OpKind::Convert))
       converts.push_back(&op);
   });
+  return converts;
+}
+
+/// Of several conversions in a row only the last matters, and none where nothing changes.
+void LayoutInference::removeConversions() {
+  const llvm::SmallVector<Op *> converts = conversions();
   for (Op *op : converts) {
     while (Op *source = op->operand(0)->definingOp()) {
       if (!source->is(OpKind::Convert))
@@ -644,24 +653,11 @@ void LayoutInference::removeConversions() {
 }
 
 /// Elementwise, and of an instruction or two.
-bool isSimple(const Op &op) {
+bool isCheap(const Op &op) {
   if (op.kind() < OpKind::Add || op.kind() > OpKind::Cast)
     return false;
   const bool isDivision = op.is(OpKind::Div) || op.is(OpKind::Rem) || op.is(OpKind::Pow);
   return !isDivision && (op.kind() < OpKind::Exp || op.kind() > OpKind::Ceil);
-}
-
-/// The layout that an op's operand has to have for the op to give `layout`, where it can.
-std::optional<Layout> operandLayoutFor(const Op &op, const Layout &layout) {
-  const llvm::ArrayRef<int64_t> from = op.operand(0)->type().shape();
-  const llvm::ArrayRef<int64_t> to = op.result()->type().shape();
-  if (op.is(OpKind::Reshape))
-    return layout.reshaped(to, from);
-  Layout collapsed = layout;
-  for (unsigned d = 0; d < to.size(); ++d)
-    if (from[d] == 1 && to[d] != 1)
-      collapsed = collapsed.collapsed(d);
-  return collapsed.withoutRegisterCopies();
 }
 
 /// Whether a tile follows from positions and scalars by a few simple ops, which all threads can do
@@ -676,7 +672,7 @@ bool LayoutInference::canRecompute(Value *tile, const Layout &layout, unsigned &
     const std::optional<Layout> from = operandLayoutFor(*op, layout);
     return from && canRecompute(op->operand(0), *from, ops);
   }
-  if (!isSimple(*op))
+  if (!isCheap(*op))
     return false;
   return llvm::all_of(op->operands(), [&](Value *operand) {
     return !operand->type().isTile() || canRecompute(operand, layout, ops);
@@ -699,12 +695,7 @@ Value *LayoutInference::recompute(Value *tile, const Layout &layout) {
 /// Masks and the like are computed where they are wanted, rather than sent there through shared
 /// memory.
 void LayoutInference::recomputeConversions() {
-  llvm::SmallVector<Op *> converts;
-  eachOp([&](Op &op) {
-    if (op.is(OpKind::Convert))
-      converts.push_back(&op);
-  });
-  for (Op *convert : converts) {
+  for (Op *convert : conversions()) {
     Value *tile = convert->operand(0);
     const Layout &to = *convert->result()->type().layout();
     const Layout &from = *tile->type().layout();
