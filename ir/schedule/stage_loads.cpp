@@ -14,6 +14,7 @@
 //   the tensor, where that is not known to make no difference), and loops that load more than
 //   operands, with a remark.
 #include "ir/analysis/communication.h"
+#include "ir/analysis/dependence.h"
 #include "ir/analysis/loop_positions.h"
 #include "ir/analysis/polynomial.h"
 #include "ir/analysis/target_facts.h"
@@ -181,7 +182,8 @@ void hoist(Op &load) {
 }
 
 void LoadStager::consider(Op &loop) {
-  Candidate candidate{.loop = &loop};
+  Candidate candidate;
+  candidate.loop = &loop;
   for (Op &op : loop.body().ops()) {
     if (!op.is(OpKind::Dot))
       continue;
@@ -268,47 +270,16 @@ bool LoadStager::hasProduct(const StagedDot &staged) const {
   return true;
 }
 
-/// Whether a number, view or acquire follows from a tile, by ops, loops and conditions.
-bool followsFromTile(Value *value, llvm::SmallPtrSetImpl<const Value *> &seen) {
-  if (value->type().isTile())
-    return true;
-  if (!seen.insert(value).second)
-    return false;
-  const auto any = [&](llvm::ArrayRef<Value *> values) {
-    return llvm::any_of(values, [&](Value *next) { return followsFromTile(next, seen); });
-  };
-  // Of what a loop carries, what it begins with and what an iteration makes of it.
-  const auto carried = [&](Op &loop, unsigned number) {
-    return any(loop.operands().take_front(3)) || any({loop.operand(3 + number)}) ||
-           any({loop.body().terminator()->operand(number)});
-  };
-  Op *op = value->definingOp();
-  if (op && !op->enclosing(OpKind::Space))
-    return false;
-  Op *owner = op ? nullptr : value->argumentOf()->parentOp();
-  if (owner && owner->is(OpKind::For))
-    return value->index() == 0 ? any(owner->operands().take_front(3))
-                               : carried(*owner, value->index() - 1);
-  if (!op)
-    return !owner->is(OpKind::Space) && !owner->is(OpKind::Kernel);
-  if (op->is(OpKind::For))
-    return carried(*op, value->index());
-  // Results of conditions: not looked into.
-  return op->numRegions() > 0 || any(op->operands());
-}
-
 /// Whether the warp that copies could walk the loop, and those around it, without tiles.
 bool LoadStager::isWalkedWithoutTiles(const Candidate &candidate) {
-  llvm::SmallPtrSet<const Value *, 16> seen;
-  const auto follow = [&](Value *value) {
-    return !value->type().isTile() && followsFromTile(value, seen);
-  };
+  const auto isTile = [](const Value &value) { return value.type().isTile(); };
+  const auto follows = [&](Value *value) { return !isTile(*value) && dependsOn(value, isTile); };
   for (Op *load : candidate.loads())
-    if (llvm::any_of(load->operands(), follow))
+    if (llvm::any_of(load->operands(), follows))
       return false;
   for (Op *loop = candidate.loop; loop->is(OpKind::For); loop = loop->parentOp())
-    if (llvm::any_of(loop->operands(), follow) ||
-        llvm::any_of(loop->body().terminator()->operands(), follow))
+    if (llvm::any_of(loop->operands(), follows) ||
+        llvm::any_of(loop->body().terminator()->operands(), follows))
       return false;
   return true;
 }

@@ -10,8 +10,7 @@
 
 #include "frontend/base/check.h"
 #include "ir/analysis/communication.h"
-
-#include "llvm/ADT/SmallPtrSet.h"
+#include "ir/analysis/dependence.h"
 
 namespace dtile::backend::gpu {
 
@@ -142,28 +141,9 @@ llvm::Value *chosen(llvm::IRBuilder<> &b, llvm::ArrayRef<llvm::Value *> conditio
   return result;
 }
 
-/// Whether a value may follow from words of messages.
-bool followsFromWords(const ir::Value *value, llvm::SmallPtrSetImpl<const ir::Value *> &seen) {
-  if (!seen.insert(value).second)
-    return false;
-  const auto any = [&](llvm::ArrayRef<ir::Value *> values) {
-    return llvm::any_of(values, [&](ir::Value *next) { return followsFromWords(next, seen); });
-  };
-  const Op *op = value->definingOp();
-  if (!op) {
-    Op *loop = value->argumentOf()->parentOp();
-    if (!loop->is(ir::OpKind::For) || value->index() == 0)
-      return !loop->is(ir::OpKind::For) && !loop->is(ir::OpKind::Space) &&
-             !loop->is(ir::OpKind::Kernel);
-    return any({loop->operand(value->index() + 2),
-                loop->body().terminator()->operand(value->index() - 1)});
-  }
-  if (op->is(ir::OpKind::Load) && op->boolAttrOr("flagged", false))
-    return true;
-  if (op->is(ir::OpKind::For))
-    return any({op->operand(value->index() + 3),
-                const_cast<Op *>(op)->body().terminator()->operand(value->index())});
-  return op->numRegions() > 0 || any(op->operands());
+bool isFlaggedLoad(const ir::Value &value) {
+  const Op *op = value.definingOp();
+  return op && op->is(ir::OpKind::Load) && op->boolAttrOr("flagged", false);
 }
 
 } // namespace
@@ -180,8 +160,7 @@ llvm::Value *BodyLowering::lostFlag() {
 
 void BodyLowering::putFlagged(Op &op) {
   // Who goes on without words that never came tells nobody what it makes of them.
-  llvm::SmallPtrSet<const ir::Value *, 16> seen;
-  if (followsFromWords(op.operand(0), seen))
+  if (ir::dependsOn(op.operand(0), isFlaggedLoad))
     sync(b.CreateLoad(b.getInt32Ty(), lostFlag()));
   const Op *param = ir::objectOf(op.operand(1));
   DTILE_CHECK(param, "a put of flagged words names its object");
