@@ -50,7 +50,7 @@ void GroupLowering::lowerBodies(Op &space, const BodyRange &range) {
 void GroupLowering::lowerOp(Op &op) {
   if (isStagedLoad(op) || isForOthers(op))
     return;
-  if (op.is(OpKind::Dot) && op.hasAttr("groups"))
+  if (isOfGroups(op))
     return multiply(op);
   if (isDeferred(op)) {
     if (!op.is(OpKind::Notify) && !op.is(OpKind::Await))
@@ -440,7 +440,7 @@ void GroupLowering::finish(Op &loop) {
   if (ring_.output && ring_.lastLoop == &loop)
     awaitDrained();
   for (Op &op : loop.body().ops()) {
-    if (!op.is(OpKind::Dot) || !op.hasAttr("groups"))
+    if (!isOfGroups(op))
       continue;
     // Nothing is in flight.
     if (op.boolAttrOr("awaited", false) || isShort(op))
