@@ -66,6 +66,9 @@ public:
   virtual void arriveExpecting(llvm::IRBuilder<> &b, llvm::Value *barrier,
                                llvm::Value *bytes) const = 0;
   virtual void arrive(llvm::IRBuilder<> &b, llvm::Value *barrier) const = 0;
+  /// In threads where the condition (i1) holds; without a branch.
+  virtual void arriveWhere(llvm::IRBuilder<> &b, llvm::Value *condition,
+                           llvm::Value *barrier) const = 0;
   /// i1: the phase has completed; may wait for some time before it says no.
   [[nodiscard]] virtual llvm::Value *tryWait(llvm::IRBuilder<> &b, llvm::Value *barrier,
                                              llvm::Value *phase) const = 0;
@@ -118,9 +121,12 @@ public:
                    llvm::Value *bOperand, llvm::MutableArrayRef<llvm::Value *> accumulators,
                    bool adds) const = 0;
   virtual void endDots(llvm::IRBuilder<> &b) const = 0;
-  /// All but `pending` groups are done. The accumulators of those that are pass through it.
+  /// All but `pending` groups are done. The accumulators of those that are pass through it, as may
+  /// other values of their type, which are computed before it then. What else they read of
+  /// registers is kept until then.
   virtual void awaitDots(llvm::IRBuilder<> &b, unsigned pending,
-                         llvm::MutableArrayRef<llvm::Value *> accumulators) const = 0;
+                         llvm::MutableArrayRef<llvm::Value *> accumulators,
+                         llvm::ArrayRef<llvm::Value *> reads = {}) const = 0;
 
   /// Gives this warpgroup more or fewer registers a thread (a multiple of 8).
   virtual void setRegisters(llvm::IRBuilder<> &b, unsigned count, bool more) const = 0;

@@ -432,8 +432,14 @@ llvm::Value *Arith::floatUnary(OpKind kind, llvm::Value *x) {
 }
 
 llvm::Value *Arith::binary(OpKind kind, DType type, llvm::Value *x, llvm::Value *y) {
-  if (isFloat(type))
-    return round(type, floatBinary(kind, x, y));
+  if (isFloat(type)) {
+    llvm::Value *result = floatBinary(kind, x, y);
+    const bool isTerm = kind == OpKind::Add || kind == OpKind::Sub || kind == OpKind::Mul;
+    auto *op = llvm::dyn_cast<llvm::Instruction>(result);
+    if (contracts_ && isTerm && op)
+      op->setHasAllowContract(true);
+    return round(type, result);
+  }
   return integerBinary(kind, type, x, y);
 }
 

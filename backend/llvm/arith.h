@@ -32,6 +32,8 @@ public:
   void useBfloat() { usesBfloat_ = true; }
   /// Exp2 of f32 by an intrinsic of the machine.
   void useExp2(llvm::Intrinsic::ID intrinsic) { exp2_ = intrinsic; }
+  /// Lets a product that is added to something be rounded with the sum, once.
+  void contract() { contracts_ = true; }
 
   [[nodiscard]] llvm::Value *fromMemory(DType type, llvm::Value *value);
   [[nodiscard]] llvm::Value *toMemory(DType type, llvm::Value *value);
@@ -76,6 +78,7 @@ private:
   llvm::IRBuilder<> &b;
   bool usesBfloat_ = false;
   llvm::Intrinsic::ID exp2_ = llvm::Intrinsic::not_intrinsic;
+  bool contracts_ = false;
 };
 
 } // namespace dtile::backend

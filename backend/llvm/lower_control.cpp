@@ -45,7 +45,7 @@ void FunctionLowering::when(llvm::Value *condition, llvm::StringRef name,
 llvm::SmallVector<llvm::PHINode *> FunctionLowering::phis(llvm::ArrayRef<ir::Value *> values) {
   llvm::SmallVector<llvm::PHINode *> result;
   for (ir::Value *value : values)
-    for (llvm::Type *type : partTypes(value->type()))
+    for (llvm::Type *type : carriedTypes(value->type()))
       result.push_back(b.CreatePHI(type, 2, value->nameHint()));
   return result;
 }
@@ -55,7 +55,7 @@ Parts FunctionLowering::allParts(llvm::ArrayRef<ir::Value *> values) {
   for (ir::Value *value : values) {
     // What has no parts (a tile in memory, a token) need not be known.
     if (!partTypes(value->type()).empty())
-      llvm::append_range(all, parts(value));
+      llvm::append_range(all, carried(value->type(), parts(value)));
   }
   return all;
 }
@@ -69,8 +69,8 @@ void FunctionLowering::addIncoming(llvm::ArrayRef<llvm::PHINode *> phis,
 void FunctionLowering::distribute(llvm::ArrayRef<llvm::Value *> all,
                                   llvm::ArrayRef<ir::Value *> values) {
   for (ir::Value *value : values) {
-    size_t count = partTypes(value->type()).size();
-    set(value, Parts(all.take_front(count)));
+    size_t count = carriedTypes(value->type()).size();
+    set(value, fromCarried(value->type(), all.take_front(count)));
     all = all.drop_front(count);
   }
 }

@@ -56,6 +56,17 @@ public:
   [[nodiscard]] virtual llvm::SmallVector<llvm::Type *, 4> partTypes(ir::Type type);
 
 protected:
+  /// What loops and conditions carry of a value: its parts, or fewer values that hold all of them.
+  [[nodiscard]] virtual llvm::SmallVector<llvm::Type *, 4> carriedTypes(ir::Type type) {
+    return partTypes(type);
+  }
+  [[nodiscard]] virtual Parts carried(ir::Type type, llvm::ArrayRef<llvm::Value *> parts) {
+    return Parts(parts);
+  }
+  [[nodiscard]] virtual Parts fromCarried(ir::Type type, llvm::ArrayRef<llvm::Value *> carried) {
+    return Parts(carried);
+  }
+
   /// A value that is defined outside what this function lowers.
   virtual Parts outside(ir::Value *value) = 0;
   /// Ops on tiles, memory, communication and launches: everything that is not shared.
@@ -100,13 +111,13 @@ private:
   void lowerWhile(ir::Op &op);
   void lowerIf(ir::Op &op);
   [[nodiscard]] llvm::SmallVector<llvm::Value *, 4> scalars(llvm::ArrayRef<ir::Value *> values);
-  /// Phis for all parts of some values, at the insertion point.
+  /// Phis for what is carried of some values, at the insertion point.
   [[nodiscard]] llvm::SmallVector<llvm::PHINode *> phis(llvm::ArrayRef<ir::Value *> values);
-  /// The parts of some values, one after the other.
+  /// What is carried of some values, one after the other.
   [[nodiscard]] Parts allParts(llvm::ArrayRef<ir::Value *> values);
   void addIncoming(llvm::ArrayRef<llvm::PHINode *> phis, llvm::ArrayRef<llvm::Value *> values,
                    llvm::BasicBlock *from);
-  /// Gives values their share of a list of parts.
+  /// Gives values their share of such a list.
   void distribute(llvm::ArrayRef<llvm::Value *> all, llvm::ArrayRef<ir::Value *> values);
 
   llvm::DenseMap<ir::Value *, Parts> parts_;

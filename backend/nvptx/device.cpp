@@ -31,9 +31,9 @@ public:
   [[nodiscard]] llvm::StringRef features() const override { return features_; }
   [[nodiscard]] const TargetFacts &facts() const override { return facts_; }
   [[nodiscard]] llvm::StringRef passes() const override {
-    return staging_ ? "split-copies,stage-loads,defer-stores,bring-tiles,part-outputs,"
-                      "infer-layouts,copy-ahead,flag-words,dce"
-                    : "split-copies,infer-layouts,copy-ahead,flag-words,dce";
+    return staging_ ? "split-copies,stage-loads,delay-products,defer-stores,bring-tiles,"
+                      "part-outputs,infer-layouts,guard-masks,copy-ahead,flag-words,dce"
+                    : "split-copies,infer-layouts,guard-masks,copy-ahead,flag-words,dce";
   }
   [[nodiscard]] const gpu::StagingOps *staging() const override { return staging_; }
   [[nodiscard]] const gpu::AsyncCopies *asyncCopies() const override { return &ampereCopies(); }

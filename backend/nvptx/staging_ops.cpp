@@ -110,6 +110,13 @@ public:
     emitPtx(b, "mbarrier.arrive.shared::cta.b64 _, [$0];", "r,~{memory}", {barrier});
   }
 
+  void arriveWhere(Builder &b, Value *condition, Value *barrier) const override {
+    emitPtx(b,
+            "{\n\t.reg .pred p;\n\tsetp.ne.u32 p, $1, 0;\n\t"
+            "@p mbarrier.arrive.shared::cta.b64 _, [$0];\n\t}",
+            "r,r,~{memory}", {barrier, b.CreateZExt(condition, b.getInt32Ty())});
+  }
+
   Value *tryWait(Builder &b, Value *barrier, Value *phase) const override {
     Value *done = emitPtx(b, b.getInt32Ty(),
                           "{\n\t.reg .pred p;\n\t"
@@ -257,13 +264,13 @@ public:
     emitPtx(b, "wgmma.commit_group.sync.aligned;", "~{memory}", {});
   }
 
-  void awaitDots(Builder &b, unsigned pending,
-                 llvm::MutableArrayRef<Value *> accumulators) const override {
+  void awaitDots(Builder &b, unsigned pending, llvm::MutableArrayRef<Value *> accumulators,
+                 llvm::ArrayRef<Value *> reads) const override {
     const std::string text = llvm::formatv("wgmma.wait_group.sync.aligned {0};", pending);
     if (accumulators.empty())
       emitPtx(b, text, "~{memory}", {});
     else
-      inOut(b, text, accumulators, {});
+      inOut(b, text, accumulators, reads);
   }
 
   void setRegisters(Builder &b, unsigned count, bool more) const override {

@@ -108,6 +108,7 @@ private:
   [[nodiscard]] bool isStoredWithin(Value *view, unsigned dim, const Polynomial &room);
   [[nodiscard]] int64_t groupsOf(const Candidate &candidate) const;
   [[nodiscard]] static int64_t outputBytes(const Candidate &candidate);
+  [[nodiscard]] bool isKept(const Candidate &candidate, const StagedDot &staged) const;
   void refuseNested();
   void refuse(const Op &op, const llvm::Twine &why);
   Polynomial polynomial(Value *value) { return polys_.of(value, environment_); }
@@ -323,13 +324,12 @@ int64_t LoadStager::groupsOf(const Candidate &candidate) const {
     if (productOf(*staged.dot)->isShort)
       registers +=
           facts_.groupRows * std::min(columns, TargetFacts::kShortColumns) / facts_.groupThreads;
-    if (!staged.loads[0])
+    if (!staged.loads[0] && !isKept(candidate, staged))
       registers += rows * staged.depth() *
                    int64_t(dtypeBytes(staged.dot->operand(0)->type().dtype())) / 4 /
                    (groups * facts_.groupThreads);
   }
-  // Groups whose products are awaited get none of the registers of those that copy.
-  const int64_t most = !candidate.isAwaited ? 192 : groups == 1 ? 216 : 144;
+  const int64_t most = groups == 1 ? 216 : 192;
   return registers <= most ? groups : 0;
 }
 
@@ -427,6 +427,17 @@ bool LoadStager::isStoredWithin(Value *view, unsigned dim, const Polynomial &roo
   return false;
 }
 
+/// Whether the first operand of a product is there before the loop: then it waits in shared memory
+/// and not in registers. (ptxas of CUDA 13.0 would give its registers to the first operand of
+/// another product.)
+bool LoadStager::isKept(const Candidate &candidate, const StagedDot &staged) const {
+  Op *from = staged.dot->operand(0)->definingOp();
+  return !staged.loads[0] && from &&
+         (from->parentBlock() != &candidate.loop->body() ||
+          llvm::is_contained(candidate.invariant, from)) &&
+         from->enclosing(OpKind::Space) == &space_;
+}
+
 /// Bytes of an element of what is stored of a tile, at most.
 int64_t storedBytes(const Value *tile) {
   int64_t bytes = 0;
@@ -482,7 +493,8 @@ bool LoadStager::run() {
   if (candidates_.empty())
     return false;
   int64_t stageBytes = 0;
-  int64_t reserved = 0;
+  int64_t outputs = 0;
+  llvm::SmallPtrSet<const Value *, 2> kept;
   const int64_t groups = groupsOf(candidates_[0]);
   for (const Candidate &candidate : candidates_) {
     if (groupsOf(candidate) != groups) {
@@ -493,8 +505,14 @@ bool LoadStager::run() {
     for (Op *load : candidate.loads())
       bytes += load->result()->type().elements() * dtypeBytes(load->result()->type().dtype());
     stageBytes = std::max(stageBytes, bytes);
-    reserved = std::max(reserved, outputBytes(candidate));
+    outputs = std::max(outputs, outputBytes(candidate));
+    for (const StagedDot &staged : candidate.dots)
+      if (isKept(candidate, staged))
+        kept.insert(staged.dot->operand(0));
   }
+  int64_t reserved = outputs;
+  for (const Value *tile : kept)
+    reserved += tile->type().elements() * dtypeBytes(tile->type().dtype());
   const int64_t room = facts_.sharedBytes - TargetFacts::kReservedSharedBytes - reserved;
   const int64_t stages = std::min(kMostStages, room / stageBytes);
   if (stages < kFewestStages) {
@@ -511,6 +529,8 @@ bool LoadStager::run() {
       staged.dot->setAttr("groups", groups);
       if (candidate.isAwaited)
         staged.dot->setAttr("awaited", true);
+      if (isKept(candidate, staged))
+        staged.dot->setAttr("kept", swizzleOf(staged.dot->operand(0)->type()));
     }
     context_.remark(*candidate.loop, "operands are staged " + llvm::Twine(stages) +
                                          " deep and multiplied by " + llvm::Twine(groups) +

@@ -26,6 +26,7 @@ constexpr unsigned kMostRegisters = 1024;
 BodyLowering::BodyLowering(GpuModule &module, const KernelScaffold &kernel)
     : KernelFunction(module, kernel), thread_(kernel.thread), threads_(kernel.threads) {
   arith_.useBfloat();
+  arith_.contract();
   arith_.useExp2(module.device.exp2());
 }
 
@@ -247,6 +248,45 @@ void BodyLowering::leaveRegions(Op &op) {
 }
 
 // One for all.
+
+unsigned BodyLowering::carriedTogether(ir::Type type) {
+  if (!type.isTile() || type.dtype() == DType::Bool || dtypeBytes(type.dtype()) >= 4)
+    return 1;
+  const unsigned count = 4 / dtypeBytes(type.dtype());
+  return partTypes(type).size() % count == 0 ? count : 1;
+}
+
+llvm::SmallVector<llvm::Type *, 4> BodyLowering::carriedTypes(ir::Type type) {
+  const unsigned count = carriedTogether(type);
+  if (count == 1)
+    return KernelFunction::carriedTypes(type);
+  return llvm::SmallVector<llvm::Type *, 4>(partTypes(type).size() / count, b.getInt32Ty());
+}
+
+Registers BodyLowering::carried(ir::Type type, llvm::ArrayRef<llvm::Value *> parts) {
+  const unsigned count = carriedTogether(type);
+  if (count == 1)
+    return KernelFunction::carried(type, parts);
+  Registers words;
+  for (; !parts.empty(); parts = parts.drop_front(count)) {
+    Registers elements;
+    for (llvm::Value *part : parts.take_front(count))
+      elements.push_back(arith_.toMemory(type.dtype(), part));
+    words.push_back(packed(memoryType(context(), type.dtype()), elements));
+  }
+  return words;
+}
+
+Registers BodyLowering::fromCarried(ir::Type type, llvm::ArrayRef<llvm::Value *> carried) {
+  const unsigned count = carriedTogether(type);
+  if (count == 1)
+    return KernelFunction::fromCarried(type, carried);
+  Registers parts;
+  for (llvm::Value *word : carried)
+    for (llvm::Value *element : unpacked(memoryType(context(), type.dtype()), word, count))
+      parts.push_back(arith_.fromMemory(type.dtype(), element));
+  return parts;
+}
 
 llvm::Value *BodyLowering::isLeader() { return b.CreateICmpEQ(thread_, b.getInt32(0)); }
 

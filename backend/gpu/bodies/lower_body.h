@@ -34,6 +34,9 @@ struct SharedTile {
   llvm::SmallVector<int64_t, 4> strides;
   /// The dimension whose elements are neighbours.
   unsigned fastest = 0;
+  /// So many of them (a power of two) stand in a box, with all positions of the other dimensions;
+  /// bytes from a box to the next. 0: there is one.
+  int64_t boxLength = 0, boxBytes = 0;
   int64_t bytes = 0;
   /// So many bits of an offset, from this one on, are added (xor) to those of the number of a word
   /// of 16 bytes. Only where strides are powers of two: then offsets are linear over bits.
@@ -47,6 +50,10 @@ struct SharedTile {
   /// threads.
   [[nodiscard]] llvm::Value *address(llvm::IRBuilder<> &b, llvm::Value *thread,
                                      int64_t offset) const;
+  /// Where a position of a dimension is, without the exchange.
+  [[nodiscard]] int64_t offset(unsigned dim, int64_t position) const;
+  [[nodiscard]] llvm::Value *offset(llvm::IRBuilder<> &b, unsigned dim,
+                                    llvm::Value *position) const;
   /// The same tile with its dimensions in another order.
   [[nodiscard]] SharedTile permuted(llvm::ArrayRef<int64_t> perm) const;
 };
@@ -150,11 +157,17 @@ protected:
   void lowerOp(ir::Op &op) override;
   void lowerTargetOp(ir::Op &op) override;
   /// Reports a failed check with the message of a place, its holes filled with i64; the body ends.
+  /// All threads come here, and go to where the report is made: once for all checks of a space, and
+  /// out of its loops (ptxas moves no registers in kernels with such calls in loops).
   virtual void fail(int32_t site, llvm::ArrayRef<llvm::Value *> arguments);
   /// Gives the launch up with such a report, in the thread that comes here.
   void report(int32_t site, llvm::ArrayRef<llvm::Value *> arguments);
   void checkCell(ir::Op &op, llvm::Value *position, llvm::Value *size) override;
   void checkRank(ir::Op &op, llvm::Value *rank) override;
+  [[nodiscard]] llvm::SmallVector<llvm::Type *, 4> carriedTypes(ir::Type type) override;
+  [[nodiscard]] Registers carried(ir::Type type, llvm::ArrayRef<llvm::Value *> parts) override;
+  [[nodiscard]] Registers fromCarried(ir::Type type,
+                                      llvm::ArrayRef<llvm::Value *> carried) override;
   void enterRegion(ir::Op &op, unsigned region) override;
   void leaveRegions(ir::Op &op) override;
 
@@ -183,6 +196,8 @@ protected:
 
 private:
   friend class CopiedLoop;
+  /// Elements of a tile that loops carry in one register; 1 where each has its own.
+  [[nodiscard]] unsigned carriedTogether(ir::Type type);
   friend class MatrixLowering;
   // lower_tiles.cpp: elementwise, splat, iota, broadcast, reshape, trans, convert.
   void lowerTileOp(ir::Op &op);
@@ -276,6 +291,13 @@ private:
   /// engine for it, no room, or the copy is known to be small.
   [[nodiscard]] std::pair<llvm::Value *, int32_t> copyBuffer(const View &source,
                                                              const View &destination);
+
+  /// Stores what fills the holes of a report's message; how many, i32.
+  [[nodiscard]] llvm::Value *keepArguments(llvm::ArrayRef<llvm::Value *> arguments);
+  void report(llvm::Value *site, llvm::Value *count);
+  void emitFailure();
+  llvm::Value *arguments_ = nullptr;
+  llvm::PHINode *failedSite_ = nullptr, *failedCount_ = nullptr;
 
   // lower_flagged.cpp: words that carry the number of their launch.
   void putFlagged(ir::Op &op);

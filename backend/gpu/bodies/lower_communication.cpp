@@ -73,15 +73,24 @@ void BodyLowering::sync(llvm::Value *failed) {
 }
 
 void BodyLowering::report(int32_t site, llvm::ArrayRef<llvm::Value *> arguments) {
+  llvm::Value *count = keepArguments(arguments);
+  report(b.getInt32(site), count);
+}
+
+llvm::Value *BodyLowering::keepArguments(llvm::ArrayRef<llvm::Value *> arguments) {
   // Reports have room for so many.
   arguments = arguments.take_front(DTILE_DEVICE_REPORT_ARGS);
-  llvm::Value *values = llvm::ConstantPointerNull::get(b.getPtrTy());
-  if (!arguments.empty())
-    values = stackSlot(llvm::ArrayType::get(b.getInt64Ty(), arguments.size()), "arguments");
+  if (!arguments_)
+    arguments_ =
+        stackSlot(llvm::ArrayType::get(b.getInt64Ty(), DTILE_DEVICE_REPORT_ARGS), "arguments");
   for (auto [i, argument] : llvm::enumerate(arguments))
-    b.CreateStore(argument, b.CreateConstGEP1_64(b.getInt64Ty(), values, i));
+    b.CreateStore(argument, b.CreateConstGEP1_64(b.getInt64Ty(), arguments_, i));
+  return b.getInt32(arguments.size());
+}
+
+void BodyLowering::report(llvm::Value *site, llvm::Value *count) {
   call(pollsInPlace() ? DeviceCall::fail_alone : DeviceCall::fail,
-       {kernel_.launch, b.getInt32(site), b.getInt32(arguments.size()), values});
+       {kernel_.launch, site, count, arguments_});
 }
 
 void BodyLowering::fail(int32_t site, llvm::ArrayRef<llvm::Value *> arguments) {
@@ -92,8 +101,25 @@ void BodyLowering::fail(int32_t site, llvm::ArrayRef<llvm::Value *> arguments) {
     b.CreateBr(alone_->next);
     return b.SetInsertPoint(block("failed"));
   }
-  asLeader("report", [&] { report(site, arguments); });
+  llvm::Value *count = keepArguments(arguments);
+  if (!failedSite_)
+    emitFailure();
+  failedSite_->addIncoming(b.getInt32(site), b.GetInsertBlock());
+  failedCount_->addIncoming(count, b.GetInsertBlock());
+  b.CreateBr(failedSite_->getParent());
+  // Whatever is emitted next is never reached.
+  b.SetInsertPoint(block("failed"));
+}
+
+void BodyLowering::emitFailure() {
+  const llvm::IRBuilder<>::InsertPointGuard guard(b);
+  b.SetInsertPoint(block("failure"));
+  failedSite_ = b.CreatePHI(b.getInt32Ty(), 4, "site");
+  failedCount_ = b.CreatePHI(b.getInt32Ty(), 4, "count");
+  when(b.CreateICmpEQ(kernel_.thread, b.getInt32(0)), "report",
+       [&] { report(failedSite_, failedCount_); });
   call(DeviceCall::sync, {b.getInt32(1), b.getInt32(barrier_), b.getInt32(threads_)});
+  b.CreateRetVoid();
 }
 
 // Checks.

@@ -74,7 +74,12 @@ Registers BodyLowering::elementwise(Op &op) {
 Registers BodyLowering::iota(Op &op) {
   const ir::Type type = op.result()->type();
   const TileInfo &to = info(type);
+  // What only some iterations of a loop need would be kept in registers for all of them.
+  llvm::Value *const outer = thread_;
+  if (op.parentOp()->is(OpKind::If))
+    thread_ = gpu_.device.opaque(b, thread_);
   llvm::Value *thread = threadPosition(to.layout, 0);
+  thread_ = outer;
   llvm::Type *element = computeType(context(), type.dtype());
   Registers result;
   for (unsigned slot = 0; slot < to.size(); ++slot)

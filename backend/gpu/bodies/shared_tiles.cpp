@@ -68,6 +68,21 @@ llvm::Value *SharedTile::address(llvm::IRBuilder<> &b, llvm::Value *thread, int6
                                       unsigned(offset - mixed));
 }
 
+int64_t SharedTile::offset(unsigned dim, int64_t position) const {
+  if (dim != fastest || boxLength == 0)
+    return position * strides[dim];
+  return position / boxLength * boxBytes + position % boxLength * strides[dim];
+}
+
+llvm::Value *SharedTile::offset(llvm::IRBuilder<> &b, unsigned dim, llvm::Value *position) const {
+  llvm::Value *inBox = b.CreateMul(position, b.getInt32(uint32_t(strides[dim])));
+  if (dim != fastest || boxLength == 0)
+    return inBox;
+  llvm::Value *box = b.CreateLShr(position, llvm::Log2_64(uint64_t(boxLength)));
+  return b.CreateAdd(inBox,
+                     b.CreateMul(box, b.getInt32(uint32_t(boxBytes - boxLength * strides[dim]))));
+}
+
 SharedTile SharedTile::permuted(llvm::ArrayRef<int64_t> perm) const {
   SharedTile tile = *this;
   for (auto [to, from] : llvm::enumerate(perm)) {
@@ -80,9 +95,8 @@ SharedTile SharedTile::permuted(llvm::ArrayRef<int64_t> perm) const {
 
 llvm::Value *BodyLowering::sharedThread(const SharedTile &tile, const Layout &layout) {
   llvm::Value *offset = b.getInt32(0);
-  for (auto [d, stride] : llvm::enumerate(tile.strides))
-    offset = b.CreateAdd(
-        offset, b.CreateMul(threadPosition(layout, unsigned(d)), b.getInt32(uint32_t(stride))));
+  for (unsigned d = 0; d < tile.strides.size(); ++d)
+    offset = b.CreateAdd(offset, tile.offset(b, d, threadPosition(layout, d)));
   return tile.exchanged(b, offset);
 }
 
@@ -90,8 +104,8 @@ namespace {
 
 int64_t offsetOf(const SharedTile &tile, const Layout::Position &at) {
   int64_t offset = 0;
-  for (auto [d, stride] : llvm::enumerate(tile.strides))
-    offset += at[d] * stride;
+  for (unsigned d = 0; d < tile.strides.size(); ++d)
+    offset += tile.offset(d, at[d]);
   return offset;
 }
 

@@ -105,7 +105,7 @@ void CopyLowering::copyBoxes(const StagedTile &tile, const ir::TensorBox &box, V
   for (int64_t i = 0; i < tile.boxes(); ++i) {
     llvm::SmallVector<Value *, 5> coordinates;
     for (const ir::TensorBox::Dim &dim : llvm::reverse(box.dims)) {
-      Value *at = b.getInt64(dim.viewDim == 1u ? i * tile.swizzle / dtypeBytes(tile.dtype()) : 0);
+      Value *at = b.getInt64(dim.viewDim == 1u ? i * tile.swizzle / dtypeBytes(tile.dtype) : 0);
       for (ir::Value *first : dim.firsts)
         at = b.CreateAdd(at, scalar(first));
       coordinates.push_back(b.CreateTrunc(at, b.getInt32Ty()));

@@ -23,6 +23,8 @@ bool areZeros(llvm::ArrayRef<Value *> values) {
 
 bool isOfGroups(const Op &op) { return op.is(OpKind::Dot) && op.hasAttr("groups"); }
 
+bool isAwaitedProduct(const Op &op) { return isOfGroups(op) && op.boolAttrOr("awaited", false); }
+
 } // namespace
 
 void GroupLowering::lowerBodies(Op &space, const BodyRange &range) {
@@ -50,8 +52,11 @@ void GroupLowering::lowerBodies(Op &space, const BodyRange &range) {
 void GroupLowering::lowerOp(Op &op) {
   if (isStagedLoad(op) || isForOthers(op))
     return;
+  awaitOperands(op);
   if (isOfGroups(op))
     return multiply(op);
+  if (op.is(OpKind::Yield) && llvm::any_of(op.parentBlock()->ops(), isAwaitedProduct))
+    return endIteration(op);
   if (isDeferred(op)) {
     if (!op.is(OpKind::Notify) && !op.is(OpKind::Await))
       handOver(op);
@@ -70,6 +75,19 @@ void GroupLowering::lowerOp(Op &op) {
     BodyLowering::lowerOp(op);
   if (&op == taken_)
     leaveTaken();
+  for (ir::Value *result : op.results())
+    keep(result);
+}
+
+void GroupLowering::keep(ir::Value *tile) {
+  const auto kept = ring_.kept.find(tile);
+  if (kept == ring_.kept.end())
+    return;
+  // Products of the body before may still read what was there, in other warps.
+  sync();
+  writeShared(kept->second.shared, info(tile->type()), registers(tile));
+  ops_.sharedProxyFence(b);
+  sync();
 }
 
 void GroupLowering::lowerLoop(Op &loop) {
@@ -199,19 +217,17 @@ bool GroupLowering::isForOthers(const Op &op) {
 
 void GroupLowering::release(Value *slot) {
   Value *lane = b.CreateAnd(kernel_.thread, b.getInt32(31));
-  when(b.CreateICmpEQ(lane, b.getInt32(0)), "release",
-       [&] { ops_.arrive(b, place_.barrier(ring_.empty, slot)); });
+  ops_.arriveWhere(b, b.CreateIsNull(lane), place_.barrier(ring_.empty, slot));
 }
 
 namespace {
 
 /// An operand of a product, in its slot.
-struct StagedOperand {
-  const StagedTile &tile;
+struct SharedFactor {
+  BoxedTile tile;
   /// The tile's last dimension is not the one that is summed over.
   bool isAcross;
 
-  [[nodiscard]] int64_t boxBytes() const { return tile.rows * tile.swizzle; }
   /// Along the sum, and along the dimension that is summed over.
   [[nodiscard]] int64_t rows() const { return isAcross ? tile.columns() : tile.rows; }
   [[nodiscard]] int64_t depth() const { return isAcross ? tile.rows : tile.columns(); }
@@ -219,17 +235,17 @@ struct StagedOperand {
   [[nodiscard]] int64_t rowOffset(int64_t row) const {
     if (!isAcross)
       return row * tile.swizzle;
-    return row * int64_t(dtypeBytes(tile.dtype())) / tile.swizzle * boxBytes();
+    return row * int64_t(dtypeBytes(tile.dtype)) / tile.swizzle * tile.boxBytes();
   }
   /// Bytes to an instruction's part of the dimension that is summed over.
   [[nodiscard]] int64_t depthOffset(int64_t depth) const {
     if (isAcross)
       return depth * tile.swizzle;
-    const int64_t at = depth * int64_t(dtypeBytes(tile.dtype()));
-    return at / tile.swizzle * boxBytes() + at % tile.swizzle;
+    const int64_t at = depth * int64_t(dtypeBytes(tile.dtype));
+    return at / tile.swizzle * tile.boxBytes() + at % tile.swizzle;
   }
   [[nodiscard]] SharedOperand shared() const {
-    return {tile.dtype(), unsigned(tile.swizzle), isAcross, unsigned(boxBytes())};
+    return {tile.dtype, unsigned(tile.swizzle), isAcross, unsigned(tile.boxBytes())};
   }
 };
 
@@ -249,9 +265,9 @@ bool isTransposed(const ir::Value *tile) {
 
 /// What one group multiplies of a slot.
 struct GroupLowering::Product {
-  /// The first operand, where it is in the slot too, and the second.
-  std::optional<StagedOperand> a;
-  StagedOperand right;
+  /// The first operand, where it is in shared memory too, and the second.
+  std::optional<SharedFactor> a;
+  SharedFactor right;
   GroupDot shape;
   /// i32: the group's first row of `a`, and all of `right`.
   Value *aStart = nullptr, *rightStart = nullptr;
@@ -272,28 +288,32 @@ bool GroupLowering::isShort(const Op &dot) {
 }
 
 GroupLowering::Product GroupLowering::productOf(Op &dot) {
-  const auto operand = [&](unsigned i) -> StagedOperand {
-    const ir::Value *tile = dot.operand(i);
-    return {ring_.tiles.find(loadOf(tile))->second, isTransposed(tile) == (i == 0)};
+  const auto staged = [&](unsigned i) -> const StagedTile & {
+    return ring_.tiles.find(loadOf(dot.operand(i)))->second;
   };
+  const auto isAcross = [&](unsigned i) { return isTransposed(dot.operand(i)) == (i == 0); };
+  const auto kept = ring_.kept.find(dot.operand(0));
   const bool isStaged = loadOf(dot.operand(0)) != nullptr;
+  const bool isShared = isStaged || kept != ring_.kept.end();
   const ir::Type left = dot.operand(0)->type();
   const int64_t groups = dot.intAttr("groups");
-  Product product{.a = std::nullopt, .right = operand(1), .shape = {}};
+  Product product{.a = std::nullopt, .right = {staged(1), isAcross(1)}, .shape = {}};
   if (isStaged)
-    product.a.emplace(operand(0));
-  product.shape.a = isStaged ? product.a->shared() : SharedOperand{left.dtype(), 0};
+    product.a = {staged(0), isAcross(0)};
+  else if (isShared)
+    product.a = {kept->second, /*isAcross=*/false};
+  product.shape.a = isShared ? product.a->shared() : SharedOperand{left.dtype(), 0};
   product.shape.b = product.right.shared();
   product.shape.accumulator = dot.result()->type().dtype();
   product.shape.columns = unsigned(product.right.rows());
   product.blocks = unsigned(left.shape()[0] / kRows / groups);
   product.depth = left.shape()[1];
   product.step = GroupDot::kDepthBytes / int64_t(dtypeBytes(left.dtype()));
-  DTILE_CHECK(!isStaged || ops_.hasDot(product.shape), "stage-loads knows what groups multiply");
+  DTILE_CHECK(!isShared || ops_.hasDot(product.shape), "stage-loads knows what groups multiply");
 
   Value *slot = place_.slot();
-  product.rightStart = address(slot, product.right.tile.offset);
-  if (!isStaged) {
+  product.rightStart = address(slot, staged(1).offset);
+  if (!isShared) {
     product.fragments = fragments(dot.operand(0), groups);
     return product;
   }
@@ -301,7 +321,9 @@ GroupLowering::Product GroupLowering::productOf(Op &dot) {
   // kernel has, the others multiply the same.
   Value *group = b.CreateAnd(group_, b.getInt32(uint32_t(groups - 1)));
   Value *rows = b.CreateMul(group, b.getInt32(uint32_t(product.a->rowOffset(kRows))));
-  product.aStart = b.CreateAdd(address(slot, product.a->tile.offset), rows);
+  Value *first = isStaged ? address(slot, staged(0).offset)
+                          : b.CreatePtrToInt(kept->second.shared.base, b.getInt32Ty());
+  product.aStart = b.CreateAdd(first, rows);
   product.blockBytes = product.a->rowOffset(groups * kRows);
   return product;
 }
@@ -335,7 +357,7 @@ llvm::SmallVector<GroupLowering::Fragment, 0> GroupLowering::fragments(ir::Value
 
 void GroupLowering::multiply(Op &dot) {
   if (dot.boolAttrOr("awaited", false))
-    return multiplyAndAwait(dot);
+    return multiplyForIteration(dot);
   waitPhase(place_.barrier(ring_.full, place_.slot()), place_.phase());
   Value *slot = place_.slot();
   const Product product = productOf(dot);
@@ -361,7 +383,7 @@ void GroupLowering::multiply(Op &dot) {
   place_.next();
 }
 
-void GroupLowering::multiplyAndAwait(Op &dot) {
+void GroupLowering::multiplyForIteration(Op &dot) {
   // The slot is this iteration's from its first product to its last.
   const auto &ops = dot.parentBlock()->ops();
   if (&dot == &*llvm::find_if(ops, isOfGroups))
@@ -369,22 +391,90 @@ void GroupLowering::multiplyAndAwait(Op &dot) {
   const Product product = productOf(dot);
   Registers sums(registers(dot.operand(2)));
   if (isShort(dot)) {
+    awaitProducts(pending_.size(), dot);
     addShortSums(product, sums);
-  } else {
-    const bool adds = !areZeros(sums);
-    if (!adds)
-      sums.assign(sums.size(), llvm::UndefValue::get(sums.front()->getType()));
-    const unsigned each = sums.size() / product.blocks;
-    ops_.beginDots(b);
-    for (unsigned block = 0; block < product.blocks; ++block)
-      addDots(product, block, 0, 0, product.depth, adds,
-              llvm::MutableArrayRef<Value *>(sums).slice(block * each, each));
-    ops_.endDots(b);
-    ops_.awaitDots(b, 0, sums);
-  }
-  setRegisters(dot.result(), sums);
-  if (&dot != &*llvm::find_if(llvm::reverse(ops), isOfGroups))
+    setRegisters(dot.result(), sums);
     return;
+  }
+  const bool adds = !areZeros(sums);
+  if (!adds)
+    sums.assign(sums.size(), llvm::UndefValue::get(sums.front()->getType()));
+  const unsigned each = sums.size() / product.blocks;
+  ops_.beginDots(b);
+  for (unsigned block = 0; block < product.blocks; ++block)
+    addDots(product, block, 0, 0, product.depth, adds,
+            llvm::MutableArrayRef<Value *>(sums).slice(block * each, each));
+  ops_.endDots(b);
+  setRegisters(dot.result(), sums);
+  PendingProduct &pending = pending_.emplace_back(&dot);
+  for (const Fragment &fragment : product.fragments)
+    pending.words.append(fragment);
+}
+
+namespace {
+
+/// Tiles of f32 that are computed between a product and an op, and used there or later.
+llvm::SmallVector<ir::Value *, 4> liveBetween(Op &dot, Op &user) {
+  llvm::SmallVector<ir::Value *, 4> live;
+  llvm::SmallPtrSet<const Op *, 16> before;
+  for (auto op = std::next(dot.getIterator()); &*op != &user; ++op) {
+    before.insert(&*op);
+    const ir::Type type = op->numResults() == 1 ? op->result()->type() : ir::Type();
+    if (op->numRegions() == 0 && type.isTile() && type.dtype() == DType::F32)
+      live.push_back(op->result());
+  }
+  llvm::erase_if(live, [&](const ir::Value *value) {
+    return llvm::all_of(value->uses(),
+                        [&](const ir::Use &use) { return before.contains(use.user); });
+  });
+  return live;
+}
+
+} // namespace
+
+void GroupLowering::awaitProducts(size_t count, Op &user) {
+  if (count == 0)
+    return;
+  // They end in the order in which they began.
+  const auto left = unsigned(pending_.size() - count);
+  for (const auto &[dot, words] : llvm::ArrayRef(pending_).take_front(count)) {
+    // LLVM would have it wait first, and compute then. What follows from large tiles, as their sums
+    // do, stands for them.
+    constexpr size_t kFewRegisters = 4;
+    llvm::SmallVector<ir::Value *, 4> values = liveBetween(*dot, user);
+    llvm::erase_if(values,
+                   [&](ir::Value *value) { return registers(value).size() > kFewRegisters; });
+    values.insert(values.begin(), dot->result());
+    Registers all;
+    for (ir::Value *value : values)
+      llvm::append_range(all, registers(value));
+    ops_.awaitDots(b, left, all, words);
+    auto rest = llvm::ArrayRef<Value *>(all);
+    for (ir::Value *value : values) {
+      const size_t size = registers(value).size();
+      setRegisters(value, Registers(rest.take_front(size)));
+      rest = rest.drop_front(size);
+    }
+  }
+  pending_.erase(pending_.begin(), pending_.begin() + ptrdiff_t(count));
+}
+
+void GroupLowering::awaitOperands(Op &op) {
+  size_t count = 0;
+  const auto use = [&](const Op &user) {
+    for (auto [i, pending] : llvm::enumerate(pending_))
+      if (llvm::is_contained(user.operands(), pending.dot->result()))
+        count = std::max(count, i + 1);
+  };
+  use(op);
+  for (unsigned i = 0; i < op.numRegions(); ++i)
+    ir::walk(op.body(i), use);
+  awaitProducts(count, op);
+}
+
+/// At the end of an iteration whose products it uses: the slot is free.
+void GroupLowering::endIteration(Op &yield) {
+  awaitProducts(pending_.size(), yield);
   release(place_.slot());
   place_.next();
 }

@@ -81,8 +81,7 @@ private:
   void makeSlots(Ring &ring);
   void beginBarriers(const Ring &ring);
   /// Gives the groups that multiply registers of the one that copies, where their sums need more
-  /// than all have. (Only there: ptxas refuses some kernels whose groups would need none of them;
-  /// and not where products are awaited, of which it refuses some that would.)
+  /// than all have. (Only there: ptxas refuses some kernels whose groups would need none of them.)
   void moveRegisters(const Ring &ring, bool copies);
   /// i1
   [[nodiscard]] Value *areMapsUsable();
@@ -117,6 +116,8 @@ void StagedSpace::makeBarriers(Ring &ring) {
 
 void StagedSpace::makeSlots(Ring &ring) {
   ring.slots = b.CreatePtrToInt(gpu_.shared(b, ring.bytes(), kSlotAlign), b.getInt32Ty());
+  for (auto &[value, tile] : ring.kept)
+    tile.shared.base = gpu_.shared(b, tile.bytes(), kSlotAlign);
   if (!ring.output)
     return;
   OutputTile &output = *ring.output;
@@ -164,10 +165,11 @@ void StagedSpace::beginBarriers(const Ring &ring) {
 void StagedSpace::moveRegisters(const Ring &ring, bool copies) {
   // What each thread has at first, in the unit of allocation; what the copies need, and what groups
   // need besides sums.
-  constexpr unsigned kRegisters = 65536, kUnit = 8, kMost = 240, kForCopies = 40, kBesides = 40;
+  constexpr unsigned kRegisters = 65536, kUnit = 8, kMost = 240, kForCopies = 56, kBesides = 40;
   const unsigned all = threads_ + kCopyThreads;
   const unsigned each = kRegisters / all / kUnit * kUnit;
-  if (each >= std::min<unsigned>(ring.sums / threads_ + kBesides, kMost) || ring.isAwaited)
+  const unsigned wanted = ring.isAwaited ? kMost : unsigned(ring.sums) / threads_ + kBesides;
+  if (each >= std::min(wanted, kMost))
     return;
   const unsigned more = each + (each - kForCopies) * kCopyThreads / threads_ / kUnit * kUnit;
   gpu_.device.staging()->setRegisters(b, copies ? kForCopies : std::min(more, kMost), !copies);
@@ -241,7 +243,7 @@ void requestTensorMaps(Op &kernel, launch::Frame &frame) {
       // f32 are multiplied as tf32.
       for (const ir::TensorBox &box : tile.source.boxes)
         frame.addTensorMap(*box.object, boxSizes(tile, box), int32_t(tile.swizzle),
-                           tile.dtype() == DType::F32);
+                           tile.dtype == DType::F32);
     }
   });
 }

@@ -4,6 +4,8 @@
 
 #include "frontend/base/check.h"
 
+#include "llvm/Support/MathExtras.h"
+
 namespace dtile::backend::gpu {
 
 using ir::Op;
@@ -12,20 +14,30 @@ using ir::OpKind;
 StagedTile stagedTile(Op &load) {
   std::optional<ir::TensorBoxes> source = ir::tensorBoxes(load.operand(0));
   DTILE_CHECK(source, "a staged load is a box");
-  const ir::Type type = load.result()->type();
-  return {.load = &load,
-          .source = std::move(*source),
-          .rows = type.shape()[0],
-          .rowBytes = type.shape()[1] * int64_t(dtypeBytes(type.dtype())),
-          .swizzle = load.intAttr("swizzle")};
+  StagedTile tile(load.result()->type(), load.intAttr("swizzle"));
+  tile.load = &load;
+  tile.source = std::move(*source);
+  return tile;
+}
+
+KeptTile::KeptTile(ir::Type tile, int64_t swizzle) : BoxedTile(tile, swizzle) {
+  // As the copy engine would put it there.
+  shared.dtype = dtype;
+  shared.strides = {swizzle, int64_t(dtypeBytes(dtype))};
+  shared.fastest = 1;
+  shared.bytes = bytes();
+  shared.boxLength = swizzle / int64_t(dtypeBytes(dtype));
+  shared.boxBytes = boxBytes();
+  shared.exchangeFrom = 7;
+  shared.exchangeBits = llvm::Log2_64(uint64_t(swizzle) / 16);
 }
 
 llvm::SmallVector<int32_t, 4> boxSizes(const StagedTile &tile, const ir::TensorBox &box) {
   llvm::SmallVector<int32_t, 4> sizes;
   for (const ir::TensorBox::Dim &dim : box.dims)
-    sizes.push_back(!dim.viewDim         ? 1
+    sizes.push_back(!dim.viewDim        ? 1
                     : *dim.viewDim == 0 ? int32_t(tile.rows)
-                                        : int32_t(tile.swizzle / dtypeBytes(tile.dtype())));
+                                        : int32_t(tile.swizzle / dtypeBytes(tile.dtype)));
   return sizes;
 }
 
@@ -40,6 +52,8 @@ Ring::Ring(Op &space) {
     if (op.is(OpKind::Dot) && op.hasAttr("groups")) {
       sums = std::max(sums, op.result()->type().elements());
       isAwaited |= op.boolAttrOr("awaited", false);
+      if (const int64_t swizzle = op.intAttrOr("kept", 0))
+        kept.try_emplace(op.operand(0), op.operand(0)->type(), swizzle);
     }
     if (isDeferred(op)) {
       if (!output)

@@ -6,6 +6,8 @@
 #include "backend/gpu/bodies/lower_body.h"
 #include "ir/analysis/tensor_box.h"
 
+#include "llvm/ADT/MapVector.h"
+
 #include <optional>
 
 namespace dtile::backend::gpu {
@@ -19,21 +21,37 @@ inline constexpr int64_t kBodiesAhead = 4;
   return op.is(ir::OpKind::Load) && op.hasAttr("swizzle");
 }
 
-/// How a staged load's tile lies in a slot.
-struct StagedTile {
-  ir::Op *load = nullptr;
-  ir::TensorBoxes source;
+/// How a tile lies in shared memory for products of groups: box beside box, each of all rows.
+struct BoxedTile {
+  DType dtype = DType::F32;
   int64_t rows = 0;
   /// Bytes of a row, in all and of one box.
   int64_t rowBytes = 0;
   int64_t swizzle = 0;
-  /// Of the tile in its slot.
-  int64_t offset = 0;
 
+  BoxedTile() = default;
+  BoxedTile(ir::Type tile, int64_t swizzle)
+      : dtype(tile.dtype()), rows(tile.shape()[0]),
+        rowBytes(tile.shape()[1] * int64_t(dtypeBytes(tile.dtype()))), swizzle(swizzle) {}
   [[nodiscard]] int64_t bytes() const { return rows * rowBytes; }
   [[nodiscard]] int64_t boxes() const { return rowBytes / swizzle; }
-  [[nodiscard]] int64_t columns() const { return rowBytes / int64_t(dtypeBytes(dtype())); }
-  [[nodiscard]] DType dtype() const { return load->result()->type().dtype(); }
+  [[nodiscard]] int64_t boxBytes() const { return rows * swizzle; }
+  [[nodiscard]] int64_t columns() const { return rowBytes / int64_t(dtypeBytes(dtype)); }
+};
+
+/// A staged load's tile in a slot.
+struct StagedTile : BoxedTile {
+  using BoxedTile::BoxedTile;
+  ir::Op *load = nullptr;
+  ir::TensorBoxes source;
+  /// Of the tile in its slot.
+  int64_t offset = 0;
+};
+
+/// The first operand of products, which a body puts where they read it (pass stage-loads, `kept`).
+struct KeptTile : BoxedTile {
+  KeptTile(ir::Type tile, int64_t swizzle);
+  SharedTile shared;
 };
 
 /// Whether an op is left to the warp that stores (pass defer-stores).
@@ -71,6 +89,7 @@ struct OutputTile {
 struct Ring {
   llvm::DenseMap<const ir::Op *, StagedTile> tiles;
   llvm::DenseMap<const ir::Op *, llvm::SmallVector<ir::Op *, 2>> loadsOf;
+  llvm::MapVector<const ir::Value *, KeptTile> kept;
   int64_t stages = 0;
   int64_t slotBytes = 0;
   /// Elements of the largest sum.

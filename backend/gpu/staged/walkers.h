@@ -115,14 +115,21 @@ private:
   struct Product;
   using Fragment = llvm::SmallVector<llvm::Value *, 4>;
   void lowerLoop(ir::Op &loop);
+  /// Puts a tile where products read it, if they do.
+  void keep(ir::Value *tile);
   /// Whether the instruction's sums are short (GroupProduct).
   [[nodiscard]] bool isShort(const ir::Op &dot);
   [[nodiscard]] Product productOf(ir::Op &dot);
   void multiply(ir::Op &dot);
   /// The words of the fragments of a tile in registers, by block of rows and instruction.
   [[nodiscard]] llvm::SmallVector<Fragment, 0> fragments(ir::Value *tile, int64_t groups);
-  /// The sum is wanted at once.
-  void multiplyAndAwait(ir::Op &dot);
+  /// The sum is wanted in this iteration.
+  void multiplyForIteration(ir::Op &dot);
+  /// Those that an op uses, and all that began before them.
+  void awaitOperands(ir::Op &op);
+  /// The first ones of `pending_`, behind what the ops before `user` compute.
+  void awaitProducts(size_t count, ir::Op &user);
+  void endIteration(ir::Op &yield);
   void addDots(const Product &product, unsigned block, int64_t column, int64_t first, int64_t end,
                bool adds, llvm::MutableArrayRef<llvm::Value *> sums);
   void addShortSums(Product product, Registers &sums);
@@ -138,6 +145,13 @@ private:
   void take(ir::Op &load);
   void leaveTaken();
 
+  /// A product of this iteration that has begun, and has not been awaited; the words of its first
+  /// operand that are in registers.
+  struct PendingProduct {
+    ir::Op *dot;
+    llvm::SmallVector<llvm::Value *, 16> words;
+  };
+  llvm::SmallVector<PendingProduct, 2> pending_;
   /// The op behind which the tile that was taken last is in registers; null once that was said.
   const ir::Op *taken_ = nullptr;
   /// i32: the number of this thread's group.

@@ -14,7 +14,7 @@ ATTENTION = ((32, 8, 8192), (16, 16, 8192), (32, 8, 16384))
 DECODES = ((1, 8, 131072), (16, 8, 8192), (64, 8, 4096))
 D, GROUP = 128, 8
 # Queries and keys of a tile; programs that share a sequence's keys.
-TILES = ((64, 64), (64, 128), (128, 64))
+TILES = ((64, 64), (64, 128), (128, 64), (128, 128))
 PARTS = (2, 4, 8, 16, 32)
 
 
