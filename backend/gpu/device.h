@@ -34,8 +34,8 @@ public:
   /// them.
   [[nodiscard]] virtual llvm::StringRef passes() const { return "infer-layouts"; }
 
-  /// Address space of a program's shared memory.
-  static constexpr unsigned kShared = 3;
+  /// Address spaces of memory that all programs see, and of a program's shared memory.
+  static constexpr unsigned kGlobal = 1, kShared = 3;
 
   /// Address space of a kernel's by-value parameters. They have the attribute `byval` where it is
   /// 0, else `byref`.

@@ -33,8 +33,6 @@ constexpr int64_t kWordBytes = 16;
 /// Bytes that all banks of shared memory give at once.
 constexpr int64_t kBankBytes = 128;
 constexpr int64_t kTileAlign = 128;
-/// Address space of memory that all programs see.
-constexpr unsigned kGlobal = 1;
 
 /// Whether all that is made of a tile are operands of one product.
 bool isOnlyFor(const Op &dot, const ir::Value *tile) {
@@ -326,7 +324,7 @@ CopiedLoop::Source CopiedLoop::source(Op &load) {
   Source from;
   from.view = body_.located(load.operand(0));
   from.dtype = from.view.type.dtype();
-  from.base = b.CreateAddrSpaceCast(from.view.data, b.getPtrTy(kGlobal));
+  from.base = b.CreateAddrSpaceCast(from.view.data, b.getPtrTy(Device::kGlobal));
   for (auto [dim, size] : llvm::zip_equal(from.view.dims, load.result()->type().shape())) {
     const auto clamped = [&](Value *x) {
       x = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, x, b.getInt64(0));
@@ -452,7 +450,7 @@ void CopiedLoop::copyNarrow(const Source &from, const SharedTile &to, llvm::Arra
                                b.CreateMul(column, b.getInt32(element)));
     Value *at[] = {b.CreateZExt(row, b.getInt64Ty()), b.CreateZExt(column, b.getInt64Ty())};
     Value *global =
-        b.CreateAddrSpaceCast(body_.views().address(from.view, at), b.getPtrTy(kGlobal));
+        b.CreateAddrSpaceCast(body_.views().address(from.view, at), b.getPtrTy(Device::kGlobal));
     copies_.copy(b, to.address(b, to.exchanged(b, place), 0), global, bytes,
                  validBytes(from, row, column, each));
   });
@@ -478,8 +476,8 @@ void CopiedLoop::copyElements(const Source &from, const SharedTile &to,
           Value *place = b.CreateAdd(b.CreateMul(row, b.getInt32(uint32_t(to.strides[0]))),
                                      b.CreateMul(column, b.getInt32(element)));
           Value *at[] = {b.CreateZExt(row, b.getInt64Ty()), b.CreateZExt(column, b.getInt64Ty())};
-          Value *address =
-              b.CreateAddrSpaceCast(body_.views().address(from.view, at), b.getPtrTy(kGlobal));
+          Value *address = b.CreateAddrSpaceCast(body_.views().address(from.view, at),
+                                                 b.getPtrTy(Device::kGlobal));
           // Rows behind the tile's last are behind the window, too.
           Value *exists = b.CreateIsNotNull(validBytes(from, row, column, 1));
           address = b.CreateSelect(exists, address, zeroBytes(b));

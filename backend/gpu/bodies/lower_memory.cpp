@@ -19,9 +19,6 @@ using ir::OpKind;
 
 namespace {
 
-/// Address space of memory that all programs see.
-constexpr unsigned kGlobal = 1;
-
 llvm::Value *both(llvm::IRBuilder<> &b, llvm::Value *x, llvm::Value *y) {
   return x ? b.CreateAnd(x, y) : y;
 }
@@ -82,7 +79,7 @@ TileAccess::TileAccess(BodyLowering &body, const View &view, const TileInfo &inf
   run = info.longestRun();
   run.length = std::min({run.length, std::max(1u, limit / bytes_), most});
 
-  base_ = b.CreateAddrSpaceCast(view.data, b.getPtrTy(kGlobal));
+  base_ = b.CreateAddrSpaceCast(view.data, b.getPtrTy(Device::kGlobal));
   llvm::Value *offset = b.getInt64(0);
   llvm::SmallVector<llvm::Value *, 4> low;
   for (auto [d, dim] : llvm::enumerate(view.dims)) {
@@ -169,7 +166,7 @@ llvm::Value *zeroBytes(llvm::IRBuilder<> &b) {
   auto *zeros = new llvm::GlobalVariable(module, type, /*isConstant=*/false,
                                          llvm::GlobalValue::InternalLinkage,
                                          llvm::Constant::getNullValue(type), kName, nullptr,
-                                         llvm::GlobalValue::NotThreadLocal, kGlobal,
+                                         llvm::GlobalValue::NotThreadLocal, Device::kGlobal,
                                          /*isExternallyInitialized=*/true);
   zeros->setAlignment(llvm::Align(16));
   return zeros;
@@ -231,7 +228,7 @@ void BodyLowering::lowerLoad(Op &op) {
   const ir::Type type = op.result()->type();
   if (!type.isTile()) {
     llvm::Type *element = memoryType(context(), from.type.dtype());
-    llvm::Value *data = b.CreateAddrSpaceCast(from.data, b.getPtrTy(kGlobal));
+    llvm::Value *data = b.CreateAddrSpaceCast(from.data, b.getPtrTy(Device::kGlobal));
     data = b.CreateSelect(b.CreateIsNotNull(from.data), data, zeroBytes(b));
     return set(op.result(), {arith_.fromMemory(from.type.dtype(), b.CreateLoad(element, data))});
   }
@@ -332,7 +329,7 @@ void BodyLowering::lowerStore(Op &op) {
     llvm::Value *bits = arith_.toMemory(dtype, scalar(value));
     llvm::Value *acts = b.CreateAnd(isLeader(), b.CreateIsNotNull(to.data));
     return when(acts, "store", [&] {
-      b.CreateAlignedStore(bits, b.CreateAddrSpaceCast(to.data, b.getPtrTy(kGlobal)),
+      b.CreateAlignedStore(bits, b.CreateAddrSpaceCast(to.data, b.getPtrTy(Device::kGlobal)),
                            llvm::Align(dtypeBytes(dtype)));
     });
   }
@@ -420,7 +417,7 @@ void BodyLowering::lowerGather(Op &op) {
     for (const Registers &dimension : at)
       positions.push_back(dimension[slot]);
     llvm::Value *address =
-        b.CreateAddrSpaceCast(views_.address(from, positions), b.getPtrTy(kGlobal));
+        b.CreateAddrSpaceCast(views_.address(from, positions), b.getPtrTy(Device::kGlobal));
     address = b.CreateSelect(views_.contains(from, positions), address, zeroBytes(b));
     result.push_back(
         arith_.fromMemory(dtype, b.CreateAlignedLoad(memoryType(context(), dtype), address,
@@ -468,7 +465,7 @@ void BodyLowering::lowerScatter(Op &op) {
                                       b.getInt32(uint32_t(from.shape[d]))));
       when(exists, "scatter", [&] {
         llvm::Value *address =
-            b.CreateAddrSpaceCast(views_.address(to, positions), b.getPtrTy(kGlobal));
+            b.CreateAddrSpaceCast(views_.address(to, positions), b.getPtrTy(Device::kGlobal));
         b.CreateAlignedStore(arith_.toMemory(dtype, values[slot]), address,
                              llvm::Align(dtypeBytes(dtype)));
       });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The warp that copies operands to the slots of the ring: all its threads walk alike, and one of
-// them acts.
+// them acts; or all, where the copy engine cannot read the tensors.
 #include "backend/gpu/staged/walkers.h"
 
 #include "frontend/base/check.h"
@@ -11,8 +11,9 @@ using ir::Op;
 using ir::OpKind;
 using llvm::Value;
 
-CopyLowering::CopyLowering(GpuModule &module, const KernelScaffold &kernel, const Ring &ring)
-    : SliceLowering(module, kernel, ring, "copy") {
+CopyLowering::CopyLowering(GpuModule &module, const KernelScaffold &kernel, const Ring &ring,
+                           bool byHand)
+    : SliceLowering(module, kernel, ring, byHand ? "copy.by.hand" : "copy"), byHand_(byHand) {
   for (auto &[load, tile] : ring.tiles)
     need(*tile.load);
   llvm::IRBuilder<> start(kernel.entry, kernel.entry->begin());
@@ -133,10 +134,16 @@ void CopyLowering::copy(Op &load) {
       b.CreateStore(b.getInt32(1), shared(ring_.failed));
       ops_.arrive(b, full);
     });
-    copies_ = b.CreateAnd(acts, b.CreateNot(failed));
-    when(copies_, "copy.announced", [&] { ops_.arriveExpecting(b, full, b.getInt32(bytes)); });
+    Value *isRight = b.CreateNot(failed);
+    copies_ = byHand_ ? isRight : b.CreateAnd(acts, isRight);
+    if (!byHand_)
+      when(copies_, "copy.announced", [&] { ops_.arriveExpecting(b, full, b.getInt32(bytes)); });
   }
   when(copies_, "copy", [&] {
+    if (byHand_) {
+      copyElements(load, slot);
+      return &load == loads.back() ? publish(full) : void();
+    }
     const ir::TensorBoxes &source = tile.source;
     if (!source.isFirst)
       return copyBoxes(tile, source.boxes[0], slot, full);
@@ -147,6 +154,50 @@ void CopyLowering::copy(Op &load) {
   });
   if (&load == loads.back())
     place_.next();
+}
+
+void CopyLowering::publish(Value *full) {
+  ops_.sharedProxyFence(b);
+  ops_.meetWarp(b);
+  when(ops_.isElected(b), "copied", [&] { ops_.arrive(b, full); });
+}
+
+void CopyLowering::copyElements(Op &load, Value *slot) {
+  // Tiles are multiples of 16 rows and columns; so many elements of a lane are on their way at
+  // once.
+  constexpr unsigned kAtOnce = 8;
+  const StagedTile &tile = ring_.tiles.find(&load)->second;
+  SharedTile to = KeptTile(load.result()->type(), tile.swizzle).shared;
+  to.base = shared(address(slot, tile.offset));
+  const View from = located(load.operand(0));
+  llvm::Type *element = memoryType(context(), tile.dtype);
+  const llvm::Align align(dtypeBytes(tile.dtype));
+  Value *columns = b.getInt32(uint32_t(tile.columns()));
+  Value *lane = b.CreateAnd(kernel_.thread, b.getInt32(StagingOps::kWarpThreads - 1));
+  const int64_t rounds = tile.rows * tile.columns() / (StagingOps::kWarpThreads * kAtOnce);
+  loop(b.getInt64(rounds), "elements", [&](Value *round) {
+    Value *first = b.CreateAdd(b.CreateMul(b.CreateTrunc(round, b.getInt32Ty()),
+                                           b.getInt32(kAtOnce * StagingOps::kWarpThreads)),
+                               lane);
+    llvm::SmallVector<std::pair<Value *, Value *>, kAtOnce> moved;
+    for (unsigned i = 0; i < kAtOnce; ++i) {
+      Value *number = b.CreateAdd(first, b.getInt32(i * StagingOps::kWarpThreads));
+      Value *at[] = {b.CreateUDiv(number, columns), b.CreateURem(number, columns)};
+      Value *positions[] = {b.CreateZExt(at[0], b.getInt64Ty()),
+                            b.CreateZExt(at[1], b.getInt64Ty())};
+      Value *there =
+          b.CreateAddrSpaceCast(views_.address(from, positions), b.getPtrTy(Device::kGlobal));
+      there = b.CreateSelect(views_.contains(from, positions), there, zeroBytes(b));
+      Value *offset = b.CreateAdd(to.offset(b, 0, at[0]), to.offset(b, 1, at[1]));
+      moved.emplace_back(b.CreateAlignedLoad(element, there, align), to.exchanged(b, offset));
+    }
+    for (auto &[value, offset] : moved) {
+      // As the engine would.
+      if (tile.dtype == DType::F32)
+        value = gpu_.device.roundToTf32(b, value);
+      b.CreateAlignedStore(value, b.CreateGEP(b.getInt8Ty(), to.base, offset), align);
+    }
+  });
 }
 
 } // namespace dtile::backend::gpu

@@ -85,6 +85,10 @@ private:
   void moveRegisters(const Ring &ring, bool copies);
   /// i1
   [[nodiscard]] Value *areMapsUsable();
+  /// What the copy engine cannot read is copied by the warp that copies, slowly, where bodies in
+  /// another way would be as long as all the rest: their registers would spill, and ptxas takes as
+  /// long again. Rows of whole heads are aligned, whatever their number.
+  [[nodiscard]] static bool isCopiedByHand(const Ring &ring) { return ring.isAwaited; }
   /// Emits the bodies as another lowering does, here.
   void lowerAs(BodyLowering &other, Op &space, const BodyRange &range) {
     other.builder().SetInsertPoint(b.GetInsertBlock());
@@ -191,14 +195,17 @@ void StagedSpace::lowerBodies(Op &space, const BodyRange &range) {
   const int64_t mark = gpu_.sharedMark();
   makeSlots(ring);
   beginBarriers(ring);
-  llvm::BasicBlock *staged = block("staged");
-  llvm::BasicBlock *plain = block("plain");
   llvm::BasicBlock *copies = block("copies");
   llvm::BasicBlock *groups = block("groups");
   llvm::BasicBlock *end = block("staged.end");
-  b.CreateCondBr(areMapsUsable(), staged, plain);
-
-  b.SetInsertPoint(staged);
+  Value *hasEngine = areMapsUsable();
+  llvm::BasicBlock *plain = nullptr;
+  if (!isCopiedByHand(ring)) {
+    llvm::BasicBlock *staged = block("staged");
+    plain = block("plain");
+    b.CreateCondBr(hasEngine, staged, plain);
+    b.SetInsertPoint(staged);
+  }
   Value *warp = b.CreateLShr(gpu_.device.staging()->uniform(b, kernel_.thread),
                              llvm::Log2_32(StagingOps::kWarpThreads));
   const auto isWarp = [&](unsigned behindGroups) {
@@ -209,8 +216,14 @@ void StagedSpace::lowerBodies(Op &space, const BodyRange &range) {
   b.SetInsertPoint(copies);
   moveRegisters(ring, /*copies=*/true);
   when(isWarp(0), "copier", [&] {
-    CopyLowering copier(gpu_, kernel_, ring);
-    lowerAs(copier, space, range);
+    const auto copy = [&](bool byHand) {
+      CopyLowering copier(gpu_, kernel_, ring, byHand);
+      lowerAs(copier, space, range);
+    };
+    if (plain)
+      return copy(/*byHand=*/false);
+    when(hasEngine, "engine", [&] { copy(/*byHand=*/false); });
+    when(b.CreateNot(hasEngine), "by.hand", [&] { copy(/*byHand=*/true); });
   });
   if (ring.output) {
     when(isWarp(1), "storer", [&] {
@@ -227,10 +240,12 @@ void StagedSpace::lowerBodies(Op &space, const BodyRange &range) {
 
   // Nothing is staged there: its tiles may stand where the ring is.
   gpu_.releaseShared(mark);
-  b.SetInsertPoint(plain);
-  BodiesOnly bodies(gpu_, kernel_);
-  lowerAs(bodies, space, range);
-  b.CreateBr(end);
+  if (plain) {
+    b.SetInsertPoint(plain);
+    BodiesOnly bodies(gpu_, kernel_);
+    lowerAs(bodies, space, range);
+    b.CreateBr(end);
+  }
   b.SetInsertPoint(end);
 }
 

@@ -69,7 +69,8 @@ private:
 /// The warp that copies operands.
 class CopyLowering : public SliceLowering {
 public:
-  CopyLowering(GpuModule &module, const KernelScaffold &kernel, const Ring &ring);
+  /// `byHand`: the threads copy elements; else one has the copy engine copy boxes.
+  CopyLowering(GpuModule &module, const KernelScaffold &kernel, const Ring &ring, bool byHand);
   void lowerBodies(ir::Op &space, const BodyRange &range) override;
 
 protected:
@@ -82,10 +83,15 @@ private:
   void copyBoxes(const StagedTile &tile, const ir::TensorBox &box, llvm::Value *slot,
                  llvm::Value *full);
   [[nodiscard]] llvm::Value *map(const StagedTile &tile, const ir::TensorBox &box);
+  /// All of the tile by the threads of the warp, zeros where nothing is.
+  void copyElements(ir::Op &load, llvm::Value *slot);
+  /// What the threads have copied is there for the groups.
+  void publish(llvm::Value *full);
   void askForNext(ir::Op &loop);
   void takeNext();
 
   const BodyRange *range_ = nullptr;
+  bool byHand_;
   /// i1: this thread copies what the current slot is for.
   llvm::Value *copies_ = nullptr;
   /// i64: addresses of the maps of the tiles' boxes.
