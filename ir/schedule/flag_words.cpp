@@ -23,6 +23,7 @@
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallPtrSet.h"
+#include "llvm/Support/MathExtras.h"
 
 #include <optional>
 
@@ -75,10 +76,39 @@ std::optional<Part> partOf(Value *view) {
   return std::nullopt;
 }
 
+/// The operands of a loop or space that say where a position runs: its begin, its end and its step.
+llvm::ArrayRef<Value *> boundsOf(const Value *position) {
+  const Op *owner = position->definingOp() ? nullptr : position->argumentOf()->parentOp();
+  if (!owner)
+    return {};
+  if (owner->is(OpKind::Space) && 3 * position->index() < owner->numOperands())
+    return owner->operands().slice(3 * position->index(), 3);
+  if (owner->is(OpKind::For) && position->index() == 0)
+    return owner->operands().take_front(3);
+  return {};
+}
+
+/// The position of which `value` is the number, of `size` that there are: it runs over a constant
+/// length in constant steps.
+Value *numberedBy(const Op &value, const Value *size) {
+  const std::optional<int64_t> count = constantOf(size);
+  const std::optional<int64_t> step = constantOf(value.operand(1));
+  const llvm::ArrayRef<Value *> bounds = boundsOf(value.operand(0));
+  if (!count || !step || bounds.empty())
+    return nullptr;
+  const std::optional<int64_t> length = constantOf(bounds[1]);
+  const bool counts = constantOf(bounds[0]) == 0 && length && *length > 0 && *step > 0 &&
+                      constantOf(bounds[2]) == step &&
+                      llvm::divideCeil(uint64_t(*length), uint64_t(*step)) == uint64_t(*count);
+  return counts ? value.operand(0) : nullptr;
+}
+
 /// The position of a loop or of a dimension of a space that runs over [0, size) in steps of `step`,
-/// where `value` is that, or that turned about the rank; else null.
+/// where `value` is that, or that turned about the rank, or its number; else null.
 Value *sweepOf(Value *value, const Value *size, int64_t step) {
   if (Op *op = value->definingOp()) {
+    if (op->is(OpKind::Div) && step == 1)
+      return numberedBy(*op, size);
     // (rank + x) % W
     if (!op->is(OpKind::Rem) || step != 1 || !isFact(size, OpKind::NumRanks) ||
         !isFact(op->operand(1), OpKind::NumRanks))
@@ -91,15 +121,9 @@ Value *sweepOf(Value *value, const Value *size, int64_t step) {
         return sweepOf(sum->operand(1 - i), size, step);
     return nullptr;
   }
-  const Op *owner = value->argumentOf()->parentOp();
-  unsigned first = 0;
-  if (owner->is(OpKind::Space) && 3 * value->index() < owner->numOperands())
-    first = 3 * value->index();
-  else if (!owner->is(OpKind::For) || value->index() != 0)
-    return nullptr;
-  const bool sweeps = constantOf(owner->operand(first)) == 0 &&
-                      isSame(owner->operand(first + 1), size) &&
-                      constantOf(owner->operand(first + 2)) == step;
+  const llvm::ArrayRef<Value *> bounds = boundsOf(value);
+  const bool sweeps = !bounds.empty() && constantOf(bounds[0]) == 0 && isSame(bounds[1], size) &&
+                      constantOf(bounds[2]) == step;
   return sweeps ? value : nullptr;
 }
 
@@ -118,9 +142,9 @@ private:
   /// all of it; or, of a put, it is the sender's number.
   [[nodiscard]] bool coverDims(bool isSent);
   [[nodiscard]] bool use(Value *position) { return position && used_.insert(position).second; }
-  /// What is around an access is spaces and loops, and gives so many positions; -1 where there is
-  /// more around it.
-  [[nodiscard]] static int positionsAround(Op &access);
+  /// What is around an access is spaces and loops, whose positions have been used; or that run at
+  /// least once, where it may be made again.
+  [[nodiscard]] bool isWithinUsed(Op &access, bool mayRepeat) const;
 
   const Part &part_;
   llvm::SmallPtrSet<const Value *, 8> used_;
@@ -149,25 +173,29 @@ bool Sweeps::coverDims(bool isSent) {
   return hasSender == isSent;
 }
 
-int Sweeps::positionsAround(Op &access) {
-  int positions = 0;
+bool Sweeps::isWithinUsed(Op &access, bool mayRepeat) const {
+  const auto runs = [](const Value *position) {
+    const llvm::ArrayRef<Value *> bounds = boundsOf(position);
+    const std::optional<int64_t> begin = constantOf(bounds[0]), end = constantOf(bounds[1]);
+    return begin && end && *begin < *end;
+  };
   for (Op *op = access.parentOp(); op; op = op->parentOp()) {
     if (op->is(OpKind::Kernel))
-      return positions;
-    if (op->is(OpKind::Space))
-      positions += int(op->numOperands() / 3);
-    else if (op->is(OpKind::For))
-      ++positions;
-    else
-      return -1;
+      return true;
+    if (!op->is(OpKind::Space) && !op->is(OpKind::For))
+      return false;
+    const unsigned positions = op->is(OpKind::Space) ? op->numOperands() / 3 : 1;
+    for (Value *position : op->body().arguments().take_front(positions))
+      if (!used_.contains(position) && !(mayRepeat && runs(position)))
+        return false;
   }
-  return -1;
+  return false;
 }
 
 bool Sweeps::fillsAll(Op &put, const Part &part) {
   Sweeps sweeps(part);
   if (isFact(part.rank, OpKind::Rank))
-    return sweeps.coverDims(/*isSent=*/false) && positionsAround(put) == int(sweeps.used_.size());
+    return sweeps.coverDims(/*isSent=*/false) && sweeps.isWithinUsed(put, /*mayRepeat=*/false);
   const Op *ranks = part.rank->definingOp();
   const Value *all = ranks && ranks->is(OpKind::Rem) ? ranks->operand(1) : nullptr;
   if (!all) {
@@ -176,12 +204,12 @@ bool Sweeps::fillsAll(Op &put, const Part &part) {
     all = owner && end < owner->numOperands() ? owner->operand(end) : nullptr;
   }
   return all && isFact(all, OpKind::NumRanks) && sweeps.use(sweepOf(part.rank, all, 1)) &&
-         sweeps.coverDims(/*isSent=*/true) && positionsAround(put) == int(sweeps.used_.size());
+         sweeps.coverDims(/*isSent=*/true) && sweeps.isWithinUsed(put, /*mayRepeat=*/false);
 }
 
 bool Sweeps::readsAll(Op &load, const Part &part) {
   Sweeps sweeps(part);
-  return sweeps.coverDims(/*isSent=*/false) && positionsAround(load) == int(sweeps.used_.size());
+  return sweeps.coverDims(/*isSent=*/false) && sweeps.isWithinUsed(load, /*mayRepeat=*/true);
 }
 
 /// A tile that is made of whole words of an object's innermost dimension.

@@ -122,7 +122,9 @@ def flash_decode(bench, options, build, team_for):
 
         with team_for(bench, options) as team:
             def prepare(parts):
-                library, _ = build(bench, options, "flash_decode", PARTS=parts)
+                # Elements of a head that are merged at once: what registers hold of all parts.
+                together = min(D, 8192 // (parts * GROUP))
+                library, _ = build(bench, options, "flash_decode", PARTS=parts, DS=together)
                 kernel = library.flash_decode
                 return f"{parts} parts", lambda: kernel(q, k, v, lens, scale, y, team=team)
 
