@@ -52,15 +52,19 @@ private:
   PositionChain chain_;
 };
 
-/// Whether nothing is computed behind the first product's place but from it: all that uses the sum
-/// stands behind.
+/// Whether all that uses the sum stands behind the first product, and can be moved.
 bool ProductDelay::isFollowedByUses() {
   Value *sum = body_.argument(carried_ + 1);
   bool isBehind = false;
+  const auto isSum = [&](const Value &value) { return &value == sum; };
   for (Op &op : body_.ops()) {
     if (!isBehind && llvm::is_contained(op.operands(), sum))
       return false;
     isBehind |= &op == first_;
+    // What has effects stays where it is.
+    if (!op.isPure() && &op != body_.terminator() &&
+        llvm::any_of(op.operands(), [&](Value *value) { return dependsOn(value, isSum); }))
+      return false;
   }
   return true;
 }
@@ -97,8 +101,7 @@ bool ProductDelay::find() {
 /// The weights of an iteration are there while those of the one before are multiplied.
 bool ProductDelay::hasRegisters() const {
   constexpr int64_t kMostRegisters = 192;
-  const Op *kernel = loop_.enclosing(OpKind::Kernel);
-  const int64_t threads = kernel->intAttrOr("threads", 128);
+  const int64_t threads = first_->intAttr("groups") * context_.facts->groupThreads;
   const auto registers = [&](const Value *tile) {
     return tile->type().elements() * int64_t(dtypeBytes(tile->type().dtype())) / 4 / threads;
   };
@@ -173,8 +176,7 @@ void ProductDelay::transform() {
 
   builder.setInsertionPoint(&*std::next(first_->getIterator()));
   Value *before = builder.max(builder.sub(body_.argument(0), loop_.operand(2)), loop_.operand(0));
-  Value *undelayed = sum;
-  Value *product = emitProduct(builder, before, carried, undelayed);
+  Value *product = emitProduct(builder, before, carried, sum);
   llvm::SmallVector<Use, 4> uses(sum->uses().begin(), sum->uses().end());
   for (const Use &use : uses)
     if (use.user != product->definingOp())
@@ -208,6 +210,8 @@ bool ProductDelay::run() {
 } // namespace
 
 bool delayProducts(Module &module, PassContext &context) {
+  if (!context.facts)
+    return false;
   llvm::SmallVector<Op *, 4> loops;
   walk(module.body(), [&](Op &op) {
     if (op.is(OpKind::For) && op.hasAttr("stages"))

@@ -105,10 +105,13 @@ Value *Mask::emitAll(Builder &builder, Value *mask) const {
   if (op.is(OpKind::And))
     return builder.value(OpKind::And,
                          {emitAll(builder, op.operand(0)), emitAll(builder, op.operand(1))});
-  const bool isBelow = op.strAttr("pred").starts_with("l");
-  return builder.cmp(op.strAttr("pred"),
-                     emitEnd(builder, op.operand(0), isBelow ? End::Largest : End::Least),
-                     emitEnd(builder, op.operand(1), isBelow ? End::Least : End::Largest));
+  const auto compare = [&](End left, End right) {
+    return builder.cmp(op.strAttr("pred"), emitEnd(builder, op.operand(0), left),
+                       emitEnd(builder, op.operand(1), right));
+  };
+  // Both ends: sums may have wrapped between them.
+  return builder.value(OpKind::And,
+                       {compare(End::Largest, End::Least), compare(End::Least, End::Largest)});
 }
 
 Value *Mask::emitEnd(Builder &builder, Value *tile, End end) const {

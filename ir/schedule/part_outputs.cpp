@@ -84,7 +84,8 @@ SimpleBody::SimpleBody(Op &space) {
     return;
   for (Op &op : loop->body().ops()) {
     const bool isTile = op.numResults() == 1 && op.result()->type().isTile();
-    const bool isStaged = op.hasAttr("swizzle") || op.hasAttr("groups") || op.is(OpKind::Trans);
+    const bool isStaged = op.hasAttr("swizzle") || op.is(OpKind::Trans) ||
+                          (op.hasAttr("groups") && !op.hasAttr("kept"));
     isSimple_ &= isTile ? isStaged : op.isPure() || op.is(OpKind::Yield) || op.is(OpKind::Wait);
   }
 }

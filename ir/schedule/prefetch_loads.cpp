@@ -21,8 +21,8 @@ namespace {
 
 using namespace dtile::ir;
 
-/// What sums and carried tiles may take of a thread's registers, in bytes. Carried elements
-/// have a register each, and exist twice for a moment.
+/// What sums and carried tiles may take of a thread's registers, in bytes. Elements have a register
+/// each where something is computed with them, and exist twice for a moment.
 constexpr int64_t kBytesOfThread = 1536;
 
 /// One loop.

@@ -154,6 +154,8 @@ protected:
   [[nodiscard]] virtual llvm::Value *takeBody(const BodyRange &range);
   /// i64: counts one body as taken, by the thread that comes here, and gives its number.
   [[nodiscard]] llvm::Value *countBody(const BodyRange &range);
+  /// Whether products rearrange their operands in shared memory themselves.
+  [[nodiscard]] virtual bool stagesOperands() const { return true; }
   void lowerOp(ir::Op &op) override;
   void lowerTargetOp(ir::Op &op) override;
   /// Reports a failed check with the message of a place, its holes filled with i64; the body ends.

@@ -55,7 +55,7 @@ bool BodyLowering::readsShared(const Op &dot, const SharedTile &tile) const {
 
 bool BodyLowering::isStagedByDot(const Op &convert) {
   const ir::Value *tile = convert.result();
-  if (!tile->hasOneUse() || convert.operand(0)->type() == tile->type())
+  if (!stagesOperands() || !tile->hasOneUse() || convert.operand(0)->type() == tile->type())
     return false;
   const Op &user = *tile->uses()[0].user;
   if (!user.is(OpKind::Dot) || tile->uses()[0].index > 1 ||

@@ -5,6 +5,8 @@
 
 #include "frontend/base/check.h"
 
+#include "llvm/ADT/bit.h"
+
 namespace dtile::backend::gpu {
 
 using ir::Op;
@@ -163,9 +165,8 @@ void CopyLowering::publish(Value *full) {
 }
 
 void CopyLowering::copyElements(Op &load, Value *slot) {
-  // Tiles are multiples of 16 rows and columns; so many elements of a lane are on their way at
-  // once.
-  constexpr unsigned kAtOnce = 8;
+  // So many elements of a lane are on their way at once.
+  constexpr unsigned kMostAtOnce = 8;
   const StagedTile &tile = ring_.tiles.find(&load)->second;
   SharedTile to = KeptTile(load.result()->type(), tile.swizzle).shared;
   to.base = shared(address(slot, tile.offset));
@@ -174,13 +175,16 @@ void CopyLowering::copyElements(Op &load, Value *slot) {
   const llvm::Align align(dtypeBytes(tile.dtype));
   Value *columns = b.getInt32(uint32_t(tile.columns()));
   Value *lane = b.CreateAnd(kernel_.thread, b.getInt32(StagingOps::kWarpThreads - 1));
-  const int64_t rounds = tile.rows * tile.columns() / (StagingOps::kWarpThreads * kAtOnce);
-  loop(b.getInt64(rounds), "elements", [&](Value *round) {
+  const auto each = uint64_t(tile.rows * tile.columns() / StagingOps::kWarpThreads);
+  const unsigned atOnce = std::min<unsigned>(kMostAtOnce, 1u << llvm::countr_zero(each));
+  DTILE_CHECK(each * StagingOps::kWarpThreads == uint64_t(tile.rows * tile.columns()),
+              "tiles have 16 rows and 32 bytes, or multiples of that");
+  loop(b.getInt64(each / atOnce), "elements", [&](Value *round) {
     Value *first = b.CreateAdd(b.CreateMul(b.CreateTrunc(round, b.getInt32Ty()),
-                                           b.getInt32(kAtOnce * StagingOps::kWarpThreads)),
+                                           b.getInt32(atOnce * StagingOps::kWarpThreads)),
                                lane);
-    llvm::SmallVector<std::pair<Value *, Value *>, kAtOnce> moved;
-    for (unsigned i = 0; i < kAtOnce; ++i) {
+    llvm::SmallVector<std::pair<Value *, Value *>, kMostAtOnce> moved;
+    for (unsigned i = 0; i < atOnce; ++i) {
       Value *number = b.CreateAdd(first, b.getInt32(i * StagingOps::kWarpThreads));
       Value *at[] = {b.CreateUDiv(number, columns), b.CreateURem(number, columns)};
       Value *positions[] = {b.CreateZExt(at[0], b.getInt64Ty()),

@@ -21,6 +21,13 @@ bool areZeros(llvm::ArrayRef<Value *> values) {
   });
 }
 
+/// Whether a tile is wanted in this layout by products alone, which read it from shared memory.
+bool isOnlyKept(const Op &convert) {
+  return llvm::all_of(convert.result()->uses(), [](const ir::Use &use) {
+    return use.index == 0 && use.user->hasAttr("kept");
+  });
+}
+
 bool isOfGroups(const Op &op) { return op.is(OpKind::Dot) && op.hasAttr("groups"); }
 
 bool isAwaitedProduct(const Op &op) { return isOfGroups(op) && op.boolAttrOr("awaited", false); }
@@ -204,6 +211,8 @@ const Op *GroupLowering::loadOf(const ir::Value *tile) {
 /// Whether all uses lead to what other walkers do, or to nothing. What deferred ops wait for is the
 /// groups': who stores waits only for them.
 bool GroupLowering::isForOthers(const Op &op) {
+  if (op.is(OpKind::Convert) && isOnlyKept(op))
+    return true;
   if (op.is(OpKind::Trans) || op.is(OpKind::Convert))
     return loadOf(op.operand(0)) != nullptr;
   const bool isCell = op.is(OpKind::SigSlice) || op.is(OpKind::SigAt);
@@ -292,7 +301,7 @@ GroupLowering::Product GroupLowering::productOf(Op &dot) {
     return ring_.tiles.find(loadOf(dot.operand(i)))->second;
   };
   const auto isAcross = [&](unsigned i) { return isTransposed(dot.operand(i)) == (i == 0); };
-  const auto kept = ring_.kept.find(dot.operand(0));
+  const auto kept = ring_.kept.find(keptOperand(dot));
   const bool isStaged = loadOf(dot.operand(0)) != nullptr;
   const bool isShared = isStaged || kept != ring_.kept.end();
   const ir::Type left = dot.operand(0)->type();
@@ -391,7 +400,7 @@ void GroupLowering::multiplyForIteration(Op &dot) {
   const Product product = productOf(dot);
   Registers sums(registers(dot.operand(2)));
   if (isShort(dot)) {
-    awaitProducts(pending_.size(), dot);
+    awaitProducts(begun_.size(), dot);
     addShortSums(product, sums);
     setRegisters(dot.result(), sums);
     return;
@@ -406,21 +415,25 @@ void GroupLowering::multiplyForIteration(Op &dot) {
             llvm::MutableArrayRef<Value *>(sums).slice(block * each, each));
   ops_.endDots(b);
   setRegisters(dot.result(), sums);
-  PendingProduct &pending = pending_.emplace_back(&dot);
+  PendingProduct &pending = begun_.emplace_back(&dot);
   for (const Fragment &fragment : product.fragments)
     pending.words.append(fragment);
 }
 
 namespace {
 
-/// Tiles of f32 that are computed between a product and an op, and used there or later.
+/// Tiles of the elements of a product that are computed between it and an op, and used there or
+/// later.
 llvm::SmallVector<ir::Value *, 4> liveBetween(Op &dot, Op &user) {
+  const DType dtype = dot.result()->type().dtype();
   llvm::SmallVector<ir::Value *, 4> live;
   llvm::SmallPtrSet<const Op *, 16> before;
   for (auto op = std::next(dot.getIterator()); &*op != &user; ++op) {
     before.insert(&*op);
-    const ir::Type type = op->numResults() == 1 ? op->result()->type() : ir::Type();
-    if (op->numRegions() == 0 && type.isTile() && type.dtype() == DType::F32)
+    if (op->numRegions() > 0 || op->numResults() != 1)
+      continue;
+    const ir::Type type = op->result()->type();
+    if (type.isTile() && type.dtype() == dtype)
       live.push_back(op->result());
   }
   llvm::erase_if(live, [&](const ir::Value *value) {
@@ -436,14 +449,16 @@ void GroupLowering::awaitProducts(size_t count, Op &user) {
   if (count == 0)
     return;
   // They end in the order in which they began.
-  const auto left = unsigned(pending_.size() - count);
-  for (const auto &[dot, words] : llvm::ArrayRef(pending_).take_front(count)) {
+  const auto left = unsigned(begun_.size() - count);
+  for (const auto &[dot, words] : llvm::ArrayRef(begun_).take_front(count)) {
     // LLVM would have it wait first, and compute then. What follows from large tiles, as their sums
     // do, stands for them.
     constexpr size_t kFewRegisters = 4;
     llvm::SmallVector<ir::Value *, 4> values = liveBetween(*dot, user);
-    llvm::erase_if(values,
-                   [&](ir::Value *value) { return registers(value).size() > kFewRegisters; });
+    llvm::erase_if(values, [&](ir::Value *value) {
+      const Op &op = *value->definingOp();
+      return isStagedLoad(op) || isForOthers(op) || registers(value).size() > kFewRegisters;
+    });
     values.insert(values.begin(), dot->result());
     Registers all;
     for (ir::Value *value : values)
@@ -456,13 +471,13 @@ void GroupLowering::awaitProducts(size_t count, Op &user) {
       rest = rest.drop_front(size);
     }
   }
-  pending_.erase(pending_.begin(), pending_.begin() + ptrdiff_t(count));
+  begun_.erase(begun_.begin(), begun_.begin() + ptrdiff_t(count));
 }
 
 void GroupLowering::awaitOperands(Op &op) {
   size_t count = 0;
   const auto use = [&](const Op &user) {
-    for (auto [i, pending] : llvm::enumerate(pending_))
+    for (auto [i, pending] : llvm::enumerate(begun_))
       if (llvm::is_contained(user.operands(), pending.dot->result()))
         count = std::max(count, i + 1);
   };
@@ -474,7 +489,7 @@ void GroupLowering::awaitOperands(Op &op) {
 
 /// At the end of an iteration whose products it uses: the slot is free.
 void GroupLowering::endIteration(Op &yield) {
-  awaitProducts(pending_.size(), yield);
+  awaitProducts(begun_.size(), yield);
   release(place_.slot());
   place_.next();
 }

@@ -8,8 +8,8 @@
 //   multiplies:  wait full[slot] · issue the products · await those of the iteration before ·
 //                arrive at empty[its slot] · next slot
 //
-// A product that is used in its iteration is awaited where it is issued, and the slot is left
-// behind the iteration's last one.
+// A product that is used in its iteration is awaited where it is used first, and the slot is left
+// at the iteration's end.
 //
 // Where programs take bodies as they come, the warp that copies takes them, and tells the groups
 // the numbers through a second, smaller ring of the same kind.

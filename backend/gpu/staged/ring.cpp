@@ -20,6 +20,13 @@ StagedTile stagedTile(Op &load) {
   return tile;
 }
 
+ir::Value *keptOperand(const Op &dot) {
+  ir::Value *tile = dot.operand(0);
+  while (tile->definingOp() && tile->definingOp()->is(OpKind::Convert))
+    tile = tile->definingOp()->operand(0);
+  return tile;
+}
+
 KeptTile::KeptTile(ir::Type tile, int64_t swizzle) : BoxedTile(tile, swizzle) {
   // As the copy engine would put it there.
   shared.dtype = dtype;
@@ -53,7 +60,7 @@ Ring::Ring(Op &space) {
       sums = std::max(sums, op.result()->type().elements());
       isAwaited |= op.boolAttrOr("awaited", false);
       if (const int64_t swizzle = op.intAttrOr("kept", 0))
-        kept.try_emplace(op.operand(0), op.operand(0)->type(), swizzle);
+        kept.try_emplace(keptOperand(op), op.operand(0)->type(), swizzle);
     }
     if (isDeferred(op)) {
       if (!output)

@@ -81,6 +81,8 @@ struct OutputTile {
 };
 
 [[nodiscard]] StagedTile stagedTile(ir::Op &load);
+/// The tile that a product's first operand is, in whatever layout.
+[[nodiscard]] ir::Value *keptOperand(const ir::Op &dot);
 /// Sizes of a box of the tile, innermost dimension last.
 [[nodiscard]] llvm::SmallVector<int32_t, 4> boxSizes(const StagedTile &tile,
                                                      const ir::TensorBox &box);

@@ -113,6 +113,7 @@ protected:
   llvm::Value *takeBody(const BodyRange &range) override;
   /// ptxas serializes products where another warp of theirs might call a function.
   [[nodiscard]] bool pollsInPlace() const override { return true; }
+  [[nodiscard]] bool stagesOperands() const override { return false; }
 
 private:
   [[nodiscard]] static bool isForOthers(const ir::Op &op);
@@ -133,7 +134,7 @@ private:
   void multiplyForIteration(ir::Op &dot);
   /// Those that an op uses, and all that began before them.
   void awaitOperands(ir::Op &op);
-  /// The first ones of `pending_`, behind what the ops before `user` compute.
+  /// The first ones of `begun_`, behind what the ops before `user` compute.
   void awaitProducts(size_t count, ir::Op &user);
   void endIteration(ir::Op &yield);
   void addDots(const Product &product, unsigned block, int64_t column, int64_t first, int64_t end,
@@ -157,7 +158,7 @@ private:
     ir::Op *dot;
     llvm::SmallVector<llvm::Value *, 16> words;
   };
-  llvm::SmallVector<PendingProduct, 2> pending_;
+  llvm::SmallVector<PendingProduct, 2> begun_;
   /// The op behind which the tile that was taken last is in registers; null once that was said.
   const ir::Op *taken_ = nullptr;
   /// i32: the number of this thread's group.

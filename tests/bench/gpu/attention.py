@@ -13,9 +13,9 @@ ATTENTION = ((32, 8, 8192), (16, 16, 8192), (32, 8, 16384))
 # Sequences, heads of keys, keys of a sequence on all ranks; 8 queries share a head of keys.
 DECODES = ((1, 8, 131072), (16, 8, 8192), (64, 8, 4096))
 D, GROUP = 128, 8
-# Queries and keys of a tile; programs that share a sequence's keys.
+# Queries and keys of a tile; programs that share a sequence's keys, and keys of theirs at once.
 TILES = ((64, 64), (64, 128), (128, 64), (128, 128))
-PARTS = (2, 4, 8, 16, 32)
+PARTS = ((2, 64), (4, 64), (8, 64), (16, 64), (16, 128), (32, 64))
 
 
 def fastest(bench, ways, prepare, check):
@@ -121,12 +121,13 @@ def flash_decode(bench, options, build, team_for):
             return want
 
         with team_for(bench, options) as team:
-            def prepare(parts):
+            def prepare(way):
+                parts, keys = way
                 # Elements of a head that are merged at once: what registers hold of all parts.
                 together = min(D, 8192 // (parts * GROUP))
-                library, _ = build(bench, options, "flash_decode", PARTS=parts, DS=together)
+                library, _ = build(bench, options, "flash_decode", PARTS=parts, BS=keys, DS=together)
                 kernel = library.flash_decode
-                return f"{parts} parts", lambda: kernel(q, k, v, lens, scale, y, team=team)
+                return f"{parts} parts, {keys} keys", lambda: kernel(q, k, v, lens, scale, y, team=team)
 
             spent, parts, error = fastest(
                 bench, PARTS, prepare,
