@@ -125,9 +125,11 @@ def flash_decode(bench, options, build, team_for):
                 parts, keys = way
                 # Elements of a head that are merged at once: what registers hold of all parts.
                 together = min(D, 8192 // (parts * GROUP))
-                library, _ = build(bench, options, "flash_decode", PARTS=parts, BS=keys, DS=together)
+                library, _ = build(bench, options, "flash_decode", PARTS=parts, BS=keys,
+                                   DS=together)
                 kernel = library.flash_decode
-                return f"{parts} parts, {keys} keys", lambda: kernel(q, k, v, lens, scale, y, team=team)
+                return (f"{parts} parts, {keys} keys",
+                        lambda: kernel(q, k, v, lens, scale, y, team=team))
 
             spent, parts, error = fastest(
                 bench, PARTS, prepare,
