@@ -29,19 +29,21 @@ cd "$root" || exit 1
 on="$dtilec test --target nvptx"
 run plain $on examples stdlib
 run products $on tests/driver/products_of_every_type.dtile
+run odd_products $on tests/driver/products_in_odd_loops.dtile
 run words $on tests/driver/messages_of_words.dtile
 run broken $on --wait-timeout 500 tests/gpu
 run graphs $on --graph examples tests/driver/messages_of_words.dtile
 run late_words $on --ranks 2,4 --delay-rank 1 --repeat "$repeats" \
   tests/driver/messages_of_words.dtile
 for example in hello all_gather reduce_scatter all_reduce all_to_all ag_gemm gemm_rs \
-  flash_decode; do
+  flash_decode ring_attention; do
   run "late_$example" $on --ranks 2,4 --delay-rank 1 --repeat "$repeats" "examples/$example"
 done
 if command -v compute-sanitizer >/dev/null; then
   for tool in memcheck synccheck; do
     run "sanitizer_$tool" compute-sanitizer --tool "$tool" --error-exitcode 1 \
       $on --wait-timeout 60000 --ranks 1 examples/hello examples/gemm examples/ag_gemm \
+      examples/ring_attention tests/driver/products_in_odd_loops.dtile \
       tests/driver/messages_of_words.dtile
   done
   # Without ag_gemm: README.md says why.
