@@ -34,7 +34,7 @@ public:
 
 private:
   [[nodiscard]] bool find();
-  [[nodiscard]] bool isFollowedByUses();
+  [[nodiscard]] bool usesCanMove();
   [[nodiscard]] bool hasRegisters() const;
   void transform();
   void moveBehind(Value &product);
@@ -53,7 +53,7 @@ private:
 };
 
 /// Whether all that uses the sum stands behind the first product, and can be moved.
-bool ProductDelay::isFollowedByUses() {
+bool ProductDelay::usesCanMove() {
   Value *sum = body_.argument(carried_ + 1);
   bool isBehind = false;
   const auto isSum = [&](const Value &value) { return &value == sum; };
@@ -87,7 +87,7 @@ bool ProductDelay::find() {
     return value.argumentOf() == &body_ && &value != body_.argument(0);
   };
   if (llvm::any_of(first_->operands(), [&](Value *value) { return dependsOn(value, isCarried); }) ||
-      !isFollowedByUses())
+      !usesCanMove())
     return false;
   // Its second operand may be read at any position of the loop; its first is no load.
   const Op *weights = delayed_->operand(0)->definingOp();

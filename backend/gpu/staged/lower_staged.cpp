@@ -85,10 +85,11 @@ private:
   void moveRegisters(const Ring &ring, bool copies);
   /// i1
   [[nodiscard]] Value *areMapsUsable();
-  /// What the copy engine cannot read is copied by the warp that copies, slowly, where bodies in
-  /// another way would be as long as all the rest: their registers would spill, and ptxas takes as
-  /// long again. Rows of whole heads are aligned, whatever their number.
-  [[nodiscard]] static bool isCopiedByHand(const Ring &ring) { return ring.isAwaited; }
+  /// What the copy engine cannot read is copied by the warp that copies, slowly, where products
+  /// have kept operands (attention): bodies in another way would be as long as all the rest, their
+  /// registers would spill, and ptxas takes as long again; and there rows are whole heads, which
+  /// are aligned.
+  [[nodiscard]] static bool isCopiedByHand(const Ring &ring) { return !ring.kept.empty(); }
   /// Emits the bodies as another lowering does, here.
   void lowerAs(BodyLowering &other, Op &space, const BodyRange &range) {
     other.builder().SetInsertPoint(b.GetInsertBlock());
