@@ -122,11 +122,9 @@ public:
                    bool adds) const = 0;
   virtual void endDots(llvm::IRBuilder<> &b) const = 0;
   /// All but `pending` groups are done. The accumulators of those that are pass through it, as may
-  /// other values of their type, which are computed before it then. What else they read of
-  /// registers is kept until then.
+  /// other values of their type, which are computed before it then.
   virtual void awaitDots(llvm::IRBuilder<> &b, unsigned pending,
-                         llvm::MutableArrayRef<llvm::Value *> accumulators,
-                         llvm::ArrayRef<llvm::Value *> reads = {}) const = 0;
+                         llvm::MutableArrayRef<llvm::Value *> accumulators) const = 0;
 
   /// Gives this warpgroup more or fewer registers a thread (a multiple of 8).
   virtual void setRegisters(llvm::IRBuilder<> &b, unsigned count, bool more) const = 0;

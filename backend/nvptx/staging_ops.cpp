@@ -264,13 +264,13 @@ public:
     emitPtx(b, "wgmma.commit_group.sync.aligned;", "~{memory}", {});
   }
 
-  void awaitDots(Builder &b, unsigned pending, llvm::MutableArrayRef<Value *> accumulators,
-                 llvm::ArrayRef<Value *> reads) const override {
+  void awaitDots(Builder &b, unsigned pending,
+                 llvm::MutableArrayRef<Value *> accumulators) const override {
     const std::string text = llvm::formatv("wgmma.wait_group.sync.aligned {0};", pending);
     if (accumulators.empty())
       emitPtx(b, text, "~{memory}", {});
     else
-      inOut(b, text, accumulators, reads);
+      inOut(b, text, accumulators, {});
   }
 
   void setRegisters(Builder &b, unsigned count, bool more) const override {

@@ -415,9 +415,7 @@ void GroupLowering::multiplyForIteration(Op &dot) {
             llvm::MutableArrayRef<Value *>(sums).slice(block * each, each));
   ops_.endDots(b);
   setRegisters(dot.result(), sums);
-  PendingProduct &pending = begun_.emplace_back(&dot);
-  for (const Fragment &fragment : product.fragments)
-    pending.words.append(fragment);
+  begun_.push_back(&dot);
 }
 
 namespace {
@@ -450,7 +448,7 @@ void GroupLowering::awaitProducts(size_t count, Op &user) {
     return;
   // They end in the order in which they began.
   const auto left = unsigned(begun_.size() - count);
-  for (const auto &[dot, words] : llvm::ArrayRef(begun_).take_front(count)) {
+  for (Op *dot : llvm::ArrayRef(begun_).take_front(count)) {
     // LLVM would have it wait first, and compute then. What follows from large tiles, as their sums
     // do, stands for them.
     constexpr size_t kFewRegisters = 4;
@@ -463,7 +461,7 @@ void GroupLowering::awaitProducts(size_t count, Op &user) {
     Registers all;
     for (ir::Value *value : values)
       llvm::append_range(all, registers(value));
-    ops_.awaitDots(b, left, all, words);
+    ops_.awaitDots(b, left, all);
     auto rest = llvm::ArrayRef<Value *>(all);
     for (ir::Value *value : values) {
       const size_t size = registers(value).size();
@@ -477,8 +475,8 @@ void GroupLowering::awaitProducts(size_t count, Op &user) {
 void GroupLowering::awaitOperands(Op &op) {
   size_t count = 0;
   const auto use = [&](const Op &user) {
-    for (auto [i, pending] : llvm::enumerate(begun_))
-      if (llvm::is_contained(user.operands(), pending.dot->result()))
+    for (auto [i, dot] : llvm::enumerate(begun_))
+      if (llvm::is_contained(user.operands(), dot->result()))
         count = std::max(count, i + 1);
   };
   use(op);

@@ -152,13 +152,8 @@ private:
   void take(ir::Op &load);
   void leaveTaken();
 
-  /// A product of this iteration that has begun, and has not been awaited; the words of its first
-  /// operand that are in registers.
-  struct PendingProduct {
-    ir::Op *dot;
-    llvm::SmallVector<llvm::Value *, 16> words;
-  };
-  llvm::SmallVector<PendingProduct, 2> begun_;
+  /// Products of this iteration that have begun, and have not been awaited.
+  llvm::SmallVector<ir::Op *, 2> begun_;
   /// The op behind which the tile that was taken last is in registers; null once that was said.
   const ir::Op *taken_ = nullptr;
   /// i32: the number of this thread's group.
