@@ -199,9 +199,8 @@ bool Sweeps::fillsAll(Op &put, const Part &part) {
   const Op *ranks = part.rank->definingOp();
   const Value *all = ranks && ranks->is(OpKind::Rem) ? ranks->operand(1) : nullptr;
   if (!all) {
-    const Op *owner = part.rank->definingOp() ? nullptr : part.rank->argumentOf()->parentOp();
-    const unsigned end = owner && owner->is(OpKind::Space) ? 3 * part.rank->index() + 1 : 1;
-    all = owner && end < owner->numOperands() ? owner->operand(end) : nullptr;
+    const llvm::ArrayRef<Value *> bounds = boundsOf(part.rank);
+    all = bounds.empty() ? nullptr : bounds[1];
   }
   return all && isFact(all, OpKind::NumRanks) && sweeps.use(sweepOf(part.rank, all, 1)) &&
          sweeps.coverDims(/*isSent=*/true) && sweeps.isWithinUsed(put, /*mayRepeat=*/false);
