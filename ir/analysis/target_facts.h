@@ -71,6 +71,9 @@ struct TargetFacts {
   /// is aligned.
   static constexpr int32_t kReservedSharedBytes = 1024;
 
+  /// Registers of a thread, of a group that multiplies, that sums and operands may take.
+  static constexpr int64_t kGroupRegisters = 192;
+
   /// Of how many bytes on copies are large: below that most of the time goes to the first load and
   /// the last store (as in stdlib/shmem/device.c).
   static constexpr int32_t kLeastBulkBytes = 32768;

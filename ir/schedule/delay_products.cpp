@@ -100,7 +100,6 @@ bool ProductDelay::find() {
 
 /// The weights of an iteration are there while those of the one before are multiplied.
 bool ProductDelay::hasRegisters() const {
-  constexpr int64_t kMostRegisters = 192;
   const int64_t threads = first_->intAttr("groups") * context_.facts->groupThreads;
   const auto registers = [&](const Value *tile) {
     return tile->type().elements() * int64_t(dtypeBytes(tile->type().dtype())) / 4 / threads;
@@ -109,7 +108,7 @@ bool ProductDelay::hasRegisters() const {
                 2 * registers(delayed_->operand(0));
   if (!first_->hasAttr("kept"))
     all += registers(first_->operand(0));
-  return all <= kMostRegisters;
+  return all <= TargetFacts::kGroupRegisters;
 }
 
 Value *ProductDelay::emitProduct(Builder &builder, Value *at, Value *weights, Value *sum) {

@@ -8,8 +8,8 @@
 //   `groups` (of warps, one above the other) on the products and on the space, `awaited` on
 //   products that are used in their iteration, `kept` on those whose first operand is there before
 //   the loop, and `threads` on the kernel. Tiles of inputs that each iteration loads alike are
-//   loaded before the loop. The back end splits the bodies of such a
-//   space: one warp issues the copies, as many stages ahead as there are, and the groups multiply.
+//   loaded before the loop. The back end splits the bodies of such a space: one warp issues the
+//   copies, as many stages ahead as there are, and the groups multiply.
 // Why: the matrix units have to be fed from copies that were started long before.
 // Leaves alone: operands that the copy engine would not read as the views say (a limit inside of
 //   the tensor, where that is not known to make no difference), and loops that load more than
@@ -330,8 +330,7 @@ int64_t LoadStager::groupsOf(const Candidate &candidate) const {
                    int64_t(dtypeBytes(staged.dot->operand(0)->type().dtype())) / 4 /
                    (groups * facts_.groupThreads);
   }
-  constexpr int64_t kMostRegisters = 192;
-  return registers <= kMostRegisters ? groups : 0;
+  return registers <= TargetFacts::kGroupRegisters ? groups : 0;
 }
 
 /// Whether a box's dimension ends where the tensor does.

@@ -198,9 +198,11 @@ protected:
 
 private:
   friend class CopiedLoop;
+  friend class MatrixLowering;
+
   /// Elements of a tile that loops carry in one register; 1 where each has its own.
   [[nodiscard]] unsigned carriedTogether(ir::Type type);
-  friend class MatrixLowering;
+
   // lower_tiles.cpp: elementwise, splat, iota, broadcast, reshape, trans, convert.
   void lowerTileOp(ir::Op &op);
   [[nodiscard]] Registers elementwise(ir::Op &op);
