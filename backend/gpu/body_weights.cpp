@@ -216,14 +216,16 @@ llvm::Value *WeightFunction::moveTime(Op &op) {
 
 llvm::Value *WeightFunction::loopTime(Op &loop) {
   llvm::Value *rounds = real(kRounds);
+  // One iteration may do what several of those did that were written; not all of them exist.
+  const int64_t together = loop.intAttrOr("together", 1);
   if (loop.is(OpKind::For) &&
       llvm::all_of(loop.operands().take_front(3), [&](ir::Value *x) { return isKnown(x); }))
     rounds = toReal(emitBlockCount(b, scalar(loop.operand(0)), scalar(loop.operand(1)),
-                                   scalar(loop.operand(2))));
+                                   b.CreateSDiv(scalar(loop.operand(2)), b.getInt64(together))));
   llvm::Value *round = real(0.0);
   for (unsigned i = 0; i < loop.numRegions(); ++i)
     round = b.CreateFAdd(round, time(loop.body(i)));
-  return b.CreateFMul(rounds, round);
+  return b.CreateFMul(rounds, b.CreateFMul(round, real(1.0 / double(together))));
 }
 
 llvm::Value *WeightFunction::branchTime(Op &branch) {

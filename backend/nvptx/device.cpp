@@ -32,8 +32,10 @@ public:
   [[nodiscard]] const TargetFacts &facts() const override { return facts_; }
   [[nodiscard]] llvm::StringRef passes() const override {
     return staging_ ? "split-copies,stage-loads,delay-products,defer-stores,bring-tiles,"
-                      "part-outputs,infer-layouts,guard-masks,copy-ahead,flag-words,dce"
-                    : "split-copies,infer-layouts,guard-masks,copy-ahead,flag-words,dce";
+                      "part-outputs,infer-layouts,guard-masks,copy-ahead,flag-words,"
+                      "load-together,dce"
+                    : "split-copies,infer-layouts,guard-masks,copy-ahead,flag-words,"
+                      "load-together,dce";
   }
   [[nodiscard]] const gpu::StagingOps *staging() const override { return staging_; }
   [[nodiscard]] const gpu::AsyncCopies *asyncCopies() const override { return &ampereCopies(); }

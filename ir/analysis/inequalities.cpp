@@ -76,7 +76,9 @@ struct Refuter::System {
   };
 
   std::vector<Monomial> monomials;
-  std::unordered_map<Monomial, uint32_t, MonomialHash> numbers;
+  /// Of single atoms, which most are, and of products.
+  llvm::SmallDenseMap<AtomId, uint32_t, 32> atomNumbers;
+  std::unordered_map<Monomial, uint32_t, MonomialHash> productNumbers;
   llvm::DenseMap<AtomId, Range> ranges;
   std::vector<Row> rows;
   /// Rows that were found by dividing; facts of the next round.
@@ -86,10 +88,15 @@ struct Refuter::System {
   RefutationBudget *budget = nullptr;
 
   uint32_t numberOf(const Monomial &monomial) {
-    auto [it, isNew] = numbers.try_emplace(monomial, uint32_t(monomials.size()));
-    if (isNew)
+    const auto next = uint32_t(monomials.size());
+    uint32_t number = 0;
+    if (monomial.size() == 1)
+      number = atomNumbers.try_emplace(monomial[0], next).first->second;
+    else
+      number = productNumbers.try_emplace(monomial, next).first->second;
+    if (number == next)
       monomials.push_back(monomial);
-    return it->second;
+    return number;
   }
   Row rowOf(const Polynomial &p) {
     Row row;
@@ -569,6 +576,7 @@ bool substituteIn(Facts &facts, const Polynomial &zero) {
 Refuter::Outcome Refuter::refuteOnce(Facts &facts, std::map<AtomId, int> &signs) {
   System system;
   system.budget = budget_;
+  system.rows.reserve(kMaxRows);
   for (const Polynomial &fact : facts)
     if (fact.terms().size() <= 2)
       if (System::Row row = system.rowOf(fact); system.normalize(row))
@@ -657,6 +665,12 @@ bool Refuter::isImpossible(const Facts &facts) {
 
 bool Refuter::implies(const Facts &facts, const Polynomial &p) {
   if (const auto constant = p.constant(); constant && *constant >= 0)
+    return true;
+  // Some fact says so itself, or more.
+  if (llvm::any_of(facts, [&](const Polynomial &fact) {
+        const auto rest = p.constantAbove(fact);
+        return rest && *rest >= 0;
+      }))
     return true;
   Facts contrary = facts;
   contrary.push_back(Polynomial(-1) - p);

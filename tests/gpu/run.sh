@@ -30,6 +30,7 @@ on="$dtilec test --target nvptx"
 run plain $on examples stdlib
 run products $on tests/driver/products_of_every_type.dtile
 run odd_products $on tests/driver/products_in_odd_loops.dtile
+run sums $on tests/driver/sums_of_rows.dtile
 run words $on tests/driver/messages_of_words.dtile
 run broken $on --wait-timeout 500 tests/gpu
 run graphs $on --graph examples tests/driver/messages_of_words.dtile

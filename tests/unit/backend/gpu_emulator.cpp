@@ -584,6 +584,7 @@ std::string inferLayouts(ir::Module &module) {
     passes::prefetchLoads(module, context);
   else
     passes::copyAhead(module, context);
+  passes::loadTogether(module, context);
   std::string problems;
   for (const std::string &problem : ir::verify(module))
     problems += problem + "\n";

@@ -497,6 +497,24 @@ TEST(HostControl, ARunningRescaleKeepsBothTiles) {
             "      yield %new, %p\n    }\n    store %m, %t\n    store %l, %u\n");
 }
 
+/// What several iterations load may be on its way at once (pass load-together): of five iterations
+/// to none, in the order of the loop, some behind the end of what is read.
+TEST(HostControl, LoopsComputeWithWhatTheyLoad) {
+  for (const std::string step : {"1", "2", "3", "40"})
+    checkBody("    %z = const {value = 0.0} : f32\n    %s = tile.splat %z : tile<32xf32>\n"
+              "    %two = const {value = 2.0} : f32\n    %k = tile.splat %two : tile<32xf32>\n"
+              "    %step = const {value = " +
+              step +
+              "} : index\n"
+              "    %n1 = add %n, %c1 : index\n"
+              "    %r = for %c0, %n1, %c1, %s : tile<32xf32> (%i: index, %c: tile<32xf32>) {\n"
+              "      %v = for %i, %n, %step, %c : tile<32xf32> (%j: index, %d: tile<32xf32>) {\n"
+              "        %w = view.tile %x, %j, %len {dims = \"r\", lens = [32]} : view<f32, 1>\n"
+              "        %l = load %w : tile<32xf32>\n        %m = mul %d, %k : tile<32xf32>\n"
+              "        %e = sub %m, %l : tile<32xf32>\n        yield %e\n      }\n"
+              "      yield %v\n    }\n    store %r, %t\n");
+}
+
 TEST(HostControl, WhileRunsUntilTheConditionFails) {
   checkBody("    %r, %k = while %a, %c0 : tile<32xf32>, index (%c: tile<32xf32>, %i: index) {\n"
             "      %go = cmp %i, %n {pred = \"lt\"} : bool\n"
