@@ -149,12 +149,14 @@ Polynomial Polynomials::of(Value *value, Environment &environment) {
 Polynomial Polynomials::ofOp(Op &op, Value *value, Environment &environment) {
   auto operand = [&](unsigned i) { return of(op.operand(i), environment); };
   auto opaque = [&] { return this->opaque(value, environment); };
+  if (op.is(OpKind::Const) && isNumber(value->type()))
+    return Polynomial(op.intAttr("value"));
   if (!value->type().isIndex())
     return opaque();
   // Other kinds stay opaque: they are computed from what a polynomial cannot say.
   switch (op.kind()) {
-  case OpKind::Const:
-    return Polynomial(op.intAttr("value"));
+  case OpKind::Cast:
+    return isNumber(op.operand(0)->type()) ? operand(0) : opaque();
   case OpKind::Rank:
     return environment.rank ? *environment.rank : Polynomial::atom(kRank);
   case OpKind::NumRanks:
@@ -409,7 +411,9 @@ Value *Polynomials::emitAtom(Builder &builder, AtomId id,
   case AtomKind::Variable:
     DTILE_UNREACHABLE("a variable without a value is emitted");
   case AtomKind::Value:
-    return a.value;
+    return a.value->type().isIndex()
+               ? a.value
+               : builder.value(OpKind::Cast, {a.value}, builder.types().index());
   case AtomKind::Div:
     return builder.div(emit(builder, a.lhs, bound), emit(builder, a.rhs, bound));
   case AtomKind::Rem:

@@ -121,7 +121,12 @@ public:
   AtomId fresh();
   [[nodiscard]] const Atom &atom(AtomId id) const { return atoms_[id]; }
 
-  /// The polynomial of an index value.
+  /// Whether values of the type are integers that an index can hold.
+  [[nodiscard]] static bool isNumber(Type type) {
+    return type.isIndex() ||
+           (type.isScalar() && isInteger(type.dtype()) && type.dtype() != DType::U64);
+  }
+  /// The polynomial of an index, or of another number: that is an atom, as arithmetic on it wraps.
   Polynomial of(Value *value, Environment &environment);
   Polynomial div(const Polynomial &a, const Polynomial &b);
   Polynomial rem(const Polynomial &a, const Polynomial &b);

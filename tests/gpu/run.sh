@@ -36,8 +36,8 @@ run broken $on --wait-timeout 500 tests/gpu
 run graphs $on --graph examples tests/driver/messages_of_words.dtile
 run late_words $on --ranks 2,4 --delay-rank 1 --repeat "$repeats" \
   tests/driver/messages_of_words.dtile
-for example in hello all_gather reduce_scatter all_reduce all_to_all ag_gemm gemm_rs \
-  flash_decode ring_attention; do
+for example in hello all_gather reduce_scatter all_reduce all_to_all moe ag_gemm \
+  gemm_rs flash_decode ring_attention; do
   run "late_$example" $on --ranks 2,4 --delay-rank 1 --repeat "$repeats" "examples/$example"
 done
 if command -v compute-sanitizer >/dev/null; then

@@ -27,20 +27,33 @@ bool comesFirst(const Op *a, const Op *b) {
   return false;
 }
 
+bool isSum(const Op &loop, unsigned k);
+
+/// Whether a token has joined what `argument` stands for, whatever way was taken.
+bool hasJoined(const Value *token, const Value *argument,
+               llvm::SmallDenseMap<const Value *, bool, 8> &known) {
+  if (token == argument)
+    return true;
+  const Op *op = token->definingOp();
+  const auto [it, isNew] = known.try_emplace(token, false);
+  if (!op || !isNew)
+    return it->second;
+  const auto has = [&](const Value *from) { return hasJoined(from, argument, known); };
+  bool joined = false;
+  if (op->is(OpKind::TokenJoin))
+    joined = llvm::any_of(op->operands(), has);
+  else if (op->is(OpKind::If))
+    joined = has(op->body(0).terminator()->operand(token->index())) &&
+             has(op->body(1).terminator()->operand(token->index()));
+  else if (op->is(OpKind::For))
+    joined = isSum(*op, token->index()) && has(op->operand(3 + token->index()));
+  return known[token] = joined;
+}
+
 /// Whether a loop's variable only ever joins what the iterations yield for it.
 bool isSum(const Op &loop, unsigned k) {
-  const Value *value = loop.body().argument(1 + k);
-  const Op *yield = loop.body().terminator();
-  while (true) {
-    if (!value->hasOneUse())
-      return false;
-    const ir::Use use = value->uses().front();
-    if (use.user == yield)
-      return use.index == k;
-    if (!use.user->is(OpKind::TokenJoin) || use.user->parentBlock() != &loop.body())
-      return false;
-    value = use.user->result();
-  }
+  llvm::SmallDenseMap<const Value *, bool, 8> known;
+  return hasJoined(loop.body().terminator()->operand(k), loop.body().argument(1 + k), known);
 }
 
 void addSources(Value *token, TokenSources &sources, llvm::SmallPtrSetImpl<const Value *> &seen) {

@@ -5,6 +5,7 @@
 
 #include "ir/core/ir.h"
 
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SmallPtrSet.h"
 
 #include <vector>

@@ -122,6 +122,13 @@ Instance Scene::instance(Op *op, const Instance *anchor, Shares shares) {
     }
     }
   }
+  for (auto [outer, inner] : around)
+    for (Op &before : inner->parentBlock()->ops()) {
+      if (&before == inner)
+        break;
+      if (before.is(OpKind::Assert))
+        made.asserted.push_back(formula(before.operand(0), true, made));
+    }
   return made;
 }
 
@@ -129,6 +136,11 @@ void Scene::assume(Facts &facts, Instance &instance) {
   facts.insert(facts.end(), instance.bounds.begin(), instance.bounds.end());
   for (const Formula &guard : instance.guards)
     assume(facts, guard);
+}
+
+void Scene::assumeAsserted(Facts &facts, const Instance &instance) {
+  for (const Formula &assertion : instance.asserted)
+    assume(facts, assertion);
 }
 
 void Scene::assume(Facts &facts, const Formula &formula) {
@@ -189,7 +201,7 @@ Formula Scene::formula(Value *condition, bool wanted, Instance &instance) {
   default:
     return Formula::unknown();
   }
-  if (!op->operand(0)->type().isIndex())
+  if (!Polynomials::isNumber(op->operand(0)->type()))
     return Formula::unknown();
   const Polynomial a = polys.of(op->operand(0), instance.environment);
   const Polynomial b = polys.of(op->operand(1), instance.environment);

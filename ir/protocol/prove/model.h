@@ -49,6 +49,8 @@ struct Instance {
   /// What must hold for it to take place, beyond what its anchor needs.
   Facts bounds;
   std::vector<Formula> guards;
+  /// What assertions before it say: its body has ended where one of them did not hold.
+  std::vector<Formula> asserted;
   /// Variables that it does not share with its anchor.
   std::vector<AtomId> unknowns;
 };
@@ -98,6 +100,8 @@ public:
   Instance instance(Op *op, const Instance *anchor = nullptr, Shares shares = Shares::Nothing);
   /// What follows from the instance taking place.
   void assume(Facts &facts, Instance &instance);
+  /// What assertions say, besides: facts that few proofs need, and that make all of them longer.
+  void assumeAsserted(Facts &facts, const Instance &instance);
 
   /// The region of a view, or of signal cells, as the instance computes it.
   Region region(Value *viewOrCells, Instance &instance, const Facts &facts);

@@ -53,6 +53,7 @@ void Prover::collect() {
         barriers_.push_back(&op);
       else if (op.is(OpKind::Call))
         fail(&op, "what the function does");
+      hasScalarInputs_ |= op.is(OpKind::Load) && !op.result()->type().isTile();
     });
   hasPlainBarriers_ = !barriers_.empty() && llvm::all_of(barriers_, [&](Op *barrier) {
     Op *space = spaceOf(barrier);
@@ -73,6 +74,7 @@ void Prover::proveTraps(Op &op) {
   Instance at = scene.instance(&op);
   Facts facts;
   scene.assume(facts, at);
+  scene.assumeAsserted(facts, at);
   if (selectsRank) {
     const Polynomial rank = scene.polys.of(op.operand(1), at.environment);
     if (!scene.implies(facts, rank) ||

@@ -15,8 +15,10 @@ namespace dtile::protocol {
 struct Unproved {
   /// What rests on it.
   enum class Kind : uint8_t {
-    /// The course of launches: waits, and scratch memory, which several launches use.
+    /// The course of launches: waits, and the order in scratch memory, which several launches use.
     Course,
+    /// What is read of scratch memory: what no launch has written, or an earlier one.
+    Contents,
     /// Whether the launch is stopped with a message, behind which no other follows.
     Stop,
     /// Order within a launch, in memory that belongs to the caller.

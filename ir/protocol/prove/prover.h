@@ -119,10 +119,16 @@ private:
 
   // races.cpp
   void proveRaces();
+  /// What a proof takes into account: positions, or also what inputs hold, as far as assertions
+  /// say, and that nobody writes them. That takes longer.
+  enum class Uses : uint8_t { Positions, Inputs };
   bool provePair(const Access &a, const Access &b);
+  bool provePair(const Access &a, const Access &b, Uses uses);
   struct Pair;
   bool proveCase(Pair &pair, const Facts &facts);
   bool proveOneBody(Pair &pair, Facts facts);
+  static bool isOneValue(Pair &pair, const Facts &facts, Value *value);
+  static void addEqualInputs(Pair &pair, Facts &facts);
   bool isSplit(Pair &pair, Facts &facts, AtomId x, AtomId y, bool isOrdered, bool isOrderedBack);
   void proveCallers();
   bool isOfTheEpochsPart(const Access &access);
@@ -144,6 +150,8 @@ private:
   std::vector<Op *> notifies_, waits_, barriers_, spaces_;
   /// Whether barriers are met by all ranks one after the other: they stand directly in one body.
   bool hasPlainBarriers_ = false;
+  /// Whether something depends on single elements of inputs.
+  bool hasScalarInputs_ = false;
   ir::RefutationBudget budget_;
   uint64_t work_ = 0;
 };

@@ -61,6 +61,17 @@ llvm::SmallVector<Op *, 4> commonLoops(Op *a, Op *b) {
   return loops;
 }
 
+/// The positions of an element of a kernel's input that is read: nobody writes it.
+std::optional<llvm::ArrayRef<Value *>> positionsOfInput(const Op &load) {
+  const Op *slice = load.is(OpKind::Load) ? load.operand(0)->definingOp() : nullptr;
+  if (!slice || !slice->is(OpKind::ViewSlice) || load.operand(0)->type().rank() != 0)
+    return std::nullopt;
+  const Op *object = slice->operand(0)->definingOp();
+  if (!object || !object->is(OpKind::Param) || object->strAttr("mode") != "in")
+    return std::nullopt;
+  return slice->operands().drop_front();
+}
+
 AtomId numberIn(const Instance &instance, const Op *of, unsigned dim) {
   for (const Instance::Coordinate &c : instance.coordinates)
     if (c.of == of && c.dim == dim)
@@ -100,6 +111,32 @@ bool Prover::proveCase(Pair &pair, const Facts &facts) {
     }
   }
   return false;
+}
+
+/// Whether a value is one in two bodies of a rank: computed from positions that are equal, and from
+/// elements of inputs there.
+bool Prover::isOneValue(Pair &pair, const Facts &facts, Value *value) {
+  if (value->type().isIndex())
+    return pair.scene.refuter.impliesEqual(facts, pair.scene.polys.of(value, pair.a.environment),
+                                           pair.scene.polys.of(value, pair.b.environment));
+  const Op *op = value->definingOp();
+  if (!op || !value->type().isScalar())
+    return false;
+  const auto isOne = [&](Value *operand) { return isOneValue(pair, facts, operand); };
+  if (const auto positions = positionsOfInput(*op))
+    return llvm::all_of(*positions, isOne);
+  return op->isPure() && llvm::all_of(op->operands(), isOne);
+}
+
+/// Adds that numbers are equal in both bodies, where they are one value.
+void Prover::addEqualInputs(Pair &pair, Facts &facts) {
+  const auto &a = pair.a.environment.values, &b = pair.b.environment.values;
+  ir::walk(*pair.a.space, [&](Op &op) {
+    for (Value *value : op.results())
+      if (!value->type().isIndex() && a.contains(value) && b.contains(value) &&
+          isOneValue(pair, facts, value))
+        ir::addEqual(facts, a.lookup(value), b.lookup(value));
+  });
 }
 
 /// Shows what is to be shown where two coordinates differ; then they are equal.
@@ -142,13 +179,21 @@ bool Prover::proveOneBody(Pair &pair, Facts facts) {
 }
 
 bool Prover::provePair(const Access &first, const Access &second) {
+  return provePair(first, second, Uses::Positions) ||
+         (hasScalarInputs_ && provePair(first, second, Uses::Inputs));
+}
+
+bool Prover::provePair(const Access &first, const Access &second, Uses uses) {
   Pair pair(first, second, budget_);
   Scene &scene = pair.scene;
   pair.a = scene.instance(first.op);
   pair.b = scene.instance(second.op);
   Facts facts;
-  scene.assume(facts, pair.a);
-  scene.assume(facts, pair.b);
+  for (Instance *instance : {&pair.a, &pair.b}) {
+    scene.assume(facts, *instance);
+    if (uses == Uses::Inputs)
+      scene.assumeAsserted(facts, *instance);
+  }
   pair.regionA = scene.region(first.view, pair.a, facts);
   pair.regionB = scene.region(second.view, pair.b, facts);
   const auto point = pointOf(scene, pair.regionA);
@@ -176,6 +221,8 @@ bool Prover::provePair(const Access &first, const Access &second) {
   }
   if (!isSplit(pair, facts, rankA, rankB, false, false))
     return false;
+  if (uses == Uses::Inputs)
+    addEqualInputs(pair, facts);
   // Bodies of one rank: one after the other where the author has said so.
   const bool isOneByOne =
       pair.a.space->boolAttrOr("ordered", false) && pair.a.space->intAttrOr("programs", 0) <= 1;
@@ -374,8 +421,8 @@ void Prover::proveContents() {
     ++proof_.obligations;
     const BudgetShare share(budget_);
     if (isOutOfTime() || !isWritten(access))
-      fail(access.op,
-           "that all of " + nameOf(*access.object) + " that is touched here was written");
+      fail(access.op, "that all of " + nameOf(*access.object) + " that is touched here was written",
+           nullptr, Unproved::Kind::Contents);
   }
 }
 

@@ -33,7 +33,7 @@ def fastest(bench, ways, prepare, check):
 def gathered(tensor):
     """What all ranks have, one behind the other along a new first dimension."""
     whole = torch.empty(dist.get_world_size(), *tensor.shape, device="cuda", dtype=tensor.dtype)
-    dist.all_gather_into_tensor(whole, tensor)
+    dist.all_gather_into_tensor(whole, tensor.contiguous())
     return whole
 
 

@@ -3,7 +3,7 @@
 on PYTHONPATH) kraken, in one process group.
 
     bench_gpu.py [--ranks N] [SUITE…]      gemm ag_gemm gemm_rs all_reduce all_to_all attention
-                                           flash_decode launch
+                                           flash_decode dispatch combine launch
 
 goals.py runs this for every goal of goals.md; the lists of shapes are there, too.
 
@@ -56,6 +56,7 @@ def suites():
 
     import attention
     import dtile
+    import moe
     from harness import ratio
 
     def team_for(bench, options):
@@ -408,7 +409,8 @@ def suites():
             "all_reduce": all_reduce, "all_to_all": all_to_all, "launch": launch,
             **{suite.__name__: lambda bench, options, suite=suite:
                suite(bench, options, build, team_for)
-               for suite in (attention.attention, attention.flash_decode)}}
+               for suite in (attention.attention, attention.flash_decode,
+                             moe.dispatch, moe.combine)}}
 
 
 def triple(text):
@@ -428,7 +430,7 @@ def named(text):
 
 def main():
     names = ("gemm", "ag_gemm", "gemm_rs", "all_reduce", "all_to_all", "attention", "flash_decode",
-             "launch")
+             "dispatch", "combine", "launch")
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("suite", nargs="*", default=[], metavar="SUITE", help=", ".join(names))

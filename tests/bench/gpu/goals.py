@@ -170,7 +170,7 @@ def shape_in(row, gpus):
         return ""
     if op == "all_reduce":
         return str(row["bytes"])
-    if op == "all_to_all" and not str(row["tile"]).startswith("u8"):
+    if op in ("all_to_all", "dispatch") and not str(row["tile"]).startswith("u8"):
         return None
     m, n, k = row["M"], row["N"], row["K"]
     if op == "ag_gemm":
