@@ -13,8 +13,8 @@
 // Leaves alone: kernels in which anything else goes from rank to rank. It is done for a kernel or
 //   not at all, so that the only order needed is that of words: each launch fills each element of
 //   the object on every rank once, by a put that nothing conditions, and reads it; who has read all
-//   has seen every rank begin the launch, as with the waits. Kernels before which ranks meet: only
-//   of others is it proved that what is read has been written. Tiles that are not small, as words
+//   has seen every rank begin the launch, as with the waits. Kernels before which ranks meet, or of
+//   which it is not proved that what is read has been written. Tiles that are not small, as words
 //   take twice the time on the wire; tiles whose rows are no whole words; messages that scalars
 //   depend on.
 #include "ir/analysis/communication.h"
@@ -376,8 +376,10 @@ const char *Messages::judgeStore(Op &store) {
 }
 
 const char *Messages::judge() {
-  const char *reason =
-      kernel_.boolAttrOr("entry_barrier", false) ? "ranks meet before it" : nullptr;
+  const char *reason = kernel_.boolAttrOr("entry_barrier", false) ? "ranks meet before it"
+                       : kernel_.boolAttrOr("reads_stale", false)
+                           ? "what it reads may be an older launch's"
+                           : nullptr;
   walk(kernel_.body(), [&](Op &op) {
     const char *why = collect(op);
     if (!reason)

@@ -90,7 +90,8 @@ bool LoadsTogether::onlyReads() const {
   for (const Op &op : body_.ops()) {
     if (++count > kMostOps || op.numRegions() > 0 || op.is(OpKind::Dot))
       return false;
-    const bool reads = op.is(OpKind::Load) && !op.hasAttr("flagged") && !op.hasAttr("copied");
+    // Other passes have said how theirs are done.
+    const bool reads = op.is(OpKind::Load) && op.attrs().empty();
     if (!op.isPure() && !reads && &op != body_.terminator())
       return false;
   }

@@ -333,10 +333,28 @@ int64_t LoadStager::groupsOf(const Candidate &candidate) const {
   return registers <= TargetFacts::kGroupRegisters ? groups : 0;
 }
 
-/// Whether a box's dimension ends where the tensor does.
+/// Whether a box's dimension ends where the tensor does: always, or where it is a window of a loop
+/// from 0 to the least of the tensor's size and a multiple of the window's length.
 bool LoadStager::isExact(const TensorBox &box, unsigned dim) {
-  Value *limit = box.dims[dim].limit;
-  return !limit || polynomial(limit) == polynomial(box.object->operand(dim));
+  const auto &[firsts, length, limit, viewDim] = box.dims[dim];
+  if (!limit)
+    return true;
+  const Polynomial end = polynomial(limit), size = polynomial(box.object->operand(dim));
+  if (end == size)
+    return true;
+  const Op *loop =
+      firsts.size() == 1 && firsts[0]->argumentOf() ? firsts[0]->argumentOf()->parentOp() : nullptr;
+  const auto least = end.asAtom();
+  if (!loop || !loop->is(OpKind::For) || firsts[0] != loop->body().argument(0) || !least ||
+      polys_.atom(*least).kind != Polynomials::AtomKind::Min ||
+      polynomial(loop->operand(0)) != Polynomial(0) ||
+      polynomial(loop->operand(2)) != Polynomial(length))
+    return false;
+  const auto &[lhs, rhs] = std::pair(polys_.atom(*least).lhs, polys_.atom(*least).rhs);
+  const auto isMultiple = [&, length = length](const Polynomial &p) {
+    return llvm::all_of(p.terms(), [&](const auto &term) { return term.second % length == 0; });
+  };
+  return (lhs == size && isMultiple(rhs)) || (rhs == size && isMultiple(lhs));
 }
 
 /// Whether the copy engine gives zeros where the views do, or something else only where nobody

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Program order is the order of ops in the block that is around both. Tokens are followed through
-// joins, results of `if`, and sums of a loop; where they take another way, nothing is known.
+// joins, results of `if` (what both arms have joined, and what runs only in one) and sums of a
+// loop; where they take another way, nothing is known.
 #include "ir/protocol/prove/body_order.h"
 
 #include "ir/analysis/ordering.h"
 
 #include "llvm/ADT/STLExtras.h"
+
+#include <map>
 
 namespace dtile::protocol::prove {
 
@@ -56,50 +59,90 @@ bool isSum(const Op &loop, unsigned k) {
   return hasJoined(loop.body().terminator()->operand(k), loop.body().argument(1 + k), known);
 }
 
-void addSources(Value *token, TokenSources &sources, llvm::SmallPtrSetImpl<const Value *> &seen) {
-  const bool isEvent = token->type().isToken() || token->type().isAcquire();
-  if (!isEvent || !seen.insert(token).second)
-    return;
-  const auto addAll = [&](llvm::ArrayRef<Value *> values) {
-    for (Value *value : values)
-      addSources(value, sources, seen);
-  };
+/// Follows tokens to what they stand for, whatever way was taken.
+class SourceWalk {
+public:
+  const TokenSources &of(Value *token) {
+    const auto known = sources_.find(token);
+    if (known != sources_.end())
+      return known->second;
+    TokenSources found = find(token);
+    return sources_.try_emplace(token, std::move(found)).first->second;
+  }
+
+private:
+  TokenSources find(Value *token);
+  TokenSources ofAll(llvm::ArrayRef<Value *> tokens) {
+    TokenSources all;
+    for (Value *token : tokens)
+      all.insert_range(of(token));
+    return all;
+  }
+  /// What is among `others`, too, or runs only where the block does.
+  static TokenSources sureOnes(const TokenSources &some, const TokenSources &others,
+                               const ir::Block &block);
+
+  std::map<const Value *, TokenSources> sources_;
+};
+
+TokenSources SourceWalk::sureOnes(const TokenSources &some, const TokenSources &others,
+                                  const ir::Block &block) {
+  TokenSources sure;
+  for (Op *source : some) {
+    bool isInside = false;
+    for (const Op *at = source; at && !isInside; at = at->parentOp())
+      isInside = at->parentBlock() == &block;
+    if (isInside || others.contains(source))
+      sure.insert(source);
+  }
+  return sure;
+}
+
+TokenSources SourceWalk::find(Value *token) {
+  if (!token->type().isToken() && !token->type().isAcquire())
+    return {};
   Op *op = token->definingOp();
   if (!op) {
     // What the bodies of an earlier space have yielded.
     Op *space = token->argumentOf()->parentOp();
     if (!space || !space->is(OpKind::Space) || !space->hasAttr("after_all"))
-      return;
+      return {};
     const unsigned dims = space->strsAttr("vars").size();
+    TokenSources all;
     for (Op &other : space->parentBlock()->ops())
       if (other.is(OpKind::Space) && other.strAttr("name") == space->strAttr("after_all") &&
           token->index() >= dims)
-        addSources(other.body().terminator()->operand(token->index() - dims), sources, seen);
-    return;
+        all.insert_range(of(other.body().terminator()->operand(token->index() - dims)));
+    return all;
   }
+  const auto yielded = [&](unsigned region) -> const TokenSources & {
+    return of(op->body(region).terminator()->operand(token->index()));
+  };
   switch (op->kind()) {
   case OpKind::TokenJoin:
-    addAll(op->operands());
-    return;
-  case OpKind::If:
-    for (unsigned arm = 0; arm < 2; ++arm)
-      addSources(op->body(arm).terminator()->operand(token->index()), sources, seen);
-    return;
-  case OpKind::For:
+    return ofAll(op->operands());
+  case OpKind::If: {
+    TokenSources sure = sureOnes(yielded(0), yielded(1), op->body(0));
+    sure.insert_range(sureOnes(yielded(1), yielded(0), op->body(1)));
+    return sure;
+  }
+  case OpKind::For: {
     if (!isSum(*op, token->index()))
-      return;
-    addSources(op->operand(3 + token->index()), sources, seen);
-    addSources(op->body().terminator()->operand(token->index()), sources, seen);
-    return;
+      return {};
+    // There may be no iteration.
+    TokenSources sure = of(op->operand(3 + token->index()));
+    sure.insert_range(sureOnes(yielded(0), sure, op->body()));
+    return sure;
+  }
   default:
     break;
   }
-  if (op->is(OpKind::Wait)) {
-    sources.insert(op);
-  } else if (ir::isTransfer(*op)) {
-    sources.insert(op);
-    addAll(op->operands());
-  }
+  TokenSources all;
+  if (ir::isTransfer(*op))
+    all = ofAll(op->operands());
+  if (op->is(OpKind::Wait) || ir::isTransfer(*op))
+    all.insert(op);
+  return all;
 }
 
 template <typename Fn> void forEachInBody(Op *op, Fn &&fn) {
@@ -219,9 +262,9 @@ bool runsWith(Op *op, Op *other) { return hasNoOwnLoops(op, other); }
 
 TokenSources sourcesOf(llvm::ArrayRef<Value *> tokens) {
   TokenSources sources;
-  llvm::SmallPtrSet<const Value *, 8> seen;
+  SourceWalk walk;
   for (Value *token : tokens)
-    addSources(token, sources, seen);
+    sources.insert_range(walk.of(token));
   return sources;
 }
 

@@ -186,11 +186,17 @@ constexpr uint64_t kDriftWork = 40'000;
 
 DriftBound waitsBoundDrift(ir::Op &kernel) {
   const Proof proof = proveProtocol(kernel);
+  DriftBound bound;
   for (const Unproved &unproved : proof.unproved)
-    if (unproved.kind == Unproved::Kind::Course)
-      return {
-          .isBounded = false, .needed = {}, .reason = "its order is not proved: " + unproved.text};
-  return prove::Prover(kernel, {.work = kDriftWork}).boundDrift();
+    if (unproved.kind == Unproved::Kind::Course) {
+      bound.reason = "its order is not proved: " + unproved.text;
+      return bound;
+    }
+  bound = prove::Prover(kernel, {.work = kDriftWork}).boundDrift();
+  bound.readsStale = llvm::any_of(proof.unproved, [](const Unproved &unproved) {
+    return unproved.kind == Unproved::Kind::Contents;
+  });
+  return bound;
 }
 
 } // namespace dtile::protocol

@@ -57,6 +57,8 @@ struct DriftBound {
   std::vector<ir::Value *> needed;
   /// Why not.
   std::string reason;
+  /// Whether it is not proved that what a launch reads of scratch memory was written in it.
+  bool readsStale = false;
 };
 [[nodiscard]] DriftBound waitsBoundDrift(ir::Op &kernel);
 
