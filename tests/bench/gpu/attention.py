@@ -4,6 +4,7 @@ behind NCCL's all-gather of keys and values, or on the rank's keys before one of
 
 import torch
 import torch.distributed as dist
+from torch.nn.attention.bias import causal_lower_right
 from torch.nn.functional import scaled_dot_product_attention as torch_attention
 
 from harness import ratio
@@ -15,6 +16,7 @@ DECODES = ((1, 8, 131072), (16, 8, 8192), (64, 8, 4096))
 D, GROUP = 128, 8
 # Queries and keys of a tile; programs that share a sequence's keys, and keys of theirs at once.
 TILES = ((64, 64), (64, 128), (128, 64), (128, 128))
+CAUSAL_TILES = ((128, 64), (128, 128))
 PARTS = ((2, 64), (4, 64), (8, 64), (16, 64), (16, 128), (32, 64))
 
 
@@ -87,6 +89,76 @@ def attention(bench, options, build, team_for):
         bench.row(op="attention", M=heads, N=key_heads, K=length, dtile=spent, tile=tile,
                   error=error, best_peer=peer, ratio=ratio(peer, spent),
                   tflops=spent and round(4e-9 * heads * own * length * D / spent))
+
+
+def causal_attention(bench, options, build, team_for):
+    """Each rank has the chunks `rank` and `2 W - 1 - rank` of 2 W. Torch's has the keys and values of
+    all ranks gathered, and attends with each chunk to those up to it; that they would have to be
+    put in order is left out, to its favour."""
+    for heads, key_heads, length in ATTENTION:
+        w, rank = bench.ranks, bench.rank
+        chunk = length // (2 * w)
+        groups = heads // key_heads
+        chunks = (rank, 2 * w - 1 - rank)
+        q = bench.random(key_heads, groups, 2, chunk, D)
+        k, v = (bench.random(key_heads, 2 * chunk, D) for _ in range(2))
+        y = torch.empty_like(q)
+        scale = D**-0.5
+
+        def fill():
+            for tensor in (q, k, v):
+                tensor.copy_(bench.random(*tensor.shape))
+
+        def ordered(tensor):
+            """The chunks of all ranks in the order of the sequence, head by head."""
+            halves = gathered(tensor).unflatten(2, (2, chunk))
+            return torch.cat([halves[:, :, 0], halves[:, :, 1].flip(0)]).transpose(0, 1).flatten(
+                1, 2)
+
+        def reference():
+            keys, values = ordered(k), ordered(v)
+            want = torch.empty(q.shape, device="cuda", dtype=torch.float64)
+            at = torch.arange(length, device="cuda")
+            for head in range(key_heads):
+                for one in range(groups):
+                    for half, number in enumerate(chunks):
+                        scores = q[head, one, half].double() @ keys[head].double().T * scale
+                        mine = number * chunk + torch.arange(chunk, device="cuda")
+                        scores.masked_fill_(at[None] > mine[:, None], float("-inf"))
+                        want[head, one, half] = torch.softmax(scores, -1) @ values[head].double()
+            return want
+
+        with team_for(bench, options) as team:
+            def prepare(tile):
+                library, _ = build(bench, options, "ring_attention", BQ=tile[0], BS=tile[1])
+                kernel = library.causal_ring_attention
+                return (f"{tile[0]}x{tile[1]}",
+                        lambda: kernel(q, k, v, scale, y, team=team))
+
+            spent, tile, error = fastest(
+                bench, CAUSAL_TILES, prepare,
+                lambda name, launch: bench.check(f"causal_ring_attention {name}", launch, fill, y,
+                                                 reference, 1e-2))
+        whole = [torch.empty(w, *k.shape, device="cuda", dtype=k.dtype) for _ in range(2)]
+        keys, values = ordered(k)[None].contiguous(), ordered(v)[None].contiguous()
+        whole_q = q.view(1, heads, length, D) if w == 1 else None
+        shared = {"enable_gqa": heads != key_heads}
+
+        def sequential():
+            if w == 1:
+                return torch_attention(whole_q, keys, values, is_causal=True, **shared)
+            for to, tensor in zip(whole, (k, v)):
+                dist.all_gather_into_tensor(to, tensor)
+            for half, number in enumerate(chunks):
+                end = (number + 1) * chunk
+                torch_attention(q[:, :, half].reshape(1, heads, chunk, D), keys[:, :, :end],
+                                values[:, :, :end], attn_mask=causal_lower_right(chunk, end),
+                                **shared)
+
+        peer = bench.attempt(sequential)
+        bench.row(op="causal_attention", M=heads, N=key_heads, K=length, dtile=spent, tile=tile,
+                  error=error, best_peer=peer, ratio=ratio(peer, spent),
+                  tflops=spent and round(2e-9 * heads * length * length / w * D / spent))
 
 
 def flash_decode(bench, options, build, team_for):

@@ -3,7 +3,8 @@
 on PYTHONPATH) kraken, in one process group.
 
     bench_gpu.py [--ranks N] [SUITE…]      gemm ag_gemm gemm_rs all_reduce all_to_all attention
-                                           flash_decode dispatch combine launch
+                                           causal_attention flash_decode dispatch combine
+                                           launch
 
 goals.py runs this for every goal of goals.md; the lists of shapes are there, too.
 
@@ -409,7 +410,8 @@ def suites():
             "all_reduce": all_reduce, "all_to_all": all_to_all, "launch": launch,
             **{suite.__name__: lambda bench, options, suite=suite:
                suite(bench, options, build, team_for)
-               for suite in (attention.attention, attention.flash_decode,
+               for suite in (attention.attention, attention.causal_attention,
+                             attention.flash_decode,
                              moe.dispatch, moe.combine)}}
 
 
@@ -429,7 +431,8 @@ def named(text):
 
 
 def main():
-    names = ("gemm", "ag_gemm", "gemm_rs", "all_reduce", "all_to_all", "attention", "flash_decode",
+    names = ("gemm", "ag_gemm", "gemm_rs", "all_reduce", "all_to_all", "attention",
+             "causal_attention", "flash_decode",
              "dispatch", "combine", "launch")
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -465,7 +468,7 @@ def main():
 
     bench = Bench(options.runs)
     table = suites()
-    alone = ("gemm", "attention", "flash_decode", "launch")
+    alone = ("gemm", "attention", "causal_attention", "flash_decode", "launch")
     chosen = options.suite or (names if bench.ranks > 1 else alone)
     for name in chosen:
         table[name](bench, options)
