@@ -93,8 +93,9 @@ def attention(bench, options, build, team_for):
 
 def causal_attention(bench, options, build, team_for):
     """Each rank has the chunks `rank` and `2 W - 1 - rank` of 2 W. Torch's has the keys and values of
-    all ranks gathered, and attends with each chunk to those up to it; that they would have to be
-    put in order is left out, to its favour."""
+    all ranks gathered, and attends with each chunk to those up to it, at once or in two parts, of
+    which it takes the faster. That keys would have to be put in order, and parts merged, is left
+    out, to its favour."""
     for heads, key_heads, length in ATTENTION:
         w, rank = bench.ranks, bench.rank
         chunk = length // (2 * w)
@@ -144,18 +145,28 @@ def causal_attention(bench, options, build, team_for):
         whole_q = q.view(1, heads, length, D) if w == 1 else None
         shared = {"enable_gqa": heads != key_heads}
 
-        def sequential():
+        def sequential(attend):
             if w == 1:
                 return torch_attention(whole_q, keys, values, is_causal=True, **shared)
             for to, tensor in zip(whole, (k, v)):
                 dist.all_gather_into_tensor(to, tensor)
             for half, number in enumerate(chunks):
-                end = (number + 1) * chunk
-                torch_attention(q[:, :, half].reshape(1, heads, chunk, D), keys[:, :, :end],
-                                values[:, :, :end], attn_mask=causal_lower_right(chunk, end),
-                                **shared)
+                attend(q[:, :, half].reshape(1, heads, chunk, D), number * chunk)
 
-        peer = bench.attempt(sequential)
+        def at_once(queries, begin):
+            end = begin + chunk
+            torch_attention(queries, keys[:, :, :end], values[:, :, :end],
+                            attn_mask=causal_lower_right(chunk, end), **shared)
+
+        def in_parts(queries, begin):
+            own = slice(begin, begin + chunk)
+            torch_attention(queries, keys[:, :, own], values[:, :, own], is_causal=True, **shared)
+            if begin:
+                torch_attention(queries, keys[:, :, :begin], values[:, :, :begin], **shared)
+
+        times = [bench.attempt(lambda attend=attend: sequential(attend))
+                 for attend in ((at_once, in_parts) if w > 1 else (at_once,))]
+        peer = min((time for time in times if time is not None), default=None)
         bench.row(op="causal_attention", M=heads, N=key_heads, K=length, dtile=spent, tile=tile,
                   error=error, best_peer=peer, ratio=ratio(peer, spent),
                   tflops=spent and round(2e-9 * heads * length * length / w * D / spent))
