@@ -400,7 +400,7 @@ void GroupLowering::multiplyForIteration(Op &dot) {
   const Product product = productOf(dot);
   Registers sums(registers(dot.operand(2)));
   if (isShort(dot)) {
-    awaitProducts(begun_.size(), dot);
+    awaitProducts(begun_.size());
     addShortSums(product, sums);
     setRegisters(dot.result(), sums);
     return;
@@ -418,56 +418,15 @@ void GroupLowering::multiplyForIteration(Op &dot) {
   begun_.push_back(&dot);
 }
 
-namespace {
-
-/// Tiles of the elements of a product that are computed between it and an op, and used there or
-/// later.
-llvm::SmallVector<ir::Value *, 4> liveBetween(Op &dot, Op &user) {
-  const DType dtype = dot.result()->type().dtype();
-  llvm::SmallVector<ir::Value *, 4> live;
-  llvm::SmallPtrSet<const Op *, 16> before;
-  for (auto op = std::next(dot.getIterator()); &*op != &user; ++op) {
-    before.insert(&*op);
-    if (op->numRegions() > 0 || op->numResults() != 1)
-      continue;
-    const ir::Type type = op->result()->type();
-    if (type.isTile() && type.dtype() == dtype)
-      live.push_back(op->result());
-  }
-  llvm::erase_if(live, [&](const ir::Value *value) {
-    return llvm::all_of(value->uses(),
-                        [&](const ir::Use &use) { return before.contains(use.user); });
-  });
-  return live;
-}
-
-} // namespace
-
-void GroupLowering::awaitProducts(size_t count, Op &user) {
+void GroupLowering::awaitProducts(size_t count) {
   if (count == 0)
     return;
   // They end in the order in which they began.
   const auto left = unsigned(begun_.size() - count);
   for (Op *dot : llvm::ArrayRef(begun_).take_front(count)) {
-    // LLVM would have it wait first, and compute then. What follows from large tiles, as their sums
-    // do, stands for them.
-    constexpr size_t kFewRegisters = 4;
-    llvm::SmallVector<ir::Value *, 4> values = liveBetween(*dot, user);
-    llvm::erase_if(values, [&](ir::Value *value) {
-      const Op &op = *value->definingOp();
-      return isStagedLoad(op) || isForOthers(op) || registers(value).size() > kFewRegisters;
-    });
-    values.insert(values.begin(), dot->result());
-    Registers all;
-    for (ir::Value *value : values)
-      llvm::append_range(all, registers(value));
-    ops_.awaitDots(b, left, all);
-    auto rest = llvm::ArrayRef<Value *>(all);
-    for (ir::Value *value : values) {
-      const size_t size = registers(value).size();
-      setRegisters(value, Registers(rest.take_front(size)));
-      rest = rest.drop_front(size);
-    }
+    Registers sums(registers(dot->result()));
+    ops_.awaitDots(b, left, sums);
+    setRegisters(dot->result(), sums);
   }
   begun_.erase(begun_.begin(), begun_.begin() + ptrdiff_t(count));
 }
@@ -482,12 +441,12 @@ void GroupLowering::awaitOperands(Op &op) {
   use(op);
   for (unsigned i = 0; i < op.numRegions(); ++i)
     ir::walk(op.body(i), use);
-  awaitProducts(count, op);
+  awaitProducts(count);
 }
 
 /// At the end of an iteration whose products it uses: the slot is free.
 void GroupLowering::endIteration(Op &yield) {
-  awaitProducts(begun_.size(), yield);
+  awaitProducts(begun_.size());
   release(place_.slot());
   place_.next();
 }

@@ -135,7 +135,7 @@ private:
   /// Those that an op uses, and all that began before them.
   void awaitOperands(ir::Op &op);
   /// The first ones of `begun_`, behind what the ops before `user` compute.
-  void awaitProducts(size_t count, ir::Op &user);
+  void awaitProducts(size_t count);
   void endIteration(ir::Op &yield);
   void addDots(const Product &product, unsigned block, int64_t column, int64_t first, int64_t end,
                bool adds, llvm::MutableArrayRef<llvm::Value *> sums);
