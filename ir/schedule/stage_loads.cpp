@@ -98,7 +98,8 @@ private:
                                    dot.result()->type().dtype(), dot.hasAttr("precision"));
   }
   [[nodiscard]] bool hasProduct(const StagedDot &staged) const;
-  [[nodiscard]] static bool isWalkedWithoutTiles(const Candidate &candidate);
+  [[nodiscard]] bool isUnsure(const Value &number) const;
+  [[nodiscard]] bool isWalkedAlone(const Candidate &candidate);
   [[nodiscard]] bool isOrderedByBody(const Candidate &candidate);
   [[nodiscard]] bool mapsRight(const Candidate &candidate);
   [[nodiscard]] bool mapsRight(const Candidate &candidate, const StagedDot &staged,
@@ -227,8 +228,8 @@ const char *LoadStager::judge(Candidate &candidate) {
     return "an operand ends inside of its tensor, or is not one box of it";
   if (isOrderedByBody(candidate))
     return "its body writes what they read, or waits for something else before";
-  if (!isWalkedWithoutTiles(candidate))
-    return "where they are, or how often, follows from tiles";
+  if (!isWalkedAlone(candidate))
+    return "where they are, or how often, follows from tiles, or from what may change meanwhile";
   return nullptr;
 }
 
@@ -272,10 +273,31 @@ bool LoadStager::hasProduct(const StagedDot &staged) const {
   return true;
 }
 
-/// Whether the warp that copies could walk the loop, and those around it, without tiles.
-bool LoadStager::isWalkedWithoutTiles(const Candidate &candidate) {
+/// Whether a number is not sure to be the same whoever computes it, whenever in the launch: it has
+/// effects, comes from another rank or by a message, or from what the kernel writes.
+bool LoadStager::isUnsure(const Value &number) const {
+  const Op *op = number.definingOp();
+  if (!op || number.type().isTile() || !(number.type().isScalar() || number.type().isIndex()) ||
+      op->isPure() || op->hasEffect(Control))
+    return false;
+  if (!op->is(OpKind::Load) || op->numOperands() != 1 || op->operand(0)->type().isRemote())
+    return true;
+  bool isWritten = false;
+  walk(*space_.enclosing(OpKind::Kernel), [&](Op &other) {
+    Value *written = writtenView(other);
+    isWritten |= written && mayAlias(written, op->operand(0));
+  });
+  return isWritten;
+}
+
+/// Whether the warp that copies could walk the loop, and those around it, by itself: without tiles,
+/// and with the numbers that the groups have.
+bool LoadStager::isWalkedAlone(const Candidate &candidate) {
   const auto isTile = [](const Value &value) { return value.type().isTile(); };
-  const auto follows = [&](Value *value) { return !isTile(*value) && dependsOn(value, isTile); };
+  const auto follows = [&](Value *value) {
+    return !isTile(*value) &&
+           dependsOn(value, [&](const Value &from) { return isTile(from) || isUnsure(from); });
+  };
   for (Op *load : candidate.loads())
     if (llvm::any_of(load->operands(), follows))
       return false;
@@ -347,7 +369,7 @@ bool LoadStager::isExact(const TensorBox &box, unsigned dim) {
   const auto least = end.asAtom();
   if (!loop || !loop->is(OpKind::For) || firsts[0] != loop->body().argument(0) || !least ||
       polys_.atom(*least).kind != Polynomials::AtomKind::Min ||
-      polynomial(loop->operand(0)) != Polynomial(0) ||
+      polynomial(loop->operand(1)) != end || polynomial(loop->operand(0)) != Polynomial(0) ||
       polynomial(loop->operand(2)) != Polynomial(length))
     return false;
   const auto &[lhs, rhs] = std::pair(polys_.atom(*least).lhs, polys_.atom(*least).rhs);
