@@ -92,10 +92,10 @@ def attention(bench, options, build, team_for):
 
 
 def causal_attention(bench, options, build, team_for):
-    """Each rank has the chunks `rank` and `2 W - 1 - rank` of 2 W. Torch's has the keys and values of
-    all ranks gathered, and attends with each chunk to those up to it, at once or in two parts, of
-    which it takes the faster. That keys would have to be put in order, and parts merged, is left
-    out, to its favour."""
+    """Each rank has the chunks `rank` and `2 W - 1 - rank` of 2 W. Torch's has the keys and values
+    of all ranks gathered, and attends with each chunk to those up to it, at once or in two parts,
+    of which it takes the faster. That keys would have to be put in order, and parts merged, is
+    left out, to its favour."""
     for heads, key_heads, length in ATTENTION:
         w, rank = bench.ranks, bench.rank
         chunk = length // (2 * w)
