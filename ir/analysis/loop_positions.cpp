@@ -4,6 +4,15 @@
 
 namespace dtile::ir {
 
+llvm::SmallVector<Op *, 8> loopsOfSpaces(Module &module) {
+  llvm::SmallVector<Op *, 8> loops;
+  walk(module.body(), [&](Op &op) {
+    if (op.is(OpKind::For) && op.enclosing(OpKind::Space))
+      loops.push_back(&op);
+  });
+  return loops;
+}
+
 bool followsFromPosition(Op &op, PositionChain &chain, bool &isVarying) {
   constexpr uint16_t kAnyEffect = 0xffff;
   const Block &body = *op.parentBlock();

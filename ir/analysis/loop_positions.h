@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What an iteration of a loop computes from its position alone: that can be computed ahead of it.
+// The loops of bodies, and what an iteration computes from its position alone: that can be computed
+// ahead of it.
 #pragma once
 
 #include "ir/core/ir.h"
 
 #include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/SmallVector.h"
 
 namespace dtile::ir {
+
+/// The `for` loops of spaces, inner ones behind those around them.
+[[nodiscard]] llvm::SmallVector<Op *, 8> loopsOfSpaces(Module &module);
 
 /// Ops of a loop's body, each behind those that it uses.
 using PositionChain = llvm::SmallSetVector<Op *, 8>;

@@ -10,6 +10,7 @@
 // Leaves alone: loops where nothing stands before the conflict, and awaits that order something
 // else in their own
 //   iteration.
+#include "ir/analysis/loop_positions.h"
 #include "ir/analysis/ordering.h"
 #include "ir/core/builder.h"
 #include "ir/transform/pass.h"
@@ -97,13 +98,8 @@ bool carry(Op &loop, PassContext &context) {
 } // namespace
 
 bool carryAwaits(Module &module, PassContext &context) {
-  llvm::SmallVector<Op *, 8> loops;
-  walk(module.body(), [&](Op &op) {
-    if (op.is(OpKind::For) && op.enclosing(OpKind::Space))
-      loops.push_back(&op);
-  });
   bool changed = false;
-  for (Op *loop : loops)
+  for (Op *loop : loopsOfSpaces(module))
     changed |= carry(*loop, context);
   return changed;
 }

@@ -43,8 +43,7 @@ constexpr int64_t kKeptBytes = 256;
 /// One loop.
 class LoopCopies {
 public:
-  LoopCopies(Op &loop, PassContext &context)
-      : loop_(loop), body_(loop.body()), context_(context) {}
+  LoopCopies(Op &loop, PassContext &context) : loop_(loop), body_(loop.body()), context_(context) {}
   bool run();
 
 private:
@@ -276,12 +275,8 @@ bool LoopCopies::run() {
 bool copyAhead(Module &module, PassContext &context) {
   if (!context.facts || context.facts->asyncCopyBytes < kWordBytes)
     return false;
-  llvm::SmallVector<Op *, 8> loops;
-  walk(module.body(), [&](Op &op) {
-    const Op *space = op.enclosing(OpKind::Space);
-    if (op.is(OpKind::For) && space && !space->hasAttr("groups"))
-      loops.push_back(&op);
-  });
+  llvm::SmallVector<Op *, 8> loops = loopsOfSpaces(module);
+  llvm::erase_if(loops, [](Op *loop) { return loop->enclosing(OpKind::Space)->hasAttr("groups"); });
   bool changed = false;
   // Inner loops first.
   for (Op *loop : llvm::reverse(loops))

@@ -211,14 +211,10 @@ bool ProductDelay::run() {
 bool delayProducts(Module &module, PassContext &context) {
   if (!context.facts)
     return false;
-  llvm::SmallVector<Op *, 4> loops;
-  walk(module.body(), [&](Op &op) {
-    if (op.is(OpKind::For) && op.hasAttr("stages"))
-      loops.push_back(&op);
-  });
   bool changed = false;
-  for (Op *loop : loops)
-    changed |= ProductDelay(*loop, context).run();
+  for (Op *loop : loopsOfSpaces(module))
+    if (loop->hasAttr("stages"))
+      changed |= ProductDelay(*loop, context).run();
   return changed;
 }
 

@@ -9,6 +9,7 @@
 // Leaves alone: loops with products, whose operands are read ahead otherwise; loads of words that
 //   carry flags, which wait; places that the loop carries; tiles of which only one fits into
 //   registers.
+#include "ir/analysis/loop_positions.h"
 #include "ir/core/builder.h"
 #include "ir/transform/pass.h"
 
@@ -243,13 +244,8 @@ bool LoadsTogether::run() {
 } // namespace
 
 bool loadTogether(Module &module, PassContext &context) {
-  llvm::SmallVector<Op *, 8> loops;
-  walk(module.body(), [&](Op &op) {
-    if (op.is(OpKind::For) && op.enclosing(OpKind::Space))
-      loops.push_back(&op);
-  });
   bool changed = false;
-  for (Op *loop : loops)
+  for (Op *loop : loopsOfSpaces(module))
     changed |= LoadsTogether(*loop, context).run();
   return changed;
 }

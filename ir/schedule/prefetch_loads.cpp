@@ -130,13 +130,8 @@ bool LoadPrefetch::run() {
 } // namespace
 
 bool prefetchLoads(Module &module, PassContext &context) {
-  llvm::SmallVector<Op *, 8> loops;
-  walk(module.body(), [&](Op &op) {
-    if (op.is(OpKind::For) && op.enclosing(OpKind::Space))
-      loops.push_back(&op);
-  });
   bool changed = false;
-  for (Op *loop : loops)
+  for (Op *loop : loopsOfSpaces(module))
     changed |= LoadPrefetch(*loop, context).run();
   return changed;
 }
