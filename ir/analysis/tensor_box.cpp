@@ -2,6 +2,8 @@
 // Follows a view to its object, outermost slice first.
 #include "ir/analysis/tensor_box.h"
 
+#include "ir/core/constants.h"
+
 namespace dtile::ir {
 
 namespace {
@@ -54,8 +56,7 @@ std::optional<TensorBox> tensorBox(Value *view) {
   // Until a window says how much of such a dimension is meant.
   constexpr int64_t kUnknown = -1;
   for (unsigned d = 0; d < box.dims.size(); ++d) {
-    const Op *size = op->operand(d)->definingOp();
-    box.dims[d].length = size && size->is(OpKind::Const) ? size->intAttr("value") : kUnknown;
+    box.dims[d].length = constantOf(op->operand(d)).value_or(kUnknown);
     open.push_back(d);
   }
   for (Op *slice : llvm::reverse(slices))

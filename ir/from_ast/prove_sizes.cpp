@@ -138,13 +138,6 @@ bool endsInside(const Value *limit, const Value *size, unsigned depth) {
 
 } // namespace
 
-std::optional<int64_t> constantOf(const Value *value) {
-  const Op *op = value->definingOp();
-  if (op && op->is(OpKind::Const) && value->type().isIndex())
-    return op->intAttr("value");
-  return std::nullopt;
-}
-
 bool sameValue(const Value *a, const Value *b) { return sameValue(a, b, kMaxDepth); }
 
 bool isNonNegative(const Value *value) { return isNonNegative(value, kMaxDepth); }

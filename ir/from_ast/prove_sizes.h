@@ -3,14 +3,10 @@
 // checks that cannot fail in well-formed kernels. "No" means not plain, never "false".
 #pragma once
 
+#include "ir/core/constants.h"
 #include "ir/core/ir.h"
 
-#include <optional>
-
 namespace dtile::ir {
-
-/// The value of a constant index.
-[[nodiscard]] std::optional<int64_t> constantOf(const Value *value);
 
 /// Both are computed in the same way from the same values.
 [[nodiscard]] bool sameValue(const Value *a, const Value *b);

@@ -3,6 +3,7 @@
 // a whole block, one more than a block of each kind, and a few blocks.
 #include "ir/protocol/launch_sizes.h"
 
+#include "ir/core/constants.h"
 #include "ir/core/tile_order.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -14,19 +15,12 @@
 
 namespace dtile::protocol {
 
+using ir::constantOf;
 using ir::Op;
 using ir::OpKind;
 using ir::Value;
 
 namespace {
-
-std::optional<int64_t> constantOf(const Value *value) {
-  const Op *op = value->definingOp();
-  if (!op || !op->is(OpKind::Const))
-    return std::nullopt;
-  const auto *number = std::get_if<int64_t>(op->attr("value"));
-  return number ? std::optional(*number) : std::nullopt;
-}
 
 int64_t floorDiv(int64_t a, int64_t b) {
   if (b == 0)

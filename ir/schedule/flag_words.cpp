@@ -18,6 +18,7 @@
 //   take twice the time on the wire; tiles whose rows are no whole words; messages that scalars
 //   depend on.
 #include "ir/analysis/communication.h"
+#include "ir/core/constants.h"
 #include "ir/transform/pass.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -31,13 +32,6 @@ namespace dtile::passes {
 namespace {
 
 using namespace dtile::ir;
-
-std::optional<int64_t> constantOf(const Value *value) {
-  const Op *op = value->definingOp();
-  if (!op || !op->is(OpKind::Const) || !op->result()->type().isIndex())
-    return std::nullopt;
-  return op->intAttr("value");
-}
 
 bool isFact(const Value *value, OpKind kind) {
   const Op *op = value->definingOp();

@@ -12,6 +12,7 @@
 // Leaves alone: `ordered` spaces and spaces whose dimensions show no such role, each with a remark.
 #include "ir/analysis/communication.h"
 #include "ir/analysis/polynomial.h"
+#include "ir/core/constants.h"
 #include "ir/core/tile_order.h"
 #include "ir/transform/pass.h"
 
@@ -26,20 +27,14 @@ constexpr int64_t kGroupBlocks = 8;
 /// How the ranks of a dimension take part.
 enum class RankRole : uint8_t { None, Consumer, Producer };
 
-bool isConst(Value *value, int64_t wanted) {
-  Op *op = value->definingOp();
-  return op && op->is(OpKind::Const) && op->intAttr("value") == wanted;
-}
-
 bool coversAllRanks(const Op &space, unsigned dim) {
   Op *limit = space.operand(3 * dim + 1)->definingOp();
-  return isConst(space.operand(3 * dim), 0) && limit && limit->is(OpKind::NumRanks) &&
-         isConst(space.operand(3 * dim + 2), 1);
+  return constantOf(space.operand(3 * dim)) == 0 && limit && limit->is(OpKind::NumRanks) &&
+         constantOf(space.operand(3 * dim + 2)) == 1;
 }
 
 bool isBlockDim(const Op &space, unsigned dim) {
-  Op *step = space.operand(3 * dim + 2)->definingOp();
-  return step && step->is(OpKind::Const) && step->intAttr("value") > 1;
+  return constantOf(space.operand(3 * dim + 2)).value_or(0) > 1;
 }
 
 /// Whether a sig.slice in the chain of `cells` is indexed by exactly `index`.

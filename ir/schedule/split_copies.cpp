@@ -13,6 +13,7 @@
 //   notifies them.
 #include "ir/analysis/communication.h"
 #include "ir/core/builder.h"
+#include "ir/core/constants.h"
 #include "ir/core/tile_order.h"
 #include "ir/transform/pass.h"
 
@@ -110,22 +111,15 @@ bool hasPartsIn(Op &space) {
          llvm::none_of(written, [&](const Op *object) { return read.contains(object); });
 }
 
-std::optional<int64_t> constant(const Value *value) {
-  const Op *op = value->definingOp();
-  const Attr *attr = op && op->is(OpKind::Const) ? op->attr("value") : nullptr;
-  const auto *number = attr ? std::get_if<int64_t>(attr) : nullptr;
-  return number ? std::optional(*number) : std::nullopt;
-}
-
 /// Whether a space has few bodies on any number of ranks.
 bool isFew(const Op &space) {
   int64_t bodies = 1;
   for (unsigned d = 0; d < spaceDims(space); ++d) {
-    if (constant(space.operand(3 * d)) != 0 || constant(space.operand(3 * d + 2)) != 1)
+    if (constantOf(space.operand(3 * d)) != 0 || constantOf(space.operand(3 * d + 2)) != 1)
       return false;
     const Value *end = space.operand(3 * d + 1);
     const bool isRanks = end->definingOp() && end->definingOp()->is(OpKind::NumRanks);
-    const std::optional<int64_t> count = isRanks ? kRanks : constant(end);
+    const std::optional<int64_t> count = isRanks ? kRanks : constantOf(end);
     if (!count || *count <= 0 || *count > kFewBodies)
       return false;
     bodies *= *count;
@@ -256,8 +250,8 @@ void Splitter::cut(Op &copy, Value *part) {
   const std::string dims = "r" + std::string(rank - 1, 'a');
   for (unsigned i : {0u, 1u}) {
     Value *view = copy.operand(i);
-    copy.setOperand(i, builder_.value(OpKind::ViewSlice, {view, first, end}, view->type(),
-                                      {{"dims", dims}}));
+    copy.setOperand(
+        i, builder_.value(OpKind::ViewSlice, {view, first, end}, view->type(), {{"dims", dims}}));
   }
 }
 
