@@ -411,8 +411,7 @@ def suites():
             **{suite.__name__: lambda bench, options, suite=suite:
                suite(bench, options, build, team_for)
                for suite in (attention.attention, attention.causal_attention,
-                             attention.flash_decode,
-                             moe.dispatch, moe.combine)}}
+                             attention.flash_decode, moe.dispatch, moe.combine)}}
 
 
 def triple(text):
@@ -432,8 +431,7 @@ def named(text):
 
 def main():
     names = ("gemm", "ag_gemm", "gemm_rs", "all_reduce", "all_to_all", "attention",
-             "causal_attention", "flash_decode",
-             "dispatch", "combine", "launch")
+             "causal_attention", "flash_decode", "dispatch", "combine", "launch")
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("suite", nargs="*", default=[], metavar="SUITE", help=", ".join(names))
