@@ -6,15 +6,17 @@
 //   read, then it computes what they compute, in the same order. All but the first of them exist
 //   only below the loop's end: an `if` around their loads, and one around what they compute.
 // Why: a loop that sums what lies on all ranks would wait for one rank after the other.
-// Leaves alone: loops with products, whose operands are read ahead otherwise; loads of words that
-//   carry flags, which wait; places that the loop carries; tiles of which only one fits into
-//   registers.
+// Leaves alone: loops with products, whose operands are read ahead otherwise; loads of which other
+//   passes have said how they are done (words that carry flags, tiles that another warp brings);
+//   places that the loop carries; tiles of which only one fits into registers.
 #include "ir/analysis/loop_positions.h"
 #include "ir/core/builder.h"
 #include "ir/transform/pass.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallPtrSet.h"
+
+#include <algorithm>
 
 namespace dtile::passes {
 namespace {

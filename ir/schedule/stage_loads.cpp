@@ -372,7 +372,7 @@ bool LoadStager::isExact(const TensorBox &box, unsigned dim) {
       polynomial(loop->operand(1)) != end || polynomial(loop->operand(0)) != Polynomial(0) ||
       polynomial(loop->operand(2)) != Polynomial(length))
     return false;
-  const auto &[lhs, rhs] = std::pair(polys_.atom(*least).lhs, polys_.atom(*least).rhs);
+  const Polynomial &lhs = polys_.atom(*least).lhs, &rhs = polys_.atom(*least).rhs;
   const auto isMultiple = [&, length = length](const Polynomial &p) {
     return llvm::all_of(p.terms(), [&](const auto &term) { return term.second % length == 0; });
   };

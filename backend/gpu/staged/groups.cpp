@@ -63,7 +63,7 @@ void GroupLowering::lowerOp(Op &op) {
   if (isOfGroups(op))
     return multiply(op);
   if (op.is(OpKind::Yield) && llvm::any_of(op.parentBlock()->ops(), isAwaitedProduct))
-    return endIteration(op);
+    return endIteration();
   if (isDeferred(op)) {
     if (!op.is(OpKind::Notify) && !op.is(OpKind::Await))
       handOver(op);
@@ -445,7 +445,7 @@ void GroupLowering::awaitOperands(Op &op) {
 }
 
 /// At the end of an iteration whose products it uses: the slot is free.
-void GroupLowering::endIteration(Op &yield) {
+void GroupLowering::endIteration() {
   awaitProducts(begun_.size());
   release(place_.slot());
   place_.next();

@@ -134,9 +134,9 @@ private:
   void multiplyForIteration(ir::Op &dot);
   /// Those that an op uses, and all that began before them.
   void awaitOperands(ir::Op &op);
-  /// The first ones of `begun_`, behind what the ops before `user` compute.
+  /// The first ones of `begun_`.
   void awaitProducts(size_t count);
-  void endIteration(ir::Op &yield);
+  void endIteration();
   void addDots(const Product &product, unsigned block, int64_t column, int64_t first, int64_t end,
                bool adds, llvm::MutableArrayRef<llvm::Value *> sums);
   void addShortSums(Product product, Registers &sums);

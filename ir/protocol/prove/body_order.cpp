@@ -6,6 +6,7 @@
 
 #include "ir/analysis/ordering.h"
 
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
 
 #include <map>

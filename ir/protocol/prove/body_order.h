@@ -5,7 +5,6 @@
 
 #include "ir/core/ir.h"
 
-#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SmallPtrSet.h"
 
 #include <vector>
