@@ -3,13 +3,13 @@
 // files appear together.
 #include "backend/driver/compile.h"
 #include "backend/driver/output_file.h"
+#include "backend/driver/quick_check.h"
 #include "backend/driver/target_code.h"
 
 #include "backend/host/host.h"
 #include "backend/launch/package.h"
 #include "frontend/base/check.h"
 #include "ir/core/text_format.h"
-#include "ir/protocol/check_protocol.h"
 
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
@@ -229,22 +229,41 @@ bool checkOptions(Session &session) {
   return true;
 }
 
-// What of the checks of communication costs next to nothing; `dtilec check` has the rest. What has
-// room on the target that runs the fewest programs at once has room on all.
-bool checkQuickly(Session &session, LoweredModule &lowered, llvm::ArrayRef<TargetArch> targets) {
-  protocol::CheckOptions options;
+struct Output {
+  std::string path;
+  std::string bytes;
+};
+
+// What is one file an architecture is made for one after the other.
+std::optional<std::vector<Output>> makeOutputs(Session &session, llvm::ArrayRef<std::string> read,
+                                               LoweredModule &lowered,
+                                               llvm::ArrayRef<TargetArch> targets) {
+  const Options &options = session.options;
+  std::vector<Output> outputs;
   for (const TargetArch &target : targets) {
-    const TargetFacts *facts = target.target->facts(target.arch);
-    const int64_t programs = facts ? facts->residentPrograms() : 0;
-    const int64_t fewest = options.machine->residentPrograms();
-    if (programs != 0 && (fewest == 0 || programs < fewest))
-      options.machine = facts;
+    const bool isForAll = !isOnePerTarget(options.emit);
+    auto bytes = mainOutput(session, read, lowered, isForAll ? targets : llvm::ArrayRef(target));
+    if (!bytes)
+      return std::nullopt;
+    outputs.push_back({outputFor(options, targets, target), std::move(*bytes)});
+    if (isForAll)
+      break;
   }
-  options.ranks = {1, 2, 3, 4};
-  options.isQuick = true;
-  options.seconds = 0.05;
-  return llvm::all_of(protocol::checkProtocol(*lowered.module, options, session.diagnostics),
-                      [](const protocol::Verdict &verdict) { return verdict.isFine; });
+  if (!options.header.empty())
+    outputs.push_back({options.header, headerText(options, lowered, options.header)});
+  if (!options.depfile.empty())
+    outputs.push_back(
+        {options.depfile,
+         dependencies(read, options.output == "-" ? nameWith(options, "o") : options.output)});
+  return outputs;
+}
+
+llvm::Error writeOutputs(llvm::ArrayRef<Output> outputs) {
+  OutputFiles files;
+  for (const Output &output : outputs)
+    if (llvm::Error error = files.add(output.path, output.bytes))
+      return error;
+  return files.commit();
 }
 
 void buildFile(Session &session) {
@@ -257,35 +276,15 @@ void buildFile(Session &session) {
   // IR text is built as it stands: `dtilec ir` runs passes on it.
   if (!lowered.module || (program && !optimize(session, lowered, options.optLevel)))
     return;
-  if (program && !checkQuickly(session, lowered, targets))
-    return;
+  std::optional<QuickCheck> check;
+  if (program)
+    check.emplace(session.sources, *lowered.module, targets);
   const std::vector<std::string> read =
       program ? std::vector<std::string>(program->files()) : options.inputs;
-  // What is one file an architecture is made for one after the other.
-  OutputFiles files;
-  llvm::Error error = llvm::Error::success();
-  for (const TargetArch &target : targets) {
-    const bool isForAll = !isOnePerTarget(options.emit);
-    const auto bytes =
-        mainOutput(session, read, lowered, isForAll ? llvm::ArrayRef(targets) : target);
-    if (!bytes) {
-      llvm::consumeError(std::move(error));
-      return;
-    }
-    if (!error)
-      error = files.add(outputFor(options, targets, target), *bytes);
-    if (isForAll)
-      break;
-  }
-  if (!error && !options.header.empty())
-    error = files.add(options.header, headerText(options, lowered, options.header));
-  if (!error && !options.depfile.empty())
-    error =
-        files.add(options.depfile, dependencies(read, options.output == "-" ? nameWith(options, "o")
-                                                                            : options.output));
-  if (!error)
-    error = files.commit();
-  if (error)
+  const auto outputs = makeOutputs(session, read, lowered, targets);
+  if ((check && !check->finish(session.diagnostics)) || !outputs)
+    return;
+  if (llvm::Error error = writeOutputs(*outputs))
     session.diagnostics.report(SourceLoc{}, diag::cannot_write, llvm::toString(std::move(error)));
 }
 

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <map>
+#include <mutex>
 #include <set>
 #include <tuple>
 #include <vector>
@@ -111,6 +112,8 @@ std::string Type::str() const {
 }
 
 struct TypeContext::Impl {
+  /// Guards layouts and tiles; all else is made at the start.
+  std::mutex mutex;
   TypeStorage index{TypeKind::Index};
   TypeStorage token{TypeKind::Token};
   TypeStorage acquire{TypeKind::Acquire};
@@ -149,6 +152,7 @@ Type TypeContext::tile(llvm::ArrayRef<int64_t> shape, DType dtype, const Layout 
     DTILE_CHECK(size > 0 && size <= kMaxTileElements / elements, "size of a tile out of range");
     elements *= size;
   }
+  const std::lock_guard<std::mutex> lock(impl_->mutex);
   if (layout)
     layout = &*impl_->layouts.insert(*layout).first;
   auto [it, isNew] = impl_->tiles.try_emplace({dtype, shape.vec(), layout});

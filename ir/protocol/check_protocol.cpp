@@ -5,6 +5,7 @@
 #include "ir/protocol/check_protocol.h"
 
 #include "frontend/base/check.h"
+#include "ir/analysis/launch_values.h"
 #include "ir/interpret/interpreter.h"
 #include "ir/protocol/check_progress.h"
 #include "ir/protocol/check_promises.h"
@@ -213,6 +214,8 @@ bool KernelChecker::runOnce(int ranks, const SizeValues &values) {
     watch(*second, ranks, values, error);
   }
   const Case at{kernel_, ranks, sizes_.symbols(), values, &options_};
+  if (error && error->op && error->kind == RunError::Kind::Trap && ir::isPrecondition(*error->op))
+    return true;
   const bool isExplained = second && !(second->isOver() && second->findings().empty());
   if (!judge(error.get(), isExplained ? *second : first, at)) {
     ++verdict_.runs;
@@ -233,7 +236,7 @@ bool KernelChecker::runOnce(int ranks, const SizeValues &values) {
 }
 
 /// Runs the launches under a detector; false where the kernel refuses the sizes, which is no
-/// mistake.
+/// mistake; nor is an assertion about them, with which such a run ends.
 bool KernelChecker::watch(RaceDetector &detector, int ranks, const SizeValues &values,
                           std::unique_ptr<RunError> &error) {
   interpret::Schedule schedule;
@@ -326,6 +329,7 @@ Verdict KernelChecker::run() {
   });
   for (const int ranks : ranks_) {
     cut_ = Cut::No;
+    const int64_t runsBefore = verdict_.runs;
     for (const SizeValues &values : sizes_.choose(ranks, options_.isQuick)) {
       if (elapsed() > options_.seconds)
         cut_ = Cut::Time;
@@ -337,9 +341,10 @@ Verdict KernelChecker::run() {
         return std::move(verdict_);
       }
     }
-    (cut_ == Cut::No     ? verdict_.ranks
-     : cut_ == Cut::Time ? verdict_.cutShort
-                         : verdict_.tooLarge)
+    (cut_ == Cut::Time             ? verdict_.cutShort
+     : cut_ == Cut::Memory         ? verdict_.tooLarge
+     : verdict_.runs == runsBefore ? verdict_.notTaken
+                                   : verdict_.ranks)
         .push_back(ranks);
   }
   verdict_.machine = options_.machine;
@@ -417,6 +422,9 @@ std::string verdictText(const Verdict &verdict, const SourceManager *sources) {
               llvm::StringRef(placeText(unproved.other->loc(), sources)).rtrim(": ").str() + ")";
     text += '\n';
   }
+  if (!verdict.notTaken.empty())
+    text += "  its assertions leave out W in " +
+            setText({verdict.notTaken.begin(), verdict.notTaken.end()}) + '\n';
   if (!verdict.cutShort.empty())
     text += "  there was no time for all sizes with W in " +
             setText({verdict.cutShort.begin(), verdict.cutShort.end()}) + '\n';

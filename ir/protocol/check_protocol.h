@@ -69,6 +69,8 @@ struct Verdict {
   /// Numbers of ranks for which there was no time for all sizes, and for which no memory.
   std::vector<int> cutShort;
   std::vector<int> tooLarge;
+  /// Numbers of ranks of which the kernel takes no launch that was tried, by its assertions.
+  std::vector<int> notTaken;
   std::vector<Undecided> undecided;
   Progress progress;
   const TargetFacts *machine = nullptr;

@@ -42,6 +42,7 @@ private:
 
   void number();
   bool addMemoryEdges();
+  void addAssertionEdges();
   void addValueEdges();
   void markUrgent();
   bool reorder();
@@ -97,6 +98,19 @@ bool BlockScheduler::addMemoryEdges() {
     }
   }
   return true;
+}
+
+/// What stops the launch where there is no such rank stays behind the assertions that say so
+/// better.
+void BlockScheduler::addAssertionEdges() {
+  llvm::SmallVector<unsigned, 4> assertions;
+  for (unsigned i = 0; i < ops_.size(); ++i) {
+    if (ops_[i]->is(OpKind::Assert))
+      assertions.push_back(i);
+    if (ops_[i]->is(OpKind::ViewAt) || ops_[i]->is(OpKind::SigAt))
+      for (const unsigned assertion : assertions)
+        addEdge(assertion, i);
+  }
 }
 
 /// Edges from the op of this block that defines a value to the op of this block that uses it, also
@@ -163,6 +177,7 @@ bool BlockScheduler::run() {
       llvm::any_of(ops_, [](Op *op) { return isTransfer(*op) || isBlocking(*op); });
   if (!hasCommunication || !addMemoryEdges())
     return false;
+  addAssertionEdges();
   addValueEdges();
   markUrgent();
   return reorder();

@@ -9,7 +9,10 @@
 //   The innermost two dimensions around a dot, where both are blocks, are grouped so that the
 //   operands of neighbouring tiles stay in cache.
 // Why: a tile that starts before its data has come only occupies a program.
-// Leaves alone: `ordered` spaces and spaces whose dimensions show no such role, each with a remark.
+// Leaves alone, each with a remark: `ordered` spaces; spaces whose dimensions show no such role;
+// and
+//   spaces whose bodies may hold up notifies that other bodies of theirs wait for: in the written
+//   order few programs may do for them where another would need one for each body, or hang.
 #include "ir/analysis/communication.h"
 #include "ir/analysis/polynomial.h"
 #include "ir/core/constants.h"
@@ -45,6 +48,33 @@ bool isIndexedBy(Value *cells, const Value *index) {
       return true;
   }
   return false;
+}
+
+/// Whether a loop of a body is around both.
+bool areInOneLoop(const Op *a, const Op *b) {
+  for (const Op *x = a->parentOp(); x && !x->is(OpKind::Space); x = x->parentOp())
+    for (const Op *y = b->parentOp(); y; y = y->parentOp())
+      if (x == y && (x->is(OpKind::For) || x->is(OpKind::While)))
+        return true;
+  return false;
+}
+
+/// Whether a body may wait, for a signal that bodies of the same space notify, before one of these
+/// notifies is sent: by itself, or by a later body of its program where there are few of these.
+bool waitsForItself(Op &space) {
+  bool isHeldUp = false;
+  llvm::SmallVector<Op *, 4> waits, notifies;
+  walk(space, [&](Op &op) {
+    Value *cells = cellsOf(op);
+    if (!cells)
+      return;
+    (op.is(OpKind::Wait) ? waits : notifies).push_back(&op);
+    for (Op *wait : waits)
+      for (Op *notify : notifies)
+        if (objectOf(cellsOf(*wait)) == objectOf(cellsOf(*notify)))
+          isHeldUp |= notify == &op || space.hasAttr("programs") || areInOneLoop(wait, notify);
+  });
+  return isHeldUp;
 }
 
 /// Orders the spaces of one kernel.
@@ -153,6 +183,11 @@ bool TileOrderer::run() {
       continue;
     if (op.boolAttrOr("ordered", false)) {
       context_.remark(op, "space `" + op.strAttr("name").str() + "` is `ordered` by its author");
+      continue;
+    }
+    if (waitsForItself(op)) {
+      context_.remark(op, "space `" + op.strAttr("name").str() +
+                              "` keeps its written order: its bodies wait for each other");
       continue;
     }
     orderSpace(op);

@@ -333,11 +333,11 @@ bool isFencedBetween(Op *transfer, Op *later) {
 
 } // namespace
 
-Release releases(Op *notify, Op *access, bool isAsync) {
+Release releases(Op *notify, Op *access, Course course) {
   if (notify == access)
     return Release::Yes;
   const bool isOneSpace = notify->enclosing(OpKind::Space) == access->enclosing(OpKind::Space);
-  if (!isAsync)
+  if (course == Course::AtOnce)
     return isOneSpace && isBefore(access, notify) ? Release::Yes : Release::No;
   if (tokensOf(*notify).contains(access))
     return Release::Yes;
@@ -345,7 +345,8 @@ Release releases(Op *notify, Op *access, bool isAsync) {
     return Release::No;
   if (isOverBetween(access, notify))
     return Release::Yes;
-  return isFencedBetween(access, notify) ? Release::SameRank : Release::No;
+  return course == Course::Sent && isFencedBetween(access, notify) ? Release::SameRank
+                                                                   : Release::No;
 }
 
 bool isOrdered(Op *first, bool firstIsAsync, Op *second) {

@@ -56,8 +56,10 @@ enum class Release : uint8_t {
   /// Where the notify goes to the rank that the access wrote to: a fence is between.
   SameRank
 };
-/// `access` is async where a transfer makes it.
-[[nodiscard]] Release releases(Op *notify, Op *access, bool isAsync);
+/// What a transfer does runs beside the body. A fence orders of it only what was sent, neither what
+/// was read for that nor what a get brings.
+enum class Course : uint8_t { AtOnce, Sent, Beside };
+[[nodiscard]] Release releases(Op *notify, Op *access, Course course);
 
 /// Whether the second of two ops of a body comes behind the first, where loops around both are in
 /// one iteration and the first comes first there.

@@ -45,7 +45,7 @@ std::vector<Head> Prover::headsOf(Scene &scene, const Access &access, const Inst
                                   const Region &region) {
   std::vector<Head> heads;
   for (Op *notify : notifies_) {
-    Release release = releases(notify, access.op, access.isAsync);
+    Release release = releases(notify, access.op, access.course());
     const bool isOneSpace = spaceOf(notify) == at.space;
     if (release == Release::No && !isOneSpace && isAfterSpace(at.space, spaceOf(notify)) &&
         isOverInBody(access.op, access.isAsync))

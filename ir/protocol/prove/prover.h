@@ -42,6 +42,10 @@ struct Access {
   Value *view = nullptr;
   Op *object = nullptr;
   bool isAsync = false;
+  [[nodiscard]] Course course() const {
+    const bool isSent = kind != Kind::Read && !op->is(OpKind::Get);
+    return !isAsync ? Course::AtOnce : isSent ? Course::Sent : Course::Beside;
+  }
 };
 [[nodiscard]] bool conflict(const Access &a, const Access &b);
 

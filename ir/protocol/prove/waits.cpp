@@ -294,8 +294,6 @@ void Prover::proveWaits() {
     if (!isReached)
       fail(barrier, "that all ranks come to this barrier");
   }
-  if (notifies_.empty() && waits_.empty())
-    return;
   ir::walk(kernel_, [&](Op &op) {
     if (op.is(OpKind::While))
       fail(&op, "that this loop ends");
