@@ -9,6 +9,7 @@
 #include "backend/host/host.h"
 #include "backend/launch/package.h"
 #include "frontend/base/check.h"
+#include "ir/core/builder.h"
 #include "ir/core/text_format.h"
 
 #include "llvm/ADT/SmallString.h"
@@ -274,11 +275,15 @@ void buildFile(Session &session) {
   std::unique_ptr<sema::Program> program;
   LoweredModule lowered = readModule(session, options.inputs.front(), program);
   // IR text is built as it stands: `dtilec ir` runs passes on it.
-  if (!lowered.module || (program && !optimize(session, lowered, options.optLevel)))
+  if (!lowered.module)
     return;
   std::optional<QuickCheck> check;
-  if (program)
-    check.emplace(session.sources, *lowered.module, targets);
+  if (program) {
+    std::unique_ptr<ir::Module> written = ir::cloneModule(*lowered.module);
+    if (!optimize(session, lowered, options.optLevel))
+      return;
+    check.emplace(session.sources, std::move(written), *lowered.module, targets);
+  }
   const std::vector<std::string> read =
       program ? std::vector<std::string>(program->files()) : options.inputs;
   const auto outputs = makeOutputs(session, read, lowered, targets);

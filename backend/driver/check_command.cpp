@@ -6,6 +6,7 @@
 
 #include "frontend/ast/ast_printer.h"
 #include "frontend/parse/parser.h"
+#include "ir/core/builder.h"
 #include "ir/protocol/check_protocol.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -86,9 +87,13 @@ void checkFile(Session &session, llvm::StringRef path) {
   if (instances.empty() || session.diagnostics.hasErrors())
     return;
   LoweredModule lowered = lowerKernels(session, *program, instances);
-  if (!optimize(session, lowered, OptLevel::O1))
+  // Room is asked for as a build without further options schedules it; the rest as it is written.
+  const std::unique_ptr<ir::Module> scheduled = ir::cloneModule(*lowered.module);
+  passes::PassContext context(session.diagnostics);
+  if (!runPipeline(*scheduled, OptLevel::O2, context) || !optimize(session, lowered, OptLevel::O1))
     return;
   protocol::CheckOptions checks;
+  checks.scheduled = scheduled.get();
   if (!session.options.ranks.empty()) {
     checks.ranks = session.options.ranks;
     checks.seconds = 7.0 / double(instances.size());

@@ -31,15 +31,17 @@ void printRemarks(const Session &session, llvm::ArrayRef<passes::Remark> remarks
   }
 }
 
-bool optimize(Session &session, LoweredModule &lowered, OptLevel level) {
+bool runPipeline(ir::Module &module, OptLevel level, passes::PassContext &context) {
   PhaseScope phase("running passes");
   auto pipeline = passes::parsePipeline(passes::pipelineText(passLevel(level)), passes::allPasses(),
-                                        session.diagnostics);
-  if (!pipeline)
-    return false;
-  passes::PassContext context(session.diagnostics);
+                                        context.diagnostics);
   passes::PassManager manager({});
-  const bool fine = manager.run(*lowered.module, *pipeline, context);
+  return pipeline && manager.run(module, *pipeline, context);
+}
+
+bool optimize(Session &session, LoweredModule &lowered, OptLevel level) {
+  passes::PassContext context(session.diagnostics);
+  const bool fine = runPipeline(*lowered.module, level, context);
   llvm::append_range(lowered.remarks, context.remarks);
   return fine;
 }

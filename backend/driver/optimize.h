@@ -27,6 +27,8 @@ void printRemarks(const Session &session, llvm::ArrayRef<passes::Remark> remarks
                   llvm::raw_ostream &os);
 
 /// Runs the pipeline of a level; false after reporting.
+bool runPipeline(ir::Module &module, OptLevel level, passes::PassContext &context);
+/// The same, and keeps the remarks.
 bool optimize(Session &session, LoweredModule &lowered, OptLevel level);
 
 } // namespace dtile::driver

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What of the checks of communication a build makes; `dtilec check` has the rest.
+// The checks of communication that a build makes.
 #pragma once
 
 #include "backend/driver/target_code.h"
@@ -9,12 +9,15 @@
 
 namespace dtile::driver {
 
-/// Runs beside the caller, who makes code from another copy of the module. Both only read what they
-/// share: the sources, and the context of types, which guards itself.
+/// Proves kernels, and runs those that are not proved on a few ranks; `dtilec check` runs more and
+/// tells more. It works beside the caller, who makes code from the scheduled module. They share
+/// sources, which both only read, and the context of types, which guards itself.
 class QuickCheck {
 public:
-  /// Begins. What has room on the target that runs the fewest programs at once has room on all.
-  QuickCheck(const SourceManager &sources, ir::Module &module, llvm::ArrayRef<TargetArch> targets);
+  /// Begins. `written` is what was lowered, before any pass; `scheduled` is what code is made of.
+  /// What has room on the target that runs the fewest programs at once has room on all.
+  QuickCheck(const SourceManager &sources, std::unique_ptr<ir::Module> written,
+             ir::Module &scheduled, llvm::ArrayRef<TargetArch> targets);
   QuickCheck(const QuickCheck &) = delete;
   QuickCheck &operator=(const QuickCheck &) = delete;
 
@@ -22,7 +25,10 @@ public:
   [[nodiscard]] bool finish(Diagnostics &diagnostics);
 
 private:
-  std::unique_ptr<ir::Module> module_;
+  bool run();
+
+  std::unique_ptr<ir::Module> written_;
+  std::unique_ptr<ir::Module> scheduled_;
   Diagnostics diagnostics_;
   protocol::CheckOptions options_;
   /// The last member: its end waits for the check, which uses the others.

@@ -33,6 +33,8 @@ namespace {
 constexpr uint64_t kMaxSteps = 20'000'000;
 /// More ranks than this are left to the proof where there is one.
 constexpr int kMostRanksBesideProof = 8;
+/// What a quick check spends on contradicting a proof.
+constexpr double kSecondsBesideProof = 0.05;
 
 /// Checks one kernel.
 class KernelChecker {
@@ -48,6 +50,7 @@ private:
   void findUndecided();
   void prove();
   void checkPromised();
+  Progress checkRoom();
   /// False after an error: a symmetric object is larger on one rank than on another.
   [[nodiscard]] bool checkSymmetry();
   [[nodiscard]] bool hasSomethingToCheck();
@@ -62,9 +65,13 @@ private:
   /// For one more run: it may go on for a while beyond the time for all.
   [[nodiscard]] Budget budget() const {
     constexpr double kLeastSeconds = 1;
-    const std::chrono::duration<double> all(std::max(kLeastSeconds, 1.25 * options_.seconds));
+    const std::chrono::duration<double> all(std::max(kLeastSeconds, 1.25 * seconds()));
     return {options_.bytes,
             start_ + std::chrono::duration_cast<std::chrono::steady_clock::duration>(all)};
+  }
+  [[nodiscard]] bool isBesideProof() const { return options_.isQuick && verdict_.isProved; }
+  [[nodiscard]] double seconds() const {
+    return isBesideProof() ? kSecondsBesideProof : options_.seconds;
   }
   [[nodiscard]] double elapsed() const {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
@@ -229,6 +236,7 @@ bool KernelChecker::runOnce(int ranks, const SizeValues &values) {
   if (error && error->kind == RunError::Kind::StepLimit) {
     verdict_.undecided.push_back(
         {&kernel_, "a run for W = " + std::to_string(ranks) + " was too long: " + at.text()});
+    cut_ = Cut::Time;
     return true;
   }
   addSizes(values);
@@ -299,8 +307,6 @@ void KernelChecker::checkPromised() {
 
 /// A proof holds for all data, ranks and sizes; runs beside it are there to contradict it.
 void KernelChecker::prove() {
-  if (options_.isQuick)
-    return;
   Proof proof = proveProtocol(kernel_);
   verdict_.isProved = proof.isComplete();
   verdict_.unproved = std::move(proof.unproved);
@@ -311,8 +317,21 @@ void KernelChecker::prove() {
     (ranks > kMostRanksBesideProof ? verdict_.notRun : ranks_).push_back(ranks);
 }
 
+Progress KernelChecker::checkRoom() {
+  if (!options_.scheduled)
+    return checkProgress(module_, kernel_, sizes_, ranks_, *options_.machine, diagnostics_);
+  ir::Module &scheduled = *options_.scheduled;
+  for (Op &kernel : scheduled.body().ops())
+    if (kernel.is(OpKind::Kernel) && kernel.strAttr("name") == verdict_.kernel) {
+      const LaunchSizes sizes(kernel, interpret::sliceControl(kernel));
+      return checkProgress(scheduled, kernel, sizes, ranks_, *options_.machine, diagnostics_);
+    }
+  DTILE_UNREACHABLE("a kernel that is checked is scheduled, too");
+}
+
 Verdict KernelChecker::run() {
   verdict_.kernel = kernel_.strAttr("name").str();
+  verdict_.place = kernel_.loc();
   for (const SizeSymbol &symbol : sizes_.symbols())
     verdict_.sizes.push_back({symbol.name, {}});
   verdict_.isFine = checkSymmetry();
@@ -330,8 +349,8 @@ Verdict KernelChecker::run() {
   for (const int ranks : ranks_) {
     cut_ = Cut::No;
     const int64_t runsBefore = verdict_.runs;
-    for (const SizeValues &values : sizes_.choose(ranks, options_.isQuick)) {
-      if (elapsed() > options_.seconds)
+    for (const SizeValues &values : sizes_.choose(ranks, isBesideProof())) {
+      if (elapsed() > seconds())
         cut_ = Cut::Time;
       if (cut_ != Cut::No)
         break;
@@ -350,8 +369,7 @@ Verdict KernelChecker::run() {
   verdict_.machine = options_.machine;
   // Where there is room for everything it is only told, and a build tells nothing.
   if (!options_.isQuick || options_.machine->residentPrograms() != 0)
-    verdict_.progress =
-        checkProgress(module_, kernel_, sizes_, ranks_, *options_.machine, diagnostics_);
+    verdict_.progress = checkRoom();
   verdict_.isFine = !verdict_.progress.isRefused;
   checkPromised();
   if (verdict_.runs == 0 && !verdict_.isProved)

@@ -20,7 +20,7 @@ namespace dtile::protocol {
 struct CheckOptions {
   /// Numbers of ranks.
   std::vector<int> ranks = {1, 2, 3, 4, 5, 6, 7, 8};
-  /// Only the sizes that find most.
+  /// Beside a proof only the sizes that find most, and little time.
   bool isQuick = false;
   /// Seconds for one kernel, and bytes that a run's order may take; what does not fit is left out,
   /// and the verdict says so.
@@ -28,6 +28,9 @@ struct CheckOptions {
   size_t bytes = size_t(160) << 20;
   /// Where bodies that wait must leave room for those that they wait for.
   const TargetFacts *machine = &kMachines[0];
+  /// The same kernels as they will run: which order tiles are taken in decides how much room is
+  /// needed. Null where that is the module that is checked.
+  ir::Module *scheduled = nullptr;
   /// Edits that let `kernel` wait on a new signal for a peer's read of an object at `place`, by
   /// whom has the syntax; may be empty.
   std::function<std::vector<FixIt>(llvm::StringRef kernel, llvm::StringRef object,
@@ -56,6 +59,7 @@ struct Progress {
 /// What was found for one kernel. Errors are reported as diagnostics.
 struct Verdict {
   std::string kernel;
+  SourceLoc place;
   bool isFine = true;
   /// The kernel reaches no other rank and has no order to get wrong.
   std::vector<int> ranks;
