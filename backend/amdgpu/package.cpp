@@ -42,7 +42,7 @@ llvm::Expected<std::string> emit(llvm::Module &module, llvm::TargetMachine &mach
   prepare(module, machine);
   llvm::SmallString<0> bytes;
   llvm::raw_svector_ostream os(bytes);
-  if (llvm::Error error = emitModule(module, machine, kind, os))
+  if (llvm::Error error = emitModule(module, machine, kind, os, gpu::kPassesLeftOut))
     return error;
   return bytes.str().str();
 }

@@ -14,6 +14,7 @@
 
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Process.h"
 
@@ -213,14 +214,27 @@ bool checkEmit(Session &session, llvm::ArrayRef<TargetArch> targets) {
   return true;
 }
 
+struct Output {
+  std::string path;
+  std::string bytes;
+};
+
+// No output is a file that was read, by whatever path.
+bool checkOutputs(Session &session, llvm::ArrayRef<Output> outputs,
+                  llvm::ArrayRef<std::string> read) {
+  for (const Output &output : outputs)
+    for (const std::string &file : read)
+      if (output.path != "-" && llvm::sys::fs::equivalent(output.path, file)) {
+        session.diagnostics.report(SourceLoc{}, diag::cannot_write,
+                                   "`" + output.path +
+                                       "` is a file of the program itself; choose another output");
+        return false;
+      }
+  return true;
+}
+
 bool checkOptions(Session &session) {
   const Options &options = session.options;
-  for (const std::string *output : {&options.output, &options.header, &options.depfile})
-    if (*output != "-" && *output == options.inputs.front()) {
-      session.diagnostics.report(SourceLoc{}, diag::cannot_write,
-                                 "`" + *output + "` is the program itself; choose another output");
-      return false;
-    }
   if (options.output == "-" && options.emit == EmitKind::Object &&
       llvm::sys::Process::StandardOutIsDisplayed()) {
     session.diagnostics.report(SourceLoc{}, diag::cannot_write,
@@ -229,11 +243,6 @@ bool checkOptions(Session &session) {
   }
   return true;
 }
-
-struct Output {
-  std::string path;
-  std::string bytes;
-};
 
 // What is one file an architecture is made for one after the other.
 std::optional<std::vector<Output>> makeOutputs(Session &session, llvm::ArrayRef<std::string> read,
@@ -287,7 +296,8 @@ void buildFile(Session &session) {
   const std::vector<std::string> read =
       program ? std::vector<std::string>(program->files()) : options.inputs;
   const auto outputs = makeOutputs(session, read, lowered, targets);
-  if ((check && !check->finish(session.diagnostics)) || !outputs)
+  if ((check && !check->finish(session.diagnostics)) || !outputs ||
+      !checkOutputs(session, *outputs, read))
     return;
   if (llvm::Error error = writeOutputs(*outputs))
     session.diagnostics.report(SourceLoc{}, diag::cannot_write, llvm::toString(std::move(error)));

@@ -35,6 +35,12 @@ struct KernelStats {
   int64_t shared = 0;
 };
 
+/// LLVM's passes for sums and products of addresses that repeat in straight code. Tiles are walked
+/// step by step as they are lowered (TileAccess), so nothing is left for these, and they take a
+/// quarter of the time and more: the first one asks of each pair of addresses whether one may stand
+/// for the other.
+inline constexpr llvm::StringLiteral kPassesLeftOut[] = {"slsr", "nary-reassociate"};
+
 /// What becomes of a vendor's code once LLVM has optimized it. Has no state.
 class Vendor {
 public:

@@ -59,6 +59,11 @@ std::vector<Symbol> processSymbols() {
       {"powf", addressOf<float(float, float)>(&::powf)},
       {"sin", addressOf<Unary64>(&::sin)},
       {"cos", addressOf<Unary64>(&::cos)},
+      // What LLVM makes of the two of one value.
+      {"sincosf", addressOf<void(float, float *, float *)>(&::sincosf)},
+      {"sincos", addressOf<void(double, double *, double *)>(&::sincos)},
+      {"fmodf", addressOf<float(float, float)>(&::fmodf)},
+      {"fmod", addressOf<double(double, double)>(&::fmod)},
       {"exp", addressOf<Unary64>(&::exp)},
       {"exp2", addressOf<Unary64>(&::exp2)},
       {"log", addressOf<Unary64>(&::log)},

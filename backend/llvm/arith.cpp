@@ -385,10 +385,8 @@ llvm::Value *Arith::floatBinary(OpKind kind, llvm::Value *x, llvm::Value *y) {
     return b.CreateFMul(x, y);
   case OpKind::Div:
     return b.CreateFDiv(x, y);
-  case OpKind::Rem: {
-    llvm::Value *whole = b.CreateUnaryIntrinsic(llvm::Intrinsic::floor, b.CreateFDiv(x, y));
-    return b.CreateFSub(x, b.CreateFMul(whole, y));
-  }
+  case OpKind::Rem:
+    return emitRem(b, x, y);
   case OpKind::Min:
     return b.CreateBinaryIntrinsic(llvm::Intrinsic::minnum, x, y);
   case OpKind::Max:

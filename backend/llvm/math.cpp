@@ -29,7 +29,7 @@ constexpr double kLn2Low = -2.12194440e-4;
 
 /// Calls a libm function once a lane.
 llvm::Value *callLibm(llvm::IRBuilder<> &b, llvm::StringRef name,
-                      llvm::ArrayRef<llvm::Value *> args) {
+                      llvm::ArrayRef<llvm::Value *> args, bool isBuiltin = true) {
   llvm::Type *type = args.front()->getType();
   llvm::Type *scalar = type->getScalarType();
   llvm::Module *module = b.GetInsertBlock()->getModule();
@@ -42,14 +42,20 @@ llvm::Value *callLibm(llvm::IRBuilder<> &b, llvm::StringRef name,
   function->setDoesNotThrow();
   function->setWillReturn();
   auto *vector = llvm::dyn_cast<llvm::FixedVectorType>(type);
+  const auto call = [&](llvm::ArrayRef<llvm::Value *> operands) {
+    llvm::CallInst *made = b.CreateCall(callee, operands);
+    if (!isBuiltin)
+      made->addFnAttr(llvm::Attribute::NoBuiltin);
+    return made;
+  };
   if (!vector)
-    return b.CreateCall(callee, args);
+    return call(args);
   llvm::Value *result = llvm::PoisonValue::get(type);
   for (unsigned lane = 0; lane < vector->getNumElements(); ++lane) {
     llvm::SmallVector<llvm::Value *, 2> operands;
     for (llvm::Value *arg : args)
       operands.push_back(b.CreateExtractElement(arg, lane));
-    result = b.CreateInsertElement(result, b.CreateCall(callee, operands), lane);
+    result = b.CreateInsertElement(result, call(operands), lane);
   }
   return result;
 }
@@ -233,6 +239,16 @@ llvm::Value *emitMath(llvm::IRBuilder<> &b, OpKind kind, llvm::Value *x) {
 
 llvm::Value *emitPow(llvm::IRBuilder<> &b, llvm::Value *x, llvm::Value *y) {
   return callLibm(b, x->getType()->getScalarType()->isFloatTy() ? "powf" : "pow", {x, y});
+}
+
+llvm::Value *emitRem(llvm::IRBuilder<> &b, llvm::Value *x, llvm::Value *y) {
+  // LLVM would make its own instruction of the call, which not all targets compute exactly.
+  const bool isFloat = x->getType()->getScalarType()->isFloatTy();
+  llvm::Value *rest = callLibm(b, isFloat ? "fmodf" : "fmod", {x, y}, /*isBuiltin=*/false);
+  llvm::Value *zero = llvm::ConstantFP::getZero(x->getType());
+  llvm::Value *isOther = b.CreateXor(b.CreateFCmpOLT(rest, zero), b.CreateFCmpOLT(y, zero));
+  llvm::Value *isMoved = b.CreateAnd(b.CreateFCmpONE(rest, zero), isOther);
+  return b.CreateSelect(isMoved, b.CreateFAdd(rest, y), rest);
 }
 
 } // namespace dtile::backend

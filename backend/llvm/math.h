@@ -22,4 +22,7 @@ namespace dtile::backend {
 /// x to the y.
 [[nodiscard]] llvm::Value *emitPow(llvm::IRBuilder<> &builder, llvm::Value *x, llvm::Value *y);
 
+/// x - y floor(x / y), rounded once: the remainder with the sign of y.
+[[nodiscard]] llvm::Value *emitRem(llvm::IRBuilder<> &builder, llvm::Value *x, llvm::Value *y);
+
 } // namespace dtile::backend

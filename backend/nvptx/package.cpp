@@ -16,15 +16,10 @@ namespace dtile::backend::nvptx {
 
 namespace {
 
-/// Passes for sums and products of addresses that repeat in straight code. Tiles are walked step by
-/// step as they are lowered (TileAccess), so nothing is left for these, and they take a quarter of
-/// the time: the first one asks of each pair of addresses whether one may stand for the other.
-constexpr llvm::StringLiteral kLeftOut[] = {"slsr", "nary-reassociate"};
-
 llvm::Expected<std::string> ptx(llvm::Module &module, llvm::TargetMachine &machine) {
   llvm::SmallString<0> text;
   llvm::raw_svector_ostream os(text);
-  if (llvm::Error error = emitModule(module, machine, EmitKind::Asm, os, kLeftOut))
+  if (llvm::Error error = emitModule(module, machine, EmitKind::Asm, os, gpu::kPassesLeftOut))
     return error;
   return text.str().str();
 }

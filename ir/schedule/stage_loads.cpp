@@ -74,7 +74,7 @@ struct Candidate {
     llvm::SmallVector<Op *, 4> all;
     for (const StagedDot &staged : dots)
       for (Op *load : staged.loads)
-        if (load)
+        if (load && !llvm::is_contained(all, load))
           all.push_back(load);
     return all;
   }
@@ -137,15 +137,26 @@ void LoadStager::find(Block &block) {
   }
 }
 
+/// Whether a tile is nothing but one of the two operands of products beside it.
+bool isOperandOnly(const Op &tile) {
+  const auto uses = tile.result()->uses();
+  return !uses.empty() && llvm::all_of(uses, [&](const Use &use) {
+    return use.user->is(OpKind::Dot) && use.index == uses[0].index && use.index < 2 &&
+           use.user->parentBlock() == tile.parentBlock();
+  });
+}
+
 /// The load that gives a tile, as it is or transposed.
 Op *loadOf(Value *operand, bool &isTransposed) {
   Op *op = operand->definingOp();
-  isTransposed = op && op->is(OpKind::Trans) &&
-                 op->intsAttr("perm") == llvm::ArrayRef<int64_t>({1, 0}) &&
-                 op->result()->hasOneUse();
-  if (isTransposed)
-    op = op->operand(0)->definingOp();
-  return op && op->is(OpKind::Load) && op->result()->hasOneUse() ? op : nullptr;
+  if (!op || !isOperandOnly(*op))
+    return nullptr;
+  isTransposed =
+      op->is(OpKind::Trans) && op->intsAttr("perm") == llvm::ArrayRef<int64_t>({1, 0});
+  if (!isTransposed)
+    return op->is(OpKind::Load) ? op : nullptr;
+  Op *load = op->operand(0)->definingOp();
+  return load && load->is(OpKind::Load) && load->result()->hasOneUse() ? load : nullptr;
 }
 
 /// Bytes of a box along its innermost dimension.

@@ -106,6 +106,34 @@ bool Canonicalizer::simplifyDim(Op &op) {
   }
 }
 
+namespace {
+
+bool isZero(const Constant &value) {
+  if (const auto *number = std::get_if<double>(&value))
+    return *number == 0;
+  const auto *integer = std::get_if<int64_t>(&value);
+  return integer && *integer == 0;
+}
+
+} // namespace
+
+// A product that is added to something else accumulates into that, as where it is written in the
+// sum itself.
+bool Canonicalizer::simplifySum(Op &op) {
+  for (const unsigned i : {0u, 1u}) {
+    Op *dot = definedBy(op.operand(i), OpKind::Dot);
+    Op *sum = dot ? definedBy(dot->operand(2), OpKind::Splat) : nullptr;
+    const std::optional<Constant> start = sum ? constantIn(sum->operand(0)) : std::nullopt;
+    if (!start || !isZero(*start) || !dot->result()->hasOneUse() ||
+        dot->parentBlock() != op.parentBlock())
+      continue;
+    dot->moveBefore(&op);
+    setOperand(*dot, 2, op.operand(1 - i));
+    return replace(op, dot->result());
+  }
+  return false;
+}
+
 bool Canonicalizer::simplifyTiles(Op &op) {
   switch (op.kind()) {
   case OpKind::Trans:
@@ -119,6 +147,8 @@ bool Canonicalizer::simplifyTiles(Op &op) {
     break;
   }
   switch (op.kind()) {
+  case OpKind::Add:
+    return simplifySum(op);
   case OpKind::Trans:
     return simplifyTrans(op);
   case OpKind::Reshape:

@@ -63,6 +63,7 @@ private:
   bool simplifyBroadcast(ir::Op &op);
   bool simplifySlice(ir::Op &op);
   bool simplifyViewSelect(ir::Op &op);
+  bool simplifySum(ir::Op &op);
   bool simplifyDim(ir::Op &op);
 
   // Edits; all of them keep the worklist up to date.

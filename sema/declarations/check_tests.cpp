@@ -148,7 +148,8 @@ private:
   }
 
   void name(const ast::NameExpr *e) {
-    if (find(e->name) || e->name == "W" || dtypeFromName(e->name))
+    const bool isPredeclared = e->name == "W" || e->name == "inf" || e->name == "nan";
+    if (find(e->name) || isPredeclared || dtypeFromName(e->name))
       return;
     SpellingSuggestion suggestion(e->name);
     scope_.forEachName([&](llvm::StringRef n) { suggestion.consider(n); });

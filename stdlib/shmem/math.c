@@ -10,7 +10,8 @@
  *   pow             log in two doubles                        6
  *   tanh            expm1                                     4
  *   erf             a positive series, and a fraction         12
- *   sinf, cosf, powf are the f64 ones, rounded. */
+ *   fmod            division of whole numbers                 0
+ *   sinf, cosf, powf, fmodf are the f64 ones, rounded. */
 
 #ifndef DTILE_MATH
 #define DTILE_MATH(name) name
@@ -357,8 +358,37 @@ double DTILE_MATH(erf)(double x) {
   return __builtin_copysign(value, x);
 }
 
+/* ---- Remainders ---- */
+
+/* Digits of the quotient are taken off eleven at a time, in whole numbers: nothing is rounded. */
+double DTILE_MATH(fmod)(double x, double y) {
+  const u64 kSign = 1ull << 63, kOne = 1ull << 52, kSpecial = 0x7ffull << 52;
+  u64 sign = bitsOf(x) & kSign, a = bitsOf(x) & ~kSign, b = bitsOf(y) & ~kSign;
+  if (a >= kSpecial || b > kSpecial || b == 0)
+    return __builtin_nan("");
+  if (a < b)
+    return x;
+  /* Each is its digits times 2^(exponent - 1075); small ones have the exponent 1. */
+  int high = (int)(a >> 52), low = (int)(b >> 52);
+  u64 rest = high ? (a & (kOne - 1)) | kOne : a, digits = low ? (b & (kOne - 1)) | kOne : b;
+  high += !high;
+  low += !low;
+  rest %= digits;
+  while (high > low && rest) {
+    int step = high - low < 11 ? high - low : 11;
+    rest = (rest << step) % digits;
+    high -= step;
+  }
+  while (rest && rest < kOne && low > 1) {
+    rest <<= 1;
+    --low;
+  }
+  return ofBits(sign | (rest < kOne ? rest : (rest & (kOne - 1)) | (u64)low << 52));
+}
+
 /* ---- f32 ---- */
 
 float DTILE_MATH(sinf)(float x) { return (float)DTILE_MATH(sin)(x); }
 float DTILE_MATH(cosf)(float x) { return (float)DTILE_MATH(cos)(x); }
 float DTILE_MATH(powf)(float x, float y) { return (float)DTILE_MATH(pow)(x, y); }
+float DTILE_MATH(fmodf)(float x, float y) { return (float)DTILE_MATH(fmod)(x, y); }

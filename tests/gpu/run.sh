@@ -30,6 +30,8 @@ on="$dtilec test --target nvptx"
 run plain $on examples stdlib
 run products $on tests/driver/products_of_every_type.dtile
 run odd_products $on tests/driver/products_in_odd_loops.dtile
+run shared_products $on tests/driver/products_of_one_operand.dtile
+run remainders $on tests/driver/remainders_and_turns.dtile
 run sums $on tests/driver/sums_of_rows.dtile
 run words $on tests/driver/messages_of_words.dtile
 run broken $on --wait-timeout 500 tests/gpu

@@ -6,6 +6,8 @@
 #include "llvm/ADT/Sequence.h"
 #include "llvm/ADT/StringExtras.h"
 
+#include <limits>
+
 namespace dtile::driver {
 
 TestEvaluator::Result
@@ -68,6 +70,10 @@ TestEvaluator::Result TestEvaluator::evaluateName(const ast::NameExpr &e) {
     return TestValue::number(ranks_, ranks_);
   if (auto constant = library_.program().findConst(e.name))
     return TestValue::number(ranks_, *constant);
+  if (e.name == "inf")
+    return TestValue::real(ranks_, std::numeric_limits<double>::infinity());
+  if (e.name == "nan")
+    return TestValue::real(ranks_, std::numeric_limits<double>::quiet_NaN());
   return fail(e.range, "`" + e.name + "` is neither a variable of this test nor a constant");
 }
 

@@ -57,6 +57,28 @@ TEST(DeviceMath, MultiplesOfPiAreNearlyZero) {
   }
 }
 
+TEST(DeviceMath, RemaindersAreExact) {
+  std::mt19937_64 engine(11);
+  std::uniform_real_distribution<double> unit(-1, 1);
+  std::uniform_int_distribution<int> exponent(-1074, 1023);
+  std::vector<double> edges = {0.0, -0.0, 1.0, -1.0, INFINITY, -INFINITY, NAN, 5e-324, -5e-324,
+                               0x1p-1022, 0x1.fffffffffffffp-1023, 1.7e308};
+  const auto check = [](double x, double y) {
+    const double got = device_fmod(x, y), wanted = std::fmod(x, y);
+    ASSERT_EQ(distance(got, wanted), 0) << x << " " << y << " " << got;
+    if (!std::isnan(wanted))
+      ASSERT_EQ(std::signbit(got), std::signbit(wanted)) << x << " " << y;
+  };
+  for (double x : edges)
+    for (double y : edges)
+      check(x, y);
+  for (int i = 0; i < 30000; ++i) {
+    const double x = std::ldexp(unit(engine), exponent(engine));
+    check(x, std::ldexp(unit(engine), exponent(engine)));
+    check(x, x * std::ldexp(unit(engine), -int(i % 60)));
+  }
+}
+
 TEST(DeviceMath, PowersKnowTheirEdges) {
   const double values[] = {0.0,  -0.0, 1.0,      -1.0,      2.0, -2.0,  0.5,    -0.5,    3.0,
                            -3.0, 41.0, INFINITY, -INFINITY, NAN, 1e300, -1e300, 1e-310, 0x1p53};

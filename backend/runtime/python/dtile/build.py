@@ -3,7 +3,9 @@
 
 import hashlib
 import os
+import re
 import shutil
+import stat
 import subprocess
 import tempfile
 
@@ -39,6 +41,42 @@ def _shmem_flags(shmem):
     return flags
 
 
+def _own_folder():
+    """A folder for what was built that nobody else can write to."""
+    folder = os.path.join(tempfile.gettempdir(), f"dtile-{os.getuid()}")
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    state = os.lstat(folder)
+    if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.getuid() or state.st_mode & 0o022:
+        raise DtileInvalid(f"{folder} could be written to by others; remove it, or name another "
+                           "folder: dtile.build(source, folder=...)")
+    return folder
+
+
+def _digest(*identity):
+    return hashlib.sha256(repr(identity).encode()).hexdigest()[:16]
+
+
+def _dependencies(depfile):
+    """The files that a rule of make names behind its colon."""
+    with open(depfile, encoding="utf-8") as file:
+        rule = file.read().replace("\\\n", " ")
+    names = re.findall(r"(?:\\.|\$\$|\S)+", rule)[1:]
+    return [re.sub(r"\\(.)", r"\1", name).replace("$$", "$") for name in names]
+
+
+def _library(folder, name, command, stamps, depfile):
+    """Where the library of a program is, by what all of its files hold; None before it is known
+    which these are, or when one is gone."""
+    try:
+        texts = []
+        for path in _dependencies(depfile):
+            with open(path, "rb") as file:
+                texts.append(file.read())
+    except OSError:
+        return None
+    return os.path.join(folder, f"lib{name}-{_digest(command, stamps, texts)}.so")
+
+
 def build(source, target="nvptx", arch=None, folder=None, flags=(), shmem=None, **constants):
     """Compiles a program and loads it. `constants` are generic parameters, as BM=64; `shmem` is who
     carries bytes between GPUs (p2p, nvshmem). What was built from the same source by the same
@@ -52,28 +90,28 @@ def build(source, target="nvptx", arch=None, folder=None, flags=(), shmem=None, 
     if shmem:
         command += _shmem_flags(shmem)
     command += list(flags)
-    with open(source, "rb") as file:
-        text = file.read()
     inputs = [compiler]
     if shmem == "nvshmem":
         inputs.append(os.path.join(nvshmem_home(), "lib", "libnvshmem_device.bc"))
     stamps = [(stamp.st_size, stamp.st_mtime_ns) for stamp in map(os.stat, filter(os.path.exists,
                                                                                  inputs))]
-    identity = repr((command, text, stamps))
-    key = hashlib.sha256(identity.encode()).hexdigest()[:16]
-    folder = folder or os.path.join(tempfile.gettempdir(), f"dtile-{os.getuid()}")
+    folder = folder or _own_folder()
     os.makedirs(folder, exist_ok=True)
     name = os.path.splitext(os.path.basename(source))[0]
-    library = os.path.join(folder, f"lib{name}-{key}.so")
-    if not os.path.exists(library):
+    # What the program imported when it was built last says what belongs to its identity.
+    known = os.path.join(folder, f"{name}-{_digest(command, stamps)}.d")
+    library = _library(folder, name, command, stamps, known)
+    if not library or not os.path.exists(library):
         # Other ranks may be building the same.
-        own = os.path.join(folder, f"{name}-{key}-{os.getpid()}")
+        own = os.path.join(folder, f"{name}-{os.getpid()}")
         try:
-            _run(command + ["-o", own + ".o"])
+            _run(command + ["-o", own + ".o", "--depfile", own + ".d"])
             _run([os.environ.get("CC", "cc"), "-shared", "-o", own + ".so", own + ".o"])
+            os.replace(own + ".d", known)
+            library = _library(folder, name, command, stamps, known)
             os.replace(own + ".so", library)
         finally:
-            for rest in (own + ".o", own + ".so"):
+            for rest in (own + ".o", own + ".d", own + ".so"):
                 if os.path.exists(rest):
                     os.unlink(rest)
     return load(library)
