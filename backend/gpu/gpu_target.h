@@ -59,9 +59,8 @@ public:
   /// Ptx, Cubin or Hsaco, or an error that says what is missing.
   virtual llvm::Expected<std::string> file(llvm::Module &module, llvm::TargetMachine &machine,
                                            const Device &device, EmitKind kind) const = 0;
-  virtual llvm::Expected<std::vector<KernelStats>> stats(llvm::Module &module,
-                                                         llvm::TargetMachine &machine,
-                                                         const Device &device) const = 0;
+  virtual llvm::Expected<std::vector<KernelStats>>
+  stats(llvm::Module &module, llvm::TargetMachine &machine, const Device &device) const = 0;
 };
 
 /// A vendor's devices as a target.

@@ -28,6 +28,13 @@ llvm::Expected<std::unique_ptr<llvm::TargetMachine>> createMachine(const Machine
   if (!options.cpu.empty() && !processors->isCPUStringValid(options.cpu))
     return llvm::createStringError("`" + options.cpu + "` is no processor that LLVM knows for " +
                                    triple.getArchName() + "; `native` always works");
+  if (triple.getArch() == llvm::Triple::x86_64 && !options.cpu.empty()) {
+    const std::unique_ptr<llvm::MCSubtargetInfo> chosen(
+        target->createMCSubtargetInfo(triple, options.cpu, options.features));
+    if (!chosen->checkFeatures("+64bit"))
+      return llvm::createStringError("`" + options.cpu + "` has no 64-bit code; `native` always " +
+                                     "works");
+  }
   llvm::TargetOptions targetOptions;
   // Each operation rounds; fma is only where it was asked for, or instructions allow it.
   targetOptions.AllowFPOpFusion = llvm::FPOpFusion::Standard;

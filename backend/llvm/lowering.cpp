@@ -20,7 +20,8 @@ std::string describe(const ir::Module &module, const Op &op) {
     PresumedLoc at = module.sources()->presumed(op.loc());
     os << at.file << ":" << at.line << ":" << at.column << ": ";
   }
-  os << "`" << op.info().text << "`";
+  os << "`" << (op.is(OpKind::Kernel) ? op.strAttr("name") : llvm::StringRef(op.info().text))
+     << "`";
   return text;
 }
 
@@ -234,8 +235,8 @@ void FunctionLowering::lowerElementwise(Op &op) {
 
 void FunctionLowering::lowerViewOp(Op &op) {
   if (op.is(OpKind::ViewSelect)) {
-    const View chosen = views_.select(scalar(op.operand(0)), view(op.operand(1)),
-                                      view(op.operand(2)));
+    const View chosen =
+        views_.select(scalar(op.operand(0)), view(op.operand(1)), view(op.operand(2)));
     set(op.result(), chosen.parts());
     return;
   }

@@ -8,7 +8,9 @@
 // Why: a loop that sums what lies on all ranks would wait for one rank after the other.
 // Leaves alone: loops with products, whose operands are read ahead otherwise; loads of which other
 //   passes have said how they are done (words that carry flags, tiles that another warp brings);
-//   places that the loop carries; tiles of which only one fits into registers.
+//   places that the loop carries; tiles of which only one fits into registers; tiles of more than
+//   one dimension, as of loops along rows: more programs at once, of fewer registers each, hide
+//   more there (measured: docs/performance.md).
 #include "ir/analysis/loop_positions.h"
 #include "ir/core/builder.h"
 #include "ir/transform/pass.h"
@@ -232,7 +234,9 @@ bool LoadsTogether::run() {
   if (loop_.numResults() == 0 || !onlyReads())
     return false;
   findLoads();
-  if (loads_.empty())
+  if (loads_.empty() || !llvm::all_of(loads_, [](const Op *load) {
+        return load->result()->type().shape().size() == 1;
+      }))
     return false;
   const int64_t count = fitting();
   if (count < 2) {

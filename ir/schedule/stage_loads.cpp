@@ -151,8 +151,7 @@ Op *loadOf(Value *operand, bool &isTransposed) {
   Op *op = operand->definingOp();
   if (!op || !isOperandOnly(*op))
     return nullptr;
-  isTransposed =
-      op->is(OpKind::Trans) && op->intsAttr("perm") == llvm::ArrayRef<int64_t>({1, 0});
+  isTransposed = op->is(OpKind::Trans) && op->intsAttr("perm") == llvm::ArrayRef<int64_t>({1, 0});
   if (!isTransposed)
     return op->is(OpKind::Load) ? op : nullptr;
   Op *load = op->operand(0)->definingOp();

@@ -61,8 +61,18 @@ TEST(DeviceMath, RemaindersAreExact) {
   std::mt19937_64 engine(11);
   std::uniform_real_distribution<double> unit(-1, 1);
   std::uniform_int_distribution<int> exponent(-1074, 1023);
-  std::vector<double> edges = {0.0, -0.0, 1.0, -1.0, INFINITY, -INFINITY, NAN, 5e-324, -5e-324,
-                               0x1p-1022, 0x1.fffffffffffffp-1023, 1.7e308};
+  std::vector<double> edges = {0.0,
+                               -0.0,
+                               1.0,
+                               -1.0,
+                               INFINITY,
+                               -INFINITY,
+                               NAN,
+                               5e-324,
+                               -5e-324,
+                               0x1p-1022,
+                               0x1.fffffffffffffp-1023,
+                               1.7e308};
   const auto check = [](double x, double y) {
     const double got = device_fmod(x, y), wanted = std::fmod(x, y);
     ASSERT_EQ(distance(got, wanted), 0) << x << " " << y << " " << got;
@@ -80,7 +90,7 @@ TEST(DeviceMath, RemaindersAreExact) {
 }
 
 TEST(DeviceMath, PowersKnowTheirEdges) {
-  const double values[] = {0.0,  -0.0, 1.0,      -1.0,      2.0, -2.0,  0.5,    -0.5,    3.0,
+  const double values[] = {0.0,  -0.0, 1.0,      -1.0,      2.0, -2.0,  0.5,    -0.5,   3.0,
                            -3.0, 41.0, INFINITY, -INFINITY, NAN, 1e300, -1e300, 1e-310, 0x1p53};
   for (double x : values)
     for (double y : values) {
