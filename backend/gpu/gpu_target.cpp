@@ -138,6 +138,8 @@ void writeStats(llvm::ArrayRef<KernelStats> stats, llvm::ArrayRef<Compiled> kern
        << llvm::format("  %7d  %9d  %12d  %11d  %5d  %6d\n", kernel.image.threads,
                        int(stat.registers), int(stat.spillStores), int(stat.spillLoads),
                        int(stat.stack), int(stat.shared + kernel.image.sharedBytes));
+    if (!stat.loss.empty())
+      os << "  " << kernel.kernel << ": " << stat.loss << '\n';
   }
 }
 

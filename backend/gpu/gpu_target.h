@@ -33,6 +33,8 @@ struct KernelStats {
   int64_t registers = 0, spillStores = 0, spillLoads = 0, stack = 0;
   /// Of a program, besides what a launch asks for.
   int64_t shared = 0;
+  /// What it says makes the kernel slow, in its words; mostly empty.
+  std::string loss;
 };
 
 /// LLVM's passes for sums and products of addresses that repeat in straight code. Tiles are walked

@@ -94,8 +94,7 @@ llvm::Expected<Assembled> runPtxas(llvm::StringRef ptx, llvm::StringRef arch) {
     std::string text = program + " refused the code for " + arch.str();
     if (result < 0)
       text = program + " did not end well: " + message;
-    return llvm::createStringError(text + "\n" +
-                                   llvm::StringRef(assembled.messages).trim().str());
+    return llvm::createStringError(text + "\n" + llvm::StringRef(assembled.messages).trim().str());
   }
   if (assembled.cubin.empty())
     return llvm::createStringError(program + " wrote nothing\n" + assembled.messages);
@@ -118,7 +117,14 @@ std::vector<gpu::KernelStats> parseStats(llvm::StringRef messages) {
   messages.split(lines, '\n');
   // Functions that entries call follow them, with properties of their own.
   llvm::StringRef function;
+  // Said before all kernels: `… Potential Performance Loss: words in the function 'name'`.
+  std::vector<std::pair<llvm::StringRef, llvm::StringRef>> losses;
   for (llvm::StringRef line : lines) {
+    if (const llvm::StringRef loss = line.split("Potential Performance Loss: ").second;
+        !loss.empty()) {
+      const auto [words, name] = loss.split(" in the function '");
+      losses.emplace_back(name.split('\'').first, words);
+    }
     if (line.contains("Compiling entry function '")) {
       all.emplace_back().entry = line.split('\'').second.split('\'').first.str();
       continue;
@@ -138,6 +144,10 @@ std::vector<gpu::KernelStats> parseStats(llvm::StringRef messages) {
       stats.shared = before(line, "bytes smem");
     }
   }
+  for (gpu::KernelStats &stats : all)
+    for (const auto &[name, words] : losses)
+      if (name == stats.entry && stats.loss.empty())
+        stats.loss = words.str();
   return all;
 }
 

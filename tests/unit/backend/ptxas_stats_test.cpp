@@ -9,6 +9,8 @@ namespace {
 
 TEST(PtxasStatsTest, KernelsKeepTheirNumbersBesideThoseOfFunctionsThatTheyCall) {
   const auto stats = parseStats(
+      "ptxas info    : (C7515) Potential Performance Loss: wgmma.mma_async instructions are "
+      "serialized due to something in the function 'second'\n"
       "ptxas info    : 16 bytes gmem\n"
       "ptxas info    : Compiling entry function 'first' for 'sm_90a'\n"
       "ptxas info    : Function properties for first\n"
@@ -32,6 +34,8 @@ TEST(PtxasStatsTest, KernelsKeepTheirNumbersBesideThoseOfFunctionsThatTheyCall) 
   EXPECT_EQ(stats[1].shared, 64);
   EXPECT_EQ(stats[1].stack, 0);
   EXPECT_EQ(stats[1].spillStores, 0);
+  EXPECT_EQ(stats[0].loss, "");
+  EXPECT_EQ(stats[1].loss, "wgmma.mma_async instructions are serialized due to something");
 }
 
 } // namespace
