@@ -13,7 +13,7 @@ namespace {
 /// Numbers of ranks for which a kernel that is not proved was not run on all sizes: `3, 4`.
 std::string leftOut(const protocol::Verdict &verdict) {
   llvm::SmallVector<std::string> ranks;
-  for (const std::vector<int> *some : {&verdict.cutShort, &verdict.tooLarge})
+  for (const std::vector<int> *some : {&verdict.cutShort, &verdict.tooLarge, &verdict.stopped})
     for (const int count : *some)
       ranks.push_back(std::to_string(count));
   return llvm::join(ranks, ", ");
@@ -47,9 +47,12 @@ bool QuickCheck::run() {
   for (const protocol::Verdict &verdict :
        protocol::checkProtocol(*written_, options_, diagnostics_)) {
     isFine &= verdict.isFine;
-    const std::string ranks = verdict.isFine && !verdict.isProved ? leftOut(verdict) : "";
-    if (!ranks.empty())
+    if (!verdict.isFine || verdict.isProved)
+      continue;
+    if (const std::string ranks = leftOut(verdict); !ranks.empty())
       diagnostics_.report(verdict.place, diag::not_checked, verdict.kernel, ranks);
+    else if (verdict.runs == 0 && !verdict.notTaken.empty())
+      diagnostics_.report(verdict.place, diag::not_run, verdict.kernel);
   }
   return isFine;
 }

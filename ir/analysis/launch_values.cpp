@@ -26,6 +26,24 @@ bool isOfLaunch(const Value *value) {
   return true;
 }
 
-bool isPrecondition(const Op &op) { return op.is(OpKind::Assert) && isOfLaunch(op.operand(0)); }
+bool isPrecondition(const Op &op) {
+  if (!op.is(OpKind::Assert) || !isOfLaunch(op.operand(0)))
+    return false;
+  for (const Op *around = op.parentOp(); around; around = around->parentOp()) {
+    const bool isSpace = around->is(OpKind::Space);
+    // What a loop carries is another matter than how often it runs.
+    const unsigned decides = isSpace                   ? around->numOperands()
+                             : around->is(OpKind::For) ? 3
+                             : around->is(OpKind::If)  ? 1
+                                                       : 0;
+    if (decides == 0 && !isSpace)
+      return false;
+    if (!llvm::all_of(around->operands().take_front(decides), isOfLaunch))
+      return false;
+    if (isSpace)
+      return !around->hasAttr("after_all");
+  }
+  return false;
+}
 
 } // namespace dtile::ir

@@ -33,6 +33,8 @@ namespace {
 constexpr uint64_t kMaxSteps = 20'000'000;
 /// More ranks than this are left to the proof where there is one.
 constexpr int kMostRanksBesideProof = 8;
+/// Numbers of ranks to try where fewer are left out.
+constexpr int kMoreRanks[] = {5, 6, 7, 8};
 /// What a quick check spends on contradicting a proof.
 constexpr double kSecondsBesideProof = 0.05;
 
@@ -55,6 +57,7 @@ private:
   [[nodiscard]] bool checkSymmetry();
   [[nodiscard]] bool hasSomethingToCheck();
   /// False when the verdict is known: an error was reported.
+  [[nodiscard]] bool runFor(llvm::ArrayRef<int> numbers);
   bool runOnce(int ranks, const SizeValues &values);
   bool watch(RaceDetector &detector, int ranks, const SizeValues &values,
              std::unique_ptr<RunError> &error);
@@ -88,7 +91,7 @@ private:
   std::vector<int> ranks_;
   int64_t launches_ = 2;
   /// Why the last run was given up.
-  enum class Cut : uint8_t { No, Time, Memory } cut_ = Cut::No;
+  enum class Cut : uint8_t { No, Time, Memory, Data } cut_ = Cut::No;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
@@ -228,6 +231,11 @@ bool KernelChecker::runOnce(int ranks, const SizeValues &values) {
     ++verdict_.runs;
     return false;
   }
+  // What data decides was invented, and an assertion about it has ended the run early.
+  if (error && error->kind == RunError::Kind::Trap) {
+    cut_ = Cut::Data;
+    return true;
+  }
   if (isOver || (second && second->isOver())) {
     cut_ = first.isFull() || (second && second->isFull()) ? Cut::Memory : Cut::Time;
     return true;
@@ -329,24 +337,9 @@ Progress KernelChecker::checkRoom() {
   DTILE_UNREACHABLE("a kernel that is checked is scheduled, too");
 }
 
-Verdict KernelChecker::run() {
-  verdict_.kernel = kernel_.strAttr("name").str();
-  verdict_.place = kernel_.loc();
-  for (const SizeSymbol &symbol : sizes_.symbols())
-    verdict_.sizes.push_back({symbol.name, {}});
-  verdict_.isFine = checkSymmetry();
-  if (!verdict_.isFine || !hasSomethingToCheck())
-    return std::move(verdict_);
-  findUndecided();
-  prove();
-  if (!verdict_.isProved)
-    ranks_ = options_.ranks;
-  // With buffers that are taken in turn, the third launch is the first to meet the first one's.
-  walk(kernel_, [&](Op &op) {
-    if (op.is(OpKind::Epoch))
-      launches_ = 3;
-  });
-  for (const int ranks : ranks_) {
+/// Each choice of sizes once; false after an error.
+bool KernelChecker::runFor(llvm::ArrayRef<int> numbers) {
+  for (const int ranks : numbers) {
     cut_ = Cut::No;
     const int64_t runsBefore = verdict_.runs;
     for (const SizeValues &values : sizes_.choose(ranks, isBesideProof())) {
@@ -357,15 +350,43 @@ Verdict KernelChecker::run() {
       if (!runOnce(ranks, values)) {
         verdict_.isFine = false;
         verdict_.isContradicted = verdict_.isProved;
-        return std::move(verdict_);
+        return false;
       }
     }
     (cut_ == Cut::Time             ? verdict_.cutShort
      : cut_ == Cut::Memory         ? verdict_.tooLarge
+     : cut_ == Cut::Data           ? verdict_.stopped
      : verdict_.runs == runsBefore ? verdict_.notTaken
                                    : verdict_.ranks)
         .push_back(ranks);
   }
+  return true;
+}
+
+Verdict KernelChecker::run() {
+  verdict_.kernel = kernel_.strAttr("name").str();
+  verdict_.place = kernel_.loc();
+  for (const SizeSymbol &symbol : sizes_.symbols())
+    verdict_.sizes.push_back({symbol.name, {}});
+  verdict_.isFine = checkSymmetry();
+  if (!verdict_.isFine || !hasSomethingToCheck())
+    return std::move(verdict_);
+  findUndecided();
+  prove();
+  start_ = std::chrono::steady_clock::now();
+  if (!verdict_.isProved)
+    ranks_ = options_.ranks;
+  // With buffers that are taken in turn, the third launch is the first to meet the first one's.
+  walk(kernel_, [&](Op &op) {
+    if (op.is(OpKind::Epoch))
+      launches_ = 3;
+  });
+  if (!runFor(ranks_))
+    return std::move(verdict_);
+  // Few ranks may be what its assertions leave out.
+  const bool isNoneTaken = verdict_.runs == 0 && verdict_.notTaken.size() == ranks_.size();
+  if (isNoneTaken && !verdict_.isProved && !runFor(kMoreRanks))
+    return std::move(verdict_);
   verdict_.machine = options_.machine;
   // Where there is room for everything it is only told, and a build tells nothing.
   if (!options_.isQuick || options_.machine->residentPrograms() != 0)
@@ -441,8 +462,11 @@ std::string verdictText(const Verdict &verdict, const SourceManager *sources) {
     text += '\n';
   }
   if (!verdict.notTaken.empty())
-    text += "  its assertions leave out W in " +
+    text += "  its assertions leave out all sizes that were tried with W in " +
             setText({verdict.notTaken.begin(), verdict.notTaken.end()}) + '\n';
+  if (!verdict.stopped.empty())
+    text += "  assertions about data that was taken to be zeros end runs with W in " +
+            setText({verdict.stopped.begin(), verdict.stopped.end()}) + '\n';
   if (!verdict.cutShort.empty())
     text += "  there was no time for all sizes with W in " +
             setText({verdict.cutShort.begin(), verdict.cutShort.end()}) + '\n';

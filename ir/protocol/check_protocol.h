@@ -73,8 +73,10 @@ struct Verdict {
   /// Numbers of ranks for which there was no time for all sizes, and for which no memory.
   std::vector<int> cutShort;
   std::vector<int> tooLarge;
-  /// Numbers of ranks of which the kernel takes no launch that was tried, by its assertions.
+  /// Numbers of ranks of which the kernel's assertions leave out all that was tried.
   std::vector<int> notTaken;
+  /// Numbers of ranks with which an assertion about data, which was taken to be zeros, ended a run.
+  std::vector<int> stopped;
   std::vector<Undecided> undecided;
   Progress progress;
   const TargetFacts *machine = nullptr;

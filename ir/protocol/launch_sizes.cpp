@@ -3,6 +3,7 @@
 // a whole block, one more than a block of each kind, and a few blocks.
 #include "ir/protocol/launch_sizes.h"
 
+#include "ir/analysis/launch_values.h"
 #include "ir/core/constants.h"
 #include "ir/core/tile_order.h"
 
@@ -21,6 +22,9 @@ using ir::OpKind;
 using ir::Value;
 
 namespace {
+
+/// Larger sizes would take long to run.
+constexpr int64_t kLargestAsserted = 1 << 16;
 
 int64_t floorDiv(int64_t a, int64_t b) {
   if (b == 0)
@@ -85,6 +89,34 @@ bool LaunchSizes::decidesBodies(const Op &space, const SizeSymbol &symbol) const
                       [&](const Value *bound) { return dependsOn(bound, symbol.dim); });
 }
 
+void LaunchSizes::findAsserted(const Op &assertion) {
+  const auto add = [&](const Value *side, const Value *other, bool isDivided) {
+    const std::optional<int64_t> number = constantOf(other);
+    for (SizeSymbol &symbol : symbols_)
+      if (number && *number >= 0 && *number < kLargestAsserted && dependsOn(side, symbol.dim)) {
+        symbol.asserted.push_back(*number);
+        if (!isDivided)
+          symbol.asserted.push_back(*number + 1);
+      }
+  };
+  llvm::SmallVector<const Value *, 8> work{assertion.operand(0)};
+  llvm::SmallPtrSet<const Value *, 16> seen;
+  while (!work.empty()) {
+    const Value *value = work.pop_back_val();
+    const Op *op = value->definingOp();
+    if (!op || !seen.insert(value).second)
+      continue;
+    if (op->is(OpKind::Cmp)) {
+      add(op->operand(0), op->operand(1), false);
+      add(op->operand(1), op->operand(0), false);
+    } else if (op->is(OpKind::Rem)) {
+      add(op->operand(0), op->operand(1), true);
+    }
+    if (op->isPure())
+      llvm::append_range(work, op->operands());
+  }
+}
+
 void LaunchSizes::findSteps(Op &kernel, const interpret::ControlSlice &slice) {
   const auto addStep = [&](const Value *whole, const Value *step, const Op &op) {
     if (op.is(OpKind::For) && !slice.doesRun(op))
@@ -107,6 +139,8 @@ void LaunchSizes::findSteps(Op &kernel, const interpret::ControlSlice &slice) {
       addStep(op.operand(1), op.operand(2), op);
     else if (op.is(OpKind::Div) && !op.enclosing(OpKind::SignalParam))
       addStep(op.operand(0), op.operand(1), op);
+    else if (ir::isPrecondition(op))
+      findAsserted(op);
   });
   for (SizeSymbol &symbol : symbols_) {
     llvm::sort(symbol.steps);
@@ -117,20 +151,24 @@ void LaunchSizes::findSteps(Op &kernel, const interpret::ControlSlice &slice) {
 std::vector<int64_t> LaunchSizes::candidates(const SizeSymbol &symbol, int ranks,
                                              bool isQuick) const {
   // The first is the one for when another symbol is varied.
-  if (symbol.steps.empty())
-    return isQuick ? std::vector<int64_t>{3, 0} : std::vector<int64_t>{3, 0, 1};
-  const int64_t small = symbol.steps.front();
-  const int64_t large = symbol.steps.back();
-  std::vector<int64_t> values{large + 1, 0, 1};
-  if (!isQuick) {
-    values.push_back(small);
-    values.push_back(small + 1);
-    values.push_back(2 * large + small);
+  std::vector<int64_t> values{3, 0};
+  if (!symbol.steps.empty()) {
+    const int64_t small = symbol.steps.front();
+    const int64_t large = symbol.steps.back();
+    values = {large + 1, 0, 1};
+    if (!isQuick) {
+      values.push_back(small);
+      values.push_back(small + 1);
+      values.push_back(2 * large + small);
+    }
+    if (symbol.isShared && ranks > 1)
+      values.push_back(ranks * large + 1);
+    if (large == 1)
+      values.push_back(3);
+  } else if (!isQuick) {
+    values.push_back(1);
   }
-  if (symbol.isShared && ranks > 1)
-    values.push_back(ranks * large + 1);
-  if (large == 1)
-    values.push_back(3);
+  llvm::append_range(values, symbol.asserted);
   std::vector<int64_t> unique;
   for (const int64_t value : values)
     if (!llvm::is_contained(unique, value))

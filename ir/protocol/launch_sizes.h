@@ -22,6 +22,8 @@ struct SizeSymbol {
   const ir::Value *factor = nullptr;
   /// Block sizes that cut it, ascending.
   std::vector<int64_t> steps;
+  /// Numbers that assertions about the launch compare it with, and what they divide it by.
+  std::vector<int64_t> asserted;
   /// It is divided among the ranks somewhere.
   bool isShared = false;
 };
@@ -51,6 +53,7 @@ private:
                                     Known &known) const;
   [[nodiscard]] bool dependsOn(const ir::Value *value, const ir::Op *dim) const;
   void findSteps(ir::Op &kernel, const interpret::ControlSlice &slice);
+  void findAsserted(const ir::Op &assertion);
   [[nodiscard]] std::vector<int64_t> candidates(const SizeSymbol &symbol, int ranks,
                                                 bool isQuick) const;
 

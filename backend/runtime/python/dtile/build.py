@@ -8,6 +8,7 @@ import shutil
 import stat
 import subprocess
 import tempfile
+import time
 
 from ._abi import DtileInvalid, DtileUnavailable
 from ._nvshmem import nvshmem_home
@@ -101,17 +102,16 @@ def build(source, target="nvptx", arch=None, folder=None, flags=(), shmem=None, 
     # What the program imported when it was built last says what belongs to its identity.
     known = os.path.join(folder, f"{name}-{_digest(command, stamps)}.d")
     library = _library(folder, name, command, stamps, known)
-    if not library or not os.path.exists(library):
+    while not library or not os.path.exists(library):
         # Other ranks may be building the same.
-        own = os.path.join(folder, f"{name}-{os.getpid()}")
-        try:
-            _run(command + ["-o", own + ".o", "--depfile", own + ".d"])
-            _run([os.environ.get("CC", "cc"), "-shared", "-o", own + ".so", own + ".o"])
-            os.replace(own + ".d", known)
-            library = _library(folder, name, command, stamps, known)
-            os.replace(own + ".so", library)
-        finally:
-            for rest in (own + ".o", own + ".d", own + ".so"):
-                if os.path.exists(rest):
-                    os.unlink(rest)
+        with tempfile.TemporaryDirectory(prefix=name + "-", dir=folder) as own:
+            made, rule = os.path.join(own, "made"), os.path.join(own, "made.d")
+            before = time.time_ns()
+            _run(command + ["-o", made + ".o", "--depfile", rule])
+            if any(os.stat(path).st_mtime_ns > before for path in _dependencies(rule)):
+                continue  # Somebody edits it: this may be neither the old program nor the new one.
+            library = _library(folder, name, command, stamps, rule)
+            _run([os.environ.get("CC", "cc"), "-shared", "-o", made + ".so", made + ".o"])
+            os.replace(made + ".so", library)
+            os.replace(rule, known)
     return load(library)
