@@ -33,7 +33,7 @@ namespace {
 constexpr uint64_t kMaxSteps = 20'000'000;
 /// More ranks than this are left to the proof where there is one.
 constexpr int kMostRanksBesideProof = 8;
-/// Numbers of ranks to try where fewer are left out.
+/// Numbers of ranks that a quick check tries where it may run none of the fewer.
 constexpr int kMoreRanks[] = {5, 6, 7, 8};
 /// What a quick check spends on contradicting a proof.
 constexpr double kSecondsBesideProof = 0.05;
@@ -342,6 +342,7 @@ bool KernelChecker::runFor(llvm::ArrayRef<int> numbers) {
   for (const int ranks : numbers) {
     cut_ = Cut::No;
     const int64_t runsBefore = verdict_.runs;
+    bool isStopped = false;
     for (const SizeValues &values : sizes_.choose(ranks, isBesideProof())) {
       if (elapsed() > seconds())
         cut_ = Cut::Time;
@@ -352,10 +353,15 @@ bool KernelChecker::runFor(llvm::ArrayRef<int> numbers) {
         verdict_.isContradicted = verdict_.isProved;
         return false;
       }
+      // Other sizes may get further.
+      if (cut_ == Cut::Data) {
+        isStopped = true;
+        cut_ = Cut::No;
+      }
     }
     (cut_ == Cut::Time             ? verdict_.cutShort
      : cut_ == Cut::Memory         ? verdict_.tooLarge
-     : cut_ == Cut::Data           ? verdict_.stopped
+     : isStopped                   ? verdict_.stopped
      : verdict_.runs == runsBefore ? verdict_.notTaken
                                    : verdict_.ranks)
         .push_back(ranks);
@@ -383,9 +389,9 @@ Verdict KernelChecker::run() {
   });
   if (!runFor(ranks_))
     return std::move(verdict_);
-  // Few ranks may be what its assertions leave out.
+  // Few ranks may be what its assertions leave out; who has chosen ranks gets those.
   const bool isNoneTaken = verdict_.runs == 0 && verdict_.notTaken.size() == ranks_.size();
-  if (isNoneTaken && !verdict_.isProved && !runFor(kMoreRanks))
+  if (options_.isQuick && isNoneTaken && !verdict_.isProved && !runFor(kMoreRanks))
     return std::move(verdict_);
   verdict_.machine = options_.machine;
   // Where there is room for everything it is only told, and a build tells nothing.
