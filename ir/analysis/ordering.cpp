@@ -8,6 +8,14 @@
 
 namespace dtile::ir {
 
+bool areInOneLoop(const Op &a, const Op &b) {
+  for (const Op *x = a.parentOp(); x && !x->is(OpKind::Space); x = x->parentOp())
+    for (const Op *y = b.parentOp(); y; y = y->parentOp())
+      if (x == y && (x->is(OpKind::For) || x->is(OpKind::While)))
+        return true;
+  return false;
+}
+
 bool isTransfer(const Op &op) {
   return op.is(OpKind::Put) || op.is(OpKind::PutSignal) || op.is(OpKind::Get) ||
          op.is(OpKind::ReduceAdd);

@@ -6,6 +6,9 @@
 
 namespace dtile::ir {
 
+/// Whether a loop of a body is around both.
+[[nodiscard]] bool areInOneLoop(const Op &a, const Op &b);
+
 /// put, put_signal, get, reduce_add: asynchronous, with a completion token.
 [[nodiscard]] bool isTransfer(const Op &op);
 

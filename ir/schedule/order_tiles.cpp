@@ -14,6 +14,7 @@
 //   spaces whose bodies may hold up notifies that other bodies of theirs wait for: in the written
 //   order few programs may do for them where another would need one for each body, or hang.
 #include "ir/analysis/communication.h"
+#include "ir/analysis/ordering.h"
 #include "ir/analysis/polynomial.h"
 #include "ir/core/constants.h"
 #include "ir/core/tile_order.h"
@@ -50,15 +51,6 @@ bool isIndexedBy(Value *cells, const Value *index) {
   return false;
 }
 
-/// Whether a loop of a body is around both.
-bool areInOneLoop(const Op *a, const Op *b) {
-  for (const Op *x = a->parentOp(); x && !x->is(OpKind::Space); x = x->parentOp())
-    for (const Op *y = b->parentOp(); y; y = y->parentOp())
-      if (x == y && (x->is(OpKind::For) || x->is(OpKind::While)))
-        return true;
-  return false;
-}
-
 /// Whether a body may wait, for a signal that bodies of the same space notify, before one of these
 /// notifies is sent: by itself, or by a later body of its program where there are few of these.
 bool waitsForItself(Op &space) {
@@ -72,7 +64,7 @@ bool waitsForItself(Op &space) {
     for (Op *wait : waits)
       for (Op *notify : notifies)
         if (objectOf(cellsOf(*wait)) == objectOf(cellsOf(*notify)))
-          isHeldUp |= notify == &op || space.hasAttr("programs") || areInOneLoop(wait, notify);
+          isHeldUp |= notify == &op || space.hasAttr("programs") || areInOneLoop(*wait, *notify);
   });
   return isHeldUp;
 }

@@ -5,6 +5,8 @@
 // rank.
 #include "ir/protocol/prove/prover.h"
 
+#include "ir/analysis/ordering.h"
+
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SCCIterator.h"
 #include "llvm/ADT/STLExtras.h"
@@ -138,13 +140,7 @@ struct NeedScene {
 
 /// Whether the wait may run before the notify in one body.
 bool mayPrecede(Op *wait, Op *notify) {
-  if (isBefore(wait, notify))
-    return true;
-  for (Op *x = wait->parentOp(); x && !x->is(OpKind::Space); x = x->parentOp())
-    for (Op *y = notify->parentOp(); y; y = y->parentOp())
-      if (x == y && (x->is(OpKind::For) || x->is(OpKind::While)))
-        return true;
-  return false;
+  return isBefore(wait, notify) || ir::areInOneLoop(*wait, *notify);
 }
 
 /// Finds cycles of places, and numbers that get smaller along them.
