@@ -30,17 +30,13 @@ bool isPrecondition(const Op &op) {
   if (!op.is(OpKind::Assert) || !isOfLaunch(op.operand(0)))
     return false;
   for (const Op *around = op.parentOp(); around; around = around->parentOp()) {
-    const bool isSpace = around->is(OpKind::Space);
-    // What a loop carries is another matter than how often it runs.
-    const unsigned decides = isSpace                   ? around->numOperands()
-                             : around->is(OpKind::For) ? 3
-                             : around->is(OpKind::If)  ? 1
-                                                       : 0;
-    if (decides == 0 && !isSpace)
+    if (!around->is(OpKind::Space) && !around->is(OpKind::For) && !around->is(OpKind::If))
       return false;
-    if (!llvm::all_of(around->operands().take_front(decides), isOfLaunch))
+    // Of a loop, how often it runs; what it carries is another matter.
+    const unsigned deciding = around->is(OpKind::For) ? 3 : around->numOperands();
+    if (!llvm::all_of(around->operands().take_front(deciding), isOfLaunch))
       return false;
-    if (isSpace)
+    if (around->is(OpKind::Space))
       return !around->hasAttr("after_all");
   }
   return false;

@@ -34,6 +34,11 @@ print("another import, another library:", first < second)
 write(module, "fn changed(x: f32[64]) -> f32[64] { return x * 2.0; }\n")
 print("and back:", build() == second)
 
+os.utime(module, (4e9, 4e9))
+write(program, "// Changed.\nimport m;\nkernel k(x: in f32[N], y: out f32[N]) over (i in N by 64) {\n"
+               "    y[i] = m.changed(x[i]);\n}\n")
+print("a clock that is ahead:", second < build())
+
 os.environ["TMPDIR"] = tempfile.tempdir = folder
 theirs = os.path.join(folder, f"dtile-{os.getuid()}")
 os.mkdir(theirs)

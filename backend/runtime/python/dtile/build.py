@@ -102,15 +102,22 @@ def build(source, target="nvptx", arch=None, folder=None, flags=(), shmem=None, 
     # What the program imported when it was built last says what belongs to its identity.
     known = os.path.join(folder, f"{name}-{_digest(command, stamps)}.d")
     library = _library(folder, name, command, stamps, known)
+    seen = None
     while not library or not os.path.exists(library):
         # Other ranks may be building the same.
         with tempfile.TemporaryDirectory(prefix=name + "-", dir=folder) as own:
             made, rule = os.path.join(own, "made"), os.path.join(own, "made.d")
             before = time.time_ns()
             _run(command + ["-o", made + ".o", "--depfile", rule])
-            if any(os.stat(path).st_mtime_ns > before for path in _dependencies(rule)):
-                continue  # Somebody edits it: this may be neither the old program nor the new one.
+            times = [os.stat(path).st_mtime_ns for path in _dependencies(rule)]
+            if times != seen and max(times) > before:
+                # Written meanwhile, so this may be neither the old program nor the new one; or its
+                # clock is ahead, and the next time it is as it was.
+                seen = times
+                continue
             library = _library(folder, name, command, stamps, rule)
+            if not library:
+                raise DtileInvalid(f"a file of {source} has gone while it was built")
             _run([os.environ.get("CC", "cc"), "-shared", "-o", made + ".so", made + ".o"])
             os.replace(made + ".so", library)
             os.replace(rule, known)
