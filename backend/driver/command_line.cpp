@@ -168,7 +168,9 @@ void addMachine(CLI::App &app, Options &o, const char *about) {
   std::vector<std::string> machines;
   for (const TargetFacts &machine : kMachines)
     machines.push_back(machine.name.str());
-  app.add_option("--machine", o.machine, about)->type_name("NAME")->check(CLI::IsMember(machines));
+  app.add_option("--machine", o.machine, about)
+      ->type_name("NAME")
+      ->check(CLI::IsMember(machines));
 }
 
 void addCheck(CLI::App &app, Options &o) {
@@ -270,7 +272,8 @@ void addBuild(CLI::App &app, Options &o) {
   sub->add_option("--nvshmem-home,--rocshmem-bitcode", o.shmemPath,
                   "where that provider's device bitcode is")
       ->type_name("PATH");
-  sub->add_flag("!--no-assemble", o.assemble, "objects with PTX only, also where ptxas is found");
+  sub->add_flag("!--no-assemble", o.assemble,
+                "objects with PTX only, also where ptxas is found");
   addChoice<EmitKind>(*sub, "--emit", o.emit,
                       {{"obj", EmitKind::Object},
                        {"asm", EmitKind::Assembly},

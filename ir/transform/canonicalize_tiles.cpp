@@ -106,17 +106,6 @@ bool Canonicalizer::simplifyDim(Op &op) {
   }
 }
 
-namespace {
-
-bool isZero(const Constant &value) {
-  if (const auto *number = std::get_if<double>(&value))
-    return *number == 0;
-  const auto *integer = std::get_if<int64_t>(&value);
-  return integer && *integer == 0;
-}
-
-} // namespace
-
 // A product that is added to something else accumulates into that, as where it is written in the
 // sum itself.
 bool Canonicalizer::simplifySum(Op &op) {
@@ -124,7 +113,7 @@ bool Canonicalizer::simplifySum(Op &op) {
     Op *dot = definedBy(op.operand(i), OpKind::Dot);
     Op *sum = dot ? definedBy(dot->operand(2), OpKind::Splat) : nullptr;
     const std::optional<Constant> start = sum ? constantIn(sum->operand(0)) : std::nullopt;
-    if (!start || !isZero(*start) || !dot->result()->hasOneUse() ||
+    if (!start || !isConstant(*start, 0) || !dot->result()->hasOneUse() ||
         dot->parentBlock() != op.parentBlock())
       continue;
     dot->moveBefore(&op);
