@@ -77,7 +77,8 @@ def check_ops(root):
 def check_passes(root):
     run_lines = []
     for folder in ("transform", "schedule", "protocol"):
-        for _, text in files_under(os.path.join(root, "tests", folder), (".dtir", ".test")):
+        folder = os.path.join(root, "tests", folder)
+        for _, text in files_under(folder, (".dtir", ".dtile", ".test")):
             run_lines += re.findall(r"RUN:.*--pass[= ](\S+|\"[^\"]*\").*", text)
             run_lines += re.findall(r"RUN:.*\"--pass=([^\"]*)\".*", text)
     run = {

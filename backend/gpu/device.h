@@ -66,7 +66,10 @@ public:
   [[nodiscard]] virtual llvm::Value *roundToTf32(llvm::IRBuilder<> &b, llvm::Value *value) const;
   /// The intrinsic of 2 to an f32, to within 2 units in the last place, where the device has an
   /// instruction; results that are subnormal may be 0.
-  [[nodiscard]] virtual llvm::Intrinsic::ID exp2() const {
+  [[nodiscard]] virtual llvm::Intrinsic::ID exp2() const { return llvm::Intrinsic::not_intrinsic; }
+  /// The intrinsic of a quotient of two f32 to within 2 units in the last place, where LLVM has no
+  /// shorter sequence for `!fpmath`.
+  [[nodiscard]] virtual llvm::Intrinsic::ID divide() const {
     return llvm::Intrinsic::not_intrinsic;
   }
   /// Whether loadMatrices can be used.

@@ -69,6 +69,8 @@ public:
   /// In threads where the condition (i1) holds; without a branch.
   virtual void arriveWhere(llvm::IRBuilder<> &b, llvm::Value *condition,
                            llvm::Value *barrier) const = 0;
+  /// One arrival, once what the thread has started to copy by itself (async_copies.h) is there.
+  virtual void arriveWhenFetched(llvm::IRBuilder<> &b, llvm::Value *barrier) const = 0;
   /// i1: the phase has completed; may wait for some time before it says no.
   [[nodiscard]] virtual llvm::Value *tryWait(llvm::IRBuilder<> &b, llvm::Value *barrier,
                                              llvm::Value *phase) const = 0;

@@ -7,6 +7,7 @@
 #include "frontend/base/check.h"
 
 #include "llvm/IR/Intrinsics.h"
+#include "llvm/IR/MDBuilder.h"
 
 namespace dtile::backend {
 
@@ -375,6 +376,15 @@ llvm::Value *Arith::integerUnary(OpKind kind, DType type, llvm::Value *x) {
 
 // Floats.
 
+llvm::Value *Arith::quotient(llvm::Value *x, llvm::Value *y) {
+  if (!approximates_ || !x->getType()->isFloatTy())
+    return b.CreateFDiv(x, y);
+  if (divide_ != llvm::Intrinsic::not_intrinsic)
+    return b.CreateIntrinsic(divide_, {}, {x, y});
+  constexpr float kUnits = 2.5; // what LLVM has a shorter sequence for
+  return b.CreateFDiv(x, y, "", llvm::MDBuilder(b.getContext()).createFPMath(kUnits));
+}
+
 llvm::Value *Arith::floatBinary(OpKind kind, llvm::Value *x, llvm::Value *y) {
   switch (kind) {
   case OpKind::Add:
@@ -384,7 +394,7 @@ llvm::Value *Arith::floatBinary(OpKind kind, llvm::Value *x, llvm::Value *y) {
   case OpKind::Mul:
     return b.CreateFMul(x, y);
   case OpKind::Div:
-    return b.CreateFDiv(x, y);
+    return quotient(x, y);
   case OpKind::Rem:
     return emitRem(b, x, y);
   case OpKind::Min:
@@ -415,7 +425,7 @@ llvm::Value *Arith::floatUnary(OpKind kind, llvm::Value *x) {
   case OpKind::Exp2:
     if (exp2_ != llvm::Intrinsic::not_intrinsic && x->getType()->isFloatTy())
       return b.CreateIntrinsic(exp2_, {x->getType()}, {x});
-    return emitMath(b, kind, x);
+    return emitMath(b, kind, x, exp2_);
   case OpKind::Exp:
   case OpKind::Log:
   case OpKind::Log2:
@@ -423,7 +433,7 @@ llvm::Value *Arith::floatUnary(OpKind kind, llvm::Value *x) {
   case OpKind::Cos:
   case OpKind::Tanh:
   case OpKind::Erf:
-    return emitMath(b, kind, x);
+    return emitMath(b, kind, x, exp2_);
   default:
     DTILE_UNREACHABLE("not an operation on one float");
   }

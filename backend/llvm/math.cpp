@@ -66,8 +66,12 @@ struct FloatMath {
   llvm::Type *f32;
   llvm::Type *i32;
 
-  FloatMath(llvm::IRBuilder<> &builder, llvm::Type *type)
-      : b(builder), f32(type), i32(type->getWithNewBitWidth(32)) {}
+  /// Of the machine; not for vectors.
+  llvm::Intrinsic::ID exp2Of;
+
+  FloatMath(llvm::IRBuilder<> &builder, llvm::Type *type, llvm::Intrinsic::ID exp2)
+      : b(builder), f32(type), i32(type->getWithNewBitWidth(32)),
+        exp2Of(type->isFloatTy() ? exp2 : llvm::Intrinsic::not_intrinsic) {}
 
   llvm::Constant *real(double value) { return llvm::ConstantFP::get(f32, value); }
   llvm::Constant *bits(uint32_t value) { return llvm::ConstantInt::get(i32, value); }
@@ -110,12 +114,26 @@ struct FloatMath {
 
   llvm::Value *exp(llvm::Value *x) {
     x = atLeast(atMost(x, 89.0), -105.0);
+    if (exp2Of != llvm::Intrinsic::not_intrinsic)
+      return expByExp2(x);
     // Adding 1.5 * 2^23 rounds to an integer, which stands in the low bits.
     llvm::Value *shifted = mulAdd(x, real(kLog2E), real(12582912.0));
     llvm::Value *n = b.CreateFSub(shifted, real(12582912.0));
     llvm::Value *r = mulAdd(n, real(-kLn2High), x);
     r = mulAdd(n, real(-kLn2Low), r);
     return scaledExp(r, shifted);
+  }
+
+  /// 2^(x log2 e), with what the product's rounding leaves of its exponent: e^(h ln2) e^(l ln2).
+  llvm::Value *expByExp2(llvm::Value *x) {
+    const auto fma = [&](llvm::Value *a, double factor, llvm::Value *c) {
+      return b.CreateIntrinsic(llvm::Intrinsic::fma, {f32}, {a, real(factor), c});
+    };
+    llvm::Value *high = b.CreateFMul(x, real(kLog2E));
+    llvm::Value *low = fma(x, kLog2E, b.CreateFNeg(high));
+    low = fma(x, kLog2E - double(float(kLog2E)), low);
+    llvm::Value *power = b.CreateIntrinsic(exp2Of, {f32}, {high});
+    return b.CreateFMul(power, fma(low, kLn2, real(1.0)));
   }
 
   llvm::Value *exp2(llvm::Value *x) {
@@ -212,9 +230,9 @@ struct FloatMath {
 
 } // namespace
 
-llvm::Value *emitMath(llvm::IRBuilder<> &b, OpKind kind, llvm::Value *x) {
+llvm::Value *emitMath(llvm::IRBuilder<> &b, OpKind kind, llvm::Value *x, llvm::Intrinsic::ID exp2) {
   const bool isFloat = x->getType()->getScalarType()->isFloatTy();
-  FloatMath f(b, x->getType());
+  FloatMath f(b, x->getType(), exp2);
   switch (kind) {
   case OpKind::Exp:
     return isFloat ? f.exp(x) : callLibm(b, "exp", {x});

@@ -31,11 +31,12 @@ public:
   [[nodiscard]] llvm::StringRef features() const override { return features_; }
   [[nodiscard]] const TargetFacts &facts() const override { return facts_; }
   [[nodiscard]] llvm::StringRef passes() const override {
-    return staging_ ? "split-copies,stage-loads,delay-products,defer-stores,bring-tiles,"
-                      "part-outputs,infer-layouts,guard-masks,copy-ahead,flag-words,"
-                      "load-together,dce"
-                    : "split-copies,infer-layouts,guard-masks,copy-ahead,flag-words,"
-                      "load-together,dce";
+    return staging_
+               ? "split-copies,stage-loads,start-at-zero,delay-products,defer-stores,bring-tiles,"
+                 "part-outputs,infer-layouts,guard-masks,copy-ahead,flag-words,"
+                 "load-together,dce"
+               : "split-copies,infer-layouts,guard-masks,copy-ahead,flag-words,"
+                 "load-together,dce";
   }
   [[nodiscard]] const gpu::StagingOps *staging() const override { return staging_; }
   [[nodiscard]] const gpu::AsyncCopies *asyncCopies() const override { return &ampereCopies(); }
@@ -60,6 +61,9 @@ public:
   }
   [[nodiscard]] llvm::Intrinsic::ID exp2() const override {
     return llvm::Intrinsic::nvvm_ex2_approx_ftz;
+  }
+  [[nodiscard]] llvm::Intrinsic::ID divide() const override {
+    return llvm::Intrinsic::nvvm_div_full;
   }
   [[nodiscard]] llvm::Value *roundToTf32(llvm::IRBuilder<> &b, llvm::Value *value) const override {
     llvm::Value *bits = b.CreateIntrinsic(llvm::Intrinsic::nvvm_f2tf32_rna, {}, {value});

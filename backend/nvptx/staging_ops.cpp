@@ -117,6 +117,10 @@ public:
             "r,r,~{memory}", {barrier, b.CreateZExt(condition, b.getInt32Ty())});
   }
 
+  void arriveWhenFetched(Builder &b, Value *barrier) const override {
+    emitPtx(b, "cp.async.mbarrier.arrive.noinc.shared::cta.b64 [$0];", "r,~{memory}", {barrier});
+  }
+
   Value *tryWait(Builder &b, Value *barrier, Value *phase) const override {
     Value *done = emitPtx(b, b.getInt32Ty(),
                           "{\n\t.reg .pred p;\n\t"

@@ -93,6 +93,9 @@ struct TargetFacts {
   /// Elementwise operations of one program in a nanosecond: 128 lanes at 1.7 GHz.
   static constexpr int32_t kElementRate = 200;
 
+  /// What elements of 4 bytes that are loaded one by one take of a stage.
+  static constexpr int64_t fetchedBytes(int64_t elements) { return (4 * elements + 15) / 16 * 16; }
+
   /// Columns of a GroupProduct whose sums are short that are computed at once, at most.
   static constexpr int64_t kShortColumns = 128;
 

@@ -311,7 +311,8 @@ const char *Messages::judgeLoad(Op &load) {
     return rankSelectionOf(view) ? "another rank's memory is read" : nullptr;
   const std::optional<Part> part = partOf(view);
   const bool isPlain = load.is(OpKind::Load) && !load.hasAttr("copied") &&
-                       !load.hasAttr("swizzle") && !load.hasAttr("brought");
+                       !load.hasAttr("swizzle") && !load.hasAttr("fetched") &&
+                       !load.hasAttr("brought");
   if (!part || part->rank || !isPlain || !hasWholeWords(load.result()->type(), *part) ||
       !Sweeps::readsAll(load, *part))
     return "a load is not known to read all of its object by whole words";

@@ -4,16 +4,17 @@
 // Expects: inlined kernels behind the other schedule passes; facts of a machine whose copy engine
 //   moves boxes of tensors to shared memory and whose groups of warps multiply what lies there.
 // Produces: for a loop that only adds products of two windows to a tile, or whose products follow
-//   from each other (attention): attribute `stages` on the loop, `swizzle` (bytes) on its loads,
-//   `groups` (of warps, one above the other) on the products and on the space, `awaited` on
-//   products that are used in their iteration, `kept` on those whose first operand is there before
-//   the loop, and `threads` on the kernel. Tiles of inputs that each iteration loads alike are
-//   loaded before the loop. The back end splits the bodies of such a space: one warp issues the
+//   from each other (attention) or are scaled: attribute `stages` on the loop, `swizzle` (bytes) on
+//   its loads, `groups` (of warps, one above the other) on the products and on the space, `awaited`
+//   on products that are used in their iteration, `fetched` on loads of a few elements beside them
+//   (scales), `kept` on products whose first operand is there before the loop, and `threads` on the
+//   kernel. Tiles of inputs that each iteration loads alike
+//   are loaded before the loop. The back end splits the bodies of such a space: one warp issues the
 //   copies, as many stages ahead as there are, and the groups multiply.
 // Why: the matrix units have to be fed from copies that were started long before.
 // Leaves alone: operands that the copy engine would not read as the views say (a limit inside of
 //   the tensor, where that is not known to make no difference), and loops that load more than
-//   operands, with a remark.
+//   operands and a few scales, with a remark.
 #include "ir/analysis/communication.h"
 #include "ir/analysis/dependence.h"
 #include "ir/analysis/loop_positions.h"
@@ -38,10 +39,14 @@ constexpr int64_t kFewestStages = 2;
 /// The widest and the narrowest box along its innermost dimension, in bytes.
 constexpr int64_t kSwizzleBytes = 128;
 constexpr int64_t kFewestSwizzleBytes = 32;
+/// What boxes in shared memory begin at multiples of, in bytes.
+constexpr int64_t kBoxAlign = 1024;
 /// Bytes of the summed dimension that one instruction takes.
 constexpr int64_t kDepthBytes = 32;
 /// Bytes that a row in shared memory is longer than its elements, at most.
 constexpr int64_t kRowPadding = 32;
+/// Most elements that an iteration loads at once beside operands: a scale of each row or column.
+constexpr int64_t kMostSmall = 512;
 /// Most rows, and columns, of a box.
 constexpr int64_t kMostBoxRows = 256;
 
@@ -65,10 +70,12 @@ struct StagedDot {
 struct Candidate {
   Op *loop = nullptr;
   llvm::SmallVector<StagedDot, 2> dots;
-  /// Its products are used in their iteration; else there is one, which is added to a tile.
+  /// Its products are used in their iteration; else each is added to a tile of its own.
   bool isAwaited = false;
   /// Loads of the same in each iteration.
   llvm::SmallVector<Op *, 2> invariant;
+  /// Loads of a few elements, such as scales.
+  llvm::SmallVector<Op *, 2> small;
 
   [[nodiscard]] llvm::SmallVector<Op *, 4> loads() const {
     llvm::SmallVector<Op *, 4> all;
@@ -100,7 +107,10 @@ private:
   [[nodiscard]] bool hasProduct(const StagedDot &staged) const;
   [[nodiscard]] bool isUnsure(const Value &number) const;
   [[nodiscard]] bool isWalkedAlone(const Candidate &candidate);
+  [[nodiscard]] static bool walksBy(const Candidate &candidate, llvm::ArrayRef<Op *> loads,
+                                    llvm::function_ref<bool(const Value &)> isSuch);
   [[nodiscard]] bool isOrderedByBody(const Candidate &candidate);
+  [[nodiscard]] bool isOrderedByWrites(Op &load);
   [[nodiscard]] bool mapsRight(const Candidate &candidate);
   [[nodiscard]] bool mapsRight(const Candidate &candidate, const StagedDot &staged,
                                unsigned operand, const TensorBox &box);
@@ -108,6 +118,7 @@ private:
   using Tiles = llvm::SmallPtrSet<const Value *, 8>;
   [[nodiscard]] bool staysApart(Value *tile, unsigned dim, const Polynomial &room, Tiles &seen);
   [[nodiscard]] bool isStoredWithin(Value *view, unsigned dim, const Polynomial &room);
+  [[nodiscard]] bool canBeFetched(const Candidate &candidate, Op &load);
   [[nodiscard]] int64_t groupsOf(const Candidate &candidate) const;
   [[nodiscard]] static int64_t outputBytes(const Candidate &candidate);
   [[nodiscard]] bool isKept(const Candidate &candidate, const StagedDot &staged) const;
@@ -219,9 +230,9 @@ void LoadStager::consider(Op &loop) {
 }
 
 const char *LoadStager::judge(Candidate &candidate) {
-  const StagedDot &first = candidate.dots.front();
-  candidate.isAwaited =
-      candidate.dots.size() > 1 || !first.loads[0] || !isSum(*first.dot, candidate.loop->body());
+  candidate.isAwaited = llvm::any_of(candidate.dots, [&](const StagedDot &staged) {
+    return !staged.loads[0] || !isSum(*staged.dot, candidate.loop->body());
+  });
   if (candidate.isAwaited) {
     for (StagedDot &staged : candidate.dots)
       if (staged.loads[0] && isInvariant(*staged.loads[0]))
@@ -243,20 +254,25 @@ const char *LoadStager::judge(Candidate &candidate) {
   return nullptr;
 }
 
-/// All that such a loop loads is staged or the same in each iteration: nothing else would be on its
-/// way while the groups multiply.
+/// All that such a loop loads is staged, the same in each iteration, or a few elements: nothing
+/// else would be on its way while the groups multiply.
 const char *LoadStager::judgeAwaited(Candidate &candidate) {
-  constexpr const char *kNotOperands =
-      "an iteration loads more than operands, or waits, or has loops or conditions of its own";
+  constexpr const char *kNotOperands = "an iteration loads more than operands and scales of rows, "
+                                       "or waits, or has loops or conditions of its own";
   const llvm::SmallVector<Op *, 4> staged = candidate.loads();
   for (Op &op : candidate.loop->body().ops()) {
     if (op.numRegions() > 0 || op.hasEffect(Write | RemoteWrite | RemoteRead | Signal | Wait))
       return kNotOperands;
     if (!op.hasEffect(Read) || llvm::is_contained(staged, &op))
       continue;
-    if (!op.is(OpKind::Load) || !op.result()->type().isTile() || !isInvariant(op))
+    if (!op.is(OpKind::Load))
       return kNotOperands;
-    candidate.invariant.push_back(&op);
+    if (op.result()->type().isTile() && isInvariant(op))
+      candidate.invariant.push_back(&op);
+    else if (op.result()->type().elements() <= kMostSmall)
+      candidate.small.push_back(&op);
+    else
+      return kNotOperands;
   }
   return nullptr;
 }
@@ -303,38 +319,65 @@ bool LoadStager::isUnsure(const Value &number) const {
 /// Whether the warp that copies could walk the loop, and those around it, by itself: without tiles,
 /// and with the numbers that the groups have.
 bool LoadStager::isWalkedAlone(const Candidate &candidate) {
-  const auto isTile = [](const Value &value) { return value.type().isTile(); };
+  return !walksBy(candidate, candidate.loads(),
+                  [&](const Value &from) { return from.type().isTile() || isUnsure(from); });
+}
+
+/// Whether the warp that copies needs such values to walk the candidate's loop, and those around
+/// it, or to find what these loads read.
+bool LoadStager::walksBy(const Candidate &candidate, llvm::ArrayRef<Op *> loads,
+                         llvm::function_ref<bool(const Value &)> isSuch) {
   const auto follows = [&](Value *value) {
-    return !isTile(*value) &&
-           dependsOn(value, [&](const Value &from) { return isTile(from) || isUnsure(from); });
+    return !value->type().isTile() && dependsOn(value, isSuch);
   };
-  for (Op *load : candidate.loads())
+  for (Op *load : loads)
     if (llvm::any_of(load->operands(), follows))
-      return false;
+      return true;
   for (Op *loop = candidate.loop; loop->is(OpKind::For); loop = loop->parentOp())
     if (llvm::any_of(loop->operands(), follows) ||
         llvm::any_of(loop->body().terminator()->operands(), follows))
-      return false;
-  return true;
+      return true;
+  return false;
+}
+
+/// Whether the warp that copies can bring a load's few elements, too: it copies words of 4 bytes,
+/// finds out where they are by itself, and needs none of them for that.
+bool LoadStager::canBeFetched(const Candidate &candidate, Op &load) {
+  if (facts_.asyncCopyBytes == 0 || load.result()->type().elementOrIndex() != DType::F32 ||
+      load.operand(0)->type().isRemote() || isOrderedByWrites(load))
+    return false;
+  llvm::SmallVector<Op *, 4> loads = candidate.loads();
+  loads.push_back(&load);
+  return !walksBy(candidate, loads, [&](const Value &from) {
+    return from.type().isTile() || isUnsure(from) ||
+           llvm::any_of(candidate.small, [&](const Op *small) { return small->result() == &from; });
+  });
 }
 
 /// Whether the copies would have to wait for something that the body does itself: they are issued
 /// by a thread that sees only the waits that the loads are after.
 bool LoadStager::isOrderedByBody(const Candidate &candidate) {
-  bool isOrdered = false;
+  const llvm::SmallVector<Op *, 4> loads = candidate.loads();
+  bool isOrdered = llvm::any_of(loads, [&](Op *load) { return isOrderedByWrites(*load); });
   // What stands behind the loop comes before it only where another loop is around both.
   bool isBefore = true;
   const bool isNested = !candidate.loop->parentOp()->is(OpKind::Space);
   walk(space_.body(), [&](Op &op) {
     isBefore &= &op != candidate.loop || isNested;
     isOrdered |= isBefore && (op.is(OpKind::Await) || op.is(OpKind::Barrier));
-    if (Value *written = writtenView(op))
-      for (Op *load : candidate.loads())
-        isOrdered |= mayAlias(written, load->operand(0));
   });
-  for (Op *load : candidate.loads())
-    for (Value *after : load->operands().drop_front())
-      isOrdered |= !after->type().isAcquire();
+  return isOrdered;
+}
+
+/// Whether the body writes what a load reads, or it is after more than waits.
+bool LoadStager::isOrderedByWrites(Op &load) {
+  bool isOrdered = false;
+  walk(space_.body(), [&](Op &op) {
+    if (Value *written = writtenView(op))
+      isOrdered |= mayAlias(written, load.operand(0));
+  });
+  for (Value *after : load.operands().drop_front())
+    isOrdered |= !after->type().isAcquire();
   return isOrdered;
 }
 
@@ -348,6 +391,12 @@ int64_t LoadStager::groupsOf(const Candidate &candidate) const {
     return 0;
   // Each thread keeps its share of the sums in registers, and needs some for itself.
   int64_t registers = 0;
+  // What products are scaled before they are added to.
+  for (Value *next : candidate.loop->body().terminator()->operands())
+    if (next->type().isTile() && llvm::none_of(candidate.dots, [&](const StagedDot &staged) {
+          return staged.dot->result() == next;
+        }))
+      registers += next->type().elements() / (groups * facts_.groupThreads);
   for (const StagedDot &staged : candidate.dots) {
     const int64_t columns = staged.rows(1);
     if (staged.rows(0) != rows)
@@ -554,6 +603,11 @@ bool LoadStager::run() {
     int64_t bytes = 0;
     for (Op *load : candidate.loads())
       bytes += load->result()->type().elements() * dtypeBytes(load->result()->type().dtype());
+    int64_t few = 0;
+    for (Op *load : candidate.small)
+      if (canBeFetched(candidate, *load))
+        few += TargetFacts::fetchedBytes(load->result()->type().elements());
+    bytes += int64_t(llvm::alignTo(uint64_t(few), kBoxAlign));
     stageBytes = std::max(stageBytes, bytes);
     outputs = std::max(outputs, outputBytes(candidate));
     for (const StagedDot &staged : candidate.dots)
@@ -572,6 +626,9 @@ bool LoadStager::run() {
   for (const Candidate &candidate : candidates_) {
     for (Op *load : candidate.loads())
       load->setAttr("swizzle", swizzleOf(load->result()->type()));
+    for (Op *load : candidate.small)
+      if (canBeFetched(candidate, *load))
+        load->setAttr("fetched", true);
     for (Op *load : candidate.invariant)
       hoist(*load);
     candidate.loop->setAttr("stages", stages);

@@ -5,7 +5,9 @@
 // Produces: the first of equal pure ops (kind, operands, attributes, result types) serves those
 //   below it in its region and the regions nested in it.
 // Why: slices and index arithmetic come out of lowering once for each mention.
-// Leaves alone: ops with effects, and ops that give tokens: each token is used once.
+// Leaves alone: ops with effects, and ops that give tokens: each token is used once. Of loads only
+//   the operands of products side by side are merged: other tiles would be kept in registers.
+#include "ir/analysis/communication.h"
 #include "ir/transform/fold.h"
 #include "ir/transform/pass.h"
 
@@ -108,7 +110,22 @@ public:
 private:
   using Table = llvm::ScopedHashTable<Op *, Op *, SameComputation>;
 
+  /// A tile of an input, which nobody writes, as an operand of products beside it.
+  static bool isOperandOfProducts(const Op &op) {
+    if (!op.is(OpKind::Load) || op.numOperands() != 1 || !op.result()->type().isTile())
+      return false;
+    const Op *object = objectOf(op.operand(0));
+    const auto isForProduct = [&](const Use &use) {
+      return use.user->parentBlock() == op.parentBlock() &&
+             (use.user->is(OpKind::Dot) || use.user->is(OpKind::Trans));
+    };
+    return object && object->strAttr("mode") == "in" &&
+           llvm::all_of(op.result()->uses(), isForProduct);
+  }
+
   static bool isCandidate(const Op &op) {
+    if (isOperandOfProducts(op))
+      return true;
     return op.isPure() && op.numRegions() == 0 && op.numResults() != 0 &&
            llvm::none_of(op.results(), [](const Value *v) { return v->type().isToken(); });
   }
@@ -119,6 +136,8 @@ private:
       known_.insert(&op, &op);
       return;
     }
+    if (op.is(OpKind::Load) && first->parentBlock() != op.parentBlock())
+      return;
     for (auto [result, same] : llvm::zip(op.results(), first->results())) {
       if (same->nameHint().empty())
         same->setNameHint(result->nameHint());

@@ -37,6 +37,8 @@ constexpr int64_t kManyThreads = 256;
 constexpr int64_t kFewestRows = 4;
 /// Ops that are rather done once more than that their result changes threads.
 constexpr unsigned kMostRecomputed = 12;
+/// Registers of a tile that each thread rather loads by itself than gets from others.
+constexpr unsigned kMostReloaded = 4;
 /// Tiles below this size are loaded and stored in any layout.
 constexpr int64_t kSmallBytes = 2048;
 /// Shared memory that is not for tiles.
@@ -660,14 +662,18 @@ bool isCheap(const Op &op) {
   return !isDivision && (op.kind() < OpKind::Exp || op.kind() > OpKind::Ceil);
 }
 
-/// Whether a tile follows from positions and scalars by a few simple ops, which all threads can do
-/// in any layout.
+/// Whether a tile follows by a few simple ops, which all threads can do in any layout, from
+/// positions, scalars and a few elements of memory.
 bool LayoutInference::canRecompute(Value *tile, const Layout &layout, unsigned &ops) {
   const Op *op = tile->definingOp();
   if (!op || ++ops > kMostRecomputed || !layout.isSimple() || !layout.covers(tile->type().shape()))
     return false;
   if (op->is(OpKind::Iota) || op->is(OpKind::Splat))
     return true;
+  if (op->is(OpKind::Load))
+    return op->numOperands() == 1 && !op->operand(0)->type().isRemote() &&
+           !op->hasAttr("swizzle") &&
+           (op->hasAttr("fetched") || layout.registers() <= kMostReloaded);
   if (op->is(OpKind::Reshape) || op->is(OpKind::Broadcast)) {
     const std::optional<Layout> from = operandLayoutFor(*op, layout);
     return from && canRecompute(op->operand(0), *from, ops);
@@ -687,13 +693,16 @@ Value *LayoutInference::recompute(Value *tile, const Layout &layout) {
       const bool isShaped = op.is(OpKind::Reshape) || op.is(OpKind::Broadcast);
       map[operand] = recompute(operand, isShaped ? *operandLayoutFor(op, layout) : layout);
     }
-  Value *same = cloneOp(builder_, op, map)->result();
-  same->setType(withLayout(tile->type(), layout));
-  return same;
+  Op *same = cloneOp(builder_, op, map);
+  same->result()->setType(withLayout(tile->type(), layout));
+  // Memory is read where it was.
+  if (op.is(OpKind::Load))
+    same->moveAfter(&op);
+  return same->result();
 }
 
-/// Masks and the like are computed where they are wanted, rather than sent there through shared
-/// memory.
+/// Masks, a scale of each row and the like are computed where they are wanted, rather than sent
+/// there through shared memory.
 void LayoutInference::recomputeConversions() {
   for (Op *convert : conversions()) {
     Value *tile = convert->operand(0);

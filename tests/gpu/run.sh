@@ -31,7 +31,9 @@ run plain $on examples stdlib
 run products $on tests/driver/products_of_every_type.dtile
 run odd_products $on tests/driver/products_in_odd_loops.dtile
 run shared_products $on tests/driver/products_of_one_operand.dtile
+run scaled_products $on tests/driver/products_with_scales.dtile
 run remainders $on tests/driver/remainders_and_turns.dtile
+run exponentials $on tests/driver/exponentials.dtile
 run sums $on tests/driver/sums_of_rows.dtile
 run words $on tests/driver/messages_of_words.dtile
 run broken $on --wait-timeout 500 tests/gpu
@@ -47,7 +49,7 @@ if command -v compute-sanitizer >/dev/null; then
     run "sanitizer_$tool" compute-sanitizer --tool "$tool" --error-exitcode 1 \
       $on --wait-timeout 60000 --ranks 1 examples/hello examples/gemm examples/ag_gemm \
       examples/ring_attention tests/driver/products_in_odd_loops.dtile \
-      tests/driver/messages_of_words.dtile
+      tests/driver/products_with_scales.dtile tests/driver/messages_of_words.dtile
   done
   # Without ag_gemm: README.md says why.
   run sanitizer_racecheck compute-sanitizer --tool racecheck --error-exitcode 1 \

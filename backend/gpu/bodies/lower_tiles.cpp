@@ -4,6 +4,7 @@
 #include "backend/gpu/bodies/lower_body.h"
 
 #include "frontend/base/check.h"
+#include "ir/analysis/rounding.h"
 
 namespace dtile::backend::gpu {
 
@@ -54,6 +55,8 @@ Registers BodyLowering::elementwise(Op &op) {
     operands.push_back(operand->type().isTile() ? registers(operand, to.layout)
                                                 : Registers(to.size(), scalar(operand)));
   Registers result;
+  arith_.approximateQuotients(op.is(OpKind::Div) && ir::isRoundedToNarrow(*op.result()),
+                              gpu_.device.divide());
   for (unsigned slot = 0; slot < to.size(); ++slot) {
     llvm::Value *x = operands[0][slot];
     llvm::Value *y = operands.size() > 1 ? operands[1][slot] : nullptr;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The warp that copies operands to the slots of the ring: all its threads walk alike, and one of
 // them acts; or all, where the copy engine cannot read the tensors.
+#include "backend/gpu/async_copies.h"
 #include "backend/gpu/staged/walkers.h"
 
 #include "frontend/base/check.h"
@@ -16,8 +17,9 @@ using llvm::Value;
 CopyLowering::CopyLowering(GpuModule &module, const KernelScaffold &kernel, const Ring &ring,
                            bool byHand)
     : SliceLowering(module, kernel, ring, byHand ? "copy.by.hand" : "copy"), byHand_(byHand) {
-  for (auto &[load, tile] : ring.tiles)
-    need(*tile.load);
+  for (auto &[loop, loads] : ring.loadsOf)
+    for (Op *load : loads)
+      need(*load);
   llvm::IRBuilder<> start(kernel.entry, kernel.entry->begin());
   next_ = start.CreateAlloca(b.getInt64Ty(), nullptr, "copy.next");
   hasNext_ = start.CreateAlloca(b.getInt1Ty(), nullptr, "copy.has.next");
@@ -78,7 +80,7 @@ Value *CopyLowering::takeBody(const BodyRange &) {
 }
 
 void CopyLowering::lowerOp(Op &op) {
-  if (isStagedLoad(op))
+  if (isStagedLoad(op) || isFetched(op))
     return copy(op);
   if (!isNeeded(op))
     return;
@@ -119,7 +121,6 @@ void CopyLowering::copyBoxes(const StagedTile &tile, const ir::TensorBox &box, V
 }
 
 void CopyLowering::copy(Op &load) {
-  const StagedTile &tile = ring_.tiles.find(&load)->second;
   llvm::ArrayRef<Op *> loads = ring_.loadsOf.find(load.parentOp())->second;
   Value *slot = place_.slot();
   Value *full = place_.barrier(ring_.full, slot);
@@ -128,7 +129,8 @@ void CopyLowering::copy(Op &load) {
     waitOrLeave(place_.barrier(ring_.empty, slot), place_.phase());
     unsigned bytes = 0;
     for (Op *each : loads)
-      bytes += ring_.tiles.find(each)->second.bytes();
+      if (isStagedLoad(*each))
+        bytes += ring_.tiles.find(each)->second.bytes();
     // One arrival either way.
     Value *acts = ops_.isElected(b);
     Value *failed = hasFailed();
@@ -141,21 +143,56 @@ void CopyLowering::copy(Op &load) {
     if (!byHand_)
       when(copies_, "copy.announced", [&] { ops_.arriveExpecting(b, full, b.getInt32(bytes)); });
   }
-  when(copies_, "copy", [&] {
-    if (byHand_) {
-      copyElements(load, slot);
-      return &load == loads.back() ? publish(full) : void();
-    }
-    const ir::TensorBoxes &source = tile.source;
-    if (!source.isFirst)
-      return copyBoxes(tile, source.boxes[0], slot, full);
-    Value *isFirst = scalar(source.isFirst);
-    when(isFirst, "copy.first", [&] { copyBoxes(tile, source.boxes[0], slot, full); });
-    when(b.CreateNot(isFirst), "copy.second",
-         [&] { copyBoxes(tile, source.boxes[1], slot, full); });
+  const bool isLast = &load == loads.back();
+  when(isFetched(load) ? b.CreateNot(hasFailed()) : copies_, "copy", [&] {
+    isFetched(load) ? fetch(load, slot) : copyTile(load, slot, full);
+    if (isLast && byHand_)
+      publish(full);
   });
-  if (&load == loads.back())
-    place_.next();
+  if (!isLast)
+    return;
+  if (!ring_.fetched.empty())
+    ops_.arriveWhenFetched(b, full);
+  place_.next();
+}
+
+void CopyLowering::copyTile(Op &load, Value *slot, Value *full) {
+  if (byHand_)
+    return copyElements(load, slot);
+  const StagedTile &tile = ring_.tiles.find(&load)->second;
+  const ir::TensorBoxes &source = tile.source;
+  if (!source.isFirst)
+    return copyBoxes(tile, source.boxes[0], slot, full);
+  Value *isFirst = scalar(source.isFirst);
+  when(isFirst, "copy.first", [&] { copyBoxes(tile, source.boxes[0], slot, full); });
+  when(b.CreateNot(isFirst), "copy.second", [&] { copyBoxes(tile, source.boxes[1], slot, full); });
+}
+
+void CopyLowering::fetch(Op &load, Value *slot) {
+  const ir::Type type = load.result()->type();
+  const View from = view(load.operand(0));
+  Value *lane = b.CreateAnd(kernel_.thread, b.getInt32(StagingOps::kWarpThreads - 1));
+  const llvm::SmallVector<int64_t, 4> shape(type.isTile() ? type.shape()
+                                                          : llvm::ArrayRef<int64_t>());
+  for (int64_t first = 0; first < type.elements(); first += StagingOps::kWarpThreads) {
+    Value *number = b.CreateAdd(lane, b.getInt32(uint32_t(first)));
+    Value *exists = b.CreateICmpULT(number, b.getInt32(uint32_t(type.elements())));
+    llvm::SmallVector<Value *, 4> positions(shape.size());
+    Value *rest = b.CreateZExt(number, b.getInt64Ty());
+    for (size_t d = shape.size(); d-- > 0; rest = b.CreateUDiv(rest, b.getInt64(shape[d])))
+      positions[d] = d == 0 ? rest : b.CreateURem(rest, b.getInt64(shape[d]));
+    Value *there = views_.address(from, positions);
+    Value *isThere = shape.empty() ? b.CreateIsNotNull(there) : views_.contains(from, positions);
+    there = b.CreateSelect(isThere, b.CreateAddrSpaceCast(there, b.getPtrTy(Device::kGlobal)),
+                           zeroBytes(b));
+    Value *offset =
+        b.CreateAdd(b.getInt32(uint32_t(ring_.fetched.lookup(&load))), b.CreateShl(number, 2));
+    when(exists, "word", [&] {
+      gpu_.device.asyncCopies()->copy(
+          b, b.CreateGEP(b.getInt8Ty(), shared(address(slot, 0)), offset), there, 4,
+          b.CreateSelect(isThere, b.getInt32(4), b.getInt32(0)));
+    });
+  }
 }
 
 void CopyLowering::publish(Value *full) {

@@ -2,6 +2,7 @@
 // The groups of warps that multiply what has come to the slots of the ring.
 #include "backend/gpu/staged/walkers.h"
 
+#include "backend/llvm/sink.h"
 #include "frontend/base/check.h"
 
 #include <utility>
@@ -29,6 +30,15 @@ bool isOnlyKept(const Op &convert) {
 }
 
 bool isOfGroups(const Op &op) { return op.is(OpKind::Dot) && op.hasAttr("groups"); }
+
+/// The products of an iteration.
+llvm::SmallVector<const Op *, 2> productsIn(const ir::Block &body) {
+  llvm::SmallVector<const Op *, 2> products;
+  for (const Op &op : body.ops())
+    if (isOfGroups(op))
+      products.push_back(&op);
+  return products;
+}
 
 bool isAwaitedProduct(const Op &op) { return isOfGroups(op) && op.boolAttrOr("awaited", false); }
 
@@ -59,6 +69,8 @@ void GroupLowering::lowerBodies(Op &space, const BodyRange &range) {
 void GroupLowering::lowerOp(Op &op) {
   if (isStagedLoad(op) || isForOthers(op))
     return;
+  if (isFetched(op))
+    return readFetched(op);
   awaitOperands(op);
   if (isOfGroups(op))
     return multiply(op);
@@ -99,6 +111,7 @@ void GroupLowering::keep(ir::Value *tile) {
 
 void GroupLowering::lowerLoop(Op &loop) {
   llvm::SmallVector<std::pair<ir::Value *, Registers>, 2> constants;
+  const llvm::SmallPtrSet<ir::Value *, 2> around = zeros_;
   for (ir::Value *begin : loop.operands().drop_front(3)) {
     if (!begin->type().isTile())
       continue;
@@ -108,11 +121,13 @@ void GroupLowering::lowerLoop(Op &loop) {
     constants.emplace_back(begin, values);
     ops_.writeZeros(b, values);
     setRegisters(begin, values);
+    zeros_.insert(begin);
   }
   BodyLowering::lowerOp(loop);
   // Who else uses them may stand where this loop does not lead.
   for (auto &[begin, values] : constants)
     setRegisters(begin, values);
+  zeros_ = around;
   finish(loop);
 }
 
@@ -160,7 +175,10 @@ void GroupLowering::handOver(Op &store) {
     Value *skipped = b.CreateNeg(b.CreateMul(group_, b.getInt32(uint32_t(bytes))));
     own.base = b.CreateGEP(b.getInt8Ty(), own.base, skipped);
   }
+  llvm::BasicBlock &here = *b.GetInsertBlock();
+  llvm::Instruction *last = here.empty() ? nullptr : &here.back();
   writeShared(own, info(tile->type()), registers(tile));
+  sinkToStores(here, last);
   ops_.sharedProxyFence(b);
   ops_.arrive(b, output.stored);
 }
@@ -367,13 +385,18 @@ llvm::SmallVector<GroupLowering::Fragment, 0> GroupLowering::fragments(ir::Value
 void GroupLowering::multiply(Op &dot) {
   if (dot.boolAttrOr("awaited", false))
     return multiplyForIteration(dot);
-  waitPhase(place_.barrier(ring_.full, place_.slot()), place_.phase());
+  // An iteration's products are of one slot.
+  const llvm::SmallVector<const Op *, 2> products = productsIn(*dot.parentBlock());
+  awaitSlot(dot);
+  const bool isLast = &dot == products.back();
   Value *slot = place_.slot();
   const Product product = productOf(dot);
   Registers sums(registers(dot.operand(2)));
   if (isShort(dot)) {
-    addShortSums(product, sums);
+    addShortSums(product, /*adds=*/true, sums);
     setRegisters(dot.result(), sums);
+    if (!isLast)
+      return;
     release(slot);
     return place_.next();
   }
@@ -384,28 +407,52 @@ void GroupLowering::multiply(Op &dot) {
             llvm::MutableArrayRef<Value *>(sums).slice(block * each, each));
   ops_.endDots(b);
   setRegisters(dot.result(), sums);
+  if (!isLast)
+    return;
   // Those of the iteration before are done then, and its slot is free.
-  ops_.awaitDots(b, 1, {});
+  ops_.awaitDots(b, unsigned(products.size()), {});
   Op &loop = *dot.parentOp();
   Value *isFirst = b.CreateICmpEQ(scalar(loop.body().argument(0)), scalar(loop.operand(0)));
   when(b.CreateNot(isFirst), "previous", [&] { release(previousSlot()); });
   place_.next();
 }
 
-void GroupLowering::multiplyForIteration(Op &dot) {
-  // The slot is this iteration's from its first product to its last.
-  const auto &ops = dot.parentBlock()->ops();
-  if (&dot == &*llvm::find_if(ops, isOfGroups))
+void GroupLowering::awaitSlot(const Op &op) {
+  const auto looks = [](const Op &other) { return isOfGroups(other) || isFetched(other); };
+  if (&op == &*llvm::find_if(op.parentBlock()->ops(), looks))
     waitPhase(place_.barrier(ring_.full, place_.slot()), place_.phase());
+}
+
+void GroupLowering::readFetched(Op &load) {
+  awaitSlot(load);
+  const ir::Type type = load.result()->type();
+  Value *there = shared(address(place_.slot(), ring_.fetched.lookup(&load)));
+  if (!type.isTile())
+    return set(load.result(), {b.CreateLoad(memoryType(context(), type.dtype()), there)});
+  SharedTile tile;
+  tile.base = there;
+  tile.dtype = type.dtype();
+  tile.fastest = type.rank() - 1;
+  tile.bytes = type.elements() * int64_t(dtypeBytes(tile.dtype));
+  tile.strides.resize(type.rank());
+  int64_t stride = dtypeBytes(tile.dtype);
+  for (unsigned d = type.rank(); d-- > 0; stride *= type.shape()[d])
+    tile.strides[d] = stride;
+  setRegisters(load.result(), readShared(tile, info(type)));
+}
+
+void GroupLowering::multiplyForIteration(Op &dot) {
+  // The slot is this iteration's until its end.
+  awaitSlot(dot);
   const Product product = productOf(dot);
   Registers sums(registers(dot.operand(2)));
+  const bool adds = !zeros_.contains(dot.operand(2)) && !areZeros(sums);
   if (isShort(dot)) {
     awaitProducts(begun_.size());
-    addShortSums(product, sums);
+    addShortSums(product, adds, sums);
     setRegisters(dot.result(), sums);
     return;
   }
-  const bool adds = !areZeros(sums);
   if (!adds)
     sums.assign(sums.size(), llvm::UndefValue::get(sums.front()->getType()));
   const unsigned each = sums.size() / product.blocks;
@@ -447,6 +494,9 @@ void GroupLowering::awaitOperands(Op &op) {
 /// At the end of an iteration whose products it uses: the slot is free.
 void GroupLowering::endIteration() {
   awaitProducts(begun_.size());
+  // What all threads of a warp have read there is told by one of them.
+  if (!ring_.fetched.empty())
+    ops_.meetWarp(b);
   release(place_.slot());
   place_.next();
 }
@@ -474,7 +524,7 @@ void GroupLowering::addDots(const Product &product, unsigned block, int64_t colu
 
 /// Sums of a few products each, which the threads add; of as many columns at once as there are
 /// registers for.
-void GroupLowering::addShortSums(Product product, Registers &sums) {
+void GroupLowering::addShortSums(Product product, bool adds, Registers &sums) {
   const auto columns = int64_t(product.shape.columns);
   const int64_t parts = columns > TargetFacts::kShortColumns ? 2 : 1;
   product.shape.columns = unsigned(columns / parts);
@@ -491,7 +541,7 @@ void GroupLowering::addShortSums(Product product, Registers &sums) {
         ops_.endDots(b);
         ops_.awaitDots(b, 0, few);
         for (auto [sum, addend] : llvm::zip_equal(part.take_front(each), few))
-          sum = b.CreateFAdd(sum, addend);
+          sum = adds || k != 0 ? b.CreateFAdd(sum, addend) : addend;
       }
 }
 
@@ -501,17 +551,20 @@ void GroupLowering::finish(Op &loop) {
   // use of the sums (C7514).
   if (ring_.output && ring_.lastLoop == &loop)
     awaitDrained();
-  for (Op &op : loop.body().ops()) {
-    if (!isOfGroups(op))
+  const llvm::SmallVector<const Op *, 2> products = productsIn(loop.body());
+  // Nothing is in flight.
+  if (products.empty() || products.front()->boolAttrOr("awaited", false))
+    return;
+  for (const Op *dot : products) {
+    if (isShort(*dot))
       continue;
-    // Nothing is in flight.
-    if (op.boolAttrOr("awaited", false) || isShort(op))
-      return;
-    ir::Value *result = loop.result(op.result()->uses()[0].index);
+    ir::Value *result = loop.result(dot->result()->uses()[0].index);
     Registers sums(registers(result));
     ops_.awaitDots(b, 0, sums);
     setRegisters(result, sums);
   }
+  if (isShort(*products.back()))
+    return;
   Value *ran = b.CreateICmpSLT(scalar(loop.operand(0)), scalar(loop.operand(1)));
   when(ran, "last", [&] { release(previousSlot()); });
 }

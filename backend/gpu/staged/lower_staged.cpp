@@ -4,7 +4,7 @@
 // The warp that copies and the groups that multiply walk the same bodies and loops, each with its
 // own place in the ring:
 //
-//   copies:      wait empty[slot] · announce the bytes · copy · next slot
+//   copies:      wait empty[slot] · announce the bytes · copy · fetch single elements · next slot
 //   multiplies:  wait full[slot] · issue the products · await those of the iteration before ·
 //                arrive at empty[its slot] · next slot
 //
@@ -147,7 +147,9 @@ void StagedSpace::beginBarriers(const Ring &ring) {
       ops.initBarrier(b, b.CreateAdd(ring.bodiesEmpty, b.getInt32(8 * slot)), readers);
     }
     for (int64_t slot = 0; slot < ring.stages; ++slot) {
-      ops.initBarrier(b, b.CreateAdd(ring.full, b.getInt32(8 * slot)), 1);
+      // The copy engine's, and that of each thread that fetches elements.
+      ops.initBarrier(b, b.CreateAdd(ring.full, b.getInt32(8 * slot)),
+                      1 + (ring.fetched.empty() ? 0 : StagingOps::kWarpThreads));
       // One arrival a warp.
       ops.initBarrier(b, b.CreateAdd(ring.empty, b.getInt32(8 * slot)), threads_ / 32);
     }
@@ -173,7 +175,7 @@ void StagedSpace::moveRegisters(const Ring &ring, bool copies) {
   constexpr unsigned kRegisters = 65536, kUnit = 8, kMost = 240, kForCopies = 56, kBesides = 40;
   const unsigned all = threads_ + kCopyThreads;
   const unsigned each = kRegisters / all / kUnit * kUnit;
-  const unsigned wanted = ring.isAwaited ? kMost : unsigned(ring.sums) / threads_ + kBesides;
+  const unsigned wanted = ring.hasManySums ? kMost : unsigned(ring.sums) / threads_ + kBesides;
   if (each >= std::min(wanted, kMost))
     return;
   const unsigned more = each + (each - kForCopies) * kCopyThreads / threads_ / kUnit * kUnit;

@@ -49,16 +49,19 @@ llvm::SmallVector<int32_t, 4> boxSizes(const StagedTile &tile, const ir::TensorB
 }
 
 Ring::Ring(Op &space) {
+  llvm::SmallPtrSet<const Op *, 2> loopsWithSums;
   ir::walk(space, [&](Op &op) {
     if (isStagedLoad(op)) {
       tiles[&op] = stagedTile(op);
       loadsOf[op.parentOp()].push_back(&op);
     }
+    if (isFetched(op))
+      loadsOf[op.parentOp()].push_back(&op);
     if (op.is(OpKind::For) && op.hasAttr("stages"))
       stages = std::max(stages, op.intAttr("stages"));
     if (op.is(OpKind::Dot) && op.hasAttr("groups")) {
       sums = std::max(sums, op.result()->type().elements());
-      isAwaited |= op.boolAttrOr("awaited", false);
+      hasManySums |= op.boolAttrOr("awaited", false) || !loopsWithSums.insert(op.parentOp()).second;
       if (const int64_t swizzle = op.intAttrOr("kept", 0))
         kept.try_emplace(keptOperand(op), op.operand(0)->type(), swizzle);
     }
@@ -85,11 +88,19 @@ Ring::Ring(Op &space) {
   for (auto &[loop, loads] : loadsOf) {
     int64_t bytes = 0;
     for (Op *load : loads) {
+      if (isFetched(*load))
+        continue;
       StagedTile &tile = tiles[load];
       tile.offset = bytes;
       bytes += int64_t(llvm::alignTo(tile.bytes(), kSlotAlign));
     }
-    slotBytes = std::max(slotBytes, bytes);
+    for (const Op *load : loads) {
+      if (!isFetched(*load))
+        continue;
+      fetched[load] = bytes;
+      bytes += TargetFacts::fetchedBytes(load->result()->type().elements());
+    }
+    slotBytes = std::max(slotBytes, int64_t(llvm::alignTo(bytes, kSlotAlign)));
   }
 }
 

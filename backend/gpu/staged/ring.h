@@ -21,6 +21,11 @@ inline constexpr int64_t kBodiesAhead = 4;
   return op.is(ir::OpKind::Load) && op.hasAttr("swizzle");
 }
 
+/// Whether a load's few elements come to the ring's slots, too (pass stage-loads).
+[[nodiscard]] inline bool isFetched(const ir::Op &op) {
+  return op.is(ir::OpKind::Load) && op.boolAttrOr("fetched", false);
+}
+
 /// How a tile lies in shared memory for products of groups: box beside box, each of all rows.
 struct BoxedTile {
   DType dtype = DType::F32;
@@ -90,14 +95,18 @@ struct OutputTile {
 /// The staged loads of each loop of a space, and the ring that all its loops share.
 struct Ring {
   llvm::DenseMap<const ir::Op *, StagedTile> tiles;
+  /// And those whose elements are fetched, in their order.
   llvm::DenseMap<const ir::Op *, llvm::SmallVector<ir::Op *, 2>> loadsOf;
+  /// Where the elements of a fetched load are in a slot.
+  llvm::DenseMap<const ir::Op *, int64_t> fetched;
   llvm::MapVector<const ir::Value *, KeptTile> kept;
   int64_t stages = 0;
   int64_t slotBytes = 0;
   /// Elements of the largest sum.
   int64_t sums = 0;
-  /// Some products are used in their iteration.
-  bool isAwaited = false;
+  /// The groups compute with more than one sum at a time: products that are used in their
+  /// iteration, or several in one.
+  bool hasManySums = false;
   /// i32, in shared memory.
   llvm::Value *slots = nullptr, *full = nullptr, *empty = nullptr;
   /// i32, in shared memory: not 0 once a wait has failed, or a check of the walkers without tiles.

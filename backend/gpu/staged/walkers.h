@@ -79,6 +79,9 @@ protected:
 
 private:
   void copy(ir::Op &load);
+  void copyTile(ir::Op &load, llvm::Value *slot, llvm::Value *full);
+  /// A few elements, each by one thread.
+  void fetch(ir::Op &load, llvm::Value *slot);
   /// From one of the tile's sources.
   void copyBoxes(const StagedTile &tile, const ir::TensorBox &box, llvm::Value *slot,
                  llvm::Value *full);
@@ -128,6 +131,10 @@ private:
   [[nodiscard]] bool isShort(const ir::Op &dot);
   [[nodiscard]] Product productOf(ir::Op &dot);
   void multiply(ir::Op &dot);
+  /// Before the first op of an iteration that looks at its slot.
+  void awaitSlot(const ir::Op &op);
+  /// Reads what has been fetched.
+  void readFetched(ir::Op &load);
   /// The words of the fragments of a tile in registers, by block of rows and instruction.
   [[nodiscard]] llvm::SmallVector<Fragment, 0> fragments(ir::Value *tile, int64_t groups);
   /// The sum is wanted in this iteration.
@@ -139,7 +146,8 @@ private:
   void endIteration();
   void addDots(const Product &product, unsigned block, int64_t column, int64_t first, int64_t end,
                bool adds, llvm::MutableArrayRef<llvm::Value *> sums);
-  void addShortSums(Product product, Registers &sums);
+  /// `adds`: to what `sums` is, rather than to nothing.
+  void addShortSums(Product product, bool adds, Registers &sums);
   void finish(ir::Op &loop);
   /// One thread a warp says that the warp is done with a slot.
   void release(llvm::Value *slot);
@@ -154,6 +162,8 @@ private:
 
   /// Products of this iteration that have begun, and have not been awaited.
   llvm::SmallVector<ir::Op *, 2> begun_;
+  /// Tiles of zeros that are in registers, for the loops that are being lowered.
+  llvm::SmallPtrSet<ir::Value *, 2> zeros_;
   /// The op behind which the tile that was taken last is in registers; null once that was said.
   const ir::Op *taken_ = nullptr;
   /// i32: the number of this thread's group.
