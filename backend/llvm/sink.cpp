@@ -68,8 +68,6 @@ void Sinking::run() {
 
 } // namespace
 
-void sinkToStores(llvm::BasicBlock &block, llvm::Instruction *last) {
-  Sinking(block, last).run();
-}
+void sinkToStores(llvm::BasicBlock &block, llvm::Instruction *last) { Sinking(block, last).run(); }
 
 } // namespace dtile::backend

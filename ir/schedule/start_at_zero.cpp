@@ -9,7 +9,8 @@
 //   these then add to; ptxas awaits each product of sums that were loaded (C7515). Behind the loop
 //   the warp that stores can have brought it meanwhile (bring-tiles).
 // Leaves alone: what another loop has summed, and what is not loaded; loads with something between
-//   that writes, waits or signals.
+//   that writes, waits or signals; sums that take so many registers that there were none for what
+//   is added, unless they begin as they are loaded.
 #include "ir/analysis/loop_positions.h"
 #include "ir/core/builder.h"
 #include "ir/transform/pass.h"
@@ -22,10 +23,14 @@ namespace {
 
 using namespace dtile::ir;
 
+/// Registers of a thread that a sum may take for something else to be added to it.
+constexpr int64_t kMostRegisters = 96;
+
 /// What one loop begins a sum with.
 class SumStart {
 public:
   SumStart(Op &loop, unsigned carried) : loop_(loop), carried_(carried) {}
+  [[nodiscard]] bool pays(const TargetFacts &facts) const;
   [[nodiscard]] bool canMove();
   void move();
 
@@ -43,6 +48,14 @@ private:
   llvm::SmallVector<Value *, 4> addends_;
   llvm::SmallVector<Op *, 4> sums_;
 };
+
+bool SumStart::pays(const TargetFacts &facts) const {
+  const Op *start = loop_.operand(carried_ + 3)->definingOp();
+  const Op *dot = loop_.body().terminator()->operand(carried_)->definingOp();
+  const int64_t threads = dot->intAttr("groups") * facts.groupThreads;
+  return start &&
+         (start->is(OpKind::Load) || dot->result()->type().elements() <= kMostRegisters * threads);
+}
 
 bool SumStart::isOnlyForStart(const Op &op) const {
   return llvm::all_of(op.result()->uses(), [&](const Use &use) {
@@ -145,6 +158,8 @@ bool isSumOfProducts(Op &loop, unsigned carried) {
 
 bool startAtZero(Module &module, PassContext &context) {
   bool changed = false;
+  if (!context.facts)
+    return changed;
   for (Op *loop : loopsOfSpaces(module)) {
     if (!loop->hasAttr("stages"))
       continue;
@@ -152,7 +167,7 @@ bool startAtZero(Module &module, PassContext &context) {
       if (!isSumOfProducts(*loop, carried))
         continue;
       SumStart start(*loop, carried);
-      if (!start.canMove())
+      if (!start.pays(*context.facts) || !start.canMove())
         continue;
       start.move();
       context.remark(*loop, "what this sum begins with is added behind its loop");
