@@ -4,7 +4,7 @@ on PYTHONPATH) kraken, in one process group.
 
     bench_gpu.py [--ranks N] [SUITE…]      gemm ag_gemm gemm_rs all_reduce all_to_all attention
                                            causal_attention flash_decode dispatch combine
-                                           launch
+                                           gemm_scaled swiglu launch
 
 goals.py runs this for every goal of goals.md; the lists of shapes are there, too.
 
@@ -58,6 +58,7 @@ def suites():
     import attention
     import dtile
     import moe
+    import products
     from harness import ratio
 
     def team_for(bench, options):
@@ -411,7 +412,8 @@ def suites():
             **{suite.__name__: lambda bench, options, suite=suite:
                suite(bench, options, build, team_for)
                for suite in (attention.attention, attention.causal_attention,
-                             attention.flash_decode, moe.dispatch, moe.combine)}}
+                             attention.flash_decode, moe.dispatch, moe.combine,
+                             products.gemm_scaled, products.swiglu)}}
 
 
 def triple(text):
@@ -431,7 +433,8 @@ def named(text):
 
 def main():
     names = ("gemm", "ag_gemm", "gemm_rs", "all_reduce", "all_to_all", "attention",
-             "causal_attention", "flash_decode", "dispatch", "combine", "launch")
+             "causal_attention", "flash_decode", "dispatch", "combine", "gemm_scaled", "swiglu",
+             "launch")
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("suite", nargs="*", default=[], metavar="SUITE", help=", ".join(names))
@@ -440,7 +443,7 @@ def main():
     parser.add_argument("--heap", type=int, default=4096, help="symmetric heap a rank, MiB")
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--shapes", type=triple, nargs="*",
-                        help="MxNxK (gemm), Mxhiddenxffn (layers)")
+                        help="MxNxK (gemm, gemm_scaled, swiglu), Mxhiddenxffn (layers)")
     parser.add_argument("--tiles", type=triple, nargs="*", help="BMxBNxBK to choose from")
     parser.add_argument("--sizes", type=int, nargs="*", help="bytes (all_reduce)")
     parser.add_argument("--source", type=named, nargs="*", default=[], help="gemm=other.dtile …")
@@ -466,7 +469,8 @@ def main():
 
     bench = Bench(options.runs)
     table = suites()
-    alone = ("gemm", "attention", "causal_attention", "flash_decode", "launch")
+    alone = ("gemm", "gemm_scaled", "swiglu", "attention", "causal_attention", "flash_decode",
+             "launch")
     chosen = options.suite or (names if bench.ranks > 1 else alone)
     for name in chosen:
         table[name](bench, options)

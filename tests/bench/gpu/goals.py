@@ -71,7 +71,7 @@ def runs(goals, shapes, gpus, extra):
             command += ["--tiles", *tiles.split()]
         if suite == "all_reduce":
             command += ["--sizes", *list_]
-        elif suite in ("gemm", "ag_gemm", "gemm_rs"):
+        elif suite in ("gemm", "gemm_scaled", "swiglu", "ag_gemm", "gemm_rs"):
             command += ["--shapes", *list_]
         yield command
 
