@@ -168,9 +168,7 @@ void addMachine(CLI::App &app, Options &o, const char *about) {
   std::vector<std::string> machines;
   for (const TargetFacts &machine : kMachines)
     machines.push_back(machine.name.str());
-  app.add_option("--machine", o.machine, about)
-      ->type_name("NAME")
-      ->check(CLI::IsMember(machines));
+  app.add_option("--machine", o.machine, about)->type_name("NAME")->check(CLI::IsMember(machines));
 }
 
 void addCheck(CLI::App &app, Options &o) {
@@ -228,13 +226,28 @@ void addFmt(CLI::App &app, Options &o) {
   sub->add_option("FILE", o.inputs, "programs; `-` is standard input")->required();
 }
 
+void addTargets(CLI::App &app, Options &o, const char *about) {
+  app.add_option_function<std::string>(
+         "--target",
+         [&o](const std::string &targets) {
+           o.target = targets;
+           o.hasTarget = true;
+         },
+         about)
+      ->type_name("TARGET,...");
+  app.add_option("--arch", o.arch,
+                 "architectures of GPUs, as sm_90a or gfx942; default: each target's first")
+      ->type_name("ARCH,...");
+}
+
 void addExplain(CLI::App &app, Options &o) {
   CLI::App *sub =
       addCommand(app, o, Command::Explain, "explain",
                  "explain a diagnostic code, or what the scheduler decided for a program",
-                 "dtilec explain E0401\n  dtilec explain ag_gemm.dtile");
+                 "dtilec explain E0401\n  dtilec explain ag_gemm.dtile --target nvptx");
   addSourceOptions(*sub, o);
   addOptLevel(*sub, o);
+  addTargets(*sub, o, "also what was decided for these: host, nvptx, amdgpu");
   sub->add_option("--kernel", o.kernel, "only this kernel")->type_name("NAME");
   CLI::Option *list = sub->add_flag("--list", o.listCodes, "list every diagnostic code");
   sub->add_option("TOPIC", o.inputs, "a code such as E0401, or a program")
@@ -255,25 +268,16 @@ void addBuild(CLI::App &app, Options &o) {
                   "what to write; `-` is standard output (not for objects)")
       ->type_name("OUT")
       ->required();
-  sub->add_option_function<std::string>(
-         "--target",
-         [&o](const std::string &targets) {
-           o.target = targets;
-           o.hasTarget = true;
-         },
-         "what to compile for: host (default), nvptx, amdgpu; several with commas, in one object")
-      ->type_name("TARGET,...");
-  sub->add_option("--arch", o.arch,
-                  "architectures of GPUs, as sm_90a or gfx942; default: each target's first")
-      ->type_name("ARCH,...");
+  addTargets(*sub, o,
+             "what to compile for: host (default), nvptx, amdgpu; several with commas, in one "
+             "object");
   sub->add_option("--shmem", o.shmem,
                   "who carries bytes between GPUs: p2p (default), nvshmem, rocshmem")
       ->type_name("PROVIDER");
   sub->add_option("--nvshmem-home,--rocshmem-bitcode", o.shmemPath,
                   "where that provider's device bitcode is")
       ->type_name("PATH");
-  sub->add_flag("!--no-assemble", o.assemble,
-                "objects with PTX only, also where ptxas is found");
+  sub->add_flag("!--no-assemble", o.assemble, "objects with PTX only, also where ptxas is found");
   addChoice<EmitKind>(*sub, "--emit", o.emit,
                       {{"obj", EmitKind::Object},
                        {"asm", EmitKind::Assembly},

@@ -3,6 +3,7 @@
 #include "backend/driver/explain_schedule.h"
 
 #include "backend/driver/compile.h"
+#include "backend/driver/target_code.h"
 #include "ir/core/tile_order.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -93,6 +94,18 @@ void explainKernel(ir::Op &kernel) {
   printTable(rows, llvm::outs());
 }
 
+// What the passes of one target's own decided, or why they left something alone.
+void explainTarget(Session &session, ir::Module &module, const TargetArch &target) {
+  std::vector<passes::Remark> remarks;
+  if (!prepareFor(session.diagnostics, module, target, &remarks))
+    return;
+  llvm::outs() << '\n' << target.target->name();
+  if (!target.arch.empty())
+    llvm::outs() << ' ' << target.arch;
+  llvm::outs() << '\n';
+  printRemarks(session, remarks, llvm::outs());
+}
+
 } // namespace
 
 void explainSchedule(Session &session, llvm::StringRef path) {
@@ -117,6 +130,9 @@ void explainSchedule(Session &session, llvm::StringRef path) {
   if (!lowered.remarks.empty())
     llvm::outs() << '\n';
   printRemarks(session, lowered.remarks, llvm::outs());
+  if (session.options.hasTarget)
+    for (const TargetArch &target : selectTargets(session, session.options.target))
+      explainTarget(session, *lowered.module, target);
 }
 
 } // namespace dtile::driver

@@ -100,7 +100,8 @@ backend::TargetOptions targetOptions(const Options &options, llvm::StringRef arc
 }
 
 std::unique_ptr<ir::Module> prepareFor(Diagnostics &diagnostics, ir::Module &module,
-                                       const TargetArch &target) {
+                                       const TargetArch &target,
+                                       std::vector<passes::Remark> *remarks) {
   PhaseScope phase("running a target's passes");
   std::unique_ptr<ir::Module> copy = ir::cloneModule(module);
   llvm::StringRef text = target.target->passes(target.arch);
@@ -112,7 +113,11 @@ std::unique_ptr<ir::Module> prepareFor(Diagnostics &diagnostics, ir::Module &mod
   passes::PassContext context(diagnostics);
   context.facts = target.target->facts(target.arch);
   passes::PassManager manager({});
-  return manager.run(*copy, *pipeline, context) ? std::move(copy) : nullptr;
+  if (!manager.run(*copy, *pipeline, context))
+    return nullptr;
+  if (remarks)
+    *remarks = std::move(context.remarks);
+  return copy;
 }
 
 } // namespace dtile::driver

@@ -26,7 +26,9 @@ std::vector<TargetArch> selectTargets(Session &session, llvm::StringRef names);
 [[nodiscard]] backend::TargetOptions targetOptions(const Options &options, llvm::StringRef arch);
 
 /// A copy of an optimized module with the passes that are a target's own. Null after reporting.
+/// `remarks`, if given, gets what these decided.
 std::unique_ptr<ir::Module> prepareFor(Diagnostics &diagnostics, ir::Module &module,
-                                       const TargetArch &target);
+                                       const TargetArch &target,
+                                       std::vector<passes::Remark> *remarks = nullptr);
 
 } // namespace dtile::driver

@@ -376,13 +376,15 @@ llvm::Value *Arith::integerUnary(OpKind kind, DType type, llvm::Value *x) {
 
 // Floats.
 
-llvm::Value *Arith::quotient(llvm::Value *x, llvm::Value *y) {
-  if (!approximates_ || !x->getType()->isFloatTy())
-    return b.CreateFDiv(x, y);
-  if (divide_ != llvm::Intrinsic::not_intrinsic)
-    return b.CreateIntrinsic(divide_, {}, {x, y});
+llvm::Value *Arith::approximateQuotient(DType type, llvm::Value *x, llvm::Value *y,
+                                        llvm::Intrinsic::ID intrinsic) {
+  if (!x->getType()->isFloatTy())
+    return binary(OpKind::Div, type, x, y);
+  if (intrinsic != llvm::Intrinsic::not_intrinsic)
+    return round(type, b.CreateIntrinsic(intrinsic, {}, {x, y}));
   constexpr float kUnits = 2.5; // what LLVM has a shorter sequence for
-  return b.CreateFDiv(x, y, "", llvm::MDBuilder(b.getContext()).createFPMath(kUnits));
+  llvm::MDNode *units = llvm::MDBuilder(b.getContext()).createFPMath(kUnits);
+  return round(type, b.CreateFDiv(x, y, "", units));
 }
 
 llvm::Value *Arith::floatBinary(OpKind kind, llvm::Value *x, llvm::Value *y) {
@@ -394,7 +396,7 @@ llvm::Value *Arith::floatBinary(OpKind kind, llvm::Value *x, llvm::Value *y) {
   case OpKind::Mul:
     return b.CreateFMul(x, y);
   case OpKind::Div:
-    return quotient(x, y);
+    return b.CreateFDiv(x, y);
   case OpKind::Rem:
     return emitRem(b, x, y);
   case OpKind::Min:

@@ -32,12 +32,6 @@ public:
   void useBfloat() { usesBfloat_ = true; }
   /// Exp2 of f32 by an intrinsic of the machine, and what is made of it.
   void useExp2(llvm::Intrinsic::ID intrinsic) { exp2_ = intrinsic; }
-  /// Whether quotients of f32 may be 2 units in the last place away, by an intrinsic of the machine
-  /// if it has one.
-  void approximateQuotients(bool approximate, llvm::Intrinsic::ID intrinsic) {
-    approximates_ = approximate;
-    divide_ = intrinsic;
-  }
   /// Lets a product that is added to something be rounded with the sum, once.
   void contract() { contracts_ = true; }
 
@@ -54,6 +48,10 @@ public:
 
   /// Add to Shr of ops.def.
   [[nodiscard]] llvm::Value *binary(ir::OpKind kind, DType type, llvm::Value *x, llvm::Value *y);
+  /// A quotient of floats that may be 2 units in the last place of f32 away, by an intrinsic of the
+  /// machine's if it has one (else by what LLVM makes of `!fpmath`).
+  [[nodiscard]] llvm::Value *approximateQuotient(DType type, llvm::Value *x, llvm::Value *y,
+                                                 llvm::Intrinsic::ID intrinsic);
   /// Neg to Ceil of ops.def.
   [[nodiscard]] llvm::Value *unary(ir::OpKind kind, DType type, llvm::Value *x);
   /// i1 lanes; `pred` as in Cmp.
@@ -71,7 +69,6 @@ private:
   [[nodiscard]] llvm::Value *integerBinary(ir::OpKind kind, DType type, llvm::Value *x,
                                            llvm::Value *y);
   [[nodiscard]] llvm::Value *floatBinary(ir::OpKind kind, llvm::Value *x, llvm::Value *y);
-  [[nodiscard]] llvm::Value *quotient(llvm::Value *x, llvm::Value *y);
   [[nodiscard]] llvm::Value *integerUnary(ir::OpKind kind, DType type, llvm::Value *x);
   [[nodiscard]] llvm::Value *floatUnary(ir::OpKind kind, llvm::Value *x);
   [[nodiscard]] llvm::Value *divide(DType type, llvm::Value *x, llvm::Value *y, bool remainder);
@@ -86,8 +83,6 @@ private:
   bool usesBfloat_ = false;
   llvm::Intrinsic::ID exp2_ = llvm::Intrinsic::not_intrinsic;
   bool contracts_ = false;
-  bool approximates_ = false;
-  llvm::Intrinsic::ID divide_ = llvm::Intrinsic::not_intrinsic;
 };
 
 } // namespace dtile::backend

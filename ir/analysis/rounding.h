@@ -6,8 +6,9 @@
 
 namespace dtile::ir {
 
-/// Whether everything that a tile is used for becomes floats of 16 bits or fewer, by sums, products
-/// and choices: beside that rounding, some units in the last place of f32 do not count.
+/// Whether everything that a tile is used for becomes floats of 16 bits or fewer, by products and
+/// choices, which keep relative errors as they are: beside that rounding, some units in the last
+/// place of f32 do not count.
 [[nodiscard]] bool isRoundedToNarrow(const Value &tile);
 
 } // namespace dtile::ir

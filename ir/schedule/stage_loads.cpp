@@ -257,8 +257,8 @@ const char *LoadStager::judge(Candidate &candidate) {
 /// All that such a loop loads is staged, the same in each iteration, or a few elements: nothing
 /// else would be on its way while the groups multiply.
 const char *LoadStager::judgeAwaited(Candidate &candidate) {
-  constexpr const char *kNotOperands = "an iteration loads more than operands and scales of rows, "
-                                       "or waits, or has loops or conditions of its own";
+  constexpr const char *kNotOperands = "an iteration loads more than operands and scales, or "
+                                       "waits, or has loops or conditions of its own";
   const llvm::SmallVector<Op *, 4> staged = candidate.loads();
   for (Op &op : candidate.loop->body().ops()) {
     if (op.numRegions() > 0 || op.hasEffect(Write | RemoteWrite | RemoteRead | Signal | Wait))
@@ -591,7 +591,7 @@ bool LoadStager::run() {
   refuseNested();
   if (candidates_.empty())
     return false;
-  int64_t stageBytes = 0;
+  int64_t stageBytes = 0, fetchedBytes = 0;
   int64_t outputs = 0;
   llvm::SmallPtrSet<const Value *, 2> kept;
   const int64_t groups = groupsOf(candidates_[0]);
@@ -607,7 +607,7 @@ bool LoadStager::run() {
     for (Op *load : candidate.small)
       if (canBeFetched(candidate, *load))
         few += TargetFacts::fetchedBytes(load->result()->type().elements());
-    bytes += int64_t(llvm::alignTo(uint64_t(few), kBoxAlign));
+    fetchedBytes = std::max(fetchedBytes, int64_t(llvm::alignTo(uint64_t(few), kBoxAlign)));
     stageBytes = std::max(stageBytes, bytes);
     outputs = std::max(outputs, outputBytes(candidate));
     for (const StagedDot &staged : candidate.dots)
@@ -618,7 +618,7 @@ bool LoadStager::run() {
   for (const Value *tile : kept)
     reserved += tile->type().elements() * dtypeBytes(tile->type().dtype());
   const int64_t room = facts_.sharedBytes - TargetFacts::kReservedSharedBytes - reserved;
-  const int64_t stages = std::min(kMostStages, room / stageBytes);
+  const int64_t stages = std::min(kMostStages, room / (stageBytes + fetchedBytes));
   if (stages < kFewestStages) {
     refuse(*candidates_[0].dots.front().dot, "two stages do not fit in shared memory");
     return false;
@@ -641,7 +641,7 @@ bool LoadStager::run() {
     }
     context_.remark(*candidate.loop, "operands are staged " + llvm::Twine(stages) +
                                          " deep and multiplied by " + llvm::Twine(groups) +
-                                         " groups of warps");
+                                         (groups == 1 ? " group of warps" : " groups of warps"));
   }
   space_.setAttr("groups", groups);
   return true;

@@ -3,18 +3,21 @@
 //
 // Expects: staged loops that add products to tiles that they carry (stage-loads), before
 //   defer-stores and bring-tiles.
-// Produces: the loop begins with zeros; behind it the tile is added that it began with. What that
-//   is computed from, if nobody else uses it, is computed and loaded there, too.
+// Produces: the loop begins with zeros, or with what a loop before it has summed; behind it the
+// rest
+//   is added that it began with. What that is computed from, if nobody else uses it, is computed
+//   and loaded there, too.
 // Why: the tile would be brought while the matrix units have nothing to do, into registers that
 //   these then add to; ptxas awaits each product of sums that were loaded (C7515). Behind the loop
 //   the warp that stores can have brought it meanwhile (bring-tiles).
-// Leaves alone: what another loop has summed, and what is not loaded; loads with something between
-//   that writes, waits or signals; sums that take so many registers that there were none for what
-//   is added, unless they begin as they are loaded.
+// Leaves alone: what follows from no tile in memory; loads with something between that writes,
+// waits
+//   or signals; sums that take so many registers that there were none for what is added.
 #include "ir/analysis/loop_positions.h"
 #include "ir/core/builder.h"
 #include "ir/transform/pass.h"
 
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -26,10 +29,11 @@ using namespace dtile::ir;
 /// Registers of a thread that a sum may take for something else to be added to it.
 constexpr int64_t kMostRegisters = 96;
 
-/// What one loop begins a sum with.
+/// What one loop begins some of its sums with.
 class SumStart {
 public:
-  SumStart(Op &loop, unsigned carried) : loop_(loop), carried_(carried) {}
+  SumStart(Op &loop, Value &start, llvm::ArrayRef<unsigned> carried)
+      : loop_(loop), start_(start), carried_(carried) {}
   [[nodiscard]] bool pays(const TargetFacts &facts) const;
   [[nodiscard]] bool canMove();
   void move();
@@ -39,27 +43,31 @@ private:
   void collect(Value &value);
   void split(Value &tile);
   [[nodiscard]] bool isUndisturbed(const Op &load) const;
+  void addBehind(Value &sum);
 
   Op &loop_;
-  unsigned carried_;
+  Value &start_;
+  /// Which of the loop's sums.
+  llvm::ArrayRef<unsigned> carried_;
   /// What the tile is computed from and nothing else is, each behind what uses it.
   llvm::SmallSetVector<Op *, 8> chain_;
   /// What of that the tile is the sum of, and the ops that add that, each behind what uses it.
   llvm::SmallVector<Value *, 4> addends_;
   llvm::SmallVector<Op *, 4> sums_;
+  /// The one of these that another loop has summed, if any: it stays where it is.
+  Value *before_ = nullptr;
 };
 
 bool SumStart::pays(const TargetFacts &facts) const {
-  const Op *start = loop_.operand(carried_ + 3)->definingOp();
-  const Op *dot = loop_.body().terminator()->operand(carried_)->definingOp();
+  const Op *dot = loop_.body().terminator()->operand(carried_.front())->definingOp();
   const int64_t threads = dot->intAttr("groups") * facts.groupThreads;
-  return start &&
-         (start->is(OpKind::Load) || dot->result()->type().elements() <= kMostRegisters * threads);
+  return start_.type().elements() <= kMostRegisters * threads;
 }
 
 bool SumStart::isOnlyForStart(const Op &op) const {
   return llvm::all_of(op.result()->uses(), [&](const Use &use) {
-    return use.user == &loop_ ? use.index == carried_ + 3 : chain_.contains(use.user);
+    return use.user == &loop_ ? use.index >= 3 && llvm::is_contained(carried_, use.index - 3)
+                              : chain_.contains(use.user);
   });
 }
 
@@ -93,7 +101,14 @@ bool SumStart::isUndisturbed(const Op &load) const {
 }
 
 bool SumStart::canMove() {
-  collect(*loop_.operand(carried_ + 3));
+  collect(start_);
+  split(start_);
+  for (Value *addend : addends_)
+    if (const Op *op = addend->definingOp(); op && op->is(OpKind::For)) {
+      if (before_)
+        return false;
+      before_ = addend;
+    }
   const auto isLoad = [](const Op *op) {
     return op->is(OpKind::Load) && op->result()->type().isTile();
   };
@@ -106,7 +121,8 @@ bool SumStart::canMove() {
 /// not be left in registers.
 void SumStart::split(Value &tile) {
   Op *op = tile.definingOp();
-  if (!op || !chain_.contains(op) || !op->is(OpKind::Add) || tile.uses().size() > 1) {
+  const bool isShared = &tile != &start_ && tile.uses().size() > 1;
+  if (!op || !chain_.contains(op) || !op->is(OpKind::Add) || isShared) {
     addends_.push_back(&tile);
     return;
   }
@@ -115,25 +131,16 @@ void SumStart::split(Value &tile) {
     split(*operand);
 }
 
-void SumStart::move() {
-  Value *start = loop_.operand(carried_ + 3);
-  Value *sum = loop_.result(carried_);
-  const Type type = sum->type();
-  const llvm::SmallVector<Use, 2> uses(sum->uses());
+void SumStart::addBehind(Value &sum) {
+  const llvm::SmallVector<Use, 2> uses(sum.uses());
   Builder builder(loop_.parentBlock()->module());
   builder.setInsertionPoint(&loop_);
-  builder.setLoc(start->definingOp()->loc());
-  Value *zero = isFloat(type.dtype()) ? builder.constFloat(type.dtype(), 0)
-                                      : builder.constInt(type.dtype(), 0);
-  loop_.setOperand(carried_ + 3, builder.value(OpKind::Splat, {zero}, type));
-  split(*start);
-  for (Op *op : sums_) {
-    chain_.remove(op);
-    op->erase();
-  }
+  builder.setLoc(loop_.loc());
   llvm::SmallVector<Op *, 4> additions;
-  Value *total = sum;
+  Value *total = &sum;
   for (Value *addend : addends_) {
+    if (addend == before_)
+      continue;
     additions.push_back(builder.op(OpKind::Add, {total, addend}));
     total = additions.back()->result();
   }
@@ -141,6 +148,27 @@ void SumStart::move() {
     use.user->setOperand(use.index, total);
   for (Op *addition : llvm::reverse(additions))
     addition->moveAfter(&loop_);
+}
+
+void SumStart::move() {
+  const Type type = start_.type();
+  Builder builder(loop_.parentBlock()->module());
+  builder.setInsertionPoint(&loop_);
+  builder.setLoc(loop_.loc());
+  Value *first = before_;
+  if (!first) {
+    Value *zero = isFloat(type.dtype()) ? builder.constFloat(type.dtype(), 0)
+                                        : builder.constInt(type.dtype(), 0);
+    first = builder.value(OpKind::Splat, {zero}, type);
+  }
+  for (unsigned carried : carried_)
+    loop_.setOperand(carried + 3, first);
+  for (Op *op : sums_) {
+    chain_.remove(op);
+    op->erase();
+  }
+  for (unsigned carried : carried_)
+    addBehind(*loop_.result(carried));
   // Each goes before those that use it.
   for (Op *op : chain_)
     op->moveAfter(&loop_);
@@ -163,10 +191,13 @@ bool startAtZero(Module &module, PassContext &context) {
   for (Op *loop : loopsOfSpaces(module)) {
     if (!loop->hasAttr("stages"))
       continue;
-    for (unsigned carried = 0; carried < loop->numResults(); ++carried) {
-      if (!isSumOfProducts(*loop, carried))
-        continue;
-      SumStart start(*loop, carried);
+    // Several sums may begin alike.
+    llvm::MapVector<Value *, llvm::SmallVector<unsigned, 2>> starts;
+    for (unsigned carried = 0; carried < loop->numResults(); ++carried)
+      if (isSumOfProducts(*loop, carried))
+        starts[loop->operand(carried + 3)].push_back(carried);
+    for (auto &[value, carried] : starts) {
+      SumStart start(*loop, *value, carried);
       if (!start.pays(*context.facts) || !start.canMove())
         continue;
       start.move();

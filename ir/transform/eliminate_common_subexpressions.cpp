@@ -6,7 +6,8 @@
 //   below it in its region and the regions nested in it.
 // Why: slices and index arithmetic come out of lowering once for each mention.
 // Leaves alone: ops with effects, and ops that give tokens: each token is used once. Of loads only
-//   the operands of products side by side are merged: other tiles would be kept in registers.
+//   those are merged that are the same operand of products side by side: other tiles would be kept
+//   in registers, and what is several operands is not staged (stage-loads).
 #include "ir/analysis/communication.h"
 #include "ir/transform/fold.h"
 #include "ir/transform/pass.h"
@@ -110,21 +111,38 @@ public:
 private:
   using Table = llvm::ScopedHashTable<Op *, Op *, SameComputation>;
 
-  /// A tile of an input, which nobody writes, as an operand of products beside it.
-  static bool isOperandOfProducts(const Op &op) {
+  /// Which operand of products beside it a tile is, in all its uses; none where it is anything
+  /// else.
+  static std::optional<unsigned> operandOfProducts(const Op &op) {
+    std::optional<unsigned> operand;
+    for (const Use &use : op.result()->uses()) {
+      if (!use.user->is(OpKind::Dot) || use.user->parentBlock() != op.parentBlock() ||
+          (operand && *operand != use.index))
+        return std::nullopt;
+      operand = use.index;
+    }
+    return operand;
+  }
+
+  /// How products beside it use a tile of an input, which nobody writes: as which operand, and
+  /// whether as it is or transposed. None where it has other uses.
+  static std::optional<std::pair<unsigned, bool>> roleOf(const Op &op) {
     if (!op.is(OpKind::Load) || op.numOperands() != 1 || !op.result()->type().isTile())
-      return false;
+      return std::nullopt;
     const Op *object = objectOf(op.operand(0));
-    const auto isForProduct = [&](const Use &use) {
-      return use.user->parentBlock() == op.parentBlock() &&
-             (use.user->is(OpKind::Dot) || use.user->is(OpKind::Trans));
-    };
-    return object && object->strAttr("mode") == "in" &&
-           llvm::all_of(op.result()->uses(), isForProduct);
+    if (!object || object->strAttr("mode") != "in")
+      return std::nullopt;
+    const auto uses = op.result()->uses();
+    const bool isTransposed = !uses.empty() && uses[0].user->is(OpKind::Trans);
+    if (isTransposed && uses.size() != 1)
+      return std::nullopt;
+    if (const auto operand = operandOfProducts(isTransposed ? *uses[0].user : op))
+      return std::make_pair(*operand, isTransposed);
+    return std::nullopt;
   }
 
   static bool isCandidate(const Op &op) {
-    if (isOperandOfProducts(op))
+    if (roleOf(op))
       return true;
     return op.isPure() && op.numRegions() == 0 && op.numResults() != 0 &&
            llvm::none_of(op.results(), [](const Value *v) { return v->type().isToken(); });
@@ -136,8 +154,12 @@ private:
       known_.insert(&op, &op);
       return;
     }
-    if (op.is(OpKind::Load) && first->parentBlock() != op.parentBlock())
+    // A load that another kind of product needs stays one of its own.
+    if (op.is(OpKind::Load) &&
+        (first->parentBlock() != op.parentBlock() || roleOf(*first) != roleOf(op))) {
+      known_.insert(&op, &op);
       return;
+    }
     for (auto [result, same] : llvm::zip(op.results(), first->results())) {
       if (same->nameHint().empty())
         same->setNameHint(result->nameHint());

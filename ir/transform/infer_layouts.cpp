@@ -141,6 +141,8 @@ private:
   llvm::EquivalenceClasses<Value *> tiles_;
   llvm::MapVector<Value *, LayoutClass> classes_;
   llvm::SmallVector<Op *, 8> dots_;
+  /// Loads, and what they give in another layout.
+  llvm::SmallVector<std::pair<Op *, Value *>, 4> reloaded_;
 };
 
 // Tiles of the kernel's own region.
@@ -427,7 +429,8 @@ void LayoutInference::chooseProducts() {
       classOf(dot->operand(i)).layout =
           operandLayout(*sums.layout, sumAtom, atom, i, dot->operand(0)->type().shape()[1]);
     }
-    context_.remark(*dot, "computed by matrix instructions " + llvm::Twine(product->name));
+    if (!dot->hasAttr("groups"))
+      context_.remark(*dot, "computed by matrix instructions " + llvm::Twine(product->name));
   }
 }
 
@@ -671,9 +674,9 @@ bool LayoutInference::canRecompute(Value *tile, const Layout &layout, unsigned &
   if (op->is(OpKind::Iota) || op->is(OpKind::Splat))
     return true;
   if (op->is(OpKind::Load))
-    return op->numOperands() == 1 && !op->operand(0)->type().isRemote() &&
-           !op->hasAttr("swizzle") &&
-           (op->hasAttr("fetched") || layout.registers() <= kMostReloaded);
+    return op->hasAttr("fetched") ||
+           (op->numOperands() == 1 && !op->operand(0)->type().isRemote() &&
+            !op->hasAttr("swizzle") && layout.registers() <= kMostReloaded);
   if (op->is(OpKind::Reshape) || op->is(OpKind::Broadcast)) {
     const std::optional<Layout> from = operandLayoutFor(*op, layout);
     return from && canRecompute(op->operand(0), *from, ops);
@@ -687,6 +690,9 @@ bool LayoutInference::canRecompute(Value *tile, const Layout &layout, unsigned &
 
 Value *LayoutInference::recompute(Value *tile, const Layout &layout) {
   Op &op = *tile->definingOp();
+  for (auto &[load, again] : reloaded_)
+    if (load == &op && *again->type().layout() == layout)
+      return again;
   ValueMap map;
   for (Value *operand : op.operands())
     if (operand->type().isTile()) {
@@ -696,8 +702,10 @@ Value *LayoutInference::recompute(Value *tile, const Layout &layout) {
   Op *same = cloneOp(builder_, op, map);
   same->result()->setType(withLayout(tile->type(), layout));
   // Memory is read where it was.
-  if (op.is(OpKind::Load))
+  if (op.is(OpKind::Load)) {
     same->moveAfter(&op);
+    reloaded_.emplace_back(&op, same->result());
+  }
   return same->result();
 }
 

@@ -55,8 +55,8 @@ Registers BodyLowering::elementwise(Op &op) {
     operands.push_back(operand->type().isTile() ? registers(operand, to.layout)
                                                 : Registers(to.size(), scalar(operand)));
   Registers result;
-  arith_.approximateQuotients(op.is(OpKind::Div) && ir::isRoundedToNarrow(*op.result()),
-                              gpu_.device.divide());
+  const bool approximates =
+      op.is(OpKind::Div) && isFloat(type) && ir::isRoundedToNarrow(*op.result());
   for (unsigned slot = 0; slot < to.size(); ++slot) {
     llvm::Value *x = operands[0][slot];
     llvm::Value *y = operands.size() > 1 ? operands[1][slot] : nullptr;
@@ -66,6 +66,8 @@ Registers BodyLowering::elementwise(Op &op) {
       result.push_back(b.CreateSelect(x, y, operands[2][slot]));
     else if (op.is(OpKind::Cast))
       result.push_back(arith_.cast(type, op.result()->type().dtype(), x));
+    else if (approximates)
+      result.push_back(arith_.approximateQuotient(type, x, y, gpu_.device.divide()));
     else if (y)
       result.push_back(arith_.binary(op.kind(), type, x, y));
     else

@@ -94,6 +94,12 @@ Ring::Ring(Op &space) {
       tile.offset = bytes;
       bytes += int64_t(llvm::alignTo(tile.bytes(), kSlotAlign));
     }
+    slotBytes = std::max(slotBytes, bytes);
+  }
+  // Behind the boxes of all loops: the copy engine is not in order with plain accesses.
+  const int64_t boxBytes = slotBytes;
+  for (auto &[loop, loads] : loadsOf) {
+    int64_t bytes = boxBytes;
     for (const Op *load : loads) {
       if (!isFetched(*load))
         continue;
