@@ -34,7 +34,10 @@ class SumStart {
 public:
   SumStart(Op &loop, Value &start, llvm::ArrayRef<unsigned> carried)
       : loop_(loop), start_(start), carried_(carried) {}
-  [[nodiscard]] bool pays(const TargetFacts &facts) const;
+  /// For groups of so many threads.
+  [[nodiscard]] bool pays(int64_t threads) const {
+    return start_.type().elements() <= kMostRegisters * threads;
+  }
   [[nodiscard]] bool canMove();
   void move();
 
@@ -57,12 +60,6 @@ private:
   /// The one of these that another loop has summed, if any: it stays where it is.
   Value *before_ = nullptr;
 };
-
-bool SumStart::pays(const TargetFacts &facts) const {
-  const Op *dot = loop_.body().terminator()->operand(carried_.front())->definingOp();
-  const int64_t threads = dot->intAttr("groups") * facts.groupThreads;
-  return start_.type().elements() <= kMostRegisters * threads;
-}
 
 bool SumStart::isOnlyForStart(const Op &op) const {
   return llvm::all_of(op.result()->uses(), [&](const Use &use) {
@@ -182,6 +179,18 @@ bool isSumOfProducts(Op &loop, unsigned carried) {
          sum->hasOneUse() && next->result()->hasOneUse();
 }
 
+/// The loop around others that do nothing but carry a sum on to this one: where it begins.
+std::pair<Op *, unsigned> outermost(Op &loop, unsigned carried) {
+  const Value *start = loop.operand(carried + 3);
+  Op *outer = start->argumentOf() ? start->argumentOf()->parentOp() : nullptr;
+  const Value *sum = loop.result(carried);
+  if (!outer || !outer->is(OpKind::For) || loop.parentOp() != outer || !start->hasOneUse() ||
+      !sum->hasOneUse() || start->index() == 0 ||
+      outer->body().terminator()->operand(start->index() - 1) != sum)
+    return {&loop, carried};
+  return outermost(*outer, start->index() - 1);
+}
+
 } // namespace
 
 bool startAtZero(Module &module, PassContext &context) {
@@ -191,17 +200,21 @@ bool startAtZero(Module &module, PassContext &context) {
   for (Op *loop : loopsOfSpaces(module)) {
     if (!loop->hasAttr("stages"))
       continue;
+    const int64_t groups = loop->enclosing(OpKind::Space)->intAttr("groups");
     // Several sums may begin alike.
-    llvm::MapVector<Value *, llvm::SmallVector<unsigned, 2>> starts;
-    for (unsigned carried = 0; carried < loop->numResults(); ++carried)
-      if (isSumOfProducts(*loop, carried))
-        starts[loop->operand(carried + 3)].push_back(carried);
-    for (auto &[value, carried] : starts) {
-      SumStart start(*loop, *value, carried);
-      if (!start.pays(*context.facts) || !start.canMove())
+    llvm::MapVector<std::pair<Op *, Value *>, llvm::SmallVector<unsigned, 2>> starts;
+    for (unsigned carried = 0; carried < loop->numResults(); ++carried) {
+      if (!isSumOfProducts(*loop, carried))
+        continue;
+      const auto [outer, number] = outermost(*loop, carried);
+      starts[{outer, outer->operand(number + 3)}].push_back(number);
+    }
+    for (auto &[where, carried] : starts) {
+      SumStart start(*where.first, *where.second, carried);
+      if (!start.pays(groups * context.facts->groupThreads) || !start.canMove())
         continue;
       start.move();
-      context.remark(*loop, "what this sum begins with is added behind its loop");
+      context.remark(*where.first, "what this sum begins with is added behind its loop");
       changed = true;
     }
   }
