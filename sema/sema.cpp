@@ -27,6 +27,18 @@ struct Program::Impl : Context {
 
 namespace {
 
+llvm::StringRef kindText(GenericValue::Kind kind) {
+  switch (kind) {
+  case GenericValue::Kind::Int:
+    return "an integer";
+  case GenericValue::Kind::Bool:
+    return "true or false";
+  case GenericValue::Kind::DType:
+    return "an element type";
+  }
+  DTILE_UNREACHABLE("a kind of generic");
+}
+
 // The value that stands for any, where a check needs one.
 GenericValue standIn(const ast::GenericParam &generic, int64_t size) {
   const GenericValue::Kind kind = genericKind(generic);
@@ -270,7 +282,11 @@ const KernelInstance *Program::instantiate(const ast::KernelDecl *kernel, const 
   for (const auto &[generic, value] : args.named) {
     if (inference.set(generic, value))
       continue;
-    impl_->report(callSite, diag::unknown_generic, name, generic);
+    if (const auto kind = inference.kindOf(generic))
+      impl_->report(callSite, diag::generic_of_other_kind, name, generic, kindText(*kind),
+                    kindText(value.kind));
+    else
+      impl_->report(callSite, diag::unknown_generic, name, generic);
     good = false;
   }
   std::vector<GenericValue> values;

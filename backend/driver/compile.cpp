@@ -9,6 +9,7 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringMap.h"
 
 namespace dtile::driver {
 
@@ -77,6 +78,12 @@ bool checkConstantValues(Session &session) {
 
 bool checkConstants(Session &session, const sema::Program &program) {
   bool fine = checkConstantValues(session);
+  llvm::StringMap<llvm::StringRef> given;
+  for (const auto &[name, text] : session.options.constants)
+    if (auto [first, isNew] = given.try_emplace(name, text); !isNew) {
+      session.diagnostics.report(SourceLoc{}, diag::repeated_constant, name, first->second, text);
+      fine = false;
+    }
   for (const auto &[name, text] : session.options.constants)
     if (llvm::none_of(program.kernels(), [&, &name = name](const ast::KernelDecl *kernel) {
           return hasGeneric(*kernel, name);

@@ -21,6 +21,11 @@ bool GenericInference::set(llvm::StringRef name, GenericValue value) {
   return true;
 }
 
+std::optional<GenericValue::Kind> GenericInference::kindOf(llvm::StringRef name) const {
+  const std::optional<size_t> index = indexOf(name);
+  return index ? std::optional(genericKind(generics_[*index])) : std::nullopt;
+}
+
 bool GenericInference::takeGiven(Checker &caller, llvm::ArrayRef<ast::Arg> given,
                                  llvm::StringRef name, SourceRange nameRange) {
   size_t next = 0;

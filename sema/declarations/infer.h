@@ -20,6 +20,8 @@ public:
                  SourceRange nameRange);
   /// Sets a generic by name; false when there is none or the kind differs.
   bool set(llvm::StringRef name, GenericValue value);
+  /// What a generic of that name is, if there is one.
+  [[nodiscard]] std::optional<GenericValue::Kind> kindOf(llvm::StringRef name) const;
   /// A parameter of element type `name` got an argument of `dtype`.
   void unifyDType(llvm::StringRef name, DType dtype);
   /// A parameter's size got a value: solves for a generic that stands in it alone. `numRanks` is W,
