@@ -3,16 +3,14 @@
 //
 // Expects: staged loops that add products to tiles that they carry (stage-loads), before
 //   defer-stores and bring-tiles.
-// Produces: the loop begins with zeros, or with what a loop before it has summed; behind it the
-// rest
-//   is added that it began with. What that is computed from, if nobody else uses it, is computed
-//   and loaded there, too.
+// Produces: the loop begins with zeros, or with what is not moved (a sum of a loop before it); what
+//   it began with besides is added behind it. What that is computed from, if nobody else uses it,
+//   is computed and loaded there, too.
 // Why: the tile would be brought while the matrix units have nothing to do, into registers that
 //   these then add to; ptxas awaits each product of sums that were loaded (C7515). Behind the loop
 //   the warp that stores can have brought it meanwhile (bring-tiles).
 // Leaves alone: what follows from no tile in memory; loads with something between that writes,
-// waits
-//   or signals; sums that take so many registers that there were none for what is added.
+//   waits or signals; sums that take so many registers that there were none for what is added.
 #include "ir/analysis/loop_positions.h"
 #include "ir/core/builder.h"
 #include "ir/transform/pass.h"
@@ -57,8 +55,8 @@ private:
   /// What of that the tile is the sum of, and the ops that add that, each behind what uses it.
   llvm::SmallVector<Value *, 4> addends_;
   llvm::SmallVector<Op *, 4> sums_;
-  /// The one of these that another loop has summed, if any: it stays where it is.
-  Value *before_ = nullptr;
+  /// The addend that stays where it is, if there is one: others use it, too, or a loop gives it.
+  Value *kept_ = nullptr;
 };
 
 bool SumStart::isOnlyForStart(const Op &op) const {
@@ -100,12 +98,14 @@ bool SumStart::isUndisturbed(const Op &load) const {
 bool SumStart::canMove() {
   collect(start_);
   split(start_);
-  for (Value *addend : addends_)
-    if (const Op *op = addend->definingOp(); op && op->is(OpKind::For)) {
-      if (before_)
-        return false;
-      before_ = addend;
-    }
+  for (Value *addend : addends_) {
+    Op *op = addend->definingOp();
+    if (op && chain_.contains(op))
+      continue;
+    if (kept_)
+      return false;
+    kept_ = addend;
+  }
   const auto isLoad = [](const Op *op) {
     return op->is(OpKind::Load) && op->result()->type().isTile();
   };
@@ -136,7 +136,7 @@ void SumStart::addBehind(Value &sum) {
   llvm::SmallVector<Op *, 4> additions;
   Value *total = &sum;
   for (Value *addend : addends_) {
-    if (addend == before_)
+    if (addend == kept_)
       continue;
     additions.push_back(builder.op(OpKind::Add, {total, addend}));
     total = additions.back()->result();
@@ -152,7 +152,7 @@ void SumStart::move() {
   Builder builder(loop_.parentBlock()->module());
   builder.setInsertionPoint(&loop_);
   builder.setLoc(loop_.loc());
-  Value *first = before_;
+  Value *first = kept_;
   if (!first) {
     Value *zero = isFloat(type.dtype()) ? builder.constFloat(type.dtype(), 0)
                                         : builder.constInt(type.dtype(), 0);
