@@ -33,6 +33,8 @@ run odd_products $on tests/driver/products_in_odd_loops.dtile
 run shared_products $on tests/driver/products_of_one_operand.dtile
 run scaled_products $on tests/driver/products_with_scales.dtile
 run remainders $on tests/driver/remainders_and_turns.dtile
+python3 tests/gpu/random_products.py "${SEED:-$$}" 40 >"$out/random.dtile"
+run random_products $on --executor all "$out/random.dtile"
 run exponentials $on tests/driver/exponentials.dtile
 run sums $on tests/driver/sums_of_rows.dtile
 run words $on tests/driver/messages_of_words.dtile
