@@ -7,7 +7,7 @@ import torch.distributed as dist
 from torch.nn.attention.bias import causal_lower_right
 from torch.nn.functional import scaled_dot_product_attention as torch_attention
 
-from harness import ratio
+from harness import fastest, ratio
 
 # Heads, heads of keys, queries and keys of all ranks together; 128 elements a head.
 ATTENTION = ((32, 8, 8192), (16, 16, 8192), (32, 8, 16384))
@@ -18,18 +18,6 @@ D, GROUP = 128, 8
 TILES = ((64, 64), (64, 128), (128, 64), (128, 128))
 CAUSAL_TILES = ((128, 64), (128, 128))
 PARTS = ((2, 64), (4, 64), (8, 64), (16, 64), (16, 128), (32, 64))
-
-
-def fastest(bench, ways, prepare, check):
-    """Of several ways the fastest that is right: milliseconds, what it is, error."""
-    best = (None, "", None)
-    for way in ways:
-        name, launch = prepare(way)
-        good, error = check(name, launch)
-        spent = bench.milliseconds(launch) if good else None
-        if spent is not None and (best[0] is None or spent < best[0]):
-            best = (spent, name, error)
-    return best
 
 
 def gathered(tensor):

@@ -144,5 +144,17 @@ def _text(value):
     return f"{value:.1e}" if value != 0 and abs(value) < 1e-3 else f"{value:.4g}"
 
 
+def fastest(bench, ways, prepare, check):
+    """Of several ways the fastest that is right: milliseconds, what it is, error."""
+    best = (None, "", None)
+    for way in ways:
+        name, launch = prepare(way)
+        good, error = check(name, launch)
+        spent = bench.milliseconds(launch) if good else None
+        if spent is not None and (best[0] is None or spent < best[0]):
+            best = (spent, name, error)
+    return best
+
+
 def ratio(peer, own):
     return None if peer is None or not own else round(peer / own, 3)

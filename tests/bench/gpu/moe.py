@@ -6,8 +6,8 @@ rows go where, and gets them in order: what that takes is left out, to its favou
 import torch
 import torch.distributed as dist
 
-from attention import fastest, gathered
-from harness import ratio
+from attention import gathered
+from harness import fastest, ratio
 
 # Tokens of a rank, experts of a token, elements of a row; experts of all ranks.
 TOKENS, TOPK, HIDDEN = 128, 8, 7168

@@ -6,24 +6,11 @@ import torch
 import torch.nn.functional as functional
 
 from goals import shapes_of
-from harness import ratio
+from harness import fastest, ratio
 
 BLOCK = 128
 SCALED_TILES = ((128, 128), (64, 128))
 GATED_TILES = ((128, 128, 64), (128, 64, 64), (128, 64, 128))
-
-
-def fastest(bench, ways, prepare, check):
-    """Of several tiles the fastest that is right: milliseconds, what it is, error."""
-    best = (None, "", None)
-    for way in ways:
-        launch = prepare(way)
-        name = "x".join(str(size) for size in way)
-        good, error = check(name, launch)
-        spent = bench.milliseconds(launch) if good else None
-        if spent is not None and (best[0] is None or spent < best[0]):
-            best = (spent, name, error)
-    return best
 
 
 def gemm_scaled(bench, options, build, team_for):
@@ -46,8 +33,10 @@ def gemm_scaled(bench, options, build, team_for):
 
         with team_for(bench, options) as team:
             def prepare(tile):
-                kernel = build(bench, options, "gemm_scaled", BM=tile[0], BN=tile[1])[0].gemm_scaled
-                return lambda: kernel(a, sa, b, sb, c, team=team)
+                library, _ = build(bench, options, "gemm_scaled", BM=tile[0], BN=tile[1])
+                kernel = library.gemm_scaled
+                return (f"{tile[0]}x{tile[1]}x{BLOCK}",
+                        lambda: kernel(a, sa, b, sb, c, team=team))
 
             spent, tile, error = fastest(
                 bench, SCALED_TILES, prepare,
@@ -84,8 +73,9 @@ def swiglu(bench, options, build, team_for):
         with team_for(bench, options) as team:
             def prepare(tile):
                 bm, bn, bk = tile
-                kernel = build(bench, options, "swiglu", BM=bm, BN=bn, BK=bk)[0].swiglu
-                return lambda: kernel(x, g, u, y, team=team)
+                library, _ = build(bench, options, "swiglu", BM=bm, BN=bn, BK=bk)
+                kernel = library.swiglu
+                return f"{bm}x{bn}x{bk}", lambda: kernel(x, g, u, y, team=team)
 
             spent, tile, error = fastest(
                 bench, options.tiles or GATED_TILES, prepare,
