@@ -130,7 +130,7 @@ void explainSchedule(Session &session, llvm::StringRef path) {
   if (!lowered.remarks.empty())
     llvm::outs() << '\n';
   printRemarks(session, lowered.remarks, llvm::outs());
-  if (session.options.hasTarget)
+  if (session.options.hasTarget || !session.options.arch.empty())
     for (const TargetArch &target : selectTargets(session, session.options.target))
       explainTarget(session, *lowered.module, target);
 }
