@@ -74,8 +74,9 @@ struct Candidate {
   bool isAwaited = false;
   /// Loads of the same in each iteration.
   llvm::SmallVector<Op *, 2> invariant;
-  /// Loads of a few elements, such as scales.
+  /// Loads of a few elements, such as scales, and those of them that the warp that copies brings.
   llvm::SmallVector<Op *, 2> small;
+  llvm::SmallVector<Op *, 2> fetched;
 
   [[nodiscard]] llvm::SmallVector<Op *, 4> loads() const {
     llvm::SmallVector<Op *, 4> all;
@@ -226,6 +227,8 @@ void LoadStager::consider(Op &loop) {
     return;
   if (const char *why = judge(candidate))
     return refuse(*candidate.dots.front().dot, why);
+  llvm::copy_if(candidate.small, std::back_inserter(candidate.fetched),
+                [&](Op *load) { return canBeFetched(candidate, *load); });
   candidates_.push_back(std::move(candidate));
 }
 
@@ -604,9 +607,8 @@ bool LoadStager::run() {
     for (Op *load : candidate.loads())
       bytes += load->result()->type().elements() * dtypeBytes(load->result()->type().dtype());
     int64_t few = 0;
-    for (Op *load : candidate.small)
-      if (canBeFetched(candidate, *load))
-        few += TargetFacts::fetchedBytes(load->result()->type().elements());
+    for (const Op *load : candidate.fetched)
+      few += TargetFacts::fetchedBytes(load->result()->type().elements());
     fetchedBytes = std::max(fetchedBytes, int64_t(llvm::alignTo(uint64_t(few), kBoxAlign)));
     stageBytes = std::max(stageBytes, bytes);
     outputs = std::max(outputs, outputBytes(candidate));
@@ -626,9 +628,8 @@ bool LoadStager::run() {
   for (const Candidate &candidate : candidates_) {
     for (Op *load : candidate.loads())
       load->setAttr("swizzle", swizzleOf(load->result()->type()));
-    for (Op *load : candidate.small)
-      if (canBeFetched(candidate, *load))
-        load->setAttr("fetched", true);
+    for (Op *load : candidate.fetched)
+      load->setAttr("fetched", true);
     for (Op *load : candidate.invariant)
       hoist(*load);
     candidate.loop->setAttr("stages", stages);
