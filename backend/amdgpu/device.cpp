@@ -31,7 +31,7 @@ public:
   [[nodiscard]] const TargetFacts &facts() const override { return facts_; }
 
   [[nodiscard]] llvm::StringRef passes() const override {
-    return "infer-layouts,guard-masks,prefetch-loads,flag-words,load-together,dce";
+    return "gather-rows,infer-layouts,guard-masks,prefetch-loads,flag-words,load-together,dce";
   }
   [[nodiscard]] unsigned parameterSpace() const override { return kConstant; }
   [[nodiscard]] llvm::Intrinsic::ID exp2() const override { return llvm::Intrinsic::amdgcn_exp2; }

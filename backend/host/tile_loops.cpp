@@ -295,13 +295,16 @@ llvm::Value *TileLoops::arithmetic(const TileRef &tree, Op &op) {
   return arith.unary(op.kind(), type, x[0]);
 }
 
+llvm::Value *TileLoops::lanePositions(int dim) {
+  llvm::Value *first = position(dim);
+  if (!varies({dim}) || lanes_ == 1)
+    return first;
+  auto *type = llvm::FixedVectorType::get(b.getInt64Ty(), lanes_);
+  return b.CreateAdd(b.CreateVectorSplat(lanes_, first), b.CreateStepVector(type));
+}
+
 llvm::Value *TileLoops::iota(const TileRef &tree) {
-  llvm::Value *first = position(tree.map[0]);
-  if (varies(tree.map) && lanes_ > 1) {
-    auto *type = llvm::FixedVectorType::get(b.getInt64Ty(), lanes_);
-    first = b.CreateAdd(b.CreateVectorSplat(lanes_, first), b.CreateStepVector(type));
-  }
-  return body_.arith().cast(DType::I64, tree.tile->type().dtype(), first);
+  return body_.arith().cast(DType::I64, tree.tile->type().dtype(), lanePositions(tree.map[0]));
 }
 
 llvm::SmallVector<llvm::Value *, 4> TileLoops::positions(const LoopMap &map) {
@@ -393,9 +396,14 @@ llvm::Value *TileLoops::gather(const TileRef &tree, Op &op) {
   const unsigned lanes = varies(tree.map) ? lanes_ : 1;
   llvm::SmallVector<llvm::Value *, 4> indices;
   for (unsigned d = 0; d < view.dims.size(); ++d) {
-    Value *index = op.operand(1 + d);
-    llvm::Value *numbers = value({index, operandMap(op, 1 + d, tree.map)});
-    numbers = body_.arith().cast(index->type().dtype(), DType::I64, numbers);
+    llvm::Value *numbers = nullptr;
+    if (d > 0 && gathersRows(op)) {
+      numbers = lanePositions(tree.map[d]);
+    } else {
+      Value *index = op.operand(1 + d);
+      numbers = value({index, operandMap(op, 1 + d, tree.map)});
+      numbers = body_.arith().cast(index->type().dtype(), DType::I64, numbers);
+    }
     indices.push_back(body_.arith().broadcast(numbers, lanes));
   }
   llvm::Value *result = llvm::PoisonValue::get(laneType(element, lanes));

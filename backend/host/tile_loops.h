@@ -84,6 +84,8 @@ private:
   [[nodiscard]] llvm::Value *fromView(const TileRef &tree, const ir::Op &load);
   [[nodiscard]] llvm::Value *gather(const TileRef &tree, ir::Op &op);
   [[nodiscard]] llvm::Value *iota(const TileRef &tree);
+  /// i64, or a vector of one a lane: positions of a dimension of the loops.
+  [[nodiscard]] llvm::Value *lanePositions(int dim);
   [[nodiscard]] llvm::Value *arithmetic(const TileRef &tree, ir::Op &op);
   [[nodiscard]] llvm::SmallVector<llvm::Value *, 4> positions(const LoopMap &map);
   [[nodiscard]] llvm::Value *number(DType type, llvm::Value *memory);

@@ -32,10 +32,10 @@ public:
   [[nodiscard]] const TargetFacts &facts() const override { return facts_; }
   [[nodiscard]] llvm::StringRef passes() const override {
     return staging_
-               ? "split-copies,stage-loads,start-at-zero,delay-products,defer-stores,bring-tiles,"
+               ? "split-copies,gather-rows,stage-loads,start-at-zero,delay-products,defer-stores,bring-tiles,"
                  "part-outputs,infer-layouts,guard-masks,copy-ahead,flag-words,"
                  "load-together,dce"
-               : "split-copies,infer-layouts,guard-masks,copy-ahead,flag-words,"
+               : "split-copies,gather-rows,infer-layouts,guard-masks,copy-ahead,flag-words,"
                  "load-together,dce";
   }
   [[nodiscard]] const gpu::StagingOps *staging() const override { return staging_; }

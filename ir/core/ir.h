@@ -289,4 +289,9 @@ template <typename Fn> void walk(Block &block, Fn &&fn) {
   }
 }
 
+/// Whether an op reads rows that one index tile picks.
+[[nodiscard]] inline bool gathersRows(const Op &op) {
+  return op.is(OpKind::Gather) && op.boolAttrOr("rows", false);
+}
+
 } // namespace dtile::ir

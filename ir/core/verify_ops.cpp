@@ -390,6 +390,22 @@ std::string checkIndexTiles(const Op &op, unsigned first, Type view, Type value)
   return "";
 }
 
+/// A gather of rows: one index tile, for the first dimension.
+std::string checkRows(const Op &op) {
+  const Type view = op.operand(0)->type(), value = op.result()->type();
+  if (!value.isTile() || value.dtype() != view.dtype() || value.rank() != view.rank())
+    return isNot("result", value,
+                 "a tile of " + dtypeName(view.dtype()).str() + " of as many dimensions as " +
+                     view.str());
+  if (std::string problem = checkTrailingTokens(op, 1, 1); !problem.empty())
+    return problem;
+  const Type rows = op.operand(1)->type();
+  if (!rows.isTile() || !isInteger(rows.dtype()) || rows.rank() != 1 ||
+      rows.shape()[0] != value.shape()[0])
+    return isNot("operand 1", rows, "a tile of integers, one for each row of " + value.str());
+  return "";
+}
+
 std::string checkAtomic(const Op &op) {
   if (std::string problem = checkWord(op, "kind", "add min max and or exch cas"); !problem.empty())
     return problem;
@@ -649,7 +665,9 @@ std::string checkTypes(const Op &op) {
   case OpKind::Store:
     return checkStore(op);
   case OpKind::Gather:
-    return checkIndexTiles(op, 1, op.operand(0)->type(), op.result()->type());
+    return gathersRows(op)
+               ? checkRows(op)
+               : checkIndexTiles(op, 1, op.operand(0)->type(), op.result()->type());
   case OpKind::Scatter:
     return checkIndexTiles(op, 2, op.operand(1)->type(), op.operand(0)->type());
   case OpKind::Atomic:

@@ -293,34 +293,61 @@ Step runStore(Body &body, const Instr &instr) {
   return Step::Next;
 }
 
+/// Positions that an index tile names.
+struct IndexTile {
+  DType dtype;
+  const char *data;
+  [[nodiscard]] int64_t operator[](int64_t element) const {
+    return loadAsInt(dtype, data + element * int64_t(dtypeBytes(dtype)));
+  }
+};
+
+IndexTile indexTile(Body &body, const Instr &instr, unsigned operand) {
+  const ir::Type type = instr.op->operand(operand)->type();
+  const Operand from = instr.operands[operand];
+  const void *data = type.isTile() ? body.tile(from).data() : &body.scalar(from);
+  return {type.elementOrIndex(), static_cast<const char *>(data)};
+}
+
+/// The same as forEachIndexed, where one tile picks positions of the view's first dimension.
+template <typename Fn>
+void forEachOfRows(Body &body, const Instr &instr, const ViewVal &view, Fn &&fn) {
+  const IndexTile rows = indexTile(body, instr, 1);
+  const llvm::ArrayRef<int64_t> shape = instr.op->result()->type().shape();
+  const int64_t elements = instr.op->result()->type().elements();
+  for (int64_t i = 0; i < elements; ++i) {
+    int64_t offset = 0, rest = i;
+    bool exists = true;
+    for (unsigned d = view.dims; d-- > 0; rest /= shape[d]) {
+      const int64_t at = d == 0 ? rows[rest] : rest % shape[d];
+      exists &= at >= view.dim[d].lo && at < view.dim[d].hi;
+      offset += exists ? at * view.dim[d].stride : 0;
+    }
+    if (exists)
+      fn(i, view.data + offset * int64_t(dtypeBytes(view.dtype)));
+  }
+}
+
 /// Calls fn(element number, address) for each position that index tiles name and that exists.
 template <typename Fn>
 void forEachIndexed(Body &body, const Instr &instr, const ViewVal &view, unsigned firstIndex,
                     Fn &&fn) {
-  struct Index {
-    DType dtype;
-    const char *data;
-    size_t bytes;
-  };
-  llvm::SmallVector<Index, 4> indices;
-  int64_t elements = 1;
-  for (unsigned d = 0; d < view.dims; ++d) {
-    const ir::Type type = instr.op->operand(firstIndex + d)->type();
-    const Operand operand = instr.operands[firstIndex + d];
-    const DType dtype = type.elementOrIndex();
-    const void *data = type.isTile() ? body.tile(operand).data() : &body.scalar(operand);
-    indices.push_back({dtype, static_cast<const char *>(data), dtypeBytes(dtype)});
-    elements = type.elements();
-  }
   if (view.isOutside)
     return;
+  if (ir::gathersRows(*instr.op))
+    return forEachOfRows(body, instr, view, fn);
+  llvm::SmallVector<IndexTile, 4> indices;
+  int64_t elements = 1;
+  for (unsigned d = 0; d < view.dims; ++d) {
+    indices.push_back(indexTile(body, instr, firstIndex + d));
+    elements = instr.op->operand(firstIndex + d)->type().elements();
+  }
   const int64_t bytes = dtypeBytes(view.dtype);
   for (int64_t i = 0; i < elements; ++i) {
     int64_t offset = 0;
     bool exists = true;
     for (unsigned d = 0; d < view.dims; ++d) {
-      const Index &index = indices[d];
-      const int64_t at = loadAsInt(index.dtype, index.data + i * index.bytes);
+      const int64_t at = indices[d][i];
       exists &= at >= view.dim[d].lo && at < view.dim[d].hi;
       offset += exists ? at * view.dim[d].stride : 0;
     }

@@ -11,6 +11,7 @@
 // Leaves alone: bodies that do more than multiply and store the sum: the groups would meet there,
 //   while one waits for what the other stores; sums whose groups have several blocks of rows; and
 //   stores to peers.
+#include "ir/analysis/row_gathers.h"
 #include "ir/transform/pass.h"
 
 namespace dtile::passes {
@@ -73,7 +74,8 @@ SimpleBody::SimpleBody(Op &space) {
       // Before the loop the groups may meet.
       isSimple_ &= loop == nullptr;
     } else if (isTile) {
-      isSimple_ &= op.is(OpKind::Splat) || (op.is(OpKind::Cast) && isSum(op.result()));
+      isSimple_ &= op.is(OpKind::Splat) || (op.is(OpKind::Cast) && isSum(op.result())) ||
+                   isForStagedRows(op);
     } else {
       // Before the loop a check may fail: all are told, and leave.
       const bool mayTrap = !loop && op.info().effects == Trap;
@@ -94,7 +96,7 @@ SimpleBody::SimpleBody(Op &space) {
 int64_t stageBytes(Op &loop) {
   int64_t bytes = 0;
   for (Op &op : loop.body().ops())
-    if (op.is(OpKind::Load) && op.hasAttr("swizzle"))
+    if (op.hasAttr("swizzle"))
       bytes += op.result()->type().elements() * dtypeBytes(op.result()->type().dtype());
   return bytes;
 }

@@ -15,12 +15,16 @@
 // Leaves alone: operands that the copy engine would not read as the views say (a limit inside of
 //   the tensor, where that is not known to make no difference), and loops that load more than
 //   operands and a few scales, with a remark.
+// Rows that an index tile picks (pass gather-rows) are no boxes: the warp that copies finds their
+//   numbers by itself and fetches them, a word of 16 bytes at a time, to where the engine would.
 #include "ir/analysis/communication.h"
 #include "ir/analysis/dependence.h"
 #include "ir/analysis/loop_positions.h"
 #include "ir/analysis/polynomial.h"
+#include "ir/analysis/row_gathers.h"
 #include "ir/analysis/target_facts.h"
 #include "ir/analysis/tensor_box.h"
+#include "ir/core/constants.h"
 #include "ir/transform/pass.h"
 
 #include "llvm/ADT/SmallPtrSet.h"
@@ -49,6 +53,9 @@ constexpr int64_t kRowPadding = 32;
 constexpr int64_t kMostSmall = 512;
 /// Most rows, and columns, of a box.
 constexpr int64_t kMostBoxRows = 256;
+/// What the warp that copies fetches at once of a picked row, and remembers of it, in bytes.
+constexpr int64_t kWordBytes = 16;
+constexpr int64_t kRowBytes = 8;
 
 /// A product in a loop, and where its operands come from.
 struct StagedDot {
@@ -78,6 +85,7 @@ struct Candidate {
   llvm::SmallVector<Op *, 2> small;
   llvm::SmallVector<Op *, 2> fetched;
 
+  [[nodiscard]] bool gathers() const { return llvm::any_of(loads(), [](const Op *load) { return gathersRows(*load); }); }
   [[nodiscard]] llvm::SmallVector<Op *, 4> loads() const {
     llvm::SmallVector<Op *, 4> all;
     for (const StagedDot &staged : dots)
@@ -112,6 +120,8 @@ private:
                                     llvm::function_ref<bool(const Value &)> isSuch);
   [[nodiscard]] bool isOrderedByBody(const Candidate &candidate);
   [[nodiscard]] bool isOrderedByWrites(Op &load);
+  [[nodiscard]] bool findsRows(const Candidate &candidate);
+  [[nodiscard]] bool isWritten(Value *view) const;
   [[nodiscard]] bool mapsRight(const Candidate &candidate);
   [[nodiscard]] bool mapsRight(const Candidate &candidate, const StagedDot &staged,
                                unsigned operand, const TensorBox &box);
@@ -158,6 +168,8 @@ bool isOperandOnly(const Op &tile) {
   });
 }
 
+bool readsTile(const Op &op) { return op.is(OpKind::Load) || gathersRows(op); }
+
 /// The load that gives a tile, as it is or transposed.
 Op *loadOf(Value *operand, bool &isTransposed) {
   Op *op = operand->definingOp();
@@ -165,9 +177,9 @@ Op *loadOf(Value *operand, bool &isTransposed) {
     return nullptr;
   isTransposed = op->is(OpKind::Trans) && op->intsAttr("perm") == llvm::ArrayRef<int64_t>({1, 0});
   if (!isTransposed)
-    return op->is(OpKind::Load) ? op : nullptr;
+    return readsTile(*op) ? op : nullptr;
   Op *load = op->operand(0)->definingOp();
-  return load && load->is(OpKind::Load) && load->result()->hasOneUse() ? load : nullptr;
+  return load && readsTile(*load) && load->result()->hasOneUse() ? load : nullptr;
 }
 
 /// Bytes of a box along its innermost dimension.
@@ -250,6 +262,9 @@ const char *LoadStager::judge(Candidate &candidate) {
     return "groups of warps have no instruction for its types and sizes";
   if (!mapsRight(candidate))
     return "an operand ends inside of its tensor, or is not one box of it";
+  if (!findsRows(candidate))
+    return "the rows that an index tile picks do not follow, element by element, from inputs and "
+           "positions, or do not begin at whole words";
   if (isOrderedByBody(candidate))
     return "its body writes what they read, or waits for something else before";
   if (!isWalkedAlone(candidate))
@@ -311,12 +326,67 @@ bool LoadStager::isUnsure(const Value &number) const {
     return false;
   if (!op->is(OpKind::Load) || op->numOperands() != 1 || op->operand(0)->type().isRemote())
     return true;
+  return isWritten(op->operand(0));
+}
+
+/// Whether the kernel writes what a view reads.
+bool LoadStager::isWritten(Value *view) const {
   bool isWritten = false;
   walk(*space_.enclosing(OpKind::Kernel), [&](Op &other) {
     Value *written = writtenView(other);
-    isWritten |= written && mayAlias(written, op->operand(0));
+    isWritten |= written && mayAlias(written, view);
   });
   return isWritten;
+}
+
+namespace {
+
+/// Whether a position is a multiple of `unit` and not negative: it counts loops from such a
+/// position by such steps, or is a sum of such.
+bool isWhole(Value *position, int64_t unit) {
+  if (const std::optional<int64_t> number = constantOf(position))
+    return *number >= 0 && *number % unit == 0;
+  if (const Block *block = position->argumentOf()) {
+    const Op *loop = block->parentOp();
+    return loop->is(OpKind::For) && position == block->argument(0) &&
+           isWhole(loop->operand(0), unit) && isWhole(loop->operand(2), unit);
+  }
+  const Op *op = position->definingOp();
+  return op->is(OpKind::Add) && isWhole(op->operand(0), unit) && isWhole(op->operand(1), unit);
+}
+
+} // namespace
+
+/// Whether the warp that copies can fetch the rows that index tiles pick: it knows their numbers
+/// before the loop, and where words of them begin, if the tensor's rows do.
+bool LoadStager::findsRows(const Candidate &candidate) {
+  const auto isKnown = [&](Value &value) {
+    if (value.type().isTile())
+      return !isWritten(value.definingOp()->operand(0));
+    return !dependsOn(&value, [&](const Value &from) {
+      return from.type().isTile() || isUnsure(from);
+    });
+  };
+  const auto isBefore = [&](const Op &op) {
+    for (const Op *around = candidate.loop; around; around = around->parentOp())
+      if (op.parentBlock() == around->parentBlock())
+        return true;
+    return false;
+  };
+  return llvm::all_of(candidate.loads(), [&](Op *load) {
+    if (!gathersRows(*load))
+      return true;
+    Op *window = load->operand(0)->definingOp();
+    const Op *numbers = load->operand(1)->definingOp();
+    if (facts_.asyncCopyBytes < kWordBytes || !window || !window->is(OpKind::ViewTile) ||
+        window->strAttr("dims") != "ar" || !numbers || !isBefore(*numbers))
+      return false;
+    Op *object = window->operand(0)->definingOp();
+    const int64_t elements = kWordBytes / int64_t(dtypeBytes(load->result()->type().dtype()));
+    return object && object->is(OpKind::Param) && isWhole(window->operand(1), elements) &&
+           polynomial(window->operand(2)) == polynomial(object->operand(1)) &&
+           isFoundByElement(load->operand(1), isKnown);
+  });
 }
 
 /// Whether the warp that copies could walk the loop, and those around it, by itself: without tiles,
@@ -380,7 +450,7 @@ bool LoadStager::isOrderedByWrites(Op &load) {
       isOrdered |= mayAlias(written, load.operand(0));
   });
   for (Value *after : load.operands().drop_front())
-    isOrdered |= !after->type().isAcquire();
+    isOrdered |= !after->type().isAcquire() && !after->type().isTile();
   return isOrdered;
 }
 
@@ -446,7 +516,7 @@ bool LoadStager::isExact(const TensorBox &box, unsigned dim) {
 bool LoadStager::mapsRight(const Candidate &candidate) {
   for (const StagedDot &staged : candidate.dots)
     for (auto [i, load] : llvm::enumerate(staged.loads)) {
-      if (!load)
+      if (!load || gathersRows(*load))
         continue;
       const std::optional<TensorBoxes> source = tensorBoxes(load->operand(0));
       if (!source || !llvm::all_of(source->boxes, [&, operand = i](const TensorBox &box) {
@@ -595,7 +665,7 @@ bool LoadStager::run() {
   if (candidates_.empty())
     return false;
   int64_t stageBytes = 0, fetchedBytes = 0;
-  int64_t outputs = 0;
+  int64_t outputs = 0, rowBytes = 0;
   llvm::SmallPtrSet<const Value *, 2> kept;
   const int64_t groups = groupsOf(candidates_[0]);
   for (const Candidate &candidate : candidates_) {
@@ -606,6 +676,9 @@ bool LoadStager::run() {
     int64_t bytes = 0;
     for (Op *load : candidate.loads())
       bytes += load->result()->type().elements() * dtypeBytes(load->result()->type().dtype());
+    for (const Op *load : candidate.loads())
+      if (gathersRows(*load))
+        rowBytes += load->result()->type().shape()[0] * kRowBytes;
     int64_t few = 0;
     for (const Op *load : candidate.fetched)
       few += TargetFacts::fetchedBytes(load->result()->type().elements());
@@ -616,7 +689,12 @@ bool LoadStager::run() {
       if (isKept(candidate, staged))
         kept.insert(staged.dot->operand(0));
   }
-  int64_t reserved = outputs;
+  const bool gathers = llvm::any_of(candidates_, [](const Candidate &c) { return c.gathers(); });
+  if (gathers && !kept.empty()) {
+    refuse(*candidates_[0].dots.front().dot, "rows that an index tile picks stand beside products whose first operand is there before the loop");
+    return false;
+  }
+  int64_t reserved = outputs + rowBytes;
   for (const Value *tile : kept)
     reserved += tile->type().elements() * dtypeBytes(tile->type().dtype());
   const int64_t room = facts_.sharedBytes - TargetFacts::kReservedSharedBytes - reserved;

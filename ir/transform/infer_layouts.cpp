@@ -48,6 +48,11 @@ constexpr int64_t kReservedBytes = 1024;
 constexpr int64_t kSegmentBytes = 32;
 constexpr int64_t kRemoteSegmentBytes = 128;
 
+/// Whether an op reads neighbours of memory into a tile.
+bool readsTile(const Op &op) {
+  return (op.is(OpKind::Load) || gathersRows(op)) && op.result()->type().isTile();
+}
+
 /// The layout that the operand of a reshape or broadcast has to have for the result to have
 /// `layout`, where it can.
 std::optional<Layout> operandLayoutFor(const Op &op, const Layout &layout) {
@@ -217,7 +222,8 @@ void LayoutInference::separateMemory() {
   eachOp([&](Op &op) {
     switch (op.kind()) {
     case OpKind::Load:
-      if (op.result()->type().isTile())
+    case OpKind::Gather:
+      if (readsTile(op))
         loads.push_back(&op);
       break;
     case OpKind::Store:
@@ -278,6 +284,9 @@ void LayoutInference::uniteOp(Op &op) {
     return unite(op.operand(0), op.result());
   case OpKind::Gather:
   case OpKind::Scatter: {
+    // Numbers of rows are where convertShapes wants them.
+    if (gathersRows(op))
+      return;
     Value *tile = op.is(OpKind::Gather) ? op.result() : op.operand(0);
     for (Value *operand : op.operands())
       if (operand->type().isTile())
@@ -325,7 +334,7 @@ void LayoutInference::makeClasses() {
     if (tiles.members.size() != 1)
       continue;
     const Op *op = leader->definingOp();
-    tiles.isBoundary = op && (op->is(OpKind::Load) ||
+    tiles.isBoundary = op && (readsTile(*op) ||
                               (op->is(OpKind::Convert) && leader->hasOneUse() &&
                                leader->uses()[0].user->hasEffect(ir::Write | ir::RemoteWrite)));
   }
@@ -591,16 +600,28 @@ Value *LayoutInference::converted(Op &before, Value *tile, const Layout &layout)
   return builder_.value(OpKind::Convert, {tile}, withLayout(tile->type(), layout));
 }
 
+/// Where a gather of rows wants their numbers: each thread has those of its elements.
+Layout numbersFor(const Op &gather) {
+  Layout rows = *gather.result()->type().layout();
+  for (unsigned d = gather.result()->type().rank(); --d > 0;)
+    rows = rows.withoutDim(d);
+  return rows.withoutRegisterCopies();
+}
+
 /// Ops that change shapes get their operands in the layout that the result's follows from, or the
 /// result as it follows from the operand's.
 void LayoutInference::convertShapes() {
   llvm::SmallVector<Op *> ops;
   eachOp([&](Op &op) {
     if (op.is(OpKind::Broadcast) || op.is(OpKind::Trans) || op.is(OpKind::Reshape) ||
-        op.is(OpKind::Reduce) || op.is(OpKind::ArgReduce))
+        op.is(OpKind::Reduce) || op.is(OpKind::ArgReduce) || gathersRows(op))
       ops.push_back(&op);
   });
   for (Op *op : ops) {
+    if (op->is(OpKind::Gather)) {
+      op->setOperand(1, converted(*op, op->operand(1), numbersFor(*op)));
+      continue;
+    }
     Value *from = op->operand(0), *to = op->result();
     if (!to->type().isTile())
       continue;

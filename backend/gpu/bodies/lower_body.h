@@ -196,6 +196,9 @@ protected:
   [[nodiscard]] llvm::SmallVector<llvm::Value *, 16> unpacked(llvm::Type *element,
                                                               llvm::Value *word, unsigned count);
 
+  /// One element of an elementwise op's result, in computing form, from those of its operands.
+  [[nodiscard]] llvm::Value *arithmetic(const ir::Op &op, llvm::ArrayRef<llvm::Value *> elements);
+
 private:
   friend class CopiedLoop;
   friend class MatrixLowering;
@@ -235,6 +238,9 @@ private:
   /// Writes the elements of a tile that exist in a view whose address is one of this device.
   void storeTile(ir::Value *tile, const View &view);
   void lowerGather(ir::Op &op);
+  /// Of a gather of rows: each thread finds those of its elements, whose neighbours it loads at
+  /// once where rows begin so.
+  [[nodiscard]] Registers gatherRows(ir::Op &op, const View &from, const TileInfo &to);
   void lowerScatter(ir::Op &op);
   void lowerAtomic(ir::Op &op);
   [[nodiscard]] Registers loadTile(const View &from, const TileInfo &to);

@@ -409,6 +409,8 @@ void BodyLowering::lowerGather(Op &op) {
   beforeRead(op.operand(0));
   View from = located(op.operand(0));
   const TileInfo &to = info(op.result()->type());
+  if (gathersRows(op))
+    return setRegisters(op.result(), gatherRows(op, from, to));
   const DType dtype = from.type.dtype();
   llvm::SmallVector<Registers, 4> at = indices(op, 1, unsigned(from.dims.size()), to.layout);
   Registers result;
@@ -424,6 +426,88 @@ void BodyLowering::lowerGather(Op &op) {
                                                      llvm::Align(dtypeBytes(dtype)))));
   }
   setRegisters(op.result(), std::move(result));
+}
+
+Registers BodyLowering::gatherRows(Op &op, const View &from, const TileInfo &to) {
+  ir::Value *numbers = op.operand(1);
+  const TileInfo &numbersInfo = info(numbers->type());
+  const DType dtype = from.type.dtype();
+  // A row's elements are found as those of one row, from which rows are told apart here.
+  View row = from;
+  llvm::Value *zero = b.getInt64(0), *count = b.getInt64(uint64_t(to.shape[0]));
+  row.dims[0] = {.low = zero, .high = count, .extent = count, .stride = zero};
+  TileAccess access(*this, row, to);
+  llvm::Type *element = access.element();
+  llvm::Value *pitch = b.CreateMul(from.dims[0].stride, b.getInt64(access.bytes()));
+  std::map<int32_t, std::pair<llvm::Value *, llvm::Value *>> rows;
+  const auto rowOf = [&](const Layout::Position &at) {
+    auto &[bytes, exists] = rows[at[0]];
+    if (!bytes) {
+      llvm::Value *number = registers(numbers)[slotOf(numbersInfo, {at[0]})];
+      number = arith_.cast(numbers->type().dtype(), DType::I64, number);
+      bytes = b.CreateMul(number, pitch);
+      exists = b.CreateAnd(b.CreateICmpSGE(number, from.dims[0].low),
+                           b.CreateICmpSLT(number, from.dims[0].high));
+    }
+    return rows[at[0]];
+  };
+  // Computed once, where all ways come from.
+  for (unsigned slot = 0; slot < to.size(); ++slot)
+    (void)rowOf(to.at(slot));
+  const auto address = [&](const Layout::Position &at, bool inRun) {
+    const auto [bytes, exists] = rowOf(at);
+    llvm::Value *there = b.CreateGEP(b.getInt8Ty(), access.address(at, inRun), bytes);
+    return b.CreateSelect(b.CreateAnd(exists, access.exists(at)), there, zeroBytes(b));
+  };
+
+  llvm::SmallVector<llvm::SmallVector<unsigned, 16>> groups;
+  llvm::SmallVector<Layout::Position> positions;
+  to.eachRun(access.run, [&](llvm::ArrayRef<unsigned> slots, const Layout::Position &at) {
+    groups.emplace_back(slots);
+    positions.push_back(at);
+  });
+  const auto singly = [&](size_t group) {
+    return loadSingly(access.run, groups[group], positions[group], element,
+                      [&](const Layout::Position &at) { return address(at, /*inRun=*/false); });
+  };
+  llvm::SmallVector<llvm::Value *> words;
+  if (!access.aligned || access.run.dim == 0) {
+    access.beginWay();
+    for (size_t i = 0; i < groups.size(); ++i)
+      words.push_back(singly(i));
+  } else {
+    llvm::BasicBlock *wide = block("gather.words"), *single = block("gather.single");
+    llvm::BasicBlock *after = block("gather.end");
+    const uint64_t size = uint64_t(access.run.length) * access.bytes();
+    llvm::Value *isEven = b.CreateIsNull(b.CreateAnd(pitch, b.getInt64(size - 1)));
+    b.CreateCondBr(b.CreateAnd(access.aligned, isEven), wide, single);
+    b.SetInsertPoint(wide);
+    access.beginWay();
+    for (auto [slots, at] : llvm::zip_equal(groups, positions))
+      words.push_back(b.CreateAlignedLoad(packedType(element, slots.size()),
+                                          address(at, /*inRun=*/true),
+                                          llvm::Align(access.bytes() * slots.size())));
+    b.CreateBr(after);
+    b.SetInsertPoint(single);
+    access.beginWay();
+    llvm::SmallVector<llvm::Value *> others;
+    for (size_t i = 0; i < groups.size(); ++i)
+      others.push_back(singly(i));
+    llvm::BasicBlock *ends = b.GetInsertBlock();
+    b.CreateBr(after);
+    b.SetInsertPoint(after);
+    for (auto [word, other] : llvm::zip_equal(words, others)) {
+      llvm::PHINode *merged = b.CreatePHI(word->getType(), 2);
+      merged->addIncoming(word, wide);
+      merged->addIncoming(other, ends);
+      word = merged;
+    }
+  }
+  Registers result(to.size());
+  for (auto [slots, word] : llvm::zip_equal(groups, words))
+    for (auto [slot, value] : llvm::zip_equal(slots, unpacked(element, word, slots.size())))
+      result[slot] = arith_.fromMemory(dtype, value);
+  return result;
 }
 
 llvm::SmallVector<Registers, 4> BodyLowering::indices(Op &op, unsigned first, unsigned count,

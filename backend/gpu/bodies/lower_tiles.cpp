@@ -49,31 +49,33 @@ void BodyLowering::lowerTileOp(Op &op) {
 
 Registers BodyLowering::elementwise(Op &op) {
   const TileInfo &to = info(op.result()->type());
-  const DType type = op.operand(0)->type().elementOrIndex();
   llvm::SmallVector<Registers, 3> operands;
   for (ir::Value *operand : op.operands())
     operands.push_back(operand->type().isTile() ? registers(operand, to.layout)
                                                 : Registers(to.size(), scalar(operand)));
   Registers result;
-  const bool approximates =
-      op.is(OpKind::Div) && isFloat(type) && ir::isRoundedToNarrow(*op.result());
   for (unsigned slot = 0; slot < to.size(); ++slot) {
-    llvm::Value *x = operands[0][slot];
-    llvm::Value *y = operands.size() > 1 ? operands[1][slot] : nullptr;
-    if (op.is(OpKind::Cmp))
-      result.push_back(arith_.compare(op.strAttr("pred"), type, x, y));
-    else if (op.is(OpKind::Select))
-      result.push_back(b.CreateSelect(x, y, operands[2][slot]));
-    else if (op.is(OpKind::Cast))
-      result.push_back(arith_.cast(type, op.result()->type().dtype(), x));
-    else if (approximates)
-      result.push_back(arith_.approximateQuotient(type, x, y, gpu_.device.divide()));
-    else if (y)
-      result.push_back(arith_.binary(op.kind(), type, x, y));
-    else
-      result.push_back(arith_.unary(op.kind(), type, x));
+    Registers elements;
+    for (const Registers &operand : operands)
+      elements.push_back(operand[slot]);
+    result.push_back(arithmetic(op, elements));
   }
   return result;
+}
+
+llvm::Value *BodyLowering::arithmetic(const Op &op, llvm::ArrayRef<llvm::Value *> x) {
+  const DType type = op.operand(0)->type().elementOrIndex();
+  if (op.is(OpKind::Cmp))
+    return arith_.compare(op.strAttr("pred"), type, x[0], x[1]);
+  if (op.is(OpKind::Select))
+    return b.CreateSelect(x[0], x[1], x[2]);
+  if (op.is(OpKind::Cast))
+    return arith_.cast(type, op.result()->type().dtype(), x[0]);
+  if (x.size() == 1)
+    return arith_.unary(op.kind(), type, x[0]);
+  if (op.is(OpKind::Div) && isFloat(type) && ir::isRoundedToNarrow(*op.result()))
+    return arith_.approximateQuotient(type, x[0], x[1], gpu_.device.divide());
+  return arith_.binary(op.kind(), type, x[0], x[1]);
 }
 
 Registers BodyLowering::iota(Op &op) {

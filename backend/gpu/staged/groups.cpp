@@ -4,6 +4,7 @@
 
 #include "backend/llvm/sink.h"
 #include "frontend/base/check.h"
+#include "ir/analysis/row_gathers.h"
 
 #include <utility>
 
@@ -67,7 +68,7 @@ void GroupLowering::lowerBodies(Op &space, const BodyRange &range) {
 }
 
 void GroupLowering::lowerOp(Op &op) {
-  if (isStagedLoad(op) || isForOthers(op))
+  if (isStagedLoad(op) || isForOthers(op) || ir::isForStagedRows(op))
     return;
   if (isFetched(op))
     return readFetched(op);
@@ -419,8 +420,13 @@ void GroupLowering::multiply(Op &dot) {
 
 void GroupLowering::awaitSlot(const Op &op) {
   const auto looks = [](const Op &other) { return isOfGroups(other) || isFetched(other); };
-  if (&op == &*llvm::find_if(op.parentBlock()->ops(), looks))
-    waitPhase(place_.barrier(ring_.full, place_.slot()), place_.phase());
+  if (&op != &*llvm::find_if(op.parentBlock()->ops(), looks))
+    return;
+  waitPhase(place_.barrier(ring_.full, place_.slot()), place_.phase());
+  // What threads have put there is the matrix units' to read.
+  if (llvm::any_of(ring_.loadsOf.find(op.parentOp())->second,
+                   [](const Op *load) { return gathersRows(*load); }))
+    ops_.sharedProxyFence(b);
 }
 
 void GroupLowering::readFetched(Op &load) {

@@ -85,6 +85,8 @@ private:
   void moveRegisters(const Ring &ring, bool copies);
   /// i1
   [[nodiscard]] Value *areMapsUsable();
+  /// i1: the copy engine can read all boxes, and rows that are picked begin at whole words.
+  [[nodiscard]] Value *canCopy(const Ring &ring);
   /// What the copy engine cannot read is copied by the warp that copies, slowly, where products
   /// have kept operands (attention): bodies in another way would be as long as all the rest, their
   /// registers would spill, and ptxas takes as long again; and there rows are whole heads, which
@@ -123,6 +125,9 @@ void StagedSpace::makeSlots(Ring &ring) {
   ring.slots = b.CreatePtrToInt(gpu_.shared(b, ring.bytes(), kSlotAlign), b.getInt32Ty());
   for (auto &[value, tile] : ring.kept)
     tile.shared.base = gpu_.shared(b, tile.bytes(), kSlotAlign);
+  for (auto &[gather, bytes] : ring.picked)
+    bytes = b.CreatePtrToInt(
+        gpu_.shared(b, 8 * ring.tiles.find(gather)->second.rows, kWordBytes), b.getInt32Ty());
   if (!ring.output)
     return;
   OutputTile &output = *ring.output;
@@ -149,7 +154,7 @@ void StagedSpace::beginBarriers(const Ring &ring) {
     for (int64_t slot = 0; slot < ring.stages; ++slot) {
       // The copy engine's, and that of each thread that fetches elements.
       ops.initBarrier(b, b.CreateAdd(ring.full, b.getInt32(8 * slot)),
-                      1 + (ring.fetched.empty() ? 0 : StagingOps::kWarpThreads));
+                      1 + (ring.isFetching() ? StagingOps::kWarpThreads : 0));
       // One arrival a warp.
       ops.initBarrier(b, b.CreateAdd(ring.empty, b.getInt32(8 * slot)), threads_ / 32);
     }
@@ -189,6 +194,21 @@ Value *StagedSpace::areMapsUsable() {
   return b.CreateIsNotNull(usable);
 }
 
+Value *StagedSpace::canCopy(const Ring &ring) {
+  Value *can = areMapsUsable();
+  for (const auto &[gather, bytes] : ring.picked) {
+    const View object = view(gather->operand(0)->definingOp()->operand(0));
+    const auto size = uint64_t(dtypeBytes(object.type.dtype()));
+    Value *pitch = b.CreateMul(object.dims[0].stride, b.getInt64(size));
+    Value *edges = b.CreateOr(b.CreatePtrToInt(object.data, b.getInt64Ty()), pitch);
+    can = b.CreateAnd(can, b.CreateIsNull(b.CreateAnd(edges, b.getInt64(kWordBytes - 1))));
+    can = b.CreateAnd(can, b.CreateICmpEQ(object.dims[1].stride, b.getInt64(1)));
+    Value *rowBytes = b.CreateMul(object.dims[1].high, b.getInt64(size));
+    can = b.CreateAnd(can, b.CreateIsNull(b.CreateAnd(rowBytes, b.getInt64(kWordBytes - 1))));
+  }
+  return can;
+}
+
 void StagedSpace::lowerBodies(Op &space, const BodyRange &range) {
   Ring ring(space);
   // What an earlier space had where the barriers are is not looked at any more.
@@ -201,7 +221,7 @@ void StagedSpace::lowerBodies(Op &space, const BodyRange &range) {
   llvm::BasicBlock *copies = block("copies");
   llvm::BasicBlock *groups = block("groups");
   llvm::BasicBlock *end = block("staged.end");
-  Value *hasEngine = areMapsUsable();
+  Value *hasEngine = canCopy(ring);
   llvm::BasicBlock *plain = nullptr;
   if (!isCopiedByHand(ring)) {
     llvm::BasicBlock *staged = block("staged");

@@ -12,10 +12,12 @@ using ir::Op;
 using ir::OpKind;
 
 StagedTile stagedTile(Op &load) {
-  std::optional<ir::TensorBoxes> source = ir::tensorBoxes(load.operand(0));
-  DTILE_CHECK(source, "a staged load is a box");
   StagedTile tile(load.result()->type(), load.intAttr("swizzle"));
   tile.load = &load;
+  if (gathersRows(load))
+    return tile;
+  std::optional<ir::TensorBoxes> source = ir::tensorBoxes(load.operand(0));
+  DTILE_CHECK(source, "a staged load is a box");
   tile.source = std::move(*source);
   return tile;
 }
@@ -54,6 +56,8 @@ Ring::Ring(Op &space) {
     if (isStagedLoad(op)) {
       tiles[&op] = stagedTile(op);
       loadsOf[op.parentOp()].push_back(&op);
+      if (gathersRows(op))
+        picked[&op] = nullptr;
     }
     if (isFetched(op))
       loadsOf[op.parentOp()].push_back(&op);

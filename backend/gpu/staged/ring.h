@@ -14,11 +14,14 @@ namespace dtile::backend::gpu {
 
 /// Alignment of a tile in a slot: what the swizzles of the copy engine repeat in.
 inline constexpr int64_t kSlotAlign = 1024;
+/// What a thread fetches at once of a row that is picked, in bytes.
+inline constexpr int64_t kWordBytes = 16;
 /// Bodies that the warp that copies may be ahead.
 inline constexpr int64_t kBodiesAhead = 4;
 
+/// Of a box, by the copy engine; or of rows that an index tile picks, which threads fetch.
 [[nodiscard]] inline bool isStagedLoad(const ir::Op &op) {
-  return op.is(ir::OpKind::Load) && op.hasAttr("swizzle");
+  return (op.is(ir::OpKind::Load) || gathersRows(op)) && op.hasAttr("swizzle");
 }
 
 /// Whether a load's few elements come to the ring's slots, too (pass stage-loads).
@@ -48,6 +51,7 @@ struct BoxedTile {
 struct StagedTile : BoxedTile {
   using BoxedTile::BoxedTile;
   ir::Op *load = nullptr;
+  /// None where rows are picked.
   ir::TensorBoxes source;
   /// Of the tile in its slot.
   int64_t offset = 0;
@@ -99,6 +103,9 @@ struct Ring {
   llvm::DenseMap<const ir::Op *, llvm::SmallVector<ir::Op *, 2>> loadsOf;
   /// Where the elements of a fetched load are in a slot.
   llvm::DenseMap<const ir::Op *, int64_t> fetched;
+  /// i32, in shared memory, of staged gathers: i64 bytes from the tensor's first row to each that
+  /// is picked, negative where there is none.
+  llvm::MapVector<const ir::Op *, llvm::Value *> picked;
   llvm::MapVector<const ir::Value *, KeptTile> kept;
   int64_t stages = 0;
   int64_t slotBytes = 0;
@@ -120,6 +127,8 @@ struct Ring {
   std::optional<OutputTile> output;
 
   [[nodiscard]] int64_t bytes() const { return stages * slotBytes; }
+  /// Whether threads of the warp that copies bring something to the slots by themselves.
+  [[nodiscard]] bool isFetching() const { return !fetched.empty() || !picked.empty(); }
 
   explicit Ring(ir::Op &space);
 };

@@ -82,6 +82,18 @@ private:
   void copyTile(ir::Op &load, llvm::Value *slot, llvm::Value *full);
   /// A few elements, each by one thread.
   void fetch(ir::Op &load, llvm::Value *slot);
+  /// Before a loop with rows that an index tile picks: where each of them is, which the lanes find
+  /// out row by row and keep in shared memory.
+  void findRows(ir::Op &gather);
+  /// i64 in shared memory: bytes from the tensor's first row to a picked one; negative: none.
+  [[nodiscard]] llvm::Value *pickedRow(ir::Op &gather, llvm::Value *row);
+  struct RowFetch;
+  /// One iteration's words of them.
+  void fetchRows(ir::Op &gather, llvm::Value *slot);
+  /// What the elements of a tile follow from (ir/analysis/row_gathers.h), and one of them, in
+  /// computing form.
+  void needElements(ir::Value *tile);
+  [[nodiscard]] llvm::Value *element(ir::Value *tile, llvm::Value *position);
   /// From one of the tile's sources.
   void copyBoxes(const StagedTile &tile, const ir::TensorBox &box, llvm::Value *slot,
                  llvm::Value *full);

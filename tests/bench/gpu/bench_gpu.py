@@ -4,7 +4,7 @@ on PYTHONPATH) kraken, in one process group.
 
     bench_gpu.py [--ranks N] [SUITE…]      gemm ag_gemm gemm_rs all_reduce all_to_all attention
                                            causal_attention flash_decode dispatch combine
-                                           gemm_scaled swiglu launch
+                                           gemm_scaled swiglu grouped_gemm launch
 
 goals.py runs this for every goal of goals.md; the lists of shapes are there, too.
 
@@ -57,6 +57,7 @@ def suites():
 
     import attention
     import dtile
+    import grouped
     import moe
     import products
     from harness import ratio
@@ -413,7 +414,8 @@ def suites():
                suite(bench, options, build, team_for)
                for suite in (attention.attention, attention.causal_attention,
                              attention.flash_decode, moe.dispatch, moe.combine,
-                             products.gemm_scaled, products.swiglu)}}
+                             products.gemm_scaled, products.swiglu,
+                             grouped.grouped_gemm)}}
 
 
 def triple(text):
@@ -434,7 +436,7 @@ def named(text):
 def main():
     names = ("gemm", "ag_gemm", "gemm_rs", "all_reduce", "all_to_all", "attention",
              "causal_attention", "flash_decode", "dispatch", "combine", "gemm_scaled", "swiglu",
-             "launch")
+             "grouped_gemm", "launch")
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("suite", nargs="*", default=[], metavar="SUITE", help=", ".join(names))
@@ -469,8 +471,8 @@ def main():
 
     bench = Bench(options.runs)
     table = suites()
-    alone = ("gemm", "gemm_scaled", "swiglu", "attention", "causal_attention", "flash_decode",
-             "launch")
+    alone = ("gemm", "gemm_scaled", "swiglu", "grouped_gemm", "attention", "causal_attention",
+             "flash_decode", "launch")
     chosen = options.suite or (names if bench.ranks > 1 else alone)
     for name in chosen:
         table[name](bench, options)

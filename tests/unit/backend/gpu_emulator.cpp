@@ -579,6 +579,7 @@ std::string inferLayouts(ir::Module &module) {
   Diagnostics diagnostics(sources);
   passes::PassContext context(diagnostics);
   context.facts = &kFacts;
+  passes::gatherRows(module, context);
   passes::inferLayouts(module, context);
   if (kIsWide)
     passes::prefetchLoads(module, context);

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Gathers of rows (pass gather-rows), whose rows a warp that copies can fetch by itself (pass
+// stage-loads): it finds their numbers element by element, without the tiles that they stand in.
+#pragma once
+
+#include "ir/core/ir.h"
+
+#include "llvm/ADT/STLFunctionalExtras.h"
+
+namespace dtile::ir {
+
+/// Whether each element of a tile of one dimension follows from its position alone: loaded from a
+/// view of this rank, counted, the same everywhere, or computed from such elements. `sees` is asked
+/// of the loads among its ops, and of what else they and it need (scalars, views): false ends it.
+[[nodiscard]] bool isFoundByElement(Value *tile, llvm::function_ref<bool(Value &)> sees);
+
+/// Whether a tile is nothing but numbers of rows that the warp that copies finds by itself.
+[[nodiscard]] bool isForStagedRows(const Op &op);
+
+} // namespace dtile::ir

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// gather-rows: rows of a tensor that are picked by number are read as rows.
+//
+// Expects: inlined kernels, before stage-loads.
+// Produces: of a `gather` from a tensor of this rank whose first index tile has a number a row, and
+//   whose second one has the neighbours of a window in each of them (`x[pick[m], k]`): a `gather`
+//   of `rows` from that window.
+// Why: a row is a run of bytes. Index tiles hide that, and a thread would compute two numbers for
+//   each element.
+// Leaves alone: all other index tiles.
+#include "ir/core/builder.h"
+#include "ir/core/constants.h"
+#include "ir/transform/pass.h"
+
+#include <optional>
+
+namespace dtile::passes {
+namespace {
+
+using namespace dtile::ir;
+
+/// The op of such a kind that gives a value, or null.
+Op *definedBy(Value *value, OpKind kind) {
+  Op *op = value->definingOp();
+  return op && op->is(kind) ? op : nullptr;
+}
+
+/// The tile of one dimension that a tile of two has along `dim`, the same at each position of the
+/// other one; null where it is none.
+Value *along(Value *tile, unsigned dim) {
+  Op *broadcast = definedBy(tile, OpKind::Broadcast);
+  Op *reshape = broadcast ? definedBy(broadcast->operand(0), OpKind::Reshape) : nullptr;
+  if (!reshape || broadcast->operand(0)->type().shape()[1 - dim] != 1)
+    return nullptr;
+  Value *line = reshape->operand(0);
+  const bool isLine =
+      line->type().rank() == 1 && line->type().shape()[0] == tile->type().shape()[dim];
+  return isLine ? line : nullptr;
+}
+
+/// The number that all elements of a tile are.
+Value *splatted(Value *tile) {
+  Op *splat = definedBy(tile, OpKind::Splat);
+  return splat && splat->operand(0)->type().isIndex() ? splat->operand(0) : nullptr;
+}
+
+bool isCounting(Value *tile) {
+  if (Op *cast = definedBy(tile, OpKind::Cast))
+    tile = cast->operand(0);
+  return definedBy(tile, OpKind::Iota) != nullptr;
+}
+
+/// Neighbours from one position on: none below the limit are left out.
+struct Window {
+  /// Null: from 0 on.
+  Value *first = nullptr;
+  Value *limit = nullptr;
+};
+
+/// `select(first + iota < limit, first + iota, -1)`, as slices by ranges are lowered where an index
+/// tile stands beside them.
+std::optional<Window> windowOf(Value *positions) {
+  Op *select = definedBy(positions, OpKind::Select);
+  Op *compare = select ? definedBy(select->operand(0), OpKind::Cmp) : nullptr;
+  Op *outside = select ? definedBy(select->operand(2), OpKind::Splat) : nullptr;
+  if (!compare || compare->strAttr("pred") != "lt" || !outside ||
+      constantOf(outside->operand(0)) != -1 || compare->operand(0) != select->operand(1))
+    return std::nullopt;
+  Window window;
+  window.limit = splatted(compare->operand(1));
+  Value *counted = select->operand(1);
+  if (Op *sum = definedBy(counted, OpKind::Add)) {
+    const unsigned first = splatted(sum->operand(0)) ? 0 : 1;
+    window.first = splatted(sum->operand(first));
+    if (!window.first)
+      return std::nullopt;
+    counted = sum->operand(1 - first);
+  }
+  if (!window.limit || !isCounting(counted))
+    return std::nullopt;
+  return window;
+}
+
+bool readRows(Op &gather, Builder &builder) {
+  Value *view = gather.operand(0);
+  const Type tile = gather.result()->type();
+  if (gathersRows(gather) || view->type().rank() != 2 || view->type().isRemote() ||
+      !tile.isTile() || tile.rank() != 2)
+    return false;
+  Value *rows = along(gather.operand(1), 0);
+  Value *columns = along(gather.operand(2), 1);
+  const std::optional<Window> window = columns ? windowOf(columns) : std::nullopt;
+  if (!rows || !window)
+    return false;
+  builder.setInsertionPoint(&gather);
+  builder.setLoc(gather.loc());
+  Value *first = window->first ? window->first : builder.constIndex(0);
+  llvm::SmallVector<Value *, 4> operands{
+      builder.value(OpKind::ViewTile, {view, first, window->limit}, view->type(),
+                    {{"dims", std::string("ar")},
+                     {"lens", std::vector<int64_t>{tile.shape()[1]}}}),
+      rows};
+  llvm::append_range(operands, gather.operands().drop_front(3));
+  Value *read =
+      builder.value(OpKind::Gather, operands, tile,
+                    {{"ntok", int64_t(operands.size() - 2)}, {"rows", true}});
+  gather.result()->replaceAllUsesWith(read);
+  gather.erase();
+  return true;
+}
+
+} // namespace
+
+bool gatherRows(Module &module, PassContext &) {
+  llvm::SmallVector<Op *> gathers;
+  for (Op &kernel : module.body().ops())
+    if (kernel.is(OpKind::Kernel))
+      walk(kernel, [&](Op &op) {
+        if (op.is(OpKind::Gather))
+          gathers.push_back(&op);
+      });
+  Builder builder(module);
+  bool changed = false;
+  for (Op *gather : gathers)
+    changed |= readRows(*gather, builder);
+  return changed;
+}
+
+} // namespace dtile::passes

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""grouped_gemm beside torch's grouped product of rows that were gathered before, and beside that
+product alone."""
+
+import torch
+
+from goals import shapes_of
+from harness import fastest, ratio
+
+TILES = ((128, 256, 64), (128, 128, 64), (64, 256, 64), (64, 128, 64))
+
+
+class Routing:
+    """Tokens whose experts are chosen at random, and their rows sorted by expert."""
+
+    def __init__(self, bench, tokens, experts, topk):
+        self.tokens, self.experts, self.topk = tokens, experts, topk
+        chosen = bench.random(tokens, experts, dtype=torch.float32).topk(topk).indices.flatten()
+        self.order = torch.argsort(chosen, stable=True)
+        self.counts = torch.bincount(chosen, minlength=experts)
+        self.ends = self.counts.cumsum(0).to(torch.int32)
+
+    def blocks(self, rows):
+        """Numbers of picked rows, each expert's padded to blocks of `rows`, and the experts of the
+        blocks."""
+        blocks = (self.counts + rows - 1) // rows
+        expert = torch.arange(self.experts, device="cuda").repeat_interleave(blocks)
+        pick = torch.full((expert.numel() * rows,), self.tokens * self.topk, device="cuda")
+        # A row's place: where its expert's blocks begin, and how far behind its expert's first.
+        sorted_expert = torch.arange(self.experts, device="cuda").repeat_interleave(self.counts)
+        first = blocks.cumsum(0) - blocks
+        before = self.counts.cumsum(0) - self.counts
+        number = torch.arange(self.order.numel(), device="cuda")
+        pick[first[sorted_expert] * rows + number - before[sorted_expert]] = self.order
+        return pick.to(torch.int32), expert.to(torch.int32)
+
+
+def grouped_gemm(bench, options, build, team_for):
+    for tokens, n, k, experts, topk in shapes_of("grouped_products"):
+        routing = Routing(bench, tokens, experts, topk)
+        x = bench.random(tokens, k)
+        w = bench.random(experts, n, k)
+
+        def fill():
+            x.copy_(bench.random(tokens, k))
+
+        with team_for(bench, options) as team:
+            def prepare(tile):
+                bm, bn, bk = tile
+                library, _ = build(bench, options, "grouped_gemm", BM=bm, BN=bn, BK=bk, TOPK=topk)
+                pick, expert = routing.blocks(bm)
+                y = torch.empty(pick.numel(), n, device="cuda", dtype=torch.bfloat16)
+                kernel = library.grouped_gemm
+
+                def launch():
+                    kernel(x, pick, expert, w, y, team=team)
+
+                launch.result = pick, expert, y
+                return f"{bm}x{bn}x{bk}", launch
+
+            def check(name, launch):
+                pick, expert, y = launch.result
+                rows = pick.numel() // expert.numel()
+
+                def reference():
+                    padded = torch.cat((x, torch.zeros_like(x[:1])))
+                    picked = padded[pick.clamp_max(tokens * topk) // topk].view(-1, rows, k)
+                    want = torch.empty(y.shape, device="cuda", dtype=torch.float64)
+                    for block, e in enumerate(expert.tolist()):
+                        want[block * rows:(block + 1) * rows] = (picked[block].double()
+                                                                 @ w[e].double().T)
+                    return want
+
+                return bench.check(f"grouped_gemm {name}", launch, fill, y, reference, 5e-3)
+
+            spent, tile, error = fastest(bench, options.tiles or TILES, prepare, check)
+        token = routing.order // topk
+        weights = w.transpose(1, 2)
+        gathered = x[token]
+        product = bench.attempt(
+            lambda: torch._grouped_mm(gathered, weights, offs=routing.ends))
+        both = bench.attempt(
+            lambda: torch._grouped_mm(x[token], weights, offs=routing.ends))
+        bench.row(op="grouped_gemm", M=tokens, N=n, K=k, experts=experts, topk=topk, dtile=spent,
+                  tile=tile, error=error, torch_product=product, best_peer=both,
+                  ratio=ratio(both, spent), ratio_product=ratio(product, spent),
+                  tflops=spent and round(2e-9 * tokens * topk * n * k / spent))
