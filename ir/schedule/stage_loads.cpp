@@ -53,9 +53,8 @@ constexpr int64_t kRowPadding = 32;
 constexpr int64_t kMostSmall = 512;
 /// Most rows, and columns, of a box.
 constexpr int64_t kMostBoxRows = 256;
-/// What the warp that copies fetches at once of a picked row, and remembers of it, in bytes.
+/// What a thread fetches at once of a picked row, in bytes.
 constexpr int64_t kWordBytes = 16;
-constexpr int64_t kRowBytes = 8;
 
 /// A product in a loop, and where its operands come from.
 struct StagedDot {
@@ -373,7 +372,10 @@ bool LoadStager::findsRows(const Candidate &candidate) {
         return true;
     return false;
   };
-  return llvm::all_of(candidate.loads(), [&](Op *load) {
+  const llvm::SmallVector<Op *, 4> loads = candidate.loads();
+  if (llvm::all_of(loads, [](const Op *load) { return gathersRows(*load); }))
+    return loads.empty();
+  return llvm::all_of(loads, [&](Op *load) {
     if (!gathersRows(*load))
       return true;
     Op *window = load->operand(0)->definingOp();
@@ -678,7 +680,7 @@ bool LoadStager::run() {
       bytes += load->result()->type().elements() * dtypeBytes(load->result()->type().dtype());
     for (const Op *load : candidate.loads())
       if (gathersRows(*load))
-        rowBytes += load->result()->type().shape()[0] * kRowBytes;
+        rowBytes += TargetFacts::pickedBytes(load->result()->type().shape()[0]);
     int64_t few = 0;
     for (const Op *load : candidate.fetched)
       few += TargetFacts::fetchedBytes(load->result()->type().elements());

@@ -18,11 +18,8 @@ CopyLowering::CopyLowering(GpuModule &module, const KernelScaffold &kernel, cons
                            bool byHand)
     : SliceLowering(module, kernel, ring, byHand ? "copy.by.hand" : "copy"), byHand_(byHand) {
   for (auto &[loop, loads] : ring.loadsOf)
-    for (Op *load : loads) {
+    for (Op *load : loads)
       need(*load);
-      if (gathersRows(*load))
-        needElements(load->operand(1));
-    }
   llvm::IRBuilder<> start(kernel.entry, kernel.entry->begin());
   next_ = start.CreateAlloca(b.getInt64Ty(), nullptr, "copy.next");
   hasNext_ = start.CreateAlloca(b.getInt1Ty(), nullptr, "copy.has.next");
@@ -39,7 +36,7 @@ void CopyLowering::lowerBodies(Op &space, const BodyRange &range) {
   range_ = &range;
   // Once, not in each iteration: which copy of a scratch object it is takes a load and a division.
   ir::walk(space, [&](Op &op) {
-    if (!isStagedLoad(op))
+    if (!isBox(op))
       return;
     const StagedTile &tile = ring_.tiles.find(&op)->second;
     for (const ir::TensorBox &box : tile.source.boxes)
@@ -83,14 +80,10 @@ Value *CopyLowering::takeBody(const BodyRange &) {
 }
 
 void CopyLowering::lowerOp(Op &op) {
-  if (isStagedLoad(op) || isFetched(op))
+  if (isBox(op) || isFetched(op))
     return copy(op);
   if (!isNeeded(op))
     return;
-  if (const auto loads = ring_.loadsOf.find(&op); loads != ring_.loadsOf.end())
-    for (Op *load : loads->second)
-      if (gathersRows(*load))
-        findRows(*load);
   SliceLowering::lowerOp(op);
   if (op.is(OpKind::Wait))
     when(hasFailed(), "copy.failed", [&] { b.CreateStore(b.getInt32(1), shared(ring_.failed)); });
@@ -136,7 +129,7 @@ void CopyLowering::copy(Op &load) {
     waitOrLeave(place_.barrier(ring_.empty, slot), place_.phase());
     unsigned bytes = 0;
     for (Op *each : loads)
-      if (isStagedLoad(*each) && !gathersRows(*each))
+      if (isBox(*each))
         bytes += ring_.tiles.find(each)->second.bytes();
     // One arrival either way.
     Value *acts = ops_.isElected(b);
@@ -151,18 +144,14 @@ void CopyLowering::copy(Op &load) {
       when(copies_, "copy.announced", [&] { ops_.arriveExpecting(b, full, b.getInt32(bytes)); });
   }
   const bool isLast = &load == loads.back();
-  const bool byAll = isFetched(load) || gathersRows(load);
-  when(byAll ? b.CreateNot(hasFailed()) : copies_, "copy", [&] {
-    if (gathersRows(load))
-      fetchRows(load, slot);
-    else
-      isFetched(load) ? fetch(load, slot) : copyTile(load, slot, full);
+  when(isFetched(load) ? b.CreateNot(hasFailed()) : copies_, "copy", [&] {
+    isFetched(load) ? fetch(load, slot) : copyTile(load, slot, full);
     if (isLast && byHand_)
       publish(full);
   });
   if (!isLast)
     return;
-  if (ring_.isFetching())
+  if (!ring_.fetched.empty())
     ops_.arriveWhenFetched(b, full);
   place_.next();
 }
@@ -202,132 +191,6 @@ void CopyLowering::fetch(Op &load, Value *slot) {
       gpu_.device.asyncCopies()->copy(
           b, b.CreateGEP(b.getInt8Ty(), shared(address(slot, 0)), offset), there, 4,
           b.CreateSelect(isThere, b.getInt32(4), b.getInt32(0)));
-    });
-  }
-}
-
-// Rows that are picked.
-
-void CopyLowering::needElements(ir::Value *tile) {
-  for (ir::Value *operand : tile->definingOp()->operands())
-    operand->type().isTile() ? needElements(operand) : needValue(operand);
-}
-
-Value *CopyLowering::element(ir::Value *tile, Value *position) {
-  Op &op = *tile->definingOp();
-  switch (op.kind()) {
-  case OpKind::Splat:
-    return scalar(op.operand(0));
-  case OpKind::Iota:
-    return arith_.cast(DType::I64, tile->type().dtype(), position);
-  case OpKind::Convert:
-    return element(op.operand(0), position);
-  case OpKind::Load: {
-    const View from = located(op.operand(0));
-    Value *there =
-        b.CreateAddrSpaceCast(views_.address(from, {position}), b.getPtrTy(Device::kGlobal));
-    there = b.CreateSelect(views_.contains(from, {position}), there, zeroBytes(b));
-    const DType type = from.type.dtype();
-    return arith_.fromMemory(type, b.CreateAlignedLoad(memoryType(context(), type), there,
-                                                       llvm::Align(dtypeBytes(type))));
-  }
-  default:
-    break;
-  }
-  Registers operands;
-  for (ir::Value *operand : op.operands())
-    operands.push_back(operand->type().isTile() ? element(operand, position) : scalar(operand));
-  return arithmetic(op, operands);
-}
-
-void CopyLowering::findRows(Op &gather) {
-  const StagedTile &tile = ring_.tiles.find(&gather)->second;
-  const View rows = located(gather.operand(0)->definingOp()->operand(0));
-  Value *pitch = b.CreateMul(rows.dims[0].stride, b.getInt64(uint64_t(dtypeBytes(tile.dtype))));
-  Value *lane = b.CreateAnd(kernel_.thread, b.getInt32(StagingOps::kWarpThreads - 1));
-  // Of the body before, all have been read.
-  ops_.meetWarp(b);
-  for (int64_t first = 0; first < tile.rows; first += StagingOps::kWarpThreads) {
-    Value *row = b.CreateAdd(lane, b.getInt32(uint32_t(first)));
-    when(b.CreateICmpULT(row, b.getInt32(uint32_t(tile.rows))), "row", [&] {
-      ir::Value *numbers = gather.operand(1);
-      Value *number = arith_.cast(numbers->type().dtype(), DType::I64,
-                                  element(numbers, b.CreateZExt(row, b.getInt64Ty())));
-      Value *exists = b.CreateAnd(b.CreateICmpSGE(number, rows.dims[0].low),
-                                  b.CreateICmpSLT(number, rows.dims[0].high));
-      b.CreateStore(b.CreateSelect(exists, b.CreateMul(number, pitch), b.getInt64(-1ull)),
-                    pickedRow(gather, row));
-    });
-  }
-  ops_.meetWarp(b);
-}
-
-/// How the lanes share the words of rows that are picked: in each box neighbours fetch a row's
-/// words, and each lane those of every so many rows.
-struct CopyLowering::RowFetch {
-  explicit RowFetch(const StagedTile &tile)
-      : words(tile.swizzle / kWordBytes), rows(StagingOps::kWarpThreads / words),
-        rounds((tile.rows + rows - 1) / rows) {}
-  /// Of a row in a box; rows at once, and how often that is.
-  int64_t words, rows, rounds;
-};
-
-Value *CopyLowering::pickedRow(Op &gather, Value *row) {
-  // Those of one lane stand next to each other.
-  const RowFetch fetch(ring_.tiles.find(&gather)->second);
-  Value *lane = b.CreateURem(row, b.getInt32(uint32_t(fetch.rows)));
-  Value *round = b.CreateUDiv(row, b.getInt32(uint32_t(fetch.rows)));
-  Value *number = b.CreateAdd(b.CreateMul(lane, b.getInt32(uint32_t(fetch.rounds))), round);
-  return shared(b.CreateAdd(ring_.picked.lookup(&gather), b.CreateShl(number, 3)));
-}
-
-void CopyLowering::fetchRows(Op &gather, Value *slot) {
-  // So many words of a lane are started one after the other; where they are is read before: the
-  // assembler would not read on beside a copy, which might be what is read.
-  constexpr int64_t kMostAtOnce = 8;
-  const StagedTile &tile = ring_.tiles.find(&gather)->second;
-  const RowFetch fetch(tile);
-  SharedTile to = KeptTile(gather.result()->type(), tile.swizzle).shared;
-  const View from = located(gather.operand(0));
-  const auto bytes = uint64_t(dtypeBytes(tile.dtype));
-  const int64_t atOnce = std::min<int64_t>(kMostAtOnce, fetch.rounds & -fetch.rounds);
-  // What the lanes copy at once, in bytes: words change places within it.
-  const int64_t step = fetch.rows * tile.swizzle;
-  DTILE_CHECK(tile.rows % fetch.rows == 0 &&
-                  atOnce * step % (int64_t(1) << (to.exchangeFrom + to.exchangeBits)) == 0,
-              "tiles have 16 rows, or multiples of that");
-  Value *lane = b.CreateAnd(kernel_.thread, b.getInt32(StagingOps::kWarpThreads - 1));
-  Value *firstRow = b.CreateUDiv(lane, b.getInt32(uint32_t(fetch.words)));
-  Value *word = b.CreateShl(b.CreateURem(lane, b.getInt32(uint32_t(fetch.words))), 4);
-  Value *place = to.exchanged(
-      b, b.CreateAdd(b.CreateMul(firstRow, b.getInt32(uint32_t(tile.swizzle))), word));
-  llvm::Type *skips = llvm::FixedVectorType::get(b.getInt64Ty(), unsigned(atOnce));
-  const llvm::Align align(uint64_t(std::min<int64_t>(8 * atOnce, kWordBytes)));
-  for (int64_t box = 0; box < tile.boxes(); ++box) {
-    // Whole words exist, or nothing of them (StagedSpace::canCopy).
-    Value *column = b.CreateZExt(b.CreateAdd(word, b.getInt32(uint32_t(box * tile.swizzle))),
-                                 b.getInt64Ty());
-    Value *end = b.CreateMul(from.dims[1].high, b.getInt64(bytes));
-    Value *size = b.CreateSelect(b.CreateICmpSLT(column, end),
-                                 b.getInt32(uint32_t(kWordBytes)), b.getInt32(0));
-    Value *start = b.CreateGEP(b.getInt8Ty(), from.data, column);
-    loop(b.getInt64(uint64_t(fetch.rounds / atOnce)), "rows", [&](Value *part) {
-      Value *round = b.CreateMul(b.CreateTrunc(part, b.getInt32Ty()),
-                                 b.getInt32(uint32_t(atOnce)));
-      Value *top = b.CreateAdd(firstRow, b.CreateMul(round, b.getInt32(uint32_t(fetch.rows))));
-      Value *skipped = b.CreateAlignedLoad(skips, pickedRow(gather, top), align);
-      Value *offset = b.CreateAdd(b.CreateMul(round, b.getInt32(uint32_t(step))),
-                                  b.getInt32(uint32_t(tile.offset + box * tile.boxBytes())));
-      to.base = shared(b.CreateAdd(address(slot, 0), offset));
-      for (int64_t i = 0; i < atOnce; ++i) {
-        Value *skip = b.CreateExtractElement(skipped, uint64_t(i));
-        Value *valid =
-            b.CreateSelect(b.CreateICmpSLT(skip, b.getInt64(0)), b.getInt32(0), size);
-        Value *there = b.CreateAddrSpaceCast(b.CreateGEP(b.getInt8Ty(), start, skip),
-                                             b.getPtrTy(Device::kGlobal));
-        gpu_.device.asyncCopies()->copy(b, to.address(b, place, i * step), there, kWordBytes,
-                                        valid);
-      }
     });
   }
 }

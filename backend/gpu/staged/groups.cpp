@@ -424,8 +424,7 @@ void GroupLowering::awaitSlot(const Op &op) {
     return;
   waitPhase(place_.barrier(ring_.full, place_.slot()), place_.phase());
   // What threads have put there is the matrix units' to read.
-  if (llvm::any_of(ring_.loadsOf.find(op.parentOp())->second,
-                   [](const Op *load) { return gathersRows(*load); }))
+  if (ring_.gathersOf.contains(op.parentOp()))
     ops_.sharedProxyFence(b);
 }
 

@@ -30,6 +30,9 @@
 //   stores:      wait taken · wait for signals · copy rows here, which arrive at arrived
 //   groups:      wait arrived · read the tile · arrive at taken
 //
+// Rows that an index tile picks are no boxes (pass gather-rows). Two more warps fetch them, as the
+// warp that copies would: they wait at empty[slot], and what they fetch arrives at full[slot].
+//
 // When a wait for a signal fails, the warp that copies goes on to announce slots, and the warp
 // that stores to say that tiles have arrived, without copying: the groups come to their end over
 // whatever is there, nothing of which is stored or told by that warp. Checks of these two report,
@@ -127,7 +130,8 @@ void StagedSpace::makeSlots(Ring &ring) {
     tile.shared.base = gpu_.shared(b, tile.bytes(), kSlotAlign);
   for (auto &[gather, bytes] : ring.picked)
     bytes = b.CreatePtrToInt(
-        gpu_.shared(b, 8 * ring.tiles.find(gather)->second.rows, kWordBytes), b.getInt32Ty());
+        gpu_.shared(b, TargetFacts::pickedBytes(ring.tiles.find(gather)->second.rows), kWordBytes),
+        b.getInt32Ty());
   if (!ring.output)
     return;
   OutputTile &output = *ring.output;
@@ -140,7 +144,8 @@ void StagedSpace::makeSlots(Ring &ring) {
 
 void StagedSpace::beginBarriers(const Ring &ring) {
   const StagingOps &ops = *gpu_.device.staging();
-  const unsigned readers = threads_ + (ring.output ? StagingOps::kWarpThreads : 0);
+  const unsigned rowThreads = ring.picked.empty() ? 0 : RowLowering::kThreads;
+  const unsigned readers = threads_ + (ring.output ? StagingOps::kWarpThreads : 0) + rowThreads;
   when(isLeader(), "barriers", [&] {
     when(areMapsUsable(), "prefetch", [&] {
       for (const auto &map : kernel_.layout->tensorMaps())
@@ -154,7 +159,7 @@ void StagedSpace::beginBarriers(const Ring &ring) {
     for (int64_t slot = 0; slot < ring.stages; ++slot) {
       // The copy engine's, and that of each thread that fetches elements.
       ops.initBarrier(b, b.CreateAdd(ring.full, b.getInt32(8 * slot)),
-                      1 + (ring.isFetching() ? StagingOps::kWarpThreads : 0));
+                      1 + (ring.fetched.empty() ? 0 : StagingOps::kWarpThreads) + rowThreads);
       // One arrival a warp.
       ops.initBarrier(b, b.CreateAdd(ring.empty, b.getInt32(8 * slot)), threads_ / 32);
     }
@@ -254,6 +259,13 @@ void StagedSpace::lowerBodies(Op &space, const BodyRange &range) {
       lowerAs(storer, space, range);
     });
   }
+  if (!ring.picked.empty()) {
+    const unsigned first = threads_ / StagingOps::kWarpThreads + RowLowering::kFirstWarp;
+    when(b.CreateICmpUGE(warp, b.getInt32(first)), "rows", [&] {
+      RowLowering rows(gpu_, kernel_, ring);
+      lowerAs(rows, space, range);
+    });
+  }
   b.CreateBr(end);
   b.SetInsertPoint(groups);
   moveRegisters(ring, /*copies=*/false);
@@ -276,7 +288,7 @@ void StagedSpace::lowerBodies(Op &space, const BodyRange &range) {
 
 void requestTensorMaps(Op &kernel, launch::Frame &frame) {
   ir::walk(kernel, [&](Op &op) {
-    if (isStagedLoad(op)) {
+    if (isBox(op)) {
       const StagedTile tile = stagedTile(op);
       // f32 are multiplied as tf32.
       for (const ir::TensorBox &box : tile.source.boxes)

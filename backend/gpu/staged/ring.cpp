@@ -14,7 +14,7 @@ using ir::OpKind;
 StagedTile stagedTile(Op &load) {
   StagedTile tile(load.result()->type(), load.intAttr("swizzle"));
   tile.load = &load;
-  if (gathersRows(load))
+  if (isPicked(load))
     return tile;
   std::optional<ir::TensorBoxes> source = ir::tensorBoxes(load.operand(0));
   DTILE_CHECK(source, "a staged load is a box");
@@ -55,8 +55,8 @@ Ring::Ring(Op &space) {
   ir::walk(space, [&](Op &op) {
     if (isStagedLoad(op)) {
       tiles[&op] = stagedTile(op);
-      loadsOf[op.parentOp()].push_back(&op);
-      if (gathersRows(op))
+      (isPicked(op) ? gathersOf : loadsOf)[op.parentOp()].push_back(&op);
+      if (isPicked(op))
         picked[&op] = nullptr;
     }
     if (isFetched(op))
@@ -91,13 +91,16 @@ Ring::Ring(Op &space) {
   }
   for (auto &[loop, loads] : loadsOf) {
     int64_t bytes = 0;
-    for (Op *load : loads) {
-      if (isFetched(*load))
-        continue;
+    const auto place = [&](Op *load) {
       StagedTile &tile = tiles[load];
       tile.offset = bytes;
       bytes += int64_t(llvm::alignTo(tile.bytes(), kSlotAlign));
-    }
+    };
+    for (Op *load : loads)
+      if (isBox(*load))
+        place(load);
+    for (Op *gather : gathersOf.lookup(loop))
+      place(gather);
     slotBytes = std::max(slotBytes, bytes);
   }
   // Behind the boxes of all loops: the copy engine is not in order with plain accesses.

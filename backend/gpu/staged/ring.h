@@ -19,10 +19,17 @@ inline constexpr int64_t kWordBytes = 16;
 /// Bodies that the warp that copies may be ahead.
 inline constexpr int64_t kBodiesAhead = 4;
 
-/// Of a box, by the copy engine; or of rows that an index tile picks, which threads fetch.
-[[nodiscard]] inline bool isStagedLoad(const ir::Op &op) {
-  return (op.is(ir::OpKind::Load) || gathersRows(op)) && op.hasAttr("swizzle");
+/// A load of boxes, which the copy engine moves.
+[[nodiscard]] inline bool isBox(const ir::Op &op) {
+  return op.is(ir::OpKind::Load) && op.hasAttr("swizzle");
 }
+
+/// A gather of rows that an index tile picks, which warps fetch.
+[[nodiscard]] inline bool isPicked(const ir::Op &op) {
+  return gathersRows(op) && op.hasAttr("swizzle");
+}
+
+[[nodiscard]] inline bool isStagedLoad(const ir::Op &op) { return isBox(op) || isPicked(op); }
 
 /// Whether a load's few elements come to the ring's slots, too (pass stage-loads).
 [[nodiscard]] inline bool isFetched(const ir::Op &op) {
@@ -99,12 +106,12 @@ struct OutputTile {
 /// The staged loads of each loop of a space, and the ring that all its loops share.
 struct Ring {
   llvm::DenseMap<const ir::Op *, StagedTile> tiles;
-  /// And those whose elements are fetched, in their order.
-  llvm::DenseMap<const ir::Op *, llvm::SmallVector<ir::Op *, 2>> loadsOf;
+  /// What the warp that copies brings in an iteration, in its order: boxes, and loads whose elements
+  /// are fetched; and what the warps that fetch rows do.
+  llvm::DenseMap<const ir::Op *, llvm::SmallVector<ir::Op *, 2>> loadsOf, gathersOf;
   /// Where the elements of a fetched load are in a slot.
   llvm::DenseMap<const ir::Op *, int64_t> fetched;
-  /// i32, in shared memory, of staged gathers: i64 bytes from the tensor's first row to each that
-  /// is picked, negative where there is none.
+  /// i32, in shared memory, of staged gathers: where rows.cpp keeps what it knows of their rows.
   llvm::MapVector<const ir::Op *, llvm::Value *> picked;
   llvm::MapVector<const ir::Value *, KeptTile> kept;
   int64_t stages = 0;
@@ -127,8 +134,6 @@ struct Ring {
   std::optional<OutputTile> output;
 
   [[nodiscard]] int64_t bytes() const { return stages * slotBytes; }
-  /// Whether threads of the warp that copies bring something to the slots by themselves.
-  [[nodiscard]] bool isFetching() const { return !fetched.empty() || !picked.empty(); }
 
   explicit Ring(ir::Op &space);
 };

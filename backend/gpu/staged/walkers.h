@@ -82,18 +82,6 @@ private:
   void copyTile(ir::Op &load, llvm::Value *slot, llvm::Value *full);
   /// A few elements, each by one thread.
   void fetch(ir::Op &load, llvm::Value *slot);
-  /// Before a loop with rows that an index tile picks: where each of them is, which the lanes find
-  /// out row by row and keep in shared memory.
-  void findRows(ir::Op &gather);
-  /// i64 in shared memory: bytes from the tensor's first row to a picked one; negative: none.
-  [[nodiscard]] llvm::Value *pickedRow(ir::Op &gather, llvm::Value *row);
-  struct RowFetch;
-  /// One iteration's words of them.
-  void fetchRows(ir::Op &gather, llvm::Value *slot);
-  /// What the elements of a tile follow from (ir/analysis/row_gathers.h), and one of them, in
-  /// computing form.
-  void needElements(ir::Value *tile);
-  [[nodiscard]] llvm::Value *element(ir::Value *tile, llvm::Value *position);
   /// From one of the tile's sources.
   void copyBoxes(const StagedTile &tile, const ir::TensorBox &box, llvm::Value *slot,
                  llvm::Value *full);
@@ -114,6 +102,40 @@ private:
   /// i64 and i1: the number of the next body, and whether it has been taken.
   llvm::AllocaInst *next_;
   llvm::AllocaInst *hasNext_;
+};
+
+/// The warps that fetch rows which index tiles pick: each walks by itself, and has its share of the
+/// rows.
+class RowLowering : public SliceLowering {
+public:
+  RowLowering(GpuModule &module, const KernelScaffold &kernel, const Ring &ring);
+  void lowerBodies(ir::Op &space, const BodyRange &range) override;
+
+  /// Of the last group of warps, those that neither copy nor store.
+  static constexpr unsigned kFirstWarp = 2, kWarps = 2;
+  static constexpr unsigned kThreads = kWarps * StagingOps::kWarpThreads;
+
+protected:
+  llvm::Value *takeBody(const BodyRange &range) override;
+  void lowerOp(ir::Op &op) override;
+
+private:
+  struct Share;
+  /// Before a loop: where each of the warp's rows is, which the lanes find out row by row, and keep
+  /// in shared memory.
+  void findRows(ir::Op &gather);
+  /// In shared memory, i64: bytes from the tensor's first row to a picked one; negative: none.
+  [[nodiscard]] llvm::Value *pickedRow(ir::Op &gather, llvm::Value *row);
+  /// An iteration's rows, with its slot.
+  void fetch(ir::Op &gather);
+  void fetchRows(ir::Op &gather, llvm::Value *slot);
+  /// What the elements of a tile follow from (ir/analysis/row_gathers.h), and one of them, in
+  /// computing form.
+  void needElements(ir::Value *tile);
+  [[nodiscard]] llvm::Value *element(ir::Value *tile, llvm::Value *position);
+
+  /// i32: the number of this thread among those of these warps, and in its warp.
+  llvm::Value *lane_ = nullptr, *inWarp_ = nullptr;
 };
 
 /// The groups that multiply, and everything else of the bodies.
