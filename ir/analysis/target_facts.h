@@ -95,9 +95,9 @@ struct TargetFacts {
 
   /// What elements of 4 bytes that are loaded one by one take of a stage.
   static constexpr int64_t fetchedBytes(int64_t elements) { return (4 * elements + 15) / 16 * 16; }
-  /// What is remembered of rows that an index tile picks, beside the stages: 8 bytes each, and
+  /// What is remembered of rows that an index tile picks, in front of the stages: 4 bytes each, and
   /// they are shared out by 32.
-  static constexpr int64_t pickedBytes(int64_t rows) { return (rows + 31) / 32 * 32 * 8; }
+  static constexpr int64_t pickedBytes(int64_t rows) { return (rows + 31) / 32 * 32 * 4; }
 
   /// Columns of a GroupProduct whose sums are short that are computed at once, at most.
   static constexpr int64_t kShortColumns = 128;

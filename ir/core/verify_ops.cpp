@@ -665,9 +665,8 @@ std::string checkTypes(const Op &op) {
   case OpKind::Store:
     return checkStore(op);
   case OpKind::Gather:
-    return gathersRows(op)
-               ? checkRows(op)
-               : checkIndexTiles(op, 1, op.operand(0)->type(), op.result()->type());
+    return gathersRows(op) ? checkRows(op)
+                           : checkIndexTiles(op, 1, op.operand(0)->type(), op.result()->type());
   case OpKind::Scatter:
     return checkIndexTiles(op, 2, op.operand(1)->type(), op.operand(0)->type());
   case OpKind::Atomic:

@@ -2,9 +2,9 @@
 // gather-rows: rows of a tensor that are picked by number are read as rows.
 //
 // Expects: inlined kernels, before stage-loads.
-// Produces: of a `gather` from a tensor of this rank whose first index tile has a number a row, and
-//   whose second one has the neighbours of a window in each of them (`x[pick[m], k]`): a `gather`
-//   of `rows` from that window.
+// Produces: of a `gather` from a tensor of this rank of which an index tile has a number a row, and
+//   whose last one has the neighbours of a window in each of them (`x[pick[m], k]`), with one
+//   position of all other dimensions: a `gather` of `rows` from that window.
 // Why: a row is a run of bytes. Index tiles hide that, and a thread would compute two numbers for
 //   each element.
 // Leaves alone: all other index tiles.
@@ -81,31 +81,103 @@ std::optional<Window> windowOf(Value *positions) {
   return window;
 }
 
+/// What the index tiles of a gather pick: one position, rows and a window.
+struct Picked {
+  /// Of the view's other dimensions, outermost first.
+  llvm::SmallVector<Value *, 2> positions;
+  /// A letter for each dimension of the view, as of view.slice.
+  std::string dims;
+  Value *rows = nullptr;
+  std::optional<Window> window;
+};
+
+std::optional<Picked> pickedBy(const Op &gather) {
+  Picked picked;
+  const unsigned rank = gather.operand(0)->type().rank();
+  for (Value *tile : gather.operands().slice(1, rank)) {
+    if (Value *position = splatted(tile)) {
+      picked.positions.push_back(position);
+      picked.dims += 'i';
+      continue;
+    }
+    picked.dims += 'a';
+    if (!picked.rows) {
+      picked.rows = along(tile, 0);
+      if (!picked.rows)
+        return std::nullopt;
+      continue;
+    }
+    Value *columns = along(tile, 1);
+    if (picked.window || !columns || !(picked.window = windowOf(columns)))
+      return std::nullopt;
+  }
+  return picked.window ? std::optional(picked) : std::nullopt;
+}
+
+/// The first op, from this one up, around which there is no loop that these values do not follow
+/// from.
+Op *beforeLoops(Op &op, llvm::ArrayRef<Value *> values) {
+  const auto isInside = [](const Value *value, const Op &loop) {
+    const Block *block =
+        value->definingOp() ? value->definingOp()->parentBlock() : value->argumentOf();
+    for (; block && block->parentOp(); block = block->parentOp()->parentBlock())
+      if (block->parentOp() == &loop)
+        return true;
+    return false;
+  };
+  Op *place = &op;
+  for (Op *loop = op.parentOp(); loop && loop->is(OpKind::For); loop = loop->parentOp()) {
+    if (llvm::any_of(values, [&](const Value *value) { return isInside(value, *loop); }))
+      break;
+    place = loop;
+  }
+  return place;
+}
+
+/// Erases a pure op that nothing uses, and then those that nothing else used: later passes count
+/// what bodies compute.
+void eraseUnused(Op *op) {
+  if (!op || !op->isPure() || op->numRegions() > 0 || op->numResults() != 1 ||
+      op->result()->hasUses())
+    return;
+  const llvm::SmallVector<Value *, 4> operands(op->operands());
+  op->erase();
+  for (Value *operand : operands)
+    eraseUnused(operand->definingOp());
+}
+
 bool readRows(Op &gather, Builder &builder) {
   Value *view = gather.operand(0);
   const Type tile = gather.result()->type();
-  if (gathersRows(gather) || view->type().rank() != 2 || view->type().isRemote() ||
-      !tile.isTile() || tile.rank() != 2)
+  if (gathersRows(gather) || view->type().isRemote() || !tile.isTile() || tile.rank() != 2)
     return false;
-  Value *rows = along(gather.operand(1), 0);
-  Value *columns = along(gather.operand(2), 1);
-  const std::optional<Window> window = columns ? windowOf(columns) : std::nullopt;
-  if (!rows || !window)
+  const std::optional<Picked> picked = pickedBy(gather);
+  if (!picked)
     return false;
-  builder.setInsertionPoint(&gather);
   builder.setLoc(gather.loc());
-  Value *first = window->first ? window->first : builder.constIndex(0);
+  if (!picked->positions.empty()) {
+    builder.setInsertionPoint(beforeLoops(gather, picked->positions));
+    llvm::SmallVector<Value *, 4> operands{view};
+    llvm::append_range(operands, picked->positions);
+    view = builder.value(OpKind::ViewSlice, operands,
+                         builder.types().view(tile.dtype(), 2, /*remote=*/false),
+                         {{"dims", picked->dims}});
+  }
+  builder.setInsertionPoint(&gather);
+  const Window &window = *picked->window;
+  Value *first = window.first ? window.first : builder.constIndex(0);
   llvm::SmallVector<Value *, 4> operands{
-      builder.value(OpKind::ViewTile, {view, first, window->limit}, view->type(),
-                    {{"dims", std::string("ar")},
-                     {"lens", std::vector<int64_t>{tile.shape()[1]}}}),
-      rows};
-  llvm::append_range(operands, gather.operands().drop_front(3));
-  Value *read =
-      builder.value(OpKind::Gather, operands, tile,
-                    {{"ntok", int64_t(operands.size() - 2)}, {"rows", true}});
+      builder.value(OpKind::ViewTile, {view, first, window.limit}, view->type(),
+                    {{"dims", std::string("ar")}, {"lens", std::vector<int64_t>{tile.shape()[1]}}}),
+      picked->rows};
+  llvm::append_range(operands, gather.operands().drop_front(1 + picked->dims.size()));
+  Value *read = builder.value(OpKind::Gather, operands, tile,
+                              {{"ntok", int64_t(operands.size() - 2)}, {"rows", true}});
   gather.result()->replaceAllUsesWith(read);
+  const llvm::SmallVector<Value *, 4> tiles(gather.operands().slice(1, picked->dims.size()));
   gather.erase();
+  for (Value *tile : tiles)
+    eraseUnused(tile->definingOp());
   return true;
 }
 

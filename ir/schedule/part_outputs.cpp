@@ -11,6 +11,7 @@
 // Leaves alone: bodies that do more than multiply and store the sum: the groups would meet there,
 //   while one waits for what the other stores; sums whose groups have several blocks of rows; and
 //   stores to peers.
+#include "ir/analysis/communication.h"
 #include "ir/analysis/row_gathers.h"
 #include "ir/transform/pass.h"
 
@@ -20,7 +21,8 @@ namespace {
 using namespace dtile::ir;
 
 /// What the barriers of a program's staged spaces take in front of the stages, aligned as those; of
-/// more spaces it may be more.
+/// more spaces it may be more. Less than half of it is theirs, and of rows that are picked the
+/// rest.
 constexpr int64_t kBarrierBytes = 1024;
 constexpr int64_t kMostSpaces = 2;
 /// Stages of which more pay little: one is multiplied, one is about to be left, and two come.
@@ -59,6 +61,13 @@ bool isForDeferred(const Op &op) {
          });
 }
 
+/// A number that the caller has put there: nobody meets to read it.
+bool isNumberOfInput(const Op &op) {
+  const Op *object =
+      op.is(OpKind::Load) && op.numOperands() == 1 ? objectOf(op.operand(0)) : nullptr;
+  return object && object->strAttr("mode") == "in" && !op.result()->type().isTile();
+}
+
 SimpleBody::SimpleBody(Op &space) {
   for (Op &op : space.body().ops()) {
     const bool isTile = op.numResults() == 1 && op.result()->type().isTile();
@@ -79,7 +88,8 @@ SimpleBody::SimpleBody(Op &space) {
     } else {
       // Before the loop a check may fail: all are told, and leave.
       const bool mayTrap = !loop && op.info().effects == Trap;
-      isSimple_ &= op.isPure() || op.is(OpKind::Yield) || mayTrap || isForDeferred(op);
+      isSimple_ &= op.isPure() || op.is(OpKind::Yield) || mayTrap || isForDeferred(op) ||
+                   isNumberOfInput(op);
     }
   }
   if (!loop)
@@ -92,14 +102,20 @@ SimpleBody::SimpleBody(Op &space) {
   }
 }
 
-/// Bytes of one iteration's staged loads.
-int64_t stageBytes(Op &loop) {
-  int64_t bytes = 0;
-  for (Op &op : loop.body().ops())
-    if (op.hasAttr("swizzle"))
-      bytes += op.result()->type().elements() * dtypeBytes(op.result()->type().dtype());
-  return bytes;
-}
+/// Bytes of one iteration's staged loads, and of what is known of their rows all through the loop.
+struct StagedBytes {
+  int64_t stage = 0, rows = 0;
+
+  explicit StagedBytes(Op &loop) {
+    for (Op &op : loop.body().ops()) {
+      if (!op.hasAttr("swizzle"))
+        continue;
+      const Type tile = op.result()->type();
+      stage += tile.elements() * dtypeBytes(tile.dtype());
+      rows += gathersRows(op) ? TargetFacts::pickedBytes(tile.shape()[0]) : 0;
+    }
+  }
+};
 
 bool partOutput(Op &space, const TargetFacts &facts, PassContext &context) {
   const SimpleBody body(space);
@@ -111,9 +127,10 @@ bool partOutput(Op &space, const TargetFacts &facts, PassContext &context) {
   if (groups < 2 || tile.rank() != 2 || tile.shape()[0] != groups * facts.groupRows)
     return false;
   const int64_t row = tile.shape()[1] * int64_t(dtypeBytes(tile.dtype())) + kRowPadding;
-  const int64_t room =
-      facts.sharedBytes - TargetFacts::kReservedSharedBytes - kBarrierBytes - facts.groupRows * row;
-  const int64_t stages = std::min(room / stageBytes(*body.loop), kEnoughStages);
+  const StagedBytes bytes(*body.loop);
+  const int64_t room = facts.sharedBytes - TargetFacts::kReservedSharedBytes - kBarrierBytes -
+                       std::max<int64_t>(0, bytes.rows - kBarrierBytes / 2) - facts.groupRows * row;
+  const int64_t stages = std::min(room / bytes.stage, kEnoughStages);
   if (stages <= body.loop->intAttr("stages"))
     return false;
   space.setAttr("parts", groups);

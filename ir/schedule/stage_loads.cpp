@@ -84,7 +84,9 @@ struct Candidate {
   llvm::SmallVector<Op *, 2> small;
   llvm::SmallVector<Op *, 2> fetched;
 
-  [[nodiscard]] bool gathers() const { return llvm::any_of(loads(), [](const Op *load) { return gathersRows(*load); }); }
+  [[nodiscard]] bool gathers() const {
+    return llvm::any_of(loads(), [](const Op *load) { return gathersRows(*load); });
+  }
   [[nodiscard]] llvm::SmallVector<Op *, 4> loads() const {
     llvm::SmallVector<Op *, 4> all;
     for (const StagedDot &staged : dots)
@@ -362,9 +364,8 @@ bool LoadStager::findsRows(const Candidate &candidate) {
   const auto isKnown = [&](Value &value) {
     if (value.type().isTile())
       return !isWritten(value.definingOp()->operand(0));
-    return !dependsOn(&value, [&](const Value &from) {
-      return from.type().isTile() || isUnsure(from);
-    });
+    return !dependsOn(&value,
+                      [&](const Value &from) { return from.type().isTile() || isUnsure(from); });
   };
   const auto isBefore = [&](const Op &op) {
     for (const Op *around = candidate.loop; around; around = around->parentOp())
@@ -384,9 +385,14 @@ bool LoadStager::findsRows(const Candidate &candidate) {
         window->strAttr("dims") != "ar" || !numbers || !isBefore(*numbers))
       return false;
     Op *object = window->operand(0)->definingOp();
+    // One position of the dimensions around those of the rows.
+    if (object && object->is(OpKind::ViewSlice) && object->strAttr("dims").ends_with("aa") &&
+        !llvm::StringRef(object->strAttr("dims")).contains('r') && isBefore(*object))
+      object = object->operand(0)->definingOp();
     const int64_t elements = kWordBytes / int64_t(dtypeBytes(load->result()->type().dtype()));
     return object && object->is(OpKind::Param) && isWhole(window->operand(1), elements) &&
-           polynomial(window->operand(2)) == polynomial(object->operand(1)) &&
+           polynomial(window->operand(2)) ==
+               polynomial(object->operand(object->result()->type().rank() - 1)) &&
            isFoundByElement(load->operand(1), isKnown);
   });
 }
@@ -693,7 +699,8 @@ bool LoadStager::run() {
   }
   const bool gathers = llvm::any_of(candidates_, [](const Candidate &c) { return c.gathers(); });
   if (gathers && !kept.empty()) {
-    refuse(*candidates_[0].dots.front().dot, "rows that an index tile picks stand beside products whose first operand is there before the loop");
+    refuse(*candidates_[0].dots.front().dot, "rows that an index tile picks stand beside products "
+                                             "whose first operand is there before the loop");
     return false;
   }
   int64_t reserved = outputs + rowBytes;

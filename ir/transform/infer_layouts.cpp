@@ -334,9 +334,9 @@ void LayoutInference::makeClasses() {
     if (tiles.members.size() != 1)
       continue;
     const Op *op = leader->definingOp();
-    tiles.isBoundary = op && (readsTile(*op) ||
-                              (op->is(OpKind::Convert) && leader->hasOneUse() &&
-                               leader->uses()[0].user->hasEffect(ir::Write | ir::RemoteWrite)));
+    tiles.isBoundary =
+        op && (readsTile(*op) || (op->is(OpKind::Convert) && leader->hasOneUse() &&
+                                  leader->uses()[0].user->hasEffect(ir::Write | ir::RemoteWrite)));
   }
 }
 

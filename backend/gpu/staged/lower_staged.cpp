@@ -42,6 +42,8 @@
 
 #include "backend/gpu/staged/walkers.h"
 
+#include "ir/analysis/communication.h"
+
 namespace dtile::backend::gpu {
 
 using ir::Op;
@@ -115,6 +117,8 @@ void StagedSpace::makeBarriers(Ring &ring) {
   ring.bodies = address(8 * kBodiesAhead, 8);
   ring.bodiesFull = address(8 * kBodiesAhead, 8);
   ring.bodiesEmpty = address(8 * kBodiesAhead, 8);
+  for (auto &[gather, numbers] : ring.picked)
+    numbers = address(TargetFacts::pickedBytes(ring.tiles.find(gather)->second.rows), kWordBytes);
   if (ring.output) {
     ring.output->stored = address(8, 8);
     ring.output->drained = address(8 * ring.output->parts, 8);
@@ -128,10 +132,6 @@ void StagedSpace::makeSlots(Ring &ring) {
   ring.slots = b.CreatePtrToInt(gpu_.shared(b, ring.bytes(), kSlotAlign), b.getInt32Ty());
   for (auto &[value, tile] : ring.kept)
     tile.shared.base = gpu_.shared(b, tile.bytes(), kSlotAlign);
-  for (auto &[gather, bytes] : ring.picked)
-    bytes = b.CreatePtrToInt(
-        gpu_.shared(b, TargetFacts::pickedBytes(ring.tiles.find(gather)->second.rows), kWordBytes),
-        b.getInt32Ty());
   if (!ring.output)
     return;
   OutputTile &output = *ring.output;
@@ -201,15 +201,20 @@ Value *StagedSpace::areMapsUsable() {
 
 Value *StagedSpace::canCopy(const Ring &ring) {
   Value *can = areMapsUsable();
-  for (const auto &[gather, bytes] : ring.picked) {
-    const View object = view(gather->operand(0)->definingOp()->operand(0));
+  for (const auto &[gather, numbers] : ring.picked) {
+    const View object = view(ir::objectOf(gather->operand(0))->result());
     const auto size = uint64_t(dtypeBytes(object.type.dtype()));
-    Value *pitch = b.CreateMul(object.dims[0].stride, b.getInt64(size));
-    Value *edges = b.CreateOr(b.CreatePtrToInt(object.data, b.getInt64Ty()), pitch);
+    const ViewDimension &columns = object.dims.back();
+    // Words are counted in 32 bits.
+    const ViewDimension &rows = object.dims[object.dims.size() - 2];
+    Value *reach = b.CreateMul(b.CreateMul(rows.high, rows.stride), b.getInt64(size));
+    can = b.CreateAnd(can, b.CreateICmpULT(reach, b.getInt64(kWordBytes * 0xffffffffull)));
+    Value *edges = b.CreatePtrToInt(object.data, b.getInt64Ty());
+    for (const ViewDimension &dim : llvm::ArrayRef(object.dims).drop_back())
+      edges = b.CreateOr(edges, b.CreateMul(dim.stride, b.getInt64(size)));
+    edges = b.CreateOr(edges, b.CreateMul(columns.high, b.getInt64(size)));
     can = b.CreateAnd(can, b.CreateIsNull(b.CreateAnd(edges, b.getInt64(kWordBytes - 1))));
-    can = b.CreateAnd(can, b.CreateICmpEQ(object.dims[1].stride, b.getInt64(1)));
-    Value *rowBytes = b.CreateMul(object.dims[1].high, b.getInt64(size));
-    can = b.CreateAnd(can, b.CreateIsNull(b.CreateAnd(rowBytes, b.getInt64(kWordBytes - 1))));
+    can = b.CreateAnd(can, b.CreateICmpEQ(columns.stride, b.getInt64(1)));
   }
   return can;
 }

@@ -17,6 +17,13 @@ using ir::Op;
 using ir::OpKind;
 using llvm::Value;
 
+namespace {
+
+/// Instead of where a row is, for one that does not exist.
+constexpr int64_t kNoRow = 0xffffffff;
+
+} // namespace
+
 /// How the lanes share the words of a tile's boxes.
 struct RowLowering::Share {
   explicit Share(const StagedTile &tile)
@@ -42,8 +49,7 @@ RowLowering::RowLowering(GpuModule &module, const KernelScaffold &kernel, const 
 
 void RowLowering::lowerBodies(Op &space, const BodyRange &range) {
   inWarp_ = b.CreateAnd(kernel_.thread, b.getInt32(StagingOps::kWarpThreads - 1));
-  const unsigned before =
-      bodyThreads(*kernel_.kernel) + kFirstWarp * StagingOps::kWarpThreads;
+  const unsigned before = bodyThreads(*kernel_.kernel) + kFirstWarp * StagingOps::kWarpThreads;
   lane_ = b.CreateSub(kernel_.thread, b.getInt32(before), "lane");
   place_.begin(1);
   body_.begin(0);
@@ -116,14 +122,16 @@ Value *RowLowering::pickedRow(Op &gather, Value *row) {
   Value *first = b.CreateURem(row, b.getInt32(uint32_t(share.rows)));
   Value *round = b.CreateUDiv(row, b.getInt32(uint32_t(share.rows)));
   Value *number = b.CreateAdd(b.CreateMul(first, b.getInt32(uint32_t(share.rounds))), round);
-  return shared(b.CreateAdd(ring_.picked.lookup(&gather), b.CreateShl(number, 3)));
+  return shared(b.CreateAdd(ring_.picked.lookup(&gather), b.CreateShl(number, 2)));
 }
 
 void RowLowering::findRows(Op &gather) {
   const StagedTile &tile = ring_.tiles.find(&gather)->second;
   const Share share(tile);
   const View object = located(gather.operand(0)->definingOp()->operand(0));
-  Value *pitch = b.CreateMul(object.dims[0].stride, b.getInt64(uint64_t(dtypeBytes(tile.dtype))));
+  Value *wordsApart =
+      b.CreateUDiv(b.CreateMul(object.dims[0].stride, b.getInt64(uint64_t(dtypeBytes(tile.dtype)))),
+                   b.getInt64(kWordBytes));
   Value *warp = b.CreateUDiv(lane_, b.getInt32(StagingOps::kWarpThreads));
   const auto count = [&](int64_t x) { return b.getInt32(uint32_t(x)); };
   // Of the loop before, all have been read.
@@ -140,8 +148,8 @@ void RowLowering::findRows(Op &gather) {
                                   element(numbers, b.CreateZExt(row, b.getInt64Ty())));
       Value *exists = b.CreateAnd(b.CreateICmpSGE(picked, object.dims[0].low),
                                   b.CreateICmpSLT(picked, object.dims[0].high));
-      b.CreateStore(b.CreateSelect(exists, b.CreateMul(picked, pitch), b.getInt64(-1ull)),
-                    pickedRow(gather, row));
+      Value *words = b.CreateTrunc(b.CreateMul(picked, wordsApart), b.getInt32Ty());
+      b.CreateStore(b.CreateSelect(exists, words, count(kNoRow)), pickedRow(gather, row));
     });
   }
   ops_.meetWarp(b);
@@ -179,8 +187,8 @@ void RowLowering::fetchRows(Op &gather, Value *slot) {
   Value *firstRow = b.CreateUDiv(lane_, count(share.words));
   Value *word = b.CreateShl(b.CreateURem(lane_, count(share.words)), 4);
   Value *place = to.exchanged(b, b.CreateAdd(b.CreateMul(firstRow, count(tile.swizzle)), word));
-  llvm::Type *skips = llvm::FixedVectorType::get(b.getInt64Ty(), unsigned(atOnce));
-  const llvm::Align align(uint64_t(std::min<int64_t>(8 * atOnce, kWordBytes)));
+  llvm::Type *skips = llvm::FixedVectorType::get(b.getInt32Ty(), unsigned(atOnce));
+  const llvm::Align align(uint64_t(std::min<int64_t>(4 * atOnce, kWordBytes)));
   for (int64_t box = 0; box < tile.boxes(); ++box) {
     // Whole words exist, or nothing of them (StagedSpace::canCopy).
     Value *column = b.CreateZExt(b.CreateAdd(word, count(box * tile.swizzle)), b.getInt64Ty());
@@ -196,7 +204,8 @@ void RowLowering::fetchRows(Op &gather, Value *slot) {
       to.base = shared(b.CreateAdd(address(slot, 0), offset));
       for (int64_t i = 0; i < atOnce; ++i) {
         Value *skip = b.CreateExtractElement(skipped, uint64_t(i));
-        Value *valid = b.CreateSelect(b.CreateICmpSLT(skip, b.getInt64(0)), count(0), size);
+        Value *valid = b.CreateSelect(b.CreateICmpEQ(skip, count(kNoRow)), count(0), size);
+        skip = b.CreateMul(b.CreateZExt(skip, b.getInt64Ty()), b.getInt64(kWordBytes));
         Value *there = b.CreateAddrSpaceCast(b.CreateGEP(b.getInt8Ty(), start, skip),
                                              b.getPtrTy(Device::kGlobal));
         const auto copy = [&] {

@@ -281,6 +281,37 @@ TEST(HostTile, GatherAndScatterSkipWhatIsOutside) {
           0);
 }
 
+TEST(HostTile, PickedRowsAreThoseOfTheWindow) {
+  // Of 9 rows some that do not exist, of which a window of 8 columns, and one past the edge, is
+  // read; and the same where rows are whole words.
+  for (const int64_t columns : {21, 24}) {
+    KernelText text;
+    text.param("a", "in", DType::BF16, {9, columns}).param("i", "in", DType::I32, {16});
+    text.param("t", "out", DType::BF16, {16, 16}).param("u", "out", DType::BF16, {16, 16});
+    text.line("%x = load %i : tile<16xi32>");
+    for (int i : {8, 16, 40})
+      text.line("%c" + std::to_string(i) + " = const {value = " + std::to_string(i) + "} : index");
+    for (const auto &[first, to] : {std::pair("8", "t"), std::pair("16", "u")}) {
+      const std::string name(to);
+      text.line("%v" + name + " = view.tile %a, %c" + first +
+                ", %c40 {dims = \"ar\", lens = [16]} : view<bf16, 2>");
+      text.line("%g" + name + " = gather %v" + name +
+                ", %x {ntok = 0, rows = true} : tile<16x16xbf16>");
+      text.line("store %g" + name + ", %" + name);
+    }
+    const auto got =
+        runBoth(text.single(), 1,
+                {random(DType::BF16, {9, columns}, 9),
+                 filled(DType::I32, {16}, 1, [](int64_t i) { return double(i * 5 % 13 - 2); }),
+                 zeros(DType::BF16, {16, 16}), zeros(DType::BF16, {16, 16})},
+                0);
+    // Row 1 picks row 3, and row 0 one before the first.
+    EXPECT_EQ(got[2].at(16 + 2), got[0].at(size_t(3 * columns + 8 + 2)));
+    EXPECT_EQ(got[2].at(0), 0);
+    EXPECT_EQ(got[3].at(16 + 15), 0);
+  }
+}
+
 TEST(HostTile, SelectTakesScalarAndTileConditions) {
   KernelText text;
   text.param("a", "in", DType::F32, {32}).param("t", "out", DType::F32, {32});
@@ -308,10 +339,9 @@ TEST(HostTile, AChosenViewIsThatOfTheConditionWithItsEdges) {
   text.line("%x = load %v : tile<8xf32>");
   text.line("%w = view.slice %t, %i {dims = \"ia\"} : view<f32, 1>");
   text.line("store %x, %w").line("yield").line("}");
-  const auto got = runBoth(text.single(), 1,
-                           {random(DType::F32, {6}, 12), random(DType::F32, {3, 8}, 13),
-                            zeros(DType::F32, {3, 8})},
-                           0);
+  const auto got = runBoth(
+      text.single(), 1,
+      {random(DType::F32, {6}, 12), random(DType::F32, {3, 8}, 13), zeros(DType::F32, {3, 8})}, 0);
   EXPECT_EQ(got[2].at(8), got[0].at(0));
   EXPECT_EQ(got[2].at(8 + 6), 0);
   EXPECT_EQ(got[2].at(16), got[1].at(16));
@@ -326,10 +356,9 @@ TEST(HostTile, AChosenViewIsReadBeforeEitherIsWritten) {
   text.line("%v = view.select %is, %a, %b : view<f32, 1>");
   text.line("%x = load %v : tile<8xf32>").line("%y = load %t : tile<8xf32>");
   text.line("store %y, %a").line("store %x, %t");
-  const auto got = runBoth(text.single(), 1,
-                           {random(DType::F32, {8}, 14), random(DType::F32, {8}, 15),
-                            random(DType::F32, {8}, 16)},
-                           0);
+  const auto got = runBoth(
+      text.single(), 1,
+      {random(DType::F32, {8}, 14), random(DType::F32, {8}, 15), random(DType::F32, {8}, 16)}, 0);
   EXPECT_NE(got[2].at(0), got[0].at(0));
 }
 
