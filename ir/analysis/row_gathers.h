@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Gathers of rows (pass gather-rows), whose rows a warp that copies can fetch by itself (pass
-// stage-loads): it finds their numbers element by element, without the tiles that they stand in.
+// Gathers of rows (pass gather-rows), whose rows warps can fetch by themselves (pass stage-loads):
+// they find their numbers element by element, without the tiles that they stand in.
 #pragma once
 
 #include "ir/core/ir.h"
@@ -14,7 +14,7 @@ namespace dtile::ir {
 /// of the loads among its ops, and of what else they and it need (scalars, views): false ends it.
 [[nodiscard]] bool isFoundByElement(Value *tile, llvm::function_ref<bool(Value &)> sees);
 
-/// Whether a tile is nothing but numbers of rows that the warp that copies finds by itself.
+/// Whether a tile is nothing but numbers of rows that warps find by themselves.
 [[nodiscard]] bool isForStagedRows(const Op &op);
 
 } // namespace dtile::ir

@@ -15,8 +15,8 @@
 // Leaves alone: operands that the copy engine would not read as the views say (a limit inside of
 //   the tensor, where that is not known to make no difference), and loops that load more than
 //   operands and a few scales, with a remark.
-// Rows that an index tile picks (pass gather-rows) are no boxes: the warp that copies finds their
-//   numbers by itself and fetches them, a word of 16 bytes at a time, to where the engine would.
+// Rows that an index tile picks (pass gather-rows) are no boxes: warps beside the one that copies
+//   find their numbers by themselves and fetch them, in words of 16 bytes, to where the engine would.
 #include "ir/analysis/communication.h"
 #include "ir/analysis/dependence.h"
 #include "ir/analysis/loop_positions.h"
@@ -358,8 +358,8 @@ bool isWhole(Value *position, int64_t unit) {
 
 } // namespace
 
-/// Whether the warp that copies can fetch the rows that index tiles pick: it knows their numbers
-/// before the loop, and where words of them begin, if the tensor's rows do.
+/// Whether warps can fetch the rows that index tiles pick: they know their numbers before the loop,
+/// and where words of them begin, if the tensor's rows do.
 bool LoadStager::findsRows(const Candidate &candidate) {
   const auto isKnown = [&](Value &value) {
     if (value.type().isTile())

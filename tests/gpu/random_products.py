@@ -5,7 +5,7 @@
     dtilec test --target nvptx --executor all products.dtile
 
 What a kernel is made of is drawn at random: types, tiles, one or two products, which way operands
-lie, scales (of rows, columns, blocks, numbers), what a sum begins with, a loop around, arithmetic
+lie, rows that are picked by number, scales (of rows, columns, blocks, numbers), what a sum begins with, a loop around, arithmetic
 behind, sizes that the copy engine can read and sizes that it cannot. Executors are compared, so
 nothing has to be known of the results. Products of f8 are left out: groups of warps add them with
 fewer bits (docs/language.md)."""
@@ -55,7 +55,20 @@ class Kernel:
         seed = 100 * self.number + len(self.parameters)
         self.arguments.append(f"random<{element}>[{sizes.format(**self.sizes)}](seed: {seed})")
 
+    def picked(self, name, rows, size, block):
+        """Rows of a tensor of 53, as many as the block has, some of which do not exist."""
+        numbers = f"{name}_rows"
+        self.tensor(name, f"{self.type}[{name.upper()}S, K]", "53, {k}")
+        self.parameters.append(f"{numbers}: in i32[{rows}]")
+        self.arguments.append(f"cast<i32>((arange({size.format(**self.sizes)}) * 7 + 3) % 60 - 4)")
+        value = self.draw.choice(("{}", "{} / 2", "max({}, 1)", "2 * {} + cast<i32>(iota({}))"))
+        self.lines.append(f"let {name}_at = "
+                          f"{value.format(f'{numbers}[{rows.lower()}]', block)};")
+
     def operand(self, name, rows, size, across, form):
+        if not across and self.draw.random() < 0.2:
+            self.picked(name, rows, size, self.bm if rows == "M" else self.bn)
+            return form[0].format(name).replace(f"[{rows.lower()},", f"[{name}_at,")
         if across:
             self.tensor(name, f"{self.type}[K, {rows}]", "{k}, " + size)
             return form[1].format(name)

@@ -205,10 +205,10 @@ Value *StagedSpace::canCopy(const Ring &ring) {
     const View object = view(ir::objectOf(gather->operand(0))->result());
     const auto size = uint64_t(dtypeBytes(object.type.dtype()));
     const ViewDimension &columns = object.dims.back();
-    // Words are counted in 32 bits.
+    // Bytes are counted in 32 bits.
     const ViewDimension &rows = object.dims[object.dims.size() - 2];
     Value *reach = b.CreateMul(b.CreateMul(rows.high, rows.stride), b.getInt64(size));
-    can = b.CreateAnd(can, b.CreateICmpULT(reach, b.getInt64(kWordBytes * 0xffffffffull)));
+    can = b.CreateAnd(can, b.CreateICmpULT(reach, b.getInt64(0xffffffff)));
     Value *edges = b.CreatePtrToInt(object.data, b.getInt64Ty());
     for (const ViewDimension &dim : llvm::ArrayRef(object.dims).drop_back())
       edges = b.CreateOr(edges, b.CreateMul(dim.stride, b.getInt64(size)));

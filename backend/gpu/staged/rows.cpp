@@ -19,7 +19,7 @@ using llvm::Value;
 
 namespace {
 
-/// Instead of where a row is, for one that does not exist.
+/// Instead of where a row is, for one that does not exist: rows begin at whole words.
 constexpr int64_t kNoRow = 0xffffffff;
 
 } // namespace
@@ -129,9 +129,7 @@ void RowLowering::findRows(Op &gather) {
   const StagedTile &tile = ring_.tiles.find(&gather)->second;
   const Share share(tile);
   const View object = located(gather.operand(0)->definingOp()->operand(0));
-  Value *wordsApart =
-      b.CreateUDiv(b.CreateMul(object.dims[0].stride, b.getInt64(uint64_t(dtypeBytes(tile.dtype)))),
-                   b.getInt64(kWordBytes));
+  Value *pitch = b.CreateMul(object.dims[0].stride, b.getInt64(uint64_t(dtypeBytes(tile.dtype))));
   Value *warp = b.CreateUDiv(lane_, b.getInt32(StagingOps::kWarpThreads));
   const auto count = [&](int64_t x) { return b.getInt32(uint32_t(x)); };
   // Of the loop before, all have been read.
@@ -148,8 +146,8 @@ void RowLowering::findRows(Op &gather) {
                                   element(numbers, b.CreateZExt(row, b.getInt64Ty())));
       Value *exists = b.CreateAnd(b.CreateICmpSGE(picked, object.dims[0].low),
                                   b.CreateICmpSLT(picked, object.dims[0].high));
-      Value *words = b.CreateTrunc(b.CreateMul(picked, wordsApart), b.getInt32Ty());
-      b.CreateStore(b.CreateSelect(exists, words, count(kNoRow)), pickedRow(gather, row));
+      Value *skipped = b.CreateTrunc(b.CreateMul(picked, pitch), b.getInt32Ty());
+      b.CreateStore(b.CreateSelect(exists, skipped, count(kNoRow)), pickedRow(gather, row));
     });
   }
   ops_.meetWarp(b);
@@ -205,7 +203,7 @@ void RowLowering::fetchRows(Op &gather, Value *slot) {
       for (int64_t i = 0; i < atOnce; ++i) {
         Value *skip = b.CreateExtractElement(skipped, uint64_t(i));
         Value *valid = b.CreateSelect(b.CreateICmpEQ(skip, count(kNoRow)), count(0), size);
-        skip = b.CreateMul(b.CreateZExt(skip, b.getInt64Ty()), b.getInt64(kWordBytes));
+        skip = b.CreateZExt(skip, b.getInt64Ty());
         Value *there = b.CreateAddrSpaceCast(b.CreateGEP(b.getInt8Ty(), start, skip),
                                              b.getPtrTy(Device::kGlobal));
         const auto copy = [&] {

@@ -124,7 +124,7 @@ private:
   /// Before a loop: where each of the warp's rows is, which the lanes find out row by row, and keep
   /// in shared memory.
   void findRows(ir::Op &gather);
-  /// In shared memory, i32: words from the tensor's first row to that which is picked for one.
+  /// In shared memory, i32: bytes from the tensor's first row to that which is picked for one.
   [[nodiscard]] llvm::Value *pickedRow(ir::Op &gather, llvm::Value *row);
   /// An iteration's rows, with its slot.
   void fetch(ir::Op &gather);
