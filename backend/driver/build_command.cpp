@@ -202,6 +202,9 @@ bool checkEmit(Session &session, llvm::ArrayRef<TargetArch> targets) {
     session.diagnostics.report(SourceLoc{}, diag::cannot_emit, emit.name, why);
     return false;
   };
+  if (!options.assemble &&
+      (options.emit == EmitKind::Cubin || options.emit == EmitKind::SassStats))
+    return report("is what `--no-assemble` leaves out");
   for (const TargetArch &target : targets)
     if (emit.backend && !target.target->canEmit(*emit.backend))
       return report("is not for target `" + target.target->name().str() + "`");

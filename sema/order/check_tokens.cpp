@@ -66,7 +66,8 @@ private:
 
   void expectUsed(const Variable *variable, const TStmt *let) {
     const TokenState &state = states_[variable];
-    if (state.kind != TokenState::Kind::Live)
+    // One without a name has been reported, and nothing could use it.
+    if (state.kind != TokenState::Kind::Live || variable->name.empty())
       return;
     auto message = context_.report(state.place, diag::token_dropped);
     if (!let || variable->isMutable)
