@@ -169,6 +169,7 @@ Proof Prover::run() {
   proveRanges();
   proveWaits();
   proveRaces();
+  proveSingleOps();
   proveCallers();
   proveContents();
   if (isOutOfTime())

@@ -21,8 +21,8 @@ struct Unproved {
     Contents,
     /// Whether the launch is stopped with a message, behind which no other follows.
     Stop,
-    /// Order within a launch, in memory that belongs to the caller.
-    CallersMemory
+    /// Order within a launch: in memory that belongs to the caller, or of what one op does.
+    OneLaunch
   };
   const ir::Op *op = nullptr;
   std::string text;

@@ -142,6 +142,10 @@ private:
                  const Region &region, Instance &read, const Goal &covers,
                  std::vector<Goal> &goals);
 
+  // single_ops.cpp
+  void proveSingleOps();
+  bool copiesApart(const Access &read, const Access &write);
+
   // waits.cpp
   void proveWaits();
 

@@ -252,7 +252,7 @@ void Prover::proveRaces() {
                  : "that this " + verbOf(a).str() + " of " + nameOf(*a.object) + " and another " +
                        verbOf(b).str() + " come in an order, or touch different elements",
              i == j ? nullptr : b.op,
-             isCallers(*a.object) ? Unproved::Kind::CallersMemory : Unproved::Kind::Course);
+             isCallers(*a.object) ? Unproved::Kind::OneLaunch : Unproved::Kind::Course);
     }
 }
 

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What one op does to memory at once: elements of a scatter come in no order, and neither do what a
+// copy reads and what it writes.
+#include "ir/protocol/prove/prover.h"
+
+#include "ir/core/constants.h"
+
+namespace dtile::protocol::prove {
+
+using ir::OpKind;
+using ir::Type;
+
+namespace {
+
+Op *definedBy(const Value *value, OpKind kind) {
+  Op *op = value->definingOp();
+  return op && op->is(kind) ? op : nullptr;
+}
+
+bool isSplat(const Value *tile) { return definedBy(tile, OpKind::Splat) != nullptr; }
+
+bool isNegative(const Value *tile) {
+  const Op *splat = definedBy(tile, OpKind::Splat);
+  const auto number = splat ? ir::constantOf(splat->operand(0)) : std::nullopt;
+  return number && *number < 0;
+}
+
+/// Whether a tile of integers has another number at each of its positions, but for negative ones,
+/// which are no place: it counts.
+bool counts(const Value *tile) {
+  const Op *op = tile->definingOp();
+  if (!op)
+    return false;
+  // Sums of fewer bits could come round.
+  constexpr unsigned kFewestBytes = 4;
+  switch (op->kind()) {
+  case OpKind::Iota:
+    return true;
+  case OpKind::Cast:
+    return dtypeBytes(tile->type().dtype()) >= kFewestBytes && counts(op->operand(0));
+  case OpKind::Add:
+    return (isSplat(op->operand(0)) && counts(op->operand(1))) ||
+           (isSplat(op->operand(1)) && counts(op->operand(0)));
+  case OpKind::Select:
+    return counts(op->operand(1)) && isNegative(op->operand(2));
+  default:
+    return false;
+  }
+}
+
+/// Whether an index tile counts along a dimension, the same at each position of the others.
+bool countsAlong(const Value *tile, unsigned dim) {
+  if (tile->type().rank() == 1)
+    return counts(tile);
+  const Op *broadcast = definedBy(tile, OpKind::Broadcast);
+  const Op *reshape = broadcast ? definedBy(broadcast->operand(0), OpKind::Reshape) : nullptr;
+  if (!reshape || reshape->operand(0)->type().rank() != 1)
+    return false;
+  const llvm::ArrayRef<int64_t> shape = broadcast->operand(0)->type().shape();
+  for (unsigned d = 0; d < shape.size(); ++d)
+    if (shape[d] != (d == dim ? tile->type().shape()[d] : 1))
+      return false;
+  return counts(reshape->operand(0));
+}
+
+/// Whether no two elements of a scatter go to one place.
+bool writesApart(const Op &scatter) {
+  const Type tile = scatter.operand(0)->type();
+  const auto indices = scatter.operands().slice(2, scatter.operand(1)->type().rank());
+  for (unsigned d = 0; tile.isTile() && d < tile.rank(); ++d)
+    if (tile.shape()[d] > 1 &&
+        llvm::none_of(indices, [&](const Value *index) { return countsAlong(index, d); }))
+      return false;
+  return true;
+}
+
+} // namespace
+
+/// Whether a copy reads nothing that it writes.
+bool Prover::copiesApart(const Access &read, const Access &write) {
+  Scene scene(budget_);
+  Instance at = scene.instance(read.op);
+  Facts facts;
+  scene.assume(facts, at);
+  const Region from = scene.region(read.view, at, facts);
+  const Region to = scene.region(write.view, at, facts);
+  llvm::SmallVector<Polynomial, 4> point;
+  for (size_t d = 0; d < from.dims.size(); ++d)
+    point.push_back(var(scene.polys.fresh()));
+  scene.assumeInside(facts, from, point);
+  scene.assumeInside(facts, to, point);
+  ir::addEqual(facts, from.rank, to.rank);
+  return scene.refuter.isImpossible(facts);
+}
+
+void Prover::proveSingleOps() {
+  for (const Access &access : accesses_) {
+    if (access.kind != Access::Kind::Write)
+      continue;
+    if (access.op->is(OpKind::Scatter)) {
+      ++proof_.obligations;
+      if (!writesApart(*access.op))
+        fail(access.op, "that this writes no element of " + nameOf(*access.object) + " twice",
+             nullptr, Unproved::Kind::OneLaunch);
+      continue;
+    }
+    for (const Access &read : accesses_) {
+      if (read.op != access.op || read.kind != Access::Kind::Read || read.object != access.object)
+        continue;
+      ++proof_.obligations;
+      const BudgetShare share(budget_);
+      if (isOutOfTime() || !copiesApart(read, access))
+        fail(access.op,
+             "that what this reads and writes of " + nameOf(*access.object) +
+                 " are different elements",
+             nullptr, Unproved::Kind::OneLaunch);
+    }
+  }
+}
+
+} // namespace dtile::protocol::prove
