@@ -32,9 +32,9 @@ public:
   [[nodiscard]] const TargetFacts &facts() const override { return facts_; }
   [[nodiscard]] llvm::StringRef passes() const override {
     return staging_
-               ? "split-copies,gather-rows,stage-loads,start-at-zero,delay-products,defer-stores,bring-tiles,"
-                 "part-outputs,infer-layouts,guard-masks,copy-ahead,flag-words,"
-                 "load-together,dce"
+               ? "split-copies,gather-rows,stage-loads,start-at-zero,delay-products,"
+                 "defer-stores,bring-tiles,part-outputs,infer-layouts,guard-masks,copy-ahead,"
+                 "flag-words,load-together,dce"
                : "split-copies,gather-rows,infer-layouts,guard-masks,copy-ahead,flag-words,"
                  "load-together,dce";
   }

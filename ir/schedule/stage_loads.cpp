@@ -16,7 +16,8 @@
 //   the tensor, where that is not known to make no difference), and loops that load more than
 //   operands and a few scales, with a remark.
 // Rows that an index tile picks (pass gather-rows) are no boxes: warps beside the one that copies
-//   find their numbers by themselves and fetch them, in words of 16 bytes, to where the engine would.
+//   find their numbers by themselves and fetch them, in words of 16 bytes, to where the engine
+//   would put them.
 #include "ir/analysis/communication.h"
 #include "ir/analysis/dependence.h"
 #include "ir/analysis/loop_positions.h"

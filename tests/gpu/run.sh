@@ -50,7 +50,7 @@ if command -v compute-sanitizer >/dev/null; then
   for tool in memcheck synccheck; do
     run "sanitizer_$tool" compute-sanitizer --tool "$tool" --error-exitcode 1 \
       $on --wait-timeout 60000 --ranks 1 examples/hello examples/gemm examples/ag_gemm \
-      examples/ring_attention tests/driver/products_in_odd_loops.dtile \
+      examples/grouped_gemm examples/ring_attention tests/driver/products_in_odd_loops.dtile \
       tests/driver/products_with_scales.dtile tests/driver/messages_of_words.dtile
   done
   # Without ag_gemm: README.md says why.

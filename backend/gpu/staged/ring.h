@@ -106,8 +106,8 @@ struct OutputTile {
 /// The staged loads of each loop of a space, and the ring that all its loops share.
 struct Ring {
   llvm::DenseMap<const ir::Op *, StagedTile> tiles;
-  /// What the warp that copies brings in an iteration, in its order: boxes, and loads whose elements
-  /// are fetched; and what the warps that fetch rows do.
+  /// What the warp that copies brings in an iteration, in its order: boxes, and loads whose
+  /// elements are fetched; and what the warps that fetch rows do.
   llvm::DenseMap<const ir::Op *, llvm::SmallVector<ir::Op *, 2>> loadsOf, gathersOf;
   /// Where the elements of a fetched load are in a slot.
   llvm::DenseMap<const ir::Op *, int64_t> fetched;
