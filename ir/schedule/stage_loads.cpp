@@ -264,6 +264,11 @@ const char *LoadStager::judge(Candidate &candidate) {
     return "groups of warps have no instruction for its types and sizes";
   if (!mapsRight(candidate))
     return "an operand ends inside of its tensor, or is not one box of it";
+  if (llvm::any_of(candidate.loads(), [](const Op *load) {
+        return gathersRows(*load) && load->result()->type().dtype() == DType::F32;
+      }))
+    return "the rows that an index tile picks are of f32, which only the copy engine rounds to "
+           "tf32";
   if (!findsRows(candidate))
     return "the rows that an index tile picks do not follow, element by element, from inputs and "
            "positions, or do not begin at whole words";
