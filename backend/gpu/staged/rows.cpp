@@ -66,7 +66,8 @@ void RowLowering::lowerOp(Op &op) {
   if (isPicked(op))
     return fetch(op);
   // All loops share the ring, and these warps arrive at each of its slots.
-  if (isBox(op) && !ring_.gathersOf.contains(op.parentOp()) &&
+  const bool isBrought = isBox(op) || isFetched(op);
+  if (isBrought && !ring_.gathersOf.contains(op.parentOp()) &&
       &op == ring_.loadsOf.find(op.parentOp())->second.front()) {
     waitOrLeave(place_.barrier(ring_.empty, place_.slot()), place_.phase());
     ops_.arrive(b, place_.barrier(ring_.full, place_.slot()));
