@@ -173,8 +173,6 @@ View elementOf(ViewBuilder &views, const View &view, llvm::ArrayRef<llvm::Value 
 } // namespace
 
 void BodyLowering::lowerRemoteGather(Op &op) {
-  if (gathersRows(op))
-    return giveUp(op, "gathers rows of another rank");
   Value *result = op.result();
   const DType type = result->type().dtype();
   View source = view(op.operand(0));

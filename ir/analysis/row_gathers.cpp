@@ -2,16 +2,21 @@
 // Follows numbers of rows to where they come from, and to where they go.
 #include "ir/analysis/row_gathers.h"
 
+#include "llvm/ADT/SmallPtrSet.h"
+
 namespace dtile::ir {
 
 namespace {
 
 bool isElementwise(const Op &op) { return OpKind::Add <= op.kind() && op.kind() <= OpKind::Cast; }
 
-} // namespace
+/// Ops that have been asked about, or are being: a no ends all questions.
+using Seen = llvm::SmallPtrSet<const Op *, 16>;
 
-bool isFoundByElement(Value *tile, llvm::function_ref<bool(Value &)> sees) {
+bool isFoundByElement(Value *tile, llvm::function_ref<bool(Value &)> sees, Seen &seen) {
   Op *op = tile->definingOp();
+  if (op && !seen.insert(op).second)
+    return true;
   if (!op || tile->type().rank() != 1)
     return false;
   const bool isLoad = op->is(OpKind::Load) && op->numOperands() == 1 &&
@@ -21,18 +26,32 @@ bool isFoundByElement(Value *tile, llvm::function_ref<bool(Value &)> sees) {
   if ((!isLoad && !isMade) || (isLoad && !sees(*tile)))
     return false;
   return llvm::all_of(op->operands(), [&](Value *operand) {
-    return operand->type().isTile() ? isFoundByElement(operand, sees) : sees(*operand);
+    return operand->type().isTile() ? isFoundByElement(operand, sees, seen) : sees(*operand);
   });
 }
 
-bool isForStagedRows(const Op &op) {
+bool isForStagedRows(const Op &op, Seen &seen) {
+  if (!seen.insert(&op).second)
+    return true;
   if (op.numResults() != 1 || !op.result()->type().isTile() || !op.result()->hasUses() ||
       op.numRegions() > 0)
     return false;
-  return llvm::all_of(op.result()->uses(), [](const Use &use) {
+  return llvm::all_of(op.result()->uses(), [&](const Use &use) {
     return gathersRows(*use.user) ? use.index == 1 && use.user->hasAttr("swizzle")
-                                  : isForStagedRows(*use.user);
+                                  : isForStagedRows(*use.user, seen);
   });
+}
+
+} // namespace
+
+bool isFoundByElement(Value *tile, llvm::function_ref<bool(Value &)> sees) {
+  Seen seen;
+  return isFoundByElement(tile, sees, seen);
+}
+
+bool isForStagedRows(const Op &op) {
+  Seen seen;
+  return isForStagedRows(op, seen);
 }
 
 } // namespace dtile::ir

@@ -399,6 +399,8 @@ std::string checkRows(const Op &op) {
                      view.str());
   if (std::string problem = checkTrailingTokens(op, 1, 1); !problem.empty())
     return problem;
+  if (view.isRemote())
+    return isNot("operand 0", view, "a view of this rank");
   const Type rows = op.operand(1)->type();
   if (!rows.isTile() || !isInteger(rows.dtype()) || rows.rank() != 1 ||
       rows.shape()[0] != value.shape()[0])

@@ -4,13 +4,17 @@
 // Expects: inlined kernels, before stage-loads.
 // Produces: of a `gather` from a tensor of this rank of which an index tile has a number a row, and
 //   whose last one has the neighbours of a window in each of them (`x[pick[m], k]`), with one
-//   position of all other dimensions: a `gather` of `rows` from that window.
+//   position of all other dimensions: a `gather` of `rows` from that window. Numbers of rows that
+//   are the same in each iteration of a loop are found before it.
 // Why: a row is a run of bytes. Index tiles hide that, and a thread would compute two numbers for
 //   each element.
 // Leaves alone: all other index tiles.
+#include "ir/analysis/communication.h"
 #include "ir/core/builder.h"
 #include "ir/core/constants.h"
 #include "ir/transform/pass.h"
+
+#include "llvm/ADT/SetVector.h"
 
 #include <optional>
 
@@ -134,6 +138,38 @@ Op *beforeLoops(Op &op, llvm::ArrayRef<Value *> values) {
   return place;
 }
 
+/// What a body computes of what is there before it, and of inputs: appended with what that needs of
+/// the body, itself last. False where it follows from the loop's position or what the loop carries.
+bool isInvariant(Op &op, const Block &body, llvm::SmallSetVector<Op *, 8> &chain) {
+  const Op *object =
+      op.is(OpKind::Load) && op.numOperands() == 1 ? objectOf(op.operand(0)) : nullptr;
+  const bool isInput = object && object->strAttr("mode") == "in";
+  if ((!op.isPure() && !isInput) || op.numRegions() > 0 || op.is(OpKind::ViewAt))
+    return false;
+  for (Value *operand : op.operands()) {
+    Op *source = operand->definingOp();
+    if (operand->argumentOf() == &body ||
+        (source && source->parentBlock() == &body && !chain.contains(source) &&
+         !isInvariant(*source, body, chain)))
+      return false;
+  }
+  chain.insert(&op);
+  return true;
+}
+
+/// Moves numbers of rows before the loops in which they are the same in each iteration.
+void hoist(Value &numbers) {
+  Op *op = numbers.definingOp();
+  while (op && op->parentOp()->is(OpKind::For)) {
+    Op *loop = op->parentOp();
+    llvm::SmallSetVector<Op *, 8> chain;
+    if (!isInvariant(*op, *op->parentBlock(), chain))
+      return;
+    for (Op *each : chain)
+      each->moveBefore(loop);
+  }
+}
+
 /// Erases a pure op that nothing uses, and then those that nothing else used: later passes count
 /// what bodies compute.
 void eraseUnused(Op *op) {
@@ -155,10 +191,11 @@ bool readRows(Op &gather, Builder &builder) {
   if (!picked)
     return false;
   builder.setLoc(gather.loc());
+  hoist(*picked->rows);
   if (!picked->positions.empty()) {
-    builder.setInsertionPoint(beforeLoops(gather, picked->positions));
     llvm::SmallVector<Value *, 4> operands{view};
     llvm::append_range(operands, picked->positions);
+    builder.setInsertionPoint(beforeLoops(gather, operands));
     view = builder.value(OpKind::ViewSlice, operands,
                          builder.types().view(tile.dtype(), 2, /*remote=*/false),
                          {{"dims", picked->dims}});

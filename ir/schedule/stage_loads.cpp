@@ -136,6 +136,7 @@ private:
   [[nodiscard]] static int64_t outputBytes(const Candidate &candidate);
   [[nodiscard]] bool isKept(const Candidate &candidate, const StagedDot &staged) const;
   void refuseNested();
+  void refusePicked();
   void refuse(const Op &op, const llvm::Twine &why);
   Polynomial polynomial(Value *value) { return polys_.of(value, environment_); }
 
@@ -264,6 +265,8 @@ const char *LoadStager::judge(Candidate &candidate) {
     return "groups of warps have no instruction for its types and sizes";
   if (!mapsRight(candidate))
     return "an operand ends inside of its tensor, or is not one box of it";
+  if (llvm::all_of(candidate.loads(), [](const Op *load) { return gathersRows(*load); }))
+    return "index tiles pick the rows of both operands, and none is a box";
   if (llvm::any_of(candidate.loads(), [](const Op *load) {
         return gathersRows(*load) && load->result()->type().dtype() == DType::F32;
       }))
@@ -379,10 +382,7 @@ bool LoadStager::findsRows(const Candidate &candidate) {
         return true;
     return false;
   };
-  const llvm::SmallVector<Op *, 4> loads = candidate.loads();
-  if (llvm::all_of(loads, [](const Op *load) { return gathersRows(*load); }))
-    return loads.empty();
-  return llvm::all_of(loads, [&](Op *load) {
+  return llvm::all_of(candidate.loads(), [&](Op *load) {
     if (!gathersRows(*load))
       return true;
     Op *window = load->operand(0)->definingOp();
@@ -673,9 +673,26 @@ void LoadStager::refuseNested() {
   candidates_ = std::move(kept);
 }
 
+/// Where operands are kept, and tensors are not for the copy engine, one warp copies everything by
+/// hand, and it knows no rows that are picked.
+void LoadStager::refusePicked() {
+  const bool keeps = llvm::any_of(candidates_, [&](const Candidate &candidate) {
+    return llvm::any_of(candidate.dots,
+                        [&](const StagedDot &staged) { return isKept(candidate, staged); });
+  });
+  llvm::erase_if(candidates_, [&](const Candidate &candidate) {
+    const bool isRefused = keeps && candidate.gathers();
+    if (isRefused)
+      refuse(*candidate.dots.front().dot, "its space has products whose first operand is there "
+                                          "before the loop, beside which no rows are picked");
+    return isRefused;
+  });
+}
+
 bool LoadStager::run() {
   find(space_.body());
   refuseNested();
+  refusePicked();
   if (candidates_.empty())
     return false;
   int64_t stageBytes = 0, fetchedBytes = 0;
@@ -702,12 +719,6 @@ bool LoadStager::run() {
     for (const StagedDot &staged : candidate.dots)
       if (isKept(candidate, staged))
         kept.insert(staged.dot->operand(0));
-  }
-  const bool gathers = llvm::any_of(candidates_, [](const Candidate &c) { return c.gathers(); });
-  if (gathers && !kept.empty()) {
-    refuse(*candidates_[0].dots.front().dot, "rows that an index tile picks stand beside products "
-                                             "whose first operand is there before the loop");
-    return false;
   }
   int64_t reserved = outputs + rowBytes;
   for (const Value *tile : kept)

@@ -19,8 +19,9 @@ using llvm::Value;
 
 namespace {
 
-/// Instead of where a row is, for one that does not exist: rows begin at whole words.
-constexpr int64_t kNoRow = 0xffffffff;
+/// Instead of where a row is, for one that does not exist: whole words, and past what canCopy lets
+/// a tensor have.
+constexpr int64_t kNoRow = 0xfffffff0;
 
 } // namespace
 
@@ -86,11 +87,21 @@ void RowLowering::lowerOp(Op &op) {
 // Where rows are.
 
 void RowLowering::needElements(ir::Value *tile) {
+  if (!elementsOf_.insert(tile).second)
+    return;
   for (ir::Value *operand : tile->definingOp()->operands())
     operand->type().isTile() ? needElements(operand) : needValue(operand);
 }
 
-Value *RowLowering::element(ir::Value *tile, Value *position) {
+Value *RowLowering::element(ir::Value *tile, Value *position, Elements &known) {
+  if (Value *found = known.lookup(tile))
+    return found;
+  Value *found = compute(tile, position, known);
+  known[tile] = found;
+  return found;
+}
+
+Value *RowLowering::compute(ir::Value *tile, Value *position, Elements &known) {
   Op &op = *tile->definingOp();
   switch (op.kind()) {
   case OpKind::Splat:
@@ -98,7 +109,7 @@ Value *RowLowering::element(ir::Value *tile, Value *position) {
   case OpKind::Iota:
     return arith_.cast(DType::I64, tile->type().dtype(), position);
   case OpKind::Convert:
-    return element(op.operand(0), position);
+    return element(op.operand(0), position, known);
   case OpKind::Load: {
     const View from = located(op.operand(0));
     Value *there =
@@ -113,7 +124,8 @@ Value *RowLowering::element(ir::Value *tile, Value *position) {
   }
   Registers operands;
   for (ir::Value *operand : op.operands())
-    operands.push_back(operand->type().isTile() ? element(operand, position) : scalar(operand));
+    operands.push_back(operand->type().isTile() ? element(operand, position, known)
+                                                : scalar(operand));
   return arithmetic(op, operands);
 }
 
@@ -143,8 +155,9 @@ void RowLowering::findRows(Op &gather) {
     row = b.CreateAdd(row, b.CreateURem(number, count(share.rowsOfWarp)));
     when(b.CreateICmpULT(row, count(tile.rows)), "row", [&] {
       ir::Value *numbers = gather.operand(1);
-      Value *picked = arith_.cast(numbers->type().dtype(), DType::I64,
-                                  element(numbers, b.CreateZExt(row, b.getInt64Ty())));
+      Elements known;
+      Value *number = element(numbers, b.CreateZExt(row, b.getInt64Ty()), known);
+      Value *picked = arith_.cast(numbers->type().dtype(), DType::I64, number);
       Value *exists = b.CreateAnd(b.CreateICmpSGE(picked, object.dims[0].low),
                                   b.CreateICmpSLT(picked, object.dims[0].high));
       Value *skipped = b.CreateTrunc(b.CreateMul(picked, pitch), b.getInt32Ty());

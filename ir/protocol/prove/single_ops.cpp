@@ -31,13 +31,16 @@ bool counts(const Value *tile) {
   const Op *op = tile->definingOp();
   if (!op)
     return false;
-  // Sums of fewer bits could come round.
+  // Numbers of fewer bits could come round, and floats are rounded.
   constexpr unsigned kFewestBytes = 4;
+  const DType type = tile->type().dtype();
+  if (!isInteger(type) || dtypeBytes(type) < kFewestBytes)
+    return false;
   switch (op->kind()) {
   case OpKind::Iota:
     return true;
   case OpKind::Cast:
-    return dtypeBytes(tile->type().dtype()) >= kFewestBytes && counts(op->operand(0));
+    return counts(op->operand(0));
   case OpKind::Add:
     return (isSplat(op->operand(0)) && counts(op->operand(1))) ||
            (isSplat(op->operand(1)) && counts(op->operand(0)));
