@@ -208,7 +208,7 @@ Value *StagedSpace::canCopy(const Ring &ring) {
     // Bytes are counted in 32 bits.
     const ViewDimension &rows = object.dims[object.dims.size() - 2];
     Value *reach = b.CreateMul(b.CreateMul(rows.high, rows.stride), b.getInt64(size));
-    can = b.CreateAnd(can, b.CreateICmpULT(reach, b.getInt64(0xfffffff0)));
+    can = b.CreateAnd(can, b.CreateICmpULT(reach, b.getInt64(kNoRow)));
     Value *edges = b.CreatePtrToInt(object.data, b.getInt64Ty());
     for (const ViewDimension &dim : llvm::ArrayRef(object.dims).drop_back())
       edges = b.CreateOr(edges, b.CreateMul(dim.stride, b.getInt64(size)));

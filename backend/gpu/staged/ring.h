@@ -16,6 +16,9 @@ namespace dtile::backend::gpu {
 inline constexpr int64_t kSlotAlign = 1024;
 /// What a thread fetches at once of a row that is picked, in bytes.
 inline constexpr int64_t kWordBytes = 16;
+/// Where such a row is in its tensor, in bytes, if it does not exist: tensors whose rows are picked
+/// are smaller.
+inline constexpr int64_t kNoRow = 0xfffffff0;
 /// Bodies that the warp that copies may be ahead.
 inline constexpr int64_t kBodiesAhead = 4;
 

@@ -17,14 +17,6 @@ using ir::Op;
 using ir::OpKind;
 using llvm::Value;
 
-namespace {
-
-/// Instead of where a row is, for one that does not exist: whole words, and past what canCopy lets
-/// a tensor have.
-constexpr int64_t kNoRow = 0xfffffff0;
-
-} // namespace
-
 /// How the lanes share the words of a tile's boxes.
 struct RowLowering::Share {
   explicit Share(const StagedTile &tile)
@@ -56,11 +48,6 @@ void RowLowering::lowerBodies(Op &space, const BodyRange &range) {
   body_.begin(0);
   b.CreateStore(b.getFalse(), failed_);
   forEachBody(space, range, [&] { lowerBlock(space.body()); });
-}
-
-Value *RowLowering::takeBody(const BodyRange &) {
-  waitOrLeave(body_.barrier(ring_.bodiesFull, body_.slot()), body_.phase());
-  return readBodyNumber();
 }
 
 void RowLowering::lowerOp(Op &op) {

@@ -75,11 +75,6 @@ bool StoreLowering::isSeenOnlyAfterKernel(const Op &space) {
   });
 }
 
-Value *StoreLowering::takeBody(const BodyRange &) {
-  waitOrLeave(body_.barrier(ring_.bodiesFull, body_.slot()), body_.phase());
-  return readBodyNumber();
-}
-
 void StoreLowering::lowerOp(Op &op) {
   if (isBrought(op))
     return bring(op);

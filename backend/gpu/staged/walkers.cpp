@@ -64,6 +64,11 @@ void SliceLowering::fail(int32_t site, llvm::ArrayRef<Value *> arguments) {
   b.CreateStore(b.getTrue(), failed_);
 }
 
+Value *SliceLowering::takeBody(const BodyRange &) {
+  waitOrLeave(body_.barrier(ring_.bodiesFull, body_.slot()), body_.phase());
+  return readBodyNumber();
+}
+
 void SliceLowering::lowerOp(Op &op) {
   if (!op.is(OpKind::Wait))
     return StagedWalker::lowerOp(op);

@@ -57,6 +57,8 @@ protected:
   /// Reports, and goes on: the groups wait for this walker, and never leave on their own.
   void fail(int32_t site, llvm::ArrayRef<llvm::Value *> arguments) override;
   llvm::SmallVector<llvm::Type *, 4> partTypes(ir::Type type) override;
+  /// The number that the warp that copies has told.
+  llvm::Value *takeBody(const BodyRange &range) override;
   void lowerOp(ir::Op &op) override;
 
   /// i1, of this thread.
@@ -116,7 +118,6 @@ public:
   static constexpr unsigned kThreads = kWarps * StagingOps::kWarpThreads;
 
 protected:
-  llvm::Value *takeBody(const BodyRange &range) override;
   void lowerOp(ir::Op &op) override;
 
 private:
@@ -219,7 +220,6 @@ public:
   void lowerBodies(ir::Op &space, const BodyRange &range) override;
 
 protected:
-  llvm::Value *takeBody(const BodyRange &range) override;
   void lowerOp(ir::Op &op) override;
 
 private:
