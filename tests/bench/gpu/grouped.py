@@ -77,10 +77,19 @@ def grouped_gemm(bench, options, build, team_for):
         token = routing.order // topk
         weights = w.transpose(1, 2)
         gathered = x[token]
-        product = bench.attempt(
-            lambda: torch._grouped_mm(gathered, weights, offs=routing.ends))
+
+        def multiply():
+            return torch._grouped_mm(gathered, weights, offs=routing.ends)
+
+        product = bench.attempt(multiply)
         both = bench.attempt(
             lambda: torch._grouped_mm(x[token], weights, offs=routing.ends))
+        if product is not None:
+            parts = gathered.double().split(routing.counts.tolist())
+            want = torch.cat([part @ w[e].double().T for e, part in enumerate(parts)])
+            if (wrong := bench.error(multiply(), want)) > 5e-3:
+                bench.say(f"peer: torch's grouped product is wrong: relative error {wrong:.2e}")
+                product = both = None
         bench.row(op="grouped_gemm", M=tokens, N=n, K=k, experts=experts, topk=topk, dtile=spent,
                   tile=tile, error=error, torch_product=product, best_peer=both,
                   ratio=ratio(both, spent), ratio_product=ratio(product, spent),
