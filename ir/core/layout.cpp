@@ -174,6 +174,47 @@ unsigned Layout::contiguous(unsigned dim) const {
   return count;
 }
 
+Layout Layout::withRuns(unsigned dim, int64_t length, int64_t segment) const {
+  Layout result = *this;
+  auto &registers = result.bits_[size_t(LayoutBits::Register)];
+  auto &lanes = result.bits_[size_t(LayoutBits::Lane)];
+  const auto along = [&](int64_t distance) {
+    Position way{};
+    way[dim] = int32_t(distance);
+    return way;
+  };
+  // The shortest way of registers, from the given one on, that is not of a run itself.
+  const auto nearest = [&](size_t first) {
+    auto *best = registers.end();
+    for (auto *it = registers.begin() + first; it != registers.end(); ++it)
+      if ((*it)[dim] >= length && *it == along((*it)[dim]) &&
+          (best == registers.end() || (*it)[dim] < (*best)[dim]))
+        best = it;
+    return best;
+  };
+  for (size_t run = 0; int64_t(1) << run < length; ++run) {
+    auto *found = std::find(registers.begin() + run, registers.end(), along(int64_t(1) << run));
+    if (found == registers.end()) {
+      auto *lane = llvm::find(lanes, along(int64_t(1) << run));
+      found = nearest(run);
+      if (lane == lanes.end() || found == registers.end())
+        return result;
+      std::swap(*lane, *found);
+    }
+    std::rotate(registers.begin() + run, found, found + 1);
+  }
+  for (int64_t distance = length; distance < segment; distance *= 2) {
+    if (llvm::is_contained(lanes, along(distance)))
+      continue;
+    auto *lane = llvm::find_if(lanes, [&](const Position &way) { return way[dim] == 0; });
+    auto *found = llvm::find(registers, along(distance));
+    if (lane == lanes.end() || found == registers.end())
+      return result;
+    std::swap(*lane, *found);
+  }
+  return result;
+}
+
 // Changes of shape.
 
 Layout Layout::withoutDim(unsigned dim) const {

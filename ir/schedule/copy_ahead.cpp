@@ -26,7 +26,7 @@ using namespace dtile::ir;
 
 /// Most slots of one loop, and the bytes that are worth having on their way.
 constexpr int64_t kMostSlots = 6;
-constexpr int64_t kBytesAhead = 48 * 1024;
+constexpr int64_t kBytesAhead = 64 * 1024;
 /// Tiles below this size are loaded as they are.
 constexpr int64_t kSmallBytes = 512;
 /// Shared memory that is not for tiles, and what rows are longer for padding.

@@ -12,11 +12,11 @@
 //   and nothing is ever cleared.
 // Leaves alone: kernels in which anything else goes from rank to rank. It is done for a kernel or
 //   not at all, so that the only order needed is that of words: each launch fills each element of
-//   the object on every rank once, by a put that nothing conditions, and reads it; who has read all
-//   has seen every rank begin the launch, as with the waits. Kernels before which ranks meet, or of
-//   which it is not proved that what is read has been written. Tiles that are not small, as words
-//   take twice the time on the wire; tiles whose rows are no whole words; messages that scalars
-//   depend on.
+//   the object on every rank once, by a put that nothing conditions, and reads it (or each but the
+//   own part, where nobody sends to itself); who has read all has seen every rank begin the launch,
+//   as with the waits. Kernels before which ranks meet, or of which it is not proved that what is
+//   read has been written. Tiles that are not small, as words take twice the time on the wire;
+//   tiles whose rows are no whole words; messages that scalars depend on.
 #include "ir/analysis/communication.h"
 #include "ir/core/constants.h"
 #include "ir/transform/pass.h"
@@ -97,44 +97,87 @@ Value *numberedBy(const Op &value, const Value *size) {
   return counts ? value.operand(0) : nullptr;
 }
 
+/// The position of a loop or of a dimension of a space that runs over [begin, size) in steps of
+/// `step`.
+Value *runsFrom(int64_t begin, Value *position, const Value *size, int64_t step) {
+  const llvm::ArrayRef<Value *> bounds = boundsOf(position);
+  const bool sweeps = !bounds.empty() && constantOf(bounds[0]) == begin &&
+                      isSame(bounds[1], size) && constantOf(bounds[2]) == step;
+  return sweeps ? position : nullptr;
+}
+
+/// x of (rank + x) % W, or null.
+Value *turnedBy(const Op &rem) {
+  const Op *sum = rem.operand(0)->definingOp();
+  if (!isFact(rem.operand(1), OpKind::NumRanks) || !sum || !sum->is(OpKind::Add))
+    return nullptr;
+  for (unsigned i : {0u, 1u})
+    if (isFact(sum->operand(i), OpKind::Rank) && !sum->operand(1 - i)->definingOp())
+      return sum->operand(1 - i);
+  return nullptr;
+}
+
 /// The position of a loop or of a dimension of a space that runs over [0, size) in steps of `step`,
 /// where `value` is that, or that turned about the rank, or its number; else null.
 Value *sweepOf(Value *value, const Value *size, int64_t step) {
   if (Op *op = value->definingOp()) {
     if (op->is(OpKind::Div) && step == 1)
       return numberedBy(*op, size);
-    // (rank + x) % W
-    if (!op->is(OpKind::Rem) || step != 1 || !isFact(size, OpKind::NumRanks) ||
-        !isFact(op->operand(1), OpKind::NumRanks))
-      return nullptr;
-    const Op *sum = op->operand(0)->definingOp();
-    if (!sum || !sum->is(OpKind::Add))
-      return nullptr;
-    for (unsigned i : {0u, 1u})
-      if (isFact(sum->operand(i), OpKind::Rank) && !sum->operand(1 - i)->definingOp())
-        return sweepOf(sum->operand(1 - i), size, step);
-    return nullptr;
+    const bool isOfRanks = op->is(OpKind::Rem) && step == 1 && isFact(size, OpKind::NumRanks);
+    Value *turn = isOfRanks ? turnedBy(*op) : nullptr;
+    return turn ? runsFrom(0, turn, size, step) : nullptr;
   }
-  const llvm::ArrayRef<Value *> bounds = boundsOf(value);
-  const bool sweeps = !bounds.empty() && constantOf(bounds[0]) == 0 && isSame(bounds[1], size) &&
-                      constantOf(bounds[2]) == step;
-  return sweeps ? value : nullptr;
+  return runsFrom(0, value, size, step);
 }
+
+/// The position over which `value` is each rank but this one: x of (rank + x) % W from 1 on.
+Value *sweepOfOthers(Value *value) {
+  const Op *rem = value->definingOp();
+  Value *turn = rem && rem->is(OpKind::Rem) ? turnedBy(*rem) : nullptr;
+  return turn ? runsFrom(1, turn, rem->operand(1), 1) : nullptr;
+}
+
+/// Of a dimension that counts ranks.
+enum RankSet : uint8_t { NoRanks = 0, RanksBefore = 1, RanksBehind = 2, AllRanks = 3 };
+
+/// The ranks before or behind this one that a position runs over.
+RankSet halfOf(const Value *position) {
+  const llvm::ArrayRef<Value *> bounds = boundsOf(position);
+  if (bounds.empty() || constantOf(bounds[2]) != 1)
+    return NoRanks;
+  if (constantOf(bounds[0]) == 0 && isFact(bounds[1], OpKind::Rank))
+    return RanksBefore;
+  const Op *first = bounds[0]->definingOp();
+  const bool isNext = first && first->is(OpKind::Add) && isFact(first->operand(0), OpKind::Rank) &&
+                      constantOf(first->operand(1)) == 1;
+  return isNext && isFact(bounds[1], OpKind::NumRanks) ? RanksBehind : NoRanks;
+}
+
+/// How puts fill an object, and which parts of it loads read.
+struct Filling {
+  /// The dimension that counts who has sent, where ranks send to each other.
+  std::optional<unsigned> senders = {};
+  /// Nobody sends to itself: what is at the own number is neither written nor read.
+  bool isByOthers = false;
+  uint8_t read = NoRanks;
+};
 
 /// Positions that an access is made at, one after the other or side by side.
 class Sweeps {
 public:
   /// Of a put: each element of the object on every rank is written exactly once, by the rank whose
   /// number is one of its positions, or by the rank that has it.
-  static bool fillsAll(Op &put, const Part &part);
-  /// Of a load: each element of the object is read.
-  static bool readsAll(Op &load, const Part &part);
+  static std::optional<Filling> fill(Op &put, const Part &part);
+  /// Of a load: each element of the object that is filled is read, and no other; or what ranks
+  /// before this one have sent, or those behind. Adds that to `filling`.
+  static bool read(Op &load, const Part &part, Filling &filling);
 
 private:
   explicit Sweeps(const Part &part) : part_(part) {}
-  /// Each dimension of the part is whole, or a position that is used for nothing else runs over
-  /// all of it; or, of a put, it is the sender's number.
-  [[nodiscard]] bool coverDims(bool isSent);
+  /// The ranks of whose parts all is covered: each dimension of the part is whole, or a position
+  /// that is used for nothing else runs over all of it; or, of a put that is `isSent`, it is the
+  /// sender's number, which `filling` is told.
+  [[nodiscard]] RankSet coverDims(Filling &filling, bool isSent);
   [[nodiscard]] bool use(Value *position) { return position && used_.insert(position).second; }
   /// What is around an access is spaces and loops, whose positions have been used; or that run at
   /// least once, where it may be made again.
@@ -144,27 +187,39 @@ private:
   llvm::SmallPtrSet<const Value *, 8> used_;
 };
 
-bool Sweeps::coverDims(bool isSent) {
-  bool hasSender = false;
+RankSet Sweeps::coverDims(Filling &filling, bool isSent) {
+  RankSet ranks = AllRanks;
   unsigned operand = 1, window = 0;
   for (auto [d, size] : llvm::enumerate(part_.object->operands())) {
     const char letter = part_.cut ? part_.cut->strAttr("dims")[d] : 'a';
+    // At the own number there is nothing to wait for.
+    const bool isOther = !isSent && filling.isByOthers && filling.senders == d;
+    if (isOther && letter != 'i')
+      return NoRanks;
     if (letter == 'a')
       continue;
     Value *first = part_.cut->operand(operand++);
+    if (isOther) {
+      Value *others = sweepOfOthers(first);
+      ranks = others ? AllRanks : halfOf(first);
+      if (ranks == NoRanks || !use(others ? others : first))
+        return NoRanks;
+      continue;
+    }
     if (letter == 'i') {
-      if (isSent && !hasSender && isFact(first, OpKind::Rank) && isFact(size, OpKind::NumRanks))
-        hasSender = true;
+      if (isSent && !filling.senders && isFact(first, OpKind::Rank) &&
+          isFact(size, OpKind::NumRanks))
+        filling.senders = unsigned(d);
       else if (!use(sweepOf(first, size, 1)))
-        return false;
+        return NoRanks;
       continue;
     }
     Value *end = part_.cut->operand(operand++);
     if (!part_.cut->is(OpKind::ViewTile) || !isSame(end, size) ||
         !use(sweepOf(first, size, part_.cut->intsAttr("lens")[window++])))
-      return false;
+      return NoRanks;
   }
-  return hasSender == isSent;
+  return ranks;
 }
 
 bool Sweeps::isWithinUsed(Op &access, bool mayRepeat) const {
@@ -186,23 +241,35 @@ bool Sweeps::isWithinUsed(Op &access, bool mayRepeat) const {
   return false;
 }
 
-bool Sweeps::fillsAll(Op &put, const Part &part) {
+std::optional<Filling> Sweeps::fill(Op &put, const Part &part) {
   Sweeps sweeps(part);
-  if (isFact(part.rank, OpKind::Rank))
-    return sweeps.coverDims(/*isSent=*/false) && sweeps.isWithinUsed(put, /*mayRepeat=*/false);
-  const Op *ranks = part.rank->definingOp();
-  const Value *all = ranks && ranks->is(OpKind::Rem) ? ranks->operand(1) : nullptr;
-  if (!all) {
-    const llvm::ArrayRef<Value *> bounds = boundsOf(part.rank);
-    all = bounds.empty() ? nullptr : bounds[1];
+  Filling filling;
+  const bool isSent = !isFact(part.rank, OpKind::Rank);
+  if (isSent) {
+    const Op *ranks = part.rank->definingOp();
+    const Value *all = ranks && ranks->is(OpKind::Rem) ? ranks->operand(1) : nullptr;
+    if (!all) {
+      const llvm::ArrayRef<Value *> bounds = boundsOf(part.rank);
+      all = bounds.empty() ? nullptr : bounds[1];
+    }
+    if (!all || !isFact(all, OpKind::NumRanks))
+      return std::nullopt;
+    Value *others = sweepOfOthers(part.rank);
+    filling.isByOthers = others != nullptr;
+    if (!sweeps.use(others ? others : sweepOf(part.rank, all, 1)))
+      return std::nullopt;
   }
-  return all && isFact(all, OpKind::NumRanks) && sweeps.use(sweepOf(part.rank, all, 1)) &&
-         sweeps.coverDims(/*isSent=*/true) && sweeps.isWithinUsed(put, /*mayRepeat=*/false);
+  const bool fills = sweeps.coverDims(filling, isSent) == AllRanks &&
+                     filling.senders.has_value() == isSent &&
+                     sweeps.isWithinUsed(put, /*mayRepeat=*/false);
+  return fills ? std::optional(filling) : std::nullopt;
 }
 
-bool Sweeps::readsAll(Op &load, const Part &part) {
+bool Sweeps::read(Op &load, const Part &part, Filling &filling) {
   Sweeps sweeps(part);
-  return sweeps.coverDims(/*isSent=*/false) && sweeps.isWithinUsed(load, /*mayRepeat=*/true);
+  const RankSet ranks = sweeps.coverDims(filling, /*isSent=*/false);
+  filling.read |= ranks;
+  return ranks != NoRanks && sweeps.isWithinUsed(load, /*mayRepeat=*/true);
 }
 
 /// A tile that is made of whole words of an object's innermost dimension.
@@ -237,8 +304,8 @@ private:
   llvm::SmallVector<Op *, 4> puts_, loads_, stores_, waits_, notifies_, awaits_;
   /// By object: all ops that read or write it.
   llvm::MapVector<const Op *, llvm::SmallVector<Op *, 4>> accesses_;
-  /// Objects that puts fill, and whether they are read.
-  llvm::MapVector<const Op *, bool> filled_;
+  /// Objects that puts fill.
+  llvm::MapVector<const Op *, Filling> filled_;
   /// The order of ops, as they are written.
   llvm::DenseMap<const Op *, int> place_;
 };
@@ -299,9 +366,10 @@ const char *Messages::judgePut(Op &put) {
     bytes *= size;
   if (bytes > TargetFacts::kMostFlaggedBytes)
     return "tiles are large enough for a notify each";
-  if (!Sweeps::fillsAll(put, *part))
+  const std::optional<Filling> filling = Sweeps::fill(put, *part);
+  if (!filling)
     return "a put is not known to fill all of its object once";
-  return filled_.insert({part->object, false}).second ? nullptr : "two puts fill one object";
+  return filled_.insert({part->object, *filling}).second ? nullptr : "two puts fill one object";
 }
 
 const char *Messages::judgeLoad(Op &load) {
@@ -314,9 +382,8 @@ const char *Messages::judgeLoad(Op &load) {
                        !load.hasAttr("swizzle") && !load.hasAttr("fetched") &&
                        !load.hasAttr("brought");
   if (!part || part->rank || !isPlain || !hasWholeWords(load.result()->type(), *part) ||
-      !Sweeps::readsAll(load, *part))
+      !isFlagged(part->object) || !Sweeps::read(load, *part, filled_[part->object]))
     return "a load is not known to read all of its object by whole words";
-  filled_[part->object] = true;
   Reached reached;
   return reachesScalar(load.result(), reached) ? "a scalar depends on messages" : nullptr;
 }
@@ -389,9 +456,9 @@ const char *Messages::judge() {
   each(loads_, &Messages::judgeLoad);
   each(waits_, &Messages::judgeWait);
   each(stores_, &Messages::judgeStore);
-  for (const auto &[object, isRead] : filled_)
-    if (!reason && !isRead)
-      reason = "what is put is not read";
+  for (const auto &[object, filling] : filled_)
+    if (!reason && filling.read != AllRanks)
+      reason = "not all that is put is read";
   for (const Op *await : awaits_)
     if (!reason && llvm::any_of(await->operands(),
                                 [](const Value *operand) { return !operand->type().isToken(); }))
@@ -401,7 +468,7 @@ const char *Messages::judge() {
 
 std::string Messages::objects() const {
   std::string names;
-  for (const auto &[object, isRead] : filled_)
+  for (const auto &[object, filling] : filled_)
     names += (names.empty() ? "`" : ", `") + object->strAttr("name").str() + "`";
   return names;
 }

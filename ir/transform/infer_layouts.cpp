@@ -8,11 +8,13 @@
 //   to their fragments; attribute `threads` on kernels. Tiles that kernels compute outside of
 //   spaces are computed in each space that uses them.
 // Why: back ends only follow the types; what is decided here can be read, and tested from text.
+//   Where elements cannot change warps, memory is accessed in what lanes can have for each other.
 // How: tiles that meet in elementwise ops, in loops and in sums of products have one layout, which
 //   is the product's if there is one, else what a neighbour (a reduction, a broadcast …) suggests,
 //   else rows of neighbours in memory. Larger tiles choose first.
 #include "ir/analysis/target_facts.h"
 #include "ir/core/builder.h"
+#include "ir/transform/access_layout.h"
 #include "ir/transform/pass.h"
 
 #include "llvm/ADT/EquivalenceClasses.h"
@@ -39,14 +41,6 @@ constexpr int64_t kFewestRows = 4;
 constexpr unsigned kMostRecomputed = 12;
 /// Registers of a tile that each thread rather loads by itself than gets from others.
 constexpr unsigned kMostReloaded = 4;
-/// Tiles below this size are loaded and stored in any layout.
-constexpr int64_t kSmallBytes = 2048;
-/// Shared memory that is not for tiles.
-constexpr int64_t kReservedBytes = 1024;
-/// Neighbours that the lanes of a warp should move together, in bytes; and on their way to other
-/// ranks.
-constexpr int64_t kSegmentBytes = 32;
-constexpr int64_t kRemoteSegmentBytes = 128;
 
 /// Whether an op reads neighbours of memory into a tile.
 bool readsTile(const Op &op) {
@@ -114,7 +108,6 @@ private:
   void chooseRest();
   [[nodiscard]] std::optional<Layout> suggestion(const LayoutClass &tiles);
   [[nodiscard]] std::optional<Layout> suggestion(Value *tile);
-  [[nodiscard]] bool streams(const Layout &layout, const LayoutClass &tiles) const;
   [[nodiscard]] Layout rows(const LayoutClass &tiles);
   void setTypes();
   void convertShapes();
@@ -503,48 +496,6 @@ std::optional<Layout> LayoutInference::suggestion(const LayoutClass &tiles) {
   return std::nullopt;
 }
 
-/// Whether a tile is an operand of a product that is used at once. Staged, it is in shared memory;
-/// else it gets there from rows, as there are no registers for all of its fragments.
-bool isForAwaited(const Value *tile) {
-  return llvm::any_of(tile->uses(), [](const Use &use) {
-    const Op &user = *use.user;
-    return user.is(OpKind::Dot) ? use.index == 1 && user.boolAttrOr("awaited", false)
-                                : (user.is(OpKind::Convert) || user.is(OpKind::Trans)) &&
-                                      isForAwaited(user.result());
-  });
-}
-
-/// Whether accesses of memory in this layout use it well: lanes next to each other move neighbours.
-bool LayoutInference::streams(const Layout &layout, const LayoutClass &tiles) const {
-  const Type type = tiles.type();
-  const bool isRemote = llvm::any_of(tiles.members.front()->uses(), [](const Use &use) {
-    return use.user->hasEffect(ir::RemoteWrite) ||
-           (use.user->is(OpKind::Store) && use.user->operand(1)->type().isRemote());
-  });
-  const int64_t bytes = dtypeBytes(type.dtype());
-  if (type.elements() * bytes < kSmallBytes)
-    return true;
-  // Another layout is reached through shared memory, which staged operands fill; in rows with 16
-  // bytes between them.
-  Op &op = *tiles.members.front()->definingOp();
-  if (const Op *space = op.enclosing(OpKind::Space);
-      space && space->hasAttr("groups") && !isForAwaited(tiles.members.front()))
-    return true;
-  if (facts_ && facts_->sharedBytes > 0 &&
-      type.elements() * bytes + type.elements() / type.shape().back() * 16 >
-          facts_->sharedBytes - kReservedBytes)
-    return true;
-  const unsigned dim = type.rank() - 1;
-  int64_t run = layout.contiguous(dim);
-  for (const Layout::Position &way : layout.bits(LayoutBits::Lane)) {
-    if (way[dim] != run)
-      break;
-    run *= 2;
-  }
-  const int64_t wanted = isRemote ? kRemoteSegmentBytes : kSegmentBytes;
-  return run * bytes >= std::min(wanted, type.shape()[dim] * bytes);
-}
-
 /// Rows of neighbours, as wide as the narrowest elements that come from memory or go there.
 Layout LayoutInference::rows(const LayoutClass &tiles) {
   unsigned bytes = 0;
@@ -562,12 +513,10 @@ Layout LayoutInference::rows(const LayoutClass &tiles) {
   }
   if (bytes == 0)
     bytes = dtypeBytes(tiles.type().dtype());
-  const int64_t access = facts_ ? facts_->accessBytes : 16;
   llvm::SmallVector<unsigned, 4> order;
   for (unsigned d = tiles.type().rank(); d-- > 0;)
     order.push_back(d);
-  return blockedLayout(tiles.type().shape(), order, std::max<int64_t>(1, access / bytes),
-                       threads());
+  return blockedLayout(tiles.type().shape(), order, accessElements(facts_, bytes), threads());
 }
 
 void LayoutInference::chooseRest() {
@@ -578,8 +527,8 @@ void LayoutInference::chooseRest() {
       order.insert({{tiles.isBoundary, -tiles.type().elements()}, &tiles});
   for (auto &[rank, tiles] : order) {
     std::optional<Layout> layout = suggestion(*tiles);
-    if (layout && tiles->isBoundary && !streams(*layout, *tiles))
-      layout.reset();
+    if (layout && tiles->isBoundary)
+      layout = accessLayout(*tiles->members.front(), *layout, facts_);
     tiles->layout = layout ? *layout : rows(*tiles);
   }
 }

@@ -219,6 +219,13 @@ private:
                                   const ir::Layout &from, llvm::ArrayRef<llvm::Value *> registers,
                                   const ir::Layout &to);
 
+  // lane_exchanges.cpp
+  /// The registers of another layout of which each warp has the same elements, where shuffles get
+  /// them to their lanes; nothing where they do not.
+  [[nodiscard]] std::optional<Registers> withinWarps(DType dtype, const TileInfo &from,
+                                                     llvm::ArrayRef<llvm::Value *> registers,
+                                                     const TileInfo &to);
+
   // shared_tiles.cpp
   /// i32: where the element of the thread's first register is in a tile in shared memory.
   [[nodiscard]] llvm::Value *sharedThread(const SharedTile &tile, const ir::Layout &layout);

@@ -188,6 +188,8 @@ Registers BodyLowering::convert(DType dtype, llvm::ArrayRef<int64_t> shape, cons
       result.push_back(registers[slot]);
     return result;
   }
+  if (std::optional<Registers> result = withinWarps(dtype, have, registers, want))
+    return *result;
   // The longer accesses decide the order.
   const TileInfo::Run write = have.longestRun(), read = want.longestRun();
   SharedTile tile = sharedTile(dtype, {&have, &want},

@@ -17,7 +17,7 @@ D, GROUP = 128, 8
 # Queries and keys of a tile; programs that share a sequence's keys, and keys of theirs at once.
 TILES = ((64, 64), (64, 128), (128, 64), (128, 128))
 CAUSAL_TILES = ((128, 64), (128, 128))
-PARTS = ((2, 64), (4, 64), (8, 64), (16, 64), (16, 128), (32, 64))
+PARTS = ((1, 64), (2, 64), (4, 64), (8, 64), (16, 64), (16, 128), (32, 64))
 
 
 def gathered(tensor):

@@ -4,7 +4,7 @@ on PYTHONPATH) kraken, in one process group.
 
     bench_gpu.py [--ranks N] [SUITE…]      gemm ag_gemm gemm_rs all_reduce all_to_all attention
                                            causal_attention flash_decode dispatch combine
-                                           gemm_scaled swiglu grouped_gemm launch
+                                           gemm_scaled swiglu grouped_gemm gemm_ar launch
 
 goals.py runs this for every goal of goals.md; the lists of shapes are there, too.
 
@@ -60,6 +60,7 @@ def suites():
     import grouped
     import moe
     import products
+    import reduced
     from harness import ratio
 
     def team_for(bench, options):
@@ -415,7 +416,7 @@ def suites():
                for suite in (attention.attention, attention.causal_attention,
                              attention.flash_decode, moe.dispatch, moe.combine,
                              products.gemm_scaled, products.swiglu,
-                             grouped.grouped_gemm)}}
+                             grouped.grouped_gemm, reduced.gemm_ar)}}
 
 
 def triple(text):
@@ -436,7 +437,7 @@ def named(text):
 def main():
     names = ("gemm", "ag_gemm", "gemm_rs", "all_reduce", "all_to_all", "attention",
              "causal_attention", "flash_decode", "dispatch", "combine", "gemm_scaled", "swiglu",
-             "grouped_gemm", "launch")
+             "grouped_gemm", "gemm_ar", "launch")
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("suite", nargs="*", default=[], metavar="SUITE", help=", ".join(names))

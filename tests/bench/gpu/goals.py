@@ -71,7 +71,7 @@ def runs(goals, shapes, gpus, extra):
             command += ["--tiles", *tiles.split()]
         if suite == "all_reduce":
             command += ["--sizes", *list_]
-        elif suite in ("gemm", "gemm_scaled", "swiglu", "ag_gemm", "gemm_rs"):
+        elif suite in ("gemm", "gemm_scaled", "swiglu", "ag_gemm", "gemm_rs", "gemm_ar"):
             command += ["--shapes", *list_]
         yield command
 
@@ -175,7 +175,7 @@ def shape_in(row, gpus):
     m, n, k = row["M"], row["N"], row["K"]
     if op == "ag_gemm":
         n, k = k, n * gpus
-    elif op == "gemm_rs":
+    elif op in ("gemm_rs", "gemm_ar"):
         k *= gpus
     return f"{m}x{n}x{k}"
 

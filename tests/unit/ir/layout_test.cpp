@@ -55,6 +55,34 @@ TEST(Layout, CrookedWaysAreFound) {
   EXPECT_FALSE(layout.covers({8, 4}));
 }
 
+// What a wgmma sum of bf16 or f32 becomes for stores of 16 bytes, in segments of 128.
+TEST(Layout, RunsComeFromLanes) {
+  const Layout sum = read("[1:1 0:8 1:8 1:16 1:32 1:64 | 1:2 1:4 0:1 0:2 0:4 | 0:16 0:32]", 2);
+  const Layout halves = sum.withRuns(1, 8, 8), far = sum.withRuns(1, 8, 64);
+  EXPECT_EQ(halves.str(), "[1:1 1:2 1:4 0:8 1:32 1:64 | 1:8 1:16 0:1 0:2 0:4 | 0:16 0:32]");
+  EXPECT_EQ(far.str(), "[1:1 1:2 1:4 0:8 0:1 1:64 | 1:8 1:16 1:32 0:2 0:4 | 0:16 0:32]");
+  EXPECT_EQ(sum.withRuns(1, 4, 32).str(),
+            "[1:1 1:2 0:8 0:1 1:32 1:64 | 1:8 1:4 1:16 0:2 0:4 | 0:16 0:32]");
+  for (const Layout &layout : {halves, far}) {
+    EXPECT_EQ(layout.contiguous(1), 8u);
+    EXPECT_EQ(census(layout), census(sum));
+    // No element changes warps.
+    for (const auto &[position, count] : census(sum))
+      EXPECT_EQ(layout.find(position)->warp, sum.find(position)->warp);
+  }
+}
+
+TEST(Layout, RunsAreAsLongAsLanesHaveThem) {
+  // Another warp has what would come next, or no register is left to give for it.
+  const Layout warps = read("[1:1 1:4 | 0:1 | 1:2]", 2);
+  EXPECT_EQ(warps.withRuns(1, 4, 4), warps);
+  const Layout full = read("[1:1 0:2 | 1:2 0:1 | -]", 2);
+  EXPECT_EQ(full.withRuns(1, 4, 8), full);
+  // What is a run already stays.
+  const Layout run = read("[1:1 1:2 0:1 | 1:4 0:2 | -]", 2);
+  EXPECT_EQ(run.withRuns(1, 4, 8), run);
+}
+
 TEST(Layout, CopiesAreFoundInTheFirstPlace) {
   const Layout layout = read("[0:1 -| - 0:2 | -]", 1);
   EXPECT_EQ(layout.find({3}), (Layout::Place{1, 2, 0}));

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "ir/transform/access_layout.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+
+namespace dtile::passes {
+
+using namespace dtile::ir;
+
+namespace {
+
+/// Tiles below this size are loaded and stored in any layout.
+constexpr int64_t kSmallBytes = 2048;
+/// Shared memory that is not for tiles, and what rows there are longer for padding.
+constexpr int64_t kReservedBytes = 1024;
+constexpr int64_t kRowPadding = 16;
+/// Neighbours that the lanes of a warp should move together, in bytes; and on their way to other
+/// ranks.
+constexpr int64_t kSegmentBytes = 32;
+constexpr int64_t kRemoteSegmentBytes = 128;
+
+/// Neighbours that lanes should move together, in bytes, where a tile is accessed.
+int64_t segmentBytes(const Value &tile) {
+  const bool isRemote = llvm::any_of(tile.uses(), [](const Use &use) {
+    return use.user->hasEffect(RemoteWrite) ||
+           (use.user->is(OpKind::Store) && use.user->operand(1)->type().isRemote());
+  });
+  return isRemote ? kRemoteSegmentBytes : kSegmentBytes;
+}
+
+/// Whether accesses of memory in this layout use it well: lanes next to each other move neighbours.
+bool streams(const Layout &layout, const Value &tile) {
+  const Type type = tile.type();
+  const int64_t bytes = dtypeBytes(type.dtype());
+  if (type.elements() * bytes < kSmallBytes)
+    return true;
+  const unsigned dim = type.rank() - 1;
+  int64_t run = layout.contiguous(dim);
+  for (const Layout::Position &way : layout.bits(LayoutBits::Lane)) {
+    if (way[dim] != run)
+      break;
+    run *= 2;
+  }
+  return run * bytes >= std::min(segmentBytes(tile), type.shape()[dim] * bytes);
+}
+
+/// Whether a tile is an operand of a product that is used at once. Staged, it is in shared memory;
+/// else it gets there from rows, as there are no registers for all of its fragments.
+bool isForAwaited(const Value &tile) {
+  return llvm::any_of(tile.uses(), [](const Use &use) {
+    const Op &user = *use.user;
+    return user.is(OpKind::Dot) ? use.index == 1 && user.boolAttrOr("awaited", false)
+                                : (user.is(OpKind::Convert) || user.is(OpKind::Trans)) &&
+                                      isForAwaited(*user.result());
+  });
+}
+
+/// Whether elements can change warps between what is accessed and what is computed: through shared
+/// memory, which staged operands fill.
+bool canExchange(const Value &tile, const TargetFacts *facts) {
+  Op *space = tile.definingOp()->enclosing(OpKind::Space);
+  if (space && space->hasAttr("groups") && !isForAwaited(tile))
+    return false;
+  const Type type = tile.type();
+  const int64_t rows = type.elements() / type.shape().back();
+  return !facts || facts->sharedBytes == 0 ||
+         type.elements() * int64_t(dtypeBytes(type.dtype())) + rows * kRowPadding <=
+             facts->sharedBytes - kReservedBytes;
+}
+
+/// Whether what accesses memory does so from and to registers: no engine and no other warp has a
+/// part in it.
+bool isPlainAccess(const Op &op) {
+  return llvm::none_of(llvm::ArrayRef<llvm::StringRef>{"swizzle", "fetched", "brought", "copied"},
+                       [&](llvm::StringRef name) { return op.hasAttr(name); });
+}
+
+} // namespace
+
+unsigned accessElements(const TargetFacts *facts, unsigned bytes) {
+  constexpr unsigned kAccessBytes = 16;
+  return std::max(1u, (facts ? unsigned(facts->accessBytes) : kAccessBytes) / bytes);
+}
+
+std::optional<Layout> accessLayout(const Value &tile, const Layout &computed,
+                                   const TargetFacts *facts) {
+  if (streams(computed, tile))
+    return computed;
+  if (canExchange(tile, facts))
+    return std::nullopt;
+  if (!isPlainAccess(*tile.definingOp()))
+    return computed;
+  const unsigned bytes = dtypeBytes(tile.type().dtype());
+  return computed.withRuns(tile.type().rank() - 1, accessElements(facts, bytes),
+                           segmentBytes(tile) / bytes);
+}
+
+} // namespace dtile::passes

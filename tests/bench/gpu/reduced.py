@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""gemm_ar beside cuBLAS and the fastest all-reduce behind it: the products of tensor parallelism
+whose results every rank wants, as in decoding."""
+
+import torch
+import torch.distributed as dist
+
+from goals import shapes_of
+from harness import fastest, ratio
+
+# Kernels of gemm_ar.dtile, and the tiles to choose from with each.
+ONE_SHOT, TWO_SHOTS = "gemm_ar_one_shot", "gemm_ar"
+WAYS = (*((ONE_SHOT, tile) for tile in ((16, 32, 128), (16, 32, 256), (16, 64, 128), (64, 64, 128),
+                                        (64, 128, 64), (128, 64, 64))),
+        (TWO_SHOTS, (64, 128, 64)), (TWO_SHOTS, (128, 128, 64)))
+
+
+def sequential(bench, multiply, product):
+    """cuBLAS, then each all-reduce that there is, the fastest of them; and cuBLAS alone."""
+    group = dist.group.WORLD.group_name
+    ways = [lambda: (multiply(product), dist.all_reduce(product))]
+    if bench.ranks > 1:
+        import torch.distributed._symmetric_memory as symm
+
+        shared = symm.empty(tuple(product.shape), device="cuda", dtype=product.dtype)
+        symm.rendezvous(shared, dist.group.WORLD)
+        for operation in (torch.ops.symm_mem.one_shot_all_reduce,
+                          torch.ops.symm_mem.two_shot_all_reduce_):
+            ways.append(lambda operation=operation: (multiply(shared),
+                                                     operation(shared, "sum", group)))
+    times = [bench.attempt(way) for way in ways]
+    return (min((time for time in times if time is not None), default=None),
+            bench.milliseconds(lambda: multiply(product)))
+
+
+def gemm_ar(bench, options, build, team_for):
+    for m, n, ffn in options.shapes or shapes_of("decoded_layers"):
+        k = ffn // bench.ranks
+        a, b = bench.random(m, k), bench.random(n, k)
+        c, product = (torch.empty(m, n, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+
+        def fill():
+            a.copy_(bench.random(m, k))
+            b.copy_(bench.random(n, k))
+
+        def reference():
+            want = a.double() @ b.double().T
+            dist.all_reduce(want)
+            return want
+
+        with team_for(bench, options) as team:
+            def prepare(way):
+                name, (bm, bn, bk) = way
+                library, _ = build(bench, options, "gemm_ar", BM=bm, BN=bn, BK=bk)
+                kernel = getattr(library, name)
+                return f"{name} {bm}x{bn}x{bk}", lambda: kernel(a, b, c, team=team)
+
+            def check(name, launch):
+                return bench.check(name, launch, fill, c, reference, 1e-2)
+
+            spent, tile, error = fastest(bench, WAYS, prepare, check)
+        both, cublas = sequential(bench, lambda out: torch.matmul(a, b.T, out=out), product)
+        bench.row(op="gemm_ar", M=m, N=n, K=k, dtile=spent, tile=tile, error=error, cublas=cublas,
+                  best_peer=both, ratio=ratio(both, spent))
