@@ -80,9 +80,10 @@ void KernelFunction::lowerCaptured(Op &user) {
 
 llvm::Value *KernelFunction::scratchLaunches(const Op &param) {
   const int64_t object = kernel_.layout->object(param);
-  return b.CreateLoad(
+  llvm::Value *parts = b.CreateLoad(
       b.getInt64Ty(),
       loadFrame(object + int64_t(offsetof(dtile_device_object, turn)), b.getPtrTy()));
+  return b.CreateLShr(parts, DTILE_DEVICE_PART_BITS);
 }
 
 llvm::Value *KernelFunction::scratchTurn(const Op &param) {

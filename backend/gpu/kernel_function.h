@@ -25,6 +25,8 @@ public:
   [[nodiscard]] llvm::Value *launchNumber(const ir::Op &param) const {
     return numbers_.lookup(&param);
   }
+  /// i64: launches with a scratch object before this one.
+  [[nodiscard]] llvm::Value *scratchLaunches(const ir::Op &param);
   /// i64: which of its copies a scratch object is in this launch.
   [[nodiscard]] llvm::Value *scratchTurn(const ir::Op &param);
   /// Address of the dtile_device_cells of a signal parameter.
@@ -49,8 +51,6 @@ protected:
   const KernelScaffold &kernel_;
 
 private:
-  /// i64: launches with a scratch object before this one.
-  [[nodiscard]] llvm::Value *scratchLaunches(const ir::Op &param);
   /// This launch's copy of a scratch object.
   void lowerScratch(ir::Op &param);
 

@@ -40,9 +40,14 @@ private:
   void zeroNextCopies();
   void lowerSpaces();
   void lowerSpace(Op &space, int32_t number, llvm::Value *first, llvm::Value *end);
-  /// In the last program: what the next launch counts from.
+  /// Of a space whose bodies programs take: how many of this launch's have been taken.
+  [[nodiscard]] llvm::Value *bodiesTaken(llvm::IRBuilder<> &at, int32_t space);
+  /// What the next launch counts from.
   void finish();
+  /// By the last program alone.
   void moveBases(Op &signal);
+  /// So many parts of a launch have ended.
+  void moveTurns(llvm::Value *parts);
   void addAtEnd(llvm::Value *place, llvm::Value *added);
   [[nodiscard]] int32_t numberOf(llvm::StringRef space) const;
   [[nodiscard]] bool isAwaited(const Op &space) const;
@@ -109,11 +114,12 @@ void KernelLowering::begin(llvm::StringRef entry) {
   };
   scaffold_.rank = wide(offsetof(dtile_device_launch, rank), "rank");
   scaffold_.ranks = wide(offsetof(dtile_device_launch, num_ranks), "ranks");
-  // Not constant: the last program of the launch before has moved it on.
+  // Not constant: the programs of the launch before have moved it on.
   llvm::Value *counters =
       launchField(offsetof(dtile_device_launch, kernel), b.getPtrTy(), "counters");
-  static_assert(offsetof(dtile_device_kernel, epoch) == 0);
-  scaffold_.epoch = b.CreateLoad(b.getInt64Ty(), counters, "epoch");
+  static_assert(offsetof(dtile_device_kernel, ended) == 0);
+  scaffold_.epoch =
+      b.CreateLShr(b.CreateLoad(b.getInt64Ty(), counters), DTILE_DEVICE_PART_BITS, "epoch");
   b.SetInsertPoint(start);
   gpu_.debug.moveTo(b, kernel);
 }
@@ -154,9 +160,7 @@ void KernelLowering::zeroNextCopies() {
     if (!op.is(OpKind::Param) || !op.boolAttrOr("zero", false))
       continue;
     auto field = [&](size_t offset, llvm::Type *type) { return objectField(op, offset, type); };
-    llvm::Value *turn =
-        b.CreateLoad(b.getInt64Ty(), field(offsetof(dtile_device_object, turn), b.getPtrTy()));
-    llvm::Value *copy = b.CreateURem(b.CreateAdd(turn, b.getInt64(1)),
+    llvm::Value *copy = b.CreateURem(b.CreateAdd(scratchLaunches(op), b.getInt64(1)),
                                      b.getInt64(uint64_t(launch::scratchCopies(op))));
     llvm::Value *bytes = field(offsetof(dtile_device_object, copy_bytes), b.getInt64Ty());
     llvm::Value *data =
@@ -167,6 +171,16 @@ void KernelLowering::zeroNextCopies() {
 }
 
 // Spaces.
+
+llvm::Value *KernelLowering::bodiesTaken(llvm::IRBuilder<> &at, int32_t space) {
+  llvm::Value *progress = at.CreateMul(at.CreateAnd(kernel_.epoch, at.getInt64(1)),
+                                       at.getInt64(sizeof(dtile_device_progress)));
+  const size_t first = offsetof(dtile_device_kernel, progress) +
+                       offsetof(dtile_device_progress, bodies_taken) + sizeof(uint64_t) * space;
+  return at.CreateInBoundsGEP(
+      at.getInt8Ty(), launchField(offsetof(dtile_device_launch, kernel), at.getPtrTy(), "counters"),
+      at.CreateAdd(progress, at.getInt64(first)));
+}
 
 int32_t KernelLowering::numberOf(llvm::StringRef space) const {
   auto it = llvm::find_if(spaces_, [&](Op *op) { return op->strAttr("name") == space; });
@@ -217,7 +231,7 @@ void KernelLowering::lowerSpace(Op &space, int32_t number, llvm::Value *first, l
   if (space.hasAttr("after_all")) {
     llvm::StringRef before = space.strAttr("after_all");
     inner.CreateCall(gpu_.call(DeviceCall::space_await),
-                     {kernel_.launch, inner.getInt32(numberOf(before)),
+                     {kernel_.launch, kernel_.epoch, inner.getInt32(numberOf(before)),
                       inner.getInt32(gpu_.site(space, before))});
   }
   body->lowerCaptured(space);
@@ -229,16 +243,14 @@ void KernelLowering::lowerSpace(Op &space, int32_t number, llvm::Value *first, l
                   .step = wide(inner.CreateSub(end, first)),
                   .count = count};
   if (sharesBodies(space))
-    range.taken = inner.CreateConstInBoundsGEP1_64(
-        inner.getInt8Ty(),
-        launchField(offsetof(dtile_device_launch, kernel), b.getPtrTy(), "counters"),
-        offsetof(dtile_device_kernel, bodies_taken) + sizeof(uint64_t) * number);
+    range.taken = bodiesTaken(inner, number);
   body->lowerBodies(space, range);
   // What bodies have sent and whose tokens they give to `when all` is complete behind it.
   if (space.body().terminator()->numOperands() > 0)
     inner.CreateCall(gpu_.call(DeviceCall::quiet), {kernel_.launch});
   if (isAwaited(space))
-    inner.CreateCall(gpu_.call(DeviceCall::space_done), {kernel_.launch, inner.getInt32(number)});
+    inner.CreateCall(gpu_.call(DeviceCall::space_done),
+                     {kernel_.launch, kernel_.epoch, inner.getInt32(number)});
   b.SetInsertPoint(inner.GetInsertBlock());
 }
 
@@ -250,20 +262,33 @@ void KernelLowering::finish() {
   const bool isAsked = llvm::any_of(kernel_.kernel->body().ops(), [](Op &op) {
     return op.is(OpKind::SignalParam) && op.body().empty();
   });
-  llvm::Value *last =
-      b.CreateCall(gpu_.call(DeviceCall::leave), {kernel_.launch, b.getInt32(isAsked)});
+  llvm::SmallVector<Op *, 4> signals;
+  for (Op &op : kernel_.kernel->body().ops())
+    if (op.is(OpKind::SignalParam) && op.result()->hasUses())
+      signals.push_back(&op);
+  if (signals.empty() && !isAsked) {
+    moveTurns(b.CreateCall(gpu_.call(DeviceCall::end), {kernel_.launch, kernel_.epoch}));
+    return;
+  }
+  llvm::Value *last = b.CreateCall(gpu_.call(DeviceCall::end_as_last),
+                                   {kernel_.launch, kernel_.epoch, b.getInt32(isAsked)});
   when(b.CreateIsNotNull(last), "last", [&] {
-    for (Op &op : kernel_.kernel->body().ops())
-      if (op.is(OpKind::SignalParam) && op.result()->hasUses())
-        moveBases(op);
-    when(b.CreateIsNull(kernel_.thread), "turns", [&] {
-      for (Op &op : kernel_.kernel->body().ops()) {
-        if (!op.is(OpKind::Param) || op.strAttr("mode") != "scratch")
-          continue;
-        llvm::Value *turn = objectField(op, offsetof(dtile_device_object, turn), b.getPtrTy());
-        addAtEnd(turn, b.getInt64(1));
-      }
-    });
+    for (Op *signal : signals)
+      moveBases(*signal);
+    moveTurns(b.getInt64(DTILE_DEVICE_PARTS));
+  });
+}
+
+void KernelLowering::moveTurns(llvm::Value *parts) {
+  llvm::SmallVector<Op *, 4> objects;
+  for (Op &op : kernel_.kernel->body().ops())
+    if (op.is(OpKind::Param) && op.strAttr("mode") == "scratch")
+      objects.push_back(&op);
+  if (objects.empty())
+    return;
+  when(b.CreateIsNull(kernel_.thread), "turns", [&] {
+    for (Op *object : objects)
+      addAtEnd(objectField(*object, offsetof(dtile_device_object, turn), b.getPtrTy()), parts);
   });
 }
 
@@ -296,7 +321,7 @@ void KernelLowering::moveBases(Op &signal) {
 }
 
 void KernelLowering::addAtEnd(llvm::Value *place, llvm::Value *added) {
-  // Nobody else is there; but an update does not wait for what the place holds.
+  // Where nobody else is there, too: an update does not wait for what the place holds.
   b.CreateAtomicRMW(llvm::AtomicRMWInst::Add, place, added, llvm::Align(8),
                     llvm::AtomicOrdering::Monotonic,
                     context().getOrInsertSyncScopeID(gpu_.device.rankScope()));

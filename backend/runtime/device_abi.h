@@ -21,7 +21,7 @@
 extern "C" {
 #endif
 
-#define DTILE_DEVICE_ABI_VERSION 4
+#define DTILE_DEVICE_ABI_VERSION 5
 #define DTILE_DEVICE_FRAME_BYTES 3584
 #define DTILE_DEVICE_MAX_SPACES 16
 #define DTILE_DEVICE_REPORT_ARGS 8
@@ -69,19 +69,33 @@ typedef struct dtile_device_team {
   int64_t wait_budget_ns;
 } dtile_device_team;
 
+/* Words that count launches count so many parts of each: a program that ends adds its share, and
+ * waits for nobody. The shares of a launch's programs, of which there are at most as many, make a
+ * whole; so (word >> DTILE_DEVICE_PART_BITS) is what it was when the launch began until the last
+ * of them has ended. */
+#define DTILE_DEVICE_PART_BITS 16
+#define DTILE_DEVICE_PARTS (1 << DTILE_DEVICE_PART_BITS)
+
+/* What the programs of one launch count together. */
+typedef struct dtile_device_progress {
+  /* programs that have ended their bodies of each space */
+  uint64_t space_finished[DTILE_DEVICE_MAX_SPACES];
+  /* bodies that programs have taken, of spaces that share theirs */
+  uint64_t bodies_taken[DTILE_DEVICE_MAX_SPACES];
+} dtile_device_progress;
+
 /* A kernel's counters on a rank; in device memory, zero at first. */
 typedef struct dtile_device_kernel {
-  /* launches that have ended */
-  uint64_t epoch;
-  /* launches whose entry is open: epoch + 1 once ranks have met for the current one */
+  /* launches that have ended, in parts */
+  uint64_t ended;
+  /* launches whose entry is open: one more than have ended once ranks have met for the current one
+   */
   uint64_t entered;
-  /* programs of the current launch that have ended */
+  /* programs of the current launch that have ended, of kernels whose last program moves bases */
   uint32_t finished;
   uint32_t reserved;
-  /* programs that have ended their bodies of each space of the current launch */
-  uint64_t space_finished[DTILE_DEVICE_MAX_SPACES];
-  /* bodies of the current launch that programs have taken, of spaces that share theirs */
-  uint64_t bodies_taken[DTILE_DEVICE_MAX_SPACES];
+  /* of launches with even and with odd numbers: each zeroes that of the next */
+  dtile_device_progress progress[2];
 } dtile_device_kernel;
 
 /* First parameter of every kernel. */
@@ -100,9 +114,9 @@ typedef struct dtile_device_launch {
 } dtile_device_launch;
 
 /* In the frame for each scratch object: this launch's copy begins at
- * data + *turn % copies * copy_bytes, where `copies` is the parameter's (dtile_param_desc); the
- * last program adds 1 to *turn. `data` and copy_bytes are multiples of 256: whole copies are zeroed
- * in words of 16 bytes, and tensor maps begin there. */
+ * data + launches % copies * copy_bytes, where `copies` is the parameter's (dtile_param_desc) and
+ * *turn counts launches, in parts. `data` and copy_bytes are multiples of 256: whole copies are
+ * zeroed in words of 16 bytes, and tensor maps begin there. */
 typedef struct dtile_device_object {
   void *data;
   int64_t copy_bytes;

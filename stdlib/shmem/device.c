@@ -242,7 +242,7 @@ DTILE_API void dtile_dev_enter(const dtile_device_launch *launch) {
   if (!(launch->flags & DTILE_KERNEL_ENTRY_BARRIER))
     return;
   dtile_device_kernel *kernel = launch->kernel;
-  const uint64_t open = loadRank64(&kernel->epoch) + 1;
+  const uint64_t open = (loadRank64(&kernel->ended) >> DTILE_DEVICE_PART_BITS) + 1;
   int32_t failed = 0;
   if (programIndex() == 0) {
     meet(launch, 0, -1, 0, threadCount());
@@ -256,33 +256,59 @@ DTILE_API void dtile_dev_enter(const dtile_device_launch *launch) {
   syncProgram(failed);
 }
 
-DTILE_API void dtile_dev_space_done(const dtile_device_launch *launch, int32_t space) {
-  syncProgram(0);
-  if (threadIndex() == 0)
-    notifyRank64(&launch->kernel->space_finished[space], 1);
+DTILE_INLINE dtile_device_progress *progressOf(const dtile_device_launch *launch, int64_t number) {
+  return &launch->kernel->progress[number & 1];
 }
 
-DTILE_API void dtile_dev_space_await(const dtile_device_launch *launch, int32_t space,
-                                     int32_t site) {
-  dtile_device_kernel *kernel = launch->kernel;
+DTILE_API void dtile_dev_space_done(const dtile_device_launch *launch, int64_t number,
+                                    int32_t space) {
+  syncProgram(0);
+  if (threadIndex() == 0)
+    notifyRank64(&progressOf(launch, number)->space_finished[space], 1);
+}
+
+DTILE_API void dtile_dev_space_await(const dtile_device_launch *launch, int64_t number,
+                                     int32_t space, int32_t site) {
   const uint64_t programs =
       (uint64_t)(launch->first_program[space + 1] - launch->first_program[space]);
   int32_t failed = 0;
   if (threadIndex() == 0)
-    failed = spin(launch->team, &kernel->space_finished[space], (uint64_t)space, programs,
-                  DTILE_DISTANCE_RANK, spaceOf(launch, programIndex()), site);
+    failed = spin(launch->team, &progressOf(launch, number)->space_finished[space], (uint64_t)space,
+                  programs, DTILE_DISTANCE_RANK, spaceOf(launch, programIndex()), site);
   syncProgram(failed);
 }
 
-DTILE_API int32_t dtile_dev_leave(const dtile_device_launch *launch, int32_t isAsked) {
+// By one program: nobody looks at these before the next launch, which begins when this has ended.
+DTILE_INLINE void zeroNextProgress(const dtile_device_launch *launch, int64_t number) {
+  dtile_device_progress *next = progressOf(launch, number + 1);
+  for (int32_t space = threadIndex(); space < DTILE_DEVICE_MAX_SPACES; space += threadCount()) {
+    storeRank64(&next->space_finished[space], 0);
+    storeRank64(&next->bodies_taken[space], 0);
+  }
+}
+
+DTILE_API int64_t dtile_dev_end(const dtile_device_launch *launch, int64_t number) {
+  // Loads whose values were used have ended, so that what launches are counted by may be changed.
+  syncProgram(0);
+  const int isFirst = programIndex() == 0;
+  const int64_t share = isFirst ? DTILE_DEVICE_PARTS - (launch->programs - 1) : 1;
+  if (isFirst)
+    zeroNextProgress(launch, number);
+  // An update is on its way at once, and nobody waits for it.
+  if (threadIndex() == 0)
+    addRankI64(&launch->kernel->ended, (uint64_t)share);
+  return share;
+}
+
+DTILE_API int32_t dtile_dev_end_as_last(const dtile_device_launch *launch, int64_t number,
+                                        int32_t isAsked) {
   syncProgram(0);
   dtile_device_kernel *kernel = launch->kernel;
   int32_t isLast = 1;
   if (launch->programs > 1) {
     isLast = 0;
     if (threadIndex() == 0) {
-      // Loads whose values were used have ended, so that what is counted from may be changed; what
-      // programs have stored is waited for only where the last one reads it.
+      // What programs have stored is waited for only where the last one reads it.
       const uint32_t before =
           isAsked ? addAcqRelRank32(&kernel->finished, 1) : fetchAddRank32(&kernel->finished, 1);
       isLast = before + 1 == (uint32_t)launch->programs;
@@ -293,14 +319,9 @@ DTILE_API int32_t dtile_dev_leave(const dtile_device_launch *launch, int32_t isA
   }
   if (!isLast)
     return 0;
-  // The next launch begins when this one has ended.
-  for (int32_t space = threadIndex(); space < DTILE_DEVICE_MAX_SPACES; space += threadCount()) {
-    storeRank64(&kernel->space_finished[space], 0);
-    storeRank64(&kernel->bodies_taken[space], 0);
-  }
-  // An update is on its way at once; what to store would have to be loaded first.
+  zeroNextProgress(launch, number);
   if (threadIndex() == 0)
-    addRankI64(&kernel->epoch, 1);
+    addRankI64(&kernel->ended, DTILE_DEVICE_PARTS);
   return 1;
 }
 

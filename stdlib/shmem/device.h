@@ -35,15 +35,19 @@ void dtile_dev_start(void);
 /* Together, then in kernels that may have the flag: ranks meet when the launch's flags ask for it.
  */
 void dtile_dev_enter(const dtile_device_launch *launch);
-/* Together, last in every kernel: 1 in all threads of the last program to come here, else 0. The
- * last one's caller moves bases and turns on; the rest of the counters are set for the next launch
- * here, the epoch too. `isAsked`: the last program reads what others have written (the counts that
- * waits have asked for). */
-int32_t dtile_dev_leave(const dtile_device_launch *launch, int32_t isAsked);
+/* Together, last in a kernel: this program's share of the launch, for the turns that the caller
+ * moves on; the kernel's counters are moved on here. `number` is the launch's: as many as have
+ * ended before it. */
+int64_t dtile_dev_end(const dtile_device_launch *launch, int64_t number);
+/* The same in kernels in which something is left to do once: 1 in all threads of the last program
+ * to come here, whose caller moves bases and turns on by whole launches, else 0. `isAsked`: the last
+ * program reads what others have written (the counts that waits have asked for). */
+int32_t dtile_dev_end_as_last(const dtile_device_launch *launch, int64_t number, int32_t isAsked);
 /* Together: this program has ended its bodies of a space. */
-void dtile_dev_space_done(const dtile_device_launch *launch, int32_t space);
+void dtile_dev_space_done(const dtile_device_launch *launch, int64_t number, int32_t space);
 /* Together: all programs of a space have ended their bodies of it. */
-void dtile_dev_space_await(const dtile_device_launch *launch, int32_t space, int32_t site);
+void dtile_dev_space_await(const dtile_device_launch *launch, int64_t number, int32_t space,
+                           int32_t site);
 /* All programs, each its part: zeroes memory that is aligned to 16 bytes. */
 void dtile_dev_zero(const dtile_device_launch *launch, void *data, int64_t bytes);
 /* Together, `threads` of them: they meet, and what each did to memory before is done for all of

@@ -281,7 +281,7 @@ Status DeviceTeam::runPrologue(DeviceKernel &kernel, int32_t local, const dtile_
     weights[s] = dtile_mean_weight(loaded.image->weights[s], frame, bodies[s]);
   }
   dtile_device_launch &words = prepared.launch;
-  auto resident = int32_t(std::min<int64_t>(loaded.resident, INT32_MAX));
+  auto resident = int32_t(std::min<int64_t>(loaded.resident, DTILE_DEVICE_PARTS));
   int32_t programs = dtile_share_programs(desc.nspaces, loaded.image->spaces, bodies, weights,
                                           resident, words.first_program);
   if (programs < 0)

@@ -46,9 +46,10 @@ const DeviceKernel *DeviceTeam::kernelOf(const dtile_device_report &report) {
     last = recent.kernel;
     uint64_t ended = 0;
     Status status = rank.device->copyOut(
-        &ended, last->loaded[local].counters + offsetof(dtile_device_kernel, epoch), sizeof ended,
+        &ended, last->loaded[local].counters + offsetof(dtile_device_kernel, ended), sizeof ended,
         rank.stream);
-    if (!status.ok() || !rank.device->synchronize(rank.stream).ok() || recent.number >= ended)
+    if (!status.ok() || !rank.device->synchronize(rank.stream).ok() ||
+        recent.number >= ended >> DTILE_DEVICE_PART_BITS)
       return last;
   }
   return last;

@@ -190,7 +190,7 @@ TEST_F(DeviceTeamTest, hands_each_rank_its_team_objects_and_programs) {
     EXPECT_EQ(words.meeting[0] + words.meeting[1], 0u);
     for (int32_t peer = 0; peer < 2; ++peer)
       EXPECT_EQ(words.peers[peer], team->local(peer).heap);
-    EXPECT_EQ(one.words.kernel->epoch, 0u);
+    EXPECT_EQ(one.words.kernel->ended, 0u);
     const Frame &frame = frameOf(one);
     EXPECT_EQ(*frame.scratch.turn, 0u);
     EXPECT_EQ(static_cast<float *>(frame.scratch.data)[63], 0.0f);
@@ -508,7 +508,7 @@ TEST_F(DeviceTeamTest, names_the_kernel_of_the_first_launch_that_has_not_ended) 
   machine.kernel = [&](const RecordedLaunch &launch) {
     // The second launch of `shift` stays behind.
     if (machine.launches.size() == 1)
-      ++launch.words.kernel->epoch;
+      launch.words.kernel->ended += DTILE_DEVICE_PARTS;
     if (machine.launches.size() != 2)
       return;
     dtile_device_report &report = *launch.words.team->report;
@@ -521,8 +521,8 @@ TEST_F(DeviceTeamTest, names_the_kernel_of_the_first_launch_that_has_not_ended) 
   *machine.launches[0].words.team->abort = 1;
   EXPECT_THAT(team->synchronize().message, HasSubstr("kernel `shift`"));
   machine.kernel = [](const RecordedLaunch &launch) {
-    if (launch.words.team->report->state == 0 && launch.words.kernel->epoch == 0)
-      ++launch.words.kernel->epoch;
+    if (launch.words.team->report->state == 0 && launch.words.kernel->ended == 0)
+      launch.words.kernel->ended += DTILE_DEVICE_PARTS;
   };
   ASSERT_TRUE(launchOn(0).ok());
   machine.kernel = nullptr;

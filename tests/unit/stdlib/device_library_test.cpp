@@ -294,7 +294,7 @@ TEST(DeviceLaunch, WaitsSeeWhatPeersHaveSentLaunchAfterLaunch) {
                 if (rank.data()[from * kWords + uint64_t(word)] != from * 1000 + uint64_t(launch))
                   ++wrong;
           }
-          if (dtile_dev_leave(&l, 1)) {
+          if (dtile_dev_end_as_last(&l, launch, 1)) {
             ++last;
             if (current.index < kRanks)
               ++rank.base[size_t(current.index)];
@@ -306,7 +306,7 @@ TEST(DeviceLaunch, WaitsSeeWhatPeersHaveSentLaunchAfterLaunch) {
     EXPECT_EQ(last, (launch + 1) * kRanks * kThreads);
   }
   for (Team::Rank &rank : team.ranks) {
-    EXPECT_EQ(rank.kernel.epoch, kLaunches);
+    EXPECT_EQ(rank.kernel.ended, uint64_t(kLaunches) << DTILE_DEVICE_PART_BITS);
     EXPECT_EQ(rank.kernel.entered, kLaunches);
     EXPECT_EQ(rank.kernel.finished, 0);
     EXPECT_EQ(rank.team.meetings, kLaunches);
@@ -325,20 +325,61 @@ TEST(DeviceLaunch, SpacesAndBarriersWaitForAll) {
       tooEarly += arrived != kRanks * kThreads;
       dtile_dev_barrier(&l, 0, 0, kThreads);
       ++first;
-      dtile_dev_space_done(&l, 0);
+      dtile_dev_space_done(&l, 0, 0);
     } else {
-      dtile_dev_space_await(&l, 0, 3);
+      dtile_dev_space_await(&l, 0, 0, 3);
       tooEarly += first < kThreads;
-      tooEarly += rank.kernel.space_finished[0] != 1;
+      tooEarly += rank.kernel.progress[0].space_finished[0] != 1;
     }
-    (void)dtile_dev_leave(&l, 1);
+    (void)dtile_dev_end(&l, 0);
   });
   EXPECT_EQ(ended, kRanks * kPrograms * kThreads);
   EXPECT_EQ(tooEarly, 0);
   for (Team::Rank &rank : team.ranks) {
     EXPECT_EQ(rank.team.meetings, 2u);
-    EXPECT_EQ(rank.kernel.space_finished[0], 0u);
+    EXPECT_EQ(rank.kernel.progress[0].space_finished[0], 1u);
+    EXPECT_EQ(rank.kernel.ended, uint64_t(DTILE_DEVICE_PARTS));
   }
+}
+
+TEST(DeviceLaunch, SharesMakeALaunchWhenTheLastProgramEnds) {
+  Team team(0);
+  std::atomic<int> wrong = 0;
+  for (int64_t launch = 0; launch < 5; ++launch) {
+    std::atomic<int> others[kRanks] = {};
+    std::atomic<uint64_t> turns[kRanks] = {};
+    team.run(0, [&](Team::Rank &rank, const dtile_device_launch &l) {
+      dtile_dev_start();
+      auto number = [&] {
+        return int64_t(std::atomic_ref(rank.kernel.ended).load() >> DTILE_DEVICE_PART_BITS);
+      };
+      wrong += number() != launch;
+      dtile_device_progress &progress = rank.kernel.progress[launch & 1];
+      // One program of each rank, every time another, stays until all others have ended.
+      const bool isLate = current.number == launch % kPrograms;
+      if (isLate) {
+        while (others[l.rank] != (kPrograms - 1) * kThreads)
+          std::this_thread::yield();
+        wrong += number() != launch;
+      } else {
+        wrong += std::atomic_ref(progress.space_finished[1]).load() > kPrograms;
+        dtile_dev_space_done(&l, launch, 1);
+      }
+      const int64_t share = dtile_dev_end(&l, launch);
+      wrong += share != (current.number == 0 ? DTILE_DEVICE_PARTS - kPrograms + 1 : 1);
+      if (current.index == 0)
+        turns[l.rank] += uint64_t(share);
+      if (!isLate)
+        ++others[l.rank];
+    });
+    for (Team::Rank &rank : team.ranks) {
+      EXPECT_EQ(rank.kernel.ended, uint64_t(launch + 1) << DTILE_DEVICE_PART_BITS);
+      EXPECT_EQ(turns[rank.team.rank], uint64_t(DTILE_DEVICE_PARTS));
+      EXPECT_EQ(rank.kernel.progress[launch & 1].space_finished[1], uint64_t(kPrograms - 1));
+      EXPECT_EQ(rank.kernel.progress[(launch + 1) & 1].space_finished[1], 0u);
+    }
+  }
+  EXPECT_EQ(wrong, 0);
 }
 
 TEST(DeviceLaunch, WaitThatTakesTooLongIsReportedAndAllLeave) {
