@@ -40,8 +40,8 @@ void dtile_dev_enter(const dtile_device_launch *launch);
  * ended before it. */
 int64_t dtile_dev_end(const dtile_device_launch *launch, int64_t number);
 /* The same in kernels in which something is left to do once: 1 in all threads of the last program
- * to come here, whose caller moves bases and turns on by whole launches, else 0. `isAsked`: the last
- * program reads what others have written (the counts that waits have asked for). */
+ * to come here, whose caller moves bases and turns on by whole launches, else 0. `isAsked`: the
+ * last program reads what others have written (the counts that waits have asked for). */
 int32_t dtile_dev_end_as_last(const dtile_device_launch *launch, int64_t number, int32_t isAsked);
 /* Together: this program has ended its bodies of a space. */
 void dtile_dev_space_done(const dtile_device_launch *launch, int64_t number, int32_t space);
