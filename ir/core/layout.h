@@ -73,8 +73,8 @@ public:
   [[nodiscard]] unsigned contiguous(unsigned dim) const;
 
   /// With runs of `length` elements of a dimension in each thread's consecutive registers, and of
-  /// `segment` in lanes of a warp (both powers of two), as far as bits of lanes and registers can
-  /// change places for that. The warps keep their elements.
+  /// `segment` in lanes of a warp (both powers of two), as far as bits of lanes and of registers
+  /// that lead along that dimension can change places for that. The warps keep their elements.
   [[nodiscard]] Layout withRuns(unsigned dim, int64_t length, int64_t segment) const;
 
   /// Without a dimension: what led along it leads nowhere.

@@ -8,8 +8,8 @@
 //   it reads has the number of its own launch.
 // Why: a notify has to wait until what it tells of has landed, and what waits for it has still to
 //   load the data: of a message of a few kilobytes that is a third of the time. The protocol is
-//   NCCL's LL; as each launch fills all of a copy, words of older launches are always two behind,
-//   and nothing is ever cleared.
+//   NCCL's LL; as each launch fills all of a copy that is read, words of older launches are always
+//   two behind, and nothing is ever cleared.
 // Leaves alone: kernels in which anything else goes from rank to rank. It is done for a kernel or
 //   not at all, so that the only order needed is that of words: each launch fills each element of
 //   the object on every rank once, by a put that nothing conditions, and reads it (or each but the

@@ -2,6 +2,7 @@
 #include "ir/transform/access_layout.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/MathExtras.h"
 
 #include <algorithm>
 
@@ -63,15 +64,20 @@ bool canExchange(const Value &tile, const TargetFacts *facts) {
   Op *space = tile.definingOp()->enclosing(OpKind::Space);
   if (space && space->hasAttr("groups") && !isForAwaited(tile))
     return false;
+  if (!facts || facts->sharedBytes == 0)
+    return true;
+  // Layouts are of boxes whose sizes are powers of two.
   const Type type = tile.type();
-  const int64_t rows = type.elements() / type.shape().back();
-  return !facts || facts->sharedBytes == 0 ||
-         type.elements() * int64_t(dtypeBytes(type.dtype())) + rows * kRowPadding <=
-             facts->sharedBytes - kReservedBytes;
+  int64_t bytes = int64_t(llvm::PowerOf2Ceil(uint64_t(type.shape().back()))) *
+                      int64_t(dtypeBytes(type.dtype())) +
+                  kRowPadding;
+  for (const int64_t size : type.shape().drop_back())
+    bytes *= int64_t(llvm::PowerOf2Ceil(uint64_t(size)));
+  return bytes <= facts->sharedBytes - kReservedBytes;
 }
 
-/// Whether what accesses memory does so from and to registers: no engine and no other warp has a
-/// part in it.
+/// Whether a load fills registers by itself: no engine and no other warp has a part in it. What
+/// others store of a tile is not converted at all (infer-layouts).
 bool isPlainAccess(const Op &op) {
   return llvm::none_of(llvm::ArrayRef<llvm::StringRef>{"swizzle", "fetched", "brought", "copied"},
                        [&](llvm::StringRef name) { return op.hasAttr(name); });
@@ -93,8 +99,12 @@ std::optional<Layout> accessLayout(const Value &tile, const Layout &computed,
   if (!isPlainAccess(*tile.definingOp()))
     return computed;
   const unsigned bytes = dtypeBytes(tile.type().dtype());
-  return computed.withRuns(tile.type().rank() - 1, accessElements(facts, bytes),
-                           segmentBytes(tile) / bytes);
+  const unsigned dim = tile.type().rank() - 1;
+  const unsigned run = accessElements(facts, bytes);
+  // To lengthen segments alone, each word would take two shuffles.
+  if (bytes == 8 && computed.contiguous(dim) >= run)
+    return computed;
+  return computed.withRuns(dim, run, segmentBytes(tile) / bytes);
 }
 
 } // namespace dtile::passes

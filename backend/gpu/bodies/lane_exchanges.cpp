@@ -13,7 +13,7 @@ using ir::LayoutBits;
 namespace {
 
 constexpr unsigned kWordBits = 32;
-/// From more exchanges on, each of which moves half of the words, shared memory is as fast.
+/// Each moves half of the words: with more, shared memory is likely to be as fast.
 constexpr unsigned kMostExchanges = 3;
 
 /// A bit of a lane's number and a bit of a register's, whose ways change places.

@@ -73,7 +73,7 @@ TEST(Layout, RunsComeFromLanes) {
 }
 
 TEST(Layout, RunsAreAsLongAsLanesHaveThem) {
-  // Another warp has what would come next, or no register is left to give for it.
+  // Another warp has what would come next, or no register along the dimension is left to give.
   const Layout warps = read("[1:1 1:4 | 0:1 | 1:2]", 2);
   EXPECT_EQ(warps.withRuns(1, 4, 4), warps);
   const Layout full = read("[1:1 0:2 | 1:2 0:1 | -]", 2);
