@@ -124,8 +124,7 @@ std::optional<Registers> BodyLowering::withinWarps(DType dtype, const TileInfo &
       low = low ? low : llvm::Constant::getNullValue(word);
       high = high ? high : llvm::Constant::getNullValue(word);
       llvm::Value *got = fromLane(b.CreateSelect(isOdd, low, high), 1u << swap.lane);
-      llvm::Value *kept = high;
-      high = b.CreateSelect(isOdd, kept, got);
+      high = b.CreateSelect(isOdd, high, got);
       low = b.CreateSelect(isOdd, got, low);
     }
   }
