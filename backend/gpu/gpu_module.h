@@ -77,8 +77,8 @@ struct KernelScaffold {
   /// Addresses of the two parameters (constant memory).
   llvm::Value *launch = nullptr;
   llvm::Value *frame = nullptr;
-  /// i64
-  llvm::Value *rank = nullptr, *ranks = nullptr, *epoch = nullptr;
+  /// i64; where `epoch` is null, it is the whole launches of `ended`, which is in parts.
+  llvm::Value *rank = nullptr, *ranks = nullptr, *epoch = nullptr, *ended = nullptr;
   /// i32: the thread in its program, the program in the launch.
   llvm::Value *thread = nullptr, *program = nullptr;
   unsigned threads = 128;

@@ -45,8 +45,12 @@ Parts KernelFunction::outside(ir::Value *value) {
 }
 
 llvm::Value *KernelFunction::fact(OpKind kind) {
-  return kind == OpKind::Rank ? kernel_.rank : kind == OpKind::NumRanks ? kernel_.ranks
-                                                                        : kernel_.epoch;
+  return kind == OpKind::Rank ? kernel_.rank : kind == OpKind::NumRanks ? kernel_.ranks : epoch();
+}
+
+llvm::Value *KernelFunction::epoch(llvm::IRBuilder<> &at) const {
+  return kernel_.epoch ? kernel_.epoch
+                       : at.CreateLShr(kernel_.ended, DTILE_DEVICE_PART_BITS, "epoch");
 }
 
 // Values of the kernel's region.
@@ -160,7 +164,7 @@ llvm::Value *KernelFunction::expected(Op &signalParam, llvm::Value *cell) {
         launch::expectedCount(f, f.builder(), signalParam, function->getArg(5)));
   }
   return b.CreateCall(function, {kernel_.launch, kernel_.frame, kernel_.rank, kernel_.ranks,
-                                 kernel_.epoch, cell});
+                                 epoch(), cell});
 }
 
 } // namespace dtile::backend::gpu

@@ -25,6 +25,10 @@ public:
   [[nodiscard]] llvm::Value *launchNumber(const ir::Op &param) const {
     return numbers_.lookup(&param);
   }
+  /// i64: the number of this launch, computed at the builder: in the entry block code would wait
+  /// for what is loaded there.
+  [[nodiscard]] llvm::Value *epoch() { return epoch(b); }
+  [[nodiscard]] llvm::Value *epoch(llvm::IRBuilder<> &at) const;
   /// i64: launches with a scratch object before this one.
   [[nodiscard]] llvm::Value *scratchLaunches(const ir::Op &param);
   /// i64: which of its copies a scratch object is in this launch.

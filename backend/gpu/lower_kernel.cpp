@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The GPU function of a kernel: each program finds the space that it belongs to, runs that space's
-// bodies, and the last one to end moves epochs, turns and counts on for the next launch.
+// bodies, and moves epochs, turns and counts on for the next launch.
 #include "backend/gpu/bodies/lower_body.h"
 #include "backend/gpu/space_facts.h"
 #include "backend/gpu/staged/lower_staged.h"
@@ -44,11 +44,11 @@ private:
   [[nodiscard]] llvm::Value *bodiesTaken(llvm::IRBuilder<> &at, int32_t space);
   /// What the next launch counts from.
   void finish();
-  /// By the last program alone.
-  void moveBases(Op &signal);
+  /// By one program.
+  void moveBases(llvm::ArrayRef<Op *> signals);
+  void moveBases(Op &signal, unsigned firstThread);
   /// So many parts of a launch have ended.
   void moveTurns(llvm::Value *parts);
-  void addAtEnd(llvm::Value *place, llvm::Value *added);
   [[nodiscard]] int32_t numberOf(llvm::StringRef space) const;
   [[nodiscard]] bool isAwaited(const Op &space) const;
 
@@ -118,8 +118,7 @@ void KernelLowering::begin(llvm::StringRef entry) {
   llvm::Value *counters =
       launchField(offsetof(dtile_device_launch, kernel), b.getPtrTy(), "counters");
   static_assert(offsetof(dtile_device_kernel, ended) == 0);
-  scaffold_.epoch =
-      b.CreateLShr(b.CreateLoad(b.getInt64Ty(), counters), DTILE_DEVICE_PART_BITS, "epoch");
+  scaffold_.ended = b.CreateLoad(b.getInt64Ty(), counters, "ended");
   b.SetInsertPoint(start);
   gpu_.debug.moveTo(b, kernel);
 }
@@ -173,7 +172,7 @@ void KernelLowering::zeroNextCopies() {
 // Spaces.
 
 llvm::Value *KernelLowering::bodiesTaken(llvm::IRBuilder<> &at, int32_t space) {
-  llvm::Value *progress = at.CreateMul(at.CreateAnd(kernel_.epoch, at.getInt64(1)),
+  llvm::Value *progress = at.CreateMul(at.CreateAnd(epoch(at), at.getInt64(1)),
                                        at.getInt64(sizeof(dtile_device_progress)));
   const size_t first = offsetof(dtile_device_kernel, progress) +
                        offsetof(dtile_device_progress, bodies_taken) + sizeof(uint64_t) * space;
@@ -231,7 +230,7 @@ void KernelLowering::lowerSpace(Op &space, int32_t number, llvm::Value *first, l
   if (space.hasAttr("after_all")) {
     llvm::StringRef before = space.strAttr("after_all");
     inner.CreateCall(gpu_.call(DeviceCall::space_await),
-                     {kernel_.launch, kernel_.epoch, inner.getInt32(numberOf(before)),
+                     {kernel_.launch, epoch(inner), inner.getInt32(numberOf(before)),
                       inner.getInt32(gpu_.site(space, before))});
   }
   body->lowerCaptured(space);
@@ -250,7 +249,7 @@ void KernelLowering::lowerSpace(Op &space, int32_t number, llvm::Value *first, l
     inner.CreateCall(gpu_.call(DeviceCall::quiet), {kernel_.launch});
   if (isAwaited(space))
     inner.CreateCall(gpu_.call(DeviceCall::space_done),
-                     {kernel_.launch, kernel_.epoch, inner.getInt32(number)});
+                     {kernel_.launch, epoch(inner), inner.getInt32(number)});
   b.SetInsertPoint(inner.GetInsertBlock());
 }
 
@@ -266,17 +265,23 @@ void KernelLowering::finish() {
   for (Op &op : kernel_.kernel->body().ops())
     if (op.is(OpKind::SignalParam) && op.result()->hasUses())
       signals.push_back(&op);
-  if (signals.empty() && !isAsked) {
-    moveTurns(b.CreateCall(gpu_.call(DeviceCall::end), {kernel_.launch, kernel_.epoch}));
+  if (isAsked) {
+    llvm::Value *last = b.CreateCall(gpu_.call(DeviceCall::end_as_last), {kernel_.launch, epoch()});
+    when(b.CreateIsNotNull(last), "last", [&] {
+      moveBases(signals);
+      moveTurns(b.getInt64(DTILE_DEVICE_PARTS));
+    });
     return;
   }
-  llvm::Value *last = b.CreateCall(gpu_.call(DeviceCall::end_as_last),
-                                   {kernel_.launch, kernel_.epoch, b.getInt32(isAsked)});
-  when(b.CreateIsNotNull(last), "last", [&] {
-    for (Op *signal : signals)
-      moveBases(*signal);
-    moveTurns(b.getInt64(DTILE_DEVICE_PARTS));
-  });
+  llvm::Value *share = b.CreateCall(gpu_.call(DeviceCall::end), {kernel_.launch, epoch()});
+  moveTurns(share);
+  if (signals.empty())
+    return;
+  // The program with the highest number has as few bodies as any.
+  llvm::Value *programs =
+      launchField(offsetof(dtile_device_launch, programs), b.getInt32Ty(), "programs");
+  when(b.CreateICmpEQ(kernel_.program, b.CreateSub(programs, b.getInt32(1))), "bases",
+       [&] { moveBases(signals); });
 }
 
 void KernelLowering::moveTurns(llvm::Value *parts) {
@@ -288,26 +293,37 @@ void KernelLowering::moveTurns(llvm::Value *parts) {
     return;
   when(b.CreateIsNull(kernel_.thread), "turns", [&] {
     for (Op *object : objects)
-      addAtEnd(objectField(*object, offsetof(dtile_device_object, turn), b.getPtrTy()), parts);
+      // Where nobody else is there, too: an update does not wait for what the place holds.
+      b.CreateAtomicRMW(llvm::AtomicRMWInst::Add,
+                        objectField(*object, offsetof(dtile_device_object, turn), b.getPtrTy()),
+                        parts, llvm::Align(8), llvm::AtomicOrdering::Monotonic,
+                        context().getOrInsertSyncScopeID(gpu_.device.rankScope()));
   });
 }
 
-void KernelLowering::moveBases(Op &signal) {
+void KernelLowering::moveBases(llvm::ArrayRef<Op *> signals) {
+  // The first cells of each are another warp's, so that their ways to memory are at the same time.
+  const unsigned warp = gpu_.device.facts().lanes;
+  for (auto [number, signal] : llvm::enumerate(signals))
+    moveBases(*signal, unsigned(number) * warp % kernel_.threads);
+}
+
+void KernelLowering::moveBases(Op &signal, unsigned firstThread) {
   llvm::Type *i64 = b.getInt64Ty();
   llvm::Value *count = b.getInt64(1);
   for (const SignalCells::Dimension &dim : cells(signal.result()).dims)
     count = b.CreateMul(count, dim.size);
-  llvm::Value *base = objectField(signal, offsetof(dtile_device_cells, base), b.getPtrTy());
   llvm::Value *asked = objectField(signal, offsetof(dtile_device_cells, asked), b.getPtrTy());
-  // Cells thread, thread + threads, …
-  llvm::Value *thread = b.CreateZExt(kernel_.thread, i64);
+  // Cells thread, thread + threads, …, where threads are counted from `firstThread` on.
   llvm::Value *threads = b.getInt64(kernel_.threads);
+  llvm::Value *thread = b.CreateURem(
+      b.CreateAdd(b.CreateZExt(kernel_.thread, i64), b.getInt64(kernel_.threads - firstThread)),
+      threads);
   llvm::Value *rounds = b.CreateUDiv(
       b.CreateAdd(b.CreateSub(count, thread), b.CreateSub(threads, b.getInt64(1))), threads);
   llvm::Value *isAny = b.CreateICmpSLT(thread, count);
   loop(b.CreateSelect(isAny, rounds, b.getInt64(0)), "cells", [&](llvm::Value *round) {
     llvm::Value *cell = b.CreateAdd(thread, b.CreateMul(round, threads));
-    llvm::Value *place = b.CreateGEP(i64, base, cell);
     llvm::Value *added = nullptr;
     if (signal.body().empty()) {
       llvm::Value *wanted = b.CreateGEP(i64, asked, cell);
@@ -316,15 +332,8 @@ void KernelLowering::moveBases(Op &signal) {
     } else {
       added = expected(signal, cell);
     }
-    addAtEnd(place, added);
+    b.CreateCall(gpu_.call(DeviceCall::move_base), {cellsObject(signal), cell, epoch(), added});
   });
-}
-
-void KernelLowering::addAtEnd(llvm::Value *place, llvm::Value *added) {
-  // Where nobody else is there, too: an update does not wait for what the place holds.
-  b.CreateAtomicRMW(llvm::AtomicRMWInst::Add, place, added, llvm::Align(8),
-                    llvm::AtomicOrdering::Monotonic,
-                    context().getOrInsertSyncScopeID(gpu_.device.rankScope()));
 }
 
 } // namespace

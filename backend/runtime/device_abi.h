@@ -11,8 +11,8 @@
  * the next body that nobody has.
  *
  * Nothing in the parameters changes from launch to launch as long as the arguments do not, so that
- * a captured graph can replay a launch: epochs, turns and counts live in device memory, and the
- * last program of a launch moves them on. */
+ * a captured graph can replay a launch: epochs, turns and counts live in device memory, and
+ * programs move them on. */
 #pragma once
 
 #include <stdint.h>
@@ -21,7 +21,7 @@
 extern "C" {
 #endif
 
-#define DTILE_DEVICE_ABI_VERSION 5
+#define DTILE_DEVICE_ABI_VERSION 6
 #define DTILE_DEVICE_FRAME_BYTES 3584
 #define DTILE_DEVICE_MAX_SPACES 16
 #define DTILE_DEVICE_REPORT_ARGS 8
@@ -30,7 +30,7 @@ extern "C" {
 /* Why a launch was given up. */
 typedef enum dtile_device_failure {
   DTILE_DEVICE_NONE,
-  /* a wait used up its budget: `cell`, `wanted`, `seen` */
+  /* a wait used up its budget: `cell`, and the notifies of this launch `wanted` and `seen` there */
   DTILE_DEVICE_TIMEOUT,
   /* a check failed: the message is the site's, its holes are `args` */
   DTILE_DEVICE_TRAP
@@ -91,7 +91,7 @@ typedef struct dtile_device_kernel {
   /* launches whose entry is open: one more than have ended once ranks have met for the current one
    */
   uint64_t entered;
-  /* programs of the current launch that have ended, of kernels whose last program moves bases */
+  /* programs of the current launch that have ended, of kernels whose last one ends the launch */
   uint32_t finished;
   uint32_t reserved;
   /* of launches with even and with odd numbers: each zeroes that of the next */
@@ -123,11 +123,13 @@ typedef struct dtile_device_object {
   uint64_t *turn;
 } dtile_device_object;
 
-/* In the frame for each signal: a wait asks for base[cell] and what this launch adds; the last
- * program adds the derived count to each base (or, without one, the largest count asked for, and
- * makes `asked` zero again). `cells` is symmetric, the others are not. */
+/* In the frame for each signal: a wait asks for the cell's base and what this launch adds. Each
+ * cell has two bases, neighbours and aligned to 16 bytes: bases[2 * cell + i] holds for launches
+ * from number since[i] on, until the other one does. A launch writes the one that it does not read:
+ * its own base and the derived count (or, without one, the largest count asked for, which is made
+ * zero again). `cells` is symmetric, the others are not. */
 typedef struct dtile_device_cells {
-  uint64_t *cells, *base, *asked;
+  uint64_t *cells, *bases, *since, *asked;
 } dtile_device_cells;
 
 #ifdef __cplusplus

@@ -45,7 +45,8 @@ int32_t dtile_rt_device_signal(dtile_launch *launch, int32_t param, int32_t ndim
     return 1;
   auto local = size_t(launch->local);
   out->cells = pointer<uint64_t>(team.local(launch->local).heap + DeviceAddress(object->offset));
-  out->base = pointer<uint64_t>(object->base[local]);
+  out->bases = pointer<uint64_t>(object->bases[local] + DeviceObject::kSinceBytes);
+  out->since = pointer<uint64_t>(object->bases[local]);
   out->asked = pointer<uint64_t>(object->asked[local]);
   return 0;
 }

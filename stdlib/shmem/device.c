@@ -91,10 +91,13 @@ DTILE_INLINE void acquire(uint64_t *cell, int32_t distance) {
 
 enum { kLookAtClock = 64, kLookAtAbort = 4096 };
 
-// Spins until the cell holds `wanted`: 0, or 1 when it is time to leave. The clock and the abort
-// word (in host memory, microseconds away) are looked at seldom, so that polls stay close together.
+// Spins until the cell holds `count` more than `base`: 0, or 1 when it is time to leave. The clock
+// and the abort word (in host memory, microseconds away) are looked at seldom, so that polls stay
+// close together.
 DTILE_INLINE int32_t spinHere(const dtile_device_team *team, uint64_t *cell, uint64_t number,
-                              uint64_t wanted, int32_t distance, int32_t space, int32_t site) {
+                              uint64_t base, uint64_t count, int32_t distance, int32_t space,
+                              int32_t site) {
+  const uint64_t wanted = base + count;
   const uint64_t budget = (uint64_t)team->wait_budget_ns;
   uint64_t start = 0;
   uint64_t seen;
@@ -107,7 +110,8 @@ DTILE_INLINE int32_t spinHere(const dtile_device_team *team, uint64_t *cell, uin
     if (start == 0)
       start = now;
     if (budget != 0 && now - start > budget) {
-      writeReportHere(team, DTILE_DEVICE_TIMEOUT, space, site, number, wanted, seen, 0, 0);
+      writeReportHere(team, DTILE_DEVICE_TIMEOUT, space, site, number, count,
+                      seen < base ? 0 : seen - base, 0, 0);
       return 1;
     }
   }
@@ -116,18 +120,33 @@ DTILE_INLINE int32_t spinHere(const dtile_device_team *team, uint64_t *cell, uin
 }
 
 static __attribute__((noinline)) int32_t spin(const dtile_device_team *team, uint64_t *cell,
-                                              uint64_t number, uint64_t wanted, int32_t distance,
-                                              int32_t space, int32_t site) {
-  return spinHere(team, cell, number, wanted, distance, space, site);
+                                              uint64_t number, uint64_t base, uint64_t count,
+                                              int32_t distance, int32_t space, int32_t site) {
+  return spinHere(team, cell, number, base, count, distance, space, site);
+}
+
+// Which of a signal's two bases of each cell is that of launch `number`: the younger one, but for
+// one from the future, which this launch may be writing.
+DTILE_INLINE int32_t placeOfBases(const uint64_t since[2], int64_t number) {
+  return (uint64_t)number - since[1] < (uint64_t)number - since[0];
+}
+
+// Both bases come on the way on which it is learnt which of them it is.
+DTILE_INLINE uint64_t baseOf(const dtile_device_cells *cells, int64_t index, int64_t number) {
+  uint64_t since[2], bases[2];
+  loadRank64x2(cells->since, since);
+  loadRank64x2(cells->bases + 2 * index, bases);
+  return placeOfBases(since, number) ? bases[1] : bases[0];
 }
 
 DTILE_API int32_t dtile_dev_wait(const dtile_device_launch *launch, const dtile_device_cells *cells,
-                                 int64_t index, int64_t count, int32_t distance, int32_t site) {
+                                 int64_t index, int64_t number, int64_t count, int32_t distance,
+                                 int32_t site) {
   uint64_t *cell = cells->cells + index;
-  const uint64_t wanted = loadRank64(cells->base + index) + (uint64_t)count;
+  const uint64_t base = baseOf(cells, index, number);
   uint64_t seen;
-  if (!reached(cell, wanted, distance, &seen))
-    return spin(launch->team, cell, (uint64_t)index, wanted, distance,
+  if (!reached(cell, base + (uint64_t)count, distance, &seen))
+    return spin(launch->team, cell, (uint64_t)index, base, (uint64_t)count, distance,
                 spaceOf(launch, programIndex()), site);
   acquire(cell, distance);
   return 0;
@@ -135,10 +154,23 @@ DTILE_API int32_t dtile_dev_wait(const dtile_device_launch *launch, const dtile_
 
 DTILE_API __attribute__((always_inline)) int32_t
 dtile_dev_wait_alone(const dtile_device_launch *launch, const dtile_device_cells *cells,
-                     int64_t index, int64_t count, int32_t distance, int32_t site) {
+                     int64_t index, int64_t number, int64_t count, int32_t distance, int32_t site) {
   return spinHere(launch->team, cells->cells + index, (uint64_t)index,
-                  loadRank64(cells->base + index) + (uint64_t)count, distance,
+                  baseOf(cells, index, number), (uint64_t)count, distance,
                   spaceOf(launch, programIndex()), site);
+}
+
+DTILE_API void dtile_dev_move_base(const dtile_device_cells *cells, int64_t index, int64_t number,
+                                   int64_t added) {
+  uint64_t since[2], bases[2];
+  loadRank64x2(cells->since, since);
+  loadRank64x2(cells->bases + 2 * index, bases);
+  const int32_t place = placeOfBases(since, number);
+  storeRank64(cells->bases + 2 * index + !place,
+              (place ? bases[1] : bases[0]) + (uint64_t)added);
+  // Who comes later finds the same place.
+  if (index == 0)
+    storeRank64(cells->since + !place, (uint64_t)number + 1);
 }
 
 DTILE_API void dtile_dev_ask(const dtile_device_cells *cells, int64_t index, int64_t count) {
@@ -212,7 +244,7 @@ DTILE_API int32_t dtile_dev_words_late(const dtile_device_launch *launch, const 
 DTILE_INLINE void meet(const dtile_device_launch *launch, int32_t space, int32_t site,
                        int32_t barrier, int32_t threads) {
   dtile_device_team *team = launch->team;
-  const uint64_t wanted = loadRank64(&team->meetings) + 1;
+  const uint64_t meetings = loadRank64(&team->meetings);
   uint64_t *cells = (uint64_t *)loadConstant64((const uint64_t *)&team->meeting);
 #pragma unroll 1
   for (int32_t rank = threadIndex(); rank < launch->num_ranks; rank += threads)
@@ -220,10 +252,11 @@ DTILE_INLINE void meet(const dtile_device_launch *launch, int32_t space, int32_t
   int32_t failed = 0;
 #pragma unroll 1
   for (int32_t rank = threadIndex(); rank < launch->num_ranks; rank += threads)
-    failed |= spin(team, cells + rank, (uint64_t)rank, wanted, DTILE_DISTANCE_TEAM, space, site);
+    failed |= spin(team, cells + rank, (uint64_t)rank, meetings, 1, DTILE_DISTANCE_TEAM, space,
+                   site);
   dtile_dev_sync(failed, barrier, threads);
   if (threadIndex() == 0)
-    storeRank64(&team->meetings, wanted);
+    storeRank64(&team->meetings, meetings + 1);
 }
 
 DTILE_API void dtile_dev_barrier(const dtile_device_launch *launch, int32_t site, int32_t barrier,
@@ -242,15 +275,15 @@ DTILE_API void dtile_dev_enter(const dtile_device_launch *launch) {
   if (!(launch->flags & DTILE_KERNEL_ENTRY_BARRIER))
     return;
   dtile_device_kernel *kernel = launch->kernel;
-  const uint64_t open = (loadRank64(&kernel->ended) >> DTILE_DEVICE_PART_BITS) + 1;
+  const uint64_t ended = loadRank64(&kernel->ended) >> DTILE_DEVICE_PART_BITS;
   int32_t failed = 0;
   if (programIndex() == 0) {
     meet(launch, 0, -1, 0, threadCount());
     // Orders what the peers published before what this rank's programs do.
     if (threadIndex() == 0)
-      releaseRank64(&kernel->entered, open);
+      releaseRank64(&kernel->entered, ended + 1);
   } else if (threadIndex() == 0) {
-    failed = spin(launch->team, &kernel->entered, 0, open, DTILE_DISTANCE_RANK,
+    failed = spin(launch->team, &kernel->entered, 0, ended, 1, DTILE_DISTANCE_RANK,
                   spaceOf(launch, programIndex()), -1);
   }
   syncProgram(failed);
@@ -274,7 +307,7 @@ DTILE_API void dtile_dev_space_await(const dtile_device_launch *launch, int64_t 
   int32_t failed = 0;
   if (threadIndex() == 0)
     failed = spin(launch->team, &progressOf(launch, number)->space_finished[space], (uint64_t)space,
-                  programs, DTILE_DISTANCE_RANK, spaceOf(launch, programIndex()), site);
+                  0, programs, DTILE_DISTANCE_RANK, spaceOf(launch, programIndex()), site);
   syncProgram(failed);
 }
 
@@ -300,18 +333,15 @@ DTILE_API int64_t dtile_dev_end(const dtile_device_launch *launch, int64_t numbe
   return share;
 }
 
-DTILE_API int32_t dtile_dev_end_as_last(const dtile_device_launch *launch, int64_t number,
-                                        int32_t isAsked) {
+DTILE_API int32_t dtile_dev_end_as_last(const dtile_device_launch *launch, int64_t number) {
   syncProgram(0);
   dtile_device_kernel *kernel = launch->kernel;
   int32_t isLast = 1;
   if (launch->programs > 1) {
     isLast = 0;
     if (threadIndex() == 0) {
-      // What programs have stored is waited for only where the last one reads it.
-      const uint32_t before =
-          isAsked ? addAcqRelRank32(&kernel->finished, 1) : fetchAddRank32(&kernel->finished, 1);
-      isLast = before + 1 == (uint32_t)launch->programs;
+      // The last one reads what others have asked for.
+      isLast = addAcqRelRank32(&kernel->finished, 1) + 1 == (uint32_t)launch->programs;
       if (isLast)
         storeRank32(&kernel->finished, 0);
     }

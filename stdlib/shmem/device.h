@@ -39,10 +39,10 @@ void dtile_dev_enter(const dtile_device_launch *launch);
  * moves on; the kernel's counters are moved on here. `number` is the launch's: as many as have
  * ended before it. */
 int64_t dtile_dev_end(const dtile_device_launch *launch, int64_t number);
-/* The same in kernels in which something is left to do once: 1 in all threads of the last program
- * to come here, whose caller moves bases and turns on by whole launches, else 0. `isAsked`: the
- * last program reads what others have written (the counts that waits have asked for). */
-int32_t dtile_dev_end_as_last(const dtile_device_launch *launch, int64_t number, int32_t isAsked);
+/* The same in kernels whose waits ask for counts that nothing derived: 1 in all threads of the last
+ * program to come here, which sees what all have asked for, and whose caller moves turns on by
+ * whole launches; else 0. */
+int32_t dtile_dev_end_as_last(const dtile_device_launch *launch, int64_t number);
 /* Together: this program has ended its bodies of a space. */
 void dtile_dev_space_done(const dtile_device_launch *launch, int64_t number, int32_t space);
 /* Together: all programs of a space have ended their bodies of it. */
@@ -98,16 +98,23 @@ void dtile_dev_quiet(const dtile_device_launch *launch);
  * cell it is, -1: this rank's. */
 void dtile_dev_notify(const dtile_device_launch *launch, uint64_t *cell, int64_t rank,
                       int32_t distance);
-/* Blocks until cell `index` has `count` notifies of this launch. 1 when it never will: give it to
- * the dtile_dev_sync that must follow before the other threads see what the notifies published. */
+/* Blocks until cell `index` has `count` notifies of this launch, whose number is `number`. 1 when
+ * it never will: give it to the dtile_dev_sync that must follow before the other threads see what
+ * the notifies published. */
 int32_t dtile_dev_wait(const dtile_device_launch *launch, const dtile_device_cells *cells,
-                       int64_t index, int64_t count, int32_t distance, int32_t site);
+                       int64_t index, int64_t number, int64_t count, int32_t distance,
+                       int32_t site);
 /* The same without calls: for a thread with few registers, beside others that multiply. (ptxas
  * serializes a warpgroup's products where another of the program's warps may call a function.) */
 int32_t dtile_dev_wait_alone(const dtile_device_launch *launch, const dtile_device_cells *cells,
-                             int64_t index, int64_t count, int32_t distance, int32_t site);
+                             int64_t index, int64_t number, int64_t count, int32_t distance,
+                             int32_t site);
 /* Remembers the largest count that waits of this launch have asked for. */
 void dtile_dev_ask(const dtile_device_cells *cells, int64_t index, int64_t count);
+/* The next launch counts cell `index` from `added` notifies more than launch `number` does, whose
+ * waits do not see it. In each launch for all cells of a signal, in any order and by any thread. */
+void dtile_dev_move_base(const dtile_device_cells *cells, int64_t index, int64_t number,
+                         int64_t added);
 /* Together, `threads` of them, as dtile_dev_sync: every rank's one program has come here; what it
  * sent before has landed. */
 void dtile_dev_barrier(const dtile_device_launch *launch, int32_t site, int32_t barrier,

@@ -88,6 +88,10 @@ DTILE_INLINE void storeTeam64x2(void *address, uint64_t x, uint64_t y) {
   storeTeam64(address, x);
   storeTeam64((char *)address + sizeof(uint64_t), y);
 }
+DTILE_INLINE void loadRank64x2(const void *address, uint64_t words[2]) {
+  words[0] = loadRank64(address);
+  words[1] = loadRank64((const char *)address + sizeof(uint64_t));
+}
 DTILE_INLINE void loadTeam64x2(const void *address, uint64_t words[2]) {
   words[0] = loadTeam64(address);
   words[1] = loadTeam64((const char *)address + sizeof(uint64_t));

@@ -96,12 +96,16 @@ DTILE_INLINE void storeTeam64x2(void *address, uint64_t x, uint64_t y) {
                    "l"(x), "l"(y)
                    : "memory");
 }
-DTILE_INLINE void loadTeam64x2(const void *address, uint64_t words[2]) {
-  __asm__ volatile("ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];"
-                   : "=l"(words[0]), "=l"(words[1])
-                   : "l"((const uint64_t DTILE_GLOBAL *)address)
-                   : "memory");
-}
+#define DTILE_LOAD_TWO(NAME, SCOPE)                                                                \
+  DTILE_INLINE void NAME(const void *address, uint64_t words[2]) {                                 \
+    __asm__ volatile("ld.relaxed." SCOPE ".global.v2.u64 {%0, %1}, [%2];"                          \
+                     : "=l"(words[0]), "=l"(words[1])                                              \
+                     : "l"((const uint64_t DTILE_GLOBAL *)address)                                 \
+                     : "memory");                                                                  \
+  }
+DTILE_LOAD_TWO(loadRank64x2, "gpu")
+DTILE_LOAD_TWO(loadTeam64x2, "sys")
+#undef DTILE_LOAD_TWO
 
 /* sm_90: four words in one operation, each element an update of its own. */
 #define DTILE_ADD_VECTOR(NAME, SCOPE, TYPE, LETTER)                                                \

@@ -404,7 +404,8 @@ llvm::Value *BodyLowering::pollCells(Op &op) {
     if (!knowsCounts)
       call(DeviceCall::ask, {object, number, count});
     const DeviceCall wait = pollsInPlace() ? DeviceCall::wait_alone : DeviceCall::wait;
-    llvm::Value *status = call(wait, {kernel_.launch, object, number, count, distance, site});
+    llvm::Value *status =
+        call(wait, {kernel_.launch, object, number, epoch(), count, distance, site});
     b.CreateStore(b.CreateOr(result(), status), failed);
   });
   return result();

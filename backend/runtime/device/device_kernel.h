@@ -24,8 +24,10 @@ struct DeviceObject {
   int64_t copyBytes = 0;
   int32_t copies = 1;
   int64_t cells = 0;
-  /// By local rank, in the arena: scratch has turns, signals bases and what was asked for.
-  std::vector<DeviceAddress> turn, base, asked;
+  /// By local rank, in the arena: scratch has turns, signals what says since when
+  /// bases hold, the bases and what was asked for.
+  std::vector<DeviceAddress> turn, bases, asked;
+  static constexpr int64_t kSinceBytes = 2 * sizeof(uint64_t);
 };
 
 /// Everything that a launch with certain arguments needs; nothing of it changes.

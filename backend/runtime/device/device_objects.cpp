@@ -94,14 +94,15 @@ DeviceObject *DeviceTeam::allocateObject(dtile_launch &launch, const ObjectKey &
   object->cells = object->isSignal ? bytes / 8 : 0;
   for (auto &rank : locals_) {
     DeviceAddress first = 0, second = 0;
-    Status status = rank->arena.allocate(object->isSignal ? bytes : 8, &first);
+    Status status =
+        rank->arena.allocate(object->isSignal ? DeviceObject::kSinceBytes + 2 * bytes : 8, &first);
     if (status.ok() && object->isSignal)
       status = rank->arena.allocate(bytes, &second);
     if (!status.ok()) {
       heap_.release(object->offset);
       return refuse(std::move(status));
     }
-    (object->isSignal ? object->base : object->turn).push_back(first);
+    (object->isSignal ? object->bases : object->turn).push_back(first);
     object->asked.push_back(second);
   }
   // Peers have the object too before anything is sent to it.

@@ -153,8 +153,6 @@ private:
   /// The name of the cell or element that a wait was for, what it wanted there, and what it saw.
   std::string waitText(const DeviceKernel *kernel, const dtile_device_report &report,
                        const dtile_site *site);
-  /// The count from which the report's launch goes on.
-  uint64_t baseOf(const DeviceObject &signal, const dtile_device_report &report);
   /// The kernel of the first launch on the report's rank that has not ended; null where there is
   /// none.
   const DeviceKernel *kernelOf(const dtile_device_report &report);

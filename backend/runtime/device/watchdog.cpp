@@ -68,7 +68,6 @@ std::string DeviceTeam::waitText(const DeviceKernel *kernel, const dtile_device_
       object = each.get();
       ++candidates;
     }
-  uint64_t base = 0;
   if (object) {
     // Of a scratch object the rows have their flags beside them.
     const bool isSignal = object->isSignal;
@@ -90,26 +89,10 @@ std::string DeviceTeam::waitText(const DeviceKernel *kernel, const dtile_device_
                     report.seen == 0 ? "nothing"
                                      : format("launch %llu's", decimal(report.seen)).c_str());
     }
-    base = baseOf(*object, report);
   }
-  base = std::min({base, report.wanted, report.seen});
   return format("`%s`: wants %llu, has seen %llu", name.c_str(),
-                static_cast<unsigned long long>(report.wanted - base),
-                static_cast<unsigned long long>(report.seen - base));
-}
-
-uint64_t DeviceTeam::baseOf(const DeviceObject &signal, const dtile_device_report &report) {
-  uint64_t base = 0;
-  for (size_t local = 0; local < locals_.size(); ++local) {
-    DeviceRank &rank = *locals_[local];
-    if (rank.rank != report.rank)
-      continue;
-    Status status =
-        rank.device->copyOut(&base, signal.base[local] + report.cell * 8, 8, rank.stream);
-    if (!status.ok() || !rank.device->synchronize(rank.stream).ok())
-      base = 0;
-  }
-  return base;
+                static_cast<unsigned long long>(report.wanted),
+                static_cast<unsigned long long>(report.seen));
 }
 
 std::string DeviceTeam::reportText(const dtile_device_report &report) {

@@ -422,7 +422,7 @@ struct Rank {
   dtile_device_report report = {};
   /// Of scratch objects and signals, by parameter; lists keep their addresses.
   std::map<int32_t, uint64_t> turns;
-  std::map<int32_t, std::vector<uint64_t>> base, asked;
+  std::map<int32_t, std::vector<uint64_t>> bases, asked;
 };
 
 /// All ranks, and the objects that are at the same place of each heap.
@@ -521,9 +521,10 @@ int32_t rtSignal(Launch *launch, int32_t param, int32_t ndim, const int64_t *siz
                  dtile_device_cells *out) {
   const auto cells = size_t(volume(ndim, size));
   out->cells = launch->rank->heap.data() + launch->team->place(param, 8 * cells);
-  launch->rank->base[param].resize(cells);
+  launch->rank->bases[param].resize(2 + 2 * cells);
   launch->rank->asked[param].resize(cells);
-  out->base = launch->rank->base[param].data();
+  out->since = launch->rank->bases[param].data();
+  out->bases = out->since + 2;
   out->asked = launch->rank->asked[param].data();
   return 0;
 }

@@ -195,7 +195,10 @@ TEST_F(DeviceTeamTest, hands_each_rank_its_team_objects_and_programs) {
     EXPECT_EQ(*frame.scratch.turn, 0u);
     EXPECT_EQ(static_cast<float *>(frame.scratch.data)[63], 0.0f);
     for (int cell = 0; cell < 6; ++cell)
-      EXPECT_EQ(frame.cells.cells[cell] + frame.cells.base[cell] + frame.cells.asked[cell], 0u);
+      EXPECT_EQ(frame.cells.cells[cell] + frame.cells.bases[2 * cell] +
+                    frame.cells.bases[2 * cell + 1] + frame.cells.asked[cell],
+                0u);
+    EXPECT_EQ(frame.cells.since[0] + frame.cells.since[1], 0u);
   }
   // The same offset everywhere.
   EXPECT_EQ(DeviceAddress(frameOf(machine.launches[0]).cells.cells) - team->local(0).heap,
@@ -420,7 +423,8 @@ TEST_F(DeviceTeamTest, reports_a_wait_that_took_too_long_and_goes_on) {
   machine.kernel = [](const RecordedLaunch &launch) {
     const Frame &frame = frameOf(launch);
     frame.cells.cells[4] += 6;
-    frame.cells.base[4] = 5;
+    frame.cells.bases[8] = 5;
+    frame.cells.since[1] = 3;
     launch.words.kernel->entered = 7;
     if (launch.words.rank != 1)
       return;
@@ -431,8 +435,8 @@ TEST_F(DeviceTeamTest, reports_a_wait_that_took_too_long_and_goes_on) {
     report.program = 3;
     report.site = 0;
     report.cell = 4;
-    report.wanted = 8;
-    report.seen = 6;
+    report.wanted = 3;
+    report.seen = 1;
     report.state = 2;
     *launch.words.team->abort = 1;
   };
@@ -444,7 +448,7 @@ TEST_F(DeviceTeamTest, reports_a_wait_that_took_too_long_and_goes_on) {
   // Everything is as it was at first.
   const RecordedLaunch last = machine.launches.back();
   EXPECT_EQ(frameOf(last).cells.cells[4], 0u);
-  EXPECT_EQ(frameOf(last).cells.base[4], 0u);
+  EXPECT_EQ(frameOf(last).cells.bases[8] + frameOf(last).cells.since[1], 0u);
   EXPECT_EQ(last.words.kernel->entered, 0u);
   EXPECT_EQ(*last.words.team->abort, 0u);
   EXPECT_EQ(last.words.team->report->state, 0u);

@@ -193,7 +193,8 @@ constexpr int32_t kRanks = 4, kPrograms = 3, kThreads = 4, kWords = 64;
 struct Team {
   struct Rank {
     std::vector<uint64_t> heap = std::vector<uint64_t>(kRanks + kRanks + kRanks * kWords);
-    std::vector<uint64_t> base = std::vector<uint64_t>(kRanks), asked = base;
+    std::vector<uint64_t> bases = std::vector<uint64_t>(2 * kRanks), asked = bases;
+    uint64_t since[2] = {};
     std::vector<uint64_t> peers = std::vector<uint64_t>(kRanks);
     dtile_device_team team = {};
     dtile_device_kernel kernel = {};
@@ -209,7 +210,7 @@ struct Team {
       Rank &rank = ranks[size_t(r)];
       for (int32_t p = 0; p < kRanks; ++p)
         rank.peers[size_t(p)] = reinterpret_cast<uint64_t>(ranks[size_t(p)].heap.data());
-      rank.cells = {rank.heap.data() + kRanks, rank.base.data(), rank.asked.data()};
+      rank.cells = {rank.heap.data() + kRanks, rank.bases.data(), rank.since, rank.asked.data()};
       rank.team.rank = r;
       rank.team.num_ranks = kRanks;
       rank.team.peers = rank.peers.data();
@@ -287,17 +288,16 @@ TEST(DeviceLaunch, WaitsSeeWhatPeersHaveSentLaunchAfterLaunch) {
           } else {
             // Each thread waits for one rank's.
             const int32_t failed =
-                dtile_dev_wait(&l, &rank.cells, current.index, 1, DTILE_DISTANCE_TEAM, 7);
+                dtile_dev_wait(&l, &rank.cells, current.index, launch, 1, DTILE_DISTANCE_TEAM, 7);
             dtile_dev_sync(failed, 0, kThreads);
             for (uint64_t from = 0; from < kRanks; ++from)
               for (int word = 0; word < kWords; ++word)
                 if (rank.data()[from * kWords + uint64_t(word)] != from * 1000 + uint64_t(launch))
                   ++wrong;
           }
-          if (dtile_dev_end_as_last(&l, launch, 1)) {
+          if (dtile_dev_end_as_last(&l, launch)) {
             ++last;
-            if (current.index < kRanks)
-              ++rank.base[size_t(current.index)];
+            dtile_dev_move_base(&rank.cells, current.index, launch, 1);
           }
         });
     EXPECT_EQ(ended, kRanks * kPrograms * kThreads);
@@ -312,6 +312,40 @@ TEST(DeviceLaunch, WaitsSeeWhatPeersHaveSentLaunchAfterLaunch) {
     EXPECT_EQ(rank.team.meetings, kLaunches);
     EXPECT_EQ(rank.report.state, 0u);
   }
+}
+
+TEST(DeviceLaunch, WaitsDoNotSeeThatBasesHaveMoved) {
+  Team team(0);
+  std::atomic<int> wrong = 0;
+  std::atomic<int> passed[kRanks][kThreads] = {};
+  int before = 0;
+  // Launches that use the signal: others lie between.
+  for (int64_t launch : {0, 1, 2, 5, 6, 8}) {
+    team.run(0, [&](Team::Rank &rank, const dtile_device_launch &l) {
+      dtile_dev_start();
+      const int64_t cell = current.index, count = cell + 2;
+      std::atomic<int> &seen = passed[l.rank][cell];
+      // The first program moves the bases, then the last one waits for what the second one sends.
+      if (current.number == 0) {
+        dtile_dev_move_base(&rank.cells, cell, launch, count);
+        dtile_dev_space_done(&l, launch, 0);
+      } else if (current.number == 1) {
+        for (int64_t notify = 0; notify < count; ++notify) {
+          for (int round = 0; round < 50; ++round)
+            std::this_thread::yield();
+          wrong += seen != before;
+          dtile_dev_notify(&l, rank.cells.cells + cell, -1, DTILE_DISTANCE_RANK);
+        }
+      } else {
+        dtile_dev_space_await(&l, launch, 0, 0);
+        wrong += dtile_dev_wait(&l, &rank.cells, cell, launch, count, DTILE_DISTANCE_RANK, 7);
+        ++seen;
+      }
+      (void)dtile_dev_end(&l, launch);
+    });
+    ++before;
+  }
+  EXPECT_EQ(wrong, 0);
 }
 
 TEST(DeviceLaunch, SpacesAndBarriersWaitForAll) {
@@ -386,12 +420,12 @@ TEST(DeviceLaunch, WaitThatTakesTooLongIsReportedAndAllLeave) {
   Team team(20'000'000);
   const int ended = team.run(0, [&](Team::Rank &rank, const dtile_device_launch &l) {
     dtile_dev_start();
-    rank.base[2] = 10;
+    rank.bases[4] = 10;
     dtile_dev_sync(0, 0, kThreads);
     int32_t failed = 0;
     // Rank 1's last program waits for nobody; the others find that the launch is over.
     if (current.index == 0 && l.rank == 1 && current.number == 2)
-      failed = dtile_dev_wait(&l, &rank.cells, 2, 3, DTILE_DISTANCE_TEAM, 42);
+      failed = dtile_dev_wait(&l, &rank.cells, 2, 0, 3, DTILE_DISTANCE_TEAM, 42);
     else if (current.index == 0)
       while (!failed)
         failed = dtile_dev_aborted(&l);
@@ -408,7 +442,7 @@ TEST(DeviceLaunch, WaitThatTakesTooLongIsReportedAndAllLeave) {
   EXPECT_EQ(report.program, 2u);
   EXPECT_EQ(report.site, 42);
   EXPECT_EQ(report.cell, 2u);
-  EXPECT_EQ(report.wanted, 13u);
+  EXPECT_EQ(report.wanted, 3u);
   EXPECT_EQ(report.seen, 0u);
   EXPECT_EQ(team.ranks[0].report.state, 0u);
 }
