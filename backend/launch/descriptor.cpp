@@ -110,6 +110,8 @@ llvm::Constant *Descriptor::param(Op &op) {
                .Case("scratch", DTILE_MODE_SCRATCH);
     if (!code_.images.empty())
       copies = scratchCopies(op);
+    if (op.boolAttrOr("in_turn", false))
+      copies = 2;
   }
   return llvm::ConstantStruct::get(m_.abi.param,
                                    {m_.string(op.strAttr("name")), i32(kind), i32(mode), i32(dtype),

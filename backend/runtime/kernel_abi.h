@@ -85,7 +85,9 @@ typedef struct dtile_param_desc {
   const char *name;
   int32_t kind, mode, dtype, rank;
   int32_t zero;   /* scratch: zeroed at each launch */
-  int32_t copies; /* scratch: objects taken in turn by launch, at least 1 */
+  /* Taken in turn by launch, at least 1. scratch: objects. symm: parts of the caller's object that
+   * are written at peers; 2 stands for however many */
+  int32_t copies;
 } dtile_param_desc;
 
 typedef struct dtile_space_desc {

@@ -310,6 +310,9 @@ Status HostTeam::launch(const dtile_kernel_desc *desc, const dtile_arg *const *a
     return {DTILE_INVALID, format("%d launches", count)};
   KernelState &kernel = kernelState(*desc);
   status = checkArguments(kernel, arguments, nargs);
+  for (int32_t local = 0; status.ok() && nargs > 0 && local < localCount(); ++local)
+    status = turned_.claim(kernel, arguments[local], heapOf(firstLocal() + local),
+                           firstLocal() + local);
   if (!status.ok() || count == 0)
     return status;
 

@@ -89,6 +89,7 @@ bool HostTeam::evictOldest() {
 
 void HostTeam::forget(KernelState &kernel) {
   std::lock_guard lock(memory_);
+  turned_.forget(kernel);
   // Peers may still send to what goes; where that cannot be known, it stays.
   if (distributed() && !meet("the end of a kernel whose module was unloaded").ok())
     return;
@@ -155,6 +156,7 @@ Status HostTeam::symmFree(void *address) {
                            "first local rank), or it has been freed already"};
   if (Status status = meet("dtile_symm_free"); !status.ok())
     return status;
+  turned_.release(offset, offset + bytes);
   releaseHeap(offset);
   return {};
 }

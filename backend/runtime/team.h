@@ -10,6 +10,7 @@
 #include "backend/runtime/scheduler.h"
 #include "backend/runtime/symmetric_heap.h"
 #include "backend/runtime/team_interface.h"
+#include "backend/runtime/turned_memory.h"
 #include "stdlib/shmem/shmem.h"
 
 #include <atomic>
@@ -127,6 +128,7 @@ private:
   bool allDirect_ = true;
   int32_t timeoutMs_;
   SymmetricHeap heap_;
+  TurnedMemory turned_;
   std::unique_ptr<Scheduler> scheduler_;
   std::map<std::pair<const dtile_kernel_desc *, std::string>,
            std::unique_ptr<KernelState>>

@@ -5,7 +5,8 @@
 // Produces: on each scratch object of a kernel that reaches other ranks at least two `copies`; and,
 // where the kernel's own waits do not keep ranks together, attribute `entry_barrier` (ranks meet
 // before the bodies of a launch start); where they do, `reads_stale` unless all that a launch reads
-// is proved to be written in it.
+// is proved to be written in it, and `in_turn` on callers' objects that peers may not be done with
+// but for the part that a launch writes: the runtime gives them to no second kernel that does so.
 // Why: a rank that has ended a launch may already notify and write for its next one while a peer
 // still reads, or still counts notifies of several ranks in one cell. A rank that cannot end a
 // launch before all others have begun it is never two launches ahead, and two copies keep it from
@@ -81,6 +82,9 @@ bool keepsTogether(Op &kernel, PassContext &context) {
   }
   if (bound.isBounded && bound.readsStale)
     kernel.setAttr("reads_stale", true);
+  if (bound.isBounded)
+    for (Op *object : bound.inTurn)
+      object->setAttr("in_turn", true);
   if (bound.isBounded)
     context.remark(kernel, "ranks need not meet before each launch of " + name +
                                ": none ends a launch that another has not begun");

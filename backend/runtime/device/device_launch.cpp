@@ -145,6 +145,8 @@ Status DeviceTeam::loadKernel(const dtile_kernel_desc &desc, DeviceKernel **out)
       if (slot && recent.kernel == slot.get())
         recent = {};
   lastDesc_ = nullptr;
+  if (slot)
+    turned_.forget(slot->state);
   slot = std::move(kernel);
   *out = slot.get();
   return {};
@@ -233,6 +235,10 @@ Status DeviceTeam::prepare(DeviceKernel &kernel, int32_t local, const dtile_arg 
       return status;
   if (Status status = checkDeviceArguments(*rank.device, kernel.state, rank.rank, arguments,
                                            rank.heap, heapBytes_);
+      !status.ok())
+    return status;
+  if (Status status = turned_.claim(kernel.state, arguments,
+                                    reinterpret_cast<const void *>(rank.heap), rank.rank);
       !status.ok())
     return status;
   auto prepared = std::make_unique<PreparedLaunch>();

@@ -17,6 +17,7 @@
 #include "backend/runtime/launch.h"
 #include "backend/runtime/symmetric_heap.h"
 #include "backend/runtime/team_interface.h"
+#include "backend/runtime/turned_memory.h"
 
 #include <array>
 #include <cstdint>
@@ -170,6 +171,7 @@ private:
   bool isOpen_ = false;
   int64_t heapBytes_ = 0;
   SymmetricHeap heap_{0, 0};
+  TurnedMemory turned_;
   int64_t meetingOffset_ = 0;
   std::vector<std::unique_ptr<DeviceRank>> locals_;
   /// An abort word, then a report a rank: pinned memory of this process, or of all of the job.

@@ -196,6 +196,7 @@ DriftBound waitsBoundDrift(ir::Op &kernel) {
   bound.readsStale = llvm::any_of(proof.unproved, [](const Unproved &unproved) {
     return unproved.kind == Unproved::Kind::Contents;
   });
+  bound.inTurn = proof.inTurn;
   return bound;
 }
 

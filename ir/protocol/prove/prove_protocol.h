@@ -5,6 +5,8 @@
 
 #include "ir/core/ir.h"
 
+#include "llvm/ADT/SetVector.h"
+
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -34,6 +36,9 @@ struct Unproved {
 /// What was shown of a kernel. `unproved` is empty exactly where all of it was.
 struct Proof {
   std::vector<Unproved> unproved;
+  /// Callers' objects that launches write at peers which may not have begun: parts of them, in turn
+  /// by the number of the launch. It is right where no other kernel does so with the same memory.
+  llvm::SmallSetVector<ir::Op *, 4> inTurn;
   /// How many things were to be shown, and the work that it took.
   unsigned obligations = 0;
   uint64_t work = 0;
@@ -59,6 +64,8 @@ struct DriftBound {
   std::string reason;
   /// Whether it is not proved that what a launch reads of scratch memory was written in it.
   bool readsStale = false;
+  /// As in Proof.
+  llvm::SmallSetVector<ir::Op *, 4> inTurn;
 };
 [[nodiscard]] DriftBound waitsBoundDrift(ir::Op &kernel);
 

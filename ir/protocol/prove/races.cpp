@@ -319,8 +319,12 @@ void Prover::proveCallers() {
     proof_.obligations += 2;
     const std::string what =
         "that this " + verbOf(access).str() + " of a peer's " + nameOf(*access.object);
-    if (!isAfterBegin && !isOfTheEpochsPart(access))
-      fail(access.op, what + " comes after the peer has begun");
+    if (!isAfterBegin) {
+      if (isOfTheEpochsPart(access))
+        proof_.inTurn.insert(access.object);
+      else
+        fail(access.op, what + " comes after the peer has begun");
+    }
     if (!isBeforeEnd)
       fail(access.op, what + " is over when the peer's kernel ends");
   }

@@ -18,6 +18,7 @@ service, and nobody here uses it.
 
 import argparse
 import itertools
+import math
 import os
 import subprocess
 import sys
@@ -291,12 +292,8 @@ def suites():
             starts = torch.arange(2 * w + 1, device="cuda", dtype=torch.int32) * (rows // 2)
             own, how, error = None, "", None
             with team_for(bench, options) as team:
-                recv = team.symm_empty((2, w, rows, hidden), dtype)
-                splits = team.symm_empty((2, w, 2), torch.int32)
-
-                def check(launch):
-                    """The largest error of the first launches of a kernel, which fill the halves
-                    in turn."""
+                def check(launch, recv, splits):
+                    """The largest error of the first launches of a kernel."""
                     worst = 0.0
                     for call in range(4):
                         src.copy_(bench.random(*src.shape, dtype=dtype))
@@ -314,6 +311,26 @@ def suites():
                         dist.barrier()
                     return worst
 
+                def measure(kernel, tile):
+                    """Milliseconds, infinite where it is wrong, and the error."""
+                    # Launches fill the halves in turn: they are for this kernel alone.
+                    recv = team.symm_empty((2, w, rows, hidden), dtype)
+                    splits = team.symm_empty((2, w, 2), torch.int32)
+                    launch = lambda: kernel(src, starts, recv, splits, team=team)
+                    try:
+                        off = check(launch, recv, splits)
+                    except dtile.DtileError as failure:
+                        bench.failures += 1
+                        bench.say(f"FAILED all_to_all {tile}: {failure}")
+                        return math.inf, None
+                    if off != 0:
+                        bench.failures += 1
+                        bench.say(f"WRONG all_to_all {tile}: relative error {off:.2e}")
+                    spent = bench.milliseconds(launch) if off == 0 else math.inf
+                    team.symm_free(recv)
+                    team.symm_free(splits)
+                    return spent, off
+
                 for parts, programs in ((None, None), *PARTS):
                     constants, tile = {}, f"{name} whole"
                     if parts:
@@ -322,19 +339,8 @@ def suites():
                     library, _ = build(bench, options, "all_to_all", T=name, HIDDEN=hidden,
                                        MAX=rows, EPR=2, **constants)
                     kernel = library.all_to_all_split if parts else library.all_to_all_unscaled
-                    launch = lambda: kernel(src, starts, recv, splits, team=team)
-                    try:
-                        off = check(launch)
-                    except dtile.DtileError as failure:
-                        bench.failures += 1
-                        bench.say(f"FAILED all_to_all {tile}: {failure}")
-                        continue
-                    if off != 0:
-                        bench.failures += 1
-                        bench.say(f"WRONG all_to_all {tile}: relative error {off:.2e}")
-                        continue
-                    spent = bench.milliseconds(launch)
-                    if own is None or spent < own:
+                    spent, off = measure(kernel, tile)
+                    if spent < (own or math.inf):
                         own, how, error = spent, tile, off
             out = torch.empty_like(src)
             nccl = bench.milliseconds(lambda: dist.all_to_all_single(out, src))

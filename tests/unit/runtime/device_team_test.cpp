@@ -343,6 +343,36 @@ TEST_F(DeviceTeamTest, accepts_views_that_interleave) {
   EXPECT_THAT(launchWith(even, odd).message, HasSubstr("overlaps"));
 }
 
+TEST_F(DeviceTeamTest, memory_that_is_taken_in_turn_is_for_one_kernel) {
+  ASSERT_TRUE(make({0}).ok());
+  dtile_param_desc params[] = {kParams[0], kParams[1], kParams[2], kParams[3]};
+  params[1].mode = DTILE_MODE_SYMM;
+  params[1].copies = 2;
+  TestKernel second;
+  kernel.desc.params = second.desc.params = params;
+  second.desc.name = "second";
+  float *x = allocate(0, 64);
+  void *box = nullptr;
+  ASSERT_TRUE(team->symmAlloc(256, &box).ok());
+  auto launchOf = [&](TestKernel &which) {
+    const dtile_tensor in = tensor(x, {64}), out = tensor(static_cast<float *>(box), {64});
+    dtile_arg args[2];
+    args[0].tensor = &in;
+    args[1].tensor = &out;
+    return team->launchOn(0, &which.desc, args, 2, nullptr).message;
+  };
+  EXPECT_EQ(launchOf(kernel), "");
+  EXPECT_THAT(launchOf(second), HasSubstr("kernel `shift` does so with the same memory"));
+  EXPECT_EQ(launchOf(kernel), "");
+  // The same address, given anew, is whose comes first, whatever was prepared for it before.
+  void *const before = box;
+  ASSERT_TRUE(team->symmFree(box).ok());
+  ASSERT_TRUE(team->symmAlloc(256, &box).ok());
+  ASSERT_EQ(box, before);
+  EXPECT_EQ(launchOf(second), "");
+  EXPECT_THAT(launchOf(kernel), HasSubstr("kernel `second` does so with the same memory"));
+}
+
 TEST_F(DeviceTeamTest, refuses_kernels_that_are_for_something_else) {
   ASSERT_TRUE(make({0}).ok());
   makeArguments(64);

@@ -578,6 +578,40 @@ TEST(Runtime, SymmetricMemoryIsZeroAndTheSameOffsetEverywhere) {
   }
 }
 
+TEST(Runtime, MemoryThatIsTakenInTurnIsForOneKernel) {
+  Team team = makeTeam(2, 1);
+  dtile_param_desc params[] = {kNeighbourPut.params[0], kNeighbourPut.params[1],
+                               kNeighbourPut.params[2], kNeighbourPut.params[3]};
+  params[2].mode = DTILE_MODE_SYMM;
+  params[2].copies = 2;
+  dtile_kernel_desc first = kNeighbourPut, second = kNeighbourPut, other = kNeighbourPut;
+  first.params = second.params = params;
+  first.name = "first";
+  second.name = "second";
+  void *box = nullptr;
+  ASSERT_EQ(dtile_symm_alloc(team.get(), 80, &box), DTILE_OK);
+  std::vector<int64_t> x(10, 5);
+  auto launch = [&](const dtile_kernel_desc &desc) {
+    Arguments arguments(2);
+    for (int r = 0; r < 2; ++r) {
+      arguments.add(r, tensor(x.data(), {10}));
+      void *own = dtile_symm_address(team.get(), box, r);
+      arguments.add(r, tensor(static_cast<int64_t *>(own), {10}));
+    }
+    return dtile_launch_all(team.get(), &desc, arguments.data(), 2);
+  };
+  EXPECT_EQ(launch(first), DTILE_OK) << dtile_last_error();
+  EXPECT_EQ(launch(first), DTILE_OK);
+  // One that does not count on turns may use it.
+  EXPECT_EQ(launch(other), DTILE_OK) << dtile_last_error();
+  EXPECT_EQ(launch(second), DTILE_INVALID);
+  EXPECT_THAT(dtile_last_error(), HasSubstr("kernel `first` does so with the same memory"));
+  EXPECT_EQ(launch(first), DTILE_OK);
+  ASSERT_EQ(dtile_symm_free(team.get(), box), DTILE_OK);
+  ASSERT_EQ(dtile_symm_alloc(team.get(), 80, &box), DTILE_OK);
+  EXPECT_EQ(launch(second), DTILE_OK) << dtile_last_error();
+}
+
 TEST(Runtime, ScratchOfOldSizesMakesRoom) {
   // Room for two copies of one size at a time.
   Team team = makeTeam(2, 2, 0, 3 << 20);
