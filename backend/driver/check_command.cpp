@@ -5,6 +5,7 @@
 #include "backend/driver/signal_fix.h"
 
 #include "frontend/ast/ast_printer.h"
+#include "frontend/base/check.h"
 #include "frontend/parse/parser.h"
 #include "ir/core/builder.h"
 #include "ir/protocol/check_protocol.h"
@@ -12,6 +13,7 @@
 #include "llvm/ADT/STLExtras.h"
 
 #include <map>
+#include <set>
 
 namespace dtile::driver {
 
@@ -26,10 +28,10 @@ void dumpAst(Session &session, llvm::StringRef path) {
   ast::printAst(*module, llvm::outs());
 }
 
-/// A kernel to check, with what stands in for values that only a caller knows.
+/// A kernel to check; which of its values stand for what only a caller knows.
 struct Checked {
   const sema::KernelInstance *instance = nullptr;
-  std::string standIns;
+  std::set<llvm::StringRef> standIns;
 };
 
 /// A kernel that needs values from its caller, with stand-ins: the first that it takes.
@@ -37,7 +39,7 @@ Checked instantiateAlone(Session &session, sema::Program &program, const ast::Ke
   constexpr int64_t kSizes[] = {16, 128, 1024, 1};
   for (const int64_t size : kSizes) {
     sema::GenericArgs args = constantsFor(session, kernel);
-    std::string text;
+    std::set<llvm::StringRef> standIns;
     for (const ast::GenericParam &generic : kernel.generics) {
       const llvm::StringRef name = generic.name.name;
       const bool isGiven =
@@ -51,17 +53,41 @@ Checked instantiateAlone(Session &session, sema::Program &program, const ast::Ke
                                     : sema::GenericValue::Kind::Int;
       value.intValue = type == "bool" ? 1 : size;
       args.named.emplace_back(name.str(), value);
-      text += (text.empty() ? "" : ", ") + name.str() + " = " +
-              (type == "dtype"  ? "f32"
-               : type == "bool" ? "true"
-                                : std::to_string(size));
+      standIns.insert(name);
     }
     Diagnostics attempt(session.sources);
     if (const sema::KernelInstance *instance =
             program.instantiate(&kernel, args, kernel.name.range, attempt))
-      return {instance, text};
+      return {instance, std::move(standIns)};
   }
   return {};
+}
+
+std::string valueText(const sema::GenericValue &value) {
+  switch (value.kind) {
+  case sema::GenericValue::Kind::DType:
+    return dtypeName(value.dtype).str();
+  case sema::GenericValue::Kind::Bool:
+    return value.intValue != 0 ? "true" : "false";
+  case sema::GenericValue::Kind::Int:
+    return std::to_string(value.intValue);
+  }
+  DTILE_UNREACHABLE("a value has a kind");
+}
+
+/// What a verdict is about, where a kernel has compile-time parameters.
+std::string valuesText(const Checked &checked) {
+  std::string standIns, others;
+  for (auto [generic, value] :
+       llvm::zip_equal(checked.instance->decl->generics, checked.instance->generics)) {
+    std::string &list = checked.standIns.count(generic.name.name) ? standIns : others;
+    list += (list.empty() ? "  with " : ", ") + generic.name.name.str() + " = " + valueText(value);
+  }
+  if (!standIns.empty())
+    standIns += ", which stand for what the caller chooses\n";
+  if (!others.empty())
+    others += "; a build checks the values that it is given\n";
+  return standIns + others;
 }
 
 void checkFile(Session &session, llvm::StringRef path) {
@@ -69,10 +95,14 @@ void checkFile(Session &session, llvm::StringRef path) {
   if (!program || !checkConstants(session, *program))
     return;
   std::vector<const sema::KernelInstance *> instances;
-  std::map<std::string, std::string> standIns;
+  std::map<std::string, Checked> byName;
   for (const ast::KernelDecl *kernel : program->kernels()) {
     if (hasAllValues(session, *kernel)) {
-      llvm::append_range(instances, instantiateKernels(session, *program, {kernel}));
+      for (const sema::KernelInstance *instance :
+           instantiateKernels(session, *program, {kernel})) {
+        instances.push_back(instance);
+        byName[instance->name] = {instance, {}};
+      }
       continue;
     }
     const Checked checked = instantiateAlone(session, *program, *kernel);
@@ -82,7 +112,7 @@ void checkFile(Session &session, llvm::StringRef path) {
       continue;
     }
     instances.push_back(checked.instance);
-    standIns[checked.instance->name] = checked.standIns;
+    byName[checked.instance->name] = checked;
   }
   if (instances.empty() || session.diagnostics.hasErrors())
     return;
@@ -110,8 +140,8 @@ void checkFile(Session &session, llvm::StringRef path) {
   for (const protocol::Verdict &verdict :
        protocol::checkProtocol(*lowered.module, checks, session.diagnostics)) {
     llvm::outs() << protocol::verdictText(verdict, &session.sources);
-    if (const auto it = standIns.find(verdict.kernel); it != standIns.end())
-      llvm::outs() << "  with " << it->second << ", which stand for what the caller chooses\n";
+    if (const auto it = byName.find(verdict.kernel); it != byName.end())
+      llvm::outs() << valuesText(it->second);
   }
 }
 
