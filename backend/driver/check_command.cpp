@@ -98,8 +98,7 @@ void checkFile(Session &session, llvm::StringRef path) {
   std::map<std::string, Checked> byName;
   for (const ast::KernelDecl *kernel : program->kernels()) {
     if (hasAllValues(session, *kernel)) {
-      for (const sema::KernelInstance *instance :
-           instantiateKernels(session, *program, {kernel})) {
+      for (const sema::KernelInstance *instance : instantiateKernels(session, *program, {kernel})) {
         instances.push_back(instance);
         byName[instance->name] = {instance, {}};
       }
