@@ -64,6 +64,7 @@ private:
   bool judge(const RunError *error, const RaceDetector &detector, const Case &at);
   bool isFromData(const Finding &finding) const;
   bool isWrittenFromData(const Op *object) const;
+  void warnOfLeftOut(RaceDetector &detector, const Case &at);
   void addSizes(const SizeValues &values);
   /// For one more run: it may go on for a while beyond the time for all.
   [[nodiscard]] Budget budget() const {
@@ -87,6 +88,8 @@ private:
   ControlSlice slice_;
   LaunchSizes sizes_;
   Verdict verdict_;
+  /// Outputs that were warned about.
+  llvm::SmallPtrSet<const Op *, 4> warned_;
   /// Numbers of ranks to run.
   std::vector<int> ranks_;
   int64_t launches_ = 2;
@@ -209,6 +212,17 @@ bool KernelChecker::judge(const RunError *error, const RaceDetector &detector, c
   return isFine;
 }
 
+/// Outputs of which something stays as it was, each once. Where data or an argument decides what
+/// happens, others may write it; a quick check runs as much as there is time for.
+void KernelChecker::warnOfLeftOut(RaceDetector &detector, const Case &at) {
+  if (options_.isQuick || !slice_.data.empty() || !slice_.scalars.empty() ||
+      !slice_.indexed.empty())
+    return;
+  for (const LeftOut &part : detector.leftOut())
+    if (warned_.insert(part.param).second)
+      reportLeftOut(diagnostics_, at, part);
+}
+
 bool KernelChecker::runOnce(int ranks, const SizeValues &values) {
   RaceDetector first(ranks, RaceDetector::Explain::No, nullptr, budget());
   std::unique_ptr<RunError> error;
@@ -247,6 +261,7 @@ bool KernelChecker::runOnce(int ranks, const SizeValues &values) {
     cut_ = Cut::Time;
     return true;
   }
+  warnOfLeftOut(first, at);
   addSizes(values);
   return true;
 }

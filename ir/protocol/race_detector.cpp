@@ -572,6 +572,22 @@ void RaceDetector::checkUnwritten(ShadowObject *object) {
   }
 }
 
+std::vector<LeftOut> RaceDetector::leftOut() {
+  std::vector<LeftOut> parts;
+  for (auto &[address, object] : objects_) {
+    if (object->param.strAttr("mode") != "out" || object->bytes() == 0)
+      continue;
+    std::optional<Box> hole;
+    object->forEachCell(object->whole(), [&](const Box &box, Cell &cell) {
+      if (!hole && !hasContents(cell))
+        hole = box;
+    });
+    if (hole)
+      parts.push_back({&object->param, object->rank, object->regionText(*hole)});
+  }
+  return parts;
+}
+
 void RaceDetector::finish(bool isComplete) {
   if (!isComplete) {
     if (explains_)

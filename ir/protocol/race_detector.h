@@ -78,6 +78,13 @@ struct Finding {
   std::vector<FindingNote> notes;
 };
 
+/// A part of an output that no launch has written.
+struct LeftOut {
+  const ir::Op *param = nullptr;
+  int rank = 0;
+  std::string region;
+};
+
 /// What a run may take.
 struct Budget {
   size_t bytes = size_t(1) << 28;
@@ -107,6 +114,8 @@ public:
   [[nodiscard]] bool needsAnother() const { return needsAnother_; }
   /// The bodies that a deadlock has left, each as a finding.
   [[nodiscard]] const std::vector<Finding> &stuckBodies() const { return stuck_; }
+  /// After a complete run: of each `out` object the first part that nobody wrote, if any.
+  [[nodiscard]] std::vector<LeftOut> leftOut();
 
   void bodyStarts(const interpret::BodyId &id) override;
   void bodyEnds(const interpret::BodyId &id) override;

@@ -160,6 +160,12 @@ bool reportDivergence(Diagnostics &diagnostics, const Case &at, const std::vecto
 
 } // namespace
 
+void reportLeftOut(Diagnostics &diagnostics, const Case &at, const LeftOut &part) {
+  DiagBuilder builder = diagnostics.report(rangeOf(part.param, at.kernel), diag::output_left_out,
+                                           part.param->strAttr("name"), part.region, part.rank);
+  builder.note(rangeOf(&at.kernel, at.kernel), diag::note_protocol, "found for " + at.text());
+}
+
 void reportDeadlock(Diagnostics &diagnostics, const Case &at, const std::vector<Finding> &stuck) {
   const auto wantText = [](const Finding &waiter) {
     if (waiter.region.empty())

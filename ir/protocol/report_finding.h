@@ -25,6 +25,7 @@ struct Case {
 };
 
 void reportFinding(Diagnostics &diagnostics, const Case &at, const Finding &finding);
+void reportLeftOut(Diagnostics &diagnostics, const Case &at, const LeftOut &part);
 /// All bodies that a deadlock has left, as one error.
 void reportDeadlock(Diagnostics &diagnostics, const Case &at, const std::vector<Finding> &stuck);
 /// A rank, a cell or a size out of range, or a count that does not come out.

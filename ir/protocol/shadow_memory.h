@@ -72,6 +72,8 @@ public:
 
   /// Calls fn for each box of what exists of a view.
   void forEachBox(const interpret::ViewVal &view, llvm::function_ref<void(const Box &)> fn) const;
+  /// All of it, where there are no gaps between its rows.
+  [[nodiscard]] Box whole() const { return {0, (bytes_ + pitch_ - 1) / pitch_, 0, pitch_}; }
   /// Calls fn for each cell of a box, made where there was none.
   void forEachCell(const Box &box, llvm::function_ref<void(const Box &, Cell &)> fn);
   /// "a[1, 0..64, 0..32]".
