@@ -44,9 +44,9 @@ private:
   [[nodiscard]] llvm::Value *bodiesTaken(llvm::IRBuilder<> &at, int32_t space);
   /// What the next launch counts from.
   void finish();
-  /// By one program.
-  void moveBases(llvm::ArrayRef<Op *> signals);
-  void moveBases(Op &signal, unsigned firstThread);
+  /// By all threads of so many programs, of which this one is number `program`; i64.
+  void moveBases(llvm::ArrayRef<Op *> signals, llvm::Value *program, llvm::Value *programs);
+  void moveBases(Op &signal, llvm::Value *first, llvm::Value *step);
   /// So many parts of a launch have ended.
   void moveTurns(llvm::Value *parts);
   [[nodiscard]] int32_t numberOf(llvm::StringRef space) const;
@@ -268,7 +268,7 @@ void KernelLowering::finish() {
   if (isAsked) {
     llvm::Value *last = b.CreateCall(gpu_.call(DeviceCall::end_as_last), {kernel_.launch, epoch()});
     when(b.CreateIsNotNull(last), "last", [&] {
-      moveBases(signals);
+      moveBases(signals, b.getInt64(0), b.getInt64(1));
       moveTurns(b.getInt64(DTILE_DEVICE_PARTS));
     });
     return;
@@ -277,11 +277,13 @@ void KernelLowering::finish() {
   moveTurns(share);
   if (signals.empty())
     return;
-  // The program with the highest number has as few bodies as any.
+  // From the program with the highest number on, which has as few bodies as any: where there are
+  // many cells, nobody goes to memory for a second one.
+  auto wide = [&](llvm::Value *value) { return b.CreateZExt(value, b.getInt64Ty()); };
   llvm::Value *programs =
-      launchField(offsetof(dtile_device_launch, programs), b.getInt32Ty(), "programs");
-  when(b.CreateICmpEQ(kernel_.program, b.CreateSub(programs, b.getInt32(1))), "bases",
-       [&] { moveBases(signals); });
+      wide(launchField(offsetof(dtile_device_launch, programs), b.getInt32Ty(), "programs"));
+  llvm::Value *behind = b.CreateSub(b.CreateSub(programs, b.getInt64(1)), wide(kernel_.program));
+  moveBases(signals, behind, programs);
 }
 
 void KernelLowering::moveTurns(llvm::Value *parts) {
@@ -301,39 +303,48 @@ void KernelLowering::moveTurns(llvm::Value *parts) {
   });
 }
 
-void KernelLowering::moveBases(llvm::ArrayRef<Op *> signals) {
+void KernelLowering::moveBases(llvm::ArrayRef<Op *> signals, llvm::Value *program,
+                               llvm::Value *programs) {
+  llvm::Value *threads = b.getInt64(kernel_.threads);
+  llvm::Value *thread = b.CreateZExt(kernel_.thread, b.getInt64Ty());
   // The first cells of each are another warp's, so that their ways to memory are at the same time.
-  const unsigned warp = gpu_.device.facts().lanes;
-  for (auto [number, signal] : llvm::enumerate(signals))
-    moveBases(*signal, unsigned(number) * warp % kernel_.threads);
+  const unsigned lanes = unsigned(gpu_.device.facts().lanes);
+  for (auto [number, signal] : llvm::enumerate(signals)) {
+    const unsigned skipped = unsigned(number) * lanes % kernel_.threads;
+    llvm::Value *turned =
+        b.CreateURem(b.CreateAdd(thread, b.getInt64(kernel_.threads - skipped)), threads);
+    moveBases(*signal, b.CreateAdd(b.CreateMul(program, threads), turned),
+              b.CreateMul(programs, threads));
+  }
 }
 
-void KernelLowering::moveBases(Op &signal, unsigned firstThread) {
+void KernelLowering::moveBases(Op &signal, llvm::Value *first, llvm::Value *step) {
   llvm::Type *i64 = b.getInt64Ty();
   llvm::Value *count = b.getInt64(1);
   for (const SignalCells::Dimension &dim : cells(signal.result()).dims)
     count = b.CreateMul(count, dim.size);
   llvm::Value *asked = objectField(signal, offsetof(dtile_device_cells, asked), b.getPtrTy());
-  // Cells thread, thread + threads, …, where threads are counted from `firstThread` on.
-  llvm::Value *threads = b.getInt64(kernel_.threads);
-  llvm::Value *thread = b.CreateURem(
-      b.CreateAdd(b.CreateZExt(kernel_.thread, i64), b.getInt64(kernel_.threads - firstThread)),
-      threads);
-  llvm::Value *rounds = b.CreateUDiv(
-      b.CreateAdd(b.CreateSub(count, thread), b.CreateSub(threads, b.getInt64(1))), threads);
-  llvm::Value *isAny = b.CreateICmpSLT(thread, count);
-  loop(b.CreateSelect(isAny, rounds, b.getInt64(0)), "cells", [&](llvm::Value *round) {
-    llvm::Value *cell = b.CreateAdd(thread, b.CreateMul(round, threads));
-    llvm::Value *added = nullptr;
-    if (signal.body().empty()) {
-      llvm::Value *wanted = b.CreateGEP(i64, asked, cell);
-      added = b.CreateLoad(i64, wanted);
-      b.CreateStore(b.getInt64(0), wanted);
-    } else {
-      added = expected(signal, cell);
-    }
-    b.CreateCall(gpu_.call(DeviceCall::move_base), {cellsObject(signal), cell, epoch(), added});
-  });
+  // Cells first, first + step, …; most programs have none.
+  llvm::BasicBlock *before = b.GetInsertBlock();
+  llvm::BasicBlock *head = block("cells"), *body = block("cells.body"), *end = block("cells.end");
+  b.CreateBr(head);
+  b.SetInsertPoint(head);
+  llvm::PHINode *cell = b.CreatePHI(i64, 2, "cell");
+  cell->addIncoming(first, before);
+  b.CreateCondBr(b.CreateICmpSLT(cell, count), body, end);
+  b.SetInsertPoint(body);
+  llvm::Value *added = nullptr;
+  if (signal.body().empty()) {
+    llvm::Value *wanted = b.CreateGEP(i64, asked, cell);
+    added = b.CreateLoad(i64, wanted);
+    b.CreateStore(b.getInt64(0), wanted);
+  } else {
+    added = expected(signal, cell);
+  }
+  b.CreateCall(gpu_.call(DeviceCall::move_base), {cellsObject(signal), cell, kernel_.ended, added});
+  cell->addIncoming(b.CreateAdd(cell, step), b.GetInsertBlock());
+  b.CreateBr(head);
+  b.SetInsertPoint(end);
 }
 
 } // namespace

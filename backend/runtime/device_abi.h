@@ -125,9 +125,10 @@ typedef struct dtile_device_object {
 
 /* In the frame for each signal: a wait asks for the cell's base and what this launch adds. Each
  * cell has two bases, neighbours and aligned to 16 bytes: bases[2 * cell + i] holds for launches
- * from number since[i] on, until the other one does. A launch writes the one that it does not read:
- * its own base and the derived count (or, without one, the largest count asked for, which is made
- * zero again). `cells` is symmetric, the others are not. */
+ * from number since[i] (in parts) on, until the other one does. A launch writes the one that it
+ * does not read: its own base and the derived count (or, without one, the largest count asked for,
+ * which is made zero again); so the next launch must not begin before all of it has ended. `cells`
+ * is symmetric, the others are not. */
 typedef struct dtile_device_cells {
   uint64_t *cells, *bases, *since, *asked;
 } dtile_device_cells;

@@ -101,8 +101,8 @@ DTILE_API int32_t dtile_team_local_count(const dtile_team *);
 /* Symmetric memory: the same offset on every rank. Collective: all ranks allocate in the same order
  * and size. Gives the address on the first local rank; dtile_symm_address translates to another
  * local rank. 256-byte aligned. What a kernel writes at peers part by part, in turn by the number
- * of its launch, is for that kernel alone until it is freed; a launch of a second one that would do
- * so with it is DTILE_INVALID. */
+ * of its launch, is for that kernel, with these sizes, until it is freed; launches that would take
+ * it in turn in another way are DTILE_INVALID. */
 DTILE_API dtile_status dtile_symm_alloc(dtile_team *, int64_t bytes, void **out);
 DTILE_API dtile_status dtile_symm_free(dtile_team *, void *address);
 DTILE_API void *dtile_symm_address(dtile_team *, void *address, int32_t local_rank);

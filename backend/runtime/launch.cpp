@@ -311,7 +311,7 @@ Status HostTeam::launch(const dtile_kernel_desc *desc, const dtile_arg *const *a
   KernelState &kernel = kernelState(*desc);
   status = checkArguments(kernel, arguments, nargs);
   for (int32_t local = 0; status.ok() && nargs > 0 && local < localCount(); ++local)
-    status = turned_.claim(kernel, arguments[local], heapOf(firstLocal() + local),
+    status = turned_.check(kernel, arguments[local], heapOf(firstLocal() + local),
                            firstLocal() + local);
   if (!status.ok() || count == 0)
     return status;
@@ -330,6 +330,8 @@ Status HostTeam::launch(const dtile_kernel_desc *desc, const dtile_arg *const *a
     }
   }
   firstLaunches_ = false;
+  for (int32_t local = 0; nargs > 0 && local < localCount(); ++local)
+    turned_.claim(kernel, arguments[local], heapOf(firstLocal() + local));
   for (dtile_launch &launch : launches_)
     enter(launch);
   status = scheduler_->run(localCount());

@@ -7,43 +7,65 @@
 
 namespace dtile::runtime {
 
-Status TurnedMemory::claim(const KernelState &kernel, const dtile_arg *arguments, const void *heap,
-                           int32_t rank) {
-  for (int32_t i = 0; i < kernel.desc->nparams; ++i) {
-    const dtile_param_desc &param = kernel.desc->params[i];
-    if (param.kind != DTILE_PARAM_TENSOR || param.mode != DTILE_MODE_SYMM || param.copies < 2)
+TurnedMemory::Claim TurnedMemory::claimOf(const KernelState &kernel, size_t param,
+                                          const dtile_arg *arguments, const void *heap) {
+  const dtile_param_desc &declared = kernel.desc->params[param];
+  if (declared.kind != DTILE_PARAM_TENSOR || declared.mode != DTILE_MODE_SYMM ||
+      declared.copies < 2)
+    return {};
+  const dtile_tensor &tensor = *arguments[kernel.argumentOf[param]].tensor;
+  Claim claim;
+  claim.owner = &kernel;
+  claim.sizes.assign(tensor.size, tensor.size + tensor.ndim);
+  claim.begin = static_cast<const char *>(tensor.data) - static_cast<const char *>(heap);
+  // Row-major and contiguous.
+  int64_t bytes = elementBytes(tensor.dtype);
+  for (const int64_t size : claim.sizes)
+    bytes *= size;
+  claim.end = claim.begin + bytes;
+  return claim;
+}
+
+Status TurnedMemory::check(const KernelState &kernel, const dtile_arg *arguments, const void *heap,
+                           int32_t rank) const {
+  for (size_t i = 0; i < size_t(kernel.desc->nparams); ++i) {
+    const Claim own = claimOf(kernel, i, arguments, heap);
+    if (own.begin == own.end)
       continue;
-    const dtile_tensor &tensor = *arguments[kernel.argumentOf[size_t(i)]].tensor;
-    // Row-major and contiguous.
-    int64_t bytes = elementBytes(tensor.dtype);
-    for (int32_t d = 0; d < tensor.ndim; ++d)
-      bytes *= tensor.size[d];
-    if (bytes == 0)
-      continue;
-    const int64_t begin = static_cast<const char *>(tensor.data) - static_cast<const char *>(heap);
-    Claim own = {begin, begin + bytes, &kernel};
-    bool isKnown = false;
     for (const Claim &other : claims_) {
-      if (other.begin >= own.end || own.begin >= other.end)
+      if (!own.overlaps(other) || own == other)
         continue;
-      if (other.owner != &kernel)
-        return {DTILE_INVALID,
-                format("kernel `%s`, argument `%s`, rank %d: parts of it are written in turn, by "
-                       "the number of the launch, and kernel `%s` does so with the same memory; "
-                       "each kernel counts its own launches, so one would write what the other's "
-                       "peers still use: pass memory of its own",
-                       kernel.name.c_str(), param.name, rank, other.owner->name.c_str())};
-      isKnown |= other.begin <= own.begin && own.end <= other.end;
+      std::string text =
+          format("kernel `%s`, argument `%s`, rank %d: parts of it are written in turn, by the "
+                 "number of the launch, and ",
+                 kernel.name.c_str(), kernel.desc->params[i].name, rank);
+      if (other.owner == &kernel)
+        text += "an earlier launch has cut this memory into other parts, which peers may still "
+                "use: pass the same object each time, or memory of its own";
+      else
+        text += format("%skernel `%s` does so with the same memory; each kernel counts its own "
+                       "launches, so one would write what the other's peers still use: pass "
+                       "memory of its own",
+                       other.owner->name == kernel.name ? "another build of " : "",
+                       other.owner->name.c_str());
+      return {DTILE_INVALID, std::move(text)};
     }
-    if (!isKnown)
-      claims_.push_back(own);
   }
   return {};
 }
 
-void TurnedMemory::release(int64_t begin, int64_t end) {
-  std::erase_if(claims_,
-                [&](const Claim &claim) { return claim.begin < end && begin < claim.end; });
+void TurnedMemory::claim(const KernelState &kernel, const dtile_arg *arguments, const void *heap) {
+  for (size_t i = 0; i < size_t(kernel.desc->nparams); ++i) {
+    Claim own = claimOf(kernel, i, arguments, heap);
+    if (own.begin != own.end && std::find(claims_.begin(), claims_.end(), own) == claims_.end())
+      claims_.push_back(std::move(own));
+  }
+}
+
+bool TurnedMemory::release(int64_t begin, int64_t end) {
+  return std::erase_if(claims_, [&](const Claim &claim) {
+           return claim.begin < end && begin < claim.end;
+         }) != 0;
 }
 
 void TurnedMemory::forget(const KernelState &kernel) {

@@ -125,25 +125,26 @@ static __attribute__((noinline)) int32_t spin(const dtile_device_team *team, uin
   return spinHere(team, cell, number, base, count, distance, space, site);
 }
 
-// Which of a signal's two bases of each cell is that of launch `number`: the younger one, but for
-// one from the future, which this launch may be writing.
-DTILE_INLINE int32_t placeOfBases(const uint64_t since[2], int64_t number) {
-  return (uint64_t)number - since[1] < (uint64_t)number - since[0];
+// Which of a signal's two bases of each cell is that of the launch after `ended` ones: the younger
+// one, but for one from the future, which this launch may be writing. All are in parts of launches,
+// of which this one's programs may have added some.
+DTILE_INLINE int32_t placeOfBases(const uint64_t since[2], int64_t ended) {
+  return (uint64_t)ended - since[1] < (uint64_t)ended - since[0];
 }
 
 // Both bases come on the way on which it is learnt which of them it is.
-DTILE_INLINE uint64_t baseOf(const dtile_device_cells *cells, int64_t index, int64_t number) {
+DTILE_INLINE uint64_t baseOf(const dtile_device_cells *cells, int64_t index, int64_t ended) {
   uint64_t since[2], bases[2];
   loadRank64x2(cells->since, since);
   loadRank64x2(cells->bases + 2 * index, bases);
-  return placeOfBases(since, number) ? bases[1] : bases[0];
+  return placeOfBases(since, ended) ? bases[1] : bases[0];
 }
 
 DTILE_API int32_t dtile_dev_wait(const dtile_device_launch *launch, const dtile_device_cells *cells,
-                                 int64_t index, int64_t number, int64_t count, int32_t distance,
+                                 int64_t index, int64_t ended, int64_t count, int32_t distance,
                                  int32_t site) {
   uint64_t *cell = cells->cells + index;
-  const uint64_t base = baseOf(cells, index, number);
+  const uint64_t base = baseOf(cells, index, ended);
   uint64_t seen;
   if (!reached(cell, base + (uint64_t)count, distance, &seen))
     return spin(launch->team, cell, (uint64_t)index, base, (uint64_t)count, distance,
@@ -154,23 +155,24 @@ DTILE_API int32_t dtile_dev_wait(const dtile_device_launch *launch, const dtile_
 
 DTILE_API __attribute__((always_inline)) int32_t
 dtile_dev_wait_alone(const dtile_device_launch *launch, const dtile_device_cells *cells,
-                     int64_t index, int64_t number, int64_t count, int32_t distance, int32_t site) {
+                     int64_t index, int64_t ended, int64_t count, int32_t distance, int32_t site) {
   return spinHere(launch->team, cells->cells + index, (uint64_t)index,
-                  baseOf(cells, index, number), (uint64_t)count, distance,
+                  baseOf(cells, index, ended), (uint64_t)count, distance,
                   spaceOf(launch, programIndex()), site);
 }
 
-DTILE_API void dtile_dev_move_base(const dtile_device_cells *cells, int64_t index, int64_t number,
+DTILE_API void dtile_dev_move_base(const dtile_device_cells *cells, int64_t index, int64_t ended,
                                    int64_t added) {
   uint64_t since[2], bases[2];
   loadRank64x2(cells->since, since);
   loadRank64x2(cells->bases + 2 * index, bases);
-  const int32_t place = placeOfBases(since, number);
+  const int32_t place = placeOfBases(since, ended);
   storeRank64(cells->bases + 2 * index + !place,
               (place ? bases[1] : bases[0]) + (uint64_t)added);
   // Who comes later finds the same place.
   if (index == 0)
-    storeRank64(cells->since + !place, (uint64_t)number + 1);
+    storeRank64(cells->since + !place,
+                ((uint64_t)ended | (DTILE_DEVICE_PARTS - 1)) + 1);
 }
 
 DTILE_API void dtile_dev_ask(const dtile_device_cells *cells, int64_t index, int64_t count) {

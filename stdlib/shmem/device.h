@@ -98,22 +98,22 @@ void dtile_dev_quiet(const dtile_device_launch *launch);
  * cell it is, -1: this rank's. */
 void dtile_dev_notify(const dtile_device_launch *launch, uint64_t *cell, int64_t rank,
                       int32_t distance);
-/* Blocks until cell `index` has `count` notifies of this launch, whose number is `number`. 1 when
- * it never will: give it to the dtile_dev_sync that must follow before the other threads see what
- * the notifies published. */
+/* Blocks until cell `index` has `count` notifies of this launch. `ended` is what the kernel's
+ * counter of launches held at some time of this launch, in parts. 1 when it never will: give it to
+ * the dtile_dev_sync that must follow before the other threads see what the notifies published. */
 int32_t dtile_dev_wait(const dtile_device_launch *launch, const dtile_device_cells *cells,
-                       int64_t index, int64_t number, int64_t count, int32_t distance,
+                       int64_t index, int64_t ended, int64_t count, int32_t distance,
                        int32_t site);
 /* The same without calls: for a thread with few registers, beside others that multiply. (ptxas
  * serializes a warpgroup's products where another of the program's warps may call a function.) */
 int32_t dtile_dev_wait_alone(const dtile_device_launch *launch, const dtile_device_cells *cells,
-                             int64_t index, int64_t number, int64_t count, int32_t distance,
+                             int64_t index, int64_t ended, int64_t count, int32_t distance,
                              int32_t site);
 /* Remembers the largest count that waits of this launch have asked for. */
 void dtile_dev_ask(const dtile_device_cells *cells, int64_t index, int64_t count);
-/* The next launch counts cell `index` from `added` notifies more than launch `number` does, whose
- * waits do not see it. In each launch for all cells of a signal, in any order and by any thread. */
-void dtile_dev_move_base(const dtile_device_cells *cells, int64_t index, int64_t number,
+/* The next launch counts cell `index` from `added` notifies more than this one does, whose waits do
+ * not see it. In each launch for all cells of a signal, in any order and by any thread. */
+void dtile_dev_move_base(const dtile_device_cells *cells, int64_t index, int64_t ended,
                          int64_t added);
 /* Together, `threads` of them, as dtile_dev_sync: every rank's one program has come here; what it
  * sent before has landed. */

@@ -405,7 +405,7 @@ llvm::Value *BodyLowering::pollCells(Op &op) {
       call(DeviceCall::ask, {object, number, count});
     const DeviceCall wait = pollsInPlace() ? DeviceCall::wait_alone : DeviceCall::wait;
     llvm::Value *status =
-        call(wait, {kernel_.launch, object, number, epoch(), count, distance, site});
+        call(wait, {kernel_.launch, object, number, kernel_.ended, count, distance, site});
     b.CreateStore(b.CreateOr(result(), status), failed);
   });
   return result();

@@ -237,9 +237,8 @@ Status DeviceTeam::prepare(DeviceKernel &kernel, int32_t local, const dtile_arg 
                                            rank.heap, heapBytes_);
       !status.ok())
     return status;
-  if (Status status = turned_.claim(kernel.state, arguments,
-                                    reinterpret_cast<const void *>(rank.heap), rank.rank);
-      !status.ok())
+  const void *heap = reinterpret_cast<const void *>(rank.heap);
+  if (Status status = turned_.check(kernel.state, arguments, heap, rank.rank); !status.ok())
     return status;
   auto prepared = std::make_unique<PreparedLaunch>();
   prepared->signature = signature_;
@@ -250,6 +249,8 @@ Status DeviceTeam::prepare(DeviceKernel &kernel, int32_t local, const dtile_arg 
     loaded.prepared.erase(
         std::min_element(loaded.prepared.begin(), loaded.prepared.end(),
                          [](const auto &a, const auto &b) { return a->lastUse < b->lastUse; }));
+  // What is prepared is launched without looking here again.
+  turned_.claim(kernel.state, arguments, heap);
   prepared->lastUse = ++useNumber_;
   *out = prepared.get();
   loaded.prepared.push_back(std::move(prepared));

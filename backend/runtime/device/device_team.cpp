@@ -340,10 +340,10 @@ Status DeviceTeam::symmFree(void *address) {
   if (Status status = zeroHeaps(offset, bytes); !status.ok())
     return status;
   // Who is given this memory next asks for it again.
-  turned_.release(offset, offset + bytes);
-  for (auto &[desc, kernel] : kernels_)
-    for (LoadedImage &loaded : kernel->loaded)
-      loaded.prepared.clear();
+  if (turned_.release(offset, offset + bytes))
+    for (auto &[desc, kernel] : kernels_)
+      for (LoadedImage &loaded : kernel->loaded)
+        loaded.prepared.clear();
   heap_.release(offset);
   return barrier();
 }

@@ -602,7 +602,7 @@ TEST(Runtime, MemoryThatIsTakenInTurnIsForOneKernel) {
   };
   EXPECT_EQ(launch(first), DTILE_OK) << dtile_last_error();
   EXPECT_EQ(launch(first), DTILE_OK);
-  // One that does not count on turns may use it.
+  // One that takes nothing in turn is not looked at.
   EXPECT_EQ(launch(other), DTILE_OK) << dtile_last_error();
   EXPECT_EQ(launch(second), DTILE_INVALID);
   EXPECT_THAT(dtile_last_error(), HasSubstr("kernel `first` does so with the same memory"));

@@ -35,6 +35,7 @@ struct Kernel {
 struct TurnedMemoryTest : testing::Test {
   std::vector<float> heap = std::vector<float>(1000);
   TurnedMemory turned;
+  bool isLaunched = true;
 
   /// Launches with a buffer of 2 times `half` elements, `first` elements into the heap.
   std::string claim(const Kernel &kernel, int64_t first, int64_t half, int32_t rank = 3) {
@@ -49,7 +50,10 @@ struct TurnedMemoryTest : testing::Test {
     dtile_arg arguments[2] = {};
     arguments[0].tensor = &x;
     arguments[1].tensor = &box;
-    return turned.claim(kernel.state, arguments, heap.data(), rank).message;
+    Status status = turned.check(kernel.state, arguments, heap.data(), rank);
+    if (status.ok() && isLaunched)
+      turned.claim(kernel.state, arguments, heap.data());
+    return status.message;
   }
 };
 
@@ -72,9 +76,26 @@ TEST_F(TurnedMemoryTest, CountsEveryByte) {
   EXPECT_NE(claim(b, 99, 1), "");
   EXPECT_NE(claim(b, 50, 200), "");
   EXPECT_EQ(claim(b, 150, 0), "");
-  // More of what it has: up to what another one has.
+}
+
+// Another place or other sizes: parts of one lie in parts of the other.
+TEST_F(TurnedMemoryTest, IsCutInOneWay) {
+  Kernel a("a");
+  EXPECT_EQ(claim(a, 100, 50), "");
+  EXPECT_THAT(claim(a, 100, 25), HasSubstr("has cut this memory into other parts"));
   EXPECT_NE(claim(a, 100, 51), "");
-  EXPECT_EQ(claim(a, 120, 10), "");
+  EXPECT_NE(claim(a, 120, 10), "");
+  EXPECT_EQ(claim(a, 100, 50), "");
+  EXPECT_EQ(claim(a, 200, 25), "");
+}
+
+TEST_F(TurnedMemoryTest, IsNotOfWhoWasRefused) {
+  Kernel a("a"), b("b"), again("b");
+  isLaunched = false;
+  EXPECT_EQ(claim(a, 100, 50), "");
+  isLaunched = true;
+  EXPECT_EQ(claim(b, 100, 50), "");
+  EXPECT_THAT(claim(again, 100, 50), HasSubstr("another build of kernel `b` does so"));
 }
 
 TEST_F(TurnedMemoryTest, LetsOthersBe) {
@@ -87,9 +108,9 @@ TEST_F(TurnedMemoryTest, LetsOthersBe) {
 TEST_F(TurnedMemoryTest, IsFreeAgain) {
   Kernel a("a"), b("b"), c("c");
   EXPECT_EQ(claim(a, 100, 50), "");
-  turned.release(0, 400);
+  EXPECT_FALSE(turned.release(0, 400));
   EXPECT_NE(claim(b, 100, 50), "");
-  turned.release(400, 800);
+  EXPECT_TRUE(turned.release(400, 800));
   EXPECT_EQ(claim(b, 100, 50), "");
   turned.forget(a.state);
   EXPECT_NE(claim(c, 100, 50), "");

@@ -287,8 +287,9 @@ TEST(DeviceLaunch, WaitsSeeWhatPeersHaveSentLaunchAfterLaunch) {
             }
           } else {
             // Each thread waits for one rank's.
-            const int32_t failed =
-                dtile_dev_wait(&l, &rank.cells, current.index, launch, 1, DTILE_DISTANCE_TEAM, 7);
+            const int32_t failed = dtile_dev_wait(&l, &rank.cells, current.index,
+                                                  int64_t(launch) << DTILE_DEVICE_PART_BITS, 1,
+                                                  DTILE_DISTANCE_TEAM, 7);
             dtile_dev_sync(failed, 0, kThreads);
             for (uint64_t from = 0; from < kRanks; ++from)
               for (int word = 0; word < kWords; ++word)
@@ -297,7 +298,8 @@ TEST(DeviceLaunch, WaitsSeeWhatPeersHaveSentLaunchAfterLaunch) {
           }
           if (dtile_dev_end_as_last(&l, launch)) {
             ++last;
-            dtile_dev_move_base(&rank.cells, current.index, launch, 1);
+            dtile_dev_move_base(&rank.cells, current.index,
+                                int64_t(launch) << DTILE_DEVICE_PART_BITS, 1);
           }
         });
     EXPECT_EQ(ended, kRanks * kPrograms * kThreads);
@@ -319,15 +321,17 @@ TEST(DeviceLaunch, WaitsDoNotSeeThatBasesHaveMoved) {
   std::atomic<int> wrong = 0;
   std::atomic<int> passed[kRanks][kThreads] = {};
   int before = 0;
-  // Launches that use the signal: others lie between.
-  for (int64_t launch : {0, 1, 2, 5, 6, 8}) {
+  // Launches that use the signal, which is as old as the third one: others lie between.
+  for (int64_t launch : {2, 3, 4, 7, 8, 10}) {
     team.run(0, [&](Team::Rank &rank, const dtile_device_launch &l) {
       dtile_dev_start();
       const int64_t cell = current.index, count = cell + 2;
+      // Some of this launch's programs may have ended, too.
+      const int64_t ended = launch * DTILE_DEVICE_PARTS + current.number * 1000;
       std::atomic<int> &seen = passed[l.rank][cell];
       // The first program moves the bases, then the last one waits for what the second one sends.
       if (current.number == 0) {
-        dtile_dev_move_base(&rank.cells, cell, launch, count);
+        dtile_dev_move_base(&rank.cells, cell, ended, count);
         dtile_dev_space_done(&l, launch, 0);
       } else if (current.number == 1) {
         for (int64_t notify = 0; notify < count; ++notify) {
@@ -338,7 +342,7 @@ TEST(DeviceLaunch, WaitsDoNotSeeThatBasesHaveMoved) {
         }
       } else {
         dtile_dev_space_await(&l, launch, 0, 0);
-        wrong += dtile_dev_wait(&l, &rank.cells, cell, launch, count, DTILE_DISTANCE_RANK, 7);
+        wrong += dtile_dev_wait(&l, &rank.cells, cell, ended, count, DTILE_DISTANCE_RANK, 7);
         ++seen;
       }
       (void)dtile_dev_end(&l, launch);
