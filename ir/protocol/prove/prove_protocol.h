@@ -37,7 +37,8 @@ struct Unproved {
 struct Proof {
   std::vector<Unproved> unproved;
   /// Callers' objects that launches write at peers which may not have begun: parts of them, in turn
-  /// by the number of the launch. It is right where no other kernel does so with the same memory.
+  /// by the number of the launch. It is right where no other kernel does so with the same memory,
+  /// and all launches take it as an object of the same sizes.
   llvm::SmallSetVector<ir::Op *, 4> inTurn;
   /// How many things were to be shown, and the work that it took.
   unsigned obligations = 0;

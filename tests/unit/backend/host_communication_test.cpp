@@ -384,6 +384,37 @@ TEST(HostCommunication, WaitsForPartsOfCountsAndForManyCells) {
     }
 }
 
+// More cells than the threads of all programs; who waits begins first, so that a cell that counts
+// from too little is seen, as one that counts from too much is.
+TEST(HostCommunication, ThousandsOfCellsCountFromTheLaunchBefore) {
+  const std::string params =
+      "  %c17 = const {value = 17} : index\n  %c700 = const {value = 700} : index\n"
+      "  %x = param @x %n {param = 0, mode = \"in\"} : view<f32, 1>\n"
+      "  %y = param @y %n {param = 1, mode = \"out\"} : view<f32, 1>\n"
+      "  %arrived = signal_param @arrived %W, %c700 {param = 2} : signal<2> "
+      "(%cell: index, %i: index) {\n"
+      "    %back = sub %me, %c1 : index\n    %prev = rem %back, %W : index\n"
+      "    %mine = cmp %cell, %prev {pred = \"eq\"} : bool\n"
+      "    %one = select %mine, %c1, %c0 : index\n    yield %one\n  }\n"
+      "  %inbox = param @inbox %n {param = 3, mode = \"scratch\", copies = 4} : view<f32, 1>\n";
+  const std::string spaces =
+      "  space @receive %c0, %n, %c1 {vars = [\"i\"]} (%i: index) {\n"
+      "    %back = sub %me, %c1 : index\n    %prev = rem %back, %W : index\n"
+      "    %at = mul %i, %c17 : index\n"
+      "    %s2 = sig.slice %arrived, %prev, %at {dims = \"ii\"} : signal<0>\n"
+      "    %here = wait %s2 : acquire\n"
+      "    %a = view.slice %inbox, %i {dims = \"i\"} : view<f32, 0>\n"
+      "    %b = view.slice %y, %i {dims = \"i\"} : view<f32, 0>\n"
+      "    %v = load %a, %here : f32\n    store %v, %b\n    yield\n  }\n"
+      "  space @send {vars = []} {\n"
+      "    %there = view.at %inbox, %next : view<f32, 1, remote>\n"
+      "    %sent = put %x, %there : token\n"
+      "    %row = sig.slice %arrived, %me {dims = \"ia\"} : signal<1>\n"
+      "    %far = sig.at %row, %next : signal<1, remote>\n"
+      "    notify %far, %sent\n    yield\n  }\n";
+  checkRanks(kernel(params, spaces), ringTensors);
+}
+
 TEST(HostCommunication, JoinedTokensReachTheSpaceAfterAll) {
   const std::string params =
       "  %x = param @x %n {param = 0, mode = \"in\"} : view<f32, 1>\n"
