@@ -150,7 +150,8 @@ void KernelLowering::lower(llvm::StringRef entry) {
 bool KernelLowering::mayMeet() const {
   return kernel_.kernel->boolAttrOr("entry_barrier", false) ||
          llvm::any_of(kernel_.kernel->body().ops(), [](const Op &op) {
-           return op.is(OpKind::Param) && op.boolAttrOr("zero", false);
+           return op.is(OpKind::Param) &&
+                  (op.boolAttrOr("zero", false) || op.boolAttrOr("in_turn", false));
          });
 }
 

@@ -5,6 +5,7 @@
 
 #include "backend/runtime/device_abi.h"
 #include "frontend/base/check.h"
+#include "ir/analysis/communication.h"
 #include "ir/core/tile_order.h"
 
 #include "llvm/ADT/StringSwitch.h"
@@ -25,6 +26,29 @@ std::string symbolOf(Op &kernel, const llvm::Twine &part) {
 std::string symbolOfSpace(Op &kernel, Op &space) {
   llvm::StringRef name = space.strAttr("name");
   return symbolOf(kernel, name.empty() ? "body" : name);
+}
+
+/// Whether something of the kernel writes the object of a parameter.
+bool isWritten(Op &kernel, const Op &param) {
+  bool found = false;
+  ir::walk(kernel, [&](Op &op) {
+    if (ir::Value *view = ir::writtenView(op))
+      for (const Op *object : ir::objectsOf(view))
+        found |= !object || object == &param;
+  });
+  return found;
+}
+
+/// DTILE_PARAM_*.
+uint32_t paramFlags(Op &kernel, const Op &param) {
+  uint32_t flags = 0;
+  if (param.boolAttrOr("zero", false))
+    flags |= DTILE_PARAM_ZERO;
+  if (param.boolAttrOr("in_turn", false))
+    flags |= DTILE_PARAM_IN_TURN;
+  if (param.is(OpKind::Param) && param.strAttr("mode") == "symm" && isWritten(kernel, param))
+    flags |= DTILE_PARAM_WRITTEN;
+  return flags;
 }
 
 llvm::Function *lowerPosition(LaunchModule &module, const Frame &frame, Op &space,
@@ -110,12 +134,10 @@ llvm::Constant *Descriptor::param(Op &op) {
                .Case("scratch", DTILE_MODE_SCRATCH);
     if (!code_.images.empty())
       copies = scratchCopies(op);
-    if (op.boolAttrOr("in_turn", false))
-      copies = 2;
   }
   return llvm::ConstantStruct::get(m_.abi.param,
                                    {m_.string(op.strAttr("name")), i32(kind), i32(mode), i32(dtype),
-                                    i32(type.rank()), i32(op.boolAttrOr("zero", false)),
+                                    i32(type.rank()), i32(paramFlags(kernel_, op)),
                                     i32(copies)});
 }
 

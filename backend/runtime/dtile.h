@@ -100,9 +100,10 @@ DTILE_API int32_t dtile_team_local_count(const dtile_team *);
 
 /* Symmetric memory: the same offset on every rank. Collective: all ranks allocate in the same order
  * and size. Gives the address on the first local rank; dtile_symm_address translates to another
- * local rank. 256-byte aligned. What a kernel writes at peers part by part, in turn by the number
- * of its launch, is for that kernel, with these sizes, until it is freed; launches that would take
- * it in turn in another way are DTILE_INVALID. */
+ * local rank. 256-byte aligned. Where a kernel writes parts of it at peers in turn, by the number
+ * of its launch, ranks meet before the first such launch, and before the next one after a launch of
+ * another kernel that writes it, or of this one that cuts it otherwise. Such others are
+ * DTILE_INVALID where a captured launch relies on there being none, until the memory is freed. */
 DTILE_API dtile_status dtile_symm_alloc(dtile_team *, int64_t bytes, void **out);
 DTILE_API dtile_status dtile_symm_free(dtile_team *, void *address);
 DTILE_API void *dtile_symm_address(dtile_team *, void *address, int32_t local_rank);

@@ -22,7 +22,7 @@ extern "C" {
 #pragma GCC visibility push(default)
 #endif
 
-#define DTILE_ABI_VERSION 3
+#define DTILE_ABI_VERSION 4
 #define DTILE_MAX_RANK 6
 
 /* Element types, in the order of frontend/base/dtypes.def. */
@@ -84,11 +84,17 @@ typedef struct dtile_region {
 typedef struct dtile_param_desc {
   const char *name;
   int32_t kind, mode, dtype, rank;
-  int32_t zero;   /* scratch: zeroed at each launch */
-  /* Taken in turn by launch, at least 1. scratch: objects. symm: parts of the caller's object that
-   * are written at peers; 2 stands for however many */
-  int32_t copies;
+  uint32_t flags; /* DTILE_PARAM_* below */
+  int32_t copies; /* scratch: objects taken in turn by launch, at least 1 */
 } dtile_param_desc;
+
+/* scratch: zeroed at each launch */
+#define DTILE_PARAM_ZERO 1u
+/* symm: the kernel writes it, here or at peers */
+#define DTILE_PARAM_WRITTEN 2u
+/* symm: launches write parts of it in turn, by the number of the launch, at peers that may not have
+ * begun the launch; so the memory holds nothing else that peers may still use (turned_memory.h) */
+#define DTILE_PARAM_IN_TURN 4u
 
 typedef struct dtile_space_desc {
   const char *name; /* "" for a kernel without roles */

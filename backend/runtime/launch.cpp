@@ -85,8 +85,8 @@ const dtile_tensor *tensorOf(const dtile_launch &launch, int32_t param) {
 /// Whether the kernel is the one that `state` was made for, as far as its objects are concerned.
 bool describes(const KernelState &state, const dtile_kernel_desc &desc) {
   auto same = [](const dtile_param_desc &a, const dtile_param_desc &b) {
-    return std::tie(a.kind, a.mode, a.dtype, a.rank, a.zero, a.copies) ==
-           std::tie(b.kind, b.mode, b.dtype, b.rank, b.zero, b.copies);
+    return std::tie(a.kind, a.mode, a.dtype, a.rank, a.flags, a.copies) ==
+           std::tie(b.kind, b.mode, b.dtype, b.rank, b.flags, b.copies);
   };
   return std::equal(state.params.begin(), state.params.end(), desc.params,
                     desc.params + desc.nparams, same);
@@ -161,7 +161,7 @@ KernelState &HostTeam::kernelState(const dtile_kernel_desc &desc) {
   for (int32_t i = 0; i < desc.nparams; ++i) {
     const dtile_param_desc &param = desc.params[i];
     state->argumentOf.push_back(isArgument(param) ? state->argumentCount++ : -1);
-    state->meetsAtEntry |= isScratch(param) && param.zero;
+    state->meetsAtEntry |= isScratch(param) && (param.flags & DTILE_PARAM_ZERO) != 0;
   }
   state->epoch.assign(size_t(localCount()), 0);
   return *state;
@@ -310,9 +310,6 @@ Status HostTeam::launch(const dtile_kernel_desc *desc, const dtile_arg *const *a
     return {DTILE_INVALID, format("%d launches", count)};
   KernelState &kernel = kernelState(*desc);
   status = checkArguments(kernel, arguments, nargs);
-  for (int32_t local = 0; status.ok() && nargs > 0 && local < localCount(); ++local)
-    status = turned_.check(kernel, arguments[local], heapOf(firstLocal() + local),
-                           firstLocal() + local);
   if (!status.ok() || count == 0)
     return status;
 
@@ -330,12 +327,29 @@ Status HostTeam::launch(const dtile_kernel_desc *desc, const dtile_arg *const *a
     }
   }
   firstLaunches_ = false;
-  for (int32_t local = 0; nargs > 0 && local < localCount(); ++local)
-    turned_.claim(kernel, arguments[local], heapOf(firstLocal() + local));
-  for (dtile_launch &launch : launches_)
+  bool meets = false;
+  if (status = enterTurns(kernel, arguments, nargs, &meets); !status.ok())
+    return distributed() ? afterFailure(kernel, std::move(status)) : status;
+  for (dtile_launch &launch : launches_) {
+    launch.meets = meets;
     enter(launch);
+  }
   status = scheduler_->run(localCount());
   return status.ok() ? status : afterFailure(kernel, std::move(status));
+}
+
+Status HostTeam::enterTurns(const KernelState &kernel, const dtile_arg *const *arguments,
+                            int32_t nargs, bool *meets) {
+  for (int32_t local = 0; nargs > 0 && local < localCount(); ++local) {
+    TurnedMemory::Entry entry;
+    if (Status status = turned_[size_t(local)].enter(
+            kernel, arguments[local], heapOf(firstLocal() + local), firstLocal() + local,
+            /*isCaptured=*/false, &entry);
+        !status.ok())
+      return status;
+    *meets |= entry.meets;
+  }
+  return {};
 }
 
 bool HostTeam::prepare(dtile_launch &launch) {
@@ -380,7 +394,10 @@ bool HostTeam::countExpected(dtile_launch &launch) {
 
 void HostTeam::enter(dtile_launch &launch) {
   KernelState &kernel = *launch.kernel;
-  if (!kernel.meetsAtEntry)
+  const bool meets = kernel.meetsAtEntry || launch.meets;
+  // Later ones of the call are of the same objects.
+  launch.meets = false;
+  if (!meets)
     return scheduler_->begin(launch);
   if (distributed()) {
     Status status = meet("the start of a launch");
@@ -425,6 +442,8 @@ Status HostTeam::afterFailure(KernelState &kernel, Status failure) {
     tellFailure(failure);
     return failure;
   }
+  for (TurnedMemory &turned : turned_)
+    turned.restart();
   // All ranks are here and none runs: begin again with signals at zero and ranks side by side.
   int64_t epoch = *std::max_element(kernel.epoch.begin(), kernel.epoch.end()) + 1;
   std::fill(kernel.epoch.begin(), kernel.epoch.end(), epoch);

@@ -79,6 +79,8 @@ struct dtile_launch {
   int64_t epoch = 0;
   /// Launches still to start after this one (dtile_launch_repeat).
   int32_t remaining = 0;
+  /// All ranks meet before the bodies, whatever the kernel (turned_memory.h).
+  bool meets = false;
   void *frame = nullptr;
   int64_t frameCapacity = 0;
   std::vector<dtile::runtime::LaunchObject> objects;

@@ -89,7 +89,8 @@ bool HostTeam::evictOldest() {
 
 void HostTeam::forget(KernelState &kernel) {
   std::lock_guard lock(memory_);
-  turned_.forget(kernel);
+  for (TurnedMemory &turned : turned_)
+    turned.forget(kernel);
   // Peers may still send to what goes; where that cannot be known, it stays.
   if (distributed() && !meet("the end of a kernel whose module was unloaded").ok())
     return;
@@ -156,7 +157,8 @@ Status HostTeam::symmFree(void *address) {
                            "first local rank), or it has been freed already"};
   if (Status status = meet("dtile_symm_free"); !status.ok())
     return status;
-  turned_.release(offset, offset + bytes);
+  for (TurnedMemory &turned : turned_)
+    turned.release(offset, offset + bytes);
   releaseHeap(offset);
   return {};
 }
@@ -175,7 +177,7 @@ KernelObject *HostTeam::allocateObject(dtile_launch &launch, const ObjectKey &ke
   object->key = key;
   bool isSignal = param.kind == DTILE_PARAM_SIGNAL;
   int64_t bytes = bytesOf(key.ndim, key.size.data(), isSignal ? 8 : elementBytes(param.dtype));
-  object->zero = !isSignal && param.zero;
+  object->zero = !isSignal && (param.flags & DTILE_PARAM_ZERO) != 0;
   // See the head of launch.cpp for the second copy of zeroed objects.
   object->copies = isSignal ? 1 : std::max(param.copies, object->zero ? 2 : 1);
   int64_t total = -1;

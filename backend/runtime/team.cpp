@@ -22,7 +22,7 @@ constexpr uint64_t kStopClaimed = 0xffff;
 HostTeam::HostTeam(dtile_shmem *shmem, const dtile_team_options &options, int32_t workers)
     : shmem_(shmem),
       timeoutMs_(options.wait_timeout_ms > 0 ? options.wait_timeout_ms : kDefaultTimeoutMs),
-      heap_(0, shmem->heap_bytes), launches_(size_t(shmem->local)) {
+      heap_(0, shmem->heap_bytes), turned_(size_t(shmem->local)), launches_(size_t(shmem->local)) {
   distributed_ = shmem->local < shmem->npes;
   for (int32_t rank = 0; rank < ranks(); ++rank) {
     peers_.push_back(static_cast<char *>(shmem->ops->peer(shmem, rank)));

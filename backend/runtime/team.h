@@ -54,6 +54,9 @@ struct HostTeam final : public dtile_team {
   /// Runs the prologue of a rank's launch and everything else before its bodies. False:
   /// launch.error says why.
   bool prepare(dtile_launch &launch);
+  /// What a call to launch writes of callers' objects; whether the ranks meet before its first.
+  Status enterTurns(const KernelState &kernel, const dtile_arg *const *arguments, int32_t nargs,
+                    bool *meets);
   /// The bodies may begin, now or when all ranks have come so far.
   void enter(dtile_launch &launch);
   /// All bodies of the launch have ended: counts for the next.
@@ -128,7 +131,8 @@ private:
   bool allDirect_ = true;
   int32_t timeoutMs_;
   SymmetricHeap heap_;
-  TurnedMemory turned_;
+  /// By local rank.
+  std::vector<TurnedMemory> turned_;
   std::unique_ptr<Scheduler> scheduler_;
   std::map<std::pair<const dtile_kernel_desc *, std::string>,
            std::unique_ptr<KernelState>>

@@ -45,9 +45,15 @@ run graphs $on --graph examples tests/driver/messages_of_words.dtile
 run late_words $on --ranks 2,4 --delay-rank 1 --repeat "$repeats" \
   tests/driver/messages_of_words.dtile
 for example in hello all_gather reduce_scatter all_reduce all_to_all moe ag_gemm \
-  gemm_rs flash_decode ring_attention; do
+  gemm_rs gemm_ar flash_decode ring_attention; do
   run "late_$example" $on --ranks 2,4 --delay-rank 1 --repeat "$repeats" "examples/$example"
 done
+if command -v torchrun >/dev/null && [ "$(nvidia-smi -L | wc -l)" -gt 1 ]; then
+  run turns env DTILEC="$(command -v "$dtilec")" NCCL_NVLS_ENABLE=0 \
+    TORCH_SYMM_MEM_DISABLE_MULTICAST=1 \
+    PYTHONPATH="${PYTHONPATH:-$root/backend/runtime/python}" \
+    torchrun --standalone --nproc-per-node 2 tests/gpu/turns_check.py
+fi
 if command -v compute-sanitizer >/dev/null; then
   for tool in memcheck synccheck; do
     run "sanitizer_$tool" compute-sanitizer --tool "$tool" --error-exitcode 1 \

@@ -41,6 +41,8 @@ struct PreparedLaunch {
   dtile_device_launch launch = {};
   std::unique_ptr<void, FreeFrame> frame;
   uint64_t lastUse = 0;
+  /// It need not ask about memory taken in turn while TurnedMemory's is this.
+  uint64_t turnedVersion = 0;
 };
 
 /// A kernel on one rank of this process.
@@ -65,6 +67,8 @@ struct DeviceKernel {
   uint32_t flags = 0;
   /// Programs may wait for others of the launch, so that all of them must have begun.
   bool waits = false;
+  /// Writes callers' symmetric objects.
+  bool isOfTurnedMemory = false;
   /// By local rank.
   std::vector<LoadedImage> loaded;
   std::map<ObjectKey, std::unique_ptr<DeviceObject>> objects;

@@ -130,9 +130,10 @@ Status DeviceTeam::loadKernel(const dtile_kernel_desc &desc, DeviceKernel **out)
   for (const dtile_param_desc &param : state.params) {
     bool isArgument = param.kind != DTILE_PARAM_SIGNAL && !isScratch(param);
     state.argumentOf.push_back(isArgument ? state.argumentCount++ : -1);
-    if (isScratch(param) && param.zero)
+    if (isScratch(param) && (param.flags & DTILE_PARAM_ZERO) != 0)
       kernel->flags |= DTILE_KERNEL_ENTRY_BARRIER;
   }
+  kernel->isOfTurnedMemory = TurnedMemory::concerns(desc);
   kernel->waits = desc.nsignals > 0 || desc.nspaces > 1 || kernel->flags != 0;
   kernel->loaded.resize(locals_.size());
   for (int32_t local = 0; local < localCount(); ++local)
@@ -146,7 +147,8 @@ Status DeviceTeam::loadKernel(const dtile_kernel_desc &desc, DeviceKernel **out)
         recent = {};
   lastDesc_ = nullptr;
   if (slot)
-    turned_.forget(slot->state);
+    for (auto &rank : locals_)
+      rank->turned.forget(slot->state);
   slot = std::move(kernel);
   *out = slot.get();
   return {};
@@ -237,9 +239,6 @@ Status DeviceTeam::prepare(DeviceKernel &kernel, int32_t local, const dtile_arg 
                                            rank.heap, heapBytes_);
       !status.ok())
     return status;
-  const void *heap = reinterpret_cast<const void *>(rank.heap);
-  if (Status status = turned_.check(kernel.state, arguments, heap, rank.rank); !status.ok())
-    return status;
   auto prepared = std::make_unique<PreparedLaunch>();
   prepared->signature = signature_;
   prepared->hash = hash;
@@ -249,8 +248,6 @@ Status DeviceTeam::prepare(DeviceKernel &kernel, int32_t local, const dtile_arg 
     loaded.prepared.erase(
         std::min_element(loaded.prepared.begin(), loaded.prepared.end(),
                          [](const auto &a, const auto &b) { return a->lastUse < b->lastUse; }));
-  // What is prepared is launched without looking here again.
-  turned_.claim(kernel.state, arguments, heap);
   prepared->lastUse = ++useNumber_;
   *out = prepared.get();
   loaded.prepared.push_back(std::move(prepared));
@@ -315,6 +312,29 @@ Status DeviceTeam::runPrologue(DeviceKernel &kernel, int32_t local, const dtile_
   return {};
 }
 
+Status DeviceTeam::enterTurns(const DeviceKernel &kernel, int32_t local, const dtile_arg *arguments,
+                              StreamHandle stream, PreparedLaunch &prepared) {
+  if (!kernel.isOfTurnedMemory)
+    return {};
+  DeviceRank &rank = *locals_[size_t(local)];
+  bool isCaptured = false;
+  if (Status status = rank.device->isCapturing(stream, &isCaptured); !status.ok())
+    return status;
+  prepared.launch.flags = kernel.flags;
+  if (!isCaptured && prepared.turnedVersion == rank.turned.version())
+    return {};
+  TurnedMemory::Entry entry;
+  if (Status status =
+          rank.turned.enter(kernel.state, arguments, reinterpret_cast<const void *>(rank.heap),
+                            rank.rank, isCaptured, &entry);
+      !status.ok())
+    return status;
+  prepared.turnedVersion = entry.version;
+  if (entry.meets)
+    prepared.launch.flags |= DTILE_KERNEL_ENTRY_BARRIER;
+  return {};
+}
+
 Status DeviceTeam::start(DeviceKernel &kernel, int32_t local, PreparedLaunch &prepared,
                          StreamHandle stream) {
   DeviceRank &rank = *locals_[size_t(local)];
@@ -359,6 +379,8 @@ Status DeviceTeam::launchOn(int32_t local, const dtile_kernel_desc *desc,
   PreparedLaunch *prepared = nullptr;
   if (Status status = prepare(*kernel, local, arguments, &stream, &prepared); !status.ok())
     return status;
+  if (Status status = enterTurns(*kernel, local, arguments, stream, *prepared); !status.ok())
+    return status;
   return start(*kernel, local, *prepared, stream);
 }
 
@@ -400,12 +422,18 @@ Status DeviceTeam::launch(const dtile_kernel_desc *desc, const dtile_arg *const 
       return status;
   }
   // A rank that cannot be started leaves the others waiting for it.
-  for (int32_t i = 0; i < count; ++i)
+  for (int32_t i = 0; i < count; ++i) {
+    for (int32_t local = 0; local < localCount(); ++local)
+      if (Status status = enterTurns(*kernel, local, nargs > 0 ? arguments[local] : nullptr,
+                                     locals_[size_t(local)]->stream, *prepared[size_t(local)]);
+          !status.ok())
+        return status;
     for (int32_t local = 0; local < localCount(); ++local)
       if (Status status =
               start(*kernel, local, *prepared[size_t(local)], locals_[size_t(local)]->stream);
           !status.ok())
         return collectFailure(std::move(status));
+  }
   return waitForAll();
 }
 

@@ -71,7 +71,8 @@ DeviceObject *DeviceTeam::allocateObject(dtile_launch &launch, const ObjectKey &
   object->isSignal = param.kind == DTILE_PARAM_SIGNAL;
   int64_t bytes = bytesOf(key, object->isSignal ? 8 : elementBytes(param.dtype));
   // A launch makes the next one's zeros, so zeroed objects have a second copy.
-  object->copies = object->isSignal ? 1 : std::max(param.copies, param.zero ? 2 : 1);
+  object->copies =
+      object->isSignal ? 1 : std::max(param.copies, (param.flags & DTILE_PARAM_ZERO) != 0 ? 2 : 1);
   constexpr int64_t kAlign = SymmetricHeap::kAlignment;
   int64_t total = -1;
   if (bytes >= 0 && bytes <= heapBytes_) {

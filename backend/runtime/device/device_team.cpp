@@ -339,11 +339,8 @@ Status DeviceTeam::symmFree(void *address) {
     return status;
   if (Status status = zeroHeaps(offset, bytes); !status.ok())
     return status;
-  // Who is given this memory next asks for it again.
-  if (turned_.release(offset, offset + bytes))
-    for (auto &[desc, kernel] : kernels_)
-      for (LoadedImage &loaded : kernel->loaded)
-        loaded.prepared.clear();
+  for (auto &rank : locals_)
+    rank->turned.release(offset, offset + bytes);
   heap_.release(offset);
   return barrier();
 }

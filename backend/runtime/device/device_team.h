@@ -68,6 +68,7 @@ struct DeviceRank {
   std::vector<DeviceAddress> mapped;
   PinnedMemory control;
   dtile_launch launch;
+  TurnedMemory turned;
   /// The last launches, in turn: reports do not name their kernel. Which launch of its kernel each
   /// is counts from the last failure.
   struct Recent {
@@ -138,6 +139,9 @@ private:
                  const StreamHandle *stream, PreparedLaunch **out);
   Status runPrologue(DeviceKernel &kernel, int32_t local, const dtile_arg *arguments,
                      bool capturing, PreparedLaunch &prepared);
+  /// Whether ranks meet before this launch, which will be queued: writes it to the launch.
+  Status enterTurns(const DeviceKernel &kernel, int32_t local, const dtile_arg *arguments,
+                    StreamHandle stream, PreparedLaunch &prepared);
   Status start(DeviceKernel &kernel, int32_t local, PreparedLaunch &prepared, StreamHandle stream);
   Status checkCount(const DeviceKernel &kernel, const dtile_arg *arguments, int32_t nargs) const;
   Status waitForAll();
@@ -171,7 +175,6 @@ private:
   bool isOpen_ = false;
   int64_t heapBytes_ = 0;
   SymmetricHeap heap_{0, 0};
-  TurnedMemory turned_;
   int64_t meetingOffset_ = 0;
   std::vector<std::unique_ptr<DeviceRank>> locals_;
   /// An abort word, then a report a rank: pinned memory of this process, or of all of the job.

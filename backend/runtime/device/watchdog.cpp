@@ -172,6 +172,7 @@ Status DeviceTeam::resetCounters() {
       return status;
     rank->recent = {};
     rank->launches = 0;
+    rank->turned.restart();
   }
   for (auto &[desc, kernel] : kernels_)
     for (LoadedImage &loaded : kernel->loaded)

@@ -313,7 +313,7 @@ def suites():
 
                 def measure(kernel, tile):
                     """Milliseconds, infinite where it is wrong, and the error."""
-                    # Launches fill the halves in turn: they are for this kernel alone.
+                    # Launches fill the halves in turn: no other kernel writes between them.
                     recv = team.symm_empty((2, w, rows, hidden), dtype)
                     splits = team.symm_empty((2, w, 2), torch.int32)
                     launch = lambda: kernel(src, starts, recv, splits, team=team)
