@@ -61,17 +61,26 @@ llvm::SmallVector<const Op *, 4> spacesBefore(const Op &space) {
   return before;
 }
 
+/// Whether its bodies do nothing but wait.
+bool onlyWaits(const Op &space) {
+  return waits(space) && !hasOp(space, [](const Op &op) {
+           return op.hasEffect(ir::Read | ir::Write | ir::RemoteRead | ir::RemoteWrite |
+                               ir::Signal);
+         });
+}
+
 /// Whether its bodies can come behind those of earlier spaces, on their programs, which are taken
 /// to have the longer work: it reduces what they have multiplied, or multiplies and waits. It sends
 /// nothing that those could wait for; what multiplies there waits for nobody, or its programs would
-/// stand still while there is something to do here.
+/// stand still while there is something to do here, which is nothing where it only waits.
 bool follows(const Op &space) {
   if (!sharesBodies(space) || moves(space) || (multiplies(space) && !waits(space)))
     return false;
   const llvm::SmallVector<const Op *, 4> before = spacesBefore(space);
   return llvm::any_of(before, [](const Op *other) { return multiplies(*other); }) &&
          llvm::none_of(before, [&](const Op *other) {
-           return other->hasAttr("after_all") || (multiplies(*other) && waits(*other));
+           return other->hasAttr("after_all") ||
+                  (multiplies(*other) && waits(*other) && !onlyWaits(space));
          });
 }
 

@@ -157,9 +157,10 @@ bool isInvariant(Op &op, const Block &body, llvm::SmallSetVector<Op *, 8> &chain
   return true;
 }
 
-/// Moves numbers of rows before the loops in which they are the same in each iteration.
-void hoist(Value &numbers) {
-  Op *op = numbers.definingOp();
+/// Moves numbers of rows, or a view of them, before the loops in which they are the same in each
+/// iteration.
+void hoist(Value &value) {
+  Op *op = value.definingOp();
   while (op && op->parentOp()->is(OpKind::For)) {
     Op *loop = op->parentOp();
     llvm::SmallSetVector<Op *, 8> chain;
@@ -192,6 +193,7 @@ bool readRows(Op &gather, Builder &builder) {
     return false;
   builder.setLoc(gather.loc());
   hoist(*picked->rows);
+  hoist(*view);
   if (!picked->positions.empty()) {
     llvm::SmallVector<Value *, 4> operands{view};
     llvm::append_range(operands, picked->positions);

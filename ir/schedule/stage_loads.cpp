@@ -391,7 +391,10 @@ bool LoadStager::findsRows(const Candidate &candidate) {
         window->strAttr("dims") != "ar" || !numbers || !isBefore(*numbers))
       return false;
     Op *object = window->operand(0)->definingOp();
-    // One position of the dimensions around those of the rows.
+    // Some of the rows, and one position of the dimensions around those.
+    if (object && object->is(OpKind::ViewSlice) && object->strAttr("dims") == "ra" &&
+        isBefore(*object) && isKnown(*object->operand(1)) && isKnown(*object->operand(2)))
+      object = object->operand(0)->definingOp();
     if (object && object->is(OpKind::ViewSlice) && object->strAttr("dims").ends_with("aa") &&
         !llvm::StringRef(object->strAttr("dims")).contains('r') && isBefore(*object))
       object = object->operand(0)->definingOp();

@@ -100,7 +100,8 @@ std::optional<Polynomial> coefficientOf(Scene &scene, const Polynomial &p, AtomI
 }
 
 /// The block of an unknown that a position lies in; of several unknowns the widest blocks first.
-bool guessBlock(Scene &scene, const Facts &facts, Goal &goal) {
+/// That blocks are of one element at least becomes a fact, where it follows: divisions rest on it.
+bool guessBlock(Scene &scene, Facts &facts, Goal &goal) {
   std::optional<AtomId> best;
   Polynomial bestFactor, numerator;
   int64_t bestSize = 0;
@@ -125,6 +126,8 @@ bool guessBlock(Scene &scene, const Facts &facts, Goal &goal) {
     }
   if (!best)
     return false;
+  if (const Polynomial atLeastOne = bestFactor - Polynomial(1); !atLeastOne.constant())
+    facts.push_back(atLeastOne);
   goal.unknowns.erase(llvm::find(goal.unknowns, *best));
   replace(scene, goal, *best, scene.polys.div(numerator, bestFactor));
   return true;
@@ -181,9 +184,10 @@ bool reachesOneOf(Scene &scene, const Facts &facts, const std::vector<Goal> &goa
 
 } // namespace
 
-void solve(Scene &scene, const Facts &facts, Goal &goal) {
-  while (solveEquation(scene, goal, true) || solveEquation(scene, goal, false) ||
-         guessBlock(scene, facts, goal)) {
+void solve(Scene &scene, Facts &facts, Goal &goal, Guesses guesses) {
+  const bool isEarly = guesses == Guesses::Early;
+  while (solveEquation(scene, goal, true) || (isEarly && guessBlock(scene, facts, goal)) ||
+         solveEquation(scene, goal, false) || (!isEarly && guessBlock(scene, facts, goal))) {
   }
   // What nothing speaks of may be anything: the first.
   while (!goal.unknowns.empty()) {
@@ -198,9 +202,9 @@ void solve(Scene &scene, const Facts &facts, Goal &goal) {
   goal.equal.clear();
 }
 
-bool reachesOne(Scene &scene, const Facts &facts, std::vector<Goal> goals) {
+bool reachesOne(Scene &scene, Facts facts, std::vector<Goal> goals, Guesses guesses) {
   for (Goal &goal : goals)
-    solve(scene, facts, goal);
+    solve(scene, facts, goal, guesses);
   llvm::erase_if(goals, [](const Goal &goal) {
     return llvm::any_of(goal.formulas, [](const Formula &formula) {
       return formula.kind == Formula::Kind::Unknown;

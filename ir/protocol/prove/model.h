@@ -103,7 +103,8 @@ public:
   /// What assertions say, besides: facts that few proofs need, and that make all of them longer.
   void assumeAsserted(Facts &facts, const Instance &instance);
 
-  /// The region of a view, or of signal cells, as the instance computes it.
+  /// The region of a view, or of signal cells, as the instance computes it; of what its gather or
+  /// scatter is of only what the index tiles can pick.
   Region region(Value *viewOrCells, Instance &instance, const Facts &facts);
   /// That the point lies in the region; of an equality both directions.
   void assumeInside(Facts &facts, const Region &region, llvm::ArrayRef<Polynomial> point);
@@ -123,6 +124,8 @@ public:
 
 private:
   Polynomial decided(Value *value, Instance &instance, const Facts &facts);
+  /// Of dimensions whose first position may be cut away nothing is known.
+  void cutByIndexTiles(Region &region, llvm::ArrayRef<bool> isMoved, Instance &instance);
   void addCoordinate(Instance &instance, Op *of, unsigned dim, Value *position, Value *lo,
                      Value *hi, Value *step);
 };

@@ -29,11 +29,15 @@ struct Goal {
   void add(const Goal &other);
 };
 
+/// Whether an unknown's value is read off an equation where there is one, though it be a residue of
+/// another unknown, or off the block that a position lies in.
+enum class Guesses : uint8_t { Late, Early };
 /// Finds values for a goal's unknowns and puts them in place of these; what then must hold is left
 /// in its formulas.
-void solve(Scene &scene, const Facts &facts, Goal &goal);
+void solve(Scene &scene, Facts &facts, Goal &goal, Guesses guesses);
 /// Whether in each case of the facts one of the goals is reached.
-[[nodiscard]] bool reachesOne(Scene &scene, const Facts &facts, std::vector<Goal> goals);
+[[nodiscard]] bool reachesOne(Scene &scene, Facts facts, std::vector<Goal> goals,
+                              Guesses guesses = Guesses::Late);
 
 /// A touch of memory that an op makes.
 struct Access {

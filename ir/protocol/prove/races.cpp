@@ -406,7 +406,8 @@ bool Prover::isWritten(const Access &read, std::optional<unsigned> ranks) {
     }
     addOrders(scene, facts, write, writer, to, at, goal, goals);
   }
-  return reachesOne(scene, facts, std::move(goals)) || scene.refuter.isImpossible(facts);
+  return reachesOne(scene, facts, goals, Guesses::Late) ||
+         reachesOne(scene, facts, goals, Guesses::Early) || scene.refuter.isImpossible(facts);
 }
 
 bool Prover::isOwnPartWritten(const Op &object, unsigned ranks) {

@@ -4,7 +4,8 @@ on PYTHONPATH) kraken, in one process group.
 
     bench_gpu.py [--ranks N] [SUITE…]      gemm ag_gemm gemm_rs all_reduce all_to_all attention
                                            causal_attention flash_decode dispatch combine
-                                           gemm_scaled swiglu grouped_gemm gemm_ar launch
+                                           gemm_scaled swiglu grouped_gemm gemm_ar
+                                           ag_grouped_gemm grouped_gemm_rs launch
 
 goals.py runs this for every goal of goals.md; the lists of shapes are there, too.
 
@@ -58,6 +59,7 @@ def suites():
 
     import attention
     import dtile
+    import experts
     import grouped
     import moe
     import products
@@ -422,7 +424,8 @@ def suites():
                for suite in (attention.attention, attention.causal_attention,
                              attention.flash_decode, moe.dispatch, moe.combine,
                              products.gemm_scaled, products.swiglu,
-                             grouped.grouped_gemm, reduced.gemm_ar)}}
+                             grouped.grouped_gemm, reduced.gemm_ar,
+                             experts.ag_grouped_gemm, experts.grouped_gemm_rs)}}
 
 
 def triple(text):
@@ -443,7 +446,7 @@ def named(text):
 def main():
     names = ("gemm", "ag_gemm", "gemm_rs", "all_reduce", "all_to_all", "attention",
              "causal_attention", "flash_decode", "dispatch", "combine", "gemm_scaled", "swiglu",
-             "grouped_gemm", "gemm_ar", "launch")
+             "grouped_gemm", "gemm_ar", "ag_grouped_gemm", "grouped_gemm_rs", "launch")
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("suite", nargs="*", default=[], metavar="SUITE", help=", ".join(names))

@@ -228,6 +228,20 @@ const std::vector<Tensor> kVectors = {{DTILE_F32, {5000}}, {DTILE_F32, {5000}}};
 const char *const kCopy = "%t = load %from : tile<4096xf32>\n store %t, %to\n";
 constexpr double kCopyTime = 2 * 16384 / 100.0;
 
+// The last space waits for all ranks, whatever its products have waited for: on programs that are
+// done.
+TEST_F(LaunchPrograms, SpacesThatOnlyWaitNeedNone) {
+  ASSERT_NO_FATAL_FAILURE(compile(input("ag_grouped_gemm.dtir")));
+  const std::vector<Tensor> tensors = {
+      {DTILE_BF16, {2048, 4096}}, {DTILE_I32, {17408}},          {DTILE_I32, {136}},
+      {DTILE_I32, {136, 2}},      {DTILE_BF16, {8, 7168, 4096}}, {DTILE_BF16, {17408, 7168}}};
+  ASSERT_NO_FATAL_FAILURE(launch(4, tensors));
+  ASSERT_EQ(programs().size(), 3u);
+  EXPECT_THAT(programs()[1], Ge(100));
+  EXPECT_EQ(programs()[0] + programs()[1], 132);
+  EXPECT_EQ(programs()[2], 0);
+}
+
 TEST_F(LaunchPrograms, RoundsOfLoopsAreThoseOfTheBody) {
   ASSERT_NO_FATAL_FAILURE(
       compile(kernelOf(std::string("for %zero, %i, %one (%k: index) {\n") + kCopy + "yield\n}\n")));
