@@ -103,7 +103,9 @@ DTILE_API int32_t dtile_team_local_count(const dtile_team *);
  * local rank. 256-byte aligned. Where a kernel writes parts of it at peers in turn, by the number
  * of its launch, ranks meet before the first such launch, and before the next one after a launch of
  * another kernel that writes it, or of this one that cuts it otherwise. Such others are
- * DTILE_INVALID where a captured launch relies on there being none, until the memory is freed. */
+ * DTILE_INVALID where a captured launch relies on there being none, until the memory is freed: so
+ * all ranks capture the same, in the same order. What is no `symm` parameter (tensors that are
+ * written by other means) is not seen. */
 DTILE_API dtile_status dtile_symm_alloc(dtile_team *, int64_t bytes, void **out);
 DTILE_API dtile_status dtile_symm_free(dtile_team *, void *address);
 DTILE_API void *dtile_symm_address(dtile_team *, void *address, int32_t local_rank);

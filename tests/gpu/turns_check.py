@@ -8,7 +8,7 @@ kernel from a graph, which leaves the others to be refused.
 
 All ranks are of this process: one a GPU, or two on the only one.
 
-usage: python3 tests/gpu/turns_check.py [RANKS]     ($DTILEC; $SEED; the package dtile in PYTHONPATH)
+usage: python3 tests/gpu/turns_check.py [RANKS]     ($DTILEC; $SEED; dtile in PYTHONPATH)
 """
 
 import os

@@ -7,30 +7,65 @@ namespace dtile::protocol::prove {
 
 namespace {
 
-/// Elements that are `first` and the positions behind it, along one dimension of the tile.
+/// Elements of a tile are among `first` and the positions behind it.
 struct Run {
   Polynomial first;
   int64_t length = 1;
-  bool operator==(const Run &) const = default;
 };
 
-/// What a tile is but for its shape and its integer type.
+bool isSigned(ir::Type type) {
+  const DType dtype = type.elementOrIndex();
+  return dtype == DType::I8 || dtype == DType::I16 || dtype == DType::I32 || dtype == DType::I64;
+}
+
+/// Whether a cast leaves every number as it is: others come round, or are rounded.
+bool keepsNumbers(const Op &cast) {
+  const ir::Type from = cast.operand(0)->type(), to = cast.result()->type();
+  return isSigned(from) && isSigned(to) &&
+         dtypeBytes(from.elementOrIndex()) <= dtypeBytes(to.elementOrIndex());
+}
+
+/// What a tile is but for its shape, and for a wider type of the same numbers.
 Op *shapeless(Value *tile) {
   Op *op = tile->definingOp();
-  while (op && (op->is(OpKind::Reshape) || op->is(OpKind::Broadcast) || op->is(OpKind::Cast) ||
-                op->is(OpKind::Convert)))
+  while (op && (op->is(OpKind::Reshape) || op->is(OpKind::Broadcast) || op->is(OpKind::Convert) ||
+                (op->is(OpKind::Cast) && keepsNumbers(*op))))
     op = op->operand(0)->type().isTile() ? op->operand(0)->definingOp() : nullptr;
   return op;
+}
+
+/// Whether two tiles have the same number at each position.
+bool areEqual(Value *a, Value *b, Scene &scene, Instance &instance) {
+  if (a == b)
+    return true;
+  if (a->type() != b->type())
+    return false;
+  if (!a->type().isTile())
+    return isSigned(a->type()) &&
+           scene.polys.of(a, instance.environment) == scene.polys.of(b, instance.environment);
+  const Op *x = a->definingOp(), *y = b->definingOp();
+  const bool isKnown =
+      x && (x->is(OpKind::Splat) || x->is(OpKind::Iota) || x->is(OpKind::Cast) ||
+            x->is(OpKind::Add) || x->is(OpKind::Reshape) || x->is(OpKind::Broadcast));
+  if (!isKnown || !y || x->kind() != y->kind())
+    return false;
+  for (unsigned i = 0; i < x->numOperands(); ++i)
+    if (!areEqual(x->operand(i), y->operand(i), scene, instance))
+      return false;
+  return true;
 }
 
 std::optional<Run> runOf(Value *tile, Scene &scene, Instance &instance) {
   Op *op = shapeless(tile);
   if (!op)
     return std::nullopt;
-  if (op->is(OpKind::Splat))
+  if (op->is(OpKind::Splat) && isSigned(op->operand(0)->type()))
     return Run{scene.polys.of(op->operand(0), instance.environment)};
-  if (op->is(OpKind::Iota) && op->result()->type().rank() == 1)
-    return Run{Polynomial(0), op->result()->type().elements()};
+  // Few bits count from their least number on.
+  const ir::Type type = op->result()->type();
+  if (op->is(OpKind::Iota) && type.rank() == 1 &&
+      (type.elementOrIndex() == DType::I32 || type.elementOrIndex() == DType::I64))
+    return Run{Polynomial(0), type.elements()};
   // Integers of other types wrap.
   if (!op->is(OpKind::Add) || op->result()->type().elementOrIndex() != DType::I64)
     return std::nullopt;
@@ -57,14 +92,14 @@ void Scene::cutByIndexTiles(Region &region, llvm::ArrayRef<bool> isMoved, Instan
     // `select(run < limit, run, -1)`: a window that ends at the limit.
     if (Op *select = shapeless(tile); select && select->is(OpKind::Select)) {
       const auto outside = runOf(select->operand(2), *this, instance);
-      Op *compare = shapeless(select->operand(0));
+      Op *compare = select->operand(0)->definingOp();
       if (!outside || outside->first != Polynomial(-1) || outside->length != 1 || !compare ||
-          !compare->is(OpKind::Cmp) || compare->strAttr("pred") != "lt")
+          !compare->is(OpKind::Cmp) || compare->strAttr("pred") != "lt" ||
+          !isSigned(compare->operand(0)->type()) ||
+          !areEqual(compare->operand(0), select->operand(1), *this, instance))
         continue;
-      const auto run = runOf(select->operand(1), *this, instance);
       const auto limit = runOf(compare->operand(1), *this, instance);
-      if (!run || !limit || limit->length != 1 ||
-          runOf(compare->operand(0), *this, instance) != run)
+      if (!limit || limit->length != 1)
         continue;
       dim.below.push_back(origin + limit->first);
       tile = select->operand(1);

@@ -314,15 +314,17 @@ Region Scene::region(Value *viewOrCells, Instance &instance, const Facts &facts)
       }
       const Polynomial end = origin + operand(op, next + 1);
       next += 2;
+      // A range is cut to what there is, and counts from where it was cut.
+      const bool isCut = !isWindow && llvm::any_of(dim.atLeast, [&](const Polynomial &low) {
+        return !refuter.implies(facts, first - low);
+      });
       if (!isMoved[number]) {
         dim.atLeast.push_back(first);
         dim.below.push_back(end);
         if (isWindow)
           dim.below.push_back(first + Polynomial(op->intsAttr("lens")[window]));
       }
-      // A range is cut to what there is, and counts from where it was cut.
-      if (!isWindow && !refuter.implies(facts, first))
-        isMoved[number] = true;
+      isMoved[number] = isMoved[number] || isCut;
       ++window;
       left.push_back({number, first});
     }

@@ -33,7 +33,7 @@ struct Goal {
 /// another unknown, or off the block that a position lies in.
 enum class Guesses : uint8_t { Late, Early };
 /// Finds values for a goal's unknowns and puts them in place of these; what then must hold is left
-/// in its formulas.
+/// in its formulas. Facts that it rests on, and that follow, are added.
 void solve(Scene &scene, Facts &facts, Goal &goal, Guesses guesses);
 /// Whether in each case of the facts one of the goals is reached.
 [[nodiscard]] bool reachesOne(Scene &scene, Facts facts, std::vector<Goal> goals,

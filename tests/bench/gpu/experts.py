@@ -55,6 +55,8 @@ class Routing:
         place = first * rows + torch.arange(order.numel(), device="cuda") - before
         pick = torch.full((expert.numel() * rows,), self.tokens * self.topk, device="cuda")
         pick[place] = order
+        picked = pick[pick < self.tokens * self.topk].sort().values
+        assert torch.equal(picked, torch.arange(self.tokens * self.topk, device="cuda"))
         hop = pick.view(-1, rows) // self.topk // self.of_rank
         exists = pick.view(-1, rows) < self.tokens * self.topk
         low = torch.where(exists, hop, hop.max()).amin(1)
