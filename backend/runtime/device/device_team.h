@@ -4,7 +4,8 @@
 //
 // What a launch reads on the device never changes while the arguments do not (device_abi.h), so
 // that everything found out at the first launch of a kernel with these arguments is kept: a launch
-// after that is a look-up and one call of the driver, and may be captured in a graph.
+// after that is a look-up and one call of the driver, and may be captured in a graph. Whether ranks
+// meet before it is asked at each launch that writes callers' objects (turned_memory.h).
 #pragma once
 
 #include "backend/runtime/device/device.h"
