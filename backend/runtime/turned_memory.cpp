@@ -71,13 +71,13 @@ Status TurnedMemory::enter(const KernelState &kernel, const dtile_arg *arguments
   }
   bool isSettled = true;
   for (const Use &use : uses)
-    isSettled &= enter(use, kernel.name, isCaptured, &entry->meets);
+    isSettled &= admit(use, kernel.name, isCaptured, &entry->meets);
   if (isSettled)
     entry->version = version_;
   return {};
 }
 
-bool TurnedMemory::enter(const Use &use, const std::string &kernel, bool isCaptured, bool *meets) {
+bool TurnedMemory::admit(const Use &use, const std::string &kernel, bool isCaptured, bool *meets) {
   const auto isOther = [&](const Use &other) { return other.overlaps(use) && other != use; };
   if (std::erase_if(claims_, isOther) != 0)
     ++version_;

@@ -72,7 +72,7 @@ private:
   static Status refusal(const KernelState &kernel, size_t param, int32_t rank,
                         const Captured &captured);
   /// One use of a launch that is let through; whether the next launch need not ask.
-  bool enter(const Use &use, const std::string &kernel, bool isCaptured, bool *meets);
+  bool admit(const Use &use, const std::string &kernel, bool isCaptured, bool *meets);
 
   /// In turn, and nothing else has written the memory since.
   std::vector<Use> claims_;

@@ -67,8 +67,8 @@ struct DeviceKernel {
   uint32_t flags = 0;
   /// Programs may wait for others of the launch, so that all of them must have begun.
   bool waits = false;
-  /// Writes callers' symmetric objects.
-  bool isOfTurnedMemory = false;
+  /// Launches enter TurnedMemory.
+  bool writesCallersObjects = false;
   /// By local rank.
   std::vector<LoadedImage> loaded;
   std::map<ObjectKey, std::unique_ptr<DeviceObject>> objects;

@@ -133,7 +133,7 @@ Status DeviceTeam::loadKernel(const dtile_kernel_desc &desc, DeviceKernel **out)
     if (isScratch(param) && (param.flags & DTILE_PARAM_ZERO) != 0)
       kernel->flags |= DTILE_KERNEL_ENTRY_BARRIER;
   }
-  kernel->isOfTurnedMemory = TurnedMemory::concerns(desc);
+  kernel->writesCallersObjects = TurnedMemory::concerns(desc);
   kernel->waits = desc.nsignals > 0 || desc.nspaces > 1 || kernel->flags != 0;
   kernel->loaded.resize(locals_.size());
   for (int32_t local = 0; local < localCount(); ++local)
@@ -314,7 +314,7 @@ Status DeviceTeam::runPrologue(DeviceKernel &kernel, int32_t local, const dtile_
 
 Status DeviceTeam::enterTurns(const DeviceKernel &kernel, int32_t local, const dtile_arg *arguments,
                               StreamHandle stream, PreparedLaunch &prepared) {
-  if (!kernel.isOfTurnedMemory)
+  if (!kernel.writesCallersObjects)
     return {};
   DeviceRank &rank = *locals_[size_t(local)];
   bool isCaptured = false;

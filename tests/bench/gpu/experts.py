@@ -9,6 +9,7 @@ import torch
 import torch.distributed as dist
 
 from goals import shapes_of
+from grouped import products_of_picked
 from harness import fastest, ratio
 
 # BM, BN, BK, and tokens that are sent at once.
@@ -117,17 +118,10 @@ def ag_grouped_gemm(bench, options, build, team_for):
 
             def check(name, launch):
                 pick, expert, y = launch.result
-                rows = pick.numel() // expert.numel()
 
                 def reference():
                     turned = gathered().roll(-bench.rank * routing.of_rank, 0)
-                    padded = torch.cat((turned, torch.zeros_like(turned[:1])))
-                    picked = padded[pick // topk].view(-1, rows, hidden)
-                    want = torch.empty(y.shape, device="cuda", dtype=torch.float32)
-                    for block, e in enumerate(expert.tolist()):
-                        want[block * rows:(block + 1) * rows] = (picked[block].double()
-                                                                 @ w[e].double().T)
-                    return want
+                    return products_of_picked(turned, pick // topk, expert, w)
 
                 return bench.check(f"ag_grouped_gemm {name}", launch, fill, y, reference,
                                    TOLERANCE, times=2)

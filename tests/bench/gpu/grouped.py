@@ -35,6 +35,15 @@ class Routing:
         return pick.to(torch.int32), expert.to(torch.int32)
 
 
+def products_of_picked(x, token, expert, w):
+    """Of the tokens that rows pick, each block of rows with its expert; in f64, kept as f32. Rows
+    that pick the token behind the last are zeros."""
+    padded = torch.cat((x, torch.zeros_like(x[:1])))
+    picked = padded[token].view(expert.numel(), -1, x.shape[1])
+    return torch.cat([(rows.double() @ w[e].double().T).float()
+                      for rows, e in zip(picked, expert.tolist())])
+
+
 def grouped_gemm(bench, options, build, team_for):
     for tokens, n, k, experts, topk in shapes_of("grouped_products"):
         routing = Routing(bench, tokens, experts, topk)
@@ -60,16 +69,9 @@ def grouped_gemm(bench, options, build, team_for):
 
             def check(name, launch):
                 pick, expert, y = launch.result
-                rows = pick.numel() // expert.numel()
 
                 def reference():
-                    padded = torch.cat((x, torch.zeros_like(x[:1])))
-                    picked = padded[pick.clamp_max(tokens * topk) // topk].view(-1, rows, k)
-                    want = torch.empty(y.shape, device="cuda", dtype=torch.float64)
-                    for block, e in enumerate(expert.tolist()):
-                        want[block * rows:(block + 1) * rows] = (picked[block].double()
-                                                                 @ w[e].double().T)
-                    return want
+                    return products_of_picked(x, pick // topk, expert, w)
 
                 return bench.check(f"grouped_gemm {name}", launch, fill, y, reference, 5e-3)
 
