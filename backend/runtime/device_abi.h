@@ -21,7 +21,7 @@
 extern "C" {
 #endif
 
-#define DTILE_DEVICE_ABI_VERSION 6
+#define DTILE_DEVICE_ABI_VERSION 7
 #define DTILE_DEVICE_FRAME_BYTES 3584
 #define DTILE_DEVICE_MAX_SPACES 16
 #define DTILE_DEVICE_REPORT_ARGS 8
@@ -48,6 +48,8 @@ typedef struct dtile_device_report {
   /* index in the image's sites */
   int32_t site;
   uint64_t cell, wanted, seen;
+  /* of the launch that failed */
+  uint64_t kernel_id;
   int32_t nargs, reserved;
   int64_t args[DTILE_DEVICE_REPORT_ARGS];
 } dtile_device_report;
@@ -108,6 +110,8 @@ typedef struct dtile_device_launch {
   uint32_t flags;
   int32_t first_program[DTILE_DEVICE_MAX_SPACES + 1];
   int32_t reserved;
+  /* the same on all ranks and in all processes; graphs replay it, too */
+  uint64_t kernel_id;
   /* In teams of at most DTILE_DEVICE_NEAR_RANKS: how far behind this rank's heap each rank's
    * begins, as team->peers says it, which takes several ways to memory. */
   int64_t shift[DTILE_DEVICE_NEAR_RANKS];

@@ -64,43 +64,47 @@ Status TurnedMemory::enter(const KernelState &kernel, const dtile_arg *arguments
     Use use = useOf(kernel, i, arguments, heap);
     if (use.begin == use.end)
       continue;
-    for (const Captured &captured : captured_)
+    for (const Captured &captured : state_.captured)
       if (captured.relies && captured.use.overlaps(use) && captured.use != use)
         return refusal(kernel, i, rank, captured);
     uses.push_back(std::move(use));
   }
+  before_ = state_;
   bool isSettled = true;
   for (const Use &use : uses)
     isSettled &= admit(use, kernel.name, isCaptured, &entry->meets);
   if (isSettled)
-    entry->version = version_;
+    entry->version = state_.version;
   return {};
 }
 
+void TurnedMemory::leave() { state_ = before_; }
+
 bool TurnedMemory::admit(const Use &use, const std::string &kernel, bool isCaptured, bool *meets) {
   const auto isOther = [&](const Use &other) { return other.overlaps(use) && other != use; };
-  if (std::erase_if(claims_, isOther) != 0)
-    ++version_;
+  if (std::erase_if(state_.claims, isOther) != 0)
+    ++state_.version;
   bool relies = false, isSettled = true;
   if (use.isInTurn) {
     // Replays of what else writes it are not seen.
     const bool isShared =
-        std::any_of(captured_.begin(), captured_.end(),
+        std::any_of(state_.captured.begin(), state_.captured.end(),
                     [&](const Captured &captured) { return isOther(captured.use); });
-    relies = !isShared && std::find(claims_.begin(), claims_.end(), use) != claims_.end();
+    relies = !isShared &&
+             std::find(state_.claims.begin(), state_.claims.end(), use) != state_.claims.end();
     *meets |= !relies;
     isSettled = relies || (!isShared && !isCaptured);
     if (isSettled && !relies) {
-      claims_.push_back(use);
-      ++version_;
+      state_.claims.push_back(use);
+      ++state_.version;
     }
   }
   const auto isThis = [&](const Captured &captured) {
     return captured.use == use && captured.relies == relies;
   };
-  if (isCaptured && std::none_of(captured_.begin(), captured_.end(), isThis)) {
-    captured_.push_back({use, relies, kernel});
-    ++version_;
+  if (isCaptured && std::none_of(state_.captured.begin(), state_.captured.end(), isThis)) {
+    state_.captured.push_back({use, relies, kernel});
+    ++state_.version;
   }
   return isSettled;
 }
@@ -108,22 +112,22 @@ bool TurnedMemory::admit(const Use &use, const std::string &kernel, bool isCaptu
 void TurnedMemory::release(int64_t begin, int64_t end) {
   const auto isIn = [&](const Use &use) { return use.begin < end && begin < use.end; };
   const size_t gone =
-      std::erase_if(claims_, isIn) +
-      std::erase_if(captured_, [&](const Captured &captured) { return isIn(captured.use); });
+      std::erase_if(state_.claims, isIn) +
+      std::erase_if(state_.captured, [&](const Captured &captured) { return isIn(captured.use); });
   if (gone != 0)
-    ++version_;
+    ++state_.version;
 }
 
 void TurnedMemory::restart() {
-  claims_.clear();
-  ++version_;
+  state_.claims.clear();
+  ++state_.version;
 }
 
 void TurnedMemory::forget(const KernelState &kernel) {
-  if (std::erase_if(claims_, [&](const Use &use) { return use.owner == &kernel; }) != 0)
-    ++version_;
+  if (std::erase_if(state_.claims, [&](const Use &use) { return use.owner == &kernel; }) != 0)
+    ++state_.version;
   // Another kernel may be at its address one day.
-  for (Captured &captured : captured_)
+  for (Captured &captured : state_.captured)
     if (captured.use.owner == &kernel)
       captured.use.owner = nullptr;
 }

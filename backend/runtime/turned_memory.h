@@ -37,7 +37,10 @@ public:
   /// it writes would be left without.
   Status enter(const KernelState &kernel, const dtile_arg *arguments, const void *heap,
                int32_t rank, bool isCaptured, Entry *entry);
-  [[nodiscard]] uint64_t version() const { return version_; }
+  /// The launch that entered last did not take place, as the driver refused it: nothing has
+  /// changed, and it may be tried again.
+  void leave();
+  [[nodiscard]] uint64_t version() const { return state_.version; }
   /// Memory that was freed; offsets of the heap.
   void release(int64_t begin, int64_t end);
   /// A launch has failed: nobody knows what was written.
@@ -74,10 +77,15 @@ private:
   /// One use of a launch that is let through; whether the next launch need not ask.
   bool admit(const Use &use, const std::string &kernel, bool isCaptured, bool *meets);
 
-  /// In turn, and nothing else has written the memory since.
-  std::vector<Use> claims_;
-  std::vector<Captured> captured_;
-  uint64_t version_ = 1;
+  struct State {
+    /// In turn, and nothing else has written the memory since.
+    std::vector<Use> claims;
+    std::vector<Captured> captured;
+    uint64_t version = 1;
+  };
+  State state_;
+  /// When the last launch entered.
+  State before_;
 };
 
 } // namespace dtile::runtime

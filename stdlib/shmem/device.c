@@ -18,9 +18,10 @@ DTILE_INLINE int32_t spaceOf(const dtile_device_launch *launch, int32_t program)
   return space;
 }
 
-DTILE_INLINE void writeReportHere(const dtile_device_team *team, int32_t failure, int32_t space,
+DTILE_INLINE void writeReportHere(const dtile_device_launch *launch, int32_t failure, int32_t space,
                                   int32_t site, uint64_t cell, uint64_t wanted, uint64_t seen,
                                   int32_t nargs, const int64_t *args) {
+  const dtile_device_team *team = launch->team;
   dtile_device_report *report = team->report;
   // Host memory: the exchange excludes this device's other threads, and nobody else writes here.
   if (report && swapTeam32(&report->state, 0, 1) == 0) {
@@ -32,6 +33,7 @@ DTILE_INLINE void writeReportHere(const dtile_device_team *team, int32_t failure
     report->cell = cell;
     report->wanted = wanted;
     report->seen = seen;
+    report->kernel_id = launch->kernel_id;
     report->nargs = nargs;
     for (int32_t i = 0; i < nargs; ++i)
       report->args[i] = args[i];
@@ -43,9 +45,9 @@ DTILE_INLINE void writeReportHere(const dtile_device_team *team, int32_t failure
 }
 
 static __attribute__((noinline, cold)) void
-writeReport(const dtile_device_team *team, int32_t failure, int32_t space, int32_t site,
+writeReport(const dtile_device_launch *launch, int32_t failure, int32_t space, int32_t site,
             uint64_t cell, uint64_t wanted, uint64_t seen, int32_t nargs, const int64_t *args) {
-  writeReportHere(team, failure, space, site, cell, wanted, seen, nargs, args);
+  writeReportHere(launch, failure, space, site, cell, wanted, seen, nargs, args);
 }
 
 DTILE_API int32_t dtile_dev_aborted(const dtile_device_launch *launch) {
@@ -63,15 +65,15 @@ DTILE_INLINE void syncProgram(int32_t failed) { dtile_dev_sync(failed, 0, thread
 
 DTILE_API void dtile_dev_fail(const dtile_device_launch *launch, int32_t site, int32_t nargs,
                               const int64_t *args) {
-  writeReport(launch->team, DTILE_DEVICE_TRAP, spaceOf(launch, programIndex()), site, 0, 0, 0,
-              nargs, args);
+  writeReport(launch, DTILE_DEVICE_TRAP, spaceOf(launch, programIndex()), site, 0, 0, 0, nargs,
+              args);
 }
 
 DTILE_API __attribute__((always_inline)) void
 dtile_dev_fail_alone(const dtile_device_launch *launch, int32_t site, int32_t nargs,
                      const int64_t *args) {
-  writeReportHere(launch->team, DTILE_DEVICE_TRAP, spaceOf(launch, programIndex()), site, 0, 0, 0,
-                  nargs, args);
+  writeReportHere(launch, DTILE_DEVICE_TRAP, spaceOf(launch, programIndex()), site, 0, 0, 0, nargs,
+                  args);
 }
 
 // ---- Waits ----
@@ -94,9 +96,10 @@ enum { kLookAtClock = 64, kLookAtAbort = 4096 };
 // Spins until the cell holds `count` more than `base`: 0, or 1 when it is time to leave. The clock
 // and the abort word (in host memory, microseconds away) are looked at seldom, so that polls stay
 // close together.
-DTILE_INLINE int32_t spinHere(const dtile_device_team *team, uint64_t *cell, uint64_t number,
+DTILE_INLINE int32_t spinHere(const dtile_device_launch *launch, uint64_t *cell, uint64_t number,
                               uint64_t base, uint64_t count, int32_t distance, int32_t space,
                               int32_t site) {
+  const dtile_device_team *team = launch->team;
   const uint64_t wanted = base + count;
   const uint64_t budget = (uint64_t)team->wait_budget_ns;
   uint64_t start = 0;
@@ -110,7 +113,7 @@ DTILE_INLINE int32_t spinHere(const dtile_device_team *team, uint64_t *cell, uin
     if (start == 0)
       start = now;
     if (budget != 0 && now - start > budget) {
-      writeReportHere(team, DTILE_DEVICE_TIMEOUT, space, site, number, count,
+      writeReportHere(launch, DTILE_DEVICE_TIMEOUT, space, site, number, count,
                       seen < base ? 0 : seen - base, 0, 0);
       return 1;
     }
@@ -119,10 +122,10 @@ DTILE_INLINE int32_t spinHere(const dtile_device_team *team, uint64_t *cell, uin
   return 0;
 }
 
-static __attribute__((noinline)) int32_t spin(const dtile_device_team *team, uint64_t *cell,
+static __attribute__((noinline)) int32_t spin(const dtile_device_launch *launch, uint64_t *cell,
                                               uint64_t number, uint64_t base, uint64_t count,
                                               int32_t distance, int32_t space, int32_t site) {
-  return spinHere(team, cell, number, base, count, distance, space, site);
+  return spinHere(launch, cell, number, base, count, distance, space, site);
 }
 
 // Which of a signal's two bases of each cell is that of the launch after `ended` ones: the younger
@@ -147,7 +150,7 @@ DTILE_API int32_t dtile_dev_wait(const dtile_device_launch *launch, const dtile_
   const uint64_t base = baseOf(cells, index, ended);
   uint64_t seen;
   if (!reached(cell, base + (uint64_t)count, distance, &seen))
-    return spin(launch->team, cell, (uint64_t)index, base, (uint64_t)count, distance,
+    return spin(launch, cell, (uint64_t)index, base, (uint64_t)count, distance,
                 spaceOf(launch, programIndex()), site);
   acquire(cell, distance);
   return 0;
@@ -156,8 +159,8 @@ DTILE_API int32_t dtile_dev_wait(const dtile_device_launch *launch, const dtile_
 DTILE_API __attribute__((always_inline)) int32_t
 dtile_dev_wait_alone(const dtile_device_launch *launch, const dtile_device_cells *cells,
                      int64_t index, int64_t ended, int64_t count, int32_t distance, int32_t site) {
-  return spinHere(launch->team, cells->cells + index, (uint64_t)index,
-                  baseOf(cells, index, ended), (uint64_t)count, distance,
+  return spinHere(launch, cells->cells + index, (uint64_t)index, baseOf(cells, index, ended),
+                  (uint64_t)count, distance,
                   spaceOf(launch, programIndex()), site);
 }
 
@@ -226,7 +229,7 @@ static __attribute__((noinline)) int32_t lookWhetherLate(const dtile_device_laun
     *start = (int64_t)now;
   if (budget == 0 || now - (uint64_t)*start <= budget)
     return 0;
-  writeReport(team, DTILE_DEVICE_TIMEOUT, spaceOf(launch, programIndex()), site, index,
+  writeReport(launch, DTILE_DEVICE_TIMEOUT, spaceOf(launch, programIndex()), site, index,
               (uint64_t)(uint32_t)number, (uint64_t)(uint32_t)seen, 0, 0);
   return 1;
 }
@@ -254,7 +257,7 @@ DTILE_INLINE void meet(const dtile_device_launch *launch, int32_t space, int32_t
   int32_t failed = 0;
 #pragma unroll 1
   for (int32_t rank = threadIndex(); rank < launch->num_ranks; rank += threads)
-    failed |= spin(team, cells + rank, (uint64_t)rank, meetings, 1, DTILE_DISTANCE_TEAM, space,
+    failed |= spin(launch, cells + rank, (uint64_t)rank, meetings, 1, DTILE_DISTANCE_TEAM, space,
                    site);
   dtile_dev_sync(failed, barrier, threads);
   if (threadIndex() == 0)
@@ -285,7 +288,7 @@ DTILE_API void dtile_dev_enter(const dtile_device_launch *launch) {
     if (threadIndex() == 0)
       releaseRank64(&kernel->entered, ended + 1);
   } else if (threadIndex() == 0) {
-    failed = spin(launch->team, &kernel->entered, 0, ended, 1, DTILE_DISTANCE_RANK,
+    failed = spin(launch, &kernel->entered, 0, ended, 1, DTILE_DISTANCE_RANK,
                   spaceOf(launch, programIndex()), -1);
   }
   syncProgram(failed);
@@ -308,8 +311,8 @@ DTILE_API void dtile_dev_space_await(const dtile_device_launch *launch, int64_t 
       (uint64_t)(launch->first_program[space + 1] - launch->first_program[space]);
   int32_t failed = 0;
   if (threadIndex() == 0)
-    failed = spin(launch->team, &progressOf(launch, number)->space_finished[space], (uint64_t)space,
-                  0, programs, DTILE_DISTANCE_RANK, spaceOf(launch, programIndex()), site);
+    failed = spin(launch, &progressOf(launch, number)->space_finished[space], (uint64_t)space, 0,
+                  programs, DTILE_DISTANCE_RANK, spaceOf(launch, programIndex()), site);
   syncProgram(failed);
 }
 

@@ -53,8 +53,6 @@ struct LoadedImage {
   int64_t resident = 0;
   /// Its dtile_device_kernel.
   DeviceAddress counters = 0;
-  /// Launches since the counters were zero, but for those of graphs.
-  uint64_t launches = 0;
   std::vector<std::unique_ptr<PreparedLaunch>> prepared;
 };
 
@@ -65,6 +63,8 @@ struct DeviceKernel {
   const void *imageData = nullptr;
   int64_t imageBytes = 0;
   uint32_t flags = 0;
+  /// What reports call it: of its name and code.
+  uint64_t id = 0;
   /// Programs may wait for others of the launch, so that all of them must have begun.
   bool waits = false;
   /// Launches enter TurnedMemory.

@@ -26,11 +26,15 @@ uint64_t hashWords(const std::vector<uint64_t> &words) {
   return hash;
 }
 
-uint64_t hashBytes(const dtile_device_image &image) {
-  uint64_t hash = 0xcbf29ce484222325u;
-  for (int64_t i = 0; i < image.bytes; ++i)
-    hash = (hash ^ static_cast<const uint8_t *>(image.data)[i]) * 0x100000001b3u;
+uint64_t hashBytes(const void *data, int64_t bytes, uint64_t hash = 0xcbf29ce484222325u) {
+  for (int64_t i = 0; i < bytes; ++i)
+    hash = (hash ^ static_cast<const uint8_t *>(data)[i]) * 0x100000001b3u;
   return hash;
+}
+
+uint64_t idOf(const dtile_kernel_desc &desc) {
+  return hashBytes(desc.name, int64_t(std::strlen(desc.name)),
+                   hashBytes(desc.images[0].data, desc.images[0].bytes));
 }
 
 bool isScratch(const dtile_param_desc &param) {
@@ -127,6 +131,7 @@ Status DeviceTeam::loadKernel(const dtile_kernel_desc &desc, DeviceKernel **out)
   kernel->imageData = desc.images[0].data;
   kernel->imageBytes = desc.images[0].bytes;
   kernel->flags = desc.flags;
+  kernel->id = idOf(desc);
   for (const dtile_param_desc &param : state.params) {
     bool isArgument = param.kind != DTILE_PARAM_SIGNAL && !isScratch(param);
     state.argumentOf.push_back(isArgument ? state.argumentCount++ : -1);
@@ -141,10 +146,6 @@ Status DeviceTeam::loadKernel(const dtile_kernel_desc &desc, DeviceKernel **out)
       return status;
   // Objects of a kernel that was unloaded stay: peers may still reach them.
   std::unique_ptr<DeviceKernel> &slot = kernels_[&desc];
-  for (auto &rank : locals_)
-    for (DeviceRank::Recent &recent : rank->recent)
-      if (slot && recent.kernel == slot.get())
-        recent = {};
   lastDesc_ = nullptr;
   if (slot)
     for (auto &rank : locals_)
@@ -175,7 +176,8 @@ Status DeviceTeam::loadImage(DeviceKernel &kernel, int32_t local) {
   };
   // Kernels of one file share an image.
   const dtile_device_image &image = *loaded.image;
-  LoadedModule &module = modules_[{device.facts().ordinal, image.bytes, hashBytes(image)}];
+  LoadedModule &module = modules_[{device.facts().ordinal, image.bytes,
+                                   hashBytes(image.data, image.bytes)}];
   if (!module.handle)
     if (Status status = device.load(image, &module.handle); !status.ok())
       return inWords(std::move(status));
@@ -308,12 +310,14 @@ Status DeviceTeam::runPrologue(DeviceKernel &kernel, int32_t local, const dtile_
   words.num_ranks = ranks_;
   words.programs = programs;
   words.flags = kernel.flags;
+  words.kernel_id = kernel.id;
   std::copy(rank.shift.begin(), rank.shift.end(), words.shift);
   return {};
 }
 
 Status DeviceTeam::enterTurns(const DeviceKernel &kernel, int32_t local, const dtile_arg *arguments,
-                              StreamHandle stream, PreparedLaunch &prepared) {
+                              StreamHandle stream, PreparedLaunch &prepared, bool *entered) {
+  *entered = false;
   if (!kernel.writesCallersObjects)
     return {};
   DeviceRank &rank = *locals_[size_t(local)];
@@ -329,6 +333,7 @@ Status DeviceTeam::enterTurns(const DeviceKernel &kernel, int32_t local, const d
                             rank.rank, isCaptured, &entry);
       !status.ok())
     return status;
+  *entered = true;
   prepared.turnedVersion = entry.version;
   if (entry.meets)
     prepared.launch.flags |= DTILE_KERNEL_ENTRY_BARRIER;
@@ -338,7 +343,7 @@ Status DeviceTeam::enterTurns(const DeviceKernel &kernel, int32_t local, const d
 Status DeviceTeam::start(DeviceKernel &kernel, int32_t local, PreparedLaunch &prepared,
                          StreamHandle stream) {
   DeviceRank &rank = *locals_[size_t(local)];
-  LoadedImage &loaded = kernel.loaded[size_t(local)];
+  const LoadedImage &loaded = kernel.loaded[size_t(local)];
   GridLaunch grid;
   grid.function = loaded.function;
   grid.programs = prepared.launch.programs;
@@ -349,7 +354,6 @@ Status DeviceTeam::start(DeviceKernel &kernel, int32_t local, PreparedLaunch &pr
       kernel.waits && !plainLaunches_ && rank.sharers == 1 && rank.device->facts().cooperative;
   grid.parameters[0] = &prepared.launch;
   grid.parameters[1] = prepared.frame.get();
-  rank.recent[rank.launches++ % rank.recent.size()] = {&kernel, loaded.launches++};
   return rank.device->launch(grid, stream);
 }
 
@@ -379,9 +383,16 @@ Status DeviceTeam::launchOn(int32_t local, const dtile_kernel_desc *desc,
   PreparedLaunch *prepared = nullptr;
   if (Status status = prepare(*kernel, local, arguments, &stream, &prepared); !status.ok())
     return status;
-  if (Status status = enterTurns(*kernel, local, arguments, stream, *prepared); !status.ok())
+  bool entered = false;
+  if (Status status = enterTurns(*kernel, local, arguments, stream, *prepared, &entered);
+      !status.ok())
     return status;
-  return start(*kernel, local, *prepared, stream);
+  Status status = start(*kernel, local, *prepared, stream);
+  if (!status.ok() && entered) {
+    locals_[size_t(local)]->turned.leave();
+    prepared->turnedVersion = 0;
+  }
+  return status;
 }
 
 Status DeviceTeam::checkCount(const DeviceKernel &kernel, const dtile_arg *arguments,
@@ -423,9 +434,11 @@ Status DeviceTeam::launch(const dtile_kernel_desc *desc, const dtile_arg *const 
   }
   // A rank that cannot be started leaves the others waiting for it.
   for (int32_t i = 0; i < count; ++i) {
+    bool entered = false;
     for (int32_t local = 0; local < localCount(); ++local)
-      if (Status status = enterTurns(*kernel, local, nargs > 0 ? arguments[local] : nullptr,
-                                     locals_[size_t(local)]->stream, *prepared[size_t(local)]);
+      if (Status status =
+              enterTurns(*kernel, local, nargs > 0 ? arguments[local] : nullptr,
+                         locals_[size_t(local)]->stream, *prepared[size_t(local)], &entered);
           !status.ok())
         return status;
     for (int32_t local = 0; local < localCount(); ++local)

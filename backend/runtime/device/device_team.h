@@ -70,14 +70,6 @@ struct DeviceRank {
   PinnedMemory control;
   dtile_launch launch;
   TurnedMemory turned;
-  /// The last launches, in turn: reports do not name their kernel. Which launch of its kernel each
-  /// is counts from the last failure.
-  struct Recent {
-    DeviceKernel *kernel = nullptr;
-    uint64_t number = 0;
-  };
-  std::array<Recent, 64> recent;
-  uint64_t launches = 0;
 };
 
 /// Calls come one at a time.
@@ -142,7 +134,7 @@ private:
                      bool capturing, PreparedLaunch &prepared);
   /// Whether ranks meet before this launch, which will be queued: writes it to the launch.
   Status enterTurns(const DeviceKernel &kernel, int32_t local, const dtile_arg *arguments,
-                    StreamHandle stream, PreparedLaunch &prepared);
+                    StreamHandle stream, PreparedLaunch &prepared, bool *entered);
   Status start(DeviceKernel &kernel, int32_t local, PreparedLaunch &prepared, StreamHandle stream);
   Status checkCount(const DeviceKernel &kernel, const dtile_arg *arguments, int32_t nargs) const;
   Status waitForAll();
@@ -159,9 +151,8 @@ private:
   /// The name of the cell or element that a wait was for, what it wanted there, and what it saw.
   std::string waitText(const DeviceKernel *kernel, const dtile_device_report &report,
                        const dtile_site *site);
-  /// The kernel of the first launch on the report's rank that has not ended; null where there is
-  /// none.
-  const DeviceKernel *kernelOf(const dtile_device_report &report);
+  /// Null where it was unloaded, and its place taken by another.
+  [[nodiscard]] const DeviceKernel *kernelOf(const dtile_device_report &report) const;
   Status resetCounters();
   dtile_device_report *reportOf(int32_t rank) const;
 

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstddef>
 #include <cstring>
 
 namespace dtile::runtime {
@@ -30,29 +29,11 @@ bool DeviceTeam::aborted() const {
   return std::atomic_ref(*static_cast<uint32_t *>(control_)).load(std::memory_order_acquire) != 0;
 }
 
-const DeviceKernel *DeviceTeam::kernelOf(const dtile_device_report &report) {
-  // Another process's rank runs what this one does.
-  size_t local = 0;
-  for (size_t i = 0; i < locals_.size(); ++i)
-    if (locals_[i]->rank == report.rank)
-      local = i;
-  DeviceRank &rank = *locals_[local];
-  const uint64_t kept = rank.recent.size();
-  const DeviceKernel *last = nullptr;
-  for (uint64_t i = rank.launches > kept ? rank.launches - kept : 0; i < rank.launches; ++i) {
-    const DeviceRank::Recent &recent = rank.recent[i % kept];
-    if (!recent.kernel)
-      continue;
-    last = recent.kernel;
-    uint64_t ended = 0;
-    Status status = rank.device->copyOut(
-        &ended, last->loaded[local].counters + offsetof(dtile_device_kernel, ended), sizeof ended,
-        rank.stream);
-    if (!status.ok() || !rank.device->synchronize(rank.stream).ok() ||
-        recent.number >= ended >> DTILE_DEVICE_PART_BITS)
-      return last;
-  }
-  return last;
+const DeviceKernel *DeviceTeam::kernelOf(const dtile_device_report &report) const {
+  for (const auto &[desc, kernel] : kernels_)
+    if (kernel->id == report.kernel_id)
+      return kernel.get();
+  return nullptr;
 }
 
 std::string DeviceTeam::waitText(const DeviceKernel *kernel, const dtile_device_report &report,
@@ -170,13 +151,8 @@ Status DeviceTeam::resetCounters() {
   for (auto &rank : locals_) {
     if (Status status = rank->arena.zeroAll(); !status.ok())
       return status;
-    rank->recent = {};
-    rank->launches = 0;
     rank->turned.restart();
   }
-  for (auto &[desc, kernel] : kernels_)
-    for (LoadedImage &loaded : kernel->loaded)
-      loaded.launches = 0;
   for (auto &[desc, kernel] : kernels_)
     for (auto &[key, object] : kernel->objects)
       if (Status status = zeroHeaps(object->offset, object->copyBytes * object->copies);

@@ -386,6 +386,13 @@ TEST_F(DeviceTeamTest, meets_where_memory_that_is_taken_in_turn_was_written_by_o
   ASSERT_EQ(box, before);
   EXPECT_EQ(launchOf(first), "meets");
   EXPECT_EQ(launchOf(first), "goes on");
+  // A launch that the driver refuses has done nothing.
+  EXPECT_EQ(launchOf(second), "meets");
+  machine.fault = "no resources";
+  EXPECT_EQ(launchOf(first), "no resources");
+  machine.fault.clear();
+  EXPECT_EQ(launchOf(first), "meets");
+  EXPECT_EQ(launchOf(first), "goes on");
   // Graphs are replayed at any time.
   machine.capturing = true;
   EXPECT_EQ(launchOf(first), "goes on");
@@ -485,6 +492,7 @@ TEST_F(DeviceTeamTest, reports_a_wait_that_took_too_long_and_goes_on) {
     report.space = 1;
     report.program = 3;
     report.site = 0;
+    report.kernel_id = launch.words.kernel_id;
     report.cell = 4;
     report.wanted = 3;
     report.seen = 1;
@@ -516,6 +524,7 @@ TEST_F(DeviceTeamTest, names_the_element_whose_words_did_not_come) {
     report = {};
     report.failure = DTILE_DEVICE_TIMEOUT;
     report.site = 2;
+    report.kernel_id = launch.words.kernel_id;
     // Each element has its flag beside it.
     report.cell = 13;
     report.wanted = 6;
@@ -536,6 +545,7 @@ TEST_F(DeviceTeamTest, reports_a_failed_check_before_the_waits_that_it_caused) {
   machine.kernel = [](const RecordedLaunch &launch) {
     dtile_device_report &report = *launch.words.team->report;
     report.rank = launch.words.rank;
+    report.kernel_id = launch.words.kernel_id;
     report.failure = launch.words.rank == 0 ? DTILE_DEVICE_TIMEOUT : DTILE_DEVICE_TRAP;
     report.site = launch.words.rank;
     report.nargs = 2;
@@ -555,38 +565,32 @@ TEST_F(DeviceTeamTest, reports_a_failed_check_before_the_waits_that_it_caused) {
   EXPECT_LT(status.message.find("expected 3"), status.message.find("waits for"));
 }
 
-TEST_F(DeviceTeamTest, names_the_kernel_of_the_first_launch_that_has_not_ended) {
+// Any of them may have been queued last, or be replayed from a graph.
+TEST_F(DeviceTeamTest, names_the_kernel_that_failed) {
   ASSERT_TRUE(make({0}).ok());
   makeArguments(64);
-  TestKernel next("sm_90", "other");
+  TestKernel next("sm_90", "other"), third("sm_90", "other");
   next.desc.name = "next";
-  machine.kernel = [&](const RecordedLaunch &launch) {
-    // The second launch of `shift` stays behind.
-    if (machine.launches.size() == 1)
-      launch.words.kernel->ended += DTILE_DEVICE_PARTS;
-    if (machine.launches.size() != 2)
-      return;
-    dtile_device_report &report = *launch.words.team->report;
-    report.failure = DTILE_DEVICE_TIMEOUT;
-    report.state = 2;
-  };
-  ASSERT_TRUE(launchOn(0).ok());
-  ASSERT_TRUE(launchOn(0).ok());
-  ASSERT_TRUE(team->launchOn(0, &next.desc, arguments->data()[0], 2, nullptr).ok());
-  *machine.launches[0].words.team->abort = 1;
-  EXPECT_THAT(team->synchronize().message, HasSubstr("kernel `shift`"));
-  machine.kernel = [](const RecordedLaunch &launch) {
-    if (launch.words.team->report->state == 0 && launch.words.kernel->ended == 0)
-      launch.words.kernel->ended += DTILE_DEVICE_PARTS;
-  };
-  ASSERT_TRUE(launchOn(0).ok());
-  machine.kernel = nullptr;
-  ASSERT_TRUE(team->launchOn(0, &next.desc, arguments->data()[0], 2, nullptr).ok());
-  dtile_device_report &report = *machine.launches[0].words.team->report;
-  report.failure = DTILE_DEVICE_TIMEOUT;
-  report.state = 2;
-  *machine.launches[0].words.team->abort = 1;
-  EXPECT_THAT(team->synchronize().message, HasSubstr("kernel `next`"));
+  third.desc.name = "third";
+  for (const size_t failing : {0, 1, 2}) {
+    machine.launches.clear();
+    for (const TestKernel *which : {&kernel, &next, &third})
+      ASSERT_TRUE(team->launchOn(0, &which->desc, arguments->data()[0], 2, nullptr).ok());
+    const dtile_device_launch &words = machine.launches[failing].words;
+    words.team->report->failure = DTILE_DEVICE_TIMEOUT;
+    words.team->report->kernel_id = words.kernel_id;
+    words.team->report->state = 2;
+    *words.team->abort = 1;
+    const char *names[] = {"shift", "next", "third"};
+    EXPECT_THAT(team->synchronize().message,
+                HasSubstr(std::string("kernel `") + names[failing] + "`"));
+  }
+  const dtile_device_launch &words = machine.launches[0].words;
+  words.team->report->failure = DTILE_DEVICE_TIMEOUT;
+  words.team->report->kernel_id = words.kernel_id + 1;
+  words.team->report->state = 2;
+  *words.team->abort = 1;
+  EXPECT_THAT(team->synchronize().message, testing::Not(HasSubstr("kernel `")));
 }
 
 TEST_F(DeviceTeamTest, hands_on_what_the_driver_says) {
@@ -724,6 +728,8 @@ TEST(DeviceJob, maps_the_heaps_of_all_processes) {
       dtile_device_report &report = *own.words.report;
       report.failure = DTILE_DEVICE_TIMEOUT;
       report.rank = 2;
+      // Of another process's launch, which is of the same kernel.
+      report.kernel_id = machine.launches.back().words.kernel_id;
       report.wanted = 1;
       report.state = 2;
       *own.words.abort = 1;

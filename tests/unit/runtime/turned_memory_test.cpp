@@ -175,6 +175,19 @@ TEST_F(TurnedMemoryTest, IsNotMetForByACapture) {
   EXPECT_EQ(capture(a, 100, 50), "goes on");
 }
 
+TEST_F(TurnedMemoryTest, ForgetsALaunchThatDidNotTakePlace) {
+  Kernel a("a"), b("b");
+  EXPECT_EQ(launch(a, 100, 50), "meets");
+  turned.leave();
+  EXPECT_EQ(launch(a, 100, 50), "meets");
+  EXPECT_EQ(launch(b, 100, 50), "meets");
+  turned.leave();
+  EXPECT_EQ(launch(a, 100, 50), "goes on");
+  EXPECT_EQ(capture(a, 100, 50), "goes on");
+  turned.leave();
+  EXPECT_EQ(launch(b, 100, 50), "meets");
+}
+
 TEST_F(TurnedMemoryTest, BeginsAgain) {
   Kernel a("a"), b("b");
   EXPECT_EQ(launch(a, 100, 50), "meets");

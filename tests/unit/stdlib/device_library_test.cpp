@@ -188,6 +188,7 @@ TEST(DeviceCopy, MovesNothingWhereThereIsNothing) {
 // Launches.
 
 constexpr int32_t kRanks = 4, kPrograms = 3, kThreads = 4, kWords = 64;
+constexpr uint64_t kKernelId = 0x123456789abcdef0;
 
 /// Ranks whose heaps are vectors: cells of meetings, then a signal's, then data.
 struct Team {
@@ -241,6 +242,7 @@ struct Team {
         launch.shift[p] = int64_t(rank.peers[p] - rank.peers[size_t(r)]);
       launch.programs = kPrograms;
       launch.flags = flags;
+      launch.kernel_id = kKernelId;
       // Program 0 is the first space's, the others the second's.
       launch.first_program[1] = 1;
       for (int32_t space = 2; space <= DTILE_DEVICE_MAX_SPACES; ++space)
@@ -445,6 +447,7 @@ TEST(DeviceLaunch, WaitThatTakesTooLongIsReportedAndAllLeave) {
   EXPECT_EQ(report.space, 1);
   EXPECT_EQ(report.program, 2u);
   EXPECT_EQ(report.site, 42);
+  EXPECT_EQ(report.kernel_id, kKernelId);
   EXPECT_EQ(report.cell, 2u);
   EXPECT_EQ(report.wanted, 3u);
   EXPECT_EQ(report.seen, 0u);
