@@ -6,8 +6,10 @@
 //   below it in its region and the regions nested in it.
 // Why: slices and index arithmetic come out of lowering once for each mention.
 // Leaves alone: ops with effects, and ops that give tokens: each token is used once. Of loads only
-//   those are merged that are the same operand of products side by side: other tiles would be kept
-//   in registers, and what is several operands is not staged (stage-loads).
+//   those of inputs are merged, which nobody writes: of single elements, so that sizes read twice
+//   are one number to the prover, and of tiles that are the same operand of products side by side.
+//   Other tiles would be kept in registers, and what is several operands is not staged
+//   (stage-loads).
 #include "ir/analysis/communication.h"
 #include "ir/transform/fold.h"
 #include "ir/transform/pass.h"
@@ -124,13 +126,22 @@ private:
     return operand;
   }
 
-  /// How products beside it use a tile of an input, which nobody writes: as which operand, and
-  /// whether as it is or transposed. None where it has other uses.
-  static std::optional<std::pair<unsigned, bool>> roleOf(const Op &op) {
-    if (!op.is(OpKind::Load) || op.numOperands() != 1 || !op.result()->type().isTile())
-      return std::nullopt;
+  /// Nobody writes inputs.
+  static bool isLoadOfInput(const Op &op) {
+    if (!op.is(OpKind::Load) || op.numOperands() != 1)
+      return false;
     const Op *object = objectOf(op.operand(0));
-    if (!object || object->strAttr("mode") != "in")
+    return object && object->strAttr("mode") == "in";
+  }
+
+  static bool isElementOfInput(const Op &op) {
+    return isLoadOfInput(op) && op.result()->type().isScalar();
+  }
+
+  /// How products beside it use a tile of an input: as which operand, and whether as it is or
+  /// transposed. None where it has other uses.
+  static std::optional<std::pair<unsigned, bool>> roleOf(const Op &op) {
+    if (!isLoadOfInput(op) || !op.result()->type().isTile())
       return std::nullopt;
     const auto uses = op.result()->uses();
     const bool isTransposed = !uses.empty() && uses[0].user->is(OpKind::Trans);
@@ -142,7 +153,7 @@ private:
   }
 
   static bool isCandidate(const Op &op) {
-    if (roleOf(op))
+    if (isElementOfInput(op) || roleOf(op))
       return true;
     return op.isPure() && op.numRegions() == 0 && op.numResults() != 0 &&
            llvm::none_of(op.results(), [](const Value *v) { return v->type().isToken(); });
@@ -155,7 +166,7 @@ private:
       return;
     }
     // A load that another kind of product needs stays one of its own.
-    if (op.is(OpKind::Load) &&
+    if (op.is(OpKind::Load) && op.result()->type().isTile() &&
         (first->parentBlock() != op.parentBlock() || roleOf(*first) != roleOf(op))) {
       known_.insert(&op, &op);
       return;

@@ -173,6 +173,18 @@ void Scene::assume(Facts &facts, const Formula &formula) {
   }
 }
 
+namespace {
+
+std::optional<bool> boolConstant(Value *value) {
+  const Op *op = value->definingOp();
+  const ir::Attr *constant = op && op->is(OpKind::Const) ? op->attr("value") : nullptr;
+  if (!constant || !std::holds_alternative<bool>(*constant))
+    return std::nullopt;
+  return std::get<bool>(*constant);
+}
+
+} // namespace
+
 Formula Scene::formula(Value *condition, bool wanted, Instance &instance) {
   Op *op = condition->definingOp();
   if (!op)
@@ -185,10 +197,9 @@ Formula Scene::formula(Value *condition, bool wanted, Instance &instance) {
   };
   switch (op->kind()) {
   case OpKind::Const: {
-    const ir::Attr *value = op->attr("value");
-    if (!value || !std::holds_alternative<bool>(*value))
-      return Formula::unknown();
-    return Formula::atLeastZero(Polynomial(std::get<bool>(*value) == wanted ? 0 : -1));
+    const std::optional<bool> value = boolConstant(condition);
+    return value ? Formula::atLeastZero(Polynomial(*value == wanted ? 0 : -1))
+                 : Formula::unknown();
   }
   case OpKind::Not:
     return formula(op->operand(0), !wanted, instance);
@@ -196,6 +207,22 @@ Formula Scene::formula(Value *condition, bool wanted, Instance &instance) {
     return both(wanted ? Formula::Kind::And : Formula::Kind::Or);
   case OpKind::Or:
     return both(wanted ? Formula::Kind::Or : Formula::Kind::And);
+  case OpKind::If: {
+    // `a && b`, `a || b` where `b` is only computed behind `a`.
+    for (const bool isTaken : {true, false}) {
+      const auto given = [&](bool arm) {
+        return op->body(arm ? 0 : 1).terminator()->operand(condition->index());
+      };
+      const std::optional<bool> otherwise = boolConstant(given(!isTaken));
+      if (!otherwise)
+        continue;
+      return {*otherwise == wanted ? Formula::Kind::Or : Formula::Kind::And,
+              {},
+              {formula(op->operand(0), isTaken != (*otherwise == wanted), instance),
+               formula(given(isTaken), wanted, instance)}};
+    }
+    return Formula::unknown();
+  }
   case OpKind::Cmp:
     break;
   default:
