@@ -37,6 +37,12 @@ Op *objectOf(Value *viewOrSignal) {
   return objects.size() == 1 ? objects.front() : nullptr;
 }
 
+bool isLoadOfInput(const Op &op) {
+  const Op *object =
+      op.is(OpKind::Load) && op.numOperands() == 1 ? objectOf(op.operand(0)) : nullptr;
+  return object && object->is(OpKind::Param) && object->strAttr("mode") == "in";
+}
+
 Op *rankSelectionOf(Value *viewOrSignal) {
   Op *op = viewOrSignal->definingOp();
   // Both of two that are chosen from are this rank's.

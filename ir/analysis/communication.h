@@ -9,6 +9,8 @@ namespace dtile::ir {
 /// The `param` or `signal_param` op that a view or signal value comes from; null where it comes
 /// from elsewhere (a function's parameter), or from one of two.
 [[nodiscard]] Op *objectOf(Value *viewOrSignal);
+/// Whether an op loads what nobody writes in a launch: of an input, behind nothing.
+[[nodiscard]] bool isLoadOfInput(const Op &op);
 /// All of which it may be a part: more than one where `view.select` chooses; a null among them is
 /// one that is not known.
 [[nodiscard]] llvm::SmallVector<Op *, 2> objectsOf(const Value *viewOrSignal);

@@ -2,6 +2,8 @@
 // Follows operands within one block.
 #include "ir/analysis/loop_positions.h"
 
+#include "ir/analysis/communication.h"
+
 namespace dtile::ir {
 
 llvm::SmallVector<Op *, 8> loopsOfSpaces(Module &module) {
@@ -11,6 +13,11 @@ llvm::SmallVector<Op *, 8> loopsOfSpaces(Module &module) {
       loops.push_back(&op);
   });
   return loops;
+}
+
+bool isLookup(const Op &op) {
+  return isLoadOfInput(op) && op.result()->type().isScalar() &&
+         isInteger(op.result()->type().dtype());
 }
 
 bool followsFromPosition(Op &op, PositionChain &chain, bool &isVarying) {
@@ -30,7 +37,8 @@ bool followsFromPosition(Op &op, PositionChain &chain, bool &isVarying) {
     if (source->parentBlock() != &body || chain.contains(source))
       continue;
     // A rank that follows from the position may be none behind the last iteration.
-    if (source->is(OpKind::ViewAt) || source->numRegions() > 0 || source->hasEffect(kAnyEffect) ||
+    if (source->is(OpKind::ViewAt) || source->numRegions() > 0 ||
+        (source->hasEffect(kAnyEffect) && !isLookup(*source)) ||
         !followsFromPosition(*source, chain, isVarying))
       return false;
   }

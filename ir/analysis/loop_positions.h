@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The loops of bodies, and what an iteration computes from its position alone: that can be computed
-// ahead of it.
+// The loops of bodies, and what an iteration computes from its position and inputs alone: that can
+// be computed ahead of it.
 #pragma once
 
 #include "ir/core/ir.h"
@@ -16,9 +16,13 @@ namespace dtile::ir {
 /// Ops of a loop's body, each behind those that it uses.
 using PositionChain = llvm::SmallSetVector<Op *, 8>;
 
+/// Whether the op looks a number up that an input holds.
+[[nodiscard]] bool isLookup(const Op &op);
+
 /// Appends what an op of a loop's body (directly in it) needs of the body, itself last. False where
-/// that is more than the loop's position and pure ops on it: what the loop carries or loads, a rank
-/// that may not exist, ops with regions. `isVarying` is set where it is the position at all.
+/// that is more than the loop's position, pure ops and look-ups: what the loop carries or loads
+/// else, a rank that may not exist, ops with regions. `isVarying` is set where it is the position
+/// at all.
 [[nodiscard]] bool followsFromPosition(Op &op, PositionChain &chain, bool &isVarying);
 
 } // namespace dtile::ir

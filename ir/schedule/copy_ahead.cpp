@@ -4,13 +4,14 @@
 // Expects: `for` loops of spaces with products, after infer-layouts; facts of a machine whose
 //   threads go on while what they copy to shared memory is on its way.
 // Produces: attribute `slots` on a loop (of how many iterations shared memory holds copies) and
-//   `copied` on its loads of tiles whose places follow from its position alone. The back end starts
+//   `copied` on its loads of tiles whose places follow from its position. The back end starts
 //   the copies `slots` - 1 iterations ahead and reads operands of products where they lie. Tiles
 //   that every iteration loads from the same place are loaded before the loop.
 // Why: where no copy engine fills shared memory (stage-loads), or not for this loop, a program
 //   would wait for memory, then multiply.
 // Leaves alone: loops that write, wait or signal, since loads would move across that; spaces with
-//   staged loads, which use all of shared memory; loads whose places are themselves loaded.
+//   staged loads, which use all of shared memory; loads whose places are themselves loaded, but for
+//   numbers that inputs hold (pages of keys): the back end brings those before.
 #include "ir/analysis/loop_positions.h"
 #include "ir/analysis/target_facts.h"
 #include "ir/core/builder.h"
@@ -35,6 +36,8 @@ constexpr int64_t kRowPadding = 16;
 /// Rows in which words change places: at least two words, and no more than all banks.
 constexpr int64_t kWordBytes = 16;
 constexpr int64_t kBankBytes = 128;
+/// Of a slot, for numbers that are looked up.
+constexpr int64_t kNumberBytes = 128;
 /// Threads whose registers may be all that a processor has.
 constexpr int64_t kFullThreads = 256;
 /// Of a tile that is kept in registers all through a loop, in one thread.
@@ -61,6 +64,7 @@ private:
   Block &body_;
   PassContext &context_;
   llvm::SmallVector<Op *, 4> loads_;
+  bool looksUp_ = false;
 };
 
 bool LoopCopies::hasProduct() const {
@@ -135,7 +139,10 @@ bool LoopCopies::canBeCopied(Op &load) {
     return false;
   PositionChain chain;
   bool isVarying = false;
-  return followsFromPosition(load, chain, isVarying) && isVarying;
+  if (!followsFromPosition(load, chain, isVarying) || !isVarying)
+    return false;
+  looksUp_ |= llvm::any_of(chain, [](const Op *op) { return isLookup(*op); });
+  return true;
 }
 
 /// Whether some product without matrix instructions has the tile as an operand, which it reads
@@ -165,7 +172,7 @@ int64_t paddedBytes(Type tile) {
 }
 
 int64_t LoopCopies::slotBytes() const {
-  int64_t bytes = 0;
+  int64_t bytes = looksUp_ ? kNumberBytes : 0;
   for (const Op *load : loads_) {
     const Type type = load->result()->type();
     bytes += swizzleOf(*load) != 0 ? type.elements() * int64_t(dtypeBytes(type.dtype()))

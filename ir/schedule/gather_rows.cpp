@@ -141,10 +141,7 @@ Op *beforeLoops(Op &op, llvm::ArrayRef<Value *> values) {
 /// What a body computes of what is there before it, and of inputs: appended with what that needs of
 /// the body, itself last. False where it follows from the loop's position or what the loop carries.
 bool isInvariant(Op &op, const Block &body, llvm::SmallSetVector<Op *, 8> &chain) {
-  const Op *object =
-      op.is(OpKind::Load) && op.numOperands() == 1 ? objectOf(op.operand(0)) : nullptr;
-  const bool isInput = object && object->strAttr("mode") == "in";
-  if ((!op.isPure() && !isInput) || op.numRegions() > 0 || op.is(OpKind::ViewAt))
+  if ((!op.isPure() && !isLoadOfInput(op)) || op.numRegions() > 0 || op.is(OpKind::ViewAt))
     return false;
   for (Value *operand : op.operands()) {
     Op *source = operand->definingOp();

@@ -62,11 +62,7 @@ bool isForDeferred(const Op &op) {
 }
 
 /// A number that the caller has put there: nobody meets to read it.
-bool isNumberOfInput(const Op &op) {
-  const Op *object =
-      op.is(OpKind::Load) && op.numOperands() == 1 ? objectOf(op.operand(0)) : nullptr;
-  return object && object->strAttr("mode") == "in" && !op.result()->type().isTile();
-}
+bool isNumberOfInput(const Op &op) { return isLoadOfInput(op) && !op.result()->type().isTile(); }
 
 SimpleBody::SimpleBody(Op &space) {
   for (Op &op : space.body().ops()) {

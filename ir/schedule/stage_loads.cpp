@@ -202,11 +202,9 @@ bool isSum(const Op &dot, Block &body) {
 /// Whether a load of a loop's body gives the same in each iteration: of an input, which nobody
 /// waits for or writes.
 bool isInvariant(Op &load) {
-  const Op *object = objectOf(load.operand(0));
   PositionChain chain;
   bool isVarying = false;
-  return load.numOperands() == 1 && object && object->strAttr("mode") == "in" &&
-         followsFromPosition(load, chain, isVarying) && !isVarying;
+  return isLoadOfInput(load) && followsFromPosition(load, chain, isVarying) && !isVarying;
 }
 
 /// Moves a load before its loop, and before those around it in which it is the same, too.

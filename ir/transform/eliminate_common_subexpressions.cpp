@@ -126,14 +126,6 @@ private:
     return operand;
   }
 
-  /// Nobody writes inputs.
-  static bool isLoadOfInput(const Op &op) {
-    if (!op.is(OpKind::Load) || op.numOperands() != 1)
-      return false;
-    const Op *object = objectOf(op.operand(0));
-    return object && object->strAttr("mode") == "in";
-  }
-
   static bool isElementOfInput(const Op &op) {
     return isLoadOfInput(op) && op.result()->type().isScalar();
   }

@@ -34,6 +34,7 @@ run shared_products $on tests/driver/products_of_one_operand.dtile
 run scaled_products $on tests/driver/products_with_scales.dtile
 run sent_products $on tests/driver/products_sent_to_all.dtile
 run picked_rows $on --executor all tests/driver/products_of_picked_rows.dtile
+run pages $on --executor all tests/driver/products_in_pages.dtile
 run remainders $on tests/driver/remainders_and_turns.dtile
 python3 tests/gpu/random_products.py "${SEED:-$$}" 40 >"$out/random.dtile"
 run random_products $on --executor all "$out/random.dtile"
@@ -41,11 +42,12 @@ run exponentials $on tests/driver/exponentials.dtile
 run sums $on tests/driver/sums_of_rows.dtile
 run words $on tests/driver/messages_of_words.dtile
 run broken $on --wait-timeout 500 tests/gpu
+run broken_graphs $on --graph --wait-timeout 500 tests/gpu
 run graphs $on --graph examples tests/driver/messages_of_words.dtile
 run late_words $on --ranks 2,4 --delay-rank 1 --repeat "$repeats" \
   tests/driver/messages_of_words.dtile
 for example in hello all_gather reduce_scatter all_reduce all_to_all moe ag_gemm \
-  gemm_rs gemm_ar flash_decode ring_attention; do
+  gemm_rs gemm_ar flash_decode paged_flash_decode ring_attention; do
   run "late_$example" $on --ranks 2,4 --delay-rank 1 --repeat "$repeats" "examples/$example"
 done
 if python3 -c "import torch" 2>/dev/null; then

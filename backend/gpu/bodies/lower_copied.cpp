@@ -8,6 +8,10 @@
 // That one meeting says both that the slot to read is full and that the slot to fill is free. What
 // the body does with a tile does not wait for memory; operands of products are read where they lie.
 //
+// Numbers that say where tiles are (pages) come by copies of their own, `slots` - 1 iterations
+// before the tiles' copies are started: with the tiles that are started then, so that they have
+// arrived together with these.
+//
 // Copies are of 16 bytes where rows begin at multiples of that, else of the fewest that there are,
 // or by loads and stores, asked at run time: what stands in shared memory is the same. What a view
 // does not have is zeros. Where it is known before the loop that all rows do (isStraight), the body
@@ -33,6 +37,8 @@ constexpr int64_t kWordBytes = 16;
 /// Bytes that all banks of shared memory give at once.
 constexpr int64_t kBankBytes = 128;
 constexpr int64_t kTileAlign = 128;
+/// Of a number that is looked up, in a slot.
+constexpr int64_t kNumberBytes = 8;
 
 /// Whether all that is made of a tile are operands of one product.
 bool isOnlyFor(const Op &dot, const ir::Value *tile) {
@@ -42,6 +48,18 @@ bool isOnlyFor(const Op &dot, const ir::Value *tile) {
     return (use.user->is(OpKind::Convert) || use.user->is(OpKind::Trans)) &&
            isOnlyFor(dot, use.user->result());
   });
+}
+
+/// What a slice asks for as ranges, or the begins and ends of windows.
+llvm::SmallVector<const ir::Value *, 4> rangesOf(const Op &slice) {
+  llvm::SmallVector<const ir::Value *, 4> ranges;
+  unsigned next = 1;
+  for (const char letter : slice.strAttr("dims")) {
+    if (letter == 'r')
+      ranges.append({slice.operand(next), slice.operand(next + 1)});
+    next += letter == 'r' ? 2 : letter == 'i' ? 1 : 0;
+  }
+  return ranges;
 }
 
 } // namespace
@@ -63,6 +81,12 @@ CopiedLoop::CopiedLoop(BodyLowering &body, Op &loop)
     slotBytes_ += int64_t(llvm::alignTo(place.bytes, kTileAlign));
     overhang = std::max(overhang, overhangOf(op.result(), place));
   }
+  llvm::copy_if(chain(), std::back_inserter(lookups_),
+                [](const Op *op) { return ir::isLookup(*op); });
+  bringsNumbers_ = canBringNumbers();
+  numbersOffset_ = slotBytes_;
+  slotBytes_ = int64_t(llvm::alignTo(
+      slotBytes_ + kNumberBytes * int64_t(bringsNumbers_ ? lookups_.size() : 0), kTileAlign));
   const auto product = llvm::find_if(
       loop.body().ops(), [](Op &op) { return op.is(OpKind::Dot) && op.hasAttr("matrix"); });
   if (product != loop.body().ops().end())
@@ -156,8 +180,10 @@ void CopiedLoop::begin(bool isStraight) {
   b.CreateStore(b.getInt32(0), nextSlot_);
   Value *first = body_.scalar(loop_.operand(0)), *step = body_.scalar(loop_.operand(2));
   body_.loop(b.getInt64(uint64_t(slots_ - 1)), "ahead", [&](Value *round) {
-    start(b.CreateAdd(first, b.CreateMul(round, step)),
-          b.CreateMul(b.CreateTrunc(round, b.getInt32Ty()), b.getInt32(uint32_t(slotBytes_))));
+    Value *position = b.CreateAdd(first, b.CreateMul(round, step));
+    start(position,
+          b.CreateMul(b.CreateTrunc(round, b.getInt32Ty()), b.getInt32(uint32_t(slotBytes_))),
+          lookUp(position));
     startAll();
   });
   if (!readsAhead_)
@@ -179,7 +205,8 @@ void CopiedLoop::beginIteration() {
   ir::Value *argument = loop_.body().argument(0);
   Value *position = body_.scalar(argument);
   Value *distance = b.CreateMul(body_.scalar(loop_.operand(2)), b.getInt64(uint64_t(slots_ - 1)));
-  start(b.CreateAdd(position, distance), slotBefore(slot_));
+  Value *later = b.CreateAdd(position, distance), *freed = slotBefore(slot_);
+  start(later, freed, bringsNumbers_ ? arrivedNumbers(freed) : lookUp(later));
   if (!isStraight_ || !spreadOver_)
     startAll();
   body_.set(argument, {position});
@@ -218,24 +245,42 @@ ir::PositionChain CopiedLoop::chain() const {
   return chain;
 }
 
-/// Whether the addresses of all loads are linear in the position: then what holds of two
-/// neighbouring positions holds of all.
+/// Whether the addresses of all loads are linear in the position and in the numbers that are looked
+/// up: then what holds of two neighbours of each holds of all. Where ranges and windows begin and
+/// end must not follow from numbers.
 bool CopiedLoop::isAffine() const {
   const ir::PositionChain ops = chain();
+  // How numbers are found does not matter.
+  llvm::SmallPtrSet<const Op *, 8> needed(loads_.begin(), loads_.end());
+  for (const Op *op : llvm::reverse(ops))
+    if (needed.contains(op) && !ir::isLookup(*op))
+      for (const ir::Value *operand : op->operands())
+        needed.insert(operand->definingOp());
+  llvm::SmallPtrSet<const Op *, 8> lookedUp;
+  const auto isLookedUp = [&](const ir::Value *value) {
+    return lookedUp.contains(value->definingOp());
+  };
   return llvm::all_of(ops, [&](const Op *op) {
+    if (!needed.contains(op))
+      return true;
     const auto varies = [&](const ir::Value *operand) {
       return operand == loop_.body().argument(0) || llvm::is_contained(ops, operand->definingOp());
     };
+    if (ir::isLookup(*op) || llvm::any_of(op->operands(), isLookedUp))
+      lookedUp.insert(op);
     switch (op->kind()) {
+    case OpKind::Cast:
+      return isLookedUp(op->operand(0)) && op->result()->type().isIndex();
     case OpKind::Mul:
       return !varies(op->operand(0)) || !varies(op->operand(1));
     case OpKind::ViewSelect:
       return !varies(op->operand(0));
+    case OpKind::ViewTile:
+    case OpKind::ViewSlice:
+      return llvm::none_of(rangesOf(*op), isLookedUp);
     case OpKind::Const:
     case OpKind::Add:
     case OpKind::Sub:
-    case OpKind::ViewTile:
-    case OpKind::ViewSlice:
     case OpKind::Load:
       return true;
     default:
@@ -244,11 +289,79 @@ bool CopiedLoop::isAffine() const {
   });
 }
 
-std::vector<CopiedLoop::Source> CopiedLoop::sources(Value *position) {
+CopiedLoop::Numbers CopiedLoop::lookUp(Value *position) {
+  if (lookups_.empty())
+    return {};
   body_.set(loop_.body().argument(0), {position});
   for (Op *op : chain())
     if (!isCopiedLoad(*op))
       body_.lowerOp(*op);
+  return Numbers(llvm::map_range(lookups_, [&](Op *op) { return body_.scalar(op->result()); }));
+}
+
+/// Whether numbers can be copied, and nothing has to be looked up to know where they are.
+bool CopiedLoop::canBringNumbers() const {
+  constexpr unsigned kFewestBytes = 4;
+  return llvm::all_of(lookups_, [](Op *op) {
+    ir::PositionChain chain;
+    bool isVarying = false;
+    return dtypeBytes(op->result()->type().dtype()) >= kFewestBytes &&
+           ir::followsFromPosition(*op, chain, isVarying) &&
+           llvm::count_if(chain, [](const Op *each) { return ir::isLookup(*each); }) == 1;
+  });
+}
+
+Value *CopiedLoop::placeOfNumber(Value *slot, size_t i) {
+  return b.CreateConstInBoundsGEP1_32(b.getInt8Ty(), b.CreateGEP(b.getInt8Ty(), ring_, slot),
+                                      unsigned(numbersOffset_ + int64_t(i) * kNumberBytes));
+}
+
+CopiedLoop::Numbers CopiedLoop::arrivedNumbers(Value *slot) {
+  Numbers numbers;
+  for (auto [i, op] : llvm::enumerate(lookups_))
+    numbers.push_back(b.CreateLoad(computeType(b.getContext(), op->result()->type().dtype()),
+                                   placeOfNumber(slot, i)));
+  return numbers;
+}
+
+void CopiedLoop::bringNumbers(Value *position, Value *slot) {
+  body_.set(loop_.body().argument(0), {position});
+  ir::PositionChain places;
+  bool isVarying = false;
+  for (Op *op : lookups_)
+    (void)ir::followsFromPosition(*op, places, isVarying);
+  for (Op *op : places)
+    if (!ir::isLookup(*op))
+      body_.lowerOp(*op);
+  body_.when(b.CreateICmpEQ(body_.thread(), b.getInt32(0)), "numbers", [&] {
+    for (auto [i, op] : llvm::enumerate(lookups_)) {
+      Value *place = body_.located(op->operand(0)).data;
+      Value *exists = b.CreateIsNotNull(place);
+      Value *global = b.CreateAddrSpaceCast(place, b.getPtrTy(Device::kGlobal));
+      const unsigned bytes = dtypeBytes(op->result()->type().dtype());
+      copies_.copy(b, placeOfNumber(slot, i), b.CreateSelect(exists, global, zeroBytes(b)), bytes,
+                   b.CreateSelect(exists, b.getInt32(bytes), b.getInt32(0)));
+    }
+  });
+}
+
+CopiedLoop::Numbers CopiedLoop::unitNumbers(std::optional<size_t> one) const {
+  Numbers numbers;
+  for (auto [i, op] : llvm::enumerate(lookups_))
+    numbers.push_back(llvm::ConstantInt::get(
+        computeType(b.getContext(), op->result()->type().dtype()), one == i ? 1 : 0));
+  return numbers;
+}
+
+std::vector<CopiedLoop::Source> CopiedLoop::sources(Value *position, const Numbers &numbers) {
+  body_.set(loop_.body().argument(0), {position});
+  size_t next = 0;
+  for (Op *op : chain()) {
+    if (ir::isLookup(*op))
+      body_.set(op->result(), {numbers[next++]});
+    else if (!isCopiedLoad(*op))
+      body_.lowerOp(*op);
+  }
   std::vector<Source> result;
   for (Op *load : loads_)
     result.push_back(source(*load));
@@ -267,30 +380,37 @@ Value *CopiedLoop::isStraight() {
     return b.CreateICmpSLE(from.view.dims[1].low, b.getInt64(0));
   };
   for (Value *position : {first, second})
-    for (const Source &from : sources(position)) {
+    for (const Source &from : sources(position, unitNumbers(std::nullopt))) {
       require(isAligned(from, kWordBytes));
       require(beginsInside(from));
     }
-  for (const Source &from : sources(end))
+  for (size_t i = 0; i < lookups_.size(); ++i)
+    for (const Source &from : sources(first, unitNumbers(i)))
+      require(isAligned(from, kWordBytes));
+  for (const Source &from : sources(end, unitNumbers(std::nullopt)))
     require(beginsInside(from));
   return all;
 }
 
-void CopiedLoop::start(Value *position, Value *slot) {
+void CopiedLoop::start(Value *position, Value *slot, const Numbers &numbers) {
   pieces_.clear();
   started_ = 0;
   isGroup_ = false;
+  if (bringsNumbers_ && !lookups_.empty())
+    bringNumbers(b.CreateAdd(position, b.CreateMul(body_.scalar(loop_.operand(2)),
+                                                   b.getInt64(uint64_t(slots_ - 1)))),
+                 slotBefore(slot));
   if (isStraight_)
-    return prepare(position, slot);
+    return prepare(position, slot, numbers);
   body_.when(b.CreateICmpSLT(position, body_.scalar(loop_.operand(1))), "copies", [&] {
-    for (auto [load, from] : llvm::zip_equal(loads_, sources(position)))
+    for (auto [load, from] : llvm::zip_equal(loads_, sources(position, numbers)))
       copy(*load, from, placeIn(slot, *load));
   });
 }
 
-void CopiedLoop::prepare(Value *position, Value *slot) {
+void CopiedLoop::prepare(Value *position, Value *slot, const Numbers &numbers) {
   Value *isThere = b.CreateICmpSLT(position, body_.scalar(loop_.operand(1)));
-  for (auto [load, from] : llvm::zip_equal(loads_, sources(position))) {
+  for (auto [load, from] : llvm::zip_equal(loads_, sources(position, numbers))) {
     from.low[1] = b.getInt32(0);
     from.span[1] = b.CreateSelect(isThere, from.span[1], b.getInt32(0));
     const SharedTile to = placeIn(slot, *load);

@@ -9,6 +9,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <vector>
 
 namespace dtile::backend::gpu {
@@ -55,6 +56,8 @@ public:
   [[nodiscard]] SharedTile tile(const ir::Op &load) const;
 
 private:
+  /// What the places of an iteration's tiles are looked up as, in the order of `lookups_`.
+  using Numbers = llvm::SmallVector<llvm::Value *, 2>;
   /// What one load's copies need to know besides where they go.
   struct Source {
     View view;
@@ -69,13 +72,23 @@ private:
   [[nodiscard]] ir::PositionChain chain() const;
   [[nodiscard]] bool isAffine() const;
   /// Where the loads' tiles are in the iteration at a position, in order.
-  [[nodiscard]] std::vector<Source> sources(llvm::Value *position);
+  [[nodiscard]] std::vector<Source> sources(llvm::Value *position, const Numbers &numbers);
+  /// Loads the numbers of the iteration at a position.
+  [[nodiscard]] Numbers lookUp(llvm::Value *position);
+  [[nodiscard]] bool canBringNumbers() const;
+  /// Starts the copies of the numbers of the iteration at a position to its slot; loads them from
+  /// there.
+  void bringNumbers(llvm::Value *position, llvm::Value *slot);
+  [[nodiscard]] Numbers arrivedNumbers(llvm::Value *slot);
+  [[nodiscard]] llvm::Value *placeOfNumber(llvm::Value *slot, size_t i);
+  /// Constants: 0, but for one that is 1.
+  [[nodiscard]] Numbers unitNumbers(std::optional<size_t> one) const;
   [[nodiscard]] Source source(ir::Op &load);
   [[nodiscard]] SharedTile placeIn(llvm::Value *slot, const ir::Op &load) const;
   /// Starts the copies of the iteration at a position, if there is one, to a slot (its offset).
-  void start(llvm::Value *position, llvm::Value *slot);
+  void start(llvm::Value *position, llvm::Value *slot, const Numbers &numbers);
   /// The same without branches: leaves the copies to `pieces_`.
-  void prepare(llvm::Value *position, llvm::Value *slot);
+  void prepare(llvm::Value *position, llvm::Value *slot, const Numbers &numbers);
   void copy(ir::Op &load, const Source &from, const SharedTile &to);
   /// Starts copies up to a number of those that were prepared.
   void startUpTo(size_t number);
@@ -105,6 +118,10 @@ private:
   const AsyncCopies &copies_;
   int64_t slots_;
   llvm::SmallVector<ir::Op *, 4> loads_;
+  /// By which their places are looked up; whether the numbers come to slots, too; where in one.
+  llvm::SmallVector<ir::Op *, 2> lookups_;
+  bool bringsNumbers_ = false;
+  int64_t numbersOffset_ = 0;
   /// Without a slot: their offsets in one.
   llvm::SmallDenseMap<const ir::Op *, SharedTile, 4> places_;
   llvm::SmallDenseMap<const ir::Op *, int64_t, 4> offsets_;

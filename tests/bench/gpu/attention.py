@@ -14,10 +14,9 @@ ATTENTION = ((32, 8, 8192), (16, 16, 8192), (32, 8, 16384))
 # Sequences, heads of keys, keys of a sequence on all ranks; 8 queries share a head of keys.
 DECODES = ((1, 8, 131072), (16, 8, 8192), (64, 8, 4096))
 D, GROUP = 128, 8
-# Queries and keys of a tile; programs that share a sequence's keys, and keys of theirs at once.
+# Queries and keys of a tile.
 TILES = ((64, 64), (64, 128), (128, 64), (128, 128))
 CAUSAL_TILES = ((128, 64), (128, 128))
-PARTS = ((1, 64), (2, 64), (4, 64), (8, 64), (16, 64), (16, 128), (32, 64))
 
 
 def gathered(tensor):
@@ -160,64 +159,133 @@ def causal_attention(bench, options, build, team_for):
                   tflops=spent and round(2e-9 * heads * length * length / w * D / spent))
 
 
-def flash_decode(bench, options, build, team_for):
-    for sequences, key_heads, length in DECODES:
-        w = bench.ranks
-        own = length // w
-        # Every rank has the same queries.
-        q = torch.empty(sequences, key_heads, GROUP, D, device="cuda", dtype=torch.bfloat16)
-        k, v = (bench.random(sequences, own, key_heads, D) for _ in range(2))
-        lens = torch.full((sequences,), own, device="cuda", dtype=torch.int32)
-        y = torch.empty_like(q)
-        scale = D**-0.5
+class Contiguous:
+    """The keys and values of flash_decode."""
 
-        def fill():
-            q.copy_(bench.random(*q.shape))
-            dist.broadcast(q, 0)
-            k.copy_(bench.random(*k.shape))
+    op = "flash_decode"
+    # Programs that share a sequence's keys, and keys of theirs at once.
+    ways = ((1, 64), (2, 64), (4, 64), (8, 64), (16, 64), (16, 128), (32, 64))
 
-        def reference():
-            """By parts that are merged as they are in theory."""
-            want = torch.empty(q.shape, device="cuda", dtype=torch.float64)
-            for i in range(sequences):
-                scores = torch.einsum("hgd,shd->hgs", q[i].double(), k[i].double()) * scale
-                top = scores.amax(-1)
-                dist.all_reduce(top, op=dist.ReduceOp.MAX)
-                weights = torch.exp(scores - top[..., None])
-                total = weights.sum(-1)
-                values = torch.einsum("hgs,shd->hgd", weights, v[i].double())
-                dist.all_reduce(total)
-                dist.all_reduce(values)
-                want[i] = values / total[..., None]
-            return want
+    def __init__(self, bench, keys, values, keys_at_once):
+        self.arguments = (keys, values)
 
-        with team_for(bench, options) as team:
-            def prepare(way):
-                parts, keys = way
-                # Elements of a head that are merged at once: what registers hold of all parts.
-                together = min(D, 8192 // (parts * GROUP))
-                library, _ = build(bench, options, "flash_decode", PARTS=parts, BS=keys,
-                                   DS=together)
-                kernel = library.flash_decode
-                return (f"{parts} parts, {keys} keys",
-                        lambda: kernel(q, k, v, lens, scale, y, team=team))
+    def fill(self):
+        pass
 
-            spent, parts, error = fastest(
-                bench, PARTS, prepare,
-                lambda name, launch: bench.check(f"flash_decode {name}", launch, fill, y,
-                                                 reference, 1e-2))
-        flat = q.reshape(sequences, key_heads * GROUP, 1, D)
-        keys, values = (t.permute(0, 2, 1, 3) for t in (k, v))
-        everybody = torch.empty(w, *flat.shape, device="cuda", dtype=flat.dtype)
+    @staticmethod
+    def constants(keys_at_once):
+        return {"BS": keys_at_once}
 
-        def sequential():
-            # The merging, which is left out, is to the peer's favour.
-            part = torch_attention(flat, keys, values, enable_gqa=True)
-            if w > 1:
-                dist.all_gather_into_tensor(everybody, part)
+    @staticmethod
+    def name(keys_at_once):
+        return f"{keys_at_once} keys"
 
-        peer = bench.attempt(sequential)
-        bytes_read = 4.0 * sequences * own * key_heads * D
-        bench.row(op="flash_decode", M=sequences, N=key_heads, K=length, dtile=spent, tile=parts,
-                  error=error, best_peer=peer, ratio=ratio(peer, spent),
-                  gbytes_per_s=spent and round(bytes_read / spent / 1e6))
+
+class Paged:
+    """The same in pages, in any order; some pages are nobody's."""
+
+    op = "paged_flash_decode"
+    ways = ((1, 64), (2, 64), (2, 32), (2, 128), (4, 64), (8, 64), (16, 16), (16, 32), (16, 64),
+            (16, 128), (32, 64))
+
+    def __init__(self, bench, keys, values, page):
+        self.whole = (keys, values)
+        held = keys.shape[0] * keys.shape[1] // page
+        self.pools = [torch.empty(held + 5, page, *keys.shape[2:], device="cuda",
+                                  dtype=keys.dtype) for _ in self.whole]
+        for pool in self.pools:
+            bench.poison(pool)
+        self.table = torch.randperm(held + 5, device="cuda")[:held]
+        self.arguments = (*self.pools, self.table.int().view(keys.shape[0], -1))
+
+    def fill(self):
+        for pool, whole in zip(self.pools, self.whole):
+            pool[self.table] = whole.view(-1, *pool.shape[1:])
+
+    @staticmethod
+    def constants(page):
+        return {"PAGE": page}
+
+    @staticmethod
+    def name(page):
+        return f"pages of {page} keys"
+
+
+def decodes(kind):
+    """The suite of a kernel whose keys and values are kept so."""
+    def suite(bench, options, build, team_for):
+        for sequences, key_heads, length in DECODES:
+            decode(kind, (sequences, key_heads, length), bench, options, build, team_for)
+
+    suite.__name__ = kind.op
+    return suite
+
+
+def decode(kind, shape, bench, options, build, team_for):
+    sequences, key_heads, length = shape
+    w = bench.ranks
+    own = length // w
+    # Every rank has the same queries.
+    q = torch.empty(sequences, key_heads, GROUP, D, device="cuda", dtype=torch.bfloat16)
+    k, v = (bench.random(sequences, own, key_heads, D) for _ in range(2))
+    lens = torch.full((sequences,), own, device="cuda", dtype=torch.int32)
+    y = torch.empty_like(q)
+    scale = D**-0.5
+
+    def reference():
+        """By parts that are merged as they are in theory."""
+        want = torch.empty(q.shape, device="cuda", dtype=torch.float64)
+        for i in range(sequences):
+            scores = torch.einsum("hgd,shd->hgs", q[i].double(), k[i].double()) * scale
+            top = scores.amax(-1)
+            dist.all_reduce(top, op=dist.ReduceOp.MAX)
+            weights = torch.exp(scores - top[..., None])
+            total = weights.sum(-1)
+            values = torch.einsum("hgs,shd->hgd", weights, v[i].double())
+            dist.all_reduce(total)
+            dist.all_reduce(values)
+            want[i] = values / total[..., None]
+        return want
+
+    with team_for(bench, options) as team:
+        def prepare(way):
+            parts, keys = way
+            kept = kind(bench, k, v, keys)
+            kept.fill()
+
+            def fill():
+                q.copy_(bench.random(*q.shape))
+                dist.broadcast(q, 0)
+                k.copy_(bench.random(*k.shape))
+                kept.fill()
+
+            # Elements of a head that are merged at once: what registers hold of all parts.
+            together = min(D, 8192 // (parts * GROUP))
+            library, _ = build(bench, options, kind.op, PARTS=parts, DS=together,
+                               **kind.constants(keys))
+            kernel = getattr(library, kind.op)
+            fills[f"{parts} parts, {kind.name(keys)}"] = fill
+            return (f"{parts} parts, {kind.name(keys)}",
+                    lambda: kernel(q, *kept.arguments, lens, scale, y, team=team))
+
+        fills = {}
+        spent, parts, error = fastest(
+            bench, kind.ways, prepare,
+            lambda name, launch: bench.check(f"{kind.op} {name}", launch, fills[name], y,
+                                             reference, 1e-2))
+    flat = q.reshape(sequences, key_heads * GROUP, 1, D)
+    keys, values = (t.permute(0, 2, 1, 3) for t in (k, v))
+    everybody = torch.empty(w, *flat.shape, device="cuda", dtype=flat.dtype)
+
+    def sequential():
+        # The merging, which is left out, is to the peer's favour, and so are keys that follow
+        # each other.
+        part = torch_attention(flat, keys, values, enable_gqa=True)
+        if w > 1:
+            dist.all_gather_into_tensor(everybody, part)
+
+    peer = bench.attempt(sequential)
+    bytes_read = 4.0 * sequences * own * key_heads * D
+    bench.row(op=kind.op, M=sequences, N=key_heads, K=length, dtile=spent, tile=parts,
+              error=error, best_peer=peer, ratio=ratio(peer, spent),
+              gbytes_per_s=spent and round(bytes_read / spent / 1e6))

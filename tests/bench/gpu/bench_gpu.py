@@ -422,7 +422,8 @@ def suites():
             **{suite.__name__: lambda bench, options, suite=suite:
                suite(bench, options, build, team_for)
                for suite in (attention.attention, attention.causal_attention,
-                             attention.flash_decode, moe.dispatch, moe.combine,
+                             attention.decodes(attention.Contiguous),
+                             attention.decodes(attention.Paged), moe.dispatch, moe.combine,
                              products.gemm_scaled, products.swiglu,
                              grouped.grouped_gemm, reduced.gemm_ar,
                              experts.ag_grouped_gemm, experts.grouped_gemm_rs)}}
@@ -445,8 +446,9 @@ def named(text):
 
 def main():
     names = ("gemm", "ag_gemm", "gemm_rs", "all_reduce", "all_to_all", "attention",
-             "causal_attention", "flash_decode", "dispatch", "combine", "gemm_scaled", "swiglu",
-             "grouped_gemm", "gemm_ar", "ag_grouped_gemm", "grouped_gemm_rs", "launch")
+             "causal_attention", "flash_decode", "paged_flash_decode", "dispatch", "combine",
+             "gemm_scaled", "swiglu", "grouped_gemm", "gemm_ar", "ag_grouped_gemm",
+             "grouped_gemm_rs", "launch")
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("suite", nargs="*", default=[], metavar="SUITE", help=", ".join(names))
@@ -482,7 +484,7 @@ def main():
     bench = Bench(options.runs)
     table = suites()
     alone = ("gemm", "gemm_scaled", "swiglu", "grouped_gemm", "attention", "causal_attention",
-             "flash_decode", "launch")
+             "flash_decode", "paged_flash_decode", "launch")
     chosen = options.suite or (names if bench.ranks > 1 else alone)
     for name in chosen:
         table[name](bench, options)

@@ -340,6 +340,99 @@ TEST(HostDot, ProductsOfProducts) {
   }
 }
 
+/// Tiles in pages, whose numbers are looked up, and may be none of a page's; where `pageDim` is 1,
+/// rows of all pages follow each other.
+struct Pages {
+  int64_t iterations, pages, columns;
+  int pageDim = 0;
+  /// Numbers say where numbers are.
+  bool isTwice = false;
+};
+
+TEST(HostDot, OperandsInPages) {
+  for (const Pages &c : {Pages{9, 5, 64},
+                         {1, 1, 64},
+                         {0, 3, 64},
+                         {7, 4, 60},
+                         {8, 6, 61},
+                         {9, 4, 64, 1},
+                         // Whether rows begin at multiples of 16 bytes follows from the number.
+                         {6, 4, 4, 1},
+                         {9, 5, 64, 0, true}}) {
+    const auto n = [](int64_t value) { return std::to_string(value); };
+    const int64_t table = c.iterations - 1;
+    std::string text =
+        "kernel @k {\n  %c0 = const {value = 0} : index\n  %c1 = const {value = 1} : index\n"
+        "  %M = const {value = 16} : index\n  %BK = const {value = 16} : index\n"
+        "  %J = const {value = " +
+        n(c.iterations) +
+        "} : index\n"
+        "  %K = const {value = " +
+        n(c.iterations * 16) +
+        "} : index\n"
+        "  %T = const {value = " +
+        n(std::max<int64_t>(table, 0)) +
+        "} : index\n"
+        "  %P = const {value = " +
+        n(c.pages) +
+        "} : index\n"
+        "  %N = const {value = " +
+        n(c.columns) +
+        "} : index\n"
+        "  %BN = const {value = 64} : index\n"
+        "  %a = param @a %M, %K {param = 0, mode = \"in\"} : view<bf16, 2>\n"
+        "  %b = param @b " +
+        (c.pageDim == 0 ? "%P, %BK, %N" : "%BK, %P, %N") +
+        " {param = 1, mode = \"in\"} : view<bf16, 3>\n"
+        "  %t = param @t %T {param = 2, mode = \"in\"} : view<i32, 1>\n"
+        "  %c = param @c %M, %N {param = 3, mode = \"out\"} : view<f32, 2>\n"
+        "  space @main %c0, %N, %BN {vars = [\"n\"]} (%n: index) {\n"
+        "    %z = const {value = 0.0} : f32\n    %init = tile.splat %z : tile<16x64xf32>\n"
+        "    %acc = for %c0, %J, %c1, %init : tile<16x64xf32> (%j: index, %s: tile<16x64xf32>) {\n"
+        "      %k = mul %j, %BK : index\n"
+        "      %av = view.tile %a, %c0, %M, %k, %K {dims = \"rr\", lens = [16, 16]} : "
+        "view<bf16, 2>\n      %al = load %av : tile<16x16xbf16>\n"
+        "      %e = view.slice %t, %j {dims = \"i\"} : view<i32, 0>\n      %p = load %e : i32\n";
+    if (c.isTwice)
+      text += "      %i2 = cast %p : index\n"
+              "      %e2 = view.slice %t, %i2 {dims = \"i\"} : view<i32, 0>\n"
+              "      %q = load %e2 : i32\n      %i = cast %q : index\n";
+    else
+      text += "      %i = cast %p : index\n";
+    text += std::string("      %page = view.slice %b, %i {dims = \"") +
+            (c.pageDim == 0 ? "iaa" : "aia") +
+            "\"} : view<bf16, 2>\n"
+            "      %bv = view.tile %page, %c0, %BK, %n, %N {dims = \"rr\", lens = [16, 64]} : "
+            "view<bf16, 2>\n      %bl = load %bv : tile<16x64xbf16>\n"
+            "      %d = tile.dot %al, %bl, %s : tile<16x64xf32>\n      yield %d\n    }\n"
+            "    %cv = view.tile %c, %c0, %M, %n, %N {dims = \"rr\", lens = [16, 64]} : "
+            "view<f32, 2>\n    store %acc, %cv\n    yield\n  }\n  return\n}\n";
+    SCOPED_TRACE(text);
+    // The last iteration is past the table's end, which says 0.
+    const Tensor a = random(DType::BF16, {16, c.iterations * 16}, 1);
+    const Tensor b = random(DType::BF16,
+                            c.pageDim == 0 ? std::vector{c.pages, int64_t(16), c.columns}
+                                           : std::vector{int64_t(16), c.pages, c.columns},
+                            2);
+    const Tensor t = filled(DType::I32, {std::max<int64_t>(table, 0)}, 1,
+                            [&](int64_t i) { return double((i * 3 + 1) % (c.pages + 2) - 1); });
+    const std::vector<Tensor> left =
+        runBoth(text, 1, {a, b, t, zeros(DType::F32, {16, c.columns})}, 1e-5);
+    const auto lookedUp = [&](int64_t i) { return i < 0 || i >= table ? 0 : int64_t(t.at(i)); };
+    for (int64_t row = 0; row < 16; ++row)
+      for (int64_t column = 0; column < c.columns; ++column) {
+        double sum = 0;
+        for (int64_t j = 0; j < c.iterations; ++j) {
+          const int64_t page = c.isTwice ? lookedUp(lookedUp(j)) : lookedUp(j);
+          for (int64_t k = 0; k < 16 && page >= 0 && page < c.pages; ++k)
+            sum += a.at((row * c.iterations + j) * 16 + k) *
+                   b.at((c.pageDim == 0 ? page * 16 + k : k * c.pages + page) * c.columns + column);
+        }
+        ASSERT_NEAR(left[3].at(row * c.columns + column), sum, 1e-4);
+      }
+  }
+}
+
 /// A body that reads what it has just written, in a loop of products, and writes it again.
 TEST(HostDot, OperandsThatTheBodyWrites) {
   const std::string text =
