@@ -11,6 +11,8 @@
 
 #include "llvm/IR/IRBuilder.h"
 
+#include <utility>
+
 namespace dtile::backend {
 
 /// What an element type is in memory.
@@ -32,8 +34,9 @@ public:
   void useBfloat() { usesBfloat_ = true; }
   /// Exp2 of f32 by an intrinsic of the machine, and what is made of it.
   void useExp2(llvm::Intrinsic::ID intrinsic) { exp2_ = intrinsic; }
-  /// Lets a product that is added to something be rounded with the sum, once.
-  void contract() { contracts_ = true; }
+  /// Lets a product that is added to something be rounded with the sum, once, or not any more; what
+  /// was before.
+  bool contract(bool allowed) { return std::exchange(contracts_, allowed); }
 
   [[nodiscard]] llvm::Value *fromMemory(DType type, llvm::Value *value);
   [[nodiscard]] llvm::Value *toMemory(DType type, llvm::Value *value);

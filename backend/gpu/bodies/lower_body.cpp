@@ -26,7 +26,7 @@ constexpr unsigned kMostRegisters = 1024;
 BodyLowering::BodyLowering(GpuModule &module, const KernelScaffold &kernel)
     : KernelFunction(module, kernel), thread_(kernel.thread), threads_(kernel.threads) {
   arith_.useBfloat();
-  arith_.contract();
+  arith_.contract(true);
   arith_.useExp2(module.device.exp2());
 }
 

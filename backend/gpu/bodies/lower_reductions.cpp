@@ -64,9 +64,10 @@ public:
                        b.getInt32(uint32_t(from_.at(slot)[axis_])));
   }
 
-  /// One group for each slot of `to`, which is the layout without the axis.
+  /// One group for each slot of `to`, which is the layout without the axis. `together` combines
+  /// what two lanes have, and must give both of them one result.
   [[nodiscard]] llvm::SmallVector<Group> run(llvm::ArrayRef<Group> groups, const TileInfo &to,
-                                             Combine combine);
+                                             Combine combine, Combine together);
 
 private:
   [[nodiscard]] llvm::SmallVector<unsigned, 5> bitsAlong(LayoutBits which) {
@@ -86,7 +87,7 @@ private:
 };
 
 llvm::SmallVector<Group> Reducer::run(llvm::ArrayRef<Group> groups, const TileInfo &to,
-                                      Combine combine) {
+                                      Combine combine, Combine together) {
   llvm::SmallVector<Group> result(to.size());
   for (unsigned slot = 0; slot < from_.size(); ++slot) {
     if (from_.isCopy(slot))
@@ -98,7 +99,7 @@ llvm::SmallVector<Group> Reducer::run(llvm::ArrayRef<Group> groups, const TileIn
     Group &sum = result[BodyLowering::slotOf(to, at)];
     sum = sum.empty() ? groups[slot] : combine(sum, groups[slot]);
   }
-  acrossLanes(result, combine);
+  acrossLanes(result, together);
   acrossWarps(result, combine);
   return result;
 }
@@ -207,12 +208,20 @@ void BodyLowering::lowerReduction(Op &op) {
     return {b.CreateSelect(wins, y[0], x[0]), b.CreateSelect(wins, y[1], x[1])};
   };
 
+  // A product that its own lane adds before it is rounded is not what the other lane was given.
+  auto together = [&](const Group &x, const Group &y) {
+    const bool contracted = arith_.contract(false);
+    Group both = combine(x, y);
+    arith_.contract(contracted);
+    return both;
+  };
+
   llvm::SmallVector<int64_t, 4> shape(type.shape());
   shape.erase(shape.begin() + axis);
   const Layout layout = from.layout.withoutDim(axis).withoutRegisterCopies();
   const TileInfo to(layout, shape);
   Registers result;
-  for (const Group &group : reducer.run(groups, to, combine))
+  for (const Group &group : reducer.run(groups, to, combine, together))
     result.push_back(isArg ? group[1] : arith_.round(dtype, group[0]));
   const ir::Type out = op.result()->type();
   if (!out.isTile())
