@@ -126,6 +126,16 @@ private:
     return operand;
   }
 
+  /// A tile of what nobody writes.
+  static bool isTileOfInput(const Op &op) {
+    if (op.numResults() != 1 || !op.result()->type().isTile())
+      return false;
+    if (!op.is(OpKind::Gather))
+      return isLoadOfInput(op);
+    const Op *object = op.intAttr("ntok") == 0 ? objectOf(op.operand(0)) : nullptr;
+    return object && object->strAttr("mode") == "in";
+  }
+
   static bool isElementOfInput(const Op &op) {
     return isLoadOfInput(op) && op.result()->type().isScalar();
   }
@@ -133,7 +143,7 @@ private:
   /// How products beside it use a tile of an input: as which operand, and whether as it is or
   /// transposed. None where it has other uses.
   static std::optional<std::pair<unsigned, bool>> roleOf(const Op &op) {
-    if (!isLoadOfInput(op) || !op.result()->type().isTile())
+    if (!isTileOfInput(op))
       return std::nullopt;
     const auto uses = op.result()->uses();
     const bool isTransposed = !uses.empty() && uses[0].user->is(OpKind::Trans);
@@ -158,7 +168,7 @@ private:
       return;
     }
     // A load that another kind of product needs stays one of its own.
-    if (op.is(OpKind::Load) && op.result()->type().isTile() &&
+    if (isTileOfInput(op) &&
         (first->parentBlock() != op.parentBlock() || roleOf(*first) != roleOf(op))) {
       known_.insert(&op, &op);
       return;

@@ -3,9 +3,10 @@
 on PYTHONPATH) kraken, in one process group.
 
     bench_gpu.py [--ranks N] [SUITE…]      gemm ag_gemm gemm_rs all_reduce all_to_all attention
-                                           causal_attention flash_decode dispatch combine
-                                           gemm_scaled swiglu grouped_gemm gemm_ar
-                                           ag_grouped_gemm grouped_gemm_rs launch
+                                           causal_attention flash_decode paged_flash_decode
+                                           dispatch combine gemm_scaled swiglu grouped_gemm
+                                           grouped_swiglu gemm_ar ag_grouped_gemm
+                                           grouped_gemm_rs launch
 
 goals.py runs this for every goal of goals.md; the lists of shapes are there, too.
 
@@ -425,7 +426,8 @@ def suites():
                              attention.decodes(attention.Contiguous),
                              attention.decodes(attention.Paged), moe.dispatch, moe.combine,
                              products.gemm_scaled, products.swiglu,
-                             grouped.grouped_gemm, reduced.gemm_ar,
+                             grouped.products_of(grouped.Plain),
+                             grouped.products_of(grouped.Gated), reduced.gemm_ar,
                              experts.ag_grouped_gemm, experts.grouped_gemm_rs)}}
 
 
@@ -447,8 +449,8 @@ def named(text):
 def main():
     names = ("gemm", "ag_gemm", "gemm_rs", "all_reduce", "all_to_all", "attention",
              "causal_attention", "flash_decode", "paged_flash_decode", "dispatch", "combine",
-             "gemm_scaled", "swiglu", "grouped_gemm", "gemm_ar", "ag_grouped_gemm",
-             "grouped_gemm_rs", "launch")
+             "gemm_scaled", "swiglu", "grouped_gemm", "grouped_swiglu", "gemm_ar",
+             "ag_grouped_gemm", "grouped_gemm_rs", "launch")
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("suite", nargs="*", default=[], metavar="SUITE", help=", ".join(names))
@@ -483,8 +485,8 @@ def main():
 
     bench = Bench(options.runs)
     table = suites()
-    alone = ("gemm", "gemm_scaled", "swiglu", "grouped_gemm", "attention", "causal_attention",
-             "flash_decode", "paged_flash_decode", "launch")
+    alone = ("gemm", "gemm_scaled", "swiglu", "grouped_gemm", "grouped_swiglu", "attention",
+             "causal_attention", "flash_decode", "paged_flash_decode", "launch")
     chosen = options.suite or (names if bench.ranks > 1 else alone)
     for name in chosen:
         table[name](bench, options)

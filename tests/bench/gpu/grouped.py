@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""grouped_gemm beside torch's grouped product of rows that were gathered before, and beside that
-product alone."""
+"""Products of experts beside torch's grouped product of rows that were gathered before (and what is
+made of these products), and beside that product alone."""
 
 import torch
+from torch.nn import functional
 
 from goals import shapes_of
 from harness import fastest, ratio
@@ -44,55 +45,112 @@ def products_of_picked(x, token, expert, w):
                       for rows, e in zip(picked, expert.tolist())])
 
 
-def grouped_gemm(bench, options, build, team_for):
-    for tokens, n, k, experts, topk in shapes_of("grouped_products"):
-        routing = Routing(bench, tokens, experts, topk)
-        x = bench.random(tokens, k)
-        w = bench.random(experts, n, k)
+class Plain:
+    """grouped_gemm: one matrix an expert."""
 
-        def fill():
-            x.copy_(bench.random(tokens, k))
+    op, tiles, tolerance = "grouped_gemm", TILES, 5e-3
+    products = staticmethod(products_of_picked)
 
-        with team_for(bench, options) as team:
-            def prepare(tile):
-                bm, bn, bk = tile
-                library, _ = build(bench, options, "grouped_gemm", BM=bm, BN=bn, BK=bk, TOPK=topk)
-                pick, expert = routing.blocks(bm)
-                y = torch.empty(pick.numel(), n, device="cuda", dtype=torch.bfloat16)
-                kernel = library.grouped_gemm
+    @staticmethod
+    def weights(bench, experts, n, k):
+        return bench.random(experts, n, k)
 
-                def launch():
-                    kernel(x, pick, expert, w, y, team=team)
+    @staticmethod
+    def columns(n):
+        return n
 
-                launch.result = pick, expert, y
-                return f"{bm}x{bn}x{bk}", launch
+    @staticmethod
+    def finished(products):
+        return products
 
-            def check(name, launch):
-                pick, expert, y = launch.result
 
-                def reference():
-                    return products_of_picked(x, pick // topk, expert, w)
+class Gated:
+    """grouped_swiglu: of N columns of products the first half are gates, the others go through."""
 
-                return bench.check(f"grouped_gemm {name}", launch, fill, y, reference, 5e-3)
+    op, tolerance = "grouped_swiglu", 1e-2
+    tiles = ((128, 128, 64), (128, 64, 64), (64, 128, 64), (64, 64, 64), (64, 64, 128))
 
-            spent, tile, error = fastest(bench, options.tiles or TILES, prepare, check)
-        token = routing.order // topk
-        weights = w.transpose(1, 2)
-        gathered = x[token]
+    @staticmethod
+    def weights(bench, experts, n, k):
+        whole = bench.random(experts, n, k)
+        for e in range(experts):
+            whole[e] /= k**0.5
+        return whole.view(experts, 2, n // 2, k)
 
-        def multiply():
-            return torch._grouped_mm(gathered, weights, offs=routing.ends)
+    @staticmethod
+    def columns(n):
+        return n // 2
 
-        product = bench.attempt(multiply)
-        both = bench.attempt(
-            lambda: torch._grouped_mm(x[token], weights, offs=routing.ends))
-        if product is not None:
-            parts = gathered.double().split(routing.counts.tolist())
-            want = torch.cat([part @ w[e].double().T for e, part in enumerate(parts)])
-            if (wrong := bench.error(multiply(), want)) > 5e-3:
-                bench.say(f"peer: torch's grouped product is wrong: relative error {wrong:.2e}")
-                product = both = None
-        bench.row(op="grouped_gemm", M=tokens, N=n, K=k, experts=experts, topk=topk, dtile=spent,
-                  tile=tile, error=error, torch_product=product, best_peer=both,
-                  ratio=ratio(both, spent), ratio_product=ratio(product, spent),
-                  tflops=spent and round(2e-9 * tokens * topk * n * k / spent))
+    @staticmethod
+    def finished(products):
+        gates, others = products.chunk(2, dim=1)
+        return functional.silu(gates) * others
+
+    @staticmethod
+    def products(x, token, expert, w):
+        both = products_of_picked(x, token, expert, w.view(len(w), -1, w.shape[-1]))
+        return Gated.finished(both.double())
+
+
+def products_of(kind):
+    """The suite of a kernel whose experts are of such a kind."""
+    def suite(bench, options, build, team_for):
+        for shape in shapes_of("grouped_products"):
+            products(kind, shape, bench, options, build, team_for)
+
+    suite.__name__ = kind.op
+    return suite
+
+
+def products(kind, shape, bench, options, build, team_for):
+    tokens, n, k, experts, topk = shape
+    routing = Routing(bench, tokens, experts, topk)
+    x = bench.random(tokens, k)
+    w = kind.weights(bench, experts, n, k)
+
+    def fill():
+        x.copy_(bench.random(tokens, k))
+
+    with team_for(bench, options) as team:
+        def prepare(tile):
+            bm, bn, bk = tile
+            library, _ = build(bench, options, "grouped_gemm", BM=bm, BN=bn, BK=bk, TOPK=topk)
+            pick, expert = routing.blocks(bm)
+            y = torch.empty(pick.numel(), kind.columns(n), device="cuda", dtype=torch.bfloat16)
+            kernel = getattr(library, kind.op)
+
+            def launch():
+                kernel(x, pick, expert, w, y, team=team)
+
+            launch.result = pick, expert, y
+            return f"{bm}x{bn}x{bk}", launch
+
+        def check(name, launch):
+            pick, expert, y = launch.result
+
+            def reference():
+                return kind.products(x, pick // topk, expert, w)
+
+            return bench.check(f"{kind.op} {name}", launch, fill, y, reference, kind.tolerance)
+
+        spent, tile, error = fastest(bench, options.tiles or kind.tiles, prepare, check)
+    token = routing.order // topk
+    weights = w.view(experts, n, k).transpose(1, 2)
+    gathered = x[token]
+
+    def multiply():
+        return torch._grouped_mm(gathered, weights, offs=routing.ends)
+
+    product = bench.attempt(multiply)
+    both = bench.attempt(
+        lambda: kind.finished(torch._grouped_mm(x[token], weights, offs=routing.ends)))
+    if product is not None:
+        parts = gathered.double().split(routing.counts.tolist())
+        want = torch.cat([part @ weights[e].double() for e, part in enumerate(parts)])
+        if (wrong := bench.error(multiply(), want)) > 5e-3:
+            bench.say(f"peer: torch's grouped product is wrong: relative error {wrong:.2e}")
+            product = both = None
+    bench.row(op=kind.op, M=tokens, N=n, K=k, experts=experts, topk=topk, dtile=spent,
+              tile=tile, error=error, torch_product=product, best_peer=both,
+              ratio=ratio(both, spent), ratio_product=ratio(product, spent),
+              tflops=spent and round(2e-9 * tokens * topk * n * k / spent))
