@@ -61,7 +61,7 @@ if command -v compute-sanitizer >/dev/null; then
       examples/grouped_gemm examples/ring_attention tests/driver/products_in_odd_loops.dtile \
       tests/driver/products_with_scales.dtile tests/driver/messages_of_words.dtile
   done
-  # Without ag_gemm: README.md says why.
+  # Without ag_gemm and ring_attention: README.md says why.
   run sanitizer_racecheck compute-sanitizer --tool racecheck --error-exitcode 1 \
     $on --wait-timeout 60000 --ranks 1 examples/hello examples/gemm examples/gemm_rs \
     examples/flash_decode examples/paged_flash_decode \
