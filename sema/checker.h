@@ -265,6 +265,8 @@ public:
   void kernelParam(const ast::Param &param, unsigned index);
   void solveSizes();
   void kernelPrologue(const ast::KernelDecl *decl);
+  /// Of what is computed before bodies begin.
+  void refuseMemory(const TExpr *value, diag::Id what);
   void kernelRole(const ast::Role *role, llvm::StringRef name, int afterAll,
                   llvm::ArrayRef<ast::Ident> joined);
   void spaceDims(const ast::OverClause *over, TSpace &space,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Kernels: generics, roles and their tile spaces.
 #include "sema/checker.h"
+#include "sema/tree/walk.h"
 
 namespace dtile::sema {
 
@@ -91,6 +92,26 @@ void Checker::checkKernel(const ast::KernelDecl *decl) {
   });
 }
 
+namespace {
+
+/// What only the body of a space can do: it touches memory, or meets others.
+bool isOfBodies(TExprKind kind) {
+  switch (kind) {
+  case TExprKind::Load:
+  case TExprKind::Gather:
+  case TExprKind::Put:
+  case TExprKind::Get:
+  case TExprKind::ReduceAdd:
+  case TExprKind::Atomic:
+  case TExprKind::Wait:
+    return true;
+  default:
+    return false;
+  }
+}
+
+} // namespace
+
 void Checker::kernelPrologue(const ast::KernelDecl *decl) {
   Restore<TBlock *> sink(block, &kernel->prologue);
   for (const ast::Stmt *s : decl->prologue) {
@@ -98,6 +119,9 @@ void Checker::kernelPrologue(const ast::KernelDecl *decl) {
     if (llvm::isa<ast::LetStmt>(s))
       statement(s);
   }
+  for (const TStmt *let : kernel->prologue)
+    for (const TExpr *value : let->values)
+      refuseMemory(value, diag::memory_before_roles);
 }
 
 void Checker::spaceDims(const ast::OverClause *over, TSpace &space,
@@ -111,8 +135,21 @@ void Checker::spaceDims(const ast::OverClause *over, TSpace &space,
       report(over->programs->range, diag::step_not_positive, *programs);
     space.programs = programs.value_or(0);
   }
-  for (const ast::IterDim &dim : over->dims)
+  for (const ast::IterDim &dim : over->dims) {
     bounds.push_back(iteration(dim));
+    for (const TExpr *bound : {bounds.back().lo, bounds.back().hi})
+      refuseMemory(bound, diag::memory_in_bounds);
+  }
+}
+
+void Checker::refuseMemory(const TExpr *value, diag::Id what) {
+  bool isReported = false;
+  walkExpression(value, [&](const TExpr &e) {
+    if (isReported || !isOfBodies(e.kind))
+      return;
+    isReported = true;
+    report(e.range, what);
+  });
 }
 
 void Checker::kernelRole(const ast::Role *role, llvm::StringRef name, int afterAll,

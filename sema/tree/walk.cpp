@@ -26,18 +26,20 @@ struct Walk {
     }
   }
 
-  void expression(const TExpr *e) {
-    if (!e)
-      return;
-    onExpression(*e);
-    for (const TExpr *operand : e->operands)
-      expression(operand);
-    for (const IndexItem &index : e->indices)
-      expression(index.value);
-  }
+  void expression(const TExpr *e) { walkExpression(e, onExpression); }
 };
 
 } // namespace
+
+void walkExpression(const TExpr *expression, llvm::function_ref<void(const TExpr &)> visit) {
+  if (!expression)
+    return;
+  visit(*expression);
+  for (const TExpr *operand : expression->operands)
+    walkExpression(operand, visit);
+  for (const IndexItem &index : expression->indices)
+    walkExpression(index.value, visit);
+}
 
 void walkBodies(const KernelInstance &kernel, llvm::function_ref<void(const TStmt &)> statement,
                 llvm::function_ref<void(const TExpr &)> expression) {

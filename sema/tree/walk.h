@@ -13,4 +13,7 @@ namespace dtile::sema {
 void walkBodies(const KernelInstance &kernel, llvm::function_ref<void(const TStmt &)> statement,
                 llvm::function_ref<void(const TExpr &)> expression);
 
+/// Calls `visit` for an expression and those in it, outer ones first; nothing for null.
+void walkExpression(const TExpr *expression, llvm::function_ref<void(const TExpr &)> visit);
+
 } // namespace dtile::sema
