@@ -15,10 +15,7 @@ llvm::SmallVector<Op *, 8> loopsOfSpaces(Module &module) {
   return loops;
 }
 
-bool isLookup(const Op &op) {
-  return isLoadOfInput(op) && op.result()->type().isScalar() &&
-         isInteger(op.result()->type().dtype());
-}
+bool isLookup(const Op &op) { return isLoadOfInput(op) && op.result()->type().isIntLike(); }
 
 bool followsFromPosition(Op &op, PositionChain &chain, bool &isVarying) {
   constexpr uint16_t kAnyEffect = 0xffff;

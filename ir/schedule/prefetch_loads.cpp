@@ -2,14 +2,15 @@
 // prefetch-loads: reads the operands of products one iteration ahead, into registers.
 //
 // Expects: `for` loops of spaces with products, after infer-layouts.
-// Produces: tiles that an iteration loads, at places that follow from its position alone, are
-//   carried: the first iteration's are loaded before the loop, the next one's at the begin of an
-//   iteration.
+// Produces: tiles that an iteration loads, at places that follow from its position (and from
+// numbers
+//   that inputs hold there), are carried: the first iteration's are loaded before the loop, the
+//   next one's at the begin of an iteration.
 // Why: where no copy engine fills shared memory, a program would wait for memory, then multiply.
 //   Here loads are under way while it multiplies.
 // Leaves alone: loops that write, wait or signal, since loads would move across that; tiles that
-//   would take too many registers; loads that an iteration needs to know where to load. Behind the
-//   last iteration one more is loaded: views are safe at any position.
+//   would take too many registers; loads whose places are themselves loaded from elsewhere. Behind
+//   the last iteration one more is loaded: views are safe at any position.
 #include "ir/analysis/loop_positions.h"
 #include "ir/core/builder.h"
 #include "ir/transform/pass.h"

@@ -137,7 +137,7 @@ private:
   }
 
   static bool isElementOfInput(const Op &op) {
-    return isLoadOfInput(op) && op.result()->type().isScalar();
+    return isLoadOfInput(op) && !op.result()->type().isTile();
   }
 
   /// How products beside it use a tile of an input: as which operand, and whether as it is or

@@ -10,7 +10,8 @@
 //
 // Numbers that say where tiles are (pages) come by copies of their own, `slots` - 1 iterations
 // before the tiles' copies are started: with the tiles that are started then, so that they have
-// arrived together with these.
+// arrived together with these. Where one of them cannot come so (canBringNumbers), all are loaded
+// when the tiles' copies are started.
 //
 // Copies are of 16 bytes where rows begin at multiples of that, else of the fewest that there are,
 // or by loads and stores, asked at run time: what stands in shared memory is the same. What a view
@@ -302,10 +303,13 @@ CopiedLoop::Numbers CopiedLoop::lookUp(Value *position) {
 /// Whether numbers can be copied, and nothing has to be looked up to know where they are.
 bool CopiedLoop::canBringNumbers() const {
   constexpr unsigned kFewestBytes = 4;
+  // What copy-ahead has left room for.
+  if (int64_t(lookups_.size()) * kNumberBytes > kTileAlign)
+    return false;
   return llvm::all_of(lookups_, [](Op *op) {
     ir::PositionChain chain;
     bool isVarying = false;
-    return dtypeBytes(op->result()->type().dtype()) >= kFewestBytes &&
+    return dtypeBytes(op->result()->type().elementOrIndex()) >= kFewestBytes &&
            ir::followsFromPosition(*op, chain, isVarying) &&
            llvm::count_if(chain, [](const Op *each) { return ir::isLookup(*each); }) == 1;
   });
@@ -319,8 +323,9 @@ Value *CopiedLoop::placeOfNumber(Value *slot, size_t i) {
 CopiedLoop::Numbers CopiedLoop::arrivedNumbers(Value *slot) {
   Numbers numbers;
   for (auto [i, op] : llvm::enumerate(lookups_))
-    numbers.push_back(b.CreateLoad(computeType(b.getContext(), op->result()->type().dtype()),
-                                   placeOfNumber(slot, i)));
+    numbers.push_back(
+        b.CreateLoad(computeType(b.getContext(), op->result()->type().elementOrIndex()),
+                     placeOfNumber(slot, i)));
   return numbers;
 }
 
@@ -338,7 +343,7 @@ void CopiedLoop::bringNumbers(Value *position, Value *slot) {
       Value *place = body_.located(op->operand(0)).data;
       Value *exists = b.CreateIsNotNull(place);
       Value *global = b.CreateAddrSpaceCast(place, b.getPtrTy(Device::kGlobal));
-      const unsigned bytes = dtypeBytes(op->result()->type().dtype());
+      const unsigned bytes = dtypeBytes(op->result()->type().elementOrIndex());
       copies_.copy(b, placeOfNumber(slot, i), b.CreateSelect(exists, global, zeroBytes(b)), bytes,
                    b.CreateSelect(exists, b.getInt32(bytes), b.getInt32(0)));
     }
@@ -349,7 +354,7 @@ CopiedLoop::Numbers CopiedLoop::unitNumbers(std::optional<size_t> one) const {
   Numbers numbers;
   for (auto [i, op] : llvm::enumerate(lookups_))
     numbers.push_back(llvm::ConstantInt::get(
-        computeType(b.getContext(), op->result()->type().dtype()), one == i ? 1 : 0));
+        computeType(b.getContext(), op->result()->type().elementOrIndex()), one == i ? 1 : 0));
   return numbers;
 }
 

@@ -340,6 +340,11 @@ Status DeviceTeam::enterTurns(const DeviceKernel &kernel, int32_t local, const d
   return {};
 }
 
+void DeviceTeam::leaveTurns(int32_t local, PreparedLaunch &prepared) {
+  locals_[size_t(local)]->turned.leave();
+  prepared.turnedVersion = 0;
+}
+
 Status DeviceTeam::start(DeviceKernel &kernel, int32_t local, PreparedLaunch &prepared,
                          StreamHandle stream) {
   DeviceRank &rank = *locals_[size_t(local)];
@@ -388,10 +393,8 @@ Status DeviceTeam::launchOn(int32_t local, const dtile_kernel_desc *desc,
       !status.ok())
     return status;
   Status status = start(*kernel, local, *prepared, stream);
-  if (!status.ok() && entered) {
-    locals_[size_t(local)]->turned.leave();
-    prepared->turnedVersion = 0;
-  }
+  if (!status.ok() && entered)
+    leaveTurns(local, *prepared);
   return status;
 }
 
@@ -434,13 +437,19 @@ Status DeviceTeam::launch(const dtile_kernel_desc *desc, const dtile_arg *const 
   }
   // A rank that cannot be started leaves the others waiting for it.
   for (int32_t i = 0; i < count; ++i) {
-    bool entered = false;
-    for (int32_t local = 0; local < localCount(); ++local)
-      if (Status status =
-              enterTurns(*kernel, local, nargs > 0 ? arguments[local] : nullptr,
-                         locals_[size_t(local)]->stream, *prepared[size_t(local)], &entered);
-          !status.ok())
-        return status;
+    std::vector<int32_t> entered;
+    for (int32_t local = 0; local < localCount(); ++local) {
+      bool isIn = false;
+      Status status = enterTurns(*kernel, local, nargs > 0 ? arguments[local] : nullptr,
+                                 locals_[size_t(local)]->stream, *prepared[size_t(local)], &isIn);
+      if (isIn)
+        entered.push_back(local);
+      if (status.ok())
+        continue;
+      for (const int32_t earlier : entered)
+        leaveTurns(earlier, *prepared[size_t(earlier)]);
+      return status;
+    }
     for (int32_t local = 0; local < localCount(); ++local)
       if (Status status =
               start(*kernel, local, *prepared[size_t(local)], locals_[size_t(local)]->stream);

@@ -135,6 +135,8 @@ private:
   /// Whether ranks meet before this launch, which will be queued: writes it to the launch.
   Status enterTurns(const DeviceKernel &kernel, int32_t local, const dtile_arg *arguments,
                     StreamHandle stream, PreparedLaunch &prepared, bool *entered);
+  /// The launch that entered last did not take place.
+  void leaveTurns(int32_t local, PreparedLaunch &prepared);
   Status start(DeviceKernel &kernel, int32_t local, PreparedLaunch &prepared, StreamHandle stream);
   Status checkCount(const DeviceKernel &kernel, const dtile_arg *arguments, int32_t nargs) const;
   Status waitForAll();

@@ -116,16 +116,18 @@ bool Prover::proveCase(Pair &pair, const Facts &facts) {
 /// Whether a value is one in two bodies of a rank: computed from positions that are equal, and from
 /// elements of inputs there.
 bool Prover::isOneValue(Pair &pair, const Facts &facts, Value *value) {
-  if (value->type().isIndex())
-    return pair.scene.refuter.impliesEqual(facts, pair.scene.polys.of(value, pair.a.environment),
-                                           pair.scene.polys.of(value, pair.b.environment));
+  if (value->type().isIndex() &&
+      pair.scene.refuter.impliesEqual(facts, pair.scene.polys.of(value, pair.a.environment),
+                                      pair.scene.polys.of(value, pair.b.environment)))
+    return true;
   const Op *op = value->definingOp();
-  if (!op || !value->type().isScalar())
+  if (!op)
     return false;
   const auto isOne = [&](Value *operand) { return isOneValue(pair, facts, operand); };
   if (const auto positions = positionsOfInput(*op))
     return llvm::all_of(*positions, isOne);
-  return op->isPure() && llvm::all_of(op->operands(), isOne);
+  // What is made of indices is in their polynomials.
+  return value->type().isScalar() && op->isPure() && llvm::all_of(op->operands(), isOne);
 }
 
 /// Adds that numbers are equal in both bodies, where they are one value.
@@ -133,8 +135,8 @@ void Prover::addEqualInputs(Pair &pair, Facts &facts) {
   const auto &a = pair.a.environment.values, &b = pair.b.environment.values;
   ir::walk(*pair.a.space, [&](Op &op) {
     for (Value *value : op.results())
-      if (!value->type().isIndex() && a.contains(value) && b.contains(value) &&
-          isOneValue(pair, facts, value))
+      if ((!value->type().isIndex() || positionsOfInput(op)) && a.contains(value) &&
+          b.contains(value) && isOneValue(pair, facts, value))
         ir::addEqual(facts, a.lookup(value), b.lookup(value));
   });
 }

@@ -347,9 +347,11 @@ struct Pages {
   int pageDim = 0;
   /// Numbers say where numbers are.
   bool isTwice = false;
+  DType number = DType::I32;
 };
 
 TEST(HostDot, OperandsInPages) {
+  const auto n = [](int64_t value) { return std::to_string(value); };
   for (const Pages &c : {Pages{9, 5, 64},
                          {1, 1, 64},
                          {0, 3, 64},
@@ -358,9 +360,12 @@ TEST(HostDot, OperandsInPages) {
                          {9, 4, 64, 1},
                          // Whether rows begin at multiples of 16 bytes follows from the number.
                          {6, 4, 4, 1},
-                         {9, 5, 64, 0, true}}) {
-    const auto n = [](int64_t value) { return std::to_string(value); };
+                         {9, 5, 64, 0, true},
+                         {9, 5, 64, 0, false, DType::I64},
+                         {6, 4, 4, 1, false, DType::I64},
+                         {8, 5, 64, 0, false, DType::I8}}) {
     const int64_t table = c.iterations - 1;
+    const std::string type = dtypeName(c.number).str();
     std::string text =
         "kernel @k {\n  %c0 = const {value = 0} : index\n  %c1 = const {value = 1} : index\n"
         "  %M = const {value = 16} : index\n  %BK = const {value = 16} : index\n"
@@ -384,7 +389,9 @@ TEST(HostDot, OperandsInPages) {
         "  %b = param @b " +
         (c.pageDim == 0 ? "%P, %BK, %N" : "%BK, %P, %N") +
         " {param = 1, mode = \"in\"} : view<bf16, 3>\n"
-        "  %t = param @t %T {param = 2, mode = \"in\"} : view<i32, 1>\n"
+        "  %t = param @t %T {param = 2, mode = \"in\"} : view<" +
+        type +
+        ", 1>\n"
         "  %c = param @c %M, %N {param = 3, mode = \"out\"} : view<f32, 2>\n"
         "  space @main %c0, %N, %BN {vars = [\"n\"]} (%n: index) {\n"
         "    %z = const {value = 0.0} : f32\n    %init = tile.splat %z : tile<16x64xf32>\n"
@@ -392,12 +399,18 @@ TEST(HostDot, OperandsInPages) {
         "      %k = mul %j, %BK : index\n"
         "      %av = view.tile %a, %c0, %M, %k, %K {dims = \"rr\", lens = [16, 16]} : "
         "view<bf16, 2>\n      %al = load %av : tile<16x16xbf16>\n"
-        "      %e = view.slice %t, %j {dims = \"i\"} : view<i32, 0>\n      %p = load %e : i32\n";
+        "      %e = view.slice %t, %j {dims = \"i\"} : view<" +
+        type + ", 0>\n";
+    // Numbers of 64 bits are indices as they are.
+    if (c.number == DType::I64)
+      text += "      %i = load %e : index\n";
+    else
+      text += "      %p = load %e : " + type + "\n";
     if (c.isTwice)
       text += "      %i2 = cast %p : index\n"
               "      %e2 = view.slice %t, %i2 {dims = \"i\"} : view<i32, 0>\n"
               "      %q = load %e2 : i32\n      %i = cast %q : index\n";
-    else
+    else if (c.number != DType::I64)
       text += "      %i = cast %p : index\n";
     text += std::string("      %page = view.slice %b, %i {dims = \"") +
             (c.pageDim == 0 ? "iaa" : "aia") +
@@ -414,7 +427,7 @@ TEST(HostDot, OperandsInPages) {
                             c.pageDim == 0 ? std::vector{c.pages, int64_t(16), c.columns}
                                            : std::vector{int64_t(16), c.pages, c.columns},
                             2);
-    const Tensor t = filled(DType::I32, {std::max<int64_t>(table, 0)}, 1,
+    const Tensor t = filled(c.number, {std::max<int64_t>(table, 0)}, 1,
                             [&](int64_t i) { return double((i * 3 + 1) % (c.pages + 2) - 1); });
     const std::vector<Tensor> left =
         runBoth(text, 1, {a, b, t, zeros(DType::F32, {16, c.columns})}, 1e-5);
