@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Remote references, transfers, atomics, signals and their order.
 #include "sema/checker.h"
+#include "sema/tree/walk.h"
 
 namespace dtile::sema {
 
@@ -8,18 +9,9 @@ namespace dtile::sema {
 
 unsigned Checker::attachAfter(TExpr *e, TExpr *token) {
   unsigned count = 0;
-  switch (e->kind) {
-  case TExprKind::Load:
-  case TExprKind::Gather:
-  case TExprKind::Put:
-  case TExprKind::Get:
-  case TExprKind::ReduceAdd:
-  case TExprKind::Atomic:
+  if (touchesMemory(e->kind)) {
     e->operands.push_back(token);
     ++count;
-    break;
-  default:
-    break;
   }
   // The positions that it reads to know where count, too.
   const auto isOrder = [](const TExpr *operand) {

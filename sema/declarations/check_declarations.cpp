@@ -92,26 +92,6 @@ void Checker::checkKernel(const ast::KernelDecl *decl) {
   });
 }
 
-namespace {
-
-/// What only the body of a space can do: it touches memory, or meets others.
-bool isOfBodies(TExprKind kind) {
-  switch (kind) {
-  case TExprKind::Load:
-  case TExprKind::Gather:
-  case TExprKind::Put:
-  case TExprKind::Get:
-  case TExprKind::ReduceAdd:
-  case TExprKind::Atomic:
-  case TExprKind::Wait:
-    return true;
-  default:
-    return false;
-  }
-}
-
-} // namespace
-
 void Checker::kernelPrologue(const ast::KernelDecl *decl) {
   Restore<TBlock *> sink(block, &kernel->prologue);
   for (const ast::Stmt *s : decl->prologue) {
@@ -145,7 +125,7 @@ void Checker::spaceDims(const ast::OverClause *over, TSpace &space,
 void Checker::refuseMemory(const TExpr *value, diag::Id what) {
   bool isReported = false;
   walkExpression(value, [&](const TExpr &e) {
-    if (isReported || !isOfBodies(e.kind))
+    if (isReported || (!touchesMemory(e.kind) && e.kind != TExprKind::Wait))
       return;
     isReported = true;
     report(e.range, what);

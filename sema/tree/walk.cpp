@@ -31,6 +31,20 @@ struct Walk {
 
 } // namespace
 
+bool touchesMemory(TExprKind kind) {
+  switch (kind) {
+  case TExprKind::Load:
+  case TExprKind::Gather:
+  case TExprKind::Put:
+  case TExprKind::Get:
+  case TExprKind::ReduceAdd:
+  case TExprKind::Atomic:
+    return true;
+  default:
+    return false;
+  }
+}
+
 void walkExpression(const TExpr *expression, llvm::function_ref<void(const TExpr &)> visit) {
   if (!expression)
     return;

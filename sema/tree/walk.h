@@ -13,6 +13,9 @@ namespace dtile::sema {
 void walkBodies(const KernelInstance &kernel, llvm::function_ref<void(const TStmt &)> statement,
                 llvm::function_ref<void(const TExpr &)> expression);
 
+/// Whether an expression of this kind touches memory itself: it can be `after` something.
+[[nodiscard]] bool touchesMemory(TExprKind kind);
+
 /// Calls `visit` for an expression and those in it, outer ones first; nothing for null.
 void walkExpression(const TExpr *expression, llvm::function_ref<void(const TExpr &)> visit);
 
