@@ -5,7 +5,7 @@
 #   dtile_add_library(name SOURCES a.cpp… [DEPS lib…] [LLVM component…] [EXCEPTIONS] [RTTI])
 #   dtile_add_executable(name SOURCES a.cpp… [DEPS lib…] [LLVM component…] [EXCEPTIONS] [RTTI])
 #   dtile_add_unit_test(name a.cpp… [DEPS lib…] [EXCEPTIONS])      needs GTest
-#   dtile_add_fuzzer(name a.cpp… [DEPS lib…])                      only with DTILE_FUZZ
+#   dtile_add_fuzzer(name a.cpp… [DEPS lib…])
 #   dtile_add_antlr(name LEXER l.g4 PARSER p.g4 NAMESPACE a::b)    library from a grammar
 #
 # A library's DEPS are PUBLIC: the list is the dependency rule of that directory, and
@@ -104,15 +104,25 @@ function(dtile_add_unit_test name)
   set_property(GLOBAL APPEND PROPERTY DTILE_UNIT_TESTS ${name})
 endfunction()
 
-# A libFuzzer program, built where DTILE_FUZZ is on and nothing otherwise. Its saved corpus is
-# tests/fuzz/corpus/<name>; scripts/fuzz.sh runs them all.
+# A libFuzzer program where DTILE_FUZZ is on; scripts/fuzz.sh runs them all. Otherwise a unit test
+# that runs its saved corpus, tests/fuzz/corpus/<name>, once.
 function(dtile_add_fuzzer name)
-  if(NOT DTILE_FUZZ)
-    return()
-  endif()
   dtile_parse_target_arguments(${name} SOURCES ${ARGN})
+  if(NOT DTILE_FUZZ)
+    list(APPEND arg_SOURCES "${PROJECT_SOURCE_DIR}/tests/fuzz/replay.cpp")
+    list(APPEND arg_LLVM support)
+  endif()
   add_executable(${name} ${arg_SOURCES})
   dtile_configure_target(${name} PRIVATE)
+  if(NOT DTILE_FUZZ)
+    set_target_properties(${name} PROPERTIES
+      RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests/fuzz")
+    add_test(NAME ${name}/saved_corpus
+      COMMAND ${name} "${PROJECT_SOURCE_DIR}/tests/fuzz/corpus/${name}")
+    set_tests_properties(${name}/saved_corpus PROPERTIES TIMEOUT 120 LABELS unit)
+    set_property(GLOBAL APPEND PROPERTY DTILE_UNIT_TESTS ${name})
+    return()
+  endif()
   target_link_options(${name} PRIVATE -fsanitize=fuzzer)
   set_target_properties(${name} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/fuzzers")

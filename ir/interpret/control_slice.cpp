@@ -4,6 +4,7 @@
 #include "ir/interpret/control_slice.h"
 
 #include "frontend/base/check.h"
+#include "ir/analysis/communication.h"
 
 namespace dtile::interpret {
 
@@ -96,11 +97,11 @@ void Slicer::needOperands(Op &op) {
   case OpKind::Scatter: {
     const unsigned view = op.is(OpKind::Gather) ? 0 : 1;
     need(op.operand(view));
-    return needFrom(op, op.numOperands() - unsigned(op.intAttr("ntok")));
+    return needFrom(op, op.numOperands() - ir::numTrailingTokens(op));
   }
   case OpKind::Atomic:
     need(op.operand(0));
-    return needFrom(op, op.numOperands() - unsigned(op.intAttr("ntok")));
+    return needFrom(op, op.numOperands() - ir::numTrailingTokens(op));
   case OpKind::For:
     for (unsigned i = 0; i < 3; ++i)
       need(op.operand(i));
@@ -220,7 +221,7 @@ ControlSlice Slicer::run() {
     if (!slice_.runs.contains(op))
       continue;
     const unsigned first = op->is(OpKind::Gather) ? 1 : 2;
-    const unsigned end = op->numOperands() - unsigned(op->intAttr("ntok"));
+    const unsigned end = op->numOperands() - ir::numTrailingTokens(*op);
     bool isData = false;
     for (unsigned i = first; i < end; ++i) {
       llvm::DenseSet<Value *> seen;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Instructions that make views and signal slices, and that touch memory at once.
+#include "ir/analysis/communication.h"
 #include "ir/interpret/elements.h"
 #include "ir/interpret/state.h"
 
@@ -490,7 +491,7 @@ void bindAtomic(Instr &instr) {
 
 void bindMemory(Instr &instr) {
   const Op &op = *instr.op;
-  const auto trailing = static_cast<unsigned>(op.numOperands() - op.intAttrOr("ntok", 0));
+  const auto trailing = op.numOperands() - ir::numTrailingTokens(op);
   switch (op.kind()) {
   case OpKind::ViewSlice:
   case OpKind::ViewTile:

@@ -8,6 +8,7 @@
 // Leaves alone: the order of effects, and float identities that are wrong for -0, NaN or
 //   infinities.
 #include "frontend/base/check.h"
+#include "ir/analysis/communication.h"
 #include "ir/transform/canonicalizer.h"
 #include "ir/transform/pass.h"
 #include "ir/transform/ranges.h"
@@ -246,7 +247,7 @@ std::optional<unsigned> firstToken(const Op &op) {
   case OpKind::Gather:
   case OpKind::Scatter:
   case OpKind::Atomic:
-    return op.numOperands() - unsigned(op.intAttrOr("ntok", 0));
+    return op.numOperands() - numTrailingTokens(op);
   default:
     return std::nullopt;
   }

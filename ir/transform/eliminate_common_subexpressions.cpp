@@ -132,7 +132,7 @@ private:
       return false;
     if (!op.is(OpKind::Gather))
       return isLoadOfInput(op);
-    const Op *object = op.intAttr("ntok") == 0 ? objectOf(op.operand(0)) : nullptr;
+    const Op *object = numTrailingTokens(op) == 0 ? objectOf(op.operand(0)) : nullptr;
     return object && object->strAttr("mode") == "in";
   }
 
