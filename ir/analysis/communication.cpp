@@ -43,8 +43,6 @@ bool isLoadOfInput(const Op &op) {
   return object && object->is(OpKind::Param) && object->strAttr("mode") == "in";
 }
 
-unsigned numTrailingTokens(const Op &op) { return unsigned(op.intAttrOr("ntok", 0)); }
-
 Op *rankSelectionOf(Value *viewOrSignal) {
   Op *op = viewOrSignal->definingOp();
   // Both of two that are chosen from are this rank's.

@@ -11,8 +11,6 @@ namespace dtile::ir {
 [[nodiscard]] Op *objectOf(Value *viewOrSignal);
 /// Whether an op loads what nobody writes in a launch: of an input, behind nothing.
 [[nodiscard]] bool isLoadOfInput(const Op &op);
-/// How many of a gather's, scatter's or atomic's last operands are tokens.
-[[nodiscard]] unsigned numTrailingTokens(const Op &op);
 /// All of which it may be a part: more than one where `view.select` chooses; a null among them is
 /// one that is not known.
 [[nodiscard]] llvm::SmallVector<Op *, 2> objectsOf(const Value *viewOrSignal);

@@ -294,4 +294,9 @@ template <typename Fn> void walk(Block &block, Fn &&fn) {
   return op.is(OpKind::Gather) && op.boolAttrOr("rows", false);
 }
 
+/// How many of the last operands of a gather, scatter or atomic are tokens.
+[[nodiscard]] inline unsigned numTrailingTokens(const Op &op) {
+  return unsigned(op.intAttrOr("ntok", 0));
+}
+
 } // namespace dtile::ir

@@ -314,9 +314,18 @@ private:
 };
 
 std::unique_ptr<Module> Parser::run() {
-  for (scan_.skipSpace(); !scan_.atEnd(); scan_.skipSpace())
+  for (scan_.skipSpace(); !scan_.atEnd(); scan_.skipSpace()) {
     if (!op(module_->body()))
       return nullptr;
+    // Not left to the verifier: values of a module have no names to print.
+    const Op &top = module_->body().ops().back();
+    if (!top.is(OpKind::Func) && !top.is(OpKind::Kernel)) {
+      scan_.diagnostics().report(
+          top.loc(), diag::ir_invalid,
+          ("`" + top.info().text + "` stands outside of functions and kernels").str());
+      return nullptr;
+    }
+  }
   return std::move(module_);
 }
 

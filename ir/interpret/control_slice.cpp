@@ -4,7 +4,6 @@
 #include "ir/interpret/control_slice.h"
 
 #include "frontend/base/check.h"
-#include "ir/analysis/communication.h"
 
 namespace dtile::interpret {
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Instructions that make views and signal slices, and that touch memory at once.
-#include "ir/analysis/communication.h"
 #include "ir/interpret/elements.h"
 #include "ir/interpret/state.h"
 

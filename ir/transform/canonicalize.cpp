@@ -8,7 +8,6 @@
 // Leaves alone: the order of effects, and float identities that are wrong for -0, NaN or
 //   infinities.
 #include "frontend/base/check.h"
-#include "ir/analysis/communication.h"
 #include "ir/transform/canonicalizer.h"
 #include "ir/transform/pass.h"
 #include "ir/transform/ranges.h"

@@ -226,6 +226,14 @@ TEST_F(IrTest, ValuesDoNotCrossFunctions) {
               ElementsAre(HasSubstr("`return` uses operand 0 where it is not defined: return %?")));
 }
 
+TEST_F(IrTest, AModuleHoldsFunctionsOnly) {
+  builder.op(OpKind::Return, {});
+  builder.setInsertionPointToEnd(module.body());
+  builder.value(OpKind::Rank, {});
+  EXPECT_THAT(verify(module),
+              ElementsAre(HasSubstr("`rank` stands outside of functions and kernels")));
+}
+
 TEST_F(IrTest, TheVerifierSurvivesWhatBreaksRows) {
   // Too few operands, missing and mistyped attributes, results that do not fit.
   builder.op(OpKind::Add, {x}, {types.index()});
