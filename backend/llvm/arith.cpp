@@ -131,6 +131,8 @@ llvm::Value *Arith::toMemory(DType type, llvm::Value *value) {
   }
   case DType::F8E4M3:
   case DType::F8E5M2:
+    if (llvm::Value *code = codeOfF8(type, value))
+      return b.CreateTrunc(code, memory);
     return b.CreateTrunc(toF8(type, value), memory);
   case DType::I8:
   case DType::I16:
@@ -211,9 +213,14 @@ llvm::Value *Arith::fromF8(DType type, llvm::Value *bits) {
   llvm::Type *half = withScalar(i16, llvm::Type::getHalfTy(b.getContext()));
   llvm::Type *f32 = withScalar(i16, b.getFloatTy());
   llvm::Value *code = b.CreateZExtOrTrunc(bits, i16);
+  const auto known = [&](llvm::Value *value) {
+    if (!llvm::isa<llvm::Constant>(value))
+      codes_.insert({value, {type, bits}});
+    return value;
+  };
   // e5m2 is the high byte of a half.
   if (type == DType::F8E5M2)
-    return b.CreateFPExt(b.CreateBitCast(b.CreateShl(code, 8), half), f32);
+    return known(b.CreateFPExt(b.CreateBitCast(b.CreateShl(code, 8), half), f32));
   // e4m3 is a half with another bias once its fields are in place: the scale makes up for it.
   llvm::Value *magnitude = b.CreateAnd(code, splatInt(i16, 0x7f));
   llvm::Value *sign = b.CreateShl(b.CreateAnd(code, splatInt(i16, 0x80)), 8);
@@ -222,7 +229,14 @@ llvm::Value *Arith::fromF8(DType type, llvm::Value *bits) {
   value = b.CreateFMul(value, splat(value, 256.0));
   llvm::Value *isNan = b.CreateICmpEQ(magnitude, splatInt(i16, 0x7f));
   llvm::Value *nan = llvm::ConstantFP::getQNaN(f32);
-  return b.CreateSelect(isNan, nan, value);
+  return known(b.CreateSelect(isNan, nan, value));
+}
+
+llvm::Value *Arith::codeOfF8(DType type, llvm::Value *value) const {
+  const auto it = codes_.find(value);
+  if (it == codes_.end() || it->second.type != type)
+    return nullptr;
+  return it->second.bits;
 }
 
 // Constants.

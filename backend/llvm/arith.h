@@ -10,6 +10,7 @@
 #include "ir/core/ir.h"
 
 #include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/ValueMap.h"
 
 #include <utility>
 
@@ -80,9 +81,22 @@ private:
   [[nodiscard]] llvm::Value *roundBits(llvm::Value *value, unsigned dropped);
   [[nodiscard]] llvm::Value *toF8(DType type, llvm::Value *x);
   [[nodiscard]] llvm::Value *fromF8(DType type, llvm::Value *bits);
+  /// The code that a value was computed from by fromF8; null for others.
+  [[nodiscard]] llvm::Value *codeOfF8(DType type, llvm::Value *value) const;
   [[nodiscard]] llvm::Value *narrowToOdd(llvm::Value *x);
 
+  /// What values of one-byte floats were computed from. LLVM does not see that computing the code
+  /// again gives the same.
+  struct Code {
+    DType type;
+    llvm::WeakVH bits;
+  };
+  struct KeepsKeys : llvm::ValueMapConfig<llvm::Value *> {
+    enum { FollowRAUW = false };
+  };
+
   llvm::IRBuilder<> &b;
+  llvm::ValueMap<llvm::Value *, Code, KeepsKeys> codes_;
   bool usesBfloat_ = false;
   llvm::Intrinsic::ID exp2_ = llvm::Intrinsic::not_intrinsic;
   bool contracts_ = false;
