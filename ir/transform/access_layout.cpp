@@ -47,6 +47,14 @@ bool streams(const Layout &layout, const Value &tile) {
   return run * bytes >= std::min(segmentBytes(tile), type.shape()[dim] * bytes);
 }
 
+/// Whether several warps have the same elements of a large tile.
+bool isRepeated(const Layout &layout, Type type) {
+  return type.elements() * int64_t(dtypeBytes(type.dtype())) >= kSmallBytes &&
+         llvm::any_of(layout.bits(LayoutBits::Warp), [](const Layout::Position &way) {
+           return llvm::all_of(way, [](int64_t step) { return step == 0; });
+         });
+}
+
 /// Whether a tile is an operand of a product that is used at once. Staged, it is in shared memory;
 /// else it gets there from rows, as there are no registers for all of its fragments.
 bool isForAwaited(const Value &tile) {
@@ -92,10 +100,13 @@ unsigned accessElements(const TargetFacts *facts, unsigned bytes) {
 
 std::optional<Layout> accessLayout(const Value &tile, const Layout &computed,
                                    const TargetFacts *facts) {
-  if (streams(computed, tile))
+  const bool isStream = streams(computed, tile);
+  if (isStream && !isRepeated(computed, tile.type()))
     return computed;
   if (canExchange(tile, facts))
     return std::nullopt;
+  if (isStream)
+    return computed;
   if (!isPlainAccess(*tile.definingOp()))
     return computed;
   const unsigned bytes = dtypeBytes(tile.type().dtype());

@@ -70,6 +70,11 @@ llvm::SmallVector<unsigned, 2> wordBits(const Layout &layout, llvm::ArrayRef<Exc
 
 } // namespace
 
+bool BodyLowering::staysWithinWarps(const TileInfo &from, const TileInfo &to) {
+  const auto swaps = exchanges(from.layout, to.layout);
+  return swaps && withinThreads(TileInfo(exchanged(from.layout, *swaps), from.shape), to);
+}
+
 std::optional<Registers> BodyLowering::withinWarps(DType dtype, const TileInfo &from,
                                                    llvm::ArrayRef<llvm::Value *> registers,
                                                    const TileInfo &to) {

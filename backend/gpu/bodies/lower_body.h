@@ -225,6 +225,8 @@ private:
   [[nodiscard]] std::optional<Registers> withinWarps(DType dtype, const TileInfo &from,
                                                      llvm::ArrayRef<llvm::Value *> registers,
                                                      const TileInfo &to);
+  /// Whether there are such.
+  [[nodiscard]] static bool staysWithinWarps(const TileInfo &from, const TileInfo &to);
 
   // shared_tiles.cpp
   /// i32: where the element of the thread's first register is in a tile in shared memory.

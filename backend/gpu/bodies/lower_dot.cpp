@@ -61,7 +61,8 @@ bool BodyLowering::isStagedByDot(const Op &convert) {
   if (!user.is(OpKind::Dot) || tile->uses()[0].index > 1 ||
       !findProduct(gpu_.device.facts(), user) || user.parentBlock() != convert.parentBlock())
     return false;
-  return !withinThreads(info(convert.operand(0)->type()), info(tile->type()));
+  const TileInfo &from = info(convert.operand(0)->type()), &to = info(tile->type());
+  return !withinThreads(from, to) && !staysWithinWarps(from, to);
 }
 
 // Element by element.

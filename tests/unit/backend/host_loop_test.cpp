@@ -282,7 +282,8 @@ TEST(HostDot, ProductsOfProducts) {
                                   {4, 256},
                                   {12, 45},
                                   {24, 256},
-                                  {2, 45}}) {
+                                  {2, 45},
+                                  {128, 45}}) {
     std::string text =
         "kernel @k {\n  %c0 = const {value = 0} : index\n"
         "  %S = const {value = " +
