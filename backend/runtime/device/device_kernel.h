@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace dtile::runtime {
@@ -56,6 +57,21 @@ struct LoadedImage {
   std::vector<std::unique_ptr<PreparedLaunch>> prepared;
 };
 
+/// What reports say of a kernel. Copies: a graph may be replayed, and fail, when the library that
+/// the kernel came from is closed.
+struct ReportedNames {
+  struct Place {
+    std::string file, what;
+    int32_t line = 0, column = 0;
+    [[nodiscard]] dtile_site site() const { return {file.c_str(), what.c_str(), line, column}; }
+  };
+  std::vector<std::string> spaces, params;
+  std::vector<Place> places;
+
+  ReportedNames() = default;
+  ReportedNames(const dtile_kernel_desc &desc, const dtile_device_image &image);
+};
+
 struct DeviceKernel {
   /// Descriptor, name and arguments, as for hosts; its counters stay unused.
   KernelState state;
@@ -65,6 +81,7 @@ struct DeviceKernel {
   uint32_t flags = 0;
   /// What reports call it: of its name and code.
   uint64_t id = 0;
+  ReportedNames names;
   /// Programs may wait for others of the launch, so that all of them must have begun.
   bool waits = false;
   /// Launches enter TurnedMemory.

@@ -144,6 +144,7 @@ Status DeviceTeam::loadKernel(const dtile_kernel_desc &desc, DeviceKernel **out)
   for (int32_t local = 0; local < localCount(); ++local)
     if (Status status = loadImage(*kernel, local); !status.ok())
       return status;
+  kernel->names = ReportedNames(desc, *kernel->loaded.front().image);
   // Objects of a kernel that was unloaded stay: peers may still reach them.
   std::unique_ptr<DeviceKernel> &slot = kernels_[&desc];
   lastDesc_ = nullptr;

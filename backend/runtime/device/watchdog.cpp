@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <optional>
 
 namespace dtile::runtime {
 
@@ -24,6 +25,17 @@ int64_t elementsOf(const ObjectKey &key) {
 }
 
 } // namespace
+
+ReportedNames::ReportedNames(const dtile_kernel_desc &desc, const dtile_device_image &image) {
+  for (int32_t i = 0; i < desc.nspaces; ++i)
+    spaces.emplace_back(desc.spaces[i].name);
+  for (int32_t i = 0; i < desc.nparams; ++i)
+    params.emplace_back(desc.params[i].name);
+  for (int32_t i = 0; i < image.nsites; ++i) {
+    const dtile_site &site = image.sites[i];
+    places.push_back({site.file, site.what, site.line, site.column});
+  }
+}
 
 bool DeviceTeam::aborted() const {
   return std::atomic_ref(*static_cast<uint32_t *>(control_)).load(std::memory_order_acquire) != 0;
@@ -44,7 +56,7 @@ std::string DeviceTeam::waitText(const DeviceKernel *kernel, const dtile_device_
   if (kernel)
     for (const auto &[key, each] : kernel->objects) {
       const int64_t places = each->isSignal ? each->cells : elementsOf(key) / 2;
-      if (name != kernel->state.desc->params[key.param].name || report.cell >= uint64_t(places))
+      if (name != kernel->names.params[size_t(key.param)] || report.cell >= uint64_t(places))
         continue;
       object = each.get();
       ++candidates;
@@ -78,17 +90,18 @@ std::string DeviceTeam::waitText(const DeviceKernel *kernel, const dtile_device_
 
 std::string DeviceTeam::reportText(const dtile_device_report &report) {
   const DeviceKernel *kernel = kernelOf(report);
-  const LoadedImage *loaded = kernel ? &kernel->loaded.front() : nullptr;
-  const dtile_site *site = loaded && report.site >= 0 && report.site < loaded->image->nsites
-                               ? &loaded->image->sites[report.site]
-                               : nullptr;
+  std::optional<dtile_site> known;
+  if (kernel && report.site >= 0 && size_t(report.site) < kernel->names.places.size())
+    known = kernel->names.places[size_t(report.site)].site();
+  const dtile_site *site = known ? &*known : nullptr;
   std::string text = site ? siteText(*site) + ": " : std::string();
   text += format("rank %d", report.rank);
   if (kernel) {
-    const dtile_kernel_desc &desc = *kernel->state.desc;
-    text += format(", kernel `%s`", desc.name);
-    if (report.space >= 0 && report.space < desc.nspaces && *desc.spaces[report.space].name)
-      text += format(", role `%s`", desc.spaces[report.space].name);
+    const std::vector<std::string> &spaces = kernel->names.spaces;
+    text += format(", kernel `%s`", kernel->state.name.c_str());
+    if (report.space >= 0 && size_t(report.space) < spaces.size() &&
+        !spaces[size_t(report.space)].empty())
+      text += format(", role `%s`", spaces[size_t(report.space)].c_str());
   }
   text += format(", program %u", report.program);
   if (report.failure == DTILE_DEVICE_TRAP)

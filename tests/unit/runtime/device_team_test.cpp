@@ -116,6 +116,16 @@ const Frame &frameOf(const RecordedLaunch &launch) {
   return *static_cast<const Frame *>(launch.frame);
 }
 
+/// What a kernel leaves that waits for too long.
+dtile_device_report &giveUp(const dtile_device_launch &words) {
+  dtile_device_report &report = *words.team->report;
+  report.failure = DTILE_DEVICE_TIMEOUT;
+  report.kernel_id = words.kernel_id;
+  report.state = 2;
+  *words.team->abort = 1;
+  return report;
+}
+
 class DeviceTeamTest : public testing::Test {
 protected:
   void SetUp() override { theMachine = &machine; }
@@ -360,8 +370,7 @@ TEST_F(DeviceTeamTest, meets_where_memory_that_is_taken_in_turn_was_written_by_o
     Status status;
     for (int32_t local = 0; local < 2 && status.ok(); ++local) {
       const dtile_tensor in = tensor(x[local], {64});
-      const dtile_tensor out =
-          tensor(static_cast<float *>(team->symmAddress(box, local)), {64});
+      const dtile_tensor out = tensor(static_cast<float *>(team->symmAddress(box, local)), {64});
       dtile_arg args[2];
       args[0].tensor = &in;
       args[1].tensor = &out;
@@ -486,18 +495,14 @@ TEST_F(DeviceTeamTest, reports_a_wait_that_took_too_long_and_goes_on) {
     launch.words.kernel->entered = 7;
     if (launch.words.rank != 1)
       return;
-    dtile_device_report &report = *launch.words.team->report;
-    report.failure = DTILE_DEVICE_TIMEOUT;
+    dtile_device_report &report = giveUp(launch.words);
     report.rank = 1;
     report.space = 1;
     report.program = 3;
     report.site = 0;
-    report.kernel_id = launch.words.kernel_id;
     report.cell = 4;
     report.wanted = 3;
     report.seen = 1;
-    report.state = 2;
-    *launch.words.team->abort = 1;
   };
   Status status = launch();
   EXPECT_EQ(status.code, DTILE_TIMEOUT);
@@ -520,17 +525,13 @@ TEST_F(DeviceTeamTest, names_the_element_whose_words_did_not_come) {
   makeArguments(64);
   uint64_t seen = 4;
   machine.kernel = [&](const RecordedLaunch &launch) {
-    dtile_device_report &report = *launch.words.team->report;
-    report = {};
-    report.failure = DTILE_DEVICE_TIMEOUT;
+    *launch.words.team->report = {};
+    dtile_device_report &report = giveUp(launch.words);
     report.site = 2;
-    report.kernel_id = launch.words.kernel_id;
     // Each element has its flag beside it.
     report.cell = 13;
     report.wanted = 6;
     report.seen = seen;
-    report.state = 2;
-    *launch.words.team->abort = 1;
   };
   EXPECT_THAT(launch().message, HasSubstr("waits for `buffer[13]`: wants what launch 6 with these "
                                           "sizes puts there, has seen launch 4's"));
@@ -543,16 +544,13 @@ TEST_F(DeviceTeamTest, reports_a_failed_check_before_the_waits_that_it_caused) {
   ASSERT_TRUE(make({0, 1}).ok());
   makeArguments(64);
   machine.kernel = [](const RecordedLaunch &launch) {
-    dtile_device_report &report = *launch.words.team->report;
-    report.rank = launch.words.rank;
-    report.kernel_id = launch.words.kernel_id;
-    report.failure = launch.words.rank == 0 ? DTILE_DEVICE_TIMEOUT : DTILE_DEVICE_TRAP;
-    report.site = launch.words.rank;
+    dtile_device_report &report = giveUp(launch.words);
+    report.rank = report.site = launch.words.rank;
+    if (launch.words.rank != 0)
+      report.failure = DTILE_DEVICE_TRAP;
     report.nargs = 2;
     report.args[0] = 3;
     report.args[1] = -4;
-    report.state = 2;
-    *launch.words.team->abort = 1;
   };
   // Found out by whoever asks next.
   ASSERT_TRUE(launchOn(1).ok());
@@ -576,21 +574,44 @@ TEST_F(DeviceTeamTest, names_the_kernel_that_failed) {
     machine.launches.clear();
     for (const TestKernel *which : {&kernel, &next, &third})
       ASSERT_TRUE(team->launchOn(0, &which->desc, arguments->data()[0], 2, nullptr).ok());
-    const dtile_device_launch &words = machine.launches[failing].words;
-    words.team->report->failure = DTILE_DEVICE_TIMEOUT;
-    words.team->report->kernel_id = words.kernel_id;
-    words.team->report->state = 2;
-    *words.team->abort = 1;
+    giveUp(machine.launches[failing].words);
     const char *names[] = {"shift", "next", "third"};
     EXPECT_THAT(team->synchronize().message,
                 HasSubstr(std::string("kernel `") + names[failing] + "`"));
   }
-  const dtile_device_launch &words = machine.launches[0].words;
-  words.team->report->failure = DTILE_DEVICE_TIMEOUT;
-  words.team->report->kernel_id = words.kernel_id + 1;
-  words.team->report->state = 2;
-  *words.team->abort = 1;
+  ++giveUp(machine.launches[0].words).kernel_id;
   EXPECT_THAT(team->synchronize().message, testing::Not(HasSubstr("kernel `")));
+}
+
+// A graph holds what it launches; the program may have closed where that came from.
+TEST_F(DeviceTeamTest, names_places_of_a_library_that_was_closed) {
+  ASSERT_TRUE(make({0}).ok());
+  makeArguments(64);
+  struct Library {
+    char kernel[8] = "late", role[8] = "wait", signal[8] = "cells", file[16] = "late.dtile";
+    dtile_param_desc params[4] = {kParams[0], kParams[1], kParams[2], kParams[3]};
+    dtile_space_desc spaces[2] = {kSpaces[0], kSpaces[1]};
+    dtile_site sites[1] = {{file, signal, 3, 4}};
+    TestKernel compiled{"sm_90", "late"};
+  };
+  auto library = std::make_unique<Library>();
+  library->params[3].name = library->signal;
+  library->spaces[1].name = library->role;
+  library->compiled.image.nsites = 1;
+  library->compiled.image.sites = library->sites;
+  library->compiled.desc.name = library->kernel;
+  library->compiled.desc.params = library->params;
+  library->compiled.desc.spaces = library->spaces;
+  ASSERT_TRUE(team->launchOn(0, &library->compiled.desc, arguments->data()[0], 2, nullptr).ok());
+  std::memset(static_cast<void *>(library.get()), 'x', sizeof(Library));
+  library.reset();
+
+  dtile_device_report &report = giveUp(machine.launches.back().words);
+  report.space = 1;
+  report.wanted = 2;
+  EXPECT_THAT(team->synchronize().message,
+              HasSubstr("late.dtile:3:4: rank 0, kernel `late`, role `wait`, program 0 waits for "
+                        "`cells[0, 0]`: wants 2, has seen 0"));
 }
 
 TEST_F(DeviceTeamTest, hands_on_what_the_driver_says) {
