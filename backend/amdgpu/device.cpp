@@ -6,6 +6,7 @@
 #include "backend/llvm/arith.h"
 #include "frontend/base/check.h"
 
+#include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/Intrinsics.h"
 #include "llvm/IR/IntrinsicsAMDGPU.h"
 
@@ -45,6 +46,8 @@ public:
   void multiply(llvm::IRBuilder<> &b, const MatrixProduct &product,
                 llvm::ArrayRef<llvm::Value *> aWords, llvm::ArrayRef<llvm::Value *> bWords,
                 llvm::MutableArrayRef<llvm::Value *> sums) const override;
+  [[nodiscard]] bool hasSumVectors() const override { return true; }
+  [[nodiscard]] llvm::Value *firstSums(llvm::IRBuilder<> &b, llvm::Constant *sums) const override;
 
 private:
   /// The address space of kernel arguments.
@@ -228,6 +231,15 @@ llvm::Value *operandOf(llvm::IRBuilder<> &b, Form form, llvm::ArrayRef<llvm::Val
     return value;
   }
   DTILE_UNREACHABLE("a form of operands");
+}
+
+/// LLVM makes single registers of vectors that begin with a constant, and copies all of them to
+/// accumulation registers and back in each iteration.
+llvm::Value *AmdgpuDevice::firstSums(llvm::IRBuilder<> &b, llvm::Constant *sums) const {
+  llvm::Type *type = sums->getType();
+  auto *same = llvm::InlineAsm::get(llvm::FunctionType::get(type, {type}, false), "", "=a,0",
+                                    /*hasSideEffects=*/false);
+  return b.CreateCall(same, {sums});
 }
 
 void AmdgpuDevice::multiply(llvm::IRBuilder<> &b, const MatrixProduct &product,

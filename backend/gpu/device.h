@@ -62,6 +62,12 @@ public:
   virtual void multiply(llvm::IRBuilder<> &b, const MatrixProduct &product,
                         llvm::ArrayRef<llvm::Value *> aWords, llvm::ArrayRef<llvm::Value *> bWords,
                         llvm::MutableArrayRef<llvm::Value *> sums) const = 0;
+  /// Whether instructions take and give sums as vectors, which loops then carry.
+  [[nodiscard]] virtual bool hasSumVectors() const { return false; }
+  /// A constant vector of sums that a loop begins with, as what LLVM does not take apart.
+  [[nodiscard]] virtual llvm::Value *firstSums(llvm::IRBuilder<> &, llvm::Constant *sums) const {
+    return sums;
+  }
   /// f32 as a nearest value of tf32; ties as the device likes.
   [[nodiscard]] virtual llvm::Value *roundToTf32(llvm::IRBuilder<> &b, llvm::Value *value) const;
   /// The intrinsic of 2 to an f32, to within 2 units in the last place, where the device has an

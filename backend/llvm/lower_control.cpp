@@ -103,11 +103,11 @@ void FunctionLowering::lowerFor(Op &op) {
   llvm::SmallVector<llvm::PHINode *> state = phis(carried);
   addIncoming(state, initParts, before);
   set(body.argument(0), {position});
-  distribute(asValues(state), carried);
-  distribute(asValues(state), op.results());
   b.CreateCondBr(b.CreateICmpSLT(position, end), inside, after);
 
   b.SetInsertPoint(inside);
+  // Not in the header: LLVM rotates loops whose headers are short.
+  distribute(asValues(state), carried);
   enterRegion(op, 0);
   lowerBlock(body);
   Op *yield = body.terminator();
@@ -116,6 +116,7 @@ void FunctionLowering::lowerFor(Op &op) {
   position->addIncoming(b.CreateAdd(position, step), b.GetInsertBlock());
   b.CreateBr(header);
   b.SetInsertPoint(after);
+  distribute(asValues(state), op.results());
   leaveRegions(op);
 }
 

@@ -249,9 +249,28 @@ void BodyLowering::leaveRegions(Op &op) {
 
 // One for all.
 
-unsigned BodyLowering::carriedTogether(ir::Type type) {
-  if (!type.isTile() || type.dtype() == DType::Bool || dtypeBytes(type.dtype()) >= 4)
+unsigned BodyLowering::sumsTogether(ir::Type tile) {
+  const Layout &layout = *tile.layout();
+  if (!gpu_.device.hasSumVectors() || partTypes(tile).size() != layout.registers())
     return 1;
+  unsigned count = 1;
+  for (const MatrixProduct &product : gpu_.device.facts().products) {
+    const Layout atom = *Layout::parse(product.fragmentSum, 2);
+    const auto registers = atom.bits(LayoutBits::Register);
+    const auto has = layout.bits(LayoutBits::Register);
+    if (product.sum == tile.dtype() && tile.rank() == 2 && registers.size() <= has.size() &&
+        has.take_front(registers.size()) == registers &&
+        layout.bits(LayoutBits::Lane) == atom.bits(LayoutBits::Lane))
+      count = std::max(count, unsigned(atom.registers()));
+  }
+  return count;
+}
+
+unsigned BodyLowering::carriedTogether(ir::Type type) {
+  if (!type.isTile() || type.dtype() == DType::Bool)
+    return 1;
+  if (dtypeBytes(type.dtype()) >= 4)
+    return sumsTogether(type);
   const unsigned count = 4 / dtypeBytes(type.dtype());
   return partTypes(type).size() % count == 0 ? count : 1;
 }
@@ -260,7 +279,8 @@ llvm::SmallVector<llvm::Type *, 4> BodyLowering::carriedTypes(ir::Type type) {
   const unsigned count = carriedTogether(type);
   if (count == 1)
     return KernelFunction::carriedTypes(type);
-  return llvm::SmallVector<llvm::Type *, 4>(partTypes(type).size() / count, b.getInt32Ty());
+  return llvm::SmallVector<llvm::Type *, 4>(partTypes(type).size() / count,
+                                            packedType(memoryType(context(), type.dtype()), count));
 }
 
 Registers BodyLowering::carried(ir::Type type, llvm::ArrayRef<llvm::Value *> parts) {
@@ -272,7 +292,10 @@ Registers BodyLowering::carried(ir::Type type, llvm::ArrayRef<llvm::Value *> par
     Registers elements;
     for (llvm::Value *part : parts.take_front(count))
       elements.push_back(arith_.toMemory(type.dtype(), part));
-    words.push_back(packed(memoryType(context(), type.dtype()), elements));
+    llvm::Value *word = packed(memoryType(context(), type.dtype()), elements);
+    if (auto *sums = llvm::dyn_cast<llvm::Constant>(word); sums && word->getType()->isVectorTy())
+      word = gpu_.device.firstSums(b, sums);
+    words.push_back(word);
   }
   return words;
 }

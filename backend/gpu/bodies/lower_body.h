@@ -203,8 +203,10 @@ private:
   friend class CopiedLoop;
   friend class MatrixLowering;
 
-  /// Elements of a tile that loops carry in one register; 1 where each has its own.
+  /// Elements of a tile that loops carry as one value; 1 where each is one.
   [[nodiscard]] unsigned carriedTogether(ir::Type type);
+  /// Registers of a tile that a matrix instruction takes as one vector of sums, or 1.
+  [[nodiscard]] unsigned sumsTogether(ir::Type tile);
 
   // lower_tiles.cpp: elementwise, splat, iota, broadcast, reshape, trans, convert.
   void lowerTileOp(ir::Op &op);

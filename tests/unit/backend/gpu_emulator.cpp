@@ -378,6 +378,7 @@ public:
     return kIsWide ? nullptr : &emulatedCopies;
   }
   [[nodiscard]] bool loadsMatrices() const override { return !kIsWide; }
+  [[nodiscard]] bool hasSumVectors() const override { return kIsWide; }
   [[nodiscard]] llvm::SmallVector<llvm::Value *, 4> loadMatrices(llvm::IRBuilder<> &b,
                                                                  llvm::Value *address,
                                                                  unsigned count,
