@@ -105,9 +105,7 @@ std::optional<Layout> accessLayout(const Value &tile, const Layout &computed,
     return computed;
   if (canExchange(tile, facts))
     return std::nullopt;
-  if (isStream)
-    return computed;
-  if (!isPlainAccess(*tile.definingOp()))
+  if (isStream || !isPlainAccess(*tile.definingOp()))
     return computed;
   const unsigned bytes = dtypeBytes(tile.type().dtype());
   const unsigned dim = tile.type().rank() - 1;

@@ -12,8 +12,8 @@ namespace dtile::passes {
 [[nodiscard]] unsigned accessElements(const TargetFacts *facts, unsigned bytes);
 
 /// The layout of a tile that a load gives or a store takes, where it is computed in `computed`:
-/// that itself if it uses memory well, what lanes make of it where no element can change warps,
-/// else none: rows, by way of shared memory.
+/// that itself if it uses memory well and warps do not repeat it, what lanes make of it where no
+/// element can change warps, else none: rows, by way of shared memory.
 [[nodiscard]] std::optional<ir::Layout>
 accessLayout(const ir::Value &tile, const ir::Layout &computed, const TargetFacts *facts);
 

@@ -7,7 +7,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <system_error>
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

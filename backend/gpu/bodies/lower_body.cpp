@@ -251,14 +251,15 @@ void BodyLowering::leaveRegions(Op &op) {
 
 unsigned BodyLowering::sumsTogether(ir::Type tile) {
   const Layout &layout = *tile.layout();
-  if (!gpu_.device.hasSumVectors() || partTypes(tile).size() != layout.registers())
+  if (!gpu_.device.hasSumVectors() || tile.rank() != 2 ||
+      partTypes(tile).size() != layout.registers())
     return 1;
   unsigned count = 1;
   for (const MatrixProduct &product : gpu_.device.facts().products) {
     const Layout atom = *Layout::parse(product.fragmentSum, 2);
     const auto registers = atom.bits(LayoutBits::Register);
     const auto has = layout.bits(LayoutBits::Register);
-    if (product.sum == tile.dtype() && tile.rank() == 2 && registers.size() <= has.size() &&
+    if (product.sum == tile.dtype() && registers.size() <= has.size() &&
         has.take_front(registers.size()) == registers &&
         layout.bits(LayoutBits::Lane) == atom.bits(LayoutBits::Lane))
       count = std::max(count, unsigned(atom.registers()));
