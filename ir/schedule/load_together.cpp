@@ -3,34 +3,46 @@
 //
 // Expects: `for` loops of spaces behind infer-layouts, whose iterations only read and compute.
 // Produces: loops of which an iteration does the work of several: first it loads what all of them
-//   read, then it computes what they compute, in the same order. All but the first of them exist
-//   only below the loop's end: an `if` around their loads, and one around what they compute.
-// Why: a loop that sums what lies on all ranks would wait for one rank after the other.
+//   read (numbers of rows before the rows), then it computes what they compute, in the same order.
+//   All but the first of them exist only below the loop's end: an `if` around their loads, and one
+//   around what they compute. Where their number is known and divides the loop's, all exist.
+// Why: a loop that sums what lies on all ranks would wait for one rank after the other, one that
+//   sums a token's rows for one row after the other.
 // Leaves alone: loops with products, whose operands are read ahead otherwise; loads of which other
 //   passes have said how they are done (words that carry flags, tiles that another warp brings);
-//   places that the loop carries; tiles of which only one fits into registers; tiles of more than
-//   one dimension, as of loops along rows: more programs at once, of fewer registers each, hide
-//   more there (measured: docs/performance.md).
+//   places that the loop carries; tiles of which only one fits into registers; in kernels without
+//   products tiles of more than one dimension, as of loops along rows: more programs at once, of
+//   fewer registers each, hide more there (measured: docs/performance.md).
 #include "ir/analysis/loop_positions.h"
 #include "ir/core/builder.h"
+#include "ir/core/constants.h"
 #include "ir/transform/pass.h"
 
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallPtrSet.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace dtile::passes {
 namespace {
 
 using namespace dtile::ir;
 
-/// Most iterations that read together: with the own part, the ranks of one machine.
+/// Most iterations that read together: with the own part, the ranks of one machine; where the
+/// number is known, the experts of a token.
 constexpr int64_t kMostTogether = 7;
-/// What is on its way and what is carried, in one thread.
+constexpr int64_t kMostKnownTogether = 8;
+/// What is on its way and what is carried, in one thread; and in one of a kernel that multiplies,
+/// of which there are few.
 constexpr int64_t kBytesOfThread = 384;
+constexpr int64_t kBytesBesideProducts = 512;
+constexpr int64_t kAddressBytes = 8;
 /// Ops of an iteration, which there will be several times.
 constexpr unsigned kMostOps = 48;
+/// Loads one of which says where the next one reads.
+constexpr unsigned kMostSteps = 2;
 
 /// Ops of a block that `ends` need, in order; of what comes from `behind`, nothing.
 llvm::SmallVector<Op *, 16> sliceOf(Block &block, llvm::ArrayRef<Op *> ends,
@@ -73,87 +85,151 @@ public:
 private:
   using Values = llvm::SmallVector<Value *, 4>;
 
+  /// One of the iterations that read together.
+  struct Iteration {
+    Value *position = nullptr;
+    /// Null where it exists for certain.
+    Value *exists = nullptr;
+    /// What its loads have read so far.
+    ValueMap tiles;
+  };
+
   [[nodiscard]] bool onlyReads() const;
-  [[nodiscard]] bool isCarried(const Value *value) const {
-    return value->argumentOf() == &body_ && value != body_.argument(0);
-  }
   void findLoads();
+  [[nodiscard]] bool isBesideProducts() const;
   [[nodiscard]] int64_t fitting() const;
   void transform(int64_t count);
-  [[nodiscard]] Values emitLoads(Builder &builder, Value *position) const;
-  [[nodiscard]] Values emitRest(Builder &builder, Value *position, const Values &tiles,
+  [[nodiscard]] Op *emitLoop(Builder &builder, int64_t count);
+  [[nodiscard]] Values emitLoads(Builder &builder, const Iteration &iteration, unsigned step) const;
+  [[nodiscard]] Values emitRest(Builder &builder, const Iteration &iteration,
                                 const Values &carried) const;
 
   Op &loop_;
   Block &body_;
   PassContext &context_;
+  /// In steps: those of one read where those of earlier ones say.
+  llvm::SmallVector<llvm::SmallVector<Op *, 4>, 2> steps_;
   llvm::SmallVector<Op *, 4> loads_;
 };
+
+/// Whether an op reads a tile in a way of which no other pass has said more.
+bool reads(const Op &op) {
+  if (op.is(OpKind::Gather))
+    return true;
+  return op.is(OpKind::Load) && op.attrs().empty();
+}
 
 bool LoadsTogether::onlyReads() const {
   unsigned count = 0;
   for (const Op &op : body_.ops()) {
     if (++count > kMostOps || op.numRegions() > 0 || op.is(OpKind::Dot))
       return false;
-    // Other passes have said how theirs are done.
-    const bool reads = op.is(OpKind::Load) && op.attrs().empty();
-    if (!op.isPure() && !reads && &op != body_.terminator())
+    if (!op.isPure() && !reads(op) && &op != body_.terminator())
       return false;
   }
   return true;
 }
 
-/// Loads of tiles at places that follow from the position.
+/// Loads of tiles at places that follow from the position, and from what such loads read.
 void LoadsTogether::findLoads() {
-  llvm::SmallPtrSet<const Value *, 16> later;
+  // The step of the loads that a value needs, from 1 on; 0 where it needs none.
+  llvm::DenseMap<const Value *, unsigned> stepOf;
+  llvm::SmallPtrSet<const Value *, 16> later(body_.arguments().drop_front().begin(),
+                                             body_.arguments().end());
   for (Op &op : body_.ops()) {
-    if (llvm::any_of(op.operands(), [&](const Value *operand) {
-          return isCarried(operand) || later.contains(operand);
-        })) {
-      later.insert_range(op.results());
-    } else if (op.is(OpKind::Load) && op.result()->type().isTile()) {
-      loads_.push_back(&op);
-      later.insert(op.result());
+    unsigned step = 0;
+    bool isLater = false;
+    for (const Value *operand : op.operands()) {
+      isLater |= later.contains(operand);
+      step = std::max(step, stepOf.lookup(operand));
     }
+    const bool isLoad = reads(op) && op.result()->type().isTile() && step < kMostSteps;
+    if (isLater || (reads(op) && !isLoad && step > 0)) {
+      later.insert_range(op.results());
+      continue;
+    }
+    if (isLoad) {
+      if (step == steps_.size())
+        steps_.emplace_back();
+      steps_[step++].push_back(&op);
+      loads_.push_back(&op);
+    }
+    for (const Value *result : op.results())
+      stepOf[result] = step;
   }
+}
+
+/// Whether the kernel multiplies: then few of its programs run at once, with many registers each.
+bool LoadsTogether::isBesideProducts() const {
+  bool multiplies = false;
+  walk(*loop_.enclosing(OpKind::Kernel), [&](Op &op) { multiplies |= op.is(OpKind::Dot); });
+  return multiplies;
+}
+
+/// The loop's iterations, where their number is known.
+std::optional<int64_t> iterationsOf(const Op &loop) {
+  const std::optional<int64_t> begin = constantOf(loop.operand(0)),
+                               end = constantOf(loop.operand(1)),
+                               step = constantOf(loop.operand(2));
+  if (!begin || !end || !step || *step <= 0 || *end <= *begin)
+    return std::nullopt;
+  return (*end - *begin + *step - 1) / *step;
 }
 
 /// Iterations whose tiles fit.
 int64_t LoadsTogether::fitting() const {
   const Op *kernel = loop_.enclosing(OpKind::Kernel);
-  const int64_t threads = kernel ? kernel->intAttrOr("threads", 1) : 1;
-  const auto bytes = [](const Value *value) {
+  const int64_t threads = kernel->intAttrOr("threads", 1);
+  const auto bytes = [&](const Value *value) -> int64_t {
     const Type type = value->type();
-    return type.isTile() ? type.elements() * int64_t(dtypeBytes(type.dtype())) : 0;
+    if (!type.isTile())
+      return 0;
+    const int64_t elements = type.layout() ? int64_t(type.layout()->registers())
+                                           : (type.elements() + threads - 1) / threads;
+    return elements * dtypeBytes(type.dtype());
   };
+  // What only says where the last ones read is no longer wanted when they have arrived.
+  llvm::SmallVector<Op *, 16> rest = sliceOf(body_, {body_.terminator()}, loads_);
   int64_t loaded = 0, carried = 0;
-  for (const Op *load : loads_)
-    loaded += bytes(load->result());
+  for (const Op *load : loads_) {
+    if (llvm::any_of(load->result()->uses(),
+                     [&](const Use &use) { return llvm::is_contained(rest, use.user); }))
+      loaded += bytes(load->result());
+    // Each row has an address.
+    if (gathersRows(*load))
+      loaded +=
+          bytes(load->operand(1)) * kAddressBytes / dtypeBytes(load->operand(1)->type().dtype());
+  }
   for (const Value *result : loop_.results())
     carried += bytes(result);
-  return std::min(kMostTogether, (kBytesOfThread * threads - carried) / loaded);
+  const int64_t room = isBesideProducts() ? kBytesBesideProducts : kBytesOfThread;
+  const int64_t most = iterationsOf(loop_) ? kMostKnownTogether : kMostTogether;
+  return std::min(most, (room - carried) / std::max<int64_t>(loaded, 1));
 }
 
-LoadsTogether::Values LoadsTogether::emitLoads(Builder &builder, Value *position) const {
-  ValueMap map;
-  map[body_.argument(0)] = position;
-  for (Op *op : sliceOf(body_, loads_)) {
+/// What an iteration reads in a step.
+LoadsTogether::Values LoadsTogether::emitLoads(Builder &builder, const Iteration &iteration,
+                                               unsigned step) const {
+  ValueMap map = iteration.tiles;
+  map[body_.argument(0)] = iteration.position;
+  llvm::SmallVector<Op *, 8> before;
+  for (unsigned s = 0; s < step; ++s)
+    llvm::append_range(before, steps_[s]);
+  for (Op *op : sliceOf(body_, steps_[step], before)) {
     builder.setLoc(op->loc());
     cloneOp(builder, *op, map);
   }
   Values tiles;
-  for (const Op *load : loads_)
+  for (const Op *load : steps_[step])
     tiles.push_back(map.lookup(load->result()));
   return tiles;
 }
 
 /// What an iteration computes of its tiles: what is carried to the next one.
-LoadsTogether::Values LoadsTogether::emitRest(Builder &builder, Value *position,
-                                              const Values &tiles, const Values &carried) const {
-  ValueMap map;
-  map[body_.argument(0)] = position;
-  for (auto [load, tile] : llvm::zip_equal(loads_, tiles))
-    map[load->result()] = tile;
+LoadsTogether::Values LoadsTogether::emitRest(Builder &builder, const Iteration &iteration,
+                                              const Values &carried) const {
+  ValueMap map = iteration.tiles;
+  map[body_.argument(0)] = iteration.position;
   for (auto [argument, value] : llvm::zip_equal(body_.arguments().drop_front(), carried))
     map[argument] = value;
   Op *yield = body_.terminator();
@@ -168,13 +244,10 @@ LoadsTogether::Values LoadsTogether::emitRest(Builder &builder, Value *position,
   return next;
 }
 
-void LoadsTogether::transform(int64_t count) {
-  Builder builder(body_.module());
-  builder.setInsertionPoint(&loop_);
-  builder.setLoc(loop_.loc());
-  Value *end = loop_.operand(1), *step = loop_.operand(2);
+/// The loop of fewer iterations, still empty.
+Op *LoadsTogether::emitLoop(Builder &builder, int64_t count) {
   Values operands(loop_.operands().begin(), loop_.operands().end());
-  operands[2] = builder.mul(step, builder.constIndex(count));
+  operands[2] = builder.mul(operands[2], builder.constIndex(count));
   llvm::SmallVector<Type, 4> types;
   for (const Value *result : loop_.results())
     types.push_back(result->type());
@@ -184,43 +257,67 @@ void LoadsTogether::transform(int64_t count) {
   loop->setAttr("together", count);
   for (const Value *argument : body_.arguments())
     loop->body().addArgument(argument->type(), argument->nameHint());
+  return loop;
+}
+
+/// The results of `then`, or of `otherwise` where `exists` does not hold.
+template <typename Then, typename Otherwise>
+llvm::SmallVector<Value *, 4> emitWhen(Builder &builder, Value *exists,
+                                       llvm::ArrayRef<Type> results, Then then,
+                                       Otherwise otherwise) {
+  if (!exists)
+    return then();
+  Op *choice = builder.op(OpKind::If, {exists}, results);
+  const InsertionGuard guard(builder);
+  builder.setInsertionPointToEnd(choice->body(0));
+  builder.op(OpKind::Yield, then());
+  builder.setInsertionPointToEnd(choice->body(1));
+  builder.op(OpKind::Yield, otherwise());
+  return {choice->results().begin(), choice->results().end()};
+}
+
+void LoadsTogether::transform(int64_t count) {
+  Builder builder(body_.module());
+  builder.setInsertionPoint(&loop_);
+  builder.setLoc(loop_.loc());
+  const std::optional<int64_t> iterations = iterationsOf(loop_);
+  const bool allExist = iterations && *iterations % count == 0;
+  Op *loop = emitLoop(builder, count);
   builder.setInsertionPointToEnd(loop->body());
 
-  // An `if` around what only some iterations do.
-  const auto when = [&](Value *exists, llvm::ArrayRef<Type> results, auto then, auto otherwise) {
-    Op *choice = builder.op(OpKind::If, {exists}, results);
-    const InsertionGuard guard(builder);
-    for (unsigned i : {0u, 1u}) {
-      builder.setInsertionPointToEnd(choice->body(i));
-      const Values yielded = i == 0 ? then() : otherwise();
-      builder.op(OpKind::Yield, yielded);
-    }
-    return Values(choice->results().begin(), choice->results().end());
-  };
-  llvm::SmallVector<Type, 4> loaded;
-  for (const Op *load : loads_)
-    loaded.push_back(load->result()->type());
-  const auto zeros = [&] {
-    Values tiles;
-    for (Type type : loaded)
-      tiles.push_back(emitZeros(builder, type));
-    return tiles;
-  };
-
-  Values positions = {loop->body().argument(0)}, exists = {nullptr};
-  llvm::SmallVector<Values, 8> tiles = {emitLoads(builder, positions[0])};
+  llvm::SmallVector<Iteration, 8> together(count);
+  together[0].position = loop->body().argument(0);
   for (int64_t i = 1; i < count; ++i) {
-    builder.setLoc(loop_.loc());
-    positions.push_back(builder.add(positions.back(), step));
-    exists.push_back(builder.cmp("lt", positions[i], end));
-    tiles.push_back(
-        when(exists[i], loaded, [&] { return emitLoads(builder, positions[i]); }, zeros));
+    together[i].position = builder.add(together[i - 1].position, loop_.operand(2));
+    if (!allExist)
+      together[i].exists = builder.cmp("lt", together[i].position, loop_.operand(1));
   }
+  for (unsigned step = 0; step < steps_.size(); ++step) {
+    llvm::SmallVector<Type, 4> types;
+    for (const Op *load : steps_[step])
+      types.push_back(load->result()->type());
+    const auto zeros = [&] {
+      Values tiles;
+      for (Type type : types)
+        tiles.push_back(emitZeros(builder, type));
+      return tiles;
+    };
+    for (Iteration &iteration : together) {
+      builder.setLoc(loop_.loc());
+      const Values tiles = emitWhen(
+          builder, iteration.exists, types, [&] { return emitLoads(builder, iteration, step); },
+          zeros);
+      for (auto [load, tile] : llvm::zip_equal(steps_[step], tiles))
+        iteration.tiles[load->result()] = tile;
+    }
+  }
+  llvm::SmallVector<Type, 4> types;
+  for (const Value *result : loop_.results())
+    types.push_back(result->type());
   Values carried(llvm::drop_begin(loop->body().arguments()));
-  carried = emitRest(builder, positions[0], tiles[0], carried);
-  for (int64_t i = 1; i < count; ++i)
-    carried = when(
-        exists[i], types, [&] { return emitRest(builder, positions[i], tiles[i], carried); },
+  for (const Iteration &iteration : together)
+    carried = emitWhen(
+        builder, iteration.exists, types, [&] { return emitRest(builder, iteration, carried); },
         [&] { return carried; });
   builder.setLoc(loop_.loc());
   builder.op(OpKind::Yield, carried);
@@ -234,11 +331,24 @@ bool LoadsTogether::run() {
   if (loop_.numResults() == 0 || !onlyReads())
     return false;
   findLoads();
-  if (loads_.empty() || !llvm::all_of(loads_, [](const Op *load) {
+  if (loads_.empty())
+    return false;
+  if (!isBesideProducts() && !llvm::all_of(loads_, [](const Op *load) {
         return load->result()->type().shape().size() == 1;
       }))
     return false;
-  const int64_t count = fitting();
+  int64_t count = fitting();
+  if (const std::optional<int64_t> iterations = iterationsOf(loop_)) {
+    count = std::min(count, *iterations);
+    // As many as divide them, unless that is few.
+    for (int64_t fewer = count; 2 * fewer > count && fewer > 1; --fewer)
+      if (*iterations % fewer == 0) {
+        count = fewer;
+        break;
+      }
+    if (*iterations == 1)
+      return false;
+  }
   if (count < 2) {
     context_.remark(loop_, "not loaded together: only one iteration's tiles fit into registers");
     return false;

@@ -12,11 +12,13 @@ from goals import shapes_of
 from grouped import products_of_picked
 from harness import fastest, ratio
 
-# BM, BN, BK, and tokens that are sent at once.
-GATHERED = ((128, 256, 64, 128), (128, 256, 64, 64), (128, 128, 64, 128), (64, 256, 64, 128))
-# BM, BN, BK; tokens and columns that are summed at once, and programs that send sums.
-SUMMED = ((128, 256, 64, 16, 512, 8), (128, 256, 64, 16, 1024, 8), (128, 256, 64, 16, 512, 16),
-          (128, 128, 64, 16, 512, 8))
+# BM, BN, BK; tokens that are sent at once, and programs that copy the own ones.
+GATHERED = ((128, 256, 64, 128, 112), (128, 256, 64, 128, 64), (128, 128, 64, 128, 112))
+# BM, BN, BK; tokens and columns that are summed at once, tokens that are told of at once, and
+# programs that send.
+SUMMED = ((128, 256, 64, 8, 512, 64, 16), (128, 256, 64, 8, 512, 64, 24),
+          (128, 256, 64, 8, 1024, 64, 12), (128, 256, 64, 8, 1024, 64, 20),
+          (128, 256, 64, 16, 512, 64, 8))
 # Relative, also of the peers'.
 TOLERANCE = 1e-2
 
@@ -104,9 +106,9 @@ def ag_grouped_gemm(bench, options, build, team_for):
 
         with team_for(bench, options) as team:
             def prepare(way):
-                bm, bn, bk, chunk = way
+                bm, bn, bk, chunk, programs = way
                 library, _ = build(bench, options, "ag_grouped_gemm", BM=bm, BN=bn, BK=bk,
-                                   TOPK=topk, CHUNK=chunk)
+                                   TOPK=topk, CHUNK=chunk, P=programs)
                 pick, expert, hops, _ = routing.blocks(bm)
                 y = torch.empty(pick.numel(), n, device="cuda", dtype=torch.bfloat16)
 
@@ -114,7 +116,7 @@ def ag_grouped_gemm(bench, options, build, team_for):
                     library.ag_grouped_gemm(shard, pick, expert, hops, w, y, team=team)
 
                 launch.result = pick, expert, y
-                return f"{bm}x{bn}x{bk}, {chunk}", launch
+                return f"{bm}x{bn}x{bk}, {chunk}, {programs}", launch
 
             def check(name, launch):
                 pick, expert, y = launch.result
@@ -166,9 +168,9 @@ def grouped_gemm_rs(bench, options, build, team_for):
 
         with team_for(bench, options) as team:
             def prepare(way):
-                bm, bn, bk, bt, bc, programs = way
+                bm, bn, bk, bt, bc, chunk, programs = way
                 library, _ = build(bench, options, "grouped_gemm_rs", BM=bm, BN=bn, BK=bk, BT=bt,
-                                   BC=bc, P=programs, TOPK=topk)
+                                   BC=bc, CHUNK=chunk, P=programs, TOPK=topk)
                 pick, expert, _, place = routing.blocks(bm)
                 x = torch.zeros(pick.numel(), k, device="cuda", dtype=torch.bfloat16)
 
@@ -182,7 +184,7 @@ def grouped_gemm_rs(bench, options, build, team_for):
                     x[place.flatten().long()] = turned.reshape(tokens * topk, k)
 
                 launch.sort = sort
-                return f"{bm}x{bn}x{bk}, {bt}x{bc}, {programs}", launch
+                return f"{bm}x{bn}x{bk}, {bt}x{bc}, {chunk}, {programs}", launch
 
             def check(name, launch):
                 return bench.check(f"grouped_gemm_rs {name}", launch, launch.sort, out, reference,

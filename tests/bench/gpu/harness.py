@@ -151,6 +151,7 @@ def fastest(bench, ways, prepare, check):
         name, launch = prepare(way)
         good, error = check(name, launch)
         spent = bench.milliseconds(launch) if good else None
+        bench.say(f"{name}: {spent} ms")
         if spent is not None and (best[0] is None or spent < best[0]):
             best = (spent, name, error)
     return best
