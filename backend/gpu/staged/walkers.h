@@ -82,8 +82,10 @@ protected:
 private:
   void copy(ir::Op &load);
   void copyTile(ir::Op &load, llvm::Value *slot, llvm::Value *full);
-  /// A few elements, each by one thread.
+  /// A few elements, by the threads of the warp: in words, or each by itself.
   void fetch(ir::Op &load, llvm::Value *slot);
+  void fetchWords(ir::Op &load, llvm::Value *from, llvm::Value *count, llvm::Value *slot);
+  void fetchElements(ir::Op &load, const View &from, llvm::Value *slot);
   /// From one of the tile's sources.
   void copyBoxes(const StagedTile &tile, const ir::TensorBox &box, llvm::Value *slot,
                  llvm::Value *full);
