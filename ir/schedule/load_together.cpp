@@ -34,10 +34,10 @@ using namespace dtile::ir;
 /// number is known, the experts of a token.
 constexpr int64_t kMostTogether = 7;
 constexpr int64_t kMostKnownTogether = 8;
-/// What is on its way and what is carried, in one thread; and in one of a kernel that multiplies,
-/// of which there are few.
+/// What is on its way and what is carried, in one thread; and where the kernel multiplies, so that
+/// threads are few, and without branches.
 constexpr int64_t kBytesOfThread = 384;
-constexpr int64_t kBytesBesideProducts = 512;
+constexpr int64_t kBytesOfKnown = 512;
 constexpr int64_t kAddressBytes = 8;
 /// Ops of an iteration, which there will be several times.
 constexpr unsigned kMostOps = 48;
@@ -202,9 +202,15 @@ int64_t LoadsTogether::fitting() const {
   }
   for (const Value *result : loop_.results())
     carried += bytes(result);
-  const int64_t room = isBesideProducts() ? kBytesBesideProducts : kBytesOfThread;
-  const int64_t most = iterationsOf(loop_) ? kMostKnownTogether : kMostTogether;
-  return std::min(most, (room - carried) / std::max<int64_t>(loaded, 1));
+  loaded = std::max<int64_t>(loaded, 1);
+  const std::optional<int64_t> iterations = iterationsOf(loop_);
+  if (!iterations)
+    return std::min(kMostTogether, (kBytesOfThread - carried) / loaded);
+  const int64_t room = isBesideProducts() ? kBytesOfKnown : kBytesOfThread;
+  // Of all iterations at once the first one's tiles are gone when the sum is there.
+  if (*iterations <= std::min(kMostKnownTogether, 1 + (room - carried) / loaded))
+    return *iterations;
+  return std::min(kMostKnownTogether, (room - carried) / loaded);
 }
 
 /// What an iteration reads in a step.

@@ -17,7 +17,7 @@ GATHERED = ((128, 256, 64, 128, 112), (128, 256, 64, 128, 64), (128, 128, 64, 12
 # BM, BN, BK; tokens and columns that are summed at once, tokens that are told of at once, and
 # programs that send.
 SUMMED = ((128, 256, 64, 8, 512, 64, 16), (128, 256, 64, 8, 512, 64, 24),
-          (128, 256, 64, 8, 1024, 64, 12), (128, 256, 64, 8, 1024, 64, 20),
+          (128, 256, 64, 8, 1024, 64, 20), (128, 256, 64, 16, 1024, 64, 16),
           (128, 256, 64, 16, 512, 64, 8))
 # Relative, also of the peers'.
 TOLERANCE = 1e-2
