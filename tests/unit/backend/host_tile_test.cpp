@@ -312,6 +312,55 @@ TEST(HostTile, PickedRowsAreThoseOfTheWindow) {
   }
 }
 
+TEST(HostTile, PickedRowsAreSummedInTheOrderOfTheLoop) {
+  // Beside a product several rows are read together (pass load-together): of loops of one round, of
+  // several, of one that is not whole, and of lengths that are not known.
+  for (const char *length : {"1", "3", "11", "12", "known by no one"}) {
+    const bool isKnown = length[0] != 'k';
+    for (int64_t most : {0, 1, 7, 12}) {
+      if (isKnown && most != 12)
+        continue;
+      KernelText text;
+      text.param("x", "in", DType::BF16, {9, 24}).param("place", "in", DType::I32, {16, 12});
+      text.param("b", "in", DType::BF16, {16, 16}).param("n", "in", DType::I32, {1});
+      text.param("t", "out", DType::F32, {16, 16});
+      text.line("%first = const {value = 0} : index").line("%one = const {value = 1} : index");
+      text.line("%past = const {value = 16} : index").line("%column = const {value = 4} : index");
+      text.line("%view = view.slice %n, %first {dims = \"i\"} : view<i32, 0>");
+      text.line("%number = load %view : i32");
+      text.line(isKnown ? "%end = const {value = " + std::string(length) + "} : index"
+                        : std::string("%end = cast %number : index"));
+      text.line("%zero = const {value = 0.0} : f32").line("%half = const {value = 0.5} : f32");
+      text.line("%zeros = tile.splat %zero : tile<16x16xf32>");
+      text.line("%halves = tile.splat %half : tile<16x16xf32>");
+      text.line(
+          "%rows = view.tile %x, %column, %past {dims = \"ar\", lens = [16]} : view<bf16, 2>");
+      text.line("%sum = for %first, %end, %one, %zeros : tile<16x16xf32> "
+                "(%j: index, %acc: tile<16x16xf32>) {");
+      text.line("%numbers = view.tile %place, %first, %past, %j {dims = \"ri\", lens = [16]} "
+                ": view<i32, 1>");
+      text.line("%picked = load %numbers : tile<16xi32>");
+      text.line("%row = gather %rows, %picked {ntok = 0, rows = true} : tile<16x16xbf16>");
+      text.line("%wide = cast %row : tile<16x16xf32>");
+      text.line("%less = mul %acc, %halves : tile<16x16xf32>");
+      text.line("%next = add %less, %wide : tile<16x16xf32>").line("yield %next").line("}");
+      text.line(
+          "%all = view.tile %b, %first, %past, %first, %past {dims = \"rr\", lens = [16, 16]} "
+          ": view<bf16, 2>");
+      text.line("%factor = load %all : tile<16x16xbf16>");
+      text.line("%product = tile.dot %factor, %factor, %sum : tile<16x16xf32>");
+      text.line("store %product, %t");
+      runBoth(text.single(), 1,
+              {random(DType::BF16, {9, 24}, 9),
+               filled(DType::I32, {16, 12}, 1, [](int64_t i) { return double(i * 5 % 13 - 2); }),
+               random(DType::BF16, {16, 16}, 10),
+               filled(DType::I32, {1}, 1, [&](int64_t) { return double(most); }),
+               zeros(DType::F32, {16, 16})},
+              1e-2);
+    }
+  }
+}
+
 TEST(HostTile, SelectTakesScalarAndTileConditions) {
   KernelText text;
   text.param("a", "in", DType::F32, {32}).param("t", "out", DType::F32, {32});
