@@ -34,8 +34,8 @@ using namespace dtile::ir;
 /// number is known, the experts of a token.
 constexpr int64_t kMostTogether = 7;
 constexpr int64_t kMostKnownTogether = 8;
-/// What is on its way and what is carried, in one thread; and where the kernel multiplies, so that
-/// threads are few, and without branches.
+/// What is on its way and what is carried, in one thread; and of loops of known length where the
+/// kernel multiplies, so that threads are few.
 constexpr int64_t kBytesOfThread = 384;
 constexpr int64_t kBytesOfKnown = 512;
 constexpr int64_t kAddressBytes = 8;
@@ -115,7 +115,7 @@ private:
 /// Whether an op reads a tile in a way of which no other pass has said more.
 bool reads(const Op &op) {
   if (op.is(OpKind::Gather))
-    return true;
+    return !op.hasAttr("swizzle");
   return op.is(OpKind::Load) && op.attrs().empty();
 }
 
@@ -173,7 +173,7 @@ std::optional<int64_t> iterationsOf(const Op &loop) {
                                step = constantOf(loop.operand(2));
   if (!begin || !end || !step || *step <= 0 || *end <= *begin)
     return std::nullopt;
-  return (*end - *begin + *step - 1) / *step;
+  return (*end - *begin - 1) / *step + 1;
 }
 
 /// Iterations whose tiles fit.

@@ -3,13 +3,11 @@
 //
 // Expects: any well-formed module.
 // Produces: the same program with constants folded and on the right of commutative ops; no `if` on
-//   a constant; no `for` of zero or one iterations; no tokens that are complete, nor acquires
-//   before inputs are read; no views of all.
+//   a constant; no `for` of zero or one iterations; no tokens that are complete; no views of all.
 // Why: the passes after it, and the analyses, look for one form.
 // Leaves alone: the order of effects, and float identities that are wrong for -0, NaN or
 //   infinities.
 #include "frontend/base/check.h"
-#include "ir/analysis/communication.h"
 #include "ir/transform/canonicalizer.h"
 #include "ir/transform/pass.h"
 #include "ir/transform/ranges.h"
@@ -272,14 +270,6 @@ void flatten(Value *token, llvm::SmallVectorImpl<Value *> &out) {
       out.push_back(part);
 }
 
-/// Whether an op reads this rank's part of an input, which nobody writes in a launch.
-bool readsOwnInput(const Op &op) {
-  if (!op.is(OpKind::Load) || op.operand(0)->type().isRemote())
-    return false;
-  const Op *object = objectOf(op.operand(0));
-  return object && object->is(OpKind::Param) && object->strAttr("mode") == "in";
-}
-
 } // namespace
 
 bool Canonicalizer::simplifyTokens(Op &op) {
@@ -289,9 +279,6 @@ bool Canonicalizer::simplifyTokens(Op &op) {
   llvm::SmallVector<Value *, 4> tokens;
   for (Value *token : op.operands().drop_front(*first))
     flatten(token, tokens);
-  // Not those of transfers, each of which is used once.
-  if (readsOwnInput(op))
-    llvm::erase_if(tokens, [](const Value *token) { return !token->type().isToken(); });
   if (op.is(OpKind::Await) && tokens.empty()) {
     erase(op);
     return true;

@@ -12,6 +12,7 @@
 // How: tiles that meet in elementwise ops, in loops and in sums of products have one layout, which
 //   is the product's if there is one, else what a neighbour (a reduction, a broadcast …) suggests,
 //   else rows of neighbours in memory. Larger tiles choose first.
+#include "ir/analysis/communication.h"
 #include "ir/analysis/target_facts.h"
 #include "ir/core/builder.h"
 #include "ir/transform/access_layout.h"
@@ -635,6 +636,14 @@ bool isCheap(const Op &op) {
   return !isDivision && (op.kind() < OpKind::Exp || op.kind() > OpKind::Ceil);
 }
 
+/// Whether a load is of an input, behind acquires alone: these order any number of reads.
+bool isAcquiredInput(const Op &load) {
+  const Op *object = objectOf(load.operand(0));
+  return object && object->is(OpKind::Param) && object->strAttr("mode") == "in" &&
+         llvm::none_of(load.operands().drop_front(),
+                       [](const Value *token) { return token->type().isToken(); });
+}
+
 /// Whether a tile follows by a few simple ops, which all threads can do in any layout, from
 /// positions, scalars and a few elements of memory.
 bool LayoutInference::canRecompute(Value *tile, const Layout &layout, unsigned &ops) {
@@ -645,8 +654,9 @@ bool LayoutInference::canRecompute(Value *tile, const Layout &layout, unsigned &
     return true;
   if (op->is(OpKind::Load))
     return op->hasAttr("fetched") ||
-           (op->numOperands() == 1 && !op->operand(0)->type().isRemote() &&
-            !op->hasAttr("swizzle") && layout.registers() <= kMostReloaded);
+           ((op->numOperands() == 1 || isAcquiredInput(*op)) &&
+            !op->operand(0)->type().isRemote() && !op->hasAttr("swizzle") &&
+            layout.registers() <= kMostReloaded);
   if (op->is(OpKind::Reshape) || op->is(OpKind::Broadcast)) {
     const std::optional<Layout> from = operandLayoutFor(*op, layout);
     return from && canRecompute(op->operand(0), *from, ops);
