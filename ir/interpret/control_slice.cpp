@@ -37,6 +37,11 @@ bool isReadOnly(const Value *view) {
   return param && param->is(OpKind::Param) && param->strAttr("mode") == "in";
 }
 
+/// Whether a read is behind tokens: what uses its value is behind them, too.
+bool isOrdered(const Op &read) {
+  return read.is(OpKind::Load) ? read.numOperands() > 1 : ir::numTrailingTokens(read) > 0;
+}
+
 bool readsMemory(const Op &op) {
   return op.is(OpKind::Load) || op.is(OpKind::Gather) || op.is(OpKind::Atomic);
 }
@@ -201,8 +206,8 @@ ControlSlice Slicer::run() {
       }
       if (op.is(OpKind::Gather) || op.is(OpKind::Scatter))
         indexed.push_back(&op);
-      const bool isPlainRead =
-          (op.is(OpKind::Load) || op.is(OpKind::Gather)) && isReadOnly(op.operand(0));
+      const bool isPlainRead = (op.is(OpKind::Load) || op.is(OpKind::Gather)) &&
+                               isReadOnly(op.operand(0)) && !isOrdered(op);
       const bool isStructure = op.is(OpKind::For) || op.is(OpKind::If) || op.is(OpKind::While) ||
                                op.is(OpKind::Yield) || op.is(OpKind::Condition) ||
                                op.is(OpKind::Return);
