@@ -3,6 +3,7 @@
 #include "ir/analysis/loop_positions.h"
 
 #include "ir/analysis/communication.h"
+#include "ir/analysis/row_gathers.h"
 
 namespace dtile::ir {
 
@@ -17,30 +18,78 @@ llvm::SmallVector<Op *, 8> loopsOfSpaces(Module &module) {
 
 bool isLookup(const Op &op) { return isLoadOfInput(op) && op.result()->type().isIntLike(); }
 
-bool followsFromPosition(Op &op, PositionChain &chain, bool &isVarying) {
+bool isTileLookup(const Op &op) {
+  constexpr unsigned kFewestBytes = 4;
+  if (!op.is(OpKind::Load) && !op.is(OpKind::Gather))
+    return false;
+  const Type type = op.result()->type();
+  const Op *object = objectOf(op.operand(0));
+  return object && object->is(OpKind::Param) && object->strAttr("mode") == "in" && type.isTile() &&
+         type.rank() == 1 && isInteger(type.dtype()) && dtypeBytes(type.dtype()) >= kFewestBytes;
+}
+
+namespace {
+
+/// Whether a value follows from the position of the loop with this body; appends what it needs.
+bool follows(Value *value, const Block &body, PositionChain &chain, bool &isVarying) {
   constexpr uint16_t kAnyEffect = 0xffff;
-  const Block &body = *op.parentBlock();
-  for (Value *operand : op.operands()) {
-    Op *source = operand->definingOp();
-    if (!source) {
-      // Arguments of blocks around the loop do not change in it.
-      if (operand->argumentOf() != &body)
-        continue;
-      if (operand != body.arguments().front())
-        return false;
-      isVarying = true;
-      continue;
-    }
-    if (source->parentBlock() != &body || chain.contains(source))
-      continue;
-    // A rank that follows from the position may be none behind the last iteration.
-    if (source->is(OpKind::ViewAt) || source->numRegions() > 0 ||
-        (source->hasEffect(kAnyEffect) && !isLookup(*source)) ||
-        !followsFromPosition(*source, chain, isVarying))
-      return false;
+  Op *source = value->definingOp();
+  if (!source) {
+    // Arguments of blocks around the loop do not change in it.
+    if (value->argumentOf() != &body)
+      return true;
+    isVarying |= value == body.arguments().front();
+    return value == body.arguments().front();
   }
-  chain.insert(&op);
-  return true;
+  if (source->parentBlock() != &body || chain.contains(source))
+    return true;
+  // A rank that follows from the position may be none behind the last iteration.
+  return !source->is(OpKind::ViewAt) && source->numRegions() == 0 &&
+         (!source->hasEffect(kAnyEffect) || isLookup(*source)) &&
+         followsFromPosition(*source, chain, isVarying);
+}
+
+} // namespace
+
+bool followsFromPosition(Op &op, PositionChain &chain, bool &isVarying) {
+  const Block &body = *op.parentBlock();
+  const bool follow = llvm::all_of(
+      op.operands(), [&](Value *operand) { return follows(operand, body, chain, isVarying); });
+  if (follow)
+    chain.insert(&op);
+  return follow;
+}
+
+bool rowsFollowFromPosition(Op &gather, PositionChain &chain, bool &isVarying) {
+  const Block &body = *gather.parentBlock();
+  const bool areFound = isFoundByElement(gather.operand(1), [&](Value &value) {
+    return value.type().isTile() ? isTileLookup(*value.definingOp())
+                                 : follows(&value, body, chain, isVarying);
+  });
+  const bool follow =
+      areFound && llvm::all_of(gather.operands(), [&](Value *operand) {
+        return operand == gather.operand(1) || follows(operand, body, chain, isVarying);
+      });
+  if (follow)
+    chain.insert(&gather);
+  return follow;
+}
+
+std::optional<llvm::SmallSetVector<Op *, 2>> tileLookups(Op &gather) {
+  llvm::SmallSetVector<Op *, 2> lookups;
+  const bool areFound = isFoundByElement(gather.operand(1), [&](Value &value) {
+    if (value.type().isTile())
+      lookups.insert(value.definingOp());
+    return true;
+  });
+  const bool areKnown =
+      areFound && llvm::all_of(lookups, [](Op *lookup) {
+        return llvm::all_of(lookup->operands(), [](Value *operand) {
+          return !operand->type().isTile() ||
+                 isFoundByElement(operand, [](Value &value) { return !value.type().isTile(); });
+        });
+      });
+  return areKnown ? std::optional(std::move(lookups)) : std::nullopt;
 }
 
 } // namespace dtile::ir

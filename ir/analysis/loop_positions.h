@@ -8,6 +8,8 @@
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/SmallVector.h"
 
+#include <optional>
+
 namespace dtile::ir {
 
 /// The `for` loops of spaces, inner ones behind those around them.
@@ -19,10 +21,22 @@ using PositionChain = llvm::SmallSetVector<Op *, 8>;
 /// Whether the op looks a number up that an input holds.
 [[nodiscard]] bool isLookup(const Op &op);
 
+/// Whether the op loads or gathers a tile of one dimension of numbers that an input holds, in words
+/// that can be copied.
+[[nodiscard]] bool isTileLookup(const Op &op);
+
 /// Appends what an op of a loop's body (directly in it) needs of the body, itself last. False where
 /// that is more than the loop's position, pure ops and look-ups: what the loop carries or loads
 /// else, a rank that may not exist, ops with regions. `isVarying` is set where it is the position
 /// at all.
 [[nodiscard]] bool followsFromPosition(Op &op, PositionChain &chain, bool &isVarying);
+
+/// The same of a gather of rows, each of whose numbers can be found by itself (isFoundByElement):
+/// the chain has what that takes besides, and none of the tiles that the numbers stand in.
+[[nodiscard]] bool rowsFollowFromPosition(Op &gather, PositionChain &chain, bool &isVarying);
+
+/// The tile look-ups among what a gather's rows are found from. Nothing where one of them is only
+/// known by another.
+[[nodiscard]] std::optional<llvm::SmallSetVector<Op *, 2>> tileLookups(Op &gather);
 
 } // namespace dtile::ir

@@ -19,8 +19,10 @@ bool isFoundByElement(Value *tile, llvm::function_ref<bool(Value &)> sees, Seen 
     return true;
   if (!op || tile->type().rank() != 1)
     return false;
-  const bool isLoad = op->is(OpKind::Load) && op->numOperands() == 1 &&
-                      !op->operand(0)->type().isRemote() && !op->boolAttrOr("flagged", false);
+  const bool isLoad =
+      ((op->is(OpKind::Load) && op->numOperands() == 1 && !op->boolAttrOr("flagged", false)) ||
+       (op->is(OpKind::Gather) && numTrailingTokens(*op) == 0)) &&
+      !op->operand(0)->type().isRemote();
   const bool isMade = op->is(OpKind::Splat) || op->is(OpKind::Iota) || op->is(OpKind::Convert) ||
                       isElementwise(*op);
   if ((!isLoad && !isMade) || (isLoad && !sees(*tile)))
@@ -30,15 +32,15 @@ bool isFoundByElement(Value *tile, llvm::function_ref<bool(Value &)> sees, Seen 
   });
 }
 
-bool isForStagedRows(const Op &op, Seen &seen) {
+bool isForFoundRows(const Op &op, llvm::StringRef attribute, Seen &seen) {
   if (!seen.insert(&op).second)
     return true;
   if (op.numResults() != 1 || !op.result()->type().isTile() || !op.result()->hasUses() ||
       op.numRegions() > 0)
     return false;
   return llvm::all_of(op.result()->uses(), [&](const Use &use) {
-    return gathersRows(*use.user) ? use.index == 1 && use.user->hasAttr("swizzle")
-                                  : isForStagedRows(*use.user, seen);
+    return gathersRows(*use.user) ? use.index == 1 && use.user->hasAttr(attribute)
+                                  : isForFoundRows(*use.user, attribute, seen);
   });
 }
 
@@ -49,9 +51,9 @@ bool isFoundByElement(Value *tile, llvm::function_ref<bool(Value &)> sees) {
   return isFoundByElement(tile, sees, seen);
 }
 
-bool isForStagedRows(const Op &op) {
+bool isForFoundRows(const Op &op, llvm::StringRef attribute) {
   Seen seen;
-  return isForStagedRows(op, seen);
+  return isForFoundRows(op, attribute, seen);
 }
 
 } // namespace dtile::ir

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Gathers of rows (pass gather-rows), whose rows warps can fetch by themselves (pass stage-loads):
-// they find their numbers element by element, without the tiles that they stand in.
+// Gathers of rows (pass gather-rows), whose rows threads can fetch by themselves (passes
+// stage-loads and copy-ahead): they find their numbers element by element, without the tiles that
+// they stand in.
 #pragma once
 
 #include "ir/core/ir.h"
@@ -10,11 +11,13 @@
 namespace dtile::ir {
 
 /// Whether each element of a tile of one dimension follows from its position alone: loaded from a
-/// view of this rank, counted, the same everywhere, or computed from such elements. `sees` is asked
-/// of the loads among its ops, and of what else they and it need (scalars, views): false ends it.
+/// view of this rank, looked up there, counted, the same everywhere, or computed from such
+/// elements. `sees` is asked of the loads and gathers among its ops, and of what else they and it
+/// need (scalars, views): false ends it.
 [[nodiscard]] bool isFoundByElement(Value *tile, llvm::function_ref<bool(Value &)> sees);
 
-/// Whether a tile is nothing but numbers of rows that warps find by themselves.
-[[nodiscard]] bool isForStagedRows(const Op &op);
+/// Whether a tile is nothing but numbers of rows that threads find by themselves: those of gathers
+/// with an attribute, `swizzle` (pass stage-loads) or `copied` (copy-ahead).
+[[nodiscard]] bool isForFoundRows(const Op &op, llvm::StringRef attribute);
 
 } // namespace dtile::ir

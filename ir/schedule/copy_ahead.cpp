@@ -4,14 +4,16 @@
 // Expects: `for` loops of spaces with products, after infer-layouts; facts of a machine whose
 //   threads go on while what they copy to shared memory is on its way.
 // Produces: attribute `slots` on a loop (of how many iterations shared memory holds copies) and
-//   `copied` on its loads of tiles whose places follow from its position. The back end starts
-//   the copies `slots` - 1 iterations ahead and reads operands of products where they lie. Tiles
-//   that every iteration loads from the same place are loaded before the loop.
+//   `copied` on its loads of tiles whose places follow from its position, and on its gathers of
+//   rows whose numbers do. The back end starts the copies `slots` - 1 iterations ahead and reads
+//   operands of products where they lie. Tiles that every iteration loads from the same place are
+//   loaded before the loop.
 // Why: where no copy engine fills shared memory (stage-loads), or not for this loop, a program
 //   would wait for memory, then multiply.
 // Leaves alone: loops that write, wait or signal, since loads would move across that; spaces with
 //   staged loads, which use all of shared memory; loads whose places are themselves loaded, but for
-//   numbers that inputs hold (pages of keys): the back end brings those before.
+//   numbers that inputs hold (pages of keys, rows that are picked): the back end brings those
+//   before.
 #include "ir/analysis/loop_positions.h"
 #include "ir/analysis/target_facts.h"
 #include "ir/core/builder.h"
@@ -36,7 +38,7 @@ constexpr int64_t kRowPadding = 16;
 /// Rows in which words change places: at least two words, and no more than all banks.
 constexpr int64_t kWordBytes = 16;
 constexpr int64_t kBankBytes = 128;
-/// Of a slot, for numbers that are looked up.
+/// Of a slot, for numbers that are looked up; those of a tile take a multiple of it.
 constexpr int64_t kNumberBytes = 128;
 /// Threads whose registers may be all that a processor has.
 constexpr int64_t kFullThreads = 256;
@@ -65,6 +67,8 @@ private:
   PassContext &context_;
   llvm::SmallVector<Op *, 4> loads_;
   bool looksUp_ = false;
+  /// Of which numbers come to slots.
+  llvm::SmallSetVector<Op *, 2> tileLookups_;
 };
 
 bool LoopCopies::hasProduct() const {
@@ -126,11 +130,14 @@ bool LoopCopies::keepInvariants() {
 }
 
 bool LoopCopies::canBeCopied(Op &load) {
-  const Value *tile = load.result();
-  if (!load.is(OpKind::Load) || !tile->type().isTile() || tile->type().rank() != 2 ||
-      !tile->type().layout() || load.operand(0)->type().isRemote())
+  const bool isGather = gathersRows(load);
+  if (!load.is(OpKind::Load) && !isGather)
     return false;
-  for (Value *after : load.operands().drop_front())
+  const Value *tile = load.result();
+  if (!tile->type().isTile() || tile->type().rank() != 2 || !tile->type().layout() ||
+      load.operand(0)->type().isRemote())
+    return false;
+  for (Value *after : load.operands().drop_front(isGather ? 2 : 1))
     if (!after->type().isAcquire())
       return false;
   const int64_t bytes = dtypeBytes(tile->type().dtype());
@@ -139,8 +146,16 @@ bool LoopCopies::canBeCopied(Op &load) {
     return false;
   PositionChain chain;
   bool isVarying = false;
-  if (!followsFromPosition(load, chain, isVarying) || !isVarying)
+  const bool follows = isGather ? rowsFollowFromPosition(load, chain, isVarying)
+                                : followsFromPosition(load, chain, isVarying);
+  if (!follows || !isVarying)
     return false;
+  if (isGather) {
+    const auto lookups = tileLookups(load);
+    if (!lookups)
+      return false;
+    tileLookups_.insert_range(*lookups);
+  }
   looksUp_ |= llvm::any_of(chain, [](const Op *op) { return isLookup(*op); });
   return true;
 }
@@ -165,18 +180,21 @@ int64_t LoopCopies::swizzleOf(const Op &load) const {
   return std::min(row, kBankBytes);
 }
 
+int64_t tileBytes(Type tile) { return tile.elements() * int64_t(dtypeBytes(tile.dtype())); }
+
 /// Of a tile in shared memory, with padding.
 int64_t paddedBytes(Type tile) {
-  const int64_t bytes = tile.elements() * int64_t(dtypeBytes(tile.dtype()));
-  return int64_t(llvm::alignTo(bytes + tile.elements() / tile.shape().back() * kRowPadding, 128));
+  const int64_t rows = tile.elements() / tile.shape().back();
+  return int64_t(llvm::alignTo(tileBytes(tile) + rows * kRowPadding, 128));
 }
 
 int64_t LoopCopies::slotBytes() const {
   int64_t bytes = looksUp_ ? kNumberBytes : 0;
+  for (const Op *lookup : tileLookups_)
+    bytes += int64_t(llvm::alignTo(tileBytes(lookup->result()->type()), kNumberBytes));
   for (const Op *load : loads_) {
     const Type type = load->result()->type();
-    bytes += swizzleOf(*load) != 0 ? type.elements() * int64_t(dtypeBytes(type.dtype()))
-                                   : paddedBytes(type);
+    bytes += swizzleOf(*load) != 0 ? tileBytes(type) : paddedBytes(type);
   }
   return bytes;
 }

@@ -4,8 +4,10 @@
 // Expects: inlined kernels, before stage-loads.
 // Produces: of a `gather` from a tensor of this rank of which an index tile has a number a row, and
 //   whose last one has the neighbours of a window in each of them (`x[pick[m], k]`), with one
-//   position of all other dimensions: a `gather` of `rows` from that window. Numbers of rows that
-//   are the same in each iteration of a loop are found before it.
+//   position of all other dimensions: a `gather` of `rows` from that window. Where several index
+//   tiles say together which row it is (`x[page[m], slot[m], :]`), the tensor, if that is a whole
+//   parameter, is read as one of rows that follow each other. Numbers of rows that are the same in
+//   each iteration of a loop are found before it.
 // Why: a row is a run of bytes. Index tiles hide that, and a thread would compute two numbers for
 //   each element.
 // Leaves alone: all other index tiles.
@@ -16,12 +18,17 @@
 
 #include "llvm/ADT/SetVector.h"
 
+#include <map>
 #include <optional>
+#include <vector>
 
 namespace dtile::passes {
 namespace {
 
 using namespace dtile::ir;
+
+/// The number of elements that do not exist.
+constexpr int64_t kNone = -1;
 
 /// The op of such a kind that gives a value, or null.
 Op *definedBy(Value *value, OpKind kind) {
@@ -68,7 +75,7 @@ std::optional<Window> windowOf(Value *positions) {
   Op *compare = select ? definedBy(select->operand(0), OpKind::Cmp) : nullptr;
   Op *outside = select ? definedBy(select->operand(2), OpKind::Splat) : nullptr;
   if (!compare || compare->strAttr("pred") != "lt" || !outside ||
-      constantOf(outside->operand(0)) != -1 || compare->operand(0) != select->operand(1))
+      constantOf(outside->operand(0)) != kNone || compare->operand(0) != select->operand(1))
     return std::nullopt;
   Window window;
   window.limit = splatted(compare->operand(1));
@@ -180,15 +187,19 @@ void eraseUnused(Op *op) {
     eraseUnused(operand->definingOp());
 }
 
-bool readRows(Op &gather, Builder &builder) {
-  Value *view = gather.operand(0);
-  const Type tile = gather.result()->type();
-  if (gathersRows(gather) || view->type().isRemote() || !tile.isTile() || tile.rank() != 2)
-    return false;
+/// A view of two dimensions, numbers of its rows, and what is read of each.
+struct Rows {
+  Value *view = nullptr;
+  Value *numbers = nullptr;
+  Window window;
+};
+
+/// Rows of one dimension, with one position of the others.
+std::optional<Rows> rowsOfOne(Op &gather, Builder &builder) {
   const std::optional<Picked> picked = pickedBy(gather);
   if (!picked)
-    return false;
-  builder.setLoc(gather.loc());
+    return std::nullopt;
+  Value *view = gather.operand(0);
   hoist(*picked->rows);
   hoist(*view);
   if (!picked->positions.empty()) {
@@ -196,21 +207,141 @@ bool readRows(Op &gather, Builder &builder) {
     llvm::append_range(operands, picked->positions);
     builder.setInsertionPoint(beforeLoops(gather, operands));
     view = builder.value(OpKind::ViewSlice, operands,
-                         builder.types().view(tile.dtype(), 2, /*remote=*/false),
+                         builder.types().view(gather.result()->type().dtype(), 2, /*remote=*/false),
                          {{"dims", picked->dims}});
   }
+  return Rows{view, picked->rows, *picked->window};
+}
+
+/// Numbers of rows of a tensor whose dimensions but the last are counted as one.
+class RowNumbers {
+public:
+  RowNumbers(Builder &builder, int64_t rows)
+      : builder_(builder), wide_(builder.types().tile({rows}, DType::I64)),
+        flags_(builder.types().tile({rows}, DType::Bool)) {}
+
+  /// The next dimension, of a size: a tile of positions, or one for all rows.
+  void add(Value *positions, Value *size) {
+    if (!positions->type().isTile())
+      positions = splat(positions);
+    else if (positions->type().dtype() != DType::I64)
+      positions = builder_.value(OpKind::Cast, {positions}, wide_);
+    if (!isBelow(positions, size)) {
+      require(positions, "ge", builder_.constIndex(0));
+      require(positions, "lt", size);
+    }
+    if (numbers_)
+      positions = builder_.value(
+          OpKind::Add, {builder_.value(OpKind::Mul, {numbers_, splat(size)}, wide_), positions},
+          wide_);
+    numbers_ = positions;
+  }
+
+  /// Those of which a position does not exist are none.
+  [[nodiscard]] Value *finish() {
+    if (!exist_)
+      return numbers_;
+    return builder_.value(OpKind::Select, {exist_, numbers_, splat(builder_.constIndex(kNone))},
+                          wide_);
+  }
+
+private:
+  Value *splat(Value *number) { return builder_.value(OpKind::Splat, {number}, wide_); }
+
+  /// Whether they are remainders of divisions by a size.
+  static bool isBelow(Value *positions, const Value *size) {
+    Op *rest = definedBy(positions, OpKind::Rem);
+    const std::optional<int64_t> divisor =
+        rest && splatted(rest->operand(1)) ? constantOf(splatted(rest->operand(1))) : std::nullopt;
+    return divisor && *divisor > 0 && constantOf(size) == divisor;
+  }
+
+  void require(Value *positions, llvm::StringRef predicate, Value *bound) {
+    Value *holds =
+        builder_.value(OpKind::Cmp, {positions, splat(bound)}, flags_, {{"pred", predicate.str()}});
+    exist_ = exist_ ? builder_.value(OpKind::And, {exist_, holds}, flags_) : holds;
+  }
+
+  Builder &builder_;
+  Type wide_, flags_;
+  Value *numbers_ = nullptr, *exist_ = nullptr;
+};
+
+/// Numbers of rows by what they were computed from.
+using KnownNumbers = std::map<std::vector<Value *>, Value *>;
+
+/// Whether a value that an earlier gather has got is there for this one.
+bool isSeenBy(const Op &gather, const Value *value) {
+  for (const Block *block = gather.parentBlock(); block;
+       block = block->parentOp() ? block->parentOp()->parentBlock() : nullptr)
+    if (block == value->definingOp()->parentBlock())
+      return true;
+  return false;
+}
+
+/// Rows of all dimensions but the last, of a parameter: its elements follow each other.
+std::optional<Rows> rowsOfSeveral(Op &gather, KnownNumbers &known, Builder &builder) {
+  Op *param = definedBy(gather.operand(0), OpKind::Param);
+  const unsigned rank = gather.operand(0)->type().rank();
+  if (!param || rank < 3)
+    return std::nullopt;
+  Value *columns = along(gather.operand(rank), 1);
+  const std::optional<Window> window = columns ? windowOf(columns) : std::nullopt;
+  if (!window)
+    return std::nullopt;
+  llvm::SmallVector<Value *, 4> positions;
+  for (Value *tile : gather.operands().slice(1, rank - 1)) {
+    Value *position = splatted(tile);
+    positions.push_back(position ? position : along(tile, 0));
+    if (!positions.back())
+      return std::nullopt;
+  }
+  const llvm::ArrayRef<Value *> sizes = param->operands();
+  std::vector<Value *> from(positions.begin(), positions.end());
+  llvm::append_range(from, sizes.drop_back());
+  Value *&rows = known[from];
+  if (!rows || !isSeenBy(gather, rows)) {
+    builder.setInsertionPoint(&gather);
+    RowNumbers numbers(builder, gather.result()->type().shape()[0]);
+    for (auto [position, size] : llvm::zip(positions, sizes))
+      numbers.add(position, size);
+    rows = numbers.finish();
+    hoist(*rows);
+  }
+  builder.setInsertionPoint(beforeLoops(gather, sizes));
+  Value *count = sizes[0];
+  for (Value *size : sizes.slice(1, rank - 2))
+    count = builder.value(OpKind::Mul, {count, size}, builder.types().index());
+  Value *view =
+      builder.value(OpKind::ViewReshape, {param->result(), count, sizes.back()},
+                    builder.types().view(gather.result()->type().dtype(), 2, /*remote=*/false));
+  return Rows{view, rows, *window};
+}
+
+bool readRows(Op &gather, KnownNumbers &known, Builder &builder) {
+  const Type tile = gather.result()->type();
+  if (gathersRows(gather) || gather.operand(0)->type().isRemote() || !tile.isTile() ||
+      tile.rank() != 2)
+    return false;
+  const unsigned rank = gather.operand(0)->type().rank();
+  builder.setLoc(gather.loc());
+  std::optional<Rows> rows = rowsOfOne(gather, builder);
+  if (!rows)
+    rows = rowsOfSeveral(gather, known, builder);
+  if (!rows)
+    return false;
   builder.setInsertionPoint(&gather);
-  const Window &window = *picked->window;
+  const Window &window = rows->window;
   Value *first = window.first ? window.first : builder.constIndex(0);
   llvm::SmallVector<Value *, 4> operands{
-      builder.value(OpKind::ViewTile, {view, first, window.limit}, view->type(),
+      builder.value(OpKind::ViewTile, {rows->view, first, window.limit}, rows->view->type(),
                     {{"dims", std::string("ar")}, {"lens", std::vector<int64_t>{tile.shape()[1]}}}),
-      picked->rows};
-  llvm::append_range(operands, gather.operands().drop_front(1 + picked->dims.size()));
+      rows->numbers};
+  llvm::append_range(operands, gather.operands().drop_front(1 + rank));
   Value *read = builder.value(OpKind::Gather, operands, tile,
                               {{"ntok", int64_t(operands.size() - 2)}, {"rows", true}});
   gather.result()->replaceAllUsesWith(read);
-  const llvm::SmallVector<Value *, 4> tiles(gather.operands().slice(1, picked->dims.size()));
+  const llvm::SmallVector<Value *, 4> tiles(gather.operands().slice(1, rank));
   gather.erase();
   for (Value *tile : tiles)
     eraseUnused(tile->definingOp());
@@ -228,9 +359,10 @@ bool gatherRows(Module &module, PassContext &) {
           gathers.push_back(&op);
       });
   Builder builder(module);
+  KnownNumbers known;
   bool changed = false;
   for (Op *gather : gathers)
-    changed |= readRows(*gather, builder);
+    changed |= readRows(*gather, known, builder);
   return changed;
 }
 

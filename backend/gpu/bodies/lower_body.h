@@ -199,6 +199,19 @@ protected:
   /// One element of an elementwise op's result, in computing form, from those of its operands.
   [[nodiscard]] llvm::Value *arithmetic(const ir::Op &op, llvm::ArrayRef<llvm::Value *> elements);
 
+  // found_elements.cpp
+  /// The element at a position (i64) of a tile of which each is found by itself
+  /// (ir::isFoundByElement), in computing form. What its ops need besides tiles has been lowered.
+  /// `known`: elements at this position, which what is found is added to.
+  using Elements = llvm::DenseMap<const ir::Value *, llvm::Value *>;
+  [[nodiscard]] llvm::Value *element(ir::Value *tile, llvm::Value *position, Elements &known);
+  /// Where the load or gather of such a tile reads it: an address (global), and whether (i1) it is
+  /// inside of the view.
+  struct Place {
+    llvm::Value *address, *exists;
+  };
+  [[nodiscard]] Place placeOfElement(ir::Op &read, llvm::Value *position, Elements &known);
+
 private:
   friend class CopiedLoop;
   friend class MatrixLowering;
@@ -207,6 +220,9 @@ private:
   [[nodiscard]] unsigned carriedTogether(ir::Type type);
   /// Registers of a tile that a matrix instruction takes as one vector of sums, or 1.
   [[nodiscard]] unsigned sumsTogether(ir::Type tile);
+
+  [[nodiscard]] llvm::Value *computeElement(ir::Value *tile, llvm::Value *position,
+                                            Elements &known);
 
   // lower_tiles.cpp: elementwise, splat, iota, broadcast, reshape, trans, convert.
   void lowerTileOp(ir::Op &op);
@@ -285,7 +301,7 @@ private:
   void readFirstWords(ir::Op &dot);
   /// Whether a product has several steps, and registers for the operands of two at once.
   [[nodiscard]] bool hasRoomToReadAhead(const ir::Op &dot);
-  /// Where the tile of a copied load is in this iteration; none of any other load.
+  /// Where the tile of a copied load or gather is in this iteration; none of any other op.
   [[nodiscard]] std::optional<SharedTile> copiedTile(const ir::Op &load);
   /// The same of an operand of a product, which may be a rearranged one.
   [[nodiscard]] std::optional<SharedTile> copiedOperand(const ir::Value *tile);

@@ -11,7 +11,8 @@
 // Numbers that say where tiles are (pages) come by copies of their own, `slots` - 1 iterations
 // before the tiles' copies are started: with the tiles that are started then, so that they have
 // arrived together with these. Where one of them cannot come so (canBringNumbers), all are loaded
-// when the tiles' copies are started.
+// when the tiles' copies are started. So do the numbers of rows that are picked (gathers), an
+// element for each row: the threads that copy a row compute where it is from what has come.
 //
 // Copies are of 16 bytes where rows begin at multiples of that, else of the fewest that there are,
 // or by loads and stores, asked at run time: what stands in shared memory is the same. What a view
@@ -23,6 +24,7 @@
 #include "backend/gpu/bodies/lower_copied.h"
 
 #include "frontend/base/check.h"
+#include "ir/analysis/row_gathers.h"
 
 #include "llvm/Support/MathExtras.h"
 
@@ -34,7 +36,6 @@ using llvm::Value;
 
 namespace {
 
-constexpr int64_t kWordBytes = 16;
 /// Bytes that all banks of shared memory give at once.
 constexpr int64_t kBankBytes = 128;
 constexpr int64_t kTileAlign = 128;
@@ -65,7 +66,9 @@ llvm::SmallVector<const ir::Value *, 4> rangesOf(const Op &slice) {
 
 } // namespace
 
-bool isCopiedLoad(const Op &op) { return op.is(OpKind::Load) && op.hasAttr("copied"); }
+bool isCopiedLoad(const Op &op) {
+  return (op.is(OpKind::Load) || op.is(OpKind::Gather)) && op.hasAttr("copied");
+}
 
 CopiedLoop::CopiedLoop(BodyLowering &body, Op &loop)
     : body_(body), b(body.builder()), loop_(loop), copies_(*body.gpu().device.asyncCopies()),
@@ -88,6 +91,18 @@ CopiedLoop::CopiedLoop(BodyLowering &body, Op &loop)
   numbersOffset_ = slotBytes_;
   slotBytes_ = int64_t(llvm::alignTo(
       slotBytes_ + kNumberBytes * int64_t(bringsNumbers_ ? lookups_.size() : 0), kTileAlign));
+  for (Op *load : loads_) {
+    if (!load->is(OpKind::Gather))
+      continue;
+    const auto lookups = ir::tileLookups(*load);
+    DTILE_CHECK(lookups, "rows of copied gathers are found by look-ups");
+    for (Op *lookup : *lookups)
+      if (tileLookups_.insert({lookup, slotBytes_}).second) {
+        const ir::Type type = lookup->result()->type();
+        slotBytes_ +=
+            int64_t(llvm::alignTo(type.elements() * int64_t(dtypeBytes(type.dtype())), kTileAlign));
+      }
+  }
   const auto product = llvm::find_if(
       loop.body().ops(), [](Op &op) { return op.is(OpKind::Dot) && op.hasAttr("matrix"); });
   if (product != loop.body().ops().end())
@@ -184,7 +199,7 @@ void CopiedLoop::begin(bool isStraight) {
     Value *position = b.CreateAdd(first, b.CreateMul(round, step));
     start(position,
           b.CreateMul(b.CreateTrunc(round, b.getInt32Ty()), b.getInt32(uint32_t(slotBytes_))),
-          lookUp(position));
+          lookUp(position), /*haveArrived=*/false);
     startAll();
   });
   if (!readsAhead_)
@@ -207,7 +222,8 @@ void CopiedLoop::beginIteration() {
   Value *position = body_.scalar(argument);
   Value *distance = b.CreateMul(body_.scalar(loop_.operand(2)), b.getInt64(uint64_t(slots_ - 1)));
   Value *later = b.CreateAdd(position, distance), *freed = slotBefore(slot_);
-  start(later, freed, bringsNumbers_ ? arrivedNumbers(freed) : lookUp(later));
+  start(later, freed, bringsNumbers_ ? arrivedNumbers(freed) : lookUp(later),
+        /*haveArrived=*/true);
   if (!isStraight_ || !spreadOver_)
     startAll();
   body_.set(argument, {position});
@@ -240,7 +256,9 @@ ir::PositionChain CopiedLoop::chain() const {
   ir::PositionChain chain;
   for (Op *load : loads_) {
     bool isVarying = false;
-    const bool follows = ir::followsFromPosition(*load, chain, isVarying);
+    const bool follows = load->is(OpKind::Gather)
+                             ? ir::rowsFollowFromPosition(*load, chain, isVarying)
+                             : ir::followsFromPosition(*load, chain, isVarying);
     DTILE_CHECK(follows, "copied loads are of places that follow from the position");
   }
   return chain;
@@ -248,14 +266,14 @@ ir::PositionChain CopiedLoop::chain() const {
 
 /// Whether the addresses of all loads are linear in the position and in the numbers that are looked
 /// up: then what holds of two neighbours of each holds of all. Where ranges and windows begin and
-/// end must not follow from numbers.
+/// end must not follow from numbers. Which rows are picked does not matter: all are as far apart.
 bool CopiedLoop::isAffine() const {
   const ir::PositionChain ops = chain();
   // How numbers are found does not matter.
   llvm::SmallPtrSet<const Op *, 8> needed(loads_.begin(), loads_.end());
   for (const Op *op : llvm::reverse(ops))
     if (needed.contains(op) && !ir::isLookup(*op))
-      for (const ir::Value *operand : op->operands())
+      for (const ir::Value *operand : op->operands().take_front(isCopiedLoad(*op) ? 1 : ~0u))
         needed.insert(operand->definingOp());
   llvm::SmallPtrSet<const Op *, 8> lookedUp;
   const auto isLookedUp = [&](const ir::Value *value) {
@@ -283,6 +301,7 @@ bool CopiedLoop::isAffine() const {
     case OpKind::Add:
     case OpKind::Sub:
     case OpKind::Load:
+    case OpKind::Gather:
       return true;
     default:
       return false;
@@ -329,8 +348,23 @@ CopiedLoop::Numbers CopiedLoop::arrivedNumbers(Value *slot) {
   return numbers;
 }
 
+Value *CopiedLoop::placeOfNumber(Value *slot, Op &lookup, Value *element) {
+  Value *from = b.CreateAdd(slot, b.getInt32(uint32_t(tileLookups_.lookup(&lookup))));
+  const auto bytes = uint32_t(dtypeBytes(lookup.result()->type().dtype()));
+  Value *place = b.CreateAdd(from, b.CreateMul(element, b.getInt32(bytes)));
+  return b.CreateInBoundsGEP(b.getInt8Ty(), ring_, place);
+}
+
 void CopiedLoop::bringNumbers(Value *position, Value *slot) {
   body_.set(loop_.body().argument(0), {position});
+  if (!tileLookups_.empty()) {
+    for (Op *op : chain())
+      if (!isCopiedLoad(*op))
+        body_.lowerOp(*op);
+    bringTileNumbers(slot);
+  }
+  if (!bringsNumbers_ || lookups_.empty())
+    return;
   ir::PositionChain places;
   bool isVarying = false;
   for (Op *op : lookups_)
@@ -350,6 +384,22 @@ void CopiedLoop::bringNumbers(Value *position, Value *slot) {
   });
 }
 
+/// What else they follow from has been lowered for their position.
+void CopiedLoop::bringTileNumbers(Value *slot) {
+  for (const auto &[op, offset] : tileLookups_) {
+    const ir::Type type = op->result()->type();
+    const unsigned bytes = dtypeBytes(type.dtype());
+    eachOfThread(type.elements(), [&](Value *element) {
+      BodyLowering::Elements known;
+      const auto [place, exists] =
+          body_.placeOfElement(*op, b.CreateZExt(element, b.getInt64Ty()), known);
+      copies_.copy(b, placeOfNumber(slot, *op, element),
+                   b.CreateSelect(exists, place, zeroBytes(b)), bytes,
+                   b.CreateSelect(exists, b.getInt32(bytes), b.getInt32(0)));
+    });
+  }
+}
+
 CopiedLoop::Numbers CopiedLoop::unitNumbers(std::optional<size_t> one) const {
   Numbers numbers;
   for (auto [i, op] : llvm::enumerate(lookups_))
@@ -358,7 +408,8 @@ CopiedLoop::Numbers CopiedLoop::unitNumbers(std::optional<size_t> one) const {
   return numbers;
 }
 
-std::vector<CopiedLoop::Source> CopiedLoop::sources(Value *position, const Numbers &numbers) {
+std::vector<CopiedLoop::Source> CopiedLoop::sources(Value *position, const Numbers &numbers,
+                                                    Value *arrived) {
   body_.set(loop_.body().argument(0), {position});
   size_t next = 0;
   for (Op *op : chain()) {
@@ -368,8 +419,17 @@ std::vector<CopiedLoop::Source> CopiedLoop::sources(Value *position, const Numbe
       body_.lowerOp(*op);
   }
   std::vector<Source> result;
-  for (Op *load : loads_)
+  for (Op *load : loads_) {
     result.push_back(source(*load));
+    if (load->is(OpKind::Gather)) {
+      // As they were before they were rearranged for the load.
+      ir::Value *rows = load->operand(1);
+      while (rows->definingOp()->is(OpKind::Convert))
+        rows = rows->definingOp()->operand(0);
+      result.back().rows = rows;
+      result.back().numbers = arrived;
+    }
+  }
   return result;
 }
 
@@ -397,32 +457,44 @@ Value *CopiedLoop::isStraight() {
   return all;
 }
 
-void CopiedLoop::start(Value *position, Value *slot, const Numbers &numbers) {
+void CopiedLoop::start(Value *position, Value *slot, const Numbers &numbers, bool haveArrived) {
   pieces_.clear();
   started_ = 0;
   isGroup_ = false;
-  if (bringsNumbers_ && !lookups_.empty())
+  if ((bringsNumbers_ && !lookups_.empty()) || !tileLookups_.empty())
     bringNumbers(b.CreateAdd(position, b.CreateMul(body_.scalar(loop_.operand(2)),
                                                    b.getInt64(uint64_t(slots_ - 1)))),
                  slotBefore(slot));
+  Value *arrived = haveArrived ? slot : nullptr;
   if (isStraight_)
-    return prepare(position, slot, numbers);
+    return prepare(position, slot, numbers, arrived);
   body_.when(b.CreateICmpSLT(position, body_.scalar(loop_.operand(1))), "copies", [&] {
-    for (auto [load, from] : llvm::zip_equal(loads_, sources(position, numbers)))
+    for (auto [load, from] : llvm::zip_equal(loads_, sources(position, numbers, arrived)))
       copy(*load, from, placeIn(slot, *load));
   });
 }
 
-void CopiedLoop::prepare(Value *position, Value *slot, const Numbers &numbers) {
+void CopiedLoop::prepare(Value *position, Value *slot, const Numbers &numbers, Value *arrived) {
   Value *isThere = b.CreateICmpSLT(position, body_.scalar(loop_.operand(1)));
-  for (auto [load, from] : llvm::zip_equal(loads_, sources(position, numbers))) {
+  // Numbers that are found for one load are there for others, too.
+  std::map<std::tuple<const ir::Value *, int64_t, unsigned>, Value *> found;
+  for (auto [load, from] : llvm::zip_equal(loads_, sources(position, numbers, arrived))) {
     from.low[1] = b.getInt32(0);
     from.span[1] = b.CreateSelect(isThere, from.span[1], b.getInt32(0));
     const SharedTile to = placeIn(slot, *load);
-    for (unsigned number = 0; number < wordsOf(*load); ++number)
-      pieces_.push_back([this, from, to, load, number] {
-        copyWord(from, to, load->result()->type().shape(), number);
-      });
+    const llvm::ArrayRef<int64_t> shape = load->result()->type().shape();
+    const int64_t bytes = shape[1] * int64_t(dtypeBytes(from.dtype));
+    for (unsigned number = 0; number < wordsOf(*load); ++number) {
+      Value *picked = nullptr;
+      if (from.rows) {
+        Value *&known = found[{from.rows, bytes, number}];
+        if (!known)
+          known = numberOfWord(from, shape, number);
+        picked = known;
+      }
+      pieces_.push_back(
+          [this, from, to, shape, number, picked] { copyWord(from, to, shape, number, picked); });
+    }
   }
 }
 
@@ -443,186 +515,6 @@ void CopiedLoop::duringProduct(unsigned done, unsigned all) {
   startUpTo(llvm::divideCeil(pieces_.size() * done, all));
 }
 
-// Copies.
-
-CopiedLoop::Source CopiedLoop::source(Op &load) {
-  Source from;
-  from.view = body_.located(load.operand(0));
-  from.dtype = from.view.type.dtype();
-  from.base = b.CreateAddrSpaceCast(from.view.data, b.getPtrTy(Device::kGlobal));
-  for (auto [dim, size] : llvm::zip_equal(from.view.dims, load.result()->type().shape())) {
-    const auto clamped = [&](Value *x) {
-      x = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, x, b.getInt64(0));
-      x = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, x, b.getInt64(size));
-      return b.CreateTrunc(x, b.getInt32Ty());
-    };
-    Value *low = clamped(dim.low);
-    Value *span = b.CreateSub(clamped(dim.high), low);
-    from.low.push_back(low);
-    from.span.push_back(b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, span, b.getInt32(0)));
-  }
-  return from;
-}
-
-Value *CopiedLoop::isAligned(const Source &from, unsigned bytes) {
-  const unsigned element = dtypeBytes(from.dtype);
-  Value *sum = b.CreatePtrToInt(from.view.data, b.getInt64Ty());
-  Value *steps = b.CreateOr(from.view.dims[0].stride, b.CreateZExt(from.low[1], b.getInt64Ty()));
-  sum = b.CreateOr(sum, b.CreateMul(steps, b.getInt64(element)));
-  Value *aligned = b.CreateICmpEQ(b.CreateAnd(sum, b.getInt64(bytes - 1)), b.getInt64(0));
-  if (bytes == element)
-    return aligned;
-  return b.CreateAnd(aligned, b.CreateICmpEQ(from.view.dims[1].stride, b.getInt64(1)));
-}
-
-Value *CopiedLoop::validBytes(const Source &from, Value *row, Value *column, unsigned elements) {
-  Value *hasRow = b.CreateICmpULT(b.CreateSub(row, from.low[0]), from.span[0]);
-  Value *at = b.CreateSub(column, from.low[1]);
-  Value *isInside = b.CreateICmpULT(at, from.span[1]);
-  Value *left = b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, b.CreateSub(from.span[1], at),
-                                        b.getInt32(elements));
-  Value *bytes = b.CreateMul(left, b.getInt32(dtypeBytes(from.dtype)));
-  return b.CreateSelect(b.CreateAnd(hasRow, isInside), bytes, b.getInt32(0));
-}
-
-void CopiedLoop::copy(Op &load, const Source &from, const SharedTile &to) {
-  const llvm::ArrayRef<int64_t> shape = load.result()->type().shape();
-  // The fewest bytes that can be copied, and whether one element has as many.
-  const unsigned element = dtypeBytes(from.dtype);
-  const unsigned narrow = std::max(4u, element);
-  llvm::BasicBlock *words = body_.block("copy.words"), *others = body_.block("copy.others");
-  llvm::BasicBlock *end = body_.block("copy.end");
-  b.CreateCondBr(isAligned(from, kWordBytes), words, others);
-  b.SetInsertPoint(words);
-  for (unsigned number = 0; number < wordsOf(load); ++number)
-    copyWord(from, to, shape, number);
-  b.CreateBr(end);
-  b.SetInsertPoint(others);
-  if (narrow == element) {
-    copyNarrow(from, to, shape, narrow);
-  } else {
-    Value *isPaired = isAligned(from, narrow);
-    body_.when(isPaired, "copy.narrow", [&] { copyNarrow(from, to, shape, narrow); });
-    body_.when(b.CreateNot(isPaired), "copy.elements", [&] { copyElements(from, to, shape); });
-  }
-  b.CreateBr(end);
-  b.SetInsertPoint(end);
-}
-
-unsigned CopiedLoop::wordsOf(const Op &load) const {
-  const ir::Type type = load.result()->type();
-  const int64_t bytes = type.elements() * int64_t(dtypeBytes(type.dtype()));
-  return unsigned(llvm::divideCeil(bytes / kWordBytes, body_.threads_));
-}
-
-/// Threads next to each other copy words next to each other.
-void CopiedLoop::copyWord(const Source &from, const SharedTile &to, llvm::ArrayRef<int64_t> shape,
-                          unsigned number) {
-  const unsigned element = dtypeBytes(from.dtype);
-  const auto perWord = unsigned(kWordBytes / element);
-  const auto inRow = uint32_t(shape[1] / perWord);
-  const auto total = uint32_t(shape[0]) * inRow;
-  const unsigned threads = body_.threads_;
-  const unsigned first = number * threads;
-  // Where all of a thread's words stand above each other, their places are a distance apart.
-  const bool isAbove = threads % inRow == 0 && llvm::isPowerOf2_32(threads);
-  const uint32_t rowsBefore = isAbove ? first / inRow : 0;
-  const auto one = [&] {
-    Value *word = body_.thread();
-    if (!isAbove)
-      word = b.CreateAdd(word, b.getInt32(first));
-    Value *row = b.CreateUDiv(word, b.getInt32(inRow));
-    Value *column = b.CreateMul(b.CreateURem(word, b.getInt32(inRow)), b.getInt32(perWord));
-    Value *place = b.CreateAdd(b.CreateMul(row, b.getInt32(uint32_t(to.strides[0]))),
-                               b.CreateMul(column, b.getInt32(element)));
-    Value *shared = to.address(b, to.exchanged(b, place), rowsBefore * to.strides[0]);
-    Value *valid = validBytes(from, b.CreateAdd(row, b.getInt32(rowsBefore)), column, perWord);
-    // The thread's part by itself: it is the same in each iteration.
-    Value *stride = from.view.dims[0].stride;
-    Value *mine = b.CreateAdd(b.CreateMul(b.CreateZExt(row, b.getInt64Ty()), stride),
-                              b.CreateZExt(column, b.getInt64Ty()));
-    mine = b.CreateAdd(mine, b.CreateMul(stride, b.getInt64(rowsBefore)));
-    llvm::Type *type = memoryType(b.getContext(), from.dtype);
-    copies_.copy(b, shared, b.CreateGEP(type, from.base, mine), unsigned(kWordBytes), valid);
-  };
-  if (first + threads <= total)
-    one();
-  else
-    body_.when(b.CreateICmpULT(body_.thread(), b.getInt32(total - first)), "copy.last", one);
-}
-
-void CopiedLoop::eachOfThread(int64_t count, llvm::function_ref<void(Value *)> body) {
-  const int64_t threads = body_.threads_;
-  body_.loop(b.getInt64(llvm::divideCeil(count, threads)), "copy.each", [&](Value *round) {
-    Value *number = b.CreateAdd(body_.thread(), b.CreateMul(b.CreateTrunc(round, b.getInt32Ty()),
-                                                            b.getInt32(uint32_t(threads))));
-    if (count % threads == 0)
-      return body(number);
-    body_.when(b.CreateICmpULT(number, b.getInt32(uint32_t(count))), "copy.one",
-               [&] { body(number); });
-  });
-}
-
-void CopiedLoop::copyNarrow(const Source &from, const SharedTile &to, llvm::ArrayRef<int64_t> shape,
-                            unsigned bytes) {
-  const unsigned element = dtypeBytes(from.dtype);
-  const unsigned each = bytes / element;
-  const auto inRow = uint32_t(shape[1] / each);
-  eachOfThread(shape[0] * inRow, [&](Value *number) {
-    Value *row = b.CreateUDiv(number, b.getInt32(inRow));
-    Value *column = b.CreateMul(b.CreateURem(number, b.getInt32(inRow)), b.getInt32(each));
-    Value *place = b.CreateAdd(b.CreateMul(row, b.getInt32(uint32_t(to.strides[0]))),
-                               b.CreateMul(column, b.getInt32(element)));
-    Value *at[] = {b.CreateZExt(row, b.getInt64Ty()), b.CreateZExt(column, b.getInt64Ty())};
-    Value *global =
-        b.CreateAddrSpaceCast(body_.views().address(from.view, at), b.getPtrTy(Device::kGlobal));
-    copies_.copy(b, to.address(b, to.exchanged(b, place), 0), global, bytes,
-                 validBytes(from, row, column, each));
-  });
-}
-
-/// By loads and stores, some loads at once.
-void CopiedLoop::copyElements(const Source &from, const SharedTile &to,
-                              llvm::ArrayRef<int64_t> shape) {
-  constexpr int64_t kAtOnce = 8;
-  const unsigned element = dtypeBytes(from.dtype);
-  const int64_t threads = body_.threads_, total = shape[0] * shape[1];
-  llvm::Type *type = memoryType(b.getContext(), from.dtype);
-  body_.loop(
-      b.getInt64(llvm::divideCeil(total, threads * kAtOnce)), "copy.some", [&](Value *round) {
-        Value *begin = b.CreateMul(b.CreateTrunc(round, b.getInt32Ty()),
-                                   b.getInt32(uint32_t(threads * kAtOnce)));
-        llvm::SmallVector<Value *, kAtOnce> values, numbers, places;
-        for (int64_t i = 0; i < kAtOnce; ++i) {
-          Value *number =
-              b.CreateAdd(b.CreateAdd(begin, b.getInt32(uint32_t(i * threads))), body_.thread());
-          Value *row = b.CreateUDiv(number, b.getInt32(uint32_t(shape[1])));
-          Value *column = b.CreateURem(number, b.getInt32(uint32_t(shape[1])));
-          Value *place = b.CreateAdd(b.CreateMul(row, b.getInt32(uint32_t(to.strides[0]))),
-                                     b.CreateMul(column, b.getInt32(element)));
-          Value *at[] = {b.CreateZExt(row, b.getInt64Ty()), b.CreateZExt(column, b.getInt64Ty())};
-          Value *address = b.CreateAddrSpaceCast(body_.views().address(from.view, at),
-                                                 b.getPtrTy(Device::kGlobal));
-          // Rows behind the tile's last are behind the window, too.
-          Value *exists = b.CreateIsNotNull(validBytes(from, row, column, 1));
-          address = b.CreateSelect(exists, address, zeroBytes(b));
-          values.push_back(b.CreateAlignedLoad(type, address, llvm::Align(element)));
-          numbers.push_back(number);
-          places.push_back(to.address(b, to.exchanged(b, place), 0));
-        }
-        for (int64_t i = 0; i < kAtOnce; ++i) {
-          const auto store = [&] {
-            b.CreateAlignedStore(values[i], places[i], llvm::Align(element));
-          };
-          if (total % (threads * kAtOnce) == 0)
-            store();
-          else
-            body_.when(b.CreateICmpULT(numbers[i], b.getInt32(uint32_t(total))), "copy.element",
-                       store);
-        }
-      });
-}
-
 // In a body.
 
 void BodyLowering::lowerOp(Op &op) {
@@ -630,6 +522,11 @@ void BodyLowering::lowerOp(Op &op) {
     return;
   if (op.is(OpKind::For) && op.hasAttr("slots") && gpu_.device.asyncCopies())
     return lowerCopiedLoop(op);
+  // Threads that copy rows find their numbers by themselves.
+  const bool isLine =
+      op.numResults() == 1 && op.result()->type().isTile() && op.result()->type().rank() == 1;
+  if (isLine && gpu_.device.asyncCopies() && ir::isForFoundRows(op, "copied"))
+    return;
   KernelFunction::lowerOp(op);
 }
 

@@ -197,6 +197,11 @@ View BodyLowering::located(ir::Value *value) {
 }
 
 void BodyLowering::lowerMemoryOp(Op &op) {
+  if (std::optional<SharedTile> copied = copiedTile(op)) {
+    if (!isReadByProducts(op.result()))
+      setRegisters(op.result(), readShared(*copied, info(op.result()->type())));
+    return;
+  }
   switch (op.kind()) {
   case OpKind::Load:
     return lowerLoad(op);
@@ -218,11 +223,6 @@ void BodyLowering::lowerMemoryOp(Op &op) {
 void BodyLowering::lowerLoad(Op &op) {
   if (op.boolAttrOr("flagged", false))
     return loadFlagged(op);
-  if (std::optional<SharedTile> copied = copiedTile(op)) {
-    if (!isReadByProducts(op.result()))
-      setRegisters(op.result(), readShared(*copied, info(op.result()->type())));
-    return;
-  }
   beforeRead(op.operand(0));
   View from = located(op.operand(0));
   const ir::Type type = op.result()->type();

@@ -80,42 +80,6 @@ void RowLowering::needElements(ir::Value *tile) {
     operand->type().isTile() ? needElements(operand) : needValue(operand);
 }
 
-Value *RowLowering::element(ir::Value *tile, Value *position, Elements &known) {
-  if (Value *found = known.lookup(tile))
-    return found;
-  Value *found = compute(tile, position, known);
-  known[tile] = found;
-  return found;
-}
-
-Value *RowLowering::compute(ir::Value *tile, Value *position, Elements &known) {
-  Op &op = *tile->definingOp();
-  switch (op.kind()) {
-  case OpKind::Splat:
-    return scalar(op.operand(0));
-  case OpKind::Iota:
-    return arith_.cast(DType::I64, tile->type().dtype(), position);
-  case OpKind::Convert:
-    return element(op.operand(0), position, known);
-  case OpKind::Load: {
-    const View from = located(op.operand(0));
-    Value *there =
-        b.CreateAddrSpaceCast(views_.address(from, {position}), b.getPtrTy(Device::kGlobal));
-    there = b.CreateSelect(views_.contains(from, {position}), there, zeroBytes(b));
-    const DType type = from.type.dtype();
-    return arith_.fromMemory(type, b.CreateAlignedLoad(memoryType(context(), type), there,
-                                                       llvm::Align(dtypeBytes(type))));
-  }
-  default:
-    break;
-  }
-  Registers operands;
-  for (ir::Value *operand : op.operands())
-    operands.push_back(operand->type().isTile() ? element(operand, position, known)
-                                                : scalar(operand));
-  return arithmetic(op, operands);
-}
-
 Value *RowLowering::pickedRow(Op &gather, Value *row) {
   // Those of one lane stand next to each other.
   const Share share(ring_.tiles.find(&gather)->second);

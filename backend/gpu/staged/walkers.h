@@ -132,12 +132,8 @@ private:
   /// An iteration's rows, with its slot.
   void fetch(ir::Op &gather);
   void fetchRows(ir::Op &gather, llvm::Value *slot);
-  /// What the elements of a tile follow from (ir/analysis/row_gathers.h), and one of them, in
-  /// computing form; `known` are those of the same position.
-  using Elements = llvm::DenseMap<const ir::Value *, llvm::Value *>;
+  /// What the elements of a tile follow from (ir/analysis/row_gathers.h).
   void needElements(ir::Value *tile);
-  [[nodiscard]] llvm::Value *element(ir::Value *tile, llvm::Value *position, Elements &known);
-  [[nodiscard]] llvm::Value *compute(ir::Value *tile, llvm::Value *position, Elements &known);
 
   llvm::DenseSet<const ir::Value *> elementsOf_;
   /// i32: the number of this thread among those of these warps, and in its warp.

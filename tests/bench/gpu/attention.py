@@ -185,10 +185,13 @@ class Paged:
     """The same in pages, in any order; some pages are nobody's."""
 
     op = "paged_flash_decode"
-    ways = ((1, 64), (2, 64), (2, 32), (2, 128), (4, 64), (8, 64), (16, 16), (16, 32), (16, 64),
-            (16, 128), (32, 64))
+    # Programs that share a sequence's keys; keys in a page, and keys of theirs at once.
+    ways = tuple((parts, (page, keys)) for page in (16, 64)
+                 for parts, keys in ((1, 64), (2, 64), (4, 64), (8, 64), (16, 64), (16, 128),
+                                     (32, 64)))
 
-    def __init__(self, bench, keys, values, page):
+    def __init__(self, bench, keys, values, sizes):
+        page, _ = sizes
         self.whole = (keys, values)
         held = keys.shape[0] * keys.shape[1] // page
         self.pools = [torch.empty(held + 5, page, *keys.shape[2:], device="cuda",
@@ -203,12 +206,12 @@ class Paged:
             pool[self.table] = whole.view(-1, *pool.shape[1:])
 
     @staticmethod
-    def constants(page):
-        return {"PAGE": page}
+    def constants(sizes):
+        return {"PAGE": sizes[0], "BS": sizes[1]}
 
     @staticmethod
-    def name(page):
-        return f"pages of {page} keys"
+    def name(sizes):
+        return f"pages of {sizes[0]}, {sizes[1]} keys"
 
 
 def decodes(kind):
