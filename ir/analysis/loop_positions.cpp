@@ -30,8 +30,18 @@ bool isTileLookup(const Op &op) {
 
 namespace {
 
+bool isDoneAhead(const Op &read, Ahead ahead) {
+  if (ahead == Ahead::Numbers)
+    return isLookup(read);
+  if (!read.is(OpKind::Gather))
+    return isLoadOfInput(read);
+  const Op *object = objectOf(read.operand(0));
+  return object && object->is(OpKind::Param) && object->strAttr("mode") == "in" &&
+         numTrailingTokens(read) == 0;
+}
+
 /// Whether a value follows from the position of the loop with this body; appends what it needs.
-bool follows(Value *value, const Block &body, PositionChain &chain, bool &isVarying) {
+bool follows(Value *value, const Block &body, PositionChain &chain, bool &isVarying, Ahead ahead) {
   constexpr uint16_t kAnyEffect = 0xffff;
   Op *source = value->definingOp();
   if (!source) {
@@ -45,16 +55,17 @@ bool follows(Value *value, const Block &body, PositionChain &chain, bool &isVary
     return true;
   // A rank that follows from the position may be none behind the last iteration.
   return !source->is(OpKind::ViewAt) && source->numRegions() == 0 &&
-         (!source->hasEffect(kAnyEffect) || isLookup(*source)) &&
-         followsFromPosition(*source, chain, isVarying);
+         (!source->hasEffect(kAnyEffect) || isDoneAhead(*source, ahead)) &&
+         followsFromPosition(*source, chain, isVarying, ahead);
 }
 
 } // namespace
 
-bool followsFromPosition(Op &op, PositionChain &chain, bool &isVarying) {
+bool followsFromPosition(Op &op, PositionChain &chain, bool &isVarying, Ahead ahead) {
   const Block &body = *op.parentBlock();
-  const bool follow = llvm::all_of(
-      op.operands(), [&](Value *operand) { return follows(operand, body, chain, isVarying); });
+  const bool follow = llvm::all_of(op.operands(), [&](Value *operand) {
+    return follows(operand, body, chain, isVarying, ahead);
+  });
   if (follow)
     chain.insert(&op);
   return follow;
@@ -64,12 +75,12 @@ bool rowsFollowFromPosition(Op &gather, PositionChain &chain, bool &isVarying) {
   const Block &body = *gather.parentBlock();
   const bool areFound = isFoundByElement(gather.operand(1), [&](Value &value) {
     return value.type().isTile() ? isTileLookup(*value.definingOp())
-                                 : follows(&value, body, chain, isVarying);
+                                 : follows(&value, body, chain, isVarying, Ahead::Numbers);
   });
-  const bool follow =
-      areFound && llvm::all_of(gather.operands(), [&](Value *operand) {
-        return operand == gather.operand(1) || follows(operand, body, chain, isVarying);
-      });
+  const bool follow = areFound && llvm::all_of(gather.operands(), [&](Value *operand) {
+                        return operand == gather.operand(1) ||
+                               follows(operand, body, chain, isVarying, Ahead::Numbers);
+                      });
   if (follow)
     chain.insert(&gather);
   return follow;

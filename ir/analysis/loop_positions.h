@@ -21,6 +21,9 @@ using PositionChain = llvm::SmallSetVector<Op *, 8>;
 /// Whether the op looks a number up that an input holds.
 [[nodiscard]] bool isLookup(const Op &op);
 
+/// What of the reads of inputs may be done ahead: of numbers (isLookup), or of tiles, too.
+enum class Ahead : uint8_t { Numbers, Tiles };
+
 /// Whether the op loads or gathers a tile of one dimension of numbers that an input holds, in words
 /// that can be copied.
 [[nodiscard]] bool isTileLookup(const Op &op);
@@ -29,7 +32,8 @@ using PositionChain = llvm::SmallSetVector<Op *, 8>;
 /// that is more than the loop's position, pure ops and look-ups: what the loop carries or loads
 /// else, a rank that may not exist, ops with regions. `isVarying` is set where it is the position
 /// at all.
-[[nodiscard]] bool followsFromPosition(Op &op, PositionChain &chain, bool &isVarying);
+[[nodiscard]] bool followsFromPosition(Op &op, PositionChain &chain, bool &isVarying,
+                                       Ahead ahead = Ahead::Numbers);
 
 /// The same of a gather of rows, each of whose numbers can be found by itself (isFoundByElement):
 /// the chain has what that takes besides, and none of the tiles that the numbers stand in.

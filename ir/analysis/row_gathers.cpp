@@ -32,15 +32,16 @@ bool isFoundByElement(Value *tile, llvm::function_ref<bool(Value &)> sees, Seen 
   });
 }
 
-bool isForFoundRows(const Op &op, llvm::StringRef attribute, Seen &seen) {
+bool isForRows(const Op &op, llvm::StringRef attribute, Seen &seen) {
   if (!seen.insert(&op).second)
     return true;
   if (op.numResults() != 1 || !op.result()->type().isTile() || !op.result()->hasUses() ||
       op.numRegions() > 0)
     return false;
   return llvm::all_of(op.result()->uses(), [&](const Use &use) {
-    return gathersRows(*use.user) ? use.index == 1 && use.user->hasAttr(attribute)
-                                  : isForFoundRows(*use.user, attribute, seen);
+    return gathersRows(*use.user)
+               ? use.index == 1 && (attribute.empty() || use.user->hasAttr(attribute))
+               : isForRows(*use.user, attribute, seen);
   });
 }
 
@@ -51,9 +52,9 @@ bool isFoundByElement(Value *tile, llvm::function_ref<bool(Value &)> sees) {
   return isFoundByElement(tile, sees, seen);
 }
 
-bool isForFoundRows(const Op &op, llvm::StringRef attribute) {
+bool isForRows(const Op &op, llvm::StringRef attribute) {
   Seen seen;
-  return isForFoundRows(op, attribute, seen);
+  return isForRows(op, attribute, seen);
 }
 
 } // namespace dtile::ir

@@ -16,8 +16,8 @@ namespace dtile::ir {
 /// need (scalars, views): false ends it.
 [[nodiscard]] bool isFoundByElement(Value *tile, llvm::function_ref<bool(Value &)> sees);
 
-/// Whether a tile is nothing but numbers of rows that threads find by themselves: those of gathers
-/// with an attribute, `swizzle` (pass stage-loads) or `copied` (copy-ahead).
-[[nodiscard]] bool isForFoundRows(const Op &op, llvm::StringRef attribute);
+/// Whether a tile is nothing but numbers of rows of gathers, which have an attribute: where that is
+/// `swizzle` (pass stage-loads) or `copied` (copy-ahead), threads find the numbers by themselves.
+[[nodiscard]] bool isForRows(const Op &op, llvm::StringRef attribute = {});
 
 } // namespace dtile::ir

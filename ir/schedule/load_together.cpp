@@ -10,9 +10,10 @@
 //   sums a token's rows for one row after the other.
 // Leaves alone: loops with products, whose operands are read ahead otherwise; loads of which other
 //   passes have said how they are done (words that carry flags, tiles that another warp brings);
-//   places that the loop carries; tiles of which only one fits into registers; in kernels without
-//   products tiles of more than one dimension, as of loops along rows: more programs at once, of
-//   fewer registers each, hide more there (measured: docs/performance.md).
+//   places that the loop carries; steps that are not known; tiles of which only one fits into
+//   registers; in kernels without products tiles of more than one dimension, as of loops along
+//   rows: more programs at once, of fewer registers each, hide more there (measured:
+//   docs/performance.md).
 #include "ir/analysis/loop_positions.h"
 #include "ir/core/builder.h"
 #include "ir/core/constants.h"
@@ -334,7 +335,10 @@ void LoadsTogether::transform(int64_t count) {
 }
 
 bool LoadsTogether::run() {
-  if (loop_.numResults() == 0 || !onlyReads())
+  // So many steps at once are a number.
+  const std::optional<int64_t> step = constantOf(loop_.operand(2));
+  const bool isPlain = !loop_.hasAttr("together") && step && *step > 0 && *step <= INT32_MAX;
+  if (loop_.numResults() == 0 || !isPlain || !onlyReads())
     return false;
   findLoads();
   if (loads_.empty())

@@ -80,7 +80,7 @@ SimpleBody::SimpleBody(Op &space) {
       isSimple_ &= loop == nullptr;
     } else if (isTile) {
       isSimple_ &= op.is(OpKind::Splat) || (op.is(OpKind::Cast) && isSum(op.result())) ||
-                   isForFoundRows(op, "swizzle");
+                   isForRows(op, "swizzle");
     } else {
       // Before the loop a check may fail: all are told, and leave.
       const bool mayTrap = !loop && op.info().effects == Trap;

@@ -2,16 +2,16 @@
 // prefetch-loads: reads the operands of products one iteration ahead, into registers.
 //
 // Expects: `for` loops of spaces with products, after infer-layouts.
-// Produces: tiles that an iteration loads, at places that follow from its position (and from
-// numbers
-//   that inputs hold there), are carried: the first iteration's are loaded before the loop, the
-//   next one's at the begin of an iteration.
+// Produces: tiles that an iteration loads, and rows that it gathers, at places that follow from its
+//   position (and from numbers that inputs hold there), are carried: the first iteration's are
+//   loaded before the loop, the next one's at the begin of an iteration.
 // Why: where no copy engine fills shared memory, a program would wait for memory, then multiply.
 //   Here loads are under way while it multiplies.
 // Leaves alone: loops that write, wait or signal, since loads would move across that; tiles that
 //   would take too many registers; loads whose places are themselves loaded from elsewhere. Behind
 //   the last iteration one more is loaded: views are safe at any position.
 #include "ir/analysis/loop_positions.h"
+#include "ir/analysis/row_gathers.h"
 #include "ir/core/builder.h"
 #include "ir/transform/pass.h"
 
@@ -70,11 +70,13 @@ void LoadPrefetch::choose() {
     if (op.is(OpKind::Dot))
       bytes += registerBytes(op.result()->type());
   for (Op &op : body_.ops()) {
-    if (!op.is(OpKind::Load) || !op.result()->type().isTile())
+    const bool areRows = gathersRows(op);
+    if ((!op.is(OpKind::Load) && !areRows) || !op.result()->type().isTile() || isForRows(op))
       continue;
     PositionChain chain;
     bool isVarying = false;
-    if (!followsFromPosition(op, chain, isVarying) || !isVarying)
+    const Ahead ahead = areRows ? Ahead::Tiles : Ahead::Numbers;
+    if (!followsFromPosition(op, chain, isVarying, ahead) || !isVarying)
       continue;
     bytes += 2 * registerBytes(op.result()->type());
     if (bytes > kBytesOfThread * threads) {

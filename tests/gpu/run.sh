@@ -64,7 +64,7 @@ if command -v compute-sanitizer >/dev/null; then
   # Without ag_gemm and ring_attention: README.md says why.
   run sanitizer_racecheck compute-sanitizer --tool racecheck --error-exitcode 1 \
     $on --wait-timeout 60000 --ranks 1 examples/hello examples/gemm examples/gemm_rs \
-    examples/flash_decode examples/paged_flash_decode \
+    examples/flash_decode examples/paged_flash_decode tests/driver/products_in_pages.dtile \
     examples/all_reduce tests/driver/messages_of_words.dtile
 fi
 echo "logs: $out"

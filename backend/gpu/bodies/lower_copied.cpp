@@ -525,7 +525,7 @@ void BodyLowering::lowerOp(Op &op) {
   // Threads that copy rows find their numbers by themselves.
   const bool isLine =
       op.numResults() == 1 && op.result()->type().isTile() && op.result()->type().rank() == 1;
-  if (isLine && gpu_.device.asyncCopies() && ir::isForFoundRows(op, "copied"))
+  if (isLine && gpu_.device.asyncCopies() && ir::isForRows(op, "copied"))
     return;
   KernelFunction::lowerOp(op);
 }

@@ -68,7 +68,7 @@ void GroupLowering::lowerBodies(Op &space, const BodyRange &range) {
 }
 
 void GroupLowering::lowerOp(Op &op) {
-  if (isStagedLoad(op) || isForOthers(op) || ir::isForFoundRows(op, "swizzle"))
+  if (isStagedLoad(op) || isForOthers(op) || ir::isForRows(op, "swizzle"))
     return;
   if (isFetched(op))
     return readFetched(op);
