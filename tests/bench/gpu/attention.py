@@ -182,19 +182,17 @@ class Contiguous:
 
 
 class Paged:
-    """The same in pages, in any order; some pages are nobody's."""
+    """The same in small pages, in any order; some pages are nobody's."""
 
     op = "paged_flash_decode"
-    # Programs that share a sequence's keys; keys in a page, and keys of theirs at once.
-    ways = tuple((parts, (page, keys)) for page in (16, 64)
-                 for parts, keys in ((1, 64), (2, 64), (4, 64), (8, 64), (16, 64), (16, 128),
-                                     (32, 64)))
+    # As serving engines have them by default.
+    PAGE = 16
+    ways = Contiguous.ways
 
-    def __init__(self, bench, keys, values, sizes):
-        page, _ = sizes
+    def __init__(self, bench, keys, values, keys_at_once):
         self.whole = (keys, values)
-        held = keys.shape[0] * keys.shape[1] // page
-        self.pools = [torch.empty(held + 5, page, *keys.shape[2:], device="cuda",
+        held = keys.shape[0] * keys.shape[1] // self.PAGE
+        self.pools = [torch.empty(held + 5, self.PAGE, *keys.shape[2:], device="cuda",
                                   dtype=keys.dtype) for _ in self.whole]
         for pool in self.pools:
             bench.poison(pool)
@@ -206,12 +204,12 @@ class Paged:
             pool[self.table] = whole.view(-1, *pool.shape[1:])
 
     @staticmethod
-    def constants(sizes):
-        return {"PAGE": sizes[0], "BS": sizes[1]}
+    def constants(keys_at_once):
+        return {"PAGE": Paged.PAGE, "BS": keys_at_once}
 
     @staticmethod
-    def name(sizes):
-        return f"pages of {sizes[0]}, {sizes[1]} keys"
+    def name(keys_at_once):
+        return f"{keys_at_once} keys in pages of {Paged.PAGE}"
 
 
 def decodes(kind):
