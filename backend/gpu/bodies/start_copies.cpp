@@ -44,6 +44,9 @@ Value *CopiedLoop::pickedNumber(const Source &from, Value *row) {
   BodyLowering::Elements known;
   if (from.numbers)
     for (const auto &[lookup, offset] : tileLookups_) {
+      // Another gather's may have fewer.
+      if (lookup->result()->type().shape() != from.rows->type().shape())
+        continue;
       const DType type = lookup->result()->type().dtype();
       known[lookup->result()] = body_.arith().fromMemory(
           type, b.CreateAlignedLoad(memoryType(b.getContext(), type),
