@@ -267,8 +267,8 @@ private:
   Value *numbers_ = nullptr, *exist_ = nullptr;
 };
 
-/// Numbers of rows by what they were computed from.
-using KnownNumbers = std::map<std::vector<Value *>, Value *>;
+/// Numbers of so many rows, by what they were computed from.
+using KnownNumbers = std::map<std::pair<int64_t, std::vector<Value *>>, Value *>;
 
 /// Whether a value that an earlier gather has got is there for this one.
 bool isSeenBy(const Op &gather, const Value *value) {
@@ -299,21 +299,22 @@ std::optional<Rows> rowsOfSeveral(Op &gather, KnownNumbers &known, Builder &buil
   const llvm::ArrayRef<Value *> sizes = param->operands();
   std::vector<Value *> from(positions.begin(), positions.end());
   llvm::append_range(from, sizes.drop_back());
-  Value *&rows = known[from];
+  const int64_t count = gather.result()->type().shape()[0];
+  Value *&rows = known[{count, from}];
   if (!rows || !isSeenBy(gather, rows)) {
     builder.setInsertionPoint(&gather);
-    RowNumbers numbers(builder, gather.result()->type().shape()[0]);
+    RowNumbers numbers(builder, count);
     for (auto [position, size] : llvm::zip(positions, sizes))
       numbers.add(position, size);
     rows = numbers.finish();
     hoist(*rows);
   }
   builder.setInsertionPoint(beforeLoops(gather, sizes));
-  Value *count = sizes[0];
+  Value *all = sizes[0];
   for (Value *size : sizes.slice(1, rank - 2))
-    count = builder.value(OpKind::Mul, {count, size}, builder.types().index());
+    all = builder.value(OpKind::Mul, {all, size}, builder.types().index());
   Value *view =
-      builder.value(OpKind::ViewReshape, {param->result(), count, sizes.back()},
+      builder.value(OpKind::ViewReshape, {param->result(), all, sizes.back()},
                     builder.types().view(gather.result()->type().dtype(), 2, /*remote=*/false));
   return Rows{view, rows, *window};
 }
