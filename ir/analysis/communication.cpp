@@ -37,11 +37,15 @@ Op *objectOf(Value *viewOrSignal) {
   return objects.size() == 1 ? objects.front() : nullptr;
 }
 
-bool isLoadOfInput(const Op &op) {
-  const Op *object =
-      op.is(OpKind::Load) && op.numOperands() == 1 ? objectOf(op.operand(0)) : nullptr;
-  return object && object->is(OpKind::Param) && object->strAttr("mode") == "in";
+bool isReadOfInput(const Op &op) {
+  if (!op.is(OpKind::Load) && !op.is(OpKind::Gather))
+    return false;
+  const Op *object = objectOf(op.operand(0));
+  return object && object->is(OpKind::Param) && object->strAttr("mode") == "in" &&
+         llvm::none_of(op.operands(), [](const Value *v) { return v->type().isToken(); });
 }
+
+bool isLoadOfInput(const Op &op) { return op.is(OpKind::Load) && isReadOfInput(op); }
 
 Op *rankSelectionOf(Value *viewOrSignal) {
   Op *op = viewOrSignal->definingOp();

@@ -9,7 +9,11 @@ namespace dtile::ir {
 /// The `param` or `signal_param` op that a view or signal value comes from; null where it comes
 /// from elsewhere (a function's parameter), or from one of two.
 [[nodiscard]] Op *objectOf(Value *viewOrSignal);
-/// Whether an op loads what nobody writes in a launch: of an input, behind nothing.
+/// Whether an op loads or gathers what nobody writes in a launch: of an input, behind acquires at
+/// most. Those order what uses the value: the read may be done, as often as one likes, wherever its
+/// operands are there.
+[[nodiscard]] bool isReadOfInput(const Op &op);
+/// The same of loads alone.
 [[nodiscard]] bool isLoadOfInput(const Op &op);
 /// All of which it may be a part: more than one where `view.select` chooses; a null among them is
 /// one that is not known.

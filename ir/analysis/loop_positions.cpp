@@ -20,24 +20,17 @@ bool isLookup(const Op &op) { return isLoadOfInput(op) && op.result()->type().is
 
 bool isTileLookup(const Op &op) {
   constexpr unsigned kFewestBytes = 4;
-  if (!op.is(OpKind::Load) && !op.is(OpKind::Gather))
+  if (!isReadOfInput(op))
     return false;
   const Type type = op.result()->type();
-  const Op *object = objectOf(op.operand(0));
-  return object && object->is(OpKind::Param) && object->strAttr("mode") == "in" && type.isTile() &&
-         type.rank() == 1 && isInteger(type.dtype()) && dtypeBytes(type.dtype()) >= kFewestBytes;
+  return type.isTile() && type.rank() == 1 && isInteger(type.dtype()) &&
+         dtypeBytes(type.dtype()) >= kFewestBytes;
 }
 
 namespace {
 
 bool isDoneAhead(const Op &read, Ahead ahead) {
-  if (ahead == Ahead::Numbers)
-    return isLookup(read);
-  if (!read.is(OpKind::Gather))
-    return isLoadOfInput(read);
-  const Op *object = objectOf(read.operand(0));
-  return object && object->is(OpKind::Param) && object->strAttr("mode") == "in" &&
-         numTrailingTokens(read) == 0;
+  return ahead == Ahead::Numbers ? isLookup(read) : isReadOfInput(read);
 }
 
 /// Whether a value follows from the position of the loop with this body; appends what it needs.

@@ -19,10 +19,9 @@ bool isFoundByElement(Value *tile, llvm::function_ref<bool(Value &)> sees, Seen 
     return true;
   if (!op || tile->type().rank() != 1)
     return false;
-  const bool isLoad =
-      ((op->is(OpKind::Load) && op->numOperands() == 1 && !op->boolAttrOr("flagged", false)) ||
-       (op->is(OpKind::Gather) && numTrailingTokens(*op) == 0)) &&
-      !op->operand(0)->type().isRemote();
+  const bool isLoad = (op->is(OpKind::Load) || op->is(OpKind::Gather)) &&
+                      !op->boolAttrOr("flagged", false) && !op->operand(0)->type().isRemote() &&
+                      llvm::none_of(op->operands(), [](Value *v) { return v->type().isToken(); });
   const bool isMade = op->is(OpKind::Splat) || op->is(OpKind::Iota) || op->is(OpKind::Convert) ||
                       isElementwise(*op);
   if ((!isLoad && !isMade) || (isLoad && !sees(*tile)))

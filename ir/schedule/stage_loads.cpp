@@ -200,7 +200,7 @@ bool isSum(const Op &dot, Block &body) {
 }
 
 /// Whether a load of a loop's body gives the same in each iteration: of an input, which nobody
-/// waits for or writes.
+/// writes.
 bool isInvariant(Op &load) {
   PositionChain chain;
   bool isVarying = false;

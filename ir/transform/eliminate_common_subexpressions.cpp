@@ -128,12 +128,7 @@ private:
 
   /// A tile of what nobody writes.
   static bool isTileOfInput(const Op &op) {
-    if (op.numResults() != 1 || !op.result()->type().isTile())
-      return false;
-    if (!op.is(OpKind::Gather))
-      return isLoadOfInput(op);
-    const Op *object = numTrailingTokens(op) == 0 ? objectOf(op.operand(0)) : nullptr;
-    return object && object->strAttr("mode") == "in";
+    return isReadOfInput(op) && op.result()->type().isTile();
   }
 
   static bool isElementOfInput(const Op &op) {

@@ -636,14 +636,6 @@ bool isCheap(const Op &op) {
   return !isDivision && (op.kind() < OpKind::Exp || op.kind() > OpKind::Ceil);
 }
 
-/// Whether a load is of an input, behind acquires alone: these order any number of reads.
-bool isAcquiredInput(const Op &load) {
-  const Op *object = objectOf(load.operand(0));
-  return object && object->is(OpKind::Param) && object->strAttr("mode") == "in" &&
-         llvm::none_of(load.operands().drop_front(),
-                       [](const Value *token) { return token->type().isToken(); });
-}
-
 /// Whether a tile follows by a few simple ops, which all threads can do in any layout, from
 /// positions, scalars and a few elements of memory.
 bool LayoutInference::canRecompute(Value *tile, const Layout &layout, unsigned &ops) {
@@ -654,7 +646,7 @@ bool LayoutInference::canRecompute(Value *tile, const Layout &layout, unsigned &
     return true;
   if (op->is(OpKind::Load))
     return op->hasAttr("fetched") ||
-           ((op->numOperands() == 1 || isAcquiredInput(*op)) &&
+           ((op->numOperands() == 1 || isLoadOfInput(*op)) &&
             !op->operand(0)->type().isRemote() && !op->hasAttr("swizzle") &&
             layout.registers() <= kMostReloaded);
   if (op->is(OpKind::Reshape) || op->is(OpKind::Broadcast)) {
