@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
+#include <utility>
 
 namespace dtile::ir {
 
@@ -31,20 +32,6 @@ constexpr int64_t kMaxCoefficient = int64_t(1) << 46;
 
 int64_t floorDiv(int64_t a, int64_t b) {
   return a / b - ((a % b != 0 && (a < 0) != (b < 0)) ? 1 : 0);
-}
-
-/// Replaces an atom outside of other atoms.
-Polynomial replaced(const Polynomial &p, AtomId id, const Polynomial &by) {
-  Polynomial result;
-  for (const auto &[monomial, coefficient] : p.terms()) {
-    Monomial others;
-    llvm::copy_if(monomial, std::back_inserter(others), [&](AtomId atom) { return atom != id; });
-    Polynomial term = Polynomial::term(others, coefficient);
-    for (size_t i = others.size(); i < monomial.size(); ++i)
-      term = term * by;
-    result = result + term;
-  }
-  return result;
 }
 
 } // namespace
@@ -109,10 +96,12 @@ struct Refuter::System {
     return row;
   }
   [[nodiscard]] Polynomial polynomialOf(const Row &row) const {
-    Polynomial p(row.constant);
+    std::vector<Polynomial::Term> terms;
+    terms.reserve(row.terms.size() + 1);
+    terms.emplace_back(Monomial(), row.constant);
     for (const auto &[number, coefficient] : row.terms)
-      p = p + Polynomial::term(monomials[number], coefficient);
-    return p;
+      terms.emplace_back(monomials[number], coefficient);
+    return Polynomial::sumOf(std::move(terms));
   }
 
   bool learnRange(const Row &row);
@@ -219,13 +208,14 @@ void Refuter::System::divide(const Row &row) {
   }
   if (factor.empty() || (row.constant == 0 && !isNotZero))
     return;
-  Polynomial quotient;
+  std::vector<Polynomial::Term> terms;
   for (const auto &[number, coefficient] : row.terms) {
     Monomial left;
     std::set_difference(monomials[number].begin(), monomials[number].end(), factor.begin(),
                         factor.end(), std::back_inserter(left));
-    quotient = quotient + Polynomial::term(std::move(left), coefficient * sign);
+    terms.emplace_back(std::move(left), coefficient * sign);
   }
+  Polynomial quotient = Polynomial::sumOf(std::move(terms));
   // Where m * q > 0 neither is zero; where m is not zero and m * q >= 0, q has m's sign or is zero.
   if (row.constant < 0) {
     quotient = quotient - Polynomial(1);
@@ -504,7 +494,7 @@ void Refuter::replaceRemainders(Facts &facts, size_t i, std::set<AtomId> &known)
   while (const auto id = remainder()) {
     const Polynomials::Atom &atom = polys_.atom(*id);
     const Polynomial value = atom.lhs - atom.rhs * polys_.div(atom.lhs, atom.rhs);
-    facts[i] = replaced(facts[i], *id, value);
+    facts[i] = facts[i].replaced(*id, value);
     if (known.insert(*id).second) {
       facts.push_back(value);
       facts.push_back(atom.rhs - Polynomial(1) - value);
@@ -558,16 +548,81 @@ Facts Refuter::withMeanings(Facts facts) {
 
 namespace {
 
+void substituteIn(Facts &facts, AtomId id, const Polynomial &by) {
+  for (Polynomial &fact : facts)
+    if (fact.hasFactor(id))
+      fact = fact.replaced(id, by);
+}
+
 /// Puts an atom's value in place of it everywhere, where the equality gives one.
 bool substituteIn(Facts &facts, const Polynomial &zero) {
   const auto solved = solvedFrom(zero);
   if (!solved)
     return false;
-  for (Polynomial &fact : facts)
-    if (fact.hasFactor(solved->first))
-      fact = replaced(fact, solved->first, solved->second);
+  substituteIn(facts, solved->first, solved->second);
   llvm::erase_if(facts, [](const Polynomial &fact) { return fact.isZero(); });
   return true;
+}
+
+/// The same for a polynomial and its opposite, and for few others.
+uint64_t keyOf(const Polynomial &p) {
+  uint64_t key = p.terms().size();
+  for (const auto &[monomial, coefficient] : p.terms()) {
+    uint64_t product = uint64_t(coefficient < 0 ? -coefficient : coefficient);
+    for (const AtomId atom : monomial)
+      product = (product + atom + 1) * 0x9e3779b97f4a7c15;
+    key += product ^ product >> 32;
+  }
+  return key;
+}
+
+/// Takes what two facts together say is zero out of the facts.
+Facts takeOpposites(Facts &facts) {
+  llvm::SmallVector<std::pair<uint64_t, uint32_t>, 64> keys;
+  for (uint32_t i = 0; i < facts.size(); ++i)
+    keys.emplace_back(keyOf(facts[i]), i);
+  llvm::sort(keys);
+  std::vector<uint32_t> found;
+  for (size_t i = 0; i < keys.size(); ++i)
+    for (size_t j = i + 1; j < keys.size() && keys[j].first == keys[i].first; ++j) {
+      Polynomial &one = facts[keys[i].second], &other = facts[keys[j].second];
+      if (one.isZero() || !one.isOpposite(other))
+        continue;
+      found.push_back(keys[i].second);
+      other = Polynomial();
+      break;
+    }
+  // In the order of the facts, whatever their keys are.
+  llvm::sort(found);
+  Facts zeros;
+  for (const uint32_t i : found)
+    zeros.push_back(std::exchange(facts[i], Polynomial()));
+  llvm::erase_if(facts, [](const Polynomial &fact) { return fact.isZero(); });
+  return zeros;
+}
+
+/// Puts values in place of atoms for which two facts together give one, while there are such, for
+/// `most` of them; for how many it did. Most facts of a proof are definitions: what is left of them
+/// is worth a system.
+unsigned substituteOpposites(Facts &facts, unsigned most) {
+  unsigned times = 0;
+  for (bool hasMore = true; hasMore;) {
+    hasMore = false;
+    Facts zeros = takeOpposites(facts);
+    for (size_t i = 0; i < zeros.size(); ++i) {
+      const Polynomial zero = std::exchange(zeros[i], Polynomial());
+      if (const auto solved = times < most ? solvedFrom(zero) : std::nullopt) {
+        substituteIn(facts, solved->first, solved->second);
+        substituteIn(zeros, solved->first, solved->second);
+        ++times;
+        hasMore = true;
+      } else if (!zero.isZero()) {
+        facts.push_back(zero);
+        facts.push_back(Polynomial(0) - zero);
+      }
+    }
+  }
+  return times;
 }
 
 } // namespace
@@ -618,12 +673,13 @@ bool Refuter::isImpossibleInRounds(Facts facts) {
   unsigned substitutions = 0;
   for (unsigned round = 0; round < kRounds;) {
     std::map<AtomId, int> signs;
+    substitutions += substituteOpposites(facts, kMaxSubstitutions - substitutions);
     switch (refuteOnce(facts, signs)) {
     case Outcome::Refuted:
       return true;
     case Outcome::Substituted:
       // Progress by itself.
-      if (++substitutions > kMaxSubstitutions || facts.size() > 2 * kMaxRows)
+      if (++substitutions >= kMaxSubstitutions || facts.size() > 2 * kMaxRows)
         return false;
       break;
     case Outcome::Learnt:

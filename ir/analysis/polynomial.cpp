@@ -42,8 +42,49 @@ std::optional<int64_t> Polynomial::constantAbove(const Polynomial &other) const 
   return constant - otherConstant;
 }
 
+bool Polynomial::isOpposite(const Polynomial &other) const {
+  return terms_.size() == other.terms_.size() &&
+         llvm::equal(terms_, other.terms_, [](const Term &a, const Term &b) {
+           return a.second == -b.second && a.first == b.first;
+         });
+}
+
 bool Polynomial::hasFactor(AtomId id) const {
   return llvm::any_of(terms_, [&](const Term &term) { return llvm::is_contained(term.first, id); });
+}
+
+Polynomial Polynomial::replaced(AtomId id, const Polynomial &by) const {
+  Polynomial kept, changed;
+  kept.terms_.reserve(terms_.size());
+  for (const auto &[monomial, coefficient] : terms_) {
+    const auto times = size_t(llvm::count(monomial, id));
+    if (times == 0) {
+      kept.terms_.emplace_back(monomial, coefficient);
+      continue;
+    }
+    Monomial others;
+    llvm::copy_if(monomial, std::back_inserter(others), [&](AtomId atom) { return atom != id; });
+    Polynomial product = term(std::move(others), coefficient);
+    for (size_t i = 0; i < times; ++i)
+      product = product * by;
+    changed = changed.isZero() ? std::move(product) : changed + product;
+  }
+  return kept + changed;
+}
+
+Polynomial Polynomial::sumOf(std::vector<Term> terms) {
+  llvm::sort(terms, [](const Term &a, const Term &b) { return a.first < b.first; });
+  Polynomial sum;
+  sum.terms_.reserve(terms.size());
+  for (Term &term : terms) {
+    if (!sum.terms_.empty() && sum.terms_.back().first == term.first)
+      sum.terms_.back().second += term.second;
+    else
+      sum.terms_.push_back(std::move(term));
+    if (sum.terms_.back().second == 0)
+      sum.terms_.pop_back();
+  }
+  return sum;
 }
 
 void Polynomial::addTerm(const Monomial &monomial, int64_t coefficient) {

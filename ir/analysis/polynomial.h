@@ -46,13 +46,20 @@ public:
   /// The atom, when this is exactly one atom.
   [[nodiscard]] std::optional<AtomId> asAtom() const;
 
+  /// A sum of terms in any order, whose products are sorted.
+  static Polynomial sumOf(std::vector<Term> terms);
+
   Polynomial operator+(const Polynomial &other) const;
   Polynomial operator-(const Polynomial &other) const;
   Polynomial operator*(const Polynomial &other) const;
   /// *this - other, where that is a number.
   [[nodiscard]] std::optional<int64_t> constantAbove(const Polynomial &other) const;
+  /// Whether *this + other is zero.
+  [[nodiscard]] bool isOpposite(const Polynomial &other) const;
   /// Whether the atom is a factor somewhere, outside of other atoms.
   [[nodiscard]] bool hasFactor(AtomId id) const;
+  /// With something else in place of an atom, outside of other atoms.
+  [[nodiscard]] Polynomial replaced(AtomId id, const Polynomial &by) const;
   friend bool operator==(const Polynomial &, const Polynomial &) = default;
   friend auto operator<=>(const Polynomial &, const Polynomial &) = default;
   friend llvm::hash_code hash_value(const Polynomial &p) {
