@@ -4,7 +4,7 @@
 
 #include "ir/analysis/polynomial.h"
 
-#include <set>
+#include <memory>
 #include <unordered_map>
 
 namespace dtile::ir {
@@ -39,8 +39,8 @@ struct RefutationBudget {
 class Refuter {
 public:
   /// Without a budget each question is bounded only by itself.
-  explicit Refuter(Polynomials &polys, RefutationBudget *budget = nullptr)
-      : polys_(polys), budget_(budget) {}
+  explicit Refuter(Polynomials &polys, RefutationBudget *budget = nullptr);
+  ~Refuter();
 
   /// True only where no values of the atoms satisfy all facts.
   [[nodiscard]] bool isImpossible(const Facts &facts);
@@ -50,15 +50,15 @@ public:
   [[nodiscard]] bool impliesEqual(const Facts &facts, const Polynomial &a, const Polynomial &b);
 
 private:
-  struct System;
+  struct Base;
   enum class Outcome : uint8_t { Refuted, Substituted, Learnt, Nothing };
+  bool isImpossible(const Facts &facts, const Polynomial &more);
+  Base &baseOf(const Facts &facts);
+  bool isImpossibleWith(const Base &base, const Facts &facts, const Polynomial &more);
   bool isImpossibleFrom(const Facts &facts, unsigned splits);
-  bool isImpossibleInRounds(Facts facts);
+  bool isImpossibleInRounds(Facts facts, size_t substitutions);
   Outcome refuteOnce(Facts &facts, std::map<AtomId, int> &signs);
   [[nodiscard]] std::optional<AtomId> choiceIn(const Facts &facts) const;
-  [[nodiscard]] bool isPositive(const Facts &facts, const Polynomial &p) const;
-  void replaceRemainders(Facts &facts, size_t i, std::set<AtomId> &known);
-  Facts withMeanings(Facts facts);
 
   struct FactsHash {
     size_t operator()(const Facts &facts) const {
@@ -67,13 +67,8 @@ private:
   };
   Polynomials &polys_;
   RefutationBudget *budget_;
-  /// What was asked before: proofs ask much again. It counts again, so that what a budget is enough
-  /// for does not depend on what is remembered.
-  struct Answer {
-    bool isImpossible = false;
-    uint64_t work = 0;
-  };
-  std::unordered_map<Facts, Answer, FactsHash> answers_;
+  /// Proofs ask twenty things and more of the same facts.
+  std::unordered_map<Facts, std::unique_ptr<Base>, FactsHash> bases_;
 };
 
 } // namespace dtile::ir
