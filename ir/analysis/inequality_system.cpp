@@ -109,7 +109,7 @@ void InequalitySystem::add(Row row) {
   if (isContradiction || !normalize(row))
     return;
   if (budget_ && budget_->left != 0 && --budget_->left == 0)
-    gaveUp = true;
+    gaveUp_ = true;
   for (Row &have : rows_)
     if (have.terms == row.terms) {
       // The smaller constant says more.
@@ -123,7 +123,7 @@ void InequalitySystem::add(Row row) {
   learnRange(row);
   rows_.push_back(row);
   if (rows_.size() > kMaxRows)
-    gaveUp = true;
+    gaveUp_ = true;
   else
     divide(row);
 }
@@ -252,13 +252,13 @@ void InequalitySystem::eliminate(uint32_t number) {
       // A row that does not fit is left out: fewer facts refute less.
       if (fits)
         add(std::move(sum));
-      if (isContradiction || gaveUp)
+      if (isContradiction || gaveUp_)
         return;
     }
 }
 
 void InequalitySystem::eliminateAll(bool onlyLinear) {
-  while (!isContradiction && !gaveUp) {
+  while (!isContradiction && !gaveUp_) {
     const auto number = nextToEliminate(onlyLinear);
     if (!number)
       return;

@@ -20,21 +20,11 @@ inline constexpr size_t kMaxRows = 160;
 /// Rows over numbered products of atoms: each sum is at least zero.
 class InequalitySystem {
 public:
-  using Monomial = Polynomial::Monomial;
-  struct Row {
-    llvm::SmallVector<std::pair<uint32_t, int64_t>, 6> terms;
-    int64_t constant = 0;
-  };
   /// What is known of an atom's value.
   struct Range {
     std::optional<int64_t> low, high;
     [[nodiscard]] int sign() const { return low && *low >= 0 ? 1 : high && *high <= 0 ? -1 : 0; }
     [[nodiscard]] bool isNotZero() const { return (low && *low > 0) || (high && *high < 0); }
-  };
-  struct MonomialHash {
-    size_t operator()(const Monomial &monomial) const {
-      return llvm::hash_combine_range(monomial.begin(), monomial.end());
-    }
   };
 
   explicit InequalitySystem(RefutationBudget *budget) : budget_(budget) { rows_.reserve(kMaxRows); }
@@ -55,9 +45,20 @@ public:
   /// Rows that were found by dividing; facts of the next round.
   std::vector<Polynomial> learnt;
   bool isContradiction = false;
-  bool gaveUp = false;
 
 private:
+  using Monomial = Polynomial::Monomial;
+  struct MonomialHash {
+    size_t operator()(const Monomial &monomial) const {
+      return llvm::hash_combine_range(monomial.begin(), monomial.end());
+    }
+  };
+  /// Numbers of products, and their coefficients.
+  struct Row {
+    llvm::SmallVector<std::pair<uint32_t, int64_t>, 6> terms;
+    int64_t constant = 0;
+  };
+
   uint32_t numberOf(const Monomial &monomial);
   Row rowOf(const Polynomial &p);
   [[nodiscard]] Polynomial polynomialOf(const Row &row) const;
@@ -75,6 +76,7 @@ private:
   std::unordered_map<Monomial, uint32_t, MonomialHash> productNumbers_;
   std::vector<Row> rows_;
   RefutationBudget *budget_;
+  bool gaveUp_ = false;
 };
 
 } // namespace dtile::ir
