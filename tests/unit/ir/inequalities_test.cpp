@@ -165,7 +165,39 @@ TEST_F(InequalitiesTest, WhatIntegersSatisfyIsNeverRefuted) {
         satisfied.push_back(Polynomial(value) + Polynomial(slack) - sum);
     }
     EXPECT_FALSE(refutes.isImpossible(satisfied)) << "round " << round;
+    // Nor does it say of anything that it is more than it is: questions go on from what the facts
+    // they share were made into.
+    for (int i = 0; i < 8; ++i) {
+      const auto [p, v] = term();
+      const auto [q, w] = term();
+      EXPECT_FALSE(refutes.implies(satisfied, p + q - Polynomial(v + w + 1)))
+          << "round " << round << ", question " << i;
+    }
   }
+}
+
+TEST_F(InequalitiesTest, QuestionsDoNotHearOfEachOther) {
+  Polynomials own;
+  Refuter refutes(own);
+  const Polynomial x = Polynomial::atom(own.fresh()), y = Polynomial::atom(own.fresh());
+  const Polynomial n = Polynomial::atom(own.launchDim(0, 0));
+  // y = x + n, 0 <= x.
+  Facts facts = {x};
+  addEqual(facts, y, x + n);
+  EXPECT_TRUE(refutes.implies(facts, y));
+  EXPECT_TRUE(refutes.implies(facts, y - x));
+  EXPECT_FALSE(refutes.implies(facts, x - Polynomial(1)));
+  EXPECT_FALSE(refutes.implies(facts, Polynomial(5) - y));
+  // What a divisor is known to be decides what is said of quotients: here by the question alone.
+  const Polynomial quotient = own.div(y, n);
+  EXPECT_FALSE(refutes.implies(facts, quotient));
+  Facts positive = facts;
+  positive.push_back(n - Polynomial(1));
+  EXPECT_TRUE(refutes.implies(positive, quotient));
+  EXPECT_FALSE(refutes.implies(facts, quotient));
+  // The same questions again.
+  EXPECT_TRUE(refutes.implies(facts, y));
+  EXPECT_FALSE(refutes.implies(facts, x - Polynomial(1)));
 }
 
 } // namespace
