@@ -8,6 +8,7 @@
 
 #include "backend/host/host.h"
 #include "backend/launch/package.h"
+#include "backend/lowering_error.h"
 #include "frontend/base/check.h"
 #include "ir/core/builder.h"
 #include "ir/core/text_format.h"
@@ -66,7 +67,11 @@ std::string headerText(const Options &options, LoweredModule &lowered, llvm::Str
 }
 
 std::nullopt_t failed(Session &session, llvm::Error error) {
-  session.diagnostics.report(SourceLoc{}, diag::build_failed, llvm::toString(std::move(error)));
+  error = llvm::handleErrors(std::move(error), [&](const backend::LoweringError &located) {
+    session.diagnostics.report(located.loc, diag::build_failed, located.what);
+  });
+  if (error)
+    session.diagnostics.report(SourceLoc{}, diag::build_failed, llvm::toString(std::move(error)));
   return std::nullopt;
 }
 

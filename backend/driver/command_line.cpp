@@ -153,6 +153,13 @@ void addDevices(CLI::App &app, Options &o) {
       ->type_name("RANK")
       ->check(CLI::NonNegativeNumber);
   app.add_flag("--graph", o.graph, "on GPUs, capture launches in graphs and replay those");
+  app.final_callback([&app, &o] {
+    if (o.target != "host")
+      return;
+    for (const char *name : {"--arch", "--devices", "--wait-timeout", "--delay-rank", "--graph"})
+      if (app.count(name) != 0)
+        throw CLI::ValidationError(name, "is for GPUs: give --target nvptx or amdgpu as well");
+  });
 }
 
 CLI::App *addCommand(CLI::App &app, Options &o, Command command, const char *name,
@@ -265,7 +272,8 @@ void addBuild(CLI::App &app, Options &o) {
   addSourceOptions(*sub, o);
   addOptLevel(*sub, o);
   sub->add_option("-o,--output", o.output,
-                  "what to write; `-` is standard output (not for objects)")
+                  "what to write; `-` is standard output. Where code is of one architecture a file "
+                  "and --arch has several, out.ptx is out.sm_90a.ptx and so on")
       ->type_name("OUT")
       ->required();
   addTargets(*sub, o,
@@ -277,6 +285,12 @@ void addBuild(CLI::App &app, Options &o) {
   sub->add_option("--nvshmem-home,--rocshmem-bitcode", o.shmemPath,
                   "where that provider's device bitcode is")
       ->type_name("PATH");
+  sub->final_callback([&o] {
+    if (!o.shmemPath.empty() && o.shmem == "p2p")
+      throw CLI::ValidationError("--nvshmem-home, --rocshmem-bitcode",
+                                 "are where `--shmem nvshmem` or `--shmem rocshmem` finds its "
+                                 "bitcode; give that as well");
+  });
   sub->add_flag("!--no-assemble", o.assemble, "objects with PTX only, also where ptxas is found");
   addChoice<EmitKind>(*sub, "--emit", o.emit,
                       {{"obj", EmitKind::Object},

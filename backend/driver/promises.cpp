@@ -69,11 +69,11 @@ PromisedArray call(const ast::CallExpr &e) {
                         .Case("reduce_scatter", Kind::ReduceScatter)
                         .Case("all_to_all", Kind::AllToAll)
                         .Case("transpose", Kind::Transpose)
-                        .Case("matmul", Kind::Product)
+                        .Case("matmul", Kind::MatrixProduct)
                         .Default(Kind::Unknown);
   if (name->name == "cast" && operands.size() == 1)
     return arrayOf(*operands.front());
-  const size_t wanted = kind == Kind::Product ? 2 : 1;
+  const size_t wanted = kind == Kind::MatrixProduct ? 2 : 1;
   if (kind == Kind::Unknown || operands.size() != wanted)
     return unknown("`" + name->name + "`");
   return made(kind, operands);

@@ -2,6 +2,7 @@
 // The dispatch over ops, scalars, views and signal cells. Control is in lower_control.cpp.
 #include "backend/llvm/lowering.h"
 
+#include "backend/lowering_error.h"
 #include "frontend/base/check.h"
 
 #include "llvm/Support/raw_ostream.h"
@@ -13,16 +14,10 @@ using ir::OpKind;
 
 bool isElementwise(OpKind kind) { return kind >= OpKind::Add && kind <= OpKind::Cast; }
 
-std::string describe(const ir::Module &module, const Op &op) {
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  if (module.sources() && op.loc().isValid()) {
-    PresumedLoc at = module.sources()->presumed(op.loc());
-    os << at.file << ":" << at.line << ":" << at.column << ": ";
-  }
-  os << "`" << (op.is(OpKind::Kernel) ? op.strAttr("name") : llvm::StringRef(op.info().text))
-     << "`";
-  return text;
+std::string describe(const Op &op) {
+  const llvm::StringRef kind = op.info().text;
+  const llvm::StringRef name = op.is(OpKind::Kernel) ? op.strAttr("name") : kind;
+  return ("`" + name + "`").str();
 }
 
 // The module.
@@ -31,14 +26,21 @@ ModuleLowering::ModuleLowering(ir::Module &source, llvm::Module &module, bool de
     : source(source), module(module), debug(module, debugInfo ? source.sources() : nullptr) {}
 
 void ModuleLowering::unsupported(const Op &op, const llvm::Twine &why) {
-  if (error_.empty())
-    error_ = describe(source, op) + " " + why.str();
+  if (!error_.empty())
+    return;
+  error_ = describe(op) + " " + why.str();
+  errorLoc_ = op.loc();
 }
 
 llvm::Error ModuleLowering::takeError() {
   if (error_.empty())
     return llvm::Error::success();
-  return llvm::createStringError(std::exchange(error_, {}));
+  std::string place;
+  if (source.sources() && errorLoc_.isValid()) {
+    const PresumedLoc at = source.sources()->presumed(errorLoc_);
+    place = (at.file + ":" + llvm::Twine(at.line) + ":" + llvm::Twine(at.column) + ": ").str();
+  }
+  return llvm::make_error<LoweringError>(errorLoc_, std::move(place), std::exchange(error_, {}));
 }
 
 llvm::Constant *ModuleLowering::string(llvm::StringRef text) {

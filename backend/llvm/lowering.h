@@ -32,6 +32,7 @@ public:
 
 private:
   std::string error_;
+  SourceLoc errorLoc_;
   llvm::StringMap<llvm::Constant *> strings_;
 };
 
@@ -125,7 +126,7 @@ private:
 
 /// An op on scalars or tiles, element by element: Add to Cast.
 [[nodiscard]] bool isElementwise(ir::OpKind kind);
-/// The op with its kind and position, for messages.
-[[nodiscard]] std::string describe(const ir::Module &module, const ir::Op &op);
+/// A kernel's name, or the kind of another op, for messages.
+[[nodiscard]] std::string describe(const ir::Op &op);
 
 } // namespace dtile::backend

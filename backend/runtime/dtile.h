@@ -49,7 +49,7 @@ typedef union dtile_arg {
   uint64_t scalar_bits; /* low bytes hold the value */
 } dtile_arg;
 
-/* What a team is made of; zero is the default of each field. */
+/* What a team is made of; zero is the default of each field but the first. */
 typedef struct dtile_team_options {
   int32_t ranks;           /* threads provider: number of ranks, 1 to 1024 */
   int32_t workers;         /* OS threads that run bodies; default: the processors */

@@ -11,6 +11,8 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 
+#include <algorithm>
+#include <cmath>
 #include <functional>
 #include <utility>
 
@@ -24,10 +26,9 @@ constexpr unsigned kSplits = 6;
 constexpr unsigned kRounds = 6;
 constexpr unsigned kMaxSubstitutions = 64;
 
-/// An atom that an equality gives the value of, and that value; atoms outside of products first.
+/// An atom that an equality gives the value of, and that value; only atoms outside of products.
 std::optional<std::pair<AtomId, Polynomial>> solvedFrom(const Polynomial &zero) {
   std::optional<AtomId> best;
-  bool isBestAlone = false;
   int64_t sign = 0;
   for (const auto &[monomial, coefficient] : zero.terms()) {
     if (monomial.size() != 1 || (coefficient != 1 && coefficient != -1))
@@ -37,10 +38,9 @@ std::optional<std::pair<AtomId, Polynomial>> solvedFrom(const Polynomial &zero) 
       return term.first.size() > 1 && llvm::is_contained(term.first, atom);
     });
     // The newest: what was made to be eliminated.
-    if (!isAlone || (best && isBestAlone && *best > atom))
+    if (!isAlone || (best && *best > atom))
       continue;
     best = atom;
-    isBestAlone = true;
     sign = coefficient;
   }
   if (!best)
@@ -123,10 +123,43 @@ bool Refuter::isImpossibleFrom(const Facts &facts, unsigned splits) {
 
 namespace {
 
+int64_t largestCoefficient(const Polynomial &p) {
+  int64_t largest = 0;
+  for (const auto &[monomial, coefficient] : p.terms())
+    largest = std::max(largest, coefficient < 0 ? -coefficient : coefficient);
+  return largest;
+}
+
+/// Whether a fact with something else in place of an atom is of a size that is worth its time, and
+/// has coefficients that fit: definitions in terms of each other may grow without end.
+bool canReplace(const Polynomial &fact, AtomId id, const Polynomial &by) {
+  constexpr int64_t kMostTimes = 2;
+  constexpr size_t kMostAtoms = 6, kMostTerms = 64;
+  constexpr double kMostCoefficient = 0x1p46;
+  size_t atomsOf = 0;
+  for (const auto &[monomial, coefficient] : by.terms())
+    atomsOf = std::max(atomsOf, monomial.size());
+  size_t terms = 0;
+  double sum = 0;
+  for (const auto &[monomial, coefficient] : fact.terms()) {
+    const int64_t times = llvm::count(monomial, id);
+    if (times > kMostTimes ||
+        monomial.size() + size_t(times) * atomsOf > kMostAtoms + size_t(times))
+      return false;
+    terms += times == 0   ? 1
+             : times == 1 ? by.terms().size()
+                          : by.terms().size() * by.terms().size();
+    const double factor = double(by.terms().size()) * double(largestCoefficient(by));
+    sum += std::abs(double(coefficient)) * (times == 0 ? 1 : times == 1 ? factor : factor * factor);
+  }
+  return terms <= kMostTerms && sum <= kMostCoefficient;
+}
+
+/// Facts that this would make too large are left out: fewer facts refute less.
 void substituteIn(Facts &facts, AtomId id, const Polynomial &by) {
   for (Polynomial &fact : facts)
     if (fact.hasFactor(id))
-      fact = fact.replaced(id, by);
+      fact = canReplace(fact, id, by) ? fact.replaced(id, by) : Polynomial();
 }
 
 /// Puts an atom's value in place of it everywhere, where the equality gives one.

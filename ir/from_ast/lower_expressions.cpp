@@ -72,6 +72,12 @@ bool isScalarBool(const TExpr &expr) {
   return expr.type->kind == sema::TypeKind::Scalar && expr.type->dtype == DType::Bool;
 }
 
+/// The one bool that decides for a whole value, a tile perhaps; null where elements have their own.
+const TExpr *singleCondition(const TExpr &chooser) {
+  const TExpr *one = chooser.kind == TExprKind::Splat ? chooser.operands[0] : &chooser;
+  return isScalarBool(*one) ? one : nullptr;
+}
+
 /// A product without accumulator.
 bool isPlainDot(const TExpr &expr) {
   return expr.kind == TExprKind::Builtin && expr.builtin == BuiltinId::Dot &&
@@ -202,9 +208,10 @@ Value *Lowering::elementwise(const TExpr &expr) {
   if ((expr.op == ElementwiseOp::And || expr.op == ElementwiseOp::Or) && isScalarBool(expr) &&
       hasEffects(*expr.operands[1]))
     return shortCircuit(expr);
-  if (expr.op == ElementwiseOp::Select && isScalarBool(first) &&
+  if (expr.op == ElementwiseOp::Select &&
       (hasEffects(*expr.operands[1]) || hasEffects(*expr.operands[2])))
-    return chooseLazily(first, *expr.operands[1], *expr.operands[2]);
+    if (const TExpr *condition = singleCondition(first))
+      return chooseLazily(*condition, *expr.operands[1], *expr.operands[2]);
 
   Values operands;
   appendValues(expr.operands, operands);

@@ -20,6 +20,8 @@ struct PromisedArray {
     Sum,
     Difference,
     Product,
+    /// Of matrices: [..., M, K] times [..., K, N].
+    MatrixProduct,
     Negative,
     Transpose,
     /// Of all ranks' operand, along dimension 0.

@@ -6,6 +6,9 @@
 
 #include "llvm/ADT/STLExtras.h"
 
+#include <functional>
+#include <numeric>
+
 namespace dtile::protocol {
 
 using interpret::TermId;
@@ -60,18 +63,23 @@ std::optional<RankArrays> PromiseEvaluator::matrixProduct(const RankArrays &a,
                                                           const RankArrays &b) {
   RankArrays all;
   for (int r = 0; r < ranks_; ++r) {
-    const int64_t m = a[r].sizes[0];
-    const int64_t length = a[r].sizes[1];
-    const int64_t n = b[r].sizes[1];
-    if (b[r].sizes[0] != length)
+    const llvm::ArrayRef<int64_t> left = a[r].sizes, right = b[r].sizes;
+    if (left.size() < 2 || left.size() != right.size() || left.drop_back(2) != right.drop_back(2) ||
+        left.back() != right[right.size() - 2])
       return fail("its matrices do not fit");
-    TermArray out{{m, n}, std::vector<TermId>(m * n, 0)};
-    for (int64_t i = 0; i < m; ++i)
+    const int64_t m = left[left.size() - 2], length = left.back(), n = right.back();
+    TermArray out{a[r].sizes, {}};
+    out.sizes.back() = n;
+    const auto batches =
+        std::accumulate(left.begin(), left.end() - 2, int64_t(1), std::multiplies<>());
+    out.elements.assign(batches * m * n, 0);
+    for (int64_t row = 0; row < batches * m; ++row)
       for (int64_t k = 0; k < length; ++k)
         for (int64_t j = 0; j < n; ++j) {
-          TermId &sum = out.elements[i * n + j];
-          sum = terms_.add(
-              sum, terms_.multiply(a[r].elements[i * length + k], b[r].elements[k * n + j]));
+          const TermId x = a[r].elements[row * length + k];
+          const TermId y = b[r].elements[(row / m * length + k) * n + j];
+          TermId &sum = out.elements[row * n + j];
+          sum = terms_.add(sum, terms_.multiply(x, y));
         }
     all.push_back(std::move(out));
   }
@@ -145,6 +153,8 @@ std::optional<RankArrays> PromiseEvaluator::evaluate(const PromisedArray &array)
     if (operands[0].front().sizes.size() == 2 && operands[1].front().sizes.size() == 2)
       return matrixProduct(operands[0], operands[1]);
     return elementwise(array.kind, operands[0], operands[1]);
+  case Kind::MatrixProduct:
+    return matrixProduct(operands[0], operands[1]);
   case Kind::Sum:
   case Kind::Difference:
     return elementwise(array.kind, operands[0], operands[1]);

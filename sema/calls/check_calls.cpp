@@ -230,6 +230,14 @@ bool Checker::inferFnGenerics(const ast::FnDecl *decl, ModuleInfo &home, const C
   for (auto [i, param] : llvm::enumerate(decl->params))
     if (param.type && args[i]->adaptable)
       inference.unifyDType(param.type->name.name, args[i]->type->dtype);
+  for (auto [i, param] : llvm::enumerate(decl->params))
+    if (param.type && param.type->shape.size() != args[i]->type->rank() &&
+        inference.isOpen(param.type->shape)) {
+      report(args[i]->range, diag::argument_dimensions, param.name.name, site.name,
+             param.type->shape.size(), typeText(args[i]->type))
+          .note(param.name.range, diag::note_declared_here, param.name.name);
+      return false;
+    }
   return inference.finish(site.name, decl->name, site.range, values);
 }
 

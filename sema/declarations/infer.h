@@ -28,6 +28,11 @@ public:
   /// 0 where that is not known.
   void unifySize(const ast::Expr *size, int64_t known, int64_t numRanks = 0);
 
+  /// Whether some generic of these sizes has no value yet.
+  [[nodiscard]] bool isOpen(llvm::ArrayRef<ast::Expr *> sizes) {
+    return llvm::any_of(sizes, [&](const ast::Expr *size) { return countUnknown(size, 0) == 1; });
+  }
+
   [[nodiscard]] const std::vector<std::optional<GenericValue>> &values() const { return values_; }
   /// Fills in defaults; false after reporting what is missing at `place`.
   bool finish(llvm::StringRef name, const ast::Ident &declared, SourceRange place,

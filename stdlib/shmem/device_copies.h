@@ -13,15 +13,14 @@ typedef uint32_t Words4 __attribute__((ext_vector_type(4)));
 typedef uint32_t Words2 __attribute__((ext_vector_type(2)));
 
 // Elements are taken in row-major order, thread by thread: where a thread's first one is, how it
-// gets from one to the next, in bytes, and how many it has.
+// gets from one to the next, and how many it has.
 typedef struct Steps {
   char DTILE_GLOBAL *to;
   const char DTILE_GLOBAL *from;
-  int64_t left;
-  int64_t col, cols, step;
-  int64_t to_step, from_step;
-  // To the next one where that is in a later row than `step` columns say.
-  int64_t to_wrap, from_wrap;
+  // In elements.
+  int64_t left, col, cols, step;
+  // In bytes; the latter two where the next one is in a later row than `step` columns say.
+  int64_t to_step, from_step, to_wrap, from_wrap;
 } Steps;
 
 DTILE_INLINE Steps stepsOf(void *to, const void *from, uint32_t unit, Rows r, uint32_t threads) {
@@ -57,9 +56,9 @@ DTILE_INLINE void advance(Steps *s) {
 
 // A thread has several loads in flight, for what is far away wants many: 8 of 16 bytes (16 where
 // there are few threads), 4 of less. In its last round it loads its first element again where it
-// has no more, so that no load waits for a branch, and stores nothing there. Rounds before it are
-// code of their own for 16 bytes only: the comparisons cost less than the length of all kernels
-// that send.
+// has no more, so that no load waits for a branch, and stores nothing there. Only copies of 16
+// bytes have a loop without these comparisons for the rounds before it: elsewhere they cost less
+// than what every kernel that sends would be longer by.
 #define DTILE_COPY(NAME, TYPE, AT_ONCE, HAS_WHOLE_ROUNDS)                                          \
   DTILE_INLINE void NAME(Steps s) {                                                                \
     const char DTILE_GLOBAL *const first = s.from;                                                 \

@@ -78,7 +78,6 @@ TEST_F(InequalitiesTest, DivisorsThatMayBeZeroSayNothing) {
   EXPECT_TRUE(refuter.implies(facts, x - s * polys.div(x, s)));
 }
 
-/// Systems made around a point that satisfies them: none may be refuted.
 TEST_F(InequalitiesTest, AQuestionThatIsAskedAgainCountsAgain) {
   const Polynomial i = below(s), j = below(s), p = below(n(64) * s);
   for (const Polynomial &block : {i, j}) {
@@ -100,6 +99,7 @@ TEST_F(InequalitiesTest, AQuestionThatIsAskedAgainCountsAgain) {
   EXPECT_TRUE(budget.isSpent());
 }
 
+/// Systems made around a point that satisfies them: none may be refuted.
 TEST_F(InequalitiesTest, WhatIntegersSatisfyIsNeverRefuted) {
   std::mt19937 random(1);
   const auto pick = [&](int64_t low, int64_t high) {
@@ -174,6 +174,21 @@ TEST_F(InequalitiesTest, WhatIntegersSatisfyIsNeverRefuted) {
           << "round " << round << ", question " << i;
     }
   }
+}
+
+/// Each definition squares the one before; with twenty of them the last would have 2^20 factors.
+TEST_F(InequalitiesTest, DefinitionsThatGrowAreBounded) {
+  Facts growing;
+  std::vector<Polynomial> values = {Polynomial::atom(polys.launchDim(0, 0))};
+  for (int i = 0; i < 20; ++i) {
+    const Polynomial other = Polynomial::atom(polys.launchDim(1, i));
+    values.push_back(Polynomial::atom(polys.fresh()));
+    addEqual(growing, values[i + 1], values[i] * (values[i] + other));
+  }
+  const Polynomial rank = below(Polynomial::atom(polys.numRanks()));
+  growing.insert(growing.end(), facts.begin(), facts.end());
+  EXPECT_TRUE(refuter.implies(growing, Polynomial::atom(polys.numRanks()) - rank - n(1)));
+  EXPECT_FALSE(refuter.implies(growing, values.back() - n(1)));
 }
 
 TEST_F(InequalitiesTest, QuestionsDoNotHearOfEachOther) {

@@ -95,8 +95,12 @@ class Team:
                    target="nvptx", plain_launches=False, shmem=None):
         """The ranks of a process group (the default one), each on its current device. Collective.
         Without one: this process alone."""
-        import torch
-        import torch.distributed as dist
+        try:
+            import torch
+            import torch.distributed as dist
+        except ImportError as missing:
+            raise DtileInvalid("Team.from_torch needs PyTorch, which cannot be imported "
+                               f"({missing}); Team.local needs none") from missing
 
         if device is None:
             device = torch.cuda.current_device()
