@@ -34,6 +34,7 @@ run shared_products $on tests/driver/products_of_one_operand.dtile
 run scaled_products $on tests/driver/products_with_scales.dtile
 run sent_products $on tests/driver/products_sent_to_all.dtile
 run picked_rows $on --executor all tests/driver/products_of_picked_rows.dtile
+run edges $on --executor all tests/driver/choices_and_scatters_at_edges.dtile
 run pages $on --executor all tests/driver/products_in_pages.dtile
 run remainders $on tests/driver/remainders_and_turns.dtile
 python3 tests/gpu/random_products.py "${SEED:-$$}" 40 >"$out/random.dtile"
