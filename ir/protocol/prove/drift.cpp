@@ -10,10 +10,13 @@
 #include "ir/protocol/prove/prover.h"
 
 #include "ir/analysis/communication.h"
+#include "ir/core/constants.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SetVector.h"
 
 #include <map>
+#include <set>
 
 namespace dtile::protocol::prove {
 
@@ -144,12 +147,20 @@ DriftBound Prover::boundDrift() {
         return refuse("several ranks notify a cell of " + nameOf(*signal));
   }
   std::vector<Op *> needed;
+  // Objects mostly have the same sizes.
+  std::map<std::set<Value *>, bool> known;
   for (Op *object : objects) {
     const auto hearsWith = [&](llvm::ArrayRef<Op *> others) {
-      llvm::SmallVector<Value *, 8> notZero(object->operands().begin(), object->operands().end());
+      llvm::SmallSetVector<Value *, 8> notZero;
+      for (Value *size : object->operands())
+        if (ir::constantOf(size).value_or(0) <= 0)
+          notZero.insert(size);
       for (Op *size : others)
-        notZero.push_back(size->result());
-      return hearsFromAll(notZero);
+        notZero.insert(size->result());
+      const auto [it, isNew] = known.try_emplace(std::set(notZero.begin(), notZero.end()));
+      if (isNew)
+        it->second = hearsFromAll(notZero.getArrayRef());
+      return it->second;
     };
     if (!hearsWith(sizes))
       return refuse("a rank may end a launch that another has not begun, with respect to " +
