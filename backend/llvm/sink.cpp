@@ -14,26 +14,19 @@ bool isArithmetic(const llvm::Instruction &instruction) {
          !instruction.mayReadOrWriteMemory() && !instruction.mayHaveSideEffects();
 }
 
-/// Puts arithmetic before the store that uses it first, after what it uses itself.
+/// Puts arithmetic behind everything else, in the order in which it is used.
 class Sinking {
 public:
-  Sinking(llvm::BasicBlock &block, llvm::Instruction *last);
-  void run();
+  /// What nothing but the users use in this block, through each other, may be moved.
+  Sinking(llvm::BasicBlock &block, const llvm::DenseSet<const llvm::Instruction *> &users);
+  /// Moves what an instruction uses to right before another one.
+  void sinkOperands(llvm::Instruction &user, llvm::BasicBlock::iterator before);
 
 private:
-  void sinkOperands(llvm::Instruction &user, llvm::Instruction &store);
-
-  llvm::SmallVector<llvm::Instruction *, 64> stores_;
-  /// What nothing but the stores use in this block, through each other; not yet moved.
   llvm::DenseSet<const llvm::Instruction *> movable_;
 };
 
-Sinking::Sinking(llvm::BasicBlock &block, llvm::Instruction *last) {
-  const auto first = last ? std::next(last->getIterator()) : block.begin();
-  for (llvm::Instruction &instruction : llvm::make_range(first, block.end()))
-    if (llvm::isa<llvm::StoreInst>(instruction))
-      stores_.push_back(&instruction);
-  const llvm::DenseSet<const llvm::Instruction *> stores(stores_.begin(), stores_.end());
+Sinking::Sinking(llvm::BasicBlock &block, const llvm::DenseSet<const llvm::Instruction *> &users) {
   // Users stand behind what they use.
   for (llvm::Instruction &instruction : llvm::reverse(block)) {
     if (!isArithmetic(instruction))
@@ -44,30 +37,49 @@ Sinking::Sinking(llvm::BasicBlock &block, llvm::Instruction *last) {
       if (other->getParent() != &block)
         continue;
       isUsedHere = true;
-      isUsedElsewise |= !movable_.contains(other) && !stores.contains(other);
+      isUsedElsewise |= !movable_.contains(other) && !users.contains(other);
     }
     if (isUsedHere && !isUsedElsewise)
       movable_.insert(&instruction);
   }
 }
 
-void Sinking::sinkOperands(llvm::Instruction &user, llvm::Instruction &store) {
+void Sinking::sinkOperands(llvm::Instruction &user, llvm::BasicBlock::iterator before) {
   for (llvm::Value *operand : user.operands()) {
     auto *instruction = llvm::dyn_cast<llvm::Instruction>(operand);
     if (!instruction || !movable_.erase(instruction))
       continue;
-    sinkOperands(*instruction, store);
-    instruction->moveBefore(store.getIterator());
+    sinkOperands(*instruction, before);
+    instruction->moveBefore(before);
   }
-}
-
-void Sinking::run() {
-  for (llvm::Instruction *store : stores_)
-    sinkOperands(*store, *store);
 }
 
 } // namespace
 
-void sinkToStores(llvm::BasicBlock &block, llvm::Instruction *last) { Sinking(block, last).run(); }
+void sinkToStores(llvm::BasicBlock &block, llvm::Instruction *last) {
+  llvm::SmallVector<llvm::Instruction *, 64> stores;
+  const auto first = last ? std::next(last->getIterator()) : block.begin();
+  for (llvm::Instruction &instruction : llvm::make_range(first, block.end()))
+    if (llvm::isa<llvm::StoreInst>(instruction))
+      stores.push_back(&instruction);
+  Sinking sinking(block, {stores.begin(), stores.end()});
+  for (llvm::Instruction *store : stores)
+    sinking.sinkOperands(*store, store->getIterator());
+}
+
+void orderByUse(llvm::BasicBlock &block) {
+  llvm::SmallVector<llvm::Instruction *, 64> last;
+  for (llvm::Instruction &instruction : block)
+    if (isArithmetic(instruction) &&
+        llvm::none_of(instruction.users(), [&](const llvm::User *user) {
+          return llvm::cast<llvm::Instruction>(user)->getParent() == &block;
+        }))
+      last.push_back(&instruction);
+  Sinking sinking(block, {last.begin(), last.end()});
+  for (llvm::Instruction *instruction : last) {
+    sinking.sinkOperands(*instruction, block.end());
+    instruction->moveBefore(block, block.end());
+  }
+}
 
 } // namespace dtile::backend

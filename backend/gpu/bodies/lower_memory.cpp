@@ -4,6 +4,7 @@
 // at run time; what a view does not have is asked of 16 zero bytes.
 #include "backend/gpu/bodies/lower_body.h"
 
+#include "backend/llvm/sink.h"
 #include "frontend/base/check.h"
 
 #include "llvm/ADT/StringSwitch.h"
@@ -239,6 +240,7 @@ void BodyLowering::lowerLoad(Op &op) {
 
 Registers BodyLowering::loadTile(const View &from, const TileInfo &to) {
   const DType dtype = from.type.dtype();
+  orderByUse(*b.GetInsertBlock());
   TileAccess access(*this, from, to);
   llvm::Type *element = access.element();
   const llvm::Align align(access.bytes());
@@ -342,6 +344,7 @@ void BodyLowering::storeTile(const TileInfo &from, llvm::ArrayRef<llvm::Value *>
                              const View &to) {
   const DType dtype = to.type.dtype();
   llvm::Type *element = memoryType(context(), dtype);
+  orderByUse(*b.GetInsertBlock());
   eachGroup(from, to, 16, [&](llvm::ArrayRef<unsigned> slots, llvm::Value *address) {
     llvm::SmallVector<llvm::Value *, 16> bits;
     for (unsigned slot : slots)
