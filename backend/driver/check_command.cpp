@@ -90,13 +90,17 @@ std::string valuesText(const Checked &checked) {
   return standIns + others;
 }
 
-void checkFile(Session &session, llvm::StringRef path) {
+/// Whether something stays undecided; errors are reported.
+bool checkFile(Session &session, llvm::StringRef path) {
   const auto program = analyzeFile(session, path);
   if (!program || !checkConstants(session, *program))
-    return;
+    return false;
+  bool isUndecided = false;
   std::vector<const sema::KernelInstance *> instances;
   std::map<std::string, Checked> byName;
   for (const ast::KernelDecl *kernel : program->kernels()) {
+    if (!session.options.kernel.empty() && kernel->name.name != session.options.kernel)
+      continue;
     if (hasAllValues(session, *kernel)) {
       for (const sema::KernelInstance *instance : instantiateKernels(session, *program, {kernel})) {
         instances.push_back(instance);
@@ -108,24 +112,27 @@ void checkFile(Session &session, llvm::StringRef path) {
     if (!checked.instance) {
       llvm::outs() << '`' << kernel->name.name
                    << "`: not checked: it needs values of its generics, --const NAME=VALUE\n";
+      isUndecided = true;
       continue;
     }
     instances.push_back(checked.instance);
     byName[checked.instance->name] = checked;
   }
   if (instances.empty() || session.diagnostics.hasErrors())
-    return;
+    return isUndecided;
   LoweredModule lowered = lowerKernels(session, *program, instances);
   // Room is asked for as a build without further options schedules it; the rest as it is written.
   const std::unique_ptr<ir::Module> scheduled = ir::cloneModule(*lowered.module);
   passes::PassContext context(session.diagnostics);
   if (!runPipeline(*scheduled, OptLevel::O2, context) || !optimize(session, lowered, OptLevel::O1))
-    return;
+    return false;
   protocol::CheckOptions checks;
   checks.scheduled = scheduled.get();
   if (!session.options.ranks.empty()) {
     checks.ranks = session.options.ranks;
-    checks.seconds = 7.0 / double(instances.size());
+    checks.areRanksGiven = true;
+    // Who asks for many ranks waits for them.
+    checks.work *= 4;
   }
   checks.promises = promisesOf(instances);
   checks.signalFix = [&](llvm::StringRef kernel, llvm::StringRef object, llvm::StringRef signal,
@@ -136,21 +143,40 @@ void checkFile(Session &session, llvm::StringRef path) {
     return {};
   };
   checks.machine = findMachine(session.options.machine);
-  for (const protocol::Verdict &verdict :
-       protocol::checkProtocol(*lowered.module, checks, session.diagnostics)) {
+  const std::vector<protocol::Verdict> verdicts =
+      protocol::checkProtocol(*lowered.module, checks, session.diagnostics);
+  // Each verdict is followed by what it leaves open; JSON is one array.
+  const bool isText = session.options.diagnosticForm == DiagnosticForm::Text;
+  if (isText)
+    session.flush();
+  for (const protocol::Verdict &verdict : verdicts) {
     llvm::outs() << protocol::verdictText(verdict, &session.sources);
     if (const auto it = byName.find(verdict.kernel); it != byName.end())
       llvm::outs() << valuesText(it->second);
+    llvm::outs().flush();
+    reportVerdict(session.diagnostics, verdict);
+    if (isText)
+      session.flush();
+    isUndecided |= !verdict.isDecided();
   }
+  return isUndecided;
 }
 
 } // namespace
 
 ExitCode runCheck(const Options &options) {
   Session session(options);
+  std::vector<std::string> files;
   for (const std::string &path : options.inputs)
-    options.dumpAst ? dumpAst(session, path) : checkFile(session, path);
-  return session.finish();
+    collectFiles(session, path, files);
+  bool isUndecided = false;
+  for (const std::string &path : files)
+    if (options.dumpAst)
+      dumpAst(session, path);
+    else
+      isUndecided |= checkFile(session, path);
+  const ExitCode code = session.finish();
+  return code == ExitCode::Ok && isUndecided ? ExitCode::Undecided : code;
 }
 
 } // namespace dtile::driver

@@ -191,7 +191,12 @@ void addCheck(CLI::App &app, Options &o) {
   addMachine(*sub, o,
              "where bodies that wait must leave room for those that they wait for; default host, "
              "which has room for all");
-  sub->add_option("FILE", o.inputs, "programs; `-` is standard input")->required();
+  sub->add_option("--kernel", o.kernel, "only this kernel")->type_name("NAME");
+  sub->add_option("FILE", o.inputs, "programs, or folders of them; `-` is standard input")
+      ->required();
+  sub->footer(sub->get_footer() +
+              "\n\nExit status: 0 proved, or run without a fault for the ranks and sizes that are "
+              "named;\n1 something is wrong; 3 something stays undecided, and is named.");
 }
 
 void addIr(CLI::App &app, Options &o) {

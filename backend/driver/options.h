@@ -18,6 +18,8 @@ enum class ExitCode : uint8_t {
   Failed = 1,
   /// The command line itself makes no sense.
   Usage = 2,
+  /// check: nothing wrong was found, and not everything that it asks is decided.
+  Undecided = 3,
 };
 
 enum class Command : uint8_t { None, Build, Run, Test, Check, Fmt, Ir, Explain };
@@ -64,6 +66,7 @@ struct Options {
 
   // ir, build, run, test
   OptLevel optLevel = OptLevel::O2;
+  /// check, ir, build, run: only this kernel.
   std::string kernel;
 
   // ir

@@ -3,23 +3,7 @@
 
 #include "ir/core/builder.h"
 
-#include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/StringExtras.h"
-
 namespace dtile::driver {
-
-namespace {
-
-/// Numbers of ranks for which a kernel that is not proved was not run on all sizes: `3, 4`.
-std::string leftOut(const protocol::Verdict &verdict) {
-  llvm::SmallVector<std::string> ranks;
-  for (const std::vector<int> *some : {&verdict.cutShort, &verdict.tooLarge, &verdict.stopped})
-    for (const int count : *some)
-      ranks.push_back(std::to_string(count));
-  return llvm::join(ranks, ", ");
-}
-
-} // namespace
 
 QuickCheck::QuickCheck(const SourceManager &sources, std::unique_ptr<ir::Module> written,
                        ir::Module &scheduled, llvm::ArrayRef<TargetArch> targets)
@@ -31,9 +15,7 @@ QuickCheck::QuickCheck(const SourceManager &sources, std::unique_ptr<ir::Module>
     if (programs != 0 && (fewest == 0 || programs < fewest))
       options_.machine = facts;
   }
-  options_.ranks = {1, 2, 3, 4};
   options_.isQuick = true;
-  options_.seconds = 1;
   options_.scheduled = scheduled_.get();
   isFine_ = std::async([this] { return run(); });
 }
@@ -47,12 +29,7 @@ bool QuickCheck::run() {
   for (const protocol::Verdict &verdict :
        protocol::checkProtocol(*written_, options_, diagnostics_)) {
     isFine &= verdict.isFine;
-    if (!verdict.isFine || verdict.isProved)
-      continue;
-    if (const std::string ranks = leftOut(verdict); !ranks.empty())
-      diagnostics_.report(verdict.place, diag::not_checked, verdict.kernel, ranks);
-    else if (verdict.runs == 0 && !verdict.notTaken.empty())
-      diagnostics_.report(verdict.place, diag::not_run, verdict.kernel);
+    reportVerdict(diagnostics_, verdict);
   }
   return isFine;
 }

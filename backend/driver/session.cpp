@@ -5,6 +5,8 @@
 #include "backend/driver/command_line.h"
 #include "backend/driver/execute/job.h"
 
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 
 namespace dtile::driver {
@@ -91,6 +93,23 @@ ExitCode Session::finish(Job *job, llvm::function_ref<void()> last) {
   if (job)
     job->leave();
   return failed() ? ExitCode::Failed : ExitCode::Ok;
+}
+
+void collectFiles(Session &session, const std::string &path, std::vector<std::string> &files) {
+  if (!llvm::sys::fs::is_directory(path)) {
+    files.push_back(path);
+    return;
+  }
+  std::vector<std::string> found;
+  std::error_code error;
+  for (llvm::sys::fs::recursive_directory_iterator it(path, error), end; it != end && !error;
+       it.increment(error))
+    if (llvm::StringRef(it->path()).ends_with(".dtile") && !llvm::sys::fs::is_directory(it->path()))
+      found.push_back(it->path());
+  if (error)
+    session.reportFailure("cannot read folder `" + path + "`: " + error.message());
+  llvm::sort(found);
+  llvm::append_range(files, found);
 }
 
 } // namespace dtile::driver

@@ -50,6 +50,10 @@ private:
 };
 
 // The subcommands, one file each.
+/// Appends the files that a path of the command line stands for: itself, or every .dtile file below
+/// a folder, in order of their names.
+void collectFiles(Session &session, const std::string &path, std::vector<std::string> &files);
+
 ExitCode runCheck(const Options &options);
 ExitCode runIr(const Options &options);
 ExitCode runFmt(const Options &options);

@@ -7,7 +7,6 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 
 #include <algorithm>
@@ -17,26 +16,6 @@
 namespace dtile::driver {
 
 namespace {
-
-namespace fs = llvm::sys::fs;
-
-// Every .dtile file below a folder, in order of their names; a file stands for itself.
-void collectFiles(Session &session, const std::string &path, std::vector<std::string> &files) {
-  if (!fs::is_directory(path)) {
-    files.push_back(path);
-    return;
-  }
-  std::vector<std::string> found;
-  std::error_code error;
-  for (fs::recursive_directory_iterator it(path, error), end; it != end && !error;
-       it.increment(error))
-    if (llvm::StringRef(it->path()).ends_with(".dtile") && !fs::is_directory(it->path()))
-      found.push_back(it->path());
-  if (error)
-    session.reportFailure("cannot read folder `" + path + "`: " + error.message());
-  llvm::sort(found);
-  llvm::append_range(files, found);
-}
 
 // The text of a test or bench block.
 struct Block {

@@ -83,6 +83,7 @@ void AtomMeanings::addMeaning(AtomId id) {
   case AtomKind::Rem:
   case AtomKind::Min:
   case AtomKind::Max:
+  case AtomKind::Choice:
     break;
   }
 }

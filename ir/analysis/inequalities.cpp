@@ -75,7 +75,7 @@ void addProducts(Facts &facts, const std::map<AtomId, int> &signs) {
 
 } // namespace
 
-/// A minimum or maximum that occurs somewhere, also inside of other atoms.
+/// A minimum, maximum or choice that occurs somewhere, also inside of other atoms.
 std::optional<AtomId> Refuter::choiceIn(const Facts &facts) const {
   llvm::SmallDenseSet<AtomId, 16> seen;
   std::optional<AtomId> choice;
@@ -85,10 +85,13 @@ std::optional<AtomId> Refuter::choiceIn(const Facts &facts) const {
         const Polynomials::Atom &atom = polys_.atom(id);
         if (atom.kind < AtomKind::Div || !seen.insert(id).second)
           continue;
+        visit(atom.condition);
         visit(atom.lhs);
         visit(atom.rhs);
         // What it is of comes first.
-        if (!choice && (atom.kind == AtomKind::Min || atom.kind == AtomKind::Max))
+        const bool isChoice = atom.kind == AtomKind::Min || atom.kind == AtomKind::Max ||
+                              atom.kind == AtomKind::Choice;
+        if (!choice && isChoice)
           choice = id;
       }
   };
@@ -105,6 +108,18 @@ bool Refuter::isImpossibleFrom(const Facts &facts, unsigned splits) {
     return isImpossibleInRounds(meanings.facts(), 0);
   }
   const Polynomials::Atom &atom = polys_.atom(*id);
+  if (atom.kind == AtomKind::Choice) {
+    const auto as = [&](const Polynomial &value, const Facts &more) {
+      Facts chosen = more;
+      for (const Polynomial &fact : facts)
+        chosen.push_back(polys_.substitute(fact, *id, value));
+      return chosen;
+    };
+    if (splits == 0)
+      return isImpossibleFrom(as(Polynomial::atom(polys_.fresh()), {}), 0);
+    return isImpossibleFrom(as(atom.lhs, {atom.condition}), splits - 1) &&
+           isImpossibleFrom(as(atom.rhs, {Polynomial(-1) - atom.condition}), splits - 1);
+  }
   const bool isMinimum = atom.kind == AtomKind::Min;
   const auto with = [&](const Polynomial &value, std::initializer_list<Polynomial> others) {
     Facts chosen;

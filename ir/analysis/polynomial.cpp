@@ -149,7 +149,7 @@ Polynomials::Polynomials() {
 
 AtomId Polynomials::intern(Atom atom) {
   const auto [it, isNew] = interned_.try_emplace(
-      Key{atom.kind, atom.a, atom.b, atom.value, atom.lhs, atom.rhs}, AtomId(atoms_.size()));
+      Key{atom.kind, atom.a, atom.b, atom.value, atom.lhs, atom.rhs, atom.condition}, AtomId(atoms_.size()));
   if (isNew)
     atoms_.push_back(std::move(atom));
   return it->second;
@@ -222,6 +222,11 @@ Polynomial Polynomials::ofOp(Op &op, Value *value, Environment &environment) {
     return minMax(AtomKind::Min, operand(0), operand(1));
   case OpKind::Max:
     return minMax(AtomKind::Max, operand(0), operand(1));
+  case OpKind::Select:
+  case OpKind::If:
+    if (const auto chosen = ofChoice(op, value, environment))
+      return *chosen;
+    return opaque();
   case OpKind::ViewDim:
   case OpKind::SigDim: {
     // The size of a whole parameter is the operand that declares it.
@@ -235,6 +240,119 @@ Polynomial Polynomials::ofOp(Op &op, Value *value, Environment &environment) {
   default:
     return opaque();
   }
+}
+
+std::optional<Polynomial> Polynomials::ofChoice(Op &op, Value *value, Environment &environment) {
+  constexpr unsigned kDepth = 4;
+  const bool isSelect = op.is(OpKind::Select);
+  Value *first = isSelect ? op.operand(1) : op.body(0).terminator()->operand(value->index());
+  Value *second = isSelect ? op.operand(2) : op.body(1).terminator()->operand(value->index());
+  const auto result = choose(op.operand(0), of(first, environment), of(second, environment),
+                             environment, kDepth);
+  if (!result || isSelect)
+    return result;
+  // What an arm has read is not there outside of it.
+  std::vector<AtomId> atoms;
+  collectAtoms(*result, atoms);
+  const bool isInArm = std::any_of(atoms.begin(), atoms.end(), [&](AtomId id) {
+    const Value *of = atoms_[id].kind == AtomKind::Value ? atoms_[id].value : nullptr;
+    const Op *around = !of                ? nullptr
+                       : of->definingOp() ? of->definingOp()->parentOp()
+                                          : of->argumentOf()->parentOp();
+    while (around && around != &op)
+      around = around->parentOp();
+    return around == &op;
+  });
+  return isInArm ? std::nullopt : result;
+}
+
+std::optional<Polynomial> Polynomials::choose(Value *condition, const Polynomial &a,
+                                              const Polynomial &b, Environment &environment,
+                                              unsigned depth) {
+  if (a == b)
+    return a;
+  const Op *op = condition->definingOp();
+  if (!op || depth == 0)
+    return std::nullopt;
+  const auto inner = [&](Value *part, const Polynomial &x, const Polynomial &y) {
+    return choose(part, x, y, environment, depth - 1);
+  };
+  switch (op->kind()) {
+  case OpKind::Const: {
+    const bool *holds = std::get_if<bool>(op->attr("value"));
+    return holds ? std::optional(*holds ? a : b) : std::nullopt;
+  }
+  case OpKind::Not:
+    return inner(op->operand(0), b, a);
+  case OpKind::And:
+    if (const auto both = inner(op->operand(1), a, b))
+      return inner(op->operand(0), *both, b);
+    return std::nullopt;
+  case OpKind::Or:
+    if (const auto other = inner(op->operand(1), a, b))
+      return inner(op->operand(0), a, *other);
+    return std::nullopt;
+  case OpKind::If: {
+    // `x && y` with a y that is not free to compute.
+    const auto holds = inner(op->body(0).terminator()->operand(condition->index()), a, b);
+    const auto fails = inner(op->body(1).terminator()->operand(condition->index()), a, b);
+    return holds && fails ? inner(op->operand(0), *holds, *fails) : std::nullopt;
+  }
+  case OpKind::Cmp:
+    break;
+  default:
+    return std::nullopt;
+  }
+  if (!isNumber(op->operand(0)->type()))
+    return std::nullopt;
+  const Polynomial x = of(op->operand(0), environment);
+  const Polynomial y = of(op->operand(1), environment);
+  const Polynomial one(1);
+  const llvm::StringRef pred = op->strAttr("pred");
+  if (pred == "lt")
+    return choice(y - x - one, a, b);
+  if (pred == "le")
+    return choice(y - x, a, b);
+  if (pred == "gt")
+    return choice(x - y - one, a, b);
+  if (pred == "ge")
+    return choice(x - y, a, b);
+  const bool isEqual = pred == "eq";
+  const Polynomial &same = isEqual ? a : b;
+  const Polynomial &other = isEqual ? b : a;
+  return choice(x - y, choice(y - x, same, other), other);
+}
+
+Polynomial Polynomials::choice(const Polynomial &condition, const Polynomial &a,
+                               const Polynomial &b) {
+  if (a == b)
+    return a;
+  if (const std::optional<int64_t> known = condition.constant())
+    return *known >= 0 ? a : b;
+  return Polynomial::atom(intern({.kind = AtomKind::Choice,
+                                  .value = nullptr,
+                                  .lhs = a,
+                                  .rhs = b,
+                                  .condition = condition}));
+}
+
+std::optional<AtomId> Polynomials::choiceOf(const Polynomial &p,
+                                            llvm::ArrayRef<AtomId> atoms) const {
+  for (const auto &[monomial, coefficient] : p.terms())
+    for (const AtomId id : monomial) {
+      const Atom &atom = atoms_[id];
+      if (atom.kind < AtomKind::Div)
+        continue;
+      for (const Polynomial *part : {&atom.condition, &atom.lhs, &atom.rhs})
+        if (const auto inner = choiceOf(*part, atoms))
+          return inner;
+      const bool depends = std::any_of(atoms.begin(), atoms.end(), [&](AtomId other) {
+        return mentions(Polynomial::atom(id), other);
+      });
+      if (atom.kind == AtomKind::Choice && depends)
+        return id;
+    }
+  return std::nullopt;
 }
 
 bool Polynomials::splitBy(const Polynomial &p, const Polynomial &b, Polynomial &quotient,
@@ -332,7 +450,8 @@ bool Polynomials::mentions(const Polynomial &p, AtomId id) const {
       if (atomId == id)
         return true;
       const Atom &a = atoms_[atomId];
-      if (a.kind >= AtomKind::Div && (mentions(a.lhs, id) || mentions(a.rhs, id)))
+      if (a.kind >= AtomKind::Div &&
+          (mentions(a.lhs, id) || mentions(a.rhs, id) || mentions(a.condition, id)))
         return true;
     }
   }
@@ -360,6 +479,8 @@ Polynomial Polynomials::substitute(const Polynomial &p, AtomId id, const Polynom
         term = term * div(lhs, rhs);
       else if (a.kind == AtomKind::Rem)
         term = term * rem(lhs, rhs);
+      else if (a.kind == AtomKind::Choice)
+        term = term * choice(substitute(a.condition, id, by), lhs, rhs);
       else
         term = term * minMax(a.kind, lhs, rhs);
     }
@@ -426,6 +547,7 @@ void Polynomials::collectAtoms(const Polynomial &p, std::vector<AtomId> &out) co
       if (a.kind >= AtomKind::Div) {
         collectAtoms(a.lhs, out);
         collectAtoms(a.rhs, out);
+        collectAtoms(a.condition, out);
       } else {
         out.push_back(id);
       }
@@ -463,6 +585,13 @@ Value *Polynomials::emitAtom(Builder &builder, AtomId id,
     return builder.min(emit(builder, a.lhs, bound), emit(builder, a.rhs, bound));
   case AtomKind::Max:
     return builder.max(emit(builder, a.lhs, bound), emit(builder, a.rhs, bound));
+  case AtomKind::Choice: {
+    Value *holds =
+        builder.cmp("ge", emit(builder, a.condition, bound), builder.constIndex(0));
+    return builder.value(OpKind::Select,
+                         {holds, emit(builder, a.lhs, bound), emit(builder, a.rhs, bound)},
+                         builder.types().index());
+  }
   }
   DTILE_UNREACHABLE("atom kind");
 }
@@ -520,6 +649,8 @@ std::string Polynomials::str(const Polynomial &p) const {
       return pair("min");
     case AtomKind::Max:
       return pair("max");
+    case AtomKind::Choice:
+      return "(" + str(a.condition) + " >= 0 ? " + str(a.lhs) + " : " + str(a.rhs) + ")";
     }
     DTILE_UNREACHABLE("atom kind");
   };

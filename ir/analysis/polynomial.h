@@ -95,15 +95,19 @@ public:
     Div,
     Rem,
     Min,
-    Max
+    Max,
+    /// One of two, as a condition has it: results of `select` and `if`.
+    Choice
   };
   struct Atom {
     AtomKind kind;
     /// LaunchDim: parameter, dimension. Variable: its number.
     int64_t a = 0, b = 0;
     Value *value = nullptr;
-    /// Div, Rem, Min, Max.
+    /// Div, Rem, Min, Max, Choice.
     Polynomial lhs = {}, rhs = {};
+    /// Choice: lhs where this is at least zero, else rhs.
+    Polynomial condition = {};
     /// Values of the atom lie in [0, extent) where this is set.
     std::optional<Polynomial> extent = {};
   };
@@ -138,6 +142,17 @@ public:
   Polynomial div(const Polynomial &a, const Polynomial &b);
   Polynomial rem(const Polynomial &a, const Polynomial &b);
   Polynomial minMax(AtomKind kind, const Polynomial &a, const Polynomial &b);
+  /// `a` where `condition` is at least zero, else `b`.
+  Polynomial choice(const Polynomial &condition, const Polynomial &a, const Polynomial &b);
+  /// 1 where the bool value holds, else 0; nothing where it is not made of comparisons of numbers.
+  std::optional<Polynomial> indicator(Value *condition, Environment &environment) {
+    constexpr unsigned kDepth = 4;
+    return choose(condition, Polynomial(1), Polynomial(0), environment, kDepth);
+  }
+  /// A Choice that occurs in the polynomial, also inside opaque atoms, and depends on one of
+  /// `atoms`; what it is of comes first.
+  [[nodiscard]] std::optional<AtomId> choiceOf(const Polynomial &p,
+                                               llvm::ArrayRef<AtomId> atoms) const;
 
   /// Whether the atom occurs, also inside opaque atoms.
   [[nodiscard]] bool mentions(const Polynomial &p, AtomId id) const;
@@ -166,10 +181,15 @@ private:
   Value *emitAtom(Builder &builder, AtomId id, const llvm::DenseMap<AtomId, Value *> &bound) const;
   Polynomial ofOp(Op &op, Value *value, Environment &environment);
   Polynomial opaque(Value *value, const Environment &environment);
+  std::optional<Polynomial> ofChoice(Op &op, Value *value, Environment &environment);
+  /// `a` where the bool value holds, else `b`; nothing where the condition is no comparison of
+  /// numbers, or one of too many parts.
+  std::optional<Polynomial> choose(Value *condition, const Polynomial &a, const Polynomial &b,
+                                   Environment &environment, unsigned depth);
   /// p = b * quotient + rest, taking the terms that b's single term divides.
   bool splitBy(const Polynomial &p, const Polynomial &b, Polynomial &quotient,
                Polynomial &rest) const;
-  using Key = std::tuple<AtomKind, int64_t, int64_t, Value *, Polynomial, Polynomial>;
+  using Key = std::tuple<AtomKind, int64_t, int64_t, Value *, Polynomial, Polynomial, Polynomial>;
   /// References to atoms stay good while others are added.
   std::deque<Atom> atoms_;
   std::map<Key, AtomId> interned_;

@@ -2,6 +2,8 @@
 // Runs jumps, moves and calls.
 #include "ir/interpret/control_ops.h"
 
+#include "llvm/Support/MathExtras.h"
+
 namespace dtile::interpret {
 
 namespace {
@@ -129,6 +131,30 @@ Step runLoopNext(Body &body, const Instr &instr) {
     return Step::Next;
   scalars[info.position] = static_cast<Scalar>(position + step);
   return jump(body, instr.target);
+}
+
+Step runWatchBegin(Body &body, const Instr &instr) {
+  body.watches[instr.op] = {};
+  return Step::Next;
+}
+
+/// Brent's search for a cycle: the state is kept at each power of two.
+Step runWatchNext(Body &body, const Instr &instr) {
+  const auto &info = static_cast<const WatchInfo &>(*instr.info);
+  LoopWatch &watch = body.watches[instr.op];
+  const std::vector<Scalar> &scalars = body.frame->scalars;
+  ++watch.iterations;
+  bool isSame = !watch.kept.empty() || info.slots.empty();
+  for (size_t i = 0; isSame && i < info.slots.size(); ++i)
+    isSame = watch.kept[i] == scalars[info.slots[i]];
+  if (isSame)
+    return body.machine.endless(body, *instr.op, watch.iterations);
+  if (llvm::isPowerOf2_64(watch.iterations)) {
+    watch.kept.clear();
+    for (const uint32_t slot : info.slots)
+      watch.kept.push_back(scalars[slot]);
+  }
+  return Step::Next;
 }
 
 Step runCall(Body &body, const Instr &instr) {

@@ -37,6 +37,13 @@ struct CallInfo : InstrInfo {
   std::vector<Slot> results;
 };
 
+/// A `while` whose condition comes from carried numbers alone: when these are as they were once, it
+/// does not end.
+struct WatchInfo : InstrInfo {
+  /// Slots of these numbers.
+  std::vector<uint32_t> slots;
+};
+
 Step runMoves(Body &body, const Instr &instr);
 Step runJump(Body &body, const Instr &instr);
 /// Jumps to the target unless operand 0 holds.
@@ -45,6 +52,9 @@ Step runBranch(Body &body, const Instr &instr);
 Step runLoopBegin(Body &body, const Instr &instr);
 /// Moves the yielded values; jumps to the target for the next iteration.
 Step runLoopNext(Body &body, const Instr &instr);
+/// Begins and goes on with a watch of the `while` that is the instruction's op.
+Step runWatchBegin(Body &body, const Instr &instr);
+Step runWatchNext(Body &body, const Instr &instr);
 Step runCall(Body &body, const Instr &instr);
 Step runReturn(Body &body, const Instr &instr);
 /// Ends the body; keeps the scalar that it yields, if any.

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // A backward slice from the operations that others can see. A loop that only computes is left out,
-// bounds and all: that its length comes from data then matters to nobody.
+// bounds and all: that its length comes from data then matters to nobody. A `while` that may never
+// end is seen by others, whatever it computes.
 #include "ir/interpret/control_slice.h"
 
 #include "frontend/base/check.h"
+#include "ir/analysis/loop_ends.h"
 
 namespace dtile::interpret {
 
@@ -214,7 +216,8 @@ ControlSlice Slicer::run() {
       const bool isBodyEnd = op.is(OpKind::Yield) && op.parentOp()->is(OpKind::Space);
       const bool isSeen = !op.isPure() && !isPlainRead && !isStructure && !op.is(OpKind::SigSlice);
       const bool isProlog = op.is(OpKind::LaunchDim) || op.is(OpKind::ScalarParam);
-      if (isInsideSignal(op) || isSeen || isProlog)
+      const bool mayNotEnd = op.is(OpKind::While) && !ir::isKnownToEnd(op);
+      if (isInsideSignal(op) || isSeen || isProlog || mayNotEnd)
         mark(op);
       if (isInsideSignal(op) || isBodyEnd)
         needFrom(op, 0);

@@ -4,6 +4,7 @@
 #include "ir/interpret/control_slice.h"
 
 #include "frontend/base/check.h"
+#include "ir/analysis/loop_ends.h"
 
 #include <algorithm>
 
@@ -342,6 +343,18 @@ void Decoder::whileLoop(Op &op) {
   for (const Value *result : op.results())
     define(result);
   emitMoves(op, moves(op, op.operands(), head.arguments()));
+  // What decides is numbers: those that a run without tile data has.
+  const ir::LoopState state = ir::stateOf(op);
+  std::vector<uint32_t> watched;
+  bool isWatched = state.isPure;
+  for (const unsigned carried : state.carried) {
+    const Value *argument = head.argument(carried);
+    isWatched &= bankOf(argument->type()) == Bank::Scalar;
+    if (isWatched)
+      watched.push_back(slotOf(argument).index);
+  }
+  if (isWatched)
+    emit(runWatchBegin, op);
   const uint32_t start = here();
   uint32_t test = 0;
   const Op *condition = nullptr;
@@ -363,6 +376,11 @@ void Decoder::whileLoop(Op &op) {
       continue;
     }
     emitMoves(inner, moves(inner, inner.operands(), head.arguments()));
+    if (isWatched) {
+      auto info = std::make_unique<WatchInfo>();
+      info->slots = watched;
+      emit(runWatchNext, op).info = std::move(info);
+    }
     emit(runJump, inner).target = start;
   }
   code_.instrs[test].target = here();

@@ -57,7 +57,15 @@ struct Arg {
 
 /// What went wrong in a run.
 struct RunError {
-  enum class Kind : uint8_t { BadArgument, Deadlock, Trap, StepLimit } kind;
+  enum class Kind : uint8_t {
+    BadArgument,
+    Deadlock,
+    Trap,
+    /// More steps than Schedule::maxSteps.
+    StepLimit,
+    /// A loop that can be seen not to end.
+    Endless
+  } kind;
   /// The whole report: every waiter with rank, space, positions, signal, cell, wanted, seen, place.
   std::string message;
   /// The operation at which it went wrong, where there is one.
@@ -90,6 +98,9 @@ public:
   /// launch when its bodies of the last have ended, however far the others are.
   std::unique_ptr<RunError> launchRepeat(const std::string &kernel,
                                          const std::vector<std::vector<Arg>> &args, int64_t count);
+
+  /// Operations executed so far, over all ranks.
+  [[nodiscard]] uint64_t steps() const;
 
   /// Shows later runs to a watcher (ir/interpret/observer.h) that outlives them; null for none.
   void observe(Observer *observer);

@@ -497,6 +497,8 @@ void *Machine::symmAddress(void *address, int rank) {
   return object->base[rank] + (static_cast<char *>(address) - object->base[home]);
 }
 
+uint64_t Machine::steps() const { return impl_->steps; }
+
 void Machine::observe(Observer *observer) { impl_->observer = observer; }
 
 std::unique_ptr<RunError> Machine::launch(const std::string &kernel,

@@ -52,6 +52,17 @@ Step MachineState::trap(const Body &body, const ir::Op &op, const std::string &m
   return Step::Failed;
 }
 
+Step MachineState::endless(const Body &body, const ir::Op &op, uint64_t iterations) {
+  const bool isFirst = error == nullptr;
+  fail(RunError::Kind::Endless, place(op) + body.describe() + ": this loop does not end: after " +
+                                    std::to_string(iterations) +
+                                    (iterations == 1 ? " iteration" : " iterations") +
+                                    " it is where it was before");
+  if (isFirst)
+    error->op = &op;
+  return Step::Failed;
+}
+
 namespace {
 
 /// One line of a deadlock's report: bodies of one rank and space that wait at one place for one

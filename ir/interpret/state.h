@@ -36,6 +36,12 @@ struct Frame {
   explicit Frame(const Code &code);
 };
 
+/// The state of a `while` that runs, kept now and then.
+struct LoopWatch {
+  uint64_t iterations = 0;
+  std::vector<Scalar> kept;
+};
+
 /// An asynchronous operation, or a satisfied wait, of one body. Its number is its place in the list
 /// of all that the body issued.
 struct AsyncOp {
@@ -93,6 +99,8 @@ public:
   std::vector<HeldStore> held;
   /// The scalar that the region yielded at its end.
   Scalar result = 0;
+  /// Of loops whose end is their own affair (runWatchNext).
+  llvm::DenseMap<const ir::Op *, LoopWatch> watches;
 
   /// What a blocked body waits for.
   enum class Waiting : uint8_t { None, Signal, Barrier } waiting = Waiting::None;
@@ -288,6 +296,8 @@ struct MachineState {
   Step fail(RunError::Kind kind, std::string message);
   /// Records a failed run-time check of a body.
   Step trap(const Body &body, const ir::Op &op, const std::string &message);
+  /// A loop that has come to where it was.
+  Step endless(const Body &body, const ir::Op &op, uint64_t iterations);
   /// "file:3:5: ", or "" where the place is not known.
   [[nodiscard]] std::string place(const ir::Op &op) const;
   void notify(const SignalVal &cells);

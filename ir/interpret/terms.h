@@ -58,6 +58,8 @@ public:
   }
   /// Why the run's sums mean nothing, or "".
   [[nodiscard]] const std::string &whyNot() const { return why_; }
+  /// Entries of all sums that were made so far: what the run has cost.
+  [[nodiscard]] size_t entries() const { return entries_; }
 
 private:
   struct Atom {

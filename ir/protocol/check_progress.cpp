@@ -151,7 +151,7 @@ std::vector<int64_t> ProgressChecker::programsOfMachine() const {
 
 /// Sizes that give each space with waits more bodies than it has programs.
 std::vector<SizeValues> ProgressChecker::largeSizes(int ranks) const {
-  std::vector<SizeValues> all = sizes_.choose(ranks, /*isQuick=*/true);
+  std::vector<SizeValues> all = sizes_.choose(ranks, LaunchSizes::Choice::Few);
   if (all.size() > 2)
     all.resize(2);
   for (const Op *space : waiting_)
@@ -241,7 +241,7 @@ Progress ProgressChecker::run(llvm::ArrayRef<int> ranks) {
   if (few.empty())
     few.push_back(ranks.empty() ? 2 : ranks.front());
   for (const int count : few) {
-    std::vector<SizeValues> chosen = sizes_.choose(count, /*isQuick=*/true);
+    std::vector<SizeValues> chosen = sizes_.choose(count, LaunchSizes::Choice::Few);
     if (chosen.size() > 2)
       chosen.resize(2);
     for (const SizeValues &values : chosen)

@@ -15,7 +15,6 @@
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstring>
 
@@ -29,6 +28,8 @@ using ir::Value;
 
 namespace {
 
+/// What a step on sums costs besides the entries of sums that it makes: it moves whole tiles.
+constexpr uint64_t kWorkOfStep = 16;
 constexpr uint64_t kMaxSteps = 4'000'000;
 /// Elements of one argument: what is larger shows nothing more, and takes long.
 constexpr int64_t kMaxElements = 20'000;
@@ -64,8 +65,8 @@ struct Arguments {
 class PromiseChecker {
 public:
   PromiseChecker(Op &kernel, llvm::ArrayRef<Promise> promises, const LaunchSizes &sizes,
-                 double seconds, Diagnostics &diagnostics)
-      : kernel_(kernel), sizes_(sizes), seconds_(seconds), diagnostics_(diagnostics),
+                 uint64_t work, Diagnostics &diagnostics)
+      : kernel_(kernel), sizes_(sizes), work_(work), diagnostics_(diagnostics),
         copy_(kernel.parentBlock()->module().types()) {
     copy_.setSources(kernel.parentBlock()->module().sources());
     ir::Builder builder(copy_);
@@ -99,14 +100,14 @@ private:
 
   Op &kernel_;
   const LaunchSizes &sizes_;
-  double seconds_;
+  uint64_t work_;
+  uint64_t used_ = 0;
   Diagnostics &diagnostics_;
   ir::Module copy_;
   Op *widened_ = nullptr;
   /// Of the copy; the same sizes in the same order.
   std::optional<LaunchSizes> copySizes_;
   std::vector<State> states_;
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
 /// Small sizes, and each in turn one more than its largest block.
@@ -334,6 +335,7 @@ bool PromiseChecker::runOnce(int ranks, const SizeValues &values) {
       isRepeatable &= op.strAttr("mode") != "inout" && op.strAttr("mode") != "symm";
   const auto error = machine.launchRepeat(kernel_.strAttr("name").str(), arguments.memory.ofRank,
                                           isRepeatable ? 2 : 1);
+  used_ += kWorkOfStep * machine.steps() + terms.entries();
   if (error)
     return true;
   const Case at{kernel_, ranks, sizes_.symbols(), values};
@@ -354,8 +356,7 @@ KeptPromises PromiseChecker::run(llvm::ArrayRef<int> ranks) {
   llvm::stable_sort(counts, [](int a, int b) { return (a == 1) < (b == 1); });
   for (const int count : counts)
     for (const SizeValues &values : choose(count)) {
-      const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start_;
-      if (elapsed.count() > seconds_)
+      if (used_ > work_)
         continue;
       if (!llvm::is_contained(result.ranks, count))
         result.ranks.push_back(count);
@@ -378,12 +379,12 @@ KeptPromises PromiseChecker::run(llvm::ArrayRef<int> ranks) {
 } // namespace
 
 KeptPromises checkPromises(Op &kernel, llvm::ArrayRef<Promise> promises, const LaunchSizes &sizes,
-                           llvm::ArrayRef<int> ranks, double seconds, Diagnostics &diagnostics) {
+                           llvm::ArrayRef<int> ranks, uint64_t work, Diagnostics &diagnostics) {
   const bool hasPromises = llvm::any_of(
       promises, [&](const Promise &promise) { return promise.kernel == kernel.strAttr("name"); });
   if (!hasPromises)
     return {};
-  return PromiseChecker(kernel, promises, sizes, seconds, diagnostics).run(ranks);
+  return PromiseChecker(kernel, promises, sizes, work, diagnostics).run(ranks);
 }
 
 } // namespace dtile::protocol

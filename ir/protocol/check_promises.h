@@ -19,9 +19,9 @@ struct KeptPromises {
 };
 
 /// Runs an inlined kernel, which has no race and does not hang, on sums of inputs instead of
-/// numbers, and compares what its outputs hold. `seconds` is for all runs.
+/// numbers, and compares what its outputs hold. `work` is for all runs, in steps of the checker.
 [[nodiscard]] KeptPromises checkPromises(ir::Op &kernel, llvm::ArrayRef<Promise> promises,
                                          const LaunchSizes &sizes, llvm::ArrayRef<int> ranks,
-                                         double seconds, Diagnostics &diagnostics);
+                                         uint64_t work, Diagnostics &diagnostics);
 
 } // namespace dtile::protocol

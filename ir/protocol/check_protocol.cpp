@@ -18,7 +18,6 @@
 #include "llvm/ADT/SmallPtrSet.h"
 
 #include <algorithm>
-#include <chrono>
 
 namespace dtile::protocol {
 
@@ -29,14 +28,18 @@ using ir::OpKind;
 
 namespace {
 
-/// Operations that one run may execute.
-constexpr uint64_t kMaxSteps = 20'000'000;
 /// More ranks than this are left to the proof where there is one.
 constexpr int kMostRanksBesideProof = 8;
-/// Numbers of ranks that a quick check tries where it may run none of the fewer.
-constexpr int kMoreRanks[] = {5, 6, 7, 8};
-/// What a quick check spends on contradicting a proof.
-constexpr double kSecondsBesideProof = 0.05;
+/// More ranks than this are run on the smallest sizes only: what matters is who is who.
+constexpr int kMostRanksOfAllSizes = 8;
+constexpr size_t kSizesOfManyRanks = 2;
+/// Where assertions leave out all numbers of ranks that were asked for: how many of those that they
+/// allow are run, and up to where they are looked for.
+constexpr size_t kOtherRanks = 3;
+constexpr int kMostOtherRanks = 1024;
+/// What is spent on contradicting a proof, and by a quick check.
+constexpr uint64_t kWorkBesideProof = 20'000'000;
+constexpr uint64_t kQuickWorkBesideProof = 2'000'000;
 
 /// Checks one kernel.
 class KernelChecker {
@@ -56,8 +59,10 @@ private:
   /// False after an error: a symmetric object is larger on one rank than on another.
   [[nodiscard]] bool checkSymmetry();
   [[nodiscard]] bool hasSomethingToCheck();
+  void chooseRanks();
   /// False when the verdict is known: an error was reported.
   [[nodiscard]] bool runFor(llvm::ArrayRef<int> numbers);
+  [[nodiscard]] bool runOtherRanks();
   bool runOnce(int ranks, const SizeValues &values);
   bool watch(RaceDetector &detector, int ranks, const SizeValues &values,
              std::unique_ptr<RunError> &error);
@@ -66,19 +71,18 @@ private:
   bool isWrittenFromData(const Op *object) const;
   void warnOfLeftOut(RaceDetector &detector, const Case &at);
   void addSizes(const SizeValues &values);
-  /// For one more run: it may go on for a while beyond the time for all.
-  [[nodiscard]] Budget budget() const {
-    constexpr double kLeastSeconds = 1;
-    const std::chrono::duration<double> all(std::max(kLeastSeconds, 1.25 * seconds()));
-    return {options_.bytes,
-            start_ + std::chrono::duration_cast<std::chrono::steady_clock::duration>(all)};
+  /// Sizes to run. A proof covers those that are there to go beyond the kernel's own numbers.
+  [[nodiscard]] LaunchSizes::Choice choice() const {
+    return !verdict_.isProved ? LaunchSizes::Choice::All
+           : options_.isQuick ? LaunchSizes::Choice::Few
+                              : LaunchSizes::Choice::AroundBlocks;
   }
-  [[nodiscard]] bool isBesideProof() const { return options_.isQuick && verdict_.isProved; }
-  [[nodiscard]] double seconds() const {
-    return isBesideProof() ? kSecondsBesideProof : options_.seconds;
-  }
-  [[nodiscard]] double elapsed() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  /// Work that is left.
+  [[nodiscard]] uint64_t left() const {
+    const uint64_t all = !verdict_.isProved ? options_.work
+                         : options_.isQuick ? kQuickWorkBesideProof
+                                            : std::min(options_.work, kWorkBesideProof);
+    return all > used_ ? all - used_ : 0;
   }
 
   ir::Module &module_;
@@ -94,8 +98,8 @@ private:
   std::vector<int> ranks_;
   int64_t launches_ = 2;
   /// Why the last run was given up.
-  enum class Cut : uint8_t { No, Time, Memory, Data } cut_ = Cut::No;
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  enum class Cut : uint8_t { No, Work, Memory, Data } cut_ = Cut::No;
+  uint64_t used_ = 0;
 };
 
 std::string nameOf(const Op &param) {
@@ -198,9 +202,13 @@ bool KernelChecker::judge(const RunError *error, const RaceDetector &detector, c
       return false;
     }
   }
-  if (error && error->kind == RunError::Kind::Trap && slice_.data.empty() &&
-      slice_.scalars.empty()) {
+  const bool isKnown = slice_.data.empty() && slice_.scalars.empty();
+  if (error && error->kind == RunError::Kind::Trap && isKnown) {
     reportTrap(diagnostics_, at, *error);
+    return false;
+  }
+  if (error && error->kind == RunError::Kind::Endless && isKnown) {
+    reportEndless(diagnostics_, at, *error);
     return false;
   }
   bool isFine = true;
@@ -224,7 +232,7 @@ void KernelChecker::warnOfLeftOut(RaceDetector &detector, const Case &at) {
 }
 
 bool KernelChecker::runOnce(int ranks, const SizeValues &values) {
-  RaceDetector first(ranks, RaceDetector::Explain::No, nullptr, budget());
+  RaceDetector first(ranks, RaceDetector::Explain::No, nullptr, Budget{options_.bytes, left()});
   std::unique_ptr<RunError> error;
   if (!watch(first, ranks, values, error))
     return true;
@@ -245,22 +253,17 @@ bool KernelChecker::runOnce(int ranks, const SizeValues &values) {
     ++verdict_.runs;
     return false;
   }
-  // What data decides was invented, and an assertion about it has ended the run early.
-  if (error && error->kind == RunError::Kind::Trap) {
+  // What data decides was invented, and an assertion about it, or a loop, has ended the run early.
+  if (error && (error->kind == RunError::Kind::Trap || error->kind == RunError::Kind::Endless)) {
     cut_ = Cut::Data;
     return true;
   }
-  if (isOver || (second && second->isOver())) {
-    cut_ = first.isFull() || (second && second->isFull()) ? Cut::Memory : Cut::Time;
+  const bool isLong = error && error->kind == RunError::Kind::StepLimit;
+  if (isOver || isLong || (second && second->isOver())) {
+    cut_ = first.isFull() || (second && second->isFull()) ? Cut::Memory : Cut::Work;
     return true;
   }
   ++verdict_.runs;
-  if (error && error->kind == RunError::Kind::StepLimit) {
-    verdict_.undecided.push_back(
-        {&kernel_, "a run for W = " + std::to_string(ranks) + " was too long: " + at.text()});
-    cut_ = Cut::Time;
-    return true;
-  }
   warnOfLeftOut(first, at);
   addSizes(values);
   return true;
@@ -272,7 +275,7 @@ bool KernelChecker::watch(RaceDetector &detector, int ranks, const SizeValues &v
                           std::unique_ptr<RunError> &error) {
   interpret::Schedule schedule;
   schedule.controlOnly = true;
-  schedule.maxSteps = kMaxSteps;
+  schedule.maxSteps = std::max<uint64_t>(1, left());
   schedule.stop = &detector.isOver();
   interpret::Machine machine(module_, ranks, schedule);
   RunArguments arguments;
@@ -280,6 +283,7 @@ bool KernelChecker::watch(RaceDetector &detector, int ranks, const SizeValues &v
     return false;
   machine.observe(&detector);
   error = machine.launchRepeat(kernel_.strAttr("name").str(), arguments.ofRank, launches_);
+  used_ += machine.steps() + detector.work();
   if (error && error->kind == RunError::Kind::BadArgument)
     return false;
   detector.finish(!error);
@@ -320,7 +324,7 @@ void KernelChecker::checkPromised() {
     return;
   }
   const KeptPromises kept = checkPromises(kernel_, options_.promises, sizes_, options_.ranks,
-                                          options_.seconds / 2, diagnostics_);
+                                          options_.work, diagnostics_);
   verdict_.isFine &= !kept.isRefused;
   verdict_.promiseRanks = kept.ranks;
   verdict_.promisesKept = kept.kept;
@@ -333,11 +337,27 @@ void KernelChecker::prove() {
   Proof proof = proveProtocol(kernel_);
   verdict_.isProved = proof.isComplete();
   verdict_.unproved = std::move(proof.unproved);
-  if (!verdict_.isProved)
+  if (verdict_.isProved)
+    verdict_.undecided.clear();
+}
+
+/// Numbers of ranks to run: those asked for, and where nobody has asked and nothing is proved, those
+/// with which ranks go beyond the kernel's own numbers.
+void KernelChecker::chooseRanks() {
+  if (verdict_.isProved) {
+    for (const int ranks : options_.ranks)
+      (ranks > kMostRanksBesideProof ? verdict_.notRun : ranks_).push_back(ranks);
     return;
-  verdict_.undecided.clear();
-  for (const int ranks : options_.ranks)
-    (ranks > kMostRanksBesideProof ? verdict_.notRun : ranks_).push_back(ranks);
+  }
+  ranks_ = options_.ranks;
+  if (options_.areRanksGiven)
+    return;
+  for (const int64_t ranks : sizes_.reach().ranks)
+    if (!llvm::is_contained(ranks_, int(ranks)))
+      ranks_.push_back(int(ranks));
+  for (const Op *op : sizes_.reach().beyond)
+    verdict_.undecided.push_back(
+        {op, "runs do not reach the number that ranks, sizes or launches meet here"});
 }
 
 Progress KernelChecker::checkRoom() {
@@ -352,36 +372,67 @@ Progress KernelChecker::checkRoom() {
   DTILE_UNREACHABLE("a kernel that is checked is scheduled, too");
 }
 
-/// Each choice of sizes once; false after an error.
+/// Each choice of sizes once, the first ones with all numbers of ranks before the next; false after
+/// an error.
 bool KernelChecker::runFor(llvm::ArrayRef<int> numbers) {
-  for (const int ranks : numbers) {
-    cut_ = Cut::No;
-    const int64_t runsBefore = verdict_.runs;
+  struct Runs {
+    int ranks;
+    std::vector<SizeValues> choices;
+    Cut cut = Cut::No;
+    int64_t done = 0;
     bool isStopped = false;
-    for (const SizeValues &values : sizes_.choose(ranks, isBesideProof())) {
-      if (elapsed() > seconds())
-        cut_ = Cut::Time;
-      if (cut_ != Cut::No)
-        break;
-      if (!runOnce(ranks, values)) {
+  };
+  std::vector<Runs> all;
+  size_t rounds = 0;
+  for (const int ranks : numbers) {
+    std::vector<SizeValues> choices = sizes_.choose(ranks, choice());
+    if (ranks > kMostRanksOfAllSizes && choices.size() > kSizesOfManyRanks)
+      choices.resize(kSizesOfManyRanks);
+    rounds = std::max(rounds, choices.size());
+    all.push_back({ranks, std::move(choices)});
+  }
+  for (size_t round = 0; round < rounds; ++round)
+    for (Runs &runs : all) {
+      if (round >= runs.choices.size() || runs.cut != Cut::No)
+        continue;
+      cut_ = left() == 0 ? Cut::Work : Cut::No;
+      const int64_t before = verdict_.runs;
+      if (cut_ == Cut::No && !runOnce(runs.ranks, runs.choices[round])) {
         verdict_.isFine = false;
         verdict_.isContradicted = verdict_.isProved;
         return false;
       }
+      runs.done += verdict_.runs - before;
       // Other sizes may get further.
-      if (cut_ == Cut::Data) {
-        isStopped = true;
-        cut_ = Cut::No;
-      }
+      if (cut_ == Cut::Data)
+        runs.isStopped = true;
+      else
+        runs.cut = cut_;
     }
-    (cut_ == Cut::Time             ? verdict_.cutShort
-     : cut_ == Cut::Memory         ? verdict_.tooLarge
-     : isStopped                   ? verdict_.stopped
-     : verdict_.runs == runsBefore ? verdict_.notTaken
-                                   : verdict_.ranks)
-        .push_back(ranks);
-  }
+  // Beside a proof it does not matter what was left out.
+  const auto isRun = [&](const Runs &runs) { return verdict_.isProved && runs.done != 0; };
+  for (const Runs &runs : all)
+    (isRun(runs)               ? verdict_.ranks
+     : runs.cut == Cut::Work   ? verdict_.cutShort
+     : runs.cut == Cut::Memory ? verdict_.tooLarge
+     : runs.isStopped          ? verdict_.stopped
+     : runs.done == 0          ? verdict_.notTaken
+                               : verdict_.ranks)
+        .push_back(runs.ranks);
   return true;
+}
+
+/// Few ranks may be what a kernel's assertions leave out (`W == P * P`); who has chosen ranks gets
+/// those. False after an error.
+bool KernelChecker::runOtherRanks() {
+  const bool isNoneTaken = verdict_.runs == 0 && verdict_.notTaken.size() == ranks_.size();
+  if (options_.areRanksGiven || !isNoneTaken || verdict_.isProved)
+    return true;
+  std::vector<int> others;
+  for (int ranks = 1; ranks <= kMostOtherRanks && others.size() < kOtherRanks; ++ranks)
+    if (!llvm::is_contained(ranks_, ranks) && sizes_.isAnyAllowed(ranks))
+      others.push_back(ranks);
+  return runFor(others);
 }
 
 Verdict KernelChecker::run() {
@@ -394,19 +445,11 @@ Verdict KernelChecker::run() {
     return std::move(verdict_);
   findUndecided();
   prove();
-  start_ = std::chrono::steady_clock::now();
-  if (!verdict_.isProved)
-    ranks_ = options_.ranks;
+  chooseRanks();
   // With buffers that are taken in turn, the third launch is the first to meet the first one's.
-  walk(kernel_, [&](Op &op) {
-    if (op.is(OpKind::Epoch))
-      launches_ = 3;
-  });
-  if (!runFor(ranks_))
-    return std::move(verdict_);
-  // Few ranks may be what its assertions leave out; who has chosen ranks gets those.
-  const bool isNoneTaken = verdict_.runs == 0 && verdict_.notTaken.size() == ranks_.size();
-  if (options_.isQuick && isNoneTaken && !verdict_.isProved && !runFor(kMoreRanks))
+  if (sizes_.reach().launches != 0)
+    launches_ = std::max<int64_t>(3, sizes_.reach().launches);
+  if (!runFor(ranks_) || !runOtherRanks())
     return std::move(verdict_);
   verdict_.machine = options_.machine;
   // Where there is room for everything it is only told, and a build tells nothing.
@@ -414,28 +457,9 @@ Verdict KernelChecker::run() {
     verdict_.progress = checkRoom();
   verdict_.isFine = !verdict_.progress.isRefused;
   checkPromised();
-  if (verdict_.runs == 0 && !verdict_.isProved)
+  if (verdict_.runs == 0 && !verdict_.isProved && !verdict_.notTaken.empty())
     verdict_.undecided.push_back({&kernel_, "no sizes are known for which it runs"});
   return std::move(verdict_);
-}
-
-std::string setText(std::vector<int64_t> values) {
-  llvm::sort(values);
-  const bool isRun =
-      values.size() > 2 && values.back() - values.front() == int64_t(values.size()) - 1;
-  if (isRun)
-    return "{" + std::to_string(values.front()) + ".." + std::to_string(values.back()) + "}";
-  std::string text = "{";
-  for (size_t i = 0; i < values.size(); ++i)
-    text += (i ? ", " : "") + std::to_string(values[i]);
-  return text + "}";
-}
-
-std::string placeText(SourceLoc loc, const SourceManager *sources) {
-  if (!sources || !loc.isValid())
-    return "";
-  const PresumedLoc at = sources->presumed(loc);
-  return at.file.str() + ":" + std::to_string(at.line) + ":" + std::to_string(at.column) + ": ";
 }
 
 } // namespace
@@ -448,68 +472,6 @@ std::vector<Verdict> checkProtocol(ir::Module &module, const CheckOptions &optio
     if (op.is(OpKind::Kernel))
       verdicts.push_back(KernelChecker(module, op, options, diagnostics).run());
   return verdicts;
-}
-
-std::string verdictText(const Verdict &verdict, const SourceManager *sources) {
-  std::string text = "`" + verdict.kernel + "`: ";
-  if (verdict.isContradicted)
-    return text + "refused, against its proof; the checker is mistaken: please report it\n";
-  if (!verdict.isFine)
-    return text + "refused\n";
-  if (verdict.runs == 0 && verdict.undecided.empty() && !verdict.isProved)
-    return text + "nothing to check\n";
-  if (verdict.isProved) {
-    text += "proved for all W and all sizes";
-    text += verdict.progress.needsRoom ? ", where its bodies have room" : "";
-  } else if (!verdict.undecided.empty()) {
-    text += "undecided";
-  }
-  if (!verdict.ranks.empty()) {
-    text += verdict.isProved || !verdict.undecided.empty() ? "; checked for W in "
-                                                           : "checked for W in ";
-    text += setText({verdict.ranks.begin(), verdict.ranks.end()});
-    for (const Verdict::Size &size : verdict.sizes)
-      text += ", " + size.name + " in " + setText(size.values);
-  }
-  text += '\n';
-  if (!verdict.notRun.empty())
-    text += "  not run for W in " + setText({verdict.notRun.begin(), verdict.notRun.end()}) +
-            ", which the proof covers\n";
-  for (const Unproved &unproved : verdict.unproved) {
-    text += "  " + placeText(unproved.op->loc(), sources) + "not proved: " + unproved.text;
-    if (unproved.other)
-      text += " (the other is at " +
-              llvm::StringRef(placeText(unproved.other->loc(), sources)).rtrim(": ").str() + ")";
-    text += '\n';
-  }
-  if (!verdict.notTaken.empty())
-    text += "  its assertions leave out all sizes that were tried with W in " +
-            setText({verdict.notTaken.begin(), verdict.notTaken.end()}) + '\n';
-  if (!verdict.stopped.empty())
-    text += "  assertions about data that was taken to be zeros end runs with W in " +
-            setText({verdict.stopped.begin(), verdict.stopped.end()}) + '\n';
-  if (!verdict.cutShort.empty())
-    text += "  there was no time for all sizes with W in " +
-            setText({verdict.cutShort.begin(), verdict.cutShort.end()}) + '\n';
-  if (!verdict.tooLarge.empty())
-    text += "  there was too little memory for all sizes with W in " +
-            setText({verdict.tooLarge.begin(), verdict.tooLarge.end()}) + '\n';
-  if (verdict.promisesKept != 0)
-    text += "  what it ensures holds for W in " +
-            setText({verdict.promiseRanks.begin(), verdict.promiseRanks.end()}) +
-            ": each addend is there as often as it should\n";
-  for (const auto &[loc, why] : verdict.undecidedPromises)
-    text += "  " + placeText(loc, sources) + "what it ensures is not decided: " + why + '\n';
-  if (verdict.progress.needsRoom)
-    text +=
-        verdict.machine->residentPrograms() == 0
-            ? "  bodies of one tile space wait for each other: `--machine` says whether they fit\n"
-            : "  bodies of one tile space wait for each other, and have room on `" +
-                  verdict.machine->name.str() + "`\n";
-  for (const Undecided &undecided : verdict.undecided) {
-    text += "  " + placeText(undecided.op->loc(), sources) + undecided.text + '\n';
-  }
-  return text;
 }
 
 } // namespace dtile::protocol

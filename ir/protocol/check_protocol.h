@@ -18,13 +18,15 @@ namespace dtile::protocol {
 
 /// How much to check.
 struct CheckOptions {
-  /// Numbers of ranks.
+  /// Numbers of ranks; where these are somebody's choice, no others are run.
   std::vector<int> ranks = {1, 2, 3, 4, 5, 6, 7, 8};
-  /// Beside a proof only the sizes that find most, and little time.
+  bool areRanksGiven = false;
+  /// Beside a proof only the sizes that find most, and little work.
   bool isQuick = false;
-  /// Seconds for one kernel, and bytes that a run's order may take; what does not fit is left out,
-  /// and the verdict says so.
-  double seconds = 2;
+  /// Steps of the interpreter and of the detector for one kernel, and bytes that a run's order may
+  /// take; what does not fit is left out, and the verdict says so. Not seconds: a verdict does not
+  /// depend on the machine.
+  uint64_t work = 60'000'000;
   size_t bytes = size_t(160) << 20;
   /// Where bodies that wait must leave room for those that they wait for.
   const TargetFacts *machine = &kMachines[0];
@@ -70,7 +72,7 @@ struct Verdict {
   std::vector<Size> sizes;
   /// Launches watched.
   int64_t runs = 0;
-  /// Numbers of ranks for which there was no time for all sizes, and for which no memory.
+  /// Numbers of ranks for which not all sizes fit into the budget, and for which no memory.
   std::vector<int> cutShort;
   std::vector<int> tooLarge;
   /// Numbers of ranks of which the kernel's assertions leave out all that was tried.
@@ -92,6 +94,9 @@ struct Verdict {
   int64_t promisesKept = 0;
   std::vector<int> promiseRanks;
   std::vector<std::pair<SourceLoc, std::string>> undecidedPromises;
+
+  /// Nothing is proved where false, and not all that a check runs was run, or data decides.
+  [[nodiscard]] bool isDecided() const;
 };
 
 /// Proves each kernel of a module that has derived counts, where that can be done, and runs its
@@ -100,8 +105,9 @@ struct Verdict {
 std::vector<Verdict> checkProtocol(ir::Module &module, const CheckOptions &options,
                                    Diagnostics &diagnostics);
 
-/// "`ag_gemm`: proved for all W and all sizes; checked for W in {1..8}, S in {0, 1, 64, 129} …",
-/// and a line for each thing that was not proved, or is undecided.
+/// "`ag_gemm`: proved for all W and all sizes; checked for W in {1..8}, S in {0, 1, 64, 129} …".
 [[nodiscard]] std::string verdictText(const Verdict &verdict, const SourceManager *sources);
+/// A warning for each obligation that is not proved and for each thing that is undecided.
+void reportVerdict(Diagnostics &diagnostics, const Verdict &verdict);
 
 } // namespace dtile::protocol

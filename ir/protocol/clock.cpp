@@ -108,6 +108,7 @@ bool ClockSet::includesAll(const Clock &a, const Clock &b) const {
     return false;
   if (joinDone(a.done, b.done) != a.done)
     return false;
+  work_ += b.at.size();
   for (const auto &[thread, time] : b.at)
     if (!includes(a, thread, time))
       return false;
@@ -144,6 +145,7 @@ ClockRef ClockSet::join(const ClockRef &a, const ClockRef &b) const {
     joined->at = merged(joined->at, more, [](ThreadId, uint32_t) { return true; }, isKept);
   joined->at.shrink_to_fit();
   joined->count();
+  work_ += a->at.size() + b->at.size() + joined->at.size();
   known = {a, b, owner};
   return owner;
 }
@@ -161,6 +163,7 @@ ClockRef ClockSet::with(const ClockRef &clock, ThreadId thread, uint32_t time) c
   next->at.emplace_back(thread, time);
   const bool isThere = it != clock->at.end() && it->first == thread;
   next->at.insert(next->at.end(), it + isThere, clock->at.end());
+  work_ += next->at.size();
   next->count();
   return ClockRef(next);
 }

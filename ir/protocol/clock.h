@@ -65,6 +65,8 @@ public:
   [[nodiscard]] const ClockRef &empty() const { return empty_; }
   /// Bytes of all clocks that are in use.
   [[nodiscard]] size_t bytes() const { return bytes_; }
+  /// Entries of clocks that were looked at so far.
+  [[nodiscard]] uint64_t work() const { return work_; }
 
   /// Whether the clock has event `time` of a thread.
   [[nodiscard]] bool includes(const Clock &clock, ThreadId thread, uint32_t time) const;
@@ -107,6 +109,7 @@ private:
 
   // Clocks count themselves off when they go, so this goes last.
   mutable size_t bytes_ = 0;
+  mutable uint64_t work_ = 0;
   ClockRef empty_;
   mutable std::vector<Joined> joined_;
   std::vector<Thread> threads_;

@@ -8,7 +8,7 @@
 //   rank equals `rank`, its cell the asked one, over the unknowns source rank, tile numbers and
 //   loop positions. Unknowns that the equations determine are solved for; unknowns that nothing
 //   mentions multiply the count; what is left is enumerated by loops. Conditions around the notify
-//   are asked at the solution.
+//   are asked at the solution. A target that is one of two values is two sites.
 // Why: nobody writes a count by hand, and a wait is right whatever the tile sizes are.
 // Leaves alone: signals with a notify whose place or condition depends on data (loads): their waits
 // must say
@@ -53,6 +53,8 @@ struct Site {
   std::vector<Unknown> unknowns;
   std::vector<Equation> equations;
   std::vector<Guard> guards;
+  /// At least zero in this site: how what its equations choose between came out.
+  std::vector<Polynomial> conditions;
   Polynomials::Environment environment;
 };
 
@@ -69,6 +71,8 @@ private:
   bool collectEnclosing(Op &notify, Site &site);
   bool collectTarget(Value *cells, Site &site);
   bool addUnknown(Site &site, Value *position, Value *lo, Value *hi, Value *step);
+  void splitChoices(Site site, std::vector<Site> &split);
+  void addCondition(Site &site, const Polynomial &condition) const;
   bool isDataFree(const Polynomial &p, const Site &site) const;
   bool isDataFree(Value *condition, Site &site);
   bool solveOne(Site &site, bool onlyDirect);
@@ -121,9 +125,15 @@ bool CountDeriver::collectEnclosing(Op &notify, Site &site) {
         return false;
     } else if (op->is(OpKind::If)) {
       bool inThen = inner->parentBlock() == &op->body(0);
-      if (!isDataFree(op->operand(0), site))
+      if (isDataFree(op->operand(0), site)) {
+        site.guards.push_back({op->operand(0), inThen});
+        continue;
+      }
+      // `a && b` is an `if`, which is no pure op.
+      const auto holds = polys_.indicator(op->operand(0), site.environment);
+      if (!holds || !isDataFree(*holds, site))
         return false;
-      site.guards.push_back({op->operand(0), inThen});
+      site.conditions.push_back(inThen ? *holds - Polynomial(1) : Polynomial() - *holds);
     } else if (op->is(OpKind::While)) {
       return false;
     }
@@ -203,6 +213,49 @@ bool CountDeriver::collect(Op &notify, Site &site) {
   return collectEnclosing(notify, site) && collectTarget(cells, site);
 }
 
+/// Where an equation is about one of two values (`next == W ? 0 : next`), the site is two: in each
+/// the equation is simple. All of them together are the notify.
+void CountDeriver::splitChoices(Site site, std::vector<Site> &split) {
+  constexpr size_t kMost = 32;
+  llvm::SmallVector<AtomId, 8> unknowns;
+  for (const Unknown &unknown : site.unknowns)
+    unknowns.push_back(unknown.atom);
+  std::optional<AtomId> id;
+  for (const Equation &equation : site.equations)
+    for (const Polynomial *p : {&equation.value, equation.below ? &*equation.below : nullptr})
+      if (p && !id)
+        id = polys_.choiceOf(*p, unknowns);
+  if (!id || split.size() >= kMost) {
+    split.push_back(std::move(site));
+    return;
+  }
+  const Polynomials::Atom atom = polys_.atom(*id);
+  for (const bool isFirst : {true, false}) {
+    Site one = site;
+    const Polynomial &value = isFirst ? atom.lhs : atom.rhs;
+    for (Equation &equation : one.equations) {
+      equation.value = polys_.substitute(equation.value, *id, value);
+      if (equation.below)
+        equation.below = polys_.substitute(*equation.below, *id, value);
+    }
+    addCondition(one, isFirst ? atom.condition : Polynomial(-1) - atom.condition);
+    splitChoices(std::move(one), split);
+  }
+}
+
+/// Two conditions that are opposites are an equation.
+void CountDeriver::addCondition(Site &site, const Polynomial &condition) const {
+  const auto opposite = llvm::find_if(site.conditions, [&](const Polynomial &known) {
+    return known.isOpposite(condition);
+  });
+  if (opposite == site.conditions.end()) {
+    site.conditions.push_back(condition);
+    return;
+  }
+  site.conditions.erase(opposite);
+  site.equations.push_back({condition, Polynomial()});
+}
+
 /// Nothing in it comes from memory or from another op that a polynomial cannot say.
 bool CountDeriver::isDataFree(const Polynomial &p, const Site &site) const {
   std::vector<AtomId> atoms;
@@ -268,6 +321,8 @@ bool CountDeriver::solveOne(Site &site, bool onlyDirect) {
       }
       for (Polynomial &condition : mustBeZero_)
         replace(condition);
+      for (Polynomial &condition : site.conditions)
+        replace(condition);
       return true;
     }
   }
@@ -330,6 +385,9 @@ Value *CountDeriver::emitMatches(Site &site, llvm::DenseMap<AtomId, Value *> &bo
       matches = both(matches, builder_.cmp("eq", value, target));
     }
   }
+  for (const Polynomial &condition : site.conditions)
+    matches = both(matches, builder_.cmp("ge", polys_.emit(builder_, condition, bound),
+                                         builder_.constIndex(0)));
   llvm::DenseMap<Value *, Value *> done;
   for (const Guard &guard : site.guards) {
     Value *value = emitGuard(guard.condition, site, bound, done);
@@ -384,8 +442,9 @@ Value *CountDeriver::emitSite(Site &site) {
     for (const Unknown &other : site.unknowns)
       matters |= polys_.mentions(other.extent, unknown.atom) ||
                  (other.solution && polys_.mentions(*other.solution, unknown.atom));
-    for (const Polynomial &condition : mustBeZero_)
-      matters |= polys_.mentions(condition, unknown.atom);
+    for (const std::vector<Polynomial> *conditions : {&mustBeZero_, &site.conditions})
+      for (const Polynomial &condition : *conditions)
+        matters |= polys_.mentions(condition, unknown.atom);
     (matters ? enumerated : free).push_back(i);
   }
   return emitCount(site, given_, 0, enumerated, free);
@@ -396,13 +455,16 @@ Op *CountDeriver::run(llvm::ArrayRef<Op *> sites) {
   if (body.numArguments() == 0)
     for (unsigned d = 0; d < signal_.numOperands(); ++d)
       body.addArgument(builder_.types().index(), "c" + std::to_string(d));
-  std::vector<Site> collected(sites.size());
-  for (size_t i = 0; i < sites.size(); ++i) {
-    if (collect(*sites[i], collected[i]))
+  std::vector<Site> collected;
+  for (Op *notify : sites) {
+    Site site;
+    if (collect(*notify, site)) {
+      splitChoices(std::move(site), collected);
       continue;
+    }
     while (body.numArguments() != 0)
       body.removeArgument(body.numArguments() - 1);
-    return sites[i];
+    return notify;
   }
   for (Op &op : signal_.parentBlock()->ops()) {
     if (&op == &signal_)

@@ -33,6 +33,15 @@ int64_t floorDiv(int64_t a, int64_t b) {
   return a % b != 0 && (a < 0) != (b < 0) ? quotient - 1 : quotient;
 }
 
+bool compare(llvm::StringRef predicate, int64_t a, int64_t b) {
+  return predicate == "eq"   ? a == b
+         : predicate == "ne" ? a != b
+         : predicate == "lt" ? a < b
+         : predicate == "le" ? a <= b
+         : predicate == "gt" ? a > b
+                             : a >= b;
+}
+
 } // namespace
 
 LaunchSizes::LaunchSizes(Op &kernel, const interpret::ControlSlice &slice) {
@@ -66,6 +75,10 @@ LaunchSizes::LaunchSizes(Op &kernel, const interpret::ControlSlice &slice) {
     symbols_.push_back(std::move(symbol));
   }
   findSteps(kernel, slice);
+  reach_ = reachOfControl(kernel, slice);
+  for (SizeSymbol &symbol : symbols_)
+    if (const auto it = reach_.sizes.find(symbol.dim); it != reach_.sizes.end())
+      symbol.reached.assign(it->second.begin(), it->second.end());
 }
 
 bool LaunchSizes::dependsOn(const Value *value, const Op *dim) const {
@@ -139,8 +152,10 @@ void LaunchSizes::findSteps(Op &kernel, const interpret::ControlSlice &slice) {
       addStep(op.operand(1), op.operand(2), op);
     else if (op.is(OpKind::Div) && !op.enclosing(OpKind::SignalParam))
       addStep(op.operand(0), op.operand(1), op);
-    else if (ir::isPrecondition(op))
+    else if (ir::isPrecondition(op)) {
       findAsserted(op);
+      assertions_.push_back(&op);
+    }
   });
   for (SizeSymbol &symbol : symbols_) {
     llvm::sort(symbol.steps);
@@ -176,24 +191,99 @@ std::vector<int64_t> LaunchSizes::candidates(const SizeSymbol &symbol, int ranks
   return unique;
 }
 
-std::vector<SizeValues> LaunchSizes::choose(int ranks, bool isQuick) const {
+std::vector<SizeValues> LaunchSizes::combinations(int ranks, Choice choice) const {
+  const bool isQuick = choice == Choice::Few;
   std::vector<std::vector<int64_t>> all;
   SizeValues usual;
+  SizeValues largest;
   for (const SizeSymbol &symbol : symbols_) {
     all.push_back(candidates(symbol, ranks, isQuick));
     usual.push_back(all.back().front());
+    largest.push_back(*llvm::max_element(all.back()));
   }
-  std::vector<SizeValues> chosen{SizeValues(symbols_.size(), 1), usual};
+  std::vector<SizeValues> chosen;
+  const auto add = [&](const SizeValues &values) {
+    if (!llvm::is_contained(chosen, values))
+      chosen.push_back(values);
+  };
+  add(SizeValues(symbols_.size(), 1));
+  add(usual);
+  const auto vary = [&](size_t s, int64_t value) {
+    SizeValues values = usual;
+    values[s] = value;
+    add(values);
+  };
   for (size_t s = 0; s < symbols_.size(); ++s)
-    for (const int64_t value : llvm::drop_begin(all[s])) {
-      SizeValues values = usual;
-      values[s] = value;
-      if (!llvm::is_contained(chosen, values))
-        chosen.push_back(std::move(values));
+    for (const int64_t value : llvm::drop_begin(all[s]))
+      vary(s, value);
+  if (isQuick)
+    return chosen;
+  // What two dimensions do together shows where both have several blocks.
+  add(largest);
+  if (choice != Choice::All)
+    return chosen;
+  SizeValues reached = largest;
+  for (size_t s = 0; s < symbols_.size(); ++s)
+    for (const int64_t value : symbols_[s].reached) {
+      vary(s, value);
+      reached[s] = std::max(reached[s], value);
     }
-  if (chosen[0] == usual)
-    chosen.erase(chosen.begin());
+  add(reached);
   return chosen;
+}
+
+std::vector<SizeValues> LaunchSizes::choose(int ranks, Choice choice) const {
+  std::vector<SizeValues> chosen;
+  // Those that are not allowed may still be launches in which the assertion is not reached.
+  std::vector<SizeValues> others;
+  for (SizeValues &values : combinations(ranks, choice))
+    (isAllowed(ranks, values) ? chosen : others).push_back(std::move(values));
+  if (chosen.empty())
+    chosen = search(ranks);
+  llvm::append_range(chosen, others);
+  return chosen;
+}
+
+bool LaunchSizes::isAnyAllowed(int ranks) const {
+  return llvm::any_of(choose(ranks, Choice::Few),
+                      [&](const SizeValues &values) { return isAllowed(ranks, values); });
+}
+
+bool LaunchSizes::isAllowed(int ranks, const SizeValues &values) const {
+  Known known;
+  return llvm::none_of(assertions_, [&](const Op *assertion) {
+    const std::optional<int64_t> holds = evaluate(assertion->operand(0), ranks, values, known);
+    return holds && *holds == 0;
+  });
+}
+
+/// Small values that assertions allow, where none of the usual ones are.
+std::vector<SizeValues> LaunchSizes::search(int ranks) const {
+  constexpr size_t kMostFound = 4;
+  constexpr int64_t kMostTried = 20'000;
+  std::vector<SizeValues> found;
+  SizeValues values(symbols_.size(), 0);
+  for (int64_t most = 1, tried = 0; tried < kMostTried && found.size() < kMostFound; most *= 2) {
+    // All values up to `most` of which one was not tried before.
+    values.assign(symbols_.size(), 0);
+    for (bool isOver = symbols_.empty(); !isOver && found.size() < kMostFound;) {
+      if (++tried > kMostTried)
+        break;
+      const bool isNew = most == 1 || llvm::any_of(values, [&](int64_t v) { return 2 * v > most; });
+      if (isNew && isAllowed(ranks, values))
+        found.push_back(values);
+      isOver = true;
+      for (int64_t &value : values) {
+        isOver = ++value > most;
+        if (!isOver)
+          break;
+        value = 0;
+      }
+    }
+    if (symbols_.empty())
+      break;
+  }
+  return found;
 }
 
 // Sizes of parameters.
@@ -237,6 +327,15 @@ std::optional<int64_t> LaunchSizes::evaluateOp(const Op &op, int ranks, const Si
     return std::max(operands[0], operands[1]);
   case OpKind::Neg:
     return -operands[0];
+  case OpKind::And:
+    return operands[0] & operands[1];
+  case OpKind::Or:
+    return operands[0] | operands[1];
+  case OpKind::Not:
+    return op.operand(0)->type().dtype() == DType::Bool ? std::optional<int64_t>(operands[0] == 0)
+                                                        : std::nullopt;
+  case OpKind::Cmp:
+    return compare(op.strAttr("pred"), operands[0], operands[1]);
   default:
     return std::nullopt;
   }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "ir/interpret/control_slice.h"
+#include "ir/protocol/control_reach.h"
 
 #include "llvm/ADT/DenseMap.h"
 
@@ -26,6 +27,8 @@ struct SizeSymbol {
   std::vector<int64_t> asserted;
   /// It is divided among the ranks somewhere.
   bool isShared = false;
+  /// Values with which positions go beyond the kernel's own numbers, ascending.
+  std::vector<int64_t> reached;
 };
 
 /// A value for each symbol, in their order.
@@ -37,8 +40,16 @@ public:
   LaunchSizes(ir::Op &kernel, const interpret::ControlSlice &slice);
 
   [[nodiscard]] const std::vector<SizeSymbol> &symbols() const { return symbols_; }
-  /// Combinations of values for a number of ranks, the most telling first.
-  [[nodiscard]] std::vector<SizeValues> choose(int ranks, bool isQuick) const;
+  /// How many of the sizes that matter: a few; those around the blocks that cut a dimension; those
+  /// beyond the kernel's own numbers as well.
+  enum class Choice : uint8_t { Few, AroundBlocks, All };
+  /// Combinations of values for a number of ranks, the most telling first, and those that the
+  /// kernel's assertions leave out last.
+  [[nodiscard]] std::vector<SizeValues> choose(int ranks, Choice choice) const;
+  /// Whether the kernel's assertions allow some small sizes with so many ranks.
+  [[nodiscard]] bool isAnyAllowed(int ranks) const;
+  /// What else the kernel's own numbers ask for.
+  [[nodiscard]] const ControlReach &reach() const { return reach_; }
   /// Whether the number of a tile space's bodies depends on a size.
   [[nodiscard]] bool decidesBodies(const ir::Op &space, const SizeSymbol &symbol) const;
   /// The sizes of a tensor parameter; nothing where they cannot be known.
@@ -57,7 +68,14 @@ private:
   [[nodiscard]] std::vector<int64_t> candidates(const SizeSymbol &symbol, int ranks,
                                                 bool isQuick) const;
 
+  [[nodiscard]] std::vector<SizeValues> combinations(int ranks, Choice choice) const;
+  /// Whether the kernel's assertions about launches allow it, as far as they can be evaluated.
+  [[nodiscard]] bool isAllowed(int ranks, const SizeValues &values) const;
+  [[nodiscard]] std::vector<SizeValues> search(int ranks) const;
+
   std::vector<SizeSymbol> symbols_;
+  ControlReach reach_;
+  std::vector<const ir::Op *> assertions_;
 };
 
 } // namespace dtile::protocol

@@ -40,7 +40,7 @@ void RaceDetector::spend() {
   if (++events_ % kEventsBetweenLooks != 0)
     return;
   isFull_ |= clocks_.bytes() > budget_.bytes;
-  isOver_ |= isFull_ || std::chrono::steady_clock::now() > budget_.end;
+  isOver_ |= isFull_ || work() > budget_.work;
 }
 
 RaceDetector::Body &RaceDetector::body(const BodyId &id) {
@@ -407,6 +407,7 @@ void RaceDetector::access(const BodyId &id, const Op &op, AccessKind kind, const
     bool isWritten = false;
     object->forEachBox(view, [&](const Box &box) {
       object->forEachCell(box, [&](const Box &part, Cell &cell) {
+        ++cellsTouched_;
         isWritten |= hasContents(cell);
         touch(*object, part, cell, access, token);
       });

@@ -10,7 +10,6 @@
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SmallPtrSet.h"
 
-#include <chrono>
 #include <memory>
 #include <string>
 #include <tuple>
@@ -88,7 +87,8 @@ struct LeftOut {
 /// What a run may take.
 struct Budget {
   size_t bytes = size_t(1) << 28;
-  std::chrono::steady_clock::time_point end = std::chrono::steady_clock::time_point::max();
+  /// Events, entries of clocks that are merged, and cells that are touched.
+  uint64_t work = UINT64_MAX;
 };
 
 /// Watches one machine for the launches of one call.
@@ -106,6 +106,8 @@ public:
   [[nodiscard]] const bool &isOver() const { return isOver_; }
   /// It was memory that there was too little of.
   [[nodiscard]] bool isFull() const { return isFull_; }
+  /// What it has taken, as in Budget::work.
+  [[nodiscard]] uint64_t work() const { return events_ + cellsTouched_ + clocks_.work(); }
   /// After the run: what is found at its end. `isComplete`: no launch has failed.
   void finish(bool isComplete);
   [[nodiscard]] const std::vector<Finding> &findings() const { return findings_; }
@@ -285,7 +287,8 @@ private:
   const RaceDetector *earlier_;
   bool needsAnother_ = false;
   Budget budget_;
-  uint32_t events_ = 0;
+  uint64_t events_ = 0;
+  uint64_t cellsTouched_ = 0;
   bool isOver_ = false;
   bool isFull_ = false;
   ClockSet clocks_;

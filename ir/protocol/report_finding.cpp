@@ -212,12 +212,25 @@ void reportDeadlock(Diagnostics &diagnostics, const Case &at, const std::vector<
   builder.note(rangeOf(&at.kernel, at.kernel), diag::note_protocol, "found for " + at.text());
 }
 
+namespace {
+
+/// The message without its place, which the diagnostic has already.
+llvm::StringRef withoutPlace(const interpret::RunError &error) {
+  const llvm::StringRef text = error.message;
+  const size_t start = error.op ? text.find(": rank ") : llvm::StringRef::npos;
+  return start == llvm::StringRef::npos ? text : text.drop_front(start + 2);
+}
+
+} // namespace
+
+void reportEndless(Diagnostics &diagnostics, const Case &at, const interpret::RunError &error) {
+  diagnostics
+      .report(rangeOf(error.op, at.kernel), diag::protocol_endless, at.name(), withoutPlace(error))
+      .note(rangeOf(&at.kernel, at.kernel), diag::note_protocol, "found for " + at.text());
+}
+
 void reportTrap(Diagnostics &diagnostics, const Case &at, const interpret::RunError &error) {
-  // The message begins with the place, which the diagnostic has already.
-  llvm::StringRef text = error.message;
-  if (error.op)
-    if (const size_t start = text.find(": rank "); start != llvm::StringRef::npos)
-      text = text.drop_front(start + 2);
+  const llvm::StringRef text = withoutPlace(error);
   DiagBuilder builder =
       diagnostics.report(rangeOf(error.op, at.kernel), diag::protocol_out_of_range, text);
   // The other side of a cell: its signal, and who notifies it or waits for it.

@@ -31,4 +31,7 @@ void reportDeadlock(Diagnostics &diagnostics, const Case &at, const std::vector<
 /// A rank, a cell or a size out of range, or a count that does not come out.
 void reportTrap(Diagnostics &diagnostics, const Case &at, const interpret::RunError &error);
 
+/// A loop that does not end.
+void reportEndless(Diagnostics &diagnostics, const Case &at, const interpret::RunError &error);
+
 } // namespace dtile::protocol

@@ -2,12 +2,12 @@
 // dce: removes what nothing needs.
 //
 // Expects: any well-formed module.
-// Produces: no pure op or read of local memory, and no `for`, `while` or `if` without effects,
-// whose
-//   results are unused; no carried value of a `for` that only feeds itself, no unused result of an
+// Produces: no pure op or read of local memory, and no `for`, `if`, or `while` that is known to end,
+//   without effects, whose results are unused; no carried value of a `for` that only feeds itself, no unused result of an
 //   `if`; where there are kernels, no function that none of them reaches.
 // Why: lowering and the other passes leave such things behind.
 // Leaves alone: ops with effects and their tokens, and the parameters of kernels and functions.
+#include "ir/analysis/loop_ends.h"
 #include "ir/transform/pass.h"
 
 #include "llvm/ADT/DenseSet.h"
@@ -54,6 +54,9 @@ private:
 bool isStructure(const Op &op) {
   return op.is(OpKind::For) || op.is(OpKind::While) || op.is(OpKind::If);
 }
+
+/// A loop without end is seen by everybody, whatever it computes.
+bool mayNotEnd(Op &op) { return op.is(OpKind::While) && !isKnownToEnd(op); }
 
 /// A read of this rank's memory, which nobody notices. One with a token is that token's use; one
 /// that blocks until words have come keeps ranks together.
@@ -117,8 +120,8 @@ bool DeadCode::hasEffects(const Op &op) {
     bool found = false;
     walk(callee->body(), [&](Op &inner) {
       if (!found && !inner.is(OpKind::Return) && !inner.is(OpKind::Yield) &&
-          !inner.is(OpKind::Condition) && !isStructure(inner))
-        found = hasEffects(inner);
+          !inner.is(OpKind::Condition))
+        found = isStructure(inner) ? mayNotEnd(inner) : hasEffects(inner);
     });
     functionEffects_[callee] = found;
     return found;
@@ -173,7 +176,8 @@ void DeadCode::markRoots(Block &block) {
     for (unsigned i = 0; i < op.numRegions(); ++i)
       markRoots(op.body(i));
     const bool isSlotYield = op.is(OpKind::Yield) && isStructure(*op.parentOp());
-    if (!isStructure(op) && !isSlotYield && !op.is(OpKind::Condition) && hasEffects(op))
+    const bool isRoot = isStructure(op) ? mayNotEnd(op) : !op.is(OpKind::Condition) && hasEffects(op);
+    if (!isSlotYield && isRoot)
       needOp(op);
   }
 }

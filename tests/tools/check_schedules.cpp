@@ -59,8 +59,8 @@ Verdicts check(ir::Module &module, SourceManager &sources) {
   Verdicts verdicts;
   protocol::CheckOptions options;
   options.ranks = {1, 2, 3, 4};
+  options.areRanksGiven = true;
   options.isQuick = true;
-  options.seconds = 5;
   Diagnostics diagnostics(sources);
   for (const protocol::Verdict &verdict : protocol::checkProtocol(module, options, diagnostics))
     verdicts[verdict.kernel] = verdict.isFine ? "fine" : "refused";

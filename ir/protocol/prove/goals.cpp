@@ -184,6 +184,53 @@ bool reachesOneOf(Scene &scene, const Facts &facts, const std::vector<Goal> &goa
 
 } // namespace
 
+namespace {
+
+/// That the condition is at least zero; with its opposite that is an equation, which says more.
+void assumeChosen(Goal &goal, const Polynomial &condition) {
+  const auto opposite = llvm::find_if(goal.formulas, [&](const Formula &known) {
+    return known.kind == Formula::Kind::AtLeastZero && known.p.isOpposite(condition);
+  });
+  if (opposite == goal.formulas.end()) {
+    goal.formulas.push_back(Formula::atLeastZero(condition));
+    return;
+  }
+  goal.formulas.erase(opposite);
+  goal.equal.push_back({condition, Polynomial()});
+}
+
+/// The goal once for each way in which what its unknowns choose comes out.
+void splitChoices(Scene &scene, Goal goal, std::vector<Goal> &split) {
+  constexpr size_t kMost = 8;
+  std::optional<AtomId> id;
+  const auto find = [&](const Polynomial &p) {
+    if (!id)
+      id = scene.polys.choiceOf(p, goal.unknowns);
+  };
+  for (const auto &[a, b] : goal.equal) {
+    find(a);
+    find(b);
+  }
+  for (const auto &[p, first] : goal.members) {
+    find(p);
+    find(first);
+  }
+  if (!id || split.size() >= kMost) {
+    split.push_back(std::move(goal));
+    return;
+  }
+  // A copy: atoms are made meanwhile.
+  const Polynomials::Atom atom = scene.polys.atom(*id);
+  for (const bool isFirst : {true, false}) {
+    Goal one = goal;
+    replace(scene, one, *id, isFirst ? atom.lhs : atom.rhs);
+    assumeChosen(one, isFirst ? atom.condition : Polynomial(-1) - atom.condition);
+    splitChoices(scene, std::move(one), split);
+  }
+}
+
+} // namespace
+
 void solve(Scene &scene, Facts &facts, Goal &goal, Guesses guesses) {
   const bool isEarly = guesses == Guesses::Early;
   while (solveEquation(scene, goal, true) || (isEarly && guessBlock(scene, facts, goal)) ||
@@ -202,7 +249,10 @@ void solve(Scene &scene, Facts &facts, Goal &goal, Guesses guesses) {
   goal.equal.clear();
 }
 
-bool reachesOne(Scene &scene, Facts facts, std::vector<Goal> goals, Guesses guesses) {
+bool reachesOne(Scene &scene, Facts facts, std::vector<Goal> choices, Guesses guesses) {
+  std::vector<Goal> goals;
+  for (Goal &goal : choices)
+    splitChoices(scene, std::move(goal), goals);
   for (Goal &goal : goals)
     solve(scene, facts, goal, guesses);
   llvm::erase_if(goals, [](const Goal &goal) {

@@ -5,6 +5,7 @@
 // rank.
 #include "ir/protocol/prove/prover.h"
 
+#include "ir/analysis/loop_ends.h"
 #include "ir/analysis/ordering.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -291,7 +292,10 @@ void Prover::proveWaits() {
       fail(barrier, "that all ranks come to this barrier");
   }
   ir::walk(kernel_, [&](Op &op) {
-    if (op.is(OpKind::While))
+    if (!op.is(OpKind::While))
+      return;
+    ++proof_.obligations;
+    if (!ir::isKnownToEnd(op))
       fail(&op, "that this loop ends");
   });
 }
