@@ -89,16 +89,16 @@ void Body::retire() {
 
 namespace {
 
-/// Copies what exists of one view to what exists of another of equal shape.
+/// Copies between views that have been cut to what exists in both.
 void copyView(TilePool &pool, const ViewVal &from, const ViewVal &to) {
+  if (from.isEmpty() || to.isEmpty())
+    return;
   llvm::SmallVector<int64_t, kMaxViewRank> sizes;
   size_t bytes = dtypeBytes(to.dtype);
   for (unsigned d = 0; d < to.dims; ++d) {
-    sizes.push_back(std::max<int64_t>(0, to.dim[d].hi));
+    sizes.push_back(to.dim[d].hi);
     bytes *= sizes.back();
   }
-  if (bytes == 0 || to.isOutside)
-    return;
   // Through a dense copy, as the two may overlap.
   TileRef dense = pool.allocate(bytes);
   readView(from, sizes, dense.data());
@@ -136,8 +136,10 @@ void Body::land(uint64_t number) {
     if (op->source)
       observer->access(observedId(), *op->op, AccessKind::Read, *op->source, {}, number);
     const bool adds = op->kind == AsyncOp::Kind::ReduceAdd;
-    observer->access(observedId(), *op->op, adds ? AccessKind::Atomic : AccessKind::Write, to, {},
-                     number);
+    // What is copied from a position that is not there arrives nowhere.
+    if (!op->source || !op->source->isOutside)
+      observer->access(observedId(), *op->op, adds ? AccessKind::Atomic : AccessKind::Write, to, {},
+                       number);
   }
   if (op->movesData)
     copyData(machine, *op);

@@ -247,12 +247,20 @@ void observe(Body &body, const Instr &instr, AccessKind kind, const ViewVal &vie
     observer->access(body.observedId(), *instr.op, kind, view, body.tokensOf(instr), 0);
 }
 
+/// Shows what a load or store of a tile touches.
+void observeTile(Body &body, const Instr &instr, AccessKind kind, ViewVal view) {
+  if (!body.machine.observer)
+    return;
+  cutToBox(view, static_cast<const AccessInfo &>(*instr.info).desc.sizes());
+  observe(body, instr, kind, view);
+}
+
 Step runLoadTile(Body &body, const Instr &instr) {
   const auto &info = static_cast<const AccessInfo &>(*instr.info);
   body.completeTokens(instr);
   const ViewVal &view = body.view(instr.operands[0]);
   body.publishFor(view);
-  observe(body, instr, AccessKind::Read, view);
+  observeTile(body, instr, AccessKind::Read, view);
   if (!instr.movesData)
     return Step::Next;
   TileRef out = body.machine.tiles.allocate(info.desc.bytes());
@@ -278,7 +286,7 @@ Step runStore(Body &body, const Instr &instr) {
   const auto &info = static_cast<const AccessInfo &>(*instr.info);
   body.completeTokens(instr);
   const ViewVal &view = body.view(instr.operands[1]);
-  observe(body, instr, AccessKind::Write, view);
+  observeTile(body, instr, AccessKind::Write, view);
   if (!instr.movesData)
     return Step::Next;
   HeldStore store;
@@ -369,6 +377,40 @@ void observeIndexed(Body &body, const Instr &instr, AccessKind kind, const ViewV
   });
 }
 
+/// Whether all elements of a tile are one value.
+bool isUniform(const ir::Value *tile) {
+  const Op *op = tile->definingOp();
+  const bool isMoved = op && (op->is(OpKind::Reshape) || op->is(OpKind::Broadcast) ||
+                              op->is(OpKind::Convert) || op->is(OpKind::Cast));
+  return op && (op->is(OpKind::Splat) || (isMoved && isUniform(op->operand(0))));
+}
+
+/// Shows a place to which a scatter brings elements that differ, or that nobody computes: `values`
+/// is null then.
+void observeMeeting(Body &body, const Instr &instr, const ViewVal &view, const char *values) {
+  Observer *observer = body.machine.observer;
+  if (!observer || (!values && isUniform(instr.op->operand(0))))
+    return;
+  std::vector<std::pair<const char *, int64_t>> places;
+  forEachIndexed(body, instr, view, 2, [&](int64_t element, const char *place) {
+    places.emplace_back(place, element);
+  });
+  std::sort(places.begin(), places.end());
+  const auto bytes = int64_t(dtypeBytes(view.dtype));
+  const auto meeting =
+      std::adjacent_find(places.begin(), places.end(), [&](const auto &a, const auto &b) {
+        return a.first == b.first &&
+               (!values || std::memcmp(values + a.second * bytes, values + b.second * bytes,
+                                       size_t(bytes)) != 0);
+      });
+  if (meeting == places.end())
+    return;
+  ViewVal element = view;
+  element.dims = 0;
+  element.data = const_cast<char *>(meeting->first);
+  observer->meetsItself(body.observedId(), *instr.op, element);
+}
+
 Step runGather(Body &body, const Instr &instr) {
   const auto &info = static_cast<const AccessInfo &>(*instr.info);
   body.completeTokens(instr);
@@ -406,11 +448,14 @@ Step runScatter(Body &body, const Instr &instr) {
   const ViewVal &view = body.view(instr.operands[1]);
   body.publishFor(view);
   observeIndexed(body, instr, AccessKind::Write, view, 2);
+  const Operand value = instr.operands[0];
+  const void *from = !instr.movesData       ? nullptr
+                     : info.desc.rank != 0 ? body.tile(value).data()
+                                           : &body.scalar(value);
+  observeMeeting(body, instr, view, static_cast<const char *>(from));
   if (!instr.movesData)
     return Step::Next;
   const size_t bytes = info.desc.elementBytes;
-  const Operand value = instr.operands[0];
-  const void *from = info.desc.rank != 0 ? body.tile(value).data() : &body.scalar(value);
   forEachIndexed(body, instr, view, 2, [&](int64_t element, char *place) {
     std::memcpy(place, static_cast<const char *>(from) + element * bytes, bytes);
   });

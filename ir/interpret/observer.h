@@ -44,6 +44,8 @@ public:
   /// asynchronous operation that does it, or 0 for the body itself.
   virtual void access(const BodyId &, const ir::Op &, AccessKind, const ViewVal &,
                       llvm::ArrayRef<uint64_t> after, uint64_t number) {}
+  /// Two elements of one scatter go to the place, and differ as far as is known.
+  virtual void meetsItself(const BodyId &, const ir::Op &, const ViewVal &) {}
   virtual void issues(const BodyId &, const ir::Op &, uint64_t number,
                       llvm::ArrayRef<uint64_t> after) {}
   /// An `await`, `after` or the like has used the operation's token.

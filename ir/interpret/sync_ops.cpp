@@ -65,9 +65,11 @@ Step runSend(Body &body, const Instr &instr) {
                                "a put of " + from.sizesText() + " does not fit " + to.sizesText() +
                                    " on rank " + std::to_string(to.rank));
     op.source = std::make_unique<ViewVal>(from);
+    cutToCommon(*op.source, *op.destination);
     break;
   }
   case Bank::Tile:
+    cutToBox(*op.destination, info.desc.sizes());
     op.values = body.tile(instr.operands[0]);
     op.valueSizes.assign(info.desc.sizes().begin(), info.desc.sizes().end());
     break;
@@ -93,6 +95,7 @@ Step runGet(Body &body, const Instr &instr) {
                              "a get of " + op.source->sizesText() + " from rank " +
                                  std::to_string(op.source->rank) + " does not fit " +
                                  op.destination->sizesText());
+  cutToCommon(*op.source, *op.destination);
   return issueSend(body, instr, std::move(op));
 }
 

@@ -78,6 +78,20 @@ std::string ViewVal::sizesText() const {
   return text + "]";
 }
 
+void cutToCommon(ViewVal &a, ViewVal &b) {
+  for (unsigned d = 0; d < a.dims; ++d) {
+    ViewVal::Dim &x = a.dim[d];
+    ViewVal::Dim &y = b.dim[d];
+    x.lo = y.lo = std::max(x.lo, y.lo);
+    x.hi = y.hi = std::max(x.lo, std::min(x.hi, y.hi));
+  }
+}
+
+void cutToBox(ViewVal &view, llvm::ArrayRef<int64_t> sizes) {
+  for (unsigned d = 0; d < view.dims; ++d)
+    view.dim[d].hi = std::min(view.dim[d].hi, sizes[d]);
+}
+
 namespace {
 
 /// Copies `count` elements between strided places.

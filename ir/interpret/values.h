@@ -155,6 +155,12 @@ struct ViewVal {
   [[nodiscard]] std::string sizesText() const;
 };
 
+/// What a copy between two views of one shape moves: leaves of both the positions that exist in
+/// both.
+void cutToCommon(ViewVal &a, ViewVal &b);
+/// Leaves the positions that a dense box of `sizes` has.
+void cutToBox(ViewVal &view, llvm::ArrayRef<int64_t> sizes);
+
 struct SignalState;
 
 /// Cells of a signal on one rank.

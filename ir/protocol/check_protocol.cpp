@@ -167,7 +167,7 @@ bool KernelChecker::isWrittenFromData(const Op *object) const {
     if (op.hasEffect(ir::Write | ir::RemoteWrite) && op.numOperands() > 1)
       for (unsigned i = 0; i < 2; ++i)
         if (op.operand(i)->type().isView() && interpret::rootParam(op.operand(i)) == object)
-          isFrom |= hasPlaceFromData(op);
+          isFrom |= hasPlaceFromData(op) || llvm::is_contained(slice_.indexed, &op);
   });
   return isFrom;
 }

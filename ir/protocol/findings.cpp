@@ -71,7 +71,8 @@ void RaceDetector::reportOutside(const Record &access, const interpret::ViewVal 
   Finding finding;
   finding.kind = Finding::Kind::Outside;
   finding.first = finding.second = sideOf(access);
-  finding.object = interpret::rootParam(access.op->operand(1));
+  finding.object =
+      interpret::rootParam(access.op->operand(access.kind == AccessKind::Read ? 0 : 1));
   finding.rank = view.rank;
   findings_.push_back(std::move(finding));
   records_.emplace_back(access, access);
@@ -180,6 +181,14 @@ void RaceDetector::explain(Finding &finding, const Record &first, const Record &
         }
     return explainWriters(finding);
   }
+  if (finding.kind == Finding::Kind::MeetsItself) {
+    finding.notes.push_back(
+        {nullptr, finding.second.op->is(OpKind::Scatter)
+                      ? "a tile's elements are stored in no order: give each a place of its own"
+                      : "it reads what it writes, and moves elements in no order: copy by way of a "
+                        "tile, or of another buffer"});
+    return;
+  }
   if (!isRace(finding.kind))
     return;
   if (first.body == second.body) {
@@ -274,6 +283,11 @@ std::string outsideText(const Finding &finding) {
          " does not have, so that nothing arrives";
 }
 
+llvm::StringRef otherHalf(const Finding &finding) {
+  return finding.second.op->is(OpKind::Scatter) ? "another element of the same tile"
+                                                : "the same copy";
+}
+
 namespace {
 
 std::string placeText(const Op *op, const SourceManager *sources) {
@@ -307,6 +321,10 @@ std::string sentence(const Finding &finding) {
     return second + ", and nobody has written it in this launch";
   case Finding::Kind::Outside:
     return outsideText(finding);
+  case Finding::Kind::MeetsItself:
+    return "race: " + second + ", and " + otherHalf(finding).str() +
+           (finding.second.op->is(OpKind::Scatter) ? " goes there, too" : " reads it") +
+           ", with no order between them";
   case Finding::Kind::Deadlock:
     return "deadlock: " + bodyText(finding.first.body, false) + " waits for `" + finding.region +
            "`: wants " + std::to_string(finding.shortage.wanted) + ", has seen " +

@@ -370,6 +370,27 @@ bool hasContents(const Cell &cell) {
                       [](const Record &record) { return record.kind == AccessKind::Write; });
 }
 
+bool isReadBy(const Cell &cell, ThreadId thread) {
+  return llvm::any_of(cell.readers,
+                      [&](const Record &record) { return record.thread == thread; });
+}
+
+/// Whether two views of one shape have each of their positions at one place.
+bool isSamePlace(const ViewVal &a, const ViewVal &b) {
+  const char *from = a.data;
+  const char *to = b.data;
+  bool isSame = a.dims == b.dims;
+  for (unsigned d = 0; isSame && d < a.dims; ++d) {
+    const ViewVal::Dim &x = a.dim[d];
+    const ViewVal::Dim &y = b.dim[d];
+    const int64_t count = x.hi - x.lo;
+    isSame = count == y.hi - y.lo && (count == 1 || x.stride == y.stride);
+    from += x.lo * x.stride * int64_t(dtypeBytes(a.dtype));
+    to += y.lo * y.stride * int64_t(dtypeBytes(b.dtype));
+  }
+  return isSame && from == to;
+}
+
 } // namespace
 
 /// Whether both are at once of one body, or one is at once and the other sent behind it.
@@ -401,22 +422,32 @@ void RaceDetector::access(const BodyId &id, const Op &op, AccessKind kind, const
   access.clock = token ? token->clock : clockOf(body, op, after);
 
   ShadowObject *object = view.isEmpty() ? nullptr : objectAt(view);
-  if (view.isOutside && token && kind != AccessKind::Read)
+  if (view.isOutside && token)
     reportOutside(access, view);
+  if (kind != AccessKind::Read && !body.openReads.empty())
+    closeReads(body, op, view);
   if (object) {
-    bool isWritten = false;
+    const bool needsContents =
+        !object->isCallers && !object->isZeroed && kind != AccessKind::Write;
+    const bool mayMeetItself =
+        kind == AccessKind::Write && token && token->source && !isSamePlace(*token->source, view);
+    bool isWritten = true;
     object->forEachBox(view, [&](const Box &box) {
       object->forEachCell(box, [&](const Box &part, Cell &cell) {
         ++cellsTouched_;
-        isWritten |= hasContents(cell);
+        isWritten &= hasContents(cell);
+        if (mayMeetItself && isReadBy(cell, access.thread))
+          report(Finding::Kind::MeetsItself, access, access, *object, part);
         touch(*object, part, cell, access, token);
       });
       if (object->isCallers && object->rank != body.rank)
         checkEnd(*object, box, access);
     });
-    const bool isUninitialized = !object->isCallers && !object->isZeroed && !isWritten;
-    if (isUninitialized && kind != AccessKind::Write)
-      unwritten_.push_back({access, view, object});
+    if (needsContents && !isWritten)
+      readUnwritten(body, access, view, *object);
+    // What it reads comes first, then what it writes.
+    if (token)
+      token->source = kind == AccessKind::Read ? std::make_unique<ViewVal>(view) : nullptr;
   }
   if (token || access.clock == body.order)
     return;
@@ -426,6 +457,66 @@ void RaceDetector::access(const BodyId &id, const Op &op, AccessKind kind, const
   Body::Read &read = body.reads[&op];
   read.last = access.clock;
   read.all = read.all ? clocks_.join(read.all, access.clock) : access.clock;
+}
+
+/// Keeps what of a view nobody has written yet, to be asked again when the launch is over.
+void RaceDetector::addUnwritten(const Record &access, const ViewVal &view, ShadowObject &object) {
+  object.forEachBox(view, [&](const Box &box) {
+    bool isWritten = true;
+    object.forEachCell(box, [&](const Box &, Cell &cell) { isWritten &= hasContents(cell); });
+    if (!isWritten)
+      unwritten_.push_back({access, box, &object});
+  });
+}
+
+void RaceDetector::readUnwritten(Body &body, const Record &access, const ViewVal &view,
+                                 ShadowObject &object) {
+  const auto [it, isNew] = kept_.try_emplace(access.op);
+  if (isNew)
+    it->second = ir::keptElements(const_cast<Op &>(*access.op));
+  if (!it->second)
+    return addUnwritten(access, view, object);
+  OpenRead read{access, view, &object, {}};
+  for (const ir::KeptBy &kept : *it->second)
+    read.keptBy.push_back(&kept);
+  body.openReads.push_back(std::move(read));
+}
+
+/// An op keeps the elements for which its view has a place.
+void RaceDetector::closeReads(Body &body, const Op &op, const ViewVal &view) {
+  for (OpenRead &read : body.openReads) {
+    const auto *kept =
+        llvm::find_if(read.keptBy, [&](const ir::KeptBy *by) { return by->op == &op; });
+    if (kept == read.keptBy.end())
+      continue;
+    ViewVal part = read.view;
+    for (const auto &[d, of] : llvm::enumerate((*kept)->dims))
+      if (of) {
+        part.dim[d].lo = std::max(part.dim[d].lo, view.dim[*of].lo);
+        part.dim[d].hi = std::min(part.dim[d].hi, view.dim[*of].hi);
+      }
+    read.keptBy.erase(kept);
+    if (!view.isEmpty() && !part.isEmpty())
+      addUnwritten(read.record, part, *read.object);
+  }
+  llvm::erase_if(body.openReads, [](const OpenRead &read) { return read.keptBy.empty(); });
+}
+
+void RaceDetector::meetsItself(const BodyId &id, const Op &op, const ViewVal &view) {
+  Body &body = this->body(id);
+  ShadowObject *object = objectAt(view);
+  if (!object)
+    return;
+  Record access;
+  access.thread = body.thread;
+  access.time = body.time;
+  access.op = &op;
+  access.body = body.name;
+  access.launch = body.launch;
+  access.kind = AccessKind::Write;
+  object->forEachBox(view, [&](const Box &box) {
+    report(Finding::Kind::MeetsItself, access, access, *object, box);
+  });
 }
 
 namespace {
@@ -551,6 +642,27 @@ void RaceDetector::checkEnd(ShadowObject &object, const Box &box, const Record &
     home.pending.push_back(std::move(pending));
 }
 
+namespace {
+
+/// The first part of a box that nobody has written: of its first rows that have one, the columns
+/// from there on.
+std::optional<Box> unwrittenPart(ShadowObject &object, const Box &box) {
+  std::optional<Box> hole;
+  object.forEachCell(box, [&](const Box &part, Cell &cell) {
+    if (hasContents(cell))
+      return;
+    if (!hole)
+      hole = part;
+    else if (hole->row == part.row && hole->rowEnd == part.rowEnd && hole->colEnd == part.col)
+      hole->colEnd = part.colEnd;
+    else if (hole->rowEnd == part.row && hole->col == part.col && hole->colEnd == part.colEnd)
+      hole->rowEnd = part.rowEnd;
+  });
+  return hole;
+}
+
+} // namespace
+
 /// Reports reads of an object that no write of its launch has reached, or of all objects.
 void RaceDetector::checkUnwritten(ShadowObject *object) {
   std::vector<UnwrittenRead> reads;
@@ -560,16 +672,8 @@ void RaceDetector::checkUnwritten(ShadowObject *object) {
       unwritten_.push_back(std::move(read));
       continue;
     }
-    bool isWritten = false;
-    Box first;
-    read.object->forEachBox(read.view, [&](const Box &box) {
-      if (first.rowEnd == 0)
-        first = box;
-      read.object->forEachCell(box,
-                               [&](const Box &, Cell &cell) { isWritten |= hasContents(cell); });
-    });
-    if (!isWritten)
-      report(Finding::Kind::NeverWritten, read.record, read.record, *read.object, first);
+    if (const std::optional<Box> hole = unwrittenPart(*read.object, read.box))
+      report(Finding::Kind::NeverWritten, read.record, read.record, *read.object, *hole);
   }
 }
 

@@ -3,6 +3,7 @@
 // reads of what nobody wrote.
 #pragma once
 
+#include "ir/analysis/kept_elements.h"
 #include "ir/interpret/observer.h"
 #include "ir/protocol/shadow_memory.h"
 #include "ir/protocol/value_order.h"
@@ -55,8 +56,10 @@ struct Finding {
     CallerUses,
     /// A read of the kernel's own memory that no write of this launch reaches.
     NeverWritten,
-    /// A transfer to a position that the object does not have.
+    /// A transfer to or from a position that the object does not have.
     Outside,
+    /// One operation meets itself: what it reads or writes, it also writes, in no order.
+    MeetsItself,
     /// Bodies wait for what cannot come.
     Deadlock,
   } kind = Kind::Race;
@@ -126,6 +129,8 @@ public:
   void access(const interpret::BodyId &id, const ir::Op &op, interpret::AccessKind kind,
               const interpret::ViewVal &view, llvm::ArrayRef<uint64_t> after,
               uint64_t number) override;
+  void meetsItself(const interpret::BodyId &id, const ir::Op &op,
+                   const interpret::ViewVal &view) override;
   void issues(const interpret::BodyId &id, const ir::Op &op, uint64_t number,
               llvm::ArrayRef<uint64_t> after) override;
   void notifies(const interpret::BodyId &id, const ir::Op &op, const interpret::SignalVal &cells,
@@ -158,8 +163,19 @@ private:
     uint32_t fence = 0;
     int32_t toRank = -1;
     bool isTransfer = false;
+    /// What a copy reads.
+    std::unique_ptr<interpret::ViewVal> source;
     /// put_signal: what its notify passes on of the body.
     ClockRef release;
+  };
+  /// A load of what was not all written when it was done: which elements of it matter is seen where
+  /// they are kept.
+  struct OpenRead {
+    Record record;
+    interpret::ViewVal view;
+    ShadowObject *object = nullptr;
+    /// What has still to keep elements of it.
+    llvm::SmallVector<const ir::KeptBy *, 2> keptBy;
   };
   struct Body {
     uint32_t name = 0;
@@ -183,6 +199,7 @@ private:
       ClockRef all;
     };
     llvm::DenseMap<const ir::Op *, Read> reads;
+    std::vector<OpenRead> openReads;
     // The last answer of clockOf.
     const ir::Op *cachedOp = nullptr;
     ClockRef cachedOrder;
@@ -214,9 +231,10 @@ private:
     /// What the ended bodies of a space add up to.
     llvm::DenseMap<const ir::Op *, SpaceEnd> spaces;
   };
+  /// A read of a box that was not all written when it was done.
   struct UnwrittenRead {
     Record record;
-    interpret::ViewVal view;
+    Box box;
     ShadowObject *object;
   };
   struct SentNotify {
@@ -263,6 +281,10 @@ private:
   bool isSameBody(const Record &record, const Record &access, const Token *token) const;
   void touch(ShadowObject &object, const Box &box, Cell &cell, Record &access, const Token *token);
   void enter(Cell &cell, const Record &access);
+  void addUnwritten(const Record &access, const interpret::ViewVal &view, ShadowObject &object);
+  void readUnwritten(Body &body, const Record &access, const interpret::ViewVal &view,
+                     ShadowObject &object);
+  void closeReads(Body &body, const ir::Op &op, const interpret::ViewVal &view);
   void checkCaller(ShadowObject &object, const Box &box, const Cell &cell, const Record &access);
   void checkEnd(ShadowObject &object, const Box &box, const Record &access);
   void checkUnwritten(ShadowObject *object);
@@ -299,6 +321,8 @@ private:
   /// By the address of their first byte.
   std::map<const char *, std::unique_ptr<ShadowObject>> objects_;
   std::vector<UnwrittenRead> unwritten_;
+  /// Of loads of which something was not written.
+  llvm::DenseMap<const ir::Op *, std::optional<std::vector<ir::KeptBy>>> kept_;
   /// What the notifies of a cell have passed on, by signal, rank and cell.
   std::map<std::pair<const void *, std::pair<int32_t, int64_t>>, ClockRef> cells_;
   /// By cell, rank and launch; kept for kernels in which a wait has a count.
@@ -322,6 +346,8 @@ private:
 [[nodiscard]] std::string bodyText(const BodyName &body, bool withLaunch);
 /// What a transfer outside of an object does, in words.
 [[nodiscard]] std::string outsideText(const Finding &finding);
+/// What else of an operation that meets itself is at that place.
+[[nodiscard]] llvm::StringRef otherHalf(const Finding &finding);
 /// What an access does: "reads", "writes", "puts to".
 [[nodiscard]] llvm::StringRef verbOf(const Side &side);
 /// The finding in full sentences, places and all, for reports of runs.

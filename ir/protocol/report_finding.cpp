@@ -112,6 +112,12 @@ void reportFinding(Diagnostics &diagnostics, const Case &at, const Finding &find
         diagnostics.report(place, diag::protocol_out_of_range, outsideText(finding));
     return addNotes(builder, at, finding);
   }
+  case Finding::Kind::MeetsItself: {
+    DiagBuilder builder =
+        diagnostics.report(place, diag::protocol_race, second, verbOf(finding.second),
+                           finding.region, finding.rank, otherHalf(finding));
+    return addNotes(builder, at, finding);
+  }
   case Finding::Kind::Deadlock:
     return reportDeadlock(diagnostics, at, {finding});
   }

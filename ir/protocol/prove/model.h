@@ -90,6 +90,28 @@ struct Region {
   std::vector<std::pair<Op *, Polynomial>> inside;
 };
 
+/// Which positions of a view exist.
+struct ViewShape {
+  struct Dim {
+    /// The parameter's dimension that it is of, and where in that its position 0 lies; nothing
+    /// behind a reshape.
+    std::optional<unsigned> of;
+    Polynomial origin;
+    /// Positions that exist are at least all of these, and below all of those.
+    llvm::SmallVector<Polynomial, 3> atLeast;
+    llvm::SmallVector<Polynomial, 3> below;
+  };
+  llvm::SmallVector<Dim, 4> dims;
+  /// What is at least zero where the single positions exist that it is cut at, each with the op that
+  /// cuts; where one does not, nothing of the view exists.
+  std::vector<std::pair<Op *, Polynomial>> inside;
+};
+/// That a position of the view exists.
+[[nodiscard]] Formula existsAt(const ViewShape &shape, llvm::ArrayRef<Polynomial> position);
+/// The position of the view at which a point of its parameter lies.
+[[nodiscard]] std::optional<llvm::SmallVector<Polynomial, 4>>
+positionIn(const ViewShape &shape, llvm::ArrayRef<Polynomial> point);
+
 /// Polynomials and refutations for one question about a kernel.
 class Scene {
 public:
@@ -106,6 +128,8 @@ public:
   /// The region of a view, or of signal cells, as the instance computes it; of what its gather or
   /// scatter is of only what the index tiles can pick.
   Region region(Value *viewOrCells, Instance &instance, const Facts &facts);
+  /// Which positions of a view exist, as the instance computes it; nothing where that is not known.
+  std::optional<ViewShape> shape(Value *view, Instance &instance, const Facts &facts);
   /// That the point lies in the region; of an equality both directions.
   void assumeInside(Facts &facts, const Region &region, llvm::ArrayRef<Polynomial> point);
   /// A condition under which the bool value is `wanted`.

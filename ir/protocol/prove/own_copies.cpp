@@ -5,8 +5,7 @@
 //   whoever reads that part is the rank itself;
 //   each element of it that is read was written before, by the launch.
 //   there are transfers which do nothing else where their peer is the rank itself.
-// Then what is read is what the input holds there: nobody writes inputs. Where a transfer is given
-// to write more than it copies, the padding of a last block, anything may be read.
+// Then what is read is what the input holds there: nobody writes inputs.
 #include "ir/protocol/prove/own_copies.h"
 
 #include "ir/analysis/communication.h"

@@ -121,6 +121,17 @@ void Prover::proveTraps(Op &op) {
                       " has this position");
         return;
       }
+    if (!op.operand(0)->type().isView())
+      return;
+    const Op *object = ir::objectOf(op.operand(0));
+    const auto from = scene.shape(op.operand(0), at, facts);
+    const bool isThere = from && llvm::all_of(from->inside, [&](const auto &inside) {
+                           return scene.implies(facts, inside.second);
+                         });
+    if (!isThere)
+      fail(&op,
+           "that " + (object ? nameOf(*object) : std::string("the source")) + " has this position",
+           nullptr, Unproved::Kind::OneLaunch);
     return;
   }
   const Region cells = scene.region(op.result(), at, facts);

@@ -2,6 +2,7 @@
 // The proof of one kernel. Private to ir/protocol/prove.
 #pragma once
 
+#include "ir/analysis/kept_elements.h"
 #include "ir/protocol/prove/body_order.h"
 #include "ir/protocol/prove/model.h"
 #include "ir/protocol/prove/prove_protocol.h"
@@ -141,7 +142,13 @@ private:
   void proveCallers();
   bool isOfTheEpochsPart(const Access &access);
   void proveContents();
+  static std::optional<Formula> isCopied(Scene &scene, Op &copy, Instance &at, const Facts &facts,
+                                         llvm::ArrayRef<Polynomial> point);
   bool isWritten(const Access &read, std::optional<unsigned> ranks = std::nullopt);
+  bool isWritten(const Access &read, const ir::KeptBy *kept, std::optional<unsigned> ranks,
+                 Uses uses);
+  static void addMatters(Scene &scene, const Access &read, const ir::KeptBy *kept, Instance &at,
+                         Facts &facts, llvm::ArrayRef<Polynomial> point);
   void addOrders(Scene &scene, const Facts &facts, const Access &write, Instance &writer,
                  const Region &region, Instance &read, const Goal &covers,
                  std::vector<Goal> &goals);

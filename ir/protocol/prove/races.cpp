@@ -371,19 +371,67 @@ void Prover::addOrders(Scene &scene, const Facts &facts, const Access &write, In
     }
 }
 
-/// Whether each element that is read has been written before by the launch. What a transfer is
-/// given to write counts as written, also where what it copies has ended. Where a dimension numbers
-/// ranks, only of the part of the rank whose memory it is.
+/// That a point of what a copy writes is one that it reads exists for; nothing where that is not
+/// known.
+std::optional<Formula> Prover::isCopied(Scene &scene, Op &copy, Instance &at, const Facts &facts,
+                                        llvm::ArrayRef<Polynomial> point) {
+  Value *source = copy.operand(0);
+  if (!ir::isTransfer(copy) || !source->type().isView())
+    return Formula();
+  const auto from = scene.shape(source, at, facts);
+  const auto to = scene.shape(copy.operand(1), at, facts);
+  const auto position = to ? positionIn(*to, point) : std::nullopt;
+  if (!from || !position)
+    return std::nullopt;
+  return existsAt(*from, *position);
+}
+
+/// Adds that a point of what an op reads is an element that matters: a copy reads what it has a place
+/// for, and of a tile only what is kept is looked at.
+void Prover::addMatters(Scene &scene, const Access &read, const ir::KeptBy *kept, Instance &at,
+                        Facts &facts, llvm::ArrayRef<Polynomial> point) {
+  Value *target = kept ? kept->view() : ir::isTransfer(*read.op) ? read.op->operand(1) : nullptr;
+  const auto from = target ? scene.shape(read.view, at, facts) : std::nullopt;
+  const auto to = target ? scene.shape(target, at, facts) : std::nullopt;
+  const auto position = from ? positionIn(*from, point) : std::nullopt;
+  if (!to || !position)
+    return;
+  if (!kept)
+    return scene.assume(facts, existsAt(*to, *position));
+  for (const auto &[d, of] : llvm::enumerate(kept->dims)) {
+    if (!of)
+      continue;
+    for (const Polynomial &low : to->dims[*of].atLeast)
+      ir::addLessEqual(facts, low, (*position)[d]);
+    for (const Polynomial &high : to->dims[*of].below)
+      ir::addLess(facts, (*position)[d], high);
+  }
+}
+
+/// Whether each element that is read, and matters, has been written before by the launch. Where a
+/// dimension numbers ranks, only of the part of the rank whose memory it is.
 bool Prover::isWritten(const Access &read, std::optional<unsigned> ranks) {
+  const auto kept = ir::keptElements(*read.op);
+  if (!kept)
+    return isWritten(read, nullptr, ranks, Uses::Positions);
+  return llvm::all_of(
+      *kept, [&](const ir::KeptBy &by) { return isWritten(read, &by, ranks, Uses::Positions); });
+}
+
+bool Prover::isWritten(const Access &read, const ir::KeptBy *kept, std::optional<unsigned> ranks,
+                       Uses uses) {
   Scene scene(budget_);
   Instance at = scene.instance(read.op);
   Facts facts;
   scene.assume(facts, at);
+  if (uses == Uses::Inputs)
+    scene.assumeAsserted(facts, at);
   const Region region = scene.region(read.view, at, facts);
   const auto point = pointOf(scene, region);
   scene.assumeInside(facts, region, point);
   if (ranks)
     ir::addEqual(facts, point[*ranks], region.rank);
+  addMatters(scene, read, kept, at, facts, point);
   std::vector<Goal> goals;
   for (const Access &write : accesses_) {
     if (write.object != read.object || write.kind != Access::Kind::Write ||
@@ -393,8 +441,12 @@ bool Prover::isWritten(const Access &read, std::optional<unsigned> ranks) {
     const Region to = scene.region(write.view, writer, facts);
     if (!to.isExact)
       continue;
+    const auto copied = isCopied(scene, *write.op, writer, facts, point);
+    if (!copied)
+      continue;
     Goal goal;
     goal.addExists(writer);
+    llvm::append_range(goal.formulas, copied->parts);
     goal.equal.push_back({to.rank, region.rank});
     for (const auto &[dim, p] : llvm::zip(to.dims, point)) {
       if (dim.at)
@@ -408,8 +460,11 @@ bool Prover::isWritten(const Access &read, std::optional<unsigned> ranks) {
     }
     addOrders(scene, facts, write, writer, to, at, goal, goals);
   }
-  return reachesOne(scene, facts, goals, Guesses::Late) ||
-         reachesOne(scene, facts, goals, Guesses::Early) || scene.refuter.isImpossible(facts);
+  if (reachesOne(scene, facts, goals, Guesses::Late) ||
+      reachesOne(scene, facts, goals, Guesses::Early) || scene.refuter.isImpossible(facts))
+    return true;
+  return uses == Uses::Positions && !at.asserted.empty() &&
+         isWritten(read, kept, ranks, Uses::Inputs);
 }
 
 bool Prover::isOwnPartWritten(const Op &object, unsigned ranks) {

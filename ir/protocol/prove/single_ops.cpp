@@ -5,6 +5,8 @@
 
 #include "ir/core/constants.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 namespace dtile::protocol::prove {
 
 using ir::OpKind;
@@ -66,8 +68,10 @@ bool countsAlong(const Value *tile, unsigned dim) {
   return counts(reshape->operand(0));
 }
 
-/// Whether no two elements of a scatter go to one place.
+/// Whether no two elements of a scatter go to one place, or all of them are one value.
 bool writesApart(const Op &scatter) {
+  if (isSplat(scatter.operand(0)))
+    return true;
   const Type tile = scatter.operand(0)->type();
   const auto indices = scatter.operands().slice(2, scatter.operand(1)->type().rank());
   for (unsigned d = 0; tile.isTile() && d < tile.rank(); ++d)
@@ -79,7 +83,7 @@ bool writesApart(const Op &scatter) {
 
 } // namespace
 
-/// Whether a copy reads nothing that it writes.
+/// Whether a copy reads nothing that it writes, or each element where it writes it.
 bool Prover::copiesApart(const Access &read, const Access &write) {
   Scene scene(budget_);
   Instance at = scene.instance(read.op);
@@ -93,7 +97,17 @@ bool Prover::copiesApart(const Access &read, const Access &write) {
   scene.assumeInside(facts, from, point);
   scene.assumeInside(facts, to, point);
   ir::addEqual(facts, from.rank, to.rank);
-  return scene.refuter.isImpossible(facts);
+  if (scene.refuter.isImpossible(facts))
+    return true;
+  const auto source = scene.shape(read.view, at, facts);
+  const auto target = scene.shape(write.view, at, facts);
+  const auto positionOf = [&](const std::optional<ViewShape> &shape) {
+    return shape ? positionIn(*shape, point) : std::nullopt;
+  };
+  const auto a = positionOf(source), b = positionOf(target);
+  return a && b && llvm::all_of(llvm::zip_equal(*a, *b), [&](const auto &both) {
+           return scene.refuter.impliesEqual(facts, std::get<0>(both), std::get<1>(both));
+         });
 }
 
 void Prover::proveSingleOps() {
