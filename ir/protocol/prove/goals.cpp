@@ -22,6 +22,8 @@ void Goal::add(const Goal &other) {
   append(equal, other.equal);
   append(formulas, other.formulas);
   append(members, other.members);
+  append(further, other.further);
+  append(given, other.given);
 }
 
 namespace {
@@ -36,8 +38,9 @@ void replace(Scene &scene, Goal &goal, AtomId id, const Polynomial &by) {
     put(p);
     put(first);
   }
-  for (Formula &formula : goal.formulas)
-    formula = scene.substituted(formula, id, by);
+  for (std::vector<Formula> *formulas : {&goal.formulas, &goal.further, &goal.given})
+    for (Formula &formula : *formulas)
+      formula = scene.substituted(formula, id, by);
 }
 
 /// rem(±unknown + rest, n) == to: the residue; that it is in the unknown's range is shown later.
@@ -153,6 +156,18 @@ std::vector<Facts> without(const Facts &facts, const Formula &formula) {
   return cases;
 }
 
+/// Whether what has to hold further follows from the facts, or from these and what is given.
+bool followsFromGiven(Scene &scene, const Facts &facts, const Goal &goal, const Formula &formula) {
+  if (scene.implies(facts, formula))
+    return true;
+  if (goal.given.empty())
+    return false;
+  Facts more = facts;
+  for (const Formula &given : goal.given)
+    scene.assume(more, given);
+  return scene.implies(more, formula);
+}
+
 bool reachesOneOf(Scene &scene, const Facts &facts, const std::vector<Goal> &goals,
                   unsigned splits) {
   for (size_t i = 0; i < goals.size(); ++i) {
@@ -162,6 +177,12 @@ bool reachesOneOf(Scene &scene, const Facts &facts, const std::vector<Goal> &goa
         failing.push_back(&formula);
       if (failing.size() > 2)
         break;
+    }
+    for (const Formula &formula : goals[i].further) {
+      if (failing.size() > 2)
+        break;
+      if (!followsFromGiven(scene, facts, goals[i], formula))
+        failing.push_back(&formula);
     }
     if (failing.empty())
       return true;

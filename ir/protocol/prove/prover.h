@@ -19,6 +19,9 @@ struct Goal {
   /// Positions and the first position of what they lie in: where no equation gives an unknown, its
   /// block is tried that the position lies in.
   std::vector<std::pair<Polynomial, Polynomial>> members;
+  /// What then also has to hold, where `given` may be used: that follows from the rest.
+  std::vector<Formula> further;
+  std::vector<Formula> given;
 
   void addLess(const Polynomial &a, const Polynomial &b) {
     formulas.push_back(Formula::atLeastZero(b - a - Polynomial(1)));

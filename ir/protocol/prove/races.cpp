@@ -446,7 +446,8 @@ bool Prover::isWritten(const Access &read, const ir::KeptBy *kept, std::optional
       continue;
     Goal goal;
     goal.addExists(writer);
-    llvm::append_range(goal.formulas, copied->parts);
+    goal.further = copied->parts;
+    goal.given = writer.asserted;
     goal.equal.push_back({to.rank, region.rank});
     for (const auto &[dim, p] : llvm::zip(to.dims, point)) {
       if (dim.at)
