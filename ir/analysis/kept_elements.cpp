@@ -47,8 +47,9 @@ private:
     const auto [it, isNew] = seen_.try_emplace(value, dims);
     if (!isNew)
       return it->second == dims;
-    return llvm::all_of(value->uses(),
-                        [&](const Use &use) { return followUse(*use.user, use.index, value, dims); });
+    return llvm::all_of(value->uses(), [&](const Use &use) {
+      return followUse(*use.user, use.index, value, dims);
+    });
   }
 
   bool followUse(Op &user, unsigned index, Value *value, const Dims &dims) {

@@ -14,8 +14,8 @@ namespace dtile::ir {
 struct KeptBy {
   /// A store, put or reduce_add, in the block of the load or in one around it.
   Op *op = nullptr;
-  /// Of each dimension of the loaded tile, the dimension of the view; nothing where any position may
-  /// matter.
+  /// Of each dimension of the loaded tile, the dimension of the view; nothing where any position
+  /// may matter.
   llvm::SmallVector<std::optional<unsigned>, 4> dims;
 
   [[nodiscard]] Value *view() const { return op->operand(1); }

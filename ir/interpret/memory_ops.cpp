@@ -392,9 +392,8 @@ void observeMeeting(Body &body, const Instr &instr, const ViewVal &view, const c
   if (!observer || (!values && isUniform(instr.op->operand(0))))
     return;
   std::vector<std::pair<const char *, int64_t>> places;
-  forEachIndexed(body, instr, view, 2, [&](int64_t element, const char *place) {
-    places.emplace_back(place, element);
-  });
+  forEachIndexed(body, instr, view, 2,
+                 [&](int64_t element, const char *place) { places.emplace_back(place, element); });
   std::sort(places.begin(), places.end());
   const auto bytes = int64_t(dtypeBytes(view.dtype));
   const auto meeting =
@@ -449,7 +448,7 @@ Step runScatter(Body &body, const Instr &instr) {
   body.publishFor(view);
   observeIndexed(body, instr, AccessKind::Write, view, 2);
   const Operand value = instr.operands[0];
-  const void *from = !instr.movesData       ? nullptr
+  const void *from = !instr.movesData      ? nullptr
                      : info.desc.rank != 0 ? body.tile(value).data()
                                            : &body.scalar(value);
   observeMeeting(body, instr, view, static_cast<const char *>(from));

@@ -371,8 +371,7 @@ bool hasContents(const Cell &cell) {
 }
 
 bool isReadBy(const Cell &cell, ThreadId thread) {
-  return llvm::any_of(cell.readers,
-                      [&](const Record &record) { return record.thread == thread; });
+  return llvm::any_of(cell.readers, [&](const Record &record) { return record.thread == thread; });
 }
 
 /// Whether two views of one shape have each of their positions at one place.
@@ -427,8 +426,7 @@ void RaceDetector::access(const BodyId &id, const Op &op, AccessKind kind, const
   if (kind != AccessKind::Read && !body.openReads.empty())
     closeReads(body, op, view);
   if (object) {
-    const bool needsContents =
-        !object->isCallers && !object->isZeroed && kind != AccessKind::Write;
+    const bool needsContents = !object->isCallers && !object->isZeroed && kind != AccessKind::Write;
     const bool mayMeetItself =
         kind == AccessKind::Write && token && token->source && !isSamePlace(*token->source, view);
     bool isWritten = true;

@@ -102,8 +102,8 @@ struct ViewShape {
     llvm::SmallVector<Polynomial, 3> below;
   };
   llvm::SmallVector<Dim, 4> dims;
-  /// What is at least zero where the single positions exist that it is cut at, each with the op that
-  /// cuts; where one does not, nothing of the view exists.
+  /// What is at least zero where the single positions exist that it is cut at, each with the op
+  /// that cuts; where one does not, nothing of the view exists.
   std::vector<std::pair<Op *, Polynomial>> inside;
 };
 /// That a position of the view exists.

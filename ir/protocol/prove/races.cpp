@@ -386,8 +386,8 @@ std::optional<Formula> Prover::isCopied(Scene &scene, Op &copy, Instance &at, co
   return existsAt(*from, *position);
 }
 
-/// Adds that a point of what an op reads is an element that matters: a copy reads what it has a place
-/// for, and of a tile only what is kept is looked at.
+/// Adds that a point of what an op reads is an element that matters: a copy reads what it has a
+/// place for, and of a tile only what is kept is looked at.
 void Prover::addMatters(Scene &scene, const Access &read, const ir::KeptBy *kept, Instance &at,
                         Facts &facts, llvm::ArrayRef<Polynomial> point) {
   Value *target = kept ? kept->view() : ir::isTransfer(*read.op) ? read.op->operand(1) : nullptr;

@@ -113,8 +113,8 @@ Formula existsAt(const ViewShape &shape, llvm::ArrayRef<Polynomial> position) {
   return all;
 }
 
-std::optional<llvm::SmallVector<Polynomial, 4>>
-positionIn(const ViewShape &shape, llvm::ArrayRef<Polynomial> point) {
+std::optional<llvm::SmallVector<Polynomial, 4>> positionIn(const ViewShape &shape,
+                                                           llvm::ArrayRef<Polynomial> point) {
   llvm::SmallVector<Polynomial, 4> position;
   for (const ViewShape::Dim &dim : shape.dims) {
     if (!dim.of)

@@ -163,8 +163,8 @@ public:
                            : how == How::ReduceAdd ? "    %t = reduce_add " + pair + " : token\n"
                            : how == How::Get       ? "    %t = get " + pair + " : token\n"
                                                    : "    %t = put " + pair + " : token\n";
-    return "kernel @k {\n  %W = num_ranks : index\n  %me = rank : index\n" + number1() +
-           constants + params + "  space @main {vars = []} {\n    %up = add %me, %one : index\n" +
+    return "kernel @k {\n  %W = num_ranks : index\n  %me = rank : index\n" + number1() + constants +
+           params + "  space @main {vars = []} {\n    %up = add %me, %one : index\n" +
            "    %next = rem %up, %W : index\n" + views + op +
            (how == How::StoreTile ? "" : "    await %t\n") + "    yield\n  }\n  return\n}\n";
   }
@@ -223,11 +223,8 @@ private:
     const int64_t first = between(-std::min<int64_t>(length, 3), 5);
     const int64_t size = std::max<int64_t>(1, first + between(length / 2, length + 4));
     const int64_t limit = below(3) == 0 ? first + between(0, length) : size + between(0, 2);
-    return {.kind = Cut::Kind::Window,
-            .size = size,
-            .first = first,
-            .limit = limit,
-            .length = length};
+    return {
+        .kind = Cut::Kind::Window, .size = size, .first = first, .limit = limit, .length = length};
   }
   Cut position() {
     const int64_t size = between(1, 4);
