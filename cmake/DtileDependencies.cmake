@@ -17,22 +17,12 @@ message(STATUS "LLVM ${LLVM_PACKAGE_VERSION} in ${LLVM_DIR}")
 find_package(Threads REQUIRED)
 find_package(CLI11 REQUIRED CONFIG)
 find_package(nlohmann_json REQUIRED CONFIG)
-find_package(fmt REQUIRED CONFIG)
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 find_package(LLD 22.1 CONFIG HINTS /usr/lib/llvm-22/lib/cmake/lld)
 
 # Boost's static libraries are built with -fPIC and are 10 kB here: nothing to carry around.
 set(Boost_USE_STATIC_LIBS ON)
 find_package(Boost 1.74 REQUIRED COMPONENTS context)
-
-# Debian has no static libfmt.
-if(DTILE_STATIC)
-  add_library(dtile_fmt INTERFACE)
-  target_link_libraries(dtile_fmt INTERFACE fmt::fmt-header-only)
-else()
-  add_library(dtile_fmt INTERFACE)
-  target_link_libraries(dtile_fmt INTERFACE fmt::fmt)
-endif()
 
 # ANTLR: the tool is a Java program, the runtime a C++ library. The package's own CMake file names
 # include directories which Debian does not install, so the runtime is found by hand.

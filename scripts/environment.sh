@@ -10,10 +10,14 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_osc=^rdma OMPI_MCA_rmaps_base_oversubscribe=1
 export SHMEM_SYMMETRIC_SIZE=${SHMEM_SYMMETRIC_SIZE:-64M}
 
+# What the script that sources this adds to a preset, as arguments of cmake.
+configuration=()
+
 # Configures $build as preset $1, and builds the targets that follow, or all.
 configure_and_build() {
   local preset=$1
   shift
-  (cd "$root" && cmake --preset "$preset" -B "$build" --log-level=WARNING >/dev/null)
+  (cd "$root" &&
+    cmake --preset "$preset" -B "$build" "${configuration[@]}" --log-level=WARNING >/dev/null)
   cmake --build "$build" --parallel "$jobs" ${1:+--target "$@"}
 }

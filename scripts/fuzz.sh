@@ -11,7 +11,7 @@ build=${DTILE_FUZZ_BUILD_DIR:-$root/build-fuzz}
 seconds=${1:-30}
 shift || true
 
-"$root/scripts/setup.sh"
+"$root/scripts/setup.sh" test sanitize
 configure_and_build fuzz fuzzers
 
 fuzzers=("$@")

@@ -6,7 +6,8 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 
-"$root/scripts/setup.sh"
+"$root/scripts/setup.sh" test
+configuration=(-D DTILE_BUILD_TESTS=ON)
 configure_and_build release
 
 status=0

@@ -353,7 +353,10 @@ KeptPromises PromiseChecker::run(llvm::ArrayRef<int> ranks) {
   llvm::copy_if(ranks, std::back_inserter(counts), [](int count) { return count <= kManyRanks; });
   if (counts.empty())
     counts = {2, 3};
-  llvm::stable_sort(counts, [](int a, int b) { return (a == 1) < (b == 1); });
+  if (llvm::is_contained(counts, 1)) {
+    llvm::erase(counts, 1);
+    counts.push_back(1);
+  }
   for (const int count : counts)
     for (const SizeValues &values : choose(count)) {
       if (used_ > work_)

@@ -403,9 +403,10 @@ llvm::SmallVector<int, 4> LayoutInference::warpsOf(Op &dot, const MatrixProduct 
 
 void LayoutInference::chooseProducts() {
   // Groups of warps have their sums where their instruction leaves them: others follow.
-  llvm::SmallVector<Op *, 8> byRank(dots_);
-  std::stable_partition(byRank.begin(), byRank.end(),
-                        [](const Op *dot) { return dot->hasAttr("groups"); });
+  llvm::SmallVector<Op *, 8> byRank;
+  for (const bool ofGroups : {true, false})
+    llvm::copy_if(dots_, std::back_inserter(byRank),
+                  [&](const Op *dot) { return dot->hasAttr("groups") == ofGroups; });
   for (Op *dot : byRank) {
     LayoutClass &sums = classOf(dot->result());
     const MatrixProduct *product = productFor(*dot);

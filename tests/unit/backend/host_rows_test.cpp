@@ -7,7 +7,7 @@
 namespace dtile::backend::host::testing {
 namespace {
 
-constexpr int64_t kRows = 32, kColumns = 64, kLeft = 16;
+constexpr int64_t kRows = 32, kLeft = 16;
 
 /// Rows of `columns` elements of so many heads stand in pages of `slots`; a table has a number of a
 /// page for every so many rows.
