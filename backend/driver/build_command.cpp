@@ -4,6 +4,7 @@
 #include "backend/driver/compile.h"
 #include "backend/driver/output_file.h"
 #include "backend/driver/quick_check.h"
+#include "backend/driver/recorded_names.h"
 #include "backend/driver/target_code.h"
 
 #include "backend/host/host.h"
@@ -303,6 +304,11 @@ void buildFile(Session &session) {
   }
   const std::vector<std::string> read =
       program ? std::vector<std::string>(program->files()) : options.inputs;
+  SourceManager recorded;
+  if (!options.filePrefixes.empty()) {
+    addRecorded(recorded, session.sources, read.size(), options.filePrefixes);
+    lowered.module->setSources(&recorded);
+  }
   const auto outputs = makeOutputs(session, read, lowered, targets);
   if ((check && !check->finish(session.diagnostics)) || !outputs ||
       !checkOutputs(session, *outputs, read))

@@ -22,14 +22,15 @@ constexpr const char *kAbout =
 
 // `NAME=VALUE` options end here.
 CLI::Option *addNamed(CLI::App &app, const std::string &flag, std::vector<NamedText> &into,
-                      const char *what, const std::string &help) {
+                      const char *what, const std::string &help, bool mayBeEmpty = false) {
   return app
       .add_option_function<std::vector<std::string>>(
           flag,
-          [&into, flag, what](const std::vector<std::string> &texts) {
+          [&into, flag, what, mayBeEmpty](const std::vector<std::string> &texts) {
             for (const std::string &text : texts) {
               const size_t equals = text.find('=');
-              if (equals == 0 || equals == std::string::npos || equals + 1 == text.size())
+              if (equals == 0 || equals == std::string::npos ||
+                  (equals + 1 == text.size() && !mayBeEmpty))
                 throw CLI::ValidationError(flag, "`" + text + "` is not " + what);
               into.emplace_back(text.substr(0, equals), text.substr(equals + 1));
             }
@@ -312,6 +313,10 @@ void addBuild(CLI::App &app, Options &o) {
   sub->add_option("--header", o.header, "also write a C header")->type_name("FILE");
   sub->add_option("--depfile", o.depfile, "also write which files were read, for make and ninja")
       ->type_name("FILE");
+  addNamed(*sub, "--file-prefix-map", o.filePrefixes, "OLD=NEW",
+           "in what is written, names of files that begin with OLD begin with NEW instead, as places "
+           "in messages of kernels and in debug information; NEW may be empty",
+           /*mayBeEmpty=*/true);
   sub->add_option("--kernel", o.kernel, "only this kernel")->type_name("NAME");
   sub->add_option("--cpu", o.cpu, "processor: native, x86-64-v3 (default), or an LLVM name")
       ->type_name("CPU");

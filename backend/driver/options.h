@@ -104,6 +104,8 @@ struct Options {
   std::string shmemPath;
   /// Objects carry what the GPU's assembler makes, where it is found.
   bool assemble = true;
+  /// `--file-prefix-map OLD=NEW`, in the order given.
+  std::vector<NamedText> filePrefixes;
 
   // run, test
   ExecutorKind executor = ExecutorKind::Host;

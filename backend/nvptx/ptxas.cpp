@@ -48,8 +48,28 @@ std::string findPtxas() {
   return "";
 }
 
+namespace {
+
+// Code for sources of one date and size. Where `.file "name"` does not say these (or says 0, 0)
+// ptxas looks for the file and writes them into the cubin, which then differs for a copy.
+std::string withFixedDates(llvm::StringRef ptx) {
+  std::string text;
+  for (llvm::StringRef line : llvm::split(ptx, '\n')) {
+    if (!text.empty())
+      text += '\n';
+    text += line;
+    if (line.ltrim().starts_with(".file") && line.ends_with("\""))
+      text += ", 1, 0";
+  }
+  return text;
+}
+
+} // namespace
+
 llvm::Expected<Assembled> runPtxas(llvm::StringRef ptx, llvm::StringRef arch) {
   PhaseScope phase("running ptxas");
+  const std::string dated = withFixedDates(ptx);
+  ptx = dated;
   const std::string program = findPtxas();
   if (program.empty())
     return llvm::createStringError(
