@@ -27,12 +27,28 @@ set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib")
 
 # What every target of ours is compiled and linked with, whatever its language features.
 add_library(dtile_options INTERFACE)
+# Members that an initializer leaves out are zero: that is how descriptors are written.
 target_compile_options(dtile_options INTERFACE
   -Wall -Wextra -Werror=switch -Werror=return-type -Wno-unused-parameter
-  -ffunction-sections -fdata-sections
-  "$<$<BOOL:${CMAKE_COLOR_DIAGNOSTICS}>:-fcolor-diagnostics>")
+  -Wno-missing-field-initializers -ffunction-sections -fdata-sections)
 target_link_options(dtile_options INTERFACE
-  -fuse-ld=lld -Wl,--gc-sections -Wl,--as-needed)
+  -fuse-ld=lld -Wl,--gc-sections -Wl,--as-needed
+  -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # GCC looks for ld.lld beside its own programs, and where -B says.
+  target_link_options(dtile_options INTERFACE "-B${LLVM_TOOLS_BINARY_DIR}")
+endif()
+
+# The same sources give the same bytes, whatever folder they and the build are in: what __FILE__ and
+# debug information name is named from the root of the source. ccache with a base_dir names files
+# from the build folder. Debuggers want whole paths, so builds for these keep them.
+cmake_path(RELATIVE_PATH PROJECT_SOURCE_DIR BASE_DIRECTORY "${PROJECT_BINARY_DIR}"
+  OUTPUT_VARIABLE sourceFromBuild)
+set(prefixMap "$<IF:$<CONFIG:Debug>,-fmacro-prefix-map,-ffile-prefix-map>")
+target_compile_options(dtile_options INTERFACE
+  "${prefixMap}=${sourceFromBuild}/="
+  "${prefixMap}=${PROJECT_SOURCE_DIR}/="
+  "${prefixMap}=${PROJECT_BINARY_DIR}=.")
 target_include_directories(dtile_options INTERFACE "${PROJECT_SOURCE_DIR}" "${PROJECT_BINARY_DIR}")
 target_include_directories(dtile_options SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS})
 target_compile_definitions(dtile_options INTERFACE
