@@ -20,6 +20,19 @@ constexpr const char *kVersionText = "dtilec " DTILE_VERSION " (LLVM " DTILE_LLV
 constexpr const char *kAbout =
     "dtilec compiles .dtile: kernels that compute and communicate at the same time.";
 
+// What scripts may rely on; docs/diagnostics/README.md says more.
+constexpr const char *kFooter =
+    "Example:\n"
+    "  dtilec test examples\n\n"
+    "`dtilec COMMAND --help` explains one command.\n\n"
+    "Exit codes:\n"
+    "  0  all is well\n"
+    "  1  something is wrong: a program, a test, a file, memory or time\n"
+    "  2  the command line makes no sense\n"
+    "Anything else is a bug in dtilec.\n\n"
+    "Codes of messages, as E0406, keep their meaning in later versions, and none is given to\n"
+    "something else. `dtilec explain CODE` explains one, `dtilec explain --list` lists all.";
+
 // `NAME=VALUE` options end here.
 CLI::Option *addNamed(CLI::App &app, const std::string &flag, std::vector<NamedText> &into,
                       const char *what, const std::string &help, bool mayBeEmpty = false) {
@@ -422,7 +435,7 @@ std::optional<ExitCode> readCommandLine(int argc, const char *const *argv, Optio
     app.require_subcommand(1);
     app.set_version_flag("--version", kVersionText, "print the version and exit");
     app.set_help_flag("-h,--help", "print this help and exit");
-    app.footer("Example:\n  dtilec test examples\n\n`dtilec COMMAND --help` explains one command.");
+    app.footer(kFooter);
     addBuild(app, options);
     addRun(app, options);
     addTest(app, options);
