@@ -5,6 +5,7 @@
 
 #include "backend/runtime/errors.h"
 #include "backend/runtime/job.h"
+#include "backend/runtime/options.h"
 #include "backend/runtime/team.h"
 
 #include <algorithm>
@@ -19,6 +20,7 @@ namespace {
 constexpr int32_t kMostRanks = 1024;
 constexpr int32_t kMostWorkers = 1024;
 constexpr int64_t kLeastStackBytes = 16 * 1024;
+constexpr int64_t kMostStackBytes = int64_t(1) << 30;
 constexpr size_t kErrorBytes = 1024;
 
 Status checkOptions(const dtile_team_options &options) {
@@ -28,35 +30,45 @@ Status checkOptions(const dtile_team_options &options) {
                    options.workers, kMostWorkers)};
   if (options.symmetric_bytes < 0)
     return {DTILE_INVALID, "symmetric_bytes is negative"};
-  if (options.stack_bytes < 0 ||
-      (options.stack_bytes > 0 && options.stack_bytes < kLeastStackBytes))
+  if (options.symmetric_bytes > kMostSymmetricBytes)
+    return {DTILE_OUT_OF_MEMORY,
+            format("no machine has symmetric heaps of %lld bytes: ask for a smaller symmetric heap",
+                   static_cast<long long>(options.symmetric_bytes))};
+  if (options.stack_bytes != 0 &&
+      (options.stack_bytes < kLeastStackBytes || options.stack_bytes > kMostStackBytes))
     return {DTILE_INVALID,
-            format("stack_bytes is %lld; it must be 0 (for the default) or at least %lld",
+            format("stack_bytes is %lld; it must be 0 (for the default) or %lld to %lld",
                    static_cast<long long>(options.stack_bytes),
-                   static_cast<long long>(kLeastStackBytes))};
+                   static_cast<long long>(kLeastStackBytes),
+                   static_cast<long long>(kMostStackBytes))};
   if (options.wait_timeout_ms < 0)
     return {DTILE_INVALID, "wait_timeout_ms is negative"};
   return {};
 }
 
-Status createThreads(const dtile_team_options *options, dtile_team **out) {
-  if (!options || !out)
+Status createThreads(const dtile_team_options *given, dtile_team **out) {
+  if (!given || !out)
     return {DTILE_INVALID, "dtile_team_create_threads: null arguments"};
   *out = nullptr;
-  if (options->ranks < 1 || options->ranks > kMostRanks)
-    return {DTILE_INVALID, format("ranks is %d; it must be 1 to %d", options->ranks, kMostRanks)};
-  if (Status status = checkOptions(*options); !status.ok())
+  dtile_team_options options;
+  if (Status status = readOptions(given, &options); !status.ok())
     return status;
-  dtile_shmem_config config = {
-      .ranks = options->ranks, .heap_bytes = options->symmetric_bytes, .indirect = 0};
+  if (options.ranks < 1 || options.ranks > kMostRanks)
+    return {DTILE_INVALID, format("ranks is %d; it must be 1 to %d", options.ranks, kMostRanks)};
+  if (Status status = checkOptions(options); !status.ok())
+    return status;
+  dtile_shmem_config config = {.ranks = options.ranks,
+                               .heap_bytes = options.symmetric_bytes,
+                               .indirect = 0,
+                               .timeout_ms = 0};
   char error[kErrorBytes] = "";
   dtile_shmem *shmem = dtile_shmem_open_threads(DTILE_SHMEM_VERSION, &config, error, sizeof error);
   if (!shmem)
     return {DTILE_OUT_OF_MEMORY, error};
-  int32_t workers = options->workers;
+  int32_t workers = options.workers;
   if (workers == 0)
     workers = std::clamp(int32_t(std::thread::hardware_concurrency()), 1, kMostWorkers);
-  *out = new (std::nothrow) HostTeam(shmem, *options, workers);
+  *out = new (std::nothrow) HostTeam(shmem, options, workers);
   return *out ? Status() : Status{DTILE_OUT_OF_MEMORY, "no memory for the team"};
 }
 
@@ -64,7 +76,10 @@ Status createEnv(const dtile_team_options *options, dtile_team **out) {
   if (!out)
     return {DTILE_INVALID, "dtile_team_create_env: null arguments"};
   *out = nullptr;
-  dtile_team_options chosen = options ? *options : dtile_team_options{};
+  dtile_team_options chosen = DTILE_TEAM_OPTIONS_INIT;
+  if (options)
+    if (Status status = readOptions(options, &chosen); !status.ok())
+      return status;
   if (Status status = checkOptions(chosen); !status.ok())
     return status;
   dtile_shmem *shmem = nullptr;
@@ -80,8 +95,18 @@ Status createEnv(const dtile_team_options *options, dtile_team **out) {
 template <typename Call> dtile_status withTeam(dtile_team *team, Call call) {
   if (!team)
     return report({DTILE_INVALID, "the team is null"});
+  if (Status status = team->checkProcess(); !status.ok())
+    return report(status);
   std::lock_guard lock(team->calls());
   return report(call());
+}
+
+/// A number of the team, which children know, too.
+template <typename Number> int32_t numberOf(const dtile_team *team, Number number) {
+  if (team)
+    return (team->*number)();
+  (void)report({DTILE_INVALID, "the team is null"});
+  return -1;
 }
 
 } // namespace
@@ -98,11 +123,35 @@ dtile_status dtile_team_create_env(const dtile_team_options *options, dtile_team
   return report(createEnv(options, out));
 }
 
-void dtile_team_destroy(dtile_team *team) { delete team; }
+void dtile_team_destroy(dtile_team *team) {
+  if (!team)
+    return;
+  if (Status status = team->checkProcess(); !status.ok()) {
+    (void)report(status);
+    return;
+  }
+  delete team;
+}
 
-int32_t dtile_team_size(const dtile_team *team) { return team->ranks(); }
-int32_t dtile_team_first_local(const dtile_team *team) { return team->firstLocal(); }
-int32_t dtile_team_local_count(const dtile_team *team) { return team->localCount(); }
+dtile_status dtile_team_recover(dtile_team *team) {
+  return withTeam(team, [&] { return team->recover(); });
+}
+
+dtile_status dtile_team_trim(dtile_team *team, uint32_t flags) {
+  return withTeam(team, [&] {
+    return (flags & ~DTILE_TRIM_CAPTURED) == 0
+               ? team->trim(flags)
+               : Status{DTILE_INVALID, format("dtile_team_trim knows no flags 0x%x", flags)};
+  });
+}
+
+int32_t dtile_team_size(const dtile_team *team) { return numberOf(team, &dtile_team::ranks); }
+int32_t dtile_team_first_local(const dtile_team *team) {
+  return numberOf(team, &dtile_team::firstLocal);
+}
+int32_t dtile_team_local_count(const dtile_team *team) {
+  return numberOf(team, &dtile_team::localCount);
+}
 
 dtile_status dtile_symm_alloc(dtile_team *team, int64_t bytes, void **out) {
   return withTeam(team, [&] { return team->symmAlloc(bytes, out); });
@@ -113,7 +162,7 @@ dtile_status dtile_symm_free(dtile_team *team, void *address) {
 }
 
 void *dtile_symm_address(dtile_team *team, void *address, int32_t localRank) {
-  return team ? team->symmAddress(address, localRank) : nullptr;
+  return team && address ? team->symmAddress(address, localRank) : nullptr;
 }
 
 dtile_status dtile_launch_all(dtile_team *team, const dtile_kernel_desc *kernel,

@@ -134,7 +134,7 @@ void lockHeap(dtile_task *task, int32_t rank) {
   HostTeam &team = teamOf(task);
   if (team.lockHeapOf(rank))
     return;
-  team.scheduler().fail(team.peerFailure());
+  team.scheduler().fail(team.broken());
   team.scheduler().abandon(*task);
 }
 

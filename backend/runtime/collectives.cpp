@@ -55,8 +55,8 @@ Status HostTeam::meet(const char *what) {
       if (progress())
         return peerFailure();
       if (nowNs() > end) {
-        broken_ = {DTILE_TIMEOUT, format("rank %d waited %d ms for rank %d at %s", firstLocal(),
-                                         timeoutMs_, rank, what)};
+        breakTeam({DTILE_TIMEOUT, format("rank %d waited %d ms for rank %d at %s", firstLocal(),
+                                         timeoutMs_, rank, what)});
         tellFailure(broken_);
         return broken_;
       }
@@ -81,9 +81,9 @@ Status HostTeam::agree(uint64_t value, const char *what) {
     return status;
   for (int32_t rank = 0; rank < ranks(); ++rank)
     if (readCell(control.agreement(row, rank)) != value) {
-      broken_ = {DTILE_INVALID, format("ranks %d and %d differ in %s, which must be equal on all "
+      breakTeam({DTILE_INVALID, format("ranks %d and %d differ in %s, which must be equal on all "
                                        "ranks and asked for in the same order",
-                                       firstLocal(), rank, what)};
+                                       firstLocal(), rank, what)});
       tellFailure(broken_);
       return broken_;
     }

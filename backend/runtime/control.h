@@ -4,11 +4,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 namespace dtile::runtime {
 
 /// Layout: a word that serializes updates, a word that stops the job and the words why; then rows
-/// with one cell a rank: meetings, two of agreements, and kBarriers for the barriers of kernels.
+/// with one cell a rank: meetings, two of agreements, kBarriers for the barriers of kernels; and two
+/// that outlive failures: meetings to recover, and what ranks must agree on then.
 class ControlBlock {
 public:
   static constexpr int32_t kBarriers = 64;
@@ -17,7 +19,10 @@ public:
   ControlBlock(char *own, int64_t offset, int32_t ranks)
       : own_(own), offset_(offset), ranks_(ranks) {}
 
-  static int64_t bytes(int32_t ranks) { return kRows + int64_t(3 + kBarriers) * ranks * 8; }
+  static int64_t bytes(int32_t ranks) { return kRows + int64_t(5 + kBarriers) * ranks * 8; }
+
+  /// As it was at first, but for the rows that outlive failures.
+  void reset() const { std::memset(own_, 0, size_t(recoveryCell(0) - offset_)); }
 
   // Offsets in the heap of any rank …
   int64_t updateLock() const { return offset_; }
@@ -27,12 +32,17 @@ public:
   int64_t agreementCell(int32_t row, int32_t from) const { return rowCell(1 + row, from); }
   int64_t barrierCell(int32_t slot, int32_t from) const { return rowCell(3 + slot, from); }
 
+  int64_t recoveryCell(int32_t from) const { return rowCell(3 + kBarriers, from); }
+  int64_t recoveryValueCell(int32_t from) const { return rowCell(4 + kBarriers, from); }
+
   // … and addresses in the own rank's.
   uint64_t *stop() const { return at(stopCell()); }
   const char *message() const { return own_ + (messageOffset() - offset_); }
   uint64_t *meeting(int32_t from) const { return at(meetingCell(from)); }
   uint64_t *agreement(int32_t row, int32_t from) const { return at(agreementCell(row, from)); }
   uint64_t *barrier(int32_t slot, int32_t from) const { return at(barrierCell(slot, from)); }
+  uint64_t *recovery(int32_t from) const { return at(recoveryCell(from)); }
+  uint64_t *recoveryValue(int32_t from) const { return at(recoveryValueCell(from)); }
 
 private:
   static constexpr int64_t kRows = 16 + kMessageBytes;

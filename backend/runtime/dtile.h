@@ -49,23 +49,30 @@ typedef union dtile_arg {
   uint64_t scalar_bits; /* low bytes hold the value */
 } dtile_arg;
 
-/* What a team is made of; zero is the default of each field but the first. */
+/* Options begin with their size, and have fields added at their end: a library that is newer than
+ * the program takes what is not there for zero, and one that is older refuses what it does not know
+ * and is not zero. So a variable of them begins as the _INIT beside them says. */
+
+/* What a team is made of; zero is the default of each field but `ranks`. */
 typedef struct dtile_team_options {
+  uint32_t struct_bytes;   /* sizeof(dtile_team_options) */
   int32_t ranks;           /* threads provider: number of ranks, 1 to 1024 */
-  int32_t workers;         /* OS threads that run bodies; default: the processors */
-  int64_t symmetric_bytes; /* symmetric heap a rank, reserved (touched on use); default 1 GiB */
-  int64_t stack_bytes;     /* a fiber's stack; default 64 KiB */
+  int32_t workers;         /* OS threads that run bodies, at most 1024; default: the processors */
   int32_t wait_timeout_ms; /* processes: a wait's budget; default 60000 */
+  int64_t symmetric_bytes; /* symmetric heap a rank, reserved (touched on use); default 1 GiB */
+  int64_t stack_bytes;     /* a fiber's stack, 16 KiB to 1 GiB; default 64 KiB */
   uint64_t schedule_seed;  /* 0: schedule order; else bodies start in a random order of this seed */
 } dtile_team_options;
+#define DTILE_TEAM_OPTIONS_INIT {sizeof(dtile_team_options), 0, 0, 0, 0, 0, 0}
 
 /* A team whose ranks are GPUs; zero is the default of each field. */
 typedef struct dtile_device_options {
-  const char *target; /* "nvptx" (default), "amdgpu" */
+  uint32_t struct_bytes; /* sizeof(dtile_device_options) */
   /* One process, many GPUs: the number of ranks, and the GPU of each; by default 0, 1 … One GPU may
    * stand there more than once: then its ranks share it, and each gets a part of its programs. */
   int32_t ndevices;
   const int32_t *devices;
+  const char *target;      /* "nvptx" (default), "amdgpu" */
   int64_t symmetric_bytes; /* symmetric heap a rank; default 256 MiB */
   int32_t wait_timeout_ms; /* budget of a wait on the device; default 60000 */
   /* One process a GPU, where the caller knows its place (dtile_team_create_job). */
@@ -82,6 +89,8 @@ typedef struct dtile_device_options {
    * environment, else as the system's loader finds it. */
   const char *nvshmem_home;
 } dtile_device_options;
+#define DTILE_DEVICE_OPTIONS_INIT                                                                  \
+  {sizeof(dtile_device_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
 /* DTILE_ABI_VERSION of the library. */
 DTILE_API uint32_t dtile_abi_version(void);
@@ -91,7 +100,26 @@ DTILE_API const char *dtile_last_error(void);
 DTILE_API dtile_status dtile_team_create_threads(const dtile_team_options *, dtile_team **);
 /* The team of the job that this process belongs to (OpenSHMEM: oshrun). */
 DTILE_API dtile_status dtile_team_create_env(const dtile_team_options *, dtile_team **);
+/* Ends the team; collective in a job, where it waits for the others as long as a wait may take. Of
+ * a job that has failed, or whose other processes do not come, nothing can be ended in order: such
+ * a process ends at its exit without waiting for anybody, with its output flushed and a code that
+ * is not 0. In a process that was forked from the one that made the team (where every call with it
+ * is DTILE_INVALID) it does nothing. */
 DTILE_API void dtile_team_destroy(dtile_team *);
+/* After a failure, in a job of processes on processors: all of them call it, whether the failing
+ * call was theirs or gave DTILE_OK, and the team can be used again, with its kernels' signals at
+ * zero. What the failed launch has written is undefined. Gives DTILE_TIMEOUT, and the team stays
+ * unusable, where a process does not come; DTILE_INVALID where processes were left with different
+ * symmetric objects. Teams of one process recover by themselves. Jobs on GPUs do not, and give
+ * their failure again. */
+DTILE_API dtile_status dtile_team_recover(dtile_team *);
+/* Gives back what kernels have made in the symmetric heap, scratch objects and signals, which their
+ * next launches make again, and which are given back without this where room is needed. Collective;
+ * waits for what runs. What captured graphs use stays, unless `flags` has DTILE_TRIM_CAPTURED: then
+ * no graph that was captured before is replayed any more. */
+#define DTILE_TRIM_CAPTURED 1u
+DTILE_API dtile_status dtile_team_trim(dtile_team *, uint32_t flags);
+/* -1: the team is null. */
 DTILE_API int32_t dtile_team_size(const dtile_team *);
 /* First rank driven by this process and how many are: (0, size) for threads, (me, 1) for processes.
  */
@@ -105,7 +133,8 @@ DTILE_API int32_t dtile_team_local_count(const dtile_team *);
  * another kernel that writes it, or of this one that cuts it otherwise. Such others are
  * DTILE_INVALID where a captured launch relies on there being none, until the memory is freed: so
  * all ranks capture the same, in the same order. What is no `symm` parameter (tensors that are
- * written by other means) is not seen. */
+ * written by other means) is not seen. A tensor of a launch that begins in the heap must lie within
+ * what one call has given. */
 DTILE_API dtile_status dtile_symm_alloc(dtile_team *, int64_t bytes, void **out);
 DTILE_API dtile_status dtile_symm_free(dtile_team *, void *address);
 DTILE_API void *dtile_symm_address(dtile_team *, void *address, int32_t local_rank);

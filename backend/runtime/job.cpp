@@ -8,10 +8,13 @@
 #include "backend/runtime/job.h"
 
 #include <algorithm>
+#include <climits>
+#include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
-#include <limits.h>
+#include <fstream>
 #include <unistd.h>
 #include <vector>
 
@@ -25,28 +28,49 @@ constexpr const char *kOpenshmem = "libdtile_shmem_openshmem.so";
 constexpr const char *kJobVariables[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK",
                                          "SHMEM_NPES", "DTILE_SHMEM_PROVIDER"};
 
+/// The folder of an absolute path; "" of any other, which would mean the current folder or one
+/// below it: code is never opened from there.
 std::string folderOf(const std::string &path) {
-  size_t slash = path.rfind('/');
-  return slash == std::string::npos ? "." : path.substr(0, slash);
+  return path.starts_with('/') ? path.substr(0, path.rfind('/')) : std::string();
+}
+
+/// The file that this code was loaded from, a shared object or the program, as the kernel of the
+/// system knows it; "" where that is not to be found out. Not dladdr's name: of the program that is
+/// argv[0], which whoever started it chose, and which without a folder was looked up in PATH.
+std::string fileOfThisCode() {
+  std::ifstream maps("/proc/self/maps");
+  const auto here = reinterpret_cast<uintptr_t>(&joinJob);
+  for (std::string line; std::getline(maps, line);) {
+    unsigned long begin = 0, end = 0;
+    if (std::sscanf(line.c_str(), "%lx-%lx", &begin, &end) != 2 || here < begin || here >= end)
+      continue;
+    const size_t path = line.find('/');
+    return path == std::string::npos ? std::string() : line.substr(path);
+  }
+  return {};
 }
 
 /// Where the provider may be: beside this library, or in lib/ beside the program's folder.
 std::vector<std::string> candidates() {
-  std::vector<std::string> found;
   if (const char *named = std::getenv("DTILE_SHMEM_PROVIDER"))
     return {named};
-  Dl_info info;
-  if (dladdr(reinterpret_cast<void *>(&joinJob), &info) && info.dli_fname)
-    found.push_back(folderOf(info.dli_fname) + "/" + kOpenshmem);
+  std::vector<std::string> found;
+  const auto add = [&](const std::string &folder, const std::string &below) {
+    const std::string path = folder + below + kOpenshmem;
+    if (!folder.empty() && std::find(found.begin(), found.end(), path) == found.end())
+      found.push_back(path);
+  };
+  add(folderOf(fileOfThisCode()), "/");
   char program[PATH_MAX];
-  ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
-  if (length > 0) {
-    std::string folder = folderOf(std::string(program, size_t(length)));
-    found.push_back(folder + "/" + kOpenshmem);
-    found.push_back(folder + "/../lib/" + kOpenshmem);
+  const ssize_t length = readlink("/proc/self/exe", program, sizeof program);
+  // One that fills the buffer may have been cut.
+  if (length > 0 && size_t(length) < sizeof program) {
+    const std::string folder = folderOf(std::string(program, size_t(length)));
+    add(folder, "/");
+    add(folder, "/../lib/");
   }
   // As the system's loader looks for it.
-  found.push_back(kOpenshmem);
+  found.emplace_back(kOpenshmem);
   return found;
 }
 
@@ -80,7 +104,8 @@ Status joinJob(const dtile_team_options &options, dtile_shmem **out) {
   const char *indirect = std::getenv("DTILE_SHMEM_INDIRECT");
   dtile_shmem_config config = {.ranks = 0,
                                .heap_bytes = options.symmetric_bytes,
-                               .indirect = indirect && std::strcmp(indirect, "1") == 0};
+                               .indirect = indirect && std::strcmp(indirect, "1") == 0,
+                               .timeout_ms = options.wait_timeout_ms};
   char error[1024] = "";
   *out = open(DTILE_SHMEM_VERSION, &config, error, sizeof error);
   return *out ? Status() : Status{DTILE_UNAVAILABLE, error};

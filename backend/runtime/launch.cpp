@@ -174,102 +174,59 @@ Status HostTeam::checkDescriptor(const dtile_kernel_desc *desc) const {
     return {DTILE_INVALID, format("the kernel was compiled for version %u of the runtime's ABI, "
                                   "but this library has version %d: compile it again",
                                   desc->abi_version, DTILE_ABI_VERSION)};
+  if (!desc->prologue)
+    return {DTILE_INVALID, format("kernel `%s` has no code for processors: compile it with "
+                                  "--target host, too, or make a team of GPUs",
+                                  desc->name)};
   return {};
 }
 
 Status HostTeam::checkTensor(const KernelState &kernel, int32_t param, int32_t local,
-                             const dtile_tensor *tensor, const dtile_tensor *first) const {
+                             const dtile_tensor *tensor, const dtile_tensor *first,
+                             TensorSpan *span) const {
   const dtile_param_desc &declared = kernel.desc->params[param];
-  std::string where = format("kernel `%s`, argument `%s`, rank %d: ", kernel.name.c_str(),
-                             declared.name, firstLocal() + local);
-  auto invalid = [&](std::string text) { return Status{DTILE_INVALID, where + text}; };
-  if (!tensor)
-    return invalid("the tensor is null");
-  if (tensor->dtype != declared.dtype)
-    return invalid(format("elements are %s, but the kernel wants %s", dtypeName(tensor->dtype),
-                          dtypeName(declared.dtype)));
-  if (tensor->ndim != declared.rank)
-    return invalid(format("%d dimensions, but the kernel wants %d", tensor->ndim, declared.rank));
-  int64_t elements = 1;
-  for (int32_t d = 0; d < tensor->ndim; ++d) {
-    if (tensor->size[d] < 0)
-      return invalid(
-          format("dimension %d has the size %lld", d, static_cast<long long>(tensor->size[d])));
-    if (__builtin_mul_overflow(elements, tensor->size[d], &elements))
-      return invalid("the sizes " + shapeText(tensor->ndim, tensor->size) + " overflow");
-  }
-  if (elements == 0)
-    return {};
-  if (!tensor->data)
-    return invalid("the data is null");
-  if (declared.mode != DTILE_MODE_SYMM)
-    return {};
-  int64_t contiguous = 1;
-  for (int32_t d = tensor->ndim - 1; d >= 0; --d) {
-    if (tensor->size[d] != 1 && tensor->stride[d] != contiguous)
-      return invalid("a symmetric object must be row-major and contiguous, but has strides " +
-                     shapeText(tensor->ndim, tensor->stride));
-    contiguous *= tensor->size[d];
-  }
-  auto offsetOf = [&](const dtile_tensor *t, int32_t rank) {
-    return static_cast<char *>(t->data) - heapOf(rank);
+  auto invalid = [&](const std::string &text) {
+    return Status{DTILE_INVALID, format("kernel `%s`, argument `%s`, rank %d: ",
+                                        kernel.name.c_str(), declared.name, firstLocal() + local) +
+                                     text};
   };
-  int64_t offset = offsetOf(tensor, firstLocal() + local);
-  int64_t bytes = elements * elementBytes(tensor->dtype);
-  if (offset < 0 || offset > heapBytes() - bytes)
-    return invalid("the data is not in this rank's symmetric heap: allocate it by "
-                   "dtile_symm_alloc, and pass dtile_symm_address of the rank");
-  if (first && first->data && offset != offsetOf(first, firstLocal()))
+  if (Status status = measureTensor(declared, tensor, span); !status.ok())
+    return invalid(status.message);
+  if (span->elements == 0)
+    return {};
+  const bool isSymmetric = declared.mode == DTILE_MODE_SYMM;
+  if (isSymmetric && !span->isContiguous)
+    return invalid("a symmetric object must be row-major and contiguous, but has strides " +
+                   shapeText(tensor->ndim, tensor->stride));
+  const auto heap = reinterpret_cast<uint64_t>(heapOf(firstLocal() + local));
+  if (span->begin < heap || span->begin >= heap + uint64_t(heapBytes()))
+    return isSymmetric ? invalid("the data is not in this rank's symmetric heap: allocate it by "
+                                 "dtile_symm_alloc, and pass dtile_symm_address of the rank")
+                       : Status();
+  const auto offset = int64_t(span->begin - heap);
+  if (std::string wrong = callers_.check(offset, int64_t(span->end - span->begin)); !wrong.empty())
+    return invalid(wrong);
+  if (isSymmetric && first && first->data &&
+      offset != static_cast<char *>(first->data) - heapOf(firstLocal()))
     return invalid("the object is at another offset of the symmetric heap than on the first rank");
   return {};
 }
 
-namespace {
-
-/// Whether the spans of two tensors meet, from their first to past their last element.
-bool overlap(const dtile_tensor &a, const dtile_tensor &b) {
-  auto spanOf = [](const dtile_tensor &t) {
-    int64_t first = 0;
-    int64_t last = 0;
-    for (int32_t d = 0; d < t.ndim; ++d) {
-      int64_t reach = (t.size[d] - 1) * t.stride[d];
-      (reach < 0 ? first : last) += reach;
-    }
-    auto *data = static_cast<const char *>(t.data);
-    int64_t bytes = elementBytes(t.dtype);
-    return std::pair(data + first * bytes, data + (last + 1) * bytes);
-  };
-  auto isEmpty = [](const dtile_tensor &t) {
-    return std::any_of(t.size, t.size + t.ndim, [](int64_t size) { return size == 0; });
-  };
-  if (isEmpty(a) || isEmpty(b))
-    return false;
-  auto [first, end] = spanOf(a);
-  auto [otherFirst, otherEnd] = spanOf(b);
-  return first < otherEnd && otherFirst < end;
-}
-
-} // namespace
-
 /// Kernels take different parameters to be different memory, unless both are only read.
-Status HostTeam::checkOverlap(const KernelState &kernel, const dtile_arg *arguments,
+Status HostTeam::checkOverlap(const KernelState &kernel, const std::vector<TensorSpan> &spans,
                               int32_t local) const {
-  for (int32_t i = 0; i < kernel.desc->nparams; ++i)
-    for (int32_t j = 0; j < i; ++j) {
+  for (size_t i = 0; i < spans.size(); ++i)
+    for (size_t j = 0; j < i; ++j) {
       const dtile_param_desc &a = kernel.desc->params[i];
       const dtile_param_desc &b = kernel.desc->params[j];
-      int32_t first = kernel.argumentOf[size_t(i)];
-      int32_t second = kernel.argumentOf[size_t(j)];
-      bool isRead = a.mode == DTILE_MODE_IN && b.mode == DTILE_MODE_IN;
-      if (isRead || first < 0 || second < 0 || a.kind != DTILE_PARAM_TENSOR ||
-          b.kind != DTILE_PARAM_TENSOR)
+      // What is no tensor argument, or is empty, has no memory.
+      if ((a.mode == DTILE_MODE_IN && b.mode == DTILE_MODE_IN) || spans[i].begin >= spans[j].end ||
+          spans[j].begin >= spans[i].end)
         continue;
-      if (overlap(*arguments[first].tensor, *arguments[second].tensor))
-        return {
-            DTILE_INVALID,
-            format("kernel `%s`, argument `%s`, rank %d: it overlaps `%s`; different parameters "
-                   "are different memory unless both are `in`",
-                   kernel.name.c_str(), a.name, firstLocal() + local, b.name)};
+      return {DTILE_INVALID,
+              format("kernel `%s`, argument `%s`, rank %d: it overlaps `%s`; different parameters "
+                     "are different memory unless both are `in`",
+                     kernel.name.c_str(), a.name, firstLocal() + local, b.name)};
     }
   return {};
 }
@@ -284,16 +241,17 @@ Status HostTeam::checkArguments(const KernelState &kernel, const dtile_arg *cons
   for (int32_t local = 0; nargs > 0 && local < localCount(); ++local) {
     if (!arguments[local])
       return {DTILE_INVALID, format("the arguments of rank %d are null", firstLocal() + local)};
+    std::vector<TensorSpan> spans(size_t(kernel.desc->nparams));
     for (int32_t i = 0; i < kernel.desc->nparams; ++i) {
       int32_t position = kernel.argumentOf[size_t(i)];
       if (position < 0 || kernel.desc->params[i].kind != DTILE_PARAM_TENSOR)
         continue;
       Status status = checkTensor(kernel, i, local, arguments[local][position].tensor,
-                                  arguments[0][position].tensor);
+                                  arguments[0][position].tensor, &spans[size_t(i)]);
       if (!status.ok())
         return status;
     }
-    if (Status status = checkOverlap(kernel, arguments[local], local); !status.ok())
+    if (Status status = checkOverlap(kernel, spans, local); !status.ok())
       return status;
   }
   return {};
@@ -438,7 +396,7 @@ Status HostTeam::afterFailure(KernelState &kernel, Status failure) {
   kernel.entered = 0;
   if (distributed()) {
     // Other processes are somewhere in the middle: this job cannot go on.
-    broken_ = failure;
+    breakTeam(failure);
     tellFailure(failure);
     return failure;
   }

@@ -136,8 +136,12 @@ Status HostTeam::symmAlloc(int64_t bytes, void **out) {
                    static_cast<long long>(bytes), static_cast<long long>(heap_.usedBytes()),
                    static_cast<long long>(heapBytes()))};
   Status status = agree(uint64_t(bytes), "the sizes given to dtile_symm_alloc");
-  if (!status.ok())
+  if (!status.ok()) {
+    // Others may not have come so far: what is left must be the same everywhere.
+    heap_.release(offset);
     return status;
+  }
+  callers_.add(offset, bytes);
   *out = heapOf(firstLocal()) + offset;
   return {};
 }
@@ -145,20 +149,18 @@ Status HostTeam::symmAlloc(int64_t bytes, void **out) {
 Status HostTeam::symmFree(void *address) {
   if (!address)
     return {};
+  if (!broken_.ok())
+    return brokenStatus();
   std::lock_guard lock(memory_);
   int64_t offset = static_cast<char *>(address) - heapOf(firstLocal());
-  int64_t bytes = heap_.sizeAt(offset);
-  bool isKernels = false;
-  for (auto &[key, kernel] : kernels_)
-    for (auto &[objectKey, object] : kernel->objects)
-      isKernels |= object->offset == offset;
-  if (bytes < 0 || isKernels)
+  if (callers_.bytesAt(offset) < 0)
     return {DTILE_INVALID, "dtile_symm_free: dtile_symm_alloc has not given this address (on the "
                            "first local rank), or it has been freed already"};
   if (Status status = meet("dtile_symm_free"); !status.ok())
     return status;
   for (TurnedMemory &turned : turned_)
-    turned.release(offset, offset + bytes);
+    turned.release(offset, offset + heap_.sizeAt(offset));
+  callers_.remove(offset);
   releaseHeap(offset);
   return {};
 }
@@ -203,6 +205,7 @@ KernelObject *HostTeam::allocateObject(dtile_launch &launch, const ObjectKey &ke
   }
   if (Status status = agree(hashOf(key), "the sizes of a kernel's scratch objects and signals");
       !status.ok()) {
+    heap_.release(object->offset);
     launch.error = status;
     return nullptr;
   }

@@ -4,6 +4,8 @@
 // speed.
 #include "backend/runtime/symmetric_heap.h"
 
+#include "backend/runtime/errors.h"
+
 #include <algorithm>
 #include <limits>
 
@@ -60,6 +62,36 @@ bool SymmetricHeap::release(int64_t offset) {
   }
   gaps_[offset] = bytes;
   return true;
+}
+
+int64_t CallersObjects::bytesAt(int64_t offset) const {
+  auto found = bytes_.find(offset);
+  return found == bytes_.end() ? -1 : found->second;
+}
+
+std::string CallersObjects::check(int64_t offset, int64_t bytes) const {
+  auto next = bytes_.upper_bound(offset);
+  // What was asked for with no bytes holds none.
+  const bool isInside =
+      next != bytes_.begin() && offset < std::prev(next)->first + std::prev(next)->second;
+  if (!isInside)
+    return "the data is in the symmetric heap, but in no object that dtile_symm_alloc has given, or "
+           "in one that was freed";
+  auto [begin, given] = *std::prev(next);
+  if (bytes <= given - (offset - begin))
+    return {};
+  return format("the data is %lld bytes, %lld behind the begin of a symmetric object of %lld "
+                "bytes: it goes past its end",
+                static_cast<long long>(bytes), static_cast<long long>(offset - begin),
+                static_cast<long long>(given));
+}
+
+uint64_t CallersObjects::hash() const {
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (auto [offset, bytes] : bytes_)
+    for (auto word : {uint64_t(offset), uint64_t(bytes)})
+      hash = (hash ^ word) * 0x100000001b3u;
+  return hash;
 }
 
 } // namespace dtile::runtime

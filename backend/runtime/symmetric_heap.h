@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <string>
 
 namespace dtile::runtime {
 
@@ -28,6 +29,22 @@ private:
   std::map<int64_t, int64_t> gaps_;
   std::map<int64_t, int64_t> objects_;
   int64_t usedBytes_ = 0;
+};
+
+/// The objects of callers among those in a heap: offsets, and bytes as they were asked for.
+class CallersObjects {
+public:
+  void add(int64_t offset, int64_t bytes) { bytes_[offset] = bytes; }
+  void remove(int64_t offset) { bytes_.erase(offset); }
+  /// Bytes that the object at `offset` was asked for with, or -1 when none begins there.
+  [[nodiscard]] int64_t bytesAt(int64_t offset) const;
+  /// In words, what is wrong with a use of `bytes` at `offset`; "" where one object holds them.
+  [[nodiscard]] std::string check(int64_t offset, int64_t bytes) const;
+  /// Equal where processes have the same objects at the same places.
+  [[nodiscard]] uint64_t hash() const;
+
+private:
+  std::map<int64_t, int64_t> bytes_;
 };
 
 } // namespace dtile::runtime

@@ -3,6 +3,7 @@
 // Making and ending a team, and what its ranks need of the provider.
 #include "backend/runtime/team.h"
 
+#include "backend/runtime/clock.h"
 #include "backend/runtime/control.h"
 
 #include <algorithm>
@@ -49,8 +50,9 @@ HostTeam::~HostTeam() {
   scheduler_.reset();
   for (dtile_launch &launch : launches_)
     std::free(launch.frame);
-  // Leaving in order is collective, and after a failure the others do not come.
-  if (broken_.ok() || !distributed_)
+  // Leaving in order is collective, and after a failure the others do not come: then the provider
+  // sees to it that the process's exit waits for nobody.
+  if (!distributed_ || (broken_.ok() && meet("the end of the team").ok()))
     shmem_->ops->close(shmem_);
 }
 
@@ -126,8 +128,13 @@ void HostTeam::tellFailure(const Status &status) {
 
 Status HostTeam::peerFailure() {
   ControlBlock control(heapOf(firstLocal()) + control_, control_, ranks());
-  broken_ = {dtile_status(readCell(control.stop())),
-             std::string("another rank stopped the job: ") + control.message()};
+  return breakTeam({dtile_status(readCell(control.stop())),
+                    std::string("another rank stopped the job: ") + control.message()});
+}
+
+Status HostTeam::breakTeam(Status why) {
+  broken_ = std::move(why);
+  shmem_->ops->leave_alone(shmem_, broken_.message.c_str());
   return broken_;
 }
 
@@ -139,6 +146,7 @@ Status HostTeam::brokenStatus() const {
 bool HostTeam::lockHeapOf(int32_t rank) {
   updateMutex_.lock();
   ControlBlock control(heapOf(firstLocal()) + control_, control_, ranks());
+  const int64_t end = nowNs() + int64_t(timeoutMs_) * 1'000'000;
   for (;;) {
     {
       auto lock = lockShmem();
@@ -146,8 +154,15 @@ bool HostTeam::lockHeapOf(int32_t rank) {
                               1, 0) == 0)
         return true;
     }
-    if (progress()) {
+    const bool isLate = nowNs() > end;
+    if (isLate || progress()) {
       updateMutex_.unlock();
+      if (isLate)
+        breakTeam({DTILE_TIMEOUT, format("rank %d waited %d ms for whoever updates an object of "
+                                         "rank %d",
+                                         firstLocal(), timeoutMs_, rank)});
+      else
+        peerFailure();
       return false;
     }
     sched_yield();

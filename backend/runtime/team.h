@@ -10,6 +10,7 @@
 #include "backend/runtime/scheduler.h"
 #include "backend/runtime/symmetric_heap.h"
 #include "backend/runtime/team_interface.h"
+#include "backend/runtime/tensor_span.h"
 #include "backend/runtime/turned_memory.h"
 #include "stdlib/shmem/shmem.h"
 
@@ -28,6 +29,9 @@ struct HostTeam final : public dtile_team {
   ~HostTeam() override;
   HostTeam(const HostTeam &) = delete;
   HostTeam &operator=(const HostTeam &) = delete;
+
+  Status recover() override;
+  Status trim(uint32_t flags) override;
 
   // ---- Ranks and memory ----
   int32_t ranks() const override { return shmem_->npes; }
@@ -89,11 +93,14 @@ struct HostTeam final : public dtile_team {
   /// Tells the other processes why this one stops.
   void tellFailure(const Status &status);
   Status peerFailure();
+  /// The job has failed: the team refuses what comes, and the process leaves without the others.
+  Status breakTeam(Status why);
   Status brokenStatus() const;
+  const Status &broken() const { return broken_; }
   dtile_shmem &shmem() { return *shmem_; }
   std::unique_lock<std::mutex> lockShmem();
   /// Serializes updates of memory for which the provider has no atomics.
-  /// False: the job has been stopped meanwhile.
+  /// False: the job has been stopped meanwhile, and broken() says why.
   bool lockHeapOf(int32_t rank);
   void unlockHeapOf(int32_t rank);
   /// Adds 1 to the cell at `offset` of a rank of another process, or of any where not all are
@@ -109,9 +116,10 @@ private:
   Status checkDescriptor(const dtile_kernel_desc *desc) const;
   Status checkArguments(const KernelState &kernel,
                         const dtile_arg *const *arguments, int32_t nargs) const;
-  Status checkOverlap(const KernelState &kernel, const dtile_arg *arguments, int32_t local) const;
+  Status checkOverlap(const KernelState &kernel, const std::vector<TensorSpan> &spans,
+                      int32_t local) const;
   Status checkTensor(const KernelState &kernel, int32_t param, int32_t local,
-                     const dtile_tensor *tensor, const dtile_tensor *first) const;
+                     const dtile_tensor *tensor, const dtile_tensor *first, TensorSpan *span) const;
   Status afterFailure(KernelState &kernel, Status failure);
   bool countExpected(dtile_launch &launch);
   KernelObject *allocateObject(dtile_launch &launch,
@@ -124,6 +132,8 @@ private:
   void zeroHeap(int64_t offset, int64_t bytes, bool giveBack);
   Status agree(uint64_t value, const char *what);
   Status meet(const char *what);
+  Status meetToRecover();
+  void forgetLaunches();
 
   dtile_shmem *shmem_;
   std::vector<char *> peers_;
@@ -131,6 +141,7 @@ private:
   bool allDirect_ = true;
   int32_t timeoutMs_;
   SymmetricHeap heap_;
+  CallersObjects callers_;
   /// By local rank.
   std::vector<TurnedMemory> turned_;
   std::unique_ptr<Scheduler> scheduler_;
@@ -148,6 +159,7 @@ private:
   // Processes: where the control block is in the heap, and how often this rank has met the others.
   int64_t control_ = 0;
   int64_t meetings_ = 0;
+  int64_t recoveries_ = 0;
   /// Executions of kernels' barriers, by slot.
   std::vector<int64_t> barrierArrivals_;
   std::atomic<bool> sent_{false};

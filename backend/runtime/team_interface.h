@@ -5,6 +5,7 @@
 
 #include "backend/runtime/dtile.h"
 #include "backend/runtime/errors.h"
+#include "backend/runtime/fork_check.h"
 
 #include <cstdint>
 #include <mutex>
@@ -35,11 +36,25 @@ struct dtile_team {
   virtual Status barrier() = 0;
   virtual Status allGather(const void *const *in, int64_t bytes, void *out) = 0;
 
+  /// After a failure, all processes together.
+  virtual Status recover() = 0;
+  /// Gives back what kernels have made in the heap; `flags` as dtile_team_trim has them.
+  virtual Status trim(uint32_t flags) = 0;
+
   /// The same team where devices run its ranks, or null.
   virtual dtile::runtime::DeviceTeam *devices() { return nullptr; }
 
   std::mutex &calls() { return calls_; }
+  /// An error where this process is a child of the one that made the team. Asked before `calls` is
+  /// locked: whoever held it in the parent will not let go of it here.
+  [[nodiscard]] Status checkProcess() const {
+    if (!fork_.isChild())
+      return {};
+    return {DTILE_INVALID, "this process was forked from the one that made the team, which it "
+                           "cannot use: make teams in the process that uses them"};
+  }
 
 private:
+  dtile::runtime::ForkCheck fork_;
   std::mutex calls_;
 };

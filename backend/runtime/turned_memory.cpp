@@ -123,6 +123,11 @@ void TurnedMemory::restart() {
   ++state_.version;
 }
 
+void TurnedMemory::forgetGraphs() {
+  state_.captured.clear();
+  ++state_.version;
+}
+
 void TurnedMemory::forget(const KernelState &kernel) {
   if (std::erase_if(state_.claims, [&](const Use &use) { return use.owner == &kernel; }) != 0)
     ++state_.version;

@@ -45,6 +45,8 @@ public:
   void release(int64_t begin, int64_t end);
   /// A launch has failed: nobody knows what was written.
   void restart();
+  /// No graph that was captured so far will be replayed.
+  void forgetGraphs();
   /// A kernel that is gone; its graphs may stay.
   void forget(const KernelState &kernel);
 

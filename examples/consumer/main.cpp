@@ -96,7 +96,7 @@ constexpr double kTolerance = 1.0 / 256 * 1.01;
 } // namespace
 
 int main(int argc, char **argv) {
-  dtile_team_options options = {};
+  dtile_team_options options = DTILE_TEAM_OPTIONS_INIT;
   options.ranks = argc > 1 ? std::atoi(argv[1]) : 4;
   dtile_team *team = nullptr;
   // UNAVAILABLE: this process belongs to no job, so its threads are the ranks.

@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define DTILE_SHMEM_VERSION 1
+#define DTILE_SHMEM_VERSION 2
 
 /* Read-modify-write operations on 4- or 8-byte integers; others are made of the last. */
 typedef enum dtile_shmem_amo {
@@ -31,6 +31,9 @@ typedef struct dtile_shmem_config {
   int32_t ranks;      /* threads: how many ranks; processes: 0, the job says */
   int64_t heap_bytes; /* a rank; 0: the provider's default */
   int32_t indirect; /* not 0: give no peer addresses, so that tests on one machine send messages */
+  /* processes: milliseconds after which an operation that waits for another process ends this one,
+   * with a message; 0: a minute */
+  int32_t timeout_ms;
 } dtile_shmem_config;
 
 typedef struct dtile_shmem dtile_shmem;
@@ -62,6 +65,9 @@ typedef struct dtile_shmem_ops {
   void (*all_gather)(dtile_shmem *, const void *const *in, size_t bytes, void *out);
   /* leaves the job in order; collective */
   void (*close)(dtile_shmem *);
+  /* The job has failed, for the reason in `words`: from now on the exit of this process waits for
+   * no other one, and its code is not 0. Null: it has recovered, and is left in order again. */
+  void (*leave_alone)(dtile_shmem *, const char *words);
 } dtile_shmem_ops;
 
 /* An open provider: this process's place in the job. */

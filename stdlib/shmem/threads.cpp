@@ -79,6 +79,8 @@ void allGather(dtile_shmem *shmem, const void *const *in, size_t bytes, void *ou
     std::memcpy(static_cast<char *>(out) + size_t(rank) * bytes, in[rank], bytes);
 }
 
+void leaveAlone(dtile_shmem *, const char *) {}
+
 void close(dtile_shmem *shmem) {
   munmap(threads(shmem).base, size_t(threads(shmem).stride) * size_t(shmem->npes));
   delete &threads(shmem);
@@ -97,6 +99,7 @@ constexpr dtile_shmem_ops kOps = {
     .barrier = barrier,
     .all_gather = allGather,
     .close = close,
+    .leave_alone = leaveAlone,
 };
 
 } // namespace

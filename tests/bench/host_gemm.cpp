@@ -126,7 +126,7 @@ int main(int argc, char **argv) {
   std::uniform_real_distribution<float> values(-1, 1);
   for (size_t i = 0; i < count; ++i)
     a[i] = values(engine), b[i] = values(engine);
-  dtile_team_options options{};
+  dtile_team_options options = DTILE_TEAM_OPTIONS_INIT;
   options.ranks = 1;
   options.workers = 1;
   dtile_team *team = nullptr;

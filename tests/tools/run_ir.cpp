@@ -209,7 +209,7 @@ std::string runInterpreted(const Test &test, interpret::Machine &machine, const 
 
 std::string runOnHost(const Test &test, const dtile_kernel_desc &kernel, int ranks, Arrays &arrays,
                       uint64_t seed) {
-  dtile_team_options options{};
+  dtile_team_options options = DTILE_TEAM_OPTIONS_INIT;
   options.ranks = ranks;
   options.workers = 2;
   options.symmetric_bytes = int64_t(64) << 20;

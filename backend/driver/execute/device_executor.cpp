@@ -269,7 +269,7 @@ private:
     std::vector<int32_t> devices;
     for (int rank = 0; rank < ranks_; ++rank)
       devices.push_back(available[size_t(rank) % available.size()]);
-    dtile_device_options teamOptions = {};
+    dtile_device_options teamOptions = DTILE_DEVICE_OPTIONS_INIT;
     teamOptions.target = options_.target.c_str();
     teamOptions.ndevices = ranks_;
     teamOptions.devices = devices.data();

@@ -24,7 +24,7 @@ struct HostCode {
 llvm::Expected<std::unique_ptr<Job>> Job::join(const Options &options) {
   if (!runtime::inJob())
     return nullptr;
-  dtile_team_options teamOptions = {};
+  dtile_team_options teamOptions = DTILE_TEAM_OPTIONS_INIT;
   teamOptions.schedule_seed = options.scheduleSeed;
   dtile_team *team = nullptr;
   if (dtile_team_create_env(&teamOptions, &team) != DTILE_OK)
@@ -70,6 +70,8 @@ public:
     LaunchResult result = enterSymmetricMemory(args, symmetric);
     if (result.failure.empty())
       result = start(args, symmetric, count);
+    if (isDistributed_)
+      agreeOnFailure(result);
     leaveSymmetricMemory(args, symmetric);
     if (result.failure.empty() && isDistributed_)
       gatherResults(args, result);
@@ -163,6 +165,31 @@ private:
     return result;
   }
 
+  // A launch has failed in all processes or in none, with one report, as it does in one process: the
+  // lowest rank's that failed by itself. Then the team is as good as new, so that the test may go on.
+  void agreeOnFailure(LaunchResult &result) {
+    if (result.failure.empty())
+      failed(dtile_team_barrier(team_), result);
+    if (result.failure.empty() || dtile_team_recover(team_) != DTILE_OK)
+      return;
+    struct Report {
+      bool isOwn = false;
+      char words[4000] = "";
+    };
+    Report own;
+    llvm::StringRef words = result.failure;
+    own.isOwn = !words.consume_front("another rank stopped the job: ");
+    words = words.take_front(sizeof own.words - 1);
+    std::memcpy(own.words, words.data(), words.size());
+    std::vector<Report> all(size_t(dtile_team_size(team_)));
+    const void *in[] = {&own};
+    if (dtile_team_all_gather(team_, in, sizeof own, all.data()) != DTILE_OK)
+      return;
+    const auto first =
+        std::find_if(all.begin(), all.end(), [](const Report &report) { return report.isOwn; });
+    result.failure = (first == all.end() ? all.front() : *first).words;
+  }
+
   // What other processes' ranks have written.
   void gatherResults(RankArgs &args, LaunchResult &result) {
     const auto params = launchParams();
@@ -203,7 +230,7 @@ public:
   llvm::Error createTeam() {
     if (job_ || team_)
       return llvm::Error::success();
-    dtile_team_options teamOptions = {};
+    dtile_team_options teamOptions = DTILE_TEAM_OPTIONS_INIT;
     teamOptions.ranks = ranks_;
     teamOptions.schedule_seed = options_.scheduleSeed;
     if (dtile_team_create_threads(&teamOptions, &team_) != DTILE_OK)
@@ -244,7 +271,7 @@ public:
 private:
   void destroyTeam() {
     kernels_.clear();
-    // A job's team is the job's; after a failure it refuses every launch.
+    // A job's team is the job's, and has recovered.
     if (!job_ && team_)
       dtile_team_destroy(std::exchange(team_, nullptr));
   }

@@ -4,6 +4,7 @@
 #include "backend/runtime/device/device_team.h"
 #include "backend/runtime/dtile.h"
 #include "backend/runtime/errors.h"
+#include "backend/runtime/options.h"
 
 #include <algorithm>
 #include <atomic>
@@ -19,12 +20,19 @@ namespace {
 constexpr int32_t kMostDeviceRanks = 64;
 constexpr int32_t kLeastJobTimeoutMs = 60'000;
 
-Status checkOptions(const dtile_device_options *options, dtile_team **out) {
-  if (!options || !out)
+Status takeOptions(const dtile_device_options *given, dtile_team **out,
+                   dtile_device_options *options) {
+  if (!given || !out)
     return {DTILE_INVALID, "the options or the place for the team are null"};
   *out = nullptr;
+  if (Status status = readOptions(given, options); !status.ok())
+    return status;
   if (options->symmetric_bytes < 0)
     return {DTILE_INVALID, "symmetric_bytes is negative"};
+  if (options->symmetric_bytes > kMostSymmetricBytes)
+    return {DTILE_OUT_OF_MEMORY,
+            format("no GPU has room for a symmetric heap of %lld bytes: lower symmetric_bytes",
+                   static_cast<long long>(options->symmetric_bytes))};
   if (options->wait_timeout_ms < 0)
     return {DTILE_INVALID, "wait_timeout_ms is negative"};
   return {};
@@ -66,9 +74,11 @@ Status finish(std::unique_ptr<DeviceDriver> driver, DeviceTeamConfig config,
   return status;
 }
 
-Status createDevices(const dtile_device_options *options, dtile_team **out) {
-  if (Status status = checkOptions(options, out); !status.ok())
+Status createDevices(const dtile_device_options *given, dtile_team **out) {
+  dtile_device_options copy;
+  if (Status status = takeOptions(given, out, &copy); !status.ok())
     return status;
+  const dtile_device_options *options = &copy;
   if (options->ndevices < 1 || options->ndevices > kMostDeviceRanks)
     return {DTILE_INVALID,
             format("ndevices is %d; it must be 1 to %d", options->ndevices, kMostDeviceRanks)};
@@ -125,8 +135,9 @@ int32_t nextTeamNumber() {
 }
 
 Status createFromEnvironment(const dtile_device_options *given, dtile_team **out) {
-  dtile_device_options options = given ? *given : dtile_device_options{};
-  if (Status status = checkOptions(&options, out); !status.ok())
+  const dtile_device_options defaults = DTILE_DEVICE_OPTIONS_INIT;
+  dtile_device_options options;
+  if (Status status = takeOptions(given ? given : &defaults, out, &options); !status.ok())
     return status;
   JobPlace place;
   if (Status status = placeFromEnvironment(&place); !status.ok())
@@ -140,19 +151,22 @@ Status createFromEnvironment(const dtile_device_options *given, dtile_team **out
   return createProcess(options, place, ordinal, out);
 }
 
-Status createJob(const dtile_device_options *options, dtile_team **out) {
-  if (Status status = checkOptions(options, out); !status.ok())
+Status createJob(const dtile_device_options *given, dtile_team **out) {
+  dtile_device_options options;
+  if (Status status = takeOptions(given, out, &options); !status.ok())
     return status;
-  if (!options->job || !*options->job)
+  if (!options.job || !*options.job)
     return {DTILE_INVALID, "the job has no name"};
-  JobPlace place = {options->rank, options->ranks, options->device, options->job};
-  return createProcess(*options, place, options->device, out);
+  JobPlace place = {options.rank, options.ranks, options.device, options.job};
+  return createProcess(options, place, options.device, out);
 }
 
 /// Runs `call(team, rank)` with the team to itself.
 template <typename Call> dtile_status withRank(dtile_team *team, int32_t local, Call call) {
   if (!team)
     return report({DTILE_INVALID, "the team is null"});
+  if (Status status = team->checkProcess(); !status.ok())
+    return report(status);
   DeviceTeam *devices = team->devices();
   if (!devices)
     return report({DTILE_INVALID, "this team's ranks run on processors, not on GPUs; make one by "
@@ -165,12 +179,32 @@ template <typename Call> dtile_status withRank(dtile_team *team, int32_t local, 
 
 DeviceAddress number(const void *address) { return reinterpret_cast<DeviceAddress>(address); }
 
+Status isNull(const char *call, const char *what) {
+  return {DTILE_INVALID, format("%s: %s is null", call, what)};
+}
+
+Status unknownGraph(const char *call) {
+  return {DTILE_INVALID, format("%s: dtile_capture_end has not given this graph for this rank, or "
+                                "it has been destroyed already",
+                                call)};
+}
+
+/// A number of bytes to copy or to allocate, between memory that is there.
+Status checkCopy(const char *call, const void *to, const void *from, int64_t bytes) {
+  if (bytes < 0)
+    return {DTILE_INVALID, format("%s: %lld bytes", call, static_cast<long long>(bytes))};
+  return bytes > 0 && (!to || !from) ? isNull(call, to ? "the source" : "the destination")
+                                     : Status();
+}
+
 } // namespace
 
 extern "C" {
 
 dtile_status dtile_device_count(const char *target, int32_t *out) {
-  dtile_device_options options = {};
+  if (!out)
+    return report(isNull("dtile_device_count", "the place for the number"));
+  dtile_device_options options = DTILE_DEVICE_OPTIONS_INIT;
   options.target = target;
   std::unique_ptr<DeviceDriver> driver;
   Status status = openDriver(options, &driver);
@@ -179,7 +213,10 @@ dtile_status dtile_device_count(const char *target, int32_t *out) {
 }
 
 dtile_status dtile_device_arch(const char *target, int32_t device, char *out, int32_t bytes) {
-  dtile_device_options options = {};
+  if (!out || bytes < 1)
+    return report({DTILE_INVALID, "dtile_device_arch: there is no place for the architecture"});
+  *out = 0;
+  dtile_device_options options = DTILE_DEVICE_OPTIONS_INIT;
   options.target = target;
   std::unique_ptr<DeviceDriver> driver;
   std::unique_ptr<Device> opened;
@@ -188,7 +225,7 @@ dtile_status dtile_device_arch(const char *target, int32_t device, char *out, in
     status = {DTILE_UNAVAILABLE, format("there is no GPU %d", device)};
   if (status.ok())
     status = driver->open(device, &opened);
-  if (status.ok() && bytes > 0)
+  if (status.ok())
     std::snprintf(out, size_t(bytes), "%s", opened->facts().arch.c_str());
   return report(status);
 }
@@ -219,6 +256,8 @@ dtile_status dtile_team_synchronize(dtile_team *team) {
 
 dtile_status dtile_team_stream(dtile_team *team, int32_t localRank, void **stream) {
   return withRank(team, localRank, [&](DeviceTeam &, DeviceRank &rank) {
+    if (!stream)
+      return isNull("dtile_team_stream", "the place for the stream");
     *stream = rank.stream;
     return Status();
   });
@@ -226,6 +265,8 @@ dtile_status dtile_team_stream(dtile_team *team, int32_t localRank, void **strea
 
 dtile_status dtile_team_device(dtile_team *team, int32_t localRank, int32_t *device) {
   return withRank(team, localRank, [&](DeviceTeam &, DeviceRank &rank) {
+    if (!device)
+      return isNull("dtile_team_device", "the place for the number");
     *device = rank.device->facts().ordinal;
     return Status();
   });
@@ -233,6 +274,12 @@ dtile_status dtile_team_device(dtile_team *team, int32_t localRank, int32_t *dev
 
 dtile_status dtile_device_alloc(dtile_team *team, int32_t localRank, int64_t bytes, void **out) {
   return withRank(team, localRank, [&](DeviceTeam &, DeviceRank &rank) {
+    if (!out)
+      return isNull("dtile_device_alloc", "the place for the address");
+    *out = nullptr;
+    if (bytes < 0)
+      return Status{DTILE_INVALID,
+                    format("cannot allocate %lld bytes", static_cast<long long>(bytes))};
     DeviceAddress address = 0;
     Status status = rank.device->allocate(std::max<int64_t>(bytes, 1), &address);
     *out = reinterpret_cast<void *>(address);
@@ -251,8 +298,9 @@ dtile_status dtile_device_free(dtile_team *team, int32_t localRank, void *addres
 dtile_status dtile_copy_to_device(dtile_team *team, int32_t localRank, void *to, const void *from,
                                   int64_t bytes) {
   return withRank(team, localRank, [&](DeviceTeam &, DeviceRank &rank) {
-    if (bytes <= 0)
-      return Status();
+    if (Status status = checkCopy("dtile_copy_to_device", to, from, bytes);
+        !status.ok() || bytes == 0)
+      return status;
     Status status = rank.device->copyIn(number(to), from, bytes, rank.stream);
     return status.ok() ? rank.device->synchronize(rank.stream) : status;
   });
@@ -261,8 +309,9 @@ dtile_status dtile_copy_to_device(dtile_team *team, int32_t localRank, void *to,
 dtile_status dtile_copy_from_device(dtile_team *team, int32_t localRank, void *to, const void *from,
                                     int64_t bytes) {
   return withRank(team, localRank, [&](DeviceTeam &, DeviceRank &rank) {
-    if (bytes <= 0)
-      return Status();
+    if (Status status = checkCopy("dtile_copy_from_device", to, from, bytes);
+        !status.ok() || bytes == 0)
+      return status;
     Status status = rank.device->copyOut(to, number(from), bytes, rank.stream);
     return status.ok() ? rank.device->synchronize(rank.stream) : status;
   });
@@ -276,20 +325,31 @@ dtile_status dtile_capture_begin(dtile_team *team, int32_t localRank) {
 
 dtile_status dtile_capture_end(dtile_team *team, int32_t localRank, void **graph) {
   return withRank(team, localRank, [&](DeviceTeam &, DeviceRank &rank) {
-    return rank.device->endCapture(rank.stream, graph);
+    if (!graph)
+      return isNull("dtile_capture_end", "the place for the graph");
+    *graph = nullptr;
+    Status status = rank.device->endCapture(rank.stream, graph);
+    if (status.ok())
+      rank.graphs.insert(*graph);
+    return status;
   });
 }
 
 dtile_status dtile_graph_replay(dtile_team *team, int32_t localRank, void *graph) {
   return withRank(team, localRank, [&](DeviceTeam &, DeviceRank &rank) {
+    if (rank.graphs.count(graph) == 0)
+      return unknownGraph("dtile_graph_replay");
     return rank.device->replay(graph, rank.stream);
   });
 }
 
 void dtile_graph_destroy(dtile_team *team, int32_t localRank, void *graph) {
   withRank(team, localRank, [&](DeviceTeam &, DeviceRank &rank) {
-    if (graph)
-      rank.device->destroyGraph(graph);
+    if (!graph)
+      return Status();
+    if (rank.graphs.erase(graph) == 0)
+      return unknownGraph("dtile_graph_destroy");
+    rank.device->destroyGraph(graph);
     return Status();
   });
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A rank's own device memory for counters: small, zero at first, never given back one by one.
+// A rank's own device memory for counters: small pieces, zero at first.
 #pragma once
 
 #include "backend/runtime/device/device.h"
 
 #include <cstdint>
+#include <map>
 #include <vector>
 
 namespace dtile::runtime {
@@ -24,6 +25,8 @@ public:
 
   /// 64-byte aligned, zero once this returns.
   Status allocate(int64_t bytes, DeviceAddress *out);
+  /// Gives back what `bytes` were allocated at, which nothing on the device uses any more.
+  void release(DeviceAddress address, int64_t bytes);
   /// Makes everything zero again, on the stream.
   Status zeroAll();
 
@@ -35,6 +38,8 @@ private:
   Device *device_ = nullptr;
   StreamHandle stream_ = nullptr;
   std::vector<Chunk> chunks_;
+  /// Pieces that were given back, by their size.
+  std::map<int64_t, std::vector<DeviceAddress>> free_;
 };
 
 } // namespace dtile::runtime

@@ -38,20 +38,17 @@ void signArguments(const KernelState &kernel, const dtile_arg *arguments,
 
 namespace {
 
-/// A tensor argument, and the bytes between its first and last element.
-struct Extent {
+/// A tensor argument and its memory.
+struct Extent : TensorSpan {
   const dtile_tensor *tensor = nullptr;
   const dtile_param_desc *param = nullptr;
-  int64_t elements = 1;
-  uint64_t begin = 0, end = 0;
-  bool isContiguous = true;
 };
 
 class ArgumentChecker {
 public:
-  ArgumentChecker(Device &device, const KernelState &kernel, int32_t rank, DeviceAddress heap,
-                  int64_t heapBytes)
-      : device_(device), kernel_(kernel), rank_(rank), heap_(heap), heapBytes_(heapBytes) {}
+  ArgumentChecker(Device &device, const KernelState &kernel, int32_t rank,
+                  const CallersHeap &heap)
+      : device_(device), kernel_(kernel), rank_(rank), heap_(heap) {}
 
   Status check(const dtile_arg *arguments);
 
@@ -65,14 +62,15 @@ private:
   Status checkSymmetric(const Extent &extent) const;
   Status checkOverlap() const;
   [[nodiscard]] bool isInHeap(const Extent &extent) const {
-    return extent.begin >= heap_ && extent.end <= heap_ + DeviceAddress(heapBytes_);
+    return extent.begin >= heap_.begin && extent.begin < heap_.begin + DeviceAddress(heap_.bytes);
   }
+  /// Of one that is in the heap.
+  Status checkObject(const Extent &extent) const;
 
   Device &device_;
   const KernelState &kernel_;
   int32_t rank_;
-  DeviceAddress heap_;
-  int64_t heapBytes_;
+  const CallersHeap &heap_;
   std::vector<Extent> extents_;
 };
 
@@ -99,43 +97,28 @@ Status ArgumentChecker::check(const dtile_arg *arguments) {
 
 Status ArgumentChecker::measure(Extent &extent) const {
   const dtile_param_desc &param = *extent.param;
-  const dtile_tensor *tensor = extent.tensor;
-  if (!tensor)
-    return invalid(param, "the tensor is null");
-  if (tensor->dtype != param.dtype)
-    return invalid(param, format("elements are %s, but the kernel wants %s",
-                                 dtypeName(tensor->dtype), dtypeName(param.dtype)));
-  if (tensor->ndim != param.rank)
-    return invalid(param,
-                   format("%d dimensions, but the kernel wants %d", tensor->ndim, param.rank));
-  int64_t low = 0, high = 0;
-  for (int32_t d = tensor->ndim - 1; d >= 0; --d) {
-    if (tensor->size[d] < 0)
-      return invalid(param, format("dimension %d has the size %lld", d,
-                                   static_cast<long long>(tensor->size[d])));
-    extent.isContiguous &= tensor->size[d] == 1 || tensor->stride[d] == extent.elements;
-    if (__builtin_mul_overflow(extent.elements, tensor->size[d], &extent.elements))
-      return invalid(param, "the sizes " + shapeText(tensor->ndim, tensor->size) + " overflow");
-    int64_t reach = (tensor->size[d] - 1) * tensor->stride[d];
-    (reach < 0 ? low : high) += reach;
-  }
-  int64_t bytes = elementBytes(tensor->dtype);
-  auto data = reinterpret_cast<uint64_t>(tensor->data);
-  extent.begin = data + uint64_t(low * bytes);
-  extent.end = data + uint64_t((high + 1) * bytes);
-  if (extent.elements != 0 && !tensor->data)
-    return invalid(param, "the data is null");
-  if (extent.elements != 0 && data % uint64_t(bytes) != 0)
+  if (Status status = measureTensor(param, extent.tensor, &extent); !status.ok())
+    return invalid(param, status.message);
+  const auto bytes = uint64_t(elementBytes(param.dtype));
+  const auto data = reinterpret_cast<uint64_t>(extent.tensor->data);
+  if (extent.elements != 0 && data % bytes != 0)
     return invalid(param,
                    format("the data is misaligned: its address 0x%llx is not a multiple of "
-                          "the %lld bytes of an element",
-                          static_cast<unsigned long long>(data), static_cast<long long>(bytes)));
+                          "the %llu bytes of an element",
+                          static_cast<unsigned long long>(data),
+                          static_cast<unsigned long long>(bytes)));
   return {};
+}
+
+Status ArgumentChecker::checkObject(const Extent &extent) const {
+  std::string wrong = heap_.objects.check(int64_t(extent.begin - heap_.begin),
+                                          int64_t(extent.end - extent.begin));
+  return wrong.empty() ? Status() : invalid(*extent.param, wrong);
 }
 
 Status ArgumentChecker::checkPlace(const Extent &extent) const {
   if (isInHeap(extent))
-    return {};
+    return checkObject(extent);
   PointerPlace place;
   if (Status status = device_.place(extent.tensor->data, &place); !status.ok())
     return status;
@@ -164,7 +147,7 @@ Status ArgumentChecker::checkSymmetric(const Extent &extent) const {
   if (!isInHeap(extent))
     return invalid(*extent.param, "the data is not in this rank's symmetric heap: allocate it by "
                                   "dtile_symm_alloc, and pass dtile_symm_address of the rank");
-  return {};
+  return checkObject(extent);
 }
 
 /// Whether two tensors certainly share an element; strided views that interleave do not.
@@ -209,8 +192,8 @@ Status ArgumentChecker::checkOverlap() const {
 } // namespace
 
 Status checkDeviceArguments(Device &device, const KernelState &kernel, int32_t rank,
-                            const dtile_arg *arguments, DeviceAddress heap, int64_t heapBytes) {
-  return ArgumentChecker(device, kernel, rank, heap, heapBytes).check(arguments);
+                            const dtile_arg *arguments, const CallersHeap &heap) {
+  return ArgumentChecker(device, kernel, rank, heap).check(arguments);
 }
 
 } // namespace dtile::runtime

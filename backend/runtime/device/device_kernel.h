@@ -5,6 +5,8 @@
 #include "backend/runtime/device/device.h"
 #include "backend/runtime/device_abi.h"
 #include "backend/runtime/kernel_state.h"
+#include "backend/runtime/symmetric_heap.h"
+#include "backend/runtime/tensor_span.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -17,9 +19,13 @@ namespace dtile::runtime {
 
 class DeviceTeam;
 
+struct DeviceKernel;
+
 /// A scratch object or signal: at the same offset of all ranks' heaps.
 struct DeviceObject {
   ObjectKey key;
+  /// Whose it is; null where that was unloaded, and graphs may launch it.
+  DeviceKernel *kernel = nullptr;
   bool isSignal = false;
   int64_t offset = 0;
   int64_t copyBytes = 0;
@@ -29,6 +35,15 @@ struct DeviceObject {
   /// bases hold, the bases and what was asked for.
   std::vector<DeviceAddress> turn, bases, asked;
   static constexpr int64_t kSinceBytes = 2 * sizeof(uint64_t);
+  /// Bytes of each of those.
+  int64_t baseBytes = 0, askedBytes = 0;
+  /// A graph may hold its addresses.
+  bool isCaptured = false;
+  /// The call that looked it up last: what one call uses, it cannot give back.
+  uint64_t heldBy = 0;
+  /// The last call that launched with it (or made it), to find what has not been used for long. Calls
+  /// that were refused do not count, as they may be of one process alone.
+  uint64_t lastUse = 0;
 };
 
 /// Everything that a launch with certain arguments needs; nothing of it changes.
@@ -44,6 +59,12 @@ struct PreparedLaunch {
   uint64_t lastUse = 0;
   /// It need not ask about memory taken in turn while TurnedMemory's is this.
   uint64_t turnedVersion = 0;
+  /// What its frame has addresses of. It goes with any of them.
+  std::vector<DeviceObject *> objects;
+  /// They are all captured: nobody need ask again.
+  bool isCaptured = false;
+  /// Offsets in the heap where its arguments begin that are there: it goes with these objects, too.
+  std::vector<int64_t> arguments;
 };
 
 /// A kernel on one rank of this process.
@@ -97,15 +118,23 @@ struct DeviceLaunch {
   DeviceKernel *kernel = nullptr;
   /// The stream is being captured: nothing can be allocated.
   bool capturing = false;
+  /// That the prologue has asked for.
+  std::vector<DeviceObject *> objects;
 };
 
 /// Puts the words of the arguments into `out`, which hold all that a prologue can see.
 void signArguments(const KernelState &kernel, const dtile_arg *arguments,
                    std::vector<uint64_t> &out);
 
-/// Checks the tensors of a launch on one rank. Heap offsets of symmetric ones are checked by the
-/// team.
+/// A rank's heap, and what of it callers have.
+struct CallersHeap {
+  DeviceAddress begin = 0;
+  int64_t bytes = 0;
+  const CallersObjects &objects;
+};
+
+/// Checks the tensors of a launch on one rank.
 Status checkDeviceArguments(Device &device, const KernelState &kernel, int32_t rank,
-                            const dtile_arg *arguments, DeviceAddress heap, int64_t heapBytes);
+                            const dtile_arg *arguments, const CallersHeap &heap);
 
 } // namespace dtile::runtime

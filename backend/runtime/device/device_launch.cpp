@@ -145,12 +145,17 @@ Status DeviceTeam::loadKernel(const dtile_kernel_desc &desc, DeviceKernel **out)
     if (Status status = loadImage(*kernel, local); !status.ok())
       return status;
   kernel->names = ReportedNames(desc, *kernel->loaded.front().image);
-  // Objects of a kernel that was unloaded stay: peers may still reach them.
+  // Objects of a kernel that was unloaded stay until there is need: peers may still reach them.
   std::unique_ptr<DeviceKernel> &slot = kernels_[&desc];
   lastDesc_ = nullptr;
-  if (slot)
+  if (slot) {
     for (auto &rank : locals_)
       rank->turned.forget(slot->state);
+    for (auto &[key, object] : slot->objects) {
+      object->kernel = nullptr;
+      orphans_.push_back(std::move(object));
+    }
+  }
   slot = std::move(kernel);
   *out = slot.get();
   return {};
@@ -230,6 +235,8 @@ Status DeviceTeam::prepare(DeviceKernel &kernel, int32_t local, const dtile_arg 
   for (auto &prepared : loaded.prepared)
     if (prepared->hash == hash && prepared->signature == signature_) {
       prepared->lastUse = ++useNumber_;
+      for (DeviceObject *object : prepared->objects)
+        object->heldBy = callNumber_;
       *out = prepared.get();
       return {};
     }
@@ -239,12 +246,19 @@ Status DeviceTeam::prepare(DeviceKernel &kernel, int32_t local, const dtile_arg 
     if (Status status = rank.device->isCapturing(*stream, &capturing); !status.ok())
       return status;
   if (Status status = checkDeviceArguments(*rank.device, kernel.state, rank.rank, arguments,
-                                           rank.heap, heapBytes_);
+                                           {rank.heap, heapBytes_, callers_});
       !status.ok())
     return status;
   auto prepared = std::make_unique<PreparedLaunch>();
   prepared->signature = signature_;
   prepared->hash = hash;
+  for (size_t i = 0; i < kernel.state.argumentOf.size(); ++i)
+    if (const int32_t position = kernel.state.argumentOf[i];
+        position >= 0 && kernel.state.params[i].kind == DTILE_PARAM_TENSOR) {
+      const auto at = reinterpret_cast<DeviceAddress>(arguments[position].tensor->data);
+      if (at >= rank.heap && at < rank.heap + DeviceAddress(heapBytes_))
+        prepared->arguments.push_back(int64_t(at - rank.heap));
+    }
   if (Status status = runPrologue(kernel, local, arguments, capturing, *prepared); !status.ok())
     return status;
   if (loaded.prepared.size() >= kMostPrepared)
@@ -267,7 +281,7 @@ Status DeviceTeam::runPrologue(DeviceKernel &kernel, int32_t local, const dtile_
   if (!prepared.frame)
     return {DTILE_OUT_OF_MEMORY, "no memory for a launch's frame"};
   std::memset(prepared.frame.get(), 0, size_t(bytes));
-  DeviceLaunch device = {this, &kernel, capturing};
+  DeviceLaunch device = {this, &kernel, capturing, {}};
   dtile_launch &launch = rank.launch;
   launch.kernel = &kernel.state;
   launch.ranks = ranks_;
@@ -276,6 +290,7 @@ Status DeviceTeam::runPrologue(DeviceKernel &kernel, int32_t local, const dtile_
   launch.error = {};
   bool refused = loaded.image->prologue(&launch, prepared.frame.get()) != 0;
   launch.device = nullptr;
+  prepared.objects = std::move(device.objects);
   if (!launch.error.ok())
     return std::move(launch.error);
   if (refused)
@@ -319,12 +334,20 @@ Status DeviceTeam::runPrologue(DeviceKernel &kernel, int32_t local, const dtile_
 Status DeviceTeam::enterTurns(const DeviceKernel &kernel, int32_t local, const dtile_arg *arguments,
                               StreamHandle stream, PreparedLaunch &prepared, bool *entered) {
   *entered = false;
-  if (!kernel.writesCallersObjects)
+  const bool isKept = prepared.isCaptured || prepared.objects.empty();
+  if (!kernel.writesCallersObjects && isKept)
     return {};
   DeviceRank &rank = *locals_[size_t(local)];
   bool isCaptured = false;
   if (Status status = rank.device->isCapturing(stream, &isCaptured); !status.ok())
     return status;
+  if (isCaptured && !isKept) {
+    for (DeviceObject *object : prepared.objects)
+      object->isCaptured = true;
+    prepared.isCaptured = true;
+  }
+  if (!kernel.writesCallersObjects)
+    return {};
   prepared.launch.flags = kernel.flags;
   if (!isCaptured && prepared.turnedVersion == rank.turned.version())
     return {};
@@ -360,7 +383,11 @@ Status DeviceTeam::start(DeviceKernel &kernel, int32_t local, PreparedLaunch &pr
       kernel.waits && !plainLaunches_ && rank.sharers == 1 && rank.device->facts().cooperative;
   grid.parameters[0] = &prepared.launch;
   grid.parameters[1] = prepared.frame.get();
-  return rank.device->launch(grid, stream);
+  Status status = rank.device->launch(grid, stream);
+  if (status.ok())
+    for (DeviceObject *object : prepared.objects)
+      object->lastUse = callNumber_;
+  return status;
 }
 
 Status DeviceTeam::launchOn(int32_t local, const dtile_kernel_desc *desc,
@@ -373,6 +400,7 @@ Status DeviceTeam::launchOn(int32_t local, const dtile_kernel_desc *desc,
     return status;
   if (aborted())
     return collectFailure({});
+  ++callNumber_;
   Device &device = *locals_[size_t(local)]->device;
   DeviceKernel *kernel = findKernel(*desc);
   bool capturing = false;
@@ -423,6 +451,7 @@ Status DeviceTeam::launch(const dtile_kernel_desc *desc, const dtile_arg *const 
     return {DTILE_INVALID, "the arguments are null"};
   if (aborted())
     return collectFailure({});
+  ++callNumber_;
   DeviceKernel *kernel = findKernel(*desc);
   if (!kernel)
     if (Status status = loadKernel(*desc, &kernel); !status.ok())

@@ -306,15 +306,18 @@ Status DeviceTeam::symmAlloc(int64_t bytes, void **out) {
   *out = nullptr;
   if (bytes < 0)
     return {DTILE_INVALID, format("cannot allocate %lld bytes", static_cast<long long>(bytes))};
-  int64_t offset = heap_.allocate(bytes);
+  ++callNumber_;
+  int64_t offset = -1;
+  if (Status status = allocateEvicting(bytes, &offset); !status.ok())
+    return status;
   if (offset < 0)
     return {DTILE_OUT_OF_MEMORY,
-            format("no room for %lld bytes in the symmetric heap: %lld of %lld bytes are in use on "
-                   "each rank; raise symmetric_bytes of the team's options",
-                   static_cast<long long>(bytes), static_cast<long long>(heap_.usedBytes()),
-                   static_cast<long long>(heapBytes_))};
+            format("no room for %lld bytes in the symmetric heap: %s; raise symmetric_bytes of the "
+                   "team's options",
+                   static_cast<long long>(bytes), roomText().c_str())};
   if (Status status = agree(uint64_t(bytes), "the sizes given to dtile_symm_alloc"); !status.ok())
     return status;
+  callers_.add(offset, bytes);
   *out = reinterpret_cast<void *>(locals_.front()->heap + DeviceAddress(offset));
   return {};
 }
@@ -322,15 +325,13 @@ Status DeviceTeam::symmAlloc(int64_t bytes, void **out) {
 Status DeviceTeam::symmFree(void *address) {
   if (!address)
     return {};
+  if (!broken_.ok())
+    return broken_;
   auto offset = int64_t(reinterpret_cast<DeviceAddress>(address) - locals_.front()->heap);
-  bool isKernels = offset == meetingOffset_;
-  for (auto &[desc, kernel] : kernels_)
-    for (auto &[key, object] : kernel->objects)
-      isKernels |= object->offset == offset;
-  int64_t bytes = heap_.sizeAt(offset);
-  if (bytes < 0 || isKernels)
+  if (callers_.bytesAt(offset) < 0)
     return {DTILE_INVALID, "dtile_symm_free: dtile_symm_alloc has not given this address (on the "
                            "first local rank), or it has been freed already"};
+  const int64_t bytes = heap_.sizeAt(offset);
   // Whoever uses it, here or on a peer, has to be done.
   for (auto &rank : locals_)
     if (Status status = rank->device->synchronizeAll(); !status.ok())
@@ -339,6 +340,13 @@ Status DeviceTeam::symmFree(void *address) {
     return status;
   if (Status status = zeroHeaps(offset, bytes); !status.ok())
     return status;
+  for (auto &[desc, kernel] : kernels_)
+    for (LoadedImage &loaded : kernel->loaded)
+      std::erase_if(loaded.prepared, [&](const auto &prepared) {
+        return std::any_of(prepared->arguments.begin(), prepared->arguments.end(),
+                           [&](int64_t at) { return at >= offset && at < offset + bytes; });
+      });
+  callers_.remove(offset);
   for (auto &rank : locals_)
     rank->turned.release(offset, offset + bytes);
   heap_.release(offset);

@@ -24,6 +24,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <tuple>
 #include <vector>
 
@@ -70,6 +71,8 @@ struct DeviceRank {
   PinnedMemory control;
   dtile_launch launch;
   TurnedMemory turned;
+  /// That the caller has captured and not destroyed.
+  std::set<GraphHandle> graphs;
 };
 
 /// Calls come one at a time.
@@ -84,6 +87,10 @@ public:
   int32_t localCount() const override { return int32_t(locals_.size()); }
   DeviceTeam *devices() override { return this; }
   DeviceRank &local(int32_t index) { return *locals_[size_t(index)]; }
+
+  /// Teams of one process have recovered when a call gives its failure; jobs cannot.
+  Status recover() override { return broken_; }
+  Status trim(uint32_t flags) override;
 
   Status symmAlloc(int64_t bytes, void **out) override;
   Status symmFree(void *address) override;
@@ -132,7 +139,8 @@ private:
                  const StreamHandle *stream, PreparedLaunch **out);
   Status runPrologue(DeviceKernel &kernel, int32_t local, const dtile_arg *arguments,
                      bool capturing, PreparedLaunch &prepared);
-  /// Whether ranks meet before this launch, which will be queued: writes it to the launch.
+  /// Before a launch is queued: keeps what a graph will hold, and finds out whether ranks meet
+  /// before the launch, which it writes to it.
   Status enterTurns(const DeviceKernel &kernel, int32_t local, const dtile_arg *arguments,
                     StreamHandle stream, PreparedLaunch &prepared, bool *entered);
   /// The launch that entered last did not take place.
@@ -144,6 +152,15 @@ private:
   // device_objects.cpp
   DeviceObject *allocateObject(dtile_launch &launch, const ObjectKey &key,
                                const dtile_param_desc &param);
+  /// An offset; -1 where there is no room, whatever goes. An error: the devices or processes failed.
+  Status allocateEvicting(int64_t bytes, int64_t *offset);
+  /// Gives these back, in all processes.
+  Status evict(const std::vector<DeviceObject *> &leaving);
+  Status giveBack(DeviceObject *object);
+  [[nodiscard]] std::vector<DeviceObject *> allObjects() const;
+  /// Those that can go, in the order in which they would.
+  [[nodiscard]] std::vector<DeviceObject *> idleObjects() const;
+  [[nodiscard]] std::string roomText() const;
 
   // watchdog.cpp
   [[nodiscard]] bool aborted() const;
@@ -179,6 +196,11 @@ private:
   std::map<std::tuple<int32_t, int64_t, uint64_t>, LoadedModule> modules_;
   const dtile_kernel_desc *lastDesc_ = nullptr;
   DeviceKernel *lastKernel_ = nullptr;
+  /// Of objects of kernels that were unloaded.
+  std::vector<std::unique_ptr<DeviceObject>> orphans_;
+  CallersObjects callers_;
+  /// Of the current call that uses objects.
+  uint64_t callNumber_ = 0;
   uint64_t useNumber_ = 0;
   /// Of the launch that is being prepared.
   std::vector<uint64_t> signature_;

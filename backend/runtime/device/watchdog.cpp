@@ -166,11 +166,9 @@ Status DeviceTeam::resetCounters() {
       return status;
     rank->turned.restart();
   }
-  for (auto &[desc, kernel] : kernels_)
-    for (auto &[key, object] : kernel->objects)
-      if (Status status = zeroHeaps(object->offset, object->copyBytes * object->copies);
-          !status.ok())
-        return status;
+  for (const DeviceObject *object : allObjects())
+    if (Status status = zeroHeaps(object->offset, object->copyBytes * object->copies); !status.ok())
+      return status;
   if (Status status = zeroHeaps(meetingOffset_, int64_t(ranks_) * 8); !status.ok())
     return status;
   for (auto &rank : locals_)

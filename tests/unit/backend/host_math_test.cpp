@@ -25,7 +25,7 @@ double worstError(const std::string &op, double (*exact)(double), uint32_t step)
                   " %x : tile<256xf32>\n"
                   "    store %y, %w\n    yield\n  }\n  return\n}\n");
   auto code = llvm::cantFail(jit(*program.module, {}));
-  dtile_team_options options{};
+  dtile_team_options options = DTILE_TEAM_OPTIONS_INIT;
   options.ranks = 1;
   options.workers = 1;
   dtile_team *team = nullptr;

@@ -115,7 +115,7 @@ inline std::string runCompiled(ir::Module &module, int ranks, std::vector<Tensor
   const dtile_kernel_desc *kernel = (*code)->find("k");
   if (!kernel)
     return "no kernel k";
-  dtile_team_options teamOptions{};
+  dtile_team_options teamOptions = DTILE_TEAM_OPTIONS_INIT;
   teamOptions.ranks = ranks;
   teamOptions.workers = 2;
   dtile_team *team = nullptr;

@@ -336,7 +336,7 @@ TEST(NvshmemTeam, does_not_wait_for_peers_after_a_failure) {
 }
 
 TEST(NvshmemTeam, wants_one_process_a_device) {
-  dtile_device_options options = {};
+  dtile_device_options options = DTILE_DEVICE_OPTIONS_INIT;
   options.ndevices = 2;
   options.shmem = "nvshmem";
   dtile_team *team = nullptr;

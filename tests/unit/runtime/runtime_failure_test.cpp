@@ -267,9 +267,9 @@ TEST(Runtime, WrongOptionsAreRefused) {
     EXPECT_EQ(team, nullptr);
     return status;
   };
-  EXPECT_EQ(create({}), DTILE_INVALID);
+  dtile_team_options options = DTILE_TEAM_OPTIONS_INIT;
+  EXPECT_EQ(create(options), DTILE_INVALID);
   EXPECT_STREQ(dtile_last_error(), "ranks is 0; it must be 1 to 1024");
-  dtile_team_options options = {};
   options.ranks = 1025;
   EXPECT_EQ(create(options), DTILE_INVALID);
   options.ranks = 2;

@@ -2,7 +2,9 @@
 //
 // One rank of a job started by oshrun: everything that the runtime does between processes. Each
 // rank prints "rank R ok" when all was right. `runtime_job deadlock|trap|sizes` make the job fail,
-// and each rank prints why.
+// and each rank prints why; `recover` goes on then as if nothing had been, several times. Each rank
+// prints its process in the other modes: `lasting` launches until somebody stops one, `unclosed` does
+// not end the team then, and `closing` ends it a while after all is done.
 #include "tests/unit/runtime/runtime_kernels.h"
 
 #include <cstdio>
@@ -10,6 +12,7 @@
 #include <cstring>
 #include <numeric>
 #include <string>
+#include <unistd.h>
 
 using namespace dtile::test;
 
@@ -277,6 +280,87 @@ void trapOnLastRank(dtile_task *task, const void *memory, void *, int64_t) {
   waitForever(task, memory, nullptr, 0);
 }
 
+/// Launches a kernel that fails: all wait for ever, or the last rank gives up.
+dtile_status launchStuck(bool traps) {
+  const dtile_param_desc params[] = {
+      {"right", DTILE_PARAM_TENSOR, DTILE_MODE_INOUT, DTILE_I64, 1, 0, 1},
+      {"inbox", DTILE_PARAM_TENSOR, DTILE_MODE_SCRATCH, DTILE_I64, 1, 0, 1},
+      {"ready", DTILE_PARAM_SIGNAL, DTILE_MODE_SYMM, DTILE_U64, 0, 0, 1},
+  };
+  const dtile_space_desc spaces[] = {
+      {"", 0, -1, 0, 0, nullptr, one, nowhere, 0, traps ? trapOnLastRank : waitForever}};
+  const dtile_signal_desc signals[] = {{2, ranksNotify}};
+  const dtile_kernel_desc kernel = {
+      DTILE_ABI_VERSION, 0,           "stuck", "job.dtile", 3, 1, 1, 0, params, spaces, signals,
+      sizeof(ZeroFrame), zeroPrologue};
+  int64_t right = 0;
+  Arguments arguments = own({tensor(&right, {1})});
+  return dtile_launch_all(team, &kernel, arguments.data(), 1);
+}
+
+/// Nobody knows when a failure of another rank comes: it may be in any of these calls.
+void recoversFromAnywhere() {
+  void *kept = nullptr;
+  CHECK(dtile_symm_alloc(team, 5000, &kept) == DTILE_OK);
+  std::memset(kept, 7, 5000);
+  for (int round = 0; round < 6; ++round) {
+    // Some ranks have launched other kernels before, and seen other sizes, when the last one fails.
+    const int64_t n = 100 + 10 * round;
+    std::vector<int64_t> x(static_cast<size_t>(n), me), y(static_cast<size_t>(n * ranks));
+    Arguments arguments = own({tensor(x.data(), {n}), tensor(y.data(), {n * ranks})});
+    dtile_status status = DTILE_OK;
+    if (round % 3 == 1 && me == ranks - 1) {
+      status = launchStuck(true);
+    } else if (round % 3 == 1) {
+      while (status == DTILE_OK)
+        status = dtile_launch_all(team, &kAllGather, arguments.data(), 2);
+    } else {
+      status = round % 3 == 0 ? launchStuck(true) : dtile_team_barrier(team);
+    }
+    // In the third round nothing has failed.
+    CHECK((status == DTILE_OK) == (round % 3 == 2));
+    // A process that has all ranks has recovered.
+    if (round % 3 != 2 && ranks > 1)
+      CHECK(dtile_team_barrier(team) != DTILE_OK);
+    CHECK(dtile_team_recover(team) == DTILE_OK);
+    CHECK(dtile_team_barrier(team) == DTILE_OK);
+    gathersWhatAllRanksHave();
+    addsAndAtomicsLoseNothing();
+    zeroedScratchHoldsOnlyItsLaunch();
+  }
+  for (int i = 0; i < 5000; ++i)
+    CHECK(static_cast<char *>(kept)[i] == 7);
+  CHECK(dtile_symm_free(team, kept) == DTILE_OK);
+}
+
+/// Launches until a rank does not come any more; the exit code, 0 where that never was.
+int lasting(const std::string &mode) {
+  std::vector<int64_t> x(100, me), y(size_t(100 * ranks));
+  Arguments arguments = own({tensor(x.data(), {100}), tensor(y.data(), {100 * ranks})});
+  CHECK(dtile_launch_all(team, &kAllGather, arguments.data(), 2) == DTILE_OK);
+  std::printf("rank %d is process %d\n", me, int(getpid()));
+  std::fflush(stdout);
+  if (mode == "closing") {
+    // Every rank could go; one of them is stopped meanwhile.
+    usleep(2'000'000);
+    dtile_team_destroy(team);
+    return 0;
+  }
+  for (int i = 0; i < 100'000; ++i) {
+    usleep(1000);
+    dtile_status status = dtile_launch_all(team, &kAllGather, arguments.data(), 2);
+    if (status == DTILE_OK)
+      continue;
+    // Not flushed: the exit has to do it.
+    std::printf("rank %d: %d: %s\n", me, status, dtile_last_error());
+    if (mode == "unclosed")
+      return 0;
+    dtile_team_destroy(team);
+    return 7;
+  }
+  return 0;
+}
+
 int failing(const std::string &mode) {
   if (mode == "sizes") {
     void *memory = nullptr;
@@ -284,20 +368,7 @@ int failing(const std::string &mode) {
     std::printf("rank %d: %d: %s\n", me, status, dtile_last_error());
     return 1;
   }
-  const dtile_param_desc params[] = {
-      {"right", DTILE_PARAM_TENSOR, DTILE_MODE_INOUT, DTILE_I64, 1, 0, 1},
-      {"inbox", DTILE_PARAM_TENSOR, DTILE_MODE_SCRATCH, DTILE_I64, 1, 0, 1},
-      {"ready", DTILE_PARAM_SIGNAL, DTILE_MODE_SYMM, DTILE_U64, 0, 0, 1},
-  };
-  const dtile_space_desc spaces[] = {
-      {"", 0, -1, 0, 0, nullptr, one, nowhere, 0, mode == "trap" ? trapOnLastRank : waitForever}};
-  const dtile_signal_desc signals[] = {{2, ranksNotify}};
-  const dtile_kernel_desc kernel = {
-      DTILE_ABI_VERSION, 0,           "stuck", "job.dtile", 3, 1, 1, 0, params, spaces, signals,
-      sizeof(ZeroFrame), zeroPrologue};
-  int64_t right = 0;
-  Arguments arguments = own({tensor(&right, {1})});
-  dtile_status status = dtile_launch_all(team, &kernel, arguments.data(), 1);
+  dtile_status status = launchStuck(mode == "trap");
   std::printf("rank %d: %d: %s\n", me, status, dtile_last_error());
   status = dtile_team_barrier(team);
   std::printf("rank %d: then %d\n", me, status);
@@ -307,11 +378,12 @@ int failing(const std::string &mode) {
 } // namespace
 
 int main(int argc, char **argv) {
-  dtile_team_options options = {};
+  dtile_team_options options = DTILE_TEAM_OPTIONS_INIT;
   options.symmetric_bytes = 8 << 20;
   std::string mode = argc > 1 ? argv[1] : "";
   bool fails = mode == "deadlock" || mode == "trap" || mode == "sizes";
-  options.wait_timeout_ms = fails ? 500 : 0;
+  const bool lasts = mode == "lasting" || mode == "unclosed" || mode == "closing";
+  options.wait_timeout_ms = fails ? 500 : lasts ? 1000 : 0;
   options.workers = mode == "workers" ? 3 : 0;
   if (mode == "few")
     launchCount = 5;
@@ -327,7 +399,13 @@ int main(int argc, char **argv) {
     dtile_team_destroy(team);
     return code;
   }
+  if (lasts)
+    return lasting(mode);
   CHECK(dtile_team_local_count(team) == 1);
+  if (mode == "recover") {
+    launchCount = 5;
+    recoversFromAnywhere();
+  }
   gathersWhatAllRanksHave();
   addsAndAtomicsLoseNothing();
   zeroedScratchHoldsOnlyItsLaunch();

@@ -6,8 +6,11 @@
 """
 
 import os
+import re
+import signal
 import subprocess
 import sys
+import time
 import unittest
 
 OSHRUN, PROGRAM, PROVIDER, TWO_HOSTS = map(os.path.abspath, sys.argv[1:5])
@@ -34,6 +37,37 @@ def run(ranks, mode=None, command=None, **environment):
         timeout=200,
     )
     return done.returncode, done.stdout
+
+
+def run_and_stop(ranks, mode, number, **environment):
+    """A job of which one process, that of the last rank, gets a signal once all have said that they
+    are there. The exit code, the output and the seconds until the job had ended."""
+    job = subprocess.Popen(
+        [OSHRUN, "-n", str(ranks), PROGRAM, mode],
+        env=dict(ENVIRONMENT, **environment),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    output, processes = "", {}
+    while len(processes) < ranks:
+        line = job.stdout.readline()
+        output += line
+        if not line:
+            break
+        for rank, process in re.findall(r"rank (\d+) is process (\d+)", line):
+            processes[int(rank)] = int(process)
+    begin = time.monotonic()
+    if ranks - 1 in processes:
+        os.kill(processes[ranks - 1], number)
+    try:
+        output += job.communicate(timeout=100)[0]
+    except subprocess.TimeoutExpired:
+        for process in processes.values():
+            os.kill(process, signal.SIGKILL)
+        output += job.communicate()[0] + "\nthe job did not end"
+    return job.returncode, output, time.monotonic() - begin
 
 
 class Job(unittest.TestCase):
@@ -74,6 +108,33 @@ class Job(unittest.TestCase):
             self.assertIn(f"rank 2: 4: {words}", output)
             for rank in (0, 1):
                 self.assertIn(f"rank {rank}: 4: another rank stopped the job: {words}", output)
+
+    def test_job_recovers_from_failures(self):
+        for ranks in (1, 2, 4):
+            self.assert_all_ok(ranks, run(ranks, "recover"))
+        self.assert_all_ok(3, run(3, "recover", DTILE_SHMEM_INDIRECT="1"))
+
+    def test_job_ends_when_a_rank_was_stopped(self):
+        for indirect, mode in ("0", "lasting"), ("0", "unclosed"), ("0", "closing"), ("1", "lasting"):
+            with self.subTest(mode=mode, indirect=indirect):
+                code, output, seconds = run_and_stop(
+                    3, mode, signal.SIGSTOP, DTILE_SHMEM_INDIRECT=indirect
+                )
+                self.assertNotEqual(code, 0, output)
+                self.assertNotIn("did not end", output)
+                # The budget is a second; launchers take a few to end what is left.
+                self.assertLess(seconds, 40, output)
+                if mode != "closing":
+                    self.assertRegex(output, r"(?m)^(dtile: )?rank [01](: | waited)")
+
+    def test_job_ends_when_a_rank_has_died(self):
+        for indirect in "01":
+            code, output, seconds = run_and_stop(
+                3, "lasting", signal.SIGKILL, DTILE_SHMEM_INDIRECT=indirect
+            )
+            self.assertNotEqual(code, 0, output)
+            self.assertNotIn("did not end", output)
+            self.assertLess(seconds, 40, output)
 
     def test_unequal_symmetric_sizes_are_refused(self):
         code, output = run(2, "sizes")

@@ -6,7 +6,7 @@
 namespace dtile::test {
 
 Team makeTeam(int ranks, int workers, uint64_t seed, int64_t symmetricBytes) {
-  dtile_team_options options = {};
+  dtile_team_options options = DTILE_TEAM_OPTIONS_INIT;
   options.ranks = ranks;
   options.workers = workers;
   options.symmetric_bytes = symmetricBytes;

@@ -6,7 +6,7 @@ import os
 from ctypes import (POINTER, Structure, Union, c_char_p, c_int32, c_int64, c_uint32, c_uint64,
                     c_void_p)
 
-ABI_VERSION = 4
+ABI_VERSION = 5
 MAX_RANK = 6
 
 # In the order of dtile_dtype.
@@ -71,10 +71,13 @@ class Arg(Union):
 
 
 class DeviceOptions(Structure):
-    _fields_ = [("target", c_char_p), ("ndevices", c_int32), ("devices", POINTER(c_int32)),
-                ("symmetric_bytes", c_int64), ("wait_timeout_ms", c_int32), ("rank", c_int32),
+    _fields_ = [("struct_bytes", c_uint32), ("ndevices", c_int32), ("devices", POINTER(c_int32)),
+                ("target", c_char_p), ("symmetric_bytes", c_int64), ("wait_timeout_ms", c_int32), ("rank", c_int32),
                 ("ranks", c_int32), ("device", c_int32), ("job", c_char_p),
                 ("plain_launches", c_int32), ("shmem", c_char_p), ("nvshmem_home", c_char_p)]
+
+    def __init__(self):
+        super().__init__(struct_bytes=ctypes.sizeof(DeviceOptions))
 
 
 _SIGNATURES = {

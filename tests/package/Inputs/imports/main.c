@@ -12,7 +12,8 @@ int main(void) {
   args[scale_arg_x].tensor = &in;
   args[scale_arg_y].tensor = &out;
   const dtile_arg *all[] = {args};
-  dtile_team_options options = {.ranks = 1};
+  dtile_team_options options = DTILE_TEAM_OPTIONS_INIT;
+  options.ranks = 1;
   dtile_team *team;
   if (dtile_team_create_threads(&options, &team) != DTILE_OK ||
       dtile_launch_all(team, &dtile_kernel_scale, all, scale_num_args) != DTILE_OK) {
