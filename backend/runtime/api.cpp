@@ -85,6 +85,17 @@ Status createEnv(const dtile_team_options *options, dtile_team **out) {
   dtile_shmem *shmem = nullptr;
   if (Status status = joinJob(chosen, &shmem); !status.ok())
     return status;
+  if (const int64_t least = HostTeam::leastHeapBytes(*shmem); shmem->heap_bytes < least) {
+    const Status status = {
+        DTILE_OUT_OF_MEMORY,
+        format("symmetric heaps of %lld bytes are too small for a job of %d ranks, which needs %lld "
+               "itself: raise symmetric_bytes of dtile_team_options",
+               static_cast<long long>(shmem->heap_bytes), shmem->npes,
+               static_cast<long long>(least))};
+    // A process joins a job once.
+    shmem->ops->leave_alone(shmem, status.message.c_str());
+    return status;
+  }
   // A process of a job shares its machine with others: one worker unless more are asked for.
   int32_t workers = shmem->threads_allowed ? std::max(chosen.workers, 1) : 1;
   *out = new (std::nothrow) HostTeam(shmem, chosen, workers);

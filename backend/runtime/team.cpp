@@ -20,6 +20,10 @@ constexpr int32_t kDefaultTimeoutMs = 60'000;
 constexpr uint64_t kStopClaimed = 0xffff;
 } // namespace
 
+int64_t HostTeam::leastHeapBytes(const dtile_shmem &shmem) {
+  return shmem.local < shmem.npes ? ControlBlock::bytes(shmem.npes) + SymmetricHeap::kAlignment : 0;
+}
+
 HostTeam::HostTeam(dtile_shmem *shmem, const dtile_team_options &options, int32_t workers)
     : shmem_(shmem),
       timeoutMs_(options.wait_timeout_ms > 0 ? options.wait_timeout_ms : kDefaultTimeoutMs),

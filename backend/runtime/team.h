@@ -25,6 +25,7 @@
 namespace dtile::runtime {
 
 struct HostTeam final : public dtile_team {
+  /// The provider's heap holds leastHeapBytes.
   HostTeam(dtile_shmem *shmem, const dtile_team_options &options, int32_t workers);
   ~HostTeam() override;
   HostTeam(const HostTeam &) = delete;
@@ -32,6 +33,9 @@ struct HostTeam final : public dtile_team {
 
   Status recover() override;
   Status trim(uint32_t flags) override;
+
+  /// What a team of that provider keeps in each heap itself.
+  static int64_t leastHeapBytes(const dtile_shmem &shmem);
 
   // ---- Ranks and memory ----
   int32_t ranks() const override { return shmem_->npes; }

@@ -22,6 +22,8 @@
 
 enum { kAlignment = 4096, kGatherBytes = 16 * 1024, kDefaultTimeoutMs = 60 * 1000 };
 enum { kWordsBytes = 4096 };
+// However short a wait may be, machines are busy and jobs start and end slowly.
+enum { kLeastOperationMs = 10 * 1000, kLeastStartMs = 60 * 1000, kLeastEndMs = 20 * 1000 };
 static const int64_t kWatchNs = INT64_C(100) * 1000 * 1000;
 static const int64_t kDefaultHeapBytes = INT64_C(256) << 20;
 // What the library itself takes of its symmetric heap.
@@ -33,7 +35,7 @@ typedef struct Membership {
   int rank;
   int32_t timeout_ms;
   // When the operation that waits for others is to have ended, and what it is; 0: there is none.
-  int64_t deadline;
+  int64_t deadline, milliseconds;
   const char *operation;
   // The job was left in order.
   int closed;
@@ -64,11 +66,17 @@ static int64_t nowNs(void) {
   return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-// Begins an operation that waits for other processes; done ends it.
-static void waits(Membership *member, const char *operation) {
+// Begins an operation that waits for other processes; done ends it. It gets twice the budget, so that
+// a wait of the runtime's own comes to its end first, and has words.
+static void waitsFor(Membership *member, const char *operation, int64_t least_ms) {
+  int64_t ms = 2 * (int64_t)member->timeout_ms;
+  ms = ms > least_ms ? ms : least_ms;
   __atomic_store_n(&member->operation, operation, __ATOMIC_RELAXED);
-  __atomic_store_n(&member->deadline, nowNs() + (int64_t)member->timeout_ms * 1000000,
-                   __ATOMIC_RELEASE);
+  __atomic_store_n(&member->milliseconds, ms, __ATOMIC_RELAXED);
+  __atomic_store_n(&member->deadline, nowNs() + ms * 1000000, __ATOMIC_RELEASE);
+}
+static void waits(Membership *member, const char *operation) {
+  waitsFor(member, operation, kLeastOperationMs);
 }
 static void done(Membership *member) { __atomic_store_n(&member->deadline, 0, __ATOMIC_RELEASE); }
 
@@ -93,9 +101,10 @@ static void *watch(void *argument) {
     if (__atomic_load_n(&member->alone, __ATOMIC_ACQUIRE))
       dprintf(STDERR_FILENO, "dtile: rank %d: %s\n", member->rank, member->words);
     dprintf(STDERR_FILENO,
-            "dtile: rank %d waited %d ms in %s for processes of its job that do not come; it ends "
-            "without them\n",
-            member->rank, member->timeout_ms,
+            "dtile: rank %d waited %lld ms in %s for processes of its job that do not come; it "
+            "ends without them\n",
+            member->rank,
+            (long long)__atomic_load_n(&member->milliseconds, __ATOMIC_RELAXED),
             __atomic_load_n(&member->operation, __ATOMIC_RELAXED));
     _exit(1);
   }
@@ -116,7 +125,7 @@ static void atExit(int code, void *argument) {
     fflush(NULL);
     _exit(code != 0 ? code : 1);
   }
-  waits(member, "shmem_finalize");
+  waitsFor(member, "shmem_finalize", kLeastEndMs);
 }
 
 static void leaveAlone(dtile_shmem *shmem, const char *words) {
@@ -225,6 +234,12 @@ static void quiet(dtile_shmem *shmem) {
 }
 
 static void barrier(dtile_shmem *shmem) {
+  waitsFor(self(shmem)->membership, "shmem_barrier_all", kLeastStartMs);
+  shmem_barrier_all();
+  done(self(shmem)->membership);
+}
+
+static void meetForGather(dtile_shmem *shmem) {
   waits(self(shmem)->membership, "shmem_barrier_all");
   shmem_barrier_all();
   done(self(shmem)->membership);
@@ -237,16 +252,16 @@ static void allGather(dtile_shmem *shmem, const void *const *in, size_t bytes, v
     for (int rank = 0; rank < shmem->npes; ++rank)
       shmem_putmem(gather + (size_t)shmem->first * kGatherBytes, (const char *)in[0] + from, part,
                    rank);
-    barrier(shmem);
+    meetForGather(shmem);
     for (int rank = 0; rank < shmem->npes; ++rank)
       memcpy((char *)out + (size_t)rank * bytes + from, gather + (size_t)rank * kGatherBytes, part);
-    barrier(shmem);
+    meetForGather(shmem);
   }
 }
 
 static void closeJob(dtile_shmem *shmem) {
   Membership *member = self(shmem)->membership;
-  waits(member, "shmem_finalize");
+  waitsFor(member, "shmem_finalize", kLeastEndMs);
   shmem_barrier_all();
   shmem_finalize();
   done(member);
@@ -354,7 +369,7 @@ dtile_shmem *dtile_shmem_open(uint32_t version, const dtile_shmem_config *config
     snprintf(error, errorBytes, "no memory or no thread for the process's part in its job");
     return NULL;
   }
-  waits(member, "making the symmetric heap");
+  waitsFor(member, "making the symmetric heap", kLeastStartMs);
   char *heap = shmem_align(kAlignment, (size_t)bytes);
   char *gather = heap ? shmem_malloc((size_t)npes * kGatherBytes) : NULL;
   if (!heap || !gather) {

@@ -31,8 +31,8 @@ typedef struct dtile_shmem_config {
   int32_t ranks;      /* threads: how many ranks; processes: 0, the job says */
   int64_t heap_bytes; /* a rank; 0: the provider's default */
   int32_t indirect; /* not 0: give no peer addresses, so that tests on one machine send messages */
-  /* processes: milliseconds after which an operation that waits for another process ends this one,
-   * with a message; 0: a minute */
+  /* processes: budget of a wait in milliseconds, 0: a minute. An operation that waits for another
+   * process for well over that ends this one, with a message */
   int32_t timeout_ms;
 } dtile_shmem_config;
 

@@ -161,6 +161,12 @@ TEST_F(DeviceRoomTest, nothing_goes_for_what_would_not_fit) {
   EXPECT_EQ(scratch(), first);
 }
 
+TEST_F(DeviceRoomTest, heaps_without_room_for_the_team_are_refused) {
+  for (int64_t bytes : {1, 8, 200})
+    EXPECT_THAT(make({0, 1}, bytes).message, HasSubstr("is too small for a team of 2 ranks"));
+  EXPECT_EQ(make({0, 1}, 4096).message, "");
+}
+
 TEST_F(DeviceRoomTest, symmetric_memory_takes_the_room_of_idle_objects) {
   ASSERT_TRUE(make({0, 1}).ok());
   watchZeros();

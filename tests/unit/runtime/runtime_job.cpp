@@ -387,6 +387,8 @@ int main(int argc, char **argv) {
   options.workers = mode == "workers" ? 3 : 0;
   if (mode == "few")
     launchCount = 5;
+  if (mode == "small" || mode == "huge")
+    options.symmetric_bytes = mode == "small" ? 1 : INT64_MAX;
   if (dtile_team_create_env(&options, &team) != DTILE_OK) {
     std::fprintf(stderr, "%s\n", dtile_last_error());
     return 1;

@@ -143,6 +143,12 @@ class Job(unittest.TestCase):
             words = f"rank {rank}: 1: ranks {rank} and {1 - rank} differ in the sizes"
             self.assertIn(words, output)
 
+    def test_heaps_of_absurd_sizes_are_refused(self):
+        for mode, words in ("small", "are too small for a job of 2 ranks"), ("huge", "no machine has"):
+            code, output = run(2, mode)
+            self.assertNotEqual(code, 0)
+            self.assertIn(words, output)
+
     def test_two_hosts_talk_by_tcp(self):
         code, output = run(4, "few", command=[TWO_HOSTS, "2"])
         if code == 77:
