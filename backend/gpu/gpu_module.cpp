@@ -5,6 +5,8 @@
 #include "backend/llvm/abi_calls.h"
 #include "frontend/base/check.h"
 
+#include <limits>
+
 namespace dtile::backend::gpu {
 
 namespace {
@@ -45,16 +47,25 @@ llvm::Value *GpuModule::shared(llvm::IRBuilder<> &b, int64_t bytes, int64_t alig
   DTILE_CHECK(uint64_t(align) <= kSharedAlign, "shared memory is aligned to 1024 bytes");
   llvm::GlobalVariable *memory = module.getGlobalVariable(kSharedName);
   if (!memory) {
-    memory = new llvm::GlobalVariable(
-        module, llvm::ArrayType::get(b.getInt8Ty(), 0), /*isConstant=*/false,
-        llvm::GlobalValue::ExternalLinkage, nullptr, kSharedName, nullptr,
-        llvm::GlobalValue::NotThreadLocal, Device::kShared);
+    memory = new llvm::GlobalVariable(module, llvm::ArrayType::get(b.getInt8Ty(), 0),
+                                      /*isConstant=*/false, llvm::GlobalValue::ExternalLinkage,
+                                      nullptr, kSharedName, nullptr,
+                                      llvm::GlobalValue::NotThreadLocal, Device::kShared);
     memory->setAlignment(llvm::Align(kSharedAlign));
   }
   const auto offset = int64_t(llvm::alignTo(uint64_t(sharedUsed_), uint64_t(align)));
   sharedUsed_ = offset + bytes;
-  sharedBytes_ = std::max(sharedBytes_, sharedUsed_);
+  if (sharedUsed_ > sharedBytes_) {
+    sharedBytes_ = sharedUsed_;
+    largestUser_ = op_;
+  }
   return b.CreateConstInBoundsGEP1_64(b.getInt8Ty(), memory, offset);
+}
+
+int64_t GpuModule::sharedRoom() const {
+  if (!sharedLimit_)
+    return std::numeric_limits<int64_t>::max();
+  return *sharedLimit_ - int64_t(llvm::alignTo(uint64_t(sharedUsed_), kScratchAlign));
 }
 
 llvm::Function *GpuModule::function(llvm::StringRef name, llvm::FunctionType *type) {

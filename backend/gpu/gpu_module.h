@@ -8,6 +8,7 @@
 #include "backend/runtime/device_abi.h"
 
 #include <cstdint>
+#include <optional>
 
 namespace dtile::backend::gpu {
 
@@ -39,6 +40,11 @@ public:
 
   /// Bytes of the program's shared memory (kShared): until releaseShared.
   [[nodiscard]] llvm::Value *shared(llvm::IRBuilder<> &b, int64_t bytes, int64_t align);
+  /// How many more bytes there are to ask for, from a multiple of `kScratchAlign` on. Without a
+  /// limit (limitShared) there are always enough: then sharedBytes says what all would take.
+  [[nodiscard]] int64_t sharedRoom() const;
+  void limitShared(std::optional<int64_t> bytes) { sharedLimit_ = bytes; }
+  static constexpr int64_t kScratchAlign = 128;
   /// What is handed out now; giving it back to releaseShared frees all that came after. The memory
   /// is used again, so all threads must have met in between.
   [[nodiscard]] int64_t sharedMark() const { return sharedUsed_; }
@@ -49,13 +55,17 @@ public:
     return std::exchange(sharedBytes_, 0);
   }
 
-  /// The most so far.
+  /// The most so far; the op that asked for it, of those that were told (lowersOp), or null.
   [[nodiscard]] int64_t sharedBytes() const { return sharedBytes_; }
+  [[nodiscard]] const ir::Op *largestUser() const { return largestUser_; }
+  /// What is asked for from now on is for this op.
+  void lowersOp(const ir::Op &op) { op_ = &op; }
 
   /// The kernel that was lowered last is lowered again: its places and shared memory begin anew.
   void forgetKernel() {
     sites_.clear();
     (void)takeSharedBytes();
+    largestUser_ = nullptr;
   }
 
   /// A function of this module's code that is inlined everywhere.
@@ -65,6 +75,9 @@ private:
   std::vector<Site> sites_;
   int64_t sharedUsed_ = 0;
   int64_t sharedBytes_ = 0;
+  std::optional<int64_t> sharedLimit_;
+  const ir::Op *op_ = nullptr;
+  const ir::Op *largestUser_ = nullptr;
 };
 
 /// The kernel around the bodies: its parameters and what they hold, loaded once.

@@ -430,29 +430,67 @@ bool takeStage(Op &kernel) {
 
 } // namespace
 
+namespace {
+
+/// Has loops that copy ahead do so one iteration less, and those that cannot load where they need
+/// what they load; false where there is no such loop.
+bool takeSlot(Op &kernel) {
+  constexpr int64_t kFewestSlots = 2;
+  bool any = false;
+  ir::walk(kernel, [&](Op &op) {
+    if (!op.is(OpKind::For) || !op.hasAttr("slots"))
+      return;
+    any = true;
+    if (op.intAttr("slots") > kFewestSlots)
+      return op.setAttr("slots", op.intAttr("slots") - 1);
+    op.removeAttr("slots");
+    for (Op &inner : op.body().ops())
+      inner.removeAttr("copied");
+  });
+  return any;
+}
+
+} // namespace
+
 void lowerKernel(GpuModule &module, Op &kernel, const launch::Frame &frame, llvm::StringRef entry) {
   const int64_t room = module.device.facts().sharedBytes - TargetFacts::kReservedSharedBytes;
-  while (true) {
+  int64_t needed = 0;
+  const Op *user = nullptr;
+  const auto lower = [&] {
     KernelScaffold scaffold;
     scaffold.kernel = &kernel;
     scaffold.layout = &frame;
     scaffold.threads = launchedThreads(kernel);
     KernelLowering(module, scaffold).lower(entry);
     if (module.sharedBytes() <= room)
-      return;
-    // What bodies exchange through shared memory beside staged loops is known only now.
-    if (!takeStage(kernel))
-      break;
+      return true;
+    needed = module.sharedBytes();
+    user = module.largestUser();
     scaffold.function->eraseFromParent();
     for (const auto &[signal, function] : scaffold.expected)
       function->eraseFromParent();
     module.forgetKernel();
+    return false;
+  };
+  // What bodies exchange through shared memory beside staged loops is known only now. Where fewer
+  // stages are not enough, tiles change threads in pieces, and then loops copy less far ahead.
+  bool fits = lower();
+  while (!fits && takeStage(kernel))
+    fits = lower();
+  if (!fits) {
+    module.limitShared(room);
+    do
+      fits = lower();
+    while (!fits && takeSlot(kernel));
+    module.limitShared(std::nullopt);
   }
-  module.unsupported(kernel, "needs " + llvm::Twine(module.sharedBytes()) +
-                                 " bytes of shared memory for its tiles; a program of this "
-                                 "device (" +
-                                 module.device.arch() + ") has " + llvm::Twine(room) +
-                                 ": use smaller tiles");
+  if (!fits)
+    module.unsupported(user ? *user : kernel,
+                       "needs " + llvm::Twine(needed) +
+                           " bytes of shared memory, with what stands there meanwhile; a program "
+                           "of this device (" +
+                           module.device.arch() + ") has " + llvm::Twine(room) +
+                           ": use smaller tiles");
 }
 
 } // namespace dtile::backend::gpu

@@ -320,7 +320,7 @@ void BodyLowering::asLeader(llvm::StringRef name, llvm::function_ref<void()> bod
 
 llvm::Value *BodyLowering::sharedScratch(int64_t bytes) {
   const int64_t mark = gpu_.sharedMark();
-  llvm::Value *address = gpu_.shared(b, bytes, 128);
+  llvm::Value *address = gpu_.shared(b, bytes, GpuModule::kScratchAlign);
   gpu_.releaseShared(mark);
   if (std::exchange(sharedInUse_, false))
     programBarrier();

@@ -8,7 +8,7 @@
 // barrier, whatever the control flow.
 #pragma once
 
-#include "backend/gpu/bodies/tile_info.h"
+#include "backend/gpu/bodies/tile_pieces.h"
 #include "backend/gpu/kernel_function.h"
 
 #include "llvm/ADT/DenseMap.h"
@@ -189,6 +189,12 @@ protected:
   void writeShared(const SharedTile &tile, const TileInfo &info,
                    llvm::ArrayRef<llvm::Value *> registers, bool onlyInside = false);
   [[nodiscard]] Registers readShared(const SharedTile &tile, const TileInfo &info);
+  /// The same of a piece of a tile, by the threads that have some of it.
+  void writePiece(const SharedTile &tile, const TilePiece &piece,
+                  llvm::ArrayRef<llvm::Value *> registers);
+  void readPiece(const SharedTile &tile, const TilePiece &piece, Registers &registers);
+  /// i1: this thread has some of the piece; null where all have.
+  [[nodiscard]] llvm::Value *hasPiece(const TilePiece &piece);
 
   /// Elements of memory form as one word or vector of words, and back.
   [[nodiscard]] llvm::Type *packedType(llvm::Type *element, unsigned count);
@@ -214,6 +220,7 @@ protected:
 
 private:
   friend class CopiedLoop;
+  friend class ElementProduct;
   friend class MatrixLowering;
 
   /// Elements of a tile that loops carry as one value; 1 where each is one.
@@ -230,12 +237,20 @@ private:
   [[nodiscard]] Registers iota(ir::Op &op);
   [[nodiscard]] Registers broadcast(ir::Op &op);
   [[nodiscard]] Registers reshape(ir::Op &op);
+  /// Elements keep their number in row-major order: from one shape to another through shared
+  /// memory, in which they stand in that order.
+  [[nodiscard]] Registers reorder(ir::Op &op);
+  [[nodiscard]] Registers reorderInPieces(ir::Op &op);
   /// The registers of another layout that need nothing from other threads, or nothing.
   [[nodiscard]] static std::optional<llvm::SmallVector<unsigned, 16>>
   withinThreads(const TileInfo &from, const TileInfo &to);
   [[nodiscard]] Registers convert(DType dtype, llvm::ArrayRef<int64_t> shape,
                                   const ir::Layout &from, llvm::ArrayRef<llvm::Value *> registers,
                                   const ir::Layout &to);
+  /// Through as much shared memory as there is, piece by piece.
+  [[nodiscard]] Registers convertInPieces(DType dtype, const TileInfo &from,
+                                          llvm::ArrayRef<llvm::Value *> registers,
+                                          const TileInfo &to, unsigned fastest);
 
   // lane_exchanges.cpp
   /// The registers of another layout of which each warp has the same elements, where shuffles get

@@ -518,6 +518,7 @@ void CopiedLoop::duringProduct(unsigned done, unsigned all) {
 // In a body.
 
 void BodyLowering::lowerOp(Op &op) {
+  gpu_.lowersOp(op);
   if (lowerNotifyingLoop(op))
     return;
   if (op.is(OpKind::For) && op.hasAttr("slots") && gpu_.device.asyncCopies())

@@ -67,101 +67,189 @@ bool BodyLowering::isStagedByDot(const Op &convert) {
 
 // Element by element.
 
-void BodyLowering::multiplyByElements(Op &op) {
-  ir::Value *a = op.operand(0), *c = op.operand(2);
-  const ir::Type type = op.result()->type();
-  const TileInfo &to = info(type);
-  const int64_t depth = a->type().shape()[1];
-  // Narrow sums are kept wide until the end.
-  const DType dtype = accumulatorType(type.dtype());
-  // Both operands side by side; of each a row is what is read together.
-  SharedTile tiles[2];
+/// Multiplies in blocks whose operands are in shared memory, each as deep as they are.
+class ElementProduct {
+public:
+  ElementProduct(BodyLowering &body, Op &op)
+      : body_(body), b(body.b), op_(op), to_(body.info(op.result()->type())),
+        dtype_(accumulatorType(op.result()->type().dtype())),
+        depth_(op.operand(0)->type().shape()[1]), whole_(ProductBlocks::whole(to_.shape, depth_)),
+        blocks_(whole_) {
+    for (unsigned i : {0u, 1u})
+      if (std::optional<SharedTile> copied = body.copiedOperand(op.operand(i));
+          copied && body.readsShared(op, *copied))
+        copied_[i] = *copied;
+  }
+  void run();
+
+private:
+  /// Where the part of an operand is that a block of this size needs, without an address.
+  [[nodiscard]] SharedTile placeOf(unsigned i, const ProductBlocks &blocks) const;
+  /// Of both operands; 0 where they are in shared memory already.
+  [[nodiscard]] int64_t bytesOf(const ProductBlocks &blocks) const;
+  /// Writes both operands' parts from these rows, columns and this depth on.
+  void stage(const Layout::Position &from, int64_t depth);
+  /// Adds the products of a block to its sums.
+  void multiply(const Layout::Position &from, int64_t depth);
+  [[nodiscard]] const TileInfo &operand(unsigned i) const {
+    return body_.info(op_.operand(i)->type());
+  }
+
+  BodyLowering &body_;
+  llvm::IRBuilder<> &b;
+  Op &op_;
+  const TileInfo &to_;
+  /// Narrow sums are kept wide until the end.
+  DType dtype_;
+  int64_t depth_;
+  ProductBlocks whole_, blocks_;
+  std::optional<SharedTile> copied_[2];
+  SharedTile tiles_[2];
+  Registers sums_;
+};
+
+SharedTile ElementProduct::placeOf(unsigned i, const ProductBlocks &blocks) const {
+  // A row is what is read together.
+  const DType type = op_.operand(i)->type().dtype();
+  const TileInfo &from = operand(i);
+  if (blocks == whole_)
+    return body_.sharedTile(type, {&from}, from.longestRun().dim, true);
+  const TilePiece piece(from, blocks.fixed(i, whole_), {});
+  return body_.sharedTile(type, {&piece.info}, from.longestRun().dim, true);
+}
+
+int64_t ElementProduct::bytesOf(const ProductBlocks &blocks) const {
   int64_t bytes = 0;
   for (unsigned i : {0u, 1u}) {
-    if (std::optional<SharedTile> copied = copiedOperand(op.operand(i));
-        copied && readsShared(op, *copied)) {
-      tiles[i] = *copied;
-      continue;
-    }
-    const TileInfo &from = info(op.operand(i)->type());
-    tiles[i] = sharedTile(op.operand(i)->type().dtype(), {&from}, from.longestRun().dim, true);
-    bytes += tiles[i].bytes;
+    const SharedTile tile = copied_[i] ? *copied_[i] : placeOf(i, blocks);
+    const int64_t lines = i == 0 ? blocks.rows : blocks.columns;
+    // Threads of layouts that reach past the tile read past it.
+    const int64_t past = blocks == whole_ ? to_.extent(i) - to_.shape[i]
+                                          : std::max<int64_t>(0, to_.extent(i) - lines);
+    const bool isCut = lines < (i == 0 ? whole_.rows : whole_.columns);
+    bytes += (copied_[i] ? 0 : tile.bytes) + (isCut ? 0 : past * tile.strides[i]);
   }
-  // Threads of layouts that reach past the tile read past it.
-  for (unsigned i : {0u, 1u})
-    bytes += (to.extent(i) - to.shape[i]) * tiles[i].strides[i];
-  llvm::Value *base = bytes > 0 ? sharedScratch(bytes) : nullptr;
+  return bytes;
+}
+
+void ElementProduct::stage(const Layout::Position &from, int64_t depth) {
+  const int64_t bytes = bytesOf(blocks_);
+  llvm::Value *base = bytes > 0 ? body_.sharedScratch(bytes) : nullptr;
   bool isWritten = false;
   for (unsigned i : {0u, 1u}) {
-    if (tiles[i].base)
+    if (copied_[i]) {
+      tiles_[i] = *copied_[i];
       continue;
-    tiles[i].base = base;
-    base = b.CreateConstGEP1_64(b.getInt8Ty(), base, uint64_t(tiles[i].bytes));
-    writeShared(tiles[i], info(op.operand(i)->type()), registers(op.operand(i)));
+    }
+    SharedTile &tile = tiles_[i] = placeOf(i, blocks_);
+    tile.base = base;
+    base = b.CreateConstGEP1_64(b.getInt8Ty(), base, uint64_t(tile.bytes));
+    ir::Value *value = op_.operand(i);
+    if (blocks_ == whole_) {
+      body_.writeShared(tile, operand(i), body_.registers(value));
+    } else {
+      PositionBits at{};
+      at[i] = from[i];
+      at[1 - i] = int32_t(depth);
+      body_.writePiece(tile, TilePiece(operand(i), blocks_.fixed(i, whole_), at),
+                       body_.registers(value));
+    }
     isWritten = true;
   }
   if (isWritten)
-    programBarrier();
+    body_.programBarrier();
+}
 
+void ElementProduct::multiply(const Layout::Position &from, int64_t first) {
+  const int64_t depth = std::min(depth_ - first, blocks_.depth);
+  const int64_t sizes[] = {blocks_.rows, blocks_.columns};
+  llvm::SmallVector<unsigned, 16> slots;
+  for (unsigned slot = 0; slot < to_.size(); ++slot)
+    if (llvm::all_of(llvm::ArrayRef<unsigned>{0, 1}, [&](unsigned d) {
+          return (to_.at(slot)[d] & ~int32_t(sizes[d] - 1)) == from[d];
+        }))
+      slots.push_back(slot);
   // Where this thread's rows of the one and columns of the other begin.
   llvm::Value *begin[2];
-  for (unsigned i : {0u, 1u})
-    begin[i] = b.CreateGEP(
-        b.getInt8Ty(), tiles[i].base,
-        b.CreateMul(threadPosition(to.layout, i), b.getInt32(uint32_t(tiles[i].strides[i]))));
-  Registers sums = registers(c, to.layout);
+  for (unsigned i : {0u, 1u}) {
+    begin[i] = b.CreateGEP(b.getInt8Ty(), tiles_[i].base,
+                           b.CreateMul(body_.threadPosition(to_.layout, i),
+                                       b.getInt32(uint32_t(tiles_[i].strides[i]))));
+    if (copied_[i] && (first != 0 || from[i] != 0))
+      begin[i] = b.CreateConstGEP1_64(
+          b.getInt8Ty(), begin[i],
+          uint64_t(from[i] * tiles_[i].strides[i] + first * tiles_[i].strides[1 - i]));
+  }
   llvm::BasicBlock *before = b.GetInsertBlock();
-  llvm::BasicBlock *inside = block("dot"), *after = block("dot.end");
+  llvm::BasicBlock *inside = body_.block("dot"), *after = body_.block("dot.end");
   b.CreateBr(inside);
   b.SetInsertPoint(inside);
   llvm::PHINode *k = b.CreatePHI(b.getInt32Ty(), 2, "k");
   k->addIncoming(b.getInt32(0), before);
   llvm::SmallVector<llvm::PHINode *> carried;
-  for (llvm::Value *&sum : sums) {
-    llvm::PHINode *phi = b.CreatePHI(sum->getType(), 2);
-    phi->addIncoming(sum, before);
+  for (unsigned slot : slots) {
+    llvm::PHINode *phi = b.CreatePHI(sums_[slot]->getType(), 2);
+    phi->addIncoming(sums_[slot], before);
     carried.push_back(phi);
-    sum = phi;
+    sums_[slot] = phi;
   }
   int64_t steps = 1;
-  while (steps < 4 && depth % (steps * 2) == 0 && int64_t(to.size()) * steps < 128)
+  while (steps < 4 && depth % (steps * 2) == 0 && int64_t(slots.size()) * steps < 128)
     steps *= 2;
   for (int64_t step = 0; step < steps; ++step) {
     std::map<int32_t, llvm::Value *> lines[2];
     auto element = [&](unsigned i, int32_t at) {
+      at &= int32_t(sizes[i] - 1);
       llvm::Value *&known = lines[i][at];
       if (known)
         return known;
-      const DType from = tiles[i].dtype;
+      const SharedTile &tile = tiles_[i];
+      const DType type = tile.dtype;
       llvm::Value *row = b.CreateGEP(b.getInt8Ty(), begin[i],
-                                     b.CreateMul(k, b.getInt32(uint32_t(tiles[i].strides[1 - i]))));
+                                     b.CreateMul(k, b.getInt32(uint32_t(tile.strides[1 - i]))));
       llvm::Value *address = b.CreateConstGEP1_64(
-          b.getInt8Ty(), row, uint64_t(step * tiles[i].strides[1 - i] + at * tiles[i].strides[i]));
-      known =
-          b.CreateAlignedLoad(memoryType(context(), from), address, llvm::Align(dtypeBytes(from)));
-      return known = arith_.cast(from, dtype, arith_.fromMemory(from, known));
+          b.getInt8Ty(), row, uint64_t(step * tile.strides[1 - i] + at * tile.strides[i]));
+      known = b.CreateAlignedLoad(memoryType(b.getContext(), type), address,
+                                  llvm::Align(dtypeBytes(type)));
+      return known = body_.arith_.cast(type, dtype_, body_.arith_.fromMemory(type, known));
     };
-    for (unsigned slot = 0; slot < to.size(); ++slot) {
-      const Layout::Position at = to.at(slot);
+    for (unsigned slot : slots) {
+      const Layout::Position at = to_.at(slot);
       llvm::Value *x = element(0, at[0]), *y = element(1, at[1]);
-      if (isFloat(dtype))
-        sums[slot] = b.CreateIntrinsic(llvm::Intrinsic::fma, {x->getType()}, {x, y, sums[slot]});
+      llvm::Value *&sum = sums_[slot];
+      if (isFloat(dtype_))
+        sum = b.CreateIntrinsic(llvm::Intrinsic::fma, {x->getType()}, {x, y, sum});
       else
-        sums[slot] =
-            arith_.binary(OpKind::Add, dtype, sums[slot], arith_.binary(OpKind::Mul, dtype, x, y));
+        sum = body_.arith_.binary(OpKind::Add, dtype_, sum,
+                                  body_.arith_.binary(OpKind::Mul, dtype_, x, y));
     }
   }
   llvm::Value *next = b.CreateAdd(k, b.getInt32(uint32_t(steps)));
   k->addIncoming(next, b.GetInsertBlock());
-  for (auto [phi, sum] : llvm::zip_equal(carried, sums))
-    phi->addIncoming(sum, b.GetInsertBlock());
+  for (auto [phi, slot] : llvm::zip_equal(carried, slots))
+    phi->addIncoming(sums_[slot], b.GetInsertBlock());
   b.CreateCondBr(b.CreateICmpULT(next, b.getInt32(uint32_t(depth))), inside, after);
   b.SetInsertPoint(after);
-  sharedRead();
-  for (llvm::Value *&sum : sums)
-    sum = arith_.round(type.dtype(), sum);
-  setRegisters(op.result(), std::move(sums));
+  body_.sharedRead();
 }
+
+void ElementProduct::run() {
+  blocks_ = chooseBlocks(to_, whole_, {1, 1, 1}, body_.gpu_.sharedRoom(),
+                         [&](const ProductBlocks &blocks) { return bytesOf(blocks); });
+  sums_ = body_.registers(op_.operand(2), to_.layout);
+  for (int64_t row = 0; row < to_.shape[0]; row += blocks_.rows)
+    for (int64_t column = 0; column < to_.shape[1]; column += blocks_.columns)
+      for (int64_t depth = 0; depth < depth_; depth += blocks_.depth) {
+        const Layout::Position from{int32_t(row), int32_t(column)};
+        stage(from, depth);
+        multiply(from, depth);
+      }
+  for (llvm::Value *&sum : sums_)
+    sum = body_.arith_.round(op_.result()->type().dtype(), sum);
+  body_.setRegisters(op_.result(), std::move(sums_));
+}
+
+void BodyLowering::multiplyByElements(Op &op) { ElementProduct(*this, op).run(); }
 
 // By matrix instructions.
 
@@ -176,6 +264,10 @@ struct MatrixOperand {
   std::optional<SharedTile> shared;
   /// It is there already.
   bool isCopied = false;
+  /// What it is rearranged from, through shared memory.
+  ir::Value *source = nullptr;
+  /// Bits of positions that say where in `shared` an element is: of a block, those below its size.
+  PositionBits within{~0, ~0, 0, 0};
   /// This thread's part of where it reads; the second, where it reads two atoms at once.
   llvm::Value *thread[2] = {};
   /// Of the layout of fragments.
@@ -191,7 +283,9 @@ struct MatrixOperand {
 class MatrixLowering {
 public:
   MatrixLowering(BodyLowering &body, Op &op, const MatrixProduct &product)
-      : body_(body), b(body.b), op_(op), product_(product) {
+      : body_(body), b(body.b), op_(op), product_(product),
+        whole_(ProductBlocks::whole(op.result()->type().shape(), op.operand(0)->type().shape()[1])),
+        blocks_(whole_) {
     const TileInfo &to = body.info(op.result()->type());
     const unsigned registers = fragment(product.fragmentSum).registers();
     // An atom that begins past the end has no registers inside.
@@ -207,8 +301,16 @@ public:
 
 private:
   void prepare(unsigned i);
-  /// Writes operands that other threads read to shared memory.
-  void stage();
+  /// Where the part of an operand stands that a block of this size needs, without an address.
+  [[nodiscard]] SharedTile placeOf(unsigned i, const ProductBlocks &blocks) const;
+  /// Of what goes through shared memory, side by side.
+  [[nodiscard]] int64_t stagedBytes(const ProductBlocks &blocks) const;
+  void chooseBlocks();
+  /// Writes operands that other threads read to shared memory, as far as the block needs them that
+  /// begins at these rows and columns, and this depth.
+  void stage(const Layout::Position &from, int64_t depth);
+  /// Multiplies the operands' steps at a depth, for a block of the sums.
+  void multiply(const Layout::Position &from, int64_t k, Registers &sums);
   void readStep(int64_t k);
   void keepStep(CopiedLoop &loop);
   void readAhead(CopiedLoop &loop, int64_t k, int64_t next);
@@ -241,6 +343,9 @@ private:
   /// First registers of the sums' atoms.
   llvm::SmallVector<uint32_t> atoms_;
   bool isStaged_ = false;
+  ProductBlocks whole_, blocks_;
+  /// Instructions so far.
+  unsigned done_ = 0;
 };
 
 void MatrixLowering::prepare(unsigned i) {
@@ -259,12 +364,58 @@ void MatrixLowering::prepare(unsigned i) {
     operand.registers = Registers(body_.registers(tile));
     return;
   }
-  const TileInfo &from = body_.info(convert->operand(0)->type());
-  operand.shared = body_.sharedTile(tile->type().dtype(), {&from, operand.info},
-                                    from.longestRun().dim, /*padded=*/true);
-  const unsigned lineDim = 1 - operand.depthDim;
-  const int64_t past = body_.linesRead(op_, i) - operand.info->extent(lineDim);
-  operand.shared->bytes += std::max<int64_t>(0, past) * operand.shared->strides[lineDim];
+  operand.source = convert->operand(0);
+  operand.shared = placeOf(i, blocks_);
+}
+
+SharedTile MatrixLowering::placeOf(unsigned i, const ProductBlocks &blocks) const {
+  const MatrixOperand &operand = operands_[i];
+  const TileInfo &from = body_.info(operand.source->type());
+  const DType dtype = operand.source->type().dtype();
+  const unsigned fastest = from.longestRun().dim, lineDim = 1 - operand.depthDim;
+  const PositionBits fixed = blocks.fixed(i, whole_);
+  if (fixed == PositionBits{}) {
+    SharedTile tile = body_.sharedTile(dtype, {&from, operand.info}, fastest, /*padded=*/true);
+    const int64_t past = body_.linesRead(op_, i) - operand.info->extent(lineDim);
+    tile.bytes += std::max<int64_t>(0, past) * tile.strides[lineDim];
+    return tile;
+  }
+  const TilePiece written(from, fixed, {}), read(*operand.info, fixed, {});
+  SharedTile tile = body_.sharedTile(dtype, {&written.info, &read.info}, fastest, /*padded=*/true);
+  if (fixed[lineDim] == 0) {
+    const int64_t past = body_.linesRead(op_, i) - read.info.extent(lineDim);
+    tile.bytes += std::max<int64_t>(0, past) * tile.strides[lineDim];
+  }
+  return tile;
+}
+
+int64_t MatrixLowering::stagedBytes(const ProductBlocks &blocks) const {
+  int64_t bytes = 0;
+  for (unsigned i : {0u, 1u})
+    if (operands_[i].source)
+      bytes += int64_t(llvm::alignTo(uint64_t(placeOf(i, blocks).bytes), GpuModule::kScratchAlign));
+  return bytes;
+}
+
+void MatrixLowering::chooseBlocks() {
+  // A block has whole instructions of all warps; those of one stand in its registers.
+  const TileInfo &to = body_.info(op_.result()->type());
+  ProductBlocks least{product_.rows, product_.columns, product_.depth};
+  for (const Layout::Position &way : to.layout.bits(LayoutBits::Warp)) {
+    least.rows = std::max<int64_t>(least.rows, 2 * way[0]);
+    least.columns = std::max<int64_t>(least.columns, 2 * way[1]);
+  }
+  blocks_ = gpu::chooseBlocks(to, whole_, least, body_.gpu_.sharedRoom(),
+                              [&](const ProductBlocks &blocks) { return stagedBytes(blocks); });
+  if (blocks_ == whole_)
+    return;
+  for (unsigned i : {0u, 1u}) {
+    if (!operands_[i].source)
+      continue;
+    operands_[i].shared = placeOf(i, blocks_);
+    operands_[i].within = {int32_t((i == 0 ? blocks_.rows : blocks_.depth) - 1),
+                           int32_t((i == 0 ? blocks_.depth : blocks_.columns) - 1), 0, 0};
+  }
 }
 
 bool MatrixLowering::loadsSquares(const MatrixOperand &operand) const {
@@ -310,8 +461,10 @@ MatrixLowering::readSquares(MatrixOperand &operand, const Layout::Position &at, 
                                                b.getInt32(uint32_t(tile.strides[d]))));
     thread = tile.exchanged(b, thread);
   }
-  llvm::Value *address = tile.address(b, operand.thread[apart != 0],
-                                      at[0] * tile.strides[0] + at[1] * tile.strides[1]);
+  int64_t offset = 0;
+  for (unsigned d : {0u, 1u})
+    offset += (at[d] & operand.within[d]) * tile.strides[d];
+  llvm::Value *address = tile.address(b, operand.thread[apart != 0], offset);
   return body_.gpu_.device.loadMatrices(b, address, count, !isAlong);
 }
 
@@ -323,7 +476,7 @@ int32_t MatrixLowering::pairDistance(const MatrixOperand &operand) const {
   for (uint32_t index = operand.atom.registers(); index < operand.info->layout.registers();
        index *= 2)
     if (const int32_t distance = operand.info->layout.at(index)[1 - operand.depthDim])
-      return distance;
+      return distance & operand.within[1 - operand.depthDim];
   return 0;
 }
 
@@ -358,7 +511,7 @@ llvm::Value *MatrixLowering::sharedAddress(MatrixOperand &operand, Layout::Posit
     operand.thread[0] = body_.sharedThread(tile, operand.info->layout);
   int64_t offset = 0;
   for (unsigned d : {0u, 1u})
-    offset += (position[d] + at[d]) * tile.strides[d];
+    offset += (position[d] + (at[d] & operand.within[d])) * tile.strides[d];
   return tile.address(b, operand.thread[0], offset);
 }
 
@@ -425,24 +578,30 @@ llvm::ArrayRef<llvm::Value *> MatrixLowering::words(unsigned i, Layout::Position
   return operand.words[at];
 }
 
-void MatrixLowering::stage() {
-  // What goes through shared memory, side by side.
-  int64_t bytes = 0;
-  for (MatrixOperand &operand : operands_)
-    if (operand.shared && !operand.isCopied)
-      bytes += int64_t(llvm::alignTo(operand.shared->bytes, 128));
+void MatrixLowering::stage(const Layout::Position &from, int64_t depth) {
+  const int64_t bytes = stagedBytes(blocks_);
   if (bytes == 0)
     return;
   isStaged_ = true;
   llvm::Value *base = body_.sharedScratch(bytes);
   int64_t used = 0;
-  for (auto [i, operand] : llvm::enumerate(operands_)) {
-    if (!operand.shared || operand.isCopied)
+  for (unsigned i : {0u, 1u}) {
+    MatrixOperand &operand = operands_[i];
+    if (!operand.source)
       continue;
     operand.shared->base = b.CreateConstGEP1_64(b.getInt8Ty(), base, uint64_t(used));
-    used += int64_t(llvm::alignTo(operand.shared->bytes, 128));
-    ir::Value *source = op_.operand(unsigned(i))->definingOp()->operand(0);
-    body_.writeShared(*operand.shared, body_.info(source->type()), body_.registers(source));
+    used += int64_t(llvm::alignTo(uint64_t(operand.shared->bytes), GpuModule::kScratchAlign));
+    const TileInfo &source = body_.info(operand.source->type());
+    const PositionBits fixed = blocks_.fixed(i, whole_);
+    if (fixed == PositionBits{}) {
+      body_.writeShared(*operand.shared, source, body_.registers(operand.source));
+      continue;
+    }
+    PositionBits at{};
+    at[1 - operand.depthDim] = from[i];
+    at[operand.depthDim] = int32_t(depth);
+    body_.writePiece(*operand.shared, TilePiece(source, fixed, at),
+                     body_.registers(operand.source));
   }
   body_.programBarrier();
 }
@@ -496,45 +655,56 @@ void MatrixLowering::readAhead(CopiedLoop &loop, int64_t k, int64_t next) {
   readStep(next);
 }
 
-void MatrixLowering::run() {
-  stage();
-  const ir::Type type = op_.result()->type();
-  const TileInfo &to = body_.info(type);
+void MatrixLowering::multiply(const Layout::Position &from, int64_t k, Registers &sums) {
+  const TileInfo &to = body_.info(op_.result()->type());
   const Layout atom = fragment(product_.fragmentSum);
-  Registers sums = body_.registers(op_.operand(2), to.layout);
   const int64_t depth = op_.operand(0)->type().shape()[1];
   const auto all = unsigned(atoms_.size()) * unsigned(depth / product_.depth);
   CopiedLoop *loop = body_.copiesDuring(op_);
   const bool readsAhead = loop && loop->readsAhead(op_);
   // Copies are on their way before the end.
   const unsigned spread = readsAhead ? all - unsigned(atoms_.size()) : std::max(1u, all * 3 / 4);
-  unsigned done = 0;
-  for (int64_t k = 0; k < depth; k += product_.depth) {
-    if (readsAhead)
-      readAhead(*loop, k, (k + product_.depth) % depth);
-    else
-      for (MatrixOperand &operand : operands_)
-        operand.words.clear();
-    for (uint32_t first : atoms_) {
-      const Layout::Position at = to.layout.at(first);
-      llvm::SmallVector<llvm::Value *, 4> some;
-      for (unsigned i = 0; i < atom.registers(); ++i) {
-        const int32_t slot = to.slots[first + i];
-        some.push_back(slot >= 0 ? sums[slot] : body_.arith_.zero(type.dtype()));
-      }
-      body_.gpu_.device.multiply(b, product_, words(0, {at[0], int32_t(k)}),
-                                 words(1, {int32_t(k), at[1]}), some);
-      for (unsigned i = 0; i < atom.registers(); ++i)
-        if (const int32_t slot = to.slots[first + i]; slot >= 0)
-          sums[slot] = some[i];
-      if (loop)
-        loop->duringProduct(++done, spread);
-    }
-  }
   if (readsAhead)
+    readAhead(*loop, k, (k + product_.depth) % depth);
+  else
+    for (MatrixOperand &operand : operands_)
+      operand.words.clear();
+  for (uint32_t first : atoms_) {
+    const Layout::Position at = to.layout.at(first);
+    if ((at[0] & -blocks_.rows) != from[0] || (at[1] & -blocks_.columns) != from[1])
+      continue;
+    llvm::SmallVector<llvm::Value *, 4> some;
+    for (unsigned i = 0; i < atom.registers(); ++i) {
+      const int32_t slot = to.slots[first + i];
+      some.push_back(slot >= 0 ? sums[slot] : body_.arith_.zero(op_.result()->type().dtype()));
+    }
+    body_.gpu_.device.multiply(b, product_, words(0, {at[0], int32_t(k)}),
+                               words(1, {int32_t(k), at[1]}), some);
+    for (unsigned i = 0; i < atom.registers(); ++i)
+      if (const int32_t slot = to.slots[first + i]; slot >= 0)
+        sums[slot] = some[i];
+    if (loop)
+      loop->duringProduct(++done_, spread);
+  }
+  if (readsAhead && k + product_.depth == depth)
     keepStep(*loop);
-  if (isStaged_)
-    body_.sharedRead();
+}
+
+void MatrixLowering::run() {
+  chooseBlocks();
+  const TileInfo &to = body_.info(op_.result()->type());
+  Registers sums = body_.registers(op_.operand(2), to.layout);
+  const int64_t depth = op_.operand(0)->type().shape()[1];
+  for (int64_t row = 0; row < to.shape[0]; row += blocks_.rows)
+    for (int64_t column = 0; column < to.shape[1]; column += blocks_.columns)
+      for (int64_t slice = 0; slice < depth; slice += blocks_.depth) {
+        const Layout::Position from{int32_t(row), int32_t(column)};
+        stage(from, slice);
+        for (int64_t k = slice; k < std::min(slice + blocks_.depth, depth); k += product_.depth)
+          multiply(from, k, sums);
+        if (isStaged_)
+          body_.sharedRead();
+      }
   body_.setRegisters(op_.result(), std::move(sums));
 }
 

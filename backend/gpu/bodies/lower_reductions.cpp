@@ -79,6 +79,9 @@ private:
   }
   void acrossLanes(llvm::SmallVectorImpl<Group> &groups, Combine combine);
   void acrossWarps(llvm::SmallVectorImpl<Group> &groups, Combine combine);
+  /// Through shared memory, between warps that differ in some bits.
+  void exchange(llvm::MutableArrayRef<Group> groups, llvm::ArrayRef<unsigned> bits,
+                Combine combine);
 
   BodyLowering &body_;
   llvm::IRBuilder<> &b;
@@ -118,6 +121,16 @@ void Reducer::acrossWarps(llvm::SmallVectorImpl<Group> &groups, Combine combine)
   const llvm::SmallVector<unsigned, 5> bits = bitsAlong(LayoutBits::Warp);
   if (bits.empty())
     return;
+  // As many at a time as there is room for.
+  const int64_t bytes =
+      int64_t(from_.layout.lanes()) * from_.layout.warps() * 8 * int64_t(groups.front().size());
+  const auto most = size_t(std::max<int64_t>(body_.gpu().sharedRoom() / bytes, 1));
+  for (size_t first = 0; first < groups.size(); first += most)
+    exchange(llvm::MutableArrayRef(groups).drop_front(first).take_front(most), bits, combine);
+}
+
+void Reducer::exchange(llvm::MutableArrayRef<Group> groups, llvm::ArrayRef<unsigned> bits,
+                       Combine combine) {
   // Each thread leaves its values, and takes those of the threads that differ in these bits.
   const unsigned values = groups.front().size();
   const unsigned threads = from_.layout.lanes() * from_.layout.warps();
@@ -295,6 +308,13 @@ void BodyLowering::lowerScan(Op &op) {
 Registers BodyLowering::fromThread(llvm::ArrayRef<llvm::Value *> values, uint32_t mask,
                                    DType type) {
   const int64_t each = int64_t(threads_) * 8;
+  // As many at a time as there is room for.
+  if (const auto most = size_t(std::max<int64_t>(gpu_.sharedRoom() / each, 1));
+      most < values.size()) {
+    Registers result = fromThread(values.take_front(most), mask, type);
+    llvm::append_range(result, fromThread(values.drop_front(most), mask, type));
+    return result;
+  }
   llvm::Value *base = sharedScratch(each * int64_t(values.size()));
   llvm::Type *memory = memoryType(context(), type);
   auto place = [&](llvm::Value *thread, size_t i) {

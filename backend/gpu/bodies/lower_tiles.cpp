@@ -6,6 +6,8 @@
 #include "frontend/base/check.h"
 #include "ir/analysis/rounding.h"
 
+#include "llvm/Support/MathExtras.h"
+
 namespace dtile::backend::gpu {
 
 using ir::Layout;
@@ -132,28 +134,102 @@ Registers BodyLowering::reshape(Op &op) {
     // The same registers are inside: sizes are powers of two, or only sizes of 1 differ.
     return convert(type.dtype(), type.shape(), *layout, registers(op.operand(0)), to.layout);
   }
-  // Densely through shared memory, where the order of elements is that of both shapes.
-  auto dense = [&](llvm::ArrayRef<int64_t> shape) {
-    SharedTile tile;
-    tile.dtype = type.dtype();
-    tile.fastest = unsigned(shape.size()) - 1;
-    tile.strides.resize(shape.size());
-    int64_t stride = dtypeBytes(type.dtype());
-    for (size_t d = shape.size(); d-- > 0; stride *= shape[d])
-      tile.strides[d] = stride;
-    tile.bytes = stride;
-    return tile;
-  };
-  SharedTile written = dense(from.shape());
-  SharedTile read = dense(type.shape());
+  return reorder(op);
+}
+
+namespace {
+
+/// A tile whose elements stand in row-major order.
+SharedTile denseTile(DType dtype, llvm::ArrayRef<int64_t> shape) {
+  SharedTile tile;
+  tile.dtype = dtype;
+  tile.fastest = unsigned(shape.size()) - 1;
+  tile.strides.resize(shape.size());
+  int64_t stride = dtypeBytes(dtype);
+  for (size_t d = shape.size(); d-- > 0; stride *= shape[d])
+    tile.strides[d] = stride;
+  tile.bytes = stride;
+  return tile;
+}
+
+} // namespace
+
+Registers BodyLowering::reorder(Op &op) {
+  const ir::Type from = op.operand(0)->type(), type = op.result()->type();
+  const TileInfo &to = info(type), &have = info(from);
+  SharedTile written = denseTile(type.dtype(), from.shape());
+  SharedTile read = denseTile(type.dtype(), type.shape());
   // Threads past the end read too, and what they get is not used.
   for (unsigned d = 0; d < type.rank(); ++d)
     read.bytes += to.extent(d) * read.strides[d];
+  if (read.bytes > gpu_.sharedRoom())
+    return reorderInPieces(op);
   written.base = read.base = sharedScratch(read.bytes);
   writeShared(written, have, registers(op.operand(0)), /*onlyInside=*/true);
   programBarrier();
   Registers result = readShared(read, to);
   sharedRead();
+  return result;
+}
+
+Registers BodyLowering::reorderInPieces(Op &op) {
+  const ir::Type from = op.operand(0)->type(), type = op.result()->type();
+  const DType dtype = type.dtype();
+  const TileInfo &to = info(type), &have = info(from);
+  const llvm::Align align(dtypeBytes(dtype));
+  const int64_t all = type.elements() * int64_t(dtypeBytes(dtype));
+  // Elements do not lie across words. Behind a piece is a word for what is not of it.
+  constexpr int64_t kWord = 16;
+  const int64_t words = std::min(int64_t(llvm::divideCeil(all, kWord)),
+                                 std::max<int64_t>(gpu_.sharedRoom() / kWord - 1, 1));
+  const int64_t piece = words * kWord;
+  llvm::Type *memory = memoryType(context(), dtype);
+  // Of the elements of each slot: their offset, and whether the tile has them.
+  struct Element {
+    llvm::Value *offset, *exists;
+  };
+  const auto elementsOf = [&](const TileInfo &info, const SharedTile &tile) {
+    llvm::SmallVector<llvm::Value *, 4> thread;
+    for (unsigned d = 0; d < info.shape.size(); ++d)
+      thread.push_back(threadPosition(info.layout, d));
+    llvm::SmallVector<Element> elements;
+    for (unsigned slot = 0; slot < info.size(); ++slot) {
+      Element found{b.getInt32(0), b.getTrue()};
+      for (unsigned d = 0; d < info.shape.size(); ++d) {
+        llvm::Value *position = b.CreateAdd(thread[d], b.getInt32(uint32_t(info.at(slot)[d])));
+        found.offset =
+            b.CreateAdd(found.offset, b.CreateMul(position, b.getInt32(uint32_t(tile.strides[d]))));
+        if (info.overhangs(d))
+          found.exists = b.CreateAnd(
+              found.exists, b.CreateICmpULT(position, b.getInt32(uint32_t(info.shape[d]))));
+      }
+      elements.push_back(found);
+    }
+    return elements;
+  };
+  const auto written = elementsOf(have, denseTile(dtype, from.shape()));
+  const auto read = elementsOf(to, denseTile(dtype, type.shape()));
+  llvm::ArrayRef<llvm::Value *> values = registers(op.operand(0));
+  Registers result(to.size());
+  for (int64_t first = 0; first < all; first += piece) {
+    llvm::Value *base = sharedScratch(piece + kWord);
+    const auto placeOf = [&](const Element &element) {
+      llvm::Value *offset = b.CreateSub(element.offset, b.getInt32(uint32_t(first)));
+      llvm::Value *isHere =
+          b.CreateAnd(element.exists, b.CreateICmpULT(offset, b.getInt32(uint32_t(piece))));
+      offset = b.CreateSelect(isHere, offset, b.getInt32(uint32_t(piece)));
+      return std::pair(b.CreateGEP(b.getInt8Ty(), base, offset), isHere);
+    };
+    for (auto [value, element] : llvm::zip_equal(values, written))
+      b.CreateAlignedStore(arith_.toMemory(dtype, value), placeOf(element).first, align);
+    programBarrier();
+    for (auto [known, element] : llvm::zip_equal(result, read)) {
+      const auto [place, isHere] = placeOf(element);
+      llvm::Value *value = arith_.fromMemory(dtype, b.CreateAlignedLoad(memory, place, align));
+      known = known ? b.CreateSelect(isHere, value, known) : value;
+    }
+    sharedRead();
+  }
   return result;
 }
 
@@ -192,13 +268,38 @@ Registers BodyLowering::convert(DType dtype, llvm::ArrayRef<int64_t> shape, cons
     return *result;
   // The longer accesses decide the order.
   const TileInfo::Run write = have.longestRun(), read = want.longestRun();
-  SharedTile tile = sharedTile(dtype, {&have, &want},
-                               write.length > read.length ? write.dim : read.dim, /*padded=*/true);
+  const unsigned fastest = write.length > read.length ? write.dim : read.dim;
+  SharedTile tile = sharedTile(dtype, {&have, &want}, fastest, /*padded=*/true);
+  if (tile.bytes > gpu_.sharedRoom())
+    return convertInPieces(dtype, have, registers, want, fastest);
   tile.base = sharedScratch(tile.bytes);
   writeShared(tile, have, registers);
   programBarrier();
   Registers result = readShared(tile, want);
   sharedRead();
+  return result;
+}
+
+Registers BodyLowering::convertInPieces(DType dtype, const TileInfo &from,
+                                        llvm::ArrayRef<llvm::Value *> registers, const TileInfo &to,
+                                        unsigned fastest) {
+  const auto placeFor = [&](const TilePiece &written, const TilePiece &read) {
+    return sharedTile(dtype, {&written.info, &read.info}, fastest, /*padded=*/true);
+  };
+  const PositionBits fixed =
+      choosePieces(from, to, fastest, gpu_.sharedRoom(), [&](const PositionBits &bits) {
+        return placeFor(TilePiece(from, bits, {}), TilePiece(to, bits, {})).bytes;
+      });
+  Registers result(to.size());
+  eachPiece(to.shape, fixed, [&](const PositionBits &at) {
+    const TilePiece written(from, fixed, at), read(to, fixed, at);
+    SharedTile tile = placeFor(written, read);
+    tile.base = sharedScratch(tile.bytes);
+    writePiece(tile, written, registers);
+    programBarrier();
+    readPiece(tile, read, result);
+    sharedRead();
+  });
   return result;
 }
 

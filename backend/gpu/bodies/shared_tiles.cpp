@@ -169,6 +169,38 @@ Registers BodyLowering::readShared(const SharedTile &tile, const TileInfo &info)
   return result;
 }
 
+// Pieces.
+
+llvm::Value *BodyLowering::hasPiece(const TilePiece &piece) {
+  if (piece.threadMask == 0)
+    return nullptr;
+  return b.CreateICmpEQ(b.CreateAnd(thread_, piece.threadMask), b.getInt32(piece.threads));
+}
+
+void BodyLowering::writePiece(const SharedTile &tile, const TilePiece &piece,
+                              llvm::ArrayRef<llvm::Value *> registers) {
+  Registers values;
+  for (int32_t slot : piece.slots)
+    values.push_back(slot >= 0 ? registers[slot]
+                               : llvm::PoisonValue::get(registers.front()->getType()));
+  const auto write = [&] { writeShared(tile, piece.info, values); };
+  if (llvm::Value *has = hasPiece(piece))
+    when(has, "piece", write);
+  else
+    write();
+}
+
+void BodyLowering::readPiece(const SharedTile &tile, const TilePiece &piece, Registers &registers) {
+  llvm::Value *has = hasPiece(piece);
+  // Threads that have none of it read what is not theirs, within the tile.
+  for (auto [slot, value] : llvm::zip_equal(piece.slots, readShared(tile, piece.info))) {
+    if (slot < 0)
+      continue;
+    llvm::Value *&known = registers[slot];
+    known = has && known ? b.CreateSelect(has, value, known) : value;
+  }
+}
+
 // Words.
 
 llvm::Type *BodyLowering::packedType(llvm::Type *element, unsigned count) {

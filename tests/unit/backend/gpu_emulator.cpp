@@ -47,6 +47,17 @@ constexpr TargetFacts kFacts = {"emulator",
                                 kIsWide ? 0 : kHopperCopyBytes,
                                 kIsWide ? 0 : 16};
 
+/// What code is generated for has less shared memory than passes have thought of, where the build
+/// says so: then tiles change threads in pieces, and loops do not copy ahead.
+constexpr TargetFacts generatedFor() {
+  TargetFacts facts = kFacts;
+#ifdef DTILE_EMULATED_SHARED
+  facts.sharedBytes = DTILE_EMULATED_SHARED;
+#endif
+  return facts;
+}
+constexpr TargetFacts kDeviceFacts = generatedFor();
+
 // Threads.
 
 enum class State : uint8_t { Ready, AtBarrier, InWarp, Done };
@@ -171,8 +182,7 @@ void doShuffle(llvm::MutableArrayRef<Fiber> warp) {
 }
 
 /// The element of a fragment's register in a lane's words.
-double elementOf(const MatrixProduct &product, DType dtype, const uint32_t *words,
-                 unsigned index) {
+double elementOf(const MatrixProduct &product, DType dtype, const uint32_t *words, unsigned index) {
   const unsigned bytes = dtypeBytes(dtype);
   const uint8_t *element = reinterpret_cast<const uint8_t *>(words) + index * bytes;
   // As the hardware: who wants another rounding has to do it.
@@ -349,7 +359,7 @@ public:
   [[nodiscard]] llvm::StringRef arch() const override { return "x86-64-v3"; }
   [[nodiscard]] llvm::StringRef triple() const override { return "x86_64-pc-linux-gnu"; }
   [[nodiscard]] llvm::StringRef features() const override { return ""; }
-  [[nodiscard]] const TargetFacts &facts() const override { return kFacts; }
+  [[nodiscard]] const TargetFacts &facts() const override { return kDeviceFacts; }
   void makeKernel(llvm::Function &, unsigned) const override {}
   [[nodiscard]] llvm::StringRef rankScope() const override { return ""; }
   [[nodiscard]] llvm::Value *threadIndex(llvm::IRBuilder<> &b) const override {
@@ -364,13 +374,12 @@ public:
                                         unsigned mask) const override {
     return call(b, "emu_shuffle", b.getInt32Ty(), {value, b.getInt32(mask)});
   }
-  void multiply(llvm::IRBuilder<> &b, const MatrixProduct &product,
-                llvm::ArrayRef<llvm::Value *> a, llvm::ArrayRef<llvm::Value *> bWords,
+  void multiply(llvm::IRBuilder<> &b, const MatrixProduct &product, llvm::ArrayRef<llvm::Value *> a,
+                llvm::ArrayRef<llvm::Value *> bWords,
                 llvm::MutableArrayRef<llvm::Value *> sums) const override {
     llvm::Value *places[] = {put(b, a), put(b, bWords), put(b, sums)};
     const auto number = uint32_t(&product - kFacts.products.data());
-    call(b, "emu_multiply", b.getVoidTy(),
-         {b.getInt32(number), places[0], places[1], places[2]});
+    call(b, "emu_multiply", b.getVoidTy(), {b.getInt32(number), places[0], places[1], places[2]});
     for (auto [i, sum] : llvm::enumerate(sums))
       sum = b.CreateLoad(sum->getType(), b.CreateConstGEP1_64(sum->getType(), places[2], i));
   }
@@ -536,7 +545,8 @@ llvm::orc::SymbolMap symbols(llvm::orc::LLJIT &jit) {
     const char *name;
     void *address;
   };
-#define FUNCTION(name, function) {name, reinterpret_cast<void *>(function)}
+#define FUNCTION(name, function)                                                                   \
+  { name, reinterpret_cast<void *>(function) }
   static const Row kRows[] = {
       FUNCTION("emu_thread", emuThread),
       FUNCTION("emu_program", emuProgram),
@@ -617,8 +627,8 @@ std::string runEmulated(ir::Module &module, int ranks, std::vector<Tensor> &tens
   launch::lowerPrologue(hostModule, frame, "prologue")
       ->setLinkage(llvm::GlobalValue::ExternalLinkage);
   lowerKernel(gpuModule, *kernel, frame, "entry");
-  for (ModuleLowering *lowered : {static_cast<ModuleLowering *>(&hostModule),
-                                  static_cast<ModuleLowering *>(&gpuModule)})
+  for (ModuleLowering *lowered :
+       {static_cast<ModuleLowering *>(&hostModule), static_cast<ModuleLowering *>(&gpuModule)})
     if (llvm::Error error = lowered->takeError())
       return llvm::toString(std::move(error));
   for (llvm::Module *code : {hostCode.get(), deviceCode.get()}) {
