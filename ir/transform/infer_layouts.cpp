@@ -102,8 +102,9 @@ private:
   }
 
   void chooseProducts();
-  [[nodiscard]] const MatrixProduct *productFor(const Op &dot) const;
-  [[nodiscard]] const MatrixProduct *productFor(const Op &dot, bool isTf32) const;
+  [[nodiscard]] const MatrixProduct *productFor(const Op &dot, const Layout *sums = nullptr) const;
+  [[nodiscard]] const MatrixProduct *productFor(const Op &dot, const Layout *sums,
+                                                bool isTf32) const;
   [[nodiscard]] llvm::SmallVector<int, 4> warpsOf(Op &dot, const MatrixProduct &product);
   [[nodiscard]] bool feedsProduct(Op &dot);
   void chooseRest();
@@ -338,12 +339,22 @@ void LayoutInference::makeClasses() {
 
 /// The matrix instruction for a product, where its shape is made of whole ones; the last rows may
 /// be fewer. Products of tf32 are as well in f32, where a machine has no instruction for less.
-const MatrixProduct *LayoutInference::productFor(const Op &dot) const {
-  const MatrixProduct *product = productFor(dot, dot.hasAttr("precision"));
-  return product || !dot.hasAttr("precision") ? product : productFor(dot, false);
+/// Where the sum's layout is known, it has to be one that the instruction leaves.
+const MatrixProduct *LayoutInference::productFor(const Op &dot, const Layout *sums) const {
+  const MatrixProduct *product = productFor(dot, sums, dot.hasAttr("precision"));
+  return product || !dot.hasAttr("precision") ? product : productFor(dot, sums, false);
 }
 
-const MatrixProduct *LayoutInference::productFor(const Op &dot, bool isTf32) const {
+/// Whether a layout is made of an instruction's sums.
+bool repeats(const Layout &layout, const MatrixProduct &product) {
+  const Layout atom = *Layout::parse(product.fragmentSum, 2);
+  const auto registers = atom.bits(LayoutBits::Register), has = layout.bits(LayoutBits::Register);
+  return layout.bits(LayoutBits::Lane) == atom.bits(LayoutBits::Lane) &&
+         has.size() >= registers.size() && has.take_front(registers.size()) == registers;
+}
+
+const MatrixProduct *LayoutInference::productFor(const Op &dot, const Layout *sums,
+                                                 bool isTf32) const {
   if (!facts_)
     return nullptr;
   const Type a = dot.operand(0)->type(), b = dot.operand(1)->type(), sum = dot.result()->type();
@@ -352,7 +363,7 @@ const MatrixProduct *LayoutInference::productFor(const Op &dot, bool isTf32) con
   for (const MatrixProduct &product : facts_->products) {
     if (product.a != a.dtype() || product.b != b.dtype() || product.sum != sum.dtype() ||
         product.isTf32 != isTf32 || sum.shape()[1] % product.columns != 0 ||
-        a.shape()[1] % product.depth != 0)
+        a.shape()[1] % product.depth != 0 || (sums && !repeats(*sums, product)))
       continue;
     if (rows % product.rows == 0)
       return &product;
@@ -418,14 +429,14 @@ void LayoutInference::chooseProducts() {
   }
   for (Op *dot : dots_) {
     LayoutClass &sums = classOf(dot->result());
-    const MatrixProduct *product = productFor(*dot);
+    // Two products of one sum may be of different instructions whose sums' fragments agree.
+    const MatrixProduct *product = productFor(*dot, sums.layout ? &*sums.layout : nullptr);
     if (!product) {
       if (!sums.layout)
         sums.layout = outerProductLayout(sums.type().shape(), threads());
       sums.hasProduct = true;
       continue;
     }
-    // Two products of one sum may be of different instructions; their sums' fragments agree.
     dot->setAttr("matrix", product->name.str());
     const Layout sumAtom = *Layout::parse(product->fragmentSum, 2);
     for (unsigned i : {0u, 1u}) {
@@ -647,9 +658,8 @@ bool LayoutInference::canRecompute(Value *tile, const Layout &layout, unsigned &
     return true;
   if (op->is(OpKind::Load))
     return op->hasAttr("fetched") ||
-           ((op->numOperands() == 1 || isLoadOfInput(*op)) &&
-            !op->operand(0)->type().isRemote() && !op->hasAttr("swizzle") &&
-            layout.registers() <= kMostReloaded);
+           ((op->numOperands() == 1 || isLoadOfInput(*op)) && !op->operand(0)->type().isRemote() &&
+            !op->hasAttr("swizzle") && layout.registers() <= kMostReloaded);
   if (op->is(OpKind::Reshape) || op->is(OpKind::Broadcast)) {
     const std::optional<Layout> from = operandLayoutFor(*op, layout);
     return from && canRecompute(op->operand(0), *from, ops);

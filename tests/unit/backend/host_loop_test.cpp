@@ -448,6 +448,30 @@ TEST(HostDot, OperandsInPages) {
 }
 
 /// A body that reads what it has just written, in a loop of products, and writes it again.
+/// Instructions that would be chosen for each by itself leave their sums in other places.
+TEST(HostDot, SumsOfProductsOfSeveralDepths) {
+  const std::string text =
+      "kernel @k {\n  %R = const {value = 16} : index\n  %N = const {value = 128} : index\n"
+      "  %K = const {value = 64} : index\n"
+      "  %a = param @a %R, %K {param = 0, mode = \"in\"} : view<bf16, 2>\n"
+      "  %b = param @b %K, %N {param = 1, mode = \"in\"} : view<bf16, 2>\n"
+      "  %d = param @d %R, %R {param = 2, mode = \"in\"} : view<bf16, 2>\n"
+      "  %e = param @e %R, %N {param = 3, mode = \"in\"} : view<bf16, 2>\n"
+      "  %c = param @c %R, %N {param = 4, mode = \"out\"} : view<f32, 2>\n"
+      "  space @main {vars = []} {\n"
+      "    %z = const {value = 0.0} : f32\n    %none = tile.splat %z : tile<16x128xf32>\n"
+      "    %al = load %a : tile<16x64xbf16>\n    %bl = load %b : tile<64x128xbf16>\n"
+      "    %dl = load %d : tile<16x16xbf16>\n    %el = load %e : tile<16x128xbf16>\n"
+      "    %x = tile.dot %al, %bl, %none : tile<16x128xf32>\n"
+      "    %y = tile.dot %dl, %el, %x : tile<16x128xf32>\n"
+      "    store %y, %c\n    yield\n  }\n  return\n}\n";
+  runBoth(text, 1,
+          {random(DType::BF16, {16, 64}, 1), random(DType::BF16, {64, 128}, 2),
+           random(DType::BF16, {16, 16}, 3), random(DType::BF16, {16, 128}, 4),
+           zeros(DType::F32, {16, 128})},
+          1e-4);
+}
+
 TEST(HostDot, OperandsThatTheBodyWrites) {
   const std::string text =
       "kernel @k {\n  %c0 = const {value = 0} : index\n  %n2 = const {value = 2} : index\n"
