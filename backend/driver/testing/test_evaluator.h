@@ -160,6 +160,8 @@ private:
   /// How often the next kernel that is called is launched.
   int repeat_ = 1;
   bool failed_ = false;
+  /// A launch so far has multiplied as tf32.
+  bool hasTf32_ = false;
   std::vector<LaunchRecord> launches_;
 };
 

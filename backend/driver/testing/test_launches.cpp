@@ -39,6 +39,14 @@ bool dependsOnArrival(ir::Module &module) {
   return depends;
 }
 
+// Whether machines may round operands of its products, or multiply them as they are.
+bool multipliesAsTf32(ir::Module &module) {
+  bool found = false;
+  ir::walk(module.body(),
+           [&](ir::Op &op) { found |= op.is(ir::OpKind::Dot) && op.hasAttr("precision"); });
+  return found;
+}
+
 } // namespace
 
 struct TestEvaluator::Launch {
@@ -378,9 +386,11 @@ bool TestEvaluator::runOnExecutor(Launch &launch) {
   return false;
 }
 
-// Two executors may round differently, so that floats agree as promises do. Where the program
-// itself depends on who comes first, only its expectations tell right from wrong.
+// Two executors may round differently, so that floats agree as promises do; less so what may follow
+// from a product of tf32, of this launch or of one before it. Where the program itself depends on
+// who comes first, only its expectations tell right from wrong.
 void TestEvaluator::compareWithOther(const Launch &launch) {
+  hasTf32_ |= multipliesAsTf32(*launch.code.module);
   const size_t index = launches_.size() - 1;
   if (!other_ || index >= other_->size() || dependsOnArrival(*launch.code.module))
     return;
@@ -390,7 +400,8 @@ void TestEvaluator::compareWithOther(const Launch &launch) {
   for (size_t i = 0; i < launch.written.size(); ++i)
     for (int rank = 0; rank < ranks_ && !launch.written[i].empty(); ++rank) {
       const ndarray::Comparison comparison =
-          compareLoosely(launch.written[i][rank], *other.written[i][rank]);
+          compareLoosely(launch.written[i][rank], *other.written[i][rank],
+                         hasTf32_ ? tf32Tolerance() : Tolerance());
       if (comparison.equal())
         continue;
       failed_ = true;

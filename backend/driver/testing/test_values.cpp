@@ -288,8 +288,12 @@ Tolerance defaultTolerance(const Array &a, const Array &b) {
   return x.rtol > y.rtol ? x : y;
 }
 
-ndarray::Comparison compareLoosely(const Array &actual, const Array &expected) {
-  const Tolerance tolerance = defaultTolerance(actual, expected);
+Tolerance tf32Tolerance() { return defaultTolerance(DType::F16); }
+
+ndarray::Comparison compareLoosely(const Array &actual, const Array &expected, Tolerance least) {
+  Tolerance tolerance = defaultTolerance(actual, expected);
+  if (!actual.isIntegral() && !expected.isIntegral())
+    tolerance = {std::max(tolerance.rtol, least.rtol), std::max(tolerance.atol, least.atol)};
   return ndarray::approxEqual(actual, expected, 0,
                               tolerance.atol + tolerance.rtol * largestMagnitude(expected));
 }

@@ -59,16 +59,20 @@ llvm::Expected<Array> elements(const Array &array, llvm::ArrayRef<AxisIndex> ind
 llvm::Expected<Array> withElements(const Array &array, llvm::ArrayRef<AxisIndex> indices,
                                    const Array &value);
 
-/// Compares as promises do: without tolerances given, |a - b| <= atol + rtol * max |b| with those
-/// of the less exact element type.
-[[nodiscard]] ndarray::Comparison compareLoosely(const Array &actual, const Array &expected);
-
 /// What `~=` allows where no tolerance is written; both are 0 where both sides are integers.
 struct Tolerance {
   double rtol = 0;
   double atol = 0;
 };
 [[nodiscard]] Tolerance defaultTolerance(const Array &a, const Array &b);
+
+/// Compares as promises do: without tolerances given, |a - b| <= atol + rtol * max |b| with those
+/// of the less exact element type; of floats with those of `least` where these are larger.
+[[nodiscard]] ndarray::Comparison compareLoosely(const Array &actual, const Array &expected,
+                                                 Tolerance least = {});
+/// For numbers that follow from products whose operands may have been rounded to tf32, or not:
+/// those of f16, which has as many bits behind the point.
+[[nodiscard]] Tolerance tf32Tolerance();
 
 /// A single integer or bool.
 [[nodiscard]] bool isWholeNumber(const Array &array);
