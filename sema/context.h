@@ -16,6 +16,8 @@ namespace dtile::sema {
 constexpr int64_t kMaxTileElements = int64_t(1) << 24;
 constexpr unsigned kMaxTileRank = 4;
 constexpr unsigned kMaxTensorRank = 8;
+/// Launches count the programs of a space in 32 bits.
+constexpr int64_t kMaxPrograms = INT32_MAX;
 /// Calls of functions nest at most this deep: all are expanded.
 constexpr unsigned kMaxCallDepth = 256;
 

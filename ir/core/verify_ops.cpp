@@ -478,16 +478,22 @@ std::string checkCondition(const Op &op) {
   return isNot("operand 0", type, "bool");
 }
 
+/// Descriptors of kernels hold these in 32 bits.
 std::string checkPositive(const Op &op, StringRef attr) {
-  if (op.intAttrOr(attr, 1) >= 1)
-    return "";
-  return ("attribute `" + attr + "` is less than 1").str();
+  const int64_t value = op.intAttrOr(attr, 1);
+  if (value < 1)
+    return ("attribute `" + attr + "` is less than 1").str();
+  if (value > INT32_MAX)
+    return ("attribute `" + attr + "` does not fit 32 bits").str();
+  return "";
 }
 
 std::string checkPosition(const Op &op, StringRef attr) {
-  if (op.intAttr(attr) >= 0)
-    return "";
-  return ("attribute `" + attr + "` is negative").str();
+  if (op.intAttr(attr) < 0)
+    return ("attribute `" + attr + "` is negative").str();
+  if (op.intAttr(attr) > INT32_MAX)
+    return ("attribute `" + attr + "` does not fit 32 bits").str();
+  return "";
 }
 
 std::string checkParam(const Op &op) {

@@ -5,20 +5,42 @@
 //   argument; `scalar.<param>`, an integer argument. <param> is the position, or the name where the
 //   kernel has one of that name.
 // Produces: constants in place of num_ranks, launch.dim and scalar_param; and, unless `guard=0`, a
-//   check at the start of the kernel that the launch brings just these, so that the code is never
-//   wrong.
+//   check before the first space that the launch brings just these, so that the code is never wrong.
+//   A value that no launch can bring is an error.
 // Why: with sizes known, loops, edges and conditions fold away; canonicalize does that next.
 // Leaves alone: the declared params themselves, and scalar arguments that are not integers.
+#include "frontend/base/check.h"
 #include "ir/core/builder.h"
 #include "ir/transform/pass.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallPtrSet.h"
+#include "llvm/Support/MathExtras.h"
 
 namespace dtile::passes {
 
 using namespace dtile::ir;
 
 namespace {
+
+/// Whether an integer type has a value.
+bool fits(Type type, int64_t value) {
+  if (type.isIndex())
+    return true;
+  const unsigned bits = dtypeBits(type.dtype());
+  switch (dtypeClass(type.dtype())) {
+  case DTypeClass::Bool:
+    return value == 0 || value == 1;
+  case DTypeClass::Int:
+    return llvm::isIntN(bits, value);
+  case DTypeClass::UInt:
+    // The largest numbers of u64 are written as negative ones.
+    return bits == 64 || llvm::isUIntN(bits, uint64_t(value));
+  case DTypeClass::Float:
+    return false;
+  }
+  DTILE_UNREACHABLE("not a class of types");
+}
 
 class Specializer {
 public:
@@ -32,8 +54,9 @@ private:
   [[nodiscard]] const int64_t *byParam(llvm::StringRef prefix, int64_t param,
                                        llvm::StringRef suffix) const;
   [[nodiscard]] llvm::StringRef nameOfParam(int64_t position) const;
-  void fix(Op &op, int64_t value);
+  void fix(Op &op, int64_t value, bool isGuarded);
   void guard(Op &op, Value *constant);
+  [[nodiscard]] bool isFine(const Op &op, int64_t value);
 
   Op &kernel_;
   PassContext &context_;
@@ -83,9 +106,8 @@ void Specializer::guard(Op &op, Value *constant) {
   check->setAttr("message", "compiled for {0} " + what + ", launched with {1}");
 }
 
-void Specializer::fix(Op &op, int64_t value) {
+void Specializer::fix(Op &op, int64_t value, bool isGuarded) {
   builder_.setLoc(op.loc());
-  builder_.setInsertionPoint(op.parentBlock()->terminator());
   Op *place = &*std::next(op.getIterator());
   builder_.setInsertionPoint(place);
   Value *constant = op.result()->type().isIndex()
@@ -93,27 +115,91 @@ void Specializer::fix(Op &op, int64_t value) {
                         : builder_.constInt(op.result()->type().dtype(), value);
   constant->setNameHint(op.result()->nameHint());
   op.result()->replaceAllUsesWith(constant);
-  // In spaces and functions the checks at the start of the kernel have been made.
-  if (guards_ && op.parentOp() == &kernel_)
+  if (isGuarded)
     guard(op, constant);
+}
+
+bool Specializer::isFine(const Op &op, int64_t value) {
+  auto refuse = [&](const llvm::Twine &option, llvm::StringRef why) {
+    context_.diagnostics
+        .report(SourceRange{}, diag::ir_bad_pass_option,
+                (option + "=" + llvm::Twine(value)).str())
+        .note(SourceRange{}, diag::note_protocol, why);
+    return false;
+  };
+  switch (op.kind()) {
+  case OpKind::NumRanks:
+    return (value >= 1 && value <= INT32_MAX) ||
+           refuse("W", "a launch has 1 rank at least, and at most 2147483647");
+  case OpKind::LaunchDim:
+    return value >= 0 || refuse("dim." + llvm::Twine(op.intAttr("param")) + "." +
+                                    llvm::Twine(op.intAttr("dim")),
+                                "no size is below 0");
+  case OpKind::ScalarParam: {
+    const Type type = op.result()->type();
+    return fits(type, value) ||
+           refuse("scalar." + op.strAttr("name"),
+                  "the argument is of type `" + dtypeName(type.dtype()).str() + "`");
+  }
+  default:
+    DTILE_UNREACHABLE("no option is for this operation");
+  }
 }
 
 bool Specializer::run() {
   llvm::SmallVector<Op *, 16> found;
-  bool hasTopNumRanks = false;
   walk(kernel_, [&](Op &op) {
-    if (!wanted(op))
-      return;
-    found.push_back(&op);
-    hasTopNumRanks |= op.is(OpKind::NumRanks) && op.parentOp() == &kernel_;
+    if (wanted(op))
+      found.push_back(&op);
   });
-  if (context_.option("W") && !hasTopNumRanks && guards_) {
-    // num_ranks occurs in spaces only, or in code that has already used it: check it all the same.
-    builder_.setInsertionPointToStart(kernel_.body());
-    found.push_back(builder_.op(OpKind::NumRanks, {}));
+  // One message is enough.
+  for (const Op *op : found)
+    if (!isFine(*op, *wanted(*op)))
+      return false;
+  // Checks stand before the first space, where the rest of the kernel's own code may use what was
+  // found to be so. What is asked for after that, or in spaces only, is asked for again.
+  llvm::SmallVector<Op *, 16> guarded;
+  if (guards_) {
+    auto same = [](const Op &a, const Op &b) {
+      return a.kind() == b.kind() &&
+             (a.is(OpKind::NumRanks) || (a.intAttr("param") == b.intAttr("param") &&
+                                         (!a.is(OpKind::LaunchDim) ||
+                                          a.intAttr("dim") == b.intAttr("dim"))));
+    };
+    llvm::SmallPtrSet<const Op *, 32> before;
+    Op *firstSpace = kernel_.body().terminator();
+    for (Op &op : kernel_.body().ops()) {
+      if (op.is(OpKind::Space)) {
+        firstSpace = &op;
+        break;
+      }
+      before.insert(&op);
+    }
+    for (Op *op : found)
+      if (before.contains(op) &&
+          llvm::none_of(guarded, [&](Op *other) { return same(*op, *other); }))
+        guarded.push_back(op);
+    const llvm::SmallVector<Op *, 16> asked = found;
+    for (Op *op : asked)
+      if (llvm::none_of(guarded, [&](Op *other) { return same(*op, *other); })) {
+        builder_.setLoc(op->loc());
+        builder_.setInsertionPoint(firstSpace);
+        ValueMap none;
+        guarded.push_back(cloneOp(builder_, *op, none));
+        found.push_back(guarded.back());
+      }
+    if (context_.option("W") &&
+        llvm::none_of(guarded, [](Op *op) { return op->is(OpKind::NumRanks); })) {
+      // Code that used the number of ranks is gone: it is checked all the same.
+      builder_.setInsertionPointToStart(kernel_.body());
+      guarded.push_back(builder_.op(OpKind::NumRanks, {}));
+      if (!isFine(*guarded.back(), *context_.option("W")))
+        return false;
+      found.push_back(guarded.back());
+    }
   }
   for (Op *op : found)
-    fix(*op, *wanted(*op));
+    fix(*op, *wanted(*op), llvm::is_contained(guarded, op));
   return !found.empty();
 }
 

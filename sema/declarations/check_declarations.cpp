@@ -113,6 +113,8 @@ void Checker::spaceDims(const ast::OverClause *over, TSpace &space,
     std::optional<int64_t> programs = constInt(over->programs, "the number of programs");
     if (programs && *programs < 1)
       report(over->programs->range, diag::step_not_positive, *programs);
+    if (programs && *programs > kMaxPrograms)
+      report(over->programs->range, diag::literal_does_not_fit, *programs, "i32");
     space.programs = programs.value_or(0);
   }
   for (const ast::IterDim &dim : over->dims) {
