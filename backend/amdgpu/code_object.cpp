@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Links code objects with lld and reads their notes. lld works on files, so both ends of it are
-// temporary ones.
+// Links code objects with lld and reads their notes. lld works on files, so both ends of it have names.
 #include "backend/amdgpu/code_object.h"
 
+#include "frontend/base/scratch_file.h"
+
 #include "lld/Common/Driver.h"
-#include "llvm/ADT/SmallString.h"
 #include "llvm/BinaryFormat/MsgPackDocument.h"
 #include "llvm/Object/ELFObjectFile.h"
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/FileUtilities.h"
-#include "llvm/Support/MemoryBuffer.h"
+
+#include <cerrno>
+#include <fcntl.h>
+#include <thread>
+#include <unistd.h>
 
 LLD_HAS_DRIVER(elf)
 
@@ -17,61 +19,69 @@ namespace dtile::backend::amdgpu {
 
 namespace {
 
-/// A file that lives as long as this.
-class TemporaryFile {
+/// A name to write to. lld writes a file beside its output and renames it, unless that is a pipe.
+class OutputPipe {
 public:
-  static llvm::Expected<TemporaryFile> create(llvm::StringRef suffix, llvm::StringRef bytes) {
-    TemporaryFile file;
-    int descriptor = -1;
-    if (std::error_code error =
-            llvm::sys::fs::createTemporaryFile("dtile", suffix, descriptor, file.path_))
-      return llvm::createStringError(error, "cannot make a temporary file for lld: " +
-                                                error.message());
-    file.remover_.setFile(file.path_);
-    llvm::raw_fd_ostream os(descriptor, /*shouldClose=*/true);
-    os << bytes;
-    os.close();
-    if (os.has_error()) {
-      const std::error_code error = os.error();
-      os.clear_error();
-      return llvm::createStringError(error, "cannot write " + file.path_ + ": " + error.message());
-    }
-    return file;
+  OutputPipe() {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0)
+      return;
+    write_ = ends[1];
+    path_ = "/proc/self/fd/" + std::to_string(write_);
+    reader_ = std::thread([this, read = ends[0]] {
+      char bytes[1 << 14];
+      ssize_t count = 0;
+      while ((count = ::read(read, bytes, sizeof(bytes))) > 0 || (count < 0 && errno == EINTR))
+        text_.append(bytes, count > 0 ? size_t(count) : 0);
+      ::close(read);
+    });
   }
-  TemporaryFile(TemporaryFile &&other) : path_(other.path_) {
-    other.remover_.releaseFile();
-    remover_.setFile(path_);
+  ~OutputPipe() { finish(); }
+  OutputPipe(const OutputPipe &) = delete;
+  OutputPipe &operator=(const OutputPipe &) = delete;
+
+  [[nodiscard]] bool isThere() const { return !path_.empty() && ::access(path_.c_str(), W_OK) == 0; }
+  [[nodiscard]] const char *path() const { return path_.c_str(); }
+  /// What was written.
+  std::string finish() {
+    if (write_ >= 0)
+      ::close(std::exchange(write_, -1));
+    if (reader_.joinable())
+      reader_.join();
+    return std::move(text_);
   }
-  [[nodiscard]] const char *path() { return path_.c_str(); }
 
 private:
-  TemporaryFile() = default;
-  llvm::SmallString<128> path_;
-  llvm::FileRemover remover_;
+  int write_ = -1;
+  std::string path_;
+  std::string text_;
+  std::thread reader_;
 };
 
 } // namespace
 
 llvm::Expected<std::string> linkCodeObject(llvm::StringRef object) {
-  auto input = TemporaryFile::create("o", object);
+  auto input = ScratchFile::create(object);
   if (!input)
     return input.takeError();
-  auto output = TemporaryFile::create("hsaco", "");
-  if (!output)
-    return output.takeError();
+  OutputPipe output;
+  if (!output.isThere())
+    return llvm::createStringError("cannot make a pipe for lld, in /proc/self/fd");
   std::string messages;
   llvm::raw_string_ostream os(messages);
-  const char *arguments[] = {"ld.lld",       "--no-undefined", "-shared", "--threads=1",
-                             input->path(), "-o",             output->path()};
+  const char *arguments[] = {"ld.lld",
+                             "--no-undefined",
+                             "-shared",
+                             "--threads=1",
+                             input->path().c_str(),
+                             "-o",
+                             output.path()};
   const lld::Result result =
       lld::lldMain(arguments, os, os, {{lld::Gnu, &lld::elf::link}});
+  std::string linked = output.finish();
   if (result.retCode != 0)
     return llvm::createStringError("lld cannot link the code object: " + messages);
-  auto linked = llvm::MemoryBuffer::getFile(output->path());
-  if (!linked)
-    return llvm::createStringError(linked.getError(), "cannot read what lld wrote: " +
-                                                          linked.getError().message());
-  return (*linked)->getBuffer().str();
+  return linked;
 }
 
 namespace {

@@ -4,11 +4,9 @@
 #include "backend/driver/session.h"
 
 #include "frontend/base/check.h"
+#include "frontend/base/process.h"
 
 #include "llvm/Support/raw_ostream.h"
-
-#include <csignal>
-#include <unistd.h>
 
 namespace dtile::driver {
 
@@ -36,34 +34,23 @@ ExitCode dispatch(const Options &options) {
   DTILE_UNREACHABLE("the command line names no subcommand");
 }
 
-// Whether everything that was printed arrived; a full disk must not look like success.
-bool closeOutput() {
-  llvm::raw_fd_ostream &out = llvm::outs();
-  out.flush();
-  if (!out.has_error())
-    return true;
-  const std::error_code error = out.error();
-  out.clear_error();
-  // `dtilec … | head` closes the pipe: nobody is left to be told.
-  if (error != std::errc::broken_pipe)
-    llvm::errs() << "error: cannot write standard output: " << error.message() << '\n';
-  return false;
-}
-
 } // namespace
 
 } // namespace dtile::driver
 
 int main(int argc, char **argv) {
   using namespace dtile::driver;
-  std::signal(SIGPIPE, SIG_IGN);
+  dtile::setUpProcess();
   Options options;
   ExitCode code = ExitCode::Ok;
-  if (auto ended = readCommandLine(argc, argv, options, llvm::outs(), llvm::errs()))
+  if (auto ended = readCommandLine(argc, argv, options, llvm::outs(), llvm::errs())) {
     code = *ended;
-  else
+  } else {
+    dtile::setLastWords(options.diagnosticForm);
     code = dispatch(options);
-  if (!closeOutput() && code == ExitCode::Ok)
+  }
+  // A full disk must not look like success.
+  if (!dtile::closeStreams() && code == ExitCode::Ok)
     code = ExitCode::Failed;
   return int(code);
 }

@@ -4,7 +4,12 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallString.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
+
+#include <climits>
+#include <unistd.h>
 
 namespace dtile::driver {
 
@@ -29,28 +34,40 @@ llvm::Error writeThrough(llvm::StringRef path, llvm::StringRef bytes) {
   return error ? cannotWrite(path, error.message()) : llvm::Error::success();
 }
 
-// Gives the file its bytes, or discards it.
-llvm::Error fill(fs::TempFile &temporary, llvm::StringRef path, llvm::StringRef bytes) {
-  llvm::raw_fd_ostream os(temporary.FD, /*shouldClose=*/false);
-  os << bytes;
-  os.flush();
-  const std::error_code error = os.error();
-  os.clear_error();
-  if (!error)
-    return llvm::Error::success();
-  llvm::consumeError(temporary.discard());
-  return cannotWrite(path, error.message() + "; free some space or choose another folder");
-}
-
 } // namespace
 
-OutputFiles::~OutputFiles() {
-  for (Pending &file : pending_)
-    llvm::consumeError(file.temporary.discard());
+std::string realPath(llvm::StringRef path) {
+  std::string named = path.str();
+  // Links may lead to links; as many as the system follows.
+  for (int i = 0; i < 40; ++i) {
+    const std::string folder = llvm::sys::path::parent_path(named).str();
+    llvm::SmallString<256> whole;
+    // A folder that is not there is a mistake that opening finds.
+    if (fs::real_path(folder.empty() ? "." : folder, whole))
+      return named;
+    llvm::sys::path::append(whole, llvm::sys::path::filename(named));
+    named = whole.str().str();
+    char to[PATH_MAX];
+    const ssize_t length = ::readlink(named.c_str(), to, sizeof(to));
+    if (length < 0)
+      break;
+    const llvm::StringRef link(to, size_t(length));
+    if (llvm::sys::path::is_absolute(link)) {
+      named = link.str();
+    } else {
+      llvm::sys::path::remove_filename(whole);
+      llvm::sys::path::append(whole, link);
+      named = whole.str().str();
+    }
+  }
+  return named;
 }
 
 llvm::Error OutputFiles::add(llvm::StringRef path, llvm::StringRef bytes) {
   if (path == "-") {
+    if (std::exchange(usesStandardOutput_, true))
+      return llvm::createStringError("standard output is the place of two outputs; give one of "
+                                     "them the name of a file");
     llvm::outs() << bytes;
     return llvm::Error::success();
   }
@@ -65,21 +82,20 @@ llvm::Error OutputFiles::add(llvm::StringRef path, llvm::StringRef bytes) {
     return writeThrough(path, bytes);
   if (fs::exists(status) && fs::access(path, fs::AccessMode::Write))
     return cannotWrite(path, "it is write-protected; make it writable or choose another name");
-  llvm::SmallString<256> target(path);
   // The file that a link names is replaced, not the link.
-  if (fs::exists(status))
-    (void)fs::real_path(path, target);
+  std::string target = realPath(path);
   if (llvm::any_of(pending_, [&](const Pending &file) { return file.target == target; }))
     return cannotWrite(path, "it is the name of two outputs");
   const unsigned mode =
       fs::exists(status) ? unsigned(status.permissions()) : unsigned(fs::all_read | fs::all_write);
-  auto temporary = fs::TempFile::create(target + ".%%%%%%.tmp", mode);
+  auto temporary = UniqueFile::create(llvm::sys::path::parent_path(target), mode);
   if (!temporary)
     return cannotWrite(path, llvm::toString(temporary.takeError()) +
                                  "; check that the folder exists and is writable");
-  if (llvm::Error error = fill(*temporary, path, bytes))
-    return error;
-  pending_.push_back({std::move(*temporary), path.str(), target.str().str()});
+  if (llvm::Error error = temporary->write(bytes))
+    return cannotWrite(path, llvm::toString(std::move(error)) +
+                                 "; free some space or choose another folder");
+  pending_.push_back({std::move(*temporary), path.str(), std::move(target)});
   return llvm::Error::success();
 }
 
@@ -87,10 +103,8 @@ llvm::Error OutputFiles::commit() {
   std::vector<std::string> made;
   llvm::Error failure = llvm::Error::success();
   for (Pending &file : pending_) {
-    if (failure) {
-      llvm::consumeError(file.temporary.discard());
-      continue;
-    }
+    if (failure)
+      break;
     if (llvm::Error error = file.temporary.keep(file.target))
       failure = llvm::joinErrors(std::move(failure),
                                  cannotWrite(file.path, llvm::toString(std::move(error))));

@@ -3,31 +3,31 @@
 #include "backend/nvptx/ptxas.h"
 
 #include "frontend/base/check.h"
+#include "frontend/base/child_process.h"
+#include "frontend/base/scratch_file.h"
 
-#include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Process.h"
 #include "llvm/Support/Program.h"
-#include "llvm/Support/raw_ostream.h"
+
+#include <cstring>
 
 namespace dtile::backend::nvptx {
 
 namespace {
 
-/// Large kernels take seconds; more than this is a hang.
-constexpr unsigned kSeconds = 120;
+/// Large kernels take seconds, on a busy machine minutes; more than this is a hang.
+constexpr unsigned kSeconds = 300;
 
-std::string readFile(llvm::StringRef path) {
-  auto buffer = llvm::MemoryBuffer::getFile(path);
-  return buffer ? (*buffer)->getBuffer().str() : "";
-}
-
-llvm::Error cannotWrite(std::error_code code) {
-  return llvm::createStringError("cannot write a temporary file for ptxas: " + code.message());
+/// `DTILE_PTXAS_TIMEOUT`, in seconds, where one knows better.
+unsigned timeout() {
+  unsigned seconds = 0;
+  const auto named = llvm::sys::Process::GetEnv("DTILE_PTXAS_TIMEOUT");
+  return named && !llvm::StringRef(*named).getAsInteger(10, seconds) && seconds != 0 ? seconds
+                                                                                   : kSeconds;
 }
 
 } // namespace
@@ -76,49 +76,34 @@ llvm::Expected<Assembled> runPtxas(llvm::StringRef ptx, llvm::StringRef arch) {
         "ptxas of the CUDA toolkit was found neither in PATH, nor in $CUDA_HOME/bin, nor in "
         "/usr/local/cuda/bin; without it there is PTX only (--emit=ptx, or an object file, whose "
         "PTX the driver compiles)");
-  llvm::SmallString<128> folder;
-  if (std::error_code code = llvm::sys::fs::createUniqueDirectory("dtile-ptxas", folder))
-    return cannotWrite(code);
-  const llvm::scope_exit cleanUp([&] { llvm::sys::fs::remove_directories(folder); });
-  auto inFolder = [&](llvm::StringRef name) {
-    llvm::SmallString<128> path(folder);
-    llvm::sys::path::append(path, name);
-    return path.str().str();
-  };
-  const std::string input = inFolder("kernels.ptx");
-  const std::string output = inFolder("kernels.cubin");
-  const std::string log = inFolder("log");
-  {
-    std::error_code code;
-    llvm::raw_fd_ostream os(input, code);
-    if (code)
-      return cannotWrite(code);
-    os << ptx;
-    os.close();
-    if (os.has_error()) {
-      code = os.error();
-      os.clear_error();
-      return cannotWrite(code);
-    }
-  }
-  const std::string archFlag = ("-arch=" + arch).str();
-  const llvm::StringRef arguments[] = {program, "-v", "-O3", archFlag, input, "-o", output};
-  const std::optional<llvm::StringRef> redirects[] = {llvm::StringRef(""), llvm::StringRef(log),
-                                                      llvm::StringRef(log)};
-  std::string message;
-  const int result = llvm::sys::ExecuteAndWait(program, arguments, std::nullopt, redirects,
-                                               kSeconds, /*MemoryLimit=*/0, &message);
-  Assembled assembled{readFile(output), readFile(log)};
+  const unsigned seconds = timeout();
+  auto input = ScratchFile::create(ptx);
+  if (!input)
+    return input.takeError();
+  auto output = ScratchFile::create();
+  if (!output)
+    return output.takeError();
+  auto run = runChild(program,
+                      {"-v", "-O3", ("-arch=" + arch).str(), input->path(), "-o", output->path()},
+                      seconds);
+  if (!run)
+    return run.takeError();
+  const std::string messages = "\n" + llvm::StringRef(run->output).trim().str();
+  if (run->isTimedOut)
+    return llvm::createStringError(program + " has not ended after " + std::to_string(seconds) +
+                                   " seconds, for " + arch.str() + messages);
+  if (run->signal != 0)
+    return llvm::createStringError(program + " did not end well: " + ::strsignal(run->signal) +
+                                   messages);
   // Places in a file that is gone help nobody.
-  if (result != 0) {
-    std::string text = program + " refused the code for " + arch.str();
-    if (result < 0)
-      text = program + " did not end well: " + message;
-    return llvm::createStringError(text + "\n" + llvm::StringRef(assembled.messages).trim().str());
-  }
-  if (assembled.cubin.empty())
-    return llvm::createStringError(program + " wrote nothing\n" + assembled.messages);
-  return assembled;
+  if (run->code != 0)
+    return llvm::createStringError(program + " refused the code for " + arch.str() + messages);
+  auto cubin = output->contents();
+  if (!cubin)
+    return cubin.takeError();
+  if (cubin->empty())
+    return llvm::createStringError(program + " wrote nothing" + messages);
+  return Assembled{std::move(*cubin), std::move(run->output)};
 }
 
 std::vector<gpu::KernelStats> parseStats(llvm::StringRef messages) {

@@ -2,6 +2,8 @@
 // Reports a bug of ours: message, place, and the phases that were running.
 #include "frontend/base/check.h"
 
+#include "frontend/base/process.h"
+
 #include "llvm/Support/raw_ostream.h"
 
 #include <cstdlib>
@@ -11,13 +13,20 @@ namespace dtile {
 namespace {
 // Which phases run on this thread, innermost first. Only PhaseScope and reportBug touch it.
 thread_local PhaseScope *innermostPhase = nullptr;
+thread_local llvm::StringRef innermostWhat;
 } // namespace
 
 PhaseScope::PhaseScope(llvm::StringRef what) : what_(what), outer_(innermostPhase) {
   innermostPhase = this;
+  innermostWhat = what_;
 }
 
-PhaseScope::~PhaseScope() { innermostPhase = outer_; }
+PhaseScope::~PhaseScope() {
+  innermostPhase = outer_;
+  innermostWhat = outer_ ? outer_->what_ : "";
+}
+
+llvm::StringRef currentPhase() { return innermostWhat; }
 
 void reportBug(const char *file, int line, llvm::StringRef message) {
   llvm::raw_ostream &os = llvm::errs();
