@@ -33,10 +33,13 @@ WHEN: 'when';
 WHILE: 'while';
 YIELD: 'yield';
 
-// Context words: keywords in one place, names in all others.
+// Context words: keywords in one place, names in all others. frontend/parse makes names of ASSUME,
+// BECAUSE and REQUIRES where they start no clause (README.md, "Clauses").
 ALL: 'all';
 AS: 'as';
+ASSUME: 'assume';
 ATOL: 'atol';
+BECAUSE: 'because';
 BENCH: 'bench';
 BY: 'by';
 IN: 'in';
@@ -45,6 +48,7 @@ ORDERED: 'ordered';
 OUT: 'out';
 PROGRAMS: 'programs';
 RANKS: 'ranks';
+REQUIRES: 'requires';
 RTOL: 'rtol';
 SCRATCH: 'scratch';
 SYMM: 'symm';

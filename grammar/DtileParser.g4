@@ -43,6 +43,7 @@ kernelDeclaration
 kernelItem
   : roleItem=role
   | ensuresItem=ensures
+  | requiresItem=requiresClause
   | statementItem=statement
   ;
 
@@ -53,6 +54,8 @@ whenAll
   ;
 
 ensures: ENSURES condition=expectation SEMICOLON;
+
+requiresClause: REQUIRES conditions+=expression (COMMA conditions+=expression?)* SEMICOLON;
 
 testDeclaration
   : kind=(TEST | BENCH) title=STRING
@@ -110,6 +113,7 @@ statement
   | yielded=yieldStatement
   | awaited=awaitStatement
   | expected=expectStatement
+  | assumed=assumeStatement
   | nested=block
   | simple=simpleStatement
   ;
@@ -136,6 +140,8 @@ yieldStatement: YIELD values+=expression (COMMA values+=expression?)* SEMICOLON;
 awaitStatement: AWAIT value=expression SEMICOLON;
 
 expectStatement: EXPECT condition=expectation SEMICOLON;
+
+assumeStatement: ASSUME condition=expression BECAUSE reason=STRING SEMICOLON;
 
 expectation
   : lhs=expression (approximately=APPROXIMATELY rhs=expression)? tolerances+=tolerance*

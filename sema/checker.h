@@ -229,6 +229,7 @@ public:
   void whileStmt(const ast::WhileStmt *s);
   void ifStmt(const ast::IfStmt *s);
   void awaitStmt(const ast::AwaitStmt *s);
+  void assumeStmt(const ast::AssumeStmt *s);
   void returnStmt(const ast::ReturnStmt *s);
   void yieldStmt(const ast::YieldStmt *s);
   /// Bounds and variable of `m in M by BM`.
@@ -265,6 +266,15 @@ public:
   void kernelParam(const ast::Param &param, unsigned index);
   void solveSizes();
   void kernelPrologue(const ast::KernelDecl *decl);
+  // ---- check_clauses.cpp: what a launch is given.
+  void kernelClauses(const ast::KernelDecl *decl);
+  void clauseCondition(const ast::Expr *condition, const Clause &model);
+  std::string clauseText(SourceRange range) const;
+  const Symbol *tensorNamed(const ast::Expr *e);
+  bool isAboutElements(const ast::Expr *e);
+  void elementComparison(const ast::Expr *e, Clause clause);
+  bool clauseTensor(const ast::Expr *e, Clause &clause);
+  bool checkClauseTensor(SourceRange range, const Clause &clause);
   /// Of what is computed before bodies begin.
   void refuseMemory(const TExpr *value, diag::Id what);
   void kernelRole(const ast::Role *role, llvm::StringRef name, int afterAll,

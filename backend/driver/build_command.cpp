@@ -11,6 +11,7 @@
 #include "backend/launch/package.h"
 #include "backend/lowering_error.h"
 #include "frontend/base/check.h"
+#include "ir/analysis/clauses.h"
 #include "ir/core/builder.h"
 #include "ir/core/text_format.h"
 
@@ -242,6 +243,25 @@ bool checkOutputs(Session &session, llvm::ArrayRef<Output> outputs,
   return true;
 }
 
+// On GPUs the elements are not where prologues run, and what all ranks have no rank knows.
+bool markChecked(Session &session, ir::Module &module, llvm::ArrayRef<TargetArch> targets) {
+  for (const TargetArch &target : targets)
+    if (target.target->name() != "host") {
+      session.diagnostics.report(
+          SourceLoc{}, diag::bad_command_line,
+          "`--check-requires` is for host code: elements of inputs of target `" +
+              target.target->name().str() + "` are on the device",
+          "dtilec build");
+      return false;
+    }
+  for (ir::Op &kernel : module.body().ops())
+    if (kernel.is(ir::OpKind::Kernel))
+      for (ir::Op *clause : ir::clausesOf(kernel))
+        if (clause->is(ir::OpKind::LaunchElements))
+          clause->setAttr("checked", true);
+  return true;
+}
+
 bool checkOptions(Session &session) {
   const Options &options = session.options;
   if (options.output == "-" && options.emit == EmitKind::Object &&
@@ -294,6 +314,8 @@ void buildFile(Session &session) {
   LoweredModule lowered = readModule(session, options.inputs.front(), program);
   // IR text is built as it stands: `dtilec ir` runs passes on it.
   if (!lowered.module)
+    return;
+  if (options.checkRequires && !markChecked(session, *lowered.module, targets))
     return;
   std::optional<QuickCheck> check;
   if (program) {

@@ -310,6 +310,9 @@ void addBuild(CLI::App &app, Options &o) {
                                  "are where `--shmem nvshmem` or `--shmem rocshmem` finds its "
                                  "bitcode; give that as well");
   });
+  sub->add_flag("--check-requires", o.checkRequires,
+                "host code checks what is required of the elements of inputs before each launch: "
+                "each is read once, and sorted in a copy for `distinct`");
   sub->add_flag("!--no-assemble", o.assemble, "objects with PTX only, also where ptxas is found");
   addChoice<EmitKind>(*sub, "--emit", o.emit,
                       {{"obj", EmitKind::Object},

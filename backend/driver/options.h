@@ -106,6 +106,8 @@ struct Options {
   bool assemble = true;
   /// `--file-prefix-map OLD=NEW`, in the order given.
   std::vector<NamedText> filePrefixes;
+  /// Prologues check what is required of elements of inputs.
+  bool checkRequires = false;
 
   // run, test
   ExecutorKind executor = ExecutorKind::Host;

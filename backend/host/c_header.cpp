@@ -3,6 +3,7 @@
 // their positions by name.
 #include "backend/host/host.h"
 
+#include "ir/analysis/clauses.h"
 #include "ir/core/ir.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -26,6 +27,19 @@ std::string describe(const Op &param) {
          std::to_string(type.rank()) + (type.rank() == 1 ? " dimension" : " dimensions");
 }
 
+/// Without backquotes, and without the end of a comment.
+std::string commentText(llvm::StringRef text) {
+  std::string result;
+  for (const char c : text) {
+    if (c == '`')
+      continue;
+    if (c == '/' && !result.empty() && result.back() == '*')
+      result += ' ';
+    result += c;
+  }
+  return result;
+}
+
 void writeKernel(Op &kernel, llvm::raw_ostream &os) {
   llvm::StringRef name = kernel.strAttr("name");
   std::map<int64_t, const Op *> params;
@@ -43,6 +57,14 @@ void writeKernel(Op &kernel, llvm::raw_ostream &os) {
        << "\n";
   if (params.empty())
     os << " *   none\n";
+  const auto list = [&](llvm::StringRef title, const std::vector<std::string> &clauses) {
+    if (!clauses.empty())
+      os << " * " << title << "\n";
+    for (const std::string &clause : clauses)
+      os << " *   " << commentText(clause) << "\n";
+  };
+  list("Callers owe, and its correctness rests on:", ir::requirementsOf(kernel));
+  list("It is assumed:", ir::assumptionsOf(kernel));
   os << " */\n";
   os << "extern const dtile_kernel_desc dtile_kernel_" << name << ";\n";
   os << "enum {\n";

@@ -5,6 +5,7 @@
 
 #include "backend/runtime/device_abi.h"
 #include "frontend/base/check.h"
+#include "ir/analysis/clauses.h"
 #include "ir/analysis/communication.h"
 #include "ir/core/tile_order.h"
 
@@ -103,6 +104,7 @@ private:
   [[nodiscard]] llvm::Constant *param(Op &op);
   [[nodiscard]] llvm::Constant *space(Op &op, const HostCode::Space &code);
   [[nodiscard]] llvm::Constant *image(const DeviceImage &image);
+  void emitClauses();
   /// Whether some copy of a scratch object is made zero while another is used.
   [[nodiscard]] bool zeroesAhead() const;
 
@@ -249,6 +251,22 @@ void Descriptor::emit() {
       m_.module, m_.abi.kernel, /*isConstant=*/true, llvm::GlobalValue::ExternalLinkage,
       llvm::ConstantStruct::get(m_.abi.kernel, fields), ("dtile_kernel_" + name).str());
   descriptor->setAlignment(llvm::Align(8));
+  emitClauses();
+}
+
+/// What the kernel requires and assumes, for who binds it: text, a line each.
+void Descriptor::emitClauses() {
+  std::string text;
+  for (const std::string &clause : ir::requirementsOf(kernel_))
+    text += "requires " + clause + "\n";
+  for (const std::string &clause : ir::assumptionsOf(kernel_))
+    text += "assumes " + clause + "\n";
+  if (text.empty())
+    return;
+  llvm::Constant *value = llvm::ConstantDataArray::getString(m_.context(), text);
+  new llvm::GlobalVariable(m_.module, value->getType(), /*isConstant=*/true,
+                           llvm::GlobalValue::ExternalLinkage, value,
+                           "dtile_clauses_" + kernel_.strAttr("name").str());
 }
 
 } // namespace

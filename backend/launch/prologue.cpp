@@ -6,6 +6,7 @@
 #include "backend/runtime/device_abi.h"
 #include "backend/runtime/kernel_abi.h"
 #include "frontend/base/check.h"
+#include "ir/analysis/clauses.h"
 
 #include <cstddef>
 
@@ -37,7 +38,8 @@ private:
   void lowerParam(Op &op);
   void lowerSignal(Op &op);
   void lowerScalar(Op &op);
-  void lowerAssert(Op &op);
+  void lowerRequire(Op &op);
+  void lowerElements(Op &op);
   [[nodiscard]] llvm::Value *sizes(Op &op);
   [[nodiscard]] bool isForDevice() const { return filled_.kind() == FrameKind::Device; }
   [[nodiscard]] llvm::Value *frameAddress(int64_t offset);
@@ -233,6 +235,63 @@ void Prologue::lowerScalar(Op &op) {
   set(op.result(), {arith_.fromMemory(type, value)});
 }
 
+void Prologue::lowerRequire(Op &op) {
+  std::string kinds;
+  llvm::Type *i64 = b.getInt64Ty();
+  llvm::Value *values =
+      stackSlot(llvm::ArrayType::get(i64, std::max(1u, op.numOperands() - 1)), "values");
+  for (unsigned i = 1; i < op.numOperands(); ++i) {
+    const DType type = op.operand(i)->type().elementOrIndex();
+    llvm::Value *value = scalar(op.operand(i));
+    switch (dtypeClass(type)) {
+    case DTypeClass::Bool:
+      kinds += 'b';
+      value = b.CreateZExt(value, i64);
+      break;
+    case DTypeClass::Int:
+      kinds += 'i';
+      value = b.CreateSExt(value, i64);
+      break;
+    case DTypeClass::UInt:
+      kinds += 'u';
+      value = b.CreateZExt(value, i64);
+      break;
+    case DTypeClass::Float:
+      kinds += 'f';
+      value = b.CreateBitCast(arith_.cast(type, DType::F64, value), i64);
+      break;
+    }
+    b.CreateStore(value, b.CreateConstGEP1_64(i64, values, i - 1));
+  }
+  llvm::Value *isTrue = b.CreateZExt(scalar(op.operand(0)), b.getInt32Ty());
+  llvm::Value *bad =
+      b.CreateCall(launch_.runtime(Runtime::require),
+                   {handle_, isTrue, launch_.string(ir::refusalOf(op)), launch_.string(kinds),
+                    values});
+  require(b.CreateIsNull(bad));
+}
+
+/// Where it was asked for: elements of inputs are read one by one.
+void Prologue::lowerElements(Op &op) {
+  ir::ElementClause clause;
+  if (!op.boolAttrOr("checked", false) || isForDevice() || !ir::decode(op, clause))
+    return;
+  llvm::Type *i64 = b.getInt64Ty();
+  llvm::Value *position = stackSlot(llvm::ArrayType::get(i64, DTILE_MAX_RANK), "position");
+  const bool isCompared = op.hasAttr("pred");
+  for (unsigned i = 1; i + 1 < op.numOperands(); ++i)
+    b.CreateStore(scalar(op.operand(i)), b.CreateConstGEP1_64(i64, position, i - 1));
+  llvm::Value *bound =
+      isCompared ? scalar(op.operand(op.numOperands() - 1)) : b.getInt64(0);
+  const int64_t param = op.operand(0)->definingOp()->intAttr("param");
+  llvm::Value *bad =
+      b.CreateCall(launch_.runtime(Runtime::check_elements),
+                   {handle_, b.getInt32(param), b.getInt32(int(clause.kind)),
+                    b.getInt32(int(clause.predicate)), position, bound,
+                    launch_.string(op.strAttr("text"))});
+  require(b.CreateIsNull(bad));
+}
+
 void Prologue::lowerTargetOp(Op &op) {
   switch (op.kind()) {
   case OpKind::LaunchDim:
@@ -247,6 +306,10 @@ void Prologue::lowerTargetOp(Op &op) {
                       scalar(op.operand(0)), scalar(op.operand(1))});
     return require(b.CreateIsNull(bad));
   }
+  case OpKind::LaunchRequire:
+    return lowerRequire(op);
+  case OpKind::LaunchElements:
+    return lowerElements(op);
   case OpKind::Param:
     return lowerParam(op);
   case OpKind::SignalParam:

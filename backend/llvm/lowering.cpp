@@ -208,6 +208,8 @@ void FunctionLowering::lowerOp(Op &op) {
   case OpKind::Kernel:
   case OpKind::LaunchDim:
   case OpKind::LaunchCheck:
+  case OpKind::LaunchRequire:
+  case OpKind::LaunchElements:
   case OpKind::Param:
   case OpKind::ScalarParam:
   case OpKind::SignalParam:

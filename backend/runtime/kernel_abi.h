@@ -204,6 +204,14 @@ void dtile_rt_arg_scalar(dtile_launch *, int32_t param, void *out);
 /* 0 when equal; otherwise records the error of the launch */
 int32_t dtile_rt_check_dim(dtile_launch *, int32_t param, int32_t dim, int64_t declared,
                            int64_t passed);
+/* A launch for which a clause is not true is refused. `message` has holes {0} … for the values;
+ * `kinds` has a letter each: i, u, b, or f for the bits of a double. Gives 0 where it is true. */
+int32_t dtile_rt_require(dtile_launch *, int32_t is_true, const char *message, const char *kinds,
+                         const int64_t *values);
+/* The same of an input's elements; kind and predicate are those of
+ * frontend/base/element_clauses.h, and `text` is the clause. */
+int32_t dtile_rt_check_elements(dtile_launch *, int32_t param, int32_t kind, int32_t predicate,
+                                const int64_t *position, int64_t bound, const char *text);
 /* this launch's copy of a scratch object (row-major, contiguous); null records an error */
 void *dtile_rt_scratch(dtile_launch *, int32_t param, int32_t ndim, const int64_t *size);
 /* the cells of a signal parameter on this rank (uint64_t, row-major); null records an error */

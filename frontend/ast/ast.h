@@ -287,6 +287,18 @@ struct ExpectStmt : Stmt {
   bool isEnsures = false;
 };
 
+/// `requires root < W, sorted(starts);`: what callers owe. Only at the head of kernels.
+struct RequiresStmt : Stmt {
+  DTILE_AST_NODE(RequiresStmt, Stmt)
+  llvm::ArrayRef<Expr *> conditions;
+};
+/// `assume slot < CAP because "…";`: what is true, and the compiler cannot show.
+struct AssumeStmt : Stmt {
+  DTILE_AST_NODE(AssumeStmt, Stmt)
+  Expr *condition = nullptr;
+  llvm::StringRef because;
+};
+
 // ---- Declarations ----
 
 /// A compile-time parameter: `T: dtype = bf16`, `BM = 128`, `const HIDDEN`, `N: i64`.
@@ -359,6 +371,8 @@ struct KernelDecl : Decl {
   Ident name;
   llvm::ArrayRef<GenericParam> generics;
   llvm::ArrayRef<Param> params;
+  /// What stands first and is about launches: RequiresStmt and AssumeStmt.
+  llvm::ArrayRef<Stmt *> clauses;
   /// Statements before the first role, run once a rank (lets only).
   llvm::ArrayRef<Stmt *> prologue;
   llvm::ArrayRef<Role *> roles;

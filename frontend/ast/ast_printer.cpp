@@ -129,6 +129,7 @@ public:
     Indent inner(*this);
     doc(d.doc);
     parameters(d.generics, d.params);
+    statements(d.clauses);
     statements(d.prologue);
     for (const Role *one : d.roles)
       role("role", one);
@@ -194,6 +195,14 @@ public:
   void operator()(const ReturnStmt &s) { keyword("return", s.values); }
   void operator()(const YieldStmt &s) { keyword("yield", s.values); }
   void operator()(const AwaitStmt &s) { keyword("await", llvm::ArrayRef<Expr *>(s.token)); }
+  void operator()(const RequiresStmt &s) { keyword("requires", s.conditions); }
+  void operator()(const AssumeStmt &s) {
+    line() << "assume ";
+    expr(s.condition);
+    os_ << " because ";
+    printQuoted(s.because, os_);
+    os_ << '\n';
+  }
   void operator()(const ExpectStmt &s) {
     line() << (s.isEnsures ? "ensures " : "expect ");
     expr(s.condition);

@@ -148,12 +148,14 @@ private:
   void children(const YieldStmt &s) { walk(s.values); }
   void children(const AwaitStmt &s) { walk(s.token); }
   void children(const ExpectStmt &s) { each(s.condition, s.rtol, s.atol); }
+  void children(const RequiresStmt &s) { walk(s.conditions); }
+  void children(const AssumeStmt &s) { walk(s.condition); }
 
   void children(const ImportDecl &) {}
   void children(const ConstDecl &d) { each(d.type, d.value); }
   void children(const FnDecl &d) { each(d.generics, d.params, d.results, d.body); }
   void children(const KernelDecl &d) {
-    each(d.generics, d.params, d.prologue, d.roles, d.ensures);
+    each(d.generics, d.params, d.clauses, d.prologue, d.roles, d.ensures);
   }
   void children(const TestDecl &d) { each(d.ranks, d.body); }
   void children(const BenchDecl &d) { each(d.ranks, d.body); }

@@ -116,8 +116,9 @@ private:
     const bool followsKeyword = kindBefore() == Kind::Keyword &&
                                 (textBefore() == "when" || textBefore() == "scratch" ||
                                  textBefore() == "ordered" || textBefore() == "programs");
-    const bool isTest = text == "test" || text == "bench";
-    return endsOperand() || isMode || followsKeyword || isTest ? Kind::Keyword : Kind::Word;
+    const bool isAlways =
+        text == "test" || text == "bench" || text == "requires" || text == "assume";
+    return endsOperand() || isMode || followsKeyword || isAlways ? Kind::Keyword : Kind::Word;
   }
 
   Kind operatorKind(llvm::StringRef text) const {
@@ -292,7 +293,7 @@ private:
 
   static bool startsClause(llvm::StringRef word) {
     return llvm::StringSwitch<bool>(word)
-        .Cases({"over", "ordered", "programs", "ranks", "rtol", "atol", "after"}, true)
+        .Cases({"over", "ordered", "programs", "ranks", "rtol", "atol", "after", "because"}, true)
         .Default(false);
   }
 

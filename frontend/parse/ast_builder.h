@@ -43,6 +43,7 @@ private:
   ast::Role *buildRole(P::RoleContext *context);
   ast::Role *buildWhenAll(P::WhenAllContext *context);
   ast::ExpectStmt *buildExpectation(P::ExpectationContext *context, SourceRange range);
+  bool isOfLaunch(const ast::AssumeStmt &assumption, P::OverClauseContext *over) const;
   llvm::StringRef docBefore(const antlr4::Token *token);
   llvm::StringRef joinDoc(llvm::ArrayRef<llvm::StringRef> lines);
 

@@ -2,7 +2,10 @@
 // Declarations to syntax tree, with the comments that document them.
 #include "frontend/parse/ast_builder.h"
 
+#include "frontend/ast/ast_visitor.h"
 #include "grammar/DtileLexer.h"
+
+#include "llvm/ADT/StringSet.h"
 
 namespace dtile::parse {
 
@@ -116,6 +119,24 @@ ast::Decl *AstBuilder::buildFn(P::FnDeclarationContext *context) {
   return node;
 }
 
+// Whether what is assumed at the head of a kernel is about the launch, not about its bodies.
+bool AstBuilder::isOfLaunch(const ast::AssumeStmt &assumption, P::OverClauseContext *over) const {
+  struct Names : ast::Walker<Names> {
+    using Walker::visit;
+    bool visit(const ast::NameExpr &e) {
+      found.insert(e.name);
+      return true;
+    }
+    llvm::StringSet<> found;
+  } names;
+  names.walk(static_cast<const ast::Expr *>(assumption.condition));
+  if (names.found.contains("rank") || names.found.contains("epoch"))
+    return false;
+  return over == nullptr || llvm::none_of(over->dims, [&](P::IterationContext *dim) {
+           return dim != nullptr && dim->id != nullptr && names.found.contains(ident(dim->id).name);
+         });
+}
+
 ast::Decl *AstBuilder::buildKernel(P::KernelDeclarationContext *context) {
   auto *node = arena_.make<ast::KernelDecl>(range(context));
   node->doc = docBefore(context->start);
@@ -125,6 +146,7 @@ ast::Decl *AstBuilder::buildKernel(P::KernelDeclarationContext *context) {
   llvm::SmallVector<ast::Stmt *, 16> statements;
   llvm::SmallVector<ast::Role *, 4> roles;
   llvm::SmallVector<ast::ExpectStmt *, 4> ensures;
+  llvm::SmallVector<ast::Stmt *, 4> clauses;
   // Statements that may not stand in a kernel with roles, should it turn out to have some.
   llvm::SmallVector<SourceRange, 4> misplaced;
   for (P::KernelItemContext *item : context->items) {
@@ -135,13 +157,26 @@ ast::Decl *AstBuilder::buildKernel(P::KernelDeclarationContext *context) {
           buildExpectation(item->ensuresItem->condition, range(item->ensuresItem));
       one->isEnsures = true;
       ensures.push_back(one);
+    } else if (item->requiresItem != nullptr) {
+      auto *one = arena_.make<ast::RequiresStmt>(range(item->requiresItem));
+      one->conditions = buildExpressions(item->requiresItem->conditions);
+      if (!statements.empty() || !roles.empty())
+        diagnostics_.report(one->range, diag::misplaced_clause, "requires");
+      clauses.push_back(one);
     } else if (ast::Stmt *statement = buildStatement(item->statementItem)) {
+      const auto *assumption = llvm::dyn_cast<ast::AssumeStmt>(statement);
+      if (assumption && statements.empty() && roles.empty() &&
+          isOfLaunch(*assumption, context->over)) {
+        clauses.push_back(statement);
+        continue;
+      }
       if (!roles.empty() || !llvm::isa<ast::LetStmt>(statement))
         misplaced.push_back(statement->range);
       statements.push_back(statement);
     }
   }
   node->ensures = keep(ensures);
+  node->clauses = keep(clauses);
   ast::OverClause *over = buildOver(context->over);
   if (!roles.empty()) {
     for (SourceRange place : misplaced)

@@ -72,6 +72,13 @@ ast::Stmt *AstBuilder::buildStatement(P::StatementContext *context) {
   }
   if (auto *one = context->expected)
     return buildExpectation(one->condition, range(one));
+  if (auto *one = context->assumed) {
+    auto *node = arena_.make<ast::AssumeStmt>(range(one));
+    node->condition = buildExpression(one->condition);
+    if (one->reason != nullptr)
+      node->because = unescape(sourceToken(one->reason));
+    return node;
+  }
   if (auto *one = context->nested)
     return buildBlock(one);
   if (auto *one = context->simple)

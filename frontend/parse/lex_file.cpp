@@ -100,6 +100,7 @@ public:
     result_.visible.emplace_back(antlr4::Token::EOF, end, end, uint32_t(result_.all.size()));
     result_.visible.back().index = index;
     result_.visible.back().followsLexicalError = afterError_;
+    resolveClauseWords();
     resolve();
     return std::move(result_);
   }
@@ -232,6 +233,47 @@ private:
   }
 
   // ---- Questions about neighbours ----
+
+  // `requires`, `assume` and `because` are names where they are no words of a clause.
+  void resolveClauseWords() {
+    auto &tokens = result_.visible;
+    // Functions of these names may be called for their effect.
+    bool areFunctions[2] = {};
+    for (size_t i = 1; i < tokens.size(); ++i)
+      if (typeAt(i - 1) == DtileLexer::FN) {
+        areFunctions[0] |= tokens[i].type == DtileLexer::REQUIRES;
+        areFunctions[1] |= tokens[i].type == DtileLexer::ASSUME;
+      }
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      bool isWord = true;
+      if (tokens[i].type == DtileLexer::BECAUSE)
+        isWord = typeAt(i + 1) == DtileLexer::STRING;
+      else if (tokens[i].type == DtileLexer::REQUIRES || tokens[i].type == DtileLexer::ASSUME)
+        isWord = startsClause(i, areFunctions[tokens[i].type == DtileLexer::ASSUME ? 1 : 0]);
+      if (!isWord)
+        tokens[i].type = DtileLexer::NAME;
+    }
+  }
+
+  bool startsClause(size_t i, bool isFunction) const {
+    const size_t before = i == 0 ? size_t(DtileLexer::SEMICOLON) : typeAt(i - 1);
+    if (before != DtileLexer::LEFT_BRACE && before != DtileLexer::RIGHT_BRACE &&
+        before != DtileLexer::SEMICOLON)
+      return false;
+    const size_t next = typeAt(i + 1);
+    switch (next) {
+    case DtileLexer::LEFT_PAREN: return !isFunction;
+    case DtileLexer::NAME:
+    case DtileLexer::INTEGER:
+    case DtileLexer::FLOAT:
+    case DtileLexer::TRUE:
+    case DtileLexer::FALSE:
+    case DtileLexer::MINUS:
+    case DtileLexer::NOT:
+    case DtileLexer::TILDE: return true;
+    default: return next >= DtileLexer::ALL && next <= DtileLexer::TEST;
+    }
+  }
 
   enum class Open : uint8_t { Paren, Bracket, Brace, Generic, ParameterGeneric, Question };
   struct Opened {

@@ -38,12 +38,14 @@ bool isKeyword(size_t type) { return type >= DtileParser::AFTER && type <= Dtile
 // Words that begin a statement or an item of a kernel, and so end what did not parse before them.
 bool startsByKeyword(size_t type) {
   switch (type) {
+  case DtileParser::ASSUME:
   case DtileParser::AWAIT:
   case DtileParser::ENSURES:
   case DtileParser::EXPECT:
   case DtileParser::FOR:
   case DtileParser::IF:
   case DtileParser::LET:
+  case DtileParser::REQUIRES:
   case DtileParser::RETURN:
   case DtileParser::ROLE:
   case DtileParser::VAR:
@@ -86,6 +88,8 @@ bool isStatementRule(size_t rule) {
   case DtileParser::RuleExpectStatement:
   case DtileParser::RuleSimpleStatement:
   case DtileParser::RuleEnsures:
+  case DtileParser::RuleRequiresClause:
+  case DtileParser::RuleAssumeStatement:
   case DtileParser::RuleKernelItem: return true;
   default: return false;
   }
@@ -155,6 +159,7 @@ constexpr Keyword kOverWords[] = {{"over", DtileParser::OVER},
                                   {"programs", DtileParser::PROGRAMS}};
 constexpr Keyword kTestWords[] = {{"ranks", DtileParser::RANKS}};
 constexpr Keyword kToleranceWords[] = {{"rtol", DtileParser::RTOL}, {"atol", DtileParser::ATOL}};
+constexpr Keyword kReasonWords[] = {{"because", DtileParser::BECAUSE}};
 constexpr Keyword kModeWords[] = {{"in", DtileParser::IN},
                                   {"out", DtileParser::OUT},
                                   {"inout", DtileParser::INOUT},
@@ -482,6 +487,7 @@ void SyntaxErrors::repairKeyword(antlr4::Parser *parser) {
   case DtileParser::RuleTestDeclaration: return tryWords(found, kTestWords);
   case DtileParser::RuleExpectStatement:
   case DtileParser::RuleEnsures: return tryWords(found, kToleranceWords);
+  case DtileParser::RuleAssumeStatement: return tryWords(found, kReasonWords);
   case DtileParser::RuleParameterMode: return tryWords(found, kModeWords);
   case DtileParser::RuleParameterList:
     // `c: outt T[M]` parses as a parameter of type `outt`.

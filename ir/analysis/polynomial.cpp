@@ -4,6 +4,7 @@
 #include "ir/analysis/polynomial.h"
 
 #include "frontend/base/check.h"
+#include "ir/core/constants.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -140,6 +141,21 @@ Polynomial Polynomial::operator*(const Polynomial &other) const {
   return product;
 }
 
+namespace {
+
+/// Whether integer arithmetic of any width is that of whole numbers: quotients by positive
+/// constants, and choices.
+bool neverWraps(const Op &op) {
+  if (op.is(OpKind::Min) || op.is(OpKind::Max))
+    return true;
+  if (!op.is(OpKind::Div) && !op.is(OpKind::Rem))
+    return false;
+  const std::optional<int64_t> by = constantOf(op.operand(1));
+  return by && *by > 0;
+}
+
+} // namespace
+
 Polynomials::Polynomials() {
   atoms_.push_back({.kind = AtomKind::Rank, .value = nullptr});
   atoms_.push_back({.kind = AtomKind::NumRanks, .value = nullptr});
@@ -193,7 +209,7 @@ Polynomial Polynomials::ofOp(Op &op, Value *value, Environment &environment) {
   if (op.is(OpKind::Const) && isNumber(value->type()))
     return Polynomial(op.intAttr("value"));
   if (!value->type().isIndex())
-    return opaque();
+    return isNumber(value->type()) && neverWraps(op) ? ofNarrow(op, environment) : opaque();
   // Other kinds stay opaque: they are computed from what a polynomial cannot say.
   switch (op.kind()) {
   case OpKind::Cast:
@@ -353,6 +369,21 @@ std::optional<AtomId> Polynomials::choiceOf(const Polynomial &p,
         return id;
     }
   return std::nullopt;
+}
+
+/// Of fewer bits: what gives no number that is further from zero than its operands.
+Polynomial Polynomials::ofNarrow(Op &op, Environment &environment) {
+  const Polynomial a = of(op.operand(0), environment), b = of(op.operand(1), environment);
+  switch (op.kind()) {
+  case OpKind::Div:
+    return div(a, b);
+  case OpKind::Rem:
+    return rem(a, b);
+  case OpKind::Min:
+    return minMax(AtomKind::Min, a, b);
+  default:
+    return minMax(AtomKind::Max, a, b);
+  }
 }
 
 bool Polynomials::splitBy(const Polynomial &p, const Polynomial &b, Polynomial &quotient,

@@ -180,6 +180,7 @@ private:
   AtomId intern(Atom atom);
   Value *emitAtom(Builder &builder, AtomId id, const llvm::DenseMap<AtomId, Value *> &bound) const;
   Polynomial ofOp(Op &op, Value *value, Environment &environment);
+  Polynomial ofNarrow(Op &op, Environment &environment);
   Polynomial opaque(Value *value, const Environment &environment);
   std::optional<Polynomial> ofChoice(Op &op, Value *value, Environment &environment);
   /// `a` where the bool value holds, else `b`; nothing where the condition is no comparison of

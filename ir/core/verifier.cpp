@@ -267,6 +267,8 @@ void Verifier::checkPlace(const Op &op) {
   case OpKind::SignalParam:
   case OpKind::LaunchDim:
   case OpKind::LaunchCheck:
+  case OpKind::LaunchRequire:
+  case OpKind::LaunchElements:
   case OpKind::Space:
     if (!parent || !parent->is(OpKind::Kernel))
       fail(op, "does not stand directly in a kernel");

@@ -530,6 +530,38 @@ std::string checkLaunchDim(const Op &op) {
   return checkPosition(op, "dim");
 }
 
+std::string checkLaunchRequire(const Op &op) {
+  if (op.hasAttr("names") && op.strsAttr("names").size() + 1 != op.numOperands())
+    return "attribute `names` has not one name for each trailing operand";
+  for (const Value *value : op.operands())
+    if (!value->type().isScalar() && !value->type().isIndex())
+      return "operands are scalars";
+  return checkCondition(op);
+}
+
+std::string checkLaunchElements(const Op &op) {
+  const StringRef kind = op.strAttr("kind");
+  const bool isCompared = kind == "all" || kind == "sum" || kind == "element";
+  const bool isKnown =
+      isCompared || kind == "sorted" || kind == "distinct" || kind == "replicated";
+  if (!isKnown)
+    return "attribute `kind` is not all, sorted, distinct, replicated, sum or element";
+  constexpr StringRef kPredicates[] = {"eq", "ne", "lt", "le", "gt", "ge"};
+  if (op.hasAttr("pred") != isCompared ||
+      (isCompared && !llvm::is_contained(kPredicates, op.strAttr("pred"))))
+    return "attribute `pred` is eq, ne, lt, le, gt or ge of what is compared, and else absent";
+  const Op *param = op.operand(0)->definingOp();
+  if (!param || !param->is(OpKind::Param) || param->strAttr("mode") != "in")
+    return "operand 0 is not an input of the kernel";
+  const unsigned positions = kind == "element" ? op.operand(0)->type().rank() : 0;
+  if (op.numOperands() != 1 + positions + (isCompared ? 1 : 0))
+    return "it has not an operand for each position and for what is compared with";
+  const DType dtype = op.operand(0)->type().dtype();
+  if (kind != "replicated" && (!isInteger(dtype) || dtype == DType::U64))
+    return "operand 0 does not hold integers of at most 63 bits";
+  return "";
+}
+
 /// The order of tiles, as ir/core/tile_order.h reads it.
 std::string checkSchedule(const Op &op) {
   const size_t dims = op.numOperands() / 3;
@@ -694,6 +726,10 @@ std::string checkTypes(const Op &op) {
   case OpKind::Condition:
   case OpKind::Assert:
     return checkCondition(op);
+  case OpKind::LaunchRequire:
+    return checkLaunchRequire(op);
+  case OpKind::LaunchElements:
+    return checkLaunchElements(op);
   case OpKind::LaunchDim:
   case OpKind::LaunchCheck:
     return checkLaunchDim(op);

@@ -182,8 +182,10 @@ void Lowering::parameters(const sema::KernelInstance &kernel) {
     declaredSizes_.push_back(std::move(sizes));
   }
   checkDeclaredSizes(kernel);
+  launchClauses(kernel);
   for (unsigned i = 0; i < kernel.params.size(); ++i)
     tensorParameter(kernel.params[i], i);
+  elementClauses(kernel);
 }
 
 void Lowering::checkDeclaredSizes(const sema::KernelInstance &kernel) {

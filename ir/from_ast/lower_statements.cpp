@@ -135,6 +135,12 @@ void Lowering::statement(const TStmt &stmt) {
     op->setAttr("message", stmt.message);
     return;
   }
+  case TStmtKind::Assume: {
+    Op *op = builder_.op(OpKind::Assert, {value(*stmt.condition)});
+    op->setAttr("message", "what is assumed does not hold: " + stmt.message);
+    op->setAttr("because", stmt.because);
+    return;
+  }
   case TStmtKind::Return:
   case TStmtKind::Yield:
     break;

@@ -126,6 +126,11 @@ private:
   void symbols(const sema::KernelInstance &kernel);
   void parameters(const sema::KernelInstance &kernel);
   void checkDeclaredSizes(const sema::KernelInstance &kernel);
+  // lower_clauses.cpp
+  void launchClauses(const sema::KernelInstance &kernel);
+  void elementClauses(const sema::KernelInstance &kernel);
+  void appendMentioned(const TExpr &condition, const sema::KernelInstance &kernel, Values &operands,
+                       std::vector<std::string> &names);
   void tensorParameter(const sema::KernelParam &param, unsigned position);
   void space(const sema::KernelInstance &kernel, const sema::TSpace &space);
   Value *launchDim(unsigned param, unsigned dim);

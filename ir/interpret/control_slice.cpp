@@ -6,6 +6,7 @@
 
 #include "frontend/base/check.h"
 #include "ir/analysis/loop_ends.h"
+#include "ir/analysis/clauses.h"
 
 namespace dtile::interpret {
 
@@ -62,7 +63,8 @@ private:
   void mark(Op &op);
   void needOperands(Op &op);
   void drain();
-  bool dependsOnData(Value *value, llvm::DenseSet<Value *> &seen);
+  /// Whether it is computed from what was read; `inputsToo`, or only from what a kernel may write.
+  bool dependsOnData(Value *value, llvm::DenseSet<Value *> &seen, bool inputsToo = true);
   bool isInsideSignal(Op &op);
 
   Op &kernel_;
@@ -171,11 +173,11 @@ void Slicer::drain() {
   }
 }
 
-bool Slicer::dependsOnData(Value *value, llvm::DenseSet<Value *> &seen) {
+bool Slicer::dependsOnData(Value *value, llvm::DenseSet<Value *> &seen, bool inputsToo) {
   if (!seen.insert(value).second)
     return false;
   const auto any = [&](llvm::ArrayRef<Value *> values) {
-    return llvm::any_of(values, [&](Value *v) { return dependsOnData(v, seen); });
+    return llvm::any_of(values, [&](Value *v) { return dependsOnData(v, seen, inputsToo); });
   };
   Op *op = value->definingOp();
   if (!op) {
@@ -185,7 +187,9 @@ bool Slicer::dependsOnData(Value *value, llvm::DenseSet<Value *> &seen) {
              any(around->body(around->numRegions() - 1).terminator()->operands());
     return false;
   }
-  if (readsMemory(*op) || op->is(OpKind::ScalarParam))
+  if (inputsToo && op->is(OpKind::ScalarParam))
+    return true;
+  if (readsMemory(*op) && (inputsToo || op->is(OpKind::Atomic) || !isReadOnly(op->operand(0))))
     return true;
   if (any(op->operands()))
     return true;
@@ -199,11 +203,17 @@ bool Slicer::isInsideSignal(Op &op) { return op.enclosing(OpKind::SignalParam) !
 
 ControlSlice Slicer::run() {
   std::vector<Op *> asserts;
+  std::vector<Op *> clauses;
   std::vector<Op *> indexed;
   for (Op &top : kernel_.body().ops())
     walk(top, [&](Op &op) {
       if (op.is(OpKind::Assert)) {
         asserts.push_back(&op);
+        return;
+      }
+      // What launches are refused for decides nothing in those that are not.
+      if (ir::isClause(op)) {
+        clauses.push_back(&op);
         return;
       }
       if (op.is(OpKind::Gather) || op.is(OpKind::Scatter))
@@ -259,6 +269,17 @@ ControlSlice Slicer::run() {
       if (op.is(OpKind::ScalarParam))
         slice_.scalars.push_back(&op);
     });
+  for (Op *op : clauses)
+    mark(*op);
+  // What is assumed of inputs is checked in runs; nothing else depends on it.
+  for (Op *op : asserts) {
+    llvm::DenseSet<Value *> seen;
+    Op *parent = op->parentOp();
+    if (ir::isAssumption(*op) && (parent == &kernel_ || slice_.runs.contains(parent)) &&
+        !dependsOnData(op->operand(0), seen, /*inputsToo=*/false))
+      mark(*op);
+  }
+  drain();
   return std::move(slice_);
 }
 

@@ -247,6 +247,8 @@ void bind(Instr &instr) {
   case OpKind::Assert:
   case OpKind::LaunchDim:
   case OpKind::LaunchCheck:
+  case OpKind::LaunchRequire:
+  case OpKind::LaunchElements:
   case OpKind::Param:
   case OpKind::ScalarParam:
   case OpKind::SignalParam:

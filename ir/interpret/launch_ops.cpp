@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Constants, machine facts and assertions, and what a kernel's prologue declares: parameters,
 // signals, spaces.
+#include "ir/analysis/clauses.h"
 #include "ir/interpret/elements.h"
 #include "ir/interpret/state.h"
 
@@ -61,8 +62,7 @@ std::string valueText(ir::Type type, Scalar value) {
 }
 
 /// Replaces {0}, {1} … in the message by the trailing operands.
-std::string filled(Body &body, const Instr &instr) {
-  const llvm::StringRef message = instr.op->strAttr("message");
+std::string filled(Body &body, const Instr &instr, llvm::StringRef message) {
   std::string text;
   for (size_t i = 0; i < message.size(); ++i) {
     const llvm::StringRef rest = message.drop_front(i);
@@ -86,7 +86,7 @@ std::string filled(Body &body, const Instr &instr) {
 Step runAssert(Body &body, const Instr &instr) {
   if ((body.scalar(instr.operands[0]) & 0xFF) != 0)
     return Step::Next;
-  return body.machine.trap(body, *instr.op, filled(body, instr));
+  return body.machine.trap(body, *instr.op, filled(body, instr, instr.op->strAttr("message")));
 }
 
 // Parameters.
@@ -123,6 +123,80 @@ Step runLaunchCheck(Body &body, const Instr &instr) {
                           "`, rank " + std::to_string(body.rank.rank) + ": dimension " +
                           std::to_string(info.dim) + " has the size " + std::to_string(passed) +
                           ", but the kernel wants " + std::to_string(declared));
+}
+
+Step refuseLaunch(Body &body, const std::string &why) {
+  MachineState &machine = body.machine;
+  return machine.fail(RunError::Kind::BadArgument,
+                      "kernel `" + machine.kernel->code->name + "`, rank " +
+                          std::to_string(body.rank.rank) + ": " + why);
+}
+
+Step runLaunchRequire(Body &body, const Instr &instr) {
+  if ((body.scalar(instr.operands[0]) & 0xFF) != 0)
+    return Step::Next;
+  return refuseLaunch(body, filled(body, instr, ir::refusalOf(*instr.op)));
+}
+
+/// Whether the rank has other elements than rank 0.
+bool differsFromFirst(const Body &body, int64_t position) {
+  const std::vector<ArgumentCode> &arguments = body.machine.kernel->code->arguments;
+  const Arg *own = nullptr;
+  argumentAt(body, position, own);
+  size_t place = 0;
+  while (arguments[place].position != position)
+    ++place;
+  const TensorArg &a = own->tensor;
+  const TensorArg &b = (*body.machine.ranks.front().args)[place].tensor;
+  if (a.sizes != b.sizes)
+    return true;
+  int64_t count = 1;
+  for (const int64_t size : a.sizes)
+    count *= size;
+  const size_t bytes = dtypeBytes(a.dtype);
+  if (a.data == b.data)
+    return false;
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t number = i, offsetA = 0, offsetB = 0;
+    for (size_t d = a.sizes.size(); d-- > 0; number /= a.sizes[d]) {
+      offsetA += number % a.sizes[d] * a.strides[d];
+      offsetB += number % a.sizes[d] * b.strides[d];
+    }
+    if (std::memcmp(static_cast<const char *>(a.data) + offsetA * bytes,
+                    static_cast<const char *>(b.data) + offsetB * bytes, bytes) != 0)
+      return true;
+  }
+  return false;
+}
+
+Step runLaunchElements(Body &body, const Instr &instr) {
+  const Op &op = *instr.op;
+  const int64_t position = op.operand(0)->definingOp()->intAttr("param");
+  const std::string required =
+      "`" + op.strAttr("text").str() + "` is " + (ir::isAssumption(op) ? "assumed" : "required");
+  ir::ElementClause clause;
+  if (!ir::decode(op, clause)) {
+    if (differsFromFirst(body, position))
+      return refuseLaunch(body, required + ", and rank 0 has other elements");
+    return Step::Next;
+  }
+  const Arg *arg = nullptr;
+  const ArgumentCode *argument = argumentAt(body, position, arg);
+  clauses::Elements elements;
+  elements.data = arg->tensor.data;
+  elements.bytes = int(dtypeBytes(arg->tensor.dtype));
+  elements.isSigned = dtypeClass(arg->tensor.dtype) == DTypeClass::Int;
+  elements.rank = int(arg->tensor.sizes.size());
+  elements.sizes = arg->tensor.sizes.data();
+  elements.strides = arg->tensor.strides.data();
+  std::vector<int64_t> numbers;
+  for (size_t i = 1; i < instr.operands.size(); ++i)
+    numbers.push_back(body.index(instr.operands[i]));
+  const std::string why =
+      clauses::violation(elements, clause.kind, clause.predicate,
+                         op.hasAttr("pred") ? numbers.back() : 0, numbers.data(),
+                         argument->name.c_str());
+  return why.empty() ? Step::Next : refuseLaunch(body, required + ", and " + why);
 }
 
 /// Dense row-major dimensions of the operand sizes; false when one is negative.
@@ -315,6 +389,12 @@ void bindLaunch(Instr &instr) {
     return bindParam(instr, runLaunchDim);
   case OpKind::LaunchCheck:
     return bindParam(instr, runLaunchCheck);
+  case OpKind::LaunchRequire:
+    instr.run = runLaunchRequire;
+    return;
+  case OpKind::LaunchElements:
+    instr.run = runLaunchElements;
+    return;
   case OpKind::Param:
     return bindParam(instr, instr.op->strAttr("mode") == "scratch" ? runScratch : runTensorParam);
   case OpKind::ScalarParam:

@@ -113,7 +113,13 @@ private:
 /// Small sizes, and each in turn one more than its largest block.
 std::vector<SizeValues> PromiseChecker::choose(int ranks) const {
   const size_t count = sizes_.symbols().size();
-  std::vector<SizeValues> all{SizeValues(count, 2)};
+  const auto withScalars = [&](SizeValues values) {
+    for (size_t s = 0; s < count; ++s)
+      if (sizes_.symbols()[s].dim->is(OpKind::ScalarParam))
+        values[s] = 0;
+    return values;
+  };
+  std::vector<SizeValues> all{withScalars(SizeValues(count, 2))};
   for (size_t s = 0; s < count; ++s) {
     const SizeSymbol &symbol = sizes_.symbols()[s];
     if (symbol.steps.empty() && !symbol.isShared)
@@ -121,7 +127,7 @@ std::vector<SizeValues> PromiseChecker::choose(int ranks) const {
     SizeValues values(count, 1);
     const int64_t step = symbol.steps.empty() ? 1 : symbol.steps.back();
     values[s] = symbol.isShared ? ranks * step + 1 : step + 1;
-    all.push_back(values);
+    all.push_back(withScalars(std::move(values)));
   }
   return all;
 }
@@ -153,8 +159,14 @@ bool PromiseChecker::fill(Arguments &arguments, TermTable &terms) {
       if (elements > kMaxElements)
         return false;
       const bool isOut = param->strAttr("mode") == "out";
+      // All ranks have the same elements.
+      const bool isReplicated = llvm::any_of(param->result()->uses(), [](const ir::Use &use) {
+        return use.user->is(OpKind::LaunchElements) &&
+               use.user->strAttr("kind") == "replicated";
+      });
+      const int32_t owner = isReplicated ? 0 : int32_t(r);
       for (int64_t i = 0; i < elements; ++i)
-        array.elements.push_back(isOut ? ~TermId(0) : terms.input({position, int32_t(r), i}));
+        array.elements.push_back(isOut ? ~TermId(0) : terms.input({position, owner, i}));
       std::memcpy(arg.tensor.data, array.elements.data(), elements * sizeof(TermId));
       arguments.before[name].push_back(std::move(array));
     }

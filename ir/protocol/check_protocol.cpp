@@ -5,6 +5,7 @@
 #include "ir/protocol/check_protocol.h"
 
 #include "frontend/base/check.h"
+#include "ir/analysis/clauses.h"
 #include "ir/analysis/launch_values.h"
 #include "ir/interpret/interpreter.h"
 #include "ir/protocol/check_progress.h"
@@ -16,6 +17,7 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallPtrSet.h"
+#include "llvm/ADT/StringExtras.h"
 
 #include <algorithm>
 
@@ -58,6 +60,7 @@ private:
   Progress checkRoom();
   /// False after an error: a symmetric object is larger on one rank than on another.
   [[nodiscard]] bool checkSymmetry();
+  [[nodiscard]] bool checkHasLaunches();
   [[nodiscard]] bool hasSomethingToCheck();
   void chooseRanks();
   /// False when the verdict is known: an error was reported.
@@ -132,10 +135,16 @@ void KernelChecker::findUndecided() {
   };
   for (const Op *read : slice_.data) {
     const Op *param = interpret::rootParam(read->operand(0));
+    const bool isMadeUp = param && llvm::any_of(param->result()->uses(), [](const ir::Use &use) {
+      return use.user->is(OpKind::LaunchElements);
+    });
     add(read, "what happens depends on data of " + (param ? nameOf(*param) : "memory") +
-                  ", which was taken to be zeros");
+                  (isMadeUp ? ", which was made up as it is required"
+                            : ", which was taken to be zeros"));
   }
   for (const Op *scalar : slice_.scalars)
+    if (llvm::none_of(sizes_.symbols(),
+                      [&](const SizeSymbol &symbol) { return symbol.dim == scalar; }))
     add(scalar,
         "what happens depends on the argument " + nameOf(*scalar) + ", which was taken to be zero");
   for (const Op *op : slice_.indexed) {
@@ -248,6 +257,13 @@ bool KernelChecker::runOnce(int ranks, const SizeValues &values) {
   const Case at{kernel_, ranks, sizes_.symbols(), values, &options_};
   if (error && error->op && error->kind == RunError::Kind::Trap && ir::isPrecondition(*error->op))
     return true;
+  if (error && error->op && error->kind == RunError::Kind::Trap && ir::isAssumption(*error->op)) {
+    // What was shown rests on it.
+    verdict_.isProved = false;
+    reportFalseAssumption(diagnostics_, at, *error);
+    ++verdict_.runs;
+    return false;
+  }
   const bool isExplained = second && !(second->isOver() && second->findings().empty());
   if (!judge(error.get(), isExplained ? *second : first, at)) {
     ++verdict_.runs;
@@ -281,6 +297,9 @@ bool KernelChecker::watch(RaceDetector &detector, int ranks, const SizeValues &v
   RunArguments arguments;
   if (!arguments.make(kernel_, sizes_, values, ranks, machine))
     return false;
+  for (const Op *param : arguments.unfilled)
+    if (!llvm::is_contained(verdict_.unfilled, nameOf(*param)))
+      verdict_.unfilled.push_back(nameOf(*param));
   machine.observe(&detector);
   error = machine.launchRepeat(kernel_.strAttr("name").str(), arguments.ofRank, launches_);
   used_ += machine.steps() + detector.work();
@@ -309,6 +328,18 @@ bool KernelChecker::checkSymmetry() {
       }
   }
   return isFine;
+}
+
+/// False after an error: nobody can launch it.
+bool KernelChecker::checkHasLaunches() {
+  if (!leavesNoLaunch(kernel_))
+    return true;
+  const std::vector<Op *> clauses = ir::clausesOf(kernel_);
+  const Op &place = clauses.empty() ? kernel_ : *clauses.front();
+  diagnostics_.report(SourceRange{place.loc(), place.loc()}, diag::protocol_no_launch,
+                      verdict_.kernel,
+                      "no W, sizes and scalars are as its clauses and its assertions about them say");
+  return false;
 }
 
 /// What the kernel ensures, where nothing depends on data.
@@ -440,7 +471,9 @@ Verdict KernelChecker::run() {
   verdict_.place = kernel_.loc();
   for (const SizeSymbol &symbol : sizes_.symbols())
     verdict_.sizes.push_back({symbol.name, {}});
-  verdict_.isFine = checkSymmetry();
+  verdict_.required = ir::requirementsOf(kernel_);
+  verdict_.assumed = ir::assumptionsOf(kernel_);
+  verdict_.isFine = checkSymmetry() && checkHasLaunches();
   if (!verdict_.isFine || !hasSomethingToCheck())
     return std::move(verdict_);
   findUndecided();

@@ -97,6 +97,11 @@ struct Verdict {
 
   /// Nothing is proved where false, and not all that a check runs was run, or data decides.
   [[nodiscard]] bool isDecided() const;
+  /// What the verdict rests on: what callers owe, and what is assumed.
+  std::vector<std::string> required;
+  std::vector<std::string> assumed;
+  /// Inputs for which no elements were found of which that is true, so that nothing ran.
+  std::vector<std::string> unfilled;
 };
 
 /// Proves each kernel of a module that has derived counts, where that can be done, and runs its

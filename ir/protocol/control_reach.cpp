@@ -75,6 +75,7 @@ void ReachFinder::reachOp(const Op &op, unsigned result, int64_t target) {
   };
   switch (op.kind()) {
   case OpKind::LaunchDim:
+  case OpKind::ScalarParam:
     if (target <= kLargestSize)
       found_.sizes[&op].insert(target);
     isCut_ |= target > kLargestSize;

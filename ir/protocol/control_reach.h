@@ -15,7 +15,7 @@ namespace dtile::protocol {
 
 /// What launches need so that each value goes beyond the constants that it meets.
 struct ControlReach {
-  /// Sizes that launches bind, by the op that does.
+  /// Sizes and scalars that launches bind, by the op that does.
   llvm::MapVector<const ir::Op *, std::set<int64_t>> sizes;
   /// Numbers of ranks.
   std::set<int64_t> ranks;

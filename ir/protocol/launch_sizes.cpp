@@ -3,6 +3,7 @@
 // a whole block, one more than a block of each kind, and a few blocks.
 #include "ir/protocol/launch_sizes.h"
 
+#include "ir/analysis/clauses.h"
 #include "ir/analysis/launch_values.h"
 #include "ir/core/constants.h"
 #include "ir/core/tile_order.h"
@@ -72,6 +73,21 @@ LaunchSizes::LaunchSizes(Op &kernel, const interpret::ControlSlice &slice) {
     if (symbol.name.empty())
       symbol.name = "size " + std::to_string(op.intAttr("dim")) + " of parameter " +
                     std::to_string(op.intAttr("param"));
+    symbols_.push_back(std::move(symbol));
+  }
+  for (Op &op : kernel.body().ops()) {
+    if (!op.is(OpKind::ScalarParam) || !isInteger(op.result()->type().elementOrIndex()))
+      continue;
+    const bool isOfClauses = llvm::any_of(kernel.body().ops(), [&](const Op &clause) {
+      return ir::isClause(clause) && llvm::any_of(clause.operands(), [&](const Value *value) {
+               return dependsOn(value, &op);
+             });
+    });
+    if (!isOfClauses && !llvm::is_contained(slice.scalars, &op))
+      continue;
+    SizeSymbol symbol;
+    symbol.dim = &op;
+    symbol.name = op.strAttr("name").str();
     symbols_.push_back(std::move(symbol));
   }
   findSteps(kernel, slice);
@@ -152,7 +168,7 @@ void LaunchSizes::findSteps(Op &kernel, const interpret::ControlSlice &slice) {
       addStep(op.operand(1), op.operand(2), op);
     else if (op.is(OpKind::Div) && !op.enclosing(OpKind::SignalParam))
       addStep(op.operand(0), op.operand(1), op);
-    else if (ir::isPrecondition(op)) {
+    else if (ir::isPrecondition(op) || op.is(OpKind::LaunchRequire)) {
       findAsserted(op);
       assertions_.push_back(&op);
     }
@@ -167,7 +183,10 @@ std::vector<int64_t> LaunchSizes::candidates(const SizeSymbol &symbol, int ranks
                                              bool isQuick) const {
   // The first is the one for when another symbol is varied.
   std::vector<int64_t> values{3, 0};
-  if (!symbol.steps.empty()) {
+  if (symbol.dim->is(OpKind::ScalarParam)) {
+    // Mostly they name a rank, or one of something of which there are as many.
+    values = {0, std::min(1, ranks - 1), ranks - 1};
+  } else  if (!symbol.steps.empty()) {
     const int64_t small = symbol.steps.front();
     const int64_t large = symbol.steps.back();
     values = {large + 1, 0, 1};
@@ -206,7 +225,11 @@ std::vector<SizeValues> LaunchSizes::combinations(int ranks, Choice choice) cons
     if (!llvm::is_contained(chosen, values))
       chosen.push_back(values);
   };
-  add(SizeValues(symbols_.size(), 1));
+  SizeValues ones(symbols_.size(), 1);
+  for (size_t s = 0; s < symbols_.size(); ++s)
+    if (symbols_[s].dim->is(OpKind::ScalarParam))
+      ones[s] = usual[s];
+  add(ones);
   add(usual);
   const auto vary = [&](size_t s, int64_t value) {
     SizeValues values = usual;
@@ -294,7 +317,7 @@ std::optional<int64_t> LaunchSizes::evaluateOp(const Op &op, int ranks, const Si
     return constantOf(op.result());
   if (op.is(OpKind::NumRanks))
     return ranks;
-  if (op.is(OpKind::LaunchDim)) {
+  if (op.is(OpKind::LaunchDim) || op.is(OpKind::ScalarParam)) {
     for (size_t s = 0; s < symbols_.size(); ++s)
       if (symbols_[s].dim == &op) {
         const auto factor = symbols_[s].factor ? evaluate(symbols_[s].factor, ranks, values, known)
@@ -336,6 +359,9 @@ std::optional<int64_t> LaunchSizes::evaluateOp(const Op &op, int ranks, const Si
                                                         : std::nullopt;
   case OpKind::Cmp:
     return compare(op.strAttr("pred"), operands[0], operands[1]);
+  case OpKind::Cast:
+    // Of a narrower integer, to a wider one.
+    return op.result()->type().isIndex() ? std::optional(operands[0]) : std::nullopt;
   default:
     return std::nullopt;
   }

@@ -14,10 +14,10 @@
 
 namespace dtile::protocol {
 
-/// A size that the arguments of a launch bind.
+/// A size that the arguments of a launch bind, or a scalar argument that decides something.
 struct SizeSymbol {
   std::string name;
-  /// The dimension that binds it.
+  /// The dimension that binds it, or the scalar_param.
   const ir::Op *dim = nullptr;
   /// The dimension is this many times the size; null for once.
   const ir::Value *factor = nullptr;
@@ -50,6 +50,14 @@ public:
   [[nodiscard]] bool isAnyAllowed(int ranks) const;
   /// What else the kernel's own numbers ask for.
   [[nodiscard]] const ControlReach &reach() const { return reach_; }
+  /// Combinations of values for a number of ranks, the most telling first.
+  [[nodiscard]] std::vector<SizeValues> choose(int ranks, bool isQuick) const;
+  /// What a value of the launch is; nothing where it is not known.
+  [[nodiscard]] std::optional<int64_t> valueOf(const ir::Value *value, int ranks,
+                                               const SizeValues &values) const {
+    Known known;
+    return evaluate(value, ranks, values, known);
+  }
   /// Whether the number of a tile space's bodies depends on a size.
   [[nodiscard]] bool decidesBodies(const ir::Op &space, const SizeSymbol &symbol) const;
   /// The sizes of a tensor parameter; nothing where they cannot be known.

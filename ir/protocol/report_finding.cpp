@@ -235,6 +235,22 @@ void reportEndless(Diagnostics &diagnostics, const Case &at, const interpret::Ru
       .note(rangeOf(&at.kernel, at.kernel), diag::note_protocol, "found for " + at.text());
 }
 
+void reportFalseAssumption(Diagnostics &diagnostics, const Case &at,
+                           const interpret::RunError &error) {
+  // "file:1:2: rank 3, role `send`, e = 1: what is assumed does not hold: …"
+  llvm::StringRef text = error.message;
+  unsigned rank = 0;
+  if (const size_t start = text.find(": rank "); start != llvm::StringRef::npos) {
+    text = text.drop_front(start + llvm::StringRef(": rank ").size());
+    (void)text.consumeInteger(10, rank);
+  }
+  text.consume_front(": ");
+  text.consume_front(", ");
+  diagnostics
+      .report(rangeOf(error.op, at.kernel), diag::protocol_false_assumption, at.name(), rank, text)
+      .note(rangeOf(&at.kernel, at.kernel), diag::note_protocol, "found for " + at.text());
+}
+
 void reportTrap(Diagnostics &diagnostics, const Case &at, const interpret::RunError &error) {
   const llvm::StringRef text = withoutPlace(error);
   DiagBuilder builder =

@@ -28,6 +28,9 @@ void reportFinding(Diagnostics &diagnostics, const Case &at, const Finding &find
 void reportLeftOut(Diagnostics &diagnostics, const Case &at, const LeftOut &part);
 /// All bodies that a deadlock has left, as one error.
 void reportDeadlock(Diagnostics &diagnostics, const Case &at, const std::vector<Finding> &stuck);
+/// What is assumed in a body is not so.
+void reportFalseAssumption(Diagnostics &diagnostics, const Case &at,
+                           const interpret::RunError &error);
 /// A rank, a cell or a size out of range, or a count that does not come out.
 void reportTrap(Diagnostics &diagnostics, const Case &at, const interpret::RunError &error);
 

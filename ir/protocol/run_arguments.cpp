@@ -3,6 +3,8 @@
 // once.
 #include "ir/protocol/run_arguments.h"
 
+#include "ir/protocol/clause_data.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
@@ -67,13 +69,22 @@ bool RunArguments::make(Op &kernel, const LaunchSizes &sizes, const SizeValues &
              [](const Op *a, const Op *b) { return a->intAttr("param") < b->intAttr("param"); });
   for (Op *param : params) {
     if (param->is(OpKind::ScalarParam)) {
+      const int64_t value = sizes.valueOf(param->result(), ranks, values).value_or(0);
       for (std::vector<interpret::Arg> &args : ofRank)
-        args.emplace_back();
+        args.emplace_back().scalarBits = uint64_t(value);
       continue;
     }
     auto known = sizes.sizesOf(*param, ranks, values);
     if (!known || !makeTensor(*param, std::move(*known), machine))
       return false;
+    const auto valueOf = [&](const ir::Value *value) {
+      return sizes.valueOf(value, ranks, values);
+    };
+    bool isFilled = true;
+    for (const std::vector<interpret::Arg> &args : ofRank)
+      isFilled = isFilled && fillByClauses(*param, args.back().tensor, valueOf);
+    if (!isFilled)
+      unfilled.push_back(param);
   }
   return true;
 }

@@ -19,6 +19,8 @@ public:
                           int ranks, interpret::Machine &machine);
 
   std::vector<std::vector<interpret::Arg>> ofRank;
+  /// Inputs for which no elements were found that are as the kernel's clauses say.
+  std::vector<const ir::Op *> unfilled;
 
 private:
   bool makeTensor(ir::Op &param, std::vector<int64_t> sizes, interpret::Machine &machine);

@@ -66,6 +66,10 @@ std::string verdictText(const Verdict &verdict, const SourceManager *sources) {
     return text + "nothing to check\n";
   if (verdict.isProved) {
     text += "proved for all W and all sizes";
+    if (!verdict.required.empty())
+      text += " under what it requires";
+    if (!verdict.assumed.empty())
+      text += verdict.required.empty() ? " under what it assumes" : " and assumes";
     text += verdict.progress.needsRoom ? ", where its bodies have room" : "";
   } else if (!verdict.isDecided()) {
     text += "undecided";
@@ -77,6 +81,13 @@ std::string verdictText(const Verdict &verdict, const SourceManager *sources) {
       text += ", " + size.name + " in " + setText(size.values);
   }
   text += '\n';
+  for (const std::string &clause : verdict.required)
+    text += "  requires: " + clause + '\n';
+  for (const std::string &clause : verdict.assumed)
+    text += "  assumes: " + clause + '\n';
+  if (!verdict.unfilled.empty() && verdict.runs == 0)
+    text += "  no run: no elements were made up for which what it requires of " +
+            llvm::join(verdict.unfilled, ", ") + " is true\n";
   if (!verdict.notRun.empty())
     text += "  not run for W in " + setText({verdict.notRun.begin(), verdict.notRun.end()}) +
             ", which the proof covers\n";

@@ -330,6 +330,14 @@ bool Canonicalizer::simplifyLaunchCheck(Op &op) {
   return true;
 }
 
+bool Canonicalizer::simplifyLaunchRequire(Op &op) {
+  const std::optional<Constant> condition = constantIn(op.operand(0));
+  if (!condition || !std::get<bool>(*condition))
+    return false;
+  erase(op);
+  return true;
+}
+
 // The driver.
 
 bool Canonicalizer::simplify(Op &op) {
@@ -346,6 +354,8 @@ bool Canonicalizer::simplify(Op &op) {
     return simplifyAssert(op);
   case OpKind::LaunchCheck:
     return simplifyLaunchCheck(op);
+  case OpKind::LaunchRequire:
+    return simplifyLaunchRequire(op);
   default:
     return simplifyTokens(op) || simplifyTiles(op) || simplifyArithmetic(op);
   }

@@ -33,6 +33,7 @@ private:
   bool simplifyJoin(ir::Op &op);
   bool simplifyAssert(ir::Op &op);
   bool simplifyLaunchCheck(ir::Op &op);
+  bool simplifyLaunchRequire(ir::Op &op);
   /// Moves the ops of a region, but for its terminator, before `op`; arguments become `values`.
   void inlineRegion(ir::Op &op, ir::Block &body, llvm::ArrayRef<ir::Value *> values);
   /// How often a loop runs, if that is known to be 0 or 1.

@@ -61,6 +61,7 @@ void Checker::checkKernel(const ast::KernelDecl *decl) {
   bindGenerics(decl->generics, kernel->generics);
   kernelSignature(decl);
   scope.push();
+  kernelClauses(decl);
   kernelPrologue(decl);
   llvm::StringMap<SourceRange> names;
   for (const ast::Role *role : decl->roles) {

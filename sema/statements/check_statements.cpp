@@ -72,6 +72,8 @@ void Checker::statement(const ast::Stmt *s) {
     return yieldStmt(llvm::cast<ast::YieldStmt>(s));
   case ast::NodeKind::AwaitStmt:
     return awaitStmt(llvm::cast<ast::AwaitStmt>(s));
+  case ast::NodeKind::AssumeStmt:
+    return assumeStmt(llvm::cast<ast::AssumeStmt>(s));
   case ast::NodeKind::ExpectStmt:
     report(s->range, diag::expect_outside_test);
     return;

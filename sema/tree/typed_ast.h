@@ -140,6 +140,7 @@ struct TStmt {
   TBlock body;
   TBlock otherwise;
   std::string message;
+  std::string because;
 };
 
 /// The value of a compile-time parameter.
@@ -192,6 +193,39 @@ struct TSpace {
   std::vector<Variable *> joined;
 };
 
+/// One thing that is required of a launch, or assumed.
+struct Clause {
+  enum class Kind : uint8_t {
+    /// `condition`, of sizes, W and scalars.
+    Launch,
+    /// Of all elements of the input `param`, compared by `predicate` with `bound`.
+    Bound,
+    /// Elements do not get smaller.
+    Sorted,
+    /// No two elements are equal.
+    Distinct,
+    /// All ranks have the same.
+    Replicated,
+    /// The sum of the elements, compared.
+    Sum,
+    /// The element at `position`, compared.
+    Element
+  } kind = Kind::Launch;
+  SourceRange range;
+  /// As it is written.
+  std::string text;
+  /// It is assumed, for this reason; else callers owe it.
+  bool isAssumed = false;
+  std::string because;
+  TExpr *condition = nullptr;
+  unsigned param = 0;
+  /// eq ne lt le gt ge
+  std::string predicate;
+  TExpr *bound = nullptr;
+  std::vector<TExpr *> position;
+};
+[[nodiscard]] llvm::StringRef clauseKindName(Clause::Kind kind);
+
 struct KernelInstance {
   /// The kernel's own name for its default instance, else with the values:
   /// `ag_gemm_f32_64_64_32_512`.
@@ -200,6 +234,7 @@ struct KernelInstance {
   std::vector<GenericValue> generics;
   std::vector<KernelParam> params;
   std::vector<SizeSymbol> symbols;
+  std::vector<Clause> clauses;
   /// Lets before the roles.
   TBlock prologue;
   std::vector<TSpace> spaces;

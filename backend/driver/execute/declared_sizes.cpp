@@ -22,11 +22,28 @@ int64_t floorDiv(int64_t a, int64_t b) {
   return quotient - (a % b != 0 && (a % b < 0) != (b < 0));
 }
 
-class SizeSolver {
+/// Numbers as sema leaves them: constants, symbols, W and integer arithmetic.
+class Numbers {
+public:
+  explicit Numbers(int64_t numRanks) : numRanks_(numRanks) {}
+  virtual ~Numbers() = default;
+  std::optional<int64_t> evaluate(const sema::TExpr &e);
+
+protected:
+  /// Symbols and what arguments say.
+  virtual std::optional<int64_t> ofArguments(const sema::TExpr &e) = 0;
+
+private:
+  std::optional<int64_t> builtin(const sema::TExpr &e);
+  std::optional<int64_t> elementwise(const sema::TExpr &e);
+  int64_t numRanks_;
+};
+
+class SizeSolver : Numbers {
 public:
   SizeSolver(const sema::KernelInstance &kernel, llvm::ArrayRef<std::optional<Sizes>> passed,
              int64_t numRanks)
-      : kernel_(kernel), passed_(passed), numRanks_(numRanks), symbols_(kernel.symbols.size()) {}
+      : Numbers(numRanks), kernel_(kernel), passed_(passed), symbols_(kernel.symbols.size()) {}
 
   llvm::Expected<SolvedSizes> run() {
     for (size_t p = 0; p < kernel_.params.size(); ++p)
@@ -83,92 +100,116 @@ private:
     return symbols_[index];
   }
 
-  // A size as sema leaves it: constants, symbols, W and integer arithmetic.
-  std::optional<int64_t> evaluate(const sema::TExpr &e) {
-    switch (e.kind) {
-    case sema::TExprKind::Const:
-      return int64_t(e.bits);
-    case sema::TExprKind::SymbolRef:
+  std::optional<int64_t> ofArguments(const sema::TExpr &e) override {
+    if (e.kind == sema::TExprKind::SymbolRef)
       return symbol(e.symbol);
-    case sema::TExprKind::LaunchDim:
-      if (!passed_[e.param])
-        return std::nullopt;
+    if (e.kind == sema::TExprKind::LaunchDim && passed_[e.param])
       return (*passed_[e.param])[e.dim];
-    case sema::TExprKind::Cast:
-      return evaluate(*e.operands[0]);
-    case sema::TExprKind::Builtin:
-      return builtin(e);
-    case sema::TExprKind::Elementwise:
-      return elementwise(e);
-    default:
-      return std::nullopt;
-    }
-  }
-
-  std::optional<int64_t> builtin(const sema::TExpr &e) {
-    if (e.builtin == sema::BuiltinId::NumRanks)
-      return numRanks_;
-    if (e.builtin != sema::BuiltinId::Blocks)
-      return std::nullopt;
-    const auto size = evaluate(*e.operands[0]);
-    const auto block = evaluate(*e.operands[1]);
-    if (!size || !block)
-      return std::nullopt;
-    return -floorDiv(-*size, *block);
-  }
-
-  std::optional<int64_t> elementwise(const sema::TExpr &e) {
-    llvm::SmallVector<int64_t, 3> v;
-    for (const sema::TExpr *operand : e.operands) {
-      const auto value = evaluate(*operand);
-      if (!value)
-        return std::nullopt;
-      v.push_back(*value);
-    }
-    using Op = sema::ElementwiseOp;
-    switch (e.op) {
-    case Op::Add:
-      return int64_t(uint64_t(v[0]) + uint64_t(v[1]));
-    case Op::Sub:
-      return int64_t(uint64_t(v[0]) - uint64_t(v[1]));
-    case Op::Mul:
-      return int64_t(uint64_t(v[0]) * uint64_t(v[1]));
-    case Op::Div:
-      return floorDiv(v[0], v[1]);
-    case Op::Rem:
-      return int64_t(uint64_t(v[0]) - uint64_t(floorDiv(v[0], v[1])) * uint64_t(v[1]));
-    case Op::Min:
-      return std::min(v[0], v[1]);
-    case Op::Max:
-      return std::max(v[0], v[1]);
-    case Op::Neg:
-      return int64_t(-uint64_t(v[0]));
-    case Op::Eq:
-      return v[0] == v[1];
-    case Op::Ne:
-      return v[0] != v[1];
-    case Op::Lt:
-      return v[0] < v[1];
-    case Op::Le:
-      return v[0] <= v[1];
-    case Op::Gt:
-      return v[0] > v[1];
-    case Op::Ge:
-      return v[0] >= v[1];
-    case Op::Select:
-      return v[0] ? v[1] : v[2];
-    default:
-      return std::nullopt;
-    }
+    return std::nullopt;
   }
 
   const sema::KernelInstance &kernel_;
   llvm::ArrayRef<std::optional<Sizes>> passed_;
-  int64_t numRanks_;
   std::vector<std::optional<int64_t>> symbols_;
 };
 
+std::optional<int64_t> Numbers::evaluate(const sema::TExpr &e) {
+  switch (e.kind) {
+  case sema::TExprKind::Const:
+    return int64_t(e.bits);
+  case sema::TExprKind::Cast:
+    return evaluate(*e.operands[0]);
+  case sema::TExprKind::Builtin:
+    return builtin(e);
+  case sema::TExprKind::Elementwise:
+    return elementwise(e);
+  default:
+    return ofArguments(e);
+  }
+}
+
+std::optional<int64_t> Numbers::builtin(const sema::TExpr &e) {
+  if (e.builtin == sema::BuiltinId::NumRanks)
+    return numRanks_;
+  if (e.builtin != sema::BuiltinId::Blocks)
+    return std::nullopt;
+  const auto size = evaluate(*e.operands[0]);
+  const auto block = evaluate(*e.operands[1]);
+  if (!size || !block)
+    return std::nullopt;
+  return -floorDiv(-*size, *block);
+}
+
+std::optional<int64_t> Numbers::elementwise(const sema::TExpr &e) {
+  llvm::SmallVector<int64_t, 3> v;
+  for (const sema::TExpr *operand : e.operands) {
+    const auto value = evaluate(*operand);
+    if (!value)
+      return std::nullopt;
+    v.push_back(*value);
+  }
+  using Op = sema::ElementwiseOp;
+  switch (e.op) {
+  case Op::Add:
+    return int64_t(uint64_t(v[0]) + uint64_t(v[1]));
+  case Op::Sub:
+    return int64_t(uint64_t(v[0]) - uint64_t(v[1]));
+  case Op::Mul:
+    return int64_t(uint64_t(v[0]) * uint64_t(v[1]));
+  case Op::Div:
+    return floorDiv(v[0], v[1]);
+  case Op::Rem:
+    return int64_t(uint64_t(v[0]) - uint64_t(floorDiv(v[0], v[1])) * uint64_t(v[1]));
+  case Op::Min:
+    return std::min(v[0], v[1]);
+  case Op::Max:
+    return std::max(v[0], v[1]);
+  case Op::Neg:
+    return int64_t(-uint64_t(v[0]));
+  case Op::Eq:
+    return v[0] == v[1];
+  case Op::Ne:
+    return v[0] != v[1];
+  case Op::Lt:
+    return v[0] < v[1];
+  case Op::Le:
+    return v[0] <= v[1];
+  case Op::Gt:
+    return v[0] > v[1];
+  case Op::Ge:
+    return v[0] >= v[1];
+  case Op::Select:
+    return v[0] ? v[1] : v[2];
+  default:
+    return std::nullopt;
+  }
+}
+
+/// What is solved already, and scalars.
+class LaunchNumbers : public Numbers {
+public:
+  LaunchNumbers(const SolvedSizes &sizes, llvm::ArrayRef<std::optional<int64_t>> scalars,
+                int64_t numRanks)
+      : Numbers(numRanks), sizes_(sizes), scalars_(scalars) {}
+
+private:
+  std::optional<int64_t> ofArguments(const sema::TExpr &e) override {
+    if (e.kind == sema::TExprKind::SymbolRef)
+      return sizes_.symbols[e.symbol];
+    return e.kind == sema::TExprKind::ParamRef ? scalars_[e.param] : std::nullopt;
+  }
+
+  const SolvedSizes &sizes_;
+  llvm::ArrayRef<std::optional<int64_t>> scalars_;
+};
+
 } // namespace
+
+std::optional<int64_t> launchNumber(const sema::TExpr &e, const SolvedSizes &sizes,
+                                    llvm::ArrayRef<std::optional<int64_t>> scalars,
+                                    int64_t numRanks) {
+  return LaunchNumbers(sizes, scalars, numRanks).evaluate(e);
+}
 
 std::string sizesText(llvm::ArrayRef<int64_t> sizes) {
   return "[" +

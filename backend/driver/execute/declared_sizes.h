@@ -32,6 +32,12 @@ llvm::Expected<SolvedSizes> solveSizes(const sema::KernelInstance &kernel,
                                        llvm::ArrayRef<std::optional<Sizes>> passed,
                                        int64_t numRanks);
 
+/// A number that clauses name: of sizes, W and scalars (one entry a parameter, set for integers).
+/// Nothing where it is made otherwise.
+[[nodiscard]] std::optional<int64_t>
+launchNumber(const sema::TExpr &e, const SolvedSizes &sizes,
+             llvm::ArrayRef<std::optional<int64_t>> scalars, int64_t numRanks);
+
 /// Whether a parameter is an argument of a launch: everything but scratch objects and signals.
 [[nodiscard]] bool isLaunchArgument(const sema::KernelParam &param);
 /// Whether the caller gives its value: a launch argument that is not `out`.

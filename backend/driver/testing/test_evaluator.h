@@ -128,6 +128,7 @@ private:
                                                const ast::GenericExpr *generics);
   bool convertArguments(Launch &launch);
   bool solveLaunchSizes(Launch &launch);
+  bool checkRequired(Launch &launch);
   bool allocateOutputs(Launch &launch);
   bool runOnExecutor(Launch &launch);
   void compareWithOther(const Launch &launch);

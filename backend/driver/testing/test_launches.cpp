@@ -3,6 +3,8 @@
 // order of the parameters; what is `out` is the result, and is poisoned before the launch.
 #include "backend/driver/testing/test_evaluator.h"
 
+#include "backend/driver/testing/test_requirements.h"
+
 #include "frontend/base/check.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -95,7 +97,7 @@ TestEvaluator::Result TestEvaluator::callKernel(const ast::CallExpr &e,
   Launch launch(e, kernel, std::exchange(repeat_, 1));
   if (!requireAllRanks(e.range, "whether a kernel is launched") || !bindArguments(launch) ||
       !instantiate(launch, generics) || !convertArguments(launch) || !solveLaunchSizes(launch) ||
-      !allocateOutputs(launch) || !runOnExecutor(launch))
+      !checkRequired(launch) || !allocateOutputs(launch) || !runOnExecutor(launch))
     return std::nullopt;
   return finishLaunch(launch);
 }
@@ -316,6 +318,23 @@ bool TestEvaluator::solveLaunchSizes(Launch &launch) {
       }
   }
   return true;
+}
+
+bool TestEvaluator::checkRequired(Launch &launch) {
+  const auto broken = findBrokenClause(*launch.instance, launch.inputs, launch.sizes);
+  if (!broken)
+    return true;
+  if (capture_) {
+    *capture_ = "`" + broken->clause->text + "` is required, and on rank " +
+                std::to_string(broken->rank) + " " + broken->why;
+    return false;
+  }
+  failed_ = true;
+  session_.diagnostics
+      .report(launch.call.range, diag::test_requires_failed, launch.name(), broken->clause->text,
+              broken->rank, ranks_, broken->why)
+      .note(broken->clause->range, diag::note_promise);
+  return false;
 }
 
 bool TestEvaluator::allocateOutputs(Launch &launch) {

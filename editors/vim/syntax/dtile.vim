@@ -14,6 +14,8 @@ syntax keyword dtileBoolean false true
 " Context words, where they are no names.
 syntax match dtileMode /:\s*\zs\%(inout\|in\|out\|scratch\|symm\)\>\ze\s\+\h/
 syntax match dtileMode /\%(\<scratch\s\+\)\@<=symm\>/
+syntax match dtileControl /\%(^\|[;{}]\)\s*\zs\%(assume\|requires\)\>\ze\s*[A-Za-z0-9_(!~-]/
+syntax match dtileControl /\<because\>\ze\s*"/
 syntax match dtileControl /[A-Za-z0-9_)\]"]\s\+\zs\%(as\|atol\|by\|in\|ordered\|programs\|ranks\|rtol\)\>/
 syntax match dtileControl /\%(\<when\s\+\)\@<=all\>/
 syntax match dtileDeclaration /\<\%(bench\|test\)\>\ze\s*"/

@@ -12,6 +12,13 @@ void Goal::addExists(const Instance &instance) {
   for (const Polynomial &bound : instance.bounds)
     formulas.push_back(Formula::atLeastZero(bound));
   formulas.insert(formulas.end(), instance.guards.begin(), instance.guards.end());
+  // `if rank() == root` says which rank it is.
+  for (const Formula &guard : instance.guards)
+    if (guard.kind == Formula::Kind::And && guard.parts.size() == 2 &&
+        llvm::all_of(guard.parts,
+                     [](const Formula &part) { return part.kind == Formula::Kind::AtLeastZero; }) &&
+        guard.parts[0].p.isOpposite(guard.parts[1].p))
+      equal.push_back({guard.parts[0].p, Polynomial()});
 }
 
 void Goal::add(const Goal &other) {

@@ -76,9 +76,54 @@ std::optional<Run> runOf(Value *tile, Scene &scene, Instance &instance) {
   return Run{a->first + b->first, std::max(a->length, b->length)};
 }
 
+/// What a tile and its mask are before both are given one shape in one way; the tile may be of
+/// fewer bits, too.
+std::pair<Value *, Value *> beforeShapes(Value *tile, Value *mask) {
+  while (true) {
+    Op *a = tile->definingOp(), *b = mask->definingOp();
+    if (a && a->is(OpKind::Cast) && keepsNumbers(*a)) {
+      tile = a->operand(0);
+      continue;
+    }
+    const bool isShape = a && b && a->kind() == b->kind() &&
+                         (a->is(OpKind::Reshape) || a->is(OpKind::Broadcast)) &&
+                         a->operand(0)->type().isTile() && b->operand(0)->type().isTile() &&
+                         a->operand(0)->type().shape() == b->operand(0)->type().shape();
+    if (!isShape)
+      return {tile, mask};
+    tile = a->operand(0);
+    mask = b->operand(0);
+  }
+}
+
+/// The limit of `run < limit`, or of several such conditions, for the positions of a window.
+std::optional<Polynomial> limitOf(Value *mask, const Op &load, Scene &scene,
+                                  Instance &instance) {
+  Op *op = mask->definingOp();
+  if (op && op->is(OpKind::And)) {
+    const auto one = limitOf(op->operand(0), load, scene, instance);
+    return one ? one : limitOf(op->operand(1), load, scene, instance);
+  }
+  Op *window = load.operand(0)->definingOp();
+  if (!op || !op->is(OpKind::Cmp) || op->strAttr("pred") != "lt" ||
+      !isSigned(op->operand(0)->type()) || !window || !window->is(OpKind::ViewTile) ||
+      window->operand(0)->type().rank() != 1)
+    return std::nullopt;
+  const auto run = runOf(op->operand(0), scene, instance);
+  const auto limit = runOf(op->operand(1), scene, instance);
+  // One position each, in order: none is repeated.
+  const int64_t elements = op->operand(0)->type().isTile() ? op->operand(0)->type().elements() : 0;
+  if (!run || !limit || limit->length != 1 || run->length != elements ||
+      load.result()->type().elements() != elements ||
+      run->first != scene.polys.of(window->operand(1), instance.environment))
+    return std::nullopt;
+  return limit->first;
+}
+
 } // namespace
 
-void Scene::cutByIndexTiles(Region &region, llvm::ArrayRef<bool> isMoved, Instance &instance) {
+void Scene::cutByIndexTiles(Region &region, llvm::ArrayRef<bool> isMoved, Instance &instance,
+                            const Facts &facts) {
   const Op &op = *instance.op;
   const unsigned first = op.is(OpKind::Gather) ? 1 : 2;
   const bool isOfRows = op.is(OpKind::Gather) && op.boolAttrOr("rows", false);
@@ -89,6 +134,29 @@ void Scene::cutByIndexTiles(Region &region, llvm::ArrayRef<bool> isMoved, Instan
     if (isMoved[number])
       continue;
     Value *tile = op.operand(first + unsigned(i));
+    // An element of an input of which something is said; what is no place there is -1.
+    {
+      Op *loaded = shapeless(tile);
+      std::optional<Polynomial> limit;
+      if (loaded && loaded->is(OpKind::Select)) {
+        const auto outside = runOf(loaded->operand(2), *this, instance);
+        const auto [inner, mask] = beforeShapes(loaded->operand(1), loaded->operand(0));
+        Op *chosen = inner->definingOp();
+        const bool isMasked = outside && outside->first == Polynomial(-1) &&
+                              outside->length == 1 && chosen && chosen->is(OpKind::Load);
+        if (isMasked)
+          limit = limitOf(mask, *chosen, *this, instance);
+        loaded = isMasked && limit ? chosen : nullptr;
+      }
+      if (loaded && loaded->is(OpKind::Load)) {
+        if (auto picked = elementOf(*loaded, instance, facts, limit, region.facts)) {
+          dim.atLeast.push_back(origin + picked->value);
+          dim.below.push_back(origin + picked->value + Polynomial(1));
+          instance.picked.push_back(std::move(*picked));
+          continue;
+        }
+      }
+    }
     // `select(run < limit, run, -1)`: a window that ends at the limit.
     if (Op *select = shapeless(tile); select && select->is(OpKind::Select)) {
       const auto outside = runOf(select->operand(2), *this, instance);

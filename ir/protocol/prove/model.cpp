@@ -5,6 +5,7 @@
 #include "ir/protocol/prove/model.h"
 
 #include "frontend/base/check.h"
+#include "ir/analysis/clauses.h"
 #include "ir/analysis/communication.h"
 #include "ir/core/tile_order.h"
 
@@ -122,12 +123,16 @@ Instance Scene::instance(Op *op, const Instance *anchor, Shares shares) {
     }
     }
   }
+  findClauses(op);
   for (auto [outer, inner] : around)
     for (Op &before : inner->parentBlock()->ops()) {
       if (&before == inner)
         break;
       if (before.is(OpKind::Assert))
-        made.asserted.push_back(formula(before.operand(0), true, made));
+        (ir::isAssumption(before) ? made.assumed : made.asserted)
+            .push_back(formula(before.operand(0), true, made));
+      else
+        findReads(made, &before);
     }
   return made;
 }
@@ -136,6 +141,7 @@ void Scene::assume(Facts &facts, Instance &instance) {
   facts.insert(facts.end(), instance.bounds.begin(), instance.bounds.end());
   for (const Formula &guard : instance.guards)
     assume(facts, guard);
+  assumeClauses(facts, instance);
 }
 
 void Scene::assumeAsserted(Facts &facts, const Instance &instance) {
@@ -360,7 +366,7 @@ Region Scene::region(Value *viewOrCells, Instance &instance, const Facts &facts)
   const Op &by = *instance.op;
   if (!isReshaped && ((by.is(OpKind::Gather) && by.operand(0) == viewOrCells) ||
                       (by.is(OpKind::Scatter) && by.operand(1) == viewOrCells)))
-    cutByIndexTiles(region, isMoved, instance);
+    cutByIndexTiles(region, isMoved, instance, facts);
   return region;
 }
 
@@ -373,6 +379,7 @@ void Scene::assumeInside(Facts &facts, const Region &region, llvm::ArrayRef<Poly
     for (const Polynomial &high : dim.below)
       ir::addLess(facts, p, high);
   }
+  facts.insert(facts.end(), region.facts.begin(), region.facts.end());
 }
 
 /// The value, with choices made as the facts decide them.

@@ -32,6 +32,17 @@ struct Formula {
   static Formula unknown() { return {Kind::Unknown, {}, {}}; }
 };
 
+/// An element that an execution has read, of which clauses say something, or that it has got from a
+/// counter.
+struct Picked {
+  Op *object = nullptr;
+  /// The op that read it; the clause that names it where none did.
+  const Op *read = nullptr;
+  Polynomial rank;
+  llvm::SmallVector<Polynomial, 2> at;
+  Polynomial value;
+};
+
 /// One execution of an op: its rank, its body's position, and the iterations of the loops around.
 struct Instance {
   struct Coordinate {
@@ -51,6 +62,12 @@ struct Instance {
   std::vector<Formula> guards;
   /// What assertions before it say: its body has ended where one of them did not hold.
   std::vector<Formula> asserted;
+  /// What is assumed before it, in its body.
+  std::vector<Formula> assumed;
+  /// What it has read of which something is known, and the elements that this is, once the facts of
+  /// the instance have been assumed.
+  llvm::SmallVector<Op *, 4> reads;
+  std::vector<Picked> picked;
   /// Variables that it does not share with its anchor.
   std::vector<AtomId> unknowns;
 };
@@ -88,6 +105,8 @@ struct Region {
   /// What is at least zero where single positions are in what they are cut from: each with the op
   /// that cuts.
   std::vector<std::pair<Op *, Polynomial>> inside;
+  /// What holds of the element of an index tile that picks a point of it.
+  Facts facts;
 };
 
 /// Which positions of a view exist.
@@ -136,6 +155,13 @@ public:
   Formula formula(Value *condition, bool wanted, Instance &instance);
   void assume(Facts &facts, const Formula &formula);
   [[nodiscard]] Formula substituted(const Formula &formula, AtomId id, const Polynomial &by);
+  /// What clauses say of launches.
+  void assumeLaunch(Facts &facts, Op &kernel, Instance &instance);
+  /// What clauses say of elements that two executions have read, one beside the other.
+  void relate(Facts &facts, const Instance &a, const Instance &b);
+  [[nodiscard]] bool isSaid(const Op *object, llvm::StringRef kind) const;
+  /// The clauses about elements of an object.
+  [[nodiscard]] llvm::ArrayRef<Op *> clausesOf(const Op *object) const;
   bool implies(const Facts &facts, const Formula &formula);
   bool implies(const Facts &facts, const Polynomial &p) { return refuter.implies(facts, p); }
   /// How many notifies a launch sends to a cell of a rank, as far as the facts decide it; nothing
@@ -147,9 +173,28 @@ public:
   ir::Refuter refuter;
 
 private:
+  // clauses.cpp
+  void findClauses(Op *op);
+  [[nodiscard]] bool isCounter(const Op *object);
+  void findReads(Instance &instance, Op *before);
+  void addBounds(Facts &facts, const Op *object, const Polynomial &value, Instance &instance);
+  static void addComparison(Facts &facts, llvm::StringRef pred, const Polynomial &a,
+                            const Polynomial &b);
+  void assumeClauses(Facts &facts, Instance &instance);
+  std::optional<Picked> elementOf(const Op &load, Instance &instance, const Facts &known,
+                                  const std::optional<Polynomial> &limit, Facts &facts);
+  void relate(Facts &facts, const Instance &a, const Picked &p, const Instance &b,
+              const Picked &q);
+
+  Op *kernel_ = nullptr;
+  std::vector<Op *> launch_;
+  llvm::DenseMap<const Op *, llvm::SmallVector<Op *, 2>> elements_;
+  llvm::DenseMap<const Op *, bool> counters_;
+
   Polynomial decided(Value *value, Instance &instance, const Facts &facts);
   /// Of dimensions whose first position may be cut away nothing is known.
-  void cutByIndexTiles(Region &region, llvm::ArrayRef<bool> isMoved, Instance &instance);
+  void cutByIndexTiles(Region &region, llvm::ArrayRef<bool> isMoved, Instance &instance,
+                       const Facts &facts);
   void addCoordinate(Instance &instance, Op *of, unsigned dim, Value *position, Value *lo,
                      Value *hi, Value *step);
 };

@@ -3,6 +3,7 @@
 // ends clean.
 #include "ir/protocol/prove/prover.h"
 
+#include "ir/analysis/clauses.h"
 #include "ir/analysis/communication.h"
 #include "ir/analysis/launch_values.h"
 #include "ir/analysis/ordering.h"
@@ -71,7 +72,7 @@ void Prover::proveTraps(Op &op) {
       !op.is(OpKind::ViewReshape) && !sends)
     return;
   // Which launches there are is the caller's; those are shown to be right.
-  if (ir::isPrecondition(op))
+  if (ir::isPrecondition(op) || ir::isAssumption(op))
     return;
   ++proof_.obligations;
   Scene scene(budget_);
@@ -158,6 +159,7 @@ void Prover::provePositive(Op &op) {
     scene.assume(facts, at);
   } else {
     at.environment.hasOwnValues = true;
+    scene.assumeLaunch(facts, kernel_, at);
   }
   const Polynomial divisor = scene.polys.of(op.operand(1), at.environment);
   if (!scene.implies(facts, divisor - Polynomial(1)))
@@ -192,6 +194,23 @@ Proof Prover::run() {
 } // namespace dtile::protocol::prove
 
 namespace dtile::protocol {
+
+bool leavesNoLaunch(ir::Op &kernel) {
+  using namespace prove;
+  ir::RefutationBudget budget;
+  Scene scene(budget);
+  Instance launch;
+  launch.environment.hasOwnValues = true;
+  Facts facts;
+  scene.assumeLaunch(facts, kernel, launch);
+  for (Op &space : kernel.body().ops())
+    // What stands directly in a body that each launch has.
+    if (space.is(OpKind::Space) && space.numOperands() == 0)
+      for (Op &op : space.body().ops())
+        if (ir::isPrecondition(op))
+          scene.assume(facts, scene.formula(op.operand(0), true, launch));
+  return scene.refuter.isImpossible(facts);
+}
 
 Proof proveProtocol(ir::Op &kernel, const ProofOptions &options) {
   return prove::Prover(kernel, options).run();

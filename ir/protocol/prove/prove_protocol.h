@@ -55,6 +55,10 @@ struct ProofOptions {
 /// Looks at an inlined kernel with derived counts.
 [[nodiscard]] Proof proveProtocol(ir::Op &kernel, const ProofOptions &options = {});
 
+/// Whether what is required of launches, what is assumed of them and what assertions say of W and
+/// sizes leaves none.
+[[nodiscard]] bool leavesNoLaunch(ir::Op &kernel);
+
 /// Whether a kernel's own waits keep ranks together, so that nobody needs to wait for all ranks
 /// before a launch.
 struct DriftBound {

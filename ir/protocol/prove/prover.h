@@ -137,7 +137,7 @@ private:
   bool provePair(const Access &a, const Access &b);
   bool provePair(const Access &a, const Access &b, Uses uses);
   struct Pair;
-  bool proveCase(Pair &pair, const Facts &facts);
+  bool proveCase(Pair &pair, const Facts &known);
   bool proveOneBody(Pair &pair, Facts facts);
   static bool isOneValue(Pair &pair, const Facts &facts, Value *value);
   static void addEqualInputs(Pair &pair, Facts &facts);

@@ -82,9 +82,13 @@ AtomId numberIn(const Instance &instance, const Op *of, unsigned dim) {
 } // namespace
 
 /// No overlap, or a path.
-bool Prover::proveCase(Pair &pair, const Facts &facts) {
+bool Prover::proveCase(Pair &pair, const Facts &known) {
   Scene &scene = pair.scene;
-  if (scene.refuter.isImpossible(facts))
+  if (scene.refuter.isImpossible(known))
+    return true;
+  Facts facts = known;
+  scene.relate(facts, pair.a, pair.b);
+  if (facts.size() > known.size() && scene.refuter.isImpossible(facts))
     return true;
   if (isOutOfTime())
     return false;

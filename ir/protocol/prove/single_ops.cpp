@@ -27,9 +27,12 @@ bool isNegative(const Value *tile) {
   return number && *number < 0;
 }
 
+/// Whether a loaded tile holds elements of an input that are known to be distinct.
+using IsDistinct = llvm::function_ref<bool(const Op &load)>;
+
 /// Whether a tile of integers has another number at each of its positions, but for negative ones,
-/// which are no place: it counts.
-bool counts(const Value *tile) {
+/// which are no place: it counts, or is known to be distinct.
+bool counts(const Value *tile, IsDistinct isDistinct) {
   const Op *op = tile->definingOp();
   if (!op)
     return false;
@@ -41,22 +44,35 @@ bool counts(const Value *tile) {
   switch (op->kind()) {
   case OpKind::Iota:
     return true;
-  case OpKind::Cast:
-    return counts(op->operand(0));
+  case OpKind::Load:
+    return isDistinct(*op);
+  case OpKind::Cast: {
+    // Of numbers that only differ two may become one.
+    const DType from = op->operand(0)->type().dtype();
+    const bool isWider = isInteger(from) && dtypeBytes(from) <= dtypeBytes(type);
+    return counts(op->operand(0), isWider ? isDistinct : [](const Op &) { return false; });
+  }
   case OpKind::Add:
-    return (isSplat(op->operand(0)) && counts(op->operand(1))) ||
-           (isSplat(op->operand(1)) && counts(op->operand(0)));
+    return (isSplat(op->operand(0)) && counts(op->operand(1), isDistinct)) ||
+           (isSplat(op->operand(1)) && counts(op->operand(0), isDistinct));
   case OpKind::Select:
-    return counts(op->operand(1)) && isNegative(op->operand(2));
+    return counts(op->operand(1), isDistinct) && isNegative(op->operand(2));
   default:
     return false;
   }
 }
 
 /// Whether an index tile counts along a dimension, the same at each position of the others.
-bool countsAlong(const Value *tile, unsigned dim) {
+bool countsAlong(const Value *tile, unsigned dim, IsDistinct isDistinct) {
   if (tile->type().rank() == 1)
-    return counts(tile);
+    return counts(tile, isDistinct);
+  if (const Op *select = definedBy(tile, OpKind::Select))
+    return countsAlong(select->operand(1), dim, isDistinct) && isNegative(select->operand(2));
+  if (const Op *cast = definedBy(tile, OpKind::Cast)) {
+    const DType from = cast->operand(0)->type().dtype(), to = tile->type().dtype();
+    return isInteger(from) && isInteger(to) && dtypeBytes(from) <= dtypeBytes(to) &&
+           countsAlong(cast->operand(0), dim, isDistinct);
+  }
   const Op *broadcast = definedBy(tile, OpKind::Broadcast);
   const Op *reshape = broadcast ? definedBy(broadcast->operand(0), OpKind::Reshape) : nullptr;
   if (!reshape || reshape->operand(0)->type().rank() != 1)
@@ -65,18 +81,18 @@ bool countsAlong(const Value *tile, unsigned dim) {
   for (unsigned d = 0; d < shape.size(); ++d)
     if (shape[d] != (d == dim ? tile->type().shape()[d] : 1))
       return false;
-  return counts(reshape->operand(0));
+  return counts(reshape->operand(0), isDistinct);
 }
 
 /// Whether no two elements of a scatter go to one place, or all of them are one value.
-bool writesApart(const Op &scatter) {
+bool writesApart(const Op &scatter, IsDistinct isDistinct) {
   if (isSplat(scatter.operand(0)))
     return true;
   const Type tile = scatter.operand(0)->type();
   const auto indices = scatter.operands().slice(2, scatter.operand(1)->type().rank());
   for (unsigned d = 0; tile.isTile() && d < tile.rank(); ++d)
     if (tile.shape()[d] > 1 &&
-        llvm::none_of(indices, [&](const Value *index) { return countsAlong(index, d); }))
+        llvm::none_of(indices, [&](const Value *index) { return countsAlong(index, d, isDistinct); }))
       return false;
   return true;
 }
@@ -116,7 +132,17 @@ void Prover::proveSingleOps() {
       continue;
     if (access.op->is(OpKind::Scatter)) {
       ++proof_.obligations;
-      if (!writesApart(*access.op))
+      Scene scene(budget_);
+      Instance at = scene.instance(access.op);
+      Facts facts;
+      scene.assume(facts, at);
+      (void)scene.region(access.view, at, facts);
+      const auto isDistinct = [&](const Op &load) {
+        return llvm::any_of(at.picked, [&](const Picked &picked) {
+          return picked.read == &load && scene.isSaid(picked.object, "distinct");
+        });
+      };
+      if (!writesApart(*access.op, isDistinct))
         fail(access.op, "that this writes no element of " + nameOf(*access.object) + " twice",
              nullptr, Unproved::Kind::OneLaunch);
       continue;

@@ -12,6 +12,7 @@ from ._elf import exported
 from .team import Team
 
 _PREFIX = "dtile_kernel_"
+_CLAUSES = "dtile_clauses_"
 # What follows a kernel's name in that of an instance.
 _VALUES = re.compile(r"(_(bool|true|false|[iu](8|16|32|64)|f8e4m3|f8e5m2|b?f16|f32|f64|n?\d+))+")
 
@@ -79,7 +80,7 @@ class Kernel:
     # Prepared calls are told apart by addresses and shapes; so many are kept.
     _MOST_CALLS = 64
 
-    def __init__(self, library, desc):
+    def __init__(self, library, desc, clauses=""):
         self._library = library
         self._desc = desc
         self._address = ctypes.addressof(desc)
@@ -92,6 +93,10 @@ class Kernel:
                 continue
             self.params.append((param.name.decode(), param.kind, param.mode, param.dtype,
                                 param.rank))
+        # `help(kernel)` and `kernel.__doc__` say what callers owe.
+        self.__doc__ = f"{self.name}({', '.join(param[0] for param in self.params)})"
+        if clauses:
+            self.__doc__ += "\n\n" + clauses.replace("`", "")
         self._outputs = [i for i, param in enumerate(self.params) if param[2] == _abi.MODE_OUT]
         self._calls = {}
 
@@ -197,7 +202,9 @@ class Library:
             raise AttributeError(name)
         kernel = self._kernels.get(name)
         if kernel is None:
-            kernel = self._kernels[name] = Kernel(self, self._descriptor(self._find(name)))
+            found = self._find(name)
+            kernel = self._kernels[name] = Kernel(self, self._descriptor(found),
+                                                  self._clauses(found))
         return kernel
 
     def _find(self, name):
@@ -210,6 +217,14 @@ class Library:
             return found[0]
         problem = f"has several of `{name}`" if found else f"has no kernel `{name}`"
         raise AttributeError(f"{self._path} {problem}; there are {', '.join(self._symbols)}")
+
+    def _clauses(self, name):
+        """What the kernel requires and assumes, a line each."""
+        try:
+            place = ctypes.c_char.in_dll(self._lib, _CLAUSES + name)
+        except ValueError:
+            return ""
+        return ctypes.string_at(ctypes.addressof(place)).decode()
 
     def _descriptor(self, name):
         try:

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Elements of inputs for runs, as a kernel's clauses want them. Private to ir/protocol.
+#pragma once
+
+#include "ir/core/ir.h"
+#include "ir/interpret/interpreter.h"
+
+#include "llvm/ADT/STLFunctionalExtras.h"
+
+#include <optional>
+
+namespace dtile::protocol {
+
+/// What a value of the launch is; nothing where it is not known.
+using LaunchValue = llvm::function_ref<std::optional<int64_t>(const ir::Value *)>;
+
+/// Writes elements for which the clauses about an input hold into memory of zeros: zeros where these
+/// do, else the first of a few simple choices. False where none was found.
+[[nodiscard]] bool fillByClauses(const ir::Op &param, const interpret::TensorArg &tensor,
+                                 LaunchValue valueOf);
+
+} // namespace dtile::protocol

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What clauses say, in polynomials: of sizes, W and scalars directly; of elements of inputs where
+// an execution has read them. An input is written by nobody, so its elements are what they were at
+// the start; each rank has its own unless the input is replicated. Of a counter that is only added
+// to, two executions never get the same number.
+#include "ir/analysis/clauses.h"
+#include "ir/analysis/communication.h"
+#include "ir/core/constants.h"
+#include "ir/protocol/prove/model.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+namespace dtile::protocol::prove {
+
+namespace {
+
+/// Elements that are related to each other; more are left out.
+constexpr size_t kMostPicked = 24;
+
+/// Whether all that the kernel does to an object is to add positive numbers to elements.
+bool isOnlyAddedTo(Op &kernel, const Op &object) {
+  bool isOnly = object.strAttr("mode") == "scratch" || object.strAttr("mode") == "symm";
+  ir::walk(kernel, [&](Op &op) {
+    Value *view = ir::writtenView(op);
+    if (!view || !view->type().isView())
+      return;
+    const Op *written = ir::objectOf(view);
+    if (written && written != &object)
+      return;
+    const auto added = op.is(OpKind::Atomic) && op.strAttr("kind") == "add"
+                           ? ir::constantOf(op.operand(1))
+                           : std::nullopt;
+    isOnly &= written && added && *added > 0;
+  });
+  return isOnly;
+}
+
+} // namespace
+
+void Scene::findClauses(Op *op) {
+  if (kernel_)
+    return;
+  kernel_ = op->is(OpKind::Kernel) ? op : op->enclosing(OpKind::Kernel);
+  if (!kernel_)
+    return;
+  for (Op *clause : ir::clausesOf(*kernel_)) {
+    if (clause->is(OpKind::LaunchRequire))
+      launch_.push_back(clause);
+    else
+      elements_[clause->operand(0)->definingOp()].push_back(clause);
+  }
+}
+
+/// What is said of an object; nothing where nothing is.
+llvm::ArrayRef<Op *> Scene::clausesOf(const Op *object) const {
+  const auto it = elements_.find(object);
+  return it == elements_.end() ? llvm::ArrayRef<Op *>() : llvm::ArrayRef<Op *>(it->second);
+}
+
+bool Scene::isSaid(const Op *object, llvm::StringRef kind) const {
+  return llvm::any_of(clausesOf(object),
+                      [&](const Op *clause) { return clause->strAttr("kind") == kind; });
+}
+
+bool Scene::isCounter(const Op *object) {
+  const auto [it, isNew] = counters_.try_emplace(object, false);
+  if (isNew)
+    it->second = isOnlyAddedTo(*kernel_, *object);
+  return counters_.lookup(object);
+}
+
+/// The reads before an op, in blocks around it, of which something is known.
+void Scene::findReads(Instance &instance, Op *before) {
+  if (before->is(OpKind::Load) && before->result()->type().isTile())
+    return;
+  if (!before->is(OpKind::Load) && !before->is(OpKind::Atomic))
+    return;
+  const Op *object = ir::objectOf(before->operand(0));
+  if (!object || !Polynomials::isNumber(before->result()->type()))
+    return;
+  const bool isKnown = before->is(OpKind::Load)
+                           ? !clausesOf(object).empty()
+                           : before->strAttr("kind") == "add" && isCounter(object);
+  if (!isKnown || instance.reads.size() == kMostPicked)
+    return;
+  instance.reads.push_back(before);
+  // The number is one variable from now on.
+  (void)polys.of(before->result(), instance.environment);
+}
+
+/// What the clauses about single elements say of one, for as long as the environment holds.
+void Scene::addBounds(Facts &facts, const Op *object, const Polynomial &value,
+                      Instance &instance) {
+  const Polynomial one(1);
+  bool isNatural = false;
+  for (Op *clause : clausesOf(object)) {
+    if (clause->strAttr("kind") != "all")
+      continue;
+    const Polynomial bound = polys.of(clause->operand(1), instance.environment);
+    addComparison(facts, clause->strAttr("pred"), value, bound);
+    const auto least = bound.constant();
+    isNatural |= least && ((clause->strAttr("pred") == "ge" && *least >= 0) ||
+                           (clause->strAttr("pred") == "gt" && *least >= -1));
+  }
+  // Of numbers that are not negative none is larger than their sum.
+  for (Op *clause : clausesOf(object)) {
+    if (!isNatural || clause->strAttr("kind") != "sum")
+      continue;
+    const llvm::StringRef pred = clause->strAttr("pred");
+    if (pred != "eq" && pred != "le" && pred != "lt")
+      continue;
+    const Polynomial bound = polys.of(clause->operand(1), instance.environment);
+    facts.push_back(bound - value - (pred == "lt" ? one : Polynomial()));
+  }
+}
+
+/// An element of an input at some position that a loaded window has: what an index tile picks by.
+/// Nothing where elements of the tile may be none of the input.
+std::optional<Picked> Scene::elementOf(const Op &load, Instance &instance, const Facts &known,
+                                       const std::optional<Polynomial> &limit, Facts &facts) {
+  const Region region = this->region(load.operand(0), instance, known);
+  if (!region.object || clausesOf(region.object).empty())
+    return std::nullopt;
+  bool isElement = llvm::all_of(region.inside, [&](const auto &condition) {
+    return implies(known, condition.second);
+  });
+  Picked picked{region.object, &load, region.rank, {}, var(polys.fresh())};
+  const Op *window = load.operand(0)->definingOp();
+  const bool isWindow = window && window->is(OpKind::ViewTile);
+  for (const DimRegion &dim : region.dims) {
+    if (dim.at) {
+      picked.at.push_back(*dim.at);
+      continue;
+    }
+    // What lies past the end, or past a limit that the tile is not cut at, reads as zero: then the
+    // whole window must be there.
+    const Polynomial at = var(polys.fresh());
+    Facts in = known;
+    if (isWindow && dim.below.size() == 3 && dim.atLeast.size() == 2) {
+      ir::addLessEqual(in, dim.atLeast[1], at);
+      ir::addLess(in, at, dim.below[2]);
+      if (limit)
+        ir::addLess(in, at, *limit);
+      isElement &= implies(in, at);
+      for (const Polynomial &high : dim.below)
+        isElement &= implies(in, high - at - Polynomial(1));
+    } else {
+      isElement &= dim.below.size() == 1 && dim.atLeast.size() == 1;
+    }
+    picked.at.push_back(at);
+    for (const Polynomial &low : dim.atLeast)
+      ir::addLessEqual(facts, low, at);
+    for (const Polynomial &high : dim.below)
+      ir::addLess(facts, at, high);
+  }
+  if (!isElement)
+    return std::nullopt;
+  addBounds(facts, region.object, picked.value, instance);
+  return picked;
+}
+
+void Scene::addComparison(Facts &facts, llvm::StringRef pred, const Polynomial &a,
+                          const Polynomial &b) {
+  if (pred == "lt")
+    ir::addLess(facts, a, b);
+  else if (pred == "le")
+    ir::addLessEqual(facts, a, b);
+  else if (pred == "gt")
+    ir::addLess(facts, b, a);
+  else if (pred == "ge")
+    ir::addLessEqual(facts, b, a);
+  else if (pred == "eq")
+    ir::addEqual(facts, a, b);
+}
+
+/// What is said of launches; of kernels without clauses nothing.
+void Scene::assumeLaunch(Facts &facts, Op &kernel, Instance &instance) {
+  findClauses(&kernel);
+  for (Op *clause : launch_)
+    assume(facts, formula(clause->operand(0), true, instance));
+}
+
+void Scene::assumeClauses(Facts &facts, Instance &instance) {
+  for (Op *clause : launch_)
+    assume(facts, formula(clause->operand(0), true, instance));
+  for (const Formula &assumption : instance.assumed)
+    assume(facts, assumption);
+  instance.picked.clear();
+  if (elements_.empty() && instance.reads.empty())
+    return;
+  for (Op *read : instance.reads) {
+    const Polynomial value = polys.of(read->result(), instance.environment);
+    Region region = this->region(read->operand(0), instance, facts);
+    Picked picked{region.object, read, region.rank, {}, value};
+    bool isElement = region.object && region.isExact;
+    for (const DimRegion &dim : region.dims) {
+      isElement &= dim.at.has_value();
+      if (dim.at)
+        picked.at.push_back(*dim.at);
+    }
+    isElement &= llvm::all_of(region.inside, [&](const auto &condition) {
+      return implies(facts, condition.second);
+    });
+    if (isElement) {
+      addBounds(facts, region.object, value, instance);
+      if (read->is(OpKind::Atomic) && region.object->boolAttrOr("zero", false))
+        facts.push_back(value);
+      instance.picked.push_back(std::move(picked));
+    } else if (region.object && read->is(OpKind::Load)) {
+      // Past the edge it is zero.
+      Facts bounds;
+      addBounds(bounds, region.object, value, instance);
+      Formula within{Formula::Kind::And, {}, {}};
+      for (const Polynomial &bound : bounds)
+        within.parts.push_back(Formula::atLeastZero(bound));
+      const Formula zero{Formula::Kind::And,
+                         {},
+                         {Formula::atLeastZero(value),
+                          Formula::atLeastZero(Polynomial() - value)}};
+      if (!bounds.empty()) {
+        // What both say is so.
+        for (const Polynomial &bound : bounds) {
+          Facts isZero = facts;
+          ir::addEqual(isZero, value, Polynomial());
+          if (implies(isZero, bound))
+            facts.push_back(bound);
+        }
+        assume(facts, Formula{Formula::Kind::Or, {}, {within, zero}});
+      }
+    }
+  }
+  // Elements that clauses name stand beside those that were read.
+  for (const Op *read : instance.reads) {
+    const Op *object = ir::objectOf(read->operand(0));
+    for (Op *clause : clausesOf(object)) {
+      const bool isListed = llvm::any_of(
+          instance.picked, [&](const Picked &picked) { return picked.read == clause; });
+      if (clause->strAttr("kind") != "element" || isListed)
+        continue;
+      Picked picked{const_cast<Op *>(object), clause, var(instance.rank), {}, var(polys.fresh())};
+      const unsigned last = clause->numOperands() - 1;
+      for (unsigned i = 1; i < last; ++i)
+        picked.at.push_back(polys.of(clause->operand(i), instance.environment));
+      addComparison(facts, clause->strAttr("pred"), picked.value,
+                    polys.of(clause->operand(last), instance.environment));
+      instance.picked.push_back(std::move(picked));
+    }
+  }
+  relate(facts, instance, instance);
+}
+
+namespace {
+
+/// Whether two executions of one op are known to be different ones.
+bool areDifferent(Scene &scene, const Facts &facts, const Op &op, const Instance &a,
+                  const Instance &b) {
+  const auto differ = [&](const Polynomial &x, const Polynomial &y) {
+    return !(x == y) && (scene.implies(facts, x - y - Polynomial(1)) ||
+                         scene.implies(facts, y - x - Polynomial(1)));
+  };
+  if (differ(var(a.rank), var(b.rank)))
+    return true;
+  for (const Instance::Coordinate &x : a.coordinates)
+    for (const Instance::Coordinate &y : b.coordinates) {
+      bool isAround = false;
+      for (const Op *at = op.parentOp(); at; at = at->parentOp())
+        isAround |= at == x.of;
+      if (x.of == y.of && x.dim == y.dim && isAround && differ(var(x.number), var(y.number)))
+        return true;
+    }
+  return false;
+}
+
+} // namespace
+
+void Scene::relate(Facts &facts, const Instance &a, const Instance &b) {
+  const bool isOne = &a == &b;
+  for (size_t i = 0; i < a.picked.size(); ++i)
+    for (size_t j = isOne ? i + 1 : 0; j < b.picked.size(); ++j)
+      relate(facts, a, a.picked[i], b, b.picked[j]);
+}
+
+void Scene::relate(Facts &facts, const Instance &a, const Picked &p, const Instance &b,
+                   const Picked &q) {
+  if (p.object != q.object || p.at.size() != q.at.size())
+    return;
+  const Op *object = p.object;
+  const auto isEqual = [&](const Polynomial &x, const Polynomial &y) {
+    return x == y || refuter.impliesEqual(facts, x, y);
+  };
+  if (p.read->is(OpKind::Atomic) || q.read->is(OpKind::Atomic)) {
+    if (!p.read->is(OpKind::Atomic) || !q.read->is(OpKind::Atomic) || !isEqual(p.rank, q.rank))
+      return;
+    for (const auto &[x, y] : llvm::zip(p.at, q.at))
+      if (!isEqual(x, y))
+        return;
+    if (p.read == q.read && !areDifferent(*this, facts, *p.read, a, b))
+      return;
+    const Polynomial one(1);
+    if (isEqual(p.value, q.value)) {
+      facts.push_back(Polynomial(-1));
+      return;
+    }
+    assume(facts, Formula{Formula::Kind::Or,
+                          {},
+                          {Formula::atLeastZero(p.value - q.value - one),
+                           Formula::atLeastZero(q.value - p.value - one)}});
+    return;
+  }
+  if (!isSaid(object, "replicated") && !isEqual(p.rank, q.rank))
+    return;
+  bool isSamePlace = true;
+  for (const auto &[x, y] : llvm::zip(p.at, q.at))
+    isSamePlace = isSamePlace && isEqual(x, y);
+  if (isSamePlace) {
+    if (!(p.value == q.value))
+      ir::addEqual(facts, p.value, q.value);
+    return;
+  }
+  if (isSaid(object, "sorted")) {
+    if (implies(facts, q.at.front() - p.at.front()))
+      ir::addLessEqual(facts, p.value, q.value);
+    else if (implies(facts, p.at.front() - q.at.front()))
+      ir::addLessEqual(facts, q.value, p.value);
+  }
+  if (isSaid(object, "distinct") && isEqual(p.value, q.value))
+    for (const auto &[x, y] : llvm::zip(p.at, q.at))
+      ir::addEqual(facts, x, y);
+}
+
+} // namespace dtile::protocol::prove

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What stands at the head of a kernel: `requires` and `assume`. A clause is about what a launch is
+// given: sizes, W and scalars, or the elements of inputs. Of elements only a few forms can be said,
+// which all who use clauses understand: tests, prologues, the prover, and who makes up data.
+#include "sema/checker.h"
+#include "sema/tree/walk.h"
+
+#include "llvm/ADT/StringSwitch.h"
+
+namespace dtile::sema {
+
+namespace {
+
+using Kind = Clause::Kind;
+
+/// The comparison with its sides exchanged.
+ast::BinaryOp flipped(ast::BinaryOp op) {
+  switch (op) {
+  case ast::BinaryOp::Lt:
+    return ast::BinaryOp::Gt;
+  case ast::BinaryOp::Le:
+    return ast::BinaryOp::Ge;
+  case ast::BinaryOp::Gt:
+    return ast::BinaryOp::Lt;
+  case ast::BinaryOp::Ge:
+    return ast::BinaryOp::Le;
+  default:
+    return op;
+  }
+}
+
+bool compares(ast::BinaryOp op) { return op >= ast::BinaryOp::Eq && op <= ast::BinaryOp::Ge; }
+
+/// `name(x)` with one argument: the argument; null for all else.
+const ast::Expr *argumentOf(const ast::Expr *e, llvm::StringRef name) {
+  const auto *call = llvm::dyn_cast_or_null<ast::CallExpr>(e);
+  const auto *callee = call ? llvm::dyn_cast<ast::NameExpr>(call->callee) : nullptr;
+  if (!callee || callee->name != name || call->args.size() != 1 ||
+      !call->args[0].label.name.empty())
+    return nullptr;
+  return call->args[0].value;
+}
+
+/// The parts of `a && b && c`.
+void conjuncts(const ast::Expr *e, llvm::SmallVectorImpl<const ast::Expr *> &parts) {
+  const auto *both = llvm::dyn_cast_or_null<ast::BinaryExpr>(e);
+  if (!both || both->op != ast::BinaryOp::LogAnd) {
+    parts.push_back(e);
+    return;
+  }
+  conjuncts(both->lhs, parts);
+  conjuncts(both->rhs, parts);
+}
+
+} // namespace
+
+void Checker::kernelClauses(const ast::KernelDecl *decl) {
+  for (const ast::Stmt *s : decl->clauses) {
+    Clause clause;
+    if (const auto *assumption = llvm::dyn_cast<ast::AssumeStmt>(s)) {
+      clause.because = assumption->because.str();
+      clause.isAssumed = true;
+      clauseCondition(assumption->condition, clause);
+      continue;
+    }
+    for (const ast::Expr *condition : llvm::cast<ast::RequiresStmt>(s)->conditions)
+      clauseCondition(condition, clause);
+  }
+}
+
+/// One condition: each part of it is a clause of its own.
+void Checker::clauseCondition(const ast::Expr *condition, const Clause &model) {
+  llvm::SmallVector<const ast::Expr *, 4> parts;
+  conjuncts(condition, parts);
+  for (const ast::Expr *part : parts) {
+    Clause clause = model;
+    clause.range = part->range;
+    clause.text = clauseText(part->range);
+    if (const ast::Expr *compared = argumentOf(part, "all")) {
+      // Each comparison is one about all elements.
+      llvm::SmallVector<const ast::Expr *, 4> comparisons;
+      conjuncts(compared, comparisons);
+      clause.kind = Kind::Bound;
+      for (const ast::Expr *comparison : comparisons)
+        elementComparison(comparison, clause);
+      continue;
+    }
+    for (const Kind kind : {Kind::Sorted, Kind::Distinct, Kind::Replicated}) {
+      const ast::Expr *tensor = argumentOf(part, clauseKindName(kind));
+      if (!tensor)
+        continue;
+      clause.kind = kind;
+      if (clauseTensor(tensor, clause))
+        kernel->clauses.push_back(clause);
+      break;
+    }
+    if (clause.kind != Kind::Launch)
+      continue;
+    if (isAboutElements(part)) {
+      elementComparison(part, clause);
+      continue;
+    }
+    clause.condition = this->condition(part);
+    if (clause.condition->type->kind == TypeKind::Error)
+      continue;
+    refuseMemory(clause.condition, diag::clause_form);
+    kernel->clauses.push_back(clause);
+  }
+}
+
+std::string Checker::clauseText(SourceRange range) const {
+  // On one line, however it was written.
+  std::string text;
+  for (const char c : ctx.sources.text(range)) {
+    const bool isSpace = c == ' ' || c == '\n' || c == '\t' || c == '\r';
+    if (!isSpace)
+      text += c;
+    else if (!text.empty() && text.back() != ' ')
+      text += ' ';
+  }
+  return text;
+}
+
+/// The tensor parameter that an expression names; null where it names none.
+const Symbol *Checker::tensorNamed(const ast::Expr *e) {
+  const auto *name = llvm::dyn_cast_or_null<ast::NameExpr>(e);
+  const Symbol *symbol = name ? lookup(name->name) : nullptr;
+  const bool isTensor = symbol && symbol->kind == Symbol::Kind::Param &&
+                        kernel->params[symbol->index].type->kind == TypeKind::Region;
+  return isTensor ? symbol : nullptr;
+}
+
+/// `x`, `sum(x)` or `x[i]` on one side of a comparison.
+bool Checker::isAboutElements(const ast::Expr *e) {
+  const auto *comparison = llvm::dyn_cast_or_null<ast::BinaryExpr>(e);
+  if (!comparison || !compares(comparison->op))
+    return false;
+  const auto isElements = [&](const ast::Expr *side) {
+    if (const ast::Expr *added = argumentOf(side, "sum"))
+      return tensorNamed(added) != nullptr;
+    const auto *index = llvm::dyn_cast<ast::IndexExpr>(side);
+    return tensorNamed(index ? index->base : side) != nullptr;
+  };
+  return isElements(comparison->lhs) || isElements(comparison->rhs);
+}
+
+/// Compares `x` (in `all`), `sum(x)` or `x[i]` with what callers know.
+void Checker::elementComparison(const ast::Expr *e, Clause clause) {
+  const auto *comparison = llvm::dyn_cast_or_null<ast::BinaryExpr>(e);
+  if (!comparison || !compares(comparison->op)) {
+    report(e->range, diag::clause_form);
+    return;
+  }
+  const ast::Expr *elements = comparison->lhs, *bound = comparison->rhs;
+  ast::BinaryOp op = comparison->op;
+  const bool isInAll = clause.kind == Kind::Bound;
+  const auto find = [&] {
+    if (isInAll)
+      return tensorNamed(elements);
+    if (const ast::Expr *added = argumentOf(elements, "sum")) {
+      clause.kind = Kind::Sum;
+      return tensorNamed(added);
+    }
+    const auto *index = llvm::dyn_cast<ast::IndexExpr>(elements);
+    clause.kind = Kind::Element;
+    return index ? tensorNamed(index->base) : nullptr;
+  };
+  const Symbol *tensor = find();
+  if (!tensor) {
+    std::swap(elements, bound);
+    op = flipped(op);
+    tensor = find();
+  }
+  if (!tensor) {
+    report(e->range, diag::clause_form);
+    return;
+  }
+  clause.param = tensor->index;
+  if (!checkClauseTensor(elements->range, clause))
+    return;
+  if (isInAll)
+    clause.text = "all(" + clauseText(e->range) + ")";
+  switch (op) {
+#define PREDICATE(AST, TEXT)                                                                       \
+  case ast::BinaryOp::AST:                                                                         \
+    clause.predicate = TEXT;                                                                       \
+    break;
+    PREDICATE(Eq, "eq")
+    PREDICATE(Ne, "ne")
+    PREDICATE(Lt, "lt")
+    PREDICATE(Le, "le")
+    PREDICATE(Gt, "gt")
+    PREDICATE(Ge, "ge")
+#undef PREDICATE
+  default:
+    return;
+  }
+  bool isGood = true;
+  const auto known = [&](const ast::Expr *number) {
+    TExpr *checked = position(number);
+    isGood &= checked->type->kind != TypeKind::Error;
+    if (isGood)
+      refuseMemory(checked, diag::clause_form);
+    return checked;
+  };
+  if (const auto *index = llvm::dyn_cast<ast::IndexExpr>(elements)) {
+    const size_t dims = kernel->params[clause.param].sizes.size();
+    if (index->indices.size() != dims) {
+      report(index->range, diag::wrong_index_count, dims, index->indices.size());
+      return;
+    }
+    for (const ast::Expr *i : index->indices)
+      clause.position.push_back(known(i));
+  }
+  clause.bound = known(bound);
+  if (isGood)
+    kernel->clauses.push_back(std::move(clause));
+}
+
+bool Checker::clauseTensor(const ast::Expr *e, Clause &clause) {
+  const Symbol *tensor = tensorNamed(e);
+  if (!tensor) {
+    report(e->range, diag::clause_form);
+    return false;
+  }
+  clause.param = tensor->index;
+  return checkClauseTensor(e->range, clause);
+}
+
+/// Only of inputs can something be known: nobody writes them while the kernel runs.
+bool Checker::checkClauseTensor(SourceRange range, const Clause &clause) {
+  const KernelParam &param = kernel->params[clause.param];
+  if (param.mode != ast::ParamMode::In) {
+    report(range, diag::clause_needs_input, param.name, ast::spelling(param.mode))
+        .note(param.range, diag::note_declared_here, param.name);
+    return false;
+  }
+  const DType dtype = param.type->dtype;
+  const bool isNumber = isInteger(dtype) && dtype != DType::U64 && dtype != DType::Bool;
+  if (clause.kind != Kind::Replicated && !isNumber) {
+    report(range, diag::clause_needs_integers, param.name, dtypeName(dtype))
+        .note(param.range, diag::note_declared_here, param.name);
+    return false;
+  }
+  if (clause.kind == Kind::Sorted && param.sizes.size() != 1) {
+    report(range, diag::clause_needs_list, param.name, param.sizes.size())
+        .note(param.range, diag::note_declared_here, param.name);
+    return false;
+  }
+  return true;
+}
+
+void Checker::assumeStmt(const ast::AssumeStmt *s) {
+  TExpr *holds = condition(s->condition);
+  if (holds->type->kind == TypeKind::Error)
+    return;
+  if (TStmt *assumption = emit(TStmtKind::Assume, s->range)) {
+    assumption->condition = holds;
+    assumption->message = clauseText(s->condition->range);
+    assumption->because = s->because.str();
+  }
+}
+
+llvm::StringRef clauseKindName(Clause::Kind kind) {
+  switch (kind) {
+  case Kind::Launch:
+    return "launch";
+  case Kind::Bound:
+    return "all";
+  case Kind::Sorted:
+    return "sorted";
+  case Kind::Distinct:
+    return "distinct";
+  case Kind::Replicated:
+    return "replicated";
+  case Kind::Sum:
+    return "sum";
+  case Kind::Element:
+    return "element";
+  }
+  return "";
+}
+
+} // namespace dtile::sema
