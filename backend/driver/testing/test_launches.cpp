@@ -333,7 +333,7 @@ bool TestEvaluator::checkRequired(Launch &launch) {
   session_.diagnostics
       .report(launch.call.range, diag::test_requires_failed, launch.name(), broken->clause->text,
               broken->rank, ranks_, broken->why)
-      .note(broken->clause->range, diag::note_promise);
+      .note(broken->clause->range, diag::note_protocol, "it is required here");
   return false;
 }
 

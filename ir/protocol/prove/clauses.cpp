@@ -71,6 +71,13 @@ bool Scene::isCounter(const Op *object) {
 
 /// The reads before an op, in blocks around it, of which something is known.
 void Scene::findReads(Instance &instance, Op *before) {
+  if ((before->is(OpKind::Add) || before->is(OpKind::Sub)) && !elements_.empty() &&
+      Polynomials::isNumber(before->result()->type()) && !before->result()->type().isIndex() &&
+      instance.narrow.size() < kMostPicked) {
+    instance.narrow.push_back(before);
+    (void)polys.of(before->result(), instance.environment);
+    return;
+  }
   if (before->is(OpKind::Load) && before->result()->type().isTile())
     return;
   if (!before->is(OpKind::Load) && !before->is(OpKind::Atomic))
@@ -247,6 +254,27 @@ void Scene::assumeClauses(Facts &facts, Instance &instance) {
     }
   }
   relate(facts, instance, instance);
+  assumeNarrow(facts, instance);
+}
+
+/// Sums and differences of few bits are what they are of whole numbers where these fit.
+void Scene::assumeNarrow(Facts &facts, Instance &instance) {
+  for (Op *op : instance.narrow) {
+    const DType type = op->result()->type().dtype();
+    const unsigned bits = dtypeBits(type) - (dtypeClass(type) == DTypeClass::Int ? 1 : 0);
+    const Polynomial most((int64_t(1) << bits) - 1);
+    const Polynomial least(dtypeClass(type) == DTypeClass::Int ? -(int64_t(1) << bits) : 0);
+    const Polynomial a = polys.of(op->operand(0), instance.environment);
+    const Polynomial b = polys.of(op->operand(1), instance.environment);
+    const Polynomial whole = op->is(OpKind::Add) ? a + b : a - b;
+    Facts known = facts;
+    for (const Polynomial &operand : {a, b}) {
+      ir::addLessEqual(known, least, operand);
+      ir::addLessEqual(known, operand, most);
+    }
+    if (implies(known, whole - least) && implies(known, most - whole))
+      ir::addEqual(facts, polys.of(op->result(), instance.environment), whole);
+  }
 }
 
 namespace {

@@ -67,6 +67,8 @@ struct Instance {
   /// What it has read of which something is known, and the elements that this is, once the facts of
   /// the instance have been assumed.
   llvm::SmallVector<Op *, 4> reads;
+  /// Sums and differences before it of few bits, which may come round.
+  llvm::SmallVector<Op *, 4> narrow;
   std::vector<Picked> picked;
   /// Variables that it does not share with its anchor.
   std::vector<AtomId> unknowns;
@@ -181,6 +183,7 @@ private:
   static void addComparison(Facts &facts, llvm::StringRef pred, const Polynomial &a,
                             const Polynomial &b);
   void assumeClauses(Facts &facts, Instance &instance);
+  void assumeNarrow(Facts &facts, Instance &instance);
   std::optional<Picked> elementOf(const Op &load, Instance &instance, const Facts &known,
                                   const std::optional<Polynomial> &limit, Facts &facts);
   void relate(Facts &facts, const Instance &a, const Picked &p, const Instance &b,

@@ -156,6 +156,11 @@ private:
                  const Region &region, Instance &read, const Goal &covers,
                  std::vector<Goal> &goals);
 
+  // counters.cpp
+  void addCounted(Scene &scene, Facts &facts, const Access &write, Instance &read,
+                  const Region &region, llvm::ArrayRef<Polynomial> point,
+                  std::vector<Goal> &goals);
+
   // single_ops.cpp
   void proveSingleOps();
   bool copiesApart(const Access &read, const Access &write);

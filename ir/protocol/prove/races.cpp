@@ -464,6 +464,7 @@ bool Prover::isWritten(const Access &read, const ir::KeptBy *kept, std::optional
         goal.addLess(p, high);
     }
     addOrders(scene, facts, write, writer, to, at, goal, goals);
+    addCounted(scene, facts, write, at, region, point, goals);
   }
   if (reachesOne(scene, facts, goals, Guesses::Late) ||
       reachesOne(scene, facts, goals, Guesses::Early) || scene.refuter.isImpossible(facts))
