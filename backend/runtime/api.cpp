@@ -88,8 +88,8 @@ Status createEnv(const dtile_team_options *options, dtile_team **out) {
   if (const int64_t least = HostTeam::leastHeapBytes(*shmem); shmem->heap_bytes < least) {
     const Status status = {
         DTILE_OUT_OF_MEMORY,
-        format("symmetric heaps of %lld bytes are too small for a job of %d ranks, which needs %lld "
-               "itself: raise symmetric_bytes of dtile_team_options",
+        format("symmetric heaps of %lld bytes are too small for a job of %d ranks, which needs "
+               "%lld itself: raise symmetric_bytes of dtile_team_options",
                static_cast<long long>(shmem->heap_bytes), shmem->npes,
                static_cast<long long>(least))};
     // A process joins a job once.

@@ -9,8 +9,8 @@
 namespace dtile::runtime {
 
 /// Layout: a word that serializes updates, a word that stops the job and the words why; then rows
-/// with one cell a rank: meetings, two of agreements, kBarriers for the barriers of kernels; and two
-/// that outlive failures: meetings to recover, and what ranks must agree on then.
+/// with one cell a rank: meetings, two of agreements, kBarriers for the barriers of kernels; and
+/// two that outlive failures: meetings to recover, and what ranks must agree on then.
 class ControlBlock {
 public:
   static constexpr int32_t kBarriers = 64;

@@ -12,8 +12,8 @@ namespace dtile::runtime {
 constexpr int64_t kMostSymmetricBytes = int64_t(1) << 46;
 
 /// Copies the `known` bytes of options that this library knows from a caller's structure, which
-/// begins with its size: what it lacks is zero, and what it has beyond must be. `least` is where the
-/// fields end that the first version had.
+/// begins with its size: what it lacks is zero, and what it has beyond must be. `least` is where
+/// the fields end that the first version had.
 Status copyOptions(const void *given, uint32_t least, uint32_t known, const char *initializer,
                    void *out);
 

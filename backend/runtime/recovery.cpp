@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A job of processes after a failure: all of them come here, and the team is as it was at first, but
-// for the objects of callers. Nothing less would do: when a launch fails on one rank, others may be
-// in it, before it, or in the launch of another kernel, and are stopped where they are. So epochs,
-// counts, turns and the objects of all kernels are forgotten, as whoever has not seen a kernel yet
-// knows nothing of it.
+// A job of processes after a failure: all of them come here, and the team is as it was at first,
+// but for the objects of callers. Nothing less would do: when a launch fails on one rank, others
+// may be in it, before it, or in the launch of another kernel, and are stopped where they are. So
+// epochs, counts, turns and the objects of all kernels are forgotten, as whoever has not seen a
+// kernel yet knows nothing of it.
 //
-// Each process has stopped its bodies, and what it has sent has landed, before it comes to the first
-// meeting; so behind that nobody writes into another's memory, and each puts its own in order. Behind
-// the second one all are in order.
+// Each process has stopped its bodies, and what it has sent has landed, before it comes to the
+// first meeting; so behind that nobody writes into another's memory, and each puts its own in
+// order. Behind the second one all are in order.
 #include "backend/runtime/clock.h"
 #include "backend/runtime/control.h"
 #include "backend/runtime/team.h"
@@ -69,10 +69,10 @@ Status HostTeam::recover() {
   for (int32_t rank = 0; rank < ranks(); ++rank)
     for (int32_t other = 0; other < rank; ++other)
       if (readCell(control.recoveryValue(rank)) != readCell(control.recoveryValue(other)))
-        return breakTeam({DTILE_INVALID,
-                          format("ranks %d and %d have different symmetric objects since the "
-                                 "failure, so that the job cannot recover",
-                                 other, rank)});
+        return breakTeam(
+            {DTILE_INVALID, format("ranks %d and %d have different symmetric objects since the "
+                                   "failure, so that the job cannot recover",
+                                   other, rank)});
   forgetLaunches();
   control.reset();
   meetings_ = 0;

@@ -75,8 +75,8 @@ std::string CallersObjects::check(int64_t offset, int64_t bytes) const {
   const bool isInside =
       next != bytes_.begin() && offset < std::prev(next)->first + std::prev(next)->second;
   if (!isInside)
-    return "the data is in the symmetric heap, but in no object that dtile_symm_alloc has given, or "
-           "in one that was freed";
+    return "the data is in the symmetric heap, but in no object that dtile_symm_alloc has given, "
+           "or in one that was freed";
   auto [begin, given] = *std::prev(next);
   if (bytes <= given - (offset - begin))
     return {};

@@ -4,10 +4,10 @@
 // its own; OpenSHMEM 1.4 is enough. One allocation holds the heap, so that a place is an offset and
 // peers are found once.
 //
-// Nothing here waits for ever for a process that has died or was stopped. OpenSHMEM's own operations
-// have no limits of time, and its end is collective, also the one at exit; so a thread watches them,
-// and a process whose job has failed leaves without. Launchers end what is left of a job when a
-// process ends with an error.
+// Nothing here waits for ever for a process that has died or was stopped. OpenSHMEM's own
+// operations have no limits of time, and its end is collective, also the one at exit; so a thread
+// watches them, and a process whose job has failed leaves without. Launchers end what is left of a
+// job when a process ends with an error.
 #define _GNU_SOURCE
 #include "stdlib/shmem/shmem.h"
 
@@ -66,8 +66,8 @@ static int64_t nowNs(void) {
   return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-// Begins an operation that waits for other processes; done ends it. It gets twice the budget, so that
-// a wait of the runtime's own comes to its end first, and has words.
+// Begins an operation that waits for other processes; done ends it. It gets twice the budget, so
+// that a wait of the runtime's own comes to its end first, and has words.
 static void waitsFor(Membership *member, const char *operation, int64_t least_ms) {
   int64_t ms = 2 * (int64_t)member->timeout_ms;
   ms = ms > least_ms ? ms : least_ms;
@@ -103,8 +103,7 @@ static void *watch(void *argument) {
     dprintf(STDERR_FILENO,
             "dtile: rank %d waited %lld ms in %s for processes of its job that do not come; it "
             "ends without them\n",
-            member->rank,
-            (long long)__atomic_load_n(&member->milliseconds, __ATOMIC_RELAXED),
+            member->rank, (long long)__atomic_load_n(&member->milliseconds, __ATOMIC_RELAXED),
             __atomic_load_n(&member->operation, __ATOMIC_RELAXED));
     _exit(1);
   }

@@ -165,8 +165,9 @@ private:
     return result;
   }
 
-  // A launch has failed in all processes or in none, with one report, as it does in one process: the
-  // lowest rank's that failed by itself. Then the team is as good as new, so that the test may go on.
+  // A launch has failed in all processes or in none, with one report, as it does in one process:
+  // the lowest rank's that failed by itself. Then the team is as good as new, so that the test may
+  // go on.
   void agreeOnFailure(LaunchResult &result) {
     if (result.failure.empty())
       failed(dtile_team_barrier(team_), result);

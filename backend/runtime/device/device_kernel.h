@@ -41,8 +41,8 @@ struct DeviceObject {
   bool isCaptured = false;
   /// The call that looked it up last: what one call uses, it cannot give back.
   uint64_t heldBy = 0;
-  /// The last call that launched with it (or made it), to find what has not been used for long. Calls
-  /// that were refused do not count, as they may be of one process alone.
+  /// The last call that launched with it (or made it), to find what has not been used for long.
+  /// Calls that were refused do not count, as they may be of one process alone.
   uint64_t lastUse = 0;
 };
 

@@ -12,11 +12,11 @@
 //
 // Launches with other sizes do not share memory before that, though smaller ones would fit in what
 // larger ones have. Between two launches nobody need have waited for anybody: peers may be a launch
-// behind, and read what the earlier one has left in a copy, so that a copy in turn is free again only
-// as the launches with its own sizes go (a launch with sizes for which nothing is sent does not keep
-// ranks together). A launch makes the next one's zeros, of its own sizes. Messages with flags
-// (flag-words) rely on what is left in a copy being two launches old, and counts of a signal go with
-// its cells. A meeting at each change of sizes would cost what an eviction does, each time.
+// behind, and read what the earlier one has left in a copy, so that a copy in turn is free again
+// only as the launches with its own sizes go (a launch with sizes for which nothing is sent does
+// not keep ranks together). A launch makes the next one's zeros, of its own sizes. Messages with
+// flags (flag-words) rely on what is left in a copy being two launches old, and counts of a signal
+// go with its cells. A meeting at each change of sizes would cost what an eviction does, each time.
 #include "backend/runtime/device/device_team.h"
 #include "backend/runtime/regions.h"
 
@@ -66,8 +66,8 @@ DeviceObject *DeviceTeam::object(dtile_launch &launch, int32_t param, int32_t nd
       return nullptr;
     }
   auto found = kernel.objects.find(key);
-  DeviceObject *object = found != kernel.objects.end() ? found->second.get()
-                                                       : allocateObject(launch, key, declared);
+  DeviceObject *object =
+      found != kernel.objects.end() ? found->second.get() : allocateObject(launch, key, declared);
   if (!object)
     return nullptr;
   object->heldBy = callNumber_;
@@ -109,8 +109,8 @@ DeviceObject *DeviceTeam::allocateObject(dtile_launch &launch, const ObjectKey &
       return refuse(std::move(status));
   if (object->offset < 0)
     return refuse({DTILE_OUT_OF_MEMORY,
-                   format("kernel `%s`, rank %d: no room for %d %s of `%s`, %s %s, in the symmetric "
-                          "heap: %s; raise symmetric_bytes of the team's options",
+                   format("kernel `%s`, rank %d: no room for %d %s of `%s`, %s %s, in the "
+                          "symmetric heap: %s; raise symmetric_bytes of the team's options",
                           kernel.state.name.c_str(), launch.rank, object->copies,
                           object->copies == 1 ? "copy" : "copies", param.name,
                           object->isSignal ? "signal" : dtypeName(param.dtype),
@@ -144,9 +144,9 @@ std::string DeviceTeam::roomText() const {
   int64_t captured = 0;
   for (const DeviceObject *object : allObjects())
     captured += object->isCaptured ? heap_.sizeAt(object->offset) : 0;
-  std::string text = format("%lld of its %lld bytes are in use on each rank",
-                            static_cast<long long>(heap_.usedBytes()),
-                            static_cast<long long>(heapBytes_));
+  std::string text =
+      format("%lld of its %lld bytes are in use on each rank",
+             static_cast<long long>(heap_.usedBytes()), static_cast<long long>(heapBytes_));
   if (captured > 0)
     text += format(", %lld of them by captured graphs (see dtile_team_trim)",
                    static_cast<long long>(captured));

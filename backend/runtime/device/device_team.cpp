@@ -44,8 +44,8 @@ Status DeviceTeam::open(DeviceTeamConfig config) {
   heapBytes_ = config.symmetricBytes > 0 ? config.symmetricBytes : kDefaultHeapBytes;
   if (const int64_t least = int64_t(ranks_) * 8 + SymmetricHeap::kAlignment; heapBytes_ < least)
     return {DTILE_OUT_OF_MEMORY,
-            format("a symmetric heap of %lld bytes is too small for a team of %d ranks, which needs "
-                   "%lld itself: raise symmetric_bytes",
+            format("a symmetric heap of %lld bytes is too small for a team of %d ranks, which "
+                   "needs %lld itself: raise symmetric_bytes",
                    static_cast<long long>(heapBytes_), ranks_, static_cast<long long>(least))};
   for (size_t i = 0; i < config.ordinals.size(); ++i) {
     if (Status status = openRank(int32_t(i), config.ordinals[i]); !status.ok())

@@ -152,7 +152,8 @@ private:
   // device_objects.cpp
   DeviceObject *allocateObject(dtile_launch &launch, const ObjectKey &key,
                                const dtile_param_desc &param);
-  /// An offset; -1 where there is no room, whatever goes. An error: the devices or processes failed.
+  /// An offset; -1 where there is no room, whatever goes. An error: the devices or processes
+  /// failed.
   Status allocateEvicting(int64_t bytes, int64_t *offset);
   /// Gives these back, in all processes.
   Status evict(const std::vector<DeviceObject *> &leaving);

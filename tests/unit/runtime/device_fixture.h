@@ -14,7 +14,11 @@
 
 namespace dtile::test {
 
-using namespace runtime;
+using runtime::DeviceAddress;
+using runtime::DeviceTeam;
+using runtime::DeviceTeamConfig;
+using runtime::Status;
+using runtime::StreamHandle;
 
 // ---- A kernel with an input, an output, scratch and a signal ----
 
@@ -61,10 +65,10 @@ inline int64_t sendWeight(const void *, int64_t) { return 100; }
 inline int64_t workWeight(const void *, int64_t) { return 1000; }
 inline int64_t (*const kWeights[])(const void *, int64_t) = {sendWeight, workWeight};
 inline const dtile_device_space kDeviceSpaces[] = {{0, 0, /*most=*/2, /*fill=*/1, 0, 0, 0, 0},
-                                            {0, 0, 0, 0, 0, 0, /*waits=*/1, 0}};
+                                                   {0, 0, 0, 0, 0, 0, /*waits=*/1, 0}};
 inline const dtile_site kSites[] = {{"kernel.dtile", "ready", 12, 5},
-                             {"kernel.dtile", "expected {0}, found {1}", 20, 9},
-                             {"kernel.dtile", "buffer", 14, 3}};
+                                    {"kernel.dtile", "expected {0}, found {1}", 20, 9},
+                                    {"kernel.dtile", "buffer", 14, 3}};
 
 /// A kernel whose image is for `arch`.
 struct TestKernel {

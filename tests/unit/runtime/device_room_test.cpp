@@ -14,6 +14,7 @@
 namespace dtile::test {
 namespace {
 
+using namespace runtime;
 using testing::HasSubstr;
 
 /// Launches with so many elements each; their scratch takes 8 bytes an element, in two copies.
@@ -24,8 +25,7 @@ protected:
     Status status = launch(count);
     for (int32_t local = 0; local < team->localCount(); ++local)
       for (int i = 0; i < 2; ++i)
-        team->local(local).device->release(
-            DeviceAddress(arguments->data()[local][i].tensor->data));
+        team->local(local).device->release(DeviceAddress(arguments->data()[local][i].tensor->data));
     return status;
   }
   /// Where rank 0's last launch has its scratch.
@@ -127,8 +127,8 @@ TEST_F(DeviceRoomTest, what_a_captured_graph_uses_stays) {
   std::unique_ptr<Arguments> captured = std::move(arguments);
   machine.capturing = true;
   for (int32_t local = 0; local < 2; ++local)
-    ASSERT_EQ(
-        team->launchOn(local, &kernel.desc, captured->data()[local], 2, &machine).message, "");
+    ASSERT_EQ(team->launchOn(local, &kernel.desc, captured->data()[local], 2, &machine).message,
+              "");
   machine.capturing = false;
   const char *held = scratch();
   std::memset(const_cast<char *>(held), 0x11, 256 << 10);

@@ -3,8 +3,8 @@
 // One rank of a job started by oshrun: everything that the runtime does between processes. Each
 // rank prints "rank R ok" when all was right. `runtime_job deadlock|trap|sizes` make the job fail,
 // and each rank prints why; `recover` goes on then as if nothing had been, several times. Each rank
-// prints its process in the other modes: `lasting` launches until somebody stops one, `unclosed` does
-// not end the team then, and `closing` ends it a while after all is done.
+// prints its process in the other modes: `lasting` launches until somebody stops one, `unclosed`
+// does not end the team then, and `closing` ends it a while after all is done.
 #include "tests/unit/runtime/runtime_kernels.h"
 
 #include <cstdio>

@@ -115,7 +115,8 @@ class Job(unittest.TestCase):
         self.assert_all_ok(3, run(3, "recover", DTILE_SHMEM_INDIRECT="1"))
 
     def test_job_ends_when_a_rank_was_stopped(self):
-        for indirect, mode in ("0", "lasting"), ("0", "unclosed"), ("0", "closing"), ("1", "lasting"):
+        modes = ("0", "lasting"), ("0", "unclosed"), ("0", "closing"), ("1", "lasting")
+        for indirect, mode in modes:
             with self.subTest(mode=mode, indirect=indirect):
                 code, output, seconds = run_and_stop(
                     3, mode, signal.SIGSTOP, DTILE_SHMEM_INDIRECT=indirect
@@ -144,7 +145,8 @@ class Job(unittest.TestCase):
             self.assertIn(words, output)
 
     def test_heaps_of_absurd_sizes_are_refused(self):
-        for mode, words in ("small", "are too small for a job of 2 ranks"), ("huge", "no machine has"):
+        expected = {"small": "are too small for a job of 2 ranks", "huge": "no machine has"}
+        for mode, words in expected.items():
             code, output = run(2, mode)
             self.assertNotEqual(code, 0)
             self.assertIn(words, output)

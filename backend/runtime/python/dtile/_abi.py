@@ -72,8 +72,8 @@ class Arg(Union):
 
 class DeviceOptions(Structure):
     _fields_ = [("struct_bytes", c_uint32), ("ndevices", c_int32), ("devices", POINTER(c_int32)),
-                ("target", c_char_p), ("symmetric_bytes", c_int64), ("wait_timeout_ms", c_int32), ("rank", c_int32),
-                ("ranks", c_int32), ("device", c_int32), ("job", c_char_p),
+                ("target", c_char_p), ("symmetric_bytes", c_int64), ("wait_timeout_ms", c_int32),
+                ("rank", c_int32), ("ranks", c_int32), ("device", c_int32), ("job", c_char_p),
                 ("plain_launches", c_int32), ("shmem", c_char_p), ("nvshmem_home", c_char_p)]
 
     def __init__(self):
