@@ -51,7 +51,8 @@ typedef union dtile_arg {
 
 /* Options begin with their size, and have fields added at their end: a library that is newer than
  * the program takes what is not there for zero, and one that is older refuses what it does not know
- * and is not zero. So a variable of them begins as the _INIT beside them says. */
+ * and is not zero. So a variable of them begins as the _INIT beside them says. A size of 0, as in
+ * `= {0}`, stands for the fields of version 5 of this interface; later ones are not looked at. */
 
 /* What a team is made of; zero is the default of each field but `ranks`. */
 typedef struct dtile_team_options {

@@ -15,6 +15,9 @@ Status copyOptions(const void *given, uint32_t least, uint32_t known, const char
                    void *out) {
   uint32_t bytes = 0;
   std::memcpy(&bytes, given, sizeof bytes);
+  // `= {}` in C++ and `= {0}` in C: the fields of the first version that had a size.
+  if (bytes == 0)
+    bytes = least;
   if (bytes < least || bytes > kMostBytes)
     return {DTILE_INVALID,
             format("struct_bytes of the options is %u: let them begin as %s", bytes, initializer)};

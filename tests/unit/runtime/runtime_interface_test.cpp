@@ -147,14 +147,19 @@ TEST(Interface, OptionsOfOtherVersionsAreTakenOrRefused) {
   EXPECT_THAT(create(), HasSubstr("are of a newer version"));
   newer.options.struct_bytes = sizeof newer.options;
   EXPECT_EQ(create(), "");
-  for (uint32_t bytes : {0u, 4u, uint32_t(sizeof newer.options - 1), 0xcdcdcdcdu}) {
+  for (uint32_t bytes : {4u, uint32_t(sizeof newer.options - 1), 0xcdcdcdcdu}) {
     newer.options.struct_bytes = bytes;
     EXPECT_THAT(create(), HasSubstr("let them begin as DTILE_TEAM_OPTIONS_INIT"));
   }
   dtile_team *team = nullptr;
   EXPECT_EQ(dtile_team_create_env(&newer.options, &team), DTILE_INVALID);
+  // Zeros are the fields of the first version.
+  newer.options = {};
+  newer.options.ranks = 2;
+  EXPECT_EQ(create(), "");
   dtile_device_options devices = {};
   devices.ndevices = 1;
+  devices.struct_bytes = 4;
   EXPECT_EQ(dtile_team_create_devices(&devices, &team), DTILE_INVALID);
   EXPECT_THAT(dtile_last_error(), HasSubstr("let them begin as DTILE_DEVICE_OPTIONS_INIT"));
   EXPECT_EQ(dtile_team_create_job(&devices, &team), DTILE_INVALID);
