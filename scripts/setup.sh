@@ -35,10 +35,11 @@ build=(
 )
 test=(
   libgtest-dev libgmock-dev
-  # lit (of llvm-22-tools, which llvm-22-dev brings) wants psutil for its time limits; scripts compare
-  # arrays by numpy.
+  # lit (of llvm-22-tools, which llvm-22-dev brings) wants psutil for its time limits; arrays are
+  # compared by numpy.
   python3 python3-numpy python3-psutil
-  # Ranks as processes: oshrun, and shmem.h to build the provider. The header's package wants gfortran.
+  # Ranks as processes: oshrun, and shmem.h to build the provider; the header's package wants
+  # gfortran.
   openmpi-bin libopenmpi-dev
   # The installed package builds kernels under make as under ninja.
   make

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# Does what the README says, where the README says it: makes a minimal Debian 12 with git and nothing
-# else, clones what is committed here into it, and runs both commands of the section "Start" there.
-# Says for each whether it passed, how long it took and what it installed, and fails where one failed
-# or the compiler warned of something. Wants root, and mmdebstrap.
+# Does what the README says, where the README says it: makes a minimal Debian 12 with git and
+# nothing else, clones what is committed here into it, and runs both commands of the section
+# "Start" there. Says for each whether it passed, how long it took and what it installed, and fails
+# where one failed or the compiler warned of something. Wants root, and mmdebstrap.
 #
 #   scripts/test_in_clean_root.sh [OPTION…]
 #
@@ -151,7 +151,9 @@ for command in "${commands[@]}"; do
   warnings=$(grep -cE '(^|[^[:alnum:]])warning: |^CMake [[:alpha:] ]*Warning' "$log" || true)
   ((warnings == 0)) || verdict="FAILED, with $warnings warnings in the log"
   [[ $verdict == passed ]] || status=1
-  verdicts+=("$command $verdict; it took $((SECONDS - began)) s and installed $(($(packages) - before)) packages, $(($(megabytes) - size)) MB")
+  took="$((SECONDS - began)) s"
+  installed="$(($(packages) - before)) packages, $(($(megabytes) - size)) MB"
+  verdicts+=("$command $verdict; it took $took and installed $installed")
 done
 
 echo

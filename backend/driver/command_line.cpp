@@ -330,8 +330,8 @@ void addBuild(CLI::App &app, Options &o) {
   sub->add_option("--depfile", o.depfile, "also write which files were read, for make and ninja")
       ->type_name("FILE");
   addNamed(*sub, "--file-prefix-map", o.filePrefixes, "OLD=NEW",
-           "in what is written, names of files that begin with OLD begin with NEW instead, as places "
-           "in messages of kernels and in debug information; NEW may be empty",
+           "in what is written, names of files that begin with OLD begin with NEW instead: in "
+           "messages of kernels and debug information; NEW may be empty",
            /*mayBeEmpty=*/true);
   sub->add_option("--kernel", o.kernel, "only this kernel")->type_name("NAME");
   sub->add_option("--cpu", o.cpu, "processor: native, x86-64-v3 (default), or an LLVM name")
