@@ -82,6 +82,8 @@ public:
   ast::Arena arena;
   /// Root first.
   std::vector<std::unique_ptr<ModuleInfo>> modules;
+  /// Where imports were looked for in vain before they were found.
+  std::vector<std::string> absentFiles;
   llvm::DenseMap<const ast::ConstDecl *, ConstEntry> consts;
   llvm::DenseMap<const ast::Decl *, llvm::StringMap<InstanceEntry<KernelInstance>>> kernels;
   llvm::DenseMap<const ast::Decl *, llvm::StringMap<InstanceEntry<FnInstance>>> fns;

@@ -359,6 +359,8 @@ std::vector<const FnInstance *> Program::functions() const {
   return result;
 }
 
+llvm::ArrayRef<std::string> Program::absentFiles() const { return impl_->absentFiles; }
+
 std::vector<std::string> Program::files() const {
   std::vector<std::string> result;
   for (const auto &module : impl_->modules)

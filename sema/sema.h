@@ -65,6 +65,9 @@ public:
 
   /// Paths of every file that was read (for depfiles), root first.
   [[nodiscard]] std::vector<std::string> files() const;
+  /// Paths where imports were looked for before they were found: a file that comes to be there
+  /// makes another program of the same text.
+  [[nodiscard]] llvm::ArrayRef<std::string> absentFiles() const;
 
 private:
   Program();

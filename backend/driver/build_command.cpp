@@ -2,6 +2,7 @@
 // `dtilec build`: object files and what goes with them. Everything is made in memory, then all
 // files appear together.
 #include "backend/driver/compile.h"
+#include "backend/driver/depfile.h"
 #include "backend/driver/output_file.h"
 #include "backend/driver/quick_check.h"
 #include "backend/driver/recorded_names.h"
@@ -20,32 +21,11 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Process.h"
+#include "llvm/Support/xxhash.h"
 
 namespace dtile::driver {
 
 namespace {
-
-// Blanks, `#` and `$` mean something to make.
-std::string escapedForMake(llvm::StringRef path) {
-  std::string text;
-  for (char c : path) {
-    if (c == ' ' || c == '#' || c == '\\')
-      text += '\\';
-    else if (c == '$')
-      text += '$';
-    text += c;
-  }
-  return text;
-}
-
-// `out: a.dtile b.dtile`, without what is built in.
-std::string dependencies(llvm::ArrayRef<std::string> read, llvm::StringRef target) {
-  std::string text = escapedForMake(target) + ":";
-  for (const std::string &file : read)
-    if (!llvm::StringRef(file).starts_with("<"))
-      text += " \\\n  " + escapedForMake(file);
-  return text + "\n";
-}
 
 // The program's name with another ending: what depfile and header speak of where there is no file.
 std::string nameWith(const Options &options, llvm::StringRef extension) {
@@ -56,16 +36,37 @@ std::string nameWith(const Options &options, llvm::StringRef extension) {
   return name.str().str();
 }
 
-// AG_GEMM_H of out/ag_gemm.h
-std::string headerText(const Options &options, LoweredModule &lowered, llvm::StringRef path) {
-  const std::string written = path == "-" ? nameWith(options, "h") : path.str();
-  std::string guard = llvm::sys::path::filename(written).upper();
+// AG_GEMM_H of out/ag_gemm.h. Names that differ only in what no identifier can have differ in a
+// number: both headers may be included.
+std::string headerGuard(llvm::StringRef file) {
+  std::string guard = file.upper();
   for (char &c : guard)
     if (!llvm::isAlnum(c))
       c = '_';
-  if (guard.empty() || llvm::isDigit(guard[0]))
+  llvm::StringRef stem = file;
+  stem.consume_back(".h");
+  if (!llvm::all_of(stem, [](char c) { return llvm::isAlnum(c) || c == '_'; }))
+    guard += "_" + llvm::utohexstr(llvm::xxh3_64bits(file) & UINT32_MAX);
+  // Identifiers with `_` and a capital are the C library's.
+  if (guard.empty() || !llvm::isAlpha(guard[0]))
     guard = "DTILE_" + guard;
-  return backend::host::cHeader(*lowered.module, guard);
+  return guard;
+}
+
+std::string headerText(const Options &options, LoweredModule &lowered, llvm::StringRef path) {
+  const std::string written = path == "-" ? nameWith(options, "h") : path.str();
+  return backend::host::cHeader(*lowered.module, headerGuard(llvm::sys::path::filename(written)));
+}
+
+// What was read, and what would have been, were it there.
+std::string inputList(llvm::ArrayRef<std::string> read, llvm::ArrayRef<std::string> absent) {
+  std::string text;
+  for (const std::string &file : read)
+    if (!llvm::StringRef(file).starts_with("<"))
+      text += "+" + file + '\0';
+  for (const std::string &file : absent)
+    text += "-" + file + '\0';
+  return text;
 }
 
 std::nullopt_t failed(Session &session, llvm::Error error) {
@@ -155,6 +156,15 @@ bool isOnePerTarget(EmitKind kind) {
   return kind != EmitKind::Object && kind != EmitKind::Header && kind != EmitKind::Depfile;
 }
 
+std::optional<std::string> depfile(Session &session, llvm::ArrayRef<std::string> read,
+                                   llvm::StringRef target) {
+  auto text = depfileText(read, target);
+  if (text)
+    return std::move(*text);
+  session.diagnostics.report(SourceLoc{}, diag::cannot_write, llvm::toString(text.takeError()));
+  return std::nullopt;
+}
+
 std::optional<std::string> mainOutput(Session &session, llvm::ArrayRef<std::string> read,
                                       LoweredModule &lowered, llvm::ArrayRef<TargetArch> targets) {
   const Options &options = session.options;
@@ -166,7 +176,7 @@ std::optional<std::string> mainOutput(Session &session, llvm::ArrayRef<std::stri
   case EmitKind::Header:
     return headerText(options, lowered, options.output);
   case EmitKind::Depfile:
-    return dependencies(read, nameWith(options, "o"));
+    return depfile(session, read, nameWith(options, "o"));
   case EmitKind::Assembly:
   case EmitKind::Llvm:
   case EmitKind::Ptx:
@@ -275,6 +285,7 @@ bool checkOptions(Session &session) {
 
 // What is one file an architecture is made for one after the other.
 std::optional<std::vector<Output>> makeOutputs(Session &session, llvm::ArrayRef<std::string> read,
+                                               llvm::ArrayRef<std::string> absent,
                                                LoweredModule &lowered,
                                                llvm::ArrayRef<TargetArch> targets) {
   const Options &options = session.options;
@@ -290,10 +301,15 @@ std::optional<std::vector<Output>> makeOutputs(Session &session, llvm::ArrayRef<
   }
   if (!options.header.empty())
     outputs.push_back({options.header, headerText(options, lowered, options.header)});
-  if (!options.depfile.empty())
-    outputs.push_back(
-        {options.depfile,
-         dependencies(read, options.output == "-" ? nameWith(options, "o") : options.output)});
+  if (!options.depfile.empty()) {
+    auto text =
+        depfile(session, read, options.output == "-" ? nameWith(options, "o") : options.output);
+    if (!text)
+      return std::nullopt;
+    outputs.push_back({options.depfile, std::move(*text)});
+  }
+  if (!options.inputList.empty())
+    outputs.push_back({options.inputList, inputList(read, absent)});
   return outputs;
 }
 
@@ -331,7 +347,10 @@ void buildFile(Session &session) {
     addRecorded(recorded, session.sources, read.size(), options.filePrefixes);
     lowered.module->setSources(&recorded);
   }
-  const auto outputs = makeOutputs(session, read, lowered, targets);
+  const auto outputs =
+      makeOutputs(session, read,
+                  program ? program->absentFiles() : llvm::ArrayRef<std::string>(), lowered,
+                  targets);
   if ((check && !check->finish(session.diagnostics)) || !outputs ||
       !checkOutputs(session, *outputs, read))
     return;

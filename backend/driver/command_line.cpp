@@ -333,6 +333,10 @@ void addBuild(CLI::App &app, Options &o) {
            "in what is written, names of files that begin with OLD begin with NEW instead: in "
            "messages of kernels and debug information; NEW may be empty",
            /*mayBeEmpty=*/true);
+  sub->add_option("--inputs", o.inputList,
+                  "also write, for programs, `+PATH` for each file that was read and `-PATH` where an "
+                  "import was looked for in vain, a zero byte behind each")
+      ->type_name("FILE");
   sub->add_option("--kernel", o.kernel, "only this kernel")->type_name("NAME");
   sub->add_option("--cpu", o.cpu, "processor: native, x86-64-v3 (default), or an LLVM name")
       ->type_name("CPU");
@@ -383,6 +387,11 @@ void addTest(CLI::App &app, Options &o) {
   sub->add_option("--repeat", o.repeat, "run each test so many times, or until it fails")
       ->type_name("N")
       ->check(CLI::Range(1, 1'000'000'000));
+  sub->add_option("--timeout", o.timeoutSeconds,
+                  "end everything, with a message, when one run of a test takes longer; default "
+                  "300, and 0 is never")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0, 1'000'000));
   sub->add_flag("--bench", o.bench, "run bench blocks instead and print times");
   sub->add_option("FILE", o.inputs, "programs, or folders that are searched for .dtile files")
       ->required();

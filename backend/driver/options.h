@@ -98,6 +98,8 @@ struct Options {
   EmitKind emit = EmitKind::Object;
   std::string header;
   std::string depfile;
+  /// What was read and what was looked for in vain.
+  std::string inputList;
   std::string cpu = "x86-64-v3";
   /// Provider of symmetric memory on GPUs, and where its bitcode is.
   std::string shmem = "p2p";
@@ -137,6 +139,8 @@ struct Options {
   // test
   std::string filter;
   bool bench = false;
+  /// Seconds that one run of a test may take; 0 is no limit.
+  unsigned timeoutSeconds = 300;
 };
 
 } // namespace dtile::driver

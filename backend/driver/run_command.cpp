@@ -189,8 +189,14 @@ bool KernelRun::readArguments(const ast::KernelDecl &kernel) {
       arrays.push_back(std::move(*array));
     }
     // Each rank has memory of its own, also where they begin alike.
-    if (isShared)
+    if (isShared) {
+      if (llvm::Error error =
+              ndarray::checkRoom(arrays.front().dtype(), arrays.front().shape(), ranks_ - 1))
+        return fail(diag::bad_argument, param.name.name,
+                    "for " + std::to_string(ranks_) + " ranks, " +
+                        llvm::toString(std::move(error)));
       arrays.resize(ranks_, arrays.front());
+    }
   }
   return true;
 }
@@ -272,6 +278,8 @@ bool KernelRun::allocate() {
       if (!count || *count > kMaxBytes / dtypeBytes(param.type->dtype))
         return fail(diag::bad_output, param.name,
                     "an array of sizes " + sizesText(solved->params[i]) + " is too large");
+      if (llvm::Error error = ndarray::checkRoom(param.type->dtype, solved->params[i]))
+        return fail(diag::bad_output, param.name, llvm::toString(std::move(error)));
       arrays_[i].push_back(ndarray::poison(param.type->dtype, solved->params[i]));
     }
     sizes_.push_back(std::move(*solved));

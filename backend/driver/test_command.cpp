@@ -28,7 +28,9 @@ struct Block {
 // Runs the blocks of all files.
 class TestRunner {
 public:
-  TestRunner(Session &session, Job *job) : session_(session), job_(job), progress_(job) {}
+  TestRunner(Session &session, Job *job)
+      : session_(session), job_(job), progress_(job),
+        watchdog_(session, session.options.timeoutSeconds, progress_.isPrinting()) {}
 
   void runFile(const std::string &path);
   ExitCode finish();
@@ -41,11 +43,13 @@ private:
   void runBlock(const std::string &path, KernelLibrary &library, const Block &block, int ranks);
   void runBench(const std::string &what, KernelLibrary &library, const Block &block,
                 Executor &executor);
+  bool runWatched(TestEvaluator &evaluator, const Block &block, const std::string &what);
   void count(bool passed, const std::string &what, double seconds);
 
   Session &session_;
   Job *job_;
   TestProgress progress_;
+  TestWatchdog watchdog_;
   unsigned passed_ = 0;
   unsigned failed_ = 0;
   /// Tests that were found before `--filter`, and the numbers of ranks of those after it.
@@ -145,7 +149,7 @@ void TestRunner::runBlock(const std::string &path, KernelLibrary &library, const
     std::vector<LaunchRecord> launches;
     for (int run = 1; run <= session_.options.repeat && passed; ++run) {
       TestEvaluator evaluator(session_, library, *executor, other, executors.front()->name());
-      passed = evaluator.run(*block.body) && !mark.failed();
+      passed = runWatched(evaluator, block, what) && !mark.failed();
       launches = evaluator.launches();
       if (!passed && run > 1)
         what += ", run " + std::to_string(run);
@@ -159,6 +163,16 @@ void TestRunner::runBlock(const std::string &path, KernelLibrary &library, const
   }
 }
 
+bool TestRunner::runWatched(TestEvaluator &evaluator, const Block &block, const std::string &what) {
+  evaluator.watch(watchdog_);
+  watchdog_.begin(block.place, "FAIL " + what + '\n' + std::to_string(passed_) + " passed, " +
+                                   std::to_string(failed_ + 1) +
+                                   " failed; what follows was not run\n");
+  const bool passed = evaluator.run(*block.body);
+  watchdog_.end();
+  return passed;
+}
+
 void TestRunner::runBench(const std::string &what, KernelLibrary &library, const Block &block,
                           Executor &executor) {
   // The first run warms caches and is not counted.
@@ -168,7 +182,7 @@ void TestRunner::runBench(const std::string &what, KernelLibrary &library, const
   bool passed = true;
   for (int run = 0; run < kRuns && passed; ++run) {
     TestEvaluator evaluator(session_, library, executor);
-    passed = evaluator.run(*block.body);
+    passed = runWatched(evaluator, block, what);
     times.resize(evaluator.launches().size());
     kernels.resize(times.size());
     for (size_t i = 0; i < times.size(); ++i) {

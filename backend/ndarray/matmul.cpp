@@ -90,9 +90,8 @@ llvm::Expected<NDArray> matmul(const NDArray &a, const NDArray &b) {
   const int64_t n = b.shape()[rank - 1];
   Shape shape = a.shape();
   shape[rank - 1] = n;
-  if (!elementCount(shape))
-    return llvm::createStringError(llvm::inconvertibleErrorCode(),
-                                   "matmul would give a too large array " + shapeText(shape));
+  if (llvm::Error error = checkRoom(DType::F64, shape))
+    return error;
   const bool integral = a.isIntegral() && b.isIntegral();
   NDArray out(integral ? DType::I64 : DType::F64, std::move(shape));
   if (out.elements() == 0)

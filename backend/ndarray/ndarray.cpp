@@ -3,6 +3,7 @@
 #include "backend/ndarray/ndarray.h"
 
 #include "frontend/base/check.h"
+#include "frontend/base/memory_limit.h"
 
 #include <cmath>
 #include <cstring>
@@ -28,6 +29,18 @@ std::optional<int64_t> elementCount(llvm::ArrayRef<int64_t> shape) {
       return std::nullopt;
   }
   return isEmpty ? 0 : count;
+}
+
+llvm::Error checkRoom(DType dtype, llvm::ArrayRef<int64_t> shape, int64_t copies) {
+  const std::optional<int64_t> count = elementCount(shape);
+  int64_t bytes = 0;
+  if (!count || __builtin_mul_overflow(*count * int64_t(dtypeBytes(dtype)), copies, &bytes))
+    return llvm::createStringError("an array " + shapeText(shape) + " is too large");
+  if (llvm::Error error = checkMemory(uint64_t(bytes)))
+    return llvm::createStringError("an array " + shapeText(shape) + " of " +
+                                   dtypeName(dtype).str() + " is too large: " +
+                                   llvm::toString(std::move(error)));
+  return llvm::Error::success();
 }
 
 NDArray::NDArray(DType dtype, Shape shape) : dtype_(dtype), shape_(std::move(shape)) {
@@ -368,6 +381,9 @@ llvm::Expected<NDArray> binary(Binary op, const NDArray &a, const NDArray &b) {
   llvm::Expected<Shape> shape = broadcastShapes(a.shape(), b.shape());
   if (!shape)
     return shape.takeError();
+  // The result and both operands, in full.
+  if (llvm::Error error = checkRoom(DType::F64, *shape, 3))
+    return error;
   llvm::Expected<NDArray> x = broadcastTo(a, *shape);
   llvm::Expected<NDArray> y = broadcastTo(b, *shape);
   if (!x || !y)
@@ -408,6 +424,8 @@ llvm::Expected<NDArray> where(const NDArray &condition, const NDArray &a, const 
   llvm::Expected<Shape> shape = broadcastShapes(condition.shape(), *both);
   if (!shape)
     return shape.takeError();
+  if (llvm::Error error = checkRoom(DType::F64, *shape, 4))
+    return error;
   const NDArray c = llvm::cantFail(broadcastTo(condition, *shape));
   const NDArray x = llvm::cantFail(broadcastTo(a, *shape));
   const NDArray y = llvm::cantFail(broadcastTo(b, *shape));

@@ -25,6 +25,9 @@ using Shape = std::vector<int64_t>;
 /// Number of elements, or nothing where it (times 8 bytes) does not fit in 63 bits or a size is
 /// negative.
 [[nodiscard]] std::optional<int64_t> elementCount(llvm::ArrayRef<int64_t> shape);
+/// Whether an array of that shape, or `copies` of them, can be had: an error says what it takes and
+/// what memory there is. Asked before arrays are made that are larger than what they are made from.
+llvm::Error checkRoom(DType dtype, llvm::ArrayRef<int64_t> shape, int64_t copies = 1);
 
 /// A row-major array that owns its elements. Copies are deep.
 class NDArray {

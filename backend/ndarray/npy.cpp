@@ -243,6 +243,8 @@ llvm::Expected<NDArray> parseNpy(llvm::StringRef bytes, std::optional<DType> exp
   // Fortran order is C order of the reversed shape.
   if (header->isFortran)
     shape.assign(header->shape.rbegin(), header->shape.rend());
+  if (llvm::Error error = checkRoom(*dtype, shape))
+    return wrong("cannot be read: " + llvm::toString(std::move(error)));
   NDArray array(*dtype, std::move(shape));
   if (size != 0)
     std::memcpy(array.data(), bytes.data(), size);

@@ -159,6 +159,8 @@ llvm::Expected<NDArray> attention(const NDArray &q, const NDArray &k, const NDAr
   const std::vector<double> vs = v.toDoubles();
   Shape shape = q.shape();
   shape.back() = sizes.width;
+  if (llvm::Error error = checkRoom(DType::F64, shape))
+    return error;
   NDArray out(DType::F64, std::move(shape));
   auto *result = static_cast<double *>(out.data());
   const int64_t group = sizes.keyHeads == 0 ? 1 : sizes.heads / sizes.keyHeads;

@@ -170,6 +170,8 @@ llvm::Expected<NDArray> concat(llvm::ArrayRef<NDArray> arrays, unsigned axis) {
       return wrong("arrays " + shapeText(arrays[0].shape()) + " and " + shapeText(array.shape()) +
                    " differ in more than dimension " + std::to_string(axis));
   }
+  if (llvm::Error error = checkRoom(arrays[0].dtype(), shape))
+    return error;
   NDArray out(arrays[0].dtype(), shape);
   const AxisView whole(out, axis);
   const size_t size = dtypeBytes(out.dtype());
@@ -212,6 +214,8 @@ llvm::Expected<NDArray> broadcastTo(const NDArray &array, Shape shape) {
   if (!fits)
     return wrong("an array " + shapeText(array.shape()) + " does not broadcast to " +
                  shapeText(shape));
+  if (llvm::Error error = checkRoom(array.dtype(), shape))
+    return error;
   NDArray out(array.dtype(), std::move(shape));
   copyStrided(array, 0, strides, out);
   return out;
@@ -225,6 +229,8 @@ llvm::Expected<NDArray> take(const NDArray &array, const NDArray &indices) {
   if (!elementCount(shape))
     return wrong("taking " + shapeText(indices.shape()) + " rows of an array " +
                  shapeText(array.shape()) + " gives too many elements");
+  if (llvm::Error error = checkRoom(array.dtype(), shape))
+    return error;
   NDArray out(array.dtype(), std::move(shape));
   const int64_t rows = array.shape()[0];
   const size_t row = rows == 0 ? 0 : array.bytes() / rows;

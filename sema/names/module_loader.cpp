@@ -122,8 +122,10 @@ private:
       path::append(candidate, name);
       path::remove_dots(candidate, /*remove_dot_dot=*/true);
       looked.push_back(candidate.str().str());
-      if (!llvm::sys::fs::is_regular_file(candidate))
+      if (!llvm::sys::fs::is_regular_file(candidate)) {
+        context_.absentFiles.push_back(looked.back());
         continue;
+      }
       llvm::Expected<FileId> file = context_.sources.load(candidate);
       if (file)
         return *file;

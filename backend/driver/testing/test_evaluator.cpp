@@ -73,6 +73,8 @@ bool TestEvaluator::runBlock(const ast::BlockStmt &block) {
 }
 
 bool TestEvaluator::runStatement(const ast::Stmt &stmt) {
+  if (watchdog_)
+    watchdog_->at(stmt.range);
   switch (stmt.kind) {
   case ast::NodeKind::LetStmt:
     return runLet(llvm::cast<ast::LetStmt>(stmt));

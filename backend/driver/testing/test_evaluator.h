@@ -5,6 +5,7 @@
 
 #include "backend/driver/execute/kernel_library.h"
 #include "backend/driver/testing/test_values.h"
+#include "backend/driver/testing/test_watchdog.h"
 
 #include <functional>
 #include <map>
@@ -29,6 +30,8 @@ public:
   TestEvaluator(Session &session, KernelLibrary &library, Executor &executor,
                 const std::vector<LaunchRecord> *other = nullptr, llvm::StringRef otherName = {});
 
+  /// Tells what is run from now on.
+  void watch(TestWatchdog &watchdog) { watchdog_ = &watchdog; }
   /// Runs the body; true when nothing failed. What failed is reported.
   bool run(const ast::BlockStmt &body);
   [[nodiscard]] const std::vector<LaunchRecord> &launches() const { return launches_; }
@@ -147,6 +150,7 @@ private:
   Result mapRanks(SourceRange range, llvm::ArrayRef<const TestValue *> operands,
                   llvm::function_ref<llvm::Expected<Array>(int rank)> fn);
 
+  TestWatchdog *watchdog_ = nullptr;
   Session &session_;
   KernelLibrary &library_;
   Executor &executor_;

@@ -356,6 +356,11 @@ bool TestEvaluator::allocateOutputs(Launch &launch) {
              "output `" + param.name + "` of sizes " + sizesText(sizes) + " is too large");
         return false;
       }
+      if (llvm::Error error = ndarray::checkRoom(param.type->dtype, sizes)) {
+        fail(launch.call.range,
+             "output `" + param.name + "`: " + llvm::toString(std::move(error)));
+        return false;
+      }
       launch.written[i].push_back(ndarray::poison(param.type->dtype, sizes));
     }
   }

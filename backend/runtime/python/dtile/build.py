@@ -3,32 +3,72 @@
 
 import hashlib
 import os
-import re
+import shlex
 import shutil
-import stat
 import subprocess
 import tempfile
 import time
 
+from . import _cache
 from ._abi import DtileInvalid, DtileUnavailable
 from ._nvshmem import nvshmem_home
 from .kernels import load
 
 
+def _is_program(path):
+    return os.path.isfile(path) and os.access(path, os.X_OK)
+
+
 def _find_compiler():
     named = os.environ.get("DTILEC")
+    if named:
+        if not _is_program(named):
+            raise DtileUnavailable(f"DTILEC is {named}, which is no program; set it to the path of "
+                                   "dtilec")
+        return named
     here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     beside = [os.path.join(here, "dtilec"), os.path.join(here, "bin", "dtilec")]
-    for path in [named, *beside, shutil.which("dtilec")]:
-        if path and os.path.exists(path):
+    for path in [*beside, shutil.which("dtilec")]:
+        if path and _is_program(path):
             return path
     raise DtileUnavailable("dtilec is not found; put it into PATH or set DTILEC")
 
 
+def _find_linker():
+    """The C compiler as words of a command: CC may be `ccache gcc`."""
+    named = os.environ.get("CC", "")
+    if named.strip():
+        # Also a path with blanks that nobody quoted.
+        if _is_program(named):
+            return [named]
+        try:
+            command = shlex.split(named)
+        except ValueError as error:
+            raise DtileInvalid(f"CC is `{named}`, which is no command: {error}") from None
+        if not shutil.which(command[0]):
+            raise DtileUnavailable(f"CC is `{named}`, and there is no program `{command[0]}`")
+        return command
+    for name in ("cc", "gcc", "clang"):
+        if shutil.which(name):
+            return [name]
+    raise DtileUnavailable("no C compiler is found (cc, gcc, clang): install one, or set CC; it "
+                           "links what dtilec makes")
+
+
 def _run(command):
-    result = subprocess.run(command, capture_output=True, text=True)
+    try:
+        result = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT, check=False)
+    except (OSError, ValueError) as error:
+        raise DtileUnavailable(f"{command[0]} cannot be run: {error}") from None
     if result.returncode != 0:
-        raise DtileInvalid(f"{' '.join(command)} failed:\n{result.stdout}{result.stderr}")
+        words = result.stdout.decode(errors="replace")
+        raise DtileInvalid(f"{_shown(command)} failed with {result.returncode}:\n{words}")
+
+
+def _shown(command):
+    """As a shell takes it; what is no text is shown as such."""
+    return shlex.join(command).encode(errors="backslashreplace").decode()
 
 
 def _shmem_flags(shmem):
@@ -42,52 +82,53 @@ def _shmem_flags(shmem):
     return flags
 
 
-def _own_folder():
-    """A folder for what was built that nobody else can write to."""
-    folder = os.path.join(tempfile.gettempdir(), f"dtile-{os.getuid()}")
-    os.makedirs(folder, mode=0o700, exist_ok=True)
-    state = os.lstat(folder)
-    if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.getuid() or state.st_mode & 0o022:
-        raise DtileInvalid(f"{folder} could be written to by others; remove it, or name another "
-                           "folder: dtile.build(source, folder=...)")
-    return folder
-
-
 def _digest(*identity):
     return hashlib.sha256(repr(identity).encode()).hexdigest()[:16]
 
 
-def _dependencies(depfile):
-    """The files that a rule of make names behind its colon."""
-    with open(depfile, encoding="utf-8") as file:
-        rule = file.read().replace("\\\n", " ")
-    names = re.findall(r"(?:\\.|\$\$|\S)+", rule)[1:]
-    return [re.sub(r"\\(.)", r"\1", name).replace("$$", "$") for name in names]
+def _inputs(listed):
+    """The files that were read, and those that would have been, were they there."""
+    with open(listed, "rb") as file:
+        entries = [os.fsdecode(entry) for entry in file.read().split(b"\0") if entry]
+    return ([entry[1:] for entry in entries if entry[0] == "+"],
+            [entry[1:] for entry in entries if entry[0] == "-"])
 
 
-def _library(folder, name, command, stamps, depfile):
+def _library(folder, name, identity, listed):
     """Where the library of a program is, by what all of its files hold; None before it is known
-    which these are, or when one is gone."""
+    which these are, when one is gone, or when one has come that is found before another."""
     try:
+        read, absent = _inputs(listed)
+        if any(map(os.path.isfile, absent)):
+            return None
         texts = []
-        for path in _dependencies(depfile):
+        for path in read:
             with open(path, "rb") as file:
                 texts.append(file.read())
     except OSError:
         return None
-    return os.path.join(folder, f"lib{name}-{_digest(command, stamps, texts)}.so")
+    return os.path.join(folder, f"lib{name}-{_digest(identity, read, absent, texts)}.so")
+
+
+def _text(value):
+    """A value of a generic parameter, as dtilec reads it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def build(source, target="nvptx", arch=None, folder=None, flags=(), shmem=None, **constants):
     """Compiles a program and loads it. `constants` are generic parameters, as BM=64; `shmem` is who
     carries bytes between GPUs (p2p, nvshmem). What was built from the same source by the same
     compiler is used again."""
+    source = os.fsdecode(source)
     compiler = _find_compiler()
-    command = [compiler, "build", source, "--target", target]
+    linker = _find_linker()
+    # A path, also where it begins like an option.
+    program = os.path.join(".", source) if source.startswith("-") else source
+    command = [compiler, "build", program, "--target", target]
     if arch:
         command += ["--arch", arch]
     for name, value in sorted(constants.items()):
-        command += ["--const", f"{name}={value}"]
+        command += ["--const", f"{name}={_text(value)}"]
     if shmem:
         command += _shmem_flags(shmem)
     command += list(flags)
@@ -96,29 +137,48 @@ def build(source, target="nvptx", arch=None, folder=None, flags=(), shmem=None, 
         inputs.append(os.path.join(nvshmem_home(), "lib", "libnvshmem_device.bc"))
     stamps = [(stamp.st_size, stamp.st_mtime_ns) for stamp in map(os.stat, filter(os.path.exists,
                                                                                  inputs))]
-    folder = folder or _own_folder()
-    os.makedirs(folder, exist_ok=True)
+    identity = (command, linker, stamps)
+    is_own = not folder
+    if folder:
+        folder = os.path.abspath(os.fsdecode(folder))
+        os.makedirs(folder, exist_ok=True)
+        _cache.check_folder(folder, is_own=False)
+    else:
+        folder = _cache.own_folder()
+    # Names have 255 bytes at most.
     name = os.path.splitext(os.path.basename(source))[0]
+    name = os.fsdecode(os.fsencode(name)[:200])
     # What the program imported when it was built last says what belongs to its identity.
-    known = os.path.join(folder, f"{name}-{_digest(command, stamps)}.d")
-    library = _library(folder, name, command, stamps, known)
+    known = os.path.join(folder, f"{name}-{_digest(identity, os.getcwd())}.inputs")
+    library = _library(folder, name, identity, known)
     seen = None
     while not library or not os.path.exists(library):
         # Other ranks may be building the same.
-        with tempfile.TemporaryDirectory(prefix=name + "-", dir=folder) as own:
-            made, rule = os.path.join(own, "made"), os.path.join(own, "made.d")
+        with tempfile.TemporaryDirectory(prefix="build-", dir=folder) as own:
+            made, listed = os.path.join(own, "made"), os.path.join(own, "made.inputs")
             before = time.time_ns()
-            _run(command + ["-o", made + ".o", "--depfile", rule])
-            times = [os.stat(path).st_mtime_ns for path in _dependencies(rule)]
+            _run(command + ["-o", made + ".o", "--inputs", listed])
+            times = [os.stat(path).st_mtime_ns for path in _inputs(listed)[0]]
             if times != seen and max(times) > before:
                 # Written meanwhile, so this may be neither the old program nor the new one; or its
                 # clock is ahead, and the next time it is as it was.
                 seen = times
                 continue
-            library = _library(folder, name, command, stamps, rule)
+            library = _library(folder, name, identity, listed)
             if not library:
-                raise DtileInvalid(f"a file of {source} has gone while it was built")
-            _run([os.environ.get("CC", "cc"), "-shared", "-o", made + ".so", made + ".o"])
-            os.replace(made + ".so", library)
-            os.replace(rule, known)
+                raise DtileInvalid(f"a file of {source} has gone or come while it was built")
+            _run(linker + ["-shared", "-o", made + ".so", made + ".o"])
+            for path, place in ((made + ".so", library), (listed, known)):
+                os.chmod(path, 0o755 if place is library else 0o644)
+                os.replace(path, place)
+    if not _cache.is_trusted(library):
+        raise DtileInvalid(f"{library} could have been written by others; remove it")
+    try:
+        # It is in use: what was not used for long is thrown away.
+        os.utime(library)
+        os.utime(known)
+    except OSError:
+        pass
+    if is_own:
+        _cache.clean(folder, library)
     return load(library)
