@@ -47,3 +47,68 @@ try:
     dtile.build(program, target="host")
 except dtile.DtileInvalid as error:
     print("a folder of everybody:", error)
+
+
+def words(**variables):
+    """What a build says in an environment."""
+    before = dict(os.environ)
+    os.environ.update({name: text for name, text in variables.items() if text is not None})
+    for name in [name for name, text in variables.items() if text is None]:
+        os.environ.pop(name, None)
+    try:
+        dtile.build(program, target="host", folder=os.path.join(folder, "fresh"), B=1)
+    except dtile.DtileError as error:
+        return type(error).__name__ + ": " + str(error).split("\n", maxsplit=1)[0]
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+    return "built"
+
+
+# A file that comes to be there is found before the one that was imported.
+write(program, "import m;\nkernel k<B = 64>(x: in f32[N], y: out f32[N]) over (i in N by 64) {\n"
+               "    y[i] = m.changed(x[i]);\n}\n")
+os.makedirs(os.path.join(folder, "other"))
+os.rename(module, os.path.join(folder, "other", "m.dtile"))
+
+
+def build_with_other():
+    dtile.build(program, target="host", folder=kept, flags=["-I", os.path.join(folder, "other")])
+    return {name for name in os.listdir(kept) if name.endswith(".so")}
+
+
+third = build_with_other()
+print("found elsewhere, the same:", build_with_other() == third)
+write(module, "fn changed(x: f32[64]) -> f32[64] { return x * 5.0; }\n")
+print("an import that is shadowed:", third < build_with_other())
+
+compiler = os.environ["CC"]
+write(os.path.join(folder, "wrap"), '#!/bin/sh\nexec "$@"\n')
+os.chmod(os.path.join(folder, "wrap"), 0o755)
+print("CC of two words:", words(CC=f"{folder}/wrap {compiler}"))
+print("CC that is none:", words(CC="no-such-compiler -x"))
+print("CC with an open quote:", words(CC="'cc"))
+empty = os.path.join(folder, "empty")
+os.makedirs(empty)
+print("no CC:", words(CC=None, PATH=empty))
+print("DTILEC is a folder:", words(DTILEC=folder))
+print("DTILEC is no program:", words(DTILEC=program))
+
+# Names that begin like an option, hold signs of a printf, or are no text.
+os.chdir(folder)
+for name in ("-o.dtile", "100%s.dtile", os.fsdecode(b"\xff.dtile"), "new\nline.dtile"):
+    write(name, "kernel k(x: in f32[N], y: out f32[N]) over (i in N by 64) { y[i] = x[i]; }\n")
+    dtile.build(name, target="host", folder="-kept")
+print("odd names:", len([name for name in os.listdir("-kept") if name.endswith(".so")]))
+
+from dtile import _cache  # noqa: E402
+
+mine = os.path.join(folder, "mine")
+os.makedirs(mine)
+names = [f"libk-{i:016x}.so" for i in range(3)] + ["of-the-user.so"]
+for age, name in enumerate(names):
+    write(os.path.join(mine, name), "x" * 1000)
+    os.utime(os.path.join(mine, name), (1e9 if age in (0, 3) else 4e9 - age,) * 2)
+_cache.MOST_BYTES = 1500
+_cache.clean(mine, None)
+print("kept of the cache:", sorted(os.listdir(mine)))
