@@ -5,6 +5,7 @@
 #include "llvm/ExecutionEngine/Orc/AbsoluteSymbols.h"
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"
 #include "llvm/Support/SmallVectorMemoryBuffer.h"
+#include "llvm/TargetParser/Host.h"
 #include "llvm/TargetParser/Triple.h"
 
 #include <cmath>
@@ -110,7 +111,7 @@ LoadedKernels::load(llvm::SmallVector<char, 0> object, llvm::ArrayRef<std::strin
   auto impl = std::make_unique<Impl>();
   llvm::orc::LLJITBuilder builder;
   builder.setJITTargetMachineBuilder(
-      llvm::orc::JITTargetMachineBuilder(llvm::Triple("x86_64-unknown-linux-gnu")));
+      llvm::orc::JITTargetMachineBuilder(llvm::Triple(llvm::sys::getProcessTriple())));
   builder.setPlatformSetUp(llvm::orc::setUpInactivePlatform);
   builder.setLinkProcessSymbolsByDefault(false);
   auto made = builder.create();

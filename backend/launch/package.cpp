@@ -5,8 +5,8 @@
 #include "backend/llvm/emit.h"
 #include "frontend/base/check.h"
 
-#include "llvm-c/Target.h"
 #include "llvm/MC/MCSubtargetInfo.h"
+#include "llvm/Support/TargetSelect.h"
 #include "llvm/TargetParser/Host.h"
 #include "llvm/TargetParser/SubtargetFeature.h"
 
@@ -19,16 +19,14 @@ namespace {
 void initializeLlvm() {
   static std::once_flag once;
   std::call_once(once, [] {
-    LLVMInitializeX86TargetInfo();
-    LLVMInitializeX86Target();
-    LLVMInitializeX86TargetMC();
-    LLVMInitializeX86AsmPrinter();
+    llvm::InitializeNativeTarget();
+    llvm::InitializeNativeTargetAsmPrinter();
   });
 }
 
 llvm::Expected<std::unique_ptr<llvm::TargetMachine>> hostMachine(const PackageOptions &options) {
   initializeLlvm();
-  MachineOptions machine{.triple = "x86_64-unknown-linux-gnu",
+  MachineOptions machine{.triple = llvm::sys::getProcessTriple(),
                          .cpu = options.cpu,
                          .features = "",
                          .optLevel = options.optLevel,
