@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Links code objects with lld and reads their notes. lld works on files, so both ends of it have names.
+// Links code objects with lld and reads their notes. lld works on files, so both ends of it have
+// names.
 #include "backend/amdgpu/code_object.h"
 
 #include "frontend/base/scratch_file.h"
@@ -40,7 +41,9 @@ public:
   OutputPipe(const OutputPipe &) = delete;
   OutputPipe &operator=(const OutputPipe &) = delete;
 
-  [[nodiscard]] bool isThere() const { return !path_.empty() && ::access(path_.c_str(), W_OK) == 0; }
+  [[nodiscard]] bool isThere() const {
+    return !path_.empty() && ::access(path_.c_str(), W_OK) == 0;
+  }
   [[nodiscard]] const char *path() const { return path_.c_str(); }
   /// What was written.
   std::string finish() {

@@ -334,8 +334,8 @@ void addBuild(CLI::App &app, Options &o) {
            "messages of kernels and debug information; NEW may be empty",
            /*mayBeEmpty=*/true);
   sub->add_option("--inputs", o.inputList,
-                  "also write, for programs, `+PATH` for each file that was read and `-PATH` where an "
-                  "import was looked for in vain, a zero byte behind each")
+                  "also write, for programs, `+PATH` for each file that was read and `-PATH` where "
+                  "an import was looked for in vain, a zero byte behind each")
       ->type_name("FILE");
   sub->add_option("--kernel", o.kernel, "only this kernel")->type_name("NAME");
   sub->add_option("--cpu", o.cpu, "processor: native, x86-64-v3 (default), or an LLVM name")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// GNU make and ninja agree on few ways to write a name. What they do not agree on is refused: a name
-// that one of them reads otherwise is a dependency that is lost.
+// GNU make and ninja agree on few ways to write a name. What they do not agree on is refused: a
+// name that one of them reads otherwise is a dependency that is lost.
 #include "backend/driver/depfile.h"
 
 #include "llvm/ADT/StringExtras.h"

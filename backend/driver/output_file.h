@@ -32,8 +32,8 @@ private:
   bool usesStandardOutput_ = false;
 };
 
-/// The file that a path names, or would make: the real path of its folder, and links to the end. The
-/// same for two spellings of one file.
+/// The file that a path names, or would make: the real path of its folder, and links to the end.
+/// The same for two spellings of one file.
 [[nodiscard]] std::string realPath(llvm::StringRef path);
 
 /// One file.

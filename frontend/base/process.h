@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a program sets up before it does anything else, and what it looks at before it ends: standard
-// streams that are closed or full, memory that runs out, exceptions of libraries.
+// What a program sets up before it does anything else, and what it looks at before it ends:
+// standard streams that are closed or full, memory that runs out, exceptions of libraries.
 #pragma once
 
 #include "frontend/base/diagnostics.h"
@@ -15,8 +15,8 @@ void setUpProcess();
 /// How running out of memory is told; text until then.
 void setLastWords(DiagnosticForm form);
 
-/// What the innermost PhaseScope of this thread does (check.h); empty where there is none. Allocates
-/// nothing.
+/// What the innermost PhaseScope of this thread does (check.h); empty where there is none.
+/// Allocates nothing.
 [[nodiscard]] llvm::StringRef currentPhase();
 
 /// Flushes standard output and standard error. False where something that was printed did not

@@ -5,8 +5,8 @@
 //   argument; `scalar.<param>`, an integer argument. <param> is the position, or the name where the
 //   kernel has one of that name.
 // Produces: constants in place of num_ranks, launch.dim and scalar_param; and, unless `guard=0`, a
-//   check before the first space that the launch brings just these, so that the code is never wrong.
-//   A value that no launch can bring is an error.
+//   check before the first space that the launch brings just these, so that the code is never
+//   wrong. A value that no launch can bring is an error.
 // Why: with sizes known, loops, edges and conditions fold away; canonicalize does that next.
 // Leaves alone: the declared params themselves, and scalar arguments that are not integers.
 #include "frontend/base/check.h"

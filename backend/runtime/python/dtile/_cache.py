@@ -51,7 +51,7 @@ def check_folder(folder, is_own):
 
 
 def is_trusted(path):
-    """Whether a file in such a folder is a file of this user or of root that others cannot write."""
+    """Whether a file in such a folder is one of this user or of root that others cannot write."""
     state = os.lstat(path)
     return stat.S_ISREG(state.st_mode) and not _others_write(state, with_group=False)
 
