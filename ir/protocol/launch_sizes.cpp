@@ -78,10 +78,11 @@ LaunchSizes::LaunchSizes(Op &kernel, const interpret::ControlSlice &slice) {
   for (Op &op : kernel.body().ops()) {
     if (!op.is(OpKind::ScalarParam) || !isInteger(op.result()->type().elementOrIndex()))
       continue;
-    const bool isOfClauses = llvm::any_of(kernel.body().ops(), [&](const Op &clause) {
-      return ir::isClause(clause) && llvm::any_of(clause.operands(), [&](const Value *value) {
-               return dependsOn(value, &op);
-             });
+    bool isOfClauses = false;
+    walk(kernel, [&](const Op &clause) {
+      if (ir::isClause(clause) || ir::isAssumption(clause))
+        isOfClauses |= llvm::any_of(clause.operands(),
+                                    [&](const Value *value) { return dependsOn(value, &op); });
     });
     if (!isOfClauses && !llvm::is_contained(slice.scalars, &op))
       continue;
