@@ -264,10 +264,9 @@ void Prologue::lowerRequire(Op &op) {
     b.CreateStore(value, b.CreateConstGEP1_64(i64, values, i - 1));
   }
   llvm::Value *isTrue = b.CreateZExt(scalar(op.operand(0)), b.getInt32Ty());
-  llvm::Value *bad =
-      b.CreateCall(launch_.runtime(Runtime::require),
-                   {handle_, isTrue, launch_.string(ir::refusalOf(op)), launch_.string(kinds),
-                    values});
+  llvm::Value *bad = b.CreateCall(
+      launch_.runtime(Runtime::require),
+      {handle_, isTrue, launch_.string(ir::refusalOf(op)), launch_.string(kinds), values});
   require(b.CreateIsNull(bad));
 }
 
@@ -281,14 +280,12 @@ void Prologue::lowerElements(Op &op) {
   const bool isCompared = op.hasAttr("pred");
   for (unsigned i = 1; i + 1 < op.numOperands(); ++i)
     b.CreateStore(scalar(op.operand(i)), b.CreateConstGEP1_64(i64, position, i - 1));
-  llvm::Value *bound =
-      isCompared ? scalar(op.operand(op.numOperands() - 1)) : b.getInt64(0);
+  llvm::Value *bound = isCompared ? scalar(op.operand(op.numOperands() - 1)) : b.getInt64(0);
   const int64_t param = op.operand(0)->definingOp()->intAttr("param");
-  llvm::Value *bad =
-      b.CreateCall(launch_.runtime(Runtime::check_elements),
-                   {handle_, b.getInt32(param), b.getInt32(int(clause.kind)),
-                    b.getInt32(int(clause.predicate)), position, bound,
-                    launch_.string(op.strAttr("text"))});
+  llvm::Value *bad = b.CreateCall(launch_.runtime(Runtime::check_elements),
+                                  {handle_, b.getInt32(param), b.getInt32(int(clause.kind)),
+                                   b.getInt32(int(clause.predicate)), position, bound,
+                                   launch_.string(op.strAttr("text"))});
   require(b.CreateIsNull(bad));
 }
 

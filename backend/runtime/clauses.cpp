@@ -50,8 +50,7 @@ int32_t dtile_rt_require(dtile_launch *launch, int32_t isTrue, const char *messa
 int32_t dtile_rt_check_elements(dtile_launch *launch, int32_t param, int32_t kind,
                                 int32_t predicate, const int64_t *position, int64_t bound,
                                 const char *text) {
-  const dtile_tensor &tensor =
-      *launch->arguments[launch->kernel->argumentOf[size_t(param)]].tensor;
+  const dtile_tensor &tensor = *launch->arguments[launch->kernel->argumentOf[size_t(param)]].tensor;
   dtile::clauses::Elements elements;
   elements.data = tensor.data;
   elements.rank = tensor.ndim;

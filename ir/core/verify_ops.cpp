@@ -542,8 +542,7 @@ std::string checkLaunchRequire(const Op &op) {
 std::string checkLaunchElements(const Op &op) {
   const StringRef kind = op.strAttr("kind");
   const bool isCompared = kind == "all" || kind == "sum" || kind == "element";
-  const bool isKnown =
-      isCompared || kind == "sorted" || kind == "distinct" || kind == "replicated";
+  const bool isKnown = isCompared || kind == "sorted" || kind == "distinct" || kind == "replicated";
   if (!isKnown)
     return "attribute `kind` is not all, sorted, distinct, replicated, sum or element";
   constexpr StringRef kPredicates[] = {"eq", "ne", "lt", "le", "gt", "ge"};

@@ -127,9 +127,9 @@ Step runLaunchCheck(Body &body, const Instr &instr) {
 
 Step refuseLaunch(Body &body, const std::string &why) {
   MachineState &machine = body.machine;
-  return machine.fail(RunError::Kind::BadArgument,
-                      "kernel `" + machine.kernel->code->name + "`, rank " +
-                          std::to_string(body.rank.rank) + ": " + why);
+  return machine.fail(RunError::Kind::BadArgument, "kernel `" + machine.kernel->code->name +
+                                                       "`, rank " + std::to_string(body.rank.rank) +
+                                                       ": " + why);
 }
 
 Step runLaunchRequire(Body &body, const Instr &instr) {
@@ -192,10 +192,9 @@ Step runLaunchElements(Body &body, const Instr &instr) {
   std::vector<int64_t> numbers;
   for (size_t i = 1; i < instr.operands.size(); ++i)
     numbers.push_back(body.index(instr.operands[i]));
-  const std::string why =
-      clauses::violation(elements, clause.kind, clause.predicate,
-                         op.hasAttr("pred") ? numbers.back() : 0, numbers.data(),
-                         argument->name.c_str());
+  const std::string why = clauses::violation(elements, clause.kind, clause.predicate,
+                                             op.hasAttr("pred") ? numbers.back() : 0,
+                                             numbers.data(), argument->name.c_str());
   return why.empty() ? Step::Next : refuseLaunch(body, required + ", and " + why);
 }
 

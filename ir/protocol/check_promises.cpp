@@ -161,8 +161,7 @@ bool PromiseChecker::fill(Arguments &arguments, TermTable &terms) {
       const bool isOut = param->strAttr("mode") == "out";
       // All ranks have the same elements.
       const bool isReplicated = llvm::any_of(param->result()->uses(), [](const ir::Use &use) {
-        return use.user->is(OpKind::LaunchElements) &&
-               use.user->strAttr("kind") == "replicated";
+        return use.user->is(OpKind::LaunchElements) && use.user->strAttr("kind") == "replicated";
       });
       const int32_t owner = isReplicated ? 0 : int32_t(r);
       for (int64_t i = 0; i < elements; ++i)

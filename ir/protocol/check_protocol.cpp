@@ -136,17 +136,17 @@ void KernelChecker::findUndecided() {
   for (const Op *read : slice_.data) {
     const Op *param = interpret::rootParam(read->operand(0));
     const bool isMadeUp = param && llvm::any_of(param->result()->uses(), [](const ir::Use &use) {
-      return use.user->is(OpKind::LaunchElements);
-    });
-    add(read, "what happens depends on data of " + (param ? nameOf(*param) : "memory") +
-                  (isMadeUp ? ", which was made up as it is required"
-                            : ", which was taken to be zeros"));
+                            return use.user->is(OpKind::LaunchElements);
+                          });
+    add(read,
+        "what happens depends on data of " + (param ? nameOf(*param) : "memory") +
+            (isMadeUp ? ", which was made up as it is required" : ", which was taken to be zeros"));
   }
   for (const Op *scalar : slice_.scalars)
     if (llvm::none_of(sizes_.symbols(),
                       [&](const SizeSymbol &symbol) { return symbol.dim == scalar; }))
-    add(scalar,
-        "what happens depends on the argument " + nameOf(*scalar) + ", which was taken to be zero");
+      add(scalar, "what happens depends on the argument " + nameOf(*scalar) +
+                      ", which was taken to be zero");
   for (const Op *op : slice_.indexed) {
     const Op *param = interpret::rootParam(op->operand(op->is(OpKind::Gather) ? 0 : 1));
     add(op, "which elements of " + (param ? nameOf(*param) : "memory") +
@@ -336,9 +336,9 @@ bool KernelChecker::checkHasLaunches() {
     return true;
   const std::vector<Op *> clauses = ir::clausesOf(kernel_);
   const Op &place = clauses.empty() ? kernel_ : *clauses.front();
-  diagnostics_.report(SourceRange{place.loc(), place.loc()}, diag::protocol_no_launch,
-                      verdict_.kernel,
-                      "no W, sizes and scalars are as its clauses and its assertions about them say");
+  diagnostics_.report(
+      SourceRange{place.loc(), place.loc()}, diag::protocol_no_launch, verdict_.kernel,
+      "no W, sizes and scalars are as its clauses and its assertions about them say");
   return false;
 }
 

@@ -187,7 +187,7 @@ std::vector<int64_t> LaunchSizes::candidates(const SizeSymbol &symbol, int ranks
   if (symbol.dim->is(OpKind::ScalarParam)) {
     // Mostly they name a rank, or one of something of which there are as many.
     values = {0, std::min(1, ranks - 1), ranks - 1};
-  } else  if (!symbol.steps.empty()) {
+  } else if (!symbol.steps.empty()) {
     const int64_t small = symbol.steps.front();
     const int64_t large = symbol.steps.back();
     values = {large + 1, 0, 1};

@@ -34,9 +34,9 @@ llvm::Expected<SolvedSizes> solveSizes(const sema::KernelInstance &kernel,
 
 /// A number that clauses name: of sizes, W and scalars (one entry a parameter, set for integers).
 /// Nothing where it is made otherwise.
-[[nodiscard]] std::optional<int64_t>
-launchNumber(const sema::TExpr &e, const SolvedSizes &sizes,
-             llvm::ArrayRef<std::optional<int64_t>> scalars, int64_t numRanks);
+[[nodiscard]] std::optional<int64_t> launchNumber(const sema::TExpr &e, const SolvedSizes &sizes,
+                                                  llvm::ArrayRef<std::optional<int64_t>> scalars,
+                                                  int64_t numRanks);
 
 /// Whether a parameter is an argument of a launch: everything but scratch objects and signals.
 [[nodiscard]] bool isLaunchArgument(const sema::KernelParam &param);

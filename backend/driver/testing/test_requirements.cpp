@@ -48,9 +48,9 @@ std::string ClauseCheck::violation(int rank) const {
   const std::string &name = kernel_.params[clause_.param].name;
   if (clause_.kind == Clause::Kind::Replicated) {
     const Array &first = arrayOf(0);
-    const bool isSame = &array == &first ||
-                        (array.shape() == first.shape() &&
-                         std::memcmp(array.data(), first.data(), array.bytes()) == 0);
+    const bool isSame =
+        &array == &first || (array.shape() == first.shape() &&
+                             std::memcmp(array.data(), first.data(), array.bytes()) == 0);
     return isSame ? "" : "`" + name + "` is not what it is on rank 0";
   }
   clauses::Kind kind{};

@@ -19,7 +19,10 @@ constexpr size_t kMostPicked = 24;
 
 /// Whether all that the kernel does to an object is to add positive numbers to elements.
 bool isOnlyAddedTo(Op &kernel, const Op &object) {
-  bool isOnly = object.strAttr("mode") == "scratch" || object.strAttr("mode") == "symm";
+  // One of fewer bits comes round soon.
+  constexpr unsigned kFewestBytes = 4;
+  bool isOnly = (object.strAttr("mode") == "scratch" || object.strAttr("mode") == "symm") &&
+                dtypeBytes(object.result()->type().dtype()) >= kFewestBytes;
   ir::walk(kernel, [&](Op &op) {
     Value *view = ir::writtenView(op);
     if (!view || !view->type().isView())
@@ -96,8 +99,7 @@ void Scene::findReads(Instance &instance, Op *before) {
 }
 
 /// What the clauses about single elements say of one, for as long as the environment holds.
-void Scene::addBounds(Facts &facts, const Op *object, const Polynomial &value,
-                      Instance &instance) {
+void Scene::addBounds(Facts &facts, const Op *object, const Polynomial &value, Instance &instance) {
   const Polynomial one(1);
   bool isNatural = false;
   for (Op *clause : clausesOf(object)) {
@@ -128,9 +130,8 @@ std::optional<Picked> Scene::elementOf(const Op &load, Instance &instance, const
   const Region region = this->region(load.operand(0), instance, known);
   if (!region.object || clausesOf(region.object).empty())
     return std::nullopt;
-  bool isElement = llvm::all_of(region.inside, [&](const auto &condition) {
-    return implies(known, condition.second);
-  });
+  bool isElement = llvm::all_of(
+      region.inside, [&](const auto &condition) { return implies(known, condition.second); });
   Picked picked{region.object, &load, region.rank, {}, var(polys.fresh())};
   const Op *window = load.operand(0)->definingOp();
   const bool isWindow = window && window->is(OpKind::ViewTile);
@@ -205,9 +206,8 @@ void Scene::assumeClauses(Facts &facts, Instance &instance) {
       if (dim.at)
         picked.at.push_back(*dim.at);
     }
-    isElement &= llvm::all_of(region.inside, [&](const auto &condition) {
-      return implies(facts, condition.second);
-    });
+    isElement &= llvm::all_of(
+        region.inside, [&](const auto &condition) { return implies(facts, condition.second); });
     if (isElement) {
       addBounds(facts, region.object, value, instance);
       if (read->is(OpKind::Atomic) && region.object->boolAttrOr("zero", false))
@@ -222,8 +222,7 @@ void Scene::assumeClauses(Facts &facts, Instance &instance) {
         within.parts.push_back(Formula::atLeastZero(bound));
       const Formula zero{Formula::Kind::And,
                          {},
-                         {Formula::atLeastZero(value),
-                          Formula::atLeastZero(Polynomial() - value)}};
+                         {Formula::atLeastZero(value), Formula::atLeastZero(Polynomial() - value)}};
       if (!bounds.empty()) {
         // What both say is so.
         for (const Polynomial &bound : bounds) {

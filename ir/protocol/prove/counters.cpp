@@ -19,10 +19,12 @@ struct CountRead {
   llvm::SmallVector<Polynomial, 2> at;
 };
 
-/// Whether a counter begins each launch with zero, and all that the kernel does to it is that one op
-/// adds one.
+/// Whether a counter begins each launch with zero, and all that the kernel does to it is that one
+/// op adds one.
 bool isCountedByOne(const Op &add, const Op &counter) {
-  if (counter.strAttr("mode") != "scratch" || !counter.boolAttrOr("zero", false) ||
+  constexpr unsigned kFewestBytes = 4;
+  if (counter.strAttr("mode") != "scratch" ||
+      dtypeBytes(counter.result()->type().dtype()) < kFewestBytes || !counter.boolAttrOr("zero", false) ||
       add.strAttr("kind") != "add" || ir::constantOf(add.operand(1)) != 1)
     return false;
   bool isOnly = true;
@@ -60,8 +62,9 @@ std::vector<CountRead> countsBefore(Scene &scene, Instance &instance, const Op &
 
 } // namespace
 
-/// Goals for what is written at numbers of a counter. It begins with zero, and one op alone adds one
-/// to it: so where somebody has read `n`, each number below it was got by an execution of that op.
+/// Goals for what is written at numbers of a counter. It begins with zero, and one op alone adds
+/// one to it: so where somebody has read `n`, each number below it was got by an execution of that
+/// op.
 void Prover::addCounted(Scene &scene, Facts &facts, const Access &write, Instance &read,
                         const Region &region, llvm::ArrayRef<Polynomial> point,
                         std::vector<Goal> &goals) {
@@ -78,8 +81,7 @@ void Prover::addCounted(Scene &scene, Facts &facts, const Access &write, Instanc
       if (!to.isExact)
         return;
       for (size_t d = 0; d < to.dims.size(); ++d) {
-        if (!to.dims[d].at || !(*to.dims[d].at == number) ||
-            !scene.implies(facts, point[d]) ||
+        if (!to.dims[d].at || !(*to.dims[d].at == number) || !scene.implies(facts, point[d]) ||
             !scene.implies(facts, count.value - point[d] - Polynomial(1)))
           continue;
         Facts with = facts;

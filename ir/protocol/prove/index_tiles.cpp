@@ -97,8 +97,7 @@ std::pair<Value *, Value *> beforeShapes(Value *tile, Value *mask) {
 }
 
 /// The limit of `run < limit`, or of several such conditions, for the positions of a window.
-std::optional<Polynomial> limitOf(Value *mask, const Op &load, Scene &scene,
-                                  Instance &instance) {
+std::optional<Polynomial> limitOf(Value *mask, const Op &load, Scene &scene, Instance &instance) {
   Op *op = mask->definingOp();
   if (op && op->is(OpKind::And)) {
     const auto one = limitOf(op->operand(0), load, scene, instance);
@@ -142,8 +141,8 @@ void Scene::cutByIndexTiles(Region &region, llvm::ArrayRef<bool> isMoved, Instan
         const auto outside = runOf(loaded->operand(2), *this, instance);
         const auto [inner, mask] = beforeShapes(loaded->operand(1), loaded->operand(0));
         Op *chosen = inner->definingOp();
-        const bool isMasked = outside && outside->first == Polynomial(-1) &&
-                              outside->length == 1 && chosen && chosen->is(OpKind::Load);
+        const bool isMasked = outside && outside->first == Polynomial(-1) && outside->length == 1 &&
+                              chosen && chosen->is(OpKind::Load);
         if (isMasked)
           limit = limitOf(mask, *chosen, *this, instance);
         loaded = isMasked && limit ? chosen : nullptr;

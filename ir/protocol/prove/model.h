@@ -186,8 +186,7 @@ private:
   void assumeNarrow(Facts &facts, Instance &instance);
   std::optional<Picked> elementOf(const Op &load, Instance &instance, const Facts &known,
                                   const std::optional<Polynomial> &limit, Facts &facts);
-  void relate(Facts &facts, const Instance &a, const Picked &p, const Instance &b,
-              const Picked &q);
+  void relate(Facts &facts, const Instance &a, const Picked &p, const Instance &b, const Picked &q);
 
   Op *kernel_ = nullptr;
   std::vector<Op *> launch_;

@@ -158,8 +158,7 @@ private:
 
   // counters.cpp
   void addCounted(Scene &scene, Facts &facts, const Access &write, Instance &read,
-                  const Region &region, llvm::ArrayRef<Polynomial> point,
-                  std::vector<Goal> &goals);
+                  const Region &region, llvm::ArrayRef<Polynomial> point, std::vector<Goal> &goals);
 
   // single_ops.cpp
   void proveSingleOps();

@@ -50,7 +50,8 @@ bool counts(const Value *tile, IsDistinct isDistinct) {
     // Of numbers that only differ two may become one.
     const DType from = op->operand(0)->type().dtype();
     const bool isWider = isInteger(from) && dtypeBytes(from) <= dtypeBytes(type);
-    return counts(op->operand(0), isWider ? isDistinct : [](const Op &) { return false; });
+    return counts(
+        op->operand(0), isWider ? isDistinct : [](const Op &) { return false; });
   }
   case OpKind::Add:
     return (isSplat(op->operand(0)) && counts(op->operand(1), isDistinct)) ||
@@ -91,8 +92,9 @@ bool writesApart(const Op &scatter, IsDistinct isDistinct) {
   const Type tile = scatter.operand(0)->type();
   const auto indices = scatter.operands().slice(2, scatter.operand(1)->type().rank());
   for (unsigned d = 0; tile.isTile() && d < tile.rank(); ++d)
-    if (tile.shape()[d] > 1 &&
-        llvm::none_of(indices, [&](const Value *index) { return countsAlong(index, d, isDistinct); }))
+    if (tile.shape()[d] > 1 && llvm::none_of(indices, [&](const Value *index) {
+          return countsAlong(index, d, isDistinct);
+        }))
       return false;
   return true;
 }
