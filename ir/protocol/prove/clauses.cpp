@@ -253,11 +253,10 @@ void Scene::assumeClauses(Facts &facts, Instance &instance) {
     }
   }
   relate(facts, instance, instance);
-  assumeNarrow(facts, instance);
 }
 
 /// Sums and differences of few bits are what they are of whole numbers where these fit.
-void Scene::assumeNarrow(Facts &facts, Instance &instance) {
+void Scene::assumeNarrow(Facts &facts, Instance &instance, bool isWhole) {
   for (Op *op : instance.narrow) {
     const DType type = op->result()->type().dtype();
     const unsigned bits = dtypeBits(type) - (dtypeClass(type) == DTypeClass::Int ? 1 : 0);
@@ -271,8 +270,13 @@ void Scene::assumeNarrow(Facts &facts, Instance &instance) {
       ir::addLessEqual(known, least, operand);
       ir::addLessEqual(known, operand, most);
     }
-    if (implies(known, whole - least) && implies(known, most - whole))
-      ir::addEqual(facts, polys.of(op->result(), instance.environment), whole);
+    if (!implies(known, whole - least) || !implies(known, most - whole))
+      continue;
+    const Polynomial value = polys.of(op->result(), instance.environment);
+    if (isWhole)
+      ir::addEqual(facts, value, whole);
+    else if (implies(known, whole))
+      facts.push_back(value);
   }
 }
 

@@ -157,6 +157,9 @@ public:
   Formula formula(Value *condition, bool wanted, Instance &instance);
   void assume(Facts &facts, const Formula &formula);
   [[nodiscard]] Formula substituted(const Formula &formula, AtomId id, const Polynomial &by);
+  /// That sums of few bits, where they do not come round, are not negative, or what they are: then
+  /// products with them fall apart. Facts that few proofs need, too.
+  void assumeNarrow(Facts &facts, Instance &instance, bool isWhole);
   /// What clauses say of launches.
   void assumeLaunch(Facts &facts, Op &kernel, Instance &instance);
   /// What clauses say of elements that two executions have read, one beside the other.
@@ -183,7 +186,6 @@ private:
   static void addComparison(Facts &facts, llvm::StringRef pred, const Polynomial &a,
                             const Polynomial &b);
   void assumeClauses(Facts &facts, Instance &instance);
-  void assumeNarrow(Facts &facts, Instance &instance);
   std::optional<Picked> elementOf(const Op &load, Instance &instance, const Facts &known,
                                   const std::optional<Polynomial> &limit, Facts &facts);
   void relate(Facts &facts, const Instance &a, const Picked &p, const Instance &b, const Picked &q);

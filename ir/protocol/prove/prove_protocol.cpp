@@ -80,6 +80,7 @@ void Prover::proveTraps(Op &op) {
   Facts facts;
   scene.assume(facts, at);
   scene.assumeAsserted(facts, at);
+  scene.assumeNarrow(facts, at, /*isWhole=*/false);
   if (selectsRank) {
     const Polynomial rank = scene.polys.of(op.operand(1), at.environment);
     if (!scene.implies(facts, rank) ||
@@ -94,7 +95,12 @@ void Prover::proveTraps(Op &op) {
     return;
   }
   if (op.is(OpKind::Assert)) {
-    if (!scene.implies(facts, scene.formula(op.operand(0), true, at)))
+    const Formula holds = scene.formula(op.operand(0), true, at);
+    const auto isSoOfWhole = [&] {
+      scene.assumeNarrow(facts, at, /*isWhole=*/true);
+      return scene.implies(facts, holds);
+    };
+    if (!scene.implies(facts, holds) && !isSoOfWhole())
       fail(&op, "that this assertion holds", nullptr, Unproved::Kind::Stop);
     return;
   }
