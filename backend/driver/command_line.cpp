@@ -29,6 +29,7 @@ constexpr const char *kFooter =
     "  0  all is well\n"
     "  1  something is wrong: a program, a test, a file, memory or time\n"
     "  2  the command line makes no sense\n"
+    "  3  check: nothing is wrong, and something stays undecided\n"
     "Anything else is a bug in dtilec.\n\n"
     "Codes of messages, as E0406, keep their meaning in later versions, and none is given to\n"
     "something else. `dtilec explain CODE` explains one, `dtilec explain --list` lists all.";

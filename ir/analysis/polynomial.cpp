@@ -165,7 +165,8 @@ Polynomials::Polynomials() {
 
 AtomId Polynomials::intern(Atom atom) {
   const auto [it, isNew] = interned_.try_emplace(
-      Key{atom.kind, atom.a, atom.b, atom.value, atom.lhs, atom.rhs, atom.condition}, AtomId(atoms_.size()));
+      Key{atom.kind, atom.a, atom.b, atom.value, atom.lhs, atom.rhs, atom.condition},
+      AtomId(atoms_.size()));
   if (isNew)
     atoms_.push_back(std::move(atom));
   return it->second;

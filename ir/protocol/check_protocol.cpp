@@ -372,8 +372,8 @@ void KernelChecker::prove() {
     verdict_.undecided.clear();
 }
 
-/// Numbers of ranks to run: those asked for, and where nobody has asked and nothing is proved, those
-/// with which ranks go beyond the kernel's own numbers.
+/// Numbers of ranks to run: those asked for; where nobody has asked and nothing is proved, also
+/// those with which ranks go beyond the kernel's own numbers.
 void KernelChecker::chooseRanks() {
   if (verdict_.isProved) {
     for (const int ranks : options_.ranks)

@@ -2,9 +2,10 @@
 // dce: removes what nothing needs.
 //
 // Expects: any well-formed module.
-// Produces: no pure op or read of local memory, and no `for`, `if`, or `while` that is known to end,
-//   without effects, whose results are unused; no carried value of a `for` that only feeds itself, no unused result of an
-//   `if`; where there are kernels, no function that none of them reaches.
+// Produces: no pure op or read of local memory, and no `for`, `if`, or `while` that is known to
+//   end, without effects, whose results are unused; no carried value of a `for` that only feeds
+//   itself, no unused result of an `if`; where there are kernels, no function that none of them
+//   reaches.
 // Why: lowering and the other passes leave such things behind.
 // Leaves alone: ops with effects and their tokens, and the parameters of kernels and functions.
 #include "ir/analysis/loop_ends.h"
@@ -176,7 +177,8 @@ void DeadCode::markRoots(Block &block) {
     for (unsigned i = 0; i < op.numRegions(); ++i)
       markRoots(op.body(i));
     const bool isSlotYield = op.is(OpKind::Yield) && isStructure(*op.parentOp());
-    const bool isRoot = isStructure(op) ? mayNotEnd(op) : !op.is(OpKind::Condition) && hasEffects(op);
+    const bool isRoot =
+        isStructure(op) ? mayNotEnd(op) : !op.is(OpKind::Condition) && hasEffects(op);
     if (!isSlotYield && isRoot)
       needOp(op);
   }

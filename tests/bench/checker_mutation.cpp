@@ -171,7 +171,8 @@ std::vector<std::string> allOutcomes(ir::Module &module, Op &kernel,
   // place may hold by chance what it should.
   std::vector<std::string> all;
   for (const int ranks : {1, 2, 3})
-    for (const protocol::SizeValues &values : sizes.choose(ranks, protocol::LaunchSizes::Choice::Few))
+    for (const protocol::SizeValues &values :
+         sizes.choose(ranks, protocol::LaunchSizes::Choice::Few))
       for (const int64_t launches : {int64_t(1), kLaunches}) {
         std::string first;
         for (unsigned seed = 0; seed <= (launches == 1 ? kSeeds : kSeedsOfMany); ++seed) {
@@ -233,6 +234,7 @@ struct Judgement {
 Judgement judge(ir::Module &module, const std::string &kernel, Diagnostics &diagnostics) {
   protocol::CheckOptions options;
   options.ranks = {1, 2, 3, 4};
+  options.areRanksGiven = true;
   for (const protocol::Verdict &verdict : protocol::checkProtocol(module, options, diagnostics))
     if (verdict.kernel == kernel)
       return {!verdict.isFine, verdict.isProved};

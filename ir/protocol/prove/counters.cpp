@@ -24,7 +24,8 @@ struct CountRead {
 bool isCountedByOne(const Op &add, const Op &counter) {
   constexpr unsigned kFewestBytes = 4;
   if (counter.strAttr("mode") != "scratch" ||
-      dtypeBytes(counter.result()->type().dtype()) < kFewestBytes || !counter.boolAttrOr("zero", false) ||
+      dtypeBytes(counter.result()->type().dtype()) < kFewestBytes ||
+      !counter.boolAttrOr("zero", false) ||
       add.strAttr("kind") != "add" || ir::constantOf(add.operand(1)) != 1)
     return false;
   bool isOnly = true;
