@@ -108,6 +108,8 @@ void collectFiles(Session &session, const std::string &path, std::vector<std::st
       found.push_back(it->path());
   if (error)
     session.reportFailure("cannot read folder `" + path + "`: " + error.message());
+  else if (found.empty())
+    session.reportFailure("folder `" + path + "` has no .dtile file");
   llvm::sort(found);
   llvm::append_range(files, found);
 }

@@ -103,6 +103,8 @@ private:
   /// Why the last run was given up.
   enum class Cut : uint8_t { No, Work, Memory, Data } cut_ = Cut::No;
   uint64_t used_ = 0;
+  /// The run at hand is one that only the kernel's own numbers ask for.
+  bool isBeyond_ = false;
 };
 
 std::string nameOf(const Op &param) {
@@ -264,6 +266,10 @@ bool KernelChecker::runOnce(int ranks, const SizeValues &values) {
     ++verdict_.runs;
     return false;
   }
+  // An assertion that fails beyond the kernel's own numbers says how far launches may go.
+  if (error && error->kind == RunError::Kind::Trap && isBeyond_ && error->op &&
+      error->op->is(OpKind::Assert))
+    return true;
   const bool isExplained = second && !(second->isOver() && second->findings().empty());
   if (!judge(error.get(), isExplained ? *second : first, at)) {
     ++verdict_.runs;
@@ -409,6 +415,8 @@ bool KernelChecker::runFor(llvm::ArrayRef<int> numbers) {
   struct Runs {
     int ranks;
     std::vector<SizeValues> choices;
+    /// Those of them that are around blocks.
+    std::vector<SizeValues> usual;
     Cut cut = Cut::No;
     int64_t done = 0;
     bool isStopped = false;
@@ -420,13 +428,16 @@ bool KernelChecker::runFor(llvm::ArrayRef<int> numbers) {
     if (ranks > kMostRanksOfAllSizes && choices.size() > kSizesOfManyRanks)
       choices.resize(kSizesOfManyRanks);
     rounds = std::max(rounds, choices.size());
-    all.push_back({ranks, std::move(choices)});
+    all.push_back({ranks, std::move(choices),
+                   sizes_.choose(ranks, LaunchSizes::Choice::AroundBlocks)});
   }
   for (size_t round = 0; round < rounds; ++round)
     for (Runs &runs : all) {
       if (round >= runs.choices.size() || runs.cut != Cut::No)
         continue;
       cut_ = left() == 0 ? Cut::Work : Cut::No;
+      isBeyond_ = !llvm::is_contained(runs.usual, runs.choices[round]) ||
+                  !llvm::is_contained(options_.ranks, runs.ranks);
       const int64_t before = verdict_.runs;
       if (cut_ == Cut::No && !runOnce(runs.ranks, runs.choices[round])) {
         verdict_.isFine = false;

@@ -230,15 +230,39 @@ TEST(Control, AFailedAssertionFillsItsHolesAndNamesThePlace) {
 TEST(Control, ARunStopsAfterItsSteps) {
   const Outcome outcome = run(R"(
     %true = const {value = true} : bool
+    %one = const {value = 1} : index
     %r = while %n : index (%m: index) {
-      condition %true, %m
+      %less = cmp %m, %one {pred = "lt"} : bool
+      %go = or %less, %true : bool
+      condition %go, %m
     } (%a: index) {
-      yield %a
+      %next = add %a, %one : index
+      yield %next
     })",
                               1, "", {.maxSteps = 1000});
   ASSERT_TRUE(outcome.error);
   EXPECT_EQ(outcome.error->kind, RunError::Kind::StepLimit);
   EXPECT_NE(outcome.error->message.find("after 1000 steps"), std::string::npos);
+}
+
+TEST(Control, ALoopThatComesBackToWhereItWasIsSeen) {
+  const Outcome outcome = run(R"(
+    %zero = const {value = 0} : index
+    %three = const {value = 3} : index
+    %two = const {value = 2} : index
+    %r = while %zero : index (%m: index) {
+      %go = cmp %m, %three {pred = "ne"} : bool
+      condition %go, %m
+    } (%a: index) {
+      %up = add %a, %two : index
+      %four = mul %two, %two : index
+      %next = rem %up, %four : index
+      yield %next
+    })",
+                              1, "", {.maxSteps = 1000});
+  ASSERT_TRUE(outcome.error);
+  EXPECT_EQ(outcome.error->kind, RunError::Kind::Endless);
+  EXPECT_NE(outcome.error->message.find("this loop does not end"), std::string::npos);
 }
 
 } // namespace
