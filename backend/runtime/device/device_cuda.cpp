@@ -322,7 +322,7 @@ public:
 
   Status beginCapture(StreamHandle stream) override {
     Current current(cu_, context_);
-    return failed(cu_, cu_.cuStreamBeginCapture(stream, kCaptureThreadLocal),
+    return failed(cu_, cu_.cuStreamBeginCapture(stream, kCaptureRelaxed),
                   "cuStreamBeginCapture");
   }
 

@@ -34,7 +34,7 @@ constexpr unsigned kPortableMapped = 3;
 // hipHostMallocCoherent: devices see each other's writes while a kernel runs
 constexpr unsigned kCoherent = 0x40000000;
 constexpr unsigned kStreamNonBlocking = 1;
-constexpr int kCaptureThreadLocal = 1;
+constexpr int kCaptureRelaxed = 2;
 constexpr int kHostToDevice = 1, kDeviceToHost = 2;
 // hipPointer_attribute, as CUDA's
 constexpr int kPointerMemoryType = 2, kPointerIsManaged = 8, kPointerDeviceOrdinal = 9;
@@ -304,7 +304,7 @@ public:
 
   Status beginCapture(StreamHandle stream) override {
     Current current(hip_, device_);
-    return failed(hip_, hip_.hipStreamBeginCapture(stream, kCaptureThreadLocal),
+    return failed(hip_, hip_.hipStreamBeginCapture(stream, kCaptureRelaxed),
                   "hipStreamBeginCapture");
   }
   Status endCapture(StreamHandle stream, GraphHandle *out) override {
