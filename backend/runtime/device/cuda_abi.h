@@ -52,7 +52,7 @@ inline constexpr unsigned kMemoryTypeDevice = 2;
 inline constexpr unsigned kPortable = 1;
 inline constexpr unsigned kDeviceMap = 2;
 inline constexpr unsigned kStreamNonBlocking = 1;
-// Streams of several GPUs may be captured side by side by one thread, and made graphs of in turn: the
+// One thread may capture streams of several GPUs side by side, and make graphs of them in turn: the
 // stricter modes refuse cuGraphInstantiate while any other is captured.
 inline constexpr int kCaptureRelaxed = 2;
 // CUjit_option
