@@ -168,7 +168,8 @@ API cuStreamIsCapturing(void *stream, int *state) {
 }
 API cuStreamBeginCapture_v2(void *stream, int mode) {
   *(Stream *)stream = (Stream){1, 0};
-  return mode != 1;
+  // Relaxed: others of the thread may be captured beside it.
+  return mode != 2;
 }
 API cuStreamEndCapture(void *stream, void **graph) {
   ((Stream *)stream)->capturing = 0;
