@@ -123,9 +123,9 @@ SymmObject *MachineState::scratchObject(Body &body, const ir::Op &param, size_t 
   const int64_t epoch = kernel->epoch[body.rank.rank];
   const bool isSkipped = schedule.controlOnly && bytes > kMaxControlBytes;
   if (isZeroed && !isSkipped) {
-    // Where ranks meet before the bodies, this launch's copy, as compiled code does: a peer may still
-    // be in the last launch, and use that one's. Else the next launch's: a peer may be in this launch
-    // already, and have written to its copy.
+    // Where ranks meet before the bodies, this launch's copy, as compiled code does: a peer may
+    // still be in the last launch, and use that one's. Else the next launch's: a peer may be in
+    // this launch already, and have written to its copy.
     const bool meets = kernel->code->hasEntryBarrier || observer;
     SymmObject &cleared = *scratch.copies[(epoch + (meets ? 0 : 1)) % copies];
     std::memset(cleared.base[body.rank.rank], 0, cleared.bytes);
