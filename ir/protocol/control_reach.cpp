@@ -57,7 +57,9 @@ void ReachFinder::reach(const Value *value, int64_t target) {
     isCut_ = true;
     return;
   }
-  if (target <= 0 || target > kLargest || !asked_.insert({value, target}).second)
+  // What is too large is followed all the same: a size that it leads to is named as left out.
+  target = std::min(target, kLargest);
+  if (target <= 0 || !asked_.insert({value, target}).second)
     return;
   if (const Op *op = value->definingOp())
     return reachOp(*op, value->index(), target);
@@ -106,8 +108,7 @@ void ReachFinder::reachOp(const Op &op, unsigned result, int64_t target) {
     return reachAll(target);
   case OpKind::Div:
     if (const auto c = constant(1); c && *c > 0)
-      return *c <= kLargest / std::max<int64_t>(1, target) ? reach(op.operand(0), target * *c)
-                                                           : void();
+      return reach(op.operand(0), *c <= kLargest / target ? target * *c : kLargest);
     return reach(op.operand(0), target);
   case OpKind::Rem:
     if (const auto c = constant(1); c && *c <= target)
@@ -130,8 +131,7 @@ void ReachFinder::reachOp(const Op &op, unsigned result, int64_t target) {
 /// A loop that goes round so often.
 void ReachFinder::reachEnd(const Op &loop, int64_t iterations) {
   const int64_t step = std::max<int64_t>(1, constantOf(loop.operand(2)).value_or(1));
-  if (iterations <= kLargest / step)
-    reach(loop.operand(1), iterations * step);
+  reach(loop.operand(1), iterations <= kLargest / step ? iterations * step : kLargest);
 }
 
 void ReachFinder::reachCondition(const Value *condition, int64_t target) {
