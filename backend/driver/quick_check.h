@@ -9,8 +9,8 @@
 
 namespace dtile::driver {
 
-/// Proves kernels, and runs those that are not proved on a few ranks; `dtilec check` runs more and
-/// tells more. It works beside the caller, who makes code from the scheduled module. They share
+/// Proves kernels, and runs those that are not proved, as `dtilec check` does; beside a proof it
+/// runs less. It works beside the caller, who makes code from the scheduled module. They share
 /// sources, which both only read, and the context of types, which guards itself.
 class QuickCheck {
 public:
