@@ -2,7 +2,8 @@
 //
 // Abstract socket names belong to no file, so nothing is left behind by a process that dies. They
 // are seen by this machine's processes only, which is as far as file descriptors of device memory
-// reach.
+// reach. Every process of the machine can connect to them, or take them first: so both ends ask the
+// kernel whose process the other one is.
 #include "backend/runtime/device/rendezvous.h"
 
 #include "backend/runtime/clock.h"
@@ -78,6 +79,16 @@ int receiveDescriptor(int socket) {
   return descriptor;
 }
 
+/// The user whose process is at the other end: who connected, or who listens.
+bool otherEnd(int socket, uid_t *out) {
+  ucred peer = {};
+  socklen_t length = sizeof peer;
+  if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 || length != sizeof peer)
+    return false;
+  *out = peer.uid;
+  return true;
+}
+
 bool waitReadable(int socket, int64_t end) {
   pollfd entry = {socket, POLLIN, 0};
   int ready;
@@ -100,7 +111,7 @@ Status Rendezvous::join(const JobPlace &place, int32_t timeoutMs,
   if (place.ranks < 1 || place.rank < 0 || place.rank >= place.ranks)
     return {DTILE_INVALID, format("rank %d of %d ranks", place.rank, place.ranks)};
   std::unique_ptr<Rendezvous> made(new Rendezvous(place.rank, place.ranks, timeoutMs));
-  std::string name = "dtile-" + std::to_string(getuid()) + "-" + place.name;
+  std::string name = "dtile-" + std::to_string(geteuid()) + "-" + place.name;
   Status status = place.rank == 0 ? made->accept(name) : made->connect(name);
   if (status.ok())
     *out = std::move(made);
@@ -127,7 +138,7 @@ Status Rendezvous::accept(const std::string &name) {
   int64_t end = nowNs() + int64_t(timeoutMs_) * 1'000'000;
   Status status;
   for (int32_t missing = ranks_ - 1; missing > 0 && status.ok();) {
-    if (!waitReadable(listener, end)) {
+    if (nowNs() > end || !waitReadable(listener, end)) {
       status = {DTILE_TIMEOUT,
                 format("%d of %d processes of the job did not come within %d ms; all ranks must be "
                        "on this machine",
@@ -138,6 +149,11 @@ Status Rendezvous::accept(const std::string &name) {
     int32_t hello[2] = {-1, 0};
     if (socket < 0)
       continue;
+    // Any process may connect; those of other users are no part of the job.
+    if (uid_t user = 0; !otherEnd(socket, &user) || user != geteuid()) {
+      close(socket);
+      continue;
+    }
     if (!waitReadable(socket, end) || recv(socket, hello, sizeof hello, MSG_WAITALL) != 8 ||
         hello[0] < 1 || hello[0] >= ranks_ || hello[1] != ranks_ || sockets_[size_t(hello[0])] >= 0)
       status = {DTILE_INVALID, format("a process of the job says that it is rank %d of %d; rank 0 "
@@ -162,6 +178,11 @@ Status Rendezvous::connect(const std::string &name) {
     int socket = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (socket >= 0 && ::connect(socket, reinterpret_cast<sockaddr *>(&address), length) == 0) {
       sockets_[0] = socket;
+      if (uid_t user = 0; !otherEnd(socket, &user) || user != geteuid())
+        return {DTILE_UNAVAILABLE,
+                format("the job's meeting place `%s` was taken by a process of another user "
+                       "(uid %lld): start the job with another name or port",
+                       name.c_str(), static_cast<long long>(user))};
       int32_t hello[2] = {rank_, ranks_};
       return send(0, hello, sizeof hello, "the start of the job");
     }

@@ -2,6 +2,7 @@
 // Teams of devices on a driver of host memory: what launches hand to a device, what is refused, and
 // what becomes of failures.
 #include "tests/unit/runtime/device_fixture.h"
+#include "tests/unit/runtime/processes.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -469,92 +470,6 @@ TEST_F(DeviceTeamTest, hands_on_what_the_driver_says) {
 }
 
 // ---- Jobs of several processes ----
-
-/// Runs `process(rank)` in so many processes; true when all of them gave true.
-bool inProcesses(int32_t ranks, const std::function<bool(int32_t)> &process) {
-  std::vector<pid_t> children;
-  for (int32_t rank = 0; rank < ranks; ++rank) {
-    pid_t child = fork();
-    if (child == 0)
-      _exit(process(rank) ? 0 : 1);
-    children.push_back(child);
-  }
-  bool isFine = true;
-  for (pid_t child : children) {
-    int state = 0;
-    waitpid(child, &state, 0);
-    isFine &= WIFEXITED(state) && WEXITSTATUS(state) == 0;
-  }
-  return isFine;
-}
-
-std::string uniqueName(const char *test) {
-  return std::string(test) + "-" + std::to_string(getpid());
-}
-
-TEST(Rendezvous, gathers_agrees_and_passes_descriptors) {
-  const std::string name = uniqueName("gathers");
-  EXPECT_TRUE(inProcesses(3, [&](int32_t rank) {
-    std::unique_ptr<Rendezvous> job;
-    if (!Rendezvous::join({rank, 3, rank, name}, 5000, &job).ok())
-      return false;
-    int64_t own = rank * 10, all[3] = {};
-    bool isFine = job->allGather(&own, 8, all, "test").ok() && all[1] == 10 && all[2] == 20;
-    isFine &= job->agree(7, "a number").ok();
-    Status differ = job->agree(uint64_t(rank), "a rank");
-    isFine &= differ.code == DTILE_INVALID && differ.message.find("a rank") != std::string::npos;
-    int file = memfd_create("own", 0);
-    isFine &= write(file, &own, 8) == 8;
-    std::vector<int> files;
-    isFine &= job->exchange(file, &files, "files").ok() && files.size() == 3;
-    for (int64_t peer = 0; isFine && peer < 3; ++peer) {
-      int64_t read = -1;
-      isFine &= pread(files[size_t(peer)], &read, 8, 0) == 8 && read == peer * 10;
-    }
-    return isFine;
-  }));
-}
-
-TEST(Rendezvous, names_who_does_not_come) {
-  std::unique_ptr<Rendezvous> job;
-  Status status = Rendezvous::join({0, 2, 0, uniqueName("alone")}, 50, &job);
-  EXPECT_EQ(status.code, DTILE_TIMEOUT);
-  EXPECT_THAT(status.message, HasSubstr("1 of 2 processes of the job did not come"));
-  status = Rendezvous::join({1, 2, 1, uniqueName("alone")}, 50, &job);
-  EXPECT_THAT(status.message, HasSubstr("rank 1 waited 50 ms for rank 0"));
-}
-
-TEST(Rendezvous, reads_the_place_from_launchers) {
-  for (const char *name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_PORT",
-                           "TORCHELASTIC_RUN_ID", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"})
-    unsetenv(name);
-  JobPlace place;
-  EXPECT_THAT(placeFromEnvironment(&place).message, HasSubstr("belongs to no job"));
-  setenv("RANK", "3", 1);
-  setenv("WORLD_SIZE", "4", 1);
-  EXPECT_THAT(placeFromEnvironment(&place).message, HasSubstr("MASTER_PORT"));
-  setenv("MASTER_PORT", "29500", 1);
-  setenv("LOCAL_RANK", "1", 1);
-  setenv("LOCAL_WORLD_SIZE", "2", 1);
-  EXPECT_THAT(placeFromEnvironment(&place).message,
-              HasSubstr("the job has 4 ranks, 2 of them on this machine"));
-  setenv("LOCAL_WORLD_SIZE", "4", 1);
-  place = {};
-  ASSERT_TRUE(placeFromEnvironment(&place).ok());
-  EXPECT_EQ(place.rank, 3);
-  EXPECT_EQ(place.ranks, 4);
-  EXPECT_EQ(place.localRank, 1);
-  EXPECT_THAT(place.name, HasSubstr("29500"));
-  for (const char *name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_PORT"})
-    unsetenv(name);
-  setenv("OMPI_COMM_WORLD_RANK", "1", 1);
-  setenv("OMPI_COMM_WORLD_SIZE", "2", 1);
-  place = {};
-  ASSERT_TRUE(placeFromEnvironment(&place).ok());
-  EXPECT_EQ(place.rank, 1);
-  unsetenv("OMPI_COMM_WORLD_RANK");
-  unsetenv("OMPI_COMM_WORLD_SIZE");
-}
 
 TEST(DeviceJob, maps_the_heaps_of_all_processes) {
   const std::string name = uniqueName("heaps");
