@@ -339,7 +339,9 @@ void addBuild(CLI::App &app, Options &o) {
                   "an import was looked for in vain, a zero byte behind each")
       ->type_name("FILE");
   sub->add_option("--kernel", o.kernel, "only this kernel")->type_name("NAME");
-  sub->add_option("--cpu", o.cpu, "processor: native, x86-64-v3 (default), or an LLVM name")
+  sub->add_option("--cpu", o.cpu,
+                  "processor: native, or a name that LLVM knows; default x86-64-v3, or generic "
+                  "where that is not x86-64")
       ->type_name("CPU");
   sub->add_option("FILE", o.inputs, "a program; `-` is standard input")->required()->expected(1);
 }

@@ -100,7 +100,8 @@ struct Options {
   std::string depfile;
   /// What was read and what was looked for in vain.
   std::string inputList;
-  std::string cpu = "x86-64-v3";
+  /// Empty: the target's default.
+  std::string cpu;
   /// Provider of symmetric memory on GPUs, and where its bitcode is.
   std::string shmem = "p2p";
   std::string shmemPath;

@@ -67,7 +67,7 @@ public:
   llvm::Error emit(ir::Module &module, const TargetOptions &options, EmitKind kind,
                    llvm::raw_pwrite_stream &os) const override {
     return host::emit(module,
-                      {.cpu = options.cpu.empty() ? "x86-64-v3" : options.cpu,
+                      {.cpu = options.cpu,
                        .optLevel = options.optLevel,
                        .debugInfo = options.debugInfo},
                       kind, os);

@@ -16,7 +16,7 @@ namespace dtile::backend::host {
 
 /// How host code is made.
 struct HostOptions {
-  /// `native`, or a name that LLVM knows; `x86-64-v3` runs on every x86 server since 2015.
+  /// As in launch::PackageOptions.
   std::string cpu = "native";
   /// 0 to 3.
   unsigned optLevel = 2;

@@ -246,7 +246,9 @@ void Descriptor::emit() {
                               orNull(host.prologue),
                               i32(images.size()),
                               i32(0),
-                              m_.array(symbolOf(kernel_, "images"), m_.abi.image, images)};
+                              m_.array(symbolOf(kernel_, "images"), m_.abi.image, images),
+                              llvm::ConstantInt::get(llvm::Type::getInt64Ty(m_.context()),
+                                                     code_.processorFeatures)};
   auto *descriptor = new llvm::GlobalVariable(
       m_.module, m_.abi.kernel, /*isConstant=*/true, llvm::GlobalValue::ExternalLinkage,
       llvm::ConstantStruct::get(m_.abi.kernel, fields), ("dtile_kernel_" + name).str());

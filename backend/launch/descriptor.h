@@ -50,6 +50,8 @@ struct DeviceImage {
 struct KernelCode {
   std::unique_ptr<HostCode> host;
   std::vector<DeviceImage> images;
+  /// What this machine's part of it needs: a bit a row of runtime/processor_features.def.
+  uint64_t processorFeatures = 0;
 };
 
 /// Emits the functions of the host target that read a frame: its prologue, counts, positions and

@@ -5,6 +5,7 @@
 #include "backend/llvm/emit.h"
 #include "frontend/base/check.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/TargetParser/Host.h"
@@ -24,10 +25,33 @@ void initializeLlvm() {
   });
 }
 
+/// What code for processors is made for where nothing else is said: any server of the last years.
+std::string portableProcessor(const llvm::Triple &triple) {
+  return triple.getArch() == llvm::Triple::x86_64 ? "x86-64-v3" : "generic";
+}
+
+/// The rows of processor_features.def that code for this machine may use.
+uint64_t processorFeatures(const llvm::TargetMachine &machine) {
+  if (machine.getTargetTriple().getArch() != llvm::Triple::x86_64)
+    return 0;
+  constexpr llvm::StringLiteral kNames[] = {
+#define FEATURE(NAME, ...) NAME,
+#include "backend/runtime/processor_features.def"
+  };
+  const llvm::MCSubtargetInfo &info = *machine.getMCSubtargetInfo();
+  uint64_t found = 0;
+  for (auto [row, name] : llvm::enumerate(kNames))
+    if (info.checkFeatures(("+" + name).str()))
+      found |= uint64_t(1) << row;
+  return found;
+}
+
 llvm::Expected<std::unique_ptr<llvm::TargetMachine>> hostMachine(const PackageOptions &options) {
   initializeLlvm();
-  MachineOptions machine{.triple = llvm::sys::getProcessTriple(),
-                         .cpu = options.cpu,
+  const std::string triple = llvm::sys::getProcessTriple();
+  MachineOptions machine{.triple = triple,
+                         .cpu = options.cpu.empty() ? portableProcessor(llvm::Triple(triple))
+                                                    : options.cpu,
                          .features = "",
                          .optLevel = options.optLevel,
                          .jit = options.jit};
@@ -77,7 +101,9 @@ llvm::Error Package::finish(ir::Module &source) {
     if (!op.is(ir::OpKind::Kernel))
       continue;
     names_.push_back(op.strAttr("name").str());
-    lowerDescriptor(lowering, op, code(names_.back()));
+    KernelCode &made = code(names_.back());
+    made.processorFeatures = processorFeatures(*machine_);
+    lowerDescriptor(lowering, op, made);
   }
   if (llvm::Error error = lowering.takeError())
     return error;

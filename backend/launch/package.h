@@ -15,8 +15,9 @@ namespace dtile::backend::launch {
 
 /// How this machine's code is made.
 struct PackageOptions {
-  /// `native`, or a name that LLVM knows; `x86-64-v3` runs on every x86 server since 2015.
-  std::string cpu = "x86-64-v3";
+  /// `native`, or a name that LLVM knows. Empty: one that the same code runs on nearly everywhere,
+  /// `x86-64-v3` on x86-64 (every server since 2015), else `generic`.
+  std::string cpu;
   /// 0 to 3.
   unsigned optLevel = 2;
   /// Code that runs in this process.

@@ -27,7 +27,7 @@ typedef enum dtile_status {
   DTILE_DEADLOCK = 3,      /* every body that is left waits */
   DTILE_TRAP = 4,          /* a run-time check of a kernel failed */
   DTILE_TIMEOUT = 5,       /* a wait exceeded its budget */
-  DTILE_UNAVAILABLE = 6    /* a provider or device is missing */
+  DTILE_UNAVAILABLE = 6    /* a provider, a device or an instruction is missing */
 } dtile_status;
 
 typedef struct dtile_team dtile_team;

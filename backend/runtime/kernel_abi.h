@@ -22,7 +22,7 @@ extern "C" {
 #pragma GCC visibility push(default)
 #endif
 
-#define DTILE_ABI_VERSION 5
+#define DTILE_ABI_VERSION 6
 #define DTILE_MAX_RANK 6
 
 /* Element types, in the order of frontend/base/dtypes.def. */
@@ -186,6 +186,9 @@ typedef struct dtile_kernel_desc {
   int32_t (*prologue)(dtile_launch *launch, void *frame);
   int32_t nimages, reserved2;
   const dtile_device_image *images;
+  /* what the code for processors uses beyond the least of its architecture: a bit a row of
+   * processor_features.def */
+  uint64_t processor_features;
 } dtile_kernel_desc;
 
 /* Ranks meet before the bodies of a launch start (where nothing else keeps ranks from running two

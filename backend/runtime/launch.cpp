@@ -9,6 +9,7 @@
 // the previous launch's meeting, which this rank has passed.
 #include "backend/runtime/launch.h"
 
+#include "backend/runtime/processor.h"
 #include "backend/runtime/regions.h"
 #include "backend/runtime/team.h"
 
@@ -178,7 +179,7 @@ Status HostTeam::checkDescriptor(const dtile_kernel_desc *desc) const {
     return {DTILE_INVALID, format("kernel `%s` has no code for processors: compile it with "
                                   "--target host, too, or make a team of GPUs",
                                   desc->name)};
-  return {};
+  return checkProcessor(*desc, processorFeatures());
 }
 
 Status HostTeam::checkTensor(const KernelState &kernel, int32_t param, int32_t local,

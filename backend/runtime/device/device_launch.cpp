@@ -4,6 +4,7 @@
 // a rank that shares its device with one that waits for it could otherwise not be prepared.
 #include "backend/runtime/device/device_team.h"
 #include "backend/runtime/device_programs.h"
+#include "backend/runtime/processor.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -120,6 +121,9 @@ Status DeviceTeam::loadKernel(const dtile_kernel_desc &desc, DeviceKernel **out)
     return {DTILE_INVALID, format("kernel `%s` has no code for devices: compile it with "
                                   "--target %s",
                                   desc.name, driver_->target())};
+  // The prologue runs on the processor.
+  if (Status status = checkProcessor(desc, processorFeatures()); !status.ok())
+    return status;
   if (desc.nspaces > DTILE_DEVICE_MAX_SPACES)
     return {DTILE_INVALID, format("kernel `%s` has %d roles; at most %d run on a device", desc.name,
                                   desc.nspaces, DTILE_DEVICE_MAX_SPACES)};

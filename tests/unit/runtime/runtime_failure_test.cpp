@@ -2,6 +2,7 @@
 //
 // Launches that cannot go on, and calls that are wrong: the code, the words, and that the team
 // still works.
+#include "backend/runtime/processor.h"
 #include "tests/unit/runtime/runtime_kernels.h"
 
 #include <gmock/gmock.h>
@@ -328,6 +329,23 @@ TEST(Runtime, WrongArgumentsAreRefusedBeforeAnythingRuns) {
   old.abi_version = 99;
   EXPECT_EQ(dtile_launch_all(team.get(), &old, few.data(), 1), DTILE_INVALID);
   EXPECT_THAT(dtile_last_error(), HasSubstr("compiled for version 99"));
+}
+
+TEST(Runtime, KernelsForOtherProcessorsAreRefused) {
+  dtile_kernel_desc kernel = kNeighbourPut;
+  EXPECT_TRUE(runtime::checkProcessor(kernel, 0).ok());
+  kernel.processor_features = 0b1011;
+  EXPECT_TRUE(runtime::checkProcessor(kernel, 0b1111).ok());
+  const runtime::Status status = runtime::checkProcessor(kernel, 0b0001);
+  EXPECT_EQ(status.code, DTILE_UNAVAILABLE);
+  EXPECT_THAT(status.message, AllOf(StartsWith("kernel `neighbour` was compiled for a processor "
+                                               "with ssse3, sse4.2, which"),
+                                    HasSubstr("--cpu")));
+  // A bit that is no row yet.
+  Team team = makeTeam(1, 1);
+  kernel.processor_features = uint64_t(1) << 63;
+  EXPECT_EQ(dtile_launch_all(team.get(), &kernel, nullptr, 0), DTILE_UNAVAILABLE);
+  EXPECT_THAT(dtile_last_error(), HasSubstr("a processor with later instructions"));
 }
 
 int32_t nothing(dtile_launch *, void *) { return 0; }
