@@ -31,15 +31,19 @@ std::optional<int64_t> elementCount(llvm::ArrayRef<int64_t> shape) {
   return isEmpty ? 0 : count;
 }
 
+llvm::Error noRoom(const llvm::Twine &message) {
+  return llvm::make_error<llvm::StringError>(message,
+                                             std::make_error_code(std::errc::not_enough_memory));
+}
+
 llvm::Error checkRoom(DType dtype, llvm::ArrayRef<int64_t> shape, int64_t copies) {
   const std::optional<int64_t> count = elementCount(shape);
   int64_t bytes = 0;
   if (!count || __builtin_mul_overflow(*count * int64_t(dtypeBytes(dtype)), copies, &bytes))
-    return llvm::createStringError("an array " + shapeText(shape) + " is too large");
+    return noRoom("an array " + shapeText(shape) + " is too large");
   if (llvm::Error error = checkMemory(uint64_t(bytes)))
-    return llvm::createStringError("an array " + shapeText(shape) + " of " +
-                                   dtypeName(dtype).str() + " is too large: " +
-                                   llvm::toString(std::move(error)));
+    return noRoom("an array " + shapeText(shape) + " of " + dtypeName(dtype).str() +
+                  " is too large: " + llvm::toString(std::move(error)));
   return llvm::Error::success();
 }
 

@@ -28,6 +28,8 @@ using Shape = std::vector<int64_t>;
 /// Whether an array of that shape, or `copies` of them, can be had: an error says what it takes and
 /// what memory there is. Asked before arrays are made that are larger than what they are made from.
 llvm::Error checkRoom(DType dtype, llvm::ArrayRef<int64_t> shape, int64_t copies = 1);
+/// An error of the code not_enough_memory.
+llvm::Error noRoom(const llvm::Twine &message);
 
 /// A row-major array that owns its elements. Copies are deep.
 class NDArray {

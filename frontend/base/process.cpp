@@ -54,32 +54,39 @@ private:
   size_t used_ = 0;
 };
 
-/// Tells, removes the temporary files, and ends. Other threads may run on meanwhile, so nothing is
+/// Tells a row's text, whose hole {0} is the phase and {1} `detail`, without memory of its own.
+/// Removes the temporary files, and ends. Other threads may run on meanwhile, so nothing is
 /// destroyed.
-[[noreturn]] void end(llvm::StringRef what, llvm::StringRef code, llvm::StringRef advice) {
+[[noreturn]] void end(diag::Id id, llvm::StringRef detail = "") {
   LastWords words;
+  const DiagInfo &info = diagInfo(id);
   const llvm::StringRef phase = currentPhase();
   const bool isJson = lastForm.load() == DiagnosticForm::Json;
   if (isJson)
-    words << "[{\"code\":\"" << code << "\",\"severity\":\"error\",\"message\":\"";
+    words << "[{\"code\":\"" << info.code << "\",\"severity\":\"error\",\"message\":\"";
   else
     words << "error: ";
-  words.plain(what);
-  if (!phase.empty())
-    words << " (" << phase << ")";
-  words << advice;
+  for (llvm::StringRef text = info.text; !text.empty();) {
+    if (text.consume_front("{0}")) {
+      if (!phase.empty())
+        words << " (" << phase << ")";
+    } else if (text.consume_front("{1}")) {
+      words.plain(detail);
+    } else {
+      words << text.take_front(1);
+      text = text.drop_front(1);
+    }
+  }
   if (isJson)
     words << "\",\"notes\":[],\"fixes\":[]}]\n";
-  else if (!code.empty())
-    words << " [" << code << "]\n";
   else
-    words << "\n";
+    words << " [" << info.code << "]\n";
   words.print();
   llvm::sys::RunInterruptHandlers();
   ::_exit(1);
 }
 
-[[noreturn]] void endOutOfMemory() { end("out of memory", "", "; smaller sizes need less"); }
+[[noreturn]] void endOutOfMemory() { end(diag::out_of_memory); }
 
 void endOfLlvm(void *, const char *, bool) { endOutOfMemory(); }
 
@@ -90,7 +97,7 @@ void endOfLlvm(void *, const char *, bool) { endOutOfMemory(); }
   } catch (const std::bad_alloc &) {
     endOutOfMemory();
   } catch (const std::exception &error) {
-    end(error.what(), "", "");
+    end(diag::library_failed, error.what());
   } catch (...) {
   }
   std::abort();
@@ -122,7 +129,8 @@ bool closeStreams() {
     stream.clear_error();
     // `dtilec … | head` closes the pipe: nobody is left to be told.
     if (error != std::errc::broken_pipe && !name.empty())
-      llvm::errs() << "error: cannot write " << name << ": " << error.message() << '\n';
+      llvm::errs() << "error: cannot write " << name << ": " << error.message() << " ["
+                   << diagInfo(diag::cannot_write).code << "]\n";
     return false;
   };
   const bool hasOut = close(llvm::outs(), "standard output");

@@ -335,8 +335,8 @@ TestEvaluator::Result TestEvaluator::callNumber(Call &call) {
     if (!isRange)
       return Array::fromInts({}, {n[1] == 0 ? 0 : (n[0] + n[1] - 1) / n[1]});
     if (!fitsMemory({n[0]}, dtype))
-      return llvm::createStringError("an array of " + std::to_string(n[0]) +
-                                     " elements is too large for a test");
+      return ndarray::noRoom("an array of " + std::to_string(n[0]) +
+                             " elements is too large for a test");
     return ndarray::iota(dtype, n[0]);
   });
   if (result)
@@ -369,8 +369,8 @@ TestEvaluator::Result TestEvaluator::makeFilled(const ast::Expr &e, llvm::String
     return std::nullopt;
   for (int rank = 0; rank < ranks_; ++rank)
     if (isActive(rank) && !fitsMemory((*sizes)[rank], dtype))
-      return fail(e.range,
-                  "an array of sizes " + sizesText((*sizes)[rank]) + " is too large for a test");
+      return fail(e.range, ndarray::noRoom("an array of sizes " + sizesText((*sizes)[rank]) +
+                                           " is too large for a test"));
   if (*builtin == TestBuiltin::Random)
     return makeRandom(e, dtype, *sizes, call);
   const bool isFull = *builtin == TestBuiltin::Full;
@@ -613,14 +613,14 @@ TestEvaluator::Result TestEvaluator::callCollective(Call &call) {
                                       ? llvm::Expected<unsigned>(0)
                                       : axisOf(inputs[0], *along);
   if (!axis)
-    return fail(call.range, llvm::toString(axis.takeError()));
+    return fail(call.range, axis.takeError());
   TestValue result;
   if (call.builtin == TestBuiltin::AllGather || call.builtin == TestBuiltin::AllReduce) {
     llvm::Expected<Array> same = call.builtin == TestBuiltin::AllGather
                                      ? ndarray::allGather(inputs, *axis)
                                      : ndarray::allReduce(inputs);
     if (!same)
-      return fail(call.range, llvm::toString(same.takeError()));
+      return fail(call.range, same.takeError());
     result.arrays.assign(ranks_, share(std::move(*same)));
     return result;
   }
@@ -628,7 +628,7 @@ TestEvaluator::Result TestEvaluator::callCollective(Call &call) {
                                                ? ndarray::reduceScatter(inputs, *axis)
                                                : ndarray::allToAll(inputs, *axis);
   if (!parts)
-    return fail(call.range, llvm::toString(parts.takeError()));
+    return fail(call.range, parts.takeError());
   for (Array &part : *parts)
     result.arrays.push_back(share(std::move(part)));
   return result;

@@ -39,6 +39,16 @@ std::nullopt_t TestEvaluator::fail(SourceRange range, const llvm::Twine &message
   return std::nullopt;
 }
 
+std::nullopt_t TestEvaluator::fail(SourceRange range, llvm::Error error) {
+  failed_ = true;
+  llvm::handleAllErrors(std::move(error), [&](const llvm::ErrorInfoBase &one) {
+    const bool isMemory = one.convertToErrorCode() == std::errc::not_enough_memory;
+    session_.diagnostics.report(
+        range, isMemory ? diag::array_too_large : diag::test_cannot_evaluate, one.message());
+  });
+  return std::nullopt;
+}
+
 bool TestEvaluator::requireAllRanks(SourceRange range, llvm::StringRef what) {
   if (allActive())
     return true;
@@ -182,7 +192,7 @@ bool TestEvaluator::assignElements(const ast::IndexExpr &target, const TestValue
     llvm::Expected<Array> changed =
         withElements(*variable.value.arrays[rank], (*indices)[rank], *value.arrays[rank]);
     if (!changed) {
-      fail(target.range, llvm::toString(changed.takeError()));
+      fail(target.range, changed.takeError());
       return false;
     }
     variable.value.arrays[rank] = share(std::move(*changed));

@@ -146,6 +146,8 @@ private:
   [[nodiscard]] int leader() const;
   bool requireAllRanks(SourceRange range, llvm::StringRef what);
   std::nullopt_t fail(SourceRange range, const llvm::Twine &message);
+  /// Errors of the code not_enough_memory have a diagnostic of their own.
+  std::nullopt_t fail(SourceRange range, llvm::Error error);
   /// `fn` for each active rank, once for ranks whose operands are the same arrays.
   Result mapRanks(SourceRange range, llvm::ArrayRef<const TestValue *> operands,
                   llvm::function_ref<llvm::Expected<Array>(int rank)> fn);

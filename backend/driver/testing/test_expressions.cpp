@@ -28,7 +28,7 @@ TestEvaluator::mapRanks(SourceRange range, llvm::ArrayRef<const TestValue *> ope
     if (!shared) {
       llvm::Expected<Array> made = fn(rank);
       if (!made)
-        return fail(range, llvm::toString(made.takeError()));
+        return fail(range, made.takeError());
       shared = share(std::move(*made));
     }
     result.arrays[rank] = shared;

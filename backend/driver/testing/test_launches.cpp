@@ -353,12 +353,14 @@ bool TestEvaluator::allocateOutputs(Launch &launch) {
       const auto count = ndarray::elementCount(sizes);
       if (!count || *count > kMaxBytes / dtypeBytes(param.type->dtype)) {
         fail(launch.call.range,
-             "output `" + param.name + "` of sizes " + sizesText(sizes) + " is too large");
+             ndarray::noRoom("output `" + param.name + "` of sizes " + sizesText(sizes) +
+                             " is too large"));
         return false;
       }
       if (llvm::Error error = ndarray::checkRoom(param.type->dtype, sizes)) {
         fail(launch.call.range,
-             "output `" + param.name + "`: " + llvm::toString(std::move(error)));
+             ndarray::noRoom("output `" + param.name +
+                             "`: " + llvm::toString(std::move(error))));
         return false;
       }
       launch.written[i].push_back(ndarray::poison(param.type->dtype, sizes));

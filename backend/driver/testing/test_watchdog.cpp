@@ -62,9 +62,7 @@ void TestWatchdog::giveUp() {
     std::this_thread::sleep_for(std::chrono::seconds(2));
   const uint64_t place = place_.load(std::memory_order_relaxed);
   const SourceRange range{SourceLoc{uint32_t(place >> 32)}, SourceLoc{uint32_t(place)}};
-  earlier_->report(range, diag::test_cannot_evaluate,
-                   "the test has run for " + std::to_string(seconds_) +
-                       " seconds, and is here; `--timeout` gives it more");
+  earlier_->report(range, diag::test_takes_too_long, seconds_);
   std::string text;
   llvm::raw_string_ostream os(text);
   printDiagnostics(*earlier_, session_.options.diagnosticForm, colorMode(session_.options.color),

@@ -33,10 +33,11 @@ for more in range(0, 96 << 20, 8 << 20):
     for arguments in (["check", program], ["build", big, "-o", os.path.join(folder, "x.o")]):
         ended = run(least + more, *arguments)
         odd += ended.returncode not in (0, 1)
-        told |= b"out of memory" in ended.stderr
+        told |= b"out of memory" in ended.stderr and b"[E0731]" in ended.stderr
         if ended.returncode == 1 and b"out of memory" in ended.stderr and as_json is None:
             text = run(least + more, *arguments, "--diagnostics=json").stderr
-            as_json = json.loads(text)[0]["message"][:13]
+            first = json.loads(text)[0]
+            as_json = first["code"] + " " + first["message"][:13]
 print("ends that were no ends:", odd)
-print("messages:", told)
+print("messages with their code:", told)
 print("as JSON:", as_json)
