@@ -1,5 +1,6 @@
 """Builds programs whose file has an odd name, by the installed package:
-kernels_with_odd_names.py CMAKE CXX PREFIX IMPORTS FOLDER. IMPORTS has a program and what it imports.
+kernels_with_odd_names.py CMAKE CXX PREFIX IMPORTS FOLDER. IMPORTS has a program and what it
+imports.
 """
 
 import os
@@ -8,7 +9,8 @@ import subprocess
 import sys
 
 cmake, compiler, prefix, imports, folder = (os.fsencode(word) for word in sys.argv[1:])
-WORK = [b"a b", b"50%", b"%%", b"-dash", b"[x](y){z}", b"@x@", b"~a,b+c!.d", b"\xc3\xa9", b"\xff\xfe"]
+WORK = [b"a b", b"50%", b"%%", b"-dash", b"[x](y){z}", b"@x@", b"~a,b+c!.d", b"\xc3\xa9",
+        b"\xff\xfe"]
 REFUSED = [b"a;b", b"it's", b"#x", b"$x", b"a[b", b"new\nline"]
 HEAD = b"""cmake_minimum_required(VERSION 3.25)
 project(odd LANGUAGES C CXX)
@@ -22,8 +24,8 @@ def put(path, content):
 
 
 def output(*command, **more):
-    run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, **more)
-    return run.stdout
+    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
+                          **more).stdout
 
 
 def configure(source, generator, **more):
@@ -42,13 +44,14 @@ def programs(source):
         shutil.copy(imports + b"/scale.dtile", source + b"/" + name + b".dtile")
         put(source + b"/main%d.c" % number, main.replace(b"scale.h", name + b".h"))
         lists += (b"add_executable(program%d main%d.c)\n"
-                  b"dtile_add_kernels(program%d [==[%s.dtile]==])\n" % (number, number, number, name))
+                  b"dtile_add_kernels(program%d [==[%s.dtile]==])\n"
+                  % (number, number, number, name))
     put(source + b"/CMakeLists.txt", lists)
 
 
 def builds(generator):
-    """All run, nothing is compiled twice, and all are compiled again with another constant in what they
-    import."""
+    """All run, nothing is compiled twice, and all are compiled again with another constant in what
+    they import."""
     source = folder + b"/" + generator.split()[0]
     programs(source)
     print(configure(source, generator).decode(errors="replace"), file=sys.stderr)
