@@ -13,6 +13,8 @@ MAX_RANK = 6
 DTYPES = ("bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f8e4m3", "f8e5m2", "f16",
           "bf16", "f32", "f64")
 
+TRIM_CAPTURED = 1
+
 PARAM_TENSOR, PARAM_SCALAR, PARAM_SIGNAL = range(3)
 MODE_VALUE, MODE_IN, MODE_OUT, MODE_INOUT, MODE_SYMM, MODE_SCRATCH = range(6)
 
@@ -89,6 +91,7 @@ _SIGNATURES = {
     "dtile_launch_on": [c_void_p, c_int32, c_void_p, c_void_p, c_int32, c_void_p],
     "dtile_team_synchronize": [c_void_p],
     "dtile_team_barrier": [c_void_p],
+    "dtile_team_trim": [c_void_p, c_uint32],
     "dtile_team_device": [c_void_p, c_int32, POINTER(c_int32)],
     "dtile_device_count": [c_char_p, POINTER(c_int32)],
 }

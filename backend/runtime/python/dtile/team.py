@@ -5,7 +5,7 @@ import ctypes
 import os
 import uuid
 
-from ._abi import DeviceOptions, DtileInvalid, check, runtime
+from ._abi import TRIM_CAPTURED, DeviceOptions, DtileInvalid, check, runtime
 from ._nvshmem import nvshmem_home
 
 
@@ -158,6 +158,12 @@ class Team:
         if count == 0:
             return torch.empty(shape, dtype=dtype, device=raw.device)
         return raw.view(dtype).view(shape)
+
+    def trim(self, captured=False):
+        """Gives back what kernels have made in the symmetric heap, scratch objects and signals; their
+        next launches make it again. Collective; waits for what runs. What captured graphs use stays,
+        unless `captured`: then no graph that was captured before is replayed any more."""
+        check(runtime().dtile_team_trim(self._handle, TRIM_CAPTURED if captured else 0))
 
     def barrier(self):
         """All processes meet, on the host."""
