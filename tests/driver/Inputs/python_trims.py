@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Team.trim: room of kernels' own objects that was not there is there: python_trims.py PROGRAM FOLDER."""
+"""Team.trim gives back room of kernels' own objects: python_trims.py PROGRAM FOLDER."""
 
 import ctypes
 import sys

@@ -160,9 +160,9 @@ class Team:
         return raw.view(dtype).view(shape)
 
     def trim(self, captured=False):
-        """Gives back what kernels have made in the symmetric heap, scratch objects and signals; their
-        next launches make it again. Collective; waits for what runs. What captured graphs use stays,
-        unless `captured`: then no graph that was captured before is replayed any more."""
+        """Gives back what kernels have made in the symmetric heap, scratch objects and signals;
+        their next launches make it again. Collective; waits for what runs. What captured graphs
+        use stays, unless `captured`: then no graph that was captured before is replayed."""
         check(runtime().dtile_team_trim(self._handle, TRIM_CAPTURED if captured else 0))
 
     def barrier(self):
