@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Mistakes are made on IR, so that they are the same for every spelling of a program.
+// Mistakes are found on IR, so that they are the same for every spelling of a program.
 #include "checker_mutants.h"
 
+#include "checker_mutant_places.h"
 #include "frontend/base/check.h"
+#include "ir/core/constants.h"
 #include "ir/core/tile_order.h"
 #include "ir/interpret/control_slice.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 namespace dtile::bench {
@@ -14,70 +17,35 @@ using ir::OpKind;
 using ir::Value;
 using Kind = Mutation::Kind;
 
-const char *mutationName(Kind kind) {
-  switch (kind) {
-  case Kind::DropNotify:
-    return "drop a notify";
-  case Kind::DropAfter:
-    return "drop an after";
-  case Kind::DropAwait:
-    return "drop an await";
-  case Kind::DropOrder:
-    return "drop a barrier, quiet or fence";
-  case Kind::OtherCell:
-    return "another cell";
-  case Kind::OtherPeer:
-    return "another peer";
-  case Kind::OtherIndex:
-    return "another slot of memory";
-  case Kind::LateFirst:
-    return "a loop or space begins at 1";
-  case Kind::ShortSlice:
-    return "one cell fewer in a slice";
-  case Kind::NotZeroed:
-    return "scratch is not zeroed";
-  case Kind::SwapOrder:
-    return "two operations in the other order";
-  case Kind::OtherCount:
-    return "another count";
-  case Kind::SmallerBuffer:
-    return "a buffer or signal is one shorter";
-  }
-  DTILE_UNREACHABLE("not a mutation");
+const char *mutationId(Kind kind) {
+  static constexpr const char *kIds[] = {
+#define MUTATION(enumerator, id, meaning) id,
+#include "checker_mutants.def"
+  };
+  return kIds[size_t(kind)];
 }
 
-namespace {
+const char *mutationName(Kind kind) {
+  static constexpr const char *kNames[] = {
+#define MUTATION(enumerator, id, meaning) meaning,
+#include "checker_mutants.def"
+  };
+  return kNames[size_t(kind)];
+}
+
+std::string mutationText(const Mutation &mutation) {
+  std::string text = mutationId(mutation.kind);
+  text += '@' + std::to_string(mutation.op) + '.' + std::to_string(mutation.operand);
+  return mutation.by == 0 ? text : text + ':' + std::to_string(mutation.by);
+}
 
 bool isToken(const Value *value) { return value->type().isToken() || value->type().isAcquire(); }
 
-bool isZero(const Value *value) {
-  const Op *op = value->definingOp();
-  if (!op || !op->is(OpKind::Const))
-    return false;
-  const auto *number = std::get_if<int64_t>(op->attr("value"));
-  return number && *number == 0;
-}
-
-void addSliceMutations(Op &op, unsigned number, std::vector<Mutation> &all) {
-  const Kind kind = op.is(OpKind::SigSlice) ? Kind::OtherCell : Kind::OtherIndex;
-  unsigned operand = 1;
-  for (const char letter : op.strAttr("dims")) {
-    if (letter == 'i')
-      all.push_back({kind, number, operand});
-    if (letter == 'r' && op.is(OpKind::SigSlice))
-      all.push_back({Kind::ShortSlice, number, operand + 1});
-    operand += letter == 'i' ? 1 : letter == 'r' ? 2 : 0;
-  }
-}
-
-/// The next operation of the block, or null.
 Op *following(Op &op) {
   const auto next = std::next(op.getIterator());
   return next == op.parentBlock()->ops().end() ? nullptr : &*next;
 }
 
-/// The next operation behind one in its block that others can see, and that does not use what it
-/// gives; null where there is none.
 Op *nextVisible(Op &op) {
   for (Op *next = following(op); next; next = following(*next)) {
     if (llvm::any_of(next->operands(), [&](const Value *v) { return v->definingOp() == &op; }))
@@ -87,6 +55,48 @@ Op *nextVisible(Op &op) {
   }
   return nullptr;
 }
+
+Op *lastVisible(Op &op) {
+  Op *last = nullptr;
+  for (Op &before : op.parentBlock()->ops()) {
+    if (&before == &op)
+      break;
+    if (!before.isPure() && before.numRegions() == 0 && !before.is(OpKind::SigSlice))
+      last = &before;
+  }
+  return last;
+}
+
+Value *tokenBeside(Op &op, unsigned operand) {
+  const Value *token = op.operand(operand);
+  Value *last = nullptr;
+  for (Op &before : op.parentBlock()->ops()) {
+    if (&before == &op)
+      break;
+    for (Value *result : before.results())
+      if (result != token && result->type() == token->type())
+        last = result;
+  }
+  return last;
+}
+
+Op *objectBeside(Op &object) {
+  const auto isAlike = [&](const Op &other) {
+    if (&other == &object || other.kind() != object.kind() ||
+        other.numOperands() != object.numOperands() ||
+        !(other.result()->type() == object.result()->type()))
+      return false;
+    return object.is(OpKind::SignalParam) || other.strAttr("mode") == object.strAttr("mode");
+  };
+  for (Op &other : object.parentBlock()->ops())
+    if (isAlike(other))
+      return &other;
+  return nullptr;
+}
+
+namespace {
+
+bool isZero(const Value *value) { return ir::constantOf(value) == 0; }
 
 bool isCommunication(const Op &op) {
   return op.hasEffect(ir::RemoteRead | ir::RemoteWrite | ir::Signal | ir::Wait | ir::Order);
@@ -110,148 +120,171 @@ bool isCutByPosition(Op &kernel, const Op &object, unsigned dim) {
   return isCut;
 }
 
-} // namespace
+class Finder {
+public:
+  explicit Finder(Op &kernel) : kernel_(kernel) {}
 
-std::vector<Mutation> mutationsOf(Op &kernel) {
-  std::vector<Mutation> all;
-  unsigned number = 0;
-  walk(kernel, [&](Op &op) {
-    const unsigned n = number++;
-    if (isCommunication(op) && nextVisible(op))
-      all.push_back({Kind::SwapOrder, n, 0});
-    if (op.is(OpKind::Wait))
-      all.push_back({Kind::OtherCount, n, 0});
-    for (unsigned i = 0; i < op.numOperands(); ++i)
-      if (isCutByPosition(kernel, op, i))
-        all.push_back({Kind::SmallerBuffer, n, i});
-    switch (op.kind()) {
-    case OpKind::Notify:
-      all.push_back({Kind::DropNotify, n, 0});
-      break;
-    case OpKind::Await:
-      all.push_back({Kind::DropAwait, n, 0});
-      return;
-    case OpKind::Barrier:
-    case OpKind::Quiet:
-    case OpKind::Fence:
-      all.push_back({Kind::DropOrder, n, 0});
-      return;
-    case OpKind::ViewSlice:
-    case OpKind::ViewTile:
-    case OpKind::SigSlice:
-      return addSliceMutations(op, n, all);
-    case OpKind::ViewAt:
-    case OpKind::SigAt:
-      all.push_back({Kind::OtherPeer, n, 1});
-      return;
-    case OpKind::For:
-      if (isZero(op.operand(0)))
-        all.push_back({Kind::LateFirst, n, 0});
-      return;
-    case OpKind::Space:
-      for (unsigned d = 0; d < ir::spaceDims(op); ++d)
-        if (isZero(op.operand(3 * d)))
-          all.push_back({Kind::LateFirst, n, 3 * d});
-      return;
-    case OpKind::Param:
-      if (op.boolAttrOr("zero", false))
-        all.push_back({Kind::NotZeroed, n, 0});
-      return;
-    default:
-      break;
+  std::vector<Mutation> run() {
+    walk(kernel_, [&](Op &op) {
+      number_ = next_++;
+      visit(op);
+    });
+    return std::move(all_);
+  }
+
+private:
+  void add(Kind kind, unsigned operand = 0, int by = 0) {
+    all_.push_back({kind, number_, operand, by});
+  }
+  void visit(Op &op);
+  void visitCommunication(Op &op);
+  void visitSlice(Op &op);
+  void visitObject(Op &op);
+  void visitBounds(Op &op);
+  void visitNumbers(Op &op);
+  void visitTokens(Op &op);
+
+  Op &kernel_;
+  std::vector<Mutation> all_;
+  unsigned number_ = 0;
+  unsigned next_ = 0;
+};
+
+void Finder::visitSlice(Op &op) {
+  const bool isSignal = op.is(OpKind::SigSlice);
+  unsigned operand = 1;
+  for (const char letter : op.strAttr("dims")) {
+    if (letter == 'i') {
+      // One on and one back, round the end; one on, and past it; the first.
+      for (const int by : {1, -1, 2, 3})
+        add(isSignal ? Kind::OtherCell : Kind::OtherIndex, operand, by);
+    } else if (letter == 'r' && isSignal) {
+      add(Kind::ShortSlice, operand + 1);
+    } else if (letter == 'r') {
+      for (const int by : {1, -1}) {
+        add(Kind::ShiftedRegion, operand, by);
+        add(Kind::OtherRegion, operand, by);
+        add(Kind::OtherRegion, operand + 1, by);
+      }
     }
-    const bool hasTokens =
-        op.hasEffect(ir::Read | ir::Write | ir::RemoteRead | ir::RemoteWrite | ir::Signal);
-    for (unsigned i = 0; hasTokens && i < op.numOperands(); ++i)
-      if (isToken(op.operand(i)))
-        all.push_back({Kind::DropAfter, n, i});
-  });
-  return all;
+    operand += letter == 'i' ? 1 : letter == 'r' ? 2 : 0;
+  }
 }
 
-namespace {
-
-/// operand := (operand + 1) % size
-void turn(ir::Builder &builder, Op &op, unsigned operand, Value *size) {
-  Value *next = builder.add(op.operand(operand), builder.constIndex(1));
-  op.setOperand(operand, builder.rem(next, size));
+void Finder::visitObject(Op &op) {
+  for (unsigned i = 0; i < op.numOperands(); ++i)
+    if (isCutByPosition(kernel_, op, i))
+      add(Kind::SmallerBuffer, i);
+  if (op.is(OpKind::Param) && op.boolAttrOr("zero", false))
+    add(Kind::NotZeroed);
 }
 
-/// The dimension of a slice that operand number `operand` cuts.
-int64_t dimOf(const Op &slice, unsigned operand) {
-  unsigned next = 1;
-  int64_t dim = 0;
-  for (const char letter : slice.strAttr("dims")) {
-    const unsigned count = letter == 'i' ? 1 : letter == 'r' ? 2 : 0;
-    if (operand < next + count)
-      return dim;
-    next += count;
-    ++dim;
-  }
-  DTILE_UNREACHABLE("an operand that cuts no dimension");
-}
-
-void apply(Op &op, const Mutation &mutation, ir::Module &module) {
-  ir::Builder builder(module);
-  builder.setInsertionPoint(&op);
-  switch (mutation.kind) {
-  case Kind::DropNotify:
-  case Kind::DropAwait:
-  case Kind::DropOrder:
-    return op.erase();
-  case Kind::DropAfter:
-    if (op.hasAttr("ntok"))
-      op.setAttr("ntok", op.intAttr("ntok") - 1);
-    return op.removeOperand(mutation.operand);
-  case Kind::OtherCell:
-  case Kind::OtherIndex: {
-    const OpKind dim = op.is(OpKind::SigSlice) ? OpKind::SigDim : OpKind::ViewDim;
-    Value *size =
-        builder.value(dim, {op.operand(0)}, {}, {{"dim", ir::Attr(dimOf(op, mutation.operand))}});
-    return turn(builder, op, mutation.operand, size);
-  }
-  case Kind::OtherPeer:
-    return turn(builder, op, mutation.operand, builder.value(OpKind::NumRanks, {}));
-  case Kind::LateFirst:
-    return op.setOperand(mutation.operand, builder.constIndex(1));
-  case Kind::ShortSlice:
-    return op.setOperand(mutation.operand,
-                         builder.sub(op.operand(mutation.operand), builder.constIndex(1)));
-  case Kind::NotZeroed:
-    return op.removeAttr("zero");
-  case Kind::SwapOrder: {
-    // What the other one is computed from goes with it.
-    Op *other = nextVisible(op);
-    for (Op *between = following(op); between != other;) {
-      Op *next = following(*between);
-      if (!llvm::is_contained(between->operands(), op.numResults() ? op.result() : nullptr))
-        between->moveBefore(&op);
-      between = next;
-    }
-    return other->moveBefore(&op);
-  }
-  case Kind::OtherCount:
+void Finder::visitCommunication(Op &op) {
+  if (isCommunication(op) && nextVisible(op))
+    add(Kind::SwapOrder);
+  switch (op.kind()) {
+  case OpKind::Notify:
+    add(Kind::DropNotify);
+    add(Kind::DoubleNotify);
+    if (lastVisible(op))
+      add(Kind::EarlyNotify);
+    return;
+  case OpKind::Wait:
+    add(Kind::OtherCount);
+    for (const int by : {1, 2, 3})
+      add(Kind::FirstOfMany, 0, by);
     if (op.numOperands() > 1)
-      return op.setOperand(1, builder.add(op.operand(1), builder.constIndex(1)));
-    return op.addOperand(builder.constIndex(1));
-  case Kind::SmallerBuffer:
-    return op.setOperand(mutation.operand,
-                         builder.sub(op.operand(mutation.operand), builder.constIndex(1)));
+      add(Kind::FirstOfMany, 0, -1);
+    return add(Kind::DropWait);
+  case OpKind::Put:
+  case OpKind::Get:
+  case OpKind::ReduceAdd:
+  case OpKind::Store:
+    return add(Kind::DropTransfer);
+  case OpKind::Await:
+    return add(Kind::DropAwait);
+  case OpKind::Barrier:
+  case OpKind::Quiet:
+  case OpKind::Fence:
+    return add(Kind::DropOrder);
+  case OpKind::ViewAt:
+  case OpKind::SigAt:
+    // The next and the last one, this rank, the first, and one on without going round.
+    for (const int by : {1, -1, 2, 3, 4})
+      add(Kind::OtherPeer, 1, by);
+    return;
+  default:
+    return;
   }
+}
+
+void Finder::visitBounds(Op &op) {
+  const unsigned dims = op.is(OpKind::For) ? 1 : ir::spaceDims(op);
+  for (unsigned d = 0; d < dims; ++d) {
+    if (isZero(op.operand(3 * d)))
+      add(Kind::LateFirst, 3 * d);
+    for (const int by : {1, -1})
+      add(Kind::OtherEnd, 3 * d + 1, by);
+  }
+  if (op.is(OpKind::Space) && (op.boolAttrOr("ordered", false) || op.hasAttr("programs")))
+    add(Kind::DropOneByOne);
+}
+
+void Finder::visitNumbers(Op &op) {
+  if (op.is(OpKind::If))
+    for (const int by : {0, 1})
+      add(Kind::NoCondition, 0, by);
+  const bool isOfIndices = op.numOperands() == 2 && op.operand(0)->type().isIndex();
+  if (!isOfIndices)
+    return;
+  if (op.is(OpKind::Cmp))
+    add(Kind::OtherCondition);
+  const bool isArithmetic = op.is(OpKind::Add) || op.is(OpKind::Sub) || op.is(OpKind::Mul) ||
+                            op.is(OpKind::Div) || op.is(OpKind::Rem) || op.is(OpKind::Min) ||
+                            op.is(OpKind::Max) || op.is(OpKind::Cmp);
+  for (unsigned i = 0; isArithmetic && i < 2; ++i)
+    if (ir::constantOf(op.operand(i)))
+      for (const int by : {1, -1})
+        add(Kind::OtherNumber, i, by);
+}
+
+void Finder::visitTokens(Op &op) {
+  const bool hasTokens =
+      op.hasEffect(ir::Read | ir::Write | ir::RemoteRead | ir::RemoteWrite | ir::Signal);
+  for (unsigned i = 0; hasTokens && i < op.numOperands(); ++i)
+    if (isToken(op.operand(i))) {
+      add(Kind::DropAfter, i);
+      if (tokenBeside(op, i))
+        add(Kind::OtherToken, i);
+    }
+}
+
+void Finder::visit(Op &op) {
+  // What is derived from the rest is derived again.
+  if (op.enclosing(OpKind::SignalParam))
+    return;
+  for (unsigned i = 0; i < op.numOperands(); ++i) {
+    Op *operand = op.operand(i)->definingOp();
+    if (operand && operand->is(OpKind::Epoch))
+      for (const int by : {1, -1, 2})
+        add(Kind::OtherEpoch, i, by);
+    const bool isObject =
+        operand && (operand->is(OpKind::Param) || operand->is(OpKind::SignalParam));
+    if (isObject && objectBeside(*operand))
+      add(operand->is(OpKind::Param) ? Kind::OtherObject : Kind::OtherSignal, i);
+  }
+  visitObject(op);
+  visitCommunication(op);
+  if (op.is(OpKind::ViewSlice) || op.is(OpKind::ViewTile) || op.is(OpKind::SigSlice))
+    visitSlice(op);
+  if (op.is(OpKind::For) || op.is(OpKind::Space))
+    visitBounds(op);
+  visitNumbers(op);
+  visitTokens(op);
 }
 
 } // namespace
 
-const Op *mutate(Op &kernel, const Mutation &mutation) {
-  unsigned number = 0;
-  Op *found = nullptr;
-  walk(kernel, [&](Op &op) {
-    if (number++ == mutation.op)
-      found = &op;
-  });
-  DTILE_CHECK(found, "a mutation of an operation that there is not");
-  apply(*found, mutation, kernel.parentBlock()->module());
-  return found;
-}
+std::vector<Mutation> mutationsOf(Op &kernel) { return Finder(kernel).run(); }
 
 } // namespace dtile::bench

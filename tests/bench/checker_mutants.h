@@ -13,28 +13,23 @@ namespace dtile::bench {
 /// is made at.
 struct Mutation {
   enum class Kind : uint8_t {
-    DropNotify,
-    DropAfter,
-    DropAwait,
-    DropOrder,
-    OtherCell,
-    OtherPeer,
-    OtherIndex,
-    LateFirst,
-    ShortSlice,
-    NotZeroed,
-    SwapOrder,
-    OtherCount,
-    SmallerBuffer,
+#define MUTATION(enumerator, id, meaning) enumerator,
+#include "checker_mutants.def"
   } kind;
   unsigned op;
   unsigned operand;
+  /// By how much, or to what; the kind says which.
+  int by = 0;
 };
 
+/// The name in results, as `drop-notify`, and what it means.
+[[nodiscard]] const char *mutationId(Mutation::Kind kind);
 [[nodiscard]] const char *mutationName(Mutation::Kind kind);
+/// `drop-notify@12.0`, with what it is changed by behind a colon where there is a choice.
+[[nodiscard]] std::string mutationText(const Mutation &mutation);
 /// All mistakes that can be made in a kernel before its counts are derived.
 [[nodiscard]] std::vector<Mutation> mutationsOf(ir::Op &kernel);
-/// Makes one; gives the operation that it was made at.
-const ir::Op *mutate(ir::Op &kernel, const Mutation &mutation);
+/// Makes some, of different operations. False where one cannot be made.
+[[nodiscard]] bool mutate(ir::Op &kernel, llvm::ArrayRef<Mutation> mutations);
 
 } // namespace dtile::bench
