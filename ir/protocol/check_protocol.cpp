@@ -67,6 +67,10 @@ private:
   [[nodiscard]] bool runFor(llvm::ArrayRef<int> numbers);
   [[nodiscard]] bool runOtherRanks();
   bool runOnce(int ranks, const SizeValues &values);
+  /// Work for one run: many ranks leave something for the few.
+  [[nodiscard]] uint64_t share(int ranks) const {
+    return ranks > kMostRanksOfAllSizes ? left() / 2 : left();
+  }
   bool watch(RaceDetector &detector, int ranks, const SizeValues &values,
              std::unique_ptr<RunError> &error);
   bool judge(const RunError *error, const RaceDetector &detector, const Case &at);
@@ -214,7 +218,10 @@ bool KernelChecker::judge(const RunError *error, const RaceDetector &detector, c
     }
   }
   const bool isKnown = slice_.data.empty() && slice_.scalars.empty();
-  if (error && error->kind == RunError::Kind::Trap && isKnown) {
+  // What data decides elsewhere has no part in it.
+  const bool isKnownHere =
+      isKnown || (slice_.scalars.empty() && error && error->op && !isMadeFromData(*error->op));
+  if (error && error->kind == RunError::Kind::Trap && isKnownHere) {
     reportTrap(diagnostics_, at, *error);
     return false;
   }
@@ -243,7 +250,8 @@ void KernelChecker::warnOfLeftOut(RaceDetector &detector, const Case &at) {
 }
 
 bool KernelChecker::runOnce(int ranks, const SizeValues &values) {
-  RaceDetector first(ranks, RaceDetector::Explain::No, nullptr, Budget{options_.bytes, left()});
+  RaceDetector first(ranks, RaceDetector::Explain::No, nullptr,
+                     Budget{options_.bytes, share(ranks)});
   std::unique_ptr<RunError> error;
   if (!watch(first, ranks, values, error))
     return true;
@@ -297,7 +305,7 @@ bool KernelChecker::watch(RaceDetector &detector, int ranks, const SizeValues &v
                           std::unique_ptr<RunError> &error) {
   interpret::Schedule schedule;
   schedule.controlOnly = true;
-  schedule.maxSteps = std::max<uint64_t>(1, left());
+  schedule.maxSteps = std::max<uint64_t>(1, share(ranks));
   schedule.stop = &detector.isOver();
   interpret::Machine machine(module_, ranks, schedule);
   RunArguments arguments;
@@ -428,8 +436,8 @@ bool KernelChecker::runFor(llvm::ArrayRef<int> numbers) {
     if (ranks > kMostRanksOfAllSizes && choices.size() > kSizesOfManyRanks)
       choices.resize(kSizesOfManyRanks);
     rounds = std::max(rounds, choices.size());
-    all.push_back({ranks, std::move(choices),
-                   sizes_.choose(ranks, LaunchSizes::Choice::AroundBlocks)});
+    all.push_back(
+        {ranks, std::move(choices), sizes_.choose(ranks, LaunchSizes::Choice::AroundBlocks)});
   }
   for (size_t round = 0; round < rounds; ++round)
     for (Runs &runs : all) {
@@ -453,6 +461,9 @@ bool KernelChecker::runFor(llvm::ArrayRef<int> numbers) {
     }
   // Beside a proof it does not matter what was left out.
   const auto isRun = [&](const Runs &runs) { return verdict_.isProved && runs.done != 0; };
+  for (const Runs &runs : all)
+    if (!isRun(runs) && runs.done != 0 && (runs.cut != Cut::No || runs.isStopped))
+      verdict_.inPart.push_back(runs.ranks);
   for (const Runs &runs : all)
     (isRun(runs)               ? verdict_.ranks
      : runs.cut == Cut::Work   ? verdict_.cutShort

@@ -72,6 +72,8 @@ struct Verdict {
   std::vector<Size> sizes;
   /// Launches watched.
   int64_t runs = 0;
+  /// Numbers of ranks of which some sizes were run, and others left out.
+  std::vector<int> inPart;
   /// Numbers of ranks for which not all sizes fit into the budget, and for which no memory.
   std::vector<int> cutShort;
   std::vector<int> tooLarge;

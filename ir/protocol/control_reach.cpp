@@ -8,6 +8,7 @@
 #include "ir/core/tile_order.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallPtrSet.h"
 
 namespace dtile::protocol {
 
@@ -28,6 +29,27 @@ constexpr int64_t kLargest = int64_t(1) << 48;
 /// Questions of one kernel.
 constexpr size_t kMostQuestions = 20'000;
 
+/// The last of the whole numbers from 0 on that a type of few bits holds; none of those that runs
+/// do not go beyond.
+std::optional<int64_t> lastWhole(DType dtype) {
+  constexpr unsigned kFewBits = 16;
+  if (dtypeBits(dtype) > kFewBits || dtype == DType::Bool)
+    return std::nullopt;
+  switch (dtype) {
+  case DType::F8E5M2:
+    return 8;
+  case DType::F8E4M3:
+    return 16;
+  case DType::BF16:
+    return 256;
+  case DType::F16:
+    return 2048;
+  default:
+    const bool isSigned = dtypeClass(dtype) == DTypeClass::Int;
+    return (int64_t(1) << (dtypeBits(dtype) - (isSigned ? 1 : 0))) - 1;
+  }
+}
+
 class ReachFinder {
 public:
   ReachFinder(Op &kernel, const interpret::ControlSlice &slice) : kernel_(kernel), slice_(slice) {}
@@ -38,6 +60,8 @@ private:
   void visit(const Op &op);
   void meet(const Value *value, const Value *constant, int64_t times, int64_t more);
   void visitPositions(const Op &op, bool isSignal);
+  void visitCast(const Op &op);
+  void visitIndexTiles(const Op &op);
   void reach(const Value *value, int64_t target);
   void reachOp(const Op &op, unsigned result, int64_t target);
   void reachArgument(const Block &block, unsigned index, int64_t target);
@@ -46,7 +70,9 @@ private:
 
   Op &kernel_;
   const interpret::ControlSlice &slice_;
-  std::set<std::pair<const Value *, int64_t>> asked_;
+  /// What the number at hand is for: sizes and launches, numbers of ranks, or both.
+  enum class For : uint8_t { All, Sizes, Ranks } for_ = For::All;
+  std::set<std::tuple<const Value *, int64_t, For>> asked_;
   ControlReach found_;
   /// Something of the operation at hand was left out.
   bool isCut_ = false;
@@ -59,7 +85,7 @@ void ReachFinder::reach(const Value *value, int64_t target) {
   }
   // What is too large is followed all the same: a size that it leads to is named as left out.
   target = std::min(target, kLargest);
-  if (target <= 0 || !asked_.insert({value, target}).second)
+  if (target <= 0 || !asked_.insert({value, target, for_}).second)
     return;
   if (const Op *op = value->definingOp())
     return reachOp(*op, value->index(), target);
@@ -72,18 +98,22 @@ void ReachFinder::reachOp(const Op &op, unsigned result, int64_t target) {
   };
   const auto reachAll = [&](int64_t number) {
     for (const Value *operand : op.operands())
-      if (operand->type().isIndex() || operand->type().isScalar())
+      if (operand->type().isIndex() || operand->type().isScalar() || operand->type().isTile())
         reach(operand, number);
   };
   switch (op.kind()) {
   case OpKind::LaunchDim:
   case OpKind::ScalarParam:
+    if (for_ == For::Ranks)
+      return;
     if (target <= kLargestSize)
       found_.sizes[&op].insert(target);
     isCut_ |= target > kLargestSize;
     return;
   case OpKind::NumRanks:
   case OpKind::Rank: {
+    if (for_ == For::Sizes)
+      return;
     const int64_t ranks = op.is(OpKind::Rank) ? target + 1 : target;
     if (ranks <= kMostRanks)
       found_.ranks.insert(ranks);
@@ -91,6 +121,8 @@ void ReachFinder::reachOp(const Op &op, unsigned result, int64_t target) {
     return;
   }
   case OpKind::Epoch:
+    if (for_ == For::Ranks)
+      return;
     found_.launches = std::max(found_.launches, std::min(target + 1, kMostLaunches));
     isCut_ |= target + 1 > kMostLaunches;
     return;
@@ -204,13 +236,51 @@ void ReachFinder::visitPositions(const Op &op, bool isSignal) {
   }
 }
 
+/// From the first number on that a type does not hold.
+void ReachFinder::visitCast(const Op &op) {
+  const std::optional<int64_t> last = lastWhole(op.result()->type().elementOrIndex());
+  const auto from = lastWhole(op.operand(0)->type().elementOrIndex());
+  if (last && (!from || *from > *last))
+    reach(op.operand(0), *last + 1);
+}
+
+/// The positions that a tile counts, in the dimensions of what it picks from.
+void ReachFinder::visitIndexTiles(const Op &op) {
+  const unsigned view = op.is(OpKind::Gather) ? 0 : 1;
+  const Op *object = interpret::rootParam(op.operand(view));
+  if (!object)
+    return;
+  llvm::SmallVector<const Value *, 8> work;
+  for (unsigned i = view + 1; i < op.numOperands(); ++i)
+    if (op.operand(i)->type().isTile() && slice_.isNeeded(op.operand(i)))
+      work.push_back(op.operand(i));
+  llvm::SmallPtrSet<const Value *, 16> seen;
+  while (!work.empty()) {
+    const Value *value = work.pop_back_val();
+    const Op *made = value->definingOp();
+    if (!made || !made->isPure() || made->numRegions() != 0 || !seen.insert(value).second)
+      continue;
+    llvm::append_range(work, made->operands());
+    if (made->is(OpKind::Iota))
+      for (const Value *size : object->operands())
+        if (!constantOf(size))
+          reach(size, made->result()->type().elements() + 1);
+  }
+}
+
 void ReachFinder::visit(const Op &op) {
   const bool isNeeded = op.numResults() != 0 && slice_.isNeeded(op.result());
   switch (op.kind()) {
   case OpKind::Rem:
   case OpKind::Div:
-    if (isNeeded)
-      meet(op.operand(0), op.operand(1), 2, 0);
+    if (!isNeeded)
+      return;
+    // Runs of many ranks are long: of these one comes round.
+    for_ = For::Ranks;
+    meet(op.operand(0), op.operand(1), 1, 0);
+    for_ = For::Sizes;
+    meet(op.operand(0), op.operand(1), 2, 0);
+    for_ = For::All;
     return;
   case OpKind::Cmp:
   case OpKind::Min:
@@ -219,6 +289,13 @@ void ReachFinder::visit(const Op &op) {
       return;
     meet(op.operand(0), op.operand(1), 1, 1);
     return meet(op.operand(1), op.operand(0), 1, 1);
+  case OpKind::Cast:
+    if (isNeeded)
+      visitCast(op);
+    return;
+  case OpKind::Gather:
+  case OpKind::Scatter:
+    return visitIndexTiles(op);
   case OpKind::SigSlice:
     return visitPositions(op, /*isSignal=*/true);
   case OpKind::ViewSlice:

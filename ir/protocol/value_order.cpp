@@ -113,6 +113,14 @@ bool hasPlaceFromData(const Op &op) {
   return !walk.found.empty();
 }
 
+bool isMadeFromData(const Op &op) {
+  Walk walk;
+  for (const Value *operand : op.operands())
+    walk.value(operand, false);
+  walk.around(op);
+  return !walk.found.empty();
+}
+
 bool ValueOrder::isAfterSpace(const Op &op) {
   const auto [it, isNew] = afterSpace_.try_emplace(&op, false);
   if (!isNew)

@@ -20,6 +20,9 @@ struct ValueSource {
 /// Whether where or whether an operation touches memory, or which cells, comes from what was read.
 [[nodiscard]] bool hasPlaceFromData(const ir::Op &op);
 
+/// Whether any of its operands, or whether it happens, comes from what was read.
+[[nodiscard]] bool isMadeFromData(const ir::Op &op);
+
 /// The sources of each operation of a module, found when first asked for.
 class ValueOrder {
 public:

@@ -52,8 +52,7 @@ SourceRange placeOf(const Op &op) { return {op.loc(), op.loc()}; }
 } // namespace
 
 bool Verdict::isDecided() const {
-  return isProved ||
-         (undecided.empty() && cutShort.empty() && tooLarge.empty() && stopped.empty());
+  return isProved || (undecided.empty() && cutShort.empty() && tooLarge.empty() && stopped.empty());
 }
 
 std::string verdictText(const Verdict &verdict, const SourceManager *sources) {
@@ -77,9 +76,14 @@ std::string verdictText(const Verdict &verdict, const SourceManager *sources) {
   if (!verdict.ranks.empty()) {
     text += !verdict.isProved && verdict.isDecided() ? "checked for W in " : "; checked for W in ";
     text += setText({verdict.ranks.begin(), verdict.ranks.end()});
+  }
+  if (!verdict.inPart.empty()) {
+    text += verdict.ranks.empty() ? "; checked in part for W in " : ", in part for W in ";
+    text += setText({verdict.inPart.begin(), verdict.inPart.end()});
+  }
+  if (!verdict.ranks.empty() || !verdict.inPart.empty())
     for (const Verdict::Size &size : verdict.sizes)
       text += ", " + size.name + " in " + setText(size.values);
-  }
   text += '\n';
   for (const std::string &clause : verdict.required)
     text += "  requires: " + clause + '\n';
