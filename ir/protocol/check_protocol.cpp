@@ -164,7 +164,8 @@ void KernelChecker::findUndecided() {
 bool KernelChecker::hasSomethingToCheck() {
   bool found = false;
   walk(kernel_, [&](Op &op) {
-    found |= op.hasEffect(ir::Write | ir::RemoteWrite | ir::RemoteRead | ir::Signal | ir::Wait);
+    found |= op.hasEffect(ir::Write | ir::RemoteWrite | ir::RemoteRead | ir::Signal | ir::Wait) ||
+             op.is(OpKind::SigSlice) || op.is(OpKind::While);
   });
   return found;
 }
