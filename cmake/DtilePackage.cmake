@@ -11,6 +11,16 @@ install(FILES
   "${PROJECT_SOURCE_DIR}/LICENSE" "${PROJECT_SOURCE_DIR}/THIRD-PARTY-NOTICES.txt"
   "${PROJECT_SOURCE_DIR}/CHANGELOG.md" "${PROJECT_SOURCE_DIR}/SECURITY.md"
   DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+# The pages of users, and those that they link to, laid out as in the repository.
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs" DESTINATION "${CMAKE_INSTALL_DOCDIR}"
+  FILES_MATCHING PATTERN "*.md" PATTERN "*.dtile" PATTERN "contributing" EXCLUDE)
+foreach(folder IN ITEMS grammar sema ir backend backend/amdgpu backend/runtime
+        backend/runtime/python)
+  install(FILES "${PROJECT_SOURCE_DIR}/${folder}/README.md"
+    DESTINATION "${CMAKE_INSTALL_DOCDIR}/${folder}")
+endforeach()
+install(FILES "${PROJECT_SOURCE_DIR}/tests/bench/gpu/goals.md"
+  DESTINATION "${CMAKE_INSTALL_DOCDIR}/tests/bench/gpu")
 
 set(packageDirectory "${CMAKE_INSTALL_LIBDIR}/cmake/dtile")
 configure_package_config_file(

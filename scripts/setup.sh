@@ -12,7 +12,7 @@
 #   gcc        for scripts/test_gcc.sh
 #
 # A set names what is used; each line says for what, and what else comes with it where that is much.
-# docs/decisions.md has the sizes, and why it is these.
+# docs/decisions/dependencies.md has the sizes, and why it is these.
 set -euo pipefail
 
 build=(

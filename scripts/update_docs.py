@@ -1,17 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Writes the tables of the documentation from the .def files that they describe.
+"""Writes the tables of the documentation from the .def files that they describe, and the programs
+of the tutorial from their files.
 
     update_docs.py          rewrite what lies between the markers
     update_docs.py --check  change nothing; say which tables are stale, and exit with 1 if any
 
-A table stands between two lines:
+A table or a program stands between two lines:
 
     <!-- generated: NAME -->
     <!-- end of NAME -->
+
+TABLES says which names a page has. A name that ends in .dtile is a file beside the page.
 """
 
 import os
+import re
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -57,11 +61,29 @@ def cell(text):
     return text.replace("|", "\\|")
 
 
+def attributes():
+    """(op, key, type, whether it is required, what writes it or None, meaning) of each row.
+
+    Rows name the type themselves, or their key has a row KEY(key, type) and they name the writer.
+    """
+    path = "ir/core/attributes.def"
+    types = {key: kind for _, (key, kind) in rows(path, "KEY")}
+    for _, (op, key, third, fourth, meaning) in rows(path, "ATTR"):
+        if third in ("Required", "Optional"):
+            yield op, key, types[key], third == "Required", fourth, meaning
+        else:
+            yield op, key, third, fourth == "Required", None, meaning
+
+
+def op_names():
+    return {op: text for _, (op, text, *_) in rows("ir/core/ops.def", "OP")}
+
+
 def ops_table():
-    attributes = {}
-    for _, (op, name, kind, presence, meaning) in rows("ir/core/attributes.def", "ATTR"):
-        text = f"`{name}`: {kind.lower()}" + ("" if presence == "Required" else ", optional")
-        attributes.setdefault(op, []).append(f"{text} ({meaning})")
+    of_op = {}
+    for op, key, kind, is_required, _, meaning in attributes():
+        text = f"`{key}`: {kind.lower()}" + ("" if is_required else ", optional")
+        of_op.setdefault(op, []).append(f"{text} ({meaning})")
     lines, current = [], None
     for section, (op, text, operands, results, regions, effects, meaning) in rows(
         "ir/core/ops.def", "OP"
@@ -75,8 +97,8 @@ def ops_table():
         results = "" if results == "none" else f"`{results}`"
         if regions != "0":
             results += (", " if results else "") + f"{regions} region" + "s" * (regions != "1")
-        if op in attributes:
-            meaning += ". Attributes: " + "; ".join(attributes[op])
+        if op in of_op:
+            meaning += ". Attributes: " + "; ".join(of_op[op])
         effects = "" if effects == "None" else effects.replace(" |", ",")
         columns = [f"`{text}`", operands, results, effects, meaning]
         lines.append("| " + " | ".join(cell(column) for column in columns) + " |")
@@ -90,18 +112,91 @@ def passes_table():
     return "\n".join(lines)
 
 
+def schedule_attributes_table():
+    """What passes write; all optional attributes, where the table does not say what writes them."""
+    names, found = op_names(), {}
+    for op, key, kind, is_required, writer, meaning in attributes():
+        if is_required or writer == "lowering":
+            continue
+        writers = ", ".join(f"`{name}`" for name in (writer or "").split(", ") if name)
+        row = (f"`{key}`", kind.lower(), writers, cell(meaning))
+        found.setdefault(row, []).append(f"`{names[op]}`")
+    lines = ["| on | attribute | type | written by | meaning |", "| --- | --- | --- | --- | --- |"]
+    for row, ops in found.items():
+        lines.append(f"| {', '.join(ops)} | " + " | ".join(row) + " |")
+    return "\n".join(lines)
+
+
+def element_types_table():
+    what = {"Bool": "truth", "Int": "signed integer", "UInt": "unsigned integer", "Float": "float"}
+    lines = ["| type | bits | kind |", "| --- | --- | --- |"]
+    for _, (_, name, bits, kind) in rows("frontend/base/dtypes.def", "DTYPE"):
+        lines.append(f"| `{name}` | {bits} | {what[kind]} |")
+    return "\n".join(lines)
+
+
+CALLS = ("sema/calls/calls.def", "CALL")
+TEST_CALLS = ("sema/declarations/test_builtins.def", "TEST_BUILTIN")
+
+
+def calls_table(table):
+    """Calls by group; a group is a comment of few words on its own."""
+    lines, current = [], None
+    for section, (_, name, signature, meaning) in rows(*table):
+        is_group = re.fullmatch(r"[A-Z][\w ,:]+\.", section)
+        group = section.rstrip(".") if is_group else "This launch"
+        if group != current:
+            current = group
+            lines += ["", f"**{group}**", "", "| call | meaning |", "| --- | --- |"]
+        calls = ", ".join(name + s.strip() for s in re.split(r", (?=\()", signature))
+        lines.append(f"| `{cell(calls)}` | {cell(meaning)} |")
+    return "\n".join(lines).strip()
+
+
+def one_sided_table():
+    """Names of one list alone, by group."""
+
+    def names(table):
+        return {f[1]: section.rstrip(".") for section, f in rows(*table)}
+
+    kernels, tests = names(CALLS), names(TEST_CALLS)
+    lines = ["| only in | names |", "| --- | --- |"]
+    for where, here, there in (("kernels, `fn`", kernels, tests), ("tests", tests, kernels)):
+        only = ", ".join(f"`{name}`" for name in here if name not in there)
+        lines.append(f"| {where} | {only} |")
+    return "\n".join(lines)
+
+
+def program(page, name):
+    text = read(os.path.join(os.path.dirname(page), name))
+    return "```dtile\n" + text.rstrip() + "\n```"
+
+
 # (document, name of the table, what writes it)
 TABLES = [
     ("ir/README.md", "operations", ops_table),
     ("ir/README.md", "passes", passes_table),
+    ("ir/README.md", "schedule-attributes", schedule_attributes_table),
+    ("docs/language.md", "element-types", element_types_table),
+    ("docs/language.md", "built-in-functions", lambda: calls_table(CALLS)),
+    ("docs/language.md", "test-functions", lambda: calls_table(TEST_CALLS)),
+    ("docs/language.md", "one-sided-names", one_sided_table),
 ]
+# The page of which every marker that is a program's name is filled with that program.
+TUTORIAL = "docs/tutorial.md"
+
+
+def tables():
+    yield from TABLES
+    for name in re.findall(r"<!-- generated: (\S+\.dtile) -->", read(TUTORIAL)):
+        yield TUTORIAL, name, lambda name=name: program(TUTORIAL, name)
 
 
 def main(arguments):
     if arguments not in ([], ["--check"]):
         sys.exit(__doc__)
     stale = []
-    for path, name, write in TABLES:
+    for path, name, write in tables():
         text = read(path)
         begin, end = f"<!-- generated: {name} -->\n", f"<!-- end of {name} -->"
         if begin not in text or end not in text:

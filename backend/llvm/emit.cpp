@@ -60,7 +60,7 @@ constexpr llvm::StringRef kPipeline =
     "loop-mssa(loop-rotate,licm),gvn,instcombine<no-verify-fixpoint>,simplifycfg,adce),globaldce";
 
 /// Kernels for GPUs are long, and all their tiles are in registers: what gvn finds beyond early-cse
-/// is not worth up to a fifth of the time (docs/decisions.md).
+/// is not worth up to a fifth of the time (docs/decisions/no_gvn.md).
 constexpr llvm::StringRef kGpuPipeline =
     "function(sroa,early-cse,instcombine<no-verify-fixpoint>,simplifycfg,"
     "loop-mssa(loop-rotate,licm),early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,"
