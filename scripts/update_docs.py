@@ -68,6 +68,12 @@ def attributes():
     """
     path = "ir/core/attributes.def"
     types = {key: kind for _, (key, kind) in rows(path, "KEY")}
+    values = {}
+    if os.path.exists(os.path.join(ROOT, "ir/core/attribute_enums.def")):
+        for _, (enumeration, _, text) in rows("ir/core/attribute_enums.def", "VALUE"):
+            values.setdefault(enumeration, []).append(text)
+    # An enumeration's values say more than its name.
+    types = {key: " or ".join(values.get(kind, [kind])) for key, kind in types.items()}
     for _, (op, key, third, fourth, meaning) in rows(path, "ATTR"):
         if third in ("Required", "Optional"):
             yield op, key, types[key], third == "Required", fourth, meaning
