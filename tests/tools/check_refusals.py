@@ -32,7 +32,8 @@ def rows(page):
 
 
 def main(source):
-    paths = glob.glob(os.path.join(source, "ir", "schedule", "**", "stage_loads.cpp"), recursive=True)
+    pattern = os.path.join(source, "ir", "schedule", "**", "stage_loads.cpp")
+    paths = glob.glob(pattern, recursive=True)
     with open(paths[0], encoding="utf-8") as file:
         said = reasons(file.read())
     with open(os.path.join(source, "docs", "staged_spaces.md"), encoding="utf-8") as file:
