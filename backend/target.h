@@ -2,8 +2,8 @@
 // What the driver knows of a target: its name, and how to ask it for files.
 #pragma once
 
-#include "ir/analysis/target_facts.h"
 #include "ir/core/ir.h"
+#include "ir/machine/target_facts.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
@@ -61,10 +61,7 @@ public:
 
   /// What code can be made for, the default first; empty where `cpu` says it all.
   [[nodiscard]] virtual llvm::ArrayRef<llvm::StringRef> archs() const { return {}; }
-  /// Passes that prepare a module which all targets share for an architecture, as `dtilec ir`
-  /// takes them; may be empty.
-  [[nodiscard]] virtual llvm::StringRef passes(llvm::StringRef arch) const { return ""; }
-  /// What those passes see of the machine, or null.
+  /// The machine that passes and code generation for an architecture see, or null.
   [[nodiscard]] virtual const TargetFacts *facts(llvm::StringRef arch) const { return nullptr; }
   [[nodiscard]] virtual bool canEmit(EmitKind kind) const = 0;
 

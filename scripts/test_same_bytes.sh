@@ -41,7 +41,7 @@ while IFS= read -r file; do
       status=1
     fi
   done
-done < <(cd "${folders[0]}/build" && find bin lib stdlib/shmem -type f \
+done < <(cd "${folders[0]}/build" && find bin lib backend/device_library -type f \
   \( -perm -u+x -o -name '*.a' -o -name '*.so*' -o -name '*.bc' \) | sort)
 ((compared > 0)) || { echo "nothing was built" && status=1; }
 ((status == 0)) && echo "test_same_bytes.sh: $compared files are the same in both folders"

@@ -65,7 +65,7 @@ def check_ops(root):
             )
     names = {
         name: name
-        for name in rows(root, "ir/core/attributes.def", "ATTR", r'\w+, "([^"]+)"')
+        for name in rows(root, "ir/core/attributes.def", "ATTR", r"\w+, (\w+)")
     }
     for name in names:
         if name in ("name", "callee"):
@@ -131,7 +131,7 @@ def self_test():
                 file.write(text)
 
         write("ir/core/ops.def", 'OP(Add, "add", …\nOP(Wait, "wait", …\nOP(If, "if", …\n')
-        write("ir/core/attributes.def", 'ATTR(If, "kind", …\nATTR(If, "axis", …\n')
+        write("ir/core/attributes.def", "ATTR(If, kind, …\nATTR(If, axis, …\n")
         write("ir/transform/passes.def",
               'PASS(f, "cse", …\nPASS(g, "dce", …\nPASS(h, "a-b", …\n')
         write("frontend/base/diagnostics.def",

@@ -7,7 +7,7 @@
 Rules:
   include    a directory includes only what MAY_INCLUDE lists for it
   foreign    ANTLR, LLVM IR, device APIs and Boost are seen only in the places FOREIGN names
-  getenv     the environment is read in backend/runtime and the shmem providers only
+  getenv     the environment is read in backend/runtime only
   exception  throw, try, catch, dynamic_cast and typeid only where EXCEPTIONS_ALLOWED says
   namespace  no `using namespace` in headers
   spdx       the first line (the second, after #!) is the licence
@@ -26,6 +26,9 @@ MAX_LINES = 800
 # What a directory that defines passes sees of the pass manager.
 PASS_API = ["ir/transform/pass.h", "ir/transform/passes.def"]
 
+# What reads the IR may also ask analyses and the table of machines.
+IR = ["ir/core", "ir/analysis", "ir/machine"]
+
 # Directory -> what it may include besides itself: directories, or single files of a directory.
 # frontend/base is open to everybody but the runtime, which is a library of its own.
 MAY_INCLUDE = {
@@ -36,27 +39,28 @@ MAY_INCLUDE = {
     "sema": ["frontend/ast", "sema/tree"],
     "sema/tree": ["frontend/ast"],
     "ir/core": [],
+    "ir/machine": [],
     "ir/from_ast": ["frontend/ast", "sema/tree", "ir/core"],
-    "ir/analysis": ["ir/core"],
-    "ir/transform": ["ir/core", "ir/analysis"],
-    "ir/schedule": ["ir/core", "ir/analysis", *PASS_API],
-    "ir/interpret": ["ir/core", "ir/analysis"],
-    "ir/protocol": ["ir/core", "ir/analysis", "ir/interpret", *PASS_API],
-    "backend": ["ir/core", "ir/analysis"],
-    "backend/llvm": ["ir/core", "ir/analysis", "backend", "backend/runtime/runtime_abi.def",
+    "ir/analysis": ["ir/core", "ir/machine"],
+    "ir/transform": [*IR],
+    "ir/schedule": [*IR, *PASS_API],
+    "ir/interpret": [*IR],
+    "ir/protocol": [*IR, "ir/interpret", *PASS_API],
+    "backend": [*IR],
+    "backend/llvm": [*IR, "backend", "backend/runtime/runtime_abi.def",
                      "backend/runtime/kernel_abi.h"],
-    "backend/host": ["ir/core", "ir/analysis", "backend", "backend/llvm", "backend/launch",
+    "backend/host": [*IR, "backend", "backend/llvm", "backend/launch",
                      "backend/runtime"],
-    "backend/launch": ["ir/core", "ir/analysis", "backend", "backend/llvm", "backend/runtime"],
-    "backend/gpu": ["ir/core", "ir/analysis", "backend", "backend/llvm", "backend/launch",
+    "backend/launch": [*IR, "backend", "backend/llvm", "backend/runtime"],
+    "backend/gpu": [*IR, "backend", "backend/llvm", "backend/launch",
                     "backend/runtime/kernel_abi.h", "backend/runtime/device_abi.h",
-                    "stdlib/shmem/device_bitcode.h"],
-    "backend/nvptx": ["ir/core", "ir/analysis", "backend", "backend/llvm", "backend/gpu"],
-    "backend/amdgpu": ["ir/core", "ir/analysis", "backend", "backend/llvm", "backend/gpu"],
-    "backend/runtime": ["stdlib/shmem", "frontend/base/element_clauses.h"],
+                    "backend/device_library/device_bitcode.h"],
+    "backend/nvptx": [*IR, "backend", "backend/llvm", "backend/gpu"],
+    "backend/amdgpu": [*IR, "backend", "backend/llvm", "backend/gpu"],
+    "backend/runtime": ["frontend/base/element_clauses.h"],
     "editors/lsp": ["frontend/ast", "frontend/parse", "sema", "sema/tree"],
     "backend/driver": ["frontend", "sema", "ir", "backend", "editors"],
-    "stdlib": ["backend/runtime"],
+    "backend/device_library": ["backend/runtime/kernel_abi.h", "backend/runtime/device_abi.h"],
     "tests": ["frontend", "sema", "ir", "backend", "editors", "stdlib"],
     "examples": ["backend/runtime"],
 }
@@ -64,15 +68,15 @@ MAY_INCLUDE = {
 # (file name pattern, what it may include although its directory may not)
 EXTRA_INCLUDES = [(r"sema/names/module_loader\.(h|cpp)", "frontend/parse")]
 
-NO_BASE = ["backend/runtime", "stdlib", "examples"]
+NO_BASE = ["backend/runtime", "backend/device_library", "examples"]
 
 # What a foreign include looks like, and the paths that may have it.
 FOREIGN = [
     ("ANTLR", r"antlr4.*", r"frontend/parse/"),
     ("LLVM beyond ADT and Support", r"(llvm|llvm-c|lld|clang)/(?!ADT/|Support/|Config/).*",
-     r"backend/(?!runtime/)|tests/unit/"),
+     r"backend/(?!runtime/|device_library/)|tests/unit/"),
     ("LLVM", r"(llvm|llvm-c|lld|clang)/.*",
-     r"(?!backend/runtime/|stdlib/|examples/)"),
+     r"(?!backend/runtime/|backend/device_library/|examples/)"),
     ("CUDA or HIP", r"(cuda|hip/|cudart|nvrtc|cuda_runtime).*", r".*device_\w+\.cpp$"),
     ("Boost", r"boost/.*", r"backend/(runtime|host)/|ir/interpret/|tests/unit/"),
     ("CLI11", r"CLI/.*", r"backend/driver/"),
@@ -151,8 +155,8 @@ def check_words(path, text):
     excepted = any(re.match(pattern, path) for pattern in EXCEPTIONS_ALLOWED)
     for number, line in enumerate(blank(text).split("\n"), 1):
         if re.search(r"\bgetenv\b", line) and not path.startswith(
-                ("backend/runtime/", "stdlib/shmem/", "tests/tools/")):
-            yield number, "getenv", "the environment is read in backend/runtime and stdlib/shmem"
+                ("backend/runtime/", "tests/tools/")):
+            yield number, "getenv", "the environment is read in backend/runtime"
         match = re.search(r"\b(throw|try|catch|dynamic_cast|typeid)\b", line)
         if match and not excepted:
             yield number, "exception", f"`{match.group(1)}` outside frontend/parse"

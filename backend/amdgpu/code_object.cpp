@@ -72,15 +72,10 @@ llvm::Expected<std::string> linkCodeObject(llvm::StringRef object) {
     return llvm::createStringError("cannot make a pipe for lld, in /proc/self/fd");
   std::string messages;
   llvm::raw_string_ostream os(messages);
-  const char *arguments[] = {"ld.lld",
-                             "--no-undefined",
-                             "-shared",
-                             "--threads=1",
-                             input->path().c_str(),
-                             "-o",
+  const char *arguments[] = {"ld.lld",      "--no-undefined",      "-shared",
+                             "--threads=1", input->path().c_str(), "-o",
                              output.path()};
-  const lld::Result result =
-      lld::lldMain(arguments, os, os, {{lld::Gnu, &lld::elf::link}});
+  const lld::Result result = lld::lldMain(arguments, os, os, {{lld::Gnu, &lld::elf::link}});
   std::string linked = output.finish();
   if (result.retCode != 0)
     return llvm::createStringError("lld cannot link the code object: " + messages);

@@ -31,9 +31,6 @@ public:
   [[nodiscard]] llvm::StringRef rankScope() const override { return "agent"; }
   [[nodiscard]] const TargetFacts &facts() const override { return facts_; }
 
-  [[nodiscard]] llvm::StringRef passes() const override {
-    return "gather-rows,infer-layouts,guard-masks,prefetch-loads,flag-words,load-together,dce";
-  }
   [[nodiscard]] unsigned parameterSpace() const override { return kConstant; }
   [[nodiscard]] llvm::Intrinsic::ID exp2() const override { return llvm::Intrinsic::amdgcn_exp2; }
   void makeKernel(llvm::Function &function, unsigned threads) const override;
@@ -47,7 +44,8 @@ public:
                 llvm::ArrayRef<llvm::Value *> aWords, llvm::ArrayRef<llvm::Value *> bWords,
                 llvm::MutableArrayRef<llvm::Value *> sums) const override;
   [[nodiscard]] bool hasSumVectors() const override { return true; }
-  [[nodiscard]] llvm::Value *firstSums(llvm::IRBuilder<> &b, llvm::Constant *sums) const override;
+  [[nodiscard]] llvm::Value *initialAccumulator(llvm::IRBuilder<> &b,
+                                                llvm::Constant *sums) const override;
 
 private:
   /// The address space of kernel arguments.
@@ -100,7 +98,7 @@ void AmdgpuDevice::barrier(llvm::IRBuilder<> &b) const {
 }
 
 void AmdgpuDevice::barrier(llvm::IRBuilder<> &b, unsigned which, unsigned threads) const {
-  // A work-group has only one; nothing that would need others runs here (staging() is null).
+  // A work-group has only one; nothing that would need others runs here (warpOps() is null).
   DTILE_CHECK(which == 0, "the barrier of all threads");
   barrier(b);
 }
@@ -235,7 +233,7 @@ llvm::Value *operandOf(llvm::IRBuilder<> &b, Form form, llvm::ArrayRef<llvm::Val
 
 /// LLVM makes single registers of vectors that begin with a constant, and copies all of them to
 /// accumulation registers and back in each iteration.
-llvm::Value *AmdgpuDevice::firstSums(llvm::IRBuilder<> &b, llvm::Constant *sums) const {
+llvm::Value *AmdgpuDevice::initialAccumulator(llvm::IRBuilder<> &b, llvm::Constant *sums) const {
   llvm::Type *type = sums->getType();
   auto *same = llvm::InlineAsm::get(llvm::FunctionType::get(type, {type}, false), "", "=a,0",
                                     /*hasSideEffects=*/false);

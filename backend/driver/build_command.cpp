@@ -219,8 +219,7 @@ bool checkEmit(Session &session, llvm::ArrayRef<TargetArch> targets) {
     session.diagnostics.report(SourceLoc{}, diag::cannot_emit, emit.name, why);
     return false;
   };
-  if (!options.assemble &&
-      (options.emit == EmitKind::Cubin || options.emit == EmitKind::SassStats))
+  if (!options.assemble && (options.emit == EmitKind::Cubin || options.emit == EmitKind::SassStats))
     return report("is what `--no-assemble` leaves out");
   for (const TargetArch &target : targets)
     if (emit.backend && !target.target->canEmit(*emit.backend))
@@ -268,7 +267,7 @@ bool markChecked(Session &session, ir::Module &module, llvm::ArrayRef<TargetArch
     if (kernel.is(ir::OpKind::Kernel))
       for (ir::Op *clause : ir::clausesOf(kernel))
         if (clause->is(ir::OpKind::LaunchElements))
-          clause->setAttr("checked", true);
+          clause->set(ir::attr::checked, true);
   return true;
 }
 
@@ -348,9 +347,8 @@ void buildFile(Session &session) {
     lowered.module->setSources(&recorded);
   }
   const auto outputs =
-      makeOutputs(session, read,
-                  program ? program->absentFiles() : llvm::ArrayRef<std::string>(), lowered,
-                  targets);
+      makeOutputs(session, read, program ? program->absentFiles() : llvm::ArrayRef<std::string>(),
+                  lowered, targets);
   if ((check && !check->finish(session.diagnostics)) || !outputs ||
       !checkOutputs(session, *outputs, read))
     return;

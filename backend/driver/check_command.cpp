@@ -8,7 +8,7 @@
 #include "frontend/base/check.h"
 #include "frontend/parse/parser.h"
 #include "ir/core/builder.h"
-#include "ir/protocol/check_protocol.h"
+#include "ir/protocol/check/check_protocol.h"
 
 #include "llvm/ADT/STLExtras.h"
 

@@ -2,7 +2,7 @@
 // Declares every option once, with CLI11. CLI11 throws; nothing leaves this file.
 #include "backend/driver/command_line.h"
 
-#include "ir/analysis/target_facts.h"
+#include "ir/machine/target_facts.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Process.h"
@@ -188,7 +188,7 @@ CLI::App *addCommand(CLI::App &app, Options &o, Command command, const char *nam
 
 void addMachine(CLI::App &app, Options &o, const char *about) {
   std::vector<std::string> machines;
-  for (const TargetFacts &machine : kMachines)
+  for (const TargetFacts &machine : allMachines())
     machines.push_back(machine.name.str());
   app.add_option("--machine", o.machine, about)->type_name("NAME")->check(CLI::IsMember(machines));
 }

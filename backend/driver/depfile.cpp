@@ -30,8 +30,8 @@ llvm::StringRef problem(llvm::StringRef path) {
 
 llvm::Error escape(llvm::StringRef path, bool isTarget, std::string &text) {
   if (const llvm::StringRef what = problem(path); !what.empty())
-    return llvm::createStringError("a depfile cannot name `" + path + "`: " +
-                                   (what.size() == 1 ? "`" + what + "`" : what) +
+    return llvm::createStringError("a depfile cannot name `" + path +
+                                   "`: " + (what.size() == 1 ? "`" + what + "`" : what) +
                                    " means something else to make or ninja");
   for (char c : path) {
     // In what is read `%` is plain, but before the colon it would make a rule for many files.

@@ -33,7 +33,7 @@ void printTable(const std::vector<Row> &rows, llvm::raw_ostream &os) {
 }
 
 std::string varName(const ir::Op &space, unsigned dim) {
-  const auto vars = space.strsAttr("vars");
+  const auto vars = space.get(ir::attr::vars);
   return dim < vars.size() ? vars[dim] : "#" + std::to_string(dim);
 }
 
@@ -70,24 +70,24 @@ std::string groupText(const ir::Op &space, const ir::TileOrder &order) {
 
 std::string placementText(const ir::Op &space) {
   std::vector<std::string> texts;
-  if (space.boolAttrOr("ordered", false))
+  if (space.get(ir::attr::ordered))
     texts.emplace_back("ordered");
-  if (int64_t programs = space.intAttrOr("programs", 0))
+  if (int64_t programs = space.getOr(ir::attr::programs, 0))
     texts.push_back("programs(" + std::to_string(programs) + ")");
-  if (space.hasAttr("after_all"))
-    texts.push_back("after all of " + space.strAttr("after_all").str());
+  if (space.has(ir::attr::after_all))
+    texts.push_back("after all of " + space.get(ir::attr::after_all).str());
   return texts.empty() ? "-" : llvm::join(texts, ", ");
 }
 
 void explainKernel(ir::Op &kernel) {
-  llvm::outs() << "kernel " << kernel.strAttr("name") << '\n';
+  llvm::outs() << "kernel " << kernel.get(ir::attr::name) << '\n';
   std::vector<Row> rows = {
       {"space", "order, outermost first", "rotation", "grouping", "placement"}};
   for (ir::Op &op : kernel.body().ops()) {
     if (!op.is(ir::OpKind::Space))
       continue;
     const ir::TileOrder order = ir::TileOrder::fromSpace(op);
-    const llvm::StringRef name = op.strAttr("name");
+    const llvm::StringRef name = op.get(ir::attr::name);
     rows.push_back({name.empty() ? "(body)" : name.str(), orderText(op, order),
                     rotationText(op, order), groupText(op, order), placementText(op)});
   }

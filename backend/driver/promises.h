@@ -2,7 +2,7 @@
 // What kernels ensure, as the checker follows it.
 #pragma once
 
-#include "ir/protocol/promise.h"
+#include "ir/protocol/check/promise.h"
 #include "sema/tree/typed_ast.h"
 
 #include "llvm/ADT/ArrayRef.h"

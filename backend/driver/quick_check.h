@@ -3,7 +3,7 @@
 #pragma once
 
 #include "backend/driver/target_code.h"
-#include "ir/protocol/check_protocol.h"
+#include "ir/protocol/check/check_protocol.h"
 
 #include <future>
 

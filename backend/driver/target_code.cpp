@@ -104,14 +104,15 @@ std::unique_ptr<ir::Module> prepareFor(Diagnostics &diagnostics, ir::Module &mod
                                        std::vector<passes::Remark> *remarks) {
   PhaseScope phase("running a target's passes");
   std::unique_ptr<ir::Module> copy = ir::cloneModule(module);
-  llvm::StringRef text = target.target->passes(target.arch);
-  if (text.empty())
+  const TargetFacts *machine = target.target->facts(target.arch);
+  if (!machine)
     return copy;
-  auto pipeline = passes::parsePipeline(text, passes::allPasses(), diagnostics);
+  auto pipeline = passes::parsePipeline(passes::devicePipelineText(*machine), passes::allPasses(),
+                                        diagnostics);
   if (!pipeline)
     return nullptr;
   passes::PassContext context(diagnostics);
-  context.facts = target.target->facts(target.arch);
+  context.facts = machine;
   passes::PassManager manager({});
   if (!manager.run(*copy, *pipeline, context))
     return nullptr;

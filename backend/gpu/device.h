@@ -3,8 +3,8 @@
 // (backend/nvptx, backend/amdgpu); everything else in backend/gpu asks facts, never names.
 #pragma once
 
-#include "ir/analysis/target_facts.h"
 #include "ir/core/ir.h"
+#include "ir/machine/target_facts.h"
 
 #include "llvm/ADT/StringRef.h"
 #include "llvm/IR/IRBuilder.h"
@@ -15,7 +15,9 @@
 namespace dtile::backend::gpu {
 
 class AsyncCopies;
-class StagingOps;
+class BulkCopies;
+class WarpgroupMma;
+class WarpOps;
 
 /// One kind of device (an architecture of a vendor). Has no state.
 class Device {
@@ -29,10 +31,6 @@ public:
   [[nodiscard]] virtual llvm::StringRef triple() const = 0;
   [[nodiscard]] virtual llvm::StringRef features() const = 0;
   [[nodiscard]] virtual const TargetFacts &facts() const = 0;
-
-  /// Passes that prepare a module that all targets share for this device, as `dtilec ir` takes
-  /// them.
-  [[nodiscard]] virtual llvm::StringRef passes() const { return "infer-layouts"; }
 
   /// Address spaces of memory that all programs see, and of a program's shared memory.
   static constexpr unsigned kGlobal = 1, kShared = 3;
@@ -65,7 +63,8 @@ public:
   /// Whether instructions take and give sums as vectors, which loops then carry.
   [[nodiscard]] virtual bool hasSumVectors() const { return false; }
   /// A constant vector of sums that a loop begins with, as what LLVM does not take apart.
-  [[nodiscard]] virtual llvm::Value *firstSums(llvm::IRBuilder<> &, llvm::Constant *sums) const {
+  [[nodiscard]] virtual llvm::Value *initialAccumulator(llvm::IRBuilder<> &,
+                                                        llvm::Constant *sums) const {
     return sums;
   }
   /// f32 as a nearest value of tf32; ties as the device likes.
@@ -79,7 +78,7 @@ public:
     return llvm::Intrinsic::not_intrinsic;
   }
   /// Whether loadMatrices can be used.
-  [[nodiscard]] virtual bool loadsMatrices() const { return false; }
+  [[nodiscard]] virtual bool hasLdmatrix() const { return false; }
   /// Up to 4 squares of 8 x 8 two-byte elements from shared memory, one word a square: lane l gives
   /// the address of row l % 8 of square l / 8, and gets elements 2 * (l % 4) and the next of row
   /// l / 4 (of column l / 4 when transposed) of each.
@@ -90,10 +89,12 @@ public:
   [[nodiscard]] virtual llvm::Value *opaque(llvm::IRBuilder<> &, llvm::Value *value) const {
     return value;
   }
-  /// Copies to shared memory that threads do not wait for, or null.
+  // What only some devices have; null where they have not.
+  /// Asynchronous copies of single threads to shared memory.
   [[nodiscard]] virtual const AsyncCopies *asyncCopies() const { return nullptr; }
-  /// Copy engines and matrix units that work from shared memory, or null.
-  [[nodiscard]] virtual const StagingOps *staging() const { return nullptr; }
+  [[nodiscard]] virtual const WarpOps *warpOps() const { return nullptr; }
+  [[nodiscard]] virtual const BulkCopies *bulkCopies() const { return nullptr; }
+  [[nodiscard]] virtual const WarpgroupMma *warpgroupMma() const { return nullptr; }
 };
 
 } // namespace dtile::backend::gpu

@@ -2,9 +2,9 @@
 // Links the shmem device library: dtilec's own bitcode, then the provider's, which the user has.
 #include "backend/gpu/device_library.h"
 
+#include "backend/device_library/device_bitcode.h"
 #include "backend/llvm/emit.h"
 #include "frontend/base/check.h"
-#include "stdlib/shmem/device_bitcode.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -97,8 +97,8 @@ public:
   llvm::Error
   add(llvm::MemoryBufferRef bytes,
       llvm::function_ref<void(llvm::Module &library, llvm::StringRef triple)> prepare = nullptr) {
-    llvm::Expected<std::unique_ptr<llvm::Module>> library = llvm::getLazyBitcodeModule(
-        bytes, module_.getContext(), /*ShouldLazyLoadMetadata=*/true);
+    llvm::Expected<std::unique_ptr<llvm::Module>> library =
+        llvm::getLazyBitcodeModule(bytes, module_.getContext(), /*ShouldLazyLoadMetadata=*/true);
     if (!library)
       return library.takeError();
     // What adapt() takes away has to be there.
@@ -302,9 +302,8 @@ llvm::Expected<int32_t> linkDeviceLibrary(llvm::Module &module, const Device &de
     return row.takeError();
   LibraryLinker linker(module, device);
   // The provider calls what the first part has, too.
-  for (llvm::StringRef part :
-       {llvm::StringRef("device"), llvm::StringRef(provider.name), llvm::StringRef("device"),
-        llvm::StringRef("math")})
+  for (llvm::StringRef part : {llvm::StringRef("device"), llvm::StringRef(provider.name),
+                               llvm::StringRef("device"), llvm::StringRef("math")})
     if (llvm::Error error = addPart(linker, device, part))
       return std::move(error);
   int32_t version = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The shmem device library (stdlib/shmem), linked into a module of GPU code.
+// The shmem device library (backend/device_library), linked into a module of GPU code.
 #pragma once
 
 #include "backend/gpu/device.h"

@@ -20,7 +20,7 @@ constexpr CallRow kCalls[] = {
 #include "backend/gpu/device_calls.def"
 };
 
-/// A launch's own; how much there is, is said when it is launched. Aligned as copy engines and
+/// A launch's own; how much there is, is said when it is launched. Aligned as TMA and
 /// matrix units want it.
 constexpr llvm::StringLiteral kSharedName = "dtile_shared";
 constexpr uint64_t kSharedAlign = 1024;

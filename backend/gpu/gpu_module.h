@@ -111,7 +111,7 @@ struct BodyRange {
 
 /// Threads of a program that run bodies.
 [[nodiscard]] inline unsigned bodyThreads(const ir::Op &kernel) {
-  return unsigned(kernel.intAttrOr("threads", 128));
+  return unsigned(kernel.getOr(ir::attr::threads, 128));
 }
 
 /// Those, and what else a program has.

@@ -2,7 +2,7 @@
 // Device code of a module, its prologues, and the images that hold it.
 #include "backend/gpu/gpu_target.h"
 
-#include "backend/gpu/body_weights.h"
+#include "backend/gpu/body_cost.h"
 #include "backend/gpu/device_library.h"
 #include "backend/gpu/gpu_module.h"
 #include "backend/gpu/space_facts.h"
@@ -56,7 +56,7 @@ private:
 };
 
 void DeviceCompiler::lowerKernel(GpuModule &module, Op &kernel) {
-  const std::string name = kernel.strAttr("name").str();
+  const std::string name = kernel.get(ir::attr::name).str();
   const std::string prefix = "dtile." + name + "." + device_.arch().str();
   launch::Frame frame(kernel, launch::FrameKind::Device);
   requestTensorMaps(kernel, frame);
@@ -76,10 +76,10 @@ void DeviceCompiler::lowerKernel(GpuModule &module, Op &kernel) {
   for (Op &op : kernel.body().ops()) {
     if (!op.is(OpKind::Space))
       continue;
-    llvm::StringRef space = op.strAttr("name");
+    llvm::StringRef space = op.get(ir::attr::name);
     const std::string part = prefix + "." + (space.empty() ? "body" : space.str());
     image.counts.push_back(launch::lowerCount(host_, frame, op, part + ".count"));
-    image.weights.push_back(lowerWeight(host_, frame, op, device_.facts(), part + ".weight"));
+    image.weights.push_back(lowerCost(host_, frame, op, device_.facts(), part + ".weight"));
     image.spaces.push_back(spaceFacts(op, device_.facts()));
   }
   for (const GpuModule::Site &site : module.takeSites())
@@ -165,11 +165,6 @@ llvm::Expected<const Device *> GpuTarget::require(llvm::StringRef arch) const {
     return device;
   return llvm::createStringError("`" + arch + "` is no architecture of target `" + name() +
                                  "`, which has " + llvm::join(archs_, ", "));
-}
-
-llvm::StringRef GpuTarget::passes(llvm::StringRef arch) const {
-  const Device *device = find(arch);
-  return device ? device->passes() : "";
 }
 
 const TargetFacts *GpuTarget::facts(llvm::StringRef arch) const {

@@ -3,7 +3,7 @@
 // their launches around them, as a file or as code of this process (launch::load).
 //
 // Modules must be verified, free of calls (pass `inline`), and prepared for the device: the passes
-// of Device::passes() run on a clone of what all targets share.
+// of passes::devicePipelineText run on a clone of what all targets share.
 #pragma once
 
 #include "backend/gpu/device.h"
@@ -74,7 +74,6 @@ public:
   GpuTarget(llvm::StringLiteral name, llvm::StringLiteral summary, const Vendor &vendor);
 
   llvm::ArrayRef<llvm::StringRef> archs() const override { return archs_; }
-  llvm::StringRef passes(llvm::StringRef arch) const override;
   const TargetFacts *facts(llvm::StringRef arch) const override;
   bool canEmit(EmitKind kind) const override;
   llvm::Error addTo(launch::Package &package, ir::Module &module,

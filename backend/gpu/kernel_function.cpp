@@ -84,15 +84,14 @@ void KernelFunction::lowerCaptured(Op &user) {
 
 llvm::Value *KernelFunction::scratchLaunches(const Op &param) {
   const int64_t object = kernel_.layout->object(param);
-  llvm::Value *parts = b.CreateLoad(
-      b.getInt64Ty(),
-      loadFrame(object + int64_t(offsetof(dtile_device_object, turn)), b.getPtrTy()));
+  llvm::Value *parts =
+      b.CreateLoad(b.getInt64Ty(),
+                   loadFrame(object + int64_t(offsetof(dtile_device_object, turn)), b.getPtrTy()));
   return b.CreateLShr(parts, DTILE_DEVICE_PART_BITS);
 }
 
 llvm::Value *KernelFunction::scratchTurn(const Op &param) {
-  return b.CreateURem(scratchLaunches(param),
-                      b.getInt64(uint64_t(launch::scratchCopies(param))));
+  return b.CreateURem(scratchLaunches(param), b.getInt64(uint64_t(launch::scratchCopies(param))));
 }
 
 void KernelFunction::lowerScratch(Op &param) {
@@ -106,7 +105,7 @@ void KernelFunction::lowerScratch(Op &param) {
     data = b.CreateGEP(b.getInt8Ty(), data, b.CreateMul(scratchTurn(param), bytes));
   }
   // Memory that nothing has written holds 0.
-  if (param.boolAttrOr("flagged", false))
+  if (param.get(ir::attr::ll))
     numbers_[&param] =
         b.CreateTrunc(b.CreateAdd(scratchLaunches(param), b.getInt64(1)), b.getInt32Ty());
   llvm::SmallVector<llvm::Value *, 4> sizes;
@@ -127,8 +126,8 @@ llvm::Value *KernelFunction::cellsObject(const Op &signalParam) {
 
 llvm::Value *KernelFunction::cellNumber(const Op &signalParam, llvm::Value *cell) {
   llvm::Value *first = loadFrame(kernel_.layout->object(signalParam), b.getPtrTy());
-  llvm::Value *bytes = b.CreateSub(b.CreatePtrToInt(cell, b.getInt64Ty()),
-                                   b.CreatePtrToInt(first, b.getInt64Ty()));
+  llvm::Value *bytes =
+      b.CreateSub(b.CreatePtrToInt(cell, b.getInt64Ty()), b.CreatePtrToInt(first, b.getInt64Ty()));
   return b.CreateExactSDiv(bytes, b.getInt64(sizeof(uint64_t)));
 }
 
@@ -137,8 +136,8 @@ llvm::Value *KernelFunction::expected(Op &signalParam, llvm::Value *cell) {
   if (!function) {
     llvm::Type *p = b.getPtrTy();
     llvm::Type *i64 = b.getInt64Ty();
-    std::string name = ("dtile." + kernel_.kernel->strAttr("name") + "." +
-                        signalParam.strAttr("name") + ".expected")
+    std::string name = ("dtile." + kernel_.kernel->get(ir::attr::name) + "." +
+                        signalParam.get(ir::attr::name) + ".expected")
                            .str();
     function = gpu_.function(
         name, llvm::FunctionType::get(i64, {p, p, i64, i64, i64, i64}, /*isVarArg=*/false));
@@ -160,11 +159,10 @@ llvm::Value *KernelFunction::expected(Op &signalParam, llvm::Value *cell) {
     f.builder().SetInsertPoint(start);
     gpu_.debug.moveTo(f.builder(), signalParam);
     f.lowerCaptured(signalParam);
-    f.builder().CreateRet(
-        launch::expectedCount(f, f.builder(), signalParam, function->getArg(5)));
+    f.builder().CreateRet(launch::expectedCount(f, f.builder(), signalParam, function->getArg(5)));
   }
-  return b.CreateCall(function, {kernel_.launch, kernel_.frame, kernel_.rank, kernel_.ranks,
-                                 epoch(), cell});
+  return b.CreateCall(function,
+                      {kernel_.launch, kernel_.frame, kernel_.rank, kernel_.ranks, epoch(), cell});
 }
 
 } // namespace dtile::backend::gpu

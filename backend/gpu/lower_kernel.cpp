@@ -45,10 +45,10 @@ private:
   /// What the next launch counts from.
   void finish();
   /// By all threads of so many programs, of which this one is number `program`; i64.
-  void moveBases(llvm::ArrayRef<Op *> signals, llvm::Value *program, llvm::Value *programs);
-  void moveBases(Op &signal, llvm::Value *first, llvm::Value *step);
+  void advanceSignals(llvm::ArrayRef<Op *> signals, llvm::Value *program, llvm::Value *programs);
+  void advanceSignals(Op &signal, llvm::Value *first, llvm::Value *step);
   /// So many parts of a launch have ended.
-  void moveTurns(llvm::Value *parts);
+  void advanceEpochs(llvm::Value *parts);
   [[nodiscard]] int32_t numberOf(llvm::StringRef space) const;
   [[nodiscard]] bool isAwaited(const Op &space) const;
 
@@ -148,16 +148,15 @@ void KernelLowering::lower(llvm::StringRef entry) {
 }
 
 bool KernelLowering::mayMeet() const {
-  return kernel_.kernel->boolAttrOr("entry_barrier", false) ||
+  return kernel_.kernel->get(ir::attr::entry_barrier) ||
          llvm::any_of(kernel_.kernel->body().ops(), [](const Op &op) {
-           return op.is(OpKind::Param) &&
-                  (op.boolAttrOr("zero", false) || op.boolAttrOr("in_turn", false));
+           return op.is(OpKind::Param) && (op.get(ir::attr::zero) || op.get(ir::attr::by_epoch));
          });
 }
 
 void KernelLowering::zeroNextCopies() {
   for (Op &op : kernel_.kernel->body().ops()) {
-    if (!op.is(OpKind::Param) || !op.boolAttrOr("zero", false))
+    if (!op.is(OpKind::Param) || !op.get(ir::attr::zero))
       continue;
     auto field = [&](size_t offset, llvm::Type *type) { return objectField(op, offset, type); };
     llvm::Value *copy = b.CreateURem(b.CreateAdd(scratchLaunches(op), b.getInt64(1)),
@@ -183,14 +182,15 @@ llvm::Value *KernelLowering::bodiesTaken(llvm::IRBuilder<> &at, int32_t space) {
 }
 
 int32_t KernelLowering::numberOf(llvm::StringRef space) const {
-  auto it = llvm::find_if(spaces_, [&](Op *op) { return op->strAttr("name") == space; });
+  auto it = llvm::find_if(spaces_, [&](Op *op) { return op->get(ir::attr::name) == space; });
   DTILE_CHECK(it != spaces_.end(), "after_all names an earlier space");
   return int32_t(it - spaces_.begin());
 }
 
 bool KernelLowering::isAwaited(const Op &space) const {
   return llvm::any_of(spaces_, [&](Op *other) {
-    return other->hasAttr("after_all") && other->strAttr("after_all") == space.strAttr("name");
+    return other->has(ir::attr::after_all) &&
+           other->get(ir::attr::after_all) == space.get(ir::attr::name);
   });
 }
 
@@ -199,7 +199,7 @@ void KernelLowering::lowerSpaces() {
   constexpr size_t kFirst = offsetof(dtile_device_launch, first_program);
   llvm::SmallVector<llvm::BasicBlock *, 4> insides;
   for (Op *space : spaces_) {
-    llvm::StringRef name = space->strAttr("name");
+    llvm::StringRef name = space->get(ir::attr::name);
     insides.push_back(block("space" + llvm::Twine(name.empty() ? "" : ".") + name));
   }
   llvm::Value *first = b.getInt32(0);
@@ -228,8 +228,8 @@ void KernelLowering::lowerSpace(Op &space, int32_t number, llvm::Value *first, l
   llvm::IRBuilder<> &inner = body->builder();
   inner.SetInsertPoint(b.GetInsertBlock());
   gpu_.debug.moveTo(inner, space);
-  if (space.hasAttr("after_all")) {
-    llvm::StringRef before = space.strAttr("after_all");
+  if (space.has(ir::attr::after_all)) {
+    llvm::StringRef before = space.get(ir::attr::after_all);
     inner.CreateCall(gpu_.call(DeviceCall::space_await),
                      {kernel_.launch, epoch(inner), inner.getInt32(numberOf(before)),
                       inner.getInt32(gpu_.site(space, before))});
@@ -269,13 +269,13 @@ void KernelLowering::finish() {
   if (isAsked) {
     llvm::Value *last = b.CreateCall(gpu_.call(DeviceCall::end_as_last), {kernel_.launch, epoch()});
     when(b.CreateIsNotNull(last), "last", [&] {
-      moveBases(signals, b.getInt64(0), b.getInt64(1));
-      moveTurns(b.getInt64(DTILE_DEVICE_PARTS));
+      advanceSignals(signals, b.getInt64(0), b.getInt64(1));
+      advanceEpochs(b.getInt64(DTILE_DEVICE_PARTS));
     });
     return;
   }
   llvm::Value *share = b.CreateCall(gpu_.call(DeviceCall::end), {kernel_.launch, epoch()});
-  moveTurns(share);
+  advanceEpochs(share);
   if (signals.empty())
     return;
   // From the program with the highest number on, which has as few bodies as any: where there are
@@ -284,13 +284,13 @@ void KernelLowering::finish() {
   llvm::Value *programs =
       wide(launchField(offsetof(dtile_device_launch, programs), b.getInt32Ty(), "programs"));
   llvm::Value *behind = b.CreateSub(b.CreateSub(programs, b.getInt64(1)), wide(kernel_.program));
-  moveBases(signals, behind, programs);
+  advanceSignals(signals, behind, programs);
 }
 
-void KernelLowering::moveTurns(llvm::Value *parts) {
+void KernelLowering::advanceEpochs(llvm::Value *parts) {
   llvm::SmallVector<Op *, 4> objects;
   for (Op &op : kernel_.kernel->body().ops())
-    if (op.is(OpKind::Param) && op.strAttr("mode") == "scratch")
+    if (op.is(OpKind::Param) && op.get(ir::attr::mode) == ir::ParamMode::Scratch)
       objects.push_back(&op);
   if (objects.empty())
     return;
@@ -304,8 +304,8 @@ void KernelLowering::moveTurns(llvm::Value *parts) {
   });
 }
 
-void KernelLowering::moveBases(llvm::ArrayRef<Op *> signals, llvm::Value *program,
-                               llvm::Value *programs) {
+void KernelLowering::advanceSignals(llvm::ArrayRef<Op *> signals, llvm::Value *program,
+                                    llvm::Value *programs) {
   llvm::Value *threads = b.getInt64(kernel_.threads);
   llvm::Value *thread = b.CreateZExt(kernel_.thread, b.getInt64Ty());
   // The first cells of each are another warp's, so that their ways to memory are at the same time.
@@ -314,12 +314,12 @@ void KernelLowering::moveBases(llvm::ArrayRef<Op *> signals, llvm::Value *progra
     const unsigned skipped = unsigned(number) * lanes % kernel_.threads;
     llvm::Value *turned =
         b.CreateURem(b.CreateAdd(thread, b.getInt64(kernel_.threads - skipped)), threads);
-    moveBases(*signal, b.CreateAdd(b.CreateMul(program, threads), turned),
-              b.CreateMul(programs, threads));
+    advanceSignals(*signal, b.CreateAdd(b.CreateMul(program, threads), turned),
+                   b.CreateMul(programs, threads));
   }
 }
 
-void KernelLowering::moveBases(Op &signal, llvm::Value *first, llvm::Value *step) {
+void KernelLowering::advanceSignals(Op &signal, llvm::Value *first, llvm::Value *step) {
   llvm::Type *i64 = b.getInt64Ty();
   llvm::Value *count = b.getInt64(1);
   for (const SignalCells::Dimension &dim : cells(signal.result()).dims)
@@ -350,17 +350,17 @@ void KernelLowering::moveBases(Op &signal, llvm::Value *first, llvm::Value *step
 
 } // namespace
 
-llvm::Value *BodyLowering::countBody(const BodyRange &range) {
+llvm::Value *BodyLowering::claimBody(const BodyRange &range) {
   return b.CreateAtomicRMW(llvm::AtomicRMWInst::Add, range.taken, b.getInt64(1), llvm::Align(8),
                            llvm::AtomicOrdering::Monotonic,
                            gpu_.context().getOrInsertSyncScopeID(gpu_.device.rankScope()));
 }
 
-llvm::Value *BodyLowering::takeBody(const BodyRange &range) {
+llvm::Value *BodyLowering::nextBody(const BodyRange &range) {
   // The body before it may still be reading what was shared.
   sharedInUse_ = true;
   llvm::Value *place = stackSlot(b.getInt64Ty(), "body");
-  asLeader("take", [&] { b.CreateStore(countBody(range), place); });
+  asLeader("take", [&] { b.CreateStore(claimBody(range), place); });
   return fromLeader(b.CreateLoad(b.getInt64Ty(), place));
 }
 
@@ -379,7 +379,7 @@ void BodyLowering::forEachBody(Op &space, const BodyRange &range, llvm::function
     llvm::BasicBlock *end = block("bodies.end");
     b.CreateBr(next);
     b.SetInsertPoint(next);
-    llvm::Value *linear = takeBody(range);
+    llvm::Value *linear = nextBody(range);
     b.CreateCondBr(b.CreateICmpSLT(linear, range.count), inside, end);
     b.SetInsertPoint(inside);
     begin(linear);
@@ -413,18 +413,18 @@ unsigned launchedThreads(Op &kernel) {
 namespace {
 
 /// Has staged loops of a kernel look one iteration less ahead; false where one of them cannot.
-bool takeStage(Op &kernel) {
+bool dropStage(Op &kernel) {
   // As in pass stage-loads.
   constexpr int64_t kFewestStages = 2;
   llvm::SmallVector<Op *, 4> loops;
   ir::walk(kernel, [&](Op &op) {
-    if (op.is(OpKind::For) && op.hasAttr("stages"))
+    if (op.is(OpKind::For) && op.has(ir::attr::stages))
       loops.push_back(&op);
   });
-  if (llvm::any_of(loops, [](Op *loop) { return loop->intAttr("stages") <= kFewestStages; }))
+  if (llvm::any_of(loops, [](Op *loop) { return loop->get(ir::attr::stages) <= kFewestStages; }))
     return false;
   for (Op *loop : loops)
-    loop->setAttr("stages", loop->intAttr("stages") - 1);
+    loop->set(ir::attr::stages, loop->get(ir::attr::stages) - 1);
   return !loops.empty();
 }
 
@@ -434,18 +434,21 @@ namespace {
 
 /// Has loops that copy ahead do so one iteration less, and those that cannot load where they need
 /// what they load; false where there is no such loop.
-bool takeSlot(Op &kernel) {
+bool dropAsyncStage(Op &kernel) {
   constexpr int64_t kFewestSlots = 2;
   bool any = false;
   ir::walk(kernel, [&](Op &op) {
-    if (!op.is(OpKind::For) || !op.hasAttr("slots"))
+    if (!op.is(OpKind::For) || !op.has(ir::attr::async_stages))
       return;
     any = true;
-    if (op.intAttr("slots") > kFewestSlots)
-      return op.setAttr("slots", op.intAttr("slots") - 1);
-    op.removeAttr("slots");
+    if (op.get(ir::attr::async_stages) > kFewestSlots)
+      return op.set(ir::attr::async_stages, op.get(ir::attr::async_stages) - 1);
+    op.remove(ir::attr::async_stages);
     for (Op &inner : op.body().ops())
-      inner.removeAttr("copied");
+      if (comesVia(inner, ir::LoadPath::Threads)) {
+        inner.remove(ir::attr::via);
+        inner.remove(ir::attr::swizzle);
+      }
   });
   return any;
 }
@@ -475,13 +478,13 @@ void lowerKernel(GpuModule &module, Op &kernel, const launch::Frame &frame, llvm
   // What bodies exchange through shared memory beside staged loops is known only now. Where fewer
   // stages are not enough, tiles change threads in pieces, and then loops copy less far ahead.
   bool fits = lower();
-  while (!fits && takeStage(kernel))
+  while (!fits && dropStage(kernel))
     fits = lower();
   if (!fits) {
     module.limitShared(room);
     do
       fits = lower();
-    while (!fits && takeSlot(kernel));
+    while (!fits && dropAsyncStage(kernel));
     module.limitShared(std::nullopt);
   }
   if (!fits)

@@ -2,7 +2,7 @@
 // Which spaces only move data, wait, and may be run by programs of others.
 #include "backend/gpu/space_facts.h"
 
-#include "backend/gpu/body_weights.h"
+#include "backend/gpu/body_cost.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -45,7 +45,7 @@ bool multiplies(const Op &space) {
 
 bool waits(const Op &space) {
   return hasOp(space, [](const Op &op) {
-    return op.hasEffect(ir::Wait) || (op.is(OpKind::Load) && op.boolAttrOr("flagged", false));
+    return op.hasEffect(ir::Wait) || (op.is(OpKind::Load) && op.get(ir::attr::ll));
   });
 }
 
@@ -79,7 +79,7 @@ bool follows(const Op &space) {
   const llvm::SmallVector<const Op *, 4> before = spacesBefore(space);
   return llvm::any_of(before, [](const Op *other) { return multiplies(*other); }) &&
          llvm::none_of(before, [&](const Op *other) {
-           return other->hasAttr("after_all") ||
+           return other->has(ir::attr::after_all) ||
                   (multiplies(*other) && waits(*other) && !onlyWaits(space));
          });
 }
@@ -90,15 +90,15 @@ bool sharesBodies(const Op &space) {
   const llvm::SmallVector<const Op *, 4> before = spacesBefore(space);
   bool isAwaited = false;
   for (const Op &other : space.parentBlock()->ops())
-    isAwaited |= other.is(OpKind::Space) && other.hasAttr("after_all") &&
-                 other.strAttr("after_all") == space.strAttr("name");
+    isAwaited |= other.is(OpKind::Space) && other.has(ir::attr::after_all) &&
+                 other.get(ir::attr::after_all) == space.get(ir::attr::name);
   // What is computed of what others have multiplied, and sent.
   const auto sendsOfProducts = [&] {
     return hasOp(space, computes) &&
            llvm::any_of(before, [](const Op *other) { return multiplies(*other); });
   };
-  return !before.empty() && !isAwaited && !space.hasAttr("after_all") &&
-         !space.hasAttr("programs") && !space.boolAttrOr("ordered", false) &&
+  return !before.empty() && !isAwaited && !space.has(ir::attr::after_all) &&
+         !space.has(ir::attr::programs) && !space.get(ir::attr::ordered) &&
          const_cast<Op &>(space).body().terminator()->numOperands() == 0 &&
          (multiplies(space) || !moves(space) || sendsOfProducts());
 }
@@ -106,21 +106,22 @@ bool sharesBodies(const Op &space) {
 dtile_device_space spaceFacts(const Op &space, const TargetFacts &machine) {
   const bool onlyMoves = moves(space) && !hasOp(space, computes);
   const bool isBulk = copiesInBulk(space, machine);
-  const int32_t rate = isBulk ? TargetFacts::kEngineRate : TargetFacts::kThreadsRate;
+  const int32_t rate = isBulk ? TargetFacts::kBulkRate : TargetFacts::kThreadsRate;
   const int32_t movers = isBulk ? machine.movers : TargetFacts::kPlainMovers;
-  return {.pinned = int32_t(space.intAttrOr("programs", 0)),
-          .ordered = space.boolAttrOr("ordered", false),
+  return {.pinned = int32_t(space.getOr(ir::attr::programs, 0)),
+          .ordered = space.get(ir::attr::ordered),
           .most = onlyMoves ? movers : 0,
           .fill = onlyMoves ? machine.fillers(rate) : 0,
           .shares = sharesBodies(space),
           .follows = follows(space),
-          .waits = waits(space) || space.hasAttr("after_all"),
+          .waits = waits(space) || space.has(ir::attr::after_all),
           .reserved = 0};
 }
 
 bool hasStagedLoads(Op &kernel) {
-  return llvm::any_of(kernel.body().ops(),
-                      [](const Op &op) { return op.is(OpKind::Space) && op.hasAttr("groups"); });
+  return llvm::any_of(kernel.body().ops(), [](const Op &op) {
+    return op.is(OpKind::Space) && op.has(ir::attr::warpgroups);
+  });
 }
 
 } // namespace dtile::backend::gpu

@@ -3,12 +3,12 @@
 #pragma once
 
 #include "backend/runtime/kernel_abi.h"
-#include "ir/analysis/target_facts.h"
 #include "ir/core/ir.h"
+#include "ir/machine/target_facts.h"
 
 namespace dtile::backend::gpu {
 
-/// For the rule of backend/runtime/device_programs.h; how long bodies take is body_weights.h.
+/// For the rule of backend/runtime/device/device_programs.h; how long bodies take is body_cost.h.
 [[nodiscard]] dtile_device_space spaceFacts(const ir::Op &space, const TargetFacts &machine);
 
 /// Whether programs of earlier spaces may run bodies of this one when they are done with their own:
@@ -16,7 +16,7 @@ namespace dtile::backend::gpu {
 /// takes the next in order, so there are only more to make progress.
 [[nodiscard]] bool sharesBodies(const ir::Op &space);
 
-/// Whether a space of the kernel has staged loads (pass stage-loads), with walkers of its own.
+/// Whether a space of the kernel has staged loads (pass stage-loads), with warp roles.
 [[nodiscard]] bool hasStagedLoads(ir::Op &kernel);
 
 } // namespace dtile::backend::gpu

@@ -23,8 +23,9 @@ std::string describe(const Op &param) {
   ir::Type type = param.result()->type();
   if (param.is(OpKind::ScalarParam))
     return "scalar " + (type.isIndex() ? std::string("i64") : dtypeName(type.dtype()).str());
-  return param.strAttr("mode").str() + " tensor of " + dtypeName(type.dtype()).str() + ", " +
-         std::to_string(type.rank()) + (type.rank() == 1 ? " dimension" : " dimensions");
+  return ir::enumText(param.get(ir::attr::mode)).str() + " tensor of " +
+         dtypeName(type.dtype()).str() + ", " + std::to_string(type.rank()) +
+         (type.rank() == 1 ? " dimension" : " dimensions");
 }
 
 /// Without backquotes, and without the end of a comment.
@@ -41,19 +42,19 @@ std::string commentText(llvm::StringRef text) {
 }
 
 void writeKernel(Op &kernel, llvm::raw_ostream &os) {
-  llvm::StringRef name = kernel.strAttr("name");
+  llvm::StringRef name = kernel.get(ir::attr::name);
   std::map<int64_t, const Op *> params;
   for (const Op &op : kernel.body().ops())
     if (op.is(OpKind::Param) || op.is(OpKind::ScalarParam))
-      if (op.is(OpKind::ScalarParam) || op.strAttr("mode") != "scratch")
-        params[op.intAttr("param")] = &op;
+      if (op.is(OpKind::ScalarParam) || op.get(ir::attr::mode) != ir::ParamMode::Scratch)
+        params[op.get(ir::attr::param)] = &op;
 
   os << "/* Kernel " << name << ". Arguments of a launch, in order:\n";
   size_t width = 0;
   for (auto [position, op] : params)
-    width = std::max(width, op->strAttr("name").size());
+    width = std::max(width, op->get(ir::attr::name).size());
   for (auto [position, op] : params)
-    os << " *   " << llvm::left_justify(op->strAttr("name"), width) << "  " << describe(*op)
+    os << " *   " << llvm::left_justify(op->get(ir::attr::name), width) << "  " << describe(*op)
        << "\n";
   if (params.empty())
     os << " *   none\n";
@@ -70,7 +71,7 @@ void writeKernel(Op &kernel, llvm::raw_ostream &os) {
   os << "enum {\n";
   unsigned number = 0;
   for (auto [position, op] : params)
-    os << "  " << name << "_arg_" << op->strAttr("name") << " = " << number++ << ",\n";
+    os << "  " << name << "_arg_" << op->get(ir::attr::name) << " = " << number++ << ",\n";
   os << "  " << name << "_num_args = " << number << "\n};\n\n";
 }
 

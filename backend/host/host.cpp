@@ -16,13 +16,13 @@ llvm::Error addTo(launch::Package &package, ir::Module &source, bool debugInfo) 
   HostModule lowering(source, package.module(), package.vectors(), debugInfo);
   for (ir::Op &op : source.body().ops())
     if (op.is(ir::OpKind::Kernel))
-      package.code(op.strAttr("name")).host = lowerKernel(lowering, op);
+      package.code(op.get(ir::attr::name)).host = lowerKernel(lowering, op);
   lowering.debug.finish();
   return lowering.takeError();
 }
 
-llvm::Expected<std::unique_ptr<launch::Package>>
-package(ir::Module &source, const HostOptions &options, bool jit) {
+llvm::Expected<std::unique_ptr<launch::Package>> package(ir::Module &source,
+                                                         const HostOptions &options, bool jit) {
   auto package =
       launch::Package::create({.cpu = options.cpu, .optLevel = options.optLevel, .jit = jit});
   if (!package)
@@ -66,11 +66,9 @@ public:
   }
   llvm::Error emit(ir::Module &module, const TargetOptions &options, EmitKind kind,
                    llvm::raw_pwrite_stream &os) const override {
-    return host::emit(module,
-                      {.cpu = options.cpu,
-                       .optLevel = options.optLevel,
-                       .debugInfo = options.debugInfo},
-                      kind, os);
+    return host::emit(
+        module, {.cpu = options.cpu, .optLevel = options.optLevel, .debugInfo = options.debugInfo},
+        kind, os);
   }
 };
 

@@ -229,9 +229,9 @@ llvm::Value *BodyLowering::valueOf(DType type, llvm::Value *bits) {
 }
 
 void BodyLowering::lowerAtomic(Op &op) {
-  const unsigned tokens = op.intAttrOr("ntok", 0);
+  const unsigned tokens = op.getOr(ir::attr::ntok, 0);
   awaitTokens(op, op.numOperands() - tokens);
-  const int kind = llvm::StringSwitch<int>(op.strAttr("kind"))
+  const int kind = llvm::StringSwitch<int>(op.get(ir::attr::kind))
                        .Case("add", 0)
                        .Case("min", 1)
                        .Case("max", 2)
@@ -265,7 +265,7 @@ void BodyLowering::lowerAssert(Op &op) {
     for (auto [i, value] : llvm::enumerate(values))
       b.CreateStore(arith_.cast(value->type().elementOrIndex(), DType::I64, scalar(value)),
                     b.CreateConstGEP1_64(b.getInt64Ty(), arguments, i));
-    call(Runtime::fail, {host_.site(op, ""), host_.string(op.strAttr("message")),
+    call(Runtime::fail, {host_.site(op, ""), host_.string(op.get(ir::attr::message)),
                          b.getInt32(values.size()), arguments});
   });
 }

@@ -76,7 +76,7 @@ public:
         m_(op.operand(0)->type().shape()[0]), k_(op.operand(0)->type().shape()[1]),
         n_(op.operand(1)->type().shape()[1]),
         blocking_(chooseBlocking(body.host().vectors, sumBytes_, m_, n_)),
-        isTf32_(op.hasAttr("precision")) {}
+        isTf32_(op.has(ir::attr::precision)) {}
 
   /// Adds the product to the dense m x n array at `sums`.
   void emit(llvm::Value *sums, llvm::function_ref<Matrix(Value *)> matrix);
@@ -134,8 +134,8 @@ void DotEmitter::emit(llvm::Value *sums, llvm::function_ref<Matrix(Value *)> mat
   aColumn_ = a.transposed ? m_ : 1;
   std::string name;
   llvm::raw_string_ostream(name) << "dtile.dot." << dtypeName(sumType_) << "." << m_ << "x" << k_
-                                 << (a.transposed ? "t" : "") << "." << typeOf(right) << "."
-                                 << k_ << "x" << n_ << (right.transposed ? "t" : "");
+                                 << (a.transposed ? "t" : "") << "." << typeOf(right) << "." << k_
+                                 << "x" << n_ << (right.transposed ? "t" : "");
   llvm::Type *p = b.getPtrTy();
   auto *type = llvm::FunctionType::get(b.getVoidTy(), {p, p, p, b.getInt64Ty(), p}, false);
   llvm::Function *product = body_.host().shared(b, name, type, [&](llvm::Function *function) {
@@ -186,8 +186,8 @@ llvm::Value *DotEmitter::makeDense(const Matrix &a) {
     return a.data;
   llvm::Value *dense = body_.scratch(a.rows * a.columns * sumBytes_);
   std::string name;
-  llvm::raw_string_ostream(name) << "dtile.dense." << dtypeName(sumType_) << "."
-                                 << typeOf(a) << "." << a.rows << "x" << a.columns;
+  llvm::raw_string_ostream(name) << "dtile.dense." << dtypeName(sumType_) << "." << typeOf(a) << "."
+                                 << a.rows << "x" << a.columns;
   llvm::Type *p = b.getPtrTy();
   auto *type = llvm::FunctionType::get(b.getVoidTy(), {p, p, b.getInt64Ty()}, false);
   llvm::Function *copy = body_.host().shared(b, name, type, [&](llvm::Function *function) {
@@ -338,7 +338,7 @@ void DotEmitter::multiply(llvm::Value *panelIndex, llvm::Value *firstRow, unsign
 /// The load behind a tile that is computed in place, past a transposition.
 Value *behindTranspose(const TilePlan &plan, Value *tile, bool &transposed) {
   Op *op = tile->definingOp();
-  if (!plan.isInlined(tile) || !op || !op->is(OpKind::Trans) || op->intsAttr("perm")[0] != 1)
+  if (!plan.isInlined(tile) || !op || !op->is(OpKind::Trans) || op->get(ir::attr::perm)[0] != 1)
     return tile;
   transposed = !transposed;
   return behindTranspose(plan, op->operand(0), transposed);

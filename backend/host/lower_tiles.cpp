@@ -127,7 +127,7 @@ void BodyLowering::storeElements(Value *tile, const View &view) {
 }
 
 void BodyLowering::lowerGather(Op &op) {
-  awaitTokens(op, op.numOperands() - op.intAttrOr("ntok", 0));
+  awaitTokens(op, op.numOperands() - op.getOr(ir::attr::ntok, 0));
   Value *result = op.result();
   if (op.operand(0)->type().isRemote())
     return lowerRemoteGather(op);
@@ -138,7 +138,7 @@ void BodyLowering::lowerGather(Op &op) {
 }
 
 void BodyLowering::lowerScatter(Op &op) {
-  awaitTokens(op, op.numOperands() - op.intAttrOr("ntok", 0));
+  awaitTokens(op, op.numOperands() - op.getOr(ir::attr::ntok, 0));
   if (op.operand(1)->type().isRemote())
     return lowerRemoteScatter(op);
   View target = view(op.operand(1));
@@ -180,7 +180,7 @@ void BodyLowering::eachIndexed(Op &op, unsigned first, unsigned dims, Value *val
 
 void BodyLowering::lowerReduce(Op &op) {
   llvm::ArrayRef<int64_t> shape = op.operand(0)->type().shape();
-  const int axis = int(op.intAttr("axis"));
+  const int axis = int(op.get(ir::attr::axis));
   if (op.result()->type().isTile())
     beforeWrite(op.result());
   if (axis == TileLoops::lastLongDim(shape) || shape.size() == 1)
@@ -192,7 +192,7 @@ void BodyLowering::reduceAlongRows(Op &op, int axis) {
   Value *source = op.operand(0);
   const DType type = source->type().dtype();
   const DType sumType = accumulatorType(type);
-  const OpKind kind = combinerOf(op.strAttr("kind"));
+  const OpKind kind = combinerOf(op.get(ir::attr::kind));
   llvm::ArrayRef<int64_t> shape = source->type().shape();
   TileLoops loops(*this, shape, shape[axis] == 1 ? -1 : axis, {source});
   TileRef whole = loops.whole(source);
@@ -231,7 +231,7 @@ void BodyLowering::reduceAcrossRows(Op &op, int axis) {
   Value *source = op.operand(0);
   const DType type = source->type().dtype();
   const DType sumType = accumulatorType(type);
-  const OpKind kind = combinerOf(op.strAttr("kind"));
+  const OpKind kind = combinerOf(op.get(ir::attr::kind));
   llvm::ArrayRef<int64_t> shape = source->type().shape();
   const int inner = TileLoops::lastLongDim(shape);
   TileLoops loops(*this, shape, inner, {source});
@@ -269,8 +269,8 @@ void BodyLowering::reduceAcrossRows(Op &op, int axis) {
 void BodyLowering::lowerArgReduce(Op &op) {
   Value *source = op.operand(0);
   const DType type = source->type().dtype();
-  const int axis = int(op.intAttr("axis"));
-  const bool isMax = op.strAttr("kind") == "max";
+  const int axis = int(op.get(ir::attr::axis));
+  const bool isMax = op.get(ir::attr::kind) == "max";
   llvm::ArrayRef<int64_t> shape = source->type().shape();
   if (op.result()->type().isTile())
     beforeWrite(op.result());
@@ -310,8 +310,8 @@ void BodyLowering::lowerScan(Op &op) {
   Value *source = op.operand(0);
   const DType type = source->type().dtype();
   const DType sumType = accumulatorType(type);
-  const OpKind kind = combinerOf(op.strAttr("kind"));
-  const int axis = int(op.intAttr("axis"));
+  const OpKind kind = combinerOf(op.get(ir::attr::kind));
+  const int axis = int(op.get(ir::attr::axis));
   llvm::ArrayRef<int64_t> shape = source->type().shape();
   beforeWrite(op.result());
   TileLoops loops(*this, shape, -1, {});

@@ -169,7 +169,7 @@ LoopMap TileLoops::operandMap(const Op &op, unsigned operand, const LoopMap &map
   llvm::ArrayRef<int64_t> from = op.operand(operand)->type().shape();
   LoopMap result(from.size(), -1);
   if (op.is(OpKind::Trans)) {
-    for (auto [d, source] : llvm::enumerate(op.intsAttr("perm")))
+    for (auto [d, source] : llvm::enumerate(op.get(ir::attr::perm)))
       result[source] = map[d];
   } else if (op.is(OpKind::Reshape)) {
     // Dimensions of size 1 come and go; the others keep their order.
@@ -285,7 +285,7 @@ llvm::Value *TileLoops::arithmetic(const TileRef &tree, Op &op) {
       each = arith.broadcast(each, lanes_);
   const DType type = op.operand(0)->type().elementOrIndex();
   if (op.is(OpKind::Cmp))
-    return arith.compare(op.strAttr("pred"), type, x[0], x[1]);
+    return arith.compare(op.get(ir::attr::pred), type, x[0], x[1]);
   if (op.is(OpKind::Select))
     return b.CreateSelect(x[0], x[1], x[2]);
   if (op.is(OpKind::Cast))

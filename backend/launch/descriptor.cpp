@@ -9,8 +9,6 @@
 #include "ir/analysis/communication.h"
 #include "ir/core/tile_order.h"
 
-#include "llvm/ADT/StringSwitch.h"
-
 #include <map>
 
 namespace dtile::backend::launch {
@@ -21,11 +19,11 @@ using ir::OpKind;
 namespace {
 
 std::string symbolOf(Op &kernel, const llvm::Twine &part) {
-  return ("dtile." + kernel.strAttr("name") + "." + part).str();
+  return ("dtile." + kernel.get(ir::attr::name) + "." + part).str();
 }
 
 std::string symbolOfSpace(Op &kernel, Op &space) {
-  llvm::StringRef name = space.strAttr("name");
+  llvm::StringRef name = space.get(ir::attr::name);
   return symbolOf(kernel, name.empty() ? "body" : name);
 }
 
@@ -43,11 +41,12 @@ bool isWritten(Op &kernel, const Op &param) {
 /// DTILE_PARAM_*.
 uint32_t paramFlags(Op &kernel, const Op &param) {
   uint32_t flags = 0;
-  if (param.boolAttrOr("zero", false))
+  if (param.get(ir::attr::zero))
     flags |= DTILE_PARAM_ZERO;
-  if (param.boolAttrOr("in_turn", false))
+  if (param.get(ir::attr::by_epoch))
     flags |= DTILE_PARAM_IN_TURN;
-  if (param.is(OpKind::Param) && param.strAttr("mode") == "symm" && isWritten(kernel, param))
+  if (param.is(OpKind::Param) && param.get(ir::attr::mode) == ir::ParamMode::Symm &&
+      isWritten(kernel, param))
     flags |= DTILE_PARAM_WRITTEN;
   return flags;
 }
@@ -77,10 +76,9 @@ llvm::Function *lowerPosition(LaunchModule &module, const Frame &frame, Op &spac
 llvm::Function *lowerExpected(LaunchModule &module, const Frame &frame, Op &signal) {
   FrameFunction f(module, &frame);
   llvm::IRBuilder<> &b = f.builder();
-  llvm::Function *function =
-      module.function(symbolOf(frame.kernel(), signal.strAttr("name") + ".expected"),
-                      llvm::FunctionType::get(b.getInt64Ty(), {b.getPtrTy(), b.getInt64Ty()},
-                                              false));
+  llvm::Function *function = module.function(
+      symbolOf(frame.kernel(), signal.get(ir::attr::name) + ".expected"),
+      llvm::FunctionType::get(b.getInt64Ty(), {b.getPtrTy(), b.getInt64Ty()}, false));
   module.debug.describe(*function, signal);
   f.begin(function, 0);
   module.debug.moveTo(b, signal);
@@ -114,11 +112,28 @@ private:
   llvm::SmallVector<llvm::StringRef> spaceNames_;
 };
 
+/// As launch descriptors have it.
+int abiMode(ir::ParamMode mode) {
+  switch (mode) {
+  case ir::ParamMode::In:
+    return DTILE_MODE_IN;
+  case ir::ParamMode::Out:
+    return DTILE_MODE_OUT;
+  case ir::ParamMode::InOut:
+    return DTILE_MODE_INOUT;
+  case ir::ParamMode::Symm:
+    return DTILE_MODE_SYMM;
+  case ir::ParamMode::Scratch:
+    return DTILE_MODE_SCRATCH;
+  }
+  DTILE_UNREACHABLE("an unknown mode");
+}
+
 llvm::Constant *Descriptor::param(Op &op) {
   int kind = DTILE_PARAM_TENSOR;
   int mode = DTILE_MODE_VALUE;
   int dtype = DTILE_U64;
-  int64_t copies = op.intAttrOr("copies", 1);
+  int64_t copies = op.getOr(ir::attr::copies, 1);
   ir::Type type = op.result()->type();
   if (op.is(OpKind::SignalParam)) {
     kind = DTILE_PARAM_SIGNAL;
@@ -128,37 +143,31 @@ llvm::Constant *Descriptor::param(Op &op) {
     dtype = int(type.elementOrIndex());
   } else {
     dtype = int(type.dtype());
-    mode = llvm::StringSwitch<int>(op.strAttr("mode"))
-               .Case("in", DTILE_MODE_IN)
-               .Case("out", DTILE_MODE_OUT)
-               .Case("inout", DTILE_MODE_INOUT)
-               .Case("symm", DTILE_MODE_SYMM)
-               .Case("scratch", DTILE_MODE_SCRATCH);
+    mode = abiMode(op.get(ir::attr::mode));
     if (!code_.images.empty())
       copies = scratchCopies(op);
   }
-  return llvm::ConstantStruct::get(m_.abi.param,
-                                   {m_.string(op.strAttr("name")), i32(kind), i32(mode), i32(dtype),
-                                    i32(type.rank()), i32(paramFlags(kernel_, op)),
-                                    i32(copies)});
+  return llvm::ConstantStruct::get(m_.abi.param, {m_.string(op.get(ir::attr::name)), i32(kind),
+                                                  i32(mode), i32(dtype), i32(type.rank()),
+                                                  i32(paramFlags(kernel_, op)), i32(copies)});
 }
 
 llvm::Constant *Descriptor::space(Op &op, const HostCode::Space &code) {
-  llvm::StringRef name = op.strAttr("name");
+  llvm::StringRef name = op.get(ir::attr::name);
   int64_t afterAll = -1;
-  if (op.hasAttr("after_all")) {
-    auto it = llvm::find(spaceNames_, op.strAttr("after_all"));
+  if (op.has(ir::attr::after_all)) {
+    auto it = llvm::find(spaceNames_, op.get(ir::attr::after_all));
     DTILE_CHECK(it != spaceNames_.end(), "after_all names an earlier space");
     afterAll = it - spaceNames_.begin();
   }
   llvm::SmallVector<llvm::Constant *> vars;
-  for (const std::string &var : op.strsAttr("vars"))
+  for (const std::string &var : op.get(ir::attr::vars))
     vars.push_back(m_.string(var));
   llvm::Constant *fields[] = {m_.string(name),
                               i32(ir::spaceDims(op)),
                               i32(afterAll),
-                              i32(op.boolAttrOr("ordered", false)),
-                              i32(op.intAttrOr("programs", 0)),
+                              i32(op.get(ir::attr::ordered)),
+                              i32(op.getOr(ir::attr::programs, 0)),
                               m_.array(symbolOfSpace(kernel_, op) + ".vars", pointer(), vars),
                               orNull(code.count),
                               orNull(code.position),
@@ -174,8 +183,8 @@ llvm::Constant *Descriptor::image(const DeviceImage &image) {
   for (const dtile_device_space &space : image.spaces)
     spaces.push_back(llvm::ConstantStruct::get(
         m_.abi.deviceSpace,
-        {i32(space.pinned), i32(space.ordered), i32(space.most), i32(space.fill),
-         i32(space.shares), i32(space.follows), i32(space.waits), i32(space.reserved)}));
+        {i32(space.pinned), i32(space.ordered), i32(space.most), i32(space.fill), i32(space.shares),
+         i32(space.follows), i32(space.waits), i32(space.reserved)}));
   llvm::Constant *fields[] = {i32(DTILE_DEVICE_ABI_VERSION),
                               i32(image.format),
                               m_.string(image.target),
@@ -199,7 +208,7 @@ llvm::Constant *Descriptor::image(const DeviceImage &image) {
 
 bool Descriptor::zeroesAhead() const {
   return !code_.images.empty() && llvm::any_of(kernel_.body().ops(), [](const Op &op) {
-    return op.is(OpKind::Param) && op.boolAttrOr("zero", false);
+    return op.is(OpKind::Param) && op.get(ir::attr::zero);
   });
 }
 
@@ -211,12 +220,11 @@ void Descriptor::emit() {
   llvm::SmallVector<llvm::Constant *> signals;
   for (Op &op : kernel_.body().ops()) {
     if (op.is(OpKind::Param) || op.is(OpKind::ScalarParam) || op.is(OpKind::SignalParam))
-      byPosition[op.intAttr("param")] = param(op);
+      byPosition[op.get(ir::attr::param)] = param(op);
     if (op.is(OpKind::SignalParam))
       signals.push_back(llvm::ConstantStruct::get(
-          m_.abi.signal,
-          {i32(op.intAttr("param")),
-           orNull(code_.host ? host.expected[signals.size()] : nullptr)}));
+          m_.abi.signal, {i32(op.get(ir::attr::param)),
+                          orNull(code_.host ? host.expected[signals.size()] : nullptr)}));
     if (op.is(OpKind::Space))
       spaces.push_back(space(op, code_.host ? host.spaces[spaces.size()] : HostCode::Space{}));
   }
@@ -226,29 +234,29 @@ void Descriptor::emit() {
   llvm::SmallVector<llvm::Constant *> images;
   for (const DeviceImage &code : code_.images)
     images.push_back(image(code));
-  llvm::StringRef name = kernel_.strAttr("name");
+  llvm::StringRef name = kernel_.get(ir::attr::name);
   llvm::StringRef file;
   if (m_.source.sources() && kernel_.loc().isValid())
     file = m_.source.sources()->presumed(kernel_.loc()).file;
-  const bool hasBarrier = kernel_.boolAttrOr("entry_barrier", false) || zeroesAhead();
-  llvm::Constant *fields[] = {i32(DTILE_ABI_VERSION),
-                              i32(hasBarrier ? DTILE_KERNEL_ENTRY_BARRIER : 0),
-                              m_.string(name),
-                              m_.string(file),
-                              i32(params.size()),
-                              i32(spaces.size()),
-                              i32(signals.size()),
-                              i32(0),
-                              m_.array(symbolOf(kernel_, "params"), m_.abi.param, params),
-                              m_.array(symbolOf(kernel_, "spaces"), m_.abi.space, spaces),
-                              m_.array(symbolOf(kernel_, "signals"), m_.abi.signal, signals),
-                              i64(host.frameBytes),
-                              orNull(host.prologue),
-                              i32(images.size()),
-                              i32(0),
-                              m_.array(symbolOf(kernel_, "images"), m_.abi.image, images),
-                              llvm::ConstantInt::get(llvm::Type::getInt64Ty(m_.context()),
-                                                     code_.processorFeatures)};
+  const bool hasBarrier = kernel_.get(ir::attr::entry_barrier) || zeroesAhead();
+  llvm::Constant *fields[] = {
+      i32(DTILE_ABI_VERSION),
+      i32(hasBarrier ? DTILE_KERNEL_ENTRY_BARRIER : 0),
+      m_.string(name),
+      m_.string(file),
+      i32(params.size()),
+      i32(spaces.size()),
+      i32(signals.size()),
+      i32(0),
+      m_.array(symbolOf(kernel_, "params"), m_.abi.param, params),
+      m_.array(symbolOf(kernel_, "spaces"), m_.abi.space, spaces),
+      m_.array(symbolOf(kernel_, "signals"), m_.abi.signal, signals),
+      i64(host.frameBytes),
+      orNull(host.prologue),
+      i32(images.size()),
+      i32(0),
+      m_.array(symbolOf(kernel_, "images"), m_.abi.image, images),
+      llvm::ConstantInt::get(llvm::Type::getInt64Ty(m_.context()), code_.processorFeatures)};
   auto *descriptor = new llvm::GlobalVariable(
       m_.module, m_.abi.kernel, /*isConstant=*/true, llvm::GlobalValue::ExternalLinkage,
       llvm::ConstantStruct::get(m_.abi.kernel, fields), ("dtile_kernel_" + name).str());
@@ -268,15 +276,14 @@ void Descriptor::emitClauses() {
   llvm::Constant *value = llvm::ConstantDataArray::getString(m_.context(), text);
   new llvm::GlobalVariable(m_.module, value->getType(), /*isConstant=*/true,
                            llvm::GlobalValue::ExternalLinkage, value,
-                           "dtile_clauses_" + kernel_.strAttr("name").str());
+                           "dtile_clauses_" + kernel_.get(ir::attr::name).str());
 }
 
 } // namespace
 
-HostCode
-lowerHostCode(LaunchModule &module, Frame &frame,
-              llvm::function_ref<void(Op &space, llvm::StringRef name, HostCode::Space &code)>
-                  body) {
+HostCode lowerHostCode(
+    LaunchModule &module, Frame &frame,
+    llvm::function_ref<void(Op &space, llvm::StringRef name, HostCode::Space &code)> body) {
   Op &kernel = frame.kernel();
   HostCode code;
   code.prologue = lowerPrologue(module, frame, symbolOf(kernel, "prologue"));

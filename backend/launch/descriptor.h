@@ -56,10 +56,9 @@ struct KernelCode {
 
 /// Emits the functions of the host target that read a frame: its prologue, counts, positions and
 /// expected counts; `body` makes each space's body and says what workspace it needs.
-[[nodiscard]] HostCode
-lowerHostCode(LaunchModule &module, Frame &frame,
-              llvm::function_ref<void(ir::Op &space, llvm::StringRef name, HostCode::Space &code)>
-                  body);
+[[nodiscard]] HostCode lowerHostCode(
+    LaunchModule &module, Frame &frame,
+    llvm::function_ref<void(ir::Op &space, llvm::StringRef name, HostCode::Space &code)> body);
 
 /// Emits the descriptor, the only symbol that is visible outside.
 void lowerDescriptor(LaunchModule &module, ir::Op &kernel, const KernelCode &code);

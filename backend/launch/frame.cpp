@@ -19,7 +19,7 @@ Frame::Frame(Op &kernel, FrameKind kind) : kernel_(kernel), kind_(kind) {
   if (kind_ == FrameKind::Device) {
     findVarying();
     for (Op &op : kernel.body().ops()) {
-      if (op.is(OpKind::Param) && op.strAttr("mode") == "scratch")
+      if (op.is(OpKind::Param) && op.get(ir::attr::mode) == ir::ParamMode::Scratch)
         objects_[&op] = allocate(sizeof(dtile_device_object));
       if (op.is(OpKind::SignalParam))
         objects_[&op] = allocate(sizeof(dtile_device_cells));
@@ -45,8 +45,8 @@ Frame::Frame(Op &kernel, FrameKind kind) : kernel_(kernel), kind_(kind) {
 
 void Frame::findVarying() {
   for (Op &op : kernel_.body().ops()) {
-    bool isVarying =
-        op.is(OpKind::Epoch) || (op.is(OpKind::Param) && op.strAttr("mode") == "scratch");
+    bool isVarying = op.is(OpKind::Epoch) ||
+                     (op.is(OpKind::Param) && op.get(ir::attr::mode) == ir::ParamMode::Scratch);
     ir::walk(op, [&](Op &inner) {
       isVarying |= inner.is(OpKind::Epoch);
       for (ir::Value *operand : inner.operands())
@@ -91,8 +91,8 @@ int64_t Frame::object(const Op &param) const {
   return it->second;
 }
 
-const Frame::TensorMap &Frame::addTensorMap(Op &param, llvm::ArrayRef<int32_t> box,
-                                            int32_t swizzle, bool isTf32) {
+const Frame::TensorMap &Frame::addTensorMap(Op &param, llvm::ArrayRef<int32_t> box, int32_t swizzle,
+                                            bool isTf32) {
   DTILE_CHECK(param.is(OpKind::Param), "only tensor parameters have maps");
   for (const auto &map : tensorMaps_)
     if (map->param == &param && llvm::ArrayRef(map->box) == box && map->swizzle == swizzle &&
@@ -111,9 +111,9 @@ const Frame::TensorMap &Frame::addTensorMap(Op &param, llvm::ArrayRef<int32_t> b
 }
 
 int64_t scratchCopies(const Op &param) {
-  if (param.strAttr("mode") != "scratch")
+  if (param.get(ir::attr::mode) != ir::ParamMode::Scratch)
     return 1;
-  return std::max<int64_t>(param.boolAttrOr("zero", false) ? 2 : 1, param.intAttrOr("copies", 1));
+  return std::max<int64_t>(param.get(ir::attr::zero) ? 2 : 1, param.getOr(ir::attr::copies, 1));
 }
 
 namespace {
@@ -125,14 +125,14 @@ llvm::Value *flaggedRow(llvm::IRBuilder<> &b, DType type, llvm::Value *size) {
   return b.CreateAnd(b.CreateAdd(size, b.getInt64(group - 1)), b.getInt64(-group));
 }
 
-bool isFlagged(const Op &param) { return param.boolAttrOr("flagged", false); }
+bool usesLl(const Op &param) { return param.get(ir::attr::ll); }
 
 } // namespace
 
 View scratchView(ViewBuilder &views, llvm::IRBuilder<> &b, const Op &param, llvm::Value *data,
                  llvm::ArrayRef<llvm::Value *> sizes) {
   const ir::Type type = param.result()->type();
-  if (!isFlagged(param))
+  if (!usesLl(param))
     return views.contiguous(type, data, sizes);
   llvm::SmallVector<llvm::Value *, 4> filled(sizes);
   filled.back() = flaggedRow(b, type.dtype(), sizes.back());
@@ -144,7 +144,7 @@ View scratchView(ViewBuilder &views, llvm::IRBuilder<> &b, const Op &param, llvm
 llvm::SmallVector<llvm::Value *, 4> scratchMemory(llvm::IRBuilder<> &b, const Op &param,
                                                   llvm::ArrayRef<llvm::Value *> sizes) {
   llvm::SmallVector<llvm::Value *, 4> memory(sizes);
-  if (isFlagged(param))
+  if (usesLl(param))
     memory.back() =
         b.CreateShl(flaggedRow(b, param.result()->type().dtype(), sizes.back()), uint64_t(1));
   return memory;
@@ -218,8 +218,8 @@ llvm::SmallVector<llvm::Value *, 4> blockCounts(FunctionLowering &f, llvm::IRBui
 
 llvm::SmallVector<llvm::Value *, 4> positions(FunctionLowering &f, llvm::IRBuilder<> &b, Op &space,
                                               llvm::Value *rank, llvm::Value *linear) {
-  llvm::SmallVector<llvm::Value *, 4> result = emitTileOrder(
-      b, ir::TileOrder::fromSpace(space), blockCounts(f, b, space), rank, linear);
+  llvm::SmallVector<llvm::Value *, 4> result =
+      emitTileOrder(b, ir::TileOrder::fromSpace(space), blockCounts(f, b, space), rank, linear);
   for (auto [d, block] : llvm::enumerate(result))
     block = b.CreateAdd(f.scalar(space.operand(3 * d)),
                         b.CreateMul(block, f.scalar(space.operand(3 * d + 2))));

@@ -145,7 +145,7 @@ llvm::Constant *LaunchModule::null() {
 llvm::StringRef objectName(const ir::Value *value) {
   while (const Op *op = value->definingOp()) {
     if (op->is(OpKind::Param) || op->is(OpKind::SignalParam))
-      return op->strAttr("name");
+      return op->get(ir::attr::name);
     if (op->numOperands() == 0)
       break;
     value = op->operand(0);

@@ -100,7 +100,7 @@ llvm::Error Package::finish(ir::Module &source) {
   for (ir::Op &op : source.body().ops()) {
     if (!op.is(ir::OpKind::Kernel))
       continue;
-    names_.push_back(op.strAttr("name").str());
+    names_.push_back(op.get(ir::attr::name).str());
     KernelCode &made = code(names_.back());
     made.processorFeatures = processorFeatures(*machine_);
     lowerDescriptor(lowering, op, made);

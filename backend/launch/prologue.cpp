@@ -139,7 +139,7 @@ llvm::Value *Prologue::frameAddress(int64_t offset) {
 llvm::Value *Prologue::deviceObject(Op &op, Runtime call) {
   llvm::Value *object = frameAddress(filled_.object(op));
   llvm::Value *bad = b.CreateCall(launch_.runtime(call),
-                                  {handle_, b.getInt32(op.intAttr("param")),
+                                  {handle_, b.getInt32(op.get(ir::attr::param)),
                                    b.getInt32(op.result()->type().rank()), sizes(op), object});
   require(b.CreateIsNull(bad));
   // The first field of both kinds.
@@ -173,9 +173,8 @@ void Prologue::makeTensorMap(const Frame::TensorMap &map) {
     b.CreateStore(b.getInt64(0), usable);
     llvm::Value *bad = b.CreateCall(
         launch_.runtime(Runtime::tensor_map),
-        {handle_, frameAddress(map.offset + copy * Frame::kTensorMapBytes), data,
-         b.getInt32(type), b.getInt32(rank), size, stride, box,
-         b.getInt32(map.swizzle), usable});
+        {handle_, frameAddress(map.offset + copy * Frame::kTensorMapBytes), data, b.getInt32(type),
+         b.getInt32(rank), size, stride, box, b.getInt32(map.swizzle), usable});
     require(b.CreateIsNull(bad));
     all = b.CreateAnd(all, b.CreateLoad(b.getInt64Ty(), usable));
   }
@@ -184,11 +183,11 @@ void Prologue::makeTensorMap(const Frame::TensorMap &map) {
 
 void Prologue::lowerParam(Op &op) {
   ir::Type type = op.result()->type();
-  llvm::Value *position = b.getInt32(op.intAttr("param"));
+  llvm::Value *position = b.getInt32(op.get(ir::attr::param));
   llvm::SmallVector<llvm::Value *, 4> extents;
   for (ir::Value *operand : op.operands())
     extents.push_back(scalar(operand));
-  if (op.strAttr("mode") == "scratch") {
+  if (op.get(ir::attr::mode) == ir::ParamMode::Scratch) {
     llvm::Value *data = isForDevice()
                             ? deviceObject(op, Runtime::device_scratch)
                             : b.CreateCall(launch_.runtime(Runtime::scratch),
@@ -201,7 +200,7 @@ void Prologue::lowerParam(Op &op) {
   llvm::Value *data = b.CreateCall(launch_.runtime(Runtime::arg_data), {handle_, position});
   View view = views_.contiguous(type, data, extents);
   // Symmetric objects are contiguous.
-  if (op.strAttr("mode") != "symm")
+  if (op.get(ir::attr::mode) != ir::ParamMode::Symm)
     for (auto [d, dim] : llvm::enumerate(view.dims))
       dim.stride =
           b.CreateCall(launch_.runtime(Runtime::arg_stride), {handle_, position, b.getInt32(d)});
@@ -219,7 +218,7 @@ void Prologue::lowerSignal(Op &op) {
   } else {
     data = b.CreateCall(
         launch_.runtime(Runtime::signal),
-        {handle_, b.getInt32(op.intAttr("param")), b.getInt32(type.rank()), sizes(op)});
+        {handle_, b.getInt32(op.get(ir::attr::param)), b.getInt32(type.rank()), sizes(op)});
     require(b.CreateIsNotNull(data));
   }
   set(op.result(), views_.contiguousCells(type, data, extents).parts());
@@ -230,7 +229,7 @@ void Prologue::lowerScalar(Op &op) {
   llvm::Value *slot = stackSlot(b.getInt64Ty(), "scalar");
   b.CreateStore(b.getInt64(0), slot);
   b.CreateCall(launch_.runtime(Runtime::arg_scalar),
-               {handle_, b.getInt32(op.intAttr("param")), slot});
+               {handle_, b.getInt32(op.get(ir::attr::param)), slot});
   llvm::Value *value = b.CreateLoad(memoryType(context(), type), slot);
   set(op.result(), {arith_.fromMemory(type, value)});
 }
@@ -273,34 +272,34 @@ void Prologue::lowerRequire(Op &op) {
 /// Where it was asked for: elements of inputs are read one by one.
 void Prologue::lowerElements(Op &op) {
   ir::ElementClause clause;
-  if (!op.boolAttrOr("checked", false) || isForDevice() || !ir::decode(op, clause))
+  if (!op.get(ir::attr::checked) || isForDevice() || !ir::decode(op, clause))
     return;
   llvm::Type *i64 = b.getInt64Ty();
   llvm::Value *position = stackSlot(llvm::ArrayType::get(i64, DTILE_MAX_RANK), "position");
-  const bool isCompared = op.hasAttr("pred");
+  const bool isCompared = op.has(ir::attr::pred);
   for (unsigned i = 1; i + 1 < op.numOperands(); ++i)
     b.CreateStore(scalar(op.operand(i)), b.CreateConstGEP1_64(i64, position, i - 1));
   llvm::Value *bound = isCompared ? scalar(op.operand(op.numOperands() - 1)) : b.getInt64(0);
-  const int64_t param = op.operand(0)->definingOp()->intAttr("param");
+  const int64_t param = op.operand(0)->definingOp()->get(ir::attr::param);
   llvm::Value *bad = b.CreateCall(launch_.runtime(Runtime::check_elements),
                                   {handle_, b.getInt32(param), b.getInt32(int(clause.kind)),
                                    b.getInt32(int(clause.predicate)), position, bound,
-                                   launch_.string(op.strAttr("text"))});
+                                   launch_.string(op.get(ir::attr::text))});
   require(b.CreateIsNull(bad));
 }
 
 void Prologue::lowerTargetOp(Op &op) {
   switch (op.kind()) {
   case OpKind::LaunchDim:
-    set(op.result(),
-        {b.CreateCall(launch_.runtime(Runtime::arg_dim),
-                      {handle_, b.getInt32(op.intAttr("param")), b.getInt32(op.intAttr("dim"))})});
+    set(op.result(), {b.CreateCall(launch_.runtime(Runtime::arg_dim),
+                                   {handle_, b.getInt32(op.get(ir::attr::param)),
+                                    b.getInt32(op.get(ir::attr::dim))})});
     return;
   case OpKind::LaunchCheck: {
-    llvm::Value *bad =
-        b.CreateCall(launch_.runtime(Runtime::check_dim),
-                     {handle_, b.getInt32(op.intAttr("param")), b.getInt32(op.intAttr("dim")),
-                      scalar(op.operand(0)), scalar(op.operand(1))});
+    llvm::Value *bad = b.CreateCall(launch_.runtime(Runtime::check_dim),
+                                    {handle_, b.getInt32(op.get(ir::attr::param)),
+                                     b.getInt32(op.get(ir::attr::dim)), scalar(op.operand(0)),
+                                     scalar(op.operand(1))});
     return require(b.CreateIsNull(bad));
   }
   case OpKind::LaunchRequire:

@@ -16,7 +16,7 @@ bool isElementwise(OpKind kind) { return kind >= OpKind::Add && kind <= OpKind::
 
 std::string describe(const Op &op) {
   const llvm::StringRef kind = op.info().text;
-  const llvm::StringRef name = op.is(OpKind::Kernel) ? op.strAttr("name") : kind;
+  const llvm::StringRef name = op.is(OpKind::Kernel) ? op.get(ir::attr::name) : kind;
   return ("`" + name + "`").str();
 }
 
@@ -225,7 +225,7 @@ void FunctionLowering::lowerElementwise(Op &op) {
   llvm::SmallVector<llvm::Value *, 4> x = scalars(op.operands());
   llvm::Value *result = nullptr;
   if (op.is(OpKind::Cmp))
-    result = arith_.compare(op.strAttr("pred"), type, x[0], x[1]);
+    result = arith_.compare(op.get(ir::attr::pred), type, x[0], x[1]);
   else if (op.is(OpKind::Select))
     result = b.CreateSelect(x[0], x[1], x[2]);
   else if (op.is(OpKind::Cast))
@@ -247,7 +247,7 @@ void FunctionLowering::lowerViewOp(Op &op) {
   View source = view(op.operand(0));
   llvm::ArrayRef<ir::Value *> rest = op.operands().drop_front();
   if (op.is(OpKind::ViewDim)) {
-    set(op.result(), {source.dims[op.intAttr("dim")].extent});
+    set(op.result(), {source.dims[op.get(ir::attr::dim)].extent});
   } else if (op.is(OpKind::ViewAt)) {
     llvm::Value *rank = scalar(rest.front());
     checkRank(op, rank);
@@ -265,7 +265,7 @@ void FunctionLowering::lowerSignalOp(Op &op) {
   SignalCells source = cells(op.operand(0));
   llvm::ArrayRef<ir::Value *> rest = op.operands().drop_front();
   if (op.is(OpKind::SigDim)) {
-    set(op.result(), {source.dims[op.intAttr("dim")].size});
+    set(op.result(), {source.dims[op.get(ir::attr::dim)].size});
   } else if (op.is(OpKind::SigAt)) {
     llvm::Value *rank = scalar(rest.front());
     checkRank(op, rank);

@@ -30,13 +30,13 @@ llvm::Constant *neutralOf(llvm::LLVMContext &context, OpKind combiner, DType typ
   case OpKind::Max:
     if (isFloat(type))
       return llvm::ConstantFP::getNaN(compute);
-    return llvm::ConstantInt::get(
-        compute, isSigned ? llvm::APInt::getSignedMinValue(bits) : llvm::APInt::getMinValue(bits));
+    return llvm::ConstantInt::get(compute, isSigned ? llvm::APInt::getSignedMinValue(bits)
+                                                    : llvm::APInt::getMinValue(bits));
   case OpKind::Min:
     if (isFloat(type))
       return llvm::ConstantFP::getNaN(compute);
-    return llvm::ConstantInt::get(
-        compute, isSigned ? llvm::APInt::getSignedMaxValue(bits) : llvm::APInt::getMaxValue(bits));
+    return llvm::ConstantInt::get(compute, isSigned ? llvm::APInt::getSignedMaxValue(bits)
+                                                    : llvm::APInt::getMaxValue(bits));
   case OpKind::And:
     return llvm::Constant::getAllOnesValue(compute);
   default:

@@ -107,7 +107,7 @@ View ViewBuilder::slice(const View &view, const ir::Op &op,
   const bool windows = op.is(ir::OpKind::ViewTile);
   llvm::ArrayRef<int64_t> lengths;
   if (windows)
-    lengths = op.intsAttr("lens");
+    lengths = op.get(ir::attr::lens);
   View result{op.result()->type(), view.data, view.rank, {}};
   const DType type = view.type.dtype();
   llvm::Value *inside = nullptr;
@@ -116,7 +116,7 @@ View ViewBuilder::slice(const View &view, const ir::Op &op,
     llvm::Value *elements = b.CreateMul(position, stride);
     moved = moved ? b.CreateAdd(moved, elements) : elements;
   };
-  for (auto [letter, dim] : llvm::zip_equal(op.strAttr("dims"), view.dims)) {
+  for (auto [letter, dim] : llvm::zip_equal(op.get(ir::attr::dims), view.dims)) {
     if (letter == 'a') {
       result.dims.push_back(dim);
       continue;
@@ -192,7 +192,7 @@ SignalCells ViewBuilder::slice(const SignalCells &cells, const ir::Op &op,
     llvm::Value *number = b.CreateMul(position, stride);
     moved = moved ? b.CreateAdd(moved, number) : number;
   };
-  for (auto [letter, dim] : llvm::zip_equal(op.strAttr("dims"), cells.dims)) {
+  for (auto [letter, dim] : llvm::zip_equal(op.get(ir::attr::dims), cells.dims)) {
     if (letter == 'a') {
       result.dims.push_back(dim);
       continue;

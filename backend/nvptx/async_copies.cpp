@@ -15,8 +15,7 @@ using Builder = llvm::IRBuilder<>;
 
 class AmpereCopies : public gpu::AsyncCopies {
 public:
-  void copy(Builder &b, Value *shared, Value *global, unsigned bytes,
-            Value *valid) const override {
+  void copy(Builder &b, Value *shared, Value *global, unsigned bytes, Value *valid) const override {
     using namespace llvm::Intrinsic;
     DTILE_CHECK(bytes == 4 || bytes == 8 || bytes == 16, "a copy of 4, 8 or 16 bytes");
     // Words of 16 bytes pass by the first cache, which tiles have no use for.

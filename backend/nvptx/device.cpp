@@ -4,7 +4,7 @@
 
 #include "backend/gpu/bodies/narrow_floats.h"
 #include "backend/nvptx/async_copies.h"
-#include "backend/nvptx/staging_ops.h"
+#include "backend/nvptx/hopper.h"
 #include "frontend/base/check.h"
 
 #include "llvm/ADT/StringSwitch.h"
@@ -21,24 +21,25 @@ using llvm::Intrinsic::ID;
 /// One architecture.
 class NvptxDevice : public gpu::Device {
 public:
+  /// `generation`: the compute capability's major number.
   NvptxDevice(llvm::StringLiteral arch, llvm::StringLiteral features, const TargetFacts &facts,
-              const gpu::StagingOps *staging)
-      : arch_(arch), features_(features), facts_(facts), staging_(staging) {}
+              unsigned generation)
+      : arch_(arch), features_(features), facts_(facts), generation_(generation) {}
 
   [[nodiscard]] llvm::StringRef vendor() const override { return "nvptx"; }
   [[nodiscard]] llvm::StringRef arch() const override { return arch_; }
   [[nodiscard]] llvm::StringRef triple() const override { return "nvptx64-nvidia-cuda"; }
   [[nodiscard]] llvm::StringRef features() const override { return features_; }
   [[nodiscard]] const TargetFacts &facts() const override { return facts_; }
-  [[nodiscard]] llvm::StringRef passes() const override {
-    return staging_
-               ? "split-copies,gather-rows,stage-loads,start-at-zero,delay-products,"
-                 "defer-stores,bring-tiles,part-outputs,infer-layouts,guard-masks,copy-ahead,"
-                 "flag-words,load-together,dce"
-               : "split-copies,gather-rows,infer-layouts,guard-masks,copy-ahead,flag-words,"
-                 "load-together,dce";
+  [[nodiscard]] const gpu::WarpOps *warpOps() const override {
+    return generation_ >= 9 ? &hopperWarpOps() : nullptr;
   }
-  [[nodiscard]] const gpu::StagingOps *staging() const override { return staging_; }
+  [[nodiscard]] const gpu::BulkCopies *bulkCopies() const override {
+    return generation_ >= 9 ? &tma() : nullptr;
+  }
+  [[nodiscard]] const gpu::WarpgroupMma *warpgroupMma() const override {
+    return generation_ == 9 ? &wgmma() : nullptr;
+  }
   [[nodiscard]] const gpu::AsyncCopies *asyncCopies() const override { return &ampereCopies(); }
   [[nodiscard]] llvm::StringRef rankScope() const override { return "device"; }
 
@@ -69,7 +70,7 @@ public:
     llvm::Value *bits = b.CreateIntrinsic(llvm::Intrinsic::nvvm_f2tf32_rna, {}, {value});
     return b.CreateBitCast(bits, value->getType());
   }
-  [[nodiscard]] bool loadsMatrices() const override { return true; }
+  [[nodiscard]] bool hasLdmatrix() const override { return true; }
   [[nodiscard]] llvm::SmallVector<llvm::Value *, 4> loadMatrices(llvm::IRBuilder<> &b,
                                                                  llvm::Value *address,
                                                                  unsigned count,
@@ -82,7 +83,7 @@ private:
 
   llvm::StringLiteral arch_, features_;
   const TargetFacts &facts_;
-  const gpu::StagingOps *staging_;
+  unsigned generation_;
 };
 
 void NvptxDevice::makeKernel(llvm::Function &function, unsigned threads) const {
@@ -204,11 +205,11 @@ llvm::SmallVector<llvm::Value *, 4> NvptxDevice::loadMatrices(llvm::IRBuilder<> 
 } // namespace
 
 llvm::ArrayRef<const gpu::Device *> devices() {
-  static const NvptxDevice sm80("sm_80", "+ptx80", *findMachine("a100"), nullptr);
-  static const NvptxDevice sm86("sm_86", "+ptx80", *findMachine("a10"), nullptr);
-  static const NvptxDevice sm89("sm_89", "+ptx84", *findMachine("l40s"), nullptr);
-  static const NvptxDevice sm90a("sm_90a", "+ptx84", *findMachine("h200"), &hopperOps());
-  static const NvptxDevice sm100a("sm_100a", "+ptx87", *findMachine("b200"), nullptr);
+  static const NvptxDevice sm80("sm_80", "+ptx80", *findMachine("a100"), 8);
+  static const NvptxDevice sm86("sm_86", "+ptx80", *findMachine("a10"), 8);
+  static const NvptxDevice sm89("sm_89", "+ptx84", *findMachine("l40s"), 8);
+  static const NvptxDevice sm90a("sm_90a", "+ptx84", *findMachine("h200"), 9);
+  static const NvptxDevice sm100a("sm_100a", "+ptx87", *findMachine("b200"), 10);
   static const gpu::Device *const all[] = {&sm90a, &sm80, &sm86, &sm89, &sm100a};
   return all;
 }

@@ -43,8 +43,7 @@ public:
            kind == EmitKind::Stats;
   }
 
-  llvm::Expected<std::vector<gpu::Image>> images(llvm::Module &module,
-                                                 llvm::TargetMachine &machine,
+  llvm::Expected<std::vector<gpu::Image>> images(llvm::Module &module, llvm::TargetMachine &machine,
                                                  const gpu::Device &device,
                                                  bool assemble) const override {
     auto text = ptx(module, machine);

@@ -27,7 +27,7 @@ unsigned timeout() {
   unsigned seconds = 0;
   const auto named = llvm::sys::Process::GetEnv("DTILE_PTXAS_TIMEOUT");
   return named && !llvm::StringRef(*named).getAsInteger(10, seconds) && seconds != 0 ? seconds
-                                                                                   : kSeconds;
+                                                                                     : kSeconds;
 }
 
 } // namespace
@@ -83,9 +83,9 @@ llvm::Expected<Assembled> runPtxas(llvm::StringRef ptx, llvm::StringRef arch) {
   auto output = ScratchFile::create();
   if (!output)
     return output.takeError();
-  auto run = runChild(program,
-                      {"-v", "-O3", ("-arch=" + arch).str(), input->path(), "-o", output->path()},
-                      seconds);
+  auto run =
+      runChild(program, {"-v", "-O3", ("-arch=" + arch).str(), input->path(), "-o", output->path()},
+               seconds);
   if (!run)
     return run.takeError();
   const std::string messages = "\n" + llvm::StringRef(run->output).trim().str();

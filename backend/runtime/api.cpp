@@ -4,9 +4,9 @@
 #include "backend/runtime/dtile.h"
 
 #include "backend/runtime/errors.h"
+#include "backend/runtime/host/team.h"
 #include "backend/runtime/job.h"
 #include "backend/runtime/options.h"
-#include "backend/runtime/team.h"
 
 #include <algorithm>
 #include <mutex>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // What kernels require of their launches, checked by prologues.
-#include "backend/runtime/launch.h"
+#include "backend/runtime/host/launch.h"
 
 #include "frontend/base/element_clauses.h"
 

@@ -90,8 +90,7 @@ typedef struct dtile_device_options {
    * environment, else as the system's loader finds it. */
   const char *nvshmem_home;
 } dtile_device_options;
-#define DTILE_DEVICE_OPTIONS_INIT                                                                  \
-  {sizeof(dtile_device_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+#define DTILE_DEVICE_OPTIONS_INIT {sizeof(dtile_device_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
 /* DTILE_ABI_VERSION of the library. */
 DTILE_API uint32_t dtile_abi_version(void);

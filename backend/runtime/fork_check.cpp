@@ -10,8 +10,8 @@ size_t pageBytes() { return size_t(sysconf(_SC_PAGESIZE)); }
 } // namespace
 
 ForkCheck::ForkCheck() : process_(getpid()) {
-  void *page = mmap(nullptr, pageBytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-                    0);
+  void *page =
+      mmap(nullptr, pageBytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (page == MAP_FAILED)
     return;
   if (madvise(page, pageBytes(), MADV_WIPEONFORK) != 0) {

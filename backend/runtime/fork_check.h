@@ -17,9 +17,7 @@ public:
   ForkCheck(const ForkCheck &) = delete;
   ForkCheck &operator=(const ForkCheck &) = delete;
 
-  [[nodiscard]] bool isChild() const {
-    return word_ ? *word_ == 0 : getpid() != process_;
-  }
+  [[nodiscard]] bool isChild() const { return word_ ? *word_ == 0 : getpid() != process_; }
 
 private:
   /// Null where the system has no such pages.

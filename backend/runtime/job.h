@@ -3,7 +3,7 @@
 #pragma once
 
 #include "backend/runtime/errors.h"
-#include "stdlib/shmem/shmem.h"
+#include "backend/runtime/shmem/shmem.h"
 
 namespace dtile::runtime {
 

@@ -93,7 +93,7 @@ typedef struct dtile_param_desc {
 /* symm: the kernel writes it, here or at peers */
 #define DTILE_PARAM_WRITTEN 2u
 /* symm: launches write parts of it in turn, by the number of the launch, at peers that may not have
- * begun the launch; so the memory holds nothing else that peers may still use (turned_memory.h) */
+ * begun the launch; so the memory holds nothing else that peers may still use (epoch_buffers.h) */
 #define DTILE_PARAM_IN_TURN 4u
 
 typedef struct dtile_space_desc {

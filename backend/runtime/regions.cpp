@@ -87,10 +87,18 @@ template <typename F> auto withElement(int32_t dtype, F f) {
 }
 
 template <size_t bytes> struct WordOf;
-template <> struct WordOf<1> { using type = uint8_t; };
-template <> struct WordOf<2> { using type = uint16_t; };
-template <> struct WordOf<4> { using type = uint32_t; };
-template <> struct WordOf<8> { using type = uint64_t; };
+template <> struct WordOf<1> {
+  using type = uint8_t;
+};
+template <> struct WordOf<2> {
+  using type = uint16_t;
+};
+template <> struct WordOf<4> {
+  using type = uint32_t;
+};
+template <> struct WordOf<8> {
+  using type = uint64_t;
+};
 
 /// Replaces the word at `address` by update(word) atomically; gives the old word.
 template <typename Word, typename Update> Word exchangeWord(void *address, Update update) {

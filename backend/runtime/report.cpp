@@ -3,7 +3,7 @@
 // What a launch that cannot go on says: who waits where, for what, and how far it has come.
 #include "backend/runtime/report.h"
 
-#include "backend/runtime/team.h"
+#include "backend/runtime/host/team.h"
 
 #include <algorithm>
 #include <tuple>

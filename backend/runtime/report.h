@@ -2,7 +2,7 @@
 // Words for bodies, places and cells.
 #pragma once
 
-#include "backend/runtime/launch.h"
+#include "backend/runtime/host/launch.h"
 
 #include <string>
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "backend/runtime/errors.h"
-#include "backend/runtime/kernel_state.h"
+#include "backend/runtime/host/kernel_state.h"
 
 #include <cstdint>
 

@@ -9,7 +9,8 @@ namespace dtile::ast {
 llvm::StringRef nodeKindName(NodeKind kind) {
   switch (kind) {
 #define DECL(NAME)                                                                                 \
-  case NodeKind::NAME: return #NAME;
+  case NodeKind::NAME:                                                                             \
+    return #NAME;
 #define STMT(NAME) DECL(NAME)
 #define EXPR(NAME) DECL(NAME)
 #include "frontend/ast/ast_nodes.def"
@@ -19,46 +20,74 @@ llvm::StringRef nodeKindName(NodeKind kind) {
 
 llvm::StringRef spelling(UnaryOp op) {
   switch (op) {
-  case UnaryOp::Neg: return "-";
-  case UnaryOp::Not: return "!";
-  case UnaryOp::BitNot: return "~";
+  case UnaryOp::Neg:
+    return "-";
+  case UnaryOp::Not:
+    return "!";
+  case UnaryOp::BitNot:
+    return "~";
   }
   DTILE_UNREACHABLE("not a unary operator");
 }
 
 llvm::StringRef spelling(BinaryOp op) {
   switch (op) {
-  case BinaryOp::Approx: return "~=";
-  case BinaryOp::LogOr: return "||";
-  case BinaryOp::LogAnd: return "&&";
-  case BinaryOp::Eq: return "==";
-  case BinaryOp::Ne: return "!=";
-  case BinaryOp::Lt: return "<";
-  case BinaryOp::Le: return "<=";
-  case BinaryOp::Gt: return ">";
-  case BinaryOp::Ge: return ">=";
-  case BinaryOp::BitOr: return "|";
-  case BinaryOp::BitXor: return "^";
-  case BinaryOp::BitAnd: return "&";
-  case BinaryOp::Shl: return "<<";
-  case BinaryOp::Shr: return ">>";
-  case BinaryOp::Add: return "+";
-  case BinaryOp::Sub: return "-";
-  case BinaryOp::Mul: return "*";
-  case BinaryOp::Div: return "/";
-  case BinaryOp::Rem: return "%";
+  case BinaryOp::Approx:
+    return "~=";
+  case BinaryOp::LogOr:
+    return "||";
+  case BinaryOp::LogAnd:
+    return "&&";
+  case BinaryOp::Eq:
+    return "==";
+  case BinaryOp::Ne:
+    return "!=";
+  case BinaryOp::Lt:
+    return "<";
+  case BinaryOp::Le:
+    return "<=";
+  case BinaryOp::Gt:
+    return ">";
+  case BinaryOp::Ge:
+    return ">=";
+  case BinaryOp::BitOr:
+    return "|";
+  case BinaryOp::BitXor:
+    return "^";
+  case BinaryOp::BitAnd:
+    return "&";
+  case BinaryOp::Shl:
+    return "<<";
+  case BinaryOp::Shr:
+    return ">>";
+  case BinaryOp::Add:
+    return "+";
+  case BinaryOp::Sub:
+    return "-";
+  case BinaryOp::Mul:
+    return "*";
+  case BinaryOp::Div:
+    return "/";
+  case BinaryOp::Rem:
+    return "%";
   }
   DTILE_UNREACHABLE("not a binary operator");
 }
 
 llvm::StringRef spelling(ParamMode mode) {
   switch (mode) {
-  case ParamMode::Value: return "";
-  case ParamMode::In: return "in";
-  case ParamMode::Out: return "out";
-  case ParamMode::InOut: return "inout";
-  case ParamMode::Symm: return "symm";
-  case ParamMode::ScratchSymm: return "scratch symm";
+  case ParamMode::Value:
+    return "";
+  case ParamMode::In:
+    return "in";
+  case ParamMode::Out:
+    return "out";
+  case ParamMode::InOut:
+    return "inout";
+  case ParamMode::Symm:
+    return "symm";
+  case ParamMode::ScratchSymm:
+    return "scratch symm";
   }
   DTILE_UNREACHABLE("not a parameter mode");
 }

@@ -17,13 +17,24 @@ void printQuoted(llvm::StringRef text, raw_ostream &os) {
   os << '"';
   for (char c : text) {
     switch (c) {
-    case '\n': os << "\\n"; break;
-    case '\t': os << "\\t"; break;
-    case '\r': os << "\\r"; break;
-    case '\0': os << "\\0"; break;
+    case '\n':
+      os << "\\n";
+      break;
+    case '\t':
+      os << "\\t";
+      break;
+    case '\r':
+      os << "\\r";
+      break;
+    case '\0':
+      os << "\\0";
+      break;
     case '"':
-    case '\\': os << '\\' << c; break;
-    default: os << c;
+    case '\\':
+      os << '\\' << c;
+      break;
+    default:
+      os << c;
     }
   }
   os << '"';
@@ -54,9 +65,7 @@ public:
   void operator()(const RemoteExpr &e) { list("remote", e.base, e.rank); }
   void operator()(const AfterExpr &e) { list("after", e.value, e.token); }
   void operator()(const RangeExpr &e) { list("range", e.lo, e.hi); }
-  void operator()(const ConditionalExpr &e) {
-    list("?", e.condition, e.whenTrue, e.whenFalse);
-  }
+  void operator()(const ConditionalExpr &e) { list("?", e.condition, e.whenTrue, e.whenFalse); }
   void operator()(const ErrorExpr &) { os_ << "<error>"; }
 
 private:

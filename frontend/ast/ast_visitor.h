@@ -14,7 +14,8 @@ namespace dtile::ast {
 template <typename Visitor> decltype(auto) visitExpr(const Expr &expr, Visitor &&visitor) {
   switch (expr.kind) {
 #define EXPR(NAME)                                                                                 \
-  case NodeKind::NAME: return visitor(llvm::cast<NAME>(expr));
+  case NodeKind::NAME:                                                                             \
+    return visitor(llvm::cast<NAME>(expr));
 #define STMT(NAME) case NodeKind::NAME:
 #define DECL(NAME) case NodeKind::NAME:
 #include "frontend/ast/ast_nodes.def"
@@ -27,7 +28,8 @@ template <typename Visitor> decltype(auto) visitExpr(const Expr &expr, Visitor &
 template <typename Visitor> decltype(auto) visitStmt(const Stmt &stmt, Visitor &&visitor) {
   switch (stmt.kind) {
 #define STMT(NAME)                                                                                 \
-  case NodeKind::NAME: return visitor(llvm::cast<NAME>(stmt));
+  case NodeKind::NAME:                                                                             \
+    return visitor(llvm::cast<NAME>(stmt));
 #define EXPR(NAME) case NodeKind::NAME:
 #define DECL(NAME) case NodeKind::NAME:
 #include "frontend/ast/ast_nodes.def"
@@ -40,7 +42,8 @@ template <typename Visitor> decltype(auto) visitStmt(const Stmt &stmt, Visitor &
 template <typename Visitor> decltype(auto) visitDecl(const Decl &decl, Visitor &&visitor) {
   switch (decl.kind) {
 #define DECL(NAME)                                                                                 \
-  case NodeKind::NAME: return visitor(llvm::cast<NAME>(decl));
+  case NodeKind::NAME:                                                                             \
+    return visitor(llvm::cast<NAME>(decl));
 #define STMT(NAME) case NodeKind::NAME:
 #define EXPR(NAME) case NodeKind::NAME:
 #include "frontend/ast/ast_nodes.def"

@@ -19,9 +19,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-std::string words(int error) {
-  return std::error_code(error, std::generic_category()).message();
-}
+std::string words(int error) { return std::error_code(error, std::generic_category()).message(); }
 
 /// Becomes the program; between fork and exec of a process with several threads only system calls
 /// are allowed. What failed is written to `failures`.

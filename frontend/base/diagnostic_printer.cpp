@@ -132,9 +132,9 @@ private:
 
   // Prints text in a style; colours only where asked for.
   void styled(Style style, llvm::StringRef text) {
-    static constexpr llvm::StringLiteral kCodes[] = {
-        "", "\x1b[1m", "\x1b[1;31m", "\x1b[1;35m", "\x1b[1;36m", "\x1b[1;34m", "\x1b[1;32m",
-        "\x1b[32m"};
+    static constexpr llvm::StringLiteral kCodes[] = {"",           "\x1b[1m",    "\x1b[1;31m",
+                                                     "\x1b[1;35m", "\x1b[1;36m", "\x1b[1;34m",
+                                                     "\x1b[1;32m", "\x1b[32m"};
     if (color_ && style != Style::Plain)
       os_ << kCodes[size_t(style)] << text << "\x1b[0m";
     else
@@ -149,10 +149,18 @@ private:
              (at.file + ":" + llvm::Twine(at.line) + ":" + llvm::Twine(at.column) + ": ").str());
     }
     switch (severity) {
-    case Severity::Note: styled(Style::Note, "note: "); break;
-    case Severity::Remark: styled(Style::Remark, "remark: "); break;
-    case Severity::Warning: styled(Style::Warning, "warning: "); break;
-    case Severity::Error: styled(Style::Error, "error: "); break;
+    case Severity::Note:
+      styled(Style::Note, "note: ");
+      break;
+    case Severity::Remark:
+      styled(Style::Remark, "remark: ");
+      break;
+    case Severity::Warning:
+      styled(Style::Warning, "warning: ");
+      break;
+    case Severity::Error:
+      styled(Style::Error, "error: ");
+      break;
     }
     styled(severity == Severity::Note ? Style::Plain : Style::Bold, message);
     if (!code.empty())
@@ -237,9 +245,9 @@ private:
         column = 0;
       }
       os_.indent(at - column);
-      const std::string shown =
-          fix->text.empty() ? std::string(std::max(1u, columnOf(fix->range.end) - at), '-')
-                            : fix->text;
+      const std::string shown = fix->text.empty()
+                                    ? std::string(std::max(1u, columnOf(fix->range.end) - at), '-')
+                                    : fix->text;
       styled(Style::Fix, shown);
       column = at + unsigned(std::max(0, llvm::sys::unicode::columnWidthUTF8(shown)));
       lineOpen = true;
@@ -266,10 +274,14 @@ private:
 
 llvm::StringRef severityName(Severity severity) {
   switch (severity) {
-  case Severity::Note: return "note";
-  case Severity::Remark: return "remark";
-  case Severity::Warning: return "warning";
-  case Severity::Error: return "error";
+  case Severity::Note:
+    return "note";
+  case Severity::Remark:
+    return "remark";
+  case Severity::Warning:
+    return "warning";
+  case Severity::Error:
+    return "error";
   }
   return "";
 }

@@ -24,9 +24,8 @@ constexpr size_t kDropped = ~size_t(0);
 std::string fillHoles(std::string_view text, const std::vector<DiagArg> &args) {
   std::string result;
   for (size_t i = 0; i < text.size(); ++i) {
-    const bool isHole =
-        text[i] == '{' && i + 2 < text.size() && text[i + 2] == '}' && text[i + 1] >= '0' &&
-        size_t(text[i + 1] - '0') < args.size();
+    const bool isHole = text[i] == '{' && i + 2 < text.size() && text[i + 2] == '}' &&
+                        text[i + 1] >= '0' && size_t(text[i + 1] - '0') < args.size();
     if (!isHole) {
       result += text[i];
       continue;

@@ -186,84 +186,135 @@ float f8E5M2ToF32(uint8_t bits) { return toFloat<kF8E5M2>(bits); }
 
 double loadAsDouble(DType type, const void *element) {
   switch (type) {
-  case DType::Bool: return read<uint8_t>(element) != 0;
-  case DType::I8: return read<int8_t>(element);
-  case DType::I16: return read<int16_t>(element);
-  case DType::I32: return read<int32_t>(element);
-  case DType::I64: return static_cast<double>(read<int64_t>(element));
-  case DType::U8: return read<uint8_t>(element);
-  case DType::U16: return read<uint16_t>(element);
-  case DType::U32: return read<uint32_t>(element);
-  case DType::U64: return static_cast<double>(read<uint64_t>(element));
-  case DType::F8E4M3: return f8E4M3ToF32(read<uint8_t>(element));
-  case DType::F8E5M2: return f8E5M2ToF32(read<uint8_t>(element));
-  case DType::F16: return f16ToF32(read<uint16_t>(element));
-  case DType::BF16: return bf16ToF32(read<uint16_t>(element));
-  case DType::F32: return read<float>(element);
-  case DType::F64: return read<double>(element);
+  case DType::Bool:
+    return read<uint8_t>(element) != 0;
+  case DType::I8:
+    return read<int8_t>(element);
+  case DType::I16:
+    return read<int16_t>(element);
+  case DType::I32:
+    return read<int32_t>(element);
+  case DType::I64:
+    return static_cast<double>(read<int64_t>(element));
+  case DType::U8:
+    return read<uint8_t>(element);
+  case DType::U16:
+    return read<uint16_t>(element);
+  case DType::U32:
+    return read<uint32_t>(element);
+  case DType::U64:
+    return static_cast<double>(read<uint64_t>(element));
+  case DType::F8E4M3:
+    return f8E4M3ToF32(read<uint8_t>(element));
+  case DType::F8E5M2:
+    return f8E5M2ToF32(read<uint8_t>(element));
+  case DType::F16:
+    return f16ToF32(read<uint16_t>(element));
+  case DType::BF16:
+    return bf16ToF32(read<uint16_t>(element));
+  case DType::F32:
+    return read<float>(element);
+  case DType::F64:
+    return read<double>(element);
   }
   DTILE_UNREACHABLE("not an element type");
 }
 
 void storeFromDouble(DType type, void *element, double value) {
   switch (type) {
-  case DType::Bool: return write<uint8_t>(element, value != 0);
-  case DType::I8: return write(element, saturate<int8_t>(value));
-  case DType::I16: return write(element, saturate<int16_t>(value));
-  case DType::I32: return write(element, saturate<int32_t>(value));
-  case DType::I64: return write(element, saturate<int64_t>(value));
-  case DType::U8: return write(element, saturate<uint8_t>(value));
-  case DType::U16: return write(element, saturate<uint16_t>(value));
-  case DType::U32: return write(element, saturate<uint32_t>(value));
-  case DType::U64: return write(element, saturate<uint64_t>(value));
-  case DType::F8E4M3: return write(element, uint8_t(fromDouble<kF8E4M3>(value)));
-  case DType::F8E5M2: return write(element, uint8_t(fromDouble<kF8E5M2>(value)));
-  case DType::F16: return write(element, uint16_t(fromDouble<kF16>(value)));
-  case DType::BF16: return write(element, uint16_t(fromDouble<kBf16>(value)));
-  case DType::F32: return write(element, static_cast<float>(value));
-  case DType::F64: return write(element, value);
+  case DType::Bool:
+    return write<uint8_t>(element, value != 0);
+  case DType::I8:
+    return write(element, saturate<int8_t>(value));
+  case DType::I16:
+    return write(element, saturate<int16_t>(value));
+  case DType::I32:
+    return write(element, saturate<int32_t>(value));
+  case DType::I64:
+    return write(element, saturate<int64_t>(value));
+  case DType::U8:
+    return write(element, saturate<uint8_t>(value));
+  case DType::U16:
+    return write(element, saturate<uint16_t>(value));
+  case DType::U32:
+    return write(element, saturate<uint32_t>(value));
+  case DType::U64:
+    return write(element, saturate<uint64_t>(value));
+  case DType::F8E4M3:
+    return write(element, uint8_t(fromDouble<kF8E4M3>(value)));
+  case DType::F8E5M2:
+    return write(element, uint8_t(fromDouble<kF8E5M2>(value)));
+  case DType::F16:
+    return write(element, uint16_t(fromDouble<kF16>(value)));
+  case DType::BF16:
+    return write(element, uint16_t(fromDouble<kBf16>(value)));
+  case DType::F32:
+    return write(element, static_cast<float>(value));
+  case DType::F64:
+    return write(element, value);
   }
   DTILE_UNREACHABLE("not an element type");
 }
 
 int64_t loadAsInt(DType type, const void *element) {
   switch (type) {
-  case DType::Bool: return read<uint8_t>(element) != 0;
-  case DType::I8: return read<int8_t>(element);
-  case DType::I16: return read<int16_t>(element);
-  case DType::I32: return read<int32_t>(element);
-  case DType::I64: return read<int64_t>(element);
-  case DType::U8: return read<uint8_t>(element);
-  case DType::U16: return read<uint16_t>(element);
-  case DType::U32: return read<uint32_t>(element);
-  case DType::U64: return static_cast<int64_t>(read<uint64_t>(element));
+  case DType::Bool:
+    return read<uint8_t>(element) != 0;
+  case DType::I8:
+    return read<int8_t>(element);
+  case DType::I16:
+    return read<int16_t>(element);
+  case DType::I32:
+    return read<int32_t>(element);
+  case DType::I64:
+    return read<int64_t>(element);
+  case DType::U8:
+    return read<uint8_t>(element);
+  case DType::U16:
+    return read<uint16_t>(element);
+  case DType::U32:
+    return read<uint32_t>(element);
+  case DType::U64:
+    return static_cast<int64_t>(read<uint64_t>(element));
   case DType::F8E4M3:
   case DType::F8E5M2:
   case DType::F16:
   case DType::BF16:
   case DType::F32:
-  case DType::F64: return saturate<int64_t>(loadAsDouble(type, element));
+  case DType::F64:
+    return saturate<int64_t>(loadAsDouble(type, element));
   }
   DTILE_UNREACHABLE("not an element type");
 }
 
 void storeFromInt(DType type, void *element, int64_t value) {
   switch (type) {
-  case DType::Bool: return write<uint8_t>(element, value != 0);
+  case DType::Bool:
+    return write<uint8_t>(element, value != 0);
   case DType::I8:
-  case DType::U8: return write(element, static_cast<uint8_t>(value));
+  case DType::U8:
+    return write(element, static_cast<uint8_t>(value));
   case DType::I16:
-  case DType::U16: return write(element, static_cast<uint16_t>(value));
+  case DType::U16:
+    return write(element, static_cast<uint16_t>(value));
   case DType::I32:
-  case DType::U32: return write(element, static_cast<uint32_t>(value));
+  case DType::U32:
+    return write(element, static_cast<uint32_t>(value));
   case DType::I64:
-  case DType::U64: return write(element, value);
-  case DType::F8E4M3: return write(element, uint8_t(fromInt<kF8E4M3>(value)));
-  case DType::F8E5M2: return write(element, uint8_t(fromInt<kF8E5M2>(value)));
-  case DType::F16: return write(element, uint16_t(fromInt<kF16>(value)));
-  case DType::BF16: return write(element, uint16_t(fromInt<kBf16>(value)));
-  case DType::F32: return write(element, static_cast<float>(value));
-  case DType::F64: return write(element, static_cast<double>(value));
+  case DType::U64:
+    return write(element, value);
+  case DType::F8E4M3:
+    return write(element, uint8_t(fromInt<kF8E4M3>(value)));
+  case DType::F8E5M2:
+    return write(element, uint8_t(fromInt<kF8E5M2>(value)));
+  case DType::F16:
+    return write(element, uint16_t(fromInt<kF16>(value)));
+  case DType::BF16:
+    return write(element, uint16_t(fromInt<kBf16>(value)));
+  case DType::F32:
+    return write(element, static_cast<float>(value));
+  case DType::F64:
+    return write(element, static_cast<double>(value));
   }
   DTILE_UNREACHABLE("not an element type");
 }

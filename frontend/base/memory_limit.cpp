@@ -91,9 +91,7 @@ uint64_t leftByLimits() {
 
 } // namespace
 
-uint64_t availableMemory() {
-  return std::min({leftOnMachine(), leftInGroup(), leftByLimits()});
-}
+uint64_t availableMemory() { return std::min({leftOnMachine(), leftInGroup(), leftByLimits()}); }
 
 std::string bytesText(uint64_t bytes) {
   if (bytes < 1'000'000'000)

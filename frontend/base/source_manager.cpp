@@ -80,8 +80,8 @@ llvm::Expected<FileId> SourceManager::load(llvm::StringRef path) {
     return "at most " + std::to_string(kMaxFileBytes >> 20) + " MiB a file are accepted";
   };
   if (tooLarge(status.getSize()))
-    return cannotLoad(path, "it has " + std::to_string(status.getSize()) + " bytes; " +
-                                limitText());
+    return cannotLoad(path,
+                      "it has " + std::to_string(status.getSize()) + " bytes; " + limitText());
   auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false,
                                             /*RequiresNullTerminator=*/false);
   if (!buffer)

@@ -46,8 +46,8 @@ template <typename Use> llvm::Error UniqueFile::findName(Use use) {
 llvm::Expected<UniqueFile> UniqueFile::create(llvm::StringRef folder, unsigned mode) {
   UniqueFile file(folder.str(), -1);
 #ifdef O_TMPFILE
-  file.fd_ = ::open(folder.empty() ? "." : file.folder_.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC,
-                    mode);
+  file.fd_ =
+      ::open(folder.empty() ? "." : file.folder_.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, mode);
   // It gets its name by way of /proc.
   if (file.fd_ >= 0 && ::access("/proc/self/fd", X_OK) == 0)
     return file;

@@ -36,8 +36,7 @@ private:
       expandBlocks(begin, end);
       end = endOfUnit(begin);
     }
-    std::vector<Line> lines =
-        layOut(items_, begin, end, depth_ * kIndent, Breaking::WhereNeeded);
+    std::vector<Line> lines = layOut(items_, begin, end, depth_ * kIndent, Breaking::WhereNeeded);
     lines.front().blankBefore = wantsBlank(begin);
     if (depth_ == 0 && items_[begin].kind != Kind::CloseBrace)
       ++declarations_;
@@ -212,8 +211,8 @@ private:
     std::vector<CommentGroup *> joined;
     unsigned column = 0;
     unsigned longest = 0;
-    for (size_t i = first;
-         i < groups.size() && lines_[groups[i].begin].declaration == declaration; ++i) {
+    for (size_t i = first; i < groups.size() && lines_[groups[i].begin].declaration == declaration;
+         ++i) {
       CommentGroup &group = groups[i];
       if (group.source != source || !group.fits())
         continue;

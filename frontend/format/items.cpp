@@ -76,19 +76,33 @@ private:
       item.kind = Kind::LineComment;
       item.isDoc = tokens_[i].kind != TokenClass::LineComment;
       return;
-    case TokenClass::BlockComment: item.kind = Kind::BlockComment; return;
+    case TokenClass::BlockComment:
+      item.kind = Kind::BlockComment;
+      return;
     case TokenClass::Name:
     case TokenClass::Number:
     case TokenClass::String:
-    case TokenClass::Invalid: item.kind = Kind::Word; break;
+    case TokenClass::Invalid:
+      item.kind = Kind::Word;
+      break;
     case TokenClass::Keyword:
       item.kind = item.text == "true" || item.text == "false" ? Kind::Word : Kind::Keyword;
       break;
-    case TokenClass::ContextWord: item.kind = contextWord(i); break;
-    case TokenClass::GenericOpen: item.kind = Kind::GenericOpen; break;
-    case TokenClass::GenericClose: item.kind = Kind::GenericClose; break;
-    case TokenClass::Operator: item.kind = operatorKind(item.text); break;
-    case TokenClass::Punctuation: item.kind = punctuation(i); break;
+    case TokenClass::ContextWord:
+      item.kind = contextWord(i);
+      break;
+    case TokenClass::GenericOpen:
+      item.kind = Kind::GenericOpen;
+      break;
+    case TokenClass::GenericClose:
+      item.kind = Kind::GenericClose;
+      break;
+    case TokenClass::Operator:
+      item.kind = operatorKind(item.text);
+      break;
+    case TokenClass::Punctuation:
+      item.kind = punctuation(i);
+      break;
     }
     bracket(i);
     before_ = i;
@@ -109,21 +123,21 @@ private:
   // Where an operand just ended, a context word can only be a keyword.
   Kind contextWord(size_t i) const {
     const llvm::StringRef text = items_[i].text;
-    const bool beforeWord = i + 1 < tokens_.size() &&
-                            (tokens_[i + 1].kind == TokenClass::Name ||
-                             tokens_[i + 1].kind == TokenClass::ContextWord);
+    const bool beforeWord =
+        i + 1 < tokens_.size() &&
+        (tokens_[i + 1].kind == TokenClass::Name || tokens_[i + 1].kind == TokenClass::ContextWord);
     const bool isMode = kindBefore() == Kind::Colon && beforeWord;
-    const bool followsKeyword = kindBefore() == Kind::Keyword &&
-                                (textBefore() == "when" || textBefore() == "scratch" ||
-                                 textBefore() == "ordered" || textBefore() == "programs");
+    const bool followsKeyword =
+        kindBefore() == Kind::Keyword && (textBefore() == "when" || textBefore() == "scratch" ||
+                                          textBefore() == "ordered" || textBefore() == "programs");
     const bool isAlways =
         text == "test" || text == "bench" || text == "requires" || text == "assume";
     return endsOperand() || isMode || followsKeyword || isAlways ? Kind::Keyword : Kind::Word;
   }
 
   Kind operatorKind(llvm::StringRef text) const {
-    const bool comparesWithEquals = text == "==" || text == "!=" || text == "<=" ||
-                                    text == ">=" || text == "~=";
+    const bool comparesWithEquals =
+        text == "==" || text == "!=" || text == "<=" || text == ">=" || text == "~=";
     if (text.ends_with("=") && !comparesWithEquals)
       return Kind::Assign;
     return endsOperand() ? Kind::Infix : Kind::Prefix;
@@ -134,9 +148,9 @@ private:
     if (text == ":")
       return colon();
     if (text == "..") {
-      const bool isSpaced = i + 1 < tokens_.size() && endsOperand() &&
-                            (tokens_[i - 1].end < tokens_[i].begin ||
-                             tokens_[i].end < tokens_[i + 1].begin);
+      const bool isSpaced =
+          i + 1 < tokens_.size() && endsOperand() &&
+          (tokens_[i - 1].end < tokens_[i].begin || tokens_[i].end < tokens_[i + 1].begin);
       // `lo..` has nothing behind it to stand apart from.
       const llvm::StringRef next =
           isSpaced ? text_.slice(tokens_[i + 1].begin, tokens_[i + 1].end) : "";
@@ -197,8 +211,8 @@ private:
     for (size_t i = open + 1; i <= close && isInline; ++i) {
       const Item &item = items_[i];
       const bool isEmpty = close == open + 1;
-      isInline = (isEmpty || item.newlines == 0) && !isComment(item) &&
-                 item.kind != Kind::OpenBrace;
+      isInline =
+          (isEmpty || item.newlines == 0) && !isComment(item) && item.kind != Kind::OpenBrace;
       statements += item.kind == Kind::Semicolon;
     }
     isInline = isInline && statements <= 1;
@@ -223,9 +237,12 @@ private:
     case Kind::Close:
     case Kind::GenericClose:
     case Kind::GenericOpen:
-    case Kind::Colon: return false;
-    case Kind::CloseBrace: return before.kind != Kind::OpenBrace;
-    case Kind::LineComment: return true;
+    case Kind::Colon:
+      return false;
+    case Kind::CloseBrace:
+      return before.kind != Kind::OpenBrace;
+    case Kind::LineComment:
+      return true;
     case Kind::Tight:
       // `a, ..n` and `in ..n`; elsewhere nothing.
       return item.text == ".." && (before.kind == Kind::Comma || before.kind == Kind::Infix ||
@@ -236,14 +253,17 @@ private:
           before.kind == Kind::GenericClose || before.text == "programs")
         return false;
       break;
-    default: break;
+    default:
+      break;
     }
     switch (before.kind) {
     case Kind::Open:
     case Kind::GenericOpen:
     case Kind::Prefix:
-    case Kind::Tight: return false;
-    default: return true;
+    case Kind::Tight:
+      return false;
+    default:
+      return true;
     }
   }
 
@@ -270,24 +290,30 @@ private:
     case Kind::Assign:
       item.breakBefore = hadBreak && !closes(item.kind);
       break;
-    default: break;
+    default:
+      break;
     }
     switch (item.kind) {
     case Kind::Infix: {
       // A break behind an operator goes before it.
-      const bool breakBehind = i + 1 < items_.size() && items_[i + 1].newlines > 0 &&
-                               !isComment(items_[i + 1]);
+      const bool breakBehind =
+          i + 1 < items_.size() && items_[i + 1].newlines > 0 && !isComment(items_[i + 1]);
       item.breakBefore = (hadBreak || breakBehind) && item.text != "..";
       break;
     }
-    case Kind::Tight: item.breakBefore = hadBreak && item.text == "."; break;
-    case Kind::Keyword: item.breakBefore |= hadBreak && startsClause(item.text); break;
+    case Kind::Tight:
+      item.breakBefore = hadBreak && item.text == ".";
+      break;
+    case Kind::Keyword:
+      item.breakBefore |= hadBreak && startsClause(item.text);
+      break;
     case Kind::Close:
     case Kind::GenericClose:
       // The closing bracket stands as the opening one does.
       item.breakBefore = item.partner + 1 < i && isBrokenBehind(items_, item.partner);
       break;
-    default: break;
+    default:
+      break;
     }
   }
 

@@ -85,8 +85,7 @@ private:
       line.lastItem = i;
       column = line.width();
       if (opens(item.kind))
-        opened_.push_back(
-            {isBrokenBehind(items_, i), line.indent, column});
+        opened_.push_back({isBrokenBehind(items_, i), line.indent, column});
       if (item.kind == Kind::Assign && opened_.empty() &&
           !(i + 1 < end_ && items_[i + 1].breakBefore))
         expression_ = column + 1;
@@ -118,10 +117,10 @@ private:
     const Opened &inner = opened_.back();
     if (!inner.isBroken)
       return inner.column <= kMaxAlignment ? inner.column : inner.lineIndent + kIndent;
-    return inner.lineIndent + (item.kind == Kind::Infix || item.kind == Kind::Tight ||
-                                       item.kind == Kind::Keyword
-                                   ? 2 * kIndent
-                                   : kIndent);
+    return inner.lineIndent +
+           (item.kind == Kind::Infix || item.kind == Kind::Tight || item.kind == Kind::Keyword
+                ? 2 * kIndent
+                : kIndent);
   }
 
   // ---- Parameters ----

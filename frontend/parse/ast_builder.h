@@ -19,8 +19,8 @@ public:
 
   AstBuilder(const LexedFile &lexed, llvm::StringRef text, SourceLoc start, ast::Arena &arena,
              Diagnostics &diagnostics, const Limits &limits)
-      : lexed_(lexed), text_(text), start_(start.offset), arena_(arena),
-        diagnostics_(diagnostics), limits_(limits) {}
+      : lexed_(lexed), text_(text), start_(start.offset), arena_(arena), diagnostics_(diagnostics),
+        limits_(limits) {}
 
   /// Null where nothing of use is left of a declaration.
   ast::Decl *build(P::DeclarationContext *context);

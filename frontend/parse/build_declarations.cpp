@@ -219,8 +219,7 @@ ast::Role *AstBuilder::buildWhenAll(P::WhenAllContext *context) {
   return role;
 }
 
-ast::ExpectStmt *AstBuilder::buildExpectation(P::ExpectationContext *context,
-                                              SourceRange place) {
+ast::ExpectStmt *AstBuilder::buildExpectation(P::ExpectationContext *context, SourceRange place) {
   auto *node = arena_.make<ast::ExpectStmt>(place);
   if (failed(context)) {
     node->condition = errorExpr(place).expr;
@@ -229,8 +228,7 @@ ast::ExpectStmt *AstBuilder::buildExpectation(P::ExpectationContext *context,
   node->condition = buildExpression(context->lhs);
   if (context->approximately != nullptr) {
     ast::Expr *rhs = buildExpression(context->rhs);
-    auto *binary =
-        arena_.make<ast::BinaryExpr>({node->condition->range.begin, rhs->range.end});
+    auto *binary = arena_.make<ast::BinaryExpr>({node->condition->range.begin, rhs->range.end});
     binary->op = ast::BinaryOp::Approx;
     binary->opRange = range(sourceToken(context->approximately));
     binary->lhs = node->condition;

@@ -22,25 +22,44 @@ struct OperatorRow {
 
 OperatorRow operatorOf(size_t type) {
   switch (type) {
-  case P::OR_OR: return {BinaryOp::LogOr, 1};
-  case P::AND_AND: return {BinaryOp::LogAnd, 2};
-  case P::EQUAL: return {BinaryOp::Eq, 3};
-  case P::NOT_EQUAL: return {BinaryOp::Ne, 3};
-  case P::LESS: return {BinaryOp::Lt, 3};
-  case P::LESS_EQUAL: return {BinaryOp::Le, 3};
-  case P::GREATER: return {BinaryOp::Gt, 3};
-  case P::GREATER_EQUAL: return {BinaryOp::Ge, 3};
-  case P::BAR: return {BinaryOp::BitOr, 4};
-  case P::CARET: return {BinaryOp::BitXor, 5};
-  case P::AMPERSAND: return {BinaryOp::BitAnd, 6};
-  case P::SHIFT_LEFT: return {BinaryOp::Shl, 7};
-  case P::SHIFT_RIGHT: return {BinaryOp::Shr, 7};
-  case P::PLUS: return {BinaryOp::Add, 8};
-  case P::MINUS: return {BinaryOp::Sub, 8};
-  case P::STAR: return {BinaryOp::Mul, 9};
-  case P::SLASH: return {BinaryOp::Div, 9};
-  case P::PERCENT: return {BinaryOp::Rem, 9};
-  default: DTILE_UNREACHABLE("not a binary operator");
+  case P::OR_OR:
+    return {BinaryOp::LogOr, 1};
+  case P::AND_AND:
+    return {BinaryOp::LogAnd, 2};
+  case P::EQUAL:
+    return {BinaryOp::Eq, 3};
+  case P::NOT_EQUAL:
+    return {BinaryOp::Ne, 3};
+  case P::LESS:
+    return {BinaryOp::Lt, 3};
+  case P::LESS_EQUAL:
+    return {BinaryOp::Le, 3};
+  case P::GREATER:
+    return {BinaryOp::Gt, 3};
+  case P::GREATER_EQUAL:
+    return {BinaryOp::Ge, 3};
+  case P::BAR:
+    return {BinaryOp::BitOr, 4};
+  case P::CARET:
+    return {BinaryOp::BitXor, 5};
+  case P::AMPERSAND:
+    return {BinaryOp::BitAnd, 6};
+  case P::SHIFT_LEFT:
+    return {BinaryOp::Shl, 7};
+  case P::SHIFT_RIGHT:
+    return {BinaryOp::Shr, 7};
+  case P::PLUS:
+    return {BinaryOp::Add, 8};
+  case P::MINUS:
+    return {BinaryOp::Sub, 8};
+  case P::STAR:
+    return {BinaryOp::Mul, 9};
+  case P::SLASH:
+    return {BinaryOp::Div, 9};
+  case P::PERCENT:
+    return {BinaryOp::Rem, 9};
+  default:
+    DTILE_UNREACHABLE("not a binary operator");
   }
 }
 
@@ -100,8 +119,7 @@ AstBuilder::Tree AstBuilder::expression(P::ExpressionContext *context) {
     for (P::OperandContext *one : context->operands)
       operands.push_back(operand(one));
     auto join = [this](Tree lhs, BinaryOp op, const antlr4::Token *token, Tree rhs) {
-      auto *binary =
-          arena_.make<ast::BinaryExpr>({lhs.expr->range.begin, rhs.expr->range.end});
+      auto *binary = arena_.make<ast::BinaryExpr>({lhs.expr->range.begin, rhs.expr->range.end});
       binary->op = op;
       binary->opRange = range(sourceToken(token));
       binary->lhs = lhs.expr;
@@ -118,8 +136,7 @@ AstBuilder::Tree AstBuilder::expression(P::ExpressionContext *context) {
   conditional->condition = tree.expr;
   conditional->whenTrue = whenTrue.expr;
   conditional->whenFalse = whenFalse.expr;
-  return checkHeight(
-      {conditional, std::max({tree.height, whenTrue.height, whenFalse.height}) + 1});
+  return checkHeight({conditional, std::max({tree.height, whenTrue.height, whenFalse.height}) + 1});
 }
 
 ast::Expr *AstBuilder::makeRange(SourceRange range, ast::Expr *lo, ast::Expr *hi) {
@@ -132,14 +149,14 @@ ast::Expr *AstBuilder::makeRange(SourceRange range, ast::Expr *lo, ast::Expr *hi
 AstBuilder::Tree AstBuilder::rangeExpression(P::RangeExpressionContext *context) {
   if (failed(context))
     return errorExpr(range(context));
-  const bool isRange = context->lo == nullptr || context->hi != nullptr ||
-                       context->stop->getType() == P::DOT_DOT;
+  const bool isRange =
+      context->lo == nullptr || context->hi != nullptr || context->stop->getType() == P::DOT_DOT;
   if (!isRange)
     return expression(context->lo);
   const Tree lo = context->lo == nullptr ? Tree() : expression(context->lo);
   const Tree hi = context->hi == nullptr ? Tree() : expression(context->hi);
-  return checkHeight({makeRange(range(context), lo.expr, hi.expr),
-                      std::max(lo.height, hi.height) + 1});
+  return checkHeight(
+      {makeRange(range(context), lo.expr, hi.expr), std::max(lo.height, hi.height) + 1});
 }
 
 AstBuilder::Tree AstBuilder::operand(P::OperandContext *context) {
@@ -155,8 +172,7 @@ AstBuilder::Tree AstBuilder::operand(P::OperandContext *context) {
   }
   for (size_t i = context->prefixes.size(); i-- > 0;) {
     const SourceToken &prefix = sourceToken(context->prefixes[i]);
-    auto *node =
-        arena_.make<ast::UnaryExpr>({range(prefix).begin, tree.expr->range.end});
+    auto *node = arena_.make<ast::UnaryExpr>({range(prefix).begin, tree.expr->range.end});
     node->op = prefix.type == P::MINUS ? ast::UnaryOp::Neg
                : prefix.type == P::NOT ? ast::UnaryOp::Not
                                        : ast::UnaryOp::BitNot;
@@ -189,8 +205,10 @@ AstBuilder::Tree AstBuilder::postfix(P::PostfixContext *context) {
 AstBuilder::Tree AstBuilder::atom(const SourceToken &token) {
   const SourceRange place = range(token);
   switch (token.type) {
-  case P::INTEGER: return integer(place, text(token));
-  case P::FLOAT: return floating(place, text(token));
+  case P::INTEGER:
+    return integer(place, text(token));
+  case P::FLOAT:
+    return floating(place, text(token));
   case P::STRING: {
     auto *node = arena_.make<ast::StringLit>(place);
     node->value = unescape(token);
@@ -258,12 +276,24 @@ llvm::StringRef AstBuilder::unescape(const SourceToken &token) {
       continue;
     }
     switch (rest[++i]) {
-    case 'n': value += '\n'; break;
-    case 't': value += '\t'; break;
-    case 'r': value += '\r'; break;
-    case '0': value += '\0'; break;
-    case '\\': value += '\\'; break;
-    case '"': value += '"'; break;
+    case 'n':
+      value += '\n';
+      break;
+    case 't':
+      value += '\t';
+      break;
+    case 'r':
+      value += '\r';
+      break;
+    case '0':
+      value += '\0';
+      break;
+    case '\\':
+      value += '\\';
+      break;
+    case '"':
+      value += '"';
+      break;
     default: {
       const auto at = uint32_t(rest.data() - text_.data() + i - 1);
       diagnostics_.report(range(at, at + 2), diag::invalid_escape, rest.substr(i - 1, 2));
@@ -283,17 +313,22 @@ AstBuilder::Tree AstBuilder::suffixed(Tree base, P::SuffixContext *context) {
     return errorExpr(whole);
   // The first token of a suffix tells the alternative, and so the class of its context.
   switch (context->start->getType()) {
-  case P::LEFT_PAREN: return call(base, static_cast<P::CallContext *>(context));
-  case P::LEFT_BRACKET: return subscript(base, static_cast<P::SubscriptContext *>(context));
-  case P::GENERIC_OPEN: return generic(base, static_cast<P::GenericContext *>(context));
-  case P::AT: return remote(base, static_cast<P::RemoteContext *>(context));
+  case P::LEFT_PAREN:
+    return call(base, static_cast<P::CallContext *>(context));
+  case P::LEFT_BRACKET:
+    return subscript(base, static_cast<P::SubscriptContext *>(context));
+  case P::GENERIC_OPEN:
+    return generic(base, static_cast<P::GenericContext *>(context));
+  case P::AT:
+    return remote(base, static_cast<P::RemoteContext *>(context));
   case P::DOT: {
     auto *node = arena_.make<ast::MemberExpr>(whole);
     node->base = base.expr;
     node->member = ident(static_cast<P::MemberContext *>(context)->member);
     return {node, base.height + 1};
   }
-  default: DTILE_UNREACHABLE("not a suffix");
+  default:
+    DTILE_UNREACHABLE("not a suffix");
   }
 }
 
@@ -375,7 +410,7 @@ AstBuilder::Tree AstBuilder::subscript(Tree base, P::SubscriptContext *context) 
   unsigned height = base.height;
   for (P::IndexContext *one : context->indices) {
     const bool isWhole = !failed(one) && one->whole != nullptr;
-    const Tree index = isWhole ? Tree{makeRange(range(one), nullptr, nullptr), 1}
+    const Tree index = isWhole       ? Tree{makeRange(range(one), nullptr, nullptr), 1}
                        : failed(one) ? errorExpr(range(one))
                                      : rangeExpression(one->value);
     height = std::max(height, index.height);

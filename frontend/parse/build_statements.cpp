@@ -11,17 +11,28 @@ using ast::BinaryOp;
 
 BinaryOp compoundOperator(size_t type) {
   switch (type) {
-  case P::PLUS_ASSIGN: return BinaryOp::Add;
-  case P::MINUS_ASSIGN: return BinaryOp::Sub;
-  case P::STAR_ASSIGN: return BinaryOp::Mul;
-  case P::SLASH_ASSIGN: return BinaryOp::Div;
-  case P::PERCENT_ASSIGN: return BinaryOp::Rem;
-  case P::AMPERSAND_ASSIGN: return BinaryOp::BitAnd;
-  case P::BAR_ASSIGN: return BinaryOp::BitOr;
-  case P::CARET_ASSIGN: return BinaryOp::BitXor;
-  case P::SHIFT_LEFT_ASSIGN: return BinaryOp::Shl;
-  case P::SHIFT_RIGHT_ASSIGN: return BinaryOp::Shr;
-  default: DTILE_UNREACHABLE("not a compound assignment");
+  case P::PLUS_ASSIGN:
+    return BinaryOp::Add;
+  case P::MINUS_ASSIGN:
+    return BinaryOp::Sub;
+  case P::STAR_ASSIGN:
+    return BinaryOp::Mul;
+  case P::SLASH_ASSIGN:
+    return BinaryOp::Div;
+  case P::PERCENT_ASSIGN:
+    return BinaryOp::Rem;
+  case P::AMPERSAND_ASSIGN:
+    return BinaryOp::BitAnd;
+  case P::BAR_ASSIGN:
+    return BinaryOp::BitOr;
+  case P::CARET_ASSIGN:
+    return BinaryOp::BitXor;
+  case P::SHIFT_LEFT_ASSIGN:
+    return BinaryOp::Shl;
+  case P::SHIFT_RIGHT_ASSIGN:
+    return BinaryOp::Shr;
+  default:
+    DTILE_UNREACHABLE("not a compound assignment");
   }
 }
 

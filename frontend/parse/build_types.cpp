@@ -48,8 +48,7 @@ ast::TypeRef *AstBuilder::buildType(P::TypeContext *context) {
   return type;
 }
 
-llvm::ArrayRef<ast::GenericParam>
-AstBuilder::buildGenerics(P::GenericParametersContext *context) {
+llvm::ArrayRef<ast::GenericParam> AstBuilder::buildGenerics(P::GenericParametersContext *context) {
   if (context == nullptr)
     return {};
   llvm::SmallVector<ast::GenericParam, 8> params;
@@ -68,12 +67,18 @@ ast::ParamMode AstBuilder::buildMode(P::ParameterModeContext *context) {
   if (context == nullptr)
     return ast::ParamMode::Value;
   switch (context->start->getType()) {
-  case P::IN: return ast::ParamMode::In;
-  case P::OUT: return ast::ParamMode::Out;
-  case P::INOUT: return ast::ParamMode::InOut;
-  case P::SYMM: return ast::ParamMode::Symm;
-  case P::SCRATCH: return ast::ParamMode::ScratchSymm;
-  default: return ast::ParamMode::Value;
+  case P::IN:
+    return ast::ParamMode::In;
+  case P::OUT:
+    return ast::ParamMode::Out;
+  case P::INOUT:
+    return ast::ParamMode::InOut;
+  case P::SYMM:
+    return ast::ParamMode::Symm;
+  case P::SCRATCH:
+    return ast::ParamMode::ScratchSymm;
+  default:
+    return ast::ParamMode::Value;
   }
 }
 

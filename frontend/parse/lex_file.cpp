@@ -169,9 +169,8 @@ private:
       afterError_ |= token.type == DtileLexer::UNTERMINATED_COMMENT;
       if (isComment(token.type))
         continue;
-      const bool isRepeatedComma =
-          token.type == DtileLexer::COMMA && !result_.visible.empty() &&
-          result_.visible.back().type == DtileLexer::COMMA;
+      const bool isRepeatedComma = token.type == DtileLexer::COMMA && !result_.visible.empty() &&
+                                   result_.visible.back().type == DtileLexer::COMMA;
       if (isRepeatedComma) {
         if (mayReport())
           report(token.begin, token.end, diag::unexpected_token, "an item of the list", "`,`")
@@ -262,7 +261,8 @@ private:
       return false;
     const size_t next = typeAt(i + 1);
     switch (next) {
-    case DtileLexer::LEFT_PAREN: return !isFunction;
+    case DtileLexer::LEFT_PAREN:
+      return !isFunction;
     case DtileLexer::NAME:
     case DtileLexer::INTEGER:
     case DtileLexer::FLOAT:
@@ -270,8 +270,10 @@ private:
     case DtileLexer::FALSE:
     case DtileLexer::MINUS:
     case DtileLexer::NOT:
-    case DtileLexer::TILDE: return true;
-    default: return next >= DtileLexer::ALL && next <= DtileLexer::TEST;
+    case DtileLexer::TILDE:
+      return true;
+    default:
+      return next >= DtileLexer::ALL && next <= DtileLexer::TEST;
     }
   }
 
@@ -333,17 +335,23 @@ private:
   void step(uint32_t i) {
     auto &tokens = result_.visible;
     switch (tokens[i].type) {
-    case DtileLexer::LEFT_PAREN: return stack_.push_back({Open::Paren, i});
-    case DtileLexer::LEFT_BRACKET: return stack_.push_back({Open::Bracket, i});
+    case DtileLexer::LEFT_PAREN:
+      return stack_.push_back({Open::Paren, i});
+    case DtileLexer::LEFT_BRACKET:
+      return stack_.push_back({Open::Bracket, i});
     case DtileLexer::LEFT_BRACE:
       dropOpenOperators();
       return stack_.push_back({Open::Brace, i});
-    case DtileLexer::RIGHT_PAREN: return close(Open::Paren);
-    case DtileLexer::RIGHT_BRACKET: return close(Open::Bracket);
-    case DtileLexer::RIGHT_BRACE: return close(Open::Brace);
+    case DtileLexer::RIGHT_PAREN:
+      return close(Open::Paren);
+    case DtileLexer::RIGHT_BRACKET:
+      return close(Open::Bracket);
+    case DtileLexer::RIGHT_BRACE:
+      return close(Open::Brace);
     case DtileLexer::LESS:
       return openGeneric(i);
-    case DtileLexer::GREATER: return closeGeneric(i);
+    case DtileLexer::GREATER:
+      return closeGeneric(i);
     case DtileLexer::QUESTION:
       dropGenerics();
       return stack_.push_back({Open::Question, i});
@@ -351,7 +359,8 @@ private:
       while (!stack_.empty() && stack_.back().kind == Open::Question)
         stack_.pop_back();
       return;
-    case DtileLexer::SEMICOLON: return dropOpenOperators();
+    case DtileLexer::SEMICOLON:
+      return dropOpenOperators();
     case DtileLexer::AND_AND:
     case DtileLexer::OR_OR:
     case DtileLexer::EQUAL:
@@ -359,8 +368,10 @@ private:
     case DtileLexer::LESS_EQUAL:
     case DtileLexer::GREATER_EQUAL:
     case DtileLexer::SHIFT_LEFT:
-    case DtileLexer::SHIFT_RIGHT: return dropGenerics();
-    default: return;
+    case DtileLexer::SHIFT_RIGHT:
+      return dropGenerics();
+    default:
+      return;
     }
   }
 
@@ -450,17 +461,27 @@ TokenClass classify(size_t type) {
   if (type >= DtileLexer::ASSIGN && type <= DtileLexer::TILDE)
     return TokenClass::Operator;
   switch (type) {
-  case DtileLexer::NAME: return TokenClass::Name;
+  case DtileLexer::NAME:
+    return TokenClass::Name;
   case DtileLexer::INTEGER:
-  case DtileLexer::FLOAT: return TokenClass::Number;
-  case DtileLexer::STRING: return TokenClass::String;
-  case DtileLexer::GENERIC_OPEN: return TokenClass::GenericOpen;
-  case DtileLexer::GENERIC_CLOSE: return TokenClass::GenericClose;
-  case DtileLexer::LINE_COMMENT: return TokenClass::LineComment;
-  case DtileLexer::DOC_COMMENT: return TokenClass::DocComment;
-  case DtileLexer::MODULE_COMMENT: return TokenClass::ModuleComment;
-  case DtileLexer::BLOCK_COMMENT: return TokenClass::BlockComment;
-  default: return TokenClass::Invalid;
+  case DtileLexer::FLOAT:
+    return TokenClass::Number;
+  case DtileLexer::STRING:
+    return TokenClass::String;
+  case DtileLexer::GENERIC_OPEN:
+    return TokenClass::GenericOpen;
+  case DtileLexer::GENERIC_CLOSE:
+    return TokenClass::GenericClose;
+  case DtileLexer::LINE_COMMENT:
+    return TokenClass::LineComment;
+  case DtileLexer::DOC_COMMENT:
+    return TokenClass::DocComment;
+  case DtileLexer::MODULE_COMMENT:
+    return TokenClass::ModuleComment;
+  case DtileLexer::BLOCK_COMMENT:
+    return TokenClass::BlockComment;
+  default:
+    return TokenClass::Invalid;
   }
 }
 

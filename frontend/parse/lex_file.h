@@ -28,7 +28,7 @@ struct LexedFile {
 /// Reads all tokens, reports lexical errors, and settles for each token of `visible` what depends
 /// on its neighbours: which `<` and `>` are generic brackets, where declarations start, what is
 /// nested too deeply.
-[[nodiscard]] LexedFile lexFile(FileId file, const SourceManager &sources,
-                                Diagnostics &diagnostics, const Limits &limits);
+[[nodiscard]] LexedFile lexFile(FileId file, const SourceManager &sources, Diagnostics &diagnostics,
+                                const Limits &limits);
 
 } // namespace dtile::parse

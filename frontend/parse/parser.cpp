@@ -21,8 +21,8 @@ constexpr size_t kMaxTokensInDeclaration = size_t(1) << 18;
 
 class FileParser {
 public:
-  FileParser(FileId file, const SourceManager &sources, ast::Arena &arena,
-             Diagnostics &diagnostics, const Limits &limits)
+  FileParser(FileId file, const SourceManager &sources, ast::Arena &arena, Diagnostics &diagnostics,
+             const Limits &limits)
       : file_(file), start_(sources.start(file)), text_(sources.text(file)), arena_(arena),
         diagnostics_(diagnostics), limits_(limits),
         lexed_(lexFile(file, sources, diagnostics, limits)), tokens_(lexed_.visible),
@@ -53,8 +53,7 @@ private:
   size_t nextStart(size_t index) {
     do
       ++index;
-    while (!tokens_.at(index).startsDeclaration &&
-           tokens_.at(index).type != antlr4::Token::EOF);
+    while (!tokens_.at(index).startsDeclaration && tokens_.at(index).type != antlr4::Token::EOF);
     return index;
   }
 

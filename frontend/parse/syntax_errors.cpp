@@ -25,11 +25,16 @@ size_t ruleOf(antlr4::RuleContext *context) {
 // The opening bracket that a closing one answers; 0 for other tokens.
 size_t openerOf(size_t closer) {
   switch (closer) {
-  case DtileParser::RIGHT_PAREN: return DtileParser::LEFT_PAREN;
-  case DtileParser::RIGHT_BRACKET: return DtileParser::LEFT_BRACKET;
-  case DtileParser::RIGHT_BRACE: return DtileParser::LEFT_BRACE;
-  case DtileParser::GENERIC_CLOSE: return DtileParser::GENERIC_OPEN;
-  default: return 0;
+  case DtileParser::RIGHT_PAREN:
+    return DtileParser::LEFT_PAREN;
+  case DtileParser::RIGHT_BRACKET:
+    return DtileParser::LEFT_BRACKET;
+  case DtileParser::RIGHT_BRACE:
+    return DtileParser::LEFT_BRACE;
+  case DtileParser::GENERIC_CLOSE:
+    return DtileParser::GENERIC_OPEN;
+  default:
+    return 0;
   }
 }
 
@@ -50,8 +55,10 @@ bool startsByKeyword(size_t type) {
   case DtileParser::ROLE:
   case DtileParser::VAR:
   case DtileParser::WHILE:
-  case DtileParser::YIELD: return true;
-  default: return false;
+  case DtileParser::YIELD:
+    return true;
+  default:
+    return false;
   }
 }
 
@@ -67,7 +74,8 @@ bool startsStatement(size_t type) {
   case DtileParser::FLOAT:
   case DtileParser::STRING:
   case DtileParser::TRUE:
-  case DtileParser::FALSE: return true;
+  case DtileParser::FALSE:
+    return true;
   default:
     return startsByKeyword(type) || (type >= DtileParser::ALL && type <= DtileParser::TEST);
   }
@@ -90,8 +98,10 @@ bool isStatementRule(size_t rule) {
   case DtileParser::RuleEnsures:
   case DtileParser::RuleRequiresClause:
   case DtileParser::RuleAssumeStatement:
-  case DtileParser::RuleKernelItem: return true;
-  default: return false;
+  case DtileParser::RuleKernelItem:
+    return true;
+  default:
+    return false;
   }
 }
 
@@ -99,8 +109,8 @@ bool isStatementRule(size_t rule) {
 bool isDroppable(const SourceToken &token) {
   const size_t type = token.type;
   return !token.startsDeclaration && !isKeyword(type) && type != antlr4::Token::EOF &&
-         type != DtileParser::SEMICOLON && !(type >= DtileParser::LEFT_PAREN &&
-                                             type <= DtileParser::RIGHT_BRACE);
+         type != DtileParser::SEMICOLON &&
+         !(type >= DtileParser::LEFT_PAREN && type <= DtileParser::RIGHT_BRACE);
 }
 
 // A token that can be taken as written where it is missing.
@@ -116,20 +126,28 @@ bool isInsertable(size_t type) {
   case DtileParser::RIGHT_PAREN:
   case DtileParser::RIGHT_BRACKET:
   case DtileParser::RIGHT_BRACE:
-  case DtileParser::GENERIC_CLOSE: return true;
-  default: return false;
+  case DtileParser::GENERIC_CLOSE:
+    return true;
+  default:
+    return false;
   }
 }
 
 // How a token type is written, in back-ticks; names and literals are described.
 std::string spelling(const antlr4::Parser *parser, size_t type) {
   switch (type) {
-  case antlr4::Token::EOF: return "end of file";
-  case DtileParser::GENERIC_OPEN: return "`<`";
-  case DtileParser::GENERIC_CLOSE: return "`>`";
-  case DtileParser::NAME: return "a name";
-  case DtileParser::STRING: return "a string";
-  default: break;
+  case antlr4::Token::EOF:
+    return "end of file";
+  case DtileParser::GENERIC_OPEN:
+    return "`<`";
+  case DtileParser::GENERIC_CLOSE:
+    return "`>`";
+  case DtileParser::NAME:
+    return "a name";
+  case DtileParser::STRING:
+    return "a string";
+  default:
+    break;
   }
   // ANTLR quotes with apostrophes.
   const std::string literal = parser->getVocabulary().getLiteralName(type);
@@ -206,16 +224,25 @@ std::string SyntaxErrors::describeFound(const SourceToken &token) const {
 
 std::string SyntaxErrors::describeName(antlr4::ParserRuleContext *context) const {
   switch (ruleOf(static_cast<antlr4::RuleContext *>(context->parent))) {
-  case DtileParser::RuleKernelDeclaration: return "a kernel name";
-  case DtileParser::RuleFnDeclaration: return "a function name";
-  case DtileParser::RuleParameter: return "a parameter name";
-  case DtileParser::RuleGenericParameter: return "a generic parameter name";
-  case DtileParser::RuleRole: return "a role name";
+  case DtileParser::RuleKernelDeclaration:
+    return "a kernel name";
+  case DtileParser::RuleFnDeclaration:
+    return "a function name";
+  case DtileParser::RuleParameter:
+    return "a parameter name";
+  case DtileParser::RuleGenericParameter:
+    return "a generic parameter name";
+  case DtileParser::RuleRole:
+    return "a role name";
   case DtileParser::RuleLetStatement:
-  case DtileParser::RuleVarStatement: return "a variable name";
-  case DtileParser::RuleIteration: return "a loop variable";
-  case DtileParser::RuleSuffix: return "a member name";
-  default: return "a name";
+  case DtileParser::RuleVarStatement:
+    return "a variable name";
+  case DtileParser::RuleIteration:
+    return "a loop variable";
+  case DtileParser::RuleSuffix:
+    return "a member name";
+  default:
+    return "a name";
   }
 }
 
@@ -226,16 +253,23 @@ llvm::StringRef SyntaxErrors::separator(size_t rule, size_t closer) const {
   if (before != DtileParser::COMMA && before != openerOf(closer))
     return "`,`";
   switch (rule) {
-  case DtileParser::RuleParameterList: return "a parameter";
-  case DtileParser::RuleGenericParameters: return "a generic parameter";
-  case DtileParser::RuleOverClause: return "a loop variable";
-  case DtileParser::RuleFnDeclaration: return "a type";
-  case DtileParser::RuleType: return "a size";
+  case DtileParser::RuleParameterList:
+    return "a parameter";
+  case DtileParser::RuleGenericParameters:
+    return "a generic parameter";
+  case DtileParser::RuleOverClause:
+    return "a loop variable";
+  case DtileParser::RuleFnDeclaration:
+    return "a type";
+  case DtileParser::RuleType:
+    return "a size";
   case DtileParser::RuleLetStatement:
-  case DtileParser::RuleWhenAll: return "a name";
+  case DtileParser::RuleWhenAll:
+    return "a name";
   case DtileParser::RuleSuffix:
     return closer == DtileParser::RIGHT_BRACKET ? "an index" : "an argument";
-  default: return "an expression";
+  default:
+    return "an expression";
   }
 }
 
@@ -244,7 +278,8 @@ std::string SyntaxErrors::describeExpected(antlr4::Parser *parser, size_t single
   antlr4::ParserRuleContext *context = parser->getContext();
   const size_t rule = ruleOf(context);
   switch (single) {
-  case 0: break;
+  case 0:
+    break;
   case DtileParser::SEMICOLON:
     return rule == DtileParser::RuleImportDeclaration || rule == DtileParser::RuleConstDeclaration
                ? "`;` after the declaration"
@@ -255,20 +290,32 @@ std::string SyntaxErrors::describeExpected(antlr4::Parser *parser, size_t single
     if (rule == DtileParser::RuleOverOption)
       return "`)`";
     return std::string(separator(rule, single)) + " or " + spelling(parser, single);
-  case DtileParser::RIGHT_BRACE: return "a statement or `}`";
-  case DtileParser::NAME: return rule == DtileParser::RuleType ? "a type" : "a name";
-  default: return spelling(parser, single);
+  case DtileParser::RIGHT_BRACE:
+    return "a statement or `}`";
+  case DtileParser::NAME:
+    return rule == DtileParser::RuleType ? "a type" : "a name";
+  default:
+    return spelling(parser, single);
   }
   switch (rule) {
-  case DtileParser::RuleName: return describeName(context);
-  case DtileParser::RuleImportDeclaration: return "a module name or a path in quotes";
-  case DtileParser::RuleLetStatement: return "a variable name or a list of them";
-  case DtileParser::RuleSuffix: return "a rank: a name, a number or `(`";
-  case DtileParser::RuleIndex: return "an index";
-  case DtileParser::RuleParameterMode: return "a parameter mode";
-  case DtileParser::RuleType: return "a type";
-  case DtileParser::RuleOverOption: return "`ordered` or `programs`";
-  default: return "an expression";
+  case DtileParser::RuleName:
+    return describeName(context);
+  case DtileParser::RuleImportDeclaration:
+    return "a module name or a path in quotes";
+  case DtileParser::RuleLetStatement:
+    return "a variable name or a list of them";
+  case DtileParser::RuleSuffix:
+    return "a rank: a name, a number or `(`";
+  case DtileParser::RuleIndex:
+    return "an index";
+  case DtileParser::RuleParameterMode:
+    return "a parameter mode";
+  case DtileParser::RuleType:
+    return "a type";
+  case DtileParser::RuleOverOption:
+    return "`ordered` or `programs`";
+  default:
+    return "an expression";
   }
 }
 
@@ -307,10 +354,10 @@ void SyntaxErrors::noteNearMiss(DiagBuilder &message, antlr4::Parser *parser,
   antlr4::ParserRuleContext *context = parser->getContext();
   const size_t rule = ruleOf(context);
   const size_t outer = ruleOf(static_cast<antlr4::RuleContext *>(context->parent));
-  const bool isCondition = rule == DtileParser::RuleBlock &&
-                           (outer == DtileParser::RuleIfStatement ||
-                            outer == DtileParser::RuleElseBranch ||
-                            outer == DtileParser::RuleWhileStatement);
+  const bool isCondition =
+      rule == DtileParser::RuleBlock &&
+      (outer == DtileParser::RuleIfStatement || outer == DtileParser::RuleElseBranch ||
+       outer == DtileParser::RuleWhileStatement);
   if (found.type == DtileParser::ASSIGN && isCondition)
     message.note(range(found), diag::note_did_you_mean, "==").fix(range(found), "==");
   const bool wantsWord = rule == DtileParser::RuleName || rule == DtileParser::RuleType ||
@@ -325,8 +372,7 @@ void SyntaxErrors::reportMismatch(antlr4::Parser *parser, size_t single) {
   if (!begin(found))
     return;
   DiagBuilder message = diagnostics_.report(range(found), diag::unexpected_token,
-                                            describeExpected(parser, single),
-                                            describeFound(found));
+                                            describeExpected(parser, single), describeFound(found));
   noteOpener(message, single);
   noteNearMiss(message, parser, found);
 }
@@ -369,8 +415,7 @@ void SyntaxErrors::reportReplaced(antlr4::Parser *parser, size_t wanted) {
 const Keyword *SyntaxErrors::meantDeclaration(size_t index) {
   const SourceToken &word = tokens_.at(index);
   const size_t next = tokens_.at(index + 1).type;
-  if (word.type != DtileParser::NAME ||
-      (next != DtileParser::NAME && next != DtileParser::STRING))
+  if (word.type != DtileParser::NAME || (next != DtileParser::NAME && next != DtileParser::STRING))
     return nullptr;
   const llvm::StringRef text = textOf(word);
   static constexpr Keyword kFn{"fn", DtileParser::FN};
@@ -408,8 +453,8 @@ bool SyntaxErrors::reportNoDeclaration() {
   recovering_ = false;
   const Keyword *meant = meantDeclaration(found.index);
   if (isFirst) {
-    DiagBuilder message = diagnostics_.report(range(found), diag::unexpected_token,
-                                              "a declaration", describeFound(found));
+    DiagBuilder message = diagnostics_.report(range(found), diag::unexpected_token, "a declaration",
+                                              describeFound(found));
     if (meant != nullptr)
       message.note(range(found), diag::note_did_you_mean, meant->word)
           .fix(range(found), meant->word);
@@ -447,14 +492,16 @@ void SyntaxErrors::repairFirstWord(antlr4::Parser *parser) {
     case DtileParser::LET:
     case DtileParser::VAR:
       return named && (third == DtileParser::ASSIGN || third == DtileParser::COLON);
-    case DtileParser::FOR: return named && third == DtileParser::IN;
+    case DtileParser::FOR:
+      return named && third == DtileParser::IN;
     case DtileParser::ROLE:
       return named && (third == DtileParser::OVER || third == DtileParser::LEFT_BRACE);
     case DtileParser::WHILE:
       if (tokens_.current().type == DtileParser::LEFT_BRACE)
         return true;
       break;
-    default: break;
+    default:
+      break;
     }
     return tokens_.index() == first.index + 1 && !isOnNewLine(tokens_.current());
   };
@@ -483,19 +530,25 @@ void SyntaxErrors::repairKeyword(antlr4::Parser *parser) {
   switch (rule) {
   case DtileParser::RuleKernelDeclaration:
   case DtileParser::RuleRole:
-  case DtileParser::RuleWhenAll: return tryWords(found, kOverWords);
-  case DtileParser::RuleTestDeclaration: return tryWords(found, kTestWords);
+  case DtileParser::RuleWhenAll:
+    return tryWords(found, kOverWords);
+  case DtileParser::RuleTestDeclaration:
+    return tryWords(found, kTestWords);
   case DtileParser::RuleExpectStatement:
-  case DtileParser::RuleEnsures: return tryWords(found, kToleranceWords);
-  case DtileParser::RuleAssumeStatement: return tryWords(found, kReasonWords);
-  case DtileParser::RuleParameterMode: return tryWords(found, kModeWords);
+  case DtileParser::RuleEnsures:
+    return tryWords(found, kToleranceWords);
+  case DtileParser::RuleAssumeStatement:
+    return tryWords(found, kReasonWords);
+  case DtileParser::RuleParameterMode:
+    return tryWords(found, kModeWords);
   case DtileParser::RuleParameterList:
     // `c: outt T[M]` parses as a parameter of type `outt`.
     if (found.index >= 2 && found.type == DtileParser::NAME &&
         tokens_.at(found.index - 2).type == DtileParser::COLON)
       tryWords(tokens_.at(found.index - 1), kModeWords);
     return;
-  default: return;
+  default:
+    return;
   }
 }
 
@@ -526,18 +579,17 @@ antlr4::Token *SyntaxErrors::recoverInline(antlr4::Parser *parser) {
   const IntervalSet follow =
       single == 0 ? IntervalSet()
                   : atn.nextTokens(state->transitions[0]->target, parser->getContext());
-  const bool canDrop =
-      !recovering_ && isDroppable(found) && expected.contains(tokens_.LA(2));
+  const bool canDrop = !recovering_ && isDroppable(found) && expected.contains(tokens_.LA(2));
   // Where a statement ends, all brackets end.
   const bool endsBrackets = openerOf(single) != 0 && single != DtileParser::RIGHT_BRACE &&
                             (found.type == DtileParser::SEMICOLON || startsByKeyword(found.type));
   const bool canInsert = isInsertable(single) && (follow.contains(found.type) || endsBrackets);
   // `n of N`, `let x == 5`
-  const bool canReplace = !recovering_ && isDroppable(found) && follow.contains(tokens_.LA(2)) &&
-                          (single == DtileParser::IN
-                               ? tokens_.LA(2) == DtileParser::NAME || !canInsert
-                               : !canInsert && (single == DtileParser::ASSIGN ||
-                                                single == DtileParser::COLON));
+  const bool canReplace =
+      !recovering_ && isDroppable(found) && follow.contains(tokens_.LA(2)) &&
+      (single == DtileParser::IN
+           ? tokens_.LA(2) == DtileParser::NAME || !canInsert
+           : !canInsert && (single == DtileParser::ASSIGN || single == DtileParser::COLON));
   if (canDrop && !(canInsert && isOnNewLine(found))) {
     reportMismatch(parser, single);
     tokens_.consume();
@@ -605,8 +657,8 @@ void SyntaxErrors::recover(antlr4::Parser *parser, std::exception_ptr) {
        at != nullptr && at->invokingState != antlr4::atn::ATNState::INVALID_STATE_NUMBER &&
        !isStatementRule(ruleOf(at)) && ruleOf(at) != DtileParser::RuleBlock;
        at = static_cast<antlr4::RuleContext *>(at->parent)) {
-    const auto *call = static_cast<antlr4::atn::RuleTransition *>(
-        atn.states[at->invokingState]->transitions[0]);
+    const auto *call =
+        static_cast<antlr4::atn::RuleTransition *>(atn.states[at->invokingState]->transitions[0]);
     wanted.addAll(atn.nextTokens(call->followState));
   }
   skipTo(wanted);
@@ -615,14 +667,17 @@ void SyntaxErrors::recover(antlr4::Parser *parser, std::exception_ptr) {
 // Called where a list may go on or end.
 void SyntaxErrors::sync(antlr4::Parser *parser) {
   switch (parser->getContext()->getRuleIndex()) {
-  case DtileParser::RuleBlock: return syncStatements(parser);
+  case DtileParser::RuleBlock:
+    return syncStatements(parser);
   case DtileParser::RuleKernelDeclaration:
     if (static_cast<DtileParser::KernelDeclarationContext *>(parser->getContext())->open)
       syncStatements(parser);
     return;
   case DtileParser::RuleParameterList:
-  case DtileParser::RuleSuffix: return syncList(parser);
-  default: return;
+  case DtileParser::RuleSuffix:
+    return syncList(parser);
+  default:
+    return;
   }
 }
 
@@ -634,8 +689,8 @@ void SyntaxErrors::syncStatements(antlr4::Parser *parser) {
         token.type == antlr4::Token::EOF || token.startsDeclaration)
       return;
     if (!recovering_ && begin(token)) {
-      DiagBuilder message = diagnostics_.report(
-          range(token), diag::unexpected_token, "a statement", describeFound(token));
+      DiagBuilder message = diagnostics_.report(range(token), diag::unexpected_token, "a statement",
+                                                describeFound(token));
       if (token.type == DtileParser::SEMICOLON)
         message.fix(range(token), "");
     }
@@ -655,8 +710,10 @@ void SyntaxErrors::syncList(antlr4::Parser *parser) {
   case DtileParser::LEFT_PAREN:
   case DtileParser::LEFT_BRACKET:
   case DtileParser::GENERIC_OPEN:
-  case DtileParser::AT: return;
-  default: break;
+  case DtileParser::AT:
+    return;
+  default:
+    break;
   }
   const bool inParameters = ruleOf(parser->getContext()) == DtileParser::RuleParameterList;
   const bool startsItem =

@@ -18,21 +18,21 @@ void addOnce(std::vector<std::string> &texts, std::string text) {
 } // namespace
 
 std::string refusalOf(const Op &require) {
-  std::string text = "`" + require.strAttr("text").str() + "` is " +
+  std::string text = "`" + require.get(attr::text).str() + "` is " +
                      (isAssumption(require) ? "assumed" : "required");
-  if (!require.hasAttr("names"))
+  if (!require.has(attr::names))
     return text + ", and false";
   unsigned hole = 0;
-  for (const std::string &name : require.strsAttr("names"))
+  for (const std::string &name : require.get(attr::names))
     text += (hole == 0 ? ", and " : ", ") + name + " = {" + std::to_string(hole) + "}", ++hole;
   return text;
 }
 
 bool decode(const Op &elements, ElementClause &clause) {
-  if (!clauses::parseKind(elements.strAttr("kind").str().c_str(), clause.kind))
+  if (!clauses::parseKind(elements.get(attr::kind).str().c_str(), clause.kind))
     return false;
-  if (elements.hasAttr("pred"))
-    clauses::parsePredicate(elements.strAttr("pred").str().c_str(), clause.predicate);
+  if (elements.has(attr::pred))
+    clauses::parsePredicate(elements.get(attr::pred).str().c_str(), clause.predicate);
   return true;
 }
 
@@ -48,7 +48,7 @@ std::vector<std::string> requirementsOf(const Op &kernel) {
   std::vector<std::string> texts;
   for (const Op &op : kernel.body().ops())
     if (isClause(op) && !isAssumption(op))
-      addOnce(texts, "`" + op.strAttr("text").str() + "`");
+      addOnce(texts, "`" + op.get(attr::text).str() + "`");
   return texts;
 }
 
@@ -57,9 +57,9 @@ std::vector<std::string> assumptionsOf(const Op &kernel) {
   walk(const_cast<Op &>(kernel), [&](const Op &op) {
     if (!isAssumption(op))
       return;
-    llvm::StringRef what = op.is(OpKind::Assert) ? op.strAttr("message") : op.strAttr("text");
+    llvm::StringRef what = op.is(OpKind::Assert) ? op.get(attr::message) : op.get(attr::text);
     what.consume_front(kAssumed);
-    addOnce(texts, ("`" + what + "`, because " + op.strAttr("because")).str());
+    addOnce(texts, ("`" + what + "`, because " + op.get(attr::because)).str());
   });
   return texts;
 }

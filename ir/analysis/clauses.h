@@ -26,7 +26,7 @@ struct ElementClause {
 }
 /// Whether it is assumed, in a clause or in a body.
 [[nodiscard]] inline bool isAssumption(const Op &op) {
-  return (isClause(op) || op.is(OpKind::Assert)) && op.hasAttr("because");
+  return (isClause(op) || op.is(OpKind::Assert)) && op.has(attr::because);
 }
 /// The clauses of a kernel, in order.
 [[nodiscard]] std::vector<Op *> clausesOf(Op &kernel);

@@ -41,7 +41,7 @@ bool isReadOfInput(const Op &op) {
   if (!op.is(OpKind::Load) && !op.is(OpKind::Gather))
     return false;
   const Op *object = objectOf(op.operand(0));
-  return object && object->is(OpKind::Param) && object->strAttr("mode") == "in" &&
+  return object && object->is(OpKind::Param) && object->get(attr::mode) == ParamMode::In &&
          llvm::none_of(op.operands(), [](const Value *v) { return v->type().isToken(); });
 }
 

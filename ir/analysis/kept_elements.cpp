@@ -66,11 +66,11 @@ private:
                     }));
     case OpKind::Trans:
       return follow(user.result(), moved(dims, [&](unsigned d) -> std::optional<unsigned> {
-                      const llvm::ArrayRef<int64_t> perm = user.intsAttr("perm");
+                      const llvm::ArrayRef<int64_t> perm = user.get(attr::perm);
                       return unsigned(llvm::find(perm, int64_t(d)) - perm.begin());
                     }));
     case OpKind::Reduce: {
-      const auto axis = unsigned(user.intAttr("axis"));
+      const auto axis = unsigned(user.get(attr::axis));
       return follow(user.result(), moved(dims, [&](unsigned d) -> std::optional<unsigned> {
                       return d == axis ? std::nullopt : std::optional(d < axis ? d : d - 1);
                     }));

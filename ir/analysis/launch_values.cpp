@@ -37,7 +37,7 @@ bool isPrecondition(const Op &op) {
     if (!llvm::all_of(around->operands().take_front(deciding), isOfLaunch))
       return false;
     if (around->is(OpKind::Space))
-      return !around->hasAttr("after_all");
+      return !around->has(attr::after_all);
   }
   return false;
 }

@@ -5,7 +5,7 @@
 // hold at first and are kept by each iteration help (as in Houdini: Flanagan and Leino, FME 2001).
 #include "ir/analysis/loop_ends.h"
 
-#include "ir/analysis/inequalities.h"
+#include "ir/analysis/algebra/inequalities.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallPtrSet.h"
@@ -91,8 +91,8 @@ void EndProof::begin() {
 }
 
 bool EndProof::isInside(const Value *value) const {
-  const Op *around = value->definingOp() ? value->definingOp()->parentOp()
-                                         : value->argumentOf()->parentOp();
+  const Op *around =
+      value->definingOp() ? value->definingOp()->parentOp() : value->argumentOf()->parentOp();
   for (; around; around = around->parentOp())
     if (around == &loop_)
       return true;
@@ -131,7 +131,7 @@ bool EndProof::assumeComparison(const Op &cmp, bool wanted, Environment &environ
     return false;
   const Polynomial a = polys_.of(cmp.operand(0), environment);
   const Polynomial b = polys_.of(cmp.operand(1), environment);
-  const llvm::StringRef pred = cmp.strAttr("pred");
+  const llvm::StringRef pred = cmp.get(attr::pred);
   const bool isLess = pred == "lt" || pred == "ge";
   if (pred == "eq" || pred == "ne") {
     if ((pred == "eq") == wanted)
@@ -223,10 +223,10 @@ void EndProof::keepInvariants() {
     isChanged = false;
     for (size_t k = 0; k < invariants_.size(); ++k) {
       const Invariant candidate = invariants_[k];
-      const bool isKept = llvm::all_of(ways_, [&](const Way &way) {
+      const bool isResident = llvm::all_of(ways_, [&](const Way &way) {
         return refuter_.implies(factsOf(way), candidate.of(*way.next[candidate.carried]));
       });
-      if (isKept)
+      if (isResident)
         continue;
       invariants_.erase(invariants_.begin() + k--);
       isChanged = true;
@@ -256,7 +256,7 @@ bool EndProof::shrinks(const Op &cmp) {
   Value *b = cmp.operand(1);
   if (!a->type().isIndex())
     return false;
-  const llvm::StringRef pred = cmp.strAttr("pred");
+  const llvm::StringRef pred = cmp.get(attr::pred);
   const int64_t more = pred == "le" || pred == "ge" ? 1 : 0;
   if (pred == "lt" || pred == "le" || pred == "ne")
     if (shrinks(b, a, more))
@@ -272,9 +272,8 @@ bool EndProof::find() {
   begin();
   std::vector<Op *> branches;
   for (Op &op : loop_.body(1).ops())
-    if (op.is(OpKind::If) && llvm::any_of(op.results(), [](const Value *result) {
-          return result->type().isIndex();
-        }))
+    if (op.is(OpKind::If) &&
+        llvm::any_of(op.results(), [](const Value *result) { return result->type().isIndex(); }))
       branches.push_back(&op);
   if (branches.size() > 4 || (size_t(1) << branches.size()) > kMostWays)
     return false;

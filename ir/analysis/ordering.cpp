@@ -37,8 +37,8 @@ bool isShared(Value *view) {
   return llvm::any_of(objectsOf(view), [](Op *object) {
     if (!object || !object->is(OpKind::Param))
       return true;
-    llvm::StringRef mode = object->strAttr("mode");
-    return mode != "in" && mode != "out";
+    const ParamMode mode = object->get(attr::mode);
+    return mode != ParamMode::In && mode != ParamMode::Out;
   });
 }
 

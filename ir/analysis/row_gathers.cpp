@@ -19,8 +19,8 @@ bool isFoundByElement(Value *tile, llvm::function_ref<bool(Value &)> sees, Seen 
     return true;
   if (!op || tile->type().rank() != 1)
     return false;
-  const bool isLoad = (op->is(OpKind::Load) || op->is(OpKind::Gather)) &&
-                      !op->boolAttrOr("flagged", false) && !op->operand(0)->type().isRemote() &&
+  const bool isLoad = (op->is(OpKind::Load) || op->is(OpKind::Gather)) && !op->get(attr::ll) &&
+                      !op->operand(0)->type().isRemote() &&
                       llvm::none_of(op->operands(), [](Value *v) { return v->type().isToken(); });
   const bool isMade = op->is(OpKind::Splat) || op->is(OpKind::Iota) || op->is(OpKind::Convert) ||
                       isElementwise(*op);
@@ -31,16 +31,15 @@ bool isFoundByElement(Value *tile, llvm::function_ref<bool(Value &)> sees, Seen 
   });
 }
 
-bool isForRows(const Op &op, llvm::StringRef attribute, Seen &seen) {
+bool isForRows(const Op &op, std::optional<LoadPath> path, Seen &seen) {
   if (!seen.insert(&op).second)
     return true;
   if (op.numResults() != 1 || !op.result()->type().isTile() || !op.result()->hasUses() ||
       op.numRegions() > 0)
     return false;
   return llvm::all_of(op.result()->uses(), [&](const Use &use) {
-    return gathersRows(*use.user)
-               ? use.index == 1 && (attribute.empty() || use.user->hasAttr(attribute))
-               : isForRows(*use.user, attribute, seen);
+    return gathersRows(*use.user) ? use.index == 1 && (!path || comesVia(*use.user, *path))
+                                  : isForRows(*use.user, path, seen);
   });
 }
 
@@ -51,9 +50,9 @@ bool isFoundByElement(Value *tile, llvm::function_ref<bool(Value &)> sees) {
   return isFoundByElement(tile, sees, seen);
 }
 
-bool isForRows(const Op &op, llvm::StringRef attribute) {
+bool isForRows(const Op &op, std::optional<LoadPath> path) {
   Seen seen;
-  return isForRows(op, attribute, seen);
+  return isForRows(op, path, seen);
 }
 
 } // namespace dtile::ir

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Gathers of rows (pass gather-rows), whose rows threads can fetch by themselves (passes
-// stage-loads and copy-ahead): they find their numbers element by element, without the tiles that
-// they stand in.
+// stage-loads and multistage-copies): they find their numbers element by element, without the tiles
+// that they stand in.
 #pragma once
 
 #include "ir/core/ir.h"
@@ -16,8 +16,9 @@ namespace dtile::ir {
 /// need (scalars, views): false ends it.
 [[nodiscard]] bool isFoundByElement(Value *tile, llvm::function_ref<bool(Value &)> sees);
 
-/// Whether a tile is nothing but numbers of rows of gathers, which have an attribute: where that is
-/// `swizzle` (pass stage-loads) or `copied` (copy-ahead), threads find the numbers by themselves.
-[[nodiscard]] bool isForRows(const Op &op, llvm::StringRef attribute = {});
+/// Whether a tile is nothing but the row indices of gathers, all of which come via `path` where one
+/// is given. Via `rows` (pass stage-loads) and `threads` (multistage-copies) threads compute the
+/// indices by themselves.
+[[nodiscard]] bool isForRows(const Op &op, std::optional<LoadPath> path = std::nullopt);
 
 } // namespace dtile::ir

@@ -15,7 +15,7 @@ bool applySlice(const Op &op, TensorBox &box, llvm::SmallVectorImpl<unsigned> &o
   unsigned operand = 1;
   unsigned range = 0;
   llvm::SmallVector<unsigned, 4> left;
-  for (auto [i, letter] : llvm::enumerate(op.strAttr("dims"))) {
+  for (auto [i, letter] : llvm::enumerate(op.get(attr::dims))) {
     TensorBox::Dim &dim = box.dims[open[i]];
     if (letter == 'a') {
       left.push_back(open[i]);
@@ -32,7 +32,7 @@ bool applySlice(const Op &op, TensorBox &box, llvm::SmallVectorImpl<unsigned> &o
     dim.limit = op.operand(operand++);
     if (!isTile)
       return false;
-    dim.length = op.intsAttr("lens")[range++];
+    dim.length = op.get(attr::lens)[range++];
     left.push_back(open[i]);
   }
   open.assign(left.begin(), left.end());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Views as boxes of a whole object: what a copy engine can be told to move.
+// Views as boxes of a whole object: what TMA can be told to move.
 #pragma once
 
 #include "ir/core/ir.h"

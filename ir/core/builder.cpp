@@ -64,25 +64,25 @@ Value *Builder::value(OpKind kind, llvm::ArrayRef<Value *> operands, Type result
 }
 
 Value *Builder::constIndex(int64_t value) {
-  return this->value(OpKind::Const, {}, types().index(), {{"value", value}});
+  return this->value(OpKind::Const, {}, types().index(), {{attr::value, value}});
 }
 
 Value *Builder::constInt(DType dtype, int64_t value) {
   DTILE_CHECK(isInteger(dtype), "constInt wants an integer type");
-  return this->value(OpKind::Const, {}, types().scalar(dtype), {{"value", value}});
+  return this->value(OpKind::Const, {}, types().scalar(dtype), {{attr::value, value}});
 }
 
 Value *Builder::constFloat(DType dtype, double value) {
   DTILE_CHECK(isFloat(dtype), "constFloat wants a float type");
-  return this->value(OpKind::Const, {}, types().scalar(dtype), {{"value", value}});
+  return this->value(OpKind::Const, {}, types().scalar(dtype), {{attr::value, value}});
 }
 
 Value *Builder::constBool(bool value) {
-  return this->value(OpKind::Const, {}, types().scalar(DType::Bool), {{"value", value}});
+  return this->value(OpKind::Const, {}, types().scalar(DType::Bool), {{attr::value, value}});
 }
 
 Value *Builder::cmp(llvm::StringRef pred, Value *a, Value *b) {
-  return value(OpKind::Cmp, {a, b}, {}, {{"pred", pred.str()}});
+  return value(OpKind::Cmp, {a, b}, {}, {{attr::pred, pred.str()}});
 }
 
 Value *Builder::ceilDiv(Value *a, Value *b) {

@@ -140,48 +140,66 @@ void Op::removeAttr(llvm::StringRef name) {
     attrs_.erase(it);
 }
 
-int64_t Op::intAttr(llvm::StringRef name) const {
-  const Attr *found = attr(name);
+int64_t Op::get(AttrKey<int64_t> key) const {
+  const Attr *found = attr(key.name);
   if (const int64_t *value = found ? std::get_if<int64_t>(found) : nullptr)
     return *value;
-  wrongAttr(*this, name, "integer");
+  wrongAttr(*this, key.name, "integer");
 }
 
-llvm::StringRef Op::strAttr(llvm::StringRef name) const {
-  const Attr *found = attr(name);
+llvm::StringRef Op::get(AttrKey<std::string> key) const {
+  const Attr *found = attr(key.name);
   if (const std::string *value = found ? std::get_if<std::string>(found) : nullptr)
     return *value;
-  wrongAttr(*this, name, "string");
+  wrongAttr(*this, key.name, "string");
 }
 
-llvm::ArrayRef<int64_t> Op::intsAttr(llvm::StringRef name) const {
-  const Attr *found = attr(name);
+llvm::ArrayRef<int64_t> Op::get(AttrKey<std::vector<int64_t>> key) const {
+  const Attr *found = attr(key.name);
   if (const auto *value = found ? std::get_if<std::vector<int64_t>>(found) : nullptr)
     return *value;
-  wrongAttr(*this, name, "integer list");
+  wrongAttr(*this, key.name, "integer list");
 }
 
-llvm::ArrayRef<std::string> Op::strsAttr(llvm::StringRef name) const {
-  const Attr *found = attr(name);
+llvm::ArrayRef<std::string> Op::get(AttrKey<std::vector<std::string>> key) const {
+  const Attr *found = attr(key.name);
   if (const auto *value = found ? std::get_if<std::vector<std::string>>(found) : nullptr)
     return *value;
   if (const auto *empty = found ? std::get_if<std::vector<int64_t>>(found) : nullptr;
       empty && empty->empty())
     return {};
-  wrongAttr(*this, name, "string list");
+  wrongAttr(*this, key.name, "string list");
 }
 
-int64_t Op::intAttrOr(llvm::StringRef name, int64_t otherwise) const {
-  return hasAttr(name) ? intAttr(name) : otherwise;
+const Attr &Op::get(AttrKey<Attr> key) const {
+  if (const Attr *found = attr(key.name))
+    return *found;
+  wrongAttr(*this, key.name, "scalar");
 }
 
-bool Op::boolAttrOr(llvm::StringRef name, bool otherwise) const {
-  const Attr *found = attr(name);
+bool Op::get(AttrKey<bool> key) const {
+  const Attr *found = attr(key.name);
   if (!found)
-    return otherwise;
+    return false;
   if (const bool *value = std::get_if<bool>(found))
     return *value;
-  wrongAttr(*this, name, "bool");
+  wrongAttr(*this, key.name, "bool");
+}
+
+ParamMode Op::get(AttrKey<ParamMode> key) const {
+  if (const auto value = enumFromText<ParamMode>(get(AttrKey<std::string>{key.name})))
+    return *value;
+  wrongAttr(*this, key.name, "parameter mode as");
+}
+
+LoadPath Op::get(AttrKey<LoadPath> key) const {
+  if (const auto value = enumFromText<LoadPath>(get(AttrKey<std::string>{key.name})))
+    return *value;
+  wrongAttr(*this, key.name, "load path as");
+}
+
+int64_t Op::getOr(AttrKey<int64_t> key, int64_t otherwise) const {
+  return has(key) ? get(key) : otherwise;
 }
 
 // Place.

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "frontend/base/source_manager.h"
+#include "ir/core/attributes.h"
 #include "ir/core/types.h"
 
 #include "llvm/ADT/ArrayRef.h"
@@ -61,13 +62,12 @@ struct OpInfo {
 [[nodiscard]] const OpInfo &opInfo(OpKind kind);
 [[nodiscard]] llvm::ArrayRef<OpInfo> allOps();
 
-/// An attribute's value. Lists hold integers or strings; an empty list is kept as one of integers,
-/// and reads as either.
-using Attr = std::variant<bool, int64_t, double, std::string, DType, std::vector<int64_t>,
-                          std::vector<std::string>>;
-
 /// Attributes in the order of their names.
 struct NamedAttr {
+  NamedAttr(std::string name, Attr value) : name(std::move(name)), value(std::move(value)) {}
+  template <class T>
+  NamedAttr(AttrKey<T> key, std::type_identity_t<T> value)
+      : name(key.name), value(attrValue<T>(std::move(value))) {}
   std::string name;
   Attr value;
 };
@@ -139,18 +139,28 @@ public:
   [[nodiscard]] Block &body(unsigned i = 0) const;
 
   [[nodiscard]] llvm::ArrayRef<NamedAttr> attrs() const { return attrs_; }
+  /// Typed attributes (ir/core/attributes.h). `get` of a key that is not there is false for a bool,
+  /// else a bug.
+  template <class T> [[nodiscard]] bool has(AttrKey<T> key) const {
+    return attr(key.name) != nullptr;
+  }
+  [[nodiscard]] bool get(AttrKey<bool> key) const;
+  [[nodiscard]] int64_t get(AttrKey<int64_t> key) const;
+  [[nodiscard]] llvm::StringRef get(AttrKey<std::string> key) const;
+  [[nodiscard]] llvm::ArrayRef<int64_t> get(AttrKey<std::vector<int64_t>> key) const;
+  [[nodiscard]] llvm::ArrayRef<std::string> get(AttrKey<std::vector<std::string>> key) const;
+  [[nodiscard]] const Attr &get(AttrKey<Attr> key) const;
+  [[nodiscard]] ParamMode get(AttrKey<ParamMode> key) const;
+  [[nodiscard]] LoadPath get(AttrKey<LoadPath> key) const;
+  [[nodiscard]] int64_t getOr(AttrKey<int64_t> key, int64_t otherwise) const;
+  template <class T> void set(AttrKey<T> key, std::type_identity_t<T> value) {
+    setAttr(key.name, attrValue<T>(std::move(value)));
+  }
+  template <class T> void remove(AttrKey<T> key) { removeAttr(key.name); }
+  /// Attributes by name, for the text form and for copies.
   [[nodiscard]] const Attr *attr(llvm::StringRef name) const;
-  [[nodiscard]] bool hasAttr(llvm::StringRef name) const { return attr(name) != nullptr; }
   void setAttr(llvm::StringRef name, Attr value);
   void removeAttr(llvm::StringRef name);
-  /// Typed reads; the attribute must be there and of that type (a bug otherwise).
-  [[nodiscard]] int64_t intAttr(llvm::StringRef name) const;
-  [[nodiscard]] llvm::StringRef strAttr(llvm::StringRef name) const;
-  [[nodiscard]] llvm::ArrayRef<int64_t> intsAttr(llvm::StringRef name) const;
-  [[nodiscard]] llvm::ArrayRef<std::string> strsAttr(llvm::StringRef name) const;
-  /// Typed reads with a default for an attribute that is not there.
-  [[nodiscard]] int64_t intAttrOr(llvm::StringRef name, int64_t otherwise) const;
-  [[nodiscard]] bool boolAttrOr(llvm::StringRef name, bool otherwise) const;
 
   /// Source position, for messages and for run-time reports.
   [[nodiscard]] SourceLoc loc() const { return loc_; }
@@ -291,12 +301,22 @@ template <typename Fn> void walk(Block &block, Fn &&fn) {
 
 /// Whether an op reads rows that one index tile picks.
 [[nodiscard]] inline bool gathersRows(const Op &op) {
-  return op.is(OpKind::Gather) && op.boolAttrOr("rows", false);
+  return op.is(OpKind::Gather) && op.get(attr::rows);
+}
+
+/// Whether the tile of a load or gather comes to shared memory by a path.
+[[nodiscard]] inline bool comesVia(const Op &op, LoadPath path) {
+  return op.has(attr::via) && op.get(attr::via) == path;
+}
+
+/// Whether it is loaded some iterations ahead into the ring of a staged loop.
+[[nodiscard]] inline bool isStagedLoad(const Op &op) {
+  return comesVia(op, LoadPath::Tma) || comesVia(op, LoadPath::Rows);
 }
 
 /// How many of the last operands of a gather, scatter or atomic are tokens.
 [[nodiscard]] inline unsigned numTrailingTokens(const Op &op) {
-  return unsigned(op.intAttrOr("ntok", 0));
+  return unsigned(op.getOr(attr::ntok, 0));
 }
 
 } // namespace dtile::ir

@@ -10,9 +10,15 @@ namespace dtile::ir {
 
 namespace {
 
+/// The kinds of keys, so that rows of ops find theirs by name.
+struct KeyKinds {
+#define KEY(NAME, TYPE) static constexpr AttrKind NAME = AttrKind::TYPE;
+#include "ir/core/attributes.def"
+};
+
 constexpr AttrRow kAttrs[] = {
-#define ATTR(OP, NAME, KIND, PRESENCE, DOC)                                                        \
-  {OpKind::OP, NAME, AttrKind::KIND, AttrPresence::PRESENCE},
+#define ATTR(OP, NAME, PRESENCE, WRITER, DOC)                                                      \
+  {OpKind::OP, #NAME, KeyKinds::NAME, AttrPresence::PRESENCE},
 #include "ir/core/attributes.def"
 };
 
@@ -110,7 +116,7 @@ llvm::ArrayRef<AttrRow> attrRows(OpKind kind) {
 
 llvm::StringRef attrKindText(AttrKind kind) {
   switch (kind) {
-  case AttrKind::Number:
+  case AttrKind::Scalar:
     return "a bool, integer or float";
   case AttrKind::Bool:
     return "a bool";
@@ -122,14 +128,19 @@ llvm::StringRef attrKindText(AttrKind kind) {
     return "a list of integers";
   case AttrKind::Strs:
     return "a list of strings";
+  case AttrKind::ParamMode:
+    return "in, out, inout, symm or scratch";
+  case AttrKind::LoadPath:
+    return "tma, scalars, rows, threads or epilogue";
   }
   return "";
 }
 
 bool hasAttrKind(const Attr &attr, AttrKind kind) {
   const auto *ints = std::get_if<std::vector<int64_t>>(&attr);
+  const auto *text = std::get_if<std::string>(&attr);
   switch (kind) {
-  case AttrKind::Number:
+  case AttrKind::Scalar:
     return std::holds_alternative<bool>(attr) || std::holds_alternative<int64_t>(attr) ||
            std::holds_alternative<double>(attr);
   case AttrKind::Bool:
@@ -142,6 +153,10 @@ bool hasAttrKind(const Attr &attr, AttrKind kind) {
     return ints != nullptr;
   case AttrKind::Strs:
     return std::holds_alternative<std::vector<std::string>>(attr) || (ints && ints->empty());
+  case AttrKind::ParamMode:
+    return text && enumFromText<ParamMode>(*text);
+  case AttrKind::LoadPath:
+    return text && enumFromText<LoadPath>(*text);
   }
   return false;
 }

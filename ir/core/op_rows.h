@@ -9,7 +9,7 @@
 
 namespace dtile::ir {
 
-enum class AttrKind : uint8_t { Number, Bool, Int, Str, Ints, Strs };
+enum class AttrKind : uint8_t { Scalar, Bool, Int, Str, Ints, Strs, ParamMode, LoadPath };
 enum class AttrPresence : uint8_t { Required, Optional };
 
 /// A row of attributes.def.

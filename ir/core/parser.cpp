@@ -697,7 +697,7 @@ bool Parser::checkRow(const OpText &text, const Op &op) {
     return false;
   }
   for (const AttrRow &row : attrRows(op.kind())) {
-    if (row.presence == AttrPresence::Optional || op.hasAttr(row.name))
+    if (row.presence == AttrPresence::Optional || op.attr(row.name))
       continue;
     scan_.diagnostics().report(text.range, diag::ir_missing_attribute, name,
                                llvm::StringRef(row.name));

@@ -13,21 +13,23 @@ unsigned spaceDims(const Op &space) { return space.numOperands() / 3; }
 
 namespace {
 
-llvm::SmallVector<int64_t, 4> listOr(const Op &space, llvm::StringRef name, unsigned dims) {
+llvm::SmallVector<int64_t, 4> listOr(const Op &space, AttrKey<std::vector<int64_t>> key,
+                                     unsigned dims) {
   llvm::SmallVector<int64_t, 4> list(dims, 0);
-  if (!space.hasAttr(name))
+  if (!space.has(key))
     return list;
-  llvm::ArrayRef<int64_t> given = space.intsAttr(name);
+  llvm::ArrayRef<int64_t> given = space.get(key);
   DTILE_CHECK(given.size() == dims, "a schedule attribute has one entry a dimension");
   std::copy(given.begin(), given.end(), list.begin());
   return list;
 }
 
-void setOrRemove(Op &space, llvm::StringRef name, const llvm::SmallVector<int64_t, 4> &list) {
+void setOrRemove(Op &space, AttrKey<std::vector<int64_t>> key,
+                 const llvm::SmallVector<int64_t, 4> &list) {
   if (std::all_of(list.begin(), list.end(), [](int64_t v) { return v == 0; }))
-    space.removeAttr(name);
+    space.remove(key);
   else
-    space.setAttr(name, std::vector<int64_t>(list.begin(), list.end()));
+    space.set(key, std::vector<int64_t>(list.begin(), list.end()));
 }
 
 int64_t floorMod(int64_t value, int64_t n) {
@@ -40,13 +42,13 @@ int64_t floorMod(int64_t value, int64_t n) {
 TileOrder TileOrder::fromSpace(const Op &space) {
   unsigned dims = spaceDims(space);
   TileOrder result;
-  result.group = listOr(space, "group", dims);
-  result.rotate = listOr(space, "rotate", dims);
-  result.start = listOr(space, "start", dims);
+  result.group = listOr(space, attr::group, dims);
+  result.rotate = listOr(space, attr::rotate, dims);
+  result.start = listOr(space, attr::start, dims);
   for (unsigned d = 0; d < dims; ++d)
     result.order.push_back(d);
-  if (space.hasAttr("order")) {
-    llvm::ArrayRef<int64_t> given = space.intsAttr("order");
+  if (space.has(attr::order)) {
+    llvm::ArrayRef<int64_t> given = space.get(attr::order);
     DTILE_CHECK(given.size() == dims, "the order names every dimension once");
     for (unsigned d = 0; d < dims; ++d)
       result.order[d] = static_cast<unsigned>(given[d]);
@@ -60,12 +62,12 @@ void TileOrder::toSpace(Op &space) const {
   for (unsigned d = 0; d < order.size(); ++d)
     isDefault &= order[d] == d;
   if (isDefault)
-    space.removeAttr("order");
+    space.remove(attr::order);
   else
-    space.setAttr("order", list);
-  setOrRemove(space, "group", group);
-  setOrRemove(space, "rotate", rotate);
-  setOrRemove(space, "start", start);
+    space.set(attr::order, list);
+  setOrRemove(space, attr::group, group);
+  setOrRemove(space, attr::rotate, rotate);
+  setOrRemove(space, attr::start, start);
 }
 
 llvm::SmallVector<int64_t, 4> TileOrder::decode(llvm::ArrayRef<int64_t> blocks, int64_t rank,

@@ -363,10 +363,10 @@ void Verifier::checkSignalCount(const Op &op) {
 
 void Verifier::checkSpace(const Op &op) {
   llvm::SmallVector<Type, 4> arguments(op.numOperands() / 3, module_.types().index());
-  if (op.hasAttr("after_all")) {
-    auto before = spaces_.find(op.strAttr("after_all"));
+  if (op.has(attr::after_all)) {
+    auto before = spaces_.find(op.get(attr::after_all));
     if (before == spaces_.end())
-      return fail(op, "comes after all of `" + op.strAttr("after_all") +
+      return fail(op, "comes after all of `" + op.get(attr::after_all) +
                           "`, which is not an earlier space");
     if (const Op *yield = before->second->body().terminator())
       llvm::append_range(arguments, typesOf(yield->operands()));
@@ -380,9 +380,9 @@ void Verifier::checkSpace(const Op &op) {
 }
 
 void Verifier::checkCall(const Op &op) {
-  auto found = functions_.find(op.strAttr("callee"));
+  auto found = functions_.find(op.get(attr::callee));
   if (found == functions_.end() || !found->second->is(OpKind::Func))
-    return fail(op, "calls `" + op.strAttr("callee") + "`, which is not a function");
+    return fail(op, "calls `" + op.get(attr::callee) + "`, which is not a function");
   const Op &callee = *found->second;
   if (callee.numRegions() != 1)
     return;
@@ -423,8 +423,8 @@ void Verifier::checkKernel(const Op &kernel) {
       continue;
     if (!parameters.insert(nameOf(op)).second)
       fail(op, "has the name of another parameter, `" + nameOf(op) + "`");
-    if (!positions.insert(op.intAttr("param")).second)
-      fail(op, "has the position of another parameter, " + llvm::Twine(op.intAttr("param")));
+    if (!positions.insert(op.get(attr::param)).second)
+      fail(op, "has the position of another parameter, " + llvm::Twine(op.get(attr::param)));
   }
 }
 

@@ -29,18 +29,18 @@ bool isOneOf(StringRef word, StringRef words) {
   return llvm::is_contained(list, word);
 }
 
-std::string checkWord(const Op &op, StringRef attr, StringRef words) {
-  if (isOneOf(op.strAttr(attr), words))
+std::string checkWord(const Op &op, AttrKey<std::string> key, StringRef words) {
+  if (isOneOf(op.get(key), words))
     return "";
-  return ("attribute `" + attr + "` is \"" + op.strAttr(attr) + "\", not one of " + words).str();
+  return ("attribute `" + key.name + "` is \"" + op.get(key) + "\", not one of " + words).str();
 }
 
 /// `dim`, `axis` and the like.
-std::string checkDimension(const Op &op, StringRef attr, unsigned rank) {
-  const int64_t dim = op.intAttr(attr);
+std::string checkDimension(const Op &op, AttrKey<int64_t> key, unsigned rank) {
+  const int64_t dim = op.get(key);
   if (dim >= 0 && dim < int64_t(rank))
     return "";
-  return ("attribute `" + attr + "` is " + llvm::Twine(dim) + ", and the operand has " +
+  return ("attribute `" + key.name + "` is " + llvm::Twine(dim) + ", and the operand has " +
           count(rank, "dimension"))
       .str();
 }
@@ -116,7 +116,7 @@ bool hasShapeOf(Type type, Type like) {
 }
 
 std::string checkCmp(const Op &op) {
-  if (std::string problem = checkWord(op, "pred", "eq ne lt le gt ge"); !problem.empty())
+  if (std::string problem = checkWord(op, attr::pred, "eq ne lt le gt ge"); !problem.empty())
     return problem;
   const Type result = op.result()->type();
   const bool isValue = result.isScalar() || result.isTile();
@@ -189,7 +189,7 @@ std::string checkTrans(const Op &op) {
   if (std::string problem = checkTileResult(op); !problem.empty())
     return problem;
   const Type from = op.operand(0)->type(), to = op.result()->type();
-  const llvm::ArrayRef<int64_t> perm = op.intsAttr("perm");
+  const llvm::ArrayRef<int64_t> perm = op.get(attr::perm);
   llvm::SmallVector<bool, 4> seen(from.rank(), false);
   for (const int64_t dim : perm) {
     if (dim < 0 || dim >= int64_t(from.rank()) || seen[dim])
@@ -223,36 +223,36 @@ bool isReduced(Type from, int64_t axis, DType dtype, Type to) {
 
 std::string checkReduce(const Op &op) {
   const Type from = op.operand(0)->type();
-  if (std::string problem = checkWord(op, "kind", "sum max min prod any all"); !problem.empty())
+  if (std::string problem = checkWord(op, attr::kind, "sum max min prod any all"); !problem.empty())
     return problem;
-  if (std::string problem = checkDimension(op, "axis", from.rank()); !problem.empty())
+  if (std::string problem = checkDimension(op, attr::axis, from.rank()); !problem.empty())
     return problem;
-  if (isOneOf(op.strAttr("kind"), "any all") != isBool(from))
+  if (isOneOf(op.get(attr::kind), "any all") != isBool(from))
     return isNot("operand 0", from, isBool(from) ? "of numbers" : "of bool");
-  if (!isReduced(from, op.intAttr("axis"), from.dtype(), op.result()->type()))
+  if (!isReduced(from, op.get(attr::axis), from.dtype(), op.result()->type()))
     return isNot("result", op.result()->type(), "operand 0 without the axis");
   return "";
 }
 
 std::string checkArgReduce(const Op &op) {
   const Type from = op.operand(0)->type();
-  if (std::string problem = checkWord(op, "kind", "max min"); !problem.empty())
+  if (std::string problem = checkWord(op, attr::kind, "max min"); !problem.empty())
     return problem;
-  if (std::string problem = checkDimension(op, "axis", from.rank()); !problem.empty())
+  if (std::string problem = checkDimension(op, attr::axis, from.rank()); !problem.empty())
     return problem;
   if (isBool(from))
     return isNot("operand 0", from, "of numbers");
-  if (!isReduced(from, op.intAttr("axis"), DType::I32, op.result()->type()))
+  if (!isReduced(from, op.get(attr::axis), DType::I32, op.result()->type()))
     return isNot("result", op.result()->type(), "i32 in the shape of operand 0 without the axis");
   return "";
 }
 
 std::string checkScan(const Op &op) {
-  if (std::string problem = checkWord(op, "kind", "sum max"); !problem.empty())
+  if (std::string problem = checkWord(op, attr::kind, "sum max"); !problem.empty())
     return problem;
   if (isBool(op.operand(0)->type()))
     return isNot("operand 0", op.operand(0)->type(), "of numbers");
-  return checkDimension(op, "axis", op.operand(0)->type().rank());
+  return checkDimension(op, attr::axis, op.operand(0)->type().rank());
 }
 
 std::string checkDot(const Op &op) {
@@ -265,8 +265,8 @@ std::string checkDot(const Op &op) {
       dtypeClass(a.dtype()) != dtypeClass(c.dtype()))
     return "operands " + a.str() + ", " + b.str() + " and " + c.str() +
            " are not all floats or all integers of one signedness";
-  if (op.hasAttr("precision")) {
-    if (std::string problem = checkWord(op, "precision", "tf32"); !problem.empty())
+  if (op.has(attr::precision)) {
+    if (std::string problem = checkWord(op, attr::precision, "tf32"); !problem.empty())
       return problem;
     if (a.dtype() != DType::F32 || b.dtype() != DType::F32 || c.dtype() != DType::F32)
       return "attribute `precision` is for f32, and operands are " + a.str() + ", " + b.str() +
@@ -287,7 +287,7 @@ bool countDims(StringRef dims, unsigned &positions, unsigned &ranges, unsigned &
 
 std::string checkSlice(const Op &op, TypeKind kind) {
   const Type from = op.operand(0)->type(), to = op.result()->type();
-  const StringRef dims = op.strAttr("dims");
+  const StringRef dims = op.get(attr::dims);
   unsigned positions = 0, ranges = 0, wholes = 0;
   if (!countDims(dims, positions, ranges, wholes))
     return ("attribute `dims` is \"" + dims + "\", not made of i, r and a").str();
@@ -309,8 +309,8 @@ std::string checkSlice(const Op &op, TypeKind kind) {
 std::string checkViewTile(const Op &op) {
   if (std::string problem = checkSlice(op, TypeKind::View); !problem.empty())
     return problem;
-  const llvm::ArrayRef<int64_t> lens = op.intsAttr("lens");
-  if (lens.size() != op.strAttr("dims").count('r'))
+  const llvm::ArrayRef<int64_t> lens = op.get(attr::lens);
+  if (lens.size() != op.get(attr::dims).count('r'))
     return "attribute `lens` has not one length for each `r` of `dims`";
   if (llvm::any_of(lens, [](int64_t len) { return len <= 0 || len > kMaxTileElements; }))
     return "attribute `lens` has a length that no tile has";
@@ -364,7 +364,7 @@ std::string checkStore(const Op &op) {
 
 /// Operands of gather, scatter and atomic: `fixed` ones, then `values` more, then `ntok` tokens.
 std::string checkTrailingTokens(const Op &op, unsigned fixed, unsigned values) {
-  const int64_t tokens = op.intAttrOr("ntok", 0);
+  const int64_t tokens = op.getOr(attr::ntok, 0);
   if (tokens < 0 || tokens > op.numOperands() ||
       op.numOperands() != fixed + values + uint64_t(tokens))
     return "has " + count(op.numOperands(), "operand") + ", not " + std::to_string(fixed + values) +
@@ -409,18 +409,19 @@ std::string checkRows(const Op &op) {
 }
 
 std::string checkAtomic(const Op &op) {
-  if (std::string problem = checkWord(op, "kind", "add min max and or exch cas"); !problem.empty())
+  if (std::string problem = checkWord(op, attr::kind, "add min max and or exch cas");
+      !problem.empty())
     return problem;
   const Type view = op.operand(0)->type();
   if (view.rank() != 0)
     return isNot("operand 0", view, "a view of one element");
-  const unsigned values = op.strAttr("kind") == "cas" ? 2 : 1;
+  const unsigned values = op.get(attr::kind) == "cas" ? 2 : 1;
   if (std::string problem = checkTrailingTokens(op, 1, values); !problem.empty())
     return problem;
   for (unsigned i = 1; i <= values; ++i)
     if (const Type type = op.operand(i)->type(); !isElement(type, view.dtype()))
       return isNot("operand " + std::to_string(i), type, dtypeName(view.dtype()));
-  if (isOneOf(op.strAttr("kind"), "and or") && isFloat(view.dtype()))
+  if (isOneOf(op.get(attr::kind), "and or") && isFloat(view.dtype()))
     return isNot("operand 0", view, "of integers or bool");
   const Type result = op.result()->type();
   if (!isElement(result, view.dtype()))
@@ -479,59 +480,57 @@ std::string checkCondition(const Op &op) {
 }
 
 /// Descriptors of kernels hold these in 32 bits.
-std::string checkPositive(const Op &op, StringRef attr) {
-  const int64_t value = op.intAttrOr(attr, 1);
+std::string checkPositive(const Op &op, AttrKey<int64_t> key) {
+  const int64_t value = op.getOr(key, 1);
   if (value < 1)
-    return ("attribute `" + attr + "` is less than 1").str();
+    return ("attribute `" + key.name + "` is less than 1").str();
   if (value > INT32_MAX)
-    return ("attribute `" + attr + "` does not fit 32 bits").str();
+    return ("attribute `" + key.name + "` does not fit 32 bits").str();
   return "";
 }
 
-std::string checkPosition(const Op &op, StringRef attr) {
-  if (op.intAttr(attr) < 0)
-    return ("attribute `" + attr + "` is negative").str();
-  if (op.intAttr(attr) > INT32_MAX)
-    return ("attribute `" + attr + "` does not fit 32 bits").str();
+std::string checkPosition(const Op &op, AttrKey<int64_t> key) {
+  if (op.get(key) < 0)
+    return ("attribute `" + key.name + "` is negative").str();
+  if (op.get(key) > INT32_MAX)
+    return ("attribute `" + key.name + "` does not fit 32 bits").str();
   return "";
 }
 
 std::string checkParam(const Op &op) {
-  if (std::string problem = checkWord(op, "mode", "in out inout symm scratch"); !problem.empty())
-    return problem;
-  if (std::string problem = checkPosition(op, "param"); !problem.empty())
+  if (std::string problem = checkPosition(op, attr::param); !problem.empty())
     return problem;
   const Type type = op.result()->type();
   if (!type.isView() || type.isRemote() || type.rank() != op.numOperands())
     return isNot("result", type, "a local view with one dimension an operand");
-  const bool isScratch = op.strAttr("mode") == "scratch";
-  if (!isScratch && (op.hasAttr("zero") || op.hasAttr("copies")))
+  const bool isScratch = op.get(attr::mode) == ParamMode::Scratch;
+  if (!isScratch && (op.get(attr::zero) || op.has(attr::copies)))
     return "attributes `zero` and `copies` are for scratch parameters";
-  return checkPositive(op, "copies");
+  return checkPositive(op, attr::copies);
 }
 
 std::string checkSignalParam(const Op &op) {
   const Type type = op.result()->type();
   if (!type.isSignal() || type.isRemote() || type.rank() != op.numOperands())
     return isNot("result", type, "a local signal with one dimension an operand");
-  return checkPosition(op, "param");
+  return checkPosition(op, attr::param);
 }
 
 std::string checkScalarParam(const Op &op) {
   const Type type = op.result()->type();
   if (!type.isIndex() && !type.isScalar())
     return isNot("result", type, "an index or scalar");
-  return checkPosition(op, "param");
+  return checkPosition(op, attr::param);
 }
 
 std::string checkLaunchDim(const Op &op) {
-  if (std::string problem = checkPosition(op, "param"); !problem.empty())
+  if (std::string problem = checkPosition(op, attr::param); !problem.empty())
     return problem;
-  return checkPosition(op, "dim");
+  return checkPosition(op, attr::dim);
 }
 
 std::string checkLaunchRequire(const Op &op) {
-  if (op.hasAttr("names") && op.strsAttr("names").size() + 1 != op.numOperands())
+  if (op.has(attr::names) && op.get(attr::names).size() + 1 != op.numOperands())
     return "attribute `names` has not one name for each trailing operand";
   for (const Value *value : op.operands())
     if (!value->type().isScalar() && !value->type().isIndex())
@@ -540,17 +539,17 @@ std::string checkLaunchRequire(const Op &op) {
 }
 
 std::string checkLaunchElements(const Op &op) {
-  const StringRef kind = op.strAttr("kind");
+  const StringRef kind = op.get(attr::kind);
   const bool isCompared = kind == "all" || kind == "sum" || kind == "element";
   const bool isKnown = isCompared || kind == "sorted" || kind == "distinct" || kind == "replicated";
   if (!isKnown)
     return "attribute `kind` is not all, sorted, distinct, replicated, sum or element";
   constexpr StringRef kPredicates[] = {"eq", "ne", "lt", "le", "gt", "ge"};
-  if (op.hasAttr("pred") != isCompared ||
-      (isCompared && !llvm::is_contained(kPredicates, op.strAttr("pred"))))
+  if (op.has(attr::pred) != isCompared ||
+      (isCompared && !llvm::is_contained(kPredicates, op.get(attr::pred))))
     return "attribute `pred` is eq, ne, lt, le, gt or ge of what is compared, and else absent";
   const Op *param = op.operand(0)->definingOp();
-  if (!param || !param->is(OpKind::Param) || param->strAttr("mode") != "in")
+  if (!param || !param->is(OpKind::Param) || param->get(attr::mode) != ParamMode::In)
     return "operand 0 is not an input of the kernel";
   const unsigned positions = kind == "element" ? op.operand(0)->type().rank() : 0;
   if (op.numOperands() != 1 + positions + (isCompared ? 1 : 0))
@@ -564,21 +563,21 @@ std::string checkLaunchElements(const Op &op) {
 /// The order of tiles, as ir/core/tile_order.h reads it.
 std::string checkSchedule(const Op &op) {
   const size_t dims = op.numOperands() / 3;
-  for (const StringRef name : {"order", "group", "rotate", "start"})
-    if (op.hasAttr(name) && op.intsAttr(name).size() != dims)
-      return ("attribute `" + name + "` has not one entry for each dimension").str();
-  if (op.hasAttr("order")) {
-    llvm::SmallVector<int64_t, 4> sorted(op.intsAttr("order"));
+  for (const auto &key : {attr::order, attr::group, attr::rotate, attr::start})
+    if (op.has(key) && op.get(key).size() != dims)
+      return ("attribute `" + key.name + "` has not one entry for each dimension").str();
+  if (op.has(attr::order)) {
+    llvm::SmallVector<int64_t, 4> sorted(op.get(attr::order));
     llvm::sort(sorted);
     for (size_t i = 0; i < dims; ++i)
       if (sorted[i] != int64_t(i))
         return "attribute `order` is not a permutation of the dimensions";
   }
-  if (op.hasAttr("rotate") &&
-      llvm::any_of(op.intsAttr("rotate"), [](int64_t by) { return by < -1 || by > 1; }))
+  if (op.has(attr::rotate) &&
+      llvm::any_of(op.get(attr::rotate), [](int64_t by) { return by < -1 || by > 1; }))
     return "attribute `rotate` has an entry that is not -1, 0 or 1";
-  if (op.hasAttr("group") &&
-      llvm::any_of(op.intsAttr("group"), [](int64_t blocks) { return blocks < 0; }))
+  if (op.has(attr::group) &&
+      llvm::any_of(op.get(attr::group), [](int64_t blocks) { return blocks < 0; }))
     return "attribute `group` has a negative entry";
   return "";
 }
@@ -586,9 +585,9 @@ std::string checkSchedule(const Op &op) {
 std::string checkSpace(const Op &op) {
   if (op.numOperands() % 3 != 0)
     return "has " + count(op.numOperands(), "operand") + ", not three a dimension";
-  if (op.strsAttr("vars").size() != op.numOperands() / 3)
+  if (op.get(attr::vars).size() != op.numOperands() / 3)
     return "attribute `vars` has not one name for each dimension";
-  if (std::string problem = checkPositive(op, "programs"); !problem.empty())
+  if (std::string problem = checkPositive(op, attr::programs); !problem.empty())
     return problem;
   return checkSchedule(op);
 }
@@ -694,7 +693,7 @@ std::string checkTypes(const Op &op) {
     return checkAt(op);
   case OpKind::ViewDim:
   case OpKind::SigDim:
-    return checkDimension(op, "dim", op.operand(0)->type().rank());
+    return checkDimension(op, attr::dim, op.operand(0)->type().rank());
   case OpKind::ViewReshape:
     return checkViewReshape(op);
   case OpKind::SigSlice:

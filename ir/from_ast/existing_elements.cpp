@@ -60,7 +60,7 @@ private:
       return nullptr;
     Value *all = nullptr;
     unsigned operand = 1, dim = 0, from = 0;
-    for (const char letter : window->strAttr("dims")) {
+    for (const char letter : window->get(attr::dims)) {
       if (letter == 'r')
         all = both(all, inside(*window, operand, dim, from, type));
       operand += letter == 'r' ? 2 : letter == 'i' ? 1 : 0;
@@ -81,7 +81,7 @@ private:
     Value *at = builder_.add(everywhere(window.operand(operand)),
                              builder_.value(OpKind::Cast, {steps}, positions));
     Value *size = builder_.value(OpKind::ViewDim, {window.operand(0)}, builder_.types().index(),
-                                 {{"dim", int64_t(from)}});
+                                 {{attr::dim, int64_t(from)}});
     Value *limit = builder_.min(window.operand(operand + 1), size);
     Value *line = both(builder_.cmp("lt", at, everywhere(limit)),
                        builder_.cmp("ge", at, everywhere(builder_.constIndex(0))));

@@ -44,11 +44,11 @@ void Lowering::launchClauses(const sema::KernelInstance &kernel) {
     std::vector<std::string> names;
     appendMentioned(*clause.condition, kernel, operands, names);
     Op *op = builder_.op(OpKind::LaunchRequire, operands);
-    op->setAttr("text", clause.text);
+    op->set(attr::text, clause.text);
     if (!names.empty())
-      op->setAttr("names", std::move(names));
+      op->set(attr::names, std::move(names));
     if (clause.isAssumed)
-      op->setAttr("because", clause.because);
+      op->set(attr::because, clause.because);
   }
 }
 
@@ -63,12 +63,12 @@ void Lowering::elementClauses(const sema::KernelInstance &kernel) {
     if (clause.bound)
       operands.push_back(value(*clause.bound));
     Op *op = builder_.op(OpKind::LaunchElements, operands);
-    op->setAttr("kind", sema::clauseKindName(clause.kind).str());
+    op->set(attr::kind, sema::clauseKindName(clause.kind).str());
     if (!clause.predicate.empty())
-      op->setAttr("pred", clause.predicate);
-    op->setAttr("text", clause.text);
+      op->set(attr::pred, clause.predicate);
+    op->set(attr::text, clause.text);
     if (clause.isAssumed)
-      op->setAttr("because", clause.because);
+      op->set(attr::because, clause.because);
   }
 }
 

@@ -10,18 +10,18 @@ namespace dtile::ir {
 
 namespace {
 
-llvm::StringRef modeText(ast::ParamMode mode) {
+ParamMode modeOf(ast::ParamMode mode) {
   switch (mode) {
   case ast::ParamMode::In:
-    return "in";
+    return ParamMode::In;
   case ast::ParamMode::Out:
-    return "out";
+    return ParamMode::Out;
   case ast::ParamMode::InOut:
-    return "inout";
+    return ParamMode::InOut;
   case ast::ParamMode::Symm:
-    return "symm";
+    return ParamMode::Symm;
   case ast::ParamMode::ScratchSymm:
-    return "scratch";
+    return ParamMode::Scratch;
   case ast::ParamMode::Value:
     break;
   }
@@ -119,8 +119,8 @@ void Lowering::function(const sema::FnInstance &function) {
   if (function.decl)
     builder_.setLoc(function.decl->range.begin);
   Op *op = builder_.op(OpKind::Func, {});
-  op->setAttr("name", function.name);
-  op->setAttr("inline", true);
+  op->set(attr::name, function.name);
+  op->set(attr::inline_hint, true);
   builder_.setInsertionPointToEnd(op->body());
   for (const sema::Variable *param : function.params)
     bindToArguments(op->body(), *param);
@@ -135,7 +135,7 @@ void Lowering::kernel(const sema::KernelInstance &kernel) {
   if (kernel.decl)
     builder_.setLoc(kernel.decl->range.begin);
   Op *op = builder_.op(OpKind::Kernel, {});
-  op->setAttr("name", kernel.name);
+  op->set(attr::name, kernel.name);
   builder_.setInsertionPointToEnd(op->body());
   symbols(kernel);
   parameters(kernel);
@@ -149,7 +149,7 @@ Value *Lowering::launchDim(unsigned param, unsigned dim) {
   Value *&value = launchDims_[{param, dim}];
   if (!value)
     value = builder_.value(OpKind::LaunchDim, {}, {},
-                           {{"dim", int64_t(dim)}, {"param", int64_t(param)}});
+                           {{attr::dim, int64_t(dim)}, {attr::param, int64_t(param)}});
   return value;
 }
 
@@ -172,7 +172,7 @@ void Lowering::parameters(const sema::KernelInstance &kernel) {
       continue;
     const At at(builder_, param.range);
     params_[i].value = builder_.value(OpKind::ScalarParam, {}, typeOf(param.type),
-                                      {{"name", param.name}, {"param", int64_t(i)}});
+                                      {{attr::name, param.name}, {attr::param, int64_t(i)}});
     params_[i].value->setNameHint(param.name);
   }
   for (const sema::KernelParam &param : kernel.params) {
@@ -201,8 +201,8 @@ void Lowering::checkDeclaredSizes(const sema::KernelInstance &kernel) {
       if (declared == passed)
         continue;
       Op *check = builder_.op(OpKind::LaunchCheck, {declared, passed});
-      check->setAttr("param", int64_t(i));
-      check->setAttr("dim", int64_t(d));
+      check->set(attr::param, int64_t(i));
+      check->set(attr::dim, int64_t(d));
     }
   }
 }
@@ -212,19 +212,19 @@ void Lowering::tensorParameter(const sema::KernelParam &param, unsigned position
   const Values &sizes = declaredSizes_[position];
   if (param.type->kind == sema::TypeKind::Signal) {
     Op *op = builder_.op(OpKind::SignalParam, sizes, {typeOf(param.type)});
-    op->setAttr("param", int64_t(position));
-    op->setAttr("name", param.name);
+    op->set(attr::param, int64_t(position));
+    op->set(attr::name, param.name);
     op->result()->setNameHint(param.name);
     params_[position].value = op->result();
   }
   if (param.type->kind != sema::TypeKind::Region)
     return;
   Op *op = builder_.op(OpKind::Param, sizes, {typeOf(param.type)});
-  op->setAttr("param", int64_t(position));
-  op->setAttr("name", param.name);
-  op->setAttr("mode", modeText(param.mode).str());
+  op->set(attr::param, int64_t(position));
+  op->set(attr::name, param.name);
+  op->set(attr::mode, modeOf(param.mode));
   if (param.zeroed)
-    op->setAttr("zero", true);
+    op->set(attr::zero, true);
   op->result()->setNameHint(param.name);
   params_[position].value = op->result();
   for (Value *size : sizes)
@@ -242,14 +242,14 @@ void Lowering::space(const sema::KernelInstance &kernel, const sema::TSpace &spa
     names.push_back(dim.var->name);
   }
   Op *op = builder_.op(OpKind::Space, bounds);
-  op->setAttr("name", space.name);
-  op->setAttr("vars", std::move(names));
+  op->set(attr::name, space.name);
+  op->set(attr::vars, std::move(names));
   if (space.ordered)
-    op->setAttr("ordered", true);
+    op->set(attr::ordered, true);
   if (space.programs > 0)
-    op->setAttr("programs", space.programs);
+    op->set(attr::programs, space.programs);
   if (space.afterAll >= 0)
-    op->setAttr("after_all", kernel.spaces[space.afterAll].name);
+    op->set(attr::after_all, kernel.spaces[space.afterAll].name);
 
   const InsertionGuard guard(builder_);
   builder_.setInsertionPointToEnd(op->body());

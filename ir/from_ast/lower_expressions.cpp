@@ -24,9 +24,10 @@ OpKind opOf(ElementwiseOp op) {
     SAME(Sub)
     SAME(Mul)
     SAME(Div)
-  SAME(Rem)
-  SAME(Min) SAME(Max) SAME(Pow) SAME(And) SAME(Or) SAME(Xor) SAME(Shl) SAME(Shr) SAME(Neg) SAME(Not)
-      SAME(Abs) SAME(Exp) SAME(Exp2) SAME(Log) SAME(Log2) SAME(Sqrt) SAME(Rsqrt) SAME(Sin) SAME(Cos)
+    SAME(Rem)
+  SAME(Min)
+  SAME(Max) SAME(Pow) SAME(And) SAME(Or) SAME(Xor) SAME(Shl) SAME(Shr) SAME(Neg) SAME(Not) SAME(Abs)
+      SAME(Exp) SAME(Exp2) SAME(Log) SAME(Log2) SAME(Sqrt) SAME(Rsqrt) SAME(Sin) SAME(Cos)
           SAME(Tanh) SAME(Erf) SAME(Floor) SAME(Ceil) SAME(Select)
 #undef SAME
               case ElementwiseOp::Eq:
@@ -284,7 +285,7 @@ Value *Lowering::dot(const TExpr &expr, Value *accumulator) {
     accumulator = zero(type);
   Value *sum = builder_.value(OpKind::Dot, {a, b, accumulator}, type);
   if (!expr.ints.empty())
-    sum->definingOp()->setAttr("precision", std::string("tf32"));
+    sum->definingOp()->set(attr::precision, std::string("tf32"));
   return sum;
 }
 
@@ -298,13 +299,14 @@ Value *Lowering::reduce(const TExpr &expr, OpKind kind, llvm::StringRef name) {
     tile = builder_.value(OpKind::Reshape, {tile},
                           builder_.types().tile({tile->type().elements()}, tile->type().dtype()));
   }
-  return builder_.value(kind, {tile}, typeOf(expr.type), {{"axis", axis}, {"kind", name.str()}});
+  return builder_.value(kind, {tile}, typeOf(expr.type),
+                        {{attr::axis, axis}, {attr::kind, name.str()}});
 }
 
 Value *Lowering::scan(const TExpr &expr, llvm::StringRef name) {
   const int64_t axis = expr.ints.empty() ? 0 : expr.ints.front();
   return builder_.value(OpKind::Scan, {value(*expr.operands[0])}, {},
-                        {{"axis", axis}, {"kind", name.str()}});
+                        {{attr::axis, axis}, {attr::kind, name.str()}});
 }
 
 Value *Lowering::builtin(const TExpr &expr) {
@@ -330,7 +332,7 @@ Value *Lowering::builtin(const TExpr &expr) {
   }
   case BuiltinId::Trans:
     return builder_.value(OpKind::Trans, {value(*expr.operands[0])}, typeOf(expr.type),
-                          {{"perm", std::vector<int64_t>(expr.ints.begin(), expr.ints.end())}});
+                          {{attr::perm, std::vector<int64_t>(expr.ints.begin(), expr.ints.end())}});
   case BuiltinId::Reshape: {
     Value *tile = value(*expr.operands[0]);
     const Type to = typeOf(expr.type);
@@ -392,7 +394,7 @@ Value *Lowering::gather(const TExpr &expr) {
   const size_t beforeTokens = operands.size();
   appendTokens(expr, operands);
   return builder_.value(OpKind::Gather, operands, typeOf(expr.type),
-                        {{"ntok", int64_t(operands.size() - beforeTokens)}});
+                        {{attr::ntok, int64_t(operands.size() - beforeTokens)}});
 }
 
 Lowering::Values Lowering::call(const TExpr &expr) {
@@ -403,7 +405,7 @@ Lowering::Values Lowering::call(const TExpr &expr) {
   for (sema::Type type : expr.callee->results)
     appendTypes(type, results);
   Op *op = builder_.op(OpKind::Call, operands, results);
-  op->setAttr("callee", expr.callee->name);
+  op->set(attr::callee, expr.callee->name);
   return Values(op->results());
 }
 

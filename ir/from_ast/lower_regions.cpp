@@ -140,8 +140,8 @@ Lowered Lowering::sliceSignal(const TExpr &expr, const Lowered &base) {
   if (all)
     return base;
   Lowered result;
-  result.value =
-      builder_.value(OpKind::SigSlice, operands, typeOf(expr.type), {{"dims", std::move(dims)}});
+  result.value = builder_.value(OpKind::SigSlice, operands, typeOf(expr.type),
+                                {{attr::dims, std::move(dims)}});
   return result;
 }
 
@@ -189,9 +189,9 @@ Value *Lowering::emitSlice(OpKind kind, Value *view, llvm::ArrayRef<DimensionCut
       lengths.push_back(cut.extent->length);
   }
   const Type type = builder_.types().view(view->type().dtype(), rank, view->type().isRemote());
-  Value *slice = builder_.value(kind, operands, type, {{"dims", std::move(dims)}});
+  Value *slice = builder_.value(kind, operands, type, {{attr::dims, std::move(dims)}});
   if (kind == OpKind::ViewTile)
-    slice->definingOp()->setAttr("lens", std::move(lengths));
+    slice->definingOp()->set(attr::lens, std::move(lengths));
   return slice;
 }
 
@@ -265,7 +265,7 @@ Value *Lowering::sizeOf(const Extent &whole) {
     return whole.size;
   if (whole.length >= 0)
     return builder_.constIndex(whole.length);
-  return builder_.value(OpKind::ViewDim, {whole.view}, {}, {{"dim", int64_t(whole.dim)}});
+  return builder_.value(OpKind::ViewDim, {whole.view}, {}, {{attr::dim, int64_t(whole.dim)}});
 }
 
 Value *Lowering::countInside(const Extent &extent) {

@@ -132,13 +132,13 @@ void Lowering::statement(const TStmt &stmt) {
     return conditional(stmt);
   case TStmtKind::Assert: {
     Op *op = builder_.op(OpKind::Assert, {value(*stmt.condition)});
-    op->setAttr("message", stmt.message);
+    op->set(attr::message, stmt.message);
     return;
   }
   case TStmtKind::Assume: {
     Op *op = builder_.op(OpKind::Assert, {value(*stmt.condition)});
-    op->setAttr("message", "what is assumed does not hold: " + stmt.message);
-    op->setAttr("because", stmt.because);
+    op->set(attr::message, "what is assumed does not hold: " + stmt.message);
+    op->set(attr::because, stmt.because);
     return;
   }
   case TStmtKind::Return:
@@ -185,7 +185,7 @@ void Lowering::scatter(const TStmt &stmt) {
   const size_t beforeTokens = operands.size();
   appendTokens(stmt.after, operands);
   Op *op = builder_.op(OpKind::Scatter, operands);
-  op->setAttr("ntok", int64_t(operands.size() - beforeTokens));
+  op->set(attr::ntok, int64_t(operands.size() - beforeTokens));
 }
 
 void Lowering::sync(sema::BuiltinId builtin) {

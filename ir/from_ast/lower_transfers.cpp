@@ -80,7 +80,7 @@ void Lowering::assertForCopy(const Copy &copy, Value *condition, const llvm::Twi
   if (peer)
     place += ", peer " + hole(peer);
   Op *op = builder_.op(OpKind::Assert, operands);
-  op->setAttr("message", (message + " (" + place + ")").str());
+  op->set(attr::message, (message + " (" + place + ")").str());
 }
 
 void Lowering::assertEndsInside(const Copy &copy, unsigned dim) {
@@ -178,9 +178,9 @@ Value *Lowering::atomic(const TExpr &expr) {
   Values operands;
   appendValues(llvm::ArrayRef(expr.operands).take_front(tokens), operands);
   appendTokens(expr, operands);
-  return builder_.value(
-      OpKind::Atomic, operands, typeOf(expr.type),
-      {{"kind", atomicText(expr.atomic).str()}, {"ntok", int64_t(operands.size() - tokens)}});
+  return builder_.value(OpKind::Atomic, operands, typeOf(expr.type),
+                        {{attr::kind, atomicText(expr.atomic).str()},
+                         {attr::ntok, int64_t(operands.size() - tokens)}});
 }
 
 Value *Lowering::wait(const TExpr &expr) {

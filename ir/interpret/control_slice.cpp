@@ -5,8 +5,8 @@
 #include "ir/interpret/control_slice.h"
 
 #include "frontend/base/check.h"
-#include "ir/analysis/loop_ends.h"
 #include "ir/analysis/clauses.h"
+#include "ir/analysis/loop_ends.h"
 
 namespace dtile::interpret {
 
@@ -37,7 +37,7 @@ bool isReadOnly(const Value *view) {
   if (const Op *op = view->definingOp(); op && op->is(OpKind::ViewSelect))
     return isReadOnly(op->operand(1)) && isReadOnly(op->operand(2));
   const Op *param = rootParam(view);
-  return param && param->is(OpKind::Param) && param->strAttr("mode") == "in";
+  return param && param->is(OpKind::Param) && param->get(ir::attr::mode) == ir::ParamMode::In;
 }
 
 /// Whether a read is behind tokens: what uses its value is behind them, too.

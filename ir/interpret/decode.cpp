@@ -414,7 +414,7 @@ void Decoder::branch(Op &op) {
 
 void Decoder::call(Op &op) {
   auto info = std::make_unique<CallInfo>();
-  info->callee = &cache_.function(op.strAttr("callee"));
+  info->callee = &cache_.function(op.get(ir::attr::callee));
   for (const Value *result : op.results())
     info->results.push_back(define(result));
   Instr instr;
@@ -437,21 +437,21 @@ void Decoder::terminator(Op &op) {
   code_.instrs.push_back(std::move(instr));
 }
 
-std::string attrText(const Op &op, llvm::StringRef name) {
-  return op.hasAttr(name) ? op.strAttr(name).str() : std::string();
+std::string textOr(const Op &op, ir::AttrKey<std::string> key) {
+  return op.has(key) ? op.get(key).str() : std::string();
 }
 
 void decodeSpace(CodeCache &cache, const Decoder &prologue, Op &op, KernelCode &kernel) {
   SpaceCode space;
   space.op = &op;
-  space.name = attrText(op, "name");
+  space.name = textOr(op, ir::attr::name);
   space.dims = ir::spaceDims(op);
   space.order = ir::TileOrder::fromSpace(op);
-  for (const std::string &var : op.strsAttr("vars"))
+  for (const std::string &var : op.get(ir::attr::vars))
     space.vars.push_back(var);
-  space.isOrdered = op.boolAttrOr("ordered", false);
-  space.programs = op.intAttrOr("programs", 0);
-  if (const std::string after = attrText(op, "after_all"); !after.empty()) {
+  space.isOrdered = op.get(ir::attr::ordered);
+  space.programs = op.getOr(ir::attr::programs, 0);
+  if (const std::string after = textOr(op, ir::attr::after_all); !after.empty()) {
     const auto it =
         llvm::find_if(kernel.spaces, [&](const SpaceCode &s) { return s.name == after; });
     DTILE_CHECK(it != kernel.spaces.end(), "after_all names no earlier space");
@@ -465,7 +465,7 @@ void decodeSpace(CodeCache &cache, const Decoder &prologue, Op &op, KernelCode &
 void decodeSignal(CodeCache &cache, const Decoder &prologue, Op &op, KernelCode &kernel) {
   SignalCode signal;
   signal.op = &op;
-  signal.name = op.strAttr("name").str();
+  signal.name = op.get(ir::attr::name).str();
   signal.slot = prologue.slotOf(op.result());
   signal.hasCount = !op.body().empty();
   if (signal.hasCount) {
@@ -478,17 +478,17 @@ void decodeSignal(CodeCache &cache, const Decoder &prologue, Op &op, KernelCode 
 /// The parameters that a launch passes, in order.
 void findArguments(Op &kernel, KernelCode &code) {
   for (Op &op : kernel.body().ops()) {
-    const bool isTensor = op.is(OpKind::Param) && op.strAttr("mode") != "scratch";
+    const bool isTensor = op.is(OpKind::Param) && op.get(ir::attr::mode) != ir::ParamMode::Scratch;
     if (!isTensor && !op.is(OpKind::ScalarParam))
       continue;
     ArgumentCode argument;
-    argument.position = op.intAttr("param");
-    argument.name = op.strAttr("name").str();
+    argument.position = op.get(ir::attr::param);
+    argument.name = op.get(ir::attr::name).str();
     argument.dtype = op.result()->type().elementOrIndex();
     if (isTensor) {
       argument.rank = static_cast<int>(op.result()->type().rank());
-      argument.isSymmetric = op.strAttr("mode") == "symm";
-      argument.isWritten = op.strAttr("mode") != "in";
+      argument.isSymmetric = op.get(ir::attr::mode) == ir::ParamMode::Symm;
+      argument.isWritten = op.get(ir::attr::mode) != ir::ParamMode::In;
     }
     code.arguments.push_back(std::move(argument));
   }
@@ -508,7 +508,7 @@ const KernelCode *CodeCache::kernel(llvm::StringRef name) {
   entry = std::make_unique<KernelCode>();
   entry->op = op;
   entry->name = name.str();
-  entry->hasEntryBarrier = op->boolAttrOr("entry_barrier", false);
+  entry->hasEntryBarrier = op->get(ir::attr::entry_barrier);
   findArguments(*op, *entry);
   ControlSlice slice;
   if (controlOnly_)

@@ -192,7 +192,7 @@ void bindElementwise(Instr &instr) {
   case OpKind::Cast:
     return bindUnary(instr, castKernel(type, op.result()->type().elementOrIndex()));
   case OpKind::Cmp:
-    return bindBinary(instr, compareKernel(predicateFromName(op.strAttr("pred")), type));
+    return bindBinary(instr, compareKernel(predicateFromName(op.get(ir::attr::pred)), type));
   default:
     if (op.numOperands() == 1)
       return bindUnary(instr, unaryKernel(op.kind(), type));

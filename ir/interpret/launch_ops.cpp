@@ -86,7 +86,7 @@ std::string filled(Body &body, const Instr &instr, llvm::StringRef message) {
 Step runAssert(Body &body, const Instr &instr) {
   if ((body.scalar(instr.operands[0]) & 0xFF) != 0)
     return Step::Next;
-  return body.machine.trap(body, *instr.op, filled(body, instr, instr.op->strAttr("message")));
+  return body.machine.trap(body, *instr.op, filled(body, instr, instr.op->get(ir::attr::message)));
 }
 
 // Parameters.
@@ -171,9 +171,9 @@ bool differsFromFirst(const Body &body, int64_t position) {
 
 Step runLaunchElements(Body &body, const Instr &instr) {
   const Op &op = *instr.op;
-  const int64_t position = op.operand(0)->definingOp()->intAttr("param");
-  const std::string required =
-      "`" + op.strAttr("text").str() + "` is " + (ir::isAssumption(op) ? "assumed" : "required");
+  const int64_t position = op.operand(0)->definingOp()->get(ir::attr::param);
+  const std::string required = "`" + op.get(ir::attr::text).str() + "` is " +
+                               (ir::isAssumption(op) ? "assumed" : "required");
   ir::ElementClause clause;
   if (!ir::decode(op, clause)) {
     if (differsFromFirst(body, position))
@@ -193,7 +193,7 @@ Step runLaunchElements(Body &body, const Instr &instr) {
   for (size_t i = 1; i < instr.operands.size(); ++i)
     numbers.push_back(body.index(instr.operands[i]));
   const std::string why = clauses::violation(elements, clause.kind, clause.predicate,
-                                             op.hasAttr("pred") ? numbers.back() : 0,
+                                             op.has(ir::attr::pred) ? numbers.back() : 0,
                                              numbers.data(), argument->name.c_str());
   return why.empty() ? Step::Next : refuseLaunch(body, required + ", and " + why);
 }
@@ -214,7 +214,7 @@ bool denseDims(Body &body, const Instr &instr, ViewVal &view, int64_t &elements)
 Step failSize(Body &body, const Instr &instr) {
   return body.machine.fail(RunError::Kind::BadArgument,
                            body.machine.place(*instr.op) + body.describe() +
-                               ": the declared sizes of `" + instr.op->strAttr("name").str() +
+                               ": the declared sizes of `" + instr.op->get(ir::attr::name).str() +
                                "` are negative or too large");
 }
 
@@ -358,8 +358,8 @@ void bindConst(Instr &instr) {
 void bindParam(Instr &instr, Handler run) {
   const Op &op = *instr.op;
   auto info = std::make_unique<ParamInfo>();
-  info->position = op.intAttr("param");
-  info->dim = op.intAttrOr("dim", 0);
+  info->position = op.get(ir::attr::param);
+  info->dim = op.getOr(ir::attr::dim, 0);
   if (op.is(OpKind::Param) || op.is(OpKind::ScalarParam))
     info->dtype = op.result()->type().elementOrIndex();
   instr.info = std::move(info);
@@ -395,7 +395,9 @@ void bindLaunch(Instr &instr) {
     instr.run = runLaunchElements;
     return;
   case OpKind::Param:
-    return bindParam(instr, instr.op->strAttr("mode") == "scratch" ? runScratch : runTensorParam);
+    return bindParam(instr, instr.op->get(ir::attr::mode) == ir::ParamMode::Scratch
+                                ? runScratch
+                                : runTensorParam);
   case OpKind::ScalarParam:
     return bindParam(instr, runScalarParam);
   case OpKind::SignalParam:

@@ -89,12 +89,12 @@ const SymmObject *MachineState::findSymmetric(const void *address, int &rank) co
 }
 
 SymmObject *MachineState::scratchObject(Body &body, const ir::Op &param, size_t bytes) {
-  const bool isZeroed = param.boolAttrOr("zero", false);
+  const bool isZeroed = param.get(ir::attr::zero);
   // Two at least where there are zeros to prepare: see below.
-  const int64_t copies = std::max<int64_t>(isZeroed ? 2 : 1, param.intAttrOr("copies", 1));
-  ScratchState &scratch = kernel->scratch[param.intAttr("param")];
-  const std::string name =
-      "scratch object `" + param.strAttr("name").str() + "` of kernel `" + kernel->code->name + "`";
+  const int64_t copies = std::max<int64_t>(isZeroed ? 2 : 1, param.getOr(ir::attr::copies, 1));
+  ScratchState &scratch = kernel->scratch[param.get(ir::attr::param)];
+  const std::string name = "scratch object `" + param.get(ir::attr::name).str() + "` of kernel `" +
+                           kernel->code->name + "`";
   if (scratch.run == runNumber && scratch.asked != bytes) {
     fail(RunError::Kind::BadArgument, name + " has " + std::to_string(bytes) + " bytes on rank " +
                                           std::to_string(body.rank.rank) + " but " +

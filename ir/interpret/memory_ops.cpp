@@ -492,15 +492,15 @@ Step runAtomic(Body &body, const Instr &instr) {
 
 void bindSlice(Instr &instr) {
   auto info = std::make_unique<SliceInfo>();
-  info->letters = instr.op->strAttr("dims").str();
+  info->letters = instr.op->get(ir::attr::dims).str();
   if (instr.op->is(OpKind::ViewTile))
-    info->lens = instr.op->intsAttr("lens").vec();
+    info->lens = instr.op->get(ir::attr::lens).vec();
   instr.info = std::move(info);
 }
 
 void bindDim(Instr &instr) {
   auto info = std::make_unique<DimInfo>();
-  info->dim = static_cast<unsigned>(instr.op->intAttr("dim"));
+  info->dim = static_cast<unsigned>(instr.op->get(ir::attr::dim));
   instr.info = std::move(info);
 }
 
@@ -515,7 +515,7 @@ void bindAtomic(Instr &instr) {
   const Op &op = *instr.op;
   auto info = std::make_unique<AtomicInfo>();
   info->dtype = op.operand(0)->type().dtype();
-  const llvm::StringRef kind = op.strAttr("kind");
+  const llvm::StringRef kind = op.get(ir::attr::kind);
   if (kind == "exch")
     info->kind = AtomicInfo::Kind::Exchange;
   else if (kind == "cas")

@@ -242,7 +242,7 @@ Handler handlerOf(const Op &op) {
 }
 
 OpKind combinerOf(const Op &op) {
-  const llvm::StringRef kind = op.strAttr("kind");
+  const llvm::StringRef kind = op.get(ir::attr::kind);
   return kind == "sum" || kind == "add" ? OpKind::Add
          : kind == "prod"               ? OpKind::Mul
          : kind == "min"                ? OpKind::Min
@@ -269,7 +269,7 @@ void bindSymbolic(Instr &instr) {
     else
       info->value = std::get<double>(value);
   } else if (op.is(OpKind::Reduce) || op.is(OpKind::Scan)) {
-    const auto axis = static_cast<unsigned>(op.intAttr("axis"));
+    const auto axis = static_cast<unsigned>(op.get(ir::attr::axis));
     for (unsigned d = 0; d < info->in.rank; ++d)
       (d < axis ? info->outer : d == axis ? info->length : info->inner) *= info->in.shape[d];
     info->combine = combinerOf(op);

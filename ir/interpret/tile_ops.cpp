@@ -295,14 +295,14 @@ AxisInfo::Loop axisLoop(ReduceKind reduce, OpKind kind, DType type) {
 void bindAxis(Instr &instr) {
   const Op &op = *instr.op;
   const TileDesc in(op.operand(0)->type());
-  const auto axis = static_cast<unsigned>(op.intAttr("axis"));
+  const auto axis = static_cast<unsigned>(op.get(ir::attr::axis));
   auto info = std::make_unique<AxisInfo>();
   info->dtype = in.dtype;
   for (unsigned d = 0; d < in.rank; ++d)
     (d < axis ? info->outer : d == axis ? info->length : info->inner) *= in.shape[d];
   info->outBytes = TileDesc(op.result()->type()).bytes();
   info->givesScalar = !op.result()->type().isTile();
-  info->loop = axisLoop(reduceKindFromName(op.strAttr("kind")), op.kind(), in.dtype);
+  info->loop = axisLoop(reduceKindFromName(op.get(ir::attr::kind)), op.kind(), in.dtype);
   instr.info = std::move(info);
   instr.run = runAxis;
 }
@@ -387,7 +387,7 @@ void bindDot(Instr &instr) {
   info->castC = castKernel(out.dtype, info->compute);
   info->castOut = castKernel(info->compute, out.dtype);
   // What every machine may do: the difference is to be seen here.
-  if (op.hasAttr("precision"))
+  if (op.has(ir::attr::precision))
     info->castA = info->castB = roundTile;
   info->outBytes = out.bytes();
   instr.info = std::move(info);
@@ -406,7 +406,7 @@ void bindShape(Instr &instr) {
     for (unsigned d = 0; d < info->out.rank; ++d)
       info->strides[d] = info->in.shape[d] == 1 ? 0 : dense[d];
   } else if (op.is(OpKind::Trans)) {
-    const llvm::ArrayRef<int64_t> perm = op.intsAttr("perm");
+    const llvm::ArrayRef<int64_t> perm = op.get(ir::attr::perm);
     for (unsigned d = 0; d < info->out.rank; ++d)
       info->strides[d] = dense[perm[d]];
   }

@@ -43,11 +43,11 @@ Op *addTogether(Op &kernel, llvm::ArrayRef<Value *> sizes) {
     bodies = builder.max(bodies, builder.sub(one, size));
   std::string name = "together";
   for (Op &op : kernel.body().ops())
-    while (op.is(OpKind::Space) && op.strAttr("name") == name)
+    while (op.is(OpKind::Space) && op.get(attr::name) == name)
       name += '_';
   Op *space = builder.op(OpKind::Space, {zero, bodies, one});
-  space->setAttr("name", name);
-  space->setAttr("vars", std::vector<std::string>{"once"});
+  space->set(attr::name, name);
+  space->set(attr::vars, std::vector<std::string>{"once"});
   space->setLoc(kernel.loc());
   space->body().addArgument(builder.types().index(), "once");
   builder.setInsertionPointToEnd(space->body());
@@ -63,7 +63,7 @@ Op *addTogether(Op &kernel, llvm::ArrayRef<Value *> sizes) {
 
 /// Whether ranks keep together without a meeting; gives the kernel what it needs for that.
 bool keepsTogether(Op &kernel, PassContext &context) {
-  const std::string name = "`" + kernel.strAttr("name").str() + "`";
+  const std::string name = "`" + kernel.get(attr::name).str() + "`";
   protocol::DriftBound bound = protocol::waitsBoundDrift(kernel);
   const auto spaces =
       llvm::count_if(kernel.body().ops(), [](const Op &op) { return op.is(OpKind::Space); });
@@ -81,10 +81,10 @@ bool keepsTogether(Op &kernel, PassContext &context) {
     }
   }
   if (bound.isBounded && bound.readsStale)
-    kernel.setAttr("reads_stale", true);
+    kernel.set(attr::reads_stale, true);
   if (bound.isBounded)
     for (Op *object : bound.inTurn)
-      object->setAttr("in_turn", true);
+      object->set(attr::by_epoch, true);
   if (bound.isBounded)
     context.remark(kernel, "ranks need not meet before each launch of " + name +
                                ": none ends a launch that another has not begun");
@@ -104,14 +104,14 @@ bool boundDrift(Module &module, PassContext &context) {
     walk(kernel, [&](Op &op) {
       reachesOthers |= op.is(OpKind::ViewAt) || op.is(OpKind::SigAt) || op.is(OpKind::Barrier);
     });
-    if (!reachesOthers || kernel.boolAttrOr("entry_barrier", false))
+    if (!reachesOthers || kernel.get(attr::entry_barrier))
       continue;
     changed = true;
     if (!keepsTogether(kernel, context))
-      kernel.setAttr("entry_barrier", true);
+      kernel.set(attr::entry_barrier, true);
     for (Op &op : kernel.body().ops())
-      if (op.is(OpKind::Param) && op.strAttr("mode") == "scratch")
-        op.setAttr("copies", std::max<int64_t>(2, op.intAttrOr("copies", 1)));
+      if (op.is(OpKind::Param) && op.get(attr::mode) == ParamMode::Scratch)
+        op.set(attr::copies, std::max<int64_t>(2, op.getOr(attr::copies, 1)));
   }
   return changed;
 }

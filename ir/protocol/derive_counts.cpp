@@ -15,7 +15,7 @@
 //   `count:`, which is reported here.
 #include "frontend/base/check.h"
 #include "frontend/base/diagnostics.h"
-#include "ir/analysis/polynomial.h"
+#include "ir/analysis/algebra/polynomial.h"
 #include "ir/core/tile_order.h"
 #include "ir/transform/pass.h"
 
@@ -171,7 +171,7 @@ bool CountDeriver::collectTarget(Value *cells, Site &site) {
       return false;
     unsigned next = 1;
     llvm::SmallVector<unsigned, 4> left;
-    llvm::StringRef letters = op->strAttr("dims");
+    llvm::StringRef letters = op->get(attr::dims);
     for (unsigned i = 0; i < letters.size(); ++i) {
       Dim &dim = dims[live[i]];
       if (letters[i] == 'i') {
@@ -245,9 +245,8 @@ void CountDeriver::splitChoices(Site site, std::vector<Site> &split) {
 
 /// Two conditions that are opposites are an equation.
 void CountDeriver::addCondition(Site &site, const Polynomial &condition) const {
-  const auto opposite = llvm::find_if(site.conditions, [&](const Polynomial &known) {
-    return known.isOpposite(condition);
-  });
+  const auto opposite = llvm::find_if(
+      site.conditions, [&](const Polynomial &known) { return known.isOpposite(condition); });
   if (opposite == site.conditions.end()) {
     site.conditions.push_back(condition);
     return;
@@ -470,7 +469,7 @@ Op *CountDeriver::run(llvm::ArrayRef<Op *> sites) {
     if (&op == &signal_)
       break;
     if (op.is(OpKind::LaunchDim))
-      given_[polys_.launchDim(op.intAttr("param"), op.intAttr("dim"))] = op.result();
+      given_[polys_.launchDim(op.get(attr::param), op.get(attr::dim))] = op.result();
   }
   builder_.setInsertionPointToEnd(body);
   Value *total = builder_.constIndex(0);
@@ -532,7 +531,7 @@ bool deriveCounts(Module &module, PassContext &context) {
         continue;
       for (Op *wait : waits[signal])
         if (wait->numOperands() == 1)
-          context.report(*wait, diag::count_not_derivable, signal->strAttr("name"))
+          context.report(*wait, diag::count_not_derivable, signal->get(attr::name))
               .note({dataDependent->loc(), dataDependent->loc()},
                     diag::note_notify_depends_on_data);
     }

@@ -48,7 +48,7 @@ private:
   llvm::SmallVector<std::pair<Value *, Value *>, 4> positions_;
 };
 
-std::string quoted(const Op &param) { return "`" + param.strAttr("name").str() + "`"; }
+std::string quoted(const Op &param) { return "`" + param.get(attr::name).str() + "`"; }
 
 /// Directly in the kernel, once for all reads.
 void InPlaceReader::computePositions(const OwnCopy &copy) {
@@ -91,7 +91,7 @@ Value *InPlaceReader::sourcePart(const OwnCopy &copy) {
   const Type type = source->type();
   const unsigned rank = letters.size() - llvm::count(letters, 'i');
   return builder_.value(OpKind::ViewSlice, operands,
-                        builder_.types().view(type.dtype(), rank, false), {{"dims", letters}});
+                        builder_.types().view(type.dtype(), rank, false), {{attr::dims, letters}});
 }
 
 /// Computed once for each value.
@@ -114,7 +114,7 @@ void InPlaceReader::redirect(const OwnCopy &copy, const OwnCopy::Read &read) {
   ValueMap map;
   for (Op *cut : read.cuts) {
     const bool isFirst = cut == read.cuts.front();
-    std::string letters = cut->strAttr("dims").str();
+    std::string letters = cut->get(attr::dims).str();
     llvm::SmallVector<Value *, 6> operands(cut->operands());
     operands[0] = view;
     if (isFirst) {
@@ -124,9 +124,9 @@ void InPlaceReader::redirect(const OwnCopy &copy, const OwnCopy::Read &read) {
       if (llvm::all_of(letters, [](char letter) { return letter == 'a'; }))
         continue;
     }
-    std::vector<NamedAttr> attrs{{"dims", letters}};
+    std::vector<NamedAttr> attrs{{attr::dims, letters}};
     if (cut->is(OpKind::ViewTile))
-      attrs.push_back({"lens", cut->intsAttr("lens").vec()});
+      attrs.push_back({attr::lens, cut->get(attr::lens).vec()});
     view = builder_.value(cut->kind(), operands, cut->result()->type(), attrs);
   }
   if (!read.isAlways) {
@@ -143,7 +143,7 @@ void InPlaceReader::redirect(const OwnCopy &copy, const OwnCopy::Read &read) {
 Value *InPlaceReader::emptied(const Op &window, Value *condition) {
   // The limit of its first range is put where that begins.
   unsigned first = 1;
-  for (const char letter : window.strAttr("dims")) {
+  for (const char letter : window.get(attr::dims)) {
     if (letter == 'r')
       break;
     first += letter == 'i';
@@ -153,7 +153,7 @@ Value *InPlaceReader::emptied(const Op &window, Value *condition) {
       OpKind::Select, {condition, operands[first], operands[first + 1]}, operands[first]->type());
   return builder_.value(
       OpKind::ViewTile, operands, window.result()->type(),
-      {{"dims", window.strAttr("dims").str()}, {"lens", window.intsAttr("lens").vec()}});
+      {{attr::dims, window.get(attr::dims).str()}, {attr::lens, window.get(attr::lens).vec()}});
 }
 
 /// What nobody reads is not sent. Nothing is left of a window, so that bodies stay without
@@ -172,7 +172,7 @@ void InPlaceReader::leaveOut(const Op &object, const OwnCopy::Put &put) {
   Value *isOwn = isThisRank(rankSelectionOf(op.operand(1))->operand(1));
   builder_.setInsertionPoint(&op);
   if (Op *window = op.operand(0)->definingOp();
-      window && window->is(OpKind::ViewTile) && window->strAttr("dims").contains('r')) {
+      window && window->is(OpKind::ViewTile) && window->get(attr::dims).contains('r')) {
     op.setOperand(0, emptied(*window, isOwn));
     return;
   }

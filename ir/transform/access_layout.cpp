@@ -60,7 +60,7 @@ bool isRepeated(const Layout &layout, Type type) {
 bool isForAwaited(const Value &tile) {
   return llvm::any_of(tile.uses(), [](const Use &use) {
     const Op &user = *use.user;
-    return user.is(OpKind::Dot) ? use.index == 1 && user.boolAttrOr("awaited", false)
+    return user.is(OpKind::Dot) ? use.index == 1 && user.get(attr::awaited)
                                 : (user.is(OpKind::Convert) || user.is(OpKind::Trans)) &&
                                       isForAwaited(*user.result());
   });
@@ -70,7 +70,7 @@ bool isForAwaited(const Value &tile) {
 /// memory, which staged operands fill.
 bool canExchange(const Value &tile, const TargetFacts *facts) {
   Op *space = tile.definingOp()->enclosing(OpKind::Space);
-  if (space && space->hasAttr("groups") && !isForAwaited(tile))
+  if (space && space->has(attr::warpgroups) && !isForAwaited(tile))
     return false;
   if (!facts || facts->sharedBytes == 0)
     return true;
@@ -84,12 +84,9 @@ bool canExchange(const Value &tile, const TargetFacts *facts) {
   return bytes <= facts->sharedBytes - kReservedBytes;
 }
 
-/// Whether a load fills registers by itself: no engine and no other warp has a part in it. What
-/// others store of a tile is not converted at all (infer-layouts).
-bool isPlainAccess(const Op &op) {
-  return llvm::none_of(llvm::ArrayRef<llvm::StringRef>{"swizzle", "fetched", "brought", "copied"},
-                       [&](llvm::StringRef name) { return op.hasAttr(name); });
-}
+/// Whether the threads that use the tile of a load also load it. What the epilogue warp stores of a
+/// tile is not converted at all (infer-layouts).
+bool isPlainAccess(const Op &op) { return !op.has(attr::via); }
 
 } // namespace
 

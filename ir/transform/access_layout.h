@@ -2,9 +2,9 @@
 // In which layout tiles come from memory and go there, beside that in which they are computed.
 #pragma once
 
-#include "ir/analysis/target_facts.h"
 #include "ir/core/ir.h"
 #include "ir/core/layout.h"
+#include "ir/machine/target_facts.h"
 
 namespace dtile::passes {
 

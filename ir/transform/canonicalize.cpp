@@ -106,7 +106,7 @@ Value *Canonicalizer::makeConst(Op &op, Type type, const Constant &value) {
   const Type scalar = type.isTile() ? builder_.types().scalar(type.dtype()) : type;
   builder_.setInsertionPoint(&op);
   builder_.setLoc(op.loc());
-  Value *constant = builder_.value(OpKind::Const, {}, scalar, {{"value", value}});
+  Value *constant = builder_.value(OpKind::Const, {}, scalar, {{attr::value, value}});
   return type.isTile() ? make(op, OpKind::Splat, {constant}, type) : constant;
 }
 
@@ -289,8 +289,8 @@ bool Canonicalizer::simplifyTokens(Op &op) {
   llvm::append_range(operands, tokens);
   // A join that goes with this was one use of its parts, and is dead now.
   setOperands(op, operands);
-  if (op.hasAttr("ntok"))
-    op.setAttr("ntok", int64_t(tokens.size()));
+  if (op.has(attr::ntok))
+    op.set(attr::ntok, int64_t(tokens.size()));
   return true;
 }
 

@@ -65,7 +65,7 @@ bool Canonicalizer::foldConstants(Op &op) {
   std::optional<Constant> result;
   if (op.is(OpKind::Cmp)) {
     if (const std::optional<bool> holds =
-            foldCompare(op.strAttr("pred"), type, values[0], values[1]))
+            foldCompare(op.get(attr::pred), type, values[0], values[1]))
       result = *holds;
   } else if (op.is(OpKind::Cast)) {
     result = foldCast(type, op.result()->type().elementOrIndex(), values[0]);
@@ -352,13 +352,13 @@ bool Canonicalizer::simplifyUnary(Op &op) {
     // Floats compare false with NaN both ways; only (in)equality has an opposite.
     if (!inner->is(OpKind::Cmp))
       return false;
-    const llvm::StringRef predicate = inner->strAttr("pred");
+    const llvm::StringRef predicate = inner->get(attr::pred);
     const bool hasOpposite = predicate == "eq" || predicate == "ne" ||
                              !isFloat(inner->operand(0)->type().elementOrIndex());
     if (!hasOpposite)
       return false;
     Value *opposite = make(op, OpKind::Cmp, {inner->operand(0), inner->operand(1)});
-    opposite->definingOp()->setAttr("pred", inverted(predicate).str());
+    opposite->definingOp()->set(attr::pred, inverted(predicate).str());
     return replace(op, opposite);
   }
   case OpKind::Abs:
@@ -372,10 +372,10 @@ bool Canonicalizer::simplifyUnary(Op &op) {
 
 bool Canonicalizer::simplifyCmp(Op &op) {
   Value *x = op.operand(0), *y = op.operand(1);
-  const std::string predicate = op.strAttr("pred").str();
+  const std::string predicate = op.get(attr::pred).str();
   if (splatConstantIn(x) && !splatConstantIn(y)) {
     setOperands(op, {y, x});
-    op.setAttr("pred", mirrored(predicate).str());
+    op.set(attr::pred, mirrored(predicate).str());
     return true;
   }
   const Type result = op.result()->type();

@@ -10,7 +10,7 @@ using namespace dtile::ir;
 
 bool Canonicalizer::simplifyTrans(Op &op) {
   Value *x = op.operand(0);
-  const llvm::ArrayRef<int64_t> perm = op.intsAttr("perm");
+  const llvm::ArrayRef<int64_t> perm = op.get(attr::perm);
   bool isIdentity = true;
   for (unsigned i = 0; i < perm.size(); ++i)
     isIdentity = isIdentity && perm[i] == int64_t(i);
@@ -21,9 +21,9 @@ bool Canonicalizer::simplifyTrans(Op &op) {
     return false;
   std::vector<int64_t> both;
   for (const int64_t dim : perm)
-    both.push_back(inner->intsAttr("perm")[dim]);
+    both.push_back(inner->get(attr::perm)[dim]);
   setOperand(op, 0, inner->operand(0));
-  op.setAttr("perm", both);
+  op.set(attr::perm, both);
   return true;
 }
 
@@ -51,7 +51,7 @@ bool Canonicalizer::simplifyBroadcast(Op &op) {
 
 /// A slice of everything is the view itself.
 bool Canonicalizer::simplifySlice(Op &op) {
-  const llvm::StringRef dims = op.strAttr("dims");
+  const llvm::StringRef dims = op.get(attr::dims);
   return dims.find_first_not_of('a') == llvm::StringRef::npos && replace(op, op.operand(0));
 }
 
@@ -65,7 +65,7 @@ bool Canonicalizer::simplifyViewSelect(Op &op) {
 
 /// Sizes that are known from where the view or signal comes from.
 bool Canonicalizer::simplifyDim(Op &op) {
-  const int64_t dim = op.intAttr("dim");
+  const int64_t dim = op.get(attr::dim);
   Op *from = op.operand(0)->definingOp();
   if (!from)
     return false;
@@ -83,7 +83,7 @@ bool Canonicalizer::simplifyDim(Op &op) {
   case OpKind::ViewTile:
   case OpKind::SigSlice: {
     // Which dimension of the operand this one is.
-    const llvm::StringRef dims = from->strAttr("dims");
+    const llvm::StringRef dims = from->get(attr::dims);
     int64_t kept = -1;
     size_t source = 0, windows = 0;
     for (; source < dims.size(); ++source) {
@@ -93,13 +93,13 @@ bool Canonicalizer::simplifyDim(Op &op) {
       windows += dims[source] == 'r';
     }
     if (dims[source] == 'a') {
-      op.setAttr("dim", int64_t(source));
+      op.set(attr::dim, int64_t(source));
       setOperand(op, 0, from->operand(0));
       return true;
     }
     if (!from->is(OpKind::ViewTile))
       return false;
-    return replace(op, makeConst(op, op.result()->type(), from->intsAttr("lens")[windows]));
+    return replace(op, makeConst(op, op.result()->type(), from->get(attr::lens)[windows]));
   }
   default:
     return false;

@@ -63,7 +63,7 @@ bool mayNotEnd(Op &op) { return op.is(OpKind::While) && !isKnownToEnd(op); }
 /// that blocks until words have come keeps ranks together.
 bool isPlainRead(const Op &op) {
   return (op.is(OpKind::Load) || op.is(OpKind::Gather)) && !op.operand(0)->type().isRemote() &&
-         !op.boolAttrOr("flagged", false) &&
+         !op.get(attr::ll) &&
          llvm::none_of(op.operands(), [](const Value *v) { return v->type().isToken(); });
 }
 
@@ -79,7 +79,7 @@ void DeadCode::reach(Op &function, llvm::DenseSet<Op *> &reached) {
     walk(*current, [&](Op &op) {
       if (!op.is(OpKind::Call))
         return;
-      if (Op *callee = functions_.lookup(op.strAttr("callee")))
+      if (Op *callee = functions_.lookup(op.get(attr::callee)))
         open.push_back(callee);
     });
   }
@@ -89,7 +89,7 @@ void DeadCode::removeFunctions() {
   llvm::DenseSet<Op *> reached;
   bool hasKernels = false;
   for (Op &op : module_.body().ops())
-    functions_[op.strAttr("name")] = &op;
+    functions_[op.get(attr::name)] = &op;
   for (Op &op : module_.body().ops()) {
     if (!op.is(OpKind::Kernel))
       continue;
@@ -102,7 +102,7 @@ void DeadCode::removeFunctions() {
     Op &op = *it++;
     if (reached.contains(&op))
       continue;
-    functions_.erase(op.strAttr("name"));
+    functions_.erase(op.get(attr::name));
     op.erase();
     changed_ = true;
   }
@@ -111,7 +111,7 @@ void DeadCode::removeFunctions() {
 /// Whether an op must stay although nothing uses its results.
 bool DeadCode::hasEffects(const Op &op) {
   if (op.is(OpKind::Call)) {
-    Op *callee = functions_.lookup(op.strAttr("callee"));
+    Op *callee = functions_.lookup(op.get(attr::callee));
     if (!callee)
       return true;
     // A function that calls itself counts as having effects: it may not end.

@@ -13,8 +13,8 @@
 //   is the product's if there is one, else what a neighbour (a reduction, a broadcast …) suggests,
 //   else rows of neighbours in memory. Larger tiles choose first.
 #include "ir/analysis/communication.h"
-#include "ir/analysis/target_facts.h"
 #include "ir/core/builder.h"
+#include "ir/machine/target_facts.h"
 #include "ir/transform/access_layout.h"
 #include "ir/transform/pass.h"
 
@@ -188,7 +188,7 @@ void LayoutInference::sinkTiles() {
 void LayoutInference::chooseThreads() {
   if (facts_ && facts_->lanes > 0)
     lanes_ = facts_->lanes;
-  threads_ = kernel_.intAttrOr("threads", 0);
+  threads_ = kernel_.getOr(attr::threads, 0);
   if (threads_ != 0)
     return;
   int64_t most = 0;
@@ -198,7 +198,7 @@ void LayoutInference::chooseThreads() {
         most = std::max(most, result->type().elements());
   });
   threads_ = most >= kLargeTile ? kManyThreads : kFewThreads;
-  kernel_.setAttr("threads", threads_);
+  kernel_.set(attr::threads, threads_);
 }
 
 // Classes.
@@ -226,7 +226,7 @@ void LayoutInference::separateMemory() {
     case OpKind::PutSignal:
     case OpKind::ReduceAdd:
       // A deferred one goes through shared memory as it is.
-      if (op.operand(0)->type().isTile() && !op.boolAttrOr("deferred", false))
+      if (op.operand(0)->type().isTile() && !op.get(attr::epilogue))
         stores.push_back(&op);
       break;
     case OpKind::Dot:
@@ -341,8 +341,8 @@ void LayoutInference::makeClasses() {
 /// be fewer. Products of tf32 are as well in f32, where a machine has no instruction for less.
 /// Where the sum's layout is known, it has to be one that the instruction leaves.
 const MatrixProduct *LayoutInference::productFor(const Op &dot, const Layout *sums) const {
-  const MatrixProduct *product = productFor(dot, sums, dot.hasAttr("precision"));
-  return product || !dot.hasAttr("precision") ? product : productFor(dot, sums, false);
+  const MatrixProduct *product = productFor(dot, sums, dot.has(attr::precision));
+  return product || !dot.has(attr::precision) ? product : productFor(dot, sums, false);
 }
 
 /// Whether a layout is made of an instruction's sums.
@@ -385,7 +385,7 @@ bool LayoutInference::feedsProduct(Op &dot) {
 /// The dimension that each bit of a warp's number leads along.
 llvm::SmallVector<int, 4> LayoutInference::warpsOf(Op &dot, const MatrixProduct &product) {
   const llvm::ArrayRef<int64_t> shape = dot.result()->type().shape();
-  const int64_t groups = dot.intAttrOr("groups", 0);
+  const int64_t groups = dot.getOr(attr::warpgroups, 0);
   bool onlyRows = groups != 0 || feedsProduct(dot);
   // And so should the product that it feeds.
   for (Op *other : dots_)
@@ -417,7 +417,7 @@ void LayoutInference::chooseProducts() {
   llvm::SmallVector<Op *, 8> byRank;
   for (const bool ofGroups : {true, false})
     llvm::copy_if(dots_, std::back_inserter(byRank),
-                  [&](const Op *dot) { return dot->hasAttr("groups") == ofGroups; });
+                  [&](const Op *dot) { return dot->has(attr::warpgroups) == ofGroups; });
   for (Op *dot : byRank) {
     LayoutClass &sums = classOf(dot->result());
     const MatrixProduct *product = productFor(*dot);
@@ -437,14 +437,14 @@ void LayoutInference::chooseProducts() {
       sums.hasProduct = true;
       continue;
     }
-    dot->setAttr("matrix", product->name.str());
+    dot->set(attr::matrix, product->name.str());
     const Layout sumAtom = *Layout::parse(product->fragmentSum, 2);
     for (unsigned i : {0u, 1u}) {
       const Layout atom = *Layout::parse(i == 0 ? product->fragmentA : product->fragmentB, 2);
       classOf(dot->operand(i)).layout =
           operandLayout(*sums.layout, sumAtom, atom, i, dot->operand(0)->type().shape()[1]);
     }
-    if (!dot->hasAttr("groups"))
+    if (!dot->has(attr::warpgroups))
       context_.remark(*dot, "computed by matrix instructions " + llvm::Twine(product->name));
   }
 }
@@ -465,12 +465,12 @@ std::optional<Layout> LayoutInference::suggestion(Value *tile) {
         if (op->is(OpKind::Convert))
           return from;
         if (op->is(OpKind::Trans))
-          return from->permuted(op->intsAttr("perm"));
+          return from->permuted(op->get(attr::perm));
         if (op->is(OpKind::Reshape))
           if (auto layout = from->reshaped(op->operand(0)->type().shape(), tile->type().shape()))
             return layout;
         if (op->is(OpKind::Reduce) || op->is(OpKind::ArgReduce))
-          return from->withoutDim(unsigned(op->intAttr("axis"))).withoutRegisterCopies();
+          return from->withoutDim(unsigned(op->get(attr::axis))).withoutRegisterCopies();
       }
       break;
     default:
@@ -492,7 +492,7 @@ std::optional<Layout> LayoutInference::suggestion(Value *tile) {
     } else if (user.is(OpKind::Trans)) {
       if (std::optional<Layout> layout = known(user.result())) {
         llvm::SmallVector<int64_t, 4> inverse(type.rank());
-        for (auto [to, from] : llvm::enumerate(user.intsAttr("perm")))
+        for (auto [to, from] : llvm::enumerate(user.get(attr::perm)))
           inverse[from] = int64_t(to);
         return layout->permuted(inverse);
       }
@@ -594,11 +594,11 @@ void LayoutInference::convertShapes() {
       continue;
     }
     if (op->is(OpKind::Trans))
-      natural = layout.permuted(op->intsAttr("perm"));
+      natural = layout.permuted(op->get(attr::perm));
     else if (op->is(OpKind::Reshape))
       natural = layout.reshaped(from->type().shape(), to->type().shape());
     else
-      natural = layout.withoutDim(unsigned(op->intAttr("axis"))).withoutRegisterCopies();
+      natural = layout.withoutDim(unsigned(op->get(attr::axis))).withoutRegisterCopies();
     // A reshape that no layout follows goes through memory by itself.
     if (!natural || *natural == *to->type().layout())
       continue;
@@ -657,9 +657,9 @@ bool LayoutInference::canRecompute(Value *tile, const Layout &layout, unsigned &
   if (op->is(OpKind::Iota) || op->is(OpKind::Splat))
     return true;
   if (op->is(OpKind::Load))
-    return op->hasAttr("fetched") ||
+    return comesVia(*op, LoadPath::Scalars) ||
            ((op->numOperands() == 1 || isLoadOfInput(*op)) && !op->operand(0)->type().isRemote() &&
-            !op->hasAttr("swizzle") && layout.registers() <= kMostReloaded);
+            !isStagedLoad(*op) && layout.registers() <= kMostReloaded);
   if (op->is(OpKind::Reshape) || op->is(OpKind::Broadcast)) {
     const std::optional<Layout> from = operandLayoutFor(*op, layout);
     return from && canRecompute(op->operand(0), *from, ops);

@@ -70,14 +70,14 @@ void replaceResult(Value *result, Value *value) {
 bool isSimple(Type type) { return type.isIndex() || type.isScalar(); }
 
 Inliner::Function *Inliner::calleeOf(const Op &call) {
-  auto found = byName_.find(call.strAttr("callee"));
+  auto found = byName_.find(call.get(attr::callee));
   return found == byName_.end() ? nullptr : &functions_[found->second];
 }
 
 void Inliner::collect(Op &op) {
   Function &function = functions_[&op];
   function.op = &op;
-  function.needsInlining = op.boolAttrOr("inline", false);
+  function.needsInlining = op.get(attr::inline_hint);
   for (const Value *argument : op.body().arguments())
     function.needsInlining |= !isSimple(argument->type());
   walk(op.body(), [&](Op &inner) {
@@ -147,7 +147,7 @@ void Inliner::inlineInto(Function &function) {
       continue;
     }
     if (totalOps_ + callee->ops > kMaxOps) {
-      context_.remark(*call, "`" + callee->op->strAttr("name") +
+      context_.remark(*call, "`" + callee->op->get(attr::name) +
                                  "` is not inlined: the program would be too large");
       continue;
     }
@@ -191,7 +191,7 @@ void Inliner::order(Function &root) {
 bool Inliner::run() {
   Block &body = builder_.module().body();
   for (Op &op : body.ops()) {
-    byName_[op.strAttr("name")] = &op;
+    byName_[op.get(attr::name)] = &op;
     collect(op);
   }
   for (auto &[op, function] : functions_)

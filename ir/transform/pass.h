@@ -4,8 +4,8 @@
 #pragma once
 
 #include "frontend/base/diagnostics.h"
-#include "ir/analysis/target_facts.h"
 #include "ir/core/ir.h"
+#include "ir/machine/target_facts.h"
 
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/Twine.h"

@@ -40,4 +40,66 @@ llvm::StringRef pipelineText(OptLevel level) {
   DTILE_UNREACHABLE("unknown level");
 }
 
+namespace {
+
+/// Which machines with devices run a pass.
+enum class On : uint8_t { All, AsyncCopies, NoAsyncCopies, WarpgroupMma };
+
+struct DevicePass {
+  llvm::StringLiteral name;
+  On on;
+};
+
+// Each with why it stands where it does.
+constexpr DevicePass kDevicePasses[] = {
+    // First: it makes more bodies, and the others look at bodies.
+    {"split-copies", On::AsyncCopies},
+    // Before all that asks where loads are: gathers of rows become windows.
+    {"gather-rows", On::All},
+    // Chooses the loops of warp-specialized spaces; those that follow refine them.
+    {"stage-loads", On::WarpgroupMma},
+    // Before products are skewed: an accumulator that begins at zero needs no registers before.
+    {"sink-accumulator-init", On::WarpgroupMma},
+    {"skew-products", On::WarpgroupMma},
+    // The epilogue warp: its stores, what it loads beside them, how much room they take.
+    {"specialize-stores", On::WarpgroupMma},
+    {"prefetch-epilogue", On::WarpgroupMma},
+    {"split-epilogue", On::WarpgroupMma},
+    // From here on it is known which thread has which element.
+    {"infer-layouts", On::All},
+    {"peel-masks", On::All},
+    {"multistage-copies", On::AsyncCopies},
+    {"prefetch-loads", On::NoAsyncCopies},
+    // Leaves alone what comes through shared memory, so after what decides that.
+    {"ll-messages", On::All},
+    {"batch-loads", On::All},
+    {"dce", On::All},
+};
+
+bool runsOn(On on, const TargetFacts &machine) {
+  switch (on) {
+  case On::All:
+    return true;
+  case On::AsyncCopies:
+    return machine.asyncCopyBytes > 0;
+  case On::NoAsyncCopies:
+    return machine.asyncCopyBytes == 0;
+  case On::WarpgroupMma:
+    return machine.groupRows > 0;
+  }
+  DTILE_UNREACHABLE("unknown condition");
+}
+
+} // namespace
+
+std::string devicePipelineText(const TargetFacts &machine) {
+  std::string text;
+  if (machine.lanes == 0)
+    return text;
+  for (const DevicePass &pass : kDevicePasses)
+    if (runsOn(pass.on, machine))
+      text += (text.empty() ? "" : ",") + pass.name.str();
+  return text;
+}
+
 } // namespace dtile::passes

@@ -2,7 +2,10 @@
 // All passes, and the order in which a level of optimization runs them.
 #pragma once
 
+#include "ir/machine/target_facts.h"
 #include "ir/transform/pass_manager.h"
+
+#include <string>
 
 namespace dtile::passes {
 
@@ -13,5 +16,8 @@ enum class OptLevel : uint8_t { O0, O1, O2 };
 
 /// The passes of a level, in the text form of parsePipeline.
 [[nodiscard]] llvm::StringRef pipelineText(OptLevel level);
+
+/// The passes that prepare a module for a machine with devices, in the same form; none for others.
+[[nodiscard]] std::string devicePipelineText(const TargetFacts &machine);
 
 } // namespace dtile::passes

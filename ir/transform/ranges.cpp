@@ -119,6 +119,8 @@ std::optional<Range> ofCast(const Op &op) {
   return Range{-values / 2, values / 2 - 1};
 }
 
+Range onlyValue(int64_t value) { return {value, value}; }
+
 std::optional<Range> visit(const Value *value, unsigned depth) {
   if (!value->type().isIndex() || depth > kMaxDepth)
     return std::nullopt;
@@ -127,7 +129,7 @@ std::optional<Range> visit(const Value *value, unsigned depth) {
   const Op &op = *value->definingOp();
   switch (op.kind()) {
   case OpKind::Const:
-    return Range{op.intAttr("value"), op.intAttr("value")};
+    return onlyValue(std::get<int64_t>(op.get(attr::value)));
   case OpKind::Rank:
     return Range{0, kMaxRanks - 1};
   case OpKind::NumRanks:

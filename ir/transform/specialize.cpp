@@ -66,8 +66,8 @@ private:
 
 llvm::StringRef Specializer::nameOfParam(int64_t position) const {
   for (const Op &op : kernel_.body().ops())
-    if ((op.is(OpKind::Param) || op.is(OpKind::ScalarParam)) && op.intAttr("param") == position)
-      return op.strAttr("name");
+    if ((op.is(OpKind::Param) || op.is(OpKind::ScalarParam)) && op.get(attr::param) == position)
+      return op.get(attr::name);
   return "";
 }
 
@@ -84,9 +84,9 @@ const int64_t *Specializer::wanted(const Op &op) const {
   case OpKind::NumRanks:
     return context_.option("W");
   case OpKind::LaunchDim:
-    return byParam("dim.", op.intAttr("param"), "." + std::to_string(op.intAttr("dim")));
+    return byParam("dim.", op.get(attr::param), "." + std::to_string(op.get(attr::dim)));
   case OpKind::ScalarParam:
-    return op.result()->type().isIntLike() ? byParam("scalar.", op.intAttr("param"), "") : nullptr;
+    return op.result()->type().isIntLike() ? byParam("scalar.", op.get(attr::param), "") : nullptr;
   default:
     return nullptr;
   }
@@ -95,15 +95,15 @@ const int64_t *Specializer::wanted(const Op &op) const {
 void Specializer::guard(Op &op, Value *constant) {
   if (op.is(OpKind::LaunchDim)) {
     Op *check = builder_.op(OpKind::LaunchCheck, {constant, op.result()});
-    check->setAttr("param", op.intAttr("param"));
-    check->setAttr("dim", op.intAttr("dim"));
+    check->set(attr::param, op.get(attr::param));
+    check->set(attr::dim, op.get(attr::dim));
     return;
   }
   const std::string what =
-      op.is(OpKind::NumRanks) ? "ranks" : ("as argument `" + op.strAttr("name") + "`").str();
+      op.is(OpKind::NumRanks) ? "ranks" : ("as argument `" + op.get(attr::name) + "`").str();
   Value *same = builder_.cmp("eq", op.result(), constant);
   Op *check = builder_.op(OpKind::Assert, {same, constant, op.result()});
-  check->setAttr("message", "compiled for {0} " + what + ", launched with {1}");
+  check->set(attr::message, "compiled for {0} " + what + ", launched with {1}");
 }
 
 void Specializer::fix(Op &op, int64_t value, bool isGuarded) {
@@ -122,8 +122,7 @@ void Specializer::fix(Op &op, int64_t value, bool isGuarded) {
 bool Specializer::isFine(const Op &op, int64_t value) {
   auto refuse = [&](const llvm::Twine &option, llvm::StringRef why) {
     context_.diagnostics
-        .report(SourceRange{}, diag::ir_bad_pass_option,
-                (option + "=" + llvm::Twine(value)).str())
+        .report(SourceRange{}, diag::ir_bad_pass_option, (option + "=" + llvm::Twine(value)).str())
         .note(SourceRange{}, diag::note_protocol, why);
     return false;
   };
@@ -132,13 +131,13 @@ bool Specializer::isFine(const Op &op, int64_t value) {
     return (value >= 1 && value <= INT32_MAX) ||
            refuse("W", "a launch has 1 rank at least, and at most 2147483647");
   case OpKind::LaunchDim:
-    return value >= 0 || refuse("dim." + llvm::Twine(op.intAttr("param")) + "." +
-                                    llvm::Twine(op.intAttr("dim")),
-                                "no size is below 0");
+    return value >= 0 ||
+           refuse("dim." + llvm::Twine(op.get(attr::param)) + "." + llvm::Twine(op.get(attr::dim)),
+                  "no size is below 0");
   case OpKind::ScalarParam: {
     const Type type = op.result()->type();
     return fits(type, value) ||
-           refuse("scalar." + op.strAttr("name"),
+           refuse("scalar." + op.get(attr::name),
                   "the argument is of type `" + dtypeName(type.dtype()).str() + "`");
   }
   default:
@@ -162,9 +161,9 @@ bool Specializer::run() {
   if (guards_) {
     auto same = [](const Op &a, const Op &b) {
       return a.kind() == b.kind() &&
-             (a.is(OpKind::NumRanks) || (a.intAttr("param") == b.intAttr("param") &&
-                                         (!a.is(OpKind::LaunchDim) ||
-                                          a.intAttr("dim") == b.intAttr("dim"))));
+             (a.is(OpKind::NumRanks) ||
+              (a.get(attr::param) == b.get(attr::param) &&
+               (!a.is(OpKind::LaunchDim) || a.get(attr::dim) == b.get(attr::dim))));
     };
     llvm::SmallPtrSet<const Op *, 32> before;
     Op *firstSpace = kernel_.body().terminator();

@@ -86,7 +86,8 @@ Op *objectBeside(Op &object) {
         other.numOperands() != object.numOperands() ||
         !(other.result()->type() == object.result()->type()))
       return false;
-    return object.is(OpKind::SignalParam) || other.strAttr("mode") == object.strAttr("mode");
+    return object.is(OpKind::SignalParam) ||
+           other.get(ir::attr::mode) == object.get(ir::attr::mode);
   };
   for (Op &other : object.parentBlock()->ops())
     if (isAlike(other))
@@ -107,7 +108,7 @@ bool isCommunication(const Op &op) {
 bool isCutByPosition(Op &kernel, const Op &object, unsigned dim) {
   if (object.is(OpKind::SignalParam))
     return true;
-  if (!object.is(OpKind::Param) || object.strAttr("mode") != "scratch")
+  if (!object.is(OpKind::Param) || object.get(ir::attr::mode) != ir::ParamMode::Scratch)
     return false;
   bool isCut = false;
   walk(kernel, [&](Op &op) {
@@ -115,7 +116,7 @@ bool isCutByPosition(Op &kernel, const Op &object, unsigned dim) {
       return;
     const Value *view = op.operand(0);
     const bool isWhole = view->type().rank() == object.numOperands();
-    isCut |= isWhole && interpret::rootParam(view) == &object && op.strAttr("dims")[dim] == 'i';
+    isCut |= isWhole && interpret::rootParam(view) == &object && op.get(ir::attr::dims)[dim] == 'i';
   });
   return isCut;
 }
@@ -153,7 +154,7 @@ private:
 void Finder::visitSlice(Op &op) {
   const bool isSignal = op.is(OpKind::SigSlice);
   unsigned operand = 1;
-  for (const char letter : op.strAttr("dims")) {
+  for (const char letter : op.get(ir::attr::dims)) {
     if (letter == 'i') {
       // One on and one back, round the end; one on, and past it; the first.
       for (const int by : {1, -1, 2, 3})
@@ -175,7 +176,7 @@ void Finder::visitObject(Op &op) {
   for (unsigned i = 0; i < op.numOperands(); ++i)
     if (isCutByPosition(kernel_, op, i))
       add(Kind::SmallerBuffer, i);
-  if (op.is(OpKind::Param) && op.boolAttrOr("zero", false))
+  if (op.is(OpKind::Param) && op.get(ir::attr::zero))
     add(Kind::NotZeroed);
 }
 
@@ -226,7 +227,7 @@ void Finder::visitBounds(Op &op) {
     for (const int by : {1, -1})
       add(Kind::OtherEnd, 3 * d + 1, by);
   }
-  if (op.is(OpKind::Space) && (op.boolAttrOr("ordered", false) || op.hasAttr("programs")))
+  if (op.is(OpKind::Space) && (op.get(ir::attr::ordered) || op.has(ir::attr::programs)))
     add(Kind::DropOneByOne);
 }
 

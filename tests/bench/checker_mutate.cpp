@@ -21,7 +21,7 @@ namespace {
 int64_t dimOf(const Op &slice, unsigned operand) {
   unsigned next = 1;
   int64_t dim = 0;
-  for (const char letter : slice.strAttr("dims")) {
+  for (const char letter : slice.get(ir::attr::dims)) {
     const unsigned count = letter == 'i' ? 1 : letter == 'r' ? 2 : 0;
     if (operand < next + count)
       return dim;
@@ -72,8 +72,7 @@ void Mistake::turnCell() {
   if (mutation_.by == 3)
     return set(builder_.constIndex(0));
   const OpKind dim = op_.is(OpKind::SigSlice) ? OpKind::SigDim : OpKind::ViewDim;
-  turn(builder_.value(dim, {op_.operand(0)}, {},
-                      {{"dim", ir::Attr(dimOf(op_, mutation_.operand))}}));
+  turn(builder_.value(dim, {op_.operand(0)}, {}, {{ir::attr::dim, dimOf(op_, mutation_.operand)}}));
 }
 
 void Mistake::turnPeer() {
@@ -92,8 +91,8 @@ void Mistake::turnPeer() {
 bool Mistake::dropTokens() {
   for (unsigned i = op_.numOperands(); i-- > 0;)
     if (isToken(op_.operand(i))) {
-      if (op_.hasAttr("ntok"))
-        op_.setAttr("ntok", op_.intAttr("ntok") - 1);
+      if (op_.has(ir::attr::ntok))
+        op_.set(ir::attr::ntok, op_.get(ir::attr::ntok) - 1);
       op_.removeOperand(i);
     }
   return true;
@@ -112,8 +111,8 @@ bool Mistake::dropWait() {
     // What a loop or an arm gives has as many values as before.
     if (use.user->numRegions() != 0 || use.user->is(OpKind::Yield))
       return false;
-    if (use.user->hasAttr("ntok"))
-      use.user->setAttr("ntok", use.user->intAttr("ntok") - 1);
+    if (use.user->has(ir::attr::ntok))
+      use.user->set(ir::attr::ntok, use.user->get(ir::attr::ntok) - 1);
     use.user->removeOperand(use.index);
   }
   op_.erase();
@@ -144,8 +143,8 @@ bool Mistake::otherCondition() {
   static constexpr std::pair<const char *, const char *> kOthers[] = {
       {"lt", "le"}, {"le", "lt"}, {"gt", "ge"}, {"ge", "gt"}, {"eq", "ne"}, {"ne", "eq"}};
   for (const auto &[from, to] : kOthers)
-    if (op_.strAttr("pred") == from) {
-      op_.setAttr("pred", std::string(to));
+    if (op_.get(ir::attr::pred) == from) {
+      op_.set(ir::attr::pred, std::string(to));
       return true;
     }
   return false;
@@ -185,13 +184,13 @@ bool Mistake::make() {
   case Kind::DropWait:
     return dropWait();
   case Kind::DropAfter:
-    if (op_.hasAttr("ntok"))
-      op_.setAttr("ntok", op_.intAttr("ntok") - 1);
+    if (op_.has(ir::attr::ntok))
+      op_.set(ir::attr::ntok, op_.get(ir::attr::ntok) - 1);
     op_.removeOperand(mutation_.operand);
     return true;
   case Kind::DropOneByOne:
-    op_.removeAttr("ordered");
-    op_.removeAttr("programs");
+    op_.remove(ir::attr::ordered);
+    op_.remove(ir::attr::programs);
     return true;
   case Kind::DoubleNotify: {
     ir::ValueMap map;
@@ -242,7 +241,7 @@ bool Mistake::make() {
     return true;
   }
   case Kind::NotZeroed:
-    op_.removeAttr("zero");
+    op_.remove(ir::attr::zero);
     return true;
   case Kind::SwapOrder:
     return swapWithNext(op_);

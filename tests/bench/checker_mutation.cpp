@@ -23,7 +23,7 @@
 #include "frontend/base/check.h"
 #include "ir/core/text_format.h"
 #include "ir/from_ast/lower.h"
-#include "ir/protocol/check_protocol.h"
+#include "ir/protocol/check/check_protocol.h"
 #include "ir/transform/pipelines.h"
 #include "sema/sema.h"
 
@@ -239,7 +239,7 @@ void Comparison::add(const Input &input) {
   DTILE_CHECK(module, "what was printed does not parse");
   for (Op &op : module->body().ops())
     if (op.is(OpKind::Kernel) && !isOver())
-      addKernel(input, op.strAttr("name").str());
+      addKernel(input, op.get(ir::attr::name).str());
 }
 
 bool readInput(const std::string &path, const std::vector<std::string> &folders, Input &input) {

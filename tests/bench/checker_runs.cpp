@@ -8,7 +8,7 @@
 #include "ir/analysis/launch_values.h"
 #include "ir/core/builder.h"
 #include "ir/interpret/interpreter.h"
-#include "ir/protocol/clause_data.h"
+#include "ir/protocol/check/clause_data.h"
 #include "ir/transform/pipelines.h"
 
 #include <map>
@@ -81,8 +81,9 @@ Arguments::Made Arguments::make(Op &kernel, const LaunchSizes &sizes, const Size
   ofRank.assign(ranks, {});
   std::map<int64_t, Op *> params;
   for (Op &op : kernel.body().ops())
-    if (op.is(OpKind::ScalarParam) || (op.is(OpKind::Param) && op.strAttr("mode") != "scratch"))
-      params[op.intAttr("param")] = &op;
+    if (op.is(OpKind::ScalarParam) ||
+        (op.is(OpKind::Param) && op.get(ir::attr::mode) != ir::ParamMode::Scratch))
+      params[op.get(ir::attr::param)] = &op;
   bool isFilled = true;
   const auto valueOf = [&](const ir::Value *value) { return sizes.valueOf(value, ranks, values); };
   for (const auto &[position, param] : params) {
@@ -107,15 +108,16 @@ Arguments::Made Arguments::make(Op &kernel, const LaunchSizes &sizes, const Size
       stride = size == 0 ? 0 : stride / size;
       tensor.strides.push_back(stride);
     }
-    const llvm::StringRef mode = param->strAttr("mode");
+    const ir::ParamMode mode = param->get(ir::attr::mode);
     const size_t bytes = size_t(elements) * dtypeBytes(tensor.dtype);
-    void *object = mode == "symm" ? machine.symmAlloc(std::max<size_t>(1, bytes)) : nullptr;
+    void *object =
+        mode == ir::ParamMode::Symm ? machine.symmAlloc(std::max<size_t>(1, bytes)) : nullptr;
     for (int r = 0; r < ranks; ++r) {
       tensor.data = object ? machine.symmAddress(object, r)
                            : memory_.emplace_back(bytes + 1, char(0xFF)).data();
-      if (mode != "out")
+      if (mode != ir::ParamMode::Out)
         isFilled &= fill(*param, tensor, elements, uint32_t(100 * position + r), valueOf);
-      if (mode != "in")
+      if (mode != ir::ParamMode::In)
         outputs_.emplace_back(static_cast<const char *>(tensor.data), bytes);
       ofRank[r].push_back({tensor, 0});
     }
@@ -169,7 +171,7 @@ std::string ScheduleRuns::outcome(const Case &at) {
     break;
   }
   const auto error =
-      machine.launchRepeat(kernel_.strAttr("name").str(), arguments.ofRank, at.launches);
+      machine.launchRepeat(kernel_.get(ir::attr::name).str(), arguments.ofRank, at.launches);
   ++runs_;
   steps_ += machine.steps() + kStepsOfARun;
   if (!error)

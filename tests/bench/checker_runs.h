@@ -3,7 +3,7 @@
 #pragma once
 
 #include "ir/core/ir.h"
-#include "ir/protocol/launch_sizes.h"
+#include "ir/protocol/check/launch_sizes.h"
 
 #include <cstdint>
 #include <string>

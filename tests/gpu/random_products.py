@@ -6,9 +6,9 @@
 
 What a kernel is made of is drawn at random: types, tiles, one or two products, which way operands
 lie, rows that are picked by number, scales (of rows, columns, blocks, numbers), what a sum begins
-with, a loop around, arithmetic behind, sizes that the copy engine can read and sizes that it
+with, a loop around, arithmetic behind, sizes that TMA can read and sizes that it
 cannot. Executors are compared, so nothing has to be known of the results. Products of f8 are left
-out: groups of warps add them with fewer bits (docs/language.md)."""
+out: warpgroups add them with fewer bits (docs/language.md)."""
 
 import random
 import sys

@@ -13,8 +13,8 @@
 #include "backend/driver/target_code.h"
 #include "backend/driver/testing/test_evaluator.h"
 
-#include "ir/analysis/target_facts.h"
 #include "ir/core/builder.h"
+#include "ir/machine/target_facts.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -47,7 +47,7 @@ bool isLike(const TargetFacts &a, const TargetFacts &b) {
 /// processors) is built as one that is like it.
 std::vector<Machine> machines() {
   std::vector<Machine> all;
-  for (const TargetFacts &row : kMachines) {
+  for (const TargetFacts &row : allMachines()) {
     if (row.lanes == 0)
       continue;
     Machine machine{.facts = &row};
@@ -98,9 +98,8 @@ void Builder::build(Machine &machine, const KernelCode &code) {
     return refuse("no target makes code for it");
   const SourceManager none;
   Diagnostics diagnostics(code.module->sources() ? *code.module->sources() : none);
-  // As the target's own passes see the row.
-  auto pipeline =
-      passes::parsePipeline(machine.target->passes(machine.arch), passes::allPasses(), diagnostics);
+  auto pipeline = passes::parsePipeline(passes::devicePipelineText(*machine.facts),
+                                        passes::allPasses(), diagnostics);
   const std::unique_ptr<ir::Module> module = ir::cloneModule(*code.module);
   passes::PassContext context(diagnostics);
   context.facts = machine.facts;

@@ -21,7 +21,6 @@ def reasons(code):
     # A reason, not the words before each of them.
     code = code.replace('"operands of this product are not staged: "', "")
     pattern = r'(?:return|refuse\([^";+]*,|constexpr const char \*\w+ =)\s*"([^"]+)"'
-    code = code.replace("groups of warps", "warpgroups")
     return [text for text in re.findall(pattern, code) if text.count(" ") > 3]
 
 

@@ -8,7 +8,7 @@
 // order first, and the checker after each. Programs that the front end refuses are left out.
 #include "frontend/base/check.h"
 #include "ir/from_ast/lower.h"
-#include "ir/protocol/check_protocol.h"
+#include "ir/protocol/check/check_protocol.h"
 #include "ir/transform/pipelines.h"
 #include "sema/sema.h"
 

@@ -311,7 +311,7 @@ int main(int argc, char **argv) {
   std::string kernel;
   for (const ir::Op &op : module->body().ops())
     if (op.is(ir::OpKind::Kernel))
-      kernel = op.strAttr("name").str();
+      kernel = op.get(ir::attr::name).str();
   const Test test = testFrom(sources.text(*file));
 
   int failures = 0;

@@ -80,9 +80,8 @@ llvm::Expected<std::shared_ptr<DeviceCode>> compileForDevice(ir::Module &module,
   Diagnostics diagnostics(module.sources() ? *module.sources() : none);
   std::unique_ptr<ir::Module> prepared = prepareFor(diagnostics, module, {target, *arch});
   if (!prepared)
-    return llvm::createStringError(diagnostics.all().empty()
-                                       ? "a pass failed"
-                                       : diagnostics.all().front().message);
+    return llvm::createStringError(diagnostics.all().empty() ? "a pass failed"
+                                                             : diagnostics.all().front().message);
   backend::TargetOptions made = targetOptions(options, *arch);
   made.cpu = "native";
   made.assemble = false;

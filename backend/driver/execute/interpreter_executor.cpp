@@ -3,7 +3,7 @@
 #include "backend/driver/execute/executor.h"
 
 #include "ir/interpret/interpreter.h"
-#include "ir/protocol/race_detector.h"
+#include "ir/protocol/check/race_detector.h"
 
 #include <chrono>
 #include <cstring>

@@ -45,7 +45,7 @@ bool dependsOnArrival(ir::Module &module) {
 bool multipliesAsTf32(ir::Module &module) {
   bool found = false;
   ir::walk(module.body(),
-           [&](ir::Op &op) { found |= op.is(ir::OpKind::Dot) && op.hasAttr("precision"); });
+           [&](ir::Op &op) { found |= op.is(ir::OpKind::Dot) && op.has(ir::attr::precision); });
   return found;
 }
 
@@ -352,15 +352,13 @@ bool TestEvaluator::allocateOutputs(Launch &launch) {
       const Sizes &sizes = launch.sizes[rank].params[i];
       const auto count = ndarray::elementCount(sizes);
       if (!count || *count > kMaxBytes / dtypeBytes(param.type->dtype)) {
-        fail(launch.call.range,
-             ndarray::noRoom("output `" + param.name + "` of sizes " + sizesText(sizes) +
-                             " is too large"));
+        fail(launch.call.range, ndarray::noRoom("output `" + param.name + "` of sizes " +
+                                                sizesText(sizes) + " is too large"));
         return false;
       }
       if (llvm::Error error = ndarray::checkRoom(param.type->dtype, sizes)) {
         fail(launch.call.range,
-             ndarray::noRoom("output `" + param.name +
-                             "`: " + llvm::toString(std::move(error))));
+             ndarray::noRoom("output `" + param.name + "`: " + llvm::toString(std::move(error))));
         return false;
       }
       launch.written[i].push_back(ndarray::poison(param.type->dtype, sizes));

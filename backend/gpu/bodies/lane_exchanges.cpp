@@ -41,7 +41,7 @@ std::optional<llvm::SmallVector<Exchange, kMostExchanges>> exchanges(const Layou
 }
 
 /// The layout with the exchanges made.
-Layout exchanged(const Layout &from, llvm::ArrayRef<Exchange> exchanges) {
+Layout swizzled(const Layout &from, llvm::ArrayRef<Exchange> exchanges) {
   llvm::SmallVector<Layout::Position, 8> registers(from.bits(LayoutBits::Register));
   llvm::SmallVector<Layout::Position, 8> lanes(from.bits(LayoutBits::Lane));
   for (const Exchange &exchange : exchanges)
@@ -72,7 +72,7 @@ llvm::SmallVector<unsigned, 2> wordBits(const Layout &layout, llvm::ArrayRef<Exc
 
 bool BodyLowering::staysWithinWarps(const TileInfo &from, const TileInfo &to) {
   const auto swaps = exchanges(from.layout, to.layout);
-  return swaps && withinThreads(TileInfo(exchanged(from.layout, *swaps), from.shape), to);
+  return swaps && withinThreads(TileInfo(swizzled(from.layout, *swaps), from.shape), to);
 }
 
 std::optional<Registers> BodyLowering::withinWarps(DType dtype, const TileInfo &from,
@@ -81,7 +81,7 @@ std::optional<Registers> BodyLowering::withinWarps(DType dtype, const TileInfo &
   const auto swaps = exchanges(from.layout, to.layout);
   if (!swaps)
     return std::nullopt;
-  const TileInfo after(exchanged(from.layout, *swaps), from.shape);
+  const TileInfo after(swizzled(from.layout, *swaps), from.shape);
   const auto slots = withinThreads(after, to);
   if (!slots)
     return std::nullopt;

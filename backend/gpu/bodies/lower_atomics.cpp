@@ -15,8 +15,9 @@ bool BodyLowering::isOwn(const ir::Value *view) const {
     return false;
   while (const Op *op = view->definingOp()) {
     if (op->is(OpKind::Param))
-      return op->strAttr("mode") == "in" || op->strAttr("mode") == "out" ||
-             op->strAttr("mode") == "inout";
+      return op->get(ir::attr::mode) == ir::ParamMode::In ||
+             op->get(ir::attr::mode) == ir::ParamMode::Out ||
+             op->get(ir::attr::mode) == ir::ParamMode::InOut;
     if (op->numOperands() == 0 || op->hasEffect(ir::Control) || op->is(OpKind::ViewSelect))
       break;
     view = op->operand(0);

@@ -3,7 +3,7 @@
 // and what one thread does for all.
 #include "backend/gpu/bodies/lower_body.h"
 
-#include "backend/gpu/bodies/lower_copied.h"
+#include "backend/gpu/bodies/multistage_loop.h"
 #include "frontend/base/check.h"
 #include "ir/analysis/communication.h"
 
@@ -232,7 +232,7 @@ void BodyLowering::enterRegion(Op &op, unsigned region) {
     pending_ = forks_.back().before;
     sharedInUse_ = forks_.back().sharedBefore;
   }
-  if (auto it = copiedLoops_.find(&op); it != copiedLoops_.end())
+  if (auto it = multistageLoops_.find(&op); it != multistageLoops_.end())
     it->second->beginIteration();
 }
 
@@ -295,7 +295,7 @@ Registers BodyLowering::carried(ir::Type type, llvm::ArrayRef<llvm::Value *> par
       elements.push_back(arith_.toMemory(type.dtype(), part));
     llvm::Value *word = packed(memoryType(context(), type.dtype()), elements);
     if (auto *sums = llvm::dyn_cast<llvm::Constant>(word); sums && word->getType()->isVectorTy())
-      word = gpu_.device.firstSums(b, sums);
+      word = gpu_.device.initialAccumulator(b, sums);
     words.push_back(word);
   }
   return words;

@@ -23,7 +23,7 @@ namespace dtile::backend::gpu {
 /// (TileInfo::indices), in computing form (backend/llvm/arith.h).
 using Registers = llvm::SmallVector<llvm::Value *, 4>;
 
-class CopiedLoop;
+class MultistageLoop;
 
 /// How the elements of one tile stand in shared memory: each at the sum of its position's parts
 /// along the dimensions, in which words of 16 bytes may have changed places.
@@ -40,13 +40,13 @@ struct SharedTile {
   int64_t bytes = 0;
   /// So many bits of an offset, from this one on, are added (xor) to those of the number of a word
   /// of 16 bytes. Only where strides are powers of two: then offsets are linear over bits.
-  unsigned exchangeBits = 0;
-  unsigned exchangeFrom = 0;
+  unsigned swizzleBits = 0;
+  unsigned swizzleShift = 0;
 
   /// Where what would be at an offset is.
-  [[nodiscard]] int64_t exchanged(int64_t offset) const;
-  [[nodiscard]] llvm::Value *exchanged(llvm::IRBuilder<> &b, llvm::Value *offset) const;
-  /// Of an element: the thread's part of its offset (i32, exchanged), and what is the same in all
+  [[nodiscard]] int64_t swizzled(int64_t offset) const;
+  [[nodiscard]] llvm::Value *swizzled(llvm::IRBuilder<> &b, llvm::Value *offset) const;
+  /// Of an element: the thread's part of its offset (i32, swizzled), and what is the same in all
   /// threads.
   [[nodiscard]] llvm::Value *address(llvm::IRBuilder<> &b, llvm::Value *thread,
                                      int64_t offset) const;
@@ -151,9 +151,9 @@ protected:
   /// called more than once, for groups of threads that do different things.
   void forEachBody(ir::Op &space, const BodyRange &range, llvm::function_ref<void()> body);
   /// i64: takes the next body, for all threads that run it.
-  [[nodiscard]] virtual llvm::Value *takeBody(const BodyRange &range);
+  [[nodiscard]] virtual llvm::Value *nextBody(const BodyRange &range);
   /// i64: counts one body as taken, by the thread that comes here, and gives its number.
-  [[nodiscard]] llvm::Value *countBody(const BodyRange &range);
+  [[nodiscard]] llvm::Value *claimBody(const BodyRange &range);
   /// Whether products rearrange their operands in shared memory themselves.
   [[nodiscard]] virtual bool stagesOperands() const { return true; }
   void lowerOp(ir::Op &op) override;
@@ -177,7 +177,7 @@ protected:
   /// threads run a body by themselves.
   llvm::Value *thread_ = nullptr;
   /// How many threads run the body, the program's first, and the barrier of the program at which
-  /// they meet (stdlib/shmem/device.h, dtile_dev_sync).
+  /// they meet (backend/device_library/device.h, dtile_dev_sync).
   unsigned threads_;
   unsigned barrier_ = 0;
 
@@ -219,7 +219,7 @@ protected:
   [[nodiscard]] Place placeOfElement(ir::Op &read, llvm::Value *position, Elements &known);
 
 private:
-  friend class CopiedLoop;
+  friend class MultistageLoop;
   friend class ElementProduct;
   friend class MatrixLowering;
 
@@ -309,17 +309,17 @@ private:
   [[nodiscard]] int64_t linesRead(const ir::Op &dot, unsigned operand);
 
   // lower_copied.cpp: loops whose loads are copied to shared memory ahead.
-  void lowerCopiedLoop(ir::Op &op);
+  void lowerMultistageLoop(ir::Op &op);
   /// The loop whose copies are started between the instructions of a product, or null.
-  [[nodiscard]] CopiedLoop *copiesDuring(const ir::Op &dot);
+  [[nodiscard]] MultistageLoop *copiesDuring(const ir::Op &dot);
   /// Before a loop that reads ahead: reads what its product begins with (lower_dot.cpp).
   void readFirstWords(ir::Op &dot);
   /// Whether a product has several steps, and registers for the operands of two at once.
   [[nodiscard]] bool hasRoomToReadAhead(const ir::Op &dot);
   /// Where the tile of a copied load or gather is in this iteration; none of any other op.
-  [[nodiscard]] std::optional<SharedTile> copiedTile(const ir::Op &load);
+  [[nodiscard]] std::optional<SharedTile> asyncTile(const ir::Op &load);
   /// The same of an operand of a product, which may be a rearranged one.
-  [[nodiscard]] std::optional<SharedTile> copiedOperand(const ir::Value *tile);
+  [[nodiscard]] std::optional<SharedTile> asyncOperand(const ir::Value *tile);
   /// Nobody needs a copied load, or what it is rearranged to, in registers.
   [[nodiscard]] bool isReadByProducts(const ir::Value *tile);
   /// A product can read an operand where it stands; one element by element needs it straight.
@@ -352,8 +352,8 @@ private:
   llvm::PHINode *failedSite_ = nullptr, *failedCount_ = nullptr;
 
   // lower_flagged.cpp: words that carry the number of their launch.
-  void putFlagged(ir::Op &op);
-  void loadFlagged(ir::Op &op);
+  void putLl(ir::Op &op);
+  void loadLl(ir::Op &op);
   /// Where an i32 is: not 0 in a thread that goes on without words that never came.
   [[nodiscard]] llvm::Value *lostFlag();
   llvm::AllocaInst *lost_ = nullptr;
@@ -398,7 +398,7 @@ private:
     bool sharedBefore, sharedAfter;
   };
   llvm::SmallVector<Fork, 4> forks_;
-  llvm::SmallDenseMap<const ir::Op *, CopiedLoop *, 2> copiedLoops_;
+  llvm::SmallDenseMap<const ir::Op *, MultistageLoop *, 2> multistageLoops_;
   llvm::DenseMap<ir::Op *, std::unique_ptr<Pending>> accesses_;
 };
 

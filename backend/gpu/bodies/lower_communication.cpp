@@ -22,7 +22,7 @@ using ir::Value;
 
 namespace {
 
-/// Of dtile_distance, stdlib/shmem/device.h.
+/// Of dtile_distance, backend/device_library/device.h.
 enum Distance : int32_t { kRank = 0, kTeam = 1 };
 
 /// The parameter that a view or signal is a part of, or null where control carries it.
@@ -146,7 +146,7 @@ void BodyLowering::lowerAssert(Op &op) {
     llvm::SmallVector<llvm::Value *, 4> arguments;
     for (Value *value : op.operands().drop_front())
       arguments.push_back(arith_.cast(value->type().elementOrIndex(), DType::I64, scalar(value)));
-    fail(gpu_.site(op, op.strAttr("message")), arguments);
+    fail(gpu_.site(op, op.get(ir::attr::message)), arguments);
   });
 }
 
@@ -267,8 +267,8 @@ void BodyLowering::copy(View source, View destination) {
 }
 
 void BodyLowering::lowerPut(Op &op) {
-  if (op.boolAttrOr("flagged", false))
-    return putFlagged(op);
+  if (op.get(ir::attr::ll))
+    return putLl(op);
   awaitTokens(op, op.is(OpKind::PutSignal) ? 3 : 2);
   Value *source = op.operand(0);
   Value *target = op.operand(1);

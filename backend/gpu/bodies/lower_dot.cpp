@@ -2,7 +2,7 @@
 // Products of tiles: by matrix instructions of the warps where the pass infer-layouts chose one
 // (attribute `matrix`), else element by element. Either way the operands stand in shared memory
 // while they are multiplied, unless they are in the instruction's registers already.
-#include "backend/gpu/bodies/lower_copied.h"
+#include "backend/gpu/bodies/multistage_loop.h"
 
 #include "frontend/base/check.h"
 
@@ -18,10 +18,10 @@ using ir::OpKind;
 namespace {
 
 const MatrixProduct *findProduct(const TargetFacts &facts, const Op &dot) {
-  if (!dot.hasAttr("matrix"))
+  if (!dot.has(ir::attr::matrix))
     return nullptr;
   for (const MatrixProduct &product : facts.products)
-    if (product.name == dot.strAttr("matrix"))
+    if (product.name == dot.get(ir::attr::matrix))
       return &product;
   return nullptr;
 }
@@ -50,7 +50,7 @@ void BodyLowering::lowerDot(Op &op) {
 }
 
 bool BodyLowering::readsShared(const Op &dot, const SharedTile &tile) const {
-  return tile.exchangeBits == 0 || findProduct(gpu_.device.facts(), dot);
+  return tile.swizzleBits == 0 || findProduct(gpu_.device.facts(), dot);
 }
 
 bool BodyLowering::isStagedByDot(const Op &convert) {
@@ -76,7 +76,7 @@ public:
         depth_(op.operand(0)->type().shape()[1]), whole_(ProductBlocks::whole(to_.shape, depth_)),
         blocks_(whole_) {
     for (unsigned i : {0u, 1u})
-      if (std::optional<SharedTile> copied = body.copiedOperand(op.operand(i));
+      if (std::optional<SharedTile> copied = body.asyncOperand(op.operand(i));
           copied && body.readsShared(op, *copied))
         copied_[i] = *copied;
   }
@@ -297,7 +297,7 @@ public:
   }
   void run();
   /// Reads the operands of the first step, before the loop that the product is in.
-  void readFirst(CopiedLoop &loop);
+  void readFirst(MultistageLoop &loop);
 
 private:
   void prepare(unsigned i);
@@ -312,15 +312,15 @@ private:
   /// Multiplies the operands' steps at a depth, for a block of the sums.
   void multiply(const Layout::Position &from, int64_t k, Registers &sums);
   void readStep(int64_t k);
-  void keepStep(CopiedLoop &loop);
-  void readAhead(CopiedLoop &loop, int64_t k, int64_t next);
+  void keepStep(MultistageLoop &loop);
+  void readAhead(MultistageLoop &loop, int64_t k, int64_t next);
   [[nodiscard]] llvm::ArrayRef<llvm::Value *> words(unsigned i, Layout::Position at);
   void readAtom(MatrixOperand &operand, const Layout::Position &at,
                 llvm::SmallVectorImpl<llvm::Value *> &words);
-  [[nodiscard]] bool loadsSquares(const MatrixOperand &operand) const;
+  [[nodiscard]] bool loadsMatrices8x8(const MatrixOperand &operand) const;
   /// Reads the atom at a position, or that and the next (`apart` positions further).
   [[nodiscard]] llvm::SmallVector<llvm::Value *, 4>
-  readSquares(MatrixOperand &operand, const Layout::Position &at, int32_t apart);
+  readMatrices8x8(MatrixOperand &operand, const Layout::Position &at, int32_t apart);
   /// How far apart atoms are that can be read at once, or 0.
   [[nodiscard]] int32_t pairDistance(const MatrixOperand &operand) const;
   void readWords(unsigned i, const Layout::Position &at);
@@ -354,7 +354,7 @@ void MatrixLowering::prepare(unsigned i) {
   operand.depthDim = i == 0 ? 1 : 0;
   operand.atom = fragment(i == 0 ? product_.fragmentA : product_.fragmentB);
   operand.info = &body_.info(tile->type());
-  operand.shared = body_.copiedOperand(tile);
+  operand.shared = body_.asyncOperand(tile);
   if (operand.shared) {
     operand.isCopied = true;
     return;
@@ -418,8 +418,8 @@ void MatrixLowering::chooseBlocks() {
   }
 }
 
-bool MatrixLowering::loadsSquares(const MatrixOperand &operand) const {
-  if (!body_.gpu_.device.loadsMatrices())
+bool MatrixLowering::loadsMatrices8x8(const MatrixOperand &operand) const {
+  if (!body_.gpu_.device.hasLdmatrix())
     return false;
   // Rows of 16 bytes along the summed dimension; of two-byte elements they may lie across it.
   const SharedTile &tile = *operand.shared;
@@ -431,7 +431,7 @@ bool MatrixLowering::loadsSquares(const MatrixOperand &operand) const {
 /// Fragments of NVIDIA's kind are squares of 8 rows of 16 bytes: register bits past a word's choose
 /// the square.
 llvm::SmallVector<llvm::Value *, 4>
-MatrixLowering::readSquares(MatrixOperand &operand, const Layout::Position &at, int32_t apart) {
+MatrixLowering::readMatrices8x8(MatrixOperand &operand, const Layout::Position &at, int32_t apart) {
   const SharedTile &tile = *operand.shared;
   const unsigned depthDim = operand.depthDim, lineDim = 1 - depthDim;
   const bool isAlong = tile.fastest == depthDim;
@@ -459,7 +459,7 @@ MatrixLowering::readSquares(MatrixOperand &operand, const Layout::Position &at, 
     for (unsigned d : {0u, 1u})
       thread = b.CreateAdd(thread, b.CreateMul(body_.warpPosition(operand.info->layout, d),
                                                b.getInt32(uint32_t(tile.strides[d]))));
-    thread = tile.exchanged(b, thread);
+    thread = tile.swizzled(b, thread);
   }
   int64_t offset = 0;
   for (unsigned d : {0u, 1u})
@@ -554,7 +554,7 @@ void MatrixLowering::readWords(unsigned i, const Layout::Position &at) {
         word = b.CreateBitCast(
             body_.gpu_.device.roundToTf32(b, b.CreateBitCast(word, b.getFloatTy())), wordType());
   };
-  if (!operand.shared || !loadsSquares(operand)) {
+  if (!operand.shared || !loadsMatrices8x8(operand)) {
     llvm::SmallVector<llvm::Value *, 4> words;
     readAtom(operand, at, words);
     return keep(at, words);
@@ -565,8 +565,8 @@ void MatrixLowering::readWords(unsigned i, const Layout::Position &at) {
   first[lineDim] &= ~apart;
   second[lineDim] |= apart;
   if (apart == 0 || second[lineDim] >= operand.info->shape[lineDim])
-    return keep(at, readSquares(operand, at, 0));
-  const llvm::SmallVector<llvm::Value *, 4> words = readSquares(operand, first, apart);
+    return keep(at, readMatrices8x8(operand, at, 0));
+  const llvm::SmallVector<llvm::Value *, 4> words = readMatrices8x8(operand, first, apart);
   keep(first, llvm::ArrayRef(words).take_front(2));
   keep(second, llvm::ArrayRef(words).drop_front(2));
 }
@@ -615,7 +615,7 @@ void MatrixLowering::readStep(int64_t k) {
   }
 }
 
-void MatrixLowering::keepStep(CopiedLoop &loop) {
+void MatrixLowering::keepStep(MultistageLoop &loop) {
   for (unsigned i : {0u, 1u})
     for (auto &[at, words] : operands_[i].words) {
       if (at[operands_[i].depthDim] != 0)
@@ -628,14 +628,14 @@ void MatrixLowering::keepStep(CopiedLoop &loop) {
     }
 }
 
-void MatrixLowering::readFirst(CopiedLoop &loop) {
+void MatrixLowering::readFirst(MultistageLoop &loop) {
   readStep(0);
   keepStep(loop);
 }
 
 /// The last step comes behind the turn to the next iteration, and each behind the loads of the
 /// next: `next` is 0 with the last.
-void MatrixLowering::readAhead(CopiedLoop &loop, int64_t k, int64_t next) {
+void MatrixLowering::readAhead(MultistageLoop &loop, int64_t k, int64_t next) {
   if (k == 0)
     for (auto &[place, words] : loop.ahead) {
       llvm::SmallVector<llvm::Value *, 4> &known = operands_[place.first].words[place.second];
@@ -647,7 +647,7 @@ void MatrixLowering::readAhead(CopiedLoop &loop, int64_t k, int64_t next) {
     loop.turn();
     for (unsigned i : {0u, 1u}) {
       MatrixOperand &operand = operands_[i];
-      operand.shared = body_.copiedOperand(op_.operand(i));
+      operand.shared = body_.asyncOperand(op_.operand(i));
       for (auto it = operand.words.begin(); it != operand.words.end();)
         it = it->first[operand.depthDim] == k ? std::next(it) : operand.words.erase(it);
     }
@@ -660,7 +660,7 @@ void MatrixLowering::multiply(const Layout::Position &from, int64_t k, Registers
   const Layout atom = fragment(product_.fragmentSum);
   const int64_t depth = op_.operand(0)->type().shape()[1];
   const auto all = unsigned(atoms_.size()) * unsigned(depth / product_.depth);
-  CopiedLoop *loop = body_.copiesDuring(op_);
+  MultistageLoop *loop = body_.copiesDuring(op_);
   const bool readsAhead = loop && loop->readsAhead(op_);
   // Copies are on their way before the end.
   const unsigned spread = readsAhead ? all - unsigned(atoms_.size()) : std::max(1u, all * 3 / 4);
@@ -710,7 +710,7 @@ void MatrixLowering::run() {
 
 void BodyLowering::readFirstWords(Op &dot) {
   const MatrixProduct *product = findProduct(gpu_.device.facts(), dot);
-  MatrixLowering(*this, dot, *product).readFirst(*copiedLoops_.lookup(dot.parentOp()));
+  MatrixLowering(*this, dot, *product).readFirst(*multistageLoops_.lookup(dot.parentOp()));
 }
 
 int64_t BodyLowering::linesRead(const Op &dot, unsigned operand) {

@@ -198,7 +198,7 @@ View BodyLowering::located(ir::Value *value) {
 }
 
 void BodyLowering::lowerMemoryOp(Op &op) {
-  if (std::optional<SharedTile> copied = copiedTile(op)) {
+  if (std::optional<SharedTile> copied = asyncTile(op)) {
     if (!isReadByProducts(op.result()))
       setRegisters(op.result(), readShared(*copied, info(op.result()->type())));
     return;
@@ -222,8 +222,8 @@ void BodyLowering::lowerMemoryOp(Op &op) {
 // Loads.
 
 void BodyLowering::lowerLoad(Op &op) {
-  if (op.boolAttrOr("flagged", false))
-    return loadFlagged(op);
+  if (op.get(ir::attr::ll))
+    return loadLl(op);
   beforeRead(op.operand(0));
   View from = located(op.operand(0));
   const ir::Type type = op.result()->type();
@@ -568,7 +568,7 @@ void BodyLowering::lowerAtomic(Op &op) {
   View cell = located(op.operand(0));
   const DType type = cell.type.dtype();
   const bool own = isOwn(op.operand(0));
-  const llvm::StringRef kind = op.strAttr("kind");
+  const llvm::StringRef kind = op.get(ir::attr::kind);
   llvm::Value *operand = scalar(op.operand(1));
   llvm::Value *desired = kind == "cas" ? scalar(op.operand(2)) : nullptr;
   const OpKind combine = llvm::StringSwitch<OpKind>(kind)

@@ -180,13 +180,13 @@ void Reducer::exchange(llvm::MutableArrayRef<Group> groups, llvm::ArrayRef<unsig
 void BodyLowering::lowerReduction(Op &op) {
   const ir::Type type = op.operand(0)->type();
   const TileInfo &from = info(type);
-  const auto axis = unsigned(op.intAttr("axis"));
+  const auto axis = unsigned(op.get(ir::attr::axis));
   const DType dtype = type.dtype();
   llvm::ArrayRef<llvm::Value *> values = registers(op.operand(0));
   Reducer reducer(*this, from, axis);
   const bool isArg = op.is(OpKind::ArgReduce);
   const DType sumType = isArg ? dtype : accumulatorType(dtype);
-  const OpKind kind = combinerOf(op.strAttr("kind"));
+  const OpKind kind = combinerOf(op.get(ir::attr::kind));
 
   llvm::SmallVector<Group> groups;
   // Positions outside are past all others.
@@ -245,9 +245,9 @@ void BodyLowering::lowerReduction(Op &op) {
 void BodyLowering::lowerScan(Op &op) {
   const ir::Type type = op.operand(0)->type();
   const TileInfo &from = info(type);
-  const auto axis = unsigned(op.intAttr("axis"));
+  const auto axis = unsigned(op.get(ir::attr::axis));
   const DType sumType = accumulatorType(type.dtype());
-  const OpKind kind = combinerOf(op.strAttr("kind"));
+  const OpKind kind = combinerOf(op.get(ir::attr::kind));
   Reducer reducer(*this, from, axis);
   // Of the positions up to this one, and of all that differ from it in the bits so far.
   Registers running, total;

@@ -17,7 +17,7 @@ using ir::OpKind;
 
 void BodyLowering::lowerTileOp(Op &op) {
   const TileInfo &to = info(op.result()->type());
-  if ((op.is(OpKind::Convert) || op.is(OpKind::Trans)) && copiedOperand(op.operand(0)) &&
+  if ((op.is(OpKind::Convert) || op.is(OpKind::Trans)) && asyncOperand(op.operand(0)) &&
       isReadByProducts(op.result()))
     return;
   switch (op.kind()) {
@@ -38,7 +38,7 @@ void BodyLowering::lowerTileOp(Op &op) {
     const ir::Type from = op.operand(0)->type(), type = op.result()->type();
     // Neither the registers' numbers change nor which of them are inside.
     return setRegisters(op.result(), convert(type.dtype(), type.shape(),
-                                             info(from).layout.permuted(op.intsAttr("perm")),
+                                             info(from).layout.permuted(op.get(ir::attr::perm)),
                                              registers(op.operand(0)), to.layout));
   }
   default:
@@ -68,7 +68,7 @@ Registers BodyLowering::elementwise(Op &op) {
 llvm::Value *BodyLowering::arithmetic(const Op &op, llvm::ArrayRef<llvm::Value *> x) {
   const DType type = op.operand(0)->type().elementOrIndex();
   if (op.is(OpKind::Cmp))
-    return arith_.compare(op.strAttr("pred"), type, x[0], x[1]);
+    return arith_.compare(op.get(ir::attr::pred), type, x[0], x[1]);
   if (op.is(OpKind::Select))
     return b.CreateSelect(x[0], x[1], x[2]);
   if (op.is(OpKind::Cast))

@@ -45,25 +45,25 @@ SharedTile BodyLowering::sharedTile(DType dtype, llvm::ArrayRef<const TileInfo *
   return tile;
 }
 
-int64_t SharedTile::exchanged(int64_t offset) const {
-  const int64_t added = offset >> exchangeFrom & ((int64_t(1) << exchangeBits) - 1);
+int64_t SharedTile::swizzled(int64_t offset) const {
+  const int64_t added = offset >> swizzleShift & ((int64_t(1) << swizzleBits) - 1);
   return offset ^ added * kAccessBytes;
 }
 
-llvm::Value *SharedTile::exchanged(llvm::IRBuilder<> &b, llvm::Value *offset) const {
-  if (exchangeBits == 0)
+llvm::Value *SharedTile::swizzled(llvm::IRBuilder<> &b, llvm::Value *offset) const {
+  if (swizzleBits == 0)
     return offset;
   llvm::Value *added =
-      b.CreateAnd(b.CreateLShr(offset, exchangeFrom), b.getInt32((1u << exchangeBits) - 1));
+      b.CreateAnd(b.CreateLShr(offset, swizzleShift), b.getInt32((1u << swizzleBits) - 1));
   return b.CreateXor(offset, b.CreateMul(added, b.getInt32(kAccessBytes)));
 }
 
 llvm::Value *SharedTile::address(llvm::IRBuilder<> &b, llvm::Value *thread, int64_t offset) const {
   // Bits that take part are added to the thread's; the others are apart from those.
-  const int64_t bits = (int64_t(1) << exchangeBits) - 1;
-  const int64_t mixed = offset & (bits * kAccessBytes | bits << exchangeFrom);
+  const int64_t bits = (int64_t(1) << swizzleBits) - 1;
+  const int64_t mixed = offset & (bits * kAccessBytes | bits << swizzleShift);
   if (mixed != 0)
-    thread = b.CreateXor(thread, b.getInt32(uint32_t(exchanged(mixed))));
+    thread = b.CreateXor(thread, b.getInt32(uint32_t(swizzled(mixed))));
   return b.CreateConstInBoundsGEP1_32(b.getInt8Ty(), b.CreateGEP(b.getInt8Ty(), base, thread),
                                       unsigned(offset - mixed));
 }
@@ -97,7 +97,7 @@ llvm::Value *BodyLowering::sharedThread(const SharedTile &tile, const Layout &la
   llvm::Value *offset = b.getInt32(0);
   for (unsigned d = 0; d < tile.strides.size(); ++d)
     offset = b.CreateAdd(offset, tile.offset(b, d, threadPosition(layout, d)));
-  return tile.exchanged(b, offset);
+  return tile.swizzled(b, offset);
 }
 
 namespace {

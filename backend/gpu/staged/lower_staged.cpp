@@ -1,46 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Staged loops. Shared memory holds a ring of slots, each with the boxes of one iteration, a
-// barrier `full` (the copies have arrived) and a barrier `empty` (all warps have multiplied them).
-// The warp that copies and the groups that multiply walk the same bodies and loops, each with its
-// own place in the ring:
+// Warp-specialized spaces. Shared memory holds a ring of slots, each with the operands of one
+// iteration, a barrier `full` (the loads have arrived) and a barrier `empty` (all consumer warps
+// have multiplied them). The load warp and the consumer warpgroups run the same bodies and loops,
+// each with its own position in the ring:
 //
-//   copies:      wait empty[slot] · announce the bytes · copy · fetch single elements · next slot
-//   multiplies:  wait full[slot] · issue the products · await those of the iteration before ·
-//                arrive at empty[its slot] · next slot
+//   load warp:    wait empty[slot] · announce the bytes · TMA loads · scalars · next slot
+//   warpgroups:   wait full[slot] · issue the products · await those of the iteration before ·
+//                 arrive at empty[its slot] · next slot
 //
-// A product that is used in its iteration is awaited where it is used first, and the slot is left
-// at the iteration's end.
+// A product that is used in its iteration is awaited at its first use, and the slot is released at
+// the iteration's end.
 //
-// Where programs take bodies as they come, the warp that copies takes them, and tells the groups
-// the numbers through a second, smaller ring of the same kind.
+// Where programs claim bodies as they go, the load warp claims them, and passes the numbers to the
+// other roles through a second, smaller ring of the same kind.
 //
-// Where the body ends with a store that needs nobody's answer (pass defer-stores), the groups leave
-// the tile in shared memory, and another warp stores it and notifies, while they multiply on:
+// Where the body ends with a store that nothing in the body depends on (pass specialize-stores),
+// the warpgroups leave the tile in shared memory. The epilogue warp stores it and notifies, while
+// they multiply for the next body:
 //
-//   groups:      wait drained · write the tile · arrive at stored
-//   stores:      wait stored · copy rows to memory · arrive at drained · await them · notify
+//   warpgroups:   wait drained · write the tile · arrive at stored
+//   epilogue:     wait stored · store rows to memory · arrive at drained · await them · notify
 //
-// Where the space has `parts` (pass part-outputs), shared memory holds the rows of one group. Each
-// writes its own when those of the group before it have been read, the first when those of the last
-// have, of the tile before.
+// Where the space has `epilogue_parts` (pass split-epilogue), shared memory holds the rows of one
+// warpgroup. Each writes its rows once those of the warpgroup before it have been read; the first
+// waits for the last one's of the tile before.
 //
-// That warp also brings tiles that the body loads behind its products (pass bring-tiles) to where
-// the tile will be written:
+// The epilogue warp also prefetches tiles that the body loads after its products (pass prefetch-
+// epilogue), to where the output tile will be:
 //
-//   stores:      wait taken · wait for signals · copy rows here, which arrive at arrived
-//   groups:      wait arrived · read the tile · arrive at taken
+//   epilogue:     wait taken · wait for signals · load rows, which arrive at arrived
+//   warpgroups:   wait arrived · read the tile · arrive at taken
 //
-// Rows that an index tile picks are no boxes (pass gather-rows). Two more warps fetch them, as the
-// warp that copies would: they wait at empty[slot], and what they fetch arrives at full[slot].
+// Gathered rows (pass gather-rows) are no boxes. Two gather warps copy them by cp.async, as the
+// load warp would: they wait at empty[slot], and their copies arrive at full[slot].
 //
-// When a wait for a signal fails, the warp that copies goes on to announce slots, and the warp
-// that stores to say that tiles have arrived, without copying: the groups come to their end over
-// whatever is there, nothing of which is stored or told by that warp. Checks of these two report,
-// and they go on: an exit would leave the groups waiting. The groups themselves go on where a wait
-// of theirs fails and all that the bodies do to memory is that warp's, and leave otherwise.
+// Failures. When a wait for a signal or a check fails in a helper warp, it reports, and goes on to
+// complete its barriers without loading or storing: an exit would leave the warpgroups waiting.
+// They finish over whatever is in shared memory; nothing of it is stored or notified by the
+// epilogue warp. Warpgroups whose own wait fails go on in the same way if the epilogue warp does
+// all that the bodies do to memory, and exit otherwise.
 #include "backend/gpu/staged/lower_staged.h"
 
-#include "backend/gpu/staged/walkers.h"
+#include "backend/gpu/staged/epilogue_warp.h"
+#include "backend/gpu/staged/gather_warps.h"
+#include "backend/gpu/staged/load_warp.h"
+#include "backend/gpu/staged/mma_warpgroups.h"
 
 #include "ir/analysis/communication.h"
 
@@ -85,18 +89,19 @@ private:
   /// Slots and output tile: spaces have theirs in the same place.
   void makeSlots(Ring &ring);
   void beginBarriers(const Ring &ring);
-  /// Gives the groups that multiply registers of the one that copies, where their sums need more
-  /// than all have. (Only there: ptxas refuses some kernels whose groups would need none of them.)
+  /// Gives the warpgroups that multiply registers of the one that copies, where their sums need
+  /// more than all have. (Only there: ptxas refuses some kernels whose warpgroups would need none
+  /// of them.)
   void moveRegisters(const Ring &ring, bool copies);
   /// i1
   [[nodiscard]] Value *areMapsUsable();
-  /// i1: the copy engine can read all boxes, and rows that are picked begin at whole words.
+  /// i1: TMA can read all boxes, and rows that are picked begin at whole words.
   [[nodiscard]] Value *canCopy(const Ring &ring);
-  /// What the copy engine cannot read is copied by the warp that copies, slowly, where products
+  /// What TMA cannot read is copied by the warp that copies, slowly, where products
   /// have kept operands (attention): bodies in another way would be as long as all the rest, their
   /// registers would spill, and ptxas takes as long again; and there rows are whole heads, which
   /// are aligned.
-  [[nodiscard]] static bool isCopiedByHand(const Ring &ring) { return !ring.kept.empty(); }
+  [[nodiscard]] static bool needsThreadCopies(const Ring &ring) { return !ring.kept.empty(); }
   /// Emits the bodies as another lowering does, here.
   void lowerAs(BodyLowering &other, Op &space, const BodyRange &range) {
     other.builder().SetInsertPoint(b.GetInsertBlock());
@@ -118,7 +123,8 @@ void StagedSpace::makeBarriers(Ring &ring) {
   ring.bodiesFull = address(8 * kBodiesAhead, 8);
   ring.bodiesEmpty = address(8 * kBodiesAhead, 8);
   for (auto &[gather, numbers] : ring.picked)
-    numbers = address(TargetFacts::pickedBytes(ring.tiles.find(gather)->second.rows), kWordBytes);
+    numbers =
+        address(TargetFacts::gatherTableBytes(ring.tiles.find(gather)->second.rows), kWordBytes);
   if (ring.output) {
     ring.output->stored = address(8, 8);
     ring.output->drained = address(8 * ring.output->parts, 8);
@@ -139,17 +145,17 @@ void StagedSpace::makeSlots(Ring &ring) {
   const TileInfo &stored = info(store.operand(0)->type());
   output.tile = sharedTile(store.operand(0)->type().dtype(), {&stored}, 1, /*padded=*/true);
   output.tile.bytes /= output.parts;
-  output.tile.base = gpu_.shared(b, output.tile.bytes, StagingOps::kRowAlign);
+  output.tile.base = gpu_.shared(b, output.tile.bytes, BulkCopies::kRowAlign);
 }
 
 void StagedSpace::beginBarriers(const Ring &ring) {
-  const StagingOps &ops = *gpu_.device.staging();
-  const unsigned rowThreads = ring.picked.empty() ? 0 : RowLowering::kThreads;
-  const unsigned readers = threads_ + (ring.output ? StagingOps::kWarpThreads : 0) + rowThreads;
+  const BulkCopies &ops = *gpu_.device.bulkCopies();
+  const unsigned rowThreads = ring.picked.empty() ? 0 : GatherWarps::kThreads;
+  const unsigned readers = threads_ + (ring.output ? WarpOps::kWarpThreads : 0) + rowThreads;
   when(isLeader(), "barriers", [&] {
     when(areMapsUsable(), "prefetch", [&] {
       for (const auto &map : kernel_.layout->tensorMaps())
-        ops.prefetchMap(b, b.CreatePtrToInt(frameAddress(map->offset), b.getInt64Ty()));
+        ops.prefetchTensorMap(b, b.CreatePtrToInt(frameAddress(map->offset), b.getInt64Ty()));
     });
     b.CreateStore(b.getInt32(0), b.CreateIntToPtr(ring.failed, b.getPtrTy(Device::kShared)));
     for (int64_t slot = 0; slot < kBodiesAhead; ++slot) {
@@ -157,9 +163,9 @@ void StagedSpace::beginBarriers(const Ring &ring) {
       ops.initBarrier(b, b.CreateAdd(ring.bodiesEmpty, b.getInt32(8 * slot)), readers);
     }
     for (int64_t slot = 0; slot < ring.stages; ++slot) {
-      // The copy engine's, and that of each thread that fetches elements.
+      // TMA's, and that of each thread that fetches elements.
       ops.initBarrier(b, b.CreateAdd(ring.full, b.getInt32(8 * slot)),
-                      1 + (ring.fetched.empty() ? 0 : StagingOps::kWarpThreads) + rowThreads);
+                      1 + (ring.fetched.empty() ? 0 : WarpOps::kWarpThreads) + rowThreads);
       // One arrival a warp.
       ops.initBarrier(b, b.CreateAdd(ring.empty, b.getInt32(8 * slot)), threads_ / 32);
     }
@@ -168,9 +174,9 @@ void StagedSpace::beginBarriers(const Ring &ring) {
       ops.initBarrier(b, ring.output->taken, threads_);
       for (int64_t part = 0; part < ring.output->parts; ++part)
         ops.initBarrier(b, b.CreateAdd(ring.output->drained, b.getInt32(8 * part)),
-                        StagingOps::kWarpThreads);
+                        WarpOps::kWarpThreads);
       for (Value *barrier : {ring.output->ended, ring.output->arrived})
-        ops.initBarrier(b, barrier, StagingOps::kWarpThreads);
+        ops.initBarrier(b, barrier, WarpOps::kWarpThreads);
     }
     ops.publishBarriers(b);
   });
@@ -189,7 +195,7 @@ void StagedSpace::moveRegisters(const Ring &ring, bool copies) {
   if (each >= std::min(wanted, kMost))
     return;
   const unsigned more = each + (each - kForCopies) * kCopyThreads / threads_ / kUnit * kUnit;
-  gpu_.device.staging()->setRegisters(b, copies ? kForCopies : std::min(more, kMost), !copies);
+  gpu_.device.warpOps()->setRegisters(b, copies ? kForCopies : std::min(more, kMost), !copies);
 }
 
 Value *StagedSpace::areMapsUsable() {
@@ -233,48 +239,48 @@ void StagedSpace::lowerBodies(Op &space, const BodyRange &range) {
   llvm::BasicBlock *end = block("staged.end");
   Value *hasEngine = canCopy(ring);
   llvm::BasicBlock *plain = nullptr;
-  if (!isCopiedByHand(ring)) {
+  if (!needsThreadCopies(ring)) {
     llvm::BasicBlock *staged = block("staged");
     plain = block("plain");
     b.CreateCondBr(hasEngine, staged, plain);
     b.SetInsertPoint(staged);
   }
-  Value *warp = b.CreateLShr(gpu_.device.staging()->uniform(b, kernel_.thread),
-                             llvm::Log2_32(StagingOps::kWarpThreads));
+  Value *warp = b.CreateLShr(gpu_.device.warpOps()->uniform(b, kernel_.thread),
+                             llvm::Log2_32(WarpOps::kWarpThreads));
   const auto isWarp = [&](unsigned behindGroups) {
-    return b.CreateICmpEQ(warp, b.getInt32(threads_ / StagingOps::kWarpThreads + behindGroups));
+    return b.CreateICmpEQ(warp, b.getInt32(threads_ / WarpOps::kWarpThreads + behindGroups));
   };
-  b.CreateCondBr(b.CreateICmpUGE(warp, b.getInt32(threads_ / StagingOps::kWarpThreads)), copies,
+  b.CreateCondBr(b.CreateICmpUGE(warp, b.getInt32(threads_ / WarpOps::kWarpThreads)), copies,
                  groups);
   b.SetInsertPoint(copies);
   moveRegisters(ring, /*copies=*/true);
   when(isWarp(0), "copier", [&] {
-    const auto copy = [&](bool byHand) {
-      CopyLowering copier(gpu_, kernel_, ring, byHand);
+    const auto copy = [&](bool byThreads) {
+      LoadWarp copier(gpu_, kernel_, ring, byThreads);
       lowerAs(copier, space, range);
     };
     if (plain)
-      return copy(/*byHand=*/false);
-    when(hasEngine, "engine", [&] { copy(/*byHand=*/false); });
-    when(b.CreateNot(hasEngine), "by.hand", [&] { copy(/*byHand=*/true); });
+      return copy(/*byThreads=*/false);
+    when(hasEngine, "engine", [&] { copy(/*byThreads=*/false); });
+    when(b.CreateNot(hasEngine), "by.hand", [&] { copy(/*byThreads=*/true); });
   });
   if (ring.output) {
     when(isWarp(1), "storer", [&] {
-      StoreLowering storer(gpu_, kernel_, ring);
+      EpilogueWarp storer(gpu_, kernel_, ring);
       lowerAs(storer, space, range);
     });
   }
   if (!ring.picked.empty()) {
-    const unsigned first = threads_ / StagingOps::kWarpThreads + RowLowering::kFirstWarp;
+    const unsigned first = threads_ / WarpOps::kWarpThreads + GatherWarps::kFirstWarp;
     when(b.CreateICmpUGE(warp, b.getInt32(first)), "rows", [&] {
-      RowLowering rows(gpu_, kernel_, ring);
+      GatherWarps rows(gpu_, kernel_, ring);
       lowerAs(rows, space, range);
     });
   }
   b.CreateBr(end);
   b.SetInsertPoint(groups);
   moveRegisters(ring, /*copies=*/false);
-  GroupLowering multiplier(gpu_, kernel_, ring);
+  MmaWarpgroups multiplier(gpu_, kernel_, ring);
   lowerAs(multiplier, space, range);
   b.CreateBr(end);
 
@@ -305,7 +311,7 @@ void requestTensorMaps(Op &kernel, launch::Frame &frame) {
 
 std::unique_ptr<BodyLowering> makeStagedLowering(GpuModule &module, const KernelScaffold &kernel,
                                                  Op &space) {
-  if (space.hasAttr("groups"))
+  if (space.has(ir::attr::warpgroups))
     return std::make_unique<StagedSpace>(module, kernel);
   return std::make_unique<BodiesOnly>(module, kernel);
 }

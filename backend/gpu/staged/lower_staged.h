@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Private to backend/gpu: spaces whose loops have staged loads (pass stage-loads). A group of
 // warps behind the body's threads issues the copies to shared memory, as many stages ahead as there
-// are; the body's groups of warps multiply what has arrived.
+// are; the body's warpgroups multiply what has arrived.
 #pragma once
 
 #include "backend/gpu/bodies/lower_body.h"
 
 namespace dtile::backend::gpu {
 
-/// Threads of the group of warps of which one issues copies and one stores, behind those of the
+/// Threads of the warpgroup of which one issues copies and one stores, behind those of the
 /// body. Registers are moved between whole groups.
 inline constexpr unsigned kCopyThreads = 128;
 
@@ -17,7 +17,7 @@ void requestTensorMaps(ir::Op &kernel, launch::Frame &frame);
 
 /// Lowers the bodies of a space of a kernel with staged spaces: a staged one, or one whose bodies
 /// leave the warps that copy alone. A staged one is lowered twice: without staging too, for
-/// tensors that the copy engine cannot describe (a stride that is no multiple of 16 bytes, say),
+/// tensors that TMA cannot describe (a stride that is no multiple of 16 bytes, say),
 /// unless its products have kept operands.
 [[nodiscard]] std::unique_ptr<BodyLowering>
 makeStagedLowering(GpuModule &module, const KernelScaffold &kernel, ir::Op &space);

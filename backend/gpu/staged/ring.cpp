@@ -12,9 +12,9 @@ using ir::Op;
 using ir::OpKind;
 
 StagedTile stagedTile(Op &load) {
-  StagedTile tile(load.result()->type(), load.intAttr("swizzle"));
+  StagedTile tile(load.result()->type(), load.get(ir::attr::swizzle));
   tile.load = &load;
-  if (isPicked(load))
+  if (isGathered(load))
     return tile;
   std::optional<ir::TensorBoxes> source = ir::tensorBoxes(load.operand(0));
   DTILE_CHECK(source, "a staged load is a box");
@@ -22,23 +22,23 @@ StagedTile stagedTile(Op &load) {
   return tile;
 }
 
-ir::Value *keptOperand(const Op &dot) {
+ir::Value *residentOperand(const Op &dot) {
   ir::Value *tile = dot.operand(0);
   while (tile->definingOp() && tile->definingOp()->is(OpKind::Convert))
     tile = tile->definingOp()->operand(0);
   return tile;
 }
 
-KeptTile::KeptTile(ir::Type tile, int64_t swizzle) : BoxedTile(tile, swizzle) {
-  // As the copy engine would put it there.
+ResidentTile::ResidentTile(ir::Type tile, int64_t swizzle) : BoxedTile(tile, swizzle) {
+  // As TMA would put it there.
   shared.dtype = dtype;
   shared.strides = {swizzle, int64_t(dtypeBytes(dtype))};
   shared.fastest = 1;
   shared.bytes = bytes();
   shared.boxLength = swizzle / int64_t(dtypeBytes(dtype));
   shared.boxBytes = boxBytes();
-  shared.exchangeFrom = 7;
-  shared.exchangeBits = llvm::Log2_64(uint64_t(swizzle) / 16);
+  shared.swizzleShift = 7;
+  shared.swizzleBits = llvm::Log2_64(uint64_t(swizzle) / 16);
 }
 
 llvm::SmallVector<int32_t, 4> boxSizes(const StagedTile &tile, const ir::TensorBox &box) {
@@ -55,21 +55,21 @@ Ring::Ring(Op &space) {
   ir::walk(space, [&](Op &op) {
     if (isStagedLoad(op)) {
       tiles[&op] = stagedTile(op);
-      (isPicked(op) ? gathersOf : loadsOf)[op.parentOp()].push_back(&op);
-      if (isPicked(op))
+      (isGathered(op) ? gathersOf : loadsOf)[op.parentOp()].push_back(&op);
+      if (isGathered(op))
         picked[&op] = nullptr;
     }
-    if (isFetched(op))
+    if (isScalarLoad(op))
       loadsOf[op.parentOp()].push_back(&op);
-    if (op.is(OpKind::For) && op.hasAttr("stages"))
-      stages = std::max(stages, op.intAttr("stages"));
-    if (op.is(OpKind::Dot) && op.hasAttr("groups")) {
+    if (op.is(OpKind::For) && op.has(ir::attr::stages))
+      stages = std::max(stages, op.get(ir::attr::stages));
+    if (op.is(OpKind::Dot) && op.has(ir::attr::warpgroups)) {
       sums = std::max(sums, op.result()->type().elements());
-      hasManySums |= op.boolAttrOr("awaited", false) || !loopsWithSums.insert(op.parentOp()).second;
-      if (const int64_t swizzle = op.intAttrOr("kept", 0))
-        kept.try_emplace(keptOperand(op), op.operand(0)->type(), swizzle);
+      hasManySums |= op.get(ir::attr::awaited) || !loopsWithSums.insert(op.parentOp()).second;
+      if (const int64_t swizzle = op.getOr(ir::attr::resident, 0))
+        kept.try_emplace(residentOperand(op), op.operand(0)->type(), swizzle);
     }
-    if (isDeferred(op)) {
+    if (isOfEpilogue(op)) {
       if (!output)
         output.emplace();
       output->deferred.push_back(&op);
@@ -79,13 +79,13 @@ Ring::Ring(Op &space) {
     }
   });
   for (const Op &op : space.body().ops())
-    if (op.is(OpKind::For) && op.hasAttr("stages"))
+    if (op.is(OpKind::For) && op.has(ir::attr::stages))
       lastLoop = &op;
   if (output) {
-    output->parts = space.intAttrOr("parts", 1);
+    output->parts = space.getOr(ir::attr::epilogue_parts, 1);
     output->partRows = output->shape[0] / output->parts;
     ir::walk(space, [&](Op &op) {
-      if (isBrought(op))
+      if (isEpilogueLoad(op))
         output->brought.push_back(&op);
     });
   }
@@ -103,15 +103,15 @@ Ring::Ring(Op &space) {
       place(gather);
     slotBytes = std::max(slotBytes, bytes);
   }
-  // Behind the boxes of all loops: the copy engine is not in order with plain accesses.
+  // Behind the boxes of all loops: TMA is not in order with plain accesses.
   const int64_t boxBytes = slotBytes;
   for (auto &[loop, loads] : loadsOf) {
     int64_t bytes = boxBytes;
     for (const Op *load : loads) {
-      if (!isFetched(*load))
+      if (!isScalarLoad(*load))
         continue;
       fetched[load] = bytes;
-      bytes += TargetFacts::fetchedBytes(load->result()->type().elements());
+      bytes += TargetFacts::scalarBytes(load->result()->type().elements());
     }
     slotBytes = std::max(slotBytes, int64_t(llvm::alignTo(bytes, kSlotAlign)));
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Private to backend/gpu: what stands in shared memory while the bodies of a staged space run, and
-// where its walkers are in it (lower_staged.cpp says who they are).
+// at which position in it each role is (lower_staged.cpp describes the roles).
 #pragma once
 
 #include "backend/gpu/bodies/lower_body.h"
@@ -12,34 +12,27 @@
 
 namespace dtile::backend::gpu {
 
-/// Alignment of a tile in a slot: what the swizzles of the copy engine repeat in.
+/// Alignment of a tile in a slot: the period of TMA's 128-byte swizzle.
 inline constexpr int64_t kSlotAlign = 1024;
-/// What a thread fetches at once of a row that is picked, in bytes.
+/// Bytes of one cp.async of a gathered row.
 inline constexpr int64_t kWordBytes = 16;
-/// Where such a row is in its tensor, in bytes, if it does not exist: tensors whose rows are picked
-/// are smaller.
+/// Offset in bytes that stands for a gathered row which does not exist; tensors are smaller.
 inline constexpr int64_t kNoRow = 0xfffffff0;
-/// Bodies that the warp that copies may be ahead.
+/// Bodies that the load warp may be ahead of the warpgroups.
 inline constexpr int64_t kBodiesAhead = 4;
 
-/// A load of boxes, which the copy engine moves.
-[[nodiscard]] inline bool isBox(const ir::Op &op) {
-  return op.is(ir::OpKind::Load) && op.hasAttr("swizzle");
+/// A load of boxes by TMA.
+[[nodiscard]] inline bool isBox(const ir::Op &op) { return comesVia(op, ir::LoadPath::Tma); }
+
+/// A gather of rows by the gather warps.
+[[nodiscard]] inline bool isGathered(const ir::Op &op) { return comesVia(op, ir::LoadPath::Rows); }
+
+/// A tile of scales that the load warp brings to the slot by cp.async (pass stage-loads).
+[[nodiscard]] inline bool isScalarLoad(const ir::Op &op) {
+  return comesVia(op, ir::LoadPath::Scalars);
 }
 
-/// A gather of rows that an index tile picks, which warps fetch.
-[[nodiscard]] inline bool isPicked(const ir::Op &op) {
-  return gathersRows(op) && op.hasAttr("swizzle");
-}
-
-[[nodiscard]] inline bool isStagedLoad(const ir::Op &op) { return isBox(op) || isPicked(op); }
-
-/// Whether a load's few elements come to the ring's slots, too (pass stage-loads).
-[[nodiscard]] inline bool isFetched(const ir::Op &op) {
-  return op.is(ir::OpKind::Load) && op.boolAttrOr("fetched", false);
-}
-
-/// How a tile lies in shared memory for products of groups: box beside box, each of all rows.
+/// How a tile lies in shared memory for products of warpgroups: box beside box, each of all rows.
 struct BoxedTile {
   DType dtype = DType::F32;
   int64_t rows = 0;
@@ -67,21 +60,21 @@ struct StagedTile : BoxedTile {
   int64_t offset = 0;
 };
 
-/// The first operand of products, which a body puts where they read it (pass stage-loads, `kept`).
-struct KeptTile : BoxedTile {
-  KeptTile(ir::Type tile, int64_t swizzle);
+/// A resident operand: the first operand of products, which stays in shared memory for the loop.
+struct ResidentTile : BoxedTile {
+  ResidentTile(ir::Type tile, int64_t swizzle);
   SharedTile shared;
 };
 
-/// Whether an op is left to the warp that stores (pass defer-stores).
-[[nodiscard]] inline bool isDeferred(const ir::Op &op) { return op.boolAttrOr("deferred", false); }
+/// Whether an op is the epilogue warp's (pass specialize-stores).
+[[nodiscard]] inline bool isOfEpilogue(const ir::Op &op) { return op.get(ir::attr::epilogue); }
 
-/// Whether a load is the same warp's (pass bring-tiles).
-[[nodiscard]] inline bool isBrought(const ir::Op &op) {
-  return op.is(ir::OpKind::Load) && op.boolAttrOr("brought", false);
+/// Whether the epilogue warp prefetches a load (pass prefetch-epilogue).
+[[nodiscard]] inline bool isEpilogueLoad(const ir::Op &op) {
+  return comesVia(op, ir::LoadPath::Epilogue);
 }
 
-/// The tile that each body hands over to the warp that stores.
+/// The output tile that each body leaves to the epilogue warp.
 struct OutputTile {
   /// The store, and what is behind it.
   llvm::SmallVector<ir::Op *, 4> deferred;
@@ -89,19 +82,19 @@ struct OutputTile {
   /// Loads of tiles that come where it will stand.
   llvm::SmallVector<ir::Op *, 2> brought;
   SharedTile tile;
-  /// It is handed over in so many parts, one after the other, each of `partRows` rows: the groups'
-  /// own. `tile` has room for one.
+  /// It is handed over in so many parts, one after the other, each of `partRows` rows: the
+  /// warpgroups' own. `tile` has room for one.
   int64_t parts = 1, partRows = 0;
-  /// i32: the barriers where the groups have written a part, where it has been read (one barrier a
-  /// part, 8 bytes apart), and where who stores has ended; where a tile has been brought, and where
-  /// the groups have taken it.
+  /// i32: the barriers where the warpgroups have written a part, where it has been read (one
+  /// barrier a part, 8 bytes apart), and where who stores has ended; where a tile has been brought,
+  /// and where the warpgroups have taken it.
   llvm::Value *stored = nullptr, *drained = nullptr, *ended = nullptr;
   llvm::Value *arrived = nullptr, *taken = nullptr;
 };
 
 [[nodiscard]] StagedTile stagedTile(ir::Op &load);
 /// The tile that a product's first operand is, in whatever layout.
-[[nodiscard]] ir::Value *keptOperand(const ir::Op &dot);
+[[nodiscard]] ir::Value *residentOperand(const ir::Op &dot);
 /// Sizes of a box of the tile, innermost dimension last.
 [[nodiscard]] llvm::SmallVector<int32_t, 4> boxSizes(const StagedTile &tile,
                                                      const ir::TensorBox &box);
@@ -116,17 +109,17 @@ struct Ring {
   llvm::DenseMap<const ir::Op *, int64_t> fetched;
   /// i32, in shared memory, of staged gathers: where rows.cpp keeps what it knows of their rows.
   llvm::MapVector<const ir::Op *, llvm::Value *> picked;
-  llvm::MapVector<const ir::Value *, KeptTile> kept;
+  llvm::MapVector<const ir::Value *, ResidentTile> kept;
   int64_t stages = 0;
   int64_t slotBytes = 0;
   /// Elements of the largest sum.
   int64_t sums = 0;
-  /// The groups compute with more than one sum at a time: products that are used in their
+  /// The warpgroups compute with more than one sum at a time: products that are used in their
   /// iteration, or several in one.
   bool hasManySums = false;
   /// i32, in shared memory.
   llvm::Value *slots = nullptr, *full = nullptr, *empty = nullptr;
-  /// i32, in shared memory: not 0 once a wait has failed, or a check of the walkers without tiles.
+  /// i32, in shared memory: not 0 once a wait has failed, or a check of a helper warp.
   llvm::Value *failed = nullptr;
   /// Numbers of the bodies that were taken, and their barriers.
   llvm::Value *bodies = nullptr, *bodiesFull = nullptr, *bodiesEmpty = nullptr;
@@ -141,7 +134,7 @@ struct Ring {
   explicit Ring(ir::Op &space);
 };
 
-/// A walker's place in the ring: which slot, and in which phase its barriers are.
+/// A role's position in the ring: the slot, and the phase of its barriers.
 class RingPosition {
 public:
   RingPosition(llvm::IRBuilder<> &b, llvm::BasicBlock *entry, int64_t length, llvm::StringRef who)

@@ -121,8 +121,8 @@ Status createProcess(const dtile_device_options &options, const JobPlace &place,
                    "CUDA_VISIBLE_DEVICES",
                    place.rank, ordinal, driver->count())};
   config.ordinals = {ordinal};
-  if (Status status = Rendezvous::join(
-          place, std::max(options.wait_timeout_ms, kLeastJobTimeoutMs), &config.job);
+  if (Status status = Rendezvous::join(place, std::max(options.wait_timeout_ms, kLeastJobTimeoutMs),
+                                       &config.job);
       !status.ok())
     return status;
   return finish(std::move(driver), std::move(config), options, out);

@@ -322,8 +322,7 @@ public:
 
   Status beginCapture(StreamHandle stream) override {
     Current current(cu_, context_);
-    return failed(cu_, cu_.cuStreamBeginCapture(stream, kCaptureRelaxed),
-                  "cuStreamBeginCapture");
+    return failed(cu_, cu_.cuStreamBeginCapture(stream, kCaptureRelaxed), "cuStreamBeginCapture");
   }
 
   Status endCapture(StreamHandle stream, GraphHandle *out) override {

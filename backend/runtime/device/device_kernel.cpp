@@ -46,8 +46,7 @@ struct Extent : TensorSpan {
 
 class ArgumentChecker {
 public:
-  ArgumentChecker(Device &device, const KernelState &kernel, int32_t rank,
-                  const CallersHeap &heap)
+  ArgumentChecker(Device &device, const KernelState &kernel, int32_t rank, const CallersHeap &heap)
       : device_(device), kernel_(kernel), rank_(rank), heap_(heap) {}
 
   Status check(const dtile_arg *arguments);
@@ -102,17 +101,16 @@ Status ArgumentChecker::measure(Extent &extent) const {
   const auto bytes = uint64_t(elementBytes(param.dtype));
   const auto data = reinterpret_cast<uint64_t>(extent.tensor->data);
   if (extent.elements != 0 && data % bytes != 0)
-    return invalid(param,
-                   format("the data is misaligned: its address 0x%llx is not a multiple of "
-                          "the %llu bytes of an element",
-                          static_cast<unsigned long long>(data),
-                          static_cast<unsigned long long>(bytes)));
+    return invalid(param, format("the data is misaligned: its address 0x%llx is not a multiple of "
+                                 "the %llu bytes of an element",
+                                 static_cast<unsigned long long>(data),
+                                 static_cast<unsigned long long>(bytes)));
   return {};
 }
 
 Status ArgumentChecker::checkObject(const Extent &extent) const {
-  std::string wrong = heap_.objects.check(int64_t(extent.begin - heap_.begin),
-                                          int64_t(extent.end - extent.begin));
+  std::string wrong =
+      heap_.objects.check(int64_t(extent.begin - heap_.begin), int64_t(extent.end - extent.begin));
   return wrong.empty() ? Status() : invalid(*extent.param, wrong);
 }
 

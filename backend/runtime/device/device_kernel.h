@@ -4,7 +4,7 @@
 
 #include "backend/runtime/device/device.h"
 #include "backend/runtime/device_abi.h"
-#include "backend/runtime/kernel_state.h"
+#include "backend/runtime/host/kernel_state.h"
 #include "backend/runtime/symmetric_heap.h"
 #include "backend/runtime/tensor_span.h"
 

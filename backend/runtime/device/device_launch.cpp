@@ -2,8 +2,8 @@
 //
 // Launches on devices. Modules and objects are made for all local ranks before any of them starts:
 // a rank that shares its device with one that waits for it could otherwise not be prepared.
+#include "backend/runtime/device/device_programs.h"
 #include "backend/runtime/device/device_team.h"
-#include "backend/runtime/device_programs.h"
 #include "backend/runtime/processor.h"
 
 #include <algorithm>
@@ -186,8 +186,8 @@ Status DeviceTeam::loadImage(DeviceKernel &kernel, int32_t local) {
   };
   // Kernels of one file share an image.
   const dtile_device_image &image = *loaded.image;
-  LoadedModule &module = modules_[{device.facts().ordinal, image.bytes,
-                                   hashBytes(image.data, image.bytes)}];
+  LoadedModule &module =
+      modules_[{device.facts().ordinal, image.bytes, hashBytes(image.data, image.bytes)}];
   if (!module.handle)
     if (Status status = device.load(image, &module.handle); !status.ok())
       return inWords(std::move(status));
@@ -338,14 +338,14 @@ Status DeviceTeam::runPrologue(DeviceKernel &kernel, int32_t local, const dtile_
 Status DeviceTeam::enterTurns(const DeviceKernel &kernel, int32_t local, const dtile_arg *arguments,
                               StreamHandle stream, PreparedLaunch &prepared, bool *entered) {
   *entered = false;
-  const bool isKept = prepared.isCaptured || prepared.objects.empty();
-  if (!kernel.writesCallersObjects && isKept)
+  const bool isResident = prepared.isCaptured || prepared.objects.empty();
+  if (!kernel.writesCallersObjects && isResident)
     return {};
   DeviceRank &rank = *locals_[size_t(local)];
   bool isCaptured = false;
   if (Status status = rank.device->isCapturing(stream, &isCaptured); !status.ok())
     return status;
-  if (isCaptured && !isKept) {
+  if (isCaptured && !isResident) {
     for (DeviceObject *object : prepared.objects)
       object->isCaptured = true;
     prepared.isCaptured = true;

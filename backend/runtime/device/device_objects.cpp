@@ -15,7 +15,7 @@
 // behind, and read what the earlier one has left in a copy, so that a copy in turn is free again
 // only as the launches with its own sizes go (a launch with sizes for which nothing is sent does
 // not keep ranks together). A launch makes the next one's zeros, of its own sizes. Messages with
-// flags (flag-words) rely on what is left in a copy being two launches old, and counts of a signal
+// flags (ll-messages) rely on what is left in a copy being two launches old, and counts of a signal
 // go with its cells. A meeting at each change of sizes would cost what an eviction does, each time.
 #include "backend/runtime/device/device_team.h"
 #include "backend/runtime/regions.h"

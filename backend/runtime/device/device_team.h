@@ -5,20 +5,20 @@
 // What a launch reads on the device never changes while the arguments do not (device_abi.h), so
 // that everything found out at the first launch of a kernel with these arguments is kept: a launch
 // after that is a look-up and one call of the driver, and may be captured in a graph. Whether ranks
-// meet before it is asked at each launch that writes callers' objects (turned_memory.h).
+// meet before it is asked at each launch that writes callers' objects (epoch_buffers.h).
 #pragma once
 
 #include "backend/runtime/device/device.h"
 #include "backend/runtime/device/device_arena.h"
 #include "backend/runtime/device/device_kernel.h"
+#include "backend/runtime/device/epoch_buffers.h"
 #include "backend/runtime/device/nvshmem.h"
 #include "backend/runtime/device/rendezvous.h"
 #include "backend/runtime/device_abi.h"
 #include "backend/runtime/dtile.h"
-#include "backend/runtime/launch.h"
+#include "backend/runtime/host/launch.h"
 #include "backend/runtime/symmetric_heap.h"
 #include "backend/runtime/team_interface.h"
-#include "backend/runtime/turned_memory.h"
 
 #include <array>
 #include <cstdint>

@@ -56,8 +56,8 @@ Status together(Rendezvous &job, Status own) {
   auto bad = std::find(all.begin(), all.end(), 0);
   if (bad == all.end())
     return {};
-  return {DTILE_UNAVAILABLE, format("rank %d cannot start NVSHMEM; see its own error",
-                                    int32_t(bad - all.begin()))};
+  return {DTILE_UNAVAILABLE,
+          format("rank %d cannot start NVSHMEM; see its own error", int32_t(bad - all.begin()))};
 }
 
 } // namespace
@@ -138,8 +138,8 @@ Status Nvshmem::open(const std::string &home) {
 #undef FN
   Dl_info info;
   path_ = path;
-  if (calls_.nvshmem_my_pe &&
-      dladdr(reinterpret_cast<void *>(calls_.nvshmem_my_pe), &info) && info.dli_fname)
+  if (calls_.nvshmem_my_pe && dladdr(reinterpret_cast<void *>(calls_.nvshmem_my_pe), &info) &&
+      info.dli_fname)
     path_ = info.dli_fname;
   if (missing)
     return {DTILE_UNAVAILABLE, format("%s has no %s: NVSHMEM %d, 3.0 or later, is needed",
@@ -159,8 +159,7 @@ void Nvshmem::prepareEnvironment(int64_t heapBytes) const {
   setenv("NVSHMEM_REMOTE_TRANSPORT", "none", kUnlessSet);
   setenv("NVSHMEM_SYMMETRIC_SIZE", std::to_string(heapBytes + kOwnBytes).c_str(), kUnlessSet);
   size_t slash = path_.rfind('/');
-  const std::string plugin =
-      slash == std::string::npos ? "" : path_.substr(0, slash + 1) + kPlugin;
+  const std::string plugin = slash == std::string::npos ? "" : path_.substr(0, slash + 1) + kPlugin;
   if (!plugin.empty() && access(plugin.c_str(), R_OK) == 0)
     setenv("NVSHMEM_BOOTSTRAP_UID_PLUGIN", plugin.c_str(), kUnlessSet);
 }
@@ -189,8 +188,8 @@ Status Nvshmem::initialize(UniqueId &id) {
       return {DTILE_UNAVAILABLE,
               format("NVSHMEM %s (%s) does not start on rank %d, GPU %d (error %d, status %d); set "
                      "NVSHMEM_DEBUG=WARN to see why",
-                     versionText(version_).c_str(), path_.c_str(), rank_,
-                     device_.facts().ordinal, error, state)};
+                     versionText(version_).c_str(), path_.c_str(), rank_, device_.facts().ordinal,
+                     error, state)};
     if (state == kIsLimited)
       return {DTILE_UNAVAILABLE, "NVSHMEM finds several ranks on one GPU, where their kernels do "
                                  "not run side by side: give each process its own GPU, or use "
@@ -237,8 +236,7 @@ Status Nvshmem::accepts(int32_t deviceVersion) const {
                  "NVSHMEM %s (%s), which must be of the same major version and no older minor "
                  "one: compile the kernel with --nvshmem-home of that installation, or set "
                  "DTILE_NVSHMEM_HOME to the other one",
-                 versionText(deviceVersion).c_str(), versionText(version_).c_str(),
-                 path_.c_str())};
+                 versionText(deviceVersion).c_str(), versionText(version_).c_str(), path_.c_str())};
 }
 
 Status Nvshmem::attach(ModuleHandle module) {

@@ -106,12 +106,12 @@ TokenSources SourceWalk::find(Value *token) {
   if (!op) {
     // What the bodies of an earlier space have yielded.
     Op *space = token->argumentOf()->parentOp();
-    if (!space || !space->is(OpKind::Space) || !space->hasAttr("after_all"))
+    if (!space || !space->is(OpKind::Space) || !space->has(ir::attr::after_all))
       return {};
-    const unsigned dims = space->strsAttr("vars").size();
+    const unsigned dims = space->get(ir::attr::vars).size();
     TokenSources all;
     for (Op &other : space->parentBlock()->ops())
-      if (other.is(OpKind::Space) && other.strAttr("name") == space->strAttr("after_all") &&
+      if (other.is(OpKind::Space) && other.get(ir::attr::name) == space->get(ir::attr::after_all) &&
           token->index() >= dims)
         all.insert_range(of(other.body().terminator()->operand(token->index() - dims)));
     return all;
@@ -250,8 +250,8 @@ bool isBefore(Op *a, Op *b) {
 }
 
 bool runsInOrder(const Op &space) {
-  return space.boolAttrOr("ordered", false) && space.intAttrOr("programs", 0) <= 1 &&
-         space.strsAttr("vars").size() == 1;
+  return space.get(ir::attr::ordered) && space.getOr(ir::attr::programs, 0) <= 1 &&
+         space.get(ir::attr::vars).size() == 1;
 }
 
 bool areInArms(Op *a, Op *b) {

@@ -21,7 +21,8 @@ constexpr size_t kMostPicked = 24;
 bool isOnlyAddedTo(Op &kernel, const Op &object) {
   // One of fewer bits comes round soon.
   constexpr unsigned kFewestBytes = 4;
-  bool isOnly = (object.strAttr("mode") == "scratch" || object.strAttr("mode") == "symm") &&
+  bool isOnly = (object.get(ir::attr::mode) == ir::ParamMode::Scratch ||
+                 object.get(ir::attr::mode) == ir::ParamMode::Symm) &&
                 dtypeBytes(object.result()->type().dtype()) >= kFewestBytes;
   ir::walk(kernel, [&](Op &op) {
     Value *view = ir::writtenView(op);
@@ -30,7 +31,7 @@ bool isOnlyAddedTo(Op &kernel, const Op &object) {
     const Op *written = ir::objectOf(view);
     if (written && written != &object)
       return;
-    const auto added = op.is(OpKind::Atomic) && op.strAttr("kind") == "add"
+    const auto added = op.is(OpKind::Atomic) && op.get(ir::attr::kind) == "add"
                            ? ir::constantOf(op.operand(1))
                            : std::nullopt;
     isOnly &= written && added && *added > 0;
@@ -62,7 +63,7 @@ llvm::ArrayRef<Op *> Scene::clausesOf(const Op *object) const {
 
 bool Scene::isSaid(const Op *object, llvm::StringRef kind) const {
   return llvm::any_of(clausesOf(object),
-                      [&](const Op *clause) { return clause->strAttr("kind") == kind; });
+                      [&](const Op *clause) { return clause->get(ir::attr::kind) == kind; });
 }
 
 bool Scene::isCounter(const Op *object) {
@@ -90,7 +91,7 @@ void Scene::findReads(Instance &instance, Op *before) {
     return;
   const bool isKnown = before->is(OpKind::Load)
                            ? !clausesOf(object).empty()
-                           : before->strAttr("kind") == "add" && isCounter(object);
+                           : before->get(ir::attr::kind) == "add" && isCounter(object);
   if (!isKnown || instance.reads.size() == kMostPicked)
     return;
   instance.reads.push_back(before);
@@ -103,19 +104,19 @@ void Scene::addBounds(Facts &facts, const Op *object, const Polynomial &value, I
   const Polynomial one(1);
   bool isNatural = false;
   for (Op *clause : clausesOf(object)) {
-    if (clause->strAttr("kind") != "all")
+    if (clause->get(ir::attr::kind) != "all")
       continue;
     const Polynomial bound = polys.of(clause->operand(1), instance.environment);
-    addComparison(facts, clause->strAttr("pred"), value, bound);
+    addComparison(facts, clause->get(ir::attr::pred), value, bound);
     const auto least = bound.constant();
-    isNatural |= least && ((clause->strAttr("pred") == "ge" && *least >= 0) ||
-                           (clause->strAttr("pred") == "gt" && *least >= -1));
+    isNatural |= least && ((clause->get(ir::attr::pred) == "ge" && *least >= 0) ||
+                           (clause->get(ir::attr::pred) == "gt" && *least >= -1));
   }
   // Of numbers that are not negative none is larger than their sum.
   for (Op *clause : clausesOf(object)) {
-    if (!isNatural || clause->strAttr("kind") != "sum")
+    if (!isNatural || clause->get(ir::attr::kind) != "sum")
       continue;
-    const llvm::StringRef pred = clause->strAttr("pred");
+    const llvm::StringRef pred = clause->get(ir::attr::pred);
     if (pred != "eq" && pred != "le" && pred != "lt")
       continue;
     const Polynomial bound = polys.of(clause->operand(1), instance.environment);
@@ -210,7 +211,7 @@ void Scene::assumeClauses(Facts &facts, Instance &instance) {
         region.inside, [&](const auto &condition) { return implies(facts, condition.second); });
     if (isElement) {
       addBounds(facts, region.object, value, instance);
-      if (read->is(OpKind::Atomic) && region.object->boolAttrOr("zero", false))
+      if (read->is(OpKind::Atomic) && region.object->get(ir::attr::zero))
         facts.push_back(value);
       instance.picked.push_back(std::move(picked));
     } else if (region.object && read->is(OpKind::Load)) {
@@ -241,13 +242,13 @@ void Scene::assumeClauses(Facts &facts, Instance &instance) {
     for (Op *clause : clausesOf(object)) {
       const bool isListed = llvm::any_of(
           instance.picked, [&](const Picked &picked) { return picked.read == clause; });
-      if (clause->strAttr("kind") != "element" || isListed)
+      if (clause->get(ir::attr::kind) != "element" || isListed)
         continue;
       Picked picked{const_cast<Op *>(object), clause, var(instance.rank), {}, var(polys.fresh())};
       const unsigned last = clause->numOperands() - 1;
       for (unsigned i = 1; i < last; ++i)
         picked.at.push_back(polys.of(clause->operand(i), instance.environment));
-      addComparison(facts, clause->strAttr("pred"), picked.value,
+      addComparison(facts, clause->get(ir::attr::pred), picked.value,
                     polys.of(clause->operand(last), instance.environment));
       instance.picked.push_back(std::move(picked));
     }

@@ -23,10 +23,9 @@ struct CountRead {
 /// op adds one.
 bool isCountedByOne(const Op &add, const Op &counter) {
   constexpr unsigned kFewestBytes = 4;
-  if (counter.strAttr("mode") != "scratch" ||
-      dtypeBytes(counter.result()->type().dtype()) < kFewestBytes ||
-      !counter.boolAttrOr("zero", false) ||
-      add.strAttr("kind") != "add" || ir::constantOf(add.operand(1)) != 1)
+  if (counter.get(ir::attr::mode) != ir::ParamMode::Scratch ||
+      dtypeBytes(counter.result()->type().dtype()) < kFewestBytes || !counter.get(ir::attr::zero) ||
+      add.get(ir::attr::kind) != "add" || ir::constantOf(add.operand(1)) != 1)
     return false;
   bool isOnly = true;
   ir::walk(*counter.parentOp(), [&](Op &op) {

@@ -126,8 +126,8 @@ DriftBound Prover::boundDrift() {
   for (Op &op : kernel_.body().ops()) {
     if (op.is(OpKind::LaunchDim))
       sizes.push_back(&op);
-    if (op.is(OpKind::Param) && op.strAttr("mode") == "scratch") {
-      if (op.boolAttrOr("zero", false))
+    if (op.is(OpKind::Param) && op.get(ir::attr::mode) == ir::ParamMode::Scratch) {
+      if (op.get(ir::attr::zero))
         return refuse(nameOf(op) + " is zeroed at each launch");
       const bool isReached = llvm::any_of(accesses_, [&](const Access &access) {
         return access.object == &op && ir::rankSelectionOf(access.view);

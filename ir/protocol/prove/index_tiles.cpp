@@ -104,7 +104,7 @@ std::optional<Polynomial> limitOf(Value *mask, const Op &load, Scene &scene, Ins
     return one ? one : limitOf(op->operand(1), load, scene, instance);
   }
   Op *window = load.operand(0)->definingOp();
-  if (!op || !op->is(OpKind::Cmp) || op->strAttr("pred") != "lt" ||
+  if (!op || !op->is(OpKind::Cmp) || op->get(ir::attr::pred) != "lt" ||
       !isSigned(op->operand(0)->type()) || !window || !window->is(OpKind::ViewTile) ||
       window->operand(0)->type().rank() != 1)
     return std::nullopt;
@@ -125,7 +125,7 @@ void Scene::cutByIndexTiles(Region &region, llvm::ArrayRef<bool> isMoved, Instan
                             const Facts &facts) {
   const Op &op = *instance.op;
   const unsigned first = op.is(OpKind::Gather) ? 1 : 2;
-  const bool isOfRows = op.is(OpKind::Gather) && op.boolAttrOr("rows", false);
+  const bool isOfRows = op.is(OpKind::Gather) && op.get(ir::attr::rows);
   region.isExact = false;
   for (size_t i = 0; i < (isOfRows ? 1 : region.live.size()); ++i) {
     const auto &[number, origin] = region.live[i];
@@ -161,7 +161,7 @@ void Scene::cutByIndexTiles(Region &region, llvm::ArrayRef<bool> isMoved, Instan
       const auto outside = runOf(select->operand(2), *this, instance);
       Op *compare = select->operand(0)->definingOp();
       if (!outside || outside->first != Polynomial(-1) || outside->length != 1 || !compare ||
-          !compare->is(OpKind::Cmp) || compare->strAttr("pred") != "lt" ||
+          !compare->is(OpKind::Cmp) || compare->get(ir::attr::pred) != "lt" ||
           !isSigned(compare->operand(0)->type()) ||
           !areEqual(compare->operand(0), select->operand(1), *this, instance))
         continue;

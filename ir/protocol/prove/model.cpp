@@ -16,7 +16,7 @@ namespace dtile::protocol::prove {
 Op *spaceOf(Op *op) { return op->enclosing(OpKind::Space); }
 
 std::string nameOf(const Op &param) {
-  return param.hasAttr("name") ? "`" + param.strAttr("name").str() + "`" : "memory";
+  return param.has(ir::attr::name) ? "`" + param.get(ir::attr::name).str() + "`" : "memory";
 }
 
 void Scene::addCoordinate(Instance &instance, Op *of, unsigned dim, Value *position, Value *lo,
@@ -204,8 +204,7 @@ Formula Scene::formula(Value *condition, bool wanted, Instance &instance) {
   switch (op->kind()) {
   case OpKind::Const: {
     const std::optional<bool> value = boolConstant(condition);
-    return value ? Formula::atLeastZero(Polynomial(*value == wanted ? 0 : -1))
-                 : Formula::unknown();
+    return value ? Formula::atLeastZero(Polynomial(*value == wanted ? 0 : -1)) : Formula::unknown();
   }
   case OpKind::Not:
     return formula(op->operand(0), !wanted, instance);
@@ -239,7 +238,7 @@ Formula Scene::formula(Value *condition, bool wanted, Instance &instance) {
   const Polynomial a = polys.of(op->operand(0), instance.environment);
   const Polynomial b = polys.of(op->operand(1), instance.environment);
   const Polynomial one(1);
-  const llvm::StringRef pred = op->strAttr("pred");
+  const llvm::StringRef pred = op->get(ir::attr::pred);
   if (pred == "lt")
     return Formula::atLeastZero(wanted ? b - a - one : a - b);
   if (pred == "le")
@@ -321,7 +320,7 @@ Region Scene::region(Value *viewOrCells, Instance &instance, const Facts &facts)
     }
     const bool isWindow = op->is(OpKind::ViewTile);
     llvm::SmallVector<std::pair<unsigned, Polynomial>, 4> left;
-    const llvm::StringRef letters = op->strAttr("dims");
+    const llvm::StringRef letters = op->get(ir::attr::dims);
     unsigned next = 1;
     unsigned window = 0;
     for (unsigned i = 0; i < letters.size(); ++i) {
@@ -355,7 +354,7 @@ Region Scene::region(Value *viewOrCells, Instance &instance, const Facts &facts)
         dim.atLeast.push_back(first);
         dim.below.push_back(end);
         if (isWindow)
-          dim.below.push_back(first + Polynomial(op->intsAttr("lens")[window]));
+          dim.below.push_back(first + Polynomial(op->get(ir::attr::lens)[window]));
       }
       isMoved[number] = isMoved[number] || isCut;
       ++window;

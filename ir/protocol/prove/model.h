@@ -3,7 +3,7 @@
 // memory they touch, and which cells. Private to ir/protocol/prove.
 #pragma once
 
-#include "ir/analysis/inequalities.h"
+#include "ir/analysis/algebra/inequalities.h"
 #include "ir/core/ir.h"
 
 namespace dtile::protocol::prove {

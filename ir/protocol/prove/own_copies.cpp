@@ -93,7 +93,8 @@ bool OwnCopies::addMap(OwnCopy &copy, Op &put, Place &place, const Facts &own) {
   const Region &to = place.region;
   Region from = scene_.region(put.operand(0), place.at, place.facts);
   Op *source = ir::objectOf(put.operand(0));
-  const bool isInput = source && source->is(OpKind::Param) && source->strAttr("mode") == "in";
+  const bool isInput =
+      source && source->is(OpKind::Param) && source->get(ir::attr::mode) == ir::ParamMode::In;
   if (!isInput)
     return refuse("it is not only a copy of an input");
   isCandidate_ = true;
@@ -199,7 +200,7 @@ bool OwnCopies::addRead(OwnCopy &copy, const Access &access) {
       return refuse("it is read in another shape");
     read.cuts.insert(read.cuts.begin(), cut);
   }
-  const llvm::StringRef letters = read.cuts.empty() ? "" : read.cuts.front()->strAttr("dims");
+  const llvm::StringRef letters = read.cuts.empty() ? "" : read.cuts.front()->get(ir::attr::dims);
   if (letters.empty() || letters[copy.ranks] != 'i')
     return refuse("parts of several ranks are read at once");
   const llvm::StringRef before = letters.take_front(copy.ranks);
@@ -229,7 +230,8 @@ bool OwnCopies::find(OwnCopy &copy) {
 
 std::optional<OwnCopy> OwnCopies::find(Op &object) {
   reason_.clear();
-  if (object.strAttr("mode") != "scratch" || object.boolAttrOr("zero", false) || !collect(object))
+  if (object.get(ir::attr::mode) != ir::ParamMode::Scratch || object.get(ir::attr::zero) ||
+      !collect(object))
     return std::nullopt;
   std::string reason;
   for (unsigned ranks = 0; ranks < object.numOperands(); ++ranks) {

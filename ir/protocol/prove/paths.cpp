@@ -28,9 +28,9 @@ Op *signalOf(Op *op) {
 }
 
 bool Prover::isAfterSpace(const Op *earlier, const Op *later) const {
-  for (const Op *at = later; at->hasAttr("after_all");) {
+  for (const Op *at = later; at->has(ir::attr::after_all);) {
     const auto it = llvm::find_if(spaces_, [&](const Op *space) {
-      return space->strAttr("name") == at->strAttr("after_all");
+      return space->get(ir::attr::name) == at->get(ir::attr::after_all);
     });
     if (it == spaces_.end() || *it == at)
       return false;

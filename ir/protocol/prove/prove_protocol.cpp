@@ -35,7 +35,7 @@ void Prover::collect() {
     Op *object = ir::objectOf(view);
     if (!object || !object->is(OpKind::Param))
       fail(&op, "which memory is touched here");
-    else if (object->strAttr("mode") != "in")
+    else if (object->get(ir::attr::mode) != ir::ParamMode::In)
       accesses_.push_back({kind, &op, view, object, ir::isTransfer(op)});
   };
   for (Op *space : spaces_)
@@ -60,7 +60,7 @@ void Prover::collect() {
   hasPlainBarriers_ = !barriers_.empty() && llvm::all_of(barriers_, [&](Op *barrier) {
     Op *space = spaceOf(barrier);
     return barrier->parentOp() == space && space == spaceOf(barriers_.front()) &&
-           space->strsAttr("vars").empty() && !space->hasAttr("after_all");
+           space->get(ir::attr::vars).empty() && !space->has(ir::attr::after_all);
   });
 }
 
@@ -87,9 +87,9 @@ void Prover::proveTraps(Op &op) {
         !scene.implies(facts, var(scene.polys.numRanks()) - rank - Polynomial(1)))
       fail(&op, "that this is the number of a rank");
     const Op *object = ir::objectOf(op.operand(0));
-    const bool isSymmetric =
-        object && (object->is(OpKind::SignalParam) || object->strAttr("mode") == "symm" ||
-                   object->strAttr("mode") == "scratch");
+    const bool isSymmetric = object && (object->is(OpKind::SignalParam) ||
+                                        object->get(ir::attr::mode) == ir::ParamMode::Symm ||
+                                        object->get(ir::attr::mode) == ir::ParamMode::Scratch);
     if (!isSymmetric)
       fail(&op, "that this object is symmetric");
     return;

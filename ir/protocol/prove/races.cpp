@@ -49,7 +49,7 @@ llvm::StringRef verbOf(const Access &access) {
   return "";
 }
 
-bool isCallers(const Op &object) { return object.strAttr("mode") == "symm"; }
+bool isCallers(const Op &object) { return object.get(ir::attr::mode) == ir::ParamMode::Symm; }
 
 /// Loops around both of two ops, outermost first.
 llvm::SmallVector<Op *, 4> commonLoops(Op *a, Op *b) {
@@ -67,7 +67,7 @@ std::optional<llvm::ArrayRef<Value *>> positionsOfInput(const Op &load) {
   if (!slice || !slice->is(OpKind::ViewSlice) || load.operand(0)->type().rank() != 0)
     return std::nullopt;
   const Op *object = slice->operand(0)->definingOp();
-  if (!object || !object->is(OpKind::Param) || object->strAttr("mode") != "in")
+  if (!object || !object->is(OpKind::Param) || object->get(ir::attr::mode) != ir::ParamMode::In)
     return std::nullopt;
   return slice->operands().drop_front();
 }
@@ -231,7 +231,7 @@ bool Prover::provePair(const Access &first, const Access &second, Uses uses) {
     addEqualInputs(pair, facts);
   // Bodies of one rank: one after the other where the author has said so.
   const bool isOneByOne =
-      pair.a.space->boolAttrOr("ordered", false) && pair.a.space->intAttrOr("programs", 0) <= 1;
+      pair.a.space->get(ir::attr::ordered) && pair.a.space->getOr(ir::attr::programs, 0) <= 1;
   const bool isOver = isOneByOne && isOverInBody(first.op, first.isAsync) &&
                       isOverInBody(second.op, second.isAsync);
   for (unsigned d = 0; d < pair.a.coordinates.size(); ++d)
@@ -483,8 +483,8 @@ bool Prover::isOwnPartWritten(const Op &object, unsigned ranks) {
 
 void Prover::proveContents() {
   for (const Access &access : accesses_) {
-    if (access.object->strAttr("mode") != "scratch" || access.object->boolAttrOr("zero", false) ||
-        access.kind == Access::Kind::Write)
+    if (access.object->get(ir::attr::mode) != ir::ParamMode::Scratch ||
+        access.object->get(ir::attr::zero) || access.kind == Access::Kind::Write)
       continue;
     ++proof_.obligations;
     const BudgetShare share(budget_);

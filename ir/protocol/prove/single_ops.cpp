@@ -50,8 +50,7 @@ bool counts(const Value *tile, IsDistinct isDistinct) {
     // Of numbers that only differ two may become one.
     const DType from = op->operand(0)->type().dtype();
     const bool isWider = isInteger(from) && dtypeBytes(from) <= dtypeBytes(type);
-    return counts(
-        op->operand(0), isWider ? isDistinct : [](const Op &) { return false; });
+    return counts(op->operand(0), isWider ? isDistinct : [](const Op &) { return false; });
   }
   case OpKind::Add:
     return (isSplat(op->operand(0)) && counts(op->operand(1), isDistinct)) ||

@@ -68,7 +68,7 @@ std::optional<ViewShape> Scene::shape(Value *view, Instance &instance, const Fac
   const bool isWindow = op->is(OpKind::ViewTile);
   const Polynomial one(1);
   unsigned next = 1, window = 0;
-  for (const auto &[letter, whole] : llvm::zip_equal(op->strAttr("dims"), from->dims)) {
+  for (const auto &[letter, whole] : llvm::zip_equal(op->get(ir::attr::dims), from->dims)) {
     ViewShape::Dim dim = whole;
     if (letter == 'a') {
       to.dims.push_back(std::move(dim));
@@ -94,7 +94,7 @@ std::optional<ViewShape> Scene::shape(Value *view, Instance &instance, const Fac
     dim.atLeast.push_back(Polynomial(0));
     dim.below.push_back(end - first);
     if (isWindow)
-      dim.below.push_back(Polynomial(op->intsAttr("lens")[window++]));
+      dim.below.push_back(Polynomial(op->get(ir::attr::lens)[window++]));
     to.dims.push_back(std::move(dim));
   }
   return to;

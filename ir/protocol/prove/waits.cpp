@@ -40,7 +40,7 @@ std::vector<Measure> measuresOf(Op *wait) {
   for (Op *around = wait->parentOp(); around; around = around->parentOp()) {
     unsigned dims = around->is(OpKind::For) ? 1 : 0;
     if (around->is(OpKind::Space))
-      dims = unsigned(around->strsAttr("vars").size());
+      dims = unsigned(around->get(ir::attr::vars).size());
     for (unsigned d = 0; d < dims; ++d)
       for (const auto kind : {Measure::Kind::Number, Measure::Kind::MinusNumber})
         for (const bool isBehind : {false, true})
@@ -262,7 +262,7 @@ void Prover::proveWaits() {
       if (NeedScene({wait, notify}, budget_).isImpossible())
         continue;
       Op *space = spaceOf(notify);
-      const bool isPinned = space->hasAttr("programs") || space->boolAttrOr("ordered", false);
+      const bool isPinned = space->has(ir::attr::programs) || space->get(ir::attr::ordered);
       for (Op *before : waits_) {
         Op *other = spaceOf(before);
         Need need{wait, notify, before, other == space};

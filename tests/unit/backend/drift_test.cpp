@@ -73,10 +73,10 @@ TEST(Drift, AKernelThatWaitsForAllRanksKeepsItsLaunchesApart) {
   auto pipeline = passes::parsePipeline("bound-drift", passes::allPasses(), diagnostics);
   passes::PassContext context(diagnostics);
   ASSERT_TRUE(passes::PassManager({.verifyEach = true}).run(*program.module, *pipeline, context));
-  EXPECT_FALSE(program.module->lookup("k")->boolAttrOr("entry_barrier", false));
+  EXPECT_FALSE(program.module->lookup("k")->get(ir::attr::entry_barrier));
   for (ir::Op &op : program.module->lookup("k")->body().ops())
     if (op.is(ir::OpKind::Param))
-      EXPECT_EQ(op.intAttrOr("copies", 1), 2);
+      EXPECT_EQ(op.getOr(ir::attr::copies, 1), 2);
   for (uint64_t seed = 1; seed <= 60; ++seed)
     EXPECT_EQ(runs(*program.module, 3, seed), "") << "seed " << seed;
   std::vector<Tensor> none;

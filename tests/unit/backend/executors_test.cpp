@@ -21,8 +21,8 @@ public:
     std::unique_ptr<ir::Module> &module = modules_.emplace_back(ir::cloneModule(*code.module));
     ir::walk(module->body(), [&](ir::Op &op) {
       if (op.is(ir::OpKind::Dot))
-        op.removeAttr("precision");
-      if (isWrong_ && op.is(ir::OpKind::Const) && op.hasAttr("value") &&
+        op.remove(ir::attr::precision);
+      if (isWrong_ && op.is(ir::OpKind::Const) && op.has(ir::attr::value) &&
           op.result()->type().isScalar() && op.result()->type().dtype() == DType::F32)
         op.setAttr("value", 10.0);
     });

@@ -4,13 +4,14 @@
 // (device_threads.h).
 #include "host_support.h"
 
+#include "backend/device_library/device.h"
 #include "backend/gpu/async_copies.h"
 #include "backend/gpu/gpu_module.h"
 #include "backend/launch/frame.h"
 #include "backend/llvm/emit.h"
-#include "ir/analysis/target_facts.h"
+#include "ir/machine/cdna_products.h"
+#include "ir/machine/hopper_products.h"
 #include "ir/transform/pass.h"
-#include "stdlib/shmem/device.h"
 
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"
 #include "llvm/IR/Module.h"
@@ -31,21 +32,16 @@ namespace {
 
 /// Warps of 32 threads with NVIDIA's matrix instructions, or of 64 with AMD's.
 constexpr bool kIsWide = DTILE_EMULATED_LANES == 64;
-constexpr TargetFacts kFacts = {"emulator",
-                                "an emulated GPU",
-                                2,
-                                1,
-                                kIsWide ? 65536 : 232448,
-                                0,
-                                0,
-                                {},
-                                DTILE_EMULATED_LANES,
-                                16,
-                                kIsWide ? llvm::ArrayRef<MatrixProduct>(kMfmaCdna3)
-                                        : llvm::ArrayRef<MatrixProduct>(kMmaSm89),
-                                kIsWide ? TargetFacts::kPlainMovers : kHopperMovers,
-                                kIsWide ? 0 : kHopperCopyBytes,
-                                kIsWide ? 0 : 16};
+constexpr TargetFacts kFacts = {.name = "emulator",
+                                .description = "an emulated GPU",
+                                .processors = 2,
+                                .sharedBytes = kIsWide ? 65536 : 232448,
+                                .lanes = DTILE_EMULATED_LANES,
+                                .products = kIsWide ? llvm::ArrayRef<MatrixProduct>(kMfmaCdna3)
+                                                    : llvm::ArrayRef<MatrixProduct>(kMmaSm89),
+                                .movers = kIsWide ? TargetFacts::kPlainMovers : kHopperMovers,
+                                .copyBytes = kIsWide ? 0 : kHopperCopyBytes,
+                                .asyncCopyBytes = kIsWide ? 0 : 16};
 
 /// What code is generated for has less shared memory than passes have thought of, where the build
 /// says so: then tiles change threads in pieces, and loops do not copy ahead.
@@ -386,7 +382,7 @@ public:
   [[nodiscard]] const AsyncCopies *asyncCopies() const override {
     return kIsWide ? nullptr : &emulatedCopies;
   }
-  [[nodiscard]] bool loadsMatrices() const override { return !kIsWide; }
+  [[nodiscard]] bool hasLdmatrix() const override { return !kIsWide; }
   [[nodiscard]] bool hasSumVectors() const override { return kIsWide; }
   [[nodiscard]] llvm::SmallVector<llvm::Value *, 4> loadMatrices(llvm::IRBuilder<> &b,
                                                                  llvm::Value *address,
@@ -480,7 +476,7 @@ struct Team {
   ir::Op &param(int32_t number) {
     for (ir::Op &op : kernel->body().ops())
       if ((op.is(ir::OpKind::Param) || op.is(ir::OpKind::SignalParam)) &&
-          op.intAttr("param") == number)
+          op.get(ir::attr::param) == number)
         return op;
     llvm_unreachable("a parameter");
   }
@@ -546,7 +542,9 @@ llvm::orc::SymbolMap symbols(llvm::orc::LLJIT &jit) {
     void *address;
   };
 #define FUNCTION(name, function)                                                                   \
-  { name, reinterpret_cast<void *>(function) }
+  {                                                                                                \
+    name, reinterpret_cast<void *>(function)                                                       \
+  }
   static const Row kRows[] = {
       FUNCTION("emu_thread", emuThread),
       FUNCTION("emu_program", emuProgram),
@@ -596,8 +594,8 @@ std::string inferLayouts(ir::Module &module) {
   if (kIsWide)
     passes::prefetchLoads(module, context);
   else
-    passes::copyAhead(module, context);
-  passes::loadTogether(module, context);
+    passes::multistageCopies(module, context);
+  passes::batchLoads(module, context);
   std::string problems;
   for (const std::string &problem : ir::verify(module))
     problems += problem + "\n";
@@ -658,8 +656,8 @@ std::string runEmulated(ir::Module &module, int ranks, std::vector<Tensor> &tens
   std::map<int32_t, bool> parameters;
   for (ir::Op &op : kernel->body().ops())
     if (op.is(ir::OpKind::ScalarParam) ||
-        (op.is(ir::OpKind::Param) && op.strAttr("mode") != "scratch"))
-      parameters[int32_t(op.intAttr("param"))] = true;
+        (op.is(ir::OpKind::Param) && op.get(ir::attr::mode) != ir::ParamMode::Scratch))
+      parameters[int32_t(op.get(ir::attr::param))] = true;
   for (const auto &[param, isArgument] : parameters)
     team.arguments.try_emplace(param, team.arguments.size());
   auto copySymmetric = [&](bool in) {
@@ -680,12 +678,12 @@ std::string runEmulated(ir::Module &module, int ranks, std::vector<Tensor> &tens
   for (ir::Op &op : kernel->body().ops()) {
     if (op.is(ir::OpKind::Space))
       launch.first_program[launch.programs / 2] = launch.programs, launch.programs += 2;
-    if (op.is(ir::OpKind::Param) && op.boolAttrOr("zero", false))
+    if (op.is(ir::OpKind::Param) && op.get(ir::attr::zero))
       launch.flags |= DTILE_KERNEL_ENTRY_BARRIER;
   }
   for (int32_t space = launch.programs / 2; space <= DTILE_DEVICE_MAX_SPACES; ++space)
     launch.first_program[space] = launch.programs;
-  if (kernel->boolAttrOr("entry_barrier", false))
+  if (kernel->get(ir::attr::entry_barrier))
     launch.flags |= DTILE_KERNEL_ENTRY_BARRIER;
   launch.num_ranks = ranks;
   const auto run = entry->toPtr<KernelFunctionPointer>();
@@ -710,7 +708,7 @@ std::string runEmulated(ir::Module &module, int ranks, std::vector<Tensor> &tens
       }
     }
     std::string problem =
-        runPrograms(std::move(programs), unsigned(kernel->intAttr("threads")), sharedBytes);
+        runPrograms(std::move(programs), unsigned(kernel->get(ir::attr::threads)), sharedBytes);
     for (const Rank &rank : team.ranks)
       if (problem.empty() && rank.report.state != 0)
         problem = "rank " + std::to_string(rank.number) + " fails at site " +

@@ -63,7 +63,7 @@ public:
     how = How(below(5));
     dtype = how == How::ReduceAdd ? DType::I32 : kTypes[below(5)];
     isFar = below(2) == 0;
-    // Rows that a copy engine would take, now and then.
+    // Rows that TMA would take, now and then.
     const bool isLarge = seed % 8 == 0 && (how == How::Put || how == How::Get);
     const unsigned rank = isLarge ? 2 : below(4);
     const bool isTile = how != How::Put && how != How::Get;

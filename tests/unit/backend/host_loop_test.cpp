@@ -628,7 +628,7 @@ TEST(HostControl, ARunningRescaleKeepsBothTiles) {
             "      yield %new, %p\n    }\n    store %m, %t\n    store %l, %u\n");
 }
 
-/// What several iterations load may be on its way at once (pass load-together): of five iterations
+/// What several iterations load may be on its way at once (pass batch-loads): of five iterations
 /// to none, in the order of the loop, some behind the end of what is read.
 TEST(HostControl, LoopsComputeWithWhatTheyLoad) {
   for (const std::string step : {"1", "2", "3", "40"})

@@ -56,8 +56,8 @@ double worstError(const std::string &op, double (*exact)(double), uint32_t step)
         continue;
       }
       const double unit = std::max(std::ldexp(1.0, std::ilogb(nearest) - 23), 0x1p-149);
-      const double error = nearest == 0 ? std::fabs(out[i]) / 0x1p-149
-                                        : std::fabs(double(out[i]) - wanted) / unit;
+      const double error =
+          nearest == 0 ? std::fabs(out[i]) / 0x1p-149 : std::fabs(double(out[i]) - wanted) / unit;
       worst = std::max(worst, std::isnan(error) ? 1e9 : error);
     }
   }

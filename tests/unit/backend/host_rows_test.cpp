@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Products of rows that are picked by number in each iteration of a loop: keys in pages, tokens
-// that were chosen. GPUs copy them ahead (pass copy-ahead).
+// that were chosen. GPUs copy them ahead (pass multistage-copies).
 #include "host_support.h"
 #include "kernel_text.h"
 

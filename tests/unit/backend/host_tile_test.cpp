@@ -271,7 +271,7 @@ TEST(HostTile, PickedRowsAreThoseOfTheWindow) {
 }
 
 TEST(HostTile, PickedRowsAreSummedInTheOrderOfTheLoop) {
-  // Beside a product several rows are read together (pass load-together): of loops of one round, of
+  // Beside a product several rows are read together (pass batch-loads): of loops of one round, of
   // several, of one that is not whole, and of lengths that are not known.
   for (const char *length : {"1", "3", "11", "12", "known by no one"}) {
     const bool isKnown = length[0] != 'k';

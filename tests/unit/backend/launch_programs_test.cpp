@@ -62,8 +62,8 @@ protected:
     Diagnostics diagnostics(sources_);
     module_ = ir::parseModule(sources_.add("test.dtir", text), sources_, types_, diagnostics);
     ASSERT_TRUE(module_) << report(diagnostics);
-    const auto pipeline =
-        passes::parsePipeline(target.passes(arch), passes::allPasses(), diagnostics);
+    const auto pipeline = passes::parsePipeline(passes::devicePipelineText(*target.facts(arch)),
+                                                passes::allPasses(), diagnostics);
     ASSERT_TRUE(pipeline) << report(diagnostics);
     passes::PassContext context(diagnostics);
     context.facts = target.facts(arch);

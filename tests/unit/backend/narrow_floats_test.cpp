@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Every one-byte float widened to a half by the code that GPUs get, folded to a constant.
 #include "backend/gpu/bodies/narrow_floats.h"
-#include "ir/analysis/matrix_products.h"
 #include "ir/core/layout.h"
+#include "ir/machine/matrix_products.h"
 
 #include "llvm/Analysis/ConstantFolding.h"
 #include "llvm/Analysis/TargetFolder.h"

@@ -60,8 +60,7 @@ TEST(DType, EveryNarrowValueWidensExactly) {
         EXPECT_EQ(std::signbit(got), exact.isNegative());
         continue;
       }
-      ASSERT_EQ(std::bit_cast<uint64_t>(got),
-                std::bit_cast<uint64_t>(exact.convertToDouble()))
+      ASSERT_EQ(std::bit_cast<uint64_t>(got), std::bit_cast<uint64_t>(exact.convertToDouble()))
           << dtypeName(format.type).str() << ' ' << i;
     }
   }

@@ -43,8 +43,7 @@ std::vector<Lexed> tokensOf(const std::string &text) {
   const FileId file = sources.add("f.dtile", text);
   std::vector<Lexed> result;
   for (const parse::Token &token : parse::tokenize(file, sources, diagnostics))
-    result.push_back(
-        {sources.text(file).slice(token.begin, token.end).rtrim().str(), token.kind});
+    result.push_back({sources.text(file).slice(token.begin, token.end).rtrim().str(), token.kind});
   return result;
 }
 
@@ -181,14 +180,21 @@ TEST(Format, LongStatementsBreakAtTheOutermostPlace) {
   const std::string a = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
   EXPECT_EQ(formatted("fn f() {\nlet x = g(" + a + ", " + a + ") + h(" + a + ");\n}"),
             "fn f() {\n"
-            "    let x = g(" + a + ", " + a + ")\n"
-            "          + h(" + a + ");\n"
-            "}\n");
-  EXPECT_EQ(formatted("fn f() {\nx = g(" + a + ", " + a + ", " + a + ");\n}"),
-            "fn f() {\n"
-            "    x = g(" + a + ", " + a + ",\n"
-            "          " + a + ");\n"
-            "}\n");
+            "    let x = g(" +
+                a + ", " + a +
+                ")\n"
+                "          + h(" +
+                a +
+                ");\n"
+                "}\n");
+  EXPECT_EQ(formatted("fn f() {\nx = g(" + a + ", " + a + ", " + a + ");\n}"), "fn f() {\n"
+                                                                               "    x = g(" +
+                                                                                   a + ", " + a +
+                                                                                   ",\n"
+                                                                                   "          " +
+                                                                                   a +
+                                                                                   ");\n"
+                                                                                   "}\n");
 }
 
 TEST(Format, BreaksOfTheAuthorStay) {
@@ -328,7 +334,7 @@ TEST(Format, PropertiesHoldOnAllPrograms) {
 
 // The same tokens with other spaces, line breaks and comments between them.
 std::string scrambled(const std::string &text, std::mt19937 &random) {
-  static constexpr const char *kBetween[] = {" ",    " ",          "  ",       "\n",
+  static constexpr const char *kBetween[] = {" ",    " ",          "  ",        "\n",
                                              "\n\n", "\n\n\n    ", " /* c */ ", " // c\n"};
   const unsigned choices = random() % 3 == 0 ? 8 : 6;
   std::string result;

@@ -65,9 +65,8 @@ protected:
     std::vector<FixIt> fixes;
     for (const Diagnostic &one : diagnostics.all())
       fixes.insert(fixes.end(), one.fixes.begin(), one.fixes.end());
-    std::sort(fixes.begin(), fixes.end(), [](const FixIt &a, const FixIt &b) {
-      return a.range.begin > b.range.begin;
-    });
+    std::sort(fixes.begin(), fixes.end(),
+              [](const FixIt &a, const FixIt &b) { return a.range.begin > b.range.begin; });
     std::string text = sources.text(file).str();
     for (const FixIt &fix : fixes)
       text.replace(sources.offsetInFile(fix.range.begin),
@@ -163,8 +162,8 @@ TEST_F(ParserTest, ContextWordsAreNames) {
 
 TEST_F(ParserTest, RangesOfNodesAreExact) {
   const ast::Module &parsed = parse("const X = a + f(b)[1] * 2;");
-  const auto *sum = llvm::cast<ast::BinaryExpr>(
-      llvm::cast<ast::ConstDecl>(parsed.decls.front())->value);
+  const auto *sum =
+      llvm::cast<ast::BinaryExpr>(llvm::cast<ast::ConstDecl>(parsed.decls.front())->value);
   EXPECT_EQ(sources.text(sum->range), "a + f(b)[1] * 2");
   EXPECT_EQ(sources.text(sum->opRange), "+");
   const auto *product = llvm::cast<ast::BinaryExpr>(sum->rhs);
@@ -246,16 +245,16 @@ TEST_F(ParserTest, WalkerVisitsInSourceOrder) {
 
 TEST_F(ParserTest, TenMistakesGiveTenMessages) {
   parse("kernel k(\n"
-        "    a: in f32[N]\n"          // a comma
-        "    b: outt f32[N],\n"       // out
-        ") over (i of N) {\n"         // in
-        "    let x = 1\n"             // a semicolon
-        "    let y = f(a[i, 2);\n"    // a bracket
-        "    retrun x;\n"             // return
-        "    let = 4;\n"              // a name
-        "    if x = 3 { }\n"          // ==
-        "    x = 5 + ;\n"             // an operand
-        "    y = 08x;\n"              // a number
+        "    a: in f32[N]\n"       // a comma
+        "    b: outt f32[N],\n"    // out
+        ") over (i of N) {\n"      // in
+        "    let x = 1\n"          // a semicolon
+        "    let y = f(a[i, 2);\n" // a bracket
+        "    retrun x;\n"          // return
+        "    let = 4;\n"           // a name
+        "    if x = 3 { }\n"       // ==
+        "    x = 5 + ;\n"          // an operand
+        "    y = 08x;\n"           // a number
         "}\n");
   EXPECT_THAT(places(),
               ElementsAre("2:17 E0102", "3:8 E0102", "4:11 E0102", "5:14 E0102", "6:21 E0102",
@@ -304,9 +303,8 @@ TEST_F(ParserTest, PlansAreReservedAndPassedOver) {
 
 TEST_F(ParserTest, ReservedWordsAsNamesSaySo) {
   parse("fn kernel() { }\nfn f(after: i32) { }");
-  EXPECT_THAT(messages(),
-              ElementsAre("expected a function name but found keyword `kernel`",
-                          "expected a parameter or `)` but found keyword `after`"));
+  EXPECT_THAT(messages(), ElementsAre("expected a function name but found keyword `kernel`",
+                                      "expected a parameter or `)` but found keyword `after`"));
   EXPECT_EQ(diagnostics.all()[0].notes.front().message, "`kernel` is a reserved word");
 }
 
@@ -390,9 +388,8 @@ TEST_P(DepthTest, IsReportedOnceAndTheRestIsParsed) {
   // What is repeated, what stands in the middle, what is repeated behind it.
   const auto [open, rest] = llvm::StringRef(GetParam()).split('~');
   const auto [middle, close] = rest.split('~');
-  const ast::Module &parsed =
-      parse("fn f() { x = a " + repeated(open.str(), 10000) + middle.str() +
-            repeated(close.str(), 10000) + "; }\nconst LAST = 1;\n");
+  const ast::Module &parsed = parse("fn f() { x = a " + repeated(open.str(), 10000) + middle.str() +
+                                    repeated(close.str(), 10000) + "; }\nconst LAST = 1;\n");
   ASSERT_EQ(diagnostics.all().size(), 1u) << messages().front();
   EXPECT_EQ(diagInfo(diagnostics.all().front().id).code, "E0105");
   ASSERT_FALSE(parsed.decls.empty());
@@ -401,9 +398,8 @@ TEST_P(DepthTest, IsReportedOnceAndTheRestIsParsed) {
 
 INSTANTIATE_TEST_SUITE_P(Parser, DepthTest,
                          ::testing::Values("+ (~b~)", "+ x[~b~]", "+ f(~b~)", "? c : ~b", "? ~b",
-                                           "+ c * d", "< c", ".b", "@b", "()", "after c ",
-                                           "- ~b", "* f<c ~~>(1)", "; { a~; b;~}",
-                                           "; while c { a~~;}",
+                                           "+ c * d", "< c", ".b", "@b", "()", "after c ", "- ~b",
+                                           "* f<c ~~>(1)", "; { a~; b;~}", "; while c { a~~;}",
                                            "; if b { } else if c { } else { a~~; }"));
 
 TEST_F(ParserTest, LongChainsOfElseAreCut) {
@@ -419,11 +415,47 @@ TEST_F(ParserTest, MistakesPastTheLimitEndTheFile) {
 }
 
 TEST_F(ParserTest, JunkTerminates) {
-  for (const char *piece :
-       {"(", ")", "[", "]", "{", "}", ",", ";", ":", "@", "..", "<", ">", "after ", "kernel ",
-        "role ", "when all ", "over (", "let ", "let (", "for ", "if ", "else ", "=", "\"", "'",
-        "fn f(", "test \"\" ", "import ", "const ", "?", "- ", "yield ", "a b ", "a:b ", "0x",
-        "\xE2\x80\x9C", "/*", "//", "x[1 2 ", "f(a b "}) {
+  for (const char *piece : {"(",
+                            ")",
+                            "[",
+                            "]",
+                            "{",
+                            "}",
+                            ",",
+                            ";",
+                            ":",
+                            "@",
+                            "..",
+                            "<",
+                            ">",
+                            "after ",
+                            "kernel ",
+                            "role ",
+                            "when all ",
+                            "over (",
+                            "let ",
+                            "let (",
+                            "for ",
+                            "if ",
+                            "else ",
+                            "=",
+                            "\"",
+                            "'",
+                            "fn f(",
+                            "test \"\" ",
+                            "import ",
+                            "const ",
+                            "?",
+                            "- ",
+                            "yield ",
+                            "a b ",
+                            "a:b ",
+                            "0x",
+                            "\xE2\x80\x9C",
+                            "/*",
+                            "//",
+                            "x[1 2 ",
+                            "f(a b "}) {
     for (const char *prefix :
          {"", "fn f() { ", "kernel k(", "kernel k() { role r { x[", "const X = f("})
       parse(prefix + repeated(piece, 3000));

@@ -165,7 +165,7 @@ kernel @k {
     void bodyStarts(const BodyId &body) override {
       EXPECT_TRUE(numbers.insert(body.number).second);
       if (body.space) {
-        EXPECT_EQ(body.space->strAttr("name"), "main");
+        EXPECT_EQ(body.space->get(ir::attr::name), "main");
         starts.emplace_back(body.launch, body.positions[0]);
       }
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The fragments of AMD's matrix instructions, against what AMD's Matrix Instruction Calculator says
 // where the hardware has its operands. The instructions are done by hand here.
-#include "ir/analysis/target_facts.h"
 #include "ir/core/layout.h"
+#include "ir/machine/target_facts.h"
 
 #include <gtest/gtest.h>
 

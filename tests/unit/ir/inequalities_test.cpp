@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // What is refuted, and what must not be: everything that some integers satisfy.
-#include "ir/analysis/inequalities.h"
+#include "ir/analysis/algebra/inequalities.h"
 
 #include "gtest/gtest.h"
 

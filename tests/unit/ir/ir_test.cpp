@@ -25,7 +25,7 @@ struct IrTest : testing::Test {
   IrTest() {
     builder.setInsertionPointToEnd(module.body());
     function = builder.op(OpKind::Func, {});
-    function->setAttr("name", "f");
+    function->set(attr::name, "f");
     x = function->body().addArgument(types.index(), "x");
     y = function->body().addArgument(types.index(), "y");
     builder.setInsertionPointToEnd(function->body());
@@ -56,7 +56,7 @@ struct IrTest : testing::Test {
 TEST_F(IrTest, UsesFollowEveryEdit) {
   Value *sum = builder.add(x, x);
   Op *call = builder.op(OpKind::Call, {x, sum, x, y, x});
-  call->setAttr("callee", "f");
+  call->set(attr::callee, "f");
   expectConsistentUses();
   EXPECT_THAT(x->uses(), SizeIs(5));
 
@@ -132,20 +132,32 @@ TEST_F(IrTest, MovingKeepsTheRestInOrder) {
 
 TEST_F(IrTest, AttributesAreSortedAndTyped) {
   Op *op = builder.op(OpKind::Quiet, {});
-  op->setAttr("zeta", int64_t(1));
-  op->setAttr("alpha", true);
-  op->setAttr("mid", std::vector<std::string>{});
-  op->setAttr("zeta", int64_t(2));
+  op->set(attr::stages, 1);
+  op->set(attr::awaited, true);
+  op->set(attr::names, std::vector<std::string>{});
+  op->set(attr::stages, 2);
   EXPECT_THAT(op->attrs(), SizeIs(3));
-  EXPECT_EQ(op->attrs()[0].name, "alpha");
-  EXPECT_EQ(op->intAttr("zeta"), 2);
-  EXPECT_EQ(op->intAttrOr("missing", 7), 7);
-  EXPECT_TRUE(op->boolAttrOr("alpha", false));
+  EXPECT_EQ(op->attrs()[0].name, "awaited");
+  EXPECT_EQ(op->get(attr::stages), 2);
+  EXPECT_EQ(op->getOr(attr::batch, 7), 7);
+  EXPECT_TRUE(op->get(attr::awaited));
+  EXPECT_FALSE(op->get(attr::ordered));
   // An empty list reads as either kind.
-  EXPECT_TRUE(op->strsAttr("mid").empty());
-  EXPECT_TRUE(op->intsAttr("mid").empty());
-  op->removeAttr("alpha");
-  EXPECT_FALSE(op->hasAttr("alpha"));
+  EXPECT_TRUE(op->get(attr::names).empty());
+  EXPECT_TRUE(op->get(AttrKey<std::vector<int64_t>>{"names"}).empty());
+  op->remove(attr::awaited);
+  EXPECT_FALSE(op->has(attr::awaited));
+}
+
+TEST_F(IrTest, EnumerationsAreStringsInTheText) {
+  Op *op = builder.op(OpKind::Quiet, {});
+  op->set(attr::via, LoadPath::Threads);
+  EXPECT_EQ(op->get(AttrKey<std::string>{"via"}), "threads");
+  EXPECT_EQ(op->get(attr::via), LoadPath::Threads);
+  for (const ParamMode mode :
+       {ParamMode::In, ParamMode::Out, ParamMode::InOut, ParamMode::Symm, ParamMode::Scratch})
+    EXPECT_EQ(enumFromText<ParamMode>(enumText(mode)), mode);
+  EXPECT_EQ(enumFromText<LoadPath>("by magic"), std::nullopt);
 }
 
 TEST_F(IrTest, EqualTypesAreOneType) {
@@ -219,7 +231,7 @@ TEST_F(IrTest, ValuesDoNotCrossFunctions) {
   builder.op(OpKind::Return, {});
   builder.setInsertionPointToEnd(module.body());
   Op *other = builder.op(OpKind::Func, {});
-  other->setAttr("name", "g");
+  other->set(attr::name, "g");
   builder.setInsertionPointToEnd(other->body());
   builder.op(OpKind::Return, {x});
   EXPECT_THAT(verify(module),

@@ -92,9 +92,8 @@ TEST(Layout, CopiesAreFoundInTheFirstPlace) {
 TEST(Layout, TextReadsBack) {
   for (const char *text : {"[| |]", "[1:1 | - 0:2 | 0:4+1:8 -]", "[| 1:1 |]"})
     EXPECT_EQ(read(text, 2).str(), text);
-  for (const char *text : {"", "[|]",
-                            "[| | |]", "[2:1 | |]",
-                           "[0:0 | |]", "[0:1+0:2 | |]", "[x | |]"})
+  for (const char *text :
+       {"", "[|]", "[| | |]", "[2:1 | |]", "[0:0 | |]", "[0:1+0:2 | |]", "[x | |]"})
     EXPECT_FALSE(Layout::parse(text, 2)) << text;
 }
 

@@ -313,7 +313,7 @@ TEST_F(LoweringTest, FunctionsTakeRangesApart) {
   std::string text;
   llvm::raw_string_ostream os(text);
   ir::print(module_, os);
-  EXPECT_THAT(text, HasSubstr("func @middle {inline = true} (%r: index, %r.limit: index, "
+  EXPECT_THAT(text, HasSubstr("func @middle {inline_hint = true} (%r: index, %r.limit: index, "
                               "%r.index: index)"));
   EXPECT_THAT(text, HasSubstr("return %r.index"));
 }
@@ -322,7 +322,8 @@ class SizesTest : public testing::Test {
 protected:
   SizesTest() { builder_.setInsertionPointToEnd(module_.body()); }
   ir::Value *launchDim(int64_t dim) {
-    return builder_.value(ir::OpKind::LaunchDim, {}, {}, {{"dim", dim}, {"param", int64_t(0)}});
+    return builder_.value(ir::OpKind::LaunchDim, {}, {},
+                          {{ir::attr::dim, dim}, {ir::attr::param, int64_t(0)}});
   }
   ir::Value *rank() { return builder_.value(ir::OpKind::Rank, {}); }
   ir::Value *numRanks() { return builder_.value(ir::OpKind::NumRanks, {}); }

@@ -22,7 +22,7 @@ constexpr llvm::StringLiteral kText = "func @f (%x: index) {\n"
 // Passes that do one thing each.
 
 bool rename(Module &module, PassContext &context) {
-  module.body().ops().front().setAttr("name", "renamed");
+  module.body().ops().front().set(attr::name, "renamed");
   return true;
 }
 bool breakIt(Module &module, PassContext &context) {
@@ -120,7 +120,7 @@ TEST_F(PassManagerTest, PrintsBeforeAndAfterWhereAsked) {
 TEST_F(PassManagerTest, RefusesToPrintAroundWhatDoesNotRun) {
   EXPECT_FALSE(run("rename", {.printAfter = {"note"}}));
   EXPECT_THAT(reported(), ElementsAre(diag::ir_pass_not_run));
-  EXPECT_EQ(module->body().ops().front().strAttr("name"), "f");
+  EXPECT_EQ(module->body().ops().front().get(attr::name), "f");
 }
 
 TEST_F(PassManagerTest, TimesEveryRun) {
@@ -131,7 +131,7 @@ TEST_F(PassManagerTest, TimesEveryRun) {
 TEST_F(PassManagerTest, BisectionLeavesOutOptionalPassesOnly) {
   EXPECT_FALSE(run("note,rename,note,refuse", {.bisect = 1}));
   EXPECT_EQ(context.remarks.size(), 1u);
-  EXPECT_EQ(module->body().ops().front().strAttr("name"), "f");
+  EXPECT_EQ(module->body().ops().front().get(attr::name), "f");
   EXPECT_THAT(said, HasSubstr("bisect: running pass 1, `note`\n"
                               "bisect: not running pass 2, `rename`\n"
                               "bisect: not running pass 3, `note`\n"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Index polynomials: normal form, division, remainder, solving.
-#include "ir/analysis/polynomial.h"
+#include "ir/analysis/algebra/polynomial.h"
 
 #include "gtest/gtest.h"
 

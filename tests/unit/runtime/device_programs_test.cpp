@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The rule that shares a device's programs between the spaces of a launch.
-#include "backend/runtime/device_programs.h"
+#include "backend/runtime/device/device_programs.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -63,8 +63,8 @@ struct TestKernel {
 
 /// What the library has written down.
 std::string calls() {
-  void *library = dlopen((std::string(kHome) + "/lib/libnvshmem_host.so.3").c_str(),
-                         RTLD_NOW | RTLD_NOLOAD);
+  void *library =
+      dlopen((std::string(kHome) + "/lib/libnvshmem_host.so.3").c_str(), RTLD_NOW | RTLD_NOLOAD);
   const auto *log = library ? static_cast<char *>(dlsym(library, "fake_nvshmem_log")) : nullptr;
   return log ? log : "not opened";
 }

@@ -7,9 +7,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <cstddef>
 #include <cstdlib>
-#include <csignal>
 #include <cstring>
 #include <sys/mman.h>
 #include <sys/socket.h>

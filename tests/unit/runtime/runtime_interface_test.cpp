@@ -30,8 +30,8 @@ protected:
   std::string with(void *data, int64_t elements, int64_t stride = 1) {
     Arguments arguments(2);
     for (int32_t rank = 0; rank < 2; ++rank) {
-      dtile_tensor x = tensor(
-          static_cast<int32_t *>(dtile_symm_address(team.get(), data, rank)), {elements});
+      dtile_tensor x =
+          tensor(static_cast<int32_t *>(dtile_symm_address(team.get(), data, rank)), {elements});
       x.stride[0] = stride;
       arguments.add(rank, x);
     }
@@ -41,8 +41,8 @@ protected:
   }
   Team team = makeTeam(2, 1, 0, 1 << 20);
   dtile_param_desc params[1] = {{"x", DTILE_PARAM_TENSOR, DTILE_MODE_SYMM, DTILE_I32, 1, 0, 1}};
-  dtile_kernel_desc kernel = {DTILE_ABI_VERSION, 0,       "s",     "s.dtile", 1, 0, 0, 0,
-                              params,            nullptr, nullptr, 0,         nothing};
+  dtile_kernel_desc kernel = {DTILE_ABI_VERSION, 0,       "s", "s.dtile", 1, 0, 0, 0, params,
+                              nullptr,           nullptr, 0,   nothing};
   void *first = nullptr, *second = nullptr;
 };
 
@@ -89,8 +89,8 @@ TEST_F(SymmetricArguments, SizesThatOverflowAreRefused) {
 TEST(Interface, KernelWithoutHostCodeIsRefusedOnProcessors) {
   Team team = makeTeam(2, 1);
   const dtile_space_desc spaces[] = {{"", 0, -1, 0, 0, nullptr, nullptr, nullptr, 0, nullptr}};
-  const dtile_kernel_desc kernel = {DTILE_ABI_VERSION, 0,       "k",     "k.dtile", 0, 1, 0, 0,
-                                    nullptr,           spaces,  nullptr, 0,         nullptr};
+  const dtile_kernel_desc kernel = {DTILE_ABI_VERSION, 0,      "k",     "k.dtile", 0,      1, 0, 0,
+                                    nullptr,           spaces, nullptr, 0,         nullptr};
   EXPECT_EQ(dtile_launch_all(team.get(), &kernel, nullptr, 0), DTILE_INVALID);
   EXPECT_STREQ(dtile_last_error(), "kernel `k` has no code for processors: compile it with "
                                    "--target host, too, or make a team of GPUs");

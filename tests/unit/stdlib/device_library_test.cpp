@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The shmem device library on threads of this process (device_threads.h): copies of all shapes,
 // launches of several ranks that send and wait, and launches that fail.
-#include "stdlib/shmem/device.h"
+#include "backend/device_library/device.h"
 
 #include "gtest/gtest.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Elementary functions of the device library against this machine's libm.
 #define DTILE_MATH(name) device_##name
-#include "stdlib/shmem/math.c"
+#include "backend/device_library/math.c"
 
 #include "gtest/gtest.h"
 

@@ -1,0 +1,577 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The consumer warpgroups: they multiply what the ring's slots hold.
+#include "backend/gpu/staged/mma_warpgroups.h"
+
+#include "backend/llvm/sink.h"
+#include "frontend/base/check.h"
+#include "ir/analysis/row_gathers.h"
+
+#include <utility>
+
+namespace dtile::backend::gpu {
+
+using ir::Op;
+using ir::OpKind;
+using llvm::Value;
+
+namespace {
+
+bool areZeros(llvm::ArrayRef<Value *> values) {
+  return llvm::all_of(values, [](const Value *value) {
+    const auto *constant = llvm::dyn_cast<llvm::Constant>(value);
+    return constant && constant->isNullValue();
+  });
+}
+
+/// Whether a tile is wanted in this layout by products alone, which read it from shared memory.
+bool isOnlyKept(const Op &convert) {
+  return llvm::all_of(convert.result()->uses(), [](const ir::Use &use) {
+    return use.index == 0 && use.user->has(ir::attr::resident);
+  });
+}
+
+bool isOfGroups(const Op &op) { return op.is(OpKind::Dot) && op.has(ir::attr::warpgroups); }
+
+/// The products of an iteration.
+llvm::SmallVector<const Op *, 2> productsIn(const ir::Block &body) {
+  llvm::SmallVector<const Op *, 2> products;
+  for (const Op &op : body.ops())
+    if (isOfGroups(op))
+      products.push_back(&op);
+  return products;
+}
+
+bool isAwaitedProduct(const Op &op) { return isOfGroups(op) && op.get(ir::attr::awaited); }
+
+} // namespace
+
+void MmaWarpgroups::lowerBodies(Op &space, const BodyRange &range) {
+  group_ = b.CreateLShr(warp_.uniform(b, kernel_.thread),
+                        llvm::Log2_32(unsigned(gpu_.device.facts().groupThreads)), "group");
+  place_.begin(0);
+  body_.begin(0);
+  // The first group's first part finds nothing in its way: the phase before counts as over.
+  if (ring_.output && ring_.output->parts > 1)
+    output_.beginAt(b.CreateZExt(b.CreateIsNull(group_), b.getInt32Ty()));
+  else
+    output_.begin(1);
+  prefetched_.begin(0);
+  ignoresFailures_ = true;
+  ir::walk(space.body(), [&](Op &op) {
+    if (op.hasEffect(ir::Write | ir::RemoteWrite | ir::Signal))
+      ignoresFailures_ &= isOfEpilogue(op);
+  });
+  BodyLowering::lowerBodies(space, range);
+  // What is in shared memory has other uses behind.
+  if (ring_.output)
+    waitPhase(ring_.output->ended, b.getInt32(0));
+}
+
+void MmaWarpgroups::lowerOp(Op &op) {
+  if (isStagedLoad(op) || isForHelpers(op) || ir::isForRows(op, ir::LoadPath::Rows))
+    return;
+  if (isScalarLoad(op))
+    return readScalars(op);
+  awaitOperands(op);
+  if (isOfGroups(op))
+    return multiply(op);
+  if (op.is(OpKind::Yield) && llvm::any_of(op.parentBlock()->ops(), isAwaitedProduct))
+    return endIteration();
+  if (isOfEpilogue(op)) {
+    if (!op.is(OpKind::Notify) && !op.is(OpKind::Await))
+      stageOutput(op);
+    return;
+  }
+  if (op.is(OpKind::Wait) && ignoresFailures_)
+    return awaitCells(op);
+  // What is inside of it may be emitted where this op is not.
+  if (op.numRegions() > 0)
+    releasePrefetched();
+  if (isEpilogueLoad(op) && ring_.output)
+    readPrefetched(op);
+  else if (op.is(OpKind::For) && op.has(ir::attr::stages))
+    lowerLoop(op);
+  else
+    BodyLowering::lowerOp(op);
+  if (&op == prefetchedUntil_)
+    releasePrefetched();
+  for (ir::Value *result : op.results())
+    storeResident(result);
+}
+
+void MmaWarpgroups::storeResident(ir::Value *tile) {
+  const auto kept = ring_.kept.find(tile);
+  if (kept == ring_.kept.end())
+    return;
+  // Products of the body before may still read what was there, in other warps.
+  sync();
+  writeShared(kept->second.shared, info(tile->type()), registers(tile));
+  bulk_.sharedProxyFence(b);
+  sync();
+}
+
+void MmaWarpgroups::lowerLoop(Op &loop) {
+  llvm::SmallVector<std::pair<ir::Value *, Registers>, 2> constants;
+  const llvm::SmallPtrSet<ir::Value *, 2> around = zeros_;
+  for (ir::Value *begin : loop.operands().drop_front(3)) {
+    if (!begin->type().isTile())
+      continue;
+    Registers values(registers(begin));
+    if (!areZeros(values))
+      continue;
+    constants.emplace_back(begin, values);
+    mma_.writeZeros(b, values);
+    setRegisters(begin, values);
+    zeros_.insert(begin);
+  }
+  BodyLowering::lowerOp(loop);
+  // Who else uses them may stand where this loop does not lead.
+  for (auto &[begin, values] : constants)
+    setRegisters(begin, values);
+  zeros_ = around;
+  finish(loop);
+}
+
+/// What the threads have polled is there for all when they have met. They go on where it never
+/// came: the warp that stores learns of it, and nobody else stores or tells anything in this space.
+void MmaWarpgroups::awaitCells(Op &op) {
+  when(b.CreateIsNotNull(pollCells(op)), "wait.failed",
+       [&] { b.CreateStore(b.getInt32(1), shared(ring_.failed)); });
+  sync();
+}
+
+Value *MmaWarpgroups::nextBody(const BodyRange &) {
+  waitPhase(body_.barrier(ring_.bodiesFull, body_.slot()), body_.phase());
+  return readBodyNumber();
+}
+
+Value *MmaWarpgroups::previousSlot() {
+  Value *slot = place_.slot();
+  return b.CreateSelect(b.CreateICmpEQ(slot, b.getInt32(0)), b.getInt32(ring_.stages - 1),
+                        b.CreateSub(slot, b.getInt32(1)));
+}
+
+void MmaWarpgroups::awaitOutputRead() {
+  const OutputTile &output = *ring_.output;
+  Value *before = b.getInt32(0);
+  if (output.parts > 1)
+    before = b.CreateSelect(b.CreateIsNull(group_), b.getInt32(uint32_t(output.parts - 1)),
+                            b.CreateSub(group_, b.getInt32(1)));
+  waitPhase(output_.barrier(output.drained, before), output_.phase());
+  output_.next();
+}
+
+void MmaWarpgroups::stageOutput(Op &store) {
+  const OutputTile &output = *ring_.output;
+  if (!ring_.lastLoop)
+    awaitOutputRead();
+  // Other threads may still be reading what was brought there.
+  if (!output.brought.empty())
+    sync();
+  ir::Value *tile = store.operand(0);
+  SharedTile own = output.tile;
+  if (output.parts > 1) {
+    // Where the tile would begin, if there were room for all of it.
+    const int64_t bytes = output.partRows * own.strides[0];
+    Value *skipped = b.CreateNeg(b.CreateMul(group_, b.getInt32(uint32_t(bytes))));
+    own.base = b.CreateGEP(b.getInt8Ty(), own.base, skipped);
+  }
+  llvm::BasicBlock &here = *b.GetInsertBlock();
+  llvm::Instruction *last = here.empty() ? nullptr : &here.back();
+  writeShared(own, info(tile->type()), registers(tile));
+  sinkToStores(here, last);
+  bulk_.sharedProxyFence(b);
+  bulk_.arrive(b, output.stored);
+}
+
+namespace {
+
+/// The op behind which a loaded tile is not needed any more: that uses it, or its cast, where that
+/// is all that uses it and elementwise; else the load.
+const Op *lastUseOf(const Op &load) {
+  const auto next = [&](const Op &op) -> const Op * {
+    const Op *user = op.result()->hasOneUse() ? op.result()->uses()[0].user : nullptr;
+    const bool isElementwise = user && OpKind::Add <= user->kind() && user->kind() <= OpKind::Cast;
+    return isElementwise && user->parentBlock() == load.parentBlock() ? user : nullptr;
+  };
+  const Op *op = next(load);
+  if (op && op->is(OpKind::Cast))
+    op = next(*op) ? next(*op) : op;
+  return op ? op : &load;
+}
+
+} // namespace
+
+/// Says that what was taken last is in registers, once.
+void MmaWarpgroups::releasePrefetched() {
+  if (std::exchange(prefetchedUntil_, nullptr))
+    bulk_.arrive(b, ring_.output->taken);
+}
+
+void MmaWarpgroups::readPrefetched(Op &load) {
+  const OutputTile &output = *ring_.output;
+  // The next one does not come before the last one has been taken.
+  releasePrefetched();
+  waitPhase(output.arrived, prefetched_.phase());
+  prefetched_.next();
+  setRegisters(load.result(), readShared(output.tile, info(load.result()->type())));
+  // Not before its elements are where they are used: there are not registers for all.
+  prefetchedUntil_ = lastUseOf(load);
+}
+
+/// The load that a tile is, up to the order of its elements; null where it is something else.
+const Op *MmaWarpgroups::loadOf(const ir::Value *tile) {
+  const Op *op = tile->definingOp();
+  while (op && (op->is(OpKind::Trans) || op->is(OpKind::Convert)))
+    op = op->operand(0)->definingOp();
+  return op && isStagedLoad(*op) ? op : nullptr;
+}
+
+/// Whether all uses lead to what other walkers do, or to nothing. What deferred ops wait for is the
+/// groups': who stores waits only for them.
+bool MmaWarpgroups::isForHelpers(const Op &op) {
+  if (op.is(OpKind::Convert) && isOnlyKept(op))
+    return true;
+  if (op.is(OpKind::Trans) || op.is(OpKind::Convert))
+    return loadOf(op.operand(0)) != nullptr;
+  const bool isCell = op.is(OpKind::SigSlice) || op.is(OpKind::SigAt);
+  const bool isAcquire =
+      (op.is(OpKind::Wait) || op.is(OpKind::TokenJoin)) && op.result()->type().isAcquire();
+  return (isCell || isAcquire) && llvm::all_of(op.result()->uses(), [&](const ir::Use &use) {
+           return isStagedLoad(*use.user) || isEpilogueLoad(*use.user) ||
+                  (isCell && isOfEpilogue(*use.user)) || isForHelpers(*use.user);
+         });
+}
+
+void MmaWarpgroups::release(Value *slot) {
+  Value *lane = b.CreateAnd(kernel_.thread, b.getInt32(31));
+  bulk_.arriveWhere(b, b.CreateIsNull(lane), place_.barrier(ring_.empty, slot));
+}
+
+namespace {
+
+/// An operand of a product, in its slot.
+struct SharedFactor {
+  BoxedTile tile;
+  /// The tile's last dimension is not the one that is summed over.
+  bool isMnMajor;
+
+  /// Along the sum, and along the dimension that is summed over.
+  [[nodiscard]] int64_t rows() const { return isMnMajor ? tile.columns() : tile.rows; }
+  [[nodiscard]] int64_t depth() const { return isMnMajor ? tile.rows : tile.columns(); }
+  /// Bytes from the first row to this one, which begins a box where rows lie across.
+  [[nodiscard]] int64_t rowOffset(int64_t row) const {
+    if (!isMnMajor)
+      return row * tile.swizzle;
+    return row * int64_t(dtypeBytes(tile.dtype)) / tile.swizzle * tile.boxBytes();
+  }
+  /// Bytes to an instruction's part of the dimension that is summed over.
+  [[nodiscard]] int64_t depthOffset(int64_t depth) const {
+    if (isMnMajor)
+      return depth * tile.swizzle;
+    const int64_t at = depth * int64_t(dtypeBytes(tile.dtype));
+    return at / tile.swizzle * tile.boxBytes() + at % tile.swizzle;
+  }
+  [[nodiscard]] SharedOperand shared() const {
+    return {tile.dtype, unsigned(tile.swizzle), isMnMajor, unsigned(tile.boxBytes())};
+  }
+};
+
+/// Rows of one instruction.
+constexpr int64_t kRows = 64;
+/// Instructions whose sum may be short.
+constexpr int64_t kShortDepth = 4;
+
+bool isTransposed(const ir::Value *tile) {
+  bool isOdd = false;
+  for (const Op *op = tile->definingOp(); !isStagedLoad(*op); op = op->operand(0)->definingOp())
+    isOdd ^= op->is(OpKind::Trans);
+  return isOdd;
+}
+
+} // namespace
+
+/// What one group multiplies of a slot.
+struct MmaWarpgroups::Product {
+  /// The first operand, where it is in shared memory too, and the second.
+  std::optional<SharedFactor> a;
+  SharedFactor right;
+  GroupDot shape;
+  /// i32: the group's first row of `a`, and all of `right`.
+  Value *aStart = nullptr, *rightStart = nullptr;
+  /// Of `a`, from a block of the group's to its next.
+  int64_t blockBytes = 0;
+  /// Where the first operand is in registers: its fragments, by block and instruction.
+  llvm::SmallVector<Fragment, 0> fragments = {};
+  unsigned blocks = 0;
+  /// Elements of the summed dimension, and of it in one instruction.
+  int64_t depth = 0, step = 0;
+};
+
+bool MmaWarpgroups::needsPromotion(const Op &dot) {
+  return gpu_.device.facts()
+      .findGroupProduct(dot.operand(0)->type().dtype(), dot.operand(1)->type().dtype(),
+                        dot.result()->type().dtype(), dot.has(ir::attr::precision))
+      ->needsPromotion;
+}
+
+MmaWarpgroups::Product MmaWarpgroups::productOf(Op &dot) {
+  const auto staged = [&](unsigned i) -> const StagedTile & {
+    return ring_.tiles.find(loadOf(dot.operand(i)))->second;
+  };
+  const auto isMnMajor = [&](unsigned i) { return isTransposed(dot.operand(i)) == (i == 0); };
+  const auto kept = ring_.kept.find(residentOperand(dot));
+  const bool isStaged = loadOf(dot.operand(0)) != nullptr;
+  const bool isShared = isStaged || kept != ring_.kept.end();
+  const ir::Type left = dot.operand(0)->type();
+  const int64_t groups = dot.get(ir::attr::warpgroups);
+  Product product{.a = std::nullopt, .right = {staged(1), isMnMajor(1)}, .shape = {}};
+  if (isStaged)
+    product.a = {staged(0), isMnMajor(0)};
+  else if (isShared)
+    product.a = {kept->second, /*isMnMajor=*/false};
+  product.shape.a = isShared ? product.a->shared() : SharedOperand{left.dtype(), 0};
+  product.shape.b = product.right.shared();
+  product.shape.accumulator = dot.result()->type().dtype();
+  product.shape.columns = unsigned(product.right.rows());
+  product.blocks = unsigned(left.shape()[0] / kRows / groups);
+  product.depth = left.shape()[1];
+  product.step = GroupDot::kDepthBytes / int64_t(dtypeBytes(left.dtype()));
+  DTILE_CHECK(!isShared || mma_.hasDot(product.shape), "stage-loads knows what groups multiply");
+
+  Value *slot = place_.slot();
+  product.rightStart = address(slot, staged(1).offset);
+  if (!isShared) {
+    product.fragments = fragments(dot.operand(0), groups);
+    return product;
+  }
+  // The warpgroups stand above each other, then their next blocks. Of a space with fewer than the
+  // kernel has, the others multiply the same.
+  Value *group = b.CreateAnd(group_, b.getInt32(uint32_t(groups - 1)));
+  Value *rows = b.CreateMul(group, b.getInt32(uint32_t(product.a->rowOffset(kRows))));
+  Value *first = isStaged ? address(slot, staged(0).offset)
+                          : b.CreatePtrToInt(kept->second.shared.base, b.getInt32Ty());
+  product.aStart = b.CreateAdd(first, rows);
+  product.blockBytes = product.a->rowOffset(groups * kRows);
+  return product;
+}
+
+llvm::SmallVector<MmaWarpgroups::Fragment, 0> MmaWarpgroups::fragments(ir::Value *tile,
+                                                                       int64_t groups) {
+  const ir::Type type = tile->type();
+  const TileInfo &from = info(type);
+  // As stage-loads has it: two-byte elements, two in a word; a word's rows and columns are 8 apart
+  // from the next one's.
+  constexpr int32_t kApart = 8;
+  const int64_t step = GroupDot::kDepthBytes / int64_t(dtypeBytes(type.dtype()));
+  DTILE_CHECK(dtypeBytes(type.dtype()) == 2, "fragments of two-byte elements");
+  llvm::Type *element = memoryType(context(), type.dtype());
+  llvm::SmallVector<Fragment, 0> result;
+  for (int64_t row = 0; row < type.shape()[0]; row += groups * kRows)
+    for (int64_t k = 0; k < type.shape()[1]; k += step) {
+      Fragment &words = result.emplace_back();
+      for (int32_t column : {0, kApart})
+        for (int32_t below : {0, kApart}) {
+          llvm::SmallVector<Value *, 2> pair;
+          for (int32_t i : {0, 1}) {
+            const unsigned slot = slotOf(from, {int32_t(row) + below, int32_t(k) + column + i});
+            pair.push_back(arith_.toMemory(type.dtype(), registers(tile)[slot]));
+          }
+          words.push_back(b.CreateBitCast(packed(element, pair), b.getInt32Ty()));
+        }
+    }
+  return result;
+}
+
+void MmaWarpgroups::multiply(Op &dot) {
+  if (dot.get(ir::attr::awaited))
+    return multiplyNow(dot);
+  // An iteration's products are of one slot.
+  const llvm::SmallVector<const Op *, 2> products = productsIn(*dot.parentBlock());
+  awaitSlot(dot);
+  const bool isLast = &dot == products.back();
+  Value *slot = place_.slot();
+  const Product product = productOf(dot);
+  Registers sums(registers(dot.operand(2)));
+  if (needsPromotion(dot)) {
+    promoteAccumulators(product, /*adds=*/true, sums);
+    setRegisters(dot.result(), sums);
+    if (!isLast)
+      return;
+    release(slot);
+    return place_.next();
+  }
+  const unsigned each = sums.size() / product.blocks;
+  mma_.fence(b);
+  for (unsigned block = 0; block < product.blocks; ++block)
+    addDots(product, block, 0, 0, product.depth, /*adds=*/true,
+            llvm::MutableArrayRef<Value *>(sums).slice(block * each, each));
+  mma_.commit(b);
+  setRegisters(dot.result(), sums);
+  if (!isLast)
+    return;
+  // Those of the iteration before are done then, and its slot is free.
+  mma_.wait(b, unsigned(products.size()), {});
+  Op &loop = *dot.parentOp();
+  Value *isFirst = b.CreateICmpEQ(scalar(loop.body().argument(0)), scalar(loop.operand(0)));
+  when(b.CreateNot(isFirst), "previous", [&] { release(previousSlot()); });
+  place_.next();
+}
+
+void MmaWarpgroups::awaitSlot(const Op &op) {
+  const auto looks = [](const Op &other) { return isOfGroups(other) || isScalarLoad(other); };
+  if (&op != &*llvm::find_if(op.parentBlock()->ops(), looks))
+    return;
+  waitPhase(place_.barrier(ring_.full, place_.slot()), place_.phase());
+  // What threads have put there is the matrix units' to read.
+  if (ring_.gathersOf.contains(op.parentOp()))
+    bulk_.sharedProxyFence(b);
+}
+
+void MmaWarpgroups::readScalars(Op &load) {
+  awaitSlot(load);
+  const ir::Type type = load.result()->type();
+  Value *there = shared(address(place_.slot(), ring_.fetched.lookup(&load)));
+  if (!type.isTile())
+    return set(load.result(), {b.CreateLoad(memoryType(context(), type.dtype()), there)});
+  SharedTile tile;
+  tile.base = there;
+  tile.dtype = type.dtype();
+  tile.fastest = type.rank() - 1;
+  tile.bytes = type.elements() * int64_t(dtypeBytes(tile.dtype));
+  tile.strides.resize(type.rank());
+  int64_t stride = dtypeBytes(tile.dtype);
+  for (unsigned d = type.rank(); d-- > 0; stride *= type.shape()[d])
+    tile.strides[d] = stride;
+  setRegisters(load.result(), readShared(tile, info(type)));
+}
+
+void MmaWarpgroups::multiplyNow(Op &dot) {
+  // The slot is this iteration's until its end.
+  awaitSlot(dot);
+  const Product product = productOf(dot);
+  Registers sums(registers(dot.operand(2)));
+  const bool adds = !zeros_.contains(dot.operand(2)) && !areZeros(sums);
+  if (needsPromotion(dot)) {
+    awaitProducts(begun_.size());
+    promoteAccumulators(product, adds, sums);
+    setRegisters(dot.result(), sums);
+    return;
+  }
+  if (!adds)
+    sums.assign(sums.size(), llvm::UndefValue::get(sums.front()->getType()));
+  const unsigned each = sums.size() / product.blocks;
+  mma_.fence(b);
+  for (unsigned block = 0; block < product.blocks; ++block)
+    addDots(product, block, 0, 0, product.depth, adds,
+            llvm::MutableArrayRef<Value *>(sums).slice(block * each, each));
+  mma_.commit(b);
+  setRegisters(dot.result(), sums);
+  begun_.push_back(&dot);
+}
+
+void MmaWarpgroups::awaitProducts(size_t count) {
+  if (count == 0)
+    return;
+  // They end in the order in which they began.
+  const auto left = unsigned(begun_.size() - count);
+  for (Op *dot : llvm::ArrayRef(begun_).take_front(count)) {
+    Registers sums(registers(dot->result()));
+    mma_.wait(b, left, sums);
+    setRegisters(dot->result(), sums);
+  }
+  begun_.erase(begun_.begin(), begun_.begin() + ptrdiff_t(count));
+}
+
+void MmaWarpgroups::awaitOperands(Op &op) {
+  size_t count = 0;
+  const auto use = [&](const Op &user) {
+    for (auto [i, dot] : llvm::enumerate(begun_))
+      if (llvm::is_contained(user.operands(), dot->result()))
+        count = std::max(count, i + 1);
+  };
+  use(op);
+  for (unsigned i = 0; i < op.numRegions(); ++i)
+    ir::walk(op.body(i), use);
+  awaitProducts(count);
+}
+
+/// At the end of an iteration whose products it uses: the slot is free.
+void MmaWarpgroups::endIteration() {
+  awaitProducts(begun_.size());
+  // What all threads of a warp have read there is told by one of them.
+  if (!ring_.fetched.empty())
+    warp_.syncWarp(b);
+  release(place_.slot());
+  place_.next();
+}
+
+/// The instructions of a block of rows, from one column and for a part of the summed dimension.
+void MmaWarpgroups::addDots(const Product &product, unsigned block, int64_t column, int64_t first,
+                            int64_t end, bool adds, llvm::MutableArrayRef<llvm::Value *> sums) {
+  Value *rightStart =
+      b.CreateAdd(product.rightStart, b.getInt32(uint32_t(product.right.rowOffset(column))));
+  Value *right = mma_.descriptor(b, product.shape.b, rightStart);
+  Value *a = nullptr;
+  if (product.a)
+    a = mma_.descriptor(
+        b, product.shape.a,
+        b.CreateAdd(product.aStart, b.getInt32(uint32_t(block * product.blockBytes))));
+  for (int64_t k = first; k < end; k += product.step) {
+    const Fragment left =
+        a ? Fragment{mma_.advance(b, a, uint64_t(product.a->depthOffset(k)))}
+          : product.fragments[size_t(block * (product.depth / product.step) + k / product.step)];
+    mma_.dot(b, product.shape, left, mma_.advance(b, right, uint64_t(product.right.depthOffset(k))),
+             sums, adds);
+    adds = true;
+  }
+}
+
+/// Sums of a few products each, which the threads add; of as many columns at once as there are
+/// registers for.
+void MmaWarpgroups::promoteAccumulators(Product product, bool adds, Registers &sums) {
+  const auto columns = int64_t(product.shape.columns);
+  const int64_t parts = columns > TargetFacts::kPromotedColumns ? 2 : 1;
+  product.shape.columns = unsigned(columns / parts);
+  const size_t each = sums.size() / size_t(product.blocks * parts);
+  const int64_t run = kShortDepth * product.step;
+  auto part = llvm::MutableArrayRef<Value *>(sums);
+  for (unsigned block = 0; block < product.blocks; ++block)
+    for (int64_t half = 0; half < parts; ++half, part = part.drop_front(each))
+      for (int64_t k = 0; k < product.depth; k += run) {
+        Registers few(each, llvm::UndefValue::get(part.front()->getType()));
+        mma_.fence(b);
+        addDots(product, block, half * columns / parts, k, std::min(k + run, product.depth),
+                /*adds=*/false, few);
+        mma_.commit(b);
+        mma_.wait(b, 0, few);
+        for (auto [sum, addend] : llvm::zip_equal(part.take_front(each), few))
+          sum = adds || k != 0 ? b.CreateFAdd(sum, addend) : addend;
+      }
+}
+
+/// Behind a loop: its last products.
+void MmaWarpgroups::finish(Op &loop) {
+  // While products are in flight: ptxas would serialize them for a loop between their end and the
+  // use of the sums (C7514).
+  if (ring_.output && ring_.lastLoop == &loop)
+    awaitOutputRead();
+  const llvm::SmallVector<const Op *, 2> products = productsIn(loop.body());
+  // Nothing is in flight.
+  if (products.empty() || products.front()->get(ir::attr::awaited))
+    return;
+  for (const Op *dot : products) {
+    if (needsPromotion(*dot))
+      continue;
+    ir::Value *result = loop.result(dot->result()->uses()[0].index);
+    Registers sums(registers(result));
+    mma_.wait(b, 0, sums);
+    setRegisters(result, sums);
+  }
+  if (needsPromotion(*products.back()))
+    return;
+  Value *ran = b.CreateICmpSLT(scalar(loop.operand(0)), scalar(loop.operand(1)));
+  when(ran, "last", [&] { release(previousSlot()); });
+}
+
+} // namespace dtile::backend::gpu

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Private to backend/gpu: the consumer warpgroups of a warp-specialized space.
+#pragma once
+
+#include "backend/gpu/staged/warp_role.h"
+#include "backend/gpu/warpgroup_mma.h"
+
+namespace dtile::backend::gpu {
+
+/// Multiplies, and lowers everything of the bodies that no helper warp does.
+class MmaWarpgroups : public WarpRole {
+public:
+  MmaWarpgroups(GpuModule &module, const KernelScaffold &kernel, const Ring &ring)
+      : WarpRole(module, kernel, ring, "dot"), mma_(*module.device.warpgroupMma()) {}
+  void lowerBodies(ir::Op &space, const BodyRange &range) override;
+
+protected:
+  void lowerOp(ir::Op &op) override;
+  llvm::Value *nextBody(const BodyRange &range) override;
+  /// ptxas serializes products where another warp of theirs might call a function.
+  [[nodiscard]] bool pollsInPlace() const override { return true; }
+  [[nodiscard]] bool stagesOperands() const override { return false; }
+
+private:
+  [[nodiscard]] static bool isForHelpers(const ir::Op &op);
+  void awaitCells(ir::Op &op);
+  [[nodiscard]] static const ir::Op *loadOf(const ir::Value *tile);
+  struct Product;
+  using Fragment = llvm::SmallVector<llvm::Value *, 4>;
+  void lowerLoop(ir::Op &loop);
+  /// Puts a tile where products read it, if they do.
+  void storeResident(ir::Value *tile);
+  /// Whether the instruction's sums are short (GroupProduct).
+  [[nodiscard]] bool needsPromotion(const ir::Op &dot);
+  [[nodiscard]] Product productOf(ir::Op &dot);
+  void multiply(ir::Op &dot);
+  /// Before the first op of an iteration that looks at its slot.
+  void awaitSlot(const ir::Op &op);
+  /// Reads what has been fetched.
+  void readScalars(ir::Op &load);
+  /// The words of the fragments of a tile in registers, by block of rows and instruction.
+  [[nodiscard]] llvm::SmallVector<Fragment, 0> fragments(ir::Value *tile, int64_t groups);
+  /// The sum is wanted in this iteration.
+  void multiplyNow(ir::Op &dot);
+  /// Those that an op uses, and all that began before them.
+  void awaitOperands(ir::Op &op);
+  /// The first ones of `begun_`.
+  void awaitProducts(size_t count);
+  void endIteration();
+  void addDots(const Product &product, unsigned block, int64_t column, int64_t first, int64_t end,
+               bool adds, llvm::MutableArrayRef<llvm::Value *> sums);
+  /// `adds`: to what `sums` is, rather than to nothing.
+  void promoteAccumulators(Product product, bool adds, Registers &sums);
+  void finish(ir::Op &loop);
+  /// One thread a warp says that the warp is done with a slot.
+  void release(llvm::Value *slot);
+  [[nodiscard]] llvm::Value *previousSlot();
+  /// Waits until the tile before has left shared memory.
+  void awaitOutputRead();
+  /// Hands a tile over to the warp that stores.
+  void stageOutput(ir::Op &store);
+  /// Reads a tile that the warp that stores has brought.
+  void readPrefetched(ir::Op &load);
+  void releasePrefetched();
+
+  const WarpgroupMma &mma_;
+  /// Products of this iteration that have begun, and have not been awaited.
+  llvm::SmallVector<ir::Op *, 2> begun_;
+  /// Tiles of zeros that are in registers, for the loops that are being lowered.
+  llvm::SmallPtrSet<ir::Value *, 2> zeros_;
+  /// The op behind which the tile that was taken last is in registers; null once that was said.
+  const ir::Op *prefetchedUntil_ = nullptr;
+  /// i32: the number of this thread's group.
+  llvm::Value *group_ = nullptr;
+  /// Waits that fail need not end the warpgroups: all that the bodies do to memory is deferred.
+  /// (Exits beside products make ptxas serialize those.)
+  bool ignoresFailures_ = false;
+};
+
+} // namespace dtile::backend::gpu

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What the roles of a warp-specialized space share.
+#include "backend/gpu/staged/warp_role.h"
+
+namespace dtile::backend::gpu {
+
+using ir::Op;
+using ir::OpKind;
+using llvm::Value;
+
+WarpRole::WarpRole(GpuModule &module, const KernelScaffold &kernel, const Ring &ring,
+                   llvm::StringRef who)
+    : BodyLowering(module, kernel), ring_(ring), warp_(*module.device.warpOps()),
+      bulk_(*module.device.bulkCopies()), place_(b, kernel.entry, ring.stages, who),
+      body_(b, kernel.entry, kBodiesAhead, who), output_(b, kernel.entry, 1, who),
+      prefetched_(b, kernel.entry, 1, who) {
+  threads_ = bodyThreads(*kernel.kernel);
+  barrier_ = kBodyBarrier;
+}
+
+void WarpRole::waitPhase(Value *barrier, Value *phase) {
+  llvm::BasicBlock *again = block("phase");
+  llvm::BasicBlock *done = block("phase.done");
+  b.CreateBr(again);
+  b.SetInsertPoint(again);
+  b.CreateCondBr(bulk_.tryWait(b, barrier, phase), done, again);
+  b.SetInsertPoint(done);
+}
+
+Value *WarpRole::address(Value *slot, int64_t offset) {
+  Value *start = b.CreateMul(slot, b.getInt32(ring_.slotBytes));
+  return b.CreateAdd(ring_.slots, b.CreateAdd(start, b.getInt32(offset)));
+}
+
+Value *WarpRole::shared(Value *address) {
+  return b.CreateIntToPtr(address, llvm::PointerType::get(context(), Device::kShared));
+}
+
+Value *WarpRole::bodyNumber() {
+  return shared(b.CreateAdd(ring_.bodies, b.CreateShl(body_.slot(), 3)));
+}
+
+Value *WarpRole::readBodyNumber() {
+  Value *number = b.CreateLoad(b.getInt64Ty(), bodyNumber());
+  // One arrival a thread: each has read it.
+  bulk_.arrive(b, body_.barrier(ring_.bodiesEmpty, body_.slot()));
+  body_.next();
+  return number;
+}
+
+HelperWarp::HelperWarp(GpuModule &module, const KernelScaffold &kernel, const Ring &ring,
+                       llvm::StringRef who)
+    : WarpRole(module, kernel, ring, who) {
+  // Each of its threads checks and polls by itself.
+  threads_ = 1;
+  thread_ = b.getInt32(0);
+  llvm::IRBuilder<> start(kernel.entry, kernel.entry->begin());
+  failed_ = start.CreateAlloca(b.getInt1Ty(), nullptr, who + ".failed");
+}
+
+Value *HelperWarp::hasFailed() { return b.CreateLoad(b.getInt1Ty(), failed_); }
+
+void HelperWarp::fail(int32_t site, llvm::ArrayRef<Value *> arguments) {
+  report(site, arguments);
+  b.CreateStore(b.getTrue(), failed_);
+}
+
+Value *HelperWarp::nextBody(const BodyRange &) {
+  waitOrLeave(body_.barrier(ring_.bodiesFull, body_.slot()), body_.phase());
+  return readBodyNumber();
+}
+
+void HelperWarp::lowerOp(Op &op) {
+  if (!op.is(OpKind::Wait))
+    return WarpRole::lowerOp(op);
+  when(b.CreateNot(hasFailed()), "slice.wait", [&] {
+    b.CreateStore(warp_.anyOfWarp(b, b.CreateIsNotNull(pollCells(op))), failed_);
+    bulk_.proxyFence(b);
+  });
+}
+
+void HelperWarp::need(Op &op) {
+  if (!needed_.insert(&op).second)
+    return;
+  for (ir::Value *operand : op.operands())
+    needValue(operand);
+  // What a loop carries, but for tiles, comes along.
+  if (op.is(OpKind::For))
+    for (ir::Value *next : op.body().terminator()->operands())
+      needValue(next);
+  if (Op *parent = op.parentOp(); parent && !parent->is(OpKind::Space))
+    need(*parent);
+}
+
+void HelperWarp::needValue(ir::Value *value) {
+  if (value->type().isTile())
+    return;
+  if (Op *op = value->definingOp()) {
+    if (op->enclosing(OpKind::Space))
+      need(*op);
+    return;
+  }
+  if (Op *owner = value->argumentOf()->parentOp(); !owner->is(OpKind::Space))
+    need(*owner);
+}
+
+llvm::SmallVector<llvm::Type *, 4> HelperWarp::partTypes(ir::Type type) {
+  return type.isTile() ? llvm::SmallVector<llvm::Type *, 4>() : BodyLowering::partTypes(type);
+}
+
+void HelperWarp::waitOrLeave(Value *barrier, Value *phase) {
+  // Rounds between looks at memory far away, and looks at a launch that was given up.
+  constexpr unsigned kLookAround = 4096, kPatience = 256;
+  llvm::BasicBlock *before = b.GetInsertBlock();
+  llvm::BasicBlock *again = block("empty");
+  llvm::BasicBlock *count = block("empty.count");
+  llvm::BasicBlock *ask = block("empty.ask");
+  llvm::BasicBlock *gone = block("empty.gone");
+  llvm::BasicBlock *done = block("empty.done");
+  b.CreateBr(again);
+  b.SetInsertPoint(again);
+  llvm::PHINode *round = b.CreatePHI(b.getInt32Ty(), 3);
+  llvm::PHINode *looks = b.CreatePHI(b.getInt32Ty(), 3);
+  b.CreateCondBr(bulk_.tryWait(b, barrier, phase), done, count);
+  b.SetInsertPoint(count);
+  Value *next = b.CreateAdd(round, b.getInt32(1));
+  Value *isTime = b.CreateIsNull(b.CreateAnd(next, b.getInt32(kLookAround - 1)));
+  b.CreateCondBr(isTime, ask, again);
+  b.SetInsertPoint(ask);
+  Value *aborted = call(DeviceCall::aborted, {kernel_.launch});
+  Value *more = b.CreateAdd(looks, aborted);
+  llvm::BasicBlock *asked = b.GetInsertBlock();
+  b.CreateCondBr(b.CreateICmpUGE(more, b.getInt32(kPatience)), gone, again);
+  for (auto [from, rounds, seen] :
+       {std::tuple<llvm::BasicBlock *, Value *, Value *>{before, b.getInt32(0), b.getInt32(0)},
+        {count, next, looks},
+        {asked, next, more}}) {
+    round->addIncoming(rounds, from);
+    looks->addIncoming(seen, from);
+  }
+  b.SetInsertPoint(gone);
+  b.CreateRetVoid();
+  b.SetInsertPoint(done);
+}
+
+} // namespace dtile::backend::gpu

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Private to backend/gpu: the roles of warps in a warp-specialized space. Each role lowers its
+// share of the bodies, and keeps its own position in the rings (lower_staged.cpp draws their
+// barriers).
+#pragma once
+
+#include "backend/gpu/bulk_copies.h"
+#include "backend/gpu/staged/ring.h"
+#include "backend/gpu/warp_ops.h"
+
+#include "llvm/ADT/DenseSet.h"
+
+namespace dtile::backend::gpu {
+
+/// The program's named barrier of the threads that run bodies, where these are not all.
+inline constexpr unsigned kBodyBarrier = 1;
+
+/// What all roles share.
+class WarpRole : public BodyLowering {
+public:
+  WarpRole(GpuModule &module, const KernelScaffold &kernel, const Ring &ring, llvm::StringRef who);
+
+protected:
+  /// Spins until a phase of a barrier is over.
+  void waitPhase(llvm::Value *barrier, llvm::Value *phase);
+  /// i32 address in a slot.
+  [[nodiscard]] llvm::Value *address(llvm::Value *slot, int64_t offset);
+  [[nodiscard]] llvm::Value *shared(llvm::Value *address);
+  /// i64: the body's number in the current slot of the ring of bodies, which the load warp wrote;
+  /// arrives at the slot's `empty` barrier.
+  [[nodiscard]] llvm::Value *readBodyNumber();
+  /// Address of the current body's number.
+  [[nodiscard]] llvm::Value *bodyNumber();
+  const Ring &ring_;
+  const WarpOps &warp_;
+  const BulkCopies &bulk_;
+  RingPosition place_, body_, output_, prefetched_;
+};
+
+/// A role without tiles: it lowers only those ops of the bodies that its own ops depend on. It
+/// takes part in no barrier of the consumers: each of its threads waits by itself. A proxy fence
+/// after each wait lets TMA see what the notifies published.
+class HelperWarp : public WarpRole {
+public:
+  HelperWarp(GpuModule &module, const KernelScaffold &kernel, const Ring &ring,
+             llvm::StringRef who);
+
+protected:
+  void need(ir::Op &op);
+  void needValue(ir::Value *value);
+  [[nodiscard]] bool isNeeded(const ir::Op &op) const { return needed_.contains(&op); }
+  /// Spins until other roles have completed a phase. If the launch has failed they may have exited:
+  /// then this thread exits, too, after a time that suffices for roles that still run. (Consumers
+  /// never exit early: ptxas serializes wgmma beside exits.)
+  void waitOrLeave(llvm::Value *barrier, llvm::Value *phase);
+  /// i1: a wait or check of this thread has failed.
+  [[nodiscard]] llvm::Value *hasFailed();
+  /// Reports, and goes on: consumers wait for this role's barriers.
+  void fail(int32_t site, llvm::ArrayRef<llvm::Value *> arguments) override;
+  llvm::SmallVector<llvm::Type *, 4> partTypes(ir::Type type) override;
+  /// The number that the load warp has claimed.
+  llvm::Value *nextBody(const BodyRange &range) override;
+  void lowerOp(ir::Op &op) override;
+
+  /// i1, of this thread.
+  llvm::AllocaInst *failed_;
+
+private:
+  llvm::DenseSet<const ir::Op *> needed_;
+};
+
+} // namespace dtile::backend::gpu

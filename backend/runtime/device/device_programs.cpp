@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The rule of device_programs.h.
+#include "backend/runtime/device/device_programs.h"
+
+#include "backend/runtime/device_abi.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+namespace {
+
+/// Bodies whose weights stand for all of a space.
+constexpr int64_t kSampledBodies = 16;
+/// Launches that are estimated to end within this part of each other may end the other way round.
+constexpr double kDoubt = 0.02;
+
+/// Programs of a space as far as they are known, and what it can use.
+struct Share {
+  int64_t least = 0;
+  int64_t most = 0;
+};
+
+/// A launch whose programs are shared.
+class Sharing {
+public:
+  Sharing(int32_t count, const dtile_device_space *spaces, const int64_t *bodies,
+          const int64_t *weights, int32_t resident);
+
+  [[nodiscard]] int64_t needed() const { return needed_; }
+  void share();
+  [[nodiscard]] int64_t programs(int32_t space) const { return shares_[space].least; }
+
+private:
+  [[nodiscard]] bool isRunning(int32_t s) const { return shares_[s].least > 0; }
+  [[nodiscard]] bool isFixed(int32_t s) const {
+    return spaces_[s].ordered || spaces_[s].pinned > 0;
+  }
+  [[nodiscard]] bool isMoving(int32_t s) const { return spaces_[s].most > 0; }
+  void give(int64_t movers);
+  void distribute(int64_t spare);
+  [[nodiscard]] double end() const;
+  [[nodiscard]] double computed(int32_t s, int64_t helpers, double from) const;
+  void giveIdle();
+
+  int32_t count_;
+  const dtile_device_space *spaces_;
+  const int64_t *bodies_;
+  int64_t resident_;
+  int64_t needed_ = 0;
+  /// Who has a free number of programs: of those that compute, and the most of those that move.
+  bool hasComputation_ = false;
+  int64_t mostMovers_ = 0;
+  /// Nanoseconds of a body, and of all.
+  double weight_[DTILE_DEVICE_MAX_SPACES];
+  double work_[DTILE_DEVICE_MAX_SPACES];
+  /// Before the others are given any, and as they are.
+  Share fixed_[DTILE_DEVICE_MAX_SPACES];
+  Share shares_[DTILE_DEVICE_MAX_SPACES];
+};
+
+Sharing::Sharing(int32_t count, const dtile_device_space *spaces, const int64_t *bodies,
+                 const int64_t *weights, int32_t resident)
+    : count_(count), spaces_(spaces), bodies_(bodies), resident_(resident) {
+  bool hasBodies = false;
+  for (int32_t s = 0; s < count; ++s) {
+    weight_[s] = double(std::max<int64_t>(weights[s], 1));
+    work_[s] = double(bodies[s]) * weight_[s];
+    const bool isFollowing = spaces[s].follows && hasBodies;
+    hasBodies |= bodies[s] > 0;
+    if (bodies[s] <= 0 || isFollowing)
+      continue;
+    Share &share = fixed_[s];
+    const int64_t asked = spaces[s].ordered ? 1 : spaces[s].pinned;
+    share.least = std::clamp<int64_t>(asked, 1, bodies[s]);
+    share.most = isFixed(s) ? share.least : bodies[s];
+    needed_ += share.least;
+    if (isFixed(s))
+      continue;
+    if (isMoving(s))
+      mostMovers_ = std::max(mostMovers_, std::min<int64_t>(spaces[s].most, bodies[s]));
+    else
+      hasComputation_ = true;
+  }
+}
+
+/// Gives `spare` programs to spaces that have room, in proportion to their work.
+void Sharing::distribute(int64_t spare) {
+  while (spare > 0) {
+    double total = 0;
+    for (int32_t s = 0; s < count_; ++s)
+      if (shares_[s].least < shares_[s].most)
+        total += work_[s];
+    if (total == 0)
+      return;
+    // Who would get more than it can use gets that, and the rest is shared anew.
+    const double each = double(spare) / total;
+    bool isFilled = false;
+    for (int32_t s = 0; s < count_; ++s) {
+      Share &share = shares_[s];
+      const int64_t room = share.most - share.least;
+      if (room <= 0 || double(room) > work_[s] * each)
+        continue;
+      share.least = share.most;
+      spare -= room;
+      isFilled = true;
+    }
+    if (isFilled)
+      continue;
+    int64_t given = 0;
+    int32_t largest = -1;
+    for (int32_t s = 0; s < count_; ++s) {
+      Share &share = shares_[s];
+      if (share.least >= share.most)
+        continue;
+      const auto part = int64_t(work_[s] * each);
+      share.least += part;
+      given += part;
+      if (largest < 0 || work_[s] > work_[largest])
+        largest = s;
+    }
+    // What rounding left.
+    const int64_t room = shares_[largest].most - shares_[largest].least;
+    const int64_t rest = std::min(spare - given, room);
+    shares_[largest].least += rest;
+    spare -= given + rest;
+    if (given + rest == 0)
+      return;
+  }
+}
+
+/// Shares all programs, with at most this many for a space that moves data.
+void Sharing::give(int64_t movers) {
+  std::copy(fixed_, fixed_ + count_, shares_);
+  int64_t spare = resident_ - needed_;
+  for (int32_t s = 0; s < count_; ++s) {
+    Share &share = shares_[s];
+    if (!isMoving(s) || isFixed(s) || !isRunning(s))
+      continue;
+    const int64_t most = std::min<int64_t>({share.most, spaces_[s].most, movers});
+    const int64_t more = std::clamp<int64_t>(most - share.least, 0, spare);
+    share.least += more;
+    share.most = share.least;
+    spare -= more;
+  }
+  distribute(spare);
+}
+
+/// When a space that computes is through, helped by programs that come at `from`.
+double Sharing::computed(int32_t s, int64_t helpers, double from) const {
+  const double each = weight_[s];
+  const auto own = double(shares_[s].least);
+  const auto bodies = double(bodies_[s]);
+  const double alone = std::ceil(bodies / own) * each;
+  if (helpers == 0 || alone <= from)
+    return alone;
+  // After wave n: own * n + helpers * (n - late), for whole waves.
+  const double late = std::ceil(from / each);
+  const double waves = std::ceil((bodies + double(helpers) * late) / (own + double(helpers)));
+  // Helpers end bodies within a wave.
+  const double more = waves - late;
+  const double done = own * (waves - 1) + double(helpers) * more;
+  return done >= bodies ? std::min(from + more * each, waves * each) : waves * each;
+}
+
+/// When the launch ends, by the estimate of device_programs.h.
+double Sharing::end() const {
+  double link = 0, longest = 0;
+  for (int32_t s = 0; s < count_; ++s) {
+    if (!isMoving(s) || !isRunning(s))
+      continue;
+    link += work_[s] / double(std::max(spaces_[s].fill, 1));
+    longest = std::max(longest, work_[s] / double(shares_[s].least));
+  }
+  const double moved = std::max(link, longest);
+  double end = moved, computed = 0, left = 0;
+  int64_t helpers = 0;
+  for (int32_t s = 0; s < count_; ++s) {
+    if (!isRunning(s))
+      continue;
+    if (isMoving(s)) {
+      if (spaces_[s].waits)
+        left = std::max(left, weight_[s]);
+      else
+        helpers += shares_[s].least;
+      continue;
+    }
+    computed = std::max(computed, this->computed(s, spaces_[s].shares ? helpers : 0, moved));
+    if (spaces_[s].waits)
+      end = std::max(end, moved + weight_[s]);
+  }
+  return std::max(end, computed + left);
+}
+
+/// Beside little arithmetic nobody else has a use for the rest.
+void Sharing::giveIdle() {
+  int64_t idle = resident_;
+  for (int32_t s = 0; s < count_; ++s)
+    idle -= shares_[s].least;
+  for (int32_t s = 0; s < count_; ++s) {
+    if (!isMoving(s) || isFixed(s) || !isRunning(s))
+      continue;
+    const int64_t more = std::clamp<int64_t>(bodies_[s] - shares_[s].least, 0, idle);
+    shares_[s].least += more;
+    idle -= more;
+  }
+}
+
+void Sharing::share() {
+  if (!hasComputation_)
+    return give(mostMovers_);
+  int64_t best = std::min(mostMovers_, std::max<int64_t>(1, resident_ / 4));
+  give(best);
+  double earliest = best > 1 ? end() : 0;
+  for (int64_t movers = best - 1; movers > 0; --movers) {
+    give(movers);
+    if (const double end = this->end(); end < earliest * (1 - kDoubt)) {
+      earliest = end;
+      best = movers;
+    }
+  }
+  give(best);
+  giveIdle();
+}
+
+} // namespace
+
+int64_t dtile_mean_weight(int64_t (*weight)(const void *frame, int64_t body), const void *frame,
+                          int64_t bodies) {
+  const int64_t count = std::min(bodies, kSampledBodies);
+  if (count <= 0)
+    return 1;
+  // One in each part of equal length, and not always at the same place of it: what differs from
+  // body to body often does so by dimensions of few blocks.
+  const int64_t part = bodies / count;
+  double sum = 0;
+  for (int64_t i = 0; i < count; ++i)
+    sum += double(weight(frame, bodies * i / count + i % part));
+  return std::max<int64_t>(int64_t(sum / double(count)), 1);
+}
+
+int32_t dtile_share_programs(int32_t nspaces, const dtile_device_space *spaces,
+                             const int64_t *bodies, const int64_t *weights, int32_t resident,
+                             int32_t *first) {
+  Sharing sharing(nspaces, spaces, bodies, weights, resident);
+  if (sharing.needed() > resident)
+    return int32_t(std::max<int64_t>(-sharing.needed(), INT32_MIN));
+  sharing.share();
+  first[0] = 0;
+  for (int32_t s = 0; s < nspaces; ++s)
+    first[s + 1] = first[s] + int32_t(sharing.programs(s));
+  return first[nspaces];
+}

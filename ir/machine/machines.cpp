@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The table of machines. A GPU of a known vendor is one row.
+//
+// Processors, shared memory, links (one direction) and rates of products (80% of dense bf16) are
+// the vendors' figures for the parts in servers: H100/H200 SXM, H20, B200, A100, A10, L40S, MI250X
+// (one die), MI300X, MI355X. Puts of an H200 reach 350 of its link's 450 GB/s (measured). Rates of
+// the B200 are those of mma.sync, guessed from the H200's.
+#include "ir/machine/cdna_products.h"
+#include "ir/machine/hopper_products.h"
+#include "ir/machine/target_facts.h"
+
+namespace dtile {
+namespace {
+
+constexpr TargetFacts kMachines[] = {
+    {.name = "host", .description = "ranks as fibers of this machine"},
+    {.name = "h200",
+     .description = "NVIDIA H200 (sm_90)",
+     .processors = 132,
+     .sharedBytes = 232448,
+     .groupRows = 64,
+     .groupThreads = 128,
+     .groupProducts = kHopperProducts,
+     .lanes = 32,
+     .products = kMmaSm89,
+     .movers = kHopperMovers,
+     .copyBytes = kHopperCopyBytes,
+     .asyncCopyBytes = 16,
+     .productRate = 3000,
+     .linkRate = 350},
+    {.name = "h20",
+     .description = "NVIDIA H20 (sm_90)",
+     .processors = 78,
+     .sharedBytes = 232448,
+     .groupRows = 64,
+     .groupThreads = 128,
+     .groupProducts = kHopperProducts,
+     .lanes = 32,
+     .products = kMmaSm89,
+     .movers = kHopperMovers,
+     .copyBytes = kHopperCopyBytes,
+     .asyncCopyBytes = 16,
+     .productRate = 760,
+     .linkRate = 350},
+    {.name = "b200",
+     .description = "NVIDIA B200 (sm_100)",
+     .processors = 148,
+     .sharedBytes = 232448,
+     .lanes = 32,
+     .products = kMmaSm89,
+     .movers = 2 * kHopperMovers,
+     .copyBytes = kHopperCopyBytes,
+     .asyncCopyBytes = 16,
+     .productRate = 3000,
+     .linkRate = 700},
+    {.name = "a100",
+     .description = "NVIDIA A100 (sm_80)",
+     .processors = 108,
+     .sharedBytes = 166912,
+     .lanes = 32,
+     .products = kMmaSm80,
+     .asyncCopyBytes = 16,
+     .productRate = 1150,
+     .linkRate = 300},
+    {.name = "a10",
+     .description = "NVIDIA A10 (sm_86)",
+     .processors = 72,
+     .sharedBytes = 101376,
+     .lanes = 32,
+     .products = kMmaSm80,
+     .asyncCopyBytes = 16,
+     .productRate = 690,
+     .linkRate = 32},
+    {.name = "l40s",
+     .description = "NVIDIA L40S (sm_89)",
+     .processors = 142,
+     .sharedBytes = 101376,
+     .lanes = 32,
+     .products = kMmaSm89,
+     .asyncCopyBytes = 16,
+     .productRate = 1020,
+     .linkRate = 32},
+    {.name = "mi250x",
+     .description = "one die of an AMD MI250X (gfx90a)",
+     .processors = 110,
+     .sharedBytes = 65536,
+     .lanes = 64,
+     .products = kMfmaCdna2,
+     .productRate = 690,
+     .linkRate = 200},
+    {.name = "mi300x",
+     .description = "AMD MI300X (gfx942)",
+     .processors = 304,
+     .sharedBytes = 65536,
+     .lanes = 64,
+     .products = kMfmaCdna3,
+     .productRate = 1720,
+     .linkRate = 448},
+    {.name = "mi355x",
+     .description = "AMD MI355X (gfx950)",
+     .processors = 256,
+     .sharedBytes = 163840,
+     .lanes = 64,
+     .products = kMfmaCdna4,
+     .productRate = 3930,
+     .linkRate = 538},
+};
+
+} // namespace
+
+llvm::ArrayRef<TargetFacts> allMachines() { return kMachines; }
+
+const TargetFacts *findMachine(llvm::StringRef name) {
+  for (const TargetFacts &machine : kMachines)
+    if (machine.name == name)
+      return &machine;
+  return nullptr;
+}
+
+} // namespace dtile

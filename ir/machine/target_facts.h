@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What checks, schedules and code generation need to know of a machine, as plain numbers. Machines
+// are rows of machines.cpp; nothing here names a back end.
+#pragma once
+
+#include "frontend/base/dtype.h"
+#include "ir/machine/matrix_products.h"
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
+
+#include <cstdint>
+
+namespace dtile {
+
+/// Element types of a product that warpgroups compute from shared memory (wgmma).
+struct GroupProduct {
+  DType a, b, sum;
+  bool isTf32 = false;
+  /// Operands may be MN-major: their innermost dimension is not the one that is summed over.
+  bool takesMnMajor = false;
+  /// The hardware accumulates with fewer bits than `sum` has: after a few products the partial sums
+  /// are promoted, that is, added to registers of `sum`'s type.
+  bool needsPromotion = false;
+  /// The first operand may be in registers, in the fragments of a MatrixProduct of the same types.
+  bool fromRegisters = false;
+};
+
+/// Numbers of one kind of machine.
+struct TargetFacts {
+  /// As `--machine` spells it.
+  llvm::StringLiteral name;
+  /// What it is, for people.
+  llvm::StringLiteral description;
+  /// Streaming multiprocessors, compute units; 0 where bodies are fibers, of which there may be
+  /// any number.
+  int32_t processors = 0;
+  /// Programs that one processor is sure to hold at once. A program that stages its tiles takes
+  /// nearly all of a processor's memory, so nothing may count on more than one.
+  int32_t programsPerProcessor = 1;
+  /// Shared memory that one program may have, in bytes.
+  int32_t sharedBytes = 0;
+  /// Warpgroups that multiply what TMA has put into shared memory: rows of one instruction, threads
+  /// of a warpgroup, and what it multiplies; 0 where there are none.
+  int32_t groupRows = 0;
+  int32_t groupThreads = 0;
+  llvm::ArrayRef<GroupProduct> groupProducts = {};
+  /// Threads of a warp or wavefront; 0 where a program is one thread.
+  int32_t lanes = 0;
+  /// Bytes that one thread reads or writes at once.
+  int32_t accessBytes = 16;
+  /// What one warp multiplies from registers.
+  llvm::ArrayRef<MatrixProduct> products = {};
+  /// Programs that saturate the links to other devices with bulk copies; more only take processors
+  /// from arithmetic.
+  int32_t movers = kPlainMovers;
+  /// Shared memory that a program's bulk copies (TMA) go through, 0 where threads copy; twice as
+  /// much in kernels whose other programs multiply meanwhile.
+  int32_t copyBytes = 0;
+  /// Bytes of the largest asynchronous copy of one thread from global to shared memory (cp.async);
+  /// 0 where there is none.
+  int32_t asyncCopyBytes = 0;
+  /// Multiply-adds of two-byte floats that one processor does in a nanosecond while all are busy,
+  /// as kernels reach: 80% of the vendor's figure. Costs of bodies are estimated by it.
+  int32_t productRate = 1000;
+  /// Bytes that go to other devices in a nanosecond, from all programs together.
+  int32_t linkRate = 300;
+
+  /// Shared memory that tiles leave to the device library and to alignment.
+  static constexpr int32_t kReservedSharedBytes = 1024;
+
+  /// Registers that accumulators and operands of a warpgroup's thread may take.
+  static constexpr int64_t kGroupRegisters = 192;
+
+  /// The smallest bulk copy: below it most of the time goes to the first load and the last store
+  /// (as in backend/device_library/device.c).
+  static constexpr int32_t kLeastBulkBytes = 32768;
+
+  /// The largest tile that is sent by the LL protocol (pass ll-messages), which doubles the bytes
+  /// on the wire: a larger one spends more time there than on notifies.
+  static constexpr int32_t kMostLlBytes = 4096;
+
+  /// `movers` of machines without bulk copies.
+  static constexpr int32_t kPlainMovers = 32;
+  /// Bytes that one program moves in a nanosecond: to a peer by TMA (46 where it is alone), to a
+  /// peer by 128 threads with eight words in flight each, and within its own memory (H200).
+  static constexpr int32_t kBulkRate = 44;
+  static constexpr int32_t kThreadsRate = 19;
+  static constexpr int32_t kLocalRate = 50;
+  /// Elementwise operations of one program in a nanosecond: 128 lanes at 1.7 GHz.
+  static constexpr int32_t kElementRate = 200;
+
+  /// Bytes of a stage that a scalar operand of 4-byte elements (a tile of scales) takes.
+  static constexpr int64_t scalarBytes(int64_t elements) { return (4 * elements + 15) / 16 * 16; }
+  /// Bytes of the table of gathered rows' offsets, before the stages: 4 bytes a row, rounded up to
+  /// a warp's share of 32 rows.
+  static constexpr int64_t gatherTableBytes(int64_t rows) { return (rows + 31) / 32 * 32 * 4; }
+
+  /// Most columns of a product that are accumulated before they are promoted
+  /// (GroupProduct::needsPromotion).
+  static constexpr int64_t kPromotedColumns = 128;
+
+  /// The row for a product, or null.
+  [[nodiscard]] const GroupProduct *findGroupProduct(DType a, DType b, DType sum,
+                                                     bool isTf32) const {
+    for (const GroupProduct &product : groupProducts)
+      if (product.a == a && product.b == b && product.sum == sum && product.isTf32 == isTf32)
+        return &product;
+    return nullptr;
+  }
+
+  /// Programs that saturate the links to other devices, where each moves `rate`.
+  [[nodiscard]] constexpr int32_t fillers(int32_t rate) const {
+    return (linkRate + rate - 1) / rate;
+  }
+
+  /// Programs that run at once, or 0 for any number.
+  [[nodiscard]] constexpr int64_t residentPrograms() const {
+    return int64_t(processors) * programsPerProcessor;
+  }
+};
+
+/// All machines, the default (the host) first.
+[[nodiscard]] llvm::ArrayRef<TargetFacts> allMachines();
+
+/// The facts of a machine by its name, or null.
+[[nodiscard]] const TargetFacts *findMachine(llvm::StringRef name);
+
+} // namespace dtile

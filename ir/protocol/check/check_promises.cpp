@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A kernel without races gives the same in every schedule, so one run decides for its ranks and
+// sizes. It runs on a copy of the kernel in which all floating-point elements are f64, and these
+// are sums of products of inputs: a narrower element could not hold the number of a sum. Rounding
+// is left out; that is what `~=` is for.
+#include "ir/protocol/check/check_promises.h"
+
+#include "ir/core/builder.h"
+#include "ir/interpret/control_slice.h"
+#include "ir/interpret/interpreter.h"
+#include "ir/protocol/check/report_finding.h"
+#include "ir/protocol/check/run_arguments.h"
+#include "ir/protocol/check/term_arrays.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace dtile::protocol {
+
+using interpret::TermId;
+using interpret::TermTable;
+using ir::Op;
+using ir::OpKind;
+using ir::Value;
+
+namespace {
+
+/// What a step on sums costs besides the entries of sums that it makes: it moves whole tiles.
+constexpr uint64_t kWorkOfStep = 16;
+constexpr uint64_t kMaxSteps = 4'000'000;
+/// Elements of one argument: what is larger shows nothing more, and takes long.
+constexpr int64_t kMaxElements = 20'000;
+/// Numbers of ranks beyond which nothing new is to be expected.
+constexpr int kManyRanks = 4;
+
+ir::Type widened(ir::TypeContext &types, ir::Type type) {
+  if (type.isView())
+    return isFloat(type.dtype()) ? types.view(DType::F64, type.rank(), type.isRemote()) : type;
+  const bool hasElements = type.isTile() || type.isScalar();
+  return hasElements && isFloat(type.dtype()) ? types.withDType(type, DType::F64) : type;
+}
+
+void widen(ir::TypeContext &types, Op &kernel) {
+  walk(kernel, [&](Op &op) {
+    for (Value *result : op.results())
+      result->setType(widened(types, result->type()));
+    for (unsigned i = 0; i < op.numRegions(); ++i)
+      for (Value *argument : op.body(i).arguments())
+        argument->setType(widened(types, argument->type()));
+  });
+}
+
+/// One run's arguments: their names, and what they hold.
+struct Arguments {
+  RunArguments memory;
+  std::map<std::string, RankArrays> before;
+  /// By the position of a parameter.
+  std::map<int64_t, std::string> names;
+  std::map<std::string, size_t> places;
+};
+
+class PromiseChecker {
+public:
+  PromiseChecker(Op &kernel, llvm::ArrayRef<Promise> promises, const LaunchSizes &sizes,
+                 uint64_t work, Diagnostics &diagnostics)
+      : kernel_(kernel), sizes_(sizes), work_(work), diagnostics_(diagnostics),
+        copy_(kernel.parentBlock()->module().types()) {
+    copy_.setSources(kernel.parentBlock()->module().sources());
+    ir::Builder builder(copy_);
+    builder.setInsertionPointToEnd(copy_.body());
+    ir::ValueMap map;
+    widened_ = cloneOp(builder, kernel, map);
+    widen(copy_.types(), *widened_);
+    copySizes_.emplace(*widened_, interpret::sliceControl(*widened_));
+    for (const Promise &promise : promises)
+      if (promise.kernel == kernel.get(ir::attr::name))
+        states_.push_back({&promise, "", 0});
+  }
+
+  KeptPromises run(llvm::ArrayRef<int> ranks);
+
+private:
+  struct State {
+    const Promise *promise;
+    std::string undecided;
+    int64_t runs;
+  };
+  [[nodiscard]] std::vector<SizeValues> choose(int ranks) const;
+  bool fill(Arguments &arguments, TermTable &terms);
+  RankArrays after(const Arguments &arguments, const std::string &name) const;
+  bool runOnce(int ranks, const SizeValues &values);
+  bool compare(State &state, const Case &at, const Arguments &arguments, TermTable &terms);
+  void reportShape(const State &state, const Case &at, int rank, const TermArray &actual,
+                   const TermArray &expected);
+  void report(const State &state, const Case &at, const Arguments &arguments, TermTable &terms,
+              const RankArrays &actual, const RankArrays &expected, int rank, int64_t element);
+
+  Op &kernel_;
+  const LaunchSizes &sizes_;
+  uint64_t work_;
+  uint64_t used_ = 0;
+  Diagnostics &diagnostics_;
+  ir::Module copy_;
+  Op *widened_ = nullptr;
+  /// Of the copy; the same sizes in the same order.
+  std::optional<LaunchSizes> copySizes_;
+  std::vector<State> states_;
+};
+
+/// Small sizes, and each in turn one more than its largest block.
+std::vector<SizeValues> PromiseChecker::choose(int ranks) const {
+  const size_t count = sizes_.symbols().size();
+  const auto withScalars = [&](SizeValues values) {
+    for (size_t s = 0; s < count; ++s)
+      if (sizes_.symbols()[s].dim->is(OpKind::ScalarParam))
+        values[s] = 0;
+    return values;
+  };
+  std::vector<SizeValues> all{withScalars(SizeValues(count, 2))};
+  for (size_t s = 0; s < count; ++s) {
+    const SizeSymbol &symbol = sizes_.symbols()[s];
+    if (symbol.steps.empty() && !symbol.isShared)
+      continue;
+    SizeValues values(count, 1);
+    const int64_t step = symbol.steps.empty() ? 1 : symbol.steps.back();
+    values[s] = symbol.isShared ? ranks * step + 1 : step + 1;
+    all.push_back(withScalars(std::move(values)));
+  }
+  return all;
+}
+
+bool PromiseChecker::fill(Arguments &arguments, TermTable &terms) {
+  std::map<int64_t, Op *> params;
+  for (Op &op : widened_->body().ops())
+    if (op.is(OpKind::ScalarParam) ||
+        (op.is(OpKind::Param) && op.get(ir::attr::mode) != ir::ParamMode::Scratch))
+      params[op.get(ir::attr::param)] = &op;
+  size_t place = 0;
+  for (const auto &[position, param] : params) {
+    const std::string name = param->get(ir::attr::name).str();
+    arguments.names[position] = name;
+    arguments.places[name] = place;
+    const bool isScalar = param->is(OpKind::ScalarParam);
+    const bool isSum = isFloat(param->result()->type().elementOrIndex());
+    const TermId scalar = isScalar && isSum ? terms.input({position, 0, 0}) : 0;
+    for (size_t r = 0; isSum && r < arguments.memory.ofRank.size(); ++r) {
+      interpret::Arg &arg = arguments.memory.ofRank[r][place];
+      if (isScalar) {
+        arg.scalarBits = scalar;
+        arguments.before[name].push_back({{}, {scalar}});
+        continue;
+      }
+      TermArray array{arg.tensor.sizes, {}};
+      int64_t elements = 1;
+      for (const int64_t size : array.sizes)
+        elements *= size;
+      if (elements > kMaxElements)
+        return false;
+      const bool isOut = param->get(ir::attr::mode) == ir::ParamMode::Out;
+      // All ranks have the same elements.
+      const bool isReplicated = llvm::any_of(param->result()->uses(), [](const ir::Use &use) {
+        return use.user->is(OpKind::LaunchElements) &&
+               use.user->get(ir::attr::kind) == "replicated";
+      });
+      const int32_t owner = isReplicated ? 0 : int32_t(r);
+      for (int64_t i = 0; i < elements; ++i)
+        array.elements.push_back(isOut ? ~TermId(0) : terms.input({position, owner, i}));
+      std::memcpy(arg.tensor.data, array.elements.data(), elements * sizeof(TermId));
+      arguments.before[name].push_back(std::move(array));
+    }
+    ++place;
+  }
+  return true;
+}
+
+RankArrays PromiseChecker::after(const Arguments &arguments, const std::string &name) const {
+  RankArrays all = arguments.before.at(name);
+  const size_t place = arguments.places.at(name);
+  for (size_t r = 0; r < all.size(); ++r)
+    std::memcpy(all[r].elements.data(), arguments.memory.ofRank[r][place].tensor.data,
+                all[r].elements.size() * sizeof(TermId));
+  return all;
+}
+
+// Text.
+
+std::string timesText(double count) {
+  if (std::abs(count - 1) < 1e-6)
+    return "once";
+  if (std::abs(count - 2) < 1e-6)
+    return "twice";
+  if (std::abs(count - std::round(count)) < 1e-6)
+    return std::to_string(int64_t(std::round(count))) + " times";
+  return std::to_string(count) + " times";
+}
+
+std::string addendText(const TermTable::Addend &addend, const Arguments &arguments) {
+  std::string text;
+  for (const interpret::InputElement &factor : addend.factors) {
+    const std::string &name = arguments.names.at(factor.param);
+    const RankArrays &arrays = arguments.before.at(name);
+    text += (text.empty() ? "" : " * ") + ("`" + name);
+    if (!arrays[factor.rank].sizes.empty())
+      text += arrays[factor.rank].positionText(factor.element);
+    text += "` of rank " + std::to_string(factor.rank);
+  }
+  return text.empty() ? "a constant" : text;
+}
+
+/// Which addend there is too often or too rarely.
+std::string differenceText(const Arguments &arguments, TermTable &terms, TermId actual,
+                           TermId expected, const std::string &where) {
+  const auto wanted = terms.addends(expected);
+  const auto got = terms.addends(actual);
+  const auto countIn = [](llvm::ArrayRef<TermTable::Addend> all, const TermTable::Addend &one) {
+    const auto it = llvm::find_if(all, [&](const TermTable::Addend &other) {
+      const auto isSame = [](const auto &a, const auto &b) {
+        return a.param == b.param && a.rank == b.rank && a.element == b.element;
+      };
+      return other.factors.size() == one.factors.size() &&
+             std::equal(one.factors.begin(), one.factors.end(), other.factors.begin(), isSame);
+    });
+    return it == all.end() ? 0.0 : it->count;
+  };
+  const TermTable::Addend *missing = nullptr;
+  const TermTable::Addend *wrong = nullptr;
+  for (const TermTable::Addend &one : wanted)
+    if (!missing && std::abs(countIn(got, one) - one.count) > 1e-6)
+      missing = &one;
+  for (const TermTable::Addend &one : got)
+    if (!wrong && countIn(wanted, one) == 0)
+      wrong = &one;
+  if (got.size() == 1 && wanted.size() == 1 && missing && wrong)
+    return where + " is " + addendText(*wrong, arguments) + ", and should be " +
+           addendText(*missing, arguments);
+  if (missing) {
+    const double count = countIn(got, *missing);
+    if (count == 0)
+      return where + " lacks " + addendText(*missing, arguments);
+    return where + " has " + addendText(*missing, arguments) + " " + timesText(count) +
+           ", and should have it " + timesText(missing->count);
+  }
+  return where + " has " + (wrong ? addendText(*wrong, arguments) : "something") +
+         ", which does not belong there";
+}
+
+const Op *writerOf(Op &kernel, const std::string &output) {
+  const Op *writer = nullptr;
+  walk(kernel, [&](const Op &op) {
+    const bool writes = op.is(OpKind::Store) || op.is(OpKind::Scatter) || op.is(OpKind::Put) ||
+                        op.is(OpKind::PutSignal) || op.is(OpKind::ReduceAdd) || op.is(OpKind::Get);
+    if (!writes || writer)
+      return;
+    const Op *param = interpret::rootParam(op.operand(1));
+    if (param && param->has(ir::attr::name) && param->get(ir::attr::name) == output)
+      writer = &op;
+  });
+  return writer;
+}
+
+void PromiseChecker::report(const State &state, const Case &at, const Arguments &arguments,
+                            TermTable &terms, const RankArrays &actual, const RankArrays &expected,
+                            int rank, int64_t element) {
+  const std::string &name = state.promise->output;
+  const TermId got = actual[rank].elements[element];
+  const std::string where = "element " + actual[rank].positionText(element);
+  const std::string what =
+      terms.isUnwritten(got)
+          ? where + " is never written"
+          : differenceText(arguments, terms, got, expected[rank].elements[element], where);
+  int64_t wrong = 0;
+  int64_t all = 0;
+  for (size_t r = 0; r < actual.size(); ++r)
+    for (size_t i = 0; i < actual[r].elements.size(); ++i, ++all)
+      wrong += actual[r].elements[i] != expected[r].elements[i];
+  DiagBuilder builder = diagnostics_.report(state.promise->place, diag::protocol_breaks_promise,
+                                            at.name(), name, rank, what);
+  if (const Op *writer = writerOf(kernel_, name))
+    builder.note(SourceRange{writer->loc(), writer->loc()}, diag::note_protocol,
+                 "`" + name + "` is written here");
+  builder.note(SourceRange{kernel_.loc(), kernel_.loc()}, diag::note_protocol,
+               "found for " + at.text() + "; " + std::to_string(wrong) + " of " +
+                   std::to_string(all) + " elements are other than they should be");
+}
+
+void PromiseChecker::reportShape(const State &state, const Case &at, int rank,
+                                 const TermArray &actual, const TermArray &expected) {
+  diagnostics_
+      .report(state.promise->place, diag::protocol_breaks_promise, at.name(), state.promise->output,
+              rank,
+              "the sizes are " + actual.sizesText() + ", and should be " + expected.sizesText())
+      .note(SourceRange{kernel_.loc(), kernel_.loc()}, diag::note_protocol,
+            "found for " + at.text());
+}
+
+bool PromiseChecker::compare(State &state, const Case &at, const Arguments &arguments,
+                             TermTable &terms) {
+  if (!arguments.before.count(state.promise->output)) {
+    state.undecided = "`" + state.promise->output + "` is no floating-point output";
+    return true;
+  }
+  PromiseEvaluator evaluator(terms, arguments.before, at.ranks);
+  const std::optional<RankArrays> expected = evaluator.evaluate(state.promise->expected);
+  const RankArrays actual = after(arguments, state.promise->output);
+  if (!expected || !terms.whyNot().empty()) {
+    state.undecided = terms.whyNot().empty() ? evaluator.whyNot() : terms.whyNot();
+    return true;
+  }
+  for (int r = 0; r < at.ranks; ++r) {
+    if ((*expected)[r].sizes != actual[r].sizes) {
+      reportShape(state, at, r, actual[r], (*expected)[r]);
+      return false;
+    }
+    for (size_t i = 0; i < actual[r].elements.size(); ++i) {
+      const TermId got = actual[r].elements[i];
+      if (got == (*expected)[r].elements[i])
+        continue;
+      const auto isOpaque = [](const TermTable::Addend &addend) { return addend.isOpaque; };
+      if (!terms.isUnwritten(got) && llvm::any_of(terms.addends(got), isOpaque)) {
+        state.undecided = "it computes other than sums and products";
+        return true;
+      }
+      report(state, at, arguments, terms, actual, *expected, r, int64_t(i));
+      return false;
+    }
+  }
+  ++state.runs;
+  return true;
+}
+
+bool PromiseChecker::runOnce(int ranks, const SizeValues &values) {
+  TermTable terms;
+  interpret::Schedule schedule;
+  schedule.maxSteps = kMaxSteps;
+  schedule.terms = &terms;
+  interpret::Machine machine(copy_, ranks, schedule);
+  Arguments arguments;
+  if (!arguments.memory.make(*widened_, *copySizes_, values, ranks, machine) ||
+      !fill(arguments, terms))
+    return true;
+  // A second launch finds what the first has left, but not what it changed of its own arguments.
+  bool isRepeatable = true;
+  for (const Op &op : widened_->body().ops())
+    if (op.is(OpKind::Param))
+      isRepeatable &= op.get(ir::attr::mode) != ir::ParamMode::InOut &&
+                      op.get(ir::attr::mode) != ir::ParamMode::Symm;
+  const auto error = machine.launchRepeat(kernel_.get(ir::attr::name).str(),
+                                          arguments.memory.ofRank, isRepeatable ? 2 : 1);
+  used_ += kWorkOfStep * machine.steps() + terms.entries();
+  if (error)
+    return true;
+  const Case at{kernel_, ranks, sizes_.symbols(), values};
+  return llvm::all_of(states_, [&](State &state) {
+    return !state.undecided.empty() || compare(state, at, arguments, terms);
+  });
+}
+
+KeptPromises PromiseChecker::run(llvm::ArrayRef<int> ranks) {
+  KeptPromises result;
+  if (states_.empty())
+    return result;
+  // One rank last: where it is wrong there, two show more of it.
+  std::vector<int> counts;
+  llvm::copy_if(ranks, std::back_inserter(counts), [](int count) { return count <= kManyRanks; });
+  if (counts.empty())
+    counts = {2, 3};
+  if (llvm::is_contained(counts, 1)) {
+    llvm::erase(counts, 1);
+    counts.push_back(1);
+  }
+  for (const int count : counts)
+    for (const SizeValues &values : choose(count)) {
+      if (used_ > work_)
+        continue;
+      if (!llvm::is_contained(result.ranks, count))
+        result.ranks.push_back(count);
+      if (!runOnce(count, values)) {
+        result.isRefused = true;
+        return result;
+      }
+    }
+  for (State &state : states_) {
+    if (state.undecided.empty() && state.runs == 0)
+      state.undecided = "no run could be followed";
+    if (state.undecided.empty())
+      ++result.kept;
+    else
+      result.undecided.emplace_back(state.promise, state.undecided);
+  }
+  return result;
+}
+
+} // namespace
+
+KeptPromises checkPromises(Op &kernel, llvm::ArrayRef<Promise> promises, const LaunchSizes &sizes,
+                           llvm::ArrayRef<int> ranks, uint64_t work, Diagnostics &diagnostics) {
+  const bool hasPromises = llvm::any_of(promises, [&](const Promise &promise) {
+    return promise.kernel == kernel.get(ir::attr::name);
+  });
+  if (!hasPromises)
+    return {};
+  return PromiseChecker(kernel, promises, sizes, work, diagnostics).run(ranks);
+}
+
+} // namespace dtile::protocol

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A body knows all that its rank knew when the launch began, and a little more: so a clock is a
+// base that the launch's bodies share, and a short list. Threads of launches that have ended on
+// their rank are one number a rank.
+#include "ir/protocol/check/clock.h"
+
+#include "llvm/ADT/Hashing.h"
+
+#include <algorithm>
+
+namespace dtile::protocol {
+
+namespace {
+
+bool hasEvent(const Events &events, ThreadId thread, uint32_t time) {
+  const auto it = std::lower_bound(events.begin(), events.end(), std::pair(thread, uint32_t(0)));
+  return it != events.end() && it->first == thread && it->second >= time;
+}
+
+/// The later event of each thread, of those of `a` that `keepA` holds for and of those of `b` that
+/// `keepB` does.
+template <typename KeepA, typename KeepB>
+Events merged(llvm::ArrayRef<std::pair<ThreadId, uint32_t>> a,
+              llvm::ArrayRef<std::pair<ThreadId, uint32_t>> b, KeepA &&keepA, KeepB &&keepB) {
+  Events all;
+  all.reserve(a.size() + b.size());
+  auto i = a.begin();
+  auto j = b.begin();
+  while (i != a.end() || j != b.end()) {
+    if (j == b.end() || (i != a.end() && i->first < j->first)) {
+      if (keepA(i->first, i->second))
+        all.push_back(*i);
+      ++i;
+    } else if (i == a.end() || j->first < i->first) {
+      if (keepB(j->first, j->second))
+        all.push_back(*j);
+      ++j;
+    } else {
+      const uint32_t time = std::max(i->second, j->second);
+      if (keepA(i->first, time))
+        all.emplace_back(i->first, time);
+      ++i;
+      ++j;
+    }
+  }
+  return all;
+}
+
+} // namespace
+
+ClockSet::ClockSet(int ranks) {
+  auto *done = new DoneLaunches;
+  done->ofRank.assign(ranks, 0);
+  auto *clock = new Clock;
+  clock->done = done;
+  clock->base = new ClockBase;
+  empty_ = clock;
+  joined_.resize(kJoined);
+}
+
+ThreadId ClockSet::newThread(int rank, int32_t launch) {
+  threads_.push_back({rank, launch});
+  return static_cast<ThreadId>(threads_.size() - 1);
+}
+
+bool ClockSet::includes(const Clock &clock, ThreadId thread, uint32_t time) const {
+  return isDone(*clock.done, thread) || hasEvent(clock.at, thread, time) ||
+         hasEvent(clock.base->at, thread, time);
+}
+
+llvm::ArrayRef<std::pair<ThreadId, uint32_t>> ClockSet::beyond(const ClockBaseRef &a,
+                                                               const ClockBaseRef &b) const {
+  if (a == b)
+    return {};
+  const auto [it, isNew] = beyond_.try_emplace({a.get(), b.get()});
+  Difference &difference = it->second;
+  if (isNew) {
+    difference.a = a;
+    difference.b = b;
+    for (const auto &[thread, time] : b->at)
+      if (!hasEvent(a->at, thread, time))
+        difference.events.emplace_back(thread, time);
+    bytes_ += difference.events.capacity() * sizeof(difference.events[0]);
+  }
+  return difference.events;
+}
+
+/// The launches that either knows to have ended; one of the two where it has the other's.
+DoneRef ClockSet::joinDone(const DoneRef &a, const DoneRef &b) {
+  if (a == b)
+    return a;
+  bool hasA = true;
+  bool hasB = true;
+  for (size_t r = 0; r < a->ofRank.size(); ++r) {
+    hasB &= a->ofRank[r] >= b->ofRank[r];
+    hasA &= a->ofRank[r] <= b->ofRank[r];
+  }
+  if (hasB || hasA)
+    return hasB ? a : b;
+  auto *done = new DoneLaunches(*a);
+  for (size_t r = 0; r < done->ofRank.size(); ++r)
+    done->ofRank[r] = std::max(done->ofRank[r], b->ofRank[r]);
+  return DoneRef(done);
+}
+
+bool ClockSet::includesAll(const Clock &a, const Clock &b) const {
+  if (a.base == b.base && a.done == b.done && a.at.size() < b.at.size())
+    return false;
+  if (joinDone(a.done, b.done) != a.done)
+    return false;
+  work_ += b.at.size();
+  for (const auto &[thread, time] : b.at)
+    if (!includes(a, thread, time))
+      return false;
+  for (const auto &[thread, time] : beyond(a.base, b.base))
+    if (!includes(a, thread, time))
+      return false;
+  return true;
+}
+
+ClockRef ClockSet::join(const ClockRef &a, const ClockRef &b) const {
+  if (a == b || includesAll(*a, *b))
+    return a;
+  if (includesAll(*b, *a))
+    return b;
+  // Bodies of one rank wait for the same cells, one like the other.
+  const auto hash = size_t(llvm::hash_combine(a.get(), b.get()));
+  Joined &known = joined_[hash % kJoined];
+  if (known.a == a && known.b == b)
+    return known.result;
+  auto *joined = new Clock(&bytes_);
+  const ClockRef owner(joined);
+  joined->base = a->base;
+  joined->done = joinDone(a->done, b->done);
+  const auto isNews = [&](ThreadId thread, uint32_t time) {
+    return !isDone(*joined->done, thread) && !hasEvent(joined->base->at, thread, time);
+  };
+  // What `a` has besides its base is news to that, unless `b` knows a launch of it to have ended.
+  const bool isSameDone = joined->done == a->done;
+  const auto isKept = [&](ThreadId thread, uint32_t) {
+    return isSameDone || !isDone(*joined->done, thread);
+  };
+  joined->at = merged(a->at, b->at, isKept, isNews);
+  if (const auto more = beyond(a->base, b->base); !more.empty())
+    joined->at = merged(joined->at, more, [](ThreadId, uint32_t) { return true; }, isKept);
+  joined->at.shrink_to_fit();
+  joined->count();
+  work_ += a->at.size() + b->at.size() + joined->at.size();
+  known = {a, b, owner};
+  return owner;
+}
+
+ClockRef ClockSet::with(const ClockRef &clock, ThreadId thread, uint32_t time) const {
+  if (includes(*clock, thread, time))
+    return clock;
+  auto *next = new Clock(&bytes_);
+  next->base = clock->base;
+  next->done = clock->done;
+  next->at.reserve(clock->at.size() + 1);
+  const auto it =
+      std::lower_bound(clock->at.begin(), clock->at.end(), std::pair(thread, uint32_t(0)));
+  next->at.assign(clock->at.begin(), it);
+  next->at.emplace_back(thread, time);
+  const bool isThere = it != clock->at.end() && it->first == thread;
+  next->at.insert(next->at.end(), it + isThere, clock->at.end());
+  work_ += next->at.size();
+  next->count();
+  return ClockRef(next);
+}
+
+ClockRef ClockSet::withoutLaunch(const ClockRef &clock, int rank, int32_t launch) const {
+  auto *next = new Clock;
+  next->base = clock->base;
+  next->done = clock->done;
+  for (const auto &entry : clock->at) {
+    const Thread &thread = threads_[entry.first];
+    if (thread.rank != rank || thread.launch != launch)
+      next->at.push_back(entry);
+  }
+  return ClockRef(next);
+}
+
+ClockRef ClockSet::rebased(const ClockRef &clock, int rank, int32_t launches) const {
+  auto *done = new DoneLaunches(*clock->done);
+  auto *base = new ClockBase;
+  auto *next = new Clock;
+  next->done = done;
+  next->base = base;
+  done->ofRank[rank] = std::max(done->ofRank[rank], launches);
+  const auto isOpen = [&](ThreadId thread, uint32_t) { return !isDone(*done, thread); };
+  base->at = merged(clock->base->at, clock->at, isOpen, isOpen);
+  return ClockRef(next);
+}
+
+} // namespace dtile::protocol

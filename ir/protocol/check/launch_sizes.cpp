@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Sizes that matter are those around the blocks that a kernel cuts its dimensions into: none, one,
+// a whole block, one more than a block of each kind, and a few blocks.
+#include "ir/protocol/check/launch_sizes.h"
+
+#include "ir/analysis/clauses.h"
+#include "ir/analysis/launch_values.h"
+#include "ir/core/constants.h"
+#include "ir/core/tile_order.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallPtrSet.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace dtile::protocol {
+
+using ir::constantOf;
+using ir::Op;
+using ir::OpKind;
+using ir::Value;
+
+namespace {
+
+/// Larger sizes would take long to run.
+constexpr int64_t kLargestAsserted = 1 << 16;
+
+int64_t floorDiv(int64_t a, int64_t b) {
+  if (b == 0)
+    return 0;
+  const int64_t quotient = a / b;
+  return a % b != 0 && (a < 0) != (b < 0) ? quotient - 1 : quotient;
+}
+
+bool compare(llvm::StringRef predicate, int64_t a, int64_t b) {
+  return predicate == "eq"   ? a == b
+         : predicate == "ne" ? a != b
+         : predicate == "lt" ? a < b
+         : predicate == "le" ? a <= b
+         : predicate == "gt" ? a > b
+                             : a >= b;
+}
+
+} // namespace
+
+LaunchSizes::LaunchSizes(Op &kernel, const interpret::ControlSlice &slice) {
+  for (Op &op : kernel.body().ops()) {
+    if (!op.is(OpKind::LaunchDim))
+      continue;
+    // A dimension that is only compared with what it should be chooses nothing.
+    const Op *divided = nullptr;
+    bool isFree = false;
+    bool isChecked = false;
+    for (const ir::Use &use : op.result()->uses()) {
+      const bool isCheck = use.user->is(OpKind::LaunchCheck) && use.index == 1;
+      isChecked |= isCheck;
+      isFree |= !isCheck;
+      if (use.user->is(OpKind::Div) && use.index == 0 && use.user->parentBlock() == &kernel.body())
+        divided = use.user;
+    }
+    if (!isFree)
+      continue;
+    SizeSymbol symbol;
+    symbol.dim = &op;
+    symbol.name = op.result()->nameHint().str();
+    // T[W * S]: S is the dimension divided by W, and the check says that nothing is left over.
+    if (isChecked && divided) {
+      symbol.factor = divided->operand(1);
+      symbol.name = divided->result()->nameHint().str();
+    }
+    if (symbol.name.empty())
+      symbol.name = "size " + std::to_string(op.get(ir::attr::dim)) + " of parameter " +
+                    std::to_string(op.get(ir::attr::param));
+    symbols_.push_back(std::move(symbol));
+  }
+  for (Op &op : kernel.body().ops()) {
+    if (!op.is(OpKind::ScalarParam) || !isInteger(op.result()->type().elementOrIndex()))
+      continue;
+    bool isOfClauses = false;
+    walk(kernel, [&](const Op &clause) {
+      if (ir::isClause(clause) || ir::isAssumption(clause))
+        isOfClauses |= llvm::any_of(clause.operands(),
+                                    [&](const Value *value) { return dependsOn(value, &op); });
+    });
+    if (!isOfClauses && !llvm::is_contained(slice.scalars, &op))
+      continue;
+    SizeSymbol symbol;
+    symbol.dim = &op;
+    symbol.name = op.get(ir::attr::name).str();
+    symbols_.push_back(std::move(symbol));
+  }
+  findSteps(kernel, slice);
+  reach_ = reachOfControl(kernel, slice);
+  for (SizeSymbol &symbol : symbols_)
+    if (const auto it = reach_.sizes.find(symbol.dim); it != reach_.sizes.end())
+      symbol.reached.assign(it->second.begin(), it->second.end());
+}
+
+bool LaunchSizes::dependsOn(const Value *value, const Op *dim) const {
+  llvm::SmallVector<const Value *, 8> work{value};
+  llvm::SmallPtrSet<const Value *, 16> seen;
+  while (!work.empty()) {
+    const Value *next = work.pop_back_val();
+    const Op *op = next->definingOp();
+    if (!op || !seen.insert(next).second)
+      continue;
+    if (op == dim)
+      return true;
+    if (op->numRegions() == 0)
+      llvm::append_range(work, op->operands());
+  }
+  return false;
+}
+
+bool LaunchSizes::decidesBodies(const Op &space, const SizeSymbol &symbol) const {
+  return llvm::any_of(space.operands(),
+                      [&](const Value *bound) { return dependsOn(bound, symbol.dim); });
+}
+
+void LaunchSizes::findAsserted(const Op &assertion) {
+  const auto add = [&](const Value *side, const Value *other, bool isDivided) {
+    const std::optional<int64_t> number = constantOf(other);
+    for (SizeSymbol &symbol : symbols_)
+      if (number && *number >= 0 && *number < kLargestAsserted && dependsOn(side, symbol.dim)) {
+        symbol.asserted.push_back(*number);
+        if (!isDivided)
+          symbol.asserted.push_back(*number + 1);
+      }
+  };
+  llvm::SmallVector<const Value *, 8> work{assertion.operand(0)};
+  llvm::SmallPtrSet<const Value *, 16> seen;
+  while (!work.empty()) {
+    const Value *value = work.pop_back_val();
+    const Op *op = value->definingOp();
+    if (!op || !seen.insert(value).second)
+      continue;
+    if (op->is(OpKind::Cmp)) {
+      add(op->operand(0), op->operand(1), false);
+      add(op->operand(1), op->operand(0), false);
+    } else if (op->is(OpKind::Rem)) {
+      add(op->operand(0), op->operand(1), true);
+    }
+    if (op->isPure())
+      llvm::append_range(work, op->operands());
+  }
+}
+
+void LaunchSizes::findSteps(Op &kernel, const interpret::ControlSlice &slice) {
+  const auto addStep = [&](const Value *whole, const Value *step, const Op &op) {
+    if (op.is(OpKind::For) && !slice.doesRun(op))
+      return;
+    const std::optional<int64_t> size = constantOf(step);
+    for (SizeSymbol &symbol : symbols_) {
+      if (!dependsOn(whole, symbol.dim))
+        continue;
+      if (size && *size > 0)
+        symbol.steps.push_back(*size);
+      else if (op.is(OpKind::Div) && step != symbol.factor)
+        symbol.isShared = true;
+    }
+  };
+  walk(kernel, [&](Op &op) {
+    if (op.is(OpKind::Space))
+      for (unsigned d = 0; d < ir::spaceDims(op); ++d)
+        addStep(op.operand(3 * d + 1), op.operand(3 * d + 2), op);
+    else if (op.is(OpKind::For))
+      addStep(op.operand(1), op.operand(2), op);
+    else if (op.is(OpKind::Div) && !op.enclosing(OpKind::SignalParam))
+      addStep(op.operand(0), op.operand(1), op);
+    else if (ir::isPrecondition(op) || op.is(OpKind::LaunchRequire)) {
+      findAsserted(op);
+      assertions_.push_back(&op);
+    }
+  });
+  for (SizeSymbol &symbol : symbols_) {
+    llvm::sort(symbol.steps);
+    symbol.steps.erase(llvm::unique(symbol.steps), symbol.steps.end());
+  }
+}
+
+std::vector<int64_t> LaunchSizes::candidates(const SizeSymbol &symbol, int ranks,
+                                             bool isQuick) const {
+  // The first is the one for when another symbol is varied.
+  std::vector<int64_t> values{3, 0};
+  if (symbol.dim->is(OpKind::ScalarParam)) {
+    // Mostly they name a rank, or one of something of which there are as many.
+    values = {0, std::min(1, ranks - 1), ranks - 1};
+  } else if (!symbol.steps.empty()) {
+    const int64_t small = symbol.steps.front();
+    const int64_t large = symbol.steps.back();
+    values = {large + 1, 0, 1};
+    if (!isQuick) {
+      values.push_back(small);
+      values.push_back(small + 1);
+      values.push_back(2 * large + small);
+    }
+    if (symbol.isShared && ranks > 1)
+      values.push_back(ranks * large + 1);
+    if (large == 1)
+      values.push_back(3);
+  } else if (!isQuick) {
+    values.push_back(1);
+  }
+  llvm::append_range(values, symbol.asserted);
+  std::vector<int64_t> unique;
+  for (const int64_t value : values)
+    if (!llvm::is_contained(unique, value))
+      unique.push_back(value);
+  return unique;
+}
+
+std::vector<SizeValues> LaunchSizes::combinations(int ranks, Choice choice) const {
+  const bool isQuick = choice == Choice::Few;
+  std::vector<std::vector<int64_t>> all;
+  SizeValues usual;
+  SizeValues largest;
+  for (const SizeSymbol &symbol : symbols_) {
+    all.push_back(candidates(symbol, ranks, isQuick));
+    usual.push_back(all.back().front());
+    largest.push_back(*llvm::max_element(all.back()));
+  }
+  std::vector<SizeValues> chosen;
+  const auto add = [&](const SizeValues &values) {
+    if (!llvm::is_contained(chosen, values))
+      chosen.push_back(values);
+  };
+  SizeValues ones(symbols_.size(), 1);
+  for (size_t s = 0; s < symbols_.size(); ++s)
+    if (symbols_[s].dim->is(OpKind::ScalarParam))
+      ones[s] = usual[s];
+  add(ones);
+  add(usual);
+  const auto vary = [&](size_t s, int64_t value) {
+    SizeValues values = usual;
+    values[s] = value;
+    add(values);
+  };
+  for (size_t s = 0; s < symbols_.size(); ++s)
+    for (const int64_t value : llvm::drop_begin(all[s]))
+      vary(s, value);
+  if (isQuick)
+    return chosen;
+  // What two dimensions do together shows where both have several blocks.
+  add(largest);
+  if (choice != Choice::All)
+    return chosen;
+  SizeValues reached = largest;
+  for (size_t s = 0; s < symbols_.size(); ++s)
+    for (const int64_t value : symbols_[s].reached) {
+      vary(s, value);
+      reached[s] = std::max(reached[s], value);
+    }
+  add(reached);
+  return chosen;
+}
+
+std::vector<SizeValues> LaunchSizes::choose(int ranks, Choice choice) const {
+  std::vector<SizeValues> chosen;
+  // Those that are not allowed may still be launches in which the assertion is not reached.
+  std::vector<SizeValues> others;
+  for (SizeValues &values : combinations(ranks, choice))
+    (isAllowed(ranks, values) ? chosen : others).push_back(std::move(values));
+  if (chosen.empty())
+    chosen = search(ranks);
+  llvm::append_range(chosen, others);
+  return chosen;
+}
+
+bool LaunchSizes::isAnyAllowed(int ranks) const {
+  return llvm::any_of(choose(ranks, Choice::Few),
+                      [&](const SizeValues &values) { return isAllowed(ranks, values); });
+}
+
+bool LaunchSizes::isAllowed(int ranks, const SizeValues &values) const {
+  Known known;
+  return llvm::none_of(assertions_, [&](const Op *assertion) {
+    const std::optional<int64_t> holds = evaluate(assertion->operand(0), ranks, values, known);
+    return holds && *holds == 0;
+  });
+}
+
+/// Small values that assertions allow, where none of the usual ones are.
+std::vector<SizeValues> LaunchSizes::search(int ranks) const {
+  constexpr size_t kMostFound = 4;
+  constexpr int64_t kMostTried = 20'000;
+  std::vector<SizeValues> found;
+  SizeValues values(symbols_.size(), 0);
+  for (int64_t most = 1, tried = 0; tried < kMostTried && found.size() < kMostFound; most *= 2) {
+    // All values up to `most` of which one was not tried before.
+    values.assign(symbols_.size(), 0);
+    for (bool isOver = symbols_.empty(); !isOver && found.size() < kMostFound;) {
+      if (++tried > kMostTried)
+        break;
+      const bool isNew = most == 1 || llvm::any_of(values, [&](int64_t v) { return 2 * v > most; });
+      if (isNew && isAllowed(ranks, values))
+        found.push_back(values);
+      isOver = true;
+      for (int64_t &value : values) {
+        isOver = ++value > most;
+        if (!isOver)
+          break;
+        value = 0;
+      }
+    }
+    if (symbols_.empty())
+      break;
+  }
+  return found;
+}
+
+// Sizes of parameters.
+
+std::optional<int64_t> LaunchSizes::evaluateOp(const Op &op, int ranks, const SizeValues &values,
+                                               Known &known) const {
+  if (op.is(OpKind::Const))
+    return constantOf(op.result());
+  if (op.is(OpKind::NumRanks))
+    return ranks;
+  if (op.is(OpKind::LaunchDim) || op.is(OpKind::ScalarParam)) {
+    for (size_t s = 0; s < symbols_.size(); ++s)
+      if (symbols_[s].dim == &op) {
+        const auto factor = symbols_[s].factor ? evaluate(symbols_[s].factor, ranks, values, known)
+                                               : std::optional<int64_t>(1);
+        return factor ? std::optional(values[s] * *factor) : std::nullopt;
+      }
+    return std::nullopt;
+  }
+  llvm::SmallVector<int64_t, 2> operands;
+  for (const Value *operand : op.operands()) {
+    const std::optional<int64_t> value = evaluate(operand, ranks, values, known);
+    if (!value)
+      return std::nullopt;
+    operands.push_back(*value);
+  }
+  switch (op.kind()) {
+  case OpKind::Add:
+    return operands[0] + operands[1];
+  case OpKind::Sub:
+    return operands[0] - operands[1];
+  case OpKind::Mul:
+    return operands[0] * operands[1];
+  case OpKind::Div:
+    return floorDiv(operands[0], operands[1]);
+  case OpKind::Rem:
+    return operands[0] - floorDiv(operands[0], operands[1]) * operands[1];
+  case OpKind::Min:
+    return std::min(operands[0], operands[1]);
+  case OpKind::Max:
+    return std::max(operands[0], operands[1]);
+  case OpKind::Neg:
+    return -operands[0];
+  case OpKind::And:
+    return operands[0] & operands[1];
+  case OpKind::Or:
+    return operands[0] | operands[1];
+  case OpKind::Not:
+    return op.operand(0)->type().dtype() == DType::Bool ? std::optional<int64_t>(operands[0] == 0)
+                                                        : std::nullopt;
+  case OpKind::Cmp:
+    return compare(op.get(ir::attr::pred), operands[0], operands[1]);
+  case OpKind::Cast:
+    // Of a narrower integer, to a wider one.
+    return op.result()->type().isIndex() ? std::optional(operands[0]) : std::nullopt;
+  default:
+    return std::nullopt;
+  }
+}
+
+std::optional<int64_t> LaunchSizes::evaluate(const Value *value, int ranks,
+                                             const SizeValues &values, Known &known) const {
+  if (const auto it = known.find(value); it != known.end())
+    return it->second;
+  const Op *op = value->definingOp();
+  const std::optional<int64_t> result =
+      op && op->numRegions() == 0 ? evaluateOp(*op, ranks, values, known) : std::nullopt;
+  known[value] = result;
+  return result;
+}
+
+std::optional<std::vector<int64_t>> LaunchSizes::sizesOf(const Op &param, int ranks,
+                                                         const SizeValues &values) const {
+  Known known;
+  std::vector<int64_t> sizes;
+  for (const Value *operand : param.operands()) {
+    const std::optional<int64_t> size = evaluate(operand, ranks, values, known);
+    if (!size || *size < 0)
+      return std::nullopt;
+    sizes.push_back(*size);
+  }
+  return sizes;
+}
+
+} // namespace dtile::protocol

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Which sizes a launch of a kernel chooses, and which values of them are worth a look. Private to
+// ir/protocol.
+#pragma once
+
+#include "ir/interpret/control_slice.h"
+#include "ir/protocol/check/control_reach.h"
+
+#include "llvm/ADT/DenseMap.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace dtile::protocol {
+
+/// A size that the arguments of a launch bind, or a scalar argument that decides something.
+struct SizeSymbol {
+  std::string name;
+  /// The dimension that binds it, or the scalar_param.
+  const ir::Op *dim = nullptr;
+  /// The dimension is this many times the size; null for once.
+  const ir::Value *factor = nullptr;
+  /// Block sizes that cut it, ascending.
+  std::vector<int64_t> steps;
+  /// Numbers that assertions about the launch compare it with, and what they divide it by.
+  std::vector<int64_t> asserted;
+  /// It is divided among the ranks somewhere.
+  bool isShared = false;
+  /// Values with which positions go beyond the kernel's own numbers, ascending.
+  std::vector<int64_t> reached;
+};
+
+/// A value for each symbol, in their order.
+using SizeValues = std::vector<int64_t>;
+
+/// The sizes of one kernel.
+class LaunchSizes {
+public:
+  LaunchSizes(ir::Op &kernel, const interpret::ControlSlice &slice);
+
+  [[nodiscard]] const std::vector<SizeSymbol> &symbols() const { return symbols_; }
+  /// How many of the sizes that matter: a few; those around the blocks that cut a dimension; those
+  /// beyond the kernel's own numbers as well.
+  enum class Choice : uint8_t { Few, AroundBlocks, All };
+  /// Combinations of values for a number of ranks, the most telling first, and those that the
+  /// kernel's assertions leave out last.
+  [[nodiscard]] std::vector<SizeValues> choose(int ranks, Choice choice) const;
+  /// Whether the kernel's assertions allow some small sizes with so many ranks.
+  [[nodiscard]] bool isAnyAllowed(int ranks) const;
+  /// What else the kernel's own numbers ask for.
+  [[nodiscard]] const ControlReach &reach() const { return reach_; }
+  /// Combinations of values for a number of ranks, the most telling first.
+  [[nodiscard]] std::vector<SizeValues> choose(int ranks, bool isQuick) const;
+  /// What a value of the launch is; nothing where it is not known.
+  [[nodiscard]] std::optional<int64_t> valueOf(const ir::Value *value, int ranks,
+                                               const SizeValues &values) const {
+    Known known;
+    return evaluate(value, ranks, values, known);
+  }
+  /// Whether the number of a tile space's bodies depends on a size.
+  [[nodiscard]] bool decidesBodies(const ir::Op &space, const SizeSymbol &symbol) const;
+  /// The sizes of a tensor parameter; nothing where they cannot be known.
+  [[nodiscard]] std::optional<std::vector<int64_t>> sizesOf(const ir::Op &param, int ranks,
+                                                            const SizeValues &values) const;
+
+private:
+  using Known = llvm::DenseMap<const ir::Value *, std::optional<int64_t>>;
+  std::optional<int64_t> evaluate(const ir::Value *value, int ranks, const SizeValues &values,
+                                  Known &known) const;
+  std::optional<int64_t> evaluateOp(const ir::Op &op, int ranks, const SizeValues &values,
+                                    Known &known) const;
+  [[nodiscard]] bool dependsOn(const ir::Value *value, const ir::Op *dim) const;
+  void findSteps(ir::Op &kernel, const interpret::ControlSlice &slice);
+  void findAsserted(const ir::Op &assertion);
+  [[nodiscard]] std::vector<int64_t> candidates(const SizeSymbol &symbol, int ranks,
+                                                bool isQuick) const;
+
+  [[nodiscard]] std::vector<SizeValues> combinations(int ranks, Choice choice) const;
+  /// Whether the kernel's assertions about launches allow it, as far as they can be evaluated.
+  [[nodiscard]] bool isAllowed(int ranks, const SizeValues &values) const;
+  [[nodiscard]] std::vector<SizeValues> search(int ranks) const;
+
+  std::vector<SizeSymbol> symbols_;
+  ControlReach reach_;
+  std::vector<const ir::Op *> assertions_;
+};
+
+} // namespace dtile::protocol

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Arrays whose elements are sums of inputs, and what promises compute with them. Private to
+// ir/protocol.
+#pragma once
+
+#include "ir/interpret/terms.h"
+#include "ir/protocol/check/promise.h"
+
+#include <map>
+#include <optional>
+
+namespace dtile::protocol {
+
+/// A dense row-major array of sums.
+struct TermArray {
+  std::vector<int64_t> sizes;
+  std::vector<interpret::TermId> elements;
+
+  [[nodiscard]] int64_t rows() const { return sizes.empty() ? 1 : sizes.front(); }
+  /// "[64, 32]".
+  [[nodiscard]] std::string sizesText() const;
+  /// "[3, 0]", of an element by its number.
+  [[nodiscard]] std::string positionText(int64_t element) const;
+};
+
+/// One array a rank.
+using RankArrays = std::vector<TermArray>;
+
+/// Evaluates promises on all ranks at once.
+class PromiseEvaluator {
+public:
+  PromiseEvaluator(interpret::TermTable &terms, const std::map<std::string, RankArrays> &arguments,
+                   int ranks)
+      : terms_(terms), arguments_(arguments), ranks_(ranks) {}
+
+  /// Nothing where it cannot be computed; whyNot() then says why.
+  std::optional<RankArrays> evaluate(const PromisedArray &array);
+  [[nodiscard]] const std::string &whyNot() const { return why_; }
+
+private:
+  std::optional<RankArrays> fail(std::string why);
+  std::optional<RankArrays> elementwise(PromisedArray::Kind kind, const RankArrays &a,
+                                        const RankArrays &b);
+  std::optional<RankArrays> matrixProduct(const RankArrays &a, const RankArrays &b);
+  std::optional<RankArrays> allReduce(const RankArrays &a);
+  std::optional<RankArrays> parts(const RankArrays &a, bool isSum);
+  RankArrays allGather(const RankArrays &a) const;
+
+  interpret::TermTable &terms_;
+  const std::map<std::string, RankArrays> &arguments_;
+  int ranks_;
+  std::string why_;
+};
+
+} // namespace dtile::protocol

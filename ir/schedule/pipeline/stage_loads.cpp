@@ -1,0 +1,780 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// stage-loads: multi-stage staging of the operands of products.
+//
+// Expects: inlined kernels behind the other schedule passes; facts of a machine whose TMA
+//   moves boxes of tensors to shared memory and whose warpgroups multiply what lies there.
+// Produces: for a loop that only adds products of two windows to a tile, or whose products follow
+//   from each other (attention) or are scaled: attribute `stages` on the loop, `swizzle` (bytes) on
+//   its loads, `groups` (of warps, one above the other) on the products and on the space, `awaited`
+//   on products that are used in their iteration, `fetched` on loads of a few elements beside them
+//   (scales), `kept` on products whose first operand is there before the loop, and `threads` on the
+//   kernel. Tiles of inputs that each iteration loads alike
+//   are loaded before the loop. The back end splits the bodies of such a space: one warp issues the
+//   copies, as many stages ahead as there are, and the groups multiply.
+// Why: the matrix units have to be fed from copies that were started long before.
+// Leaves alone: operands that TMA would not read as the views say (a limit inside of
+//   the tensor, where that is not known to make no difference), and loops that load more than
+//   operands and a few scales, with a remark.
+// Rows that an index tile picks (pass gather-rows) are no boxes: warps beside the one that copies
+//   find their numbers by themselves and fetch them, in words of 16 bytes, to where the engine
+//   would put them.
+#include "ir/analysis/algebra/polynomial.h"
+#include "ir/analysis/communication.h"
+#include "ir/analysis/dependence.h"
+#include "ir/analysis/loop_positions.h"
+#include "ir/analysis/row_gathers.h"
+#include "ir/analysis/tensor_box.h"
+#include "ir/core/constants.h"
+#include "ir/machine/target_facts.h"
+#include "ir/transform/pass.h"
+
+#include "llvm/ADT/SmallPtrSet.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <array>
+
+namespace dtile::passes {
+namespace {
+
+using namespace dtile::ir;
+
+/// Most stages that pay: copies that far ahead hide any latency.
+constexpr int64_t kMostStages = 8;
+constexpr int64_t kFewestStages = 2;
+/// The widest and the narrowest box along its innermost dimension, in bytes.
+constexpr int64_t kSwizzleBytes = 128;
+constexpr int64_t kFewestSwizzleBytes = 32;
+/// What boxes in shared memory begin at multiples of, in bytes.
+constexpr int64_t kBoxAlign = 1024;
+/// Bytes of the summed dimension that one instruction takes.
+constexpr int64_t kDepthBytes = 32;
+/// Bytes that a row in shared memory is longer than its elements, at most.
+constexpr int64_t kRowPadding = 32;
+/// Most elements that an iteration loads at once beside operands: a scale of each row or column.
+constexpr int64_t kMostSmall = 512;
+/// Most rows, and columns, of a box.
+constexpr int64_t kMostBoxRows = 256;
+/// What a thread fetches at once of a picked row, in bytes.
+constexpr int64_t kWordBytes = 16;
+
+/// A product in a loop, and where its operands come from.
+struct StagedDot {
+  Op *dot = nullptr;
+  /// Of the first and of the second operand; the first may come from registers, and has none then.
+  Op *loads[2] = {};
+  /// The dimension that is summed over is the load's first one, and its last one is the sum's.
+  bool isMnMajor[2] = {};
+
+  [[nodiscard]] unsigned rowDim(unsigned operand) const { return isMnMajor[operand] ? 1 : 0; }
+  /// Along the sum, and along the dimension that is summed over.
+  [[nodiscard]] int64_t rows(unsigned operand) const {
+    return dot->result()->type().shape()[operand];
+  }
+  [[nodiscard]] int64_t depth() const { return dot->operand(0)->type().shape()[1]; }
+};
+
+/// A loop with products.
+struct Candidate {
+  Op *loop = nullptr;
+  llvm::SmallVector<StagedDot, 2> dots;
+  /// Its products are used in their iteration; else each is added to a tile of its own.
+  bool isAwaited = false;
+  /// Loads of the same in each iteration.
+  llvm::SmallVector<Op *, 2> invariant;
+  /// Loads of a few elements, such as scales, and those of them that the warp that copies brings.
+  llvm::SmallVector<Op *, 2> small;
+  llvm::SmallVector<Op *, 2> scalars;
+
+  [[nodiscard]] bool gathers() const {
+    return llvm::any_of(loads(), [](const Op *load) { return gathersRows(*load); });
+  }
+  [[nodiscard]] llvm::SmallVector<Op *, 4> loads() const {
+    llvm::SmallVector<Op *, 4> all;
+    for (const StagedDot &staged : dots)
+      for (Op *load : staged.loads)
+        if (load && !llvm::is_contained(all, load))
+          all.push_back(load);
+    return all;
+  }
+};
+
+/// Stages the loops of one space.
+class LoadStager {
+public:
+  LoadStager(Op &space, PassContext &context, const TargetFacts &facts)
+      : space_(space), context_(context), facts_(facts) {}
+  bool run();
+
+private:
+  void find(Block &block);
+  void consider(Op &loop);
+  /// Why the loop's operands cannot be staged, or null.
+  [[nodiscard]] const char *judge(Candidate &candidate);
+  [[nodiscard]] const char *judgeAwaited(Candidate &candidate);
+  [[nodiscard]] const GroupProduct *productOf(const Op &dot) const {
+    return facts_.findGroupProduct(dot.operand(0)->type().dtype(), dot.operand(1)->type().dtype(),
+                                   dot.result()->type().dtype(), dot.has(attr::precision));
+  }
+  [[nodiscard]] bool hasProduct(const StagedDot &staged) const;
+  [[nodiscard]] bool isUnsure(const Value &number) const;
+  [[nodiscard]] bool isWalkedAlone(const Candidate &candidate);
+  [[nodiscard]] static bool walksBy(const Candidate &candidate, llvm::ArrayRef<Op *> loads,
+                                    llvm::function_ref<bool(const Value &)> isSuch);
+  [[nodiscard]] bool isOrderedByBody(const Candidate &candidate);
+  [[nodiscard]] bool isOrderedByWrites(Op &load);
+  [[nodiscard]] bool findsRows(const Candidate &candidate);
+  [[nodiscard]] bool isWritten(Value *view) const;
+  [[nodiscard]] bool mapsRight(const Candidate &candidate);
+  [[nodiscard]] bool mapsRight(const Candidate &candidate, const StagedDot &staged,
+                               unsigned operand, const TensorBox &box);
+  [[nodiscard]] bool isExact(const TensorBox &box, unsigned dim);
+  using Tiles = llvm::SmallPtrSet<const Value *, 8>;
+  [[nodiscard]] bool staysApart(Value *tile, unsigned dim, const Polynomial &room, Tiles &seen);
+  [[nodiscard]] bool isStoredWithin(Value *view, unsigned dim, const Polynomial &room);
+  [[nodiscard]] bool canBeScalarLoad(const Candidate &candidate, Op &load);
+  [[nodiscard]] int64_t groupsOf(const Candidate &candidate) const;
+  [[nodiscard]] static int64_t outputBytes(const Candidate &candidate);
+  [[nodiscard]] bool isResident(const Candidate &candidate, const StagedDot &staged) const;
+  void refuseNested();
+  void refuseGathers();
+  void refuse(const Op &op, const llvm::Twine &why);
+  Polynomial polynomial(Value *value) { return polys_.of(value, environment_); }
+
+  Op &space_;
+  PassContext &context_;
+  const TargetFacts &facts_;
+  Polynomials polys_;
+  Polynomials::Environment environment_;
+  llvm::SmallVector<Candidate, 2> candidates_;
+};
+
+void LoadStager::refuse(const Op &op, const llvm::Twine &why) {
+  context_.remark(op, "operands of this product are not staged: " + why);
+}
+
+/// Loops whose bodies run as often in each thread: not under conditions.
+void LoadStager::find(Block &block) {
+  for (Op &op : block.ops()) {
+    if (!op.is(OpKind::For))
+      continue;
+    consider(op);
+    find(op.body());
+  }
+}
+
+/// Whether a tile is nothing but one of the two operands of products beside it.
+bool isOperandOnly(const Op &tile) {
+  const auto uses = tile.result()->uses();
+  return !uses.empty() && llvm::all_of(uses, [&](const Use &use) {
+    return use.user->is(OpKind::Dot) && use.index == uses[0].index && use.index < 2 &&
+           use.user->parentBlock() == tile.parentBlock();
+  });
+}
+
+bool readsTile(const Op &op) { return op.is(OpKind::Load) || gathersRows(op); }
+
+/// The load that gives a tile, as it is or transposed.
+Op *loadOf(Value *operand, bool &isTransposed) {
+  Op *op = operand->definingOp();
+  if (!op || !isOperandOnly(*op))
+    return nullptr;
+  isTransposed = op->is(OpKind::Trans) && op->get(attr::perm) == llvm::ArrayRef<int64_t>({1, 0});
+  if (!isTransposed)
+    return readsTile(*op) ? op : nullptr;
+  Op *load = op->operand(0)->definingOp();
+  return load && readsTile(*load) && load->result()->hasOneUse() ? load : nullptr;
+}
+
+/// Bytes of a box along its innermost dimension.
+int64_t swizzleOf(Type tile) {
+  const int64_t bytes = tile.shape()[1] * int64_t(dtypeBytes(tile.dtype()));
+  return std::min(kSwizzleBytes, bytes & -bytes);
+}
+
+/// Whether a product is added to the tile that the loop carries, and that is all there is to both.
+bool isSum(const Op &dot, Block &body) {
+  const Value *sum = dot.operand(2);
+  const Value *result = dot.result();
+  return sum->argumentOf() == &body && sum->hasOneUse() && result->hasOneUse() &&
+         result->uses()[0].user == body.terminator() && result->uses()[0].index + 1 == sum->index();
+}
+
+/// Whether a load of a loop's body gives the same in each iteration: of an input, which nobody
+/// writes.
+bool isInvariant(Op &load) {
+  PositionChain chain;
+  bool isVarying = false;
+  return isLoadOfInput(load) && followsFromPosition(load, chain, isVarying) && !isVarying;
+}
+
+/// Moves a load before its loop, and before those around it in which it is the same, too.
+void hoist(Op &load) {
+  for (Op *loop = load.parentOp(); loop->is(OpKind::For) && isInvariant(load);
+       loop = load.parentOp()) {
+    PositionChain chain;
+    bool isVarying = false;
+    (void)followsFromPosition(load, chain, isVarying);
+    for (Op *op : chain)
+      op->moveBefore(loop);
+  }
+}
+
+void LoadStager::consider(Op &loop) {
+  Candidate candidate;
+  candidate.loop = &loop;
+  for (Op &op : loop.body().ops()) {
+    if (!op.is(OpKind::Dot))
+      continue;
+    StagedDot staged{&op};
+    for (unsigned i : {0u, 1u}) {
+      bool isTransposed = false;
+      Op *load = loadOf(op.operand(i), isTransposed);
+      if (!load || load->parentBlock() != &loop.body())
+        continue;
+      staged.loads[i] = load;
+      staged.isMnMajor[i] = isTransposed == (i == 0);
+    }
+    candidate.dots.push_back(staged);
+  }
+  if (candidate.dots.empty())
+    return;
+  if (const char *why = judge(candidate))
+    return refuse(*candidate.dots.front().dot, why);
+  llvm::copy_if(candidate.small, std::back_inserter(candidate.scalars),
+                [&](Op *load) { return canBeScalarLoad(candidate, *load); });
+  candidates_.push_back(std::move(candidate));
+}
+
+const char *LoadStager::judge(Candidate &candidate) {
+  candidate.isAwaited = llvm::any_of(candidate.dots, [&](const StagedDot &staged) {
+    return !staged.loads[0] || !isSum(*staged.dot, candidate.loop->body());
+  });
+  if (candidate.isAwaited) {
+    for (StagedDot &staged : candidate.dots)
+      if (staged.loads[0] && isInvariant(*staged.loads[0]))
+        staged.loads[0] = nullptr;
+    if (const char *why = judgeAwaited(candidate))
+      return why;
+  }
+  if (llvm::any_of(candidate.dots, [](const StagedDot &staged) { return !staged.loads[1]; }))
+    return "its second operand is no load of its loop, or is used twice";
+  if (!llvm::all_of(candidate.dots, [&](const StagedDot &staged) { return hasProduct(staged); }) ||
+      groupsOf(candidate) == 0)
+    return "warpgroups have no instruction for its types and sizes";
+  if (!mapsRight(candidate))
+    return "an operand ends inside of its tensor, or is not one box of it";
+  if (llvm::all_of(candidate.loads(), [](const Op *load) { return gathersRows(*load); }))
+    return "index tiles pick the rows of both operands, and none is a box";
+  if (llvm::any_of(candidate.loads(), [](const Op *load) {
+        return gathersRows(*load) && load->result()->type().dtype() == DType::F32;
+      }))
+    return "the rows that an index tile picks are of f32, which only TMA rounds to "
+           "tf32";
+  if (!findsRows(candidate))
+    return "the rows that an index tile picks do not follow, element by element, from inputs and "
+           "positions, or do not begin at whole words";
+  if (isOrderedByBody(candidate))
+    return "its body writes what they read, or waits for something else before";
+  if (!isWalkedAlone(candidate))
+    return "where they are, or how often, follows from tiles, or from what may change meanwhile";
+  return nullptr;
+}
+
+/// All that such a loop loads is staged, the same in each iteration, or a few elements: nothing
+/// else would be on its way while the groups multiply.
+const char *LoadStager::judgeAwaited(Candidate &candidate) {
+  constexpr const char *kNotOperands = "an iteration loads more than operands and scales, or "
+                                       "waits, or has loops or conditions of its own";
+  const llvm::SmallVector<Op *, 4> staged = candidate.loads();
+  for (Op &op : candidate.loop->body().ops()) {
+    if (op.numRegions() > 0 || op.hasEffect(Write | RemoteWrite | RemoteRead | Signal | Wait))
+      return kNotOperands;
+    if (!op.hasEffect(Read) || llvm::is_contained(staged, &op))
+      continue;
+    if (!op.is(OpKind::Load))
+      return kNotOperands;
+    if (op.result()->type().isTile() && isInvariant(op))
+      candidate.invariant.push_back(&op);
+    else if (op.result()->type().elements() <= kMostSmall)
+      candidate.small.push_back(&op);
+    else
+      return kNotOperands;
+  }
+  return nullptr;
+}
+
+/// Whether there is an instruction for the types and sizes of a product, and its operands are
+/// boxes.
+bool LoadStager::hasProduct(const StagedDot &staged) const {
+  const GroupProduct *product = productOf(*staged.dot);
+  const bool isMnMajor = staged.isMnMajor[0] || staged.isMnMajor[1];
+  if (!product || (isMnMajor && !product->takesMnMajor) ||
+      (!staged.loads[0] && !product->fromRegisters))
+    return false;
+  for (unsigned i : {0u, 1u}) {
+    const int64_t rows = staged.rows(i);
+    const DType dtype = staged.dot->operand(i)->type().dtype();
+    if (staged.depth() * int64_t(dtypeBytes(dtype)) % kDepthBytes != 0 ||
+        rows % (i == 0 ? facts_.groupRows : 16) != 0 || rows > kMostBoxRows)
+      return false;
+    if (!staged.loads[i])
+      continue;
+    const Type tile = staged.loads[i]->result()->type();
+    if (swizzleOf(tile) < kFewestSwizzleBytes || tile.shape()[0] > kMostBoxRows)
+      return false;
+  }
+  return true;
+}
+
+/// Whether a number is not sure to be the same whoever computes it, whenever in the launch: it has
+/// effects, comes from another rank or by a message, or from what the kernel writes.
+bool LoadStager::isUnsure(const Value &number) const {
+  const Op *op = number.definingOp();
+  if (!op || number.type().isTile() || !(number.type().isScalar() || number.type().isIndex()) ||
+      op->isPure() || op->hasEffect(Control))
+    return false;
+  if (!op->is(OpKind::Load) || op->numOperands() != 1 || op->operand(0)->type().isRemote())
+    return true;
+  return isWritten(op->operand(0));
+}
+
+/// Whether the kernel writes what a view reads.
+bool LoadStager::isWritten(Value *view) const {
+  bool isWritten = false;
+  walk(*space_.enclosing(OpKind::Kernel), [&](Op &other) {
+    Value *written = writtenView(other);
+    isWritten |= written && mayAlias(written, view);
+  });
+  return isWritten;
+}
+
+namespace {
+
+/// Whether a position is a multiple of `unit` and not negative: it counts loops from such a
+/// position by such steps, or is a sum of such.
+bool isWhole(Value *position, int64_t unit) {
+  if (const std::optional<int64_t> number = constantOf(position))
+    return *number >= 0 && *number % unit == 0;
+  if (const Block *block = position->argumentOf()) {
+    const Op *loop = block->parentOp();
+    return loop->is(OpKind::For) && position == block->argument(0) &&
+           isWhole(loop->operand(0), unit) && isWhole(loop->operand(2), unit);
+  }
+  const Op *op = position->definingOp();
+  return op->is(OpKind::Add) && isWhole(op->operand(0), unit) && isWhole(op->operand(1), unit);
+}
+
+} // namespace
+
+/// Whether warps can fetch the rows that index tiles pick: they know their numbers before the loop,
+/// and where words of them begin, if the tensor's rows do.
+bool LoadStager::findsRows(const Candidate &candidate) {
+  const auto isKnown = [&](Value &value) {
+    if (value.type().isTile())
+      return !isWritten(value.definingOp()->operand(0));
+    return !dependsOn(&value,
+                      [&](const Value &from) { return from.type().isTile() || isUnsure(from); });
+  };
+  const auto isBefore = [&](const Op &op) {
+    for (const Op *around = candidate.loop; around; around = around->parentOp())
+      if (op.parentBlock() == around->parentBlock())
+        return true;
+    return false;
+  };
+  return llvm::all_of(candidate.loads(), [&](Op *load) {
+    if (!gathersRows(*load))
+      return true;
+    Op *window = load->operand(0)->definingOp();
+    const Op *numbers = load->operand(1)->definingOp();
+    if (facts_.asyncCopyBytes < kWordBytes || !window || !window->is(OpKind::ViewTile) ||
+        window->get(attr::dims) != "ar" || !numbers || !isBefore(*numbers))
+      return false;
+    Op *object = window->operand(0)->definingOp();
+    // Some of the rows, and one position of the dimensions around those.
+    if (object && object->is(OpKind::ViewSlice) && object->get(attr::dims) == "ra" &&
+        isBefore(*object) && isKnown(*object->operand(1)) && isKnown(*object->operand(2)))
+      object = object->operand(0)->definingOp();
+    if (object && object->is(OpKind::ViewSlice) && object->get(attr::dims).ends_with("aa") &&
+        !llvm::StringRef(object->get(attr::dims)).contains('r') && isBefore(*object))
+      object = object->operand(0)->definingOp();
+    const int64_t elements = kWordBytes / int64_t(dtypeBytes(load->result()->type().dtype()));
+    return object && object->is(OpKind::Param) && isWhole(window->operand(1), elements) &&
+           polynomial(window->operand(2)) ==
+               polynomial(object->operand(object->result()->type().rank() - 1)) &&
+           isFoundByElement(load->operand(1), isKnown);
+  });
+}
+
+/// Whether the warp that copies could walk the loop, and those around it, by itself: without tiles,
+/// and with the numbers that the groups have.
+bool LoadStager::isWalkedAlone(const Candidate &candidate) {
+  return !walksBy(candidate, candidate.loads(),
+                  [&](const Value &from) { return from.type().isTile() || isUnsure(from); });
+}
+
+/// Whether the warp that copies needs such values to walk the candidate's loop, and those around
+/// it, or to find what these loads read.
+bool LoadStager::walksBy(const Candidate &candidate, llvm::ArrayRef<Op *> loads,
+                         llvm::function_ref<bool(const Value &)> isSuch) {
+  const auto follows = [&](Value *value) {
+    return !value->type().isTile() && dependsOn(value, isSuch);
+  };
+  for (Op *load : loads)
+    if (llvm::any_of(load->operands(), follows))
+      return true;
+  for (Op *loop = candidate.loop; loop->is(OpKind::For); loop = loop->parentOp())
+    if (llvm::any_of(loop->operands(), follows) ||
+        llvm::any_of(loop->body().terminator()->operands(), follows))
+      return true;
+  return false;
+}
+
+/// Whether the warp that copies can bring a load's few elements, too: it copies words of 4 bytes,
+/// finds out where they are by itself, and needs none of them for that.
+bool LoadStager::canBeScalarLoad(const Candidate &candidate, Op &load) {
+  if (facts_.asyncCopyBytes == 0 || load.result()->type().elementOrIndex() != DType::F32 ||
+      load.operand(0)->type().isRemote() || isOrderedByWrites(load))
+    return false;
+  llvm::SmallVector<Op *, 4> loads = candidate.loads();
+  loads.push_back(&load);
+  return !walksBy(candidate, loads, [&](const Value &from) {
+    return from.type().isTile() || isUnsure(from) ||
+           llvm::any_of(candidate.small, [&](const Op *small) { return small->result() == &from; });
+  });
+}
+
+/// Whether the copies would have to wait for something that the body does itself: they are issued
+/// by a thread that sees only the waits that the loads are after.
+bool LoadStager::isOrderedByBody(const Candidate &candidate) {
+  const llvm::SmallVector<Op *, 4> loads = candidate.loads();
+  bool isOrdered = llvm::any_of(loads, [&](Op *load) { return isOrderedByWrites(*load); });
+  // What stands behind the loop comes before it only where another loop is around both.
+  bool isBefore = true;
+  const bool isNested = !candidate.loop->parentOp()->is(OpKind::Space);
+  walk(space_.body(), [&](Op &op) {
+    isBefore &= &op != candidate.loop || isNested;
+    isOrdered |= isBefore && (op.is(OpKind::Await) || op.is(OpKind::Barrier));
+  });
+  return isOrdered;
+}
+
+/// Whether the body writes what a load reads, or it is after more than waits.
+bool LoadStager::isOrderedByWrites(Op &load) {
+  bool isOrdered = false;
+  walk(space_.body(), [&](Op &op) {
+    if (Value *written = writtenView(op))
+      isOrdered |= mayAlias(written, load.operand(0));
+  });
+  for (Value *after : load.operands().drop_front())
+    isOrdered |= !after->type().isAcquire() && !after->type().isTile();
+  return isOrdered;
+}
+
+/// How many groups share the rows; 0 where that is not a whole number of blocks each, or threads
+/// had not the registers.
+int64_t LoadStager::groupsOf(const Candidate &candidate) const {
+  const int64_t rows = candidate.dots.front().rows(0);
+  const int64_t blocks = rows / facts_.groupRows;
+  const int64_t groups = std::min<int64_t>(blocks, 2);
+  if (groups == 0 || blocks % groups != 0)
+    return 0;
+  // Each thread keeps its share of the sums in registers, and needs some for itself.
+  int64_t registers = 0;
+  // What products are scaled before they are added to.
+  for (Value *next : candidate.loop->body().terminator()->operands())
+    if (next->type().isTile() && llvm::none_of(candidate.dots, [&](const StagedDot &staged) {
+          return staged.dot->result() == next;
+        }))
+      registers += next->type().elements() / (groups * facts_.groupThreads);
+  for (const StagedDot &staged : candidate.dots) {
+    const int64_t columns = staged.rows(1);
+    if (staged.rows(0) != rows)
+      return 0;
+    registers += rows * columns / (groups * facts_.groupThreads);
+    // Sums of a few products have registers of their own.
+    if (productOf(*staged.dot)->needsPromotion)
+      registers +=
+          facts_.groupRows * std::min(columns, TargetFacts::kPromotedColumns) / facts_.groupThreads;
+    if (!staged.loads[0] && !isResident(candidate, staged))
+      registers += rows * staged.depth() *
+                   int64_t(dtypeBytes(staged.dot->operand(0)->type().dtype())) / 4 /
+                   (groups * facts_.groupThreads);
+  }
+  return registers <= TargetFacts::kGroupRegisters ? groups : 0;
+}
+
+/// Whether a box's dimension ends where the tensor does: always, or where it is a window of a loop
+/// from 0 to the least of the tensor's size and a multiple of the window's length.
+bool LoadStager::isExact(const TensorBox &box, unsigned dim) {
+  const auto &[firsts, length, limit, viewDim] = box.dims[dim];
+  if (!limit)
+    return true;
+  const Polynomial end = polynomial(limit), size = polynomial(box.object->operand(dim));
+  if (end == size)
+    return true;
+  const Op *loop =
+      firsts.size() == 1 && firsts[0]->argumentOf() ? firsts[0]->argumentOf()->parentOp() : nullptr;
+  const auto least = end.asAtom();
+  if (!loop || !loop->is(OpKind::For) || firsts[0] != loop->body().argument(0) || !least ||
+      polys_.atom(*least).kind != Polynomials::AtomKind::Min ||
+      polynomial(loop->operand(1)) != end || polynomial(loop->operand(0)) != Polynomial(0) ||
+      polynomial(loop->operand(2)) != Polynomial(length))
+    return false;
+  const Polynomial &lhs = polys_.atom(*least).lhs, &rhs = polys_.atom(*least).rhs;
+  const auto isMultiple = [&, length = length](const Polynomial &p) {
+    return llvm::all_of(p.terms(), [&](const auto &term) { return term.second % length == 0; });
+  };
+  return (lhs == size && isMultiple(rhs)) || (rhs == size && isMultiple(lhs));
+}
+
+/// Whether TMA gives zeros where the views do, or something else only where nobody
+/// sees it: rows past a limit become rows of the sum that are not stored.
+bool LoadStager::mapsRight(const Candidate &candidate) {
+  for (const StagedDot &staged : candidate.dots)
+    for (auto [i, load] : llvm::enumerate(staged.loads)) {
+      if (!load || gathersRows(*load))
+        continue;
+      const std::optional<TensorBoxes> source = tensorBoxes(load->operand(0));
+      if (!source || !llvm::all_of(source->boxes, [&, operand = i](const TensorBox &box) {
+            return mapsRight(candidate, staged, unsigned(operand), box);
+          }))
+        return false;
+    }
+  return true;
+}
+
+bool LoadStager::mapsRight(const Candidate &candidate, const StagedDot &staged, unsigned operand,
+                           const TensorBox &box) {
+  // Rows of the tile have to be neighbours in memory.
+  if (box.dims.size() > 5 || box.dims.back().viewDim != 1u)
+    return false;
+  for (auto [d, dim] : llvm::enumerate(box.dims)) {
+    if (!dim.viewDim || isExact(box, d))
+      continue;
+    if (candidate.isAwaited || *dim.viewDim != staged.rowDim(operand) || dim.firsts.size() != 1)
+      return false;
+    const Polynomial room = polynomial(dim.limit) - polynomial(dim.firsts[0]);
+    Value *sum = candidate.loop->result(staged.dot->result()->uses()[0].index);
+    Tiles seen;
+    if (!staysApart(sum, operand, room, seen))
+      return false;
+  }
+  return true;
+}
+
+/// What a loop makes of a tile that it carries: its argument, and its result.
+std::array<Value *, 2> carriedAs(const Use &use) {
+  const bool isNext = use.user->is(OpKind::Yield);
+  Op &loop = isNext ? *use.user->parentOp() : *use.user;
+  const unsigned number = isNext ? use.index : use.index - 3;
+  return {loop.body().argument(number + 1), loop.result(number)};
+}
+
+/// Whether positions from `room` on along a dimension of the tile reach nothing: every use is
+/// elementwise, or stores no more than `room` of them. Loops carry them on.
+bool LoadStager::staysApart(Value *tile, unsigned dim, const Polynomial &room, Tiles &seen) {
+  if (!seen.insert(tile).second)
+    return true;
+  for (const Use &use : tile->uses()) {
+    Op &user = *use.user;
+    const bool isCarried =
+        user.is(OpKind::For) || (user.is(OpKind::Yield) && user.parentOp()->is(OpKind::For));
+    if (isCarried) {
+      for (Value *next : carriedAs(use))
+        if (!staysApart(next, dim, room, seen))
+          return false;
+      continue;
+    }
+    const bool isStore =
+        user.is(OpKind::Store) || user.is(OpKind::Put) || user.is(OpKind::ReduceAdd);
+    if (isStore && use.index == 0) {
+      if (!isStoredWithin(user.operand(1), dim, room))
+        return false;
+      continue;
+    }
+    const bool isElementwise = OpKind::Add <= user.kind() && user.kind() <= OpKind::Cast;
+    if (!isElementwise || !staysApart(user.result(), dim, room, seen))
+      return false;
+  }
+  return true;
+}
+
+bool LoadStager::isStoredWithin(Value *view, unsigned dim, const Polynomial &room) {
+  Op *op = view->definingOp();
+  if (!op || !op->is(OpKind::ViewTile))
+    return false;
+  // The window's operands of the view's dimension number `dim`.
+  unsigned operand = 1;
+  unsigned position = 0;
+  for (char letter : op->get(attr::dims)) {
+    if (letter == 'r' && position == dim)
+      return polynomial(op->operand(operand + 1)) - polynomial(op->operand(operand)) == room;
+    operand += letter == 'r' ? 2 : letter == 'i' ? 1 : 0;
+    position += letter != 'i';
+  }
+  return false;
+}
+
+/// Whether the first operand of a product is there before the loop: then it waits in shared memory
+/// and not in registers. (ptxas of CUDA 13.0 would give its registers to the first operand of
+/// another product.)
+bool LoadStager::isResident(const Candidate &candidate, const StagedDot &staged) const {
+  Op *from = staged.dot->operand(0)->definingOp();
+  return !staged.loads[0] && from &&
+         (from->parentBlock() != &candidate.loop->body() ||
+          llvm::is_contained(candidate.invariant, from)) &&
+         from->enclosing(OpKind::Space) == &space_;
+}
+
+/// Bytes of an element of what is stored of a tile, at most.
+int64_t storedBytes(const Value *tile) {
+  int64_t bytes = 0;
+  for (const Use &use : tile->uses()) {
+    const bool isStored = use.user->hasEffect(Write | RemoteWrite);
+    if (isStored)
+      bytes = std::max<int64_t>(bytes, dtypeBytes(tile->type().dtype()));
+    else if (use.user->is(OpKind::For) ||
+             (use.user->is(OpKind::Yield) && use.user->parentOp()->is(OpKind::For)))
+      bytes = std::max(bytes, storedBytes(carriedAs(use)[1]));
+    else if (use.user->numResults() == 1 && use.user->result()->type().isTile())
+      bytes = std::max(bytes, storedBytes(use.user->result()));
+  }
+  return bytes;
+}
+
+/// Shared memory that storing a result takes besides: the tile, its rows spread over the banks.
+int64_t LoadStager::outputBytes(const Candidate &candidate) {
+  int64_t most = 0;
+  for (Value *result : candidate.loop->results()) {
+    const Type type = result->type();
+    if (!type.isTile() || type.rank() != 2)
+      continue;
+    // Layouts count in powers of two.
+    const auto columns = int64_t(llvm::PowerOf2Ceil(uint64_t(type.shape()[1])));
+    most = std::max(most, type.shape()[0] * (columns * storedBytes(result) + kRowPadding));
+  }
+  return most;
+}
+
+/// A sum's slot is left an iteration later: a loop inside would have taken slots since.
+void LoadStager::refuseNested() {
+  const auto hasInner = [&](const Candidate &outer) {
+    return llvm::any_of(candidates_, [&](const Candidate &inner) {
+      const Op *around = inner.loop->parentOp();
+      while (around && around != outer.loop)
+        around = around->parentOp();
+      return around == outer.loop;
+    });
+  };
+  llvm::SmallVector<Candidate, 2> kept;
+  for (const Candidate &candidate : candidates_)
+    if (hasInner(candidate))
+      refuse(*candidate.dots.front().dot, "there is a loop in its loop whose operands are");
+    else
+      kept.push_back(candidate);
+  candidates_ = std::move(kept);
+}
+
+/// Where operands are kept, and tensors are not for TMA, one warp copies everything by
+/// hand, and it knows no rows that are picked.
+void LoadStager::refuseGathers() {
+  const bool keeps = llvm::any_of(candidates_, [&](const Candidate &candidate) {
+    return llvm::any_of(candidate.dots,
+                        [&](const StagedDot &staged) { return isResident(candidate, staged); });
+  });
+  llvm::erase_if(candidates_, [&](const Candidate &candidate) {
+    const bool isRefused = keeps && candidate.gathers();
+    if (isRefused)
+      refuse(*candidate.dots.front().dot, "its space has products whose first operand is there "
+                                          "before the loop, beside which no rows are picked");
+    return isRefused;
+  });
+}
+
+bool LoadStager::run() {
+  find(space_.body());
+  refuseNested();
+  refuseGathers();
+  if (candidates_.empty())
+    return false;
+  int64_t stageBytes = 0, scalarBytes = 0;
+  int64_t outputs = 0, rowBytes = 0;
+  llvm::SmallPtrSet<const Value *, 2> kept;
+  const int64_t groups = groupsOf(candidates_[0]);
+  for (const Candidate &candidate : candidates_) {
+    if (groupsOf(candidate) != groups) {
+      refuse(*candidate.dots.front().dot, "another product of the space has another height");
+      return false;
+    }
+    int64_t bytes = 0;
+    for (Op *load : candidate.loads())
+      bytes += load->result()->type().elements() * dtypeBytes(load->result()->type().dtype());
+    for (const Op *load : candidate.loads())
+      if (gathersRows(*load))
+        rowBytes += TargetFacts::gatherTableBytes(load->result()->type().shape()[0]);
+    int64_t few = 0;
+    for (const Op *load : candidate.scalars)
+      few += TargetFacts::scalarBytes(load->result()->type().elements());
+    scalarBytes = std::max(scalarBytes, int64_t(llvm::alignTo(uint64_t(few), kBoxAlign)));
+    stageBytes = std::max(stageBytes, bytes);
+    outputs = std::max(outputs, outputBytes(candidate));
+    for (const StagedDot &staged : candidate.dots)
+      if (isResident(candidate, staged))
+        kept.insert(staged.dot->operand(0));
+  }
+  int64_t reserved = outputs + rowBytes;
+  for (const Value *tile : kept)
+    reserved += tile->type().elements() * dtypeBytes(tile->type().dtype());
+  const int64_t room = facts_.sharedBytes - TargetFacts::kReservedSharedBytes - reserved;
+  const int64_t stages = std::min(kMostStages, room / (stageBytes + scalarBytes));
+  if (stages < kFewestStages) {
+    refuse(*candidates_[0].dots.front().dot, "two stages do not fit in shared memory");
+    return false;
+  }
+  for (const Candidate &candidate : candidates_) {
+    for (Op *load : candidate.loads()) {
+      load->set(attr::via, gathersRows(*load) ? LoadPath::Rows : LoadPath::Tma);
+      load->set(attr::swizzle, swizzleOf(load->result()->type()));
+    }
+    for (Op *load : candidate.scalars)
+      load->set(attr::via, LoadPath::Scalars);
+    for (Op *load : candidate.invariant)
+      hoist(*load);
+    candidate.loop->set(attr::stages, stages);
+    for (const StagedDot &staged : candidate.dots) {
+      staged.dot->set(attr::warpgroups, groups);
+      if (candidate.isAwaited)
+        staged.dot->set(attr::awaited, true);
+      if (isResident(candidate, staged))
+        staged.dot->set(attr::resident, swizzleOf(staged.dot->operand(0)->type()));
+    }
+    context_.remark(*candidate.loop, "operands are staged " + llvm::Twine(stages) +
+                                         " deep and multiplied by " + llvm::Twine(groups) +
+                                         (groups == 1 ? " warpgroup" : " warpgroups"));
+  }
+  space_.set(attr::warpgroups, groups);
+  return true;
+}
+
+} // namespace
+
+bool stageLoads(Module &module, PassContext &context) {
+  const TargetFacts *facts = context.facts;
+  if (!facts || facts->groupRows == 0)
+    return false;
+  bool changed = false;
+  for (Op &kernel : module.body().ops()) {
+    if (!kernel.is(OpKind::Kernel))
+      continue;
+    int64_t groups = 0;
+    for (Op &op : kernel.body().ops())
+      if (op.is(OpKind::Space) && LoadStager(op, context, *facts).run())
+        groups = std::max(groups, op.get(attr::warpgroups));
+    if (groups != 0)
+      kernel.set(attr::threads, groups * facts->groupThreads);
+    changed |= groups != 0;
+  }
+  return changed;
+}
+
+} // namespace dtile::passes
