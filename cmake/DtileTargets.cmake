@@ -56,7 +56,8 @@ target_compile_definitions(dtile_options INTERFACE
   "$<$<BOOL:${DTILE_ASSERTS}>:DTILE_ASSERTS=1>")
 if(DTILE_SANITIZE)
   target_compile_options(dtile_options INTERFACE
-    -fsanitize=${DTILE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+    -fsanitize=${DTILE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all
+    "-fsanitize-ignorelist=${PROJECT_SOURCE_DIR}/cmake/sanitize_ignore.txt")
   target_link_options(dtile_options INTERFACE -fsanitize=${DTILE_SANITIZE})
 endif()
 if(DTILE_FUZZ)

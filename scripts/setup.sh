@@ -43,6 +43,8 @@ test=(
   openmpi-bin libopenmpi-dev
   # The installed package builds kernels under make as under ninja.
   make
+  # Sources stay as .clang-format says.
+  clang-format-22
 )
 sanitize=(libclang-rt-22-dev)
 gcc=(gcc-12 g++-12)

@@ -161,8 +161,7 @@ DTILE_API __attribute__((always_inline)) int32_t
 dtile_dev_wait_alone(const dtile_device_launch *launch, const dtile_device_cells *cells,
                      int64_t index, int64_t ended, int64_t count, int32_t distance, int32_t site) {
   return spinHere(launch, cells->cells + index, (uint64_t)index, baseOf(cells, index, ended),
-                  (uint64_t)count, distance,
-                  spaceOf(launch, programIndex()), site);
+                  (uint64_t)count, distance, spaceOf(launch, programIndex()), site);
 }
 
 DTILE_API void dtile_dev_move_base(const dtile_device_cells *cells, int64_t index, int64_t ended,
@@ -171,12 +170,10 @@ DTILE_API void dtile_dev_move_base(const dtile_device_cells *cells, int64_t inde
   loadRank64x2(cells->since, since);
   loadRank64x2(cells->bases + 2 * index, bases);
   const int32_t place = placeOfBases(since, ended);
-  storeRank64(cells->bases + 2 * index + !place,
-              (place ? bases[1] : bases[0]) + (uint64_t)added);
+  storeRank64(cells->bases + 2 * index + !place, (place ? bases[1] : bases[0]) + (uint64_t)added);
   // Who comes later finds the same place.
   if (index == 0)
-    storeRank64(cells->since + !place,
-                ((uint64_t)ended | (DTILE_DEVICE_PARTS - 1)) + 1);
+    storeRank64(cells->since + !place, ((uint64_t)ended | (DTILE_DEVICE_PARTS - 1)) + 1);
 }
 
 DTILE_API void dtile_dev_ask(const dtile_device_cells *cells, int64_t index, int64_t count) {
@@ -258,8 +255,8 @@ DTILE_INLINE void meet(const dtile_device_launch *launch, int32_t space, int32_t
   int32_t failed = 0;
 #pragma unroll 1
   for (int32_t rank = threadIndex(); rank < launch->num_ranks; rank += threads)
-    failed |= spin(launch, cells + rank, (uint64_t)rank, meetings, 1, DTILE_DISTANCE_TEAM, space,
-                   site);
+    failed |=
+        spin(launch, cells + rank, (uint64_t)rank, meetings, 1, DTILE_DISTANCE_TEAM, space, site);
   dtile_dev_sync(failed, barrier, threads);
   if (threadIndex() == 0)
     storeRank64(&team->meetings, meetings + 1);
@@ -364,8 +361,7 @@ DTILE_API int32_t dtile_dev_end_as_last(const dtile_device_launch *launch, int64
 // ---- Copies ----
 
 #define DTILE_ROWS                                                                                 \
-  {rows,       cols,   destination_row, source_row, destination_col,                               \
-   source_col, buffer, buffer_bytes}
+  {rows, cols, destination_row, source_row, destination_col, source_col, buffer, buffer_bytes}
 
 void dtile_copy_rows(void *destination, const void *source, int32_t bytes, int64_t rows,
                      int64_t cols, int64_t destination_row, int64_t source_row,
@@ -399,15 +395,15 @@ DTILE_API void *dtile_dev_peer(const dtile_device_launch *launch, void *data, in
 DTILE_API void dtile_dev_copy(void *destination, const void *source, int32_t bytes, int64_t rows,
                               int64_t cols, int64_t destination_row, int64_t source_row,
                               int64_t destination_col, int64_t source_col, int32_t threads,
-                             void *buffer, int32_t buffer_bytes) {
+                              void *buffer, int32_t buffer_bytes) {
   copyRows(destination, source, bytes, (Rows)DTILE_ROWS, threads);
 }
 
 DTILE_API void dtile_dev_put(const dtile_device_launch *launch, void *destination, int64_t rank,
                              const void *source, int32_t bytes, int64_t rows, int64_t cols,
                              int64_t destination_row, int64_t source_row, int64_t destination_col,
-                             int64_t source_col, int32_t threads,
-                             void *buffer, int32_t buffer_bytes) {
+                             int64_t source_col, int32_t threads, void *buffer,
+                             int32_t buffer_bytes) {
   dtile_provider_put(launch, destination, rank, source, bytes, (Rows)DTILE_ROWS, threads);
 }
 

@@ -107,8 +107,8 @@ std::unique_ptr<ir::Module> prepareFor(Diagnostics &diagnostics, ir::Module &mod
   const TargetFacts *machine = target.target->facts(target.arch);
   if (!machine)
     return copy;
-  auto pipeline = passes::parsePipeline(passes::devicePipelineText(*machine), passes::allPasses(),
-                                        diagnostics);
+  auto pipeline =
+      passes::parsePipeline(passes::devicePipelineText(*machine), passes::allPasses(), diagnostics);
   if (!pipeline)
     return nullptr;
   passes::PassContext context(diagnostics);

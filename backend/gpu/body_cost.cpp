@@ -2,6 +2,7 @@
 // Estimates how long a body takes, as code for the host: where its loops' rounds and its views'
 // sizes follow from the launch, they are computed there.
 #include "backend/gpu/body_cost.h"
+#include "ir/core/elementwise.h"
 
 #include "backend/llvm/tile_order.h"
 
@@ -94,7 +95,7 @@ bool isSizeArithmetic(const Op &op) {
     return true;
   default:
     // Nothing that asks for a library of mathematics.
-    return isElementwise(op.kind()) && !op.result()->type().isTile() &&
+    return ir::isElementwise(op.kind()) && !op.result()->type().isTile() &&
            !isFloat(op.result()->type().elementOrIndex());
   }
 }

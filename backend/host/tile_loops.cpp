@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Loops over the elements of tiles, with the tiles that are not in memory computed inside.
 #include "backend/host/tile_loops.h"
+#include "ir/core/elementwise.h"
 
 #include "frontend/base/check.h"
 
@@ -263,7 +264,7 @@ llvm::Value *TileLoops::compute(const TileRef &tree) {
   case OpKind::Gather:
     return gather(tree, *op);
   default:
-    if (isElementwise(op->kind()))
+    if (ir::isElementwise(op->kind()))
       return arithmetic(tree, *op);
     break;
   }

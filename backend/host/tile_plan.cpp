@@ -6,6 +6,7 @@
 // outside last until the loop's end. Two tiles may share memory when no segments overlap, or when
 // they only touch at an op that reads the one and writes the other element by element.
 #include "backend/host/tile_plan.h"
+#include "ir/core/elementwise.h"
 
 #include "backend/llvm/lowering.h"
 #include "frontend/base/check.h"
@@ -47,7 +48,7 @@ bool isLoop(const Op &op) { return op.is(OpKind::For) || op.is(OpKind::While); }
 bool isRearrangement(const Op &op) {
   return op.is(OpKind::Broadcast) || op.is(OpKind::Trans) || isUnitReshape(op);
 }
-bool isTileArithmetic(const Op &op) { return isElementwise(op.kind()) && isTile(op.result()); }
+bool isTileArithmetic(const Op &op) { return ir::isElementwise(op.kind()) && isTile(op.result()); }
 
 /// The block that a value belongs to.
 const Block *homeOf(const Value *value) {

@@ -12,8 +12,6 @@ namespace dtile::backend {
 using ir::Op;
 using ir::OpKind;
 
-bool isElementwise(OpKind kind) { return kind >= OpKind::Add && kind <= OpKind::Cast; }
-
 std::string describe(const Op &op) {
   const llvm::StringRef kind = op.info().text;
   const llvm::StringRef name = op.is(OpKind::Kernel) ? op.get(ir::attr::name) : kind;
@@ -131,6 +129,12 @@ void FunctionLowering::lowerBlock(ir::Block &block) {
 
 void FunctionLowering::lowerOp(Op &op) {
   switch (op.kind()) {
+#define ELEMENTWISE(KIND, ARITY, TYPES) case OpKind::KIND:
+#include "ir/core/elementwise.def"
+  case OpKind::Cmp:
+  case OpKind::Select:
+  case OpKind::Cast:
+    return lowerElementwise(op);
   case OpKind::Const: {
     ir::Type type = op.result()->type();
     set(op.result(), {arith_.constant(type.elementOrIndex(), *op.attr("value"))});
@@ -141,18 +145,6 @@ void FunctionLowering::lowerOp(Op &op) {
   case OpKind::Epoch:
     set(op.result(), {fact(op.kind())});
     return;
-    // clang-format off
-#define ELEMENTWISE(ID) case OpKind::ID:
-    ELEMENTWISE(Add) ELEMENTWISE(Sub) ELEMENTWISE(Mul) ELEMENTWISE(Div) ELEMENTWISE(Rem)
-    ELEMENTWISE(Min) ELEMENTWISE(Max) ELEMENTWISE(Pow) ELEMENTWISE(And) ELEMENTWISE(Or)
-    ELEMENTWISE(Xor) ELEMENTWISE(Shl) ELEMENTWISE(Shr) ELEMENTWISE(Neg) ELEMENTWISE(Not)
-    ELEMENTWISE(Abs) ELEMENTWISE(Exp) ELEMENTWISE(Exp2) ELEMENTWISE(Log) ELEMENTWISE(Log2)
-    ELEMENTWISE(Sqrt) ELEMENTWISE(Rsqrt) ELEMENTWISE(Sin) ELEMENTWISE(Cos) ELEMENTWISE(Tanh)
-    ELEMENTWISE(Erf) ELEMENTWISE(Floor) ELEMENTWISE(Ceil) ELEMENTWISE(Cmp) ELEMENTWISE(Select)
-    ELEMENTWISE(Cast)
-#undef ELEMENTWISE
-        // clang-format on
-        return lowerElementwise(op);
   case OpKind::ViewSlice:
   case OpKind::ViewTile:
   case OpKind::ViewSelect:

@@ -124,8 +124,6 @@ private:
   llvm::DenseMap<ir::Value *, Parts> parts_;
 };
 
-/// An op on scalars or tiles, element by element: Add to Cast.
-[[nodiscard]] bool isElementwise(ir::OpKind kind);
 /// A kernel's name, or the kind of another op, for messages.
 [[nodiscard]] std::string describe(const ir::Op &op);
 

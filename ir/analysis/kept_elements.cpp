@@ -2,6 +2,7 @@
 // Follows a tile through what is computed element by element, through loops that carry it and
 // results of branches, to the stores.
 #include "ir/analysis/kept_elements.h"
+#include "ir/core/elementwise.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
@@ -53,7 +54,7 @@ private:
   }
 
   bool followUse(Op &user, unsigned index, Value *value, const Dims &dims) {
-    if (OpKind::Add <= user.kind() && user.kind() <= OpKind::Cast)
+    if (isElementwise(user.kind()))
       return follow(user.result(), dims);
     switch (user.kind()) {
     case OpKind::Convert:

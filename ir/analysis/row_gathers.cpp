@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Follows numbers of rows to where they come from, and to where they go.
 #include "ir/analysis/row_gathers.h"
+#include "ir/core/elementwise.h"
 
 #include "llvm/ADT/SmallPtrSet.h"
 
 namespace dtile::ir {
 
 namespace {
-
-bool isElementwise(const Op &op) { return OpKind::Add <= op.kind() && op.kind() <= OpKind::Cast; }
 
 /// Ops that have been asked about, or are being: a no ends all questions.
 using Seen = llvm::SmallPtrSet<const Op *, 16>;
@@ -23,7 +22,7 @@ bool isFoundByElement(Value *tile, llvm::function_ref<bool(Value &)> sees, Seen 
                       !op->operand(0)->type().isRemote() &&
                       llvm::none_of(op->operands(), [](Value *v) { return v->type().isToken(); });
   const bool isMade = op->is(OpKind::Splat) || op->is(OpKind::Iota) || op->is(OpKind::Convert) ||
-                      isElementwise(*op);
+                      isElementwise(op->kind());
   if ((!isLoad && !isMade) || (isLoad && !sees(*tile)))
     return false;
   return llvm::all_of(op->operands(), [&](Value *operand) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The verifier's rules for one op by itself: how its types agree and what its attributes may say.
 // Rules about an op's surroundings are in verifier.cpp.
+#include "ir/core/elementwise.h"
 #include "ir/core/op_rows.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -592,70 +593,30 @@ std::string checkSpace(const Op &op) {
   return checkSchedule(op);
 }
 
-std::string checkElementwise(const Op &op) {
-  switch (op.kind()) {
-  case OpKind::Pow:
-  case OpKind::Exp:
-  case OpKind::Exp2:
-  case OpKind::Log:
-  case OpKind::Log2:
-  case OpKind::Sqrt:
-  case OpKind::Rsqrt:
-  case OpKind::Sin:
-  case OpKind::Cos:
-  case OpKind::Tanh:
-  case OpKind::Erf:
-  case OpKind::Floor:
-  case OpKind::Ceil:
-    return checkFloat(op);
-  case OpKind::And:
-  case OpKind::Or:
-  case OpKind::Xor:
-  case OpKind::Not:
-    return checkBits(op, true);
-  case OpKind::Shl:
-  case OpKind::Shr:
-    return checkBits(op, false);
-  default:
+std::string checkElementwise(const Op &op, ElementTypes types) {
+  switch (types) {
+  case ElementTypes::Number:
     return checkNumber(op);
+  case ElementTypes::Float:
+    return checkFloat(op);
+  case ElementTypes::Bits:
+    return checkBits(op, true);
+  case ElementTypes::Integer:
+    return checkBits(op, false);
   }
+  return "";
 }
 
 } // namespace
 
 std::string checkTypes(const Op &op) {
   switch (op.kind()) {
+#define ELEMENTWISE(KIND, ARITY, TYPES)                                                            \
+  case OpKind::KIND:                                                                               \
+    return checkElementwise(op, ElementTypes::TYPES);
+#include "ir/core/elementwise.def"
   case OpKind::Const:
     return checkConst(op);
-  case OpKind::Add:
-  case OpKind::Sub:
-  case OpKind::Mul:
-  case OpKind::Div:
-  case OpKind::Rem:
-  case OpKind::Min:
-  case OpKind::Max:
-  case OpKind::Pow:
-  case OpKind::And:
-  case OpKind::Or:
-  case OpKind::Xor:
-  case OpKind::Shl:
-  case OpKind::Shr:
-  case OpKind::Neg:
-  case OpKind::Not:
-  case OpKind::Abs:
-  case OpKind::Exp:
-  case OpKind::Exp2:
-  case OpKind::Log:
-  case OpKind::Log2:
-  case OpKind::Sqrt:
-  case OpKind::Rsqrt:
-  case OpKind::Sin:
-  case OpKind::Cos:
-  case OpKind::Tanh:
-  case OpKind::Erf:
-  case OpKind::Floor:
-  case OpKind::Ceil:
-    return checkElementwise(op);
   case OpKind::Cmp:
     return checkCmp(op);
   case OpKind::Select:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Follows a tile, element by element, to the windows that it was loaded from.
 #include "ir/from_ast/existing_elements.h"
+#include "ir/core/elementwise.h"
 
 #include "llvm/ADT/DenseMap.h"
 
@@ -29,8 +30,8 @@ private:
     if (op.is(OpKind::Select))
       return ofChoice(op, type);
     const bool isMoved = op.is(OpKind::Reshape) || op.is(OpKind::Broadcast) || op.is(OpKind::Trans);
-    const bool isElementwise = OpKind::Add <= op.kind() && op.kind() <= OpKind::Cast;
-    if (!isMoved && !isElementwise && !op.is(OpKind::Gather))
+    const bool isArithmetic = isElementwise(op.kind());
+    if (!isMoved && !isArithmetic && !op.is(OpKind::Gather))
       return nullptr;
     Value *all = nullptr;
     for (Value *operand : op.operands())

@@ -17,20 +17,13 @@ namespace {
 /// The op of an elementwise operation; comparisons are `cmp`.
 OpKind opOf(ElementwiseOp op) {
   switch (op) {
-#define SAME(NAME)                                                                                 \
+#define ELEMENTWISE(NAME, ARITY, TYPES)                                                            \
   case ElementwiseOp::NAME:                                                                        \
     return OpKind::NAME;
-    SAME(Add)
-    SAME(Sub)
-    SAME(Mul)
-    SAME(Div)
-    SAME(Rem)
-  SAME(Min)
-  SAME(Max) SAME(Pow) SAME(And) SAME(Or) SAME(Xor) SAME(Shl) SAME(Shr) SAME(Neg) SAME(Not) SAME(Abs)
-      SAME(Exp) SAME(Exp2) SAME(Log) SAME(Log2) SAME(Sqrt) SAME(Rsqrt) SAME(Sin) SAME(Cos)
-          SAME(Tanh) SAME(Erf) SAME(Floor) SAME(Ceil) SAME(Select)
-#undef SAME
-              case ElementwiseOp::Eq:
+#include "ir/core/elementwise.def"
+  case ElementwiseOp::Select:
+    return OpKind::Select;
+  case ElementwiseOp::Eq:
   case ElementwiseOp::Ne:
   case ElementwiseOp::Lt:
   case ElementwiseOp::Le:

@@ -169,34 +169,8 @@ void Decoder::op(Op &op) {
 /// Calls the binder of an operation that is one instruction.
 void bind(Instr &instr) {
   switch (instr.op->kind()) {
-  case OpKind::Add:
-  case OpKind::Sub:
-  case OpKind::Mul:
-  case OpKind::Div:
-  case OpKind::Rem:
-  case OpKind::Min:
-  case OpKind::Max:
-  case OpKind::Pow:
-  case OpKind::And:
-  case OpKind::Or:
-  case OpKind::Xor:
-  case OpKind::Shl:
-  case OpKind::Shr:
-  case OpKind::Neg:
-  case OpKind::Not:
-  case OpKind::Abs:
-  case OpKind::Exp:
-  case OpKind::Exp2:
-  case OpKind::Log:
-  case OpKind::Log2:
-  case OpKind::Sqrt:
-  case OpKind::Rsqrt:
-  case OpKind::Sin:
-  case OpKind::Cos:
-  case OpKind::Tanh:
-  case OpKind::Erf:
-  case OpKind::Floor:
-  case OpKind::Ceil:
+#define ELEMENTWISE(KIND, ARITY, TYPES) case OpKind::KIND:
+#include "ir/core/elementwise.def"
   case OpKind::Cmp:
   case OpKind::Select:
   case OpKind::Cast:

@@ -402,23 +402,14 @@ template <Predicate P> BinaryKernel compareFor(DType type) {
 
 BinaryKernel binaryKernel(OpKind kind, DType type) {
   switch (kind) {
-#define BINARY(K)                                                                                  \
+#define DTILE_Binary(K)                                                                            \
   case OpKind::K:                                                                                  \
     return binaryFor<OpKind::K>(type);
-    BINARY(Add)
-    BINARY(Sub)
-    BINARY(Mul)
-    BINARY(Div)
-    BINARY(Rem)
-    BINARY(Min)
-    BINARY(Max)
-    BINARY(Pow)
-    BINARY(And)
-    BINARY(Or)
-    BINARY(Xor)
-    BINARY(Shl)
-    BINARY(Shr)
-#undef BINARY
+#define DTILE_Unary(K)
+#define ELEMENTWISE(K, ARITY, TYPES) DTILE_##ARITY(K)
+#include "ir/core/elementwise.def"
+#undef DTILE_Binary
+#undef DTILE_Unary
   default:
     DTILE_UNREACHABLE("not an operation on two elements");
   }
@@ -426,25 +417,14 @@ BinaryKernel binaryKernel(OpKind kind, DType type) {
 
 UnaryKernel unaryKernel(OpKind kind, DType type) {
   switch (kind) {
-#define UNARY(K)                                                                                   \
+#define DTILE_Unary(K)                                                                             \
   case OpKind::K:                                                                                  \
     return unaryFor<OpKind::K>(type);
-    UNARY(Neg)
-    UNARY(Not)
-    UNARY(Abs)
-    UNARY(Exp)
-    UNARY(Exp2)
-    UNARY(Log)
-    UNARY(Log2)
-    UNARY(Sqrt)
-    UNARY(Rsqrt)
-    UNARY(Sin)
-    UNARY(Cos)
-    UNARY(Tanh)
-    UNARY(Erf)
-    UNARY(Floor)
-    UNARY(Ceil)
-#undef UNARY
+#define DTILE_Binary(K)
+#define ELEMENTWISE(K, ARITY, TYPES) DTILE_##ARITY(K)
+#include "ir/core/elementwise.def"
+#undef DTILE_Unary
+#undef DTILE_Binary
   default:
     DTILE_UNREACHABLE("not an operation on one element");
   }

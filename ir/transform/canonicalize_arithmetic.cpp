@@ -2,6 +2,7 @@
 // canonicalize, the rules for elementwise ops. Identities that hold for wrapping integers are used
 // for all integers; those that need a value not to overflow ask rangeOf first.
 #include "frontend/base/check.h"
+#include "ir/core/elementwise.h"
 #include "ir/transform/canonicalizer.h"
 #include "ir/transform/ranges.h"
 
@@ -14,7 +15,6 @@ using namespace dtile::ir;
 namespace {
 
 /// Const and the ops from Add to Cast stand together in ops.def.
-bool isElementwise(OpKind kind) { return kind >= OpKind::Add && kind <= OpKind::Cast; }
 
 bool isIntegral(Type type) { return isInteger(type.elementOrIndex()); }
 

@@ -14,6 +14,7 @@
 //   else rows of neighbours in memory. Larger tiles choose first.
 #include "ir/analysis/communication.h"
 #include "ir/core/builder.h"
+#include "ir/core/elementwise.h"
 #include "ir/machine/target_facts.h"
 #include "ir/transform/access_layout.h"
 #include "ir/transform/pass.h"
@@ -292,7 +293,7 @@ void LayoutInference::uniteOp(Op &op) {
     break;
   }
   // Elementwise: whatever has the shape of the result.
-  if (op.kind() < OpKind::Add || op.kind() > OpKind::Cast || !op.result()->type().isTile())
+  if (!isElementwise(op.kind()) || !op.result()->type().isTile())
     return;
   for (Value *operand : op.operands())
     unite(operand, op.result());
@@ -642,7 +643,7 @@ void LayoutInference::removeConversions() {
 
 /// Elementwise, and of an instruction or two.
 bool isCheap(const Op &op) {
-  if (op.kind() < OpKind::Add || op.kind() > OpKind::Cast)
+  if (!isElementwise(op.kind()))
     return false;
   const bool isDivision = op.is(OpKind::Div) || op.is(OpKind::Rem) || op.is(OpKind::Pow);
   return !isDivision && (op.kind() < OpKind::Exp || op.kind() > OpKind::Ceil);

@@ -2,6 +2,7 @@
 // Ops on tiles that compute each element from elements of their operands: elementwise arithmetic,
 // constants, and changes of shape and layout.
 #include "backend/gpu/bodies/lower_body.h"
+#include "ir/core/elementwise.h"
 
 #include "frontend/base/check.h"
 #include "ir/analysis/rounding.h"
@@ -44,7 +45,7 @@ void BodyLowering::lowerTileOp(Op &op) {
   default:
     break;
   }
-  if (isElementwise(op.kind()))
+  if (ir::isElementwise(op.kind()))
     return setRegisters(op.result(), elementwise(op));
   giveUp(op, "cannot stand in a tile space");
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The consumer warpgroups: they multiply what the ring's slots hold.
 #include "backend/gpu/staged/mma_warpgroups.h"
+#include "ir/core/elementwise.h"
 
 #include "backend/llvm/sink.h"
 #include "frontend/base/check.h"
@@ -191,8 +192,8 @@ namespace {
 const Op *lastUseOf(const Op &load) {
   const auto next = [&](const Op &op) -> const Op * {
     const Op *user = op.result()->hasOneUse() ? op.result()->uses()[0].user : nullptr;
-    const bool isElementwise = user && OpKind::Add <= user->kind() && user->kind() <= OpKind::Cast;
-    return isElementwise && user->parentBlock() == load.parentBlock() ? user : nullptr;
+    const bool isArithmetic = user && ir::isElementwise(user->kind());
+    return isArithmetic && user->parentBlock() == load.parentBlock() ? user : nullptr;
   };
   const Op *op = next(load);
   if (op && op->is(OpKind::Cast))

@@ -25,6 +25,7 @@
 #include "ir/analysis/row_gathers.h"
 #include "ir/analysis/tensor_box.h"
 #include "ir/core/constants.h"
+#include "ir/core/elementwise.h"
 #include "ir/machine/target_facts.h"
 #include "ir/transform/pass.h"
 
@@ -592,8 +593,7 @@ bool LoadStager::staysApart(Value *tile, unsigned dim, const Polynomial &room, T
         return false;
       continue;
     }
-    const bool isElementwise = OpKind::Add <= user.kind() && user.kind() <= OpKind::Cast;
-    if (!isElementwise || !staysApart(user.result(), dim, room, seen))
+    if (!isElementwise(user.kind()) || !staysApart(user.result(), dim, room, seen))
       return false;
   }
   return true;
