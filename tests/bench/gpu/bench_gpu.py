@@ -32,8 +32,6 @@ os.environ.setdefault("NCCL_NVLS_ENABLE", "0")
 os.environ.setdefault("TORCH_SYMM_MEM_DISABLE_MULTICAST", "1")
 os.environ.setdefault("NVSHMEM_DISABLE_NVLS", "1")
 
-EXAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "examples")
-
 # M, N, K
 GEMMS = shapes_of("products", "thin_products")
 # M, hidden, ffn of the whole model, as tensor parallelism divides them by the ranks.
@@ -65,22 +63,9 @@ def suites():
     import moe
     import products
     import reduced
-    from harness import ratio
-
-    def team_for(bench, options):
-        return dtile.Team.from_torch(symmetric_bytes=options.heap << 20, wait_timeout_ms=10_000)
-
-    def build(bench, options, name, **constants):
-        """The kernels of an example; rank 0 compiles first, the others find what it has built."""
-        path = options.source.get(name, os.path.join(EXAMPLES, name, name + ".dtile"))
-        library, seconds = None, 0.0
-        for turn in (bench.rank == 0, bench.rank != 0):
-            if turn:
-                begin = time.perf_counter()
-                library = dtile.build(path, arch=options.arch, **constants)
-                seconds = time.perf_counter() - begin
-            dist.barrier()
-        return library, seconds
+    from collectives import Exchange, all_reduce_peers, refill
+    from harness import build, ratio, team_for
+    from layers import Layer
 
     def tuned(bench, options, name, make, check, ways):
         """The fastest right configuration: (launch, milliseconds, what it is, error). `ways`:
@@ -145,27 +130,9 @@ def suites():
         if m % w or ffn % w:
             return
         group = dist.group.WORLD.group_name
-        n, k = (ffn // w, hidden) if op == "ag_gemm" else (hidden, ffn // w)
-        a = bench.random(m // w if op == "ag_gemm" else m, k)
-        b = bench.random(n, k)
-        rows = m if op == "ag_gemm" else m // w
-        out = torch.empty(rows, n, device="cuda", dtype=torch.bfloat16)
-        peer_out = torch.empty_like(out)
-        full = torch.empty(m, k if op == "ag_gemm" else n, device="cuda", dtype=torch.bfloat16)
-
-        def fill():
-            a.copy_(bench.random(*a.shape))
-            b.copy_(bench.random(*b.shape))
-
-        def reference():
-            if op == "ag_gemm":
-                dist.all_gather_into_tensor(full, a)
-                return full.double() @ b.double().T
-            part = a.double() @ b.double().T
-            want = torch.empty(rows, n, device="cuda", dtype=torch.float64)
-            dist.reduce_scatter_tensor(want, part)
-            return want
-
+        its = Layer(bench, op, m, hidden, ffn)
+        a, b, out = its.a, its.b, its.out
+        n, k = b.shape
         if op == "ag_gemm":
             # Rows that are sent at once: few of them where the peers would wait for the first.
             ways = [(op, {"CHUNK": rows})
@@ -177,19 +144,10 @@ def suites():
         with team_for(bench, options) as team:
             _, own, tile, error = tuned(
                 bench, options, op, lambda kernel: lambda: kernel(a, b, out, team=team),
-                lambda what, launch: bench.check(what, launch, fill, out, reference, 1e-2), ways)
-        if op == "ag_gemm":
-            move = lambda: dist.all_gather_into_tensor(full, a)
-            multiply = lambda: torch.matmul(full, b.T, out=peer_out)
-            sequential = lambda: (move(), multiply())
-            moved = (w - 1) / w * m * k * 2
-        else:
-            multiply = lambda: torch.matmul(a, b.T, out=full)
-            move = lambda: dist.reduce_scatter_tensor(peer_out, full)
-            sequential = lambda: (multiply(), move())
-            moved = (w - 1) / w * m * n * 2
-        cublas, nccl = bench.milliseconds(multiply), bench.milliseconds(move)
-        both = bench.milliseconds(sequential)
+                lambda what, launch: bench.check(what, launch, its.fill, out, its.reference, 1e-2),
+                ways)
+        cublas, nccl = bench.milliseconds(its.multiply), bench.milliseconds(its.move)
+        both = bench.milliseconds(its.sequential)
         fused = None
         if options.fused:
             import torch.distributed._symmetric_memory as symm
@@ -219,7 +177,7 @@ def suites():
                     kraken = bench.attempt(lambda: gemm_reduce_scatter_ce_persistent(a, b.T))
             except ImportError:
                 pass
-        limit = max(cublas, moved / WIRE_GBPS / 1e6)
+        limit = max(cublas, its.moved / WIRE_GBPS / 1e6)
         bench.row(op=op, M=m, N=n, K=k, dtile=own, tile=tile, error=error, cublas=cublas, nccl=nccl,
                   sequential=both, ratio=ratio(both, own), torch_fused=fused, kraken=kraken,
                   ratio_fused=ratio(min((t for t in (fused, kraken) if t), default=None), own),
@@ -232,7 +190,6 @@ def suites():
         return run
 
     def all_reduce(bench, options):
-        group = dist.group.WORLD.group_name
         for size in options.sizes or REDUCED:
             count = size // 2
             with team_for(bench, options) as team:
@@ -253,15 +210,8 @@ def suites():
                         return want
 
                     try:
-                        # Peers read x: nobody refills it before all have ended.
-                        def fill():
-                            torch.cuda.synchronize()
-                            dist.barrier()
-                            x.copy_(bench.random(count))
-                            torch.cuda.synchronize()
-                            dist.barrier()
-
-                        good, off = bench.check(f"{tile} {size}", launch, fill, y, reference, 5e-3)
+                        good, off = bench.check(f"{tile} {size}", launch, lambda: refill(bench, x),
+                                                y, reference, 5e-3)
                     except dtile.DtileError as failure:
                         bench.failures += 1
                         bench.say(f"FAILED {tile} {size}: {failure}")
@@ -269,20 +219,7 @@ def suites():
                     spent = bench.milliseconds(launch) if good else None
                     if spent is not None and (own is None or spent < own):
                         own, how, error = spent, tile, off
-            z = bench.random(count)
-            nccl = bench.milliseconds(lambda: dist.all_reduce(z))
-            shots = []
-            if options.fused:
-                import torch.distributed._symmetric_memory as symm
-
-                s = symm.empty(count, device="cuda", dtype=torch.bfloat16)
-                symm.rendezvous(s, dist.group.WORLD)
-                if size <= 1 << 20:
-                    shots.append(bench.attempt(
-                        lambda: torch.ops.symm_mem.one_shot_all_reduce(s, "sum", group)))
-                shots.append(bench.attempt(
-                    lambda: torch.ops.symm_mem.two_shot_all_reduce_(s, "sum", group)))
-            best = min([nccl] + [shot for shot in shots if shot is not None])
+            nccl, best = all_reduce_peers(bench, count, options.fused)
             bench.row(op="all_reduce", bytes=size, dtile=own, tile=how, error=error, nccl=nccl,
                       best_peer=best, ratio=ratio(best, own))
 
@@ -291,37 +228,17 @@ def suites():
         for tokens, topk, hidden, width in ((128, 8, 7168, 1), (128, 8, 7168, 2)):
             rows = tokens * topk // w
             dtype, name = (torch.uint8, "u8") if width == 1 else (torch.bfloat16, "bf16")
-            src = bench.random(rows * w, hidden, dtype=dtype)
-            starts = torch.arange(2 * w + 1, device="cuda", dtype=torch.int32) * (rows // 2)
+            its = Exchange(bench, rows, hidden, dtype)
+            src, starts = its.src, its.starts
             own, how, error = None, "", None
             with team_for(bench, options) as team:
-                def check(launch, recv, splits):
-                    """The largest error of the first launches of a kernel."""
-                    worst = 0.0
-                    for call in range(4):
-                        src.copy_(bench.random(*src.shape, dtype=dtype))
-                        bench.poison(recv)
-                        splits.zero_()
-                        torch.cuda.synchronize()
-                        dist.barrier()
-                        launch()
-                        torch.cuda.synchronize()
-                        want = torch.empty_like(src)
-                        dist.all_to_all_single(want, src)
-                        got = recv[call % 2].reshape(rows * w, hidden)
-                        worst = max(worst, bench.error(got, want), bench.error(
-                            splits[call % 2], torch.full_like(splits[0], rows // 2)))
-                        dist.barrier()
-                    return worst
-
                 def measure(kernel, tile):
                     """Milliseconds, infinite where it is wrong, and the error."""
                     # Launches fill the halves in turn: no other kernel writes between them.
-                    recv = team.symm_empty((2, w, rows, hidden), dtype)
-                    splits = team.symm_empty((2, w, 2), torch.int32)
+                    recv, splits = its.buffers(team)
                     launch = lambda: kernel(src, starts, recv, splits, team=team)
                     try:
-                        off = check(launch, recv, splits)
+                        off = its.error(launch, recv, splits)
                     except dtile.DtileError as failure:
                         bench.failures += 1
                         bench.say(f"FAILED all_to_all {tile}: {failure}")
@@ -345,8 +262,7 @@ def suites():
                     spent, off = measure(kernel, tile)
                     if spent < (own or math.inf):
                         own, how, error = spent, tile, off
-            out = torch.empty_like(src)
-            nccl = bench.milliseconds(lambda: dist.all_to_all_single(out, src))
+            nccl = bench.milliseconds(its.nccl)
             bench.row(op="all_to_all", M=tokens, N=topk, K=hidden, tile=how, dtile=own,
                       error=error, nccl=nccl, ratio=ratio(nccl, own))
 

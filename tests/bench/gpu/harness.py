@@ -7,8 +7,34 @@ import json
 import os
 import time
 
+import dtile
 import torch
 import torch.distributed as dist
+
+EXAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "examples")
+
+
+def source_of(options, name):
+    """The file of a program: of `--source`, else the example."""
+    return options.source.get(name, os.path.join(EXAMPLES, name, name + ".dtile"))
+
+
+def team_for(bench, options):
+    return dtile.Team.from_torch(symmetric_bytes=options.heap << 20, wait_timeout_ms=10_000)
+
+
+def build(bench, options, name, flags=(), **constants):
+    """The kernels of a program, and the seconds that building took; rank 0 compiles first, the
+    others find what it has built."""
+    library, seconds = None, 0.0
+    for turn in (bench.rank == 0, bench.rank != 0):
+        if turn:
+            begin = time.perf_counter()
+            library = dtile.build(source_of(options, name), arch=options.arch, flags=flags,
+                                  **constants)
+            seconds = time.perf_counter() - begin
+        dist.barrier()
+    return library, seconds
 
 
 class Bench:
@@ -44,23 +70,29 @@ class Bench:
 
     # ---- Checks ----
 
-    def error(self, got, want):
-        """The relative error of the worst rank; not a number counts as infinite."""
-        want = want.double()
-        error = (got.double() - want).norm() / want.norm().clamp_min(1e-30)
-        worst = torch.nan_to_num(error, nan=float("inf"), posinf=float("inf")).float().reshape(1)
+    @staticmethod
+    def worst(value):
+        """The largest of all ranks; not a number counts as infinite."""
+        value = torch.as_tensor(value, device="cuda").double()
+        worst = torch.nan_to_num(value, nan=float("inf"), posinf=float("inf")).float().reshape(1)
         dist.all_reduce(worst, op=dist.ReduceOp.MAX)
         return worst.item()
 
-    def check(self, what, launch, fill, output, reference, tolerance, times=3):
-        """Runs `launch` on fresh inputs; True when every run was right."""
+    def error(self, got, want):
+        """The relative error of the worst rank; not a number counts as infinite."""
+        want = want.double()
+        return self.worst((got.double() - want).norm() / want.norm().clamp_min(1e-30))
+
+    def check(self, what, launch, fill, output, reference, tolerance, times=3, error=None):
+        """Runs `launch` on fresh inputs; True when every run was right. `error`: how far an output
+        is from a reference, by default as `Bench.error` says."""
         worst = 0.0
         for _ in range(times):
             fill()
             self.poison(output)
             launch()
             torch.cuda.synchronize()
-            worst = max(worst, self.error(output, reference()))
+            worst = max(worst, (error or self.error)(output, reference()))
         good = worst <= tolerance
         if not good:
             self.failures += 1
