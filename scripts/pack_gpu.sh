@@ -7,6 +7,7 @@
 #   mkdir -p /tmp/dtile && tar xf .gpu/dtile.tar.xz -C /tmp/dtile
 #   /tmp/dtile/dtilec test --target nvptx examples/hello
 #   PYTHONPATH=/tmp/dtile python3 tests/bench/gpu/goals.py
+#   PYTHONPATH=/tmp/dtile python3 tests/bench/gpu/regret.py
 #
 # usage: scripts/pack_gpu.sh [BUILD_DIRECTORY]     default build-static, of preset static-stripped
 set -eu

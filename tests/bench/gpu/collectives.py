@@ -15,7 +15,7 @@ def refill(bench, x):
 
 
 def all_reduce_peers(bench, count, fused):
-    """Milliseconds for `count` bf16: of NCCL, and of the fastest of NCCL and (where `fused`) torch's
+    """Milliseconds for `count` bf16: of NCCL, and of the fastest of NCCL and, if `fused`, torch's
     one shot and two shots."""
     z = bench.random(count)
     nccl = bench.milliseconds(lambda: dist.all_reduce(z))

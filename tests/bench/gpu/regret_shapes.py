@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The shapes that regret.py measures, drawn at random from a seed, and the constants that kernels
+can be built with. Needs no GPU and no PyTorch."""
+
+import collections
+import itertools
+import json
+import math
+import random
+import re
+import subprocess
+
+FORMS = ("nt", "nn", "tn")
+LAYERS = ("ag_gemm", "gemm_rs", "gemm_ar")
+COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
+MOST_ROWS = 16384
+LEAST_SIDE, MOST_SIDE = 256, 32768
+LEAST_BYTES, MOST_BYTES = 4 << 10, 256 << 20
+
+# What a product's operands are: dtilec's type, PyTorch's types of operands and result, their bytes,
+# the forms that a peer multiplies, the largest relative error (of the norm, and of an element over
+# the square root of K), and the most operations that a measurement may take.
+Type = collections.namedtuple(
+    "Type", "element operand result bytes result_bytes forms norm worst operations")
+TYPES = {
+    "bf16": Type("bf16", "bfloat16", "bfloat16", 2, 2, FORMS, 5e-3, 0.1, 2e14),
+    "f16": Type("f16", "float16", "float16", 2, 2, FORMS, 2e-3, 0.1, 2e14),
+    "f8": Type("f8e4m3", "float8_e4m3fn", "bfloat16", 1, 2, ("nt",), 5e-3, 0.1, 2e14),
+    "tf32": Type("f32", "float32", "float32", 4, 4, FORMS, 2e-3, 0.1, 2e13),
+    "f32": Type("f32", "float32", "float32", 4, 4, FORMS, 5e-5, 1e-3, 4e12),
+}
+
+# Constants of a product: every combination of these is tried.
+SPACE = {"BM": (16, 32, 64, 128, 192, 256), "BN": (16, 32, 64, 128, 192, 256), "BK": (32, 64, 128)}
+
+
+class Product(collections.namedtuple("Product", "form type m n k")):
+    """c[M, N] of a and b. nt: a[M, K], b[N, K]. nn: a[M, K], b[K, N]. tn: a[K, M], b[K, N]."""
+
+    @property
+    def key(self):
+        return f"{self.form} {self.type} {self.m}x{self.n}x{self.k}"
+
+    @property
+    def operations(self):
+        return 2 * self.m * self.n * self.k
+
+    @property
+    def bytes(self):
+        """Of operands, of the result and the peer's, and of the numbers that one operand is drawn
+        as."""
+        its = TYPES[self.type]
+        left, right, out = self.m * self.k, self.n * self.k, self.m * self.n
+        return its.bytes * (left + right) + 2 * its.result_bytes * out + 8 * max(left, right)
+
+    @property
+    def aligned(self):
+        """Whether the rows of all three matrices are multiples of 16 bytes."""
+        its = TYPES[self.type]
+        rows = {"nt": (self.k, self.k), "nn": (self.k, self.n), "tn": (self.m, self.n)}[self.form]
+        return (all(row * its.bytes % 16 == 0 for row in rows)
+                and self.n * its.result_bytes % 16 == 0)
+
+    def program(self):
+        """The program, the kernel in it, and the types that the tensors give it: no choices."""
+        its = TYPES[self.type]
+        if self.type == "tf32":
+            return "products", self.form + "_tf32", {}
+        if self.type == "f8":
+            return "products", self.form, {"T": its.element, "U": "bf16"}
+        if self.form == "nt":
+            return "gemm", "gemm", {"T": its.element}
+        return "products", self.form, {"T": its.element}
+
+
+class Layer(collections.namedtuple("Layer", "op m n k ranks")):
+    """bf16; M rows of the whole batch, and N and K of one rank's product."""
+
+    @property
+    def key(self):
+        return f"{self.op} {self.m}x{self.n}x{self.k} on {self.ranks}"
+
+    @property
+    def model(self):
+        """Hidden and ffn of the whole model."""
+        if self.op == "ag_gemm":
+            return self.k, self.n * self.ranks
+        return self.n, self.k * self.ranks
+
+
+class Collective(collections.namedtuple("Collective", "op count hidden ranks")):
+    """bf16; `count` elements: of the vector of an all-reduce, of what an all-gather gives, of what
+    a reduce-scatter takes, of what a rank sends in an all-to-all in rows of `hidden`."""
+
+    @property
+    def key(self):
+        rows = f" in rows of {self.hidden}" if self.hidden else ""
+        return f"{self.op} {2 * self.count} bytes{rows} on {self.ranks}"
+
+
+# ---- Drawing ----
+
+
+def log_uniform(rng, least, most):
+    return min(most, max(least, round(math.exp(rng.uniform(math.log(least), math.log(most))))))
+
+
+def rows(rng):
+    """1 to 16384, half of them odd."""
+    drawn = log_uniform(rng, 1, MOST_ROWS)
+    if rng.random() < 0.5:
+        return min(drawn | 1, MOST_ROWS - 1)
+    return max(2, drawn - drawn % 2)
+
+
+def sides(rng, unit, unaligned):
+    """N and K: multiples of `unit`, or neither, with a probability of `unaligned`."""
+    drawn = [log_uniform(rng, LEAST_SIDE, MOST_SIDE) for _ in range(2)]
+    if rng.random() < unaligned:
+        return [side + (side % unit == 0) * (-1 if side == MOST_SIDE else 1) for side in drawn]
+    return [max(LEAST_SIDE, side - side % unit) for side in drawn]
+
+
+def products(settings):
+    """Endless. `settings`: seed, forms, types, unaligned, operations, memory (bytes)."""
+    kinds = [(form, name) for name in settings["types"] for form in TYPES[name].forms
+             if form in settings["forms"]]
+    names = [name for name in settings["types"] if any(name == kind[1] for kind in kinds)]
+    rng = random.Random(f"products {settings['seed']}")
+    while True:
+        name = rng.choice(names)
+        form = rng.choice([form for form, other in kinds if other == name])
+        n, k = sides(rng, max(8, 16 // TYPES[name].bytes), settings["unaligned"])
+        drawn = Product(form, name, rows(rng), n, k)
+        most = min(settings["operations"], TYPES[name].operations)
+        if drawn.operations <= most and drawn.bytes <= settings["memory"]:
+            yield drawn
+
+
+def layers(settings, ranks):
+    """Endless; rows are rounded up to a multiple of the ranks."""
+    rng = random.Random(f"layers {settings['seed']}")
+    while True:
+        n, k = sides(rng, 8, settings["unaligned"])
+        m = -(-rows(rng) // ranks) * ranks
+        drawn = Layer(rng.choice(LAYERS), m, n, k, ranks)
+        # All operands in f64 for the reference, and the model's matrix on each rank.
+        fits = 8 * (m * k + n * k + 3 * m * n) <= settings["memory"]
+        if 2 * m * n * k <= settings["operations"] and fits:
+            yield drawn
+
+
+def collectives(settings, ranks):
+    """Endless; 4 KiB to 256 MiB."""
+    rng = random.Random(f"collectives {settings['seed']}")
+    while True:
+        op = rng.choice(COLLECTIVES)
+        count = log_uniform(rng, LEAST_BYTES, MOST_BYTES) // 2
+        unaligned = rng.random() < settings["unaligned"]
+        if op == "all_to_all":
+            # As many rows for each of two experts of each rank.
+            hidden = 8 * log_uniform(rng, 16, 1024)
+            step = 2 * ranks * hidden
+            yield Collective(op, max(1, round(count / step)) * step, hidden, ranks)
+            continue
+        shares = 1 if op == "all_reduce" else ranks
+        share = max(1, count // shares)
+        share = share | 1 if unaligned else max(8, share - share % 8)
+        yield Collective(op, share * shares, 0, ranks)
+
+
+# ---- Configurations ----
+
+
+def text_of(constants):
+    return " ".join(f"{name}={constants[name]}" for name in sorted(constants))
+
+
+def neighbours(constants):
+    """Each constant halved and doubled, 16 at least and 256 at most."""
+    for name, value in constants.items():
+        for other in (value // 2, value * 2):
+            if 16 <= other <= 256:
+                yield {**constants, name: other}
+
+
+def configurations(seed, default):
+    """Constants to try: the neighbours of the default (where it is known), then all of SPACE in an
+    order drawn from the seed; nothing twice."""
+    whole = [dict(zip(SPACE, values)) for values in itertools.product(*SPACE.values())]
+    random.Random(f"configurations {seed}").shuffle(whole)
+    seen = {text_of(default)} if default else set()
+    for constants in itertools.chain(neighbours(default) if default else (), whole):
+        if text_of(constants) not in seen:
+            seen.add(text_of(constants))
+            yield constants
+
+
+def kernels_of(path):
+    """Names of the kernels that a program declares, and their generic parameters' text."""
+    with open(path, encoding="utf-8") as program:
+        return dict(re.findall(r"^kernel\s+(\w+)\s*(?:<([^>]*)>)?", program.read(), re.MULTILINE))
+
+
+def default_of(path, kernel):
+    """The numbers that a kernel's declaration gives BM, BN, BK; None where it gives none of them a
+    number."""
+    declared = dict(re.findall(r"(\w+)\s*=\s*(\d+)", kernels_of(path).get(kernel) or ""))
+    found = {name: int(declared[name]) for name in SPACE if name in declared}
+    return found if len(found) == len(SPACE) else None
+
+
+# ---- The model ----
+
+
+def parse_predictions(text):
+    """What `dtilec explain … --json` prints: a list of {"constants": {…}, "ns": number}, the
+    fastest first; None for anything else."""
+    try:
+        found = json.loads(text)
+        rows_ = [{"constants": dict(row["constants"]), "ns": float(row["ns"])} for row in found]
+    except (ValueError, TypeError, KeyError):
+        return None
+    return sorted(rows_, key=lambda row: row["ns"]) or None
+
+
+def predictions(compiler, path, kernel, product, arch):
+    """The compiler's own, for the sizes of a product; None where it makes none."""
+    types = [word for name, value in product.program()[2].items()
+             for word in ("--const", f"{name}={value}")]
+    command = [compiler, "explain", path, "--kernel", kernel, "--target", "nvptx", "--arch", arch,
+               *types, "--sizes", f"M={product.m},N={product.n},K={product.k}", "--json"]
+    try:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return parse_predictions(done.stdout) if done.returncode == 0 else None
+
+
+def rank_of(constants, predicted):
+    """The place of a configuration in the model's order, 1 the first; None where it is not in it.
+    Only constants that both name are compared."""
+    for place, row in enumerate(predicted, 1):
+        shared = constants.keys() & row["constants"].keys()
+        if shared and all(str(constants[name]) == str(row["constants"][name]) for name in shared):
+            return place
+    return None
