@@ -112,6 +112,20 @@ def predicted(lines, shapes, searched):
     return told
 
 
+def searches(latest, shapes, searched):
+    """What the search has tried, in words, and what the model says of it."""
+    told = []
+    if searched:
+        told.append(f"best of {min(line['measured'] for line in searched)} to "
+                    f"{max(line['measured'] for line in searched)} configurations that ran, of "
+                    f"{max(line['tried'] for line in searched)} tried")
+    begun = {line["shape"] for line in latest if line["kind"] == "configuration"}
+    if left := begun - {line["shape"] for line in searched}:
+        told.append(f"{len(left)} shapes whose search is not at its end, and does not count: "
+                    "go on with --resume")
+    return told + (predicted(latest, shapes, searched) if searched else [])
+
+
 def report(lines):
     """All figures of a log's lines, as lines of text, the short table last; and how many results
     were wrong or failed."""
@@ -132,11 +146,7 @@ def report(lines):
              "settings: " + ", ".join(f"{name} {value}" for name, value in settings.items()
                                       if name != "seed"),
              noise(shapes)]
-    if searched:
-        told.append(f"best of {min(line['measured'] for line in searched)} to "
-                    f"{max(line['measured'] for line in searched)} configurations that ran, of "
-                    f"{max(line['tried'] for line in searched)} tried")
-        told += predicted(latest, shapes, searched)
+    told += searches(latest, shapes, searched)
     alone = sum(1 for shape in shapes if shape.get("default") and not shape.get("peer"))
     if alone:
         told.append(f"{alone} shapes that the peer does not multiply, or not rightly")
