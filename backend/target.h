@@ -11,6 +11,8 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 
 namespace dtile::backend {
@@ -51,6 +53,18 @@ struct TargetOptions {
   bool assemble = true;
 };
 
+/// How long launches of one kernel take on a machine, by its model.
+class LaunchEstimate {
+public:
+  virtual ~LaunchEstimate() = default;
+  /// Whether the machine can run it without spilling what its bodies hold.
+  [[nodiscard]] virtual bool isPossible() const = 0;
+  /// Nanoseconds of a launch on `ranks` ranks with these sizes (model::freeSizes of the kernel, in
+  /// order); nothing where the model cannot say.
+  [[nodiscard]] virtual std::optional<double> nanoseconds(llvm::ArrayRef<int64_t> sizes,
+                                                          int64_t ranks) = 0;
+};
+
 /// A kind of machine that code is generated for. Targets have no state.
 class Target {
 public:
@@ -64,6 +78,12 @@ public:
   /// The machine that passes and code generation for an architecture see, or null.
   [[nodiscard]] virtual const TargetFacts *facts(llvm::StringRef arch) const { return nullptr; }
   [[nodiscard]] virtual bool canEmit(EmitKind kind) const = 0;
+  /// The model of a kernel that was prepared for an architecture, which must outlive it; null where
+  /// the target has none.
+  [[nodiscard]] virtual std::unique_ptr<LaunchEstimate> estimate(ir::Op &kernel,
+                                                                 llvm::StringRef arch) const {
+    return nullptr;
+  }
 
   /// Adds code of a verified, call-free, prepared module to an object file that several targets
   /// share.

@@ -4,15 +4,24 @@
 
 #include "frontend/base/check.h"
 #include "sema/checker.h"
+#include "sema/declarations/choices.h"
 #include "sema/declarations/infer.h"
+
+#include "llvm/ADT/SmallBitVector.h"
 
 namespace dtile::sema {
 
 struct Program::Impl : Context {
   using Context::Context;
 
+  /// `chosen`: the values that are the compiler's choice.
   KernelInstance *instance(const ast::KernelDecl *kernel, llvm::ArrayRef<GenericValue> values,
-                           SourceRange call, bool isReal);
+                           const llvm::SmallBitVector &chosen, SourceRange call, bool isReal);
+  /// What is a choice and not in `given`.
+  [[nodiscard]] llvm::SmallBitVector chosenOf(const ast::KernelDecl *kernel,
+                                              const GenericArgs &given) const;
+  std::string entryName(const ast::KernelDecl *kernel, llvm::ArrayRef<GenericValue> values,
+                        const llvm::SmallBitVector &chosen);
   std::optional<std::vector<GenericValue>> defaults(const ast::KernelDecl *kernel);
   void checkFnAlone(const ast::FnDecl *fn);
   void checkKernelAlone(const ast::KernelDecl *kernel);
@@ -102,12 +111,54 @@ void checkDeclaredName(Context &context, const ast::Ident &name) {
     context.report(name.range, diag::builtin_redefined, name.name);
 }
 
+// "64, 128".
+std::string listText(llvm::ArrayRef<int64_t> values) {
+  std::string text;
+  for (int64_t value : values)
+    text += (text.empty() ? "" : ", ") + std::to_string(value);
+  return text;
+}
+
 } // namespace
 
+llvm::SmallBitVector Program::Impl::chosenOf(const ast::KernelDecl *kernel,
+                                             const GenericArgs &given) const {
+  const ModuleInfo &home = *moduleOf.lookup(kernel);
+  llvm::SmallBitVector chosen(unsigned(kernel->generics.size()));
+  for (auto [i, generic] : llvm::enumerate(kernel->generics))
+    chosen[unsigned(i)] =
+        isChoice(home, generic) && llvm::none_of(given.named, [&](const auto &named) {
+          return named.first == generic.name.name;
+        });
+  return chosen;
+}
+
+// `gemm`, `gemm_f32`; with pinned choices `gemm_bf16_128_auto_auto`.
+std::string Program::Impl::entryName(const ast::KernelDecl *kernel,
+                                     llvm::ArrayRef<GenericValue> values,
+                                     const llvm::SmallBitVector &chosen) {
+  const std::optional<std::vector<GenericValue>> usual = defaults(kernel);
+  const llvm::SmallBitVector choices = chosenOf(kernel, {});
+  const bool isPinned = chosen != choices;
+  bool isDefault = usual.has_value() && !isPinned;
+  std::string name = kernel->name.name.str();
+  for (unsigned i = 0; i < values.size(); ++i) {
+    if (chosen[i]) {
+      name += isPinned ? "_auto" : "";
+      continue;
+    }
+    name += instanceName("", values[i]);
+    isDefault = isDefault && (*usual)[i] == values[i];
+  }
+  return isDefault ? kernel->name.name.str() : name;
+}
+
 KernelInstance *Program::Impl::instance(const ast::KernelDecl *kernel,
-                                        llvm::ArrayRef<GenericValue> values, SourceRange call,
+                                        llvm::ArrayRef<GenericValue> values,
+                                        const llvm::SmallBitVector &chosen, SourceRange call,
                                         bool isReal) {
-  const std::string key = instanceName(kernel->name.name, values);
+  const std::string entryOf = entryName(kernel, values, chosen);
+  const std::string key = entryOf + " " + instanceName(kernel->name.name, values);
   InstanceEntry<KernelInstance> &entry = kernels[kernel][key];
   entry.isReal |= isReal;
   if (entry.instance)
@@ -117,12 +168,10 @@ KernelInstance *Program::Impl::instance(const ast::KernelDecl *kernel,
   KernelInstance *result = entry.instance.get();
   result->decl = kernel;
   result->generics.assign(values.begin(), values.end());
-  // The default instance has the kernel's own name.
-  std::optional<std::vector<GenericValue>> usual = defaults(kernel);
-  const bool isDefault = usual && llvm::ArrayRef<GenericValue>(*usual) == values;
-  result->name = uniqueName(isDefault ? kernel->name.name.str() : key);
+  result->entry = entryOf;
+  result->name = uniqueName(entryOf);
   const unsigned errorsBefore = errors;
-  frames.push_back({key, call, kernel});
+  frames.push_back({instanceName(kernel->name.name, values), call, kernel});
   Checker checker(*this, *moduleOf.lookup(kernel));
   checker.kernel = result;
   checker.checkKernel(kernel);
@@ -148,6 +197,7 @@ std::optional<std::vector<GenericValue>> Program::Impl::defaults(const ast::Kern
 
 void Program::Impl::checkFnAlone(const ast::FnDecl *fn) {
   ModuleInfo &home = *moduleOf.lookup(fn);
+  rejectChoices(*this, home, *fn);
   checkAlone(*this, fn->generics, [&](int64_t size) {
     const std::vector<GenericValue> values =
         valuesForCheck(*this, home, fn->generics, fn->name, size);
@@ -160,12 +210,15 @@ void Program::Impl::checkKernelAlone(const ast::KernelDecl *kernel) {
   checkAlone(*this, kernel->generics, [&](int64_t size) {
     const std::vector<GenericValue> values =
         valuesForCheck(*this, home, kernel->generics, kernel->name, size);
-    const bool good = instance(kernel, values, {}, /*isReal=*/false) != nullptr;
+    const llvm::SmallBitVector chosen = chosenOf(kernel, {});
+    const bool good = instance(kernel, values, chosen, {}, /*isReal=*/false) != nullptr;
     // Asked for by a call, it is checked again, and its mistakes are told.
     if (!good)
-      kernels[kernel].erase(instanceName(kernel->name.name, values));
+      kernels[kernel].erase(entryName(kernel, values, chosen) + " " +
+                            instanceName(kernel->name.name, values));
     return good;
   });
+  checkChoices(*this, home, *kernel);
   checkEnsures(*this, home, kernel);
 }
 
@@ -279,7 +332,21 @@ const KernelInstance *Program::instantiate(const ast::KernelDecl *kernel, const 
   const llvm::StringRef name = kernel->name.name;
   GenericInference inference(*impl_, home, kernel->generics);
   bool good = true;
+  const std::vector<Choice> choices = choicesOf(*impl_, home, *kernel);
+  for (const Choice &choice : choices)
+    inference.set(choice.name, usualValue(choice));
+  for (const auto &[generic, value] : args.chosen)
+    inference.set(generic, value);
   for (const auto &[generic, value] : args.named) {
+    const auto choice = llvm::find_if(choices, [&](const Choice &c) { return c.name == generic; });
+    if (choice != choices.end() && value.kind == GenericValue::Kind::Int &&
+        !choice->allowed.empty() && !llvm::is_contained(choice->allowed, value.intValue)) {
+      impl_
+          ->report(callSite, diag::pin_not_allowed, generic, name, listText(choice->allowed),
+                   value.intValue)
+          .note(choice->range, diag::note_declared_here, generic);
+      good = false;
+    }
     if (inference.set(generic, value))
       continue;
     if (const auto kind = inference.kindOf(generic))
@@ -293,12 +360,17 @@ const KernelInstance *Program::instantiate(const ast::KernelDecl *kernel, const 
   if (!inference.finish(name, kernel->name, callSite, values) || !good)
     return nullptr;
   const size_t saidBefore = diagnostics.all().size();
-  KernelInstance *result = impl_->instance(kernel, values, callSite, /*isReal=*/true);
+  KernelInstance *result = impl_->instance(kernel, values, impl_->chosenOf(kernel, args), callSite,
+                                           /*isReal=*/true);
   // What is wrong with it may have been said to somebody else.
   if (!result && diagnostics.all().size() == saidBefore)
     diagnostics.report(callSite, diag::instance_has_errors, instanceName(name, values))
         .note(kernel->name.range, diag::note_declared_here, name);
   return result;
+}
+
+std::vector<Choice> Program::choices(const ast::KernelDecl *kernel) const {
+  return choicesOf(*impl_, *impl_->moduleOf.lookup(kernel), *kernel);
 }
 
 GenericArgs Program::inferGenerics(const ast::KernelDecl *kernel, llvm::ArrayRef<ArgShape> args,
@@ -330,7 +402,20 @@ GenericArgs Program::inferGenerics(const ast::KernelDecl *kernel, llvm::ArrayRef
   return result;
 }
 
-std::vector<const FnInstance *> Program::functions() const {
+const KernelInstance *Program::tryInstantiate(const ast::KernelDecl *kernel,
+                                              const GenericArgs &args) {
+  const unsigned errorsBefore = impl_->errors;
+  Diagnostics attempt(impl_->sources);
+  const KernelInstance *made = instantiate(kernel, args, kernel->name.range, attempt);
+  if (attempt.errorCount() == 0)
+    return made;
+  impl_->unsay(attempt);
+  impl_->errors = errorsBefore;
+  return nullptr;
+}
+
+std::vector<const FnInstance *>
+Program::functions(llvm::ArrayRef<const KernelInstance *> kernels) const {
   std::vector<const FnInstance *> result;
   llvm::DenseSet<const FnInstance *> seen;
   const auto visit = [&](const auto &self, const FnInstance *fn) -> void {
@@ -340,22 +425,9 @@ std::vector<const FnInstance *> Program::functions() const {
       self(self, callee);
     result.push_back(fn);
   };
-  // In the order of the source, not of the map.
-  for (const auto &module : impl_->modules)
-    for (const ast::Decl *decl : module->tree->decls) {
-      auto found = impl_->kernels.find(decl);
-      if (found == impl_->kernels.end())
-        continue;
-      std::vector<const KernelInstance *> instances;
-      for (const auto &entry : found->second)
-        if (entry.second.isReal && entry.second.instance &&
-            entry.second.state == InstanceEntry<KernelInstance>::State::Good)
-          instances.push_back(entry.second.instance.get());
-      llvm::sort(instances, [](const auto *a, const auto *b) { return a->name < b->name; });
-      for (const KernelInstance *kernel : instances)
-        for (const FnInstance *callee : kernel->callees)
-          visit(visit, callee);
-    }
+  for (const KernelInstance *kernel : kernels)
+    for (const FnInstance *callee : kernel->callees)
+      visit(visit, callee);
   return result;
 }
 

@@ -14,6 +14,30 @@ namespace dtile::sema {
 /// Values of compile-time parameters by name, for an instance asked for by the user or a test.
 struct GenericArgs {
   std::vector<std::pair<std::string, GenericValue>> named;
+  /// Values of choices, which names of instances do not show.
+  std::vector<std::pair<std::string, GenericValue>> chosen;
+};
+
+/// A compile-time parameter that a kernel leaves to the compiler: `BM = auto`.
+struct Choice {
+  /// What the kernel's text uses it for.
+  enum class Use : uint8_t {
+    /// The step of a dimension of a tile space.
+    Block,
+    /// The step of a loop.
+    Loop,
+    /// A number of programs.
+    Programs,
+    Other,
+  };
+  std::string name;
+  SourceRange range;
+  /// The values of `auto(64, 128)`; empty where any will do.
+  std::vector<int64_t> allowed;
+  Use use = Use::Other;
+  /// Other ranks see what it is: by the shapes of symmetric objects and signals, or by what a role
+  /// sends. All ranks must choose it alike.
+  bool isShared = false;
 };
 
 struct Options {
@@ -50,6 +74,10 @@ public:
   /// missing value points to `callSite`).
   const KernelInstance *instantiate(const ast::KernelDecl *kernel, const GenericArgs &args,
                                     SourceRange callSite, Diagnostics &diagnostics);
+  /// The same for values that need not be right: null, and nothing is reported, where they are not.
+  const KernelInstance *tryInstantiate(const ast::KernelDecl *kernel, const GenericArgs &args);
+  /// What a kernel leaves to the compiler, in order.
+  [[nodiscard]] std::vector<Choice> choices(const ast::KernelDecl *kernel) const;
   /// What instantiate would need: dtype generics and const generics of a kernel that the shapes and
   /// types of tensor arguments determine (`src: in T[TOKENS, HIDDEN]` gives T and HIDDEN).
   /// Arguments are those of all tensor and scalar parameters but out, scratch and signals, in
@@ -60,8 +88,9 @@ public:
   };
   GenericArgs inferGenerics(const ast::KernelDecl *kernel, llvm::ArrayRef<ArgShape> args,
                             int64_t numRanks, GenericArgs given) const;
-  /// All function instances made so far that the kernels call, callees first.
-  [[nodiscard]] std::vector<const FnInstance *> functions() const;
+  /// All function instances that these kernels call, callees first.
+  [[nodiscard]] std::vector<const FnInstance *>
+  functions(llvm::ArrayRef<const KernelInstance *> kernels) const;
 
   /// Paths of every file that was read (for depfiles), root first.
   [[nodiscard]] std::vector<std::string> files() const;

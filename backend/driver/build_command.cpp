@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // `dtilec build`: object files and what goes with them. Everything is made in memory, then all
 // files appear together.
+#include "backend/driver/choose/choose.h"
 #include "backend/driver/compile.h"
 #include "backend/driver/depfile.h"
 #include "backend/driver/output_file.h"
@@ -78,23 +79,37 @@ std::nullopt_t failed(Session &session, llvm::Error error) {
   return std::nullopt;
 }
 
+/// What is built: kernels as any machine runs them, and for each target that chooses constants of
+/// its own the variants for it.
+struct Sources {
+  LoweredModule common;
+  std::vector<TargetArch> targets;
+  /// One a target; without a module where it takes the common one.
+  std::vector<LoweredModule> own;
+  /// Of those the kernels that communicate, before any pass.
+  std::vector<std::unique_ptr<ir::Module>> written;
+
+  [[nodiscard]] ir::Module &of(size_t target) {
+    return own[target].module ? *own[target].module : *common.module;
+  }
+};
+
 // One file for all targets.
-std::optional<std::string> object(Session &session, LoweredModule &lowered,
-                                  llvm::ArrayRef<TargetArch> targets) {
+std::optional<std::string> object(Session &session, Sources &sources) {
   const Options &options = session.options;
   auto package = backend::launch::Package::create(
       {.cpu = options.cpu, .optLevel = unsigned(options.optLevel)});
   if (!package)
     return failed(session, package.takeError());
-  for (const TargetArch &target : targets) {
-    const auto module = prepareFor(session.diagnostics, *lowered.module, target);
+  for (const auto [i, target] : llvm::enumerate(sources.targets)) {
+    const auto module = prepareFor(session.diagnostics, sources.of(i), target);
     if (!module)
       return std::nullopt;
     if (llvm::Error error =
             target.target->addTo(**package, *module, targetOptions(options, target.arch)))
       return failed(session, std::move(error));
   }
-  if (llvm::Error error = (*package)->finish(*lowered.module))
+  if (llvm::Error error = (*package)->finish(*sources.common.module))
     return failed(session, std::move(error));
   llvm::SmallString<0> bytes;
   llvm::raw_svector_ostream os(bytes);
@@ -104,9 +119,9 @@ std::optional<std::string> object(Session &session, LoweredModule &lowered,
 }
 
 // A file of one target.
-std::optional<std::string> generate(Session &session, LoweredModule &lowered,
-                                    const TargetArch &target, backend::EmitKind kind) {
-  const auto module = prepareFor(session.diagnostics, *lowered.module, target);
+std::optional<std::string> generate(Session &session, ir::Module &source, const TargetArch &target,
+                                    backend::EmitKind kind) {
+  const auto module = prepareFor(session.diagnostics, source, target);
   if (!module)
     return std::nullopt;
   llvm::SmallString<0> bytes;
@@ -117,9 +132,8 @@ std::optional<std::string> generate(Session &session, LoweredModule &lowered,
   return bytes.str().str();
 }
 
-std::optional<std::string> irText(Session &session, LoweredModule &lowered,
-                                  const TargetArch &target) {
-  const auto module = prepareFor(session.diagnostics, *lowered.module, target);
+std::optional<std::string> irText(Session &session, ir::Module &source, const TargetArch &target) {
+  const auto module = prepareFor(session.diagnostics, source, target);
   if (!module)
     return std::nullopt;
   std::string text;
@@ -166,15 +180,15 @@ std::optional<std::string> depfile(Session &session, llvm::ArrayRef<std::string>
 }
 
 std::optional<std::string> mainOutput(Session &session, llvm::ArrayRef<std::string> read,
-                                      LoweredModule &lowered, llvm::ArrayRef<TargetArch> targets) {
+                                      Sources &sources, size_t target) {
   const Options &options = session.options;
   switch (options.emit) {
   case EmitKind::Object:
-    return object(session, lowered, targets);
+    return object(session, sources);
   case EmitKind::Ir:
-    return irText(session, lowered, targets.front());
+    return irText(session, sources.of(target), sources.targets[target]);
   case EmitKind::Header:
-    return headerText(options, lowered, options.output);
+    return headerText(options, sources.common, options.output);
   case EmitKind::Depfile:
     return depfile(session, read, nameWith(options, "o"));
   case EmitKind::Assembly:
@@ -183,7 +197,8 @@ std::optional<std::string> mainOutput(Session &session, llvm::ArrayRef<std::stri
   case EmitKind::Cubin:
   case EmitKind::Hsaco:
   case EmitKind::SassStats:
-    return generate(session, lowered, targets.front(), *emitName(options.emit).backend);
+    return generate(session, sources.of(target), sources.targets[target],
+                    *emitName(options.emit).backend);
   }
   DTILE_UNREACHABLE("unknown kind of output");
 }
@@ -285,21 +300,19 @@ bool checkOptions(Session &session) {
 // What is one file an architecture is made for one after the other.
 std::optional<std::vector<Output>> makeOutputs(Session &session, llvm::ArrayRef<std::string> read,
                                                llvm::ArrayRef<std::string> absent,
-                                               LoweredModule &lowered,
-                                               llvm::ArrayRef<TargetArch> targets) {
+                                               Sources &sources) {
   const Options &options = session.options;
   std::vector<Output> outputs;
-  for (const TargetArch &target : targets) {
-    const bool isForAll = !isOnePerTarget(options.emit);
-    auto bytes = mainOutput(session, read, lowered, isForAll ? targets : llvm::ArrayRef(target));
+  for (const auto [i, target] : llvm::enumerate(sources.targets)) {
+    auto bytes = mainOutput(session, read, sources, i);
     if (!bytes)
       return std::nullopt;
-    outputs.push_back({outputFor(options, targets, target), std::move(*bytes)});
-    if (isForAll)
+    outputs.push_back({outputFor(options, sources.targets, target), std::move(*bytes)});
+    if (!isOnePerTarget(options.emit))
       break;
   }
   if (!options.header.empty())
-    outputs.push_back({options.header, headerText(options, lowered, options.header)});
+    outputs.push_back({options.header, headerText(options, sources.common, options.header)});
   if (!options.depfile.empty()) {
     auto text =
         depfile(session, read, options.output == "-" ? nameWith(options, "o") : options.output);
@@ -320,17 +333,40 @@ llvm::Error writeOutputs(llvm::ArrayRef<Output> outputs) {
   return files.commit();
 }
 
+// Targets with a model of their machine choose what kernels leave to the compiler.
+bool addVariants(Session &session, sema::Program *program, Sources &sources) {
+  sources.own.resize(sources.targets.size());
+  sources.written.resize(sources.targets.size());
+  const auto kernels =
+      program ? selectKernels(session, *program) : std::vector<const ast::KernelDecl *>();
+  if (!program || !haveChoices(session, *program, kernels) ||
+      session.options.emit == EmitKind::Header || session.options.emit == EmitKind::Depfile)
+    return true;
+  for (auto [target, own, written] :
+       llvm::zip_equal(sources.targets, sources.own, sources.written)) {
+    if (!target.target->facts(target.arch))
+      continue;
+    own = lowerVariants(session, *program, kernels, target, &written);
+    if (!own.module)
+      return false;
+  }
+  return true;
+}
+
 void buildFile(Session &session) {
   const Options &options = session.options;
   const std::vector<TargetArch> targets = chooseTargets(session);
   if (targets.empty() || !checkEmit(session, targets))
     return;
   std::unique_ptr<sema::Program> program;
-  LoweredModule lowered = readModule(session, options.inputs.front(), program);
+  Sources sources{readModule(session, options.inputs.front(), program), targets, {}, {}};
+  LoweredModule &lowered = sources.common;
   // IR text is built as it stands: `dtilec ir` runs passes on it.
   if (!lowered.module)
     return;
   if (options.checkRequires && !markChecked(session, *lowered.module, targets))
+    return;
+  if (!addVariants(session, program.get(), sources))
     return;
   std::optional<QuickCheck> check;
   if (program) {
@@ -339,18 +375,28 @@ void buildFile(Session &session) {
       return;
     check.emplace(session.sources, std::move(written), *lowered.module, targets);
   }
+  // Whatever runs has been checked.
+  std::vector<std::unique_ptr<QuickCheck>> checks;
+  for (size_t i = 0; i < sources.own.size(); ++i)
+    if (sources.written[i])
+      checks.push_back(std::make_unique<QuickCheck>(session.sources, std::move(sources.written[i]),
+                                                    *sources.own[i].module, targets[i]));
   const std::vector<std::string> read =
       program ? std::vector<std::string>(program->files()) : options.inputs;
   SourceManager recorded;
   if (!options.filePrefixes.empty()) {
     addRecorded(recorded, session.sources, read.size(), options.filePrefixes);
     lowered.module->setSources(&recorded);
+    for (LoweredModule &own : sources.own)
+      if (own.module)
+        own.module->setSources(&recorded);
   }
-  const auto outputs =
-      makeOutputs(session, read, program ? program->absentFiles() : llvm::ArrayRef<std::string>(),
-                  lowered, targets);
-  if ((check && !check->finish(session.diagnostics)) || !outputs ||
-      !checkOutputs(session, *outputs, read))
+  const auto outputs = makeOutputs(
+      session, read, program ? program->absentFiles() : llvm::ArrayRef<std::string>(), sources);
+  bool isFine = !check || check->finish(session.diagnostics);
+  for (const std::unique_ptr<QuickCheck> &variants : checks)
+    isFine &= variants->finishVariants(session.diagnostics);
+  if (!isFine || !outputs || !checkOutputs(session, *outputs, read))
     return;
   if (llvm::Error error = writeOutputs(*outputs))
     session.diagnostics.report(SourceLoc{}, diag::cannot_write, llvm::toString(std::move(error)));

@@ -276,6 +276,11 @@ void addExplain(CLI::App &app, Options &o) {
   addOptLevel(*sub, o);
   addTargets(*sub, o, "also what was decided for these: host, nvptx, amdgpu");
   sub->add_option("--kernel", o.kernel, "only this kernel")->type_name("NAME");
+  addNamed(*sub, "--sizes", o.sizes, "NAME=SIZE,...",
+           "a launch, by the sizes of its arguments (`--sizes M=4096 --sizes K=512`) and its ranks "
+           "(`W=8`): the times of configurations, and which variant runs")
+      ->delimiter(',');
+  sub->add_flag("--json", o.json, "with --sizes: these times as JSON");
   CLI::Option *list = sub->add_flag("--list", o.listCodes, "list every diagnostic code");
   sub->add_option("TOPIC", o.inputs, "a code such as E0401, or a program")
       ->expected(1)
@@ -311,6 +316,11 @@ void addBuild(CLI::App &app, Options &o) {
                                  "are where `--shmem nvshmem` or `--shmem rocshmem` finds its "
                                  "bitcode; give that as well");
   });
+  sub->add_option("--variants", o.variants,
+                  "of a kernel that leaves constants to the compiler, variants an architecture at "
+                  "most; 10")
+      ->type_name("N")
+      ->check(CLI::Range(1, 64));
   sub->add_flag("--check-requires", o.checkRequires,
                 "host code checks what is required of the elements of inputs before each launch: "
                 "each is read once, and sorted in a copy for `distinct`");

@@ -153,7 +153,7 @@ LoweredModule lowerKernels(Session &session, sema::Program &program,
   lowered.types = std::make_unique<ir::TypeContext>();
   lowered.module = std::make_unique<ir::Module>(*lowered.types);
   lowered.module->setSources(&session.sources);
-  for (const sema::FnInstance *function : program.functions())
+  for (const sema::FnInstance *function : program.functions(kernels))
     ir::lowerFunction(*function, *lowered.module);
   for (const sema::KernelInstance *kernel : kernels)
     ir::lowerKernel(*kernel, *lowered.module);

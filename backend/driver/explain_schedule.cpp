@@ -2,7 +2,9 @@
 // What the scheduler decided for a program: one table a kernel, then the remarks of the passes.
 #include "backend/driver/explain_schedule.h"
 
+#include "backend/driver/choose/explain_choices.h"
 #include "backend/driver/compile.h"
+#include "backend/driver/table.h"
 #include "backend/driver/target_code.h"
 #include "ir/core/tile_order.h"
 
@@ -13,24 +15,6 @@
 namespace dtile::driver {
 
 namespace {
-
-using Row = std::vector<std::string>;
-
-// Columns as wide as their widest cell, two blanks between.
-void printTable(const std::vector<Row> &rows, llvm::raw_ostream &os) {
-  std::vector<size_t> widths;
-  for (const Row &row : rows)
-    for (size_t i = 0; i < row.size(); ++i) {
-      widths.resize(std::max(widths.size(), i + 1));
-      widths[i] = std::max(widths[i], row[i].size());
-    }
-  for (const Row &row : rows) {
-    std::string line = " ";
-    for (size_t i = 0; i < row.size(); ++i)
-      line += " " + row[i] + std::string(widths[i] - row[i].size() + 1, ' ');
-    os << llvm::StringRef(line).rtrim() << '\n';
-  }
-}
 
 std::string varName(const ir::Op &space, unsigned dim) {
   const auto vars = space.get(ir::attr::vars);
@@ -106,13 +90,31 @@ void explainTarget(Session &session, ir::Module &module, const TargetArch &targe
   printRemarks(session, remarks, llvm::outs());
 }
 
+void explainAsJson(Session &session, sema::Program &program,
+                   llvm::ArrayRef<const ast::KernelDecl *> kernels) {
+  const std::vector<TargetArch> targets = selectTargets(session, session.options.target);
+  if (kernels.empty() || targets.empty())
+    return;
+  if (kernels.size() > 1 || targets.size() > 1 || session.options.sizes.empty()) {
+    session.diagnostics.report(SourceLoc{}, diag::bad_command_line,
+                               "`--json` lists the times of one kernel on one target: name them by "
+                               "`--kernel`, `--target` and `--sizes`",
+                               "dtilec explain");
+    return;
+  }
+  (void)explainChoicesAsJson(session, program, *kernels.front(), targets.front(), llvm::outs());
+}
+
 } // namespace
 
 void explainSchedule(Session &session, llvm::StringRef path) {
   const auto program = analyzeFile(session, path);
   if (!program || !checkConstants(session, *program))
     return;
-  const auto instances = instantiateKernels(session, *program, selectKernels(session, *program));
+  const auto kernels = selectKernels(session, *program);
+  if (session.options.json)
+    return explainAsJson(session, *program, kernels);
+  const auto instances = instantiateKernels(session, *program, kernels);
   if (instances.empty())
     return;
   LoweredModule lowered = lowerKernels(session, *program, instances);
@@ -131,8 +133,20 @@ void explainSchedule(Session &session, llvm::StringRef path) {
     llvm::outs() << '\n';
   printRemarks(session, lowered.remarks, llvm::outs());
   if (session.options.hasTarget || !session.options.arch.empty())
-    for (const TargetArch &target : selectTargets(session, session.options.target))
-      explainTarget(session, *lowered.module, target);
+    for (const TargetArch &target : selectTargets(session, session.options.target)) {
+      LoweredModule own;
+      if (haveChoices(session, *program, kernels) && target.target->facts(target.arch)) {
+        if (!explainChoices(session, *program, kernels, target, llvm::outs()))
+          return;
+        // A launch for which sizes are given is all that was asked for.
+        if (!session.options.sizes.empty())
+          continue;
+        own = lowerVariants(session, *program, kernels, target);
+        if (!own.module)
+          return;
+      }
+      explainTarget(session, own.module ? *own.module : *lowered.module, target);
+    }
 }
 
 } // namespace dtile::driver

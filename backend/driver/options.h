@@ -66,6 +66,12 @@ struct Options {
 
   // ir, build, run, test
   OptLevel optLevel = OptLevel::O2;
+  /// build: variants a kernel and architecture at most.
+  unsigned variants = 10;
+  /// explain: sizes of a launch, `M=4096`.
+  std::vector<std::pair<std::string, std::string>> sizes;
+  /// explain: times for other programs to read.
+  bool json = false;
   /// check, ir, build, run: only this kernel.
   std::string kernel;
 

@@ -34,6 +34,13 @@ bool QuickCheck::run() {
   return isFine;
 }
 
+bool QuickCheck::finishVariants(Diagnostics &diagnostics) {
+  const bool isFine = isFine_.get();
+  if (!isFine)
+    diagnostics.append(diagnostics_);
+  return isFine;
+}
+
 bool QuickCheck::finish(Diagnostics &diagnostics) {
   const bool isFine = isFine_.get();
   diagnostics.append(diagnostics_);

@@ -23,6 +23,8 @@ public:
 
   /// Waits for its end, and reports what it found.
   [[nodiscard]] bool finish(Diagnostics &diagnostics);
+  /// The same for variants of a kernel of which one has been reported: only what is wrong.
+  [[nodiscard]] bool finishVariants(Diagnostics &diagnostics);
 
 private:
   bool run();

@@ -5,6 +5,7 @@
 #include "backend/gpu/body_cost.h"
 #include "backend/gpu/device_library.h"
 #include "backend/gpu/gpu_module.h"
+#include "backend/gpu/launch_estimate.h"
 #include "backend/gpu/space_facts.h"
 #include "backend/gpu/staged/lower_staged.h"
 #include "backend/launch/package.h"
@@ -25,6 +26,7 @@ namespace {
 /// One kernel's code and what its image says of it.
 struct Compiled {
   std::string kernel;
+  ir::Op *source = nullptr;
   launch::DeviceImage image;
 };
 
@@ -62,11 +64,17 @@ void DeviceCompiler::lowerKernel(GpuModule &module, Op &kernel) {
   requestTensorMaps(kernel, frame);
 
   Compiled &compiled = kernels_.emplace_back();
-  compiled.kernel = name;
+  compiled.kernel = launch::entryOf(kernel).str();
+  compiled.source = &kernel;
   launch::DeviceImage &image = compiled.image;
   image.prologue = launch::lowerPrologue(host_, frame, prefix + ".prologue");
   image.entry = name;
   image.threads = int32_t(launchedThreads(kernel));
+  image.variant = int32_t(kernel.getOr(ir::attr::variant, 0));
+  image.protocol = int32_t(kernel.getOr(ir::attr::protocol, 0));
+  if (kernel.has(ir::attr::constants))
+    image.constants = kernel.get(ir::attr::constants).str();
+  image.launchTime = launchTime(kernel, device_.facts());
   gpu::lowerKernel(module, kernel, frame, image.entry);
   image.target = device_.vendor().str();
   image.arch = device_.arch().str();
@@ -172,6 +180,11 @@ const TargetFacts *GpuTarget::facts(llvm::StringRef arch) const {
   return device ? &device->facts() : nullptr;
 }
 
+std::unique_ptr<LaunchEstimate> GpuTarget::estimate(Op &kernel, llvm::StringRef arch) const {
+  const Device *device = find(arch);
+  return device ? std::make_unique<GpuLaunchEstimate>(kernel, device->facts()) : nullptr;
+}
+
 bool GpuTarget::canEmit(EmitKind kind) const {
   return kind == EmitKind::Obj || kind == EmitKind::LlvmIr || kind == EmitKind::Bitcode ||
          vendor_.canEmit(kind);
@@ -197,7 +210,9 @@ llvm::Error GpuTarget::addTo(launch::Package &package, ir::Module &module,
       row.format = image.format;
       row.data = data;
       row.bytes = int64_t(image.bytes.size());
-      package.code(kernel.kernel).images.push_back(std::move(row));
+      launch::KernelCode &code = package.code(kernel.kernel);
+      code.include(*kernel.source, /*isForDevice=*/true);
+      code.images.push_back(std::move(row));
     }
   }
   return llvm::Error::success();

@@ -2,7 +2,7 @@
 // Which spaces only move data, wait, and may be run by programs of others.
 #include "backend/gpu/space_facts.h"
 
-#include "backend/gpu/body_cost.h"
+#include "ir/model/op_cost.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -35,7 +35,7 @@ bool copiesInBulk(const Op &space, const TargetFacts &machine) {
              return false;
            const ir::Type source = op.operand(0)->type();
            return source.isTile() ||
-                  (source.isView() && source.rank() > 0 && !isBulkCopy(op, machine));
+                  (source.isView() && source.rank() > 0 && !model::isBulkCopy(op, machine));
          });
 }
 
@@ -94,7 +94,7 @@ bool sharesBodies(const Op &space) {
                  other.get(ir::attr::after_all) == space.get(ir::attr::name);
   // What is computed of what others have multiplied, and sent.
   const auto sendsOfProducts = [&] {
-    return hasOp(space, computes) &&
+    return hasOp(space, model::computes) &&
            llvm::any_of(before, [](const Op *other) { return multiplies(*other); });
   };
   return !before.empty() && !isAwaited && !space.has(ir::attr::after_all) &&
@@ -104,7 +104,7 @@ bool sharesBodies(const Op &space) {
 }
 
 dtile_device_space spaceFacts(const Op &space, const TargetFacts &machine) {
-  const bool onlyMoves = moves(space) && !hasOp(space, computes);
+  const bool onlyMoves = moves(space) && !hasOp(space, model::computes);
   const bool isBulk = copiesInBulk(space, machine);
   const int32_t rate = isBulk ? TargetFacts::kBulkRate : TargetFacts::kThreadsRate;
   const int32_t movers = isBulk ? machine.movers : TargetFacts::kPlainMovers;
@@ -116,6 +116,10 @@ dtile_device_space spaceFacts(const Op &space, const TargetFacts &machine) {
           .follows = follows(space),
           .waits = waits(space) || space.has(ir::attr::after_all),
           .reserved = 0};
+}
+
+int32_t launchTime(Op &kernel, const TargetFacts &machine) {
+  return int32_t(machine.timing.launch + (hasStagedLoads(kernel) ? machine.timing.tmaStart : 0));
 }
 
 bool hasStagedLoads(Op &kernel) {

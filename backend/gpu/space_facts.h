@@ -16,6 +16,9 @@ namespace dtile::backend::gpu {
 /// takes the next in order, so there are only more to make progress.
 [[nodiscard]] bool sharesBodies(const ir::Op &space);
 
+/// Nanoseconds that a launch of the kernel takes besides its bodies.
+[[nodiscard]] int32_t launchTime(ir::Op &kernel, const TargetFacts &machine);
+
 /// Whether a space of the kernel has staged loads (pass stage-loads), with warp roles.
 [[nodiscard]] bool hasStagedLoads(ir::Op &kernel);
 

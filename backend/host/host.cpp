@@ -15,8 +15,11 @@ llvm::Error addTo(launch::Package &package, ir::Module &source, bool debugInfo) 
   PhaseScope phase("generating host code");
   HostModule lowering(source, package.module(), package.vectors(), debugInfo);
   for (ir::Op &op : source.body().ops())
-    if (op.is(ir::OpKind::Kernel))
-      package.code(op.get(ir::attr::name)).host = lowerKernel(lowering, op);
+    if (op.is(ir::OpKind::Kernel)) {
+      launch::KernelCode &code = package.code(launch::entryOf(op));
+      code.include(op, /*isForDevice=*/false);
+      code.host = lowerKernel(lowering, op);
+    }
   lowering.debug.finish();
   return lowering.takeError();
 }

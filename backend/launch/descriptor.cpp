@@ -9,6 +9,9 @@
 #include "ir/analysis/communication.h"
 #include "ir/core/tile_order.h"
 
+#include "llvm/ADT/SmallPtrSet.h"
+#include "llvm/Support/xxhash.h"
+
 #include <map>
 
 namespace dtile::backend::launch {
@@ -49,6 +52,45 @@ uint32_t paramFlags(Op &kernel, const Op &param) {
       isWritten(kernel, param))
     flags |= DTILE_PARAM_WRITTEN;
   return flags;
+}
+
+/// Adds the sizes of arguments that a size determines, as it is them times and plus constants.
+void addDetermining(ir::Value *size, llvm::SmallPtrSetImpl<const Op *> &dims) {
+  const Op *op = size->definingOp();
+  if (!op)
+    return;
+  const auto isFixed = [](const ir::Value *value) {
+    const Op *by = value->definingOp();
+    return by && (by->is(OpKind::Const) || by->is(OpKind::NumRanks));
+  };
+  if (op->is(OpKind::LaunchDim)) {
+    dims.insert(op);
+    return;
+  }
+  if (!op->is(OpKind::Mul) && !op->is(OpKind::Add) && !op->is(OpKind::Sub))
+    return;
+  for (unsigned i : {0u, 1u})
+    if (isFixed(op->operand(1 - i)))
+      addDetermining(op->operand(i), dims);
+}
+
+/// The dimensions of a parameter whose sizes are the same on all ranks (dtile_param_desc.agreed).
+uint32_t agreedDims(Op &kernel, int64_t param) {
+  llvm::SmallPtrSet<const Op *, 8> dims;
+  for (Op &op : kernel.body().ops()) {
+    const bool isSymmetric =
+        op.is(OpKind::SignalParam) ||
+        (op.is(OpKind::Param) && (op.get(ir::attr::mode) == ir::ParamMode::Symm ||
+                                  op.get(ir::attr::mode) == ir::ParamMode::Scratch));
+    for (ir::Value *size : op.operands())
+      if (isSymmetric)
+        addDetermining(size, dims);
+  }
+  uint32_t agreed = 0;
+  for (const Op *dim : dims)
+    if (dim->get(ir::attr::param) == param)
+      agreed |= 1u << dim->get(ir::attr::dim);
+  return agreed;
 }
 
 llvm::Function *lowerPosition(LaunchModule &module, const Frame &frame, Op &space,
@@ -103,8 +145,6 @@ private:
   [[nodiscard]] llvm::Constant *space(Op &op, const HostCode::Space &code);
   [[nodiscard]] llvm::Constant *image(const DeviceImage &image);
   void emitClauses();
-  /// Whether some copy of a scratch object is made zero while another is used.
-  [[nodiscard]] bool zeroesAhead() const;
 
   LaunchModule &m_;
   Op &kernel_;
@@ -133,7 +173,7 @@ llvm::Constant *Descriptor::param(Op &op) {
   int kind = DTILE_PARAM_TENSOR;
   int mode = DTILE_MODE_VALUE;
   int dtype = DTILE_U64;
-  int64_t copies = op.getOr(ir::attr::copies, 1);
+  const KernelCode::Param &kept = code_.params.at(op.get(ir::attr::param));
   ir::Type type = op.result()->type();
   if (op.is(OpKind::SignalParam)) {
     kind = DTILE_PARAM_SIGNAL;
@@ -144,12 +184,11 @@ llvm::Constant *Descriptor::param(Op &op) {
   } else {
     dtype = int(type.dtype());
     mode = abiMode(op.get(ir::attr::mode));
-    if (!code_.images.empty())
-      copies = scratchCopies(op);
   }
-  return llvm::ConstantStruct::get(m_.abi.param, {m_.string(op.get(ir::attr::name)), i32(kind),
-                                                  i32(mode), i32(dtype), i32(type.rank()),
-                                                  i32(paramFlags(kernel_, op)), i32(copies)});
+  return llvm::ConstantStruct::get(m_.abi.param,
+                                   {m_.string(op.get(ir::attr::name)), i32(kind), i32(mode),
+                                    i32(dtype), i32(type.rank()), i32(kept.flags), i32(kept.copies),
+                                    i32(agreedDims(kernel_, op.get(ir::attr::param))), i32(0)});
 }
 
 llvm::Constant *Descriptor::space(Op &op, const HostCode::Space &code) {
@@ -178,7 +217,7 @@ llvm::Constant *Descriptor::space(Op &op, const HostCode::Space &code) {
 }
 
 llvm::Constant *Descriptor::image(const DeviceImage &image) {
-  const std::string prefix = symbolOf(kernel_, image.arch);
+  const std::string prefix = symbolOf(kernel_, image.arch + "." + llvm::Twine(image.variant));
   llvm::SmallVector<llvm::Constant *> spaces;
   for (const dtile_device_space &space : image.spaces)
     spaces.push_back(llvm::ConstantStruct::get(
@@ -202,14 +241,22 @@ llvm::Constant *Descriptor::image(const DeviceImage &image) {
                               m_.array(prefix + ".spaces", m_.abi.deviceSpace, spaces),
                               i32(image.sites.size()),
                               i32(image.shmemVersion),
-                              m_.array(prefix + ".sites", m_.abi.site, image.sites)};
+                              m_.array(prefix + ".sites", m_.abi.site, image.sites),
+                              i32(image.variant),
+                              i32(image.protocol),
+                              i32(image.launchTime),
+                              i32(0),
+                              m_.string(image.constants)};
   return llvm::ConstantStruct::get(m_.abi.image, fields);
 }
 
-bool Descriptor::zeroesAhead() const {
-  return !code_.images.empty() && llvm::any_of(kernel_.body().ops(), [](const Op &op) {
-    return op.is(OpKind::Param) && op.get(ir::attr::zero);
-  });
+/// Of all that was chosen; 0 where nothing was.
+uint64_t configurationOf(const KernelCode &code) {
+  std::string text;
+  for (const DeviceImage &image : code.images)
+    if (!image.constants.empty())
+      text += image.arch + ":" + image.constants + "\n";
+  return text.empty() ? 0 : llvm::xxh3_64bits(text);
 }
 
 void Descriptor::emit() {
@@ -234,14 +281,13 @@ void Descriptor::emit() {
   llvm::SmallVector<llvm::Constant *> images;
   for (const DeviceImage &code : code_.images)
     images.push_back(image(code));
-  llvm::StringRef name = kernel_.get(ir::attr::name);
+  llvm::StringRef name = entryOf(kernel_);
   llvm::StringRef file;
   if (m_.source.sources() && kernel_.loc().isValid())
     file = m_.source.sources()->presumed(kernel_.loc()).file;
-  const bool hasBarrier = kernel_.get(ir::attr::entry_barrier) || zeroesAhead();
   llvm::Constant *fields[] = {
       i32(DTILE_ABI_VERSION),
-      i32(hasBarrier ? DTILE_KERNEL_ENTRY_BARRIER : 0),
+      i32(code_.flags),
       m_.string(name),
       m_.string(file),
       i32(params.size()),
@@ -256,7 +302,8 @@ void Descriptor::emit() {
       i32(images.size()),
       i32(0),
       m_.array(symbolOf(kernel_, "images"), m_.abi.image, images),
-      llvm::ConstantInt::get(llvm::Type::getInt64Ty(m_.context()), code_.processorFeatures)};
+      llvm::ConstantInt::get(llvm::Type::getInt64Ty(m_.context()), code_.processorFeatures),
+      llvm::ConstantInt::get(llvm::Type::getInt64Ty(m_.context()), configurationOf(code_))};
   auto *descriptor = new llvm::GlobalVariable(
       m_.module, m_.abi.kernel, /*isConstant=*/true, llvm::GlobalValue::ExternalLinkage,
       llvm::ConstantStruct::get(m_.abi.kernel, fields), ("dtile_kernel_" + name).str());
@@ -276,10 +323,31 @@ void Descriptor::emitClauses() {
   llvm::Constant *value = llvm::ConstantDataArray::getString(m_.context(), text);
   new llvm::GlobalVariable(m_.module, value->getType(), /*isConstant=*/true,
                            llvm::GlobalValue::ExternalLinkage, value,
-                           "dtile_clauses_" + kernel_.get(ir::attr::name).str());
+                           "dtile_clauses_" + entryOf(kernel_).str());
 }
 
 } // namespace
+
+llvm::StringRef entryOf(const Op &kernel) {
+  return kernel.has(ir::attr::entry) ? kernel.get(ir::attr::entry) : kernel.get(ir::attr::name);
+}
+
+void KernelCode::include(Op &kernel, bool isForDevice) {
+  bool hasBarrier = kernel.get(ir::attr::entry_barrier);
+  for (Op &op : kernel.body().ops()) {
+    if (!op.is(OpKind::Param) && !op.is(OpKind::ScalarParam) && !op.is(OpKind::SignalParam))
+      continue;
+    Param &param = params[op.get(ir::attr::param)];
+    param.flags |= paramFlags(kernel, op);
+    if (!op.is(OpKind::Param))
+      continue;
+    param.copies =
+        std::max(param.copies, isForDevice ? scratchCopies(op) : op.getOr(ir::attr::copies, 1));
+    // On devices a launch makes the next one's zeros.
+    hasBarrier |= isForDevice && op.get(ir::attr::zero);
+  }
+  flags |= hasBarrier ? DTILE_KERNEL_ENTRY_BARRIER : 0;
+}
 
 HostCode lowerHostCode(
     LaunchModule &module, Frame &frame,

@@ -5,6 +5,7 @@
 #include "backend/launch/frame.h"
 #include "backend/runtime/kernel_abi.h"
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -42,12 +43,30 @@ struct DeviceImage {
   /// One a space.
   std::vector<llvm::Constant *> counts, weights;
   std::vector<dtile_device_space> spaces;
+  /// Which variant of its kernel it is for this device, whether it looks to other ranks like
+  /// another one, and what was chosen for it.
+  int32_t variant = 0;
+  int32_t protocol = 0;
+  std::string constants;
+  /// Nanoseconds of a launch whose bodies do nothing.
+  int32_t launchTime = 0;
   /// dtile_site values.
   std::vector<llvm::Constant *> sites;
 };
 
-/// What was made for a kernel.
+/// What was made for a kernel that callers launch: by its variants, where it has some.
 struct KernelCode {
+  /// What launches have to keep of a parameter: the strictest of all variants, as the kernel is one
+  /// to its callers, whatever runs.
+  struct Param {
+    uint32_t flags = 0;
+    int64_t copies = 1;
+  };
+  /// Adds what a kernel of the IR, the entry or one of its variants, asks of launches.
+  void include(ir::Op &kernel, bool isForDevice);
+
+  uint32_t flags = 0;
+  std::map<int64_t, Param> params;
   std::unique_ptr<HostCode> host;
   std::vector<DeviceImage> images;
   /// What this machine's part of it needs: a bit a row of runtime/processor_features.def.
@@ -62,5 +81,8 @@ struct KernelCode {
 
 /// Emits the descriptor, the only symbol that is visible outside.
 void lowerDescriptor(LaunchModule &module, ir::Op &kernel, const KernelCode &code);
+
+/// The name that callers launch a kernel of the IR by.
+[[nodiscard]] llvm::StringRef entryOf(const ir::Op &kernel);
 
 } // namespace dtile::backend::launch

@@ -14,13 +14,14 @@ using ir::OpKind;
 
 // The structs below follow kernel_abi.h field by field.
 static_assert(offsetof(dtile_region, size) == 24 && sizeof(dtile_region) == 120);
-static_assert(sizeof(dtile_site) == 24 && sizeof(dtile_param_desc) == 32);
+static_assert(sizeof(dtile_site) == 24 && sizeof(dtile_param_desc) == 40);
 static_assert(offsetof(dtile_space_desc, vars) == 24 && sizeof(dtile_space_desc) == 64);
 static_assert(sizeof(dtile_signal_desc) == 16);
 static_assert(offsetof(dtile_device_space, waits) == 24 && sizeof(dtile_device_space) == 32);
 static_assert(offsetof(dtile_device_image, bytes) == 40 &&
-              offsetof(dtile_device_image, sites) == 112 && sizeof(dtile_device_image) == 120);
-static_assert(offsetof(dtile_kernel_desc, params) == 40 && sizeof(dtile_kernel_desc) == 104);
+              offsetof(dtile_device_image, sites) == 112 &&
+              offsetof(dtile_device_image, constants) == 136 && sizeof(dtile_device_image) == 144);
+static_assert(offsetof(dtile_kernel_desc, params) == 40 && sizeof(dtile_kernel_desc) == 112);
 
 AbiTypes::AbiTypes(llvm::LLVMContext &context) {
   llvm::Type *p = llvm::PointerType::getUnqual(context);
@@ -33,12 +34,13 @@ AbiTypes::AbiTypes(llvm::LLVMContext &context) {
   };
   region = make("dtile_region", {p, i, i, i, i, dims, dims});
   site = make("dtile_site", {p, p, i, i});
-  param = make("dtile_param_desc", {p, i, i, i, i, i, i});
+  param = make("dtile_param_desc", {p, i, i, i, i, i, i, i, i});
   space = make("dtile_space_desc", {p, i, i, i, i, p, p, p, l, p});
   signal = make("dtile_signal_desc", {i, p});
   deviceSpace = make("dtile_device_space", {i, i, i, i, i, i, i, i});
-  image = make("dtile_device_image", {i, i, p, p, p, p, l, p, i, i, l, p, p, p, p, i, i, p});
-  kernel = make("dtile_kernel_desc", {i, i, p, p, i, i, i, i, p, p, p, l, p, i, i, p, l});
+  image = make("dtile_device_image",
+               {i, i, p, p, p, p, l, p, i, i, l, p, p, p, p, i, i, p, i, i, i, i, p});
+  kernel = make("dtile_kernel_desc", {i, i, p, p, i, i, i, i, p, p, p, l, p, i, i, p, l, l});
 }
 
 LaunchModule::LaunchModule(ir::Module &source, llvm::Module &module, VectorUnit vectors,

@@ -100,8 +100,12 @@ llvm::Error Package::finish(ir::Module &source) {
   for (ir::Op &op : source.body().ops()) {
     if (!op.is(ir::OpKind::Kernel))
       continue;
-    names_.push_back(op.get(ir::attr::name).str());
+    // One variant speaks for all.
+    if (op.getOr(ir::attr::variant, 0) != 0)
+      continue;
+    names_.push_back(entryOf(op).str());
     KernelCode &made = code(names_.back());
+    made.include(op, !made.images.empty());
     made.processorFeatures = processorFeatures(*machine_);
     lowerDescriptor(lowering, op, made);
   }

@@ -36,7 +36,7 @@ int32_t refuse(dtile_launch &launch, const std::string &why) {
 
 int32_t dtile_rt_require(dtile_launch *launch, int32_t isTrue, const char *message,
                          const char *kinds, const int64_t *values) {
-  if (isTrue != 0)
+  if (isTrue != 0 || launch->unknownSize >= 0)
     return 0;
   std::string text = message;
   for (size_t i = 0; kinds[i] != 0; ++i) {

@@ -22,7 +22,7 @@ extern "C" {
 #pragma GCC visibility push(default)
 #endif
 
-#define DTILE_ABI_VERSION 6
+#define DTILE_ABI_VERSION 7
 #define DTILE_MAX_RANK 6
 
 /* Element types, in the order of frontend/base/dtypes.def. */
@@ -86,6 +86,10 @@ typedef struct dtile_param_desc {
   int32_t kind, mode, dtype, rank;
   uint32_t flags; /* DTILE_PARAM_* below */
   int32_t copies; /* scratch: objects taken in turn by launch, at least 1 */
+  /* a bit a dimension whose size as passed is the same on all ranks, as the sizes of symmetric
+   * objects and signals follow from it */
+  uint32_t agreed;
+  uint32_t reserved;
 } dtile_param_desc;
 
 /* scratch: zeroed at each launch */
@@ -139,7 +143,11 @@ typedef struct dtile_device_space {
 } dtile_device_space;
 
 /* Code for one kind of device. The host side of a launch is here too: it may differ from the
- * host target's, as frames hold what device_abi.h says. */
+ * host target's, as frames hold what device_abi.h says.
+ *
+ * A kernel that leaves constants to the compiler has several images for a device, its variants:
+ * the same kernel with other constants. At the first launch with certain arguments the runtime
+ * takes the one that it estimates to be the fastest (device_variants.h). */
 typedef enum dtile_image_format {
   DTILE_IMAGE_PTX, /* zero-terminated text */
   DTILE_IMAGE_CUBIN,
@@ -161,14 +169,24 @@ typedef struct dtile_device_image {
   int32_t (*prologue)(dtile_launch *launch, void *frame);
   /* one a space: number of bodies on this rank */
   int64_t (*const *counts)(const void *frame);
-  /* one a space: how long body number `body` is estimated to take, in nanoseconds; at least 1 */
-  int64_t (*const *weights)(const void *frame, int64_t body);
+  /* one a space: how long body number `body` is estimated to take, in nanoseconds, at least 1,
+   * where `together` programs share a processor and `running` run on the device */
+  int64_t (*const *weights)(const void *frame, int64_t body, int64_t together, int64_t running);
   const dtile_device_space *spaces;
   /* places and messages that reports name by number */
   int32_t nsites;
   /* of the provider's own device code, as 30405 for NVSHMEM 3.4.5; 0: it has none */
   int32_t shmem_version;
   const dtile_site *sites;
+  /* number among the variants for its device, from 0 */
+  int32_t variant;
+  /* variants with the same number look alike to other ranks */
+  int32_t protocol;
+  /* nanoseconds that a launch is estimated to take besides its bodies */
+  int32_t launch_time;
+  int32_t reserved;
+  /* the constants that were chosen: "BM=128 BN=256", or "" */
+  const char *constants;
 } dtile_device_image;
 
 typedef struct dtile_kernel_desc {
@@ -189,6 +207,8 @@ typedef struct dtile_kernel_desc {
   /* what the code for processors uses beyond the least of its architecture: a bit a row of
    * processor_features.def */
   uint64_t processor_features;
+  /* of the variants and their constants: the same on all ranks of a team */
+  uint64_t configuration;
 } dtile_kernel_desc;
 
 /* Ranks meet before the bodies of a launch start (where nothing else keeps ranks from running two

@@ -4,10 +4,12 @@
 // Processors, shared memory, links (one direction) and rates of products (80% of dense bf16) are
 // the vendors' figures for the parts in servers: H100/H200 SXM, H20, B200, A100, A10, L40S, MI250X
 // (one die), MI300X, MI355X. Puts of an H200 reach 350 of its link's 450 GB/s (measured). Rates of
-// the B200 are those of mma.sync, guessed from the H200's.
+// the B200 are those of mma.sync, guessed from the H200's. Timing of all but the H100 is
+// scaled from it.
 #include "ir/machine/cdna_products.h"
 #include "ir/machine/hopper_products.h"
 #include "ir/machine/target_facts.h"
+#include "ir/machine/timing.h"
 
 namespace dtile {
 namespace {
@@ -26,8 +28,8 @@ constexpr TargetFacts kMachines[] = {
      .movers = kHopperMovers,
      .copyBytes = kHopperCopyBytes,
      .asyncCopyBytes = 16,
-     .productRate = 3000,
-     .linkRate = 350},
+     .linkRate = 350,
+     .timing = kHopperTiming},
     {.name = "h20",
      .description = "NVIDIA H20 (sm_90)",
      .processors = 78,
@@ -40,8 +42,8 @@ constexpr TargetFacts kMachines[] = {
      .movers = kHopperMovers,
      .copyBytes = kHopperCopyBytes,
      .asyncCopyBytes = 16,
-     .productRate = 760,
-     .linkRate = 350},
+     .linkRate = 350,
+     .timing = scaled(1000, 760, 9480)},
     {.name = "b200",
      .description = "NVIDIA B200 (sm_100)",
      .processors = 148,
@@ -51,8 +53,8 @@ constexpr TargetFacts kMachines[] = {
      .movers = 2 * kHopperMovers,
      .copyBytes = kHopperCopyBytes,
      .asyncCopyBytes = 16,
-     .productRate = 3000,
-     .linkRate = 700},
+     .linkRate = 700,
+     .timing = scaled(3965, 2600, 10000)},
     {.name = "a100",
      .description = "NVIDIA A100 (sm_80)",
      .processors = 108,
@@ -60,8 +62,8 @@ constexpr TargetFacts kMachines[] = {
      .lanes = 32,
      .products = kMmaSm80,
      .asyncCopyBytes = 16,
-     .productRate = 1150,
-     .linkRate = 300},
+     .linkRate = 300,
+     .timing = scaled(1, 1150, 5000)},
     {.name = "a10",
      .description = "NVIDIA A10 (sm_86)",
      .processors = 72,
@@ -69,8 +71,8 @@ constexpr TargetFacts kMachines[] = {
      .lanes = 32,
      .products = kMmaSm80,
      .asyncCopyBytes = 16,
-     .productRate = 690,
-     .linkRate = 32},
+     .linkRate = 32,
+     .timing = scaled(1, 690, 2000)},
     {.name = "l40s",
      .description = "NVIDIA L40S (sm_89)",
      .processors = 142,
@@ -78,32 +80,32 @@ constexpr TargetFacts kMachines[] = {
      .lanes = 32,
      .products = kMmaSm89,
      .asyncCopyBytes = 16,
-     .productRate = 1020,
-     .linkRate = 32},
+     .linkRate = 32,
+     .timing = scaled(1, 1020, 4000)},
     {.name = "mi250x",
      .description = "one die of an AMD MI250X (gfx90a)",
      .processors = 110,
      .sharedBytes = 65536,
      .lanes = 64,
      .products = kMfmaCdna2,
-     .productRate = 690,
-     .linkRate = 200},
+     .linkRate = 200,
+     .timing = scaled(1, 690, 3500)},
     {.name = "mi300x",
      .description = "AMD MI300X (gfx942)",
      .processors = 304,
      .sharedBytes = 65536,
      .lanes = 64,
      .products = kMfmaCdna3,
-     .productRate = 1720,
-     .linkRate = 448},
+     .linkRate = 448,
+     .timing = scaled(1, 1720, 9480)},
     {.name = "mi355x",
      .description = "AMD MI355X (gfx950)",
      .processors = 256,
      .sharedBytes = 163840,
      .lanes = 64,
      .products = kMfmaCdna4,
-     .productRate = 3930,
-     .linkRate = 538},
+     .linkRate = 538,
+     .timing = scaled(1, 3930, 9480)},
 };
 
 } // namespace

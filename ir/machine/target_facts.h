@@ -26,6 +26,38 @@ struct GroupProduct {
   bool fromRegisters = false;
 };
 
+/// What operations take, in nanoseconds, and rates a nanosecond of one processor. Formulas:
+/// ir/model/body_time.h; where the numbers come from: docs/measurements/model.md.
+struct Timing {
+  /// A launch whose bodies do nothing, and what one takes more whose operands come by TMA.
+  double launch = 0;
+  double tmaStart = 0;
+  /// Multiply-adds of two-byte floats by warpgroups and by warps, of sums with so many columns that
+  /// the other operand does not count; columns for which the rate is half of that.
+  double groupRate = 1;
+  double groupHalfColumns = 0;
+  double warpRate = 1;
+  double warpHalfColumns = 0;
+  /// Issue of one wgmma instruction.
+  double groupIssue = 0;
+  /// Operands ahead, by TMA and by cp.async: bytes into one processor's shared memory, the latency
+  /// of a stage, the overhead of a round, and what a loop costs once.
+  double tmaRate = 1;
+  double tmaLatency = 0;
+  double tmaRound = 0;
+  double tmaLoop = 0;
+  double asyncRate = 1;
+  double asyncLatency = 0;
+  double asyncRound = 0;
+  double asyncLoop = 0;
+  /// Bytes of the L2 cache for all processors together.
+  double cacheRate = 1;
+  /// What bytes of rows shorter than a line of memory cost, in bytes of whole lines.
+  double shortRowFactor = 1;
+  /// Bytes that one processor stores from registers.
+  double storeRate = 1;
+};
+
 /// Numbers of one kind of machine.
 struct TargetFacts {
   /// As `--machine` spells it.
@@ -60,11 +92,10 @@ struct TargetFacts {
   /// Bytes of the largest asynchronous copy of one thread from global to shared memory (cp.async);
   /// 0 where there is none.
   int32_t asyncCopyBytes = 0;
-  /// Multiply-adds of two-byte floats that one processor does in a nanosecond while all are busy,
-  /// as kernels reach: 80% of the vendor's figure. Costs of bodies are estimated by it.
-  int32_t productRate = 1000;
   /// Bytes that go to other devices in a nanosecond, from all programs together.
   int32_t linkRate = 300;
+  /// Times of bodies and launches.
+  Timing timing = {};
 
   /// Shared memory that tiles leave to the device library and to alignment.
   static constexpr int32_t kReservedSharedBytes = 1024;

@@ -3,6 +3,7 @@
 #include "sema/declarations/infer.h"
 
 #include "sema/checker.h"
+#include "sema/declarations/choices.h"
 
 namespace dtile::sema {
 
@@ -162,7 +163,9 @@ bool GenericInference::finish(llvm::StringRef name, const ast::Ident &declared, 
   bool good = true;
   for (auto [i, generic] : llvm::enumerate(generics_)) {
     const GenericValue::Kind kind = genericKind(generic);
-    if (!values_[i] && generic.defaultValue)
+    if (!values_[i] && isChoice(home_, generic))
+      values_[i] = unchosenValue(context_, home_, generic);
+    else if (!values_[i] && generic.defaultValue)
       values_[i] = home.genericValue(generic.defaultValue, kind);
     else if (!values_[i])
       context_.report(place, diag::missing_generic, name, generic.name.name)

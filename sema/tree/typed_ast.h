@@ -227,9 +227,11 @@ struct Clause {
 [[nodiscard]] llvm::StringRef clauseKindName(Clause::Kind kind);
 
 struct KernelInstance {
-  /// The kernel's own name for its default instance, else with the values:
-  /// `ag_gemm_f32_64_64_32_512`.
+  /// Unique in the program: `entry`, with a number where that is taken.
   std::string name;
+  /// What callers launch: the kernel's own name for its default instance, else with the values:
+  /// `ag_gemm_f32_64_64_32_512`. Values that the compiler has chosen are not part of it.
+  std::string entry;
   const ast::KernelDecl *decl = nullptr;
   std::vector<GenericValue> generics;
   std::vector<KernelParam> params;

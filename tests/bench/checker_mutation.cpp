@@ -260,7 +260,7 @@ bool readInput(const std::string &path, const std::vector<std::string> &folders,
     for (const ast::KernelDecl *kernel : program->kernels())
       if (const auto *instance = program->instantiate(kernel, {}, {}, diagnostics))
         instances.push_back(instance);
-    for (const sema::FnInstance *function : program->functions())
+    for (const sema::FnInstance *function : program->functions(instances))
       ir::lowerFunction(*function, module);
     for (const sema::KernelInstance *instance : instances)
       ir::lowerKernel(*instance, module);

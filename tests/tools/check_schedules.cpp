@@ -116,7 +116,7 @@ void Comparison::add(const std::string &path) {
     ++leftOut_;
     return;
   }
-  for (const sema::FnInstance *function : program->functions())
+  for (const sema::FnInstance *function : program->functions(instances))
     ir::lowerFunction(*function, module);
   for (const sema::KernelInstance *instance : instances)
     ir::lowerKernel(*instance, module);

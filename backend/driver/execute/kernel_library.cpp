@@ -15,4 +15,25 @@ std::optional<KernelCode> KernelLibrary::get(const sema::KernelInstance *instanc
   return KernelCode{instance, entry.lowered.module.get(), &entry.hostCode, &entry.deviceCode};
 }
 
+Constants KernelLibrary::chooseFor(const ast::KernelDecl &kernel, const sema::GenericArgs &pins) {
+  /// The first variants are the most different; each has to be compiled.
+  constexpr size_t kInTurn = 3;
+  const Options &options = session_.options;
+  if (options.target == "host" || program_.choices(&kernel).empty())
+    return {};
+  const std::vector<TargetArch> targets = selectTargets(session_, options.target);
+  if (targets.empty() || !targets.front().target->facts(targets.front().arch))
+    return {};
+  std::string known;
+  for (const auto &[name, value] : pins.named)
+    known += name + "=" + std::to_string(value.intValue) + dtypeName(value.dtype).str() + " ";
+  Turn &turn = turns_[{&kernel, known}];
+  if (turn.choosing.kept.empty())
+    turn.choosing = choose(session_, program_, kernel, pins, targets.front());
+  const std::vector<size_t> &kept = turn.choosing.kept;
+  if (kept.empty())
+    return {};
+  return turn.choosing.possible[kept[turn.next++ % std::min(kept.size(), kInTurn)]].constants;
+}
+
 } // namespace dtile::driver

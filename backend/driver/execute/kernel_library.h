@@ -2,7 +2,7 @@
 // Kernel instances that are ready to be loaded.
 #pragma once
 
-#include "backend/driver/compile.h"
+#include "backend/driver/choose/choose.h"
 #include "backend/driver/execute/executor.h"
 
 #include <map>
@@ -19,6 +19,9 @@ public:
   /// Nothing after reporting.
   std::optional<KernelCode> get(const sema::KernelInstance *instance);
   [[nodiscard]] sema::Program &program() const { return program_; }
+  /// Values for what a kernel leaves to the compiler, where the target has a model: those of one of
+  /// its first variants, of another one at each call.
+  Constants chooseFor(const ast::KernelDecl &kernel, const sema::GenericArgs &pins);
 
 private:
   Session &session_;
@@ -29,6 +32,12 @@ private:
     std::shared_ptr<DeviceCode> deviceCode;
   };
   std::map<const sema::KernelInstance *, Entry> entries_;
+  /// By kernel and pins.
+  struct Turn {
+    Choosing choosing;
+    size_t next = 0;
+  };
+  std::map<std::pair<const ast::KernelDecl *, std::string>, Turn> turns_;
 };
 
 } // namespace dtile::driver

@@ -233,9 +233,11 @@ bool TestEvaluator::instantiate(Launch &launch, const ast::GenericExpr *generics
     if (llvm::none_of(given->named, [&](const auto &own) { return own.first == constant.first; }))
       given->named.push_back(std::move(constant));
   sema::Program &program = library_.program();
-  const sema::GenericArgs args =
-      program.inferGenerics(&launch.decl, shapes, ranks_, std::move(*given));
+  sema::GenericArgs args = program.inferGenerics(&launch.decl, shapes, ranks_, std::move(*given));
   const ErrorMark mark(session_);
+  for (const auto &[name, value] : library_.chooseFor(launch.decl, args))
+    args.chosen.emplace_back(
+        name, sema::GenericValue{.kind = sema::GenericValue::Kind::Int, .intValue = value});
   launch.instance =
       program.instantiate(&launch.decl, args, launch.call.range, session_.diagnostics);
   if (!launch.instance || mark.failed()) {

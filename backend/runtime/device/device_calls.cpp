@@ -25,6 +25,10 @@ int32_t dtile_rt_device_scratch(dtile_launch *launch, int32_t param, int32_t ndi
   if (!launch->device)
     return refuse(launch);
   DeviceTeam &team = *launch->device->team;
+  if (launch->device->isEstimate) {
+    out->data = pointer<void>(team.local(launch->local).heap);
+    return 0;
+  }
   const DeviceObject *object = team.object(*launch, param, ndim, size);
   if (!object)
     return 1;
@@ -40,6 +44,10 @@ int32_t dtile_rt_device_signal(dtile_launch *launch, int32_t param, int32_t ndim
   if (!launch->device)
     return refuse(launch);
   DeviceTeam &team = *launch->device->team;
+  if (launch->device->isEstimate) {
+    out->cells = pointer<uint64_t>(team.local(launch->local).heap);
+    return 0;
+  }
   const DeviceObject *object = team.object(*launch, param, ndim, size);
   if (!object)
     return 1;

@@ -61,19 +61,27 @@ struct PreparedLaunch {
   uint64_t turnedVersion = 0;
   /// What its frame has addresses of. It goes with any of them.
   std::vector<DeviceObject *> objects;
+  /// Of the kernel's variants.
+  size_t variant = 0;
   /// They are all captured: nobody need ask again.
   bool isCaptured = false;
   /// Offsets in the heap where its arguments begin that are there: it goes with these objects, too.
   std::vector<int64_t> arguments;
 };
 
-/// A kernel on one rank of this process.
+/// One of a kernel's variants on one rank of this process.
 struct LoadedImage {
   const dtile_device_image *image = nullptr;
   FunctionHandle function = nullptr;
   /// Programs of this rank that can be resident at once.
   int64_t resident = 0;
-  /// Its dtile_device_kernel.
+};
+
+/// A kernel on one rank of this process.
+struct LoadedKernel {
+  /// Those that fit the device; at least one. The same on all ranks.
+  std::vector<LoadedImage> variants;
+  /// The dtile_device_kernel that they share: whatever runs, the kernel has one epoch.
   DeviceAddress counters = 0;
   std::vector<std::unique_ptr<PreparedLaunch>> prepared;
 };
@@ -100,15 +108,16 @@ struct DeviceKernel {
   const void *imageData = nullptr;
   int64_t imageBytes = 0;
   uint32_t flags = 0;
-  /// What reports call it: of its name and code.
+  /// What reports call it: of its name and code. Variant i is id + i.
   uint64_t id = 0;
-  ReportedNames names;
+  /// One a variant.
+  std::vector<ReportedNames> names;
   /// Programs may wait for others of the launch, so that all of them must have begun.
   bool waits = false;
   /// Launches enter TurnedMemory.
   bool writesCallersObjects = false;
   /// By local rank.
-  std::vector<LoadedImage> loaded;
+  std::vector<LoadedKernel> loaded;
   std::map<ObjectKey, std::unique_ptr<DeviceObject>> objects;
 };
 
@@ -118,6 +127,10 @@ struct DeviceLaunch {
   DeviceKernel *kernel = nullptr;
   /// The stream is being captured: nothing can be allocated.
   bool capturing = false;
+  /// Nothing is launched: only sizes are wanted (device_variants.cpp).
+  bool isEstimate = false;
+  /// Variants that look alike to other ranks share objects.
+  int32_t protocol = 0;
   /// That the prologue has asked for.
   std::vector<DeviceObject *> objects;
 };

@@ -2,7 +2,6 @@
 //
 // Launches on devices. Modules and objects are made for all local ranks before any of them starts:
 // a rank that shares its device with one that waits for it could otherwise not be prepared.
-#include "backend/runtime/device/device_programs.h"
 #include "backend/runtime/device/device_team.h"
 #include "backend/runtime/processor.h"
 
@@ -40,45 +39,6 @@ uint64_t idOf(const dtile_kernel_desc &desc) {
 
 bool isScratch(const dtile_param_desc &param) {
   return param.kind == DTILE_PARAM_TENSOR && param.mode == DTILE_MODE_SCRATCH;
-}
-
-/// "sm_90a (nvptx), gfx942 (amdgpu)".
-std::string archList(const dtile_kernel_desc &desc) {
-  std::string text;
-  for (int32_t i = 0; i < desc.nimages; ++i)
-    text += format("%s%s (%s)", i == 0 ? "" : ", ", desc.images[i].arch, desc.images[i].target);
-  return text;
-}
-
-Status chooseImage(const Device &device, const dtile_kernel_desc &desc,
-                   const dtile_device_image **out) {
-  const dtile_device_image *best = nullptr;
-  for (int32_t i = 0; i < desc.nimages; ++i)
-    if (int32_t fitness = device.fitness(desc.images[i]);
-        fitness > 0 && (!best || fitness > device.fitness(*best)))
-      best = &desc.images[i];
-  const DeviceFacts &facts = device.facts();
-  if (!best)
-    return {DTILE_INVALID,
-            format("kernel `%s` was compiled for %s, but GPU %d is %s (%s): compile it for %s too",
-                   desc.name, archList(desc).c_str(), facts.ordinal, facts.arch.c_str(),
-                   facts.name.c_str(), facts.arch.c_str())};
-  if (best->device_abi_version != DTILE_DEVICE_ABI_VERSION)
-    return {DTILE_INVALID, format("kernel `%s` was compiled for version %u of the device ABI, but "
-                                  "this library has version %d: compile it again",
-                                  desc.name, best->device_abi_version, DTILE_DEVICE_ABI_VERSION)};
-  if (best->shared_bytes > facts.sharedBytesPerProgram)
-    return {DTILE_INVALID,
-            format("kernel `%s` wants %d bytes of shared memory a program, but GPU %d has %lld: "
-                   "use smaller tiles",
-                   desc.name, best->shared_bytes, facts.ordinal,
-                   static_cast<long long>(facts.sharedBytesPerProgram))};
-  if (best->frame_bytes > DTILE_DEVICE_FRAME_BYTES)
-    return {DTILE_INVALID,
-            format("kernel `%s` has a frame of %lld bytes; at most %d fit", desc.name,
-                   static_cast<long long>(best->frame_bytes), DTILE_DEVICE_FRAME_BYTES)};
-  *out = best;
-  return {};
 }
 
 bool isForNvshmem(const dtile_device_image &image) {
@@ -146,9 +106,12 @@ Status DeviceTeam::loadKernel(const dtile_kernel_desc &desc, DeviceKernel **out)
   kernel->waits = desc.nsignals > 0 || desc.nspaces > 1 || kernel->flags != 0;
   kernel->loaded.resize(locals_.size());
   for (int32_t local = 0; local < localCount(); ++local)
-    if (Status status = loadImage(*kernel, local); !status.ok())
+    if (Status status = loadVariants(*kernel, local); !status.ok())
       return status;
-  kernel->names = ReportedNames(desc, *kernel->loaded.front().image);
+  if (Status status = agreeOnVariants(*kernel); !status.ok())
+    return status;
+  for (const LoadedImage &variant : kernel->loaded.front().variants)
+    kernel->names.emplace_back(desc, *variant.image);
   // Objects of a kernel that was unloaded stay until there is need: peers may still reach them.
   std::unique_ptr<DeviceKernel> &slot = kernels_[&desc];
   lastDesc_ = nullptr;
@@ -163,56 +126,6 @@ Status DeviceTeam::loadKernel(const dtile_kernel_desc &desc, DeviceKernel **out)
   slot = std::move(kernel);
   *out = slot.get();
   return {};
-}
-
-Status DeviceTeam::loadImage(DeviceKernel &kernel, int32_t local) {
-  const dtile_kernel_desc &desc = *kernel.state.desc;
-  DeviceRank &rank = *locals_[size_t(local)];
-  Device &device = *rank.device;
-  LoadedImage &loaded = kernel.loaded[size_t(local)];
-  if (Status status = chooseImage(device, desc, &loaded.image); !status.ok())
-    return status;
-  if (Status status = checkProvider(*loaded.image); !status.ok()) {
-    status.message = format("kernel `%s` was compiled for the shmem provider `%s`", desc.name,
-                            loaded.image->shmem) +
-                     status.message;
-    return status;
-  }
-  auto inWords = [&](Status status) {
-    status.message = format("kernel `%s` cannot be loaded on GPU %d (%s): ", desc.name,
-                            device.facts().ordinal, device.facts().name.c_str()) +
-                     status.message;
-    return status;
-  };
-  // Kernels of one file share an image.
-  const dtile_device_image &image = *loaded.image;
-  LoadedModule &module =
-      modules_[{device.facts().ordinal, image.bytes, hashBytes(image.data, image.bytes)}];
-  if (!module.handle)
-    if (Status status = device.load(image, &module.handle); !status.ok())
-      return inWords(std::move(status));
-  if (isForNvshmem(image) && !module.isAttached) {
-    if (Status status = nvshmem_->attach(module.handle); !status.ok())
-      return inWords(std::move(status));
-    module.isAttached = true;
-  }
-  if (Status status = device.find(module.handle, image, &loaded.function); !status.ok())
-    return inWords(std::move(status));
-  int32_t each = 0;
-  if (Status status = device.residency(loaded.function, loaded.image->threads,
-                                       loaded.image->shared_bytes, &each);
-      !status.ok())
-    return inWords(std::move(status));
-  loaded.resident = int64_t(each) * device.facts().multiprocessors / rank.sharers;
-  if (loaded.resident == 0)
-    return {DTILE_INVALID,
-            format("kernel `%s` cannot be resident on GPU %d: a program of %d threads and %d bytes "
-                   "of shared memory does not fit%s; use smaller tiles%s",
-                   desc.name, device.facts().ordinal, loaded.image->threads,
-                   loaded.image->shared_bytes,
-                   each > 0 ? format(" %d times at once", rank.sharers).c_str() : "",
-                   rank.sharers > 1 ? " or fewer ranks a GPU" : "")};
-  return rank.arena.allocate(sizeof(dtile_device_kernel), &loaded.counters);
 }
 
 Status DeviceTeam::checkProvider(const dtile_device_image &image) const {
@@ -233,7 +146,7 @@ Status DeviceTeam::checkProvider(const dtile_device_image &image) const {
 
 Status DeviceTeam::prepare(DeviceKernel &kernel, int32_t local, const dtile_arg *arguments,
                            const StreamHandle *stream, PreparedLaunch **out) {
-  LoadedImage &loaded = kernel.loaded[size_t(local)];
+  LoadedKernel &loaded = kernel.loaded[size_t(local)];
   signArguments(kernel.state, arguments, signature_);
   uint64_t hash = hashWords(signature_);
   for (auto &prepared : loaded.prepared)
@@ -263,7 +176,8 @@ Status DeviceTeam::prepare(DeviceKernel &kernel, int32_t local, const dtile_arg 
       if (at >= rank.heap && at < rank.heap + DeviceAddress(heapBytes_))
         prepared->arguments.push_back(int64_t(at - rank.heap));
     }
-  if (Status status = runPrologue(kernel, local, arguments, capturing, *prepared); !status.ok())
+  prepared->variant = chooseVariant(kernel, local, arguments);
+  if (Status status = prepareVariant(kernel, local, arguments, capturing, *prepared); !status.ok())
     return status;
   if (loaded.prepared.size() >= kMostPrepared)
     loaded.prepared.erase(
@@ -272,66 +186,6 @@ Status DeviceTeam::prepare(DeviceKernel &kernel, int32_t local, const dtile_arg 
   prepared->lastUse = ++useNumber_;
   *out = prepared.get();
   loaded.prepared.push_back(std::move(prepared));
-  return {};
-}
-
-Status DeviceTeam::runPrologue(DeviceKernel &kernel, int32_t local, const dtile_arg *arguments,
-                               bool capturing, PreparedLaunch &prepared) {
-  const dtile_kernel_desc &desc = *kernel.state.desc;
-  DeviceRank &rank = *locals_[size_t(local)];
-  const LoadedImage &loaded = kernel.loaded[size_t(local)];
-  int64_t bytes = (std::max<int64_t>(loaded.image->frame_bytes, 1) + 63) / 64 * 64;
-  prepared.frame.reset(std::aligned_alloc(64, size_t(bytes)));
-  if (!prepared.frame)
-    return {DTILE_OUT_OF_MEMORY, "no memory for a launch's frame"};
-  std::memset(prepared.frame.get(), 0, size_t(bytes));
-  DeviceLaunch device = {this, &kernel, capturing, {}};
-  dtile_launch &launch = rank.launch;
-  launch.kernel = &kernel.state;
-  launch.ranks = ranks_;
-  launch.arguments = arguments;
-  launch.device = &device;
-  launch.error = {};
-  bool refused = loaded.image->prologue(&launch, prepared.frame.get()) != 0;
-  launch.device = nullptr;
-  prepared.objects = std::move(device.objects);
-  if (!launch.error.ok())
-    return std::move(launch.error);
-  if (refused)
-    return {DTILE_INVALID,
-            format("kernel `%s` refused its arguments on rank %d", desc.name, rank.rank)};
-  const void *frame = prepared.frame.get();
-  int64_t bodies[DTILE_DEVICE_MAX_SPACES] = {}, weights[DTILE_DEVICE_MAX_SPACES] = {};
-  for (int32_t s = 0; s < desc.nspaces; ++s) {
-    bodies[s] = std::max<int64_t>(loaded.image->counts[s](frame), 0);
-    weights[s] = dtile_mean_weight(loaded.image->weights[s], frame, bodies[s]);
-  }
-  dtile_device_launch &words = prepared.launch;
-  auto resident = int32_t(std::min<int64_t>(loaded.resident, DTILE_DEVICE_PARTS));
-  int32_t programs = dtile_share_programs(desc.nspaces, loaded.image->spaces, bodies, weights,
-                                          resident, words.first_program);
-  if (programs < 0)
-    return {DTILE_INVALID,
-            format("kernel `%s` needs %d programs at once on rank %d, but only %d can be resident "
-                   "on GPU %d%s: pin fewer programs%s",
-                   desc.name, -programs, rank.rank, resident, rank.device->facts().ordinal,
-                   rank.sharers > 1 ? format(", which %d ranks share", rank.sharers).c_str() : "",
-                   rank.sharers > 1 ? " or let fewer ranks share a GPU" : "")};
-  // Without bodies one program moves the counters on.
-  if (programs == 0) {
-    programs = 1;
-    std::fill(words.first_program + 1, words.first_program + DTILE_DEVICE_MAX_SPACES + 1, 1);
-  }
-  for (int32_t s = desc.nspaces + 1; s <= DTILE_DEVICE_MAX_SPACES; ++s)
-    words.first_program[s] = programs;
-  words.team = reinterpret_cast<dtile_device_team *>(rank.team);
-  words.kernel = reinterpret_cast<dtile_device_kernel *>(loaded.counters);
-  words.rank = rank.rank;
-  words.num_ranks = ranks_;
-  words.programs = programs;
-  words.flags = kernel.flags;
-  words.kernel_id = kernel.id;
-  std::copy(rank.shift.begin(), rank.shift.end(), words.shift);
   return {};
 }
 
@@ -376,7 +230,7 @@ void DeviceTeam::leaveTurns(int32_t local, PreparedLaunch &prepared) {
 Status DeviceTeam::start(DeviceKernel &kernel, int32_t local, PreparedLaunch &prepared,
                          StreamHandle stream) {
   DeviceRank &rank = *locals_[size_t(local)];
-  const LoadedImage &loaded = kernel.loaded[size_t(local)];
+  const LoadedImage &loaded = kernel.loaded[size_t(local)].variants[prepared.variant];
   GridLaunch grid;
   grid.function = loaded.function;
   grid.programs = prepared.launch.programs;

@@ -35,6 +35,7 @@ uint64_t hashOf(const std::string &kernel, const ObjectKey &key) {
   for (char c : kernel)
     add(uint8_t(c));
   add(uint64_t(key.param));
+  add(uint64_t(key.protocol));
   for (int32_t d = 0; d < key.ndim; ++d)
     add(uint64_t(key.size[size_t(d)]));
   return hash;
@@ -56,7 +57,7 @@ DeviceObject *DeviceTeam::object(dtile_launch &launch, int32_t param, int32_t nd
     return nullptr;
   DeviceKernel &kernel = *launch.device->kernel;
   const dtile_param_desc &declared = kernel.state.desc->params[param];
-  ObjectKey key{.param = param, .ndim = ndim};
+  ObjectKey key{.param = param, .ndim = ndim, .protocol = launch.device->protocol};
   std::copy(size, size + ndim, key.size.begin());
   for (int32_t d = 0; d < ndim; ++d)
     if (size[d] < 0) {
@@ -216,7 +217,7 @@ Status DeviceTeam::evict(const std::vector<DeviceObject *> &leaving) {
 
 Status DeviceTeam::giveBack(DeviceObject *object) {
   for (auto &[desc, kernel] : kernels_)
-    for (LoadedImage &loaded : kernel->loaded)
+    for (LoadedKernel &loaded : kernel->loaded)
       std::erase_if(loaded.prepared, [&](const auto &prepared) {
         return std::find(prepared->objects.begin(), prepared->objects.end(), object) !=
                prepared->objects.end();

@@ -29,6 +29,8 @@ public:
 
   [[nodiscard]] int64_t needed() const { return needed_; }
   void share();
+  void take(const int32_t *first);
+  [[nodiscard]] double end() const;
   [[nodiscard]] int64_t programs(int32_t space) const { return shares_[space].least; }
 
 private:
@@ -39,7 +41,6 @@ private:
   [[nodiscard]] bool isMoving(int32_t s) const { return spaces_[s].most > 0; }
   void give(int64_t movers);
   void distribute(int64_t spare);
-  [[nodiscard]] double end() const;
   [[nodiscard]] double computed(int32_t s, int64_t helpers, double from) const;
   void giveIdle();
 
@@ -206,6 +207,12 @@ void Sharing::giveIdle() {
   }
 }
 
+/// Takes the shares that were decided before.
+void Sharing::take(const int32_t *first) {
+  for (int32_t s = 0; s < count_; ++s)
+    shares_[s].least = first[s + 1] - first[s];
+}
+
 void Sharing::share() {
   if (!hasComputation_)
     return give(mostMovers_);
@@ -225,8 +232,9 @@ void Sharing::share() {
 
 } // namespace
 
-int64_t dtile_mean_weight(int64_t (*weight)(const void *frame, int64_t body), const void *frame,
-                          int64_t bodies) {
+int64_t dtile_mean_weight(int64_t (*weight)(const void *frame, int64_t body, int64_t together,
+                                            int64_t running),
+                          const void *frame, int64_t bodies, int64_t together, int64_t running) {
   const int64_t count = std::min(bodies, kSampledBodies);
   if (count <= 0)
     return 1;
@@ -235,7 +243,7 @@ int64_t dtile_mean_weight(int64_t (*weight)(const void *frame, int64_t body), co
   const int64_t part = bodies / count;
   double sum = 0;
   for (int64_t i = 0; i < count; ++i)
-    sum += double(weight(frame, bodies * i / count + i % part));
+    sum += double(weight(frame, bodies * i / count + i % part, together, running));
   return std::max<int64_t>(int64_t(sum / double(count)), 1);
 }
 
@@ -250,4 +258,11 @@ int32_t dtile_share_programs(int32_t nspaces, const dtile_device_space *spaces,
   for (int32_t s = 0; s < nspaces; ++s)
     first[s + 1] = first[s] + int32_t(sharing.programs(s));
   return first[nspaces];
+}
+
+double dtile_launch_time(int32_t nspaces, const dtile_device_space *spaces, const int64_t *bodies,
+                         const int64_t *weights, const int32_t *first) {
+  Sharing sharing(nspaces, spaces, bodies, weights, first[nspaces]);
+  sharing.take(first);
+  return sharing.end();
 }

@@ -29,10 +29,12 @@
 extern "C" {
 #endif
 
-/* How long a body of a space takes on average, in nanoseconds: the mean of some that are spread
- * over all. At least 1. */
-int64_t dtile_mean_weight(int64_t (*weight)(const void *frame, int64_t body), const void *frame,
-                          int64_t bodies);
+/* How long a body of a space takes on average, in nanoseconds, where `together` programs share a
+ * processor and `running` run on the device: the mean of some that are spread over all. At least 1.
+ */
+int64_t dtile_mean_weight(int64_t (*weight)(const void *frame, int64_t body, int64_t together,
+                                            int64_t running),
+                          const void *frame, int64_t bodies, int64_t together, int64_t running);
 
 /* Writes nspaces + 1 numbers: programs [first[s], first[s + 1]) are those of space s. `bodies` and
  * `weights` (nanoseconds a body) are the spaces'. Gives the number of programs, or, negated, how
@@ -41,6 +43,11 @@ int64_t dtile_mean_weight(int64_t (*weight)(const void *frame, int64_t body), co
 int32_t dtile_share_programs(int32_t nspaces, const dtile_device_space *spaces,
                              const int64_t *bodies, const int64_t *weights, int32_t resident,
                              int32_t *first);
+
+/* When the bodies of a launch that is shared so have ended, by the estimate of rule 3; `first` is
+ * what dtile_share_programs wrote. Nanoseconds. */
+double dtile_launch_time(int32_t nspaces, const dtile_device_space *spaces, const int64_t *bodies,
+                         const int64_t *weights, const int32_t *first);
 
 #ifdef __cplusplus
 }

@@ -346,7 +346,7 @@ Status DeviceTeam::symmFree(void *address) {
   if (Status status = zeroHeaps(offset, bytes); !status.ok())
     return status;
   for (auto &[desc, kernel] : kernels_)
-    for (LoadedImage &loaded : kernel->loaded)
+    for (LoadedKernel &loaded : kernel->loaded)
       std::erase_if(loaded.prepared, [&](const auto &prepared) {
         return std::any_of(prepared->arguments.begin(), prepared->arguments.end(),
                            [&](int64_t at) { return at >= offset && at < offset + bytes; });

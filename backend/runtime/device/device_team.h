@@ -132,13 +132,10 @@ private:
   // device_launch.cpp
   DeviceKernel *findKernel(const dtile_kernel_desc &desc);
   Status loadKernel(const dtile_kernel_desc &desc, DeviceKernel **out);
-  Status loadImage(DeviceKernel &kernel, int32_t local);
   Status checkProvider(const dtile_device_image &image) const;
   /// `stream`: where it will be queued, which may be being captured.
   Status prepare(DeviceKernel &kernel, int32_t local, const dtile_arg *arguments,
                  const StreamHandle *stream, PreparedLaunch **out);
-  Status runPrologue(DeviceKernel &kernel, int32_t local, const dtile_arg *arguments,
-                     bool capturing, PreparedLaunch &prepared);
   /// Before a launch is queued: keeps what a graph will hold, and finds out whether ranks meet
   /// before the launch, which it writes to it.
   Status enterTurns(const DeviceKernel &kernel, int32_t local, const dtile_arg *arguments,
@@ -148,6 +145,24 @@ private:
   Status start(DeviceKernel &kernel, int32_t local, PreparedLaunch &prepared, StreamHandle stream);
   Status checkCount(const DeviceKernel &kernel, const dtile_arg *arguments, int32_t nargs) const;
   Status waitForAll();
+
+  // device_variants.cpp
+  /// Loads those variants that fit the rank's device; an error says why none does.
+  Status loadVariants(DeviceKernel &kernel, int32_t local);
+  Status loadImage(const dtile_kernel_desc &desc, int32_t local, const dtile_device_image &image,
+                   LoadedImage *out);
+  /// That all ranks have the same variants, where they must choose alike.
+  Status agreeOnVariants(const DeviceKernel &kernel);
+  Status runPrologue(DeviceKernel &kernel, int32_t local, const LoadedImage &variant,
+                     const dtile_arg *arguments, DeviceLaunch &device, void *frame);
+  /// The variant that is estimated to be the fastest with these arguments.
+  size_t chooseVariant(DeviceKernel &kernel, int32_t local, const dtile_arg *arguments);
+  /// Nanoseconds of a launch; infinite where the variant refuses the arguments. `agreedOnly`: from
+  /// what all ranks know alike.
+  double estimate(DeviceKernel &kernel, int32_t local, const LoadedImage &variant,
+                  const dtile_arg *arguments, bool agreedOnly);
+  Status prepareVariant(DeviceKernel &kernel, int32_t local, const dtile_arg *arguments,
+                        bool capturing, PreparedLaunch &prepared);
 
   // device_objects.cpp
   DeviceObject *allocateObject(dtile_launch &launch, const ObjectKey &key,

@@ -43,7 +43,7 @@ bool DeviceTeam::aborted() const {
 
 const DeviceKernel *DeviceTeam::kernelOf(const dtile_device_report &report) const {
   for (const auto &[desc, kernel] : kernels_)
-    if (kernel->id == report.kernel_id)
+    if (report.kernel_id - kernel->id < kernel->names.size())
       return kernel.get();
   return nullptr;
 }
@@ -56,7 +56,8 @@ std::string DeviceTeam::waitText(const DeviceKernel *kernel, const dtile_device_
   if (kernel)
     for (const auto &[key, each] : kernel->objects) {
       const int64_t places = each->isSignal ? each->cells : elementsOf(key) / 2;
-      if (name != kernel->names.params[size_t(key.param)] || report.cell >= uint64_t(places))
+      if (name != kernel->names.front().params[size_t(key.param)] ||
+          report.cell >= uint64_t(places))
         continue;
       object = each.get();
       ++candidates;
@@ -91,13 +92,14 @@ std::string DeviceTeam::waitText(const DeviceKernel *kernel, const dtile_device_
 std::string DeviceTeam::reportText(const dtile_device_report &report) {
   const DeviceKernel *kernel = kernelOf(report);
   std::optional<dtile_site> known;
-  if (kernel && report.site >= 0 && size_t(report.site) < kernel->names.places.size())
-    known = kernel->names.places[size_t(report.site)].site();
+  const ReportedNames *names = kernel ? &kernel->names[report.kernel_id - kernel->id] : nullptr;
+  if (names && report.site >= 0 && size_t(report.site) < names->places.size())
+    known = names->places[size_t(report.site)].site();
   const dtile_site *site = known ? &*known : nullptr;
   std::string text = site ? siteText(*site) + ": " : std::string();
   text += format("rank %d", report.rank);
   if (kernel) {
-    const std::vector<std::string> &spaces = kernel->names.spaces;
+    const std::vector<std::string> &spaces = names->spaces;
     text += format(", kernel `%s`", kernel->state.name.c_str());
     if (report.space >= 0 && size_t(report.space) < spaces.size() &&
         !spaces[size_t(report.space)].empty())

@@ -23,6 +23,8 @@ namespace dtile::runtime {
 struct ObjectKey {
   int32_t param = 0;
   int32_t ndim = 0;
+  /// Of the variants that use it (dtile_device_image).
+  int32_t protocol = 0;
   std::array<int64_t, DTILE_MAX_RANK> size{};
   auto operator<=>(const ObjectKey &) const = default;
 };

@@ -432,6 +432,8 @@ int32_t dtile_rt_num_ranks(dtile_launch *launch) { return launch->ranks; }
 int64_t dtile_rt_epoch(dtile_launch *launch) { return launch->epoch; }
 
 int64_t dtile_rt_arg_dim(dtile_launch *launch, int32_t param, int32_t dim) {
+  if (launch->unknownSize >= 0 && (paramOf(*launch, param).agreed >> dim & 1) == 0)
+    return launch->unknownSize;
   return tensorOf(*launch, param)->size[dim];
 }
 
@@ -446,6 +448,8 @@ void *dtile_rt_arg_data(dtile_launch *launch, int32_t param) {
 void dtile_rt_arg_scalar(dtile_launch *launch, int32_t param, void *out) {
   // Low bytes first, whatever the machine's order.
   uint64_t bits = launch->arguments[launch->kernel->argumentOf[size_t(param)]].scalar_bits;
+  if (launch->unknownSize >= 0)
+    bits = 1;
   switch (elementBytes(paramOf(*launch, param).dtype)) {
   case 1:
     *static_cast<uint8_t *>(out) = uint8_t(bits);
@@ -463,7 +467,7 @@ void dtile_rt_arg_scalar(dtile_launch *launch, int32_t param, void *out) {
 
 int32_t dtile_rt_check_dim(dtile_launch *launch, int32_t param, int32_t dim, int64_t declared,
                            int64_t passed) {
-  if (declared == passed)
+  if (declared == passed || launch->unknownSize >= 0)
     return 0;
   refuse(*launch, DTILE_INVALID,
          format("kernel `%s`, argument `%s`, rank %d: dimension %d has the size %lld, but the "

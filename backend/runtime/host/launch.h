@@ -87,6 +87,9 @@ struct dtile_launch {
   std::unique_ptr<dtile::runtime::SpaceRun[]> spaces;
   int32_t spaceCapacity = 0;
   int32_t spacesLeft = 0;
+  /// Not negative while a prologue is asked for what all ranks agree on: sizes that ranks need not
+  /// agree on are taken as this, and nothing is refused.
+  int64_t unknownSize = -1;
   /// Set by a prologue that found something wrong.
   dtile::runtime::Status error;
 

@@ -153,7 +153,7 @@ kernel @sometimes {
   ASSERT_LE(image.frame_bytes, int64_t(sizeof(frame)));
   EXPECT_EQ(image.counts[0](frame), 0);
   EXPECT_EQ(image.counts[1](frame), 1);
-  EXPECT_GE(image.weights[1](frame, 0), 1);
+  EXPECT_GE(image.weights[1](frame, 0, 1, 132), 1);
 }
 
 TEST(DeviceImage, AFrameThatIsTooLargeIsAnError) {

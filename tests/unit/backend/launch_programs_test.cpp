@@ -124,7 +124,7 @@ protected:
     return result;
   }
   [[nodiscard]] int64_t weight(int32_t space, int64_t body, int32_t rank = 0) const {
-    return kernel_->images[0].weights[space](machine_.launches[size_t(rank)].frame, body);
+    return kernel_->images[0].weights[space](machine_.launches[size_t(rank)].frame, body, 1, 132);
   }
   [[nodiscard]] int64_t bodies(int32_t space) const {
     return kernel_->images[0].counts[space](machine_.launches[0].frame);

@@ -29,7 +29,7 @@ public:
     if (kernel) {
       name_ = kernel->name;
       module_.setSources(&sources_);
-      for (const sema::FnInstance *function : program_->functions())
+      for (const sema::FnInstance *function : program_->functions(kernel))
         ir::lowerFunction(*function, module_);
       ir::lowerKernel(*kernel, module_);
       for (const std::string &problem : ir::verify(module_))

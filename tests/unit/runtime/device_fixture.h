@@ -61,9 +61,10 @@ inline const dtile_space_desc kSpaces[] = {
     {"work", 1, -1, 0, 0, nullptr, nullptr, nullptr, 0, nullptr},
 };
 inline int64_t (*const kCounts[])(const void *) = {sendCount, workCount};
-inline int64_t sendWeight(const void *, int64_t) { return 100; }
-inline int64_t workWeight(const void *, int64_t) { return 1000; }
-inline int64_t (*const kWeights[])(const void *, int64_t) = {sendWeight, workWeight};
+inline int64_t sendWeight(const void *, int64_t, int64_t, int64_t) { return 100; }
+inline int64_t workWeight(const void *, int64_t, int64_t, int64_t) { return 1000; }
+inline int64_t (*const kWeights[])(const void *, int64_t, int64_t, int64_t) = {sendWeight,
+                                                                               workWeight};
 inline const dtile_device_space kDeviceSpaces[] = {{0, 0, /*most=*/2, /*fill=*/1, 0, 0, 0, 0},
                                                    {0, 0, 0, 0, 0, 0, /*waits=*/1, 0}};
 inline const dtile_site kSites[] = {{"kernel.dtile", "ready", 12, 5},
@@ -90,7 +91,12 @@ struct TestKernel {
              .spaces = kDeviceSpaces,
              .nsites = 3,
              .shmem_version = 0,
-             .sites = kSites};
+             .sites = kSites,
+             .variant = 0,
+             .protocol = 0,
+             .launch_time = 0,
+             .reserved = 0,
+             .constants = ""};
     desc = {.abi_version = DTILE_ABI_VERSION,
             .flags = 0,
             .name = "shift",
@@ -106,7 +112,9 @@ struct TestKernel {
             .prologue = nullptr,
             .nimages = 1,
             .reserved2 = 0,
-            .images = &image};
+            .images = &image,
+            .processor_features = 0,
+            .configuration = 0};
   }
   TestKernel(const TestKernel &) = delete;
   dtile_device_image image;

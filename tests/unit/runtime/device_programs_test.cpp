@@ -220,17 +220,34 @@ TEST(DevicePrograms, EveryProgramHasABodyAndNoneIsLeftWhileThereAreBodies) {
 
 TEST(DevicePrograms, WeightsAreTheMeanOfBodiesAllOver) {
   // By halves, by turns, and all.
-  const auto mean = [](int64_t (*weight)(const void *, int64_t), int64_t bodies) {
-    return dtile_mean_weight(weight, nullptr, bodies);
+  const auto mean = [](int64_t (*weight)(const void *, int64_t, int64_t, int64_t), int64_t bodies) {
+    return dtile_mean_weight(weight, nullptr, bodies, /*together=*/1, /*running=*/132);
   };
-  EXPECT_EQ(mean([](const void *, int64_t body) -> int64_t { return body < 32 ? 1 : 3; }, 64), 2);
-  EXPECT_EQ(mean([](const void *, int64_t body) -> int64_t { return body % 2 ? 1 : 3; }, 64), 2);
-  EXPECT_EQ(mean([](const void *, int64_t body) -> int64_t { return 4 * (body % 4); }, 640), 6);
-  EXPECT_THAT(mean([](const void *, int64_t body) { return body; }, 100000),
+  EXPECT_EQ(mean([](const void *, int64_t body, int64_t,
+                    int64_t) -> int64_t { return body < 32 ? 1 : 3; },
+                 64),
+            2);
+  EXPECT_EQ(
+      mean([](const void *, int64_t body, int64_t, int64_t) -> int64_t { return body % 2 ? 1 : 3; },
+           64),
+      2);
+  EXPECT_EQ(
+      mean([](const void *, int64_t body, int64_t, int64_t) -> int64_t { return 4 * (body % 4); },
+           640),
+      6);
+  EXPECT_THAT(mean([](const void *, int64_t body, int64_t, int64_t) { return body; }, 100000),
               AllOf(Ge(45000), Le(50000)));
-  EXPECT_EQ(mean([](const void *, int64_t body) { return 10 * body; }, 3), 10);
-  EXPECT_EQ(mean([](const void *, int64_t) -> int64_t { return 0; }, 7), 1);
-  EXPECT_EQ(mean([](const void *, int64_t) -> int64_t { abort(); }, 0), 1);
+  EXPECT_EQ(mean([](const void *, int64_t body, int64_t, int64_t) { return 10 * body; }, 3), 10);
+  EXPECT_EQ(mean([](const void *, int64_t, int64_t, int64_t) -> int64_t { return 0; }, 7), 1);
+  EXPECT_EQ(mean([](const void *, int64_t, int64_t, int64_t) -> int64_t { abort(); }, 0), 1);
+}
+
+TEST(DevicePrograms, ALaunchEndsWithItsLastWave) {
+  const dtile_device_space space = {};
+  const int64_t bodies = 10, weight = 100;
+  int32_t first[2] = {};
+  ASSERT_EQ(dtile_share_programs(1, &space, &bodies, &weight, 4, first), 4);
+  EXPECT_EQ(dtile_launch_time(1, &space, &bodies, &weight, first), 300);
 }
 
 TEST(DevicePrograms, TooFewProgramsAreRefusedWithTheNumberThatIsNeeded) {

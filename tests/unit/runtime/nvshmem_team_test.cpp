@@ -27,8 +27,8 @@ int32_t prologue(dtile_launch *, void *) { return 0; }
 int64_t oneBody(const void *) { return 1; }
 const dtile_space_desc kSpaces[] = {{"", 1, -1, 0, 0, nullptr, nullptr, nullptr, 0, nullptr}};
 int64_t (*const kCounts[])(const void *) = {oneBody};
-int64_t weight(const void *, int64_t) { return 1000; }
-int64_t (*const kWeights[])(const void *, int64_t) = {weight};
+int64_t weight(const void *, int64_t, int64_t, int64_t) { return 1000; }
+int64_t (*const kWeights[])(const void *, int64_t, int64_t, int64_t) = {weight};
 const dtile_device_space kDeviceSpaces[] = {{}};
 
 /// A kernel without arguments.

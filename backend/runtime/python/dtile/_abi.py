@@ -6,7 +6,7 @@ import os
 from ctypes import (POINTER, Structure, Union, c_char_p, c_int32, c_int64, c_uint32, c_uint64,
                     c_void_p)
 
-ABI_VERSION = 6
+ABI_VERSION = 7
 MAX_RANK = 6
 
 # In the order of dtile_dtype.
@@ -53,7 +53,8 @@ ERRORS = {1: DtileInvalid, 2: DtileOutOfMemory, 3: DtileDeadlock, 4: DtileTrap, 
 
 class ParamDesc(Structure):
     _fields_ = [("name", c_char_p), ("kind", c_int32), ("mode", c_int32), ("dtype", c_int32),
-                ("rank", c_int32), ("flags", c_uint32), ("copies", c_int32)]
+                ("rank", c_int32), ("flags", c_uint32), ("copies", c_int32),
+                ("agreed", c_uint32), ("reserved", c_uint32)]
 
 
 class KernelDesc(Structure):

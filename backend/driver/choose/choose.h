@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Values for the constants that kernels leave to the compiler (`BM = auto`): every configuration
+// that a machine can run is timed by the machine's model over sizes of all kinds, and the few are
+// kept with which hardly any size is far from its best.
+#pragma once
+
+#include "backend/driver/compile.h"
+#include "backend/driver/target_code.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace dtile::driver {
+
+/// Values of a kernel's choices, by name.
+using Constants = std::vector<std::pair<std::string, int64_t>>;
+
+/// "BM=128 BN=256".
+[[nodiscard]] std::string text(const Constants &constants);
+
+/// One way to build a kernel.
+struct Variant {
+  Constants constants;
+  const sema::KernelInstance *instance = nullptr;
+  /// Variants with the same number look alike to other ranks.
+  int32_t protocol = 0;
+};
+
+/// What was considered for a kernel on a target.
+struct Choosing {
+  /// The sizes that arguments determine, by name.
+  std::vector<std::string> sizes;
+  /// All configurations that can run.
+  std::vector<Variant> possible;
+  /// Positions in it, the most useful first.
+  std::vector<size_t> kept;
+};
+
+/// Chooses for a kernel whose other values are `pins`. Without choices, or where the target has no
+/// model, there is one variant. Empty `kept` after reporting.
+[[nodiscard]] Choosing choose(Session &session, sema::Program &program,
+                              const ast::KernelDecl &kernel, const sema::GenericArgs &pins,
+                              const TargetArch &target);
+
+/// The estimate of one configuration for given sizes (in the order of Choosing::sizes) and ranks;
+/// nothing where the model cannot say.
+[[nodiscard]] std::optional<double> estimateTime(Session &session, sema::Program &program,
+                                                 const Variant &variant, const TargetArch &target,
+                                                 llvm::ArrayRef<int64_t> sizes, int64_t ranks);
+
+/// The kernels with all variants for a target, optimized; no module after reporting. `written`, if
+/// given, gets those that communicate, before any pass.
+[[nodiscard]] LoweredModule lowerVariants(Session &session, sema::Program &program,
+                                          llvm::ArrayRef<const ast::KernelDecl *> kernels,
+                                          const TargetArch &target,
+                                          std::unique_ptr<ir::Module> *written = nullptr);
+
+/// Whether some kernel leaves a constant to the compiler that no `--const` pins.
+[[nodiscard]] bool haveChoices(Session &session, const sema::Program &program,
+                               llvm::ArrayRef<const ast::KernelDecl *> kernels);
+
+} // namespace dtile::driver

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Candidates, samples and the greedy cover.
+#include "backend/driver/choose/configurations.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace dtile::driver {
+
+namespace {
+
+constexpr uint64_t kSeed = 0x64746c65;
+
+/// SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014): the
+/// same numbers on every machine.
+class Random {
+public:
+  explicit Random(uint64_t seed) : state_(seed) {}
+  uint64_t next() {
+    uint64_t z = state_ += 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+  }
+  uint64_t below(uint64_t bound) { return next() % bound; }
+  /// In [low, high), log-uniform.
+  int64_t logarithmic(double low, double high) {
+    const double unit = double(next() >> 11) * 0x1p-53;
+    return int64_t(low * std::pow(high / low, unit));
+  }
+
+private:
+  uint64_t state_;
+};
+
+} // namespace
+
+std::vector<std::vector<int64_t>> valuesOf(llvm::ArrayRef<sema::Choice> choices) {
+  using Use = sema::Choice::Use;
+  const auto blocks =
+      llvm::count_if(choices, [](const sema::Choice &c) { return c.use == Use::Block; });
+  const bool hasLoop =
+      llvm::any_of(choices, [](const sema::Choice &c) { return c.use == Use::Loop; });
+  std::vector<std::vector<int64_t>> values;
+  for (const sema::Choice &choice : choices) {
+    if (!choice.allowed.empty()) {
+      values.push_back(choice.allowed);
+      continue;
+    }
+    switch (choice.use) {
+    case Use::Block:
+      // What no loop sums over may be a list as well as a matrix.
+      if (!hasLoop && blocks == 1)
+        values.push_back({16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192});
+      else if (choice.isShared)
+        values.push_back({16, 32, 64, 128, 192, 256, 512, 1024});
+      else
+        values.push_back({16, 32, 64, 96, 128, 160, 192, 256});
+      break;
+    case Use::Loop:
+      values.push_back({32, 64, 128});
+      break;
+    case Use::Programs:
+      values.push_back({1, 2, 4, 8, 16, 32, 64});
+      break;
+    case Use::Other:
+      values.push_back({1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024});
+      break;
+    }
+  }
+  return values;
+}
+
+std::vector<Constants> combinations(llvm::ArrayRef<sema::Choice> choices,
+                                    llvm::ArrayRef<std::vector<int64_t>> values, size_t most) {
+  size_t all = 1;
+  for (const std::vector<int64_t> &list : values)
+    all = std::min(all * list.size(), size_t(1) << 30);
+  Random random(kSeed);
+  std::vector<Constants> found;
+  for (size_t i = 0; i < std::min(all, most); ++i) {
+    size_t number = all <= most ? i : random.below(all);
+    Constants constants;
+    for (auto [choice, list] : llvm::zip_equal(choices, values)) {
+      constants.emplace_back(choice.name, list[number % list.size()]);
+      number /= list.size();
+    }
+    if (!llvm::is_contained(found, constants))
+      found.push_back(std::move(constants));
+  }
+  return found;
+}
+
+std::vector<SampleSizes> sampleSizes(size_t dimensions, bool hasRanks, size_t count) {
+  Random random(kSeed);
+  std::vector<SampleSizes> samples(count);
+  for (SampleSizes &sample : samples) {
+    // The first size is that of rows: tokens, of which there may be any number.
+    for (size_t d = 0; d < dimensions; ++d)
+      sample.sizes.push_back(d == 0                 ? random.logarithmic(1, 16384)
+                             : random.below(8) == 0 ? random.logarithmic(1, 256)
+                                                    : random.logarithmic(256, 24576));
+    sample.ranks = hasRanks ? int64_t(2) << random.below(3) : 1;
+  }
+  return samples;
+}
+
+std::vector<size_t> cover(llvm::ArrayRef<std::vector<double>> times, size_t most) {
+  /// Gains below this are within what the model does not know.
+  constexpr double kLeastGain = 0.002;
+  constexpr double kNone = std::numeric_limits<double>::infinity();
+  std::vector<size_t> kept;
+  if (times.empty())
+    return kept;
+  const size_t samples = times.front().size();
+  std::vector<double> best(samples, kNone), now(samples, kNone);
+  for (const std::vector<double> &row : times)
+    for (size_t s = 0; s < samples; ++s)
+      best[s] = std::min(best[s], row[s]);
+  // A sample that nothing kept can run counts as a hundred times too slow.
+  const auto lossWith = [&](size_t c) {
+    double loss = 0;
+    for (size_t s = 0; s < samples; ++s)
+      if (best[s] < kNone)
+        loss += std::log(std::min(std::min(now[s], times[c][s]) / best[s], 100.0));
+    return loss / double(samples);
+  };
+  double before = kNone;
+  while (kept.size() < most) {
+    size_t chosen = 0;
+    double least = kNone;
+    for (size_t c = 0; c < times.size(); ++c)
+      if (const double loss = lossWith(c); loss < least) {
+        chosen = c;
+        least = loss;
+      }
+    if (!kept.empty() && before - least < kLeastGain)
+      break;
+    before = least;
+    kept.push_back(chosen);
+    for (size_t s = 0; s < samples; ++s)
+      now[s] = std::min(now[s], times[chosen][s]);
+  }
+  return kept;
+}
+
+} // namespace dtile::driver

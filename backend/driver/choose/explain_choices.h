@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What was chosen for kernels that leave constants to the compiler, and why.
+#pragma once
+
+#include "backend/driver/choose/choose.h"
+
+namespace dtile::driver {
+
+/// Prints for each kernel with choices the variants for a target; with `--sizes` also the
+/// configurations that are estimated to be the fastest for these, and which variant runs. False
+/// after reporting.
+bool explainChoices(Session &session, sema::Program &program,
+                    llvm::ArrayRef<const ast::KernelDecl *> kernels, const TargetArch &target,
+                    llvm::raw_ostream &os);
+
+/// The same for `--sizes` and `--json`: a list of {"constants": {…}, "ns": time, "variant": number
+/// or null}, the fastest first.
+bool explainChoicesAsJson(Session &session, sema::Program &program, const ast::KernelDecl &kernel,
+                          const TargetArch &target, llvm::raw_ostream &os);
+
+} // namespace dtile::driver

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The same arithmetic as at a launch (backend/runtime/device/device_variants.cpp), with residency
+// estimated from the IR instead of asked of the driver.
+#include "backend/gpu/launch_estimate.h"
+
+#include "backend/gpu/space_facts.h"
+#include "backend/runtime/device/device_programs.h"
+#include "backend/runtime/device_abi.h"
+#include "ir/core/tile_order.h"
+#include "ir/model/body_time.h"
+#include "ir/model/launch_sizes.h"
+
+#include <algorithm>
+
+namespace dtile::backend::gpu {
+
+using ir::Op;
+using ir::OpKind;
+
+namespace {
+
+/// Bodies whose times stand for all of a space.
+constexpr int64_t kSampledBodies = 5;
+/// Programs of one processor that occupancy calculators rarely exceed for tile kernels.
+constexpr int64_t kMostEach = 8;
+/// Registers of a processor, and of a thread of a kernel with products.
+constexpr int64_t kRegisters = 65536;
+constexpr int64_t kThreadRegisters = 168;
+/// Registers of a thread for the tiles that it holds at once; what more they take is spilled.
+constexpr int64_t kTileRegisters = 192;
+
+/// Bytes of the stages of the kernel's loops.
+double stageBytes(Op &kernel, const TargetFacts &machine) {
+  double most = 0;
+  ir::walk(kernel, [&](Op &op) {
+    if (!op.is(OpKind::For) || model::loadsAhead(op) != model::Ahead::Threads)
+      return;
+    double bytes = 0;
+    for (const Op &load : op.body().ops())
+      if (ir::comesVia(load, ir::LoadPath::Threads))
+        bytes += model::bytesOf(load.result()->type());
+    most = std::max(most, bytes * double(op.get(ir::attr::async_stages)));
+  });
+  return most;
+}
+
+int64_t threadsOf(const Op &kernel, const TargetFacts &machine) {
+  return std::max<int64_t>(kernel.getOr(ir::attr::threads, 4 * machine.lanes), 1);
+}
+
+/// Registers a thread of the largest tile that bodies compute.
+int64_t tileRegisters(Op &kernel, const TargetFacts &machine) {
+  int64_t most = 0;
+  const int64_t threads = threadsOf(kernel, machine);
+  ir::walk(kernel, [&](Op &op) {
+    if (op.numResults() != 1 || !op.result()->type().isTile() || !model::computes(op))
+      return;
+    const bool isGroup = op.is(OpKind::Dot) && op.has(ir::attr::warpgroups);
+    const int64_t holders = isGroup ? op.get(ir::attr::warpgroups) * machine.groupThreads : threads;
+    const auto bytes = int64_t(model::bytesOf(op.result()->type()));
+    most = std::max(most, bytes / 4 / std::max<int64_t>(holders, 1));
+  });
+  return most;
+}
+
+int64_t meanTime(Op &space, llvm::ArrayRef<int64_t> counts, int64_t bodies,
+                 model::LaunchSizes &sizes, const TargetFacts &machine, double together,
+                 double running) {
+  const int64_t samples = std::min(bodies, kSampledBodies);
+  double sum = 0;
+  for (int64_t i = 0; i < samples; ++i) {
+    int64_t body = bodies / samples * i + (bodies / samples) / 2;
+    for (unsigned d = unsigned(counts.size()); d-- > 0; body /= counts[d]) {
+      const int64_t first = *sizes.number(*space.operand(3 * d));
+      const int64_t step = *sizes.number(*space.operand(3 * d + 2));
+      sizes.set(*space.body().arguments()[d], first + body % counts[d] * step);
+    }
+    model::BodyTime<model::LaunchSizes> time(sizes, machine, together, running);
+    sum += time.time(space.body());
+  }
+  return samples == 0 ? 1 : std::max<int64_t>(int64_t(sum / double(samples)), 1);
+}
+
+} // namespace
+
+GpuLaunchEstimate::GpuLaunchEstimate(Op &kernel, const TargetFacts &machine)
+    : kernel_(kernel), machine_(machine), sizes_(model::freeSizes(kernel)) {
+  for (Op &op : kernel.body().ops())
+    if (op.is(OpKind::Space))
+      spaces_.push_back(&op);
+  isPossible_ =
+      spaces_.size() <= DTILE_DEVICE_MAX_SPACES && tileRegisters(kernel, machine) <= kTileRegisters;
+  if (!hasStagedLoads(kernel)) {
+    const double shared = stageBytes(kernel, machine) + TargetFacts::kReservedSharedBytes;
+    each_ = std::clamp<int64_t>(int64_t(machine.sharedBytes / shared), 1, kMostEach);
+    each_ =
+        std::clamp<int64_t>(kRegisters / (threadsOf(kernel, machine) * kThreadRegisters), 1, each_);
+  }
+}
+
+std::optional<double> GpuLaunchEstimate::nanoseconds(llvm::ArrayRef<int64_t> values,
+                                                     int64_t ranks) {
+  model::LaunchSizes sizes(ranks);
+  for (auto [size, value] : llvm::zip_equal(sizes_, values))
+    sizes.set(*size, value);
+  const int64_t resident = int64_t(machine_.processors) * each_;
+  dtile_device_space facts[DTILE_DEVICE_MAX_SPACES] = {};
+  int64_t bodies[DTILE_DEVICE_MAX_SPACES] = {}, weights[DTILE_DEVICE_MAX_SPACES] = {};
+  llvm::SmallVector<llvm::SmallVector<int64_t, 4>, 4> counts(spaces_.size());
+  int64_t all = 0;
+  for (auto [s, space] : llvm::enumerate(spaces_)) {
+    facts[s] = spaceFacts(*space, machine_);
+    bodies[s] = 1;
+    for (unsigned d = 0; d < ir::spaceDims(*space); ++d) {
+      const auto first = sizes.number(*space->operand(3 * d));
+      const auto end = sizes.number(*space->operand(3 * d + 1));
+      const auto step = sizes.number(*space->operand(3 * d + 2));
+      if (!first || !end || !step)
+        return std::nullopt;
+      counts[s].push_back(model::blockCount(*first, *end, *step));
+      bodies[s] *= counts[s].back();
+    }
+    all = std::min(all + bodies[s], resident);
+  }
+  const int64_t running = std::max<int64_t>(all, 1);
+  const int64_t together = (running + machine_.processors - 1) / machine_.processors;
+  for (auto [s, space] : llvm::enumerate(spaces_))
+    weights[s] =
+        meanTime(*space, counts[s], bodies[s], sizes, machine_, double(together), double(running));
+  int32_t first[DTILE_DEVICE_MAX_SPACES + 1] = {};
+  const auto count = int32_t(spaces_.size());
+  const int32_t programs =
+      dtile_share_programs(count, facts, bodies, weights, int32_t(resident), first);
+  if (programs < 0)
+    return std::nullopt;
+  const double overhead = launchTime(kernel_, machine_);
+  return programs == 0 ? overhead
+                       : overhead + dtile_launch_time(count, facts, bodies, weights, first);
+}
+
+} // namespace dtile::backend::gpu

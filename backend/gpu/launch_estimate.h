@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// How long launches of a kernel take on a GPU, before any code is generated.
+#pragma once
+
+#include "backend/target.h"
+#include "ir/machine/target_facts.h"
+
+namespace dtile::backend::gpu {
+
+/// A kernel with the passes of a machine run on it. It and the machine must outlive the estimate.
+class GpuLaunchEstimate final : public LaunchEstimate {
+public:
+  GpuLaunchEstimate(ir::Op &kernel, const TargetFacts &machine);
+
+  std::optional<double> nanoseconds(llvm::ArrayRef<int64_t> sizes, int64_t ranks) override;
+  bool isPossible() const override { return isPossible_; }
+
+private:
+  ir::Op &kernel_;
+  const TargetFacts &machine_;
+  llvm::SmallVector<ir::Value *, 8> sizes_;
+  llvm::SmallVector<ir::Op *, 4> spaces_;
+  /// Programs that one processor holds at once, by shared memory, threads and registers.
+  int64_t each_ = 1;
+  bool isPossible_ = true;
+};
+
+} // namespace dtile::backend::gpu

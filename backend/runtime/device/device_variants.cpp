@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The variants of a kernel on a device: which of its images can run there, and which one a launch
+// takes.
+//
+// The choice is the smallest estimated time. Each variant's prologue runs without side effects and
+// leaves the sizes in a frame; the variant's own weights say how long its bodies take, and
+// device_programs.h when the launch ends.
+//
+// Ranks may launch with different sizes, and still have to choose variants that look alike to each
+// other (dtile_device_image.protocol). So the protocol is chosen first, from what all ranks know
+// alike: the sizes that the shapes of symmetric objects determine (dtile_param_desc.agreed), and the
+// number of ranks. Sizes that may differ are taken as kUnknownSize there, and the rank as 0. Then
+// each rank chooses among the variants of that protocol by its own sizes.
+#include "backend/runtime/device/device_programs.h"
+#include "backend/runtime/device/device_team.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+
+namespace dtile::runtime {
+
+namespace {
+
+/// What a size is taken as that ranks need not agree on.
+constexpr int64_t kUnknownSize = 4096;
+constexpr double kRefused = std::numeric_limits<double>::infinity();
+
+uint64_t hashBytes(const void *data, int64_t bytes) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (int64_t i = 0; i < bytes; ++i)
+    hash = (hash ^ static_cast<const uint8_t *>(data)[i]) * 0x100000001b3u;
+  return hash;
+}
+
+/// "sm_90a (nvptx), gfx942 (amdgpu)".
+std::string archList(const dtile_kernel_desc &desc) {
+  std::vector<std::string> names;
+  for (int32_t i = 0; i < desc.nimages; ++i) {
+    std::string name = format("%s (%s)", desc.images[i].arch, desc.images[i].target);
+    if (std::find(names.begin(), names.end(), name) == names.end())
+      names.push_back(std::move(name));
+  }
+  std::string text;
+  for (const std::string &name : names)
+    text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+/// The best image for a device of each variant, in order. Empty: none is for the device.
+std::vector<const dtile_device_image *> imagesFor(const Device &device,
+                                                  const dtile_kernel_desc &desc) {
+  const dtile_device_image *best = nullptr;
+  for (int32_t i = 0; i < desc.nimages; ++i)
+    if (const int32_t fitness = device.fitness(desc.images[i]);
+        fitness > 0 && (!best || fitness > device.fitness(*best)))
+      best = &desc.images[i];
+  std::vector<const dtile_device_image *> found;
+  for (int32_t i = 0; best && i < desc.nimages; ++i) {
+    const dtile_device_image &image = desc.images[i];
+    // Variants were chosen together for one architecture.
+    if (std::strcmp(image.arch, best->arch) == 0 && device.fitness(image) == device.fitness(*best))
+      found.push_back(&image);
+  }
+  std::sort(found.begin(), found.end(), [](const auto *a, const auto *b) {
+    return std::pair(a->variant, a) < std::pair(b->variant, b);
+  });
+  return found;
+}
+
+Status checkImage(const Device &device, const dtile_kernel_desc &desc,
+                  const dtile_device_image &image) {
+  const DeviceFacts &facts = device.facts();
+  if (image.device_abi_version != DTILE_DEVICE_ABI_VERSION)
+    return {DTILE_INVALID, format("kernel `%s` was compiled for version %u of the device ABI, but "
+                                  "this library has version %d: compile it again",
+                                  desc.name, image.device_abi_version, DTILE_DEVICE_ABI_VERSION)};
+  if (image.shared_bytes > facts.sharedBytesPerProgram)
+    return {DTILE_INVALID,
+            format("kernel `%s` wants %d bytes of shared memory a program, but GPU %d has %lld: "
+                   "use smaller tiles",
+                   desc.name, image.shared_bytes, facts.ordinal,
+                   static_cast<long long>(facts.sharedBytesPerProgram))};
+  if (image.frame_bytes > DTILE_DEVICE_FRAME_BYTES)
+    return {DTILE_INVALID,
+            format("kernel `%s` has a frame of %lld bytes; at most %d fit", desc.name,
+                   static_cast<long long>(image.frame_bytes), DTILE_DEVICE_FRAME_BYTES)};
+  return {};
+}
+
+/// How a launch's programs are shared among its spaces, and when it ends.
+struct Plan {
+  /// Negated, how many programs it needs where that is more than can be resident.
+  int32_t programs = 0;
+  double nanoseconds = 0;
+};
+
+Plan planLaunch(const dtile_kernel_desc &desc, const LoadedImage &variant, int64_t multiprocessors,
+                const void *frame, int32_t *first) {
+  const dtile_device_image &image = *variant.image;
+  const auto resident = int32_t(std::min<int64_t>(variant.resident, DTILE_DEVICE_PARTS));
+  int64_t bodies[DTILE_DEVICE_MAX_SPACES] = {}, weights[DTILE_DEVICE_MAX_SPACES] = {};
+  int64_t all = 0;
+  for (int32_t s = 0; s < desc.nspaces; ++s) {
+    bodies[s] = std::max<int64_t>(image.counts[s](frame), 0);
+    all = std::min<int64_t>(all + bodies[s], resident);
+  }
+  const int64_t running = std::max<int64_t>(all, 1);
+  const int64_t together = (running + multiprocessors - 1) / std::max<int64_t>(multiprocessors, 1);
+  for (int32_t s = 0; s < desc.nspaces; ++s)
+    weights[s] = dtile_mean_weight(image.weights[s], frame, bodies[s], together, running);
+  Plan plan;
+  plan.programs =
+      dtile_share_programs(desc.nspaces, image.spaces, bodies, weights, resident, first);
+  if (plan.programs > 0)
+    plan.nanoseconds = dtile_launch_time(desc.nspaces, image.spaces, bodies, weights, first);
+  plan.nanoseconds += image.launch_time;
+  return plan;
+}
+
+/// Other ranks see what it does.
+bool communicates(const dtile_kernel_desc &desc) {
+  return std::any_of(desc.params, desc.params + desc.nparams, [](const dtile_param_desc &param) {
+    return param.kind == DTILE_PARAM_SIGNAL || param.mode == DTILE_MODE_SYMM ||
+           param.mode == DTILE_MODE_SCRATCH;
+  });
+}
+
+std::unique_ptr<void, PreparedLaunch::FreeFrame> makeFrame(const dtile_device_image &image) {
+  const int64_t bytes = (std::max<int64_t>(image.frame_bytes, 1) + 63) / 64 * 64;
+  std::unique_ptr<void, PreparedLaunch::FreeFrame> frame(std::aligned_alloc(64, size_t(bytes)));
+  if (frame)
+    std::memset(frame.get(), 0, size_t(bytes));
+  return frame;
+}
+
+} // namespace
+
+Status DeviceTeam::loadVariants(DeviceKernel &kernel, int32_t local) {
+  const dtile_kernel_desc &desc = *kernel.state.desc;
+  DeviceRank &rank = *locals_[size_t(local)];
+  const DeviceFacts &facts = rank.device->facts();
+  const auto images = imagesFor(*rank.device, desc);
+  if (images.empty())
+    return {DTILE_INVALID,
+            format("kernel `%s` was compiled for %s, but GPU %d is %s (%s): compile it for %s too",
+                   desc.name, archList(desc).c_str(), facts.ordinal, facts.arch.c_str(),
+                   facts.name.c_str(), facts.arch.c_str())};
+  LoadedKernel &loaded = kernel.loaded[size_t(local)];
+  Status failure;
+  for (const dtile_device_image *image : images) {
+    LoadedImage variant;
+    Status status = checkImage(*rank.device, desc, *image);
+    if (status.ok())
+      status = loadImage(desc, local, *image, &variant);
+    if (status.ok())
+      loaded.variants.push_back(variant);
+    else if (failure.ok())
+      failure = std::move(status);
+  }
+  if (loaded.variants.empty())
+    return failure;
+  return rank.arena.allocate(sizeof(dtile_device_kernel), &loaded.counters);
+}
+
+Status DeviceTeam::loadImage(const dtile_kernel_desc &desc, int32_t local,
+                             const dtile_device_image &image, LoadedImage *out) {
+  DeviceRank &rank = *locals_[size_t(local)];
+  Device &device = *rank.device;
+  out->image = &image;
+  if (Status status = checkProvider(image); !status.ok()) {
+    status.message =
+        format("kernel `%s` was compiled for the shmem provider `%s`", desc.name, image.shmem) +
+        status.message;
+    return status;
+  }
+  auto inWords = [&](Status status) {
+    status.message = format("kernel `%s` cannot be loaded on GPU %d (%s): ", desc.name,
+                            device.facts().ordinal, device.facts().name.c_str()) +
+                     status.message;
+    return status;
+  };
+  // Kernels and variants of one file share an image.
+  LoadedModule &module =
+      modules_[{device.facts().ordinal, image.bytes, hashBytes(image.data, image.bytes)}];
+  if (!module.handle)
+    if (Status status = device.load(image, &module.handle); !status.ok())
+      return inWords(std::move(status));
+  if (std::strcmp(image.shmem, "nvshmem") == 0 && !module.isAttached) {
+    if (Status status = nvshmem_->attach(module.handle); !status.ok())
+      return inWords(std::move(status));
+    module.isAttached = true;
+  }
+  if (Status status = device.find(module.handle, image, &out->function); !status.ok())
+    return inWords(std::move(status));
+  int32_t each = 0;
+  if (Status status = device.residency(out->function, image.threads, image.shared_bytes, &each);
+      !status.ok())
+    return inWords(std::move(status));
+  out->resident = int64_t(each) * device.facts().multiprocessors / rank.sharers;
+  if (out->resident > 0)
+    return {};
+  return {DTILE_INVALID,
+          format("kernel `%s` cannot be resident on GPU %d: a program of %d threads and %d bytes "
+                 "of shared memory does not fit%s; use smaller tiles%s",
+                 desc.name, device.facts().ordinal, image.threads, image.shared_bytes,
+                 each > 0 ? format(" %d times at once", rank.sharers).c_str() : "",
+                 rank.sharers > 1 ? " or fewer ranks a GPU" : "")};
+}
+
+Status DeviceTeam::agreeOnVariants(const DeviceKernel &kernel) {
+  const dtile_kernel_desc &desc = *kernel.state.desc;
+  if (desc.configuration == 0 || ranks_ == 1 || !communicates(desc))
+    return {};
+  // What the choice depends on besides sizes: the variants that fit, and the devices.
+  const auto hashOf = [&](size_t local) {
+    uint64_t hash = desc.configuration ^ uint64_t(locals_[local]->device->facts().multiprocessors);
+    for (const LoadedImage &variant : kernel.loaded[local].variants) {
+      hash = (hash ^ uint64_t(variant.image->variant)) * 0x100000001b3u;
+      hash = (hash ^ uint64_t(variant.resident)) * 0x100000001b3u;
+    }
+    return hash;
+  };
+  const uint64_t first = hashOf(0);
+  for (size_t local = 1; local < locals_.size(); ++local)
+    if (hashOf(local) != first)
+      return {
+          DTILE_INVALID,
+          format("kernel `%s` leaves constants to the compiler, and GPU %d (%s) is another kind "
+                 "than GPU %d (%s): pin the constants, or make teams of one kind",
+                 desc.name, locals_[local]->device->facts().ordinal,
+                 locals_[local]->device->facts().name.c_str(), locals_[0]->device->facts().ordinal,
+                 locals_[0]->device->facts().name.c_str())};
+  return agree(first, "the variants of a kernel: all ranks load the same object, on GPUs of one "
+                      "kind");
+}
+
+Status DeviceTeam::runPrologue(DeviceKernel &kernel, int32_t local, const LoadedImage &variant,
+                               const dtile_arg *arguments, DeviceLaunch &device, void *frame) {
+  DeviceRank &rank = *locals_[size_t(local)];
+  dtile_launch &launch = rank.launch;
+  launch.kernel = &kernel.state;
+  launch.ranks = ranks_;
+  launch.arguments = arguments;
+  launch.device = &device;
+  launch.error = {};
+  const bool refused = variant.image->prologue(&launch, frame) != 0;
+  launch.device = nullptr;
+  if (!launch.error.ok())
+    return std::move(launch.error);
+  if (refused)
+    return {DTILE_INVALID, format("kernel `%s` refused its arguments on rank %d",
+                                  kernel.state.desc->name, rank.rank)};
+  return {};
+}
+
+double DeviceTeam::estimate(DeviceKernel &kernel, int32_t local, const LoadedImage &variant,
+                            const dtile_arg *arguments, bool agreedOnly) {
+  DeviceRank &rank = *locals_[size_t(local)];
+  const auto frame = makeFrame(*variant.image);
+  if (!frame)
+    return kRefused;
+  DeviceLaunch device = {this, &kernel, /*capturing=*/false, /*isEstimate=*/true, 0, {}};
+  dtile_launch &launch = rank.launch;
+  const int32_t own = launch.rank;
+  launch.rank = agreedOnly ? 0 : own;
+  launch.unknownSize = agreedOnly ? kUnknownSize : -1;
+  const Status status = runPrologue(kernel, local, variant, arguments, device, frame.get());
+  launch.rank = own;
+  launch.unknownSize = -1;
+  if (!status.ok())
+    return kRefused;
+  int32_t first[DTILE_DEVICE_MAX_SPACES + 1] = {};
+  const Plan plan = planLaunch(*kernel.state.desc, variant, rank.device->facts().multiprocessors,
+                               frame.get(), first);
+  return plan.programs < 0 ? kRefused : plan.nanoseconds;
+}
+
+size_t DeviceTeam::chooseVariant(DeviceKernel &kernel, int32_t local, const dtile_arg *arguments) {
+  const std::vector<LoadedImage> &variants = kernel.loaded[size_t(local)].variants;
+  if (variants.size() == 1)
+    return 0;
+  const auto best = [&](bool agreedOnly, const int32_t *protocol) {
+    size_t fastest = 0;
+    double least = kRefused;
+    bool isFirst = true;
+    for (size_t i = 0; i < variants.size(); ++i) {
+      if (protocol && variants[i].image->protocol != *protocol)
+        continue;
+      const double time = estimate(kernel, local, variants[i], arguments, agreedOnly);
+      if (isFirst || time < least) {
+        fastest = i;
+        least = time;
+      }
+      isFirst = false;
+    }
+    return fastest;
+  };
+  const bool isOneProtocol =
+      std::all_of(variants.begin(), variants.end(), [&](const LoadedImage &variant) {
+        return variant.image->protocol == variants.front().image->protocol;
+      });
+  if (isOneProtocol || ranks_ == 1)
+    return best(/*agreedOnly=*/false, nullptr);
+  const int32_t protocol = variants[best(/*agreedOnly=*/true, nullptr)].image->protocol;
+  return best(/*agreedOnly=*/false, &protocol);
+}
+
+Status DeviceTeam::prepareVariant(DeviceKernel &kernel, int32_t local, const dtile_arg *arguments,
+                                  bool capturing, PreparedLaunch &prepared) {
+  const dtile_kernel_desc &desc = *kernel.state.desc;
+  DeviceRank &rank = *locals_[size_t(local)];
+  const LoadedKernel &loaded = kernel.loaded[size_t(local)];
+  const LoadedImage &variant = loaded.variants[prepared.variant];
+  prepared.frame = makeFrame(*variant.image);
+  if (!prepared.frame)
+    return {DTILE_OUT_OF_MEMORY, "no memory for a launch's frame"};
+  DeviceLaunch device = {this, &kernel, capturing, /*isEstimate=*/false, variant.image->protocol,
+                         {}};
+  Status status = runPrologue(kernel, local, variant, arguments, device, prepared.frame.get());
+  prepared.objects = std::move(device.objects);
+  if (!status.ok())
+    return status;
+  dtile_device_launch &words = prepared.launch;
+  const int64_t multiprocessors = rank.device->facts().multiprocessors;
+  int32_t programs =
+      planLaunch(desc, variant, multiprocessors, prepared.frame.get(), words.first_program)
+          .programs;
+  if (programs < 0)
+    return {
+        DTILE_INVALID,
+        format("kernel `%s` needs %d programs at once on rank %d, but only %lld can be resident "
+               "on GPU %d%s: pin fewer programs%s",
+               desc.name, -programs, rank.rank, static_cast<long long>(variant.resident),
+               rank.device->facts().ordinal,
+               rank.sharers > 1 ? format(", which %d ranks share", rank.sharers).c_str() : "",
+               rank.sharers > 1 ? " or let fewer ranks share a GPU" : "")};
+  // Without bodies one program moves the counters on.
+  if (programs == 0) {
+    programs = 1;
+    std::fill(words.first_program + 1, words.first_program + DTILE_DEVICE_MAX_SPACES + 1, 1);
+  }
+  for (int32_t s = desc.nspaces + 1; s <= DTILE_DEVICE_MAX_SPACES; ++s)
+    words.first_program[s] = programs;
+  words.team = reinterpret_cast<dtile_device_team *>(rank.team);
+  words.kernel = reinterpret_cast<dtile_device_kernel *>(loaded.counters);
+  words.rank = rank.rank;
+  words.num_ranks = ranks_;
+  words.programs = programs;
+  words.flags = kernel.flags;
+  words.kernel_id = kernel.id + prepared.variant;
+  std::copy(rank.shift.begin(), rank.shift.end(), words.shift);
+  return {};
+}
+
+} // namespace dtile::runtime

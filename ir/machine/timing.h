@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Times of operations, by machine. Those of the H100 were fitted to 35,040 times of bf16 products:
+// 229 random shapes, up to 192 configurations each (docs/measurements/model.md).
+#pragma once
+
+#include "ir/machine/target_facts.h"
+
+namespace dtile {
+
+inline constexpr Timing kHopperTiming = {.launch = 3970,
+                                         .tmaStart = 1700,
+                                         .groupRate = 3965,
+                                         .groupHalfColumns = 29,
+                                         .warpRate = 1730,
+                                         .warpHalfColumns = 22,
+                                         .groupIssue = 18.4,
+                                         .tmaRate = 156,
+                                         .tmaLatency = 1103,
+                                         .tmaRound = 7,
+                                         .tmaLoop = 204,
+                                         .asyncRate = 58,
+                                         .asyncLatency = 262,
+                                         .asyncRound = 64,
+                                         .asyncLoop = 1345,
+                                         .cacheRate = 9480,
+                                         .shortRowFactor = 1.13,
+                                         .storeRate = 36};
+
+/// That of a machine that was not measured: rates by the vendor's figures, the rest as on an H100.
+constexpr Timing scaled(double groupRate, double warpRate, double cacheRate) {
+  Timing timing = kHopperTiming;
+  timing.groupRate = groupRate;
+  timing.warpRate = warpRate;
+  timing.cacheRate = cacheRate;
+  return timing;
+}
+
+} // namespace dtile

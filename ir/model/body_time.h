@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// How long a body takes: one walk over its operations, for numbers that are known now (when the
+// compiler compares configurations) and for code that finds them at a launch.
+//
+// A loop whose operands come ahead through shared memory takes, a round,
+//
+//   max(arithmetic * together, bytes * together / rate, bytes * running / cacheRate,
+//       latency / depth) + overhead
+//
+// with `together` programs on a processor and `running` on all: the arithmetic units, the way into
+// shared memory, the L2 cache, and as many stages as are in flight at once. The form is that of
+// Origami (github.com/ROCm/rocm-libraries, shared/origami); the machine's numbers are fitted to
+// measurements (docs/measurements/model.md).
+#pragma once
+
+#include "ir/model/op_cost.h"
+
+#include <algorithm>
+
+namespace dtile::model {
+
+/// `Domain` has numbers and what is known of sizes:
+///   using Number;
+///   Number real(double), add(Number, Number), mul(Number, Number), larger(Number, Number);
+///   Number select(Value &condition, Number then, Number otherwise)   of a known condition
+///   bool isKnown(Value &)              whether a number or view follows from the launch
+///   Number rounds(Op &loop, int64_t together)   of a loop whose bounds are known
+///   Number bytesOfView(Value &)        of a view that is known
+///   Number smaller(Number, Number)
+template <typename Domain> class BodyTime {
+public:
+  using Number = typename Domain::Number;
+  /// `together`: programs on one processor; `running`: on all processors.
+  BodyTime(Domain &domain, const TargetFacts &machine, Number together, Number running)
+      : d_(domain), machine_(machine), together_(together), running_(running) {}
+
+  [[nodiscard]] Number time(ir::Block &block) {
+    Number inner = d_.real(0), moved = d_.real(0);
+    double computed = 0;
+    for (ir::Op &op : block.ops()) {
+      if (op.is(ir::OpKind::For) || op.is(ir::OpKind::While))
+        inner = d_.add(inner, loopTime(op));
+      else if (op.is(ir::OpKind::If))
+        inner = d_.add(inner, branchTime(op));
+      moved = d_.add(moved, moveTime(op));
+      computed += arithmeticTime(op, machine_);
+    }
+    const Number alone = d_.mul(d_.real(computed), together_);
+    return d_.add(inner, d_.larger(moved, alone));
+  }
+
+private:
+  /// Rounds of a loop whose length is not known.
+  static constexpr double kRounds = 32;
+
+  Number loopTime(ir::Op &loop) {
+    Number rounds = d_.real(kRounds);
+    // One iteration may do what several of those did that were written; not all of them exist.
+    const int64_t batch = loop.getOr(ir::attr::batch, 1);
+    if (loop.is(ir::OpKind::For) &&
+        llvm::all_of(loop.operands().take_front(3), [&](ir::Value *x) { return d_.isKnown(*x); }))
+      rounds = d_.rounds(loop, batch);
+    Number round = d_.real(0);
+    for (unsigned i = 0; i < loop.numRegions(); ++i)
+      round = d_.add(round, time(loop.body(i)));
+    if (loadsAhead(loop) == Ahead::No)
+      return d_.mul(rounds, d_.mul(round, d_.real(1.0 / double(batch))));
+    return d_.add(d_.mul(rounds, roundAhead(loop, round)), d_.real(startAhead(loop)));
+  }
+
+  Number roundAhead(ir::Op &loop, Number round) {
+    const Timing &timing = machine_.timing;
+    const bool isTma = loadsAhead(loop) == Ahead::Tma;
+    const double bytes = bytesAhead(loop, machine_);
+    const double rate = isTma ? timing.tmaRate : timing.asyncRate;
+    // A stage that is being read is not on its way.
+    const double depth = isTma ? double(std::max<int64_t>(loop.get(ir::attr::stages) - 1, 1))
+                               : double(loop.get(ir::attr::async_stages));
+    const double latency = (isTma ? timing.tmaLatency : timing.asyncLatency) / depth;
+    round = d_.larger(round, d_.mul(d_.real(bytes / rate), together_));
+    round = d_.larger(round, d_.mul(d_.real(bytes / timing.cacheRate), running_));
+    return d_.add(d_.larger(round, d_.real(latency)), d_.real(roundOverhead(loop, machine_)));
+  }
+
+  /// The producer of a ring is already at the next body when the last round of one is computed;
+  /// threads that copy begin anew.
+  [[nodiscard]] double startAhead(const ir::Op &loop) const {
+    return loadsAhead(loop) == Ahead::Threads ? machine_.timing.asyncLoop : machine_.timing.tmaLoop;
+  }
+
+  Number branchTime(ir::Op &branch) {
+    Number then = time(branch.body(0));
+    Number otherwise = branch.numRegions() > 1 ? time(branch.body(1)) : d_.real(0);
+    if (d_.isKnown(*branch.operand(0)))
+      return d_.select(*branch.operand(0), then, otherwise);
+    return d_.larger(then, otherwise);
+  }
+
+  Number bytesOfCopy(ir::Value &from, ir::Value &to) {
+    if (!from.type().isView())
+      return d_.real(bytesOf(from.type()));
+    // What is inside both is copied.
+    if (d_.isKnown(from) && d_.isKnown(to))
+      return d_.smaller(d_.bytesOfView(from), d_.bytesOfView(to));
+    if (d_.isKnown(from) || d_.isKnown(to))
+      return d_.bytesOfView(d_.isKnown(from) ? from : to);
+    return d_.real(guessBytes(from));
+  }
+
+  /// Within own memory there is one way to read and one to write.
+  Number tileTime(ir::Type tile, ir::Type place, double localRate) {
+    if (place.isRemote())
+      return d_.real(bytesOf(tile) / TargetFacts::kThreadsRate);
+    return d_.mul(d_.real(bytesOf(tile) / localRate), together_);
+  }
+
+  Number moveTime(ir::Op &op) {
+    switch (op.kind()) {
+    case ir::OpKind::Load:
+    case ir::OpKind::Gather:
+      // What comes ahead is counted by its loop.
+      if (ir::isStagedLoad(op) || ir::comesVia(op, ir::LoadPath::Threads))
+        return d_.real(0);
+      return tileTime(op.result()->type(), op.operand(0)->type(), 2 * TargetFacts::kLocalRate);
+    case ir::OpKind::Store:
+    case ir::OpKind::Scatter:
+      return tileTime(op.operand(0)->type(), op.operand(1)->type(), machine_.timing.storeRate);
+    case ir::OpKind::Put:
+    case ir::OpKind::PutSignal:
+    case ir::OpKind::Get:
+    case ir::OpKind::ReduceAdd: {
+      const int32_t rate =
+          isBulkCopy(op, machine_) ? TargetFacts::kBulkRate : TargetFacts::kThreadsRate;
+      return d_.mul(bytesOfCopy(*op.operand(0), *op.operand(1)), d_.real(1.0 / rate));
+    }
+    default:
+      return d_.real(0);
+    }
+  }
+
+  Domain &d_;
+  const TargetFacts &machine_;
+  Number together_;
+  Number running_;
+};
+
+} // namespace dtile::model

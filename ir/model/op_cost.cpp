@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Costs of operations by the machine's row.
+#include "ir/model/op_cost.h"
+
+#include "ir/core/elementwise.h"
+
+namespace dtile::model {
+
+using ir::Op;
+using ir::OpKind;
+
+namespace {
+
+/// A dimension of a view whose size is not known.
+constexpr double kExtent = 1024;
+
+/// Bytes of a memory transaction: shorter rows waste the rest.
+constexpr int64_t kLineBytes = 128;
+
+bool isMatrixProduct(const Op &dot) {
+  const unsigned bytes = dtypeBytes(dot.operand(0)->type().dtype());
+  return bytes <= 2 || (dot.has(ir::attr::precision) && bytes == 4);
+}
+
+/// Columns of the sum that one warpgroup or program computes.
+double columnsOf(const Op &dot) { return double(dot.result()->type().shape().back()); }
+
+double productTime(const Op &dot, const TargetFacts &machine) {
+  const ir::Type type = dot.operand(0)->type();
+  const double products = double(dot.result()->type().elements()) * double(type.shape().back());
+  if (!isMatrixProduct(dot))
+    return products / TargetFacts::kElementRate;
+  const bool isGroup = dot.has(ir::attr::warpgroups);
+  const Timing &timing = machine.timing;
+  const double rate = isGroup ? timing.groupRate : timing.warpRate;
+  const double half = isGroup ? timing.groupHalfColumns : timing.warpHalfColumns;
+  // Narrow products wait for the operand that does not get shorter.
+  const double columns = columnsOf(dot);
+  return products * dtypeBytes(type.dtype()) / (2 * rate) * (columns + half) / columns;
+}
+
+bool isAhead(const Op &op) {
+  return (op.is(OpKind::Load) || op.is(OpKind::Gather)) &&
+         (ir::isStagedLoad(op) || ir::comesVia(op, ir::LoadPath::Threads));
+}
+
+} // namespace
+
+bool computes(const Op &op) {
+  switch (op.kind()) {
+  case OpKind::Dot:
+  case OpKind::Reduce:
+  case OpKind::ArgReduce:
+  case OpKind::Scan:
+    return true;
+  case OpKind::Cast:
+  case OpKind::Const:
+  case OpKind::Iota:
+  case OpKind::Splat:
+    return false;
+  default:
+    return op.isPure() && op.numResults() == 1 && op.result()->type().isTile();
+  }
+}
+
+double arithmeticTime(const Op &op, const TargetFacts &machine) {
+  switch (op.kind()) {
+  case OpKind::Dot:
+    return productTime(op, machine);
+  case OpKind::Reduce:
+  case OpKind::ArgReduce:
+  case OpKind::Scan:
+    return double(op.operand(0)->type().elements()) / TargetFacts::kElementRate;
+  case OpKind::Broadcast:
+  case OpKind::Reshape:
+  case OpKind::Trans:
+  case OpKind::Convert:
+    return 0;
+  default:
+    return computes(op) ? double(op.result()->type().elements()) / TargetFacts::kElementRate : 0;
+  }
+}
+
+double bytesOf(ir::Type type) {
+  if (type.isTile() || type.isScalar() || type.isIndex())
+    return double(type.elements()) * dtypeBytes(type.elementOrIndex());
+  return 0;
+}
+
+double guessBytes(const ir::Value &view) {
+  llvm::ArrayRef<int64_t> lengths;
+  llvm::StringRef dims;
+  if (const Op *op = view.definingOp(); op && op->is(OpKind::ViewTile)) {
+    lengths = op->get(ir::attr::lens);
+    dims = op->get(ir::attr::dims);
+  }
+  double bytes = dtypeBytes(view.type().dtype());
+  unsigned named = 0;
+  for (char letter : dims) {
+    if (letter == 'i')
+      continue;
+    ++named;
+    bytes *= letter == 'r' ? double(lengths.consume_front()) : kExtent;
+  }
+  for (; named < view.type().rank(); ++named)
+    bytes *= kExtent;
+  return bytes;
+}
+
+bool isBulkCopy(const Op &op, const TargetFacts &machine) {
+  const ir::Value &source = *op.operand(0);
+  return machine.copyBytes > 0 && source.type().isView() && !op.is(OpKind::ReduceAdd) &&
+         guessBytes(source) >= TargetFacts::kLeastBulkBytes;
+}
+
+bool isSizeArithmetic(const Op &op) {
+  switch (op.kind()) {
+  case OpKind::Const:
+  case OpKind::Rank:
+  case OpKind::NumRanks:
+  case OpKind::ViewSlice:
+  case OpKind::ViewTile:
+  case OpKind::ViewSelect:
+  case OpKind::ViewAt:
+  case OpKind::ViewDim:
+  case OpKind::ViewReshape:
+    return true;
+  default:
+    // Nothing that asks for a library of mathematics.
+    return ir::isElementwise(op.kind()) && !op.result()->type().isTile() &&
+           !isFloat(op.result()->type().elementOrIndex());
+  }
+}
+
+Ahead loadsAhead(const Op &loop) {
+  if (loop.has(ir::attr::stages))
+    return Ahead::Tma;
+  return loop.has(ir::attr::async_stages) ? Ahead::Threads : Ahead::No;
+}
+
+double bytesAhead(Op &loop, const TargetFacts &machine) {
+  double bytes = 0;
+  for (Op &op : loop.body().ops()) {
+    if (!isAhead(op))
+      continue;
+    const ir::Type type = op.result()->type();
+    const int64_t row = type.shape().back() * dtypeBytes(type.dtype());
+    bytes += bytesOf(type) * (row < kLineBytes ? machine.timing.shortRowFactor : 1.0);
+  }
+  return bytes;
+}
+
+double roundOverhead(Op &loop, const TargetFacts &machine) {
+  const Timing &timing = machine.timing;
+  if (loadsAhead(loop) == Ahead::Threads)
+    return timing.asyncRound;
+  // The instructions of a product that a warpgroup issues one after the other, 32 bytes of its
+  // rows each.
+  double instructions = 0;
+  for (const Op &op : loop.body().ops())
+    if (op.is(OpKind::Dot)) {
+      const ir::Type type = op.operand(0)->type();
+      instructions += double(type.shape().back()) * dtypeBytes(type.dtype()) / 32;
+    }
+  return timing.tmaRound + instructions * timing.groupIssue;
+}
+
+} // namespace dtile::model

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What single operations cost on a machine: times of arithmetic, bytes of tiles and views. Times
+// are nanoseconds of one program that has a processor for itself.
+#pragma once
+
+#include "ir/core/ir.h"
+#include "ir/machine/target_facts.h"
+
+namespace dtile::model {
+
+/// Whether an op is arithmetic on tiles.
+[[nodiscard]] bool computes(const ir::Op &op);
+
+/// Arithmetic of an op; 0 for those that only say where elements are.
+[[nodiscard]] double arithmeticTime(const ir::Op &op, const TargetFacts &machine);
+
+/// Bytes of a tile, scalar or index; 0 for everything else.
+[[nodiscard]] double bytesOf(ir::Type type);
+
+/// Bytes of a view as far as the IR says it: dimensions of unknown size are taken as 1024.
+[[nodiscard]] double guessBytes(const ir::Value &view);
+
+/// Whether a put or get is one of memory, large enough for the engine that copies.
+[[nodiscard]] bool isBulkCopy(const ir::Op &op, const TargetFacts &machine);
+
+/// Whether an op gives a number or a view from numbers and views, without looking at memory.
+[[nodiscard]] bool isSizeArithmetic(const ir::Op &op);
+
+/// How the operands of a loop come to shared memory ahead of their use.
+enum class Ahead : uint8_t { No, Tma, Threads };
+[[nodiscard]] Ahead loadsAhead(const ir::Op &loop);
+
+/// Bytes that a round of such a loop brings to shared memory, as the memory system sees them: rows
+/// shorter than a line of 128 bytes cost more than their bytes.
+[[nodiscard]] double bytesAhead(ir::Op &loop, const TargetFacts &machine);
+
+/// What a round costs besides arithmetic and bytes: barriers, and the issue of its instructions.
+[[nodiscard]] double roundOverhead(ir::Op &loop, const TargetFacts &machine);
+
+} // namespace dtile::model

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// `BM = auto`: where it may stand, which values it allows, and what the kernel uses it for.
+#include "sema/declarations/choices.h"
+
+#include "frontend/ast/ast_visitor.h"
+#include "sema/checker.h"
+
+#include "llvm/ADT/StringSet.h"
+
+namespace dtile::sema {
+
+namespace {
+
+constexpr llvm::StringLiteral kAuto = "auto";
+constexpr int64_t kUnchosen = 64;
+
+bool isAutoName(const ast::Expr *expr) {
+  const auto *name = llvm::dyn_cast_or_null<ast::NameExpr>(expr);
+  return name != nullptr && name->name == kAuto;
+}
+
+/// The names that expressions and statements mention, and whether they reach other ranks.
+struct Mentions : ast::Walker<Mentions> {
+  using Walker::visit;
+  bool visit(const ast::NameExpr &name) {
+    names.insert(name.name);
+    return true;
+  }
+  bool visit(const ast::RemoteExpr &) {
+    isRemote = true;
+    return true;
+  }
+  llvm::StringSet<> names;
+  bool isRemote = false;
+};
+
+/// The names that steps of loops mention.
+struct LoopSteps : ast::Walker<LoopSteps> {
+  using Walker::visit;
+  bool visit(const ast::ForStmt &loop) {
+    steps.walk(loop.dim.step);
+    return true;
+  }
+  Mentions steps;
+};
+
+/// Objects that other ranks reach: their sizes must be the same on all of them.
+bool isSeenByRanks(const ast::Param &param) {
+  return param.mode == ast::ParamMode::Symm || param.mode == ast::ParamMode::ScratchSymm ||
+         (param.type != nullptr && param.type->name.name == "signal");
+}
+
+/// What the text of a kernel uses names for.
+class Uses {
+public:
+  explicit Uses(const ast::KernelDecl &kernel) {
+    for (const ast::Param &param : kernel.params)
+      if (isSeenByRanks(param) && param.type != nullptr)
+        for (const ast::Expr *size : param.type->shape)
+          shared_.walk(size);
+    for (const ast::Stmt *stmt : kernel.prologue)
+      shared_.walk(stmt);
+    for (const ast::Role *role : kernel.roles)
+      add(*role);
+  }
+  [[nodiscard]] Choice::Use use(llvm::StringRef name) const {
+    if (blocks_.names.contains(name))
+      return Choice::Use::Block;
+    if (loops_.steps.names.contains(name))
+      return Choice::Use::Loop;
+    return programs_.names.contains(name) ? Choice::Use::Programs : Choice::Use::Other;
+  }
+  [[nodiscard]] bool isShared(llvm::StringRef name) const { return shared_.names.contains(name); }
+
+private:
+  void add(const ast::Role &role) {
+    Mentions all;
+    add(role.over, all);
+    for (const ast::Stmt *stmt : role.body->statements) {
+      all.walk(stmt);
+      loops_.walk(stmt);
+    }
+    if (all.isRemote)
+      for (const auto &name : all.names)
+        shared_.names.insert(name.first());
+    if (role.whenAll != nullptr)
+      add(*role.whenAll);
+  }
+  void add(const ast::OverClause *over, Mentions &all) {
+    if (over == nullptr)
+      return;
+    for (const ast::IterDim &dim : over->dims) {
+      blocks_.walk(dim.step);
+      all.walk(dim.domain);
+      all.walk(dim.step);
+    }
+    programs_.walk(over->programs);
+  }
+
+  Mentions blocks_, programs_, shared_;
+  LoopSteps loops_;
+};
+
+} // namespace
+
+bool isChoice(const ModuleInfo &home, const ast::GenericParam &generic) {
+  const ast::Expr *value = generic.defaultValue;
+  if (const auto *call = llvm::dyn_cast_or_null<ast::CallExpr>(value))
+    value = call->callee;
+  return isAutoName(value) && home.names.count(kAuto) == 0;
+}
+
+std::optional<std::vector<int64_t>> allowedValues(Context &context, ModuleInfo &home,
+                                                  const ast::GenericParam &generic) {
+  std::vector<int64_t> values;
+  const auto *call = llvm::dyn_cast<ast::CallExpr>(generic.defaultValue);
+  if (call == nullptr)
+    return values;
+  Checker checker(context, home);
+  checker.scope.push();
+  for (const ast::Arg &arg : call->args) {
+    if (!arg.label.name.empty()) {
+      context.report(arg.value->range, diag::bad_choice, generic.name.name,
+                     "takes values without names");
+      return std::nullopt;
+    }
+    const std::optional<GenericValue> value =
+        checker.genericValue(arg.value, GenericValue::Kind::Int);
+    if (!value)
+      return std::nullopt;
+    if (llvm::is_contained(values, value->intValue)) {
+      context.report(arg.value->range, diag::bad_choice, generic.name.name,
+                     "names " + std::to_string(value->intValue) + " twice");
+      return std::nullopt;
+    }
+    values.push_back(value->intValue);
+  }
+  if (!values.empty())
+    return values;
+  context.report(call->range, diag::bad_choice, generic.name.name,
+                 "allows no value; write `auto` for any, or name some: `auto(64, 128)`");
+  return std::nullopt;
+}
+
+GenericValue unchosenValue(Context &context, ModuleInfo &home, const ast::GenericParam &generic) {
+  GenericValue value{.kind = GenericValue::Kind::Int, .intValue = kUnchosen};
+  if (const auto allowed = allowedValues(context, home, generic); allowed && !allowed->empty())
+    value.intValue = allowed->front();
+  return value;
+}
+
+GenericValue usualValue(const Choice &choice) {
+  GenericValue value{.kind = GenericValue::Kind::Int, .intValue = kUnchosen};
+  if (!choice.allowed.empty())
+    value.intValue = choice.allowed.front();
+  else if (choice.use == Choice::Use::Programs)
+    value.intValue = 8;
+  return value;
+}
+
+void checkChoices(Context &context, ModuleInfo &home, const ast::KernelDecl &kernel) {
+  for (const ast::GenericParam &generic : kernel.generics) {
+    if (!isChoice(home, generic))
+      continue;
+    if (genericKind(generic) != GenericValue::Kind::Int) {
+      context.report(generic.range, diag::bad_choice, generic.name.name, "is no number");
+      continue;
+    }
+    if (!allowedValues(context, home, generic))
+      continue;
+    for (const ast::Param &param : kernel.params) {
+      const bool isPassed = param.mode != ast::ParamMode::ScratchSymm && param.type != nullptr &&
+                            param.type->name.name != "signal";
+      Mentions sizes;
+      if (isPassed)
+        for (const ast::Expr *size : param.type->shape)
+          sizes.walk(size);
+      if (sizes.names.contains(generic.name.name))
+        context.report(generic.range, diag::choice_in_shape, generic.name.name, param.name.name)
+            .note(param.range, diag::note_declared_here, param.name.name);
+    }
+  }
+}
+
+void rejectChoices(Context &context, ModuleInfo &home, const ast::FnDecl &fn) {
+  for (const ast::GenericParam &generic : fn.generics)
+    if (isChoice(home, generic))
+      context.report(generic.range, diag::choice_of_function, generic.name.name, fn.name.name);
+}
+
+std::vector<Choice> choicesOf(Context &context, ModuleInfo &home, const ast::KernelDecl &kernel) {
+  std::vector<Choice> choices;
+  const Uses uses(kernel);
+  for (const ast::GenericParam &generic : kernel.generics) {
+    if (!isChoice(home, generic))
+      continue;
+    Choice choice;
+    choice.name = generic.name.name.str();
+    choice.range = generic.range;
+    choice.allowed = allowedValues(context, home, generic).value_or(std::vector<int64_t>());
+    choice.use = uses.use(generic.name.name);
+    choice.isShared = uses.isShared(generic.name.name);
+    choices.push_back(std::move(choice));
+  }
+  return choices;
+}
+
+} // namespace dtile::sema
