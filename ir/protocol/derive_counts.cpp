@@ -6,8 +6,9 @@
 // notifies that all
 //   ranks together send to that cell of this rank. A notify site is an equation system: its target
 //   rank equals `rank`, its cell the asked one, over the unknowns source rank, tile numbers and
-//   loop positions. Unknowns that the equations determine are solved for; unknowns that nothing
-//   mentions multiply the count; what is left is enumerated by loops. Conditions around the notify
+//   loop positions. Unknowns that the equations determine are solved for (count_equations.h);
+//   unknowns that nothing mentions multiply the count, as does one of which inequalities leave an
+//   interval; what is left is enumerated by loops. Conditions around the notify
 //   are asked at the solution. A target that is one of two values is two sites.
 // Why: nobody writes a count by hand, and a wait is right whatever the tile sizes are.
 // Leaves alone: signals with a notify whose place or condition depends on data (loads): their waits
@@ -15,8 +16,8 @@
 //   `count:`, which is reported here.
 #include "frontend/base/check.h"
 #include "frontend/base/diagnostics.h"
-#include "ir/analysis/algebra/polynomial.h"
 #include "ir/core/tile_order.h"
+#include "ir/protocol/count_equations.h"
 #include "ir/transform/pass.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -27,37 +28,6 @@ namespace {
 
 using namespace dtile::ir;
 
-/// One unknown of a notify site: values 0 … extent - 1.
-struct Unknown {
-  AtomId atom;
-  Polynomial extent;
-  /// Set once an equation gives its value.
-  std::optional<Polynomial> solution = {};
-};
-
-/// `value == target`, or, where `below` is set, target in [value, below).
-struct Equation {
-  Polynomial value;
-  Polynomial target;
-  std::optional<Polynomial> below = {};
-};
-
-/// A condition around the notify: the bool value, and whether it must be true.
-struct Guard {
-  Value *condition;
-  bool wanted;
-};
-
-/// Everything about one notify site, in polynomials.
-struct Site {
-  std::vector<Unknown> unknowns;
-  std::vector<Equation> equations;
-  std::vector<Guard> guards;
-  /// At least zero in this site: how what its equations choose between came out.
-  std::vector<Polynomial> conditions;
-  Polynomials::Environment environment;
-};
-
 /// Derives the count of one signal.
 class CountDeriver {
 public:
@@ -67,33 +37,36 @@ public:
   Op *run(llvm::ArrayRef<Op *> sites);
 
 private:
-  bool collect(Op &notify, Site &site);
-  bool collectEnclosing(Op &notify, Site &site);
-  bool collectTarget(Value *cells, Site &site);
-  bool addUnknown(Site &site, Value *position, Value *lo, Value *hi, Value *step);
-  void splitChoices(Site site, std::vector<Site> &split);
-  void addCondition(Site &site, const Polynomial &condition) const;
-  bool isDataFree(const Polynomial &p, const Site &site) const;
-  bool isDataFree(Value *condition, Site &site);
-  bool solveOne(Site &site, bool onlyDirect);
-  void solveAll(Site &site);
-  Value *emitSite(Site &site);
-  Value *emitCount(Site &site, llvm::DenseMap<AtomId, Value *> bound, size_t nextEnumerated,
-                   const std::vector<size_t> &enumerated, const std::vector<size_t> &free);
-  Value *emitMatches(Site &site, llvm::DenseMap<AtomId, Value *> &bound);
-  Value *emitGuard(Value *condition, Site &site, const llvm::DenseMap<AtomId, Value *> &bound,
+  bool collect(Op &notify, CountSite &site);
+  bool collectEnclosing(Op &notify, CountSite &site);
+  bool collectTarget(Value *cells, CountSite &site);
+  bool addComparison(const Value &condition, bool wanted, CountSite &site);
+  bool addUnknown(CountSite &site, Value *position, Value *lo, Value *hi, Value *step);
+  void splitChoices(CountSite site, std::vector<CountSite> &split);
+  void addCondition(CountSite &site, const Polynomial &condition) const;
+  bool isDataFree(const Polynomial &p, const CountSite &site) const;
+  bool isDataFree(Value *condition, CountSite &site);
+  Value *emitSite(CountSite &site);
+  Value *emitCount(CountSite &site, llvm::DenseMap<AtomId, Value *> bound, size_t next,
+                   const std::vector<size_t> &enumerated, const Unknown *counted,
+                   const std::vector<size_t> &free);
+  Value *emitProduct(CountSite &site, const llvm::DenseMap<AtomId, Value *> &bound,
+                     const Unknown *counted, const std::vector<size_t> &free);
+  Value *emitMatches(CountSite &site, llvm::DenseMap<AtomId, Value *> bound,
+                     std::optional<AtomId> counted);
+  Value *emitAtLeastZero(const Polynomial &p, const llvm::DenseMap<AtomId, Value *> &bound);
+  Value *emitGuard(Value *condition, CountSite &site, const llvm::DenseMap<AtomId, Value *> &bound,
                    llvm::DenseMap<Value *, Value *> &done);
   Value *both(Value *a, Value *b) { return builder_.value(OpKind::And, {a, b}); }
 
   Builder builder_;
   Op &signal_;
   Polynomials polys_;
-  std::vector<Polynomial> mustBeZero_;
   /// Sizes that the kernel has at hand before the signal.
   llvm::DenseMap<AtomId, Value *> given_;
 };
 
-bool CountDeriver::addUnknown(Site &site, Value *position, Value *lo, Value *hi, Value *step) {
+bool CountDeriver::addUnknown(CountSite &site, Value *position, Value *lo, Value *hi, Value *step) {
   Polynomial first = polys_.of(lo, site.environment);
   Polynomial stride = polys_.of(step, site.environment);
   Polynomial length = polys_.of(hi, site.environment) - first;
@@ -109,8 +82,32 @@ bool CountDeriver::addUnknown(Site &site, Value *position, Value *lo, Value *hi,
   return true;
 }
 
+/// A comparison of numbers as a condition or an equation; false where it is something else.
+bool CountDeriver::addComparison(const Value &condition, bool wanted, CountSite &site) {
+  const Op *op = condition.definingOp();
+  if (!op || !op->is(OpKind::Cmp) || !op->operand(0)->type().isIndex())
+    return false;
+  const Polynomial difference =
+      polys_.of(op->operand(0), site.environment) - polys_.of(op->operand(1), site.environment);
+  const Polynomial opposite = Polynomial() - difference, one(1);
+  const llvm::StringRef pred = op->get(attr::pred);
+  if (pred == (wanted ? "ge" : "lt"))
+    site.conditions.push_back(difference);
+  else if (pred == (wanted ? "gt" : "le"))
+    site.conditions.push_back(difference - one);
+  else if (pred == (wanted ? "le" : "gt"))
+    site.conditions.push_back(opposite);
+  else if (pred == (wanted ? "lt" : "ge"))
+    site.conditions.push_back(opposite - one);
+  else if (pred == (wanted ? "eq" : "ne"))
+    site.equations.push_back({difference, Polynomial()});
+  else
+    return false;
+  return true;
+}
+
 /// Unknowns from the space and the loops around, outermost first, and guards from the ifs.
-bool CountDeriver::collectEnclosing(Op &notify, Site &site) {
+bool CountDeriver::collectEnclosing(Op &notify, CountSite &site) {
   llvm::SmallVector<std::pair<Op *, Op *>, 8> around;
   for (Op *op = &notify; Op *parent = op->parentOp(); op = parent)
     around.push_back({parent, op});
@@ -126,7 +123,8 @@ bool CountDeriver::collectEnclosing(Op &notify, Site &site) {
     } else if (op->is(OpKind::If)) {
       bool inThen = inner->parentBlock() == &op->body(0);
       if (isDataFree(op->operand(0), site)) {
-        site.guards.push_back({op->operand(0), inThen});
+        if (!addComparison(*op->operand(0), inThen, site))
+          site.guards.push_back({op->operand(0), inThen});
         continue;
       }
       // `a && b` is an `if`, which is no pure op.
@@ -142,7 +140,7 @@ bool CountDeriver::collectEnclosing(Op &notify, Site &site) {
 }
 
 /// The equations that say which cell of which rank is notified.
-bool CountDeriver::collectTarget(Value *cells, Site &site) {
+bool CountDeriver::collectTarget(Value *cells, CountSite &site) {
   // Walk from the slice towards the parameter; slices of slices are composed per dimension.
   llvm::SmallVector<Op *, 4> chain;
   Value *value = cells;
@@ -204,7 +202,7 @@ bool CountDeriver::collectTarget(Value *cells, Site &site) {
   return true;
 }
 
-bool CountDeriver::collect(Op &notify, Site &site) {
+bool CountDeriver::collect(Op &notify, CountSite &site) {
   // The source rank is an unknown like the others; `rank` in the notifying body is it.
   AtomId source = polys_.fresh(Polynomial::atom(polys_.numRanks()));
   site.unknowns.push_back({.atom = source, .extent = Polynomial::atom(polys_.numRanks())});
@@ -215,7 +213,7 @@ bool CountDeriver::collect(Op &notify, Site &site) {
 
 /// Where an equation is about one of two values (`next == W ? 0 : next`), the site is two: in each
 /// the equation is simple. All of them together are the notify.
-void CountDeriver::splitChoices(Site site, std::vector<Site> &split) {
+void CountDeriver::splitChoices(CountSite site, std::vector<CountSite> &split) {
   constexpr size_t kMost = 32;
   llvm::SmallVector<AtomId, 8> unknowns;
   for (const Unknown &unknown : site.unknowns)
@@ -231,7 +229,7 @@ void CountDeriver::splitChoices(Site site, std::vector<Site> &split) {
   }
   const Polynomials::Atom atom = polys_.atom(*id);
   for (const bool isFirst : {true, false}) {
-    Site one = site;
+    CountSite one = site;
     const Polynomial &value = isFirst ? atom.lhs : atom.rhs;
     for (Equation &equation : one.equations) {
       equation.value = polys_.substitute(equation.value, *id, value);
@@ -244,7 +242,7 @@ void CountDeriver::splitChoices(Site site, std::vector<Site> &split) {
 }
 
 /// Two conditions that are opposites are an equation.
-void CountDeriver::addCondition(Site &site, const Polynomial &condition) const {
+void CountDeriver::addCondition(CountSite &site, const Polynomial &condition) const {
   const auto opposite = llvm::find_if(
       site.conditions, [&](const Polynomial &known) { return known.isOpposite(condition); });
   if (opposite == site.conditions.end()) {
@@ -256,7 +254,7 @@ void CountDeriver::addCondition(Site &site, const Polynomial &condition) const {
 }
 
 /// Nothing in it comes from memory or from another op that a polynomial cannot say.
-bool CountDeriver::isDataFree(const Polynomial &p, const Site &site) const {
+bool CountDeriver::isDataFree(const Polynomial &p, const CountSite &site) const {
   std::vector<AtomId> atoms;
   polys_.collectAtoms(p, atoms);
   for (AtomId id : atoms) {
@@ -272,7 +270,7 @@ bool CountDeriver::isDataFree(const Polynomial &p, const Site &site) const {
   return true;
 }
 
-bool CountDeriver::isDataFree(Value *condition, Site &site) {
+bool CountDeriver::isDataFree(Value *condition, CountSite &site) {
   if (condition->type().isIndex())
     return isDataFree(polys_.of(condition, site.environment), site);
   Op *op = condition->definingOp();
@@ -284,59 +282,8 @@ bool CountDeriver::isDataFree(Value *condition, Site &site) {
   return true;
 }
 
-/// Solves one equation for one unknown, and puts the solution in everywhere. Where `onlyDirect` is
-/// set, only an equation that is the unknown itself.
-bool CountDeriver::solveOne(Site &site, bool onlyDirect) {
-  for (Equation &equation : site.equations) {
-    if (equation.below)
-      continue;
-    for (Unknown &unknown : site.unknowns) {
-      if (unknown.solution || !polys_.mentions(equation.value, unknown.atom))
-        continue;
-      if (onlyDirect && equation.value.asAtom() != unknown.atom)
-        continue;
-      std::vector<Polynomial> conditions;
-      std::optional<Polynomial> answer =
-          polys_.solve(equation.value, equation.target, unknown.atom, conditions);
-      // An unknown must not end up in its own extent.
-      const bool isCircular = llvm::any_of(site.unknowns, [&](const Unknown &other) {
-        return !other.solution && polys_.mentions(other.extent, unknown.atom) &&
-               polys_.mentions(answer.value_or(Polynomial()), other.atom);
-      });
-      if (!answer || isCircular)
-        continue;
-      unknown.solution = answer;
-      mustBeZero_.insert(mustBeZero_.end(), conditions.begin(), conditions.end());
-      auto replace = [&](Polynomial &p) { p = polys_.substitute(p, unknown.atom, *answer); };
-      for (Equation &other : site.equations) {
-        replace(other.value);
-        if (other.below)
-          replace(*other.below);
-      }
-      for (Unknown &other : site.unknowns) {
-        replace(other.extent);
-        if (other.solution && &other != &unknown)
-          replace(*other.solution);
-      }
-      for (Polynomial &condition : mustBeZero_)
-        replace(condition);
-      for (Polynomial &condition : site.conditions)
-        replace(condition);
-      return true;
-    }
-  }
-  return false;
-}
-
-/// Takes values of unknowns from equations until no equation gives another one. Equations that name
-/// an unknown go first: they leave the others simple.
-void CountDeriver::solveAll(Site &site) {
-  while (solveOne(site, true) || solveOne(site, false)) {
-  }
-}
-
 /// The guard's value where unknowns have the values in `bound`; pure ops are copied.
-Value *CountDeriver::emitGuard(Value *condition, Site &site,
+Value *CountDeriver::emitGuard(Value *condition, CountSite &site,
                                const llvm::DenseMap<AtomId, Value *> &bound,
                                llvm::DenseMap<Value *, Value *> &done) {
   if (condition->type().isIndex())
@@ -354,39 +301,43 @@ Value *CountDeriver::emitGuard(Value *condition, Site &site,
   return done[condition] = copy->result(condition->index());
 }
 
-/// A bool: solutions lie in their extents, remaining equations hold, guards are as wanted.
-Value *CountDeriver::emitMatches(Site &site, llvm::DenseMap<AtomId, Value *> &bound) {
-  Value *matches = builder_.constBool(true);
-  for (Unknown &unknown : site.unknowns) {
-    if (!unknown.solution)
-      continue;
-    Value *value = polys_.emit(builder_, *unknown.solution, bound);
-    bound[unknown.atom] = value;
-    // A remainder lies in its extent by itself.
-    std::optional<AtomId> single = unknown.solution->asAtom();
-    if (single && polys_.atom(*single).extent == unknown.extent)
-      continue;
-    Value *extent = polys_.emit(builder_, unknown.extent, bound);
-    matches = both(matches, builder_.cmp("ge", value, builder_.constIndex(0)));
-    matches = both(matches, builder_.cmp("lt", value, extent));
+Value *CountDeriver::emitAtLeastZero(const Polynomial &p,
+                                     const llvm::DenseMap<AtomId, Value *> &bound) {
+  // What is subtracted stands on the other side; 1 of it makes it less.
+  std::vector<Polynomial::Term> added, subtracted;
+  bool isLess = false;
+  for (const auto &[monomial, coefficient] : p.terms()) {
+    isLess |= monomial.empty() && coefficient < 0;
+    if (coefficient > 0)
+      added.emplace_back(monomial, coefficient);
+    else
+      subtracted.emplace_back(monomial, -coefficient - (monomial.empty() ? 1 : 0));
   }
-  for (const Polynomial &condition : mustBeZero_)
+  Value *large = polys_.emit(builder_, Polynomial::sumOf(std::move(added)), bound);
+  Value *small = polys_.emit(builder_, Polynomial::sumOf(std::move(subtracted)), bound);
+  return isLess ? builder_.cmp("lt", small, large) : builder_.cmp("ge", large, small);
+}
+
+/// A bool: solutions lie in their extents, remaining equations hold, guards are as wanted; but for
+/// what `counted` has a part in.
+Value *CountDeriver::emitMatches(CountSite &site, llvm::DenseMap<AtomId, Value *> bound,
+                                 std::optional<AtomId> counted) {
+  Value *matches = builder_.constBool(true);
+  for (const Polynomial &inequality : inequalitiesOf(polys_, site))
+    if (!counted || !polys_.mentions(inequality, *counted))
+      matches = both(matches, emitAtLeastZero(inequality, bound));
+  for (const Polynomial &condition : site.mustBeZero)
     matches = both(matches, builder_.cmp("eq", polys_.emit(builder_, condition, bound),
                                          builder_.constIndex(0)));
-  for (Equation &equation : site.equations) {
-    Value *value = polys_.emit(builder_, equation.value, bound);
-    Value *target = polys_.emit(builder_, equation.target, bound);
-    if (equation.below) {
-      matches = both(matches, builder_.cmp("le", value, target));
-      matches =
-          both(matches, builder_.cmp("lt", target, polys_.emit(builder_, *equation.below, bound)));
-    } else if (!(equation.value == equation.target)) {
-      matches = both(matches, builder_.cmp("eq", value, target));
-    }
-  }
-  for (const Polynomial &condition : site.conditions)
-    matches = both(matches, builder_.cmp("ge", polys_.emit(builder_, condition, bound),
-                                         builder_.constIndex(0)));
+  for (const Equation &equation : site.equations)
+    if (!equation.below && !(equation.value == equation.target))
+      matches = both(matches, builder_.cmp("eq", polys_.emit(builder_, equation.value, bound),
+                                           polys_.emit(builder_, equation.target, bound)));
+  if (site.guards.empty())
+    return matches;
+  for (const Unknown &unknown : site.unknowns)
+    if (unknown.solution)
+      bound[unknown.atom] = polys_.emit(builder_, *unknown.solution, bound);
   llvm::DenseMap<Value *, Value *> done;
   for (const Guard &guard : site.guards) {
     Value *value = emitGuard(guard.condition, site, bound, done);
@@ -397,20 +348,43 @@ Value *CountDeriver::emitMatches(Site &site, llvm::DenseMap<AtomId, Value *> &bo
   return matches;
 }
 
-/// Loops over the unknowns that are left, innermost: matches ? product of free extents : 0.
-Value *CountDeriver::emitCount(Site &site, llvm::DenseMap<AtomId, Value *> bound, size_t next,
-                               const std::vector<size_t> &enumerated,
-                               const std::vector<size_t> &free) {
+/// matches ? product of free extents and values of `counted` : 0.
+Value *CountDeriver::emitProduct(CountSite &site, const llvm::DenseMap<AtomId, Value *> &bound,
+                                 const Unknown *counted, const std::vector<size_t> &free) {
   Value *zero = builder_.constIndex(0);
-  if (next == enumerated.size()) {
-    Value *matches = emitMatches(site, bound);
-    Value *count = builder_.constIndex(1);
-    for (size_t i : free) {
-      Value *extent = polys_.emit(builder_, site.unknowns[i].extent, bound);
-      count = builder_.mul(count, builder_.max(extent, zero));
+  Value *count = builder_.constIndex(1);
+  std::optional<AtomId> atom;
+  if (counted) {
+    const std::optional<CountInterval> interval = intervalOf(polys_, site, *counted);
+    DTILE_CHECK(interval, "what is counted has an interval");
+    Value *low = nullptr, *high = nullptr;
+    for (const Polynomial &p : interval->low) {
+      Value *bottom = polys_.emit(builder_, p, bound);
+      low = low ? builder_.max(low, bottom) : bottom;
     }
-    return builder_.value(OpKind::Select, {matches, count, zero}, count->type());
+    for (const Polynomial &p : interval->high) {
+      Value *top = polys_.emit(builder_, p, bound);
+      high = high ? builder_.min(high, top) : top;
+    }
+    Value *values = builder_.add(builder_.sub(high, low), count);
+    count = builder_.max(values, zero);
+    atom = counted->atom;
   }
+  for (size_t i : free) {
+    Value *extent = polys_.emit(builder_, site.unknowns[i].extent, bound);
+    count = builder_.mul(count, builder_.max(extent, zero));
+  }
+  Value *matches = emitMatches(site, bound, atom);
+  return builder_.value(OpKind::Select, {matches, count, zero}, count->type());
+}
+
+/// Loops over the unknowns that are left, around the product.
+Value *CountDeriver::emitCount(CountSite &site, llvm::DenseMap<AtomId, Value *> bound, size_t next,
+                               const std::vector<size_t> &enumerated, const Unknown *counted,
+                               const std::vector<size_t> &free) {
+  if (next == enumerated.size())
+    return emitProduct(site, bound, counted, free);
+  Value *zero = builder_.constIndex(0);
   Unknown &unknown = site.unknowns[enumerated[next]];
   Value *extent = polys_.emit(builder_, unknown.extent, bound);
   Op *loop = builder_.op(OpKind::For, {zero, extent, builder_.constIndex(1), zero},
@@ -420,14 +394,13 @@ Value *CountDeriver::emitCount(Site &site, llvm::DenseMap<AtomId, Value *> bound
   Value *sum = loop->body().addArgument(builder_.types().index(), "count");
   builder_.setInsertionPointToEnd(loop->body());
   bound[unknown.atom] = position;
-  Value *inner = emitCount(site, bound, next + 1, enumerated, free);
+  Value *inner = emitCount(site, bound, next + 1, enumerated, counted, free);
   builder_.op(OpKind::Yield, {builder_.add(sum, inner)});
   return loop->result();
 }
 
-Value *CountDeriver::emitSite(Site &site) {
-  mustBeZero_.clear();
-  solveAll(site);
+Value *CountDeriver::emitSite(CountSite &site) {
+  solveSite(polys_, site);
   // An unknown matters where an equation, a guard, or the extent of another unknown depends on it.
   std::vector<size_t> enumerated, free;
   for (size_t i = 0; i < site.unknowns.size(); ++i) {
@@ -441,12 +414,19 @@ Value *CountDeriver::emitSite(Site &site) {
     for (const Unknown &other : site.unknowns)
       matters |= polys_.mentions(other.extent, unknown.atom) ||
                  (other.solution && polys_.mentions(*other.solution, unknown.atom));
-    for (const std::vector<Polynomial> *conditions : {&mustBeZero_, &site.conditions})
+    for (const std::vector<Polynomial> *conditions : {&site.mustBeZero, &site.conditions})
       for (const Polynomial &condition : *conditions)
         matters |= polys_.mentions(condition, unknown.atom);
     (matters ? enumerated : free).push_back(i);
   }
-  return emitCount(site, given_, 0, enumerated, free);
+  // One whose values are an interval needs no loop. It is the innermost: others may bound it.
+  const Unknown *counted = nullptr;
+  for (size_t i = enumerated.size(); i-- > 0 && !counted;)
+    if (intervalOf(polys_, site, site.unknowns[enumerated[i]])) {
+      counted = &site.unknowns[enumerated[i]];
+      enumerated.erase(enumerated.begin() + ptrdiff_t(i));
+    }
+  return emitCount(site, given_, 0, enumerated, counted, free);
 }
 
 Op *CountDeriver::run(llvm::ArrayRef<Op *> sites) {
@@ -454,9 +434,9 @@ Op *CountDeriver::run(llvm::ArrayRef<Op *> sites) {
   if (body.numArguments() == 0)
     for (unsigned d = 0; d < signal_.numOperands(); ++d)
       body.addArgument(builder_.types().index(), "c" + std::to_string(d));
-  std::vector<Site> collected;
+  std::vector<CountSite> collected;
   for (Op *notify : sites) {
-    Site site;
+    CountSite site;
     if (collect(*notify, site)) {
       splitChoices(std::move(site), collected);
       continue;
@@ -473,7 +453,7 @@ Op *CountDeriver::run(llvm::ArrayRef<Op *> sites) {
   }
   builder_.setInsertionPointToEnd(body);
   Value *total = builder_.constIndex(0);
-  for (Site &site : collected)
+  for (CountSite &site : collected)
     total = builder_.add(total, emitSite(site));
   builder_.op(OpKind::Yield, {total});
   return nullptr;

@@ -549,13 +549,13 @@ std::optional<Polynomial> Polynomials::solve(const Polynomial &p, const Polynomi
       mustBeZero.push_back(remainder);
     return div(numerator, factor);
   }
-  // rem(±variable + others, n) == target, with the variable taking each residue of n once.
+  // rem(±variable + others, n) == target, with the variable taking each residue of n once at most.
   std::optional<AtomId> single = p.asAtom();
   if (!single)
     return std::nullopt;
   const Atom &a = atoms_[*single];
   if (a.kind != AtomKind::Rem || mentions(a.rhs, variable) || !atoms_[variable].extent ||
-      *atoms_[variable].extent != a.rhs)
+      a.rhs.constantAbove(*atoms_[variable].extent).value_or(-1) < 0)
     return std::nullopt;
   std::vector<Polynomial> inner;
   std::optional<Polynomial> unreduced = solve(a.lhs, target, variable, inner);

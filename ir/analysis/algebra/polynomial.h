@@ -159,8 +159,8 @@ public:
   /// Replaces an atom everywhere.
   Polynomial substitute(const Polynomial &p, AtomId id, const Polynomial &by);
   /// Solves p == target for the variable, which must occur outside opaque atoms linearly, or in the
-  /// form rem(variable + rest, n) with extent n of the variable. Conditions that make the answer
-  /// right are appended (each must be zero).
+  /// form rem(variable + rest, n) with an extent of the variable of n or a number less. Conditions
+  /// that make the answer right are appended (each must be zero); it must lie in the extent.
   std::optional<Polynomial> solve(const Polynomial &p, const Polynomial &target, AtomId variable,
                                   std::vector<Polynomial> &mustBeZero);
 

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Solves the equations of a notify for tile numbers and loop positions.
+#include "ir/protocol/count_equations.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+namespace dtile::passes {
+
+using namespace dtile::ir;
+
+namespace {
+
+/// Solves the equations of one site.
+class Solver {
+public:
+  Solver(Polynomials &polys, CountSite &site) : polys_(polys), site_(site) {}
+
+  /// Solves one equation for one unknown, and puts the solution in everywhere. Where `onlyDirect`
+  /// is set, only an equation that is the unknown itself.
+  bool solveOne(bool onlyDirect);
+  /// Takes the last digit from an equation `n * more + digit == target`, whose digit is an unknown
+  /// of extent n.
+  bool solveDigit();
+  /// Writes an unknown whose quotient or remainder by some n an equation names as n * q + r.
+  bool splitUnknown();
+
+private:
+  [[nodiscard]] bool isOpen(const Polynomial &p) const {
+    return llvm::any_of(site_.unknowns, [&](const Unknown &unknown) {
+      return !unknown.solution && polys_.mentions(p, unknown.atom);
+    });
+  }
+  [[nodiscard]] bool isPositive(const Polynomial &p) const;
+  [[nodiscard]] bool splitsBy(const Unknown &unknown, const Polynomial &divisor);
+  /// The number by which an equation divides an unknown, where it has nothing but the unknown and
+  /// multiples of that number there.
+  std::optional<Polynomial> divisorOf(const Polynomial &p, const Unknown &unknown);
+  void replace(AtomId atom, const Polynomial &by);
+
+  Polynomials &polys_;
+  CountSite &site_;
+};
+
+void Solver::replace(AtomId atom, const Polynomial &by) {
+  const auto in = [&](Polynomial &p) { p = polys_.substitute(p, atom, by); };
+  for (Equation &equation : site_.equations) {
+    in(equation.value);
+    if (equation.below)
+      in(*equation.below);
+  }
+  for (Unknown &other : site_.unknowns) {
+    in(other.extent);
+    if (other.solution && other.atom != atom)
+      in(*other.solution);
+  }
+  for (std::vector<Polynomial> *conditions : {&site_.mustBeZero, &site_.conditions})
+    for (Polynomial &condition : *conditions)
+      in(condition);
+}
+
+bool Solver::solveOne(bool onlyDirect) {
+  for (Equation &equation : site_.equations) {
+    if (equation.below)
+      continue;
+    for (Unknown &unknown : site_.unknowns) {
+      if (unknown.solution || !polys_.mentions(equation.value, unknown.atom))
+        continue;
+      if (onlyDirect && equation.value.asAtom() != unknown.atom)
+        continue;
+      std::vector<Polynomial> conditions;
+      std::optional<Polynomial> answer =
+          polys_.solve(equation.value, equation.target, unknown.atom, conditions);
+      // An unknown must not end up in its own extent.
+      const bool isCircular = llvm::any_of(site_.unknowns, [&](const Unknown &other) {
+        return !other.solution && polys_.mentions(other.extent, unknown.atom) &&
+               polys_.mentions(answer.value_or(Polynomial()), other.atom);
+      });
+      if (!answer || isCircular)
+        continue;
+      unknown.solution = answer;
+      llvm::append_range(site_.mustBeZero, conditions);
+      replace(unknown.atom, *answer);
+      return true;
+    }
+  }
+  return false;
+}
+
+/// A number of ranks, or a positive constant, or a product of such.
+bool Solver::isPositive(const Polynomial &p) const {
+  return !p.isZero() && llvm::all_of(p.terms(), [&](const Polynomial::Term &term) {
+    return term.second > 0 &&
+           llvm::all_of(term.first, [&](AtomId id) { return id == polys_.numRanks(); });
+  });
+}
+
+bool Solver::solveDigit() {
+  for (Equation &equation : site_.equations) {
+    if (equation.below || isOpen(equation.target))
+      continue;
+    for (Unknown &unknown : site_.unknowns) {
+      const Polynomial digit = Polynomial::atom(unknown.atom), base = unknown.extent;
+      const Polynomial more = equation.value - digit;
+      if (unknown.solution || isOpen(base) || polys_.mentions(more, unknown.atom) || !isOpen(more))
+        continue;
+      // Multiples of the base are what the quotient of `more` has in front of its rest's.
+      const Polynomial rest = polys_.rem(more, base);
+      const std::optional<AtomId> remainder = rest.asAtom();
+      const bool isReduced = remainder &&
+                             polys_.atom(*remainder).kind == Polynomials::AtomKind::Rem &&
+                             polys_.atom(*remainder).rhs == base;
+      const Polynomial added = isReduced ? polys_.atom(*remainder).lhs : rest;
+      if (isOpen(added))
+        continue;
+      const Polynomial number = equation.target - added;
+      // Without a positive base there are no bodies.
+      if (!isPositive(base))
+        site_.conditions.push_back(base - Polynomial(1));
+      equation = {polys_.div(more - added, base), polys_.div(number, base)};
+      unknown.solution = polys_.rem(number, base);
+      replace(unknown.atom, *unknown.solution);
+      return true;
+    }
+  }
+  return false;
+}
+
+std::optional<Polynomial> Solver::divisorOf(const Polynomial &p, const Unknown &unknown) {
+  for (const auto &[monomial, coefficient] : p.terms())
+    for (const AtomId id : monomial) {
+      const Polynomials::Atom &atom = polys_.atom(id);
+      if (atom.kind < Polynomials::AtomKind::Div)
+        continue;
+      for (const Polynomial *part : {&atom.lhs, &atom.rhs, &atom.condition})
+        if (std::optional<Polynomial> inner = divisorOf(*part, unknown))
+          return inner;
+      const bool divides =
+          atom.kind == Polynomials::AtomKind::Div || atom.kind == Polynomials::AtomKind::Rem;
+      const Polynomial alone = Polynomial::atom(unknown.atom);
+      if (divides && atom.lhs == alone && splitsBy(unknown, atom.rhs))
+        return atom.rhs;
+    }
+  return std::nullopt;
+}
+
+/// Whether n * q + r stands for the values of an unknown: n is positive, or there are no values.
+bool Solver::splitsBy(const Unknown &unknown, const Polynomial &divisor) {
+  return !isOpen(divisor) && unknown.extent != divisor &&
+         (isPositive(divisor) || polys_.rem(unknown.extent, divisor).isZero());
+}
+
+bool Solver::splitUnknown() {
+  for (size_t i = 0; i < site_.unknowns.size(); ++i) {
+    const Unknown unknown = site_.unknowns[i];
+    if (unknown.solution)
+      continue;
+    for (const Equation &equation : site_.equations) {
+      const std::optional<Polynomial> divisor = divisorOf(equation.value, unknown);
+      if (!divisor)
+        continue;
+      const Polynomial quotients = polys_.div(unknown.extent + *divisor - Polynomial(1), *divisor);
+      const AtomId quotient = polys_.fresh(quotients), digit = polys_.fresh(*divisor);
+      site_.unknowns.push_back({.atom = quotient, .extent = quotients});
+      site_.unknowns.push_back({.atom = digit, .extent = *divisor});
+      const Polynomial number = *divisor * Polynomial::atom(quotient) + Polynomial::atom(digit);
+      site_.unknowns[i].solution = number;
+      replace(unknown.atom, number);
+      return true;
+    }
+  }
+  return false;
+}
+
+} // namespace
+
+void solveSite(Polynomials &polys, CountSite &site) {
+  Solver solver(polys, site);
+  // Equations that name an unknown go first: they leave the others simple.
+  while (solver.solveOne(true) || solver.solveDigit() || solver.solveOne(false) ||
+         solver.splitUnknown()) {
+  }
+}
+
+std::vector<Polynomial> inequalitiesOf(const Polynomials &polys, const CountSite &site) {
+  std::vector<Polynomial> inequalities;
+  for (const Unknown &unknown : site.unknowns) {
+    if (!unknown.solution)
+      continue;
+    // A remainder lies in its extent by itself.
+    const std::optional<AtomId> single = unknown.solution->asAtom();
+    if (single && polys.atom(*single).extent == unknown.extent)
+      continue;
+    inequalities.push_back(*unknown.solution);
+    inequalities.push_back(unknown.extent - Polynomial(1) - *unknown.solution);
+  }
+  for (const Equation &equation : site.equations) {
+    if (!equation.below)
+      continue;
+    inequalities.push_back(equation.target - equation.value);
+    inequalities.push_back(*equation.below - Polynomial(1) - equation.target);
+  }
+  llvm::append_range(inequalities, site.conditions);
+  return inequalities;
+}
+
+std::optional<CountInterval> intervalOf(Polynomials &polys, const CountSite &site,
+                                        const Unknown &unknown) {
+  const auto mentions = [&](const Polynomial &p) { return polys.mentions(p, unknown.atom); };
+  const bool isElsewhere =
+      !site.guards.empty() || llvm::any_of(site.mustBeZero, mentions) ||
+      llvm::any_of(site.equations,
+                   [&](const Equation &equation) {
+                     return !equation.below && mentions(equation.value - equation.target);
+                   }) ||
+      llvm::any_of(site.unknowns,
+                   [&](const Unknown &other) { return !other.solution && mentions(other.extent); });
+  if (isElsewhere)
+    return std::nullopt;
+  CountInterval interval{{Polynomial()}, {unknown.extent - Polynomial(1)}};
+  for (const Polynomial &inequality : inequalitiesOf(polys, site)) {
+    if (!mentions(inequality))
+      continue;
+    // factor * unknown + rest is at least zero.
+    const Polynomial rest = inequality.replaced(unknown.atom, Polynomial());
+    const Polynomial one = inequality.replaced(unknown.atom, Polynomial(1)) - rest;
+    const std::optional<int64_t> factor = one.constant();
+    if (!factor || mentions(rest) || inequality != rest + one * Polynomial::atom(unknown.atom))
+      return std::nullopt;
+    if (*factor > 0)
+      interval.low.push_back(Polynomial() - polys.div(rest, Polynomial(*factor)));
+    else
+      interval.high.push_back(polys.div(rest, Polynomial(-*factor)));
+  }
+  return interval;
+}
+
+} // namespace dtile::passes
