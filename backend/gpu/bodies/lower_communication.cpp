@@ -159,7 +159,9 @@ struct CopyDimension {
   llvm::Value *size, *destination, *source;
 };
 
-/// Makes one dimension of those that lie without gaps in both: neighbours from outside in.
+/// Makes one dimension of those that lie without gaps in both: neighbours from outside in. What is
+/// left stands innermost, behind dimensions of size 1, so that rows with gaps between them are one
+/// copy whatever made a row.
 void mergeDimensions(llvm::IRBuilder<> &b, llvm::MutableArrayRef<CopyDimension> dims) {
   llvm::Value *one = b.getInt64(1);
   for (size_t d = 0; d + 1 < dims.size(); ++d) {
@@ -177,7 +179,13 @@ void mergeDimensions(llvm::IRBuilder<> &b, llvm::MutableArrayRef<CopyDimension> 
     inner.source = b.CreateSelect(isInnerOne, outer.source, inner.source);
     llvm::Value *both = b.CreateMul(outer.size, inner.size);
     inner.size = b.CreateSelect(merges, both, inner.size);
-    outer.size = b.CreateSelect(merges, one, outer.size);
+    for (size_t free = d; free > 0; --free) {
+      dims[free].size = b.CreateSelect(merges, dims[free - 1].size, dims[free].size);
+      dims[free].destination =
+          b.CreateSelect(merges, dims[free - 1].destination, dims[free].destination);
+      dims[free].source = b.CreateSelect(merges, dims[free - 1].source, dims[free].source);
+    }
+    dims[0].size = b.CreateSelect(merges, one, dims[0].size);
   }
 }
 
