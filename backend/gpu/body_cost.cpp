@@ -26,7 +26,9 @@ public:
   CostFunction(launch::LaunchModule &module, const launch::Frame &frame, const TargetFacts &machine)
       : FrameFunction(module, &frame), machine_(machine) {}
 
-  llvm::Function *lower(Op &space, llvm::StringRef name);
+  /// What of a body the function gives, and at least.
+  using Part = llvm::Value *(model::BodyTime<CostFunction>::*)(ir::Block & body);
+  llvm::Function *lower(Op &space, llvm::StringRef name, Part part, double least);
 
   // ---- The domain ----
   [[nodiscard]] llvm::Value *real(double value) {
@@ -105,7 +107,7 @@ llvm::Value *CostFunction::rounds(Op &loop, int64_t together) {
                                b.CreateSDiv(scalar(loop.operand(2)), b.getInt64(together))));
 }
 
-llvm::Function *CostFunction::lower(Op &space, llvm::StringRef name) {
+llvm::Function *CostFunction::lower(Op &space, llvm::StringRef name, Part part, double least) {
   llvm::Type *i64 = b.getInt64Ty();
   auto *type = llvm::FunctionType::get(i64, {b.getPtrTy(), i64, i64, i64}, /*isVarArg=*/false);
   llvm::Function *function = launch_.function(name, type);
@@ -123,7 +125,7 @@ llvm::Function *CostFunction::lower(Op &space, llvm::StringRef name) {
     }
   model::BodyTime<CostFunction> cost(*this, machine_, toReal(function->getArg(2)),
                                      toReal(function->getArg(3)));
-  llvm::Value *weight = larger(cost.time(space.body()), real(kLeastNanoseconds));
+  llvm::Value *weight = larger((cost.*part)(space.body()), real(least));
   b.CreateRet(b.CreateFPToSI(smaller(weight, real(kMostNanoseconds)), i64));
   end();
   return function;
@@ -133,7 +135,14 @@ llvm::Function *CostFunction::lower(Op &space, llvm::StringRef name) {
 
 llvm::Function *lowerCost(launch::LaunchModule &module, const launch::Frame &frame, Op &space,
                           const TargetFacts &machine, llvm::StringRef name) {
-  return CostFunction(module, frame, machine).lower(space, name);
+  return CostFunction(module, frame, machine)
+      .lower(space, name, &model::BodyTime<CostFunction>::time, kLeastNanoseconds);
+}
+
+llvm::Function *lowerLatency(launch::LaunchModule &module, const launch::Frame &frame, Op &space,
+                             const TargetFacts &machine, llvm::StringRef name) {
+  return CostFunction(module, frame, machine)
+      .lower(space, name, &model::BodyTime<CostFunction>::latency, 0);
 }
 
 } // namespace dtile::backend::gpu

@@ -88,6 +88,7 @@ void DeviceCompiler::lowerKernel(GpuModule &module, Op &kernel) {
     const std::string part = prefix + "." + (space.empty() ? "body" : space.str());
     image.counts.push_back(launch::lowerCount(host_, frame, op, part + ".count"));
     image.weights.push_back(lowerCost(host_, frame, op, device_.facts(), part + ".weight"));
+    image.latencies.push_back(lowerLatency(host_, frame, op, device_.facts(), part + ".latency"));
     image.spaces.push_back(spaceFacts(op, device_.facts()));
   }
   for (const GpuModule::Site &site : module.takeSites())

@@ -63,11 +63,17 @@ int64_t tileRegisters(Op &kernel, const TargetFacts &machine) {
   return most;
 }
 
-int64_t meanTime(Op &space, llvm::ArrayRef<int64_t> counts, int64_t bodies,
-                 model::LaunchSizes &sizes, const TargetFacts &machine, double together,
-                 double running) {
+/// Means over bodies of a space, in nanoseconds.
+struct BodyMeans {
+  int64_t weight = 1;
+  int64_t latency = 0;
+};
+
+BodyMeans meansOf(Op &space, llvm::ArrayRef<int64_t> counts, int64_t bodies,
+                  model::LaunchSizes &sizes, const TargetFacts &machine, double together,
+                  double running) {
   const int64_t samples = std::min(bodies, kSampledBodies);
-  double sum = 0;
+  double weight = 0, latency = 0;
   for (int64_t i = 0; i < samples; ++i) {
     int64_t body = bodies / samples * i + (bodies / samples) / 2;
     for (unsigned d = unsigned(counts.size()); d-- > 0; body /= counts[d]) {
@@ -76,9 +82,13 @@ int64_t meanTime(Op &space, llvm::ArrayRef<int64_t> counts, int64_t bodies,
       sizes.set(*space.body().arguments()[d], first + body % counts[d] * step);
     }
     model::BodyTime<model::LaunchSizes> time(sizes, machine, together, running);
-    sum += time.time(space.body());
+    weight += time.time(space.body());
+    latency += time.latency(space.body());
   }
-  return samples == 0 ? 1 : std::max<int64_t>(int64_t(sum / double(samples)), 1);
+  if (samples == 0)
+    return {};
+  return {std::max<int64_t>(int64_t(weight / double(samples)), 1),
+          int64_t(latency / double(samples))};
 }
 
 } // namespace
@@ -105,7 +115,8 @@ std::optional<double> GpuLaunchEstimate::nanoseconds(llvm::ArrayRef<int64_t> val
     sizes.set(*size, value);
   const int64_t resident = int64_t(machine_.processors) * each_;
   dtile_device_space facts[DTILE_DEVICE_MAX_SPACES] = {};
-  int64_t bodies[DTILE_DEVICE_MAX_SPACES] = {}, weights[DTILE_DEVICE_MAX_SPACES] = {};
+  int64_t bodies[DTILE_DEVICE_MAX_SPACES] = {}, weights[DTILE_DEVICE_MAX_SPACES] = {},
+          latencies[DTILE_DEVICE_MAX_SPACES] = {};
   llvm::SmallVector<llvm::SmallVector<int64_t, 4>, 4> counts(spaces_.size());
   int64_t all = 0;
   for (auto [s, space] : llvm::enumerate(spaces_)) {
@@ -124,18 +135,22 @@ std::optional<double> GpuLaunchEstimate::nanoseconds(llvm::ArrayRef<int64_t> val
   }
   const int64_t running = std::max<int64_t>(all, 1);
   const int64_t together = (running + machine_.processors - 1) / machine_.processors;
-  for (auto [s, space] : llvm::enumerate(spaces_))
-    weights[s] =
-        meanTime(*space, counts[s], bodies[s], sizes, machine_, double(together), double(running));
+  for (auto [s, space] : llvm::enumerate(spaces_)) {
+    const BodyMeans means =
+        meansOf(*space, counts[s], bodies[s], sizes, machine_, double(together), double(running));
+    weights[s] = means.weight;
+    latencies[s] = means.latency;
+  }
   int32_t first[DTILE_DEVICE_MAX_SPACES + 1] = {};
   const auto count = int32_t(spaces_.size());
   const int32_t programs =
-      dtile_share_programs(count, facts, bodies, weights, int32_t(resident), first);
+      dtile_share_programs(count, facts, bodies, weights, latencies, int32_t(resident), first);
   if (programs < 0)
     return std::nullopt;
   const double overhead = launchTime(kernel_, machine_);
-  return programs == 0 ? overhead
-                       : overhead + dtile_launch_time(count, facts, bodies, weights, first);
+  return programs == 0
+             ? overhead
+             : overhead + dtile_launch_time(count, facts, bodies, weights, latencies, first);
 }
 
 } // namespace dtile::backend::gpu

@@ -238,6 +238,7 @@ llvm::Constant *Descriptor::image(const DeviceImage &image) {
                               image.prologue,
                               m_.array(prefix + ".counts", pointer(), image.counts),
                               m_.array(prefix + ".weights", pointer(), image.weights),
+                              m_.array(prefix + ".latencies", pointer(), image.latencies),
                               m_.array(prefix + ".spaces", m_.abi.deviceSpace, spaces),
                               i32(image.sites.size()),
                               i32(image.shmemVersion),

@@ -128,7 +128,8 @@ typedef struct dtile_device_space {
   /* the author's number, or 0 */
   int32_t pinned;
   int32_t ordered;
-  /* more programs than this bring nothing: bodies that only move data; 0: no limit */
+  /* more programs than this bring nothing where others compute, if bodies do not wait: bodies that
+   * only move data; 0: no limit */
   int32_t most;
   /* of those, as many move data as fast as all: they fill the way to other devices; 1 at least
    * where `most` is not 0 */
@@ -169,9 +170,13 @@ typedef struct dtile_device_image {
   int32_t (*prologue)(dtile_launch *launch, void *frame);
   /* one a space: number of bodies on this rank */
   int64_t (*const *counts)(const void *frame);
-  /* one a space: how long body number `body` is estimated to take, in nanoseconds, at least 1,
-   * where `together` programs share a processor and `running` run on the device */
+  /* one a space: how long body number `body` is estimated to move data and to compute, in
+   * nanoseconds, at least 1, where `together` programs share a processor and `running` run on the
+   * device */
   int64_t (*const *weights)(const void *frame, int64_t body, int64_t together, int64_t running);
+  /* one a space: how long it waits beside that, however little it does: for memory, for what it has
+   * sent to land, for a signal that is there; nanoseconds */
+  int64_t (*const *latencies)(const void *frame, int64_t body, int64_t together, int64_t running);
   const dtile_device_space *spaces;
   /* places and messages that reports name by number */
   int32_t nsites;

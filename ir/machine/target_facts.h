@@ -118,6 +118,11 @@ struct TargetFacts {
   static constexpr int32_t kBulkRate = 44;
   static constexpr int32_t kThreadsRate = 19;
   static constexpr int32_t kLocalRate = 50;
+  /// Nanoseconds that a program stands still: before it has told a peer, as all that it has stored
+  /// there must land first (half of a notify and its answer, H200), and before memory answers (what
+  /// 16 KiB in flight at kThreadsRate show).
+  static constexpr int32_t kNotifyLatency = 1350;
+  static constexpr int32_t kMemoryLatency = 850;
   /// Elementwise operations of one program in a nanosecond: 128 lanes at 1.7 GHz.
   static constexpr int32_t kElementRate = 200;
 

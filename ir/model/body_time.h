@@ -41,7 +41,7 @@ public:
       if (op.is(ir::OpKind::For) || op.is(ir::OpKind::While))
         inner = d_.add(inner, loopTime(op));
       else if (op.is(ir::OpKind::If))
-        inner = d_.add(inner, branchTime(op));
+        inner = d_.add(inner, branch(op, &BodyTime::time));
       moved = d_.add(moved, moveTime(op));
       computed += arithmeticTime(op, machine_);
     }
@@ -49,22 +49,57 @@ public:
     return d_.add(inner, d_.larger(moved, alone));
   }
 
+  /// What a body waits beside that, however little it does. Loads of a body are under way together,
+  /// as are those of a loop's rounds.
+  [[nodiscard]] Number latency(ir::Block &body) {
+    bool reads = false;
+    ir::walk(body, [&](ir::Op &op) { reads |= readsMemory(op); });
+    return d_.add(latencyOfOps(body), d_.real(reads ? TargetFacts::kMemoryLatency : 0));
+  }
+
 private:
   /// Rounds of a loop whose length is not known.
   static constexpr double kRounds = 32;
 
-  Number loopTime(ir::Op &loop) {
-    Number rounds = d_.real(kRounds);
-    // One iteration may do what several of those did that were written; not all of them exist.
-    const int64_t batch = loop.getOr(ir::attr::batch, 1);
+  Number latencyOfOps(ir::Block &block) {
+    Number inner = d_.real(0);
+    double waited = 0;
+    for (ir::Op &op : block.ops()) {
+      if (op.is(ir::OpKind::For) && onlyNotifies(op))
+        waited += TargetFacts::kNotifyLatency;
+      else if (op.is(ir::OpKind::For) || op.is(ir::OpKind::While))
+        inner = d_.add(inner, d_.mul(roundsOf(op), latencyOfRound(op)));
+      else if (op.is(ir::OpKind::If))
+        inner = d_.add(inner, branch(op, &BodyTime::latencyOfOps));
+      waited += latencyOf(op);
+    }
+    return d_.add(inner, d_.real(waited));
+  }
+
+  Number latencyOfRound(ir::Op &loop) {
+    Number round = d_.real(0);
+    for (unsigned i = 0; i < loop.numRegions(); ++i)
+      round = d_.add(round, latencyOfOps(loop.body(i)));
+    return d_.mul(round, d_.real(1.0 / double(batchOf(loop))));
+  }
+
+  /// One iteration may do what several of those did that were written; not all of them exist.
+  static int64_t batchOf(const ir::Op &loop) { return loop.getOr(ir::attr::batch, 1); }
+
+  Number roundsOf(ir::Op &loop) {
     if (loop.is(ir::OpKind::For) &&
         llvm::all_of(loop.operands().take_front(3), [&](ir::Value *x) { return d_.isKnown(*x); }))
-      rounds = d_.rounds(loop, batch);
+      return d_.rounds(loop, batchOf(loop));
+    return d_.real(kRounds);
+  }
+
+  Number loopTime(ir::Op &loop) {
+    Number rounds = roundsOf(loop);
     Number round = d_.real(0);
     for (unsigned i = 0; i < loop.numRegions(); ++i)
       round = d_.add(round, time(loop.body(i)));
     if (loadsAhead(loop) == Ahead::No)
-      return d_.mul(rounds, d_.mul(round, d_.real(1.0 / double(batch))));
+      return d_.mul(rounds, d_.mul(round, d_.real(1.0 / double(batchOf(loop)))));
     return d_.add(d_.mul(rounds, roundAhead(loop, round)), d_.real(startAhead(loop)));
   }
 
@@ -88,9 +123,10 @@ private:
     return loadsAhead(loop) == Ahead::Threads ? machine_.timing.asyncLoop : machine_.timing.tmaLoop;
   }
 
-  Number branchTime(ir::Op &branch) {
-    Number then = time(branch.body(0));
-    Number otherwise = branch.numRegions() > 1 ? time(branch.body(1)) : d_.real(0);
+  /// Of its arms.
+  Number branch(ir::Op &branch, Number (BodyTime::*part)(ir::Block &)) {
+    Number then = (this->*part)(branch.body(0));
+    Number otherwise = branch.numRegions() > 1 ? (this->*part)(branch.body(1)) : d_.real(0);
     if (d_.isKnown(*branch.operand(0)))
       return d_.select(*branch.operand(0), then, otherwise);
     return d_.larger(then, otherwise);

@@ -150,6 +150,43 @@ double bytesAhead(Op &loop, const TargetFacts &machine) {
   return bytes;
 }
 
+bool readsMemory(const Op &op) {
+  return (op.is(OpKind::Load) && !op.get(ir::attr::ll) && !isAhead(op)) ||
+         (op.is(OpKind::Gather) && !isAhead(op));
+}
+
+double latencyOf(const Op &op) {
+  switch (op.kind()) {
+  case OpKind::Put:
+  case OpKind::Get:
+    return op.operand(0)->type().isView() ? TargetFacts::kMemoryLatency : 0;
+  case OpKind::PutSignal:
+    return TargetFacts::kNotifyLatency +
+           (op.operand(0)->type().isView() ? TargetFacts::kMemoryLatency : 0);
+  case OpKind::Notify:
+  case OpKind::Fence:
+  case OpKind::Quiet:
+    return TargetFacts::kNotifyLatency;
+  case OpKind::Barrier:
+    return 2 * TargetFacts::kNotifyLatency;
+  case OpKind::Load:
+    return op.get(ir::attr::ll) ? TargetFacts::kMemoryLatency : 0;
+  default:
+    return op.hasEffect(ir::Wait) ? TargetFacts::kMemoryLatency : 0;
+  }
+}
+
+bool onlyNotifies(Op &loop) {
+  bool only = true, any = false;
+  ir::walk(loop.body(0), [&](Op &op) {
+    any |= op.is(OpKind::Notify);
+    only &=
+        op.is(OpKind::Notify) || !op.hasEffect(ir::Read | ir::Write | ir::RemoteRead |
+                                               ir::RemoteWrite | ir::Wait | ir::Order | ir::Signal);
+  });
+  return only && any;
+}
+
 double roundOverhead(Op &loop, const TargetFacts &machine) {
   const Timing &timing = machine.timing;
   if (loadsAhead(loop) == Ahead::Threads)

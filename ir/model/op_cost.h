@@ -34,6 +34,13 @@ enum class Ahead : uint8_t { No, Tma, Threads };
 /// shorter than a line of 128 bytes cost more than their bytes.
 [[nodiscard]] double bytesAhead(ir::Op &loop, const TargetFacts &machine);
 
+/// Nanoseconds that a program waits at an op before its next one.
+[[nodiscard]] double latencyOf(const ir::Op &op);
+/// Whether it reads memory into registers; what comes ahead through shared memory does not count.
+[[nodiscard]] bool readsMemory(const ir::Op &op);
+/// Whether all rounds of a loop notify at the same time (backend/gpu/bodies/lower_notifies.cpp).
+[[nodiscard]] bool onlyNotifies(ir::Op &loop);
+
 /// What a round costs besides arithmetic and bytes: barriers, and the issue of its instructions.
 [[nodiscard]] double roundOverhead(ir::Op &loop, const TargetFacts &machine);
 

@@ -25,7 +25,7 @@ struct Share {
 class Sharing {
 public:
   Sharing(int32_t count, const dtile_device_space *spaces, const int64_t *bodies,
-          const int64_t *weights, int32_t resident);
+          const int64_t *weights, const int64_t *latencies, int32_t resident);
 
   [[nodiscard]] int64_t needed() const { return needed_; }
   void share();
@@ -39,6 +39,8 @@ private:
     return spaces_[s].ordered || spaces_[s].pinned > 0;
   }
   [[nodiscard]] bool isMoving(int32_t s) const { return spaces_[s].most > 0; }
+  /// As many programs as a space that moves data can use beside arithmetic.
+  [[nodiscard]] int64_t mostOf(int32_t s) const;
   void give(int64_t movers);
   void distribute(int64_t spare);
   [[nodiscard]] double computed(int32_t s, int64_t helpers, double from) const;
@@ -52,20 +54,22 @@ private:
   /// Who has a free number of programs: of those that compute, and the most of those that move.
   bool hasComputation_ = false;
   int64_t mostMovers_ = 0;
-  /// Nanoseconds of a body, and of all.
+  /// Nanoseconds of a body, and of all; of a body without its latency.
   double weight_[DTILE_DEVICE_MAX_SPACES];
   double work_[DTILE_DEVICE_MAX_SPACES];
+  double busy_[DTILE_DEVICE_MAX_SPACES];
   /// Before the others are given any, and as they are.
   Share fixed_[DTILE_DEVICE_MAX_SPACES];
   Share shares_[DTILE_DEVICE_MAX_SPACES];
 };
 
 Sharing::Sharing(int32_t count, const dtile_device_space *spaces, const int64_t *bodies,
-                 const int64_t *weights, int32_t resident)
+                 const int64_t *weights, const int64_t *latencies, int32_t resident)
     : count_(count), spaces_(spaces), bodies_(bodies), resident_(resident) {
   bool hasBodies = false;
   for (int32_t s = 0; s < count; ++s) {
-    weight_[s] = double(std::max<int64_t>(weights[s], 1));
+    busy_[s] = double(std::max<int64_t>(weights[s], 1));
+    weight_[s] = busy_[s] + double(std::max<int64_t>(latencies[s], 0));
     work_[s] = double(bodies[s]) * weight_[s];
     const bool isFollowing = spaces[s].follows && hasBodies;
     hasBodies |= bodies[s] > 0;
@@ -79,10 +83,15 @@ Sharing::Sharing(int32_t count, const dtile_device_space *spaces, const int64_t 
     if (isFixed(s))
       continue;
     if (isMoving(s))
-      mostMovers_ = std::max(mostMovers_, std::min<int64_t>(spaces[s].most, bodies[s]));
+      mostMovers_ = std::max(mostMovers_, mostOf(s));
     else
       hasComputation_ = true;
   }
+}
+
+int64_t Sharing::mostOf(int32_t s) const {
+  const double most = double(spaces_[s].most) * weight_[s] / busy_[s];
+  return int64_t(std::min(most, double(bodies_[s])));
 }
 
 /// Gives `spare` programs to spaces that have room, in proportion to their work.
@@ -138,7 +147,7 @@ void Sharing::give(int64_t movers) {
     Share &share = shares_[s];
     if (!isMoving(s) || isFixed(s) || !isRunning(s))
       continue;
-    const int64_t most = std::min<int64_t>({share.most, spaces_[s].most, movers});
+    const int64_t most = std::min<int64_t>({share.most, mostOf(s), movers});
     const int64_t more = std::clamp<int64_t>(most - share.least, 0, spare);
     share.least += more;
     share.most = share.least;
@@ -170,7 +179,7 @@ double Sharing::end() const {
   for (int32_t s = 0; s < count_; ++s) {
     if (!isMoving(s) || !isRunning(s))
       continue;
-    link += work_[s] / double(std::max(spaces_[s].fill, 1));
+    link += double(bodies_[s]) * busy_[s] / double(std::max(spaces_[s].fill, 1));
     longest = std::max(longest, work_[s] / double(shares_[s].least));
   }
   const double moved = std::max(link, longest);
@@ -214,8 +223,10 @@ void Sharing::take(const int32_t *first) {
 }
 
 void Sharing::share() {
-  if (!hasComputation_)
-    return give(mostMovers_);
+  if (!hasComputation_) {
+    std::copy(fixed_, fixed_ + count_, shares_);
+    return distribute(resident_ - needed_);
+  }
   int64_t best = std::min(mostMovers_, std::max<int64_t>(1, resident_ / 4));
   give(best);
   double earliest = best > 1 ? end() : 0;
@@ -248,9 +259,9 @@ int64_t dtile_mean_weight(int64_t (*weight)(const void *frame, int64_t body, int
 }
 
 int32_t dtile_share_programs(int32_t nspaces, const dtile_device_space *spaces,
-                             const int64_t *bodies, const int64_t *weights, int32_t resident,
-                             int32_t *first) {
-  Sharing sharing(nspaces, spaces, bodies, weights, resident);
+                             const int64_t *bodies, const int64_t *weights,
+                             const int64_t *latencies, int32_t resident, int32_t *first) {
+  Sharing sharing(nspaces, spaces, bodies, weights, latencies, resident);
   if (sharing.needed() > resident)
     return int32_t(std::max<int64_t>(-sharing.needed(), INT32_MIN));
   sharing.share();
@@ -261,8 +272,8 @@ int32_t dtile_share_programs(int32_t nspaces, const dtile_device_space *spaces,
 }
 
 double dtile_launch_time(int32_t nspaces, const dtile_device_space *spaces, const int64_t *bodies,
-                         const int64_t *weights, const int32_t *first) {
-  Sharing sharing(nspaces, spaces, bodies, weights, first[nspaces]);
+                         const int64_t *weights, const int64_t *latencies, const int32_t *first) {
+  Sharing sharing(nspaces, spaces, bodies, weights, latencies, first[nspaces]);
   sharing.take(first);
   return sharing.end();
 }

@@ -8,19 +8,22 @@
  *    some. Every other gets at least one: spaces may wait for one another.
  * 2. An ordered space gets one; a space whose author asked for a number gets that many; neither
  *    more than it has bodies.
- * 3. Spaces whose bodies only move data get at most `most` each, and where others compute at most
- *    `m`, up to a quarter of what there is: the `m` with which the launch is estimated to end
- *    first, the largest of those that are nearly equal.
+ * 3. Where others compute, spaces whose bodies only move data get at most `m` each, up to a quarter
+ *    of what there is: the `m` with which the launch is estimated to end first, the largest of
+ *    those that are nearly equal. None gets more than `most`, or as many times that as its bodies
+ *    take longer for their latency: so many keep as much in flight.
  * 4. The remaining programs go to the remaining spaces, in proportion to bodies times weight, never
  *    more than a space has bodies. What one leaves the others share in the same way.
  * 5. Where spaces that compute have no bodies for the rest, spaces that move data take it: small
  *    problems wait for data sooner than for arithmetic.
  *
+ * A body takes its weight, which is what it moves or computes at full rate, and its latency.
+ *
  * The estimate of rule 3: data has moved when the bodies that move it are through, `fill` programs
- * at once at most, for these fill the way to other devices. A space that computes runs equal bodies
- * in waves, on its programs, and where it shares its bodies also on those that are done with moving
- * data. One that waits has one body left when all data has moved, and bodies that move data and
- * wait have one left when everything is computed. */
+ * at once at most of what has no latency, for these fill the way to other devices. A space that
+ * computes runs equal bodies in waves, on its programs, and where it shares its bodies also on
+ * those that are done with moving data. One that waits has one body left when all data has moved,
+ * and bodies that move data and wait have one left when everything is computed. */
 #pragma once
 
 #include "backend/runtime/kernel_abi.h"
@@ -29,25 +32,25 @@
 extern "C" {
 #endif
 
-/* How long a body of a space takes on average, in nanoseconds, where `together` programs share a
- * processor and `running` run on the device: the mean of some that are spread over all. At least 1.
- */
+/* How long a body of a space takes on average, or waits, in nanoseconds, where `together` programs
+ * share a processor and `running` run on the device: the mean of some that are spread over all. At
+ * least 1. */
 int64_t dtile_mean_weight(int64_t (*weight)(const void *frame, int64_t body, int64_t together,
                                             int64_t running),
                           const void *frame, int64_t bodies, int64_t together, int64_t running);
 
-/* Writes nspaces + 1 numbers: programs [first[s], first[s + 1]) are those of space s. `bodies` and
- * `weights` (nanoseconds a body) are the spaces'. Gives the number of programs, or, negated, how
- * many the launch needs at least where that is more than `resident` (a pinned number is not cut).
- * Zero where no space has bodies. */
+/* Writes nspaces + 1 numbers: programs [first[s], first[s + 1]) are those of space s. `bodies`,
+ * `weights` and `latencies` (nanoseconds a body) are the spaces'. Gives the number of programs, or,
+ * negated, how many the launch needs at least where that is more than `resident` (a pinned number
+ * is not cut). Zero where no space has bodies. */
 int32_t dtile_share_programs(int32_t nspaces, const dtile_device_space *spaces,
-                             const int64_t *bodies, const int64_t *weights, int32_t resident,
-                             int32_t *first);
+                             const int64_t *bodies, const int64_t *weights,
+                             const int64_t *latencies, int32_t resident, int32_t *first);
 
 /* When the bodies of a launch that is shared so have ended, by the estimate of rule 3; `first` is
  * what dtile_share_programs wrote. Nanoseconds. */
 double dtile_launch_time(int32_t nspaces, const dtile_device_space *spaces, const int64_t *bodies,
-                         const int64_t *weights, const int32_t *first);
+                         const int64_t *weights, const int64_t *latencies, const int32_t *first);
 
 #ifdef __cplusplus
 }

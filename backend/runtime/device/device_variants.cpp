@@ -101,7 +101,8 @@ Plan planLaunch(const dtile_kernel_desc &desc, const LoadedImage &variant, int64
                 const void *frame, int32_t *first) {
   const dtile_device_image &image = *variant.image;
   const auto resident = int32_t(std::min<int64_t>(variant.resident, DTILE_DEVICE_PARTS));
-  int64_t bodies[DTILE_DEVICE_MAX_SPACES] = {}, weights[DTILE_DEVICE_MAX_SPACES] = {};
+  int64_t bodies[DTILE_DEVICE_MAX_SPACES] = {}, weights[DTILE_DEVICE_MAX_SPACES] = {},
+          latencies[DTILE_DEVICE_MAX_SPACES] = {};
   int64_t all = 0;
   for (int32_t s = 0; s < desc.nspaces; ++s) {
     bodies[s] = std::max<int64_t>(image.counts[s](frame), 0);
@@ -109,13 +110,16 @@ Plan planLaunch(const dtile_kernel_desc &desc, const LoadedImage &variant, int64
   }
   const int64_t running = std::max<int64_t>(all, 1);
   const int64_t together = (running + multiprocessors - 1) / std::max<int64_t>(multiprocessors, 1);
-  for (int32_t s = 0; s < desc.nspaces; ++s)
+  for (int32_t s = 0; s < desc.nspaces; ++s) {
     weights[s] = dtile_mean_weight(image.weights[s], frame, bodies[s], together, running);
+    latencies[s] = dtile_mean_weight(image.latencies[s], frame, bodies[s], together, running);
+  }
   Plan plan;
   plan.programs =
-      dtile_share_programs(desc.nspaces, image.spaces, bodies, weights, resident, first);
+      dtile_share_programs(desc.nspaces, image.spaces, bodies, weights, latencies, resident, first);
   if (plan.programs > 0)
-    plan.nanoseconds = dtile_launch_time(desc.nspaces, image.spaces, bodies, weights, first);
+    plan.nanoseconds =
+        dtile_launch_time(desc.nspaces, image.spaces, bodies, weights, latencies, first);
   plan.nanoseconds += image.launch_time;
   return plan;
 }

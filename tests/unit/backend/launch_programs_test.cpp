@@ -83,7 +83,7 @@ protected:
   void launch(int32_t ranks, const std::vector<Tensor> &tensors) {
     machine_.devices = ranks;
     machine_.multiprocessors = 132;
-    machine_.each = 1;
+    machine_.each = each_;
     machine_.sharedBytes = 227 << 10;
     machine_.memory = int64_t(1) << 40;
     machine_.isFilled = false;
@@ -126,9 +126,15 @@ protected:
   [[nodiscard]] int64_t weight(int32_t space, int64_t body, int32_t rank = 0) const {
     return kernel_->images[0].weights[space](machine_.launches[size_t(rank)].frame, body, 1, 132);
   }
+  [[nodiscard]] int64_t latency(int32_t space, int64_t body) const {
+    return kernel_->images[0].latencies[space](machine_.launches[0].frame, body, 1, 132);
+  }
   [[nodiscard]] int64_t bodies(int32_t space) const {
     return kernel_->images[0].counts[space](machine_.launches[0].frame);
   }
+
+  /// Programs that a processor holds.
+  int32_t each_ = 1;
 
 private:
   dtile_tensor place(const Tensor &tensor, int32_t rank) {
@@ -217,6 +223,9 @@ std::string kernelOf(const std::string &body) {
   %e = epoch : index
   %x = param @x %N {mode = "in", param = 0} : view<f32, 1>
   %y = param @y %N {mode = "out", param = 1} : view<f32, 1>
+  %s = signal_param @s {param = 2} : signal<0> {
+    yield %N
+  }
   space @s %zero, %N, %one {vars = ["i"]} (%i: index) {
     %from = view.tile %x, %i, %N {dims = "r", lens = [4096]} : view<f32, 1>
     %to = view.tile %y, %i, %N {dims = "r", lens = [4096]} : view<f32, 1>
@@ -249,6 +258,44 @@ TEST_F(LaunchPrograms, RoundsOfLoopsAreThoseOfTheBody) {
   EXPECT_EQ(weight(0, 100), int64_t(100 * kCopyTime));
   EXPECT_EQ(weight(0, 4999), int64_t(4999 * kCopyTime));
   EXPECT_EQ(weight(0, 0), 16);
+}
+
+TEST_F(LaunchPrograms, LatencyIsThatOfCopiesNotifiesAndWaits) {
+  constexpr int64_t kMemory = TargetFacts::kMemoryLatency, kNotify = TargetFacts::kNotifyLatency;
+  // Loads are under way together, in a loop as well.
+  ASSERT_NO_FATAL_FAILURE(
+      compile(kernelOf(std::string("for %zero, %i, %one (%k: index) {\n") + kCopy + "yield\n}\n")));
+  ASSERT_NO_FATAL_FAILURE(launch(1, kVectors));
+  EXPECT_EQ(latency(0, 100), kMemory);
+  // One copy is behind the other, and a notify waits until both have landed.
+  const std::string notify = R"(
+    %a = put %from, %to : token
+    %b = put %from, %to, %a : token
+    notify %s, %b
+)";
+  ASSERT_NO_FATAL_FAILURE(compile(kernelOf(notify)));
+  ASSERT_NO_FATAL_FAILURE(launch(1, kVectors));
+  EXPECT_EQ(latency(0, 100), 2 * kMemory + kNotify);
+  // In a loop each round waits, but for rounds that do nothing else: they notify at once.
+  ASSERT_NO_FATAL_FAILURE(
+      compile(kernelOf("for %zero, %ten, %one (%k: index) {\n" + notify + "yield\n}\n")));
+  ASSERT_NO_FATAL_FAILURE(launch(1, kVectors));
+  EXPECT_EQ(latency(0, 100), 10 * (2 * kMemory + kNotify));
+  ASSERT_NO_FATAL_FAILURE(
+      compile(kernelOf("for %zero, %ten, %one (%k: index) {\nnotify %s\nyield\n}\n")));
+  ASSERT_NO_FATAL_FAILURE(launch(1, kVectors));
+  EXPECT_EQ(latency(0, 100), kNotify);
+  ASSERT_NO_FATAL_FAILURE(compile(kernelOf("%here = wait %s, %zero : acquire\n")));
+  ASSERT_NO_FATAL_FAILURE(launch(1, kVectors));
+  EXPECT_EQ(latency(0, 100), kMemory);
+}
+
+TEST_F(LaunchPrograms, RowsThatAreNotifiedGetMorePrograms) {
+  // 32 would fill the way to other devices, if they did not wait for each row to land.
+  each_ = 3;
+  ASSERT_NO_FATAL_FAILURE(compile(input("rows_and_sums.dtir")));
+  ASSERT_NO_FATAL_FAILURE(launch(2, {{DTILE_BF16, {4096, 5120}}, {DTILE_BF16, {4096, 5120}}}));
+  EXPECT_THAT(programs()[0], AllOf(Ge(80), Le(99)));
 }
 
 TEST_F(LaunchPrograms, RoundsThatMemorySaysAreGuessed) {

@@ -65,6 +65,9 @@ inline int64_t sendWeight(const void *, int64_t, int64_t, int64_t) { return 100;
 inline int64_t workWeight(const void *, int64_t, int64_t, int64_t) { return 1000; }
 inline int64_t (*const kWeights[])(const void *, int64_t, int64_t, int64_t) = {sendWeight,
                                                                                workWeight};
+inline int64_t noLatency(const void *, int64_t, int64_t, int64_t) { return 0; }
+inline int64_t (*const kLatencies[])(const void *, int64_t, int64_t, int64_t) = {noLatency,
+                                                                                 noLatency};
 inline const dtile_device_space kDeviceSpaces[] = {{0, 0, /*most=*/2, /*fill=*/1, 0, 0, 0, 0},
                                                    {0, 0, 0, 0, 0, 0, /*waits=*/1, 0}};
 inline const dtile_site kSites[] = {{"kernel.dtile", "ready", 12, 5},
@@ -88,6 +91,7 @@ struct TestKernel {
              .prologue = prologue,
              .counts = kCounts,
              .weights = kWeights,
+             .latencies = kLatencies,
              .spaces = kDeviceSpaces,
              .nsites = 3,
              .shmem_version = 0,

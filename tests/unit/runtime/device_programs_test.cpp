@@ -20,9 +20,10 @@ struct Space {
   int64_t bodies = 0;
   int64_t weight = 1000;
   dtile_device_space facts = {};
+  int64_t latency = 0;
 };
 
-Space computes(int64_t bodies, int64_t weight = 1000) { return {bodies, weight, {}}; }
+Space computes(int64_t bodies, int64_t weight = 1000) { return {bodies, weight, {}, 0}; }
 /// Waits for what others move, and lets them help.
 Space consumes(int64_t bodies, int64_t weight) {
   Space space = computes(bodies, weight);
@@ -54,16 +55,17 @@ struct Shared {
 
 Shared share(const std::vector<Space> &spaces, int32_t resident) {
   std::vector<dtile_device_space> facts;
-  std::vector<int64_t> bodies, weights;
+  std::vector<int64_t> bodies, weights, latencies;
   for (const Space &space : spaces) {
     facts.push_back(space.facts);
     bodies.push_back(space.bodies);
     weights.push_back(space.weight);
+    latencies.push_back(space.latency);
   }
   std::vector<int32_t> first(spaces.size() + 1, -1);
   Shared result;
   result.total = dtile_share_programs(int32_t(spaces.size()), facts.data(), bodies.data(),
-                                      weights.data(), resident, first.data());
+                                      weights.data(), latencies.data(), resident, first.data());
   if (result.total >= 0)
     for (size_t s = 0; s < spaces.size(); ++s)
       result.programs.push_back(first[s + 1] - first[s]);
@@ -171,9 +173,38 @@ TEST(DevicePrograms, WhatOnlyMovesDataTakesWhatComputationsLeave) {
   EXPECT_THAT(share({moves(64), computes(122)}, 132).programs, ElementsAre(10, 122));
 }
 
-TEST(DevicePrograms, WhatOnlyMovesDataKeepsToItsLimitAlone) {
-  EXPECT_THAT(share({moves(64)}, 132).programs, ElementsAre(10));
-  EXPECT_THAT(share({moves(64), moves(64)}, 16).programs, ElementsAre(10, 6));
+TEST(DevicePrograms, WhatOnlyMovesDataTakesAllWhereNobodyComputes) {
+  EXPECT_THAT(share({moves(64)}, 132).programs, ElementsAre(64));
+  EXPECT_THAT(share({moves(1000)}, 132).programs, ElementsAre(132));
+  // By work, of which latency is a part.
+  EXPECT_THAT(share({moves(64, 3000), moves(64, 1000)}, 16).programs, ElementsAre(12, 4));
+  Space late = moves(64, 1000);
+  late.latency = 2000;
+  EXPECT_THAT(share({late, moves(64, 1000)}, 16).programs, ElementsAre(12, 4));
+}
+
+TEST(DevicePrograms, LatencyIsMadeUpForByMorePrograms) {
+  // Rows of 10 KiB, each with a notify: a program moves a fifth of what it could, so five times as
+  // many fill the way, and more than that are not given.
+  Space rows = moves(4096, 540);
+  rows.latency = 2200;
+  const Space sums = consumes(4096, 2000);
+  EXPECT_THAT(share({moves(4096, 540), sums}, 396).programs, ElementsAre(10, 386));
+  EXPECT_THAT(share({rows, sums}, 396).programs, ElementsAre(50, 346));
+  // Still at most a quarter of what there is, and no more bodies than there are.
+  EXPECT_THAT(share({rows, sums}, 132).programs, ElementsAre(33, 99));
+  rows.bodies = 20;
+  EXPECT_THAT(share({rows, sums}, 396).programs, ElementsAre(20, 376));
+  // Large bodies hardly notice it.
+  Space chunks = moves(48, kChunkTime);
+  chunks.latency = 2200;
+  EXPECT_THAT(share({chunks, consumes(512, 1000)}, 132).programs, ElementsAre(10, 122));
+}
+
+TEST(DevicePrograms, LatencyIsWorkBetweenSpacesThatCompute) {
+  Space late = computes(1000, 500);
+  late.latency = 1500;
+  EXPECT_THAT(share({late, computes(1000, 1000)}, 30).programs, ElementsAre(20, 10));
 }
 
 TEST(DevicePrograms, PinnedAndOrderedSpacesKeepTheirNumbers) {
@@ -244,10 +275,10 @@ TEST(DevicePrograms, WeightsAreTheMeanOfBodiesAllOver) {
 
 TEST(DevicePrograms, ALaunchEndsWithItsLastWave) {
   const dtile_device_space space = {};
-  const int64_t bodies = 10, weight = 100;
+  const int64_t bodies = 10, weight = 90, latency = 10;
   int32_t first[2] = {};
-  ASSERT_EQ(dtile_share_programs(1, &space, &bodies, &weight, 4, first), 4);
-  EXPECT_EQ(dtile_launch_time(1, &space, &bodies, &weight, first), 300);
+  ASSERT_EQ(dtile_share_programs(1, &space, &bodies, &weight, &latency, 4, first), 4);
+  EXPECT_EQ(dtile_launch_time(1, &space, &bodies, &weight, &latency, first), 300);
 }
 
 TEST(DevicePrograms, TooFewProgramsAreRefusedWithTheNumberThatIsNeeded) {

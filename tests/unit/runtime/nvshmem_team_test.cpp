@@ -47,6 +47,7 @@ struct TestKernel {
     image.prologue = prologue;
     image.counts = kCounts;
     image.weights = kWeights;
+    image.latencies = kWeights;
     image.spaces = kDeviceSpaces;
     desc.abi_version = DTILE_ABI_VERSION;
     desc.name = "idle";
