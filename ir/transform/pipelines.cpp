@@ -72,6 +72,8 @@ constexpr DevicePass kDevicePasses[] = {
     {"prefetch-loads", On::NoAsyncCopies},
     // Leaves alone what comes through shared memory, so after what decides that.
     {"ll-messages", On::All},
+    // Messages that carry flags are not notified.
+    {"merge-notifies", On::All},
     {"batch-loads", On::All},
     {"dce", On::All},
 };

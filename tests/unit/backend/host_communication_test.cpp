@@ -135,6 +135,43 @@ TEST(HostCommunication, PutsFromALoopDoNotOverwriteEachOther) {
       ringTensors);
 }
 
+// As merge-notifies leaves it: what is sent is complete behind the loop, then each of some threads
+// tells a rank.
+TEST(HostCommunication, TilesOfALoopAreToldOfBehindIt) {
+  const std::string text = kernel(
+      "  %x = param @x %n {param = 0, mode = \"in\"} : view<f32, 1>\n"
+      "  %y = param @y %W, %n {param = 1, mode = \"out\"} : view<f32, 2>\n"
+      "  %arrived = signal_param @arrived %W {param = 2} : signal<1> (%cell: index) {\n"
+      "    yield %c1\n  }\n"
+      "  %all = param @all %W, %n {param = 3, mode = \"scratch\", copies = 4} : view<f32, 2>\n",
+      "  space @send {vars = []} {\n"
+      "    %tile = load %x : tile<40xf32>\n"
+      "    %none = token.done : token\n"
+      "    %sent = for %c0, %W, %c1, %none : token (%hop: index, %t: token) {\n"
+      "      %sum = add %me, %hop : index\n      %peer = rem %sum, %W : index\n"
+      "      %there = view.at %all, %peer : view<f32, 2, remote>\n"
+      "      %row = view.slice %there, %me {dims = \"ia\"} : view<f32, 1, remote>\n"
+      "      %gone = put %tile, %row : token\n"
+      "      %u = token.join %t, %gone : token\n      yield %u\n    }\n"
+      "    await %sent\n"
+      "    for %c0, %W, %c1 (%hop: index) {\n"
+      "      %sum = add %me, %hop : index\n      %peer = rem %sum, %W : index\n"
+      "      %cells = sig.at %arrived, %peer : signal<1, remote>\n"
+      "      %cell = sig.slice %cells, %me {dims = \"i\"} : signal<0, remote>\n"
+      "      notify %cell\n      yield\n    }\n    yield\n  }\n"
+      "  space @keep %c0, %W, %c1 {vars = [\"src\"]} (%src: index) {\n"
+      "    %cell = sig.slice %arrived, %src {dims = \"i\"} : signal<0>\n"
+      "    %here = wait %cell : acquire\n"
+      "    %from = view.slice %all, %src {dims = \"ia\"} : view<f32, 1>\n"
+      "    %got = load %from, %here : tile<40xf32>\n"
+      "    %to = view.slice %y, %src {dims = \"ia\"} : view<f32, 1>\n"
+      "    store %got, %to\n    yield\n  }\n");
+  checkRanks(text, [](int ranks) {
+    return std::vector<Tensor>{random(DType::F32, {40}, 1, ranks),
+                               zeros(DType::F32, {ranks, 40}, ranks)};
+  });
+}
+
 TEST(HostCommunication, PutsOfScalarsArrive) {
   checkRanks(ring("    %done = token.done : token\n"
                   "    %sent = for %c0, %n, %c1, %done : token (%i: index, %t: token) {\n"
