@@ -10,6 +10,14 @@ using namespace dtile::ir;
 
 namespace {
 
+/// A number of ranks, or a positive constant, or a product of such, or a sum.
+bool isPositive(const Polynomials &polys, const Polynomial &p) {
+  return !p.isZero() && llvm::all_of(p.terms(), [&](const Polynomial::Term &term) {
+    return term.second > 0 &&
+           llvm::all_of(term.first, [&](AtomId id) { return id == polys.numRanks(); });
+  });
+}
+
 /// Solves the equations of one site.
 class Solver {
 public:
@@ -22,7 +30,10 @@ public:
   /// of extent n.
   bool solveDigit();
   /// Writes an unknown whose quotient or remainder by some n an equation names as n * q + r.
-  bool splitUnknown();
+  /// Quotients go first: they leave fewer values.
+  bool splitUnknown(Polynomials::AtomKind kind);
+  /// Says by two inequalities what a quotient is of which no unknown could be taken.
+  bool boundQuotient();
 
 private:
   [[nodiscard]] bool isOpen(const Polynomial &p) const {
@@ -30,11 +41,11 @@ private:
       return !unknown.solution && polys_.mentions(p, unknown.atom);
     });
   }
-  [[nodiscard]] bool isPositive(const Polynomial &p) const;
   [[nodiscard]] bool splitsBy(const Unknown &unknown, const Polynomial &divisor);
   /// The number by which an equation divides an unknown, where it has nothing but the unknown and
   /// multiples of that number there.
-  std::optional<Polynomial> divisorOf(const Polynomial &p, const Unknown &unknown);
+  std::optional<Polynomial> divisorOf(const Polynomial &p, const Unknown &unknown,
+                                      Polynomials::AtomKind kind);
   void replace(AtomId atom, const Polynomial &by);
 
   Polynomials &polys_;
@@ -86,14 +97,6 @@ bool Solver::solveOne(bool onlyDirect) {
   return false;
 }
 
-/// A number of ranks, or a positive constant, or a product of such.
-bool Solver::isPositive(const Polynomial &p) const {
-  return !p.isZero() && llvm::all_of(p.terms(), [&](const Polynomial::Term &term) {
-    return term.second > 0 &&
-           llvm::all_of(term.first, [&](AtomId id) { return id == polys_.numRanks(); });
-  });
-}
-
 bool Solver::solveDigit() {
   for (Equation &equation : site_.equations) {
     if (equation.below || isOpen(equation.target))
@@ -114,7 +117,7 @@ bool Solver::solveDigit() {
         continue;
       const Polynomial number = equation.target - added;
       // Without a positive base there are no bodies.
-      if (!isPositive(base))
+      if (!isPositive(polys_, base))
         site_.conditions.push_back(base - Polynomial(1));
       equation = {polys_.div(more - added, base), polys_.div(number, base)};
       unknown.solution = polys_.rem(number, base);
@@ -125,19 +128,18 @@ bool Solver::solveDigit() {
   return false;
 }
 
-std::optional<Polynomial> Solver::divisorOf(const Polynomial &p, const Unknown &unknown) {
+std::optional<Polynomial> Solver::divisorOf(const Polynomial &p, const Unknown &unknown,
+                                            Polynomials::AtomKind kind) {
   for (const auto &[monomial, coefficient] : p.terms())
     for (const AtomId id : monomial) {
       const Polynomials::Atom &atom = polys_.atom(id);
       if (atom.kind < Polynomials::AtomKind::Div)
         continue;
       for (const Polynomial *part : {&atom.lhs, &atom.rhs, &atom.condition})
-        if (std::optional<Polynomial> inner = divisorOf(*part, unknown))
+        if (std::optional<Polynomial> inner = divisorOf(*part, unknown, kind))
           return inner;
-      const bool divides =
-          atom.kind == Polynomials::AtomKind::Div || atom.kind == Polynomials::AtomKind::Rem;
-      const Polynomial alone = Polynomial::atom(unknown.atom);
-      if (divides && atom.lhs == alone && splitsBy(unknown, atom.rhs))
+      if (atom.kind == kind && atom.lhs == Polynomial::atom(unknown.atom) &&
+          splitsBy(unknown, atom.rhs))
         return atom.rhs;
     }
   return std::nullopt;
@@ -146,16 +148,16 @@ std::optional<Polynomial> Solver::divisorOf(const Polynomial &p, const Unknown &
 /// Whether n * q + r stands for the values of an unknown: n is positive, or there are no values.
 bool Solver::splitsBy(const Unknown &unknown, const Polynomial &divisor) {
   return !isOpen(divisor) && unknown.extent != divisor &&
-         (isPositive(divisor) || polys_.rem(unknown.extent, divisor).isZero());
+         (isPositive(polys_, divisor) || polys_.rem(unknown.extent, divisor).isZero());
 }
 
-bool Solver::splitUnknown() {
+bool Solver::splitUnknown(Polynomials::AtomKind kind) {
   for (size_t i = 0; i < site_.unknowns.size(); ++i) {
     const Unknown unknown = site_.unknowns[i];
     if (unknown.solution)
       continue;
     for (const Equation &equation : site_.equations) {
-      const std::optional<Polynomial> divisor = divisorOf(equation.value, unknown);
+      const std::optional<Polynomial> divisor = divisorOf(equation.value, unknown, kind);
       if (!divisor)
         continue;
       const Polynomial quotients = polys_.div(unknown.extent + *divisor - Polynomial(1), *divisor);
@@ -171,13 +173,39 @@ bool Solver::splitUnknown() {
   return false;
 }
 
+bool Solver::boundQuotient() {
+  for (size_t i = 0; i < site_.equations.size(); ++i) {
+    const Equation equation = site_.equations[i];
+    if (equation.below || isOpen(equation.target))
+      continue;
+    for (const auto &[monomial, coefficient] : equation.value.terms()) {
+      if (monomial.size() != 1 || coefficient != 1)
+        continue;
+      const Polynomial quotient = Polynomial::atom(monomial.front());
+      const Polynomials::Atom &atom = polys_.atom(monomial.front());
+      const Polynomial rest = equation.value - quotient;
+      if (atom.kind != Polynomials::AtomKind::Div || !isOpen(quotient) || isOpen(rest) ||
+          !isPositive(polys_, atom.rhs))
+        continue;
+      // rhs * number <= lhs < rhs * (number + 1)
+      const Polynomial over = atom.lhs - atom.rhs * (equation.target - rest);
+      site_.conditions.push_back(over);
+      site_.conditions.push_back(atom.rhs - Polynomial(1) - over);
+      site_.equations.erase(site_.equations.begin() + ptrdiff_t(i));
+      return true;
+    }
+  }
+  return false;
+}
+
 } // namespace
 
 void solveSite(Polynomials &polys, CountSite &site) {
   Solver solver(polys, site);
   // Equations that name an unknown go first: they leave the others simple.
   while (solver.solveOne(true) || solver.solveDigit() || solver.solveOne(false) ||
-         solver.splitUnknown()) {
+         solver.splitUnknown(Polynomials::AtomKind::Div) ||
+         solver.splitUnknown(Polynomials::AtomKind::Rem) || solver.boundQuotient()) {
   }
 }
 
@@ -223,13 +251,15 @@ std::optional<CountInterval> intervalOf(Polynomials &polys, const CountSite &sit
     // factor * unknown + rest is at least zero.
     const Polynomial rest = inequality.replaced(unknown.atom, Polynomial());
     const Polynomial one = inequality.replaced(unknown.atom, Polynomial(1)) - rest;
-    const std::optional<int64_t> factor = one.constant();
-    if (!factor || mentions(rest) || inequality != rest + one * Polynomial::atom(unknown.atom))
+    const Polynomial opposite = Polynomial() - one;
+    const bool grows = isPositive(polys, one);
+    if ((!grows && !isPositive(polys, opposite)) || mentions(rest) ||
+        inequality != rest + one * Polynomial::atom(unknown.atom))
       return std::nullopt;
-    if (*factor > 0)
-      interval.low.push_back(Polynomial() - polys.div(rest, Polynomial(*factor)));
+    if (grows)
+      interval.low.push_back(Polynomial() - polys.div(rest, one));
     else
-      interval.high.push_back(polys.div(rest, Polynomial(-*factor)));
+      interval.high.push_back(polys.div(rest, opposite));
   }
   return interval;
 }

@@ -35,12 +35,15 @@ public:
 
   /// The op that makes the signal's count depend on data, or null after filling the region.
   Op *run(llvm::ArrayRef<Op *> sites);
+  /// Whether the count is found by going through bodies, of which there may be many.
+  [[nodiscard]] bool isLong() const { return isLong_; }
 
 private:
   bool collect(Op &notify, CountSite &site);
   bool collectEnclosing(Op &notify, CountSite &site);
   bool collectTarget(Value *cells, CountSite &site);
-  bool addComparison(const Value &condition, bool wanted, CountSite &site);
+  bool addComparisons(Value *condition, bool wanted, CountSite &site);
+  bool addComparison(Op &comparison, bool wanted, CountSite &site);
   bool addUnknown(CountSite &site, Value *position, Value *lo, Value *hi, Value *step);
   void splitChoices(CountSite site, std::vector<CountSite> &split);
   void addCondition(CountSite &site, const Polynomial &condition) const;
@@ -62,6 +65,7 @@ private:
   Builder builder_;
   Op &signal_;
   Polynomials polys_;
+  bool isLong_ = false;
   /// Sizes that the kernel has at hand before the signal.
   llvm::DenseMap<AtomId, Value *> given_;
 };
@@ -82,15 +86,37 @@ bool CountDeriver::addUnknown(CountSite &site, Value *position, Value *lo, Value
   return true;
 }
 
-/// A comparison of numbers as a condition or an equation; false where it is something else.
-bool CountDeriver::addComparison(const Value &condition, bool wanted, CountSite &site) {
-  const Op *op = condition.definingOp();
-  if (!op || !op->is(OpKind::Cmp) || !op->operand(0)->type().isIndex())
+/// Comparisons of numbers that all must hold as conditions and equations; false where the condition
+/// is made of something else.
+bool CountDeriver::addComparisons(Value *condition, bool wanted, CountSite &site) {
+  Op *op = condition->definingOp();
+  if (!op)
     return false;
-  const Polynomial difference =
-      polys_.of(op->operand(0), site.environment) - polys_.of(op->operand(1), site.environment);
+  if (op->is(OpKind::Not))
+    return addComparisons(op->operand(0), !wanted, site);
+  if (op->is(wanted ? OpKind::And : OpKind::Or))
+    return addComparisons(op->operand(0), wanted, site) &&
+           addComparisons(op->operand(1), wanted, site);
+  // `a && b`: where a holds b, else false.
+  if (op->is(OpKind::If) && wanted) {
+    const Op *otherwise = op->body(1).terminator()->operand(condition->index())->definingOp();
+    const bool *no = otherwise && otherwise->is(OpKind::Const)
+                         ? std::get_if<bool>(otherwise->attr("value"))
+                         : nullptr;
+    return no && !*no && addComparisons(op->operand(0), true, site) &&
+           addComparisons(op->body(0).terminator()->operand(condition->index()), true, site);
+  }
+  return op->is(OpKind::Cmp) && op->operand(0)->type().isIndex() &&
+         addComparison(*op, wanted, site);
+}
+
+bool CountDeriver::addComparison(Op &comparison, bool wanted, CountSite &site) {
+  const Polynomial difference = polys_.of(comparison.operand(0), site.environment) -
+                                polys_.of(comparison.operand(1), site.environment);
   const Polynomial opposite = Polynomial() - difference, one(1);
-  const llvm::StringRef pred = op->get(attr::pred);
+  if (!isDataFree(difference, site))
+    return false;
+  const llvm::StringRef pred = comparison.get(attr::pred);
   if (pred == (wanted ? "ge" : "lt"))
     site.conditions.push_back(difference);
   else if (pred == (wanted ? "gt" : "le"))
@@ -122,9 +148,12 @@ bool CountDeriver::collectEnclosing(Op &notify, CountSite &site) {
         return false;
     } else if (op->is(OpKind::If)) {
       bool inThen = inner->parentBlock() == &op->body(0);
+      if (CountSite more = site; addComparisons(op->operand(0), inThen, more)) {
+        site = std::move(more);
+        continue;
+      }
       if (isDataFree(op->operand(0), site)) {
-        if (!addComparison(*op->operand(0), inThen, site))
-          site.guards.push_back({op->operand(0), inThen});
+        site.guards.push_back({op->operand(0), inThen});
         continue;
       }
       // `a && b` is an `if`, which is no pure op.
@@ -426,6 +455,11 @@ Value *CountDeriver::emitSite(CountSite &site) {
       counted = &site.unknowns[enumerated[i]];
       enumerated.erase(enumerated.begin() + ptrdiff_t(i));
     }
+  const Polynomial ranks = Polynomial::atom(polys_.numRanks());
+  for (size_t i : enumerated) {
+    const Polynomial &extent = site.unknowns[i].extent;
+    isLong_ |= !extent.constant() && !extent.constantAbove(ranks);
+  }
   return emitCount(site, given_, 0, enumerated, counted, free);
 }
 
@@ -505,8 +539,13 @@ bool deriveCounts(Module &module, PassContext &context) {
     for (auto &[signal, sites] : notifies) {
       if (!signal || !signal->body().empty())
         continue;
-      Op *dataDependent = CountDeriver(module, *signal).run(sites);
+      CountDeriver deriver(module, *signal);
+      Op *dataDependent = deriver.run(sites);
       changed = true;
+      if (!dataDependent && deriver.isLong())
+        context.remark(*signal, "each wait for `" + signal->get(attr::name) +
+                                    "` goes through bodies to count its notifies: no sum, quotient "
+                                    "or remainder tells from a cell who notifies it");
       if (!dataDependent)
         continue;
       for (Op *wait : waits[signal])
