@@ -14,10 +14,9 @@
 // Leaves alone: signals with a notify whose place or condition depends on data (loads): their waits
 // must say
 //   `count:`, which is reported here.
-#include "frontend/base/check.h"
 #include "frontend/base/diagnostics.h"
 #include "ir/core/tile_order.h"
-#include "ir/protocol/count_equations.h"
+#include "ir/protocol/count_emitter.h"
 #include "ir/transform/pass.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -31,12 +30,12 @@ using namespace dtile::ir;
 /// Derives the count of one signal.
 class CountDeriver {
 public:
-  CountDeriver(Module &module, Op &signal) : builder_(module), signal_(signal) {}
+  CountDeriver(Module &module, Op &signal)
+      : builder_(module), signal_(signal), emitter_(builder_, polys_) {}
 
   /// The op that makes the signal's count depend on data, or null after filling the region.
   Op *run(llvm::ArrayRef<Op *> sites);
-  /// Whether the count is found by going through bodies, of which there may be many.
-  [[nodiscard]] bool isLong() const { return isLong_; }
+  [[nodiscard]] bool isLong() const { return emitter_.isLong(); }
 
 private:
   bool collect(Op &notify, CountSite &site);
@@ -49,25 +48,11 @@ private:
   void addCondition(CountSite &site, const Polynomial &condition) const;
   bool isDataFree(const Polynomial &p, const CountSite &site) const;
   bool isDataFree(Value *condition, CountSite &site);
-  Value *emitSite(CountSite &site);
-  Value *emitCount(CountSite &site, llvm::DenseMap<AtomId, Value *> bound, size_t next,
-                   const std::vector<size_t> &enumerated, const Unknown *counted,
-                   const std::vector<size_t> &free);
-  Value *emitProduct(CountSite &site, const llvm::DenseMap<AtomId, Value *> &bound,
-                     const Unknown *counted, const std::vector<size_t> &free);
-  Value *emitMatches(CountSite &site, llvm::DenseMap<AtomId, Value *> bound,
-                     std::optional<AtomId> counted);
-  Value *emitAtLeastZero(const Polynomial &p, const llvm::DenseMap<AtomId, Value *> &bound);
-  Value *emitGuard(Value *condition, CountSite &site, const llvm::DenseMap<AtomId, Value *> &bound,
-                   llvm::DenseMap<Value *, Value *> &done);
-  Value *both(Value *a, Value *b) { return builder_.value(OpKind::And, {a, b}); }
 
   Builder builder_;
   Op &signal_;
   Polynomials polys_;
-  bool isLong_ = false;
-  /// Sizes that the kernel has at hand before the signal.
-  llvm::DenseMap<AtomId, Value *> given_;
+  CountEmitter emitter_;
 };
 
 bool CountDeriver::addUnknown(CountSite &site, Value *position, Value *lo, Value *hi, Value *step) {
@@ -311,158 +296,6 @@ bool CountDeriver::isDataFree(Value *condition, CountSite &site) {
   return true;
 }
 
-/// The guard's value where unknowns have the values in `bound`; pure ops are copied.
-Value *CountDeriver::emitGuard(Value *condition, CountSite &site,
-                               const llvm::DenseMap<AtomId, Value *> &bound,
-                               llvm::DenseMap<Value *, Value *> &done) {
-  if (condition->type().isIndex())
-    return polys_.emit(builder_, polys_.of(condition, site.environment), bound);
-  auto it = done.find(condition);
-  if (it != done.end())
-    return it->second;
-  Op *op = condition->definingOp();
-  llvm::SmallVector<Value *, 4> operands;
-  for (Value *operand : op->operands())
-    operands.push_back(emitGuard(operand, site, bound, done));
-  Op *copy = builder_.op(op->kind(), operands, condition->type());
-  for (const NamedAttr &attr : op->attrs())
-    copy->setAttr(attr.name, attr.value);
-  return done[condition] = copy->result(condition->index());
-}
-
-Value *CountDeriver::emitAtLeastZero(const Polynomial &p,
-                                     const llvm::DenseMap<AtomId, Value *> &bound) {
-  // What is subtracted stands on the other side; 1 of it makes it less.
-  std::vector<Polynomial::Term> added, subtracted;
-  bool isLess = false;
-  for (const auto &[monomial, coefficient] : p.terms()) {
-    isLess |= monomial.empty() && coefficient < 0;
-    if (coefficient > 0)
-      added.emplace_back(monomial, coefficient);
-    else
-      subtracted.emplace_back(monomial, -coefficient - (monomial.empty() ? 1 : 0));
-  }
-  Value *large = polys_.emit(builder_, Polynomial::sumOf(std::move(added)), bound);
-  Value *small = polys_.emit(builder_, Polynomial::sumOf(std::move(subtracted)), bound);
-  return isLess ? builder_.cmp("lt", small, large) : builder_.cmp("ge", large, small);
-}
-
-/// A bool: solutions lie in their extents, remaining equations hold, guards are as wanted; but for
-/// what `counted` has a part in.
-Value *CountDeriver::emitMatches(CountSite &site, llvm::DenseMap<AtomId, Value *> bound,
-                                 std::optional<AtomId> counted) {
-  Value *matches = builder_.constBool(true);
-  for (const Polynomial &inequality : inequalitiesOf(polys_, site))
-    if (!counted || !polys_.mentions(inequality, *counted))
-      matches = both(matches, emitAtLeastZero(inequality, bound));
-  for (const Polynomial &condition : site.mustBeZero)
-    matches = both(matches, builder_.cmp("eq", polys_.emit(builder_, condition, bound),
-                                         builder_.constIndex(0)));
-  for (const Equation &equation : site.equations)
-    if (!equation.below && !(equation.value == equation.target))
-      matches = both(matches, builder_.cmp("eq", polys_.emit(builder_, equation.value, bound),
-                                           polys_.emit(builder_, equation.target, bound)));
-  if (site.guards.empty())
-    return matches;
-  for (const Unknown &unknown : site.unknowns)
-    if (unknown.solution)
-      bound[unknown.atom] = polys_.emit(builder_, *unknown.solution, bound);
-  llvm::DenseMap<Value *, Value *> done;
-  for (const Guard &guard : site.guards) {
-    Value *value = emitGuard(guard.condition, site, bound, done);
-    if (!guard.wanted)
-      value = builder_.value(OpKind::Not, {value});
-    matches = both(matches, value);
-  }
-  return matches;
-}
-
-/// matches ? product of free extents and values of `counted` : 0.
-Value *CountDeriver::emitProduct(CountSite &site, const llvm::DenseMap<AtomId, Value *> &bound,
-                                 const Unknown *counted, const std::vector<size_t> &free) {
-  Value *zero = builder_.constIndex(0);
-  Value *count = builder_.constIndex(1);
-  std::optional<AtomId> atom;
-  if (counted) {
-    const std::optional<CountInterval> interval = intervalOf(polys_, site, *counted);
-    DTILE_CHECK(interval, "what is counted has an interval");
-    Value *low = nullptr, *high = nullptr;
-    for (const Polynomial &p : interval->low) {
-      Value *bottom = polys_.emit(builder_, p, bound);
-      low = low ? builder_.max(low, bottom) : bottom;
-    }
-    for (const Polynomial &p : interval->high) {
-      Value *top = polys_.emit(builder_, p, bound);
-      high = high ? builder_.min(high, top) : top;
-    }
-    Value *values = builder_.add(builder_.sub(high, low), count);
-    count = builder_.max(values, zero);
-    atom = counted->atom;
-  }
-  for (size_t i : free) {
-    Value *extent = polys_.emit(builder_, site.unknowns[i].extent, bound);
-    count = builder_.mul(count, builder_.max(extent, zero));
-  }
-  Value *matches = emitMatches(site, bound, atom);
-  return builder_.value(OpKind::Select, {matches, count, zero}, count->type());
-}
-
-/// Loops over the unknowns that are left, around the product.
-Value *CountDeriver::emitCount(CountSite &site, llvm::DenseMap<AtomId, Value *> bound, size_t next,
-                               const std::vector<size_t> &enumerated, const Unknown *counted,
-                               const std::vector<size_t> &free) {
-  if (next == enumerated.size())
-    return emitProduct(site, bound, counted, free);
-  Value *zero = builder_.constIndex(0);
-  Unknown &unknown = site.unknowns[enumerated[next]];
-  Value *extent = polys_.emit(builder_, unknown.extent, bound);
-  Op *loop = builder_.op(OpKind::For, {zero, extent, builder_.constIndex(1), zero},
-                         builder_.types().index());
-  InsertionGuard guard(builder_);
-  Value *position = loop->body().addArgument(builder_.types().index(), "i");
-  Value *sum = loop->body().addArgument(builder_.types().index(), "count");
-  builder_.setInsertionPointToEnd(loop->body());
-  bound[unknown.atom] = position;
-  Value *inner = emitCount(site, bound, next + 1, enumerated, counted, free);
-  builder_.op(OpKind::Yield, {builder_.add(sum, inner)});
-  return loop->result();
-}
-
-Value *CountDeriver::emitSite(CountSite &site) {
-  solveSite(polys_, site);
-  // An unknown matters where an equation, a guard, or the extent of another unknown depends on it.
-  std::vector<size_t> enumerated, free;
-  for (size_t i = 0; i < site.unknowns.size(); ++i) {
-    Unknown &unknown = site.unknowns[i];
-    if (unknown.solution)
-      continue;
-    bool matters = !site.guards.empty();
-    for (const Equation &equation : site.equations)
-      matters |= polys_.mentions(equation.value, unknown.atom) ||
-                 (equation.below && polys_.mentions(*equation.below, unknown.atom));
-    for (const Unknown &other : site.unknowns)
-      matters |= polys_.mentions(other.extent, unknown.atom) ||
-                 (other.solution && polys_.mentions(*other.solution, unknown.atom));
-    for (const std::vector<Polynomial> *conditions : {&site.mustBeZero, &site.conditions})
-      for (const Polynomial &condition : *conditions)
-        matters |= polys_.mentions(condition, unknown.atom);
-    (matters ? enumerated : free).push_back(i);
-  }
-  // One whose values are an interval needs no loop. It is the innermost: others may bound it.
-  const Unknown *counted = nullptr;
-  for (size_t i = enumerated.size(); i-- > 0 && !counted;)
-    if (intervalOf(polys_, site, site.unknowns[enumerated[i]])) {
-      counted = &site.unknowns[enumerated[i]];
-      enumerated.erase(enumerated.begin() + ptrdiff_t(i));
-    }
-  const Polynomial ranks = Polynomial::atom(polys_.numRanks());
-  for (size_t i : enumerated) {
-    const Polynomial &extent = site.unknowns[i].extent;
-    isLong_ |= !extent.constant() && !extent.constantAbove(ranks);
-  }
-  return emitCount(site, given_, 0, enumerated, counted, free);
-}
-
 Op *CountDeriver::run(llvm::ArrayRef<Op *> sites) {
   Block &body = signal_.body();
   if (body.numArguments() == 0)
@@ -483,12 +316,12 @@ Op *CountDeriver::run(llvm::ArrayRef<Op *> sites) {
     if (&op == &signal_)
       break;
     if (op.is(OpKind::LaunchDim))
-      given_[polys_.launchDim(op.get(attr::param), op.get(attr::dim))] = op.result();
+      emitter_.give(polys_.launchDim(op.get(attr::param), op.get(attr::dim)), *op.result());
   }
   builder_.setInsertionPointToEnd(body);
   Value *total = builder_.constIndex(0);
   for (CountSite &site : collected)
-    total = builder_.add(total, emitSite(site));
+    total = builder_.add(total, emitter_.emit(site));
   builder_.op(OpKind::Yield, {total});
   return nullptr;
 }
