@@ -27,7 +27,9 @@ constexpr int64_t kMostEach = 8;
 constexpr int64_t kRegisters = 65536;
 constexpr int64_t kThreadRegisters = 168;
 /// Registers of a thread for the tiles that it holds at once; what more they take is spilled.
-constexpr int64_t kTileRegisters = 192;
+constexpr int64_t kGroupTileRegisters = 128;
+/// The same where operands are in registers, too.
+constexpr int64_t kTileRegisters = 80;
 
 /// Bytes of the stages of the kernel's loops.
 double stageBytes(Op &kernel, const TargetFacts &machine) {
@@ -48,17 +50,34 @@ int64_t threadsOf(const Op &kernel, const TargetFacts &machine) {
   return std::max<int64_t>(kernel.getOr(ir::attr::threads, 4 * machine.lanes), 1);
 }
 
-/// Registers a thread of the largest tile that bodies compute.
+/// Threads that hold the tiles of bodies: of staged spaces those of the warpgroups that multiply.
+int64_t holdersOf(Op &kernel, const TargetFacts &machine) {
+  int64_t groups = 0;
+  for (const Op &op : kernel.body().ops())
+    if (op.is(OpKind::Space))
+      groups = std::max(groups, op.getOr(ir::attr::warpgroups, 0));
+  return groups > 0 ? groups * machine.groupThreads : threadsOf(kernel, machine);
+}
+
+/// Registers of a thread for a tile.
+int64_t registersOf(const ir::Value &tile, int64_t holders) {
+  return tile.type().isTile() ? int64_t(model::bytesOf(tile.type())) / 4 / holders : 0;
+}
+
+/// Registers a thread of the largest tile that bodies compute, or of the tiles that a loop carries
+/// from round to round.
 int64_t tileRegisters(Op &kernel, const TargetFacts &machine) {
   int64_t most = 0;
-  const int64_t threads = threadsOf(kernel, machine);
+  const int64_t holders = std::max<int64_t>(holdersOf(kernel, machine), 1);
   ir::walk(kernel, [&](Op &op) {
-    if (op.numResults() != 1 || !op.result()->type().isTile() || !model::computes(op))
+    if (op.numResults() == 1 && model::computes(op))
+      most = std::max(most, registersOf(*op.result(), holders));
+    if (!op.is(OpKind::For))
       return;
-    const bool isGroup = op.is(OpKind::Dot) && op.has(ir::attr::warpgroups);
-    const int64_t holders = isGroup ? op.get(ir::attr::warpgroups) * machine.groupThreads : threads;
-    const auto bytes = int64_t(model::bytesOf(op.result()->type()));
-    most = std::max(most, bytes / 4 / std::max<int64_t>(holders, 1));
+    int64_t carried = 0;
+    for (ir::Value *value : op.body().terminator()->operands())
+      carried += registersOf(*value, holders);
+    most = std::max(most, carried);
   });
   return most;
 }
@@ -98,8 +117,9 @@ GpuLaunchEstimate::GpuLaunchEstimate(Op &kernel, const TargetFacts &machine)
   for (Op &op : kernel.body().ops())
     if (op.is(OpKind::Space))
       spaces_.push_back(&op);
-  isPossible_ =
-      spaces_.size() <= DTILE_DEVICE_MAX_SPACES && tileRegisters(kernel, machine) <= kTileRegisters;
+  isPossible_ = spaces_.size() <= DTILE_DEVICE_MAX_SPACES &&
+                tileRegisters(kernel, machine) <=
+                    (hasStagedLoads(kernel) ? kGroupTileRegisters : kTileRegisters);
   if (!hasStagedLoads(kernel)) {
     const double shared = stageBytes(kernel, machine) + TargetFacts::kReservedSharedBytes;
     each_ = std::clamp<int64_t>(int64_t(machine.sharedBytes / shared), 1, kMostEach);

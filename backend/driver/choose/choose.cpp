@@ -177,7 +177,7 @@ void Search::tryTogether() {
   std::vector<sema::Choice> fixed = choices_;
   for (sema::Choice &choice : fixed)
     if (choice.isShared && choice.allowed.empty())
-      choice.allowed = {128};
+      choice.allowed = {64};
     else if (choice.isShared)
       choice.allowed.resize(1);
   tryAll(combinations(fixed, valuesOf(fixed), kMostConfigurations));
@@ -202,7 +202,7 @@ Choosing Search::run(size_t most) {
       llvm::any_of(choices_, [](const sema::Choice &choice) { return choice.isShared; });
   if (all > double(kMostConfigurations) && hasShared)
     tryTogether();
-  else
+  if (found_.possible.empty())
     tryAll(combinations(choices_, values, kMostConfigurations));
   // Samples that no configuration ends in time are no sizes that anybody launches.
   for (size_t s = 0; s < samples_.size(); ++s) {
