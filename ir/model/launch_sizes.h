@@ -12,9 +12,9 @@
 
 namespace dtile::model {
 
-/// The sizes that arguments determine, in the order of the kernel's text; their hints are the sizes'
-/// names. Of an argument of W * S rows that is S. Sizes that are only compared with others are not
-/// among them.
+/// The sizes that arguments determine, in the order of the kernel's text; their hints are the
+/// sizes' names. Of an argument of W * S rows that is S. Sizes that are only compared with others
+/// are not among them.
 [[nodiscard]] llvm::SmallVector<ir::Value *, 8> freeSizes(ir::Op &kernel);
 
 /// What is known of a launch on rank 0.

@@ -66,8 +66,8 @@ sema::GenericArgs withConstants(const sema::GenericArgs &pins, const Constants &
   return args;
 }
 
-/// What other ranks see of a variant: the values of shared choices, and how the passes have laid out
-/// what it shares.
+/// What other ranks see of a variant: the values of shared choices, and how the passes have laid
+/// out what it shares.
 std::string protocolOf(ir::Op &kernel, llvm::ArrayRef<sema::Choice> choices,
                        const Constants &constants) {
   std::string seen;

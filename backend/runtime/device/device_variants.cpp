@@ -9,9 +9,9 @@
 //
 // Ranks may launch with different sizes, and still have to choose variants that look alike to each
 // other (dtile_device_image.protocol). So the protocol is chosen first, from what all ranks know
-// alike: the sizes that the shapes of symmetric objects determine (dtile_param_desc.agreed), and the
-// number of ranks. Sizes that may differ are taken as kUnknownSize there, and the rank as 0. Then
-// each rank chooses among the variants of that protocol by its own sizes.
+// alike: the sizes that the shapes of symmetric objects determine (dtile_param_desc.agreed), and
+// the number of ranks. Sizes that may differ are taken as kUnknownSize there, and the rank as 0.
+// Then each rank chooses among the variants of that protocol by its own sizes.
 #include "backend/runtime/device/device_programs.h"
 #include "backend/runtime/device/device_team.h"
 
