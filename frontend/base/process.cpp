@@ -58,6 +58,11 @@ private:
 /// Removes the temporary files, and ends. Other threads may run on meanwhile, so nothing is
 /// destroyed.
 [[noreturn]] void end(diag::Id id, llvm::StringRef detail = "") {
+  // Threads run out of memory together; the first one speaks for all, and ends them.
+  static std::atomic<bool> isEnding{false};
+  if (isEnding.exchange(true))
+    while (true)
+      ::pause();
   LastWords words;
   const DiagInfo &info = diagInfo(id);
   const llvm::StringRef phase = currentPhase();
