@@ -127,9 +127,9 @@ enter() {
 }
 
 echo "test_in_clean_root.sh: cloning $(git -C "$here" log -1 --format='%h %s')"
-git -C "$here" bundle create --quiet "$root/root/dtile.bundle" HEAD
-rm -rf "$root/root/dtile"
-enter git clone --quiet /root/dtile.bundle /root/dtile 2>"$work/clone.log" || {
+git -C "$here" bundle create --quiet "$root/srv/dtile.bundle" HEAD
+rm -rf "$root/srv/dtile"
+enter git clone --quiet /srv/dtile.bundle /srv/dtile 2>"$work/clone.log" || {
   cat "$work/clone.log" >&2
   exit 1
 }
@@ -145,7 +145,7 @@ for command in "${commands[@]}"; do
   size=$(megabytes)
   began=$SECONDS
   verdict=passed
-  enter bash -c "cd /root/dtile && exec $command" </dev/null 2>&1 | tee "$log" ||
+  enter bash -c "cd /srv/dtile && exec $command" </dev/null 2>&1 | tee "$log" ||
     verdict='FAILED'
   # The compiler's, the linker's and CMake's.
   warnings=$(grep -cE '(^|[^[:alnum:]])warning: |^CMake [[:alpha:] ]*Warning' "$log" || true)
