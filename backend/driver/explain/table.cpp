@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Aligns columns.
-#include "backend/driver/table.h"
+#include "backend/driver/explain/table.h"
 
 #include "llvm/ADT/StringRef.h"
 

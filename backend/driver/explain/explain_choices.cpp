@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The table of variants, and of estimated times.
-#include "backend/driver/choose/explain_choices.h"
+#include "backend/driver/explain/explain_choices.h"
 
-#include "backend/driver/table.h"
+#include "backend/driver/explain/table.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -16,6 +16,8 @@ namespace dtile::driver {
 namespace {
 
 constexpr llvm::StringLiteral kRanks = "W";
+/// Of one dimension.
+constexpr int64_t kLargestSize = int64_t(1) << 40;
 /// Configurations that are listed beside the variants.
 constexpr size_t kOthers = 5;
 
@@ -38,8 +40,9 @@ std::optional<std::vector<int64_t>> sizesFor(Session &session, const Choosing &c
   std::vector<int64_t> sizes(choosing.sizes.size(), -1);
   for (const auto &[name, value] : session.options.sizes) {
     int64_t number = 0;
-    if (llvm::StringRef(value).getAsInteger(10, number) || number < 0)
-      return refuse("wants a number for `" + name + "`, not `" + value + "`");
+    if (llvm::StringRef(value).getAsInteger(10, number) || number < 0 || number > kLargestSize)
+      return refuse("wants a number up to " + std::to_string(kLargestSize) + " for `" + name +
+                    "`, not `" + value + "`");
     const auto found = llvm::find(choosing.sizes, name);
     if (name == kRanks)
       ranks = std::max<int64_t>(number, 1);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // `dtilec explain`: a diagnostic code, or what the scheduler decided for a program.
 #include "backend/driver/diagnostic_pages.h"
-#include "backend/driver/explain_schedule.h"
+#include "backend/driver/explain/explain_schedule.h"
 #include "backend/driver/session.h"
 
 #include "llvm/ADT/StringExtras.h"

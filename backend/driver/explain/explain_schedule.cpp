@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // What the scheduler decided for a program: one table a kernel, then the remarks of the passes.
-#include "backend/driver/explain_schedule.h"
+#include "backend/driver/explain/explain_schedule.h"
 
-#include "backend/driver/choose/explain_choices.h"
 #include "backend/driver/compile.h"
-#include "backend/driver/table.h"
+#include "backend/driver/explain/explain_choices.h"
+#include "backend/driver/explain/table.h"
 #include "backend/driver/target_code.h"
 #include "ir/core/tile_order.h"
 
