@@ -148,7 +148,7 @@ typedef struct dtile_device_space {
  *
  * A kernel that leaves constants to the compiler has several images for a device, its variants:
  * the same kernel with other constants. At the first launch with certain arguments the runtime
- * takes the one that it estimates to be the fastest (device_variants.h). */
+ * takes the one that it estimates to be the fastest (device_variants.cpp). */
 typedef enum dtile_image_format {
   DTILE_IMAGE_PTX, /* zero-terminated text */
   DTILE_IMAGE_CUBIN,

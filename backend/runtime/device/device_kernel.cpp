@@ -9,6 +9,12 @@
 
 namespace dtile::runtime {
 
+uint64_t hashBytes(const void *data, int64_t bytes, uint64_t hash) {
+  for (int64_t i = 0; i < bytes; ++i)
+    hash = (hash ^ static_cast<const uint8_t *>(data)[i]) * 0x100000001b3u;
+  return hash;
+}
+
 void PreparedLaunch::FreeFrame::operator()(void *frame) const { std::free(frame); }
 
 void signArguments(const KernelState &kernel, const dtile_arg *arguments,

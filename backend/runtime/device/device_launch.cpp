@@ -26,12 +26,6 @@ uint64_t hashWords(const std::vector<uint64_t> &words) {
   return hash;
 }
 
-uint64_t hashBytes(const void *data, int64_t bytes, uint64_t hash = 0xcbf29ce484222325u) {
-  for (int64_t i = 0; i < bytes; ++i)
-    hash = (hash ^ static_cast<const uint8_t *>(data)[i]) * 0x100000001b3u;
-  return hash;
-}
-
 uint64_t idOf(const dtile_kernel_desc &desc) {
   return hashBytes(desc.name, int64_t(std::strlen(desc.name)),
                    hashBytes(desc.images[0].data, desc.images[0].bytes));

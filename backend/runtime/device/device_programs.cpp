@@ -258,6 +258,16 @@ int64_t dtile_mean_weight(int64_t (*weight)(const void *frame, int64_t body, int
   return std::max<int64_t>(int64_t(sum / double(count)), 1);
 }
 
+dtile_device_load dtile_load_of(int32_t nspaces, const int64_t *bodies, int64_t resident,
+                                int64_t processors) {
+  int64_t running = 0;
+  for (int32_t s = 0; s < nspaces; ++s)
+    running += std::min(std::max<int64_t>(bodies[s], 0), resident - running);
+  running = std::max<int64_t>(running, 1);
+  processors = std::max<int64_t>(processors, 1);
+  return {running, (running + processors - 1) / processors};
+}
+
 int32_t dtile_share_programs(int32_t nspaces, const dtile_device_space *spaces,
                              const int64_t *bodies, const int64_t *weights,
                              const int64_t *latencies, int32_t resident, int32_t *first) {

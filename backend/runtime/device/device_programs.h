@@ -39,6 +39,14 @@ int64_t dtile_mean_weight(int64_t (*weight)(const void *frame, int64_t body, int
                                             int64_t running),
                           const void *frame, int64_t bodies, int64_t together, int64_t running);
 
+/* Programs of a launch that run at once, on a device that holds `resident` of them on `processors`
+ * processors: on all of it, and on one processor. Each at least 1. */
+typedef struct dtile_device_load {
+  int64_t running, together;
+} dtile_device_load;
+dtile_device_load dtile_load_of(int32_t nspaces, const int64_t *bodies, int64_t resident,
+                                int64_t processors);
+
 /* Writes nspaces + 1 numbers: programs [first[s], first[s + 1]) are those of space s. `bodies`,
  * `weights` and `latencies` (nanoseconds a body) are the spaces'. Gives the number of programs, or,
  * negated, how many the launch needs at least where that is more than `resident` (a pinned number

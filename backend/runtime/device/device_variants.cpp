@@ -28,13 +28,6 @@ namespace {
 constexpr int64_t kUnknownSize = 4096;
 constexpr double kRefused = std::numeric_limits<double>::infinity();
 
-uint64_t hashBytes(const void *data, int64_t bytes) {
-  uint64_t hash = 0xcbf29ce484222325u;
-  for (int64_t i = 0; i < bytes; ++i)
-    hash = (hash ^ static_cast<const uint8_t *>(data)[i]) * 0x100000001b3u;
-  return hash;
-}
-
 /// "sm_90a (nvptx), gfx942 (amdgpu)".
 std::string archList(const dtile_kernel_desc &desc) {
   std::vector<std::string> names;
@@ -103,13 +96,9 @@ Plan planLaunch(const dtile_kernel_desc &desc, const LoadedImage &variant, int64
   const auto resident = int32_t(std::min<int64_t>(variant.resident, DTILE_DEVICE_PARTS));
   int64_t bodies[DTILE_DEVICE_MAX_SPACES] = {}, weights[DTILE_DEVICE_MAX_SPACES] = {},
           latencies[DTILE_DEVICE_MAX_SPACES] = {};
-  int64_t all = 0;
-  for (int32_t s = 0; s < desc.nspaces; ++s) {
+  for (int32_t s = 0; s < desc.nspaces; ++s)
     bodies[s] = std::max<int64_t>(image.counts[s](frame), 0);
-    all = std::min<int64_t>(all + bodies[s], resident);
-  }
-  const int64_t running = std::max<int64_t>(all, 1);
-  const int64_t together = (running + multiprocessors - 1) / std::max<int64_t>(multiprocessors, 1);
+  const auto [running, together] = dtile_load_of(desc.nspaces, bodies, resident, multiprocessors);
   for (int32_t s = 0; s < desc.nspaces; ++s) {
     weights[s] = dtile_mean_weight(image.weights[s], frame, bodies[s], together, running);
     latencies[s] = dtile_mean_weight(image.latencies[s], frame, bodies[s], together, running);
