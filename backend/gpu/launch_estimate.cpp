@@ -32,7 +32,7 @@ constexpr int64_t kGroupTileRegisters = 128;
 constexpr int64_t kTileRegisters = 80;
 
 /// Bytes of the stages of the kernel's loops.
-double stageBytes(Op &kernel, const TargetFacts &machine) {
+double stageBytes(Op &kernel) {
   double most = 0;
   ir::walk(kernel, [&](Op &op) {
     if (!op.is(OpKind::For) || model::loadsAhead(op) != model::Ahead::Threads)
@@ -121,7 +121,7 @@ GpuLaunchEstimate::GpuLaunchEstimate(Op &kernel, const TargetFacts &machine)
                 tileRegisters(kernel, machine) <=
                     (hasStagedLoads(kernel) ? kGroupTileRegisters : kTileRegisters);
   if (!hasStagedLoads(kernel)) {
-    const double shared = stageBytes(kernel, machine) + TargetFacts::kReservedSharedBytes;
+    const double shared = stageBytes(kernel) + TargetFacts::kReservedSharedBytes;
     each_ = std::clamp<int64_t>(int64_t(machine.sharedBytes / shared), 1, kMostEach);
     each_ =
         std::clamp<int64_t>(kRegisters / (threadsOf(kernel, machine) * kThreadRegisters), 1, each_);
@@ -138,7 +138,6 @@ std::optional<double> GpuLaunchEstimate::nanoseconds(llvm::ArrayRef<int64_t> val
   int64_t bodies[DTILE_DEVICE_MAX_SPACES] = {}, weights[DTILE_DEVICE_MAX_SPACES] = {},
           latencies[DTILE_DEVICE_MAX_SPACES] = {};
   llvm::SmallVector<llvm::SmallVector<int64_t, 4>, 4> counts(spaces_.size());
-  int64_t all = 0;
   for (auto [s, space] : llvm::enumerate(spaces_)) {
     facts[s] = spaceFacts(*space, machine_);
     bodies[s] = 1;
@@ -149,12 +148,12 @@ std::optional<double> GpuLaunchEstimate::nanoseconds(llvm::ArrayRef<int64_t> val
       if (!first || !end || !step)
         return std::nullopt;
       counts[s].push_back(model::blockCount(*first, *end, *step));
-      bodies[s] *= counts[s].back();
+      if (__builtin_mul_overflow(bodies[s], counts[s].back(), &bodies[s]))
+        return std::nullopt;
     }
-    all = std::min(all + bodies[s], resident);
   }
-  const int64_t running = std::max<int64_t>(all, 1);
-  const int64_t together = (running + machine_.processors - 1) / machine_.processors;
+  const auto [running, together] =
+      dtile_load_of(int32_t(spaces_.size()), bodies, resident, machine_.processors);
   for (auto [s, space] : llvm::enumerate(spaces_)) {
     const BodyMeans means =
         meansOf(*space, counts[s], bodies[s], sizes, machine_, double(together), double(running));

@@ -36,13 +36,14 @@ std::optional<int64_t> compare(llvm::StringRef predicate, int64_t x, int64_t y) 
 }
 
 std::optional<int64_t> binary(const Op &op, int64_t x, int64_t y) {
+  // Integers wrap.
   switch (op.kind()) {
   case OpKind::Add:
-    return x + y;
+    return int64_t(uint64_t(x) + uint64_t(y));
   case OpKind::Sub:
-    return x - y;
+    return int64_t(uint64_t(x) - uint64_t(y));
   case OpKind::Mul:
-    return x * y;
+    return int64_t(uint64_t(x) * uint64_t(y));
   case OpKind::Div:
     return floorDivide(x, y);
   case OpKind::Rem:
@@ -67,11 +68,11 @@ std::optional<int64_t> binary(const Op &op, int64_t x, int64_t y) {
 std::optional<int64_t> unary(const Op &op, int64_t x) {
   switch (op.kind()) {
   case OpKind::Neg:
-    return -x;
+    return int64_t(-uint64_t(x));
   case OpKind::Not:
     return op.result()->type().elementOrIndex() == DType::Bool ? x == 0 : ~x;
   case OpKind::Abs:
-    return x < 0 ? -x : x;
+    return x < 0 ? int64_t(-uint64_t(x)) : x;
   default:
     return std::nullopt;
   }

@@ -85,7 +85,8 @@ std::string protocolOf(ir::Op &kernel, llvm::ArrayRef<sema::Choice> choices,
 bool communicates(ir::Op &kernel) {
   return llvm::any_of(kernel.body().ops(), [](const ir::Op &op) {
     return op.is(ir::OpKind::SignalParam) ||
-           (op.is(ir::OpKind::Param) && op.get(ir::attr::mode) == ir::ParamMode::Symm);
+           (op.is(ir::OpKind::Param) && (op.get(ir::attr::mode) == ir::ParamMode::Symm ||
+                                         op.get(ir::attr::mode) == ir::ParamMode::Scratch));
   });
 }
 
@@ -119,6 +120,8 @@ public:
   }
 
   [[nodiscard]] bool hasChoices() const { return !choices_.empty(); }
+  /// Whether the model could say something of some launch.
+  [[nodiscard]] bool hasTimes() const;
   Choosing run(size_t most);
 
 private:
@@ -217,6 +220,12 @@ Choosing Search::run(size_t most) {
   return std::move(found_);
 }
 
+bool Search::hasTimes() const {
+  return llvm::any_of(times_, [](const std::vector<double> &row) {
+    return llvm::any_of(row, [](double time) { return time < kNone; });
+  });
+}
+
 /// Where a target has no model its executors take what the kernel's text suggests.
 Choosing onlyOne(Session &session, sema::Program &program, const ast::KernelDecl &kernel,
                  const sema::GenericArgs &pins) {
@@ -246,15 +255,19 @@ Choosing choose(Session &session, sema::Program &program, const ast::KernelDecl 
   if (made.kept.empty() || !search.hasChoices() || !target.target->facts(target.arch))
     return made;
   PhaseScope phase("choosing constants");
-  made = search.run(session.options.variants);
-  if (!made.kept.empty())
+  Choosing searched = search.run(session.options.variants);
+  // Where sizes alone do not say how many bodies there are, one configuration is as good as another
+  // to the model.
+  if (!searched.possible.empty() && !search.hasTimes())
     return made;
+  if (!searched.kept.empty())
+    return searched;
   std::vector<std::string> names;
   for (const sema::Choice &choice : program.choices(&kernel))
     names.push_back("`" + choice.name + "`");
   session.diagnostics.report(kernel.name.range, diag::no_configuration, kernel.name.name,
                              llvm::join(names, ", "), target.arch, "");
-  return made;
+  return {};
 }
 
 std::optional<double> estimateTime(Session &session, sema::Program &program, const Variant &variant,

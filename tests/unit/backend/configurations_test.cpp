@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Which configurations are tried for a kernel, for which launches, and which of them are kept.
+#include "backend/driver/choose/configurations.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <set>
+
+using namespace dtile::driver;
+using dtile::sema::Choice;
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::Le;
+
+namespace {
+
+constexpr double kNone = std::numeric_limits<double>::infinity();
+
+Choice choiceOf(const char *name, Choice::Use use, std::vector<int64_t> allowed = {}) {
+  Choice choice;
+  choice.name = name;
+  choice.use = use;
+  choice.allowed = std::move(allowed);
+  return choice;
+}
+
+TEST(Configurations, AllowedValuesAreAllThatIsTried) {
+  const Choice choices[] = {choiceOf("BM", Choice::Use::Block, {48, 80}),
+                            choiceOf("BK", Choice::Use::Loop)};
+  const auto values = valuesOf(choices);
+  EXPECT_THAT(values[0], ElementsAre(48, 80));
+  const auto all = combinations(choices, values, 1000);
+  EXPECT_EQ(all.size(), 2 * values[1].size());
+  const std::set<Constants> different(all.begin(), all.end());
+  EXPECT_EQ(different.size(), all.size());
+}
+
+TEST(Configurations, TooManyAreDrawnTheSameEachTime) {
+  const Choice choices[] = {choiceOf("A", Choice::Use::Other), choiceOf("B", Choice::Use::Other),
+                            choiceOf("C", Choice::Use::Other), choiceOf("D", Choice::Use::Other)};
+  const auto values = valuesOf(choices);
+  const auto drawn = combinations(choices, values, 100);
+  EXPECT_THAT(drawn.size(), Le(100u));
+  EXPECT_EQ(drawn, combinations(choices, values, 100));
+}
+
+TEST(Configurations, SamplesHaveAllSizesAndRanksWhereTheyMatter) {
+  for (const SampleSizes &sample : sampleSizes(3, /*hasRanks=*/false, 50)) {
+    EXPECT_EQ(sample.sizes.size(), 3u);
+    EXPECT_EQ(sample.ranks, 1);
+    for (const int64_t size : sample.sizes)
+      EXPECT_GE(size, 1);
+  }
+  std::set<int64_t> ranks;
+  for (const SampleSizes &sample : sampleSizes(1, /*hasRanks=*/true, 50))
+    ranks.insert(sample.ranks);
+  EXPECT_THAT(ranks, ElementsAre(2, 4, 8));
+}
+
+TEST(Configurations, WhatIsKeptIsGoodTogether) {
+  // The second is good everywhere, the others where it is not: each comes by what it gains.
+  const std::vector<double> rows[] = {
+      {10, 90, 90, 90}, {12, 12, 40, 14}, {90, 90, 10, 90}, {91, 91, 11, 91}};
+  EXPECT_THAT(cover(rows, 1), ElementsAre(1));
+  EXPECT_THAT(cover(rows, 2), ElementsAre(1, 2));
+  EXPECT_THAT(cover(rows, 10), ElementsAre(1, 2, 0));
+}
+
+TEST(Configurations, LaunchesThatSomeCannotRunAreNotForgotten) {
+  const std::vector<double> rows[] = {{10, kNone}, {15, 20}};
+  EXPECT_THAT(cover(rows, 1), ElementsAre(1));
+  EXPECT_THAT(cover(rows, 2), ElementsAre(1, 0));
+  EXPECT_THAT(cover({}, 3), IsEmpty());
+}
+
+} // namespace
