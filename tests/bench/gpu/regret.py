@@ -78,7 +78,7 @@ def parser():
     its.add_argument("--source", type=named, nargs="*", default=[], help="gemm=other.dtile …")
     its.add_argument("--no-fused", dest="fused", action="store_false",
                      help="leave torch's all-reduces out")
-    for name, kind in (("--log", str), ("--until", float)):
+    for name, kind in (("--measurements", str), ("--until", float)):
         its.add_argument(name, type=kind, help=argparse.SUPPRESS)
     return its
 
@@ -147,7 +147,7 @@ def measure(options):
     options.source = {"products": os.path.join(HERE, "products.dtile"), **dict(options.source)}
     options.heap = options.heap or (16384 if options.layers or options.collectives else 256)
     bench = Bench(options.runs)
-    log = regret_log.Log(options.log, f"{bench.ranks} × {machine()}", writes=bench.rank == 0)
+    log = regret_log.Log(options.measurements, f"{bench.ranks} × {machine()}", writes=bench.rank == 0)
     if log.others:
         bench.say(f"{log.others} lines of other machines or compilers do not count")
     # All ranks have read before anything is written.
@@ -183,7 +183,7 @@ def start(options, path, until):
                               if options.layers or options.collectives else 1)
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone",
                f"--nproc_per_node={ranks}", os.path.abspath(__file__), *sys.argv[1:],
-               "--log", path, "--until", str(until)]
+               "--measurements", path, "--until", str(until)]
     while True:
         before = len(regret_log.read(path))
         code = subprocess.call(command)
