@@ -4,13 +4,14 @@
 // Expects: derived counts (derive-counts); spaces as the source has them, or ordered (order-tiles).
 // Produces: spaces with one more dimension `part`, innermost, whose bodies do what one body did,
 //   but copy only their part of each view; counts of the signals that they notify times the parts.
+//   The first part puts tiles and numbers. The last one waits, at the end of the body: programs
+//   begin bodies in order, so all parts are on their way before.
 // Why: a program moves a fraction of what a link carries, and a body is one program's. Where there
 //   is one body for each peer, most of the device would wait for a few programs.
 // Leaves alone: spaces of more bodies than a few; bodies that do something that must not be done
-//   twice (stores, updates, barriers, puts of tiles and numbers), that compute with large tiles, or
-//   that read what is copied; bodies that wait: a program would wait in one of its bodies for what
-//   its peer's program sends in a later one; signals with waits for counts of their own, and who
-//   notifies them.
+//   twice (stores, updates, barriers), that compute with large tiles, or that read what is copied;
+//   bodies that go on after a wait, as what follows may need it in each part; signals with waits for
+//   counts of their own, and the spaces that notify them.
 #include "ir/analysis/communication.h"
 #include "ir/core/builder.h"
 #include "ir/core/constants.h"
@@ -85,6 +86,25 @@ bool mayRepeat(const Op &op) {
   }
 }
 
+/// A put of a tile or number.
+bool isSmallPut(const Op &op) { return op.is(OpKind::Put) && !op.operand(0)->type().isView(); }
+
+/// A wait at the end of a body, which does nothing afterwards.
+bool isLastWait(const Op &op) {
+  if (!op.is(OpKind::Wait) || op.parentOp() == nullptr || !op.parentOp()->is(OpKind::Space))
+    return false;
+  bool isBehind = false;
+  for (const Op &other : op.parentBlock()->ops()) {
+    if (isBehind && !other.is(OpKind::Wait) && !other.is(OpKind::Await) &&
+        !other.is(OpKind::Yield) && !other.is(OpKind::SigAt) && !other.is(OpKind::SigSlice) &&
+        !(other.isPure() && other.numRegions() == 0))
+      return false;
+    isBehind |= &other == &op;
+  }
+  return llvm::all_of(op.result()->uses(),
+                      [](const Use &use) { return use.user->is(OpKind::Await); });
+}
+
 /// Objects that a space touches; null for one that is not known.
 using Objects = llvm::SmallPtrSet<const Op *, 8>;
 void addObjects(Objects &objects, const Value *view) {
@@ -97,7 +117,7 @@ bool hasPartsIn(Op &space) {
   bool mayAll = true, isWorth = false;
   Objects read, written;
   ir::walk(space.body(), [&](Op &op) {
-    mayAll &= mayRepeat(op);
+    mayAll &= mayRepeat(op) || isSmallPut(op) || isLastWait(op);
     for (const Value *view : readViews(op))
       addObjects(read, view);
     if (const Value *view = writtenView(op))
@@ -142,6 +162,8 @@ private:
   void collect();
   void split(Op &space);
   void cut(Op &copy, Value *part);
+  void putOnce(Op &put, Value *isFirst);
+  void waitOnce(llvm::ArrayRef<Op *> waits, Value *part);
   void scaleCount(Op &signal);
 
   Op &kernel_;
@@ -222,13 +244,25 @@ void Splitter::split(Op &space) {
   space.set(attr::vars, names);
   order.toSpace(space);
   Value *part = space.body().addArgument(builder_.types().index(), "part");
-  llvm::SmallVector<Op *, 8> copies;
+  llvm::SmallVector<Op *, 8> copies, puts, waits;
   ir::walk(space.body(), [&](Op &op) {
     if (isCopy(op))
       copies.push_back(&op);
+    else if (isSmallPut(op))
+      puts.push_back(&op);
+    else if (op.is(OpKind::Wait))
+      waits.push_back(&op);
   });
   for (Op *copy : copies)
     cut(*copy, part);
+  if (!puts.empty()) {
+    builder_.setInsertionPointToStart(space.body());
+    Value *isFirst = builder_.cmp("eq", part, builder_.constIndex(0));
+    for (Op *put : puts)
+      putOnce(*put, isFirst);
+  }
+  if (!waits.empty())
+    waitOnce(waits, part);
   context_.remark(space, "each of these bodies is done by " + llvm::Twine(kParts) +
                              ", which copy a part each: a link takes more than a program moves");
 }
@@ -251,6 +285,40 @@ void Splitter::cut(Op &copy, Value *part) {
     Value *view = copy.operand(i);
     copy.setOperand(i, builder_.value(OpKind::ViewSlice, {view, first, end}, view->type(),
                                       {{attr::dims, dims}}));
+  }
+}
+
+void Splitter::putOnce(Op &put, Value *isFirst) {
+  builder_.setInsertionPoint(&put);
+  builder_.setLoc(put.loc());
+  const Type token = put.result()->type();
+  Op *choice = builder_.op(OpKind::If, {isFirst}, {token});
+  put.result()->replaceAllUsesWith(choice->result());
+  put.moveToEnd(choice->body(0));
+  builder_.setInsertionPointToEnd(choice->body(0));
+  builder_.op(OpKind::Yield, {put.result()});
+  builder_.setInsertionPointToEnd(choice->body(1));
+  builder_.op(OpKind::Yield, {builder_.value(OpKind::TokenDone, {}, token)});
+}
+
+/// Moves the waits at the end of a body, and what awaits them, to the last part.
+void Splitter::waitOnce(llvm::ArrayRef<Op *> waits, Value *part) {
+  builder_.setInsertionPoint(waits.front()->parentBlock()->terminator());
+  builder_.setLoc(waits.front()->loc());
+  Value *isLast = builder_.cmp("eq", part, builder_.constIndex(kParts - 1));
+  Op *choice = builder_.op(OpKind::If, {isLast});
+  llvm::SmallVector<Op *, 4> awaits;
+  for (Op *wait : waits) {
+    for (const Use &use : wait->result()->uses())
+      if (!llvm::is_contained(awaits, use.user))
+        awaits.push_back(use.user);
+    wait->moveToEnd(choice->body(0));
+  }
+  for (Op *await : awaits)
+    await->moveToEnd(choice->body(0));
+  for (unsigned i : {0u, 1u}) {
+    builder_.setInsertionPointToEnd(choice->body(i));
+    builder_.op(OpKind::Yield, {});
   }
 }
 

@@ -513,18 +513,26 @@ bool LoadStager::isExact(const TensorBox &box, unsigned dim) {
   const Polynomial end = polynomial(limit), size = polynomial(box.object->operand(dim));
   if (end == size)
     return true;
+  Polynomial room = end;
+  for (Value *first : firsts)
+    room = room - polynomial(first);
+  if (room == Polynomial(length))
+    return true;
   const Op *loop =
       firsts.size() == 1 && firsts[0]->argumentOf() ? firsts[0]->argumentOf()->parentOp() : nullptr;
-  const auto least = end.asAtom();
-  if (!loop || !loop->is(OpKind::For) || firsts[0] != loop->body().argument(0) || !least ||
-      polys_.atom(*least).kind != Polynomials::AtomKind::Min ||
-      polynomial(loop->operand(1)) != end || polynomial(loop->operand(0)) != Polynomial(0) ||
-      polynomial(loop->operand(2)) != Polynomial(length))
+  if (!loop || !loop->is(OpKind::For) || firsts[0] != loop->body().argument(0) ||
+      polynomial(loop->operand(1)) != end || polynomial(loop->operand(2)) != Polynomial(length))
     return false;
-  const Polynomial &lhs = polys_.atom(*least).lhs, &rhs = polys_.atom(*least).rhs;
   const auto isMultiple = [&, length = length](const Polynomial &p) {
     return llvm::all_of(p.terms(), [&](const auto &term) { return term.second % length == 0; });
   };
+  const Polynomial first = polynomial(loop->operand(0));
+  if (isMultiple(end - first))
+    return true;
+  const auto least = end.asAtom();
+  if (!least || polys_.atom(*least).kind != Polynomials::AtomKind::Min || first != Polynomial(0))
+    return false;
+  const Polynomial &lhs = polys_.atom(*least).lhs, &rhs = polys_.atom(*least).rhs;
   return (lhs == size && isMultiple(rhs)) || (rhs == size && isMultiple(lhs));
 }
 
