@@ -14,7 +14,21 @@ using Kind = PromisedArray::Kind;
 
 namespace {
 
-PromisedArray arrayOf(const ast::Expr &e);
+/// Turns the promises of one kernel into arrays.
+class PromiseReader {
+public:
+  explicit PromiseReader(const ast::KernelDecl &kernel) : kernel_(kernel) {}
+  PromisedArray arrayOf(const ast::Expr &e) const;
+
+private:
+  [[nodiscard]] PromisedArray made(Kind kind, llvm::ArrayRef<const ast::Expr *> operands) const;
+  [[nodiscard]] PromisedArray binary(const ast::BinaryExpr &e) const;
+  [[nodiscard]] PromisedArray call(const ast::CallExpr &e) const;
+  [[nodiscard]] PromisedArray reshape(llvm::ArrayRef<const ast::Expr *> operands) const;
+  [[nodiscard]] std::optional<PromisedArray::Extent> extentOf(const ast::Expr &size) const;
+
+  const ast::KernelDecl &kernel_;
+};
 
 PromisedArray unknown(const llvm::Twine &what) {
   PromisedArray array;
@@ -22,7 +36,7 @@ PromisedArray unknown(const llvm::Twine &what) {
   return array;
 }
 
-PromisedArray made(Kind kind, llvm::ArrayRef<const ast::Expr *> operands) {
+PromisedArray PromiseReader::made(Kind kind, llvm::ArrayRef<const ast::Expr *> operands) const {
   PromisedArray array;
   array.kind = kind;
   for (const ast::Expr *operand : operands)
@@ -37,7 +51,7 @@ PromisedArray number(double value) {
   return array;
 }
 
-PromisedArray binary(const ast::BinaryExpr &e) {
+PromisedArray PromiseReader::binary(const ast::BinaryExpr &e) const {
   switch (e.op) {
   case ast::BinaryOp::Add:
     return made(Kind::Sum, {e.lhs, e.rhs});
@@ -50,7 +64,38 @@ PromisedArray binary(const ast::BinaryExpr &e) {
   }
 }
 
-PromisedArray call(const ast::CallExpr &e) {
+/// `W`, a number, or the name of a size that a tensor parameter has.
+std::optional<PromisedArray::Extent> PromiseReader::extentOf(const ast::Expr &size) const {
+  if (const auto *number = llvm::dyn_cast<ast::IntLit>(&size); number && number->value > 0)
+    return PromisedArray::Extent{"", int64_t(number->value)};
+  const auto *name = llvm::dyn_cast<ast::NameExpr>(&size);
+  if (!name)
+    return std::nullopt;
+  for (const ast::Param &param : kernel_.params) {
+    if (!param.type || (param.mode != ast::ParamMode::In && param.mode != ast::ParamMode::InOut))
+      continue;
+    for (auto [d, declared] : llvm::enumerate(param.type->shape))
+      if (const auto *same = llvm::dyn_cast<ast::NameExpr>(declared);
+          same && same->name == name->name)
+        return PromisedArray::Extent{param.name.name.str(), int64_t(d)};
+  }
+  if (name->name == "W")
+    return PromisedArray::Extent{"", 0};
+  return std::nullopt;
+}
+
+PromisedArray PromiseReader::reshape(llvm::ArrayRef<const ast::Expr *> operands) const {
+  PromisedArray array = made(Kind::Reshape, operands.take_front());
+  for (const ast::Expr *size : operands.drop_front()) {
+    const auto extent = extentOf(*size);
+    if (!extent)
+      return unknown("`reshape` to a size that it does not follow");
+    array.extents.push_back(*extent);
+  }
+  return array;
+}
+
+PromisedArray PromiseReader::call(const ast::CallExpr &e) const {
   const ast::Expr *callee = e.callee;
   if (const auto *generic = llvm::dyn_cast<ast::GenericExpr>(callee))
     callee = generic->base;
@@ -73,13 +118,15 @@ PromisedArray call(const ast::CallExpr &e) {
                         .Default(Kind::Unknown);
   if (name->name == "cast" && operands.size() == 1)
     return arrayOf(*operands.front());
+  if (name->name == "reshape" && !operands.empty())
+    return reshape(operands);
   const size_t wanted = kind == Kind::MatrixProduct ? 2 : 1;
   if (kind == Kind::Unknown || operands.size() != wanted)
     return unknown("`" + name->name + "`");
   return made(kind, operands);
 }
 
-PromisedArray arrayOf(const ast::Expr &e) {
+PromisedArray PromiseReader::arrayOf(const ast::Expr &e) const {
   switch (e.kind) {
   case ast::NodeKind::IntLit:
     return number(double(llvm::cast<ast::IntLit>(e).value));
@@ -123,7 +170,7 @@ std::vector<protocol::Promise> promisesOf(llvm::ArrayRef<const sema::KernelInsta
       const auto *output = isEqual ? llvm::dyn_cast<ast::NameExpr>(relation->lhs) : nullptr;
       if (output) {
         promise.output = output->name.str();
-        promise.expected = arrayOf(*relation->rhs);
+        promise.expected = PromiseReader(*kernel->decl).arrayOf(*relation->rhs);
       } else {
         promise.expected = unknown("another form than `output ~= …`");
       }

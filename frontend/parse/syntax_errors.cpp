@@ -669,10 +669,14 @@ void SyntaxErrors::sync(antlr4::Parser *parser) {
   switch (parser->getContext()->getRuleIndex()) {
   case DtileParser::RuleBlock:
     return syncStatements(parser);
-  case DtileParser::RuleKernelDeclaration:
-    if (static_cast<DtileParser::KernelDeclarationContext *>(parser->getContext())->open)
+  case DtileParser::RuleKernelDeclaration: {
+    const auto *kernel = static_cast<DtileParser::KernelDeclarationContext *>(parser->getContext());
+    if (kernel->open)
       syncStatements(parser);
+    else if (kernel->parameters && !recovering_)
+      repairKeyword(parser);
     return;
+  }
   case DtileParser::RuleParameterList:
   case DtileParser::RuleSuffix:
     return syncList(parser);

@@ -29,12 +29,21 @@ struct PromisedArray {
     AllReduce,
     ReduceScatter,
     AllToAll,
+    /// The operand's elements in order, with the sizes `extents`.
+    Reshape,
     /// What cannot be followed: `name` says what.
     Unknown,
   } kind = Kind::Unknown;
   std::string name;
   double number = 0;
   std::vector<PromisedArray> operands;
+  /// A size: of a dimension of the parameter `param`, or, where that is empty, `number`; 0 stands
+  /// for the number of ranks.
+  struct Extent {
+    std::string param;
+    int64_t number = 0;
+  };
+  std::vector<Extent> extents;
 };
 
 /// `ensures output ~= expected;`

@@ -132,6 +132,29 @@ std::optional<RankArrays> PromiseEvaluator::parts(const RankArrays &a, bool isSu
   return all;
 }
 
+std::optional<RankArrays> PromiseEvaluator::reshape(RankArrays arrays,
+                                                    llvm::ArrayRef<PromisedArray::Extent> extents) {
+  for (int r = 0; r < ranks_; ++r) {
+    llvm::SmallVector<int64_t, 4> sizes;
+    int64_t elements = 1;
+    for (const PromisedArray::Extent &extent : extents) {
+      int64_t size = extent.number == 0 ? ranks_ : extent.number;
+      if (!extent.param.empty()) {
+        const auto it = arguments_.find(extent.param);
+        if (it == arguments_.end())
+          return fail("`" + extent.param + "` is no floating-point argument");
+        size = it->second[r].sizes[size_t(extent.number)];
+      }
+      sizes.push_back(size);
+      elements *= size;
+    }
+    if (elements != int64_t(arrays[r].elements.size()))
+      return fail("what it reshapes has another number of elements");
+    arrays[r].sizes.assign(sizes.begin(), sizes.end());
+  }
+  return arrays;
+}
+
 std::optional<RankArrays> PromiseEvaluator::evaluate(const PromisedArray &array) {
   std::vector<RankArrays> operands;
   for (const PromisedArray &operand : array.operands) {
@@ -182,6 +205,8 @@ std::optional<RankArrays> PromiseEvaluator::evaluate(const PromisedArray &array)
     return parts(operands[0], /*isSum=*/true);
   case Kind::AllToAll:
     return parts(operands[0], /*isSum=*/false);
+  case Kind::Reshape:
+    return reshape(std::move(operands[0]), array.extents);
   case Kind::Unknown:
     return fail("it has " + array.name);
   }

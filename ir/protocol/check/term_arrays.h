@@ -6,6 +6,8 @@
 #include "ir/interpret/terms.h"
 #include "ir/protocol/check/promise.h"
 
+#include "llvm/ADT/ArrayRef.h"
+
 #include <map>
 #include <optional>
 
@@ -43,6 +45,8 @@ private:
                                         const RankArrays &b);
   std::optional<RankArrays> matrixProduct(const RankArrays &a, const RankArrays &b);
   std::optional<RankArrays> allReduce(const RankArrays &a);
+  std::optional<RankArrays> reshape(RankArrays arrays,
+                                    llvm::ArrayRef<PromisedArray::Extent> extents);
   std::optional<RankArrays> parts(const RankArrays &a, bool isSum);
   RankArrays allGather(const RankArrays &a) const;
 

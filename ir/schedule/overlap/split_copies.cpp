@@ -10,8 +10,8 @@
 //   is one body for each peer, most of the device would wait for a few programs.
 // Leaves alone: spaces of more bodies than a few; bodies that do something that must not be done
 //   twice (stores, updates, barriers), that compute with large tiles, or that read what is copied;
-//   bodies that go on after a wait, as what follows may need it in each part; signals with waits for
-//   counts of their own, and the spaces that notify them.
+//   bodies that go on after a wait, as what follows may need it in each part; signals with waits
+//   for counts of their own, and the spaces that notify them.
 #include "ir/analysis/communication.h"
 #include "ir/core/builder.h"
 #include "ir/core/constants.h"

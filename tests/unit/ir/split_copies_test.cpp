@@ -138,15 +138,16 @@ TEST(SplitCopies, RowsArriveAsBefore) {
 }
 
 TEST(SplitCopies, BodiesThatMayNotBeDoneTwiceStayWhole) {
-  // An update, a put of a number, a store, a meeting of ranks, a wait, a read of what is copied.
+  // An update, a store, a meeting of ranks, a wait that a store follows, a read of what is copied.
   const char *const kOnce[] = {
       "    %o = atomic %place, %count {kind = \"add\", ntok = 0} : i64\n",
-      "    %o = put %count, %place : token\n    await %o\n",
       "    %own = view.slice %counts, %me {dims = \"i\"} : view<i64, 0>\n"
       "    store %count, %own\n",
       "    barrier\n",
       "    %own = sig.slice %ready, %peer {dims = \"i\"} : signal<0>\n"
-      "    %h = wait %own : acquire\n    await %h\n",
+      "    %h = wait %own : acquire\n    await %h\n"
+      "    %mine = view.slice %counts, %me {dims = \"i\"} : view<i64, 0>\n"
+      "    store %count, %mine\n",
       "    %own = view.slice %counts, %me {dims = \"i\"} : view<i64, 0>\n"
       "    %seen = load %own : i64\n",
   };
