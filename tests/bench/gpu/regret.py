@@ -147,7 +147,8 @@ def measure(options):
     options.source = {"products": os.path.join(HERE, "products.dtile"), **dict(options.source)}
     options.heap = options.heap or (16384 if options.layers or options.collectives else 256)
     bench = Bench(options.runs)
-    log = regret_log.Log(options.measurements, f"{bench.ranks} × {machine()}", writes=bench.rank == 0)
+    log = regret_log.Log(options.measurements, f"{bench.ranks} × {machine()}",
+                         writes=bench.rank == 0)
     if log.others:
         bench.say(f"{log.others} lines of other machines or compilers do not count")
     # All ranks have read before anything is written.

@@ -3,6 +3,7 @@
 beside cuBLAS and NCCL."""
 
 import itertools
+import os
 
 import torch
 import torch.distributed as dist
@@ -11,19 +12,23 @@ import layers
 import reduced
 import regret_shapes
 from collectives import Exchange, all_reduce_peers, refill
-from harness import build, source_of, team_for
+from harness import EXAMPLES, build, source_of, team_for
 from regret_guard import default_beside_peer, guarded, is_over, told
 
 # Kernels that a caller who chooses nothing gets: the first that the program has.
 KERNELS = {"ag_gemm": ("ag_gemm",), "gemm_rs": ("gemm_rs",), "gemm_ar": ("gemm_ar",),
-           "all_reduce": ("all_reduce", "one_shot"), "all_gather": ("all_gather", "push"),
-           "reduce_scatter": ("reduce_scatter", "scatter_rows"),
-           "all_to_all": ("all_to_all_unscaled",)}
+           "all_reduce": ("all_reduce", "allreduce"), "all_gather": ("all_gather", "allgather"),
+           "reduce_scatter": ("reduce_scatter", "reducescatter"),
+           "all_to_all": ("all_to_all_split",)}
+# Programs that are not called like the folder of the example.
+PROGRAMS = {"ag_gemm": "any_rows.dtile"}
 LAYER_TOLERANCE, SUM_TOLERANCE = 1e-2, 5e-3
 
 
 def kernel_of(bench, options, op, **constants):
     """The kernel of an example; `constants`: types, and sizes that callers see."""
+    if op in PROGRAMS:
+        options.source.setdefault(op, os.path.join(EXAMPLES, op, PROGRAMS[op]))
     declared = regret_shapes.kernels_of(source_of(options, op))
     name = next((name for name in KERNELS[op] if name in declared), KERNELS[op][-1])
     library, _ = build(bench, options, op, flags=("--kernel", name), **constants)
