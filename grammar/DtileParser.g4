@@ -36,8 +36,10 @@ fnDeclaration
   ;
 
 kernelDeclaration
-  : KERNEL id=name generics=genericParameters? parameters=parameterList over=overClause?
-    open=LEFT_BRACE items+=kernelItem* close=RIGHT_BRACE
+  : KERNEL id=name generics=genericParameters? parameters=parameterList
+    ( ASSIGN alternatives+=name (BAR alternatives+=name)* SEMICOLON
+    | over=overClause? open=LEFT_BRACE items+=kernelItem* close=RIGHT_BRACE
+    )
   ;
 
 kernelItem

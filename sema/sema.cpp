@@ -4,6 +4,7 @@
 
 #include "frontend/base/check.h"
 #include "sema/checker.h"
+#include "sema/declarations/alternatives.h"
 #include "sema/declarations/choices.h"
 #include "sema/declarations/infer.h"
 
@@ -30,6 +31,7 @@ struct Program::Impl : Context {
   const Symbol *find(llvm::StringRef name) const;
 
   std::vector<const ast::KernelDecl *> rootKernels;
+  std::vector<const ast::KernelDecl *> rootFamilies;
   std::vector<const ast::TestDecl *> rootTests;
   std::vector<const ast::BenchDecl *> rootBenches;
 };
@@ -208,8 +210,13 @@ void Program::Impl::checkFnAlone(const ast::FnDecl *fn) {
 void Program::Impl::checkKernelAlone(const ast::KernelDecl *kernel) {
   ModuleInfo &home = *moduleOf.lookup(kernel);
   checkAlone(*this, kernel->generics, [&](int64_t size) {
-    const std::vector<GenericValue> values =
+    std::vector<GenericValue> values =
         valuesForCheck(*this, home, kernel->generics, kernel->name, size);
+    // As where nobody chooses, so that there is one instance of both.
+    for (const Choice &choice : choicesOf(*this, home, *kernel))
+      for (auto [generic, value] : llvm::zip(kernel->generics, values))
+        if (generic.name.name == choice.name)
+          value = usualValue(choice);
     const llvm::SmallBitVector chosen = chosenOf(kernel, {});
     const bool good = instance(kernel, values, chosen, {}, /*isReal=*/false) != nullptr;
     // Asked for by a call, it is checked again, and its mistakes are told.
@@ -240,7 +247,10 @@ void Program::Impl::checkModule(ModuleInfo &module) {
       checkDeclaredName(*this, fn->name);
       checkFnAlone(fn);
     } else if (const auto *kernel = llvm::dyn_cast<ast::KernelDecl>(decl)) {
-      checkKernelAlone(kernel);
+      if (kernel->alternatives.empty())
+        checkKernelAlone(kernel);
+      else
+        checkAlternatives(*this, module, *kernel);
     }
   }
 }
@@ -274,7 +284,7 @@ std::unique_ptr<Program> Program::analyze(FileId file, SourceManager &sources,
   ModuleInfo &root = *impl.modules.front();
   for (const ast::Decl *decl : root.tree->decls) {
     if (const auto *kernel = llvm::dyn_cast<ast::KernelDecl>(decl))
-      impl.rootKernels.push_back(kernel);
+      (kernel->alternatives.empty() ? impl.rootKernels : impl.rootFamilies).push_back(kernel);
     else if (const auto *test = llvm::dyn_cast<ast::TestDecl>(decl))
       impl.rootTests.push_back(test);
     else if (const auto *bench = llvm::dyn_cast<ast::BenchDecl>(decl))
@@ -302,6 +312,25 @@ std::unique_ptr<Program> Program::analyze(FileId file, SourceManager &sources,
 
 const ast::Module &Program::rootModule() const { return *impl_->modules.front()->tree; }
 llvm::ArrayRef<const ast::KernelDecl *> Program::kernels() const { return impl_->rootKernels; }
+llvm::ArrayRef<const ast::KernelDecl *> Program::families() const { return impl_->rootFamilies; }
+
+llvm::SmallVector<const ast::KernelDecl *, 4>
+Program::alternatives(const ast::KernelDecl *kernel) const {
+  if (kernel->alternatives.empty())
+    return {kernel};
+  return alternativesOf(*impl_->moduleOf.lookup(kernel), *kernel);
+}
+
+std::string Program::familyName(const ast::KernelDecl *family,
+                                const KernelInstance &alternative) const {
+  std::vector<GenericValue> values;
+  for (const ast::GenericParam &wanted : family->generics)
+    for (auto [generic, value] : llvm::zip_equal(alternative.decl->generics, alternative.generics))
+      if (generic.name.name == wanted.name.name)
+        values.push_back(value);
+  return impl_->entryName(family, values, impl_->chosenOf(family, {}));
+}
+
 llvm::ArrayRef<const ast::TestDecl *> Program::tests() const { return impl_->rootTests; }
 llvm::ArrayRef<const ast::BenchDecl *> Program::benches() const { return impl_->rootBenches; }
 
@@ -326,6 +355,8 @@ std::optional<int64_t> Program::findConst(llvm::StringRef name) const {
 
 const KernelInstance *Program::instantiate(const ast::KernelDecl *kernel, const GenericArgs &args,
                                            SourceRange callSite, Diagnostics &diagnostics) {
+  if (!kernel->alternatives.empty())
+    return instantiate(alternatives(kernel).front(), args, callSite, diagnostics);
   const PhaseScope phase("checking an instance");
   Restore<Diagnostics *> sink(impl_->diags, &diagnostics);
   ModuleInfo &home = *impl_->moduleOf.lookup(kernel);
@@ -370,6 +401,8 @@ const KernelInstance *Program::instantiate(const ast::KernelDecl *kernel, const 
 }
 
 std::vector<Choice> Program::choices(const ast::KernelDecl *kernel) const {
+  if (!kernel->alternatives.empty())
+    return {};
   return choicesOf(*impl_, *impl_->moduleOf.lookup(kernel), *kernel);
 }
 

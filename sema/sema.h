@@ -11,6 +11,9 @@
 
 namespace dtile::sema {
 
+/// The label that pins one of several kernels: `all_reduce<alternative = two_shot>(x)`.
+inline constexpr llvm::StringLiteral kAlternativeLabel = "alternative";
+
 /// Values of compile-time parameters by name, for an instance asked for by the user or a test.
 struct GenericArgs {
   std::vector<std::pair<std::string, GenericValue>> named;
@@ -26,6 +29,8 @@ struct Choice {
     Block,
     /// The step of a loop.
     Loop,
+    /// The step of a loop over ranks.
+    Ranks,
     /// A number of programs.
     Programs,
     Other,
@@ -35,6 +40,8 @@ struct Choice {
   /// The values of `auto(64, 128)`; empty where any will do.
   std::vector<int64_t> allowed;
   Use use = Use::Other;
+  /// No other choice is a step of a space of which this is one: it may cut a list.
+  bool isAlone = true;
   /// Other ranks see what it is: by the shapes of symmetric objects and signals, or by what a role
   /// sends. All ranks must choose it alike.
   bool isShared = false;
@@ -60,8 +67,16 @@ public:
                                           Diagnostics &diagnostics, const Options &options);
 
   [[nodiscard]] const ast::Module &rootModule() const;
-  /// Kernels of the root file, in order.
+  /// Kernels of the root file that have code, in order.
   [[nodiscard]] llvm::ArrayRef<const ast::KernelDecl *> kernels() const;
+  /// Those that are names for several (`kernel all_reduce(…) = one_shot | two_shot;`), in order.
+  [[nodiscard]] llvm::ArrayRef<const ast::KernelDecl *> families() const;
+  /// The kernels that one is a name for; itself where it has code.
+  [[nodiscard]] llvm::SmallVector<const ast::KernelDecl *, 4>
+  alternatives(const ast::KernelDecl *kernel) const;
+  /// What callers launch `family` by, whose alternative has this instance: `all_reduce_bf16`.
+  [[nodiscard]] std::string familyName(const ast::KernelDecl *family,
+                                       const KernelInstance &alternative) const;
   [[nodiscard]] llvm::ArrayRef<const ast::TestDecl *> tests() const;
   [[nodiscard]] llvm::ArrayRef<const ast::BenchDecl *> benches() const;
   /// A kernel visible in the root file, also through imports (`ag.kernel` as "ag.kernel"); null
@@ -71,7 +86,7 @@ public:
   [[nodiscard]] std::optional<int64_t> findConst(llvm::StringRef name) const;
 
   /// The instance for these values; generics not given take their defaults. Null after reporting (a
-  /// missing value points to `callSite`).
+  /// missing value points to `callSite`). Of a name for several kernels, that of the first.
   const KernelInstance *instantiate(const ast::KernelDecl *kernel, const GenericArgs &args,
                                     SourceRange callSite, Diagnostics &diagnostics);
   /// The same for values that need not be right: null, and nothing is reported, where they are not.

@@ -69,11 +69,30 @@ std::unique_ptr<sema::Program> analyzeFile(Session &session, FileId file) {
 bool checkConstantValues(Session &session) {
   bool fine = true;
   for (const auto &[name, text] : session.options.constants)
-    if (!parseGenericValue(text)) {
+    if (name != sema::kAlternativeLabel && !parseGenericValue(text)) {
       session.diagnostics.report(SourceLoc{}, diag::bad_constant, name, text);
       fine = false;
     }
   return fine;
+}
+
+/// `--const alternative=two_shot` names an alternative of some kernel.
+static bool checkAlternative(Session &session, const sema::Program &program, llvm::StringRef name) {
+  std::vector<std::string> names, families;
+  for (const ast::KernelDecl *family : program.families()) {
+    families.push_back(family->name.name.str());
+    for (const ast::KernelDecl *one : program.alternatives(family)) {
+      if (one->name.name == name)
+        return true;
+      names.push_back("`" + one->name.name.str() + "`");
+    }
+  }
+  if (families.empty())
+    session.diagnostics.report(SourceLoc{}, diag::unknown_constant, sema::kAlternativeLabel);
+  else
+    session.diagnostics.report(SourceLoc{}, diag::no_such_alternative, name,
+                               llvm::join(families, "`, `"), llvm::join(names, ", "));
+  return false;
 }
 
 bool checkConstants(Session &session, const sema::Program &program) {
@@ -85,9 +104,11 @@ bool checkConstants(Session &session, const sema::Program &program) {
       fine = false;
     }
   for (const auto &[name, text] : session.options.constants)
-    if (llvm::none_of(program.kernels(), [&, &name = name](const ast::KernelDecl *kernel) {
-          return hasGeneric(*kernel, name);
-        })) {
+    if (name == sema::kAlternativeLabel) {
+      fine &= checkAlternative(session, program, text);
+    } else if (llvm::none_of(program.kernels(), [&, &name = name](const ast::KernelDecl *kernel) {
+                 return hasGeneric(*kernel, name);
+               })) {
       session.diagnostics.report(SourceLoc{}, diag::unknown_constant, name);
       fine = false;
     }
@@ -115,8 +136,10 @@ std::vector<const ast::KernelDecl *> selectKernels(Session &session, const sema:
   std::vector<const ast::KernelDecl *> kernels;
   const std::string &wanted = session.options.kernel;
   if (!wanted.empty()) {
-    if (const ast::KernelDecl *kernel = program.findKernel(wanted))
-      return {kernel};
+    if (const ast::KernelDecl *kernel = program.findKernel(wanted)) {
+      const auto alternatives = program.alternatives(kernel);
+      return {alternatives.begin(), alternatives.end()};
+    }
     std::vector<std::string> names;
     for (const ast::KernelDecl *kernel : program.kernels())
       names.push_back("`" + kernel->name.name.str() + "`");
@@ -146,6 +169,42 @@ instantiateKernels(Session &session, sema::Program &program,
   return instances;
 }
 
+namespace {
+
+/// Says of kernels by which names for several callers may launch them, where all alternatives are
+/// among the kernels, or those that `--const alternative=NAME` leaves.
+void addFamilies(const Session &session, const sema::Program &program,
+                 llvm::ArrayRef<const sema::KernelInstance *> kernels, ir::Module &module) {
+  llvm::StringRef pinned;
+  for (const auto &[name, text] : session.options.constants)
+    if (name == sema::kAlternativeLabel)
+      pinned = text;
+  llvm::StringMap<std::vector<std::string>> families;
+  for (const ast::KernelDecl *family : program.families()) {
+    auto alternatives = program.alternatives(family);
+    const auto isPinned = [&](const ast::KernelDecl *one) { return one->name.name == pinned; };
+    if (llvm::any_of(alternatives, isPinned))
+      llvm::erase_if(alternatives, [&](const auto *one) { return !isPinned(one); });
+    std::vector<const sema::KernelInstance *> instances;
+    for (const ast::KernelDecl *one : alternatives)
+      if (const auto *it = llvm::find_if(
+              kernels, [&](const sema::KernelInstance *kernel) { return kernel->decl == one; });
+          it != kernels.end())
+        instances.push_back(*it);
+    if (instances.size() != alternatives.size() || instances.empty())
+      continue;
+    const std::string name = program.familyName(family, *instances.front());
+    for (auto [i, instance] : llvm::enumerate(instances))
+      families[instance->name].push_back(std::to_string(i) + " " + name);
+  }
+  for (ir::Op &op : module.body().ops())
+    if (op.is(ir::OpKind::Kernel))
+      if (const auto it = families.find(op.get(ir::attr::name)); it != families.end())
+        op.set(ir::attr::families, it->second);
+}
+
+} // namespace
+
 LoweredModule lowerKernels(Session &session, sema::Program &program,
                            llvm::ArrayRef<const sema::KernelInstance *> kernels) {
   PhaseScope phase("lowering to IR");
@@ -157,6 +216,7 @@ LoweredModule lowerKernels(Session &session, sema::Program &program,
     ir::lowerFunction(*function, *lowered.module);
   for (const sema::KernelInstance *kernel : kernels)
     ir::lowerKernel(*kernel, *lowered.module);
+  addFamilies(session, program, kernels, *lowered.module);
   const std::vector<std::string> violations = ir::verify(*lowered.module);
   if (!violations.empty())
     reportBug(__FILE__, __LINE__,

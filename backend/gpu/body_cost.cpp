@@ -46,6 +46,10 @@ public:
                                     llvm::Value *otherwise) {
     return b.CreateSelect(scalar(&condition), then, otherwise);
   }
+  [[nodiscard]] llvm::Value *unlessOwn(ir::Value &peer, llvm::Value *bytes) {
+    llvm::Value *isOwn = b.CreateICmpEQ(scalar(&peer), fact(OpKind::Rank));
+    return b.CreateSelect(isOwn, real(0), bytes);
+  }
   /// Whether the launch says what a value is; emits it then.
   [[nodiscard]] bool isKnown(ir::Value &value);
   [[nodiscard]] llvm::Value *rounds(Op &loop, int64_t together);
@@ -143,6 +147,12 @@ llvm::Function *lowerLatency(launch::LaunchModule &module, const launch::Frame &
                              const TargetFacts &machine, llvm::StringRef name) {
   return CostFunction(module, frame, machine)
       .lower(space, name, &model::BodyTime<CostFunction>::latency, 0);
+}
+
+llvm::Function *lowerRemoteBytes(launch::LaunchModule &module, const launch::Frame &frame,
+                                 Op &space, const TargetFacts &machine, llvm::StringRef name) {
+  return CostFunction(module, frame, machine)
+      .lower(space, name, &model::BodyTime<CostFunction>::remoteBytes, 0);
 }
 
 } // namespace dtile::backend::gpu

@@ -22,4 +22,10 @@ namespace dtile::backend::gpu {
                                            ir::Op &space, const TargetFacts &machine,
                                            llvm::StringRef name);
 
+/// Emits `i64 bytes(frame, body, together, running)`: what such a body moves between this device
+/// and others.
+[[nodiscard]] llvm::Function *lowerRemoteBytes(launch::LaunchModule &module,
+                                               const launch::Frame &frame, ir::Op &space,
+                                               const TargetFacts &machine, llvm::StringRef name);
+
 } // namespace dtile::backend::gpu

@@ -75,6 +75,7 @@ void DeviceCompiler::lowerKernel(GpuModule &module, Op &kernel) {
   if (kernel.has(ir::attr::constants))
     image.constants = kernel.get(ir::attr::constants).str();
   image.launchTime = launchTime(kernel, device_.facts());
+  image.linkRate = device_.facts().linkRate;
   gpu::lowerKernel(module, kernel, frame, image.entry);
   image.target = device_.vendor().str();
   image.arch = device_.arch().str();
@@ -89,6 +90,8 @@ void DeviceCompiler::lowerKernel(GpuModule &module, Op &kernel) {
     image.counts.push_back(launch::lowerCount(host_, frame, op, part + ".count"));
     image.weights.push_back(lowerCost(host_, frame, op, device_.facts(), part + ".weight"));
     image.latencies.push_back(lowerLatency(host_, frame, op, device_.facts(), part + ".latency"));
+    image.remoteBytes.push_back(
+        lowerRemoteBytes(host_, frame, op, device_.facts(), part + ".remote"));
     image.spaces.push_back(spaceFacts(op, device_.facts()));
   }
   for (const GpuModule::Site &site : module.takeSites())

@@ -86,13 +86,14 @@ int64_t tileRegisters(Op &kernel, const TargetFacts &machine) {
 struct BodyMeans {
   int64_t weight = 1;
   int64_t latency = 0;
+  double remoteBytes = 0;
 };
 
 BodyMeans meansOf(Op &space, llvm::ArrayRef<int64_t> counts, int64_t bodies,
                   model::LaunchSizes &sizes, const TargetFacts &machine, double together,
                   double running) {
   const int64_t samples = std::min(bodies, kSampledBodies);
-  double weight = 0, latency = 0;
+  double weight = 0, latency = 0, remote = 0;
   for (int64_t i = 0; i < samples; ++i) {
     int64_t body = bodies / samples * i + (bodies / samples) / 2;
     for (unsigned d = unsigned(counts.size()); d-- > 0; body /= counts[d]) {
@@ -103,11 +104,12 @@ BodyMeans meansOf(Op &space, llvm::ArrayRef<int64_t> counts, int64_t bodies,
     model::BodyTime<model::LaunchSizes> time(sizes, machine, together, running);
     weight += time.time(space.body());
     latency += time.latency(space.body());
+    remote += time.remoteBytes(space.body());
   }
   if (samples == 0)
     return {};
   return {std::max<int64_t>(int64_t(weight / double(samples)), 1),
-          int64_t(latency / double(samples))};
+          int64_t(latency / double(samples)), remote / double(samples)};
 }
 
 } // namespace
@@ -154,11 +156,13 @@ std::optional<double> GpuLaunchEstimate::nanoseconds(llvm::ArrayRef<int64_t> val
   }
   const auto [running, together] =
       dtile_load_of(int32_t(spaces_.size()), bodies, resident, machine_.processors);
+  double remote = 0;
   for (auto [s, space] : llvm::enumerate(spaces_)) {
     const BodyMeans means =
         meansOf(*space, counts[s], bodies[s], sizes, machine_, double(together), double(running));
     weights[s] = means.weight;
     latencies[s] = means.latency;
+    remote += double(bodies[s]) * means.remoteBytes;
   }
   int32_t first[DTILE_DEVICE_MAX_SPACES + 1] = {};
   const auto count = int32_t(spaces_.size());
@@ -167,9 +171,10 @@ std::optional<double> GpuLaunchEstimate::nanoseconds(llvm::ArrayRef<int64_t> val
   if (programs < 0)
     return std::nullopt;
   const double overhead = launchTime(kernel_, machine_);
-  return programs == 0
-             ? overhead
-             : overhead + dtile_launch_time(count, facts, bodies, weights, latencies, first);
+  if (programs == 0)
+    return overhead;
+  const double busy = dtile_launch_time(count, facts, bodies, weights, latencies, first);
+  return overhead + std::max(busy, remote / machine_.linkRate);
 }
 
 } // namespace dtile::backend::gpu

@@ -2,6 +2,7 @@
 // The C header of a module: each kernel's descriptor, its arguments in the order of a launch, and
 // their positions by name.
 #include "backend/host/host.h"
+#include "backend/launch/descriptor.h"
 
 #include "ir/analysis/clauses.h"
 #include "ir/core/ir.h"
@@ -41,15 +42,22 @@ std::string commentText(llvm::StringRef text) {
   return result;
 }
 
-void writeKernel(Op &kernel, llvm::raw_ostream &os) {
-  llvm::StringRef name = kernel.get(ir::attr::name);
+/// `alternatives`: of a name for several kernels, of which `kernel` is the first; else none.
+void writeKernel(Op &kernel, llvm::StringRef name, llvm::ArrayRef<Op *> alternatives,
+                 llvm::raw_ostream &os) {
   std::map<int64_t, const Op *> params;
   for (const Op &op : kernel.body().ops())
     if (op.is(OpKind::Param) || op.is(OpKind::ScalarParam))
       if (op.is(OpKind::ScalarParam) || op.get(ir::attr::mode) != ir::ParamMode::Scratch)
         params[op.get(ir::attr::param)] = &op;
 
-  os << "/* Kernel " << name << ". Arguments of a launch, in order:\n";
+  os << "/* Kernel " << name;
+  for (auto [i, one] : llvm::enumerate(alternatives))
+    os << (i == 0                         ? ", which is "
+           : i + 1 == alternatives.size() ? " or "
+                                          : ", ")
+       << one->get(ir::attr::name);
+  os << ". Arguments of a launch, in order:\n";
   size_t width = 0;
   for (auto [position, op] : params)
     width = std::max(width, op->get(ir::attr::name).size());
@@ -85,7 +93,9 @@ std::string cHeader(ir::Module &module, llvm::StringRef guard) {
      << "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n";
   for (Op &op : module.body().ops())
     if (op.is(OpKind::Kernel))
-      writeKernel(op, os);
+      writeKernel(op, op.get(ir::attr::name), {}, os);
+  for (const auto &[name, alternatives] : launch::familiesOf(module))
+    writeKernel(*alternatives.front(), name, alternatives, os);
   os << "#ifdef __cplusplus\n}\n#endif\n\n#endif\n";
   return text;
 }

@@ -129,19 +129,39 @@ llvm::Function *lowerExpected(LaunchModule &module, const Frame &frame, Op &sign
   return function;
 }
 
+/// The descriptor of a kernel, which may not be defined yet.
+llvm::GlobalVariable *declareDescriptor(LaunchModule &module, llvm::StringRef name) {
+  const std::string symbol = ("dtile_kernel_" + name).str();
+  if (llvm::GlobalVariable *known = module.module.getNamedGlobal(symbol))
+    return known;
+  return new llvm::GlobalVariable(module.module, module.abi.kernel, /*isConstant=*/true,
+                                  llvm::GlobalValue::ExternalLinkage, nullptr, symbol);
+}
+
+/// Whether callers give the parameter.
+bool isPassed(const Op &op) {
+  return op.is(OpKind::ScalarParam) ||
+         (op.is(OpKind::Param) && op.get(ir::attr::mode) != ir::ParamMode::Scratch);
+}
+
 /// Fills a descriptor's fields.
 class Descriptor {
 public:
   Descriptor(LaunchModule &module, Op &kernel, const KernelCode &code)
       : m_(module), kernel_(kernel), code_(code) {}
   void emit();
+  /// Instead, that of a name for the kernel and others.
+  void emitFamily(llvm::StringRef name, llvm::ArrayRef<Op *> alternatives);
 
 private:
   [[nodiscard]] llvm::Constant *i32(int64_t value) { return m_.i32(value); }
   [[nodiscard]] llvm::Constant *i64(int64_t value) { return m_.i64(value); }
   [[nodiscard]] llvm::Type *pointer() { return llvm::PointerType::getUnqual(m_.context()); }
   [[nodiscard]] llvm::Constant *orNull(llvm::Constant *value) { return value ? value : m_.null(); }
-  [[nodiscard]] llvm::Constant *param(Op &op);
+  [[nodiscard]] llvm::Constant *param(Op &op, uint32_t agreed);
+  /// A descriptor of the kernel's file.
+  void define(llvm::StringRef name, llvm::ArrayRef<llvm::Constant *> fields);
+  [[nodiscard]] llvm::StringRef file() const;
   [[nodiscard]] llvm::Constant *space(Op &op, const HostCode::Space &code);
   [[nodiscard]] llvm::Constant *image(const DeviceImage &image);
   void emitClauses();
@@ -169,7 +189,7 @@ int abiMode(ir::ParamMode mode) {
   DTILE_UNREACHABLE("an unknown mode");
 }
 
-llvm::Constant *Descriptor::param(Op &op) {
+llvm::Constant *Descriptor::param(Op &op, uint32_t agreed) {
   int kind = DTILE_PARAM_TENSOR;
   int mode = DTILE_MODE_VALUE;
   int dtype = DTILE_U64;
@@ -185,10 +205,9 @@ llvm::Constant *Descriptor::param(Op &op) {
     dtype = int(type.dtype());
     mode = abiMode(op.get(ir::attr::mode));
   }
-  return llvm::ConstantStruct::get(m_.abi.param,
-                                   {m_.string(op.get(ir::attr::name)), i32(kind), i32(mode),
-                                    i32(dtype), i32(type.rank()), i32(kept.flags), i32(kept.copies),
-                                    i32(agreedDims(kernel_, op.get(ir::attr::param))), i32(0)});
+  return llvm::ConstantStruct::get(
+      m_.abi.param, {m_.string(op.get(ir::attr::name)), i32(kind), i32(mode), i32(dtype),
+                     i32(type.rank()), i32(kept.flags), i32(kept.copies), i32(agreed), i32(0)});
 }
 
 llvm::Constant *Descriptor::space(Op &op, const HostCode::Space &code) {
@@ -239,6 +258,7 @@ llvm::Constant *Descriptor::image(const DeviceImage &image) {
                               m_.array(prefix + ".counts", pointer(), image.counts),
                               m_.array(prefix + ".weights", pointer(), image.weights),
                               m_.array(prefix + ".latencies", pointer(), image.latencies),
+                              m_.array(prefix + ".remote", pointer(), image.remoteBytes),
                               m_.array(prefix + ".spaces", m_.abi.deviceSpace, spaces),
                               i32(image.sites.size()),
                               i32(image.shmemVersion),
@@ -246,7 +266,7 @@ llvm::Constant *Descriptor::image(const DeviceImage &image) {
                               i32(image.variant),
                               i32(image.protocol),
                               i32(image.launchTime),
-                              i32(0),
+                              i32(image.linkRate),
                               m_.string(image.constants)};
   return llvm::ConstantStruct::get(m_.abi.image, fields);
 }
@@ -268,7 +288,7 @@ void Descriptor::emit() {
   llvm::SmallVector<llvm::Constant *> signals;
   for (Op &op : kernel_.body().ops()) {
     if (op.is(OpKind::Param) || op.is(OpKind::ScalarParam) || op.is(OpKind::SignalParam))
-      byPosition[op.get(ir::attr::param)] = param(op);
+      byPosition[op.get(ir::attr::param)] = param(op, agreedDims(kernel_, op.get(ir::attr::param)));
     if (op.is(OpKind::SignalParam))
       signals.push_back(llvm::ConstantStruct::get(
           m_.abi.signal, {i32(op.get(ir::attr::param)),
@@ -283,18 +303,15 @@ void Descriptor::emit() {
   for (const DeviceImage &code : code_.images)
     images.push_back(image(code));
   llvm::StringRef name = entryOf(kernel_);
-  llvm::StringRef file;
-  if (m_.source.sources() && kernel_.loc().isValid())
-    file = m_.source.sources()->presumed(kernel_.loc()).file;
   llvm::Constant *fields[] = {
       i32(DTILE_ABI_VERSION),
       i32(code_.flags),
       m_.string(name),
-      m_.string(file),
+      m_.string(file()),
       i32(params.size()),
       i32(spaces.size()),
       i32(signals.size()),
-      i32(0),
+      /*nalternatives=*/i32(0),
       m_.array(symbolOf(kernel_, "params"), m_.abi.param, params),
       m_.array(symbolOf(kernel_, "spaces"), m_.abi.space, spaces),
       m_.array(symbolOf(kernel_, "signals"), m_.abi.signal, signals),
@@ -304,12 +321,63 @@ void Descriptor::emit() {
       i32(0),
       m_.array(symbolOf(kernel_, "images"), m_.abi.image, images),
       llvm::ConstantInt::get(llvm::Type::getInt64Ty(m_.context()), code_.processorFeatures),
-      llvm::ConstantInt::get(llvm::Type::getInt64Ty(m_.context()), configurationOf(code_))};
-  auto *descriptor = new llvm::GlobalVariable(
-      m_.module, m_.abi.kernel, /*isConstant=*/true, llvm::GlobalValue::ExternalLinkage,
-      llvm::ConstantStruct::get(m_.abi.kernel, fields), ("dtile_kernel_" + name).str());
-  descriptor->setAlignment(llvm::Align(8));
+      llvm::ConstantInt::get(llvm::Type::getInt64Ty(m_.context()), configurationOf(code_)),
+      /*alternatives=*/m_.null()};
+  define(name, fields);
   emitClauses();
+}
+
+llvm::StringRef Descriptor::file() const {
+  if (m_.source.sources() && kernel_.loc().isValid())
+    return m_.source.sources()->presumed(kernel_.loc()).file;
+  return {};
+}
+
+void Descriptor::define(llvm::StringRef name, llvm::ArrayRef<llvm::Constant *> fields) {
+  llvm::GlobalVariable *descriptor = declareDescriptor(m_, name);
+  descriptor->setInitializer(llvm::ConstantStruct::get(m_.abi.kernel, fields));
+  descriptor->setAlignment(llvm::Align(8));
+}
+
+void Descriptor::emitFamily(llvm::StringRef name, llvm::ArrayRef<Op *> alternatives) {
+  std::map<int64_t, llvm::Constant *> byPosition;
+  for (Op &op : kernel_.body().ops()) {
+    if (!isPassed(op))
+      continue;
+    // Sizes that all ranks have alike, whichever alternative runs.
+    uint32_t agreed = ~0u;
+    for (Op *kernel : alternatives)
+      for (Op &other : kernel->body().ops())
+        if (isPassed(other) && other.get(ir::attr::name) == op.get(ir::attr::name))
+          agreed &= agreedDims(*kernel, other.get(ir::attr::param));
+    byPosition[op.get(ir::attr::param)] = param(op, agreed);
+  }
+  llvm::SmallVector<llvm::Constant *> params, kernels;
+  for (auto [position, value] : byPosition)
+    params.push_back(value);
+  for (Op *kernel : alternatives)
+    kernels.push_back(declareDescriptor(m_, entryOf(*kernel)));
+  const std::string prefix = "dtile." + name.str();
+  llvm::Constant *fields[] = {i32(DTILE_ABI_VERSION),
+                              i32(code_.flags),
+                              m_.string(name),
+                              m_.string(file()),
+                              i32(params.size()),
+                              /*nspaces=*/i32(0),
+                              /*nsignals=*/i32(0),
+                              i32(kernels.size()),
+                              m_.array(prefix + ".params", m_.abi.param, params),
+                              m_.null(),
+                              m_.null(),
+                              /*frame_bytes=*/i64(0),
+                              /*prologue=*/m_.null(),
+                              /*nimages=*/i32(0),
+                              i32(0),
+                              m_.null(),
+                              i64(0),
+                              i64(0),
+                              m_.array(prefix + ".alternatives", pointer(), kernels)};
+  define(name, fields);
 }
 
 /// What the kernel requires and assumes, for who binds it: text, a line each.
@@ -328,6 +396,25 @@ void Descriptor::emitClauses() {
 }
 
 } // namespace
+
+std::map<std::string, std::vector<Op *>> familiesOf(ir::Module &module) {
+  std::map<std::string, std::map<unsigned, Op *>> found;
+  for (Op &op : module.body().ops()) {
+    if (!op.is(OpKind::Kernel) || !op.has(ir::attr::families) ||
+        op.getOr(ir::attr::variant, 0) != 0)
+      continue;
+    for (llvm::StringRef family : op.get(ir::attr::families)) {
+      unsigned place = 0;
+      family.consumeInteger(10, place);
+      found[family.ltrim().str()][place] = &op;
+    }
+  }
+  std::map<std::string, std::vector<Op *>> families;
+  for (const auto &[name, byPlace] : found)
+    for (const auto &[place, kernel] : byPlace)
+      families[name].push_back(kernel);
+  return families;
+}
 
 llvm::StringRef entryOf(const Op &kernel) {
   return kernel.has(ir::attr::entry) ? kernel.get(ir::attr::entry) : kernel.get(ir::attr::name);
@@ -369,6 +456,11 @@ HostCode lowerHostCode(
   }
   code.frameBytes = frame.bytes();
   return code;
+}
+
+void lowerFamily(LaunchModule &module, llvm::StringRef name, llvm::ArrayRef<Op *> alternatives,
+                 const KernelCode &first) {
+  Descriptor(module, *alternatives.front(), first).emitFamily(name, alternatives);
 }
 
 void lowerDescriptor(LaunchModule &module, Op &kernel, const KernelCode &code) {

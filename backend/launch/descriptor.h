@@ -41,7 +41,7 @@ struct DeviceImage {
   int64_t frameBytes = 0;
   llvm::Function *prologue = nullptr;
   /// One a space.
-  std::vector<llvm::Constant *> counts, weights, latencies;
+  std::vector<llvm::Constant *> counts, weights, latencies, remoteBytes;
   std::vector<dtile_device_space> spaces;
   /// Which variant of its kernel it is for this device, whether it looks to other ranks like
   /// another one, and what was chosen for it.
@@ -50,6 +50,8 @@ struct DeviceImage {
   std::string constants;
   /// Nanoseconds of a launch whose bodies do nothing.
   int32_t launchTime = 0;
+  /// Bytes a nanosecond between devices.
+  int32_t linkRate = 0;
   /// dtile_site values.
   std::vector<llvm::Constant *> sites;
 };
@@ -81,6 +83,13 @@ struct KernelCode {
 
 /// Emits the descriptor, the only symbol that is visible outside.
 void lowerDescriptor(LaunchModule &module, ir::Op &kernel, const KernelCode &code);
+
+/// A name for several kernels, with the first of them in front; emits its descriptor.
+void lowerFamily(LaunchModule &module, llvm::StringRef name, llvm::ArrayRef<ir::Op *> alternatives,
+                 const KernelCode &first);
+
+/// The names for several kernels in a module, and their alternatives in order.
+[[nodiscard]] std::map<std::string, std::vector<ir::Op *>> familiesOf(ir::Module &module);
 
 /// The name that callers launch a kernel of the IR by.
 [[nodiscard]] llvm::StringRef entryOf(const ir::Op &kernel);

@@ -109,6 +109,10 @@ llvm::Error Package::finish(ir::Module &source) {
     made.processorFeatures = processorFeatures(*machine_);
     lowerDescriptor(lowering, op, made);
   }
+  for (const auto &[name, alternatives] : familiesOf(source)) {
+    names_.push_back(name);
+    lowerFamily(lowering, name, alternatives, code(entryOf(*alternatives.front())));
+  }
   if (llvm::Error error = lowering.takeError())
     return error;
   for (llvm::Function &function : module_) {

@@ -22,7 +22,7 @@ extern "C" {
 #pragma GCC visibility push(default)
 #endif
 
-#define DTILE_ABI_VERSION 7
+#define DTILE_ABI_VERSION 8
 #define DTILE_MAX_RANK 6
 
 /* Element types, in the order of frontend/base/dtypes.def. */
@@ -177,6 +177,9 @@ typedef struct dtile_device_image {
   /* one a space: how long it waits beside that, however little it does: for memory, for what it has
    * sent to land, for a signal that is there; nanoseconds */
   int64_t (*const *latencies)(const void *frame, int64_t body, int64_t together, int64_t running);
+  /* one a space: bytes that it moves between this device and others */
+  int64_t (*const *remote_bytes)(const void *frame, int64_t body, int64_t together,
+                                 int64_t running);
   const dtile_device_space *spaces;
   /* places and messages that reports name by number */
   int32_t nsites;
@@ -189,7 +192,8 @@ typedef struct dtile_device_image {
   int32_t protocol;
   /* nanoseconds that a launch is estimated to take besides its bodies */
   int32_t launch_time;
-  int32_t reserved;
+  /* bytes a nanosecond between devices, one way, as the model of the machine has it */
+  int32_t link_rate;
   /* the constants that were chosen: "BM=128 BN=256", or "" */
   const char *constants;
 } dtile_device_image;
@@ -199,7 +203,10 @@ typedef struct dtile_kernel_desc {
   uint32_t flags; /* DTILE_KERNEL_* */
   const char *name;
   const char *file;
-  int32_t nparams, nspaces, nsignals, reserved;
+  int32_t nparams, nspaces, nsignals;
+  /* more than 0: a name for several kernels. It has the parameters that callers pass and no code;
+   * the runtime launches the alternative that it estimates to be the fastest */
+  int32_t nalternatives;
   const dtile_param_desc *params;
   const dtile_space_desc *spaces;
   const dtile_signal_desc *signals;
@@ -214,6 +221,7 @@ typedef struct dtile_kernel_desc {
   uint64_t processor_features;
   /* of the variants and their constants: the same on all ranks of a team */
   uint64_t configuration;
+  const struct dtile_kernel_desc *const *alternatives;
 } dtile_kernel_desc;
 
 /* Ranks meet before the bodies of a launch start (where nothing else keeps ranks from running two

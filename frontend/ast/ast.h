@@ -365,12 +365,16 @@ struct FnDecl : Decl {
   llvm::ArrayRef<TypeRef *> results;
   BlockStmt *body = nullptr;
 };
+/// `kernel name<generics>(x: in T[N]) { … }`, or, with alternatives and nothing below them,
+/// `kernel name<generics>(x: in T[N]) = one | other;`.
 struct KernelDecl : Decl {
   DTILE_AST_NODE(KernelDecl, Decl)
   llvm::StringRef doc;
   Ident name;
   llvm::ArrayRef<GenericParam> generics;
   llvm::ArrayRef<Param> params;
+  /// Kernels of which each launch runs one.
+  llvm::ArrayRef<Ident> alternatives;
   /// What stands first and is about launches: RequiresStmt and AssumeStmt.
   llvm::ArrayRef<Stmt *> clauses;
   /// Statements before the first role, run once a rank (lets only).

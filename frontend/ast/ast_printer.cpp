@@ -138,6 +138,8 @@ public:
     Indent inner(*this);
     doc(d.doc);
     parameters(d.generics, d.params);
+    for (const Ident &alternative : d.alternatives)
+      line() << "alternative " << alternative.name << '\n';
     statements(d.clauses);
     statements(d.prologue);
     for (const Role *one : d.roles)

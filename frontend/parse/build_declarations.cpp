@@ -143,6 +143,12 @@ ast::Decl *AstBuilder::buildKernel(P::KernelDeclarationContext *context) {
   node->name = ident(context->id);
   node->generics = buildGenerics(context->generics);
   node->params = buildParameters(context->parameters);
+  llvm::SmallVector<ast::Ident, 4> alternatives;
+  for (P::NameContext *one : context->alternatives)
+    alternatives.push_back(ident(one));
+  node->alternatives = keep(alternatives);
+  if (context->ASSIGN() != nullptr)
+    return node;
   llvm::SmallVector<ast::Stmt *, 16> statements;
   llvm::SmallVector<ast::Role *, 4> roles;
   llvm::SmallVector<ast::ExpectStmt *, 4> ensures;

@@ -27,6 +27,7 @@ namespace dtile::model {
 ///   Number rounds(Op &loop, int64_t together)   of a loop whose bounds are known
 ///   Number bytesOfView(Value &)        of a view that is known
 ///   Number smaller(Number, Number)
+///   Number unlessOwn(Value &peer, Number bytes)   0 where the peer is this rank
 template <typename Domain> class BodyTime {
 public:
   using Number = typename Domain::Number;
@@ -55,6 +56,23 @@ public:
     bool reads = false;
     ir::walk(body, [&](ir::Op &op) { reads |= readsMemory(op); });
     return d_.add(latencyOfOps(body), d_.real(reads ? TargetFacts::kMemoryLatency : 0));
+  }
+
+  /// Bytes that a body moves between this device and others.
+  [[nodiscard]] Number remoteBytes(ir::Block &block) {
+    Number sum = d_.real(0);
+    for (ir::Op &op : block.ops()) {
+      if (op.is(ir::OpKind::For) || op.is(ir::OpKind::While)) {
+        Number round = d_.real(0);
+        for (unsigned i = 0; i < op.numRegions(); ++i)
+          round = d_.add(round, remoteBytes(op.body(i)));
+        sum = d_.add(sum, d_.mul(roundsOf(op), d_.mul(round, d_.real(1.0 / double(batchOf(op))))));
+      } else if (op.is(ir::OpKind::If)) {
+        sum = d_.add(sum, branch(op, &BodyTime::remoteBytes));
+      }
+      sum = d_.add(sum, remoteBytesOf(op));
+    }
+    return sum;
   }
 
 private:
@@ -172,6 +190,14 @@ private:
     default:
       return d_.real(0);
     }
+  }
+
+  Number remoteBytesOf(ir::Op &op) {
+    const RemoteAccess access = remoteAccess(op);
+    if (!access.place)
+      return d_.real(0);
+    const Number bytes = bytesOfCopy(*access.other, *access.place);
+    return access.peer && d_.isKnown(*access.peer) ? d_.unlessOwn(*access.peer, bytes) : bytes;
   }
 
   Domain &d_;

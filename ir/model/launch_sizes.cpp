@@ -2,6 +2,8 @@
 // Evaluates arithmetic on sizes, and how much of a view there is.
 #include "ir/model/launch_sizes.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <algorithm>
 
 namespace dtile::model {
@@ -107,11 +109,18 @@ int64_t blockCount(int64_t first, int64_t end, int64_t step) {
 }
 
 llvm::SmallVector<Value *, 8> freeSizes(Op &kernel) {
+  llvm::SmallVector<Op *, 8> dims;
+  for (Op &op : kernel.body().ops())
+    if (op.is(OpKind::LaunchDim))
+      dims.push_back(&op);
+  // As callers see them, whatever is solved first.
+  llvm::stable_sort(dims, [](const Op *a, const Op *b) {
+    return std::pair(a->get(ir::attr::param), a->get(ir::attr::dim)) <
+           std::pair(b->get(ir::attr::param), b->get(ir::attr::dim));
+  });
   llvm::SmallVector<Value *, 8> found;
-  for (Op &op : kernel.body().ops()) {
-    if (!op.is(OpKind::LaunchDim))
-      continue;
-    Value *size = op.result();
+  for (Op *dim : dims) {
+    Value *size = dim->result();
     while (Op *user = onlyUser(*size)) {
       if (!size->nameHint().empty() || !user->isPure() || user->numResults() != 1 ||
           !user->result()->type().isIndex())

@@ -12,9 +12,9 @@
 
 namespace dtile::model {
 
-/// The sizes that arguments determine, in the order of the kernel's text; their hints are the
-/// sizes' names. Of an argument of W * S rows that is S. Sizes that are only compared with others
-/// are not among them.
+/// The sizes that arguments determine, in the order of the parameters and their dimensions; their
+/// hints are the sizes' names. Of an argument of W * S rows that is S. Sizes that are only compared
+/// with others are not among them.
 [[nodiscard]] llvm::SmallVector<ir::Value *, 8> freeSizes(ir::Op &kernel);
 
 /// What is known of a launch on rank 0.
@@ -40,6 +40,9 @@ public:
   [[nodiscard]] bool isKnown(ir::Value &value);
   [[nodiscard]] double rounds(ir::Op &loop, int64_t together);
   [[nodiscard]] double bytesOfView(ir::Value &view);
+  [[nodiscard]] double unlessOwn(ir::Value &peer, double bytes) {
+    return number(peer).value_or(1) == 0 ? 0 : bytes;
+  }
 
 private:
   using Extents = llvm::SmallVector<int64_t, 4>;

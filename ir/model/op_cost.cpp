@@ -113,6 +113,38 @@ bool isBulkCopy(const Op &op, const TargetFacts &machine) {
          guessBytes(source) >= TargetFacts::kLeastBulkBytes;
 }
 
+RemoteAccess remoteAccess(Op &op) {
+  RemoteAccess access;
+  switch (op.kind()) {
+  case OpKind::Load:
+  case OpKind::Gather:
+    access = {op.operand(0), op.result()};
+    break;
+  case OpKind::Get:
+    access = {op.operand(0), op.operand(1)};
+    break;
+  case OpKind::Store:
+  case OpKind::Scatter:
+  case OpKind::Put:
+  case OpKind::PutSignal:
+  case OpKind::ReduceAdd:
+    access = {op.operand(1), op.operand(0)};
+    break;
+  default:
+    return access;
+  }
+  if (!access.place->type().isRemote())
+    return {};
+  for (const Op *view = access.place->definingOp(); view; view = view->operand(0)->definingOp()) {
+    if (view->is(OpKind::ViewAt))
+      access.peer = view->operand(1);
+    if (!view->is(OpKind::ViewSlice) && !view->is(OpKind::ViewTile) &&
+        !view->is(OpKind::ViewReshape))
+      break;
+  }
+  return access;
+}
+
 bool isSizeArithmetic(const Op &op) {
   switch (op.kind()) {
   case OpKind::Const:

@@ -26,6 +26,15 @@ namespace dtile::model {
 /// Whether an op gives a number or a view from numbers and views, without looking at memory.
 [[nodiscard]] bool isSizeArithmetic(const ir::Op &op);
 
+/// What an op moves over the way to other devices: the place there, what is here, and the rank,
+/// if one op names it. All null where it moves nothing.
+struct RemoteAccess {
+  ir::Value *place = nullptr;
+  ir::Value *other = nullptr;
+  ir::Value *peer = nullptr;
+};
+[[nodiscard]] RemoteAccess remoteAccess(ir::Op &op);
+
 /// How the operands of a loop come to shared memory ahead of their use.
 enum class Ahead : uint8_t { No, Tma, Threads };
 [[nodiscard]] Ahead loadsAhead(const ir::Op &loop);

@@ -2,6 +2,7 @@
 // Tests, benches and `ensures` run on whole arrays, straight from the syntax tree. Here only their
 // names are checked, so that a misspelling is found before anything runs.
 #include "sema/checker.h"
+#include "sema/declarations/alternatives.h"
 
 namespace dtile::sema {
 
@@ -239,6 +240,28 @@ private:
                : nullptr;
   }
 
+  /// The alternative that a call pins, whose own compile-time parameters it may pin, too; else what
+  /// is called.
+  const ast::KernelDecl *pinned(const ast::GenericExpr *e, const ast::KernelDecl &kernel) {
+    if (kernel.alternatives.empty())
+      return &kernel;
+    const auto alternatives = alternativesOf(*context_.moduleOf.lookup(&kernel), kernel);
+    for (const ast::Arg &arg : e->args) {
+      if (arg.label.name != kAlternativeLabel)
+        continue;
+      const auto *name = llvm::dyn_cast<ast::NameExpr>(arg.value);
+      for (const ast::KernelDecl *one : alternatives)
+        if (name && one->name.name == name->name)
+          return one;
+      std::string names;
+      for (const ast::KernelDecl *one : alternatives)
+        names += (names.empty() ? "`" : ", `") + one->name.name.str() + "`";
+      context_.report(arg.value->range, diag::no_such_alternative,
+                      context_.sources.text(arg.value->range), kernel.name.name, names);
+    }
+    return &kernel;
+  }
+
   void generics(const ast::GenericExpr *e, const ast::KernelDecl *kernel) {
     for (const ast::Arg &arg : e->args) {
       expression(arg.value);
@@ -246,11 +269,11 @@ private:
         continue;
       SpellingSuggestion suggestion(arg.label.name);
       bool known = false;
-      for (const ast::GenericParam &generic : kernel->generics) {
+      for (const ast::GenericParam &generic : pinned(e, *kernel)->generics) {
         suggestion.consider(generic.name.name);
         known |= generic.name.name == arg.label.name;
       }
-      if (known)
+      if (known || (!kernel->alternatives.empty() && arg.label.name == kAlternativeLabel))
         continue;
       auto message = context_.report(arg.label.range, diag::unknown_generic, kernel->name.name,
                                      arg.label.name);

@@ -34,14 +34,16 @@ struct Mentions : ast::Walker<Mentions> {
   bool isRemote = false;
 };
 
-/// The names that steps of loops mention.
+/// The names that steps of loops mention, over ranks and others.
 struct LoopSteps : ast::Walker<LoopSteps> {
   using Walker::visit;
   bool visit(const ast::ForStmt &loop) {
-    steps.walk(loop.dim.step);
+    const auto *domain = llvm::dyn_cast_or_null<ast::NameExpr>(loop.dim.domain);
+    (domain && domain->name == "W" ? ofRanks : steps).walk(loop.dim.step);
     return true;
   }
   Mentions steps;
+  Mentions ofRanks;
 };
 
 /// Objects that other ranks reach: their sizes must be the same on all of them.
@@ -68,9 +70,16 @@ public:
       return Choice::Use::Block;
     if (loops_.steps.names.contains(name))
       return Choice::Use::Loop;
+    if (loops_.ofRanks.names.contains(name))
+      return Choice::Use::Ranks;
     return programs_.names.contains(name) ? Choice::Use::Programs : Choice::Use::Other;
   }
   [[nodiscard]] bool isShared(llvm::StringRef name) const { return shared_.names.contains(name); }
+  [[nodiscard]] bool isAlone(llvm::StringRef name) const {
+    return llvm::all_of(spaces_, [&](const Mentions &steps) {
+      return !steps.names.contains(name) || steps.names.size() == 1;
+    });
+  }
 
 private:
   void add(const ast::Role &role) {
@@ -89,8 +98,10 @@ private:
   void add(const ast::OverClause *over, Mentions &all) {
     if (over == nullptr)
       return;
+    Mentions &steps = spaces_.emplace_back();
     for (const ast::IterDim &dim : over->dims) {
       blocks_.walk(dim.step);
+      steps.walk(dim.step);
       all.walk(dim.domain);
       all.walk(dim.step);
     }
@@ -98,6 +109,8 @@ private:
   }
 
   Mentions blocks_, programs_, shared_;
+  /// The steps of each space.
+  std::vector<Mentions> spaces_;
   LoopSteps loops_;
 };
 
@@ -155,6 +168,8 @@ GenericValue usualValue(const Choice &choice) {
     value.intValue = choice.allowed.front();
   else if (choice.use == Choice::Use::Programs)
     value.intValue = 8;
+  else if (choice.use == Choice::Use::Ranks)
+    value.intValue = 4;
   return value;
 }
 
@@ -199,6 +214,7 @@ std::vector<Choice> choicesOf(Context &context, ModuleInfo &home, const ast::Ker
     choice.range = generic.range;
     choice.allowed = allowedValues(context, home, generic).value_or(std::vector<int64_t>());
     choice.use = uses.use(generic.name.name);
+    choice.isAlone = uses.isAlone(generic.name.name);
     choice.isShared = uses.isShared(generic.name.name);
     choices.push_back(std::move(choice));
   }

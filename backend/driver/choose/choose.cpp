@@ -120,8 +120,6 @@ public:
   }
 
   [[nodiscard]] bool hasChoices() const { return !choices_.empty(); }
-  /// Whether the model could say something of some launch.
-  [[nodiscard]] bool hasTimes() const;
   Choosing run(size_t most);
 
 private:
@@ -217,11 +215,13 @@ Choosing Search::run(size_t most) {
         row[s] = kNone;
   }
   found_.kept = cover(times_, most);
+  found_.times = std::move(times_);
   return std::move(found_);
 }
 
-bool Search::hasTimes() const {
-  return llvm::any_of(times_, [](const std::vector<double> &row) {
+/// Whether the model could say something of some launch.
+bool hasTimes(const Choosing &choosing) {
+  return llvm::any_of(choosing.times, [](const std::vector<double> &row) {
     return llvm::any_of(row, [](double time) { return time < kNone; });
   });
 }
@@ -258,7 +258,7 @@ Choosing choose(Session &session, sema::Program &program, const ast::KernelDecl 
   Choosing searched = search.run(session.options.variants);
   // Where sizes alone do not say how many bodies there are, one configuration is as good as another
   // to the model.
-  if (!searched.possible.empty() && !search.hasTimes())
+  if (!searched.possible.empty() && !hasTimes(searched))
     return made;
   if (!searched.kept.empty())
     return searched;
@@ -288,6 +288,34 @@ bool haveChoices(Session &session, const sema::Program &program,
   });
 }
 
+namespace {
+
+/// Keeps as few variants of the alternatives of one name as of one kernel: those with which, by
+/// whichever alternative, hardly any launch is far from the best. One at least of each remains.
+void coverTogether(llvm::ArrayRef<Choosing *> alternatives, size_t most) {
+  std::vector<std::vector<double>> times;
+  std::vector<std::pair<Choosing *, size_t>> origin;
+  for (Choosing *one : alternatives) {
+    if (one->times.empty() || one->sizes != alternatives.front()->sizes)
+      return;
+    for (const size_t kept : one->kept) {
+      times.push_back(one->times[kept]);
+      origin.emplace_back(one, kept);
+    }
+  }
+  llvm::DenseMap<Choosing *, std::vector<size_t>> chosen;
+  for (const size_t i : cover(times, most))
+    chosen[origin[i].first].push_back(origin[i].second);
+  for (Choosing *one : alternatives) {
+    std::vector<size_t> &kept = chosen[one];
+    if (kept.empty())
+      kept.push_back(one->kept.front());
+    one->kept = std::move(kept);
+  }
+}
+
+} // namespace
+
 LoweredModule lowerVariants(Session &session, sema::Program &program,
                             llvm::ArrayRef<const ast::KernelDecl *> kernels,
                             const TargetArch &target, std::unique_ptr<ir::Module> *written) {
@@ -297,10 +325,23 @@ LoweredModule lowerVariants(Session &session, sema::Program &program,
     Variant variant;
   };
   llvm::StringMap<Row> rows;
+  std::map<const ast::KernelDecl *, Choosing> choosings;
   for (const ast::KernelDecl *kernel : kernels) {
-    const Choosing made = choose(session, program, *kernel, constantsFor(session, *kernel), target);
+    Choosing made = choose(session, program, *kernel, constantsFor(session, *kernel), target);
     if (made.kept.empty())
       return {};
+    choosings.emplace(kernel, std::move(made));
+  }
+  for (const ast::KernelDecl *family : program.families()) {
+    std::vector<Choosing *> alternatives;
+    for (const ast::KernelDecl *one : program.alternatives(family))
+      if (const auto it = choosings.find(one); it != choosings.end())
+        alternatives.push_back(&it->second);
+    if (alternatives.size() == family->alternatives.size())
+      coverTogether(alternatives, session.options.variants);
+  }
+  for (const ast::KernelDecl *kernel : kernels) {
+    const Choosing &made = choosings.find(kernel)->second;
     for (const auto [i, kept] : llvm::enumerate(made.kept)) {
       const Variant &variant = made.possible[kept];
       instances.push_back(variant.instance);

@@ -35,6 +35,9 @@ struct Choosing {
   std::vector<Variant> possible;
   /// Positions in it, the most useful first.
   std::vector<size_t> kept;
+  /// What each is estimated to take for a number of launches, whose sizes are the same for kernels
+  /// with the same `sizes`; infinite where it cannot run.
+  std::vector<std::vector<double>> times;
 };
 
 /// Chooses for a kernel whose other values are `pins`. Without choices, or where the target has no

@@ -42,6 +42,8 @@ std::vector<std::vector<int64_t>> valuesOf(llvm::ArrayRef<sema::Choice> choices)
       llvm::count_if(choices, [](const sema::Choice &c) { return c.use == Use::Block; });
   const bool hasLoop =
       llvm::any_of(choices, [](const sema::Choice &c) { return c.use == Use::Loop; });
+  const std::vector<int64_t> list = {64,   128,  256,   512,   1024, 2048,
+                                     4096, 8192, 16384, 32768, 65536};
   std::vector<std::vector<int64_t>> values;
   for (const sema::Choice &choice : choices) {
     if (!choice.allowed.empty()) {
@@ -51,15 +53,18 @@ std::vector<std::vector<int64_t>> valuesOf(llvm::ArrayRef<sema::Choice> choices)
     switch (choice.use) {
     case Use::Block:
       // What no loop sums over may be a list as well as a matrix.
-      if (!hasLoop && blocks == 1)
-        values.push_back({16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192});
+      if (!hasLoop && choice.isAlone)
+        values.push_back(list);
       else if (choice.isShared)
         values.push_back({16, 32, 64, 128, 192, 256, 512, 1024});
       else
         values.push_back({16, 32, 64, 96, 128, 160, 192, 256});
       break;
     case Use::Loop:
-      values.push_back({32, 64, 128});
+      values.push_back(blocks > 0 ? std::vector<int64_t>{32, 64, 128} : list);
+      break;
+    case Use::Ranks:
+      values.push_back({1, 2, 4, 8});
       break;
     case Use::Programs:
       values.push_back({1, 2, 4, 8, 16, 32, 64});
@@ -96,12 +101,17 @@ std::vector<SampleSizes> sampleSizes(size_t dimensions, bool hasRanks, size_t co
   Random random(kSeed);
   std::vector<SampleSizes> samples(count);
   for (SampleSizes &sample : samples) {
+    sample.ranks = hasRanks ? int64_t(2) << random.below(3) : 1;
+    // A list may be a message of a few bytes, or all gradients of a model.
+    if (dimensions == 1) {
+      sample.sizes.push_back(random.logarithmic(1, 1 << 28));
+      continue;
+    }
     // The first size is that of rows: tokens, of which there may be any number.
     for (size_t d = 0; d < dimensions; ++d)
       sample.sizes.push_back(d == 0                 ? random.logarithmic(1, 16384)
                              : random.below(8) == 0 ? random.logarithmic(1, 256)
                                                     : random.logarithmic(256, 24576));
-    sample.ranks = hasRanks ? int64_t(2) << random.below(3) : 1;
   }
   return samples;
 }

@@ -15,6 +15,18 @@ std::optional<KernelCode> KernelLibrary::get(const sema::KernelInstance *instanc
   return KernelCode{instance, entry.lowered.module.get(), &entry.hostCode, &entry.deviceCode};
 }
 
+const ast::KernelDecl *KernelLibrary::alternativeOf(const ast::KernelDecl &kernel,
+                                                    llvm::StringRef pinned) {
+  if (kernel.alternatives.empty())
+    return &kernel;
+  const auto alternatives = program_.alternatives(&kernel);
+  if (pinned.empty())
+    return alternatives[nextAlternative_[&kernel]++ % alternatives.size()];
+  const auto *found =
+      llvm::find_if(alternatives, [&](const auto *one) { return one->name.name == pinned; });
+  return found == alternatives.end() ? nullptr : *found;
+}
+
 Constants KernelLibrary::chooseFor(const ast::KernelDecl &kernel, const sema::GenericArgs &pins) {
   /// The first variants are the most different; each has to be compiled.
   constexpr size_t kInTurn = 3;

@@ -19,6 +19,9 @@ public:
   /// Nothing after reporting.
   std::optional<KernelCode> get(const sema::KernelInstance *instance);
   [[nodiscard]] sema::Program &program() const { return program_; }
+  /// The alternative of a name for several kernels that `pinned` says, or, where that is empty,
+  /// another one at each call; the kernel itself where it has code. Null: there is none.
+  const ast::KernelDecl *alternativeOf(const ast::KernelDecl &kernel, llvm::StringRef pinned);
   /// Values for what a kernel leaves to the compiler, where the target has a model: those of one of
   /// its first variants, of another one at each call.
   Constants chooseFor(const ast::KernelDecl &kernel, const sema::GenericArgs &pins);
@@ -38,6 +41,8 @@ private:
     size_t next = 0;
   };
   std::map<std::pair<const ast::KernelDecl *, std::string>, Turn> turns_;
+  /// Of names for several kernels.
+  std::map<const ast::KernelDecl *, size_t> nextAlternative_;
 };
 
 } // namespace dtile::driver

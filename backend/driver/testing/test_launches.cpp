@@ -91,10 +91,28 @@ TestEvaluator::Result TestEvaluator::backToBack(const ast::CallExpr &e) {
   return result;
 }
 
+namespace {
+
+bool isAlternativeLabel(const ast::Arg &arg) { return arg.label.name == sema::kAlternativeLabel; }
+
+/// `two_shot` of `all_reduce<alternative = two_shot>`; empty where nothing is pinned.
+llvm::StringRef pinnedAlternative(const ast::GenericExpr *generics) {
+  if (generics)
+    for (const ast::Arg &arg : generics->args)
+      if (const auto *name = llvm::dyn_cast<ast::NameExpr>(arg.value);
+          name && isAlternativeLabel(arg))
+        return name->name;
+  return {};
+}
+
+} // namespace
+
 TestEvaluator::Result TestEvaluator::callKernel(const ast::CallExpr &e,
                                                 const ast::KernelDecl &kernel,
                                                 const ast::GenericExpr *generics) {
-  Launch launch(e, kernel, std::exchange(repeat_, 1));
+  const ast::KernelDecl *alternative = library_.alternativeOf(kernel, pinnedAlternative(generics));
+  DTILE_CHECK(alternative != nullptr, "sema has seen the names of alternatives");
+  Launch launch(e, *alternative, std::exchange(repeat_, 1));
   if (!requireAllRanks(e.range, "whether a kernel is launched") || !bindArguments(launch) ||
       !instantiate(launch, generics) || !convertArguments(launch) || !solveLaunchSizes(launch) ||
       !checkRequired(launch) || !allocateOutputs(launch) || !runOnExecutor(launch))
@@ -181,6 +199,8 @@ std::optional<sema::GenericArgs> TestEvaluator::genericArgs(const ast::KernelDec
     return args;
   size_t next = 0;
   for (const ast::Arg &arg : generics->args) {
+    if (isAlternativeLabel(arg))
+      continue;
     const ast::GenericParam *param = nullptr;
     if (!arg.label.name.empty()) {
       const auto *it = llvm::find_if(kernel.generics, [&](const ast::GenericParam &generic) {

@@ -101,6 +101,17 @@ struct ReportedNames {
   ReportedNames(const dtile_kernel_desc &desc, const dtile_device_image &image);
 };
 
+/// What is known of a name for several kernels.
+struct DeviceFamily {
+  /// To see that its memory holds another one now.
+  std::string name;
+  const dtile_kernel_desc *const *alternatives = nullptr;
+  /// Those with code for the devices.
+  std::vector<size_t> usable;
+  /// Alternatives by the sizes of the arguments.
+  std::map<std::vector<int64_t>, size_t> choices;
+};
+
 struct DeviceKernel {
   /// Descriptor, name and arguments, as for hosts; its counters stay unused.
   KernelState state;

@@ -253,6 +253,8 @@ Status DeviceTeam::launchOn(int32_t local, const dtile_kernel_desc *desc,
   if (aborted())
     return collectFailure({});
   ++callNumber_;
+  if (Status status = resolveFamily(local, arguments, nargs, &stream, &desc); !status.ok())
+    return status;
   Device &device = *locals_[size_t(local)]->device;
   DeviceKernel *kernel = findKernel(*desc);
   bool capturing = false;
@@ -304,6 +306,10 @@ Status DeviceTeam::launch(const dtile_kernel_desc *desc, const dtile_arg *const 
   if (aborted())
     return collectFailure({});
   ++callNumber_;
+  if (Status status =
+          resolveFamily(0, nargs > 0 ? arguments[0] : nullptr, nargs, /*stream=*/nullptr, &desc);
+      !status.ok())
+    return status;
   DeviceKernel *kernel = findKernel(*desc);
   if (!kernel)
     if (Status status = loadKernel(*desc, &kernel); !status.ok())

@@ -159,10 +159,21 @@ private:
   size_t chooseVariant(DeviceKernel &kernel, int32_t local, const dtile_arg *arguments);
   /// Nanoseconds of a launch; infinite where the variant refuses the arguments. `agreedOnly`: from
   /// what all ranks know alike.
+  /// `family`: for which the kernel is an alternative, or null.
   double estimate(DeviceKernel &kernel, int32_t local, const LoadedImage &variant,
-                  const dtile_arg *arguments, bool agreedOnly);
+                  const dtile_arg *arguments, bool agreedOnly,
+                  const dtile_kernel_desc *family = nullptr);
   Status prepareVariant(DeviceKernel &kernel, int32_t local, const dtile_arg *arguments,
                         bool capturing, PreparedLaunch &prepared);
+
+  // device_families.cpp
+  /// Of a name for several kernels, gives the alternative that a launch with these arguments runs.
+  Status resolveFamily(int32_t local, const dtile_arg *arguments, int32_t nargs,
+                       const StreamHandle *stream, const dtile_kernel_desc **desc);
+  Status loadAlternatives(const dtile_kernel_desc &family, int32_t local,
+                          const StreamHandle *stream, DeviceFamily &known);
+  Status chooseAlternative(const dtile_kernel_desc &family, int32_t local,
+                           const dtile_arg *arguments, const DeviceFamily &known, size_t *fastest);
 
   // device_objects.cpp
   DeviceObject *allocateObject(dtile_launch &launch, const ObjectKey &key,
@@ -212,6 +223,9 @@ private:
   std::map<std::tuple<int32_t, int64_t, uint64_t>, LoadedModule> modules_;
   const dtile_kernel_desc *lastDesc_ = nullptr;
   DeviceKernel *lastKernel_ = nullptr;
+  std::map<const dtile_kernel_desc *, DeviceFamily> families_;
+  /// Of the arguments of a launch whose alternative is being chosen.
+  std::vector<int64_t> sizes_;
   /// Of objects of kernels that were unloaded.
   std::vector<std::unique_ptr<DeviceObject>> orphans_;
   CallersObjects callers_;

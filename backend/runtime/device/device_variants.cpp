@@ -103,12 +103,19 @@ Plan planLaunch(const dtile_kernel_desc &desc, const LoadedImage &variant, int64
     weights[s] = dtile_mean_weight(image.weights[s], frame, bodies[s], together, running);
     latencies[s] = dtile_mean_weight(image.latencies[s], frame, bodies[s], together, running);
   }
+  double remote = 0;
+  for (int32_t s = 0; s < desc.nspaces && image.link_rate > 0; ++s)
+    if (bodies[s] > 0)
+      remote += double(bodies[s]) * double(dtile_mean_weight(image.remote_bytes[s], frame,
+                                                             bodies[s], together, running));
   Plan plan;
   plan.programs =
       dtile_share_programs(desc.nspaces, image.spaces, bodies, weights, latencies, resident, first);
   if (plan.programs > 0)
     plan.nanoseconds =
         dtile_launch_time(desc.nspaces, image.spaces, bodies, weights, latencies, first);
+  if (image.link_rate > 0)
+    plan.nanoseconds = std::max(plan.nanoseconds, remote / image.link_rate);
   plan.nanoseconds += image.launch_time;
   return plan;
 }
@@ -250,7 +257,8 @@ Status DeviceTeam::runPrologue(DeviceKernel &kernel, int32_t local, const Loaded
 }
 
 double DeviceTeam::estimate(DeviceKernel &kernel, int32_t local, const LoadedImage &variant,
-                            const dtile_arg *arguments, bool agreedOnly) {
+                            const dtile_arg *arguments, bool agreedOnly,
+                            const dtile_kernel_desc *family) {
   DeviceRank &rank = *locals_[size_t(local)];
   const auto frame = makeFrame(*variant.image);
   if (!frame)
@@ -260,9 +268,11 @@ double DeviceTeam::estimate(DeviceKernel &kernel, int32_t local, const LoadedIma
   const int32_t own = launch.rank;
   launch.rank = agreedOnly ? 0 : own;
   launch.unknownSize = agreedOnly ? kUnknownSize : -1;
+  launch.family = family;
   const Status status = runPrologue(kernel, local, variant, arguments, device, frame.get());
   launch.rank = own;
   launch.unknownSize = -1;
+  launch.family = nullptr;
   if (!status.ok())
     return kRefused;
   int32_t first[DTILE_DEVICE_MAX_SPACES + 1] = {};

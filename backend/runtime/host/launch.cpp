@@ -262,6 +262,9 @@ Status HostTeam::launch(const dtile_kernel_desc *desc, const dtile_arg *const *a
                         int32_t nargs, int32_t count) {
   if (!broken_.ok())
     return brokenStatus();
+  // Nothing is estimated of code for processors: the first alternative runs.
+  if (desc && desc->abi_version == DTILE_ABI_VERSION && desc->nalternatives > 0)
+    desc = desc->alternatives[0];
   Status status = checkDescriptor(desc);
   if (!status.ok())
     return status;
@@ -432,8 +435,13 @@ int32_t dtile_rt_num_ranks(dtile_launch *launch) { return launch->ranks; }
 int64_t dtile_rt_epoch(dtile_launch *launch) { return launch->epoch; }
 
 int64_t dtile_rt_arg_dim(dtile_launch *launch, int32_t param, int32_t dim) {
-  if (launch->unknownSize >= 0 && (paramOf(*launch, param).agreed >> dim & 1) == 0)
-    return launch->unknownSize;
+  if (launch->unknownSize >= 0) {
+    const uint32_t agreed =
+        launch->family ? launch->family->params[launch->kernel->argumentOf[size_t(param)]].agreed
+                       : paramOf(*launch, param).agreed;
+    if ((agreed >> dim & 1) == 0)
+      return launch->unknownSize;
+  }
   return tensorOf(*launch, param)->size[dim];
 }
 

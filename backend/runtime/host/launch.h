@@ -90,6 +90,8 @@ struct dtile_launch {
   /// Not negative while a prologue is asked for what all ranks agree on: sizes that ranks need not
   /// agree on are taken as this, and nothing is refused.
   int64_t unknownSize = -1;
+  /// Meanwhile, the name for several kernels that says on which sizes ranks agree, or null.
+  const dtile_kernel_desc *family = nullptr;
   /// Set by a prologue that found something wrong.
   dtile::runtime::Status error;
 

@@ -92,6 +92,7 @@ struct TestKernel {
              .counts = kCounts,
              .weights = kWeights,
              .latencies = kLatencies,
+             .remote_bytes = kLatencies,
              .spaces = kDeviceSpaces,
              .nsites = 3,
              .shmem_version = 0,
@@ -99,7 +100,7 @@ struct TestKernel {
              .variant = 0,
              .protocol = 0,
              .launch_time = 0,
-             .reserved = 0,
+             .link_rate = 0,
              .constants = ""};
     desc = {.abi_version = DTILE_ABI_VERSION,
             .flags = 0,
@@ -108,7 +109,7 @@ struct TestKernel {
             .nparams = 4,
             .nspaces = 2,
             .nsignals = 1,
-            .reserved = 0,
+            .nalternatives = 0,
             .params = kParams,
             .spaces = kSpaces,
             .signals = nullptr,
@@ -118,7 +119,8 @@ struct TestKernel {
             .reserved2 = 0,
             .images = &image,
             .processor_features = 0,
-            .configuration = 0};
+            .configuration = 0,
+            .alternatives = nullptr};
   }
   TestKernel(const TestKernel &) = delete;
   dtile_device_image image;

@@ -48,6 +48,7 @@ struct TestKernel {
     image.counts = kCounts;
     image.weights = kWeights;
     image.latencies = kWeights;
+    image.remote_bytes = kWeights;
     image.spaces = kDeviceSpaces;
     desc.abi_version = DTILE_ABI_VERSION;
     desc.name = "idle";

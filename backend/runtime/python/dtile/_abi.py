@@ -6,7 +6,7 @@ import os
 from ctypes import (POINTER, Structure, Union, c_char_p, c_int32, c_int64, c_uint32, c_uint64,
                     c_void_p)
 
-ABI_VERSION = 7
+ABI_VERSION = 8
 MAX_RANK = 6
 
 # In the order of dtile_dtype.
@@ -61,7 +61,7 @@ class KernelDesc(Structure):
     """The beginning of dtile_kernel_desc."""
     _fields_ = [("abi_version", c_uint32), ("flags", c_uint32), ("name", c_char_p),
                 ("file", c_char_p), ("nparams", c_int32), ("nspaces", c_int32),
-                ("nsignals", c_int32), ("reserved", c_int32), ("params", POINTER(ParamDesc))]
+                ("nsignals", c_int32), ("nalternatives", c_int32), ("params", POINTER(ParamDesc))]
 
 
 class Tensor(Structure):

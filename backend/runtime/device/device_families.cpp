@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Names for several kernels: which alternative a launch runs.
+//
+// Alternatives are kernels of their own, each with its own epoch, signals and scratch memory. All
+// ranks have to run the same one, so it is chosen from what all ranks know alike: the number of
+// ranks, and the sizes that agree on all ranks whichever alternative runs
+// (dtile_param_desc.agreed). The fastest is that whose best variant has the smallest estimated
+// time; where the model sees little difference, the one that the author names first.
+#include "backend/runtime/device/device_team.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace dtile::runtime {
+
+namespace {
+
+/// How many times as fast as an earlier alternative a later one must be estimated to be: the model
+/// does not tell less.
+constexpr double kAdvantage = 1.15;
+/// Choices kept a name.
+constexpr size_t kMostChoices = 256;
+
+bool isFamily(const dtile_kernel_desc &desc) {
+  return desc.abi_version == DTILE_ABI_VERSION && desc.nalternatives > 0;
+}
+
+/// The sizes of all arguments.
+void collectSizes(const dtile_kernel_desc &family, const dtile_arg *arguments,
+                  std::vector<int64_t> &sizes) {
+  sizes.clear();
+  for (int32_t i = 0; i < family.nparams; ++i) {
+    const dtile_param_desc &param = family.params[i];
+    const dtile_tensor *tensor = arguments[i].tensor;
+    if (param.kind == DTILE_PARAM_TENSOR && tensor && tensor->ndim == param.rank)
+      sizes.insert(sizes.end(), tensor->size, tensor->size + tensor->ndim);
+  }
+}
+
+} // namespace
+
+Status DeviceTeam::resolveFamily(int32_t local, const dtile_arg *arguments, int32_t nargs,
+                                 const StreamHandle *stream, const dtile_kernel_desc **desc) {
+  const dtile_kernel_desc &family = **desc;
+  if (!isFamily(family))
+    return {};
+  if (nargs != family.nparams)
+    return {DTILE_INVALID,
+            format("kernel `%s` takes %d arguments, %d given", family.name, family.nparams, nargs)};
+  if (nargs > 0 && !arguments)
+    return {DTILE_INVALID, "the arguments are null"};
+  DeviceFamily &known = families_[&family];
+  // Where a module was unloaded another one may be now.
+  if (known.name != family.name || known.alternatives != family.alternatives)
+    known = {family.name, family.alternatives, {}, {}};
+  if (known.usable.empty())
+    if (Status status = loadAlternatives(family, local, stream, known); !status.ok())
+      return status;
+  collectSizes(family, arguments, sizes_);
+  auto found = known.choices.find(sizes_);
+  if (found == known.choices.end()) {
+    size_t fastest = 0;
+    if (Status status = chooseAlternative(family, local, arguments, known, &fastest); !status.ok())
+      return status;
+    if (known.choices.size() >= kMostChoices)
+      known.choices.clear();
+    found = known.choices.emplace(sizes_, fastest).first;
+  }
+  *desc = family.alternatives[found->second];
+  return {};
+}
+
+Status DeviceTeam::loadAlternatives(const dtile_kernel_desc &family, int32_t local,
+                                    const StreamHandle *stream, DeviceFamily &known) {
+  bool capturing = false;
+  if (stream)
+    if (Status status = locals_[size_t(local)]->device->isCapturing(*stream, &capturing);
+        !status.ok())
+      return status;
+  Status failure;
+  uint64_t usable = 0;
+  for (int32_t i = 0; i < family.nalternatives; ++i) {
+    DeviceKernel *kernel = findKernel(*family.alternatives[i]);
+    if (!kernel && capturing)
+      return {DTILE_INVALID,
+              format("kernel `%s` cannot be loaded while a graph is captured; launch "
+                     "it once before",
+                     family.name)};
+    Status status = kernel ? Status() : loadKernel(*family.alternatives[i], &kernel);
+    if (status.ok()) {
+      known.usable.push_back(size_t(i));
+      usable |= uint64_t(1) << (i % 64);
+    } else if (failure.ok()) {
+      failure = std::move(status);
+    }
+  }
+  if (known.usable.empty())
+    return failure;
+  if (ranks_ == 1)
+    return {};
+  return agree(usable, "the alternatives of a kernel: all ranks load the same object, on GPUs of "
+                       "one kind");
+}
+
+Status DeviceTeam::chooseAlternative(const dtile_kernel_desc &family, int32_t local,
+                                     const dtile_arg *arguments, const DeviceFamily &known,
+                                     size_t *fastest) {
+  *fastest = known.usable.front();
+  DeviceRank &rank = *locals_[size_t(local)];
+  double least = std::numeric_limits<double>::infinity();
+  for (const size_t i : known.usable) {
+    DeviceKernel *kernel = findKernel(*family.alternatives[i]);
+    if (!kernel)
+      if (Status status = loadKernel(*family.alternatives[i], &kernel); !status.ok())
+        return status;
+    if (Status status = checkDeviceArguments(*rank.device, kernel->state, rank.rank, arguments,
+                                             {rank.heap, heapBytes_, callers_});
+        !status.ok())
+      return status;
+    double time = std::numeric_limits<double>::infinity();
+    for (const LoadedImage &variant : kernel->loaded[size_t(local)].variants)
+      time = std::min(time, estimate(*kernel, local, variant, arguments,
+                                     /*agreedOnly=*/ranks_ > 1, &family));
+    if (time * kAdvantage < least) {
+      least = time;
+      *fastest = i;
+    }
+  }
+  return {};
+}
+
+} // namespace dtile::runtime

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Signatures are compared as they are written: names, modes, element types and shapes of the
+// parameters are the same, so that one call serves all alternatives.
+#include "sema/declarations/alternatives.h"
+
+#include "frontend/ast/ast.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
+namespace dtile::sema {
+
+namespace {
+
+/// What callers pass: not signals, nor memory that the runtime gives.
+bool isPassed(const ast::Param &param) {
+  return param.mode != ast::ParamMode::ScratchSymm &&
+         (param.type == nullptr || param.type->name.name != "signal");
+}
+
+llvm::SmallVector<const ast::Param *, 8> passed(const ast::KernelDecl &kernel) {
+  llvm::SmallVector<const ast::Param *, 8> found;
+  for (const ast::Param &param : kernel.params)
+    if (isPassed(param))
+      found.push_back(&param);
+  return found;
+}
+
+class AlternativeCheck {
+public:
+  AlternativeCheck(Context &context, const ast::KernelDecl &kernel)
+      : context_(context), kernel_(kernel) {}
+
+  void check(const ast::Ident &name, const ast::KernelDecl &alternative) {
+    if (const std::string why = difference(alternative); !why.empty())
+      context_.report(name.range, diag::alternative_differs, name.name, kernel_.name.name, why)
+          .note(alternative.name.range, diag::note_declared_here, name.name);
+    else if (alternative.ensures.empty())
+      context_.report(name.range, diag::alternative_without_ensures, name.name, kernel_.name.name)
+          .note(alternative.name.range, diag::note_declared_here, name.name);
+  }
+
+private:
+  /// Without spaces.
+  [[nodiscard]] std::string written(SourceRange range) const {
+    std::string text;
+    for (const char c : context_.sources.text(range))
+      if (!llvm::isSpace(c))
+        text += c;
+    return text;
+  }
+  [[nodiscard]] std::string typeOf(const ast::Param &param) const {
+    return param.type ? written(param.type->range) : "";
+  }
+
+  /// In words; empty where one call serves both.
+  [[nodiscard]] std::string difference(const ast::KernelDecl &other) const {
+    const auto ours = passed(kernel_), theirs = passed(other);
+    for (const ast::Param *param : theirs)
+      if (llvm::none_of(ours, [&](const auto *one) { return one->name.name == param->name.name; }))
+        return "its parameter `" + param->name.name.str() + "` is not declared here";
+    for (auto [i, param] : llvm::enumerate(ours)) {
+      if (i >= theirs.size() || theirs[i]->name.name != param->name.name)
+        return "parameter " + std::to_string(i + 1) + " is `" + param->name.name.str() +
+               "` here, and " +
+               (i < theirs.size() ? "`" + theirs[i]->name.name.str() + "`" : std::string("none")) +
+               " there";
+      if (typeOf(*param) != typeOf(*theirs[i]))
+        return "`" + param->name.name.str() + "` is `" + typeOf(*param) + "` here, and `" +
+               typeOf(*theirs[i]) + "` there";
+      if (param->mode != theirs[i]->mode)
+        return "`" + param->name.name.str() + "` is `" + ast::spelling(param->mode).str() +
+               "` here, and `" + ast::spelling(theirs[i]->mode).str() + "` there";
+    }
+    return differenceOfGenerics(other);
+  }
+
+  [[nodiscard]] std::string differenceOfGenerics(const ast::KernelDecl &other) const {
+    const auto has = [](const ast::KernelDecl &kernel, llvm::StringRef name) {
+      return llvm::any_of(kernel.generics,
+                          [&](const ast::GenericParam &one) { return one.name.name == name; });
+    };
+    for (const ast::GenericParam &generic : kernel_.generics)
+      if (!has(other, generic.name.name))
+        return "it has no compile-time parameter `" + generic.name.name.str() + "`";
+    for (const ast::GenericParam &generic : other.generics)
+      if (!generic.defaultValue && !has(kernel_, generic.name.name))
+        return "its compile-time parameter `" + generic.name.name.str() +
+               "` has no default and is not declared here";
+    return "";
+  }
+
+  Context &context_;
+  const ast::KernelDecl &kernel_;
+};
+
+/// Null where the name is no kernel with a body.
+const ast::KernelDecl *kernelNamed(const ModuleInfo &home, llvm::StringRef name) {
+  const auto found = home.names.find(name);
+  if (found == home.names.end() || found->second.kind != Symbol::Kind::Kernel)
+    return nullptr;
+  const auto *kernel = llvm::cast<ast::KernelDecl>(found->second.decl);
+  return kernel->alternatives.empty() ? kernel : nullptr;
+}
+
+} // namespace
+
+llvm::SmallVector<const ast::KernelDecl *, 4> alternativesOf(const ModuleInfo &home,
+                                                             const ast::KernelDecl &kernel) {
+  llvm::SmallVector<const ast::KernelDecl *, 4> found;
+  for (const ast::Ident &name : kernel.alternatives)
+    if (const ast::KernelDecl *one = kernelNamed(home, name.name))
+      found.push_back(one);
+  return found;
+}
+
+void checkAlternatives(Context &context, const ModuleInfo &home, const ast::KernelDecl &kernel) {
+  AlternativeCheck check(context, kernel);
+  for (auto [i, name] : llvm::enumerate(kernel.alternatives)) {
+    if (llvm::any_of(kernel.alternatives.take_front(i),
+                     [&](const ast::Ident &other) { return other.name == name.name; }))
+      context.report(name.range, diag::repeated_alternative, name.name, kernel.name.name);
+    else if (const ast::KernelDecl *alternative = kernelNamed(home, name.name))
+      check.check(name, *alternative);
+    else
+      context.report(name.range, diag::unknown_alternative, name.name, kernel.name.name);
+  }
+}
+
+} // namespace dtile::sema
