@@ -53,6 +53,8 @@ RTOL: 'rtol';
 SCRATCH: 'scratch';
 SYMM: 'symm';
 TEST: 'test';
+UNORDERED: 'unordered';
+WITH: 'with';
 
 // Punctuation.
 LEFT_PAREN: '(';

@@ -20,6 +20,8 @@ declaration
   | constant=constDeclaration
   | function=fnDeclaration
   | kernel=kernelDeclaration
+  | plan=planDeclaration
+  | overlap=overlapDeclaration
   | test=testDeclaration
   ;
 
@@ -48,6 +50,32 @@ kernelItem
   | requiresItem=requiresClause
   | statementItem=statement
   ;
+
+// Spaces of transfers, or the plans to choose from: `= push | pull;`
+planDeclaration
+  : PLAN id=name generics=genericParameters? parameters=parameterList
+    ( LEFT_BRACE items+=planItem* RIGHT_BRACE
+    | ASSIGN alternatives+=postfix (BAR alternatives+=postfix)* SEMICOLON
+    )
+  ;
+
+planItem
+  : roleItem=role
+  | space=planSpace
+  | ensuresItem=ensures
+  | requiresItem=requiresClause
+  | letItem=letStatement
+  ;
+
+planSpace: over=overClause body=block;
+
+overlapDeclaration
+  : OVERLAP id=name ASSIGN kernel=postfix WITH
+    LEFT_BRACE joins+=overlapJoin (COMMA joins+=overlapJoin?)* RIGHT_BRACE SEMICOLON
+  ;
+
+// `a <- all_gather(shard)`, `c -> reduce_scatter(out)`
+overlapJoin: tensor=name (less=LESS minus=MINUS | produces=ARROW) plan=postfix;
 
 role: ROLE id=name over=overClause? body=block join=whenAll?;
 
@@ -127,7 +155,7 @@ letStatement
 
 varStatement: VAR id=name (COLON annotation=type)? ASSIGN value=rangeExpression SEMICOLON;
 
-forStatement: FOR head=iteration body=block;
+forStatement: FOR head=iteration unordered=UNORDERED? body=block;
 
 whileStatement: WHILE condition=expression body=block;
 
@@ -185,7 +213,7 @@ operand: prefixes+=(MINUS | NOT | TILDE)* value=postfix (AFTER tokens+=postfix)*
 postfix
   : ( atom=( NAME | INTEGER | FLOAT | STRING | TRUE | FALSE
            | ALL | AS | ATOL | BY | IN | INOUT | ORDERED | OUT | PROGRAMS | RANKS | RTOL | SCRATCH
-           | SYMM )
+           | SYMM | UNORDERED | WITH )
     | LEFT_PAREN items+=rangeExpression (COMMA items+=rangeExpression?)* RIGHT_PAREN
     )
     suffixes+=suffix*
@@ -217,5 +245,5 @@ index
 // Context words are names where nothing else can stand.
 name
   : NAME | ALL | AS | ATOL | BY | IN | INOUT | ORDERED | OUT | PROGRAMS | RANKS | RTOL | SCRATCH
-  | SYMM
+  | SYMM | UNORDERED | WITH
   ;

@@ -7,6 +7,7 @@
 #include "sema/declarations/alternatives.h"
 #include "sema/declarations/choices.h"
 #include "sema/declarations/infer.h"
+#include "sema/declarations/overlaps.h"
 
 #include "llvm/ADT/SmallBitVector.h"
 
@@ -251,6 +252,9 @@ void Program::Impl::checkModule(ModuleInfo &module) {
         checkKernelAlone(kernel);
       else
         checkAlternatives(*this, module, *kernel);
+    } else if (const auto *plan = llvm::dyn_cast<ast::PlanDecl>(decl)) {
+      if (const ast::KernelDecl *kernel = planToCheck(*this, module, plan))
+        checkKernelAlone(kernel);
     }
   }
 }
@@ -281,6 +285,7 @@ std::unique_ptr<Program> Program::analyze(FileId file, SourceManager &sources,
   Impl &impl = *program->impl_;
   impl.diags = &diagnostics;
   loadModules(impl, file);
+  joinOverlaps(impl);
   ModuleInfo &root = *impl.modules.front();
   for (const ast::Decl *decl : root.tree->decls) {
     if (const auto *kernel = llvm::dyn_cast<ast::KernelDecl>(decl))
@@ -465,6 +470,15 @@ Program::functions(llvm::ArrayRef<const KernelInstance *> kernels) const {
 }
 
 llvm::ArrayRef<std::string> Program::absentFiles() const { return impl_->absentFiles; }
+
+std::vector<Program::Import> Program::addedImports() const {
+  std::vector<Import> result;
+  for (const auto &entry : impl_->modules.front()->names)
+    if (entry.second.kind == Symbol::Kind::Module && entry.second.module && !entry.second.decl)
+      result.push_back({entry.first().str(), entry.second.module->path});
+  llvm::sort(result, [](const Import &a, const Import &b) { return a.name < b.name; });
+  return result;
+}
 
 std::vector<std::string> Program::files() const {
   std::vector<std::string> result;

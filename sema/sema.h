@@ -113,6 +113,13 @@ public:
   /// makes another program of the same text.
   [[nodiscard]] llvm::ArrayRef<std::string> absentFiles() const;
 
+  /// Modules that overlaps of the root file brought along, by the names that they have there.
+  struct Import {
+    std::string name;
+    std::string path;
+  };
+  [[nodiscard]] std::vector<Import> addedImports() const;
+
 private:
   Program();
   struct Impl;

@@ -281,6 +281,8 @@ void addExplain(CLI::App &app, Options &o) {
            "(`W=8`): the times of configurations, and which variant runs")
       ->delimiter(',');
   sub->add_flag("--json", o.json, "with --sizes: these times as JSON");
+  sub->add_flag("--joined", o.joined,
+                "kernels as text, overlaps as the kernels that they are joined to");
   CLI::Option *list = sub->add_flag("--list", o.listCodes, "list every diagnostic code");
   sub->add_option("TOPIC", o.inputs, "a code such as E0401, or a program")
       ->expected(1)

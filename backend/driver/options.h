@@ -94,6 +94,7 @@ struct Options {
 
   // explain
   bool listCodes = false;
+  bool joined = false;
 
   // build
   std::string output;

@@ -249,6 +249,8 @@ struct IterDim {
 struct ForStmt : Stmt {
   DTILE_AST_NODE(ForStmt, Stmt)
   IterDim dim;
+  /// `for k in K by BK unordered`: the iterations may run in any order.
+  bool isUnordered = false;
   BlockStmt *body = nullptr;
 };
 struct WhileStmt : Stmt {
@@ -381,6 +383,41 @@ struct KernelDecl : Decl {
   llvm::ArrayRef<Stmt *> prologue;
   llvm::ArrayRef<Role *> roles;
   llvm::ArrayRef<ExpectStmt *> ensures;
+};
+/// `plan name<generics>(params) { over (…) { put(…); } }`: movement without signals, for an overlap
+/// to join with a kernel.
+struct PlanDecl : Decl {
+  DTILE_AST_NODE(PlanDecl, Decl)
+  llvm::StringRef doc;
+  Ident name;
+  llvm::ArrayRef<GenericParam> generics;
+  llvm::ArrayRef<Param> params;
+  /// RequiresStmt.
+  llvm::ArrayRef<Stmt *> clauses;
+  llvm::ArrayRef<Stmt *> prologue;
+  /// Its spaces; the name is empty where none is written.
+  llvm::ArrayRef<Role *> roles;
+  llvm::ArrayRef<ExpectStmt *> ensures;
+  /// `= push | pull;`: names of plans, in place of all the above.
+  llvm::ArrayRef<Expr *> alternatives;
+};
+/// `a <- all_gather(shard)`: `plan` is a CallExpr.
+struct OverlapJoin {
+  SourceRange range;
+  /// A parameter of the kernel.
+  Ident tensor;
+  /// `->`: the kernel makes what the plan takes.
+  bool isProducer = false;
+  Expr *plan = nullptr;
+};
+/// `overlap name = kernel with { joins };`
+struct OverlapDecl : Decl {
+  DTILE_AST_NODE(OverlapDecl, Decl)
+  llvm::StringRef doc;
+  Ident name;
+  /// A name, a member of a module, or a GenericExpr of these.
+  Expr *kernel = nullptr;
+  llvm::ArrayRef<OverlapJoin> joins;
 };
 /// `test "name" ranks (1, 2, 4) { … }`
 struct TestDecl : Decl {

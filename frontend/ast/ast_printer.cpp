@@ -147,6 +147,32 @@ public:
     for (const ExpectStmt *one : d.ensures)
       (*this)(*one);
   }
+  void operator()(const PlanDecl &d) {
+    line() << "plan " << d.name.name << '\n';
+    Indent inner(*this);
+    doc(d.doc);
+    parameters(d.generics, d.params);
+    statements(d.clauses);
+    statements(d.prologue);
+    for (const Role *one : d.roles)
+      role("role", one);
+    for (const ExpectStmt *one : d.ensures)
+      (*this)(*one);
+    if (!d.alternatives.empty())
+      keyword("one of", d.alternatives);
+  }
+  void operator()(const OverlapDecl &d) {
+    line() << "overlap " << d.name.name << " = ";
+    expr(d.kernel);
+    os_ << '\n';
+    Indent inner(*this);
+    doc(d.doc);
+    for (const OverlapJoin &join : d.joins) {
+      line() << "join " << join.tensor.name << (join.isProducer ? " -> " : " <- ");
+      expr(join.plan);
+      os_ << '\n';
+    }
+  }
   void operator()(const TestDecl &d) { block("test", d.name, d.ranks, d.body); }
   void operator()(const BenchDecl &d) { block("bench", d.name, d.ranks, d.body); }
 
@@ -178,7 +204,7 @@ public:
     statements(s.statements);
   }
   void operator()(const ForStmt &s) {
-    line() << "for ";
+    line() << (s.isUnordered ? "for unordered " : "for ");
     dim(s.dim);
     Indent inner(*this);
     statements(s.body);

@@ -103,6 +103,7 @@ private:
       walk(item);
   }
   void walk(const Arg &arg) { walk(arg.value); }
+  void walk(const OverlapJoin &join) { walk(join.plan); }
   void walk(const IterDim &dim) { each(dim.domain, dim.step); }
   void walk(const TypeRef *type) {
     if (type != nullptr)
@@ -160,6 +161,10 @@ private:
   void children(const KernelDecl &d) {
     each(d.generics, d.params, d.clauses, d.prologue, d.roles, d.ensures);
   }
+  void children(const PlanDecl &d) {
+    each(d.generics, d.params, d.clauses, d.prologue, d.roles, d.ensures, d.alternatives);
+  }
+  void children(const OverlapDecl &d) { each(d.kernel, d.joins); }
   void children(const TestDecl &d) { each(d.ranks, d.body); }
   void children(const BenchDecl &d) { each(d.ranks, d.body); }
 };

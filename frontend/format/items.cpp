@@ -98,7 +98,8 @@ private:
       item.kind = Kind::GenericClose;
       break;
     case TokenClass::Operator:
-      item.kind = operatorKind(item.text);
+      item.kind = isJoinArrow(i) ? Kind::Infix : operatorKind(item.text);
+      item.sticksToBefore = isJoinArrow(i);
       break;
     case TokenClass::Punctuation:
       item.kind = punctuation(i);
@@ -135,6 +136,18 @@ private:
     return endsOperand() || isMode || followsKeyword || isAlways ? Kind::Keyword : Kind::Word;
   }
 
+  // The braces of `with { … }` hold a list, as other brackets do.
+  bool isInJoins() const {
+    return !open_.empty() && items_[open_.back().index].text == "{" &&
+           items_[open_.back().index].kind == Kind::Open;
+  }
+
+  // `a <- plan(x)`: two tokens that are set as one.
+  bool isJoinArrow(size_t i) const {
+    return isInJoins() && items_[i].text == "-" && textBefore() == "<" &&
+           tokens_[i - 1].end == tokens_[i].begin;
+  }
+
   Kind operatorKind(llvm::StringRef text) const {
     const bool comparesWithEquals =
         text == "==" || text == "!=" || text == "<=" || text == ">=" || text == "~=";
@@ -147,6 +160,10 @@ private:
     const llvm::StringRef text = items_[i].text;
     if (text == ":")
       return colon();
+    if (text == "{" && textBefore() == "with" && kindBefore() == Kind::Keyword)
+      return Kind::Open;
+    if (text == "}" && isInJoins())
+      return Kind::Close;
     if (text == "..") {
       const bool isSpaced =
           i + 1 < tokens_.size() && endsOperand() &&
@@ -231,6 +248,11 @@ private:
   }
 
   bool needsSpace(const Item &before, const Item &item) const {
+    if (item.sticksToBefore)
+      return false;
+    if ((before.text == "{" && before.kind == Kind::Open) ||
+        (item.text == "}" && item.kind == Kind::Close))
+      return true;
     switch (item.kind) {
     case Kind::Comma:
     case Kind::Semicolon:
@@ -298,7 +320,7 @@ private:
       // A break behind an operator goes before it.
       const bool breakBehind =
           i + 1 < items_.size() && items_[i + 1].newlines > 0 && !isComment(items_[i + 1]);
-      item.breakBefore = (hadBreak || breakBehind) && item.text != "..";
+      item.breakBefore = (hadBreak || breakBehind) && item.text != ".." && !item.sticksToBefore;
       break;
     }
     case Kind::Tight:
@@ -320,6 +342,7 @@ private:
   static bool startsClause(llvm::StringRef word) {
     return llvm::StringSwitch<bool>(word)
         .Cases({"over", "ordered", "programs", "ranks", "rtol", "atol", "after", "because"}, true)
+        .Cases({"unordered", "with"}, true)
         .Default(false);
   }
 

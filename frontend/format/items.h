@@ -61,6 +61,8 @@ struct Item {
   bool spaceBefore = false;
   /// Braces only: the block stays on one line.
   bool isInline = false;
+  /// The second token of two that are one to the reader: `<-`.
+  bool sticksToBefore = false;
   /// `///` or `//!`
   bool isDoc = false;
   /// Spaces before it that align it with its neighbours above and below.

@@ -127,7 +127,8 @@ private:
 
   // The brackets of the parameter list, in the header of a kernel or function.
   void findParameters() {
-    if (items_[begin_].text != "kernel" && items_[begin_].text != "fn")
+    if (items_[begin_].text != "kernel" && items_[begin_].text != "fn" &&
+        items_[begin_].text != "plan")
       return;
     for (size_t i = begin_; i < end_; ++i) {
       if (items_[i].kind == Kind::GenericOpen)
@@ -232,7 +233,7 @@ private:
     if (before.kind == Kind::Assign)
       return true;
     if (item.kind == Kind::Infix)
-      return item.text != "..";
+      return item.text != ".." && !item.sticksToBefore;
     return item.kind == Kind::Keyword && item.text == "over";
   }
 

@@ -39,6 +39,11 @@ private:
   ast::Decl *buildConst(P::ConstDeclarationContext *context);
   ast::Decl *buildFn(P::FnDeclarationContext *context);
   ast::Decl *buildKernel(P::KernelDeclarationContext *context);
+  ast::Decl *buildPlan(P::PlanDeclarationContext *context);
+  ast::Decl *buildOverlap(P::OverlapDeclarationContext *context);
+  ast::OverlapJoin buildJoin(P::OverlapJoinContext *context);
+  ast::Stmt *buildRequires(P::RequiresClauseContext *context);
+  ast::ExpectStmt *buildEnsures(P::EnsuresContext *context);
   ast::Decl *buildTest(P::TestDeclarationContext *context);
   ast::Role *buildRole(P::RoleContext *context);
   ast::Role *buildWhenAll(P::WhenAllContext *context);

@@ -26,6 +26,10 @@ ast::Decl *AstBuilder::build(P::DeclarationContext *context) {
     return buildFn(one);
   if (auto *one = context->kernel)
     return buildKernel(one);
+  if (auto *one = context->plan)
+    return buildPlan(one);
+  if (auto *one = context->overlap)
+    return buildOverlap(one);
   if (auto *one = context->test)
     return buildTest(one);
   return nullptr;
@@ -159,16 +163,11 @@ ast::Decl *AstBuilder::buildKernel(P::KernelDeclarationContext *context) {
     if (item->roleItem != nullptr) {
       roles.push_back(buildRole(item->roleItem));
     } else if (item->ensuresItem != nullptr) {
-      ast::ExpectStmt *one =
-          buildExpectation(item->ensuresItem->condition, range(item->ensuresItem));
-      one->isEnsures = true;
-      ensures.push_back(one);
+      ensures.push_back(buildEnsures(item->ensuresItem));
     } else if (item->requiresItem != nullptr) {
-      auto *one = arena_.make<ast::RequiresStmt>(range(item->requiresItem));
-      one->conditions = buildExpressions(item->requiresItem->conditions);
       if (!statements.empty() || !roles.empty())
-        diagnostics_.report(one->range, diag::misplaced_clause, "requires");
-      clauses.push_back(one);
+        diagnostics_.report(range(item->requiresItem), diag::misplaced_clause, "requires");
+      clauses.push_back(buildRequires(item->requiresItem));
     } else if (ast::Stmt *statement = buildStatement(item->statementItem)) {
       const auto *assumption = llvm::dyn_cast<ast::AssumeStmt>(statement);
       if (assumption && statements.empty() && roles.empty() &&
@@ -203,6 +202,87 @@ ast::Decl *AstBuilder::buildKernel(P::KernelDeclarationContext *context) {
   role->body->statements = keep(statements);
   roles.push_back(role);
   node->roles = keep(roles);
+  return node;
+}
+
+ast::ExpectStmt *AstBuilder::buildEnsures(P::EnsuresContext *context) {
+  ast::ExpectStmt *one = buildExpectation(context->condition, range(context));
+  one->isEnsures = true;
+  return one;
+}
+
+ast::Stmt *AstBuilder::buildRequires(P::RequiresClauseContext *context) {
+  auto *one = arena_.make<ast::RequiresStmt>(range(context));
+  one->conditions = buildExpressions(context->conditions);
+  return one;
+}
+
+ast::Decl *AstBuilder::buildPlan(P::PlanDeclarationContext *context) {
+  auto *node = arena_.make<ast::PlanDecl>(range(context));
+  node->doc = docBefore(context->start);
+  node->name = ident(context->id);
+  node->generics = buildGenerics(context->generics);
+  node->params = buildParameters(context->parameters);
+  llvm::SmallVector<ast::Stmt *, 2> clauses;
+  llvm::SmallVector<ast::Stmt *, 4> prologue;
+  llvm::SmallVector<ast::Role *, 4> roles;
+  llvm::SmallVector<ast::ExpectStmt *, 2> ensures;
+  for (P::PlanItemContext *item : context->items) {
+    if (item->roleItem != nullptr) {
+      roles.push_back(buildRole(item->roleItem));
+    } else if (item->space != nullptr) {
+      auto *role = arena_.makePlain<ast::Role>();
+      role->range = range(item->space);
+      role->over = buildOver(item->space->over);
+      role->body = buildBlock(item->space->body);
+      roles.push_back(role);
+    } else if (item->ensuresItem != nullptr) {
+      ensures.push_back(buildEnsures(item->ensuresItem));
+    } else if (item->requiresItem != nullptr) {
+      if (!prologue.empty() || !roles.empty())
+        diagnostics_.report(range(item->requiresItem), diag::misplaced_clause, "requires");
+      clauses.push_back(buildRequires(item->requiresItem));
+    } else if (item->letItem != nullptr) {
+      if (!roles.empty())
+        diagnostics_.report(range(item->letItem), diag::misplaced_statement);
+      prologue.push_back(buildLet(item->letItem));
+    }
+  }
+  node->clauses = keep(clauses);
+  node->prologue = keep(prologue);
+  node->roles = keep(roles);
+  node->ensures = keep(ensures);
+  llvm::SmallVector<ast::Expr *, 4> alternatives;
+  for (P::PostfixContext *one : context->alternatives)
+    alternatives.push_back(postfix(one).expr);
+  node->alternatives = keep(alternatives);
+  return node;
+}
+
+ast::OverlapJoin AstBuilder::buildJoin(P::OverlapJoinContext *context) {
+  ast::OverlapJoin join;
+  join.range = range(context);
+  join.tensor = ident(context->tensor);
+  join.isProducer = context->produces != nullptr;
+  if (context->less != nullptr && context->minus != nullptr) {
+    const SourceToken &minus = sourceToken(context->minus);
+    if (sourceToken(context->less).end != minus.begin)
+      diagnostics_.report(range(minus), diag::unexpected_token, "`<-`", "`< -`");
+  }
+  join.plan = postfix(context->plan).expr;
+  return join;
+}
+
+ast::Decl *AstBuilder::buildOverlap(P::OverlapDeclarationContext *context) {
+  auto *node = arena_.make<ast::OverlapDecl>(range(context));
+  node->doc = docBefore(context->start);
+  node->name = ident(context->id);
+  node->kernel = postfix(context->kernel).expr;
+  llvm::SmallVector<ast::OverlapJoin, 2> joins;
+  for (P::OverlapJoinContext *one : context->joins)
+    if (one != nullptr)
+      joins.push_back(buildJoin(one));
+  node->joins = keep(joins);
   return node;
 }
 

@@ -128,6 +128,7 @@ ast::Stmt *AstBuilder::buildVar(P::VarStatementContext *context) {
 ast::Stmt *AstBuilder::buildFor(P::ForStatementContext *context) {
   auto *node = arena_.make<ast::ForStmt>(range(context));
   node->dim = buildIteration(context->head);
+  node->isUnordered = context->unordered != nullptr;
   node->body = buildBlock(context->body);
   return node;
 }

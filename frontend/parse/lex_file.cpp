@@ -273,7 +273,7 @@ private:
     case DtileLexer::TILDE:
       return true;
     default:
-      return next >= DtileLexer::ALL && next <= DtileLexer::TEST;
+      return next >= DtileLexer::ALL && next <= DtileLexer::WITH;
     }
   }
 
@@ -322,7 +322,7 @@ private:
     case DtileLexer::PLAN:
     case DtileLexer::OVERLAP:
       // Where a name belongs, it is a wrong name.
-      starts = i == 0 || (typeAt(i - 1) != DtileLexer::KERNEL && typeAt(i - 1) != DtileLexer::FN);
+      starts = i == 0 || !declaresName(i - 1);
       break;
     default:
       break;
@@ -388,10 +388,13 @@ private:
     stack_.push_back({isDeclaredName(i - 1) ? Open::ParameterGeneric : Open::Generic, i});
   }
 
-  // `kernel name` and `fn name`: what follows in `<` can only be parameters.
-  bool isDeclaredName(uint32_t i) const {
-    return i > 0 && (typeAt(i - 1) == DtileLexer::KERNEL || typeAt(i - 1) == DtileLexer::FN);
+  // The word that stands before the name of something with parameters.
+  bool declaresName(size_t index) const {
+    const size_t type = typeAt(index);
+    return type == DtileLexer::KERNEL || type == DtileLexer::FN || type == DtileLexer::PLAN;
   }
+  // `kernel name`, `fn name`, `plan name`: what follows in `<` can only be parameters.
+  bool isDeclaredName(uint32_t i) const { return i > 0 && declaresName(i - 1); }
 
   // A `<` that meets a comparison or the end of its brackets was one itself.
   void dropGenerics() {
@@ -429,7 +432,7 @@ private:
     stack_.pop_back();
     const size_t next = typeAt(i + 1);
     if (open.kind == Open::Generic && next != DtileLexer::LEFT_PAREN &&
-        next != DtileLexer::LEFT_BRACKET)
+        next != DtileLexer::LEFT_BRACKET && next != DtileLexer::WITH)
       return dropGenerics();
     tokens[open.index].type = DtileLexer::GENERIC_OPEN;
     tokens[i].type = DtileLexer::GENERIC_CLOSE;
@@ -454,7 +457,7 @@ private:
 TokenClass classify(size_t type) {
   if (type >= DtileLexer::AFTER && type <= DtileLexer::YIELD)
     return TokenClass::Keyword;
-  if (type >= DtileLexer::ALL && type <= DtileLexer::TEST)
+  if (type >= DtileLexer::ALL && type <= DtileLexer::WITH)
     return TokenClass::ContextWord;
   if (type >= DtileLexer::LEFT_PAREN && type <= DtileLexer::ARROW)
     return TokenClass::Punctuation;

@@ -70,14 +70,20 @@ private:
     return {{start_.offset + token.begin}, {start_.offset + token.end}};
   }
 
+  // `overlap name(parameters) { … }`, a graph of stages.
+  bool isGraph(const SourceToken &first) {
+    const size_t third = tokens_.at(first.index + 2).type;
+    return first.type == DtileParser::OVERLAP &&
+           (third == DtileParser::LEFT_PAREN || third == DtileParser::GENERIC_OPEN);
+  }
+
   void parseNext() {
     const SourceToken &first = tokens_.current();
     if (!first.startsDeclaration && !errors_->reportNoDeclaration())
       return tokens_.seek(nextLikelyStart(first.index));
     const size_t end = nextStart(first.index);
-    if (first.type == DtileParser::PLAN || first.type == DtileParser::OVERLAP) {
-      diagnostics_.report(rangeOf(first), diag::reserved_construct,
-                          text_.slice(first.begin, first.end));
+    if (isGraph(first)) {
+      diagnostics_.report(rangeOf(first), diag::reserved_construct);
       return tokens_.seek(end);
     }
     if (!isWithinLimits(first.index, end))

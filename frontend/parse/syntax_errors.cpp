@@ -77,7 +77,7 @@ bool startsStatement(size_t type) {
   case DtileParser::FALSE:
     return true;
   default:
-    return startsByKeyword(type) || (type >= DtileParser::ALL && type <= DtileParser::TEST);
+    return startsByKeyword(type) || (type >= DtileParser::ALL && type <= DtileParser::WITH);
   }
 }
 
@@ -99,6 +99,7 @@ bool isStatementRule(size_t rule) {
   case DtileParser::RuleRequiresClause:
   case DtileParser::RuleAssumeStatement:
   case DtileParser::RuleKernelItem:
+  case DtileParser::RulePlanItem:
     return true;
   default:
     return false;
@@ -166,11 +167,11 @@ bool isNear(llvm::StringRef written, llvm::StringRef word) {
   return a == b || written.edit_distance(word, /*AllowReplacements=*/true, allowed) <= allowed;
 }
 
-constexpr Keyword kDeclarationWords[] = {{"kernel", DtileParser::KERNEL},
-                                         {"const", DtileParser::CONST},
-                                         {"import", DtileParser::IMPORT},
-                                         {"test", DtileParser::TEST},
-                                         {"bench", DtileParser::BENCH}};
+constexpr Keyword kDeclarationWords[] = {
+    {"kernel", DtileParser::KERNEL}, {"const", DtileParser::CONST},
+    {"import", DtileParser::IMPORT}, {"overlap", DtileParser::OVERLAP},
+    {"plan", DtileParser::PLAN},     {"test", DtileParser::TEST},
+    {"bench", DtileParser::BENCH}};
 
 constexpr Keyword kOverWords[] = {{"over", DtileParser::OVER},
                                   {"ordered", DtileParser::ORDERED},
@@ -226,6 +227,10 @@ std::string SyntaxErrors::describeName(antlr4::ParserRuleContext *context) const
   switch (ruleOf(static_cast<antlr4::RuleContext *>(context->parent))) {
   case DtileParser::RuleKernelDeclaration:
     return "a kernel name";
+  case DtileParser::RulePlanDeclaration:
+    return "a plan name";
+  case DtileParser::RuleOverlapDeclaration:
+    return "the name of an overlap";
   case DtileParser::RuleFnDeclaration:
     return "a function name";
   case DtileParser::RuleParameter:

@@ -203,7 +203,8 @@ private:
     const Symbol *symbol = find(name->name);
     if (isTestBuiltin(name->name) || (symbol && !isCalled))
       return;
-    if (symbol && symbol->kind == Symbol::Kind::Kernel)
+    // Why an overlap is no kernel was said.
+    if (symbol && (symbol->kind == Symbol::Kind::Kernel || symbol->kind == Symbol::Kind::Overlap))
       return;
     if (!isCalled)
       return expression(e);

@@ -243,8 +243,12 @@ TExpr *Checker::symbolValue(const Symbol &symbol, SourceRange range) {
     return constValue(symbol, range);
   case Symbol::Kind::Fn:
   case Symbol::Kind::Kernel:
+  case Symbol::Kind::Plan:
+  case Symbol::Kind::Overlap:
     report(range, diag::name_is_no_value, symbol.name,
-           symbol.kind == Symbol::Kind::Fn ? "function" : "kernel")
+           symbol.kind == Symbol::Kind::Fn     ? "function"
+           : symbol.kind == Symbol::Kind::Plan ? "plan"
+                                               : "kernel")
         .note(symbol.range, diag::note_declared_here, symbol.name);
     return error(range);
   case Symbol::Kind::Module:

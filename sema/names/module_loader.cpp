@@ -67,6 +67,12 @@ private:
     case ast::NodeKind::KernelDecl:
       set(Symbol::Kind::Kernel, llvm::cast<ast::KernelDecl>(decl)->name);
       break;
+    case ast::NodeKind::PlanDecl:
+      set(Symbol::Kind::Plan, llvm::cast<ast::PlanDecl>(decl)->name);
+      break;
+    case ast::NodeKind::OverlapDecl:
+      set(Symbol::Kind::Overlap, llvm::cast<ast::OverlapDecl>(decl)->name);
+      break;
     default:
       // Tests and benches have no name that others could use.
       return;

@@ -15,7 +15,19 @@ struct ModuleInfo;
 
 /// What a name stands for.
 struct Symbol {
-  enum class Kind : uint8_t { Local, Param, Size, Generic, Const, Fn, Kernel, Module };
+  enum class Kind : uint8_t {
+    Local,
+    Param,
+    Size,
+    Generic,
+    Const,
+    Fn,
+    Kernel,
+    Plan,
+    /// One that is not joined; else it is a Kernel.
+    Overlap,
+    Module
+  };
   Kind kind = Kind::Local;
   llvm::StringRef name;
   SourceRange range;
@@ -27,9 +39,9 @@ struct Symbol {
   unsigned index = 0;
   /// Generic.
   GenericValue value;
-  /// Const, Fn, Kernel.
+  /// Const, Fn, Kernel, Plan, Overlap.
   const ast::Decl *decl = nullptr;
-  /// Module: the imported one. Const, Fn, Kernel: the one that holds the declaration.
+  /// Module: the imported one. Others: the one that holds the declaration.
   ModuleInfo *module = nullptr;
   bool used = false;
   /// Local: the `let` that makes it unassignable; invalid for other things.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // `dtilec explain`: a diagnostic code, or what the scheduler decided for a program.
 #include "backend/driver/diagnostic_pages.h"
+#include "backend/driver/explain/explain_joined.h"
 #include "backend/driver/explain/explain_schedule.h"
 #include "backend/driver/session.h"
 
@@ -57,6 +58,8 @@ ExitCode runExplain(const Options &options) {
     listCodes();
   else if (looksLikeCode(options.inputs.front()))
     explainCode(session, llvm::StringRef(options.inputs.front()).upper());
+  else if (options.joined)
+    explainJoined(session, options.inputs.front());
   else
     explainSchedule(session, options.inputs.front());
   return session.finish();

@@ -16,7 +16,7 @@ syntax match dtileMode /:\s*\zs\%(inout\|in\|out\|scratch\|symm\)\>\ze\s\+\h/
 syntax match dtileMode /\%(\<scratch\s\+\)\@<=symm\>/
 syntax match dtileControl /\%(^\|[;{}]\)\s*\zs\%(assume\|requires\)\>\ze\s*[A-Za-z0-9_(!~-]/
 syntax match dtileControl /\<because\>\ze\s*"/
-syntax match dtileControl /[A-Za-z0-9_)\]"]\s\+\zs\%(as\|atol\|by\|in\|ordered\|programs\|ranks\|rtol\)\>/
+syntax match dtileControl /[A-Za-z0-9_)\]"]\s\+\zs\%(as\|atol\|by\|in\|ordered\|programs\|ranks\|rtol\|unordered\|with\)\>/
 syntax match dtileControl /\%(\<when\s\+\)\@<=all\>/
 syntax match dtileDeclaration /\<\%(bench\|test\)\>\ze\s*"/
 
@@ -25,7 +25,7 @@ syntax keyword dtileType f8e4m3 f8e5m2 f16 bf16 f32 f64 dtype signal token
 
 syntax match dtileFunction /\<\h\w*\>\ze(/
 syntax match dtileFunction /\<\h\w*\>\ze<[^<>;{}]*>[(\[]/
-syntax match dtileFunction /\%(\<\%(kernel\|fn\|role\)\s\+\)\@<=\h\w*/
+syntax match dtileFunction /\%(\<\%(kernel\|fn\|overlap\|plan\|role\)\s\+\)\@<=\h\w*/
 
 syntax match dtileNumber /\<\d[0-9_]*\>/
 syntax match dtileNumber /\<0[xX]\x[0-9a-fA-F_]*\>/

@@ -293,12 +293,56 @@ TEST_F(ParserTest, ABrokenDeclarationLeavesTheOthers) {
   EXPECT_EQ(llvm::cast<ast::FnDecl>(parsed.decls.back())->name.name, "good");
 }
 
-TEST_F(ParserTest, PlansAreReservedAndPassedOver) {
-  const ast::Module &parsed =
-      parse("plan p<C = 4>(s: in T[M]) {\n  over (i in 0..W) put(s, x@i);\n}\n"
-            "overlap o = gemm with { a <- p(shard) };\nconst A = 1;");
-  EXPECT_THAT(places(), ElementsAre("1:1 E0108", "4:1 E0108"));
+TEST_F(ParserTest, GraphsOfKernelsAreReservedAndPassedOver) {
+  const ast::Module &parsed = parse("overlap f(x: in f32[S]) {\n  let h = g(x);\n}\nconst A = 1;");
+  EXPECT_THAT(places(), ElementsAre("1:1 E0108"));
   EXPECT_EQ(parsed.decls.size(), 1u);
+}
+
+TEST_F(ParserTest, PlansHaveSpacesOrAlternatives) {
+  const ast::Module &parsed = parse("plan p<C = 4>(s: in T[M], x: scratch symm T[W, M]) {\n"
+                                    "  requires M > 0;\n  let half = M / 2;\n"
+                                    "  over (i in 0..W) { put(s[:], x@i[rank(), :]); }\n"
+                                    "  role sum over (m in M by C) { x[rank(), m] = s[m]; }\n"
+                                    "  ensures x ~= all_gather(s);\n}\n"
+                                    "plan q(s: in T[M], x: scratch symm T[W, M]) = p | lib.p;");
+  EXPECT_FALSE(diagnostics.hasErrors());
+  ASSERT_EQ(parsed.decls.size(), 2u);
+  const auto *plan = llvm::cast<ast::PlanDecl>(parsed.decls[0]);
+  EXPECT_EQ(plan->clauses.size(), 1u);
+  EXPECT_EQ(plan->prologue.size(), 1u);
+  ASSERT_EQ(plan->roles.size(), 2u);
+  EXPECT_EQ(plan->roles[0]->name.name, "");
+  EXPECT_EQ(plan->roles[1]->name.name, "sum");
+  EXPECT_EQ(plan->ensures.size(), 1u);
+  EXPECT_EQ(llvm::cast<ast::PlanDecl>(parsed.decls[1])->alternatives.size(), 2u);
+}
+
+TEST_F(ParserTest, OverlapsJoinBothWays) {
+  const ast::Module &parsed =
+      parse("overlap o = gemm<BM = 64> with { a <- p<C = 8>(shard), c -> lib.q(out, axis: 1), };");
+  EXPECT_FALSE(diagnostics.hasErrors());
+  ASSERT_EQ(parsed.decls.size(), 1u);
+  const auto *overlap = llvm::cast<ast::OverlapDecl>(parsed.decls[0]);
+  EXPECT_TRUE(llvm::isa<ast::GenericExpr>(overlap->kernel));
+  ASSERT_EQ(overlap->joins.size(), 2u);
+  EXPECT_EQ(overlap->joins[0].tensor.name, "a");
+  EXPECT_FALSE(overlap->joins[0].isProducer);
+  EXPECT_TRUE(overlap->joins[1].isProducer);
+  EXPECT_TRUE(llvm::isa<ast::CallExpr>(overlap->joins[1].plan));
+}
+
+TEST_F(ParserTest, JoinArrowsAreTwoTokensSideBySide) {
+  parse("overlap o = gemm with { a < - p(shard) };\nconst A = 1 <-1 ? 2 : 3;");
+  EXPECT_THAT(places(), ElementsAre("1:29 E0102"));
+}
+
+TEST_F(ParserTest, WordsOfJoinsAreNamesElsewhere) {
+  parse("kernel k(with: in f32[unordered], y: out f32[unordered])\n"
+        "    over (m in unordered by 4) { y[m] = with[m]; }\n"
+        "fn f(x: f32[4]) -> f32[4] {\n  var with = x;\n  for i in 0..4 unordered { with += x; }\n"
+        "  return with;\n}");
+  EXPECT_FALSE(diagnostics.hasErrors());
 }
 
 TEST_F(ParserTest, ReservedWordsAsNamesSaySo) {

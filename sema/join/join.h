@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Joins a kernel with plans: gives a tree that all later phases take for a written kernel.
+#pragma once
+
+#include "frontend/ast/ast.h"
+#include "frontend/base/diagnostics.h"
+
+#include <functional>
+
+namespace dtile::join {
+
+/// What the file of a declaration means by a name that the declaration does not define.
+struct Home {
+  /// The name's meaning in the file, said in the file of the overlap (`helper` may be `lib.helper`
+  /// there); null where it has none.
+  std::function<ast::Expr *(llvm::StringRef name, SourceRange at)> qualified;
+};
+
+struct PlanSource {
+  /// Null where the clause names no plan; that was reported.
+  const ast::PlanDecl *plan = nullptr;
+  Home home;
+};
+
+struct JoinSource {
+  const ast::OverlapDecl *overlap = nullptr;
+  const ast::KernelDecl *kernel = nullptr;
+  Home home;
+  /// One a clause of the overlap.
+  llvm::ArrayRef<PlanSource> plans;
+};
+
+/// The joined kernel; null after reporting.
+[[nodiscard]] ast::KernelDecl *joinKernel(const JoinSource &source, ast::Arena &arena,
+                                          Diagnostics &diags);
+
+/// A plan as a kernel that nobody reads from, to check it by itself; null after reporting.
+[[nodiscard]] ast::KernelDecl *planAlone(const PlanSource &source, ast::Arena &arena,
+                                         Diagnostics &diags);
+
+} // namespace dtile::join

@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Derives signals: a notify behind each write of a published tensor, a wait before each read.
+#include "frontend/ast/ast_visitor.h"
+#include "sema/join/body_walk.h"
+#include "sema/join/make.h"
+
+namespace dtile::join {
+
+namespace {
+
+// First walk: what bodies write and read.
+class Collector : public BodyWalk {
+public:
+  using BodyWalk::BodyWalk;
+  std::vector<Access> accesses;
+
+protected:
+  ast::Expr *read(const ast::Expr &e, const Place &place) override {
+    ast::Expr *copy = copied(e);
+    add(place, e.range, /*isWrite=*/false, /*adds=*/false);
+    return copy;
+  }
+  void wrote(const Place &place, SourceRange range, bool adds,
+             llvm::SmallVectorImpl<ast::Stmt *> &) override {
+    add(place, range, /*isWrite=*/true, adds);
+  }
+  void transferred(ast::Expr *call, const Place &place, SourceRange range, bool adds,
+                   llvm::SmallVectorImpl<ast::Stmt *> &to) override {
+    to.push_back(Make{arena_, range}.statement(call));
+    add(place, range, /*isWrite=*/true, adds);
+  }
+
+private:
+  // The inner reads of a slice would be taken for reads again.
+  ast::Expr *copied(const ast::Expr &e) {
+    const auto *slice = llvm::dyn_cast<ast::IndexExpr>(&e);
+    if (slice == nullptr)
+      return Rewriter(arena_).expr(&e);
+    auto *copy = arena_.make<ast::IndexExpr>(e.range);
+    copy->base = Rewriter(arena_).expr(slice->base);
+    copy->indices = exprs(slice->indices);
+    return copy;
+  }
+
+  void add(const Place &place, SourceRange range, bool isWrite, bool adds) {
+    Access access;
+    access.tensor = place.tensor;
+    access.body = body_;
+    access.position = accesses.size();
+    access.isWrite = isWrite;
+    access.adds = adds;
+    access.isRemote = place.rank != nullptr;
+    access.isConditional =
+        llvm::any_of(scopes_, [](const Scope &scope) { return scope.isConditional; });
+    access.range = range;
+    access.extents = extentsOf(place);
+    if (place.rank != nullptr)
+      access.place = textOf(place.rank);
+    if (place.slice != nullptr)
+      for (const ast::Expr *index : place.slice->indices)
+        access.place += "," + textOf(index);
+    for (const Extent &extent : access.extents)
+      access.bounds.push_back(extent.kind == Extent::Kind::BlockOfPart
+                                  ? boundOf(extent.part, variables_, numRanks(joint_, range))
+                                  : nullptr);
+    accesses.push_back(std::move(access));
+  }
+};
+
+/// What the signal of a tensor is called.
+struct SignalNames {
+  llvm::StringRef here;
+  llvm::StringRef elsewhere;
+};
+
+// Second walk: puts in waits and notifies.
+class Emitter : public BodyWalk {
+public:
+  Emitter(Joint &joint, llvm::ArrayRef<Published> tensors, const Values &lets,
+          llvm::ArrayRef<Cells> cells, llvm::ArrayRef<SignalNames> names)
+      : BodyWalk(joint, tensors, lets), cells_(cells), names_(names), fresh_(joint.top) {}
+
+  ast::Role *emit(const Body &body, size_t number) {
+    fresh_ = joint_.top;
+    fresh_.take(namesIn(*body.role));
+    return walk(body, number);
+  }
+
+protected:
+  ast::Expr *read(const ast::Expr &e, const Place &place) override {
+    const Make make{arena_, e.range};
+    const bool isElsewhere = place.rank != nullptr;
+    llvm::SmallVector<ast::Expr *, 4> indices;
+    if (isElsewhere)
+      indices.push_back(expr(place.rank));
+    indices.append(
+        cellIndices(joint_, cells_[place.tensor], extentsOf(place), e.range, isElsewhere, lets_));
+    const SignalNames &names = names_[place.tensor];
+    ast::Expr *cells = make.index(make.name(isElsewhere ? names.elsewhere : names.here), indices);
+    const llvm::StringRef token = waitFor(make, cells);
+    return make.after(copied(e), token);
+  }
+
+  void wrote(const Place &place, SourceRange range, bool,
+             llvm::SmallVectorImpl<ast::Stmt *> &to) override {
+    notify(place, range, {}, to);
+  }
+
+  void transferred(ast::Expr *call, const Place &place, SourceRange range, bool,
+                   llvm::SmallVectorImpl<ast::Stmt *> &to) override {
+    const Make make{arena_, range};
+    const Cells &cells = cells_[place.tensor];
+    if (!cells.isReadHere || cells.isReadElsewhere) {
+      to.push_back(make.await(call));
+      return notify(place, range, {}, to);
+    }
+    const llvm::StringRef token = fresh_.make("sent");
+    to.push_back(make.let(token, call));
+    notify(place, range, token, to);
+  }
+
+private:
+  ast::Expr *copied(const ast::Expr &e) {
+    const auto *slice = llvm::dyn_cast<ast::IndexExpr>(&e);
+    if (slice == nullptr)
+      return Rewriter(arena_).expr(&e);
+    auto *copy = arena_.make<ast::IndexExpr>(e.range);
+    copy->base = Rewriter(arena_).expr(slice->base);
+    copy->indices = exprs(slice->indices);
+    return copy;
+  }
+
+  // The block to wait in: the outermost that knows all names of the cells.
+  size_t depthFor(const ast::Expr *cells) const {
+    struct NameWalker : ast::Walker<NameWalker> {
+      using Walker::visit;
+      explicit NameWalker(const Variables &variables) : variables(variables) {}
+      bool visit(const ast::NameExpr &e) {
+        if (const std::optional<size_t> found = variables.depthOf(e.name))
+          depth =
+              std::max(depth, variables.lookup(e.name)->isMutable ? variables.size() - 1 : *found);
+        return true;
+      }
+      const Variables &variables;
+      size_t depth = 1;
+    } walker(variables_);
+    walker.Walker::walk(cells);
+    size_t depth = walker.depth;
+    for (size_t i = depth + 1; i < scopes_.size(); ++i)
+      if (scopes_[i].isClosed)
+        depth = i;
+    return depth;
+  }
+
+  llvm::StringRef waitFor(const Make &make, ast::Expr *cells) {
+    const std::string text = textOf(cells);
+    for (const Scope &scope : scopes_)
+      if (const auto found = scope.waits.find(text); found != scope.waits.end())
+        return found->second;
+    Scope &scope = scopes_[depthFor(cells)];
+    const llvm::StringRef token = fresh_.make("here");
+    scope.out->push_back(make.let(token, make.call("wait", {cells})));
+    scope.waits[text] = token;
+    return token;
+  }
+
+  ast::Stmt *notifyStatement(const Make &make, ast::Expr *cells, llvm::StringRef token) {
+    llvm::SmallVector<ast::Arg, 2> args{{{}, cells}};
+    if (!token.empty())
+      args.push_back({{"after", make.at}, make.name(token)});
+    return make.statement(make.call(make.name("notify"), args));
+  }
+
+  void notify(const Place &place, SourceRange range, llvm::StringRef token,
+              llvm::SmallVectorImpl<ast::Stmt *> &to) {
+    const Make make{arena_, range};
+    const Cells &cells = cells_[place.tensor];
+    const SignalNames &names = names_[place.tensor];
+    const std::vector<Extent> extents = extentsOf(place);
+    if (cells.isReadHere) {
+      ast::Expr *own = make.call("rank");
+      ast::Expr *rank = place.rank ? Rewriter(arena_).expr(place.rank) : own;
+      ast::Expr *base = make.remote(make.name(names.here), rank);
+      to.push_back(notifyStatement(
+          make, make.index(base, cellIndices(joint_, cells, extents, range, false, lets_)), token));
+    }
+    if (!cells.isReadElsewhere)
+      return;
+    // Readers on all ranks are told, each in the cells of this rank.
+    const llvm::StringRef hop = fresh_.make("to");
+    ast::Expr *base = make.remote(make.name(names.elsewhere), turned(joint_, range, hop));
+    llvm::SmallVector<ast::Expr *, 4> indices{make.call("rank")};
+    indices.append(cellIndices(joint_, cells, extents, range, true, lets_));
+    ast::Stmt *body[] = {notifyStatement(make, make.index(base, indices), {})};
+    to.push_back(make.loop(hop, make.range(make.number(0), numRanks(joint_, range)), body));
+  }
+
+  llvm::ArrayRef<Cells> cells_;
+  llvm::ArrayRef<SignalNames> names_;
+  Fresh fresh_;
+};
+
+// ---- What cannot be joined ----
+
+class Refusals {
+public:
+  Refusals(Joint &joint, llvm::ArrayRef<Published> tensors, llvm::ArrayRef<Access> accesses,
+           size_t numBodies)
+      : joint_(joint), tensors_(tensors), accesses_(accesses), numBodies_(numBodies) {}
+
+  bool run() {
+    for (size_t i = 0; i < tensors_.size(); ++i)
+      if (!checkTensor(i))
+        return false;
+    return checkTwice() && checkCircle();
+  }
+
+private:
+  const Access *find(size_t tensor, bool isWrite) const {
+    const auto found = llvm::find_if(accesses_, [&](const Access &access) {
+      return access.tensor == tensor && access.isWrite == isWrite;
+    });
+    return found == accesses_.end() ? nullptr : &*found;
+  }
+
+  bool checkTensor(size_t number) {
+    const Published &tensor = tensors_[number];
+    const Access *write = find(number, true);
+    const Access *read = find(number, false);
+    if (read != nullptr && write == nullptr) {
+      joint_.diags.report(read->range, diag::nothing_publishes, tensor.written)
+          .note(tensor.range, diag::note_declared_here, tensor.written);
+      return false;
+    }
+    // By itself, a plan has nobody to read what it brings.
+    if (joint_.kernel == nullptr || read != nullptr || write == nullptr)
+      return true;
+    joint_.diags.report(write->range, diag::nothing_reads, tensor.written)
+        .note(tensor.range, diag::note_declared_here, tensor.written);
+    return false;
+  }
+
+  bool checkTwice() {
+    for (size_t i = 0; i < accesses_.size(); ++i)
+      for (size_t k = 0; k < i; ++k) {
+        const Access &a = accesses_[i];
+        const Access &b = accesses_[k];
+        if (!a.isWrite || !b.isWrite || a.adds || b.adds || a.tensor != b.tensor ||
+            a.body != b.body || a.place != b.place || a.isRemote != b.isRemote)
+          continue;
+        joint_.diags.report(a.range, diag::published_twice, tensors_[a.tensor].written)
+            .note(b.range, diag::note_written_here);
+        return false;
+      }
+    return true;
+  }
+
+  // Bodies start whose reads others write that start, or that they wrote before themselves.
+  bool checkCircle() {
+    std::vector<bool> starts(numBodies_, false);
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (size_t body = 0; body < numBodies_; ++body)
+        if (!starts[body] && blockedBy(body, starts) == nullptr)
+          starts[body] = changed = true;
+    }
+    for (size_t body = 0; body < numBodies_; ++body)
+      if (const Access *access = starts[body] ? nullptr : blockedBy(body, starts)) {
+        joint_.diags.report(access->range, diag::plan_in_circle, tensors_[access->tensor].written);
+        return false;
+      }
+    return true;
+  }
+
+  const Access *blockedBy(size_t body, const std::vector<bool> &starts) const {
+    for (const Access &read : accesses_) {
+      if (read.body != body || read.isWrite || read.isConditional)
+        continue;
+      const bool isWritten = llvm::any_of(accesses_, [&](const Access &write) {
+        return write.isWrite && write.tensor == read.tensor &&
+               (write.body == body ? write.position < read.position : bool(starts[write.body]));
+      });
+      if (!isWritten)
+        return &read;
+    }
+    return nullptr;
+  }
+
+  Joint &joint_;
+  llvm::ArrayRef<Published> tensors_;
+  llvm::ArrayRef<Access> accesses_;
+  size_t numBodies_;
+};
+
+ast::Param signalParam(Joint &joint, llvm::StringRef name, SourceRange at,
+                       llvm::ArrayRef<ast::Expr *> shape) {
+  ast::Param param;
+  param.range = at;
+  param.name = {name, at};
+  param.mode = ast::ParamMode::Symm;
+  param.type = joint.arena.makePlain<ast::TypeRef>();
+  param.type->range = at;
+  param.type->name = {"signal", at};
+  param.type->hasShape = true;
+  param.type->shape = joint.arena.copy(shape);
+  return param;
+}
+
+Values letsOf(llvm::ArrayRef<ast::Stmt *> prologue) {
+  Values lets;
+  for (const ast::Stmt *stmt : prologue)
+    if (const auto *let = llvm::dyn_cast<ast::LetStmt>(stmt); let && let->names.size() == 1)
+      lets[let->names.front().name] = let->value;
+  return lets;
+}
+
+} // namespace
+
+bool deriveSignals(Joint &joint, llvm::ArrayRef<Published> tensors,
+                   llvm::ArrayRef<ast::Stmt *> prologue, llvm::MutableArrayRef<Body> bodies,
+                   llvm::SmallVectorImpl<ast::Param> &signals) {
+  const Values lets = letsOf(prologue);
+  Collector collector(joint, tensors, lets);
+  for (const auto &[i, body] : llvm::enumerate(bodies))
+    (void)collector.walk(body, i);
+  if (!collector.isGood() || !Refusals(joint, tensors, collector.accesses, bodies.size()).run())
+    return false;
+  std::vector<Cells> cells;
+  std::vector<SignalNames> names;
+  for (const auto &[i, tensor] : llvm::enumerate(tensors)) {
+    std::optional<Cells> found = cellsOf(joint, tensor, i, collector.accesses, lets);
+    if (!found)
+      return false;
+    const std::string name = tensor.name.str();
+    SignalNames signal;
+    if (found->isReadHere) {
+      signal.here = joint.fresh.make(name + "_ready");
+      joint.top.take(signal.here);
+      signals.push_back(signalParam(joint, signal.here, tensor.range,
+                                    cellShape(joint, *found, tensor, tensor.range, false, lets)));
+    }
+    if (found->isReadElsewhere) {
+      signal.elsewhere = joint.fresh.make(name + "_offered");
+      joint.top.take(signal.elsewhere);
+      llvm::SmallVector<ast::Expr *, 4> shape{numRanks(joint, tensor.range)};
+      shape.append(cellShape(joint, *found, tensor, tensor.range, true, lets));
+      signals.push_back(signalParam(joint, signal.elsewhere, tensor.range, shape));
+    }
+    names.push_back(signal);
+    cells.push_back(std::move(*found));
+  }
+  Emitter emitter(joint, tensors, lets, cells, names);
+  for (const auto &[i, body] : llvm::enumerate(bodies))
+    body.role = emitter.emit(body, i);
+  return true;
+}
+
+} // namespace dtile::join
