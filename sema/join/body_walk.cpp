@@ -225,7 +225,7 @@ void BodyWalk::transfer(const ast::CallExpr &call, llvm::SmallVectorImpl<ast::St
   const std::optional<Place> place = placeOf(copy->args[1].value);
   const bool adds = nameOf(call.callee) == "reduce_add";
   const Make make{arena_, call.range};
-  if (place && !isAwaited && stage_ != nullptr)
+  if (place && !isAwaited)
     return transferred(copy, *place, call.range, adds, to);
   to.push_back(isAwaited || stage_ != nullptr ? make.await(copy) : make.statement(copy));
   if (place)

@@ -158,9 +158,11 @@ public:
     if (!unify(joint_) || !divideParts(joint_, kernelRoles))
       return nullptr;
     importAll(kernelRoles);
+    fuseStores(joint_, published_, params_, bodies_);
     if (joint_.diags.errorCount() != errorsBefore ||
         !deriveSignals(joint_, published_, prologue_, bodies_, signals_))
       return nullptr;
+    dropUnused();
     return assembled(source.overlap->name, source.overlap->doc, source.overlap->range);
   }
 
@@ -174,7 +176,7 @@ public:
     joint_.stages.push_back(std::move(stage));
     if (!checkPlan(*source.plan))
       return nullptr;
-    importStages();
+    importStages(/*producers=*/false);
     if (!deriveSignals(joint_, published_, prologue_, bodies_, signals_))
       return nullptr;
     return assembled(source.plan->name, source.plan->doc, source.plan->range);
@@ -358,19 +360,23 @@ private:
       clauses_.push_back(importer.stmt(one));
     for (const ast::Stmt *one : joint_.kernel->prologue)
       prologue_.push_back(importer.stmt(one));
-    importStages();
+    // In the order of the data: what brings it, the kernel, what takes it on.
+    importStages(/*producers=*/false);
     for (const ast::Role *one : kernelRoles) {
       ast::Role *role = importer.role(one);
       if (role->name.name.empty())
         role->name = {roleName(joint_.kernel->name.name), joint_.kernel->name.range};
       bodies_.push_back({role, nullptr});
     }
+    importStages(/*producers=*/true);
     importEnsures(importer);
   }
 
-  // Bodies of all plans; of a plan by itself the parameters too.
-  void importStages() {
+  // Bodies of plans; of a plan by itself the parameters too.
+  void importStages(bool producers) {
     for (const Stage &stage : joint_.stages) {
+      if (stage.clause != nullptr && stage.clause->isProducer != producers)
+        continue;
       Importer importer(joint_, stage.names, stage.source->home, &stage);
       importGenerics(stage, importer);
       if (stage.clause == nullptr)
@@ -544,6 +550,25 @@ private:
         return stage.clause->isProducer || name != stage.plan->params[stage.tensor].name.name;
       });
     }
+  }
+
+  // Compile-time parameters of roles that are gone.
+  void dropUnused() {
+    Fresh used(arena_);
+    for (const Body &body : bodies_)
+      used.take(namesIn(*body.role));
+    for (const ast::Param &param : params_)
+      if (param.type != nullptr) {
+        used.take(param.type->name.name);
+        for (const ast::Expr *size : param.type->shape)
+          used.take(namesIn(*size));
+      }
+    for (const ast::Stmt *one : prologue_)
+      used.take(namesIn(*llvm::cast<ast::LetStmt>(one)->value));
+    const size_t ofKernel = joint_.kernel->generics.size();
+    for (size_t i = generics_.size(); i-- > ofKernel;)
+      if (!used.isTaken(generics_[i].name.name))
+        generics_.erase(generics_.begin() + ptrdiff_t(i));
   }
 
   ast::KernelDecl *assembled(const ast::Ident &name, llvm::StringRef doc, SourceRange range) {

@@ -102,6 +102,11 @@ struct Body {
   const Stage *stage = nullptr;
 };
 
+/// Where a plan only passes on the tiles that a kernel makes, the kernel sends them itself: the
+/// role of the plan and the tensor between them go.
+void fuseStores(Joint &joint, llvm::SmallVectorImpl<Published> &tensors,
+                llvm::SmallVectorImpl<ast::Param> &params, llvm::SmallVectorImpl<Body> &bodies);
+
 /// Puts notifies behind writes of published tensors, and waits before reads, and gives the signals
 /// that these need; false after reporting.
 [[nodiscard]] bool deriveSignals(Joint &joint, llvm::ArrayRef<Published> tensors,

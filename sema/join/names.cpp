@@ -20,12 +20,18 @@ struct Collector : ast::Walker<Collector> {
     names.all.insert(e.name);
     return true;
   }
+  void type(const ast::TypeRef *type) {
+    if (type != nullptr)
+      names.all.insert(type->name.name);
+  }
   bool visit(const ast::LetStmt &s) {
+    type(s.type);
     for (const ast::Ident &name : s.names)
       local(name);
     return true;
   }
   bool visit(const ast::VarStmt &s) {
+    type(s.type);
     local(s.name);
     return true;
   }
@@ -106,13 +112,21 @@ llvm::StringSet<> namesIn(const ast::Role &role) {
   Collector collector(names);
   for (const ast::Role *one = &role; one != nullptr; one = one->whenAll) {
     collector.role(*one);
-    if (one->over != nullptr)
+    if (one->over != nullptr) {
+      collector.walk(one->over->programs);
       for (const ast::IterDim &dim : one->over->dims) {
         collector.walk(dim.domain);
         collector.walk(dim.step);
       }
+    }
     collector.walk(static_cast<const ast::Stmt *>(one->body));
   }
+  return names.all;
+}
+
+llvm::StringSet<> namesIn(const ast::Expr &e) {
+  Names names;
+  Collector(names).walk(&e);
   return names.all;
 }
 

@@ -30,8 +30,9 @@ struct Names {
 [[nodiscard]] Names namesOf(const ast::KernelDecl &kernel, IsOfModule isOfModule);
 [[nodiscard]] Names namesOf(const ast::PlanDecl &plan, IsOfModule isOfModule);
 
-/// Every name that a role mentions.
+/// Every name that a role, or an expression, mentions.
 [[nodiscard]] llvm::StringSet<> namesIn(const ast::Role &role);
+[[nodiscard]] llvm::StringSet<> namesIn(const ast::Expr &e);
 
 /// Gives names that were not taken before.
 class Fresh {

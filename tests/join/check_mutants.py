@@ -67,6 +67,21 @@ MUTANTS = {
         ("for hop in 0..W", "for hop in 1..W"),
         ("part[src, m, n]", "part[rank(), m, n]"),
     ]),
+    "tile_reduce_scatter": ("c ->", "y", [
+        ("hop in 0..W, m", "hop in 1..W, m"),
+        ("hop in 0..W, m", "hop in 0..W + 1, m"),
+        ("(rank() + hop) % W", "(rank() + 2 * hop) % W"),
+        ("x[owner, m, n]", "x[rank(), m, n]"),
+        ("part@owner[rank(), m, n]", "part@owner[owner, m, n]"),
+        ("part@owner[rank(), m, n]", "part[rank(), m, n]"),
+        ("part@owner[rank(), m, n]", "part@owner[rank(), n, m]"),
+        ("n in N by COLS", "n in blocks(N, 2) by COLS"),
+    ]),
+    "one_shot_all_reduce": ("c ->", "y", [
+        ("part@peer[rank(), m, n]", "part@peer[peer, m, n]"),
+        ("hop in 0..W", "hop in 1..W"),
+        ("for src in 0..W", "for src in 1..W"),
+    ]),
     "added_reduce_scatter": ("c ->", "y", [
         ("hop in 0..W", "hop in 1..W"),
         ("sums@owner[m, n]", "sums[m, n]"),
