@@ -179,7 +179,10 @@ public:
     importStages(/*producers=*/false);
     if (!deriveSignals(joint_, published_, prologue_, bodies_, signals_))
       return nullptr;
-    return assembled(source.plan->name, source.plan->doc, source.plan->range);
+    // Nobody calls it, and no kernel is called so.
+    ast::Ident name = source.plan->name;
+    name.name = arena_.copy(("plan " + name.name).str());
+    return assembled(name, source.plan->doc, source.plan->range);
   }
 
 private:

@@ -94,7 +94,7 @@ private:
   bool adapt() {
     const auto kernelDims = kernelParam_->type->shape;
     const auto planDims = planParam_.type->shape;
-    stage_.hasParts = !planDims.empty() && isRanks(planDims.front()) &&
+    stage_.hasParts = planDims.size() > 1 && isRanks(planDims.front()) &&
                       !(kernelDims.size() == planDims.size() && isRanks(kernelDims.front()));
     stage_.planDims = unsigned(planDims.size()) - (stage_.hasParts ? 1 : 0);
     if (stage_.axis >= std::max<size_t>(kernelDims.size(), 1)) {
