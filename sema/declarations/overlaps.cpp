@@ -91,8 +91,11 @@ private:
   }
 
   const ast::KernelDecl *kernelAt(const Symbol &symbol, const ast::Expr *place) {
-    if (symbol.kind == Symbol::Kind::Kernel)
-      return llvm::cast<ast::KernelDecl>(symbol.decl);
+    if (symbol.kind == Symbol::Kind::Kernel) {
+      // What did not parse was reported.
+      const auto *kernel = llvm::cast<ast::KernelDecl>(symbol.decl);
+      return kernel->isBroken ? nullptr : kernel;
+    }
     if (symbol.kind == Symbol::Kind::Overlap) {
       const auto *overlap = llvm::cast<ast::OverlapDecl>(symbol.decl);
       if (!llvm::is_contained(open_, overlap))

@@ -104,8 +104,13 @@ void BodyWalk::statement(const ast::Stmt &s, llvm::SmallVectorImpl<ast::Stmt *> 
   const auto *awaited = llvm::dyn_cast<ast::AwaitStmt>(&s);
   if ((effect && transfersOf(effect->value, calls)) ||
       (awaited && transfersOf(awaited->token, calls))) {
-    for (const ast::CallExpr *call : calls)
-      transfer(*call, to, awaited != nullptr);
+    for (const ast::CallExpr *call : calls) {
+      ast::Stmt *chunks = awaited ? nullptr : inChunks(*call);
+      if (chunks != nullptr)
+        to.push_back(stmt(chunks));
+      else
+        transfer(*call, to, awaited != nullptr);
+    }
     return;
   }
   const auto *store = llvm::dyn_cast<ast::AssignStmt>(&s);

@@ -47,6 +47,9 @@ protected:
   virtual void transferred(ast::Expr *call, const Place &place, SourceRange range, bool adds,
                            llvm::SmallVectorImpl<ast::Stmt *> &to) = 0;
 
+  /// A loop that does a transfer in chunks; null where it is done at once.
+  virtual ast::Stmt *inChunks(const ast::CallExpr &) { return nullptr; }
+
   void list(llvm::ArrayRef<ast::Stmt *> from, llvm::SmallVectorImpl<ast::Stmt *> &to) override;
   ast::OverClause *over(const ast::OverClause *clause) override;
   ast::Stmt *replacedStmt(const ast::Stmt &s) override;

@@ -3,6 +3,7 @@
 // 0..W, m in S`. A joined tensor is then cut by both, and every other one at `src * S + m`.
 #include "sema/join/joint.h"
 #include "sema/join/make.h"
+#include "sema/join/regions.h"
 #include "sema/join/rewriter.h"
 
 #include "frontend/ast/ast_visitor.h"
@@ -34,6 +35,8 @@ public:
 
   ast::Role *divide(const ast::Role *one) {
     divided_.clear();
+    variables_ = Variables();
+    variables_.push();
     fresh_ = joint_.top;
     fresh_.take(namesIn(*one));
     body_ = one->body;
@@ -49,6 +52,7 @@ protected:
     *copy = *clause;
     llvm::SmallVector<ast::IterDim, 4> dims;
     for (const ast::IterDim &one : clause->dims) {
+      variables_.declare(one);
       const PartedTensor *tensor = toDivide(one, body_);
       if (tensor == nullptr) {
         dims.push_back(dim(one));
@@ -76,7 +80,10 @@ protected:
         outer == divided_.end() ? std::nullopt : std::optional(outer->second);
     divided_.erase(name);
     const PartedTensor *tensor = toDivide(loop->dim, loop->body);
+    variables_.push();
+    variables_.declare(loop->dim);
     ast::Stmt *result = tensor ? dividedLoop(*loop, *tensor) : copiedStmt(s);
+    variables_.pop();
     divided_.erase(name);
     if (hidden)
       divided_.try_emplace(name, *hidden);
@@ -164,9 +171,29 @@ private:
     isGood_ = false;
   }
 
+  // `src * S + m` where `m` runs over a part: what another join divided.
+  const ast::Expr *partOf(const ast::Expr *index, const PartedTensor &tensor,
+                          llvm::StringRef &place) const {
+    const auto *sum = llvm::dyn_cast_or_null<ast::BinaryExpr>(index);
+    const auto *first = sum ? llvm::dyn_cast<ast::BinaryExpr>(sum->lhs) : nullptr;
+    if (first == nullptr || sum->op != ast::BinaryOp::Add || first->op != ast::BinaryOp::Mul ||
+        !isSame(first->rhs, tensor.partSize, joint_.values))
+      return nullptr;
+    place = nameOf(sum->rhs);
+    const Variable *variable = variables_.lookup(place);
+    if (variable == nullptr || variable->domain == nullptr ||
+        !isSame(variable->domain, tensor.partSize, joint_.values))
+      return nullptr;
+    return first->lhs;
+  }
+
   ast::Expr *cut(const ast::IndexExpr &e) {
     const PartedTensor *tensor = parted(nameOf(e.base));
-    if (tensor != nullptr) {
+    llvm::StringRef place;
+    const ast::Expr *part = tensor && tensor->axis < e.indices.size()
+                                ? partOf(e.indices[tensor->axis], *tensor, place)
+                                : nullptr;
+    if (tensor != nullptr && part == nullptr) {
       const ast::Expr *index = tensor->axis < e.indices.size() ? e.indices[tensor->axis] : nullptr;
       const auto found = divided_.find(nameOf(index));
       if (found == divided_.end()) {
@@ -184,8 +211,9 @@ private:
         continue;
       }
       const Make make{arena_, e.indices[i]->range};
-      const llvm::StringRef variable = nameOf(e.indices[i]);
-      indices.insert(indices.begin(), make.name(divided_.find(variable)->second.variable));
+      const llvm::StringRef variable = part ? place : nameOf(e.indices[i]);
+      ast::Expr *first = part ? expr(part) : make.name(divided_.find(variable)->second.variable);
+      indices.insert(indices.begin(), first);
       indices.push_back(make.name(variable));
     }
     inIndex_ = was;
@@ -237,6 +265,8 @@ private:
   // Names of one role's bodies.
   Fresh fresh_;
   llvm::StringMap<Part> divided_;
+  // What bodies see, as written.
+  Variables variables_;
   const ast::BlockStmt *body_ = nullptr;
   bool inIndex_ = false;
   bool isGood_ = true;

@@ -119,7 +119,69 @@ protected:
     notify(place, range, token, to);
   }
 
+  // Where others tell chunks apart, `put(a[:], x[r, :])` goes chunk by chunk.
+  ast::Stmt *inChunks(const ast::CallExpr &call) override {
+    const std::optional<Place> place = placeOf(call.args[1].value);
+    const auto *source = llvm::dyn_cast<ast::IndexExpr>(call.args[0].value);
+    if (!place || place->slice == nullptr || source == nullptr)
+      return nullptr;
+    const std::vector<Extent> extents = extentsOf(*place);
+    for (const Cell &cell : cells_[place->tensor].cells) {
+      const bool isAsked = cell.isAskedHere || cell.isAskedElsewhere;
+      if (!isAsked || cell.extent.kind != Extent::Kind::Block ||
+          extents[cell.dim].kind != Extent::Kind::Whole || cell.dim >= place->slice->indices.size())
+        continue;
+      if (const std::optional<size_t> dim = matching(*source, extents, cell.dim))
+        return chunked(call, *place, *source, cell, *dim);
+    }
+    return nullptr;
+  }
+
 private:
+  // The dimension of the source that a dimension of the target is copied from: positions aside,
+  // they are the same in number and order. Nothing where the source is cut there.
+  std::optional<size_t> matching(const ast::IndexExpr &source, llvm::ArrayRef<Extent> target,
+                                 unsigned dim) const {
+    const auto isCopied = [](const Extent &extent) {
+      return extent.kind != Extent::Kind::Position;
+    };
+    const auto wanted = llvm::count_if(target.take_front(dim), isCopied);
+    ptrdiff_t seen = 0;
+    for (const auto &[i, index] : llvm::enumerate(source.indices)) {
+      if (!isCopied(extentOf(index, variables_, lets_)))
+        continue;
+      if (seen++ == wanted)
+        return isWhole(index) ? std::optional(i) : std::nullopt;
+    }
+    return std::nullopt;
+  }
+
+  ast::Stmt *chunked(const ast::CallExpr &call, const Place &place, const ast::IndexExpr &source,
+                     const Cell &cell, size_t sourceDim) {
+    const Make make{arena_, call.range};
+    const llvm::StringRef chunk = fresh_.make("chunk");
+    const auto cut = [&](const ast::IndexExpr &slice, size_t dim) {
+      llvm::SmallVector<ast::Expr *, 4> indices(slice.indices);
+      indices[dim] = make.name(chunk);
+      auto *copy = arena_.make<ast::IndexExpr>(slice.range);
+      copy->base = slice.base;
+      copy->indices = arena_.copy(llvm::ArrayRef<ast::Expr *>(indices));
+      return copy;
+    };
+    llvm::SmallVector<ast::Arg, 3> args(call.args);
+    args[0].value = cut(source, sourceDim);
+    args[1].value = cut(*place.slice, cell.dim);
+    auto *sent = arena_.make<ast::CallExpr>(call.range);
+    sent->callee = call.callee;
+    sent->args = arena_.copy(llvm::ArrayRef<ast::Arg>(args));
+    ast::Stmt *body = make.statement(sent);
+    Rewriter plain(arena_);
+    ast::Expr *size = plain.expr(tensors_[place.tensor].shape[cell.dim]);
+    auto *loop = llvm::cast<ast::ForStmt>(make.loop(chunk, size, body));
+    loop->dim.step = plain.expr(cell.extent.step);
+    return loop;
+  }
+
   ast::Expr *copied(const ast::Expr &e) {
     const auto *slice = llvm::dyn_cast<ast::IndexExpr>(&e);
     if (slice == nullptr)
