@@ -123,10 +123,30 @@ private:
     if (const auto *generic = llvm::dyn_cast<ast::GenericExpr>(callee))
       callee = generic->base;
     const Symbol *symbol = find(module, callee, diag::join_of_no_plan);
+    if (symbol != nullptr &&
+        (symbol->kind == Symbol::Kind::Kernel || symbol->kind == Symbol::Kind::Overlap))
+      return kernelAsPlan(module, *symbol, callee, clause.isProducer);
     const ast::PlanDecl *plan = planOf(symbol, callee);
     if (plan == nullptr)
       return {};
-    return {plan, homeOf(*context_.moduleOf.lookup(plan), module)};
+    return {plan, homeOf(*context_.moduleOf.lookup(plan), module), /*isKernel=*/false};
+  }
+
+  // `a <- kernel(…)`: what one kernel makes is what another one reads.
+  join::PlanSource kernelAsPlan(ModuleInfo &module, const Symbol &symbol, const ast::Expr *place,
+                                bool isProducer) {
+    const ast::KernelDecl *kernel = kernelAt(symbol, place);
+    if (kernel == nullptr)
+      return {};
+    const ast::PlanDecl *plan = join::planOfKernel(*kernel, isProducer, context_.arena);
+    if (plan == nullptr) {
+      const auto outputs = llvm::count_if(
+          kernel->params, [](const ast::Param &one) { return one.mode == ast::ParamMode::Out; });
+      context_.report(place->range, diag::kernel_outputs, symbol.name, outputs)
+          .note(symbol.range, diag::note_declared_here, symbol.name);
+      return {};
+    }
+    return {plan, homeOf(*symbol.module, module), /*isKernel=*/true};
   }
 
   // The plan that a name means: of several, the first.

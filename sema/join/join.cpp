@@ -174,7 +174,7 @@ public:
     joint_.fresh.take(stage.names.all);
     joint_.top.take(stage.names.top);
     joint_.stages.push_back(std::move(stage));
-    if (!checkPlan(*source.plan))
+    if (!checkPlan(source))
       return nullptr;
     importStages(/*producers=*/false);
     if (!deriveSignals(joint_, published_, prologue_, bodies_, signals_))
@@ -225,13 +225,16 @@ private:
             .note(joint_.kernel->name.range, diag::note_declared_here, joint_.kernel->name.name);
         isGood = false;
       }
-      isGood = isGood && checkPlan(*source.plan);
+      isGood = isGood && checkPlan(source);
       joint_.stages.push_back(std::move(stage));
     }
     return isGood;
   }
 
-  bool checkPlan(const ast::PlanDecl &plan) {
+  bool checkPlan(const PlanSource &source) {
+    const ast::PlanDecl &plan = *source.plan;
+    if (source.isKernel)
+      return true;
     for (const ast::Param &param : plan.params)
       if (isSignal(param)) {
         joint_.diags.report(param.range, diag::signal_param_in_plan);
@@ -270,7 +273,7 @@ private:
   bool takeArguments(Stage &stage) {
     llvm::SmallVector<const ast::Param *, 4> open;
     for (const auto &[i, param] : llvm::enumerate(stage.plan->params))
-      if (i != stage.tensor && param.mode != ast::ParamMode::ScratchSymm)
+      if (i != stage.tensor && param.mode != ast::ParamMode::ScratchSymm && !isSignal(param))
         open.push_back(&param);
     llvm::SmallVector<const ast::Arg *, 4> given;
     for (const ast::Arg &arg : stage.given) {
@@ -393,7 +396,7 @@ private:
         const bool isNamed = !one->name.name.empty();
         role->name = {roleName(isNamed ? one->name.name : stage.plan->name.name),
                       isNamed ? one->name.range : stage.plan->name.range};
-        bodies_.push_back({role, &stage});
+        bodies_.push_back({role, stage.source->isKernel ? nullptr : &stage});
       }
     }
   }
@@ -406,7 +409,8 @@ private:
       ast::Param copy = importer.adapted(param);
       if (i == stage.tensor && stage.clause != nullptr)
         copy.mode = ast::ParamMode::ScratchSymm;
-      if (copy.mode == ast::ParamMode::ScratchSymm) {
+      const bool isPublished = !stage.source->isKernel || i == stage.tensor;
+      if (copy.mode == ast::ParamMode::ScratchSymm && isPublished) {
         Published tensor;
         tensor.name = copy.name.name;
         tensor.shape = copy.type ? copy.type->shape : llvm::ArrayRef<ast::Expr *>();
@@ -605,6 +609,31 @@ private:
 };
 
 } // namespace
+
+const ast::PlanDecl *planOfKernel(const ast::KernelDecl &kernel, bool isProducer,
+                                  ast::Arena &arena) {
+  auto *plan = arena.make<ast::PlanDecl>(kernel.range);
+  plan->name = kernel.name;
+  plan->generics = kernel.generics;
+  plan->clauses = kernel.clauses;
+  plan->prologue = kernel.prologue;
+  plan->roles = kernel.roles;
+  plan->ensures = kernel.ensures;
+  plan->params = kernel.params;
+  if (isProducer)
+    return plan;
+  llvm::SmallVector<ast::Param, 8> params(kernel.params);
+  const auto isOutput = [](const ast::Param &one) { return one.mode == ast::ParamMode::Out; };
+  if (llvm::count_if(params, isOutput) != 1)
+    return nullptr;
+  ast::Param *output = llvm::find_if(params, isOutput);
+  ast::Param joined = *output;
+  joined.mode = ast::ParamMode::ScratchSymm;
+  params.erase(output);
+  params.push_back(joined);
+  plan->params = arena.copy(llvm::ArrayRef<ast::Param>(params));
+  return plan;
+}
 
 ast::KernelDecl *joinKernel(const JoinSource &source, ast::Arena &arena, Diagnostics &diags) {
   return Joiner(arena, diags).join(source);

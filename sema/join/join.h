@@ -20,7 +20,15 @@ struct PlanSource {
   /// Null where the clause names no plan; that was reported.
   const ast::PlanDecl *plan = nullptr;
   Home home;
+  /// It is a kernel in the form of a plan: it may have signals, and only what is joined is
+  /// published.
+  bool isKernel = false;
 };
+
+/// A kernel as what brings `x` in `a <- kernel(…)`: its output is the last parameter. Null unless
+/// it has one output.
+[[nodiscard]] const ast::PlanDecl *planOfKernel(const ast::KernelDecl &kernel, bool isProducer,
+                                                ast::Arena &arena);
 
 struct JoinSource {
   const ast::OverlapDecl *overlap = nullptr;
