@@ -75,7 +75,7 @@ overlapDeclaration
   ;
 
 // `a <- all_gather(shard)`, `c -> reduce_scatter(out)`
-overlapJoin: tensor=name (less=LESS minus=MINUS | produces=ARROW) plan=postfix;
+overlapJoin: tensor=name (LESS MINUS | produces=ARROW) plan=postfix;
 
 role: ROLE id=name over=overClause? body=block join=whenAll?;
 

@@ -144,8 +144,7 @@ private:
 
   // `a <- plan(x)`: two tokens that are set as one.
   bool isJoinArrow(size_t i) const {
-    return isInJoins() && items_[i].text == "-" && textBefore() == "<" &&
-           tokens_[i - 1].end == tokens_[i].begin;
+    return isInJoins() && items_[i].text == "-" && textBefore() == "<";
   }
 
   Kind operatorKind(llvm::StringRef text) const {

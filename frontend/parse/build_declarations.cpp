@@ -264,11 +264,6 @@ ast::OverlapJoin AstBuilder::buildJoin(P::OverlapJoinContext *context) {
   join.range = range(context);
   join.tensor = ident(context->tensor);
   join.isProducer = context->produces != nullptr;
-  if (context->less != nullptr && context->minus != nullptr) {
-    const SourceToken &minus = sourceToken(context->minus);
-    if (sourceToken(context->less).end != minus.begin)
-      diagnostics_.report(range(minus), diag::unexpected_token, "`<-`", "`< -`");
-  }
   join.plan = postfix(context->plan).expr;
   return join;
 }
