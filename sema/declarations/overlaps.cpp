@@ -94,7 +94,8 @@ private:
     if (symbol.kind == Symbol::Kind::Kernel) {
       // What did not parse was reported.
       const auto *kernel = llvm::cast<ast::KernelDecl>(symbol.decl);
-      return kernel->isBroken ? nullptr : kernel;
+      if (kernel->alternatives.empty())
+        return kernel->isBroken ? nullptr : kernel;
     }
     if (symbol.kind == Symbol::Kind::Overlap) {
       const auto *overlap = llvm::cast<ast::OverlapDecl>(symbol.decl);
