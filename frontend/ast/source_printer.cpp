@@ -273,6 +273,12 @@ public:
     os_ << "kernel " << d.name.name;
     generics(d.generics);
     params(d.params);
+    if (!d.alternatives.empty()) {
+      for (size_t i = 0; i < d.alternatives.size(); ++i)
+        os_ << (i > 0 ? " | " : " = ") << d.alternatives[i].name;
+      os_ << ";\n";
+      return;
+    }
     const bool isBare = d.roles.size() == 1 && d.roles.front()->name.name.empty();
     if (isBare)
       over(d.roles.front()->over);

@@ -94,8 +94,12 @@ private:
     if (symbol.kind == Symbol::Kind::Kernel) {
       // What did not parse was reported.
       const auto *kernel = llvm::cast<ast::KernelDecl>(symbol.decl);
-      if (kernel->alternatives.empty())
+      if (kernel->isBroken || kernel->alternatives.empty())
         return kernel->isBroken ? nullptr : kernel;
+      context_.report(place->range, diag::join_of_no_kernel, context_.sources.text(place->range))
+          .note(symbol.range, diag::note_alternatives, symbol.name,
+                kernel->alternatives.front().name);
+      return nullptr;
     }
     if (symbol.kind == Symbol::Kind::Overlap) {
       const auto *overlap = llvm::cast<ast::OverlapDecl>(symbol.decl);

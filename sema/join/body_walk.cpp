@@ -240,6 +240,9 @@ void BodyWalk::transfer(const ast::CallExpr &call, llvm::SmallVectorImpl<ast::St
 // ---- Expressions ----
 
 ast::Expr *BodyWalk::replaced(const ast::Expr &e) {
+  // Bounds of a space read no memory: that is reported when the kernel is checked.
+  if (scopes_.size() < 2)
+    return nullptr;
   if (isTarget_) {
     // The rank of a target is an expression like others.
     if (const auto *remote = llvm::dyn_cast<ast::RemoteExpr>(&e)) {
