@@ -54,6 +54,18 @@ uint32_t paramFlags(Op &kernel, const Op &param) {
   return flags;
 }
 
+/// Whether a launch is refused unless a size that was divided to find another is a multiple of it:
+/// that of an argument of W * S rows, of which S follows.
+bool isCheckedMultiple(const Op &dim, const ir::Value &quotient) {
+  return llvm::any_of(dim.result()->uses(), [&](const ir::Use &use) {
+    if (!use.user->is(OpKind::LaunchCheck) || use.index != 1)
+      return false;
+    const Op *declared = use.user->operand(0)->definingOp();
+    return declared && declared->is(OpKind::Mul) &&
+           llvm::is_contained(declared->operands(), &quotient);
+  });
+}
+
 /// Adds the sizes of arguments that a size determines, as it is them times and plus constants.
 void addDetermining(ir::Value *size, llvm::SmallPtrSetImpl<const Op *> &dims) {
   const Op *op = size->definingOp();
@@ -65,6 +77,13 @@ void addDetermining(ir::Value *size, llvm::SmallPtrSetImpl<const Op *> &dims) {
   };
   if (op->is(OpKind::LaunchDim)) {
     dims.insert(op);
+    return;
+  }
+  if (op->is(OpKind::Div)) {
+    const Op *dim = op->operand(0)->definingOp();
+    if (dim && dim->is(OpKind::LaunchDim) && isFixed(op->operand(1)) &&
+        isCheckedMultiple(*dim, *size))
+      dims.insert(dim);
     return;
   }
   if (!op->is(OpKind::Mul) && !op->is(OpKind::Add) && !op->is(OpKind::Sub))
