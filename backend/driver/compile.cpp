@@ -132,12 +132,26 @@ bool hasAllValues(Session &session, const ast::KernelDecl &kernel) {
   });
 }
 
+/// Of the alternatives of a name, leaves the one that `--const alternative=NAME` pins, if it is one
+/// of them.
+static void keepPinned(const Session &session,
+                       llvm::SmallVectorImpl<const ast::KernelDecl *> &alternatives) {
+  llvm::StringRef pinned;
+  for (const auto &[name, text] : session.options.constants)
+    if (name == sema::kAlternativeLabel)
+      pinned = text;
+  const auto isPinned = [&](const ast::KernelDecl *one) { return one->name.name == pinned; };
+  if (llvm::any_of(alternatives, isPinned))
+    llvm::erase_if(alternatives, [&](const auto *one) { return !isPinned(one); });
+}
+
 std::vector<const ast::KernelDecl *> selectKernels(Session &session, const sema::Program &program) {
   std::vector<const ast::KernelDecl *> kernels;
   const std::string &wanted = session.options.kernel;
   if (!wanted.empty()) {
     if (const ast::KernelDecl *kernel = program.findKernel(wanted)) {
-      const auto alternatives = program.alternatives(kernel);
+      auto alternatives = program.alternatives(kernel);
+      keepPinned(session, alternatives);
       return {alternatives.begin(), alternatives.end()};
     }
     std::vector<std::string> names;
@@ -175,16 +189,10 @@ namespace {
 /// among the kernels, or those that `--const alternative=NAME` leaves.
 void addFamilies(const Session &session, const sema::Program &program,
                  llvm::ArrayRef<const sema::KernelInstance *> kernels, ir::Module &module) {
-  llvm::StringRef pinned;
-  for (const auto &[name, text] : session.options.constants)
-    if (name == sema::kAlternativeLabel)
-      pinned = text;
   llvm::StringMap<std::vector<std::string>> families;
   for (const ast::KernelDecl *family : program.families()) {
     auto alternatives = program.alternatives(family);
-    const auto isPinned = [&](const ast::KernelDecl *one) { return one->name.name == pinned; };
-    if (llvm::any_of(alternatives, isPinned))
-      llvm::erase_if(alternatives, [&](const auto *one) { return !isPinned(one); });
+    keepPinned(session, alternatives);
     std::vector<const sema::KernelInstance *> instances;
     for (const ast::KernelDecl *one : alternatives)
       if (const auto *it = llvm::find_if(

@@ -108,7 +108,9 @@ bool KernelRun::chooseRanks() {
 
 const ast::KernelDecl *KernelRun::chooseKernel(const sema::Program &program) {
   const auto kernels = selectKernels(session_, program);
-  if (kernels.size() <= 1)
+  const ast::KernelDecl *named = program.findKernel(session_.options.kernel);
+  // Of a name for several kernels the first one runs, as on processors.
+  if (kernels.size() <= 1 || (named && !named->alternatives.empty()))
     return kernels.empty() ? nullptr : kernels.front();
   std::vector<std::string> names;
   for (const ast::KernelDecl *kernel : kernels)
