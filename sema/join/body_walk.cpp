@@ -239,6 +239,16 @@ void BodyWalk::transfer(const ast::CallExpr &call, llvm::SmallVectorImpl<ast::St
 
 // ---- Expressions ----
 
+ast::Expr *BodyWalk::accessCopied(const ast::Expr &e) {
+  const auto *slice = llvm::dyn_cast<ast::IndexExpr>(&e);
+  if (slice == nullptr)
+    return Rewriter(arena_).expr(&e);
+  auto *copy = arena_.make<ast::IndexExpr>(e.range);
+  copy->base = Rewriter(arena_).expr(slice->base);
+  copy->indices = exprs(slice->indices);
+  return copy;
+}
+
 ast::Expr *BodyWalk::replaced(const ast::Expr &e) {
   // Bounds of a space read no memory: that is reported when the kernel is checked.
   if (scopes_.size() < 2)

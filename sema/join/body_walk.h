@@ -55,6 +55,9 @@ protected:
   ast::Stmt *replacedStmt(const ast::Stmt &s) override;
   ast::Expr *replaced(const ast::Expr &e) override;
 
+  /// A copy of an access whose indices are walked. Its base is not: the inner reads of a slice
+  /// would be taken for reads again.
+  ast::Expr *accessCopied(const ast::Expr &e);
   [[nodiscard]] std::optional<Place> placeOf(const ast::Expr *e) const;
   [[nodiscard]] std::vector<Extent> extentsOf(const Place &place) const;
   void fail(SourceRange range, diag::Id id) {

@@ -16,7 +16,7 @@ public:
 
 protected:
   ast::Expr *read(const ast::Expr &e, const Place &place) override {
-    ast::Expr *copy = copied(e);
+    ast::Expr *copy = accessCopied(e);
     add(place, e.range, /*isWrite=*/false, /*adds=*/false);
     return copy;
   }
@@ -31,17 +31,6 @@ protected:
   }
 
 private:
-  // The inner reads of a slice would be taken for reads again.
-  ast::Expr *copied(const ast::Expr &e) {
-    const auto *slice = llvm::dyn_cast<ast::IndexExpr>(&e);
-    if (slice == nullptr)
-      return Rewriter(arena_).expr(&e);
-    auto *copy = arena_.make<ast::IndexExpr>(e.range);
-    copy->base = Rewriter(arena_).expr(slice->base);
-    copy->indices = exprs(slice->indices);
-    return copy;
-  }
-
   void add(const Place &place, SourceRange range, bool isWrite, bool adds) {
     Access access;
     access.tensor = place.tensor;
@@ -98,7 +87,7 @@ protected:
     const SignalNames &names = names_[place.tensor];
     ast::Expr *cells = make.index(make.name(isElsewhere ? names.elsewhere : names.here), indices);
     const llvm::StringRef token = waitFor(make, cells);
-    return make.after(copied(e), token);
+    return make.after(accessCopied(e), token);
   }
 
   void wrote(const Place &place, SourceRange range, bool,
@@ -180,16 +169,6 @@ private:
     auto *loop = llvm::cast<ast::ForStmt>(make.loop(chunk, size, body));
     loop->dim.step = plain.expr(cell.extent.step);
     return loop;
-  }
-
-  ast::Expr *copied(const ast::Expr &e) {
-    const auto *slice = llvm::dyn_cast<ast::IndexExpr>(&e);
-    if (slice == nullptr)
-      return Rewriter(arena_).expr(&e);
-    auto *copy = arena_.make<ast::IndexExpr>(e.range);
-    copy->base = Rewriter(arena_).expr(slice->base);
-    copy->indices = exprs(slice->indices);
-    return copy;
   }
 
   // The block to wait in: the outermost that knows all names of the cells.
