@@ -95,6 +95,11 @@ namespace {
 
 bool isAlternativeLabel(const ast::Arg &arg) { return arg.label.name == sema::kAlternativeLabel; }
 
+/// A compile-time parameter of that name is the kernel's own.
+bool isAlternativeParam(const ast::GenericParam &generic) {
+  return generic.name.name == sema::kAlternativeLabel;
+}
+
 /// `two_shot` of `all_reduce<alternative = two_shot>`; empty where nothing is pinned.
 llvm::StringRef pinnedAlternative(const ast::GenericExpr *generics) {
   if (generics)
@@ -199,7 +204,7 @@ std::optional<sema::GenericArgs> TestEvaluator::genericArgs(const ast::KernelDec
     return args;
   size_t next = 0;
   for (const ast::Arg &arg : generics->args) {
-    if (isAlternativeLabel(arg))
+    if (isAlternativeLabel(arg) && llvm::none_of(kernel.generics, isAlternativeParam))
       continue;
     const ast::GenericParam *param = nullptr;
     if (!arg.label.name.empty()) {
