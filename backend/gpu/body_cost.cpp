@@ -149,6 +149,12 @@ llvm::Function *lowerLatency(launch::LaunchModule &module, const launch::Frame &
       .lower(space, name, &model::BodyTime<CostFunction>::latency, 0);
 }
 
+llvm::Function *lowerSharedCost(launch::LaunchModule &module, const launch::Frame &frame, Op &space,
+                                const TargetFacts &machine, llvm::StringRef name) {
+  return CostFunction(module, frame, machine)
+      .lower(space, name, &model::BodyTime<CostFunction>::sharedTime, 0);
+}
+
 llvm::Function *lowerRemoteBytes(launch::LaunchModule &module, const launch::Frame &frame,
                                  Op &space, const TargetFacts &machine, llvm::StringRef name) {
   return CostFunction(module, frame, machine)

@@ -22,6 +22,12 @@ namespace dtile::backend::gpu {
                                            ir::Op &space, const TargetFacts &machine,
                                            llvm::StringRef name);
 
+/// Emits `i64 shared(frame, body, together, running)`: of the weight, what the programs of a
+/// cluster share (pass split-sums).
+[[nodiscard]] llvm::Function *lowerSharedCost(launch::LaunchModule &module,
+                                              const launch::Frame &frame, ir::Op &space,
+                                              const TargetFacts &machine, llvm::StringRef name);
+
 /// Emits `i64 bytes(frame, body, together, running)`: what such a body moves between this device
 /// and others.
 [[nodiscard]] llvm::Function *lowerRemoteBytes(launch::LaunchModule &module,

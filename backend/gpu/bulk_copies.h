@@ -19,7 +19,11 @@ public:
 
   // mbarriers, 8 bytes each.
   /// mbarrier.init: a phase completes after `arrivals` arrivals and all announced bytes.
-  virtual void initBarrier(llvm::IRBuilder<> &b, llvm::Value *barrier, unsigned arrivals) const = 0;
+  virtual void initBarrier(llvm::IRBuilder<> &b, llvm::Value *barrier,
+                           llvm::Value *arrivals) const = 0;
+  void initBarrier(llvm::IRBuilder<> &b, llvm::Value *barrier, unsigned arrivals) const {
+    initBarrier(b, barrier, b.getInt32(arrivals));
+  }
   /// After all initBarrier, before the program's barrier (fence.mbarrier_init).
   virtual void publishBarriers(llvm::IRBuilder<> &b) const = 0;
   /// One arrival that also announces bytes of bulk copies (mbarrier.arrive.expect_tx).

@@ -16,6 +16,7 @@ namespace dtile::backend::gpu {
 
 class AsyncCopies;
 class BulkCopies;
+class ClusterOps;
 class WarpgroupMma;
 class WarpOps;
 
@@ -94,6 +95,7 @@ public:
   [[nodiscard]] virtual const AsyncCopies *asyncCopies() const { return nullptr; }
   [[nodiscard]] virtual const WarpOps *warpOps() const { return nullptr; }
   [[nodiscard]] virtual const BulkCopies *bulkCopies() const { return nullptr; }
+  [[nodiscard]] virtual const ClusterOps *clusterOps() const { return nullptr; }
   [[nodiscard]] virtual const WarpgroupMma *warpgroupMma() const { return nullptr; }
 };
 

@@ -107,6 +107,10 @@ struct BodyRange {
   /// Address of an i64 in device memory: how many have been taken. Where it is not null, a program
   /// runs the next that nobody has taken instead, until there are none.
   llvm::Value *taken = nullptr;
+  /// Where the programs of a cluster may share the loops of bodies (For, split_sums): how many they
+  /// are, and which of them this one is, i32. Then `first` and `step` count clusters. Null
+  /// elsewhere. Where there are several, each cluster runs one body at most.
+  llvm::Value *parts = nullptr, *part = nullptr;
 };
 
 /// Threads of a program that run bodies.

@@ -90,6 +90,7 @@ void DeviceCompiler::lowerKernel(GpuModule &module, Op &kernel) {
     image.counts.push_back(launch::lowerCount(host_, frame, op, part + ".count"));
     image.weights.push_back(lowerCost(host_, frame, op, device_.facts(), part + ".weight"));
     image.latencies.push_back(lowerLatency(host_, frame, op, device_.facts(), part + ".latency"));
+    image.shared.push_back(lowerSharedCost(host_, frame, op, device_.facts(), part + ".shared"));
     image.remoteBytes.push_back(
         lowerRemoteBytes(host_, frame, op, device_.facts(), part + ".remote"));
     image.spaces.push_back(spaceFacts(op, device_.facts()));

@@ -86,6 +86,8 @@ int64_t tileRegisters(Op &kernel, const TargetFacts &machine) {
 struct BodyMeans {
   int64_t weight = 1;
   int64_t latency = 0;
+  /// Of the weight, what programs of a cluster share.
+  int64_t shared = 0;
   double remoteBytes = 0;
 };
 
@@ -93,7 +95,7 @@ BodyMeans meansOf(Op &space, llvm::ArrayRef<int64_t> counts, int64_t bodies,
                   model::LaunchSizes &sizes, const TargetFacts &machine, double together,
                   double running) {
   const int64_t samples = std::min(bodies, kSampledBodies);
-  double weight = 0, latency = 0, remote = 0;
+  double weight = 0, latency = 0, shared = 0, remote = 0;
   for (int64_t i = 0; i < samples; ++i) {
     int64_t body = bodies / samples * i + (bodies / samples) / 2;
     for (unsigned d = unsigned(counts.size()); d-- > 0; body /= counts[d]) {
@@ -104,12 +106,14 @@ BodyMeans meansOf(Op &space, llvm::ArrayRef<int64_t> counts, int64_t bodies,
     model::BodyTime<model::LaunchSizes> time(sizes, machine, together, running);
     weight += time.time(space.body());
     latency += time.latency(space.body());
+    shared += time.sharedTime(space.body());
     remote += time.remoteBytes(space.body());
   }
   if (samples == 0)
     return {};
   return {std::max<int64_t>(int64_t(weight / double(samples)), 1),
-          int64_t(latency / double(samples)), remote / double(samples)};
+          int64_t(latency / double(samples)), int64_t(shared / double(samples)),
+          remote / double(samples)};
 }
 
 } // namespace
@@ -130,50 +134,78 @@ GpuLaunchEstimate::GpuLaunchEstimate(Op &kernel, const TargetFacts &machine)
   }
 }
 
+/// What a launch of certain sizes has to do.
+struct GpuLaunchEstimate::Work {
+  explicit Work(int64_t ranks) : sizes(ranks) {}
+  model::LaunchSizes sizes;
+  dtile_device_space facts[DTILE_DEVICE_MAX_SPACES] = {};
+  int64_t bodies[DTILE_DEVICE_MAX_SPACES] = {};
+  llvm::SmallVector<llvm::SmallVector<int64_t, 4>, 4> counts;
+};
+
 std::optional<double> GpuLaunchEstimate::nanoseconds(llvm::ArrayRef<int64_t> values,
                                                      int64_t ranks) {
-  model::LaunchSizes sizes(ranks);
+  Work work(ranks);
   for (auto [size, value] : llvm::zip_equal(sizes_, values))
-    sizes.set(*size, value);
-  const int64_t resident = int64_t(machine_.processors) * each_;
-  dtile_device_space facts[DTILE_DEVICE_MAX_SPACES] = {};
-  int64_t bodies[DTILE_DEVICE_MAX_SPACES] = {}, weights[DTILE_DEVICE_MAX_SPACES] = {},
-          latencies[DTILE_DEVICE_MAX_SPACES] = {};
-  llvm::SmallVector<llvm::SmallVector<int64_t, 4>, 4> counts(spaces_.size());
+    work.sizes.set(*size, value);
+  work.counts.resize(spaces_.size());
   for (auto [s, space] : llvm::enumerate(spaces_)) {
-    facts[s] = spaceFacts(*space, machine_);
-    bodies[s] = 1;
+    work.facts[s] = spaceFacts(*space, machine_);
+    work.bodies[s] = 1;
     for (unsigned d = 0; d < ir::spaceDims(*space); ++d) {
-      const auto first = sizes.number(*space->operand(3 * d));
-      const auto end = sizes.number(*space->operand(3 * d + 1));
-      const auto step = sizes.number(*space->operand(3 * d + 2));
+      const auto first = work.sizes.number(*space->operand(3 * d));
+      const auto end = work.sizes.number(*space->operand(3 * d + 1));
+      const auto step = work.sizes.number(*space->operand(3 * d + 2));
       if (!first || !end || !step)
         return std::nullopt;
-      counts[s].push_back(model::blockCount(*first, *end, *step));
-      if (__builtin_mul_overflow(bodies[s], counts[s].back(), &bodies[s]))
+      work.counts[s].push_back(model::blockCount(*first, *end, *step));
+      if (__builtin_mul_overflow(work.bodies[s], work.counts[s].back(), &work.bodies[s]))
         return std::nullopt;
     }
   }
-  const auto [running, together] =
-      dtile_load_of(int32_t(spaces_.size()), bodies, resident, machine_.processors);
+  std::optional<double> best = nanoseconds(work, 1);
+  for (int32_t parts = 2; best && parts <= std::min(machine_.clusterPrograms, +DTILE_MOST_PARTS);
+       parts *= 2)
+    if (const std::optional<double> other = nanoseconds(work, parts))
+      best = std::min(*best, *other);
+  return best;
+}
+
+std::optional<double> GpuLaunchEstimate::nanoseconds(Work &work, int32_t parts) {
+  const auto count = int32_t(spaces_.size());
+  // Clusters end where groups of processors do; how many there are, only the driver knows.
+  const auto resident =
+      int32_t((int64_t(machine_.processors) * each_ / parts - (parts > 1 ? 1 : 0)) * parts);
+  int64_t bodies[DTILE_DEVICE_MAX_SPACES] = {}, weights[DTILE_DEVICE_MAX_SPACES] = {},
+          latencies[DTILE_DEVICE_MAX_SPACES] = {}, shared[DTILE_DEVICE_MAX_SPACES] = {};
+  std::copy(std::begin(work.bodies), std::end(work.bodies), bodies);
+  if (parts > 1 && !dtile_share_loops(count, work.facts, parts, shared, resident, bodies, weights))
+    return std::nullopt;
+  const auto [running, together] = dtile_load_of(count, bodies, resident, machine_.processors);
   double remote = 0;
   for (auto [s, space] : llvm::enumerate(spaces_)) {
-    const BodyMeans means =
-        meansOf(*space, counts[s], bodies[s], sizes, machine_, double(together), double(running));
+    const BodyMeans means = meansOf(*space, work.counts[s], work.bodies[s], work.sizes, machine_,
+                                    double(together), double(running));
     weights[s] = means.weight;
     latencies[s] = means.latency;
-    remote += double(bodies[s]) * means.remoteBytes;
+    shared[s] = means.shared;
+    remote += double(work.bodies[s]) * means.remoteBytes;
+  }
+  if (parts > 1) {
+    std::copy(std::begin(work.bodies), std::end(work.bodies), bodies);
+    dtile_share_loops(count, work.facts, parts, shared, resident, bodies, weights);
   }
   int32_t first[DTILE_DEVICE_MAX_SPACES + 1] = {};
-  const auto count = int32_t(spaces_.size());
-  const int32_t programs =
-      dtile_share_programs(count, facts, bodies, weights, latencies, int32_t(resident), first);
-  if (programs < 0)
+  int32_t programs =
+      dtile_share_programs(count, work.facts, bodies, weights, latencies, resident, first);
+  if (programs > 0 && parts > 1)
+    programs = dtile_align_to_clusters(count, work.facts, parts, resident, bodies, first);
+  if (programs < 0 || (programs == 0 && parts > 1))
     return std::nullopt;
   const double overhead = launchTime(kernel_, machine_);
   if (programs == 0)
     return overhead;
-  const double busy = dtile_launch_time(count, facts, bodies, weights, latencies, first);
+  const double busy = dtile_launch_time(count, work.facts, bodies, weights, latencies, first);
   return overhead + std::max(busy, remote / machine_.linkRate);
 }
 

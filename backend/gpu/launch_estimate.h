@@ -16,6 +16,10 @@ public:
   bool isPossible() const override { return isPossible_; }
 
 private:
+  struct Work;
+  /// With clusters of so many programs; nothing where these cannot be.
+  std::optional<double> nanoseconds(Work &work, int32_t parts);
+
   ir::Op &kernel_;
   const TargetFacts &machine_;
   llvm::SmallVector<ir::Value *, 8> sizes_;

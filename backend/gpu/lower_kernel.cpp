@@ -2,6 +2,7 @@
 // The GPU function of a kernel: each program finds the space that it belongs to, runs that space's
 // bodies, and moves epochs, turns and counts on for the next launch.
 #include "backend/gpu/bodies/lower_body.h"
+#include "backend/gpu/cluster_ops.h"
 #include "backend/gpu/space_facts.h"
 #include "backend/gpu/staged/lower_staged.h"
 
@@ -34,8 +35,6 @@ private:
   [[nodiscard]] llvm::Value *objectField(const Op &param, size_t offset, llvm::Type *type) {
     return loadFrame(kernel_.layout->object(param) + int64_t(offset), type);
   }
-  /// Whether ranks may have to meet before the bodies (kernel_abi.h, DTILE_KERNEL_ENTRY_BARRIER).
-  [[nodiscard]] bool mayMeet() const;
   /// Programs make zeros of the copies that the next launch uses.
   void zeroNextCopies();
   void lowerSpaces();
@@ -139,19 +138,12 @@ void KernelLowering::lower(llvm::StringRef entry) {
                                           ": pass fewer or smaller-dimensional tensors");
   begin(entry);
   b.CreateCall(gpu_.call(DeviceCall::start));
-  if (mayMeet())
+  if (mayMeet(*kernel_.kernel))
     call(DeviceCall::enter);
   zeroNextCopies();
   lowerSpaces();
   finish();
   b.CreateRetVoid();
-}
-
-bool KernelLowering::mayMeet() const {
-  return kernel_.kernel->get(ir::attr::entry_barrier) ||
-         llvm::any_of(kernel_.kernel->body().ops(), [](const Op &op) {
-           return op.is(OpKind::Param) && (op.get(ir::attr::zero) || op.get(ir::attr::by_epoch));
-         });
 }
 
 void KernelLowering::zeroNextCopies() {
@@ -244,7 +236,29 @@ void KernelLowering::lowerSpace(Op &space, int32_t number, llvm::Value *first, l
                   .count = count};
   if (sharesBodies(space))
     range.taken = bodiesTaken(inner, number);
+  llvm::BasicBlock *after = nullptr;
+  if (mayShareLoops(space)) {
+    const ClusterOps &clusters = *gpu_.device.clusterOps();
+    range.parts = clusters.size(inner);
+    range.part = clusters.rank(inner);
+    llvm::Value *shift = inner.CreateZExt(
+        inner.CreateBinaryIntrinsic(llvm::Intrinsic::cttz, range.parts, inner.getTrue()),
+        inner.getInt64Ty());
+    // A cluster of several programs has one body, and those of other spaces have none here.
+    after = block("space.end");
+    llvm::BasicBlock *own = block("space.own");
+    llvm::Value *isOwn = inner.CreateICmpULT(range.first, range.step);
+    llvm::Value *isAlone = inner.CreateICmpEQ(range.parts, inner.getInt32(1));
+    inner.CreateCondBr(inner.CreateOr(isAlone, isOwn), own, after);
+    inner.SetInsertPoint(own);
+    range.first = inner.CreateAShr(range.first, shift);
+    range.step = inner.CreateAShr(range.step, shift);
+  }
   body->lowerBodies(space, range);
+  if (after) {
+    inner.CreateBr(after);
+    inner.SetInsertPoint(after);
+  }
   // What bodies have sent and whose tokens they give to `when all` is complete behind it.
   if (space.body().terminator()->numOperands() > 0)
     inner.CreateCall(gpu_.call(DeviceCall::quiet), {kernel_.launch});
@@ -351,9 +365,27 @@ void KernelLowering::advanceSignals(Op &signal, llvm::Value *first, llvm::Value 
 } // namespace
 
 llvm::Value *BodyLowering::claimBody(const BodyRange &range) {
-  return b.CreateAtomicRMW(llvm::AtomicRMWInst::Add, range.taken, b.getInt64(1), llvm::Align(8),
-                           llvm::AtomicOrdering::Monotonic,
-                           gpu_.context().getOrInsertSyncScopeID(gpu_.device.rankScope()));
+  const auto claim = [&]() -> llvm::Value * {
+    return b.CreateAtomicRMW(llvm::AtomicRMWInst::Add, range.taken, b.getInt64(1), llvm::Align(8),
+                             llvm::AtomicOrdering::Monotonic,
+                             gpu_.context().getOrInsertSyncScopeID(gpu_.device.rankScope()));
+  };
+  if (!range.parts)
+    return claim();
+  // Clusters of several programs have one body each, that of their number.
+  llvm::BasicBlock &entry = b.GetInsertBlock()->getParent()->getEntryBlock();
+  llvm::IRBuilder<> start(&entry, entry.begin());
+  llvm::AllocaInst *next = start.CreateAlloca(b.getInt64Ty(), nullptr, "cluster.next");
+  llvm::AllocaInst *hasBody = start.CreateAlloca(b.getInt1Ty(), nullptr, "cluster.has.body");
+  start.CreateStore(b.getTrue(), hasBody);
+  llvm::Value *isOne = b.CreateICmpEQ(range.parts, b.getInt32(1));
+  when(isOne, "claim", [&] { b.CreateStore(claim(), next); });
+  when(b.CreateNot(isOne), "own", [&] {
+    llvm::Value *isFirst = b.CreateLoad(b.getInt1Ty(), hasBody);
+    b.CreateStore(b.CreateSelect(isFirst, range.first, range.count), next);
+    b.CreateStore(b.getFalse(), hasBody);
+  });
+  return b.CreateLoad(b.getInt64Ty(), next);
 }
 
 llvm::Value *BodyLowering::nextBody(const BodyRange &range) {
@@ -396,7 +428,12 @@ void BodyLowering::forEachBody(Op &space, const BodyRange &range, llvm::function
 }
 
 void BodyLowering::lowerBodies(Op &space, const BodyRange &range) {
-  forEachBody(space, range, [&] { lower(space); });
+  const auto all = [&] { forEachBody(space, range, [&] { lower(space); }); };
+  // Bodies that nobody shares are the first program's of a cluster.
+  if (range.part)
+    when(b.CreateIsNull(range.part), "first.of.cluster", all);
+  else
+    all();
 }
 
 std::unique_ptr<BodyLowering> makeBodyLowering(GpuModule &module, const KernelScaffold &kernel,

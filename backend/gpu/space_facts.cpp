@@ -91,6 +91,20 @@ bool follows(const Op &space) {
 
 } // namespace
 
+bool mayShareLoops(const Op &space) {
+  return llvm::any_of(const_cast<Op &>(space).body().ops(), [](const Op &op) {
+    return op.is(OpKind::For) && op.get(ir::attr::split_sums);
+  });
+}
+
+bool mayMeet(const ir::Op &kernel) {
+  return kernel.get(ir::attr::entry_barrier) ||
+         llvm::any_of(kernel.body().ops(), [](const ir::Op &op) {
+           return op.is(ir::OpKind::Param) &&
+                  (op.get(ir::attr::zero) || op.get(ir::attr::by_epoch));
+         });
+}
+
 bool sharesBodies(const Op &space) {
   const llvm::SmallVector<const Op *, 4> before = spacesBefore(space);
   bool isAwaited = false;
@@ -113,6 +127,9 @@ dtile_device_space spaceFacts(const Op &space, const TargetFacts &machine) {
   const bool isBulk = copiesInBulk(space, machine);
   const int32_t rate = isBulk ? TargetFacts::kBulkRate : TargetFacts::kThreadsRate;
   const int32_t movers = isBulk ? machine.movers : TargetFacts::kPlainMovers;
+  double exchange = 0;
+  for (const Op &op : space.body().ops())
+    exchange += model::exchangeTime(op, machine);
   return {.pinned = int32_t(space.getOr(ir::attr::programs, 0)),
           .ordered = space.get(ir::attr::ordered),
           .most = onlyMoves ? movers : 0,
@@ -120,7 +137,7 @@ dtile_device_space spaceFacts(const Op &space, const TargetFacts &machine) {
           .shares = sharesBodies(space),
           .follows = follows(space),
           .waits = waits(space) || space.has(ir::attr::after_all),
-          .reserved = 0};
+          .exchange = int32_t(exchange)};
 }
 
 int32_t launchTime(Op &kernel, const TargetFacts &machine) {

@@ -16,6 +16,13 @@ namespace dtile::backend::gpu {
 /// takes the next in order, so there are only more to make progress.
 [[nodiscard]] bool sharesBodies(const ir::Op &space);
 
+/// Whether the programs of a cluster may share the loops of a space's bodies (pass split-sums).
+[[nodiscard]] bool mayShareLoops(const ir::Op &space);
+
+/// Whether ranks may have to meet before the bodies of a kernel (kernel_abi.h,
+/// DTILE_KERNEL_ENTRY_BARRIER).
+[[nodiscard]] bool mayMeet(const ir::Op &kernel);
+
 /// Nanoseconds that a launch of the kernel takes besides its bodies.
 [[nodiscard]] int32_t launchTime(ir::Op &kernel, const TargetFacts &machine);
 

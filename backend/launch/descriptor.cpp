@@ -261,7 +261,7 @@ llvm::Constant *Descriptor::image(const DeviceImage &image) {
     spaces.push_back(llvm::ConstantStruct::get(
         m_.abi.deviceSpace,
         {i32(space.pinned), i32(space.ordered), i32(space.most), i32(space.fill), i32(space.shares),
-         i32(space.follows), i32(space.waits), i32(space.reserved)}));
+         i32(space.follows), i32(space.waits), i32(space.exchange)}));
   llvm::Constant *fields[] = {i32(DTILE_DEVICE_ABI_VERSION),
                               i32(image.format),
                               m_.string(image.target),
@@ -277,6 +277,7 @@ llvm::Constant *Descriptor::image(const DeviceImage &image) {
                               m_.array(prefix + ".counts", pointer(), image.counts),
                               m_.array(prefix + ".weights", pointer(), image.weights),
                               m_.array(prefix + ".latencies", pointer(), image.latencies),
+                              m_.array(prefix + ".shared", pointer(), image.shared),
                               m_.array(prefix + ".remote", pointer(), image.remoteBytes),
                               m_.array(prefix + ".spaces", m_.abi.deviceSpace, spaces),
                               i32(image.sites.size()),

@@ -41,7 +41,7 @@ struct DeviceImage {
   int64_t frameBytes = 0;
   llvm::Function *prologue = nullptr;
   /// One a space.
-  std::vector<llvm::Constant *> counts, weights, latencies, remoteBytes;
+  std::vector<llvm::Constant *> counts, weights, latencies, shared, remoteBytes;
   std::vector<dtile_device_space> spaces;
   /// Which variant of its kernel it is for this device, whether it looks to other ranks like
   /// another one, and what was chosen for it.

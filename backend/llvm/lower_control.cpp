@@ -81,9 +81,12 @@ Parts asValues(llvm::ArrayRef<llvm::PHINode *> phis) { return Parts(phis.begin()
 
 } // namespace
 
+std::pair<llvm::Value *, llvm::Value *> FunctionLowering::loopBounds(Op &op) {
+  return {scalar(op.operand(0)), scalar(op.operand(1))};
+}
+
 void FunctionLowering::lowerFor(Op &op) {
-  llvm::Value *first = scalar(op.operand(0));
-  llvm::Value *end = scalar(op.operand(1));
+  const auto [first, end] = loopBounds(op);
   llvm::Value *step = scalar(op.operand(2));
   ir::Block &body = op.body();
   llvm::ArrayRef<ir::Value *> inits = op.operands().drop_front(3);

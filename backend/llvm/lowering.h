@@ -104,6 +104,9 @@ protected:
   Arith arith_;
   ViewBuilder views_;
 
+  /// The bounds of a For that this code runs: [first, end). Asked once a loop, before it.
+  virtual std::pair<llvm::Value *, llvm::Value *> loopBounds(ir::Op &op);
+
 private:
   void lowerElementwise(ir::Op &op);
   void lowerViewOp(ir::Op &op);

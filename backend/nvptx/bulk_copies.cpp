@@ -32,14 +32,13 @@ std::string placeholders(llvm::SmallVectorImpl<Value *> &operands,
 
 class Tma : public gpu::BulkCopies {
 public:
-  void initBarrier(Builder &b, Value *barrier, unsigned arrivals) const override {
-    emitPtx(b, "mbarrier.init.shared::cta.b64 [$0], $1;", "r,r,~{memory}",
-            {barrier, b.getInt32(arrivals)});
+  void initBarrier(Builder &b, Value *barrier, Value *arrivals) const override {
+    emitPtx(b, "mbarrier.init.shared::cta.b64 [$0], $1;", "r,r,~{memory}", {barrier, arrivals});
   }
 
   void publishBarriers(Builder &b) const override {
     emitPtx(b, "fence.mbarrier_init.release.cluster;", "~{memory}", {});
-    proxyFence(b);
+    sharedProxyFence(b);
   }
 
   void arriveExpecting(Builder &b, Value *barrier, Value *bytes) const override {

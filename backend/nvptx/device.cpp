@@ -37,6 +37,9 @@ public:
   [[nodiscard]] const gpu::BulkCopies *bulkCopies() const override {
     return generation_ >= 9 ? &tma() : nullptr;
   }
+  [[nodiscard]] const gpu::ClusterOps *clusterOps() const override {
+    return generation_ >= 9 ? &clusters() : nullptr;
+  }
   [[nodiscard]] const gpu::WarpgroupMma *warpgroupMma() const override {
     return generation_ == 9 ? &wgmma() : nullptr;
   }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "backend/gpu/bulk_copies.h"
+#include "backend/gpu/cluster_ops.h"
 #include "backend/gpu/warp_ops.h"
 #include "backend/gpu/warpgroup_mma.h"
 
@@ -11,6 +12,7 @@ namespace dtile::backend::nvptx {
 
 [[nodiscard]] const gpu::WarpOps &hopperWarpOps();
 [[nodiscard]] const gpu::BulkCopies &tma();
+[[nodiscard]] const gpu::ClusterOps &clusters();
 [[nodiscard]] const gpu::WarpgroupMma &wgmma();
 
 } // namespace dtile::backend::nvptx

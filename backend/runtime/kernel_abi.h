@@ -22,7 +22,7 @@ extern "C" {
 #pragma GCC visibility push(default)
 #endif
 
-#define DTILE_ABI_VERSION 8
+#define DTILE_ABI_VERSION 9
 #define DTILE_MAX_RANK 6
 
 /* Element types, in the order of frontend/base/dtypes.def. */
@@ -140,7 +140,9 @@ typedef struct dtile_device_space {
   int32_t follows;
   /* 1: its bodies wait for what others send or compute */
   int32_t waits;
-  int32_t reserved;
+  /* more than 0: the programs of a cluster may share the loop of a body, and add up their sums,
+   * which takes so many nanoseconds (pass split-sums) */
+  int32_t exchange;
 } dtile_device_space;
 
 /* Code for one kind of device. The host side of a launch is here too: it may differ from the
@@ -177,6 +179,8 @@ typedef struct dtile_device_image {
   /* one a space: how long it waits beside that, however little it does: for memory, for what it has
    * sent to land, for a signal that is there; nanoseconds */
   int64_t (*const *latencies)(const void *frame, int64_t body, int64_t together, int64_t running);
+  /* one a space: of its weight, what the programs of a cluster share; 0 where `exchange` is */
+  int64_t (*const *shared)(const void *frame, int64_t body, int64_t together, int64_t running);
   /* one a space: bytes that it moves between this device and others */
   int64_t (*const *remote_bytes)(const void *frame, int64_t body, int64_t together,
                                  int64_t running);

@@ -56,6 +56,10 @@ struct Timing {
   double shortRowFactor = 1;
   /// Bytes that one processor stores from registers.
   double storeRate = 1;
+  /// A barrier of the programs of a cluster, and bytes that one of them reads from the shared
+  /// memory of the others.
+  double clusterBarrier = 0;
+  double clusterRate = 1;
 };
 
 /// Numbers of one kind of machine.
@@ -92,6 +96,9 @@ struct TargetFacts {
   /// Bytes of the largest asynchronous copy of one thread from global to shared memory (cp.async);
   /// 0 where there is none.
   int32_t asyncCopyBytes = 0;
+  /// The largest cluster: programs that are sure to run at once on processors beside each other,
+  /// and reach each other's shared memory; 1 where there are none.
+  int32_t clusterPrograms = 1;
   /// Bytes that go to other devices in a nanosecond, from all programs together.
   int32_t linkRate = 300;
   /// Times of bodies and launches.

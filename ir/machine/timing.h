@@ -8,7 +8,7 @@
 namespace dtile {
 
 inline constexpr Timing kHopperTiming = {.launch = 3970,
-                                         .tmaStart = 1700,
+                                         .tmaStart = 1300,
                                          .groupRate = 3965,
                                          .groupHalfColumns = 29,
                                          .warpRate = 1730,
@@ -24,7 +24,9 @@ inline constexpr Timing kHopperTiming = {.launch = 3970,
                                          .asyncLoop = 1345,
                                          .cacheRate = 9480,
                                          .shortRowFactor = 1.13,
-                                         .storeRate = 36};
+                                         .storeRate = 36,
+                                         .clusterBarrier = 750,
+                                         .clusterRate = 40};
 
 /// That of a machine that was not measured: rates by the vendor's figures, the rest as on an H100.
 constexpr Timing scaled(double groupRate, double warpRate, double cacheRate) {

@@ -58,6 +58,16 @@ public:
     return d_.add(latencyOfOps(body), d_.real(reads ? TargetFacts::kMemoryLatency : 0));
   }
 
+  /// Of the time, what the programs of a cluster share where a body is theirs together: the loops
+  /// of pass split-sums.
+  [[nodiscard]] Number sharedTime(ir::Block &block) {
+    Number sum = d_.real(0);
+    for (ir::Op &op : block.ops())
+      if (op.is(ir::OpKind::For) && op.get(ir::attr::split_sums))
+        sum = d_.add(sum, loopTime(op));
+    return sum;
+  }
+
   /// Bytes that a body moves between this device and others.
   [[nodiscard]] Number remoteBytes(ir::Block &block) {
     Number sum = d_.real(0);

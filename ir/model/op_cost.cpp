@@ -219,6 +219,17 @@ bool onlyNotifies(Op &loop) {
   return only && any;
 }
 
+double exchangeTime(const Op &loop, const TargetFacts &machine) {
+  if (!loop.is(OpKind::For) || !loop.get(ir::attr::split_sums))
+    return 0;
+  double bytes = 0;
+  for (const ir::Value *sum : loop.results())
+    bytes += bytesOf(sum->type());
+  // All write theirs; each adds up its part of all; one reads the sums.
+  constexpr double kBarriers = 2;
+  return kBarriers * machine.timing.clusterBarrier + 2 * bytes / machine.timing.clusterRate;
+}
+
 double roundOverhead(Op &loop, const TargetFacts &machine) {
   const Timing &timing = machine.timing;
   if (loadsAhead(loop) == Ahead::Threads)

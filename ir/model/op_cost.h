@@ -50,6 +50,10 @@ enum class Ahead : uint8_t { No, Tma, Threads };
 /// Whether all rounds of a loop notify at the same time (backend/gpu/bodies/lower_notifies.cpp).
 [[nodiscard]] bool onlyNotifies(ir::Op &loop);
 
+/// What the programs of a cluster take to add up the sums of a loop that they share (pass
+/// split-sums); 0 of other loops.
+[[nodiscard]] double exchangeTime(const ir::Op &loop, const TargetFacts &machine);
+
 /// What a round costs besides arithmetic and bytes: barriers, and the issue of its instructions.
 [[nodiscard]] double roundOverhead(ir::Op &loop, const TargetFacts &machine);
 

@@ -65,6 +65,8 @@ constexpr DevicePass kDevicePasses[] = {
     {"specialize-stores", On::WarpgroupMma},
     {"prefetch-epilogue", On::WarpgroupMma},
     {"split-epilogue", On::WarpgroupMma},
+    // When the depth of the rings is final.
+    {"split-sums", On::WarpgroupMma},
     // From here on it is known which thread has which element.
     {"infer-layouts", On::All},
     {"peel-masks", On::All},

@@ -43,7 +43,12 @@ void EpilogueWarp::lowerBodies(Op &space, const BodyRange &range) {
   output_.begin(0);
   prefetched_.begin(1);
   b.CreateStore(b.getFalse(), failed_);
-  forEachBody(space, range, [&] { lowerBlock(space.body()); });
+  const auto all = [&] { forEachBody(space, range, [&] { lowerBlock(space.body()); }); };
+  // The sums of a cluster are its first program's.
+  if (range.part)
+    when(b.CreateIsNull(range.part), "first.of.cluster", all);
+  else
+    all();
   if (isSeenOnlyAfterKernel(space))
     bulk_.awaitStoresRead(b, 0);
   else

@@ -44,6 +44,7 @@ void GatherWarps::lowerBodies(Op &space, const BodyRange &range) {
   inWarp_ = b.CreateAnd(kernel_.thread, b.getInt32(WarpOps::kWarpThreads - 1));
   const unsigned before = bodyThreads(*kernel_.kernel) + kFirstWarp * WarpOps::kWarpThreads;
   lane_ = b.CreateSub(kernel_.thread, b.getInt32(before), "lane");
+  setParts(range);
   place_.begin(1);
   body_.begin(0);
   b.CreateStore(b.getFalse(), failed_);

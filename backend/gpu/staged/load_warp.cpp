@@ -38,6 +38,7 @@ void LoadWarp::lowerBodies(Op &space, const BodyRange &range) {
   // None: what a thread would tell that is elected because others have left.
   b.CreateStore(range.count, next_);
   range_ = &range;
+  setParts(range);
   // Once, not in each iteration: which copy of a scratch object it is takes a load and a division.
   ir::walk(space, [&](Op &op) {
     if (!isBox(op))
@@ -58,7 +59,7 @@ void LoadWarp::claimNext(Op &loop) {
   constexpr uint64_t kIterationsBefore = 2;
   Value *lead = b.CreateMul(scalar(loop.operand(2)), b.getInt64(kIterationsBefore));
   Value *isNearEnd =
-      b.CreateICmpSGE(b.CreateAdd(scalar(loop.body().argument(0)), lead), scalar(loop.operand(1)));
+      b.CreateICmpSGE(b.CreateAdd(scalar(loop.body().argument(0)), lead), loopEnd(loop));
   Value *isKnown = b.CreateLoad(b.getInt1Ty(), hasNext_);
   when(b.CreateAnd(isNearEnd, b.CreateNot(isKnown)), "take.ahead", [&] { storeNext(); });
 }

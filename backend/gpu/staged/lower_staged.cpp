@@ -34,6 +34,16 @@
 // Gathered rows (pass gather-rows) are no boxes. Two gather warps copy them by cp.async, as the
 // load warp would: they wait at empty[slot], and their copies arrive at full[slot].
 //
+// A loop that the programs of a cluster may share (pass split-sums): each runs its part of the
+// iterations, and their warpgroups add up the sums in the ring, which nothing needs any more, as a
+// cluster of several programs has one body:
+//
+//   warpgroups:   write the sums · barrier of the cluster · add up a part of all sums, store it to
+//                 the first program · barrier of the cluster · first program: read the sums, go on
+//
+// All threads of a cluster take part in its barriers, so the helper warps come to both: the load
+// warp when it has loaded, the epilogue warp before it waits for the tile.
+//
 // Failures. When a wait for a signal or a check fails in a helper warp, it reports, and goes on to
 // complete its barriers without loading or storing: an exit would leave the warpgroups waiting.
 // They finish over whatever is in shared memory; nothing of it is stored or notified by the
@@ -41,6 +51,8 @@
 // all that the bodies do to memory, and exit otherwise.
 #include "backend/gpu/staged/lower_staged.h"
 
+#include "backend/gpu/cluster_ops.h"
+#include "backend/gpu/space_facts.h"
 #include "backend/gpu/staged/epilogue_warp.h"
 #include "backend/gpu/staged/gather_warps.h"
 #include "backend/gpu/staged/load_warp.h"
@@ -88,7 +100,7 @@ private:
   void makeBarriers(Ring &ring);
   /// Slots and output tile: spaces have theirs in the same place.
   void makeSlots(Ring &ring);
-  void beginBarriers(const Ring &ring);
+  void beginBarriers(const Op &space, const Ring &ring);
   /// Gives the warpgroups that multiply registers of the one that copies, where their sums need
   /// more than all have. (Only there: ptxas refuses some kernels whose warpgroups would need none
   /// of them.)
@@ -148,7 +160,7 @@ void StagedSpace::makeSlots(Ring &ring) {
   output.tile.base = gpu_.shared(b, output.tile.bytes, BulkCopies::kRowAlign);
 }
 
-void StagedSpace::beginBarriers(const Ring &ring) {
+void StagedSpace::beginBarriers(const Op &space, const Ring &ring) {
   const BulkCopies &ops = *gpu_.device.bulkCopies();
   const unsigned rowThreads = ring.picked.empty() ? 0 : GatherWarps::kThreads;
   const unsigned readers = threads_ + (ring.output ? WarpOps::kWarpThreads : 0) + rowThreads;
@@ -180,8 +192,14 @@ void StagedSpace::beginBarriers(const Ring &ring) {
     }
     ops.publishBarriers(b);
   });
-  // Also orders what was read from shared memory by a space before against the copies to come.
-  ops.proxyFence(b);
+  // Orders what an earlier space of this program read from shared memory, and what it or a meeting
+  // of ranks made visible in global memory, before the copies to come. The fence for global memory
+  // takes half a microsecond (it is a membar.gl); where the space is the first of a launch that
+  // starts without a meeting, nothing in the launch precedes it.
+  if (&space == firstSpace(*kernel_.kernel) && !mayMeet(*kernel_.kernel))
+    ops.sharedProxyFence(b);
+  else
+    ops.proxyFence(b);
   gpu_.device.barrier(b, 0, threads_ + kCopyThreads);
 }
 
@@ -233,7 +251,7 @@ void StagedSpace::lowerBodies(Op &space, const BodyRange &range) {
   makeBarriers(ring);
   const int64_t mark = gpu_.sharedMark();
   makeSlots(ring);
-  beginBarriers(ring);
+  beginBarriers(space, ring);
   llvm::BasicBlock *copies = block("copies");
   llvm::BasicBlock *groups = block("groups");
   llvm::BasicBlock *end = block("staged.end");
@@ -264,8 +282,18 @@ void StagedSpace::lowerBodies(Op &space, const BodyRange &range) {
     when(hasEngine, "engine", [&] { copy(/*byThreads=*/false); });
     when(b.CreateNot(hasEngine), "by.hand", [&] { copy(/*byThreads=*/true); });
   });
+  // What the helper warps have to do with the exchange of sums.
+  const auto meetCluster = [&] {
+    if (!range.parts)
+      return;
+    when(b.CreateICmpNE(range.parts, b.getInt32(1)), "cluster", [&] {
+      for (int i = 0; i < kExchangeBarriers; ++i)
+        gpu_.device.clusterOps()->sync(b);
+    });
+  };
   if (ring.output) {
     when(isWarp(1), "storer", [&] {
+      meetCluster();
       EpilogueWarp storer(gpu_, kernel_, ring);
       lowerAs(storer, space, range);
     });
@@ -277,6 +305,10 @@ void StagedSpace::lowerBodies(Op &space, const BodyRange &range) {
       lowerAs(rows, space, range);
     });
   }
+  if (ring.output)
+    when(b.CreateNot(isWarp(1)), "others", meetCluster);
+  else
+    meetCluster();
   b.CreateBr(end);
   b.SetInsertPoint(groups);
   moveRegisters(ring, /*copies=*/false);

@@ -62,7 +62,15 @@ void MmaWarpgroups::lowerBodies(Op &space, const BodyRange &range) {
     if (op.hasEffect(ir::Write | ir::RemoteWrite | ir::Signal))
       ignoresFailures_ &= isOfEpilogue(op);
   });
-  BodyLowering::lowerBodies(space, range);
+  setParts(range);
+  forEachBody(space, range, [&] {
+    bodyEnd_ = range.parts ? block("body.end") : nullptr;
+    lower(space);
+    if (!bodyEnd_)
+      return;
+    b.CreateBr(bodyEnd_);
+    b.SetInsertPoint(bodyEnd_);
+  });
   // What is in shared memory has other uses behind.
   if (ring_.output)
     waitPhase(ring_.output->ended, b.getInt32(0));
@@ -131,6 +139,8 @@ void MmaWarpgroups::lowerLoop(Op &loop) {
     setRegisters(begin, values);
   zeros_ = around;
   finish(loop);
+  if (parts_ && loop.get(ir::attr::split_sums))
+    addParts(loop);
 }
 
 /// What the threads have polled is there for all when they have met. They go on where it never
@@ -414,7 +424,7 @@ void MmaWarpgroups::multiply(Op &dot) {
   // Those of the iteration before are done then, and its slot is free.
   mma_.wait(b, unsigned(products.size()), {});
   Op &loop = *dot.parentOp();
-  Value *isFirst = b.CreateICmpEQ(scalar(loop.body().argument(0)), scalar(loop.operand(0)));
+  Value *isFirst = b.CreateICmpEQ(scalar(loop.body().argument(0)), loopBegin(loop));
   when(b.CreateNot(isFirst), "previous", [&] { release(previousSlot()); });
   place_.next();
 }
@@ -571,7 +581,7 @@ void MmaWarpgroups::finish(Op &loop) {
   }
   if (needsPromotion(*products.back()))
     return;
-  Value *ran = b.CreateICmpSLT(scalar(loop.operand(0)), scalar(loop.operand(1)));
+  Value *ran = b.CreateICmpSLT(loopBegin(loop), loopEnd(loop));
   when(ran, "last", [&] { release(previousSlot()); });
 }
 

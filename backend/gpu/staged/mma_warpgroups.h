@@ -52,6 +52,9 @@ private:
   /// `adds`: to what `sums` is, rather than to nothing.
   void promoteAccumulators(Product product, bool adds, Registers &sums);
   void finish(ir::Op &loop);
+  /// Behind a loop that the programs of a cluster share, where there are several: adds up their
+  /// sums. The first program goes on with them, the others at the end of the body.
+  void addParts(ir::Op &loop);
   /// One thread a warp says that the warp is done with a slot.
   void release(llvm::Value *slot);
   [[nodiscard]] llvm::Value *previousSlot();
@@ -70,6 +73,8 @@ private:
   llvm::SmallPtrSet<ir::Value *, 2> zeros_;
   /// The op behind which the tile that was taken last is in registers; null once that was said.
   const ir::Op *prefetchedUntil_ = nullptr;
+  /// Where programs go on that leave the rest of a body to another of their cluster.
+  llvm::BasicBlock *bodyEnd_ = nullptr;
   /// i32: the number of this thread's group.
   llvm::Value *group_ = nullptr;
   /// Waits that fail need not end the warpgroups: all that the bodies do to memory is deferred.

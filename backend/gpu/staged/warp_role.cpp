@@ -2,6 +2,8 @@
 // What the roles of a warp-specialized space share.
 #include "backend/gpu/staged/warp_role.h"
 
+#include "backend/llvm/tile_order.h"
+
 namespace dtile::backend::gpu {
 
 using ir::Op;
@@ -16,6 +18,37 @@ WarpRole::WarpRole(GpuModule &module, const KernelScaffold &kernel, const Ring &
       prefetched_(b, kernel.entry, 1, who) {
   threads_ = bodyThreads(*kernel.kernel);
   barrier_ = kBodyBarrier;
+}
+
+std::pair<Value *, Value *> WarpRole::loopBounds(Op &op) {
+  auto bounds = BodyLowering::loopBounds(op);
+  if (parts_ && op.get(ir::attr::split_sums)) {
+    // A cluster has a power of two of programs.
+    const auto [first, end] = bounds;
+    Value *step = scalar(op.operand(2));
+    Value *rounds = emitBlockCount(b, first, end, step);
+    Value *part = b.CreateZExt(part_, b.getInt64Ty());
+    Value *shift = b.CreateZExt(b.CreateBinaryIntrinsic(llvm::Intrinsic::cttz, parts_, b.getTrue()),
+                                b.getInt64Ty());
+    const auto place = [&](Value *number) {
+      Value *round = b.CreateLShr(b.CreateMul(rounds, number), shift);
+      return b.CreateAdd(first, b.CreateMul(round, step));
+    };
+    Value *next = b.CreateAdd(part, b.getInt64(1));
+    Value *isLast = b.CreateICmpEQ(b.CreateAdd(part_, b.getInt32(1)), parts_);
+    bounds = {place(part), b.CreateSelect(isLast, end, place(next))};
+  }
+  return bounds_[&op] = bounds;
+}
+
+Value *WarpRole::loopBegin(Op &loop) {
+  const auto known = bounds_.find(&loop);
+  return known != bounds_.end() ? known->second.first : scalar(loop.operand(0));
+}
+
+Value *WarpRole::loopEnd(Op &loop) {
+  const auto known = bounds_.find(&loop);
+  return known != bounds_.end() ? known->second.second : scalar(loop.operand(1));
 }
 
 void WarpRole::waitPhase(Value *barrier, Value *phase) {

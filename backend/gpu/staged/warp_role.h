@@ -15,12 +15,25 @@ namespace dtile::backend::gpu {
 /// The program's named barrier of the threads that run bodies, where these are not all.
 inline constexpr unsigned kBodyBarrier = 1;
 
+/// Barriers of a cluster at an exchange of sums (exchange_sums.cpp), to which all its threads come.
+inline constexpr int kExchangeBarriers = 2;
+
 /// What all roles share.
 class WarpRole : public BodyLowering {
 public:
   WarpRole(GpuModule &module, const KernelScaffold &kernel, const Ring &ring, llvm::StringRef who);
 
 protected:
+  /// Of a loop that programs of a cluster share, this one's part of the iterations.
+  std::pair<llvm::Value *, llvm::Value *> loopBounds(ir::Op &op) override;
+  /// i64: where this program's part of a loop begins and ends; asked in the loop and behind it.
+  [[nodiscard]] llvm::Value *loopBegin(ir::Op &loop);
+  [[nodiscard]] llvm::Value *loopEnd(ir::Op &loop);
+  /// Before bodies: which part of shared loops this program has.
+  void setParts(const BodyRange &range) {
+    parts_ = range.parts;
+    part_ = range.part;
+  }
   /// Spins until a phase of a barrier is over.
   void waitPhase(llvm::Value *barrier, llvm::Value *phase);
   /// i32 address in a slot.
@@ -35,6 +48,11 @@ protected:
   const WarpOps &warp_;
   const BulkCopies &bulk_;
   RingPosition place_, body_, output_, prefetched_;
+  /// i32, as BodyRange has them.
+  llvm::Value *parts_ = nullptr, *part_ = nullptr;
+
+private:
+  llvm::DenseMap<const ir::Op *, std::pair<llvm::Value *, llvm::Value *>> bounds_;
 };
 
 /// A role without tiles: it lowers only those ops of the bodies that its own ops depend on. It

@@ -84,6 +84,28 @@ struct CUmemAccessDesc {
   int flags = 3;
 };
 
+// CUlaunchAttributeID
+inline constexpr int kLaunchCooperative = 2;
+inline constexpr int kLaunchClusterDimension = 4;
+
+struct CUlaunchAttribute {
+  int id = 0;
+  int reserved = 0;
+  /// The largest member is 64 bytes: `cooperative` is the first word, a cluster's dimensions are
+  /// the first three.
+  unsigned value[16] = {};
+};
+static_assert(sizeof(CUlaunchAttribute) == 72);
+
+struct CUlaunchConfig {
+  unsigned gridX = 1, gridY = 1, gridZ = 1;
+  unsigned blockX = 1, blockY = 1, blockZ = 1;
+  unsigned sharedBytes = 0;
+  CUstream stream = nullptr;
+  CUlaunchAttribute *attributes = nullptr;
+  unsigned numAttributes = 0;
+};
+
 // CUtensorMapDataType
 inline constexpr int kTensorUint8 = 0, kTensorUint16 = 1, kTensorUint32 = 2, kTensorInt32 = 3,
                      kTensorUint64 = 4, kTensorInt64 = 5, kTensorFloat16 = 6, kTensorFloat32 = 7,
@@ -150,6 +172,8 @@ inline constexpr int kPromote128 = 2;
   FN(cuMemUnmap, (CUdeviceptr, size_t))                                                            \
   FN(cuMemSetAccess, (CUdeviceptr, size_t, const CUmemAccessDesc *, size_t))                       \
   OPTIONAL_FN(cuFuncLoad, (CUfunction))                                                            \
+  OPTIONAL_FN(cuOccupancyMaxActiveClusters, (int *, CUfunction, const CUlaunchConfig *))           \
+  OPTIONAL_FN(cuLaunchKernelEx, (const CUlaunchConfig *, CUfunction, void **, void **))            \
   OPTIONAL_FN(cuTensorMapEncodeTiled,                                                              \
               (void *, int, uint32_t, void *, const uint64_t *, const uint64_t *,                  \
                const uint32_t *, const uint32_t *, int, int, int, int))

@@ -57,6 +57,8 @@ struct GridLaunch {
   int32_t sharedBytes = 0;
   /// All programs start together or none does.
   bool cooperative = false;
+  /// Programs of a cluster; `programs` is a multiple.
+  int32_t cluster = 1;
   void *parameters[2] = {};
 };
 
@@ -122,6 +124,11 @@ public:
   /// Programs that one multiprocessor holds at once.
   virtual Status residency(FunctionHandle function, int32_t threads, int32_t sharedBytes,
                            int32_t *out) = 0;
+  /// Clusters of `size` programs that the device holds at once; 0 where it has no clusters.
+  virtual int32_t clusters(FunctionHandle, int32_t /*threads*/, int32_t /*sharedBytes*/,
+                           int32_t /*size*/) {
+    return 0;
+  }
   virtual Status launch(const GridLaunch &launch, StreamHandle stream) = 0;
   /// Fills 128 bytes; false where the device cannot describe the object.
   virtual bool tensorMap(const TensorMapShape &shape, void *map) = 0;

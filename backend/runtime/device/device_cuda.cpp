@@ -305,9 +305,26 @@ public:
                   "cuOccupancyMaxActiveBlocksPerMultiprocessor");
   }
 
+  int32_t clusters(FunctionHandle function, int32_t threads, int32_t sharedBytes,
+                   int32_t size) override {
+    if (!cu_.cuOccupancyMaxActiveClusters || !cu_.cuLaunchKernelEx)
+      return 0;
+    Current current(cu_, context_);
+    CUlaunchAttribute cluster = {.id = kLaunchClusterDimension, .value = {unsigned(size), 1, 1}};
+    const CUlaunchConfig config = {.gridX = unsigned(size),
+                                   .blockX = unsigned(threads),
+                                   .sharedBytes = unsigned(sharedBytes),
+                                   .attributes = &cluster,
+                                   .numAttributes = 1};
+    int32_t count = 0;
+    return cu_.cuOccupancyMaxActiveClusters(&count, function, &config) == kSuccess ? count : 0;
+  }
+
   Status launch(const GridLaunch &l, StreamHandle stream) override {
     Current current(cu_, context_);
     auto parameters = const_cast<void **>(l.parameters);
+    if (l.cluster > 1)
+      return launchClusters(l, stream, parameters);
     auto programs = unsigned(l.programs), threads = unsigned(l.threads);
     auto shared = unsigned(l.sharedBytes);
     Result result = l.cooperative
@@ -316,6 +333,20 @@ public:
                         : cu_.cuLaunchKernel(l.function, programs, 1, 1, threads, 1, 1, shared,
                                              stream, parameters, nullptr);
     return failed(cu_, result, "cuLaunchKernel");
+  }
+
+  Status launchClusters(const GridLaunch &l, StreamHandle stream, void **parameters) {
+    CUlaunchAttribute attributes[] = {
+        {.id = kLaunchClusterDimension, .value = {unsigned(l.cluster), 1, 1}},
+        {.id = kLaunchCooperative, .value = {1}}};
+    const CUlaunchConfig config = {.gridX = unsigned(l.programs),
+                                   .blockX = unsigned(l.threads),
+                                   .sharedBytes = unsigned(l.sharedBytes),
+                                   .stream = stream,
+                                   .attributes = attributes,
+                                   .numAttributes = l.cooperative ? 2u : 1u};
+    return failed(cu_, cu_.cuLaunchKernelEx(&config, l.function, parameters, nullptr),
+                  "cuLaunchKernelEx");
   }
 
   bool tensorMap(const TensorMapShape &shape, void *map) override;

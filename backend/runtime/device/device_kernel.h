@@ -63,6 +63,8 @@ struct PreparedLaunch {
   std::vector<DeviceObject *> objects;
   /// Of the kernel's variants.
   size_t variant = 0;
+  /// Programs of a cluster.
+  int32_t cluster = 1;
   /// They are all captured: nobody need ask again.
   bool isCaptured = false;
   /// Offsets in the heap where its arguments begin that are there: it goes with these objects, too.
@@ -75,6 +77,8 @@ struct LoadedImage {
   FunctionHandle function = nullptr;
   /// Programs of this rank that can be resident at once.
   int64_t resident = 0;
+  /// The same in clusters of 2, 4 and 8.
+  int64_t inClusters[3] = {};
 };
 
 /// A kernel on one rank of this process.

@@ -233,6 +233,7 @@ Status DeviceTeam::start(DeviceKernel &kernel, int32_t local, PreparedLaunch &pr
   // Ranks that share a device have to start side by side.
   grid.cooperative =
       kernel.waits && !plainLaunches_ && rank.sharers == 1 && rank.device->facts().cooperative;
+  grid.cluster = prepared.cluster;
   grid.parameters[0] = &prepared.launch;
   grid.parameters[1] = prepared.frame.get();
   Status status = rank.device->launch(grid, stream);

@@ -287,3 +287,49 @@ double dtile_launch_time(int32_t nspaces, const dtile_device_space *spaces, cons
   sharing.take(first);
   return sharing.end();
 }
+
+int32_t dtile_share_loops(int32_t nspaces, const dtile_device_space *spaces, int32_t parts,
+                          const int64_t *shared, int32_t resident, int64_t *bodies,
+                          int64_t *weights) {
+  int64_t programs = 0;
+  for (int32_t s = 0; s < nspaces; ++s)
+    if (spaces[s].exchange > 0 && bodies[s] > 0 && bodies[s] <= resident)
+      programs += bodies[s] * parts;
+    else if (spaces[s].exchange > 0 && bodies[s] > 0)
+      return 0;
+  if (programs == 0 || programs > resident)
+    return 0;
+  for (int32_t s = 0; s < nspaces; ++s) {
+    if (spaces[s].exchange == 0 || bodies[s] <= 0)
+      continue;
+    bodies[s] *= parts;
+    weights[s] += spaces[s].exchange - shared[s] + shared[s] / parts;
+  }
+  return 1;
+}
+
+int32_t dtile_align_to_clusters(int32_t nspaces, const dtile_device_space *spaces, int32_t parts,
+                                int32_t resident, const int64_t *bodies, int32_t *first) {
+  const auto mayGrow = [&](int32_t space) {
+    return spaces[space].exchange == 0 && !spaces[space].ordered && spaces[space].pinned == 0 &&
+           first[space + 1] > first[space];
+  };
+  const auto moveFrom = [&](int32_t boundary) {
+    const int32_t missing = (parts - first[boundary] % parts) % parts;
+    int32_t grows = boundary - 1;
+    while (missing > 0 && grows >= 0 && !mayGrow(grows))
+      --grows;
+    if (missing > 0 && grows < 0)
+      return false;
+    for (int32_t s = grows + 1; missing > 0 && s <= nspaces; ++s)
+      first[s] += missing;
+    return true;
+  };
+  for (int32_t s = 0; s < nspaces; ++s) {
+    if (spaces[s].exchange == 0 || bodies[s] <= 0)
+      continue;
+    if (first[s + 1] - first[s] != bodies[s] || !moveFrom(s))
+      return 0;
+  }
+  return moveFrom(nspaces) && first[nspaces] <= resident ? first[nspaces] : 0;
+}

@@ -23,7 +23,11 @@
  * at once at most of what has no latency, for these fill the way to other devices. A space that
  * computes runs equal bodies in waves, on its programs, and where it shares its bodies also on
  * those that are done with moving data. One that waits has one body left when all data has moved,
- * and bodies that move data and wait have one left when everything is computed. */
+ * and bodies that move data and wait have one left when everything is computed.
+ *
+ * Clusters. Where a space has fewer bodies than there are processors, `parts` programs of a cluster
+ * may share the loop of each (dtile_device_space.exchange). Then a space's programs are as many as
+ * its bodies times `parts`, and each takes its part of the loop, and the exchange. */
 #pragma once
 
 #include "backend/runtime/kernel_abi.h"
@@ -59,6 +63,23 @@ int32_t dtile_share_programs(int32_t nspaces, const dtile_device_space *spaces,
  * what dtile_share_programs wrote. Nanoseconds. */
 double dtile_launch_time(int32_t nspaces, const dtile_device_space *spaces, const int64_t *bodies,
                          const int64_t *weights, const int64_t *latencies, const int32_t *first);
+
+/* The largest cluster that is tried. */
+enum { DTILE_MOST_PARTS = 8 };
+
+/* Of spaces whose loops `parts` programs share, what dtile_share_programs is to see: a body for
+ * each program, with its part of the weight. `shared` is what of the weights is shared. 0, and
+ * nothing is changed, where no space shares loops, or its programs were more than `resident`. */
+int32_t dtile_share_loops(int32_t nspaces, const dtile_device_space *spaces, int32_t parts,
+                          const int64_t *shared, int32_t resident, int64_t *bodies,
+                          int64_t *weights);
+
+/* Moves the boundaries in `first` to where clusters of `parts` programs begin and end, by more
+ * programs for the spaces before. Gives the number of programs; 0 where a space that shares loops
+ * has not got one program for each of its `bodies` (as dtile_share_loops gives them), or a boundary
+ * cannot be moved. */
+int32_t dtile_align_to_clusters(int32_t nspaces, const dtile_device_space *spaces, int32_t parts,
+                                int32_t resident, const int64_t *bodies, int32_t *first);
 
 #ifdef __cplusplus
 }

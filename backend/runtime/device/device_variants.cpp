@@ -87,38 +87,91 @@ Status checkImage(const Device &device, const dtile_kernel_desc &desc,
 struct Plan {
   /// Negated, how many programs it needs where that is more than can be resident.
   int32_t programs = 0;
+  /// Programs of a cluster, which share the loops of bodies.
+  int32_t cluster = 1;
+  int32_t first[DTILE_DEVICE_MAX_SPACES + 1] = {};
   double nanoseconds = 0;
 };
 
-Plan planLaunch(const dtile_kernel_desc &desc, const LoadedImage &variant, int64_t multiprocessors,
-                const void *frame, int32_t *first) {
-  const dtile_device_image &image = *variant.image;
-  const auto resident = int32_t(std::min<int64_t>(variant.resident, DTILE_DEVICE_PARTS));
-  int64_t bodies[DTILE_DEVICE_MAX_SPACES] = {}, weights[DTILE_DEVICE_MAX_SPACES] = {},
-          latencies[DTILE_DEVICE_MAX_SPACES] = {};
-  for (int32_t s = 0; s < desc.nspaces; ++s)
-    bodies[s] = std::max<int64_t>(image.counts[s](frame), 0);
-  const auto [running, together] = dtile_load_of(desc.nspaces, bodies, resident, multiprocessors);
-  for (int32_t s = 0; s < desc.nspaces; ++s) {
-    weights[s] = dtile_mean_weight(image.weights[s], frame, bodies[s], together, running);
-    latencies[s] = dtile_mean_weight(image.latencies[s], frame, bodies[s], together, running);
+class LaunchPlanner {
+public:
+  LaunchPlanner(const dtile_kernel_desc &desc, const LoadedImage &variant, int64_t multiprocessors,
+                const void *frame)
+      : desc_(desc), variant_(variant), image_(*variant.image), multiprocessors_(multiprocessors),
+        frame_(frame) {
+    for (int32_t s = 0; s < desc.nspaces; ++s)
+      bodies_[s] = std::max<int64_t>(image_.counts[s](frame), 0);
   }
-  double remote = 0;
-  for (int32_t s = 0; s < desc.nspaces && image.link_rate > 0; ++s)
-    if (bodies[s] > 0)
-      remote += double(bodies[s]) * double(dtile_mean_weight(image.remote_bytes[s], frame,
-                                                             bodies[s], together, running));
-  Plan plan;
-  plan.programs =
-      dtile_share_programs(desc.nspaces, image.spaces, bodies, weights, latencies, resident, first);
-  if (plan.programs > 0)
-    plan.nanoseconds =
-        dtile_launch_time(desc.nspaces, image.spaces, bodies, weights, latencies, first);
-  if (image.link_rate > 0)
-    plan.nanoseconds = std::max(plan.nanoseconds, remote / image.link_rate);
-  plan.nanoseconds += image.launch_time;
-  return plan;
-}
+
+  /// The plan that is estimated to end first.
+  [[nodiscard]] Plan best() {
+    Plan best = plan(1, variant_.resident);
+    if (best.programs > 0)
+      for (int32_t i = 0, parts = 2; parts <= DTILE_MOST_PARTS; ++i, parts *= 2) {
+        const Plan other = plan(parts, variant_.inClusters[i]);
+        if (other.programs > 0 && other.nanoseconds < best.nanoseconds)
+          best = other;
+      }
+    best.nanoseconds += image_.launch_time;
+    return best;
+  }
+
+private:
+  using PerSpace = int64_t[DTILE_DEVICE_MAX_SPACES];
+
+  void fill(PerSpace &out, int64_t (*const *of)(const void *, int64_t, int64_t, int64_t),
+            dtile_device_load load) const {
+    for (int32_t s = 0; s < desc_.nspaces; ++s)
+      out[s] = dtile_mean_weight(of[s], frame_, bodies_[s], load.together, load.running);
+  }
+
+  /// With clusters of so many programs; no programs where these cannot be.
+  [[nodiscard]] Plan plan(int32_t parts, int64_t most) {
+    const auto resident = int32_t(std::min<int64_t>(most, DTILE_DEVICE_PARTS));
+    Plan plan;
+    plan.cluster = parts;
+    PerSpace bodies = {}, weights = {}, latencies = {}, shared = {}, remote = {};
+    std::copy(bodies_, bodies_ + desc_.nspaces, bodies);
+    // What runs at once decides how long bodies take.
+    if (parts > 1 &&
+        !dtile_share_loops(desc_.nspaces, image_.spaces, parts, shared, resident, bodies, weights))
+      return {};
+    const dtile_device_load load = dtile_load_of(desc_.nspaces, bodies, resident, multiprocessors_);
+    fill(weights, image_.weights, load);
+    fill(latencies, image_.latencies, load);
+    if (parts > 1) {
+      fill(shared, image_.shared, load);
+      std::copy(bodies_, bodies_ + desc_.nspaces, bodies);
+      dtile_share_loops(desc_.nspaces, image_.spaces, parts, shared, resident, bodies, weights);
+    }
+    plan.programs = dtile_share_programs(desc_.nspaces, image_.spaces, bodies, weights, latencies,
+                                         resident, plan.first);
+    if (parts > 1)
+      plan.programs = plan.programs < 0
+                          ? 0
+                          : dtile_align_to_clusters(desc_.nspaces, image_.spaces, parts, resident,
+                                                    bodies, plan.first);
+    if (plan.programs > 0)
+      plan.nanoseconds =
+          dtile_launch_time(desc_.nspaces, image_.spaces, bodies, weights, latencies, plan.first);
+    if (image_.link_rate == 0)
+      return plan;
+    double bytes = 0;
+    fill(remote, image_.remote_bytes, load);
+    for (int32_t s = 0; s < desc_.nspaces; ++s)
+      if (bodies_[s] > 0)
+        bytes += double(bodies_[s]) * double(remote[s]);
+    plan.nanoseconds = std::max(plan.nanoseconds, bytes / image_.link_rate);
+    return plan;
+  }
+
+  const dtile_kernel_desc &desc_;
+  const LoadedImage &variant_;
+  const dtile_device_image &image_;
+  int64_t multiprocessors_;
+  const void *frame_;
+  PerSpace bodies_ = {};
+};
 
 /// Other ranks see what it does.
 bool communicates(const dtile_kernel_desc &desc) {
@@ -200,6 +253,13 @@ Status DeviceTeam::loadImage(const dtile_kernel_desc &desc, int32_t local,
       !status.ok())
     return inWords(std::move(status));
   out->resident = int64_t(each) * device.facts().multiprocessors / rank.sharers;
+  // Ranks that share a GPU may leave no processors beside each other.
+  const bool shares = std::any_of(image.spaces, image.spaces + desc.nspaces,
+                                  [](const dtile_device_space &s) { return s.exchange > 0; });
+  for (int32_t i = 0, size = 2; shares && rank.sharers == 1 && size <= DTILE_MOST_PARTS;
+       ++i, size *= 2)
+    out->inClusters[i] =
+        int64_t(size) * device.clusters(out->function, image.threads, image.shared_bytes, size);
   if (out->resident > 0)
     return {};
   return {DTILE_INVALID,
@@ -275,9 +335,9 @@ double DeviceTeam::estimate(DeviceKernel &kernel, int32_t local, const LoadedIma
   launch.family = nullptr;
   if (!status.ok())
     return kRefused;
-  int32_t first[DTILE_DEVICE_MAX_SPACES + 1] = {};
-  const Plan plan = planLaunch(*kernel.state.desc, variant, rank.device->facts().multiprocessors,
-                               frame.get(), first);
+  const Plan plan =
+      LaunchPlanner(*kernel.state.desc, variant, rank.device->facts().multiprocessors, frame.get())
+          .best();
   return plan.programs < 0 ? kRefused : plan.nanoseconds;
 }
 
@@ -328,9 +388,10 @@ Status DeviceTeam::prepareVariant(DeviceKernel &kernel, int32_t local, const dti
     return status;
   dtile_device_launch &words = prepared.launch;
   const int64_t multiprocessors = rank.device->facts().multiprocessors;
-  int32_t programs =
-      planLaunch(desc, variant, multiprocessors, prepared.frame.get(), words.first_program)
-          .programs;
+  const Plan plan = LaunchPlanner(desc, variant, multiprocessors, prepared.frame.get()).best();
+  std::copy(std::begin(plan.first), std::end(plan.first), words.first_program);
+  prepared.cluster = plan.cluster;
+  int32_t programs = plan.programs;
   if (programs < 0)
     return {
         DTILE_INVALID,

@@ -48,6 +48,13 @@ Space ordered(int64_t bodies) {
   return space;
 }
 
+/// Clusters may share its bodies.
+Space splits(int64_t bodies, int64_t weight) {
+  Space space = computes(bodies, weight);
+  space.facts.exchange = 100;
+  return space;
+}
+
 struct Shared {
   int32_t total;
   std::vector<int32_t> programs;
@@ -284,6 +291,77 @@ TEST(DevicePrograms, ALaunchEndsWithItsLastWave) {
 TEST(DevicePrograms, TooFewProgramsAreRefusedWithTheNumberThatIsNeeded) {
   EXPECT_EQ(share({computes(10), computes(10), computes(10)}, 2).total, -3);
   EXPECT_EQ(share({pinned(100, 64), computes(10)}, 32).total, -65);
+}
+
+// Clusters.
+
+struct InClusters {
+  std::vector<int64_t> bodies, weights;
+  std::vector<int32_t> first;
+  int32_t total = 0;
+};
+
+/// Of each weight, half is shared.
+InClusters shareInClusters(const std::vector<Space> &spaces, int32_t parts, int32_t resident) {
+  std::vector<dtile_device_space> facts;
+  std::vector<int64_t> shared, latencies;
+  InClusters in;
+  for (const Space &space : spaces) {
+    facts.push_back(space.facts);
+    in.bodies.push_back(space.bodies);
+    in.weights.push_back(space.weight);
+    shared.push_back(space.weight / 2);
+    latencies.push_back(0);
+  }
+  const auto count = int32_t(spaces.size());
+  if (!dtile_share_loops(count, facts.data(), parts, shared.data(), resident, in.bodies.data(),
+                         in.weights.data()))
+    return in;
+  in.first.resize(spaces.size() + 1);
+  if (dtile_share_programs(count, facts.data(), in.bodies.data(), in.weights.data(),
+                           latencies.data(), resident, in.first.data()) > 0)
+    in.total = dtile_align_to_clusters(count, facts.data(), parts, resident, in.bodies.data(),
+                                       in.first.data());
+  return in;
+}
+
+TEST(ClusterTest, EachProgramHasItsPartOfTheLoopAndTheExchange) {
+  const InClusters in = shareInClusters({splits(5, 8000)}, 4, 132);
+  EXPECT_THAT(in.bodies, ElementsAre(20));
+  EXPECT_THAT(in.weights, ElementsAre(4000 + 1000 + 100));
+  EXPECT_THAT(in.first, ElementsAre(0, 20));
+  EXPECT_EQ(in.total, 20);
+}
+
+TEST(ClusterTest, MoreProgramsThanAreResidentAreNoPlan) {
+  const InClusters in = shareInClusters({splits(40, 8000)}, 4, 132);
+  EXPECT_THAT(in.bodies, ElementsAre(40));
+  EXPECT_THAT(in.weights, ElementsAre(8000));
+  EXPECT_EQ(in.total, 0);
+  EXPECT_EQ(shareInClusters({splits(int64_t(1) << 62, 8000)}, 2, 132).total, 0);
+}
+
+TEST(ClusterTest, SpacesWithoutSharedLoopsAreNoReasonForClusters) {
+  EXPECT_EQ(shareInClusters({computes(5, 8000)}, 2, 132).total, 0);
+  EXPECT_EQ(shareInClusters({splits(0, 8000), computes(5)}, 2, 132).total, 0);
+}
+
+TEST(ClusterTest, BoundariesMoveToWhereClustersBegin) {
+  for (const int64_t movers : {1, 3, 7, 9}) {
+    const InClusters in = shareInClusters({moves(movers), splits(6, 8000), computes(2)}, 4, 132);
+    ASSERT_GT(in.total, 0) << movers;
+    EXPECT_EQ(in.first[1] % 4, 0) << movers;
+    EXPECT_GE(in.first[1], std::min<int64_t>(movers, 3)) << movers;
+    EXPECT_EQ(in.first[2] - in.first[1], 24) << movers;
+    EXPECT_EQ(in.total % 4, 0) << movers;
+    EXPECT_EQ(in.total, in.first[3]) << movers;
+  }
+}
+
+TEST(ClusterTest, NumbersThatAuthorsAskedForStay) {
+  EXPECT_EQ(shareInClusters({pinned(9, 3), splits(6, 8000)}, 4, 132).total, 0);
+  EXPECT_EQ(shareInClusters({ordered(9), splits(6, 8000)}, 4, 132).total, 0);
+  EXPECT_GT(shareInClusters({pinned(9, 4), splits(6, 8000)}, 4, 132).total, 0);
 }
 
 } // namespace

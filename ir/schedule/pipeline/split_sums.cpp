@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// split-sums: lets the programs of a cluster share the loop of a body (split-K).
+//
+// Expects: staged loops whose depth is final (stage-loads, split-epilogue), and stores that the
+//   epilogue warp makes (specialize-stores).
+// Produces: attribute `split_sums` on the loop of a body. At a launch the runtime may then give
+//   each body to a cluster of 2, 4 or 8 programs. Each runs its part of the iterations. They add up
+//   their sums in a fixed order, through each other's shared memory; one of them runs what follows.
+// Why: a product of few tiles and a long sum leaves most processors without work, and each tile
+//   waits for as many rounds as the sum is long.
+// Leaves alone: loops that carry anything but sums of f32 that begin at zero; bodies that reach
+//   memory before or in the loop, other than by loads; bodies whose warpgroups leave when a wait or
+//   a check fails, as the other programs of the cluster would wait for them; sums that are larger
+//   than the stages, which hold them while they are exchanged, or than 64 elements a thread;
+//   ordered spaces.
+#include "ir/analysis/row_gathers.h"
+#include "ir/transform/pass.h"
+
+#include <cmath>
+#include <variant>
+
+namespace dtile::passes {
+namespace {
+
+using namespace dtile::ir;
+
+bool isZeroTile(const Value *tile) {
+  const Op *splat = tile->definingOp();
+  if (!splat || !splat->is(OpKind::Splat))
+    return false;
+  const Op *number = splat->operand(0)->definingOp();
+  if (!number || !number->is(OpKind::Const))
+    return false;
+  const auto value = number->get(attr::value);
+  const auto *real = std::get_if<double>(&value);
+  return real && *real == 0 && !std::signbit(*real);
+}
+
+/// Whether a value of a loop's body follows from what the loop carries.
+bool dependsOnCarried(const Value *value, const Op &loop, unsigned depth = 0) {
+  constexpr unsigned kDeep = 64;
+  if (depth > kDeep)
+    return true;
+  const Op *op = value->definingOp();
+  if (!op)
+    return value->argumentOf() == &loop.body() && value != loop.body().argument(0);
+  // Loops with regions in them are left alone.
+  if (op->parentBlock() != &loop.body())
+    return false;
+  return op->numRegions() > 0 || llvm::any_of(op->operands(), [&](const Value *operand) {
+           return dependsOnCarried(operand, loop, depth + 1);
+         });
+}
+
+/// Whether a value is a carried sum plus what does not follow from what is carried.
+bool addsTo(const Value *value, const Value *sum, const Op &loop) {
+  if (value == sum)
+    return true;
+  const Op *op = value->definingOp();
+  if (!op || op->parentBlock() != &loop.body())
+    return false;
+  const auto isFree = [&](unsigned i) { return !dependsOnCarried(op->operand(i), loop); };
+  if (op->is(OpKind::Dot))
+    return isFree(0) && isFree(1) && addsTo(op->operand(2), sum, loop);
+  if (op->is(OpKind::Add))
+    return (isFree(1) && addsTo(op->operand(0), sum, loop)) ||
+           (isFree(0) && addsTo(op->operand(1), sum, loop));
+  return false;
+}
+
+bool carriesOnlySums(const Op &loop) {
+  const Op *yield = loop.body().terminator();
+  for (unsigned i = 0; i < yield->numOperands(); ++i) {
+    const Type type = yield->operand(i)->type();
+    const Value *sum = loop.body().argument(i + 1);
+    if (!type.isTile() || type.dtype() != DType::F32 || !isZeroTile(loop.operand(i + 3)) ||
+        !addsTo(yield->operand(i), sum, loop))
+      return false;
+  }
+  return yield->numOperands() > 0;
+}
+
+int64_t bytesOfSums(const Op &loop) {
+  int64_t bytes = 0;
+  for (const Value *sum : loop.results())
+    bytes += sum->type().elements() * dtypeBytes(DType::F32);
+  return bytes;
+}
+
+/// Elements of sums that a thread has at most, so that the exchange needs no registers that the
+/// products have not. Larger tiles are for products of many tiles.
+constexpr int64_t kMostElements = 64;
+
+int64_t bytesOfStages(Op &loop) {
+  int64_t bytes = 0;
+  for (const Op &op : loop.body().ops())
+    if (isStagedLoad(op))
+      bytes += op.result()->type().elements() * dtypeBytes(op.result()->type().dtype());
+  return bytes * loop.get(attr::stages);
+}
+
+/// The loop of a body that programs may share, or null.
+Op *sharedLoop(Op &space) {
+  Op *loop = nullptr;
+  for (Op &op : space.body().ops()) {
+    if (op.is(OpKind::For) && op.has(attr::stages)) {
+      if (loop)
+        return nullptr;
+      loop = &op;
+    } else if (!loop && op.numRegions() > 0) {
+      return nullptr;
+    }
+  }
+  if (!loop)
+    return nullptr;
+  bool isLeftAlone = false, stores = false;
+  walk(space, [&](Op &op) {
+    const bool isInLoop = &op != loop && op.enclosing(OpKind::For) == loop;
+    if (op.hasEffect(Write | RemoteWrite | Signal)) {
+      isLeftAlone |= !op.get(attr::epilogue);
+      stores = true;
+    }
+    isLeftAlone |= isInLoop && (op.is(OpKind::Assert) || op.numRegions() > 0);
+    // Only the loop itself reads the ring.
+    isLeftAlone |= &op != loop && op.is(OpKind::For) && op.has(attr::stages);
+  });
+  return isLeftAlone || !stores ? nullptr : loop;
+}
+
+} // namespace
+
+bool splitSums(Module &module, PassContext &context) {
+  bool changed = false;
+  if (!context.facts || context.facts->clusterPrograms <= 1)
+    return changed;
+  for (Op &kernel : module.body().ops()) {
+    if (!kernel.is(OpKind::Kernel))
+      continue;
+    for (Op &space : kernel.body().ops()) {
+      if (!space.is(OpKind::Space) || !space.has(attr::warpgroups) || space.get(attr::ordered))
+        continue;
+      Op *loop = sharedLoop(space);
+      if (!loop || !carriesOnlySums(*loop))
+        continue;
+      const int64_t bytes = bytesOfSums(*loop);
+      const int64_t threads = space.get(attr::warpgroups) * context.facts->groupThreads;
+      if (bytes > bytesOfStages(*loop) || bytes > threads * kMostElements * dtypeBytes(DType::F32))
+        continue;
+      loop->set(attr::split_sums, true);
+      changed = true;
+    }
+  }
+  return changed;
+}
+
+} // namespace dtile::passes
