@@ -11,7 +11,9 @@ tokens { GENERIC_OPEN, GENERIC_CLOSE }
 // Keywords: reserved everywhere.
 AFTER: 'after';
 AWAIT: 'await';
+BREAK: 'break';
 CONST: 'const';
+CONTINUE: 'continue';
 ELSE: 'else';
 ENSURES: 'ensures';
 EXPECT: 'expect';

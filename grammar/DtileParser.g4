@@ -141,6 +141,7 @@ statement
   | branch=ifStatement
   | returned=returnStatement
   | yielded=yieldStatement
+  | left=breakStatement
   | awaited=awaitStatement
   | expected=expectStatement
   | assumed=assumeStatement
@@ -166,6 +167,9 @@ elseBranch: ELSE (IF condition=expression)? body=block;
 returnStatement: RETURN (values+=expression (COMMA values+=expression?)*)? SEMICOLON;
 
 yieldStatement: YIELD values+=expression (COMMA values+=expression?)* SEMICOLON;
+
+// Leaves the innermost loop, or goes on with its next iteration.
+breakStatement: word=(BREAK | CONTINUE) SEMICOLON;
 
 awaitStatement: AWAIT value=expression SEMICOLON;
 
@@ -228,9 +232,9 @@ suffix
   | AT (rank=name | number=INTEGER | LEFT_PAREN value=expression RIGHT_PAREN) # Remote
   ;
 
-// `x`, `seed: 7`, `after: sent`
+// `x`, `seed: 7`, `after: sent`; frontend/parse refuses `seed=7`
 argument
-  : value=rangeExpression (COLON labelled=rangeExpression)?
+  : value=rangeExpression ((COLON | wrong=ASSIGN) labelled=rangeExpression)?
   | label=AFTER COLON labelled=rangeExpression
   ;
 

@@ -3,6 +3,7 @@
 // spread over the files of the folders beside this one by topic. Private to sema.
 #pragma once
 
+#include "frontend/base/habits.h"
 #include "sema/context.h"
 
 #include "llvm/ADT/STLFunctionalExtras.h"
@@ -67,6 +68,8 @@ public:
                       SourceRange opRange);
   Symbol *lookup(llvm::StringRef name);
   void reportUnknown(SourceRange range, llvm::StringRef name);
+  bool noteHabit(DiagBuilder &message, SourceRange range, const habits::Word *word);
+  bool reportForeignModule(const ast::MemberExpr *e);
   /// Where the body declares a local of this name after `place`; invalid when it does not.
   SourceRange laterDefinition(llvm::StringRef name, SourceLoc place) const;
   /// The symbol of `module.name` where `base` names a module; null when it does not. Sets `failed`
@@ -156,6 +159,8 @@ public:
   TExpr *callFn(const Symbol &symbol, const CallSite &site);
   FnInstance *fnInstance(const ast::FnDecl *decl, llvm::ArrayRef<GenericValue> values,
                          SourceRange call);
+  bool placeArgs(const ast::FnDecl *decl, const CallSite &site,
+                 llvm::SmallVectorImpl<const ast::Expr *> &given);
   bool inferFnGenerics(const ast::FnDecl *decl, ModuleInfo &home, const CallSite &site,
                        llvm::ArrayRef<TExpr *> args, std::vector<GenericValue> &values);
   /// Checks the number of unlabelled arguments and that every label is known; false after
@@ -239,7 +244,25 @@ public:
     int64_t blockLength = 0;
     Type type = nullptr;
   };
+  // check_loops.cpp
   Iteration iteration(const ast::IterDim &dim);
+  /// The innermost loop. `break` clears `goes`; both words clear each of `stays`, which what stands
+  /// behind the statements in progress asks.
+  struct Loop {
+    bool isInside = false;
+    bool isUnordered = false;
+    Variable *goes = nullptr;
+    llvm::SmallVector<Variable *, 2> stays;
+  } around;
+  void loopBody(const ast::BlockStmt *body, Variable *goes, bool isUnordered);
+  bool leavesLoop(const ast::Stmt *s) const;
+  void breakStmt(const ast::BreakStmt *s);
+  void leavingStatement(const ast::Stmt *s, llvm::ArrayRef<ast::Stmt *> rest);
+  void leavingIf(const ast::IfStmt *s, llvm::ArrayRef<ast::Stmt *> behindThen,
+                 llvm::ArrayRef<ast::Stmt *> behindOtherwise);
+  Variable *makeFlag(llvm::StringRef name, SourceRange range);
+  TExpr *flagValue(Variable *flag, SourceRange range);
+  void clearFlag(Variable *flag, SourceRange range);
   Symbol *declareLocal(const ast::Ident &name, Type type, bool isMutable);
   void leaveScope();
   TExpr *initialValue(const ast::Expr *e, const ast::TypeRef *type, bool isVar);
@@ -250,6 +273,7 @@ public:
   // ---- check_returns.cpp: gives a function body one `return`, at its end.
   void checkFn(const ast::FnDecl *decl);
   void fnBody(const ast::BlockStmt *body);
+  TExpr *defaultValue(const ast::Param &param, Type type);
   void returningBlocks(llvm::ArrayRef<llvm::ArrayRef<ast::Stmt *>> pieces,
                        llvm::ArrayRef<Variable *> results);
   void returningIf(const ast::IfStmt *choice, llvm::ArrayRef<llvm::ArrayRef<ast::Stmt *>> rest,

@@ -265,6 +265,11 @@ struct IfStmt : Stmt {
   BlockStmt *then = nullptr;
   Stmt *otherwise = nullptr;
 };
+/// `break;`, or `continue;`
+struct BreakStmt : Stmt {
+  DTILE_AST_NODE(BreakStmt, Stmt)
+  bool isContinue = false;
+};
 /// `return e;`, `return (a, b);`
 struct ReturnStmt : Stmt {
   DTILE_AST_NODE(ReturnStmt, Stmt)

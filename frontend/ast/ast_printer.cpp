@@ -209,6 +209,7 @@ public:
     Indent inner(*this);
     statements(s.body);
   }
+  void operator()(const BreakStmt &s) { line() << (s.isContinue ? "continue\n" : "break\n"); }
   void operator()(const WhileStmt &s) {
     keyword("while", llvm::ArrayRef<Expr *>(s.condition));
     Indent inner(*this);

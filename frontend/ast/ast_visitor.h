@@ -146,6 +146,7 @@ private:
   void children(const ExprStmt &s) { walk(s.value); }
   void children(const BlockStmt &s) { walk(s.statements); }
   void children(const ForStmt &s) { each(s.dim, s.body); }
+  void children(const BreakStmt &) {}
   void children(const WhileStmt &s) { each(s.condition, s.body); }
   void children(const IfStmt &s) { each(s.condition, s.then, s.otherwise); }
   void children(const ReturnStmt &s) { walk(s.values); }

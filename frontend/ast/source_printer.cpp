@@ -195,6 +195,7 @@ public:
     braced(s.body->statements);
     os_ << '\n';
   }
+  void operator()(const BreakStmt &s) { os_ << (s.isContinue ? "continue;\n" : "break;\n"); }
   void operator()(const WhileStmt &s) {
     os_ << "while ";
     expr(s.condition);

@@ -72,6 +72,7 @@ private:
   ast::Stmt *buildFor(P::ForStatementContext *context);
   ast::Stmt *buildWhile(P::WhileStatementContext *context);
   ast::Stmt *buildIf(P::IfStatementContext *context);
+  ast::Stmt *buildMeantStore(const ast::BinaryExpr &compare, SourceRange place);
   ast::Stmt *buildSimple(P::SimpleStatementContext *context);
   llvm::ArrayRef<ast::Expr *> buildValues(llvm::ArrayRef<P::ExpressionContext *> contexts);
 

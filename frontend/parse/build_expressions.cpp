@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Expressions: precedence climbing over the grammar's flat lists of operands, literals, suffixes.
+#include "frontend/base/habits.h"
 #include "frontend/parse/ast_builder.h"
 
 #include "llvm/ADT/APFloat.h"
@@ -361,6 +362,13 @@ AstBuilder::Tree AstBuilder::call(Tree base, P::CallContext *context) {
       args.push_back({ident(one->label), value.expr});
     else
       args.push_back(labelled(rangeExpression(one->value).expr, value.expr));
+    if (one->wrong != nullptr) {
+      const habits::FormInfo &row = habits::info(habits::Form::Label);
+      const SourceRange sign = range(sourceToken(one->wrong));
+      const uint32_t end = sourceToken(one->value->stop).end;
+      diagnostics_.report(sign, diag::foreign_form, row.shown, row.advice)
+          .fix(range(end, sourceToken(one->labelled->start).begin), ": ");
+    }
   }
   if (const auto *remote = llvm::dyn_cast<ast::RemoteExpr>(base.expr)) {
     // `x@rank()` takes `x@rank` for what is called, and nothing remote can be.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Statements to syntax tree.
+#include "frontend/base/habits.h"
 #include "frontend/parse/ast_builder.h"
 
 namespace dtile::parse {
@@ -79,6 +80,11 @@ ast::Stmt *AstBuilder::buildStatement(P::StatementContext *context) {
   if (auto *one = context->awaited) {
     auto *node = arena_.make<ast::AwaitStmt>(range(one));
     node->token = buildExpression(one->value);
+    return node;
+  }
+  if (auto *one = context->left) {
+    auto *node = arena_.make<ast::BreakStmt>(range(one));
+    node->isContinue = one->word != nullptr && one->word->getType() == P::CONTINUE;
     return node;
   }
   if (auto *one = context->expected)
@@ -174,9 +180,26 @@ ast::Stmt *AstBuilder::buildIf(P::IfStatementContext *context) {
   return node;
 }
 
+// `c[m, n] == v;` compares and forgets; it must mean a store.
+ast::Stmt *AstBuilder::buildMeantStore(const ast::BinaryExpr &compare, SourceRange place) {
+  const habits::FormInfo &row = habits::info(habits::Form::CompareAsStatement);
+  diagnostics_.report(compare.opRange, diag::foreign_form, row.shown, row.advice)
+      .fix(compare.opRange, "=");
+  auto *node = arena_.make<ast::AssignStmt>(place);
+  node->target = llvm::isa<ast::NameExpr, ast::IndexExpr>(compare.lhs)
+                     ? compare.lhs
+                     : errorExpr(compare.lhs->range).expr;
+  node->opRange = compare.opRange;
+  node->value = compare.rhs;
+  return node;
+}
+
 ast::Stmt *AstBuilder::buildSimple(P::SimpleStatementContext *context) {
   ast::Expr *target = buildExpression(context->target);
   if (context->operator_ == nullptr) {
+    if (const auto *compare = llvm::dyn_cast<ast::BinaryExpr>(target);
+        compare != nullptr && compare->op == BinaryOp::Eq)
+      return buildMeantStore(*compare, range(context));
     auto *node = arena_.make<ast::ExprStmt>(range(context));
     node->value = target;
     return node;

@@ -3,6 +3,7 @@
 // that take more than one token to answer, so that the grammar needs no lookahead.
 #include "frontend/parse/lex_file.h"
 
+#include "frontend/parse/foreign_forms.h"
 #include "frontend/parse/tokens.h"
 
 #include "grammar/DtileLexer.h"
@@ -90,7 +91,7 @@ public:
       : text_(sources.text(file)), start_(sources.start(file).offset), diagnostics_(diagnostics),
         limits_(limits) {}
 
-  LexedFile run() {
+  LexedFile run(Foreign foreign) {
     if (checkEncoding()) {
       readTokens();
       makeVisible();
@@ -101,6 +102,8 @@ public:
     result_.visible.back().index = index;
     result_.visible.back().followsLexicalError = afterError_;
     resolveClauseWords();
+    if (foreign == Foreign::Translate)
+      result_.visible = ForeignForms(result_, text_, start_, diagnostics_, limits_).run();
     resolve();
     return std::move(result_);
   }
@@ -197,14 +200,68 @@ private:
     }
     if (token.type == DtileLexer::MALFORMED_NUMBER) {
       if (mayReport())
-        report(token.begin, token.end, diag::malformed_number, text);
+        reportNumber(token, text);
       return DtileLexer::INTEGER;
     }
     return token.type;
   }
 
+  void reportNumber(const LexedToken &token, llvm::StringRef text) {
+    const llvm::StringRef digits = text.rtrim("fFlLuUhH");
+    const bool isPlain = digits.size() < text.size() && !digits.empty() &&
+                         digits.find_first_not_of("0123456789_.") == llvm::StringRef::npos;
+    if (!isPlain) {
+      report(token.begin, token.end, diag::malformed_number, text);
+      return;
+    }
+    const habits::FormInfo &row = habits::info(habits::Form::FloatSuffix);
+    report(token.begin, token.end, diag::foreign_form, text, row.advice)
+        .fix(range(token.begin + uint32_t(digits.size()), token.end), "");
+  }
+
+  // `# text` to the end of its line, and `'text'`: the index of its last token, or `first`.
+  size_t reportForeign(size_t first) {
+    const uint32_t begin = result_.all[first].begin;
+    const llvm::StringRef line = text_.substr(begin).take_until([](char c) { return c == '\n'; });
+    const bool isHash = line.front() == '#';
+    const size_t close = isHash ? line.size() : line.find('\'', 1);
+    if ((!isHash && line.front() != '\'') || close == llvm::StringRef::npos)
+      return first;
+    const auto end = uint32_t(begin + close + (isHash ? 0 : 1));
+    size_t last = first;
+    while (last + 1 < result_.all.size() && result_.all[last + 1].begin < end)
+      ++last;
+    // A string or comment that begins inside goes on behind.
+    if (!mayReport() || result_.all[last].end > end)
+      return first;
+    const llvm::StringRef word = line.drop_front().take_while(llvm::isAlpha);
+    const bool isDirective = llvm::StringSwitch<bool>(word)
+                                 .Cases({"include", "define", "pragma", "if"}, true)
+                                 .Cases({"ifdef", "ifndef", "endif", "undef"}, true)
+                                 .Default(false);
+    const habits::FormInfo &row = habits::info(isDirective ? habits::Form::Preprocessor
+                                               : isHash    ? habits::Form::HashComment
+                                                           : habits::Form::SingleQuotes);
+    DiagBuilder message = report(begin, isDirective ? begin + 1 + uint32_t(word.size()) : begin + 1,
+                                 diag::foreign_form, row.shown, row.advice);
+    if (isHash && !isDirective)
+      message.fix(range(begin, begin + 1), "//");
+    if (!isHash) {
+      message.fix(range(begin, begin + 1), "\"").fix(range(end - 1, end), "\"");
+      result_.visible.emplace_back(DtileLexer::STRING, begin, end, uint32_t(first));
+      result_.visible.back().index = uint32_t(result_.visible.size() - 1);
+    }
+    return last;
+  }
+
   // Reports a run of characters that start no token; gives the index of its last byte.
   size_t reportCharacters(size_t first) {
+    if (const char c = text_[result_.all[first].begin]; c == '#' || c == '\'') {
+      const uint32_t visible = uint32_t(result_.visible.size());
+      const size_t last = reportForeign(first);
+      if (last != first || result_.visible.size() != visible)
+        return last;
+    }
     size_t last = first;
     while (last + 1 < result_.all.size() &&
            result_.all[last + 1].type == DtileLexer::UNEXPECTED_CHARACTER &&
@@ -491,8 +548,8 @@ TokenClass classify(size_t type) {
 } // namespace
 
 LexedFile lexFile(FileId file, const SourceManager &sources, Diagnostics &diagnostics,
-                  const Limits &limits) {
-  return FileLexer(file, sources, diagnostics, limits).run();
+                  const Limits &limits, Foreign foreign) {
+  return FileLexer(file, sources, diagnostics, limits).run(foreign);
 }
 
 std::vector<Token> tokenize(FileId file, const SourceManager &sources, Diagnostics &diagnostics) {

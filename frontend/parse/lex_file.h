@@ -27,8 +27,10 @@ struct LexedFile {
 
 /// Reads all tokens, reports lexical errors, and settles for each token of `visible` what depends
 /// on its neighbours: which `<` and `>` are generic brackets, where declarations start, what is
-/// nested too deeply.
+/// nested too deeply. With `Foreign::Translate`, `visible` has syntax of other languages in dtile's
+/// form, reported (foreign_forms.h); tools that work on text keep it as written.
+enum class Foreign : uint8_t { Keep, Translate };
 [[nodiscard]] LexedFile lexFile(FileId file, const SourceManager &sources, Diagnostics &diagnostics,
-                                const Limits &limits);
+                                const Limits &limits, Foreign foreign = Foreign::Keep);
 
 } // namespace dtile::parse

@@ -25,8 +25,8 @@ public:
              const Limits &limits)
       : file_(file), start_(sources.start(file)), text_(sources.text(file)), arena_(arena),
         diagnostics_(diagnostics), limits_(limits),
-        lexed_(lexFile(file, sources, diagnostics, limits)), tokens_(lexed_.visible),
-        parser_(&tokens_),
+        lexed_(lexFile(file, sources, diagnostics, limits, Foreign::Translate)),
+        tokens_(lexed_.visible), parser_(&tokens_),
         errors_(std::make_shared<SyntaxErrors>(tokens_, text_, start_, diagnostics, limits)),
         builder_(lexed_, text_, start_, arena, diagnostics, limits) {
     parser_.setErrorHandler(errors_);

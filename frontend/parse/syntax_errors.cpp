@@ -45,6 +45,8 @@ bool startsByKeyword(size_t type) {
   switch (type) {
   case DtileParser::ASSUME:
   case DtileParser::AWAIT:
+  case DtileParser::BREAK:
+  case DtileParser::CONTINUE:
   case DtileParser::ENSURES:
   case DtileParser::EXPECT:
   case DtileParser::FOR:
@@ -93,6 +95,7 @@ bool isStatementRule(size_t rule) {
   case DtileParser::RuleReturnStatement:
   case DtileParser::RuleYieldStatement:
   case DtileParser::RuleAwaitStatement:
+  case DtileParser::RuleBreakStatement:
   case DtileParser::RuleExpectStatement:
   case DtileParser::RuleSimpleStatement:
   case DtileParser::RuleEnsures:
@@ -190,7 +193,8 @@ constexpr Keyword kStatementWords[] = {
     {"for", DtileParser::FOR},         {"while", DtileParser::WHILE},
     {"return", DtileParser::RETURN},   {"yield", DtileParser::YIELD},
     {"await", DtileParser::AWAIT},     {"expect", DtileParser::EXPECT},
-    {"ensures", DtileParser::ENSURES}, {"role", DtileParser::ROLE}};
+    {"ensures", DtileParser::ENSURES}, {"role", DtileParser::ROLE},
+    {"break", DtileParser::BREAK},     {"continue", DtileParser::CONTINUE}};
 
 } // namespace
 

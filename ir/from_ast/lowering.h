@@ -160,6 +160,9 @@ private:
   void store(const TStmt &stmt);
   void scatter(const TStmt &stmt);
   void forLoop(const TStmt &stmt);
+  void guarded(const TStmt &stmt, llvm::ArrayRef<const sema::Variable *> carried);
+  void leftLoop(const TStmt &stmt);
+  void bindLoopVariable(const TStmt &stmt, Value *position, Value *first, Value *limit);
   void whileLoop(const TStmt &stmt);
   void conditional(const TStmt &stmt);
   void sync(sema::BuiltinId builtin);

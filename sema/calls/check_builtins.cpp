@@ -464,6 +464,17 @@ TExpr *Checker::callDot(const CallSite &site) {
   };
   if (a->type->rank() != 2 || b->type->rank() != 2)
     return refuse(diag::dot_shape_mismatch, shapeText(a->type->shape), shapeText(b->type->shape));
+  if (a->type->shape[1] == b->type->shape[1] && a->type->shape[1] != b->type->shape[0]) {
+    // The second operand has its rows where its columns belong.
+    const SourceLoc end = b->range.end;
+    report(site.range, diag::dot_shape_mismatch, shapeText(a->type->shape),
+           shapeText(b->type->shape))
+        .note(a->range, diag::note_has_type, typeText(a->type))
+        .note(b->range, diag::note_has_type, typeText(b->type))
+        .note(b->range, diag::note_did_you_mean, (ctx.sources.text(b->range) + ".T").str())
+        .fix({end, end}, ".T");
+    return error(site.range);
+  }
   if (a->type->shape[1] != b->type->shape[0])
     return refuse(diag::dot_shape_mismatch, shapeText(a->type->shape), shapeText(b->type->shape));
   const DType left = a->type->dtype;

@@ -101,6 +101,13 @@ void Checker::reportUnknownFunction(SourceRange range, llvm::StringRef name) {
       suggestion.consider(entry.first());
   forEachCall([&](llvm::StringRef n) { suggestion.consider(n); });
   auto message = report(range, diag::unknown_function, name);
+  if (noteHabit(message, range, habits::findName(name)))
+    return;
+  if (dtypeFromName(name)) {
+    const std::string meant = ("cast<" + name + ">").str();
+    message.note(range, diag::note_did_you_mean, meant).fix(range, meant);
+    return;
+  }
   if (!suggestion.best().empty())
     message.note(range, diag::note_did_you_mean, suggestion.best()).fix(range, suggestion.best());
 }
@@ -125,6 +132,13 @@ TExpr *Checker::callSymbol(const Symbol &symbol, const CallSite &site) {
   return error(site.range);
 }
 
+// What NumPy and PyTorch call labels of reductions.
+static llvm::StringRef labelElsewhere(llvm::StringRef label) {
+  if (label == "dim")
+    return "axis";
+  return label == "keepdims" || label == "keepdim" || label == "keep_dims" ? "keep" : "";
+}
+
 bool Checker::checkArgs(const CallSite &site, unsigned least, unsigned most,
                         llvm::ArrayRef<llvm::StringRef> labels) {
   bool good = true;
@@ -140,7 +154,10 @@ bool Checker::checkArgs(const CallSite &site, unsigned least, unsigned most,
     for (llvm::StringRef label : labels)
       suggestion.consider(label);
     auto message = report(arg.label.range, diag::unknown_label, site.name, arg.label.name);
-    if (!suggestion.best().empty())
+    const llvm::StringRef meant = labelElsewhere(arg.label.name);
+    if (llvm::is_contained(labels, meant))
+      message.note(arg.label.range, diag::note_did_you_mean, meant).fix(arg.label.range, meant);
+    else if (!suggestion.best().empty())
       message.note(arg.label.range, diag::note_did_you_mean, suggestion.best())
           .fix(arg.label.range, suggestion.best());
     good = false;
@@ -172,6 +189,40 @@ const ast::Expr *Checker::positional(const CallSite &site, unsigned index) {
   return nullptr;
 }
 
+// The argument of each parameter, by place or by label; null where the default stands for it.
+bool Checker::placeArgs(const ast::FnDecl *decl, const CallSite &site,
+                        llvm::SmallVectorImpl<const ast::Expr *> &given) {
+  llvm::SmallVector<llvm::StringRef, 4> names;
+  unsigned least = 0;
+  for (const ast::Param &param : decl->params) {
+    names.push_back(param.name.name);
+    least += param.init ? 0 : 1;
+  }
+  const bool hasLabels =
+      llvm::any_of(site.args, [](const ast::Arg &arg) { return !arg.label.name.empty(); });
+  if (!checkArgs(site, hasLabels ? 0 : least, names.size(), names))
+    return false;
+  given.assign(names.size(), nullptr);
+  bool good = true;
+  size_t next = 0;
+  for (const ast::Arg &arg : site.args) {
+    const size_t place =
+        arg.label.name.empty() ? next++ : size_t(llvm::find(names, arg.label.name) - names.begin());
+    good &= given[place] == nullptr;
+    given[place] = arg.value;
+  }
+  for (auto [param, arg] : llvm::zip(decl->params, given))
+    good &= arg || param.init;
+  if (good)
+    return true;
+  const std::string wanted =
+      std::to_string(least) + (least == names.size() ? "" : " to " + std::to_string(names.size()));
+  report(site.range, diag::wrong_argument_count, site.name, wanted + " arguments, each once",
+         site.args.size());
+  checkArgsOnly(site);
+  return false;
+}
+
 TExpr *Checker::callFn(const Symbol &symbol, const CallSite &site) {
   const auto *decl = llvm::cast<ast::FnDecl>(symbol.decl);
   if (!kernel && !fn) {
@@ -179,14 +230,14 @@ TExpr *Checker::callFn(const Symbol &symbol, const CallSite &site) {
     return error(site.range);
   }
   const bool shapeGood = noShape(site);
-  const unsigned count = decl->params.size();
-  if (!checkArgs(site, count, count) || !shapeGood)
+  llvm::SmallVector<const ast::Expr *, 4> given;
+  if (!placeArgs(decl, site, given) || !shapeGood)
     return error(site.range);
   llvm::SmallVector<TExpr *, 4> args;
   bool good = true;
-  for (const ast::Arg &arg : site.args) {
-    args.push_back(value(arg.value));
-    good &= args.back()->type->kind != TypeKind::Error;
+  for (const ast::Expr *arg : given) {
+    args.push_back(arg ? value(arg) : nullptr);
+    good &= !arg || args.back()->type->kind != TypeKind::Error;
   }
   if (!good)
     return error(site.range);
@@ -200,7 +251,7 @@ TExpr *Checker::callFn(const Symbol &symbol, const CallSite &site) {
   if (!llvm::is_contained(callees, callee))
     callees.push_back(callee);
   for (auto [i, arg] : llvm::enumerate(args)) {
-    arg = convert(arg, callee->params[i]->type, site.args[i].value->range);
+    arg = arg ? convert(arg, callee->params[i]->type, given[i]->range) : callee->defaults[i];
     good &= arg->type->kind != TypeKind::Error;
   }
   if (!good)
@@ -218,7 +269,7 @@ bool Checker::inferFnGenerics(const ast::FnDecl *decl, ModuleInfo &home, const C
   if (!inference.takeGiven(*this, site.generics, site.name, site.nameRange))
     return false;
   for (auto [i, param] : llvm::enumerate(decl->params)) {
-    if (!param.type)
+    if (!param.type || !args[i])
       continue;
     // A literal fits every dtype: it decides nothing, unless nothing else does.
     if (!args[i]->adaptable)
@@ -228,10 +279,10 @@ bool Checker::inferFnGenerics(const ast::FnDecl *decl, ModuleInfo &home, const C
         inference.unifySize(size, known);
   }
   for (auto [i, param] : llvm::enumerate(decl->params))
-    if (param.type && args[i]->adaptable)
+    if (param.type && args[i] && args[i]->adaptable)
       inference.unifyDType(param.type->name.name, args[i]->type->dtype);
   for (auto [i, param] : llvm::enumerate(decl->params))
-    if (param.type && param.type->shape.size() != args[i]->type->rank() &&
+    if (param.type && args[i] && param.type->shape.size() != args[i]->type->rank() &&
         inference.isOpen(param.type->shape)) {
       report(args[i]->range, diag::argument_dimensions, param.name.name, site.name,
              param.type->shape.size(), typeText(args[i]->type))

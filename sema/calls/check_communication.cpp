@@ -71,6 +71,19 @@ void Checker::afterArgs(const CallSite &site, llvm::SmallVectorImpl<TExpr *> &to
 
 TExpr *Checker::remoteExpr(const ast::RemoteExpr *e) {
   TExpr *base = expr(e->base);
+  // `a @ b` of tiles is a product elsewhere.
+  const auto *name = llvm::dyn_cast<ast::NameExpr>(e->rank);
+  const Symbol *symbol = name ? lookup(name->name) : nullptr;
+  const bool isTensor =
+      symbol &&
+      (symbol->kind == Symbol::Kind::Param
+           ? kernel->params[symbol->index].type->kind == TypeKind::Region
+           : symbol->kind == Symbol::Kind::Local && symbol->var->type->kind == TypeKind::Tile);
+  if (isTensor) {
+    const habits::FormInfo &row = habits::info(habits::Form::MatrixProduct);
+    report(e->range, diag::foreign_form, row.shown, row.advice);
+    return error(e->range);
+  }
   TExpr *rank = position(e->rank);
   const TypeKind kind = base->type->kind;
   if (kind == TypeKind::Error || rank->type->kind == TypeKind::Error)

@@ -182,6 +182,37 @@ SourceRange Checker::laterDefinition(llvm::StringRef name, SourceLoc place) cons
   return found ? found->range : SourceRange{};
 }
 
+// Says dtile's form of what another language calls so.
+bool Checker::noteHabit(DiagBuilder &message, SourceRange range, const habits::Word *word) {
+  if (word == nullptr)
+    return false;
+  message.note(range, diag::note_dtile_form, word->advice);
+  if (!word->replacement.empty())
+    message.fix(range, word->replacement);
+  return true;
+}
+
+// `tl.load`, `torch.relu`: functions of libraries, which have no prefix here.
+bool Checker::reportForeignModule(const ast::MemberExpr *e) {
+  const ast::Expr *root = e->base;
+  while (const auto *inner = llvm::dyn_cast<ast::MemberExpr>(root))
+    root = inner->base;
+  const auto *library = llvm::dyn_cast<ast::NameExpr>(root);
+  if (!library || !habits::isModule(library->name) || lookup(library->name))
+    return false;
+  auto message = report(library->range, diag::unknown_name, library->name);
+  const llvm::StringRef function = e->member.name;
+  const llvm::StringRef dtype = habits::elementType(function);
+  auto declared = module.names.find(function);
+  if (noteHabit(message, e->range, habits::findName(function)))
+    return true;
+  if (callHandler(function) || declared != module.names.end())
+    message.note(e->range, diag::note_did_you_mean, function).fix(e->range, function);
+  else if (!dtype.empty())
+    message.note(e->range, diag::note_did_you_mean, dtype).fix(e->range, dtype);
+  return true;
+}
+
 void Checker::reportUnknown(SourceRange range, llvm::StringRef name) {
   if (ctx.suggestionsLeft == 0) {
     report(range, diag::unknown_name, name);
@@ -199,6 +230,8 @@ void Checker::reportUnknown(SourceRange range, llvm::StringRef name) {
     suggestion.consider(entry.first());
   forEachCall([&](llvm::StringRef n) { suggestion.consider(n); });
   auto message = report(range, diag::unknown_name, name);
+  if (noteHabit(message, range, habits::findName(name)))
+    return;
   if (!suggestion.best().empty())
     message.note(range, diag::note_did_you_mean, suggestion.best()).fix(range, suggestion.best());
 }
@@ -260,6 +293,10 @@ TExpr *Checker::symbolValue(const Symbol &symbol, SourceRange range) {
 }
 
 const Symbol *Checker::moduleMember(const ast::MemberExpr *e, bool &failed) {
+  if (reportForeignModule(e)) {
+    failed = true;
+    return nullptr;
+  }
   const auto *base = llvm::dyn_cast<ast::NameExpr>(e->base);
   if (!base)
     return nullptr;

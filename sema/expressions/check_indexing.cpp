@@ -138,6 +138,11 @@ TExpr *Checker::slice(TExpr *base, llvm::ArrayRef<ast::Expr *> indices, SourceRa
                           base->type->rank(), indices.size());
     if (const ast::Param *param = rootParam(base))
       message.note(param->range, diag::note_declared_here, param->name.name);
+    // `x[i][j]`
+    const SourceRange behind{range.end, {range.end.offset + 1}};
+    if (indices.size() < base->type->rank() && ctx.sources.text(behind) == "[")
+      message.note(range, diag::note_dtile_form, "one pair of brackets has all indices: `x[i, j]`")
+          .fix({{range.end.offset - 1}, behind.end}, ", ");
     return checkAll();
   }
   // A slice of `x after t` is a slice of x, after t.

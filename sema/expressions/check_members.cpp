@@ -70,6 +70,8 @@ void Checker::reportNoMember(const TExpr *base, const ast::Ident &member) {
     for (llvm::StringRef name : kRegionMembers)
       suggestion.consider(name);
   auto message = report(member.range, diag::unknown_member, typeText(base->type), member.name);
+  if (noteHabit(message, member.range, habits::findMember(member.name)))
+    return;
   if (!suggestion.best().empty())
     message.note(member.range, diag::note_did_you_mean, suggestion.best())
         .fix(member.range, suggestion.best());

@@ -28,7 +28,10 @@ std::optional<DType> Checker::dtypeNamed(llvm::StringRef name, SourceRange range
     message.note(range, diag::note_tf32);
     return std::nullopt;
   }
-  if (!suggestion.best().empty())
+  const llvm::StringRef meant = habits::elementType(name);
+  if (!meant.empty())
+    message.note(range, diag::note_did_you_mean, meant).fix(range, meant);
+  else if (!suggestion.best().empty())
     message.note(range, diag::note_did_you_mean, suggestion.best()).fix(range, suggestion.best());
   return std::nullopt;
 }
@@ -36,6 +39,9 @@ std::optional<DType> Checker::dtypeNamed(llvm::StringRef name, SourceRange range
 std::optional<DType> Checker::dtypeArg(const ast::Expr *e) {
   if (const auto *name = llvm::dyn_cast<ast::NameExpr>(e))
     return dtypeNamed(name->name, e->range);
+  if (const auto *member = llvm::dyn_cast<ast::MemberExpr>(e);
+      member && reportForeignModule(member))
+    return std::nullopt;
   if (e->kind != ast::NodeKind::ErrorExpr)
     report(e->range, diag::not_a_type, ctx.sources.text(e->range));
   return std::nullopt;

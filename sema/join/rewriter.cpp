@@ -134,6 +134,11 @@ struct StmtCopier {
     copy->body = r.block(s.body);
     return copy;
   }
+  ast::Stmt *operator()(const ast::BreakStmt &s) {
+    auto *copy = made(s);
+    copy->isContinue = s.isContinue;
+    return copy;
+  }
   ast::Stmt *operator()(const ast::WhileStmt &s) {
     auto *copy = made(s);
     copy->condition = r.expr(s.condition);

@@ -57,12 +57,15 @@ void Checker::checkFn(const ast::FnDecl *decl) {
   bindGenerics(decl->generics, fn->generics);
   block = &fn->body;
   scope.push();
+  bool hasDefault = false;
   for (const ast::Param &param : decl->params) {
     if (param.mode != ast::ParamMode::Value && param.type)
       report(param.range, diag::mode_in_function, param.name.name);
-    if (param.init)
-      report(param.init->range, diag::initial_value_of_argument, param.name.name);
+    if (hasDefault && !param.init)
+      report(param.range, diag::default_not_last, param.name.name);
+    hasDefault |= param.init != nullptr;
     const Type type = param.type ? valueTypeRef(*param.type) : errorType();
+    fn->defaults.push_back(param.init ? defaultValue(param, type) : nullptr);
     if (!type->isValue() && type->kind != TypeKind::Error)
       report(param.range, diag::type_mismatch, "a value", typeText(type));
     fn->params.push_back(declareLocal(param.name, type, /*isMutable=*/false)->var);
@@ -76,6 +79,17 @@ void Checker::checkFn(const ast::FnDecl *decl) {
       report(symbol.range, diag::unused_parameter, symbol.name);
   });
   scope.pop([](const Symbol &) {});
+}
+
+// What stands for an argument that a caller leaves out.
+TExpr *Checker::defaultValue(const ast::Param &param, Type type) {
+  TExpr *result = convert(value(param.init), type, param.init->range);
+  const TExpr *scalar = result->kind == TExprKind::Splat ? result->operands[0] : result;
+  if (result->type->kind != TypeKind::Error && scalar->kind != TExprKind::Const) {
+    report(param.init->range, diag::default_not_constant);
+    return error(param.init->range);
+  }
+  return result;
 }
 
 void Checker::fnBody(const ast::BlockStmt *body) {

@@ -46,8 +46,12 @@ void Checker::leaveScope() {
 }
 
 void Checker::statements(llvm::ArrayRef<ast::Stmt *> list) {
-  for (const ast::Stmt *s : list)
+  for (auto [i, s] : llvm::enumerate(list)) {
+    // What leaves a loop decides about everything behind it.
+    if (leavesLoop(s))
+      return leavingStatement(s, list.drop_front(i + 1));
     statement(s);
+  }
 }
 
 void Checker::statement(const ast::Stmt *s) {
@@ -66,6 +70,8 @@ void Checker::statement(const ast::Stmt *s) {
     return whileStmt(llvm::cast<ast::WhileStmt>(s));
   case ast::NodeKind::IfStmt:
     return ifStmt(llvm::cast<ast::IfStmt>(s));
+  case ast::NodeKind::BreakStmt:
+    return breakStmt(llvm::cast<ast::BreakStmt>(s));
   case ast::NodeKind::ReturnStmt:
     return returnStmt(llvm::cast<ast::ReturnStmt>(s));
   case ast::NodeKind::YieldStmt:
@@ -233,6 +239,17 @@ void Checker::storeStmt(const ast::AssignStmt *s) {
       return;
     }
     return storeTo(s, slice(base, index->indices, index->range));
+  }
+  // `x = 1;` of a name that is not there yet.
+  if (const auto *name = llvm::dyn_cast<ast::NameExpr>(s->target);
+      name && !lookup(name->name) && !s->isCompound) {
+    const SourceLoc begin = s->range.begin;
+    report(name->range, diag::unknown_name, name->name)
+        .note(name->range, diag::note_dtile_form,
+              "a name is made by `let x = …`, or by `var x = …` where it changes")
+        .fix({begin, begin}, "let ");
+    (void)expr(s->value);
+    return;
   }
   storeTo(s, expr(s->target));
 }
@@ -404,90 +421,6 @@ void Checker::yieldStmt(const ast::YieldStmt *s) {
 
 // ---- Control ----
 
-Checker::Iteration Checker::iteration(const ast::IterDim &dim) {
-  Iteration result;
-  result.type = types.scalar(DType::I64);
-  if (!dim.domain) {
-    result.type = errorType();
-    return result;
-  }
-  const auto *bounds = llvm::dyn_cast<ast::RangeExpr>(dim.domain);
-  if (bounds && bounds->hi) {
-    result.lo = bounds->lo ? position(bounds->lo) : intConst(0, bounds->range);
-    result.hi = position(bounds->hi);
-  } else {
-    TExpr *domain = toValue(expr(dim.domain));
-    if (domain->type->kind == TypeKind::Range) {
-      result.lo = rangeMember(domain, RangeMemberKind::Lo, dim.domain->range);
-      result.hi = rangeMember(domain, RangeMemberKind::Hi, dim.domain->range);
-    } else if (domain->type->kind == TypeKind::Scalar && isInteger(domain->type->dtype)) {
-      result.lo = intConst(0, dim.domain->range);
-      result.hi = cast(domain, DType::I64, domain->range);
-    } else {
-      if (domain->type->kind != TypeKind::Error)
-        report(dim.domain->range, diag::type_mismatch, "an integer or a range",
-               typeText(domain->type));
-      result.lo = result.hi = error(dim.domain->range);
-    }
-  }
-  if (dim.step) {
-    std::optional<int64_t> step = constInt(dim.step, "the size of a block");
-    if (step && *step <= 0) {
-      report(dim.step->range, diag::step_not_positive, *step);
-      step.reset();
-    } else if (step && *step > kMaxTileElements) {
-      report(dim.step->range, diag::tile_too_large, "[" + std::to_string(*step) + "]",
-             kMaxTileElements);
-      step.reset();
-    }
-    result.blockLength = step.value_or(0);
-    result.type = step ? types.range(*step) : errorType();
-  }
-  if (result.lo->type->kind == TypeKind::Error || result.hi->type->kind == TypeKind::Error)
-    result.lo = nullptr;
-  return result;
-}
-
-void Checker::forStmt(const ast::ForStmt *s) {
-  const Iteration bounds = iteration(s->dim);
-  TBlock body;
-  Variable *variable = nullptr;
-  {
-    Restore<TBlock *> sink(block, &body);
-    scope.push();
-    Symbol *symbol = declareLocal(s->dim.name, bounds.type, /*isMutable=*/false);
-    symbol->used = true;
-    variable = symbol->var;
-    if (s->body)
-      statements(s->body->statements);
-    leaveScope();
-  }
-  if (!bounds.lo || bounds.type->kind == TypeKind::Error)
-    return;
-  if (TStmt *loop = emit(TStmtKind::For, s->range)) {
-    loop->vars.push_back(variable);
-    loop->lo = bounds.lo;
-    loop->hi = bounds.hi;
-    loop->blockLength = bounds.blockLength;
-    loop->step = intConst(bounds.blockLength ? bounds.blockLength : 1, s->dim.name.range);
-    loop->body = std::move(body);
-  }
-}
-
-void Checker::whileStmt(const ast::WhileStmt *s) {
-  TExpr *again = condition(s->condition);
-  TBlock body;
-  {
-    nested(s->body, body);
-  }
-  if (again->type->kind == TypeKind::Error)
-    return;
-  if (TStmt *loop = emit(TStmtKind::While, s->range)) {
-    loop->condition = again;
-    loop->body = std::move(body);
-  }
-}
-
 void Checker::ifStmt(const ast::IfStmt *s) {
   TExpr *chooser = condition(s->condition);
   TBlock then;
@@ -511,7 +444,10 @@ void Checker::ifStmt(const ast::IfStmt *s) {
 void Checker::returnStmt(const ast::ReturnStmt *s) {
   for (const ast::Expr *e : s->values)
     (void)expr(e);
-  report(s->range, fn ? diag::return_in_loop : diag::return_in_kernel);
+  auto message = report(s->range, fn ? diag::return_in_loop : diag::return_in_kernel);
+  if (!fn)
+    message.note(s->range, diag::note_dtile_form,
+                 "`if` chooses what a body does, and `break` leaves a loop");
 }
 
 } // namespace dtile::sema

@@ -249,6 +249,8 @@ struct FnInstance {
   const ast::FnDecl *decl = nullptr;
   std::vector<GenericValue> generics;
   std::vector<Variable *> params;
+  /// Constants for arguments that callers leave out; null where they may not.
+  std::vector<TExpr *> defaults;
   std::vector<Type> results;
   TBlock body;
   /// Functions that the body calls, each once.

@@ -8,7 +8,7 @@ endif
 syntax case match
 
 syntax keyword dtileDeclaration const fn import kernel let overlap plan role var
-syntax keyword dtileControl after await else ensures expect for if over return when while yield
+syntax keyword dtileControl after await break continue else ensures expect for if over return when while yield
 syntax keyword dtileBoolean false true
 
 " Context words, where they are no names.

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// habits.def as tables. They are looked up once a mistake, so lists serve.
+#include "frontend/base/habits.h"
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringSwitch.h"
+
+namespace dtile::habits {
+
+namespace {
+
+constexpr FormInfo kForms[] = {
+#define FORM(ID, SHOWN, ADVICE) {SHOWN, ADVICE},
+#include "frontend/base/habits.def"
+};
+
+constexpr Word kNames[] = {
+#define NAME(WORD, ADVICE, REPLACEMENT) {WORD, ADVICE, REPLACEMENT},
+#include "frontend/base/habits.def"
+};
+
+constexpr Word kMembers[] = {
+#define MEMBER(WORD, ADVICE) {WORD, ADVICE, ""},
+#include "frontend/base/habits.def"
+};
+
+constexpr Word kStarters[] = {
+#define STARTER(WORD, ADVICE) {WORD, ADVICE, ""},
+#include "frontend/base/habits.def"
+};
+
+const Word *rowOf(llvm::ArrayRef<Word> rows, llvm::StringRef word) {
+  for (const Word &row : rows)
+    if (row.word == word)
+      return &row;
+  return nullptr;
+}
+
+} // namespace
+
+const FormInfo &info(Form form) { return kForms[size_t(form)]; }
+
+const Word *findName(llvm::StringRef word) { return rowOf(kNames, word); }
+const Word *findMember(llvm::StringRef word) { return rowOf(kMembers, word); }
+const Word *findStarter(llvm::StringRef word) { return rowOf(kStarters, word); }
+
+llvm::StringRef elementType(llvm::StringRef word) {
+  return llvm::StringSwitch<llvm::StringRef>(word)
+#define TYPE(WORD, DTYPE) .Case(WORD, DTYPE)
+#include "frontend/base/habits.def"
+      .Default("");
+}
+
+bool isModule(llvm::StringRef word) {
+  return llvm::StringSwitch<bool>(word)
+#define MODULE(WORD) .Case(WORD, true)
+#include "frontend/base/habits.def"
+      .Default(false);
+}
+
+} // namespace dtile::habits

@@ -1,0 +1,582 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Operators, words and numbers of other languages; statements are in foreign_statements.cpp.
+#include "frontend/parse/foreign_forms.h"
+
+#include "frontend/base/dtype.h"
+
+#include "grammar/DtileLexer.h"
+
+namespace dtile::parse {
+
+using L = grammar::DtileLexer;
+using habits::Form;
+
+ForeignForms::ForeignForms(const LexedFile &lexed, llvm::StringRef text, uint32_t start,
+                           Diagnostics &diagnostics, const Limits &limits)
+    : lexed_(lexed), in_(lexed.visible), text_(text), start_(start), diagnostics_(diagnostics),
+      limits_(limits) {}
+
+std::vector<SourceToken> ForeignForms::run() {
+  out_.reserve(in_.size() + 8);
+  while (i_ < in_.size()) {
+    while (!braces_.empty() && i_ > braces_.back().last) {
+      emit(L::RIGHT_BRACE, at(i_).begin, at(i_).begin);
+      braces_.pop_back();
+    }
+    if (!braces_.empty() && i_ == braces_.back().first && !braces_.back().isOpen) {
+      emit(L::LEFT_BRACE, at(i_).begin, at(i_).begin);
+      braces_.back().isOpen = true;
+    }
+    const bool changed = reported_ < limits_.maxErrors &&
+                         (tryStatements() || tryOperators() || tryPlainWords() || tryNumbers());
+    if (!changed)
+      copy();
+  }
+  for (auto [index, token] : llvm::enumerate(out_))
+    token.index = uint32_t(index);
+  return std::move(out_);
+}
+
+// ---- The tokens around ----
+
+bool ForeignForms::isWord(size_t i, llvm::StringRef word) const {
+  return type(i) == L::NAME && textOf(i) == word;
+}
+
+bool ForeignForms::isOnSameLine(size_t i, size_t j) const {
+  return !text_.slice(at(i).end, at(j).begin).contains('\n');
+}
+
+// The type of the last token but `back` that was put out.
+size_t ForeignForms::before(size_t back) const {
+  return back < out_.size() ? out_[out_.size() - 1 - back].type : size_t(L::SEMICOLON);
+}
+
+bool ForeignForms::startsStatement() const {
+  const size_t last = before();
+  const bool isBlock = open_.empty() || open_.back() == Open::Brace;
+  return isBlock && (last == L::SEMICOLON || last == L::LEFT_BRACE || last == L::RIGHT_BRACE);
+}
+
+bool ForeignForms::endsOperand() const {
+  switch (before()) {
+  case L::NAME:
+  case L::INTEGER:
+  case L::FLOAT:
+  case L::STRING:
+  case L::TRUE:
+  case L::FALSE:
+  case L::RIGHT_PAREN:
+  case L::RIGHT_BRACKET:
+    return !out_.empty();
+  default:
+    return false;
+  }
+}
+
+bool ForeignForms::startsOperand(size_t i) const {
+  switch (type(i)) {
+  case L::NAME:
+  case L::INTEGER:
+  case L::FLOAT:
+  case L::TRUE:
+  case L::FALSE:
+  case L::LEFT_PAREN:
+  case L::MINUS:
+  case L::NOT:
+  case L::TILDE:
+    return true;
+  default:
+    return false;
+  }
+}
+
+bool ForeignForms::isElementType(size_t i) const {
+  return type(i) == L::NAME &&
+         (dtypeFromName(textOf(i)) || !habits::elementType(textOf(i)).empty());
+}
+
+bool ForeignForms::isAssignment(size_t i) const {
+  return type(i) >= L::ASSIGN && type(i) <= L::SHIFT_RIGHT_ASSIGN;
+}
+
+size_t ForeignForms::closerOf(size_t i) const {
+  size_t depth = 0;
+  for (; i < in_.size(); ++i) {
+    if (type(i) == L::LEFT_PAREN || type(i) == L::LEFT_BRACKET || type(i) == L::LEFT_BRACE)
+      ++depth;
+    else if ((type(i) == L::RIGHT_PAREN || type(i) == L::RIGHT_BRACKET ||
+              type(i) == L::RIGHT_BRACE) &&
+             --depth == 0)
+      return i;
+  }
+  return in_.size() - 1;
+}
+
+size_t ForeignForms::operandEnd(size_t i) const {
+  while (type(i) == L::MINUS || type(i) == L::NOT || type(i) == L::TILDE)
+    ++i;
+  if (type(i) == L::LEFT_PAREN)
+    i = closerOf(i);
+  ++i;
+  while (true) {
+    if (type(i) == L::LEFT_PAREN || type(i) == L::LEFT_BRACKET)
+      i = closerOf(i) + 1;
+    else if (type(i) == L::DOT && type(i + 1) == L::NAME)
+      i += 2;
+    else
+      return std::min(i, in_.size() - 1);
+  }
+}
+
+uint32_t ForeignForms::operandBegin() const {
+  size_t depth = 0;
+  size_t k = out_.size();
+  while (k-- > 0) {
+    const size_t one = out_[k].type;
+    if (one == L::RIGHT_PAREN || one == L::RIGHT_BRACKET) {
+      ++depth;
+      continue;
+    }
+    const bool opens = one == L::LEFT_PAREN || one == L::LEFT_BRACKET;
+    if (opens && depth > 0)
+      --depth;
+    if (depth > 0)
+      continue;
+    const size_t previous = k == 0 ? size_t(L::SEMICOLON) : out_[k - 1].type;
+    const bool goesOn =
+        opens ? previous == L::NAME || previous == L::RIGHT_PAREN || previous == L::RIGHT_BRACKET
+              : previous == L::DOT;
+    if (!goesOn)
+      return out_[k].begin;
+    if (!opens)
+      --k;
+  }
+  return out_.empty() ? 0 : out_.front().begin;
+}
+
+size_t ForeignForms::expressionEnd(size_t i) const {
+  for (; i + 1 < in_.size(); ++i) {
+    switch (type(i)) {
+    case L::LEFT_PAREN:
+    case L::LEFT_BRACKET:
+    case L::LEFT_BRACE:
+      i = closerOf(i);
+      break;
+    case L::SEMICOLON:
+    case L::COMMA:
+    case L::RIGHT_PAREN:
+    case L::RIGHT_BRACKET:
+    case L::RIGHT_BRACE:
+      return i;
+    default:
+      break;
+    }
+  }
+  return in_.size() - 1;
+}
+
+uint32_t ForeignForms::expressionBegin() const {
+  size_t depth = 0;
+  for (size_t k = out_.size(); k-- > 0;) {
+    const size_t one = out_[k].type;
+    const bool closes = one == L::RIGHT_PAREN || one == L::RIGHT_BRACKET;
+    const bool opens = one == L::LEFT_PAREN || one == L::LEFT_BRACKET;
+    const bool isEnd = one == L::SEMICOLON || one == L::LEFT_BRACE || one == L::RIGHT_BRACE ||
+                       one == L::COMMA || one == L::RETURN ||
+                       (one >= L::ASSIGN && one <= L::SHIFT_RIGHT_ASSIGN);
+    if (depth == 0 && (isEnd || opens))
+      return k + 1 < out_.size() ? out_[k + 1].begin : out_[k].end;
+    depth = depth + (closes ? 1 : 0) - (opens ? 1 : 0);
+  }
+  return 0;
+}
+
+// `name` changes in what is left of the block around `from`.
+bool ForeignForms::isAssignedLater(size_t name, size_t from) const {
+  size_t depth = 0;
+  for (size_t i = from; i + 1 < in_.size(); ++i) {
+    if (type(i) == L::LEFT_BRACE)
+      ++depth;
+    else if (type(i) == L::RIGHT_BRACE && depth-- == 0)
+      return false;
+    const bool isSame = type(i) == L::NAME && textOf(i) == textOf(name);
+    const bool steps = (type(i + 1) == L::PLUS && type(i + 2) == L::PLUS) ||
+                       (type(i + 1) == L::MINUS && type(i + 2) == L::MINUS);
+    if (isSame && (isAssignment(i + 1) || steps))
+      return true;
+  }
+  return false;
+}
+
+bool ForeignForms::declares(llvm::StringRef function) const {
+  for (size_t i = 0; i + 1 < in_.size(); ++i)
+    if (type(i) == L::FN && isWord(i + 1, function))
+      return true;
+  return false;
+}
+
+// ---- Changes ----
+
+SourceRange ForeignForms::range(uint32_t begin, uint32_t end) const {
+  return {{start_ + begin}, {start_ + end}};
+}
+
+SourceRange ForeignForms::rangeOf(size_t first, size_t last) const {
+  return range(at(first).begin, at(last).end);
+}
+
+DiagBuilder *ForeignForms::report(SourceRange place, Form form, llvm::StringRef shown) {
+  ++reported_;
+  const habits::FormInfo &row = habits::info(form);
+  if (shown.empty())
+    shown = row.shown;
+  message_.emplace(diagnostics_.report(place, diag::foreign_form, shown, row.advice));
+  return &*message_;
+}
+
+void ForeignForms::reportWord(size_t i, const habits::Word &word) {
+  ++reported_;
+  diagnostics_.report(rangeOf(i, i), diag::foreign_form, word.word, word.advice);
+}
+
+void ForeignForms::emit(size_t type, uint32_t begin, uint32_t end) {
+  out_.emplace_back(type, begin, end, at(i_).lexedIndex);
+  out_.back().followsLexicalError = isEcho_;
+  isEcho_ = false;
+  track(type);
+}
+
+void ForeignForms::copy() {
+  out_.push_back(in_[i_]);
+  out_.back().followsLexicalError |= isEcho_;
+  isEcho_ = false;
+  track(in_[i_].type);
+  ++i_;
+}
+
+// What is left out may leave an echo at the token behind it.
+void ForeignForms::skipTo(size_t i) {
+  i_ = std::min(i, in_.size() - 1);
+  isEcho_ = true;
+}
+
+// Keeps the open brackets of what was put out.
+void ForeignForms::track(size_t type) {
+  const auto close = [&](auto isOpener) {
+    for (size_t k = open_.size(); k-- > 0;)
+      if (isOpener(open_[k]))
+        return open_.resize(k);
+  };
+  switch (type) {
+  case L::LEFT_PAREN: {
+    const bool isNamed = before(1) == L::NAME || before(1) == L::GREATER;
+    return open_.push_back(isHeader_ && isNamed && open_.empty() ? Open::Parameters : Open::Paren);
+  }
+  case L::LEFT_BRACKET:
+    return open_.push_back(Open::Bracket);
+  case L::LEFT_BRACE:
+    isHeader_ = false;
+    return open_.push_back(before(1) == L::WITH ? Open::Joins : Open::Brace);
+  case L::QUESTION:
+    return open_.push_back(Open::Question);
+  case L::COLON:
+    if (innermost() == Open::Question && !open_.empty())
+      open_.pop_back();
+    return;
+  case L::RIGHT_PAREN:
+    return close([](Open one) { return one == Open::Paren || one == Open::Parameters; });
+  case L::RIGHT_BRACKET:
+    return close([](Open one) { return one == Open::Bracket; });
+  case L::RIGHT_BRACE:
+    return close([](Open one) { return one == Open::Brace || one == Open::Joins; });
+  case L::SEMICOLON:
+    while (!open_.empty() && open_.back() != Open::Brace && open_.back() != Open::Joins)
+      open_.pop_back();
+    isHeader_ = false;
+    return;
+  case L::KERNEL:
+  case L::FN:
+  case L::PLAN:
+    open_.clear();
+    isHeader_ = true;
+    return;
+  default:
+    return;
+  }
+}
+
+// ---- Operators ----
+
+bool ForeignForms::tryOperators() { return tryPairs() || tryAround() || tryColons(); }
+
+// Two tokens side by side that make one operator elsewhere.
+bool ForeignForms::tryPairs() {
+  const size_t first = type(i_);
+  if (!touches(i_))
+    return false;
+  const size_t second = type(i_ + 1);
+  const SourceRange both = rangeOf(i_, i_ + 1);
+  if (first == L::STAR && second == L::STAR && endsOperand() && startsOperand(i_ + 2)) {
+    const uint32_t begin = operandBegin();
+    const uint32_t end = at(operandEnd(i_ + 2) - 1).end;
+    const llvm::StringRef base = text_.slice(begin, out_.back().end);
+    report(both, Form::Power)
+        ->fix(range(begin, end),
+              ("pow(" + base + ", " + text_.slice(at(i_ + 2).begin, end) + ")").str());
+    ++i_;
+    copy();
+    return true;
+  }
+  const bool isIncrement = first == L::PLUS && second == L::PLUS;
+  if (isIncrement || (first == L::MINUS && second == L::MINUS)) {
+    const Form form = isIncrement ? Form::Increment : Form::Decrement;
+    const size_t op = isIncrement ? L::PLUS_ASSIGN : L::MINUS_ASSIGN;
+    const llvm::StringRef text = isIncrement ? " += 1" : " -= 1";
+    if (endsOperand() && (type(i_ + 2) == L::SEMICOLON || type(i_ + 2) == L::RIGHT_PAREN)) {
+      report(both, form)->fix(both, text);
+      emit(op, at(i_).begin, at(i_ + 1).end);
+      invent(L::INTEGER);
+      i_ += 2;
+      return true;
+    }
+    if (startsStatement() && type(i_ + 2) == L::NAME && type(i_ + 3) == L::SEMICOLON) {
+      report(both, form)->fix(rangeOf(i_, i_ + 2), (textOf(i_ + 2) + text).str());
+      i_ += 2;
+      copy();
+      emit(op, at(i_).begin, at(i_).begin);
+      invent(L::INTEGER);
+      return true;
+    }
+    return false;
+  }
+  if ((first == L::EQUAL || first == L::NOT_EQUAL) && second == L::ASSIGN) {
+    report(both, Form::StrictEqual)->fix(rangeOf(i_ + 1, i_ + 1), "");
+    copy();
+    ++i_;
+    return true;
+  }
+  if (first == L::DOT_DOT && second == L::ASSIGN && startsOperand(i_ + 2)) {
+    const SourceRange sign = rangeOf(i_ + 1, i_ + 1);
+    const uint32_t end = at(operandEnd(i_ + 2) - 1).end;
+    report(both, Form::InclusiveRange)->fix(sign, "").fix(range(end, end), " + 1");
+    copy();
+    ++i_;
+    return true;
+  }
+  if (first == L::DOT_DOT && second == L::DOT) {
+    report(both, Form::Ellipsis);
+    emit(L::COLON, at(i_).begin, at(i_ + 1).end);
+    i_ += 2;
+    return true;
+  }
+  return false;
+}
+
+// Words and signs between or before operands.
+bool ForeignForms::tryAround() {
+  const SourceRange here = rangeOf(i_, i_);
+  if (endsOperand()) {
+    const bool isAnd = isWord(i_, "and");
+    if ((isAnd || isWord(i_, "or")) && (startsOperand(i_ + 1) || isWord(i_ + 1, "not"))) {
+      report(here, isAnd ? Form::And : Form::Or)->fix(here, isAnd ? "&&" : "||");
+      emit(isAnd ? L::AND_AND : L::OR_OR, at(i_).begin, at(i_).end);
+      ++i_;
+      return true;
+    }
+    if (isWord(i_, "is") && startsOperand(i_ + 1)) {
+      const bool isNot = isWord(i_ + 1, "not");
+      const SourceRange words = rangeOf(i_, i_ + (isNot ? 1 : 0));
+      report(words, Form::Is)->fix(words, isNot ? "!=" : "==");
+      emit(isNot ? L::NOT_EQUAL : L::EQUAL, at(i_).begin, at(i_).end);
+      i_ += isNot ? 2 : 1;
+      return true;
+    }
+    const bool isMember = type(i_) == L::ARROW && type(i_ + 1) == L::NAME && touches(i_) &&
+                          out_.back().end == at(i_).begin && innermost() != Open::Joins &&
+                          !isHeader_;
+    if (isMember) {
+      report(here, Form::ArrowMember)->fix(here, ".");
+      emit(L::DOT, at(i_).begin, at(i_).end);
+      ++i_;
+      return true;
+    }
+    return tryConversions();
+  }
+  const bool isNot = isWord(i_, "not") && startsOperand(i_ + 1) &&
+                     (type(i_ + 1) != L::LEFT_PAREN || !declares("not")) && before() != L::FN &&
+                     before() != L::DOT;
+  if (isNot) {
+    report(here, Form::Not)->fix(range(at(i_).begin, at(i_ + 1).begin), "!");
+    emit(L::NOT, at(i_).begin, at(i_).end);
+    ++i_;
+    return true;
+  }
+  const bool isAddress = type(i_) == L::AMPERSAND;
+  const bool isPointer = isAddress || (type(i_) == L::STAR && !(type(i_ + 1) == L::STAR));
+  if (isPointer && type(i_ + 1) == L::NAME && before() != L::STAR && before() != L::AMPERSAND) {
+    report(here, isAddress ? Form::Address : Form::Pointer);
+    ++i_;
+    return true;
+  }
+  return tryConversions();
+}
+
+bool ForeignForms::tryConversions() {
+  // `x as f32`
+  const bool isAs = type(i_) == L::AS && endsOperand() && isElementType(i_ + 1) &&
+                    innermost() != Open::Joins && !isHeader_ && !open_.empty();
+  if (isAs) {
+    const uint32_t begin = operandBegin();
+    const llvm::StringRef known = habits::elementType(textOf(i_ + 1));
+    const std::string dtype = known.empty() ? textOf(i_ + 1).str() : known.str();
+    const llvm::StringRef operand = text_.slice(begin, out_.back().end);
+    report(rangeOf(i_, i_ + 1), Form::AsCast)
+        ->fix(range(begin, at(i_ + 1).end), ("cast<" + dtype + ">(" + operand + ")").str());
+    skipTo(i_ + 2);
+    return true;
+  }
+  // `(float) x`
+  const bool isCast = type(i_) == L::LEFT_PAREN && isElementType(i_ + 1) &&
+                      type(i_ + 2) == L::RIGHT_PAREN && startsOperand(i_ + 3) &&
+                      type(i_ + 3) != L::MINUS && !endsOperand() && before() != L::FN &&
+                      before() != L::GREATER;
+  if (!isCast)
+    return false;
+  const llvm::StringRef known = habits::elementType(textOf(i_ + 1));
+  const std::string dtype = known.empty() ? textOf(i_ + 1).str() : known.str();
+  const uint32_t end = at(operandEnd(i_ + 3) - 1).end;
+  report(rangeOf(i_, i_ + 2), Form::Cast)
+      ->fix(range(at(i_).begin, end),
+            ("cast<" + dtype + ">(" + text_.slice(at(i_ + 3).begin, end) + ")").str());
+  i_ += 3;
+  return true;
+}
+
+// The statement in progress is the head of an `if` or of a loop.
+bool ForeignForms::headsBlock() const {
+  if (!open_.empty() && open_.back() != Open::Brace)
+    return false;
+  for (size_t k = out_.size(); k-- > 0;) {
+    const size_t one = out_[k].type;
+    if (one == L::IF || one == L::ELSE || one == L::FOR || one == L::WHILE)
+      return true;
+    if (one == L::SEMICOLON || one == L::LEFT_BRACE || one == L::RIGHT_BRACE)
+      return false;
+  }
+  return false;
+}
+
+// `x[0:4]`, `x := 1`
+bool ForeignForms::tryColons() {
+  if (type(i_) != L::COLON)
+    return false;
+  const SourceRange here = rangeOf(i_, i_);
+  if (innermost() == Open::Bracket && !open_.empty()) {
+    const bool isWhole = (before() == L::LEFT_BRACKET || before() == L::COMMA) &&
+                         (type(i_ + 1) == L::COMMA || type(i_ + 1) == L::RIGHT_BRACKET);
+    if (isWhole)
+      return false;
+    const bool isStep = before() == L::DOT_DOT || before(1) == L::DOT_DOT;
+    report(here, Form::Slice)->fix(here, isStep ? " by " : "..");
+    emit(isStep ? L::BY : L::DOT_DOT, at(i_).begin, at(i_).end);
+    ++i_;
+    return true;
+  }
+  if ((endsOperand() || before() == L::ELSE) && headsBlock()) {
+    report(here, Form::Colon);
+    ++i_;
+    braceStatement(i_);
+    return true;
+  }
+  const bool isWalrus = type(i_ + 1) == L::ASSIGN && touches(i_) && before() == L::NAME;
+  if (!isWalrus)
+    return false;
+  const bool isDeclared = before(1) == L::LET || before(1) == L::VAR;
+  const bool isFirst =
+      before(1) == L::SEMICOLON || before(1) == L::LEFT_BRACE || before(1) == L::RIGHT_BRACE;
+  DiagBuilder *message = report(rangeOf(i_, i_ + 1), Form::Walrus);
+  message->fix(rangeOf(i_, i_ + 1), "=");
+  if (!isDeclared && isFirst) {
+    SourceToken &name = out_.back();
+    message->fix(range(name.begin, name.begin), "let ");
+    out_.insert(out_.end() - 1, SourceToken(L::LET, name.begin, name.begin, name.lexedIndex));
+  }
+  ++i_;
+  return true;
+}
+
+// ---- Words and numbers ----
+
+bool ForeignForms::tryPlainWords() {
+  // `elif c {`
+  const bool isElseIf = before() == L::RIGHT_BRACE && startsOperand(i_ + 1) &&
+                        (isWord(i_, "elif") || isWord(i_, "elsif") || isWord(i_, "elseif")) &&
+                        type(i_ + 1) != L::LEFT_PAREN;
+  if (isElseIf || (before() == L::RIGHT_BRACE && isWord(i_, "elif"))) {
+    report(rangeOf(i_, i_), Form::ElseIf)->fix(rangeOf(i_, i_), "else if");
+    emit(L::ELSE, at(i_).begin, at(i_).end);
+    emit(L::IF, at(i_).end, at(i_).end);
+    ++i_;
+    return true;
+  }
+  // `lambda a: a + 1`
+  if (isWord(i_, "lambda") && !endsOperand() &&
+      (type(i_ + 1) == L::NAME || type(i_ + 1) == L::COLON)) {
+    report(rangeOf(i_, i_), Form::Lambda);
+    invent(L::INTEGER);
+    size_t end = i_;
+    while (type(end) != L::COLON && end + 1 < in_.size() && type(end) != L::SEMICOLON)
+      ++end;
+    skipTo(expressionEnd(end));
+    return true;
+  }
+  return tryConditional();
+}
+
+// `a if c else b`
+bool ForeignForms::tryConditional() {
+  if (type(i_) != L::IF || !endsOperand() || i_ == 0 || !isOnSameLine(i_ - 1, i_))
+    return false;
+  size_t otherwise = i_ + 1;
+  while (type(otherwise) != L::ELSE && expressionEnd(otherwise) != otherwise)
+    ++otherwise;
+  if (type(otherwise) != L::ELSE)
+    return false;
+  const size_t end = expressionEnd(otherwise);
+  const uint32_t begin = expressionBegin();
+  const auto slice = [&](size_t first, size_t last) {
+    return text_.slice(at(first).begin, at(last).end);
+  };
+  const std::string meant =
+      (slice(i_ + 1, otherwise - 1) + " ? " + text_.slice(begin, out_.back().end) + " : " +
+       slice(otherwise + 1, end - 1))
+          .str();
+  report(rangeOf(i_, otherwise), Form::Conditional)->fix(range(begin, at(end - 1).end), meant);
+  skipTo(end);
+  return true;
+}
+
+// `.5`, `1.`, `2.f`
+bool ForeignForms::tryNumbers() {
+  if (type(i_) == L::DOT && type(i_ + 1) == L::INTEGER && touches(i_) && !endsOperand()) {
+    report(rangeOf(i_, i_ + 1), Form::FloatPoint, text_.slice(at(i_).begin, at(i_ + 1).end))
+        ->fix(range(at(i_).begin, at(i_).begin), "0");
+    emit(L::FLOAT, at(i_).begin, at(i_ + 1).end);
+    i_ += 2;
+    return true;
+  }
+  if (type(i_) != L::INTEGER || type(i_ + 1) != L::DOT || !touches(i_))
+    return false;
+  const bool hasSuffix = type(i_ + 2) == L::NAME && touches(i_ + 1);
+  if (hasSuffix && textOf(i_ + 2) != "f" && textOf(i_ + 2) != "F")
+    return false;
+  const size_t last = i_ + (hasSuffix ? 2 : 1);
+  report(rangeOf(i_, last), Form::FloatPoint, text_.slice(at(i_).begin, at(last).end))
+      ->fix(rangeOf(i_ + 1, last), ".0");
+  emit(L::FLOAT, at(i_).begin, at(i_ + 1).end);
+  i_ = last + 1;
+  return true;
+}
+
+} // namespace dtile::parse

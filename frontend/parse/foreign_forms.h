@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Private to frontend/parse: syntax of other languages, found in the tokens before they are
+// parsed. Each form is one that no dtile program has. It is reported once, with dtile's own form,
+// and the tokens are changed to that form, so that the parser goes on without echoes.
+#pragma once
+
+#include "frontend/base/habits.h"
+#include "frontend/parse/lex_file.h"
+
+namespace dtile::parse {
+
+/// Walks over the tokens of a file and copies them, in dtile's form.
+class ForeignForms {
+public:
+  ForeignForms(const LexedFile &lexed, llvm::StringRef text, uint32_t start,
+               Diagnostics &diagnostics, const Limits &limits);
+
+  /// The tokens for the parser, or those given where nothing is foreign.
+  [[nodiscard]] std::vector<SourceToken> run();
+
+private:
+  enum class Open : uint8_t { Paren, Parameters, Bracket, Brace, Joins, Question };
+
+  // ---- The tokens around ----
+  size_t type(size_t i) const { return at(i).type; }
+  const SourceToken &at(size_t i) const { return in_[std::min(i, in_.size() - 1)]; }
+  llvm::StringRef textOf(size_t i) const { return text_.slice(at(i).begin, at(i).end); }
+  bool isWord(size_t i, llvm::StringRef word) const;
+  bool touches(size_t i) const { return at(i).end == at(i + 1).begin; }
+  bool isOnSameLine(size_t i, size_t j) const;
+  size_t before(size_t back = 0) const;
+  Open innermost() const { return open_.empty() ? Open::Brace : open_.back(); }
+  bool startsStatement() const;
+  bool endsOperand() const;
+  bool startsOperand(size_t i) const;
+  bool isElementType(size_t i) const;
+  bool isAssignment(size_t i) const;
+  /// The first input token of the operand that the output ends with, as an offset of the text.
+  uint32_t operandBegin() const;
+  /// The token past the operand that starts at `i`.
+  size_t operandEnd(size_t i) const;
+  size_t closerOf(size_t i) const;
+  /// The token at which the expression in progress ends: `;`, `,` or a closing bracket.
+  size_t expressionEnd(size_t i) const;
+  uint32_t expressionBegin() const;
+  bool isAssignedLater(size_t name, size_t from) const;
+  bool declares(llvm::StringRef function) const;
+
+  // ---- Changes ----
+  SourceRange range(uint32_t begin, uint32_t end) const;
+  SourceRange rangeOf(size_t first, size_t last) const;
+  DiagBuilder *report(SourceRange place, habits::Form form, llvm::StringRef shown = {});
+  void reportWord(size_t i, const habits::Word &word);
+  void copy();
+  void emit(size_t type, uint32_t begin, uint32_t end);
+  void invent(size_t type) { emit(type, at(i_).begin, at(i_).begin); }
+  void skipTo(size_t i);
+  void track(size_t type);
+
+  // ---- Forms; each says whether it changed something ----
+  bool tryOperators();
+  bool tryPairs();
+  bool tryPlainWords();
+  bool tryAround();
+  bool tryConversions();
+  bool tryColons();
+  bool tryNumbers();
+  bool tryStatements();
+  bool tryTypedVariables();
+  bool tryTopLevel();
+  bool tryBraces();
+  void braceStatement(size_t first);
+  bool tryLoops();
+  bool tryLoopRange();
+  bool tryLoopParentheses();
+  bool tryStarters();
+  bool tryParameters();
+  bool tryFloorDivision();
+  bool tryConditional();
+  void skipStatement(size_t from);
+  bool startsDeclaration(size_t i) const;
+  bool headsBlock() const;
+
+  const LexedFile &lexed_;
+  const std::vector<SourceToken> &in_;
+  llvm::StringRef text_;
+  uint32_t start_;
+  Diagnostics &diagnostics_;
+  const Limits &limits_;
+  std::vector<SourceToken> out_;
+  std::vector<Open> open_;
+  std::optional<DiagBuilder> message_;
+  /// Statements of the input that get braces.
+  struct Braced {
+    size_t first;
+    size_t last;
+    bool isOpen = false;
+  };
+  llvm::SmallVector<Braced, 2> braces_;
+  size_t i_ = 0;
+  unsigned reported_ = 0;
+  bool isEcho_ = false;
+  bool isHeader_ = false;
+};
+
+} // namespace dtile::parse

@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Statements, loops and declarations of other languages.
+#include "frontend/parse/foreign_forms.h"
+
+#include "grammar/DtileLexer.h"
+
+namespace dtile::parse {
+
+using L = grammar::DtileLexer;
+using habits::Form;
+
+bool ForeignForms::tryStatements() {
+  if (tryBraces() || tryFloorDivision() || tryLoops() || tryParameters())
+    return true;
+  return startsStatement() && (tryTypedVariables() || tryTopLevel() || tryStarters());
+}
+
+// `float x = 1.0;`, `auto x = …`, `const int x = …`, `let mut x = …`, `x: f32 = …`
+bool ForeignForms::tryTypedVariables() {
+  if (open_.empty())
+    return false;
+  if (type(i_) == L::LET && isWord(i_ + 1, "mut") && type(i_ + 2) == L::NAME) {
+    report(rangeOf(i_, i_ + 1), Form::Mutable)->fix(rangeOf(i_, i_ + 1), "var");
+    emit(L::VAR, at(i_).begin, at(i_ + 1).end);
+    i_ += 2;
+    return true;
+  }
+  size_t name = i_;
+  const bool isConstant = type(name) == L::CONST;
+  name += isConstant || isWord(name, "static") || isWord(name, "constexpr") ? 1 : 0;
+  const bool isTyped = isElementType(name) || isWord(name, "auto") || isWord(name, "val");
+  // `unsigned int x`, `long long x`
+  while ((isElementType(name) || isWord(name, "auto") || isWord(name, "val")) &&
+         type(name + 1) == L::NAME)
+    ++name;
+  const bool isAnnotated = type(i_) == L::NAME && type(i_ + 1) == L::COLON &&
+                           isElementType(i_ + 2) && type(i_ + 3) == L::ASSIGN;
+  if (!isAnnotated && (name == i_ || type(name) != L::NAME || (!isTyped && !isConstant)))
+    return false;
+  const bool isUninitialized = type(name + 1) == L::SEMICOLON;
+  if (!isAnnotated && !isUninitialized && type(name + 1) != L::ASSIGN)
+    return false;
+  const bool changes = isUninitialized || isAssignedLater(name, name + 2);
+  const llvm::StringRef keyword = changes ? "var " : "let ";
+  const SourceRange seen = range(at(i_).begin, at(name).begin);
+  DiagBuilder *message = report(isAnnotated ? rangeOf(i_, i_ + 2) : rangeOf(i_, name - 1),
+                                isUninitialized          ? Form::Uninitialized
+                                : isConstant && !isTyped ? Form::LocalConstant
+                                                         : Form::TypedVariable);
+  message->fix(seen, keyword);
+  emit(changes ? L::VAR : L::LET, at(i_).begin, at(i_).end);
+  i_ = name;
+  copy();
+  if (isAnnotated)
+    i_ += 2;
+  if (isUninitialized) {
+    message->fix(range(at(i_).begin, at(i_).begin), " = 0");
+    emit(L::ASSIGN, at(i_).begin, at(i_).begin);
+    invent(L::INTEGER);
+  }
+  return true;
+}
+
+// Puts braces around the statement that begins at `first`.
+void ForeignForms::braceStatement(size_t first) {
+  const size_t end = expressionEnd(first);
+  if (type(end) == L::SEMICOLON)
+    braces_.push_back({first, end});
+}
+
+// `if (c) x = 1;`
+bool ForeignForms::tryBraces() {
+  if ((type(i_) != L::IF && type(i_) != L::WHILE) || type(i_ + 1) != L::LEFT_PAREN)
+    return false;
+  const size_t body = closerOf(i_ + 1) + 1;
+  const bool isWord = type(body) == L::NAME && type(body + 1) != L::NAME && textOf(body) != "and" &&
+                      textOf(body) != "or" && textOf(body) != "is";
+  const bool starts =
+      isWord || type(body) == L::RETURN || type(body) == L::BREAK || type(body) == L::CONTINUE;
+  const size_t end = expressionEnd(body);
+  if (!starts || type(end) != L::SEMICOLON)
+    return false;
+  const SourceRange before = range(at(body).begin, at(body).begin);
+  const SourceRange behind = range(at(end).end, at(end).end);
+  report(rangeOf(i_, body - 1), Form::NoBraces)->fix(before, "{ ").fix(behind, " }");
+  copy();
+  braceStatement(body);
+  return true;
+}
+
+// ---- Loops ----
+
+bool ForeignForms::tryLoops() {
+  if (before() == L::FOR && type(i_) == L::LEFT_PAREN)
+    return tryLoopParentheses();
+  if (before() == L::IN && before(2) == L::FOR)
+    return tryLoopRange();
+  // `for i in 0:8 {`
+  const bool isLoopColon = type(i_) == L::COLON && before(1) == L::IN && before(3) == L::FOR &&
+                           startsOperand(i_ + 1) && type(operandEnd(i_ + 1)) == L::LEFT_BRACE;
+  // `for i in 0..8..2 {`
+  const bool isStep = type(i_) == L::DOT_DOT && before(1) == L::DOT_DOT && endsOperand();
+  if (isLoopColon || isStep) {
+    report(rangeOf(i_, i_), isStep ? Form::Range : Form::LoopRange, textOf(i_))
+        ->fix(rangeOf(i_, i_), isStep ? " by " : "..");
+    emit(isStep ? L::BY : L::DOT_DOT, at(i_).begin, at(i_).end);
+    ++i_;
+    return true;
+  }
+  return false;
+}
+
+// `range(n)`, `range(lo, hi)`, `tl.range(lo, hi, step)` behind `for i in`.
+bool ForeignForms::tryLoopRange() {
+  size_t word = i_;
+  if (type(word) == L::NAME && habits::isModule(textOf(word)) && type(word + 1) == L::DOT)
+    word += 2;
+  if ((!isWord(word, "range") && !isWord(word, "static_range")) || declares(textOf(word)) ||
+      type(word + 1) != L::LEFT_PAREN)
+    return false;
+  const size_t close = closerOf(word + 1);
+  llvm::SmallVector<std::pair<size_t, size_t>, 3> parts;
+  for (size_t first = word + 2; first < close;) {
+    const size_t end = std::min(expressionEnd(first), close);
+    parts.push_back({first, end});
+    first = end + 1;
+  }
+  if (parts.empty() || parts.size() > 3 || type(close) != L::RIGHT_PAREN)
+    return false;
+  std::string meant = parts.size() == 1 ? "0.." : "";
+  for (auto [k, part] : llvm::enumerate(parts)) {
+    if (part.first >= part.second)
+      return false;
+    meant += k == 0 ? "" : k == 1 ? ".." : " by ";
+    meant += text_.slice(at(part.first).begin, at(part.second - 1).end);
+  }
+  report(rangeOf(i_, close), Form::Range)->fix(rangeOf(i_, close), meant);
+  const uint32_t place = at(i_).begin;
+  if (parts.size() == 1) {
+    emit(L::INTEGER, place, place);
+    emit(L::DOT_DOT, place, place);
+  }
+  for (auto [k, part] : llvm::enumerate(parts)) {
+    i_ = part.first;
+    if (k > 0)
+      emit(k == 1 ? L::DOT_DOT : L::BY, at(i_).begin, at(i_).begin);
+    while (i_ < part.second)
+      copy();
+  }
+  i_ = close + 1;
+  return true;
+}
+
+// `for (int i = 0; i < n; i++) {`, `for (i in 0..n) {`
+bool ForeignForms::tryLoopParentheses() {
+  const size_t close = closerOf(i_);
+  if (type(close) != L::RIGHT_PAREN)
+    return false;
+  if (type(i_ + 1) == L::NAME && type(i_ + 2) == L::IN) {
+    report(rangeOf(i_, i_), Form::ForParentheses)
+        ->fix(rangeOf(i_, i_), "")
+        .fix(rangeOf(close, close), "");
+    ++i_;
+    while (i_ < close)
+      copy();
+    ++i_;
+    return true;
+  }
+  size_t name = i_ + 1;
+  while (type(name) == L::NAME && type(name + 1) == L::NAME)
+    ++name;
+  const size_t first = name + 2;
+  size_t limit = first;
+  while (limit < close && type(limit) != L::SEMICOLON)
+    ++limit;
+  const size_t less = limit + 2;
+  const size_t stop = std::min(expressionEnd(less + 1), close);
+  DiagBuilder *message = report(rangeOf(i_, close), Form::ForLoop);
+  const bool isPlain = type(name) == L::NAME && type(name + 1) == L::ASSIGN && stop < close &&
+                       textOf(limit + 1) == textOf(name) && type(less) == L::LESS;
+  if (!isPlain) {
+    skipTo(close + 1);
+    // The head and its block are gone; the word `for` goes with them.
+    out_.pop_back();
+    if (type(i_) == L::LEFT_BRACE)
+      skipTo(closerOf(i_) + 1);
+    return true;
+  }
+  const auto slice = [&](size_t from, size_t end) {
+    return text_.slice(at(from).begin, at(end - 1).end);
+  };
+  const bool hasStep = type(stop + 2) == L::PLUS_ASSIGN && stop + 3 < close;
+  std::string meant = (textOf(name) + " in " + slice(first, limit) + ".." + slice(less + 1, stop) +
+                       (hasStep ? " by " + slice(stop + 3, close) : llvm::Twine()))
+                          .str();
+  message->fix(rangeOf(i_, close), meant);
+  const auto copyRange = [&](size_t from, size_t end) {
+    for (i_ = from; i_ < end;)
+      copy();
+  };
+  copyRange(name, name + 1);
+  emit(L::IN, at(i_).begin, at(i_).begin);
+  copyRange(first, limit);
+  emit(L::DOT_DOT, at(i_).begin, at(i_).begin);
+  copyRange(less + 1, stop);
+  i_ = close + 1;
+  return true;
+}
+
+// ---- Words that start statements and declarations ----
+
+bool ForeignForms::tryStarters() {
+  const size_t next = type(i_ + 1);
+  if (type(i_) == L::AT && open_.empty()) {
+    const size_t end = operandEnd(i_ + 1);
+    report(rangeOf(i_, end - 1), Form::Decorator);
+    skipTo(end);
+    return true;
+  }
+  const bool isInner = type(i_) == L::IMPORT && !open_.empty() && at(i_).begin > 0 &&
+                       text_[at(i_).begin - 1] != '\n';
+  if (isInner) {
+    report(rangeOf(i_, i_), Form::InnerImport);
+    skipTo(expressionEnd(i_) + 1);
+    return true;
+  }
+  if (type(i_) != L::NAME)
+    return false;
+  const habits::Word *word = habits::findStarter(textOf(i_));
+  const bool isPass = isWord(i_, "pass");
+  // At the top, `def` and the like are read as `fn`.
+  if (word == nullptr || (open_.empty() && next == L::NAME && isWord(i_, "def")))
+    return false;
+  const bool isCalled = next == L::LEFT_PAREN && isWord(i_, "switch") && !declares("switch");
+  const bool startsHere = next == L::NAME || next == L::LEFT_BRACE || next == L::FN ||
+                          next == L::KERNEL || next == L::LESS ||
+                          (isPass && next == L::SEMICOLON) || isCalled;
+  if (!startsHere)
+    return false;
+  reportWord(i_, *word);
+  skipStatement(i_);
+  return true;
+}
+
+bool ForeignForms::startsDeclaration(size_t i) const {
+  return type(i) == L::KERNEL || type(i) == L::FN || type(i) == L::PLAN ||
+         (type(i) == L::IMPORT && text_[at(i).begin - 1] == '\n');
+}
+
+// `int f(int a) { … }`, `int N = 4;` outside of everything.
+bool ForeignForms::tryTopLevel() {
+  if (!open_.empty() || !isElementType(i_) || type(i_ + 1) != L::NAME)
+    return false;
+  if (type(i_ + 2) == L::LEFT_PAREN) {
+    reportWord(i_, *habits::findStarter("void"));
+    skipStatement(i_);
+    return true;
+  }
+  if (type(i_ + 2) != L::ASSIGN)
+    return false;
+  reportWord(i_, *habits::findStarter("constexpr"));
+  emit(L::CONST, at(i_).begin, at(i_).end);
+  ++i_;
+  return true;
+}
+
+// Leaves out a statement or declaration with its block, or up to its `;`.
+void ForeignForms::skipStatement(size_t from) {
+  const bool isDo = isWord(from, "do");
+  const bool isTemplate = isWord(from, "template");
+  size_t i = from + 1;
+  for (; i + 1 < in_.size(); ++i) {
+    if (isTemplate && type(i) == L::GREATER)
+      return skipTo(i + 1);
+    if (type(i) == L::SEMICOLON)
+      return skipTo(i + 1);
+    if (type(i) == L::RIGHT_BRACE || (startsDeclaration(i) && i > from + 1))
+      return skipTo(i);
+    if (type(i) == L::LEFT_PAREN || type(i) == L::LEFT_BRACKET)
+      i = closerOf(i);
+    if (type(i) == L::LEFT_BRACE) {
+      i = closerOf(i) + 1;
+      if (isDo && type(i) == L::WHILE)
+        i = expressionEnd(i) + 1;
+      return skipTo(i);
+    }
+  }
+  skipTo(i);
+}
+
+// `float x` and `x: f32*` among parameters, `): f32 {` behind them.
+bool ForeignForms::tryParameters() {
+  if (!isHeader_)
+    return false;
+  const bool inList = !open_.empty() && open_.back() == Open::Parameters;
+  if (inList && (before() == L::LEFT_PAREN || before() == L::COMMA) && isElementType(i_)) {
+    const bool isPointer = type(i_ + 1) == L::STAR;
+    const size_t name = i_ + (isPointer ? 2 : 1);
+    if (type(name) != L::NAME || (type(name + 1) != L::COMMA && type(name + 1) != L::RIGHT_PAREN))
+      return false;
+    const llvm::StringRef known = habits::elementType(textOf(i_));
+    DiagBuilder *message =
+        report(rangeOf(i_, name), isPointer ? Form::PointerType : Form::TypedParameter);
+    // Of another language's type, its own message has the fix-it.
+    if (!isPointer && known.empty())
+      message->fix(rangeOf(i_, name), (textOf(name) + ": " + textOf(i_)).str());
+    const size_t word = i_;
+    i_ = name;
+    copy();
+    emit(L::COLON, at(i_).begin, at(i_).begin);
+    emit(L::NAME, at(word).begin, at(word).end);
+    return true;
+  }
+  if (inList && type(i_) == L::STAR && before() == L::NAME && before(1) == L::COLON) {
+    report(rangeOf(i_, i_), Form::PointerType);
+    ++i_;
+    return true;
+  }
+  const bool isResult = type(i_) == L::COLON && before() == L::RIGHT_PAREN && open_.empty() &&
+                        type(i_ + 1) == L::NAME;
+  if (!isResult)
+    return false;
+  report(rangeOf(i_, i_), Form::ResultType)->fix(rangeOf(i_, i_), " ->");
+  emit(L::ARROW, at(i_).begin, at(i_).end);
+  ++i_;
+  return true;
+}
+
+// `let z = M // 2;`: the comment has the end of the statement.
+bool ForeignForms::tryFloorDivision() {
+  if (i_ == 0 || open_.empty() || open_.back() != Open::Brace || !endsOperand())
+    return false;
+  const size_t comment = size_t(in_[i_ - 1].lexedIndex) + 1;
+  if (comment >= lexed_.all.size() || lexed_.all[comment].type != L::LINE_COMMENT)
+    return false;
+  const LexedToken &token = lexed_.all[comment];
+  const llvm::StringRef written = text_.slice(token.begin, token.end);
+  if (!written.rtrim().ends_with(";") || text_.slice(in_[i_ - 1].end, token.begin).contains('\n'))
+    return false;
+  const bool continues = type(i_) != L::RIGHT_BRACE && type(i_) != L::NAME &&
+                         !(type(i_) >= L::AFTER && type(i_) <= L::YIELD);
+  if (continues)
+    return false;
+  const SourceRange slashes = range(token.begin, token.begin + 2);
+  report(slashes, Form::FloorDivision)->fix(slashes, "/");
+  emit(L::SEMICOLON, in_[i_ - 1].end, in_[i_ - 1].end);
+  return true;
+}
+
+} // namespace dtile::parse
