@@ -243,7 +243,7 @@ genericArgument: value=expression (ASSIGN named=expression)?;
 
 index
   : whole=COLON
-  | value=rangeExpression
+  | value=rangeExpression (BY step=expression)?
   ;
 
 // Context words are names where nothing else can stand.

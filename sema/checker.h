@@ -139,6 +139,20 @@ public:
   /// Positions of a block range as a tile, and those past its limit as -1 when `guarded`.
   TExpr *rangePositions(TExpr *rangeValue, bool guarded, SourceRange range);
 
+  /// Positions `lo`, `lo + step` … before `hi`, as a tile; their number is static.
+  TExpr *steppedPositions(const ast::StepExpr *e);
+
+  // ---- check_tiles.cpp: parts of tiles, and tiles of two.
+  TExpr *zeroOf(DType dtype, SourceRange range);
+  TExpr *isAt(llvm::ArrayRef<int64_t> shape, unsigned dim, TExpr *index);
+  std::optional<llvm::SmallVector<TExpr *, 4>>
+  tilePositions(const TExpr *tile, llvm::ArrayRef<ast::Expr *> indices, SourceRange range);
+  TExpr *tileAt(TExpr *tile, llvm::ArrayRef<ast::Expr *> indices, SourceRange range);
+  void assignElements(const ast::AssignStmt *s, const ast::IndexExpr *target, Symbol &symbol);
+  TExpr *joined(const CallSite &site);
+  bool isSplit(const ast::Expr *e) const;
+  void letSplit(const ast::LetStmt *s);
+
   // ---- check_members.cpp
   TExpr *memberExpr(const ast::MemberExpr *e);
   bool readsNothingOf(const TExpr *base);
@@ -226,6 +240,7 @@ public:
   TExpr *storedValue(const ast::AssignStmt *s, llvm::SmallVectorImpl<TExpr *> &after);
   void storeTo(const ast::AssignStmt *s, TExpr *target);
   void hoistIndices(TExpr *target);
+  void refuseAssignment(const ast::AssignStmt *s, const Symbol &symbol);
   void assignVariable(const ast::AssignStmt *s, Symbol &symbol);
   void storeStmt(const ast::AssignStmt *s);
   void scatterStmt(const ast::AssignStmt *s, TExpr *base, llvm::ArrayRef<IndexItem> items);

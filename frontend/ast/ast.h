@@ -175,6 +175,12 @@ struct RangeExpr : Expr {
   Expr *lo = nullptr;
   Expr *hi = nullptr;
 };
+/// `lo..hi by step` as an index.
+struct StepExpr : Expr {
+  DTILE_AST_NODE(StepExpr, Expr)
+  RangeExpr *whole = nullptr;
+  Expr *step = nullptr;
+};
 /// `if c then a else b` as an expression: `c ? a : b`.
 struct ConditionalExpr : Expr {
   DTILE_AST_NODE(ConditionalExpr, Expr)

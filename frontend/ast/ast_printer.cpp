@@ -65,6 +65,7 @@ public:
   void operator()(const RemoteExpr &e) { list("remote", e.base, e.rank); }
   void operator()(const AfterExpr &e) { list("after", e.value, e.token); }
   void operator()(const RangeExpr &e) { list("range", e.lo, e.hi); }
+  void operator()(const StepExpr &e) { list("by", e.whole, e.step); }
   void operator()(const ConditionalExpr &e) { list("?", e.condition, e.whenTrue, e.whenFalse); }
   void operator()(const ErrorExpr &) { os_ << "<error>"; }
 

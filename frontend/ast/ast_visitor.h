@@ -138,6 +138,7 @@ private:
   void children(const RemoteExpr &e) { each(e.base, e.rank); }
   void children(const AfterExpr &e) { each(e.value, e.token); }
   void children(const RangeExpr &e) { each(e.lo, e.hi); }
+  void children(const StepExpr &e) { each(e.whole, e.step); }
   void children(const ConditionalExpr &e) { each(e.condition, e.whenTrue, e.whenFalse); }
 
   void children(const LetStmt &s) { each(s.type, s.value); }

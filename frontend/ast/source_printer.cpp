@@ -62,6 +62,7 @@ struct Precedence {
   unsigned operator()(const BinaryExpr &e) { return precedence(e.op); }
   unsigned operator()(const AfterExpr &) { return kAfter; }
   unsigned operator()(const RangeExpr &) { return kRange; }
+  unsigned operator()(const StepExpr &) { return kRange; }
   unsigned operator()(const ConditionalExpr &) { return kConditional; }
   template <typename T> unsigned operator()(const T &) { return kPostfix; }
 };
@@ -137,6 +138,11 @@ public:
     expr(e.value, kAfter);
     os_ << " after ";
     expr(e.token, kPostfix);
+  }
+  void operator()(const StepExpr &e) {
+    expr(e.whole, kRange);
+    os_ << " by ";
+    expr(e.step, kConditional);
   }
   void operator()(const RangeExpr &e) {
     if (e.lo == nullptr && e.hi == nullptr) {

@@ -95,6 +95,7 @@ private:
   Tree suffixed(Tree base, P::SuffixContext *context);
   Tree call(Tree base, P::CallContext *context);
   Tree generic(Tree base, P::GenericContext *context);
+  ast::Expr *stepped(ast::Expr *whole, P::IndexContext *context, unsigned &height);
   Tree subscript(Tree base, P::SubscriptContext *context);
   Tree remote(Tree base, P::RemoteContext *context);
   ast::Arg labelled(ast::Expr *label, ast::Expr *value);

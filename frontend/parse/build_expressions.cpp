@@ -413,6 +413,22 @@ AstBuilder::Tree AstBuilder::generic(Tree base, P::GenericContext *context) {
   return {node, height + 1};
 }
 
+// `lo..hi by step`
+ast::Expr *AstBuilder::stepped(ast::Expr *whole, P::IndexContext *context, unsigned &height) {
+  const Tree step = expression(context->step);
+  height = std::max(height, step.height);
+  auto *cut = llvm::dyn_cast<ast::RangeExpr>(whole);
+  if (cut == nullptr) {
+    const SourceRange place = range(sourceToken(context->step->start));
+    diagnostics_.report(place, diag::unexpected_token, "`,` or `]`", "a step without a range");
+    return errorExpr(whole->range).expr;
+  }
+  auto *node = arena_.make<ast::StepExpr>({whole->range.begin, step.expr->range.end});
+  node->whole = cut;
+  node->step = step.expr;
+  return node;
+}
+
 AstBuilder::Tree AstBuilder::subscript(Tree base, P::SubscriptContext *context) {
   llvm::SmallVector<ast::Expr *, 8> indices;
   unsigned height = base.height;
@@ -422,7 +438,8 @@ AstBuilder::Tree AstBuilder::subscript(Tree base, P::SubscriptContext *context) 
                        : failed(one) ? errorExpr(range(one))
                                      : rangeExpression(one->value);
     height = std::max(height, index.height);
-    indices.push_back(index.expr);
+    indices.push_back(failed(one) || one->step == nullptr ? index.expr
+                                                          : stepped(index.expr, one, height));
   }
   auto *node = arena_.make<ast::IndexExpr>({base.expr->range.begin, range(context).end});
   node->base = base.expr;

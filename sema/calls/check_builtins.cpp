@@ -306,6 +306,41 @@ TExpr *Checker::callMax(const CallSite &site) {
                              : reduction(site, BuiltinId::ReduceMax);
 }
 
+TExpr *Checker::callClamp(const CallSite &site) {
+  if (!checkArgs(site, 3, 3) || !noGenerics(site) || !noShape(site))
+    return error(site.range);
+  TExpr *x = value(site.args[0].value);
+  TExpr *lo = value(site.args[1].value);
+  TExpr *hi = value(site.args[2].value);
+  for (const TExpr *part : {x, lo, hi})
+    if (part->type->kind == TypeKind::Error)
+      return error(site.range);
+  if (!unify(x, lo, site.range))
+    return error(site.range);
+  if (x->type->dtype == DType::Bool) {
+    report(site.range, diag::operator_not_defined, site.name, typeText(x->type));
+    return error(site.range);
+  }
+  TExpr *above = elementwise(ElementwiseOp::Max, {x, lo}, site.range);
+  if (!unify(above, hi, site.range))
+    return error(site.range);
+  return elementwise(ElementwiseOp::Min, {above, hi}, site.range);
+}
+
+TExpr *Checker::callRelu(const CallSite &site) {
+  if (!checkArgs(site, 1, 1) || !noGenerics(site) || !noShape(site))
+    return error(site.range);
+  TExpr *x = value(site.args[0].value);
+  if (x->type->kind == TypeKind::Error)
+    return x;
+  if (x->type->dtype == DType::Bool) {
+    report(site.range, diag::operator_not_defined, site.name, typeText(x->type));
+    return error(site.range);
+  }
+  TExpr *zero = shapedAs(zeroOf(x->type->dtype, site.range), x->type->shape);
+  return elementwise(ElementwiseOp::Max, {x, zero}, site.range);
+}
+
 TExpr *Checker::callWhere(const CallSite &site) {
   if (!checkArgs(site, 3, 3) || !noGenerics(site) || !noShape(site))
     return error(site.range);
@@ -412,6 +447,24 @@ TExpr *Checker::scan(const CallSite &site, BuiltinId id) {
     type = valueType(DType::I32, shape, site.range);
   }
   return builtin(id, {tile}, type, site.range, {*axis});
+}
+
+// The sum, times one over the number of elements.
+TExpr *Checker::callMean(const CallSite &site) {
+  TExpr *sum = reduction(site, BuiltinId::ReduceSum);
+  if (sum->type->kind == TypeKind::Error)
+    return sum;
+  const DType dtype = sum->type->dtype;
+  if (!isFloat(dtype)) {
+    report(site.range, diag::operator_not_defined, site.name, typeText(sum->type));
+    return error(site.range);
+  }
+  const TExpr *reduced = sum;
+  while (reduced->kind != TExprKind::Builtin || reduced->builtin != BuiltinId::ReduceSum)
+    reduced = reduced->operands[0];
+  const int64_t count = reduced->operands[0]->type->shape[size_t(reduced->ints[0])];
+  TExpr *divisor = floatConst(double(count), site.range, dtype);
+  return elementwise(ElementwiseOp::Div, {sum, shapedAs(divisor, sum->type->shape)}, site.range);
 }
 
 TExpr *Checker::callSum(const CallSite &site) { return reduction(site, BuiltinId::ReduceSum); }

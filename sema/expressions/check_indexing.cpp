@@ -58,6 +58,30 @@ TExpr *Checker::rangeExpr(const ast::RangeExpr *e, TExpr *base, unsigned dim) {
   return makeRange(lo, hi, e->range);
 }
 
+TExpr *Checker::steppedPositions(const ast::StepExpr *e) {
+  TExpr *whole = rangeExpr(e->whole, nullptr, 0);
+  const std::optional<int64_t> step = constInt(e->step, "the step of a slice");
+  if (!step || whole->type->kind == TypeKind::Error)
+    return error(e->range);
+  if (*step <= 0) {
+    report(e->step->range, diag::step_not_positive, *step);
+    return error(e->range);
+  }
+  const int64_t length = whole->type->shape[0];
+  if (length == kDynamic) {
+    report(e->whole->range, diag::dynamic_range_as_tile);
+    return error(e->range);
+  }
+  const Type type = valueType(DType::I64, {(length - 1) / *step + 1}, e->range);
+  if (type->kind == TypeKind::Error)
+    return error(e->range);
+  TExpr *steps = builtin(BuiltinId::Iota, {}, type, e->range);
+  TExpr *width = shapedAs(intConst(*step, e->range), type->shape);
+  TExpr *first = shapedAs(rangeMember(whole, RangeMemberKind::Lo, e->range), type->shape);
+  return elementwise(ElementwiseOp::Add,
+                     {first, elementwise(ElementwiseOp::Mul, {steps, width}, e->range)}, e->range);
+}
+
 bool Checker::indexItems(TExpr *base, llvm::ArrayRef<ast::Expr *> indices, SourceRange range,
                          llvm::SmallVectorImpl<IndexItem> &items, bool &isGather) {
   bool good = true;
@@ -73,7 +97,8 @@ bool Checker::indexItems(TExpr *base, llvm::ArrayRef<ast::Expr *> indices, Sourc
       items.push_back(item);
       continue;
     }
-    TExpr *checked = toValue(expr(index));
+    const auto *stepped = llvm::dyn_cast<ast::StepExpr>(index);
+    TExpr *checked = stepped ? steppedPositions(stepped) : toValue(expr(index));
     const Type type = checked->type;
     const bool isIndex = type->isValue() && isInteger(type->dtype);
     if (type->kind == TypeKind::Range) {
@@ -116,16 +141,17 @@ bool Checker::checkConstantIndex(TExpr *base, unsigned dim, TExpr *index) {
 TExpr *Checker::slice(TExpr *base, llvm::ArrayRef<ast::Expr *> indices, SourceRange range) {
   const auto checkAll = [&] {
     for (const ast::Expr *index : indices)
-      if (index->kind != ast::NodeKind::RangeExpr)
+      if (index->kind != ast::NodeKind::RangeExpr && index->kind != ast::NodeKind::StepExpr)
         (void)expr(index);
     return error(range);
   };
   const TypeKind kind = base->type->kind;
   if (kind == TypeKind::Error)
     return checkAll();
+  if (kind == TypeKind::Tile)
+    return tileAt(base, indices, range);
   if (kind != TypeKind::Region && kind != TypeKind::Signal) {
-    report(range, kind == TypeKind::Tile ? diag::tile_indexed : diag::cannot_index,
-           typeText(base->type));
+    report(range, diag::cannot_index, typeText(base->type));
     return checkAll();
   }
   if (kind == TypeKind::Signal && base->kind == TExprKind::Slice) {

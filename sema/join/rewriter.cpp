@@ -84,6 +84,12 @@ struct ExprCopier {
     copy->hi = r.expr(e.hi);
     return copy;
   }
+  ast::Expr *operator()(const ast::StepExpr &e) {
+    auto *copy = made(e);
+    copy->whole = llvm::cast<ast::RangeExpr>(r.expr(e.whole));
+    copy->step = r.expr(e.step);
+    return copy;
+  }
   ast::Expr *operator()(const ast::ConditionalExpr &e) {
     auto *copy = made(e);
     copy->condition = r.expr(e.condition);

@@ -145,6 +145,8 @@ void Checker::letStmt(const ast::LetStmt *s) {
 }
 
 void Checker::letSeveral(const ast::LetStmt *s) {
+  if (isSplit(s->value))
+    return letSplit(s);
   TExpr *initial = expr(s->value);
   const FnInstance *callee = initial->kind == TExprKind::FnCall ? initial->callee : nullptr;
   const bool isError = initial->type->kind == TypeKind::Error;
@@ -182,15 +184,17 @@ void Checker::assignStmt(const ast::AssignStmt *s) {
   Symbol *symbol = name ? scope.lookup(name->name) : nullptr;
   if (!symbol || symbol->kind != Symbol::Kind::Local || symbol->var->type->kind == TypeKind::Region)
     return storeStmt(s);
-  if (!symbol->var->isMutable) {
-    auto message = report(s->target->range, diag::assign_to_let, name->name);
-    message.note(symbol->range, diag::note_declared_here, name->name);
-    if (symbol->introducer.isValid())
-      message.fix(symbol->introducer, "var");
-    (void)expr(s->value);
-    return;
-  }
+  if (!symbol->var->isMutable)
+    return refuseAssignment(s, *symbol);
   assignVariable(s, *symbol);
+}
+
+void Checker::refuseAssignment(const ast::AssignStmt *s, const Symbol &symbol) {
+  auto message = report(s->target->range, diag::assign_to_let, symbol.name);
+  message.note(symbol.range, diag::note_declared_here, symbol.name);
+  if (symbol.introducer.isValid())
+    message.fix(symbol.introducer, "var");
+  (void)expr(s->value);
 }
 
 void Checker::assignVariable(const ast::AssignStmt *s, Symbol &symbol) {
@@ -222,6 +226,14 @@ void Checker::assignVariable(const ast::AssignStmt *s, Symbol &symbol) {
 
 void Checker::storeStmt(const ast::AssignStmt *s) {
   if (const auto *index = llvm::dyn_cast<ast::IndexExpr>(s->target)) {
+    const auto *name = llvm::dyn_cast<ast::NameExpr>(index->base);
+    Symbol *held = name ? scope.lookup(name->name) : nullptr;
+    const bool isHeld = held && held->kind == Symbol::Kind::Local && held->var &&
+                        held->var->type->kind == TypeKind::Tile;
+    if (isHeld && held->var->isMutable)
+      return assignElements(s, index, *held);
+    if (isHeld)
+      return refuseAssignment(s, *held);
     TExpr *base = expr(index->base);
     const bool isRegion = base->type->kind == TypeKind::Region &&
                           base->type->rank() == index->indices.size() &&
