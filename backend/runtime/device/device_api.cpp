@@ -18,6 +18,7 @@ using namespace dtile::runtime;
 namespace {
 
 constexpr int32_t kMostDeviceRanks = 64;
+constexpr int32_t kMostJobRanks = 4096;
 constexpr int32_t kLeastJobTimeoutMs = 60'000;
 
 Status takeOptions(const dtile_device_options *given, dtile_team **out,
@@ -104,10 +105,10 @@ Status createDevices(const dtile_device_options *given, dtile_team **out) {
 }
 
 /// A process of a job.
-Status createProcess(const dtile_device_options &options, const JobPlace &place, int32_t ordinal,
+Status createProcess(const dtile_device_options &options, JobPlace place, int32_t ordinal,
                      dtile_team **out) {
-  if (place.ranks < 1 || place.ranks > kMostDeviceRanks)
-    return {DTILE_INVALID, format("%d ranks; it must be 1 to %d", place.ranks, kMostDeviceRanks)};
+  if (place.ranks < 1 || place.ranks > kMostJobRanks)
+    return {DTILE_INVALID, format("%d ranks; it must be 1 to %d", place.ranks, kMostJobRanks)};
   DeviceTeamConfig config;
   if (Status status = chooseProvider(options, &config.nvshmem); !status.ok())
     return status;
@@ -121,6 +122,12 @@ Status createProcess(const dtile_device_options &options, const JobPlace &place,
                    "CUDA_VISIBLE_DEVICES",
                    place.rank, ordinal, driver->count())};
   config.ordinals = {ordinal};
+  place.traits = {
+      {"the version of the runtime's ABI",
+       format("%d.%d", DTILE_ABI_VERSION, DTILE_DEVICE_ABI_VERSION)},
+      {"the kind of GPUs", driver->target()},
+      {"the shmem provider", config.nvshmem ? "nvshmem" : "p2p"},
+  };
   if (Status status = Rendezvous::join(place, std::max(options.wait_timeout_ms, kLeastJobTimeoutMs),
                                        &config.job);
       !status.ok())
@@ -148,7 +155,7 @@ Status createFromEnvironment(const dtile_device_options *given, dtile_team **out
     return status;
   // Launchers may show each process its own GPU only.
   int32_t ordinal = driver->count() == 1 ? 0 : place.localRank;
-  return createProcess(options, place, ordinal, out);
+  return createProcess(options, std::move(place), ordinal, out);
 }
 
 Status createJob(const dtile_device_options *given, dtile_team **out) {
@@ -157,8 +164,13 @@ Status createJob(const dtile_device_options *given, dtile_team **out) {
     return status;
   if (!options.job || !*options.job)
     return {DTILE_INVALID, "the job has no name"};
-  JobPlace place = {options.rank, options.ranks, options.device, options.job};
-  return createProcess(options, place, options.device, out);
+  JobPlace place;
+  place.rank = options.rank;
+  place.ranks = options.ranks;
+  place.localRank = options.device;
+  if (Status status = placeFromName(options.job, &place); !status.ok())
+    return status;
+  return createProcess(options, std::move(place), options.device, out);
 }
 
 /// Runs `call(team, rank)` with the team to itself.

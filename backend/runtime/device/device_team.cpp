@@ -93,6 +93,8 @@ Status DeviceTeam::openRank(int32_t local, int32_t ordinal) {
 }
 
 Status DeviceTeam::openHeaps() {
+  if (job_ && job_->hasSeveralHosts())
+    return reachesOneHost();
   if (job_)
     return openSharedHeap();
   for (auto &rank : locals_) {
@@ -112,6 +114,17 @@ Status DeviceTeam::openHeaps() {
       rank->mapped.push_back(0);
     }
   return {};
+}
+
+Status DeviceTeam::reachesOneHost() const {
+  int32_t other = 0;
+  while (job_->isOnSameHost(other))
+    ++other;
+  return {DTILE_UNAVAILABLE,
+          format("the job has ranks on several hosts (rank %d on `%s`, rank %d on `%s`), and the "
+                 "shmem provider p2p reaches one host only: use nvshmem (shmem of the team's "
+                 "options, or DTILE_SHMEM=nvshmem)",
+                 job_->rank(), job_->member(job_->rank()).host, other, job_->member(other).host)};
 }
 
 Status DeviceTeam::openSharedHeap() {
@@ -169,6 +182,7 @@ Status DeviceTeam::openControl() {
       rank->control = first.control;
     return {};
   }
+  // One a host; the watch hands on between them.
   controlBytes_ = (controlBytes_ + 4095) / 4096 * 4096;
   int file = memfd_create("dtile-control", MFD_CLOEXEC);
   if (file < 0 || ftruncate(file, controlBytes_) != 0)
@@ -176,19 +190,26 @@ Status DeviceTeam::openControl() {
   std::vector<int> files;
   Status status = job_->exchange(file, &files, "the control block");
   if (status.ok()) {
-    // Rank 0's is everybody's.
+    // That of the host's first rank is everybody's.
+    const int first = *std::find_if(files.begin(), files.end(), [](int each) { return each >= 0; });
     void *memory =
-        mmap(nullptr, size_t(controlBytes_), PROT_READ | PROT_WRITE, MAP_SHARED, files[0], 0);
+        mmap(nullptr, size_t(controlBytes_), PROT_READ | PROT_WRITE, MAP_SHARED, first, 0);
     if (memory == MAP_FAILED)
       status = {DTILE_OUT_OF_MEMORY, "cannot map the control block of the job"};
     else
       control_ = memory;
   }
   for (int each : files)
-    close(each);
+    if (each >= 0)
+      close(each);
   close(file);
+  if (!status.ok())
+    return status;
   DeviceRank &own = *locals_.front();
-  return status.ok() ? own.device->pin(control_, controlBytes_, &own.control) : status;
+  listener_ = std::make_unique<ControlListener>(control_, static_cast<char *>(control_) + kLine,
+                                                kReportBytes, own.rank);
+  job_->watch().attach(listener_.get(), job_->hasSeveralHosts());
+  return own.device->pin(control_, controlBytes_, &own.control);
 }
 
 Status DeviceTeam::uploadTeam(DeviceRank &rank) {
@@ -232,6 +253,8 @@ DeviceTeam::~DeviceTeam() {
   // come.
   if (isOpen_ && job_ && broken_.ok())
     (void)job_->meet("the end of the team");
+  if (job_)
+    job_->watch().attach(nullptr, false);
   unloadModules();
   for (auto &rank : locals_) {
     Device &device = *rank->device;

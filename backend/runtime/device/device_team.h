@@ -8,15 +8,16 @@
 // meet before it is asked at each launch that writes callers' objects (epoch_buffers.h).
 #pragma once
 
+#include "backend/runtime/device/control_listener.h"
 #include "backend/runtime/device/device.h"
 #include "backend/runtime/device/device_arena.h"
 #include "backend/runtime/device/device_kernel.h"
 #include "backend/runtime/device/epoch_buffers.h"
 #include "backend/runtime/device/nvshmem.h"
-#include "backend/runtime/device/rendezvous.h"
 #include "backend/runtime/device_abi.h"
 #include "backend/runtime/dtile.h"
 #include "backend/runtime/host/launch.h"
+#include "backend/runtime/job/rendezvous.h"
 #include "backend/runtime/symmetric_heap.h"
 #include "backend/runtime/team_interface.h"
 
@@ -121,6 +122,7 @@ private:
   Status openRank(int32_t local, int32_t ordinal);
   Status openHeaps();
   Status openSharedHeap();
+  [[nodiscard]] Status reachesOneHost() const;
   Status openNvshmem(const std::string &home);
   void closeHeap(DeviceRank &rank);
   void unloadModules();
@@ -193,6 +195,8 @@ private:
   [[nodiscard]] bool aborted() const;
   /// Gives up what runs, says what happened and makes the team usable again where that is possible.
   Status collectFailure(Status driverError);
+  /// Who is gone, or does not answer.
+  void addWhatTheWatchKnows(Status &failure) const;
   std::string reportText(const dtile_device_report &report);
   /// The name of the cell or element that a wait was for, what it wanted there, and what it saw.
   std::string waitText(const DeviceKernel *kernel, const dtile_device_report &report,
@@ -204,6 +208,7 @@ private:
 
   std::unique_ptr<DeviceDriver> driver_;
   std::unique_ptr<Rendezvous> job_;
+  std::unique_ptr<ControlListener> listener_;
   /// Null: the heaps are this team's own.
   std::unique_ptr<Nvshmem> nvshmem_;
   int32_t ranks_ = 0;

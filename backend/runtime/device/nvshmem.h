@@ -5,7 +5,7 @@
 
 #include "backend/runtime/device/device.h"
 #include "backend/runtime/device/nvshmem_abi.h"
-#include "backend/runtime/device/rendezvous.h"
+#include "backend/runtime/job/rendezvous.h"
 
 #include <cstdint>
 #include <memory>

@@ -139,6 +139,8 @@ Status DeviceTeam::collectFailure(Status driverError) {
   if (failure.code == DTILE_TIMEOUT)
     failure.message =
         format("timeout: a wait took more than %d ms\n  ", timeoutMs_) + failure.message;
+  if (job_)
+    addWhatTheWatchKnows(failure);
   if (!driverError.ok()) {
     // A fault ends the device's context: nothing can be launched there any more.
     failure = {driverError.code,
@@ -147,6 +149,8 @@ Status DeviceTeam::collectFailure(Status driverError) {
       broken_ = {failure.code, "the team has failed before and cannot be used any more (a fault "
                                "ends the process's use of a GPU; start another process): " +
                                    failure.message};
+    if (job_)
+      job_->watch().fail({failure.code, format("rank %d: ", job_->rank()) + failure.message});
     return failure;
   }
   if (failure.ok())
@@ -160,6 +164,17 @@ Status DeviceTeam::collectFailure(Status driverError) {
   if (Status status = resetCounters(); !status.ok())
     broken_ = status;
   return failure;
+}
+
+void DeviceTeam::addWhatTheWatchKnows(Status &failure) const {
+  if (Status lost = job_->watch().failure(); !lost.ok()) {
+    // Waits for who is gone are what follows from it.
+    const std::string waits = failure.ok() ? "" : "\n  " + failure.message;
+    failure = {lost.code, lost.message + waits};
+  } else if (failure.code == DTILE_TIMEOUT) {
+    if (const std::string silent = job_->watch().silentRanks(); !silent.empty())
+      failure.message += "\n  " + silent;
+  }
 }
 
 Status DeviceTeam::resetCounters() {
