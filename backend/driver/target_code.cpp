@@ -75,15 +75,17 @@ std::vector<TargetArch> selectTargets(Session &session, llvm::StringRef names) {
           }))
         isFine = reportUnknownArch(session, arch, targets);
   std::vector<TargetArch> selected;
+  const bool areMapped = session.options.shmem == "p2p";
   if (!isFine)
     return selected;
   for (const backend::Target *target : targets) {
     const size_t before = selected.size();
     for (llvm::StringRef arch : archs)
       if (llvm::is_contained(target->archs(), arch))
-        selected.push_back({target, arch.str()});
+        selected.push_back({target, arch.str(), areMapped});
     if (selected.size() == before)
-      selected.push_back({target, target->archs().empty() ? "" : target->archs().front().str()});
+      selected.push_back(
+          {target, target->archs().empty() ? "" : target->archs().front().str(), areMapped});
   }
   return selected;
 }
@@ -107,8 +109,8 @@ std::unique_ptr<ir::Module> prepareFor(Diagnostics &diagnostics, ir::Module &mod
   const TargetFacts *machine = target.target->facts(target.arch);
   if (!machine)
     return copy;
-  auto pipeline =
-      passes::parsePipeline(passes::devicePipelineText(*machine), passes::allPasses(), diagnostics);
+  auto pipeline = passes::parsePipeline(passes::devicePipelineText(*machine, target.areMapped),
+                                        passes::allPasses(), diagnostics);
   if (!pipeline)
     return nullptr;
   passes::PassContext context(diagnostics);

@@ -16,6 +16,8 @@ namespace dtile::driver {
 struct TargetArch {
   const backend::Target *target = nullptr;
   std::string arch;
+  /// Kernels run only where each rank addresses the memory of all others (p2p).
+  bool areMapped = true;
 };
 
 /// What `names` (as `--target` takes them) and `--arch` ask for, in the order of the targets: each

@@ -35,6 +35,11 @@ llvm::FunctionCallee GpuModule::call(DeviceCall call) {
   return function;
 }
 
+void GpuModule::needsMapped(const ir::Op &op, llvm::StringRef object) {
+  if (mappedSite_ < 0)
+    mappedSite_ = site(op, object);
+}
+
 int32_t GpuModule::site(const ir::Op &op, llvm::StringRef what) {
   for (auto [number, site] : llvm::enumerate(sites_))
     if (site.op == &op && site.what == what)

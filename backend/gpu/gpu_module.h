@@ -21,10 +21,13 @@ enum class DeviceCall : uint8_t {
 /// The module and what all of its functions use.
 class GpuModule : public ModuleLowering {
 public:
-  GpuModule(ir::Module &source, llvm::Module &module, const Device &device, bool debugInfo)
-      : ModuleLowering(source, module, debugInfo), device(device) {}
+  /// `areMapped`: kernels run only where each rank addresses the memory of all others.
+  GpuModule(ir::Module &source, llvm::Module &module, const Device &device, bool debugInfo,
+            bool areMapped = true)
+      : ModuleLowering(source, module, debugInfo), device(device), areMapped(areMapped) {}
 
   const Device &device;
+  const bool areMapped;
 
   [[nodiscard]] llvm::FunctionCallee call(DeviceCall call);
   /// The number of a place in the kernel's list of sites; `what` names the object or is the message
@@ -37,6 +40,10 @@ public:
   };
   /// The places of the kernel that was lowered last, which are forgotten.
   [[nodiscard]] std::vector<Site> takeSites() { return std::exchange(sites_, {}); }
+  /// The op accesses other ranks' memory, which must be mapped here.
+  void needsMapped(const ir::Op &op, llvm::StringRef object);
+  /// Of the first such op of the kernel that was lowered last, or -1; begins anew.
+  [[nodiscard]] int32_t takeMappedSite() { return std::exchange(mappedSite_, -1); }
 
   /// Bytes of the program's shared memory (kShared): until releaseShared.
   [[nodiscard]] llvm::Value *shared(llvm::IRBuilder<> &b, int64_t bytes, int64_t align);
@@ -64,6 +71,7 @@ public:
   /// The kernel that was lowered last is lowered again: its places and shared memory begin anew.
   void forgetKernel() {
     sites_.clear();
+    mappedSite_ = -1;
     (void)takeSharedBytes();
     largestUser_ = nullptr;
   }
@@ -73,6 +81,7 @@ public:
 
 private:
   std::vector<Site> sites_;
+  int32_t mappedSite_ = -1;
   int64_t sharedUsed_ = 0;
   int64_t sharedBytes_ = 0;
   std::optional<int64_t> sharedLimit_;

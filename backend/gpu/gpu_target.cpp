@@ -95,6 +95,7 @@ void DeviceCompiler::lowerKernel(GpuModule &module, Op &kernel) {
         lowerRemoteBytes(host_, frame, op, device_.facts(), part + ".remote"));
     image.spaces.push_back(spaceFacts(op, device_.facts()));
   }
+  image.mappedSite = module.takeMappedSite();
   for (const GpuModule::Site &site : module.takeSites())
     image.sites.push_back(host_.siteValue(*site.op, site.what));
 }
@@ -111,7 +112,7 @@ llvm::Error DeviceCompiler::run() {
   code_->setDataLayout(machine_->createDataLayout());
   {
     PhaseScope phase("generating device code");
-    GpuModule module(source_, *code_, device_, options_.debugInfo);
+    GpuModule module(source_, *code_, device_, options_.debugInfo, options_.shmem == "p2p");
     for (Op &op : source_.body().ops())
       if (op.is(OpKind::Kernel))
         lowerKernel(module, op);

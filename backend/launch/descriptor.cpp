@@ -287,7 +287,9 @@ llvm::Constant *Descriptor::image(const DeviceImage &image) {
                               i32(image.protocol),
                               i32(image.launchTime),
                               i32(image.linkRate),
-                              m_.string(image.constants)};
+                              m_.string(image.constants),
+                              i32(image.mappedSite),
+                              i32(0)};
   return llvm::ConstantStruct::get(m_.abi.image, fields);
 }
 

@@ -52,6 +52,8 @@ struct DeviceImage {
   int32_t launchTime = 0;
   /// Bytes a nanosecond between devices.
   int32_t linkRate = 0;
+  /// In `sites`; -1: none.
+  int32_t mappedSite = -1;
   /// dtile_site values.
   std::vector<llvm::Constant *> sites;
 };

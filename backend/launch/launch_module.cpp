@@ -20,7 +20,7 @@ static_assert(sizeof(dtile_signal_desc) == 16);
 static_assert(offsetof(dtile_device_space, waits) == 24 && sizeof(dtile_device_space) == 32);
 static_assert(offsetof(dtile_device_image, bytes) == 40 &&
               offsetof(dtile_device_image, sites) == 136 &&
-              offsetof(dtile_device_image, constants) == 160 && sizeof(dtile_device_image) == 168);
+              offsetof(dtile_device_image, constants) == 160 && sizeof(dtile_device_image) == 176);
 static_assert(offsetof(dtile_kernel_desc, params) == 40 && sizeof(dtile_kernel_desc) == 120);
 
 AbiTypes::AbiTypes(llvm::LLVMContext &context) {
@@ -39,7 +39,7 @@ AbiTypes::AbiTypes(llvm::LLVMContext &context) {
   signal = make("dtile_signal_desc", {i, p});
   deviceSpace = make("dtile_device_space", {i, i, i, i, i, i, i, i});
   image = make("dtile_device_image",
-               {i, i, p, p, p, p, l, p, i, i, l, p, p, p, p, p, p, p, i, i, p, i, i, i, i, p});
+               {i, i, p, p, p, p, l, p, i, i, l, p, p, p, p, p, p, p, i, i, p, i, i, i, i, p, i, i});
   kernel = make("dtile_kernel_desc", {i, i, p, p, i, i, i, i, p, p, p, l, p, i, i, p, l, l, p});
 }
 

@@ -200,6 +200,10 @@ typedef struct dtile_device_image {
   int32_t link_rate;
   /* the constants that were chosen: "BM=128 BN=256", or "" */
   const char *constants;
+  /* index in `sites` of the first access that needs the memory of other ranks to be mapped here, of
+   * "p2p" all that goes from rank to rank; -1: there is none */
+  int32_t mapped_site;
+  int32_t reserved;
 } dtile_device_image;
 
 typedef struct dtile_kernel_desc {

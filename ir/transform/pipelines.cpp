@@ -43,7 +43,7 @@ llvm::StringRef pipelineText(OptLevel level) {
 namespace {
 
 /// Which machines with devices run a pass.
-enum class On : uint8_t { All, AsyncCopies, NoAsyncCopies, WarpgroupMma };
+enum class On : uint8_t { All, AsyncCopies, NoAsyncCopies, WarpgroupMma, MappedPeers };
 
 struct DevicePass {
   llvm::StringLiteral name;
@@ -73,17 +73,19 @@ constexpr DevicePass kDevicePasses[] = {
     {"multistage-copies", On::AsyncCopies},
     {"prefetch-loads", On::NoAsyncCopies},
     // Leaves alone what comes through shared memory, so after what decides that.
-    {"ll-messages", On::All},
+    {"ll-messages", On::MappedPeers},
     // Messages that carry flags are not notified.
     {"merge-notifies", On::All},
     {"batch-loads", On::All},
     {"dce", On::All},
 };
 
-bool runsOn(On on, const TargetFacts &machine) {
+bool runsOn(On on, const TargetFacts &machine, bool areMapped) {
   switch (on) {
   case On::All:
     return true;
+  case On::MappedPeers:
+    return areMapped;
   case On::AsyncCopies:
     return machine.asyncCopyBytes > 0;
   case On::NoAsyncCopies:
@@ -96,12 +98,12 @@ bool runsOn(On on, const TargetFacts &machine) {
 
 } // namespace
 
-std::string devicePipelineText(const TargetFacts &machine) {
+std::string devicePipelineText(const TargetFacts &machine, bool areMapped) {
   std::string text;
   if (machine.lanes == 0)
     return text;
   for (const DevicePass &pass : kDevicePasses)
-    if (runsOn(pass.on, machine))
+    if (runsOn(pass.on, machine, areMapped))
       text += (text.empty() ? "" : ",") + pass.name.str();
   return text;
 }

@@ -18,6 +18,7 @@ enum class OptLevel : uint8_t { O0, O1, O2 };
 [[nodiscard]] llvm::StringRef pipelineText(OptLevel level);
 
 /// The passes that prepare a module for a machine with devices, in the same form; none for others.
-[[nodiscard]] std::string devicePipelineText(const TargetFacts &machine);
+/// `areMapped`: kernels run only where each rank addresses the memory of all others.
+[[nodiscard]] std::string devicePipelineText(const TargetFacts &machine, bool areMapped = true);
 
 } // namespace dtile::passes

@@ -2,7 +2,8 @@
  * A libnvshmem_host.so.3 without GPUs: the functions that the runtime uses, which write down how
  * they were called, one line a call, in fake_nvshmem_log. Memory is the host's, and another rank's
  * is said to be so many TiB further. Environment: FAKE_NVSHMEM_VERSION, as 30405;
- * FAKE_NVSHMEM_FAIL, a function that fails; FAKE_NVSHMEM_STATUS, what is said after the start. */
+ * FAKE_NVSHMEM_FAIL, a function that fails; FAKE_NVSHMEM_STATUS, what is said after the start;
+ * FAKE_NVSHMEM_RANKS_A_HOST: ranks of other hosts are not mapped. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -97,7 +98,8 @@ API void nvshmem_free(void *memory) {
   free(memory);
 }
 API void *nvshmem_ptr(const void *memory, int rank) {
-  if (fails("ptr") && rank != place.rank)
+  const int each = number("FAKE_NVSHMEM_RANKS_A_HOST", place.ranks);
+  if ((fails("ptr") && rank != place.rank) || rank / each != place.rank / each)
     return NULL;
   return (char *)memory + ((int64_t)(rank - place.rank) << 40);
 }

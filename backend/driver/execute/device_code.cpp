@@ -78,7 +78,8 @@ llvm::Expected<std::shared_ptr<DeviceCode>> compileForDevice(ir::Module &module,
     return arch.takeError();
   const SourceManager none;
   Diagnostics diagnostics(module.sources() ? *module.sources() : none);
-  std::unique_ptr<ir::Module> prepared = prepareFor(diagnostics, module, {target, *arch});
+  std::unique_ptr<ir::Module> prepared =
+      prepareFor(diagnostics, module, {target, *arch, options.shmem == "p2p"});
   if (!prepared)
     return llvm::createStringError(diagnostics.all().empty() ? "a pass failed"
                                                              : diagnostics.all().front().message);

@@ -99,6 +99,8 @@ public:
   [[nodiscard]] Existing existing(const ViewDimension &dim, int64_t size);
   /// The view with an address of this device: where it is remote, the peer's memory as seen here.
   [[nodiscard]] View located(ir::Value *view);
+  /// Where the source says that a view is of another rank.
+  [[nodiscard]] const ir::Op &reachingOp(const ir::Value *view) const;
   /// Call before emitting accesses of global memory through a view.
   void beforeRead(ir::Value *view);
   void beforeWrite(ir::Value *view);

@@ -462,6 +462,12 @@ void BodyLowering::lowerWait(Op &op) {
 // Ops.
 
 void BodyLowering::lowerCommunication(Op &op) {
+  // Without a provider that sends, all of it is accesses to others' memory.
+  if (gpu_.areMapped && op.is(OpKind::Barrier))
+    gpu_.needsMapped(op, "");
+  for (const Value *operand : op.operands())
+    if (gpu_.areMapped && operand->type().isRemote())
+      gpu_.needsMapped(op, launch::objectName(operand));
   switch (op.kind()) {
   case OpKind::TokenDone:
   case OpKind::TokenJoin:

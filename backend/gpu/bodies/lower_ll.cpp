@@ -170,6 +170,8 @@ void BodyLowering::putLl(Op &op) {
   const Registers values = registers(op.operand(0), from.layout);
   llvm::Type *element = memoryType(context(), dtype);
   LlTile tile(*this, there, view(param->result()).data, from);
+  if (there.rank)
+    gpu_.needsMapped(op, launch::objectName(op.operand(1)));
   const auto store = [&] {
     for (const Group &group : tile.groups()) {
       if (from.isCopy(group.slots.front()))

@@ -185,10 +185,16 @@ BodyLowering::Existing BodyLowering::existing(const ViewDimension &dim, int64_t 
   return {first, b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, count, b.getInt32(0))};
 }
 
+const Op &BodyLowering::reachingOp(const ir::Value *value) const {
+  const Op *op = value->definingOp();
+  return op ? *op : *kernel_.kernel;
+}
+
 View BodyLowering::located(ir::Value *value) {
   View found = view(value);
   if (!found.rank)
     return found;
+  gpu_.needsMapped(reachingOp(value), launch::objectName(value));
   llvm::Value *there = call(DeviceCall::peer, {kernel_.launch, found.data, found.rank});
   // An element that does not exist has no address on any rank.
   if (found.dims.empty())

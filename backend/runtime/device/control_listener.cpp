@@ -17,26 +17,31 @@ bool ControlListener::isAborted() {
 
 void ControlListener::abort() { std::atomic_ref(*control_).store(1, std::memory_order_release); }
 
-std::string ControlListener::report() {
-  dtile_device_report *own = reportOf(rank_);
-  if (std::atomic_ref(own->state).load(std::memory_order_acquire) != kComplete)
-    return {};
-  return {reinterpret_cast<const char *>(own), sizeof *own};
+std::string ControlListener::reports() {
+  std::string all;
+  for (int32_t rank = 0; rank < ranks_; ++rank) {
+    dtile_device_report *report = reportOf(rank);
+    if (std::atomic_ref(report->state).load(std::memory_order_acquire) == kComplete)
+      all.append(reinterpret_cast<const char *>(report), sizeof *report);
+  }
+  return all;
 }
 
-void ControlListener::takeReport(int32_t rank, const std::string &bytes) {
+void ControlListener::takeReports(const std::string &bytes) {
   dtile_device_report taken;
-  if (bytes.size() != sizeof taken || rank == rank_)
-    return;
-  std::memcpy(&taken, bytes.data(), sizeof taken);
-  taken.state = kBeingWritten;
-  // A process of the same host may have it already.
-  dtile_device_report *place = reportOf(rank);
-  uint32_t state = kEmpty;
-  if (!std::atomic_ref(place->state).compare_exchange_strong(state, kBeingWritten))
-    return;
-  *place = taken;
-  std::atomic_ref(place->state).store(kComplete, std::memory_order_release);
+  for (size_t at = 0; at + sizeof taken <= bytes.size(); at += sizeof taken) {
+    std::memcpy(&taken, bytes.data() + at, sizeof taken);
+    taken.state = kBeingWritten;
+    if (taken.rank < 0 || taken.rank >= ranks_)
+      continue;
+    // A process of the same host may have it already.
+    dtile_device_report *place = reportOf(taken.rank);
+    uint32_t state = kEmpty;
+    if (!std::atomic_ref(place->state).compare_exchange_strong(state, kBeingWritten))
+      continue;
+    *place = taken;
+    std::atomic_ref(place->state).store(kComplete, std::memory_order_release);
+  }
 }
 
 } // namespace dtile::runtime

@@ -14,14 +14,14 @@ namespace dtile::runtime {
 class ControlListener final : public JobListener {
 public:
   /// `control`: the abort word; `reports`: one a rank, `stride` bytes apart.
-  ControlListener(void *control, char *reports, int64_t stride, int32_t rank)
+  ControlListener(void *control, char *reports, int64_t stride, int32_t ranks)
       : control_(static_cast<uint32_t *>(control)), reports_(reports), stride_(stride),
-        rank_(rank) {}
+        ranks_(ranks) {}
 
   bool isAborted() override;
   void abort() override;
-  std::string report() override;
-  void takeReport(int32_t rank, const std::string &bytes) override;
+  std::string reports() override;
+  void takeReports(const std::string &bytes) override;
 
 private:
   [[nodiscard]] dtile_device_report *reportOf(int32_t rank) const {
@@ -31,7 +31,7 @@ private:
   uint32_t *control_;
   char *reports_;
   int64_t stride_;
-  int32_t rank_;
+  int32_t ranks_;
 };
 
 } // namespace dtile::runtime

@@ -4,6 +4,7 @@
 // a rank that shares its device with one that waits for it could otherwise not be prepared.
 #include "backend/runtime/device/device_team.h"
 #include "backend/runtime/processor.h"
+#include "backend/runtime/report.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -134,6 +135,32 @@ Status DeviceTeam::checkProvider(const dtile_device_image &image) const {
                                "the team with shmem = \"nvshmem\" in its options (one process a "
                                "GPU)"};
   return nvshmem_->accepts(image.shmem_version);
+}
+
+Status DeviceTeam::checkMapped(const dtile_kernel_desc &desc,
+                               const dtile_device_image &image) const {
+  const int32_t far = nvshmem_ ? nvshmem_->firstUnmapped() : -1;
+  const bool meets = (desc.flags & DTILE_KERNEL_ENTRY_BARRIER) != 0;
+  const bool isForAny = isForNvshmem(image);
+  if (far < 0 || (image.mapped_site < 0 && (isForAny || !meets)))
+    return {};
+  std::string text, object;
+  if (image.mapped_site >= 0 && image.mapped_site < image.nsites) {
+    const dtile_site &site = image.sites[image.mapped_site];
+    text = siteText(site) + ": ";
+    object = *site.what ? format("`%s` of ", site.what) : "";
+  }
+  text += isForAny ? format("kernel `%s` loads, stores or adds to %sother ranks in place",
+                            desc.name, object.c_str())
+                   : format("kernel `%s`, which was compiled for the shmem provider `p2p`, "
+                            "accesses the memory of other ranks",
+                            desc.name);
+  return {DTILE_UNAVAILABLE,
+          text +
+              format(", but the memory of rank %d, on `%s`, is not mapped on rank %d, on `%s`: ",
+                     far, job_->member(far).host, job_->rank(), job_->member(job_->rank()).host) +
+              (isForAny ? "put or get a region of memory instead, or run it within one host"
+                        : "compile it with --shmem=nvshmem")};
 }
 
 // ---- One launch ----

@@ -207,7 +207,7 @@ Status DeviceTeam::openControl() {
     return status;
   DeviceRank &own = *locals_.front();
   listener_ = std::make_unique<ControlListener>(control_, static_cast<char *>(control_) + kLine,
-                                                kReportBytes, own.rank);
+                                                kReportBytes, ranks_);
   job_->watch().attach(listener_.get(), job_->hasSeveralHosts());
   return own.device->pin(control_, controlBytes_, &own.control);
 }

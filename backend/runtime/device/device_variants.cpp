@@ -229,6 +229,8 @@ Status DeviceTeam::loadImage(const dtile_kernel_desc &desc, int32_t local,
         status.message;
     return status;
   }
+  if (Status status = checkMapped(desc, image); !status.ok())
+    return status;
   auto inWords = [&](Status status) {
     status.message = format("kernel `%s` cannot be loaded on GPU %d (%s): ", desc.name,
                             device.facts().ordinal, device.facts().name.c_str()) +

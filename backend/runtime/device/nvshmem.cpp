@@ -7,7 +7,8 @@
 // Environment, of NVSHMEM's own variables, where the user has not set them:
 //   NVSHMEM_DISABLE_NVLS=1         no multicast objects: a program that dies with one can put GPUs
 //                                  out of service, and kernels do not use them
-//   NVSHMEM_REMOTE_TRANSPORT=none  a job is of one machine
+//   NVSHMEM_REMOTE_TRANSPORT=none  in a job of one host
+//   NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME  the interface of DTILE_JOB_INTERFACE
 //   NVSHMEM_SYMMETRIC_SIZE         where its heap cannot grow: what the team wants
 //   NVSHMEM_BOOTSTRAP_UID_PLUGIN   the one beside the library
 #include "backend/runtime/device/nvshmem.h"
@@ -68,7 +69,7 @@ Status Nvshmem::start(const std::string &home, Device &device, Rendezvous &job, 
   Status status = together(job, made->open(home));
   if (!status.ok())
     return status;
-  made->prepareEnvironment(heapBytes);
+  made->prepareEnvironment(job, heapBytes);
   UniqueId id;
   status = together(job, made->exchangeId(job, heapBytes, &id));
   if (status.ok())
@@ -77,7 +78,7 @@ Status Nvshmem::start(const std::string &home, Device &device, Rendezvous &job, 
   if (status.ok())
     status = together(job, made->initialize(id));
   if (status.ok())
-    status = together(job, made->allocate(heapBytes));
+    status = together(job, made->allocate(job, heapBytes));
   if (status.ok())
     *out = std::move(made);
   return status;
@@ -153,10 +154,13 @@ Status Nvshmem::open(const std::string &home) {
   return {};
 }
 
-void Nvshmem::prepareEnvironment(int64_t heapBytes) const {
+void Nvshmem::prepareEnvironment(const Rendezvous &job, int64_t heapBytes) const {
   constexpr int kUnlessSet = 0;
   setenv("NVSHMEM_DISABLE_NVLS", "1", kUnlessSet);
-  setenv("NVSHMEM_REMOTE_TRANSPORT", "none", kUnlessSet);
+  if (!job.hasSeveralHosts())
+    setenv("NVSHMEM_REMOTE_TRANSPORT", "none", kUnlessSet);
+  if (const char *interface = std::getenv("DTILE_JOB_INTERFACE"); interface && *interface)
+    setenv("NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME", interface, kUnlessSet);
   setenv("NVSHMEM_SYMMETRIC_SIZE", std::to_string(heapBytes + kOwnBytes).c_str(), kUnlessSet);
   size_t slash = path_.rfind('/');
   const std::string plugin = slash == std::string::npos ? "" : path_.substr(0, slash + 1) + kPlugin;
@@ -203,7 +207,12 @@ Status Nvshmem::initialize(UniqueId &id) {
   });
 }
 
-Status Nvshmem::allocate(int64_t bytes) {
+int32_t Nvshmem::firstUnmapped() const {
+  const auto found = std::find(peers_.begin(), peers_.end(), DeviceAddress(0));
+  return found == peers_.end() ? -1 : int32_t(found - peers_.begin());
+}
+
+Status Nvshmem::allocate(const Rendezvous &job, int64_t bytes) {
   return device_.within([&]() -> Status {
     void *memory = calls_.nvshmem_align(kHeapAlignment, size_t(bytes));
     if (!memory)
@@ -214,8 +223,8 @@ Status Nvshmem::allocate(int64_t bytes) {
     heap_ = reinterpret_cast<DeviceAddress>(memory);
     for (int32_t rank = 0; rank < ranks_; ++rank) {
       peers_.push_back(reinterpret_cast<DeviceAddress>(calls_.nvshmem_ptr(memory, rank)));
-      // Kernels may load from peers, which no function of NVSHMEM does for them.
-      if (!peers_.back())
+      // Within one host there is no other way, as the network is off.
+      if (!peers_.back() && !job.hasSeveralHosts())
         return {DTILE_UNAVAILABLE,
                 format("rank %d cannot address the memory of rank %d: GPUs must be connected by "
                        "NVLink or a PCIe switch that allows it",

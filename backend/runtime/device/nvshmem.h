@@ -25,7 +25,10 @@ public:
 
   /// The heap, and the same of another rank as this device addresses it.
   [[nodiscard]] DeviceAddress heap() const { return heap_; }
+  /// 0: it is not mapped here, and only NVSHMEM's own functions reach it.
   [[nodiscard]] DeviceAddress peer(int32_t rank) const { return peers_[size_t(rank)]; }
+  /// The first rank that is not mapped, or -1.
+  [[nodiscard]] int32_t firstUnmapped() const;
 
   /// Whether device code of a version (dtile_device_image) runs with this host library; otherwise
   /// the end of a sentence about the kernel.
@@ -43,13 +46,13 @@ private:
   Nvshmem(Device &device, int32_t rank, int32_t ranks)
       : device_(device), rank_(rank), ranks_(ranks) {}
   Status open(const std::string &home);
-  void prepareEnvironment(int64_t heapBytes) const;
+  void prepareEnvironment(const Rendezvous &job, int64_t heapBytes) const;
   /// Rank 0's id; fails where ranks do not fit together.
   Status exchangeId(Rendezvous &job, int64_t heapBytes, nvshmem::UniqueId *out);
   /// NVSHMEM waits for all ranks where one of them finds no memory.
   Status tryRoom(int64_t bytes) const;
   Status initialize(nvshmem::UniqueId &id);
-  Status allocate(int64_t bytes);
+  Status allocate(const Rendezvous &job, int64_t bytes);
 
   Device &device_;
   int32_t rank_, ranks_;

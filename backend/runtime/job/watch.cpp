@@ -24,7 +24,7 @@ enum Kind : uint32_t {
   kLeaves,
   /// The job has failed: a code and words.
   kFails,
-  /// A launch of a rank was given up; its report, or nothing.
+  /// Launches of a host were given up; the reports of its ranks.
   kAborts,
   /// Rank 0 asks whether a process runs, and says for whom it waits and who is silent.
   kAsks,
@@ -156,7 +156,7 @@ void Watch::lookForAbort() {
   if (!polls_ || toldAbort_ || !listener_ || !listener_->isAborted())
     return;
   toldAbort_ = true;
-  sendAll(kAborts, rank_, listener_->report());
+  sendAll(kAborts, rank_, listener_->reports());
 }
 
 void Watch::ping() {
@@ -212,9 +212,8 @@ void Watch::take(Peer &peer, const Frame &frame, const std::string &bytes) {
       sendAll(frame.kind, frame.rank, bytes, &peer);
     // The own host's abort is the same one from now on.
     toldAbort_ = true;
-    if (listener_ && frame.rank >= 0 && size_t(frame.rank) < members_.size()) {
-      if (!bytes.empty())
-        listener_->takeReport(frame.rank, bytes);
+    if (listener_) {
+      listener_->takeReports(bytes);
       listener_->abort();
     }
     break;

@@ -24,10 +24,10 @@ public:
   virtual bool isAborted() = 0;
   /// All that waits here leaves.
   virtual void abort() = 0;
-  /// This rank's report of what it gave up, as bytes; "" where there is none.
-  virtual std::string report() = 0;
-  /// Another rank's.
-  virtual void takeReport(int32_t rank, const std::string &bytes) = 0;
+  /// What ranks of this host report of what they gave up, as bytes.
+  virtual std::string reports() = 0;
+  /// The same from another host.
+  virtual void takeReports(const std::string &bytes) = 0;
 };
 
 /// A star around rank 0, of sockets that nothing else uses. A process that ends closes its end,

@@ -6,6 +6,12 @@
 #include "frontend/base/diagnostics.h"
 #include "ir/core/text_format.h"
 
+#include "llvm/Bitcode/BitcodeWriter.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/Module.h"
+#include "llvm/IRReader/IRReader.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <gmock/gmock.h>
@@ -186,6 +192,66 @@ TEST(DeviceImage, AFrameThatIsTooLargeIsAnError) {
   auto loaded = launch::load(*findTarget("nvptx"), *module.module, options);
   ASSERT_FALSE(loaded);
   EXPECT_THAT(llvm::toString(loaded.takeError()), HasSubstr("has room for 3584"));
+}
+
+/// `body` has `%there`, this rank's neighbour's part of `y`.
+std::string sendingKernel(const std::string &body) {
+  return R"(
+kernel @sends {
+  %w = num_ranks : index
+  %n = const {value = 4096} : index
+  %x = param @x %n {mode = "in", param = 0} : view<f32, 1>
+  %y = param @y %n {mode = "symm", param = 1} : view<f32, 1>
+  space @main {vars = []} {
+    %me = rank : index
+    %one = const {value = 1} : index
+    %next = add %me, %one : index
+    %peer = rem %next, %w : index
+    %there = view.at %y, %peer : view<f32, 1, remote>
+)" + body +
+         "    yield\n  }\n  return\n}\n";
+}
+
+/// The object of the first access that wants other ranks' memory mapped; "" where there is none.
+std::string mappedObject(const std::string &text, const std::string &shmem) {
+  Module module(text);
+  // An installation whose functions are there and do nothing.
+  const std::string home = testing::TempDir() + "/fake_nvshmem";
+  llvm::LLVMContext context;
+  llvm::SMDiagnostic error;
+  const auto library = llvm::parseIRFile(
+      DTILE_TEST_INPUTS "/../../../codegen/Inputs/fake_nvshmem.ll", error, context);
+  EXPECT_TRUE(library) << error.getMessage().str();
+  EXPECT_FALSE(llvm::sys::fs::create_directories(home + "/lib"));
+  std::error_code failed;
+  llvm::raw_fd_ostream file(home + "/lib/libnvshmem_device.bc", failed);
+  EXPECT_FALSE(failed);
+  llvm::WriteBitcodeToFile(*library, file);
+  file.close();
+  TargetOptions options;
+  options.arch = "sm_90a";
+  options.assemble = false;
+  options.shmem = shmem;
+  options.shmemPath = shmem == "nvshmem" ? home : "";
+  auto loaded = launch::load(*findTarget("nvptx"), *module.module, options);
+  if (!loaded)
+    return llvm::toString(loaded.takeError());
+  const dtile_device_image &image = (*loaded)->find("sends")->images[0];
+  EXPECT_LT(image.mapped_site, image.nsites);
+  return image.mapped_site < 0 ? "" : image.sites[image.mapped_site].what;
+}
+
+TEST(DeviceImage, SaysWhatWantsTheMemoryOfOtherRanksMapped) {
+  const std::string put = sendingKernel("    %sent = put %x, %there : token\n    await %sent\n");
+  const std::string load = sendingKernel("    %slice = view.slice %there, %me {dims = \"i\"} : "
+                                         "view<f32, 0, remote>\n    %v = load %slice : f32\n");
+  const std::string none = sendingKernel("");
+  EXPECT_EQ(mappedObject(put, "p2p"), "y");
+  EXPECT_EQ(mappedObject(load, "p2p"), "y");
+  EXPECT_EQ(mappedObject(none, "p2p"), "");
+  // Those that send need it for what they do not send.
+  EXPECT_EQ(mappedObject(put, "nvshmem"), "");
+  EXPECT_EQ(mappedObject(load, "nvshmem"), "y");
 }
 
 TEST(DeviceImage, ArchitecturesAreKnown) {

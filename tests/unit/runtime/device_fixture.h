@@ -101,7 +101,9 @@ struct TestKernel {
              .protocol = 0,
              .launch_time = 0,
              .link_rate = 0,
-             .constants = ""};
+             .constants = "",
+             .mapped_site = -1,
+             .reserved = 0};
     desc = {.abi_version = DTILE_ABI_VERSION,
             .flags = 0,
             .name = "shift",

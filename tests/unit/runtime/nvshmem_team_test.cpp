@@ -50,6 +50,7 @@ struct TestKernel {
     image.latencies = kWeights;
     image.remote_bytes = kWeights;
     image.spaces = kDeviceSpaces;
+    image.mapped_site = -1;
     desc.abi_version = DTILE_ABI_VERSION;
     desc.name = "idle";
     desc.file = "idle.dtile";
