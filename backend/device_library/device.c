@@ -415,6 +415,26 @@ DTILE_API void dtile_dev_get(const dtile_device_launch *launch, void *destinatio
   dtile_provider_get(launch, destination, source, rank, bytes, (Rows)DTILE_ROWS, threads);
 }
 
+DTILE_API void dtile_dev_store_far(const dtile_device_launch *launch, void *place, int64_t rank,
+                                   int64_t low, int64_t high, int32_t bytes) {
+  dtile_provider_store(place, rank, (uint64_t)low, (uint64_t)high, bytes);
+}
+
+DTILE_API void dtile_dev_add_far(const dtile_device_launch *launch, void *place, int64_t rank,
+                                 int64_t value, int32_t bytes) {
+  dtile_provider_add(place, rank, (uint64_t)value, bytes);
+}
+
+DTILE_API int64_t dtile_dev_fetch_add_far(const dtile_device_launch *launch, void *place,
+                                          int64_t rank, int64_t value, int32_t bytes) {
+  return (int64_t)dtile_provider_fetch_add(place, rank, (uint64_t)value, bytes);
+}
+
+DTILE_API int64_t dtile_dev_swap_far(const dtile_device_launch *launch, void *place, int64_t rank,
+                                     int64_t expected, int64_t desired, int32_t bytes) {
+  return (int64_t)dtile_provider_swap(place, rank, (uint64_t)expected, (uint64_t)desired, bytes);
+}
+
 DTILE_API void dtile_dev_fence(const dtile_device_launch *launch) { dtile_provider_fence(); }
 
 DTILE_API void dtile_dev_quiet(const dtile_device_launch *launch) { dtile_provider_quiet(); }

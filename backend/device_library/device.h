@@ -86,6 +86,18 @@ void dtile_dev_get(const dtile_device_launch *launch, void *destination, const v
                    int64_t rank, int32_t bytes, int64_t rows, int64_t cols, int64_t destination_row,
                    int64_t source_row, int64_t destination_col, int64_t source_col, int32_t threads,
                    void *buffer, int32_t buffer_bytes);
+/* For a rank whose memory is not mapped (dtile_dev_peer gives null). `place` is this rank's and
+ * stands for the same of `rank`; bytes are those of an element or of several neighbours: 1, 2, 4, 8
+ * or 16 of a store, whose lowest are in `low`, and 4 or 8 of the others. Stores have landed after
+ * dtile_dev_quiet by the same thread. */
+void dtile_dev_store_far(const dtile_device_launch *launch, void *place, int64_t rank, int64_t low,
+                         int64_t high, int32_t bytes);
+void dtile_dev_add_far(const dtile_device_launch *launch, void *place, int64_t rank, int64_t value,
+                       int32_t bytes);
+int64_t dtile_dev_fetch_add_far(const dtile_device_launch *launch, void *place, int64_t rank,
+                                int64_t value, int32_t bytes);
+int64_t dtile_dev_swap_far(const dtile_device_launch *launch, void *place, int64_t rank,
+                           int64_t expected, int64_t desired, int32_t bytes);
 /* What this thread has sent to a rank lands before what is sent there later, by it or by those that
  * it meets. */
 void dtile_dev_fence(const dtile_device_launch *launch);

@@ -15,6 +15,18 @@ void nvshmem_putmem_nbi(void *destination, const void *source, uint64_t bytes, i
 void nvshmem_getmem(void *destination, const void *source, uint64_t bytes, int pe);
 void nvshmemx_putmem_nbi_block(void *destination, const void *source, uint64_t bytes, int pe);
 void nvshmemx_getmem_block(void *destination, const void *source, uint64_t bytes, int pe);
+void nvshmem_uint8_p(uint8_t *destination, uint8_t value, int pe);
+void nvshmem_uint16_p(uint16_t *destination, uint16_t value, int pe);
+void nvshmem_uint32_p(uint32_t *destination, uint32_t value, int pe);
+void nvshmem_uint64_p(uint64_t *destination, uint64_t value, int pe);
+void nvshmem_uint32_atomic_add(uint32_t *word, uint32_t value, int pe);
+void nvshmem_uint64_atomic_add(uint64_t *word, uint64_t value, int pe);
+uint32_t nvshmem_uint32_atomic_fetch_add(uint32_t *word, uint32_t value, int pe);
+uint64_t nvshmem_uint64_atomic_fetch_add(uint64_t *word, uint64_t value, int pe);
+uint32_t nvshmem_uint32_atomic_compare_swap(uint32_t *word, uint32_t expected, uint32_t desired,
+                                            int pe);
+uint64_t nvshmem_uint64_atomic_compare_swap(uint64_t *word, uint64_t expected, uint64_t desired,
+                                            int pe);
 void nvshmemx_signal_op(uint64_t *signal, uint64_t value, int operation, int pe);
 uint64_t nvshmem_signal_wait_until(uint64_t *signal, int comparison, uint64_t value);
 void nvshmem_fence(void);
@@ -26,6 +38,7 @@ void nvshmem_quiet(void);
 #define DTILE_REMOTE_PUT_TOGETHER nvshmemx_putmem_nbi_block
 #define DTILE_REMOTE_GET_TOGETHER nvshmemx_getmem_block
 #define DTILE_REMOTE_QUIET nvshmem_quiet
+#define DTILE_REMOTE(NAME) nvshmem_##NAME
 #include "backend/device_library/remote.h"
 
 DTILE_API void dtile_provider_notify(const dtile_device_launch *launch, uint64_t *cell,

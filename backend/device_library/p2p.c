@@ -28,6 +28,22 @@ DTILE_API void dtile_provider_get(const dtile_device_launch *launch, void *desti
   copyRows(destination, dtile_provider_peer(launch, source, rank), bytes, rows, threads);
 }
 
+// No rank is out of reach of plain accesses, so nothing calls these.
+DTILE_API void dtile_provider_store(void *place, int64_t rank, uint64_t low, uint64_t high,
+                                    int32_t bytes) {}
+
+DTILE_API void dtile_provider_add(void *place, int64_t rank, uint64_t value, int32_t bytes) {}
+
+DTILE_API uint64_t dtile_provider_fetch_add(void *place, int64_t rank, uint64_t value,
+                                            int32_t bytes) {
+  return 0;
+}
+
+DTILE_API uint64_t dtile_provider_swap(void *place, int64_t rank, uint64_t expected,
+                                       uint64_t desired, int32_t bytes) {
+  return 0;
+}
+
 DTILE_API void dtile_provider_notify(const dtile_device_launch *launch, uint64_t *cell,
                                      int64_t rank) {
   notifyTeam64(dtile_provider_peer(launch, cell, rank), 1);

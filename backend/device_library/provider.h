@@ -66,6 +66,12 @@ void dtile_provider_put(const dtile_device_launch *launch, void *destination, in
                         const void *source, int32_t bytes, Rows rows, int32_t threads);
 void dtile_provider_get(const dtile_device_launch *launch, void *destination, const void *source,
                         int64_t rank, int32_t bytes, Rows rows, int32_t threads);
+/* As dtile_dev_store_far and so on. */
+void dtile_provider_store(void *place, int64_t rank, uint64_t low, uint64_t high, int32_t bytes);
+void dtile_provider_add(void *place, int64_t rank, uint64_t value, int32_t bytes);
+uint64_t dtile_provider_fetch_add(void *place, int64_t rank, uint64_t value, int32_t bytes);
+uint64_t dtile_provider_swap(void *place, int64_t rank, uint64_t expected, uint64_t desired,
+                             int32_t bytes);
 /* Release: adds 1 to a cell of `rank`, which may be this one. */
 void dtile_provider_notify(const dtile_device_launch *launch, uint64_t *cell, int64_t rank);
 /* Whether an own cell has come to `wanted`, and what it holds; no order. */

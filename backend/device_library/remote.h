@@ -83,6 +83,41 @@ DTILE_API void dtile_provider_get(const dtile_device_launch *launch, void *desti
     getFar(destination, source, (int)rank, bytes, rows, threads);
 }
 
+DTILE_API void dtile_provider_store(void *place, int64_t rank, uint64_t low, uint64_t high,
+                                    int32_t bytes) {
+  const int pe = (int)rank;
+  if (bytes == 1)
+    DTILE_REMOTE(uint8_p)(place, (uint8_t)low, pe);
+  else if (bytes == 2)
+    DTILE_REMOTE(uint16_p)(place, (uint16_t)low, pe);
+  else if (bytes == 4)
+    DTILE_REMOTE(uint32_p)(place, (uint32_t)low, pe);
+  else
+    DTILE_REMOTE(uint64_p)(place, low, pe);
+  if (bytes == 16)
+    DTILE_REMOTE(uint64_p)((uint64_t *)place + 1, high, pe);
+}
+
+DTILE_API void dtile_provider_add(void *place, int64_t rank, uint64_t value, int32_t bytes) {
+  if (bytes == 4)
+    DTILE_REMOTE(uint32_atomic_add)(place, (uint32_t)value, (int)rank);
+  else
+    DTILE_REMOTE(uint64_atomic_add)(place, value, (int)rank);
+}
+
+DTILE_API uint64_t dtile_provider_fetch_add(void *place, int64_t rank, uint64_t value,
+                                            int32_t bytes) {
+  return bytes == 4 ? DTILE_REMOTE(uint32_atomic_fetch_add)(place, (uint32_t)value, (int)rank)
+                    : DTILE_REMOTE(uint64_atomic_fetch_add)(place, value, (int)rank);
+}
+
+DTILE_API uint64_t dtile_provider_swap(void *place, int64_t rank, uint64_t expected,
+                                       uint64_t desired, int32_t bytes) {
+  return bytes == 4 ? DTILE_REMOTE(uint32_atomic_compare_swap)(place, (uint32_t)expected,
+                                                               (uint32_t)desired, (int)rank)
+                    : DTILE_REMOTE(uint64_atomic_compare_swap)(place, expected, desired, (int)rank);
+}
+
 DTILE_API int32_t dtile_provider_reached(const uint64_t *cell, uint64_t wanted, uint64_t *seen) {
   return (*seen = loadTeam64(cell)) >= wanted;
 }

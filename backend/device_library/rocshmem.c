@@ -13,6 +13,17 @@ void rocshmem_putmem_nbi(void *destination, const void *source, uint64_t bytes, 
 void rocshmem_getmem(void *destination, const void *source, uint64_t bytes, int pe);
 void rocshmem_putmem_nbi_wg(void *destination, const void *source, uint64_t bytes, int pe);
 void rocshmem_getmem_wg(void *destination, const void *source, uint64_t bytes, int pe);
+void rocshmem_uint8_p(uint8_t *destination, uint8_t value, int pe);
+void rocshmem_uint16_p(uint16_t *destination, uint16_t value, int pe);
+void rocshmem_uint32_p(uint32_t *destination, uint32_t value, int pe);
+void rocshmem_uint64_p(uint64_t *destination, uint64_t value, int pe);
+void rocshmem_uint32_atomic_add(uint32_t *word, uint32_t value, int pe);
+uint32_t rocshmem_uint32_atomic_fetch_add(uint32_t *word, uint32_t value, int pe);
+uint64_t rocshmem_uint64_atomic_fetch_add(uint64_t *word, uint64_t value, int pe);
+uint32_t rocshmem_uint32_atomic_compare_swap(uint32_t *word, uint32_t expected, uint32_t desired,
+                                             int pe);
+uint64_t rocshmem_uint64_atomic_compare_swap(uint64_t *word, uint64_t expected, uint64_t desired,
+                                             int pe);
 void rocshmem_uint64_atomic_add(uint64_t *cell, uint64_t value, int pe);
 void rocshmem_fence(void);
 void rocshmem_quiet(void);
@@ -23,6 +34,7 @@ void rocshmem_quiet(void);
 #define DTILE_REMOTE_PUT_TOGETHER rocshmem_putmem_nbi_wg
 #define DTILE_REMOTE_GET_TOGETHER rocshmem_getmem_wg
 #define DTILE_REMOTE_QUIET rocshmem_quiet
+#define DTILE_REMOTE(NAME) rocshmem_##NAME
 #include "backend/device_library/remote.h"
 
 DTILE_API void dtile_provider_notify(const dtile_device_launch *launch, uint64_t *cell,

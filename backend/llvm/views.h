@@ -28,6 +28,9 @@ struct View {
   llvm::Value *data = nullptr;
   /// i64, only in remote views.
   llvm::Value *rank = nullptr;
+  /// Of a view that code for GPUs writes: i1, no plain access reaches the rank, and `data` is the
+  /// same place of this one. Null: one does.
+  llvm::Value *far = nullptr;
   llvm::SmallVector<ViewDimension, 4> dims;
 
   [[nodiscard]] Parts parts() const;

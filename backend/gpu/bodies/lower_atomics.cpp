@@ -65,7 +65,9 @@ void BodyLowering::atomicAdd(DType type, llvm::Value *address, llvm::Value *valu
   case DType::U16:
   case DType::F8E4M3:
   case DType::F8E5M2:
-    atomicUpdate(type, address, isOwn,
+    View cell;
+    cell.data = address;
+    atomicUpdate(type, cell, isOwn,
                  [&](llvm::Value *old) { return arith_.binary(OpKind::Add, type, old, value); });
     return;
   }
@@ -111,12 +113,13 @@ void BodyLowering::atomicAdd(DType type, llvm::Value *address, llvm::ArrayRef<ll
 }
 
 llvm::Value *
-BodyLowering::atomicUpdate(DType type, llvm::Value *address, bool isOwn,
+BodyLowering::atomicUpdate(DType type, const View &cell, bool isOwn,
                            llvm::function_ref<llvm::Value *(llvm::Value *old)> update) {
   const unsigned bits = dtypeBits(type) < 8 ? 8 : dtypeBits(type);
   llvm::Type *element = b.getIntNTy(bits);
   llvm::Type *word = b.getIntNTy(std::max(bits, 32u));
   llvm::Value *distance = b.getInt32(isOwn ? 0 : 1);
+  llvm::Value *address = cell.data;
   // The aligned word around the element, and where in it the element is.
   llvm::Value *shift = nullptr;
   if (bits < 32) {
@@ -125,8 +128,14 @@ BodyLowering::atomicUpdate(DType type, llvm::Value *address, bool isOwn,
     address = b.CreateGEP(b.getInt8Ty(), address, b.CreateNeg(rest));
     shift = b.CreateTrunc(b.CreateShl(rest, 3), word);
   }
-  auto *first = b.CreateAlignedLoad(word, address, llvm::Align(word->getIntegerBitWidth() / 8));
-  first->setVolatile(true);
+  llvm::Value *first = either(
+      cell.far, [&] { return fetchAddFar(cell, type, arith_.zero(type)); },
+      [&]() -> llvm::Value * {
+        auto *load =
+            b.CreateAlignedLoad(word, address, llvm::Align(word->getIntegerBitWidth() / 8));
+        load->setVolatile(true);
+        return load;
+      });
 
   llvm::BasicBlock *before = b.GetInsertBlock();
   llvm::BasicBlock *again = block("exchange");
@@ -145,8 +154,20 @@ BodyLowering::atomicUpdate(DType type, llvm::Value *address, bool isOwn,
         b.CreateShl(llvm::ConstantInt::get(word, llvm::APInt::getLowBitsSet(32, bits)), shift);
     desired = b.CreateOr(b.CreateAnd(seen, b.CreateNot(mask)), b.CreateShl(desired, shift));
   }
-  llvm::Value *now = call(word->isIntegerTy(64) ? DeviceCall::swap_i64 : DeviceCall::swap_i32,
-                          {address, seen, desired, distance});
+  llvm::Value *now = either(
+      cell.far,
+      [&] {
+        llvm::Value *old64 =
+            call(DeviceCall::swap_far,
+                 {kernel_.launch, b.CreateAddrSpaceCast(address, b.getPtrTy()), cell.rank,
+                  b.CreateZExt(seen, b.getInt64Ty()), b.CreateZExt(desired, b.getInt64Ty()),
+                  b.getInt32(word->getIntegerBitWidth() / 8)});
+        return b.CreateTrunc(old64, word);
+      },
+      [&]() -> llvm::Value * {
+        return call(word->isIntegerTy(64) ? DeviceCall::swap_i64 : DeviceCall::swap_i32,
+                    {address, seen, desired, distance});
+      });
   seen->addIncoming(now, b.GetInsertBlock());
   b.CreateCondBr(b.CreateICmpEQ(now, seen), done, again);
   b.SetInsertPoint(done);

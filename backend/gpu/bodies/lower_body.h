@@ -99,6 +99,16 @@ public:
   [[nodiscard]] Existing existing(const ViewDimension &dim, int64_t size);
   /// The view with an address of this device: where it is remote, the peer's memory as seen here.
   [[nodiscard]] View located(ir::Value *view);
+  /// The same of what is written only, by functions that send where the peer is not mapped.
+  [[nodiscard]] View locatedToSend(ir::Value *view);
+  /// Stores a word of elements at an address of such a view.
+  void storeWord(const View &to, llvm::Value *word, llvm::Value *address, unsigned align);
+  /// What was stored in such a view has landed.
+  void finishStores(const View &to);
+  /// By `there` where the condition (i1, or null for never) holds, else by `here`: what both give,
+  /// or null.
+  llvm::Value *either(llvm::Value *condition, llvm::function_ref<llvm::Value *()> there,
+                      llvm::function_ref<llvm::Value *()> here);
   /// Where the source says that a view is of another rank.
   [[nodiscard]] const ir::Op &reachingOp(const ir::Value *view) const;
   /// Call before emitting accesses of global memory through a view.
@@ -360,6 +370,14 @@ private:
   [[nodiscard]] llvm::Value *lostFlag();
   llvm::AllocaInst *lost_ = nullptr;
 
+  // lower_far.cpp, beside located().
+  /// Whether providers have functions for atomics of such elements.
+  [[nodiscard]] static bool isSentAtomically(DType type);
+  /// Adds to an element of such a type where no plain access reaches it: what it held.
+  llvm::Value *fetchAddFar(const View &cell, DType type, llvm::Value *value);
+  /// Adds to an element of such a type in a view that is written.
+  void addAt(const View &to, DType type, llvm::Value *address, llvm::Value *value, bool isOwn);
+
   // lower_atomics.cpp
   /// Adds a value in computing form to an element in global memory, atomically; relaxed. `isOwn`:
   /// only this rank updates it.
@@ -371,7 +389,7 @@ private:
   [[nodiscard]] static unsigned addedAtOnce(DType type);
   /// Emits the exchange of an element's old value by what `update` makes of it, until nobody came
   /// between; gives the old value. Both in computing form.
-  llvm::Value *atomicUpdate(DType type, llvm::Value *address, bool isOwn,
+  llvm::Value *atomicUpdate(DType type, const View &cell, bool isOwn,
                             llvm::function_ref<llvm::Value *(llvm::Value *old)> update);
   /// Whether only this rank reaches the memory of a view.
   [[nodiscard]] bool isOwn(const ir::Value *view) const;

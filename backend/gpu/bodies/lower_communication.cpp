@@ -291,14 +291,15 @@ void BodyLowering::lowerPut(Op &op) {
     from.rank = nullptr;
     return copy(from, view(target));
   }
-  const View there = located(target);
+  const View there = locatedToSend(target);
   if (source->type().isTile())
     return storeTile(source, there);
   const DType type = source->type().elementOrIndex();
   llvm::Value *value = scalar(source);
   asLeader("put", [&] {
     when(b.CreateIsNotNull(there.data), "exists", [&] {
-      b.CreateAlignedStore(arith_.toMemory(type, value), there.data, llvm::Align(dtypeBytes(type)));
+      storeWord(there, arith_.toMemory(type, value), there.data, dtypeBytes(type));
+      finishStores(there);
     });
   });
 }
@@ -315,24 +316,29 @@ void BodyLowering::lowerReduceAdd(Op &op) {
   Value *target = op.operand(1);
   if (!target->type().isRemote())
     beforeWrite(target);
-  const View there = located(target);
+  const DType type = source->type().elementOrIndex();
+  const View there = isSentAtomically(type) ? locatedToSend(target) : located(target);
   const bool own = isOwn(target);
   if (source->type().isTile()) {
-    const DType type = source->type().dtype();
     llvm::ArrayRef<llvm::Value *> values = registers(source);
     eachGroup(info(source->type()), there, addedAtOnce(type),
               [&](llvm::ArrayRef<unsigned> slots, llvm::Value *address) {
+                if (there.far)
+                  return addAt(there, type, address, values[slots.front()], own);
                 llvm::SmallVector<llvm::Value *, 8> group;
                 for (unsigned slot : slots)
                   group.push_back(values[slot]);
                 atomicAdd(type, address, group, own);
               });
+    finishStores(there);
     return;
   }
   llvm::Value *value = scalar(source);
   asLeader("reduce", [&] {
-    when(b.CreateIsNotNull(there.data), "exists",
-         [&] { atomicAdd(source->type().elementOrIndex(), there.data, value, own); });
+    when(b.CreateIsNotNull(there.data), "exists", [&] {
+      addAt(there, type, there.data, value, own);
+      finishStores(there);
+    });
   });
 }
 

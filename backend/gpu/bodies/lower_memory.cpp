@@ -185,24 +185,6 @@ BodyLowering::Existing BodyLowering::existing(const ViewDimension &dim, int64_t 
   return {first, b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, count, b.getInt32(0))};
 }
 
-const Op &BodyLowering::reachingOp(const ir::Value *value) const {
-  const Op *op = value->definingOp();
-  return op ? *op : *kernel_.kernel;
-}
-
-View BodyLowering::located(ir::Value *value) {
-  View found = view(value);
-  if (!found.rank)
-    return found;
-  gpu_.needsMapped(reachingOp(value), launch::objectName(value));
-  llvm::Value *there = call(DeviceCall::peer, {kernel_.launch, found.data, found.rank});
-  // An element that does not exist has no address on any rank.
-  if (found.dims.empty())
-    there = b.CreateSelect(b.CreateIsNull(found.data), found.data, there);
-  found.data = there;
-  return found;
-}
-
 void BodyLowering::lowerMemoryOp(Op &op) {
   if (std::optional<SharedTile> copied = asyncTile(op)) {
     if (!isReadByProducts(op.result()))
@@ -330,15 +312,16 @@ BodyLowering::loadSingly(TileInfo::Run run, llvm::ArrayRef<unsigned> slots, Layo
 
 void BodyLowering::lowerStore(Op &op) {
   beforeWrite(op.operand(1));
-  View to = located(op.operand(1));
+  View to = locatedToSend(op.operand(1));
   const DType dtype = to.type.dtype();
   ir::Value *value = op.operand(0);
   if (!value->type().isTile()) {
     llvm::Value *bits = arith_.toMemory(dtype, scalar(value));
     llvm::Value *acts = b.CreateAnd(isLeader(), b.CreateIsNotNull(to.data));
     return when(acts, "store", [&] {
-      b.CreateAlignedStore(bits, b.CreateAddrSpaceCast(to.data, b.getPtrTy(Device::kGlobal)),
-                           llvm::Align(dtypeBytes(dtype)));
+      storeWord(to, bits, b.CreateAddrSpaceCast(to.data, b.getPtrTy(Device::kGlobal)),
+                dtypeBytes(dtype));
+      finishStores(to);
     });
   }
   if (!value->type().layout())
@@ -355,9 +338,9 @@ void BodyLowering::storeTile(const TileInfo &from, llvm::ArrayRef<llvm::Value *>
     llvm::SmallVector<llvm::Value *, 16> bits;
     for (unsigned slot : slots)
       bits.push_back(arith_.toMemory(dtype, values[slot]));
-    b.CreateAlignedStore(packed(element, bits), address,
-                         llvm::Align(dtypeBytes(dtype) * slots.size()));
+    storeWord(to, packed(element, bits), address, dtypeBytes(dtype) * unsigned(slots.size()));
   });
+  finishStores(to);
 }
 
 void BodyLowering::storeTile(ir::Value *tile, const View &view) {
@@ -537,7 +520,7 @@ void BodyLowering::lowerScatter(Op &op) {
   if (!tile->type().layout())
     return giveUp(op, "has a tile without a layout (pass infer-layouts)");
   beforeWrite(op.operand(1));
-  View to = located(op.operand(1));
+  View to = locatedToSend(op.operand(1));
   const TileInfo &from = info(tile->type());
   const DType dtype = to.type.dtype();
   llvm::ArrayRef<llvm::Value *> values = registers(tile);
@@ -559,10 +542,10 @@ void BodyLowering::lowerScatter(Op &op) {
       when(exists, "scatter", [&] {
         llvm::Value *address =
             b.CreateAddrSpaceCast(views_.address(to, positions), b.getPtrTy(Device::kGlobal));
-        b.CreateAlignedStore(arith_.toMemory(dtype, values[slot]), address,
-                             llvm::Align(dtypeBytes(dtype)));
+        storeWord(to, arith_.toMemory(dtype, values[slot]), address, dtypeBytes(dtype));
       });
     }
+    finishStores(to);
   };
   if (llvm::Value *original = isOriginal(from.layout))
     return when(original, "scatter.original", all);
@@ -571,8 +554,8 @@ void BodyLowering::lowerScatter(Op &op) {
 
 void BodyLowering::lowerAtomic(Op &op) {
   beforeWrite(op.operand(0));
-  View cell = located(op.operand(0));
-  const DType type = cell.type.dtype();
+  const DType type = op.operand(0)->type().elementOrIndex();
+  const View cell = isSentAtomically(type) ? locatedToSend(op.operand(0)) : located(op.operand(0));
   const bool own = isOwn(op.operand(0));
   const llvm::StringRef kind = op.get(ir::attr::kind);
   llvm::Value *operand = scalar(op.operand(1));
@@ -590,12 +573,16 @@ void BodyLowering::lowerAtomic(Op &op) {
   b.SetInsertPoint(inside);
   llvm::Value *old = nullptr;
   if (kind == "add" && !op.result()->hasUses())
-    atomicAdd(type, cell.data, operand, own);
-  else if (kind == "add" && isInteger(type) && dtypeBits(type) >= 32)
-    old = call(dtypeBits(type) == 32 ? DeviceCall::fetch_add_i32 : DeviceCall::fetch_add_i64,
-               {cell.data, operand, b.getInt32(own ? 0 : 1)});
+    addAt(cell, type, cell.data, operand, own);
+  else if (kind == "add" && isSentAtomically(type))
+    old = either(
+        cell.far, [&] { return fetchAddFar(cell, type, operand); },
+        [&] {
+          return call(dtypeBits(type) == 32 ? DeviceCall::fetch_add_i32 : DeviceCall::fetch_add_i64,
+                      {cell.data, operand, b.getInt32(own ? 0 : 1)});
+        });
   else
-    old = atomicUpdate(type, cell.data, own, [&](llvm::Value *seen) -> llvm::Value * {
+    old = atomicUpdate(type, cell, own, [&](llvm::Value *seen) -> llvm::Value * {
       if (kind == "exch")
         return operand;
       if (kind == "cas")

@@ -45,6 +45,46 @@ define void @nvshmem_quiet() noinline {
   call void asm sideeffect "// quiet", ""()
   ret void
 }
+define void @nvshmem_uint8_p(ptr %to, i8 %value, i32 %pe) noinline {
+  call void asm sideeffect "// uint8_p", ""()
+  ret void
+}
+define void @nvshmem_uint16_p(ptr %to, i16 %value, i32 %pe) noinline {
+  call void asm sideeffect "// uint16_p", ""()
+  ret void
+}
+define void @nvshmem_uint32_p(ptr %to, i32 %value, i32 %pe) noinline {
+  call void asm sideeffect "// uint32_p", ""()
+  ret void
+}
+define void @nvshmem_uint64_p(ptr %to, i64 %value, i32 %pe) noinline {
+  call void asm sideeffect "// uint64_p", ""()
+  ret void
+}
+define void @nvshmem_uint32_atomic_add(ptr %word, i32 %value, i32 %pe) noinline {
+  call void asm sideeffect "// uint32_atomic_add", ""()
+  ret void
+}
+define i32 @nvshmem_uint32_atomic_fetch_add(ptr %word, i32 %value, i32 %pe) noinline {
+  call void asm sideeffect "// uint32_atomic_fetch_add", ""()
+  ret i32 %value
+}
+define i32 @nvshmem_uint32_atomic_compare_swap(ptr %word, i32 %expected, i32 %desired, i32 %pe) noinline {
+  call void asm sideeffect "// uint32_atomic_compare_swap", ""()
+  ret i32 %expected
+}
+define void @nvshmem_uint64_atomic_add(ptr %word, i64 %value, i32 %pe) noinline {
+  call void asm sideeffect "// uint64_atomic_add", ""()
+  ret void
+}
+define i64 @nvshmem_uint64_atomic_fetch_add(ptr %word, i64 %value, i32 %pe) noinline {
+  call void asm sideeffect "// uint64_atomic_fetch_add", ""()
+  ret i64 %value
+}
+define i64 @nvshmem_uint64_atomic_compare_swap(ptr %word, i64 %expected, i64 %desired, i32 %pe) noinline {
+  call void asm sideeffect "// uint64_atomic_compare_swap", ""()
+  ret i64 %expected
+}
 define void @nvshmem_not_called() noinline {
   ret void
 }
