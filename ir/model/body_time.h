@@ -36,18 +36,20 @@ public:
       : d_(domain), machine_(machine), together_(together), running_(running) {}
 
   [[nodiscard]] Number time(ir::Block &block) {
-    Number inner = d_.real(0), moved = d_.real(0);
+    Number inner = d_.real(0), moved = d_.real(0), sent = d_.real(0);
     double computed = 0;
     for (ir::Op &op : block.ops()) {
       if (op.is(ir::OpKind::For) || op.is(ir::OpKind::While))
         inner = d_.add(inner, loopTime(op));
       else if (op.is(ir::OpKind::If))
         inner = d_.add(inner, branch(op, &BodyTime::time));
-      moved = d_.add(moved, moveTime(op));
+      // What the epilogue warp sends leaves while the warpgroups multiply for the next body.
+      Number &sum = op.is(ir::OpKind::Put) && op.get(ir::attr::epilogue) ? sent : moved;
+      sum = d_.add(sum, moveTime(op));
       computed += arithmeticTime(op, machine_);
     }
     const Number alone = d_.mul(d_.real(computed), together_);
-    return d_.add(inner, d_.larger(moved, alone));
+    return d_.larger(d_.add(inner, d_.larger(moved, alone)), sent);
   }
 
   /// What a body waits beside that, however little it does. Loads of a body are under way together,

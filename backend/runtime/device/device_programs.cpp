@@ -43,6 +43,16 @@ private:
   [[nodiscard]] int64_t mostOf(int32_t s) const;
   void give(int64_t movers);
   void distribute(int64_t spare);
+  /// What programs run: how many bodies, and how long one takes on average.
+  struct Load {
+    double bodies = 0;
+    double each = 0;
+  };
+  /// The space whose programs run the bodies of one that has bodies and no programs: the nearest
+  /// before it that computes, or else that moves data; -1 where there is none.
+  [[nodiscard]] int32_t leaderOf(int32_t s) const;
+  /// The bodies of a space, and of those that follow it.
+  [[nodiscard]] Load loadOf(int32_t s) const;
   [[nodiscard]] double computed(int32_t s, int64_t helpers, double from) const;
   void giveIdle();
 
@@ -156,11 +166,35 @@ void Sharing::give(int64_t movers) {
   distribute(spare);
 }
 
+int32_t Sharing::leaderOf(int32_t s) const {
+  int32_t moving = -1;
+  for (int32_t before = s - 1; before >= 0; --before) {
+    if (!isRunning(before))
+      continue;
+    if (!isMoving(before))
+      return before;
+    moving = std::max(moving, before);
+  }
+  return moving;
+}
+
+Sharing::Load Sharing::loadOf(int32_t s) const {
+  double work = work_[s];
+  Load load = {.bodies = double(bodies_[s])};
+  for (int32_t other = s + 1; other < count_; ++other) {
+    if (bodies_[other] <= 0 || isRunning(other) || leaderOf(other) != s)
+      continue;
+    load.bodies += double(bodies_[other]);
+    work += work_[other];
+  }
+  load.each = work / std::max(load.bodies, 1.0);
+  return load;
+}
+
 /// When a space that computes is through, helped by programs that come at `from`.
 double Sharing::computed(int32_t s, int64_t helpers, double from) const {
-  const double each = weight_[s];
+  const auto [bodies, each] = loadOf(s);
   const auto own = double(shares_[s].least);
-  const auto bodies = double(bodies_[s]);
   const double alone = std::ceil(bodies / own) * each;
   if (helpers == 0 || alone <= from)
     return alone;
@@ -186,8 +220,16 @@ double Sharing::end() const {
   double end = moved, computed = 0, left = 0;
   int64_t helpers = 0;
   for (int32_t s = 0; s < count_; ++s) {
-    if (!isRunning(s))
+    if (!isRunning(s)) {
+      const int32_t leader = bodies_[s] > 0 ? leaderOf(s) : -1;
+      // Those of a leader that computes are counted with it.
+      if (leader >= 0 && isMoving(leader))
+        end = std::max(end, moved + std::ceil(double(bodies_[s]) / double(shares_[leader].least)) *
+                                        weight_[s]);
+      else if (leader >= 0 && spaces_[s].waits)
+        end = std::max(end, moved + weight_[s]);
       continue;
+    }
     if (isMoving(s)) {
       if (spaces_[s].waits)
         left = std::max(left, weight_[s]);

@@ -293,6 +293,33 @@ TEST(DevicePrograms, TooFewProgramsAreRefusedWithTheNumberThatIsNeeded) {
   EXPECT_EQ(share({pinned(100, 64), computes(10)}, 32).total, -65);
 }
 
+/// When a launch that is shared so has ended.
+double timeOf(const std::vector<Space> &spaces, int32_t resident) {
+  std::vector<dtile_device_space> facts;
+  std::vector<int64_t> bodies, weights, latencies;
+  for (const Space &space : spaces) {
+    facts.push_back(space.facts);
+    bodies.push_back(space.bodies);
+    weights.push_back(space.weight);
+    latencies.push_back(space.latency);
+  }
+  std::vector<int32_t> first(spaces.size() + 1);
+  const auto count = int32_t(spaces.size());
+  dtile_share_programs(count, facts.data(), bodies.data(), weights.data(), latencies.data(),
+                       resident, first.data());
+  return dtile_launch_time(count, facts.data(), bodies.data(), weights.data(), latencies.data(),
+                           first.data());
+}
+
+TEST(LaunchTimeTest, BodiesThatFollowTakeTimeToo) {
+  Space follows = computes(132, 1000);
+  follows.facts.follows = follows.facts.shares = 1;
+  EXPECT_DOUBLE_EQ(timeOf({computes(264, 1000)}, 132), 2000);
+  EXPECT_DOUBLE_EQ(timeOf({computes(264, 1000), follows}, 132), 3000);
+  // Behind data that is moved, on the programs that moved it.
+  EXPECT_GE(timeOf({moves(8, 1000), follows}, 132), 2000);
+}
+
 // Clusters.
 
 struct InClusters {
