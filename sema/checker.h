@@ -98,6 +98,7 @@ public:
   /// `e` as the wanted type: literals adapt, i32 widens to i64, scalars splat, tiles broadcast.
   TExpr *convert(TExpr *e, Type wanted, SourceRange range,
                  ConversionUse use = ConversionUse::Value);
+  std::string dtypeSpelling(DType dtype) const;
   TExpr *adapted(TExpr *constant, DType dtype);
   TExpr *cast(TExpr *e, DType dtype, SourceRange range);
   TExpr *shapedAs(TExpr *e, llvm::ArrayRef<int64_t> shape);
@@ -207,6 +208,7 @@ public:
   /// A region that is read after the token: a Load whose type is open until a value is wanted.
   TExpr *withToken(TExpr *region, TExpr *token, SourceRange range);
   TExpr *remoteExpr(const ast::RemoteExpr *e);
+  TExpr *notifyBy(const CallSite &site, TExpr *cells, TExpr *count, llvm::ArrayRef<TExpr *> tokens);
   void afterArgs(const CallSite &site, llvm::SmallVectorImpl<TExpr *> &tokens);
   TExpr *signalCells(const ast::Expr *e, llvm::StringRef use);
   TExpr *destination(const ast::Expr *e, llvm::StringRef use);

@@ -47,6 +47,8 @@ llvm::StringRef kindText(GenericValue::Kind kind) {
     return "true or false";
   case GenericValue::Kind::DType:
     return "an element type";
+  case GenericValue::Kind::Shape:
+    return "a shape";
   }
   DTILE_UNREACHABLE("a kind of generic");
 }
@@ -54,7 +56,7 @@ llvm::StringRef kindText(GenericValue::Kind kind) {
 // The value that stands for any, where a check needs one.
 GenericValue standIn(const ast::GenericParam &generic, int64_t size) {
   const GenericValue::Kind kind = genericKind(generic);
-  return {kind, kind == GenericValue::Kind::Bool ? 1 : size, DType::F32};
+  return {kind, kind == GenericValue::Kind::Bool ? 1 : size, DType::F32, {4}};
 }
 
 // Values for the check of a declaration by itself: defaults, and stand-ins where there is none.

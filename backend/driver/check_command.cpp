@@ -69,6 +69,8 @@ std::string valueText(const sema::GenericValue &value) {
     return dtypeName(value.dtype).str();
   case sema::GenericValue::Kind::Bool:
     return value.intValue != 0 ? "true" : "false";
+  case sema::GenericValue::Kind::Shape:
+    DTILE_UNREACHABLE("kernels have no shapes as parameters");
   case sema::GenericValue::Kind::Int:
     return std::to_string(value.intValue);
   }

@@ -102,8 +102,16 @@ void addSourceOptions(CLI::App &app, Options &o) {
          },
          "-Werror: warnings are errors")
       ->type_name("error");
-  addNamed(app, "--const", o.constants, "NAME=VALUE",
-           "value of a generic parameter, as BM=64 or T=f32; may be repeated");
+  addNamed(
+      app, "--const", o.constants, "NAME=VALUE",
+      "value of a generic parameter, as BM=64 or T=f32, or of one kernel's, as gemm.BM=64; may be "
+      "repeated");
+}
+
+void addDeterministic(CLI::App &app, Options &o) {
+  app.add_flag(
+      "--deterministic", o.deterministic,
+      "refuse what depends on timing, as atomic sums of floats: two runs are equal bit by bit");
 }
 
 void addOptLevel(CLI::App &app, Options &o) {
@@ -197,6 +205,7 @@ void addCheck(CLI::App &app, Options &o) {
   CLI::App *sub = addCommand(app, o, Command::Check, "check", "check programs, write nothing",
                              "dtilec check ag_gemm.dtile");
   addSourceOptions(*sub, o);
+  addDeterministic(*sub, o);
   addChoice<bool>(*sub, "--dump", o.dumpAst, {{"ast", true}}, "print the syntax tree instead");
   sub->add_option("--ranks", o.ranks, "numbers of ranks to check communication for; default 1 to 8")
       ->type_name("N,...")
@@ -268,10 +277,11 @@ void addTargets(CLI::App &app, Options &o, const char *about) {
 }
 
 void addExplain(CLI::App &app, Options &o) {
-  CLI::App *sub =
-      addCommand(app, o, Command::Explain, "explain",
-                 "explain a diagnostic code, or what the scheduler decided for a program",
-                 "dtilec explain E0401\n  dtilec explain ag_gemm.dtile --target nvptx");
+  CLI::App *sub = addCommand(
+      app, o, Command::Explain, "explain",
+      "explain a diagnostic code, a function, or what the scheduler decided for a program",
+      "dtilec explain E0401\n  dtilec explain math.silu\n"
+      "  dtilec explain ag_gemm.dtile --target nvptx");
   addSourceOptions(*sub, o);
   addOptLevel(*sub, o);
   addTargets(*sub, o, "also what was decided for these: host, nvptx, amdgpu");
@@ -284,7 +294,8 @@ void addExplain(CLI::App &app, Options &o) {
   sub->add_flag("--joined", o.joined,
                 "kernels as text, overlaps as the kernels that they are joined to");
   CLI::Option *list = sub->add_flag("--list", o.listCodes, "list every diagnostic code");
-  sub->add_option("TOPIC", o.inputs, "a code such as E0401, or a program")
+  sub->add_option("TOPIC", o.inputs,
+                  "a code such as E0401, a name such as dot or math.silu, or a program")
       ->expected(1)
       ->excludes(list);
   sub->final_callback([&o] {
@@ -297,6 +308,7 @@ void addBuild(CLI::App &app, Options &o) {
   CLI::App *sub = addCommand(app, o, Command::Build, "build", "compile ahead of time",
                              "dtilec build ag_gemm.dtile -o ag_gemm.o --header ag_gemm.h");
   addSourceOptions(*sub, o);
+  addDeterministic(*sub, o);
   addOptLevel(*sub, o);
   sub->add_option("-o,--output", o.output,
                   "what to write; `-` is standard output. Where code is of one architecture a file "
@@ -363,6 +375,7 @@ void addRun(CLI::App &app, Options &o) {
                              "dtilec run ag_gemm.dtile --kernel ag_gemm --ranks 4 \\\n"
                              "    --arg shard=shard@rank.npy --arg b=b.npy --out c=c@rank.npy");
   addSourceOptions(*sub, o);
+  addDeterministic(*sub, o);
   addOptLevel(*sub, o);
   addExecutor(*sub, o, /*withAll=*/false);
   addDevices(*sub, o);
@@ -386,6 +399,7 @@ void addTest(CLI::App &app, Options &o) {
   CLI::App *sub = addCommand(app, o, Command::Test, "test", "run the tests of programs",
                              "dtilec test examples --ranks 1,4 --executor all");
   addSourceOptions(*sub, o);
+  addDeterministic(*sub, o);
   addOptLevel(*sub, o);
   addExecutor(*sub, o, /*withAll=*/true);
   addDevices(*sub, o);

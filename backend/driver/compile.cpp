@@ -32,7 +32,12 @@ std::optional<sema::GenericValue> parseGenericValue(llvm::StringRef text) {
   return std::nullopt;
 }
 
+// `BM`, or `gemm.BM` of kernel `gemm`.
 bool hasGeneric(const ast::KernelDecl &kernel, llvm::StringRef name) {
+  if (name.contains('.')) {
+    if (!name.consume_front(kernel.name.name) || !name.consume_front("."))
+      return false;
+  }
   return llvm::any_of(kernel.generics,
                       [&](const ast::GenericParam &generic) { return generic.name.name == name; });
 }
@@ -117,9 +122,17 @@ bool checkConstants(Session &session, const sema::Program &program) {
 
 sema::GenericArgs constantsFor(Session &session, const ast::KernelDecl &kernel) {
   sema::GenericArgs args;
-  for (const auto &[name, text] : session.options.constants)
-    if (auto value = parseGenericValue(text); value && hasGeneric(kernel, name))
-      args.named.emplace_back(name, *value);
+  // What is said of one kernel goes before what is said of all.
+  for (const bool isOwn : {true, false})
+    for (const auto &[name, text] : session.options.constants) {
+      const auto value = parseGenericValue(text);
+      if (!value || !hasGeneric(kernel, name) || llvm::StringRef(name).contains('.') != isOwn)
+        continue;
+      const std::string plain = llvm::StringRef(name).rsplit('.').second.str();
+      const std::string &known = isOwn ? plain : name;
+      if (llvm::none_of(args.named, [&](const auto &given) { return given.first == known; }))
+        args.named.emplace_back(known, *value);
+    }
   return args;
 }
 

@@ -2,6 +2,8 @@
 // Runs the pipeline of an optimization level, and prints remarks.
 #include "backend/driver/optimize.h"
 
+#include "backend/driver/determinism.h"
+
 #include "frontend/base/check.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -40,6 +42,8 @@ bool runPipeline(ir::Module &module, OptLevel level, passes::PassContext &contex
 }
 
 bool optimize(Session &session, LoweredModule &lowered, OptLevel level) {
+  if (session.options.deterministic && !checkDeterminism(session, *lowered.module))
+    return false;
   passes::PassContext context(session.diagnostics);
   const bool fine = runPipeline(*lowered.module, level, context);
   llvm::append_range(lowered.remarks, context.remarks);

@@ -60,6 +60,9 @@ struct Options {
   /// Files, folders, `-`, or what to explain.
   std::vector<std::string> inputs;
 
+  /// check, build, run, test: refuse what depends on timing.
+  bool deterministic = false;
+
   // check
   bool dumpAst = false;
   std::string machine = "host";

@@ -165,6 +165,8 @@ void BodyLowering::lowerTargetOp(Op &op) {
     return call(Runtime::barrier, {host_.site(op, "")});
   case OpKind::Assert:
     return lowerAssert(op);
+  case OpKind::Print:
+    return lowerPrint(op);
   case OpKind::Load:
     return lowerLoad(op);
   case OpKind::Gather:

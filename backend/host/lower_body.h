@@ -93,6 +93,7 @@ private:
   void lowerRemoteGather(ir::Op &op);
   void lowerRemoteScatter(ir::Op &op);
   void lowerAssert(ir::Op &op);
+  void lowerPrint(ir::Op &op);
   void notify(ir::Op &op, ir::Value *signal);
   void lowerWait(ir::Op &op);
   /// Waits for what was sent when one of the operands from `first` on is a token.

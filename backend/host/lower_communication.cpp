@@ -255,6 +255,23 @@ void BodyLowering::lowerAtomic(Op &op) {
   set(op.result(), {valueOf(type, b.CreateLoad(b.getInt64Ty(), old))});
 }
 
+void BodyLowering::lowerPrint(Op &op) {
+  llvm::Value *shown = llvm::ConstantPointerNull::get(b.getPtrTy());
+  if (op.numOperands() > 0) {
+    Value *value = op.operand(0);
+    llvm::Value *place = nullptr;
+    if (value->type().isTile()) {
+      place = address(value);
+    } else {
+      const DType type = value->type().elementOrIndex();
+      place = stackSlot(b.getInt64Ty(), "shown");
+      b.CreateStore(arith_.toMemory(type, scalar(value)), place);
+    }
+    shown = region(Slot::Source, tileView(value->type(), place));
+  }
+  call(Runtime::print, {host_.site(op, ""), shown, host_.string(op.get(ir::attr::message))});
+}
+
 void BodyLowering::lowerAssert(Op &op) {
   llvm::ArrayRef<Value *> values = op.operands().drop_front();
   llvm::Value *holds = scalar(op.operand(0));

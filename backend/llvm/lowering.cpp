@@ -196,6 +196,7 @@ void FunctionLowering::lowerOp(Op &op) {
   case OpKind::Fence:
   case OpKind::Barrier:
   case OpKind::Assert:
+  case OpKind::Print:
   case OpKind::Func:
   case OpKind::Kernel:
   case OpKind::LaunchDim:

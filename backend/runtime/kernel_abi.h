@@ -297,6 +297,9 @@ void dtile_rt_await(dtile_task *);
 void dtile_rt_quiet(dtile_task *);
 void dtile_rt_fence(dtile_task *);
 void dtile_rt_barrier(dtile_task *, const dtile_site *site);
+/* shows a local region in dense row-major order, or only the message where `value` is null */
+void dtile_rt_print(dtile_task *, const dtile_site *site, const dtile_region *value,
+                    const char *message);
 /* stops the launch with the message, holes {0} … filled; does not return */
 __attribute__((noreturn)) void dtile_rt_fail(dtile_task *, const dtile_site *site,
                                              const char *message, int32_t nargs,

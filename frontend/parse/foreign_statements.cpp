@@ -337,9 +337,10 @@ bool ForeignForms::tryFloorDivision() {
   const llvm::StringRef written = text_.slice(token.begin, token.end);
   if (!written.rtrim().ends_with(";") || text_.slice(in_[i_ - 1].end, token.begin).contains('\n'))
     return false;
-  const bool continues = type(i_) != L::RIGHT_BRACE && type(i_) != L::NAME &&
-                         !(type(i_) >= L::AFTER && type(i_) <= L::YIELD);
-  if (continues)
+  constexpr size_t kStarts[] = {L::RIGHT_BRACE, L::NAME,   L::AWAIT, L::BREAK, L::CONTINUE,
+                                L::ENSURES,     L::EXPECT, L::FOR,   L::IF,    L::LET,
+                                L::RETURN,      L::ROLE,   L::VAR,   L::WHILE, L::YIELD};
+  if (!llvm::is_contained(kStarts, type(i_)))
     return false;
   const SourceRange slashes = range(token.begin, token.begin + 2);
   report(slashes, Form::FloorDivision)->fix(slashes, "/");

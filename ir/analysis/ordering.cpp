@@ -58,6 +58,9 @@ bool isPoint(const Op &op) {
 bool mustStayBehind(const Op &earlier, const Op &later) {
   if (isPoint(earlier) || isPoint(later) || earlier.is(OpKind::Await))
     return true;
+  // Prints tell in order what a body did; they order nothing else.
+  if (earlier.is(OpKind::Print) || later.is(OpKind::Print))
+    return earlier.is(OpKind::Print) && later.is(OpKind::Print);
   // A check guards what is written after it.
   if (earlier.is(OpKind::Assert) || later.is(OpKind::Assert))
     return earlier.is(OpKind::Assert) && !later.is(OpKind::Assert);

@@ -480,6 +480,17 @@ std::string checkCondition(const Op &op) {
   return isNot("operand 0", type, "bool");
 }
 
+std::string checkPrint(const Op &op) {
+  if (op.numOperands() > 1)
+    return "has more than one value";
+  if (op.numOperands() == 0)
+    return "";
+  const Type type = op.operand(0)->type();
+  if (type.isScalar() || type.isIndex() || type.isTile())
+    return "";
+  return isNot("operand 0", type, "a scalar or tile");
+}
+
 /// Descriptors of kernels hold these in 32 bits.
 std::string checkPositive(const Op &op, AttrKey<int64_t> key) {
   const int64_t value = op.getOr(key, 1);
@@ -681,6 +692,8 @@ std::string checkTypes(const Op &op) {
     return checkWait(op);
   case OpKind::TokenJoin:
     return checkTokenJoin(op);
+  case OpKind::Print:
+    return checkPrint(op);
   case OpKind::If:
   case OpKind::Condition:
   case OpKind::Assert:

@@ -135,6 +135,13 @@ void Lowering::statement(const TStmt &stmt) {
     op->set(attr::message, stmt.message);
     return;
   }
+  case TStmtKind::Print: {
+    Values shown;
+    if (!stmt.values.empty())
+      shown.push_back(value(*stmt.values.front()));
+    builder_.op(OpKind::Print, shown)->set(attr::message, stmt.message);
+    return;
+  }
   case TStmtKind::Assume: {
     Op *op = builder_.op(OpKind::Assert, {value(*stmt.condition)});
     op->set(attr::message, "what is assumed does not hold: " + stmt.message);

@@ -211,6 +211,9 @@ ControlSlice Slicer::run() {
         asserts.push_back(&op);
         return;
       }
+      // It shows what data is, and a slice has none.
+      if (op.is(OpKind::Print))
+        return;
       // What launches are refused for decides nothing in those that are not.
       if (ir::isClause(op)) {
         clauses.push_back(&op);

@@ -219,6 +219,7 @@ void bind(Instr &instr) {
   case OpKind::NumRanks:
   case OpKind::Epoch:
   case OpKind::Assert:
+  case OpKind::Print:
   case OpKind::LaunchDim:
   case OpKind::LaunchCheck:
   case OpKind::LaunchRequire:

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Constants, machine facts and assertions, and what a kernel's prologue declares: parameters,
 // signals, spaces.
+#include "frontend/base/value_text.h"
 #include "ir/analysis/clauses.h"
 #include "ir/interpret/elements.h"
 #include "ir/interpret/state.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <utility>
 
 namespace dtile::interpret {
 
@@ -87,6 +90,33 @@ Step runAssert(Body &body, const Instr &instr) {
   if ((body.scalar(instr.operands[0]) & 0xFF) != 0)
     return Step::Next;
   return body.machine.trap(body, *instr.op, filled(body, instr, instr.op->get(ir::attr::message)));
+}
+
+// One write a line, so that lines of ranks do not mix.
+Step runPrint(Body &body, const Instr &instr) {
+  std::string text = body.describe() + ": " + instr.op->get(ir::attr::message).str();
+  if (!instr.operands.empty()) {
+    const ir::Type type = instr.op->operand(0)->type();
+    const TileDesc tile(type);
+    const Operand operand = instr.operands[0];
+    const Scalar scalar = bankOf(type) == Bank::Scalar ? body.scalar(operand) : Scalar();
+    const char *data = bankOf(type) == Bank::Scalar
+                           ? reinterpret_cast<const char *>(&scalar)
+                           : static_cast<const char *>(std::as_const(body.tile(operand)).data());
+    const auto element = [&](int64_t i) -> std::string {
+      const void *at = data + size_t(i) * tile.elementBytes;
+      if (tile.dtype == DType::Bool)
+        return loadAsInt(tile.dtype, at) ? "true" : "false";
+      if (tile.dtype == DType::U64)
+        return std::to_string(uint64_t(loadAsInt(tile.dtype, at)));
+      return isInteger(tile.dtype) ? std::to_string(loadAsInt(tile.dtype, at))
+                                   : floatText(loadAsDouble(tile.dtype, at));
+    };
+    text += " = " + arrayText(tile.shape.data(), int(tile.rank), element);
+  }
+  text += "\n";
+  std::fputs(text.c_str(), stderr);
+  return Step::Next;
 }
 
 // Parameters.
@@ -383,6 +413,9 @@ void bindLaunch(Instr &instr) {
     return;
   case OpKind::Assert:
     instr.run = runAssert;
+    return;
+  case OpKind::Print:
+    instr.run = runPrint;
     return;
   case OpKind::LaunchDim:
     return bindParam(instr, runLaunchDim);

@@ -268,22 +268,20 @@ bool Checker::inferFnGenerics(const ast::FnDecl *decl, ModuleInfo &home, const C
   GenericInference inference(ctx, home, decl->generics);
   if (!inference.takeGiven(*this, site.generics, site.name, site.nameRange))
     return false;
+  llvm::SmallVector<bool, 4> fits(args.size(), true);
   for (auto [i, param] : llvm::enumerate(decl->params)) {
     if (!param.type || !args[i])
       continue;
     // A literal fits every dtype: it decides nothing, unless nothing else does.
     if (!args[i]->adaptable)
       inference.unifyDType(param.type->name.name, args[i]->type->dtype);
-    if (param.type->shape.size() == args[i]->type->rank())
-      for (auto [size, known] : llvm::zip(param.type->shape, args[i]->type->shape))
-        inference.unifySize(size, known);
+    fits[i] = inference.unifyShape(param.type->shape, args[i]->type->shape);
   }
   for (auto [i, param] : llvm::enumerate(decl->params))
     if (param.type && args[i] && args[i]->adaptable)
       inference.unifyDType(param.type->name.name, args[i]->type->dtype);
   for (auto [i, param] : llvm::enumerate(decl->params))
-    if (param.type && args[i] && param.type->shape.size() != args[i]->type->rank() &&
-        inference.isOpen(param.type->shape)) {
+    if (param.type && args[i] && !fits[i] && inference.isOpen(param.type->shape)) {
       report(args[i]->range, diag::argument_dimensions, param.name.name, site.name,
              param.type->shape.size(), typeText(args[i]->type))
           .note(param.name.range, diag::note_declared_here, param.name.name);

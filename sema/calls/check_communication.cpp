@@ -330,19 +330,53 @@ TExpr *Checker::callWait(const CallSite &site) {
 
 // These stand as statements: the statement is made here, and the expression has no value.
 TExpr *Checker::callNotify(const CallSite &site) {
-  if (!checkArgs(site, 1, 1, {"after"}) || !noGenerics(site) || !noShape(site))
+  if (!checkArgs(site, 1, 1, {"after", "by"}) || !noGenerics(site) || !noShape(site))
     return error(site.range);
   TExpr *cells = signalCells(positional(site, 0), "notify");
   llvm::SmallVector<TExpr *, 2> tokens;
   afterArgs(site, tokens);
-  if (cells->type->kind == TypeKind::Error)
+  const ast::Expr *by = labelled(site, "by");
+  TExpr *count = by ? position(by) : nullptr;
+  if (cells->type->kind == TypeKind::Error || (count && count->type->kind == TypeKind::Error))
     return error(site.range);
+  if (count && count->kind == TExprKind::Const && int64_t(count->bits) <= 0) {
+    report(by->range, diag::step_not_positive, int64_t(count->bits));
+    return error(site.range);
+  }
+  if (count)
+    return notifyBy(site, cells, count, tokens);
   TStmt *notify = emit(TStmtKind::Notify, site.range);
   if (notify) {
     notify->target = cells;
     notify->after.append(tokens.begin(), tokens.end());
   }
   return noValue(notify, site.range);
+}
+
+// `notify(s, by: n)` is n notifies, once what it is after is complete: so the checker counts them
+// as it counts those of a loop.
+TExpr *Checker::notifyBy(const CallSite &site, TExpr *cells, TExpr *count,
+                         llvm::ArrayRef<TExpr *> tokens) {
+  if (!tokens.empty())
+    if (TStmt *await = emit(TStmtKind::Await, site.range))
+      await->after.append(tokens.begin(), tokens.end());
+  hoistIndices(cells);
+  TBlock body;
+  {
+    Restore<TBlock *> sink(block, &body);
+    if (block)
+      emit(TStmtKind::Notify, site.range)->target = cells;
+  }
+  TStmt *loop = emit(TStmtKind::For, site.range);
+  if (loop) {
+    const Type type = types.scalar(DType::I64);
+    loop->vars.push_back(ctx.makeVariable("turn", type, site.range, /*isMutable=*/false));
+    loop->lo = intConst(0, site.range);
+    loop->hi = count;
+    loop->step = intConst(1, site.range);
+    loop->body = std::move(body);
+  }
+  return noValue(loop, site.range);
 }
 
 TExpr *Checker::syncCall(const CallSite &site, BuiltinId id) {
@@ -357,6 +391,44 @@ TExpr *Checker::syncCall(const CallSite &site, BuiltinId id) {
 TExpr *Checker::callQuiet(const CallSite &site) { return syncCall(site, BuiltinId::Quiet); }
 TExpr *Checker::callFence(const CallSite &site) { return syncCall(site, BuiltinId::Fence); }
 TExpr *Checker::callBarrier(const CallSite &site) { return syncCall(site, BuiltinId::Barrier); }
+
+// `print("a", x, "b", y + 1)`: a line a value, called by the text before it, or as it is written.
+TExpr *Checker::callPrint(const CallSite &site) {
+  if (!checkArgs(site, 1, 16) || !noGenerics(site) || !noShape(site))
+    return error(site.range);
+  std::string label;
+  bool hasLabel = false;
+  TStmt *last = nullptr;
+  const auto show = [&](TExpr *shown, llvm::StringRef name) {
+    last = emit(TStmtKind::Print, site.range);
+    if (!last)
+      return;
+    last->message = name.str();
+    if (shown)
+      last->values.push_back(shown);
+  };
+  for (const ast::Arg &arg : site.args) {
+    if (const auto *text = llvm::dyn_cast<ast::StringLit>(arg.value)) {
+      if (hasLabel)
+        show(nullptr, label);
+      label = text->value.str();
+      hasLabel = true;
+      continue;
+    }
+    TExpr *shown = value(arg.value);
+    if (shown->type->kind == TypeKind::Error)
+      return error(site.range);
+    if (shown->type->kind != TypeKind::Scalar && shown->type->kind != TypeKind::Tile) {
+      report(arg.value->range, diag::type_mismatch, "a scalar or a tile", typeText(shown->type));
+      return error(site.range);
+    }
+    show(shown, hasLabel ? llvm::StringRef(label) : ctx.sources.text(arg.value->range));
+    hasLabel = false;
+  }
+  if (hasLabel)
+    show(nullptr, label);
+  return noValue(last, site.range);
+}
 
 TExpr *Checker::callAssert(const CallSite &site) {
   if (site.args.empty() || site.args.size() > 2 || !site.args[0].label.name.empty()) {

@@ -10,6 +10,8 @@ GenericValue::Kind genericKind(const ast::GenericParam &param) {
     return GenericValue::Kind::DType;
   if (param.type && param.type->name.name == "bool")
     return GenericValue::Kind::Bool;
+  if (param.type && param.type->name.name == "shape")
+    return GenericValue::Kind::Shape;
   return GenericValue::Kind::Int;
 }
 
@@ -23,6 +25,10 @@ std::string instanceName(llvm::StringRef name, llvm::ArrayRef<GenericValue> valu
       break;
     case GenericValue::Kind::Bool:
       result += value.intValue ? "true" : "false";
+      break;
+    case GenericValue::Kind::Shape:
+      for (auto [i, size] : llvm::enumerate(value.sizes))
+        result += (i == 0 ? "" : "x") + std::to_string(size);
       break;
     case GenericValue::Kind::Int:
       // A minus sign is no part of a name.
@@ -44,7 +50,7 @@ void Checker::bindGenerics(llvm::ArrayRef<ast::GenericParam> generics,
     const llvm::StringRef typeName = generic.type ? generic.type->name.name : "";
     const std::optional<DType> dtype = dtypeFromName(typeName);
     const bool isKnown = typeName.empty() || typeName == "dtype" || typeName == "bool" ||
-                         (dtype && isInteger(*dtype));
+                         (typeName == "shape" && fn) || (dtype && isInteger(*dtype));
     if (!isKnown || (generic.type && generic.type->hasShape))
       report(generic.type->range, diag::bad_generic_type, ctx.sources.text(generic.type->range));
     Symbol symbol;

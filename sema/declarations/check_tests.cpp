@@ -180,7 +180,37 @@ private:
           .fix(e->member.range, suggestion.best());
   }
 
+  // What a kernel reads is given; outputs are results, and the rest is the launch's own.
+  static bool isGiven(const ast::Param &param) {
+    const bool isSignal = param.type && param.type->name.name == "signal";
+    return param.mode != ast::ParamMode::Out && param.mode != ast::ParamMode::ScratchSymm &&
+           !isSignal;
+  }
+
+  void kernelArguments(const ast::CallExpr *e) {
+    const auto *generic = llvm::dyn_cast<ast::GenericExpr>(e->callee);
+    const ast::Expr *called = generic ? generic->base : e->callee;
+    const ast::KernelDecl *kernel = kernelNamed(called);
+    if (!kernel)
+      return;
+    std::string names;
+    size_t wanted = 0;
+    for (const ast::Param &param : kernel->params)
+      if (isGiven(param)) {
+        names += (wanted++ == 0 ? "`" : ", `") + param.name.name.str() + "`";
+      }
+    if (e->args.size() == wanted)
+      return;
+    context_
+        .report(e->range, diag::wrong_argument_count, kernel->name.name,
+                std::to_string(wanted) + (wanted == 1 ? " argument" : " arguments"), e->args.size())
+        .note(kernel->name.range, diag::note_dtile_form,
+              wanted == 0 ? "it reads nothing of callers"
+                          : "callers give " + names + "; outputs are results");
+  }
+
   void call(const ast::CallExpr *e) {
+    kernelArguments(e);
     callee(e->callee, /*isCalled=*/true);
     for (const ast::Arg &arg : e->args)
       expression(arg.value);

@@ -155,6 +155,37 @@ void GenericInference::unifySize(const ast::Expr *size, int64_t known, int64_t n
     set(name->name, GenericValue{.kind = GenericValue::Kind::Int, .intValue = known});
 }
 
+bool GenericInference::unifyShape(llvm::ArrayRef<ast::Expr *> sizes,
+                                  llvm::ArrayRef<int64_t> known) {
+  const auto isShape = [&](const ast::Expr *size) {
+    const auto *name = llvm::dyn_cast<ast::NameExpr>(size);
+    return name && kindOf(name->name) == GenericValue::Kind::Shape;
+  };
+  const auto *rest = llvm::find_if(sizes, isShape);
+  if (rest == sizes.end()) {
+    if (sizes.size() != known.size())
+      return false;
+    for (auto [size, value] : llvm::zip(sizes, known))
+      unifySize(size, value);
+    return true;
+  }
+  const size_t before = size_t(rest - sizes.begin());
+  const size_t behind = sizes.size() - before - 1;
+  if (known.size() < before + behind)
+    return false;
+  for (auto [size, value] : llvm::zip(sizes.take_front(before), known))
+    unifySize(size, value);
+  for (auto [size, value] : llvm::zip(sizes.take_back(behind), known.take_back(behind)))
+    unifySize(size, value);
+  const llvm::ArrayRef<int64_t> middle = known.drop_front(before).drop_back(behind);
+  std::optional<GenericValue> &value = values_[*indexOf(llvm::cast<ast::NameExpr>(*rest)->name)];
+  // A scalar is repeated where another argument has dimensions.
+  if (!value || value->sizes.empty())
+    value =
+        GenericValue{.kind = GenericValue::Kind::Shape, .sizes = {middle.begin(), middle.end()}};
+  return true;
+}
+
 bool GenericInference::finish(llvm::StringRef name, const ast::Ident &declared, SourceRange place,
                               std::vector<GenericValue> &result) {
   // A default may use the generics before it.

@@ -28,6 +28,10 @@ public:
   /// 0 where that is not known.
   void unifySize(const ast::Expr *size, int64_t known, int64_t numRanks = 0);
 
+  /// A parameter of shape `sizes` got an argument of shape `known`, both in order: the sizes before
+  /// and after a `shape` stand for themselves, and that for the rest. False where they do not fit.
+  bool unifyShape(llvm::ArrayRef<ast::Expr *> sizes, llvm::ArrayRef<int64_t> known);
+
   /// Whether some generic of these sizes has no value yet.
   [[nodiscard]] bool isOpen(llvm::ArrayRef<ast::Expr *> sizes) {
     return llvm::any_of(sizes, [&](const ast::Expr *size) { return countUnknown(size, 0) == 1; });

@@ -270,6 +270,9 @@ TExpr *Checker::symbolValue(const Symbol &symbol, SourceRange range) {
     case GenericValue::Kind::DType:
       report(range, diag::type_is_no_value, symbol.name);
       return error(range);
+    case GenericValue::Kind::Shape:
+      report(range, diag::name_is_no_value, symbol.name, "shape");
+      return error(range);
     }
     break;
   case Symbol::Kind::Const:

@@ -51,6 +51,14 @@ bool Checker::staticSizes(llvm::ArrayRef<ast::Expr *> sizes,
                           llvm::SmallVectorImpl<int64_t> &result) {
   bool good = true;
   for (const ast::Expr *size : sizes) {
+    // `S` of `fn f<S: shape>(x: f32[S])` is all of its sizes.
+    const auto *name = llvm::dyn_cast<ast::NameExpr>(size);
+    const Symbol *symbol = name ? scope.lookup(name->name) : nullptr;
+    if (symbol && symbol->kind == Symbol::Kind::Generic &&
+        symbol->value.kind == GenericValue::Kind::Shape) {
+      result.append(symbol->value.sizes.begin(), symbol->value.sizes.end());
+      continue;
+    }
     std::optional<int64_t> known = constInt(size, "the size of a tile");
     good &= known.has_value();
     result.push_back(known.value_or(1));

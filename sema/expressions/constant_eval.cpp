@@ -294,6 +294,10 @@ std::optional<GenericValue> Checker::genericValue(const ast::Expr *e, GenericVal
     result.dtype = *dtype;
     return result;
   }
+  if (kind == GenericValue::Kind::Shape) {
+    report(e->range, diag::not_constant, "a shape follows from the arguments, and");
+    return std::nullopt;
+  }
   TExpr *checked = value(e);
   if (checked->type->kind == TypeKind::Error)
     return std::nullopt;

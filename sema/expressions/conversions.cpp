@@ -200,6 +200,26 @@ TExpr *Checker::builtin(BuiltinId id, llvm::ArrayRef<TExpr *> operands, Type typ
   return result;
 }
 
+// How this body writes an element type: as its one compile-time parameter that has this value,
+// since other instances have another one.
+std::string Checker::dtypeSpelling(DType dtype) const {
+  llvm::StringRef found;
+  unsigned count = 0;
+  const auto look = [&](llvm::ArrayRef<ast::GenericParam> generics,
+                        llvm::ArrayRef<GenericValue> values) {
+    for (auto [generic, value] : llvm::zip(generics, values))
+      if (value.kind == GenericValue::Kind::DType && value.dtype == dtype) {
+        found = generic.name.name;
+        ++count;
+      }
+  };
+  if (kernel)
+    look(kernel->decl->generics, kernel->generics);
+  if (fn)
+    look(fn->decl->generics, fn->generics);
+  return (count == 1 ? found : dtypeName(dtype)).str();
+}
+
 TExpr *Checker::convert(TExpr *e, Type wanted, SourceRange range, ConversionUse use) {
   if (wanted->kind != TypeKind::Region)
     e = toValue(e);
@@ -223,7 +243,7 @@ TExpr *Checker::convert(TExpr *e, Type wanted, SourceRange range, ConversionUse 
     } else {
       auto message = report(range, diag::type_mismatch, typeText(wanted), typeText(e->type));
       if (from != DType::Bool && to != DType::Bool)
-        message.fix({range.begin, range.begin}, "cast<" + dtypeName(to).str() + ">(")
+        message.fix({range.begin, range.begin}, "cast<" + dtypeSpelling(to) + ">(")
             .fix({range.end, range.end}, ")");
       return error(range);
     }

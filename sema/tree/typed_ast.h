@@ -145,9 +145,11 @@ struct TStmt {
 
 /// The value of a compile-time parameter.
 struct GenericValue {
-  enum class Kind : uint8_t { Int, DType, Bool } kind = Kind::Int;
+  enum class Kind : uint8_t { Int, DType, Bool, Shape } kind = Kind::Int;
   int64_t intValue = 0;
   DType dtype = DType::F32;
+  /// Shape: any number of sizes, none for scalars.
+  std::vector<int64_t> sizes = {};
   friend bool operator==(const GenericValue &, const GenericValue &) = default;
 };
 

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// `dtilec explain`: a diagnostic code, or what the scheduler decided for a program.
+// `dtilec explain`: a diagnostic code, a built-in or library name, or what the scheduler decided
+// for a program.
 #include "backend/driver/diagnostic_pages.h"
 #include "backend/driver/explain/explain_joined.h"
+#include "backend/driver/explain/explain_name.h"
 #include "backend/driver/explain/explain_schedule.h"
 #include "backend/driver/session.h"
 
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 
 #include <map>
@@ -50,6 +53,19 @@ void explainCode(Session &session, const std::string &code) {
     session.diagnostics.report(SourceLoc{}, diag::unknown_code, code);
 }
 
+// `dot`, `math.silu`: no file of that name, and nothing that ends as one.
+bool looksLikeName(llvm::StringRef text) {
+  return !text.empty() && !text.ends_with(".dtile") && !text.ends_with(".dtir") &&
+         llvm::all_of(text, [](char c) { return llvm::isAlnum(c) || c == '_' || c == '.'; }) &&
+         !llvm::sys::fs::exists(text);
+}
+
+void explainNameOrSay(Session &session, const std::string &name) {
+  if (!explainName(session, name))
+    session.diagnostics.report(SourceLoc{}, diag::cannot_read,
+                               "`" + name + "` is no code, no function and no file");
+}
+
 } // namespace
 
 ExitCode runExplain(const Options &options) {
@@ -58,6 +74,8 @@ ExitCode runExplain(const Options &options) {
     listCodes();
   else if (looksLikeCode(options.inputs.front()))
     explainCode(session, llvm::StringRef(options.inputs.front()).upper());
+  else if (looksLikeName(options.inputs.front()))
+    explainNameOrSay(session, options.inputs.front());
   else if (options.joined)
     explainJoined(session, options.inputs.front());
   else

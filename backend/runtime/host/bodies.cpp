@@ -7,9 +7,11 @@
 #include "backend/runtime/host/team.h"
 #include "backend/runtime/regions.h"
 #include "backend/runtime/report.h"
+#include "frontend/base/value_text.h"
 
 #include <algorithm>
 #include <atomic>
+#include <cstdio>
 #include <cstring>
 #include <vector>
 
@@ -38,6 +40,47 @@ void failAt(dtile_task *task, const dtile_site *site, std::string message) {
 [[noreturn]] void trap(dtile_task *task, const dtile_site *site, std::string &&message) {
   failAt(task, site, std::move(message));
   teamOf(task).scheduler().abandon(*task);
+}
+
+template <typename T> T loaded(const char *at) {
+  T value;
+  std::memcpy(&value, at, sizeof value);
+  return value;
+}
+
+std::string elementText(int32_t dtype, const char *at) {
+  switch (dtype) {
+  case DTILE_BOOL:
+    return *at ? "true" : "false";
+  case DTILE_I8:
+    return std::to_string(loaded<int8_t>(at));
+  case DTILE_I16:
+    return std::to_string(loaded<int16_t>(at));
+  case DTILE_I32:
+    return std::to_string(loaded<int32_t>(at));
+  case DTILE_I64:
+    return std::to_string(loaded<int64_t>(at));
+  case DTILE_U8:
+    return std::to_string(loaded<uint8_t>(at));
+  case DTILE_U16:
+    return std::to_string(loaded<uint16_t>(at));
+  case DTILE_U32:
+    return std::to_string(loaded<uint32_t>(at));
+  case DTILE_U64:
+    return std::to_string(loaded<uint64_t>(at));
+  case DTILE_F8E4M3:
+    return dtile::floatText(f8e4m3ToF32(loaded<uint8_t>(at)));
+  case DTILE_F8E5M2:
+    return dtile::floatText(f8e5m2ToF32(loaded<uint8_t>(at)));
+  case DTILE_F16:
+    return dtile::floatText(f16ToF32(loaded<uint16_t>(at)));
+  case DTILE_BF16:
+    return dtile::floatText(bf16ToF32(loaded<uint16_t>(at)));
+  case DTILE_F32:
+    return dtile::floatText(loaded<float>(at));
+  default:
+    return dtile::floatText(loaded<double>(at));
+  }
 }
 
 /// A place in some rank's memory: an address in this process, or the offset in the heap of a rank
@@ -361,6 +404,21 @@ void dtile_rt_barrier(dtile_task *task, const dtile_site *site) {
   HostTeam &team = enter(task);
   landTransfers(*task);
   team.barrierOf(*task, site);
+}
+
+void dtile_rt_print(dtile_task *task, const dtile_site *, const dtile_region *value,
+                    const char *message) {
+  std::string text = bodyText(*task) + ": " + message;
+  if (value != nullptr) {
+    const auto *data = static_cast<const char *>(value->data);
+    const auto element = [&](int64_t i) {
+      return elementText(value->dtype, data + size_t(i) * elementBytes(value->dtype));
+    };
+    text += " = " + dtile::arrayText(value->size, value->ndim, element);
+  }
+  text += "\n";
+  // One write a line, so that lines of ranks do not mix.
+  std::fputs(text.c_str(), stderr);
 }
 
 void dtile_rt_fail(dtile_task *task, const dtile_site *site, const char *message, int32_t nargs,
