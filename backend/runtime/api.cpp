@@ -6,6 +6,7 @@
 #include "backend/runtime/errors.h"
 #include "backend/runtime/host/team.h"
 #include "backend/runtime/job.h"
+#include "backend/runtime/job/provider_watch.h"
 #include "backend/runtime/options.h"
 
 #include <algorithm>
@@ -98,8 +99,12 @@ Status createEnv(const dtile_team_options *options, dtile_team **out) {
   }
   // A process of a job shares its machine with others: one worker unless more are asked for.
   int32_t workers = shmem->threads_allowed ? std::max(chosen.workers, 1) : 1;
-  *out = new (std::nothrow) HostTeam(shmem, chosen, workers);
-  return *out ? Status() : Status{DTILE_OUT_OF_MEMORY, "no memory for the team"};
+  auto *team = new (std::nothrow) HostTeam(shmem, chosen, workers);
+  *out = team;
+  if (!team)
+    return {DTILE_OUT_OF_MEMORY, "no memory for the team"};
+  team->watchJob(watchProvider(*shmem));
+  return {};
 }
 
 /// Runs `call` with the team to itself.

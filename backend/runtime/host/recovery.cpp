@@ -29,6 +29,8 @@ Status HostTeam::meetToRecover() {
     while (readCell(control.recovery(rank)) < uint64_t(recoveries_)) {
       // Moves the network; that the job was stopped is known.
       (void)progress();
+      if (hasLostProcess())
+        return job_->watch().failure();
       if (nowNs() > end)
         return {DTILE_TIMEOUT, format("rank %d waited %d ms for rank %d at dtile_team_recover",
                                       firstLocal(), 2 * timeoutMs_, rank)};

@@ -560,7 +560,8 @@ void Scheduler::poll(std::unique_lock<std::mutex> &lock) {
   lock.lock();
   polling_ = false;
   if (stopped) {
-    if (why.code == DTILE_TIMEOUT && !remoteWaiters_.empty())
+    // Who waits for a process that is gone waits in vain, and not for too long.
+    if (why.code == DTILE_TIMEOUT && !remoteWaiters_.empty() && !team_.hasLostProcess())
       why.message += "\n" + team_.deadlockReport();
     return failLocked(std::move(why));
   }

@@ -100,6 +100,8 @@ void HostTeam::fence() {
 bool HostTeam::progress() {
   if (!distributed_)
     return false;
+  if (hasLostProcess())
+    return true;
   ControlBlock control(heapOf(firstLocal()) + control_, control_, ranks());
   uint64_t stop;
   if (allDirect_) {
@@ -112,6 +114,9 @@ bool HostTeam::progress() {
 }
 
 void HostTeam::tellFailure(const Status &status) {
+  // Of a process that is gone all have been told, and it would not answer.
+  if (hasLostProcess())
+    return;
   ControlBlock control(heapOf(firstLocal()) + control_, control_, ranks());
   std::string words = status.message.substr(0, ControlBlock::kMessageBytes - 1);
   auto lock = lockShmem();
@@ -131,6 +136,8 @@ void HostTeam::tellFailure(const Status &status) {
 }
 
 Status HostTeam::peerFailure() {
+  if (hasLostProcess())
+    return breakTeam(job_->watch().failure());
   ControlBlock control(heapOf(firstLocal()) + control_, control_, ranks());
   return breakTeam({dtile_status(readCell(control.stop())),
                     std::string("another rank stopped the job: ") + control.message()});

@@ -9,6 +9,7 @@
 #include "backend/runtime/host/kernel_state.h"
 #include "backend/runtime/host/launch.h"
 #include "backend/runtime/host/scheduler.h"
+#include "backend/runtime/job/rendezvous.h"
 #include "backend/runtime/shmem/shmem.h"
 #include "backend/runtime/symmetric_heap.h"
 #include "backend/runtime/team_interface.h"
@@ -84,6 +85,10 @@ struct HostTeam final : public dtile_team {
   bool parkAtBarrier(dtile_task &task);
 
   // ---- Processes ----
+  /// Another process of the job has died, or is out of reach.
+  bool hasLostProcess() const { return job_ && job_->watch().hasFailed(); }
+  /// Of a job: who notices that a process has died.
+  void watchJob(std::unique_ptr<Rendezvous> job) { job_ = std::move(job); }
   /// Lets the network move. True when another process has stopped the job.
   bool progress();
   /// Reads a cell of a local rank.
@@ -138,6 +143,7 @@ private:
   Status meetToRecover();
   void forgetLaunches();
 
+  std::unique_ptr<Rendezvous> job_;
   dtile_shmem *shmem_;
   std::vector<char *> peers_;
   bool distributed_ = false;

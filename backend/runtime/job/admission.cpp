@@ -93,7 +93,7 @@ Status Gathering::listenByTcp() {
     return status;
   std::string ours;
   for (const Endpoint &each : own)
-    ours += (ours.empty() ? "" : ", ") + each.text().substr(0, each.text().rfind(':'));
+    ours += (ours.empty() ? "" : ", ") + each.host();
   std::erase_if(wanted, [&](const Endpoint &each) {
     return std::none_of(own.begin(), own.end(),
                         [&](const Endpoint &local) { return each.hasSameAddress(local); });
@@ -302,7 +302,7 @@ std::string Gathering::unequalHosts() const {
 
 Status Gathering::conclude() {
   const std::string absent = missing();
-  if (absent.empty() && problem_.empty())
+  if (absent.empty() && problem_.empty() && !place_.hostsMayDiffer)
     problem_ = unequalHosts();
   if (!problem_.empty())
     return {DTILE_INVALID, "the job cannot start: " + problem_};

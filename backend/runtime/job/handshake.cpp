@@ -39,28 +39,6 @@ bool traitOf(const Hello &hello, const std::string &name, std::string *out) {
   return false;
 }
 
-/// This process, and where it runs.
-JobMember ownMember() {
-  JobMember member;
-  char host[sizeof member.host] = "";
-  if (gethostname(host, sizeof host) != 0 || !*host)
-    std::snprintf(host, sizeof host, "an unnamed host");
-  copyText(host, member.host, sizeof member.host);
-  // Unix sockets reach as far as a network namespace of one running system does.
-  char boot[40] = "", network[48] = "";
-  if (FILE *file = std::fopen("/proc/sys/kernel/random/boot_id", "re")) {
-    if (!std::fgets(boot, sizeof boot, file))
-      boot[0] = 0;
-    std::fclose(file);
-  }
-  boot[std::strcspn(boot, "\n")] = 0;
-  const ssize_t length = readlink("/proc/self/ns/net", network, sizeof network - 1);
-  network[std::max<ssize_t>(length, 0)] = 0;
-  copyText(std::string(*boot ? boot : host) + " " + network, member.machine, sizeof member.machine);
-  member.process = getpid();
-  return member;
-}
-
 } // namespace
 
 Nonce newNonce() {
@@ -87,6 +65,27 @@ Digest Prover::prove(const Verdict &verdict, const Hello &hello) const {
   Verdict said = verdict;
   said.proof = {};
   return hmac(key_, std::string(bytesOf(said)).append(bytesOf(hello.nonce)));
+}
+
+JobMember ownMember() {
+  JobMember member;
+  char host[sizeof member.host] = "";
+  if (gethostname(host, sizeof host) != 0 || !*host)
+    std::snprintf(host, sizeof host, "an unnamed host");
+  copyText(host, member.host, sizeof member.host);
+  // Unix sockets reach as far as a network namespace of one running system does.
+  char boot[40] = "", network[48] = "";
+  if (FILE *file = std::fopen("/proc/sys/kernel/random/boot_id", "re")) {
+    if (!std::fgets(boot, sizeof boot, file))
+      boot[0] = 0;
+    std::fclose(file);
+  }
+  boot[std::strcspn(boot, "\n")] = 0;
+  const ssize_t length = readlink("/proc/self/ns/net", network, sizeof network - 1);
+  network[std::max<ssize_t>(length, 0)] = 0;
+  copyText(std::string(*boot ? boot : host) + " " + network, member.machine, sizeof member.machine);
+  member.process = getpid();
+  return member;
 }
 
 Hello helloOf(const JobPlace &place, const Prover &prover) {

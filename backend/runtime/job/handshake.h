@@ -73,6 +73,8 @@ private:
   Digest identity_;
 };
 
+/// This process, and where it runs.
+JobMember ownMember();
 /// What this process says of itself.
 Hello helloOf(const JobPlace &place, const Prover &prover);
 /// Why two processes do not fit together: empty where they do.

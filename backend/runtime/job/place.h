@@ -21,13 +21,16 @@ struct JobPlace {
   std::string name;
   /// Ranks of this host as the launcher says; 0: all ranks are of this host.
   int32_t localRanks = 0;
-  /// Of jobs of several hosts: where rank 0 listens, by name or number.
+  /// Of jobs of several hosts: where rank 0 listens, by name or number; several with commas
+  /// between.
   std::string address;
   int32_t port = 0;
   /// The network interface that connections of this process take; empty: as the system routes.
   std::string interface;
   /// A secret of the job; empty: there is none.
   std::string key;
+  /// Hosts need not have equal numbers of ranks.
+  bool hostsMayDiffer = false;
   /// The host that this process is said to be on; empty: the one that it is on.
   std::string host;
   /// What all ranks must have alike, and what this one has.

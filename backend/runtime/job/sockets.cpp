@@ -37,6 +37,13 @@ std::string Endpoint::text() const {
   return family() == AF_INET6 ? format("[%s]:%s", host, port) : format("%s:%s", host, port);
 }
 
+std::string Endpoint::host() const {
+  char host[NI_MAXHOST];
+  return getnameinfo(at(), length, host, sizeof host, nullptr, 0, NI_NUMERICHOST) == 0
+             ? host
+             : "an unknown address";
+}
+
 bool Endpoint::hasSameAddress(const Endpoint &other) const {
   if (family() != other.family())
     return false;
@@ -60,6 +67,10 @@ Endpoint unixEndpoint(const std::string &name) {
 }
 
 Status resolve(const std::string &host, int32_t port, std::vector<Endpoint> *out) {
+  if (const size_t comma = host.find(','); comma != std::string::npos) {
+    Status status = resolve(host.substr(0, comma), port, out);
+    return status.ok() ? resolve(host.substr(comma + 1), port, out) : status;
+  }
   addrinfo wanted = {};
   wanted.ai_socktype = SOCK_STREAM;
   addrinfo *found = nullptr;
@@ -111,6 +122,16 @@ Status localEndpoints(const std::string &interface, std::vector<Endpoint> *out) 
 int millisecondsLeft(int64_t end) {
   const int64_t left = (end - nowNs() + 999'999) / 1'000'000;
   return left > 0 ? int(std::min<int64_t>(left, 1 << 30)) : 0;
+}
+
+int32_t portOf(int socket) {
+  Endpoint own;
+  own.length = sizeof own.storage;
+  if (getsockname(socket, reinterpret_cast<sockaddr *>(&own.storage), &own.length) != 0)
+    return 0;
+  return ntohs(own.family() == AF_INET6
+                   ? reinterpret_cast<const sockaddr_in6 *>(&own.storage)->sin6_port
+                   : reinterpret_cast<const sockaddr_in *>(&own.storage)->sin_port);
 }
 
 namespace {

@@ -41,6 +41,8 @@ struct Endpoint {
   [[nodiscard]] int family() const { return storage.ss_family; }
   /// `10.0.0.1:29501`, `[fe80::1]:29501`, or the name of a Unix socket.
   [[nodiscard]] std::string text() const;
+  /// Its address by numbers, without the port.
+  [[nodiscard]] std::string host() const;
   /// The same host, whatever the port.
   [[nodiscard]] bool hasSameAddress(const Endpoint &other) const;
 };
@@ -48,11 +50,13 @@ struct Endpoint {
 /// An abstract name, which belongs to no file, so that nothing is left behind by a process that
 /// dies. Seen within one network namespace only.
 Endpoint unixEndpoint(const std::string &name);
-/// All addresses of a host's name or number.
+/// All addresses of a host's name or number, or of several with commas between.
 Status resolve(const std::string &host, int32_t port, std::vector<Endpoint> *out);
 /// Of this host's network interfaces, or of the one so named.
 Status localEndpoints(const std::string &interface, std::vector<Endpoint> *out);
 
+/// At which a socket listens.
+int32_t portOf(int socket);
 /// Milliseconds from now to a time of nowNs(), 0 where it has passed.
 int millisecondsLeft(int64_t end);
 /// Whether there is something to read, or an end, before the time.

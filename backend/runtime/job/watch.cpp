@@ -82,6 +82,7 @@ void Watch::setFailure(const Status &status) {
   if (!failure_.ok())
     return;
   failure_ = status;
+  hasFailed_.store(true, std::memory_order_release);
   (void)eventfd_write(changed_.get(), 1);
   if (listener_)
     listener_->abort();

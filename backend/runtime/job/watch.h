@@ -43,6 +43,7 @@ public:
 
   /// Why the job cannot go on: a process has died, or gave up with these words.
   [[nodiscard]] Status failure() const;
+  [[nodiscard]] bool hasFailed() const { return hasFailed_.load(std::memory_order_acquire); }
   /// Tells all others why this process gives up. The first failure of a job is kept.
   void fail(const Status &status);
   /// Readable from the first failure on.
@@ -90,6 +91,7 @@ private:
   JobListener *listener_ = nullptr;
   bool polls_ = false, toldAbort_ = false;
   int64_t nextPing_ = 0;
+  std::atomic<bool> hasFailed_{false};
   std::atomic<int32_t> waiting_{-1}, rankZeroWaits_{-1};
   std::atomic<bool> ends_{false};
   std::thread thread_;

@@ -137,6 +137,20 @@ class Job(unittest.TestCase):
             self.assertNotIn("did not end", output)
             self.assertLess(seconds, 40, output)
 
+    def test_others_say_who_has_died(self):
+        # A launcher that lets the others live.
+        for indirect in "01":
+            _, output, seconds = run_and_stop(
+                3, "lasting", signal.SIGKILL, DTILE_SHMEM_INDIRECT=indirect,
+                OMPI_MCA_orte_enable_recovery="1",
+            )
+            self.assertLess(seconds, 40, output)
+            for rank in range(2):
+                self.assertRegex(
+                    output, rf"(?m)^rank {rank}: .*rank 2 \(process \d+ on `.*`\) has died"
+                )
+                self.assertNotRegex(output, "could not go on")
+
     def test_unequal_symmetric_sizes_are_refused(self):
         code, output = run(2, "sizes")
         self.assertNotEqual(code, 0)
