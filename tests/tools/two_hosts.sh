@@ -1,11 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# Runs an OpenSHMEM program as if on two machines: two network namespaces with host names, IPC and
+# Runs a program as if on two machines: two network namespaces with host names, IPC and
 # /dev/shm of their own, joined by a virtual cable, so that their ranks reach each other by TCP
 # alone.
 #
-#   two_hosts.sh RANKS_A_HOST PROGRAM [ARGUMENT…]
+#   two_hosts.sh RANKS_A_HOST PROGRAM [ARGUMENT…]              as processes of oshrun
+#   two_hosts.sh --torchrun RANKS_A_HOST PROGRAM [ARGUMENT…]   with the variables that torchrun sets
+#
+# With --torchrun the output of each rank goes to the file rank$RANK of the current folder. When all
+# ranks have written a line `ready`, the last rank is killed where TWO_HOSTS_FAULT=kill, stopped for
+# six seconds where it is `stop`, and the cable is cut where it is `cut`.
 #
 # Exits with the program's code, or with 77 and a message where the machine permits no namespaces.
 # Programs and files are named by absolute paths. With TWO_HOSTS_COUNT=1 the last line says how many
@@ -17,14 +22,21 @@ skip() {
   exit 77
 }
 
+launcher=oshrun
+if [[ ${1:-} == --torchrun ]]; then
+  launcher=torchrun
+  shift
+fi
 if (($# < 2)); then
-  echo "usage: two_hosts.sh RANKS_A_HOST PROGRAM [ARGUMENT…]" >&2
+  echo "usage: two_hosts.sh [--torchrun] RANKS_A_HOST PROGRAM [ARGUMENT…]" >&2
   exit 2
 fi
 ranks=$1
 shift
 
-for tool in ip unshare nsenter oshrun; do
+tools=(ip unshare nsenter)
+[[ $launcher == torchrun ]] || tools+=(oshrun)
+for tool in "${tools[@]}"; do
   command -v "$tool" >/dev/null || skip "$tool is not installed"
 done
 ((EUID == 0)) || skip "only root may make network namespaces"
@@ -77,6 +89,37 @@ for host in 0 1; do
     sleep 0.1
   done
 done
+
+if [[ $launcher == torchrun ]]; then
+  export WORLD_SIZE=$((2 * ranks)) LOCAL_WORLD_SIZE=$ranks
+  export MASTER_ADDR=hosta MASTER_PORT=29500 TORCHELASTIC_RUN_ID=$folder
+  processes=()
+  for ((rank = 0; rank < WORLD_SIZE; ++rank)); do
+    # The program itself, not a shell that waits for it.
+    (
+      export RANK=$rank LOCAL_RANK=$((rank % ranks))
+      exec nsenter --target "${holders[rank / ranks]}" --net --uts --ipc --mount "$@"
+    ) >"rank$rank" 2>&1 &
+    processes+=($!)
+  done
+  if [[ -n ${TWO_HOSTS_FAULT:-} ]]; then
+    for ((i = 0; i < 300; ++i)); do
+      (($(grep -lx ready rank* | wc -l) < WORLD_SIZE)) || break
+      sleep 0.1
+    done
+    last=${processes[-1]}
+    case $TWO_HOSTS_FAULT in
+    kill) kill -KILL "$last" ;;
+    stop) kill -STOP "$last" && sleep 6 && kill -CONT "$last" ;;
+    cut) enter 0 ip link set cable down ;;
+    esac
+  fi
+  code=0
+  for process in "${processes[@]}"; do
+    wait "$process" || code=1
+  done
+  exit "$code"
+fi
 
 # What oshrun uses in the place of ssh: the second host's namespaces.
 cat >"$folder/agent" <<AGENT

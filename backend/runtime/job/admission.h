@@ -42,5 +42,8 @@ int32_t lostAfterMs(int32_t timeoutMs);
 std::string meetingName(const JobPlace &place);
 /// "rank 3 (process 4711 on `gpu2`)".
 std::string memberText(int32_t rank, const JobMember &member);
+/// Whether a connection ended with this errno because nothing comes through any more.
+bool isCutOff(int error);
+std::string lostHostText(int32_t rank, const JobMember &member, int error);
 
 } // namespace dtile::runtime

@@ -4,6 +4,7 @@
 #include "backend/runtime/clock.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <string_view>
@@ -51,7 +52,8 @@ Nonce newNonce() {
   return nonce;
 }
 
-Prover::Prover(const JobPlace &place) : key_("dtile job " + place.key) {
+// Who has seen the digest of a name does not know the name.
+Prover::Prover(const JobPlace &place) : key_("dtile job " + place.key + "\n" + place.name) {
   identity_ = sha256("dtile job " + place.name);
 }
 
@@ -126,6 +128,16 @@ std::string differenceOf(const Hello &one, const Hello &other) {
     at = end + 1;
   }
   return {};
+}
+
+bool isCutOff(int error) {
+  return error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH || error == ENETDOWN ||
+         error == EHOSTDOWN;
+}
+
+std::string lostHostText(int32_t rank, const JobMember &member, int error) {
+  return memberText(rank, member) + " is lost: its host cannot be reached any more (" +
+         std::strerror(error) + ")";
 }
 
 std::string memberText(int32_t rank, const JobMember &member) {

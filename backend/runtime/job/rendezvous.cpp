@@ -62,7 +62,7 @@ int Rendezvous::socketTo(int32_t peer) const {
   return sockets_[size_t(rank_ == 0 ? peer : 0)].get();
 }
 
-Status Rendezvous::lost(int32_t peer, const char *what) {
+Status Rendezvous::lost(int32_t peer, const char *what, int error) {
   // Who has died is known by the watch, which may be about to say so.
   constexpr int kMoment = 300;
   pollfd entry = {watch_->descriptor(), POLLIN, 0};
@@ -70,10 +70,15 @@ Status Rendezvous::lost(int32_t peer, const char *what) {
   if (Status failure = watch_->failure(); !failure.ok())
     return failure;
   // Rank 0 is late itself where it waits for another one.
-  if (const int32_t cause = rank_ == 0 ? -1 : watch_->waitedFor(); cause >= 0)
+  if (const int32_t cause = watch_->waitedFor(); error == kTooLate && rank_ != 0 && cause >= 0)
     peer = cause;
-  Status status = {DTILE_TIMEOUT, format("%s, at %s: rank %d gave up after %d ms",
-                                         watch_->stateOf(peer).c_str(), what, rank_, timeoutMs_)};
+  std::string words = watch_->stateOf(peer);
+  if (isCutOff(error))
+    words = lostHostText(peer, members_[size_t(peer)], error);
+  words += format(", at %s", what);
+  if (error == kTooLate)
+    words += format(": rank %d gave up after %d ms", rank_, timeoutMs_);
+  Status status = {DTILE_TIMEOUT, std::move(words)};
   watch_->fail(status);
   return status;
 }
@@ -92,7 +97,7 @@ Status Rendezvous::awaitData(int32_t from, int64_t end, const char *what) {
     }
     if (ready > 0)
       return watch_->failure();
-    return lost(from, what);
+    return lost(from, what, kTooLate);
   }
 }
 
@@ -105,7 +110,7 @@ Status Rendezvous::receive(int32_t from, void *out, int64_t bytes, const char *w
     if (got < 0 && (errno == EINTR || errno == EAGAIN))
       continue;
     if (got <= 0)
-      return lost(from, what);
+      return lost(from, what, got < 0 ? errno : 0);
     at += got;
     bytes -= got;
   }
@@ -114,7 +119,8 @@ Status Rendezvous::receive(int32_t from, void *out, int64_t bytes, const char *w
 
 Status Rendezvous::send(int32_t to, const void *in, int64_t bytes, const char *what) {
   const int64_t end = nowNs() + int64_t(timeoutMs_) * 1'000'000;
-  return sendAll(socketTo(to), in, bytes, end) == 0 ? Status() : lost(to, what);
+  const int error = sendAll(socketTo(to), in, bytes, end);
+  return error == 0 ? Status() : lost(to, what, error);
 }
 
 Status Rendezvous::allGather(const void *in, int64_t bytes, void *out, const char *what) {
@@ -174,7 +180,7 @@ Status Rendezvous::exchangeHere(int descriptor, std::vector<int> *out, const cha
     if (Status status = awaitData(peer, end, what); !status.ok())
       return status;
     *to = receiveDescriptor(socketTo(peer));
-    return *to >= 0 ? Status() : lost(peer, what);
+    return *to >= 0 ? Status() : lost(peer, what, 0);
   };
   Status status;
   if (rank_ != 0) {

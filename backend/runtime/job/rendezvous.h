@@ -49,7 +49,8 @@ private:
   Status send(int32_t to, const void *in, int64_t bytes, const char *what);
   /// Whether there is something to read from a peer before its time is over.
   Status awaitData(int32_t from, int64_t end, const char *what);
-  Status lost(int32_t peer, const char *what);
+  /// `error`: of its connection, kTooLate, or 0 for its end.
+  Status lost(int32_t peer, const char *what, int error);
   [[nodiscard]] int socketTo(int32_t peer) const;
 
   int32_t rank_, timeoutMs_;

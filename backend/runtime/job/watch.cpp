@@ -233,12 +233,12 @@ void Watch::lose(Peer &peer, int error) {
   peer.socket.reset();
   if (peer.hasLeft)
     return;
-  const std::string who = memberText(peer.rank, members_[size_t(peer.rank)]);
-  const bool isCutOff = error != 0 && error != ECONNRESET && error != EPIPE;
-  const Status status = {DTILE_TIMEOUT,
-                         isCutOff ? who + " is lost: its host cannot be reached any more (" +
-                                        std::strerror(error) + ")"
-                                  : who + " has died: its process ended without leaving the job"};
+  const JobMember &member = members_[size_t(peer.rank)];
+  const Status status = {DTILE_TIMEOUT, isCutOff(error)
+                                            ? lostHostText(peer.rank, member, error)
+                                            : memberText(peer.rank, member) +
+                                                  " has died: its process ended without leaving "
+                                                  "the job"};
   const auto code = int32_t(status.code);
   if (failure_.ok())
     sendAll(kFails, peer.rank,

@@ -3,6 +3,7 @@
 
 import ctypes
 import os
+import socket
 import uuid
 
 from ._abi import TRIM_CAPTURED, DeviceOptions, DtileInvalid, check, runtime
@@ -17,6 +18,30 @@ class _Bytes:
             "shape": (size,), "typestr": "|u1", "data": (address, False), "version": 3,
             "strides": None,
         }
+
+
+def _host():
+    """What tells this host, and its network namespace, from others."""
+    try:
+        return socket.gethostname() + os.readlink("/proc/self/ns/net")
+    except OSError:
+        return socket.gethostname()
+
+
+def _job_name(hosts, source):
+    """A name that no other job has; for several hosts with the address and a port of this process,
+    which `source` (a rank of all that torch started) gives to all."""
+    name = uuid.uuid4().hex
+    if len(set(hosts)) == 1:
+        return name
+    address = os.environ.get("DTILE_JOB_ADDRESS")
+    if not address and source == 0:
+        address = os.environ.get("MASTER_ADDR")
+    address = address or socket.gethostname()
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        port = int(os.environ.get("DTILE_JOB_PORT") or probe.getsockname()[1])
+    return f"tcp://[{address}]:{port}/{name}"
 
 
 class Team:
@@ -107,8 +132,10 @@ class Team:
         if not dist.is_available() or not dist.is_initialized():
             return cls.local([device], symmetric_bytes, wait_timeout_ms, target, plain_launches,
                              shmem)
-        name = [uuid.uuid4().hex]
         source = dist.get_global_rank(group, 0) if group is not None else 0
+        hosts = [None] * dist.get_world_size(group)
+        dist.all_gather_object(hosts, _host(), group=group)
+        name = [_job_name(hosts, source)]
         dist.broadcast_object_list(name, src=source, group=group)
         options = cls._options(symmetric_bytes, wait_timeout_ms, target, plain_launches, shmem)
         options.rank = dist.get_rank(group)
