@@ -158,8 +158,8 @@ DTILE_API dtile_status dtile_launch_repeat(dtile_team *, const dtile_kernel_desc
  * except after a fault of the GPU itself (an invalid address), which ends a CUDA context; a team of
  * one process can go on, with its signals at zero, a job of several processes cannot.
  *
- * Peers must reach each other's memory (NVLink, or PCIe that allows it). Processes of a job must be
- * on one machine. */
+ * Peers of one host must reach each other's memory (NVLink, or PCIe that allows it). A job may have
+ * several hosts where NVSHMEM makes its heaps (docs/hosts.md). */
 
 /* GPUs that this process sees; `target` as in dtile_device_options. */
 DTILE_API dtile_status dtile_device_count(const char *target, int32_t *out);
@@ -169,9 +169,11 @@ DTILE_API dtile_status dtile_device_arch(const char *target, int32_t device, cha
 /* All ranks in this process, one a GPU. */
 DTILE_API dtile_status dtile_team_create_devices(const dtile_device_options *, dtile_team **);
 /* This process is one rank, on the GPU of its local rank, of the job that torchrun (RANK,
- * WORLD_SIZE, LOCAL_RANK, MASTER_PORT) or mpirun (OMPI_COMM_WORLD_*) has started. Collective. */
+ * WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT), mpirun (OMPI_COMM_WORLD_*),
+ * srun (SLURM_*) or mpiexec (PMI_*) has started. Collective. */
 DTILE_API dtile_status dtile_team_create_device_env(const dtile_device_options *, dtile_team **);
-/* The same, with rank, ranks, device and job from the options. */
+/* The same, with rank, ranks, device and job from the options. The job of several hosts is
+ * tcp://ADDRESS:PORT/NAME, where rank 0 listens. */
 DTILE_API dtile_status dtile_team_create_job(const dtile_device_options *, dtile_team **);
 
 /* Queues one launch of a local rank on a stream of its GPU (CUstream or hipStream_t, null is the
