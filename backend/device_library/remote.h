@@ -83,9 +83,9 @@ DTILE_API void dtile_provider_get(const dtile_device_launch *launch, void *desti
     getFar(destination, source, (int)rank, bytes, rows, threads);
 }
 
-DTILE_API void dtile_provider_store(void *place, int64_t rank, uint64_t low, uint64_t high,
-                                    int32_t bytes) {
-  const int pe = (int)rank;
+/* A function of its own, as a tile has many words. */
+static __attribute__((noinline)) void storeFar(void *place, int pe, uint64_t low, uint64_t high,
+                                               int32_t bytes) {
   if (bytes == 1)
     DTILE_REMOTE(uint8_p)(place, (uint8_t)low, pe);
   else if (bytes == 2)
@@ -96,6 +96,11 @@ DTILE_API void dtile_provider_store(void *place, int64_t rank, uint64_t low, uin
     DTILE_REMOTE(uint64_p)(place, low, pe);
   if (bytes == 16)
     DTILE_REMOTE(uint64_p)((uint64_t *)place + 1, high, pe);
+}
+
+DTILE_API void dtile_provider_store(void *place, int64_t rank, uint64_t low, uint64_t high,
+                                    int32_t bytes) {
+  storeFar(place, (int)rank, low, high, bytes);
 }
 
 DTILE_API void dtile_provider_add(void *place, int64_t rank, uint64_t value, int32_t bytes) {

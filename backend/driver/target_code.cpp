@@ -115,6 +115,7 @@ std::unique_ptr<ir::Module> prepareFor(Diagnostics &diagnostics, ir::Module &mod
     return nullptr;
   passes::PassContext context(diagnostics);
   context.facts = machine;
+  context.areMapped = target.areMapped;
   passes::PassManager manager({});
   if (!manager.run(*copy, *pipeline, context))
     return nullptr;

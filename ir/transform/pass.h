@@ -34,6 +34,8 @@ public:
   Diagnostics &diagnostics;
   /// The machine that code is made for; null where passes are to be right for all.
   const TargetFacts *facts = nullptr;
+  /// Kernels run only where each rank addresses the memory of all others.
+  bool areMapped = true;
   /// Parameters of passes, such as `W` for specialize.
   llvm::StringMap<int64_t> options;
   /// What was decided so far.

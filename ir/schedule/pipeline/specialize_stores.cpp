@@ -8,7 +8,8 @@
 // Why: stores, above all those to other ranks, take microseconds until they have landed, and a
 //   notify has to wait for that. The matrix units would stand still.
 // Leaves alone: bodies that do something else behind the store, that give tokens away, or whose
-//   store's place takes more than arithmetic to find; spaces in order.
+//   store's place takes more than arithmetic to find; spaces in order; stores to other ranks whose
+//   memory may not be mapped, as those warps copy in bulk.
 #include "ir/core/builder.h"
 #include "ir/schedule/pipeline/position_arithmetic.h"
 #include "ir/transform/pass.h"
@@ -71,6 +72,11 @@ bool deferIn(Op &space, PassContext &context) {
   const Tail tail = tailOf(space.body());
   if (!tail.store)
     return false;
+  if (!context.areMapped && tail.store->operand(1)->type().isRemote()) {
+    context.remark(*tail.store, "this store is not left to a warp of its own: the memory of other "
+                                "ranks may not be mapped, and its warp stores in place only");
+    return false;
+  }
   if (!isSimple(tail)) {
     context.remark(*tail.store, "this store is not left to a warp of its own: where it goes is not "
                                 "known from the body's position");
