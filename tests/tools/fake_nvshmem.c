@@ -103,6 +103,16 @@ API void *nvshmem_ptr(const void *memory, int rank) {
     return NULL;
   return (char *)memory + ((int64_t)(rank - place.rank) << 40);
 }
+API int nvshmemx_buffer_register(void *memory, size_t bytes) {
+  (void)memory;
+  note("register %zu bytes", bytes);
+  return fails("register");
+}
+API int nvshmemx_buffer_unregister(void *memory) {
+  (void)memory;
+  note("unregister");
+  return 0;
+}
 API int nvshmemx_cumodule_init(void *module) {
   note("cumodule_init");
   return module ? fails("cumodule_init") : 8;

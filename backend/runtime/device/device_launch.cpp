@@ -5,6 +5,7 @@
 #include "backend/runtime/device/device_team.h"
 #include "backend/runtime/processor.h"
 #include "backend/runtime/report.h"
+#include "backend/runtime/tensor_span.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -163,6 +164,26 @@ Status DeviceTeam::checkMapped(const dtile_kernel_desc &desc,
                         : "compile it with --shmem=nvshmem")};
 }
 
+Status DeviceTeam::lendArguments(const DeviceKernel &kernel, int32_t local,
+                                 const dtile_arg *arguments) {
+  const DeviceAddress heap = locals_[size_t(local)]->heap;
+  for (size_t i = 0; nvshmem_ && i < kernel.state.argumentOf.size(); ++i) {
+    const int32_t position = kernel.state.argumentOf[i];
+    const dtile_param_desc &param = kernel.state.params[i];
+    TensorSpan span;
+    if (position < 0 || param.kind != DTILE_PARAM_TENSOR ||
+        !measureTensor(param, arguments[position].tensor, &span).ok() ||
+        (span.begin >= heap && span.end <= heap + DeviceAddress(heapBytes_)))
+      continue;
+    if (Status status = nvshmem_->lend(span.begin, span.end); !status.ok()) {
+      status.message =
+          format("kernel `%s`, `%s`: ", kernel.state.name.c_str(), param.name) + status.message;
+      return status;
+    }
+  }
+  return {};
+}
+
 // ---- One launch ----
 
 Status DeviceTeam::prepare(DeviceKernel &kernel, int32_t local, const dtile_arg *arguments,
@@ -186,6 +207,8 @@ Status DeviceTeam::prepare(DeviceKernel &kernel, int32_t local, const dtile_arg 
   if (Status status = checkDeviceArguments(*rank.device, kernel.state, rank.rank, arguments,
                                            {rank.heap, heapBytes_, callers_});
       !status.ok())
+    return status;
+  if (Status status = lendArguments(kernel, local, arguments); !status.ok())
     return status;
   auto prepared = std::make_unique<PreparedLaunch>();
   prepared->signature = signature_;

@@ -135,6 +135,8 @@ private:
   DeviceKernel *findKernel(const dtile_kernel_desc &desc);
   Status loadKernel(const dtile_kernel_desc &desc, DeviceKernel **out);
   Status checkProvider(const dtile_device_image &image) const;
+  /// Ranks that are not mapped reach what a kernel puts, and where it gets to, by the network.
+  Status lendArguments(const DeviceKernel &kernel, int32_t local, const dtile_arg *arguments);
   /// A kernel that accesses other ranks' memory wants all of it mapped.
   Status checkMapped(const dtile_kernel_desc &desc, const dtile_device_image &image) const;
   /// `stream`: where it will be queued, which may be being captured.

@@ -234,6 +234,36 @@ Status Nvshmem::allocate(const Rendezvous &job, int64_t bytes) {
   });
 }
 
+Status Nvshmem::lend(DeviceAddress begin, DeviceAddress end) {
+  if (firstUnmapped() < 0 || begin >= end)
+    return {};
+  // One range for all that overlaps: NVSHMEM takes no byte twice.
+  std::vector<DeviceAddress> within;
+  for (const auto &[from, to] : lent_) {
+    if (from <= begin && end <= to)
+      return {};
+    if (from < end && begin < to)
+      within.push_back(from);
+  }
+  return device_.within([&]() -> Status {
+    for (const DeviceAddress from : within) {
+      begin = std::min(begin, from);
+      end = std::max(end, lent_[from]);
+      calls_.nvshmemx_buffer_unregister(reinterpret_cast<void *>(from));
+      lent_.erase(from);
+    }
+    if (int error = calls_.nvshmemx_buffer_register(reinterpret_cast<void *>(begin), end - begin);
+        error != 0)
+      return {DTILE_UNAVAILABLE,
+              format("NVSHMEM %s cannot let the network access %llu bytes of a tensor on GPU %d "
+                     "(nvshmemx_buffer_register gave error %d): put them into the symmetric heap",
+                     versionText(version_).c_str(), static_cast<unsigned long long>(end - begin),
+                     device_.facts().ordinal, error)};
+    lent_[begin] = end;
+    return {};
+  });
+}
+
 Status Nvshmem::accepts(int32_t deviceVersion) const {
   // NVSHMEM's own rule: hosts know older device code of their major version.
   if (deviceVersion / 10000 == version_ / 10000 && deviceVersion / 100 <= version_ / 100)
@@ -267,6 +297,8 @@ void Nvshmem::detach(ModuleHandle module) {
 
 void Nvshmem::finish() {
   (void)device_.within([&]() -> Status {
+    for (const auto &[begin, end] : lent_)
+      calls_.nvshmemx_buffer_unregister(reinterpret_cast<void *>(begin));
     calls_.nvshmem_free(reinterpret_cast<void *>(heap_));
     calls_.nvshmemx_hostlib_finalize();
     return {};

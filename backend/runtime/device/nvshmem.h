@@ -8,6 +8,7 @@
 #include "backend/runtime/job/rendezvous.h"
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,6 +30,10 @@ public:
   [[nodiscard]] DeviceAddress peer(int32_t rank) const { return peers_[size_t(rank)]; }
   /// The first rank that is not mapped, or -1.
   [[nodiscard]] int32_t firstUnmapped() const;
+
+  /// Lets the network read and write this device's memory from `begin` to before `end`, which is
+  /// outside the heap, where a rank is not mapped; kernels put from there and get to there.
+  Status lend(DeviceAddress begin, DeviceAddress end);
 
   /// Whether device code of a version (dtile_device_image) runs with this host library; otherwise
   /// the end of a sentence about the kernel.
@@ -61,6 +66,8 @@ private:
   int32_t version_ = 0;
   DeviceAddress heap_ = 0;
   std::vector<DeviceAddress> peers_;
+  /// What was lent: ends by begins. No two touch.
+  std::map<DeviceAddress, DeviceAddress> lent_;
 };
 
 } // namespace dtile::runtime

@@ -61,6 +61,8 @@ inline constexpr int kIsLimited = 3;
   FN(void *, nvshmem_align, (size_t alignment, size_t bytes))                                      \
   FN(void, nvshmem_free, (void *))                                                                 \
   FN(void *, nvshmem_ptr, (const void *, int rank))                                                \
+  FN(int, nvshmemx_buffer_register, (void *, size_t bytes))                                        \
+  FN(int, nvshmemx_buffer_unregister, (void *))                                                    \
   FN(int, nvshmemx_cumodule_init, (void *module))                                                  \
   FN(int, nvshmemx_cumodule_finalize, (void *module))
 

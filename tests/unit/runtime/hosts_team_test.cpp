@@ -153,6 +153,53 @@ TEST(HostsTeam, says_which_access_wants_memory_that_is_not_mapped) {
   }));
 }
 
+/// How often something stands in the library's log.
+int timesIn(const std::string &log, const char *words) {
+  int times = 0;
+  for (size_t at = log.find(words); at != std::string::npos; at = log.find(words, at + 1))
+    ++times;
+  return times;
+}
+
+TEST(HostsTeam, lets_the_network_access_tensors_outside_the_heap) {
+  EXPECT_TRUE(onTwoHosts(true, [](Member &member) {
+    FarKernel kernel("nvshmem", -1);
+    if (!member.made.ok())
+      return false;
+    DeviceAddress memory = 0;
+    bool isFine = member.team->local(0).device->allocate(4096, &memory).ok();
+    const auto launch = [&](DeviceAddress x, DeviceAddress y) {
+      const dtile_tensor tensors[2] = {tensor(reinterpret_cast<float *>(x), {64}),
+                                       tensor(reinterpret_cast<float *>(y), {64})};
+      dtile_arg args[2];
+      args[0].tensor = &tensors[0];
+      args[1].tensor = &tensors[1];
+      const Status status = member.team->launchOn(0, &kernel.desc, args, 2, nullptr);
+      return status.ok() || member.says(status, "launched");
+    };
+    isFine &= launch(memory, memory + 1024) && launch(memory, memory + 1024);
+    isFine &= timesIn(nvshmemCalls(), "register 256 bytes") == 2;
+    // What overlaps is lent as one.
+    isFine &= launch(memory + 128, memory + 2048);
+    isFine &= timesIn(nvshmemCalls(), "register 384 bytes") == 1 &&
+              timesIn(nvshmemCalls(), "\nunregister") == 1;
+    setenv("FAKE_NVSHMEM_FAIL", "register", 1);
+    const dtile_tensor far = tensor(reinterpret_cast<float *>(memory + 3072), {64});
+    dtile_arg args[2];
+    args[0].tensor = args[1].tensor = &far;
+    const dtile_tensor other = tensor(reinterpret_cast<float *>(memory + 1024), {64});
+    args[1].tensor = &other;
+    isFine &= member.says(member.team->launchOn(0, &kernel.desc, args, 2, nullptr),
+                          "kernel `shift`, `x`: NVSHMEM 3.4.5 cannot let the network access 256 "
+                          "bytes of a tensor on GPU ");
+    unsetenv("FAKE_NVSHMEM_FAIL");
+    isFine &= member.team->barrier().ok();
+    member.team.reset();
+    // All that is still lent is taken back at the end.
+    return timesIn(nvshmemCalls(), "\nunregister") == 4 && isFine;
+  }));
+}
+
 TEST(HostsTeam, of_p2p_is_refused_by_all) {
   EXPECT_TRUE(onTwoHosts(false, [](Member &member) {
     return member.says(member.made, "the job has ranks on several hosts (rank ") &&
