@@ -8,11 +8,11 @@
 #
 # One line a file, with what passed and the bytes that went from one host to the other. Exits with 1
 # where a test fails, and with 77 where namespaces are not permitted. A file without a test of as
-# many ranks is left out.
+# many ranks is left out. DTILEC is the program, else that of build/bin.
 set -euo pipefail
 
 source=$(cd "$(dirname "$0")/.." && pwd)
-dtilec=$source/build/bin/dtilec
+dtilec=${DTILEC:-$source/build/bin/dtilec}
 ranks=${1:-2}
 if (($# > 1)); then
   files=("${@:2}")

@@ -230,6 +230,43 @@ TEST(HostsTeam, hands_on_aborts_and_reports) {
   }));
 }
 
+/// Stops this process for so long.
+void pauseProcess(int seconds) {
+  const pid_t own = getpid();
+  if (fork() == 0) {
+    // The connections are the job's, not this helper's.
+    for (int each = 3; each < 256; ++each)
+      close(each);
+    usleep(useconds_t(seconds) * 1'000'000);
+    kill(own, SIGCONT);
+    _exit(0);
+  }
+  raise(SIGSTOP);
+}
+
+TEST(HostsTeam, says_beside_a_wait_that_took_too_long_who_is_stopped) {
+  EXPECT_TRUE(onTwoHosts(true, [](Member &member) {
+    FarKernel kernel("nvshmem", -1);
+    if (!member.made.ok() || !member.launch(kernel).ok() || !member.team->barrier().ok())
+      return false;
+    if (member.rank == 3) {
+      pauseProcess(6);
+      return true;
+    }
+    // Longer than a process may be silent.
+    usleep(4'000'000);
+    if (member.rank == 0)
+      giveUp(member.machine.launches.back().words);
+    while (!member.isAborted())
+      usleep(1000);
+    usleep(100'000);
+    const Status status = member.team->synchronize();
+    return member.says(status, "rank 0, kernel `shift`") &&
+           member.says(status, "rank 3 (process ") &&
+           member.says(status, "on `right`) did not answer lately: stopped, or on a host");
+  }));
+}
+
 TEST(HostsTeam, ends_at_once_where_a_process_is_killed) {
   auto *fine = static_cast<std::atomic<int> *>(
       mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
