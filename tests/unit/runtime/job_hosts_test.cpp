@@ -347,13 +347,13 @@ bool dies(std::unique_ptr<Rendezvous> &) {
 }
 
 TEST(JobHosts, notice_at_once_who_has_died) {
-  expectLoss(3, 1.2, "rank 3 (process ", dies);
-  expectLoss(2, 1.2, " has died: its process ended without leaving the job", dies);
-  expectLoss(0, 1.2, "rank 0 (process ", dies);
+  expectLoss(3, 1.8, "rank 3 (process ", dies);
+  expectLoss(2, 1.8, " has died: its process ended without leaving the job", dies);
+  expectLoss(0, 1.8, "rank 0 (process ", dies);
 }
 
 TEST(JobHosts, say_who_has_left) {
-  expectLoss(3, 1.2, "has left the job, at the test", [](std::unique_ptr<Rendezvous> &job) {
+  expectLoss(3, 1.8, "has left the job, at the test", [](std::unique_ptr<Rendezvous> &job) {
     job.reset();
     return true;
   });
@@ -392,7 +392,7 @@ TEST(JobHosts, tell_who_is_late_from_who_is_stopped) {
 }
 
 TEST(JobHosts, tell_all_why_one_gives_up) {
-  expectLoss(3, 1.2, "GPU 1 has fallen off the bus", [](std::unique_ptr<Rendezvous> &job) {
+  expectLoss(3, 1.8, "GPU 1 has fallen off the bus", [](std::unique_ptr<Rendezvous> &job) {
     usleep(100'000);
     job->watch().fail({DTILE_UNAVAILABLE, "rank 3: GPU 1 has fallen off the bus"});
     usleep(500'000);
