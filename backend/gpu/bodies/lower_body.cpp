@@ -69,12 +69,12 @@ void BodyLowering::lowerTargetOp(Op &op) {
   case OpKind::Quiet:
   case OpKind::Fence:
   case OpKind::Barrier:
+  case OpKind::Assert:
+    return lowerCommunication(op);
   case OpKind::Print:
     return giveUp(op,
                   "shows values on the host and in the interpreter only: run it there, or leave "
                   "it out");
-  case OpKind::Assert:
-    return lowerCommunication(op);
   default:
     break;
   }
