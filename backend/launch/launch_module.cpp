@@ -38,8 +38,8 @@ AbiTypes::AbiTypes(llvm::LLVMContext &context) {
   space = make("dtile_space_desc", {p, i, i, i, i, p, p, p, l, p});
   signal = make("dtile_signal_desc", {i, p});
   deviceSpace = make("dtile_device_space", {i, i, i, i, i, i, i, i});
-  image = make("dtile_device_image",
-               {i, i, p, p, p, p, l, p, i, i, l, p, p, p, p, p, p, p, i, i, p, i, i, i, i, p, i, i});
+  image = make("dtile_device_image", {i, i, p, p, p, p, l, p, i, i, l, p, p, p,
+                                      p, p, p, p, i, i, p, i, i, i, i, p, i, i});
   kernel = make("dtile_kernel_desc", {i, i, p, p, i, i, i, i, p, p, p, l, p, i, i, p, l, l, p});
 }
 
