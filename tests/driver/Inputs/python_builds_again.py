@@ -112,3 +112,8 @@ for age, name in enumerate(names):
 _cache.MOST_BYTES = 1500
 _cache.clean(mine, None)
 print("kept of the cache:", sorted(os.listdir(mine)))
+
+some = os.path.join(folder, "some.dtile")
+write(some, "kernel p<B = auto(16, 32), C = auto(1, 2)>(x: in f32[N], y: out f32[N]) over (i in N by B) {\n"
+            "    y[i] = x[i] * C;\n}\n")
+print("some constants pinned:", type(dtile.build(some, target="host", folder=kept, C=2).p).__name__)

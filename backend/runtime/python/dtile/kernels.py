@@ -14,7 +14,8 @@ from .team import Team
 _PREFIX = "dtile_kernel_"
 _CLAUSES = "dtile_clauses_"
 # What follows a kernel's name in that of an instance.
-_VALUES = re.compile(r"(_(bool|true|false|[iu](8|16|32|64)|f8e4m3|f8e5m2|b?f16|f32|f64|n?\d+))+")
+_VALUES = re.compile(
+    r"(_(auto|bool|true|false|[iu](8|16|32|64)|f8e4m3|f8e5m2|b?f16|f32|f64|n?\d+))+")
 
 _SCALARS = {"bool": "?", "i8": "b", "i16": "h", "i32": "i", "i64": "q", "u8": "B", "u16": "H",
             "u32": "I", "u64": "Q", "f16": "e", "f32": "f", "f64": "d"}
