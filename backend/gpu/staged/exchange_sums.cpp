@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The exchange of sums among the programs of a cluster that share a loop (pass split-sums).
 //
-// A thread has the same elements of the sums in all programs, so what they lie like in shared
-// memory is nobody's affair: groups of four elements, the threads beside each other. Each program
-// adds up some of the groups, as a reduce-scatter does, and stores these to the first program; all
-// add in the order of the programs, so that a launch gives the same bits each time.
+// A thread holds the same elements of the sums in all programs, so shared memory needs no layout of
+// the tile: it holds groups of four elements, the threads' groups side by side. Each program adds
+// up some of the groups (a reduce-scatter) and stores the result in the first program's memory. The
+// order of additions is that of the programs, so equal launches give equal bits.
 #include "backend/gpu/cluster_ops.h"
 #include "backend/gpu/staged/mma_warpgroups.h"
 
@@ -26,6 +26,7 @@ public:
       : b(b), clusters_(clusters), mostParts_(mostParts), parts_(parts), part_(part),
         memory_(memory), thread_(thread), threads_(threads), groups_(groups) {}
 
+  /// Writes the thread's elements to this program's shared memory; zeros fill the last group.
   void write(llvm::ArrayRef<Value *> elements) {
     Value *own = place(clusters_.address(b, memory_, part_));
     for (unsigned group = 0; group < groups_; ++group) {
@@ -39,6 +40,7 @@ public:
     }
   }
 
+  /// Reads them from there.
   void read(llvm::MutableArrayRef<Value *> elements) {
     Value *own = place(clusters_.address(b, memory_, part_));
     for (unsigned group = 0; group < groups_; ++group) {
@@ -56,8 +58,8 @@ public:
     return {bound(part_), bound(b.CreateAdd(part_, b.getInt32(1)))};
   }
 
-  /// Adds up one group (i32) of all programs. All are read before the first is added: each takes
-  /// as long as half a barrier.
+  /// Adds up one group (i32) of all programs. All loads are issued before the first addition, to
+  /// hide their latency.
   void addUp(Value *group) {
     Value *there = b.CreateAdd(place(memory_), b.CreateMul(group, b.getInt32(pitch())));
     llvm::SmallVector<llvm::SmallVector<Value *, kGroup>, 8> all;
