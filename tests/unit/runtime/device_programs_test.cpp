@@ -60,19 +60,32 @@ struct Shared {
   std::vector<int32_t> programs;
 };
 
-Shared share(const std::vector<Space> &spaces, int32_t resident) {
+/// The spaces of a launch as the functions take them.
+struct Launch {
+  explicit Launch(const std::vector<Space> &spaces)
+      : count(int32_t(spaces.size())), first(spaces.size() + 1, -1) {
+    for (const Space &space : spaces) {
+      facts.push_back(space.facts);
+      bodies.push_back(space.bodies);
+      weights.push_back(space.weight);
+      latencies.push_back(space.latency);
+    }
+  }
+  int32_t share(int32_t resident) {
+    return dtile_share_programs(count, facts.data(), bodies.data(), weights.data(),
+                                latencies.data(), resident, first.data());
+  }
+  int32_t count;
   std::vector<dtile_device_space> facts;
   std::vector<int64_t> bodies, weights, latencies;
-  for (const Space &space : spaces) {
-    facts.push_back(space.facts);
-    bodies.push_back(space.bodies);
-    weights.push_back(space.weight);
-    latencies.push_back(space.latency);
-  }
-  std::vector<int32_t> first(spaces.size() + 1, -1);
+  std::vector<int32_t> first;
+};
+
+Shared share(const std::vector<Space> &spaces, int32_t resident) {
+  Launch launch(spaces);
+  const std::vector<int32_t> &first = launch.first;
   Shared result;
-  result.total = dtile_share_programs(int32_t(spaces.size()), facts.data(), bodies.data(),
-                                      weights.data(), latencies.data(), resident, first.data());
+  result.total = launch.share(resident);
   if (result.total >= 0)
     for (size_t s = 0; s < spaces.size(); ++s)
       result.programs.push_back(first[s + 1] - first[s]);
@@ -295,20 +308,10 @@ TEST(DevicePrograms, TooFewProgramsAreRefusedWithTheNumberThatIsNeeded) {
 
 /// When a launch that is shared so has ended.
 double timeOf(const std::vector<Space> &spaces, int32_t resident) {
-  std::vector<dtile_device_space> facts;
-  std::vector<int64_t> bodies, weights, latencies;
-  for (const Space &space : spaces) {
-    facts.push_back(space.facts);
-    bodies.push_back(space.bodies);
-    weights.push_back(space.weight);
-    latencies.push_back(space.latency);
-  }
-  std::vector<int32_t> first(spaces.size() + 1);
-  const auto count = int32_t(spaces.size());
-  dtile_share_programs(count, facts.data(), bodies.data(), weights.data(), latencies.data(),
-                       resident, first.data());
-  return dtile_launch_time(count, facts.data(), bodies.data(), weights.data(), latencies.data(),
-                           first.data());
+  Launch launch(spaces);
+  launch.share(resident);
+  return dtile_launch_time(launch.count, launch.facts.data(), launch.bodies.data(),
+                           launch.weights.data(), launch.latencies.data(), launch.first.data());
 }
 
 TEST(LaunchTimeTest, BodiesThatFollowTakeTimeToo) {
@@ -330,26 +333,17 @@ struct InClusters {
 
 /// Of each weight, half is shared.
 InClusters shareInClusters(const std::vector<Space> &spaces, int32_t parts, int32_t resident) {
-  std::vector<dtile_device_space> facts;
-  std::vector<int64_t> shared, latencies;
-  InClusters in;
-  for (const Space &space : spaces) {
-    facts.push_back(space.facts);
-    in.bodies.push_back(space.bodies);
-    in.weights.push_back(space.weight);
+  Launch launch(spaces);
+  std::vector<int64_t> shared;
+  for (const Space &space : spaces)
     shared.push_back(space.weight / 2);
-    latencies.push_back(0);
-  }
-  const auto count = int32_t(spaces.size());
-  if (!dtile_share_loops(count, facts.data(), parts, shared.data(), resident, in.bodies.data(),
-                         in.weights.data()))
-    return in;
-  in.first.resize(spaces.size() + 1);
-  if (dtile_share_programs(count, facts.data(), in.bodies.data(), in.weights.data(),
-                           latencies.data(), resident, in.first.data()) > 0)
-    in.total = dtile_align_to_clusters(count, facts.data(), parts, resident, in.bodies.data(),
-                                       in.first.data());
-  return in;
+  int32_t total = 0;
+  if (dtile_share_loops(launch.count, launch.facts.data(), parts, shared.data(), resident,
+                        launch.bodies.data(), launch.weights.data()) &&
+      launch.share(resident) > 0)
+    total = dtile_align_to_clusters(launch.count, launch.facts.data(), parts, resident,
+                                    launch.bodies.data(), launch.first.data());
+  return {launch.bodies, launch.weights, launch.first, total};
 }
 
 TEST(ClusterTest, EachProgramHasItsPartOfTheLoopAndTheExchange) {
