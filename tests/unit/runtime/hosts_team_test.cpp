@@ -3,6 +3,7 @@
 // host memory, and an NVSHMEM that maps the ranks of one host only (tests/tools/fake_nvshmem.c).
 #include "backend/runtime/clock.h"
 #include "tests/unit/runtime/device_fixture.h"
+#include "tests/unit/runtime/free_port.h"
 #include "tests/unit/runtime/processes.h"
 
 #include <gmock/gmock.h>
@@ -23,17 +24,6 @@ using namespace runtime;
 
 constexpr int32_t kRanks = 4, kEach = 2;
 constexpr int32_t kBudgetMs = 6000;
-
-int32_t freePort() {
-  Socket socket(::socket(AF_INET, SOCK_STREAM, 0));
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  EXPECT_EQ(bind(socket.get(), reinterpret_cast<sockaddr *>(&address), length), 0);
-  EXPECT_EQ(getsockname(socket.get(), reinterpret_cast<sockaddr *>(&address), &length), 0);
-  return ntohs(address.sin_port);
-}
 
 /// One rank of four on two hosts.
 struct Member {

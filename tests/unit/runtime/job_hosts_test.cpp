@@ -4,6 +4,7 @@
 #include "backend/runtime/clock.h"
 #include "backend/runtime/job/rendezvous.h"
 
+#include "tests/unit/runtime/free_port.h"
 #include "tests/unit/runtime/processes.h"
 
 #include <gmock/gmock.h>
@@ -24,18 +25,6 @@ using namespace runtime;
 using testing::HasSubstr;
 
 constexpr int32_t kBudgetMs = 4000;
-
-/// A port that nobody listens at.
-int32_t freePort() {
-  Socket socket(::socket(AF_INET, SOCK_STREAM, 0));
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  EXPECT_EQ(bind(socket.get(), reinterpret_cast<sockaddr *>(&address), length), 0);
-  EXPECT_EQ(getsockname(socket.get(), reinterpret_cast<sockaddr *>(&address), &length), 0);
-  return ntohs(address.sin_port);
-}
 
 /// Rank `rank` of a job with `each` ranks a host.
 JobPlace placeOf(int32_t rank, int32_t ranks, int32_t each, const std::string &name, int32_t port) {
