@@ -90,6 +90,8 @@ private:
   void lowerAtomic(ir::Op &op);
   void lowerRemoteLoad(ir::Op &op);
   void lowerRemoteStore(ir::Op &op);
+  /// Memory that holds a value: the tile itself, or a slot of the stack for a scalar.
+  [[nodiscard]] llvm::Value *placeOf(ir::Value *value);
   void lowerRemoteGather(ir::Op &op);
   void lowerRemoteScatter(ir::Op &op);
   void lowerAssert(ir::Op &op);

@@ -150,17 +150,17 @@ void BodyLowering::lowerRemoteLoad(Op &op) {
   transfer(Runtime::load, source, tileView(result->type(), place));
 }
 
+llvm::Value *BodyLowering::placeOf(Value *value) {
+  if (value->type().isTile())
+    return address(value);
+  llvm::Value *place = stackSlot(b.getInt64Ty(), "placed");
+  b.CreateStore(arith_.toMemory(value->type().elementOrIndex(), scalar(value)), place);
+  return place;
+}
+
 void BodyLowering::lowerRemoteStore(Op &op) {
   Value *value = op.operand(0);
-  llvm::Value *place = nullptr;
-  if (value->type().isTile()) {
-    place = address(value);
-  } else {
-    const DType type = value->type().elementOrIndex();
-    place = stackSlot(b.getInt64Ty(), "stored");
-    b.CreateStore(arith_.toMemory(type, scalar(value)), place);
-  }
-  transfer(Runtime::store, tileView(value->type(), place), view(op.operand(1)));
+  transfer(Runtime::store, tileView(value->type(), placeOf(value)), view(op.operand(1)));
 }
 
 namespace {
@@ -259,15 +259,7 @@ void BodyLowering::lowerPrint(Op &op) {
   llvm::Value *shown = llvm::ConstantPointerNull::get(b.getPtrTy());
   if (op.numOperands() > 0) {
     Value *value = op.operand(0);
-    llvm::Value *place = nullptr;
-    if (value->type().isTile()) {
-      place = address(value);
-    } else {
-      const DType type = value->type().elementOrIndex();
-      place = stackSlot(b.getInt64Ty(), "shown");
-      b.CreateStore(arith_.toMemory(type, scalar(value)), place);
-    }
-    shown = region(Slot::Source, tileView(value->type(), place));
+    shown = region(Slot::Source, tileView(value->type(), placeOf(value)));
   }
   call(Runtime::print, {host_.site(op, ""), shown, host_.string(op.get(ir::attr::message))});
 }
