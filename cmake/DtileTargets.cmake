@@ -69,8 +69,16 @@ if(DTILE_STATIC)
     -static-libstdc++ -static-libgcc "$<$<CONFIG:Release,MinSizeRel>:-Wl,--strip-all>")
 endif()
 
+include(DtilePrecompiled)
+
 # Reads `arg_EXCEPTIONS`, `arg_RTTI`, `arg_DEPS` and `arg_LLVM` of the function that calls it.
-function(dtile_configure_target name scope)
+# Precompiled headers, where there are any, come from the target `precompiled`: compiled like a
+# library, with the defaults' language options.
+function(dtile_configure_target name scope precompiled)
+  if(TARGET "${precompiled}" AND arg_SOURCES MATCHES "\\.cpp"
+     AND NOT arg_EXCEPTIONS AND NOT arg_RTTI)
+    target_precompile_headers(${name} REUSE_FROM ${precompiled})
+  endif()
   if(NOT arg_EXCEPTIONS)
     target_compile_options(${name} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:-fno-exceptions>")
   endif()
@@ -96,7 +104,7 @@ function(dtile_add_library name)
   dtile_parse_target_arguments(${name} ${ARGN})
   if(arg_SOURCES)
     add_library(${name} STATIC ${arg_SOURCES})
-    dtile_configure_target(${name} PUBLIC)
+    dtile_configure_target(${name} PUBLIC dtile_precompiled)
   else()
     message(FATAL_ERROR "${name}: no SOURCES")
   endif()
@@ -105,14 +113,14 @@ endfunction()
 function(dtile_add_executable name)
   dtile_parse_target_arguments(${name} ${ARGN})
   add_executable(${name} ${arg_SOURCES})
-  dtile_configure_target(${name} PRIVATE)
+  dtile_configure_target(${name} PRIVATE "")
 endfunction()
 
 function(dtile_add_unit_test name)
   dtile_parse_target_arguments(${name} SOURCES ${ARGN})
   add_executable(${name} ${arg_SOURCES})
   list(APPEND arg_DEPS GTest::gtest GTest::gmock GTest::gtest_main)
-  dtile_configure_target(${name} PRIVATE)
+  dtile_configure_target(${name} PRIVATE dtile_precompiled_tests)
   set_target_properties(${name} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests/unit")
   gtest_discover_tests(${name}
@@ -130,7 +138,7 @@ function(dtile_add_fuzzer name)
     list(APPEND arg_LLVM support)
   endif()
   add_executable(${name} ${arg_SOURCES})
-  dtile_configure_target(${name} PRIVATE)
+  dtile_configure_target(${name} PRIVATE "")
   if(NOT DTILE_FUZZ)
     set_target_properties(${name} PROPERTIES
       RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests/fuzz")

@@ -21,11 +21,13 @@ if(NOT CMAKE_BUILD_TYPE AND NOT isMultiConfig)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Debug, Release, RelWithDebInfo or MinSizeRel" FORCE)
 endif()
 
+# ccache caches what uses precompiled headers where it may take their macros for granted.
 find_program(DTILE_CCACHE NAMES ccache)
 if(DTILE_CCACHE)
   foreach(language IN ITEMS C CXX)
     if(NOT DEFINED CMAKE_${language}_COMPILER_LAUNCHER)
-      set(CMAKE_${language}_COMPILER_LAUNCHER "${DTILE_CCACHE}")
+      set(CMAKE_${language}_COMPILER_LAUNCHER "${CMAKE_COMMAND}" -E env
+        CCACHE_SLOPPINESS=pch_defines,time_macros "${DTILE_CCACHE}")
     endif()
   endforeach()
 endif()

@@ -77,7 +77,7 @@ NO_BASE = ["backend/runtime", "backend/device_library", "examples"]
 FOREIGN = [
     ("ANTLR", r"antlr4.*", r"frontend/parse/"),
     ("LLVM beyond ADT and Support", r"(llvm|llvm-c|lld|clang)/(?!ADT/|Support/|Config/).*",
-     r"backend/(?!runtime/|device_library/)|tests/unit/"),
+     r"backend/(?!runtime/|device_library/)|tests/unit/|cmake/precompiled/"),
     ("LLVM", r"(llvm|llvm-c|lld|clang)/.*",
      r"(?!backend/runtime/|backend/device_library/|examples/)"),
     ("CUDA or HIP", r"(cuda|hip/|cudart|nvrtc|cuda_runtime).*", r".*device_\w+\.cpp$"),
