@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Deadlock: a wait is for notifies; a notify comes when the waits before it in its body are over.
 // Where the places of a kernel form no cycle so, no run can hang, whatever the sizes. Where they
-// do, some number must get smaller along each step of the cycle: the iteration of a loop, or the
-// rank.
+// do, some number must get smaller along each step of the cycle: the iteration of a loop, the rank,
+// or a number that a condition around a wait compares, as the distance from a root.
 #include "ir/protocol/prove/prover.h"
 
 #include "ir/analysis/loop_ends.h"
@@ -11,6 +11,7 @@
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SCCIterator.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SetVector.h"
 
 namespace dtile::protocol::prove {
 
@@ -27,16 +28,42 @@ struct Need {
 
 /// A number of an execution that may get smaller from wait to wait.
 struct Measure {
-  enum class Kind : uint8_t { Nothing, Number, MinusNumber, Rank, MinusRank } kind = Kind::Nothing;
+  enum class Kind : uint8_t {
+    Nothing,
+    Number,
+    MinusNumber,
+    Rank,
+    MinusRank,
+    Compared,
+    MinusCompared
+  } kind = Kind::Nothing;
   /// Of a number: the loop or space, and the dimension.
   Op *of = nullptr;
   unsigned dim = 0;
   /// Of two waits with one number the one with the offset is behind.
   bool isBehind = false;
+  /// What is compared.
+  Value *compared = nullptr;
 };
+
+/// Adds the numbers that a condition compares.
+void addCompared(Value *condition, llvm::SmallSetVector<Value *, 4> &numbers) {
+  Op *op = condition->definingOp();
+  if (!op)
+    return;
+  if (op->is(OpKind::Not) || op->is(OpKind::And) || op->is(OpKind::Or))
+    for (unsigned i = 0; i < op->numOperands(); ++i)
+      addCompared(op->operand(i), numbers);
+  if (!op->is(OpKind::Cmp) || !Polynomials::isNumber(op->operand(0)->type()))
+    return;
+  for (unsigned i = 0; i < 2; ++i)
+    if (const Op *made = op->operand(i)->definingOp(); !made || !made->is(OpKind::Const))
+      numbers.insert(op->operand(i));
+}
 
 std::vector<Measure> measuresOf(Op *wait) {
   std::vector<Measure> measures;
+  llvm::SmallSetVector<Value *, 4> compared;
   for (Op *around = wait->parentOp(); around; around = around->parentOp()) {
     unsigned dims = around->is(OpKind::For) ? 1 : 0;
     if (around->is(OpKind::Space))
@@ -45,16 +72,21 @@ std::vector<Measure> measuresOf(Op *wait) {
       for (const auto kind : {Measure::Kind::Number, Measure::Kind::MinusNumber})
         for (const bool isBehind : {false, true})
           measures.push_back({kind, around, d, isBehind});
+    if (around->is(OpKind::If))
+      addCompared(around->operand(0), compared);
     if (around->is(OpKind::Space))
       break;
   }
   measures.push_back({Measure::Kind::Rank});
   measures.push_back({Measure::Kind::MinusRank});
+  for (Value *number : compared)
+    for (const auto kind : {Measure::Kind::Compared, Measure::Kind::MinusCompared})
+      measures.push_back({kind, nullptr, 0, false, number});
   measures.push_back({Measure::Kind::Nothing});
   return measures;
 }
 
-Polynomial numberOf(const Measure &measure, const Instance &instance) {
+Polynomial numberOf(const Measure &measure, Instance &instance, Polynomials &polys) {
   const auto number = [&] {
     for (const Instance::Coordinate &c : instance.coordinates)
       if (c.of == measure.of && c.dim == measure.dim)
@@ -72,12 +104,16 @@ Polynomial numberOf(const Measure &measure, const Instance &instance) {
     return var(instance.rank);
   case Measure::Kind::MinusRank:
     return Polynomial(0) - var(instance.rank);
+  case Measure::Kind::Compared:
+    return polys.of(measure.compared, instance.environment);
+  case Measure::Kind::MinusCompared:
+    return Polynomial(0) - polys.of(measure.compared, instance.environment);
   }
   return {};
 }
 
-Polynomial valueOf(const Measure &measure, const Instance &instance) {
-  return Polynomial(2) * numberOf(measure, instance) + Polynomial(measure.isBehind);
+Polynomial valueOf(const Measure &measure, Instance &instance, Polynomials &polys) {
+  return Polynomial(2) * numberOf(measure, instance, polys) + Polynomial(measure.isBehind);
 }
 
 /// Executions that a need is about, and what is known of them.
@@ -135,7 +171,8 @@ struct NeedScene {
   }
   bool isImpossible() { return scene.refuter.isImpossible(facts); }
   bool shrinks(const Measure &ofWait, const Measure &ofBefore) {
-    return scene.implies(facts, valueOf(ofWait, wait) - valueOf(ofBefore, before) - Polynomial(1));
+    return scene.implies(facts, valueOf(ofWait, wait, scene.polys) -
+                                    valueOf(ofBefore, before, scene.polys) - Polynomial(1));
   }
 };
 
