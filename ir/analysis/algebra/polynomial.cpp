@@ -218,7 +218,7 @@ Polynomial Polynomials::ofOp(Op &op, Value *value, Environment &environment) {
   case OpKind::Rank:
     return environment.rank ? *environment.rank : Polynomial::atom(kRank);
   case OpKind::NumRanks:
-    return Polynomial::atom(kNumRanks);
+    return environment.numRanks ? *environment.numRanks : Polynomial::atom(kNumRanks);
   case OpKind::Epoch:
     return Polynomial::atom(kEpoch);
   case OpKind::LaunchDim:
@@ -406,6 +406,27 @@ bool Polynomials::splitBy(const Polynomial &p, const Polynomial &b, Polynomial &
   return true;
 }
 
+std::optional<Polynomial> Polynomials::extentOf(Polynomial p) const {
+  Polynomial extent(1);
+  while (!p.isZero()) {
+    std::optional<AtomId> digit;
+    for (const auto &[monomial, coefficient] : p.terms())
+      if (monomial.size() == 1 && coefficient == 1 && atoms_[monomial[0]].extent)
+        digit = digit ? std::nullopt : std::optional(monomial[0]);
+    // The digits above it are multiples of its extent.
+    Polynomial above, rest;
+    if (!digit)
+      return std::nullopt;
+    const Polynomial &values = *atoms_[*digit].extent;
+    p = p - Polynomial::atom(*digit);
+    if (!p.isZero() && (!splitBy(p, values, above, rest) || !rest.isZero()))
+      return std::nullopt;
+    extent = extent * values;
+    p = above;
+  }
+  return extent;
+}
+
 Polynomial Polynomials::div(const Polynomial &a, const Polynomial &b) {
   std::optional<int64_t> ca = a.constant(), cb = b.constant();
   if (cb && *cb == 0)
@@ -419,8 +440,7 @@ Polynomial Polynomials::div(const Polynomial &a, const Polynomial &b) {
   if (splitBy(a, b, quotient, rest)) {
     if (rest.isZero())
       return quotient;
-    std::optional<AtomId> single = rest.asAtom();
-    if (single && atoms_[*single].extent && *atoms_[*single].extent == b)
+    if (extentOf(rest) == b)
       return quotient;
     return quotient + Polynomial::atom(
                           intern({.kind = AtomKind::Div, .value = nullptr, .lhs = rest, .rhs = b}));
@@ -455,8 +475,7 @@ Polynomial Polynomials::rem(const Polynomial &a, const Polynomial &b) {
   }
   if (flattened)
     return rem(flat, b);
-  std::optional<AtomId> single = rest.asAtom();
-  if (single && atoms_[*single].extent && *atoms_[*single].extent == b)
+  if (extentOf(rest) == b)
     return rest;
   AtomId id = intern({.kind = AtomKind::Rem, .value = nullptr, .lhs = rest, .rhs = b});
   atoms_[id].extent = b;

@@ -111,11 +111,12 @@ public:
     /// Values of the atom lie in [0, extent) where this is set.
     std::optional<Polynomial> extent = {};
   };
-  /// What stands for a value (block arguments) and for `rank` while a polynomial is made. `of` adds
-  /// the polynomials of values that it went through, so that shared ones are made once.
+  /// What stands for a value (block arguments), for `rank` and for `num_ranks` while a polynomial
+  /// is made. `of` adds the polynomials of values that it went through, so that shared ones are
+  /// made once.
   struct Environment {
     llvm::DenseMap<const Value *, Polynomial> values;
-    std::optional<Polynomial> rank;
+    std::optional<Polynomial> rank, numRanks;
     /// Values that a polynomial cannot say become variables of this environment, so that two
     /// environments may stand for two executions of one op.
     bool hasOwnValues = false;
@@ -187,6 +188,9 @@ private:
   /// numbers, or one of too many parts.
   std::optional<Polynomial> choose(Value *condition, const Polynomial &a, const Polynomial &b,
                                    Environment &environment, unsigned depth);
+  /// How many values a numeral has: of digits that are atoms with extents, each times the product
+  /// of the extents of those below it. Nothing where the polynomial is none.
+  [[nodiscard]] std::optional<Polynomial> extentOf(Polynomial p) const;
   /// p = b * quotient + rest, taking the terms that b's single term divides.
   bool splitBy(const Polynomial &p, const Polynomial &b, Polynomial &quotient,
                Polynomial &rest) const;

@@ -162,6 +162,8 @@ void LaunchSizes::findSteps(Op &kernel, const interpret::ControlSlice &slice) {
     }
   };
   walk(kernel, [&](Op &op) {
+    if (!op.enclosing(OpKind::SignalParam))
+      findAxes(op);
     if (op.is(OpKind::Space))
       for (unsigned d = 0; d < ir::spaceDims(op); ++d)
         addStep(op.operand(3 * d + 1), op.operand(3 * d + 2), op);
@@ -178,6 +180,72 @@ void LaunchSizes::findSteps(Op &kernel, const interpret::ControlSlice &slice) {
     llvm::sort(symbol.steps);
     symbol.steps.erase(llvm::unique(symbol.steps), symbol.steps.end());
   }
+}
+
+namespace {
+
+/// A rank, W, or a quotient or remainder of one.
+bool isPartOfRanks(const Value *value) {
+  const Op *op = value->definingOp();
+  while (op && (op->is(OpKind::Div) || op->is(OpKind::Rem)))
+    op = op->operand(0)->definingOp();
+  return op && (op->is(OpKind::Rank) || op->is(OpKind::NumRanks));
+}
+
+bool isNumRanks(const Value *value) {
+  const Op *op = value->definingOp();
+  return op && op->is(OpKind::NumRanks);
+}
+
+} // namespace
+
+void LaunchSizes::findAxes(const Op &op) {
+  const auto add = [&](const Value *size) {
+    for (SizeSymbol &symbol : symbols_)
+      symbol.isAxis |= !symbol.factor && dependsOn(size, symbol.dim);
+  };
+  if ((op.is(OpKind::Div) || op.is(OpKind::Rem)) && isPartOfRanks(op.operand(0)))
+    add(op.operand(1));
+  if (op.is(OpKind::Cmp) && op.get(ir::attr::pred) == "eq")
+    for (const unsigned side : {0U, 1U})
+      if (isNumRanks(op.operand(side)))
+        add(op.operand(1 - side));
+}
+
+std::vector<SizeValues> LaunchSizes::withAxes(int ranks, SizeValues values) const {
+  // Four axes of at most as many sizes as small numbers have divisors.
+  constexpr size_t kMostTried = 512;
+  std::vector<SizeValues> all{std::move(values)};
+  bool hasAxes = false;
+  for (size_t s = 0; s < symbols_.size(); ++s) {
+    if (!symbols_[s].isAxis)
+      continue;
+    hasAxes = true;
+    std::vector<SizeValues> more;
+    for (const SizeValues &shorter : all)
+      for (int64_t size = 1; size <= ranks && more.size() < kMostTried; ++size)
+        if (ranks % size == 0) {
+          more.push_back(shorter);
+          more.back()[s] = size;
+        }
+    all = std::move(more);
+  }
+  if (!hasAxes)
+    return {};
+  llvm::erase_if(all, [&](const SizeValues &one) { return !isAllowed(ranks, one); });
+  // Axes of one place show little, and so does the rest of the ranks where it is one.
+  const auto longAxes = [&](const SizeValues &one) {
+    int64_t product = 1, longer = 0;
+    for (size_t s = 0; s < symbols_.size(); ++s)
+      if (symbols_[s].isAxis) {
+        product *= one[s];
+        longer += one[s] > 1 ? 1 : 0;
+      }
+    return longer + (product < ranks ? 1 : 0);
+  };
+  llvm::stable_sort(
+      all, [&](const SizeValues &a, const SizeValues &b) { return longAxes(a) > longAxes(b); });
+  return all;
 }
 
 std::vector<int64_t> LaunchSizes::candidates(const SizeSymbol &symbol, int ranks,
@@ -226,12 +294,23 @@ std::vector<SizeValues> LaunchSizes::combinations(int ranks, Choice choice) cons
     if (!llvm::is_contained(chosen, values))
       chosen.push_back(values);
   };
+  constexpr size_t kMostOfAxes = 6;
+  std::vector<SizeValues> ofAxes = withAxes(ranks, usual);
+  ofAxes.resize(std::min(ofAxes.size(), isQuick ? 1 : kMostOfAxes));
+  if (!ofAxes.empty()) {
+    usual = ofAxes.front();
+    for (size_t s = 0; s < symbols_.size(); ++s)
+      if (symbols_[s].isAxis)
+        largest[s] = usual[s];
+  }
   SizeValues ones(symbols_.size(), 1);
   for (size_t s = 0; s < symbols_.size(); ++s)
-    if (symbols_[s].dim->is(OpKind::ScalarParam))
+    if (symbols_[s].dim->is(OpKind::ScalarParam) || symbols_[s].isAxis)
       ones[s] = usual[s];
   add(ones);
   add(usual);
+  for (const SizeValues &values : ofAxes)
+    add(values);
   const auto vary = [&](size_t s, int64_t value) {
     SizeValues values = usual;
     values[s] = value;
@@ -239,7 +318,8 @@ std::vector<SizeValues> LaunchSizes::combinations(int ranks, Choice choice) cons
   };
   for (size_t s = 0; s < symbols_.size(); ++s)
     for (const int64_t value : llvm::drop_begin(all[s]))
-      vary(s, value);
+      if (ofAxes.empty() || !symbols_[s].isAxis)
+        vary(s, value);
   if (isQuick)
     return chosen;
   // What two dimensions do together shows where both have several blocks.
@@ -249,6 +329,8 @@ std::vector<SizeValues> LaunchSizes::combinations(int ranks, Choice choice) cons
   SizeValues reached = largest;
   for (size_t s = 0; s < symbols_.size(); ++s)
     for (const int64_t value : symbols_[s].reached) {
+      if (!ofAxes.empty() && symbols_[s].isAxis)
+        continue;
       vary(s, value);
       reached[s] = std::max(reached[s], value);
     }

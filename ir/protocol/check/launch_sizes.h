@@ -27,6 +27,8 @@ struct SizeSymbol {
   std::vector<int64_t> asserted;
   /// It is divided among the ranks somewhere.
   bool isShared = false;
+  /// Ranks are divided by it, or W is a product with it: how many places an axis has.
+  bool isAxis = false;
   /// Values with which positions go beyond the kernel's own numbers, ascending.
   std::vector<int64_t> reached;
 };
@@ -77,6 +79,10 @@ private:
                                                 bool isQuick) const;
 
   [[nodiscard]] std::vector<SizeValues> combinations(int ranks, Choice choice) const;
+  void findAxes(const ir::Op &op);
+  /// The values with other ones for the sizes of axes: all that divide the ranks and are allowed.
+  /// Those that make most axes longer than 1 come first, as they show most.
+  [[nodiscard]] std::vector<SizeValues> withAxes(int ranks, SizeValues values) const;
   /// Whether the kernel's assertions about launches allow it, as far as they can be evaluated.
   [[nodiscard]] bool isAllowed(int ranks, const SizeValues &values) const;
   [[nodiscard]] std::vector<SizeValues> search(int ranks) const;

@@ -244,7 +244,7 @@ void Scene::assumeClauses(Facts &facts, Instance &instance) {
           instance.picked, [&](const Picked &picked) { return picked.read == clause; });
       if (clause->get(ir::attr::kind) != "element" || isListed)
         continue;
-      Picked picked{const_cast<Op *>(object), clause, var(instance.rank), {}, var(polys.fresh())};
+      Picked picked{const_cast<Op *>(object), clause, instance.rank, {}, var(polys.fresh())};
       const unsigned last = clause->numOperands() - 1;
       for (unsigned i = 1; i < last; ++i)
         picked.at.push_back(polys.of(clause->operand(i), instance.environment));
@@ -290,7 +290,7 @@ bool areDifferent(Scene &scene, const Facts &facts, const Op &op, const Instance
     return !(x == y) && (scene.implies(facts, x - y - Polynomial(1)) ||
                          scene.implies(facts, y - x - Polynomial(1)));
   };
-  if (differ(var(a.rank), var(b.rank)))
+  if (differ(a.rank, b.rank))
     return true;
   for (const Instance::Coordinate &x : a.coordinates)
     for (const Instance::Coordinate &y : b.coordinates) {

@@ -84,7 +84,7 @@ bool areOfOneRank(Op *first, Op *second, ir::RefutationBudget &budget) {
   }
   scene.assumeInside(facts, cellsA, cell);
   scene.assumeInside(facts, cellsB, cell);
-  return scene.refuter.impliesEqual(facts, var(a.rank), var(b.rank));
+  return scene.refuter.impliesEqual(facts, a.rank, b.rank);
 }
 
 } // namespace
@@ -93,23 +93,17 @@ bool areOfOneRank(Op *first, Op *second, ir::RefutationBudget &budget) {
 /// not zero.
 bool Prover::hearsFromAll(llvm::ArrayRef<Value *> notZero) {
   Scene scene(budget_);
-  Polynomials::Environment environment;
-  const AtomId self = scene.polys.fresh(var(scene.polys.numRanks()));
-  const AtomId peer = scene.polys.fresh(var(scene.polys.numRanks()));
   Facts facts;
-  for (const AtomId rank : {self, peer}) {
-    facts.push_back(var(rank));
-    ir::addLess(facts, var(rank), var(scene.polys.numRanks()));
-  }
-  environment.hasOwnValues = true;
-  environment.rank = var(self);
+  llvm::SmallVector<AtomId, 3> selfDigits, peerDigits;
+  const Polynomial self = scene.unknownRank(kernel_, facts, selfDigits);
+  const Polynomial peer = scene.unknownRank(kernel_, facts, peerDigits);
+  Polynomials::Environment environment = scene.environmentOf(kernel_, self);
   for (Value *size : notZero)
     facts.push_back(scene.polys.of(size, environment) - Polynomial(1));
   for (const bool isAbove : {true, false}) {
     Facts apart = facts;
-    isAbove ? ir::addLess(apart, var(self), var(peer)) : ir::addLess(apart, var(peer), var(self));
-    const bool isHeard =
-        hasPath(scene, apart, headsOfBegin(scene, var(peer)), tailsOfEnd(scene, var(self)));
+    isAbove ? ir::addLess(apart, self, peer) : ir::addLess(apart, peer, self);
+    const bool isHeard = hasPath(scene, apart, headsOfBegin(scene, peer), tailsOfEnd(scene, self));
     if (!isHeard)
       return false;
   }

@@ -91,6 +91,35 @@ bool solveEquation(Scene &scene, Goal &goal, bool onlyDirect) {
   return false;
 }
 
+/// Two unknowns or more from one equation, where they are digits of a numeral: the last one has an
+/// extent, and the others are multiples of it.
+bool solveNumeral(Scene &scene, Goal &goal) {
+  for (auto &equation : goal.equal)
+    for (const auto &[numeral, value] :
+         {std::pair(equation.first, equation.second), std::pair(equation.second, equation.first)})
+      for (size_t i = 0; i < goal.unknowns.size(); ++i) {
+        const AtomId digit = goal.unknowns[i];
+        const std::optional<Polynomial> extent = scene.polys.atom(digit).extent;
+        const Polynomial above = numeral - var(digit);
+        if (!extent || above.isZero() || scene.polys.mentions(above, digit) ||
+            scene.polys.mentions(value, digit) || !scene.polys.rem(above, *extent).isZero())
+          continue;
+        const Polynomial answer = scene.polys.rem(value, *extent);
+        // With one unknown an equation is linear; as digits it is simpler where they are known.
+        const auto last = answer.asAtom();
+        const bool isOpen = llvm::any_of(
+            goal.unknowns, [&](AtomId other) { return scene.polys.mentions(above, other); });
+        if (!isOpen && (!last || scene.polys.atom(*last).kind == Polynomials::AtomKind::Rem))
+          continue;
+        const Polynomial rest = scene.polys.div(value, *extent);
+        equation = {scene.polys.div(above, *extent), rest};
+        goal.unknowns.erase(goal.unknowns.begin() + ptrdiff_t(i));
+        replace(scene, goal, digit, answer);
+        return true;
+      }
+  return false;
+}
+
 /// The coefficient of an atom outside of products with itself and outside of opaque atoms.
 std::optional<Polynomial> coefficientOf(Scene &scene, const Polynomial &p, AtomId id) {
   Polynomial factor, rest;
@@ -257,12 +286,30 @@ void splitChoices(Scene &scene, Goal goal, std::vector<Goal> &split) {
   }
 }
 
+/// The polynomial without the positive atoms that are factors of all its terms: it is zero where
+/// what is left is zero.
+Polynomial withoutFactors(Scene &scene, const Facts &facts, const Polynomial &p) {
+  Polynomial::Monomial common = p.terms().front().first;
+  for (const auto &[monomial, coefficient] : p.terms()) {
+    Polynomial::Monomial both;
+    std::set_intersection(common.begin(), common.end(), monomial.begin(), monomial.end(),
+                          std::back_inserter(both));
+    common = std::move(both);
+  }
+  Polynomial left = p;
+  for (const AtomId id : common)
+    if (scene.implies(facts, var(id) - Polynomial(1)))
+      left = scene.polys.div(left, var(id));
+  return left;
+}
+
 } // namespace
 
 void solve(Scene &scene, Facts &facts, Goal &goal, Guesses guesses) {
   const bool isEarly = guesses == Guesses::Early;
-  while (solveEquation(scene, goal, true) || (isEarly && guessBlock(scene, facts, goal)) ||
-         solveEquation(scene, goal, false) || (!isEarly && guessBlock(scene, facts, goal))) {
+  while (solveEquation(scene, goal, true) || solveNumeral(scene, goal) ||
+         (isEarly && guessBlock(scene, facts, goal)) || solveEquation(scene, goal, false) ||
+         (!isEarly && guessBlock(scene, facts, goal))) {
   }
   // What nothing speaks of may be anything: the first.
   while (!goal.unknowns.empty()) {
@@ -271,9 +318,13 @@ void solve(Scene &scene, Facts &facts, Goal &goal, Guesses guesses) {
     replace(scene, goal, id, Polynomial(0));
   }
   for (const auto &[a, b] : goal.equal)
-    if (!(a == b))
+    if (!(a == b)) {
+      const Polynomial zero = withoutFactors(scene, facts, a - b);
       goal.formulas.push_back(
-          {Formula::Kind::And, {}, {Formula::atLeastZero(a - b), Formula::atLeastZero(b - a)}});
+          {Formula::Kind::And,
+           {},
+           {Formula::atLeastZero(zero), Formula::atLeastZero(Polynomial() - zero)}});
+    }
   goal.equal.clear();
 }
 

@@ -38,10 +38,58 @@ void Scene::addCoordinate(Instance &instance, Op *of, unsigned dim, Value *posit
     instance.bounds.push_back(stride - Polynomial(1));
 }
 
+const RankAxes &Scene::axesOf(Op &kernel) {
+  if (!axes_ && ranks_ == Ranks::Plain)
+    axes_ = RankAxes::line(polys);
+  if (!axes_) {
+    Instance launch;
+    launch.environment.hasOwnValues = true;
+    Facts facts;
+    assumeLaunch(facts, kernel, launch);
+    axes_ = findRankAxes(kernel, polys, refuter, facts);
+  }
+  return *axes_;
+}
+
+Polynomials::Environment Scene::environmentOf(Op &kernel, const Polynomial &rank) {
+  Polynomials::Environment environment;
+  environment.hasOwnValues = true;
+  environment.rank = rank;
+  environment.numRanks = axesOf(kernel).numRanks;
+  return environment;
+}
+
+Polynomial Scene::unknownRank(Op &kernel, Facts &bounds, llvm::SmallVectorImpl<AtomId> &digits) {
+  const RankAxes &axes = axesOf(kernel);
+  const Polynomial one(1);
+  Polynomial rank;
+  for (const RankAxes::Axis &axis : axes.axes) {
+    const AtomId digit = axis.extent ? polys.fresh(*axis.extent) : polys.fresh();
+    digits.push_back(digit);
+    rank = rank + axis.stride * var(digit);
+    bounds.push_back(var(digit));
+    if (axis.extent)
+      ir::addLess(bounds, var(digit), *axis.extent);
+  }
+  if (axes.axes.size() == 1)
+    return rank;
+  // There is a rank, so there are digits; strides are divisors, which are shown to be positive.
+  for (const RankAxes::Axis &axis : axes.axes)
+    if (axis.extent && !axis.extent->constant())
+      bounds.push_back(*axis.extent - one);
+  const Polynomial numRanks = var(polys.numRanks());
+  if (axes.numRanks == numRanks)
+    ir::addLess(bounds, rank, numRanks);
+  else
+    ir::addEqual(bounds, numRanks, axes.numRanks);
+  return rank;
+}
+
 Instance Scene::instance(Op *op, const Instance *anchor, Shares shares) {
   Instance made;
   made.op = op;
   made.space = spaceOf(op);
+  Op *kernel = op->enclosing(OpKind::Kernel);
   llvm::SmallVector<std::pair<Op *, Op *>, 8> around;
   for (Op *inner = op; Op *outer = inner->parentOp(); inner = outer) {
     around.push_back({outer, inner});
@@ -53,17 +101,15 @@ Instance Scene::instance(Op *op, const Instance *anchor, Shares shares) {
   DTILE_CHECK(!sharesSpace || anchor->space == made.space, "a body of two spaces");
   if (anchor && shares != Shares::Nothing) {
     made.rank = anchor->rank;
+    made.digits = anchor->digits;
   } else {
-    made.rank = polys.fresh(var(polys.numRanks()));
-    made.unknowns.push_back(made.rank);
-    made.bounds.push_back(var(made.rank));
-    made.bounds.push_back(var(polys.numRanks()) - var(made.rank) - Polynomial(1));
+    made.rank = unknownRank(*kernel, made.bounds, made.digits);
+    made.unknowns.assign(made.digits.begin(), made.digits.end());
   }
   if (sharesBody) {
     made.environment = anchor->environment;
   } else {
-    made.environment.hasOwnValues = true;
-    made.environment.rank = var(made.rank);
+    made.environment = environmentOf(*kernel, made.rank);
   }
   bool isShared = sharesBody;
   for (auto [outer, inner] : llvm::reverse(around)) {
@@ -278,7 +324,7 @@ bool Scene::implies(const Facts &facts, const Formula &formula) {
 
 Region Scene::region(Value *viewOrCells, Instance &instance, const Facts &facts) {
   Region region;
-  region.rank = var(instance.rank);
+  region.rank = instance.rank;
   llvm::SmallVector<Op *, 4> chain;
   Value *value = viewOrCells;
   while (Op *op = value->definingOp()) {
@@ -398,8 +444,7 @@ std::optional<Polynomial> Scene::derivedCount(Op &signal, llvm::ArrayRef<Polynom
   if (signal.body().empty())
     return std::nullopt;
   Instance instance;
-  instance.environment.hasOwnValues = true;
-  instance.environment.rank = rank;
+  instance.environment = environmentOf(*signal.enclosing(OpKind::Kernel), rank);
   for (unsigned d = 0; d < cell.size(); ++d)
     instance.environment.values[signal.body().argument(d)] = cell[d];
   return decided(signal.body().terminator()->operand(0), instance, facts);

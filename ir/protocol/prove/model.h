@@ -5,6 +5,7 @@
 
 #include "ir/analysis/algebra/inequalities.h"
 #include "ir/core/ir.h"
+#include "ir/protocol/prove/rank_axes.h"
 
 namespace dtile::protocol::prove {
 
@@ -54,7 +55,9 @@ struct Instance {
   };
   Op *op = nullptr;
   Op *space = nullptr;
-  AtomId rank = 0;
+  Polynomial rank;
+  /// The digits of the rank, one for each axis of the kernel.
+  llvm::SmallVector<AtomId, 3> digits;
   llvm::SmallVector<Coordinate, 8> coordinates;
   Polynomials::Environment environment;
   /// What must hold for it to take place, beyond what its anchor needs.
@@ -136,11 +139,20 @@ positionIn(const ViewShape &shape, llvm::ArrayRef<Polynomial> point);
 /// Polynomials and refutations for one question about a kernel.
 class Scene {
 public:
-  explicit Scene(ir::RefutationBudget &budget) : refuter(polys, &budget) {}
+  /// Ranks as numerals by the axes of the kernel; or as plain numbers, where it is not yet known
+  /// that what divides them is positive.
+  enum class Ranks : uint8_t { ByAxes, Plain };
+  explicit Scene(ir::RefutationBudget &budget, Ranks ranks = Ranks::ByAxes)
+      : refuter(polys, &budget), ranks_(ranks) {}
 
   /// An execution of an op. Beside an anchor it shares its rank, or its body and the iterations of
   /// common loops.
   Instance instance(Op *op, const Instance *anchor = nullptr, Shares shares = Shares::Nothing);
+  /// An unknown rank of the kernel: its digits become unknowns, and the facts have their bounds.
+  Polynomial unknownRank(Op &kernel, Facts &bounds, llvm::SmallVectorImpl<AtomId> &digits);
+  /// What ops compute on a rank.
+  Polynomials::Environment environmentOf(Op &kernel, const Polynomial &rank);
+  [[nodiscard]] const RankAxes &axesOf(Op &kernel);
   /// What follows from the instance taking place.
   void assume(Facts &facts, Instance &instance);
   /// What assertions say, besides: facts that few proofs need, and that make all of them longer.
@@ -191,6 +203,8 @@ private:
   void relate(Facts &facts, const Instance &a, const Picked &p, const Instance &b, const Picked &q);
 
   Op *kernel_ = nullptr;
+  Ranks ranks_;
+  std::optional<RankAxes> axes_;
   std::vector<Op *> launch_;
   llvm::DenseMap<const Op *, llvm::SmallVector<Op *, 2>> elements_;
   llvm::DenseMap<const Op *, bool> counters_;

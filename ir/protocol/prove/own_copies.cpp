@@ -68,7 +68,7 @@ bool OwnCopies::collect(Op &object) {
 /// A position without the transfer that it was found in: with this rank's number for the peer.
 std::optional<Polynomial> OwnCopies::normal(Place &place, const Facts &own, Polynomial p) {
   ir::Polynomials &polys = scene_.polys;
-  const Polynomial self = var(place.at.rank);
+  const Polynomial &self = place.at.rank;
   for (const Instance::Coordinate &coordinate : place.at.coordinates) {
     if (!polys.mentions(p, coordinate.number))
       continue;
@@ -78,7 +78,9 @@ std::optional<Polynomial> OwnCopies::normal(Place &place, const Facts &own, Poly
     if (answer && scene_.refuter.impliesEqual(own, var(coordinate.number), *answer))
       p = polys.substitute(p, coordinate.number, *answer);
   }
-  p = polys.substitute(p, place.at.rank, var(polys.rank()));
+  const RankAxes &axes = scene_.axesOf(kernel_);
+  for (const auto [axis, digit] : llvm::enumerate(place.at.digits))
+    p = polys.substitute(p, digit, axes.digitOf(polys, var(polys.rank()), axis));
   std::vector<AtomId> atoms;
   polys.collectAtoms(p, atoms);
   const bool isOfLaunch = llvm::none_of(atoms, [&](AtomId id) {
@@ -158,7 +160,7 @@ bool OwnCopies::addMap(OwnCopy &copy, Op &put, Place &place, const Facts &own) {
 
 bool OwnCopies::addWrite(OwnCopy &copy, const Access &access) {
   Place place(scene_, access);
-  const Polynomial self = var(place.at.rank);
+  const Polynomial &self = place.at.rank;
   if (!place.region.dims[copy.ranks].at)
     return refuse("parts of several ranks are written at once");
   const Facts own = place.own(copy.ranks);

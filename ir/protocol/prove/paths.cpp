@@ -70,7 +70,7 @@ std::vector<Head> Prover::headsOfBegin(Scene &scene, const Polynomial &rank) {
     Head head;
     head.notify = scene.instance(notify);
     head.goal.addExists(head.notify);
-    head.goal.equal.push_back({var(head.notify.rank), rank});
+    head.goal.equal.push_back({head.notify.rank, rank});
     heads.push_back(std::move(head));
   }
   return heads;
@@ -100,7 +100,7 @@ Tail tailOf(Scene &scene, const WaitBefore &before, Instance *at, const Polynomi
       tail.goal.addLess(numberIn(by, before.earlierOf), numberIn(*at, before.earlierOf));
     tail.goal.addExists(by);
     if (rank)
-      tail.goal.equal.push_back({var(by.rank), *rank});
+      tail.goal.equal.push_back({by.rank, *rank});
   }
   tail.wait = scene.instance(before.wait, &by, Shares::Body);
   tail.goal.addExists(tail.wait);

@@ -157,7 +157,7 @@ void Prover::provePositive(Op &op) {
   const bool divides = (op.is(OpKind::Div) || op.is(OpKind::Rem)) && op.result()->type().isIndex();
   if (!divides)
     return;
-  Scene scene(budget_);
+  Scene scene(budget_, Scene::Ranks::Plain);
   Facts facts;
   Instance at;
   if (spaceOf(&op)) {

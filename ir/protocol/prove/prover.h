@@ -142,6 +142,7 @@ private:
   static bool isOneValue(Pair &pair, const Facts &facts, Value *value);
   static void addEqualInputs(Pair &pair, Facts &facts);
   bool isSplit(Pair &pair, Facts &facts, AtomId x, AtomId y, bool isOrdered, bool isOrderedBack);
+  bool isSplitByRank(Pair &pair, Facts &facts);
   void proveCallers();
   bool isOfTheEpochsPart(const Access &access);
   void proveContents();

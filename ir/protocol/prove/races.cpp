@@ -4,6 +4,7 @@
 // the kernel there. What the kernel's own memory is read for has been written.
 #include "ir/protocol/prove/prover.h"
 
+#include "frontend/base/check.h"
 #include "ir/analysis/communication.h"
 #include "ir/analysis/ordering.h"
 
@@ -76,7 +77,7 @@ AtomId numberIn(const Instance &instance, const Op *of, unsigned dim) {
   for (const Instance::Coordinate &c : instance.coordinates)
     if (c.of == of && c.dim == dim)
       return c.number;
-  return instance.rank;
+  DTILE_UNREACHABLE("a loop around an op is none of its coordinates");
 }
 
 } // namespace
@@ -161,6 +162,13 @@ bool Prover::isSplit(Pair &pair, Facts &facts, AtomId x, AtomId y, bool isOrdere
   return isShown;
 }
 
+/// The same of the ranks, axis by axis.
+bool Prover::isSplitByRank(Pair &pair, Facts &facts) {
+  return llvm::all_of(llvm::reverse(llvm::zip_equal(pair.a.digits, pair.b.digits)), [&](auto both) {
+    return isSplit(pair, facts, std::get<0>(both), std::get<1>(both), false, false);
+  });
+}
+
 /// Two accesses of one body.
 bool Prover::proveOneBody(Pair &pair, Facts facts) {
   Op *a = pair.first.op, *b = pair.second.op;
@@ -212,7 +220,6 @@ bool Prover::provePair(const Access &first, const Access &second, Uses uses) {
         ((isBefore(first.op, barrier) && isBefore(barrier, second.op)) ||
          (isBefore(second.op, barrier) && isBefore(barrier, first.op))))
       return true;
-  const AtomId rankA = pair.a.rank, rankB = pair.b.rank;
   if (pair.a.space != pair.b.space) {
     const bool isBehind = isAfterSpace(pair.a.space, pair.b.space);
     const bool isAhead = isAfterSpace(pair.b.space, pair.a.space);
@@ -223,9 +230,9 @@ bool Prover::provePair(const Access &first, const Access &second, Uses uses) {
          (isOverInBody(second.op, second.isAsync) || tokensOf(*first.op).contains(second.op)));
     if (!isOver)
       return proveCase(pair, facts);
-    return isSplit(pair, facts, rankA, rankB, false, false);
+    return isSplitByRank(pair, facts);
   }
-  if (!isSplit(pair, facts, rankA, rankB, false, false))
+  if (!isSplitByRank(pair, facts))
     return false;
   if (uses == Uses::Inputs)
     addEqualInputs(pair, facts);
@@ -306,8 +313,8 @@ void Prover::proveCallers() {
     bool isAfterBegin = true, isBeforeEnd = true;
     for (const bool isAbove : {true, false}) {
       Facts remote = facts;
-      isAbove ? ir::addLess(remote, var(at.rank), region.rank)
-              : ir::addLess(remote, region.rank, var(at.rank));
+      isAbove ? ir::addLess(remote, at.rank, region.rank)
+              : ir::addLess(remote, region.rank, at.rank);
       if (scene.refuter.isImpossible(remote))
         continue;
       const bool meetsBefore =
@@ -344,7 +351,7 @@ void Prover::addOrders(Scene &scene, const Facts &facts, const Access &write, In
       isOrdered(write.op, write.isAsync, read.op)) {
     // The same body, and the same iterations of common loops.
     Goal goal = covers;
-    goal.equal.push_back({var(writer.rank), var(read.rank)});
+    goal.equal.push_back({writer.rank, read.rank});
     for (const Instance::Coordinate &c : writer.coordinates)
       for (const Instance::Coordinate &other : read.coordinates)
         if (c.of == other.of && c.dim == other.dim)
@@ -356,7 +363,7 @@ void Prover::addOrders(Scene &scene, const Facts &facts, const Access &write, In
       (isOverInBody(write.op, write.isAsync) || tokensOf(*read.op).contains(write.op));
   if (isBehind) {
     Goal goal = covers;
-    goal.equal.push_back({var(writer.rank), var(read.rank)});
+    goal.equal.push_back({writer.rank, read.rank});
     goals.push_back(std::move(goal));
   }
   const bool isMet = hasPlainBarriers_ && llvm::any_of(barriers_, [&](Op *barrier) {

@@ -34,10 +34,12 @@ struct Measure {
     MinusNumber,
     Rank,
     MinusRank,
+    Digit,
+    MinusDigit,
     Compared,
     MinusCompared
   } kind = Kind::Nothing;
-  /// Of a number: the loop or space, and the dimension.
+  /// Of a number: the loop or space, and the dimension. Of a digit of the rank: its axis.
   Op *of = nullptr;
   unsigned dim = 0;
   /// Of two waits with one number the one with the offset is behind.
@@ -61,7 +63,7 @@ void addCompared(Value *condition, llvm::SmallSetVector<Value *, 4> &numbers) {
       numbers.insert(op->operand(i));
 }
 
-std::vector<Measure> measuresOf(Op *wait) {
+std::vector<Measure> measuresOf(Op *wait, size_t axes) {
   std::vector<Measure> measures;
   llvm::SmallSetVector<Value *, 4> compared;
   for (Op *around = wait->parentOp(); around; around = around->parentOp()) {
@@ -79,6 +81,9 @@ std::vector<Measure> measuresOf(Op *wait) {
   }
   measures.push_back({Measure::Kind::Rank});
   measures.push_back({Measure::Kind::MinusRank});
+  for (unsigned axis = 0; axes > 1 && axis < axes; ++axis)
+    for (const auto kind : {Measure::Kind::Digit, Measure::Kind::MinusDigit})
+      measures.push_back({kind, nullptr, axis});
   for (Value *number : compared)
     for (const auto kind : {Measure::Kind::Compared, Measure::Kind::MinusCompared})
       measures.push_back({kind, nullptr, 0, false, number});
@@ -101,9 +106,13 @@ Polynomial numberOf(const Measure &measure, Instance &instance, Polynomials &pol
   case Measure::Kind::MinusNumber:
     return Polynomial(0) - number();
   case Measure::Kind::Rank:
-    return var(instance.rank);
+    return instance.rank;
   case Measure::Kind::MinusRank:
-    return Polynomial(0) - var(instance.rank);
+    return Polynomial(0) - instance.rank;
+  case Measure::Kind::Digit:
+    return var(instance.digits[measure.dim]);
+  case Measure::Kind::MinusDigit:
+    return Polynomial(0) - var(instance.digits[measure.dim]);
   case Measure::Kind::Compared:
     return polys.of(measure.compared, instance.environment);
   case Measure::Kind::MinusCompared:
@@ -184,8 +193,8 @@ bool mayPrecede(Op *wait, Op *notify) {
 /// Finds cycles of places, and numbers that get smaller along them.
 class Cycles {
 public:
-  Cycles(std::vector<Need> needs, ir::RefutationBudget &budget)
-      : needs_(std::move(needs)), budget_(budget) {}
+  Cycles(std::vector<Need> needs, size_t axes, ir::RefutationBudget &budget)
+      : needs_(std::move(needs)), axes_(axes), budget_(budget) {}
   /// The waits of a cycle for which no numbers were found; empty when there is none.
   std::vector<Op *> find();
 
@@ -196,6 +205,8 @@ private:
               llvm::MapVector<Op *, Measure> &measures);
 
   std::vector<Need> needs_;
+  /// Into how many axes the kernel divides its ranks.
+  size_t axes_;
   ir::RefutationBudget &budget_;
 };
 
@@ -230,7 +241,7 @@ bool Cycles::assign(const std::vector<Op *> &waits, size_t next,
     }
   if (next == waits.size())
     return true;
-  for (const Measure &measure : measuresOf(waits[next])) {
+  for (const Measure &measure : measuresOf(waits[next], axes_)) {
     measures[waits[next]] = measure;
     if (assign(waits, next + 1, measures))
       return true;
@@ -316,7 +327,8 @@ void Prover::proveWaits() {
           fail(barrier, "that all ranks come to this barrier, and the notifies behind it");
     }
   }
-  for (Op *wait : Cycles(std::move(needs), budget_).find()) {
+  const size_t axes = Scene(budget_).axesOf(kernel_).axes.size();
+  for (Op *wait : Cycles(std::move(needs), axes, budget_).find()) {
     fail(wait, "that this wait ends: its notifies may come behind waits like it");
     return;
   }

@@ -64,6 +64,22 @@ TEST_F(PolynomialTest, RemainderOfSomethingSmallIsItself) {
   EXPECT_EQ(polys.rem(polys.rem(rank + hop, ranks) - hop, ranks), rank);
 }
 
+TEST_F(PolynomialTest, QuotientsAndRemaindersOfANumeralAreItsDigits) {
+  const Polynomial rows = Polynomial::atom(polys.launchDim(1, 0));
+  const Polynomial high = Polynomial::atom(polys.fresh());
+  const Polynomial middle = Polynomial::atom(polys.fresh(rows));
+  const Polynomial low = Polynomial::atom(polys.fresh(s));
+  const Polynomial numeral = (high * rows + middle) * s + low;
+  EXPECT_EQ(polys.rem(numeral, s), low);
+  EXPECT_EQ(polys.rem(polys.div(numeral, s), rows), middle);
+  EXPECT_EQ(polys.div(numeral, rows * s), high);
+  EXPECT_EQ(polys.rem(numeral, rows * s), middle * s + low);
+  // A digit too large is none, and so is one that is missing.
+  EXPECT_NE(polys.div(high * s + low + n(1), s), high);
+  EXPECT_NE(polys.div(high * rows * s + middle * s + n(2) * low, rows * s), high);
+  EXPECT_NE(polys.div(high * rows * s + middle + low, rows * s), high);
+}
+
 TEST_F(PolynomialTest, SolvesSumsForAnUnknown) {
   std::vector<Polynomial> conditions;
   auto answer = polys.solve(n(3) - hop + s, rank, hopAtom, conditions);
