@@ -89,7 +89,7 @@ void Prover::addCounted(Scene &scene, Facts &facts, const Access &write, Instanc
         ir::addEqual(with, number, point[d]);
         const Region added = scene.region(add->operand(0), got, with);
         bool isOne = added.isExact && added.dims.size() == count.at.size();
-        ir::addEqual(with, added.rank, count.rank);
+        scene.addEqualRanks(with, added.rank, count.rank);
         for (size_t c = 0; isOne && c < added.dims.size(); ++c) {
           isOne = added.dims[c].at.has_value();
           if (isOne)

@@ -75,7 +75,7 @@ bool areOfOneRank(Op *first, Op *second, ir::RefutationBudget &budget) {
       put(high);
   }
   other.addRanges(facts);
-  ir::addEqual(facts, cellsA.rank, cellsB.rank);
+  scene.addEqualRanks(facts, cellsA.rank, cellsB.rank);
   llvm::SmallVector<Polynomial, 4> cell;
   for (size_t d = 0; d < cellsA.dims.size(); ++d) {
     cell.push_back(var(scene.polys.fresh()));

@@ -59,6 +59,17 @@ Polynomials::Environment Scene::environmentOf(Op &kernel, const Polynomial &rank
   return environment;
 }
 
+void Scene::addEqualRanks(Facts &facts, const Polynomial &a, const Polynomial &b) {
+  const auto digitsOfA = axes_ ? axes_->digitsOf(polys, a) : std::nullopt;
+  const auto digitsOfB = axes_ ? axes_->digitsOf(polys, b) : std::nullopt;
+  if (!digitsOfA || !digitsOfB) {
+    ir::addEqual(facts, a, b);
+    return;
+  }
+  for (const auto &[x, y] : llvm::zip_equal(*digitsOfA, *digitsOfB))
+    ir::addEqual(facts, x, y);
+}
+
 Polynomial Scene::unknownRank(Op &kernel, Facts &bounds, llvm::SmallVectorImpl<AtomId> &digits) {
   const RankAxes &axes = axesOf(kernel);
   const Polynomial one(1);

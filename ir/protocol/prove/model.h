@@ -153,6 +153,8 @@ public:
   /// What ops compute on a rank.
   Polynomials::Environment environmentOf(Op &kernel, const Polynomial &rank);
   [[nodiscard]] const RankAxes &axesOf(Op &kernel);
+  /// That two numbers are one rank: digit by digit, where both are numerals by the axes.
+  void addEqualRanks(Facts &facts, const Polynomial &a, const Polynomial &b);
   /// What follows from the instance taking place.
   void assume(Facts &facts, Instance &instance);
   /// What assertions say, besides: facts that few proofs need, and that make all of them longer.

@@ -174,7 +174,7 @@ bool OwnCopies::addWrite(OwnCopy &copy, const Access &access) {
     return false;
   // What it does where its peer is this rank: nothing but that, and in order with nothing.
   Facts here = place.facts;
-  ir::addEqual(here, place.region.rank, self);
+  scene_.addEqualRanks(here, place.region.rank, self);
   const bool isNeedless =
       access.op->numOperands() == 2 &&
       scene_.refuter.impliesEqual(here, *place.region.dims[copy.ranks].at, self);

@@ -213,7 +213,7 @@ bool Prover::provePair(const Access &first, const Access &second, Uses uses) {
   const auto point = pointOf(scene, pair.regionA);
   scene.assumeInside(facts, pair.regionA, point);
   scene.assumeInside(facts, pair.regionB, point);
-  ir::addEqual(facts, pair.regionA.rank, pair.regionB.rank);
+  scene.addEqualRanks(facts, pair.regionA.rank, pair.regionB.rank);
   // All ranks meet between them.
   for (Op *barrier : barriers_)
     if (hasPlainBarriers_ && pair.a.space == pair.b.space && pair.a.space == spaceOf(barrier) &&

@@ -108,12 +108,25 @@ Polynomial RankAxes::digitOf(Polynomials &polys, const Polynomial &rank, size_t 
   return axis + 1 == axes.size() ? above : polys.rem(above, *axes[axis].extent);
 }
 
+std::optional<llvm::SmallVector<Polynomial, 3>>
+RankAxes::digitsOf(Polynomials &polys, const Polynomial &rank) const {
+  llvm::SmallVector<Polynomial, 3> digits;
+  Polynomial sum;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    digits.push_back(digitOf(polys, rank, i));
+    sum = sum + axes[i].stride * digits.back();
+  }
+  if (!(sum == rank))
+    return std::nullopt;
+  return digits;
+}
+
 RankAxes findRankAxes(Op &kernel, Polynomials &polys, ir::Refuter &refuter,
                       const ir::Facts &launch) {
   const Polynomial ranks = Polynomial::atom(polys.numRanks());
   StrideFinder finder(polys);
   ir::walk(kernel, [&](Op &op) {
-    if (op.is(OpKind::Rank) && op.enclosing(OpKind::Space))
+    if (op.is(OpKind::Rank) && !op.enclosing(OpKind::SignalParam))
       finder.follow(op.result(), Polynomial(1));
   });
   const auto strides = finder.chain();

@@ -22,6 +22,10 @@ struct RankAxes {
   /// W: the product of the extents where they are all known.
   ir::Polynomial numRanks;
 
+  /// The digits of a polynomial that is a numeral as it stands: no digit is a quotient or remainder
+  /// of a sum.
+  [[nodiscard]] std::optional<llvm::SmallVector<ir::Polynomial, 3>>
+  digitsOf(ir::Polynomials &polys, const ir::Polynomial &rank) const;
   /// One axis.
   static RankAxes line(const ir::Polynomials &polys);
   /// A digit of a rank that is known as a polynomial.

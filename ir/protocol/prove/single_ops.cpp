@@ -113,7 +113,7 @@ bool Prover::copiesApart(const Access &read, const Access &write) {
     point.push_back(var(scene.polys.fresh()));
   scene.assumeInside(facts, from, point);
   scene.assumeInside(facts, to, point);
-  ir::addEqual(facts, from.rank, to.rank);
+  scene.addEqualRanks(facts, from.rank, to.rank);
   if (scene.refuter.isImpossible(facts))
     return true;
   const auto source = scene.shape(read.view, at, facts);

@@ -138,7 +138,7 @@ struct NeedScene {
     scene.assume(facts, notify);
     const Region awaited = scene.region(cellsOf(need.wait), wait, facts);
     const Region sent = scene.region(cellsOf(need.notify), notify, facts);
-    ir::addEqual(facts, awaited.rank, sent.rank);
+    scene.addEqualRanks(facts, awaited.rank, sent.rank);
     llvm::SmallVector<Polynomial, 4> cell;
     for (size_t d = 0; d < awaited.dims.size(); ++d)
       cell.push_back(var(scene.polys.fresh()));
