@@ -117,6 +117,32 @@ template <typename Call> dtile_status withTeam(dtile_team *team, Call call) {
   return report(call());
 }
 
+/// What both questions about a launch want.
+Status checkQuestion(const dtile_team &team, int32_t local, const dtile_kernel_desc *kernel,
+                     const void *out) {
+  if (!kernel || !out)
+    return {DTILE_INVALID, "the kernel or the place for the answer is null"};
+  if (kernel->abi_version != DTILE_ABI_VERSION)
+    return {DTILE_INVALID, format("the kernel was compiled for version %u of the runtime's ABI, "
+                                  "but this library has version %d: compile it again",
+                                  kernel->abi_version, DTILE_ABI_VERSION)};
+  if (local < 0 || local >= team.localCount())
+    return {DTILE_INVALID,
+            format("local rank %d is not one of the %d of this process", local, team.localCount())};
+  return {};
+}
+
+/// That `argument` is the number of a tensor.
+Status checkTensorNumber(const dtile_kernel_desc &kernel, int32_t argument) {
+  const KernelState state(kernel);
+  const auto at = std::find(state.argumentOf.begin(), state.argumentOf.end(), argument);
+  if (argument < 0 || at == state.argumentOf.end() ||
+      kernel.params[at - state.argumentOf.begin()].kind != DTILE_PARAM_TENSOR)
+    return {DTILE_INVALID,
+            format("argument %d of kernel `%s` is no tensor", argument, kernel.name)};
+  return {};
+}
+
 /// A number of the team, which children know, too.
 template <typename Number> int32_t numberOf(const dtile_team *team, Number number) {
   if (team)
@@ -189,6 +215,35 @@ dtile_status dtile_launch_all(dtile_team *team, const dtile_kernel_desc *kernel,
 dtile_status dtile_launch_repeat(dtile_team *team, const dtile_kernel_desc *kernel,
                                  const dtile_arg *const *args, int32_t nargs, int32_t count) {
   return withTeam(team, [&] { return team->launch(kernel, args, nargs, count); });
+}
+
+dtile_status dtile_kernel_supports(dtile_team *team, int32_t localRank,
+                                   const dtile_kernel_desc *kernel, const dtile_arg *args,
+                                   int32_t nargs, int32_t *supported) {
+  Status refusal;
+  const dtile_status asked = withTeam(team, [&] {
+    if (Status status = checkQuestion(*team, localRank, kernel, supported); !status.ok())
+      return status;
+    return team->supports(localRank, *kernel, args, nargs, &refusal);
+  });
+  if (asked != DTILE_OK)
+    return asked;
+  *supported = refusal.ok() ? 1 : 0;
+  // The reason is kept; the question was answered.
+  (void)report(refusal);
+  return DTILE_OK;
+}
+
+dtile_status dtile_kernel_sizes(dtile_team *team, int32_t localRank,
+                                const dtile_kernel_desc *kernel, const dtile_arg *args,
+                                int32_t nargs, int32_t argument, int64_t *size) {
+  return withTeam(team, [&] {
+    if (Status status = checkQuestion(*team, localRank, kernel, size); !status.ok())
+      return status;
+    if (Status status = checkTensorNumber(*kernel, argument); !status.ok())
+      return status;
+    return team->sizes(localRank, *kernel, args, nargs, argument, size);
+  });
 }
 
 dtile_status dtile_team_barrier(dtile_team *team) {

@@ -150,6 +150,27 @@ DTILE_API dtile_status dtile_launch_repeat(dtile_team *, const dtile_kernel_desc
                                            const dtile_arg *const *args, int32_t nargs,
                                            int32_t count);
 
+/* ---- Questions about a launch ----
+ *
+ * `args` are those of one local rank. Types, sizes, strides and numbers count; the tensors' data
+ * may be null and is not read. Nothing runs, nothing is made in the symmetric heap, and no other
+ * process takes part. On GPUs the first question loads the kernel's code, so ask before a graph is
+ * captured. */
+
+/* Whether a launch would be taken: 1 in `supported`, or 0 with the reason in dtile_last_error. That
+ * is what the kernel requires of its sizes and numbers, code for the GPU, as many programs at once
+ * as it needs, and room for its scratch objects and signals beside what callers have in the heap.
+ * What addresses and elements must be is checked by launches alone. Of ranks that pass different
+ * sizes each may get another answer. */
+DTILE_API dtile_status dtile_kernel_supports(dtile_team *, int32_t local_rank,
+                                             const dtile_kernel_desc *, const dtile_arg *args,
+                                             int32_t nargs, int32_t *supported);
+/* Writes the sizes that argument number `argument` must have, as many as it has dimensions. Tensors
+ * that are not known are null in `args`. DTILE_INVALID where the others do not say them. */
+DTILE_API dtile_status dtile_kernel_sizes(dtile_team *, int32_t local_rank,
+                                          const dtile_kernel_desc *, const dtile_arg *args,
+                                          int32_t nargs, int32_t argument, int64_t *size);
+
 /* ---- GPUs ----
  *
  * The driver's library is opened when a team is created, never linked. Tensors are in the memory of

@@ -69,6 +69,14 @@ int64_t CallersObjects::bytesAt(int64_t offset) const {
   return found == bytes_.end() ? -1 : found->second;
 }
 
+int64_t CallersObjects::bytes() const {
+  constexpr int64_t kAlign = SymmetricHeap::kAlignment;
+  int64_t sum = 0;
+  for (auto [offset, bytes] : bytes_)
+    sum += (std::max<int64_t>(bytes, 1) + kAlign - 1) / kAlign * kAlign;
+  return sum;
+}
+
 std::string CallersObjects::check(int64_t offset, int64_t bytes) const {
   auto next = bytes_.upper_bound(offset);
   // What was asked for with no bytes holds none.

@@ -33,6 +33,13 @@ struct dtile_team {
 
   virtual Status launch(const dtile_kernel_desc *desc, const dtile_arg *const *arguments,
                         int32_t nargs, int32_t count) = 0;
+  /// What a launch on a local rank with such sizes would be refused for, in `refusal`. An error:
+  /// the question itself is wrong.
+  virtual Status supports(int32_t local, const dtile_kernel_desc &desc, const dtile_arg *arguments,
+                          int32_t nargs, Status *refusal) = 0;
+  /// The sizes of argument number `argument`; null tensors are not known.
+  virtual Status sizes(int32_t local, const dtile_kernel_desc &desc, const dtile_arg *arguments,
+                       int32_t nargs, int32_t argument, int64_t *size) = 0;
   virtual Status barrier() = 0;
   virtual Status allGather(const void *const *in, int64_t bytes, void *out) = 0;
 

@@ -5,6 +5,7 @@
 #include "backend/runtime/device_abi.h"
 #include "backend/runtime/host/launch.h"
 #include "backend/runtime/kernel_abi.h"
+#include "backend/runtime/launch_query.h"
 
 using namespace dtile::runtime;
 
@@ -13,6 +14,16 @@ namespace {
 int32_t refuse(dtile_launch *launch) {
   if (launch->error.ok())
     launch->error = {DTILE_INVALID, "this kernel was compiled for a device, and none is there"};
+  return 1;
+}
+
+/// Of a launch that is not to be. Where something is asked of it, its objects count.
+int32_t standIn(dtile_launch &launch, int32_t param, int32_t ndim, const int64_t *size) {
+  Status status = launch.query ? launch.query->addObject(launch.rank, param, ndim, size) : Status();
+  if (status.ok())
+    return 0;
+  if (launch.error.ok())
+    launch.error = std::move(status);
   return 1;
 }
 
@@ -27,7 +38,7 @@ int32_t dtile_rt_device_scratch(dtile_launch *launch, int32_t param, int32_t ndi
   DeviceTeam &team = *launch->device->team;
   if (launch->device->isEstimate) {
     out->data = pointer<void>(team.local(launch->local).heap);
-    return 0;
+    return standIn(*launch, param, ndim, size);
   }
   const DeviceObject *object = team.object(*launch, param, ndim, size);
   if (!object)
@@ -46,7 +57,7 @@ int32_t dtile_rt_device_signal(dtile_launch *launch, int32_t param, int32_t ndim
   DeviceTeam &team = *launch->device->team;
   if (launch->device->isEstimate) {
     out->cells = pointer<uint64_t>(team.local(launch->local).heap);
-    return 0;
+    return standIn(*launch, param, ndim, size);
   }
   const DeviceObject *object = team.object(*launch, param, ndim, size);
   if (!object)

@@ -106,9 +106,8 @@ Status DeviceTeam::loadAlternatives(const dtile_kernel_desc &family, int32_t loc
 Status DeviceTeam::chooseAlternative(const dtile_kernel_desc &family, int32_t local,
                                      const dtile_arg *arguments, const DeviceFamily &known,
                                      size_t *fastest) {
-  *fastest = known.usable.front();
   DeviceRank &rank = *locals_[size_t(local)];
-  double least = std::numeric_limits<double>::infinity();
+  std::vector<DeviceKernel *> kernels;
   for (const size_t i : known.usable) {
     DeviceKernel *kernel = findKernel(*family.alternatives[i]);
     if (!kernel)
@@ -118,16 +117,27 @@ Status DeviceTeam::chooseAlternative(const dtile_kernel_desc &family, int32_t lo
                                              {rank.heap, heapBytes_, callers_});
         !status.ok())
       return status;
+    kernels.push_back(kernel);
+  }
+  *fastest = known.usable[fastestOf(kernels, local, arguments, family)];
+  return {};
+}
+
+size_t DeviceTeam::fastestOf(const std::vector<DeviceKernel *> &kernels, int32_t local,
+                             const dtile_arg *arguments, const dtile_kernel_desc &family) {
+  size_t fastest = 0;
+  double least = std::numeric_limits<double>::infinity();
+  for (size_t i = 0; i < kernels.size(); ++i) {
     double time = std::numeric_limits<double>::infinity();
-    for (const LoadedImage &variant : kernel->loaded[size_t(local)].variants)
-      time = std::min(time, estimate(*kernel, local, variant, arguments,
+    for (const LoadedImage &variant : kernels[i]->loaded[size_t(local)].variants)
+      time = std::min(time, estimate(*kernels[i], local, variant, arguments,
                                      /*agreedOnly=*/ranks_ > 1, &family));
     if (time * kAdvantage < least) {
       least = time;
-      *fastest = i;
+      fastest = i;
     }
   }
-  return {};
+  return fastest;
 }
 
 } // namespace dtile::runtime

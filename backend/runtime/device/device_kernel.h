@@ -117,6 +117,8 @@ struct DeviceFamily {
 };
 
 struct DeviceKernel {
+  explicit DeviceKernel(const dtile_kernel_desc &desc) : state(desc) {}
+
   /// Descriptor, name and arguments, as for hosts; its counters stay unused.
   KernelState state;
   /// To see that the memory of an unloaded module holds another kernel now.

@@ -33,10 +33,6 @@ uint64_t idOf(const dtile_kernel_desc &desc) {
                    hashBytes(desc.images[0].data, desc.images[0].bytes));
 }
 
-bool isScratch(const dtile_param_desc &param) {
-  return param.kind == DTILE_PARAM_TENSOR && param.mode == DTILE_MODE_SCRATCH;
-}
-
 bool isForNvshmem(const dtile_device_image &image) {
   return std::strcmp(image.shmem, "nvshmem") == 0;
 }
@@ -68,7 +64,7 @@ DeviceKernel *DeviceTeam::findKernel(const dtile_kernel_desc &desc) {
   return nullptr;
 }
 
-Status DeviceTeam::loadKernel(const dtile_kernel_desc &desc, DeviceKernel **out) {
+Status DeviceTeam::openKernel(const dtile_kernel_desc &desc, std::unique_ptr<DeviceKernel> *out) {
   if (desc.abi_version != DTILE_ABI_VERSION)
     return {DTILE_INVALID, format("the kernel was compiled for version %u of the runtime's ABI, "
                                   "but this library has version %d: compile it again",
@@ -83,29 +79,35 @@ Status DeviceTeam::loadKernel(const dtile_kernel_desc &desc, DeviceKernel **out)
   if (desc.nspaces > DTILE_DEVICE_MAX_SPACES)
     return {DTILE_INVALID, format("kernel `%s` has %d roles; at most %d run on a device", desc.name,
                                   desc.nspaces, DTILE_DEVICE_MAX_SPACES)};
-  auto kernel = std::make_unique<DeviceKernel>();
-  KernelState &state = kernel->state;
-  state.desc = &desc;
-  state.name = desc.name;
-  state.params.assign(desc.params, desc.params + desc.nparams);
+  auto kernel = std::make_unique<DeviceKernel>(desc);
   kernel->imageData = desc.images[0].data;
   kernel->imageBytes = desc.images[0].bytes;
   kernel->flags = desc.flags;
   kernel->id = idOf(desc);
-  for (const dtile_param_desc &param : state.params) {
-    bool isArgument = param.kind != DTILE_PARAM_SIGNAL && !isScratch(param);
-    state.argumentOf.push_back(isArgument ? state.argumentCount++ : -1);
+  for (const dtile_param_desc &param : kernel->state.params)
     if (isScratch(param) && (param.flags & DTILE_PARAM_ZERO) != 0)
       kernel->flags |= DTILE_KERNEL_ENTRY_BARRIER;
-  }
   kernel->writesCallersObjects = TurnedMemory::concerns(desc);
   kernel->waits = desc.nsignals > 0 || desc.nspaces > 1 || kernel->flags != 0;
   kernel->loaded.resize(locals_.size());
   for (int32_t local = 0; local < localCount(); ++local)
     if (Status status = loadVariants(*kernel, local); !status.ok())
       return status;
+  *out = std::move(kernel);
+  return {};
+}
+
+Status DeviceTeam::loadKernel(const dtile_kernel_desc &desc, DeviceKernel **out) {
+  std::unique_ptr<DeviceKernel> kernel;
+  if (Status status = openKernel(desc, &kernel); !status.ok())
+    return status;
   if (Status status = agreeOnVariants(*kernel); !status.ok())
     return status;
+  for (int32_t local = 0; local < localCount(); ++local)
+    if (Status status = locals_[size_t(local)]->arena.allocate(
+            sizeof(dtile_device_kernel), &kernel->loaded[size_t(local)].counters);
+        !status.ok())
+      return status;
   for (const LoadedImage &variant : kernel->loaded.front().variants)
     kernel->names.emplace_back(desc, *variant.image);
   // Objects of a kernel that was unloaded stay until there is need: peers may still reach them.
@@ -317,7 +319,7 @@ Status DeviceTeam::launchOn(int32_t local, const dtile_kernel_desc *desc,
     if (Status status = loadKernel(*desc, &kernel); !status.ok())
       return status;
   }
-  if (Status status = checkCount(*kernel, arguments, nargs); !status.ok())
+  if (Status status = checkCount(kernel->state, arguments, nargs); !status.ok())
     return status;
   PreparedLaunch *prepared = nullptr;
   if (Status status = prepare(*kernel, local, arguments, &stream, &prepared); !status.ok())
@@ -332,11 +334,11 @@ Status DeviceTeam::launchOn(int32_t local, const dtile_kernel_desc *desc,
   return status;
 }
 
-Status DeviceTeam::checkCount(const DeviceKernel &kernel, const dtile_arg *arguments,
+Status DeviceTeam::checkCount(const KernelState &kernel, const dtile_arg *arguments,
                               int32_t nargs) const {
-  if (nargs != kernel.state.argumentCount)
-    return {DTILE_INVALID, format("kernel `%s` takes %d arguments, %d given",
-                                  kernel.state.name.c_str(), kernel.state.argumentCount, nargs)};
+  if (nargs != kernel.argumentCount)
+    return {DTILE_INVALID, format("kernel `%s` takes %d arguments, %d given", kernel.name.c_str(),
+                                  kernel.argumentCount, nargs)};
   if (nargs > 0 && !arguments)
     return {DTILE_INVALID, "the arguments are null"};
   return {};
@@ -368,7 +370,7 @@ Status DeviceTeam::launch(const dtile_kernel_desc *desc, const dtile_arg *const 
   std::vector<PreparedLaunch *> prepared(locals_.size());
   for (int32_t local = 0; local < localCount(); ++local) {
     const dtile_arg *own = nargs > 0 ? arguments[local] : nullptr;
-    if (Status status = checkCount(*kernel, own, nargs); !status.ok())
+    if (Status status = checkCount(kernel->state, own, nargs); !status.ok())
       return status;
     if (Status status = prepare(*kernel, local, own, /*stream=*/nullptr, &prepared[size_t(local)]);
         !status.ok())

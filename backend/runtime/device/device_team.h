@@ -103,6 +103,10 @@ public:
   /// Queues a launch.
   Status launchOn(int32_t local, const dtile_kernel_desc *desc, const dtile_arg *arguments,
                   int32_t nargs, StreamHandle stream);
+  Status supports(int32_t local, const dtile_kernel_desc &desc, const dtile_arg *arguments,
+                  int32_t nargs, Status *refusal) override;
+  Status sizes(int32_t local, const dtile_kernel_desc &desc, const dtile_arg *arguments,
+               int32_t nargs, int32_t argument, int64_t *size) override;
   Status barrier() override;
   Status allGather(const void *const *in, int64_t bytes, void *out) override;
   /// Waits for everything queued on this process's devices and says what failed.
@@ -133,6 +137,9 @@ private:
 
   // device_launch.cpp
   DeviceKernel *findKernel(const dtile_kernel_desc &desc);
+  /// The part of loading that is this process's alone.
+  Status openKernel(const dtile_kernel_desc &desc, std::unique_ptr<DeviceKernel> *out);
+  /// Collective.
   Status loadKernel(const dtile_kernel_desc &desc, DeviceKernel **out);
   Status checkProvider(const dtile_device_image &image) const;
   /// Ranks that are not mapped reach what a kernel puts, and where it gets to, by the network.
@@ -149,7 +156,7 @@ private:
   /// The launch that entered last did not take place.
   void leaveTurns(int32_t local, PreparedLaunch &prepared);
   Status start(DeviceKernel &kernel, int32_t local, PreparedLaunch &prepared, StreamHandle stream);
-  Status checkCount(const DeviceKernel &kernel, const dtile_arg *arguments, int32_t nargs) const;
+  Status checkCount(const KernelState &kernel, const dtile_arg *arguments, int32_t nargs) const;
   Status waitForAll();
 
   // device_variants.cpp
@@ -169,6 +176,14 @@ private:
   double estimate(DeviceKernel &kernel, int32_t local, const LoadedImage &variant,
                   const dtile_arg *arguments, bool agreedOnly,
                   const dtile_kernel_desc *family = nullptr);
+  /// What a launch of the variant with these arguments would be refused for, without side effects.
+  Status tryVariant(DeviceKernel &kernel, int32_t local, const LoadedImage &variant,
+                    const dtile_arg *arguments);
+  /// A launch that needs more programs at once, -`programs`, than can be.
+  Status cannotBeResident(const DeviceKernel &kernel, int32_t local, const LoadedImage &variant,
+                          int32_t programs) const;
+  static std::unique_ptr<void, PreparedLaunch::FreeFrame>
+  makeFrame(const dtile_device_image &image);
   Status prepareVariant(DeviceKernel &kernel, int32_t local, const dtile_arg *arguments,
                         bool capturing, PreparedLaunch &prepared);
 
@@ -180,6 +195,15 @@ private:
                           const StreamHandle *stream, DeviceFamily &known);
   Status chooseAlternative(const dtile_kernel_desc &family, int32_t local,
                            const dtile_arg *arguments, const DeviceFamily &known, size_t *fastest);
+  /// Which of these alternatives a launch runs.
+  size_t fastestOf(const std::vector<DeviceKernel *> &kernels, int32_t local,
+                   const dtile_arg *arguments, const dtile_kernel_desc &family);
+
+  // device_queries.cpp
+  /// The kernel as it was loaded, or loaded for a question.
+  Status kernelToAsk(const dtile_kernel_desc &desc, DeviceKernel **out);
+  Status alternativeToAsk(const dtile_kernel_desc &family, int32_t local,
+                          const dtile_arg *arguments, DeviceKernel **out);
 
   // device_objects.cpp
   DeviceObject *allocateObject(dtile_launch &launch, const ObjectKey &key,
@@ -228,6 +252,8 @@ private:
   void *control_ = nullptr;
   int64_t controlBytes_ = 0;
   std::map<const dtile_kernel_desc *, std::unique_ptr<DeviceKernel>> kernels_;
+  /// Of which something was asked before their first launch.
+  std::map<const dtile_kernel_desc *, std::unique_ptr<DeviceKernel>> asked_;
   /// By device, size and hash of the image.
   std::map<std::tuple<int32_t, int64_t, uint64_t>, LoadedModule> modules_;
   const dtile_kernel_desc *lastDesc_ = nullptr;

@@ -181,15 +181,16 @@ bool communicates(const dtile_kernel_desc &desc) {
   });
 }
 
-std::unique_ptr<void, PreparedLaunch::FreeFrame> makeFrame(const dtile_device_image &image) {
+} // namespace
+
+std::unique_ptr<void, PreparedLaunch::FreeFrame>
+DeviceTeam::makeFrame(const dtile_device_image &image) {
   const int64_t bytes = (std::max<int64_t>(image.frame_bytes, 1) + 63) / 64 * 64;
   std::unique_ptr<void, PreparedLaunch::FreeFrame> frame(std::aligned_alloc(64, size_t(bytes)));
   if (frame)
     std::memset(frame.get(), 0, size_t(bytes));
   return frame;
 }
-
-} // namespace
 
 Status DeviceTeam::loadVariants(DeviceKernel &kernel, int32_t local) {
   const dtile_kernel_desc &desc = *kernel.state.desc;
@@ -213,9 +214,7 @@ Status DeviceTeam::loadVariants(DeviceKernel &kernel, int32_t local) {
     else if (failure.ok())
       failure = std::move(status);
   }
-  if (loaded.variants.empty())
-    return failure;
-  return rank.arena.allocate(sizeof(dtile_device_kernel), &loaded.counters);
+  return loaded.variants.empty() ? failure : Status();
 }
 
 Status DeviceTeam::loadImage(const dtile_kernel_desc &desc, int32_t local,
@@ -373,6 +372,36 @@ size_t DeviceTeam::chooseVariant(DeviceKernel &kernel, int32_t local, const dtil
   return best(/*agreedOnly=*/false, &protocol);
 }
 
+Status DeviceTeam::cannotBeResident(const DeviceKernel &kernel, int32_t local,
+                                    const LoadedImage &variant, int32_t programs) const {
+  const DeviceRank &rank = *locals_[size_t(local)];
+  return {DTILE_INVALID,
+          format("kernel `%s` needs %d programs at once on rank %d, but only %lld can be resident "
+                 "on GPU %d%s: pin fewer programs%s",
+                 kernel.state.desc->name, -programs, rank.rank,
+                 static_cast<long long>(variant.resident), rank.device->facts().ordinal,
+                 rank.sharers > 1 ? format(", which %d ranks share", rank.sharers).c_str() : "",
+                 rank.sharers > 1 ? " or let fewer ranks share a GPU" : "")};
+}
+
+Status DeviceTeam::tryVariant(DeviceKernel &kernel, int32_t local, const LoadedImage &variant,
+                              const dtile_arg *arguments) {
+  const auto frame = makeFrame(*variant.image);
+  if (!frame)
+    return {DTILE_OUT_OF_MEMORY, "no memory for a launch's frame"};
+  DeviceLaunch device = {
+      this, &kernel, /*capturing=*/false, /*isEstimate=*/true, variant.image->protocol, {}};
+  if (Status status = runPrologue(kernel, local, variant, arguments, device, frame.get());
+      !status.ok())
+    return status;
+  const int32_t programs =
+      LaunchPlanner(*kernel.state.desc, variant,
+                    locals_[size_t(local)]->device->facts().multiprocessors, frame.get())
+          .best()
+          .programs;
+  return programs < 0 ? cannotBeResident(kernel, local, variant, programs) : Status();
+}
+
 Status DeviceTeam::prepareVariant(DeviceKernel &kernel, int32_t local, const dtile_arg *arguments,
                                   bool capturing, PreparedLaunch &prepared) {
   const dtile_kernel_desc &desc = *kernel.state.desc;
@@ -395,14 +424,7 @@ Status DeviceTeam::prepareVariant(DeviceKernel &kernel, int32_t local, const dti
   prepared.cluster = plan.cluster;
   int32_t programs = plan.programs;
   if (programs < 0)
-    return {
-        DTILE_INVALID,
-        format("kernel `%s` needs %d programs at once on rank %d, but only %lld can be resident "
-               "on GPU %d%s: pin fewer programs%s",
-               desc.name, -programs, rank.rank, static_cast<long long>(variant.resident),
-               rank.device->facts().ordinal,
-               rank.sharers > 1 ? format(", which %d ranks share", rank.sharers).c_str() : "",
-               rank.sharers > 1 ? " or let fewer ranks share a GPU" : "")};
+    return cannotBeResident(kernel, local, variant, programs);
   // Without bodies one program moves the counters on.
   if (programs == 0) {
     programs = 1;

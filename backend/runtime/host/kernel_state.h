@@ -70,6 +70,9 @@ struct BarrierSite {
 
 /// A kernel as this team knows it.
 struct KernelState {
+  KernelState() = default;
+  explicit KernelState(const dtile_kernel_desc &kernel);
+
   const dtile_kernel_desc *desc = nullptr;
   std::string name;
   /// What the descriptor said when it was first seen: the memory of a module that has been unloaded
@@ -90,5 +93,17 @@ struct KernelState {
   std::map<std::tuple<std::string, int32_t, int32_t>, BarrierSite> barriers;
   std::mutex barrierMutex;
 };
+
+/// Scratch objects are the runtime's, not arguments.
+inline bool isScratch(const dtile_param_desc &param) {
+  return param.kind == DTILE_PARAM_TENSOR && param.mode == DTILE_MODE_SCRATCH;
+}
+
+inline KernelState::KernelState(const dtile_kernel_desc &kernel)
+    : desc(&kernel), name(kernel.name), params(kernel.params, kernel.params + kernel.nparams) {
+  for (const dtile_param_desc &param : params)
+    argumentOf.push_back(param.kind != DTILE_PARAM_SIGNAL && !isScratch(param) ? argumentCount++
+                                                                               : -1);
+}
 
 } // namespace dtile::runtime

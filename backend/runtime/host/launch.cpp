@@ -10,6 +10,7 @@
 #include "backend/runtime/host/launch.h"
 
 #include "backend/runtime/host/team.h"
+#include "backend/runtime/launch_query.h"
 #include "backend/runtime/processor.h"
 #include "backend/runtime/regions.h"
 
@@ -60,14 +61,6 @@ int64_t SpaceRun::take() {
 }
 
 namespace {
-
-bool isScratch(const dtile_param_desc &param) {
-  return param.kind == DTILE_PARAM_TENSOR && param.mode == DTILE_MODE_SCRATCH;
-}
-
-bool isArgument(const dtile_param_desc &param) {
-  return param.kind != DTILE_PARAM_SIGNAL && !isScratch(param);
-}
 
 /// Records the first error of a prologue.
 void refuse(dtile_launch &launch, dtile_status code, std::string message) {
@@ -154,16 +147,10 @@ KernelState &HostTeam::kernelState(const dtile_kernel_desc &desc) {
     return *state;
   if (state)
     forget(*state);
-  state = std::make_unique<KernelState>();
-  state->params.assign(desc.params, desc.params + desc.nparams);
-  state->desc = &desc;
-  state->name = desc.name;
+  state = std::make_unique<KernelState>(desc);
   state->meetsAtEntry = (desc.flags & DTILE_KERNEL_ENTRY_BARRIER) != 0;
-  for (int32_t i = 0; i < desc.nparams; ++i) {
-    const dtile_param_desc &param = desc.params[i];
-    state->argumentOf.push_back(isArgument(param) ? state->argumentCount++ : -1);
+  for (const dtile_param_desc &param : state->params)
     state->meetsAtEntry |= isScratch(param) && (param.flags & DTILE_PARAM_ZERO) != 0;
-  }
   state->epoch.assign(size_t(localCount()), 0);
   return *state;
 }
@@ -475,6 +462,10 @@ void dtile_rt_arg_scalar(dtile_launch *launch, int32_t param, void *out) {
 
 int32_t dtile_rt_check_dim(dtile_launch *launch, int32_t param, int32_t dim, int64_t declared,
                            int64_t passed) {
+  if (launch->query && launch->query->isOpen()) {
+    launch->query->compare(param, dim, declared, passed);
+    return 0;
+  }
   if (declared == passed || launch->unknownSize >= 0)
     return 0;
   refuse(*launch, DTILE_INVALID,
@@ -486,6 +477,13 @@ int32_t dtile_rt_check_dim(dtile_launch *launch, int32_t param, int32_t dim, int
 }
 
 void *dtile_rt_scratch(dtile_launch *launch, int32_t param, int32_t ndim, const int64_t *size) {
+  if (launch->query) {
+    if (Status status = launch->query->addObject(launch->rank, param, ndim, size); !status.ok()) {
+      refuse(*launch, status.code, std::move(status.message));
+      return nullptr;
+    }
+    return launch->query->anywhere();
+  }
   if (launch->team)
     return launch->team->object(*launch, param, ndim, size);
   refuse(*launch, DTILE_INVALID, "this prologue is for processors, and the launch is on a device");

@@ -17,6 +17,7 @@ namespace dtile::runtime {
 
 struct HostTeam;
 struct DeviceLaunch;
+class LaunchQuery;
 
 /// A bijection of [0, count): the identity, or a seeded shuffle that needs no memory.
 class BodyOrder {
@@ -92,6 +93,8 @@ struct dtile_launch {
   int64_t unknownSize = -1;
   /// Meanwhile, the name for several kernels that says on which sizes ranks agree, or null.
   const dtile_kernel_desc *family = nullptr;
+  /// Not null while a prologue is asked about a launch that is not to be.
+  dtile::runtime::LaunchQuery *query = nullptr;
   /// Set by a prologue that found something wrong.
   dtile::runtime::Status error;
 

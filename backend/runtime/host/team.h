@@ -60,6 +60,10 @@ struct HostTeam final : public dtile_team {
   // ---- Launches ----
   Status launch(const dtile_kernel_desc *desc, const dtile_arg *const *arguments, int32_t nargs,
                 int32_t count) override;
+  Status supports(int32_t local, const dtile_kernel_desc &desc, const dtile_arg *arguments,
+                  int32_t nargs, Status *refusal) override;
+  Status sizes(int32_t local, const dtile_kernel_desc &desc, const dtile_arg *arguments,
+               int32_t nargs, int32_t argument, int64_t *size) override;
   /// Runs the prologue of a rank's launch and everything else before its bodies. False:
   /// launch.error says why.
   bool prepare(dtile_launch &launch);
@@ -129,6 +133,7 @@ private:
                       int32_t local) const;
   Status checkTensor(const KernelState &kernel, int32_t param, int32_t local,
                      const dtile_tensor *tensor, const dtile_tensor *first, TensorSpan *span) const;
+  Status ask(KernelState &kernel, int32_t local, LaunchQuery &query, void *frame) const;
   Status afterFailure(KernelState &kernel, Status failure);
   bool countExpected(dtile_launch &launch);
   KernelObject *allocateObject(dtile_launch &launch, const ObjectKey &key,

@@ -18,6 +18,7 @@ class Tensor:
                              ctypes.POINTER(ctypes.c_void_p)]
         address = ctypes.c_void_p()
         _abi.check(function(team._handle, rank, 1 << 16, ctypes.byref(address)))
+        self.team, self.rank = team, rank
         self.address, self.shape, self.dtype = address.value, tuple(shape), dtype
         self.strides = stride or tuple(shape[1] if d == 0 else 1 for d in range(len(shape)))
 
@@ -29,6 +30,9 @@ class Tensor:
 
     def dim(self):
         return len(self.shape)
+
+    def new_empty(self, shape, dtype):
+        return Tensor(self.team, shape, dtype, self.rank)
 
 
 def refuse(what, f):
@@ -56,7 +60,15 @@ def main():
         x, y, z = (Tensor(team, shape, rank=1) for shape in ((64, 32), (128, 32), (64, 128)))
         assert k(x, y, z, rank=1, stream=0) is z
         refuse("other GPU", lambda: k(x, b, c, stream=0))
-    refuse("too few", lambda: k(a, b, stream=0))
+    made = k(a, b, stream=0)
+    print(f"made: {made.shape} {made.dtype}", flush=True)
+    for shapes in (((64, 32), (128, 32)), ((64, 32), (128, 32), (64, 127)), ((64, 32), (128, 31))):
+        print(f"supports {shapes}: {k.supports(*shapes)} {k.refusal(*shapes)}", flush=True)
+    assert k.supports(a, b, c) and k.supports(a, b) and k.supports(b=b, a=(64, 32))
+    odd = Tensor(team, (64, 32), "complex")
+    print(f"no type: {k.supports(odd, b)} {k.refusal(odd, b)}", flush=True)
+    refuse("no shape", lambda: k.supports(a, 1))
+    refuse("too few", lambda: k(a, stream=0))
     refuse("too many outputs", lambda: k(a, b, out=(c, c), stream=0))
     refuse("unknown name", lambda: k(a, b, c, d=1, stream=0))
     refuse("no tensor", lambda: k(a, 1, c, stream=0))

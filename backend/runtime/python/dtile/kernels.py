@@ -5,6 +5,7 @@ import ctypes
 import os
 import re
 import struct
+from threading import get_ident
 
 from . import _abi
 from ._abi import Arg, DTYPES, DtileInvalid, KernelDesc, MAX_RANK, Tensor, check, runtime
@@ -35,11 +36,15 @@ def _torch_dtypes():
 _dtype_numbers = None
 
 
-def _dtype_number(dtype, where):
+def _known_dtypes():
     global _dtype_numbers
     if _dtype_numbers is None:
         _dtype_numbers = _torch_dtypes()
-    number = _dtype_numbers.get(dtype)
+    return _dtype_numbers
+
+
+def _dtype_number(dtype, where):
+    number = _known_dtypes().get(dtype)
     if number is None:
         raise DtileInvalid(f"{where}: kernels have no element type for {dtype}")
     return number
@@ -75,10 +80,23 @@ def _scalar_bits(value, dtype, where):
     return int.from_bytes(packed, "little")
 
 
+def _is_shape(value):
+    return isinstance(value, (tuple, list))
+
+
+def _contiguous(shape):
+    strides = []
+    count = 1
+    for size in reversed(shape):
+        strides.append(count)
+        count *= size
+    return strides[::-1]
+
+
 class Kernel:
     """A kernel: call it with tensors and numbers."""
 
-    # Prepared calls are told apart by addresses and shapes; so many are kept.
+    # Prepared calls are told apart by shapes; so many are kept.
     _MOST_CALLS = 64
 
     def __init__(self, library, desc, clauses=""):
@@ -99,7 +117,12 @@ class Kernel:
         if clauses:
             self.__doc__ += "\n\n" + clauses.replace("`", "")
         self._outputs = [i for i, param in enumerate(self.params) if param[2] == _abi.MODE_OUT]
+        self._tensors = [i for i, param in enumerate(self.params) if param[1] != _abi.PARAM_SCALAR]
+        self._numbers = [i for i, param in enumerate(self.params) if param[1] == _abi.PARAM_SCALAR]
         self._calls = {}
+        # By shapes: sizes of outputs, and whether a launch would be taken.
+        self._sizes = {}
+        self._answers = {}
 
     def __repr__(self):
         return f"<dtile kernel {self.name}({', '.join(param[0] for param in self.params)})>"
@@ -122,6 +145,10 @@ class Kernel:
             values[names[name]] = value
         free = [i for i, value in enumerate(values) if value is None]
         if len(args) != len(free):
+            # Without its outputs, which are made then.
+            free = [i for i in free if i not in self._outputs]
+        if len(args) != len(free):
+            free = [i for i, value in enumerate(values) if value is None]
             wanted = ", ".join(self.params[i][0] for i in free)
             raise DtileInvalid(f"{self.name} wants {wanted or 'no more arguments'}; "
                                f"{len(args)} given")
@@ -129,14 +156,113 @@ class Kernel:
             values[i] = value
         return values
 
-    def _prepare(self, values):
-        """The arguments for the C ABI, and what they point to."""
+    def _shape_args(self, values):
+        """The same of shapes alone: values are tensors, shapes, numbers, or None."""
         args = (Arg * max(len(values), 1))()
         tensors = []
-        for i, (value, (name, kind, _, dtype, rank)) in enumerate(zip(values, self.params)):
+        for i, (value, (name, kind, _, dtype, _)) in enumerate(zip(values, self.params)):
             where = f"{self.name}, argument `{name}`"
             if kind == _abi.PARAM_SCALAR:
-                args[i].scalar_bits = _scalar_bits(value, dtype, where)
+                args[i].scalar_bits = _scalar_bits(0 if value is None else value, dtype, where)
+                continue
+            if value is None:
+                continue
+            is_shape = _is_shape(value)
+            shape = value if is_shape else value.shape
+            if len(shape) > MAX_RANK:
+                raise DtileInvalid(f"{where}: {len(shape)} dimensions; at most {MAX_RANK} are "
+                                   "possible")
+            tensor = Tensor()
+            tensor.dtype = dtype if is_shape else _dtype_number(value.dtype, where)
+            tensor.ndim = len(shape)
+            tensor.size[:len(shape)] = shape
+            tensor.stride[:len(shape)] = _contiguous(shape) if is_shape else value.stride()
+            tensors.append(tensor)
+            args[i].tensor = ctypes.pointer(tensor)
+        return args, tensors
+
+    def _shapes_of(self, values):
+        return tuple((tuple(v.shape), v.stride(), v.dtype) if hasattr(v, "stride") else
+                     tuple(v) if _is_shape(v) else v for v in values)
+
+    def _output_sizes(self, values, team, local):
+        """Sizes of the outputs that are None, as the kernel declares them."""
+        key = (team.size, local, self._shapes_of(values))
+        found = self._sizes.get(key)
+        if found is None:
+            args, _tensors = self._shape_args(values)
+            found = {}
+            for i in self._outputs:
+                if values[i] is None:
+                    sizes = (ctypes.c_int64 * MAX_RANK)()
+                    check(runtime().dtile_kernel_sizes(team._handle, local, self._address, args,
+                                                       len(values), i, sizes))
+                    found[i] = tuple(sizes[:self.params[i][4]])
+            if len(self._sizes) >= self._MOST_CALLS:
+                self._sizes.clear()
+            self._sizes[key] = found
+        return found
+
+    def _make_outputs(self, values, team, local):
+        """Allocates the outputs that are None, beside the first tensor that was given."""
+        like = next((v for v in values if hasattr(v, "new_empty")), None)
+        if like is None:
+            raise DtileInvalid(f"{self.name}: there is no tensor to make the outputs beside: pass "
+                               "out=")
+        for i, sizes in self._output_sizes(values, team, local).items():
+            number = self.params[i][3]
+            dtype = next((key for key, value in _known_dtypes().items() if value == number), None)
+            if dtype is None:
+                raise DtileInvalid(f"{self.name}, argument `{self.params[i][0]}`: tensors have no "
+                                   f"element type for {DTYPES[number]}")
+            values[i] = like.new_empty(sizes, dtype=dtype)
+
+    def supports(self, *args, team=None, rank=None, **named):
+        """Whether a launch on this process's rank would be taken, without one: what the kernel
+        requires of sizes and numbers, code for the GPU, room for what it makes. Arguments are as of
+        a call, but tensors may be shapes, (rows, columns), and outputs may be left out."""
+        return not self.refusal(*args, team=team, rank=rank, **named)
+
+    def refusal(self, *args, team=None, rank=None, **named):
+        """Why `supports` says no, or ""."""
+        team = team or Team.current()
+        local = 0 if rank is None else rank - team.first_local
+        values = self._arrange(args, None, named)
+        key = (team.state(), local, self._shapes_of(values))
+        answer = self._answers.get(key)
+        if answer is None:
+            answer = self._ask(values, team, local)
+            if len(self._answers) >= self._MOST_CALLS:
+                self._answers.clear()
+            self._answers[key] = answer
+        return answer
+
+    def _ask(self, values, team, local):
+        """"", or why not."""
+        for i in self._tensors:
+            value = values[i]
+            if value is not None and not _is_shape(value) and not hasattr(value, "stride"):
+                raise DtileInvalid(f"{self.name}, argument `{self.params[i][0]}`: a tensor or a "
+                                   f"shape is wanted, not a {type(value).__name__}")
+        try:
+            if any(values[i] is None for i in self._outputs):
+                for i, sizes in self._output_sizes(values, team, local).items():
+                    values[i] = sizes
+            args, _tensors = self._shape_args(values)
+        except DtileInvalid as refused:
+            return str(refused)
+        supported = ctypes.c_int32()
+        check(runtime().dtile_kernel_supports(team._handle, local, self._address, args, len(values),
+                                              ctypes.byref(supported)))
+        return "" if supported.value else runtime().dtile_last_error().decode(errors="replace")
+
+    def _prepare(self, values):
+        """A call with tensors of these types, sizes and strides."""
+        args = (Arg * max(len(values), 1))()
+        tensors = []
+        for i, (value, (name, kind, _, dtype, _)) in enumerate(zip(values, self.params)):
+            where = f"{self.name}, argument `{name}`"
+            if kind == _abi.PARAM_SCALAR:
                 continue
             if not hasattr(value, "data_ptr"):
                 raise DtileInvalid(f"{where}: a tensor is wanted, not a {type(value).__name__}")
@@ -144,7 +270,6 @@ class Kernel:
                 raise DtileInvalid(f"{where}: {value.dim()} dimensions; at most {MAX_RANK} are "
                                    "possible")
             tensor = Tensor()
-            tensor.data = value.data_ptr()
             tensor.dtype = _dtype_number(value.dtype, where)
             tensor.ndim = value.dim()
             tensor.size[:value.dim()] = value.shape
@@ -153,23 +278,44 @@ class Kernel:
             args[i].tensor = ctypes.pointer(tensor)
         return args, tensors
 
+    def _call_for(self, values):
+        """The arguments for the C ABI. Those of one thread are used again, with other addresses."""
+        try:
+            key = (get_ident(), *[(values[i].shape, values[i].stride(), values[i].dtype)
+                                  for i in self._tensors])
+            call = self._calls.get(key)
+        except (AttributeError, TypeError):
+            # What is no tensor; preparing says which.
+            key = call = None
+        if call is None:
+            call = self._prepare(values)
+            if len(self._calls) >= self._MOST_CALLS:
+                self._calls.clear()
+            if key is not None:
+                self._calls[key] = call
+        args, tensors = call
+        for tensor, i in zip(tensors, self._tensors):
+            tensor.data = values[i].data_ptr()
+        for i in self._numbers:
+            name, _, _, dtype, _ = self.params[i]
+            args[i].scalar_bits = _scalar_bits(values[i], dtype,
+                                               f"{self.name}, argument `{name}`")
+        return args
+
     def __call__(self, *args, out=None, team=None, rank=None, stream=None, **named):
         """Queues a launch of this process's rank (`rank=` where it has several) on the current
-        stream; gives the outputs."""
+        stream; gives the outputs, which are made on that stream where they are not given."""
         team = team or Team.current()
         local = 0 if rank is None else rank - team.first_local
         values = args if out is None and not named and len(args) == len(self.params) \
             else self._arrange(args, out, named)
-        key = tuple((v.data_ptr(), v.shape, v.stride(), v.dtype) if hasattr(v, "data_ptr") else v
-                    for v in values)
-        call = self._calls.get(key)
-        if call is None:
-            if len(self._calls) >= self._MOST_CALLS:
-                self._calls.clear()
-            call = self._calls[key] = self._prepare(values)
+        if any(values[i] is None for i in self._outputs):
+            values = list(values)
+            self._make_outputs(values, team, local)
+        call = self._call_for(values)
         if stream is None:
             stream = _current_stream(team.devices[local])
-        check(runtime().dtile_launch_on(team._handle, local, self._address, call[0], len(values),
+        check(runtime().dtile_launch_on(team._handle, local, self._address, call, len(values),
                                         stream))
         if len(self._outputs) == 1:
             return values[self._outputs[0]]

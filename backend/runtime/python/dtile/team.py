@@ -51,6 +51,7 @@ class Team:
 
     def __init__(self, handle):
         self._handle = handle
+        self._changes = 0
         lib = runtime()
         self.size = lib.dtile_team_size(handle)
         self.first_local = lib.dtile_team_first_local(handle)
@@ -67,6 +68,10 @@ class Team:
     def rank(self):
         """The rank of this process, or the first one."""
         return self.first_local
+
+    def state(self):
+        """Another one whenever callers have other objects in the symmetric heap than before."""
+        return (self._handle.value if self._handle else None, self._changes)
 
     @staticmethod
     def current():
@@ -158,6 +163,7 @@ class Team:
         bytes_ = max(count * torch.empty((), dtype=dtype).element_size(), 1)
         address = ctypes.c_void_p()
         check(runtime().dtile_symm_alloc(self._handle, bytes_, ctypes.byref(address)))
+        self._changes += 1
         tensor = self._view(address.value, bytes_, 0, shape, dtype)
         return tensor if rank is None else self.symm_on(tensor, rank)
 
@@ -174,6 +180,7 @@ class Team:
     def symm_free(self, tensor):
         """Collective."""
         check(runtime().dtile_symm_free(self._handle, tensor.data_ptr()))
+        self._changes += 1
 
     def _view(self, address, bytes_, local, shape, dtype):
         import torch

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Questions about launches on processors, which the kernel's prologue answers.
+#include "backend/runtime/host/team.h"
+#include "backend/runtime/launch_query.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+namespace dtile::runtime {
+
+namespace {
+
+using Frame = std::unique_ptr<void, void (*)(void *)>;
+
+/// Of processors the first alternative runs.
+const dtile_kernel_desc &oneOf(const dtile_kernel_desc &desc) {
+  return desc.nalternatives > 0 ? *desc.alternatives[0] : desc;
+}
+
+Frame makeFrame(const dtile_kernel_desc &desc) {
+  const int64_t bytes = (std::max<int64_t>(desc.frame_bytes, 1) + 63) / 64 * 64;
+  Frame frame(std::aligned_alloc(64, size_t(bytes)), &std::free);
+  if (frame)
+    std::memset(frame.get(), 0, size_t(bytes));
+  return frame;
+}
+
+Status checkCount(const KernelState &kernel, const dtile_arg *arguments, int32_t nargs) {
+  if (nargs != kernel.argumentCount)
+    return {DTILE_INVALID, format("kernel `%s` takes %d arguments, %d given", kernel.name.c_str(),
+                                  kernel.argumentCount, nargs)};
+  if (nargs > 0 && !arguments)
+    return {DTILE_INVALID, "the arguments are null"};
+  return {};
+}
+
+} // namespace
+
+Status HostTeam::ask(KernelState &kernel, int32_t local, LaunchQuery &query, void *frame) const {
+  dtile_launch launch;
+  launch.rank = firstLocal() + local;
+  launch.ranks = ranks();
+  launch.local = local;
+  launch.kernel = &kernel;
+  launch.arguments = query.arguments();
+  launch.query = &query;
+  if (kernel.desc->prologue(&launch, frame) == 0 || !launch.error.ok())
+    return std::move(launch.error);
+  return {DTILE_INVALID,
+          format("kernel `%s` refuses its arguments on rank %d", kernel.name.c_str(), launch.rank)};
+}
+
+Status HostTeam::supports(int32_t local, const dtile_kernel_desc &desc, const dtile_arg *arguments,
+                          int32_t nargs, Status *refusal) {
+  if (!broken_.ok())
+    return brokenStatus();
+  KernelState kernel(oneOf(desc));
+  if (Status status = checkCount(kernel, arguments, nargs); !status.ok())
+    return status;
+  if (*refusal = checkDescriptor(kernel.desc); !refusal->ok())
+    return {};
+  const Frame frame = makeFrame(*kernel.desc);
+  if (!frame)
+    return {DTILE_OUT_OF_MEMORY, "no memory for a launch's frame"};
+  LaunchQuery query(kernel, heapOf(firstLocal() + local), heapBytes() - callers_.bytes());
+  if (*refusal = query.take(arguments); refusal->ok())
+    *refusal = ask(kernel, local, query, frame.get());
+  return {};
+}
+
+Status HostTeam::sizes(int32_t local, const dtile_kernel_desc &desc, const dtile_arg *arguments,
+                       int32_t nargs, int32_t argument, int64_t *size) {
+  if (!broken_.ok())
+    return brokenStatus();
+  KernelState kernel(oneOf(desc));
+  if (Status status = checkCount(kernel, arguments, nargs); !status.ok())
+    return status;
+  if (Status status = checkDescriptor(kernel.desc); !status.ok())
+    return status;
+  const Frame frame = makeFrame(*kernel.desc);
+  if (!frame)
+    return {DTILE_OUT_OF_MEMORY, "no memory for a launch's frame"};
+  LaunchQuery query(kernel, heapOf(firstLocal() + local), heapBytes());
+  return query.findSizes(
+      arguments, argument, [&] { return ask(kernel, local, query, frame.get()); }, size);
+}
+
+} // namespace dtile::runtime
