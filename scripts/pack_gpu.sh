@@ -8,6 +8,7 @@
 #   /tmp/dtile/dtilec test --target nvptx examples/hello
 #   PYTHONPATH=/tmp/dtile python3 tests/bench/gpu/goals.py
 #   PYTHONPATH=/tmp/dtile python3 tests/bench/gpu/regret.py
+#   PYTHONPATH=/tmp/dtile torchrun --nproc-per-node 2 tests/gpu/torch_ops.py
 #
 # usage: scripts/pack_gpu.sh [BUILD_DIRECTORY]     default build-static, of preset static-stripped
 set -eu
@@ -29,6 +30,11 @@ mkdir "$stage/include"
 cp "$root"/backend/runtime/dtile.h "$root"/backend/runtime/kernel_abi.h "$stage/include/"
 mkdir "$stage/dtile"
 cp "$root"/backend/runtime/python/dtile/*.py "$stage/dtile/"
+# What dtile.ops builds its kernels from.
+(cd "$root/examples" && for program in */*.dtile; do
+  mkdir -p "$stage/dtile/programs/$(dirname "$program")"
+  cp "$program" "$stage/dtile/programs/$program"
+done)
 strip --strip-unneeded "$stage/dtilec" "$stage/libdtile_rt.so"
 mkdir -p "$root/.gpu"
 tar -C "$stage" -c . | xz -T0 -3 >"$root/.gpu/dtile.tar.xz.new"

@@ -97,6 +97,7 @@ _SIGNATURES = {
     "dtile_team_barrier": [c_void_p],
     "dtile_team_trim": [c_void_p, c_uint32],
     "dtile_team_device": [c_void_p, c_int32, POINTER(c_int32)],
+    "dtile_device_arch": [c_char_p, c_int32, c_char_p, c_int32],
     "dtile_device_count": [c_char_p, POINTER(c_int32)],
 }
 

@@ -44,13 +44,34 @@ def _job_name(hosts, source):
     return f"tcp://[{address}]:{port}/{name}"
 
 
+def group_of(group):
+    """A process group of what callers have: one itself, a device mesh of one dimension, its name,
+    or None for all ranks."""
+    import torch.distributed as dist
+
+    if hasattr(group, "get_group") and hasattr(group, "ndim"):
+        if group.ndim != 1:
+            names = ", ".join(repr(name) for name in group.mesh_dim_names or ())
+            raise DtileInvalid(f"the device mesh has {group.ndim} dimensions; a team has the ranks "
+                               f"of one: pass mesh[name]" + (f", of {names}" if names else ""))
+        return group.get_group()
+    if isinstance(group, str):
+        try:
+            return dist.distributed_c10d._resolve_process_group(group)
+        except (LookupError, RuntimeError) as error:
+            raise DtileInvalid(f"there is no process group `{group}`: pass group.group_name of "
+                               f"torch.distributed ({error})") from None
+    return group
+
+
 class Team:
     """A set of ranks. The first one made is the one that kernels use where none is named."""
 
     _current = None
 
-    def __init__(self, handle):
+    def __init__(self, handle, target="nvptx"):
         self._handle = handle
+        self.target = target
         self._changes = 0
         lib = runtime()
         self.size = lib.dtile_team_size(handle)
@@ -98,7 +119,7 @@ class Team:
     def _create(cls, function, options):
         handle = ctypes.c_void_p()
         check(function(ctypes.byref(options), ctypes.byref(handle)))
-        return cls(handle)
+        return cls(handle, options.target.decode())
 
     @classmethod
     def local(cls, devices=(0,), symmetric_bytes=0, wait_timeout_ms=0, target="nvptx",
@@ -123,8 +144,8 @@ class Team:
     @classmethod
     def from_torch(cls, group=None, device=None, symmetric_bytes=0, wait_timeout_ms=0,
                    target="nvptx", plain_launches=False, shmem=None):
-        """The ranks of a process group (the default one), each on its current device. Collective.
-        Without one: this process alone."""
+        """The ranks of a process group (the default one) or of a device mesh of one dimension, each
+        on its current device. Collective. Without one: this process alone."""
         try:
             import torch
             import torch.distributed as dist
@@ -137,6 +158,7 @@ class Team:
         if not dist.is_available() or not dist.is_initialized():
             return cls.local([device], symmetric_bytes, wait_timeout_ms, target, plain_launches,
                              shmem)
+        group = group_of(group)
         source = dist.get_global_rank(group, 0) if group is not None else 0
         hosts = [None] * dist.get_world_size(group)
         dist.all_gather_object(hosts, _host(), group=group)

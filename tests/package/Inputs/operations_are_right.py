@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What dtile.ops computes, on ranks that are threads: kernels are what their `ensures` says, written
+here in plain Python."""
+
+import itertools
+import random
+import sys
+import threading
+
+import torch
+
+from dtile import _groups, _programs, kernels, ops
+
+
+class Meeting:
+    """Ranks give something, and get what all have given."""
+
+    def __init__(self, ranks):
+        self.ranks = ranks
+        self._barrier = threading.Barrier(ranks, timeout=60)
+        self._given = [None] * ranks
+
+    def gather(self, rank, value):
+        self._given[rank] = value
+        self._barrier.wait()
+        given = list(self._given)
+        self._barrier.wait()
+        return given
+
+
+class Team:
+    def __init__(self, rank, meeting):
+        self.rank, self.size, self.meeting = rank, meeting.ranks, meeting
+
+
+def matrix(tensor):
+    """Rows of numbers, at once: memory may be written later."""
+    return [[tensor[i, j] for j in range(tensor.shape[1])] for i in range(tensor.shape[0])]
+
+
+def times_transposed(a, b):
+    return [[sum(x * y for x, y in zip(row, other)) for other in b] for row in a]
+
+
+def fill(tensor, rows):
+    assert tensor.is_contiguous() and tensor.numel() == sum(map(len, rows))
+    flat = tensor.view(-1)
+    for i, value in enumerate(itertools.chain.from_iterable(rows)):
+        flat[(i,)] = value
+
+
+def summed(vectors):
+    return [sum(values) for values in zip(*vectors)]
+
+
+class Kernel:
+    def __init__(self, name):
+        self.name = name
+
+    def __call__(self, *tensors, team):
+        *given, out = tensors
+        read = [t.list() if t.dim() == 1 else matrix(t) for t in given]
+        if self.name == "all_gather_matmul":
+            rows = sum(team.meeting.gather(team.rank, read[0]), [])
+            return fill(out, times_transposed(rows, read[1]))
+        if self.name in ("matmul_reduce_scatter", "matmul_all_reduce"):
+            product = times_transposed(*read)
+            all_of_them = team.meeting.gather(team.rank, product)
+            total = [summed(rows) for rows in zip(*all_of_them)]
+            share = len(total) // team.size
+            scattered = total[team.rank * share:(team.rank + 1) * share]
+            return fill(out, total if self.name == "matmul_all_reduce" else scattered)
+        all_of_them = team.meeting.gather(team.rank, read[0])
+        if self.name == "all_gather":
+            assert out.dim() == 2
+            return fill(out, all_of_them)
+        if self.name == "reduce_scatter":
+            return fill(out, [summed(parts[team.rank] for parts in all_of_them)])
+        assert self.name in ("one_shot", "two_shot", "all_reduce")
+        return fill(out, [summed(all_of_them)])
+
+
+def made(shape, seed, by_columns=False):
+    """Small whole numbers, so that sums are exact in any order."""
+    source = random.Random(seed)
+    tensor = torch.empty(*(shape[::-1] if by_columns else shape))
+    for index in itertools.product(*map(range, tensor.shape)):
+        tensor[index] = source.randint(-4, 4)
+    return tensor.t() if by_columns else tensor
+
+
+def at(tensor, dim, first):
+    """The part of a tensor from `first` on, as an index changes in one dimension."""
+    return lambda index: tensor[tuple(i + first if d == dim else i for d, i in enumerate(index))]
+
+
+def product(tensor, b):
+    """Element of a matrix product over the last dimension."""
+    return lambda index: sum(tensor[(*index[:-1], k)] * b[k, index[-1]]
+                             for k in range(tensor.shape[-1]))
+
+
+def same(tensor, shape, element, what):
+    assert tensor.shape == tuple(shape), f"{what}: {tensor.shape}, not {shape}"
+    for index in itertools.product(*map(range, shape)):
+        assert tensor[index] == element(index), f"{what}: {index} is {tensor[index]}, not " \
+                                                f"{element(index)}"
+
+
+def gathered(tensors, dim):
+    """Element of all ranks' tensors side by side."""
+    size = tensors[0].shape[dim]
+    return lambda index: at(tensors[index[dim] // size], dim, -(index[dim] // size) * size)(index)
+
+
+def with_size(shape, dim, size):
+    return [size if d == dim else old for d, old in enumerate(shape)]
+
+
+def check(rank, ranks):
+    everyone = range(ranks)
+    for shape, dim in (((3, 4), 0), ((2, 3, 4), 0), ((2, 3, 4), 1)):
+        shards = [made(shape, 10 + r) for r in everyone]
+        full = with_size(shape, dim, ranks * shape[dim])
+        for by_columns, widths, return_A in itertools.product((False, True), ((5,), (5, 2)),
+                                                              (True, False)):
+            Bs = [made((4, n), 20 + i, by_columns) for i, n in enumerate(widths)]
+            what = f"fused_all_gather_matmul {shape} {dim} {by_columns} {widths} {return_A}"
+            whole, outs = torch.ops.dtile.fused_all_gather_matmul(shards[rank], Bs, dim, "all",
+                                                                  return_A=return_A)
+            assert (whole is not None) == return_A, what
+            if return_A:
+                same(whole, full, gathered(shards, dim), what)
+            for B, out in zip(Bs, outs):
+                products = [made((*shape[:-1], B.shape[1]), 0) for _ in everyone]
+                for r in everyone:
+                    for index in products[r]._indices():
+                        products[r][index] = product(shards[r], B)(index)
+                same(out, with_size(full, len(shape) - 1, B.shape[1]), gathered(products, dim),
+                     what)
+    for shape, dim, op in itertools.product(((2 * ranks, 4), (2, ranks, 4), (2, 3, ranks)),
+                                            (0, 1, 2), ("sum", "avg")):
+        tensors = [made(shape, 30 + r) for r in everyone]
+        share = 1 if op == "sum" else ranks
+
+        def total(index):
+            return sum(t[index] for t in tensors) / share
+        if dim < len(shape) and shape[dim] % ranks == 0:
+            size = shape[dim] // ranks
+            mine = ops.reduce_scatter(tensors[rank], op, dim, group_name="all")
+            same(mine, with_size(shape, dim, size), lambda index: total(
+                tuple(i + rank * size if d == dim else i for d, i in enumerate(index))),
+                f"reduce_scatter {shape} {dim} {op}")
+        if dim < len(shape):
+            same(ops.all_gather(tensors[rank], dim, "all"),
+                 with_size(shape, dim, ranks * shape[dim]), gathered(tensors, dim), "all_gather")
+        B = made((shape[-1], 2 * ranks), 40 + rank)
+        Bs = [made((shape[-1], 2 * ranks), 40 + r) for r in everyone]
+
+        def product_total(index):
+            return sum(product(t, b)(index) for t, b in zip(tensors, Bs)) / share
+        result = (*shape[:-1], 2 * ranks)
+        if dim < len(shape) and result[dim] % ranks == 0:
+            size = result[dim] // ranks
+            out = torch.ops.dtile.fused_matmul_reduce_scatter(tensors[rank], B, op, dim, "all")
+            same(out, with_size(result, dim, size), lambda index: product_total(
+                tuple(i + rank * size if d == dim else i for d, i in enumerate(index))),
+                f"fused_matmul_reduce_scatter {shape} {dim} {op}")
+        same(ops.fused_matmul_all_reduce(tensors[rank], B, op, "all"), result, product_total,
+             "fused_matmul_all_reduce")
+        own = tensors[rank]
+        for name in ("one_shot_all_reduce", "two_shot_all_reduce", "all_reduce"):
+            same(getattr(torch.ops.dtile, name)(own, op, "all"), shape, total, name)
+        out = made(shape, 50)
+        assert ops.one_shot_all_reduce_out(own, op, "all", out) is out
+        same(out, shape, total, "one_shot_all_reduce_out")
+        inputs = made(shape, 30 + rank)
+        assert ops.two_shot_all_reduce_(inputs, op, "all") is inputs
+        same(inputs, shape, total, "two_shot_all_reduce_")
+
+
+def main():
+    kernels._dtype_numbers = {torch.float32: 13}
+    _programs.kernel = lambda name, dtype, team, local=0: Kernel(name)
+    here = threading.local()
+    _groups.team_of = lambda name: here.team
+    failures = []
+    for ranks in (1, 2, 4):
+        meeting = Meeting(ranks)
+
+        def run(rank, ranks=ranks, meeting=meeting):
+            here.team = Team(rank, meeting)
+            try:
+                check(rank, ranks)
+            except BaseException as error:
+                failures.append(f"rank {rank} of {ranks}: {error!r}")
+                meeting._barrier.abort()
+        threads = [threading.Thread(target=run, args=(rank,)) for rank in range(ranks)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    print("\n".join(failures) or "all operations are right on 1, 2 and 4 ranks")
+    return 1 if failures else 0
+
+
+sys.exit(main())
