@@ -109,6 +109,8 @@ std::optional<std::string> object(Session &session, Sources &sources) {
             target.target->addTo(**package, *module, targetOptions(options, target.arch)))
       return failed(session, std::move(error));
   }
+  if (options.emit == EmitKind::TvmFfi)
+    (*package)->exportTvmFfi();
   if (llvm::Error error = (*package)->finish(*sources.common.module))
     return failed(session, std::move(error));
   llvm::SmallString<0> bytes;
@@ -150,6 +152,8 @@ struct EmitName {
 };
 constexpr EmitName kEmitNames[] = {
     {EmitKind::Object, "obj", backend::EmitKind::Obj},
+    // An object whose kernels are functions of TVM FFI, too.
+    {EmitKind::TvmFfi, "tvm-ffi", backend::EmitKind::Obj},
     {EmitKind::Assembly, "asm", backend::EmitKind::Asm},
     {EmitKind::Llvm, "llvm", backend::EmitKind::LlvmIr},
     {EmitKind::Ir, "ir", std::nullopt},
@@ -165,9 +169,11 @@ const EmitName &emitName(EmitKind kind) {
   return *llvm::find_if(kEmitNames, [&](const EmitName &name) { return name.kind == kind; });
 }
 
+bool isObject(EmitKind kind) { return kind == EmitKind::Object || kind == EmitKind::TvmFfi; }
+
 // Code of one target at a time; with several architectures there is a file for each.
 bool isOnePerTarget(EmitKind kind) {
-  return kind != EmitKind::Object && kind != EmitKind::Header && kind != EmitKind::Depfile;
+  return !isObject(kind) && kind != EmitKind::Header && kind != EmitKind::Depfile;
 }
 
 std::optional<std::string> depfile(Session &session, llvm::ArrayRef<std::string> read,
@@ -184,6 +190,7 @@ std::optional<std::string> mainOutput(Session &session, llvm::ArrayRef<std::stri
   const Options &options = session.options;
   switch (options.emit) {
   case EmitKind::Object:
+  case EmitKind::TvmFfi:
     return object(session, sources);
   case EmitKind::Ir:
     return irText(session, sources.of(target), sources.targets[target]);
@@ -288,7 +295,7 @@ bool markChecked(Session &session, ir::Module &module, llvm::ArrayRef<TargetArch
 
 bool checkOptions(Session &session) {
   const Options &options = session.options;
-  if (options.output == "-" && options.emit == EmitKind::Object &&
+  if (options.output == "-" && isObject(options.emit) &&
       llvm::sys::Process::StandardOutIsDisplayed()) {
     session.diagnostics.report(SourceLoc{}, diag::cannot_write,
                                "an object file is not for a terminal; name a file with -o");

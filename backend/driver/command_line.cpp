@@ -341,6 +341,7 @@ void addBuild(CLI::App &app, Options &o) {
   sub->add_flag("!--no-assemble", o.assemble, "objects with PTX only, also where ptxas is found");
   addChoice<EmitKind>(*sub, "--emit", o.emit,
                       {{"obj", EmitKind::Object},
+                       {"tvm-ffi", EmitKind::TvmFfi},
                        {"asm", EmitKind::Assembly},
                        {"llvm", EmitKind::Llvm},
                        {"ir", EmitKind::Ir},

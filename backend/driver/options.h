@@ -29,6 +29,7 @@ enum class ExecutorKind : uint8_t { Host, Interpreter, All };
 /// What `build` writes.
 enum class EmitKind : uint8_t {
   Object,
+  TvmFfi,
   Assembly,
   Llvm,
   Ir,

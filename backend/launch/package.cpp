@@ -6,6 +6,7 @@
 #include "frontend/base/check.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/IR/IRBuilder.h"
 #include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/TargetParser/Host.h"
@@ -71,6 +72,25 @@ llvm::Expected<std::unique_ptr<llvm::TargetMachine>> hostMachine(const PackageOp
   return createMachine(machine);
 }
 
+/// A kernel by TVM FFI's calling convention: its descriptor goes before the arguments.
+void exportToTvmFfi(llvm::Module &module, const std::string &kernel) {
+  llvm::LLVMContext &context = module.getContext();
+  llvm::Type *pointer = llvm::PointerType::get(context, 0);
+  llvm::Type *number = llvm::Type::getInt32Ty(context);
+  const llvm::FunctionCallee call = module.getOrInsertFunction(
+      "dtile_tvm_ffi_call", llvm::FunctionType::get(number, {pointer, pointer, number, pointer},
+                                                    /*isVarArg=*/false));
+  // handle, arguments, their number, result
+  auto *function = llvm::Function::Create(
+      llvm::FunctionType::get(number, {pointer, pointer, number, pointer}, /*isVarArg=*/false),
+      llvm::Function::ExternalLinkage, "__tvm_ffi_" + kernel, module);
+  llvm::IRBuilder<> b(llvm::BasicBlock::Create(context, "", function));
+  llvm::GlobalVariable *descriptor = module.getNamedGlobal("dtile_kernel_" + kernel);
+  DTILE_CHECK(descriptor, "a kernel has a descriptor");
+  b.CreateRet(b.CreateCall(
+      call, {descriptor, function->getArg(1), function->getArg(2), function->getArg(3)}));
+}
+
 } // namespace
 
 Package::Package(std::unique_ptr<llvm::TargetMachine> machine, unsigned optLevel)
@@ -115,6 +135,9 @@ llvm::Error Package::finish(ir::Module &source) {
   }
   if (llvm::Error error = lowering.takeError())
     return error;
+  for (const std::string &name : names_)
+    if (exportsTvmFfi_)
+      exportToTvmFfi(module_, name);
   for (llvm::Function &function : module_) {
     if (function.isDeclaration())
       continue;

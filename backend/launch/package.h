@@ -35,6 +35,8 @@ public:
   /// Code of a kernel, to be added to.
   [[nodiscard]] KernelCode &code(llvm::StringRef kernel) { return kernels_[kernel.str()]; }
 
+  /// Kernels are to be functions of TVM FFI, too: __tvm_ffi_<name>.
+  void exportTvmFfi() { exportsTvmFfi_ = true; }
   /// Emits the descriptors of a module's kernels, and optimizes. What all targets made theirs from
   /// must have had the same kernels, parameters and spaces.
   llvm::Error finish(ir::Module &source);
@@ -51,6 +53,7 @@ private:
   llvm::Module module_;
   std::map<std::string, KernelCode> kernels_;
   std::vector<std::string> names_;
+  bool exportsTvmFfi_ = false;
 };
 
 /// Compiles a verified, call-free, prepared module for one target into this process; `module` may

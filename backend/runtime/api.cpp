@@ -8,6 +8,7 @@
 #include "backend/runtime/job.h"
 #include "backend/runtime/job/provider_watch.h"
 #include "backend/runtime/options.h"
+#include "backend/runtime/team_in_use.h"
 
 #include <algorithm>
 #include <mutex>
@@ -172,7 +173,16 @@ void dtile_team_destroy(dtile_team *team) {
     (void)report(status);
     return;
   }
+  forgetTeam(team);
   delete team;
+}
+
+dtile_status dtile_team_use(dtile_team *team) {
+  if (team)
+    if (Status status = team->checkProcess(); !status.ok())
+      return report(status);
+  useTeam(team);
+  return report({});
 }
 
 dtile_status dtile_team_recover(dtile_team *team) {

@@ -232,6 +232,22 @@ DTILE_API dtile_status dtile_capture_end(dtile_team *, int32_t local_rank, void 
 DTILE_API dtile_status dtile_graph_replay(dtile_team *, int32_t local_rank, void *graph);
 DTILE_API void dtile_graph_destroy(dtile_team *, int32_t local_rank, void *graph);
 
+/* ---- TVM FFI ----
+ *
+ * Objects made by `dtilec build --emit=tvm-ffi` export each kernel also by TVM FFI's stable calling
+ * convention, as __tvm_ffi_NAME: arguments are tensors (DLPack's, by address or as TVM FFI's
+ * object) and numbers, in the order of the kernel's parameters without scratch objects and signals.
+ * Outputs are arguments; nothing is returned. A call launches on the team in use: on GPUs the rank
+ * on the first tensor's GPU, on the stream that TVM FFI has set for it; on processors the rank of
+ * the process, to its end. */
+
+/* The team that such calls use from now on; null: none. dtile_team_destroy ends that, too. */
+DTILE_API dtile_status dtile_team_use(dtile_team *);
+/* What they call. `args` and `result` are TVMFFIAny. Gives 0, or -1 with the error in
+ * dtile_last_error and, where the process has TVM FFI's library, raised there. */
+DTILE_API int32_t dtile_tvm_ffi_call(const dtile_kernel_desc *, const void *args, int32_t nargs,
+                                     void *result);
+
 /* ---- Meetings ---- */
 
 /* All ranks of the team meet. */

@@ -95,6 +95,7 @@ _SIGNATURES = {
                            POINTER(c_int64)],
     "dtile_team_synchronize": [c_void_p],
     "dtile_team_barrier": [c_void_p],
+    "dtile_team_use": [c_void_p],
     "dtile_team_trim": [c_void_p, c_uint32],
     "dtile_team_device": [c_void_p, c_int32, POINTER(c_int32)],
     "dtile_device_arch": [c_char_p, c_int32, c_char_p, c_int32],

@@ -26,7 +26,7 @@ def enable(group=None, **options):
     current = Team._current
     team = _teams[name] = Team.from_torch(group_of(group), **options)
     # Kernels that are called without a team take the first one that was made by hand.
-    Team._current = current
+    Team._set_current(current)
     return team
 
 

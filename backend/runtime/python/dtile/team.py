@@ -83,7 +83,7 @@ class Team:
             check(lib.dtile_team_device(handle, local, ctypes.byref(device)))
             self.devices.append(device.value)
         if Team._current is None:
-            Team._current = self
+            self.use()
 
     @property
     def rank(self):
@@ -93,6 +93,16 @@ class Team:
     def state(self):
         """Another one whenever callers have other objects in the symmetric heap than before."""
         return (self._handle.value if self._handle else None, self._changes)
+
+    def use(self):
+        """Kernels that are called without a team take this one: also those that others call by TVM
+        FFI's calling convention."""
+        Team._set_current(self)
+
+    @staticmethod
+    def _set_current(team):
+        check(runtime().dtile_team_use(team._handle if team else None))
+        Team._current = team
 
     @staticmethod
     def current():
