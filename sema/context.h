@@ -87,6 +87,8 @@ public:
   llvm::DenseMap<const ast::ConstDecl *, ConstEntry> consts;
   llvm::DenseMap<const ast::Decl *, llvm::StringMap<InstanceEntry<KernelInstance>>> kernels;
   llvm::DenseMap<const ast::Decl *, llvm::StringMap<InstanceEntry<FnInstance>>> fns;
+  /// What imports name, where that was found.
+  llvm::DenseMap<const ast::ImportDecl *, const ModuleInfo *> imported;
   /// The kernels' modules, for instances asked for later.
   llvm::DenseMap<const ast::Decl *, ModuleInfo *> moduleOf;
 

@@ -287,6 +287,10 @@ std::unique_ptr<Program> Program::analyze(FileId file, SourceManager &sources,
   Impl &impl = *program->impl_;
   impl.diags = &diagnostics;
   loadModules(impl, file);
+  if (options.onlyNames) {
+    impl.diags = nullptr;
+    return program;
+  }
   joinOverlaps(impl);
   ModuleInfo &root = *impl.modules.front();
   for (const ast::Decl *decl : root.tree->decls) {
@@ -480,6 +484,18 @@ std::vector<Program::Import> Program::addedImports() const {
       result.push_back({entry.first().str(), entry.second.module->path});
   llvm::sort(result, [](const Import &a, const Import &b) { return a.name < b.name; });
   return result;
+}
+
+std::vector<Program::ModuleFile> Program::modules() const {
+  std::vector<ModuleFile> result;
+  for (const auto &module : impl_->modules)
+    result.push_back({module->file, module->path, module->written});
+  return result;
+}
+
+std::optional<FileId> Program::importedFile(const ast::ImportDecl *import) const {
+  const auto it = impl_->imported.find(import);
+  return it == impl_->imported.end() ? std::nullopt : std::optional(it->second->file);
 }
 
 std::vector<std::string> Program::files() const {

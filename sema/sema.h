@@ -53,6 +53,11 @@ struct Options {
   /// Files that are part of the program, by the path that an import makes
   /// (`collectives/all_gather.dtile`); looked through last.
   std::vector<std::pair<std::string, std::string>> embeddedFiles;
+  /// Texts that stand for files, by path, as an editor has them; the files need not exist. Imports
+  /// find them where they would find the file.
+  std::vector<std::pair<std::string, std::string>> openFiles;
+  /// Reads the files and checks nothing: for whom wants to know what names mean, no more.
+  bool onlyNames = false;
 };
 
 /// A file with everything that it imports, checked. Instances are made on demand and cached.
@@ -112,6 +117,16 @@ public:
   /// Paths where imports were looked for before they were found: a file that comes to be there
   /// makes another program of the same text.
   [[nodiscard]] llvm::ArrayRef<std::string> absentFiles() const;
+
+  /// Every file that takes part, root first, as it is written: overlaps are not joined.
+  struct ModuleFile {
+    FileId file{};
+    std::string path;
+    const ast::Module *tree = nullptr;
+  };
+  [[nodiscard]] std::vector<ModuleFile> modules() const;
+  /// The file that an import of one of them names, or nothing where it was not found.
+  [[nodiscard]] std::optional<FileId> importedFile(const ast::ImportDecl *import) const;
 
   /// Modules that overlaps of the root file brought along, by the names that they have there.
   struct Import {

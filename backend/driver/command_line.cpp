@@ -262,6 +262,15 @@ void addFmt(CLI::App &app, Options &o) {
   sub->add_option("FILE", o.inputs, "programs; `-` is standard input")->required();
 }
 
+void addLsp(CLI::App &app, Options &o) {
+  CLI::App *sub =
+      addCommand(app, o, Command::Lsp, "lsp",
+                 "answer an editor over the Language Server Protocol, on standard input and output",
+                 "dtilec lsp -I kernels");
+  addSourceOptions(*sub, o);
+  sub->add_flag_callback("--stdio", [] {}, "what editors add; it is the only way there is");
+}
+
 void addTargets(CLI::App &app, Options &o, const char *about) {
   app.add_option_function<std::string>(
          "--target",
@@ -485,6 +494,7 @@ std::optional<ExitCode> readCommandLine(int argc, const char *const *argv, Optio
     addFmt(app, options);
     addIr(app, options);
     addExplain(app, options);
+    addLsp(app, options);
     app.parse(argc, argv);
     // Only the interpreter can be watched, and only its transfers land late.
     const bool isInterpreted = options.sanitize || options.explore != 0;

@@ -55,6 +55,14 @@ bool isIrText(const Session &session, llvm::StringRef path, FileId file) {
 
 } // namespace
 
+sema::Options importOptions(const Options &options) {
+  sema::Options result;
+  result.importPaths = options.importPaths;
+  for (const EmbeddedFile &embedded : stdlibFiles())
+    result.embeddedFiles.emplace_back(embedded.name.str(), embedded.text.str());
+  return result;
+}
+
 std::unique_ptr<sema::Program> analyzeFile(Session &session, llvm::StringRef path) {
   std::optional<FileId> file = session.load(path);
   return file ? analyzeFile(session, *file) : nullptr;
@@ -63,11 +71,8 @@ std::unique_ptr<sema::Program> analyzeFile(Session &session, llvm::StringRef pat
 std::unique_ptr<sema::Program> analyzeFile(Session &session, FileId file) {
   PhaseScope phase("checking a program");
   const ErrorMark mark(session);
-  sema::Options options;
-  options.importPaths = session.options.importPaths;
-  for (const EmbeddedFile &embedded : stdlibFiles())
-    options.embeddedFiles.emplace_back(embedded.name.str(), embedded.text.str());
-  auto program = sema::Program::analyze(file, session.sources, session.diagnostics, options);
+  auto program = sema::Program::analyze(file, session.sources, session.diagnostics,
+                                        importOptions(session.options));
   return mark.failed() ? nullptr : std::move(program);
 }
 

@@ -23,6 +23,9 @@ private:
   unsigned before_;
 };
 
+/// Where imports are looked for: the folders of the command line, then the embedded library.
+sema::Options importOptions(const Options &options);
+
 /// A checked file. Null after reporting, also where the file has errors.
 std::unique_ptr<sema::Program> analyzeFile(Session &session, llvm::StringRef path);
 std::unique_ptr<sema::Program> analyzeFile(Session &session, FileId file);

@@ -30,6 +30,8 @@ ExitCode dispatch(const Options &options) {
     return runIr(options);
   case Command::Explain:
     return runExplain(options);
+  case Command::Lsp:
+    return runLsp(options);
   }
   DTILE_UNREACHABLE("the command line names no subcommand");
 }

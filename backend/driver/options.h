@@ -22,7 +22,7 @@ enum class ExitCode : uint8_t {
   Undecided = 3,
 };
 
-enum class Command : uint8_t { None, Build, Run, Test, Check, Fmt, Ir, Explain };
+enum class Command : uint8_t { None, Build, Run, Test, Check, Fmt, Ir, Explain, Lsp };
 enum class ColorChoice : uint8_t { Auto, Always, Never };
 /// Where launches run.
 enum class ExecutorKind : uint8_t { Host, Interpreter, All };

@@ -58,6 +58,7 @@ ExitCode runCheck(const Options &options);
 ExitCode runIr(const Options &options);
 ExitCode runFmt(const Options &options);
 ExitCode runExplain(const Options &options);
+ExitCode runLsp(const Options &options);
 ExitCode runBuild(const Options &options);
 ExitCode runRun(const Options &options);
 ExitCode runTest(const Options &options);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Follows imports depth first: the importing file's folder, the import paths in order, then the
-// embedded library.
+// embedded library. What an editor has open goes before the file on disk.
 #include "sema/names/module_loader.h"
 
 #include "frontend/parse/parser.h"
@@ -17,7 +17,12 @@ namespace path = llvm::sys::path;
 
 class Loader {
 public:
-  explicit Loader(Context &context) : context_(context) {}
+  Loader(Context &context, FileId root) : context_(context) {
+    // An import that leads back to the root finds it, whatever its file holds.
+    for (const auto &[openPath, text] : context.options.openFiles)
+      if (openPath == context.sources.name(root))
+        added_[openPath] = root;
+  }
 
   ModuleInfo *load(FileId file) {
     if (ModuleInfo *known = byFile_.lookup(uint32_t(file)))
@@ -30,6 +35,7 @@ public:
     result->path = context_.sources.name(file).str();
     result->tree = parse::parse(file, context_.sources, context_.arena, *context_.diags);
     open_.push_back({result, nullptr});
+    result->written = result->tree;
     for (const ast::Decl *decl : result->tree->decls)
       declare(*result, decl);
     open_.pop_back();
@@ -56,6 +62,8 @@ private:
       const auto *import = llvm::cast<ast::ImportDecl>(decl);
       set(Symbol::Kind::Module, import->alias);
       symbol.module = follow(module, import);
+      if (symbol.module)
+        context_.imported[import] = symbol.module;
       break;
     }
     case ast::NodeKind::ConstDecl:
@@ -128,6 +136,8 @@ private:
       path::append(candidate, name);
       path::remove_dots(candidate, /*remove_dot_dot=*/true);
       looked.push_back(candidate.str().str());
+      if (std::optional<FileId> open = findText(context_.options.openFiles, candidate, ""))
+        return open;
       if (!llvm::sys::fs::is_regular_file(candidate)) {
         context_.absentFiles.push_back(looked.back());
         continue;
@@ -143,28 +153,39 @@ private:
   }
 
   std::optional<FileId> findEmbedded(const std::string &name, std::vector<std::string> &looked) {
-    for (const auto &[embeddedPath, text] : context_.options.embeddedFiles) {
-      if (embeddedPath != name)
+    static constexpr llvm::StringLiteral kFolder = "<stdlib>/";
+    if (std::optional<FileId> file = findText(context_.options.embeddedFiles, name, kFolder))
+      return file;
+    if (!context_.options.embeddedFiles.empty())
+      looked.push_back(kFolder.str() + name);
+    return std::nullopt;
+  }
+
+  // A file that is held as text, by its path; its name is that behind `folder`.
+  std::optional<FileId> findText(llvm::ArrayRef<std::pair<std::string, std::string>> files,
+                                 llvm::StringRef wanted, llvm::StringRef folder) {
+    for (const auto &[textPath, text] : files) {
+      if (textPath != wanted)
         continue;
-      auto [file, isNew] = embedded_.try_emplace(name, FileId{});
+      const std::string name = folder.str() + textPath;
+      auto [file, isNew] = added_.try_emplace(name, FileId{});
       if (isNew)
-        file->second = context_.sources.add("<stdlib>/" + name, text);
+        file->second = context_.sources.add(name, text);
       return file->second;
     }
-    if (!context_.options.embeddedFiles.empty())
-      looked.push_back("<stdlib>/" + name);
     return std::nullopt;
   }
 
   Context &context_;
   llvm::DenseMap<uint32_t, ModuleInfo *> byFile_;
-  llvm::StringMap<FileId> embedded_;
+  // Files that were added as text, by their names.
+  llvm::StringMap<FileId> added_;
   // Modules whose imports are being followed, outermost first.
   std::vector<OpenModule> open_;
 };
 
 } // namespace
 
-void loadModules(Context &context, FileId root) { Loader(context).load(root); }
+void loadModules(Context &context, FileId root) { Loader(context, root).load(root); }
 
 } // namespace dtile::sema

@@ -12,6 +12,8 @@ class Context;
 /// One parsed file and the names that it declares.
 struct ModuleInfo {
   const ast::Module *tree = nullptr;
+  /// The same, with its overlaps in place of the kernels that they become.
+  const ast::Module *written = nullptr;
   FileId file{};
   std::string path;
   llvm::StringMap<Symbol> names;

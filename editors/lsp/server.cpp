@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Names the methods of the protocol, and hands each to the file that answers it. All run on one
+// thread: a request sees the texts as they were when it came.
+#include "editors/lsp/server.h"
+
+#include "editors/lsp/message_input.h"
+#include "editors/lsp/outline.h"
+#include "editors/lsp/publisher.h"
+#include "editors/lsp/workspace.h"
+
+namespace dtile::lsp {
+
+namespace {
+
+namespace json = llvm::json;
+namespace protocol = llvm::lsp;
+using Reply = protocol::Callback<json::Value>;
+
+/// Most requests name a document and nothing else that is of interest.
+using DocumentParams = protocol::DocumentSymbolParams;
+
+/// What a client says of itself and its workspace.
+struct InitializeParams {
+  std::vector<std::string> importPaths;
+};
+
+bool fromJSON(const json::Value &value, InitializeParams &result, json::Path path) {
+  json::ObjectMapper mapper(value, path);
+  if (!mapper)
+    return false;
+  // Clients send what they like here; what is not understood is nothing.
+  if (const json::Object *options = value.getAsObject()->getObject("initializationOptions"))
+    if (const json::Array *paths = options->getArray("importPaths"))
+      for (const json::Value &each : *paths)
+        if (const auto text = each.getAsString())
+          result.importPaths.push_back(text->str());
+  return true;
+}
+
+class Server {
+public:
+  Server(const ServerOptions &options, int input, llvm::raw_ostream &output);
+  bool run();
+
+private:
+  enum class Phase : uint8_t { New, Running, ShutDown };
+
+  std::optional<Refusal> refuse(const json::Object &message);
+  int idle();
+
+  void onInitialize(const InitializeParams &params, Reply reply);
+  void onShutdown(const protocol::NoParams &params, Reply reply);
+  void onNothing(const protocol::NoParams &params) {}
+  void onOpen(const protocol::DidOpenTextDocumentParams &params);
+  void onChange(const protocol::DidChangeTextDocumentParams &params);
+  void onClose(const protocol::DidCloseTextDocumentParams &params);
+  void onFilesChanged(const protocol::NoParams &params) { workspace_.filesChanged(); }
+
+  /// Answers by what is known of a document, with null where it is not open.
+  template <typename Answer>
+  void answer(const protocol::TextDocumentIdentifier &document, Reply reply, Answer make) {
+    const auto analysis = workspace_.analysis(Workspace::pathOf(document.uri));
+    if (!analysis)
+      return reply(llvm::make_error<protocol::LSPError>("the document is not open",
+                                                        protocol::ErrorCode::InvalidParams));
+    reply(make(*analysis));
+  }
+  void onDocumentSymbol(const DocumentParams &params, Reply reply) {
+    answer(params.textDocument, std::move(reply), documentSymbols);
+  }
+  void onFoldingRange(const DocumentParams &params, Reply reply) {
+    answer(params.textDocument, std::move(reply), foldingRanges);
+  }
+  void onFormatting(const DocumentParams &params, Reply reply) {
+    answer(params.textDocument, std::move(reply), formattingEdits);
+  }
+
+  std::string version_;
+  Workspace workspace_;
+  Phase phase_ = Phase::New;
+  bool isExitAsked_ = false;
+  MessageInput *input_;
+  protocol::JSONTransport transport_;
+  protocol::MessageHandler handler_;
+  Publisher publisher_;
+};
+
+Server::Server(const ServerOptions &options, int input, llvm::raw_ostream &output)
+    : version_(options.version), workspace_(options.sema),
+      input_(new MessageInput(
+          input, {[this](const json::Object &message) { return refuse(message); },
+                  [this](json::Value id, const Refusal &refusal) {
+                    transport_.reply(std::move(id), llvm::make_error<protocol::LSPError>(
+                                                        refusal.message, *refusal.code));
+                  },
+                  [this] { return idle(); }})),
+      transport_(std::unique_ptr<protocol::JSONTransportInput>(input_), output),
+      handler_(transport_), publisher_([this](json::Value params) {
+        transport_.notify("textDocument/publishDiagnostics", std::move(params));
+      }) {
+  handler_.method("initialize", this, &Server::onInitialize);
+  handler_.method("shutdown", this, &Server::onShutdown);
+  handler_.notification("initialized", this, &Server::onNothing);
+  handler_.notification("textDocument/didOpen", this, &Server::onOpen);
+  handler_.notification("textDocument/didChange", this, &Server::onChange);
+  handler_.notification("textDocument/didClose", this, &Server::onClose);
+  handler_.notification("textDocument/didSave", this, &Server::onNothing);
+  handler_.notification("workspace/didChangeWatchedFiles", this, &Server::onFilesChanged);
+  handler_.method("textDocument/documentSymbol", this, &Server::onDocumentSymbol);
+  handler_.method("textDocument/foldingRange", this, &Server::onFoldingRange);
+  handler_.method("textDocument/formatting", this, &Server::onFormatting);
+}
+
+bool Server::run() {
+  if (llvm::Error error = transport_.run(handler_)) {
+    protocol::Logger::error("{0}", llvm::toString(std::move(error)));
+    return false;
+  }
+  return isExitAsked_ && phase_ == Phase::ShutDown;
+}
+
+std::optional<Refusal> Server::refuse(const json::Object &message) {
+  const llvm::StringRef method = message.getString("method").value_or("");
+  const bool isRequest = message.get("id") != nullptr;
+  isExitAsked_ |= method == "exit";
+  // A reply, or what ends the session in any phase.
+  if (method.empty() || method == "exit")
+    return std::nullopt;
+  switch (phase_) {
+  case Phase::New:
+    if (method == "initialize")
+      return std::nullopt;
+    return Refusal{protocol::ErrorCode::ServerNotInitialized, "`initialize` goes first"};
+  case Phase::Running:
+    if (method == "initialize")
+      return Refusal{protocol::ErrorCode::InvalidRequest, "`initialize` comes once"};
+    // Nobody waits for the answer to a notification that is not known.
+    return std::nullopt;
+  case Phase::ShutDown:
+    return Refusal{isRequest ? std::optional(protocol::ErrorCode::InvalidRequest) : std::nullopt,
+                   "the server is shut down"};
+  }
+  return std::nullopt;
+}
+
+int Server::idle() {
+  const std::string path = workspace_.checkNext();
+  if (path.empty())
+    return -1;
+  const auto analysis = workspace_.analysis(path);
+  publisher_.update(path, messagesOf(*analysis, analysis->diagnostics), workspace_.documents());
+  return 0;
+}
+
+void Server::onInitialize(const InitializeParams &params, Reply reply) {
+  phase_ = Phase::Running;
+  workspace_.addImportPaths(params.importPaths);
+  json::Object capabilities{
+      {"positionEncoding", "utf-16"},
+      {"textDocumentSync",
+       json::Object{{"openClose", true},
+                    {"change", int(protocol::TextDocumentSyncKind::Incremental)}}},
+      {"documentSymbolProvider", true},
+      {"foldingRangeProvider", true},
+      {"documentFormattingProvider", true},
+  };
+  reply(json::Object{{"capabilities", std::move(capabilities)},
+                     {"serverInfo", json::Object{{"name", "dtilec"}, {"version", version_}}}});
+}
+
+void Server::onShutdown(const protocol::NoParams &params, Reply reply) {
+  phase_ = Phase::ShutDown;
+  reply(nullptr);
+}
+
+void Server::onOpen(const protocol::DidOpenTextDocumentParams &params) {
+  workspace_.open(params.textDocument);
+}
+
+void Server::onChange(const protocol::DidChangeTextDocumentParams &params) {
+  if (!workspace_.change(params))
+    protocol::Logger::error("a document was changed that is not open: {0}",
+                            params.textDocument.uri.uri());
+}
+
+void Server::onClose(const protocol::DidCloseTextDocumentParams &params) {
+  const std::string path = Workspace::pathOf(params.textDocument.uri);
+  if (!workspace_.close(path))
+    return;
+  publisher_.forget(path, workspace_.documents());
+}
+
+} // namespace
+
+bool serve(const ServerOptions &options, int input, llvm::raw_ostream &output) {
+  protocol::Logger::setLogLevel(protocol::Logger::Level::Error);
+  return Server(options, input, output).run();
+}
+
+} // namespace dtile::lsp

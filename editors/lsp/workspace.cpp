@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Keeps track of which analyses are out of date.
+#include "editors/lsp/workspace.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/Path.h"
+
+namespace dtile::lsp {
+
+std::string Workspace::pathOf(const llvm::lsp::URIForFile &uri) {
+  llvm::SmallString<128> path(uri.file());
+  llvm::sys::path::remove_dots(path, /*remove_dot_dot=*/true);
+  return path.str().str();
+}
+
+void Workspace::open(const llvm::lsp::TextDocumentItem &item) {
+  const std::string path = pathOf(item.uri);
+  documents_[path] = {item.uri, item.text, item.version};
+  staleNow(path);
+}
+
+bool Workspace::change(const llvm::lsp::DidChangeTextDocumentParams &params) {
+  const std::string path = pathOf(params.textDocument.uri);
+  const auto document = documents_.find(path);
+  if (document == documents_.end())
+    return false;
+  applyChanges(document->second.text, params.contentChanges);
+  document->second.version = params.textDocument.version;
+  staleNow(path);
+  return true;
+}
+
+bool Workspace::close(const std::string &path) {
+  if (documents_.erase(path) == 0)
+    return false;
+  states_.erase(path);
+  llvm::erase(unseen_, path);
+  staleNow(path);
+  return true;
+}
+
+void Workspace::filesChanged() {
+  for (auto &[path, state] : states_) {
+    state.isStale = true;
+    if (!llvm::is_contained(unseen_, path))
+      unseen_.push_back(path);
+  }
+}
+
+void Workspace::addImportPaths(llvm::ArrayRef<std::string> paths) {
+  llvm::append_range(options_.importPaths, paths);
+  filesChanged();
+}
+
+// The document itself goes first, then those that import it.
+void Workspace::staleNow(const std::string &path) {
+  std::vector<std::string> affected;
+  if (documents_.count(path))
+    affected.push_back(path);
+  for (const auto &[other, state] : states_)
+    if (other != path && (!state.analysis || state.analysis->dependsOn(path)))
+      affected.push_back(other);
+  for (const std::string &each : affected) {
+    states_[each].isStale = true;
+    llvm::erase(unseen_, each);
+  }
+  unseen_.insert(unseen_.begin(), affected.begin(), affected.end());
+}
+
+const std::shared_ptr<const Analysis> &Workspace::refresh(const std::string &path) {
+  State &state = states_[path];
+  if (state.isStale) {
+    // The old one is not needed any more, and memory is for one.
+    state.analysis = nullptr;
+    state.analysis = Analysis::make(path, documents_, options_);
+    state.isStale = false;
+  }
+  return state.analysis;
+}
+
+std::shared_ptr<const Analysis> Workspace::analysis(const std::string &path) {
+  return documents_.count(path) ? refresh(path) : nullptr;
+}
+
+std::string Workspace::checkNext() {
+  if (unseen_.empty())
+    return "";
+  std::string path = unseen_.front();
+  unseen_.pop_front();
+  refresh(path);
+  return path;
+}
+
+} // namespace dtile::lsp

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Open documents and what is known of each: checked again when a text changes, one at a time, when
+// somebody asks or nothing else is to do.
+#pragma once
+
+#include "editors/lsp/analysis.h"
+
+#include <deque>
+
+namespace dtile::lsp {
+
+class Workspace {
+public:
+  explicit Workspace(sema::Options options) : options_(std::move(options)) {}
+
+  [[nodiscard]] const Documents &documents() const { return documents_; }
+  /// The path by which a file is known: absolute, without `.` and `..`.
+  static std::string pathOf(const llvm::lsp::URIForFile &uri);
+
+  void open(const llvm::lsp::TextDocumentItem &item);
+  /// False where it is not open.
+  bool change(const llvm::lsp::DidChangeTextDocumentParams &params);
+  /// False where it is not open.
+  bool close(const std::string &path);
+  /// Files changed on disk: every document may mean something else.
+  void filesChanged();
+  /// Adds folders in which imports are looked for.
+  void addImportPaths(llvm::ArrayRef<std::string> paths);
+
+  /// What is known of an open document as it is now; null where it is not open.
+  std::shared_ptr<const Analysis> analysis(const std::string &path);
+  /// Checks one document that needs it, and gives its path; empty where none does.
+  std::string checkNext();
+
+private:
+  struct State {
+    std::shared_ptr<const Analysis> analysis;
+    bool isStale = true;
+  };
+  void staleNow(const std::string &path);
+  const std::shared_ptr<const Analysis> &refresh(const std::string &path);
+
+  sema::Options options_;
+  Documents documents_;
+  std::map<std::string, State> states_;
+  /// Documents whose messages the client has not seen, in the order of their last change.
+  std::deque<std::string> unseen_;
+};
+
+} // namespace dtile::lsp
