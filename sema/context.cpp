@@ -21,7 +21,9 @@ TStmt *Context::makeStmt(TStmtKind kind, SourceRange range) {
 
 Variable *Context::makeVariable(llvm::StringRef name, Type type, SourceRange range,
                                 bool isMutable) {
-  return new (variables_.Allocate()) Variable{name.str(), type, range, isMutable};
+  auto *variable = new (variables_.Allocate()) Variable{name.str(), type, range, isMutable};
+  variables.push_back(variable);
+  return variable;
 }
 
 void Context::unsay(const Diagnostics &where) {

@@ -80,6 +80,8 @@ public:
 
   TypeTable types;
   ast::Arena arena;
+  /// Of all instances, also of those with mistakes, in the order of their checks.
+  std::vector<const Variable *> variables;
   /// Root first.
   std::vector<std::unique_ptr<ModuleInfo>> modules;
   /// Where imports were looked for in vain before they were found.

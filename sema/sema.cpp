@@ -493,6 +493,8 @@ std::vector<Program::ModuleFile> Program::modules() const {
   return result;
 }
 
+llvm::ArrayRef<const Variable *> Program::variables() const { return impl_->variables; }
+
 std::optional<FileId> Program::importedFile(const ast::ImportDecl *import) const {
   const auto it = impl_->imported.find(import);
   return it == impl_->imported.end() ? std::nullopt : std::optional(it->second->file);

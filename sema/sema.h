@@ -125,6 +125,9 @@ public:
     const ast::Module *tree = nullptr;
   };
   [[nodiscard]] std::vector<ModuleFile> modules() const;
+  /// The local variables of all bodies that were checked, also of those with mistakes: one for each
+  /// instance of a body, in the order of the checks.
+  [[nodiscard]] llvm::ArrayRef<const Variable *> variables() const;
   /// The file that an import of one of them names, or nothing where it was not found.
   [[nodiscard]] std::optional<FileId> importedFile(const ast::ImportDecl *import) const;
 

@@ -78,6 +78,13 @@ def dictionary_words(text):
     return set(re.findall(r'^"([a-z]+)"$', text, re.MULTILINE))
 
 
+def table_words(text):
+    """(keywords, context words) of editors/lsp/keywords.def."""
+    rows = re.findall(r'^(KEYWORD|CONTEXT_WORD)\("([a-z]+)"\)$', text, re.MULTILINE)
+    return ({word for kind, word in rows if kind == "KEYWORD"},
+            {word for kind, word in rows if kind == "CONTEXT_WORD"})
+
+
 def compare(where, what, found, wanted):
     """Findings: words of the lexer that are missing, and words that it does not have."""
     missing = [f"{where}: {what} `{word}` is missing" for word in sorted(wanted - found)]
@@ -100,10 +107,11 @@ def check(root):
         findings += compare(path, "keyword", found[0], keywords)
         findings += compare(path, "context word", found[1], context)
         findings += compare(path, "type", found[2], types)
-    path = "grammar/README.md"
-    found = page_words(read(root, *path.split("/")))
-    findings += compare(path, "keyword", found[0], keywords)
-    findings += compare(path, "context word", found[1], context)
+    for path, words_of in {"grammar/README.md": page_words,
+                           "editors/lsp/keywords.def": table_words}.items():
+        found = words_of(read(root, *path.split("/")))
+        findings += compare(path, "keyword", found[0], keywords)
+        findings += compare(path, "context word", found[1], context)
     path = "tests/fuzz/parser_fuzz.dict"
     found = dictionary_words(read(root, *path.split("/")))
     findings += compare(path, "word", found - {"done", "signal"}, keywords | context)
@@ -124,6 +132,8 @@ def self_test():
         "\n"
     )
     assert vim_words(vim) == ({"fn"}, {"by", "to", "all"}, set())
+    table = 'KEYWORD("fn")\nCONTEXT_WORD("by")\n'
+    assert table_words(table) == ({"fn"}, {"by"})
     assert compare("f", "keyword", {"fn", "x"}, keywords) == [
         "f: keyword `let` is missing",
         "f: `x` is no keyword",

@@ -61,7 +61,7 @@ MAY_INCLUDE = {
     "backend/nvptx": [*IR, "backend", "backend/llvm", "backend/gpu"],
     "backend/amdgpu": [*IR, "backend", "backend/llvm", "backend/gpu"],
     "backend/runtime": ["frontend/base/element_clauses.h", "frontend/base/value_text.h"],
-    "editors/lsp": ["frontend/ast", "frontend/format", "sema", "sema/tree"],
+    "editors/lsp": ["frontend/ast", "frontend/format", "frontend/parse", "sema", "sema/tree"],
     "backend/driver": ["frontend", "sema", "ir", "backend", "editors"],
     "backend/device_library": ["backend/runtime/kernel_abi.h", "backend/runtime/device_abi.h"],
     "tests": ["frontend", "sema", "ir", "backend", "editors", "stdlib"],

@@ -3,7 +3,6 @@
 #include "editors/lsp/analysis.h"
 
 #include "editors/lsp/guard.h"
-#include "frontend/base/check.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -14,21 +13,19 @@ namespace {
 constexpr unsigned kErrorLimit = 500;
 } // namespace
 
-std::unique_ptr<Analysis> Analysis::make(const std::string &path, const Documents &documents,
-                                         const sema::Options &options) {
-  const auto document = documents.find(path);
-  DTILE_CHECK(document != documents.end(), "only open documents are analyzed");
+std::unique_ptr<Analysis> Analysis::make(const std::string &path, const Document &document,
+                                         const Documents &open, const sema::Options &options) {
   sema::Options withDocuments = options;
   std::map<std::string, llvm::lsp::URIForFile> uris;
-  for (const auto &[openPath, open] : documents) {
-    withDocuments.openFiles.emplace_back(openPath, open.text);
-    uris.emplace(openPath, open.uri);
+  for (const auto &[openPath, other] : open) {
+    withDocuments.openFiles.emplace_back(openPath, other.text);
+    uris.emplace(openPath, other.uri);
   }
   auto begin = [&] {
     std::unique_ptr<Analysis> result(new Analysis);
     result->openUris_ = uris;
-    result->version = document->second.version;
-    result->root = result->sources.add(path, document->second.text);
+    result->version = document.version;
+    result->root = result->sources.add(path, document.text);
     result->diagnostics.setErrorLimit(kErrorLimit);
     return result;
   };
@@ -36,6 +33,7 @@ std::unique_ptr<Analysis> Analysis::make(const std::string &path, const Document
   const bool isWhole = runGuarded([&] {
     result->program =
         sema::Program::analyze(result->root, result->sources, result->diagnostics, withDocuments);
+    result->names = std::make_unique<sema::SymbolIndex>(*result->program);
   });
   if (isWhole) {
     result->diagnostics.sortAndUnique();

@@ -4,7 +4,7 @@
 
 #include "editors/lsp/documents.h"
 #include "editors/lsp/line_table.h"
-#include "sema/sema.h"
+#include "sema/names/symbol_index.h"
 
 #include <map>
 #include <memory>
@@ -14,10 +14,10 @@ namespace dtile::lsp {
 
 class Analysis {
 public:
-  /// Parses and checks the document at `path`, with what it imports: open documents, files, the
-  /// library. Never null.
-  static std::unique_ptr<Analysis> make(const std::string &path, const Documents &documents,
-                                        const sema::Options &options);
+  /// Parses and checks a document, with what it imports: open documents, files, the library. Never
+  /// null.
+  static std::unique_ptr<Analysis> make(const std::string &path, const Document &document,
+                                        const Documents &open, const sema::Options &options);
   Analysis(const Analysis &) = delete;
   Analysis &operator=(const Analysis &) = delete;
 
@@ -25,6 +25,8 @@ public:
   Diagnostics diagnostics;
   /// Null where the compiler failed at this text; features then have nothing to say.
   std::unique_ptr<sema::Program> program;
+  /// What names mean; null where `program` is.
+  std::unique_ptr<sema::SymbolIndex> names;
   FileId root{};
   int64_t version = 0;
 

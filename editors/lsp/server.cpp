@@ -3,9 +3,13 @@
 // thread: a request sees the texts as they were when it came.
 #include "editors/lsp/server.h"
 
+#include "editors/lsp/complete.h"
+#include "editors/lsp/describe.h"
 #include "editors/lsp/message_input.h"
+#include "editors/lsp/names.h"
 #include "editors/lsp/outline.h"
 #include "editors/lsp/publisher.h"
+#include "editors/lsp/semantic_tokens.h"
 #include "editors/lsp/workspace.h"
 
 namespace dtile::lsp {
@@ -18,11 +22,34 @@ using Reply = protocol::Callback<json::Value>;
 
 /// Most requests name a document and nothing else that is of interest.
 using DocumentParams = protocol::DocumentSymbolParams;
+using PositionParams = protocol::TextDocumentPositionParams;
+
+struct RenameParams : PositionParams {
+  std::string newName;
+};
+
+bool fromJSON(const json::Value &value, RenameParams &result, json::Path path) {
+  json::ObjectMapper mapper(value, path);
+  return fromJSON(value, static_cast<PositionParams &>(result), path) && mapper &&
+         mapper.map("newName", result.newName);
+}
 
 /// What a client says of itself and its workspace.
 struct InitializeParams {
   std::vector<std::string> importPaths;
+  /// Of the workspace.
+  std::vector<std::string> folders;
 };
+
+void addFolder(const json::Value *uri, std::vector<std::string> &folders) {
+  if (!uri || !uri->getAsString())
+    return;
+  llvm::Expected<protocol::URIForFile> parsed = protocol::URIForFile::fromURI(*uri->getAsString());
+  if (parsed)
+    folders.push_back(Workspace::pathOf(*parsed));
+  else
+    llvm::consumeError(parsed.takeError());
+}
 
 bool fromJSON(const json::Value &value, InitializeParams &result, json::Path path) {
   json::ObjectMapper mapper(value, path);
@@ -34,6 +61,13 @@ bool fromJSON(const json::Value &value, InitializeParams &result, json::Path pat
       for (const json::Value &each : *paths)
         if (const auto text = each.getAsString())
           result.importPaths.push_back(text->str());
+  if (const json::Array *folders = value.getAsObject()->getArray("workspaceFolders")) {
+    for (const json::Value &each : *folders)
+      if (const json::Object *folder = each.getAsObject())
+        addFolder(folder->get("uri"), result.folders);
+  } else {
+    addFolder(value.getAsObject()->get("rootUri"), result.folders);
+  }
   return true;
 }
 
@@ -65,6 +99,11 @@ private:
                                                         protocol::ErrorCode::InvalidParams));
     reply(make(*analysis));
   }
+  void answer(const PositionParams &params, Reply reply,
+              json::Value (*make)(const Analysis &, protocol::Position)) {
+    answer(params.textDocument, std::move(reply),
+           [&](const Analysis &analysis) { return make(analysis, params.position); });
+  }
   void onDocumentSymbol(const DocumentParams &params, Reply reply) {
     answer(params.textDocument, std::move(reply), documentSymbols);
   }
@@ -73,6 +112,40 @@ private:
   }
   void onFormatting(const DocumentParams &params, Reply reply) {
     answer(params.textDocument, std::move(reply), formattingEdits);
+  }
+  void onSemanticTokens(const DocumentParams &params, Reply reply) {
+    answer(params.textDocument, std::move(reply), semanticTokens);
+  }
+  void onDefinition(const PositionParams &params, Reply reply) {
+    answer(params, std::move(reply), definitionAt);
+  }
+  void onHighlight(const PositionParams &params, Reply reply) {
+    answer(params, std::move(reply), highlightsAt);
+  }
+  void onHover(const PositionParams &params, Reply reply) {
+    answer(params, std::move(reply), hoverAt);
+  }
+  void onSignature(const PositionParams &params, Reply reply) {
+    answer(params, std::move(reply), signatureAt);
+  }
+  void onCompletion(const PositionParams &params, Reply reply) {
+    answer(params.textDocument, std::move(reply), [&](const Analysis &analysis) {
+      return completionsAt(analysis, params.position, workspace_.imports());
+    });
+  }
+  void onReferences(const protocol::ReferenceParams &params, Reply reply) {
+    answer(params.textDocument, std::move(reply), [&](const Analysis &analysis) {
+      return referencesAt(workspace_, analysis, params.position, params.context.includeDeclaration);
+    });
+  }
+  void onPrepareRename(const PositionParams &params, Reply reply) {
+    answer(params.textDocument, std::move(reply),
+           [&](const Analysis &analysis) { return prepareRename(analysis, params.position); });
+  }
+  void onRename(const RenameParams &params, Reply reply) {
+    answer(params.textDocument, std::move(reply), [&](const Analysis &analysis) {
+      return renameAt(workspace_, analysis, params.position, params.newName);
+    });
   }
 
   std::string version_;
@@ -109,6 +182,15 @@ Server::Server(const ServerOptions &options, int input, llvm::raw_ostream &outpu
   handler_.method("textDocument/documentSymbol", this, &Server::onDocumentSymbol);
   handler_.method("textDocument/foldingRange", this, &Server::onFoldingRange);
   handler_.method("textDocument/formatting", this, &Server::onFormatting);
+  handler_.method("textDocument/definition", this, &Server::onDefinition);
+  handler_.method("textDocument/documentHighlight", this, &Server::onHighlight);
+  handler_.method("textDocument/references", this, &Server::onReferences);
+  handler_.method("textDocument/prepareRename", this, &Server::onPrepareRename);
+  handler_.method("textDocument/rename", this, &Server::onRename);
+  handler_.method("textDocument/hover", this, &Server::onHover);
+  handler_.method("textDocument/completion", this, &Server::onCompletion);
+  handler_.method("textDocument/signatureHelp", this, &Server::onSignature);
+  handler_.method("textDocument/semanticTokens/full", this, &Server::onSemanticTokens);
 }
 
 bool Server::run() {
@@ -155,6 +237,7 @@ int Server::idle() {
 void Server::onInitialize(const InitializeParams &params, Reply reply) {
   phase_ = Phase::Running;
   workspace_.addImportPaths(params.importPaths);
+  workspace_.setFolders(params.folders);
   json::Object capabilities{
       {"positionEncoding", "utf-16"},
       {"textDocumentSync",
@@ -163,6 +246,14 @@ void Server::onInitialize(const InitializeParams &params, Reply reply) {
       {"documentSymbolProvider", true},
       {"foldingRangeProvider", true},
       {"documentFormattingProvider", true},
+      {"definitionProvider", true},
+      {"documentHighlightProvider", true},
+      {"referencesProvider", true},
+      {"renameProvider", json::Object{{"prepareProvider", true}}},
+      {"hoverProvider", true},
+      {"completionProvider", json::Object{{"triggerCharacters", json::Array{"."}}}},
+      {"signatureHelpProvider", json::Object{{"triggerCharacters", json::Array{"(", ",", "<"}}}},
+      {"semanticTokensProvider", json::Object{{"legend", semanticLegend()}, {"full", true}}},
   };
   reply(json::Object{{"capabilities", std::move(capabilities)},
                      {"serverInfo", json::Object{{"name", "dtilec"}, {"version", version_}}}});

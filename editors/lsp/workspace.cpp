@@ -3,6 +3,8 @@
 #include "editors/lsp/workspace.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 
 namespace dtile::lsp {
@@ -72,7 +74,7 @@ const std::shared_ptr<const Analysis> &Workspace::refresh(const std::string &pat
   if (state.isStale) {
     // The old one is not needed any more, and memory is for one.
     state.analysis = nullptr;
-    state.analysis = Analysis::make(path, documents_, options_);
+    state.analysis = Analysis::make(path, documents_.at(path), documents_, options_);
     state.isStale = false;
   }
   return state.analysis;
@@ -89,6 +91,35 @@ std::string Workspace::checkNext() {
   unseen_.pop_front();
   refresh(path);
   return path;
+}
+
+void Workspace::forEachThatNames(llvm::StringRef name,
+                                 llvm::function_ref<void(const Analysis &)> visit) {
+  for (const auto &[path, document] : documents_)
+    if (llvm::StringRef(document.text).contains(name))
+      visit(*refresh(path));
+  sema::Options onlyNames = options_;
+  onlyNames.onlyNames = true;
+  unsigned left = kMaxFiles;
+  for (const std::string &folder : folders_) {
+    std::error_code error;
+    for (llvm::sys::fs::recursive_directory_iterator it(folder, error, /*follow_symlinks=*/false),
+         end;
+         it != end && !error && left > 0; it.increment(error), --left) {
+      const std::string &path = it->path();
+      // `.git` and the like.
+      if (llvm::sys::path::filename(path).starts_with("."))
+        it.no_push();
+      if (!llvm::StringRef(path).ends_with(".dtile") || documents_.count(path))
+        continue;
+      auto buffer = llvm::MemoryBuffer::getFile(path);
+      if (!buffer || (*buffer)->getBufferSize() > SourceManager::kMaxFileBytes ||
+          !(*buffer)->getBuffer().contains(name))
+        continue;
+      const Document document = {{}, (*buffer)->getBuffer().str(), 0};
+      visit(*Analysis::make(path, document, documents_, onlyNames));
+    }
+  }
 }
 
 } // namespace dtile::lsp

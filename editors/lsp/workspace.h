@@ -5,6 +5,8 @@
 
 #include "editors/lsp/analysis.h"
 
+#include "llvm/ADT/STLFunctionalExtras.h"
+
 #include <deque>
 
 namespace dtile::lsp {
@@ -27,10 +29,19 @@ public:
   /// Adds folders in which imports are looked for.
   void addImportPaths(llvm::ArrayRef<std::string> paths);
 
+  [[nodiscard]] const sema::Options &imports() const { return options_; }
+  /// Sets the folders whose files may name what open documents declare.
+  void setFolders(std::vector<std::string> folders) { folders_ = std::move(folders); }
+
   /// What is known of an open document as it is now; null where it is not open.
   std::shared_ptr<const Analysis> analysis(const std::string &path);
   /// Checks one document that needs it, and gives its path; empty where none does.
   std::string checkNext();
+  /// Visits open documents, and then the files of the folders, whose text has the name. Of files
+  /// only names are known, and only their first kMaxFiles are read.
+  void forEachThatNames(llvm::StringRef name, llvm::function_ref<void(const Analysis &)> visit);
+
+  static constexpr unsigned kMaxFiles = 20'000;
 
 private:
   struct State {
@@ -41,6 +52,7 @@ private:
   const std::shared_ptr<const Analysis> &refresh(const std::string &path);
 
   sema::Options options_;
+  std::vector<std::string> folders_;
   Documents documents_;
   std::map<std::string, State> states_;
   /// Documents whose messages the client has not seen, in the order of their last change.

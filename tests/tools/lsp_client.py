@@ -17,7 +17,10 @@ from 1; columns count UTF-16 units. One command a line, words as in a shell:
     remove NAME               removes a file, and tells the server
     diagnostics NAME [TEXT]   waits for the messages about the current text, until one has TEXT in
                               it, or with `none` until there are none
-    symbols | folds | format NAME
+    symbols | folds | format | tokens NAME
+    hover | definition | references | highlight | signature NAME PLACE
+    complete NAME PLACE [PREFIX]    what is offered, all or what begins with PREFIX
+    rename NAME PLACE NEW     prints the lines that change, as they become
     request METHOD [JSON]     any request; `uri:NAME` becomes the URI of a file
     notify METHOD [JSON]
     raw TEXT                  bytes as they are, with Python's escapes
@@ -143,11 +146,10 @@ class Client:
             if "id" in message and "method" not in message:
                 self.notifications.append(message)
 
-    def initialize(self, options=None):
+    def initialize(self, options=None, folder=None):
         result = self.request("initialize", {
-            "processId": os.getpid(), "rootUri": None, "initializationOptions": options or {},
-            "capabilities": {"workspace": {"codeLens": {"refreshSupport": True},
-                                           "inlayHint": {"refreshSupport": True}}}})
+            "processId": os.getpid(), "rootUri": folder, "initializationOptions": options or {},
+            "capabilities": {}})
         self.notify("initialized")
         return result
 
@@ -167,6 +169,7 @@ class Script:
     def __init__(self, path, command):
         self.folder = os.path.dirname(os.path.abspath(path))
         self.client = Client(command)
+        self.capabilities = {}
         self.texts = {}
         self.versions = {}
         with open(path, encoding="utf-8") as file:
@@ -301,6 +304,83 @@ class Script:
         print("%d edits of %s:" % (len(edits), name))
         print(apply_edits(self.text(name), edits))
 
+    def do_tokens(self, name):
+        """Names with what they are: `a:function`."""
+        legend = self.capabilities["semanticTokensProvider"]["legend"]
+        data = self.client.request("textDocument/semanticTokens/full", self.document(name))["data"]
+        lines = self.text(name).split("\n")
+        line = column = 0
+        shown = {}
+        for i in range(0, len(data), 5):
+            column = data[i + 1] + (column if data[i] == 0 else 0)
+            line += data[i]
+            units = lines[line].encode("utf-16-le")[2 * column:2 * (column + data[i + 2])]
+            modifiers = [each for bit, each in enumerate(legend["tokenModifiers"])
+                         if data[i + 4] >> bit & 1]
+            shown.setdefault(line, []).append(".".join(
+                [units.decode("utf-16-le") + ":" + legend["tokenTypes"][data[i + 3]]] + modifiers))
+        print("tokens of %s" % name)
+        for number, tokens in shown.items():
+            print("  %d %s" % (number + 1, " ".join(tokens)))
+
+    def do_hover(self, name, place):
+        result = self.client.request("textDocument/hover", self.at(name, place))
+        if result is None:
+            print("hover: nothing")
+            return
+        print("hover at %s:" % range_text(result["range"]))
+        for line in result["contents"]["value"].split("\n"):
+            print("  " + line)
+
+    def show_locations(self, title, locations):
+        print("%s: %d" % (title, len(locations)))
+        for each in locations:
+            print("  %s %s" % (self.name(each["uri"]), range_text(each["range"])))
+
+    def do_definition(self, name, place):
+        found = self.client.request("textDocument/definition", self.at(name, place))
+        self.show_locations("definition", [found] if found else [])
+
+    def do_references(self, name, place):
+        self.show_locations("references", self.client.request(
+            "textDocument/references",
+            dict(self.at(name, place), context={"includeDeclaration": True})))
+
+    def do_highlight(self, name, place):
+        for each in self.client.request("textDocument/documentHighlight", self.at(name, place)):
+            print("highlight %s" % range_text(each["range"]))
+
+    def do_rename(self, name, place, new):
+        prepared = self.client.request("textDocument/prepareRename", self.at(name, place))
+        result = self.client.request("textDocument/rename",
+                                     dict(self.at(name, place), newName=new))
+        if "error" in result:
+            print("not renamed: %s" % result["error"]["message"])
+            return
+        print("rename %s at %s" % (prepared["placeholder"], range_text(prepared["range"])))
+        for uri, edits in sorted(result["changes"].items()):
+            changed = apply_edits(self.text(self.name(uri)), edits).split("\n")
+            for line in sorted({edit["range"]["start"]["line"] for edit in edits}):
+                print("  %s %d: %s" % (self.name(uri), line + 1, changed[line]))
+
+    def do_complete(self, name, place, prefix=""):
+        result = self.client.request("textDocument/completion", self.at(name, place))
+        print("completions:")
+        for each in sorted(result["items"], key=lambda item: item["sortText"]):
+            if each["label"].startswith(prefix):
+                print("  %s (%d) %s" % (each["label"], each["kind"], each.get("detail", "")))
+
+    def do_signature(self, name, place):
+        result = self.client.request("textDocument/signatureHelp", self.at(name, place))
+        if result is None:
+            print("signature: none")
+            return
+        signature = result["signatures"][0]
+        active = result["activeParameter"]
+        parameters = [each["label"] for each in signature["parameters"]]
+        print("signature: %s" % signature["label"])
+        print("  now: %s" % (parameters[active] if active < len(parameters) else "none"))
+
     def do_request(self, method, params="{}"):
         result = self.client.request(method, json.loads(self.with_uris(params)))
         print("%s: %s" % (method, json.dumps(result, sort_keys=True, ensure_ascii=False)))
@@ -325,14 +405,15 @@ class Script:
         print("reply: %s" % json.dumps(self.client.notifications.pop(0), sort_keys=True))
 
     def run(self):
-        capabilities = self.client.initialize()
+        capabilities = self.client.initialize(folder="file://" + self.folder)
+        self.capabilities = capabilities["capabilities"]
         print("server: %s" % capabilities["serverInfo"]["name"])
         for line in self.lines:
             words = shlex.split(line, comments=True)
             if not words:
                 continue
             if words[0] == "capabilities":
-                print("capabilities: %s" % ", ".join(sorted(capabilities["capabilities"])))
+                print("capabilities: %s" % ", ".join(sorted(self.capabilities)))
                 continue
             getattr(self, "do_" + words[0])(*words[1:])
             sys.stdout.flush()
