@@ -255,12 +255,18 @@ std::optional<unsigned> firstToken(const Op &op) {
 /// Joins of more parts stay as they are: a long chain of joins would be copied again and again.
 constexpr unsigned kMaxFlattened = 32;
 
+/// Whether a join of completion tokens is used in several places, as in the arms of an `if`. Who
+/// flattened it would use its parts beside the join, which stays.
+bool isShared(const Op &join) {
+  return join.result()->type().isToken() && !join.result()->hasOneUse();
+}
+
 /// Appends what a token stands for: nothing for one that is complete, the parts of a join.
 void flatten(Value *token, llvm::SmallVectorImpl<Value *> &out) {
   if (definedBy(token, OpKind::TokenDone))
     return;
   Op *join = definedBy(token, OpKind::TokenJoin);
-  if (!join || join->numOperands() + out.size() > kMaxFlattened) {
+  if (!join || isShared(*join) || join->numOperands() + out.size() > kMaxFlattened) {
     if (!llvm::is_contained(out, token))
       out.push_back(token);
     return;
