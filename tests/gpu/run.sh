@@ -48,14 +48,18 @@ run graphs $on --graph examples tests/driver/messages_of_words.dtile
 run late_words $on --ranks 2,4 --delay-rank 1 --repeat "$repeats" \
   tests/driver/messages_of_words.dtile
 for example in hello all_gather reduce_scatter all_reduce all_reduce_norm all_to_all \
-  all_to_all_gemm collectives cross_entropy ulysses ring_all_reduce halving_all_reduce barrier \
-  pipeline halo scaled_gemm_overlaps int8_gemm_ar grouped_gemm_ar ulysses_attention \
+  all_to_all_gemm collectives cross_entropy ulysses ring_all_reduce halving_all_reduce \
+  barrier pipeline halo scaled_gemm_overlaps int8_gemm_ar grouped_gemm_ar ulysses_attention \
   split_k_over_ranks mesh_gemm gathered_attention moe ag_gemm gemm_rs gemm_ar flash_decode \
-  paged_flash_decode ring_attention; do run "late_$example" $on --ranks 2,4 --delay-rank 1 --repeat "$repeats" \
-  "examples/$example" done if python3 -c "import torch" 2>/dev/null; then run turns env \
-  DTILEC="$(command -v "$dtilec")" PYTHONPATH="${PYTHONPATH:-$root/backend/runtime/python}" \
-  python3 tests/gpu/turns_check.py 2 fi if command -v compute-sanitizer >/dev/null; then for \
-  tool in memcheck synccheck; do
+  paged_flash_decode ring_attention; do
+  run "late_$example" $on --ranks 2,4 --delay-rank 1 --repeat "$repeats" "examples/$example"
+done
+if python3 -c "import torch" 2>/dev/null; then
+  run turns env DTILEC="$(command -v "$dtilec")" \
+    PYTHONPATH="${PYTHONPATH:-$root/backend/runtime/python}" python3 tests/gpu/turns_check.py 2
+fi
+if command -v compute-sanitizer >/dev/null; then
+  for tool in memcheck synccheck; do
     run "sanitizer_$tool" compute-sanitizer --tool "$tool" --error-exitcode 1 \
       $on --wait-timeout 60000 --ranks 1 examples/hello examples/gemm examples/ag_gemm \
       examples/grouped_gemm examples/ring_attention tests/driver/products_in_odd_loops.dtile \
