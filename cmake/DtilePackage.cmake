@@ -14,6 +14,8 @@ install(FILES
 # The pages of users, and those that they link to, laid out as in the repository.
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs" DESTINATION "${CMAKE_INSTALL_DOCDIR}"
   FILES_MATCHING PATTERN "*.md" PATTERN "*.dtile" PATTERN "contributing" EXCLUDE)
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/examples" DESTINATION "${CMAKE_INSTALL_DOCDIR}"
+  FILES_MATCHING PATTERN "*.md" PATTERN "*.dtile" PATTERN "consumer" EXCLUDE)
 foreach(folder IN ITEMS grammar sema sema/join ir backend backend/amdgpu backend/runtime
         backend/runtime/python)
   install(FILES "${PROJECT_SOURCE_DIR}/${folder}/README.md"

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Writes the tables of the documentation from the .def files that they describe, and the programs
-of the tutorial from their files.
+"""Writes the tables of the documentation from the .def files that they describe, the programs of
+the tutorial from their files, and the pages of kernels from the examples (kernel_pages.py).
 
-    update_docs.py          rewrite what lies between the markers
-    update_docs.py --check  change nothing; say which tables are stale, and exit with 1 if any
+    update_docs.py          rewrite what lies between the markers, and the pages of kernels
+    update_docs.py --check  change nothing; say what is stale, and exit with 1 if anything is
 
 A table or a program stands between two lines:
 
@@ -17,6 +17,8 @@ TABLES says which names a page has. A name that ends in .dtile is a file beside 
 import os
 import re
 import sys
+
+import kernel_pages
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -198,10 +200,29 @@ def tables():
         yield TUTORIAL, name, lambda name=name: program(TUTORIAL, name)
 
 
+def update_pages(rewrite):
+    """The pages of kernels: which are stale, or of no example."""
+    pages = kernel_pages.written(ROOT)
+    folder = os.path.join(ROOT, kernel_pages.FOLDER)
+    present = {f"{kernel_pages.FOLDER}/{name}" for name in
+               (os.listdir(folder) if os.path.isdir(folder) else [])}
+    stale = [path for path, text in pages.items() if path not in present or read(path) != text]
+    left = sorted(present - pages.keys())
+    if rewrite:
+        os.makedirs(folder, exist_ok=True)
+        for path in stale:
+            with open(os.path.join(ROOT, path), "w", encoding="utf-8") as file:
+                file.write(pages[path])
+        for path in left:
+            os.remove(os.path.join(ROOT, path))
+    return ([f"{path} is stale; run scripts/update_docs.py" for path in stale]
+            + [f"{path} is of no example; run scripts/update_docs.py" for path in left])
+
+
 def main(arguments):
     if arguments not in ([], ["--check"]):
         sys.exit(__doc__)
-    stale = []
+    stale = update_pages(not arguments)
     for path, name, write in tables():
         text = read(path)
         begin, end = f"<!-- generated: {name} -->\n", f"<!-- end of {name} -->"
@@ -217,7 +238,7 @@ def main(arguments):
             with open(os.path.join(ROOT, path), "w", encoding="utf-8") as file:
                 file.write(before + begin + new + end + after)
     if arguments:
-        print("\n".join(stale) or "all tables are up to date")
+        print("\n".join(stale) or "all tables and pages are up to date")
         return 1 if stale else 0
     return 0
 
