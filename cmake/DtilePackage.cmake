@@ -34,3 +34,29 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/dtileConfigVersion.cmake
 install(FILES
   "${PROJECT_BINARY_DIR}/dtileConfig.cmake" "${PROJECT_BINARY_DIR}/dtileConfigVersion.cmake"
   DESTINATION "${packageDirectory}")
+
+# `ninja uninstall` takes away what the last `cmake --install` of this build tree has put somewhere.
+configure_file("${PROJECT_SOURCE_DIR}/cmake/uninstall.cmake.in"
+  "${PROJECT_BINARY_DIR}/uninstall.cmake" @ONLY)
+add_custom_target(uninstall
+  COMMAND "${CMAKE_COMMAND}" -P "${PROJECT_BINARY_DIR}/uninstall.cmake" VERBATIM)
+
+# `cpack` makes a package of Debian from the same files; scripts/build_deb.sh has the options.
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_NAME dtile)
+set(CPACK_PACKAGE_VERSION "${PROJECT_VERSION}")
+set(CPACK_PACKAGE_CONTACT "The dtile maintainers <maintainers@dtile.invalid>")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
+set(CPACK_PACKAGING_INSTALL_PREFIX "/usr")
+set(CPACK_STRIP_FILES ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION devel)
+# Which packages have the libraries that it is linked with, in their versions.
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+# Its own library is in the package.
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS "${CMAKE_LIBRARY_OUTPUT_DIRECTORY}")
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "python3, gcc | clang")
+set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
+# The loader learns of libdtile_rt.so.0.
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
+include(CPack)

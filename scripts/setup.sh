@@ -43,6 +43,8 @@ test=(
   openmpi-bin libopenmpi-dev
   # The installed package builds kernels under make as under ninja.
   make
+  # The package of Debian is made, and its dependencies found.
+  dpkg-dev
   # Sources stay as .clang-format says.
   clang-format-22
 )

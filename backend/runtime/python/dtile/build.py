@@ -26,8 +26,10 @@ def _find_compiler():
             raise DtileUnavailable(f"DTILEC is {named}, which is no program; set it to the path of "
                                    "dtilec")
         return named
-    here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    beside = [os.path.join(here, "dtilec"), os.path.join(here, "bin", "dtilec")]
+    package = os.path.dirname(os.path.abspath(__file__))
+    here = os.path.dirname(package)
+    beside = [os.path.join(package, "bin", "dtilec"), os.path.join(here, "dtilec"),
+              os.path.join(here, "bin", "dtilec")]
     for path in [*beside, shutil.which("dtilec")]:
         if path and _is_program(path):
             return path
