@@ -213,6 +213,14 @@ dtile_status dtile_symm_free(dtile_team *team, void *address) {
   return withTeam(team, [&] { return team->symmFree(address); });
 }
 
+dtile_status dtile_symm_register(dtile_team *team, void *const *pointers, int64_t bytes) {
+  return withTeam(team, [&] { return team->symmRegister(pointers, bytes); });
+}
+
+dtile_status dtile_symm_unregister(dtile_team *team, void *address) {
+  return withTeam(team, [&] { return team->symmUnregister(address); });
+}
+
 void *dtile_symm_address(dtile_team *team, void *address, int32_t localRank) {
   return team && address ? team->symmAddress(address, localRank) : nullptr;
 }

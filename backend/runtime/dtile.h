@@ -138,6 +138,20 @@ DTILE_API int32_t dtile_team_local_count(const dtile_team *);
 DTILE_API dtile_status dtile_symm_alloc(dtile_team *, int64_t bytes, void **out);
 DTILE_API dtile_status dtile_symm_free(dtile_team *, void *address);
 DTILE_API void *dtile_symm_address(dtile_team *, void *address, int32_t local_rank);
+/* Makes memory that others have allocated on all ranks symmetric as it stands, without a copy:
+ * PyTorch's symmetric memory (the handle's buffer_ptrs) or windows of NCCL. `pointers[r]` is where
+ * this process has rank r's, `bytes` long. Collective, in the same order on all ranks. From then on
+ * tensors of launches may lie in this rank's part: to every check it is an object of
+ * dtile_symm_alloc. Scratch objects and signals stay in the heap.
+ *
+ * On GPUs it must be memory of cuMemCreate, of one process a GPU and the provider p2p: it is mapped
+ * a second time beside the heaps, and stays there until it is unregistered, even where its owner
+ * frees it before. On processors, that of one process. */
+DTILE_API dtile_status dtile_symm_register(dtile_team *, void *const *pointers, int64_t bytes);
+/* `address`: of this process's first rank, as it was registered. Collective; waits for what runs.
+ * DTILE_INVALID, and it stays registered, where a captured launch uses it that dtile_team_trim with
+ * DTILE_TRIM_CAPTURED was not told of. */
+DTILE_API dtile_status dtile_symm_unregister(dtile_team *, void *address);
 
 /* Runs one launch on every local rank and returns when all their bodies have ended. `args[r]` are
  * the arguments of the r-th local rank. Repeated calls may overlap on other processes' ranks;

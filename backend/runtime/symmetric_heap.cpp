@@ -69,11 +69,12 @@ int64_t CallersObjects::bytesAt(int64_t offset) const {
   return found == bytes_.end() ? -1 : found->second;
 }
 
-int64_t CallersObjects::bytes() const {
+int64_t CallersObjects::bytes(int64_t end) const {
   constexpr int64_t kAlign = SymmetricHeap::kAlignment;
   int64_t sum = 0;
   for (auto [offset, bytes] : bytes_)
-    sum += (std::max<int64_t>(bytes, 1) + kAlign - 1) / kAlign * kAlign;
+    if (offset < end)
+      sum += (std::max<int64_t>(bytes, 1) + kAlign - 1) / kAlign * kAlign;
   return sum;
 }
 

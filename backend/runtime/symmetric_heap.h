@@ -38,8 +38,8 @@ public:
   void remove(int64_t offset) { bytes_.erase(offset); }
   /// Bytes that the object at `offset` was asked for with, or -1 when none begins there.
   [[nodiscard]] int64_t bytesAt(int64_t offset) const;
-  /// All that callers have, as it takes room.
-  [[nodiscard]] int64_t bytes() const;
+  /// All that callers have below `end`, as it takes room.
+  [[nodiscard]] int64_t bytes(int64_t end) const;
   /// In words, what is wrong with a use of `bytes` at `offset`; "" where one object holds them.
   [[nodiscard]] std::string check(int64_t offset, int64_t bytes) const;
   /// Equal where processes have the same objects at the same places.

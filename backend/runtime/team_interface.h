@@ -29,6 +29,9 @@ struct dtile_team {
 
   virtual Status symmAlloc(int64_t bytes, void **out) = 0;
   virtual Status symmFree(void *address) = 0;
+  /// Memory of others, at `pointers[rank]` of this process for each rank.
+  virtual Status symmRegister(void *const *pointers, int64_t bytes) = 0;
+  virtual Status symmUnregister(void *address) = 0;
   virtual void *symmAddress(const void *address, int32_t local) const = 0;
 
   virtual Status launch(const dtile_kernel_desc *desc, const dtile_arg *const *arguments,

@@ -14,6 +14,7 @@ import sys
 import time
 
 os.environ.setdefault("NCCL_NVLS_ENABLE", "0")
+os.environ.setdefault("TORCH_SYMM_MEM_DISABLE_MULTICAST", "1")
 
 import torch
 import torch.distributed as dist
@@ -204,6 +205,40 @@ def check_graph(check, replays):
     torch.cuda.synchronize()
 
 
+def check_registered(check):
+    """PyTorch's symmetric memory as arguments of a kernel."""
+    try:
+        import torch.distributed._symmetric_memory as symm_mem
+        tensors = [symm_mem.empty(1 << 20, dtype=torch.float32, device="cuda") for _ in range(2)]
+        handles = [symm_mem.rendezvous(tensor, check.group) for tensor in tensors]
+    except (ImportError, AttributeError, RuntimeError) as missing:
+        return check.say(f"no symmetric memory of PyTorch here: {missing}")
+    team = dtile.ops._groups.team_of(check.group)
+    for handle in handles:
+        team.register(handle)
+    kernel = _programs.kernel("all_reduce_symmetric", "f32", team)
+    x, y = tensors
+    for turn in range(3):
+        x.copy_(check.random(x.numel(), dtype=torch.float32))
+        want = check.summed(x)
+        kernel(x, y, team=team)
+        check.expect(f"all-reduce in registered memory, {turn}", y, want)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        kernel(x, y, team=team)
+    x.copy_(check.random(x.numel(), dtype=torch.float32))
+    want = check.summed(x)
+    graph.replay()
+    check.expect("the same from a graph", y, want)
+    torch.cuda.synchronize()
+    check.refused("unregister what a graph uses", lambda: team.unregister(handles[0]), "captured")
+    del graph
+    team.trim(captured=True)
+    for handle in handles:
+        team.unregister(handle)
+    check.refused("after unregister", lambda: kernel(x, y, team=team), "register it")
+
+
 def best_of(call, batches=30, calls=50):
     """Microseconds of the host; few calls at once, so that the GPU's queue does not fill up."""
     best = float("inf")
@@ -253,6 +288,7 @@ def main():
     check_results(check)
     check_refusals(check)
     check_graph(check, options.replays)
+    check_registered(check)
     measure(check, options.limit)
     torch.cuda.synchronize()
     dtile.ops.close()

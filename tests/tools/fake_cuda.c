@@ -146,11 +146,46 @@ API cuMemAddressReserve(Address *out, size_t bytes, size_t align, Address at,
   return 0;
 }
 API cuMemAddressFree(Address address, size_t bytes) { return 0; }
-API cuMemMap(Address at, size_t bytes, size_t offset, Address handle, unsigned long long flags) {
-  return mmap((void *)at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, files[handle],
-              (off_t)offset) == MAP_FAILED;
+/* Which file is where; the last mappings are looked for first. */
+static struct Mapping {
+  Address begin;
+  size_t bytes;
+  int file;
+} mappings[64];
+static int mapped;
+static struct Mapping *mappingAt(Address at) {
+  for (int i = mapped; i-- > 0;)
+    if (at >= mappings[i].begin && at < mappings[i].begin + mappings[i].bytes)
+      return &mappings[i];
+  return NULL;
 }
-API cuMemUnmap(Address at, size_t bytes) { return munmap((void *)at, bytes); }
+API cuMemMap(Address at, size_t bytes, size_t offset, Address handle, unsigned long long flags) {
+  if (mmap((void *)at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, files[handle],
+           (off_t)offset) == MAP_FAILED ||
+      mapped == 64)
+    return 2;
+  mappings[mapped++] = (struct Mapping){at, bytes, dup(files[handle])};
+  return 0;
+}
+API cuMemUnmap(Address at, size_t bytes) {
+  struct Mapping *one = mappingAt(at);
+  if (one)
+    close(one->file), *one = mappings[--mapped];
+  return munmap((void *)at, bytes);
+}
+API cuMemGetAddressRange_v2(Address *begin, size_t *bytes, Address at) {
+  struct Mapping *one = mappingAt(at);
+  if (one)
+    return *begin = one->begin, *bytes = one->bytes, 0;
+  for (Allocation *other = allocations; other; other = other->next)
+    if (at >= other->begin && at < other->begin + other->bytes)
+      return *begin = other->begin, *bytes = other->bytes, 0;
+  return 1;
+}
+API cuMemRetainAllocationHandle(Address *handle, void *at) {
+  struct Mapping *one = mappingAt((Address)at);
+  return one ? keepFile(handle, dup(one->file)) : 1;
+}
 API cuMemSetAccess(Address at, size_t bytes, const void *access, size_t count) { return 0; }
 
 /* Streams and graphs. */

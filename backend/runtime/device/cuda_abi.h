@@ -171,6 +171,8 @@ inline constexpr int kPromote128 = 2;
   FN(cuMemMap, (CUdeviceptr, size_t, size_t, CUmemHandle, unsigned long long))                     \
   FN(cuMemUnmap, (CUdeviceptr, size_t))                                                            \
   FN(cuMemSetAccess, (CUdeviceptr, size_t, const CUmemAccessDesc *, size_t))                       \
+  FN(cuMemRetainAllocationHandle, (CUmemHandle *, void *))                                         \
+  FN_AS(cuMemGetAddressRange, "cuMemGetAddressRange_v2", (CUdeviceptr *, size_t *, CUdeviceptr))   \
   OPTIONAL_FN(cuFuncLoad, (CUfunction))                                                            \
   OPTIONAL_FN(cuOccupancyMaxActiveClusters, (int *, CUfunction, const CUlaunchConfig *))           \
   OPTIONAL_FN(cuLaunchKernelEx, (const CUlaunchConfig *, CUfunction, void **, void **))            \

@@ -73,6 +73,12 @@ struct TensorMapShape {
   int32_t swizzle = 0;
 };
 
+/// An allocation of somebody else.
+struct ForeignMemory {
+  DeviceAddress begin = 0;
+  int64_t bytes = 0;
+};
+
 /// One device of this process.
 class Device {
 public:
@@ -94,6 +100,17 @@ public:
   virtual Status allocateShared(int64_t *bytes, DeviceAddress *out, int *descriptor) = 0;
   virtual Status mapShared(int descriptor, int64_t bytes, DeviceAddress *out) = 0;
   virtual void releaseShared(DeviceAddress address, int64_t bytes) = 0;
+  /// Bytes of address space that are kept free behind such memory, for what follows.
+  [[nodiscard]] virtual int64_t spareBehind(DeviceAddress /*shared*/) const { return 0; }
+  /// The allocation that somebody else's memory is in, which another one can share.
+  virtual Status findForeign(DeviceAddress, ForeignMemory *) {
+    return {DTILE_UNAVAILABLE, "this driver cannot map memory of others a second time"};
+  }
+  /// Maps it at `at`, too, in such free space. It lives until it is unmapped there as well.
+  virtual Status mapForeign(const ForeignMemory &, DeviceAddress /*at*/) {
+    return {DTILE_UNAVAILABLE, "this driver cannot map memory of others a second time"};
+  }
+  virtual void unmapForeign(DeviceAddress /*at*/, int64_t /*bytes*/) {}
   /// Pinned host memory of this device and all others.
   virtual Status allocatePinned(int64_t bytes, PinnedMemory *out) = 0;
   virtual void releasePinned(const PinnedMemory &memory) = 0;

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
+#include <map>
 #include <unistd.h>
 
 namespace dtile::runtime {
@@ -158,7 +159,49 @@ public:
   void releaseShared(DeviceAddress address, int64_t bytes) override {
     Current current(cu_, context_);
     cu_.cuMemUnmap(address, size_t(bytes));
-    cu_.cuMemAddressFree(address, size_t(bytes));
+    cu_.cuMemAddressFree(address, size_t(bytes + spare_[address]));
+    spare_.erase(address);
+  }
+
+  int64_t spareBehind(DeviceAddress shared) const override {
+    const auto found = spare_.find(shared);
+    return found == spare_.end() ? 0 : found->second;
+  }
+
+  Status findForeign(DeviceAddress address, ForeignMemory *out) override {
+    Current current(cu_, context_);
+    size_t bytes = 0;
+    if (Status status = failed(cu_, cu_.cuMemGetAddressRange(&out->begin, &bytes, address),
+                               "cuMemGetAddressRange");
+        !status.ok())
+      return status;
+    out->bytes = int64_t(bytes);
+    CUmemHandle handle = 0;
+    // Of cudaMalloc there is none.
+    if (cu_.cuMemRetainAllocationHandle(&handle, reinterpret_cast<void *>(out->begin)) != kSuccess)
+      return {DTILE_INVALID, "it is not memory of cuMemCreate, as that of PyTorch's symmetric "
+                             "memory and of ncclMemAlloc is"};
+    cu_.cuMemRelease(handle);
+    return {};
+  }
+
+  Status mapForeign(const ForeignMemory &memory, DeviceAddress at) override {
+    Current current(cu_, context_);
+    CUmemHandle handle = 0;
+    if (Status status = failed(
+            cu_, cu_.cuMemRetainAllocationHandle(&handle, reinterpret_cast<void *>(memory.begin)),
+            "cuMemRetainAllocationHandle");
+        !status.ok())
+      return status;
+    Status status = mapAt(handle, memory.bytes, at);
+    // The mapping keeps the memory.
+    cu_.cuMemRelease(handle);
+    return status;
+  }
+
+  void unmapForeign(DeviceAddress at, int64_t bytes) override {
+    Current current(cu_, context_);
+    cu_.cuMemUnmap(at, size_t(bytes));
   }
 
   Status allocatePinned(int64_t bytes, PinnedMemory *out) override {
@@ -379,27 +422,45 @@ public:
 
 private:
   Status mapHandle(CUmemHandle handle, int64_t bytes, DeviceAddress *out) {
-    Status status =
-        failed(cu_, cu_.cuMemAddressReserve(out, size_t(bytes), 0, 0, 0), "cuMemAddressReserve");
-    if (!status.ok())
-      return status;
-    status = failed(cu_, cu_.cuMemMap(*out, size_t(bytes), 0, handle, 0), "cuMemMap");
-    if (status.ok()) {
-      CUmemAccessDesc access;
-      access.location.id = device_;
-      status = failed(cu_, cu_.cuMemSetAccess(*out, size_t(bytes), &access, 1), "cuMemSetAccess");
-      if (!status.ok())
-        cu_.cuMemUnmap(*out, size_t(bytes));
+    // Address space costs nothing; where there is not so much of it, go without.
+    int64_t spare = kSpareBytes;
+    if (cu_.cuMemAddressReserve(out, size_t(bytes + spare), 0, 0, 0) != kSuccess) {
+      spare = 0;
+      if (Status status = failed(cu_, cu_.cuMemAddressReserve(out, size_t(bytes), 0, 0, 0),
+                                 "cuMemAddressReserve");
+          !status.ok())
+        return status;
     }
-    if (!status.ok())
-      cu_.cuMemAddressFree(*out, size_t(bytes));
+    Status status = mapAt(handle, bytes, *out);
+    if (status.ok())
+      spare_[*out] = spare;
+    else
+      cu_.cuMemAddressFree(*out, size_t(bytes + spare));
     return status;
   }
+
+  /// In address space that was reserved.
+  Status mapAt(CUmemHandle handle, int64_t bytes, DeviceAddress at) {
+    Status status = failed(cu_, cu_.cuMemMap(at, size_t(bytes), 0, handle, 0), "cuMemMap");
+    if (!status.ok())
+      return status;
+    CUmemAccessDesc access;
+    access.location.id = device_;
+    status = failed(cu_, cu_.cuMemSetAccess(at, size_t(bytes), &access, 1), "cuMemSetAccess");
+    if (!status.ok())
+      cu_.cuMemUnmap(at, size_t(bytes));
+    return status;
+  }
+
+  /// Reserved behind each rank's heap, for memory of others: as much as a GPU has.
+  static constexpr int64_t kSpareBytes = int64_t(256) << 30;
 
   const Functions &cu_;
   CUdevice device_;
   CUcontext context_;
   DeviceFacts facts_;
+  /// By where shared memory begins.
+  std::map<DeviceAddress, int64_t> spare_;
 };
 
 /// CUtensorMapDataType of an element.

@@ -114,7 +114,7 @@ Status DeviceTeam::chooseAlternative(const dtile_kernel_desc &family, int32_t lo
       if (Status status = loadKernel(*family.alternatives[i], &kernel); !status.ok())
         return status;
     if (Status status = checkDeviceArguments(*rank.device, kernel->state, rank.rank, arguments,
-                                             {rank.heap, heapBytes_, callers_});
+                                             {rank.heap, heapBytes_ + windowBytes_, callers_});
         !status.ok())
       return status;
     kernels.push_back(kernel);

@@ -150,7 +150,8 @@ Status ArgumentChecker::checkSymmetric(const Extent &extent) const {
                        shapeText(extent.tensor->ndim, extent.tensor->stride));
   if (!isInHeap(extent))
     return invalid(*extent.param, "the data is not in this rank's symmetric heap: allocate it by "
-                                  "dtile_symm_alloc, and pass dtile_symm_address of the rank");
+                                  "dtile_symm_alloc, and pass dtile_symm_address of the rank; or "
+                                  "register it by dtile_symm_register");
   return checkObject(extent);
 }
 

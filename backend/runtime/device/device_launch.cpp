@@ -207,7 +207,7 @@ Status DeviceTeam::prepare(DeviceKernel &kernel, int32_t local, const dtile_arg 
     if (Status status = rank.device->isCapturing(*stream, &capturing); !status.ok())
       return status;
   if (Status status = checkDeviceArguments(*rank.device, kernel.state, rank.rank, arguments,
-                                           {rank.heap, heapBytes_, callers_});
+                                           {rank.heap, heapBytes_ + windowBytes_, callers_});
       !status.ok())
     return status;
   if (Status status = lendArguments(kernel, local, arguments); !status.ok())
@@ -219,7 +219,7 @@ Status DeviceTeam::prepare(DeviceKernel &kernel, int32_t local, const dtile_arg 
     if (const int32_t position = kernel.state.argumentOf[i];
         position >= 0 && kernel.state.params[i].kind == DTILE_PARAM_TENSOR) {
       const auto at = reinterpret_cast<DeviceAddress>(arguments[position].tensor->data);
-      if (at >= rank.heap && at < rank.heap + DeviceAddress(heapBytes_))
+      if (at >= rank.heap && at < rank.heap + DeviceAddress(heapBytes_ + windowBytes_))
         prepared->arguments.push_back(int64_t(at - rank.heap));
     }
   prepared->variant = chooseVariant(kernel, local, arguments);
@@ -306,6 +306,9 @@ Status DeviceTeam::launchOn(int32_t local, const dtile_kernel_desc *desc,
   if (aborted())
     return collectFailure({});
   ++callNumber_;
+  if (!registered_.empty())
+    if (Status status = translate(local, *desc, &stream, &arguments, nargs); !status.ok())
+      return status;
   if (Status status = resolveFamily(local, arguments, nargs, &stream, &desc); !status.ok())
     return status;
   Device &device = *locals_[size_t(local)]->device;
@@ -359,6 +362,13 @@ Status DeviceTeam::launch(const dtile_kernel_desc *desc, const dtile_arg *const 
   if (aborted())
     return collectFailure({});
   ++callNumber_;
+  // Where memory can be registered, there is one rank.
+  const dtile_arg *first = nargs > 0 ? arguments[0] : nullptr;
+  if (!registered_.empty() && first) {
+    if (Status status = translate(0, *desc, /*stream=*/nullptr, &first, nargs); !status.ok())
+      return status;
+    arguments = &first;
+  }
   if (Status status =
           resolveFamily(0, nargs > 0 ? arguments[0] : nullptr, nargs, /*stream=*/nullptr, &desc);
       !status.ok())

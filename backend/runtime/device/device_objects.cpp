@@ -248,6 +248,8 @@ Status DeviceTeam::trim(uint32_t flags) {
       object->isCaptured = false;
     for (auto &rank : locals_)
       rank->turned.forgetGraphs();
+    for (RegisteredMemory &registered : registered_)
+      registered.isCaptured = false;
   }
   if (Status status = evict(idleObjects()); !status.ok())
     return status;

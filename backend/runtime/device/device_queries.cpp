@@ -77,7 +77,7 @@ Status DeviceTeam::supports(int32_t local, const dtile_kernel_desc &desc,
                             : kernelToAsk(desc, &kernel);
   if (!refusal->ok())
     return {};
-  LaunchQuery query(kernel->state, heap, heapBytes_ - callers_.bytes());
+  LaunchQuery query(kernel->state, heap, heapBytes_ - callers_.bytes(heapBytes_));
   if (*refusal = query.take(passed.arguments()); !refusal->ok())
     return {};
   const size_t variant = chooseVariant(*kernel, local, query.arguments());

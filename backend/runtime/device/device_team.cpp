@@ -154,6 +154,12 @@ Status DeviceTeam::openSharedHeap() {
     if (rank != own.rank)
       status =
           own.device->mapShared(descriptors[size_t(rank)], heapBytes_, &own.mapped[size_t(rank)]);
+  // As much behind the heaps as all of them have free.
+  windowBytes_ = status.ok() ? own.device->spareBehind(own.heap) : 0;
+  for (int32_t rank = 0; rank < ranks_ && status.ok(); ++rank)
+    if (rank != own.rank)
+      windowBytes_ = std::min(windowBytes_, own.device->spareBehind(own.mapped[size_t(rank)]));
+  window_ = SymmetricHeap(heapBytes_, heapBytes_ + windowBytes_);
   for (int each : descriptors)
     if (each >= 0)
       close(each);
@@ -291,6 +297,7 @@ void DeviceTeam::closeHeap(DeviceRank &rank) {
       nvshmem_->finish();
     return;
   }
+  unmapAllForeign();
   for (DeviceAddress peer : rank.mapped)
     if (peer)
       device.releaseShared(peer, heapBytes_);
@@ -356,7 +363,8 @@ Status DeviceTeam::symmFree(void *address) {
   if (!broken_.ok())
     return broken_;
   auto offset = int64_t(reinterpret_cast<DeviceAddress>(address) - locals_.front()->heap);
-  if (callers_.bytesAt(offset) < 0)
+  // What is behind the heap was registered.
+  if (callers_.bytesAt(offset) < 0 || offset >= heapBytes_)
     return {DTILE_INVALID, "dtile_symm_free: dtile_symm_alloc has not given this address (on the "
                            "first local rank), or it has been freed already"};
   const int64_t bytes = heap_.sizeAt(offset);
@@ -368,12 +376,7 @@ Status DeviceTeam::symmFree(void *address) {
     return status;
   if (Status status = zeroHeaps(offset, bytes); !status.ok())
     return status;
-  for (auto &[desc, kernel] : kernels_)
-    for (LoadedKernel &loaded : kernel->loaded)
-      std::erase_if(loaded.prepared, [&](const auto &prepared) {
-        return std::any_of(prepared->arguments.begin(), prepared->arguments.end(),
-                           [&](int64_t at) { return at >= offset && at < offset + bytes; });
-      });
+  forgetLaunchesOf(offset, bytes);
   callers_.remove(offset);
   for (auto &rank : locals_)
     rank->turned.release(offset, offset + bytes);

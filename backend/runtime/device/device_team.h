@@ -53,6 +53,20 @@ struct LoadedModule {
   bool isAttached = false;
 };
 
+/// Memory of others that is mapped beside the heaps (device_foreign.cpp).
+struct RegisteredMemory {
+  /// This rank's, as it was registered, and its bytes.
+  DeviceAddress address = 0;
+  int64_t bytes = 0;
+  /// Where the whole allocation is mapped, at the same offset of all heaps, and its bytes there.
+  int64_t offset = 0;
+  int64_t mappedBytes = 0;
+  /// How far the memory is behind the allocation's begin.
+  int64_t inside = 0;
+  /// A graph may launch with it.
+  bool isCaptured = false;
+};
+
 /// One rank of this process.
 struct DeviceRank {
   std::unique_ptr<Device> device;
@@ -95,6 +109,8 @@ public:
 
   Status symmAlloc(int64_t bytes, void **out) override;
   Status symmFree(void *address) override;
+  Status symmRegister(void *const *pointers, int64_t bytes) override;
+  Status symmUnregister(void *address) override;
   void *symmAddress(const void *address, int32_t local) const override;
 
   /// On the team's own streams, and waits for their end.
@@ -205,6 +221,19 @@ private:
   Status alternativeToAsk(const dtile_kernel_desc &family, int32_t local,
                           const dtile_arg *arguments, DeviceKernel **out);
 
+  // device_foreign.cpp
+  Status findForeign(void *const *pointers, int64_t bytes, RegisteredMemory *out,
+                     std::vector<ForeignMemory> *memory);
+  Status mapForeign(const RegisteredMemory &registered, const std::vector<ForeignMemory> &memory);
+  void unmapForeign(const RegisteredMemory &registered, int32_t ranks);
+  void unmapAllForeign();
+  /// The arguments with tensors in registered memory where that is mapped.
+  Status translate(int32_t local, const dtile_kernel_desc &desc, const StreamHandle *stream,
+                   const dtile_arg **arguments, int32_t nargs);
+  /// No launch is ready any more that uses these offsets.
+  void forgetLaunchesOf(int64_t offset, int64_t bytes);
+  [[nodiscard]] DeviceAddress heapOf(int32_t rank) const;
+
   // device_objects.cpp
   DeviceObject *allocateObject(dtile_launch &launch, const ObjectKey &key,
                                const dtile_param_desc &param);
@@ -264,6 +293,13 @@ private:
   /// Of objects of kernels that were unloaded.
   std::vector<std::unique_ptr<DeviceObject>> orphans_;
   CallersObjects callers_;
+  /// Offsets behind the heaps, and what is there.
+  SymmetricHeap window_{0, 0};
+  int64_t windowBytes_ = 0;
+  std::vector<RegisteredMemory> registered_;
+  /// Of the launch whose arguments are translated.
+  std::vector<dtile_arg> translated_;
+  std::vector<dtile_tensor> translatedTensors_;
   /// Of the current call that uses objects.
   uint64_t callNumber_ = 0;
   uint64_t useNumber_ = 0;

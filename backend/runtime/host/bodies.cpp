@@ -98,8 +98,11 @@ Place placeOf(dtile_task *task, const dtile_region &region) {
   if (region.rank < 0 || region.rank == launch.rank)
     return {data, launch.rank, data - team.heapOf(launch.rank)};
   int64_t offset = data - team.heapOf(launch.rank);
-  if (region.rank >= team.ranks() ||
-      ((offset < 0 || offset >= team.heapBytes()) && elementCount(region) != 0))
+  const bool isInHeap = offset >= 0 && offset < team.heapBytes();
+  if (!isInHeap && region.rank < team.ranks())
+    if (char *there = team.registeredAt(data, launch.rank, region.rank))
+      return {there, region.rank, there - team.heapOf(region.rank)};
+  if (region.rank >= team.ranks() || (!isInHeap && elementCount(region) != 0))
     trap(task, nullptr,
          format("a reference to rank %d of an object that is not symmetric", region.rank));
   char *base = team.heapOf(region.rank);

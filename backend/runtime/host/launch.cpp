@@ -187,10 +187,11 @@ Status HostTeam::checkTensor(const KernelState &kernel, int32_t param, int32_t l
     return invalid("a symmetric object must be row-major and contiguous, but has strides " +
                    shapeText(tensor->ndim, tensor->stride));
   const auto heap = reinterpret_cast<uint64_t>(heapOf(firstLocal() + local));
-  if (span->begin < heap || span->begin >= heap + uint64_t(heapBytes()))
-    return isSymmetric ? invalid("the data is not in this rank's symmetric heap: allocate it by "
-                                 "dtile_symm_alloc, and pass dtile_symm_address of the rank")
-                       : Status();
+  if (span->begin < heap || span->begin >= heap + uint64_t(heapBytes())) {
+    const std::string wrong =
+        isSymmetric ? checkRegistered(firstLocal() + local, *span, first) : std::string();
+    return wrong.empty() ? Status() : invalid(wrong);
+  }
   const auto offset = int64_t(span->begin - heap);
   if (std::string wrong = callers_.check(offset, int64_t(span->end - span->begin)); !wrong.empty())
     return invalid(wrong);

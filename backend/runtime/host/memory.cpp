@@ -168,6 +168,8 @@ Status HostTeam::symmFree(void *address) {
 void *HostTeam::symmAddress(const void *address, int32_t local) const {
   if (local < 0 || local >= localCount())
     return nullptr;
+  if (char *there = registeredAt(address, firstLocal(), firstLocal() + local))
+    return there;
   int64_t offset = static_cast<const char *>(address) - heapOf(firstLocal());
   return offset < 0 || offset >= heapBytes() ? nullptr : heapOf(firstLocal() + local) + offset;
 }

@@ -64,7 +64,8 @@ Status HostTeam::supports(int32_t local, const dtile_kernel_desc &desc, const dt
   const Frame frame = makeFrame(*kernel.desc);
   if (!frame)
     return {DTILE_OUT_OF_MEMORY, "no memory for a launch's frame"};
-  LaunchQuery query(kernel, heapOf(firstLocal() + local), heapBytes() - callers_.bytes());
+  LaunchQuery query(kernel, heapOf(firstLocal() + local),
+                    heapBytes() - callers_.bytes(heapBytes()));
   if (*refusal = query.take(arguments); refusal->ok())
     *refusal = ask(kernel, local, query, frame.get());
   return {};

@@ -25,6 +25,12 @@
 
 namespace dtile::runtime {
 
+/// Memory of others, at its place on each rank (foreign.cpp).
+struct RegisteredRange {
+  std::vector<char *> pointers;
+  int64_t bytes = 0;
+};
+
 struct HostTeam final : public dtile_team {
   /// The provider's heap holds leastHeapBytes.
   HostTeam(dtile_shmem *shmem, const dtile_team_options &options, int32_t workers);
@@ -55,7 +61,12 @@ struct HostTeam final : public dtile_team {
 
   Status symmAlloc(int64_t bytes, void **out) override;
   Status symmFree(void *address) override;
+  Status symmRegister(void *const *pointers, int64_t bytes) override;
+  Status symmUnregister(void *address) override;
   void *symmAddress(const void *address, int32_t local) const override;
+  /// Where `other` has what is at `address` in memory that was registered, as `rank` has it; null:
+  /// it is in none.
+  char *registeredAt(const void *address, int32_t rank, int32_t other) const;
 
   // ---- Launches ----
   Status launch(const dtile_kernel_desc *desc, const dtile_arg *const *arguments, int32_t nargs,
@@ -131,6 +142,9 @@ private:
                         int32_t nargs) const;
   Status checkOverlap(const KernelState &kernel, const std::vector<TensorSpan> &spans,
                       int32_t local) const;
+  /// What is wrong with a symmetric tensor that is not in the heap; "" where it was registered.
+  std::string checkRegistered(int32_t rank, const TensorSpan &span,
+                              const dtile_tensor *first) const;
   Status checkTensor(const KernelState &kernel, int32_t param, int32_t local,
                      const dtile_tensor *tensor, const dtile_tensor *first, TensorSpan *span) const;
   Status ask(KernelState &kernel, int32_t local, LaunchQuery &query, void *frame) const;
@@ -156,6 +170,7 @@ private:
   int32_t timeoutMs_;
   SymmetricHeap heap_;
   CallersObjects callers_;
+  std::vector<RegisteredRange> registered_;
   /// By local rank.
   std::vector<TurnedMemory> turned_;
   std::unique_ptr<Scheduler> scheduler_;

@@ -12,6 +12,9 @@ namespace {
 
 using namespace runtime;
 
+/// Of address space behind shared memory.
+constexpr int64_t kSpareBytes = 64 << 20;
+
 class FakeDevice final : public Device {
 public:
   FakeDevice(FakeMachine &machine, int32_t ordinal) : machine_(machine) {
@@ -61,12 +64,36 @@ public:
     return mapShared(*descriptor, *bytes, out);
   }
   Status mapShared(int descriptor, int64_t bytes, DeviceAddress *out) override {
-    void *memory = mmap(nullptr, size_t(bytes), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+    void *memory = mmap(nullptr, size_t(bytes + kSpareBytes), PROT_NONE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED || mmap(memory, size_t(bytes), PROT_READ | PROT_WRITE,
+                                     MAP_SHARED | MAP_FIXED, descriptor, 0) == MAP_FAILED)
+      return {DTILE_OUT_OF_MEMORY, "no mapping"};
     *out = reinterpret_cast<DeviceAddress>(memory);
-    return memory == MAP_FAILED ? Status{DTILE_OUT_OF_MEMORY, "no mapping"} : Status();
+    return {};
   }
   void releaseShared(DeviceAddress address, int64_t bytes) override {
-    munmap(reinterpret_cast<void *>(address), size_t(bytes));
+    munmap(reinterpret_cast<void *>(address), size_t(bytes + kSpareBytes));
+  }
+  int64_t spareBehind(DeviceAddress) const override { return kSpareBytes; }
+  Status findForeign(DeviceAddress address, ForeignMemory *out) override {
+    for (const auto &[begin, file] : machine_.foreign)
+      if (address >= begin && address < begin + DeviceAddress(file.second)) {
+        *out = {begin, file.second};
+        return {};
+      }
+    return {DTILE_INVALID, "it is nobody's"};
+  }
+  Status mapForeign(const ForeignMemory &memory, DeviceAddress at) override {
+    if (!machine_.fault.empty())
+      return {DTILE_OUT_OF_MEMORY, machine_.fault};
+    void *mapped = mmap(reinterpret_cast<void *>(at), size_t(memory.bytes), PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_FIXED, machine_.foreign.at(memory.begin).first, 0);
+    return mapped == MAP_FAILED ? Status{DTILE_OUT_OF_MEMORY, "no mapping"} : Status();
+  }
+  void unmapForeign(DeviceAddress at, int64_t bytes) override {
+    mmap(reinterpret_cast<void *>(at), size_t(bytes), PROT_NONE,
+         MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
   }
 
   Status allocatePinned(int64_t bytes, PinnedMemory *out) override {

@@ -49,6 +49,9 @@ struct FakeMachine {
   /// Runs instead of the kernel.
   std::function<void(const RecordedLaunch &)> kernel;
 
+  /// Begin of each allocation of somebody else that can be shared: its file and size.
+  std::map<runtime::DeviceAddress, std::pair<int, int64_t>> foreign;
+
   std::vector<RecordedLaunch> launches;
   /// Begin of each allocation: its size and device.
   std::map<runtime::DeviceAddress, std::pair<int64_t, int32_t>> allocations;

@@ -89,6 +89,8 @@ _SIGNATURES = {
     "dtile_team_create_job": [POINTER(DeviceOptions), POINTER(c_void_p)],
     "dtile_symm_alloc": [c_void_p, c_int64, POINTER(c_void_p)],
     "dtile_symm_free": [c_void_p, c_void_p],
+    "dtile_symm_register": [c_void_p, POINTER(c_void_p), c_int64],
+    "dtile_symm_unregister": [c_void_p, c_void_p],
     "dtile_launch_on": [c_void_p, c_int32, c_void_p, c_void_p, c_int32, c_void_p],
     "dtile_kernel_supports": [c_void_p, c_int32, c_void_p, c_void_p, c_int32, POINTER(c_int32)],
     "dtile_kernel_sizes": [c_void_p, c_int32, c_void_p, c_void_p, c_int32, c_int32,

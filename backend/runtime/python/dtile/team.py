@@ -214,6 +214,28 @@ class Team:
         check(runtime().dtile_symm_free(self._handle, tensor.data_ptr()))
         self._changes += 1
 
+    def register(self, memory, bytes_=None):
+        """Makes memory of others symmetric as it stands: the handle that PyTorch's symmetric memory
+        gives at a rendezvous, or addresses as this process has them, one a rank, of so many bytes.
+        Tensors in it may be `symm` arguments. Collective, in the same order on all ranks."""
+        pointers = list(getattr(memory, "buffer_ptrs", memory))
+        size = bytes_ if bytes_ is not None else getattr(memory, "buffer_size", None)
+        if size is None:
+            raise DtileInvalid("addresses have no size: register(addresses, bytes)")
+        if len(pointers) != self.size:
+            raise DtileInvalid(f"{len(pointers)} addresses; the team has {self.size} ranks, and "
+                               "wants one for each")
+        check(runtime().dtile_symm_register(
+            self._handle, (ctypes.c_void_p * len(pointers))(*pointers), size))
+        self._changes += 1
+
+    def unregister(self, memory):
+        """Ends that, for the same handle or addresses. Collective; waits for what runs. Memory that
+        a captured graph uses stays registered until `trim(captured=True)`."""
+        pointers = list(getattr(memory, "buffer_ptrs", memory))
+        check(runtime().dtile_symm_unregister(self._handle, pointers[self.first_local]))
+        self._changes += 1
+
     def _view(self, address, bytes_, local, shape, dtype):
         import torch
 
