@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // `dtilec check`: every check that there is, nothing written.
+#include "backend/driver/check_kernels.h"
 #include "backend/driver/compile.h"
-#include "backend/driver/promises.h"
-#include "backend/driver/signal_fix.h"
+#include "backend/driver/determinism.h"
 
 #include "frontend/ast/ast_printer.h"
 #include "frontend/base/check.h"
 #include "frontend/parse/parser.h"
-#include "ir/core/builder.h"
 #include "ir/protocol/check/check_protocol.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -28,41 +27,6 @@ void dumpAst(Session &session, llvm::StringRef path) {
   ast::printAst(*module, llvm::outs());
 }
 
-/// A kernel to check; which of its values stand for what only a caller knows.
-struct Checked {
-  const sema::KernelInstance *instance = nullptr;
-  std::set<llvm::StringRef> standIns;
-};
-
-/// A kernel that needs values from its caller, with stand-ins: the first that it takes.
-Checked instantiateAlone(Session &session, sema::Program &program, const ast::KernelDecl &kernel) {
-  constexpr int64_t kSizes[] = {16, 128, 1024, 1};
-  for (const int64_t size : kSizes) {
-    sema::GenericArgs args = constantsFor(session, kernel);
-    std::set<llvm::StringRef> standIns;
-    for (const ast::GenericParam &generic : kernel.generics) {
-      const llvm::StringRef name = generic.name.name;
-      const bool isGiven =
-          llvm::any_of(args.named, [&](const auto &named) { return named.first == name; });
-      if (generic.defaultValue || isGiven)
-        continue;
-      sema::GenericValue value;
-      const llvm::StringRef type = generic.type ? generic.type->name.name : "";
-      value.kind = type == "dtype"  ? sema::GenericValue::Kind::DType
-                   : type == "bool" ? sema::GenericValue::Kind::Bool
-                                    : sema::GenericValue::Kind::Int;
-      value.intValue = type == "bool" ? 1 : size;
-      args.named.emplace_back(name.str(), value);
-      standIns.insert(name);
-    }
-    Diagnostics attempt(session.sources);
-    if (const sema::KernelInstance *instance =
-            program.instantiate(&kernel, args, kernel.name.range, attempt))
-      return {instance, std::move(standIns)};
-  }
-  return {};
-}
-
 std::string valueText(const sema::GenericValue &value) {
   switch (value.kind) {
   case sema::GenericValue::Kind::DType:
@@ -78,7 +42,7 @@ std::string valueText(const sema::GenericValue &value) {
 }
 
 /// What a verdict is about, where a kernel has compile-time parameters.
-std::string valuesText(const Checked &checked) {
+std::string valuesText(const CheckedKernel &checked) {
   std::string standIns, others;
   for (auto [generic, value] :
        llvm::zip_equal(checked.instance->decl->generics, checked.instance->generics)) {
@@ -99,7 +63,7 @@ bool checkFile(Session &session, llvm::StringRef path) {
     return false;
   bool isUndecided = false;
   std::vector<const sema::KernelInstance *> instances;
-  std::map<std::string, Checked> byName;
+  std::map<std::string, CheckedKernel> byName;
   for (const ast::KernelDecl *kernel : program->kernels()) {
     if (!session.options.kernel.empty() && kernel->name.name != session.options.kernel)
       continue;
@@ -110,7 +74,8 @@ bool checkFile(Session &session, llvm::StringRef path) {
       }
       continue;
     }
-    const Checked checked = instantiateAlone(session, *program, *kernel);
+    const CheckedKernel checked =
+        instantiateAlone(*program, *kernel, constantsFor(session, *kernel), session.sources);
     if (!checked.instance) {
       llvm::outs() << '`' << kernel->name.name
                    << "`: not checked: it needs values of its generics, --const NAME=VALUE\n";
@@ -122,36 +87,26 @@ bool checkFile(Session &session, llvm::StringRef path) {
   }
   if (instances.empty() || session.diagnostics.hasErrors())
     return isUndecided;
-  LoweredModule lowered = lowerKernels(session, *program, instances);
-  // Room is asked for as a build without further options schedules it; the rest as it is written.
-  const std::unique_ptr<ir::Module> scheduled = ir::cloneModule(*lowered.module);
-  passes::PassContext context(session.diagnostics);
-  if (!runPipeline(*scheduled, OptLevel::O2, context) || !optimize(session, lowered, OptLevel::O1))
+  const LoweredModule lowered = lowerKernels(session, *program, instances);
+  if (session.options.deterministic && !checkDeterminism(session, *lowered.module))
     return false;
   protocol::CheckOptions checks;
-  checks.scheduled = scheduled.get();
   if (!session.options.ranks.empty()) {
     checks.ranks = session.options.ranks;
     checks.areRanksGiven = true;
     // Who asks for many ranks waits for them.
     checks.work *= 4;
   }
-  checks.promises = promisesOf(instances);
-  checks.signalFix = [&](llvm::StringRef kernel, llvm::StringRef object, llvm::StringRef signal,
-                         SourceLoc place) -> std::vector<FixIt> {
-    for (const sema::KernelInstance *instance : instances)
-      if (instance->name == kernel)
-        return signalFix(session.sources, *instance->decl, {object.str(), signal.str(), place});
-    return {};
-  };
   checks.machine = findMachine(session.options.machine);
-  const std::vector<protocol::Verdict> verdicts =
-      protocol::checkProtocol(*lowered.module, checks, session.diagnostics);
+  const auto verdicts = checkInstances(*lowered.module, instances, session.sources,
+                                       std::move(checks), session.diagnostics);
+  if (!verdicts)
+    return false;
   // Each verdict is followed by what it leaves open; JSON is one array.
   const bool isText = session.options.diagnosticForm == DiagnosticForm::Text;
   if (isText)
     session.flush();
-  for (const protocol::Verdict &verdict : verdicts) {
+  for (const protocol::Verdict &verdict : *verdicts) {
     llvm::outs() << protocol::verdictText(verdict, &session.sources);
     if (const auto it = byName.find(verdict.kernel); it != byName.end())
       llvm::outs() << valuesText(it->second);

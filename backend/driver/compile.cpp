@@ -231,22 +231,33 @@ void addFamilies(const Session &session, const sema::Program &program,
 
 } // namespace
 
-LoweredModule lowerKernels(Session &session, sema::Program &program,
-                           llvm::ArrayRef<const sema::KernelInstance *> kernels) {
+static void requireWellFormed(ir::Module &module) {
+  const std::vector<std::string> violations = ir::verify(module);
+  if (!violations.empty())
+    reportBug(__FILE__, __LINE__,
+              "lowering made IR that is not well-formed:\n" + violations.front());
+}
+
+LoweredModule lowerInstances(const SourceManager &sources, const sema::Program &program,
+                             llvm::ArrayRef<const sema::KernelInstance *> kernels) {
   PhaseScope phase("lowering to IR");
   LoweredModule lowered;
   lowered.types = std::make_unique<ir::TypeContext>();
   lowered.module = std::make_unique<ir::Module>(*lowered.types);
-  lowered.module->setSources(&session.sources);
+  lowered.module->setSources(&sources);
   for (const sema::FnInstance *function : program.functions(kernels))
     ir::lowerFunction(*function, *lowered.module);
   for (const sema::KernelInstance *kernel : kernels)
     ir::lowerKernel(*kernel, *lowered.module);
+  requireWellFormed(*lowered.module);
+  return lowered;
+}
+
+LoweredModule lowerKernels(Session &session, sema::Program &program,
+                           llvm::ArrayRef<const sema::KernelInstance *> kernels) {
+  LoweredModule lowered = lowerInstances(session.sources, program, kernels);
   addFamilies(session, program, kernels, *lowered.module);
-  const std::vector<std::string> violations = ir::verify(*lowered.module);
-  if (!violations.empty())
-    reportBug(__FILE__, __LINE__,
-              "lowering made IR that is not well-formed:\n" + violations.front());
+  requireWellFormed(*lowered.module);
   return lowered;
 }
 

@@ -47,6 +47,10 @@ bool hasAllValues(Session &session, const ast::KernelDecl &kernel);
 LoweredModule lowerKernels(Session &session, sema::Program &program,
                            llvm::ArrayRef<const sema::KernelInstance *> kernels);
 
+/// The same, of a program that belongs to no session.
+LoweredModule lowerInstances(const SourceManager &sources, const sema::Program &program,
+                             llvm::ArrayRef<const sema::KernelInstance *> kernels);
+
 /// The module of IR text or of a program, before any pass; no module after reporting. `program`
 /// stays null for IR text.
 LoweredModule readModule(Session &session, llvm::StringRef path,

@@ -3,7 +3,6 @@
 #include "editors/lsp/message_input.h"
 
 #include <cerrno>
-#include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -64,24 +63,6 @@ std::optional<size_t> contentLength(llvm::StringRef header) {
 }
 
 } // namespace
-
-MessageInput::MessageInput(int descriptor, InputHooks hooks)
-    : descriptor_(descriptor), hooks_(std::move(hooks)) {
-  if (::pipe2(wakeEnds_, O_CLOEXEC | O_NONBLOCK) != 0)
-    wakeEnds_[0] = wakeEnds_[1] = -1;
-}
-
-MessageInput::~MessageInput() {
-  for (int end : wakeEnds_)
-    if (end >= 0)
-      ::close(end);
-}
-
-void MessageInput::wake() {
-  // A full pipe wakes as well.
-  if (wakeEnds_[1] >= 0)
-    (void)!::write(wakeEnds_[1], "", 1);
-}
 
 llvm::LogicalResult MessageInput::readDelimitedMessage(std::string &json) {
   return readStandardMessage(json);
@@ -173,16 +154,11 @@ void MessageInput::fill() {
     buffer_.shrink_to_fit();
   int wait = 0;
   while (true) {
-    pollfd sources[] = {{descriptor_, POLLIN, 0}, {wakeEnds_[0], POLLIN, 0}};
+    pollfd sources[] = {{descriptor_, POLLIN, 0}, {other_, POLLIN, 0}};
     const int ready = ::poll(sources, 2, wait);
     if (ready < 0 && errno != EINTR) {
       hasError_ = isEnd_ = true;
       return;
-    }
-    if (ready > 0 && sources[1].revents != 0) {
-      char bytes[256];
-      while (::read(wakeEnds_[0], bytes, sizeof(bytes)) > 0) {
-      }
     }
     if (ready > 0 && sources[0].revents != 0)
       break;

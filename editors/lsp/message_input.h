@@ -30,11 +30,11 @@ struct InputHooks {
 
 /// Reads messages with their headers. What is malformed is answered and skipped, so that the
 /// transport, which ends at a message of another kind, sees only requests, notifications and
-/// replies. Wakes up from other threads.
+/// replies.
 class MessageInput : public llvm::lsp::JSONTransportInput {
 public:
-  MessageInput(int descriptor, InputHooks hooks);
-  ~MessageInput() override;
+  MessageInput(int descriptor, InputHooks hooks)
+      : descriptor_(descriptor), hooks_(std::move(hooks)) {}
 
   /// The largest message, in bytes: a file of the largest size, with every character escaped.
   static constexpr size_t kMaxMessageBytes = size_t(400) << 20;
@@ -44,8 +44,9 @@ public:
   llvm::LogicalResult readStandardMessage(std::string &json) override;
   llvm::LogicalResult readDelimitedMessage(std::string &json) override;
 
-  /// From any thread: lets the loop call `idle` soon.
-  void wake();
+  /// Lets the loop call `idle`, too, when there is something to read at another descriptor; -1 for
+  /// none.
+  void watch(int other) { other_ = other; }
 
 private:
   enum class Found : uint8_t { Message, Nothing, More };
@@ -56,7 +57,7 @@ private:
   void fill();
 
   int descriptor_;
-  int wakeEnds_[2] = {-1, -1};
+  int other_ = -1;
   InputHooks hooks_;
   std::string buffer_;
   size_t taken_ = 0;

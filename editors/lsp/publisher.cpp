@@ -4,6 +4,7 @@
 #include "editors/lsp/publisher.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 
 namespace dtile::lsp {
 
@@ -39,12 +40,33 @@ SourceRange shownAt(const Analysis &analysis, const Diagnostic &diagnostic) {
   return {top, top};
 }
 
+// A range that an editor can underline: what is known to begin at a place is the word there.
+llvm::lsp::Range visibleRange(const Analysis &analysis, SourceRange range) {
+  if (range.isValid() && !(range.begin < range.end)) {
+    const FileId file = analysis.sources.fileOf(range.begin);
+    const uint32_t begin = analysis.sources.offsetInFile(range.begin);
+    const llvm::StringRef rest = analysis.sources.text(file).substr(begin);
+    const size_t word = rest.take_while([](char c) { return llvm::isAlnum(c) || c == '_'; }).size();
+    const bool isPunctuation = word == 0 && !rest.empty() && llvm::isPunct(rest.front());
+    range.end = analysis.sources.locAt(file, begin + uint32_t(isPunctuation ? 1 : word));
+  }
+  return analysis.range(range);
+}
+
 std::string placeText(const Analysis &analysis, SourceRange range) {
   if (!range.isValid())
     return "";
   const PresumedLoc place = analysis.sources.presumed(range.begin);
   return " (" + place.file.str() + ":" + std::to_string(place.line) + ")";
 }
+
+// One message, though two analyses may know different ways to its place.
+bool isSame(const json::Value &a, const json::Value &b) {
+  const json::Object &x = *a.getAsObject(), &y = *b.getAsObject();
+  return *x.get("range") == *y.get("range") && *x.get("message") == *y.get("message");
+}
+
+} // namespace
 
 json::Object messageOf(const Analysis &analysis, const Diagnostic &diagnostic) {
   const SourceRange place = shownAt(analysis, diagnostic);
@@ -56,12 +78,12 @@ json::Object messageOf(const Analysis &analysis, const Diagnostic &diagnostic) {
     if (const auto uri = uriOf(analysis, note.range))
       related.push_back(
           json::Object{{"location", json::Object{{"uri", uri->uri().str()},
-                                                 {"range", analysis.range(note.range)}}},
+                                                 {"range", visibleRange(analysis, note.range)}}},
                        {"message", json::fixUTF8(note.message)}});
     else
       text += "\n" + note.message + placeText(analysis, note.range);
   }
-  json::Object result{{"range", analysis.range(place)},
+  json::Object result{{"range", visibleRange(analysis, place)},
                       {"severity", severityOf(diagnostic.severity)},
                       {"source", "dtile"},
                       {"message", json::fixUTF8(text)}};
@@ -71,14 +93,6 @@ json::Object messageOf(const Analysis &analysis, const Diagnostic &diagnostic) {
     result["relatedInformation"] = std::move(related);
   return result;
 }
-
-// One message, though two analyses may know different ways to its place.
-bool isSame(const json::Value &a, const json::Value &b) {
-  const json::Object &x = *a.getAsObject(), &y = *b.getAsObject();
-  return *x.get("range") == *y.get("range") && *x.get("message") == *y.get("message");
-}
-
-} // namespace
 
 FileMessages messagesOf(const Analysis &analysis, const Diagnostics &diagnostics) {
   FileMessages result;

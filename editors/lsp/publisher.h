@@ -14,6 +14,9 @@ namespace dtile::lsp {
 /// Messages of one analysis as the protocol has them, by the path of the file that they are about.
 using FileMessages = std::map<std::string, llvm::json::Array>;
 
+/// One message (Diagnostic).
+[[nodiscard]] llvm::json::Object messageOf(const Analysis &analysis, const Diagnostic &diagnostic);
+
 /// Messages of a checked document and of what it imports. One about the embedded library, which no
 /// client can open, stands at the first of its notes in a file, or at the top of the document.
 [[nodiscard]] FileMessages messagesOf(const Analysis &analysis, const Diagnostics &diagnostics);

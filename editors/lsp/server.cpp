@@ -5,9 +5,11 @@
 
 #include "editors/lsp/complete.h"
 #include "editors/lsp/describe.h"
+#include "editors/lsp/fixes.h"
 #include "editors/lsp/message_input.h"
 #include "editors/lsp/names.h"
 #include "editors/lsp/outline.h"
+#include "editors/lsp/proof_queue.h"
 #include "editors/lsp/publisher.h"
 #include "editors/lsp/semantic_tokens.h"
 #include "editors/lsp/workspace.h"
@@ -34,12 +36,47 @@ bool fromJSON(const json::Value &value, RenameParams &result, json::Path path) {
          mapper.map("newName", result.newName);
 }
 
+struct CodeActionParams {
+  protocol::TextDocumentIdentifier textDocument;
+  protocol::Range range;
+};
+
+bool fromJSON(const json::Value &value, CodeActionParams &result, json::Path path) {
+  json::ObjectMapper mapper(value, path);
+  return mapper && mapper.map("textDocument", result.textDocument) &&
+         mapper.map("range", result.range);
+}
+
 /// What a client says of itself and its workspace.
 struct InitializeParams {
   std::vector<std::string> importPaths;
   /// Of the workspace.
   std::vector<std::string> folders;
+  ProofOptions proofs;
+  /// What the client asks for again when it is told.
+  bool canRefreshLenses = false;
+  bool canRefreshHints = false;
 };
+
+/// `"proofs": false`, or how long after the last change they begin, and how far they go.
+void readProofOptions(const json::Value &value, ProofOptions &result) {
+  result.areWanted = value.getAsBoolean().value_or(true);
+  const json::Object *options = value.getAsObject();
+  if (!options)
+    return;
+  constexpr int64_t kMaxDelay = 60'000;
+  if (const auto delay = options->getInteger("delayMs"))
+    result.delay = std::chrono::milliseconds(std::clamp<int64_t>(*delay, 0, kMaxDelay));
+  if (const auto work = options->getInteger("work"))
+    result.work = uint64_t(std::max<int64_t>(*work, 0));
+}
+
+bool canRefresh(const json::Object &params, llvm::StringRef feature) {
+  const json::Object *at = params.getObject("capabilities");
+  for (llvm::StringRef step : {llvm::StringRef("workspace"), feature})
+    at = at ? at->getObject(step) : nullptr;
+  return at && at->getBoolean("refreshSupport").value_or(false);
+}
 
 void addFolder(const json::Value *uri, std::vector<std::string> &folders) {
   if (!uri || !uri->getAsString())
@@ -56,11 +93,16 @@ bool fromJSON(const json::Value &value, InitializeParams &result, json::Path pat
   if (!mapper)
     return false;
   // Clients send what they like here; what is not understood is nothing.
-  if (const json::Object *options = value.getAsObject()->getObject("initializationOptions"))
+  if (const json::Object *options = value.getAsObject()->getObject("initializationOptions")) {
     if (const json::Array *paths = options->getArray("importPaths"))
       for (const json::Value &each : *paths)
         if (const auto text = each.getAsString())
           result.importPaths.push_back(text->str());
+    if (const json::Value *proofs = options->get("proofs"))
+      readProofOptions(*proofs, result.proofs);
+  }
+  result.canRefreshLenses = canRefresh(*value.getAsObject(), "codeLens");
+  result.canRefreshHints = canRefresh(*value.getAsObject(), "inlayHint");
   if (const json::Array *folders = value.getAsObject()->getArray("workspaceFolders")) {
     for (const json::Value &each : *folders)
       if (const json::Object *folder = each.getAsObject())
@@ -81,6 +123,8 @@ private:
 
   std::optional<Refusal> refuse(const json::Object &message);
   int idle();
+  void publish(const std::string &path, const Analysis &analysis);
+  void refreshClient();
 
   void onInitialize(const InitializeParams &params, Reply reply);
   void onShutdown(const protocol::NoParams &params, Reply reply);
@@ -138,6 +182,26 @@ private:
       return referencesAt(workspace_, analysis, params.position, params.context.includeDeclaration);
     });
   }
+  void onCodeLens(const DocumentParams &params, Reply reply) {
+    answer(params.textDocument, std::move(reply), [&](const Analysis &analysis) {
+      return proofs_.lenses(Workspace::pathOf(params.textDocument.uri), analysis);
+    });
+  }
+  void onInlayHint(const DocumentParams &params, Reply reply) {
+    answer(params.textDocument, std::move(reply), [&](const Analysis &analysis) {
+      const Proofs *known = proofs_.of(Workspace::pathOf(params.textDocument.uri), analysis);
+      return known ? known->hints : json::Array();
+    });
+  }
+  void onCodeAction(const CodeActionParams &params, Reply reply) {
+    answer(params.textDocument, std::move(reply), [&](const Analysis &analysis) {
+      json::Array fixes = fixesOf(analysis, analysis.diagnostics);
+      if (const Proofs *known = proofs_.of(Workspace::pathOf(params.textDocument.uri), analysis))
+        for (const json::Value &fix : known->fixes)
+          fixes.push_back(fix);
+      return fixesAt(fixes, params.range);
+    });
+  }
   void onPrepareRename(const PositionParams &params, Reply reply) {
     answer(params.textDocument, std::move(reply),
            [&](const Analysis &analysis) { return prepareRename(analysis, params.position); });
@@ -150,6 +214,9 @@ private:
 
   std::string version_;
   Workspace workspace_;
+  ProofQueue proofs_;
+  protocol::OutgoingRequest<std::nullptr_t> refreshLenses_, refreshHints_;
+  int64_t requests_ = 0;
   Phase phase_ = Phase::New;
   bool isExitAsked_ = false;
   MessageInput *input_;
@@ -159,7 +226,7 @@ private:
 };
 
 Server::Server(const ServerOptions &options, int input, llvm::raw_ostream &output)
-    : version_(options.version), workspace_(options.sema),
+    : version_(options.version), workspace_(options.sema), proofs_(options.prove),
       input_(new MessageInput(
           input, {[this](const json::Object &message) { return refuse(message); },
                   [this](json::Value id, const Refusal &refusal) {
@@ -182,6 +249,9 @@ Server::Server(const ServerOptions &options, int input, llvm::raw_ostream &outpu
   handler_.method("textDocument/documentSymbol", this, &Server::onDocumentSymbol);
   handler_.method("textDocument/foldingRange", this, &Server::onFoldingRange);
   handler_.method("textDocument/formatting", this, &Server::onFormatting);
+  handler_.method("textDocument/codeLens", this, &Server::onCodeLens);
+  handler_.method("textDocument/inlayHint", this, &Server::onInlayHint);
+  handler_.method("textDocument/codeAction", this, &Server::onCodeAction);
   handler_.method("textDocument/definition", this, &Server::onDefinition);
   handler_.method("textDocument/documentHighlight", this, &Server::onHighlight);
   handler_.method("textDocument/references", this, &Server::onReferences);
@@ -227,17 +297,52 @@ std::optional<Refusal> Server::refuse(const json::Object &message) {
 
 int Server::idle() {
   const std::string path = workspace_.checkNext();
-  if (path.empty())
-    return -1;
-  const auto analysis = workspace_.analysis(path);
-  publisher_.update(path, messagesOf(*analysis, analysis->diagnostics), workspace_.documents());
-  return 0;
+  if (!path.empty()) {
+    const auto analysis = workspace_.analysis(path);
+    proofs_.add(path, analysis);
+    publish(path, *analysis);
+    return 0;
+  }
+  const std::string proved = proofs_.advance();
+  if (!proved.empty()) {
+    // What is there is of the text as it is: a change would have taken it out of the queue.
+    publish(proved, *workspace_.analysis(proved));
+    refreshClient();
+  }
+  input_->watch(proofs_.descriptor());
+  return proofs_.millisecondsLeft();
+}
+
+void Server::publish(const std::string &path, const Analysis &analysis) {
+  FileMessages messages = messagesOf(analysis, analysis.diagnostics);
+  if (const Proofs *known = proofs_.of(path, analysis))
+    for (const auto &[file, list] : known->messages)
+      for (const json::Value &message : list)
+        messages[file].push_back(message);
+  publisher_.update(path, std::move(messages), workspace_.documents());
+}
+
+void Server::refreshClient() {
+  for (auto *refresh : {&refreshLenses_, &refreshHints_})
+    if (*refresh)
+      (*refresh)(nullptr, "refresh-" + std::to_string(++requests_));
 }
 
 void Server::onInitialize(const InitializeParams &params, Reply reply) {
   phase_ = Phase::Running;
   workspace_.addImportPaths(params.importPaths);
   workspace_.setFolders(params.folders);
+  proofs_.setOptions(params.proofs);
+  const auto ignore = [](const json::Value &, llvm::Expected<protocol::NoParams> result) {
+    if (!result)
+      llvm::consumeError(result.takeError());
+  };
+  if (params.canRefreshLenses)
+    refreshLenses_ = handler_.outgoingRequest<std::nullptr_t, protocol::NoParams>(
+        "workspace/codeLens/refresh", ignore);
+  if (params.canRefreshHints)
+    refreshHints_ = handler_.outgoingRequest<std::nullptr_t, protocol::NoParams>(
+        "workspace/inlayHint/refresh", ignore);
   json::Object capabilities{
       {"positionEncoding", "utf-16"},
       {"textDocumentSync",
@@ -246,6 +351,9 @@ void Server::onInitialize(const InitializeParams &params, Reply reply) {
       {"documentSymbolProvider", true},
       {"foldingRangeProvider", true},
       {"documentFormattingProvider", true},
+      {"codeLensProvider", json::Object{{"resolveProvider", false}}},
+      {"inlayHintProvider", true},
+      {"codeActionProvider", json::Object{{"codeActionKinds", json::Array{"quickfix"}}}},
       {"definitionProvider", true},
       {"documentHighlightProvider", true},
       {"referencesProvider", true},
@@ -269,6 +377,7 @@ void Server::onOpen(const protocol::DidOpenTextDocumentParams &params) {
 }
 
 void Server::onChange(const protocol::DidChangeTextDocumentParams &params) {
+  proofs_.remove(Workspace::pathOf(params.textDocument.uri));
   if (!workspace_.change(params))
     protocol::Logger::error("a document was changed that is not open: {0}",
                             params.textDocument.uri.uri());
@@ -278,6 +387,7 @@ void Server::onClose(const protocol::DidCloseTextDocumentParams &params) {
   const std::string path = Workspace::pathOf(params.textDocument.uri);
   if (!workspace_.close(path))
     return;
+  proofs_.remove(path);
   publisher_.forget(path, workspace_.documents());
 }
 

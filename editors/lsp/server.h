@@ -2,7 +2,7 @@
 // The language server: what an editor asks over the Language Server Protocol.
 #pragma once
 
-#include "sema/sema.h"
+#include "editors/lsp/proofs.h"
 
 #include "llvm/Support/raw_ostream.h"
 
@@ -14,6 +14,8 @@ struct ServerOptions {
   /// Where imports are looked for, and the library.
   sema::Options sema;
   std::string version;
+  /// Checks kernels; may be empty.
+  Prove prove;
 };
 
 /// Answers the client whose messages come from `input`, until it ends the session or the stream

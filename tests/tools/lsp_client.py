@@ -21,6 +21,10 @@ from 1; columns count UTF-16 units. One command a line, words as in a shell:
     hover | definition | references | highlight | signature NAME PLACE
     complete NAME PLACE [PREFIX]    what is offered, all or what begins with PREFIX
     rename NAME PLACE NEW     prints the lines that change, as they become
+    proofs NAME               waits until every kernel has a verdict
+    lenses | hints NAME       verdicts of kernels; what stands behind the code of a line
+    actions NAME PLACE        the titles of quick fixes; `fix NAME PLACE TITLE` applies one
+    option NAME JSON          before everything else: an initialization option
     request METHOD [JSON]     any request; `uri:NAME` becomes the URI of a file
     notify METHOD [JSON]
     raw TEXT                  bytes as they are, with Python's escapes
@@ -149,7 +153,8 @@ class Client:
     def initialize(self, options=None, folder=None):
         result = self.request("initialize", {
             "processId": os.getpid(), "rootUri": folder, "initializationOptions": options or {},
-            "capabilities": {}})
+            "capabilities": {"workspace": {"codeLens": {"refreshSupport": True},
+                                           "inlayHint": {"refreshSupport": True}}}})
         self.notify("initialized")
         return result
 
@@ -381,6 +386,61 @@ class Script:
         print("signature: %s" % signature["label"])
         print("  now: %s" % (parameters[active] if active < len(parameters) else "none"))
 
+    def do_proofs(self, name):
+        """What the server wants to be asked again says that there is news."""
+        while True:
+            lenses = self.client.request("textDocument/codeLens", self.document(name))
+            if lenses and not any("…" in each["command"]["title"] for each in lenses):
+                return
+            self.client.take()
+
+    def do_lenses(self, name):
+        print("lenses of %s" % name)
+        for each in self.client.request("textDocument/codeLens", self.document(name)):
+            print("  %s %s" % (range_text(each["range"]), each["command"]["title"]))
+
+    def do_hints(self, name):
+        print("hints of %s" % name)
+        lines = self.text(name).split("\n")
+        for each in self.client.request("textDocument/inlayHint", dict(
+                self.document(name), range={"start": {"line": 0, "character": 0},
+                                            "end": {"line": len(lines), "character": 0}})):
+            where = each["position"]
+            print("  %d: %s <%s>" % (where["line"] + 1,
+                                     lines[where["line"]][:where["character"]].strip(),
+                                     each["label"]))
+
+    def actions(self, name, place):
+        where = self.at(name, place)
+        return self.client.request("textDocument/codeAction", {
+            "textDocument": where["textDocument"],
+            "range": {"start": where["position"], "end": where["position"]},
+            "context": {"diagnostics": []}})
+
+    def do_actions(self, name, place):
+        found = self.actions(name, place)
+        print("actions: %d" % len(found))
+        for each in found:
+            print("  %s (%s)" % (each["title"], each["diagnostics"][0]["code"]))
+
+    def do_fix(self, name, place, title):
+        for each in self.actions(name, place):
+            if each["title"].startswith(title):
+                text = self.text(name)
+                edits = each["edit"]["changes"][self.uri(name)]
+                self.texts[name] = apply_edits(text, edits)
+                self.changed(name, {"text": self.texts[name]})
+                print("fixed: %s" % each["title"])
+                for old, new in zip(text.split("\n") + [""], self.texts[name].split("\n")):
+                    if old != new:
+                        print("  first changed line: %s" % new.strip())
+                        break
+                return
+        print("no such fix")
+
+    def do_option(self, name, value):
+        """Read before the session begins."""
+
     def do_request(self, method, params="{}"):
         result = self.client.request(method, json.loads(self.with_uris(params)))
         print("%s: %s" % (method, json.dumps(result, sort_keys=True, ensure_ascii=False)))
@@ -405,7 +465,9 @@ class Script:
         print("reply: %s" % json.dumps(self.client.notifications.pop(0), sort_keys=True))
 
     def run(self):
-        capabilities = self.client.initialize(folder="file://" + self.folder)
+        options = [shlex.split(line) for line in self.lines if line.startswith("option ")]
+        capabilities = self.client.initialize(
+            {name: json.loads(value) for _, name, value in options}, "file://" + self.folder)
         self.capabilities = capabilities["capabilities"]
         print("server: %s" % capabilities["serverInfo"]["name"])
         for line in self.lines:
