@@ -85,6 +85,18 @@ def table_words(text):
             {word for kind, word in rows if kind == "CONTEXT_WORD"})
 
 
+def emacs_words(text):
+    """(keywords, context words) that dtile-mode.el highlights."""
+
+    def words(name):
+        found = re.search(rf"\(defconst {name}\s+'\(([^)]*)\)", text)
+        return set(re.findall(r'"([a-z]+)"', found[1])) if found else set()
+
+    constants = re.search(r"regexp-opt '\(([^)]*)\) 'symbols\) \. font-lock-constant-face", text)
+    return (words("dtile-keywords") | set(re.findall(r'"([a-z]+)"', constants[1])),
+            words("dtile-context-words"))
+
+
 def compare(where, what, found, wanted):
     """Findings: words of the lexer that are missing, and words that it does not have."""
     missing = [f"{where}: {what} `{word}` is missing" for word in sorted(wanted - found)]
@@ -107,7 +119,8 @@ def check(root):
         findings += compare(path, "keyword", found[0], keywords)
         findings += compare(path, "context word", found[1], context)
         findings += compare(path, "type", found[2], types)
-    for path, words_of in {"grammar/README.md": page_words,
+    for path, words_of in {"editors/emacs/dtile-mode.el": emacs_words,
+                           "grammar/README.md": page_words,
                            "editors/lsp/keywords.def": table_words}.items():
         found = words_of(read(root, *path.split("/")))
         findings += compare(path, "keyword", found[0], keywords)

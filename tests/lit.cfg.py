@@ -5,6 +5,7 @@
 # `/usr/lib/llvm-22/bin/lit -v build/tests --filter=NAME`.
 
 import os
+import shutil
 import subprocess
 
 import lit.formats
@@ -77,6 +78,9 @@ if openshmem_works():
     config.available_features.add("openshmem")
 if config.ptxas:
     config.available_features.add("ptxas")
+# One test edits in it.
+if shutil.which("nvim"):
+    config.available_features.add("neovim")
 # A real one; other tests have theirs made.
 if os.path.exists(
     os.path.join(os.environ.get("DTILE_NVSHMEM_HOME", ""), "lib", "libnvshmem_device.bc")
