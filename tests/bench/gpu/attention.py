@@ -118,7 +118,8 @@ def causal_attention(bench, options, build, team_for):
 
         with team_for(bench, options) as team:
             def prepare(tile):
-                library, _ = build(bench, options, "ring_attention", BQ=tile[0], BS=tile[1])
+                library, _ = build(bench, options, "causal_ring_attention", BQ=tile[0],
+                                   BS=tile[1])
                 kernel = library.causal_ring_attention
                 return (f"{tile[0]}x{tile[1]}",
                         lambda: kernel(q, k, v, scale, y, team=team))

@@ -199,8 +199,10 @@ def suites():
                     tile = f"{name} {block}"
                     if not least <= size <= most or block > max(count, 1024):
                         continue
-                    library, _ = build(bench, options, "all_reduce", T="bf16", B=block,
-                                       R=min(bench.ranks, 8))
+                    at_once = {"R": min(bench.ranks, 8)} if name == "one_shot" else {}
+                    library, _ = build(
+                        bench, options, "all_reduce" if at_once else "all_reduce_symmetric",
+                        T="bf16", B=block, **at_once)
                     kernel = getattr(library, name)
                     launch = lambda: kernel(x, y, team=team)
 

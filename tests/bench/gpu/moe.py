@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""dispatch_once and combine_once of moe.dtile beside NCCL's all-to-all: of a row for each expert
+"""dispatch_once and combine_once of moe_once.dtile beside NCCL's all-to-all: of a row for each expert
 that a token has, and of a row for each rank, as dispatch_once sends them. NCCL is told how many
 rows go where, and gets them in order: what that takes is left out, to its favour."""
 
@@ -95,7 +95,7 @@ def constants(bench, dtype):
 def dispatch(bench, options, build, team_for):
     for dtype in NAMES:
         with team_for(bench, options) as team:
-            library, _ = build(bench, options, "moe", **constants(bench, dtype))
+            library, _ = build(bench, options, "moe_once", **constants(bench, dtype))
             tokens = Tokens(bench, team, library, dtype)
             spent = None
             wrong = sum(tokens.wrong(tokens.dispatch()) for _ in range(4))
@@ -111,7 +111,7 @@ def combine(bench, options, build, team_for):
     """What came goes back, after other values have been put in its place."""
     dtype = torch.bfloat16
     with team_for(bench, options) as team:
-        library, _ = build(bench, options, "moe", **constants(bench, dtype))
+        library, _ = build(bench, options, "moe_once", **constants(bench, dtype))
         tokens = Tokens(bench, team, library, dtype)
         came = tokens.count[tokens.dispatch()].clone()
         answers = torch.empty(bench.ranks, TOKENS, HIDDEN, device="cuda", dtype=dtype)
@@ -127,7 +127,7 @@ def combine(bench, options, build, team_for):
             return want
 
         def prepare(way):
-            tuned, _ = build(bench, options, "moe", PARTS=way[0], P=way[1],
+            tuned, _ = build(bench, options, "moe_once", PARTS=way[0], P=way[1],
                              **constants(bench, dtype))
             return (f"bf16 {way[0]} parts {way[1]} programs",
                     lambda: tuned.combine_once(answers, came, tokens.place, y, team=team))
