@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""dispatch_once and combine_once of moe_once.dtile beside NCCL's all-to-all: of a row for each expert
-that a token has, and of a row for each rank, as dispatch_once sends them. NCCL is told how many
-rows go where, and gets them in order: what that takes is left out, to its favour."""
+"""dispatch_once and combine_once of moe_once.dtile beside NCCL's all-to-all: of a row for each
+expert that a token has, and of a row for each rank, as dispatch_once sends them. NCCL is told how
+many rows go where, and gets them in order: what that takes is left out, to its favour."""
 
 import torch
 import torch.distributed as dist

@@ -6,7 +6,7 @@ the best of all configurations; prints geometric means, 10th percentiles, the wo
 model's ranks.
 
     regret.py [--seconds N] [--seed N] [--exhaustive N] [--types bf16 …] [--forms nt …]
-    regret.py --layers | --collectives [--ranks N]
+    regret.py --layers | --collectives | --joined [--ranks N]
     regret.py --resume FILE …        goes on where FILE ends: same seed, same settings
     regret.py --report FILE          only prints the figures of what lies there
     regret.py --draw N               only prints the first N shapes
@@ -14,6 +14,7 @@ model's ranks.
 Products (one GPU): M of 1 to 16384, log-uniform, half of them odd. N and K of 256 to 32768,
 log-uniform, multiples of 8 (of 16 for f8), but in a share of `--unaligned` neither is. Layers: the
 same, M of all ranks and N and K of one rank's product. Collectives: 4 KiB to 256 MiB, log-uniform.
+Joined: kernels that join communication with a product, a norm, a loss or attention, beside torch.
 
 Needs what bench_gpu.py needs. What is measured goes to $OUT/regret.jsonl, else to FILE, a line at
 a time; with both, $OUT/regret.jsonl begins with what FILE holds. A measurement that hangs or breaks
@@ -57,6 +58,7 @@ def parser():
     mode.add_argument("--layers", action="store_true", help="ag_gemm, gemm_rs, gemm_ar")
     mode.add_argument("--collectives", action="store_true",
                       help="all_reduce, all_gather, reduce_scatter, all_to_all")
+    mode.add_argument("--joined", action="store_true", help="all_reduce_norm, ulysses and others")
     its.add_argument("--seconds", type=float, default=540, help="of the whole run; default 540")
     its.add_argument("--seed", type=int, help="default: from the clock")
     its.add_argument("--shapes", type=int, default=1 << 20, help="so many at most")
@@ -84,7 +86,13 @@ def parser():
 
 
 def mode_of(options):
-    return "layers" if options.layers else "collectives" if options.collectives else "products"
+    return next((mode for mode in ("layers", "collectives", "joined") if getattr(options, mode)),
+                "products")
+
+
+def takes_ranks(options):
+    """Whether a process runs on each GPU."""
+    return mode_of(options) != "products"
 
 
 def settings_of(options, earlier):
@@ -93,7 +101,7 @@ def settings_of(options, earlier):
     asked = {"mode": mode_of(options), "seed": options.seed, "unaligned": options.unaligned,
              "operations": options.operations,
              "memory": options.memory and options.memory << 30}
-    if not options.layers and not options.collectives:
+    if not takes_ranks(options):
         asked.update(types=options.types, forms=options.forms)
     if earlier:
         same = all(value is None or earlier.get(name) == value for name, value in asked.items())
@@ -102,7 +110,8 @@ def settings_of(options, earlier):
              "types": list(regret_shapes.TYPES), "forms": list(regret_shapes.FORMS)}
     settings = {name: usual[name] if value is None else value for name, value in asked.items()}
     settings["peer"] = {"products": "cuBLAS", "layers": "cuBLAS and NCCL",
-                        "collectives": "NCCL and torch"}[settings["mode"]]
+                        "collectives": "NCCL and torch",
+                        "joined": "torch"}[settings["mode"]]
     return settings
 
 
@@ -145,7 +154,7 @@ def measure(options):
     from harness import Bench
 
     options.source = {"products": os.path.join(HERE, "products.dtile"), **dict(options.source)}
-    options.heap = options.heap or (16384 if options.layers or options.collectives else 256)
+    options.heap = options.heap or (16384 if takes_ranks(options) else 256)
     bench = Bench(options.runs)
     log = regret_log.Log(options.measurements, f"{bench.ranks} × {machine()}",
                          writes=bench.rank == 0)
@@ -153,7 +162,11 @@ def measure(options):
         bench.say(f"{log.others} lines of other machines or compilers do not count")
     # All ranks have read before anything is written.
     dist.barrier()
-    if options.layers or options.collectives:
+    if options.joined:
+        import regret_joined
+
+        regret_joined.run(bench, options, log, options.until, regret_shapes.joined)
+    elif takes_ranks(options):
         import regret_ranks
 
         regret_ranks.run(bench, options, log, options.until)
@@ -180,8 +193,7 @@ def start(options, path, until):
     by themselves."""
     import torch
 
-    ranks = options.ranks or (torch.cuda.device_count()
-                              if options.layers or options.collectives else 1)
+    ranks = options.ranks or (torch.cuda.device_count() if takes_ranks(options) else 1)
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone",
                f"--nproc_per_node={ranks}", os.path.abspath(__file__), *sys.argv[1:],
                "--measurements", path, "--until", str(until)]

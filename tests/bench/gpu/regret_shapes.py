@@ -13,6 +13,10 @@ import subprocess
 FORMS = ("nt", "nn", "tn")
 LAYERS = ("ag_gemm", "gemm_rs", "gemm_ar")
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
+JOINED = ("all_reduce_norm", "all_to_all_gemm", "ulysses", "ulysses_attention", "cross_entropy",
+          "int8_gemm_ar", "split_k_gemm")
+# Hidden sizes of models, which all_reduce_norm is built for.
+HIDDEN = (2048, 2880, 4096, 5120, 6144, 7168, 8192)
 MOST_ROWS = 16384
 LEAST_SIDE, MOST_SIDE = 256, 32768
 LEAST_BYTES, MOST_BYTES = 4 << 10, 256 << 20
@@ -98,6 +102,16 @@ class Collective(collections.namedtuple("Collective", "op count hidden ranks")):
         return f"{self.op} {2 * self.count} bytes{rows} on {self.ranks}"
 
 
+class Joined(collections.namedtuple("Joined", "op m n k ranks")):
+    """M rows, N and K of one rank's product. Rows of N elements (all_reduce_norm), N columns of the
+    vocabulary a rank (cross_entropy), M positions of all ranks in N heads a rank (ulysses); K is 0
+    where there is no product."""
+
+    @property
+    def key(self):
+        return f"{self.op} {self.m}x{self.n}{f'x{self.k}' if self.k else ''} on {self.ranks}"
+
+
 # ---- Drawing ----
 
 
@@ -167,6 +181,41 @@ def collectives(settings, ranks):
         share = max(1, count // shares)
         share = share | 1 if unaligned else max(8, share - share % 8)
         yield Collective(op, share * shares, 0, ranks)
+
+
+def joined_sizes(rng, op, ranks, unaligned):
+    """M, N and K."""
+    m = rows(rng)
+    of_all = -(-m // ranks) * ranks
+    if op == "all_reduce_norm":
+        return m, rng.choice(HIDDEN), 0
+    if op == "cross_entropy":
+        return m, *sides(rng, 8, unaligned)[:1], 0
+    if op.startswith("ulysses"):
+        return of_all, rng.randint(1, 16), 0
+    if op == "split_k_gemm":
+        # Few tiles, and a long sum.
+        return min(m, 512), 8 * log_uniform(rng, 8, 256), 8 * log_uniform(rng, 512, 8192)
+    if op == "int8_gemm_ar":
+        # What torch's product of 8-bit integers takes; sums of all ranks stay below 2^31.
+        n, k = sides(rng, 8, 0.0)
+        return max(m, 17), n, min(k, 131071 // ranks // 8 * 8)
+    return of_all, *sides(rng, 8, unaligned)
+
+
+def joined(settings, ranks):
+    """Endless."""
+    rng = random.Random(f"joined {settings['seed']}")
+    while True:
+        op = rng.choice(JOINED)
+        m, n, k = joined_sizes(rng, op, ranks, settings["unaligned"])
+        drawn = Joined(op, m, n, k, ranks)
+        # Attention multiplies twice, each position of all heads by all others.
+        operations = 4 * m * m * n * 128 if op == "ulysses_attention" else 2 * m * n * k
+        elements = m * n * 128 * 8 if op.startswith("ulysses") else \
+            m * k + n * k + 3 * m * n * ranks
+        if operations <= settings["operations"] and 8 * elements <= settings["memory"]:
+            yield drawn
 
 
 # ---- Configurations ----

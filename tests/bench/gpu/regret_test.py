@@ -4,6 +4,7 @@
 
 import itertools
 import os
+import re
 import sys
 import tempfile
 import unittest
@@ -76,6 +77,40 @@ class Drawing(unittest.TestCase):
                 self.assertEqual(drawn.count % (4 * drawn.hidden), 0)
             elif drawn.op != "all_reduce":
                 self.assertEqual(drawn.count % 2, 0)
+
+    def test_joined_kernels_get_what_they_take(self):
+        drawn = some(shapes.joined(SETTINGS, 3), 700)
+        self.assertEqual({its.op for its in drawn}, set(shapes.JOINED))
+        for its in drawn:
+            if its.op in ("ulysses", "ulysses_attention", "all_to_all_gemm"):
+                self.assertEqual(its.m % 3, 0)
+            if its.op == "int8_gemm_ar":
+                self.assertGreater(its.m, 16)
+                self.assertEqual((its.n % 8, its.k % 8), (0, 0))
+                self.assertLessEqual(3 * its.k, 131071)
+            if its.op == "all_reduce_norm":
+                self.assertIn(its.n, shapes.HIDDEN)
+            self.assertEqual(its.k == 0, its.op not in ("all_to_all_gemm", "int8_gemm_ar",
+                                                        "split_k_gemm"))
+            self.assertLessEqual(2 * its.m * its.n * its.k, SETTINGS["operations"])
+        self.assertEqual(len({its.key for its in drawn}), len(set(drawn)))
+
+    def test_joined_kernels_are_declared(self):
+        with open(os.path.join(regret.HERE, "regret_joined.py"), encoding="utf-8") as file:
+            text = file.read()
+        ops = dict(re.findall(r'"(\w+)": (\w+)[,}]', text[text.index("OPERATIONS = "):]))
+        self.assertEqual(tuple(ops), shapes.JOINED)
+        programs = re.findall(r'kernel_of\(bench, options, "(\w+)", "?(\w+)', text)
+        self.assertEqual(len(programs), len(ops))
+        for program, kernel in programs:
+            path = os.path.join(EXAMPLES, program, program + ".dtile")
+            with open(path, encoding="utf-8") as file:
+                declared = re.findall(r"^(?:kernel|overlap) (\w+)", file.read(), re.MULTILINE)
+            # Where two kernels are chosen from by size, both of one choice are declared.
+            choices = re.findall(r'name = "(\w+)" if .* else "(\w+)"', text)
+            names = [(kernel,)] if kernel != "name" else choices
+            self.assertTrue(any(set(either) <= set(declared) for either in names), program)
+
 
 
 class Constants(unittest.TestCase):
@@ -204,6 +239,8 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(self.settings("--types", "bf16", earlier=first), first)
         self.assertIsNone(self.settings("--seed", "4", earlier=first))
         self.assertIsNone(self.settings("--layers", earlier=first))
+        self.assertIsNone(self.settings("--joined", earlier=first))
+        self.assertEqual(self.settings("--joined")["peer"], "torch")
 
     def test_what_no_peer_multiplies(self):
         self.assertFalse(regret.measurable(self.settings("--types", "f8", "--forms", "nn")))

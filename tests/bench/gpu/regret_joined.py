@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Kernels of regret.py that join communication with what is around it, a rank a GPU: with nothing
+pinned but sizes, beside what a user of torch writes. Results of both are checked first."""
+
+import itertools
+import math
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+
+from harness import build, team_for
+from regret_guard import default_beside_peer, guarded, is_over, told
+
+EPS = 1e-5
+HEAD = 128  # elements of a head
+
+
+class Case:
+    """What is measured: the kernel's launch, how inputs are filled, its outputs, what they should
+    be, and what torch's user writes, which gives the same outputs. `prepare` gives peers their
+    inputs again that they write over."""
+
+    def __init__(self, launch, fill, outputs, reference, peers, tolerance, prepare=lambda: None):
+        self.launch, self.fill, self.outputs = launch, fill, outputs
+        self.reference, self.peers, self.tolerance = reference, peers, tolerance
+        self.prepare = prepare
+
+
+def empty(*shape, dtype=torch.bfloat16):
+    return torch.empty(*shape, device="cuda", dtype=dtype)
+
+
+def kernel_of(bench, options, program, name, **constants):
+    library, _ = build(bench, options, program, flags=("--kernel", name), **constants)
+    return getattr(library, name)
+
+
+def refilled(bench, *tensors):
+    """Fills tensors with fresh numbers."""
+    def fill():
+        for tensor in tensors:
+            tensor.copy_(bench.random(*tensor.shape))
+    return fill
+
+
+def exchanged(x):
+    """This rank's part of each rank's tensor, whose first dimension is ranks."""
+    out = torch.empty_like(x)
+    dist.all_to_all_single(out, x.contiguous())
+    return out
+
+
+# ---- Each operation: what M, N and K are, stands in regret_shapes.py ----
+
+
+def all_reduce_norm(bench, options, team, drawn):
+    m, h = drawn.m, drawn.n
+    x, residual, weight = bench.random(m, h), bench.random(m, h), bench.random(h)
+    dist.broadcast(residual, 0)
+    dist.broadcast(weight, 0)
+    hidden, y = empty(m, h), empty(m, h)
+    # The folder's README says which is for which.
+    name = "one_shot" if m <= 64 else "two_shot"
+    kernel = kernel_of(bench, options, "all_reduce_norm", name, T="bf16", H=h)
+
+    @torch.compile
+    def rest(total):
+        added = total + residual
+        return [added, F.rms_norm(added, (h,), weight, EPS)]
+
+    def reference():
+        total = x.double()
+        dist.all_reduce(total)
+        total += residual.double()
+        return [total, F.rms_norm(total.bfloat16().double(), (h,), weight.double(), EPS)]
+
+    # Sums are made in place, as behind a projection.
+    z = torch.empty_like(x)
+
+    def nccl():
+        dist.all_reduce(z)
+        return rest(z)
+
+    peers, inputs = [nccl], [z]
+    if bench.ranks > 1:
+        import torch.distributed._symmetric_memory as symm
+
+        shared, group = symm.empty(m, h, device="cuda", dtype=x.dtype), dist.group.WORLD
+        symm.rendezvous(shared, group)
+        inputs.append(shared)
+        shots = [torch.ops.symm_mem.one_shot_all_reduce, torch.ops.symm_mem.two_shot_all_reduce_]
+        peers += [lambda shot=shot: rest(shot(shared, "sum", group.group_name)) for shot in shots]
+
+    def prepare():
+        for tensor in inputs:
+            tensor.copy_(x)
+
+    return Case(lambda: kernel(x, residual, weight, EPS, hidden, y, team=team),
+                refilled(bench, x), [hidden, y], reference, peers, 1e-2, prepare)
+
+
+def all_to_all_gemm(bench, options, team, drawn):
+    w, rows, n, k = bench.ranks, drawn.m // bench.ranks, drawn.n, drawn.k
+    parts, b, c = bench.random(w, rows, k), bench.random(n, k), empty(w * rows, n)
+    kernel = kernel_of(bench, options, "all_to_all_gemm", "all_to_all_gemm", T="bf16")
+    return Case(lambda: kernel(parts, b, c, team=team), refilled(bench, parts, b), [c],
+                lambda: [exchanged(parts).view(w * rows, k).double() @ b.double().T],
+                [lambda: [torch.matmul(exchanged(parts).view(w * rows, k), b.T)]], 1e-2)
+
+
+def ulysses(bench, options, team, drawn):
+    w, length, heads = bench.ranks, drawn.m // bench.ranks, drawn.n
+    x, y = bench.random(length, w * heads, HEAD), empty(w * length, heads, HEAD)
+    kernel = kernel_of(bench, options, "ulysses", "to_heads", T="bf16")
+
+    def torchs():
+        parts = x.view(length, w, heads, HEAD).transpose(0, 1)
+        return [exchanged(parts).view(w * length, heads, HEAD)]
+
+    return Case(lambda: kernel(x, y, team=team), refilled(bench, x), [y], torchs, [torchs], 0.0)
+
+
+def ulysses_attention(bench, options, team, drawn):
+    w, length, heads = bench.ranks, drawn.m // bench.ranks, drawn.n
+    q, y = bench.random(w, heads, 1, length, HEAD), empty(w, heads, 1, length, HEAD)
+    k, v = bench.random(w, heads, length, HEAD), bench.random(w, heads, length, HEAD)
+    scale = 1 / math.sqrt(HEAD)
+    kernel = kernel_of(bench, options, "ulysses_attention", "ulysses_attention", T="bf16", D=HEAD)
+
+    def whole(x):
+        """All positions of this rank's heads."""
+        return exchanged(x.view(w, heads, length, HEAD)).transpose(0, 1).reshape(
+            1, heads, w * length, HEAD)
+
+    def torchs(kind=torch.bfloat16):
+        made = F.scaled_dot_product_attention(*(whole(x).to(kind) for x in (q, k, v)), scale=scale)
+        parts = made.view(heads, w, length, HEAD).transpose(0, 1)
+        return [exchanged(parts).view(w, heads, 1, length, HEAD)]
+
+    return Case(lambda: kernel(q, k, v, scale, y, team=team), refilled(bench, q, k, v), [y],
+                lambda: torchs(torch.float32), [torchs], 1e-2)
+
+
+def cross_entropy(bench, options, team, drawn):
+    m, v = drawn.m, drawn.n
+    logits, loss = bench.random(m, v), empty(m, dtype=torch.float32)
+    target = torch.randint(0, v * bench.ranks, (m,), device="cuda")
+    dist.broadcast(target, 0)
+    kernel = kernel_of(bench, options, "cross_entropy", "cross_entropy", T="bf16")
+    column = target - bench.rank * v
+    inside = (column >= 0) & (column < v)
+    safe = torch.where(inside, column, 0)[:, None]
+
+    @torch.compile
+    def own(x):
+        """As three numbers a row would be sent: log-sum-exp, and the target's logit or 0."""
+        x = x.float()
+        picked = torch.where(inside, x.gather(1, safe)[:, 0], 0.0)
+        return torch.stack([torch.logsumexp(x, 1), picked])
+
+    def torchs():
+        stats = empty(bench.ranks, 2, m, dtype=torch.float32)
+        dist.all_gather_into_tensor(stats, own(logits))
+        return [torch.logsumexp(stats[:, 0], 0) - stats[:, 1].sum(0)]
+
+    def reference():
+        every = empty(bench.ranks, m, v)
+        dist.all_gather_into_tensor(every, logits)
+        return [F.cross_entropy(every.transpose(0, 1).reshape(m, -1).double(), target,
+                                reduction="none")]
+
+    return Case(lambda: kernel(logits, target, loss, team=team), refilled(bench, logits), [loss],
+                reference, [torchs], 1e-4)
+
+
+def int8_gemm_ar(bench, options, team, drawn):
+    m, n, k = drawn.m, drawn.n, drawn.k
+    a, b = (torch.zeros(rows, k, device="cuda", dtype=torch.int8) for rows in (m, n))
+    sa, sb = torch.rand(m, device="cuda"), torch.rand(n, device="cuda")
+    dist.broadcast(sa, 0)
+    dist.broadcast(sb, 0)
+    c = empty(m, n)
+    name = "int8_gemm_ar_one_shot" if m <= 256 else "int8_gemm_ar_two_shot"
+    kernel = kernel_of(bench, options, "int8_gemm_ar", name, T="bf16")
+    scaled = torch.compile(lambda total: (total.float() * (sa[:, None] * sb)).bfloat16())
+
+    def fill():
+        for tensor in (a, b):
+            tensor.copy_(bench.random(*tensor.shape, dtype=torch.uint8).view(torch.int8))
+
+    def torchs():
+        total = torch._int_mm(a, b.T)
+        dist.all_reduce(total)
+        return [scaled(total)]
+
+    def reference():
+        total = a.double() @ b.double().T
+        dist.all_reduce(total)
+        return [total * (sa.double()[:, None] * sb.double())]
+
+    return Case(lambda: kernel(a, b, sa, sb, c, team=team), fill, [c], reference, [torchs], 5e-3)
+
+
+def split_k_gemm(bench, options, team, drawn):
+    a, b = bench.random(drawn.m, drawn.k), bench.random(drawn.n, drawn.k)
+    c = empty(drawn.m, drawn.n)
+    kernel = kernel_of(bench, options, "split_k_over_ranks", "split_k_gemm", T="bf16")
+
+    def fill():
+        for tensor in (a, b):
+            tensor.copy_(bench.random(*tensor.shape))
+            dist.broadcast(tensor, 0)
+
+    fill()
+    return Case(lambda: kernel(a, b, c, team=team), fill, [c],
+                lambda: [a.double() @ b.double().T], [lambda: [torch.matmul(a, b.T)]], 1e-2)
+
+
+OPERATIONS = {"all_reduce_norm": all_reduce_norm, "all_to_all_gemm": all_to_all_gemm,
+              "ulysses": ulysses, "ulysses_attention": ulysses_attention,
+              "cross_entropy": cross_entropy, "int8_gemm_ar": int8_gemm_ar,
+              "split_k_gemm": split_k_gemm}
+
+
+def check(bench, key, case):
+    """(whether both runs on fresh inputs gave what they should, the largest relative error)."""
+    worst = 0.0
+    for _ in range(2):
+        case.fill()
+        for output in case.outputs:
+            bench.poison(output)
+        case.launch()
+        torch.cuda.synchronize()
+        for output, want in zip(case.outputs, case.reference()):
+            worst = max(worst, bench.error(output, want))
+    if worst > case.tolerance:
+        bench.failures += 1
+        bench.say(f"WRONG {key}: relative error {worst:.2e}, at most {case.tolerance:.0e}")
+    return worst <= case.tolerance, worst
+
+
+def prepared(bench, case):
+    """On all ranks, as peers may read each other's memory."""
+    torch.cuda.synchronize()
+    dist.barrier()
+    case.prepare()
+    torch.cuda.synchronize()
+    dist.barrier()
+
+
+def fastest_peer(bench, case):
+    """Milliseconds of the fastest peer that is right, or None."""
+    want, best = case.reference(), None
+    for peer in case.peers:
+        prepared(bench, case)
+        spent = bench.attempt(peer)
+        if spent is None:
+            continue
+        prepared(bench, case)
+        wrong = max(bench.error(got, one) for got, one in zip(peer(), want))
+        if wrong > max(case.tolerance, 1e-2):
+            bench.say(f"peer: it is wrong: relative error {wrong:.2e}")
+        elif best is None or spent < best:
+            best = spent
+    return best
+
+
+def measure(bench, options, log, drawn):
+    """The line of a shape."""
+    key = drawn.key
+    with guarded(bench, log, key, options.guard), team_for(bench, options) as team:
+        case = OPERATIONS[drawn.op](bench, options, team, drawn)
+        torch.cuda.synchronize()
+        dist.barrier()
+        good, error = check(bench, key, case)
+        if not good:
+            log.write("failed", key=key, why=f"wrong: relative error {error:.1e}")
+            return
+        times = default_beside_peer(bench, options, case.launch,
+                                    lambda: fastest_peer(bench, case))
+        sizes = {name: value for name, value in drawn._asdict().items() if value}
+        log.write("shape", key=key, **sizes, **times, error=error)
+        bench.say(told(key, times))
+    torch.cuda.empty_cache()
+
+
+def run(bench, options, log, until, draw):
+    """Draws until time is over."""
+    for drawn in itertools.islice(draw(log.settings, bench.ranks), options.shapes):
+        if drawn.key not in log.known:
+            measure(bench, options, log, drawn)
+        if is_over(bench, until):
+            return
