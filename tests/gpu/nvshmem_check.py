@@ -217,7 +217,7 @@ def main():
     check.kernel("ag_gemm", "ag_gemm", lambda: ag_gemm(check), 1e-2, **tiles)
     check.kernel("ag_gemm", "ag_gemm", lambda: ag_gemm(check, 333, 260, 72), 1e-2, **tiles)
     check.kernel("gemm_rs", "gemm_rs", lambda: gemm_rs(check), 1e-2, **tiles)
-    check.kernel("gemm_rs", "gemm_rs_add", lambda: gemm_rs(check), 1e-2, **tiles)
+    check.kernel("gemm_rs_add", "gemm_rs_add", lambda: gemm_rs(check), 1e-2, **tiles)
     check.refusal()
     sys.exit(check.finish())
 
