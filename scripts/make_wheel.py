@@ -68,13 +68,17 @@ def run(command):
 
 
 def programs():
-    """What dtile.ops needs, by path under examples/; and its element types."""
+    """What the package needs, by path under examples/: programs that are built ahead of time, and
+    those that are built where they are used; and the element types of the former."""
     # The table alone: the package itself opens the runtime.
     table = {}
     text = read(PACKAGE, "_programs.py").decode()
     exec(re.search(r"^PROGRAMS = \{.*?^\}", text, re.DOTALL | re.MULTILINE).group(0), table)
+    exec(re.search(r"^CONFIGURED = \{.*?^\}", text, re.DOTALL | re.MULTILINE).group(0), table)
     exec(re.search(r"^TYPES = .*$", text, re.MULTILINE).group(0), table)
-    return sorted({program for program, _ in table["PROGRAMS"].values()}), table["TYPES"]
+    of = {name: sorted({program for program, _ in table[name].values()})
+          for name in ("PROGRAMS", "CONFIGURED")}
+    return of["PROGRAMS"], of["CONFIGURED"], table["TYPES"]
 
 
 def build_kernels(dtilec, architectures, only, folder):
@@ -83,7 +87,7 @@ def build_kernels(dtilec, architectures, only, folder):
     targets = [target for target, prefix in (("nvptx", "sm_"), ("amdgpu", "gfx"))
                if any(arch.startswith(prefix) for arch in architectures)]
     made = []
-    sources, types = programs()
+    sources, _, types = programs()
     for program in sources:
         for dtype in types:
             name = f"lib{os.path.basename(program)}-{dtype}.so"
@@ -139,7 +143,7 @@ def contents(options):
     entries += [(f"dtile/include/dtile/{name}", read(ROOT, "backend", "runtime", name), 0o644)
                 for name in ("dtile.h", "kernel_abi.h")]
     entries += [(f"dtile/programs/{program}.dtile", read(ROOT, "examples", program + ".dtile"),
-                 0o644) for program in programs()[0]]
+                 0o644) for program in programs()[0] + programs()[1]]
     if options.arch:
         with tempfile.TemporaryDirectory() as folder:
             entries += build_kernels(options.dtilec, options.arch.split(","), options.only,

@@ -45,6 +45,7 @@ def main():
     rank = int(os.environ.get("RANK", "0"))
     torch.current = rank
     from dtile import ops
+    from dtile.moe import AllToAll
 
     kernels._dtype_numbers = {torch.float32: 13, torch.int32: 3}
     refuse("no such group", lambda: ops.enable("nobody"))
@@ -68,6 +69,13 @@ def main():
     refuse("columns", lambda: torch.ops.dtile.fused_all_gather_matmul(
         x, [torch.empty(41, 8)], 0, "0", return_A=False))
     refuse("no group", lambda: ops.all_reduce(x, "sum"))
+    moe = AllToAll("0", hidden=16, experts=4, topk=2, max_tokens=8, dtype=torch.float32)
+    tokens, ids = torch.empty(8, 16), torch.empty(8, 2, dtype=torch.int32)
+    rows, origin, count = moe.dispatch(tokens, ids)
+    print("dispatched:", rows.shape, origin.shape, count.shape, count.dtype, flush=True)
+    out = torch.empty(8, 16)
+    assert moe.combine(rows, origin, count, ids, torch.empty(8, 2), out=out) is out
+    print("tokens:", moe.supports(8), moe.supports(3), moe.supports(9), flush=True)
     # A trace: of 5 rows by 7 on each rank, nothing is launched, and no team is asked.
     _groups._teams.clear()
     meta = torch.empty(5, 7, device="meta")

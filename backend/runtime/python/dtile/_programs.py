@@ -22,6 +22,12 @@ PROGRAMS = {
     "reduce_scatter": ("reduce_scatter/reduce_scatter", "reducescatter"),
 }
 
+# The same of kernels that are built for the sizes of a model, where they are used.
+CONFIGURED = {
+    "dispatch": ("moe/served", "dispatch_served"),
+    "combine": ("moe/served", "combine_served"),
+}
+
 # Element types that these programs are built for.
 TYPES = ("bf16", "f16", "f32")
 
@@ -52,28 +58,30 @@ def _arch(team, local):
     return _OWN.get(arch, arch)
 
 
-def _library(program, dtype, team, local):
+def _library(program, dtype, team, local, constants):
     ahead = os.path.join(_HERE, "kernels", file_name(program, dtype))
-    if os.path.exists(ahead):
+    if not constants and os.path.exists(ahead):
         return load(ahead)
     for folder in _folders():
         source = os.path.join(folder, program + ".dtile")
         if os.path.exists(source):
             return build(os.path.normpath(source), target=team.target, arch=_arch(team, local),
-                         T=dtype)
+                         T=dtype, **dict(constants))
     raise DtileUnavailable(f"{program}.dtile is not found: it is installed with the package "
                            "(dtile/programs) unless the package is incomplete")
 
 
-def kernel(name, dtype, team, local=0):
-    """A kernel for an element type, on the GPU of a rank of this process."""
-    key = (name, dtype, team.target, team.devices[local])
+def kernel(name, dtype, team, local=0, **constants):
+    """A kernel for an element type, on the GPU of a rank of this process; those of CONFIGURED with
+    the constants of a model."""
+    values = tuple(sorted(constants.items()))
+    key = (name, dtype, team.target, team.devices[local], values)
     found = _kernels.get(key)
     if found is None:
-        program, symbol = PROGRAMS[name]
+        program, symbol = CONFIGURED[name] if constants else PROGRAMS[name]
         # A program has several of them.
         library = (program, *key[1:])
         if library not in _kernels:
-            _kernels[library] = _library(program, dtype, team, local)
+            _kernels[library] = _library(program, dtype, team, local, values)
         found = _kernels[key] = getattr(_kernels[library], symbol)
     return found

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""As much of PyTorch as the package dtile uses: strided tensors of f32 on a GPU whose memory is
-this process's, operations by name, process groups. What is not needed is not here, so that a use
+"""As much of PyTorch as the package dtile uses: strided tensors (of f32 and i32, as far as elements
+are looked at) on a GPU whose memory is this process's, operations by name, process groups. What is not needed is not here, so that a use
 of it is an error."""
 
 import ctypes
@@ -118,7 +118,8 @@ class Tensor:
 
     def _place(self, index):
         at = sum(i * stride for i, stride in zip(index, self.strides))
-        return ctypes.c_float.from_address(self.address + 4 * at)
+        kind = ctypes.c_int32 if self.dtype is int32 else ctypes.c_float
+        return kind.from_address(self.address + 4 * at)
 
     def _indices(self):
         return itertools.product(*map(range, self.shape)) if self.device != "meta" else ()
@@ -140,6 +141,17 @@ class Tensor:
             self[index] = self[index] / number
         return self
 
+    def to(self, dtype):
+        return self if dtype is self.dtype else self.new_empty(self.shape, dtype).copy_(self)
+
+    def __mul__(self, other):
+        """By a column."""
+        assert other.shape == (*self.shape[:-1], 1)
+        out = self.new_empty(self.shape)
+        for index in self._indices():
+            out[index] = self[index] * other[(*index[:-1], 0)]
+        return out
+
     def __matmul__(self, other):
         out = self.new_empty((self.shape[0], other.shape[1]))
         for i, j in out._indices():
@@ -158,6 +170,13 @@ def empty_strided(shape, strides, dtype=float32, device="cuda"):
 
 def empty(*shape, dtype=float32, device="cuda"):
     return empty_strided(shape, _contiguous(shape), dtype, device)
+
+
+def ones_like(other):
+    out = other.new_empty(other.shape)
+    for index in out._indices():
+        out[index] = 1
+    return out
 
 
 # ---- Operations ----
