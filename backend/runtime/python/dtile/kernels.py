@@ -120,6 +120,7 @@ class Kernel:
         self._tensors = [i for i, param in enumerate(self.params) if param[1] != _abi.PARAM_SCALAR]
         self._numbers = [i for i, param in enumerate(self.params) if param[1] == _abi.PARAM_SCALAR]
         self._calls = {}
+        self._vector_calls = {}
         # By shapes: sizes of outputs, and whether a launch would be taken.
         self._sizes = {}
         self._answers = {}
@@ -302,6 +303,27 @@ class Kernel:
                                                f"{self.name}, argument `{name}`")
         return args
 
+    def _launch(self, call, count, team, local, stream):
+        if stream is None:
+            stream = _current_stream(team.devices[local])
+        status = runtime().dtile_launch_on(team._handle, local, self._address, call, count, stream)
+        if status != 0:
+            check(status)
+
+    def on_vectors(self, tensors, team, local=0):
+        """A call with contiguous tensors of the kernel's types, each taken as one dimension: there
+        is less to look at than for any tensors. All of the kernel's parameters are vectors."""
+        key = (get_ident(), *[tensor.numel() for tensor in tensors])
+        call = self._vector_calls.get(key)
+        if call is None:
+            if len(self._vector_calls) >= self._MOST_CALLS:
+                self._vector_calls.clear()
+            call = self._vector_calls[key] = self._prepare([tensor.view(-1) for tensor in tensors])
+        args, vectors = call
+        for vector, tensor in zip(vectors, tensors):
+            vector.data = tensor.data_ptr()
+        self._launch(args, len(tensors), team, local, None)
+
     def __call__(self, *args, out=None, team=None, rank=None, stream=None, **named):
         """Queues a launch of this process's rank (`rank=` where it has several) on the current
         stream; gives the outputs, which are made on that stream where they are not given."""
@@ -309,14 +331,12 @@ class Kernel:
         local = 0 if rank is None else rank - team.first_local
         values = args if out is None and not named and len(args) == len(self.params) \
             else self._arrange(args, out, named)
-        if any(values[i] is None for i in self._outputs):
-            values = list(values)
-            self._make_outputs(values, team, local)
-        call = self._call_for(values)
-        if stream is None:
-            stream = _current_stream(team.devices[local])
-        check(runtime().dtile_launch_on(team._handle, local, self._address, call, len(values),
-                                        stream))
+        for i in self._outputs:
+            if values[i] is None:
+                values = list(values)
+                self._make_outputs(values, team, local)
+                break
+        self._launch(self._call_for(values), len(values), team, local, stream)
         if len(self._outputs) == 1:
             return values[self._outputs[0]]
         return tuple(values[i] for i in self._outputs) or None

@@ -25,16 +25,45 @@ class _Trace:
     def __call__(self, kernel, *tensors):
         _element_type(tensors)
 
+    def vectors(self, kernel, *tensors):
+        """Contiguous tensors, each as one dimension."""
+        _element_type(tensors)
+
 
 class _Run:
-    """Kernels are queued on the current stream."""
+    """Kernels are queued on the current stream. There is one a team."""
 
-    def __init__(self, name):
-        self._team = _groups.team_of(name)
-        self.ranks = self._team.size
+    _of = {}
+
+    def __init__(self, team):
+        self._team = team
+        self._kernels = {}
+        self.ranks = team.size
+
+    @staticmethod
+    def of(name):
+        team = _groups.team_of(name)
+        run = _Run._of.get(name)
+        if run is None or run._team is not team:
+            run = _Run._of[name] = _Run(team)
+        return run
+
+    def _kernel(self, kernel, tensors):
+        dtype = tensors[0].dtype
+        found = self._kernels.get((kernel, dtype))
+        if found is None:
+            found = _programs.kernel(kernel, _element_type(tensors), self._team)
+            self._kernels[kernel, dtype] = found
+        for tensor in tensors:
+            if tensor.dtype != dtype:
+                _element_type(tensors)
+        return found
 
     def __call__(self, kernel, *tensors):
-        _programs.kernel(kernel, _element_type(tensors), self._team)(*tensors, team=self._team)
+        self._kernel(kernel, tensors)(*tensors, team=self._team)
+
+    def vectors(self, kernel, *tensors):
+        self._kernel(kernel, tensors).on_vectors(tensors, self._team)
 
 
 class _Ask:
@@ -49,6 +78,9 @@ class _Ask:
         refusal = found.refusal(*tensors, team=self._team)
         if refusal:
             raise DtileInvalid(refusal)
+
+    def vectors(self, kernel, *tensors):
+        self(kernel, *[tensor.view(-1) for tensor in tensors])
 
 
 def _element_type(tensors):
@@ -139,7 +171,7 @@ def _reduced(launch, kernel, tensor, reduce_op):
     _check_reduce(reduce_op)
     mine = tensor.contiguous()
     out = mine.new_empty(mine.shape)
-    launch(kernel, mine.view(-1), out.view(-1))
+    launch.vectors(kernel, mine, out)
     return _averaged(launch, out, reduce_op)
 
 
@@ -151,7 +183,7 @@ def _one_shot_all_reduce_out(launch, input, reduce_op, out):
     _check_reduce(reduce_op)
     if out.shape != input.shape or not out.is_contiguous():
         raise DtileInvalid("out must be contiguous and have the shape of the input")
-    launch("one_shot", input.contiguous().view(-1), out.view(-1))
+    launch.vectors("one_shot", input.contiguous(), out)
     return _averaged(launch, out, reduce_op)
 
 
@@ -283,7 +315,11 @@ class Operation:
         return self._write(launcher(name), *args, **named)
 
     def run(self, *args, **named):
-        return self._with(_Run, args, named)
+        at = self._group
+        if len(args) > at:
+            # As the dispatcher calls it.
+            return self._write(_Run.of(args[at]), *args[:at], *args[at + 1:], **named)
+        return self._with(_Run.of, args, named)
 
     def trace(self, *args, **named):
         return self._with(_Trace, args, named)
