@@ -12,6 +12,8 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
+#include <algorithm>
+
 namespace dtile::driver {
 
 namespace {
@@ -94,9 +96,15 @@ void setTitle(lsp::KernelProof &proof, const protocol::Verdict &verdict,
 
 } // namespace
 
-void proveKernels(sema::Program &program, const SourceManager &sources, uint64_t work,
-                  lsp::ProofSink sink) {
-  for (const ast::KernelDecl *kernel : program.kernels()) {
+void proveKernels(const lsp::Analysis &analysis, uint64_t work, lsp::ProofSink sink) {
+  sema::Program &program = *analysis.program;
+  const SourceManager &sources = analysis.sources;
+  std::vector<const ast::KernelDecl *> kernels = program.kernels().vec();
+  // Whoever edits a kernel looks at it.
+  std::stable_partition(kernels.begin(), kernels.end(), [&](const ast::KernelDecl *kernel) {
+    return kernel->range.begin <= analysis.lastEdit && analysis.lastEdit <= kernel->range.end;
+  });
+  for (const ast::KernelDecl *kernel : kernels) {
     lsp::KernelProof proof;
     proof.place = kernel->name.range;
     Diagnostics diagnostics(sources);

@@ -7,7 +7,6 @@
 namespace dtile::driver {
 
 /// Checks the kernels of a file one after the other, as a build does (lsp::Prove).
-void proveKernels(sema::Program &program, const SourceManager &sources, uint64_t work,
-                  lsp::ProofSink sink);
+void proveKernels(const lsp::Analysis &analysis, uint64_t work, lsp::ProofSink sink);
 
 } // namespace dtile::driver

@@ -26,6 +26,8 @@ std::unique_ptr<Analysis> Analysis::make(const std::string &path, const Document
     result->openUris_ = uris;
     result->version = document.version;
     result->root = result->sources.add(path, document.text);
+    result->lastEdit = result->sources.locAt(
+        result->root, uint32_t(std::min(document.lastEdit, document.text.size())));
     result->diagnostics.setErrorLimit(kErrorLimit);
     return result;
   };

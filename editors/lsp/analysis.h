@@ -29,6 +29,8 @@ public:
   std::unique_ptr<sema::SymbolIndex> names;
   FileId root{};
   int64_t version = 0;
+  /// Where the text was changed last.
+  SourceLoc lastEdit;
 
   /// Whether the file takes part, or would where it came to be.
   [[nodiscard]] bool dependsOn(llvm::StringRef path) const;

@@ -13,7 +13,7 @@ struct ProofOptions {
   /// After the last change.
   std::chrono::milliseconds delay{300};
   /// Steps for each kernel.
-  uint64_t work = 20'000'000;
+  uint64_t work = 5'000'000;
 };
 
 /// One document is proved at a time, the one that waits for the longest first. What is known is of

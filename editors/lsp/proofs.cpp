@@ -155,10 +155,9 @@ void Prover::runChild(const Analysis &analysis, uint64_t work, int output) const
     llvm::raw_string_ostream(text) << line << '\n';
     writeAll(output, text);
   };
-  prove_(*analysis.program, analysis.sources, work,
-         [&](const KernelProof &proof, const Diagnostics &diagnostics) {
-           write(lineOf(analysis, calls, proof, diagnostics));
-         });
+  prove_(analysis, work, [&](const KernelProof &proof, const Diagnostics &diagnostics) {
+    write(lineOf(analysis, calls, proof, diagnostics));
+  });
   write(json::Object{{"end", true}});
   // Nothing is destroyed: the memory is a copy.
   ::_exit(0);

@@ -30,9 +30,9 @@ struct KernelProof {
 };
 
 using ProofSink = llvm::function_ref<void(const KernelProof &, const Diagnostics &)>;
-/// Checks the kernels of a program, with at most `work` steps each, and tells `sink` of each.
-using Prove = std::function<void(sema::Program &program, const SourceManager &sources,
-                                 uint64_t work, ProofSink sink)>;
+/// Checks the kernels of an analysis that has a program, the one at its last edit first, with at
+/// most `work` steps each, and tells `sink` of each.
+using Prove = std::function<void(const Analysis &analysis, uint64_t work, ProofSink sink)>;
 
 /// What is known so far of a document's kernels, as the protocol has it.
 struct Proofs {

@@ -17,7 +17,7 @@ std::string Workspace::pathOf(const llvm::lsp::URIForFile &uri) {
 
 void Workspace::open(const llvm::lsp::TextDocumentItem &item) {
   const std::string path = pathOf(item.uri);
-  documents_[path] = {item.uri, item.text, item.version};
+  documents_[path] = {item.uri, item.text, item.version, 0};
   staleNow(path);
 }
 
@@ -26,7 +26,7 @@ bool Workspace::change(const llvm::lsp::DidChangeTextDocumentParams &params) {
   const auto document = documents_.find(path);
   if (document == documents_.end())
     return false;
-  applyChanges(document->second.text, params.contentChanges);
+  document->second.lastEdit = applyChanges(document->second.text, params.contentChanges);
   document->second.version = params.textDocument.version;
   staleNow(path);
   return true;
@@ -116,7 +116,7 @@ void Workspace::forEachThatNames(llvm::StringRef name,
       if (!buffer || (*buffer)->getBufferSize() > SourceManager::kMaxFileBytes ||
           !(*buffer)->getBuffer().contains(name))
         continue;
-      const Document document = {{}, (*buffer)->getBuffer().str(), 0};
+      const Document document = {{}, (*buffer)->getBuffer().str(), 0, 0};
       visit(*Analysis::make(path, document, documents_, onlyNames));
     }
   }

@@ -20,7 +20,7 @@ function makeClient() {
     synchronize: { fileEvents: vscode.workspace.createFileSystemWatcher("**/*.dtile") },
     initializationOptions: {
       proofs: settings.get("proofs.enabled", true)
-        ? { delayMs: settings.get("proofs.delayMs", 300), work: settings.get("proofs.work", 20000000) }
+        ? { delayMs: settings.get("proofs.delayMs", 300), work: settings.get("proofs.work", 5000000) }
         : false,
     },
   });

@@ -64,7 +64,7 @@ TEST(ApplyChanges, EachSeesTheResultOfThoseBefore) {
   applyChanges(text,
                {edit({0, 1}, {0, 3}, "\n"), edit({1, 0}, {1, 1}, "B"), edit({9, 9}, {9, 9}, "!")});
   EXPECT_EQ(text, "a\nB\nc!");
-  applyChanges(text, {edit({1, 1}, {0, 0}, "?")});
+  EXPECT_EQ(applyChanges(text, {edit({1, 1}, {0, 0}, "?")}), 4u) << "behind what was put in";
   EXPECT_EQ(text, "a\nB?\nc!") << "an end before the start is the start";
   llvm::lsp::TextDocumentContentChangeEvent whole;
   whole.text = "new";
