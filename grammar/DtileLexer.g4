@@ -36,7 +36,7 @@ WHILE: 'while';
 YIELD: 'yield';
 
 // Context words: keywords in one place, names in all others. frontend/parse makes names of ASSUME,
-// BECAUSE and REQUIRES where they start no clause (README.md, "Clauses").
+// BECAUSE, MESH and REQUIRES where they start no clause (README.md, "Clauses").
 ALL: 'all';
 AS: 'as';
 ASSUME: 'assume';
@@ -46,6 +46,7 @@ BENCH: 'bench';
 BY: 'by';
 IN: 'in';
 INOUT: 'inout';
+MESH: 'mesh';
 ORDERED: 'ordered';
 OUT: 'out';
 PROGRAMS: 'programs';

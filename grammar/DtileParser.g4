@@ -48,6 +48,7 @@ kernelItem
   : roleItem=role
   | ensuresItem=ensures
   | requiresItem=requiresClause
+  | meshItem=meshClause
   | statementItem=statement
   ;
 
@@ -86,6 +87,11 @@ whenAll
 ensures: ENSURES condition=expectation SEMICOLON;
 
 requiresClause: REQUIRES conditions+=expression (COMMA conditions+=expression?)* SEMICOLON;
+
+// `mesh (node: W / L, local: L);`
+meshClause: MESH LEFT_PAREN axes+=meshAxis (COMMA axes+=meshAxis?)* RIGHT_PAREN SEMICOLON;
+
+meshAxis: id=name COLON extent=expression;
 
 testDeclaration
   : kind=(TEST | BENCH) title=STRING
@@ -229,7 +235,9 @@ suffix
   | DOT member=name # Member
   | GENERIC_OPEN arguments+=genericArgument (COMMA arguments+=genericArgument?)*
     close=GENERIC_CLOSE # Generic
-  | AT (rank=name | number=INTEGER | LEFT_PAREN value=expression RIGHT_PAREN) # Remote
+  | AT ( rank=name | number=INTEGER
+       | LEFT_PAREN arguments+=argument (COMMA arguments+=argument?)* RIGHT_PAREN
+       ) # Remote
   ;
 
 // `x`, `seed: 7`, `after: sent`; frontend/parse refuses `seed=7`

@@ -260,6 +260,8 @@ public:
     TExpr *hi = nullptr;
     int64_t blockLength = 0;
     Type type = nullptr;
+    /// The places of an axis, as in `i in 0..num_ranks(local)`.
+    [[nodiscard]] Coordinate coordinate() const;
   };
   // check_loops.cpp
   Iteration iteration(const ast::IterDim &dim);
@@ -307,6 +309,27 @@ public:
   void kernelParam(const ast::Param &param, unsigned index);
   void solveSizes();
   void kernelPrologue(const ast::KernelDecl *decl);
+  // ---- check_mesh.cpp: axes of ranks.
+  /// An axis of the kernel's mesh.
+  struct Axis {
+    ast::Ident name;
+    const ast::Expr *extent = nullptr;
+  };
+  void kernelMesh(const ast::KernelDecl *decl);
+  void meshClauses();
+  /// The number of the axis that is named; nothing after reporting.
+  std::optional<size_t> axisNamed(llvm::StringRef name, SourceRange range);
+  TExpr *axisExtent(size_t axis, SourceRange range);
+  /// How far neighbours along the axis are apart.
+  TExpr *axisStride(size_t axis, SourceRange range);
+  TExpr *ownCoordinate(size_t axis, SourceRange range);
+  TExpr *givenCoordinate(size_t axis, const ast::Expr *e);
+  TExpr *rankAt(const CallSite &site);
+  /// Of one argument that names an axis; nothing after reporting.
+  std::optional<size_t> axisArgument(const CallSite &site);
+  /// The coordinate that the result of arithmetic is.
+  Coordinate coordinateOf(ast::BinaryOp op, const TExpr *lhs, const TExpr *rhs) const;
+
   // ---- check_clauses.cpp: what a launch is given.
   void kernelClauses(const ast::KernelDecl *decl);
   void clauseCondition(const ast::Expr *condition, const Clause &model);
@@ -323,6 +346,8 @@ public:
   void spaceDims(const ast::OverClause *over, TSpace &space,
                  llvm::SmallVectorImpl<Iteration> &bounds);
 
+  /// The axes of the kernel, the last of which changes from rank to rank.
+  std::vector<Axis> mesh;
   /// The body's yields are for this `when all`; null where there is none.
   const ast::Role *yieldsTo = nullptr;
   bool sawYield = false;

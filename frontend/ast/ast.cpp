@@ -92,6 +92,15 @@ llvm::StringRef spelling(ParamMode mode) {
   DTILE_UNREACHABLE("not a parameter mode");
 }
 
+const CallExpr *RemoteExpr::coordinates() const {
+  const auto *call = llvm::dyn_cast<CallExpr>(rank);
+  const auto *callee = call ? llvm::dyn_cast<NameExpr>(call->callee) : nullptr;
+  const bool isCoordinates =
+      callee && callee->name == "rank" && !call->args.empty() &&
+      llvm::all_of(call->args, [](const Arg &arg) { return !arg.label.name.empty(); });
+  return isCoordinates ? call : nullptr;
+}
+
 // Files of a million nodes are common enough to mind their size.
 static_assert(sizeof(Node) <= 12);
 static_assert(sizeof(NameExpr) <= 32);

@@ -156,11 +156,14 @@ struct MemberExpr : Expr {
   Expr *base = nullptr;
   Ident member;
 };
-/// `base@rank`; rank is a name, a number or parenthesized.
+/// `base@rank`; rank is a name, a number or parenthesized. Of `base@(local: i)` it is the call
+/// `rank(local: i)`.
 struct RemoteExpr : Expr {
   DTILE_AST_NODE(RemoteExpr, Expr)
   Expr *base = nullptr;
   Expr *rank = nullptr;
+  /// The call whose labels are axes; null of a plain rank.
+  [[nodiscard]] const CallExpr *coordinates() const;
 };
 /// `value after token`: the read of `value` is ordered after `token`. Binds tighter than
 /// arithmetic.
@@ -305,6 +308,17 @@ struct RequiresStmt : Stmt {
   DTILE_AST_NODE(RequiresStmt, Stmt)
   llvm::ArrayRef<Expr *> conditions;
 };
+/// `node: W / L`: an axis of a mesh, and how many places it has.
+struct MeshAxis {
+  Ident name;
+  Expr *extent = nullptr;
+};
+/// `mesh (node: W / L, local: L);`: how a kernel numbers its ranks; the last axis changes from rank
+/// to rank. Only at the head of kernels.
+struct MeshStmt : Stmt {
+  DTILE_AST_NODE(MeshStmt, Stmt)
+  llvm::ArrayRef<MeshAxis> axes;
+};
 /// `assume slot < CAP because "…";`: what is true, and the compiler cannot show.
 struct AssumeStmt : Stmt {
   DTILE_AST_NODE(AssumeStmt, Stmt)
@@ -388,7 +402,7 @@ struct KernelDecl : Decl {
   llvm::ArrayRef<Param> params;
   /// Kernels of which each launch runs one.
   llvm::ArrayRef<Ident> alternatives;
-  /// What stands first and is about launches: RequiresStmt and AssumeStmt.
+  /// What stands first and is about launches: RequiresStmt, MeshStmt and AssumeStmt.
   llvm::ArrayRef<Stmt *> clauses;
   /// Statements before the first role, run once a rank (lets only).
   llvm::ArrayRef<Stmt *> prologue;

@@ -235,6 +235,14 @@ public:
   void operator()(const YieldStmt &s) { keyword("yield", s.values); }
   void operator()(const AwaitStmt &s) { keyword("await", llvm::ArrayRef<Expr *>(s.token)); }
   void operator()(const RequiresStmt &s) { keyword("requires", s.conditions); }
+  void operator()(const MeshStmt &s) {
+    line() << "mesh";
+    for (const MeshAxis &axis : s.axes) {
+      os_ << ' ' << axis.name.name << ": ";
+      expr(axis.extent);
+    }
+    os_ << '\n';
+  }
   void operator()(const AssumeStmt &s) {
     line() << "assume ";
     expr(s.condition);

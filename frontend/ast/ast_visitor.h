@@ -155,6 +155,10 @@ private:
   void children(const AwaitStmt &s) { walk(s.token); }
   void children(const ExpectStmt &s) { each(s.condition, s.rtol, s.atol); }
   void children(const RequiresStmt &s) { walk(s.conditions); }
+  void children(const MeshStmt &s) {
+    for (const MeshAxis &axis : s.axes)
+      each(axis.extent);
+  }
   void children(const AssumeStmt &s) { walk(s.condition); }
 
   void children(const ImportDecl &) {}

@@ -129,6 +129,12 @@ public:
   }
   void operator()(const RemoteExpr &e) {
     expr(e.base, kPostfix);
+    if (const auto *coordinates = e.coordinates()) {
+      os_ << "@(";
+      args(coordinates->args, ": ");
+      os_ << ')';
+      return;
+    }
     const bool isPlain = llvm::isa<NameExpr>(e.rank) || llvm::isa<IntLit>(e.rank);
     os_ << (isPlain ? "@" : "@(");
     expr(e.rank);
@@ -225,6 +231,14 @@ public:
   void operator()(const YieldStmt &s) { keyword("yield", s.values); }
   void operator()(const AwaitStmt &s) { keyword("await", s.token); }
   void operator()(const RequiresStmt &s) { keyword("requires", s.conditions); }
+  void operator()(const MeshStmt &s) {
+    os_ << "mesh (";
+    for (const auto [i, axis] : llvm::enumerate(s.axes)) {
+      os_ << (i > 0 ? ", " : "") << axis.name.name << ": ";
+      expr(axis.extent);
+    }
+    os_ << ");\n";
+  }
   void operator()(const AssumeStmt &s) {
     os_ << "assume ";
     expr(s.condition);

@@ -131,8 +131,8 @@ private:
     const bool followsKeyword =
         kindBefore() == Kind::Keyword && (textBefore() == "when" || textBefore() == "scratch" ||
                                           textBefore() == "ordered" || textBefore() == "programs");
-    const bool isAlways =
-        text == "test" || text == "bench" || text == "requires" || text == "assume";
+    const bool isAlways = text == "test" || text == "bench" || text == "requires" ||
+                          text == "assume" || text == "mesh";
     return endsOperand() || isMode || followsKeyword || isAlways ? Kind::Keyword : Kind::Word;
   }
 

@@ -43,6 +43,7 @@ private:
   ast::Decl *buildOverlap(P::OverlapDeclarationContext *context);
   ast::OverlapJoin buildJoin(P::OverlapJoinContext *context);
   ast::Stmt *buildRequires(P::RequiresClauseContext *context);
+  ast::Stmt *buildMesh(P::MeshClauseContext *context);
   ast::ExpectStmt *buildEnsures(P::EnsuresContext *context);
   ast::Decl *buildTest(P::TestDeclarationContext *context);
   ast::Role *buildRole(P::RoleContext *context);
@@ -93,6 +94,9 @@ private:
   Tree postfix(P::PostfixContext *context);
   Tree atom(const SourceToken &token);
   Tree suffixed(Tree base, P::SuffixContext *context);
+  /// Arguments of a call; the height becomes that of the highest.
+  llvm::SmallVector<ast::Arg, 8> buildArguments(llvm::ArrayRef<P::ArgumentContext *> arguments,
+                                                unsigned &height);
   Tree call(Tree base, P::CallContext *context);
   Tree generic(Tree base, P::GenericContext *context);
   ast::Expr *stepped(ast::Expr *whole, P::IndexContext *context, unsigned &height);

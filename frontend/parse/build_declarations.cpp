@@ -168,6 +168,10 @@ ast::Decl *AstBuilder::buildKernel(P::KernelDeclarationContext *context) {
       if (!statements.empty() || !roles.empty())
         diagnostics_.report(range(item->requiresItem), diag::misplaced_clause, "requires");
       clauses.push_back(buildRequires(item->requiresItem));
+    } else if (item->meshItem != nullptr) {
+      if (!statements.empty() || !roles.empty())
+        diagnostics_.report(range(item->meshItem), diag::misplaced_clause, "mesh");
+      clauses.push_back(buildMesh(item->meshItem));
     } else if (ast::Stmt *statement = buildStatement(item->statementItem)) {
       const auto *assumption = llvm::dyn_cast<ast::AssumeStmt>(statement);
       if (assumption && statements.empty() && roles.empty() &&
@@ -215,6 +219,15 @@ ast::Stmt *AstBuilder::buildRequires(P::RequiresClauseContext *context) {
   auto *one = arena_.make<ast::RequiresStmt>(range(context));
   one->conditions = buildExpressions(context->conditions);
   return one;
+}
+
+ast::Stmt *AstBuilder::buildMesh(P::MeshClauseContext *context) {
+  auto *mesh = arena_.make<ast::MeshStmt>(range(context));
+  llvm::SmallVector<ast::MeshAxis, 3> axes;
+  for (P::MeshAxisContext *axis : context->axes)
+    axes.push_back({ident(axis->id), buildExpression(axis->extent)});
+  mesh->axes = keep(axes);
+  return mesh;
 }
 
 ast::Decl *AstBuilder::buildPlan(P::PlanDeclarationContext *context) {

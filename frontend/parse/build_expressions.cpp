@@ -346,10 +346,10 @@ ast::Arg AstBuilder::labelled(ast::Expr *label, ast::Expr *value) {
   return {{}, value};
 }
 
-AstBuilder::Tree AstBuilder::call(Tree base, P::CallContext *context) {
+llvm::SmallVector<ast::Arg, 8>
+AstBuilder::buildArguments(llvm::ArrayRef<P::ArgumentContext *> arguments, unsigned &height) {
   llvm::SmallVector<ast::Arg, 8> args;
-  unsigned height = base.height;
-  for (P::ArgumentContext *one : context->arguments) {
+  for (P::ArgumentContext *one : arguments) {
     if (failed(one)) {
       args.push_back({{}, errorExpr(range(one)).expr});
       continue;
@@ -370,6 +370,12 @@ AstBuilder::Tree AstBuilder::call(Tree base, P::CallContext *context) {
           .fix(range(end, sourceToken(one->labelled->start).begin), ": ");
     }
   }
+  return args;
+}
+
+AstBuilder::Tree AstBuilder::call(Tree base, P::CallContext *context) {
+  unsigned height = base.height;
+  const llvm::SmallVector<ast::Arg, 8> args = buildArguments(context->arguments, height);
   if (const auto *remote = llvm::dyn_cast<ast::RemoteExpr>(base.expr)) {
     // `x@rank()` takes `x@rank` for what is called, and nothing remote can be.
     const SourceRange written{remote->rank->range.begin, range(context).end};
@@ -457,7 +463,19 @@ AstBuilder::Tree AstBuilder::remote(Tree base, P::RemoteContext *context) {
     node->name = name.name;
     rank = {node, 1};
   } else {
-    rank = expression(context->value);
+    const llvm::SmallVector<ast::Arg, 8> args = buildArguments(context->arguments, rank.height);
+    if (args.size() == 1 && args[0].label.name.empty()) {
+      rank.expr = args[0].value;
+    } else {
+      // Coordinates.
+      const SourceRange written{range(context->arguments.front()).begin, range(context).end};
+      auto *callee = arena_.make<ast::NameExpr>(written);
+      callee->name = "rank";
+      auto *coordinates = arena_.make<ast::CallExpr>(written);
+      coordinates->callee = callee;
+      coordinates->args = keep(args);
+      rank = {coordinates, rank.height + 1};
+    }
   }
   auto *node = arena_.make<ast::RemoteExpr>({base.expr->range.begin, range(context).end});
   node->base = base.expr;

@@ -290,7 +290,7 @@ private:
 
   // ---- Questions about neighbours ----
 
-  // `requires`, `assume` and `because` are names where they are no words of a clause.
+  // `requires`, `assume`, `because` and `mesh` are names where they are no words of a clause.
   void resolveClauseWords() {
     auto &tokens = result_.visible;
     // Functions of these names may be called for their effect.
@@ -304,6 +304,9 @@ private:
       bool isWord = true;
       if (tokens[i].type == DtileLexer::BECAUSE)
         isWord = typeAt(i + 1) == DtileLexer::STRING;
+      else if (tokens[i].type == DtileLexer::MESH)
+        isWord = startsStatement(i) && typeAt(i + 1) == DtileLexer::LEFT_PAREN &&
+                 typeAt(i + 3) == DtileLexer::COLON;
       else if (tokens[i].type == DtileLexer::REQUIRES || tokens[i].type == DtileLexer::ASSUME)
         isWord = startsClause(i, areFunctions[tokens[i].type == DtileLexer::ASSUME ? 1 : 0]);
       if (!isWord)
@@ -311,10 +314,14 @@ private:
     }
   }
 
-  bool startsClause(size_t i, bool isFunction) const {
+  bool startsStatement(size_t i) const {
     const size_t before = i == 0 ? size_t(DtileLexer::SEMICOLON) : typeAt(i - 1);
-    if (before != DtileLexer::LEFT_BRACE && before != DtileLexer::RIGHT_BRACE &&
-        before != DtileLexer::SEMICOLON)
+    return before == DtileLexer::LEFT_BRACE || before == DtileLexer::RIGHT_BRACE ||
+           before == DtileLexer::SEMICOLON;
+  }
+
+  bool startsClause(size_t i, bool isFunction) const {
+    if (!startsStatement(i))
       return false;
     const size_t next = typeAt(i + 1);
     switch (next) {

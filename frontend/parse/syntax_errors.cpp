@@ -52,6 +52,7 @@ bool startsByKeyword(size_t type) {
   case DtileParser::FOR:
   case DtileParser::IF:
   case DtileParser::LET:
+  case DtileParser::MESH:
   case DtileParser::REQUIRES:
   case DtileParser::RETURN:
   case DtileParser::ROLE:
@@ -100,6 +101,7 @@ bool isStatementRule(size_t rule) {
   case DtileParser::RuleSimpleStatement:
   case DtileParser::RuleEnsures:
   case DtileParser::RuleRequiresClause:
+  case DtileParser::RuleMeshClause:
   case DtileParser::RuleAssumeStatement:
   case DtileParser::RuleKernelItem:
   case DtileParser::RulePlanItem:

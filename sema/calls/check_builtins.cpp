@@ -39,10 +39,26 @@ TExpr *Checker::positionCall(const CallSite &site, BuiltinId id) {
   return builtin(id, {}, types.scalar(DType::I64), site.range);
 }
 
-TExpr *Checker::callRank(const CallSite &site) { return positionCall(site, BuiltinId::Rank); }
-TExpr *Checker::callNumRanks(const CallSite &site) {
-  return positionCall(site, BuiltinId::NumRanks);
+TExpr *Checker::callRank(const CallSite &site) {
+  if (site.args.empty())
+    return positionCall(site, BuiltinId::Rank);
+  if (!noGenerics(site) || !noShape(site))
+    return error(site.range);
+  if (!site.args[0].label.name.empty())
+    return rankAt(site);
+  const std::optional<size_t> axis = axisArgument(site);
+  return axis ? ownCoordinate(*axis, site.range) : error(site.range);
 }
+
+TExpr *Checker::callNumRanks(const CallSite &site) {
+  if (site.args.empty())
+    return positionCall(site, BuiltinId::NumRanks);
+  if (!noGenerics(site) || !noShape(site))
+    return error(site.range);
+  const std::optional<size_t> axis = axisArgument(site);
+  return axis ? axisExtent(*axis, site.range) : error(site.range);
+}
+
 TExpr *Checker::callEpoch(const CallSite &site) { return positionCall(site, BuiltinId::Epoch); }
 
 TExpr *Checker::callBlockCount(const CallSite &site) {

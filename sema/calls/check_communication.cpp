@@ -85,6 +85,14 @@ TExpr *Checker::remoteExpr(const ast::RemoteExpr *e) {
     return error(e->range);
   }
   TExpr *rank = position(e->rank);
+  if (rank->coordinate.axis != 0 && mesh.size() > 1) {
+    const llvm::StringRef axis = mesh[rank->coordinate.axis - 1].name.name;
+    const SourceRange at = e->rank->range;
+    const std::string meant = (axis + ": " + ctx.sources.text(at)).str();
+    report(at, diag::coordinate_is_no_rank, axis)
+        .note(at, diag::note_did_you_mean, "@(" + meant + ")");
+    return error(e->range);
+  }
   const TypeKind kind = base->type->kind;
   if (kind == TypeKind::Error || rank->type->kind == TypeKind::Error)
     return error(e->range);

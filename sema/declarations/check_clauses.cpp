@@ -63,6 +63,10 @@ void Checker::kernelClauses(const ast::KernelDecl *decl) {
       clauseCondition(assumption->condition, clause);
       continue;
     }
+    if (llvm::isa<ast::MeshStmt>(s)) {
+      meshClauses();
+      continue;
+    }
     for (const ast::Expr *condition : llvm::cast<ast::RequiresStmt>(s)->conditions)
       clauseCondition(condition, clause);
   }

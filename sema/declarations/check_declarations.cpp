@@ -154,6 +154,7 @@ void Checker::kernelRole(const ast::Role *role, llvm::StringRef name, int afterA
   for (auto [i, bound] : llvm::enumerate(bounds)) {
     Symbol *symbol = declareLocal(role->over->dims[i].name, bound.type, /*isMutable=*/false);
     symbol->used = true;
+    symbol->var->coordinate = bound.coordinate();
     SpaceDim dim;
     dim.var = symbol->var;
     dim.lo = bound.lo;

@@ -91,6 +91,7 @@ void Checker::kernelSignature(const ast::KernelDecl *decl) {
     if (param.type)
       for (const ast::Expr *size : param.type->shape)
         declareSizes(size);
+  kernelMesh(decl);
   for (auto [i, param] : llvm::enumerate(decl->params))
     kernelParam(param, i);
   // A name in a shape alone is no use.

@@ -248,6 +248,7 @@ TExpr *Checker::symbolValue(const Symbol &symbol, SourceRange range) {
     }
     TExpr *e = ctx.makeExpr(TExprKind::VarRef, symbol.var->type, range);
     e->var = symbol.var;
+    e->coordinate = symbol.var->coordinate;
     return e;
   }
   case Symbol::Kind::Param: {
@@ -498,7 +499,9 @@ TExpr *Checker::arithmetic(ast::BinaryOp op, TExpr *lhs, TExpr *rhs, SourceRange
     return error(range);
   if (!isDefinedFor(op, lhs->type->dtype))
     return undefined();
-  return elementwise(elementwiseOp(op), {lhs, rhs}, range);
+  TExpr *result = elementwise(elementwiseOp(op), {lhs, rhs}, range);
+  result->coordinate = coordinateOf(op, lhs, rhs);
+  return result;
 }
 
 TExpr *Checker::shiftedRange(ast::BinaryOp op, TExpr *lhs, TExpr *rhs, SourceRange range,

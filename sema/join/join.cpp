@@ -194,14 +194,26 @@ private:
 
   // ---- Clauses ----
 
+  /// What is joined runs over all ranks alike.
+  bool hasNoMesh(llvm::StringRef name, llvm::ArrayRef<ast::Stmt *> clauses) {
+    for (const ast::Stmt *clause : clauses)
+      if (llvm::isa<ast::MeshStmt>(clause)) {
+        joint_.diags.report(joint_.source->overlap->name.range, diag::join_of_mesh, name)
+            .note(clause->range, diag::note_declared_here, "mesh");
+        return false;
+      }
+    return true;
+  }
+
   bool findStages() {
     const ast::OverlapDecl &overlap = *joint_.source->overlap;
-    bool isGood = true;
+    bool isGood = hasNoMesh(joint_.kernel->name.name, joint_.kernel->clauses);
     for (const auto &[clause, source] : llvm::zip(overlap.joins, joint_.source->plans)) {
       if (source.plan == nullptr)
         return false;
       Stage stage;
       stage.clause = &clause;
+      isGood &= hasNoMesh(source.plan->name.name, source.plan->clauses);
       stage.source = &source;
       stage.plan = source.plan;
       stage.names = namesOf(*source.plan, isOfModule(source.home));

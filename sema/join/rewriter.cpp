@@ -176,6 +176,14 @@ struct StmtCopier {
     copy->conditions = r.exprs(s.conditions);
     return copy;
   }
+  ast::Stmt *operator()(const ast::MeshStmt &s) {
+    auto *copy = made(s);
+    llvm::SmallVector<ast::MeshAxis, 3> axes;
+    for (const ast::MeshAxis &axis : s.axes)
+      axes.push_back({axis.name, r.expr(axis.extent)});
+    copy->axes = r.arena_.copy(llvm::ArrayRef<ast::MeshAxis>(axes));
+    return copy;
+  }
   ast::Stmt *operator()(const ast::AssumeStmt &s) {
     auto *copy = made(s);
     copy->condition = r.expr(s.condition);

@@ -122,6 +122,7 @@ void Checker::forStmt(const ast::ForStmt *s) {
     Symbol *symbol = declareLocal(s->dim.name, bounds.type, /*isMutable=*/false);
     symbol->used = true;
     variable = symbol->var;
+    variable->coordinate = bounds.coordinate();
     loopBody(s->body, goes, s->isUnordered);
     leaveScope();
   }

@@ -138,6 +138,7 @@ void Checker::letStmt(const ast::LetStmt *s) {
     return;
   if (initial->kind == TExprKind::Const)
     symbol->constant = initial;
+  symbol->var->coordinate = initial->coordinate;
   if (TStmt *let = emit(TStmtKind::Let, s->range)) {
     let->vars.push_back(symbol->var);
     let->values.push_back(initial);

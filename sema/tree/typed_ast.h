@@ -70,6 +70,14 @@ enum class AtomicKind : uint8_t { Add, Min, Max, And, Or, Exch, Cas };
 
 struct FnInstance;
 
+/// A number that is known to count along an axis of the kernel's mesh.
+struct Coordinate {
+  /// The number of the axis, from 1; 0 of other numbers.
+  uint8_t axis = 0;
+  /// The axis has such a place, whatever the sizes.
+  bool isInside = false;
+};
+
 /// A local variable of an instance.
 struct Variable {
   std::string name;
@@ -77,6 +85,7 @@ struct Variable {
   SourceRange range;
   /// `var`: may be assigned.
   bool isMutable = false;
+  Coordinate coordinate;
 };
 
 struct TExpr;
@@ -117,6 +126,9 @@ struct TExpr {
   /// the value of a float one before it is rounded.
   bool adaptable = false;
   double literal = 0;
+  /// Sema's own: along which axis it counts; and of how many places an axis has, its number from 1.
+  Coordinate coordinate;
+  uint8_t extentOf = 0;
 };
 
 struct TStmt;

@@ -15,6 +15,7 @@ syntax keyword dtileBoolean false true
 syntax match dtileMode /:\s*\zs\%(inout\|in\|out\|scratch\|symm\)\>\ze\s\+\h/
 syntax match dtileMode /\%(\<scratch\s\+\)\@<=symm\>/
 syntax match dtileControl /\%(^\|[;{}]\)\s*\zs\%(assume\|requires\)\>\ze\s*[A-Za-z0-9_(!~-]/
+syntax match dtileControl /\%(^\|[;{}]\)\s*\zsmesh\>\ze\s*(\s*\h\w*\s*:/
 syntax match dtileControl /\<because\>\ze\s*"/
 syntax match dtileControl /[A-Za-z0-9_)\]"]\s\+\zs\%(as\|atol\|by\|in\|ordered\|programs\|ranks\|rtol\|unordered\|with\)\>/
 syntax match dtileControl /\%(\<when\s\+\)\@<=all\>/

@@ -91,30 +91,34 @@ bool solveEquation(Scene &scene, Goal &goal, bool onlyDirect) {
   return false;
 }
 
-/// Two unknowns or more from one equation, where they are digits of a numeral: the last one has an
-/// extent, and the others are multiples of it.
-bool solveNumeral(Scene &scene, Goal &goal) {
-  for (auto &equation : goal.equal)
+/// One equation of numerals becomes one for the last digit and one for those above it: what is
+/// added to a multiple of n, and lies in [0, n), is the remainder by n. With one unknown it is linear,
+/// and is split only where the digits are known.
+bool splitNumeral(Scene &scene, Goal &goal) {
+  const auto isOpen = [&](const Polynomial &p) {
+    return llvm::any_of(goal.unknowns, [&](AtomId id) { return scene.polys.mentions(p, id); });
+  };
+  const auto isRemainder = [&](const Polynomial &p) {
+    const auto atom = p.asAtom();
+    return !atom || scene.polys.atom(*atom).kind == Polynomials::AtomKind::Rem;
+  };
+  for (size_t e = 0; e < goal.equal.size(); ++e)
     for (const auto &[numeral, value] :
-         {std::pair(equation.first, equation.second), std::pair(equation.second, equation.first)})
-      for (size_t i = 0; i < goal.unknowns.size(); ++i) {
-        const AtomId digit = goal.unknowns[i];
-        const std::optional<Polynomial> extent = scene.polys.atom(digit).extent;
-        const Polynomial above = numeral - var(digit);
-        if (!extent || above.isZero() || scene.polys.mentions(above, digit) ||
-            scene.polys.mentions(value, digit) || !scene.polys.rem(above, *extent).isZero())
+         {goal.equal[e], std::pair(goal.equal[e].second, goal.equal[e].first)})
+      for (const auto &[monomial, coefficient] : numeral.terms()) {
+        if (monomial.size() != 1 || coefficient != 1)
           continue;
-        const Polynomial answer = scene.polys.rem(value, *extent);
-        // With one unknown an equation is linear; as digits it is simpler where they are known.
-        const auto last = answer.asAtom();
-        const bool isOpen = llvm::any_of(
-            goal.unknowns, [&](AtomId other) { return scene.polys.mentions(above, other); });
-        if (!isOpen && (!last || scene.polys.atom(*last).kind == Polynomials::AtomKind::Rem))
+        const Polynomial digit = var(monomial.front());
+        const std::optional<Polynomial> extent = scene.polys.atom(monomial.front()).extent;
+        const Polynomial above = numeral - digit;
+        if (!extent || above.isZero() || !isOpen(digit) ||
+            !scene.polys.rem(above, *extent).isZero())
           continue;
-        const Polynomial rest = scene.polys.div(value, *extent);
-        equation = {scene.polys.div(above, *extent), rest};
-        goal.unknowns.erase(goal.unknowns.begin() + ptrdiff_t(i));
-        replace(scene, goal, digit, answer);
+        const Polynomial last = scene.polys.rem(value, *extent);
+        if (isRemainder(last) && !isOpen(above))
+          continue;
+        goal.equal.push_back({digit, last});
+        goal.equal[e] = {scene.polys.div(above, *extent), scene.polys.div(value, *extent)};
         return true;
       }
   return false;
@@ -307,7 +311,7 @@ Polynomial withoutFactors(Scene &scene, const Facts &facts, const Polynomial &p)
 
 void solve(Scene &scene, Facts &facts, Goal &goal, Guesses guesses) {
   const bool isEarly = guesses == Guesses::Early;
-  while (solveEquation(scene, goal, true) || solveNumeral(scene, goal) ||
+  while (solveEquation(scene, goal, true) || splitNumeral(scene, goal) ||
          (isEarly && guessBlock(scene, facts, goal)) || solveEquation(scene, goal, false) ||
          (!isEarly && guessBlock(scene, facts, goal))) {
   }

@@ -108,8 +108,8 @@ Polynomial RankAxes::digitOf(Polynomials &polys, const Polynomial &rank, size_t 
   return axis + 1 == axes.size() ? above : polys.rem(above, *axes[axis].extent);
 }
 
-std::optional<llvm::SmallVector<Polynomial, 3>>
-RankAxes::digitsOf(Polynomials &polys, const Polynomial &rank) const {
+std::optional<llvm::SmallVector<Polynomial, 3>> RankAxes::digitsOf(Polynomials &polys,
+                                                                   const Polynomial &rank) const {
   llvm::SmallVector<Polynomial, 3> digits;
   Polynomial sum;
   for (size_t i = 0; i < axes.size(); ++i) {
