@@ -19,7 +19,7 @@
     "kernel" "let" "over" "overlap" "plan" "return" "role" "var" "when" "while" "yield"))
 
 (defconst dtile-context-words
-  '("all" "as" "assume" "atol" "because" "bench" "by" "in" "inout" "ordered" "out" "programs"
+  '("all" "as" "assume" "atol" "because" "bench" "by" "in" "inout" "mesh" "ordered" "out" "programs"
     "ranks" "requires" "rtol" "scratch" "symm" "test" "unordered" "with"))
 
 (defconst dtile-font-lock

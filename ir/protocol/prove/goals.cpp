@@ -92,8 +92,8 @@ bool solveEquation(Scene &scene, Goal &goal, bool onlyDirect) {
 }
 
 /// One equation of numerals becomes one for the last digit and one for those above it: what is
-/// added to a multiple of n, and lies in [0, n), is the remainder by n. With one unknown it is linear,
-/// and is split only where the digits are known.
+/// added to a multiple of n, and lies in [0, n), is the remainder by n. With one unknown it is
+/// linear, and is split only where the digits are known.
 bool splitNumeral(Scene &scene, Goal &goal) {
   const auto isOpen = [&](const Polynomial &p) {
     return llvm::any_of(goal.unknowns, [&](AtomId id) { return scene.polys.mentions(p, id); });

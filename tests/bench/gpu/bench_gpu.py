@@ -381,7 +381,8 @@ def main():
     parser.add_argument("--tiles", type=triple, nargs="*", help="BMxBNxBK to choose from")
     parser.add_argument("--sizes", type=int, nargs="*", help="bytes (all_reduce)")
     parser.add_argument("--source", type=named, nargs="*", default=[], help="gemm=other.dtile …")
-    parser.add_argument("--kernel", type=named, nargs="*", default=[], help="gemm_rs=gemm_rs_rows …")
+    parser.add_argument("--kernel", type=named, nargs="*", default=[],
+                        help="gemm_rs=gemm_rs_rows …")
     parser.add_argument("--huge", action="store_true", help="also hidden 16384, ffn 53248")
     parser.add_argument("--no-triton", dest="triton", action="store_false",
                         help="leave Triton's matrix product out")
