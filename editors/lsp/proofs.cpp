@@ -57,6 +57,7 @@ json::Value hintOf(const Analysis &analysis, const KernelProof::Wait &wait, Sour
   return json::Object{{"position", analysis.range({end, end}).start},
                       {"label", json::fixUTF8("each: " + label)},
                       {"paddingLeft", true},
+                      {"data", analysis.range({wait.place, wait.place}).start},
                       {"tooltip", "how many notifies of this launch the wait waits for at each "
                                   "cell, as the compiler has derived it"}};
 }

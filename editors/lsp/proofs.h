@@ -37,7 +37,7 @@ using Prove = std::function<void(const Analysis &analysis, uint64_t work, ProofS
 /// What is known so far of a document's kernels, as the protocol has it.
 struct Proofs {
   FileMessages messages;
-  /// CodeLens[], InlayHint[].
+  /// CodeLens[], InlayHint[]. The data of a hint is where its wait begins (Position).
   llvm::json::Array lenses;
   llvm::json::Array hints;
   /// As fixesOf() gives them (fixes.h).

@@ -113,6 +113,24 @@ bool fromJSON(const json::Value &value, InitializeParams &result, json::Path pat
   return true;
 }
 
+/// Of a wait, adds how many notifies it waits for.
+void addWaitCount(json::Value &hover, const Proofs &proofs) {
+  json::Object *object = hover.getAsObject();
+  if (!object)
+    return;
+  for (const json::Value &hint : proofs.hints) {
+    const json::Value *call = hint.getAsObject()->get("data");
+    if (!call || *call != *object->getObject("range")->get("start"))
+      continue;
+    json::Object &contents = *object->getObject("contents");
+    contents["value"] = (contents.getString("value").value_or("") + "\n\nHere, " +
+                         hint.getAsObject()->getString("label").value_or("") +
+                         " of this launch, as the compiler has derived it.")
+                            .str();
+    return;
+  }
+}
+
 class Server {
 public:
   Server(const ServerOptions &options, int input, llvm::raw_ostream &output);
@@ -167,7 +185,12 @@ private:
     answer(params, std::move(reply), highlightsAt);
   }
   void onHover(const PositionParams &params, Reply reply) {
-    answer(params, std::move(reply), hoverAt);
+    answer(params.textDocument, std::move(reply), [&](const Analysis &analysis) {
+      json::Value hover = hoverAt(analysis, params.position);
+      if (const Proofs *known = proofs_.of(Workspace::pathOf(params.textDocument.uri), analysis))
+        addWaitCount(hover, *known);
+      return hover;
+    });
   }
   void onSignature(const PositionParams &params, Reply reply) {
     answer(params, std::move(reply), signatureAt);
