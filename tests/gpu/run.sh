@@ -33,6 +33,7 @@ run odd_products $on tests/driver/products_in_odd_loops.dtile
 run shared_products $on tests/driver/products_of_one_operand.dtile
 run scaled_products $on tests/driver/products_with_scales.dtile
 run sent_products $on tests/driver/products_sent_to_all.dtile
+run few_rows $on --wait-timeout 3000 tests/driver/few_rows_a_rank.dtile
 run picked_rows $on --executor all tests/driver/products_of_picked_rows.dtile
 run edges $on --executor all tests/driver/choices_and_scatters_at_edges.dtile
 run pages $on --executor all tests/driver/products_in_pages.dtile
