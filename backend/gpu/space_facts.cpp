@@ -122,14 +122,24 @@ bool sharesBodies(const Op &space) {
          (multiplies(space) || !moves(space) || sendsOfProducts());
 }
 
+/// Nanoseconds for which the programs of a cluster exchange the sums of a body; 0 where they do not
+/// share its loops. In kernels with signals they do not: on H200s an AllGather-GEMM of one block of
+/// rows and few blocks of K did not end so (tests/driver/few_rows_a_rank.dtile).
+double exchangeTime(const Op &space, const TargetFacts &machine) {
+  double time = 0;
+  for (const Op &op : space.parentBlock()->ops())
+    if (op.is(OpKind::SignalParam))
+      return 0;
+  for (const Op &op : space.body().ops())
+    time += model::exchangeTime(op, machine);
+  return time;
+}
+
 dtile_device_space spaceFacts(const Op &space, const TargetFacts &machine) {
   const bool onlyMoves = moves(space) && !hasOp(space, model::computes);
   const bool isBulk = copiesInBulk(space, machine);
   const int32_t rate = isBulk ? TargetFacts::kBulkRate : TargetFacts::kThreadsRate;
   const int32_t movers = isBulk ? machine.movers : TargetFacts::kPlainMovers;
-  double exchange = 0;
-  for (const Op &op : space.body().ops())
-    exchange += model::exchangeTime(op, machine);
   return {.pinned = int32_t(space.getOr(ir::attr::programs, 0)),
           .ordered = space.get(ir::attr::ordered),
           .most = onlyMoves ? movers : 0,
@@ -137,7 +147,7 @@ dtile_device_space spaceFacts(const Op &space, const TargetFacts &machine) {
           .shares = sharesBodies(space),
           .follows = follows(space),
           .waits = waits(space) || space.has(ir::attr::after_all),
-          .exchange = int32_t(exchange)};
+          .exchange = int32_t(exchangeTime(space, machine))};
 }
 
 int32_t launchTime(Op &kernel, const TargetFacts &machine) {

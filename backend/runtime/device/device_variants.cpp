@@ -106,9 +106,7 @@ public:
   /// The plan that is estimated to end first.
   [[nodiscard]] Plan best() {
     Plan best = plan(1, variant_.resident);
-    // Bodies that wait for signals do not share their loops: on H200s an AllGather-GEMM of one
-    // block of rows and few blocks of K did not end so (tests/driver/few_rows_a_rank.dtile).
-    if (best.programs > 0 && desc_.nsignals == 0)
+    if (best.programs > 0)
       for (int32_t i = 0, parts = 2; parts <= DTILE_MOST_PARTS; ++i, parts *= 2) {
         const Plan other = plan(parts, variant_.inClusters[i]);
         if (other.programs > 0 && other.nanoseconds < best.nanoseconds)
