@@ -27,6 +27,15 @@ void makeContiguous(dtile_tensor &tensor) {
 
 } // namespace
 
+Status checkCount(const KernelState &kernel, const void *arguments, int32_t nargs) {
+  if (nargs != kernel.argumentCount)
+    return {DTILE_INVALID, format("kernel `%s` takes %d arguments, %d given", kernel.name.c_str(),
+                                  kernel.argumentCount, nargs)};
+  if (nargs > 0 && !arguments)
+    return {DTILE_INVALID, "the arguments are null"};
+  return {};
+}
+
 Status LaunchQuery::checkTensor(int32_t param, const dtile_tensor &tensor) const {
   const dtile_param_desc &declared = kernel_.desc->params[param];
   const auto invalid = [&](const std::string &text) {

@@ -14,6 +14,9 @@
 
 namespace dtile::runtime {
 
+/// That a call passes as many arguments as the kernel takes.
+Status checkCount(const KernelState &kernel, const void *arguments, int32_t nargs);
+
 class LaunchQuery {
 public:
   /// `anywhere`: an address in the rank's heap, which stands for all memory and is not read.

@@ -3,6 +3,7 @@
 // Launches on devices. Modules and objects are made for all local ranks before any of them starts:
 // a rank that shares its device with one that waits for it could otherwise not be prepared.
 #include "backend/runtime/device/device_team.h"
+#include "backend/runtime/launch_query.h"
 #include "backend/runtime/processor.h"
 #include "backend/runtime/report.h"
 #include "backend/runtime/tensor_span.h"
@@ -335,16 +336,6 @@ Status DeviceTeam::launchOn(int32_t local, const dtile_kernel_desc *desc,
   if (!status.ok() && entered)
     leaveTurns(local, *prepared);
   return status;
-}
-
-Status DeviceTeam::checkCount(const KernelState &kernel, const dtile_arg *arguments,
-                              int32_t nargs) const {
-  if (nargs != kernel.argumentCount)
-    return {DTILE_INVALID, format("kernel `%s` takes %d arguments, %d given", kernel.name.c_str(),
-                                  kernel.argumentCount, nargs)};
-  if (nargs > 0 && !arguments)
-    return {DTILE_INVALID, "the arguments are null"};
-  return {};
 }
 
 // ---- All local ranks ----

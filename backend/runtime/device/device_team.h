@@ -172,7 +172,6 @@ private:
   /// The launch that entered last did not take place.
   void leaveTurns(int32_t local, PreparedLaunch &prepared);
   Status start(DeviceKernel &kernel, int32_t local, PreparedLaunch &prepared, StreamHandle stream);
-  Status checkCount(const KernelState &kernel, const dtile_arg *arguments, int32_t nargs) const;
   Status waitForAll();
 
   // device_variants.cpp

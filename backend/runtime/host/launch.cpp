@@ -222,11 +222,8 @@ Status HostTeam::checkOverlap(const KernelState &kernel, const std::vector<Tenso
 
 Status HostTeam::checkArguments(const KernelState &kernel, const dtile_arg *const *arguments,
                                 int32_t nargs) const {
-  if (nargs != kernel.argumentCount)
-    return {DTILE_INVALID, format("kernel `%s` takes %d arguments, %d given", kernel.name.c_str(),
-                                  kernel.argumentCount, nargs)};
-  if (nargs > 0 && !arguments)
-    return {DTILE_INVALID, "the arguments are null"};
+  if (Status status = checkCount(kernel, arguments, nargs); !status.ok())
+    return status;
   for (int32_t local = 0; nargs > 0 && local < localCount(); ++local) {
     if (!arguments[local])
       return {DTILE_INVALID, format("the arguments of rank %d are null", firstLocal() + local)};

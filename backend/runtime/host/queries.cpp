@@ -27,15 +27,6 @@ Frame makeFrame(const dtile_kernel_desc &desc) {
   return frame;
 }
 
-Status checkCount(const KernelState &kernel, const dtile_arg *arguments, int32_t nargs) {
-  if (nargs != kernel.argumentCount)
-    return {DTILE_INVALID, format("kernel `%s` takes %d arguments, %d given", kernel.name.c_str(),
-                                  kernel.argumentCount, nargs)};
-  if (nargs > 0 && !arguments)
-    return {DTILE_INVALID, "the arguments are null"};
-  return {};
-}
-
 } // namespace
 
 Status HostTeam::ask(KernelState &kernel, int32_t local, LaunchQuery &query, void *frame) const {
