@@ -26,8 +26,10 @@ constexpr int64_t kMostEach = 8;
 /// Registers of a processor, and of a thread of a kernel with products.
 constexpr int64_t kRegisters = 65536;
 constexpr int64_t kThreadRegisters = 168;
-/// Registers of a thread for the tiles that it holds at once; what more they take is spilled.
+/// Registers of a thread for the tiles that it holds at once; what more they take is spilled. The
+/// same with the partial sums that are promoted to one of them.
 constexpr int64_t kGroupTileRegisters = 128;
+constexpr int64_t kPromotedTileRegisters = 160;
 /// The same where operands are in registers, too.
 constexpr int64_t kTileRegisters = 80;
 
@@ -82,6 +84,32 @@ int64_t tileRegisters(Op &kernel, const TargetFacts &machine) {
   return most;
 }
 
+/// Registers a thread of the partial sums of products whose accumulators are promoted.
+int64_t partialRegisters(Op &kernel, const TargetFacts &machine) {
+  int64_t most = 0;
+  ir::walk(kernel, [&](Op &op) {
+    if (!op.is(OpKind::Dot) || !op.has(ir::attr::warpgroups))
+      return;
+    const ir::Type sum = op.result()->type();
+    const GroupProduct *product =
+        machine.findGroupProduct(op.operand(0)->type().dtype(), op.operand(1)->type().dtype(),
+                                 sum.dtype(), op.has(ir::attr::precision));
+    if (product && product->needsPromotion)
+      most = std::max(most, TargetFacts::kGroupRows * TargetFacts::columnsOfPart(sum.shape()[1]) /
+                                machine.groupThreads);
+  });
+  return most;
+}
+
+/// Whether registers hold the tiles of the kernel's bodies.
+bool holdsTiles(Op &kernel, const TargetFacts &machine) {
+  const int64_t tiles = tileRegisters(kernel, machine);
+  if (!hasStagedLoads(kernel))
+    return tiles <= kTileRegisters;
+  return tiles <= kGroupTileRegisters &&
+         tiles + partialRegisters(kernel, machine) <= kPromotedTileRegisters;
+}
+
 /// Means over bodies of a space, in nanoseconds.
 struct BodyMeans {
   int64_t weight = 1;
@@ -123,9 +151,7 @@ GpuLaunchEstimate::GpuLaunchEstimate(Op &kernel, const TargetFacts &machine)
   for (Op &op : kernel.body().ops())
     if (op.is(OpKind::Space))
       spaces_.push_back(&op);
-  isPossible_ = spaces_.size() <= DTILE_DEVICE_MAX_SPACES &&
-                tileRegisters(kernel, machine) <=
-                    (hasStagedLoads(kernel) ? kGroupTileRegisters : kTileRegisters);
+  isPossible_ = spaces_.size() <= DTILE_DEVICE_MAX_SPACES && holdsTiles(kernel, machine);
   if (!hasStagedLoads(kernel)) {
     const double shared = stageBytes(kernel) + TargetFacts::kReservedSharedBytes;
     each_ = std::clamp<int64_t>(int64_t(machine.sharedBytes / shared), 1, kMostEach);

@@ -142,6 +142,12 @@ struct TargetFacts {
   /// Most columns of a product that are accumulated before they are promoted
   /// (GroupProduct::needsPromotion).
   static constexpr int64_t kPromotedColumns = 128;
+  /// Columns of a product that are accumulated and promoted together: all, or half of them.
+  static constexpr int64_t columnsOfPart(int64_t columns) {
+    return columns > kPromotedColumns ? columns / 2 : columns;
+  }
+  /// Rows of a warpgroup's instruction.
+  static constexpr int64_t kGroupRows = 64;
 
   /// The row for a product, or null.
   [[nodiscard]] const GroupProduct *findGroupProduct(DType a, DType b, DType sum,

@@ -288,8 +288,7 @@ struct SharedFactor {
   }
 };
 
-/// Rows of one instruction.
-constexpr int64_t kRows = 64;
+constexpr int64_t kRows = TargetFacts::kGroupRows;
 /// Instructions whose sum may be short.
 constexpr int64_t kShortDepth = 4;
 
@@ -542,8 +541,8 @@ void MmaWarpgroups::addDots(const Product &product, unsigned block, int64_t colu
 /// registers for.
 void MmaWarpgroups::promoteAccumulators(Product product, bool adds, Registers &sums) {
   const auto columns = int64_t(product.shape.columns);
-  const int64_t parts = columns > TargetFacts::kPromotedColumns ? 2 : 1;
-  product.shape.columns = unsigned(columns / parts);
+  const int64_t parts = columns / TargetFacts::columnsOfPart(columns);
+  product.shape.columns = unsigned(TargetFacts::columnsOfPart(columns));
   const size_t each = sums.size() / size_t(product.blocks * parts);
   const int64_t run = kShortDepth * product.step;
   auto part = llvm::MutableArrayRef<Value *>(sums);
