@@ -19,6 +19,9 @@ public:
   /// i32 or i64: the value of the warp's first thread (shfl.sync.idx). The assembler then knows
   /// that it is the same in all: addresses and branches that follow from it cost little.
   [[nodiscard]] virtual llvm::Value *uniform(llvm::IRBuilder<> &b, llvm::Value *value) const = 0;
+  /// i32: the value (i32) of the warp's thread of this number (i32, below 32; shfl.sync.idx).
+  [[nodiscard]] virtual llvm::Value *fromLane(llvm::IRBuilder<> &b, llvm::Value *value,
+                                              llvm::Value *lane) const = 0;
   /// i1: whether it holds in any thread (vote.sync.any).
   [[nodiscard]] virtual llvm::Value *anyOfWarp(llvm::IRBuilder<> &b, llvm::Value *value) const = 0;
   /// i1: true in one thread, always the same (elect.sync).

@@ -16,10 +16,14 @@ class HopperWarpOps : public gpu::WarpOps {
 public:
   void syncWarp(Builder &b) const override { emitPtx(b, "bar.warp.sync -1;", "~{memory}", {}); }
 
+  Value *fromLane(Builder &b, Value *value, Value *lane) const override {
+    return b.CreateIntrinsic(llvm::Intrinsic::nvvm_shfl_sync_idx_i32,
+                             {b.getInt32(-1), value, lane, b.getInt32(31)});
+  }
+
   Value *uniform(Builder &b, Value *value) const override {
     if (value->getType()->isIntegerTy(32))
-      return b.CreateIntrinsic(llvm::Intrinsic::nvvm_shfl_sync_idx_i32,
-                               {b.getInt32(-1), value, b.getInt32(0), b.getInt32(31)});
+      return fromLane(b, value, b.getInt32(0));
     Value *low = uniform(b, b.CreateTrunc(value, b.getInt32Ty()));
     Value *high = uniform(b, b.CreateTrunc(b.CreateLShr(value, 32), b.getInt32Ty()));
     return b.CreateOr(b.CreateZExt(low, b.getInt64Ty()),

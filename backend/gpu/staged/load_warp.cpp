@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The warp that copies operands to the slots of the ring: all its threads walk alike, and one of
-// them acts; or all, where TMA cannot read the tensors.
+// The warp that loads operands into the slots of the ring: all its threads walk alike, and one of
+// them acts.
 #include "backend/gpu/staged/load_warp.h"
 #include "backend/gpu/async_copies.h"
-
-#include "frontend/base/check.h"
-
-#include "llvm/ADT/bit.h"
 
 namespace dtile::backend::gpu {
 
@@ -18,15 +14,14 @@ using llvm::Value;
 constexpr unsigned kFetchedBytes = 4;
 constexpr unsigned kWordElements = kWordBytes / kFetchedBytes;
 
-LoadWarp::LoadWarp(GpuModule &module, const KernelScaffold &kernel, const Ring &ring,
-                   bool byThreads)
-    : HelperWarp(module, kernel, ring, byThreads ? "copy.by.hand" : "copy"), byThreads_(byThreads) {
+LoadWarp::LoadWarp(GpuModule &module, const KernelScaffold &kernel, const Ring &ring)
+    : HelperWarp(module, kernel, ring, "load") {
   for (auto &[loop, loads] : ring.loadsOf)
     for (Op *load : loads)
       need(*load);
   llvm::IRBuilder<> start(kernel.entry, kernel.entry->begin());
-  next_ = start.CreateAlloca(b.getInt64Ty(), nullptr, "copy.next");
-  hasNext_ = start.CreateAlloca(b.getInt1Ty(), nullptr, "copy.has.next");
+  next_ = start.CreateAlloca(b.getInt64Ty(), nullptr, "load.next");
+  hasNext_ = start.CreateAlloca(b.getInt1Ty(), nullptr, "load.has.next");
 }
 
 void LoadWarp::lowerBodies(Op &space, const BodyRange &range) {
@@ -46,6 +41,10 @@ void LoadWarp::lowerBodies(Op &space, const BodyRange &range) {
     const StagedTile &tile = ring_.tiles.find(&op)->second;
     for (const ir::TensorBox &box : tile.source.boxes)
       maps_[&box] = tensorMap(tile, box);
+    Value *byTma = comesByTma_[&op] = comesByTma(tile);
+    Value *&bytes = bytes_.try_emplace(op.parentOp(), b.getInt32(0)).first->second;
+    bytes = b.CreateAdd(bytes,
+                        b.CreateSelect(byTma, b.getInt32(uint32_t(tile.bytes())), b.getInt32(0)));
   });
   forEachBody(space, range, [&] { lowerBlock(space.body()); });
 }
@@ -95,13 +94,9 @@ void LoadWarp::lowerOp(Op &op) {
 }
 
 Value *LoadWarp::tensorMap(const StagedTile &tile, const ir::TensorBox &box) {
-  const launch::Frame::TensorMap *found = nullptr;
-  for (const auto &map : kernel_.layout->tensorMaps())
-    if (map->param == box.object && map->box == boxSizes(tile, box) && map->swizzle == tile.swizzle)
-      found = map.get();
-  DTILE_CHECK(found, "a staged load has its tensor map");
-  Value *address = frameAddress(found->offset);
-  if (found->copies > 1) {
+  const launch::Frame::TensorMap &map = tensorMapOf(*kernel_.layout, tile, box);
+  Value *address = frameAddress(map.offset);
+  if (map.copies > 1) {
     Value *copy = scratchTurn(*box.object);
     address = b.CreateGEP(b.getInt8Ty(), address,
                           b.CreateMul(copy, b.getInt64(launch::Frame::kTensorMapBytes)));
@@ -132,10 +127,6 @@ void LoadWarp::load(Op &load) {
   if (&load == loads.front()) {
     claimNext(*load.parentOp());
     waitOrLeave(place_.barrier(ring_.empty, slot), place_.phase());
-    unsigned bytes = 0;
-    for (Op *each : loads)
-      if (isBox(*each))
-        bytes += ring_.tiles.find(each)->second.bytes();
     // One arrival either way.
     Value *acts = warp_.isElected(b);
     Value *failed = hasFailed();
@@ -143,18 +134,16 @@ void LoadWarp::load(Op &load) {
       b.CreateStore(b.getInt32(1), shared(ring_.failed));
       bulk_.arrive(b, full);
     });
-    Value *isRight = b.CreateNot(failed);
-    copies_ = byThreads_ ? isRight : b.CreateAnd(acts, isRight);
-    if (!byThreads_)
-      when(copies_, "copy.announced", [&] { bulk_.arriveExpecting(b, full, b.getInt32(bytes)); });
+    copies_ = b.CreateAnd(acts, b.CreateNot(failed));
+    when(copies_, "copy.announced",
+         [&] { bulk_.arriveExpecting(b, full, bytes_.lookup(load.parentOp())); });
   }
-  const bool isLast = &load == loads.back();
-  when(isScalarLoad(load) ? b.CreateNot(hasFailed()) : copies_, "copy", [&] {
-    isScalarLoad(load) ? loadScalars(load, slot) : loadTile(load, slot, full);
-    if (isLast && byThreads_)
-      publish(full);
-  });
-  if (!isLast)
+  if (isScalarLoad(load))
+    when(b.CreateNot(hasFailed()), "copy", [&] { loadScalars(load, slot); });
+  else
+    when(b.CreateAnd(copies_, comesByTma_.lookup(&load)), "copy",
+         [&] { loadTile(load, slot, full); });
+  if (&load != loads.back())
     return;
   if (!ring_.fetched.empty())
     bulk_.arriveAfterAsyncCopies(b, full);
@@ -162,8 +151,6 @@ void LoadWarp::load(Op &load) {
 }
 
 void LoadWarp::loadTile(Op &load, Value *slot, Value *full) {
-  if (byThreads_)
-    return copyByThreads(load, slot);
   const StagedTile &tile = ring_.tiles.find(&load)->second;
   const ir::TensorBoxes &source = tile.source;
   if (!source.isFirst)
@@ -245,52 +232,6 @@ void LoadWarp::loadScalarElements(Op &load, const View &from, Value *slot) {
           b.CreateSelect(isThere, b.getInt32(4), b.getInt32(0)));
     });
   }
-}
-
-void LoadWarp::publish(Value *full) {
-  bulk_.sharedProxyFence(b);
-  warp_.syncWarp(b);
-  when(warp_.isElected(b), "copied", [&] { bulk_.arrive(b, full); });
-}
-
-void LoadWarp::copyByThreads(Op &load, Value *slot) {
-  // So many elements of a lane are on their way at once.
-  constexpr unsigned kMostAtOnce = 8;
-  const StagedTile &tile = ring_.tiles.find(&load)->second;
-  SharedTile to = ResidentTile(load.result()->type(), tile.swizzle).shared;
-  to.base = shared(address(slot, tile.offset));
-  const View from = located(load.operand(0));
-  llvm::Type *element = memoryType(context(), tile.dtype);
-  const llvm::Align align(dtypeBytes(tile.dtype));
-  Value *columns = b.getInt32(uint32_t(tile.columns()));
-  Value *lane = b.CreateAnd(kernel_.thread, b.getInt32(WarpOps::kWarpThreads - 1));
-  const auto each = uint64_t(tile.rows * tile.columns() / WarpOps::kWarpThreads);
-  const unsigned atOnce = std::min<unsigned>(kMostAtOnce, 1u << llvm::countr_zero(each));
-  DTILE_CHECK(each * WarpOps::kWarpThreads == uint64_t(tile.rows * tile.columns()),
-              "tiles have 16 rows and 32 bytes, or multiples of that");
-  loop(b.getInt64(each / atOnce), "elements", [&](Value *round) {
-    Value *first = b.CreateAdd(b.CreateMul(b.CreateTrunc(round, b.getInt32Ty()),
-                                           b.getInt32(atOnce * WarpOps::kWarpThreads)),
-                               lane);
-    llvm::SmallVector<std::pair<Value *, Value *>, kMostAtOnce> moved;
-    for (unsigned i = 0; i < atOnce; ++i) {
-      Value *number = b.CreateAdd(first, b.getInt32(i * WarpOps::kWarpThreads));
-      Value *at[] = {b.CreateUDiv(number, columns), b.CreateURem(number, columns)};
-      Value *positions[] = {b.CreateZExt(at[0], b.getInt64Ty()),
-                            b.CreateZExt(at[1], b.getInt64Ty())};
-      Value *there =
-          b.CreateAddrSpaceCast(views_.address(from, positions), b.getPtrTy(Device::kGlobal));
-      there = b.CreateSelect(views_.contains(from, positions), there, zeroBytes(b));
-      Value *offset = b.CreateAdd(to.offset(b, 0, at[0]), to.offset(b, 1, at[1]));
-      moved.emplace_back(b.CreateAlignedLoad(element, there, align), to.swizzled(b, offset));
-    }
-    for (auto &[value, offset] : moved) {
-      // As the engine would.
-      if (tile.dtype == DType::F32)
-        value = gpu_.device.roundToTf32(b, value);
-      b.CreateAlignedStore(value, b.CreateGEP(b.getInt8Ty(), to.base, offset), align);
-    }
-  });
 }
 
 } // namespace dtile::backend::gpu

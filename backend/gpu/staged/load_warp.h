@@ -7,11 +7,11 @@
 
 namespace dtile::backend::gpu {
 
-/// Loads operands into the ring: boxes by TMA, a few scalars by cp.async.
+/// Loads operands into the ring: boxes by TMA, where it can read their tensors (the copy warps load
+/// the others), and a few scalars by cp.async.
 class LoadWarp : public HelperWarp {
 public:
-  /// `byThreads`: the warp's threads copy elements, for tensors that TMA cannot describe.
-  LoadWarp(GpuModule &module, const KernelScaffold &kernel, const Ring &ring, bool byThreads);
+  LoadWarp(GpuModule &module, const KernelScaffold &kernel, const Ring &ring);
   void lowerBodies(ir::Op &space, const BodyRange &range) override;
 
 protected:
@@ -29,19 +29,18 @@ private:
   void loadBoxes(const StagedTile &tile, const ir::TensorBox &box, llvm::Value *slot,
                  llvm::Value *full);
   [[nodiscard]] llvm::Value *tensorMap(const StagedTile &tile, const ir::TensorBox &box);
-  /// The whole tile by the threads of the warp; zeros outside of the tensor.
-  void copyByThreads(ir::Op &load, llvm::Value *slot);
-  /// Publishes what the threads have copied to the consumers.
-  void publish(llvm::Value *full);
   void claimNext(ir::Op &loop);
   void storeNext();
 
   const BodyRange *range_ = nullptr;
-  bool byThreads_;
   /// i1: this thread issues the loads of the current slot.
   llvm::Value *copies_ = nullptr;
   /// i64: addresses of the tensor maps of the tiles' boxes.
   llvm::DenseMap<const ir::TensorBox *, llvm::Value *> maps_;
+  /// i1, by load: TMA loads it.
+  llvm::DenseMap<const ir::Op *, llvm::Value *> comesByTma_;
+  /// i32, by loop: bytes that TMA loads in an iteration.
+  llvm::DenseMap<const ir::Op *, llvm::Value *> bytes_;
   /// i64 and i1: the number of the next body, and whether it has been claimed.
   llvm::AllocaInst *next_;
   llvm::AllocaInst *hasNext_;

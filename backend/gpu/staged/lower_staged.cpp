@@ -31,8 +31,11 @@
 //   epilogue:     wait taken · wait for signals · load rows, which arrive at arrived
 //   warpgroups:   wait arrived · read the tile · arrive at taken
 //
-// Gathered rows (pass gather-rows) are no boxes. Two gather warps copy them by cp.async, as the
-// load warp would: they wait at empty[slot], and their copies arrive at full[slot].
+// Where TMA cannot describe a tensor, two copy warps load its tiles, and arrive at full[slot] as TMA
+// does.
+//
+// Gathered rows (pass gather-rows) are no boxes. Two gather warps copy them by cp.async, as the load
+// warp would: they wait at empty[slot], and their copies arrive at full[slot].
 //
 // A loop that the programs of a cluster may share (pass split-sums): each runs its part of the
 // iterations, and their warpgroups add up the sums in the ring, which nothing needs any more, as a
@@ -53,6 +56,7 @@
 
 #include "backend/gpu/cluster_ops.h"
 #include "backend/gpu/space_facts.h"
+#include "backend/gpu/staged/copy_warps.h"
 #include "backend/gpu/staged/epilogue_warp.h"
 #include "backend/gpu/staged/gather_warps.h"
 #include "backend/gpu/staged/load_warp.h"
@@ -105,15 +109,14 @@ private:
   /// more than all have. (Only there: ptxas refuses some kernels whose warpgroups would need none
   /// of them.)
   void moveRegisters(const Ring &ring, bool copies);
+  [[nodiscard]] bool movesRegisters(const Ring &ring) const;
   /// i1
   [[nodiscard]] Value *areMapsUsable();
   /// i1: TMA can read all boxes, and rows that are picked begin at whole words.
   [[nodiscard]] Value *canCopy(const Ring &ring);
-  /// What TMA cannot read is copied by the warp that copies, slowly, where products
-  /// have kept operands (attention): bodies in another way would be as long as all the rest, their
-  /// registers would spill, and ptxas takes as long again; and there rows are whole heads, which
-  /// are aligned.
-  [[nodiscard]] static bool needsThreadCopies(const Ring &ring) { return !ring.kept.empty(); }
+  /// The copy warps load what TMA cannot. Their place is taken where rows are gathered: such a
+  /// space has a second, unstaged body for that case.
+  [[nodiscard]] static bool hasCopyWarps(const Ring &ring) { return ring.picked.empty(); }
   /// Emits the bodies as another lowering does, here.
   void lowerAs(BodyLowering &other, Op &space, const BodyRange &range) {
     other.builder().SetInsertPoint(b.GetInsertBlock());
@@ -163,7 +166,17 @@ void StagedSpace::makeSlots(Ring &ring) {
 void StagedSpace::beginBarriers(const Op &space, const Ring &ring) {
   const BulkCopies &ops = *gpu_.device.bulkCopies();
   const unsigned rowThreads = ring.picked.empty() ? 0 : GatherWarps::kThreads;
-  const unsigned readers = threads_ + (ring.output ? WarpOps::kWarpThreads : 0) + rowThreads;
+  const auto whereCopied = [&](unsigned count) -> Value * {
+    return hasCopyWarps(ring) ? b.CreateSelect(areMapsUsable(), b.getInt32(0), b.getInt32(count))
+                              : b.getInt32(0);
+  };
+  Value *readers =
+      b.CreateAdd(b.getInt32(threads_ + (ring.output ? WarpOps::kWarpThreads : 0) + rowThreads),
+                  whereCopied(CopyWarps::kThreads));
+  // TMA's; each thread's that fetches elements or rows; and one of each copy warp.
+  Value *writers =
+      b.CreateAdd(b.getInt32(1 + (ring.fetched.empty() ? 0 : WarpOps::kWarpThreads) + rowThreads),
+                  whereCopied(CopyWarps::kWarps));
   when(isLeader(), "barriers", [&] {
     when(areMapsUsable(), "prefetch", [&] {
       for (const auto &map : kernel_.layout->tensorMaps())
@@ -175,9 +188,7 @@ void StagedSpace::beginBarriers(const Op &space, const Ring &ring) {
       ops.initBarrier(b, b.CreateAdd(ring.bodiesEmpty, b.getInt32(8 * slot)), readers);
     }
     for (int64_t slot = 0; slot < ring.stages; ++slot) {
-      // TMA's, and that of each thread that fetches elements.
-      ops.initBarrier(b, b.CreateAdd(ring.full, b.getInt32(8 * slot)),
-                      1 + (ring.fetched.empty() ? 0 : WarpOps::kWarpThreads) + rowThreads);
+      ops.initBarrier(b, b.CreateAdd(ring.full, b.getInt32(8 * slot)), writers);
       // One arrival a warp.
       ops.initBarrier(b, b.CreateAdd(ring.empty, b.getInt32(8 * slot)), threads_ / 32);
     }
@@ -203,17 +214,36 @@ void StagedSpace::beginBarriers(const Op &space, const Ring &ring) {
   gpu_.device.barrier(b, 0, threads_ + kCopyThreads);
 }
 
+namespace {
+
+/// Registers of a thread, in the unit of their allocation: what each has at first, and what groups
+/// of warps may have later.
+struct RegisterShares {
+  static constexpr unsigned kRegisters = 65536, kUnit = 8, kMost = 240;
+  /// What helper warps keep, and what consumers need besides sums.
+  static constexpr unsigned kForHelpers = 56, kBesides = 40;
+
+  RegisterShares(const Ring &ring, unsigned threads)
+      : each(kRegisters / (threads + kCopyThreads) / kUnit * kUnit),
+        wanted(
+            std::min(ring.hasManySums ? kMost : unsigned(ring.sums) / threads + kBesides, kMost)),
+        more(std::min(each + (each - kForHelpers) * kCopyThreads / threads / kUnit * kUnit,
+                      kMost)) {}
+  unsigned each, wanted, more;
+};
+
+} // namespace
+
+bool StagedSpace::movesRegisters(const Ring &ring) const {
+  const RegisterShares shares(ring, threads_);
+  return shares.each < shares.wanted;
+}
+
 void StagedSpace::moveRegisters(const Ring &ring, bool copies) {
-  // What each thread has at first, in the unit of allocation; what the copies need, and what groups
-  // need besides sums.
-  constexpr unsigned kRegisters = 65536, kUnit = 8, kMost = 240, kForCopies = 56, kBesides = 40;
-  const unsigned all = threads_ + kCopyThreads;
-  const unsigned each = kRegisters / all / kUnit * kUnit;
-  const unsigned wanted = ring.hasManySums ? kMost : unsigned(ring.sums) / threads_ + kBesides;
-  if (each >= std::min(wanted, kMost))
+  if (!movesRegisters(ring))
     return;
-  const unsigned more = each + (each - kForCopies) * kCopyThreads / threads_ / kUnit * kUnit;
-  gpu_.device.warpOps()->setRegisters(b, copies ? kForCopies : std::min(more, kMost), !copies);
+  gpu_.device.warpOps()->setRegisters(
+      b, copies ? RegisterShares::kForHelpers : RegisterShares(ring, threads_).more, !copies);
 }
 
 Value *StagedSpace::areMapsUsable() {
@@ -255,12 +285,11 @@ void StagedSpace::lowerBodies(Op &space, const BodyRange &range) {
   llvm::BasicBlock *copies = block("copies");
   llvm::BasicBlock *groups = block("groups");
   llvm::BasicBlock *end = block("staged.end");
-  Value *hasEngine = canCopy(ring);
   llvm::BasicBlock *plain = nullptr;
-  if (!needsThreadCopies(ring)) {
+  if (!hasCopyWarps(ring)) {
     llvm::BasicBlock *staged = block("staged");
     plain = block("plain");
-    b.CreateCondBr(hasEngine, staged, plain);
+    b.CreateCondBr(canCopy(ring), staged, plain);
     b.SetInsertPoint(staged);
   }
   Value *warp = b.CreateLShr(gpu_.device.warpOps()->uniform(b, kernel_.thread),
@@ -273,14 +302,8 @@ void StagedSpace::lowerBodies(Op &space, const BodyRange &range) {
   b.SetInsertPoint(copies);
   moveRegisters(ring, /*copies=*/true);
   when(isWarp(0), "copier", [&] {
-    const auto copy = [&](bool byThreads) {
-      LoadWarp copier(gpu_, kernel_, ring, byThreads);
-      lowerAs(copier, space, range);
-    };
-    if (plain)
-      return copy(/*byThreads=*/false);
-    when(hasEngine, "engine", [&] { copy(/*byThreads=*/false); });
-    when(b.CreateNot(hasEngine), "by.hand", [&] { copy(/*byThreads=*/true); });
+    LoadWarp copier(gpu_, kernel_, ring);
+    lowerAs(copier, space, range);
   });
   // What the helper warps have to do with the exchange of sums.
   const auto meetCluster = [&] {
@@ -298,13 +321,19 @@ void StagedSpace::lowerBodies(Op &space, const BodyRange &range) {
       lowerAs(storer, space, range);
     });
   }
-  if (!ring.picked.empty()) {
-    const unsigned first = threads_ / WarpOps::kWarpThreads + GatherWarps::kFirstWarp;
-    when(b.CreateICmpUGE(warp, b.getInt32(first)), "rows", [&] {
+  const auto isFrom = [&](unsigned behindGroups) {
+    return b.CreateICmpUGE(warp, b.getInt32(threads_ / WarpOps::kWarpThreads + behindGroups));
+  };
+  if (!ring.picked.empty())
+    when(isFrom(GatherWarps::kFirstWarp), "rows", [&] {
       GatherWarps rows(gpu_, kernel_, ring);
       lowerAs(rows, space, range);
     });
-  }
+  if (hasCopyWarps(ring))
+    when(b.CreateAnd(isFrom(CopyWarps::kFirstWarp), b.CreateNot(areMapsUsable())), "copies", [&] {
+      CopyWarps copier(gpu_, kernel_, ring, movesRegisters(ring));
+      lowerAs(copier, space, range);
+    });
   if (ring.output)
     when(b.CreateNot(isWarp(1)), "others", meetCluster);
   else

@@ -16,9 +16,8 @@ inline constexpr unsigned kCopyThreads = 128;
 void requestTensorMaps(ir::Op &kernel, launch::Frame &frame);
 
 /// Lowers the bodies of a space of a kernel with staged spaces: a staged one, or one whose bodies
-/// leave the warps that copy alone. A staged one is lowered twice: without staging too, for
-/// tensors that TMA cannot describe (a stride that is no multiple of 16 bytes, say),
-/// unless its products have kept operands.
+/// leave the warps that copy alone. One that gathers rows is lowered twice: without staging too,
+/// for tensors that TMA cannot describe (a stride that is no multiple of 16 bytes, say).
 [[nodiscard]] std::unique_ptr<BodyLowering>
 makeStagedLowering(GpuModule &module, const KernelScaffold &kernel, ir::Op &space);
 

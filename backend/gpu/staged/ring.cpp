@@ -50,6 +50,16 @@ llvm::SmallVector<int32_t, 4> boxSizes(const StagedTile &tile, const ir::TensorB
   return sizes;
 }
 
+const launch::Frame::TensorMap &tensorMapOf(const launch::Frame &frame, const StagedTile &tile,
+                                            const ir::TensorBox &box) {
+  const launch::Frame::TensorMap *found = nullptr;
+  for (const auto &map : frame.tensorMaps())
+    if (map->param == box.object && map->box == boxSizes(tile, box) && map->swizzle == tile.swizzle)
+      found = map.get();
+  DTILE_CHECK(found, "a staged load has its tensor map");
+  return *found;
+}
+
 Ring::Ring(Op &space) {
   llvm::SmallPtrSet<const Op *, 2> loopsWithSums;
   ir::walk(space, [&](Op &op) {

@@ -99,6 +99,10 @@ struct OutputTile {
 [[nodiscard]] llvm::SmallVector<int32_t, 4> boxSizes(const StagedTile &tile,
                                                      const ir::TensorBox &box);
 
+/// The tensor map of a box, which the frame was asked for (requestTensorMaps).
+[[nodiscard]] const launch::Frame::TensorMap &
+tensorMapOf(const launch::Frame &frame, const StagedTile &tile, const ir::TensorBox &box);
+
 /// The staged loads of each loop of a space, and the ring that all its loops share.
 struct Ring {
   llvm::DenseMap<const ir::Op *, StagedTile> tiles;

@@ -51,6 +51,14 @@ Value *WarpRole::loopEnd(Op &loop) {
   return known != bounds_.end() ? known->second.second : scalar(loop.operand(1));
 }
 
+Value *WarpRole::comesByTma(const StagedTile &tile) {
+  Value *usable = b.getInt64(1);
+  for (const ir::TensorBox &box : tile.source.boxes)
+    usable = b.CreateAnd(usable,
+                         loadFrame(tensorMapOf(*kernel_.layout, tile, box).usable, b.getInt64Ty()));
+  return b.CreateIsNotNull(usable);
+}
+
 void WarpRole::waitPhase(Value *barrier, Value *phase) {
   llvm::BasicBlock *again = block("phase");
   llvm::BasicBlock *done = block("phase.done");

@@ -34,6 +34,8 @@ protected:
     parts_ = range.parts;
     part_ = range.part;
   }
+  /// i1: TMA can read the tensors that a tile comes from, in this launch.
+  [[nodiscard]] llvm::Value *comesByTma(const StagedTile &tile);
   /// Spins until a phase of a barrier is over.
   void waitPhase(llvm::Value *barrier, llvm::Value *phase);
   /// i32 address in a slot.

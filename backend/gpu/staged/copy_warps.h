@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Private to backend/gpu: the warps that load operands which TMA cannot describe.
+#pragma once
+
+#include "backend/gpu/staged/warp_role.h"
+
+namespace dtile::backend::gpu {
+
+/// Loads tiles of tensors that TMA cannot describe in this launch (rows that begin at no multiple
+/// of 16 bytes, say) to where TMA would put them. They take part in a space only where there is
+/// such a tensor.
+class CopyWarps : public HelperWarp {
+public:
+  /// `hasFewRegisters`: the consumers have taken registers of these warps.
+  CopyWarps(GpuModule &module, const KernelScaffold &kernel, const Ring &ring,
+            bool hasFewRegisters);
+  void lowerBodies(ir::Op &space, const BodyRange &range) override;
+
+  /// Of the helper warpgroup, those that neither load by TMA nor store.
+  static constexpr unsigned kFirstWarp = 2, kWarps = 2;
+  static constexpr unsigned kThreads = kWarps * WarpOps::kWarpThreads;
+
+protected:
+  void lowerOp(ir::Op &op) override;
+
+private:
+  struct Share;
+  struct Rows;
+  /// A load in an iteration's order; the first waits for the slot, the last one publishes it.
+  void lowerLoad(ir::Op &load);
+  void copyTile(ir::Op &load, llvm::Value *slot);
+  /// Of a tile whose rows are neighbours in memory.
+  void copyRows(const StagedTile &tile, const View &from, llvm::Value *slot);
+  /// The words of some groups of rows, from `first` (i32) of the warp's groups on.
+  void copyGroups(const StagedTile &tile, const Share &share, const Rows &rows, int64_t box,
+                  llvm::Value *first, llvm::Value *slot);
+  /// i32: of each of the groups' rows the word behind the box, 32 rows in a warp's threads.
+  [[nodiscard]] llvm::SmallVector<llvm::Value *, 4>
+  wordsBehind(const Share &share, const Rows &rows, int64_t behind, llvm::Value *first);
+  /// Any tile, element by element.
+  void copyElements(const StagedTile &tile, const View &from, llvm::Value *slot);
+  /// Tells the consumers that a slot has this warp's part.
+  void publish(llvm::Value *slot);
+
+  bool hasFewRegisters_;
+  /// i32: this warp's number among these warps, and the thread's in its warp.
+  llvm::Value *warpNumber_ = nullptr, *lane_ = nullptr;
+  /// i1, by load: TMA loads it.
+  llvm::DenseMap<const ir::Op *, llvm::Value *> comesByTma_;
+};
+
+} // namespace dtile::backend::gpu
