@@ -31,11 +31,11 @@
 //   epilogue:     wait taken · wait for signals · load rows, which arrive at arrived
 //   warpgroups:   wait arrived · read the tile · arrive at taken
 //
-// Where TMA cannot describe a tensor, two copy warps load its tiles, and arrive at full[slot] as TMA
-// does.
+// Where TMA cannot describe a tensor, two copy warps load its tiles, and arrive at full[slot] as
+// TMA does.
 //
-// Gathered rows (pass gather-rows) are no boxes. Two gather warps copy them by cp.async, as the load
-// warp would: they wait at empty[slot], and their copies arrive at full[slot].
+// Gathered rows (pass gather-rows) are no boxes. Two gather warps copy them by cp.async, as the
+// load warp would: they wait at empty[slot], and their copies arrive at full[slot].
 //
 // A loop that the programs of a cluster may share (pass split-sums): each runs its part of the
 // iterations, and their warpgroups add up the sums in the ring, which nothing needs any more, as a
