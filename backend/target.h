@@ -48,6 +48,8 @@ struct TargetOptions {
   unsigned optLevel = 2;
   /// Line tables.
   bool debugInfo = true;
+  /// Processors: bodies can be traced. Without it, code has no call for that.
+  bool isTraced = false;
   /// Object files: runs the device's assembler where it is found, so that nobody has to when the
   /// program starts.
   bool assemble = true;

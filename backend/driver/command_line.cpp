@@ -155,6 +155,17 @@ void addExecutor(CLI::App &app, Options &o, bool withAll) {
                "interpret, and report races and what outlives a kernel, with the data at hand");
 }
 
+void addTrace(CLI::App &app, Options &o) {
+  app.add_option("--trace", o.trace,
+                 "write what ranks did when, for ui.perfetto.dev; `-` prints a summary instead")
+      ->type_name("FILE.json");
+  app.add_option("--trace-limit", o.traceLimit,
+                 "slices of a trace at most; what is left out is counted; default 250000")
+      ->type_name("N")
+      ->check(CLI::Range(int64_t(1), int64_t(100'000'000)))
+      ->needs("--trace");
+}
+
 void addDevices(CLI::App &app, Options &o) {
   app.add_option("--target", o.target,
                  "what to compile for and run on: host (default), nvptx or amdgpu")
@@ -364,6 +375,9 @@ void addBuild(CLI::App &app, Options &o) {
   sub->add_option("--header", o.header, "also write a C header")->type_name("FILE");
   sub->add_option("--depfile", o.depfile, "also write which files were read, for make and ninja")
       ->type_name("FILE");
+  sub->add_flag("--trace", o.isTraced,
+                "kernels for processors can be traced (dtile_trace_begin); others have no code for "
+                "that");
   addNamed(*sub, "--file-prefix-map", o.filePrefixes, "OLD=NEW",
            "in what is written, names of files that begin with OLD begin with NEW instead: in "
            "messages of kernels and debug information; NEW may be empty",
@@ -402,6 +416,7 @@ void addRun(CLI::App &app, Options &o) {
       ->type_name("N")
       ->check(CLI::Range(1, 1'000'000'000));
   sub->add_flag("--time", o.showTime, "print how long the launches took");
+  addTrace(*sub, o);
   sub->add_option("FILE", o.inputs, "a program; `-` is standard input")->required()->expected(1);
 }
 
@@ -432,8 +447,24 @@ void addTest(CLI::App &app, Options &o) {
       ->type_name("SECONDS")
       ->check(CLI::Range(0, 1'000'000));
   sub->add_flag("--bench", o.bench, "run bench blocks instead and print times");
+  addTrace(*sub, o);
   sub->add_option("FILE", o.inputs, "programs, or folders that are searched for .dtile files")
       ->required();
+}
+
+void addTraceCommand(CLI::App &app, Options &o) {
+  CLI::App *sub =
+      addCommand(app, o, Command::Trace, "trace", "say where the time of a trace has gone",
+                 "dtilec run ag_gemm.dtile … --trace out.json\n"
+                 "  dtilec trace out.json --html out.html");
+  sub->add_option("--html", o.page,
+                  "write a page with the timeline and the summary instead, which needs no network")
+      ->type_name("FILE.html");
+  sub->add_option("FILE", o.inputs,
+                  "what `--trace` of run or test has written; `-` is standard "
+                  "input")
+      ->required()
+      ->expected(1);
 }
 
 // CLI11's words as one lower-case sentence without its full stop.
@@ -495,11 +526,15 @@ std::optional<ExitCode> readCommandLine(int argc, const char *const *argv, Optio
     addIr(app, options);
     addExplain(app, options);
     addLsp(app, options);
+    addTraceCommand(app, options);
     app.parse(argc, argv);
     // Only the interpreter can be watched, and only its transfers land late.
     const bool isInterpreted = options.sanitize || options.explore != 0;
     if (isInterpreted && options.executor == ExecutorKind::Host)
       options.executor = ExecutorKind::Interpreter;
+    if (!options.trace.empty() &&
+        (options.executor == ExecutorKind::Interpreter || options.target != "host"))
+      throw CLI::ValidationError("--trace", "is for compiled kernels on this machine's processors");
   } catch (const CLI::CallForVersion &) {
     out << kVersionText << '\n';
     return ExitCode::Ok;

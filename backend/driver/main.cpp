@@ -32,6 +32,8 @@ ExitCode dispatch(const Options &options) {
     return runExplain(options);
   case Command::Lsp:
     return runLsp(options);
+  case Command::Trace:
+    return runTrace(options);
   }
   DTILE_UNREACHABLE("the command line names no subcommand");
 }

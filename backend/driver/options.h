@@ -22,7 +22,7 @@ enum class ExitCode : uint8_t {
   Undecided = 3,
 };
 
-enum class Command : uint8_t { None, Build, Run, Test, Check, Fmt, Ir, Explain, Lsp };
+enum class Command : uint8_t { None, Build, Run, Test, Check, Fmt, Ir, Explain, Lsp, Trace };
 enum class ColorChoice : uint8_t { Auto, Always, Never };
 /// Where launches run.
 enum class ExecutorKind : uint8_t { Host, Interpreter, All };
@@ -139,6 +139,14 @@ struct Options {
   uint64_t scheduleSeed = 0;
   /// Interpreted launches are watched for races, and for what outlives them.
   bool sanitize = false;
+  /// Where to write what ranks did when; `-` is a summary on standard output, empty is nowhere.
+  std::string trace;
+  /// Slices of a trace at most.
+  int64_t traceLimit = 250'000;
+  /// trace: where to write a page; empty for none.
+  std::string page;
+  /// build: bodies can be traced.
+  bool isTraced = false;
   /// test: so many seeds, one after the other, until something fails; 0 is one run.
   unsigned explore = 0;
 

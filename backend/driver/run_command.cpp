@@ -3,6 +3,7 @@
 #include "backend/driver/execute/job.h"
 #include "backend/driver/execute/kernel_library.h"
 #include "backend/driver/output_file.h"
+#include "backend/driver/trace/trace_log.h"
 
 #include "backend/ndarray/npy.h"
 #include "frontend/base/check.h"
@@ -50,7 +51,8 @@ bool isTensorParam(const ast::Param &param) { return param.mode != ast::ParamMod
 /// One run, from the command line to the files.
 class KernelRun {
 public:
-  KernelRun(Session &session, Job *job) : session_(session), options_(session.options), job_(job) {}
+  KernelRun(Session &session, Job *job, TraceLog *trace)
+      : session_(session), options_(session.options), job_(job), trace_(trace) {}
 
   void run();
 
@@ -78,6 +80,7 @@ private:
   Session &session_;
   const Options &options_;
   Job *job_;
+  TraceLog *trace_;
   int ranks_ = 1;
   const sema::KernelInstance *instance_ = nullptr;
   /// For each parameter and rank: its array. One entry stands for all ranks where they share a
@@ -317,7 +320,7 @@ bool KernelRun::launch(KernelLibrary &library) {
         arg.sizes = sizes_[rank].params[i];
       arg.data = array.data();
     }
-  const auto executors = makeExecutors(options_, ranks_, job_);
+  const auto executors = makeExecutors(options_, ranks_, job_, trace_);
   Executor &executor = *executors.front();
   llvm::Expected<LoadedKernel *> kernel = executor.load(*code);
   if (!kernel)
@@ -387,7 +390,14 @@ ExitCode runRun(const Options &options) {
     }
     job = std::move(*joined);
   }
-  KernelRun(session, job.get()).run();
+  TraceLog trace(options);
+  if (job && trace.isOn()) {
+    reportTracedJob(session);
+    return session.finish(job.get());
+  }
+  KernelRun(session, job.get(), trace.isOn() ? &trace : nullptr).run();
+  // Results are there by now, whatever becomes of it.
+  trace.finish(session);
   return session.finish(job.get());
 }
 

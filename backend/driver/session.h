@@ -62,5 +62,6 @@ ExitCode runLsp(const Options &options);
 ExitCode runBuild(const Options &options);
 ExitCode runRun(const Options &options);
 ExitCode runTest(const Options &options);
+ExitCode runTrace(const Options &options);
 
 } // namespace dtile::driver

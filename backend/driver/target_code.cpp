@@ -98,6 +98,7 @@ backend::TargetOptions targetOptions(const Options &options, llvm::StringRef arc
   made.shmemPath = options.shmemPath;
   made.optLevel = unsigned(options.optLevel);
   made.assemble = options.assemble;
+  made.isTraced = options.isTraced;
   return made;
 }
 

@@ -4,6 +4,7 @@
 #include "backend/driver/execute/job.h"
 #include "backend/driver/testing/test_evaluator.h"
 #include "backend/driver/testing/test_progress.h"
+#include "backend/driver/trace/trace_log.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -29,7 +30,7 @@ struct Block {
 class TestRunner {
 public:
   TestRunner(Session &session, Job *job)
-      : session_(session), job_(job), progress_(job),
+      : session_(session), job_(job), trace_(session.options), progress_(job),
         watchdog_(session, session.options.timeoutSeconds, progress_.isPrinting()) {}
 
   void runFile(const std::string &path);
@@ -48,6 +49,7 @@ private:
 
   Session &session_;
   Job *job_;
+  TraceLog trace_;
   TestProgress progress_;
   TestWatchdog watchdog_;
   unsigned passed_ = 0;
@@ -129,7 +131,9 @@ void TestRunner::runFile(const std::string &path) {
 
 void TestRunner::runBlock(const std::string &path, KernelLibrary &library, const Block &block,
                           int ranks) {
-  const auto executors = makeExecutors(session_.options, ranks, job_);
+  trace_.name(path + ": " + block.name.str());
+  const auto executors =
+      makeExecutors(session_.options, ranks, job_, trace_.isOn() ? &trace_ : nullptr);
   const std::vector<LaunchRecord> *other = nullptr;
   std::vector<LaunchRecord> first;
   for (const auto &executor : executors) {
@@ -222,6 +226,7 @@ ExitCode TestRunner::finish() {
   if (failed_ != 0)
     session_.setFailed();
   progress_.clear();
+  trace_.finish(session_);
   return session_.finish(job_,
                          [&] { llvm::outs() << passed_ << " passed, " << failed_ << " failed\n"; });
 }
@@ -248,6 +253,10 @@ ExitCode runOnce(const Options &options) {
       return session.finish();
     }
     job = std::move(*joined);
+  }
+  if (job && !options.trace.empty()) {
+    reportTracedJob(session);
+    return session.finish(job.get());
   }
   TestRunner runner(session, job.get());
   for (const std::string &path : files)

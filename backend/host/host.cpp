@@ -11,9 +11,10 @@ namespace dtile::backend::host {
 namespace {
 
 /// Adds the code of a module's kernels to a package.
-llvm::Error addTo(launch::Package &package, ir::Module &source, bool debugInfo) {
+llvm::Error addTo(launch::Package &package, ir::Module &source, bool debugInfo, bool isTraced) {
   PhaseScope phase("generating host code");
   HostModule lowering(source, package.module(), package.vectors(), debugInfo);
+  lowering.isTraced = isTraced;
   for (ir::Op &op : source.body().ops())
     if (op.is(ir::OpKind::Kernel)) {
       launch::KernelCode &code = package.code(launch::entryOf(op));
@@ -30,7 +31,7 @@ llvm::Expected<std::unique_ptr<launch::Package>> package(ir::Module &source,
       launch::Package::create({.cpu = options.cpu, .optLevel = options.optLevel, .jit = jit});
   if (!package)
     return package.takeError();
-  if (llvm::Error error = addTo(**package, source, options.debugInfo))
+  if (llvm::Error error = addTo(**package, source, options.debugInfo, options.isTraced))
     return error;
   if (llvm::Error error = (*package)->finish(source))
     return error;
@@ -65,13 +66,16 @@ public:
   }
   llvm::Error addTo(launch::Package &package, ir::Module &module,
                     const TargetOptions &options) const override {
-    return host::addTo(package, module, options.debugInfo);
+    return host::addTo(package, module, options.debugInfo, options.isTraced);
   }
   llvm::Error emit(ir::Module &module, const TargetOptions &options, EmitKind kind,
                    llvm::raw_pwrite_stream &os) const override {
-    return host::emit(
-        module, {.cpu = options.cpu, .optLevel = options.optLevel, .debugInfo = options.debugInfo},
-        kind, os);
+    return host::emit(module,
+                      {.cpu = options.cpu,
+                       .optLevel = options.optLevel,
+                       .debugInfo = options.debugInfo,
+                       .isTraced = options.isTraced},
+                      kind, os);
   }
 };
 

@@ -22,6 +22,8 @@ struct HostOptions {
   unsigned optLevel = 2;
   /// Line tables.
   bool debugInfo = false;
+  /// Bodies can be traced. Without it, code has no call for that.
+  bool isTraced = false;
 };
 
 /// Kernels in executable memory. Outlives no launch that uses them.

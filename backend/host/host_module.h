@@ -17,6 +17,9 @@ class HostModule : public launch::LaunchModule {
 public:
   using LaunchModule::LaunchModule;
 
+  /// Bodies tell the runtime what they do (backend/runtime/trace/trace_abi.h).
+  bool isTraced = false;
+
   /// 64 zero bytes: what is read where nothing exists.
   [[nodiscard]] llvm::Constant *zeros();
   /// void (temp, source, bytes of a row, stride, low, high): copies the existing part [low, high)

@@ -31,10 +31,13 @@ LoweredBody BodyLowering::lower(Op &space, llvm::StringRef name) {
       launch::positions(*this, b, space, fact(OpKind::Rank), function->getArg(3));
   for (auto [argument, position] : llvm::zip(body.arguments(), at))
     set(argument, {position});
+  if (host_.isTraced)
+    call(Runtime::trace_body);
   lowerBlock(body);
   // Tokens that a body yields are complete, and nothing leaves the workspace after it.
   if (plan_.sendsFromBuffers() || parcels_ > 0 || body.terminator()->numOperands() > 0)
     call(Runtime::await);
+  traceEnd();
   b.CreateRetVoid();
   end();
 
@@ -162,7 +165,9 @@ void BodyLowering::lowerTargetOp(Op &op) {
   case OpKind::Fence:
     return call(Runtime::fence);
   case OpKind::Barrier:
-    return call(Runtime::barrier, {host_.site(op, "")});
+    traceCells(op, llvm::ConstantPointerNull::get(b.getPtrTy()), b.getInt64(-1));
+    call(Runtime::barrier, {host_.site(op, "")});
+    return traceEnd();
   case OpKind::Assert:
     return lowerAssert(op);
   case OpKind::Print:

@@ -84,7 +84,14 @@ private:
   /// Cuts two views to what exists in both.
   void cutToCommon(View &a, View &b);
   /// Emits a call with the regions of two views, unless they are empty single elements.
-  void transfer(Runtime call, View source, View destination);
+  void transfer(Runtime call, View source, View destination, const ir::Op *traced);
+  // Nothing is emitted where bodies are not traced.
+  /// Before an op moves what is as large as `local`; `remote` may be on another rank.
+  void traceCopy(const ir::Op &op, llvm::Value *remote, llvm::Value *local);
+  /// Before a notify, a wait or a barrier.
+  void traceCells(const ir::Op &op, llvm::Value *cells, llvm::Value *count);
+  /// Behind these.
+  void traceEnd();
   void lowerSend(ir::Op &op, Runtime call);
   void lowerGet(ir::Op &op);
   void lowerAtomic(ir::Op &op);

@@ -73,17 +73,23 @@ void BodyLowering::cutToCommon(View &x, View &y) {
   }
 }
 
-void BodyLowering::transfer(Runtime callee, View source, View destination) {
+void BodyLowering::transfer(Runtime callee, View source, View destination, const Op *traced) {
+  const auto emit = [&] {
+    llvm::Value *from = region(Slot::Source, source);
+    llvm::Value *to = region(Slot::Destination, destination);
+    if (traced)
+      traceCopy(*traced, source.rank ? from : to, source.rank ? to : from);
+    call(callee, {from, to});
+    if (traced)
+      traceEnd();
+  };
   if (source.dims.empty()) {
     llvm::Value *exist =
         b.CreateAnd(b.CreateIsNotNull(source.data), b.CreateIsNotNull(destination.data));
-    when(exist, "transfer", [&] {
-      call(callee, {region(Slot::Source, source), region(Slot::Destination, destination)});
-    });
-    return;
+    return when(exist, "transfer", emit);
   }
   cutToCommon(source, destination);
-  call(callee, {region(Slot::Source, source), region(Slot::Destination, destination)});
+  emit();
 }
 
 void BodyLowering::awaitTokens(Op &op, unsigned first) {
@@ -101,9 +107,9 @@ void BodyLowering::lowerSend(Op &op, Runtime callee) {
   Value *source = op.operand(0);
   View target = view(op.operand(1));
   if (source->type().isView())
-    return transfer(callee, view(source), target);
+    return transfer(callee, view(source), target, &op);
   if (source->type().isTile()) {
-    transfer(callee, tileView(source->type(), address(source)), target);
+    transfer(callee, tileView(source->type(), address(source)), target, &op);
     // A tile without a buffer of its own was put in memory that the next op may use.
     if (plan_.isInlined(source))
       call(Runtime::await);
@@ -123,12 +129,12 @@ void BodyLowering::lowerSend(Op &op, Runtime callee) {
     }
   const DType type = source->type().elementOrIndex();
   b.CreateAlignedStore(arith_.toMemory(type, scalar(source)), place, llvm::Align(dtypeBytes(type)));
-  transfer(callee, tileView(source->type(), place), target);
+  transfer(callee, tileView(source->type(), place), target, &op);
 }
 
 void BodyLowering::lowerGet(Op &op) {
   awaitTokens(op, 2);
-  transfer(Runtime::get, view(op.operand(0)), view(op.operand(1)));
+  transfer(Runtime::get, view(op.operand(0)), view(op.operand(1)), &op);
 }
 
 void BodyLowering::lowerRemoteLoad(Op &op) {
@@ -138,7 +144,7 @@ void BodyLowering::lowerRemoteLoad(Op &op) {
     const DType type = result->type().elementOrIndex();
     llvm::Value *place = stackSlot(b.getInt64Ty(), "loaded");
     b.CreateStore(b.getInt64(0), place);
-    transfer(Runtime::load, source, tileView(result->type(), place));
+    transfer(Runtime::load, source, tileView(result->type(), place), &op);
     llvm::Value *loaded = b.CreateLoad(memoryType(context(), type), place);
     return set(result, {arith_.fromMemory(type, loaded)});
   }
@@ -147,7 +153,7 @@ void BodyLowering::lowerRemoteLoad(Op &op) {
   when(b.CreateNot(views_.containsBox(source, result->type().shape())), "partial", [&] {
     b.CreateMemSet(place, b.getInt8(0), tileBytes(result->type()), llvm::Align(kBufferAlign));
   });
-  transfer(Runtime::load, source, tileView(result->type(), place));
+  transfer(Runtime::load, source, tileView(result->type(), place), &op);
 }
 
 llvm::Value *BodyLowering::placeOf(Value *value) {
@@ -160,7 +166,7 @@ llvm::Value *BodyLowering::placeOf(Value *value) {
 
 void BodyLowering::lowerRemoteStore(Op &op) {
   Value *value = op.operand(0);
-  transfer(Runtime::store, tileView(value->type(), placeOf(value)), view(op.operand(1)));
+  transfer(Runtime::store, tileView(value->type(), placeOf(value)), view(op.operand(1)), &op);
 }
 
 namespace {
@@ -179,40 +185,58 @@ void BodyLowering::lowerRemoteGather(Op &op) {
   beforeWrite(result);
   llvm::Value *place = buffer(result);
   b.CreateMemSet(place, b.getInt8(0), tileBytes(result->type()), llvm::Align(kBufferAlign));
+  if (host_.isTraced)
+    traceCopy(op, region(Slot::Source, source),
+              region(Slot::Destination, tileView(result->type(), place)));
   eachIndexed(op, 1, source.dims.size(), nullptr,
               [&](TileLoops &loops, llvm::Value *, llvm::ArrayRef<llvm::Value *> at) {
                 when(views_.contains(source, at), "gather", [&] {
                   llvm::Value *to = loops.denseAddress(place, memoryType(context(), type));
                   ir::Type element = module_.source.types().scalar(type);
-                  transfer(Runtime::load, elementOf(views_, source, at), tileView(element, to));
+                  transfer(Runtime::load, elementOf(views_, source, at), tileView(element, to),
+                           nullptr);
                 });
               });
+  traceEnd();
 }
 
 void BodyLowering::lowerRemoteScatter(Op &op) {
   View target = view(op.operand(1));
   const DType type = target.type.dtype();
   llvm::Value *place = stackSlot(b.getInt64Ty(), "scattered");
+  if (host_.isTraced) {
+    View local = tileView(op.operand(2)->type(), place);
+    local.type = module_.source.types().view(type, local.dims.size(), false);
+    traceCopy(op, region(Slot::Destination, target), region(Slot::Source, local));
+  }
   eachIndexed(op, 2, target.dims.size(), op.operand(0),
               [&](TileLoops &, llvm::Value *number, llvm::ArrayRef<llvm::Value *> at) {
                 when(views_.contains(target, at), "scatter", [&] {
                   b.CreateStore(arith_.toMemory(type, number), place);
                   ir::Type element = module_.source.types().scalar(type);
-                  transfer(Runtime::store, tileView(element, place), elementOf(views_, target, at));
+                  transfer(Runtime::store, tileView(element, place), elementOf(views_, target, at),
+                           nullptr);
                 });
               });
+  traceEnd();
 }
 
 // Signals.
 
 void BodyLowering::notify(Op &op, Value *signal) {
-  call(Runtime::notify, {cellsRegion(cells(signal)), host_.site(op, objectName(signal))});
+  llvm::Value *region = cellsRegion(cells(signal));
+  traceCells(op, region, b.getInt64(-1));
+  call(Runtime::notify, {region, host_.site(op, objectName(signal))});
+  traceEnd();
 }
 
 void BodyLowering::lowerWait(Op &op) {
   Value *signal = op.operand(0);
   llvm::Value *count = op.numOperands() > 1 ? scalar(op.operand(1)) : b.getInt64(-1);
-  call(Runtime::wait, {cellsRegion(cells(signal)), count, host_.site(op, objectName(signal))});
+  llvm::Value *region = cellsRegion(cells(signal));
+  traceCells(op, region, count);
+  call(Runtime::wait, {region, count, host_.site(op, objectName(signal))});
+  traceEnd();
 }
 
 // Atomics and assertions.
@@ -247,9 +271,11 @@ void BodyLowering::lowerAtomic(Op &op) {
   llvm::Value *old = stackSlot(b.getInt64Ty(), "old");
   b.CreateStore(b.getInt64(0), old);
   when(b.CreateIsNotNull(cell.data), "atomic", [&] {
-    llvm::Value *bits =
-        b.CreateCall(host_.runtime(Runtime::atomic),
-                     {task_, b.getInt32(kind), region(Slot::Source, cell), operand, expected});
+    llvm::Value *at = region(Slot::Source, cell);
+    traceCopy(op, at, at);
+    llvm::Value *bits = b.CreateCall(host_.runtime(Runtime::atomic),
+                                     {task_, b.getInt32(kind), at, operand, expected});
+    traceEnd();
     b.CreateStore(bits, old);
   });
   set(op.result(), {valueOf(type, b.CreateLoad(b.getInt64Ty(), old))});

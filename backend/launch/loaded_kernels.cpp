@@ -2,6 +2,8 @@
 // Object files in this process, through ORC.
 #include "backend/launch/loaded_kernels.h"
 
+#include "backend/runtime/trace/trace_abi.h"
+
 #include "llvm/ExecutionEngine/Orc/AbsoluteSymbols.h"
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"
 #include "llvm/Support/SmallVectorMemoryBuffer.h"

@@ -11,10 +11,11 @@ size_t HostArg::bytes() const {
   return bytes;
 }
 
-std::vector<std::unique_ptr<Executor>> makeExecutors(const Options &options, int ranks, Job *job) {
+std::vector<std::unique_ptr<Executor>> makeExecutors(const Options &options, int ranks, Job *job,
+                                                     TraceLog *trace) {
   std::vector<std::unique_ptr<Executor>> executors;
   if (options.executor != ExecutorKind::Interpreter)
-    executors.push_back(options.target == "host" ? makeHostExecutor(options, ranks, job)
+    executors.push_back(options.target == "host" ? makeHostExecutor(options, ranks, job, trace)
                                                  : makeDeviceExecutor(options, ranks));
   if (options.executor != ExecutorKind::Host)
     executors.push_back(makeInterpreterExecutor(options, ranks));

@@ -48,6 +48,7 @@ public:
 struct HostCode;
 class DeviceCode;
 class Job;
+class TraceLog;
 
 /// A kernel with its optimized IR, shared by all executors.
 struct KernelCode {
@@ -73,14 +74,17 @@ public:
 };
 
 std::unique_ptr<Executor> makeInterpreterExecutor(const Options &options, int ranks);
-/// Compiled for this machine: on threads, or where there is a job on its processes.
-std::unique_ptr<Executor> makeHostExecutor(const Options &options, int ranks, Job *job);
+/// Compiled for this machine: on threads, or where there is a job on its processes. `trace` gets
+/// what ranks did, where it is not null.
+std::unique_ptr<Executor> makeHostExecutor(const Options &options, int ranks, Job *job,
+                                           TraceLog *trace);
 
 /// Compiled for the GPUs of this machine, as `--target` says.
 std::unique_ptr<Executor> makeDeviceExecutor(const Options &options, int ranks);
 
 /// What `--executor` asks for: one or, for `all`, each. A job is null where this process is in
-/// none.
-std::vector<std::unique_ptr<Executor>> makeExecutors(const Options &options, int ranks, Job *job);
+/// none, and a trace where none is asked for.
+std::vector<std::unique_ptr<Executor>> makeExecutors(const Options &options, int ranks, Job *job,
+                                                     TraceLog *trace);
 
 } // namespace dtile::driver

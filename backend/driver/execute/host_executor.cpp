@@ -2,6 +2,7 @@
 // Launches compiled code: on the threads of this process, or as one process of a job.
 #include "backend/driver/execute/executor.h"
 #include "backend/driver/execute/job.h"
+#include "backend/driver/trace/trace_log.h"
 
 #include "backend/host/host.h"
 #include "backend/runtime/dtile.h"
@@ -224,8 +225,9 @@ private:
 
 class HostExecutor : public Executor {
 public:
-  HostExecutor(const Options &options, int ranks, Job *job)
-      : options_(options), ranks_(ranks), job_(job), team_(job ? job->team() : nullptr) {}
+  HostExecutor(const Options &options, int ranks, Job *job, TraceLog *trace)
+      : options_(options), ranks_(ranks), job_(job), trace_(trace),
+        team_(job ? job->team() : nullptr) {}
   ~HostExecutor() override { destroyTeam(); }
 
   llvm::Error createTeam() {
@@ -237,7 +239,7 @@ public:
     if (dtile_team_create_threads(&teamOptions, &team_) != DTILE_OK)
       return llvm::createStringError("cannot start " + std::to_string(ranks_) +
                                      " ranks: " + dtile_last_error());
-    return llvm::Error::success();
+    return trace_ ? trace_->begin(team_) : llvm::Error::success();
   }
 
   [[nodiscard]] llvm::StringRef name() const override { return "host"; }
@@ -253,6 +255,7 @@ public:
     if (!compiled) {
       backend::host::HostOptions hostOptions;
       hostOptions.optLevel = unsigned(options_.optLevel);
+      hostOptions.isTraced = trace_ != nullptr;
       auto module = backend::host::jit(*code.module, hostOptions);
       if (!module)
         return module.takeError();
@@ -271,6 +274,9 @@ public:
 
 private:
   void destroyTeam() {
+    // While the kernels are there that it names.
+    if (team_ && trace_)
+      llvm::cantFail(trace_->end(team_), "the team's trace was begun");
     kernels_.clear();
     // A job's team is the job's, and has recovered.
     if (!job_ && team_)
@@ -280,14 +286,16 @@ private:
   const Options &options_;
   int ranks_;
   Job *job_;
+  TraceLog *trace_;
   dtile_team *team_;
   std::map<const sema::KernelInstance *, std::unique_ptr<HostKernel>> kernels_;
 };
 
 } // namespace
 
-std::unique_ptr<Executor> makeHostExecutor(const Options &options, int ranks, Job *job) {
-  return std::make_unique<HostExecutor>(options, ranks, job);
+std::unique_ptr<Executor> makeHostExecutor(const Options &options, int ranks, Job *job,
+                                           TraceLog *trace) {
+  return std::make_unique<HostExecutor>(options, ranks, job, trace);
 }
 
 } // namespace dtile::driver

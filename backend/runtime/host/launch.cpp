@@ -304,6 +304,8 @@ bool HostTeam::prepare(dtile_launch &launch) {
   launch.epoch = launch.kernel->epoch[size_t(launch.local)];
   launch.objects.clear();
   launch.error = {};
+  if (trace_)
+    trace_->launchBegins(launch);
   if (!makeRoom(launch))
     return false;
   if (desc.prologue(&launch, launch.frame) != 0)
@@ -315,6 +317,8 @@ bool HostTeam::prepare(dtile_launch &launch) {
     if (use.object->zero)
       std::memset(use.data, 0, size_t(use.object->copyBytes));
   setUpSpaces(launch, scheduler_->seed());
+  if (trace_)
+    trace_->launchPrepared(launch);
   return true;
 }
 
@@ -379,9 +383,13 @@ void HostTeam::settle(dtile_launch &launch) {
       counts.base[size_t(cell)] += counts.asked[size_t(cell)].exchange(0);
   }
   ++launch.kernel->epoch[size_t(launch.local)];
+  if (trace_)
+    trace_->launchEnds(launch);
 }
 
 Status HostTeam::afterFailure(KernelState &kernel, Status failure) {
+  if (trace_)
+    trace_->closeOpen();
   kernel.entered = 0;
   if (distributed()) {
     // Other processes are somewhere in the middle: this job cannot go on.

@@ -360,6 +360,8 @@ void Scheduler::release(dtile_task &task) {
 }
 
 void Scheduler::begin(dtile_launch &launch) {
+  if (Trace *trace = team_.trace())
+    trace->launchBodies(launch);
   std::unique_lock lock(mutex_);
   launch.spacesLeft = launch.kernel->desc->nspaces;
   beginSpaces(launch);
@@ -477,6 +479,11 @@ void Scheduler::forgetEverything() {
     freeTasks_.push_back(&task);
   }
   countQueued();
+}
+
+void Scheduler::forgetTraces() {
+  for (dtile_task &task : tasks_)
+    task.trace = nullptr;
 }
 
 void Scheduler::waitForCell(dtile_task &task, uint64_t *cell, uint64_t wanted,

@@ -68,6 +68,8 @@ public:
   WaitQueues &waits() { return waits_; }
   /// All tasks there are; looked at by reports, when no worker runs.
   const std::deque<dtile_task> &tasks() const { return tasks_; }
+  /// The trace that tasks write to ends. No worker may run.
+  void forgetTraces();
 
 private:
   struct Item {

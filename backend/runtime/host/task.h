@@ -12,6 +12,7 @@ namespace dtile::runtime {
 
 struct SpaceRun;
 struct BarrierSite;
+struct TaskTrace;
 
 enum class TaskState : uint8_t { Free, Running, Ready, Blocked };
 
@@ -67,6 +68,9 @@ struct dtile_task {
     dtile_region source, destination;
   };
   std::vector<Transfer> late;
+
+  /// What has been recorded of it; null until a traced body runs while its team is traced.
+  dtile::runtime::TaskTrace *trace = nullptr;
 };
 
 namespace dtile::runtime {

@@ -60,6 +60,16 @@ HostTeam::~HostTeam() {
     shmem_->ops->close(shmem_);
 }
 
+void HostTeam::beginTrace(int64_t mostRecords) {
+  scheduler_->forgetTraces();
+  trace_ = std::make_unique<Trace>(mostRecords);
+}
+
+std::unique_ptr<Trace> HostTeam::takeTrace() {
+  scheduler_->forgetTraces();
+  return std::move(trace_);
+}
+
 std::unique_lock<std::mutex> HostTeam::lockShmem() { return std::unique_lock(shmemMutex_); }
 
 uint64_t HostTeam::readCell(uint64_t *cell) {

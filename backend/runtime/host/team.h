@@ -14,6 +14,7 @@
 #include "backend/runtime/symmetric_heap.h"
 #include "backend/runtime/team_interface.h"
 #include "backend/runtime/tensor_span.h"
+#include "backend/runtime/trace/trace.h"
 
 #include <atomic>
 #include <cstdint>
@@ -131,6 +132,13 @@ struct HostTeam final : public dtile_team {
   /// addressable.
   void notifyRemote(int32_t rank, int64_t offset);
 
+  // ---- Traces ----
+  /// What is being recorded, or null.
+  Trace *trace() const { return trace_.get(); }
+  void beginTrace(int64_t mostRecords);
+  /// Stops recording; null where nothing was.
+  std::unique_ptr<Trace> takeTrace();
+
   Scheduler &scheduler() { return *scheduler_; }
   /// Who waits for what; no worker may run.
   std::string deadlockReport();
@@ -173,6 +181,7 @@ private:
   std::vector<RegisteredRange> registered_;
   /// By local rank.
   std::vector<TurnedMemory> turned_;
+  std::unique_ptr<Trace> trace_;
   std::unique_ptr<Scheduler> scheduler_;
   std::map<std::pair<const dtile_kernel_desc *, std::string>, std::unique_ptr<KernelState>>
       kernels_;

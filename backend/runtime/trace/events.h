@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Traces as JSON in the trace-event format, which Perfetto and chrome://tracing open.
+#pragma once
+
+#include "backend/runtime/trace/trace.h"
+
+#include <cstdint>
+#include <string>
+
+namespace dtile::runtime {
+
+/// How events of one team stand beside those of others in a file.
+struct TracePlace {
+  /// Stands before "rank 0" in the name of each process of the trace; may be empty.
+  std::string name;
+  /// Number of the process that stands for rank 0.
+  int32_t firstProcess = 1;
+  /// The clock's zero; negative: when the trace was begun.
+  int64_t originNs = -1;
+};
+
+/// The recorded slices, arrows and counters, without a file's head and end: each event but the
+/// first follows a comma. "" where nothing was recorded.
+[[nodiscard]] std::string traceEvents(const Trace &trace, const TracePlace &place);
+
+/// What stands before all events of a file, and behind them.
+[[nodiscard]] std::string traceHead();
+[[nodiscard]] std::string traceEnd(int64_t dropped);
+
+} // namespace dtile::runtime

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Begins and ends the trace of a team, and the calls of dtile.h for that.
+#include "backend/runtime/trace/team_trace.h"
+
+#include "backend/runtime/clock.h"
+#include "backend/runtime/host/team.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <sys/stat.h>
+
+using namespace dtile::runtime;
+
+namespace dtile::runtime {
+
+namespace {
+
+constexpr int64_t kDefaultEvents = 250'000;
+
+/// The team, where it can be traced.
+HostTeam *traceable(dtile_team &team) {
+  auto *host = team.devices() ? nullptr : static_cast<HostTeam *>(&team);
+  return host && !host->distributed() ? host : nullptr;
+}
+
+Status refusal() {
+  return {DTILE_UNAVAILABLE,
+          "only teams of one process whose ranks run on processors can be traced"};
+}
+
+Status writeFile(const char *path, const std::string &text) {
+  std::FILE *file = std::fopen(path, "wb");
+  const bool isOpen = file != nullptr;
+  bool isWritten = isOpen && std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  int error = errno;
+  if (isOpen && std::fclose(file) != 0 && isWritten) {
+    isWritten = false;
+    error = errno;
+  }
+  if (isWritten)
+    return {};
+  // Half a file would be taken for a trace. What is no file of ours stays.
+  struct stat is;
+  if (isOpen && lstat(path, &is) == 0 && S_ISREG(is.st_mode))
+    std::remove(path);
+  return {DTILE_INVALID, format("cannot write the trace `%s`: %s", path, std::strerror(error))};
+}
+
+} // namespace
+
+Status beginTrace(dtile_team &team, int64_t mostEvents) {
+  HostTeam *host = traceable(team);
+  if (!host)
+    return refusal();
+  if (mostEvents < 0)
+    return {DTILE_INVALID, format("a trace of %lld events", static_cast<long long>(mostEvents))};
+  host->beginTrace(mostEvents == 0 ? kDefaultEvents : mostEvents);
+  return {};
+}
+
+Status endTrace(dtile_team &team, const TracePlace &place, RecordedTrace &out) {
+  HostTeam *host = traceable(team);
+  if (!host)
+    return refusal();
+  const std::unique_ptr<Trace> trace = host->takeTrace();
+  if (!trace)
+    return {DTILE_INVALID, "no trace of this team was begun"};
+  out.events = traceEvents(*trace, place);
+  out.dropped = trace->dropped();
+  out.kept = int64_t(trace->records().size());
+  return {};
+}
+
+} // namespace dtile::runtime
+
+namespace {
+
+template <typename Call> dtile_status withTeam(dtile_team *team, Call call) {
+  if (!team)
+    return report({DTILE_INVALID, "the team is null"});
+  if (Status status = team->checkProcess(); !status.ok())
+    return report(status);
+  std::lock_guard lock(team->calls());
+  return report(call());
+}
+
+} // namespace
+
+dtile_status dtile_trace_begin(dtile_team *team, int64_t most_events) {
+  return withTeam(team, [&] { return beginTrace(*team, most_events); });
+}
+
+dtile_status dtile_trace_end(dtile_team *team, const char *path, int64_t *dropped) {
+  return withTeam(team, [&] {
+    RecordedTrace recorded;
+    Status status = endTrace(*team, {}, recorded);
+    if (!status.ok())
+      return status;
+    if (dropped)
+      *dropped = recorded.dropped;
+    return path ? writeFile(path, traceHead() + recorded.events + traceEnd(recorded.dropped))
+                : Status();
+  });
+}
