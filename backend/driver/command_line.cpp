@@ -446,7 +446,10 @@ void addTest(CLI::App &app, Options &o) {
                   "300, and 0 is never")
       ->type_name("SECONDS")
       ->check(CLI::Range(0, 1'000'000));
-  sub->add_flag("--bench", o.bench, "run bench blocks instead and print times");
+  sub->add_flag("--bench", o.bench, "run bench blocks instead and print a table of times");
+  sub->add_option("--plot", o.plot, "draw these times against sizes")
+      ->type_name("FILE.svg")
+      ->needs("--bench");
   addTrace(*sub, o);
   sub->add_option("FILE", o.inputs, "programs, or folders that are searched for .dtile files")
       ->required();

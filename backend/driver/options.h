@@ -159,6 +159,8 @@ struct Options {
   // test
   std::string filter;
   bool bench = false;
+  /// test --bench: where to draw the times; empty for nowhere.
+  std::string plot;
   /// Seconds that one run of a test may take; 0 is no limit.
   unsigned timeoutSeconds = 300;
 };

@@ -2,6 +2,8 @@
 // `dtilec test`: finds test blocks, runs each on each of its rank counts, counts.
 #include "backend/driver/execute/executor.h"
 #include "backend/driver/execute/job.h"
+#include "backend/driver/output_file.h"
+#include "backend/driver/testing/bench_report.h"
 #include "backend/driver/testing/test_evaluator.h"
 #include "backend/driver/testing/test_progress.h"
 #include "backend/driver/trace/trace_log.h"
@@ -44,6 +46,7 @@ private:
   void runBlock(const std::string &path, KernelLibrary &library, const Block &block, int ranks);
   void runBench(const std::string &what, KernelLibrary &library, const Block &block,
                 Executor &executor);
+  void plot();
   bool runWatched(TestEvaluator &evaluator, const Block &block, const std::string &what);
   void count(bool passed, const std::string &what, double seconds);
 
@@ -52,6 +55,8 @@ private:
   TraceLog trace_;
   TestProgress progress_;
   TestWatchdog watchdog_;
+  /// What was measured so far.
+  std::vector<BenchRow> measured_;
   unsigned passed_ = 0;
   unsigned failed_ = 0;
   /// Tests that were found before `--filter`, and the numbers of ranks of those after it.
@@ -182,26 +187,46 @@ void TestRunner::runBench(const std::string &what, KernelLibrary &library, const
   // The first run warms caches and is not counted.
   constexpr int kRuns = 6;
   std::vector<std::vector<double>> times;
-  std::vector<std::string> kernels;
+  std::vector<BenchRow> rows;
   bool passed = true;
   for (int run = 0; run < kRuns && passed; ++run) {
     TestEvaluator evaluator(session_, library, executor);
     passed = runWatched(evaluator, block, what);
     times.resize(evaluator.launches().size());
-    kernels.resize(times.size());
+    rows.resize(times.size());
     for (size_t i = 0; i < times.size(); ++i) {
-      kernels[i] = evaluator.launches()[i].kernel->name;
+      const LaunchRecord &launch = evaluator.launches()[i];
+      rows[i] = {.kernel = launch.kernel->name,
+                 .ranks = executor.ranks(),
+                 .sizes = launch.sizes,
+                 .bytes = launch.bytes};
       if (run > 0)
-        times[i].push_back(evaluator.launches()[i].seconds);
+        times[i].push_back(launch.seconds);
     }
   }
   count(passed, what, 0);
-  for (size_t i = 0; i < times.size() && passed; ++i) {
+  if (!passed || rows.empty())
+    return;
+  for (size_t i = 0; i < times.size(); ++i) {
     llvm::sort(times[i]);
-    progress_.line(llvm::formatv("  {0}: median {1:f3} ms, least {2:f3} ms", kernels[i],
-                                 times[i][times[i].size() / 2] * 1e3, times[i].front() * 1e3)
-                       .str());
+    rows[i].median = times[i][times[i].size() / 2];
+    rows[i].least = times[i].front();
+    rows[i].most = times[i].back();
   }
+  std::string table;
+  llvm::raw_string_ostream os(table);
+  printBench(rows, os);
+  progress_.line(llvm::StringRef(table).rtrim('\n').str());
+  llvm::append_range(measured_, rows);
+}
+
+// One picture of all blocks; rank 0 of a job has it.
+void TestRunner::plot() {
+  const std::string &path = session_.options.plot;
+  if (path.empty() || !progress_.isPrinting())
+    return;
+  if (llvm::Error error = writeFile(path, plotBench(measured_)))
+    session_.diagnostics.report(SourceLoc{}, diag::cannot_write, llvm::toString(std::move(error)));
 }
 
 void TestRunner::count(bool passed, const std::string &what, double seconds) {
@@ -227,6 +252,7 @@ ExitCode TestRunner::finish() {
     session_.setFailed();
   progress_.clear();
   trace_.finish(session_);
+  plot();
   return session_.finish(job_,
                          [&] { llvm::outs() << passed_ << " passed, " << failed_ << " failed\n"; });
 }

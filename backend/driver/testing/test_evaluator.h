@@ -19,6 +19,9 @@ namespace dtile::driver {
 struct LaunchRecord {
   const sema::KernelInstance *kernel = nullptr;
   double seconds = 0;
+  /// Values of the kernel's size symbols on rank 0, and bytes of that rank's arguments.
+  std::vector<std::pair<std::string, int64_t>> sizes;
+  int64_t bytes = 0;
   /// For each parameter that the launch writes, its arrays by rank; empty for the others.
   std::vector<std::vector<SharedArray>> written;
 };

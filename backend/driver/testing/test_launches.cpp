@@ -423,7 +423,15 @@ bool TestEvaluator::runOnExecutor(Launch &launch) {
     }
   LaunchResult result = (*kernel)->launch(args, launch.count);
   if (result.failure.empty()) {
-    launches_.push_back({launch.instance, result.seconds, {}});
+    LaunchRecord &record = launches_.emplace_back();
+    record.kernel = launch.instance;
+    record.seconds = result.seconds;
+    const std::vector<sema::SizeSymbol> &symbols = launch.instance->symbols;
+    for (size_t i = 0; i < symbols.size(); ++i)
+      if (const auto value = launch.sizes[0].symbols[i])
+        record.sizes.emplace_back(symbols[i].name, *value);
+    for (const HostArg &arg : args.front())
+      record.bytes += int64_t(arg.bytes());
     return true;
   }
   executor_.reset();
