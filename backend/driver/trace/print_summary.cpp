@@ -58,7 +58,7 @@ llvm::StringRef kindText(PathStep::Kind kind) {
   case PathStep::Kind::Queued:
     return "waits for a worker";
   case PathStep::Kind::Other:
-    return "between bodies";
+    return "has no body that runs";
   }
   return "";
 }

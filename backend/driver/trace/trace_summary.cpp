@@ -44,6 +44,7 @@ private:
   void addPrograms();
   void addPath();
   int lastBefore(const TraceSlice &body, int limit) const;
+  int64_t launchOf(const TraceSlice &body) const;
   const TraceSlice *bodyBefore(const TraceSlice &body) const;
   void step(PathStep::Kind kind, const TraceSlice &slice, int64_t time);
   [[nodiscard]] int rankOf(const TraceSlice &slice) const {
@@ -211,9 +212,21 @@ const TraceSlice *TeamSummarizer::bodyBefore(const TraceSlice &body) const {
   return nullptr;
 }
 
+/// When the launch began that a body belongs to.
+int64_t TeamSummarizer::launchOf(const TraceSlice &body) const {
+  int64_t begin = body.begin;
+  for (size_t index : slices_) {
+    const TraceSlice &slice = trace_.slices[index];
+    if (slice.kind == Kind::Launch && slice.process == body.process && slice.begin <= body.begin &&
+        slice.end >= body.begin)
+      begin = slice.begin;
+  }
+  return begin;
+}
+
 /// From the body that ends last, back in time: through the body to the last wait that was not
 /// satisfied at once, from there to the notify that let it go on, and so on; from a body's begin to
-/// the body before it of the same program.
+/// the body before it of the same program, or to the begin of the launch.
 void TeamSummarizer::addPath() {
   const TraceSlice *body = nullptr;
   for (size_t index : slices_) {
@@ -229,9 +242,9 @@ void TeamSummarizer::addPath() {
       step(PathStep::Kind::Computes, *body, time - body->begin);
       time = body->begin;
       limit = int(trace_.slices.size());
-      body = bodyBefore(*body);
-      if (body)
-        step(PathStep::Kind::Other, *body, time - body->end);
+      const TraceSlice *before = bodyBefore(*body);
+      step(PathStep::Kind::Other, *body, time - (before ? before->end : launchOf(*body)));
+      body = before;
       time = body ? std::min(time, body->end) : time;
       continue;
     }
