@@ -73,12 +73,21 @@ void addProducts(Facts &facts, const std::map<AtomId, int> &signs) {
   facts.insert(facts.end(), products.begin(), products.end());
 }
 
+/// What is at least zero where a minimum, maximum or choice is its first operand; else it is the
+/// second.
+Polynomial conditionOf(const Polynomials::Atom &atom) {
+  return atom.kind == AtomKind::Choice ? atom.condition
+         : atom.kind == AtomKind::Min  ? atom.rhs - atom.lhs
+                                       : atom.lhs - atom.rhs;
+}
+
 } // namespace
 
-/// A minimum, maximum or choice that occurs somewhere, also inside of other atoms.
-std::optional<AtomId> Refuter::choiceIn(const Facts &facts) const {
+/// The minima, maxima and choices that occur somewhere, also inside of other atoms: what one is of
+/// comes before it.
+std::vector<AtomId> Refuter::choicesIn(llvm::ArrayRef<Polynomial> facts) const {
   llvm::SmallDenseSet<AtomId, 16> seen;
-  std::optional<AtomId> choice;
+  std::vector<AtomId> choices;
   const std::function<void(const Polynomial &)> visit = [&](const Polynomial &p) {
     for (const auto &[monomial, coefficient] : p.terms())
       for (const AtomId id : monomial) {
@@ -88,16 +97,58 @@ std::optional<AtomId> Refuter::choiceIn(const Facts &facts) const {
         visit(atom.condition);
         visit(atom.lhs);
         visit(atom.rhs);
-        // What it is of comes first.
         const bool isChoice = atom.kind == AtomKind::Min || atom.kind == AtomKind::Max ||
                               atom.kind == AtomKind::Choice;
-        if (!choice && isChoice)
-          choice = id;
+        if (isChoice)
+          choices.push_back(id);
       }
   };
   for (const Polynomial &fact : facts)
     visit(fact);
-  return choice;
+  return choices;
+}
+
+std::optional<AtomId> Refuter::choiceIn(llvm::ArrayRef<Polynomial> facts) const {
+  const std::vector<AtomId> choices = choicesIn(facts);
+  return choices.empty() ? std::nullopt : std::optional(choices.front());
+}
+
+/// What a minimum, maximum or choice is, where a fact says so by itself.
+std::optional<Polynomial> Refuter::decided(AtomId id, const Facts &facts) const {
+  const Polynomials::Atom &atom = polys_.atom(id);
+  const Polynomial condition = conditionOf(atom);
+  const auto isSaid = [&](const Polynomial &p) {
+    return llvm::any_of(facts, [&](const Polynomial &fact) {
+      const auto rest = p.constantAbove(fact);
+      return rest && *rest >= 0;
+    });
+  };
+  if (isSaid(condition))
+    return atom.lhs;
+  if (isSaid(Polynomial(-1) - condition))
+    return atom.rhs;
+  return std::nullopt;
+}
+
+/// The polynomial with what facts decide by themselves put in place.
+Polynomial Refuter::settled(Polynomial p, const Facts &facts) {
+  for (bool isNew = true; isNew;) {
+    isNew = false;
+    for (const AtomId id : choicesIn({p}))
+      if (const auto value = decided(id, facts)) {
+        p = polys_.substitute(p, id, *value);
+        isNew = true;
+        break;
+      }
+  }
+  return p;
+}
+
+std::optional<Polynomial> Refuter::openChoice(const Facts &facts) {
+  for (const Polynomial &fact : facts)
+    if (const auto id = choiceIn({settled(fact, facts)}))
+      return conditionOf(polys_.atom(*id));
+  return std::nullopt;
 }
 
 bool Refuter::isImpossibleFrom(const Facts &facts, unsigned splits) {
@@ -112,7 +163,7 @@ bool Refuter::isImpossibleFrom(const Facts &facts, unsigned splits) {
     const auto as = [&](const Polynomial &value, const Facts &more) {
       Facts chosen = more;
       for (const Polynomial &fact : facts)
-        chosen.push_back(polys_.substitute(fact, *id, value));
+        chosen.push_back(settled(polys_.substitute(fact, *id, value), more));
       return chosen;
     };
     if (splits == 0)
@@ -327,6 +378,8 @@ struct Refuter::Base {
   explicit Base(Polynomials &polys) : meanings(polys) {}
   /// Whether a question can go on from here.
   bool isPlain = false;
+  /// The facts, with what they decide by themselves put in place.
+  Facts asked;
   AtomMeanings meanings;
   /// What is left of them, with definitions put in place.
   Facts facts;
@@ -349,18 +402,23 @@ Refuter::Base &Refuter::baseOf(const Facts &facts) {
     return *it->second;
   it->second = std::make_unique<Base>(polys_);
   Base &base = *it->second;
+  base.asked = facts;
   if (choiceIn(facts))
+    for (Polynomial &fact : base.asked)
+      fact = settled(fact, facts);
+  if (choiceIn(base.asked))
     return base;
-  base.meanings.add(facts);
+  base.meanings.add(base.asked);
   base.isPlain = !base.meanings.isOpen();
   base.facts = base.meanings.facts();
   base.definitions = substituteOpposites(base.facts, kMaxSubstitutions);
   return base;
 }
 
-bool Refuter::isImpossibleWith(const Base &base, const Facts &facts, const Polynomial &more) {
+bool Refuter::isImpossibleWith(const Base &base, const Facts &facts, const Polynomial &question) {
+  const Polynomial more = choiceIn({question}) ? settled(question, facts) : question;
   if (!base.isPlain || choiceIn({more})) {
-    Facts all = facts;
+    Facts all = base.asked;
     all.push_back(more);
     return isImpossibleFrom(all, kSplits);
   }

@@ -49,6 +49,10 @@ public:
   /// Whether the facts leave no difference between a and b.
   [[nodiscard]] bool impliesEqual(const Facts &facts, const Polynomial &a, const Polynomial &b);
 
+  /// The condition of a choice, or what a minimum or maximum compares, that the facts rest on and
+  /// that none of them decides by itself.
+  [[nodiscard]] std::optional<Polynomial> openChoice(const Facts &facts);
+
 private:
   struct Base;
   enum class Outcome : uint8_t { Refuted, Substituted, Learnt, Nothing };
@@ -58,7 +62,10 @@ private:
   bool isImpossibleFrom(const Facts &facts, unsigned splits);
   bool isImpossibleInRounds(Facts facts, size_t substitutions);
   Outcome refuteOnce(Facts &facts, std::map<AtomId, int> &signs);
-  [[nodiscard]] std::optional<AtomId> choiceIn(const Facts &facts) const;
+  [[nodiscard]] std::optional<AtomId> choiceIn(llvm::ArrayRef<Polynomial> facts) const;
+  [[nodiscard]] std::vector<AtomId> choicesIn(llvm::ArrayRef<Polynomial> facts) const;
+  [[nodiscard]] std::optional<Polynomial> decided(AtomId id, const Facts &facts) const;
+  Polynomial settled(Polynomial p, const Facts &facts);
 
   struct FactsHash {
     size_t operator()(const Facts &facts) const {

@@ -309,6 +309,11 @@ std::optional<Polynomial> Polynomials::choose(Value *condition, const Polynomial
     if (const auto other = inner(op->operand(1), a, b))
       return inner(op->operand(0), a, *other);
     return std::nullopt;
+  case OpKind::Select: {
+    const auto holds = inner(op->operand(1), a, b);
+    const auto fails = inner(op->operand(2), a, b);
+    return holds && fails ? inner(op->operand(0), *holds, *fails) : std::nullopt;
+  }
   case OpKind::If: {
     // `x && y` with a y that is not free to compute.
     const auto holds = inner(op->body(0).terminator()->operand(condition->index()), a, b);

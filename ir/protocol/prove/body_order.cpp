@@ -152,12 +152,12 @@ template <typename Fn> void forEachInBody(Op *op, Fn &&fn) {
 }
 
 void addWaits(std::vector<WaitBefore> &waits, const TokenSources &sources, Op *by,
-              Op *earlierOf = nullptr) {
+              Op *earlierOf = nullptr, bool isSameToo = false) {
   for (Op *source : sources)
     if (source->is(OpKind::Wait) && llvm::none_of(waits, [&](const WaitBefore &have) {
           return have.wait == source && have.by == by && have.earlierOf == earlierOf;
         }))
-      waits.push_back({source, by, earlierOf});
+      waits.push_back({source, by, earlierOf, isSameToo});
 }
 
 /// The outermost loop around both of two ops, where there is one; a space whose bodies run in order
@@ -170,6 +170,14 @@ Op *outermostLoop(Op *a, Op *b) {
         outermost = x;
   Op *space = a->enclosing(OpKind::Space);
   return space && runsInOrder(*space) ? space : outermost;
+}
+
+/// How many loops are around both of two ops.
+unsigned loopsAround(Op *a, Op *b) {
+  unsigned loops = 0;
+  for (Op *x = inCommonBlock(a, b).first; x && !x->is(OpKind::Space); x = x->parentOp())
+    loops += x->parentOp()->is(OpKind::For) || x->parentOp()->is(OpKind::While);
+  return loops;
 }
 
 bool isAtOnceAccess(const Op &op) {
@@ -277,10 +285,14 @@ std::vector<WaitBefore> waitsBefore(Op *op) {
   forEachInBody(op, [&](Op &other) {
     if (!other.is(OpKind::Await))
       return;
-    if (isBefore(&other, op))
+    const bool isFirst = isBefore(&other, op);
+    if (isFirst)
       addWaits(waits, tokensOf(other), &other);
-    if (Op *loop = outermostLoop(&other, op))
-      addWaits(waits, tokensOf(other), &other, loop);
+    if (Op *loop = outermostLoop(&other, op)) {
+      // With no other loop around both, what comes first in the text does so in the iteration, too.
+      const bool isOnly = loopsAround(&other, op) == (loop->is(OpKind::Space) ? 0 : 1);
+      addWaits(waits, tokensOf(other), &other, loop, isFirst && isOnly);
+    }
   });
   for (Op *read : ValuesUsed(*op).reads)
     if (isBefore(read, op))

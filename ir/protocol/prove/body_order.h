@@ -40,6 +40,8 @@ struct WaitBefore {
   /// `by` runs in an earlier iteration of this loop, which is around both; or, of a space, in an
   /// earlier body.
   Op *earlierOf = nullptr;
+  /// Or in the same one.
+  bool isSameToo = false;
 };
 /// The waits that an operation comes after.
 [[nodiscard]] std::vector<WaitBefore> waitsBefore(Op *op);

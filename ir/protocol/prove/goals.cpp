@@ -12,13 +12,24 @@ void Goal::addExists(const Instance &instance) {
   for (const Polynomial &bound : instance.bounds)
     formulas.push_back(Formula::atLeastZero(bound));
   formulas.insert(formulas.end(), instance.guards.begin(), instance.guards.end());
-  // `if rank() == root` says which rank it is.
   for (const Formula &guard : instance.guards)
-    if (guard.kind == Formula::Kind::And && guard.parts.size() == 2 &&
-        llvm::all_of(guard.parts,
-                     [](const Formula &part) { return part.kind == Formula::Kind::AtLeastZero; }) &&
-        guard.parts[0].p.isOpposite(guard.parts[1].p))
-      equal.push_back({guard.parts[0].p, Polynomial()});
+    addEquations(guard);
+}
+
+/// `if rank() == root` says which rank it is.
+void Goal::addEquations(const Formula &guard) {
+  if (guard.kind != Formula::Kind::And)
+    return;
+  const bool isEquation =
+      guard.parts.size() == 2 &&
+      llvm::all_of(guard.parts,
+                   [](const Formula &part) { return part.kind == Formula::Kind::AtLeastZero; }) &&
+      guard.parts[0].p.isOpposite(guard.parts[1].p);
+  if (isEquation)
+    equal.push_back({guard.parts[0].p, Polynomial()});
+  else
+    for (const Formula &part : guard.parts)
+      addEquations(part);
 }
 
 void Goal::add(const Goal &other) {
@@ -176,24 +187,31 @@ bool guessBlock(Scene &scene, Facts &facts, Goal &goal) {
   return true;
 }
 
-/// The facts with the formula not holding: one case, or two.
-std::vector<Facts> without(const Facts &facts, const Formula &formula) {
-  const auto with = [&](const Polynomial &p) {
+/// The cases in which the formula does not hold; none where that cannot be said.
+std::vector<Facts> without(Scene &scene, const Facts &facts, const Formula &formula) {
+  const auto with = [&](const Formula &fails) {
     Facts more = facts;
-    more.push_back(p);
+    scene.assume(more, fails);
     return more;
   };
-  if (formula.kind == Formula::Kind::AtLeastZero)
-    return {with(Polynomial(-1) - formula.p)};
-  std::vector<Facts> cases;
-  if (formula.kind != Formula::Kind::And)
+  switch (formula.kind) {
+  case Formula::Kind::AtLeastZero:
+  case Formula::Kind::Or:
+    return {with(negated(formula))};
+  case Formula::Kind::And: {
+    std::vector<Facts> cases;
+    for (const Formula &part : formula.parts) {
+      std::vector<Facts> fails = without(scene, facts, part);
+      if (fails.empty())
+        return {};
+      llvm::append_range(cases, fails);
+    }
     return cases;
-  for (const Formula &part : formula.parts) {
-    if (part.kind != Formula::Kind::AtLeastZero)
-      return {};
-    cases.push_back(with(Polynomial(-1) - part.p));
   }
-  return cases;
+  case Formula::Kind::Unknown:
+    break;
+  }
+  return {};
 }
 
 /// Whether what has to hold further follows from the facts, or from these and what is given.
@@ -232,7 +250,7 @@ bool reachesOneOf(Scene &scene, const Facts &facts, const std::vector<Goal> &goa
     std::vector<Goal> others = goals;
     others.erase(others.begin() + ptrdiff_t(i));
     const bool isReached = llvm::all_of(failing, [&](const Formula *formula) {
-      const std::vector<Facts> cases = without(facts, *formula);
+      const std::vector<Facts> cases = without(scene, facts, *formula);
       return !cases.empty() && llvm::all_of(cases, [&](const Facts &left) {
         return scene.refuter.isImpossible(left) || reachesOneOf(scene, left, others, splits - 1);
       });

@@ -248,6 +248,32 @@ std::optional<bool> boolConstant(Value *value) {
 
 } // namespace
 
+/// `c ? a : b` of bools, as the two things that it says: `a` where `c` holds, `b` where it does
+/// not. `a && b` and `a || b` are such, where `b` is only computed behind `a`.
+Formula Scene::chosen(Value *condition, Value *first, Value *second, bool wanted,
+                      Instance &instance) {
+  std::vector<Formula> parts;
+  // An arm that cannot give what is wanted is not taken.
+  for (const bool isFirst : {true, false})
+    if (boolConstant(isFirst ? first : second) == !wanted)
+      parts.push_back(formula(condition, !isFirst, instance));
+  const bool isDecided = !parts.empty();
+  for (const bool isFirst : {true, false}) {
+    Value *value = isFirst ? first : second;
+    if (boolConstant(value))
+      continue;
+    Formula given = formula(value, wanted, instance);
+    if (isDecided)
+      parts.push_back(std::move(given));
+    else
+      parts.push_back(
+          {Formula::Kind::Or, {}, {formula(condition, !isFirst, instance), std::move(given)}});
+  }
+  if (parts.size() == 1)
+    return std::move(parts.front());
+  return {Formula::Kind::And, {}, std::move(parts)};
+}
+
 Formula Scene::formula(Value *condition, bool wanted, Instance &instance) {
   Op *op = condition->definingOp();
   if (!op)
@@ -269,23 +295,26 @@ Formula Scene::formula(Value *condition, bool wanted, Instance &instance) {
     return both(wanted ? Formula::Kind::And : Formula::Kind::Or);
   case OpKind::Or:
     return both(wanted ? Formula::Kind::Or : Formula::Kind::And);
+  case OpKind::Select:
+    return chosen(op->operand(0), op->operand(1), op->operand(2), wanted, instance);
   case OpKind::If: {
-    // `a && b`, `a || b` where `b` is only computed behind `a`.
-    for (const bool isTaken : {true, false}) {
-      const auto given = [&](bool arm) {
-        return op->body(arm ? 0 : 1).terminator()->operand(condition->index());
-      };
-      const std::optional<bool> otherwise = boolConstant(given(!isTaken));
-      if (!otherwise)
-        continue;
-      return {*otherwise == wanted ? Formula::Kind::Or : Formula::Kind::And,
-              {},
-              {formula(op->operand(0), isTaken != (*otherwise == wanted), instance),
-               formula(given(isTaken), wanted, instance)}};
-    }
-    return Formula::unknown();
+    const auto given = [&](unsigned arm) {
+      return op->body(arm).terminator()->operand(condition->index());
+    };
+    return chosen(op->operand(0), given(0), given(1), wanted, instance);
   }
   case OpKind::Cmp:
+    if (op->operand(0)->type() == condition->type()) {
+      // One is what the other is, or is not.
+      const bool isEqual = (op->get(ir::attr::pred) == llvm::StringRef("eq")) == wanted;
+      Formula same;
+      for (const bool holds : {true, false})
+        same.parts.push_back({Formula::Kind::Or,
+                              {},
+                              {formula(op->operand(0), !holds, instance),
+                               formula(op->operand(1), holds == isEqual, instance)}});
+      return same;
+    }
     break;
   default:
     return Formula::unknown();
@@ -311,6 +340,24 @@ Formula Scene::formula(Value *condition, bool wanted, Instance &instance) {
           {Formula::atLeastZero(a - b - one), Formula::atLeastZero(b - a - one)}};
 }
 
+Formula negated(const Formula &formula) {
+  using Kind = Formula::Kind;
+  switch (formula.kind) {
+  case Kind::AtLeastZero:
+    return Formula::atLeastZero(Polynomial(-1) - formula.p);
+  case Kind::And:
+  case Kind::Or: {
+    Formula result{formula.kind == Kind::And ? Kind::Or : Kind::And, {}, {}};
+    for (const Formula &part : formula.parts)
+      result.parts.push_back(negated(part));
+    return result;
+  }
+  case Kind::Unknown:
+    return Formula::unknown();
+  }
+  DTILE_UNREACHABLE("formula");
+}
+
 Formula Scene::substituted(const Formula &formula, AtomId id, const Polynomial &by) {
   Formula result{formula.kind, polys.substitute(formula.p, id, by), {}};
   for (const Formula &part : formula.parts)
@@ -325,8 +372,15 @@ bool Scene::implies(const Facts &facts, const Formula &formula) {
     return refuter.implies(facts, formula.p);
   case Formula::Kind::And:
     return llvm::all_of(formula.parts, holds);
-  case Formula::Kind::Or:
-    return llvm::any_of(formula.parts, holds);
+  case Formula::Kind::Or: {
+    if (llvm::any_of(formula.parts, holds))
+      return true;
+    // Where all others fail the last one must hold.
+    Facts others = facts;
+    for (const Formula &part : llvm::ArrayRef(formula.parts).drop_back())
+      assume(others, negated(part));
+    return others.size() > facts.size() && implies(others, formula.parts.back());
+  }
   case Formula::Kind::Unknown:
     return false;
   }

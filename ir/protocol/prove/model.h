@@ -33,6 +33,9 @@ struct Formula {
   static Formula unknown() { return {Kind::Unknown, {}, {}}; }
 };
 
+/// What holds where the formula does not; of what is unknown nothing.
+[[nodiscard]] Formula negated(const Formula &formula);
+
 /// An element that an execution has read, of which clauses say something, or that it has got from a
 /// counter.
 struct Picked {
@@ -170,6 +173,10 @@ public:
   /// A condition under which the bool value is `wanted`.
   Formula formula(Value *condition, bool wanted, Instance &instance);
   void assume(Facts &facts, const Formula &formula);
+  /// The facts once for each way in which the conditions of the instances can hold, and in which
+  /// what the facts choose between comes out; nothing where that says no more than the facts.
+  std::optional<std::vector<Facts>> casesOf(const Facts &facts,
+                                            llvm::ArrayRef<const Instance *> instances);
   [[nodiscard]] Formula substituted(const Formula &formula, AtomId id, const Polynomial &by);
   /// That sums of few bits, where they do not come round, are not negative, or what they are: then
   /// products with them fall apart. Facts that few proofs need, too.
@@ -183,6 +190,8 @@ public:
   [[nodiscard]] llvm::ArrayRef<Op *> clausesOf(const Op *object) const;
   bool implies(const Facts &facts, const Formula &formula);
   bool implies(const Facts &facts, const Polynomial &p) { return refuter.implies(facts, p); }
+  /// Whether the formula follows from what is known of an instance, in each of its cases.
+  bool impliesInCases(const Facts &facts, const Instance &instance, const Formula &formula);
   /// How many notifies a launch sends to a cell of a rank, as far as the facts decide it; nothing
   /// where it is not derived.
   std::optional<Polynomial> derivedCount(Op &signal, llvm::ArrayRef<Polynomial> cell,
@@ -212,6 +221,8 @@ private:
   llvm::DenseMap<const Op *, bool> counters_;
 
   Polynomial decided(Value *value, Instance &instance, const Facts &facts);
+  void splitCases(std::vector<Facts> &cases, const Formula &formula);
+  Formula chosen(Value *condition, Value *first, Value *second, bool wanted, Instance &instance);
   /// Of dimensions whose first position may be cut away nothing is known.
   void cutByIndexTiles(Region &region, llvm::ArrayRef<bool> isMoved, Instance &instance,
                        const Facts &facts);

@@ -96,8 +96,12 @@ Tail tailOf(Scene &scene, const WaitBefore &before, Instance *at, const Polynomi
                           : before.earlierOf->is(OpKind::Space) ? Shares::Rank
                                                                 : Shares::Space;
     by = at ? scene.instance(before.by, at, shares) : scene.instance(before.by);
-    if (at && before.earlierOf)
-      tail.goal.addLess(numberIn(by, before.earlierOf), numberIn(*at, before.earlierOf));
+    if (at && before.earlierOf) {
+      const Polynomial earlier = numberIn(by, before.earlierOf);
+      const Polynomial last =
+          numberIn(*at, before.earlierOf) - Polynomial(before.isSameToo ? 0 : 1);
+      tail.goal.addLessEqual(earlier, last);
+    }
     tail.goal.addExists(by);
     if (rank)
       tail.goal.equal.push_back({by.rank, *rank});

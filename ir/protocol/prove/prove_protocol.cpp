@@ -81,10 +81,12 @@ void Prover::proveTraps(Op &op) {
   scene.assume(facts, at);
   scene.assumeAsserted(facts, at);
   scene.assumeNarrow(facts, at, /*isWhole=*/false);
+  const auto holds = [&](const Polynomial &p) {
+    return scene.impliesInCases(facts, at, Formula::atLeastZero(p));
+  };
   if (selectsRank) {
     const Polynomial rank = scene.polys.of(op.operand(1), at.environment);
-    if (!scene.implies(facts, rank) ||
-        !scene.implies(facts, var(scene.polys.numRanks()) - rank - Polynomial(1)))
+    if (!holds(rank) || !holds(var(scene.polys.numRanks()) - rank - Polynomial(1)))
       fail(&op, "that this is the number of a rank");
     const Op *object = ir::objectOf(op.operand(0));
     const bool isSymmetric = object && (object->is(OpKind::SignalParam) ||
@@ -95,12 +97,12 @@ void Prover::proveTraps(Op &op) {
     return;
   }
   if (op.is(OpKind::Assert)) {
-    const Formula holds = scene.formula(op.operand(0), true, at);
+    const Formula asserted = scene.formula(op.operand(0), true, at);
     const auto isSoOfWhole = [&] {
       scene.assumeNarrow(facts, at, /*isWhole=*/true);
-      return scene.implies(facts, holds);
+      return scene.impliesInCases(facts, at, asserted);
     };
-    if (!scene.implies(facts, holds) && !isSoOfWhole())
+    if (!scene.impliesInCases(facts, at, asserted) && !isSoOfWhole())
       fail(&op, "that this assertion holds", nullptr, Unproved::Kind::Stop);
     return;
   }
@@ -123,7 +125,7 @@ void Prover::proveTraps(Op &op) {
     // What is sent to no position is lost.
     const Region to = scene.region(ir::writtenView(op), at, facts);
     for (const auto &[slice, condition] : to.inside)
-      if (!scene.implies(facts, condition)) {
+      if (!holds(condition)) {
         fail(&op, "that " + (to.object ? nameOf(*to.object) : std::string("the object")) +
                       " has this position");
         return;
@@ -133,7 +135,7 @@ void Prover::proveTraps(Op &op) {
     const Op *object = ir::objectOf(op.operand(0));
     const auto from = scene.shape(op.operand(0), at, facts);
     const bool isThere = from && llvm::all_of(from->inside, [&](const auto &inside) {
-                           return scene.implies(facts, inside.second);
+                           return holds(inside.second);
                          });
     if (!isThere)
       fail(&op,
@@ -143,7 +145,7 @@ void Prover::proveTraps(Op &op) {
   }
   const Region cells = scene.region(op.result(), at, facts);
   for (const auto &[slice, condition] : cells.inside)
-    if (slice == &op && !scene.implies(facts, condition)) {
+    if (slice == &op && !holds(condition)) {
       fail(&op, "that this is a cell of " +
                     (cells.object ? nameOf(*cells.object) : std::string("the signal")));
       return;

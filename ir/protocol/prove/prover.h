@@ -31,6 +31,9 @@ struct Goal {
   }
   void addExists(const Instance &instance);
   void add(const Goal &other);
+
+private:
+  void addEquations(const Formula &guard);
 };
 
 /// Whether an unknown's value is read off an equation where there is one, though it be a residue of
@@ -86,7 +89,7 @@ public:
   BudgetShare &operator=(const BudgetShare &) = delete;
 
 private:
-  static constexpr uint64_t kShare = 50'000;
+  static constexpr uint64_t kShare = 100'000;
   ir::RefutationBudget &budget_;
   uint64_t whole_;
   uint64_t share_;
@@ -131,12 +134,14 @@ private:
 
   // races.cpp
   void proveRaces();
-  /// What a proof takes into account: positions, or also what inputs hold, as far as assertions
-  /// say, and that nobody writes them. That takes longer.
-  enum class Uses : uint8_t { Positions, Inputs };
+  /// What a proof takes into account: positions; or also what inputs hold, as far as assertions
+  /// say, and that nobody writes them; or positions in each case that conditions leave, by itself.
+  /// That takes longer.
+  enum class Uses : uint8_t { Positions, Inputs, Cases };
   bool provePair(const Access &a, const Access &b);
   bool provePair(const Access &a, const Access &b, Uses uses);
   struct Pair;
+  bool provePair(Pair &pair, Facts facts, Uses uses);
   bool proveCase(Pair &pair, const Facts &known);
   bool proveOneBody(Pair &pair, Facts facts);
   static bool isOneValue(Pair &pair, const Facts &facts, Value *value);
@@ -149,8 +154,11 @@ private:
   static std::optional<Formula> isCopied(Scene &scene, Op &copy, Instance &at, const Facts &facts,
                                          llvm::ArrayRef<Polynomial> point);
   bool isWritten(const Access &read, std::optional<unsigned> ranks = std::nullopt);
+  bool isWritten(const Access &read, const ir::KeptBy *kept, std::optional<unsigned> ranks);
   bool isWritten(const Access &read, const ir::KeptBy *kept, std::optional<unsigned> ranks,
                  Uses uses);
+  bool isWritten(Scene &scene, const Access &read, Instance &at, const Region &region,
+                 llvm::ArrayRef<Polynomial> point, Facts facts);
   static void addMatters(Scene &scene, const Access &read, const ir::KeptBy *kept, Instance &at,
                          Facts &facts, llvm::ArrayRef<Polynomial> point);
   void addOrders(Scene &scene, const Facts &facts, const Access &write, Instance &writer,

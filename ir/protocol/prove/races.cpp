@@ -10,6 +10,8 @@
 
 #include "llvm/ADT/STLExtras.h"
 
+#include <array>
+
 namespace dtile::protocol::prove {
 
 bool conflict(const Access &a, const Access &b) {
@@ -27,6 +29,8 @@ struct Prover::Pair {
   Scene scene;
   Instance a, b;
   Region regionA, regionB;
+  /// Whether it is known which of them runs in the earlier iteration.
+  bool hasOrderedLoops = false;
 };
 
 namespace {
@@ -73,6 +77,22 @@ std::optional<llvm::ArrayRef<Value *>> positionsOfInput(const Op &load) {
   return slice->operands().drop_front();
 }
 
+/// The numbers of the iterations of a loop that both are in, or of the only loop that each is in.
+std::optional<std::pair<AtomId, AtomId>> iterationsOf(const Instance &a, const Instance &b) {
+  llvm::SmallVector<Instance::Coordinate, 4> loopsOfA, loopsOfB;
+  const auto isLoop = [](const Instance::Coordinate &c) { return c.of->is(OpKind::For); };
+  llvm::copy_if(a.coordinates, std::back_inserter(loopsOfA), isLoop);
+  llvm::copy_if(b.coordinates, std::back_inserter(loopsOfB), isLoop);
+  for (const Instance::Coordinate &x : loopsOfA)
+    for (const Instance::Coordinate &y : loopsOfB)
+      if (x.of == y.of && x.number != y.number)
+        return std::pair(x.number, y.number);
+  if (loopsOfA.size() == 1 && loopsOfB.size() == 1 &&
+      loopsOfA.front().number != loopsOfB.front().number)
+    return std::pair(loopsOfA.front().number, loopsOfB.front().number);
+  return std::nullopt;
+}
+
 AtomId numberIn(const Instance &instance, const Op *of, unsigned dim) {
   for (const Instance::Coordinate &c : instance.coordinates)
     if (c.of == of && c.dim == dim)
@@ -99,6 +119,19 @@ bool Prover::proveCase(Pair &pair, const Facts &known) {
   if (path(pair.first, pair.a, pair.regionA, pair.b) ||
       path(pair.second, pair.b, pair.regionB, pair.a))
     return true;
+  // Of ranks that go through one loop, each iteration may come behind another one of the other rank.
+  const auto loops = iterationsOf(pair.a, pair.b);
+  if (loops && !pair.hasOrderedLoops) {
+    const auto [x, y] = *loops;
+    Facts less = known, same = known, more = known;
+    ir::addLess(less, var(x), var(y));
+    ir::addEqual(same, var(x), var(y));
+    ir::addLess(more, var(y), var(x));
+    pair.hasOrderedLoops = true;
+    const bool isShown = proveCase(pair, same) && proveCase(pair, less) && proveCase(pair, more);
+    pair.hasOrderedLoops = false;
+    return isShown;
+  }
   // In some cases the one comes first, in some the other: as with an owner's own part, or with the
   // rounds of a buffer.
   std::vector<Head> headsA = headsOf(scene, pair.first, pair.a, pair.regionA);
@@ -194,7 +227,8 @@ bool Prover::proveOneBody(Pair &pair, Facts facts) {
 
 bool Prover::provePair(const Access &first, const Access &second) {
   return provePair(first, second, Uses::Positions) ||
-         (hasScalarInputs_ && provePair(first, second, Uses::Inputs));
+         (hasScalarInputs_ && provePair(first, second, Uses::Inputs)) ||
+         provePair(first, second, Uses::Cases);
 }
 
 bool Prover::provePair(const Access &first, const Access &second, Uses uses) {
@@ -205,9 +239,20 @@ bool Prover::provePair(const Access &first, const Access &second, Uses uses) {
   Facts facts;
   for (Instance *instance : {&pair.a, &pair.b}) {
     scene.assume(facts, *instance);
-    if (uses == Uses::Inputs)
+    if (uses != Uses::Positions)
       scene.assumeAsserted(facts, *instance);
   }
+  if (uses != Uses::Cases)
+    return provePair(pair, std::move(facts), uses);
+  const auto cases = scene.casesOf(facts, {&pair.a, &pair.b});
+  return cases && llvm::all_of(*cases, [&](const Facts &one) {
+           return !isOutOfTime() && provePair(pair, one, uses);
+         });
+}
+
+bool Prover::provePair(Pair &pair, Facts facts, Uses uses) {
+  Scene &scene = pair.scene;
+  const Access &first = pair.first, &second = pair.second;
   pair.regionA = scene.region(first.view, pair.a, facts);
   pair.regionB = scene.region(second.view, pair.b, facts);
   const auto point = pointOf(scene, pair.regionA);
@@ -234,7 +279,7 @@ bool Prover::provePair(const Access &first, const Access &second, Uses uses) {
   }
   if (!isSplitByRank(pair, facts))
     return false;
-  if (uses == Uses::Inputs)
+  if (uses != Uses::Positions && hasScalarInputs_)
     addEqualInputs(pair, facts);
   // Bodies of one rank: one after the other where the author has said so.
   const bool isOneByOne =
@@ -324,10 +369,20 @@ void Prover::proveCallers() {
       const bool meetsAfter = hasPlainBarriers_ && llvm::any_of(barriers_, [&](Op *barrier) {
                                 return spaceOf(barrier) == at.space && isBefore(access.op, barrier);
                               });
-      isAfterBegin &= meetsBefore || hasPath(scene, remote, headsOfBegin(scene, region.rank),
-                                             tailsOf(scene, at, Reach::Near));
-      isBeforeEnd &= meetsAfter || hasPath(scene, remote, headsOf(scene, access, at, region),
-                                           tailsOfEnd(scene, region.rank));
+      const auto isShown = [&](const auto &hasOne) {
+        if (hasOne(remote))
+          return true;
+        const auto cases = scene.casesOf(remote, {&at});
+        return cases && llvm::all_of(*cases, hasOne);
+      };
+      isAfterBegin &= meetsBefore || isShown([&](const Facts &known) {
+                        return hasPath(scene, known, headsOfBegin(scene, region.rank),
+                                       tailsOf(scene, at, Reach::Near));
+                      });
+      isBeforeEnd &= meetsAfter || isShown([&](const Facts &known) {
+                       return hasPath(scene, known, headsOf(scene, access, at, region),
+                                      tailsOfEnd(scene, region.rank));
+                     });
     }
     proof_.obligations += 2;
     const std::string what =
@@ -424,18 +479,24 @@ void Prover::addMatters(Scene &scene, const Access &read, const ir::KeptBy *kept
 bool Prover::isWritten(const Access &read, std::optional<unsigned> ranks) {
   const auto kept = ir::keptElements(*read.op);
   if (!kept)
-    return isWritten(read, nullptr, ranks, Uses::Positions);
-  return llvm::all_of(
-      *kept, [&](const ir::KeptBy &by) { return isWritten(read, &by, ranks, Uses::Positions); });
+    return isWritten(read, nullptr, ranks);
+  return llvm::all_of(*kept, [&](const ir::KeptBy &by) { return isWritten(read, &by, ranks); });
+}
+
+bool Prover::isWritten(const Access &read, const ir::KeptBy *kept, std::optional<unsigned> ranks) {
+  return llvm::any_of(std::array{Uses::Positions, Uses::Inputs, Uses::Cases},
+                      [&](Uses uses) { return isWritten(read, kept, ranks, uses); });
 }
 
 bool Prover::isWritten(const Access &read, const ir::KeptBy *kept, std::optional<unsigned> ranks,
                        Uses uses) {
   Scene scene(budget_);
   Instance at = scene.instance(read.op);
+  if (uses == Uses::Inputs && at.asserted.empty())
+    return false;
   Facts facts;
   scene.assume(facts, at);
-  if (uses == Uses::Inputs)
+  if (uses != Uses::Positions)
     scene.assumeAsserted(facts, at);
   const Region region = scene.region(read.view, at, facts);
   const auto point = pointOf(scene, region);
@@ -443,6 +504,16 @@ bool Prover::isWritten(const Access &read, const ir::KeptBy *kept, std::optional
   if (ranks)
     ir::addEqual(facts, point[*ranks], region.rank);
   addMatters(scene, read, kept, at, facts, point);
+  if (uses != Uses::Cases)
+    return isWritten(scene, read, at, region, point, std::move(facts));
+  const auto cases = scene.casesOf(facts, {&at});
+  return cases && llvm::all_of(*cases, [&](const Facts &one) {
+           return !isOutOfTime() && isWritten(scene, read, at, region, point, one);
+         });
+}
+
+bool Prover::isWritten(Scene &scene, const Access &read, Instance &at, const Region &region,
+                       llvm::ArrayRef<Polynomial> point, Facts facts) {
   std::vector<Goal> goals;
   for (const Access &write : accesses_) {
     if (write.object != read.object || write.kind != Access::Kind::Write ||
@@ -473,11 +544,8 @@ bool Prover::isWritten(const Access &read, const ir::KeptBy *kept, std::optional
     addOrders(scene, facts, write, writer, to, at, goal, goals);
     addCounted(scene, facts, write, at, region, point, goals);
   }
-  if (reachesOne(scene, facts, goals, Guesses::Late) ||
-      reachesOne(scene, facts, goals, Guesses::Early) || scene.refuter.isImpossible(facts))
-    return true;
-  return uses == Uses::Positions && !at.asserted.empty() &&
-         isWritten(read, kept, ranks, Uses::Inputs);
+  return reachesOne(scene, facts, goals, Guesses::Late) ||
+         reachesOne(scene, facts, goals, Guesses::Early) || scene.refuter.isImpossible(facts);
 }
 
 bool Prover::isOwnPartWritten(const Op &object, unsigned ranks) {

@@ -13,6 +13,9 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SetVector.h"
 
+#include <memory>
+#include <numeric>
+
 namespace dtile::protocol::prove {
 
 namespace {
@@ -179,9 +182,10 @@ struct NeedScene {
       }
   }
   bool isImpossible() { return scene.refuter.isImpossible(facts); }
-  bool shrinks(const Measure &ofWait, const Measure &ofBefore) {
+  /// Whether the number of the wait is larger than that of the one before by at least `least`.
+  bool shrinks(const Measure &ofWait, const Measure &ofBefore, int64_t least = 1) {
     return scene.implies(facts, valueOf(ofWait, wait, scene.polys) -
-                                    valueOf(ofBefore, before, scene.polys) - Polynomial(1));
+                                    valueOf(ofBefore, before, scene.polys) - Polynomial(least));
   }
 };
 
@@ -190,84 +194,128 @@ bool mayPrecede(Op *wait, Op *notify) {
   return isBefore(wait, notify) || ir::areInOneLoop(*wait, *notify);
 }
 
-/// Finds cycles of places, and numbers that get smaller along them.
+/// Finds cycles of places, and numbers that get smaller along them: one number for each wait of a
+/// cycle, or several, of which the first that changes gets smaller.
 class Cycles {
 public:
   Cycles(std::vector<Need> needs, size_t axes, ir::RefutationBudget &budget)
-      : needs_(std::move(needs)), axes_(axes), budget_(budget) {}
+      : needs_(std::move(needs)), axes_(axes), budget_(budget), scenes_(needs_.size()) {}
   /// The waits of a cycle for which no numbers were found; empty when there is none.
   std::vector<Op *> find();
 
 private:
-  bool reaches(Op *from, Op *to) const;
-  bool shrinks(const std::vector<Op *> &waits);
-  bool assign(const std::vector<Op *> &waits, size_t next,
-              llvm::MapVector<Op *, Measure> &measures);
+  /// Numbers of needs.
+  using Some = std::vector<size_t>;
+  /// How much smaller numbers must get along a need: not at all, or by one.
+  enum class Step : uint8_t { Weak, Strict };
+  using Measures = llvm::MapVector<Op *, Measure>;
+
+  [[nodiscard]] bool reaches(const Some &some, const Op *from, const Op *to) const;
+  std::vector<Op *> findAmong(const Some &some, unsigned more);
+  bool assign(const std::vector<Op *> &waits, const Some &inside, Step step, unsigned more,
+              Measures &measures);
+  bool shrinks(size_t need, const Measures &measures, Step step);
 
   std::vector<Need> needs_;
   /// Into how many axes the kernel divides its ranks.
   size_t axes_;
   ir::RefutationBudget &budget_;
+  std::vector<std::unique_ptr<NeedScene>> scenes_;
 };
 
-bool Cycles::reaches(Op *from, Op *to) const {
-  std::vector<Op *> work = {from}, seen;
+bool Cycles::reaches(const Some &some, const Op *from, const Op *to) const {
+  std::vector<const Op *> work = {from}, seen;
   while (!work.empty()) {
-    Op *at = work.back();
+    const Op *at = work.back();
     work.pop_back();
-    for (const Need &need : needs_)
-      if (need.wait == at && !llvm::is_contained(seen, need.before)) {
-        if (need.before == to)
+    for (const size_t i : some)
+      if (needs_[i].wait == at && !llvm::is_contained(seen, needs_[i].before)) {
+        if (needs_[i].before == to)
           return true;
-        seen.push_back(need.before);
-        work.push_back(need.before);
+        seen.push_back(needs_[i].before);
+        work.push_back(needs_[i].before);
       }
   }
   return false;
 }
 
-bool Cycles::assign(const std::vector<Op *> &waits, size_t next,
-                    llvm::MapVector<Op *, Measure> &measures) {
+bool Cycles::shrinks(size_t need, const Measures &measures, Step step) {
+  if (!scenes_[need])
+    scenes_[need] = std::make_unique<NeedScene>(needs_[need], budget_);
+  return scenes_[need]->shrinks(measures.lookup(needs_[need].wait),
+                                measures.lookup(needs_[need].before), step == Step::Strict ? 1 : 0);
+}
+
+/// Finds a number for each wait. Where it need not get smaller along each need, those along which
+/// it does are in no cycle, as it never gets larger; the others must be in none by `more` numbers.
+bool Cycles::assign(const std::vector<Op *> &waits, const Some &inside, Step step, unsigned more,
+                    Measures &measures) {
   if (budget_.isSpent())
     return false;
+  const size_t next = measures.size();
   // Needs of which both ends have a number must shrink already.
   if (next > 0)
-    for (const Need &need : needs_) {
+    for (const size_t i : inside) {
+      const Need &need = needs_[i];
       const bool isKnown = measures.count(need.wait) && measures.count(need.before);
       const bool isNew = need.wait == waits[next - 1] || need.before == waits[next - 1];
-      if (isKnown && isNew &&
-          !NeedScene(need, budget_).shrinks(measures[need.wait], measures[need.before]))
+      if (isKnown && isNew && !shrinks(i, measures, step))
         return false;
     }
-  if (next == waits.size())
-    return true;
+  if (next == waits.size()) {
+    if (step == Step::Strict)
+      return true;
+    Some left;
+    llvm::copy_if(inside, std::back_inserter(left),
+                  [&](size_t i) { return !shrinks(i, measures, Step::Strict); });
+    return left.size() < inside.size() && findAmong(left, more - 1).empty();
+  }
   for (const Measure &measure : measuresOf(waits[next], axes_)) {
+    // That one wait comes behind another tells nothing where numbers stay.
+    if (step == Step::Weak && measure.isBehind)
+      continue;
     measures[waits[next]] = measure;
-    if (assign(waits, next + 1, measures))
+    if (assign(waits, inside, step, more, measures))
       return true;
     measures.erase(waits[next]);
   }
   return false;
 }
 
-std::vector<Op *> Cycles::find() {
+std::vector<Op *> Cycles::findAmong(const Some &some, unsigned more) {
+  constexpr size_t kMostWaits = 4;
   llvm::MapVector<Op *, bool> isDone;
-  for (const Need &need : needs_)
-    isDone[need.wait] = false;
+  for (const size_t i : some)
+    isDone[needs_[i].wait] = false;
   for (auto &[wait, done] : isDone) {
-    if (done || !reaches(wait, wait))
+    if (done || !reaches(some, wait, wait))
       continue;
     std::vector<Op *> cycle;
     for (auto &[other, otherDone] : isDone)
-      if (other == wait || (reaches(wait, other) && reaches(other, wait))) {
+      if (other == wait || (reaches(some, wait, other) && reaches(some, other, wait))) {
         cycle.push_back(other);
         otherDone = true;
       }
-    llvm::MapVector<Op *, Measure> measures;
-    if (cycle.size() > 4 || !assign(cycle, 0, measures))
+    Some inside;
+    llvm::copy_if(some, std::back_inserter(inside), [&](size_t i) {
+      return llvm::is_contained(cycle, needs_[i].wait) &&
+             llvm::is_contained(cycle, needs_[i].before);
+    });
+    const auto isAssigned = [&](Step step) {
+      Measures measures;
+      return assign(cycle, inside, step, more, measures);
+    };
+    if (cycle.size() > kMostWaits ||
+        (!isAssigned(Step::Strict) && (more == 0 || !isAssigned(Step::Weak))))
       return cycle;
   }
   return {};
+}
+
+std::vector<Op *> Cycles::find() {
+  Some all(needs_.size());
+  std::iota(all.begin(), all.end(), size_t(0));
+  return findAmong(all, 1);
 }
 
 } // namespace
