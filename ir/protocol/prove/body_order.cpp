@@ -382,6 +382,50 @@ bool isOverInIteration(Op *op, bool isAsync, Op *other) {
   return isOver;
 }
 
+namespace {
+
+/// How many iterations ago the transfer has run whose token this one is, or has joined.
+std::optional<unsigned> ageOf(const Value *token, const Op &loop, Op *transfer, unsigned most) {
+  if (most == 0)
+    return std::nullopt;
+  std::optional<unsigned> age;
+  const auto take = [&](const Value *from, unsigned more) {
+    const std::optional<unsigned> found = ageOf(from, loop, transfer, most - 1);
+    if (found && (!age || *found + more < *age))
+      age = *found + more;
+  };
+  const Op *op = token->definingOp();
+  if (op && op->is(OpKind::TokenJoin)) {
+    for (const Value *part : op->operands())
+      take(part, 0);
+  } else if (!op && token->argumentOf() == &loop.body() && token->index() > 0) {
+    Value *yielded = loop.body().terminator()->operand(token->index() - 1);
+    if (sourcesOf({yielded}).contains(transfer))
+      return 1;
+    take(yielded, 1);
+  }
+  return age;
+}
+
+} // namespace
+
+std::optional<unsigned> iterationsUntilOver(Op *transfer, Op *other) {
+  constexpr unsigned kMost = 6;
+  Op *loop = inCommonBlock(transfer, other).first->parentOp();
+  if (!loop->is(OpKind::For) || loopsAround(transfer, other) != 1)
+    return std::nullopt;
+  std::optional<unsigned> least;
+  for (Op &at : loop->body().ops()) {
+    // It stands in the loop itself, so each iteration runs it.
+    if (!at.is(OpKind::Await) || !isBefore(&at, other))
+      continue;
+    for (const Value *token : at.operands())
+      if (const auto age = ageOf(token, *loop, transfer, kMost); age && (!least || *age < *least))
+        least = age;
+  }
+  return least;
+}
+
 bool isOverInBody(Op *op, bool isAsync) { return !isAsync || isOverBetween(op, nullptr); }
 
 } // namespace dtile::protocol::prove

@@ -7,6 +7,7 @@
 
 #include "llvm/ADT/SmallPtrSet.h"
 
+#include <optional>
 #include <vector>
 
 namespace dtile::protocol::prove {
@@ -68,6 +69,10 @@ enum class Course : uint8_t { AtOnce, Sent, Beside };
 [[nodiscard]] bool isOrdered(Op *first, bool firstIsAsync, Op *second);
 /// Whether what the op does is over before the innermost loop around both goes on.
 [[nodiscard]] bool isOverInIteration(Op *op, bool isAsync, Op *other);
+/// How many iterations of the loop around both later, at the first, what the transfer does is over
+/// when `other` runs: its token goes from iteration to iteration, and each awaits what comes.
+/// Nothing where that is not known.
+[[nodiscard]] std::optional<unsigned> iterationsUntilOver(Op *transfer, Op *other);
 /// Whether what the op does is over when its body ends, for bodies that start behind it.
 [[nodiscard]] bool isOverInBody(Op *op, bool isAsync);
 

@@ -84,9 +84,9 @@ bool solveEquation(Scene &scene, Goal &goal, bool onlyDirect) {
          {std::pair(a, b), std::pair(b, a), std::pair(a - b, Polynomial())})
       for (size_t i = 0; i < goal.unknowns.size(); ++i) {
         const AtomId id = goal.unknowns[i];
-        if (onlyDirect ? from.asAtom() != id : !scene.polys.mentions(from, id))
-          continue;
-        if (scene.polys.mentions(to, id))
+        const bool isDirect = from.asAtom() == id || from.isOpposite(var(id));
+        if ((onlyDirect && !isDirect) || !scene.polys.mentions(from, id) ||
+            scene.polys.mentions(to, id))
           continue;
         // What the solution needs shows when it is put in place: the equation stays.
         std::vector<Polynomial> conditions;
@@ -113,25 +113,35 @@ bool splitNumeral(Scene &scene, Goal &goal) {
     const auto atom = p.asAtom();
     return !atom || scene.polys.atom(*atom).kind == Polynomials::AtomKind::Rem;
   };
+  const auto split = [&](size_t e, const Polynomial &numeral, const Polynomial &value) {
+    for (const auto &[monomial, coefficient] : numeral.terms()) {
+      if (monomial.size() != 1 || coefficient != 1)
+        continue;
+      const Polynomial digit = var(monomial.front());
+      const std::optional<Polynomial> extent = scene.polys.atom(monomial.front()).extent;
+      const Polynomial above = numeral - digit;
+      if (!extent || above.isZero() || !isOpen(digit) || !scene.polys.rem(above, *extent).isZero())
+        continue;
+      const Polynomial last = scene.polys.rem(value, *extent);
+      if (isRemainder(last) && !isOpen(above))
+        continue;
+      goal.equal.push_back({digit, last});
+      goal.equal[e] = {scene.polys.div(above, *extent), scene.polys.div(value, *extent)};
+      return true;
+    }
+    return false;
+  };
   for (size_t e = 0; e < goal.equal.size(); ++e)
-    for (const auto &[numeral, value] :
-         {goal.equal[e], std::pair(goal.equal[e].second, goal.equal[e].first)})
-      for (const auto &[monomial, coefficient] : numeral.terms()) {
-        if (monomial.size() != 1 || coefficient != 1)
-          continue;
-        const Polynomial digit = var(monomial.front());
-        const std::optional<Polynomial> extent = scene.polys.atom(monomial.front()).extent;
-        const Polynomial above = numeral - digit;
-        if (!extent || above.isZero() || !isOpen(digit) ||
-            !scene.polys.rem(above, *extent).isZero())
-          continue;
-        const Polynomial last = scene.polys.rem(value, *extent);
-        if (isRemainder(last) && !isOpen(above))
-          continue;
-        goal.equal.push_back({digit, last});
-        goal.equal[e] = {scene.polys.div(above, *extent), scene.polys.div(value, *extent)};
+    for (const auto &[left, right] :
+         {goal.equal[e], std::pair(goal.equal[e].second, goal.equal[e].first)}) {
+      // Or with what is known on the other side: `peer + 1 == rank`.
+      Polynomial open;
+      for (const auto &[monomial, coefficient] : left.terms())
+        if (const Polynomial term = Polynomial::term(monomial, coefficient); isOpen(term))
+          open = open + term;
+      if (split(e, left, right) || (!(open == left) && split(e, open, right - (left - open))))
         return true;
-      }
+    }
   return false;
 }
 

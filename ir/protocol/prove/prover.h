@@ -146,7 +146,9 @@ private:
   bool proveOneBody(Pair &pair, Facts facts);
   static bool isOneValue(Pair &pair, const Facts &facts, Value *value);
   static void addEqualInputs(Pair &pair, Facts &facts);
-  bool isSplit(Pair &pair, Facts &facts, AtomId x, AtomId y, bool isOrdered, bool isOrderedBack);
+  /// How many iterations or bodies apart; nothing is farther than any.
+  using Distance = std::optional<unsigned>;
+  bool isSplit(Pair &pair, Facts &facts, AtomId x, AtomId y, Distance isOver, Distance isOverBack);
   bool isSplitByRank(Pair &pair, Facts &facts);
   void proveCallers();
   bool isOfTheEpochsPart(const Access &access);

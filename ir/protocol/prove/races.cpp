@@ -119,7 +119,8 @@ bool Prover::proveCase(Pair &pair, const Facts &known) {
   if (path(pair.first, pair.a, pair.regionA, pair.b) ||
       path(pair.second, pair.b, pair.regionB, pair.a))
     return true;
-  // Of ranks that go through one loop, each iteration may come behind another one of the other rank.
+  // Of ranks that go through one loop, each iteration may come behind another one of the other
+  // rank.
   const auto loops = iterationsOf(pair.a, pair.b);
   if (loops && !pair.hasOrderedLoops) {
     const auto [x, y] = *loops;
@@ -179,26 +180,32 @@ void Prover::addEqualInputs(Pair &pair, Facts &facts) {
   });
 }
 
-/// Shows what is to be shown where two coordinates differ; then they are equal.
-bool Prover::isSplit(Pair &pair, Facts &facts, AtomId x, AtomId y, bool isOrdered,
-                     bool isOrderedBack) {
+/// Shows what is to be shown where two coordinates differ; then they are equal. Of coordinates that
+/// are so far apart, or farther, the smaller one's execution is over before the other begins.
+bool Prover::isSplit(Pair &pair, Facts &facts, AtomId x, AtomId y, Distance isOver,
+                     Distance isOverBack) {
   if (x == y)
     return true;
-  Facts less = facts, greater = facts;
-  ir::addLess(less, var(x), var(y));
-  ir::addLess(greater, var(y), var(x));
+  const auto isShown = [&](AtomId low, AtomId high, Distance distance) {
+    if (distance == 1)
+      return true;
+    Facts apart = facts;
+    ir::addLess(apart, var(low), var(high));
+    if (distance)
+      ir::addLess(apart, var(high), var(low) + Polynomial(*distance));
+    return proveCase(pair, apart);
+  };
   // Two executions of one access may be taken either way around.
   const bool isSame = &pair.first == &pair.second;
-  const bool isShown =
-      (isOrdered || proveCase(pair, less)) && (isOrderedBack || isSame || proveCase(pair, greater));
+  const bool areShown = isShown(x, y, isOver) && (isSame || isShown(y, x, isOverBack));
   ir::addEqual(facts, var(x), var(y));
-  return isShown;
+  return areShown;
 }
 
 /// The same of the ranks, axis by axis.
 bool Prover::isSplitByRank(Pair &pair, Facts &facts) {
   return llvm::all_of(llvm::reverse(llvm::zip_equal(pair.a.digits, pair.b.digits)), [&](auto both) {
-    return isSplit(pair, facts, std::get<0>(both), std::get<1>(both), false, false);
+    return isSplit(pair, facts, std::get<0>(both), std::get<1>(both), std::nullopt, std::nullopt);
   });
 }
 
@@ -207,9 +214,15 @@ bool Prover::proveOneBody(Pair &pair, Facts facts) {
   Op *a = pair.first.op, *b = pair.second.op;
   const bool isOverA = isOverInIteration(a, pair.first.isAsync, b);
   const bool isOverB = isOverInIteration(b, pair.second.isAsync, a);
-  for (Op *loop : commonLoops(a, b))
-    if (!isSplit(pair, facts, numberIn(pair.a, loop, 0), numberIn(pair.b, loop, 0), isOverA,
-                 isOverB))
+  const llvm::SmallVector<Op *, 4> loops = commonLoops(a, b);
+  // Tokens that go through the only loop around both: some iterations later all is over.
+  const auto untilOver = [&](const Access &access, Op *later) {
+    return access.isAsync && loops.size() == 1 ? iterationsUntilOver(access.op, later)
+                                               : std::nullopt;
+  };
+  for (Op *loop : loops)
+    if (!isSplit(pair, facts, numberIn(pair.a, loop, 0), numberIn(pair.b, loop, 0),
+                 isOverA ? 1 : untilOver(pair.first, b), isOverB ? 1 : untilOver(pair.second, a)))
       return false;
   // One execution of one op is one thing.
   if (a == b)
@@ -286,10 +299,11 @@ bool Prover::provePair(Pair &pair, Facts facts, Uses uses) {
       pair.a.space->get(ir::attr::ordered) && pair.a.space->getOr(ir::attr::programs, 0) <= 1;
   const bool isOver = isOneByOne && isOverInBody(first.op, first.isAsync) &&
                       isOverInBody(second.op, second.isAsync);
+  const Distance whenOver = isOver ? Distance(1) : std::nullopt;
   for (unsigned d = 0; d < pair.a.coordinates.size(); ++d)
     if (pair.a.coordinates[d].of == pair.a.space &&
-        !isSplit(pair, facts, pair.a.coordinates[d].number, pair.b.coordinates[d].number, isOver,
-                 isOver))
+        !isSplit(pair, facts, pair.a.coordinates[d].number, pair.b.coordinates[d].number, whenOver,
+                 whenOver))
       return false;
   return proveOneBody(pair, std::move(facts));
 }
