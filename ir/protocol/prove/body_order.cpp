@@ -257,6 +257,16 @@ bool isBefore(Op *a, Op *b) {
   return x && x != y && comesFirst(x, y);
 }
 
+Op *onlyLoopAround(Op *a, Op *b) {
+  Op *common = inCommonBlock(a, b).first;
+  if (!common || loopsAround(a, b) != 1)
+    return nullptr;
+  Op *loop = common->parentOp();
+  while (loop->is(OpKind::If))
+    loop = loop->parentOp();
+  return loop->is(OpKind::For) ? loop : nullptr;
+}
+
 bool runsInOrder(const Op &space) {
   return space.get(ir::attr::ordered) && space.getOr(ir::attr::programs, 0) <= 1 &&
          space.get(ir::attr::vars).size() == 1;

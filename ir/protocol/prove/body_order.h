@@ -51,6 +51,9 @@ struct WaitBefore {
 /// The waits without which the launch does not end.
 [[nodiscard]] std::vector<WaitBefore> waitsOfEnd(Op &space);
 
+/// The only loop that two ops of a body are both in; null where there is none, or more than one.
+[[nodiscard]] Op *onlyLoopAround(Op *a, Op *b);
+
 /// How a notify comes after what an access did.
 enum class Release : uint8_t {
   No,

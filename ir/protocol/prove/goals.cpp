@@ -115,18 +115,20 @@ bool splitNumeral(Scene &scene, Goal &goal) {
   };
   const auto split = [&](size_t e, const Polynomial &numeral, const Polynomial &value) {
     for (const auto &[monomial, coefficient] : numeral.terms()) {
-      if (monomial.size() != 1 || coefficient != 1)
+      if (monomial.size() != 1 || (coefficient != 1 && coefficient != -1))
         continue;
       const Polynomial digit = var(monomial.front());
       const std::optional<Polynomial> extent = scene.polys.atom(monomial.front()).extent;
-      const Polynomial above = numeral - digit;
+      const Polynomial above = numeral - Polynomial(coefficient) * digit;
       if (!extent || above.isZero() || !isOpen(digit) || !scene.polys.rem(above, *extent).isZero())
         continue;
-      const Polynomial last = scene.polys.rem(value, *extent);
+      const Polynomial last = scene.polys.rem(Polynomial(coefficient) * value, *extent);
       if (isRemainder(last) && !isOpen(above))
         continue;
+      // What is taken away from a multiple is added to the rest.
+      const Polynomial rest = coefficient == 1 ? value : value + last;
       goal.equal.push_back({digit, last});
-      goal.equal[e] = {scene.polys.div(above, *extent), scene.polys.div(value, *extent)};
+      goal.equal[e] = {scene.polys.div(above, *extent), scene.polys.div(rest, *extent)};
       return true;
     }
     return false;
@@ -142,6 +144,32 @@ bool splitNumeral(Scene &scene, Goal &goal) {
       if (split(e, left, right) || (!(open == left) && split(e, open, right - (left - open))))
         return true;
     }
+  return false;
+}
+
+/// An unknown whose quotient by some n an equation names becomes n * q + r: as with blocks that are
+/// dealt to ranks, where `b % W` is the rank and `b / W` the place there.
+bool splitQuotient(Scene &scene, Goal &goal) {
+  for (size_t i = 0; i < goal.unknowns.size(); ++i) {
+    const AtomId id = goal.unknowns[i];
+    for (const auto &equation : goal.equal)
+      for (const Polynomial *side : {&equation.first, &equation.second})
+        for (const auto &[monomial, coefficient] : side->terms())
+          for (const AtomId part : monomial) {
+            const Polynomials::Atom atom = scene.polys.atom(part);
+            if (atom.kind != Polynomials::AtomKind::Div || !(atom.lhs == var(id)) ||
+                llvm::any_of(goal.unknowns,
+                             [&](AtomId other) { return scene.polys.mentions(atom.rhs, other); }))
+              continue;
+            const AtomId quotient = scene.polys.fresh(), rest = scene.polys.fresh(atom.rhs);
+            goal.unknowns[i] = quotient;
+            goal.unknowns.push_back(rest);
+            goal.formulas.push_back(Formula::atLeastZero(var(rest)));
+            goal.addLess(var(rest), atom.rhs);
+            replace(scene, goal, id, atom.rhs * var(quotient) + var(rest));
+            return true;
+          }
+  }
   return false;
 }
 
@@ -337,17 +365,37 @@ Polynomial withoutFactors(Scene &scene, const Facts &facts, const Polynomial &p)
 
 } // namespace
 
+namespace {
+
+/// What an unknown is at least, by an inequality of the goal without other unknowns; else zero.
+Polynomial leastOf(Scene &scene, const Goal &goal, AtomId id) {
+  for (const Formula &formula : goal.formulas) {
+    if (formula.kind != Formula::Kind::AtLeastZero)
+      continue;
+    const Polynomial least = var(id) - formula.p;
+    const bool isOpen =
+        scene.polys.mentions(least, id) || llvm::any_of(goal.unknowns, [&](AtomId other) {
+          return scene.polys.mentions(least, other);
+        });
+    if (!isOpen && !least.isZero())
+      return least;
+  }
+  return {};
+}
+
+} // namespace
+
 void solve(Scene &scene, Facts &facts, Goal &goal, Guesses guesses) {
   const bool isEarly = guesses == Guesses::Early;
   while (solveEquation(scene, goal, true) || splitNumeral(scene, goal) ||
-         (isEarly && guessBlock(scene, facts, goal)) || solveEquation(scene, goal, false) ||
-         (!isEarly && guessBlock(scene, facts, goal))) {
+         splitQuotient(scene, goal) || (isEarly && guessBlock(scene, facts, goal)) ||
+         solveEquation(scene, goal, false) || (!isEarly && guessBlock(scene, facts, goal))) {
   }
-  // What nothing speaks of may be anything: the first.
+  // What no equation speaks of may be anything that is large enough: the first.
   while (!goal.unknowns.empty()) {
     const AtomId id = goal.unknowns.back();
     goal.unknowns.pop_back();
-    replace(scene, goal, id, Polynomial(0));
+    replace(scene, goal, id, leastOf(scene, goal, id));
   }
   for (const auto &[a, b] : goal.equal)
     if (!(a == b)) {

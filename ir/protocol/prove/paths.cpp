@@ -41,10 +41,30 @@ bool Prover::isAfterSpace(const Op *earlier, const Op *later) const {
   return false;
 }
 
+namespace {
+
+Polynomial numberIn(const Instance &instance, const Op *loop) {
+  for (const Instance::Coordinate &c : instance.coordinates)
+    if (c.of == loop)
+      return var(c.number);
+  return {};
+}
+
+} // namespace
+
 std::vector<Head> Prover::headsOf(Scene &scene, const Access &access, const Instance &at,
-                                  const Region &region) {
+                                  const Region &region, Reach reach) {
   std::vector<Head> heads;
   for (Op *notify : notifies_) {
+    // Of a later iteration, where what the access does is over then.
+    if (Op *loop = reach == Reach::Farther ? onlyLoopAround(access.op, notify) : nullptr;
+        loop && isOverInIteration(access.op, access.isAsync, notify)) {
+      Head head;
+      head.notify = scene.instance(notify, &at, Shares::Space);
+      head.goal.addLess(numberIn(at, loop), numberIn(head.notify, loop));
+      head.goal.addExists(head.notify);
+      heads.push_back(std::move(head));
+    }
     Release release = releases(notify, access.op, access.course());
     const bool isOneSpace = spaceOf(notify) == at.space;
     if (release == Release::No && !isOneSpace && isAfterSpace(at.space, spaceOf(notify)) &&
@@ -78,13 +98,6 @@ std::vector<Head> Prover::headsOfBegin(Scene &scene, const Polynomial &rank) {
 
 namespace {
 
-Polynomial numberIn(const Instance &instance, const Op *loop) {
-  for (const Instance::Coordinate &c : instance.coordinates)
-    if (c.of == loop)
-      return var(c.number);
-  return {};
-}
-
 Tail tailOf(Scene &scene, const WaitBefore &before, Instance *at, const Polynomial *rank) {
   Tail tail;
   // The op by which the wait is over, beside the end of the path; the wait beside that.
@@ -116,7 +129,7 @@ Tail tailOf(Scene &scene, const WaitBefore &before, Instance *at, const Polynomi
 std::vector<Tail> Prover::tailsOf(Scene &scene, Instance &at, Reach reach) {
   std::vector<Tail> tails;
   for (const WaitBefore &before : waitsBefore(at.op))
-    if (spaceOf(before.wait) == at.space && (reach == Reach::Far || !before.earlierOf))
+    if (spaceOf(before.wait) == at.space && (reach != Reach::Near || !before.earlierOf))
       tails.push_back(tailOf(scene, before, &at, nullptr));
   return tails;
 }

@@ -49,7 +49,7 @@ struct Proof {
 /// How much work a proof may be, in rows of inequalities: examples take up to seventy thousand, a
 /// tenth of a second.
 struct ProofOptions {
-  uint64_t work = 400'000;
+  uint64_t work = 500'000;
 };
 
 /// Looks at an inlined kernel with derived counts.

@@ -71,8 +71,9 @@ struct Tail {
   Goal goal;
 };
 
-/// Which waits count: those of the same iteration, or those of earlier iterations as well.
-enum class Reach : uint8_t { Near, Far };
+/// Which waits count: those of the same iteration, or those of earlier iterations as well; or also
+/// what a notify of a later iteration tells of this one.
+enum class Reach : uint8_t { Near, Far, Farther };
 
 /// Signals on one path.
 constexpr unsigned kMostSignals = 3;
@@ -89,7 +90,7 @@ public:
   BudgetShare &operator=(const BudgetShare &) = delete;
 
 private:
-  static constexpr uint64_t kShare = 100'000;
+  static constexpr uint64_t kShare = 150'000;
   ir::RefutationBudget &budget_;
   uint64_t whole_;
   uint64_t share_;
@@ -119,7 +120,7 @@ private:
 
   // paths.cpp
   std::vector<Head> headsOf(Scene &scene, const Access &access, const Instance &at,
-                            const Region &region);
+                            const Region &region, Reach reach = Reach::Near);
   std::vector<Head> headsOfBegin(Scene &scene, const Polynomial &rank);
   std::vector<Tail> tailsOf(Scene &scene, Instance &at, Reach reach);
   std::vector<Tail> tailsOfEnd(Scene &scene, const Polynomial &rank);

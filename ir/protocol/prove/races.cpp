@@ -135,14 +135,15 @@ bool Prover::proveCase(Pair &pair, const Facts &known) {
   }
   // In some cases the one comes first, in some the other: as with an owner's own part, or with the
   // rounds of a buffer.
-  std::vector<Head> headsA = headsOf(scene, pair.first, pair.a, pair.regionA);
-  std::vector<Head> headsB = headsOf(scene, pair.second, pair.b, pair.regionB);
-  for (const Reach reach : {Reach::Near, Reach::Far}) {
+  // How far paths reach, and how many signals they have: what is found fast comes first.
+  for (const auto &[reach, signals] : {std::pair(Reach::Near, 1U), std::pair(Reach::Farther, 1U),
+                                       std::pair(Reach::Far, kMostSignals)}) {
+    std::vector<Head> headsA = headsOf(scene, pair.first, pair.a, pair.regionA, reach);
+    std::vector<Head> headsB = headsOf(scene, pair.second, pair.b, pair.regionB, reach);
     std::vector<Tail> tailsA = tailsOf(scene, pair.a, reach);
     std::vector<Tail> tailsB = tailsOf(scene, pair.b, reach);
     std::vector<Goal> goals;
-    const unsigned most = reach == Reach::Near ? 1 : kMostSignals;
-    for (unsigned hops = 0; hops < most && !isOutOfTime(); ++hops) {
+    for (unsigned hops = 0; hops < signals && !isOutOfTime(); ++hops) {
       llvm::append_range(goals, join(scene, facts, headsA, tailsB, reach, hops));
       llvm::append_range(goals, join(scene, facts, headsB, tailsA, reach, hops));
       if (reachesOne(scene, facts, goals))
