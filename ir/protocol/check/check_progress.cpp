@@ -226,6 +226,9 @@ void ProgressChecker::report(int ranks, const SizeValues &values, const RoomWatc
                           : std::string()) +
       ", for " + std::to_string(all.bodiesOf(space, missing ? missing->body.rank : 0)) + " bodies";
   builder.note(rangeOf(space), diag::note_protocol, text);
+  builder.note(waiter ? rangeOf(waiter->op) : rangeOf(&kernel_), diag::note_protocol,
+               "let fewer bodies wait at once: larger blocks, or `programs(n)` of their role with "
+               "a small n, leave room for those that they wait for");
   builder.note(rangeOf(&kernel_), diag::note_protocol,
                "found for " + Case{kernel_, ranks, sizes_.symbols(), values}.text());
 }

@@ -99,7 +99,9 @@ void reportFinding(Diagnostics &diagnostics, const Case &at, const Finding &find
                  bodyText(finding.first.body, true) + " " + verbOf(finding.first).str() +
                      " it here, and nothing tells " + bodyText(finding.second.body, true) +
                      " that rank " + home + " has begun launch " +
-                     std::to_string(finding.first.body.launch + 1));
+                     std::to_string(finding.first.body.launch + 1) +
+                     ": let each rank notify at the beginning of a launch those that reach it, "
+                     "and these wait for that first");
     return addNotes(builder, at, finding);
   }
   case Finding::Kind::NeverWritten: {
@@ -154,8 +156,10 @@ bool reportDivergence(Diagnostics &diagnostics, const Case &at, const std::vecto
       if (around->is(OpKind::If) || around->is(OpKind::For) || around->is(OpKind::While)) {
         builder.note(rangeOf(around, at.kernel), diag::note_protocol,
                      around->is(OpKind::If)
-                         ? "what decides whether it is reached differs from rank to rank"
-                         : "how often it is reached differs from rank to rank");
+                         ? "what decides whether it is reached differs from rank to rank: put "
+                           "the barrier behind it"
+                         : "how often it is reached differs from rank to rank: put the barrier "
+                           "behind it, or let all ranks count alike");
         break;
       }
     builder.note(rangeOf(&at.kernel, at.kernel), diag::note_protocol, "found for " + at.text());
@@ -197,15 +201,19 @@ void reportDeadlock(Diagnostics &diagnostics, const Case &at, const std::vector<
     if (first.shortage.all && *first.shortage.all < first.shortage.wanted) {
       builder.note(rangeOf(&op, at.kernel), diag::note_protocol,
                    "it is notified here; all bodies of all ranks together notify it " +
-                       timesText(*first.shortage.all));
+                       timesText(*first.shortage.all) +
+                       "; a wait without `count:` is for just these");
       return;
     }
     Op *space = op.enclosing(OpKind::Space);
     const bool isStuck = llvm::any_of(
         stuck, [&](const Finding &waiter) { return waiter.first.body.space == space; });
     builder.note(rangeOf(&op, at.kernel), diag::note_protocol,
-                 isStuck ? "it would be notified here, by bodies that wait themselves"
-                         : "it is notified here, and no body is left that would do so again");
+                 isStuck
+                     ? "it would be notified here, by bodies that wait themselves: notify before "
+                       "that wait, or in another role"
+                     : "it is notified here, and no body is left that would do so again: let "
+                       "the conditions around both say the same");
   });
   llvm::SmallPtrSet<const Op *, 8> seen{first.first.op};
   for (const Finding &waiter : stuck) {
