@@ -68,6 +68,7 @@ public:
                       SourceRange opRange);
   Symbol *lookup(llvm::StringRef name);
   void reportUnknown(SourceRange range, llvm::StringRef name);
+  const ast::NameExpr *foreignModule(const ast::MemberExpr *e);
   bool noteHabit(DiagBuilder &message, SourceRange range, const habits::Word *word);
   bool reportForeignModule(const ast::MemberExpr *e);
   /// Where the body declares a local of this name after `place`; invalid when it does not.

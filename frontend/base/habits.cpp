@@ -29,6 +29,23 @@ constexpr Word kStarters[] = {
 #include "frontend/base/habits.def"
 };
 
+constexpr Word kCalled[] = {
+#define CALLED(FUNCTION, ADVICE) {FUNCTION, ADVICE, ""},
+#include "frontend/base/habits.def"
+};
+
+/// Names of a library that are too many for rows.
+struct Family {
+  llvm::StringLiteral prefix;
+  llvm::StringLiteral part;
+  Word word;
+};
+
+constexpr Family kFamilies[] = {
+#define FAMILY(PREFIX, PART, ADVICE) {PREFIX, PART, {PREFIX, ADVICE, ""}},
+#include "frontend/base/habits.def"
+};
+
 const Word *rowOf(llvm::ArrayRef<Word> rows, llvm::StringRef word) {
   for (const Word &row : rows)
     if (row.word == word)
@@ -40,9 +57,17 @@ const Word *rowOf(llvm::ArrayRef<Word> rows, llvm::StringRef word) {
 
 const FormInfo &info(Form form) { return kForms[size_t(form)]; }
 
-const Word *findName(llvm::StringRef word) { return rowOf(kNames, word); }
+const Word *findName(llvm::StringRef word) {
+  if (const Word *row = rowOf(kNames, word))
+    return row;
+  for (const Family &family : kFamilies)
+    if (word.starts_with(family.prefix) && word.contains(family.part))
+      return &family.word;
+  return nullptr;
+}
 const Word *findMember(llvm::StringRef word) { return rowOf(kMembers, word); }
 const Word *findStarter(llvm::StringRef word) { return rowOf(kStarters, word); }
+const Word *findCalled(llvm::StringRef function) { return rowOf(kCalled, function); }
 
 llvm::StringRef elementType(llvm::StringRef word) {
   return llvm::StringSwitch<llvm::StringRef>(word)

@@ -30,6 +30,8 @@ struct Word {
 [[nodiscard]] const Word *findName(llvm::StringRef word);
 [[nodiscard]] const Word *findMember(llvm::StringRef word);
 [[nodiscard]] const Word *findStarter(llvm::StringRef word);
+/// How a function of dtile is called, where other languages pass it other arguments; or null.
+[[nodiscard]] const Word *findCalled(llvm::StringRef function);
 /// dtile's element type for one of another language; empty where there is none.
 [[nodiscard]] llvm::StringRef elementType(llvm::StringRef word);
 /// A library of another language.

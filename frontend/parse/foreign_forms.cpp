@@ -20,6 +20,8 @@ std::vector<SourceToken> ForeignForms::run() {
   out_.reserve(in_.size() + 8);
   while (i_ < in_.size()) {
     while (!braces_.empty() && i_ > braces_.back().last) {
+      if (braces_.back().needsSemicolon)
+        emit(L::SEMICOLON, in_[i_ - 1].end, in_[i_ - 1].end);
       emit(L::RIGHT_BRACE, at(i_).begin, at(i_).begin);
       braces_.pop_back();
     }
@@ -27,8 +29,9 @@ std::vector<SourceToken> ForeignForms::run() {
       emit(L::LEFT_BRACE, at(i_).begin, at(i_).begin);
       braces_.back().isOpen = true;
     }
-    const bool changed = reported_ < limits_.maxErrors &&
-                         (tryStatements() || tryOperators() || tryPlainWords() || tryNumbers());
+    const bool changed =
+        reported_ < limits_.maxErrors &&
+        (tryStatements() || tryLists() || tryOperators() || tryPlainWords() || tryNumbers());
     if (!changed)
       copy();
   }
@@ -392,6 +395,14 @@ bool ForeignForms::tryAround() {
       i_ += isNot ? 2 : 1;
       return true;
     }
+    const bool isCalledTranspose = type(i_) == L::LEFT_PAREN && type(i_ + 1) == L::RIGHT_PAREN &&
+                                   before(1) == L::DOT &&
+                                   text_.slice(out_.back().begin, out_.back().end) == "T";
+    if (isCalledTranspose) {
+      report(rangeOf(i_, i_ + 1), Form::TransposeCall)->fix(rangeOf(i_, i_ + 1), "");
+      i_ += 2;
+      return true;
+    }
     const bool isMember = type(i_) == L::ARROW && type(i_ + 1) == L::NAME && touches(i_) &&
                           out_.back().end == at(i_).begin && innermost() != Open::Joins &&
                           !isHeader_;
@@ -453,18 +464,20 @@ bool ForeignForms::tryConversions() {
   return true;
 }
 
-// The statement in progress is the head of an `if` or of a loop.
-bool ForeignForms::headsBlock() const {
-  if (!open_.empty() && open_.back() != Open::Brace)
-    return false;
+size_t ForeignForms::headWord() const {
   for (size_t k = out_.size(); k-- > 0;) {
     const size_t one = out_[k].type;
     if (one == L::IF || one == L::ELSE || one == L::FOR || one == L::WHILE)
-      return true;
+      return one;
     if (one == L::SEMICOLON || one == L::LEFT_BRACE || one == L::RIGHT_BRACE)
-      return false;
+      break;
   }
-  return false;
+  return 0;
+}
+
+// The statement in progress is the head of an `if` or of a loop.
+bool ForeignForms::headsBlock() const {
+  return (open_.empty() || open_.back() == Open::Brace) && headWord() != 0;
 }
 
 // `x[0:4]`, `x := 1`
@@ -518,6 +531,14 @@ bool ForeignForms::tryPlainWords() {
     emit(L::ELSE, at(i_).begin, at(i_).end);
     emit(L::IF, at(i_).end, at(i_).end);
     ++i_;
+    return true;
+  }
+  // `if c then x;`
+  if (isWord(i_, "then") && endsOperand() && headsBlock()) {
+    report(rangeOf(i_, i_), Form::Then);
+    ++i_;
+    if (type(i_) != L::LEFT_BRACE)
+      braceStatement(i_);
     return true;
   }
   // `lambda a: a + 1`

@@ -60,6 +60,15 @@ private:
   // ---- Forms; each says whether it changed something ----
   bool tryOperators();
   bool tryPairs();
+  bool tryLists();
+  bool tryTuple();
+  bool tryListLiteral();
+  bool trySizesInParentheses();
+  bool tryForeignArgument();
+  bool tryLoopNames();
+  bool tryAssignmentInHead();
+  bool tryAsserts();
+  bool tryTripleQuotes();
   bool tryPlainWords();
   bool tryAround();
   bool tryConversions();
@@ -80,6 +89,12 @@ private:
   void skipStatement(size_t from);
   bool startsDeclaration(size_t i) const;
   bool headsBlock() const;
+  /// The word that begins the head that is in progress: `if`, `else`, `for` or `while`; else 0.
+  size_t headWord() const;
+  bool isInForeignCall() const;
+  /// The last token of the block that follows a colon by its lines and their indentation.
+  size_t indentedEnd(size_t first) const;
+  std::vector<std::pair<size_t, size_t>> partsUpTo(size_t first, size_t end) const;
 
   const LexedFile &lexed_;
   const std::vector<SourceToken> &in_;
@@ -95,6 +110,8 @@ private:
     size_t first;
     size_t last;
     bool isOpen = false;
+    /// The last statement has no `;`.
+    bool needsSemicolon = false;
   };
   llvm::SmallVector<Braced, 2> braces_;
   size_t i_ = 0;

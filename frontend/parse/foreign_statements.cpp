@@ -61,11 +61,18 @@ bool ForeignForms::tryTypedVariables() {
   return true;
 }
 
-// Puts braces around the statement that begins at `first`.
+// Puts braces around what is the block of a head that has none: Python's lines, or one statement.
 void ForeignForms::braceStatement(size_t first) {
+  if (type(first) == L::LEFT_BRACE || type(first) == L::RIGHT_BRACE)
+    return;
   const size_t end = expressionEnd(first);
-  if (type(end) == L::SEMICOLON)
-    braces_.push_back({first, end});
+  const size_t last = indentedEnd(first);
+  if (type(end) == L::SEMICOLON && end <= last && type(last) != L::SEMICOLON)
+    braces_.push_back({first, last, false, type(last) != L::RIGHT_BRACE});
+  else if (type(end) == L::SEMICOLON && (end <= last || isOnSameLine(last, end)))
+    braces_.push_back({first, std::max(end, last)});
+  else
+    braces_.push_back({first, last, false, type(last) != L::RIGHT_BRACE});
 }
 
 // `if (c) x = 1;`

@@ -56,7 +56,9 @@ TExpr *Checker::callExpr(const ast::Expr *e) {
       return callSymbol(*symbol, site);
     if (!failed)
       return methodCall(member, site);
-    checkArgsOnly(site);
+    // The arguments of another library's function have its meaning.
+    if (!foreignModule(member))
+      checkArgsOnly(site);
     return error(e->range);
   }
   const auto *name = llvm::dyn_cast<ast::NameExpr>(callee.function);
@@ -85,7 +87,8 @@ TExpr *Checker::callExpr(const ast::Expr *e) {
         .note(symbol->range, diag::note_declared_here, name->name);
   else
     reportUnknownFunction(name->range, name->name);
-  checkArgsOnly(site);
+  if (!habits::findName(name->name))
+    checkArgsOnly(site);
   return error(e->range);
 }
 
@@ -166,8 +169,10 @@ bool Checker::checkArgs(const CallSite &site, unsigned least, unsigned most,
     std::string wanted = std::to_string(least);
     if (least != most)
       wanted += " to " + std::to_string(most);
-    report(site.range, diag::wrong_argument_count, site.name,
-           wanted + (most == 1 ? " argument" : " arguments"), count);
+    auto message = report(site.range, diag::wrong_argument_count, site.name,
+                          wanted + (most == 1 ? " argument" : " arguments"), count);
+    if (const habits::Word *called = habits::findCalled(site.name))
+      message.note(site.range, diag::note_dtile_form, called->advice);
     good = false;
   }
   if (!good)

@@ -192,13 +192,20 @@ bool Checker::noteHabit(DiagBuilder &message, SourceRange range, const habits::W
   return true;
 }
 
-// `tl.load`, `torch.relu`: functions of libraries, which have no prefix here.
-bool Checker::reportForeignModule(const ast::MemberExpr *e) {
+// The library of `tl.load` and `torch.nn.functional.relu`, or null where dtile has the name.
+const ast::NameExpr *Checker::foreignModule(const ast::MemberExpr *e) {
   const ast::Expr *root = e->base;
   while (const auto *inner = llvm::dyn_cast<ast::MemberExpr>(root))
     root = inner->base;
   const auto *library = llvm::dyn_cast<ast::NameExpr>(root);
-  if (!library || !habits::isModule(library->name) || lookup(library->name))
+  const bool isForeign = library && habits::isModule(library->name) && !lookup(library->name);
+  return isForeign ? library : nullptr;
+}
+
+// Functions of other libraries, which have no prefix here.
+bool Checker::reportForeignModule(const ast::MemberExpr *e) {
+  const ast::NameExpr *library = foreignModule(e);
+  if (library == nullptr)
     return false;
   auto message = report(library->range, diag::unknown_name, library->name);
   const llvm::StringRef function = e->member.name;
@@ -481,8 +488,12 @@ TExpr *Checker::arithmetic(ast::BinaryOp op, TExpr *lhs, TExpr *rhs, SourceRange
   if (left == TypeKind::Error || right == TypeKind::Error)
     return error(range);
   const auto undefined = [&] {
-    report(opRange, diag::operator_not_defined_for_both, operatorText(op), typeText(lhs->type),
-           typeText(rhs->type));
+    auto message = report(opRange, diag::operator_not_defined_for_both, operatorText(op),
+                          typeText(lhs->type), typeText(rhs->type));
+    if (left == TypeKind::Signal || right == TypeKind::Signal)
+      message.note(opRange, diag::note_dtile_form, habits::info(habits::Form::SignalValue).advice);
+    else if (op == ast::BinaryOp::BitXor && lhs->type->isValue() && isFloat(lhs->type->dtype))
+      message.note(opRange, diag::note_dtile_form, habits::info(habits::Form::Power).advice);
     return error(range);
   };
   const bool isToken = left == TypeKind::Token || left == TypeKind::Acquire;

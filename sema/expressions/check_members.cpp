@@ -72,6 +72,12 @@ void Checker::reportNoMember(const TExpr *base, const ast::Ident &member) {
   auto message = report(member.range, diag::unknown_member, typeText(base->type), member.name);
   if (noteHabit(message, member.range, habits::findMember(member.name)))
     return;
+  if (callHandler(member.name)) {
+    const std::string advice =
+        ("it is a function: `" + member.name + "(" + ctx.sources.text(base->range) + ")`").str();
+    message.note(member.range, diag::note_dtile_form, advice);
+    return;
+  }
   if (!suggestion.best().empty())
     message.note(member.range, diag::note_did_you_mean, suggestion.best())
         .fix(member.range, suggestion.best());

@@ -284,7 +284,10 @@ void Checker::storeTo(const ast::AssignStmt *s, TExpr *target) {
     return;
   }
   if (target->type->kind != TypeKind::Region || target->kind == TExprKind::Load) {
-    report(s->target->range, diag::not_assignable, typeText(target->type));
+    auto message = report(s->target->range, diag::not_assignable, typeText(target->type));
+    if (target->type->kind == TypeKind::Signal)
+      message.note(s->target->range, diag::note_dtile_form,
+                   habits::info(habits::Form::SignalValue).advice);
     (void)expr(s->value);
     return;
   }
