@@ -39,6 +39,15 @@ def findings(codes, released):
             yield f"{code} is gone from diagnostics.def; write `{code} retired` in {RELEASED}"
 
 
+def version_findings(root):
+    """The language's version is dtile's without its PATCH."""
+    header = read(root, "frontend", "base", "language_version.h")
+    language = re.findall(r"kLanguage(?:Major|Minor) = (\d+)", header)
+    product = re.search(r"project\(dtile VERSION (\d+)\.(\d+)", read(root, "CMakeLists.txt"))
+    if language != list(product.groups()):
+        yield f"language_version.h has {language}, CMakeLists.txt {product.groups()}"
+
+
 def self_test():
     codes = codes_of('DIAG(a, "E0101", Error, "x")\nDIAG(b, "", Note, "y")\n'
                      'DIAG(c, "W0901", Warning, "z")\n')
@@ -62,7 +71,7 @@ def main(arguments):
         with open(os.path.join(root, RELEASED), "a", encoding="utf-8") as file:
             file.writelines(code + "\n" for code in new)
         return 0
-    found = list(findings(codes, released))
+    found = list(findings(codes, released)) + list(version_findings(root))
     print("\n".join(found), end="\n" if found else "")
     return 1 if found else 0
 

@@ -42,13 +42,16 @@ bool hasGeneric(const ast::KernelDecl &kernel, llvm::StringRef name) {
                       [&](const ast::GenericParam &generic) { return generic.name.name == name; });
 }
 
-// IR text by its name; on standard input, by its first word: programs write no `@` there.
+// IR text by its name; on standard input, by its first word: programs have no `version`, and write
+// no `@` there.
 bool isIrText(const Session &session, llvm::StringRef path, FileId file) {
   if (path != "-")
     return path.ends_with(".dtir");
   llvm::StringRef text = session.sources.text(file).ltrim();
   while (text.consume_front("//"))
     text = text.drop_until([](char c) { return c == '\n'; }).ltrim();
+  if (text.consume_front("version"))
+    return true;
   return (text.consume_front("kernel") || text.consume_front("func")) &&
          text.ltrim().starts_with("@");
 }

@@ -4,11 +4,14 @@
 #include "frontend/parse/parser.h"
 
 #include "frontend/base/check.h"
+#include "frontend/base/language_version.h"
 #include "frontend/parse/ast_builder.h"
 #include "frontend/parse/lex_file.h"
 #include "frontend/parse/syntax_errors.h"
 
 #include "grammar/DtileParser.h"
+
+#include "llvm/Support/FormatVariadic.h"
 
 namespace dtile::parse {
 
@@ -39,6 +42,8 @@ public:
     module->file = file_;
     module->doc = builder_.moduleDoc();
     try {
+      if (!readVersion())
+        return module;
       while (tokens_.current().type != antlr4::Token::EOF)
         parseNext();
     } catch (const TooManyErrors &) {
@@ -70,6 +75,49 @@ private:
     return {{start_.offset + token.begin}, {start_.offset + token.end}};
   }
 
+  // `language 0.1;` stands at `index`; the words are names elsewhere.
+  bool isVersion(size_t index) {
+    const SourceToken &word = tokens_.at(index);
+    if (word.type != DtileParser::NAME || text_.slice(word.begin, word.end) != "language")
+      return false;
+    const size_t number = tokens_.at(index + 1).type;
+    return number == DtileParser::FLOAT || number == DtileParser::INTEGER;
+  }
+
+  // Whether this compiler reads what the file is written for. Nothing else is said of a file that
+  // is too new: it may hold forms that this parser does not know.
+  bool readVersion() {
+    if (!isVersion(0))
+      return true;
+    const SourceToken &number = tokens_.at(1);
+    const llvm::StringRef text = text_.slice(number.begin, number.end);
+    const auto [majorText, minorText] = text.split('.');
+    unsigned major = 0, minor = 0;
+    const std::string current = llvm::formatv("{0}.{1}", kLanguageMajor, kLanguageMinor);
+    if (majorText.getAsInteger(10, major) || minorText.getAsInteger(10, minor)) {
+      diagnostics_.report(rangeOf(number), diag::language_malformed, current);
+    } else if (std::pair(major, minor) > std::pair(kLanguageMajor, kLanguageMinor)) {
+      diagnostics_.report(rangeOf(number), diag::language_too_new, text, current);
+      return false;
+    }
+    skipVersion(0);
+    return true;
+  }
+
+  void skipVersion(size_t index) {
+    const SourceToken &next = tokens_.at(index + 2);
+    const bool isClosed = next.type == DtileParser::SEMICOLON;
+    if (!isClosed) {
+      const SourceLoc end = rangeOf(tokens_.at(index + 1)).end;
+      const std::string found = next.type == antlr4::Token::EOF
+                                    ? "end of file"
+                                    : ("`" + text_.slice(next.begin, next.end) + "`").str();
+      diagnostics_.report({end, end}, diag::unexpected_token, "`;` after the version", found)
+          .fix({end, end}, ";");
+    }
+    tokens_.seek(index + (isClosed ? 3 : 2));
+  }
+
   // `overlap name(parameters) { … }`, a graph of stages.
   bool isGraph(const SourceToken &first) {
     const size_t third = tokens_.at(first.index + 2).type;
@@ -79,6 +127,10 @@ private:
 
   void parseNext() {
     const SourceToken &first = tokens_.current();
+    if (isVersion(first.index)) {
+      diagnostics_.report(rangeOf(first), diag::language_not_first);
+      return skipVersion(first.index);
+    }
     if (!first.startsDeclaration && !errors_->reportNoDeclaration())
       return tokens_.seek(nextLikelyStart(first.index));
     const size_t end = nextStart(first.index);

@@ -274,6 +274,7 @@ public:
   std::unique_ptr<Module> run();
 
 private:
+  bool version();
   bool op(Block &block);
   bool opName(OpText &text);
   bool operands(OpText &text);
@@ -313,7 +314,24 @@ private:
   unsigned depth_ = 0;
 };
 
+// `version 1`, which older texts do not have.
+bool Parser::version() {
+  scan_.skipSpace();
+  const size_t from = scan_.pos();
+  if (scan_.word() != "version") {
+    scan_.setPos(from);
+    return true;
+  }
+  const std::optional<int64_t> number = scan_.integer();
+  if (number && *number > kTextVersion)
+    scan_.diagnostics().report(scan_.range(from, scan_.pos()), diag::ir_too_new, *number,
+                               kTextVersion);
+  return number && *number <= kTextVersion;
+}
+
 std::unique_ptr<Module> Parser::run() {
+  if (!version())
+    return nullptr;
   for (scan_.skipSpace(); !scan_.atEnd(); scan_.skipSpace()) {
     if (!op(module_->body()))
       return nullptr;

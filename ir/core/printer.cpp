@@ -231,6 +231,7 @@ void Printer::op(const Op &op, unsigned indent) {
 } // namespace
 
 void print(Module &module, llvm::raw_ostream &os, PrintOptions options) {
+  os << "version " << kTextVersion << '\n';
   for (const Op &op : module.body().ops()) {
     const NameTable names(op);
     Printer(os, names, module.sources(), options).op(op, 0);

@@ -11,6 +11,11 @@
 
 namespace dtile::ir {
 
+/// The first line of a printed module says it. It goes up where a reader of the version before
+/// would misunderstand a text; what readers refuse by themselves, such as a new operation, does not
+/// need that.
+inline constexpr int64_t kTextVersion = 1;
+
 /// What to print besides the program itself.
 struct PrintOptions {
   /// Ends each op with ` loc(line:column)` where its position and the module's sources are known.
