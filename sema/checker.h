@@ -212,7 +212,16 @@ public:
   TExpr *notifyBy(const CallSite &site, TExpr *cells, TExpr *count, llvm::ArrayRef<TExpr *> tokens);
   void afterArgs(const CallSite &site, llvm::SmallVectorImpl<TExpr *> &tokens);
   TExpr *signalCells(const ast::Expr *e, llvm::StringRef use);
-  TExpr *destination(const ast::Expr *e, llvm::StringRef use);
+  /// Tiles that name elements of a destination, and their common shape.
+  struct Indexed {
+    bool isGiven = false;
+    llvm::SmallVector<IndexItem, 4> items;
+    llvm::SmallVector<int64_t, 4> shape;
+  };
+  TExpr *indexedTarget(const ast::IndexExpr *e, Indexed &indexed);
+  /// A region to write to. Where `indexed` is there, index tiles may stand in its brackets: then
+  /// the object is given.
+  TExpr *destination(const ast::Expr *e, llvm::StringRef use, Indexed *indexed = nullptr);
   TExpr *transferSource(const ast::Expr *e, llvm::SmallVectorImpl<TExpr *> &tokens);
   bool checkTransfer(TExpr *&source, TExpr *target, SourceRange range);
   TExpr *atomicCall(const CallSite &site, AtomicKind kind);

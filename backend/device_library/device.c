@@ -164,6 +164,13 @@ dtile_dev_wait_alone(const dtile_device_launch *launch, const dtile_device_cells
                   (uint64_t)count, distance, spaceOf(launch, programIndex()), site);
 }
 
+DTILE_API int32_t dtile_dev_poll(const dtile_device_cells *cells, int64_t index, int64_t ended,
+                                 int64_t count, int32_t distance) {
+  uint64_t seen;
+  return reached(cells->cells + index, baseOf(cells, index, ended) + (uint64_t)count, distance,
+                 &seen);
+}
+
 DTILE_API void dtile_dev_move_base(const dtile_device_cells *cells, int64_t index, int64_t ended,
                                    int64_t added) {
   uint64_t since[2], bases[2];

@@ -120,6 +120,9 @@ int32_t dtile_dev_wait(const dtile_device_launch *launch, const dtile_device_cel
 int32_t dtile_dev_wait_alone(const dtile_device_launch *launch, const dtile_device_cells *cells,
                              int64_t index, int64_t ended, int64_t count, int32_t distance,
                              int32_t site);
+/* 1 when the cell has them by now, else 0. Orders nothing: a wait behind it does. */
+int32_t dtile_dev_poll(const dtile_device_cells *cells, int64_t index, int64_t ended, int64_t count,
+                       int32_t distance);
 /* Remembers the largest count that waits of this launch have asked for. */
 void dtile_dev_ask(const dtile_device_cells *cells, int64_t index, int64_t count);
 /* The next launch counts cell `index` from `added` notifies more than this one does, whose waits do

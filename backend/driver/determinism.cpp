@@ -10,7 +10,7 @@ namespace {
 
 /// Why two runs may differ; empty where they do not.
 std::string whyNot(ir::Op &op) {
-  if (op.is(ir::OpKind::ReduceAdd)) {
+  if (op.is(ir::OpKind::ReduceAdd) || op.is(ir::OpKind::ReduceAddScatter)) {
     const DType dtype = op.operand(1)->type().dtype();
     if (!isFloat(dtype))
       return "";
@@ -19,7 +19,7 @@ std::string whyNot(ir::Op &op) {
             "parts side by side and add them in a loop")
         .str();
   }
-  if (!op.is(ir::OpKind::Atomic))
+  if (!ir::isAtomic(op))
     return "";
   const llvm::StringRef kind = op.get(ir::attr::kind);
   if (kind == "add" && isFloat(op.operand(0)->type().dtype()))

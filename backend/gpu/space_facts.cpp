@@ -27,14 +27,14 @@ bool hasOp(const Op &space, llvm::function_ref<bool(const Op &)> is) {
 bool moves(const Op &space) {
   return hasOp(space, [](const Op &op) {
     return op.is(OpKind::Put) || op.is(OpKind::PutSignal) || op.is(OpKind::Get) ||
-           op.is(OpKind::Notify) || op.is(OpKind::ReduceAdd);
+           op.is(OpKind::Notify) || op.is(OpKind::ReduceAdd) || op.is(OpKind::ReduceAddScatter);
   });
 }
 
 /// Whether all that a space sends or gets is large copies of memory, notifies and scalars.
 bool copiesInBulk(const Op &space, const TargetFacts &machine) {
   return machine.copyBytes > 0 && !hasOp(space, [&](const Op &op) {
-           if (op.is(OpKind::ReduceAdd))
+           if (op.is(OpKind::ReduceAdd) || op.is(OpKind::ReduceAddScatter))
              return true;
            if (!op.is(OpKind::Put) && !op.is(OpKind::PutSignal) && !op.is(OpKind::Get))
              return false;

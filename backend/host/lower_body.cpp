@@ -143,6 +143,9 @@ void BodyLowering::lowerTargetOp(Op &op) {
     return lowerScatter(op);
   case OpKind::Atomic:
     return lowerAtomic(op);
+  case OpKind::AtomicScatter:
+  case OpKind::ReduceAddScatter:
+    return lowerAtomicScatter(op);
   case OpKind::Put:
     return lowerSend(op, Runtime::put);
   case OpKind::PutSignal:

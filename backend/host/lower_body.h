@@ -65,11 +65,12 @@ private:
   void lowerStore(ir::Op &op);
   void lowerGather(ir::Op &op);
   void lowerScatter(ir::Op &op);
-  /// Emits `body` for each element of the index tiles from operand `first` on, one a dimension,
-  /// with the element of `value` (a tile, a scalar, or null) and the positions.
-  using IndexedBody = llvm::function_ref<void(TileLoops &loops, llvm::Value *value,
-                                              llvm::ArrayRef<llvm::Value *> positions)>;
-  void eachIndexed(ir::Op &op, unsigned first, unsigned dims, ir::Value *value, IndexedBody body);
+  /// Emits `body` for each element of the index tiles, one a dimension, with the elements of
+  /// `values` (tiles or scalars) and the positions.
+  using IndexedBody =
+      llvm::function_ref<void(TileLoops &loops, llvm::ArrayRef<llvm::Value *> elements,
+                              llvm::ArrayRef<llvm::Value *> positions)>;
+  void eachIndexed(ir::Op &op, unsigned dims, llvm::ArrayRef<ir::Value *> values, IndexedBody body);
 
   // lower_dot.cpp
   void lowerDot(ir::Op &op);
@@ -95,6 +96,10 @@ private:
   void lowerSend(ir::Op &op, Runtime call);
   void lowerGet(ir::Op &op);
   void lowerAtomic(ir::Op &op);
+  [[nodiscard]] llvm::Value *updated(int kind, const View &cell,
+                                     llvm::ArrayRef<llvm::Value *> values);
+  /// Of the elements that index tiles name, one after the other.
+  void lowerAtomicScatter(ir::Op &op);
   void lowerRemoteLoad(ir::Op &op);
   void lowerRemoteStore(ir::Op &op);
   /// Memory that holds a value: the tile itself, or a slot of the stack for a scalar.

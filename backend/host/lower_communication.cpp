@@ -188,15 +188,16 @@ void BodyLowering::lowerRemoteGather(Op &op) {
   if (host_.isTraced)
     traceCopy(op, region(Slot::Source, source),
               region(Slot::Destination, tileView(result->type(), place)));
-  eachIndexed(op, 1, source.dims.size(), nullptr,
-              [&](TileLoops &loops, llvm::Value *, llvm::ArrayRef<llvm::Value *> at) {
-                when(views_.contains(source, at), "gather", [&] {
-                  llvm::Value *to = loops.denseAddress(place, memoryType(context(), type));
-                  ir::Type element = module_.source.types().scalar(type);
-                  transfer(Runtime::load, elementOf(views_, source, at), tileView(element, to),
-                           nullptr);
-                });
-              });
+  eachIndexed(
+      op, source.dims.size(), {},
+      [&](TileLoops &loops, llvm::ArrayRef<llvm::Value *>, llvm::ArrayRef<llvm::Value *> at) {
+        when(views_.contains(source, at), "gather", [&] {
+          llvm::Value *to = loops.denseAddress(place, memoryType(context(), type));
+          ir::Type element = module_.source.types().scalar(type);
+          transfer(Runtime::load, elementOf(views_, source, at), tileView(element, to),
+                    nullptr);
+        });
+      });
   traceEnd();
 }
 
@@ -209,15 +210,16 @@ void BodyLowering::lowerRemoteScatter(Op &op) {
     local.type = module_.source.types().view(type, local.dims.size(), false);
     traceCopy(op, region(Slot::Destination, target), region(Slot::Source, local));
   }
-  eachIndexed(op, 2, target.dims.size(), op.operand(0),
-              [&](TileLoops &, llvm::Value *number, llvm::ArrayRef<llvm::Value *> at) {
-                when(views_.contains(target, at), "scatter", [&] {
-                  b.CreateStore(arith_.toMemory(type, number), place);
-                  ir::Type element = module_.source.types().scalar(type);
-                  transfer(Runtime::store, tileView(element, place), elementOf(views_, target, at),
-                           nullptr);
-                });
-              });
+  eachIndexed(
+      op, target.dims.size(), {op.operand(0)},
+      [&](TileLoops &, llvm::ArrayRef<llvm::Value *> numbers, llvm::ArrayRef<llvm::Value *> at) {
+        when(views_.contains(target, at), "scatter", [&] {
+          b.CreateStore(arith_.toMemory(type, numbers[0]), place);
+          ir::Type element = module_.source.types().scalar(type);
+          transfer(Runtime::store, tileView(element, place), elementOf(views_, target, at),
+                   nullptr);
+        });
+      });
   traceEnd();
 }
 
@@ -252,33 +254,89 @@ llvm::Value *BodyLowering::valueOf(DType type, llvm::Value *bits) {
   return arith_.fromMemory(type, b.CreateBitCast(narrow, memoryType(context(), type)));
 }
 
+namespace {
+
+/// The runtime's number of an atomic, by the word of its kind.
+int runtimeKind(llvm::StringRef kind) {
+  return llvm::StringSwitch<int>(kind)
+      .Case("add", 0)
+      .Case("min", 1)
+      .Case("max", 2)
+      .Case("and", 3)
+      .Case("or", 4)
+      .Case("exch", 5)
+      .Case("cas", 6);
+}
+
+constexpr int kSwap = 6;
+
+} // namespace
+
+/// The bits of what the element held.
+llvm::Value *BodyLowering::updated(int kind, const View &cell,
+                                   llvm::ArrayRef<llvm::Value *> values) {
+  const DType type = cell.type.dtype();
+  const bool isSwap = kind == kSwap;
+  llvm::Value *operand = bitsOf(type, values[isSwap ? 1 : 0]);
+  llvm::Value *expected = isSwap ? bitsOf(type, values[0]) : b.getInt64(0);
+  return b.CreateCall(host_.runtime(Runtime::atomic),
+                      {task_, b.getInt32(kind), region(Slot::Source, cell), operand, expected});
+}
+
 void BodyLowering::lowerAtomic(Op &op) {
   const unsigned tokens = op.getOr(ir::attr::ntok, 0);
   awaitTokens(op, op.numOperands() - tokens);
-  const int kind = llvm::StringSwitch<int>(op.get(ir::attr::kind))
-                       .Case("add", 0)
-                       .Case("min", 1)
-                       .Case("max", 2)
-                       .Case("and", 3)
-                       .Case("or", 4)
-                       .Case("exch", 5)
-                       .Case("cas", 6);
+  const int kind = runtimeKind(op.get(ir::attr::kind));
   View cell = view(op.operand(0));
-  const DType type = cell.type.dtype();
-  const bool isSwap = kind == 6;
-  llvm::Value *operand = bitsOf(type, scalar(op.operand(isSwap ? 2 : 1)));
-  llvm::Value *expected = isSwap ? bitsOf(type, scalar(op.operand(1))) : b.getInt64(0);
+  llvm::SmallVector<llvm::Value *, 2> values;
+  for (Value *value : op.operands().slice(1, kind == kSwap ? 2 : 1))
+    values.push_back(scalar(value));
   llvm::Value *old = stackSlot(b.getInt64Ty(), "old");
   b.CreateStore(b.getInt64(0), old);
   when(b.CreateIsNotNull(cell.data), "atomic", [&] {
-    llvm::Value *at = region(Slot::Source, cell);
-    traceCopy(op, at, at);
-    llvm::Value *bits = b.CreateCall(host_.runtime(Runtime::atomic),
-                                     {task_, b.getInt32(kind), at, operand, expected});
+    if (host_.isTraced) {
+      llvm::Value *at = region(Slot::Source, cell);
+      traceCopy(op, at, at);
+    }
+    b.CreateStore(updated(kind, cell, values), old);
     traceEnd();
-    b.CreateStore(bits, old);
   });
-  set(op.result(), {valueOf(type, b.CreateLoad(b.getInt64Ty(), old))});
+  set(op.result(), {valueOf(cell.type.dtype(), b.CreateLoad(b.getInt64Ty(), old))});
+}
+
+void BodyLowering::lowerAtomicScatter(Op &op) {
+  awaitTokens(op, op.numOperands() - ir::numTrailingTokens(op));
+  const bool isSend = op.is(OpKind::ReduceAddScatter);
+  View target = view(op.operand(ir::indexedView(op)));
+  const DType type = target.type.dtype();
+  const int kind = isSend ? 0 : runtimeKind(op.get(ir::attr::kind));
+  const auto values =
+      isSend ? op.operands().take_front(1) : op.operands().slice(1, kind == kSwap ? 2 : 1);
+  llvm::Value *found = nullptr;
+  if (!isSend && op.result()->hasUses()) {
+    beforeWrite(op.result());
+    found = buffer(op.result());
+    b.CreateMemSet(found, b.getInt8(0), tileBytes(op.result()->type()), llvm::Align(kBufferAlign));
+  }
+  if (host_.isTraced) {
+    View local = tileView(values.front()->type(), stackSlot(b.getInt64Ty(), "added"));
+    local.type = module_.source.types().view(type, local.dims.size(), false);
+    traceCopy(op, region(Slot::Destination, target), region(Slot::Source, local));
+  }
+  eachIndexed(op, target.dims.size(), values,
+              [&](TileLoops &loops, llvm::ArrayRef<llvm::Value *> elements,
+                  llvm::ArrayRef<llvm::Value *> at) {
+                when(views_.contains(target, at), "atomic", [&] {
+                  llvm::Value *old = updated(kind, elementOf(views_, target, at), elements);
+                  if (!found)
+                    return;
+                  llvm::Type *element = memoryType(context(), type);
+                  b.CreateAlignedStore(arith_.toMemory(type, valueOf(type, old)),
+                                       loops.denseAddress(found, element),
+                                       llvm::Align(dtypeBytes(type)));
+                });
+              });
+  traceEnd();
 }
 
 void BodyLowering::lowerPrint(Op &op) {

@@ -143,36 +143,39 @@ void BodyLowering::lowerScatter(Op &op) {
     return lowerRemoteScatter(op);
   View target = view(op.operand(1));
   const DType type = target.type.dtype();
-  eachIndexed(op, 2, target.dims.size(), op.operand(0),
-              [&](TileLoops &, llvm::Value *number, llvm::ArrayRef<llvm::Value *> at) {
-                when(views_.contains(target, at), "scatter", [&] {
-                  b.CreateAlignedStore(arith_.toMemory(type, number), views_.address(target, at),
-                                       llvm::Align(dtypeBytes(type)));
-                });
-              });
+  eachIndexed(
+      op, target.dims.size(), {op.operand(0)},
+      [&](TileLoops &, llvm::ArrayRef<llvm::Value *> numbers, llvm::ArrayRef<llvm::Value *> at) {
+        when(views_.contains(target, at), "scatter", [&] {
+          b.CreateAlignedStore(arith_.toMemory(type, numbers[0]), views_.address(target, at),
+                               llvm::Align(dtypeBytes(type)));
+        });
+      });
 }
 
 /// One element after the other: where two go to one place, the last stays.
-void BodyLowering::eachIndexed(Op &op, unsigned first, unsigned dims, Value *value,
+void BodyLowering::eachIndexed(Op &op, unsigned dims, llvm::ArrayRef<Value *> values,
                                IndexedBody body) {
+  const unsigned first = ir::firstIndexTile(op);
   // Without an inner dimension all loops run element by element.
   TileLoops loops(*this, op.operand(first)->type().shape(), -1, {});
   llvm::SmallVector<TileRef, 4> trees;
   for (unsigned d = 0; d < dims; ++d)
     trees.push_back(loops.whole(op.operand(first + d)));
-  const bool isTile = value && value->type().isTile();
-  if (isTile)
-    trees.push_back(loops.whole(value));
+  for (Value *value : values)
+    if (value->type().isTile())
+      trees.push_back(loops.whole(value));
   loops.overRows([&] {
     loops.beginRow(trees);
     llvm::SmallVector<llvm::Value *, 4> at;
     for (unsigned d = 0; d < dims; ++d)
       at.push_back(
           arith_.cast(op.operand(first + d)->type().dtype(), DType::I64, loops.elements(trees[d])));
-    llvm::Value *element = isTile ? loops.elements(trees.back()) : nullptr;
-    if (value && !isTile)
-      element = scalar(value);
-    body(loops, element, at);
+    llvm::SmallVector<llvm::Value *, 2> elements;
+    size_t tree = dims;
+    for (Value *value : values)
+      elements.push_back(value->type().isTile() ? loops.elements(trees[tree++]) : scalar(value));
+    body(loops, elements, at);
   });
 }
 

@@ -67,6 +67,8 @@ bool takesElements(const ir::Use &use) {
     return use.index < 2;
   case OpKind::Reduce:
   case OpKind::Scatter:
+  case OpKind::AtomicScatter:
+  case OpKind::ReduceAddScatter:
   case OpKind::Gather:
     return true;
   default:

@@ -185,12 +185,15 @@ void FunctionLowering::lowerOp(Op &op) {
   case OpKind::Gather:
   case OpKind::Scatter:
   case OpKind::Atomic:
+  case OpKind::AtomicScatter:
+  case OpKind::ReduceAddScatter:
   case OpKind::Put:
   case OpKind::PutSignal:
   case OpKind::Get:
   case OpKind::ReduceAdd:
   case OpKind::Notify:
   case OpKind::Wait:
+  case OpKind::Poll:
   case OpKind::Await:
   case OpKind::Quiet:
   case OpKind::Fence:

@@ -73,8 +73,10 @@ Value *writtenView(const Op &op) {
   case OpKind::PutSignal:
   case OpKind::Get:
   case OpKind::ReduceAdd:
+  case OpKind::ReduceAddScatter:
     return op.operand(1);
   case OpKind::Atomic:
+  case OpKind::AtomicScatter:
     return op.operand(0);
   default:
     return nullptr;
@@ -87,6 +89,7 @@ llvm::SmallVector<Value *, 2> readViews(const Op &op) {
   case OpKind::Gather:
   case OpKind::Get:
   case OpKind::Atomic:
+  case OpKind::AtomicScatter:
     return {op.operand(0)};
   case OpKind::Put:
   case OpKind::PutSignal:
@@ -99,7 +102,7 @@ llvm::SmallVector<Value *, 2> readViews(const Op &op) {
 }
 
 Value *cellsOf(const Op &op) {
-  if (op.is(OpKind::Notify) || op.is(OpKind::Wait))
+  if (op.is(OpKind::Notify) || op.is(OpKind::Wait) || op.is(OpKind::Poll))
     return op.operand(0);
   return op.is(OpKind::PutSignal) ? op.operand(2) : nullptr;
 }

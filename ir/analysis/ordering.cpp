@@ -18,7 +18,7 @@ bool areInOneLoop(const Op &a, const Op &b) {
 
 bool isTransfer(const Op &op) {
   return op.is(OpKind::Put) || op.is(OpKind::PutSignal) || op.is(OpKind::Get) ||
-         op.is(OpKind::ReduceAdd);
+         op.is(OpKind::ReduceAdd) || op.is(OpKind::ReduceAddScatter);
 }
 
 Effectful effectsOf(Op &op) {

@@ -304,6 +304,27 @@ template <typename Fn> void walk(Block &block, Fn &&fn) {
   return op.is(OpKind::Gather) && op.get(attr::rows);
 }
 
+/// Whether an op touches the elements that index tiles name, or the rows.
+[[nodiscard]] inline bool isIndexed(const Op &op) {
+  return op.is(OpKind::Gather) || op.is(OpKind::Scatter) || op.is(OpKind::AtomicScatter) ||
+         op.is(OpKind::ReduceAddScatter);
+}
+
+/// The first index tile of an indexed op, and the view whose elements they are of, as operands.
+[[nodiscard]] inline unsigned firstIndexTile(const Op &op) {
+  if (op.is(OpKind::AtomicScatter))
+    return op.get(attr::kind) == "cas" ? 3 : 2;
+  return op.is(OpKind::Gather) ? 1 : 2;
+}
+[[nodiscard]] inline unsigned indexedView(const Op &op) {
+  return op.is(OpKind::Gather) || op.is(OpKind::AtomicScatter) ? 0 : 1;
+}
+
+/// Whether an op gives what memory held and changes it at once.
+[[nodiscard]] inline bool isAtomic(const Op &op) {
+  return op.is(OpKind::Atomic) || op.is(OpKind::AtomicScatter);
+}
+
 /// Whether the tile of a load or gather comes to shared memory by a path.
 [[nodiscard]] inline bool comesVia(const Op &op, LoadPath path) {
   return op.has(attr::via) && op.get(attr::via) == path;
@@ -314,7 +335,7 @@ template <typename Fn> void walk(Block &block, Fn &&fn) {
   return comesVia(op, LoadPath::Tma) || comesVia(op, LoadPath::Rows);
 }
 
-/// How many of the last operands of a gather, scatter or atomic are tokens.
+/// How many of the last operands of an atomic or indexed op are tokens.
 [[nodiscard]] inline unsigned numTrailingTokens(const Op &op) {
   return unsigned(op.getOr(attr::ntok, 0));
 }

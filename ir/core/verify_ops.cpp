@@ -409,6 +409,18 @@ std::string checkRows(const Op &op) {
   return "";
 }
 
+std::string checkAtomicScatter(const Op &op) {
+  if (std::string problem = checkWord(op, attr::kind, "add min max and or exch cas");
+      !problem.empty())
+    return problem;
+  const Type value = op.operand(1)->type();
+  if (op.get(attr::kind) == "cas" && (op.numOperands() < 3 || op.operand(2)->type() != value))
+    return "has no desired tile of the type of the expected one";
+  if (op.result()->type() != value)
+    return isNot("result", op.result()->type(), value.str());
+  return checkIndexTiles(op, firstIndexTile(op), op.operand(0)->type(), value);
+}
+
 std::string checkAtomic(const Op &op) {
   if (std::string problem = checkWord(op, attr::kind, "add min max and or exch cas");
       !problem.empty())
@@ -681,6 +693,10 @@ std::string checkTypes(const Op &op) {
     return checkIndexTiles(op, 2, op.operand(1)->type(), op.operand(0)->type());
   case OpKind::Atomic:
     return checkAtomic(op);
+  case OpKind::AtomicScatter:
+    return checkAtomicScatter(op);
+  case OpKind::ReduceAddScatter:
+    return checkIndexTiles(op, 2, op.operand(1)->type(), op.operand(0)->type());
   case OpKind::Put:
   case OpKind::PutSignal:
     return checkPut(op);
@@ -690,6 +706,8 @@ std::string checkTypes(const Op &op) {
     return checkReduceAdd(op);
   case OpKind::Wait:
     return checkWait(op);
+  case OpKind::Poll:
+    return isBool(op.result()->type()) ? "" : isNot("result", op.result()->type(), "a bool");
   case OpKind::TokenJoin:
     return checkTokenJoin(op);
   case OpKind::Print:

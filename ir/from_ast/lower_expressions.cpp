@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Values: arithmetic, tiles, loads and calls.
 #include "frontend/base/check.h"
+#include "ir/from_ast/existing_elements.h"
 #include "ir/from_ast/lowering.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -379,6 +380,22 @@ void Lowering::appendIndexTiles(llvm::ArrayRef<sema::IndexItem> indices,
                              builder_.types().tile(shape, index->type().elementOrIndex()));
     values.push_back(index);
   }
+}
+
+// Index tiles of elements that are written. Positions that were read past a limit are none: their
+// zeros would all be place 0.
+void Lowering::appendPlaces(llvm::ArrayRef<sema::IndexItem> indices, llvm::ArrayRef<int64_t> shape,
+                            Values &values) {
+  const size_t first = values.size();
+  appendIndexTiles(indices, shape, values);
+  for (Value *&index : llvm::MutableArrayRef(values).drop_front(first))
+    if (Value *exists = existingElements(builder_, index)) {
+      const Type wide = builder_.types().tile(index->type().shape(), DType::I64);
+      Value *nowhere = builder_.value(OpKind::Splat, {builder_.constIndex(-1)}, wide);
+      if (index->type() != wide)
+        index = builder_.value(OpKind::Cast, {index}, wide);
+      index = builder_.value(OpKind::Select, {exists, index, nowhere});
+    }
 }
 
 Value *Lowering::gather(const TExpr &expr) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Statements. Variables that a loop or branch assigns become carried values and results.
 #include "frontend/base/check.h"
-#include "ir/from_ast/existing_elements.h"
+
 #include "ir/from_ast/lowering.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -179,16 +179,7 @@ void Lowering::store(const TStmt &stmt) {
 void Lowering::scatter(const TStmt &stmt) {
   Value *stored = value(*stmt.values.front());
   Values operands = {stored, value(*stmt.target)};
-  appendIndexTiles(stmt.indices, stored->type().shape(), operands);
-  // Positions that were read past a limit are none: their zeros would all be place 0.
-  for (Value *&index : llvm::MutableArrayRef(operands).drop_front(2))
-    if (Value *exists = existingElements(builder_, index)) {
-      const Type wide = builder_.types().tile(index->type().shape(), DType::I64);
-      Value *nowhere = builder_.value(OpKind::Splat, {builder_.constIndex(-1)}, wide);
-      if (index->type() != wide)
-        index = builder_.value(OpKind::Cast, {index}, wide);
-      index = builder_.value(OpKind::Select, {exists, index, nowhere});
-    }
+  appendPlaces(stmt.indices, stored->type().shape(), operands);
   const size_t beforeTokens = operands.size();
   appendTokens(stmt.after, operands);
   Op *op = builder_.op(OpKind::Scatter, operands);

@@ -165,6 +165,8 @@ Value *Lowering::get(const TExpr &expr) {
 }
 
 Value *Lowering::reduceAdd(const TExpr &expr) {
+  if (!expr.indices.empty())
+    return reduceAddScatter(expr);
   const Lowered source = lower(*expr.operands[0]);
   const Lowered target = lower(*expr.operands[1]);
   assertSameSizes({"reduce_add", *expr.operands[0]->type, source, *expr.operands[1]->type, target});
@@ -173,12 +175,26 @@ Value *Lowering::reduceAdd(const TExpr &expr) {
   return builder_.value(OpKind::ReduceAdd, operands);
 }
 
-Value *Lowering::atomic(const TExpr &expr) {
-  const unsigned tokens = firstToken(expr);
-  Values operands;
-  appendValues(llvm::ArrayRef(expr.operands).take_front(tokens), operands);
+Value *Lowering::reduceAddScatter(const TExpr &expr) {
+  Value *source = value(*expr.operands[0]);
+  Values operands = {source, value(*expr.operands[1])};
+  appendPlaces(expr.indices, source->type().shape(), operands);
+  const size_t tokens = operands.size();
   appendTokens(expr, operands);
-  return builder_.value(OpKind::Atomic, operands, typeOf(expr.type),
+  return builder_.value(OpKind::ReduceAddScatter, operands, {},
+                        {{attr::ntok, int64_t(operands.size() - tokens)}});
+}
+
+Value *Lowering::atomic(const TExpr &expr) {
+  Values operands;
+  appendValues(llvm::ArrayRef(expr.operands).take_front(firstToken(expr)), operands);
+  const bool isIndexed = !expr.indices.empty();
+  if (isIndexed)
+    appendPlaces(expr.indices, expr.type->shape, operands);
+  const size_t tokens = operands.size();
+  appendTokens(expr, operands);
+  return builder_.value(isIndexed ? OpKind::AtomicScatter : OpKind::Atomic, operands,
+                        typeOf(expr.type),
                         {{attr::kind, atomicText(expr.atomic).str()},
                          {attr::ntok, int64_t(operands.size() - tokens)}});
 }

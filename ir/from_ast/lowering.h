@@ -194,6 +194,8 @@ private:
   /// The index tiles of a gather or scatter, scalars repeated to their shape.
   void appendIndexTiles(llvm::ArrayRef<sema::IndexItem> indices, llvm::ArrayRef<int64_t> shape,
                         Values &values);
+  void appendPlaces(llvm::ArrayRef<sema::IndexItem> indices, llvm::ArrayRef<int64_t> shape,
+                    Values &values);
   Value *zero(Type type);
   /// The results of a call, as parts.
   Values call(const TExpr &expr);
@@ -230,6 +232,7 @@ private:
   // lower_transfers.cpp
   Value *put(const TExpr &expr);
   Value *get(const TExpr &expr);
+  Value *reduceAddScatter(const sema::TExpr &expr);
   Value *reduceAdd(const TExpr &expr);
   Value *atomic(const TExpr &expr);
   Value *wait(const TExpr &expr);

@@ -105,12 +105,33 @@ void copyView(TilePool &pool, const ViewVal &from, const ViewVal &to) {
   writeView(to, sizes, dense.data());
 }
 
+/// One element of an object.
+ViewVal elementAt(const ViewVal &view, char *place) {
+  ViewVal element = view;
+  element.dims = 0;
+  element.data = place;
+  return element;
+}
+
+void addElements(TermTable *terms, const AsyncOp &op) {
+  const auto *values = static_cast<const char *>(op.values.data());
+  for (const AsyncOp::Element &element : *op.elements) {
+    const ViewVal to = elementAt(*op.destination, element.place);
+    if (terms)
+      addTerms(*terms, to, {}, values + element.byte);
+    else
+      addToView(to, {}, values + element.byte);
+  }
+}
+
 /// Moves or adds the elements of a transfer.
 void copyData(MachineState &machine, const AsyncOp &op) {
   TilePool &pool = machine.tiles;
   const ViewVal &to = *op.destination;
   TermTable *terms = to.dtype == DType::F64 ? machine.schedule.terms : nullptr;
-  if (op.kind == AsyncOp::Kind::ReduceAdd && terms)
+  if (op.elements)
+    addElements(terms, op);
+  else if (op.kind == AsyncOp::Kind::ReduceAdd && terms)
     addTerms(*terms, to, op.valueSizes, op.values.data());
   else if (op.kind == AsyncOp::Kind::ReduceAdd)
     addToView(to, op.valueSizes, op.values.data());
@@ -136,8 +157,12 @@ void Body::land(uint64_t number) {
     if (op->source)
       observer->access(observedId(), *op->op, AccessKind::Read, *op->source, {}, number);
     const bool adds = op->kind == AsyncOp::Kind::ReduceAdd;
+    if (op->elements)
+      for (const AsyncOp::Element &element : *op->elements)
+        observer->access(observedId(), *op->op, AccessKind::Atomic, elementAt(to, element.place),
+                         {}, number);
     // What is copied from a position that is not there arrives nowhere.
-    if (!op->source || !op->source->isOutside)
+    else if (!op->source || !op->source->isOutside)
       observer->access(observedId(), *op->op, adds ? AccessKind::Atomic : AccessKind::Write, to, {},
                        number);
   }

@@ -46,7 +46,7 @@ bool isOrdered(const Op &read) {
 }
 
 bool readsMemory(const Op &op) {
-  return op.is(OpKind::Load) || op.is(OpKind::Gather) || op.is(OpKind::Atomic);
+  return op.is(OpKind::Load) || op.is(OpKind::Gather) || ir::isAtomic(op);
 }
 
 class Slicer {
@@ -102,9 +102,10 @@ void Slicer::needOperands(Op &op) {
       need(op.operand(0));
     return needFrom(op, 1);
   case OpKind::Gather:
-  case OpKind::Scatter: {
-    const unsigned view = op.is(OpKind::Gather) ? 0 : 1;
-    need(op.operand(view));
+  case OpKind::Scatter:
+  case OpKind::AtomicScatter:
+  case OpKind::ReduceAddScatter: {
+    need(op.operand(ir::indexedView(op)));
     return needFrom(op, op.numOperands() - ir::numTrailingTokens(op));
   }
   case OpKind::Atomic:
@@ -134,6 +135,7 @@ void Slicer::needResult(Op &op, unsigned index) {
     return need(op.body(0).terminator()->operand(index + 1));
   case OpKind::Gather:
   case OpKind::Atomic:
+  case OpKind::AtomicScatter:
     return needFrom(op, 0);
   default:
     return;
@@ -189,7 +191,7 @@ bool Slicer::dependsOnData(Value *value, llvm::DenseSet<Value *> &seen, bool inp
   }
   if (inputsToo && op->is(OpKind::ScalarParam))
     return true;
-  if (readsMemory(*op) && (inputsToo || op->is(OpKind::Atomic) || !isReadOnly(op->operand(0))))
+  if (readsMemory(*op) && (inputsToo || ir::isAtomic(*op) || !isReadOnly(op->operand(0))))
     return true;
   if (any(op->operands()))
     return true;
@@ -219,7 +221,7 @@ ControlSlice Slicer::run() {
         clauses.push_back(&op);
         return;
       }
-      if (op.is(OpKind::Gather) || op.is(OpKind::Scatter))
+      if (ir::isIndexed(op))
         indexed.push_back(&op);
       const bool isPlainRead = (op.is(OpKind::Load) || op.is(OpKind::Gather)) &&
                                isReadOnly(op.operand(0)) && !isOrdered(op);
@@ -240,7 +242,7 @@ ControlSlice Slicer::run() {
   for (Op *op : indexed) {
     if (!slice_.runs.contains(op))
       continue;
-    const unsigned first = op->is(OpKind::Gather) ? 1 : 2;
+    const unsigned first = ir::firstIndexTile(*op);
     const unsigned end = op->numOperands() - ir::numTrailingTokens(*op);
     bool isData = false;
     for (unsigned i = first; i < end; ++i) {

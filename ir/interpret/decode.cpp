@@ -200,6 +200,8 @@ void bind(Instr &instr) {
   case OpKind::Gather:
   case OpKind::Scatter:
   case OpKind::Atomic:
+  case OpKind::AtomicScatter:
+  case OpKind::ReduceAddScatter:
     return bindMemory(instr);
   case OpKind::Put:
   case OpKind::PutSignal:
@@ -207,6 +209,7 @@ void bind(Instr &instr) {
   case OpKind::ReduceAdd:
   case OpKind::Notify:
   case OpKind::Wait:
+  case OpKind::Poll:
   case OpKind::TokenDone:
   case OpKind::TokenJoin:
   case OpKind::Await:
@@ -245,7 +248,7 @@ void bind(Instr &instr) {
 
 bool touchesRemote(const Op &op) {
   if (op.hasEffect(ir::RemoteRead | ir::RemoteWrite | ir::Signal | ir::Wait | ir::Order) ||
-      op.is(OpKind::Atomic))
+      ir::isAtomic(op))
     return true;
   return op.hasEffect(ir::Read | ir::Write) &&
          llvm::any_of(op.operands(), [](const Value *value) { return value->type().isRemote(); });
@@ -260,8 +263,8 @@ void Decoder::simple(Op &op) {
   instr.isCommunication = touchesRemote(op);
   instr.movesData = !slice_ || (op.numResults() != 0 && slice_->isNeeded(op.result()) &&
                                 op.hasEffect(ir::Read) && !op.hasEffect(ir::RemoteWrite));
-  if (op.is(OpKind::Gather) || op.is(OpKind::Scatter))
-    instr.hasPositions = !slice_ || slice_->isNeeded(op.operand(op.is(OpKind::Gather) ? 1 : 2));
+  if (ir::isIndexed(op))
+    instr.hasPositions = !slice_ || slice_->isNeeded(op.operand(ir::firstIndexTile(op)));
   if (op.numResults() != 0)
     instr.result = define(op.result()).index;
   if (op.is(OpKind::Space))

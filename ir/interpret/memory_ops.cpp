@@ -461,6 +461,22 @@ Step runScatter(Body &body, const Instr &instr) {
   return Step::Next;
 }
 
+/// What an atomic leaves in place of `old`.
+void combine(const AtomicInfo &info, Scalar *next, const Scalar *old, const Scalar *value,
+             const Scalar *desired) {
+  switch (info.kind) {
+  case AtomicInfo::Kind::Combine:
+    info.combine(old, value, next, 1);
+    break;
+  case AtomicInfo::Kind::Exchange:
+    *next = *value;
+    break;
+  case AtomicInfo::Kind::CompareExchange:
+    *next = std::memcmp(old, value, dtypeBytes(info.dtype)) == 0 ? *desired : *old;
+    break;
+  }
+}
+
 Step runAtomic(Body &body, const Instr &instr) {
   const auto &info = static_cast<const AtomicInfo &>(*instr.info);
   body.completeTokens(instr);
@@ -469,23 +485,77 @@ Step runAtomic(Body &body, const Instr &instr) {
   observe(body, instr, AccessKind::Atomic, view);
   if (!instr.movesData)
     return Step::Next;
-  const size_t bytes = dtypeBytes(info.dtype);
   Scalar old = 0;
   readView(view, {}, &old);
-  Scalar next = body.scalar(instr.operands[1]);
-  switch (info.kind) {
-  case AtomicInfo::Kind::Combine:
-    info.combine(&old, &next, &next, 1);
-    break;
-  case AtomicInfo::Kind::Exchange:
-    break;
-  case AtomicInfo::Kind::CompareExchange:
-    next = std::memcmp(&old, &next, bytes) == 0 ? body.scalar(instr.operands[2]) : old;
-    break;
-  }
+  const Scalar value = body.scalar(instr.operands[1]);
+  const bool isSwap = info.kind == AtomicInfo::Kind::CompareExchange;
+  const Scalar desired = isSwap ? body.scalar(instr.operands[2]) : 0;
+  Scalar next = 0;
+  combine(info, &next, &old, &value, &desired);
   writeView(view, {}, &next);
   body.frame->scalars[instr.result] = old;
   return Step::Next;
+}
+
+/// The elements one after the other: where two are for one place, the second finds the first.
+Step runAtomicScatter(Body &body, const Instr &instr) {
+  const auto &info = static_cast<const AtomicInfo &>(*instr.info);
+  body.completeTokens(instr);
+  if (!instr.hasPositions)
+    return Step::Next;
+  const ViewVal &view = body.view(instr.operands[0]);
+  const unsigned first = ir::firstIndexTile(*instr.op);
+  body.publishFor(view);
+  observeIndexed(body, instr, AccessKind::Atomic, view, first);
+  if (!instr.movesData)
+    return Step::Next;
+  const TileDesc desc(instr.op->result()->type());
+  TileRef result = body.machine.tiles.allocate(desc.bytes());
+  auto *out = static_cast<char *>(result.data());
+  std::memset(out, 0, desc.bytes());
+  const size_t bytes = desc.elementBytes;
+  const auto *values = static_cast<const char *>(body.tile(instr.operands[1]).data());
+  const auto *desired =
+      first == 3 ? static_cast<const char *>(body.tile(instr.operands[2]).data()) : nullptr;
+  TermTable *terms = view.dtype == DType::F64 ? body.machine.schedule.terms : nullptr;
+  forEachIndexed(body, instr, view, first, [&](int64_t element, char *place) {
+    const size_t at = size_t(element) * bytes;
+    std::memcpy(out + at, place, bytes);
+    if (terms) {
+      uint64_t sum = 0, value = 0;
+      std::memcpy(&sum, place, sizeof sum);
+      std::memcpy(&value, values + at, sizeof value);
+      sum = combineTerms(*terms, *instr.op, sum, value);
+      std::memcpy(place, &sum, sizeof sum);
+      return;
+    }
+    Scalar old = 0, value = 0, wanted = 0, next = 0;
+    std::memcpy(&old, place, bytes);
+    std::memcpy(&value, values + at, bytes);
+    if (desired)
+      std::memcpy(&wanted, desired + at, bytes);
+    combine(info, &next, &old, &value, &wanted);
+    std::memcpy(place, &next, bytes);
+  });
+  body.frame->tiles[instr.result] = std::move(result);
+  return Step::Next;
+}
+
+/// Its elements go as parts of one transfer, which lands as late as its token allows.
+Step runReduceAddScatter(Body &body, const Instr &instr) {
+  const auto &info = static_cast<const AccessInfo &>(*instr.info);
+  const ViewVal &to = body.view(instr.operands[1]);
+  AsyncOp op;
+  op.kind = AsyncOp::Kind::ReduceAdd;
+  op.destination = std::make_unique<ViewVal>(to);
+  op.elements = std::make_unique<std::vector<AsyncOp::Element>>();
+  if (instr.hasPositions)
+    forEachIndexed(body, instr, to, 2, [&](int64_t element, char *place) {
+      op.elements->push_back({place, element * int64_t(info.desc.elementBytes)});
+    });
+  if (instr.movesData)
+    op.values = body.tile(instr.operands[0]);
+  return issueSend(body, instr, std::move(op));
 }
 
 // Binding.
@@ -580,6 +650,15 @@ void bindMemory(Instr &instr) {
   case OpKind::Scatter:
     bindAccess(instr, op.operand(0)->type(), trailing);
     instr.run = runScatter;
+    return;
+  case OpKind::AtomicScatter:
+    bindAtomic(instr);
+    instr.firstToken = static_cast<uint16_t>(trailing);
+    instr.run = runAtomicScatter;
+    return;
+  case OpKind::ReduceAddScatter:
+    bindAccess(instr, op.operand(0)->type(), trailing);
+    instr.run = runReduceAddScatter;
     return;
   case OpKind::Atomic:
     bindAtomic(instr);

@@ -19,6 +19,10 @@ struct MachineState;
 struct RankRun;
 struct SpaceRun;
 
+/// What an atomic of kind add, min or max on sums leaves.
+[[nodiscard]] uint64_t combineTerms(TermTable &terms, const ir::Op &atomic, uint64_t old,
+                                    uint64_t value);
+
 /// Adds a dense box of sums to the positions of a view that exist.
 void addTerms(TermTable &terms, const ViewVal &view, llvm::ArrayRef<int64_t> sizes,
               const void *from);
@@ -59,6 +63,12 @@ struct AsyncOp {
   TileRef values;
   std::vector<int64_t> valueSizes;
   std::unique_ptr<ViewVal> destination;
+  /// reduce_add.scatter: where elements of `values` go, and at which byte of them they are.
+  struct Element {
+    char *place = nullptr;
+    int64_t byte = 0;
+  };
+  std::unique_ptr<std::vector<Element>> elements;
   /// put_signal.
   std::unique_ptr<SignalVal> notifies;
 };
@@ -344,5 +354,8 @@ private:
   void reportDeadlock();
   void cleanUp();
 };
+
+/// Issues a transfer and gives its token. Its elements, views and values are there already.
+Step issueSend(Body &body, const Instr &instr, AsyncOp op);
 
 } // namespace dtile::interpret

@@ -284,6 +284,10 @@ void bindSymbolic(Instr &instr) {
   instr.run = run;
 }
 
+TermId combineTerms(TermTable &terms, const Op &atomic, TermId old, TermId value) {
+  return combined(terms, combinerOf(atomic), old, value);
+}
+
 void addTerms(TermTable &terms, const ViewVal &view, llvm::ArrayRef<int64_t> sizes,
               const void *from) {
   forEachRun(view, sizes, [&](char *to, int64_t element, int64_t count) {

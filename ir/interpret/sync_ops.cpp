@@ -33,6 +33,8 @@ bool haveEqualShapes(const ViewVal &from, const ViewVal &to) {
   return equal;
 }
 
+} // namespace
+
 Step issueSend(Body &body, const Instr &instr, AsyncOp op) {
   const TokenVal after = body.tokensOf(instr);
   body.completeTokens(instr);
@@ -49,6 +51,8 @@ Step issueSend(Body &body, const Instr &instr, AsyncOp op) {
   body.frame->tokens[instr.result] = TokenVal{number};
   return Step::Next;
 }
+
+namespace {
 
 /// put, put_signal and reduce_add.
 Step runSend(Body &body, const Instr &instr) {
@@ -151,6 +155,15 @@ Step runWait(Body &body, const Instr &instr) {
   return Step::Next;
 }
 
+Step runPoll(Body &body, const Instr &instr) {
+  const SignalVal &cells = body.signal(instr.operands[0]);
+  const SignalState &signal = *cells.signal;
+  const SignalState::PerRank &rank = signal.ranks[cells.rank];
+  body.frame->scalars[instr.result] = cells.forEachCell(
+      [&](int64_t cell) { return rank.value[cell] >= rank.base[cell] + rank.expected[cell]; });
+  return Step::Next;
+}
+
 Step runTokenDone(Body &body, const Instr &instr) {
   body.frame->tokens[instr.result].clear();
   return Step::Next;
@@ -247,6 +260,9 @@ void bindSync(Instr &instr) {
     return;
   case OpKind::Wait:
     instr.run = runWait;
+    return;
+  case OpKind::Poll:
+    instr.run = runPoll;
     return;
   case OpKind::TokenDone:
     instr.run = runTokenDone;

@@ -190,6 +190,7 @@ private:
       return tileTime(op.result()->type(), op.operand(0)->type(), 2 * TargetFacts::kLocalRate);
     case ir::OpKind::Store:
     case ir::OpKind::Scatter:
+    case ir::OpKind::ReduceAddScatter:
       return tileTime(op.operand(0)->type(), op.operand(1)->type(), machine_.timing.storeRate);
     case ir::OpKind::Put:
     case ir::OpKind::PutSignal:

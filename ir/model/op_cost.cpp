@@ -128,6 +128,7 @@ RemoteAccess remoteAccess(Op &op) {
   case OpKind::Put:
   case OpKind::PutSignal:
   case OpKind::ReduceAdd:
+  case OpKind::ReduceAddScatter:
     access = {op.operand(1), op.operand(0)};
     break;
   default:

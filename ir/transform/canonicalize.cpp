@@ -246,6 +246,8 @@ std::optional<unsigned> firstToken(const Op &op) {
   case OpKind::Gather:
   case OpKind::Scatter:
   case OpKind::Atomic:
+  case OpKind::AtomicScatter:
+  case OpKind::ReduceAddScatter:
     return op.numOperands() - numTrailingTokens(op);
   default:
     return std::nullopt;

@@ -279,11 +279,15 @@ void LayoutInference::uniteOp(Op &op) {
   case OpKind::Scan:
     return unite(op.operand(0), op.result());
   case OpKind::Gather:
-  case OpKind::Scatter: {
+  case OpKind::Scatter:
+  case OpKind::AtomicScatter:
+  case OpKind::ReduceAddScatter: {
     // Numbers of rows are where convertShapes wants them.
     if (gathersRows(op))
       return;
-    Value *tile = op.is(OpKind::Gather) ? op.result() : op.operand(0);
+    Value *tile = op.operand(firstIndexTile(op));
+    if (op.result() && op.result()->type().isTile())
+      unite(op.result(), tile);
     for (Value *operand : op.operands())
       if (operand->type().isTile())
         unite(operand, tile);

@@ -113,8 +113,29 @@ TExpr *Checker::remoteExpr(const ast::RemoteExpr *e) {
 
 // ---- Transfers ----
 
-TExpr *Checker::destination(const ast::Expr *e, llvm::StringRef use) {
-  TExpr *target = expr(e);
+// `x[i]`, or with tiles of integers in the brackets: x, of which `indexed` names elements.
+TExpr *Checker::indexedTarget(const ast::IndexExpr *e, Indexed &indexed) {
+  TExpr *base = expr(e->base);
+  const bool isRegion = base->type->kind == TypeKind::Region && base->kind != TExprKind::Load &&
+                        base->type->rank() == e->indices.size();
+  if (!isRegion)
+    return slice(base, e->indices, e->range);
+  llvm::SmallVector<IndexItem, 4> items;
+  if (!indexItems(base, e->indices, e->range, items, indexed.isGiven))
+    return error(e->range);
+  if (!indexed.isGiven)
+    return sliceOf(base, items, e->range);
+  indexed.items = items;
+  return gatherIndices(base, indexed.items, e->range, indexed.shape) ? base : error(e->range);
+}
+
+TExpr *Checker::destination(const ast::Expr *e, llvm::StringRef use, Indexed *indexed) {
+  const auto *index = llvm::dyn_cast<ast::IndexExpr>(e);
+  const ast::Expr *object = index ? index->base : nullptr;
+  while (const auto *remote = llvm::dyn_cast_if_present<ast::RemoteExpr>(object))
+    object = remote->base;
+  const bool isNamed = indexed && llvm::isa_and_present<ast::NameExpr>(object);
+  TExpr *target = isNamed ? indexedTarget(index, *indexed) : expr(e);
   if (target->type->kind == TypeKind::Error)
     return target;
   if (target->type->kind != TypeKind::Region || target->kind == TExprKind::Load) {
@@ -224,10 +245,15 @@ TExpr *Checker::callReduceAdd(const CallSite &site) {
     return error(site.range);
   llvm::SmallVector<TExpr *, 2> tokens;
   TExpr *source = value(positional(site, 0));
-  TExpr *target = destination(positional(site, 1), "reduce_add");
+  Indexed indexed;
+  TExpr *target = destination(positional(site, 1), "reduce_add", &indexed);
   afterArgs(site, tokens);
+  if (indexed.isGiven && source->type->kind != TypeKind::Error &&
+      target->type->kind != TypeKind::Error)
+    source = convert(source, valueType(target->type->dtype, indexed.shape, site.range),
+                     source->range, ConversionUse::Store);
   if (source->type->kind == TypeKind::Error || target->type->kind == TypeKind::Error ||
-      !checkTransfer(source, target, site.range))
+      (!indexed.isGiven && !checkTransfer(source, target, site.range)))
     return error(site.range);
   if (target->type->dtype == DType::Bool) {
     report(site.range, diag::operator_not_defined, "reduce_add", typeText(target->type));
@@ -236,6 +262,7 @@ TExpr *Checker::callReduceAdd(const CallSite &site) {
   TExpr *add = ctx.makeExpr(TExprKind::ReduceAdd, types.token(), site.range);
   add->operands = {source, target};
   add->operands.append(tokens.begin(), tokens.end());
+  add->indices.append(indexed.items.begin(), indexed.items.end());
   return add;
 }
 
@@ -246,14 +273,15 @@ TExpr *Checker::atomicCall(const CallSite &site, AtomicKind kind) {
   if (!checkArgs(site, count, count, {"after"}) || !noGenerics(site) || !noShape(site))
     return error(site.range);
   llvm::SmallVector<TExpr *, 2> tokens;
-  TExpr *target = destination(positional(site, 0), site.name);
+  Indexed indexed;
+  TExpr *target = destination(positional(site, 0), site.name, &indexed);
   llvm::SmallVector<TExpr *, 2> values;
   for (unsigned i = 1; i < count; ++i)
     values.push_back(value(positional(site, i)));
   afterArgs(site, tokens);
   if (target->type->kind == TypeKind::Error || !checkReadable(target, target->range))
     return error(site.range);
-  if (target->type->rank() != 0) {
+  if (target->type->rank() != 0 && !indexed.isGiven) {
     report(target->range, diag::atomic_needs_element, site.name, typeText(target->type));
     return error(site.range);
   }
@@ -263,12 +291,15 @@ TExpr *Checker::atomicCall(const CallSite &site, AtomicKind kind) {
     report(site.range, diag::operator_not_defined, site.name, dtypeName(dtype));
     return error(site.range);
   }
+  const Type type =
+      indexed.isGiven ? valueType(dtype, indexed.shape, site.range) : types.scalar(dtype);
   for (TExpr *&operand : values) {
-    operand = convert(operand, types.scalar(dtype), operand->range, ConversionUse::Store);
+    operand = convert(operand, type, operand->range, ConversionUse::Store);
     if (operand->type->kind == TypeKind::Error)
       return error(site.range);
   }
-  TExpr *atomic = ctx.makeExpr(TExprKind::Atomic, types.scalar(dtype), site.range);
+  TExpr *atomic = ctx.makeExpr(TExprKind::Atomic, type, site.range);
+  atomic->indices.append(indexed.items.begin(), indexed.items.end());
   atomic->atomic = kind;
   atomic->operands.push_back(target);
   atomic->operands.append(values.begin(), values.end());

@@ -37,7 +37,7 @@ uint64_t scalarBits(const Array &array) {
 bool dependsOnArrival(ir::Module &module) {
   bool depends = false;
   ir::walk(module.body(),
-           [&](ir::Op &op) { depends |= op.is(ir::OpKind::Atomic) && op.result()->hasUses(); });
+           [&](ir::Op &op) { depends |= ir::isAtomic(op) && op.result()->hasUses(); });
   return depends;
 }
 

@@ -56,6 +56,8 @@ void BodyLowering::lowerTargetOp(Op &op) {
   case OpKind::Gather:
   case OpKind::Scatter:
   case OpKind::Atomic:
+  case OpKind::AtomicScatter:
+  case OpKind::ReduceAddScatter:
     return lowerMemoryOp(op);
   case OpKind::TokenDone:
   case OpKind::TokenJoin:
@@ -65,6 +67,7 @@ void BodyLowering::lowerTargetOp(Op &op) {
   case OpKind::ReduceAdd:
   case OpKind::Notify:
   case OpKind::Wait:
+  case OpKind::Poll:
   case OpKind::Await:
   case OpKind::Quiet:
   case OpKind::Fence:

@@ -284,7 +284,7 @@ private:
   [[nodiscard]] Registers fromThread(llvm::ArrayRef<llvm::Value *> values, uint32_t mask,
                                      DType type);
 
-  // lower_memory.cpp: load, store, gather, scatter, atomic of tiles and scalars; remote views are
+  // lower_memory.cpp: load, store, gather of tiles and scalars; remote views are
   // addresses of peers' memory here as well.
   void lowerMemoryOp(ir::Op &op);
   void lowerLoad(ir::Op &op);
@@ -295,8 +295,29 @@ private:
   /// Of a gather of rows: each thread finds those of its elements, whose neighbours it loads at
   /// once where rows begin so.
   [[nodiscard]] Registers gatherRows(ir::Op &op, const View &from, const TileInfo &to);
+
+  // lower_scatters.cpp
   void lowerScatter(ir::Op &op);
   void lowerAtomic(ir::Op &op);
+  void lowerAtomicScatter(ir::Op &op);
+  void lowerReduceAddScatter(ir::Op &op);
+  /// Calls act(register, i1: the place exists, its positions) for each element that the thread has
+  /// of the tile of an indexed op.
+  void eachPlace(
+      ir::Op &op, const View &to, const TileInfo &tile,
+      llvm::function_ref<void(unsigned slot, llvm::Value *exists, llvm::ArrayRef<llvm::Value *> at)>
+          act);
+  [[nodiscard]] llvm::Value *globalAddress(const View &view, llvm::ArrayRef<llvm::Value *> at);
+  [[nodiscard]] llvm::Value *updated(ir::Op &op, const View &cell, DType type, bool own,
+                                     llvm::Value *operand, llvm::Value *desired);
+  /// The same by threads for which `acts` holds; 0 in others.
+  [[nodiscard]] llvm::Value *updatedWhere(llvm::Value *acts, ir::Op &op, const View &cell,
+                                          DType type, bool own, llvm::Value *operand,
+                                          llvm::Value *desired);
+  [[nodiscard]] Registers fromOriginals(ir::Op &op, llvm::Value *original, const TileInfo &tile,
+                                        llvm::ArrayRef<llvm::Value *> found);
+
+  // lower_memory.cpp
   [[nodiscard]] Registers loadTile(const View &from, const TileInfo &to);
   /// A run of elements, each from an address of its own.
   [[nodiscard]] llvm::Value *
@@ -345,6 +366,7 @@ private:
   void lowerAssert(ir::Op &op);
   /// Once a program, where it waits for the same in all bodies.
   void lowerWait(ir::Op &op);
+  void lowerPoll(ir::Op &op);
   void notify(ir::Value *signal);
   /// lower_notifies.cpp: a loop that does nothing but notify, its rounds side by side in different
   /// threads. False, and nothing is emitted, for any other op.

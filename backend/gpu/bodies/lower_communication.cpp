@@ -425,6 +425,23 @@ llvm::Value *BodyLowering::pollCells(Op &op) {
   return result();
 }
 
+void BodyLowering::lowerPoll(Op &op) {
+  Value *signal = op.operand(0);
+  Op *param = parameterOf(signal);
+  if (!param || param->body().empty() || signal->type().rank() != 0)
+    return giveUp(op, "must name one cell of a signal whose counts are derived");
+  llvm::Value *distance = b.getInt32(goesToOtherRanks(param->result()) ? kTeam : kRank);
+  llvm::Value *object = cellsObject(*param);
+  llvm::Value *has = stackSlot(b.getInt1Ty(), "has");
+  eachCell(cells(signal), [&](llvm::Value *cell) {
+    llvm::Value *number = cellNumber(*param, cell);
+    llvm::Value *status =
+        call(DeviceCall::poll, {object, number, kernel_.ended, expected(*param, number), distance});
+    b.CreateStore(b.CreateICmpNE(status, b.getInt32(0)), has);
+  });
+  set(op.result(), {fromLeader(b.CreateLoad(b.getInt1Ty(), has))});
+}
+
 namespace {
 
 /// Whether a value is the same in all bodies of the space: made outside of it, or of such values.
@@ -491,6 +508,8 @@ void BodyLowering::lowerCommunication(Op &op) {
     return notify(op.operand(0));
   case OpKind::Wait:
     return lowerWait(op);
+  case OpKind::Poll:
+    return lowerPoll(op);
   case OpKind::Await:
     return awaitTokens(op, 0);
   case OpKind::Quiet:

@@ -202,6 +202,10 @@ void BodyLowering::lowerMemoryOp(Op &op) {
     return lowerScatter(op);
   case OpKind::Atomic:
     return lowerAtomic(op);
+  case OpKind::AtomicScatter:
+    return lowerAtomicScatter(op);
+  case OpKind::ReduceAddScatter:
+    return lowerReduceAddScatter(op);
   default:
     DTILE_UNREACHABLE("an op on memory");
   }
@@ -513,92 +517,6 @@ llvm::SmallVector<Registers, 4> BodyLowering::indices(Op &op, unsigned first, un
     result.push_back(std::move(wide));
   }
   return result;
-}
-
-void BodyLowering::lowerScatter(Op &op) {
-  ir::Value *tile = op.operand(0);
-  if (!tile->type().layout())
-    return giveUp(op, "has a tile without a layout (pass infer-layouts)");
-  beforeWrite(op.operand(1));
-  View to = locatedToSend(op.operand(1));
-  const TileInfo &from = info(tile->type());
-  const DType dtype = to.type.dtype();
-  llvm::ArrayRef<llvm::Value *> values = registers(tile);
-  llvm::SmallVector<Registers, 4> at = indices(op, 2, unsigned(to.dims.size()), from.layout);
-  llvm::SmallVector<llvm::Value *, 4> thread;
-  for (unsigned d = 0; d < from.shape.size(); ++d)
-    thread.push_back(from.overhangs(d) ? threadPosition(from.layout, d) : nullptr);
-  auto all = [&] {
-    for (unsigned slot = 0; slot < from.size(); ++slot) {
-      llvm::SmallVector<llvm::Value *, 4> positions;
-      for (const Registers &dimension : at)
-        positions.push_back(dimension[slot]);
-      llvm::Value *exists = views_.contains(to, positions);
-      for (auto [d, part] : llvm::enumerate(thread))
-        if (part)
-          exists = b.CreateAnd(
-              exists, b.CreateICmpULT(b.CreateAdd(part, b.getInt32(uint32_t(from.at(slot)[d]))),
-                                      b.getInt32(uint32_t(from.shape[d]))));
-      when(exists, "scatter", [&] {
-        llvm::Value *address =
-            b.CreateAddrSpaceCast(views_.address(to, positions), b.getPtrTy(Device::kGlobal));
-        storeWord(to, arith_.toMemory(dtype, values[slot]), address, dtypeBytes(dtype));
-      });
-    }
-    finishStores(to);
-  };
-  if (llvm::Value *original = isOriginal(from.layout))
-    return when(original, "scatter.original", all);
-  all();
-}
-
-void BodyLowering::lowerAtomic(Op &op) {
-  beforeWrite(op.operand(0));
-  const DType type = op.operand(0)->type().elementOrIndex();
-  const View cell = isSentAtomically(type) ? locatedToSend(op.operand(0)) : located(op.operand(0));
-  const bool own = isOwn(op.operand(0));
-  const llvm::StringRef kind = op.get(ir::attr::kind);
-  llvm::Value *operand = scalar(op.operand(1));
-  llvm::Value *desired = kind == "cas" ? scalar(op.operand(2)) : nullptr;
-  const OpKind combine = llvm::StringSwitch<OpKind>(kind)
-                             .Case("min", OpKind::Min)
-                             .Case("max", OpKind::Max)
-                             .Case("and", OpKind::And)
-                             .Case("or", OpKind::Or)
-                             .Default(OpKind::Add);
-  llvm::Value *acts = b.CreateAnd(isLeader(), b.CreateIsNotNull(cell.data));
-  llvm::BasicBlock *before = b.GetInsertBlock();
-  llvm::BasicBlock *inside = block("atomic"), *after = block("atomic.end");
-  b.CreateCondBr(acts, inside, after);
-  b.SetInsertPoint(inside);
-  llvm::Value *old = nullptr;
-  if (kind == "add" && !op.result()->hasUses())
-    addAt(cell, type, cell.data, operand, own);
-  else if (kind == "add" && isSentAtomically(type))
-    old = either(
-        cell.far, [&] { return fetchAddFar(cell, type, operand); },
-        [&] {
-          return call(dtypeBits(type) == 32 ? DeviceCall::fetch_add_i32 : DeviceCall::fetch_add_i64,
-                      {cell.data, operand, b.getInt32(own ? 0 : 1)});
-        });
-  else
-    old = atomicUpdate(type, cell, own, [&](llvm::Value *seen) -> llvm::Value * {
-      if (kind == "exch")
-        return operand;
-      if (kind == "cas")
-        return b.CreateSelect(arith_.compare("eq", type, seen, operand), desired, seen);
-      return arith_.binary(combine, type, seen, operand);
-    });
-  llvm::BasicBlock *end = b.GetInsertBlock();
-  b.CreateBr(after);
-  b.SetInsertPoint(after);
-  llvm::Value *none = arith_.zero(type);
-  if (!op.result()->hasUses())
-    return set(op.result(), {none});
-  llvm::PHINode *result = b.CreatePHI(none->getType(), 2);
-  result->addIncoming(none, before);
-  result->addIncoming(old, end);
-  set(op.result(), {fromLeader(result)});
 }
 
 } // namespace dtile::backend::gpu

@@ -251,7 +251,8 @@ const Op *writerOf(Op &kernel, const std::string &output) {
   const Op *writer = nullptr;
   walk(kernel, [&](const Op &op) {
     const bool writes = op.is(OpKind::Store) || op.is(OpKind::Scatter) || op.is(OpKind::Put) ||
-                        op.is(OpKind::PutSignal) || op.is(OpKind::ReduceAdd) || op.is(OpKind::Get);
+                        op.is(OpKind::PutSignal) || op.is(OpKind::ReduceAdd) ||
+                        op.is(OpKind::ReduceAddScatter) || op.is(OpKind::Get);
     if (!writes || writer)
       return;
     const Op *param = interpret::rootParam(op.operand(1));

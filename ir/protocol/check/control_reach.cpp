@@ -247,12 +247,11 @@ void ReachFinder::visitCast(const Op &op) {
 
 /// The positions that a tile counts, in the dimensions of what it picks from.
 void ReachFinder::visitIndexTiles(const Op &op) {
-  const unsigned view = op.is(OpKind::Gather) ? 0 : 1;
-  const Op *object = interpret::rootParam(op.operand(view));
+  const Op *object = interpret::rootParam(op.operand(ir::indexedView(op)));
   if (!object)
     return;
   llvm::SmallVector<const Value *, 8> work;
-  for (unsigned i = view + 1; i < op.numOperands(); ++i)
+  for (unsigned i = ir::firstIndexTile(op); i < op.numOperands(); ++i)
     if (op.operand(i)->type().isTile() && slice_.isNeeded(op.operand(i)))
       work.push_back(op.operand(i));
   llvm::SmallPtrSet<const Value *, 16> seen;
@@ -296,6 +295,8 @@ void ReachFinder::visit(const Op &op) {
     return;
   case OpKind::Gather:
   case OpKind::Scatter:
+  case OpKind::AtomicScatter:
+  case OpKind::ReduceAddScatter:
     return visitIndexTiles(op);
   case OpKind::SigSlice:
     return visitPositions(op, /*isSignal=*/true);

@@ -156,7 +156,8 @@ void RaceDetector::explainWriters(Finding &finding) {
   const Op *writer = nullptr;
   walk(const_cast<Op &>(*kernel), [&](Op &op) {
     const bool writes = op.is(OpKind::Store) || op.is(OpKind::Put) || op.is(OpKind::PutSignal) ||
-                        op.is(OpKind::ReduceAdd) || op.is(OpKind::Get) || op.is(OpKind::Scatter);
+                        op.is(OpKind::ReduceAdd) || op.is(OpKind::Get) || op.is(OpKind::Scatter) ||
+                        op.is(OpKind::ReduceAddScatter);
     if (writes && !writer && interpret::rootParam(op.operand(1)) == finding.object)
       writer = &op;
   });
@@ -266,8 +267,10 @@ llvm::StringRef verbOf(const Side &side) {
   case OpKind::Get:
     return side.kind == AccessKind::Read ? "gets from" : "gets into";
   case OpKind::ReduceAdd:
+  case OpKind::ReduceAddScatter:
     return "adds to";
   case OpKind::Atomic:
+  case OpKind::AtomicScatter:
     return "updates";
   default:
     return side.kind == AccessKind::Read ? "reads" : "writes";

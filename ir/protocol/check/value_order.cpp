@@ -75,7 +75,7 @@ void Walk::value(const Value *value, bool isCarried) {
   const Op *op = value->definingOp();
   if (!op)
     return argument(value, isCarried);
-  if (op->is(OpKind::Load) || op->is(OpKind::Gather) || op->is(OpKind::Atomic)) {
+  if (op->is(OpKind::Load) || op->is(OpKind::Gather) || ir::isAtomic(*op)) {
     bool &carried = found[op];
     carried |= isCarried;
     return;

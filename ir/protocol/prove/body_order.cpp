@@ -225,7 +225,7 @@ void ValuesUsed::visit(Value *value) {
   // What a loop around carries comes from iterations before.
   if (!op)
     return;
-  if (op->is(OpKind::Load) || op->is(OpKind::Gather) || op->is(OpKind::Atomic)) {
+  if (op->is(OpKind::Load) || op->is(OpKind::Gather) || ir::isAtomic(*op)) {
     reads.insert(op);
     return;
   }

@@ -124,7 +124,7 @@ std::optional<Polynomial> limitOf(Value *mask, const Op &load, Scene &scene, Ins
 void Scene::cutByIndexTiles(Region &region, llvm::ArrayRef<bool> isMoved, Instance &instance,
                             const Facts &facts) {
   const Op &op = *instance.op;
-  const unsigned first = op.is(OpKind::Gather) ? 1 : 2;
+  const unsigned first = ir::firstIndexTile(op);
   const bool isOfRows = op.is(OpKind::Gather) && op.get(ir::attr::rows);
   region.isExact = false;
   for (size_t i = 0; i < (isOfRows ? 1 : region.live.size()); ++i) {

@@ -474,8 +474,7 @@ Region Scene::region(Value *viewOrCells, Instance &instance, const Facts &facts)
     region.live = std::move(left);
   }
   const Op &by = *instance.op;
-  if (!isReshaped && ((by.is(OpKind::Gather) && by.operand(0) == viewOrCells) ||
-                      (by.is(OpKind::Scatter) && by.operand(1) == viewOrCells)))
+  if (!isReshaped && ir::isIndexed(by) && by.operand(ir::indexedView(by)) == viewOrCells)
     cutByIndexTiles(region, isMoved, instance, facts);
   return region;
 }

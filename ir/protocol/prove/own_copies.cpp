@@ -59,7 +59,7 @@ bool OwnCopies::collect(Op &object) {
         if (Value *view = ir::writtenView(op))
           add(op, view, true);
         for (Value *view : ir::readViews(op))
-          if (!op.is(OpKind::Atomic))
+          if (!ir::isAtomic(op))
             add(op, view, false);
       });
   return areKnown;

@@ -41,12 +41,13 @@ void Prover::collect() {
   for (Op *space : spaces_)
     ir::walk(*space, [&](Op &op) {
       for (Value *view : ir::readViews(op))
-        if (!op.is(OpKind::Atomic))
+        if (!ir::isAtomic(op))
           access(op, view, Access::Kind::Read);
       if (Value *view = ir::writtenView(op))
         access(op, view,
-               op.is(OpKind::Atomic) || op.is(OpKind::ReduceAdd) ? Access::Kind::Atomic
-                                                                 : Access::Kind::Write);
+               ir::isAtomic(op) || op.is(OpKind::ReduceAdd) || op.is(OpKind::ReduceAddScatter)
+                   ? Access::Kind::Atomic
+                   : Access::Kind::Write);
       if (op.is(OpKind::Notify) || op.is(OpKind::PutSignal))
         notifies_.push_back(&op);
       else if (op.is(OpKind::Wait))
