@@ -258,6 +258,11 @@ public:
   void scatterStmt(const ast::AssignStmt *s, TExpr *base, llvm::ArrayRef<IndexItem> items);
   void exprStmt(const ast::ExprStmt *s);
   void forStmt(const ast::ForStmt *s);
+  // check_arrivals.cpp
+  /// The cells of `for i in arrivals(cells)`, or null for another loop.
+  [[nodiscard]] static const ast::CallExpr *arrivalsOf(const ast::ForStmt *s);
+  void arrivalsLoop(const ast::ForStmt *s, const ast::CallExpr *cells);
+  void checkCarried(const TBlock &body, SourceRange loop);
   void whileStmt(const ast::WhileStmt *s);
   void ifStmt(const ast::IfStmt *s);
   void awaitStmt(const ast::AwaitStmt *s);

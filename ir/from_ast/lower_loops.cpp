@@ -65,6 +65,8 @@ void Lowering::forLoop(const TStmt &stmt) {
   for (Value *value : llvm::ArrayRef(operands).drop_front(3))
     types.push_back(value->type());
   Op *op = builder_.op(OpKind::For, operands, types);
+  if (stmt.isArrivals)
+    op->set(attr::arrivals, true);
   {
     const InsertionGuard guard(builder_);
     Block &body = op->body();

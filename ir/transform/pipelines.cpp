@@ -52,7 +52,9 @@ struct DevicePass {
 
 // Each with why it stands where it does.
 constexpr DevicePass kDevicePasses[] = {
-    // First: it makes more bodies, and the others look at bodies.
+    // Before layouts are chosen for what the loops carry.
+    {"take-arrivals", On::All},
+    // Before the others: it makes more bodies, and the others look at bodies.
     {"split-copies", On::AsyncCopies},
     // Before all that asks where loads are: gathers of rows become windows.
     {"gather-rows", On::All},

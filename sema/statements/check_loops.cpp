@@ -110,6 +110,8 @@ void Checker::loopBody(const ast::BlockStmt *body, Variable *goes, bool isUnorde
 }
 
 void Checker::forStmt(const ast::ForStmt *s) {
+  if (const ast::CallExpr *cells = arrivalsOf(s))
+    return arrivalsLoop(s, cells);
   const Iteration bounds = iteration(s->dim);
   Variable *goes = leaves(s->body, Leaving::Break) && !s->isUnordered
                        ? makeFlag("goes", s->dim.name.range)

@@ -148,6 +148,8 @@ struct TStmt {
   /// For: 0 when the variable is one position, else the static length of its range (step is this
   /// length).
   int64_t blockLength = 0;
+  /// For: `arrivals(s[:])`; the body begins with an `await` of a wait for the iteration's cell.
+  bool isArrivals = false;
   TExpr *condition = nullptr;
   TBlock body;
   TBlock otherwise;

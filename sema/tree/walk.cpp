@@ -31,6 +31,11 @@ struct Walk {
 
 } // namespace
 
+void walkBlock(const TBlock &block, llvm::function_ref<void(const TStmt &)> statement,
+               llvm::function_ref<void(const TExpr &)> expression) {
+  Walk{statement, expression}.block(block);
+}
+
 bool touchesMemory(TExprKind kind) {
   switch (kind) {
   case TExprKind::Load:

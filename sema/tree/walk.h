@@ -13,6 +13,10 @@ namespace dtile::sema {
 void walkBodies(const KernelInstance &kernel, llvm::function_ref<void(const TStmt &)> statement,
                 llvm::function_ref<void(const TExpr &)> expression);
 
+/// The same for the statements of a block, and those in them.
+void walkBlock(const TBlock &block, llvm::function_ref<void(const TStmt &)> statement,
+               llvm::function_ref<void(const TExpr &)> expression);
+
 /// Whether an expression of this kind touches memory itself: it can be `after` something.
 [[nodiscard]] bool touchesMemory(TExprKind kind);
 

@@ -386,6 +386,13 @@ void KernelChecker::prove() {
   verdict_.unproved = std::move(proof.unproved);
   if (verdict_.isProved)
     verdict_.undecided.clear();
+  // Runs take iterations in one order.
+  llvm::erase_if(verdict_.unproved, [&](const Unproved &unproved) {
+    if (unproved.kind != Unproved::Kind::AnyOrder)
+      return false;
+    verdict_.undecided.push_back({unproved.op, "it is not shown " + unproved.text});
+    return true;
+  });
 }
 
 /// Numbers of ranks to run: those asked for; where nobody has asked and nothing is proved, also

@@ -193,7 +193,7 @@ DriftBound waitsBoundDrift(ir::Op &kernel) {
   const Proof proof = proveProtocol(kernel);
   DriftBound bound;
   for (const Unproved &unproved : proof.unproved)
-    if (unproved.kind == Unproved::Kind::Course) {
+    if (unproved.kind == Unproved::Kind::Course || unproved.kind == Unproved::Kind::AnyOrder) {
       bound.reason = "its order is not proved: " + unproved.text;
       return bound;
     }

@@ -192,6 +192,7 @@ Proof Prover::run() {
   proveWaits();
   proveRaces();
   proveSingleOps();
+  proveArrivals();
   proveCallers();
   proveContents();
   if (isOutOfTime())

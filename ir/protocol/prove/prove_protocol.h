@@ -23,6 +23,8 @@ struct Unproved {
     Contents,
     /// Whether the launch is stopped with a message, behind which no other follows.
     Stop,
+    /// That iterations may run in any order, which runs do not try.
+    AnyOrder,
     /// Order within a launch: in memory that belongs to the caller, or of what one op does.
     OneLaunch
   };

@@ -174,6 +174,9 @@ private:
 
   // single_ops.cpp
   void proveSingleOps();
+  /// arrivals.cpp
+  void proveArrivals();
+  [[nodiscard]] bool areApartIn(Op &loop, const Access &first, const Access &second);
   bool copiesApart(const Access &read, const Access &write);
 
   // waits.cpp
