@@ -92,6 +92,7 @@ private:
   /// The word that begins the head that is in progress: `if`, `else`, `for` or `while`; else 0.
   size_t headWord() const;
   bool isInForeignCall() const;
+  bool isImported(llvm::StringRef name) const;
   /// The last token of the block that follows a colon by its lines and their indentation.
   size_t indentedEnd(size_t first) const;
   std::vector<std::pair<size_t, size_t>> partsUpTo(size_t first, size_t end) const;

@@ -26,26 +26,40 @@ std::vector<std::pair<size_t, size_t>> ForeignForms::partsUpTo(size_t first, siz
   return parts;
 }
 
+bool ForeignForms::isImported(llvm::StringRef name) const {
+  for (size_t i = 0; i + 1 < in_.size(); ++i)
+    for (size_t part = i + 1; type(i) == L::IMPORT && part < expressionEnd(i + 1); ++part)
+      if (isWord(part, name))
+        return true;
+  return false;
+}
+
 // The open parentheses are those of a function of another library: `tl.load(x, mask=m`.
 bool ForeignForms::isInForeignCall() const {
   if (innermost() != Open::Paren || open_.empty())
     return false;
-  size_t depth = 0;
+  size_t depth = 0, generics = 0;
   for (size_t k = out_.size(); k-- > 0;) {
     const size_t one = out_[k].type;
     if (one == L::RIGHT_PAREN || one == L::RIGHT_BRACKET)
       ++depth;
+    // Generic arguments have their own `=`: `f<BM = 64>`.
+    if (depth == 0 && one == L::GREATER)
+      ++generics;
+    if (depth == 0 && one == L::GENERIC_OPEN && generics-- == 0)
+      return false;
     if ((one != L::LEFT_PAREN && one != L::LEFT_BRACKET) || depth-- > 0)
       continue;
     if (one == L::LEFT_BRACKET || k == 0 || out_[k - 1].type != L::NAME)
       return false;
     const auto textAt = [&](size_t at) { return text_.slice(out_[at].begin, out_[at].end); };
-    const llvm::StringRef name = textAt(k - 1);
+    // A library that is imported has dtile's forms, as have functions without a prefix.
+    const auto isForeign = [&](size_t at) {
+      return habits::isModule(textAt(at)) && !isImported(textAt(at));
+    };
     const bool isMember = k >= 3 && out_[k - 2].type == L::DOT && out_[k - 3].type == L::NAME;
-    if (isMember)
-      return habits::isModule(textAt(k - 3)) ||
-             (k >= 5 && out_[k - 4].type == L::DOT && habits::isModule(textAt(k - 5)));
-    return habits::findName(name) != nullptr && !declares(name);
+    return isMember &&
+           (isForeign(k - 3) || (k >= 5 && out_[k - 4].type == L::DOT && isForeign(k - 5)));
   }
   return false;
 }
