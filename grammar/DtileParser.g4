@@ -70,13 +70,30 @@ planItem
 
 planSpace: over=overClause body=block;
 
+// One kernel and its plans, or a graph of kernels and plans.
 overlapDeclaration
-  : OVERLAP id=name ASSIGN kernel=postfix WITH
-    LEFT_BRACE joins+=overlapJoin (COMMA joins+=overlapJoin?)* RIGHT_BRACE SEMICOLON
+  : OVERLAP id=name
+    ( ASSIGN kernel=postfix WITH
+      LEFT_BRACE joins+=overlapJoin (COMMA joins+=overlapJoin?)* RIGHT_BRACE SEMICOLON
+    | generics=genericParameters? parameters=parameterList
+      LEFT_BRACE items+=overlapItem* RIGHT_BRACE
+    )
   ;
 
 // `a <- all_gather(shard)`, `c -> reduce_scatter(out)`
 overlapJoin: tensor=name (LESS MINUS | produces=ARROW) plan=postfix;
+
+overlapItem
+  : ensuresItem=ensures
+  | requiresItem=requiresClause
+  | step=overlapStep
+  ;
+
+// `let h = swiglu(all_gather(x), g, u);`, `y = reduce_scatter(gemm(h, w));`
+overlapStep
+  : let=LET? (names+=name | LEFT_PAREN names+=name (COMMA names+=name?)* RIGHT_PAREN)
+    ASSIGN value=expression SEMICOLON
+  ;
 
 role: ROLE id=name over=overClause? body=block join=whenAll?;
 

@@ -8,6 +8,7 @@
 #include "sema/declarations/choices.h"
 #include "sema/declarations/infer.h"
 #include "sema/declarations/overlaps.h"
+#include "sema/declarations/tensor_functions.h"
 
 #include "llvm/ADT/SmallBitVector.h"
 
@@ -202,6 +203,11 @@ std::optional<std::vector<GenericValue>> Program::Impl::defaults(const ast::Kern
 
 void Program::Impl::checkFnAlone(const ast::FnDecl *fn) {
   ModuleInfo &home = *moduleOf.lookup(fn);
+  if (isTensorFunction(*fn)) {
+    if (const ast::KernelDecl *kernel = functionToCheck(*this, home, fn))
+      checkKernelAlone(kernel);
+    return;
+  }
   rejectChoices(*this, home, *fn);
   checkAlone(*this, fn->generics, [&](int64_t size) {
     const std::vector<GenericValue> values =
@@ -291,6 +297,7 @@ std::unique_ptr<Program> Program::analyze(FileId file, SourceManager &sources,
     impl.diags = nullptr;
     return program;
   }
+  expandTensorFunctions(impl);
   joinOverlaps(impl);
   ModuleInfo &root = *impl.modules.front();
   for (const ast::Decl *decl : root.tree->decls) {

@@ -87,8 +87,10 @@ private:
     }
   }
   void add(Symbols &into, const ast::OverlapDecl &d) {
-    if (auto *symbol = push(into, d.name.name, SymbolKind::Class, d.range, d.name.range))
+    if (auto *symbol = push(into, d.name.name, SymbolKind::Class, d.range, d.name.range)) {
       symbol->detail = "overlap";
+      addParams(symbol->children, d.generics, d.params);
+    }
   }
   void add(Symbols &into, const ast::TestDecl &d) {
     if (auto *symbol = push(into, d.name, SymbolKind::Event, d.range, d.nameRange))

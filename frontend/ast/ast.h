@@ -408,6 +408,8 @@ struct KernelDecl : Decl {
   llvm::ArrayRef<Stmt *> prologue;
   llvm::ArrayRef<Role *> roles;
   llvm::ArrayRef<ExpectStmt *> ensures;
+  /// Made of a function over tensors, to check that by itself: who calls it pairs its signals.
+  bool isOfFunction = false;
 };
 /// `plan name<generics>(params) { over (…) { put(…); } }`: movement without signals, for an overlap
 /// to join with a kernel.
@@ -435,14 +437,29 @@ struct OverlapJoin {
   bool isProducer = false;
   Expr *plan = nullptr;
 };
-/// `overlap name = kernel with { joins };`
+/// `let h = gemm(x, w);`, `y = reduce_scatter(h);`, `(y, z) = split(h);`
+struct OverlapStep {
+  SourceRange range;
+  /// Without it, names are of outputs.
+  bool isLet = false;
+  llvm::ArrayRef<Ident> names;
+  Expr *value = nullptr;
+};
+/// `overlap name = kernel with { joins };`, or `overlap name<generics>(params) { steps }`.
 struct OverlapDecl : Decl {
   DTILE_AST_NODE(OverlapDecl, Decl)
   llvm::StringRef doc;
   Ident name;
-  /// A name, a member of a module, or a GenericExpr of these.
+  /// A name, a member of a module, or a GenericExpr of these. Null in the second form, which has
+  /// all that stands below `joins`.
   Expr *kernel = nullptr;
   llvm::ArrayRef<OverlapJoin> joins;
+  llvm::ArrayRef<GenericParam> generics;
+  llvm::ArrayRef<Param> params;
+  /// RequiresStmt.
+  llvm::ArrayRef<Stmt *> clauses;
+  llvm::ArrayRef<OverlapStep> steps;
+  llvm::ArrayRef<ExpectStmt *> ensures;
 };
 /// `test "name" ranks (1, 2, 4) { … }`
 struct TestDecl : Decl {

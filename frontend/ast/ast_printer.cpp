@@ -163,7 +163,10 @@ public:
       keyword("one of", d.alternatives);
   }
   void operator()(const OverlapDecl &d) {
-    line() << "overlap " << d.name.name << " = ";
+    line() << "overlap " << d.name.name;
+    if (d.kernel == nullptr)
+      return graph(d);
+    os_ << " = ";
     expr(d.kernel);
     os_ << '\n';
     Indent inner(*this);
@@ -173,6 +176,22 @@ public:
       expr(join.plan);
       os_ << '\n';
     }
+  }
+  void graph(const OverlapDecl &d) {
+    os_ << '\n';
+    Indent inner(*this);
+    doc(d.doc);
+    parameters(d.generics, d.params);
+    statements(d.clauses);
+    for (const OverlapStep &step : d.steps) {
+      line() << (step.isLet ? "let" : "output");
+      for (const Ident &name : step.names)
+        os_ << ' ' << name.name;
+      assigned(step.value);
+      os_ << '\n';
+    }
+    for (const ExpectStmt *one : d.ensures)
+      (*this)(*one);
   }
   void operator()(const TestDecl &d) { block("test", d.name, d.ranks, d.body); }
   void operator()(const BenchDecl &d) { block("bench", d.name, d.ranks, d.body); }

@@ -104,6 +104,7 @@ private:
   }
   void walk(const Arg &arg) { walk(arg.value); }
   void walk(const OverlapJoin &join) { walk(join.plan); }
+  void walk(const OverlapStep &step) { walk(step.value); }
   void walk(const IterDim &dim) { each(dim.domain, dim.step); }
   void walk(const TypeRef *type) {
     if (type != nullptr)
@@ -170,7 +171,9 @@ private:
   void children(const PlanDecl &d) {
     each(d.generics, d.params, d.clauses, d.prologue, d.roles, d.ensures, d.alternatives);
   }
-  void children(const OverlapDecl &d) { each(d.kernel, d.joins); }
+  void children(const OverlapDecl &d) {
+    each(d.kernel, d.joins, d.generics, d.params, d.clauses, d.steps, d.ensures);
+  }
   void children(const TestDecl &d) { each(d.ranks, d.body); }
   void children(const BenchDecl &d) { each(d.ranks, d.body); }
 };

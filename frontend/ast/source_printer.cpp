@@ -339,7 +339,10 @@ public:
   }
   void operator()(const OverlapDecl &d) {
     doc(d.doc);
-    os_ << "overlap " << d.name.name << " = ";
+    os_ << "overlap " << d.name.name;
+    if (d.kernel == nullptr)
+      return graph(d);
+    os_ << " = ";
     expr(d.kernel, kPostfix);
     os_ << " with { ";
     for (size_t i = 0; i < d.joins.size(); ++i) {
@@ -348,6 +351,23 @@ public:
       expr(d.joins[i].plan, kPostfix);
     }
     os_ << " };\n";
+  }
+  void graph(const OverlapDecl &d) {
+    generics(d.generics);
+    params(d.params);
+    os_ << " {\n";
+    statements(d.clauses);
+    for (const OverlapStep &step : d.steps) {
+      os_ << (step.isLet ? "let " : "") << (step.names.size() > 1 ? "(" : "");
+      for (size_t i = 0; i < step.names.size(); ++i)
+        os_ << (i > 0 ? ", " : "") << step.names[i].name;
+      os_ << (step.names.size() > 1 ? ") = " : " = ");
+      expr(step.value);
+      os_ << ";\n";
+    }
+    for (const ExpectStmt *one : d.ensures)
+      (*this)(*one);
+    os_ << "}\n";
   }
   void operator()(const TestDecl &d) { test("test", d.name, d.ranks, *d.body); }
   void operator()(const BenchDecl &d) { test("bench", d.name, d.ranks, *d.body); }

@@ -127,8 +127,9 @@ private:
 
   // The brackets of the parameter list, in the header of a kernel or function.
   void findParameters() {
-    if (items_[begin_].text != "kernel" && items_[begin_].text != "fn" &&
-        items_[begin_].text != "plan")
+    const llvm::StringRef word = items_[begin_].text;
+    const bool isGraph = word == "overlap" && begin_ + 2 < end_ && items_[begin_ + 2].text != "=";
+    if (word != "kernel" && word != "fn" && word != "plan" && !isGraph)
       return;
     for (size_t i = begin_; i < end_; ++i) {
       if (items_[i].kind == Kind::GenericOpen)

@@ -41,6 +41,7 @@ private:
   ast::Decl *buildKernel(P::KernelDeclarationContext *context);
   ast::Decl *buildPlan(P::PlanDeclarationContext *context);
   ast::Decl *buildOverlap(P::OverlapDeclarationContext *context);
+  void buildGraph(P::OverlapDeclarationContext *context, ast::OverlapDecl &node);
   ast::OverlapJoin buildJoin(P::OverlapJoinContext *context);
   ast::Stmt *buildRequires(P::RequiresClauseContext *context);
   ast::Stmt *buildMesh(P::MeshClauseContext *context);

@@ -285,6 +285,10 @@ ast::Decl *AstBuilder::buildOverlap(P::OverlapDeclarationContext *context) {
   auto *node = arena_.make<ast::OverlapDecl>(range(context));
   node->doc = docBefore(context->start);
   node->name = ident(context->id);
+  if (context->parameters != nullptr) {
+    buildGraph(context, *node);
+    return node;
+  }
   node->kernel = postfix(context->kernel).expr;
   llvm::SmallVector<ast::OverlapJoin, 2> joins;
   for (P::OverlapJoinContext *one : context->joins)
@@ -292,6 +296,33 @@ ast::Decl *AstBuilder::buildOverlap(P::OverlapDeclarationContext *context) {
       joins.push_back(buildJoin(one));
   node->joins = keep(joins);
   return node;
+}
+
+void AstBuilder::buildGraph(P::OverlapDeclarationContext *context, ast::OverlapDecl &node) {
+  node.generics = buildGenerics(context->generics);
+  node.params = buildParameters(context->parameters);
+  llvm::SmallVector<ast::Stmt *, 2> clauses;
+  llvm::SmallVector<ast::OverlapStep, 4> steps;
+  llvm::SmallVector<ast::ExpectStmt *, 2> ensures;
+  for (P::OverlapItemContext *item : context->items) {
+    if (item->ensuresItem != nullptr) {
+      ensures.push_back(buildEnsures(item->ensuresItem));
+    } else if (item->requiresItem != nullptr) {
+      if (!steps.empty())
+        diagnostics_.report(range(item->requiresItem), diag::misplaced_clause, "requires");
+      clauses.push_back(buildRequires(item->requiresItem));
+    } else if (item->step != nullptr) {
+      ast::OverlapStep step;
+      step.range = range(item->step);
+      step.isLet = item->step->let != nullptr;
+      step.names = idents(item->step->names);
+      step.value = buildExpression(item->step->value);
+      steps.push_back(step);
+    }
+  }
+  node.clauses = keep(clauses);
+  node.steps = keep(steps);
+  node.ensures = keep(ensures);
 }
 
 ast::Role *AstBuilder::buildRole(P::RoleContext *context) {

@@ -118,13 +118,6 @@ private:
     tokens_.seek(index + (isClosed ? 3 : 2));
   }
 
-  // `overlap name(parameters) { … }`, a graph of stages.
-  bool isGraph(const SourceToken &first) {
-    const size_t third = tokens_.at(first.index + 2).type;
-    return first.type == DtileParser::OVERLAP &&
-           (third == DtileParser::LEFT_PAREN || third == DtileParser::GENERIC_OPEN);
-  }
-
   void parseNext() {
     const SourceToken &first = tokens_.current();
     if (isVersion(first.index)) {
@@ -134,10 +127,6 @@ private:
     if (!first.startsDeclaration && !errors_->reportNoDeclaration())
       return tokens_.seek(nextLikelyStart(first.index));
     const size_t end = nextStart(first.index);
-    if (isGraph(first)) {
-      diagnostics_.report(rangeOf(first), diag::reserved_construct);
-      return tokens_.seek(end);
-    }
     if (!isWithinLimits(first.index, end))
       return tokens_.seek(end);
     parseDeclaration(first.index);

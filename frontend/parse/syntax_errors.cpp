@@ -105,6 +105,8 @@ bool isStatementRule(size_t rule) {
   case DtileParser::RuleAssumeStatement:
   case DtileParser::RuleKernelItem:
   case DtileParser::RulePlanItem:
+  case DtileParser::RuleOverlapItem:
+  case DtileParser::RuleOverlapStep:
     return true;
   default:
     return false;
@@ -247,6 +249,7 @@ std::string SyntaxErrors::describeName(antlr4::ParserRuleContext *context) const
     return "a role name";
   case DtileParser::RuleLetStatement:
   case DtileParser::RuleVarStatement:
+  case DtileParser::RuleOverlapStep:
     return "a variable name";
   case DtileParser::RuleIteration:
     return "a loop variable";

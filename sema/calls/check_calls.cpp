@@ -3,6 +3,7 @@
 // for them.
 #include "sema/checker.h"
 #include "sema/declarations/infer.h"
+#include "sema/declarations/tensor_functions.h"
 
 namespace dtile::sema {
 
@@ -232,6 +233,11 @@ TExpr *Checker::callFn(const Symbol &symbol, const CallSite &site) {
   const auto *decl = llvm::cast<ast::FnDecl>(symbol.decl);
   if (!kernel && !fn) {
     report(site.nameRange, diag::call_in_constant, site.name);
+    return error(site.range);
+  }
+  // Where it may stand, it was expanded.
+  if (isTensorFunction(*decl)) {
+    report(site.range, diag::tensor_function_call, site.name);
     return error(site.range);
   }
   const bool shapeGood = noShape(site);

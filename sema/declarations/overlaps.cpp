@@ -3,7 +3,7 @@
 // stands.
 #include "sema/declarations/overlaps.h"
 
-#include "sema/join/join.h"
+#include "sema/declarations/homes.h"
 
 namespace dtile::sema {
 
@@ -52,7 +52,8 @@ private:
     if (overlap->isBroken)
       return nullptr;
     open_.push_back(overlap);
-    ast::KernelDecl *kernel = join(module, overlap);
+    ast::KernelDecl *kernel =
+        overlap->kernel == nullptr ? joinSteps(module, overlap) : join(module, overlap);
     open_.pop_back();
     joined_[overlap] = kernel;
     if (kernel == nullptr)
@@ -78,13 +79,27 @@ private:
     source.kernel = kernelAt(*symbol, target);
     if (source.kernel == nullptr)
       return nullptr;
-    source.home = homeOf(*symbol->module, module);
+    source.home = homeOf(context_, *symbol->module, module);
     std::vector<join::PlanSource> plans;
     for (const ast::OverlapJoin &clause : overlap->joins)
       plans.push_back(planAt(module, clause));
     source.plans = plans;
     Diagnostics said(context_.sources);
     ast::KernelDecl *kernel = join::joinKernel(source, context_.arena, said);
+    context_.errors += said.errorCount();
+    context_.diags->append(said);
+    return kernel;
+  }
+
+  ast::KernelDecl *joinSteps(ModuleInfo &module, const ast::OverlapDecl *overlap) {
+    join::GraphSource source;
+    source.overlap = overlap;
+    source.home = homeOf(context_, module, module);
+    source.find = [&](const ast::Expr *callee) {
+      return sourceAt(module, callee, /*isProducer=*/true);
+    };
+    Diagnostics said(context_.sources);
+    ast::KernelDecl *kernel = join::joinGraph(source, context_.arena, said);
     context_.errors += said.errorCount();
     context_.diags->append(said);
     return kernel;
@@ -127,14 +142,18 @@ private:
     const ast::Expr *callee = call->callee;
     if (const auto *generic = llvm::dyn_cast<ast::GenericExpr>(callee))
       callee = generic->base;
+    return sourceAt(module, callee, clause.isProducer);
+  }
+
+  join::PlanSource sourceAt(ModuleInfo &module, const ast::Expr *callee, bool isProducer) {
     const Symbol *symbol = find(module, callee, diag::join_of_no_plan);
     if (symbol != nullptr &&
         (symbol->kind == Symbol::Kind::Kernel || symbol->kind == Symbol::Kind::Overlap))
-      return kernelAsPlan(module, *symbol, callee, clause.isProducer);
+      return kernelAsPlan(module, *symbol, callee, isProducer);
     const ast::PlanDecl *plan = planOf(symbol, callee);
     if (plan == nullptr)
       return {};
-    return {plan, homeOf(*context_.moduleOf.lookup(plan), module), /*isKernel=*/false};
+    return {plan, homeOf(context_, *context_.moduleOf.lookup(plan), module), /*isKernel=*/false};
   }
 
   // `a <- kernel(…)`: what one kernel makes is what another one reads.
@@ -151,7 +170,7 @@ private:
           .note(symbol.range, diag::note_declared_here, symbol.name);
       return {};
     }
-    return {plan, homeOf(*symbol.module, module), /*isKernel=*/true};
+    return {plan, homeOf(context_, *symbol.module, module), /*isKernel=*/true};
   }
 
   // The plan that a name means: of several, the first.
@@ -219,51 +238,6 @@ private:
     if (!suggestion.best().empty())
       message.note(place, diag::note_did_you_mean, suggestion.best()).fix(place, suggestion.best());
     return nullptr;
-  }
-
-  // In `ensures`, what is called like a kernel or a plan is a test function.
-  static bool isNamedInBodies(Symbol::Kind kind) {
-    return kind == Symbol::Kind::Const || kind == Symbol::Kind::Fn || kind == Symbol::Kind::Module;
-  }
-
-  // How names of `from` are said in `to`.
-  join::Home homeOf(ModuleInfo &from, ModuleInfo &to) {
-    return {[this, &from, &to](llvm::StringRef name, SourceRange at) -> ast::Expr * {
-      const auto found = from.names.find(name);
-      if (found == from.names.end() || !isNamedInBodies(found->second.kind))
-        return nullptr;
-      auto *plain = context_.arena.make<ast::NameExpr>(at);
-      plain->name = name;
-      if (&from == &to)
-        return plain;
-      if (found->second.kind == Symbol::Kind::Module) {
-        if (found->second.module != nullptr)
-          plain->name = aliasOf(*found->second.module, to, name);
-        return plain;
-      }
-      plain->name =
-          aliasOf(from, to, llvm::StringRef(from.path).rsplit('/').second.split('.').first);
-      auto *member = context_.arena.make<ast::MemberExpr>(at);
-      member->base = plain;
-      member->member = {found->second.name, at};
-      return member;
-    }};
-  }
-
-  // What `module` is called in another; it gets a name there if it has none.
-  llvm::StringRef aliasOf(ModuleInfo &module, ModuleInfo &in, llvm::StringRef wanted) {
-    for (auto &entry : in.names)
-      if (entry.second.kind == Symbol::Kind::Module && entry.second.module == &module)
-        return entry.first();
-    std::string name = wanted.str();
-    for (unsigned i = 2; in.names.contains(name); ++i)
-      name = (wanted + "_" + llvm::Twine(i)).str();
-    Symbol symbol;
-    symbol.kind = Symbol::Kind::Module;
-    symbol.module = &module;
-    symbol.name = context_.arena.copy(llvm::StringRef(name));
-    symbol.used = true;
-    return in.names.try_emplace(symbol.name, symbol).first->first();
   }
 
   Context &context_;

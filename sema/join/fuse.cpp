@@ -338,12 +338,10 @@ private:
 
 } // namespace
 
-void fuseStores(Joint &joint, llvm::SmallVectorImpl<Published> &tensors,
+void fuseStores(Joint &joint, llvm::ArrayRef<llvm::StringRef> made,
+                llvm::SmallVectorImpl<Published> &tensors,
                 llvm::SmallVectorImpl<ast::Param> &params, llvm::SmallVectorImpl<Body> &bodies) {
-  for (const Stage &stage : joint.stages) {
-    if (stage.clause == nullptr || !stage.clause->isProducer)
-      continue;
-    const llvm::StringRef name = stage.clause->tensor.name;
+  for (const llvm::StringRef name : made) {
     const auto *tensor =
         llvm::find_if(tensors, [&](const Published &one) { return one.name == name; });
     if (tensor == tensors.end() || !Fuser(joint, bodies).fuse(*tensor))

@@ -38,9 +38,20 @@ struct JoinSource {
   llvm::ArrayRef<PlanSource> plans;
 };
 
+/// An overlap that has a body.
+struct GraphSource {
+  const ast::OverlapDecl *overlap = nullptr;
+  Home home;
+  /// What a step calls; no plan after reporting.
+  std::function<PlanSource(const ast::Expr *callee)> find;
+};
+
 /// The joined kernel; null after reporting.
 [[nodiscard]] ast::KernelDecl *joinKernel(const JoinSource &source, ast::Arena &arena,
                                           Diagnostics &diags);
+
+[[nodiscard]] ast::KernelDecl *joinGraph(const GraphSource &source, ast::Arena &arena,
+                                         Diagnostics &diags);
 
 /// A plan as a kernel that nobody reads from, to check it by itself; null after reporting.
 [[nodiscard]] ast::KernelDecl *planAlone(const PlanSource &source, ast::Arena &arena,

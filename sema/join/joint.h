@@ -12,8 +12,10 @@ namespace dtile::join {
 
 /// A plan, and the parameter of the kernel that it is joined with.
 struct Stage {
-  /// Null where a plan is checked by itself.
+  /// Null where a plan is checked by itself, and in a graph.
   const ast::OverlapJoin *clause = nullptr;
+  /// Where it is joined.
+  SourceRange at;
   const PlanSource *source = nullptr;
   const ast::PlanDecl *plan = nullptr;
   llvm::ArrayRef<ast::Arg> given;
@@ -45,8 +47,8 @@ struct PartedTensor {
   llvm::StringRef name;
   unsigned axis = 0;
   /// The size of the dimension in the kernel, and of a part.
-  llvm::StringRef size;
-  ast::Expr *partSize = nullptr;
+  const ast::Expr *size = nullptr;
+  const ast::Expr *partSize = nullptr;
   SourceRange clause;
   bool isProducer = false;
 };
@@ -85,6 +87,9 @@ struct Joint {
 /// The kernel's roles, with what runs over joined dimensions divided into parts. Nothing after
 /// reporting.
 [[nodiscard]] bool divideParts(Joint &joint, llvm::SmallVectorImpl<ast::Role *> &roles);
+/// The same for one role, which may be imported already.
+[[nodiscard]] ast::Role *divideRole(Joint &joint, llvm::ArrayRef<PartedTensor> parted,
+                                    const ast::Role *role);
 
 /// A tensor that bodies of the joined kernel write and others read.
 struct Published {
@@ -103,8 +108,9 @@ struct Body {
 };
 
 /// Where a plan only passes on the tiles that a kernel makes, the kernel sends them itself: the
-/// role of the plan and the tensor between them go.
-void fuseStores(Joint &joint, llvm::SmallVectorImpl<Published> &tensors,
+/// role of the plan and the tensor between them go. `made` are tensors that kernels make.
+void fuseStores(Joint &joint, llvm::ArrayRef<llvm::StringRef> made,
+                llvm::SmallVectorImpl<Published> &tensors,
                 llvm::SmallVectorImpl<ast::Param> &params, llvm::SmallVectorImpl<Body> &bodies);
 
 /// Puts notifies behind writes of published tensors, and waits before reads, and gives the signals

@@ -31,7 +31,8 @@ struct CutFinder : ast::Walker<CutFinder> {
 
 class Divider : public Rewriter {
 public:
-  explicit Divider(Joint &joint) : Rewriter(joint.arena), joint_(joint), fresh_(joint.top) {}
+  Divider(Joint &joint, llvm::ArrayRef<PartedTensor> parted)
+      : Rewriter(joint.arena), joint_(joint), parted_(parted), fresh_(joint.top) {}
 
   ast::Role *divide(const ast::Role *one) {
     divided_.clear();
@@ -127,9 +128,11 @@ private:
       const auto *lo = llvm::dyn_cast_or_null<ast::IntLit>(range->lo);
       domain = lo && lo->value == 0 ? range->hi : nullptr;
     }
-    CutFinder finder(joint_.parted, one.name.name);
+    CutFinder finder(parted_, one.name.name);
     finder.walk(static_cast<const ast::Stmt *>(body));
-    return finder.found && nameOf(domain) == finder.found->size ? finder.found : nullptr;
+    return finder.found && domain && isSame(domain, finder.found->size, joint_.values)
+               ? finder.found
+               : nullptr;
   }
 
   ast::IterDim inPart(const ast::IterDim &one, const PartedTensor &tensor, llvm::StringRef part) {
@@ -161,12 +164,12 @@ private:
 
   const PartedTensor *parted(llvm::StringRef name) const {
     const auto found =
-        llvm::find_if(joint_.parted, [&](const PartedTensor &one) { return one.name == name; });
-    return found == joint_.parted.end() ? nullptr : &*found;
+        llvm::find_if(parted_, [&](const PartedTensor &one) { return one.name == name; });
+    return found == parted_.end() ? nullptr : &*found;
   }
 
   void reportUnknown(const PartedTensor &tensor, SourceRange place) {
-    joint_.diags.report(place, diag::part_unknown, tensor.name, tensor.axis, tensor.size)
+    joint_.diags.report(place, diag::part_unknown, tensor.name, tensor.axis, textOf(tensor.size))
         .note(tensor.clause, diag::note_joined_with);
     isGood_ = false;
   }
@@ -232,7 +235,8 @@ private:
     const Part &part = found->second;
     if (part.isRange && !inIndex_) {
       joint_.diags
-          .report(e.range, diag::range_not_positions, e.name, part.tensor->name, part.tensor->size)
+          .report(e.range, diag::range_not_positions, e.name, part.tensor->name,
+                  textOf(part.tensor->size))
           .note(part.tensor->clause, diag::note_joined_with);
       isGood_ = false;
       return nullptr;
@@ -250,7 +254,7 @@ private:
         call->args.size() != 1)
       return nullptr;
     const auto found = divided_.find(nameOf(call->args.front().value));
-    if (found == divided_.end() || nameOf(e.rhs) != found->second.tensor->size)
+    if (found == divided_.end() || !isSame(e.rhs, found->second.tensor->size, joint_.values))
       return nullptr;
     const Make make{arena_, e.lhs->range};
     auto *copy = arena_.make<ast::BinaryExpr>(e.range);
@@ -262,6 +266,7 @@ private:
   }
 
   Joint &joint_;
+  llvm::ArrayRef<PartedTensor> parted_;
   // Names of one role's bodies.
   Fresh fresh_;
   llvm::StringMap<Part> divided_;
@@ -275,10 +280,16 @@ private:
 } // namespace
 
 bool divideParts(Joint &joint, llvm::SmallVectorImpl<ast::Role *> &roles) {
-  Divider divider(joint);
+  Divider divider(joint, joint.parted);
   for (const ast::Role *role : joint.kernel->roles)
     roles.push_back(divider.divide(role));
   return divider.isGood();
+}
+
+ast::Role *divideRole(Joint &joint, llvm::ArrayRef<PartedTensor> parted, const ast::Role *role) {
+  Divider divider(joint, parted);
+  ast::Role *copy = divider.divide(role);
+  return divider.isGood() ? copy : nullptr;
 }
 
 } // namespace dtile::join

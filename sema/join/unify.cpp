@@ -200,7 +200,7 @@ private:
 
   bool addParted(const ast::Expr *whole, ast::Expr *part) {
     joint_.parted.push_back(
-        {clause_.tensor.name, stage_.axis, nameOf(whole), part, clause_.range, clause_.isProducer});
+        {clause_.tensor.name, stage_.axis, whole, part, clause_.range, clause_.isProducer});
     return true;
   }
 

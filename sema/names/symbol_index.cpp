@@ -214,6 +214,7 @@ private:
   }
   void declareTop(const Program::ModuleFile &module, const ast::OverlapDecl &d) {
     addTop(module, NameKind::Overlap, d.name, d.doc);
+    addParameters(d.generics, d.params);
   }
   // Nobody can name them.
   void declareTop(const Program::ModuleFile &, const ast::TestDecl &) {}
@@ -399,7 +400,24 @@ private:
     for (const ast::Expr *alternative : d.alternatives)
       walk(alternative);
   }
+  void graph(const ast::OverlapDecl &d) {
+    signature(d.generics, d.params, /*bindsSizes=*/true);
+    for (const ast::Stmt *clause : d.clauses)
+      walk(clause);
+    for (const ast::OverlapStep &step : d.steps) {
+      walk(step.value);
+      for (const ast::Ident &name : step.names)
+        if (step.isLet)
+          scopes_.insert(name.name, define(NameKind::Let, name, step.range, decl_->range));
+        else
+          use(name.name, name.range);
+    }
+    for (const ast::ExpectStmt *promise : d.ensures)
+      walk(static_cast<const ast::Stmt *>(promise));
+  }
   void contents(const ast::OverlapDecl &d) {
+    if (d.kernel == nullptr)
+      return graph(d);
     walk(d.kernel);
     // Parameters of the kernel are those of the overlap, too; others come from plans' arguments.
     if (const ast::Decl *kernel = target(d.kernel))

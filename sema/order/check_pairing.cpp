@@ -65,7 +65,9 @@ private:
 } // namespace
 
 void checkPairing(Context &context, const KernelInstance &kernel) {
-  PairingChecker(context, kernel).check();
+  // Who calls a function pairs its signals.
+  if (!kernel.decl->isOfFunction)
+    PairingChecker(context, kernel).check();
 }
 
 } // namespace dtile::sema

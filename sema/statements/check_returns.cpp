@@ -60,7 +60,7 @@ void Checker::checkFn(const ast::FnDecl *decl) {
   bool hasDefault = false;
   for (const ast::Param &param : decl->params) {
     if (param.mode != ast::ParamMode::Value && param.type)
-      report(param.range, diag::mode_in_function, param.name.name);
+      report(param.range, diag::mode_in_function, param.name.name, ast::spelling(param.mode));
     if (hasDefault && !param.init)
       report(param.range, diag::default_not_last, param.name.name);
     hasDefault |= param.init != nullptr;

@@ -293,10 +293,23 @@ TEST_F(ParserTest, ABrokenDeclarationLeavesTheOthers) {
   EXPECT_EQ(llvm::cast<ast::FnDecl>(parsed.decls.back())->name.name, "good");
 }
 
-TEST_F(ParserTest, GraphsOfKernelsAreReservedAndPassedOver) {
-  const ast::Module &parsed = parse("overlap f(x: in f32[S]) {\n  let h = g(x);\n}\nconst A = 1;");
-  EXPECT_THAT(places(), ElementsAre("1:1 E0108"));
-  EXPECT_EQ(parsed.decls.size(), 1u);
+TEST_F(ParserTest, OverlapsHaveStepsOfTheirOwn) {
+  const ast::Module &parsed =
+      parse("overlap f<T: dtype = f32>(x: in T[S], y: out T[S], z: out T[S]) {\n"
+            "  requires S > 1;\n  let h = g<B = 4>(p(x), 2);\n  (y, z) = lib.q(h);\n"
+            "  ensures y ~= x;\n}");
+  EXPECT_FALSE(diagnostics.hasErrors());
+  ASSERT_EQ(parsed.decls.size(), 1u);
+  const auto *overlap = llvm::cast<ast::OverlapDecl>(parsed.decls[0]);
+  EXPECT_EQ(overlap->kernel, nullptr);
+  EXPECT_EQ(overlap->generics.size(), 1u);
+  EXPECT_EQ(overlap->params.size(), 3u);
+  EXPECT_EQ(overlap->clauses.size(), 1u);
+  EXPECT_EQ(overlap->ensures.size(), 1u);
+  ASSERT_EQ(overlap->steps.size(), 2u);
+  EXPECT_TRUE(overlap->steps[0].isLet);
+  EXPECT_FALSE(overlap->steps[1].isLet);
+  EXPECT_EQ(overlap->steps[1].names.size(), 2u);
 }
 
 TEST_F(ParserTest, PlansHaveSpacesOrAlternatives) {

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Collects what stages bring, and makes one kernel of it.
+#include "sema/join/assembly.h"
+
+#include "sema/join/make.h"
+
+namespace dtile::join {
+
+std::optional<size_t> Assembly::genericOf(const ast::Arg &arg, size_t place,
+                                          llvm::ArrayRef<ast::GenericParam> declared,
+                                          llvm::StringRef name) {
+  if (!arg.label.name.empty())
+    place = size_t(llvm::find_if(declared,
+                                 [&](const ast::GenericParam &one) {
+                                   return one.name.name == arg.label.name;
+                                 }) -
+                   declared.begin());
+  if (place < declared.size())
+    return place;
+  if (arg.label.name.empty())
+    joint.diags.report(arg.value->range, diag::too_many_generics, name, declared.size());
+  else
+    joint.diags.report(arg.label.range, diag::unknown_generic, name, arg.label.name);
+  return std::nullopt;
+}
+
+void Assembly::give(llvm::MutableArrayRef<ast::GenericParam> params, llvm::ArrayRef<ast::Arg> given,
+                    llvm::ArrayRef<ast::GenericParam> declared, llvm::StringRef name) {
+  for (const auto &[i, arg] : llvm::enumerate(given))
+    if (const std::optional<size_t> number = genericOf(arg, i, declared, name))
+      params[*number].defaultValue = Rewriter(joint.arena).expr(arg.value);
+}
+
+void Assembly::addGenerics(const Stage &stage, Importer &importer) {
+  llvm::SmallVector<ast::GenericParam, 8> copies;
+  for (const ast::GenericParam &one : stage.plan->generics)
+    copies.push_back(importer.generic(one));
+  give(copies, stage.generics, stage.plan->generics, stage.plan->name.name);
+  // What follows from others is no parameter any more.
+  for (const auto &[written, copy] : llvm::zip(stage.plan->generics, copies))
+    if (!joint.values.contains(nameIn(stage, written.name.name)))
+      generics.push_back(copy);
+  for (const ast::Ident &name : openTypes(*stage.plan))
+    if (const llvm::StringRef text = nameIn(stage, name.name); !joint.values.contains(text))
+      generics.push_back(elementType({text, name.range}));
+}
+
+// `T: dtype = f32`
+ast::GenericParam Assembly::elementType(const ast::Ident &name) {
+  ast::GenericParam generic;
+  generic.range = name.range;
+  generic.name = name;
+  generic.type = joint.arena.makePlain<ast::TypeRef>();
+  generic.type->range = name.range;
+  generic.type->name = {"dtype", name.range};
+  generic.defaultValue = Make{joint.arena, name.range}.name("f32");
+  return generic;
+}
+
+void Assembly::addHead(llvm::ArrayRef<ast::Stmt *> ofLaunch, llvm::ArrayRef<ast::Stmt *> lets,
+                       Importer &importer) {
+  for (const ast::Stmt *one : ofLaunch)
+    clauses.push_back(importer.stmt(one));
+  for (const ast::Stmt *one : lets)
+    prologue.push_back(importer.stmt(one));
+}
+
+void Assembly::addRole(const Stage &stage, const ast::Role &written, ast::Role *role) {
+  const ast::Ident &name = written.name.name.empty() ? stage.plan->name : written.name;
+  role->name = {roleNames.make(name.name), name.range};
+  bodies.push_back({role, stage.source->isKernel ? nullptr : &stage});
+}
+
+void Assembly::publish(const ast::Param &param, const ast::Param &written, bool isJoined) {
+  Published tensor;
+  tensor.name = param.name.name;
+  tensor.shape = param.type ? param.type->shape : llvm::ArrayRef<ast::Expr *>();
+  tensor.written = written.name.name;
+  tensor.range = written.range;
+  tensor.isJoined = isJoined;
+  published.push_back(tensor);
+}
+
+// Compile-time parameters of roles that are gone.
+void Assembly::dropUnused(size_t kept) {
+  Fresh used(joint.arena);
+  for (const Body &body : bodies)
+    used.take(namesIn(*body.role));
+  for (const ast::Param &param : params)
+    if (param.type != nullptr) {
+      used.take(param.type->name.name);
+      for (const ast::Expr *size : param.type->shape)
+        used.take(namesIn(*size));
+    }
+  for (const ast::Stmt *one : prologue)
+    used.take(namesIn(*llvm::cast<ast::LetStmt>(one)->value));
+  for (size_t i = generics.size(); i-- > kept;)
+    if (!used.isTaken(generics[i].name.name))
+      generics.erase(generics.begin() + ptrdiff_t(i));
+}
+
+ast::KernelDecl *Assembly::finish(const ast::Ident &name, llvm::StringRef doc, SourceRange range,
+                                  size_t kept) {
+  llvm::SmallVector<ast::Param, 4> signals;
+  if (!deriveSignals(joint, published, prologue, bodies, signals))
+    return nullptr;
+  dropUnused(kept);
+  ast::Arena &arena = joint.arena;
+  auto *kernel = arena.make<ast::KernelDecl>(range);
+  kernel->doc = doc;
+  kernel->name = name;
+  kernel->generics = arena.copy(llvm::ArrayRef<ast::GenericParam>(generics));
+  params.append(signals);
+  kernel->params = arena.copy(llvm::ArrayRef<ast::Param>(params));
+  kernel->clauses = arena.copy(llvm::ArrayRef<ast::Stmt *>(clauses));
+  kernel->prologue = arena.copy(llvm::ArrayRef<ast::Stmt *>(prologue));
+  llvm::SmallVector<ast::Role *, 4> roles;
+  for (const Body &body : bodies)
+    roles.push_back(body.role);
+  kernel->roles = arena.copy(llvm::ArrayRef<ast::Role *>(roles));
+  kernel->ensures = arena.copy(llvm::ArrayRef<ast::ExpectStmt *>(ensures));
+  return kernel;
+}
+
+std::function<bool(llvm::StringRef)> isOfModule(const Home &home) {
+  return [&home](llvm::StringRef name) {
+    return home.qualified && home.qualified(name, {}) != nullptr;
+  };
+}
+
+namespace {
+
+bool hasNoMesh(Joint &joint, llvm::StringRef name, llvm::ArrayRef<ast::Stmt *> clauses,
+               SourceRange place) {
+  for (const ast::Stmt *clause : clauses)
+    if (llvm::isa<ast::MeshStmt>(clause)) {
+      joint.diags.report(place, diag::join_of_mesh, name)
+          .note(clause->range, diag::note_declared_here, "mesh");
+      return false;
+    }
+  return true;
+}
+
+} // namespace
+
+bool isJoinable(Joint &joint, const ast::KernelDecl &kernel, SourceRange place) {
+  return hasNoMesh(joint, kernel.name.name, kernel.clauses, place);
+}
+
+bool isJoinable(Joint &joint, const PlanSource &source, SourceRange place) {
+  const ast::PlanDecl &plan = *source.plan;
+  if (!hasNoMesh(joint, plan.name.name, plan.clauses, place))
+    return false;
+  if (source.isKernel)
+    return true;
+  for (const ast::Param &param : plan.params)
+    if (isSignal(param)) {
+      joint.diags.report(param.range, diag::signal_param_in_plan);
+      return false;
+    }
+  return true;
+}
+
+bool isSignal(const ast::Param &param) {
+  return param.type != nullptr && param.type->name.name == "signal";
+}
+
+llvm::StringRef nameIn(const Stage &stage, llvm::StringRef name) {
+  const auto found = stage.renames.find(name);
+  return found == stage.renames.end() ? name : found->second;
+}
+
+} // namespace dtile::join
