@@ -307,7 +307,9 @@ private:
     }
     for (size_t body = 0; body < numBodies_; ++body)
       if (const Access *access = starts[body] ? nullptr : blockedBy(body, starts)) {
-        joint_.diags.report(access->range, diag::plan_in_circle, tensors_[access->tensor].written);
+        const Published &tensor = tensors_[access->tensor];
+        joint_.diags.report(access->range, diag::plan_in_circle, tensor.written)
+            .note(tensor.range, diag::note_declared_here, tensor.written);
         return false;
       }
     return true;
