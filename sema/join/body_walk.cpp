@@ -88,12 +88,18 @@ void BodyWalk::list(llvm::ArrayRef<ast::Stmt *> from, llvm::SmallVectorImpl<ast:
   Scope scope;
   scope.out = &to;
   scope.isConditional = std::exchange(pendingConditional_, false);
+  scope.isOfData = std::exchange(pendingOfData_, false);
   scope.isClosed = std::exchange(pendingClosed_, false) || scope.isConditional;
   scopes_.push_back(std::move(scope));
   if (pendingDim_)
     variables_.declare(*std::exchange(pendingDim_, std::nullopt));
-  for (const ast::Stmt *one : from)
+  for (const ast::Stmt *one : from) {
     statement(*one, to);
+    Scope &own = scopes_.back();
+    to.append(own.behind);
+    own.behind.clear();
+    own.saidBehind.clear();
+  }
   scopes_.pop_back();
   variables_.pop();
 }
@@ -172,6 +178,7 @@ ast::Stmt *BodyWalk::replacedStmt(const ast::Stmt &s) {
     copy->dim = dim(loop->dim);
     copy->isUnordered = loop->isUnordered;
     pendingDim_ = copy->dim;
+    pendingOfData_ = readsMemory(loop->dim.domain, variables_);
     pendingClosed_ = writesPublished(loop->body);
     copy->body = block(loop->body);
     return copy;
@@ -180,15 +187,20 @@ ast::Stmt *BodyWalk::replacedStmt(const ast::Stmt &s) {
     auto *copy = arena_.make<ast::WhileStmt>(s.range);
     copy->condition = expr(loop->condition);
     pendingConditional_ = true;
+    pendingOfData_ = readsMemory(loop->condition, variables_);
     copy->body = block(loop->body);
     return copy;
   }
   if (const auto *choice = llvm::dyn_cast<ast::IfStmt>(&s)) {
     auto *copy = arena_.make<ast::IfStmt>(s.range);
     copy->condition = expr(choice->condition);
+    const bool isOfData = readsMemory(choice->condition, variables_);
     pendingConditional_ = true;
+    pendingOfData_ = isOfData;
     copy->then = block(choice->then);
-    pendingConditional_ = llvm::isa_and_nonnull<ast::BlockStmt>(choice->otherwise);
+    const bool isElse = llvm::isa_and_nonnull<ast::BlockStmt>(choice->otherwise);
+    pendingConditional_ = isElse;
+    pendingOfData_ = isElse && isOfData;
     copy->otherwise = stmt(choice->otherwise);
     return copy;
   }

@@ -34,8 +34,13 @@ protected:
     bool isClosed = false;
     /// It may not run.
     bool isConditional = false;
+    /// Whether it runs, or how often, is read from memory.
+    bool isOfData = false;
     /// Waits that its statements may use, by text.
     llvm::StringMap<llvm::StringRef> waits;
+    /// What follows the statement that is being walked, and the texts of these.
+    llvm::SmallVector<ast::Stmt *, 2> behind;
+    llvm::StringSet<> saidBehind;
   };
 
   /// A read at `place`; gives what stands for the expression.
@@ -86,6 +91,7 @@ private:
   std::optional<ast::IterDim> pendingDim_;
   bool pendingClosed_ = false;
   bool pendingConditional_ = false;
+  bool pendingOfData_ = false;
   /// The tensor that a call is about to write.
   bool isTarget_ = false;
 };

@@ -28,8 +28,6 @@ struct GraphTensor {
     bool isMaker;
   };
   llvm::SmallVector<Plain, 2> plain;
-
-  [[nodiscard]] bool hasParts() const;
 };
 
 /// What a step's parameter is: a tensor of the overlap, a value, or the step's own.

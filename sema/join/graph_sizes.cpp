@@ -65,7 +65,9 @@ private:
       return stage_->axis == 0 || reportAxis(nullptr);
     const GraphTensor &tensor = graph_.tensors[given->tensor];
     Shape dims = tensor.shape;
-    if (tensor.hasParts() && (tensor.kind == GraphTensor::Kind::Between || isTaken(*joined)))
+    if (stage_->axis == 0 && isTaken(*joined) && dims.size() == joined->type->shape.size())
+      return true;
+    if (hasParts(tensor) && (tensor.kind == GraphTensor::Kind::Between || isTaken(*joined)))
       dims.erase(dims.begin());
     if (stage_->axis >= std::max<size_t>(dims.size(), 1))
       return reportAxis(&tensor);
@@ -91,6 +93,10 @@ private:
            Binding::Kind::Reads;
   }
 
+  bool hasParts(const GraphTensor &tensor) const {
+    return tensor.shape.size() > 1 &&
+           nameOf(resolved(joint_, tensor.shape.front(), stage_->at)) == "W";
+  }
   static bool hasParts(const ast::Param &param) {
     return param.type != nullptr && param.type->shape.size() > 1 &&
            nameOf(param.type->shape.front()) == "W";
@@ -127,9 +133,9 @@ private:
         tensor.plain.push_back({number_, shape, /*isMaker=*/false});
       return unifyAll(tensor, written, tensor.shape, shape);
     }
-    if (tensor.hasParts() && isBetween && shape.size() + 1 == tensor.shape.size())
+    if (hasParts(tensor) && isBetween && shape.size() + 1 == tensor.shape.size())
       return takeParts(tensor, written, shape);
-    if (isParted && isBetween && !tensor.hasParts() && shape.size() == tensor.shape.size() + 1 &&
+    if (isParted && isBetween && !hasParts(tensor) && shape.size() == tensor.shape.size() + 1 &&
         stage_->axis < tensor.shape.size())
       return makeParts(tensor, written, shape);
     return reportDimensions(tensor, written, shape.size());

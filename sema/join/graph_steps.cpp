@@ -136,17 +136,19 @@ private:
     return true;
   }
 
-  // A kernel's outputs; a plan's, or where it has none, what it brings.
+  // A kernel's outputs; a plan's, or where it has none, what it brings in its last parameters.
   bool bindResults(Step &step, llvm::ArrayRef<size_t> results) {
     const ast::PlanDecl &plan = *step.source.plan;
     llvm::SmallVector<size_t, 2> given;
     for (size_t i = 0; i < plan.params.size(); ++i)
       if (plan.params[i].mode == ast::ParamMode::Out)
         given.push_back(i);
-    const bool isBrought = given.empty() && !step.source.isKernel && !plan.params.empty() &&
-                           plan.params.back().mode == ast::ParamMode::ScratchSymm;
-    if (isBrought)
-      given.push_back(plan.params.size() - 1);
+    const bool isBrought = given.empty() && !step.source.isKernel;
+    for (size_t i = plan.params.size(); isBrought && i-- > 0 && given.size() < results.size();)
+      if (plan.params[i].mode == ast::ParamMode::ScratchSymm)
+        given.insert(given.begin(), i);
+      else
+        break;
     const auto count = [](size_t n, llvm::StringRef what) {
       return (llvm::Twine(n) + " " + what + (n == 1 ? "" : "s")).str();
     };
@@ -280,8 +282,6 @@ private:
 };
 
 } // namespace
-
-bool GraphTensor::hasParts() const { return shape.size() > 1 && nameOf(shape.front()) == "W"; }
 
 bool readGraph(const GraphSource &source, Joint &joint, Graph &graph) {
   return GraphReader(source, joint, graph).run();

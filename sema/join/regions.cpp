@@ -67,6 +67,9 @@ bool asBlock(const ast::Expr *index, const Variables &variables, Extent &extent)
   const Variable *variable = name.empty() ? nullptr : variables.lookup(name);
   if (variable == nullptr || variable->step == nullptr || endOf(variable->domain) == nullptr)
     return false;
+  // How far data reaches is not known to others.
+  if (readsMemory(variable->domain, variables))
+    return false;
   extent.block = name;
   extent.step = variable->step;
   extent.domain = endOf(variable->domain);
@@ -85,6 +88,12 @@ const ast::Expr *partOf(const ast::Expr *base, const ast::Expr *size, const Vari
 }
 
 } // namespace
+
+bool readsMemory(const ast::Expr *e, const Variables &variables) {
+  Parts parts(variables);
+  parts.walk(e);
+  return parts.readsMemory;
+}
 
 const Variable *Variables::lookup(llvm::StringRef name) const {
   for (const auto &scope : llvm::reverse(scopes_))
@@ -116,8 +125,10 @@ Extent extentOf(const ast::Expr *index, const Variables &variables, const Values
   }
   Parts parts(variables);
   parts.walk(index);
-  if (parts.readsMemory)
+  if (parts.readsMemory) {
+    extent.isRange = llvm::isa<ast::RangeExpr>(valueOf(index, variables));
     return extent;
+  }
   if (!parts.hasRange) {
     extent.kind = Extent::Kind::Position;
     return extent;

@@ -65,6 +65,9 @@ struct Extent {
 [[nodiscard]] Extent extentOf(const ast::Expr *index, const Variables &variables,
                               const Values &lets);
 
+/// Whether an expression depends on elements of tensors or tiles.
+[[nodiscard]] bool readsMemory(const ast::Expr *e, const Variables &variables);
+
 /// One more than the largest value of a position that ranks or loops give; null where that does not
 /// follow from its text.
 [[nodiscard]] const ast::Expr *boundOf(const ast::Expr *position, const Variables &variables,

@@ -99,7 +99,8 @@ protected:
                    llvm::SmallVectorImpl<ast::Stmt *> &to) override {
     const Make make{arena_, range};
     const Cells &cells = cells_[place.tensor];
-    if (!cells.isReadHere || cells.isReadElsewhere) {
+    const bool isOfData = llvm::any_of(scopes_, [](const Scope &scope) { return scope.isOfData; });
+    if (!cells.isReadHere || cells.isReadElsewhere || isOfData) {
       to.push_back(make.await(call));
       return notify(place, range, {}, to);
     }
@@ -173,24 +174,32 @@ private:
 
   // The block to wait in: the outermost that knows all names of the cells.
   size_t depthFor(const ast::Expr *cells) const {
+    size_t depth = nameDepth(cells, {});
+    for (size_t i = depth + 1; i < scopes_.size(); ++i)
+      if (scopes_[i].isClosed)
+        depth = i;
+    return depth;
+  }
+
+  // The outermost block that knows all names of an expression, but for one of its own.
+  size_t nameDepth(const ast::Expr *e, llvm::StringRef own) const {
     struct NameWalker : ast::Walker<NameWalker> {
       using Walker::visit;
-      explicit NameWalker(const Variables &variables) : variables(variables) {}
+      NameWalker(const Variables &variables, llvm::StringRef own)
+          : variables(variables), own(own) {}
       bool visit(const ast::NameExpr &e) {
-        if (const std::optional<size_t> found = variables.depthOf(e.name))
+        if (const std::optional<size_t> found =
+                e.name == own ? std::nullopt : variables.depthOf(e.name))
           depth =
               std::max(depth, variables.lookup(e.name)->isMutable ? variables.size() - 1 : *found);
         return true;
       }
       const Variables &variables;
+      llvm::StringRef own;
       size_t depth = 1;
-    } walker(variables_);
-    walker.Walker::walk(cells);
-    size_t depth = walker.depth;
-    for (size_t i = depth + 1; i < scopes_.size(); ++i)
-      if (scopes_[i].isClosed)
-        depth = i;
-    return depth;
+    } walker(variables_, own);
+    walker.Walker::walk(e);
+    return walker.depth;
   }
 
   llvm::StringRef waitFor(const Make &make, ast::Expr *cells) {
@@ -222,8 +231,8 @@ private:
       ast::Expr *own = make.call("rank");
       ast::Expr *rank = place.rank ? Rewriter(arena_).expr(place.rank) : own;
       ast::Expr *base = make.remote(make.name(names.here), rank);
-      to.push_back(notifyStatement(
-          make, make.index(base, cellIndices(joint_, cells, extents, range, false, lets_)), token));
+      ast::Expr *told = make.index(base, cellIndices(joint_, cells, extents, range, false, lets_));
+      put(notifyStatement(make, told, token), told, to);
     }
     if (!cells.isReadElsewhere)
       return;
@@ -232,8 +241,24 @@ private:
     ast::Expr *base = make.remote(make.name(names.elsewhere), turned(joint_, range, hop));
     llvm::SmallVector<ast::Expr *, 4> indices{make.call("rank")};
     indices.append(cellIndices(joint_, cells, extents, range, true, lets_));
-    ast::Stmt *body[] = {notifyStatement(make, make.index(base, indices), {})};
-    to.push_back(make.loop(hop, make.range(make.number(0), numRanks(joint_, range)), body));
+    ast::Expr *told = make.index(base, indices);
+    ast::Stmt *body[] = {notifyStatement(make, told, {})};
+    put(make.loop(hop, make.range(make.number(0), numRanks(joint_, range)), body), told, to, hop);
+  }
+
+  // Who reads counts on one notify a body: where data decides how often a statement runs, that
+  // stands behind what data decides.
+  void put(ast::Stmt *notify, const ast::Expr *told, llvm::SmallVectorImpl<ast::Stmt *> &to,
+           llvm::StringRef own = {}) {
+    const auto first = llvm::find_if(scopes_, [](const Scope &scope) { return scope.isOfData; });
+    const size_t depth = size_t(first - scopes_.begin());
+    if (depth == 0 || depth == scopes_.size() || nameDepth(told, own) >= depth) {
+      to.push_back(notify);
+      return;
+    }
+    Scope &scope = scopes_[depth - 1];
+    if (scope.saidBehind.insert(textOf(told)).second)
+      scope.behind.push_back(notify);
   }
 
   llvm::ArrayRef<Cells> cells_;
