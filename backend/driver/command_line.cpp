@@ -313,6 +313,9 @@ void addExplain(CLI::App &app, Options &o) {
   sub->add_flag("--json", o.json, "with --sizes: these times as JSON");
   sub->add_flag("--joined", o.joined,
                 "kernels as text, overlaps as the kernels that they are joined to");
+  sub->add_option("--svg", o.output,
+                  "a picture of what roles read and write, and of the cells that they wait for")
+      ->type_name("FILE");
   CLI::Option *list = sub->add_flag("--list", o.listCodes, "list every diagnostic code");
   sub->add_option("TOPIC", o.inputs,
                   "a code such as E0401, a name such as dot or math.silu, or a program")

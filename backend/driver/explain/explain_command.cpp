@@ -2,6 +2,7 @@
 // `dtilec explain`: a diagnostic code, a built-in or library name, or what the scheduler decided
 // for a program.
 #include "backend/driver/diagnostic_pages.h"
+#include "backend/driver/explain/draw_regions.h"
 #include "backend/driver/explain/explain_joined.h"
 #include "backend/driver/explain/explain_name.h"
 #include "backend/driver/explain/explain_schedule.h"
@@ -76,6 +77,8 @@ ExitCode runExplain(const Options &options) {
     explainCode(session, llvm::StringRef(options.inputs.front()).upper());
   else if (looksLikeName(options.inputs.front()))
     explainNameOrSay(session, options.inputs.front());
+  else if (!options.output.empty())
+    drawRegions(session, options.inputs.front(), options.output);
   else if (options.joined)
     explainJoined(session, options.inputs.front());
   else
