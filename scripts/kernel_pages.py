@@ -69,7 +69,11 @@ def kernels_of(text):
     for found in declared.finditer(text):
         begin = found.start(2)
         if found[2] == "overlap":
-            end = text.index(";", begin) + 1
+            # Clauses end with a semicolon, and steps with the brace of the body.
+            if text[found.end():].lstrip().startswith("="):
+                end = text.index(";", begin) + 1
+            else:
+                end = text.index("\n}", begin) + 2
             yield Kernel(found[3], found[2], comment_text(found[1].splitlines()), text[begin:end],
                          "")
             continue
@@ -202,18 +206,25 @@ kernel add<B = auto>(
 kernel either(x: in f32[N], y: out f32[N]) = add | add;
 
 overlap joined = add with { x <- plan(z) };
+
+overlap steps(x: in f32[N], y: out f32[N]) {
+    let h = add(x);
+    y = add(h);
+}
 """
 
 
 def self_test():
     kernels = list(kernels_of(SAMPLE))
-    assert [kernel.name for kernel in kernels] == ["add", "either", "joined"]
-    assert [kernel.is_group for kernel in kernels] == [False, True, False]
+    assert [kernel.name for kernel in kernels] == ["add", "either", "joined", "steps"]
+    assert [kernel.is_group for kernel in kernels] == [False, True, False, False]
     lines = expected("// CHECK: `add`: checked for W\n// CHECK: `joined_2`: proved for all W and "
-                     "all sizes; checked\n// CHECK: requires: `N`\n")
+                     "all sizes; checked\n// CHECK: requires: `N`\n"
+                     "// CHECK: `steps`: proved for all W and all sizes\n")
     give_verdicts([("sample", "", kernels)], lines)
     text = page("examples/sample.dtile", "About a * b.", kernels)
     assert r"About a \* b." in text
+    assert "    y = add(h);\n}\n" in text
     assert "box" not in text and "sent" not in text and "of a caller :)" in text
     assert "- requires: `N >= 1`\n- assumes: `N < 9`: it is `small`\n- ensures: `y ~= x`" in text
     assert f"- {TELLS}: checked by runs, not proved" in text
