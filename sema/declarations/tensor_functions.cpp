@@ -15,6 +15,9 @@ namespace dtile::sema {
 
 namespace {
 
+/// Calls that one body may have in the end: each is its text once more.
+constexpr unsigned kMaxExpansions = 4096;
+
 using join::Make;
 using join::nameOf;
 
@@ -172,6 +175,15 @@ private:
       return;
     if (llvm::is_contained(open_, fn)) {
       context_.report(call.range, diag::recursive_function, fn->name.name);
+      return;
+    }
+    if (open_.size() >= kMaxCallDepth) {
+      context_.report(call.range, diag::calls_too_deep, fn->name.name, kMaxCallDepth);
+      return;
+    }
+    if (++expansions_ > kMaxExpansions) {
+      if (expansions_ == kMaxExpansions + 1)
+        context_.report(call.range, diag::too_many_expansions, fn->name.name, kMaxExpansions);
       return;
     }
     const join::Home home = homeOf(context_, *symbol.module, module_);
@@ -393,6 +405,7 @@ private:
   ModuleInfo &module_;
   llvm::ArrayRef<ast::Param> params_;
   join::Fresh fresh_;
+  unsigned expansions_ = 0;
   // Functions that are being expanded, outermost first.
   llvm::SmallVector<const ast::FnDecl *, 4> open_;
 };

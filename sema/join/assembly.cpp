@@ -6,6 +6,9 @@
 
 namespace dtile::join {
 
+/// Overlaps of overlaps may double what they have at each step.
+constexpr size_t kMaxRoles = 256;
+
 std::optional<size_t> Assembly::genericOf(const ast::Arg &arg, size_t place,
                                           llvm::ArrayRef<ast::GenericParam> declared,
                                           llvm::StringRef name) {
@@ -101,6 +104,10 @@ void Assembly::dropUnused(size_t kept) {
 
 ast::KernelDecl *Assembly::finish(const ast::Ident &name, llvm::StringRef doc, SourceRange range,
                                   size_t kept) {
+  if (bodies.size() > kMaxRoles) {
+    joint.diags.report(name.range, diag::too_many_roles, name.name, kMaxRoles);
+    return nullptr;
+  }
   llvm::SmallVector<ast::Param, 4> signals;
   if (!deriveSignals(joint, published, prologue, bodies, signals))
     return nullptr;
