@@ -20,6 +20,7 @@ dtile_trace_op traceOp(const Op &op) {
   case OpKind::Get:
     return DTILE_TRACE_GET;
   case OpKind::ReduceAdd:
+  case OpKind::ReduceAddScatter:
     return DTILE_TRACE_REDUCE_ADD;
   case OpKind::Load:
   case OpKind::Gather:
@@ -28,6 +29,7 @@ dtile_trace_op traceOp(const Op &op) {
   case OpKind::Scatter:
     return DTILE_TRACE_STORE;
   case OpKind::Atomic:
+  case OpKind::AtomicScatter:
     return DTILE_TRACE_ATOMIC;
   default:
     DTILE_UNREACHABLE("an op that moves nothing");

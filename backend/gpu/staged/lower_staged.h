@@ -16,7 +16,7 @@ inline constexpr unsigned kCopyThreads = 128;
 void requestTensorMaps(ir::Op &kernel, launch::Frame &frame);
 
 /// Lowers the bodies of a space of a kernel with staged spaces: a staged one, or one whose bodies
-/// leave the warps that copy alone. One that gathers rows is lowered twice: without staging too,
+/// leave the warps that copy alone. One without copy warps is lowered twice: without staging too,
 /// for tensors that TMA cannot describe (a stride that is no multiple of 16 bytes, say).
 [[nodiscard]] std::unique_ptr<BodyLowering>
 makeStagedLowering(GpuModule &module, const KernelScaffold &kernel, ir::Op &space);
