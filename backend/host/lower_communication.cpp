@@ -194,8 +194,7 @@ void BodyLowering::lowerRemoteGather(Op &op) {
         when(views_.contains(source, at), "gather", [&] {
           llvm::Value *to = loops.denseAddress(place, memoryType(context(), type));
           ir::Type element = module_.source.types().scalar(type);
-          transfer(Runtime::load, elementOf(views_, source, at), tileView(element, to),
-                    nullptr);
+          transfer(Runtime::load, elementOf(views_, source, at), tileView(element, to), nullptr);
         });
       });
   traceEnd();

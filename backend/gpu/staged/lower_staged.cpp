@@ -119,9 +119,8 @@ private:
   /// cluster do not share loops, and two warps load long sums more slowly than all threads do. With
   /// resident operands (attention) a second body would spill, and take ptxas as long again.
   [[nodiscard]] bool hasCopyWarps(const Ring &ring) const {
-    const bool hasSignals = llvm::any_of(kernel_.kernel->body().ops(), [](const Op &op) {
-      return op.is(OpKind::SignalParam);
-    });
+    const bool hasSignals = llvm::any_of(kernel_.kernel->body().ops(),
+                                         [](const Op &op) { return op.is(OpKind::SignalParam); });
     return ring.picked.empty() && (!hasSignals || !ring.kept.empty());
   }
   /// Emits the bodies as another lowering does, here.
