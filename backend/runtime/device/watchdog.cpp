@@ -8,8 +8,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <optional>
+#include <thread>
 
 namespace dtile::runtime {
 
@@ -167,6 +169,10 @@ Status DeviceTeam::collectFailure(Status driverError) {
 }
 
 void DeviceTeam::addWhatTheWatchKnows(Status &failure) const {
+  // A process of this host may have been told first, and have given the launch up for all.
+  constexpr int kMostMs = 500;
+  for (int ms = 0; ms < kMostMs && failure.ok() && job_->watch().failure().ok(); ++ms)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   if (Status lost = job_->watch().failure(); !lost.ok()) {
     // Waits for who is gone are what follows from it.
     const std::string waits = failure.ok() ? "" : "\n  " + failure.message;
