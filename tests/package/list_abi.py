@@ -21,7 +21,7 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCE = os.path.dirname(os.path.dirname(HERE))
-HEADERS = ("dtile.h", "kernel_abi.h", "device_abi.h")
+HEADERS = ("dtile.h", "kernel_abi.h", "device_abi.h", "trace/trace_abi.h")
 LIST = os.path.join(HERE, "abi.txt")
 
 

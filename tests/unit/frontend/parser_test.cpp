@@ -252,13 +252,13 @@ TEST_F(ParserTest, TenMistakesGiveTenMessages) {
         "    let y = f(a[i, 2);\n" // a bracket
         "    retrun x;\n"          // return
         "    let = 4;\n"           // a name
-        "    if x = 3 { }\n"       // ==
+        "    if x = 3 { }\n"       // ==, a habit
         "    x = 5 + ;\n"          // an operand
         "    y = 08x;\n"           // a number
         "}\n");
   EXPECT_THAT(places(),
               ElementsAre("2:17 E0102", "3:8 E0102", "4:11 E0102", "5:14 E0102", "6:21 E0102",
-                          "7:5 E0102", "8:9 E0102", "9:10 E0102", "10:13 E0102", "11:9 E0109"));
+                          "7:5 E0102", "8:9 E0102", "9:10 E0119", "10:13 E0102", "11:9 E0109"));
 }
 
 TEST_F(ParserTest, FixItsMakeTheTextParse) {

@@ -291,7 +291,7 @@ TEST(IrText, LocationsPrintAndAreRead) {
   std::string text;
   llvm::raw_string_ostream os(text);
   print(*module, os, {.locations = true});
-  EXPECT_EQ(text, "func @f {\n  quiet loc(2:3)\n  return loc(3:3)\n} loc(1:1)\n");
+  EXPECT_EQ(text, "version 1\nfunc @f {\n  quiet loc(2:3)\n  return loc(3:3)\n} loc(1:1)\n");
   EXPECT_TRUE(parseModule(sources.add("b.dtir", text), sources, types, diagnostics));
 }
 

@@ -75,7 +75,8 @@ TEST_F(PassManagerTest, NamesTheCulpritAndShowsWhatItGot) {
   EXPECT_THAT(diagnostics.all().front().message, HasSubstr("`break`"));
   EXPECT_THAT(said, HasSubstr("not well-formed after pass `break`"));
   EXPECT_THAT(said, HasSubstr("`func` has region 0 that does not end with `return`"));
-  EXPECT_THAT(said, HasSubstr("// ---- before break ----\nfunc @renamed (%x: index) {\n"));
+  EXPECT_THAT(said,
+              HasSubstr("// ---- before break ----\nversion 1\nfunc @renamed (%x: index) {\n"));
   // Passes behind it do not run.
   EXPECT_TRUE(context.remarks.empty());
 }
@@ -111,9 +112,9 @@ TEST_F(PassManagerTest, UnknownPassesAndBadOptionsAreReported) {
 
 TEST_F(PassManagerTest, PrintsBeforeAndAfterWhereAsked) {
   EXPECT_TRUE(run("rename,note", {.printBefore = {"rename"}, .printAfter = {"all"}}));
-  EXPECT_THAT(said, HasSubstr("// ---- before rename ----\nfunc @f "));
-  EXPECT_THAT(said, HasSubstr("// ---- after rename ----\nfunc @renamed "));
-  EXPECT_THAT(said, HasSubstr("// ---- after note ----\nfunc @renamed "));
+  EXPECT_THAT(said, HasSubstr("// ---- before rename ----\nversion 1\nfunc @f "));
+  EXPECT_THAT(said, HasSubstr("// ---- after rename ----\nversion 1\nfunc @renamed "));
+  EXPECT_THAT(said, HasSubstr("// ---- after note ----\nversion 1\nfunc @renamed "));
   EXPECT_THAT(said, Not(HasSubstr("before note")));
 }
 
