@@ -16,8 +16,7 @@ public:
             bool hasFewRegisters);
   void lowerBodies(ir::Op &space, const BodyRange &range) override;
 
-  /// Of the helper warpgroup, those that neither load by TMA nor store.
-  static constexpr unsigned kFirstWarp = 2, kWarps = 2;
+  static constexpr unsigned kFirstWarp = kFirstSpareWarp, kWarps = kSpareWarps;
   static constexpr unsigned kThreads = kWarps * WarpOps::kWarpThreads;
 
 protected:

@@ -13,8 +13,7 @@ public:
   GatherWarps(GpuModule &module, const KernelScaffold &kernel, const Ring &ring);
   void lowerBodies(ir::Op &space, const BodyRange &range) override;
 
-  /// Of the last group of warps, those that neither copy nor store.
-  static constexpr unsigned kFirstWarp = 2, kWarps = 2;
+  static constexpr unsigned kFirstWarp = kFirstSpareWarp, kWarps = kSpareWarps;
   static constexpr unsigned kThreads = kWarps * WarpOps::kWarpThreads;
 
 protected:

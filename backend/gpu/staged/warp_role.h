@@ -15,6 +15,9 @@ namespace dtile::backend::gpu {
 /// The program's named barrier of the threads that run bodies, where these are not all.
 inline constexpr unsigned kBodyBarrier = 1;
 
+/// Of the helper warpgroup, those that neither load by TMA nor store: copy warps or gather warps.
+inline constexpr unsigned kFirstSpareWarp = 2, kSpareWarps = 2;
+
 /// Barriers of a cluster at an exchange of sums (exchange_sums.cpp), to which all its threads come.
 inline constexpr int kExchangeBarriers = 2;
 
