@@ -44,12 +44,7 @@ bool Prover::areApartIn(Op &loop, const Access &first, const Access &second) {
   scene.assume(facts, b);
   const Region regionA = scene.region(first.view, a, facts);
   const Region regionB = scene.region(second.view, b, facts);
-  llvm::SmallVector<Polynomial, 4> point;
-  for (size_t d = 0; d < regionA.dims.size(); ++d)
-    point.push_back(var(scene.polys.fresh()));
-  scene.assumeInside(facts, regionA, point);
-  scene.assumeInside(facts, regionB, point);
-  scene.addEqualRanks(facts, regionA.rank, regionB.rank);
+  scene.assumeMeeting(facts, regionA, regionB);
   const auto one = numberOf(a, loop), other = numberOf(b, loop);
   if (!one || !other)
     return false;

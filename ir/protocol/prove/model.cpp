@@ -491,6 +491,17 @@ void Scene::assumeInside(Facts &facts, const Region &region, llvm::ArrayRef<Poly
   facts.insert(facts.end(), region.facts.begin(), region.facts.end());
 }
 
+llvm::SmallVector<Polynomial, 4> Scene::assumeMeeting(Facts &facts, const Region &a,
+                                                      const Region &b) {
+  llvm::SmallVector<Polynomial, 4> point;
+  for (size_t d = 0; d < a.dims.size(); ++d)
+    point.push_back(var(polys.fresh()));
+  assumeInside(facts, a, point);
+  assumeInside(facts, b, point);
+  addEqualRanks(facts, a.rank, b.rank);
+  return point;
+}
+
 /// The value, with choices made as the facts decide them.
 Polynomial Scene::decided(Value *value, Instance &instance, const Facts &facts) {
   Op *op = value->definingOp();

@@ -170,6 +170,8 @@ public:
   std::optional<ViewShape> shape(Value *view, Instance &instance, const Facts &facts);
   /// That the point lies in the region; of an equality both directions.
   void assumeInside(Facts &facts, const Region &region, llvm::ArrayRef<Polynomial> point);
+  /// That the regions, of one rank and object, have the point in common that is returned.
+  llvm::SmallVector<Polynomial, 4> assumeMeeting(Facts &facts, const Region &a, const Region &b);
   /// A condition under which the bool value is `wanted`.
   Formula formula(Value *condition, bool wanted, Instance &instance);
   void assume(Facts &facts, const Formula &formula);

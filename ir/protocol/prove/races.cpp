@@ -269,10 +269,7 @@ bool Prover::provePair(Pair &pair, Facts facts, Uses uses) {
   const Access &first = pair.first, &second = pair.second;
   pair.regionA = scene.region(first.view, pair.a, facts);
   pair.regionB = scene.region(second.view, pair.b, facts);
-  const auto point = pointOf(scene, pair.regionA);
-  scene.assumeInside(facts, pair.regionA, point);
-  scene.assumeInside(facts, pair.regionB, point);
-  scene.addEqualRanks(facts, pair.regionA.rank, pair.regionB.rank);
+  const auto point = scene.assumeMeeting(facts, pair.regionA, pair.regionB);
   // All ranks meet between them.
   for (Op *barrier : barriers_)
     if (hasPlainBarriers_ && pair.a.space == pair.b.space && pair.a.space == spaceOf(barrier) &&

@@ -108,12 +108,7 @@ bool Prover::copiesApart(const Access &read, const Access &write) {
   scene.assume(facts, at);
   const Region from = scene.region(read.view, at, facts);
   const Region to = scene.region(write.view, at, facts);
-  llvm::SmallVector<Polynomial, 4> point;
-  for (size_t d = 0; d < from.dims.size(); ++d)
-    point.push_back(var(scene.polys.fresh()));
-  scene.assumeInside(facts, from, point);
-  scene.assumeInside(facts, to, point);
-  scene.addEqualRanks(facts, from.rank, to.rank);
+  const auto point = scene.assumeMeeting(facts, from, to);
   if (scene.refuter.isImpossible(facts))
     return true;
   const auto source = scene.shape(read.view, at, facts);
