@@ -5,8 +5,10 @@
 //
 // Each program is lowered and brought into the form that scheduling starts from; then the passes of
 // kind Schedule in passes.def run on it one after the other, those of the highest level in their
-// order first, and the checker after each. Programs that the front end refuses are left out.
+// order first, and the checker after each pass that has changed the program: of the same text it
+// says the same. Programs that the front end refuses are left out.
 #include "frontend/base/check.h"
+#include "ir/core/text_format.h"
 #include "ir/from_ast/lower.h"
 #include "ir/protocol/check/check_protocol.h"
 #include "ir/transform/pipelines.h"
@@ -55,6 +57,13 @@ bool runPasses(ir::Module &module, const passes::Pipeline &pipeline, Diagnostics
   return passes::PassManager({}).run(module, pipeline, context);
 }
 
+std::string textOf(ir::Module &module) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  ir::print(module, os);
+  return text;
+}
+
 Verdicts check(ir::Module &module, SourceManager &sources) {
   Verdicts verdicts;
   protocol::CheckOptions options;
@@ -89,7 +98,8 @@ private:
   unsigned checked_ = 0;
   unsigned leftOut_ = 0;
   unsigned changed_ = 0;
-  std::map<std::string, unsigned> ran_;
+  /// Of how many programs each pass made others.
+  std::map<std::string, unsigned> changes_;
 };
 
 void Comparison::add(const std::string &path) {
@@ -127,28 +137,33 @@ void Comparison::add(const std::string &path) {
   }
   ++checked_;
   const Verdicts before = check(module, sources);
+  std::string text = textOf(module);
   for (const passes::PassStep &step : plan.schedules) {
     if (!runPasses(module, {step}, diagnostics)) {
       llvm::outs() << path << ": " << step.pass->name << " fails\n";
       ++changed_;
       return;
     }
-    ++ran_[step.pass->name.str()];
+    std::string now = textOf(module);
+    if (now == text)
+      continue;
+    text = std::move(now);
+    ++changes_[step.pass->name.str()];
     const Verdicts after = check(module, sources);
     for (const auto &[kernel, verdict] : before) {
       const auto it = after.find(kernel);
-      const std::string now = it == after.end() ? "gone" : it->second;
-      if (isVerbose_ || now != verdict)
+      const std::string later = it == after.end() ? "gone" : it->second;
+      if (isVerbose_ || later != verdict)
         llvm::outs() << path << ", " << kernel << ": " << verdict << ", after " << step.pass->name
-                     << ": " << now << '\n';
-      changed_ += now != verdict;
+                     << ": " << later << '\n';
+      changed_ += later != verdict;
     }
   }
 }
 
 int Comparison::finish() {
-  for (const auto &[pass, programs] : ran_)
-    llvm::outs() << pass << ": " << programs << " programs\n";
+  for (const auto &[pass, programs] : changes_)
+    llvm::outs() << pass << ": " << programs << " programs changed\n";
   llvm::outs() << checked_ << " programs, " << leftOut_ << " left out, " << changed_
                << " verdicts changed\n";
   return changed_ == 0 && checked_ != 0 ? 0 : 1;
