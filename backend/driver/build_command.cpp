@@ -375,17 +375,19 @@ void buildFile(Session &session) {
     return;
   if (!addVariants(session, program.get(), sources))
     return;
+  // Whatever runs has been checked; numbers of registers do not run.
+  const bool isChecked = program && options.emit != EmitKind::SassStats;
   std::optional<QuickCheck> check;
   if (program) {
     std::unique_ptr<ir::Module> written = ir::cloneModule(*lowered.module);
     if (!optimize(session, lowered, options.optLevel))
       return;
-    check.emplace(session.sources, std::move(written), *lowered.module, targets);
+    if (isChecked)
+      check.emplace(session.sources, std::move(written), *lowered.module, targets);
   }
-  // Whatever runs has been checked.
   std::vector<std::unique_ptr<QuickCheck>> checks;
   for (size_t i = 0; i < sources.own.size(); ++i)
-    if (sources.written[i])
+    if (isChecked && sources.written[i])
       checks.push_back(std::make_unique<QuickCheck>(session.sources, std::move(sources.written[i]),
                                                     *sources.own[i].module, targets[i]));
   const std::vector<std::string> read =
