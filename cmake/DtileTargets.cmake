@@ -35,6 +35,10 @@ target_link_options(dtile_options INTERFACE
   -fuse-ld=lld -Wl,--gc-sections -Wl,--as-needed
   -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  if(CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+    # It takes a literal in front of a string for a copy that overlaps itself (GCC bug 105651).
+    target_compile_options(dtile_options INTERFACE -Wno-restrict)
+  endif()
   # GCC looks for ld.lld beside its own programs, and where -B says.
   target_link_options(dtile_options INTERFACE "-B${LLVM_TOOLS_BINARY_DIR}")
 endif()
