@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 
 OSHRUN, PROGRAM, PROVIDER, TWO_HOSTS = map(os.path.abspath, sys.argv[1:5])
 
@@ -70,6 +71,12 @@ def run_and_stop(ranks, mode, number, **environment):
     return job.returncode, output, time.monotonic() - begin
 
 
+def side_by_side(work, cases):
+    """What `work` gives for each case. These jobs mostly wait, for a budget or for a launcher."""
+    with ThreadPoolExecutor(len(cases)) as threads:
+        return list(zip(cases, threads.map(work, cases)))
+
+
 class Job(unittest.TestCase):
     def assert_all_ok(self, ranks, result):
         code, output = result
@@ -101,8 +108,10 @@ class Job(unittest.TestCase):
             self.assertIn(f"rank {rank}: then 5", output)
 
     def test_trap_of_one_rank_stops_the_others(self):
-        for indirect in "01":
-            code, output = run(3, "trap", DTILE_SHMEM_INDIRECT=indirect)
+        def trap(indirect):
+            return run(3, "trap", DTILE_SHMEM_INDIRECT=indirect)
+
+        for _, (code, output) in side_by_side(trap, "01"):
             self.assertNotEqual(code, 0)
             words = "job.dtile:5:5: rank 2, kernel `stuck`: no room"
             self.assertIn(f"rank 2: 4: {words}", output)
@@ -115,12 +124,13 @@ class Job(unittest.TestCase):
         self.assert_all_ok(3, run(3, "recover", DTILE_SHMEM_INDIRECT="1"))
 
     def test_job_ends_when_a_rank_was_stopped(self):
+        def stop(case):
+            indirect, mode = case
+            return run_and_stop(3, mode, signal.SIGSTOP, DTILE_SHMEM_INDIRECT=indirect)
+
         modes = ("0", "lasting"), ("0", "unclosed"), ("0", "closing"), ("1", "lasting")
-        for indirect, mode in modes:
+        for (indirect, mode), (code, output, seconds) in side_by_side(stop, modes):
             with self.subTest(mode=mode, indirect=indirect):
-                code, output, seconds = run_and_stop(
-                    3, mode, signal.SIGSTOP, DTILE_SHMEM_INDIRECT=indirect
-                )
                 self.assertNotEqual(code, 0, output)
                 self.assertNotIn("did not end", output)
                 # The budget is a second; launchers take a few to end what is left.
@@ -129,21 +139,23 @@ class Job(unittest.TestCase):
                     self.assertRegex(output, r"(?m)^(dtile: )?rank [01](: | waited)")
 
     def test_job_ends_when_a_rank_has_died(self):
-        for indirect in "01":
-            code, output, seconds = run_and_stop(
-                3, "lasting", signal.SIGKILL, DTILE_SHMEM_INDIRECT=indirect
-            )
+        def kill(indirect):
+            return run_and_stop(3, "lasting", signal.SIGKILL, DTILE_SHMEM_INDIRECT=indirect)
+
+        for _, (code, output, seconds) in side_by_side(kill, "01"):
             self.assertNotEqual(code, 0, output)
             self.assertNotIn("did not end", output)
             self.assertLess(seconds, 40, output)
 
     def test_others_say_who_has_died(self):
         # A launcher that lets the others live.
-        for indirect in "01":
-            _, output, seconds = run_and_stop(
+        def kill(indirect):
+            return run_and_stop(
                 3, "lasting", signal.SIGKILL, DTILE_SHMEM_INDIRECT=indirect,
                 OMPI_MCA_orte_enable_recovery="1",
             )
+
+        for _, (_, output, seconds) in side_by_side(kill, "01"):
             self.assertLess(seconds, 40, output)
             for rank in range(2):
                 self.assertRegex(
@@ -160,10 +172,13 @@ class Job(unittest.TestCase):
 
     def test_heaps_of_absurd_sizes_are_refused(self):
         expected = {"small": "are too small for a job of 2 ranks", "huge": "no machine has"}
-        for mode, words in expected.items():
-            code, output = run(2, mode)
+
+        def absurd(mode):
+            return run(2, mode)
+
+        for mode, (code, output) in side_by_side(absurd, list(expected)):
             self.assertNotEqual(code, 0)
-            self.assertIn(words, output)
+            self.assertIn(expected[mode], output)
 
     def test_two_hosts_talk_by_tcp(self):
         code, output = run(4, "few", command=[TWO_HOSTS, "2"])
