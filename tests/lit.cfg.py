@@ -7,6 +7,7 @@
 import os
 import shutil
 import subprocess
+import sys
 
 import lit.formats
 
@@ -38,6 +39,14 @@ config.environment["PATH"] = os.pathsep.join(
 for name in ("HOME", "TMPDIR", "ASAN_OPTIONS", "UBSAN_OPTIONS", "CCACHE_DIR"):
     if name in os.environ:
         config.environment[name] = os.environ[name]
+
+if lit_config.update_tests:
+    sys.path.append(config.test_source_root)
+    import update_messages
+
+    config.environment["FILECHECK_OPTS"] = update_messages.FILECHECK_OPTS
+    if update_messages.update not in lit_config.test_updaters:
+        lit_config.test_updaters.append(update_messages.update)
 
 config.substitutions.extend(
     [
