@@ -4,6 +4,7 @@
 
 #include "ir/core/ir.h"
 #include "ir/machine/target_facts.h"
+#include "ir/model/program_shares.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
@@ -65,6 +66,10 @@ public:
   /// order); nothing where the model cannot say.
   [[nodiscard]] virtual std::optional<double> nanoseconds(llvm::ArrayRef<int64_t> sizes,
                                                           int64_t ranks) = 0;
+  /// How the programs of a launch are shared whose sizes and scalars are these; nothing where they
+  /// do not say it.
+  [[nodiscard]] virtual std::optional<model::ProgramShares> share(const model::KnownSizes &sizes,
+                                                                  int64_t ranks) = 0;
 };
 
 /// A kind of machine that code is generated for. Targets have no state.

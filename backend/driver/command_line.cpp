@@ -2,6 +2,7 @@
 // Declares every option once, with CLI11. CLI11 throws; nothing leaves this file.
 #include "backend/driver/command_line.h"
 
+#include "ir/machine/networks.h"
 #include "ir/machine/target_facts.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -296,6 +297,13 @@ void addTargets(CLI::App &app, Options &o, const char *about) {
       ->type_name("ARCH,...");
 }
 
+std::string networkNames() {
+  std::string names;
+  for (const NetworkFacts &network : allNetworks())
+    names += (names.empty() ? "" : ", ") + network.name.str();
+  return names;
+}
+
 void addExplain(CLI::App &app, Options &o) {
   CLI::App *sub = addCommand(
       app, o, Command::Explain, "explain",
@@ -310,6 +318,26 @@ void addExplain(CLI::App &app, Options &o) {
            "a launch, by the sizes of its arguments (`--sizes M=4096 --sizes K=512`) and its ranks "
            "(`W=8`): the times of configurations, and which variant runs")
       ->delimiter(',');
+  CLI::Option *simulate = sub->add_flag(
+      "--simulate", o.simulate,
+      "that launch on many ranks, by the model: its time, what bounds it, and what is exposed");
+  sub->add_option("--mesh", o.mesh, "with --simulate: hosts and their ranks, as 8x8; or axes")
+      ->type_name("SIZExSIZE...")
+      ->needs(simulate);
+  sub->add_option("--machine", o.cluster,
+                  "with --simulate: the machine and the network between hosts; default h200\n"
+                  "networks: " +
+                      networkNames())
+      ->type_name("MACHINE[+NETWORK]")
+      ->needs(simulate);
+  sub->add_flag("--all-ranks", o.allRanks,
+                "with --simulate: each rank, also where some stand for all")
+      ->needs(simulate);
+  sub->add_option("--chakra", o.chakra,
+                  "with --simulate: write Chakra execution traces into this new folder, with "
+                  "ASTRA-sim's inputs")
+      ->type_name("FOLDER")
+      ->needs(simulate);
   sub->add_flag("--json", o.json, "with --sizes: these times as JSON");
   sub->add_flag("--joined", o.joined,
                 "kernels as text, overlaps as the kernels that they are joined to");

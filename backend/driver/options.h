@@ -74,6 +74,12 @@ struct Options {
   unsigned variants = 10;
   /// explain: sizes of a launch, `M=4096`.
   std::vector<std::pair<std::string, std::string>> sizes;
+  /// explain: a simulation of that launch, on a mesh such as `8x8`, with traces for simulators.
+  bool simulate = false;
+  std::string mesh;
+  std::string cluster = "h200";
+  std::string chakra;
+  bool allRanks = false;
   /// explain: times for other programs to read.
   bool json = false;
   /// check, ir, build, run: only this kernel.

@@ -169,11 +169,7 @@ struct GpuLaunchEstimate::Work {
   llvm::SmallVector<llvm::SmallVector<int64_t, 4>, 4> counts;
 };
 
-std::optional<double> GpuLaunchEstimate::nanoseconds(llvm::ArrayRef<int64_t> values,
-                                                     int64_t ranks) {
-  Work work(ranks);
-  for (auto [size, value] : llvm::zip_equal(sizes_, values))
-    work.sizes.set(*size, value);
+bool GpuLaunchEstimate::countBodies(Work &work) {
   work.counts.resize(spaces_.size());
   for (auto [s, space] : llvm::enumerate(spaces_)) {
     work.facts[s] = spaceFacts(*space, machine_);
@@ -183,12 +179,51 @@ std::optional<double> GpuLaunchEstimate::nanoseconds(llvm::ArrayRef<int64_t> val
       const auto end = work.sizes.number(*space->operand(3 * d + 1));
       const auto step = work.sizes.number(*space->operand(3 * d + 2));
       if (!first || !end || !step)
-        return std::nullopt;
+        return false;
       work.counts[s].push_back(model::blockCount(*first, *end, *step));
       if (__builtin_mul_overflow(work.bodies[s], work.counts[s].back(), &work.bodies[s]))
-        return std::nullopt;
+        return false;
     }
   }
+  return true;
+}
+
+std::optional<model::ProgramShares> GpuLaunchEstimate::share(const model::KnownSizes &sizes,
+                                                             int64_t ranks) {
+  Work work(ranks);
+  for (const auto &[size, value] : sizes)
+    work.sizes.set(*size, value);
+  if (!countBodies(work))
+    return std::nullopt;
+  const auto count = int32_t(spaces_.size());
+  const auto resident = int32_t(machine_.processors * each_);
+  const auto [running, together] = dtile_load_of(count, work.bodies, resident, machine_.processors);
+  int64_t weights[DTILE_DEVICE_MAX_SPACES] = {}, latencies[DTILE_DEVICE_MAX_SPACES] = {};
+  model::ProgramShares made;
+  made.together = together;
+  made.running = running;
+  made.overhead = launchTime(kernel_, machine_);
+  for (auto [s, space] : llvm::enumerate(spaces_)) {
+    const BodyMeans means = meansOf(*space, work.counts[s], work.bodies[s], work.sizes, machine_,
+                                    double(together), double(running));
+    weights[s] = means.weight;
+    latencies[s] = means.latency;
+    made.shares.push_back(work.facts[s].shares != 0);
+  }
+  int32_t first[DTILE_DEVICE_MAX_SPACES + 1] = {};
+  if (dtile_share_programs(count, work.facts, work.bodies, weights, latencies, resident, first) < 0)
+    return std::nullopt;
+  made.first.assign(first, first + count + 1);
+  return made;
+}
+
+std::optional<double> GpuLaunchEstimate::nanoseconds(llvm::ArrayRef<int64_t> values,
+                                                     int64_t ranks) {
+  Work work(ranks);
+  for (auto [size, value] : llvm::zip_equal(sizes_, values))
+    work.sizes.set(*size, value);
+  if (!countBodies(work))
+    return std::nullopt;
   std::optional<double> best = nanoseconds(work, 1);
   for (int32_t parts = 2; best && parts <= std::min(machine_.clusterPrograms, +DTILE_MOST_PARTS);
        parts *= 2)

@@ -14,9 +14,12 @@ public:
 
   std::optional<double> nanoseconds(llvm::ArrayRef<int64_t> sizes, int64_t ranks) override;
   bool isPossible() const override { return isPossible_; }
+  std::optional<model::ProgramShares> share(const model::KnownSizes &sizes, int64_t ranks) override;
 
 private:
   struct Work;
+  /// False where sizes do not say how many bodies there are.
+  bool countBodies(Work &work);
   /// With clusters of so many programs; nothing where these cannot be.
   std::optional<double> nanoseconds(Work &work, int32_t parts);
 

@@ -36,9 +36,14 @@ public:
       : d_(domain), machine_(machine), together_(together), running_(running) {}
 
   [[nodiscard]] Number time(ir::Block &block) {
+    return time(block.ops().begin(), block.ops().end());
+  }
+
+  /// Of the operations from `first` to before `last`.
+  [[nodiscard]] Number time(ir::Block::List::iterator first, ir::Block::List::iterator last) {
     Number inner = d_.real(0), moved = d_.real(0), sent = d_.real(0);
     double computed = 0;
-    for (ir::Op &op : block.ops()) {
+    for (ir::Op &op : llvm::make_range(first, last)) {
       if (op.is(ir::OpKind::For) || op.is(ir::OpKind::While))
         inner = d_.add(inner, loopTime(op));
       else if (op.is(ir::OpKind::If))
@@ -85,6 +90,49 @@ public:
       sum = d_.add(sum, remoteBytesOf(op));
     }
     return sum;
+  }
+
+  /// Bytes that a copy moves.
+  [[nodiscard]] Number bytesOfCopy(ir::Value &from, ir::Value &to) {
+    if (!from.type().isView())
+      return d_.real(bytesOf(from.type()));
+    // What is inside both is copied.
+    if (d_.isKnown(from) && d_.isKnown(to))
+      return d_.smaller(d_.bytesOfView(from), d_.bytesOfView(to));
+    if (d_.isKnown(from) || d_.isKnown(to))
+      return d_.bytesOfView(d_.isKnown(from) ? from : to);
+    return d_.real(guessBytes(from));
+  }
+
+  /// What an operation takes that moves data, at the rate of its program.
+  [[nodiscard]] Number moveTime(ir::Op &op) {
+    switch (op.kind()) {
+    case ir::OpKind::Load:
+    case ir::OpKind::Gather:
+      // What comes ahead is counted by its loop.
+      if (ir::isStagedLoad(op) || ir::comesVia(op, ir::LoadPath::Threads))
+        return d_.real(0);
+      return tileTime(op.result()->type(), op.operand(0)->type(), 2 * TargetFacts::kLocalRate);
+    case ir::OpKind::Store:
+    case ir::OpKind::Scatter:
+    case ir::OpKind::ReduceAddScatter:
+      return tileTime(op.operand(0)->type(), op.operand(1)->type(), machine_.timing.storeRate);
+    case ir::OpKind::Put:
+    case ir::OpKind::PutSignal:
+    case ir::OpKind::Get:
+    case ir::OpKind::ReduceAdd: {
+      const int32_t rate =
+          isBulkCopy(op, machine_) ? TargetFacts::kBulkRate : TargetFacts::kThreadsRate;
+      return d_.mul(bytesOfCopy(*op.operand(0), *op.operand(1)), d_.real(1.0 / rate));
+    }
+    default:
+      return d_.real(0);
+    }
+  }
+
+  /// A round of a loop whose other operations take `round`, as rounds follow each other.
+  [[nodiscard]] Number roundTime(ir::Op &loop, Number round) {
+    return loadsAhead(loop) == Ahead::No ? round : roundAhead(loop, round);
   }
 
 private:
@@ -162,47 +210,11 @@ private:
     return d_.larger(then, otherwise);
   }
 
-  Number bytesOfCopy(ir::Value &from, ir::Value &to) {
-    if (!from.type().isView())
-      return d_.real(bytesOf(from.type()));
-    // What is inside both is copied.
-    if (d_.isKnown(from) && d_.isKnown(to))
-      return d_.smaller(d_.bytesOfView(from), d_.bytesOfView(to));
-    if (d_.isKnown(from) || d_.isKnown(to))
-      return d_.bytesOfView(d_.isKnown(from) ? from : to);
-    return d_.real(guessBytes(from));
-  }
-
   /// Within own memory there is one way to read and one to write.
   Number tileTime(ir::Type tile, ir::Type place, double localRate) {
     if (place.isRemote())
       return d_.real(bytesOf(tile) / TargetFacts::kThreadsRate);
     return d_.mul(d_.real(bytesOf(tile) / localRate), together_);
-  }
-
-  Number moveTime(ir::Op &op) {
-    switch (op.kind()) {
-    case ir::OpKind::Load:
-    case ir::OpKind::Gather:
-      // What comes ahead is counted by its loop.
-      if (ir::isStagedLoad(op) || ir::comesVia(op, ir::LoadPath::Threads))
-        return d_.real(0);
-      return tileTime(op.result()->type(), op.operand(0)->type(), 2 * TargetFacts::kLocalRate);
-    case ir::OpKind::Store:
-    case ir::OpKind::Scatter:
-    case ir::OpKind::ReduceAddScatter:
-      return tileTime(op.operand(0)->type(), op.operand(1)->type(), machine_.timing.storeRate);
-    case ir::OpKind::Put:
-    case ir::OpKind::PutSignal:
-    case ir::OpKind::Get:
-    case ir::OpKind::ReduceAdd: {
-      const int32_t rate =
-          isBulkCopy(op, machine_) ? TargetFacts::kBulkRate : TargetFacts::kThreadsRate;
-      return d_.mul(bytesOfCopy(*op.operand(0), *op.operand(1)), d_.real(1.0 / rate));
-    }
-    default:
-      return d_.real(0);
-    }
   }
 
   Number remoteBytesOf(ir::Op &op) {

@@ -7,6 +7,7 @@
 #include "backend/driver/explain/explain_name.h"
 #include "backend/driver/explain/explain_schedule.h"
 #include "backend/driver/session.h"
+#include "backend/driver/simulate/explain_simulation.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
@@ -77,6 +78,8 @@ ExitCode runExplain(const Options &options) {
     explainCode(session, llvm::StringRef(options.inputs.front()).upper());
   else if (looksLikeName(options.inputs.front()))
     explainNameOrSay(session, options.inputs.front());
+  else if (options.simulate)
+    explainSimulation(session, options.inputs.front());
   else if (!options.output.empty())
     drawRegions(session, options.inputs.front(), options.output);
   else if (options.joined)

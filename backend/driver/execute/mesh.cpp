@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Reads meshes, and evaluates the sizes of a kernel's axes.
+#include "backend/driver/execute/mesh.h"
+
+#include "frontend/base/diagnostics.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVector.h"
+
+namespace dtile::driver {
+
+namespace {
+
+/// As many ranks as numbers of ranks may be (ir/README.md).
+constexpr int64_t kMostRanks = int64_t(1) << 20;
+
+int64_t floorDivide(int64_t x, int64_t y) {
+  return y == 0 ? 0 : x / y - (x % y != 0 && (x < 0) != (y < 0) ? 1 : 0);
+}
+
+/// The value of a size of integers, names and arithmetic; nothing where it has something else.
+std::optional<int64_t> evaluate(const ast::Expr *e, const llvm::StringMap<int64_t> &names) {
+  if (const auto *number = llvm::dyn_cast<ast::IntLit>(e))
+    return int64_t(number->value);
+  if (const auto *name = llvm::dyn_cast<ast::NameExpr>(e)) {
+    const auto it = names.find(name->name);
+    return it == names.end() ? std::nullopt : std::optional(it->second);
+  }
+  const auto *both = llvm::dyn_cast<ast::BinaryExpr>(e);
+  if (!both)
+    return std::nullopt;
+  const auto x = evaluate(both->lhs, names), y = evaluate(both->rhs, names);
+  if (!x || !y)
+    return std::nullopt;
+  switch (both->op) {
+  case ast::BinaryOp::Add:
+    return *x + *y;
+  case ast::BinaryOp::Sub:
+    return *x - *y;
+  case ast::BinaryOp::Mul:
+    return *x * *y;
+  case ast::BinaryOp::Div:
+    return floorDivide(*x, *y);
+  default:
+    return std::nullopt;
+  }
+}
+
+} // namespace
+
+const ast::MeshStmt *meshOf(const ast::KernelDecl &kernel) {
+  for (const ast::Stmt *clause : kernel.clauses)
+    if (const auto *mesh = llvm::dyn_cast<ast::MeshStmt>(clause))
+      return mesh;
+  return nullptr;
+}
+
+std::optional<size_t> axisSizedBy(const ast::KernelDecl &kernel, const ast::Param &param) {
+  const ast::MeshStmt *mesh = meshOf(kernel);
+  if (!mesh || param.mode != ast::ParamMode::Value)
+    return std::nullopt;
+  for (const auto [i, axis] : llvm::enumerate(mesh->axes))
+    if (const auto *name = llvm::dyn_cast<ast::NameExpr>(axis.extent);
+        name && name->name == param.name.name)
+      return i;
+  return std::nullopt;
+}
+
+std::string meshText(llvm::ArrayRef<int64_t> axes) {
+  std::string text;
+  for (const int64_t size : axes)
+    text += (text.empty() ? "" : "x") + std::to_string(size);
+  return text;
+}
+
+std::optional<std::vector<int64_t>> parseMesh(Session &session, llvm::StringRef text) {
+  const auto refuse = [&](const std::string &why) {
+    session.diagnostics.report(SourceLoc{}, diag::bad_mesh, why);
+    return std::nullopt;
+  };
+  llvm::SmallVector<llvm::StringRef, 3> parts;
+  text.split(parts, 'x');
+  std::vector<int64_t> axes;
+  int64_t ranks = 1;
+  for (const llvm::StringRef part : parts) {
+    int64_t size = 0;
+    if (part.getAsInteger(10, size) || size < 1)
+      return refuse("wants sizes of at least 1, as `8` or `8x8`, not `" + text.str() + "`");
+    if (__builtin_mul_overflow(ranks, size, &ranks) || ranks > kMostRanks)
+      return refuse("has more than " + std::to_string(kMostRanks) + " ranks");
+    axes.push_back(size);
+  }
+  return axes;
+}
+
+bool fitMesh(Session &session, const sema::KernelInstance &kernel, llvm::ArrayRef<int64_t> axes,
+             llvm::StringMap<int64_t> &scalars) {
+  const ast::MeshStmt *mesh = meshOf(*kernel.decl);
+  if (!mesh)
+    return true;
+  const auto refuse = [&](SourceRange place, const std::string &why) {
+    session.diagnostics.report(place, diag::bad_mesh, why);
+    return false;
+  };
+  if (mesh->axes.size() != axes.size())
+    return refuse(mesh->range, "has " + std::to_string(axes.size()) +
+                                   (axes.size() == 1 ? " axis" : " axes") + ", and kernel `" +
+                                   kernel.decl->name.name.str() + "` has " +
+                                   std::to_string(mesh->axes.size()));
+  for (const ast::Param &param : kernel.decl->params)
+    if (const auto axis = axisSizedBy(*kernel.decl, param))
+      scalars.try_emplace(param.name.name, axes[*axis]);
+  llvm::StringMap<int64_t> names;
+  int64_t ranks = 1;
+  for (const int64_t size : axes)
+    ranks *= size;
+  names["W"] = ranks;
+  for (const auto &[generic, value] : llvm::zip(kernel.decl->generics, kernel.generics))
+    if (value.kind == sema::GenericValue::Kind::Int)
+      names[generic.name.name] = value.intValue;
+  for (const auto &scalar : scalars)
+    names[scalar.first()] = scalar.second;
+  for (const auto &[axis, size] : llvm::zip_equal(mesh->axes, axes)) {
+    const auto extent = evaluate(axis.extent, names);
+    if (extent && *extent != size)
+      return refuse(axis.name.range, "gives axis `" + axis.name.name.str() + "` " +
+                                         std::to_string(size) + " places, and it has " +
+                                         std::to_string(*extent));
+  }
+  return true;
+}
+
+} // namespace dtile::driver

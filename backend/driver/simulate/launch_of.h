@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The launch that the command line asks to simulate.
+#pragma once
+
+#include "backend/driver/compile.h"
+#include "backend/driver/simulate/cluster.h"
+
+#include <memory>
+#include <string>
+
+namespace dtile::driver {
+
+struct SimulatedLaunch {
+  /// As its author wrote it.
+  std::string kernel;
+  const sema::KernelInstance *instance = nullptr;
+  /// "BM=128 BN=256": integers that its text or the command line gives.
+  std::string constants;
+  simulate::Cluster cluster;
+  LoweredModule lowered;
+  std::unique_ptr<ir::Module> module;
+  ir::Op *op = nullptr;
+  std::unique_ptr<simulate::Launch> launch;
+};
+
+/// The kernel of `--kernel`, with `--const`, `--sizes`, `--mesh` and `--machine`; nothing after
+/// reporting.
+[[nodiscard]] std::optional<SimulatedLaunch> launchOf(Session &session, sema::Program &program);
+
+} // namespace dtile::driver

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What joins ranks: the links inside of a host, by machine, and the networks between hosts. Tables
+// of networks.cpp; numbers are of one GPU and one direction.
+#pragma once
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
+
+#include <cstdint>
+
+namespace dtile {
+
+/// The ranks of one host, which reach each other without a network. The rate of their links is
+/// TargetFacts::linkRate.
+struct HostFacts {
+  /// As TargetFacts::name.
+  llvm::StringLiteral machine;
+  int32_t ranks = 8;
+  /// Nanoseconds from a store until a peer sees it.
+  double latency = 0;
+};
+
+/// A network with one NIC for each GPU.
+struct NetworkFacts {
+  /// As `--machine` spells it behind the machine.
+  llvm::StringLiteral name;
+  llvm::StringLiteral description;
+  /// Bytes a nanosecond.
+  double rate = 0;
+  /// Nanoseconds from the request of a program until the first byte is in the peer's memory.
+  double latency = 0;
+  /// Nanoseconds of the NIC for a message, however short, and of the program that asks for it.
+  double message = 0;
+};
+
+/// The host that machines of this kind come in, or null.
+[[nodiscard]] const HostFacts *findHost(llvm::StringRef machine);
+
+[[nodiscard]] llvm::ArrayRef<NetworkFacts> allNetworks();
+/// The network of a name, or null.
+[[nodiscard]] const NetworkFacts *findNetwork(llvm::StringRef name);
+
+} // namespace dtile
