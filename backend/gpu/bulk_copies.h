@@ -46,6 +46,12 @@ public:
   /// (cp.async.bulk.tensor).
   virtual void loadBox(llvm::IRBuilder<> &b, llvm::Value *shared, llvm::Value *map,
                        llvm::ArrayRef<llvm::Value *> coordinates, llvm::Value *barrier) const = 0;
+  /// The same into shared memory of several programs of a cluster, at the address that is `shared`
+  /// here, and at their own barriers. Bit i of `programs` stands for program i
+  /// (.multicast::cluster).
+  virtual void multicastBox(llvm::IRBuilder<> &b, llvm::Value *shared, llvm::Value *map,
+                            llvm::ArrayRef<llvm::Value *> coordinates, llvm::Value *barrier,
+                            uint16_t programs) const = 0;
   /// prefetch.tensormap
   virtual void prefetchTensorMap(llvm::IRBuilder<> &b, llvm::Value *map) const = 0;
   /// What addresses and lengths of rows are multiples of, in bytes.

@@ -118,8 +118,12 @@ struct BodyRange {
   llvm::Value *taken = nullptr;
   /// Where the programs of a cluster may share the loops of bodies (For, split_sums): how many they
   /// are, and which of them this one is, i32. Then `first` and `step` count clusters. Null
-  /// elsewhere. Where there are several, each cluster runs one body at most.
+  /// elsewhere.
   llvm::Value *parts = nullptr, *part = nullptr;
+  /// Where the programs of a cluster may share loads (Load, multicast): whether they do in this
+  /// launch (i1), and which of its two programs this one is (i32, 0 where they do not). Then bodies
+  /// 2 n and 2 n + 1 run at once. Null elsewhere.
+  llvm::Value *paired = nullptr, *half = nullptr;
 };
 
 /// Threads of a program that run bodies.

@@ -6,6 +6,7 @@
 #include "backend/gpu/device_library.h"
 #include "backend/gpu/gpu_module.h"
 #include "backend/gpu/launch_estimate.h"
+#include "backend/gpu/paired_bodies.h"
 #include "backend/gpu/space_facts.h"
 #include "backend/gpu/staged/lower_staged.h"
 #include "backend/launch/package.h"
@@ -94,7 +95,11 @@ void DeviceCompiler::lowerKernel(GpuModule &module, Op &kernel) {
     image.remoteBytes.push_back(
         lowerRemoteBytes(host_, frame, op, device_.facts(), part + ".remote"));
     image.spaces.push_back(spaceFacts(op, device_.facts()));
+    if (mayPairBodies(op))
+      image.paired = lowerPairedCount(host_, frame, op, part + ".paired");
   }
+  if (!frame.tensorMaps().empty())
+    image.byTma = lowerByTma(host_, frame, prefix + ".by_tma");
   image.mappedSite = module.takeMappedSite();
   for (const GpuModule::Site &site : module.takeSites())
     image.sites.push_back(host_.siteValue(*site.op, site.what));

@@ -226,7 +226,7 @@ std::optional<double> GpuLaunchEstimate::nanoseconds(llvm::ArrayRef<int64_t> val
     return std::nullopt;
   std::optional<double> best = nanoseconds(work, 1);
   for (int32_t parts = 2; best && parts <= std::min(machine_.clusterPrograms, +DTILE_MOST_PARTS);
-       parts *= 2)
+       ++parts)
     if (const std::optional<double> other = nanoseconds(work, parts))
       best = std::min(*best, *other);
   return best;
@@ -234,9 +234,9 @@ std::optional<double> GpuLaunchEstimate::nanoseconds(llvm::ArrayRef<int64_t> val
 
 std::optional<double> GpuLaunchEstimate::nanoseconds(Work &work, int32_t parts) {
   const auto count = int32_t(spaces_.size());
-  // Clusters end where groups of processors do; how many there are, only the driver knows.
-  const auto resident =
-      int32_t((int64_t(machine_.processors) * each_ / parts - (parts > 1 ? 1 : 0)) * parts);
+  // Clusters end where groups of processors do; how many there are exactly, only the driver knows.
+  const int64_t group = parts > 1 ? machine_.groupProcessors : machine_.processors;
+  const auto resident = int32_t(group * each_ / parts * (machine_.processors / group) * parts);
   int64_t bodies[DTILE_DEVICE_MAX_SPACES] = {}, weights[DTILE_DEVICE_MAX_SPACES] = {},
           latencies[DTILE_DEVICE_MAX_SPACES] = {}, shared[DTILE_DEVICE_MAX_SPACES] = {};
   std::copy(std::begin(work.bodies), std::end(work.bodies), bodies);

@@ -3,6 +3,7 @@
 // bodies, and moves epochs, turns and counts on for the next launch.
 #include "backend/gpu/bodies/lower_body.h"
 #include "backend/gpu/cluster_ops.h"
+#include "backend/gpu/paired_bodies.h"
 #include "backend/gpu/space_facts.h"
 #include "backend/gpu/staged/lower_staged.h"
 
@@ -227,8 +228,13 @@ void KernelLowering::lowerSpace(Op &space, int32_t number, llvm::Value *first, l
                       inner.getInt32(gpu_.site(space, before))});
   }
   body->lowerCaptured(space);
+  llvm::Value *paired = nullptr;
+  if (mayPairBodies(space)) {
+    constexpr size_t kPaired = offsetof(dtile_device_launch, paired);
+    paired = inner.CreateIsNotNull(launchField(kPaired, b.getInt32Ty(), "paired"));
+  }
   llvm::Value *count = inner.getInt64(1);
-  for (llvm::Value *blocks : launch::blockCounts(*body, inner, space))
+  for (llvm::Value *blocks : launch::blockCounts(*body, inner, space, paired))
     count = inner.CreateMul(count, blocks);
   auto wide = [&](llvm::Value *value) { return inner.CreateSExt(value, inner.getInt64Ty()); };
   BodyRange range{.first = wide(inner.CreateSub(kernel_.program, first)),
@@ -236,23 +242,33 @@ void KernelLowering::lowerSpace(Op &space, int32_t number, llvm::Value *first, l
                   .count = count};
   if (sharesBodies(space))
     range.taken = bodiesTaken(inner, number);
+  if (paired) {
+    llvm::Value *rank = gpu_.device.clusterOps()->rank(inner);
+    range.paired = paired;
+    range.half = inner.CreateSelect(paired, rank, inner.getInt32(0));
+  }
   llvm::BasicBlock *after = nullptr;
   if (mayShareLoops(space)) {
     const ClusterOps &clusters = *gpu_.device.clusterOps();
     range.parts = clusters.size(inner);
     range.part = clusters.rank(inner);
-    llvm::Value *shift = inner.CreateZExt(
-        inner.CreateBinaryIntrinsic(llvm::Intrinsic::cttz, range.parts, inner.getTrue()),
-        inner.getInt64Ty());
-    // A cluster of several programs has one body, and those of other spaces have none here.
+    if (paired) {
+      range.parts = inner.CreateSelect(paired, inner.getInt32(1), range.parts);
+      range.part = inner.CreateSelect(paired, inner.getInt32(0), range.part);
+    }
+    // A cluster runs bodies as a program does; those of other spaces have none here.
     after = block("space.end");
     llvm::BasicBlock *own = block("space.own");
     llvm::Value *isOwn = inner.CreateICmpULT(range.first, range.step);
     llvm::Value *isAlone = inner.CreateICmpEQ(range.parts, inner.getInt32(1));
     inner.CreateCondBr(inner.CreateOr(isAlone, isOwn), own, after);
     inner.SetInsertPoint(own);
-    range.first = inner.CreateAShr(range.first, shift);
-    range.step = inner.CreateAShr(range.step, shift);
+    const auto clustersIn = [&](llvm::Value *programs) {
+      programs = inner.CreateTrunc(programs, inner.getInt32Ty());
+      return wide(inner.CreateSDiv(programs, range.parts));
+    };
+    range.first = clustersIn(range.first);
+    range.step = clustersIn(range.step);
   }
   body->lowerBodies(space, range);
   if (after) {
@@ -372,18 +388,18 @@ llvm::Value *BodyLowering::claimBody(const BodyRange &range) {
   };
   if (!range.parts)
     return claim();
-  // Clusters of several programs have one body each, that of their number.
+  // All programs of a cluster have to take the same bodies, so these are as if nobody shared them.
   llvm::BasicBlock &entry = b.GetInsertBlock()->getParent()->getEntryBlock();
   llvm::IRBuilder<> start(&entry, entry.begin());
   llvm::AllocaInst *next = start.CreateAlloca(b.getInt64Ty(), nullptr, "cluster.next");
-  llvm::AllocaInst *hasBody = start.CreateAlloca(b.getInt1Ty(), nullptr, "cluster.has.body");
-  start.CreateStore(b.getTrue(), hasBody);
+  llvm::AllocaInst *taken = start.CreateAlloca(b.getInt64Ty(), nullptr, "cluster.taken");
+  start.CreateStore(b.getInt64(0), taken);
   llvm::Value *isOne = b.CreateICmpEQ(range.parts, b.getInt32(1));
   when(isOne, "claim", [&] { b.CreateStore(claim(), next); });
   when(b.CreateNot(isOne), "own", [&] {
-    llvm::Value *isFirst = b.CreateLoad(b.getInt1Ty(), hasBody);
-    b.CreateStore(b.CreateSelect(isFirst, range.first, range.count), next);
-    b.CreateStore(b.getFalse(), hasBody);
+    llvm::Value *before = b.CreateLoad(b.getInt64Ty(), taken);
+    b.CreateStore(b.CreateAdd(range.first, before), next);
+    b.CreateStore(b.CreateAdd(before, range.step), taken);
   });
   return b.CreateLoad(b.getInt64Ty(), next);
 }
@@ -399,7 +415,7 @@ llvm::Value *BodyLowering::nextBody(const BodyRange &range) {
 void BodyLowering::forEachBody(Op &space, const BodyRange &range, llvm::function_ref<void()> body) {
   const auto begin = [&](llvm::Value *linear) {
     llvm::SmallVector<llvm::Value *, 4> at =
-        launch::positions(*this, b, space, kernel_.rank, linear);
+        launch::positions(*this, b, space, kernel_.rank, linear, range.paired);
     // Behind the positions are tokens, which are nothing here.
     for (auto [argument, position] : llvm::zip(space.body().arguments(), at))
       set(argument, {position});

@@ -207,19 +207,25 @@ void FrameFunction::lowerTargetOp(Op &op) {
 // What they compute.
 
 llvm::SmallVector<llvm::Value *, 4> blockCounts(FunctionLowering &f, llvm::IRBuilder<> &b,
-                                                Op &space) {
+                                                Op &space, llvm::Value *paired) {
   llvm::SmallVector<llvm::Value *, 4> counts;
   for (unsigned d = 0; d < ir::spaceDims(space); ++d)
     counts.push_back(emitBlockCount(b, f.scalar(space.operand(3 * d)),
                                     f.scalar(space.operand(3 * d + 1)),
                                     f.scalar(space.operand(3 * d + 2))));
+  if (!paired)
+    return counts;
+  llvm::Value *&even = counts[*ir::TileOrder::fromSpace(space).pairedDimension()];
+  llvm::Value *isOdd = b.CreateAnd(even, b.getInt64(1));
+  even = b.CreateAdd(even, b.CreateSelect(paired, isOdd, b.getInt64(0)));
   return counts;
 }
 
 llvm::SmallVector<llvm::Value *, 4> positions(FunctionLowering &f, llvm::IRBuilder<> &b, Op &space,
-                                              llvm::Value *rank, llvm::Value *linear) {
-  llvm::SmallVector<llvm::Value *, 4> result =
-      emitTileOrder(b, ir::TileOrder::fromSpace(space), blockCounts(f, b, space), rank, linear);
+                                              llvm::Value *rank, llvm::Value *linear,
+                                              llvm::Value *paired) {
+  llvm::SmallVector<llvm::Value *, 4> result = emitTileOrder(
+      b, ir::TileOrder::fromSpace(space), blockCounts(f, b, space, paired), rank, linear);
   for (auto [d, block] : llvm::enumerate(result))
     block = b.CreateAdd(f.scalar(space.operand(3 * d)),
                         b.CreateMul(block, f.scalar(space.operand(3 * d + 2))));

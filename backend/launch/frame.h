@@ -145,13 +145,16 @@ protected:
 [[nodiscard]] llvm::Function *lowerCount(LaunchModule &module, const Frame &frame, ir::Op &space,
                                          llvm::StringRef name);
 
-/// Number of blocks of each dimension, then the positions of body `linear`, of a space.
+/// Number of blocks of each dimension, then the positions of body `linear`, of a space. Where
+/// `paired` (i1, or null: never) holds, that of TileOrder::pairedDimension is made even: the last
+/// blocks may lie outside of the space.
+[[nodiscard]] llvm::SmallVector<llvm::Value *, 4> blockCounts(FunctionLowering &function,
+                                                              llvm::IRBuilder<> &builder,
+                                                              ir::Op &space,
+                                                              llvm::Value *paired = nullptr);
 [[nodiscard]] llvm::SmallVector<llvm::Value *, 4>
-blockCounts(FunctionLowering &function, llvm::IRBuilder<> &builder, ir::Op &space);
-[[nodiscard]] llvm::SmallVector<llvm::Value *, 4> positions(FunctionLowering &function,
-                                                            llvm::IRBuilder<> &builder,
-                                                            ir::Op &space, llvm::Value *rank,
-                                                            llvm::Value *linear);
+positions(FunctionLowering &function, llvm::IRBuilder<> &builder, ir::Op &space, llvm::Value *rank,
+          llvm::Value *linear, llvm::Value *paired = nullptr);
 /// The derived count of a cell, by its row-major number: the region of a signal parameter, which
 /// must have one.
 [[nodiscard]] llvm::Value *expectedCount(FunctionLowering &function, llvm::IRBuilder<> &builder,

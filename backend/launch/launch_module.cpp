@@ -19,8 +19,8 @@ static_assert(offsetof(dtile_space_desc, vars) == 24 && sizeof(dtile_space_desc)
 static_assert(sizeof(dtile_signal_desc) == 16);
 static_assert(offsetof(dtile_device_space, waits) == 24 && sizeof(dtile_device_space) == 32);
 static_assert(offsetof(dtile_device_image, bytes) == 40 &&
-              offsetof(dtile_device_image, sites) == 136 &&
-              offsetof(dtile_device_image, constants) == 160 && sizeof(dtile_device_image) == 176);
+              offsetof(dtile_device_image, sites) == 152 &&
+              offsetof(dtile_device_image, constants) == 176 && sizeof(dtile_device_image) == 192);
 static_assert(offsetof(dtile_kernel_desc, params) == 40 && sizeof(dtile_kernel_desc) == 120);
 
 AbiTypes::AbiTypes(llvm::LLVMContext &context) {
@@ -38,8 +38,8 @@ AbiTypes::AbiTypes(llvm::LLVMContext &context) {
   space = make("dtile_space_desc", {p, i, i, i, i, p, p, p, l, p});
   signal = make("dtile_signal_desc", {i, p});
   deviceSpace = make("dtile_device_space", {i, i, i, i, i, i, i, i});
-  image = make("dtile_device_image", {i, i, p, p, p, p, l, p, i, i, l, p, p, p,
-                                      p, p, p, p, i, i, p, i, i, i, i, p, i, i});
+  image = make("dtile_device_image", {i, i, p, p, p, p, l, p, i, i, l, p, p, p, p,
+                                      p, p, p, p, p, i, i, p, i, i, i, i, p, i, i});
   kernel = make("dtile_kernel_desc", {i, i, p, p, i, i, i, i, p, p, p, l, p, i, i, p, l, l, p});
 }
 

@@ -80,6 +80,17 @@ public:
             "r,l,r" + repeated(",r", coordinates.size()) + ",~{memory}", operands);
   }
 
+  void multicastBox(Builder &b, Value *shared, Value *map, llvm::ArrayRef<Value *> coordinates,
+                    Value *barrier, uint16_t programs) const override {
+    llvm::SmallVector<Value *, 8> operands = {shared, map, barrier, b.getInt16(programs)};
+    emitPtx(b,
+            "cp.async.bulk.tensor." + llvm::Twine(coordinates.size()) +
+                "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
+                "[$0], [$1, " +
+                placeholders(operands, coordinates) + "], [$2], $3;",
+            "r,l,r,h" + repeated(",r", coordinates.size()) + ",~{memory}", operands);
+  }
+
   void prefetchTensorMap(Builder &b, Value *map) const override {
     emitPtx(b, "prefetch.tensormap [$0];", "l,~{memory}", {map});
   }

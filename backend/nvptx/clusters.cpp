@@ -15,9 +15,9 @@ public:
   Value *size(Builder &b) const override { return read(b, "%cluster_nctaid.x"); }
   Value *rank(Builder &b) const override { return read(b, "%cluster_ctarank"); }
 
-  void sync(Builder &b) const override {
-    emitPtx(b, "barrier.cluster.arrive.release;", "~{memory}", {});
-    emitPtx(b, "barrier.cluster.wait.acquire;", "~{memory}", {});
+  void meet(Builder &b) const override {
+    emitPtx(b, "barrier.cluster.arrive.relaxed;", "~{memory}", {});
+    emitPtx(b, "barrier.cluster.wait;", "~{memory}", {});
   }
 
   Value *address(Builder &b, Value *shared, Value *rank) const override {
@@ -25,24 +25,39 @@ public:
                    {shared, rank});
   }
 
-  llvm::SmallVector<Value *, 4> load(Builder &b, Value *address, unsigned offset) const override {
+  void arrive(Builder &b, Value *barrier) const override {
+    emitPtx(b, "mbarrier.arrive.shared::cluster.b64 _, [$0];", "r,~{memory}", {barrier});
+  }
+
+  void arriveWhere(Builder &b, Value *condition, Value *barrier) const override {
+    emitPtx(b,
+            "{\n\t.reg .pred p;\n\tsetp.ne.u32 p, $1, 0;\n\t"
+            "@p mbarrier.arrive.shared::cluster.b64 _, [$0];\n\t}",
+            "r,r,~{memory}", {barrier, b.CreateZExt(condition, b.getInt32Ty())});
+  }
+
+  void copy(Builder &b, Value *to, Value *from, Value *bytes, Value *barrier) const override {
+    emitPtx(b,
+            "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes "
+            "[$0], [$1], $2, [$3];",
+            "r,r,r,r,~{memory}", {to, from, bytes, barrier});
+  }
+
+  llvm::SmallVector<Value *, 4> loadWhere(Builder &b, Value *condition,
+                                          Value *address) const override {
     llvm::Type *f32 = b.getFloatTy();
-    Value *all =
-        emitPtx(b, llvm::StructType::get(f32, f32, f32, f32),
-                "ld.shared::cluster.v4.f32 {$0, $1, $2, $3}, [$4 + " + llvm::Twine(offset) + "];",
-                "=f,=f,=f,=f,r,~{memory}", {address});
+    // 0f80000000 is -0.
+    Value *all = emitPtx(b, llvm::StructType::get(f32, f32, f32, f32),
+                         "{\n\t.reg .pred p;\n\tsetp.ne.u32 p, $5, 0;\n\t"
+                         "mov.f32 $0, 0f80000000;\n\tmov.f32 $1, 0f80000000;\n\t"
+                         "mov.f32 $2, 0f80000000;\n\tmov.f32 $3, 0f80000000;\n\t"
+                         "@p ld.shared::cta.v4.f32 {$0, $1, $2, $3}, [$4];\n\t}",
+                         "=&f,=&f,=&f,=&f,r,r,~{memory}",
+                         {address, b.CreateZExt(condition, b.getInt32Ty())});
     llvm::SmallVector<Value *, 4> values;
     for (unsigned i = 0; i < 4; ++i)
       values.push_back(b.CreateExtractValue(all, i));
     return values;
-  }
-
-  void store(Builder &b, Value *address, unsigned offset,
-             llvm::ArrayRef<Value *> values) const override {
-    llvm::SmallVector<Value *, 5> operands{address};
-    operands.append(values.begin(), values.end());
-    emitPtx(b, "st.shared::cluster.v4.f32 [$0 + " + llvm::Twine(offset) + "], {$1, $2, $3, $4};",
-            "r,f,f,f,f,~{memory}", operands);
   }
 
 private:

@@ -21,7 +21,7 @@
 extern "C" {
 #endif
 
-#define DTILE_DEVICE_ABI_VERSION 7
+#define DTILE_DEVICE_ABI_VERSION 8
 #define DTILE_DEVICE_FRAME_BYTES 3584
 #define DTILE_DEVICE_MAX_SPACES 16
 #define DTILE_DEVICE_REPORT_ARGS 8
@@ -109,7 +109,8 @@ typedef struct dtile_device_launch {
   /* DTILE_KERNEL_* */
   uint32_t flags;
   int32_t first_program[DTILE_DEVICE_MAX_SPACES + 1];
-  int32_t reserved;
+  /* 1: clusters of two programs share loads (dtile_device_image.paired) */
+  int32_t paired;
   /* the same on all ranks and in all processes; graphs replay it, too */
   uint64_t kernel_id;
   /* In teams of at most DTILE_DEVICE_NEAR_RANKS: how far behind this rank's heap each rank's

@@ -22,7 +22,7 @@ extern "C" {
 #pragma GCC visibility push(default)
 #endif
 
-#define DTILE_ABI_VERSION 9
+#define DTILE_ABI_VERSION 10
 #define DTILE_MAX_RANK 6
 
 /* Element types, in the order of frontend/base/dtypes.def. */
@@ -185,6 +185,13 @@ typedef struct dtile_device_image {
   int64_t (*const *remote_bytes)(const void *frame, int64_t body, int64_t together,
                                  int64_t running);
   const dtile_device_space *spaces;
+  /* null where nothing comes by TMA; else 1 where it can describe all tensors of this launch that
+   * it is to load, 0 where threads load some instead */
+  int64_t (*by_tma)(const void *frame);
+  /* null, or: how many bodies a launch by TMA has whose clusters of two programs share the loads of
+   * an operand (pass multicast-operands), those that fill up pairs among them; 0 where no two
+   * bodies have a tile in common */
+  int64_t (*paired)(const void *frame);
   /* places and messages that reports name by number */
   int32_t nsites;
   /* of the provider's own device code, as 30405 for NVSHMEM 3.4.5; 0: it has none */

@@ -70,6 +70,17 @@ void TileOrder::toSpace(Op &space) const {
   setOrRemove(space, attr::start, start);
 }
 
+std::optional<unsigned> TileOrder::pairedDimension() const {
+  if (order.empty())
+    return std::nullopt;
+  const size_t last = order.size() - 1;
+  // Of dimensions that are taken together, the first is the faster one.
+  const bool isGrouped = last > 0 && group[order[last - 1]] > 0;
+  const unsigned fastest = isGrouped ? order[last - 1] : order[last];
+  const bool isEven = !isGrouped || group[fastest] % 2 == 0;
+  return isEven && rotate[fastest] == 0 ? std::optional(fastest) : std::nullopt;
+}
+
 llvm::SmallVector<int64_t, 4> TileOrder::decode(llvm::ArrayRef<int64_t> blocks, int64_t rank,
                                                 int64_t linear) const {
   llvm::SmallVector<int64_t, 4> block(blocks.size(), 0);

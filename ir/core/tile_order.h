@@ -8,6 +8,7 @@
 #include "llvm/ADT/SmallVector.h"
 
 #include <cstdint>
+#include <optional>
 
 namespace dtile::ir {
 
@@ -40,6 +41,9 @@ struct TileOrder {
   /// each. The position of a dimension is first + block * step.
   [[nodiscard]] llvm::SmallVector<int64_t, 4> decode(llvm::ArrayRef<int64_t> blocks, int64_t rank,
                                                      int64_t linear) const;
+  /// The dimension in which bodies 2 n and 2 n + 1 differ, and no other, where its number of blocks
+  /// is even; none where an order has no such one.
+  [[nodiscard]] std::optional<unsigned> pairedDimension() const;
 };
 
 /// Number of dimensions of a space op.

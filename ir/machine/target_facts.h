@@ -9,6 +9,7 @@
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 
+#include <algorithm>
 #include <cstdint>
 
 namespace dtile {
@@ -54,6 +55,8 @@ struct Timing {
   double cacheRate = 1;
   /// What bytes of rows shorter than a line of memory cost, in bytes of whole lines.
   double shortRowFactor = 1;
+  /// Bytes that the copy warps of one program load of tensors that TMA cannot describe.
+  double copyWarpRate = 1;
   /// Bytes that one processor stores from registers.
   double storeRate = 1;
   /// A barrier of the programs of a cluster, and bytes that one of them reads from the shared
@@ -99,6 +102,9 @@ struct TargetFacts {
   /// The largest cluster: programs that are sure to run at once on processors beside each other,
   /// and reach each other's shared memory; 1 where there are none.
   int32_t clusterPrograms = 1;
+  /// Processors beside each other: no cluster spans two such groups (a GPC's SMs, where some have
+  /// more).
+  int32_t groupProcessors = 16;
   /// Bytes that go to other devices in a nanosecond, from all programs together.
   int32_t linkRate = 300;
   /// Times of bodies and launches.
@@ -117,6 +123,19 @@ struct TargetFacts {
   /// The largest tile that is sent by the LL protocol (pass ll-messages), which doubles the bytes
   /// on the wire: a larger one spends more time there than on notifies.
   static constexpr int32_t kMostLlBytes = 4096;
+
+  /// Elements of sums that programs of a cluster exchange at once, and bytes of shared memory that
+  /// the exchange takes, of sums of so many elements: each program's own, and what it adds to a
+  /// part of them from up to `most` programs less one (backend/gpu/staged/exchange_sums.cpp).
+  static constexpr int64_t kExchangeGroup = 4;
+  [[nodiscard]] static constexpr int64_t exchangeBytes(int64_t elements, int64_t threads,
+                                                       int64_t most) {
+    const int64_t groups = (elements + threads * kExchangeGroup - 1) / (threads * kExchangeGroup);
+    int64_t received = 0;
+    for (int64_t parts = 2; parts <= most; ++parts)
+      received = std::max(received, (parts - 1) * ((groups + parts - 1) / parts));
+    return (groups + received) * threads * kExchangeGroup * int64_t(sizeof(float));
+  }
 
   /// `movers` of machines without bulk copies.
   static constexpr int32_t kPlainMovers = 32;

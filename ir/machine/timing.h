@@ -24,8 +24,9 @@ inline constexpr Timing kHopperTiming = {.launch = 3970,
                                          .asyncLoop = 1345,
                                          .cacheRate = 9480,
                                          .shortRowFactor = 1.13,
+                                         .copyWarpRate = 4,
                                          .storeRate = 36,
-                                         .clusterBarrier = 750,
+                                         .clusterBarrier = 900,
                                          .clusterRate = 40};
 
 /// That of a machine that was not measured: rates by the vendor's figures, the rest as on an H100.

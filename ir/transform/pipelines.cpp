@@ -69,6 +69,7 @@ constexpr DevicePass kDevicePasses[] = {
     {"split-epilogue", On::WarpgroupMma},
     // When the depth of the rings is final.
     {"split-sums", On::WarpgroupMma},
+    {"multicast-operands", On::WarpgroupMma},
     // From here on it is known which thread has which element.
     {"infer-layouts", On::All},
     {"peel-masks", On::All},

@@ -92,7 +92,10 @@ void CopyWarps::lowerBodies(Op &space, const BodyRange &range) {
     if (isBox(op))
       comesByTma_[&op] = comesByTma(ring_.tiles.find(&op)->second);
   });
-  forEachBody(space, range, [&] { lowerBlock(space.body()); });
+  forEachBody(space, range, [&] {
+    awaitExchange();
+    lowerBlock(space.body());
+  });
 }
 
 void CopyWarps::lowerOp(Op &op) {

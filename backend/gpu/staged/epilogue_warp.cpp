@@ -43,12 +43,14 @@ void EpilogueWarp::lowerBodies(Op &space, const BodyRange &range) {
   output_.begin(0);
   prefetched_.begin(1);
   b.CreateStore(b.getFalse(), failed_);
-  const auto all = [&] { forEachBody(space, range, [&] { lowerBlock(space.body()); }); };
-  // The sums of a cluster are its first program's.
-  if (range.part)
-    when(b.CreateIsNull(range.part), "first.of.cluster", all);
-  else
-    all();
+  forEachBody(space, range, [&] {
+    const auto one = [&] { lowerBlock(space.body()); };
+    // The sums of a cluster are its first program's.
+    if (range.part)
+      when(b.CreateIsNull(range.part), "first.of.cluster", one);
+    else
+      one();
+  });
   if (isSeenOnlyAfterKernel(space))
     bulk_.awaitStoresRead(b, 0);
   else

@@ -48,7 +48,10 @@ void GatherWarps::lowerBodies(Op &space, const BodyRange &range) {
   place_.begin(1);
   body_.begin(0);
   b.CreateStore(b.getFalse(), failed_);
-  forEachBody(space, range, [&] { lowerBlock(space.body()); });
+  forEachBody(space, range, [&] {
+    awaitExchange();
+    lowerBlock(space.body());
+  });
 }
 
 void GatherWarps::lowerOp(Op &op) {

@@ -39,14 +39,28 @@ void LoadWarp::lowerBodies(Op &space, const BodyRange &range) {
     if (!isBox(op))
       return;
     const StagedTile &tile = ring_.tiles.find(&op)->second;
-    for (const ir::TensorBox &box : tile.source.boxes)
-      maps_[&box] = tensorMap(tile, box);
+    for (const ir::TensorBox &box : tile.source.boxes) {
+      maps_[&box] = tensorMap(tile, box, tile.rows);
+      if (paired_ && tile.isMulticast())
+        halfMaps_[&box] = tensorMap(tile, box, tile.rows / 2);
+    }
     Value *byTma = comesByTma_[&op] = comesByTma(tile);
     Value *&bytes = bytes_.try_emplace(op.parentOp(), b.getInt32(0)).first->second;
     bytes = b.CreateAdd(bytes,
                         b.CreateSelect(byTma, b.getInt32(uint32_t(tile.bytes())), b.getInt32(0)));
   });
-  forEachBody(space, range, [&] { lowerBlock(space.body()); });
+  forEachBody(space, range, [&] {
+    awaitExchange();
+    lowerBlock(space.body());
+  });
+  // The other program of a pair arrives at barriers here until both have multiplied everything.
+  if (paired_)
+    when(paired_, "pair.end", [&] {
+      loop(b.getInt64(uint64_t(ring_.stages)), "slots", [&](Value *) {
+        waitOrLeave(place_.barrier(ring_.empty, place_.slot()), place_.phase());
+        place_.next();
+      });
+    });
 }
 
 /// The number of the next body comes from memory: asked for while operands of the last iterations
@@ -93,8 +107,8 @@ void LoadWarp::lowerOp(Op &op) {
     when(hasFailed(), "copy.failed", [&] { b.CreateStore(b.getInt32(1), shared(ring_.failed)); });
 }
 
-Value *LoadWarp::tensorMap(const StagedTile &tile, const ir::TensorBox &box) {
-  const launch::Frame::TensorMap &map = tensorMapOf(*kernel_.layout, tile, box);
+Value *LoadWarp::tensorMap(const StagedTile &tile, const ir::TensorBox &box, int64_t rows) {
+  const launch::Frame::TensorMap &map = tensorMapOf(*kernel_.layout, tile, box, rows);
   Value *address = frameAddress(map.offset);
   if (map.copies > 1) {
     Value *copy = scratchTurn(*box.object);
@@ -104,20 +118,37 @@ Value *LoadWarp::tensorMap(const StagedTile &tile, const ir::TensorBox &box) {
   return b.CreatePtrToInt(address, b.getInt64Ty());
 }
 
-void LoadWarp::loadBoxes(const StagedTile &tile, const ir::TensorBox &box, Value *slot,
-                         Value *full) {
-  Value *map = maps_.lookup(&box);
+void LoadWarp::eachBox(const StagedTile &tile, const ir::TensorBox &box, Value *slot, Value *first,
+                       llvm::function_ref<void(Value *, llvm::ArrayRef<Value *>)> issue) {
   for (int64_t i = 0; i < tile.boxes(); ++i) {
     llvm::SmallVector<Value *, 5> coordinates;
     for (const ir::TensorBox::Dim &dim : llvm::reverse(box.dims)) {
       Value *at = b.getInt64(dim.viewDim == 1u ? i * tile.swizzle / dtypeBytes(tile.dtype) : 0);
-      for (ir::Value *first : dim.firsts)
-        at = b.CreateAdd(at, scalar(first));
+      if (dim.viewDim == 0u)
+        at = b.CreateAdd(at, b.CreateZExt(first, b.getInt64Ty()));
+      for (ir::Value *position : dim.firsts)
+        at = b.CreateAdd(at, scalar(position));
       coordinates.push_back(b.CreateTrunc(at, b.getInt32Ty()));
     }
-    bulk_.loadBox(b, address(slot, tile.offset + i * tile.rows * tile.swizzle), map, coordinates,
-                  full);
+    Value *before = b.CreateMul(first, b.getInt32(uint32_t(tile.swizzle)));
+    issue(b.CreateAdd(address(slot, tile.offset + i * tile.boxBytes()), before), coordinates);
   }
+}
+
+void LoadWarp::loadBoxes(const StagedTile &tile, const ir::TensorBox &box, Value *slot,
+                         Value *full) {
+  eachBox(tile, box, slot, b.getInt32(0), [&](Value *to, llvm::ArrayRef<Value *> coordinates) {
+    bulk_.loadBox(b, to, maps_.lookup(&box), coordinates, full);
+  });
+}
+
+void LoadWarp::multicastBoxes(const StagedTile &tile, const ir::TensorBox &box, Value *slot,
+                              Value *full) {
+  constexpr uint16_t kBoth = 3;
+  Value *first = b.CreateMul(half_, b.getInt32(uint32_t(tile.rows / 2)));
+  eachBox(tile, box, slot, first, [&](Value *to, llvm::ArrayRef<Value *> coordinates) {
+    bulk_.multicastBox(b, to, halfMaps_.lookup(&box), coordinates, full, kBoth);
+  });
 }
 
 void LoadWarp::load(Op &load) {
@@ -153,6 +184,11 @@ void LoadWarp::load(Op &load) {
 void LoadWarp::loadTile(Op &load, Value *slot, Value *full) {
   const StagedTile &tile = ring_.tiles.find(&load)->second;
   const ir::TensorBoxes &source = tile.source;
+  if (!source.isFirst && paired_ && tile.isMulticast()) {
+    when(paired_, "copy.half", [&] { multicastBoxes(tile, source.boxes[0], slot, full); });
+    when(b.CreateNot(paired_), "copy.whole", [&] { loadBoxes(tile, source.boxes[0], slot, full); });
+    return;
+  }
   if (!source.isFirst)
     return loadBoxes(tile, source.boxes[0], slot, full);
   Value *isFirst = scalar(source.isFirst);

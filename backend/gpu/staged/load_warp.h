@@ -28,7 +28,17 @@ private:
   /// From one of the tile's sources, by TMA.
   void loadBoxes(const StagedTile &tile, const ir::TensorBox &box, llvm::Value *slot,
                  llvm::Value *full);
-  [[nodiscard]] llvm::Value *tensorMap(const StagedTile &tile, const ir::TensorBox &box);
+  /// The same of half of the rows, for both programs of a pair.
+  void multicastBoxes(const StagedTile &tile, const ir::TensorBox &box, llvm::Value *slot,
+                      llvm::Value *full);
+  /// Emits `issue` for each box of the tile, from its row `first` (i32) on: the address in shared
+  /// memory, and the coordinates.
+  void eachBox(const StagedTile &tile, const ir::TensorBox &box, llvm::Value *slot,
+               llvm::Value *first,
+               llvm::function_ref<void(llvm::Value *, llvm::ArrayRef<llvm::Value *>)> issue);
+  /// i64: address of the map of a box of so many rows.
+  [[nodiscard]] llvm::Value *tensorMap(const StagedTile &tile, const ir::TensorBox &box,
+                                       int64_t rows);
   void claimNext(ir::Op &loop);
   void storeNext();
 
@@ -36,7 +46,8 @@ private:
   /// i1: this thread issues the loads of the current slot.
   llvm::Value *copies_ = nullptr;
   /// i64: addresses of the tensor maps of the tiles' boxes.
-  llvm::DenseMap<const ir::TensorBox *, llvm::Value *> maps_;
+  /// By box; of whole tiles, and of halves of what two programs share.
+  llvm::DenseMap<const ir::TensorBox *, llvm::Value *> maps_, halfMaps_;
   /// i1, by load: TMA loads it.
   llvm::DenseMap<const ir::Op *, llvm::Value *> comesByTma_;
   /// i32, by loop: bytes that TMA loads in an iteration.

@@ -38,14 +38,14 @@
 // load warp would: they wait at empty[slot], and their copies arrive at full[slot].
 //
 // A loop that the programs of a cluster may share (pass split-sums): each runs its part of the
-// iterations, and their warpgroups add up the sums in the ring, which nothing needs any more, as a
-// cluster of several programs has one body:
+// iterations, and their warpgroups add up the sums in the ring (exchange_sums.cpp). The first
+// program goes on with them. The helper warps fill the ring for the next body when all programs are
+// done with what stands there.
 //
-//   warpgroups:   write the sums · barrier of the cluster · add up a part of all sums, store it to
-//                 the first program · barrier of the cluster · first program: read the sums, go on
-//
-// All threads of a cluster take part in its barriers, so the helper warps come to both: the load
-// warp when it has loaded, the epilogue warp before it waits for the tile.
+// Where bodies that follow each other load the same tile (pass multicast-operands), a launch may
+// have clusters of two programs with such bodies. Each load warp loads half of the tile to the
+// slots of both, whose barriers `full` expect all of it, and waits until the warpgroups of both
+// have released the slot: they arrive at `empty` of both programs.
 //
 // Failures. When a wait for a signal or a check fails in a helper warp, it reports, and goes on to
 // complete its barriers without loading or storing: an exit would leave the warpgroups waiting.
@@ -104,7 +104,7 @@ private:
   void makeBarriers(Ring &ring);
   /// Slots and output tile: spaces have theirs in the same place.
   void makeSlots(Ring &ring);
-  void beginBarriers(const Op &space, const Ring &ring);
+  void beginBarriers(const Op &space, const Ring &ring, const BodyRange &range);
   /// Gives the warpgroups that multiply registers of the one that copies, where their sums need
   /// more than all have. (Only there: ptxas refuses some kernels whose warpgroups would need none
   /// of them.)
@@ -140,6 +140,10 @@ void StagedSpace::makeBarriers(Ring &ring) {
   ring.full = address(8 * ring.stages, 8);
   ring.empty = address(8 * ring.stages, 8);
   ring.failed = address(4, 4);
+  ring.ready = address(8, 8);
+  ring.received = address(8, 8);
+  ring.added = address(8, 8);
+  ring.reusable = address(8, 8);
   ring.bodies = address(8 * kBodiesAhead, 8);
   ring.bodiesFull = address(8 * kBodiesAhead, 8);
   ring.bodiesEmpty = address(8 * kBodiesAhead, 8);
@@ -169,7 +173,7 @@ void StagedSpace::makeSlots(Ring &ring) {
   output.tile.base = gpu_.shared(b, output.tile.bytes, BulkCopies::kRowAlign);
 }
 
-void StagedSpace::beginBarriers(const Op &space, const Ring &ring) {
+void StagedSpace::beginBarriers(const Op &space, const Ring &ring, const BodyRange &range) {
   const BulkCopies &ops = *gpu_.device.bulkCopies();
   const unsigned rowThreads = ring.picked.empty() ? 0 : GatherWarps::kThreads;
   const auto whereCopied = [&](unsigned count) -> Value * {
@@ -195,9 +199,16 @@ void StagedSpace::beginBarriers(const Op &space, const Ring &ring) {
     }
     for (int64_t slot = 0; slot < ring.stages; ++slot) {
       ops.initBarrier(b, b.CreateAdd(ring.full, b.getInt32(8 * slot)), writers);
-      // One arrival a warp.
-      ops.initBarrier(b, b.CreateAdd(ring.empty, b.getInt32(8 * slot)), threads_ / 32);
+      // One arrival a warp, of all programs that fill the slot's ring together.
+      Value *warps = b.getInt32(threads_ / WarpOps::kWarpThreads);
+      if (range.paired)
+        warps = b.CreateShl(warps, b.CreateZExt(range.paired, b.getInt32Ty()));
+      ops.initBarrier(b, b.CreateAdd(ring.empty, b.getInt32(8 * slot)), warps);
     }
+    for (Value *barrier : {ring.received, ring.added, ring.reusable})
+      ops.initBarrier(b, barrier, 1);
+    if (range.parts)
+      ops.initBarrier(b, ring.ready, range.parts);
     if (ring.output) {
       ops.initBarrier(b, ring.output->stored, threads_ / unsigned(ring.output->parts));
       ops.initBarrier(b, ring.output->taken, threads_);
@@ -218,6 +229,11 @@ void StagedSpace::beginBarriers(const Op &space, const Ring &ring) {
   else
     ops.proxyFence(b);
   gpu_.device.barrier(b, 0, threads_ + kCopyThreads);
+  // The programs of a cluster copy to each other, and arrive at each other's barriers.
+  if (range.parts || range.paired) {
+    const ClusterOps &clusters = *gpu_.device.clusterOps();
+    when(b.CreateICmpNE(clusters.size(b), b.getInt32(1)), "cluster", [&] { clusters.meet(b); });
+  }
 }
 
 namespace {
@@ -287,7 +303,7 @@ void StagedSpace::lowerBodies(Op &space, const BodyRange &range) {
   makeBarriers(ring);
   const int64_t mark = gpu_.sharedMark();
   makeSlots(ring);
-  beginBarriers(space, ring);
+  beginBarriers(space, ring, range);
   llvm::BasicBlock *copies = block("copies");
   llvm::BasicBlock *groups = block("groups");
   llvm::BasicBlock *end = block("staged.end");
@@ -311,18 +327,8 @@ void StagedSpace::lowerBodies(Op &space, const BodyRange &range) {
     LoadWarp copier(gpu_, kernel_, ring);
     lowerAs(copier, space, range);
   });
-  // What the helper warps have to do with the exchange of sums.
-  const auto meetCluster = [&] {
-    if (!range.parts)
-      return;
-    when(b.CreateICmpNE(range.parts, b.getInt32(1)), "cluster", [&] {
-      for (int i = 0; i < kExchangeBarriers; ++i)
-        gpu_.device.clusterOps()->sync(b);
-    });
-  };
   if (ring.output) {
     when(isWarp(1), "storer", [&] {
-      meetCluster();
       EpilogueWarp storer(gpu_, kernel_, ring);
       lowerAs(storer, space, range);
     });
@@ -340,10 +346,6 @@ void StagedSpace::lowerBodies(Op &space, const BodyRange &range) {
       CopyWarps copier(gpu_, kernel_, ring, movesRegisters(ring));
       lowerAs(copier, space, range);
     });
-  if (ring.output)
-    when(b.CreateNot(isWarp(1)), "others", meetCluster);
-  else
-    meetCluster();
   b.CreateBr(end);
   b.SetInsertPoint(groups);
   moveRegisters(ring, /*copies=*/false);
@@ -370,8 +372,10 @@ void requestTensorMaps(Op &kernel, launch::Frame &frame) {
       const StagedTile tile = stagedTile(op);
       // f32 are multiplied as tf32.
       for (const ir::TensorBox &box : tile.source.boxes)
-        frame.addTensorMap(*box.object, boxSizes(tile, box), int32_t(tile.swizzle),
-                           tile.dtype == DType::F32);
+        for (int64_t rows : {tile.rows, tile.rows / 2})
+          if (rows == tile.rows || tile.isMulticast())
+            frame.addTensorMap(*box.object, boxSizes(tile, box, rows), int32_t(tile.swizzle),
+                               tile.dtype == DType::F32);
     }
   });
 }

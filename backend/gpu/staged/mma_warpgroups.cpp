@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The consumer warpgroups: they multiply what the ring's slots hold.
 #include "backend/gpu/staged/mma_warpgroups.h"
+#include "backend/gpu/cluster_ops.h"
 #include "ir/core/elementwise.h"
 
 #include "backend/llvm/sink.h"
@@ -63,6 +64,10 @@ void MmaWarpgroups::lowerBodies(Op &space, const BodyRange &range) {
       ignoresFailures_ &= isOfEpilogue(op);
   });
   setParts(range);
+  if (paired_) {
+    const ClusterOps &clusters = *gpu_.device.clusterOps();
+    otherEmpty_ = clusters.address(b, ring_.empty, b.CreateXor(half_, b.getInt32(1)));
+  }
   forEachBody(space, range, [&] {
     bodyEnd_ = range.parts ? block("body.end") : nullptr;
     lower(space);
@@ -71,6 +76,7 @@ void MmaWarpgroups::lowerBodies(Op &space, const BodyRange &range) {
     b.CreateBr(bodyEnd_);
     b.SetInsertPoint(bodyEnd_);
   });
+  whenInCluster([&] { waitPhase(ring_.reusable, lastExchange()); });
   // What is in shared memory has other uses behind.
   if (ring_.output)
     waitPhase(ring_.output->ended, b.getInt32(0));
@@ -257,6 +263,10 @@ bool MmaWarpgroups::isForHelpers(const Op &op) {
 void MmaWarpgroups::release(Value *slot) {
   Value *lane = b.CreateAnd(kernel_.thread, b.getInt32(31));
   bulk_.arriveWhere(b, b.CreateIsNull(lane), place_.barrier(ring_.empty, slot));
+  if (!paired_)
+    return;
+  Value *acts = b.CreateAnd(paired_, b.CreateICmpEQ(lane, b.getInt32(1)));
+  gpu_.device.clusterOps()->arriveWhere(b, acts, place_.barrier(otherEmpty_, slot));
 }
 
 namespace {
@@ -564,8 +574,13 @@ void MmaWarpgroups::promoteAccumulators(Product product, bool adds, Registers &s
 void MmaWarpgroups::finish(Op &loop) {
   // While products are in flight: ptxas would serialize them for a loop between their end and the
   // use of the sums (C7514).
-  if (ring_.output && ring_.lastLoop == &loop)
-    awaitOutputRead();
+  if (ring_.output && ring_.lastLoop == &loop) {
+    // Only the first program of a cluster has output tiles.
+    if (part_ && loop.get(ir::attr::split_sums))
+      when(b.CreateIsNull(part_), "output", [&] { awaitOutputRead(); });
+    else
+      awaitOutputRead();
+  }
   const llvm::SmallVector<const Op *, 2> products = productsIn(loop.body());
   // Nothing is in flight.
   if (products.empty() || products.front()->get(ir::attr::awaited))

@@ -75,6 +75,8 @@ private:
   const ir::Op *prefetchedUntil_ = nullptr;
   /// Where programs go on that leave the rest of a body to another of their cluster.
   llvm::BasicBlock *bodyEnd_ = nullptr;
+  /// i32: the barriers `empty` of the other program of a pair; null where there are no pairs.
+  llvm::Value *otherEmpty_ = nullptr;
   /// i32: the number of this thread's group.
   llvm::Value *group_ = nullptr;
   /// Waits that fail need not end the warpgroups: all that the bodies do to memory is deferred.

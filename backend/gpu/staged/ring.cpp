@@ -41,20 +41,22 @@ ResidentTile::ResidentTile(ir::Type tile, int64_t swizzle) : BoxedTile(tile, swi
   shared.swizzleBits = llvm::Log2_64(uint64_t(swizzle) / 16);
 }
 
-llvm::SmallVector<int32_t, 4> boxSizes(const StagedTile &tile, const ir::TensorBox &box) {
+llvm::SmallVector<int32_t, 4> boxSizes(const StagedTile &tile, const ir::TensorBox &box,
+                                       int64_t rows) {
   llvm::SmallVector<int32_t, 4> sizes;
   for (const ir::TensorBox::Dim &dim : box.dims)
     sizes.push_back(!dim.viewDim        ? 1
-                    : *dim.viewDim == 0 ? int32_t(tile.rows)
+                    : *dim.viewDim == 0 ? int32_t(rows)
                                         : int32_t(tile.swizzle / dtypeBytes(tile.dtype)));
   return sizes;
 }
 
 const launch::Frame::TensorMap &tensorMapOf(const launch::Frame &frame, const StagedTile &tile,
-                                            const ir::TensorBox &box) {
+                                            const ir::TensorBox &box, int64_t rows) {
   const launch::Frame::TensorMap *found = nullptr;
   for (const auto &map : frame.tensorMaps())
-    if (map->param == box.object && map->box == boxSizes(tile, box) && map->swizzle == tile.swizzle)
+    if (map->param == box.object && map->box == boxSizes(tile, box, rows) &&
+        map->swizzle == tile.swizzle)
       found = map.get();
   DTILE_CHECK(found, "a staged load has its tensor map");
   return *found;

@@ -56,6 +56,10 @@ struct StagedTile : BoxedTile {
   ir::Op *load = nullptr;
   /// None where rows are picked.
   ir::TensorBoxes source;
+  /// Two programs may load half of its rows each, for both.
+  [[nodiscard]] bool isMulticast() const {
+    return load->is(ir::OpKind::Load) && load->get(ir::attr::multicast);
+  }
   /// Of the tile in its slot.
   int64_t offset = 0;
 };
@@ -95,13 +99,14 @@ struct OutputTile {
 [[nodiscard]] StagedTile stagedTile(ir::Op &load);
 /// The tile that a product's first operand is, in whatever layout.
 [[nodiscard]] ir::Value *residentOperand(const ir::Op &dot);
-/// Sizes of a box of the tile, innermost dimension last.
+/// Sizes of a box of so many of the tile's rows, innermost dimension last.
 [[nodiscard]] llvm::SmallVector<int32_t, 4> boxSizes(const StagedTile &tile,
-                                                     const ir::TensorBox &box);
+                                                     const ir::TensorBox &box, int64_t rows);
 
-/// The tensor map of a box, which the frame was asked for (requestTensorMaps).
-[[nodiscard]] const launch::Frame::TensorMap &
-tensorMapOf(const launch::Frame &frame, const StagedTile &tile, const ir::TensorBox &box);
+/// The tensor map of such a box, which the frame was asked for (requestTensorMaps).
+[[nodiscard]] const launch::Frame::TensorMap &tensorMapOf(const launch::Frame &frame,
+                                                          const StagedTile &tile,
+                                                          const ir::TensorBox &box, int64_t rows);
 
 /// The staged loads of each loop of a space, and the ring that all its loops share.
 struct Ring {
@@ -125,6 +130,10 @@ struct Ring {
   llvm::Value *slots = nullptr, *full = nullptr, *empty = nullptr;
   /// i32, in shared memory: not 0 once a wait has failed, or a check of a helper warp.
   llvm::Value *failed = nullptr;
+  /// Of the exchange of sums in a cluster (exchange_sums.cpp): all programs have multiplied; the
+  /// other programs' sums are here; the sums are here that the others have added up; the ring may
+  /// be filled for the next body.
+  llvm::Value *ready = nullptr, *received = nullptr, *added = nullptr, *reusable = nullptr;
   /// Numbers of the bodies that were taken, and their barriers.
   llvm::Value *bodies = nullptr, *bodiesFull = nullptr, *bodiesEmpty = nullptr;
 

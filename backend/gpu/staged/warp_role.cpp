@@ -15,7 +15,7 @@ WarpRole::WarpRole(GpuModule &module, const KernelScaffold &kernel, const Ring &
     : BodyLowering(module, kernel), ring_(ring), warp_(*module.device.warpOps()),
       bulk_(*module.device.bulkCopies()), place_(b, kernel.entry, ring.stages, who),
       body_(b, kernel.entry, kBodiesAhead, who), output_(b, kernel.entry, 1, who),
-      prefetched_(b, kernel.entry, 1, who) {
+      prefetched_(b, kernel.entry, 1, who), exchanged_(b, kernel.entry, 1, who) {
   threads_ = bodyThreads(*kernel.kernel);
   barrier_ = kBodyBarrier;
 }
@@ -23,15 +23,13 @@ WarpRole::WarpRole(GpuModule &module, const KernelScaffold &kernel, const Ring &
 std::pair<Value *, Value *> WarpRole::loopBounds(Op &op) {
   auto bounds = BodyLowering::loopBounds(op);
   if (parts_ && op.get(ir::attr::split_sums)) {
-    // A cluster has a power of two of programs.
     const auto [first, end] = bounds;
     Value *step = scalar(op.operand(2));
     Value *rounds = emitBlockCount(b, first, end, step);
     Value *part = b.CreateZExt(part_, b.getInt64Ty());
-    Value *shift = b.CreateZExt(b.CreateBinaryIntrinsic(llvm::Intrinsic::cttz, parts_, b.getTrue()),
-                                b.getInt64Ty());
+    Value *parts = b.CreateZExt(parts_, b.getInt64Ty());
     const auto place = [&](Value *number) {
-      Value *round = b.CreateLShr(b.CreateMul(rounds, number), shift);
+      Value *round = b.CreateUDiv(b.CreateMul(rounds, number), parts);
       return b.CreateAdd(first, b.CreateMul(round, step));
     };
     Value *next = b.CreateAdd(part, b.getInt64(1));
@@ -54,8 +52,9 @@ Value *WarpRole::loopEnd(Op &loop) {
 Value *WarpRole::comesByTma(const StagedTile &tile) {
   Value *usable = b.getInt64(1);
   for (const ir::TensorBox &box : tile.source.boxes)
-    usable = b.CreateAnd(usable,
-                         loadFrame(tensorMapOf(*kernel_.layout, tile, box).usable, b.getInt64Ty()));
+    usable =
+        b.CreateAnd(usable, loadFrame(tensorMapOf(*kernel_.layout, tile, box, tile.rows).usable,
+                                      b.getInt64Ty()));
   return b.CreateIsNotNull(usable);
 }
 
@@ -100,6 +99,13 @@ HelperWarp::HelperWarp(GpuModule &module, const KernelScaffold &kernel, const Ri
 }
 
 Value *HelperWarp::hasFailed() { return b.CreateLoad(b.getInt1Ty(), failed_); }
+
+void HelperWarp::awaitExchange() {
+  whenInCluster([&] {
+    waitOrLeave(ring_.reusable, lastExchange());
+    exchanged_.next();
+  });
+}
 
 void HelperWarp::fail(int32_t site, llvm::ArrayRef<Value *> arguments) {
   report(site, arguments);

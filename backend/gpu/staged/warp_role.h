@@ -18,9 +18,6 @@ inline constexpr unsigned kBodyBarrier = 1;
 /// Of the helper warpgroup, those that neither load by TMA nor store: copy warps or gather warps.
 inline constexpr unsigned kFirstSpareWarp = 2, kSpareWarps = 2;
 
-/// Barriers of a cluster at an exchange of sums (exchange_sums.cpp), to which all its threads come.
-inline constexpr int kExchangeBarriers = 2;
-
 /// What all roles share.
 class WarpRole : public BodyLowering {
 public:
@@ -32,15 +29,23 @@ protected:
   /// i64: where this program's part of a loop begins and ends; asked in the loop and behind it.
   [[nodiscard]] llvm::Value *loopBegin(ir::Op &loop);
   [[nodiscard]] llvm::Value *loopEnd(ir::Op &loop);
-  /// Before bodies: which part of shared loops this program has.
+  /// Before bodies: which part of shared loops this program has, and of shared loads.
   void setParts(const BodyRange &range) {
     parts_ = range.parts;
     part_ = range.part;
+    exchanged_.begin(0);
+    paired_ = range.paired;
+    half_ = range.half;
   }
   /// i1: TMA can read the tensors that a tile comes from, in this launch.
   [[nodiscard]] llvm::Value *comesByTma(const StagedTile &tile);
   /// Spins until a phase of a barrier is over.
   void waitPhase(llvm::Value *barrier, llvm::Value *phase);
+  /// i32: the phase of `Ring::reusable` that ends the last exchange; before the first one, the
+  /// phase before the first, which counts as over.
+  [[nodiscard]] llvm::Value *lastExchange() {
+    return b.CreateXor(exchanged_.phase(), b.getInt32(1));
+  }
   /// i32 address in a slot.
   [[nodiscard]] llvm::Value *address(llvm::Value *slot, int64_t offset);
   [[nodiscard]] llvm::Value *shared(llvm::Value *address);
@@ -52,9 +57,16 @@ protected:
   const Ring &ring_;
   const WarpOps &warp_;
   const BulkCopies &bulk_;
+  /// Runs what follows where the programs of a cluster share loops (none where they cannot).
+  void whenInCluster(llvm::function_ref<void()> body) {
+    if (parts_)
+      when(b.CreateICmpNE(parts_, b.getInt32(1)), "in.cluster", body);
+  }
   RingPosition place_, body_, output_, prefetched_;
+  /// The exchanges of sums that are over.
+  RingPosition exchanged_;
   /// i32, as BodyRange has them.
-  llvm::Value *parts_ = nullptr, *part_ = nullptr;
+  llvm::Value *parts_ = nullptr, *part_ = nullptr, *paired_ = nullptr, *half_ = nullptr;
 
 private:
   llvm::DenseMap<const ir::Op *, std::pair<llvm::Value *, llvm::Value *>> bounds_;
@@ -76,6 +88,8 @@ protected:
   /// then this thread exits, too, after a time that suffices for roles that still run. (Consumers
   /// never exit early: ptxas serializes wgmma beside exits.)
   void waitOrLeave(llvm::Value *barrier, llvm::Value *phase);
+  /// Before a body's first load into the ring: the last body's sums were exchanged there.
+  void awaitExchange();
   /// i1: a wait or check of this thread has failed.
   [[nodiscard]] llvm::Value *hasFailed();
   /// Reports, and goes on: consumers wait for this role's barriers.

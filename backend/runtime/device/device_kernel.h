@@ -3,6 +3,7 @@
 #pragma once
 
 #include "backend/runtime/device/device.h"
+#include "backend/runtime/device/device_programs.h"
 #include "backend/runtime/device_abi.h"
 #include "backend/runtime/host/kernel_state.h"
 #include "backend/runtime/symmetric_heap.h"
@@ -77,8 +78,8 @@ struct LoadedImage {
   FunctionHandle function = nullptr;
   /// Programs of this rank that can be resident at once.
   int64_t resident = 0;
-  /// The same in clusters of 2, 4 and 8.
-  int64_t inClusters[3] = {};
+  /// The same in clusters of so many.
+  int64_t inClusters[DTILE_MOST_PARTS + 1] = {};
 };
 
 /// A kernel on one rank of this process.

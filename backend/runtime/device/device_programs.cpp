@@ -14,6 +14,11 @@ namespace {
 constexpr int64_t kSampledBodies = 16;
 /// Launches that are estimated to end within this part of each other may end the other way round.
 constexpr double kDoubt = 0.02;
+/// Nanoseconds for which a cluster's programs wait for the first operands of their next body: these
+/// are not loaded while sums are exchanged where they go.
+constexpr int64_t kRefill = 1000;
+/// Bodies for each program beyond which clusters are not tried.
+constexpr int64_t kMostTurns = 8;
 
 /// Programs of a space as far as they are known, and what it can use.
 struct Share {
@@ -334,18 +339,23 @@ int32_t dtile_share_loops(int32_t nspaces, const dtile_device_space *spaces, int
                           const int64_t *shared, int32_t resident, int64_t *bodies,
                           int64_t *weights) {
   int64_t programs = 0;
-  for (int32_t s = 0; s < nspaces; ++s)
-    if (spaces[s].exchange > 0 && bodies[s] > 0 && bodies[s] <= resident)
-      programs += bodies[s] * parts;
-    else if (spaces[s].exchange > 0 && bodies[s] > 0)
+  for (int32_t s = 0; s < nspaces; ++s) {
+    if (spaces[s].exchange == 0 || bodies[s] <= 0)
+      continue;
+    // With many bodies for each cluster there is nothing to gain.
+    if (bodies[s] > kMostTurns * int64_t(resident))
       return 0;
-  if (programs == 0 || programs > resident)
+    programs += bodies[s] * parts;
+  }
+  if (programs == 0 || resident < parts)
     return 0;
   for (int32_t s = 0; s < nspaces; ++s) {
     if (spaces[s].exchange == 0 || bodies[s] <= 0)
       continue;
     bodies[s] *= parts;
     weights[s] += spaces[s].exchange - shared[s] + shared[s] / parts;
+    if (programs > resident)
+      weights[s] += kRefill;
   }
   return 1;
 }
@@ -370,8 +380,21 @@ int32_t dtile_align_to_clusters(int32_t nspaces, const dtile_device_space *space
   for (int32_t s = 0; s < nspaces; ++s) {
     if (spaces[s].exchange == 0 || bodies[s] <= 0)
       continue;
-    if (first[s + 1] - first[s] != bodies[s] || !moveFrom(s))
+    const int32_t programs = first[s + 1] - first[s];
+    if (programs < parts || !moveFrom(s))
       return 0;
+    // Whole clusters; what is left of one others have no use for.
+    for (int32_t behind = s + 1; behind <= nspaces; ++behind)
+      first[behind] -= programs % parts;
   }
   return moveFrom(nspaces) && first[nspaces] <= resident ? first[nspaces] : 0;
+}
+
+int32_t dtile_pair_programs(int64_t paired, int64_t resident, int64_t bodies, int64_t programs) {
+  const int64_t inPairs = std::min(paired, resident) / 2 * 2;
+  const auto rounds = [](int64_t count, int64_t at) { return (count + at - 1) / at; };
+  if (inPairs <= 0 || programs <= 0 || 2 * inPairs < resident ||
+      rounds(paired, inPairs) > rounds(bodies, programs))
+    return 0;
+  return int32_t(std::min<int64_t>(inPairs, DTILE_DEVICE_PARTS));
 }

@@ -25,9 +25,11 @@
  * those that are done with moving data. One that waits has one body left when all data has moved,
  * and bodies that move data and wait have one left when everything is computed.
  *
- * Clusters. Where a space has fewer bodies than there are processors, `parts` programs of a cluster
- * may share the loop of each (dtile_device_space.exchange). Then a space's programs are as many as
- * its bodies times `parts`, and each takes its part of the loop, and the exchange. */
+ * Clusters. The `parts` programs of a cluster may share the loops of bodies
+ * (dtile_device_space.exchange): of few bodies, so that all processors have work, and of somewhat
+ * more than there are processors, so that the last round leaves fewer without. Then the bodies that
+ * are shared out are as many as a space's bodies times `parts`, and each takes its part of the
+ * loop, and the exchange. A space's programs are whole clusters, which take bodies in turn. */
 #pragma once
 
 #include "backend/runtime/kernel_abi.h"
@@ -67,19 +69,27 @@ double dtile_launch_time(int32_t nspaces, const dtile_device_space *spaces, cons
 /* The largest cluster that is tried. */
 enum { DTILE_MOST_PARTS = 8 };
 
-/* Of spaces whose loops `parts` programs share, what dtile_share_programs is to see: a body for
- * each program, with its part of the weight. `shared` is what of the weights is shared. 0, and
- * nothing is changed, where no space shares loops, or its programs were more than `resident`. */
+/* Of spaces whose loops `parts` programs share, what dtile_share_programs is to see: `parts` bodies
+ * for each, with their part of the weight. `shared` is what of the weights is shared. 0, and
+ * nothing is changed, where no space shares loops, one has very many bodies, or no cluster is
+ * `resident`. */
 int32_t dtile_share_loops(int32_t nspaces, const dtile_device_space *spaces, int32_t parts,
                           const int64_t *shared, int32_t resident, int64_t *bodies,
                           int64_t *weights);
 
 /* Moves the boundaries in `first` to where clusters of `parts` programs begin and end, by more
- * programs for the spaces before. Gives the number of programs; 0 where a space that shares loops
- * has not got one program for each of its `bodies` (as dtile_share_loops gives them), or a boundary
- * cannot be moved. */
+ * programs for the spaces before, and fewer for those that share loops. Gives the number of
+ * programs; 0 where a space that shares loops (`bodies` as dtile_share_loops gives them) has none
+ * of its own, fewer than a cluster, or a boundary cannot be moved. */
 int32_t dtile_align_to_clusters(int32_t nspaces, const dtile_device_space *spaces, int32_t parts,
                                 int32_t resident, const int64_t *bodies, int32_t *first);
+
+/* Programs of a launch whose clusters of two share loads (dtile_device_image.paired): of `paired`
+ * bodies, where `resident` programs run in clusters of two. 0 where that takes more rounds than
+ * `bodies` on `programs` do, as what fills up pairs, and processors that have no neighbour, may
+ * make one more; and where more than half of all processors have nothing to do, as those that have
+ * do not ask for more than caches deliver. */
+int32_t dtile_pair_programs(int64_t paired, int64_t resident, int64_t bodies, int64_t programs);
 
 #ifdef __cplusplus
 }

@@ -19,6 +19,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <numeric>
 
 namespace dtile::runtime {
 
@@ -87,8 +88,9 @@ Status checkImage(const Device &device, const dtile_kernel_desc &desc,
 struct Plan {
   /// Negated, how many programs it needs where that is more than can be resident.
   int32_t programs = 0;
-  /// Programs of a cluster, which share the loops of bodies.
+  /// Programs of a cluster, which share the loops of bodies, or loads where they are `paired`.
   int32_t cluster = 1;
+  bool paired = false;
   int32_t first[DTILE_DEVICE_MAX_SPACES + 1] = {};
   double nanoseconds = 0;
 };
@@ -107,17 +109,21 @@ public:
   [[nodiscard]] Plan best() {
     Plan best = plan(1, variant_.resident);
     if (best.programs > 0)
-      for (int32_t i = 0, parts = 2; parts <= DTILE_MOST_PARTS; ++i, parts *= 2) {
-        const Plan other = plan(parts, variant_.inClusters[i]);
+      for (int32_t parts = 2; parts <= DTILE_MOST_PARTS; ++parts) {
+        const Plan other = plan(parts, variant_.inClusters[parts]);
         if (other.programs > 0 && other.nanoseconds < best.nanoseconds)
           best = other;
       }
+    if (best.programs > 0 && best.cluster == 1)
+      pair(best);
     best.nanoseconds += image_.launch_time;
     return best;
   }
 
 private:
   using PerSpace = int64_t[DTILE_DEVICE_MAX_SPACES];
+
+  [[nodiscard]] bool byTma() const { return !image_.by_tma || image_.by_tma(frame_) != 0; }
 
   void fill(PerSpace &out, int64_t (*const *of)(const void *, int64_t, int64_t, int64_t),
             dtile_device_load load) const {
@@ -135,6 +141,10 @@ private:
     // What runs at once decides how long bodies take.
     if (parts > 1 &&
         !dtile_share_loops(desc_.nspaces, image_.spaces, parts, shared, resident, bodies, weights))
+      return {};
+    // Threads that load have filled the ring long after TMA would, and take no bodies in turn.
+    if (parts > 1 && !byTma() &&
+        std::accumulate(bodies, bodies + desc_.nspaces, int64_t{0}) > resident)
       return {};
     const dtile_device_load load = dtile_load_of(desc_.nspaces, bodies, resident, multiprocessors_);
     fill(weights, image_.weights, load);
@@ -163,6 +173,19 @@ private:
         bytes += double(bodies_[s]) * double(remote[s]);
     plan.nanoseconds = std::max(plan.nanoseconds, bytes / image_.link_rate);
     return plan;
+  }
+
+  /// Lets two programs share loads, where that takes no more rounds of bodies.
+  void pair(Plan &plan) const {
+    if (!image_.paired || !byTma() || desc_.nspaces != 1)
+      return;
+    const int32_t programs = dtile_pair_programs(image_.paired(frame_), variant_.inClusters[2],
+                                                 bodies_[0], plan.programs);
+    if (programs == 0)
+      return;
+    plan.paired = true;
+    plan.cluster = 2;
+    plan.programs = plan.first[1] = programs;
   }
 
   const dtile_kernel_desc &desc_;
@@ -255,11 +278,11 @@ Status DeviceTeam::loadImage(const dtile_kernel_desc &desc, int32_t local,
     return inWords(std::move(status));
   out->resident = int64_t(each) * device.facts().multiprocessors / rank.sharers;
   // Ranks that share a GPU may leave no processors beside each other.
-  const bool shares = std::any_of(image.spaces, image.spaces + desc.nspaces,
+  const bool shares =
+      image.paired || std::any_of(image.spaces, image.spaces + desc.nspaces,
                                   [](const dtile_device_space &s) { return s.exchange > 0; });
-  for (int32_t i = 0, size = 2; shares && rank.sharers == 1 && size <= DTILE_MOST_PARTS;
-       ++i, size *= 2)
-    out->inClusters[i] =
+  for (int32_t size = 2; shares && rank.sharers == 1 && size <= DTILE_MOST_PARTS; ++size)
+    out->inClusters[size] =
         int64_t(size) * device.clusters(out->function, image.threads, image.shared_bytes, size);
   if (out->resident > 0)
     return {};
@@ -437,6 +460,7 @@ Status DeviceTeam::prepareVariant(DeviceKernel &kernel, int32_t local, const dti
   words.rank = rank.rank;
   words.num_ranks = ranks_;
   words.programs = programs;
+  words.paired = plan.paired;
   words.flags = kernel.flags;
   words.kernel_id = kernel.id + prepared.variant;
   std::copy(rank.shift.begin(), rank.shift.end(), words.shift);

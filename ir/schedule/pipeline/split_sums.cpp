@@ -4,15 +4,14 @@
 // Expects: staged loops whose depth is final (stage-loads, split-epilogue), and stores that the
 //   epilogue warp makes (specialize-stores).
 // Produces: attribute `split_sums` on the loop of a body. At a launch the runtime may then give
-//   each body to a cluster of 2, 4 or 8 programs. Each runs its part of the iterations. They add up
+//   each body to a cluster of 2 to 8 programs. Each runs its part of the iterations. They add up
 //   their sums in a fixed order, through each other's shared memory; one of them runs what follows.
 // Why: a product of few tiles and a long sum leaves most processors without work, and each tile
 //   waits for as many rounds as the sum is long.
 // Leaves alone: loops that carry anything but sums of f32 that begin at zero; bodies that reach
 //   memory before or in the loop, other than by loads; bodies whose warpgroups leave when a wait or
-//   a check fails, as the other programs of the cluster would wait for them; sums that are larger
-//   than the stages, which hold them while they are exchanged, or than 64 elements a thread;
-//   ordered spaces.
+//   a check fails, as the other programs of the cluster would wait for them; sums that the stages
+//   have no room to exchange, or of more than 64 elements a thread; ordered spaces.
 #include "ir/analysis/row_gathers.h"
 #include "ir/transform/pass.h"
 
@@ -80,11 +79,11 @@ bool carriesOnlySums(const Op &loop) {
   return yield->numOperands() > 0;
 }
 
-int64_t bytesOfSums(const Op &loop) {
-  int64_t bytes = 0;
+int64_t elementsOfSums(const Op &loop) {
+  int64_t elements = 0;
   for (const Value *sum : loop.results())
-    bytes += sum->type().elements() * dtypeBytes(DType::F32);
-  return bytes;
+    elements += sum->type().elements();
+  return elements;
 }
 
 /// Elements of sums that a thread has at most, so that the exchange needs no registers that the
@@ -142,9 +141,11 @@ bool splitSums(Module &module, PassContext &context) {
       Op *loop = sharedLoop(space);
       if (!loop || !carriesOnlySums(*loop))
         continue;
-      const int64_t bytes = bytesOfSums(*loop);
+      const int64_t elements = elementsOfSums(*loop);
       const int64_t threads = space.get(attr::warpgroups) * context.facts->groupThreads;
-      if (bytes > bytesOfStages(*loop) || bytes > threads * kMostElements * dtypeBytes(DType::F32))
+      const int64_t bytes =
+          TargetFacts::exchangeBytes(elements, threads, context.facts->clusterPrograms);
+      if (bytes > bytesOfStages(*loop) || elements > threads * kMostElements)
         continue;
       loop->set(attr::split_sums, true);
       changed = true;

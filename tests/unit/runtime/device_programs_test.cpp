@@ -354,12 +354,26 @@ TEST(ClusterTest, EachProgramHasItsPartOfTheLoopAndTheExchange) {
   EXPECT_EQ(in.total, 20);
 }
 
-TEST(ClusterTest, MoreProgramsThanAreResidentAreNoPlan) {
+TEST(ClusterTest, ClustersTakeBodiesInTurn) {
+  // 40 bodies of 4 programs, on 33 clusters; half of the weight is shared, and rings are refilled.
   const InClusters in = shareInClusters({splits(40, 8000)}, 4, 132);
-  EXPECT_THAT(in.bodies, ElementsAre(40));
-  EXPECT_THAT(in.weights, ElementsAre(8000));
-  EXPECT_EQ(in.total, 0);
+  EXPECT_THAT(in.bodies, ElementsAre(160));
+  EXPECT_THAT(in.weights, ElementsAre(4000 + 1000 + 100 + 1000));
+  EXPECT_THAT(in.first, ElementsAre(0, 132));
+  EXPECT_EQ(in.total, 132);
+}
+
+TEST(ClusterTest, ProgramsAreWholeClusters) {
+  for (const int32_t parts : {2, 3, 5, 6, 7, 8}) {
+    const InClusters in = shareInClusters({splits(100, 8000)}, parts, 132);
+    EXPECT_EQ(in.total, 132 / parts * parts) << parts;
+    EXPECT_THAT(in.first, ElementsAre(0, in.total)) << parts;
+  }
+}
+
+TEST(ClusterTest, ManyBodiesOrFewProgramsAreNoReasonForClusters) {
   EXPECT_EQ(shareInClusters({splits(int64_t(1) << 62, 8000)}, 2, 132).total, 0);
+  EXPECT_EQ(shareInClusters({splits(5, 8000)}, 4, 3).total, 0);
 }
 
 TEST(ClusterTest, SpacesWithoutSharedLoopsAreNoReasonForClusters) {
@@ -383,6 +397,25 @@ TEST(ClusterTest, NumbersThatAuthorsAskedForStay) {
   EXPECT_EQ(shareInClusters({pinned(9, 3), splits(6, 8000)}, 4, 132).total, 0);
   EXPECT_EQ(shareInClusters({ordered(9), splits(6, 8000)}, 4, 132).total, 0);
   EXPECT_GT(shareInClusters({pinned(9, 4), splits(6, 8000)}, 4, 132).total, 0);
+}
+
+TEST(PairTest, ProgramsAreEvenAndTakeNoMoreRounds) {
+  EXPECT_EQ(dtile_pair_programs(264, 132, 264, 132), 132);
+  EXPECT_EQ(dtile_pair_programs(66, 132, 66, 66), 66);
+  // A row of blocks that fills up pairs fits in the last round, or does not.
+  EXPECT_EQ(dtile_pair_programs(260, 132, 250, 132), 132);
+  EXPECT_EQ(dtile_pair_programs(266, 132, 260, 132), 0);
+  // Processors without a neighbour.
+  EXPECT_EQ(dtile_pair_programs(264, 131, 264, 132), 0);
+  EXPECT_EQ(dtile_pair_programs(200, 131, 200, 132), 130);
+}
+
+TEST(PairTest, NothingIsPairedWhereNoTwoRun) {
+  EXPECT_EQ(dtile_pair_programs(0, 132, 7, 7), 0);
+  EXPECT_EQ(dtile_pair_programs(8, 0, 7, 7), 0);
+  EXPECT_EQ(dtile_pair_programs(8, 1, 7, 7), 0);
+  EXPECT_EQ(dtile_pair_programs(64, 132, 64, 64), 0);
+  EXPECT_EQ(dtile_pair_programs(8, 132, 0, 0), 0);
 }
 
 } // namespace
