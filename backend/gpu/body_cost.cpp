@@ -3,6 +3,8 @@
 // from the launch, they are computed there.
 #include "backend/gpu/body_cost.h"
 
+#include "ir/analysis/tensor_box.h"
+
 #include "backend/llvm/tile_order.h"
 #include "ir/model/body_time.h"
 
@@ -46,6 +48,7 @@ public:
                                     llvm::Value *otherwise) {
     return b.CreateSelect(scalar(&condition), then, otherwise);
   }
+  [[nodiscard]] llvm::Value *unlessByTma(Op &load, double time);
   [[nodiscard]] llvm::Value *unlessOwn(ir::Value &peer, llvm::Value *bytes) {
     llvm::Value *isOwn = b.CreateICmpEQ(scalar(&peer), fact(OpKind::Rank));
     return b.CreateSelect(isOwn, real(0), bytes);
@@ -104,6 +107,16 @@ llvm::Value *CostFunction::bytesOfView(ir::Value &view) {
   for (const ViewDimension &dim : this->view(&view).dims)
     bytes = b.CreateFMul(bytes, toReal(b.CreateSub(dim.high, dim.low)));
   return bytes;
+}
+
+llvm::Value *CostFunction::unlessByTma(Op &load, double time) {
+  const std::optional<ir::TensorBoxes> boxes = ir::tensorBoxes(load.operand(0));
+  llvm::Value *usable = b.getInt64(1);
+  for (const auto &map : layout_->tensorMaps())
+    for (const ir::TensorBox &box : boxes->boxes)
+      if (map->param == box.object)
+        usable = b.CreateAnd(usable, loadFrame(map->usable, b.getInt64Ty()));
+  return b.CreateSelect(b.CreateIsNull(usable), real(time), real(0));
 }
 
 llvm::Value *CostFunction::rounds(Op &loop, int64_t together) {

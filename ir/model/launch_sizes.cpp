@@ -2,6 +2,8 @@
 // Evaluates arithmetic on sizes, and how much of a view there is.
 #include "ir/model/launch_sizes.h"
 
+#include "ir/model/op_cost.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
@@ -142,6 +144,13 @@ std::optional<int64_t> LaunchSizes::number(Value &value) {
   if (!op || (!value.type().isIndex() && !value.type().isScalar()))
     return std::nullopt;
   return compute(*op);
+}
+
+double LaunchSizes::unlessByTma(ir::Op &load, double time) {
+  Value *row = rowElements(load);
+  const std::optional<int64_t> elements = row ? number(*row) : std::nullopt;
+  const int64_t bytes = dtypeBytes(load.result()->type().dtype());
+  return elements && *elements * bytes % kTmaRowAlign != 0 ? time : 0;
 }
 
 std::optional<int64_t> LaunchSizes::compute(Op &op) {

@@ -39,6 +39,13 @@ struct RemoteAccess {
 enum class Ahead : uint8_t { No, Tma, Threads };
 [[nodiscard]] Ahead loadsAhead(const ir::Op &loop);
 
+/// What the bytes of rows are multiples of that TMA can load.
+inline constexpr int64_t kTmaRowAlign = 16;
+
+/// The number of elements in a row of the contiguous tensor that a load reads: where the next row
+/// begins. Null where it has one row, or is chosen from two.
+[[nodiscard]] ir::Value *rowElements(ir::Op &load);
+
 /// Bytes that a round of such a loop brings to shared memory, as the memory system sees them: rows
 /// shorter than a line of 128 bytes cost more than their bytes.
 [[nodiscard]] double bytesAhead(ir::Op &loop, const TargetFacts &machine);

@@ -5,6 +5,7 @@
 
 #include "frontend/base/check.h"
 #include "ir/model/launch_sizes.h"
+#include "ir/model/op_cost.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -382,6 +383,17 @@ Slot TimeDomain::bytesOfView(Value &view) {
   for (const Slot size : *sizes)
     bytes = a_.emit(Code::RealMul, bytes, a_.emit(Code::ToReal, size));
   return bytes;
+}
+
+Slot TimeDomain::unlessByTma(ir::Op &load, double time) {
+  Value *row = model::rowElements(load);
+  const std::optional<Slot> elements = row ? a_.number(*row) : std::nullopt;
+  if (!elements)
+    return a_.real(0);
+  const Slot bytes =
+      a_.emit(Code::Mul, *elements, a_.integer(dtypeBytes(load.result()->type().dtype())));
+  const Slot rest = a_.emit(Code::Rem, bytes, a_.integer(model::kTmaRowAlign));
+  return a_.emit(Code::Select, a_.emit(Code::Ne, rest, a_.integer(0)), a_.real(time), a_.real(0));
 }
 
 Slot TimeDomain::unlessOwn(Value &peer, Slot bytes) {
