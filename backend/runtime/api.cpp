@@ -108,16 +108,6 @@ Status createEnv(const dtile_team_options *options, dtile_team **out) {
   return {};
 }
 
-/// Runs `call` with the team to itself.
-template <typename Call> dtile_status withTeam(dtile_team *team, Call call) {
-  if (!team)
-    return report({DTILE_INVALID, "the team is null"});
-  if (Status status = team->checkProcess(); !status.ok())
-    return report(status);
-  std::lock_guard lock(team->calls());
-  return report(call());
-}
-
 /// What both questions about a launch want.
 Status checkQuestion(const dtile_team &team, int32_t local, const dtile_kernel_desc *kernel,
                      const void *out) {

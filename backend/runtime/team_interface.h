@@ -68,3 +68,17 @@ private:
   dtile::runtime::ForkCheck fork_;
   std::mutex calls_;
 };
+
+namespace dtile::runtime {
+
+/// Runs `call` with the team to itself, and keeps its error for dtile_last_error.
+template <typename Call> dtile_status withTeam(dtile_team *team, Call call) {
+  if (!team)
+    return report({DTILE_INVALID, "the team is null"});
+  if (Status status = team->checkProcess(); !status.ok())
+    return report(status);
+  std::lock_guard lock(team->calls());
+  return report(call());
+}
+
+} // namespace dtile::runtime

@@ -15,8 +15,6 @@ uint64_t hashBytes(const void *data, int64_t bytes, uint64_t hash) {
   return hash;
 }
 
-void PreparedLaunch::FreeFrame::operator()(void *frame) const { std::free(frame); }
-
 void signArguments(const KernelState &kernel, const dtile_arg *arguments,
                    std::vector<uint64_t> &out) {
   out.clear();

@@ -6,6 +6,7 @@
 #include "backend/runtime/device/device_programs.h"
 #include "backend/runtime/device_abi.h"
 #include "backend/runtime/host/kernel_state.h"
+#include "backend/runtime/launch_frame.h"
 #include "backend/runtime/symmetric_heap.h"
 #include "backend/runtime/tensor_span.h"
 
@@ -49,14 +50,11 @@ struct DeviceObject {
 
 /// Everything that a launch with certain arguments needs; nothing of it changes.
 struct PreparedLaunch {
-  struct FreeFrame {
-    void operator()(void *frame) const;
-  };
   /// The arguments, word by word.
   std::vector<uint64_t> signature;
   uint64_t hash = 0;
   dtile_device_launch launch = {};
-  std::unique_ptr<void, FreeFrame> frame;
+  LaunchFrame frame;
   uint64_t lastUse = 0;
   /// It need not ask about memory taken in turn while TurnedMemory's is this.
   uint64_t turnedVersion = 0;

@@ -109,7 +109,7 @@ Status DeviceTeam::sizes(int32_t local, const dtile_kernel_desc &desc, const dti
   LaunchQuery query(kernel.state, reinterpret_cast<void *>(rank.heap), heapBytes_);
   LoadedImage variant;
   variant.image = image;
-  const auto frame = makeFrame(*image);
+  const auto frame = makeFrame(image->frame_bytes);
   if (!frame)
     return {DTILE_OUT_OF_MEMORY, "no memory for a launch's frame"};
   DeviceLaunch device = {this, &kernel, /*capturing=*/false, /*isEstimate=*/true, 0, {}};

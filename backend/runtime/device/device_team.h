@@ -197,8 +197,6 @@ private:
   /// A launch that needs more programs at once, -`programs`, than can be.
   Status cannotBeResident(const DeviceKernel &kernel, int32_t local, const LoadedImage &variant,
                           int32_t programs) const;
-  static std::unique_ptr<void, PreparedLaunch::FreeFrame>
-  makeFrame(const dtile_device_image &image);
   Status prepareVariant(DeviceKernel &kernel, int32_t local, const dtile_arg *arguments,
                         bool capturing, PreparedLaunch &prepared);
 

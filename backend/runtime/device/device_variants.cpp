@@ -206,15 +206,6 @@ bool communicates(const dtile_kernel_desc &desc) {
 
 } // namespace
 
-std::unique_ptr<void, PreparedLaunch::FreeFrame>
-DeviceTeam::makeFrame(const dtile_device_image &image) {
-  const int64_t bytes = (std::max<int64_t>(image.frame_bytes, 1) + 63) / 64 * 64;
-  std::unique_ptr<void, PreparedLaunch::FreeFrame> frame(std::aligned_alloc(64, size_t(bytes)));
-  if (frame)
-    std::memset(frame.get(), 0, size_t(bytes));
-  return frame;
-}
-
 Status DeviceTeam::loadVariants(DeviceKernel &kernel, int32_t local) {
   const dtile_kernel_desc &desc = *kernel.state.desc;
   DeviceRank &rank = *locals_[size_t(local)];
@@ -344,7 +335,7 @@ double DeviceTeam::estimate(DeviceKernel &kernel, int32_t local, const LoadedIma
                             const dtile_arg *arguments, bool agreedOnly,
                             const dtile_kernel_desc *family) {
   DeviceRank &rank = *locals_[size_t(local)];
-  const auto frame = makeFrame(*variant.image);
+  const auto frame = makeFrame(variant.image->frame_bytes);
   if (!frame)
     return kRefused;
   DeviceLaunch device = {this, &kernel, /*capturing=*/false, /*isEstimate=*/true, 0, {}};
@@ -409,7 +400,7 @@ Status DeviceTeam::cannotBeResident(const DeviceKernel &kernel, int32_t local,
 
 Status DeviceTeam::tryVariant(DeviceKernel &kernel, int32_t local, const LoadedImage &variant,
                               const dtile_arg *arguments) {
-  const auto frame = makeFrame(*variant.image);
+  const auto frame = makeFrame(variant.image->frame_bytes);
   if (!frame)
     return {DTILE_OUT_OF_MEMORY, "no memory for a launch's frame"};
   DeviceLaunch device = {
@@ -431,7 +422,7 @@ Status DeviceTeam::prepareVariant(DeviceKernel &kernel, int32_t local, const dti
   DeviceRank &rank = *locals_[size_t(local)];
   const LoadedKernel &loaded = kernel.loaded[size_t(local)];
   const LoadedImage &variant = loaded.variants[prepared.variant];
-  prepared.frame = makeFrame(*variant.image);
+  prepared.frame = makeFrame(variant.image->frame_bytes);
   if (!prepared.frame)
     return {DTILE_OUT_OF_MEMORY, "no memory for a launch's frame"};
   DeviceLaunch device = {this, &kernel, capturing, /*isEstimate=*/false, variant.image->protocol,

@@ -10,6 +10,7 @@
 #include "backend/runtime/host/launch.h"
 
 #include "backend/runtime/host/team.h"
+#include "backend/runtime/launch_frame.h"
 #include "backend/runtime/launch_query.h"
 #include "backend/runtime/processor.h"
 #include "backend/runtime/regions.h"
@@ -89,10 +90,10 @@ bool describes(const KernelState &state, const dtile_kernel_desc &desc) {
 /// Room for the launch's frame and spaces; the memory is kept from launch to launch.
 bool makeRoom(dtile_launch &launch) {
   const dtile_kernel_desc &desc = *launch.kernel->desc;
-  int64_t frameBytes = (std::max<int64_t>(desc.frame_bytes, 1) + 63) / 64 * 64;
+  const int64_t frameBytes = roomOfFrame(desc.frame_bytes);
   if (launch.frameCapacity < frameBytes) {
     std::free(launch.frame);
-    launch.frame = std::aligned_alloc(64, size_t(frameBytes));
+    launch.frame = std::aligned_alloc(kFrameAlignment, size_t(frameBytes));
     launch.frameCapacity = launch.frame ? frameBytes : 0;
   }
   if (!launch.frame) {

@@ -2,29 +2,16 @@
 //
 // Questions about launches on processors, which the kernel's prologue answers.
 #include "backend/runtime/host/team.h"
+#include "backend/runtime/launch_frame.h"
 #include "backend/runtime/launch_query.h"
-
-#include <algorithm>
-#include <cstdlib>
-#include <cstring>
 
 namespace dtile::runtime {
 
 namespace {
 
-using Frame = std::unique_ptr<void, void (*)(void *)>;
-
 /// Of processors the first alternative runs.
 const dtile_kernel_desc &oneOf(const dtile_kernel_desc &desc) {
   return desc.nalternatives > 0 ? *desc.alternatives[0] : desc;
-}
-
-Frame makeFrame(const dtile_kernel_desc &desc) {
-  const int64_t bytes = (std::max<int64_t>(desc.frame_bytes, 1) + 63) / 64 * 64;
-  Frame frame(std::aligned_alloc(64, size_t(bytes)), &std::free);
-  if (frame)
-    std::memset(frame.get(), 0, size_t(bytes));
-  return frame;
 }
 
 } // namespace
@@ -52,7 +39,7 @@ Status HostTeam::supports(int32_t local, const dtile_kernel_desc &desc, const dt
     return status;
   if (*refusal = checkDescriptor(kernel.desc); !refusal->ok())
     return {};
-  const Frame frame = makeFrame(*kernel.desc);
+  const LaunchFrame frame = makeFrame(kernel.desc->frame_bytes);
   if (!frame)
     return {DTILE_OUT_OF_MEMORY, "no memory for a launch's frame"};
   LaunchQuery query(kernel, heapOf(firstLocal() + local),
@@ -71,7 +58,7 @@ Status HostTeam::sizes(int32_t local, const dtile_kernel_desc &desc, const dtile
     return status;
   if (Status status = checkDescriptor(kernel.desc); !status.ok())
     return status;
-  const Frame frame = makeFrame(*kernel.desc);
+  const LaunchFrame frame = makeFrame(kernel.desc->frame_bytes);
   if (!frame)
     return {DTILE_OUT_OF_MEMORY, "no memory for a launch's frame"};
   LaunchQuery query(kernel, heapOf(firstLocal() + local), heapBytes());

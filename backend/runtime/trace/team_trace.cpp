@@ -74,19 +74,6 @@ Status endTrace(dtile_team &team, const TracePlace &place, RecordedTrace &out) {
 
 } // namespace dtile::runtime
 
-namespace {
-
-template <typename Call> dtile_status withTeam(dtile_team *team, Call call) {
-  if (!team)
-    return report({DTILE_INVALID, "the team is null"});
-  if (Status status = team->checkProcess(); !status.ok())
-    return report(status);
-  std::lock_guard lock(team->calls());
-  return report(call());
-}
-
-} // namespace
-
 dtile_status dtile_trace_begin(dtile_team *team, int64_t most_events) {
   return withTeam(team, [&] { return beginTrace(*team, most_events); });
 }
