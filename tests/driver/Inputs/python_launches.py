@@ -7,6 +7,7 @@ import sys
 
 import dtile
 from dtile import _abi, kernels
+from refusals import refuse
 
 
 class Tensor:
@@ -33,15 +34,6 @@ class Tensor:
 
     def new_empty(self, shape, dtype):
         return Tensor(self.team, shape, dtype, self.rank)
-
-
-def refuse(what, f):
-    try:
-        f()
-    except (dtile.DtileError, AttributeError) as error:
-        print(f"{what}: {type(error).__name__}: {error}", flush=True)
-    else:
-        print(f"{what}: accepted", flush=True)
 
 
 def main():

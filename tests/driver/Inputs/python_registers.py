@@ -6,6 +6,7 @@ import sys
 
 import dtile
 from dtile import kernels
+from refusals import refuse
 
 BYTES = 4 << 20
 
@@ -42,15 +43,6 @@ class Handle:
 
     def __init__(self, address):
         self.buffer_ptrs, self.buffer_size = [address], BYTES
-
-
-def refuse(what, f):
-    try:
-        f()
-    except dtile.DtileError as error:
-        print(f"{what}: {type(error).__name__}: {error}", flush=True)
-    else:
-        print(f"{what}: accepted", flush=True)
 
 
 def main():

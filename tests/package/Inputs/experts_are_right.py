@@ -13,27 +13,9 @@ import torch
 import dtile
 import dtile.moe
 from dtile import _groups, _programs, kernels, sglang, vllm
+from thread_ranks import run_on
 
 HIDDEN, TOPK, MAX = 4, 2, 5
-
-
-class Meeting:
-    def __init__(self, ranks):
-        self.ranks = ranks
-        self.barrier = threading.Barrier(ranks, timeout=60)
-        self._given = [None] * ranks
-
-    def gather(self, rank, value):
-        self._given[rank] = value
-        self.barrier.wait()
-        given = list(self._given)
-        self.barrier.wait()
-        return given
-
-
-class Team:
-    def __init__(self, rank, meeting):
-        self.rank, self.size, self.meeting = rank, meeting.ranks, meeting
 
 
 class Kernel:
@@ -198,22 +180,12 @@ def main():
     _programs.kernel = lambda name, dtype, team, local=0, **sizes: Kernel(name, sizes)
     here = threading.local()
     _groups.team_of = lambda name: here.team
-    failures = []
-    for ranks in (1, 2, 3):
-        meeting = Meeting(ranks)
 
-        def run(rank, ranks=ranks, meeting=meeting):
-            here.team = Team(rank, meeting)
-            try:
-                check(rank, ranks)
-            except BaseException as error:
-                failures.append(f"rank {rank} of {ranks}: {error!r}")
-                meeting.barrier.abort()
-        threads = [threading.Thread(target=run, args=(rank,)) for rank in range(ranks)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+    def work(team):
+        here.team = team
+        check(team.rank, team.size)
+
+    failures = [failure for ranks in (1, 2, 3) for failure in run_on(ranks, work)]
     print("\n".join(failures) or "experts get their tokens, and answers come back")
     return 1 if failures else 0
 

@@ -10,27 +10,7 @@ import threading
 import torch
 
 from dtile import _groups, _programs, kernels, ops
-
-
-class Meeting:
-    """Ranks give something, and get what all have given."""
-
-    def __init__(self, ranks):
-        self.ranks = ranks
-        self._barrier = threading.Barrier(ranks, timeout=60)
-        self._given = [None] * ranks
-
-    def gather(self, rank, value):
-        self._given[rank] = value
-        self._barrier.wait()
-        given = list(self._given)
-        self._barrier.wait()
-        return given
-
-
-class Team:
-    def __init__(self, rank, meeting):
-        self.rank, self.size, self.meeting = rank, meeting.ranks, meeting
+from thread_ranks import run_on
 
 
 def matrix(tensor):
@@ -190,22 +170,12 @@ def main():
     _groups.team_of = lambda name: here.team
     # Ranks are threads here: each has its own.
     ops._Run.of = lambda name: ops._Run(here.team)
-    failures = []
-    for ranks in (1, 2, 4):
-        meeting = Meeting(ranks)
 
-        def run(rank, ranks=ranks, meeting=meeting):
-            here.team = Team(rank, meeting)
-            try:
-                check(rank, ranks)
-            except BaseException as error:
-                failures.append(f"rank {rank} of {ranks}: {error!r}")
-                meeting._barrier.abort()
-        threads = [threading.Thread(target=run, args=(rank,)) for rank in range(ranks)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+    def work(team):
+        here.team = team
+        check(team.rank, team.size)
+
+    failures = [failure for ranks in (1, 2, 4) for failure in run_on(ranks, work)]
     print("\n".join(failures) or "all operations are right on 1, 2 and 4 ranks")
     return 1 if failures else 0
 

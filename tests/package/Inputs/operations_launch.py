@@ -10,6 +10,7 @@ import torch
 
 import dtile
 from dtile import _abi, _groups, kernels
+from refusals import refuse
 
 
 def allocate_on(team):
@@ -30,15 +31,6 @@ def stream_of(team):
     stream = ctypes.c_void_p()
     _abi.check(function(team._handle, 0, ctypes.byref(stream)))
     return stream.value
-
-
-def refuse(what, f):
-    try:
-        f()
-    except dtile.DtileError as error:
-        print(f"{what}: {type(error).__name__}: {error}", flush=True)
-    else:
-        print(f"{what}: accepted", flush=True)
 
 
 def main():
