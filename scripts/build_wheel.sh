@@ -14,15 +14,6 @@ set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 arches=${1-sm_80,sm_90a,sm_100a,gfx942}
 build=${2:-$root/build-static}
-if [ ! -f "$build/build.ninja" ]; then
-  cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release \
-    -DDTILE_STATIC=ON -DDTILE_BUILD_TESTS=OFF
-fi
-cmake --build "$build" --target dtilec dtile_rt_shared
-stage=$(mktemp -d)
-trap 'rm -rf "$stage"' EXIT
-cp "$build/bin/dtilec" "$stage/"
-cp -L "$build/lib/libdtile_rt.so" "$stage/"
-strip --strip-unneeded "$stage/dtilec" "$stage/libdtile_rt.so"
+. "$root/scripts/static_programs.sh"
 python3 "$root/scripts/make_wheel.py" --dtilec "$stage/dtilec" --runtime "$stage/libdtile_rt.so" \
   --arch "$arches" --out "$root/dist"

@@ -15,16 +15,7 @@ set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 build=${1:-$root/build-static}
-if [ ! -f "$build/build.ninja" ]; then
-  cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release \
-    -DDTILE_STATIC=ON -DDTILE_BUILD_TESTS=OFF
-fi
-cmake --build "$build" --target dtilec dtile_rt_shared
-
-stage=$(mktemp -d)
-trap 'rm -rf "$stage"' EXIT
-cp "$build/bin/dtilec" "$stage/"
-cp -L "$build/lib/libdtile_rt.so" "$stage/"
+. "$root/scripts/static_programs.sh"
 ln -s libdtile_rt.so "$stage/libdtile_rt.so.0"
 mkdir "$stage/include"
 cp "$root"/backend/runtime/dtile.h "$root"/backend/runtime/kernel_abi.h "$stage/include/"
@@ -35,7 +26,6 @@ cp "$root"/backend/runtime/python/dtile/*.py "$stage/dtile/"
   mkdir -p "$stage/dtile/programs/$(dirname "$program")"
   cp "$program" "$stage/dtile/programs/$program"
 done)
-strip --strip-unneeded "$stage/dtilec" "$stage/libdtile_rt.so"
 mkdir -p "$root/.gpu"
 tar -C "$stage" -c . | xz -T0 -3 >"$root/.gpu/dtile.tar.xz.new"
 mv "$root/.gpu/dtile.tar.xz.new" "$root/.gpu/dtile.tar.xz"
