@@ -4,6 +4,7 @@
 #include "backend/driver/explain/draw_regions.h"
 
 #include "backend/driver/compile.h"
+#include "backend/driver/explain/svg.h"
 #include "backend/driver/output_file.h"
 #include "frontend/ast/ast_visitor.h"
 #include "frontend/ast/source_printer.h"
@@ -28,22 +29,6 @@ std::string textOf(const ast::Expr *e) {
   llvm::raw_string_ostream os(text);
   ast::printSource(e, os);
   return text;
-}
-
-std::string escaped(llvm::StringRef text) {
-  std::string result;
-  for (const char c : text)
-    if (c == '<')
-      result += "&lt;";
-    else if (c == '>')
-      result += "&gt;";
-    else if (c == '&')
-      result += "&amp;";
-    else if (c == '"')
-      result += "&quot;";
-    else
-      result += c;
-  return result;
 }
 
 /// The name of a tensor in `x`, `x@peer`, `x[…]` and `x@peer[…]`.
@@ -286,7 +271,7 @@ public:
 
 private:
   void text(unsigned x, unsigned y, llvm::StringRef words, llvm::StringRef how = "") {
-    os_ << "<text x=\"" << x << "\" y=\"" << top_ + y << "\" " << how << ">" << escaped(words)
+    os_ << "<text x=\"" << x << "\" y=\"" << top_ + y << "\" " << how << ">" << svgText(words)
         << "</text>\n";
   }
 

@@ -2,6 +2,7 @@
 // Prints and draws measurements. Both axes of the picture are logarithmic.
 #include "backend/driver/testing/bench_report.h"
 
+#include "backend/driver/explain/svg.h"
 #include "backend/driver/explain/table.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -62,13 +63,6 @@ int64_t sizeOf(const BenchRow &row, const std::string &symbol) {
   return row.bytes;
 }
 
-std::string escaped(llvm::StringRef text) {
-  std::string out;
-  for (const char c : text)
-    out += c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '&' ? "&amp;" : std::string(1, c);
-  return out;
-}
-
 /// A logarithmic axis.
 struct Axis {
   double low, high, from, to;
@@ -124,7 +118,7 @@ void drawAxes(const Axis &x, const Axis &y, const std::string &symbol, llvm::raw
                         x.from, x.to, y.at(tick), x.from - 6, y.at(tick) + 4, timeText(tick));
   os << llvm::formatv("<text x=\"{0:f1}\" y=\"{1:f1}\" text-anchor=\"middle\">{2}</text>\n",
                       (x.from + x.to) / 2, y.from + 40,
-                      symbol.empty() ? "bytes of the arguments of a rank" : escaped(symbol));
+                      symbol.empty() ? "bytes of the arguments of a rank" : svgText(symbol));
 }
 
 } // namespace
@@ -176,13 +170,13 @@ std::string plotBench(const std::vector<BenchRow> &rows) {
                           "stroke=\"{3}\"/>\n<circle cx=\"{0:f1}\" cy=\"{4:f1}\" r=\"3\" "
                           "fill=\"{3}\"><title>{5} {6}: {7}</title></circle>\n",
                           at, y.at(row->least), y.at(row->most), colour, y.at(row->median),
-                          escaped(name), escaped(sizesText(*row)), timeText(row->median));
+                          svgText(name), svgText(sizesText(*row)), timeText(row->median));
     }
     const double top = kTop + 16 * double(number);
     os << llvm::formatv("<rect x=\"{0:f1}\" y=\"{1:f1}\" width=\"10\" height=\"10\" "
                         "fill=\"{2}\"/>\n<text x=\"{3:f1}\" y=\"{4:f1}\">{5}</text>\n",
                         kWidth - kRight + 12, top, colour, kWidth - kRight + 28, top + 9,
-                        escaped(name));
+                        svgText(name));
     ++number;
   }
   os << "</svg>\n";
