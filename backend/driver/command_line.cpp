@@ -156,7 +156,7 @@ void addExecutor(CLI::App &app, Options &o, bool withAll) {
                "interpret, and report races and what outlives a kernel, with the data at hand");
 }
 
-void addTrace(CLI::App &app, Options &o) {
+void addTraceOption(CLI::App &app, Options &o) {
   app.add_option("--trace", o.trace,
                  "write what ranks did when, for ui.perfetto.dev; `-` prints a summary instead")
       ->type_name("FILE.json");
@@ -197,15 +197,6 @@ void addDevices(CLI::App &app, Options &o) {
   });
 }
 
-CLI::App *addCommand(CLI::App &app, Options &o, Command command, const char *name,
-                     const char *about, const char *example) {
-  CLI::App *sub = app.add_subcommand(name, about);
-  sub->footer(std::string("Example:\n  ") + example);
-  sub->parse_complete_callback([&o, command] { o.command = command; });
-  addCommon(*sub, o);
-  return sub;
-}
-
 void addMachine(CLI::App &app, Options &o, const char *about) {
   std::vector<std::string> machines;
   for (const TargetFacts &machine : allMachines())
@@ -213,9 +204,7 @@ void addMachine(CLI::App &app, Options &o, const char *about) {
   app.add_option("--machine", o.machine, about)->type_name("NAME")->check(CLI::IsMember(machines));
 }
 
-void addCheck(CLI::App &app, Options &o) {
-  CLI::App *sub = addCommand(app, o, Command::Check, "check", "check programs, write nothing",
-                             "dtilec check ag_gemm.dtile");
+void addCheck(CLI::App *sub, Options &o) {
   addSourceOptions(*sub, o);
   addDeterministic(*sub, o);
   addChoice<bool>(*sub, "--dump", o.dumpAst, {{"ast", true}}, "print the syntax tree instead");
@@ -235,11 +224,7 @@ void addCheck(CLI::App &app, Options &o) {
               "named;\n1 something is wrong; 3 something stays undecided, and is named.");
 }
 
-void addIr(CLI::App &app, Options &o) {
-  CLI::App *sub = addCommand(app, o, Command::Ir, "ir",
-                             "print the IR of a program or of IR text, after passes if asked for",
-                             "dtilec ir gemm.dtile -O2 --print-after=order-tiles\n"
-                             "  dtilec ir loops.dtir --pass=inline,cse,dce");
+void addIr(CLI::App *sub, Options &o) {
   addSourceOptions(*sub, o);
   addOptLevel(*sub, o);
   sub->add_option("--pass", o.passes, "passes to run, with options: specialize(W=4),cse")
@@ -265,20 +250,14 @@ void addIr(CLI::App &app, Options &o) {
       ->expected(1);
 }
 
-void addFmt(CLI::App &app, Options &o) {
-  CLI::App *sub =
-      addCommand(app, o, Command::Fmt, "fmt", "format programs", "dtilec fmt -i examples/*.dtile");
+void addFmt(CLI::App *sub, Options &o) {
   CLI::Option *check =
       sub->add_flag("--check", o.formatCheck, "write nothing; fail when a file is not formatted");
   sub->add_flag("-i,--in-place", o.formatInPlace, "rewrite the files")->excludes(check);
   sub->add_option("FILE", o.inputs, "programs; `-` is standard input")->required();
 }
 
-void addLsp(CLI::App &app, Options &o) {
-  CLI::App *sub =
-      addCommand(app, o, Command::Lsp, "lsp",
-                 "answer an editor over the Language Server Protocol, on standard input and output",
-                 "dtilec lsp -I kernels");
+void addLsp(CLI::App *sub, Options &o) {
   addSourceOptions(*sub, o);
   sub->add_flag_callback("--stdio", [] {}, "what editors add; it is the only way there is");
 }
@@ -304,12 +283,7 @@ std::string networkNames() {
   return names;
 }
 
-void addExplain(CLI::App &app, Options &o) {
-  CLI::App *sub = addCommand(
-      app, o, Command::Explain, "explain",
-      "explain a diagnostic code, a function, or what the scheduler decided for a program",
-      "dtilec explain E0401\n  dtilec explain math.silu\n"
-      "  dtilec explain ag_gemm.dtile --target nvptx");
+void addExplain(CLI::App *sub, Options &o) {
   addSourceOptions(*sub, o);
   addOptLevel(*sub, o);
   addTargets(*sub, o, "also what was decided for these: host, nvptx, amdgpu");
@@ -355,9 +329,7 @@ void addExplain(CLI::App &app, Options &o) {
   });
 }
 
-void addBuild(CLI::App &app, Options &o) {
-  CLI::App *sub = addCommand(app, o, Command::Build, "build", "compile ahead of time",
-                             "dtilec build ag_gemm.dtile -o ag_gemm.o --header ag_gemm.h");
+void addBuild(CLI::App *sub, Options &o) {
   addSourceOptions(*sub, o);
   addDeterministic(*sub, o);
   addOptLevel(*sub, o);
@@ -425,10 +397,7 @@ void addBuild(CLI::App &app, Options &o) {
   sub->add_option("FILE", o.inputs, "a program; `-` is standard input")->required()->expected(1);
 }
 
-void addRun(CLI::App &app, Options &o) {
-  CLI::App *sub = addCommand(app, o, Command::Run, "run", "run a kernel on arrays from .npy files",
-                             "dtilec run ag_gemm.dtile --kernel ag_gemm --ranks 4 \\\n"
-                             "    --arg shard=shard@rank.npy --arg b=b.npy --out c=c@rank.npy");
+void addRun(CLI::App *sub, Options &o) {
   addSourceOptions(*sub, o);
   addDeterministic(*sub, o);
   addOptLevel(*sub, o);
@@ -447,13 +416,11 @@ void addRun(CLI::App &app, Options &o) {
       ->type_name("N")
       ->check(CLI::Range(1, 1'000'000'000));
   sub->add_flag("--time", o.showTime, "print how long the launches took");
-  addTrace(*sub, o);
+  addTraceOption(*sub, o);
   sub->add_option("FILE", o.inputs, "a program; `-` is standard input")->required()->expected(1);
 }
 
-void addTest(CLI::App &app, Options &o) {
-  CLI::App *sub = addCommand(app, o, Command::Test, "test", "run the tests of programs",
-                             "dtilec test examples --ranks 1,4 --executor all");
+void addTest(CLI::App *sub, Options &o) {
   addSourceOptions(*sub, o);
   addDeterministic(*sub, o);
   addOptLevel(*sub, o);
@@ -481,16 +448,12 @@ void addTest(CLI::App &app, Options &o) {
   sub->add_option("--plot", o.plot, "draw these times against sizes")
       ->type_name("FILE.svg")
       ->needs("--bench");
-  addTrace(*sub, o);
+  addTraceOption(*sub, o);
   sub->add_option("FILE", o.inputs, "programs, or folders that are searched for .dtile files")
       ->required();
 }
 
-void addTraceCommand(CLI::App &app, Options &o) {
-  CLI::App *sub =
-      addCommand(app, o, Command::Trace, "trace", "say where the time of a trace has gone",
-                 "dtilec run ag_gemm.dtile … --trace out.json\n"
-                 "  dtilec trace out.json --html out.html");
+void addTrace(CLI::App *sub, Options &o) {
   sub->add_option("--html", o.page,
                   "write a page with the timeline and the summary instead, which needs no network")
       ->type_name("FILE.html");
@@ -499,6 +462,16 @@ void addTraceCommand(CLI::App &app, Options &o) {
                   "input")
       ->required()
       ->expected(1);
+}
+
+// What all subcommands have; their own options are added to it.
+CLI::App *addCommand(CLI::App &app, Options &o, Command command, const char *name,
+                     const char *about, const char *examples) {
+  CLI::App *sub = app.add_subcommand(name, about);
+  sub->footer(std::string("Example:\n  ") + examples);
+  sub->parse_complete_callback([&o, command] { o.command = command; });
+  addCommon(*sub, o);
+  return sub;
 }
 
 // CLI11's words as one lower-case sentence without its full stop.
@@ -552,15 +525,9 @@ std::optional<ExitCode> readCommandLine(int argc, const char *const *argv, Optio
     app.set_version_flag("--version", kVersionText, "print the version and exit");
     app.set_help_flag("-h,--help", "print this help and exit");
     app.footer(kFooter);
-    addBuild(app, options);
-    addRun(app, options);
-    addTest(app, options);
-    addCheck(app, options);
-    addFmt(app, options);
-    addIr(app, options);
-    addExplain(app, options);
-    addLsp(app, options);
-    addTraceCommand(app, options);
+#define COMMAND(command, name, about, examples)                                                    \
+  add##command(addCommand(app, options, Command::command, name, about, examples), options);
+#include "backend/driver/commands.def"
     app.parse(argc, argv);
     // Only the interpreter can be watched, and only its transfers land late.
     const bool isInterpreted = options.sanitize || options.explore != 0;

@@ -16,24 +16,10 @@ ExitCode dispatch(const Options &options) {
   switch (options.command) {
   case Command::None:
     break;
-  case Command::Build:
-    return runBuild(options);
-  case Command::Run:
-    return runRun(options);
-  case Command::Test:
-    return runTest(options);
-  case Command::Check:
-    return runCheck(options);
-  case Command::Fmt:
-    return runFmt(options);
-  case Command::Ir:
-    return runIr(options);
-  case Command::Explain:
-    return runExplain(options);
-  case Command::Lsp:
-    return runLsp(options);
-  case Command::Trace:
-    return runTrace(options);
+#define COMMAND(command, name, about, examples)                                                    \
+  case Command::command:                                                                           \
+    return run##command(options);
+#include "backend/driver/commands.def"
   }
   DTILE_UNREACHABLE("the command line names no subcommand");
 }

@@ -22,7 +22,11 @@ enum class ExitCode : uint8_t {
   Undecided = 3,
 };
 
-enum class Command : uint8_t { None, Build, Run, Test, Check, Fmt, Ir, Explain, Lsp, Trace };
+enum class Command : uint8_t {
+  None,
+#define COMMAND(command, name, about, examples) command,
+#include "backend/driver/commands.def"
+};
 enum class ColorChoice : uint8_t { Auto, Always, Never };
 /// Where launches run.
 enum class ExecutorKind : uint8_t { Host, Interpreter, All };

@@ -49,19 +49,12 @@ private:
   bool failed_ = false;
 };
 
-// The subcommands, one file each.
 /// Appends the files that a path of the command line stands for: itself, or every .dtile file below
 /// a folder, in order of their names.
 void collectFiles(Session &session, const std::string &path, std::vector<std::string> &files);
 
-ExitCode runCheck(const Options &options);
-ExitCode runIr(const Options &options);
-ExitCode runFmt(const Options &options);
-ExitCode runExplain(const Options &options);
-ExitCode runLsp(const Options &options);
-ExitCode runBuild(const Options &options);
-ExitCode runRun(const Options &options);
-ExitCode runTest(const Options &options);
-ExitCode runTrace(const Options &options);
+// The subcommands, one file each.
+#define COMMAND(command, name, about, examples) ExitCode run##command(const Options &options);
+#include "backend/driver/commands.def"
 
 } // namespace dtile::driver
