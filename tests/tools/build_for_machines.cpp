@@ -4,20 +4,22 @@
 //
 // Makes code for every GPU of the machine table of every kernel of programs: with its defaults, and
 // as each test launches it. Tests are evaluated, but their launches write nothing, so that only
-// what they launch with counts. For machines of `--whole` (default: all) code goes through the
-// vendor's code generator, as far as this build has it (AMD: to a linked code object, NVIDIA: to
-// PTX); for the others it ends as LLVM IR, by when all memory is laid out. Exits with 1 if anything
-// is refused.
+// what they launch with counts. Instances whose IR is the same are built once. For machines of
+// `--whole` (default: all) code goes through the vendor's code generator, as far as this build has
+// it (AMD: to a linked code object, NVIDIA: to PTX); for the others it ends as LLVM IR, by when all
+// memory is laid out. Exits with 1 if anything is refused.
 #include "backend/driver/compile.h"
 #include "backend/driver/execute/kernel_library.h"
 #include "backend/driver/target_code.h"
 #include "backend/driver/testing/test_evaluator.h"
 
 #include "ir/core/builder.h"
+#include "ir/core/text_format.h"
 #include "ir/machine/target_facts.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <chrono>
@@ -64,6 +66,13 @@ std::vector<Machine> machines() {
   return all;
 }
 
+std::string textOf(ir::Module &module) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  ir::print(module, os);
+  return text;
+}
+
 class Builder {
 public:
   Builder(std::vector<Machine> machines) : machines_(std::move(machines)) {}
@@ -76,12 +85,14 @@ private:
   void build(Machine &machine, const KernelCode &code);
 
   std::vector<Machine> machines_;
-  std::set<const sema::KernelInstance *> built_;
+  /// IR before the passes of a machine, and what came to a code generator with its options.
+  llvm::StringSet<> built_;
+  llvm::StringSet<> emitted_;
   unsigned failures_ = 0;
 };
 
 void Builder::build(const KernelCode &code) {
-  if (built_.insert(code.instance).second)
+  if (built_.insert(textOf(*code.module)).second)
     for (Machine &machine : machines_)
       build(machine, code);
 }
@@ -113,10 +124,16 @@ void Builder::build(Machine &machine, const KernelCode &code) {
   const backend::EmitKind kind = !machine.isWhole ? backend::EmitKind::LlvmIr
                                  : isAmd          ? backend::EmitKind::Hsaco
                                                   : backend::EmitKind::Ptx;
+  // Machines that are like each other often get the same IR from their passes.
+  const bool isNew = emitted_
+                         .insert(machine.target->name().str() + ' ' + options.arch + ' ' +
+                                 std::to_string(options.optLevel) + '\n' + textOf(*module))
+                         .second;
   llvm::SmallString<0> bytes;
   llvm::raw_svector_ostream os(bytes);
-  if (llvm::Error error = machine.target->emit(*module, options, kind, os))
-    return refuse(llvm::toString(std::move(error)));
+  if (isNew)
+    if (llvm::Error error = machine.target->emit(*module, options, kind, os))
+      return refuse(llvm::toString(std::move(error)));
   machine.seconds +=
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
