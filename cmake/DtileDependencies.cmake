@@ -20,6 +20,13 @@ find_package(nlohmann_json REQUIRED CONFIG)
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 find_package(LLD 22.1 CONFIG HINTS /usr/lib/llvm-22/lib/cmake/lld)
 
+# Expat reads XML. It is small, and linked into dtilec.
+find_path(DTILE_EXPAT_INCLUDE expat.h REQUIRED)
+find_library(DTILE_EXPAT_LIBRARY NAMES libexpat.a expat REQUIRED)
+add_library(dtile_expat INTERFACE)
+target_include_directories(dtile_expat SYSTEM INTERFACE "${DTILE_EXPAT_INCLUDE}")
+target_link_libraries(dtile_expat INTERFACE "${DTILE_EXPAT_LIBRARY}")
+
 # Boost's static libraries are built with -fPIC and are 10 kB here: nothing to carry around.
 set(Boost_USE_STATIC_LIBS ON)
 find_package(Boost 1.74 REQUIRED COMPONENTS context)

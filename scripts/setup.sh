@@ -30,8 +30,8 @@ build=(
   antlr4 libantlr4-runtime-dev
   # Context switches in assembler, and their header; all of Boost's headers come with it.
   libboost-context-dev
-  # Command lines, JSON.
-  libcli11-dev nlohmann-json3-dev
+  # Command lines; JSON and XML of other systems' algorithms.
+  libcli11-dev nlohmann-json3-dev libexpat1-dev
 )
 test=(
   libgtest-dev libgmock-dev

@@ -28,6 +28,7 @@ COMPONENTS = [
     ("CLI11", "libcli11-dev", "part of dtilec", ["include/CLI/CLI.hpp"]),
     ("JSON for Modern C++", "nlohmann-json3-dev", "part of dtilec",
      ["include/nlohmann/json.hpp", "single_include/nlohmann/json.hpp"]),
+    ("Expat", "libexpat1-dev", "part of dtilec", ["expat/lib/expat.h"]),
     ("Boost.Context", "libboost-context1.74-dev",
      "two routines in assembler are part of libdtile_rt and of dtilec",
      ["libs/context/src/asm/make_x86_64_sysv_elf_gas.S",

@@ -36,6 +36,7 @@ MAY_INCLUDE = {
     "frontend/ast": [],
     "frontend/parse": ["grammar", "frontend/ast"],
     "frontend/format": ["frontend/ast", "frontend/parse"],
+    "frontend/import": [],
     "sema": ["frontend/ast", "sema/join", "sema/tree"],
     "sema/join": ["frontend/ast"],
     "sema/tree": ["frontend/ast"],
@@ -84,6 +85,7 @@ FOREIGN = [
     ("CUDA or HIP", r"(cuda|hip/|cudart|nvrtc|cuda_runtime).*", r".*device_\w+\.cpp$"),
     ("Boost", r"boost/.*", r"backend/(runtime|host)/|ir/interpret/|tests/unit/"),
     ("CLI11", r"CLI/.*", r"backend/driver/"),
+    ("Expat or nlohmann-json", r"(expat\.h|nlohmann/.*)", r"frontend/import/"),
 ]
 
 # Path pattern -> why it may throw, catch or ask for a type.

@@ -257,6 +257,22 @@ void addFmt(CLI::App *sub, Options &o) {
   sub->add_option("FILE", o.inputs, "programs; `-` is standard input")->required();
 }
 
+void addImport(CLI::App *sub, Options &o) {
+  sub->add_option("-o,--output", o.output, "the program; default: standard output")
+      ->type_name("OUT");
+  sub->add_option("FILE", o.inputs, "the algorithm; `-` is standard input")
+      ->required()
+      ->expected(1);
+  sub->footer(sub->get_footer() +
+              "\n\nThe program is a kernel for the ranks that the file names, with a test. Signals "
+              "order what\nthe file orders and nothing else, so `dtilec check` says what the "
+              "algorithm is worth.\n\n"
+              "Understood: of XML, the steps s, r, cpy, re, rcs, rrc, rrs, rrcs and nop; of plans, "
+              "nop, flush,\nbarrier, put, pws, pwsf, get, copy, re, res, rre, rres, ppkt, rppkt, "
+              "cpkt, upkt, repkt,\nrespkt, recpkt, recspkt, signal, wait, rlxsignal, rlxwait, "
+              "sem_acquire, sem_release\nand pipeline.");
+}
+
 void addLsp(CLI::App *sub, Options &o) {
   addSourceOptions(*sub, o);
   sub->add_flag_callback("--stdio", [] {}, "what editors add; it is the only way there is");

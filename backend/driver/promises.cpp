@@ -120,6 +120,12 @@ PromisedArray PromiseReader::call(const ast::CallExpr &e) const {
     return arrayOf(*operands.front());
   if (name->name == "reshape" && !operands.empty())
     return reshape(operands);
+  if (name->name == "from_rank" && operands.size() == 2)
+    if (const auto *rank = llvm::dyn_cast<ast::IntLit>(operands.back())) {
+      PromisedArray array = made(Kind::FromRank, operands.front());
+      array.number = double(rank->value);
+      return array;
+    }
   const size_t wanted = kind == Kind::MatrixProduct ? 2 : 1;
   if (kind == Kind::Unknown || operands.size() != wanted)
     return unknown("`" + name->name + "`");

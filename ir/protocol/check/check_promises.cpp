@@ -372,17 +372,34 @@ KeptPromises PromiseChecker::run(llvm::ArrayRef<int> ranks) {
     llvm::erase(counts, 1);
     counts.push_back(1);
   }
-  for (const int count : counts)
+  // True unless a promise is broken.
+  const auto runAll = [&](int count) {
     for (const SizeValues &values : choose(count)) {
       if (used_ > work_)
         continue;
-      if (!llvm::is_contained(result.ranks, count))
-        result.ranks.push_back(count);
+      const auto followed = [&] {
+        size_t runs = 0;
+        for (const State &state : states_)
+          runs += state.runs + (state.undecided.empty() ? 0 : 1);
+        return runs;
+      };
+      const size_t before = followed();
       if (!runOnce(count, values)) {
         result.isRefused = true;
-        return result;
+        return false;
       }
+      if (followed() != before && !llvm::is_contained(result.ranks, count))
+        result.ranks.push_back(count);
     }
+    return true;
+  };
+  for (const int count : counts)
+    if (!runAll(count))
+      return result;
+  // A kernel that wants more ranks is followed with as few as it takes.
+  for (const int count : ranks)
+    if (count > kManyRanks && result.ranks.empty() && !runAll(count))
+      return result;
   for (State &state : states_) {
     if (state.undecided.empty() && state.runs == 0)
       state.undecided = "no run could be followed";

@@ -29,6 +29,8 @@ struct PromisedArray {
     AllReduce,
     ReduceScatter,
     AllToAll,
+    /// The operand of rank `number`, on all ranks.
+    FromRank,
     /// The operand's elements in order, with the sizes `extents`.
     Reshape,
     /// What cannot be followed: `name` says what.

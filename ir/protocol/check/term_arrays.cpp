@@ -205,6 +205,10 @@ std::optional<RankArrays> PromiseEvaluator::evaluate(const PromisedArray &array)
     return parts(operands[0], /*isSum=*/true);
   case Kind::AllToAll:
     return parts(operands[0], /*isSum=*/false);
+  case Kind::FromRank:
+    if (array.number >= ranks_)
+      return fail("it has the array of a rank that there is not");
+    return RankArrays(ranks_, operands[0][size_t(array.number)]);
   case Kind::Reshape:
     return reshape(std::move(operands[0]), array.extents);
   case Kind::Unknown:
