@@ -10,6 +10,7 @@
 namespace dtile::driver {
 
 using protocol::PromisedArray;
+using protocol::PromisedNumber;
 using Kind = PromisedArray::Kind;
 
 namespace {
@@ -17,7 +18,7 @@ namespace {
 /// Turns the promises of one kernel into arrays.
 class PromiseReader {
 public:
-  explicit PromiseReader(const ast::KernelDecl &kernel) : kernel_(kernel) {}
+  explicit PromiseReader(const sema::KernelInstance &kernel) : kernel_(kernel) {}
   PromisedArray arrayOf(const ast::Expr &e) const;
 
 private:
@@ -25,9 +26,11 @@ private:
   [[nodiscard]] PromisedArray binary(const ast::BinaryExpr &e) const;
   [[nodiscard]] PromisedArray call(const ast::CallExpr &e) const;
   [[nodiscard]] PromisedArray reshape(llvm::ArrayRef<const ast::Expr *> operands) const;
-  [[nodiscard]] std::optional<PromisedArray::Extent> extentOf(const ast::Expr &size) const;
+  [[nodiscard]] PromisedArray take(const ast::Expr &of, const ast::Expr &indices) const;
+  [[nodiscard]] std::optional<PromisedNumber> numberOf(const ast::Expr &e) const;
+  [[nodiscard]] PromisedNumber named(llvm::StringRef name) const;
 
-  const ast::KernelDecl &kernel_;
+  const sema::KernelInstance &kernel_;
 };
 
 PromisedArray unknown(const llvm::Twine &what) {
@@ -64,34 +67,97 @@ PromisedArray PromiseReader::binary(const ast::BinaryExpr &e) const {
   }
 }
 
-/// `W`, a number, or the name of a size that a tensor parameter has.
-std::optional<PromisedArray::Extent> PromiseReader::extentOf(const ast::Expr &size) const {
-  if (const auto *number = llvm::dyn_cast<ast::IntLit>(&size); number && number->value > 0)
-    return PromisedArray::Extent{"", int64_t(number->value)};
-  const auto *name = llvm::dyn_cast<ast::NameExpr>(&size);
-  if (!name)
+/// Sizes, scalars, constants, `rank()` and `W`, and what `+ - * / %` make of them.
+std::optional<PromisedNumber> PromiseReader::numberOf(const ast::Expr &e) const {
+  using Number = PromisedNumber::Kind;
+  if (const auto *literal = llvm::dyn_cast<ast::IntLit>(&e))
+    return PromisedNumber{.number = int64_t(literal->value)};
+  if (const auto *name = llvm::dyn_cast<ast::NameExpr>(&e))
+    return named(name->name);
+  if (const auto *call = llvm::dyn_cast<ast::CallExpr>(&e)) {
+    const auto *callee = llvm::dyn_cast<ast::NameExpr>(call->callee);
+    if (callee && call->args.empty() && callee->name == "rank")
+      return PromisedNumber{.kind = Number::Rank};
+    if (callee && call->args.empty() && callee->name == "num_ranks")
+      return PromisedNumber{.kind = Number::Ranks};
     return std::nullopt;
-  for (const ast::Param &param : kernel_.params) {
-    if (!param.type || (param.mode != ast::ParamMode::In && param.mode != ast::ParamMode::InOut))
+  }
+  const auto *binary = llvm::dyn_cast<ast::BinaryExpr>(&e);
+  if (!binary)
+    return std::nullopt;
+  PromisedNumber number;
+  switch (binary->op) {
+  case ast::BinaryOp::Add:
+    number.kind = Number::Sum;
+    break;
+  case ast::BinaryOp::Sub:
+    number.kind = Number::Difference;
+    break;
+  case ast::BinaryOp::Mul:
+    number.kind = Number::Product;
+    break;
+  case ast::BinaryOp::Div:
+    number.kind = Number::Quotient;
+    break;
+  case ast::BinaryOp::Rem:
+    number.kind = Number::Remainder;
+    break;
+  default:
+    return std::nullopt;
+  }
+  for (const ast::Expr *side : {binary->lhs, binary->rhs}) {
+    std::optional<PromisedNumber> operand = numberOf(*side);
+    if (!operand)
+      return std::nullopt;
+    number.operands.push_back(std::move(*operand));
+  }
+  return number;
+}
+
+/// A constant's value; else a dimension that bears the name; else what the launch calls so.
+PromisedNumber PromiseReader::named(llvm::StringRef name) const {
+  using Number = PromisedNumber::Kind;
+  for (const auto &[param, value] : llvm::zip(kernel_.decl->generics, kernel_.generics))
+    if (param.name.name == name && value.kind == sema::GenericValue::Kind::Int)
+      return {.number = value.intValue};
+  for (const ast::Param &param : kernel_.decl->params) {
+    if (!param.type || (param.mode != ast::ParamMode::In && param.mode != ast::ParamMode::InOut &&
+                        param.mode != ast::ParamMode::Out))
       continue;
     for (auto [d, declared] : llvm::enumerate(param.type->shape))
-      if (const auto *same = llvm::dyn_cast<ast::NameExpr>(declared);
-          same && same->name == name->name)
-        return PromisedArray::Extent{param.name.name.str(), int64_t(d)};
+      if (const auto *same = llvm::dyn_cast<ast::NameExpr>(declared); same && same->name == name)
+        return {.kind = Number::Dimension, .number = int64_t(d), .name = param.name.name.str()};
   }
-  if (name->name == "W")
-    return PromisedArray::Extent{"", 0};
-  return std::nullopt;
+  if (name == "W")
+    return {.kind = Number::Ranks};
+  return {.kind = Number::Size, .name = name.str()};
 }
 
 PromisedArray PromiseReader::reshape(llvm::ArrayRef<const ast::Expr *> operands) const {
   PromisedArray array = made(Kind::Reshape, operands.take_front());
   for (const ast::Expr *size : operands.drop_front()) {
-    const auto extent = extentOf(*size);
+    const auto extent = numberOf(*size);
     if (!extent)
       return unknown("`reshape` to a size that it does not follow");
-    array.extents.push_back(*extent);
+    array.numbers.push_back(*extent);
   }
+  return array;
+}
+
+/// `take(x, arange(n))` and `take(x, arange(n) + first)`: n rows in their order.
+PromisedArray PromiseReader::take(const ast::Expr &of, const ast::Expr &indices) const {
+  const auto *sum = llvm::dyn_cast<ast::BinaryExpr>(&indices);
+  const bool isShifted = sum && sum->op == ast::BinaryOp::Add;
+  const auto *range = llvm::dyn_cast<ast::CallExpr>(isShifted ? sum->lhs : &indices);
+  const auto *callee = range ? llvm::dyn_cast<ast::NameExpr>(range->callee) : nullptr;
+  if (!callee || (callee->name != "arange" && callee->name != "iota") || range->args.size() != 1)
+    return unknown("`take` of other rows than `arange(n) + first`");
+  const auto count = numberOf(*range->args.front().value);
+  const auto first = isShifted ? numberOf(*sum->rhs) : std::optional(PromisedNumber{});
+  if (!count || !first)
+    return unknown("`take` of rows that it does not follow");
+  PromisedArray array = made(Kind::Rows, {&of});
+  array.numbers = {*count, *first};
   return array;
 }
 
@@ -120,12 +186,18 @@ PromisedArray PromiseReader::call(const ast::CallExpr &e) const {
     return arrayOf(*operands.front());
   if (name->name == "reshape" && !operands.empty())
     return reshape(operands);
-  if (name->name == "from_rank" && operands.size() == 2)
-    if (const auto *rank = llvm::dyn_cast<ast::IntLit>(operands.back())) {
-      PromisedArray array = made(Kind::FromRank, operands.front());
-      array.number = double(rank->value);
-      return array;
-    }
+  if (name->name == "from_rank" && operands.size() == 2) {
+    const auto rank = numberOf(*operands.back());
+    if (!rank)
+      return unknown("`from_rank` of a rank that it does not follow");
+    PromisedArray array = made(Kind::FromRank, operands.front());
+    array.numbers.push_back(*rank);
+    return array;
+  }
+  if (name->name == "take" && operands.size() == 2)
+    return take(*operands[0], *operands[1]);
+  if (name->name == "concat" && !operands.empty())
+    return made(Kind::Concat, operands);
   const size_t wanted = kind == Kind::MatrixProduct ? 2 : 1;
   if (kind == Kind::Unknown || operands.size() != wanted)
     return unknown("`" + name->name + "`");
@@ -176,7 +248,7 @@ std::vector<protocol::Promise> promisesOf(llvm::ArrayRef<const sema::KernelInsta
       const auto *output = isEqual ? llvm::dyn_cast<ast::NameExpr>(relation->lhs) : nullptr;
       if (output) {
         promise.output = output->name.str();
-        promise.expected = PromiseReader(*kernel->decl).arrayOf(*relation->rhs);
+        promise.expected = PromiseReader(*kernel).arrayOf(*relation->rhs);
       } else {
         promise.expected = unknown("another form than `output ~= …`");
       }

@@ -92,7 +92,8 @@ private:
   bool fill(Arguments &arguments, TermTable &terms);
   RankArrays after(const Arguments &arguments, const std::string &name) const;
   bool runOnce(int ranks, const SizeValues &values);
-  bool compare(State &state, const Case &at, const Arguments &arguments, TermTable &terms);
+  bool compare(State &state, const Case &at, const Arguments &arguments,
+               const std::map<std::string, int64_t> &sizes, TermTable &terms);
   void reportShape(const State &state, const Case &at, int rank, const TermArray &actual,
                    const TermArray &expected);
   void report(const State &state, const Case &at, const Arguments &arguments, TermTable &terms,
@@ -110,7 +111,8 @@ private:
   std::vector<State> states_;
 };
 
-/// Small sizes, and each in turn one more than its largest block.
+/// Small sizes, and each in turn one more than its largest block. Scalars are 0, and 1 with the
+/// first sizes.
 std::vector<SizeValues> PromiseChecker::choose(int ranks) const {
   const size_t count = sizes_.symbols().size();
   const auto withScalars = [&](SizeValues values) {
@@ -128,6 +130,16 @@ std::vector<SizeValues> PromiseChecker::choose(int ranks) const {
     const int64_t step = symbol.steps.empty() ? 1 : symbol.steps.back();
     values[s] = symbol.isShared ? ranks * step + 1 : step + 1;
     all.push_back(withScalars(std::move(values)));
+  }
+  const auto isScalar = [](const SizeSymbol &symbol) {
+    return symbol.dim->is(OpKind::ScalarParam);
+  };
+  if (llvm::any_of(sizes_.symbols(), isScalar)) {
+    SizeValues values(count, 2);
+    for (size_t s = 0; s < count; ++s)
+      if (isScalar(sizes_.symbols()[s]))
+        values[s] = 1;
+    all.push_back(std::move(values));
   }
   return all;
 }
@@ -165,9 +177,11 @@ bool PromiseChecker::fill(Arguments &arguments, TermTable &terms) {
         return use.user->is(OpKind::LaunchElements) &&
                use.user->get(ir::attr::kind) == "replicated";
       });
-      const int32_t owner = isReplicated ? 0 : int32_t(r);
-      for (int64_t i = 0; i < elements; ++i)
-        array.elements.push_back(isOut ? ~TermId(0) : terms.input({position, owner, i}));
+      if (isReplicated && r > 0)
+        array.elements = arguments.before[name].front().elements;
+      else
+        for (int64_t i = 0; i < elements; ++i)
+          array.elements.push_back(isOut ? ~TermId(0) : terms.input({position, int32_t(r), i}));
       std::memcpy(arg.tensor.data, array.elements.data(), elements * sizeof(TermId));
       arguments.before[name].push_back(std::move(array));
     }
@@ -298,12 +312,12 @@ void PromiseChecker::reportShape(const State &state, const Case &at, int rank,
 }
 
 bool PromiseChecker::compare(State &state, const Case &at, const Arguments &arguments,
-                             TermTable &terms) {
+                             const std::map<std::string, int64_t> &sizes, TermTable &terms) {
   if (!arguments.before.count(state.promise->output)) {
     state.undecided = "`" + state.promise->output + "` is no floating-point output";
     return true;
   }
-  PromiseEvaluator evaluator(terms, arguments.before, at.ranks);
+  PromiseEvaluator evaluator(terms, arguments.before, sizes, at.ranks);
   const std::optional<RankArrays> expected = evaluator.evaluate(state.promise->expected);
   const RankArrays actual = after(arguments, state.promise->output);
   if (!expected || !terms.whyNot().empty()) {
@@ -354,8 +368,11 @@ bool PromiseChecker::runOnce(int ranks, const SizeValues &values) {
   if (error)
     return true;
   const Case at{kernel_, ranks, sizes_.symbols(), values};
+  std::map<std::string, int64_t> named;
+  for (size_t s = 0; s < values.size(); ++s)
+    named[sizes_.symbols()[s].name] = values[s];
   return llvm::all_of(states_, [&](State &state) {
-    return !state.undecided.empty() || compare(state, at, arguments, terms);
+    return !state.undecided.empty() || compare(state, at, arguments, named, terms);
   });
 }
 

@@ -55,6 +55,8 @@ public:
 
 private:
   void findUndecided();
+  [[nodiscard]] bool isChosen(const Op *scalar) const;
+  [[nodiscard]] bool knowsScalars() const;
   void prove();
   void checkPromised();
   Progress checkRoom();
@@ -131,6 +133,33 @@ const Op *dependsOnRank(const ir::Value *size) {
   return nullptr;
 }
 
+/// Whether scalar arguments decide what the op does, where it is reached.
+bool isMadeFromScalars(const Op &op) {
+  llvm::SmallVector<const ir::Value *, 8> work(op.operands());
+  llvm::SmallPtrSet<const ir::Value *, 16> seen;
+  while (!work.empty()) {
+    const ir::Value *value = work.pop_back_val();
+    const Op *maker = value->definingOp();
+    if (!maker || !seen.insert(value).second)
+      continue;
+    if (maker->is(OpKind::ScalarParam))
+      return true;
+    llvm::append_range(work, maker->operands());
+  }
+  return false;
+}
+
+/// Runs take several values of this scalar, as they do of sizes.
+bool KernelChecker::isChosen(const Op *scalar) const {
+  return llvm::any_of(sizes_.symbols(),
+                      [&](const SizeSymbol &symbol) { return symbol.dim == scalar; });
+}
+
+/// No scalar that decides what happens was invented.
+bool KernelChecker::knowsScalars() const {
+  return llvm::all_of(slice_.scalars, [&](const Op *scalar) { return isChosen(scalar); });
+}
+
 void KernelChecker::findUndecided() {
   const auto add = [&](const Op *op, std::string text) {
     const bool isKnown = llvm::any_of(verdict_.undecided, [&](const Undecided &known) {
@@ -149,8 +178,7 @@ void KernelChecker::findUndecided() {
             (isMadeUp ? ", which was made up as it is required" : ", which was taken to be zeros"));
   }
   for (const Op *scalar : slice_.scalars)
-    if (llvm::none_of(sizes_.symbols(),
-                      [&](const SizeSymbol &symbol) { return symbol.dim == scalar; }))
+    if (!isChosen(scalar))
       add(scalar, "what happens depends on the argument " + nameOf(*scalar) +
                       ", which was taken to be zero");
   for (const Op *op : slice_.indexed) {
@@ -219,9 +247,10 @@ bool KernelChecker::judge(const RunError *error, const RaceDetector &detector, c
     }
   }
   const bool isKnown = slice_.data.empty() && slice_.scalars.empty();
-  // What data decides elsewhere has no part in it.
+  // What data decides elsewhere has no part in it, nor do scalars that a caller may choose well.
   const bool isKnownHere =
-      isKnown || (slice_.scalars.empty() && error && error->op && !isMadeFromData(*error->op));
+      isKnown || (knowsScalars() && error && error->op && !isMadeFromData(*error->op) &&
+                  !isMadeFromScalars(*error->op));
   if (error && error->kind == RunError::Kind::Trap && isKnownHere) {
     reportTrap(diagnostics_, at, *error);
     return false;
@@ -363,7 +392,7 @@ void KernelChecker::checkPromised() {
   const auto add = [&](const Promise &promise, const std::string &why) {
     verdict_.undecidedPromises.emplace_back(promise.place.begin, why);
   };
-  const bool isData = !slice_.data.empty() || !slice_.scalars.empty() || !slice_.indexed.empty();
+  const bool isData = !slice_.data.empty() || !slice_.indexed.empty() || !knowsScalars();
   if (isData) {
     for (const Promise &promise : options_.promises)
       if (promise.kernel == verdict_.kernel)

@@ -9,6 +9,29 @@
 
 namespace dtile::protocol {
 
+/// An integer that a promise computes from a launch, on each rank.
+struct PromisedNumber {
+  enum class Kind : uint8_t {
+    Constant,
+    /// rank() and W.
+    Rank,
+    Ranks,
+    /// The size or scalar `name`.
+    Size,
+    /// Dimension `number` of the parameter `name`.
+    Dimension,
+    /// Of the two operands; quotients round down.
+    Sum,
+    Difference,
+    Product,
+    Quotient,
+    Remainder,
+  } kind = Kind::Constant;
+  int64_t number = 0;
+  std::string name;
+  std::vector<PromisedNumber> operands;
+};
+
 /// An array that a promise computes from a kernel's arguments, on each rank.
 struct PromisedArray {
   enum class Kind : uint8_t {
@@ -29,9 +52,13 @@ struct PromisedArray {
     AllReduce,
     ReduceScatter,
     AllToAll,
-    /// The operand of rank `number`, on all ranks.
+    /// The operand of the rank that `numbers` names.
     FromRank,
-    /// The operand's elements in order, with the sizes `extents`.
+    /// So many rows of the operand, from such a one on: `numbers` are both.
+    Rows,
+    /// The operands' rows, one after the other.
+    Concat,
+    /// The operand's elements in order, with the sizes `numbers`.
     Reshape,
     /// What cannot be followed: `name` says what.
     Unknown,
@@ -39,13 +66,7 @@ struct PromisedArray {
   std::string name;
   double number = 0;
   std::vector<PromisedArray> operands;
-  /// A size: of a dimension of the parameter `param`, or, where that is empty, `number`; 0 stands
-  /// for the number of ranks.
-  struct Extent {
-    std::string param;
-    int64_t number = 0;
-  };
-  std::vector<Extent> extents;
+  std::vector<PromisedNumber> numbers;
 };
 
 /// `ensures output ~= expected;`

@@ -132,27 +132,121 @@ std::optional<RankArrays> PromiseEvaluator::parts(const RankArrays &a, bool isSu
   return all;
 }
 
+/// Nothing, and why, where a name is not known.
+std::optional<int64_t> PromiseEvaluator::number(const PromisedNumber &n, int rank) {
+  using Number = PromisedNumber::Kind;
+  std::vector<int64_t> operands;
+  for (const PromisedNumber &operand : n.operands) {
+    const std::optional<int64_t> value = number(operand, rank);
+    if (!value)
+      return std::nullopt;
+    operands.push_back(*value);
+  }
+  const auto quotient = [&] {
+    const int64_t q = operands[0] / operands[1];
+    return q * operands[1] != operands[0] && (operands[0] < 0) != (operands[1] < 0) ? q - 1 : q;
+  };
+  switch (n.kind) {
+  case Number::Constant:
+    return n.number;
+  case Number::Rank:
+    return rank;
+  case Number::Ranks:
+    return ranks_;
+  case Number::Size: {
+    const auto it = sizes_.find(n.name);
+    if (it != sizes_.end())
+      return it->second;
+    fail("`" + n.name + "` is no size that it follows");
+    return std::nullopt;
+  }
+  case Number::Dimension: {
+    const auto it = arguments_.find(n.name);
+    if (it != arguments_.end())
+      return it->second[rank].sizes[size_t(n.number)];
+    fail("`" + n.name + "` is no floating-point argument");
+    return std::nullopt;
+  }
+  case Number::Sum:
+    return operands[0] + operands[1];
+  case Number::Difference:
+    return operands[0] - operands[1];
+  case Number::Product:
+    return operands[0] * operands[1];
+  // As in programs, the quotient by zero is zero, and so is what is left.
+  case Number::Quotient:
+    return operands[1] == 0 ? 0 : quotient();
+  case Number::Remainder:
+    return operands[1] == 0 ? 0 : operands[0] - quotient() * operands[1];
+  }
+  DTILE_UNREACHABLE("not a kind of number");
+}
+
 std::optional<RankArrays> PromiseEvaluator::reshape(RankArrays arrays,
-                                                    llvm::ArrayRef<PromisedArray::Extent> extents) {
+                                                    llvm::ArrayRef<PromisedNumber> extents) {
   for (int r = 0; r < ranks_; ++r) {
-    llvm::SmallVector<int64_t, 4> sizes;
+    std::vector<int64_t> sizes;
     int64_t elements = 1;
-    for (const PromisedArray::Extent &extent : extents) {
-      int64_t size = extent.number == 0 ? ranks_ : extent.number;
-      if (!extent.param.empty()) {
-        const auto it = arguments_.find(extent.param);
-        if (it == arguments_.end())
-          return fail("`" + extent.param + "` is no floating-point argument");
-        size = it->second[r].sizes[size_t(extent.number)];
-      }
-      sizes.push_back(size);
-      elements *= size;
+    for (const PromisedNumber &extent : extents) {
+      const std::optional<int64_t> size = number(extent, r);
+      if (!size)
+        return std::nullopt;
+      sizes.push_back(*size);
+      elements *= *size;
     }
     if (elements != int64_t(arrays[r].elements.size()))
       return fail("what it reshapes has another number of elements");
     arrays[r].sizes.assign(sizes.begin(), sizes.end());
   }
   return arrays;
+}
+
+std::optional<RankArrays> PromiseEvaluator::fromRank(const RankArrays &a,
+                                                     const PromisedNumber &from) {
+  RankArrays all;
+  for (int r = 0; r < ranks_; ++r) {
+    const std::optional<int64_t> of = number(from, r);
+    if (!of)
+      return std::nullopt;
+    if (*of < 0 || *of >= ranks_)
+      return fail("it has the array of a rank that there is not");
+    all.push_back(a[size_t(*of)]);
+  }
+  return all;
+}
+
+std::optional<RankArrays> PromiseEvaluator::rows(const RankArrays &a, const PromisedNumber &count,
+                                                 const PromisedNumber &first) {
+  RankArrays all;
+  for (int r = 0; r < ranks_; ++r) {
+    const std::optional<int64_t> rows = number(count, r);
+    const std::optional<int64_t> begin = number(first, r);
+    if (!rows || !begin)
+      return std::nullopt;
+    if (a[r].sizes.empty() || *rows < 0 || *begin < 0 || *begin + *rows > a[r].rows())
+      return fail("it takes rows that there are not");
+    TermArray part{a[r].sizes, {}};
+    part.sizes.front() = *rows;
+    const int64_t row = a[r].rows() == 0 ? 0 : int64_t(a[r].elements.size()) / a[r].rows();
+    part.elements.assign(a[r].elements.begin() + *begin * row,
+                         a[r].elements.begin() + (*begin + *rows) * row);
+    all.push_back(std::move(part));
+  }
+  return all;
+}
+
+std::optional<RankArrays> PromiseEvaluator::concat(llvm::ArrayRef<RankArrays> parts) {
+  RankArrays all = parts.front();
+  for (const RankArrays &part : parts.drop_front())
+    for (int r = 0; r < ranks_; ++r) {
+      TermArray &whole = all[r];
+      if (whole.sizes.empty() || part[r].sizes.size() != whole.sizes.size() ||
+          !std::equal(whole.sizes.begin() + 1, whole.sizes.end(), part[r].sizes.begin() + 1))
+        return fail("it puts rows of other lengths together");
+      whole.sizes.front() += part[r].rows();
+      llvm::append_range(whole.elements, part[r].elements);
+    }
+  return all;
 }
 
 std::optional<RankArrays> PromiseEvaluator::evaluate(const PromisedArray &array) {
@@ -206,11 +300,13 @@ std::optional<RankArrays> PromiseEvaluator::evaluate(const PromisedArray &array)
   case Kind::AllToAll:
     return parts(operands[0], /*isSum=*/false);
   case Kind::FromRank:
-    if (array.number >= ranks_)
-      return fail("it has the array of a rank that there is not");
-    return RankArrays(ranks_, operands[0][size_t(array.number)]);
+    return fromRank(operands[0], array.numbers[0]);
+  case Kind::Rows:
+    return rows(operands[0], array.numbers[0], array.numbers[1]);
+  case Kind::Concat:
+    return concat(operands);
   case Kind::Reshape:
-    return reshape(std::move(operands[0]), array.extents);
+    return reshape(std::move(operands[0]), array.numbers);
   case Kind::Unknown:
     return fail("it has " + array.name);
   }

@@ -31,9 +31,10 @@ using RankArrays = std::vector<TermArray>;
 /// Evaluates promises on all ranks at once.
 class PromiseEvaluator {
 public:
+  /// `sizes` are those of the launch and its scalars that are integers, by their names.
   PromiseEvaluator(interpret::TermTable &terms, const std::map<std::string, RankArrays> &arguments,
-                   int ranks)
-      : terms_(terms), arguments_(arguments), ranks_(ranks) {}
+                   const std::map<std::string, int64_t> &sizes, int ranks)
+      : terms_(terms), arguments_(arguments), sizes_(sizes), ranks_(ranks) {}
 
   /// Nothing where it cannot be computed; whyNot() then says why.
   std::optional<RankArrays> evaluate(const PromisedArray &array);
@@ -45,13 +46,18 @@ private:
                                         const RankArrays &b);
   std::optional<RankArrays> matrixProduct(const RankArrays &a, const RankArrays &b);
   std::optional<RankArrays> allReduce(const RankArrays &a);
-  std::optional<RankArrays> reshape(RankArrays arrays,
-                                    llvm::ArrayRef<PromisedArray::Extent> extents);
+  std::optional<RankArrays> reshape(RankArrays arrays, llvm::ArrayRef<PromisedNumber> extents);
+  std::optional<RankArrays> fromRank(const RankArrays &a, const PromisedNumber &from);
+  std::optional<RankArrays> rows(const RankArrays &a, const PromisedNumber &count,
+                                 const PromisedNumber &first);
+  std::optional<RankArrays> concat(llvm::ArrayRef<RankArrays> parts);
+  std::optional<int64_t> number(const PromisedNumber &number, int rank);
   std::optional<RankArrays> parts(const RankArrays &a, bool isSum);
   RankArrays allGather(const RankArrays &a) const;
 
   interpret::TermTable &terms_;
   const std::map<std::string, RankArrays> &arguments_;
+  const std::map<std::string, int64_t> &sizes_;
   int ranks_;
   std::string why_;
 };
