@@ -56,6 +56,34 @@ struct TargetOptions {
   bool assemble = true;
 };
 
+/// What a launch is predicted to do when. Nanoseconds from where the first body begins.
+struct LaunchTimeline {
+  struct Row {
+    /// Of the role; empty where the kernel has none.
+    std::string name;
+    /// Its bodies move data and do not compute; they wait for signals.
+    bool moves = false;
+    bool waits = false;
+    int64_t bodies = 0;
+    /// 0: those of another space run its bodies.
+    int64_t programs = 0;
+    double end = 0;
+    /// Of a body, what it computes or moves, and what it waits beside that.
+    double work = 0;
+    double latency = 0;
+  };
+  std::vector<Row> rows;
+  /// Before the first body.
+  double overhead = 0;
+  /// What goes to other devices and comes from them, and how long the way is busy with it.
+  double linkBytes = 0;
+  double linkTime = 0;
+  /// Bodies' work, were it shared evenly among all programs.
+  double workTime = 0;
+  /// All of the launch, the overhead included.
+  double total = 0;
+};
+
 /// How long launches of one kernel take on a machine, by its model.
 class LaunchEstimate {
 public:
@@ -70,6 +98,9 @@ public:
   /// do not say it.
   [[nodiscard]] virtual std::optional<model::ProgramShares> share(const model::KnownSizes &sizes,
                                                                   int64_t ranks) = 0;
+  /// The same launch in its parts.
+  [[nodiscard]] virtual std::optional<LaunchTimeline> timeline(llvm::ArrayRef<int64_t> sizes,
+                                                               int64_t ranks) = 0;
 };
 
 /// A kind of machine that code is generated for. Targets have no state.

@@ -334,6 +334,10 @@ void addExplain(CLI::App *sub, Options &o) {
   sub->add_option("--svg", o.output,
                   "a picture of what roles read and write, and of the cells that they wait for")
       ->type_name("FILE");
+  sub->add_option("--timeline", o.timeline,
+                  "with --sizes, --kernel and --target: a picture of when roles and the way to "
+                  "other devices are predicted to be busy, and of the bound")
+      ->type_name("FILE");
   CLI::Option *list = sub->add_flag("--list", o.listCodes, "list every diagnostic code");
   sub->add_option("TOPIC", o.inputs,
                   "a code such as E0401, a name such as dot or math.silu, or a program")

@@ -173,6 +173,9 @@ struct Options {
   std::string plot;
   /// Seconds that one run of a test may take; 0 is no limit.
   unsigned timeoutSeconds = 300;
+
+  /// explain: where to draw what the model predicts for a launch.
+  std::string timeline;
 };
 
 } // namespace dtile::driver

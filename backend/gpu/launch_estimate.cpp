@@ -219,20 +219,27 @@ std::optional<model::ProgramShares> GpuLaunchEstimate::share(const model::KnownS
 
 std::optional<double> GpuLaunchEstimate::nanoseconds(llvm::ArrayRef<int64_t> values,
                                                      int64_t ranks) {
+  const std::optional<LaunchTimeline> launch = timeline(values, ranks);
+  return launch ? std::optional(launch->total) : std::nullopt;
+}
+
+std::optional<LaunchTimeline> GpuLaunchEstimate::timeline(llvm::ArrayRef<int64_t> values,
+                                                          int64_t ranks) {
   Work work(ranks);
   for (auto [size, value] : llvm::zip_equal(sizes_, values))
     work.sizes.set(*size, value);
   if (!countBodies(work))
     return std::nullopt;
-  std::optional<double> best = nanoseconds(work, 1);
+  std::optional<LaunchTimeline> best = timeline(work, 1);
   for (int32_t parts = 2; best && parts <= std::min(machine_.clusterPrograms, +DTILE_MOST_PARTS);
        ++parts)
-    if (const std::optional<double> other = nanoseconds(work, parts))
-      best = std::min(*best, *other);
+    if (std::optional<LaunchTimeline> other = timeline(work, parts))
+      if (other->total < best->total)
+        best = std::move(other);
   return best;
 }
 
-std::optional<double> GpuLaunchEstimate::nanoseconds(Work &work, int32_t parts) {
+std::optional<LaunchTimeline> GpuLaunchEstimate::timeline(Work &work, int32_t parts) {
   const auto count = int32_t(spaces_.size());
   // Clusters end where groups of processors do; how many there are exactly, only the driver knows.
   const int64_t group = parts > 1 ? machine_.groupProcessors : machine_.processors;
@@ -263,11 +270,30 @@ std::optional<double> GpuLaunchEstimate::nanoseconds(Work &work, int32_t parts) 
     programs = dtile_align_to_clusters(count, work.facts, parts, resident, bodies, first);
   if (programs < 0 || (programs == 0 && parts > 1))
     return std::nullopt;
-  const double overhead = launchTime(kernel_, machine_);
-  if (programs == 0)
-    return overhead;
-  const double busy = dtile_launch_time(count, work.facts, bodies, weights, latencies, first);
-  return overhead + std::max(busy, remote / machine_.linkRate);
+  LaunchTimeline launch;
+  launch.overhead = launchTime(kernel_, machine_);
+  launch.linkBytes = remote;
+  launch.linkTime = remote / machine_.linkRate;
+  double ends[DTILE_DEVICE_MAX_SPACES] = {};
+  double all = 0, last = 0;
+  if (programs > 0)
+    dtile_space_ends(count, work.facts, bodies, weights, latencies, first, ends);
+  for (auto [s, space] : llvm::enumerate(spaces_)) {
+    all += double(bodies[s]) * double(weights[s]);
+    last = std::max(last, ends[s]);
+    launch.rows.push_back({.name = space->get(ir::attr::name).str(),
+                           .moves = work.facts[s].most > 0,
+                           .waits = work.facts[s].waits != 0,
+                           .bodies = bodies[s],
+                           .programs = first[s + 1] - first[s],
+                           .end = ends[s],
+                           .work = double(weights[s]),
+                           .latency = double(latencies[s])});
+  }
+  // Without bodies there is nothing to move.
+  launch.total = launch.overhead + (programs == 0 ? 0 : std::max(last, launch.linkTime));
+  launch.workTime = programs == 0 ? 0 : all / double(programs);
+  return launch;
 }
 
 } // namespace dtile::backend::gpu

@@ -13,6 +13,7 @@ public:
   GpuLaunchEstimate(ir::Op &kernel, const TargetFacts &machine);
 
   std::optional<double> nanoseconds(llvm::ArrayRef<int64_t> sizes, int64_t ranks) override;
+  std::optional<LaunchTimeline> timeline(llvm::ArrayRef<int64_t> sizes, int64_t ranks) override;
   bool isPossible() const override { return isPossible_; }
   std::optional<model::ProgramShares> share(const model::KnownSizes &sizes, int64_t ranks) override;
 
@@ -21,7 +22,7 @@ private:
   /// False where sizes do not say how many bodies there are.
   bool countBodies(Work &work);
   /// With clusters of so many programs; nothing where these cannot be.
-  std::optional<double> nanoseconds(Work &work, int32_t parts);
+  std::optional<LaunchTimeline> timeline(Work &work, int32_t parts);
 
   ir::Op &kernel_;
   const TargetFacts &machine_;

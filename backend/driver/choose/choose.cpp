@@ -277,6 +277,13 @@ std::optional<double> estimateTime(Session &session, sema::Program &program, con
   return made && made->estimate ? made->estimate->nanoseconds(sizes, ranks) : std::nullopt;
 }
 
+std::optional<backend::LaunchTimeline> timelineOf(Session &session, sema::Program &program,
+                                                  const Variant &variant, const TargetArch &target,
+                                                  llvm::ArrayRef<int64_t> sizes, int64_t ranks) {
+  const auto made = prepare(session, program, *variant.instance, target);
+  return made && made->estimate ? made->estimate->timeline(sizes, ranks) : std::nullopt;
+}
+
 bool haveChoices(Session &session, const sema::Program &program,
                  llvm::ArrayRef<const ast::KernelDecl *> kernels) {
   return llvm::any_of(kernels, [&](const ast::KernelDecl *kernel) {

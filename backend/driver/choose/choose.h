@@ -52,6 +52,11 @@ struct Choosing {
                                                  const Variant &variant, const TargetArch &target,
                                                  llvm::ArrayRef<int64_t> sizes, int64_t ranks);
 
+/// The same launch in its parts.
+[[nodiscard]] std::optional<backend::LaunchTimeline>
+timelineOf(Session &session, sema::Program &program, const Variant &variant,
+           const TargetArch &target, llvm::ArrayRef<int64_t> sizes, int64_t ranks);
+
 /// The kernels with all variants for a target, optimized; no module after reporting. `written`, if
 /// given, gets those that communicate, before any pass.
 [[nodiscard]] LoweredModule lowerVariants(Session &session, sema::Program &program,

@@ -168,4 +168,30 @@ bool explainChoicesAsJson(Session &session, sema::Program &program, const ast::K
   return true;
 }
 
+std::optional<PredictedLaunch> predictLaunch(Session &session, sema::Program &program,
+                                             const ast::KernelDecl &kernel,
+                                             const TargetArch &target) {
+  const Choosing choosing = choose(session, program, kernel, constantsFor(session, kernel), target);
+  int64_t ranks = 1;
+  const auto sizes = choosing.kept.empty() ? std::nullopt : sizesFor(session, choosing, ranks);
+  if (!sizes)
+    return std::nullopt;
+  for (const Timed &timed : timeAll(session, program, choosing, target, *sizes, ranks)) {
+    auto timeline = timelineOf(session, program, *timed.variant, target, *sizes, ranks);
+    if (!timeline)
+      continue;
+    std::string title = kernel.name.name.str();
+    if (!timed.variant->constants.empty())
+      title += " " + text(timed.variant->constants);
+    title += " on " + target.arch + ", W=" + std::to_string(ranks);
+    for (auto [name, size] : llvm::zip_equal(choosing.sizes, *sizes))
+      title += " " + name + "=" + std::to_string(size);
+    return PredictedLaunch{.title = std::move(title), .timeline = std::move(*timeline)};
+  }
+  session.diagnostics.report(SourceLoc{}, diag::bad_size,
+                             "gives a launch that " + target.target->name().str() +
+                                 " has no model for");
+  return std::nullopt;
+}
+
 } // namespace dtile::driver

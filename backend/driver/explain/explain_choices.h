@@ -18,4 +18,15 @@ bool explainChoices(Session &session, sema::Program &program,
 bool explainChoicesAsJson(Session &session, sema::Program &program, const ast::KernelDecl &kernel,
                           const TargetArch &target, llvm::raw_ostream &os);
 
+/// The fastest configuration of a kernel for `--sizes`, as a launch in its parts.
+struct PredictedLaunch {
+  /// "ag_gemm BM=128, W=8 M=4096 …".
+  std::string title;
+  backend::LaunchTimeline timeline;
+};
+/// Nothing after reporting.
+[[nodiscard]] std::optional<PredictedLaunch> predictLaunch(Session &session, sema::Program &program,
+                                                           const ast::KernelDecl &kernel,
+                                                           const TargetArch &target);
+
 } // namespace dtile::driver

@@ -3,6 +3,7 @@
 // for a program.
 #include "backend/driver/diagnostic_pages.h"
 #include "backend/driver/explain/draw_regions.h"
+#include "backend/driver/explain/draw_timeline.h"
 #include "backend/driver/explain/explain_joined.h"
 #include "backend/driver/explain/explain_name.h"
 #include "backend/driver/explain/explain_schedule.h"
@@ -80,6 +81,8 @@ ExitCode runExplain(const Options &options) {
     explainNameOrSay(session, options.inputs.front());
   else if (options.simulate)
     explainSimulation(session, options.inputs.front());
+  else if (!options.timeline.empty())
+    drawTimeline(session, options.inputs.front(), options.timeline);
   else if (!options.output.empty())
     drawRegions(session, options.inputs.front(), options.output);
   else if (options.joined)

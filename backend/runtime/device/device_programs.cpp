@@ -35,6 +35,7 @@ public:
   [[nodiscard]] int64_t needed() const { return needed_; }
   void share();
   void take(const int32_t *first);
+  void findEnds(double *ends) const;
   [[nodiscard]] double end() const;
   [[nodiscard]] int64_t programs(int32_t space) const { return shares_[space].least; }
 
@@ -212,8 +213,8 @@ double Sharing::computed(int32_t s, int64_t helpers, double from) const {
   return done >= bodies ? std::min(from + more * each, waves * each) : waves * each;
 }
 
-/// When the launch ends, by the estimate of device_programs.h.
-double Sharing::end() const {
+/// When the bodies of each space have ended, by the estimate of device_programs.h.
+void Sharing::findEnds(double *ends) const {
   double link = 0, longest = 0;
   for (int32_t s = 0; s < count_; ++s) {
     if (!isMoving(s) || !isRunning(s))
@@ -222,31 +223,41 @@ double Sharing::end() const {
     longest = std::max(longest, work_[s] / double(shares_[s].least));
   }
   const double moved = std::max(link, longest);
-  double end = moved, computed = 0, left = 0;
+  double computed = 0;
   int64_t helpers = 0;
   for (int32_t s = 0; s < count_; ++s) {
+    ends[s] = 0;
     if (!isRunning(s)) {
       const int32_t leader = bodies_[s] > 0 ? leaderOf(s) : -1;
       // Those of a leader that computes are counted with it.
       if (leader >= 0 && isMoving(leader))
-        end = std::max(end, moved + std::ceil(double(bodies_[s]) / double(shares_[leader].least)) *
-                                        weight_[s]);
-      else if (leader >= 0 && spaces_[s].waits)
-        end = std::max(end, moved + weight_[s]);
+        ends[s] =
+            moved + std::ceil(double(bodies_[s]) / double(shares_[leader].least)) * weight_[s];
+      else if (leader >= 0)
+        ends[s] = std::max(ends[leader], spaces_[s].waits ? moved + weight_[s] : 0);
       continue;
     }
     if (isMoving(s)) {
-      if (spaces_[s].waits)
-        left = std::max(left, weight_[s]);
-      else
+      ends[s] = moved;
+      if (!spaces_[s].waits)
         helpers += shares_[s].least;
       continue;
     }
-    computed = std::max(computed, this->computed(s, spaces_[s].shares ? helpers : 0, moved));
+    ends[s] = this->computed(s, spaces_[s].shares ? helpers : 0, moved);
+    computed = std::max(computed, ends[s]);
     if (spaces_[s].waits)
-      end = std::max(end, moved + weight_[s]);
+      ends[s] = std::max(ends[s], moved + weight_[s]);
   }
-  return std::max(end, computed + left);
+  for (int32_t s = 0; s < count_; ++s)
+    if (isMoving(s) && isRunning(s) && spaces_[s].waits)
+      ends[s] = std::max(ends[s], computed + weight_[s]);
+}
+
+/// When the launch ends.
+double Sharing::end() const {
+  double ends[DTILE_DEVICE_MAX_SPACES] = {};
+  findEnds(ends);
+  return std::max(0.0, *std::max_element(ends, ends + std::max(count_, 1)));
 }
 
 /// Beside little arithmetic nobody else has a use for the rest.
@@ -333,6 +344,14 @@ double dtile_launch_time(int32_t nspaces, const dtile_device_space *spaces, cons
   Sharing sharing(nspaces, spaces, bodies, weights, latencies, first[nspaces]);
   sharing.take(first);
   return sharing.end();
+}
+
+void dtile_space_ends(int32_t nspaces, const dtile_device_space *spaces, const int64_t *bodies,
+                      const int64_t *weights, const int64_t *latencies, const int32_t *first,
+                      double *ends) {
+  Sharing sharing(nspaces, spaces, bodies, weights, latencies, first[nspaces]);
+  sharing.take(first);
+  sharing.findEnds(ends);
 }
 
 int32_t dtile_share_loops(int32_t nspaces, const dtile_device_space *spaces, int32_t parts,

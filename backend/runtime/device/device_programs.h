@@ -66,6 +66,12 @@ int32_t dtile_share_programs(int32_t nspaces, const dtile_device_space *spaces,
 double dtile_launch_time(int32_t nspaces, const dtile_device_space *spaces, const int64_t *bodies,
                          const int64_t *weights, const int64_t *latencies, const int32_t *first);
 
+/* The same for each space: when its bodies have ended. The largest of these is what
+ * dtile_launch_time gives. */
+void dtile_space_ends(int32_t nspaces, const dtile_device_space *spaces, const int64_t *bodies,
+                      const int64_t *weights, const int64_t *latencies, const int32_t *first,
+                      double *ends);
+
 /* The largest cluster that is tried. */
 enum { DTILE_MOST_PARTS = 8 };
 

@@ -323,6 +323,33 @@ TEST(LaunchTimeTest, BodiesThatFollowTakeTimeToo) {
   EXPECT_GE(timeOf({moves(8, 1000), follows}, 132), 2000);
 }
 
+/// When each space of such a launch has ended.
+std::vector<double> endsOf(const std::vector<Space> &spaces, int32_t resident) {
+  Launch launch(spaces);
+  launch.share(resident);
+  std::vector<double> ends(spaces.size(), -1);
+  dtile_space_ends(launch.count, launch.facts.data(), launch.bodies.data(), launch.weights.data(),
+                   launch.latencies.data(), launch.first.data(), ends.data());
+  return ends;
+}
+
+TEST(LaunchTimeTest, TheLastSpaceToEndEndsTheLaunch) {
+  const std::vector<std::vector<Space>> launches = {
+      {computes(264, 1000)},
+      {moves(64, 500), consumes(1000, 2000)},
+      {moves(4000, 500), consumes(100, 2000), computes(0)},
+      {moves(8, 1000), computes(132, 1000), ordered(3)}};
+  for (const std::vector<Space> &spaces : launches) {
+    const std::vector<double> ends = endsOf(spaces, 132);
+    EXPECT_DOUBLE_EQ(*std::max_element(ends.begin(), ends.end()), timeOf(spaces, 132));
+  }
+  // Data has moved long before those that wait for it are through, or just before.
+  const std::vector<double> early = endsOf({moves(64, 500), consumes(1000, 2000)}, 132);
+  EXPECT_LT(early[0], early[1]);
+  const std::vector<double> late = endsOf({moves(4000, 500), consumes(100, 2000)}, 132);
+  EXPECT_DOUBLE_EQ(late[1], late[0] + 2000);
+}
+
 // Clusters.
 
 struct InClusters {
