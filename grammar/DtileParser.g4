@@ -65,6 +65,7 @@ planItem
   | space=planSpace
   | ensuresItem=ensures
   | requiresItem=requiresClause
+  | meshItem=meshClause
   | letItem=letStatement
   ;
 
@@ -86,6 +87,7 @@ overlapJoin: tensor=name (LESS MINUS | produces=ARROW) plan=postfix;
 overlapItem
   : ensuresItem=ensures
   | requiresItem=requiresClause
+  | meshItem=meshClause
   | step=overlapStep
   ;
 
@@ -112,8 +114,14 @@ meshAxis: id=name COLON extent=expression;
 
 testDeclaration
   : kind=(TEST | BENCH) title=STRING
-    (RANKS LEFT_PAREN ranks+=expression (COMMA ranks+=expression?)* RIGHT_PAREN)?
+    (RANKS LEFT_PAREN ranks+=rankCount (COMMA ranks+=rankCount?)* RIGHT_PAREN)?
     body=block
+  ;
+
+// `8`, and `(2, 4)`: the axes of a mesh.
+rankCount
+  : LEFT_PAREN axes+=expression COMMA (axes+=expression (COMMA axes+=expression?)*)? RIGHT_PAREN
+  | number=expression
   ;
 
 genericParameters

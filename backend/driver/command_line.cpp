@@ -428,6 +428,10 @@ void addRun(CLI::App *sub, Options &o) {
   sub->add_option("--ranks", o.ranks, "number of ranks, 1 to 1024; default 1")
       ->type_name("N")
       ->expected(1);
+  sub->add_option("--mesh", o.mesh,
+                  "ranks by axes of the kernel's mesh, as 2x4; scalars that are sizes of axes need "
+                  "no --arg")
+      ->type_name("SIZExSIZE...");
   addNamed(*sub, "--arg", o.arguments, "NAME=VALUE",
            "an argument: a .npy file (`@rank` is replaced by the rank) or a number");
   addNamed(*sub, "--out", o.outputs, "NAME=FILE",

@@ -2,10 +2,12 @@
 // `dtilec run`: one kernel on arrays from .npy files.
 #include "backend/driver/execute/job.h"
 #include "backend/driver/execute/kernel_library.h"
+#include "backend/driver/execute/mesh.h"
 #include "backend/driver/output_file.h"
 #include "backend/driver/trace/trace_log.h"
 
 #include "backend/ndarray/npy.h"
+#include "frontend/ast/mesh.h"
 #include "frontend/base/check.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -82,6 +84,9 @@ private:
   Job *job_;
   TraceLog *trace_;
   int ranks_ = 1;
+  /// The axes of `--mesh`, and the scalars that are sizes of these in the kernel.
+  std::vector<int64_t> mesh_;
+  llvm::StringMap<int64_t> axes_;
   const sema::KernelInstance *instance_ = nullptr;
   /// For each parameter and rank: its array. One entry stands for all ranks where they share a
   /// file.
@@ -95,9 +100,22 @@ bool KernelRun::chooseRanks() {
   if (options_.ranks.size() > 1)
     return fail(diag::bad_command_line, "one number of ranks is needed", "dtilec run");
   ranks_ = job_ ? job_->ranks() : 1;
-  if (options_.ranks.empty())
+  if (!options_.mesh.empty()) {
+    auto axes = parseMesh(session_, options_.mesh);
+    if (!axes)
+      return false;
+    mesh_ = std::move(*axes);
+  }
+  if (options_.ranks.empty() && mesh_.empty())
     return true;
-  const int asked = options_.ranks.front();
+  int64_t asked = 1;
+  for (const int64_t size : mesh_)
+    asked *= size;
+  if (mesh_.empty())
+    asked = options_.ranks.front();
+  else if (!options_.ranks.empty() && options_.ranks.front() != asked)
+    return fail(diag::bad_mesh, "has " + std::to_string(asked) + " ranks, and `--ranks` says " +
+                                    std::to_string(options_.ranks.front()));
   if (asked < 1 || asked > kMaxRanks)
     return fail(diag::bad_ranks, asked, kMaxRanks);
   if (job_ && asked != ranks_)
@@ -105,7 +123,7 @@ bool KernelRun::chooseRanks() {
                 "this job has " + std::to_string(ranks_) + " processes, and " +
                     std::to_string(asked) + " ranks are asked for",
                 "dtilec run");
-  ranks_ = asked;
+  ranks_ = int(asked);
   return true;
 }
 
@@ -125,6 +143,13 @@ const ast::KernelDecl *KernelRun::chooseKernel(const sema::Program &program) {
 // Arguments.
 
 bool KernelRun::checkNames(const ast::KernelDecl &kernel) {
+  const ast::MeshStmt *mesh = mesh_.empty() ? nullptr : ast::meshOf(kernel);
+  if (mesh && !hasAxes(session_, kernel, mesh_))
+    return false;
+  if (mesh)
+    for (const ast::Param &param : kernel.params)
+      if (const auto axis = ast::axisSizedBy(kernel, param))
+        axes_[param.name.name] = mesh_[*axis];
   std::vector<std::string> inputs, outputs;
   for (const ast::Param &param : kernel.params) {
     if (isInputParam(param))
@@ -156,8 +181,9 @@ bool KernelRun::checkNames(const ast::KernelDecl &kernel) {
                   "there are " + std::to_string(ranks_) +
                       " ranks, and each writes its own file; put `@rank` into `" + path + "`");
   for (const std::string &name : inputs)
-    if (llvm::none_of(options_.arguments,
-                      [&](const NamedText &argument) { return argument.first == name; }))
+    if (!axes_.contains(name) && llvm::none_of(options_.arguments, [&](const NamedText &argument) {
+          return argument.first == name;
+        }))
       return fail(diag::bad_argument, name, "it is missing; give it with `--arg " + name + "=…`");
   return true;
 }
@@ -181,7 +207,9 @@ bool KernelRun::readArguments(const ast::KernelDecl &kernel) {
       return argument.first == param.name.name;
     });
     if (!isTensorParam(param)) {
-      if (!readScalar(param, it->second))
+      if (!readScalar(param, it != options_.arguments.end()
+                                 ? it->second
+                                 : std::to_string(axes_.lookup(param.name.name))))
         return false;
       continue;
     }
@@ -220,7 +248,16 @@ bool KernelRun::instantiate(sema::Program &program, const ast::KernelDecl &kerne
   const sema::GenericArgs args =
       program.inferGenerics(&kernel, shapes, ranks_, constantsFor(session_, kernel));
   instance_ = program.instantiate(&kernel, args, kernel.name.range, session_.diagnostics);
-  return instance_ != nullptr && !session_.diagnostics.hasErrors();
+  if (instance_ == nullptr || session_.diagnostics.hasErrors())
+    return false;
+  if (mesh_.empty())
+    return true;
+  // Scalars that were given count, and must be right.
+  llvm::StringMap<int64_t> given;
+  for (const auto &[i, text] : scalars_)
+    if (int64_t number = 0; !llvm::StringRef(text).getAsInteger(0, number))
+      given[kernel.params[i].name.name] = number;
+  return fitMesh(session_, *instance_, mesh_, given);
 }
 
 // Element types that NumPy lacks come as raw bytes, so files are read again with what is expected.

@@ -2,11 +2,13 @@
 // `dtilec test`: finds test blocks, runs each on each of its rank counts, counts.
 #include "backend/driver/execute/executor.h"
 #include "backend/driver/execute/job.h"
+#include "backend/driver/execute/mesh.h"
 #include "backend/driver/output_file.h"
 #include "backend/driver/testing/bench_report.h"
 #include "backend/driver/testing/test_evaluator.h"
 #include "backend/driver/testing/test_progress.h"
 #include "backend/driver/trace/trace_log.h"
+#include "frontend/ast/mesh.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -28,6 +30,16 @@ struct Block {
   const ast::BlockStmt *body = nullptr;
 };
 
+// The sizes of axes; one where only a number of ranks was said.
+using Mesh = std::vector<int64_t>;
+
+int ranksOf(const Mesh &mesh) {
+  int64_t ranks = 1;
+  for (const int64_t size : mesh)
+    ranks *= size;
+  return int(ranks);
+}
+
 // Runs the blocks of all files.
 class TestRunner {
 public:
@@ -40,12 +52,14 @@ public:
 
 private:
   std::vector<Block> blocksOf(const sema::Program &program) const;
-  std::vector<int> rankCounts(const sema::Program &program, const Block &block);
+  std::vector<Mesh> rankCounts(const sema::Program &program, const Block &block);
+  std::optional<int64_t> rankCount(const sema::Program &program, const ast::Expr &e);
   std::optional<int64_t> constantInt(const sema::Program &program, const ast::Expr &e);
   bool isAsked(int ranks) const;
-  void runBlock(const std::string &path, KernelLibrary &library, const Block &block, int ranks);
+  void runBlock(const std::string &path, KernelLibrary &library, const Block &block,
+                const Mesh &mesh);
   void runBench(const std::string &what, KernelLibrary &library, const Block &block,
-                Executor &executor);
+                Executor &executor, const Mesh &mesh);
   void plot();
   bool runWatched(TestEvaluator &evaluator, const Block &block, const std::string &what);
   void count(bool passed, const std::string &what, double seconds);
@@ -87,20 +101,39 @@ std::optional<int64_t> TestRunner::constantInt(const sema::Program &program, con
   return std::nullopt;
 }
 
-std::vector<int> TestRunner::rankCounts(const sema::Program &program, const Block &block) {
-  std::vector<int> counts;
+std::optional<int64_t> TestRunner::rankCount(const sema::Program &program, const ast::Expr &e) {
+  const auto count = constantInt(program, e);
+  if (!count || (*count >= 1 && *count <= kMaxRanks))
+    return count;
+  session_.diagnostics.report(e.range, diag::test_bad_ranks, kMaxRanks, *count);
+  return std::nullopt;
+}
+
+std::vector<Mesh> TestRunner::rankCounts(const sema::Program &program, const Block &block) {
+  std::vector<Mesh> counts;
   for (const ast::Expr *expr : block.ranks) {
-    const auto count = constantInt(program, *expr);
-    if (!count)
-      return {};
-    if (*count < 1 || *count > kMaxRanks) {
-      session_.diagnostics.report(expr->range, diag::test_bad_ranks, kMaxRanks, *count);
-      return {};
+    Mesh &mesh = counts.emplace_back();
+    int64_t ranks = 1;
+    llvm::SmallVector<const ast::Expr *, 3> sizes = {expr};
+    if (const ast::CallExpr *axes = ast::meshOfTest(expr)) {
+      sizes.clear();
+      for (const ast::Arg &axis : axes->args)
+        sizes.push_back(axis.value);
     }
-    counts.push_back(int(*count));
+    for (const ast::Expr *size : sizes) {
+      const auto count = rankCount(program, *size);
+      if (!count)
+        return {};
+      mesh.push_back(*count);
+      ranks *= *count;
+      if (ranks > kMaxRanks) {
+        session_.diagnostics.report(expr->range, diag::test_bad_ranks, kMaxRanks, ranks);
+        return {};
+      }
+    }
   }
   if (block.ranks.empty())
-    counts.push_back(1);
+    counts.push_back({1});
   return counts;
 }
 
@@ -124,32 +157,34 @@ void TestRunner::runFile(const std::string &path) {
     ++found_;
     if (!block.name.contains(session_.options.filter))
       continue;
-    const std::vector<int> counts = rankCounts(*program, block);
+    const std::vector<Mesh> counts = rankCounts(*program, block);
     if (counts.empty())
       count(false, path + ": " + block.name.str(), 0);
-    knownRanks_.insert(counts.begin(), counts.end());
-    for (int ranks : counts)
-      if (isAsked(ranks))
-        runBlock(path, library, block, ranks);
+    for (const Mesh &mesh : counts)
+      knownRanks_.insert(ranksOf(mesh));
+    for (const Mesh &mesh : counts)
+      if (isAsked(ranksOf(mesh)))
+        runBlock(path, library, block, mesh);
   }
 }
 
 void TestRunner::runBlock(const std::string &path, KernelLibrary &library, const Block &block,
-                          int ranks) {
+                          const Mesh &mesh) {
+  const int ranks = ranksOf(mesh);
   trace_.name(path + ": " + block.name.str());
   const auto executors =
       makeExecutors(session_.options, ranks, job_, trace_.isOn() ? &trace_ : nullptr);
   const std::vector<LaunchRecord> *other = nullptr;
   std::vector<LaunchRecord> first;
   for (const auto &executor : executors) {
-    std::string what = path + ": " + block.name.str() + " (" + std::to_string(ranks) +
-                       (ranks == 1 ? " rank" : " ranks");
+    std::string what =
+        path + ": " + block.name.str() + " (" + meshText(mesh) + (ranks == 1 ? " rank" : " ranks");
     if (executors.size() > 1)
       what += ", " + executor->name().str();
     what += ")";
     progress_.running(what);
     if (session_.options.bench) {
-      runBench(what, library, block, *executor);
+      runBench(what, library, block, *executor, mesh);
       continue;
     }
     const auto start = std::chrono::steady_clock::now();
@@ -158,6 +193,7 @@ void TestRunner::runBlock(const std::string &path, KernelLibrary &library, const
     std::vector<LaunchRecord> launches;
     for (int run = 1; run <= session_.options.repeat && passed; ++run) {
       TestEvaluator evaluator(session_, library, *executor, other, executors.front()->name());
+      evaluator.onMesh(mesh);
       passed = runWatched(evaluator, block, what) && !mark.failed();
       launches = evaluator.launches();
       if (!passed && run > 1)
@@ -183,7 +219,7 @@ bool TestRunner::runWatched(TestEvaluator &evaluator, const Block &block, const 
 }
 
 void TestRunner::runBench(const std::string &what, KernelLibrary &library, const Block &block,
-                          Executor &executor) {
+                          Executor &executor, const Mesh &mesh) {
   // The first run warms caches and is not counted.
   constexpr int kRuns = 6;
   std::vector<std::vector<double>> times;
@@ -191,6 +227,7 @@ void TestRunner::runBench(const std::string &what, KernelLibrary &library, const
   bool passed = true;
   for (int run = 0; run < kRuns && passed; ++run) {
     TestEvaluator evaluator(session_, library, executor);
+    evaluator.onMesh(mesh);
     passed = runWatched(evaluator, block, what);
     times.resize(evaluator.launches().size());
     rows.resize(times.size());

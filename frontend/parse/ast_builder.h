@@ -87,6 +87,7 @@ private:
   ast::Expr *buildOptional(P::ExpressionContext *context) {
     return context == nullptr ? nullptr : buildExpression(context);
   }
+  llvm::ArrayRef<ast::Expr *> buildRankCounts(llvm::ArrayRef<P::RankCountContext *> contexts);
   llvm::ArrayRef<ast::Expr *> buildExpressions(llvm::ArrayRef<P::ExpressionContext *> contexts);
   ast::Expr *makeRange(SourceRange range, ast::Expr *lo, ast::Expr *hi);
   Tree expression(P::ExpressionContext *context);

@@ -3,6 +3,7 @@
 #include "frontend/parse/ast_builder.h"
 
 #include "frontend/ast/ast_visitor.h"
+#include "frontend/ast/mesh.h"
 #include "grammar/DtileLexer.h"
 
 #include "llvm/ADT/StringSet.h"
@@ -255,6 +256,10 @@ ast::Decl *AstBuilder::buildPlan(P::PlanDeclarationContext *context) {
       if (!prologue.empty() || !roles.empty())
         diagnostics_.report(range(item->requiresItem), diag::misplaced_clause, "requires");
       clauses.push_back(buildRequires(item->requiresItem));
+    } else if (item->meshItem != nullptr) {
+      if (!prologue.empty() || !roles.empty())
+        diagnostics_.report(range(item->meshItem), diag::misplaced_clause, "mesh");
+      clauses.push_back(buildMesh(item->meshItem));
     } else if (item->letItem != nullptr) {
       if (!roles.empty())
         diagnostics_.report(range(item->letItem), diag::misplaced_statement);
@@ -311,6 +316,10 @@ void AstBuilder::buildGraph(P::OverlapDeclarationContext *context, ast::OverlapD
       if (!steps.empty())
         diagnostics_.report(range(item->requiresItem), diag::misplaced_clause, "requires");
       clauses.push_back(buildRequires(item->requiresItem));
+    } else if (item->meshItem != nullptr) {
+      if (!steps.empty())
+        diagnostics_.report(range(item->meshItem), diag::misplaced_clause, "mesh");
+      clauses.push_back(buildMesh(item->meshItem));
     } else if (item->step != nullptr) {
       ast::OverlapStep step;
       step.range = range(item->step);
@@ -370,13 +379,40 @@ ast::ExpectStmt *AstBuilder::buildExpectation(P::ExpectationContext *context, So
   return node;
 }
 
+llvm::ArrayRef<ast::Expr *>
+AstBuilder::buildRankCounts(llvm::ArrayRef<P::RankCountContext *> contexts) {
+  llvm::SmallVector<ast::Expr *, 4> counts;
+  for (P::RankCountContext *context : contexts) {
+    if (context == nullptr)
+      continue;
+    if (context->number != nullptr) {
+      counts.push_back(buildExpression(context->number));
+      continue;
+    }
+    // A mesh is a call of its sizes, as coordinates are one of `rank`.
+    auto *callee = arena_.make<ast::NameExpr>(range(context));
+    callee->name = ast::kMeshOfTest;
+    auto *mesh = arena_.make<ast::CallExpr>(range(context));
+    mesh->callee = callee;
+    llvm::SmallVector<ast::Arg, 4> axes;
+    for (P::ExpressionContext *axis : context->axes) {
+      ast::Arg arg;
+      arg.value = buildExpression(axis);
+      axes.push_back(arg);
+    }
+    mesh->args = keep(axes);
+    counts.push_back(mesh);
+  }
+  return keep(counts);
+}
+
 ast::Decl *AstBuilder::buildTest(P::TestDeclarationContext *context) {
   auto fill = [&](auto *node) {
     if (context->title != nullptr) {
       node->name = unescape(sourceToken(context->title));
       node->nameRange = range(sourceToken(context->title));
     }
-    node->ranks = buildExpressions(context->ranks);
+    node->ranks = buildRankCounts(context->ranks);
     node->body = buildBlock(context->body);
     return node;
   };

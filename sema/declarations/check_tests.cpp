@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Tests, benches and `ensures` run on whole arrays, straight from the syntax tree. Here only their
 // names are checked, so that a misspelling is found before anything runs.
+#include "frontend/ast/mesh.h"
 #include "sema/checker.h"
 #include "sema/declarations/alternatives.h"
 
@@ -26,6 +27,9 @@ public:
   NameChecker(Context &context, ModuleInfo &module) : context_(context), module_(module) {
     scope_.push();
   }
+
+  /// Whether the test's ranks have axes.
+  void setOnMesh(bool isOnMesh) { isOnMesh_ = isOnMesh; }
 
   void declare(const ast::Ident &name, Symbol::Kind kind = Symbol::Kind::Local) {
     Symbol symbol;
@@ -199,7 +203,11 @@ private:
       if (isGiven(param)) {
         names += (wanted++ == 0 ? "`" : ", `") + param.name.name.str() + "`";
       }
-    if (e->args.size() == wanted)
+    // On a mesh, scalars that are sizes of axes may be left out.
+    const auto axes = size_t(llvm::count_if(kernel->params, [&](const ast::Param &param) {
+      return isOnMesh_ && ast::axisSizedBy(*kernel, param).has_value();
+    }));
+    if (e->args.size() <= wanted && e->args.size() + axes >= wanted)
       return;
     context_
         .report(e->range, diag::wrong_argument_count, kernel->name.name,
@@ -317,6 +325,7 @@ private:
   Context &context_;
   ModuleInfo &module_;
   Scope scope_;
+  bool isOnMesh_ = false;
 };
 
 } // namespace
@@ -335,8 +344,14 @@ void checkTests(Context &context, ModuleInfo &module) {
       continue;
     }
     NameChecker checker(context, module);
+    checker.setOnMesh(llvm::any_of(
+        ranks, [](const ast::Expr *count) { return ast::meshOfTest(count) != nullptr; }));
     for (const ast::Expr *count : ranks)
-      checker.expression(count);
+      if (const ast::CallExpr *mesh = ast::meshOfTest(count))
+        for (const ast::Arg &axis : mesh->args)
+          checker.expression(axis.value);
+      else
+        checker.expression(count);
     checker.block(body);
   }
 }

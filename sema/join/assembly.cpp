@@ -60,12 +60,40 @@ ast::GenericParam Assembly::elementType(const ast::Ident &name) {
   return generic;
 }
 
-void Assembly::addHead(llvm::ArrayRef<ast::Stmt *> ofLaunch, llvm::ArrayRef<ast::Stmt *> lets,
-                       Importer &importer) {
+void Assembly::addHead(llvm::StringRef of, llvm::ArrayRef<ast::Stmt *> ofLaunch,
+                       llvm::ArrayRef<ast::Stmt *> lets, Importer &importer) {
   for (const ast::Stmt *one : ofLaunch)
-    clauses.push_back(importer.stmt(one));
+    if (ast::Stmt *clause = importer.stmt(one); !isMeshAgain(*clause, of))
+      clauses.push_back(clause);
   for (const ast::Stmt *one : lets)
     prologue.push_back(importer.stmt(one));
+}
+
+namespace {
+
+bool isSameMesh(const ast::MeshStmt &a, const ast::MeshStmt &b) {
+  return a.axes.size() == b.axes.size() &&
+         llvm::all_of(llvm::zip(a.axes, b.axes), [](const auto &pair) {
+           const auto &[x, y] = pair;
+           return x.name.name == y.name.name && textOf(x.extent) == textOf(y.extent);
+         });
+}
+
+} // namespace
+
+/// What is joined has one mesh: it is said once, and others that are the same add nothing.
+bool Assembly::isMeshAgain(const ast::Stmt &clause, llvm::StringRef of) const {
+  const auto *mesh = llvm::dyn_cast<ast::MeshStmt>(&clause);
+  if (!mesh)
+    return false;
+  for (const ast::Stmt *one : clauses)
+    if (const auto *said = llvm::dyn_cast<ast::MeshStmt>(one)) {
+      if (!isSameMesh(*said, *mesh))
+        joint.diags.report(mesh->range, diag::join_of_mesh, of)
+            .note(said->range, diag::note_declared_here, "mesh");
+      return true;
+    }
+  return false;
 }
 
 void Assembly::addRole(const Stage &stage, const ast::Role &written, ast::Role *role) {
@@ -135,29 +163,8 @@ std::function<bool(llvm::StringRef)> isOfModule(const Home &home) {
   };
 }
 
-namespace {
-
-bool hasNoMesh(Joint &joint, llvm::StringRef name, llvm::ArrayRef<ast::Stmt *> clauses,
-               SourceRange place) {
-  for (const ast::Stmt *clause : clauses)
-    if (llvm::isa<ast::MeshStmt>(clause)) {
-      joint.diags.report(place, diag::join_of_mesh, name)
-          .note(clause->range, diag::note_declared_here, "mesh");
-      return false;
-    }
-  return true;
-}
-
-} // namespace
-
-bool isJoinable(Joint &joint, const ast::KernelDecl &kernel, SourceRange place) {
-  return hasNoMesh(joint, kernel.name.name, kernel.clauses, place);
-}
-
-bool isJoinable(Joint &joint, const PlanSource &source, SourceRange place) {
+bool isJoinable(Joint &joint, const PlanSource &source) {
   const ast::PlanDecl &plan = *source.plan;
-  if (!hasNoMesh(joint, plan.name.name, plan.clauses, place))
-    return false;
   if (source.isKernel)
     return true;
   for (const ast::Param &param : plan.params)

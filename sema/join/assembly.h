@@ -18,9 +18,9 @@ struct Assembly {
             llvm::ArrayRef<ast::GenericParam> declared, llvm::StringRef name);
   /// Compile-time parameters of a stage that do not follow from others.
   void addGenerics(const Stage &stage, Importer &importer);
-  /// What stands before the roles.
-  void addHead(llvm::ArrayRef<ast::Stmt *> clauses, llvm::ArrayRef<ast::Stmt *> prologue,
-               Importer &importer);
+  /// What stands before the roles, of a kernel or plan of that name.
+  void addHead(llvm::StringRef of, llvm::ArrayRef<ast::Stmt *> clauses,
+               llvm::ArrayRef<ast::Stmt *> prologue, Importer &importer);
   /// A role of a stage, in the names of the joined kernel.
   void addRole(const Stage &stage, const ast::Role &written, ast::Role *role);
   void publish(const ast::Param &param, const ast::Param &written, bool isJoined);
@@ -41,16 +41,15 @@ struct Assembly {
   llvm::SmallVector<ast::ExpectStmt *, 2> ensures;
 
 private:
+  [[nodiscard]] bool isMeshAgain(const ast::Stmt &clause, llvm::StringRef of) const;
   void dropUnused(size_t kept);
   ast::GenericParam elementType(const ast::Ident &name);
 };
 
 /// Whether the file of a declaration gives a name a meaning.
 [[nodiscard]] std::function<bool(llvm::StringRef)> isOfModule(const Home &home);
-/// Whether a kernel or plan can be joined: it runs over all ranks alike, and a plan has no signals.
-/// False after reporting; `place` is that of the overlap.
-[[nodiscard]] bool isJoinable(Joint &joint, const ast::KernelDecl &kernel, SourceRange place);
-[[nodiscard]] bool isJoinable(Joint &joint, const PlanSource &source, SourceRange place);
+/// Whether a plan can be joined: it has no signals. False after reporting.
+[[nodiscard]] bool isJoinable(Joint &joint, const PlanSource &source);
 [[nodiscard]] bool isSignal(const ast::Param &param);
 /// The plan's name in the joined kernel.
 [[nodiscard]] llvm::StringRef nameIn(const Stage &stage, llvm::StringRef name);

@@ -139,7 +139,7 @@ private:
       parts_.generics.push_back(ofOverlap.generic(one));
     for (const ast::Param &param : overlap.params)
       parts_.params.push_back(ofOverlap.param(param));
-    parts_.addHead(overlap.clauses, {}, ofOverlap);
+    parts_.addHead(overlap.name.name, overlap.clauses, {}, ofOverlap);
     for (const auto &[step, stage] : llvm::zip(graph_.steps, joint_.stages))
       if (!importStage(step, stage))
         return false;
@@ -158,7 +158,7 @@ private:
     parts_.addGenerics(stage, importer);
     for (const auto &[param, binding] : llvm::zip(stage.plan->params, step.bindings))
       importParam(stage, param, binding, importer);
-    parts_.addHead(stage.plan->clauses, stage.plan->prologue, importer);
+    parts_.addHead(stage.plan->name.name, stage.plan->clauses, stage.plan->prologue, importer);
     for (const ast::Role *one : stage.plan->roles) {
       ast::Role *role = importer.role(one);
       if (!step.parted.empty())

@@ -119,7 +119,7 @@ private:
       callee = generic->base;
     Step step;
     step.source = source_.find(callee);
-    if (step.source.plan == nullptr || !isJoinable(joint_, step.source, callee->range))
+    if (step.source.plan == nullptr || !isJoinable(joint_, step.source))
       return false;
     step.call = &call;
     step.prefix = graph_.tensors[results.front()].name;

@@ -47,7 +47,7 @@ public:
     joint_.fresh.take(stage.names.all);
     joint_.top.take(stage.names.top);
     joint_.stages.push_back(std::move(stage));
-    if (!isJoinable(joint_, source, source.plan->name.range))
+    if (!isJoinable(joint_, source))
       return nullptr;
     importStages(/*producers=*/false);
     // Nobody calls it, and no kernel is called so.
@@ -61,7 +61,7 @@ private:
 
   bool findStages() {
     const ast::OverlapDecl &overlap = *joint_.source->overlap;
-    bool isGood = isJoinable(joint_, *joint_.kernel, overlap.name.range);
+    bool isGood = true;
     for (const auto &[clause, source] : llvm::zip(overlap.joins, joint_.source->plans)) {
       if (source.plan == nullptr)
         return false;
@@ -91,7 +91,7 @@ private:
             .note(joint_.kernel->name.range, diag::note_declared_here, joint_.kernel->name.name);
         isGood = false;
       }
-      isGood = isGood && isJoinable(joint_, source, overlap.name.range);
+      isGood = isGood && isJoinable(joint_, source);
       joint_.stages.push_back(std::move(stage));
     }
     return isGood;
@@ -216,7 +216,8 @@ private:
       else
         importParams(*stage);
     }
-    parts_.addHead(joint_.kernel->clauses, joint_.kernel->prologue, importer);
+    parts_.addHead(joint_.kernel->name.name, joint_.kernel->clauses, joint_.kernel->prologue,
+                   importer);
     // In the order of the data: what brings it, the kernel, what takes it on.
     importStages(/*producers=*/false);
     for (const ast::Role *one : kernelRoles) {
@@ -238,7 +239,7 @@ private:
       parts_.addGenerics(stage, importer);
       if (stage.clause == nullptr)
         importParams(stage);
-      parts_.addHead(stage.plan->clauses, stage.plan->prologue, importer);
+      parts_.addHead(stage.plan->name.name, stage.plan->clauses, stage.plan->prologue, importer);
       for (const ast::Role *one : stage.plan->roles)
         parts_.addRole(stage, *one, importer.role(one));
     }

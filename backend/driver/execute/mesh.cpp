@@ -2,6 +2,7 @@
 // Reads meshes, and evaluates the sizes of a kernel's axes.
 #include "backend/driver/execute/mesh.h"
 
+#include "frontend/ast/mesh.h"
 #include "frontend/base/diagnostics.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -48,24 +49,6 @@ std::optional<int64_t> evaluate(const ast::Expr *e, const llvm::StringMap<int64_
 
 } // namespace
 
-const ast::MeshStmt *meshOf(const ast::KernelDecl &kernel) {
-  for (const ast::Stmt *clause : kernel.clauses)
-    if (const auto *mesh = llvm::dyn_cast<ast::MeshStmt>(clause))
-      return mesh;
-  return nullptr;
-}
-
-std::optional<size_t> axisSizedBy(const ast::KernelDecl &kernel, const ast::Param &param) {
-  const ast::MeshStmt *mesh = meshOf(kernel);
-  if (!mesh || param.mode != ast::ParamMode::Value)
-    return std::nullopt;
-  for (const auto [i, axis] : llvm::enumerate(mesh->axes))
-    if (const auto *name = llvm::dyn_cast<ast::NameExpr>(axis.extent);
-        name && name->name == param.name.name)
-      return i;
-  return std::nullopt;
-}
-
 std::string meshText(llvm::ArrayRef<int64_t> axes) {
   std::string text;
   for (const int64_t size : axes)
@@ -93,22 +76,26 @@ std::optional<std::vector<int64_t>> parseMesh(Session &session, llvm::StringRef 
   return axes;
 }
 
+bool hasAxes(Session &session, const ast::KernelDecl &kernel, llvm::ArrayRef<int64_t> axes) {
+  const ast::MeshStmt *mesh = ast::meshOf(kernel);
+  if (!mesh || mesh->axes.size() == axes.size())
+    return true;
+  session.diagnostics.report(
+      mesh->range, diag::bad_mesh,
+      "has " + std::to_string(axes.size()) + (axes.size() == 1 ? " axis" : " axes") +
+          ", and kernel `" + kernel.name.name.str() + "` has " + std::to_string(mesh->axes.size()));
+  return false;
+}
+
 bool fitMesh(Session &session, const sema::KernelInstance &kernel, llvm::ArrayRef<int64_t> axes,
              llvm::StringMap<int64_t> &scalars) {
-  const ast::MeshStmt *mesh = meshOf(*kernel.decl);
+  const ast::MeshStmt *mesh = ast::meshOf(*kernel.decl);
   if (!mesh)
     return true;
-  const auto refuse = [&](SourceRange place, const std::string &why) {
-    session.diagnostics.report(place, diag::bad_mesh, why);
+  if (!hasAxes(session, *kernel.decl, axes))
     return false;
-  };
-  if (mesh->axes.size() != axes.size())
-    return refuse(mesh->range, "has " + std::to_string(axes.size()) +
-                                   (axes.size() == 1 ? " axis" : " axes") + ", and kernel `" +
-                                   kernel.decl->name.name.str() + "` has " +
-                                   std::to_string(mesh->axes.size()));
   for (const ast::Param &param : kernel.decl->params)
-    if (const auto axis = axisSizedBy(*kernel.decl, param))
+    if (const auto axis = ast::axisSizedBy(*kernel.decl, param))
       scalars.try_emplace(param.name.name, axes[*axis]);
   llvm::StringMap<int64_t> names;
   int64_t ranks = 1;
@@ -122,10 +109,13 @@ bool fitMesh(Session &session, const sema::KernelInstance &kernel, llvm::ArrayRe
     names[scalar.first()] = scalar.second;
   for (const auto &[axis, size] : llvm::zip_equal(mesh->axes, axes)) {
     const auto extent = evaluate(axis.extent, names);
-    if (extent && *extent != size)
-      return refuse(axis.name.range, "gives axis `" + axis.name.name.str() + "` " +
-                                         std::to_string(size) + " places, and it has " +
-                                         std::to_string(*extent));
+    if (extent && *extent != size) {
+      session.diagnostics.report(axis.name.range, diag::bad_mesh,
+                                 "gives axis `" + axis.name.name.str() + "` " +
+                                     std::to_string(size) + " places, and it has " +
+                                     std::to_string(*extent));
+      return false;
+    }
   }
   return true;
 }

@@ -15,14 +15,12 @@ namespace dtile::driver {
 /// The sizes of `--mesh`, whose product is the number of ranks; nothing after reporting.
 [[nodiscard]] std::optional<std::vector<int64_t>> parseMesh(Session &session, llvm::StringRef text);
 
-/// The mesh that a kernel says, or null.
-[[nodiscard]] const ast::MeshStmt *meshOf(const ast::KernelDecl &kernel);
-/// Which axis' size a scalar parameter is (`mesh (node: W / L, local: L)`: L is that of the
-/// second); nothing where it is none.
-[[nodiscard]] std::optional<size_t> axisSizedBy(const ast::KernelDecl &kernel,
-                                                const ast::Param &param);
 /// "2x4".
 [[nodiscard]] std::string meshText(llvm::ArrayRef<int64_t> axes);
+
+/// Whether a kernel's mesh, if it has one, has as many axes; false after reporting.
+[[nodiscard]] bool hasAxes(Session &session, const ast::KernelDecl &kernel,
+                           llvm::ArrayRef<int64_t> axes);
 
 /// Gives scalars that are sizes of a kernel's axes (`mesh (node: W / L, local: L)`: L) their values
 /// where `scalars` has none. False after reporting, where the kernel's axes are of other number or

@@ -35,6 +35,8 @@ public:
 
   /// Tells what is run from now on.
   void watch(TestWatchdog &watchdog) { watchdog_ = &watchdog; }
+  /// The sizes of the axes of ranks, where the test says several.
+  void onMesh(llvm::ArrayRef<int64_t> axes) { mesh_.assign(axes.begin(), axes.end()); }
   /// Runs the body; true when nothing failed. What failed is reported.
   bool run(const ast::BlockStmt &body);
   [[nodiscard]] const std::vector<LaunchRecord> &launches() const { return launches_; }
@@ -128,6 +130,7 @@ private:
   Result callKernel(const ast::CallExpr &e, const ast::KernelDecl &kernel,
                     const ast::GenericExpr *generics);
   bool bindArguments(Launch &launch);
+  bool bindAxes(Launch &launch);
   bool bindArgument(Launch &launch, const ast::Param &param, const ast::Expr &expr);
   bool instantiate(Launch &launch, const ast::GenericExpr *generics);
   std::optional<sema::GenericArgs> genericArgs(const ast::KernelDecl &kernel,
@@ -162,6 +165,7 @@ private:
   const std::vector<LaunchRecord> *other_;
   llvm::StringRef otherName_;
   int ranks_;
+  std::vector<int64_t> mesh_;
   std::vector<char> active_;
   std::vector<Scope> scopes_;
   const Clause *clause_ = nullptr;

@@ -5,6 +5,7 @@
 
 #include "backend/driver/testing/test_requirements.h"
 
+#include "frontend/ast/mesh.h"
 #include "frontend/base/check.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -144,7 +145,10 @@ bool TestEvaluator::bindArguments(Launch &launch) {
         return false;
       }
     } else {
-      while (index < kernel.params.size() && !isInputParam(kernel.params[index]))
+      // What the mesh of the test gives is no argument.
+      while (index < kernel.params.size() &&
+             (!isInputParam(kernel.params[index]) ||
+              (mesh_.size() > 1 && ast::axisSizedBy(kernel, kernel.params[index]))))
         ++index;
       if (index == kernel.params.size()) {
         const auto inputs = llvm::count_if(kernel.params, isInputParam);
@@ -161,12 +165,40 @@ bool TestEvaluator::bindArguments(Launch &launch) {
     if (!bindArgument(launch, kernel.params[index], *arg.value))
       return false;
   }
+  if (!bindAxes(launch))
+    return false;
   for (size_t i = 0; i < kernel.params.size(); ++i)
     if (isInputParam(kernel.params[i]) && !launch.inputs[i]) {
       fail(launch.call.range,
            "argument `" + kernel.params[i].name.name + "` of `" + launch.name() + "` is missing");
       return false;
     }
+  return true;
+}
+
+/// Gives scalars that are sizes of axes those of the test's mesh.
+bool TestEvaluator::bindAxes(Launch &launch) {
+  const ast::KernelDecl &kernel = launch.decl;
+  const ast::MeshStmt *mesh = ast::meshOf(kernel);
+  if (mesh_.size() < 2 || !mesh)
+    return true;
+  if (mesh->axes.size() != mesh_.size()) {
+    fail(launch.call.range, "the test has ranks of " + llvm::Twine(mesh_.size()) + " axes, and `" +
+                                launch.name() + "` has " + llvm::Twine(mesh->axes.size()));
+    return false;
+  }
+  for (const auto [i, param] : llvm::enumerate(kernel.params)) {
+    const auto axis = ast::axisSizedBy(kernel, param);
+    if (!axis)
+      continue;
+    if (launch.inputs[i]) {
+      fail(launch.call.range, "`" + param.name.name + "` of `" + launch.name() +
+                                  "` is the size of axis `" + mesh->axes[*axis].name.name +
+                                  "`, which the ranks of the test give");
+      return false;
+    }
+    launch.inputs[i] = TestValue::number(ranks_, mesh_[*axis]);
+  }
   return true;
 }
 

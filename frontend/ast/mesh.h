@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Meshes in the tree: of kernels, `mesh (node: W / L, local: L);`, and in the ranks of tests,
+// `ranks (8, (2, 4))`, where an entry is a call of its sizes.
+#pragma once
+
+#include "frontend/ast/ast.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <optional>
+
+namespace dtile::ast {
+
+/// What a mesh in the ranks of a test is a call of.
+inline constexpr llvm::StringLiteral kMeshOfTest = "mesh";
+
+/// The call, where an entry is a mesh; null for a number.
+[[nodiscard]] inline const CallExpr *meshOfTest(const Expr *entry) {
+  const auto *call = llvm::dyn_cast<CallExpr>(entry);
+  const auto *callee = call ? llvm::dyn_cast<NameExpr>(call->callee) : nullptr;
+  // The parser's own, which is written where all of it is.
+  return callee && callee->name == kMeshOfTest && callee->range == call->range ? call : nullptr;
+}
+
+/// The mesh that a kernel says, or null.
+[[nodiscard]] inline const MeshStmt *meshOf(const KernelDecl &kernel) {
+  for (const Stmt *clause : kernel.clauses)
+    if (const auto *mesh = llvm::dyn_cast<MeshStmt>(clause))
+      return mesh;
+  return nullptr;
+}
+
+/// Which axis' size a scalar parameter is: in the mesh above, L is that of the second one. Nothing
+/// where it is none.
+[[nodiscard]] inline std::optional<size_t> axisSizedBy(const KernelDecl &kernel,
+                                                       const Param &param) {
+  const MeshStmt *mesh = meshOf(kernel);
+  if (!mesh || param.mode != ParamMode::Value)
+    return std::nullopt;
+  for (const auto [i, axis] : llvm::enumerate(mesh->axes))
+    if (const auto *name = llvm::dyn_cast<NameExpr>(axis.extent);
+        name && name->name == param.name.name)
+      return i;
+  return std::nullopt;
+}
+
+} // namespace dtile::ast
