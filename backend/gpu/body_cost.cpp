@@ -3,8 +3,6 @@
 // from the launch, they are computed there.
 #include "backend/gpu/body_cost.h"
 
-#include "ir/analysis/tensor_box.h"
-
 #include "backend/llvm/tile_order.h"
 #include "ir/model/body_time.h"
 
@@ -48,7 +46,7 @@ public:
                                     llvm::Value *otherwise) {
     return b.CreateSelect(scalar(&condition), then, otherwise);
   }
-  [[nodiscard]] llvm::Value *unlessByTma(Op &load, double time);
+  [[nodiscard]] llvm::Value *unlessAligned(Op &load, double time);
   [[nodiscard]] llvm::Value *unlessOwn(ir::Value &peer, llvm::Value *bytes) {
     llvm::Value *isOwn = b.CreateICmpEQ(scalar(&peer), fact(OpKind::Rank));
     return b.CreateSelect(isOwn, real(0), bytes);
@@ -109,14 +107,18 @@ llvm::Value *CostFunction::bytesOfView(ir::Value &view) {
   return bytes;
 }
 
-llvm::Value *CostFunction::unlessByTma(Op &load, double time) {
-  const std::optional<ir::TensorBoxes> boxes = ir::tensorBoxes(load.operand(0));
-  llvm::Value *usable = b.getInt64(1);
-  for (const auto &map : layout_->tensorMaps())
-    for (const ir::TensorBox &box : boxes->boxes)
-      if (map->param == box.object)
-        usable = b.CreateAnd(usable, loadFrame(map->usable, b.getInt64Ty()));
-  return b.CreateSelect(b.CreateIsNull(usable), real(time), real(0));
+llvm::Value *CostFunction::unlessAligned(Op &load, double time) {
+  // What is not known is taken to be aligned: most tensors are.
+  Op *object = model::objectOfRows(load);
+  if (!object || !isKnown(*object->result()))
+    return real(0);
+  const View from = view(object->result());
+  llvm::Value *begins = b.getInt64(0);
+  for (const ViewDimension &dim : llvm::ArrayRef(from.dims).drop_back())
+    begins = b.CreateOr(begins, dim.stride);
+  begins = b.CreateMul(begins, b.getInt64(dtypeBytes(from.type.dtype())));
+  llvm::Value *rest = b.CreateAnd(begins, b.getInt64(model::kRowAlign - 1));
+  return b.CreateSelect(b.CreateIsNull(rest), real(0), real(time));
 }
 
 llvm::Value *CostFunction::rounds(Op &loop, int64_t together) {

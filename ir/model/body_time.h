@@ -192,12 +192,13 @@ private:
     const double latency = (isTma ? timing.tmaLatency : timing.asyncLatency) / depth;
     round = d_.larger(round, d_.mul(d_.real(bytes / rate), together_));
     round = d_.larger(round, d_.mul(d_.real(bytes / timing.cacheRate), running_));
-    // What TMA cannot describe two warps copy.
+    // Neither TMA nor cp.async takes rows that begin anywhere. Threads that copy them instead are no
+    // faster than copy warps.
     for (ir::Op &op : loop.body().ops())
-      if (ir::comesVia(op, ir::LoadPath::Tma))
-        round = d_.larger(
-            round, d_.mul(d_.unlessByTma(op, bytesOf(op.result()->type()) / timing.copyWarpRate),
-                          together_));
+      if (ir::comesVia(op, ir::LoadPath::Tma) || ir::comesVia(op, ir::LoadPath::Threads)) {
+        const double time = bytesOf(op.result()->type()) / timing.copyWarpRate;
+        round = d_.larger(round, d_.mul(d_.unlessAligned(op, time), together_));
+      }
     return d_.add(d_.larger(round, d_.real(latency)), d_.real(roundOverhead(loop, machine_)));
   }
 

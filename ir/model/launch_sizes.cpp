@@ -146,11 +146,11 @@ std::optional<int64_t> LaunchSizes::number(Value &value) {
   return compute(*op);
 }
 
-double LaunchSizes::unlessByTma(ir::Op &load, double time) {
+double LaunchSizes::unlessAligned(ir::Op &load, double time) {
   Value *row = rowElements(load);
   const std::optional<int64_t> elements = row ? number(*row) : std::nullopt;
   const int64_t bytes = dtypeBytes(load.result()->type().dtype());
-  return elements && *elements * bytes % kTmaRowAlign != 0 ? time : 0;
+  return elements && *elements * bytes % kRowAlign != 0 ? time : 0;
 }
 
 std::optional<int64_t> LaunchSizes::compute(Op &op) {

@@ -40,9 +40,8 @@ public:
   [[nodiscard]] bool isKnown(ir::Value &value);
   [[nodiscard]] double rounds(ir::Op &loop, int64_t together);
   [[nodiscard]] double bytesOfView(ir::Value &view);
-  /// `time` where TMA cannot describe the tensor that a load reads, as its rows do not begin at
-  /// multiples of 16 bytes; else 0.
-  [[nodiscard]] double unlessByTma(ir::Op &load, double time);
+  /// `time` where the rows that a load reads do not begin at multiples of 16 bytes; else 0.
+  [[nodiscard]] double unlessAligned(ir::Op &load, double time);
   [[nodiscard]] double unlessOwn(ir::Value &peer, double bytes) {
     return number(peer).value_or(1) == 0 ? 0 : bytes;
   }

@@ -171,11 +171,16 @@ Ahead loadsAhead(const Op &loop) {
   return loop.has(ir::attr::async_stages) ? Ahead::Threads : Ahead::No;
 }
 
-ir::Value *rowElements(Op &load) {
+Op *objectOfRows(Op &load) {
   Op *object = load.operand(0)->definingOp();
   while (object && !object->is(OpKind::Param))
     object = object->numOperands() > 0 ? object->operand(0)->definingOp() : nullptr;
-  return object && object->numOperands() > 1 ? object->operand(object->numOperands() - 1) : nullptr;
+  return object && object->numOperands() > 1 ? object : nullptr;
+}
+
+ir::Value *rowElements(Op &load) {
+  Op *object = objectOfRows(load);
+  return object ? object->operand(object->numOperands() - 1) : nullptr;
 }
 
 double bytesAhead(Op &loop, const TargetFacts &machine) {

@@ -39,11 +39,13 @@ struct RemoteAccess {
 enum class Ahead : uint8_t { No, Tma, Threads };
 [[nodiscard]] Ahead loadsAhead(const ir::Op &loop);
 
-/// What the bytes of rows are multiples of that TMA can load.
-inline constexpr int64_t kTmaRowAlign = 16;
+/// What the bytes of rows are multiples of that TMA and cp.async can load.
+inline constexpr int64_t kRowAlign = 16;
 
-/// The number of elements in a row of the contiguous tensor that a load reads: where the next row
-/// begins. Null where it has one row, or is chosen from two.
+/// The parameter whose rows a load reads; null where it has one row, or is chosen from two.
+[[nodiscard]] ir::Op *objectOfRows(ir::Op &load);
+/// The number of elements in a row of it, where it is contiguous: where the next row begins. Or
+/// null.
 [[nodiscard]] ir::Value *rowElements(ir::Op &load);
 
 /// Bytes that a round of such a loop brings to shared memory, as the memory system sees them: rows

@@ -385,14 +385,14 @@ Slot TimeDomain::bytesOfView(Value &view) {
   return bytes;
 }
 
-Slot TimeDomain::unlessByTma(ir::Op &load, double time) {
+Slot TimeDomain::unlessAligned(ir::Op &load, double time) {
   Value *row = model::rowElements(load);
   const std::optional<Slot> elements = row ? a_.number(*row) : std::nullopt;
   if (!elements)
     return a_.real(0);
   const Slot bytes =
       a_.emit(Code::Mul, *elements, a_.integer(dtypeBytes(load.result()->type().dtype())));
-  const Slot rest = a_.emit(Code::Rem, bytes, a_.integer(model::kTmaRowAlign));
+  const Slot rest = a_.emit(Code::Rem, bytes, a_.integer(model::kRowAlign));
   return a_.emit(Code::Select, a_.emit(Code::Ne, rest, a_.integer(0)), a_.real(time), a_.real(0));
 }
 

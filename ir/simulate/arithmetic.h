@@ -133,8 +133,8 @@ public:
   [[nodiscard]] bool isKnown(ir::Value &value);
   Slot rounds(ir::Op &loop, int64_t together);
   Slot bytesOfView(ir::Value &view);
-  /// `time` where TMA cannot describe the tensor that a load reads; else 0.
-  Slot unlessByTma(ir::Op &load, double time);
+  /// `time` where the rows that a load reads do not begin at multiples of 16 bytes; else 0.
+  Slot unlessAligned(ir::Op &load, double time);
   Slot unlessOwn(ir::Value &peer, Slot bytes);
 
 private:

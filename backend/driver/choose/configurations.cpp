@@ -107,11 +107,17 @@ std::vector<SampleSizes> sampleSizes(size_t dimensions, bool hasRanks, size_t co
       sample.sizes.push_back(random.logarithmic(1, 1 << 28));
       continue;
     }
-    // The first size is that of rows: tokens, of which there may be any number.
-    for (size_t d = 0; d < dimensions; ++d)
-      sample.sizes.push_back(d == 0                 ? random.logarithmic(1, 16384)
-                             : random.below(8) == 0 ? random.logarithmic(1, 256)
-                                                    : random.logarithmic(256, 24576));
+    // The first size is that of rows: tokens, of which there may be any number. Those of models are
+    // multiples of a word, and rows that are not take many times as long to copy.
+    constexpr int64_t kWord = 16;
+    for (size_t d = 0; d < dimensions; ++d) {
+      int64_t size = d == 0                 ? random.logarithmic(1, 16384)
+                     : random.below(8) == 0 ? random.logarithmic(1, 256)
+                                            : random.logarithmic(256, 24576);
+      if (d > 0 && random.below(32) > 0)
+        size = (size + kWord - 1) / kWord * kWord;
+      sample.sizes.push_back(size);
+    }
   }
   return samples;
 }

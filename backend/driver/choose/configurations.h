@@ -21,7 +21,7 @@ struct SampleSizes {
 };
 
 /// Launches of all kinds, by a fixed seed: the first size is log-uniform from 1 to 16384, others
-/// are mostly from 256 to 24576.
+/// are mostly multiples of 16 from 256 to 24576.
 [[nodiscard]] std::vector<SampleSizes> sampleSizes(size_t dimensions, bool hasRanks, size_t count);
 
 /// Positions of the configurations, at most `most`, with which the times of samples are near the
