@@ -192,8 +192,8 @@ private:
     const double latency = (isTma ? timing.tmaLatency : timing.asyncLatency) / depth;
     round = d_.larger(round, d_.mul(d_.real(bytes / rate), together_));
     round = d_.larger(round, d_.mul(d_.real(bytes / timing.cacheRate), running_));
-    // Neither TMA nor cp.async takes rows that begin anywhere. Threads that copy them instead are no
-    // faster than copy warps.
+    // Neither TMA nor cp.async takes rows that begin anywhere. Threads that copy them instead are
+    // no faster than copy warps.
     for (ir::Op &op : loop.body().ops())
       if (ir::comesVia(op, ir::LoadPath::Tma) || ir::comesVia(op, ir::LoadPath::Threads)) {
         const double time = bytesOf(op.result()->type()) / timing.copyWarpRate;
