@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Times of operations, by machine. Those of the H100 were fitted to 35,040 times of bf16 products:
-// 229 random shapes, up to 192 configurations each (docs/measurements/model.md).
+// 229 random shapes, up to 192 configurations each (docs/measurements/model.md). Not fitted:
+// clusterBarrier, clusterRate and copyWarpRate, which are read from few shapes.
 #pragma once
 
 #include "ir/machine/target_facts.h"
