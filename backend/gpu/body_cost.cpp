@@ -5,6 +5,7 @@
 
 #include "backend/llvm/tile_order.h"
 #include "ir/model/body_time.h"
+#include "ir/model/promised_limit.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/IR/Intrinsics.h"
@@ -58,6 +59,8 @@ public:
 
 private:
   [[nodiscard]] bool tryLower(ir::Value &value);
+  /// What a number is taken as that follows from memory; or null.
+  [[nodiscard]] ir::Value *limitOf(Op &op);
   [[nodiscard]] llvm::Value *toReal(llvm::Value *integer) {
     return b.CreateSIToFP(integer, b.getDoubleTy());
   }
@@ -94,10 +97,24 @@ bool CostFunction::tryLower(ir::Value &value) {
     set(&value, views_.contiguous(type, launch_.null(), sizes).parts());
     return true;
   }
-  if (!model::isSizeArithmetic(*op) || !areOperandsKnown())
+  if (model::isSizeArithmetic(*op) && areOperandsKnown()) {
+    lowerOp(*op);
+    return true;
+  }
+  ir::Value *limit = limitOf(*op);
+  if (!limit || !isKnown(*limit))
     return false;
-  lowerOp(*op);
+  set(&value, {b.CreateIntCast(scalar(limit), partTypes(type)[0], /*isSigned=*/true)});
   return true;
+}
+
+ir::Value *CostFunction::limitOf(Op &op) {
+  if (op.is(OpKind::Min) && !op.result()->type().isTile() &&
+      !isFloat(op.result()->type().elementOrIndex()))
+    for (ir::Value *operand : op.operands())
+      if (isKnown(*operand))
+        return operand;
+  return model::promisedLimit(op);
 }
 
 llvm::Value *CostFunction::bytesOfView(ir::Value &view) {

@@ -12,6 +12,7 @@
 #include "backend/launch/package.h"
 #include "backend/llvm/emit.h"
 #include "frontend/base/check.h"
+#include "ir/model/promised_limit.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -30,6 +31,16 @@ struct Compiled {
   ir::Op *source = nullptr;
   launch::DeviceImage image;
 };
+
+/// What estimates of times need (lowerCost), and bodies may not.
+void captureLimits(Op &kernel, launch::Frame &frame) {
+  for (Op &space : kernel.body().ops())
+    if (space.is(OpKind::Space))
+      ir::walk(space.body(), [&](Op &op) {
+        if (ir::Value *limit = model::promisedLimit(op))
+          frame.capture(limit);
+      });
+}
 
 /// A module's code for one device, and its host side in another LLVM module.
 class DeviceCompiler {
@@ -63,6 +74,7 @@ void DeviceCompiler::lowerKernel(GpuModule &module, Op &kernel) {
   const std::string prefix = "dtile." + name + "." + device_.arch().str();
   launch::Frame frame(kernel, launch::FrameKind::Device);
   requestTensorMaps(kernel, frame);
+  captureLimits(kernel, frame);
 
   Compiled &compiled = kernels_.emplace_back();
   compiled.kernel = launch::entryOf(kernel).str();

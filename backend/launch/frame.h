@@ -58,6 +58,8 @@ public:
   [[nodiscard]] ir::Op &kernel() const { return kernel_; }
   [[nodiscard]] FrameKind kind() const { return kind_; }
   [[nodiscard]] const llvm::SetVector<ir::Value *> &captured() const { return captured_; }
+  /// Also holds a value that no body uses. Values of bodies are not held.
+  void capture(ir::Value *value);
   /// Where the parts of a captured value are; the prologue says it before anybody asks.
   void place(ir::Value *value, llvm::SmallVector<Part, 4> parts) {
     places_[value] = std::move(parts);
@@ -80,7 +82,6 @@ public:
   [[nodiscard]] int64_t bytes() const { return bytes_; }
 
 private:
-  void capture(ir::Value *value);
   void captureOperands(ir::Op &op);
   void findVarying();
   ir::Op &kernel_;

@@ -3,6 +3,7 @@
 #include "ir/model/launch_sizes.h"
 
 #include "ir/model/op_cost.h"
+#include "ir/model/promised_limit.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -82,6 +83,15 @@ std::optional<int64_t> unary(const Op &op, int64_t x) {
   }
 }
 
+bool isOne(const Value &value) {
+  const Op *op = value.definingOp();
+  if (!op || !op->is(OpKind::Const))
+    return false;
+  const ir::Attr constant = op->get(ir::attr::value);
+  const int64_t *integer = std::get_if<int64_t>(&constant);
+  return integer && *integer == 1;
+}
+
 /// A use as the size that an argument was passed with decides nothing.
 bool isComparison(const ir::Use &use) {
   return use.user->is(OpKind::LaunchCheck) && use.index == 1;
@@ -135,6 +145,17 @@ llvm::SmallVector<Value *, 8> freeSizes(Op &kernel) {
   return found;
 }
 
+bool isCounted(Op &kernel, Value &size) {
+  return llvm::any_of(kernel.body().ops(), [&](const Op &op) {
+    if (!op.is(OpKind::Space) || op.numOperands() <= 3)
+      return false;
+    for (unsigned d = 0; 3 * d < op.numOperands(); ++d)
+      if (op.operand(3 * d + 1) == &size && isOne(*op.operand(3 * d + 2)))
+        return true;
+    return false;
+  });
+}
+
 void LaunchSizes::set(Value &value, int64_t number) { set_[&value] = number; }
 
 std::optional<int64_t> LaunchSizes::number(Value &value) {
@@ -143,7 +164,10 @@ std::optional<int64_t> LaunchSizes::number(Value &value) {
   Op *op = value.definingOp();
   if (!op || (!value.type().isIndex() && !value.type().isScalar()))
     return std::nullopt;
-  return compute(*op);
+  if (const auto computed = compute(*op))
+    return computed;
+  Value *limit = promisedLimit(*op);
+  return limit ? number(*limit) : std::nullopt;
 }
 
 double LaunchSizes::unlessAligned(ir::Op &load, double time) {
@@ -186,6 +210,8 @@ std::optional<int64_t> LaunchSizes::compute(Op &op) {
     return x ? unary(op, *x) : std::nullopt;
   }
   const auto x = number(*op.operand(0)), y = number(*op.operand(1));
+  if (op.is(OpKind::Min) && x.has_value() != y.has_value())
+    return x ? x : y;
   return x && y ? binary(op, *x, *y) : std::nullopt;
 }
 

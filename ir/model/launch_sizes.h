@@ -17,6 +17,11 @@ namespace dtile::model {
 /// with others are not among them.
 [[nodiscard]] llvm::SmallVector<ir::Value *, 8> freeSizes(ir::Op &kernel);
 
+/// Whether a space has a body, or several, for each single position below a size: of sequences or
+/// heads there are tens, where there are thousands of what is cut into blocks. A space of nothing
+/// else does not count: it may be one of tokens.
+[[nodiscard]] bool isCounted(ir::Op &kernel, ir::Value &size);
+
 /// What is known of a launch on rank 0.
 class LaunchSizes {
 public:
@@ -25,7 +30,8 @@ public:
 
   /// Gives a value a number: a size, or the position of a body.
   void set(ir::Value &value, int64_t number);
-  /// A number that follows from what was set; integers as the IR computes them.
+  /// A number that follows from what was set, integers as the IR computes them; what is read from
+  /// memory is as large as the kernel says that it may be (promised_limit.h).
   [[nodiscard]] std::optional<int64_t> number(ir::Value &value);
 
   // ---- The domain ----

@@ -6,6 +6,7 @@
 #include "frontend/base/check.h"
 #include "ir/model/launch_sizes.h"
 #include "ir/model/op_cost.h"
+#include "ir/model/promised_limit.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -141,7 +142,9 @@ std::optional<Slot> Arithmetic::number(Value &value) {
   if (const auto it = known_.find(&value); it != known_.end())
     return it->second;
   Op *op = value.definingOp();
-  const auto made = op && isInteger(value) ? compute(*op) : std::nullopt;
+  auto made = op && isInteger(value) ? compute(*op) : std::nullopt;
+  if (Value *limit = op && !made ? model::promisedLimit(*op) : nullptr)
+    made = number(*limit);
   known_[&value] = made;
   return made;
 }
@@ -178,13 +181,15 @@ std::optional<Slot> Arithmetic::compute(Op &op) {
   if (op.numOperands() == 0 || op.numOperands() > 2 || !isInteger(*op.operand(0)))
     return std::nullopt;
   const auto code = op.numOperands() == 1 ? unaryCode(op) : binaryCode(op);
-  const auto x = number(*op.operand(0));
-  if (!code || !x)
+  if (!code)
     return std::nullopt;
+  const auto x = number(*op.operand(0));
   if (op.numOperands() == 1)
-    return emit(*code, *x);
+    return x ? std::optional(emit(*code, *x)) : std::nullopt;
   const auto y = number(*op.operand(1));
-  return y ? std::optional(emit(*code, *x, *y)) : std::nullopt;
+  if (op.is(OpKind::Min) && x.has_value() != y.has_value())
+    return x ? x : y;
+  return x && y ? std::optional(emit(*code, *x, *y)) : std::nullopt;
 }
 
 std::optional<Arithmetic::Extents> Arithmetic::cut(Op &slice) {

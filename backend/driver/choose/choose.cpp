@@ -18,12 +18,15 @@ namespace dtile::driver {
 
 namespace {
 
-constexpr size_t kMostConfigurations = 400;
+constexpr size_t kMostConfigurations = 240;
 constexpr size_t kSamples = 100;
+constexpr size_t kDrawn = 10 * kSamples;
 /// Local configurations that are tried with each configuration of what other ranks see.
 constexpr size_t kLocalKept = 4;
 /// Samples that take longer are no sizes that anybody launches.
 constexpr double kLongestLaunch = 2e7;
+/// The same by a configuration that nobody has chosen.
+constexpr double kLongestAtFirst = 4 * kLongestLaunch;
 constexpr double kNone = std::numeric_limits<double>::infinity();
 
 /// A configuration with the passes of a machine run on it.
@@ -90,6 +93,21 @@ bool communicates(ir::Op &kernel) {
   });
 }
 
+/// Of the kernel's free sizes.
+std::vector<SizeUse> usesOfSizes(ir::Op &kernel) {
+  const auto sizes = model::freeSizes(kernel);
+  if (sizes.size() == 1)
+    return {SizeUse::List};
+  const auto counted = [&](ir::Value *size) { return model::isCounted(kernel, *size); };
+  // Where there are heads there are sequences.
+  const bool hasCounts = llvm::any_of(sizes, counted);
+  std::vector<SizeUse> uses;
+  for (ir::Value *size : sizes)
+    uses.push_back(hasCounts ? (counted(size) ? SizeUse::Count : SizeUse::Length)
+                             : (uses.empty() ? SizeUse::Rows : SizeUse::Model));
+  return uses;
+}
+
 /// A copy without the other kernels; null where none communicates.
 std::unique_ptr<ir::Module> communicatingKernels(ir::Module &module) {
   std::unique_ptr<ir::Module> copy = ir::cloneModule(module);
@@ -129,7 +147,7 @@ private:
   }
   void tryOne(const Constants &constants);
   void tryTogether();
-  void sample(ir::Op &kernel);
+  void sample(const Prepared &made);
 
   Session &session_;
   sema::Program &program_;
@@ -143,10 +161,19 @@ private:
   std::map<std::string, int32_t> protocols_;
 };
 
-void Search::sample(ir::Op &kernel) {
-  for (const ir::Value *size : model::freeSizes(kernel))
+/// Launches to compare configurations by. A kernel of many sizes has few that end in time, so more
+/// are drawn than are kept; one configuration says which.
+void Search::sample(const Prepared &made) {
+  for (const ir::Value *size : model::freeSizes(*made.kernel))
     found_.sizes.push_back(size->nameHint().str());
-  samples_ = sampleSizes(found_.sizes.size(), communicates(kernel), kSamples);
+  samples_ = sampleSizes(usesOfSizes(*made.kernel), communicates(*made.kernel), kDrawn);
+  const auto endsInTime = [&](const SampleSizes &sample) {
+    const auto time = made.estimate->nanoseconds(sample.sizes, sample.ranks);
+    return time && *time <= kLongestAtFirst;
+  };
+  if (made.estimate)
+    std::stable_partition(samples_.begin(), samples_.end(), endsInTime);
+  samples_.resize(kSamples);
 }
 
 void Search::tryOne(const Constants &constants) {
@@ -159,7 +186,7 @@ void Search::tryOne(const Constants &constants) {
   if (!made || (made->estimate && !made->estimate->isPossible()))
     return;
   if (found_.possible.empty())
-    sample(*made->kernel);
+    sample(*made);
   std::vector<double> row;
   for (const SampleSizes &sample : samples_)
     row.push_back(made->estimate

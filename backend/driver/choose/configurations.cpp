@@ -97,27 +97,32 @@ std::vector<Constants> combinations(llvm::ArrayRef<sema::Choice> choices,
   return found;
 }
 
-std::vector<SampleSizes> sampleSizes(size_t dimensions, bool hasRanks, size_t count) {
+std::vector<SampleSizes> sampleSizes(llvm::ArrayRef<SizeUse> uses, bool hasRanks, size_t count) {
   Random random(kSeed);
+  // Rows that are not multiples of a word take many times as long to copy; those of models are.
+  constexpr int64_t kWord = 16;
+  const auto draw = [&](SizeUse use) -> int64_t {
+    switch (use) {
+    case SizeUse::List:
+      return random.logarithmic(1, 1 << 28);
+    case SizeUse::Rows:
+      return random.logarithmic(1, 16384);
+    case SizeUse::Count:
+      return random.logarithmic(1, random.below(8) == 0 ? 512 : 64);
+    case SizeUse::Length:
+      return random.below(8) == 0 ? random.logarithmic(1, 128) : random.logarithmic(128, 131072);
+    case SizeUse::Model:
+      break;
+    }
+    const int64_t size =
+        random.below(8) == 0 ? random.logarithmic(1, 256) : random.logarithmic(256, 24576);
+    return random.below(32) > 0 ? (size + kWord - 1) / kWord * kWord : size;
+  };
   std::vector<SampleSizes> samples(count);
   for (SampleSizes &sample : samples) {
     sample.ranks = hasRanks ? int64_t(2) << random.below(3) : 1;
-    // A list may be a message of a few bytes, or all gradients of a model.
-    if (dimensions == 1) {
-      sample.sizes.push_back(random.logarithmic(1, 1 << 28));
-      continue;
-    }
-    // The first size is that of rows: tokens, of which there may be any number. Those of models are
-    // multiples of a word, and rows that are not take many times as long to copy.
-    constexpr int64_t kWord = 16;
-    for (size_t d = 0; d < dimensions; ++d) {
-      int64_t size = d == 0                 ? random.logarithmic(1, 16384)
-                     : random.below(8) == 0 ? random.logarithmic(1, 256)
-                                            : random.logarithmic(256, 24576);
-      if (d > 0 && random.below(32) > 0)
-        size = (size + kWord - 1) / kWord * kWord;
-      sample.sizes.push_back(size);
-    }
+    for (const SizeUse use : uses)
+      sample.sizes.push_back(draw(use));
   }
   return samples;
 }

@@ -20,9 +20,23 @@ struct SampleSizes {
   int64_t ranks = 1;
 };
 
-/// Launches of all kinds, by a fixed seed: the first size is log-uniform from 1 to 16384, others
-/// are mostly multiples of 16 from 256 to 24576.
-[[nodiscard]] std::vector<SampleSizes> sampleSizes(size_t dimensions, bool hasRanks, size_t count);
+/// What a size of a launch is one of.
+enum class SizeUse : uint8_t {
+  /// Of a list: from a message of a few bytes to all gradients of a model.
+  List,
+  /// Rows: tokens, of which there may be any number up to 16384.
+  Rows,
+  /// Hidden sizes and the like: mostly multiples of 16 from 256 to 24576.
+  Model,
+  /// Sequences, heads: mostly up to 64.
+  Count,
+  /// Queries or keys of a sequence: mostly 128 to 131072.
+  Length,
+};
+
+/// Launches of all kinds, by a fixed seed; sizes are log-uniform.
+[[nodiscard]] std::vector<SampleSizes> sampleSizes(llvm::ArrayRef<SizeUse> uses, bool hasRanks,
+                                                   size_t count);
 
 /// Positions of the configurations, at most `most`, with which the times of samples are near the
 /// best: each in turn is the one that lowers the mean logarithm of time over best time the most.

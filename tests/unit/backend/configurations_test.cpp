@@ -47,14 +47,16 @@ TEST(Configurations, TooManyAreDrawnTheSameEachTime) {
 }
 
 TEST(Configurations, SamplesHaveAllSizesAndRanksWhereTheyMatter) {
-  for (const SampleSizes &sample : sampleSizes(3, /*hasRanks=*/false, 50)) {
+  using enum SizeUse;
+  for (const SampleSizes &sample : sampleSizes({Rows, Model, Count}, /*hasRanks=*/false, 50)) {
     EXPECT_EQ(sample.sizes.size(), 3u);
     EXPECT_EQ(sample.ranks, 1);
     for (const int64_t size : sample.sizes)
       EXPECT_GE(size, 1);
+    EXPECT_LE(sample.sizes[2], 512);
   }
   std::set<int64_t> ranks;
-  for (const SampleSizes &sample : sampleSizes(1, /*hasRanks=*/true, 50))
+  for (const SampleSizes &sample : sampleSizes({List}, /*hasRanks=*/true, 50))
     ranks.insert(sample.ranks);
   EXPECT_THAT(ranks, ElementsAre(2, 4, 8));
 }
