@@ -75,18 +75,22 @@ bool onlyWaits(const Op &space) {
 }
 
 /// Whether its bodies can come behind those of earlier spaces, on their programs, which are taken
-/// to have the longer work: it reduces what they have multiplied, or multiplies and waits. It sends
-/// nothing that those could wait for; what multiplies there waits for nobody, or its programs would
-/// stand still while there is something to do here, which is nothing where it only waits.
-bool follows(const Op &space) {
-  if (!sharesBodies(space) || moves(space) || (multiplies(space) && !waits(space)))
-    return false;
+/// to have the longer work (dtile_device_space.follows): it reduces what they have multiplied, or
+/// multiplies and waits. What multiplies there waits for nobody, or its programs would stand still
+/// while there is something to do here, which is nothing where it only waits. One that sends what
+/// it has reduced may follow, if nobody there waits at all, for that or for what others make of it.
+int32_t follows(const Op &space) {
+  if (!sharesBodies(space) || (multiplies(space) && !waits(space)))
+    return 0;
   const llvm::SmallVector<const Op *, 4> before = spacesBefore(space);
-  return llvm::any_of(before, [](const Op *other) { return multiplies(*other); }) &&
-         llvm::none_of(before, [&](const Op *other) {
-           return other->has(ir::attr::after_all) ||
-                  (multiplies(*other) && waits(*other) && !onlyWaits(space));
-         });
+  const bool sends = moves(space);
+  if (llvm::none_of(before, [](const Op *other) { return multiplies(*other); }) ||
+      llvm::any_of(before, [&](const Op *other) {
+        return other->has(ir::attr::after_all) || (sends && waits(*other)) ||
+               (multiplies(*other) && waits(*other) && !onlyWaits(space));
+      }))
+    return 0;
+  return sends ? 2 : 1;
 }
 
 } // namespace

@@ -136,7 +136,9 @@ typedef struct dtile_device_space {
   int32_t fill;
   /* 1: programs of the spaces before it run its bodies when they are done with their own */
   int32_t shares;
-  /* 1: so it does, and it needs none of its own where one of those has bodies */
+  /* 1: so it does, and it needs none of its own where one of those has bodies; 2: the same, but it
+   * is better with some of its own where those that compute have more bodies than run at once:
+   * what it sends then leaves beside the rest */
   int32_t follows;
   /* 1: its bodies wait for what others send or compute */
   int32_t waits;

@@ -49,10 +49,12 @@ private:
   [[nodiscard]] int64_t mostOf(int32_t s) const;
   void give(int64_t movers);
   void distribute(int64_t spare);
-  /// What programs run: how many bodies, and how long one takes on average.
+  /// What programs run: how many bodies, how long one takes on average, and how long all take on
+  /// the programs of the space alone, which run the bodies of one space after those of another.
   struct Load {
     double bodies = 0;
     double each = 0;
+    double alone = 0;
   };
   /// The space whose programs run the bodies of one that has bodies and no programs: the nearest
   /// before it that computes, or else that moves data; -1 where there is none.
@@ -83,12 +85,16 @@ Sharing::Sharing(int32_t count, const dtile_device_space *spaces, const int64_t 
                  const int64_t *weights, const int64_t *latencies, int32_t resident)
     : count_(count), spaces_(spaces), bodies_(bodies), resident_(resident) {
   bool hasBodies = false;
+  int64_t computing = 0;
   for (int32_t s = 0; s < count; ++s) {
     busy_[s] = double(std::max<int64_t>(weights[s], 1));
     weight_[s] = busy_[s] + double(std::max<int64_t>(latencies[s], 0));
     work_[s] = double(bodies[s]) * weight_[s];
-    const bool isFollowing = spaces[s].follows && hasBodies;
+    const bool isFollowing =
+        hasBodies && (spaces[s].follows == 1 || (spaces[s].follows == 2 && computing <= resident));
     hasBodies |= bodies[s] > 0;
+    if (!isMoving(s))
+      computing += std::max<int64_t>(bodies[s], 0);
     if (bodies[s] <= 0 || isFollowing)
       continue;
     Share &share = fixed_[s];
@@ -185,13 +191,16 @@ int32_t Sharing::leaderOf(int32_t s) const {
 }
 
 Sharing::Load Sharing::loadOf(int32_t s) const {
+  const auto own = double(shares_[s].least);
   double work = work_[s];
-  Load load = {.bodies = double(bodies_[s])};
+  Load load = {.bodies = double(bodies_[s]),
+               .alone = std::ceil(double(bodies_[s]) / own) * weight_[s]};
   for (int32_t other = s + 1; other < count_; ++other) {
     if (bodies_[other] <= 0 || isRunning(other) || leaderOf(other) != s)
       continue;
     load.bodies += double(bodies_[other]);
     work += work_[other];
+    load.alone += std::ceil(double(bodies_[other]) / own) * weight_[other];
   }
   load.each = work / std::max(load.bodies, 1.0);
   return load;
@@ -199,9 +208,8 @@ Sharing::Load Sharing::loadOf(int32_t s) const {
 
 /// When a space that computes is through, helped by programs that come at `from`.
 double Sharing::computed(int32_t s, int64_t helpers, double from) const {
-  const auto [bodies, each] = loadOf(s);
+  const auto [bodies, each, alone] = loadOf(s);
   const auto own = double(shares_[s].least);
-  const double alone = std::ceil(bodies / own) * each;
   if (helpers == 0 || alone <= from)
     return alone;
   // After wave n: own * n + helpers * (n - late), for whole waves.

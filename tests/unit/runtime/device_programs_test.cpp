@@ -14,7 +14,9 @@ namespace {
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::Ge;
+using testing::Gt;
 using testing::Le;
+using testing::Lt;
 
 struct Space {
   int64_t bodies = 0;
@@ -312,6 +314,20 @@ double timeOf(const std::vector<Space> &spaces, int32_t resident) {
   launch.share(resident);
   return dtile_launch_time(launch.count, launch.facts.data(), launch.bodies.data(),
                            launch.weights.data(), launch.latencies.data(), launch.first.data());
+}
+
+TEST(DevicePrograms, WhatMayFollowDoesWhereAllBodiesBeforeItRunAtOnce) {
+  Space follows = computes(64);
+  follows.facts.follows = 2;
+  EXPECT_THAT(share({computes(132), follows}, 132).programs, ElementsAre(132, 0));
+  EXPECT_THAT(share({computes(133), follows}, 132).programs, ElementsAre(Lt(132), Gt(0)));
+  EXPECT_THAT(share({computes(0), follows}, 132).programs, ElementsAre(0, 64));
+}
+
+TEST(LaunchTimeTest, WhatFollowsAddsItsOwnRounds) {
+  Space follows = computes(100, 10);
+  follows.facts.follows = follows.facts.shares = 1;
+  EXPECT_DOUBLE_EQ(timeOf({computes(132, 1000), follows}, 132), 1010);
 }
 
 TEST(LaunchTimeTest, BodiesThatFollowTakeTimeToo) {
