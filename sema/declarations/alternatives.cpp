@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Signatures are compared as they are written: names, modes, element types and shapes of the
-// parameters are the same, so that one call serves all alternatives.
+// Signatures are compared as they are written: names, element types and shapes of the parameters
+// are the same, so that one call serves all alternatives. Modes are the same, too, or the declared
+// one is the stronger.
 #include "sema/declarations/alternatives.h"
 
 #include "frontend/ast/ast.h"
@@ -26,13 +27,19 @@ llvm::SmallVector<const ast::Param *, 8> passed(const ast::KernelDecl &kernel) {
   return found;
 }
 
+/// Whether what callers pass with one mode is enough for another: symmetric memory is memory, too.
+bool serves(ast::ParamMode passed, ast::ParamMode wanted) {
+  return passed == wanted ||
+         (passed == ast::ParamMode::Symm && wanted != ast::ParamMode::ScratchSymm);
+}
+
 class AlternativeCheck {
 public:
   AlternativeCheck(Context &context, const ast::KernelDecl &kernel)
       : context_(context), kernel_(kernel) {}
 
-  void check(const ast::Ident &name, const ast::KernelDecl &alternative) {
-    if (const std::string why = difference(alternative); !why.empty())
+  void check(const ast::Ident &name, const ast::KernelDecl &alternative, bool isFirst) {
+    if (const std::string why = difference(alternative, isFirst); !why.empty())
       context_.report(name.range, diag::alternative_differs, name.name, kernel_.name.name, why)
           .note(alternative.name.range, diag::note_declared_here, name.name);
     else if (alternative.ensures.empty())
@@ -54,7 +61,7 @@ private:
   }
 
   /// In words; empty where one call serves both.
-  [[nodiscard]] std::string difference(const ast::KernelDecl &other) const {
+  [[nodiscard]] std::string difference(const ast::KernelDecl &other, bool isFirst) const {
     const auto ours = passed(kernel_), theirs = passed(other);
     for (const ast::Param *param : theirs)
       if (llvm::none_of(ours, [&](const auto *one) { return one->name.name == param->name.name; }))
@@ -68,9 +75,12 @@ private:
       if (typeOf(*param) != typeOf(*theirs[i]))
         return "`" + param->name.name.str() + "` is `" + typeOf(*param) + "` here, and `" +
                typeOf(*theirs[i]) + "` there";
-      if (param->mode != theirs[i]->mode)
+      const bool isServed = serves(param->mode, theirs[i]->mode);
+      // Headers, Python and hosts know a name by the first alternative.
+      if (!isServed || (isFirst && param->mode != theirs[i]->mode))
         return "`" + param->name.name.str() + "` is `" + ast::spelling(param->mode).str() +
-               "` here, and `" + ast::spelling(theirs[i]->mode).str() + "` there";
+               "` here, and `" + ast::spelling(theirs[i]->mode).str() + "` there" +
+               (isServed ? "; only later alternatives may be content with less" : "");
     }
     return differenceOfGenerics(other);
   }
@@ -121,7 +131,7 @@ void checkAlternatives(Context &context, const ModuleInfo &home, const ast::Kern
                      [&](const ast::Ident &other) { return other.name == name.name; }))
       context.report(name.range, diag::repeated_alternative, name.name, kernel.name.name);
     else if (const ast::KernelDecl *alternative = kernelNamed(home, name.name))
-      check.check(name, *alternative);
+      check.check(name, *alternative, /*isFirst=*/i == 0);
     else
       context.report(name.range, diag::unknown_alternative, name.name, kernel.name.name);
   }

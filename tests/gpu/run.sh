@@ -52,7 +52,7 @@ for example in hello all_gather reduce_scatter all_reduce all_reduce_norm all_to
   all_to_all_gemm collectives cross_entropy ulysses two_level ring_all_reduce halving_all_reduce \
   barrier pipeline halo tp_mlp scaled_gemm_overlaps int8_gemm_ar grouped_gemm_ar ulysses_attention \
   split_k_over_ranks mesh_gemm gathered_attention moe_quantized moe_layer m2n \
-  all_reduce_symmetric moe_once causal_ring_attention gemm_rs_add moe ag_gemm gemm_rs gemm_ar \
+  moe_once causal_ring_attention gemm_rs_add moe ag_gemm gemm_rs gemm_ar \
   flash_decode paged_flash_decode ring_attention; do
   run "late_$example" $on --ranks 2,4 --delay-rank 1 --repeat "$repeats" "examples/$example"
 done
@@ -71,7 +71,7 @@ if command -v compute-sanitizer >/dev/null; then
   run sanitizer_racecheck compute-sanitizer --tool racecheck --error-exitcode 1 \
     $on --wait-timeout 60000 --ranks 1 examples/hello examples/gemm examples/gemm_rs \
     examples/flash_decode examples/paged_flash_decode tests/driver/products_in_pages.dtile \
-    examples/all_reduce examples/all_reduce_symmetric tests/driver/messages_of_words.dtile
+    examples/all_reduce tests/driver/messages_of_words.dtile
 fi
 echo "logs: $out"
 exit $failed

@@ -22,7 +22,7 @@ CASES = [
     ("ring_all_reduce/ring_all_reduce", "ring_all_reduce", [], "N=65536", "2x8", "h200+ib"),
     ("all_reduce/all_reduce", "one_shot", [], "N=65536", "8", "h200"),
     ("all_reduce/all_reduce", "scatter_gather", [], "N=65536", "2x4", "a100+efa"),
-    ("all_reduce_symmetric/all_reduce_symmetric", "two_shot", [], "N=65536", "8", "h200"),
+    ("all_reduce/all_reduce", "two_shot", [], "N=65536", "8", "h200"),
     ("barrier/barrier", "barrier_by_dissemination", [], "", "2x8", "h200+ib"),
 ]
 

@@ -16,12 +16,7 @@ namespace dtile::driver {
 
 namespace {
 
-// The type may be signal cells; those and scratch objects are the runtime's.
-bool isInputParam(const ast::Param &param) {
-  if (param.type && param.type->name.name == "signal")
-    return false;
-  return param.mode != ast::ParamMode::Out && param.mode != ast::ParamMode::ScratchSymm;
-}
+bool isSignal(const ast::Param &param) { return param.type && param.type->name.name == "signal"; }
 
 bool isUpdated(ast::ParamMode mode) {
   return mode == ast::ParamMode::InOut || mode == ast::ParamMode::Symm;
@@ -53,10 +48,13 @@ bool multipliesAsTf32(ir::Module &module) {
 } // namespace
 
 struct TestEvaluator::Launch {
-  Launch(const ast::CallExpr &call, const ast::KernelDecl &decl, int count)
-      : call(call), decl(decl), count(count) {}
+  Launch(const ast::CallExpr &call, const ast::KernelDecl &called, const ast::KernelDecl &decl,
+         int count)
+      : call(call), called(called), decl(decl), count(count) {}
 
   const ast::CallExpr &call;
+  /// The kernel that is called, and the alternative that runs: mostly the same.
+  const ast::KernelDecl &called;
   const ast::KernelDecl &decl;
   int count;
 
@@ -72,6 +70,18 @@ struct TestEvaluator::Launch {
   std::vector<std::vector<Array>> written;
 
   [[nodiscard]] llvm::StringRef name() const { return decl.name.name; }
+  /// As callers pass it, whatever the alternative would be content with.
+  [[nodiscard]] ast::ParamMode modeOf(const ast::Param &param) const {
+    for (const ast::Param &one : called.params)
+      if (one.name.name == param.name.name)
+        return one.mode;
+    return param.mode;
+  }
+  /// Signal cells and scratch objects are the runtime's.
+  [[nodiscard]] bool isInput(const ast::Param &param) const {
+    const ast::ParamMode mode = modeOf(param);
+    return !isSignal(param) && mode != ast::ParamMode::Out && mode != ast::ParamMode::ScratchSymm;
+  }
 };
 
 TestEvaluator::Result TestEvaluator::backToBack(const ast::CallExpr &e) {
@@ -118,7 +128,7 @@ TestEvaluator::Result TestEvaluator::callKernel(const ast::CallExpr &e,
                                                 const ast::GenericExpr *generics) {
   const ast::KernelDecl *alternative = library_.alternativeOf(kernel, pinnedAlternative(generics));
   DTILE_CHECK(alternative != nullptr, "sema has seen the names of alternatives");
-  Launch launch(e, *alternative, std::exchange(repeat_, 1));
+  Launch launch(e, kernel, *alternative, std::exchange(repeat_, 1));
   if (!requireAllRanks(e.range, "whether a kernel is launched") || !bindArguments(launch) ||
       !instantiate(launch, generics) || !convertArguments(launch) || !solveLaunchSizes(launch) ||
       !checkRequired(launch) || !allocateOutputs(launch) || !runOnExecutor(launch))
@@ -138,7 +148,7 @@ bool TestEvaluator::bindArguments(Launch &launch) {
     if (!arg.label.name.empty()) {
       index = 0;
       while (index < kernel.params.size() && !(kernel.params[index].name.name == arg.label.name &&
-                                               isInputParam(kernel.params[index])))
+                                               launch.isInput(kernel.params[index])))
         ++index;
       if (index == kernel.params.size()) {
         fail(arg.label.range, "`" + launch.name() + "` takes no argument `" + arg.label.name + "`");
@@ -147,11 +157,12 @@ bool TestEvaluator::bindArguments(Launch &launch) {
     } else {
       // What the mesh of the test gives is no argument.
       while (index < kernel.params.size() &&
-             (!isInputParam(kernel.params[index]) ||
+             (!launch.isInput(kernel.params[index]) ||
               (mesh_.size() > 1 && ast::axisSizedBy(kernel, kernel.params[index]))))
         ++index;
       if (index == kernel.params.size()) {
-        const auto inputs = llvm::count_if(kernel.params, isInputParam);
+        const auto inputs = llvm::count_if(
+            kernel.params, [&](const ast::Param &param) { return launch.isInput(param); });
         fail(arg.value->range, "`" + launch.name() + "` takes " + llvm::Twine(inputs) +
                                    " arguments: what it reads, in order; outputs are results");
         return false;
@@ -168,7 +179,7 @@ bool TestEvaluator::bindArguments(Launch &launch) {
   if (!bindAxes(launch))
     return false;
   for (size_t i = 0; i < kernel.params.size(); ++i)
-    if (isInputParam(kernel.params[i]) && !launch.inputs[i]) {
+    if (launch.isInput(kernel.params[i]) && !launch.inputs[i]) {
       fail(launch.call.range,
            "argument `" + kernel.params[i].name.name + "` of `" + launch.name() + "` is missing");
       return false;
@@ -211,7 +222,7 @@ bool TestEvaluator::bindArgument(Launch &launch, const ast::Param &param, const 
     fail(expr.range, "an array or a number is needed here");
     return false;
   }
-  if (isUpdated(param.mode)) {
+  if (isUpdated(launch.modeOf(param))) {
     const auto *name = llvm::dyn_cast<ast::NameExpr>(&expr);
     Variable *variable = name ? find(name->name) : nullptr;
     if (!variable || !variable->isMutable) {
@@ -404,7 +415,7 @@ bool TestEvaluator::allocateOutputs(Launch &launch) {
     if (!isWritten(param))
       continue;
     for (int rank = 0; rank < ranks_; ++rank) {
-      if (launch.inputs[i]) {
+      if (launch.inputs[i] && param.mode != ast::ParamMode::Out) {
         launch.written[i].push_back(*launch.inputs[i]->arrays[rank]);
         continue;
       }

@@ -38,6 +38,11 @@ void collectSizes(const dtile_kernel_desc &family, const dtile_arg *arguments,
   }
 }
 
+int64_t symmetricParams(const dtile_kernel_desc &desc) {
+  return std::count_if(desc.params, desc.params + desc.nparams,
+                       [](const dtile_param_desc &param) { return param.mode == DTILE_MODE_SYMM; });
+}
+
 } // namespace
 
 Status DeviceTeam::resolveFamily(int32_t local, const dtile_arg *arguments, int32_t nargs,
@@ -66,9 +71,25 @@ Status DeviceTeam::resolveFamily(int32_t local, const dtile_arg *arguments, int3
     if (known.choices.size() >= kMostChoices)
       known.choices.clear();
     found = known.choices.emplace(sizes_, fastest).first;
+  } else if (Status status =
+                 checkDeclared(family, *family.alternatives[found->second], local, arguments);
+             !status.ok()) {
+    return status;
   }
   *desc = family.alternatives[found->second];
   return {};
+}
+
+Status DeviceTeam::checkDeclared(const dtile_kernel_desc &family, const dtile_kernel_desc &chosen,
+                                 int32_t local, const dtile_arg *arguments) {
+  const dtile_kernel_desc &first = *family.alternatives[0];
+  DeviceKernel *kernel =
+      symmetricParams(chosen) < symmetricParams(first) ? findKernel(first) : nullptr;
+  if (!kernel)
+    return {};
+  DeviceRank &rank = *locals_[size_t(local)];
+  return checkDeviceArguments(*rank.device, kernel->state, rank.rank, arguments,
+                              {rank.heap, heapBytes_ + windowBytes_, callers_});
 }
 
 Status DeviceTeam::loadAlternatives(const dtile_kernel_desc &family, int32_t local,

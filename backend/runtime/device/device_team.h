@@ -208,6 +208,10 @@ private:
                           const StreamHandle *stream, DeviceFamily &known);
   Status chooseAlternative(const dtile_kernel_desc &family, int32_t local,
                            const dtile_arg *arguments, const DeviceFamily &known, size_t *fastest);
+  /// Arguments are as the first alternative asks for them, which is what the family declares, also
+  /// where the one that runs would be content with less.
+  Status checkDeclared(const dtile_kernel_desc &family, const dtile_kernel_desc &chosen,
+                       int32_t local, const dtile_arg *arguments);
   /// Which of these alternatives a launch runs.
   size_t fastestOf(const std::vector<DeviceKernel *> &kernels, int32_t local,
                    const dtile_arg *arguments, const dtile_kernel_desc &family);

@@ -17,7 +17,7 @@ PROGRAMS = {
     "one_shot": ("all_reduce/all_reduce", "one_shot"),
     "two_shot": ("all_reduce/all_reduce", "scatter_gather"),
     "all_reduce": ("all_reduce/all_reduce", "allreduce"),
-    "all_reduce_symmetric": ("all_reduce_symmetric/all_reduce_symmetric", "allreduce_symmetric"),
+    "all_reduce_symmetric": ("all_reduce/all_reduce", "allreduce_symmetric"),
     "all_gather": ("all_gather/all_gather", "allgather"),
     "reduce_scatter": ("reduce_scatter/reduce_scatter", "reducescatter"),
 }
