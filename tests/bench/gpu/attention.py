@@ -7,16 +7,13 @@ import torch.distributed as dist
 from torch.nn.attention.bias import causal_lower_right
 from torch.nn.functional import scaled_dot_product_attention as torch_attention
 
-from harness import fastest, ratio
+from harness import kernel_of, measured, ratio, team_for
 
 # Heads, heads of keys, queries and keys of all ranks together; 128 elements a head.
 ATTENTION = ((32, 8, 8192), (16, 16, 8192), (32, 8, 16384))
 # Sequences, heads of keys, keys of a sequence on all ranks; 8 queries share a head of keys.
 DECODES = ((1, 8, 131072), (16, 8, 8192), (64, 8, 4096))
 D, GROUP = 128, 8
-# Queries and keys of a tile.
-TILES = ((64, 64), (64, 128), (128, 64), (128, 128))
-CAUSAL_TILES = ((128, 64), (128, 128))
 
 
 def gathered(tensor):
@@ -26,7 +23,7 @@ def gathered(tensor):
     return whole
 
 
-def attention(bench, options, build, team_for):
+def attention(bench, options):
     for heads, key_heads, length in ATTENTION:
         w = bench.ranks
         own = length // w
@@ -50,16 +47,10 @@ def attention(bench, options, build, team_for):
             return want
 
         with team_for(bench, options) as team:
-            def prepare(tile):
-                library, _ = build(bench, options, "ring_attention", BQ=tile[0], BS=tile[1])
-                kernel = library.ring_attention
-                return (f"{tile[0]}x{tile[1]}",
-                        lambda: kernel(q, k, v, scale, y, team=team))
-
-            spent, tile, error = fastest(
-                bench, TILES, prepare,
-                lambda name, launch: bench.check(f"ring_attention {name}", launch, fill, y,
-                                                 reference, 1e-2))
+            kernel = kernel_of(bench, options, "ring_attention", "ring_attention")
+            spent, error = measured(
+                bench, "ring_attention", lambda: kernel(q, k, v, scale, y, team=team),
+                lambda name, launch: bench.check(name, launch, fill, y, reference, 1e-2))
         whole = [torch.empty(w, *k.shape, device="cuda", dtype=k.dtype) for _ in range(2)]
 
         def sequential():
@@ -73,12 +64,12 @@ def attention(bench, options, build, team_for):
                                    enable_gqa=heads != key_heads)
 
         peer = bench.attempt(sequential)
-        bench.row(op="attention", M=heads, N=key_heads, K=length, dtile=spent, tile=tile,
+        bench.row(op="attention", M=heads, N=key_heads, K=length, dtile=spent,
                   error=error, best_peer=peer, ratio=ratio(peer, spent),
                   tflops=spent and round(4e-9 * heads * own * length * D / spent))
 
 
-def causal_attention(bench, options, build, team_for):
+def causal_attention(bench, options):
     """Each rank has the chunks `rank` and `2 W - 1 - rank` of 2 W. Torch's has the keys and values
     of all ranks gathered, and attends with each chunk to those up to it, at once or in two parts,
     of which it takes the faster. That keys would have to be put in order, and parts merged, is
@@ -117,17 +108,10 @@ def causal_attention(bench, options, build, team_for):
             return want
 
         with team_for(bench, options) as team:
-            def prepare(tile):
-                library, _ = build(bench, options, "causal_ring_attention", BQ=tile[0],
-                                   BS=tile[1])
-                kernel = library.causal_ring_attention
-                return (f"{tile[0]}x{tile[1]}",
-                        lambda: kernel(q, k, v, scale, y, team=team))
-
-            spent, tile, error = fastest(
-                bench, CAUSAL_TILES, prepare,
-                lambda name, launch: bench.check(f"causal_ring_attention {name}", launch, fill, y,
-                                                 reference, 1e-2))
+            kernel = kernel_of(bench, options, "causal_ring_attention", "causal_ring_attention")
+            spent, error = measured(
+                bench, "causal_ring_attention", lambda: kernel(q, k, v, scale, y, team=team),
+                lambda name, launch: bench.check(name, launch, fill, y, reference, 1e-2))
         whole = [torch.empty(w, *k.shape, device="cuda", dtype=k.dtype) for _ in range(2)]
         keys, values = ordered(k)[None].contiguous(), ordered(v)[None].contiguous()
         whole_q = q.view(1, heads, length, D) if w == 1 else None
@@ -155,7 +139,7 @@ def causal_attention(bench, options, build, team_for):
         times = [bench.attempt(lambda attend=attend: sequential(attend))
                  for attend in ((at_once, in_parts) if w > 1 else (at_once,))]
         peer = min((time for time in times if time is not None), default=None)
-        bench.row(op="causal_attention", M=heads, N=key_heads, K=length, dtile=spent, tile=tile,
+        bench.row(op="causal_attention", M=heads, N=key_heads, K=length, dtile=spent,
                   error=error, best_peer=peer, ratio=ratio(peer, spent),
                   tflops=spent and round(2e-9 * heads * length * length / w * D / spent))
 
@@ -164,22 +148,14 @@ class Contiguous:
     """The keys and values of flash_decode."""
 
     op = "flash_decode"
-    # Programs that share a sequence's keys, and keys of theirs at once.
-    ways = ((1, 64), (2, 64), (4, 64), (8, 64), (16, 64), (16, 128), (32, 64))
+    # Constants that callers see.
+    seen = {}
 
-    def __init__(self, bench, keys, values, keys_at_once):
+    def __init__(self, bench, keys, values):
         self.arguments = (keys, values)
 
     def fill(self):
         pass
-
-    @staticmethod
-    def constants(keys_at_once):
-        return {"BS": keys_at_once}
-
-    @staticmethod
-    def name(keys_at_once):
-        return f"{keys_at_once} keys"
 
 
 class Paged:
@@ -188,9 +164,9 @@ class Paged:
     op = "paged_flash_decode"
     # As serving engines have them by default.
     PAGE = 16
-    ways = Contiguous.ways
+    seen = {"PAGE": PAGE}
 
-    def __init__(self, bench, keys, values, keys_at_once):
+    def __init__(self, bench, keys, values):
         self.whole = (keys, values)
         held = keys.shape[0] * keys.shape[1] // self.PAGE
         self.pools = [torch.empty(held + 5, self.PAGE, *keys.shape[2:], device="cuda",
@@ -204,26 +180,18 @@ class Paged:
         for pool, whole in zip(self.pools, self.whole):
             pool[self.table] = whole.view(-1, *pool.shape[1:])
 
-    @staticmethod
-    def constants(keys_at_once):
-        return {"PAGE": Paged.PAGE, "BS": keys_at_once}
-
-    @staticmethod
-    def name(keys_at_once):
-        return f"{keys_at_once} keys in pages of {Paged.PAGE}"
-
 
 def decodes(kind):
     """The suite of a kernel whose keys and values are kept so."""
-    def suite(bench, options, build, team_for):
+    def suite(bench, options):
         for sequences, key_heads, length in DECODES:
-            decode(kind, (sequences, key_heads, length), bench, options, build, team_for)
+            decode(kind, (sequences, key_heads, length), bench, options)
 
     suite.__name__ = kind.op
     return suite
 
 
-def decode(kind, shape, bench, options, build, team_for):
+def decode(kind, shape, bench, options):
     sequences, key_heads, length = shape
     w = bench.ranks
     own = length // w
@@ -250,31 +218,18 @@ def decode(kind, shape, bench, options, build, team_for):
         return want
 
     with team_for(bench, options) as team:
-        def prepare(way):
-            parts, keys = way
-            kept = kind(bench, k, v, keys)
+        kept = kind(bench, k, v)
+
+        def fill():
+            q.copy_(bench.random(*q.shape))
+            dist.broadcast(q, 0)
+            k.copy_(bench.random(*k.shape))
             kept.fill()
 
-            def fill():
-                q.copy_(bench.random(*q.shape))
-                dist.broadcast(q, 0)
-                k.copy_(bench.random(*k.shape))
-                kept.fill()
-
-            # Elements of a head that are merged at once: what registers hold of all parts.
-            together = min(D, 8192 // (parts * GROUP))
-            library, _ = build(bench, options, kind.op, PARTS=parts, DS=together,
-                               **kind.constants(keys))
-            kernel = getattr(library, kind.op)
-            fills[f"{parts} parts, {kind.name(keys)}"] = fill
-            return (f"{parts} parts, {kind.name(keys)}",
-                    lambda: kernel(q, *kept.arguments, lens, scale, y, team=team))
-
-        fills = {}
-        spent, parts, error = fastest(
-            bench, kind.ways, prepare,
-            lambda name, launch: bench.check(f"{kind.op} {name}", launch, fills[name], y,
-                                             reference, 1e-2))
+        kernel = kernel_of(bench, options, kind.op, kind.op, **kind.seen)
+        spent, error = measured(
+            bench, kind.op, lambda: kernel(q, *kept.arguments, lens, scale, y, team=team),
+            lambda name, launch: bench.check(name, launch, fill, y, reference, 1e-2))
     flat = q.reshape(sequences, key_heads * GROUP, 1, D)
     keys, values = (t.permute(0, 2, 1, 3) for t in (k, v))
     everybody = torch.empty(w, *flat.shape, device="cuda", dtype=flat.dtype)
@@ -288,6 +243,6 @@ def decode(kind, shape, bench, options, build, team_for):
 
     peer = bench.attempt(sequential)
     bytes_read = 4.0 * sequences * own * key_heads * D
-    bench.row(op=kind.op, M=sequences, N=key_heads, K=length, dtile=spent, tile=parts,
+    bench.row(op=kind.op, M=sequences, N=key_heads, K=length, dtile=spent,
               error=error, best_peer=peer, ratio=ratio(peer, spent),
               gbytes_per_s=spent and round(bytes_read / spent / 1e6))

@@ -10,6 +10,9 @@ on PYTHONPATH) kraken, in one process group.
 
 goals.py runs this for every goal of goals.md; the lists of shapes are there, too.
 
+Nothing is pinned: the compiler chooses all constants but those that callers see in the shapes of
+arguments. `--pin BM=128` pins one, to try what it gives.
+
 One command on a machine with NVIDIA GPUs, PyTorch, dtilec and the Python package `dtile` (found
 through PYTHONPATH; $DTILEC names the compiler): it starts a process a GPU. Results are checked
 before anything is timed; a kernel that is wrong has no time, and the exit code says so.
@@ -19,8 +22,6 @@ service, and nobody here uses it.
 """
 
 import argparse
-import itertools
-import math
 import os
 import subprocess
 import sys
@@ -37,16 +38,7 @@ GEMMS = shapes_of("products", "thin_products")
 # M, hidden, ffn of the whole model, as tensor parallelism divides them by the ranks.
 LAYERS = shapes_of("layers", "small_layers")
 HUGE = shapes_of("largest_layers")
-# All-reduces to choose from: the kernel, elements of a body, the sizes in bytes that it is for.
-REDUCTIONS = (*(("one_shot", block, 0, 1 << 20) for block in (512, 1024, 4096)),
-              *(("two_shot", block, 1 << 18, 1 << 40) for block in (2048, 4096, 8192, 16384)),
-              *(("two_shot_large", block, 4 << 20, 1 << 40) for block in (4096, 8192, 16384)))
-# All-to-alls to choose from: parts of what a rank sends to another, and programs that send.
-PARTS = ((8, 32), (16, 64), (32, 128))
 REDUCED = tuple(size for size, in shapes_of("reductions"))
-TILES = ((128, 256, 64), (128, 128, 64), (64, 128, 64))
-# Programs that send in gemm_rs_relay, to choose from.
-SENDERS = (4, 8)
 # Of link to link, one direction, for the limit max(cuBLAS, wire).
 WIRE_GBPS = 450
 
@@ -64,31 +56,8 @@ def suites():
     import products
     import reduced
     from collectives import Exchange, all_reduce_peers, refill
-    from harness import build, ratio, team_for
+    from harness import build, kernel_of, measured, ratio, team_for
     from layers import Layer
-
-    def tuned(bench, options, name, make, check, ways):
-        """The fastest right configuration: (launch, milliseconds, what it is, error). `ways`:
-        kernels of the example, with the constants to try with each tile."""
-        best = (None, None, "", None)
-        for (bm, bn, bk), (kernel, more) in itertools.product(options.tiles or TILES, ways):
-            what = " ".join([f"{bm}x{bn}x{bk}", *(f"{k}={v}" for k, v in more.items())])
-            if kernel != name:
-                what = f"{kernel} {what}"
-            try:
-                library, _ = build(bench, options, name, BM=bm, BN=bn, BK=bk, **more)
-                launch = make(getattr(library, kernel))
-                good, error = check(f"{name} {what}", launch)
-            except dtile.DtileError as failure:
-                bench.failures += 1
-                bench.say(f"FAILED {name} {what}: {failure}")
-                continue
-            if not good:
-                continue
-            spent = bench.milliseconds(launch)
-            if best[1] is None or spent < best[1]:
-                best = (launch, spent, what, error)
-        return best
 
     def gemm(bench, options):
         for m, n, k in options.shapes or GEMMS:
@@ -99,14 +68,14 @@ def suites():
                     a.copy_(bench.random(m, k))
                     b.copy_(bench.random(n, k))
 
-                _, own, tile, error = tuned(
-                    bench, options, "gemm", lambda kernel: lambda: kernel(a, b, c, team=team),
-                    lambda what, launch: bench.check(what, launch, fill, c,
-                                                     lambda: a.double() @ b.double().T, 5e-3),
-                    [("gemm", {})])
+                kernel = kernel_of(bench, options, "gemm", "gemm")
+                own, error = measured(
+                    bench, "gemm", lambda: kernel(a, b, c, team=team),
+                    lambda name, launch: bench.check(name, launch, fill, c,
+                                                     lambda: a.double() @ b.double().T, 5e-3))
                 cublas = bench.milliseconds(lambda: torch.matmul(a, b.T, out=d))
                 triton = fastest_triton(bench, a, b, d) if options.triton else None
-                bench.row(op="gemm", M=m, N=n, K=k, dtile=own, tile=tile, error=error,
+                bench.row(op="gemm", M=m, N=n, K=k, dtile=own, error=error,
                           cublas=cublas, ratio=ratio(cublas, own),
                           tflops=own and round(2e-9 * m * n * k / own), triton=triton,
                           ratio_triton=ratio(triton, own))
@@ -133,19 +102,12 @@ def suites():
         its = Layer(bench, op, m, hidden, ffn)
         a, b, out = its.a, its.b, its.out
         n, k = b.shape
-        if op == "ag_gemm":
-            # Rows that are sent at once: few of them where the peers would wait for the first.
-            ways = [(op, {"CHUNK": rows})
-                    for rows in ((16, 32, 64) if m // w < 1024 else (64, 128))]
-        else:
-            ways = [(op, {}), *(("gemm_rs_relay", {"P": senders}) for senders in SENDERS)]
-        if op in options.kernel:
-            ways = [(options.kernel[op], {})]
+        program = "ag_gemm/any_rows" if op == "ag_gemm" else op
         with team_for(bench, options) as team:
-            _, own, tile, error = tuned(
-                bench, options, op, lambda kernel: lambda: kernel(a, b, out, team=team),
-                lambda what, launch: bench.check(what, launch, its.fill, out, its.reference, 1e-2),
-                ways)
+            kernel = kernel_of(bench, options, program, options.kernel.get(op, op))
+            own, error = measured(
+                bench, op, lambda: kernel(a, b, out, team=team),
+                lambda name, launch: bench.check(name, launch, its.fill, out, its.reference, 1e-2))
         cublas, nccl = bench.milliseconds(its.multiply), bench.milliseconds(its.move)
         both = bench.milliseconds(its.sequential)
         fused = None
@@ -178,7 +140,7 @@ def suites():
             except ImportError:
                 pass
         limit = max(cublas, its.moved / WIRE_GBPS / 1e6)
-        bench.row(op=op, M=m, N=n, K=k, dtile=own, tile=tile, error=error, cublas=cublas, nccl=nccl,
+        bench.row(op=op, M=m, N=n, K=k, dtile=own, error=error, cublas=cublas, nccl=nccl,
                   sequential=both, ratio=ratio(both, own), torch_fused=fused, kraken=kraken,
                   ratio_fused=ratio(min((t for t in (fused, kraken) if t), default=None), own),
                   limit=limit, of_limit=own and ratio(limit, own))
@@ -194,35 +156,19 @@ def suites():
             count = size // 2
             with team_for(bench, options) as team:
                 x, y = (team.symm_empty((count,), torch.bfloat16) for _ in range(2))
-                own, how, error = None, "", None
-                for name, block, least, most in REDUCTIONS:
-                    tile = f"{name} {block}"
-                    if not least <= size <= most or block > max(count, 1024):
-                        continue
-                    at_once = {"R": min(bench.ranks, 8)} if name == "one_shot" else {}
-                    library, _ = build(
-                        bench, options, "all_reduce" if at_once else "all_reduce_symmetric",
-                        T="bf16", B=block, **at_once)
-                    kernel = getattr(library, name)
-                    launch = lambda: kernel(x, y, team=team)
+                kernel = kernel_of(bench, options, "all_reduce", "allreduce_symmetric", T="bf16")
 
-                    def reference():
-                        want = x.double()
-                        dist.all_reduce(want)
-                        return want
+                def reference():
+                    want = x.double()
+                    dist.all_reduce(want)
+                    return want
 
-                    try:
-                        good, off = bench.check(f"{tile} {size}", launch, lambda: refill(bench, x),
-                                                y, reference, 5e-3)
-                    except dtile.DtileError as failure:
-                        bench.failures += 1
-                        bench.say(f"FAILED {tile} {size}: {failure}")
-                        continue
-                    spent = bench.milliseconds(launch) if good else None
-                    if spent is not None and (own is None or spent < own):
-                        own, how, error = spent, tile, off
+                own, error = measured(
+                    bench, f"all_reduce {size}", lambda: kernel(x, y, team=team),
+                    lambda name, launch: bench.check(name, launch, lambda: refill(bench, x), y,
+                                                     reference, 5e-3))
             nccl, best = all_reduce_peers(bench, count, options.fused)
-            bench.row(op="all_reduce", bytes=size, dtile=own, tile=how, error=error, nccl=nccl,
+            bench.row(op="all_reduce", bytes=size, dtile=own, error=error, nccl=nccl,
                       best_peer=best, ratio=ratio(best, own))
 
     def all_to_all(bench, options):
@@ -231,41 +177,24 @@ def suites():
             rows = tokens * topk // w
             dtype, name = (torch.uint8, "u8") if width == 1 else (torch.bfloat16, "bf16")
             its = Exchange(bench, rows, hidden, dtype)
-            src, starts = its.src, its.starts
-            own, how, error = None, "", None
             with team_for(bench, options) as team:
-                def measure(kernel, tile):
-                    """Milliseconds, infinite where it is wrong, and the error."""
-                    # Launches fill the halves in turn: no other kernel writes between them.
-                    recv, splits = its.buffers(team)
-                    launch = lambda: kernel(src, starts, recv, splits, team=team)
-                    try:
-                        off = its.error(launch, recv, splits)
-                    except dtile.DtileError as failure:
-                        bench.failures += 1
-                        bench.say(f"FAILED all_to_all {tile}: {failure}")
-                        return math.inf, None
+                # Launches fill the halves in turn: no other kernel writes between them.
+                recv, splits = its.buffers(team)
+                kernel = kernel_of(bench, options, "all_to_all", "all_to_all_split", T=name,
+                                   HIDDEN=hidden, MAX=rows, EPR=2)
+
+                def check(name, launch):
+                    off = its.error(launch, recv, splits)
                     if off != 0:
                         bench.failures += 1
-                        bench.say(f"WRONG all_to_all {tile}: relative error {off:.2e}")
-                    spent = bench.milliseconds(launch) if off == 0 else math.inf
-                    team.symm_free(recv)
-                    team.symm_free(splits)
-                    return spent, off
+                        bench.say(f"WRONG {name}: relative error {off:.2e}")
+                    return off == 0, off
 
-                for parts, programs in ((None, None), *PARTS):
-                    constants, tile = {}, f"{name} whole"
-                    if parts:
-                        constants = {"PARTS": parts, "P": programs}
-                        tile = f"{name} {parts} parts {programs} programs"
-                    library, _ = build(bench, options, "all_to_all", T=name, HIDDEN=hidden,
-                                       MAX=rows, EPR=2, **constants)
-                    kernel = library.all_to_all_split if parts else library.all_to_all_unscaled
-                    spent, off = measure(kernel, tile)
-                    if spent < (own or math.inf):
-                        own, how, error = spent, tile, off
+                own, error = measured(
+                    bench, "all_to_all",
+                    lambda: kernel(its.src, its.starts, recv, splits, team=team), check)
             nccl = bench.milliseconds(its.nccl)
-            bench.row(op="all_to_all", M=tokens, N=topk, K=hidden, tile=how, dtile=own,
+            bench.row(op="all_to_all", M=tokens, N=topk, K=hidden, type=name, dtile=own,
                       error=error, nccl=nccl, ratio=ratio(nccl, own))
 
     def empty_kernel(stream):
@@ -292,7 +221,7 @@ def suites():
         the driver takes of that."""
         from dtile import _abi
 
-        library, seconds = build(bench, options, "gemm", BM=64, BN=64, BK=32)
+        library, seconds = build(bench, options, "gemm", flags=("--kernel", "gemm"))
         a, b = bench.random(64, 64), bench.random(64, 64)
         c = torch.empty(64, 64, device="cuda", dtype=torch.bfloat16)
         with team_for(bench, options) as team:
@@ -338,8 +267,7 @@ def suites():
 
     return {"gemm": gemm, "ag_gemm": layers("ag_gemm"), "gemm_rs": layers("gemm_rs"),
             "all_reduce": all_reduce, "all_to_all": all_to_all, "launch": launch,
-            **{suite.__name__: lambda bench, options, suite=suite:
-               suite(bench, options, build, team_for)
+            **{suite.__name__: suite
                for suite in (attention.attention, attention.causal_attention,
                              attention.decodes(attention.Contiguous),
                              attention.decodes(attention.Paged), moe.dispatch, moe.combine,
@@ -378,7 +306,7 @@ def main():
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--shapes", type=triple, nargs="*",
                         help="MxNxK (gemm, gemm_scaled, swiglu), Mxhiddenxffn (layers)")
-    parser.add_argument("--tiles", type=triple, nargs="*", help="BMxBNxBK to choose from")
+    parser.add_argument("--pin", type=named, nargs="*", default=[], help="BM=128 BN=256 …")
     parser.add_argument("--sizes", type=int, nargs="*", help="bytes (all_reduce)")
     parser.add_argument("--source", type=named, nargs="*", default=[], help="gemm=other.dtile …")
     parser.add_argument("--kernel", type=named, nargs="*", default=[],
@@ -399,6 +327,7 @@ def main():
         return subprocess.call([sys.executable, "-m", "torch.distributed.run", "--standalone",
                                 f"--nproc_per_node={ranks}", *sys.argv])
     options.source, options.kernel = dict(options.source), dict(options.kernel)
+    options.pin = dict(options.pin)
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
     from harness import Bench
 

@@ -3,22 +3,13 @@
 NCCL's all-gather, torch's gather and its grouped product; grouped_gemm_rs beside that product,
 torch's weighted sum of each token's rows, and NCCL's reduce-scatter."""
 
-import argparse
-
 import torch
 import torch.distributed as dist
 
 from goals import shapes_of
-from grouped import products_of_picked
-from harness import fastest, ratio
+from grouped import block_rows, products_of_picked
+from harness import kernel_of, measured, ratio, team_for
 
-# BM, BN, BK; tokens that are sent at once, and programs that copy the own ones.
-GATHERED = ((128, 256, 64, 128, 112), (128, 256, 64, 128, 64), (128, 128, 64, 128, 112))
-# BM, BN, BK; tokens and columns that are summed at once, tokens that are told of at once, and
-# programs that send.
-SUMMED = ((128, 256, 64, 8, 512, 64, 16), (128, 256, 64, 8, 512, 64, 24),
-          (128, 256, 64, 8, 1024, 64, 20), (128, 256, 64, 16, 1024, 64, 16),
-          (128, 256, 64, 16, 512, 64, 8))
 # Relative, also of the peers'.
 TOLERANCE = 1e-2
 
@@ -89,7 +80,7 @@ def products(rows, counts, w):
     return torch.cat([(part.double() @ w[e].double().T).float() for e, part in enumerate(parts)])
 
 
-def ag_grouped_gemm(bench, options, build, team_for):
+def ag_grouped_gemm(bench, options):
     for tokens, hidden, ffn, experts, topk in shapes_of("expert_layers"):
         routing = Routing(bench, tokens, experts, topk)
         n = 2 * ffn // bench.ranks
@@ -105,30 +96,21 @@ def ag_grouped_gemm(bench, options, build, team_for):
             return whole
 
         with team_for(bench, options) as team:
-            def prepare(way):
-                bm, bn, bk, chunk, programs = way
-                library, _ = build(bench, options, "ag_grouped_gemm", BM=bm, BN=bn, BK=bk,
-                                   TOPK=topk, CHUNK=chunk, P=programs)
-                pick, expert, hops, _ = routing.blocks(bm)
-                y = torch.empty(pick.numel(), n, device="cuda", dtype=torch.bfloat16)
+            rows = options.pin.get("BM") or block_rows(tokens * topk, experts)
+            pick, expert, hops, _ = routing.blocks(int(rows))
+            y = torch.empty(pick.numel(), n, device="cuda", dtype=torch.bfloat16)
+            kernel = kernel_of(bench, options, "ag_grouped_gemm", "ag_grouped_gemm", BM=rows,
+                               TOPK=topk)
 
-                def launch():
-                    library.ag_grouped_gemm(shard, pick, expert, hops, w, y, team=team)
+            def reference():
+                turned = gathered().roll(-bench.rank * routing.of_rank, 0)
+                return products_of_picked(turned, pick // topk, expert, w)
 
-                launch.result = pick, expert, y
-                return f"{bm}x{bn}x{bk}, {chunk}, {programs}", launch
-
-            def check(name, launch):
-                pick, expert, y = launch.result
-
-                def reference():
-                    turned = gathered().roll(-bench.rank * routing.of_rank, 0)
-                    return products_of_picked(turned, pick // topk, expert, w)
-
-                return bench.check(f"ag_grouped_gemm {name}", launch, fill, y, reference,
-                                   TOLERANCE, times=2)
-
-            spent, tile, error = fastest(bench, GATHERED, prepare, check)
+            spent, error = measured(
+                bench, "ag_grouped_gemm",
+                lambda: kernel(shard, pick, expert, hops, w, y, team=team),
+                lambda name, launch: bench.check(name, launch, fill, y, reference, TOLERANCE,
+                                                 times=2))
         weights = w.transpose(1, 2)
         token = routing.order // topk
         want = products(gathered()[token], routing.counts, w)
@@ -138,14 +120,12 @@ def ag_grouped_gemm(bench, options, build, team_for):
         alone = grouped(bench, lambda: torch._grouped_mm(
             sorted_rows, weights, offs=routing.ends), want)
         bench.row(op="ag_grouped_gemm", M=tokens, hidden=hidden, ffn=ffn, experts=experts,
-                  topk=topk, dtile=spent, tile=tile, error=error, product=alone,
+                  topk=topk, dtile=spent, error=error, product=alone,
                   all_gather=bench.milliseconds(gathered), best_peer=both,
                   ratio=ratio(both, spent))
 
 
-def grouped_gemm_rs(bench, options, build, team_for):
-    # Each way to build it keeps its products.
-    options = argparse.Namespace(**{**vars(options), "heap": max(options.heap, 16384)})
+def grouped_gemm_rs(bench, options):
     for tokens, hidden, ffn, experts, topk in shapes_of("expert_layers"):
         routing = Routing(bench, tokens, experts, topk)
         k = ffn // bench.ranks
@@ -167,30 +147,22 @@ def grouped_gemm_rs(bench, options, build, team_for):
             return share[routing.own]
 
         with team_for(bench, options) as team:
-            def prepare(way):
-                bm, bn, bk, bt, bc, chunk, programs = way
-                library, _ = build(bench, options, "grouped_gemm_rs", BM=bm, BN=bn, BK=bk, BT=bt,
-                                   BC=bc, CHUNK=chunk, P=programs, TOPK=topk)
-                pick, expert, _, place = routing.blocks(bm)
-                x = torch.zeros(pick.numel(), k, device="cuda", dtype=torch.bfloat16)
+            block = options.pin.get("BM") or block_rows(tokens * topk, experts)
+            pick, expert, _, place = routing.blocks(int(block))
+            x = torch.zeros(pick.numel(), k, device="cuda", dtype=torch.bfloat16)
+            kernel = kernel_of(bench, options, "grouped_gemm_rs", "grouped_gemm_rs", BM=block,
+                               TOPK=topk)
 
-                def launch():
-                    library.grouped_gemm_rs(x, expert, w, place, routing.turned_weight, out,
-                                            team=team)
+            def sort():
+                fill()
+                turned = made.view(tokens, topk * k).roll(-routing.own.start, 0)
+                x[place.flatten().long()] = turned.reshape(tokens * topk, k)
 
-                def sort():
-                    fill()
-                    turned = made.view(tokens, topk * k).roll(-routing.own.start, 0)
-                    x[place.flatten().long()] = turned.reshape(tokens * topk, k)
-
-                launch.sort = sort
-                return f"{bm}x{bn}x{bk}, {bt}x{bc}, {chunk}, {programs}", launch
-
-            def check(name, launch):
-                return bench.check(f"grouped_gemm_rs {name}", launch, launch.sort, out, reference,
-                                   TOLERANCE, times=2)
-
-            spent, tile, error = fastest(bench, SUMMED, prepare, check)
+            spent, error = measured(
+                bench, "grouped_gemm_rs",
+                lambda: kernel(x, expert, w, place, routing.turned_weight, out, team=team),
+                lambda name, launch: bench.check(name, launch, sort, out, reference, TOLERANCE,
+                                                 times=2))
         weights = w.transpose(1, 2)
         rows = made[routing.order]
         result = torch.empty_like(out)
@@ -206,7 +178,7 @@ def grouped_gemm_rs(bench, options, build, team_for):
         alone = bench.attempt(multiply)
         share = summed(multiply())
         bench.row(op="grouped_gemm_rs", M=tokens, hidden=hidden, ffn=ffn, experts=experts,
-                  topk=topk, dtile=spent, tile=tile, error=error, product=alone,
+                  topk=topk, dtile=spent, error=error, product=alone,
                   reduce_scatter=bench.milliseconds(
                       lambda: dist.reduce_scatter_tensor(result, share)),
                   best_peer=both, ratio=ratio(both, spent))

@@ -30,7 +30,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 EXAMPLES = os.path.join(HERE, "..", "..", "..", "examples")
-Goal = collections.namedtuple("Goal", "work suite gpus against what bound tiles shapes")
+Goal = collections.namedtuple("Goal", "work suite gpus against what bound shapes")
 
 
 def tables():
@@ -63,12 +63,10 @@ def runs(goals, shapes, gpus, extra):
     wanted = {}
     for goal in goals:
         if gpus in goal.gpus:
-            found = wanted.setdefault((goal.suite, goal.tiles), [])
+            found = wanted.setdefault(goal.suite, [])
             found += [s for s in shapes.get(goal.shapes, []) if s not in found]
-    for (suite, tiles), list_ in wanted.items():
+    for suite, list_ in wanted.items():
         command = [suite, "--ranks", str(gpus), *extra]
-        if tiles != "-":
-            command += ["--tiles", *tiles.split()]
         if suite == "all_reduce":
             command += ["--sizes", *list_]
         elif suite in ("gemm", "gemm_scaled", "swiglu", "ag_gemm", "gemm_rs", "gemm_ar"):
@@ -170,7 +168,7 @@ def shape_in(row, gpus):
         return ""
     if op == "all_reduce":
         return str(row["bytes"])
-    if op in ("all_to_all", "dispatch") and not str(row["tile"]).startswith("u8"):
+    if op in ("all_to_all", "dispatch") and row["type"] != "u8":
         return None
     m, n, k = row["M"], row["N"], row["K"]
     if op == "ag_gemm":

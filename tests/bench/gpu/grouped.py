@@ -6,9 +6,14 @@ import torch
 from torch.nn import functional
 
 from goals import shapes_of
-from harness import fastest, ratio
+from harness import kernel_of, measured, ratio, team_for
 
-TILES = ((128, 256, 64), (128, 128, 64), (64, 256, 64), (64, 128, 64), (64, 64, 128))
+
+
+def block_rows(rows, experts):
+    """Rows of a block, which callers choose, as the shapes of what they pass depend on it: as many
+    as an expert has on average, from 64 to 128."""
+    return 128 if rows >= 96 * experts else 64
 
 
 class Routing:
@@ -48,7 +53,7 @@ def products_of_picked(x, token, expert, w):
 class Plain:
     """grouped_gemm: one matrix an expert."""
 
-    op, tiles, tolerance = "grouped_gemm", TILES, 5e-3
+    op, tolerance = "grouped_gemm", 5e-3
     products = staticmethod(products_of_picked)
 
     @staticmethod
@@ -68,7 +73,6 @@ class Gated:
     """grouped_swiglu: of N columns of products the first half are gates, the others go through."""
 
     op, tolerance = "grouped_swiglu", 1e-2
-    tiles = ((128, 128, 64), (128, 64, 64), (64, 128, 64), (64, 64, 64), (64, 64, 128))
 
     @staticmethod
     def weights(bench, experts, n, k):
@@ -94,15 +98,15 @@ class Gated:
 
 def products_of(kind):
     """The suite of a kernel whose experts are of such a kind."""
-    def suite(bench, options, build, team_for):
+    def suite(bench, options):
         for shape in shapes_of("grouped_products"):
-            products(kind, shape, bench, options, build, team_for)
+            products(kind, shape, bench, options)
 
     suite.__name__ = kind.op
     return suite
 
 
-def products(kind, shape, bench, options, build, team_for):
+def products(kind, shape, bench, options):
     tokens, n, k, experts, topk = shape
     routing = Routing(bench, tokens, experts, topk)
     x = bench.random(tokens, k)
@@ -112,28 +116,15 @@ def products(kind, shape, bench, options, build, team_for):
         x.copy_(bench.random(tokens, k))
 
     with team_for(bench, options) as team:
-        def prepare(tile):
-            bm, bn, bk = tile
-            library, _ = build(bench, options, "grouped_gemm", BM=bm, BN=bn, BK=bk, TOPK=topk)
-            pick, expert = routing.blocks(bm)
-            y = torch.empty(pick.numel(), kind.columns(n), device="cuda", dtype=torch.bfloat16)
-            kernel = getattr(library, kind.op)
-
-            def launch():
-                kernel(x, pick, expert, w, y, team=team)
-
-            launch.result = pick, expert, y
-            return f"{bm}x{bn}x{bk}", launch
-
-        def check(name, launch):
-            pick, expert, y = launch.result
-
-            def reference():
-                return kind.products(x, pick // topk, expert, w)
-
-            return bench.check(f"{kind.op} {name}", launch, fill, y, reference, kind.tolerance)
-
-        spent, tile, error = fastest(bench, options.tiles or kind.tiles, prepare, check)
+        rows = options.pin.get("BM") or block_rows(tokens * topk, experts)
+        pick, expert = routing.blocks(int(rows))
+        y = torch.empty(pick.numel(), kind.columns(n), device="cuda", dtype=torch.bfloat16)
+        kernel = kernel_of(bench, options, "grouped_gemm", kind.op, BM=rows, TOPK=topk)
+        spent, error = measured(
+            bench, kind.op, lambda: kernel(x, pick, expert, w, y, team=team),
+            lambda name, launch: bench.check(
+                name, launch, fill, y, lambda: kind.products(x, pick // topk, expert, w),
+                kind.tolerance))
     token = routing.order // topk
     weights = w.view(experts, n, k).transpose(1, 2)
     gathered = x[token]
@@ -151,6 +142,6 @@ def products(kind, shape, bench, options, build, team_for):
             bench.say(f"peer: torch's grouped product is wrong: relative error {wrong:.2e}")
             product = both = None
     bench.row(op=kind.op, M=tokens, N=n, K=k, experts=experts, topk=topk, dtile=spent,
-              tile=tile, error=error, torch_product=product, best_peer=both,
+              BM=rows, error=error, torch_product=product, best_peer=both,
               ratio=ratio(both, spent), ratio_product=ratio(product, spent),
               tflops=spent and round(2e-9 * tokens * topk * n * k / spent))

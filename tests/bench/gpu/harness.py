@@ -15,8 +15,10 @@ EXAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", 
 
 
 def source_of(options, name):
-    """The file of a program: of `--source`, else the example."""
-    return options.source.get(name, os.path.join(EXAMPLES, name, name + ".dtile"))
+    """The file of a program: of `--source`, else the example. `ag_gemm/any_rows` is that file of
+    the example ag_gemm."""
+    path = name if "/" in name else f"{name}/{name}"
+    return options.source.get(name, os.path.join(EXAMPLES, path + ".dtile"))
 
 
 def team_for(bench, options):
@@ -35,6 +37,26 @@ def build(bench, options, name, flags=(), **constants):
             seconds = time.perf_counter() - begin
         dist.barrier()
     return library, seconds
+
+
+def kernel_of(bench, options, program, name, **constants):
+    """One kernel of a program. `constants`: types, and what callers see in the shapes of
+    arguments; everything else the compiler chooses, but for what `--pin` says."""
+    pins = {key: value for key, value in options.pin.items()} | constants
+    library, _ = build(bench, options, program, flags=("--kernel", name), **pins)
+    return getattr(library, name)
+
+
+def measured(bench, name, launch, check):
+    """Milliseconds and error of a launch that `check` found right: (None, error) where it did
+    not."""
+    try:
+        good, error = check(name, launch)
+    except dtile.DtileError as failure:
+        bench.failures += 1
+        bench.say(f"FAILED {name}: {failure}")
+        return None, None
+    return (bench.milliseconds(launch) if good else None), error
 
 
 class Bench:
@@ -174,19 +196,6 @@ def _text(value):
     if not isinstance(value, float):
         return str(value)
     return f"{value:.1e}" if value != 0 and abs(value) < 1e-3 else f"{value:.4g}"
-
-
-def fastest(bench, ways, prepare, check):
-    """Of several ways the fastest that is right: milliseconds, what it is, error."""
-    best = (None, "", None)
-    for way in ways:
-        name, launch = prepare(way)
-        good, error = check(name, launch)
-        spent = bench.milliseconds(launch) if good else None
-        bench.say(f"{name}: {spent} ms")
-        if spent is not None and (best[0] is None or spent < best[0]):
-            best = (spent, name, error)
-    return best
 
 
 def ratio(peer, own):

@@ -7,14 +7,12 @@ import torch
 import torch.distributed as dist
 
 from attention import gathered
-from harness import fastest, ratio
+from harness import kernel_of, measured, ratio, team_for
 
 # Tokens of a rank, experts of a token, elements of a row; experts of all ranks.
 TOKENS, TOPK, HIDDEN = 128, 8, 7168
 EXPERTS = 256
 NAMES = {torch.uint8: "u8", torch.bfloat16: "bf16"}
-# Parts that a rank sends another, and programs that send.
-PARTS = ((8, 32), (16, 64), (32, 128))
 
 
 def nccl_all_to_all(bench, rows_to, dtype):
@@ -29,7 +27,7 @@ def nccl_all_to_all(bench, rows_to, dtype):
 class Tokens:
     """Tokens of a rank, the experts that they go to, and where dispatch_once puts them."""
 
-    def __init__(self, bench, team, library, dtype):
+    def __init__(self, bench, options, team, dtype):
         self.bench, self.dtype = bench, dtype
         w = bench.ranks
         self.of_rank = EXPERTS // w
@@ -39,7 +37,8 @@ class Tokens:
         self.rows = team.symm_empty((2, w, TOKENS, HIDDEN), dtype)
         self.chosen = team.symm_empty((2, w, TOKENS, TOPK), torch.int32)
         self.count = team.symm_empty((2, w), torch.int32)
-        self.launch = lambda: library.dispatch_once(self.x, self.expert, self.rows, self.chosen,
+        kernel = kernel_of(bench, options, "moe_once", "dispatch_once", **constants(bench, dtype))
+        self.launch = lambda: kernel(self.x, self.expert, self.rows, self.chosen,
                                                     self.count, self.place, team=team)
         self.launched = 0
 
@@ -80,10 +79,10 @@ class Tokens:
         return (self.place >= 0).sum(0)
 
 
-def row(bench, op, tile, spent, error, dtype, each, once):
+def row(bench, op, type_, spent, error, dtype, each, once):
     """Beside NCCL; `each` and `once`: rows for each rank."""
     nccl, nccl_once = (nccl_all_to_all(bench, to, dtype) for to in (each, once))
-    bench.row(op=op, M=TOKENS, N=TOPK, K=HIDDEN, tile=tile, dtile=spent, error=error, nccl=nccl,
+    bench.row(op=op, M=TOKENS, N=TOPK, K=HIDDEN, type=type_, dtile=spent, error=error, nccl=nccl,
               nccl_once=nccl_once, ratio=ratio(nccl, spent), ratio_once=ratio(nccl_once, spent))
 
 
@@ -92,11 +91,10 @@ def constants(bench, dtype):
             "H": HIDDEN}
 
 
-def dispatch(bench, options, build, team_for):
+def dispatch(bench, options):
     for dtype in NAMES:
         with team_for(bench, options) as team:
-            library, _ = build(bench, options, "moe_once", **constants(bench, dtype))
-            tokens = Tokens(bench, team, library, dtype)
+            tokens = Tokens(bench, options, team, dtype)
             spent = None
             wrong = sum(tokens.wrong(tokens.dispatch()) for _ in range(4))
             if wrong:
@@ -107,12 +105,11 @@ def dispatch(bench, options, build, team_for):
             row(bench, "dispatch", NAMES[dtype], spent, 0.0, dtype, tokens.each(), tokens.once())
 
 
-def combine(bench, options, build, team_for):
+def combine(bench, options):
     """What came goes back, after other values have been put in its place."""
     dtype = torch.bfloat16
     with team_for(bench, options) as team:
-        library, _ = build(bench, options, "moe_once", **constants(bench, dtype))
-        tokens = Tokens(bench, team, library, dtype)
+        tokens = Tokens(bench, options, team, dtype)
         came = tokens.count[tokens.dispatch()].clone()
         answers = torch.empty(bench.ranks, TOKENS, HIDDEN, device="cuda", dtype=dtype)
         y = torch.empty_like(tokens.x)
@@ -126,16 +123,14 @@ def combine(bench, options, build, team_for):
                 want[there] += back[p, tokens.place[there, p].long()].double()
             return want
 
-        def prepare(way):
-            tuned, _ = build(bench, options, "moe_once", PARTS=way[0], P=way[1],
-                             **constants(bench, dtype))
-            return (f"bf16 {way[0]} parts {way[1]} programs",
-                    lambda: tuned.combine_once(answers, came, tokens.place, y, team=team))
-
-        spent, how, error = fastest(
-            bench, PARTS, prepare,
+        # Rows are read from `answers`; kernels other than dispatch_once have no TOPK and EPR.
+        seen = {key: value for key, value in constants(bench, dtype).items()
+                if key in ("T", "MAX", "H")}
+        kernel = kernel_of(bench, options, "moe_once", "combine_once", **seen)
+        spent, error = measured(
+            bench, "combine_once", lambda: kernel(answers, came, tokens.place, y, team=team),
             lambda name, launch: bench.check(
-                f"combine_once {name}", launch,
-                lambda: answers.copy_(bench.random(*answers.shape)), y, reference, 5e-3))
+                name, launch, lambda: answers.copy_(bench.random(*answers.shape)), y, reference,
+                5e-3))
         each, once = (gathered(to)[:, bench.rank] for to in (tokens.each(), tokens.once()))
-        row(bench, "combine", how, spent, error, dtype, each, once)
+        row(bench, "combine", NAMES[dtype], spent, error, dtype, each, once)

@@ -6,14 +6,12 @@ import torch
 import torch.nn.functional as functional
 
 from goals import shapes_of
-from harness import fastest, ratio
+from harness import kernel_of, measured, ratio, team_for
 
 BLOCK = 128
-SCALED_TILES = ((128, 128), (64, 128))
-GATED_TILES = ((128, 128, 64), (128, 64, 64), (128, 64, 128))
 
 
-def gemm_scaled(bench, options, build, team_for):
+def gemm_scaled(bench, options):
     for m, n, k in options.shapes or shapes_of("scaled_products"):
         a, b = (torch.empty(rows, k, device="cuda", dtype=torch.float8_e4m3fn) for rows in (m, n))
         sa = torch.empty(k // BLOCK, m, device="cuda")
@@ -32,16 +30,10 @@ def gemm_scaled(bench, options, build, team_for):
             return rows @ (b.double() * blocks).T
 
         with team_for(bench, options) as team:
-            def prepare(tile):
-                library, _ = build(bench, options, "gemm_scaled", BM=tile[0], BN=tile[1])
-                kernel = library.gemm_scaled
-                return (f"{tile[0]}x{tile[1]}x{BLOCK}",
-                        lambda: kernel(a, sa, b, sb, c, team=team))
-
-            spent, tile, error = fastest(
-                bench, SCALED_TILES, prepare,
-                lambda name, launch: bench.check(f"gemm_scaled {name}", launch, fill, c,
-                                                 reference, 5e-3))
+            kernel = kernel_of(bench, options, "gemm_scaled", "gemm_scaled")
+            spent, error = measured(
+                bench, "gemm_scaled", lambda: kernel(a, sa, b, sb, c, team=team),
+                lambda name, launch: bench.check(name, launch, fill, c, reference, 5e-3))
 
         def cublas():
             return functional.scaled_mm(
@@ -52,12 +44,12 @@ def gemm_scaled(bench, options, build, team_for):
         if peer is not None and (wrong := bench.error(cublas(), reference())) > 5e-3:
             bench.say(f"peer: cuBLAS's scaled product is wrong: relative error {wrong:.2e}")
             peer = None
-        bench.row(op="gemm_scaled", M=m, N=n, K=k, dtile=spent, tile=tile, error=error,
+        bench.row(op="gemm_scaled", M=m, N=n, K=k, dtile=spent, error=error,
                   cublas=peer, ratio=ratio(peer, spent),
                   tflops=spent and round(2e-9 * m * n * k / spent))
 
 
-def swiglu(bench, options, build, team_for):
+def swiglu(bench, options):
     for m, n, k in options.shapes or shapes_of("gated_products"):
         x, both = bench.random(m, k), torch.empty(2 * n, k, device="cuda", dtype=torch.bfloat16)
         g, u = both[:n], both[n:]
@@ -71,23 +63,17 @@ def swiglu(bench, options, build, team_for):
             return functional.silu(x.double() @ g.double().T) * (x.double() @ u.double().T)
 
         with team_for(bench, options) as team:
-            def prepare(tile):
-                bm, bn, bk = tile
-                library, _ = build(bench, options, "swiglu", BM=bm, BN=bn, BK=bk)
-                kernel = library.swiglu
-                return f"{bm}x{bn}x{bk}", lambda: kernel(x, g, u, y, team=team)
-
-            spent, tile, error = fastest(
-                bench, options.tiles or GATED_TILES, prepare,
-                lambda name, launch: bench.check(f"swiglu {name}", launch, fill, y, reference,
-                                                 1e-2))
+            kernel = kernel_of(bench, options, "swiglu", "swiglu")
+            spent, error = measured(
+                bench, "swiglu", lambda: kernel(x, g, u, y, team=team),
+                lambda name, launch: bench.check(name, launch, fill, y, reference, 1e-2))
 
         def gated():
             products = x @ both.T
             return functional.silu(products[:, :n]) * products[:, n:]
 
         product, peer = bench.attempt(lambda: x @ both.T), bench.attempt(gated)
-        bench.row(op="swiglu", M=m, N=n, K=k, dtile=spent, tile=tile, error=error,
+        bench.row(op="swiglu", M=m, N=n, K=k, dtile=spent, error=error,
                   cublas_product=product, best_peer=peer, ratio=ratio(peer, spent),
                   ratio_product=ratio(product, spent),
                   tflops=spent and round(4e-9 * m * n * k / spent))

@@ -6,13 +6,8 @@ import torch
 import torch.distributed as dist
 
 from goals import shapes_of
-from harness import fastest, ratio
+from harness import kernel_of, measured, ratio, team_for
 
-# Kernels of gemm_ar.dtile, and the tiles to choose from with each.
-ONE_SHOT, TWO_SHOTS = "gemm_ar_one_shot", "gemm_ar"
-WAYS = (*((ONE_SHOT, tile) for tile in ((16, 32, 128), (16, 32, 256), (16, 64, 128), (64, 64, 128),
-                                        (64, 128, 64), (128, 64, 64))),
-        (TWO_SHOTS, (64, 128, 64)), (TWO_SHOTS, (128, 128, 64)))
 # Relative, also of the peer's.
 TOLERANCE = 1e-2
 
@@ -51,7 +46,7 @@ def sequential(bench, multiply, product, want):
     return best, bench.milliseconds(lambda: multiply(product))
 
 
-def gemm_ar(bench, options, build, team_for):
+def gemm_ar(bench, options):
     for m, n, ffn in options.shapes or shapes_of("decoded_layers"):
         k = ffn // bench.ranks
         a, b = bench.random(m, k), bench.random(n, k)
@@ -67,17 +62,11 @@ def gemm_ar(bench, options, build, team_for):
             return want
 
         with team_for(bench, options) as team:
-            def prepare(way):
-                name, (bm, bn, bk) = way
-                library, _ = build(bench, options, "gemm_ar", BM=bm, BN=bn, BK=bk)
-                kernel = getattr(library, name)
-                return f"{name} {bm}x{bn}x{bk}", lambda: kernel(a, b, c, team=team)
-
-            def check(name, launch):
-                return bench.check(name, launch, fill, c, reference, TOLERANCE)
-
-            spent, tile, error = fastest(bench, WAYS, prepare, check)
+            kernel = kernel_of(bench, options, "gemm_ar", "gemm_ar")
+            spent, error = measured(
+                bench, "gemm_ar", lambda: kernel(a, b, c, team=team),
+                lambda name, launch: bench.check(name, launch, fill, c, reference, TOLERANCE))
         both, cublas = sequential(bench, lambda out: torch.matmul(a, b.T, out=out), product,
                                   reference())
-        bench.row(op="gemm_ar", M=m, N=n, K=k, dtile=spent, tile=tile, error=error, cublas=cublas,
+        bench.row(op="gemm_ar", M=m, N=n, K=k, dtile=spent, error=error, cublas=cublas,
                   best_peer=both, ratio=ratio(both, spent))

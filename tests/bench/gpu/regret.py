@@ -153,6 +153,7 @@ def measure(options):
 
     from harness import Bench
 
+    options.pin = {}
     options.source = {"products": os.path.join(HERE, "products.dtile"), **dict(options.source)}
     options.heap = options.heap or (16384 if takes_ranks(options) else 256)
     bench = Bench(options.runs)

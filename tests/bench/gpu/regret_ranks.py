@@ -3,7 +3,6 @@
 beside cuBLAS and NCCL."""
 
 import itertools
-import os
 
 import torch
 import torch.distributed as dist
@@ -12,27 +11,16 @@ import layers
 import reduced
 import regret_shapes
 from collectives import Exchange, all_reduce_peers, refill
-from harness import EXAMPLES, build, source_of, team_for
+from harness import kernel_of, team_for
 from regret_guard import default_beside_peer, guarded, is_over, told
 
-# Kernels that a caller who chooses nothing gets: the first that the program has.
-KERNELS = {"ag_gemm": ("ag_gemm",), "gemm_rs": ("gemm_rs",), "gemm_ar": ("gemm_ar",),
-           "all_reduce": ("all_reduce", "allreduce"), "all_gather": ("all_gather", "allgather"),
+# Programs, and kernels that a caller who chooses nothing gets.
+KERNELS = {"ag_gemm": ("ag_gemm/any_rows", "ag_gemm"), "gemm_rs": ("gemm_rs", "gemm_rs"),
+           "gemm_ar": ("gemm_ar", "gemm_ar"), "all_reduce": ("all_reduce", "allreduce_symmetric"),
+           "all_gather": ("all_gather", "allgather"),
            "reduce_scatter": ("reduce_scatter", "reducescatter"),
-           "all_to_all": ("all_to_all_split",)}
-# Programs that are not called like the folder of the example.
-PROGRAMS = {"ag_gemm": "any_rows.dtile"}
+           "all_to_all": ("all_to_all", "all_to_all_split")}
 LAYER_TOLERANCE, SUM_TOLERANCE = 1e-2, 5e-3
-
-
-def kernel_of(bench, options, op, **constants):
-    """The kernel of an example; `constants`: types, and sizes that callers see."""
-    if op in PROGRAMS:
-        options.source.setdefault(op, os.path.join(EXAMPLES, op, PROGRAMS[op]))
-    declared = regret_shapes.kernels_of(source_of(options, op))
-    name = next((name for name in KERNELS[op] if name in declared), KERNELS[op][-1])
-    library, _ = build(bench, options, op, flags=("--kernel", name), **constants)
-    return getattr(library, name)
 
 
 # ---- Each operation: (launch, its check, its peer) ----
@@ -41,7 +29,7 @@ def kernel_of(bench, options, op, **constants):
 def plain_layer(bench, options, team, drawn):
     """ag_gemm or gemm_rs, and cuBLAS and NCCL one after the other."""
     its = layers.Layer(bench, drawn.op, drawn.m, *drawn.model)
-    kernel = kernel_of(bench, options, drawn.op)
+    kernel = kernel_of(bench, options, *KERNELS[drawn.op])
     launch = lambda: kernel(its.a, its.b, its.out, team=team)
     check = lambda: bench.check(drawn.key, launch, its.fill, its.out, its.reference,
                                 LAYER_TOLERANCE, times=2)
@@ -53,7 +41,7 @@ def gemm_ar(bench, options, team, drawn):
     a, b = bench.random(drawn.m, drawn.k), bench.random(drawn.n, drawn.k)
     c, product = (torch.empty(drawn.m, drawn.n, device="cuda", dtype=torch.bfloat16)
                   for _ in range(2))
-    kernel = kernel_of(bench, options, "gemm_ar")
+    kernel = kernel_of(bench, options, *KERNELS["gemm_ar"])
     launch = lambda: kernel(a, b, c, team=team)
 
     def fill():
@@ -74,7 +62,7 @@ def all_reduce(bench, options, team, drawn):
     """And the fastest of NCCL and torch's one shot and two shots."""
     x, y = (team.symm_empty((drawn.count,), torch.bfloat16) for _ in range(2))
     x.copy_(bench.random(drawn.count))
-    kernel = kernel_of(bench, options, "all_reduce", T="bf16")
+    kernel = kernel_of(bench, options, *KERNELS["all_reduce"], T="bf16")
     launch = lambda: kernel(x, y, team=team)
 
     def reference():
@@ -93,7 +81,7 @@ def all_gather(bench, options, team, drawn):
     x, y = team.symm_empty((share,), torch.bfloat16), team.symm_empty((w, share), torch.bfloat16)
     x.copy_(bench.random(share))
     out = torch.empty(w * share, device="cuda", dtype=torch.bfloat16)
-    kernel = kernel_of(bench, options, "all_gather", T="bf16")
+    kernel = kernel_of(bench, options, *KERNELS["all_gather"], T="bf16")
     launch = lambda: kernel(x, y, team=team)
     nccl = lambda: dist.all_gather_into_tensor(out, x)
 
@@ -111,7 +99,7 @@ def reduce_scatter(bench, options, team, drawn):
     x, y = team.symm_empty((w, share), torch.bfloat16), team.symm_empty((share,), torch.bfloat16)
     x.copy_(bench.random(w, share))
     out = torch.empty(share, device="cuda", dtype=torch.bfloat16)
-    kernel = kernel_of(bench, options, "reduce_scatter", T="bf16")
+    kernel = kernel_of(bench, options, *KERNELS["reduce_scatter"], T="bf16")
     launch = lambda: kernel(x, y, team=team)
 
     def reference():
@@ -130,8 +118,8 @@ def all_to_all(bench, options, team, drawn):
     rows = drawn.count // drawn.hidden // bench.ranks
     its = Exchange(bench, rows, drawn.hidden, torch.bfloat16)
     recv, splits = its.buffers(team)
-    kernel = kernel_of(bench, options, "all_to_all", T="bf16", HIDDEN=drawn.hidden, MAX=rows,
-                       EPR=2)
+    kernel = kernel_of(bench, options, *KERNELS["all_to_all"], T="bf16", HIDDEN=drawn.hidden,
+                       MAX=rows, EPR=2)
     launch = lambda: kernel(its.src, its.starts, recv, splits, team=team)
 
     def check():
