@@ -66,13 +66,13 @@ int64_t registersOf(const ir::Value &tile, int64_t holders) {
   return tile.type().isTile() ? int64_t(model::bytesOf(tile.type())) / 4 / holders : 0;
 }
 
-/// Registers a thread of the largest tile that bodies compute, or of the tiles that a loop carries
-/// from round to round.
+/// Registers a thread of the largest tile that bodies compute or load, or of the tiles that a loop
+/// carries from round to round.
 int64_t tileRegisters(Op &kernel, const TargetFacts &machine) {
   int64_t most = 0;
   const int64_t holders = std::max<int64_t>(holdersOf(kernel, machine), 1);
   ir::walk(kernel, [&](Op &op) {
-    if (op.numResults() == 1 && model::computes(op))
+    if (op.numResults() == 1 && (model::computes(op) || model::readsMemory(op)))
       most = std::max(most, registersOf(*op.result(), holders));
     if (!op.is(OpKind::For))
       return;

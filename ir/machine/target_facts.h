@@ -51,8 +51,9 @@ struct Timing {
   double asyncLatency = 0;
   double asyncRound = 0;
   double asyncLoop = 0;
-  /// Bytes of the L2 cache for all processors together.
+  /// Bytes of the L2 cache, and of memory, for all processors together.
   double cacheRate = 1;
+  double memoryRate = 1;
   /// What bytes of rows shorter than a line of memory cost, in bytes of whole lines.
   double shortRowFactor = 1;
   /// Bytes that the copy warps of one program load of tensors that TMA cannot describe.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Times of operations, by machine. Those of the H100 were fitted to 35,040 times of bf16 products:
 // 229 random shapes, up to 192 configurations each (docs/measurements/model.md). Not fitted:
-// clusterBarrier, clusterRate and copyWarpRate, which are read from few shapes.
+// clusterBarrier, clusterRate, copyWarpRate and memoryRate, which are read from few shapes.
 #pragma once
 
 #include "ir/machine/target_facts.h"
@@ -24,6 +24,7 @@ inline constexpr Timing kHopperTiming = {.launch = 3970,
                                          .asyncRound = 64,
                                          .asyncLoop = 1345,
                                          .cacheRate = 9480,
+                                         .memoryRate = 4200,
                                          .shortRowFactor = 1.13,
                                          .copyWarpRate = 4,
                                          .storeRate = 36,
@@ -31,11 +32,12 @@ inline constexpr Timing kHopperTiming = {.launch = 3970,
                                          .clusterRate = 40};
 
 /// That of a machine that was not measured: rates by the vendor's figures, the rest as on an H100.
-constexpr Timing scaled(double groupRate, double warpRate, double cacheRate) {
+constexpr Timing scaled(double groupRate, double warpRate, double cacheRate, double memoryRate) {
   Timing timing = kHopperTiming;
   timing.groupRate = groupRate;
   timing.warpRate = warpRate;
   timing.cacheRate = cacheRate;
+  timing.memoryRate = memoryRate;
   return timing;
 }
 

@@ -5,10 +5,11 @@
 // A loop whose operands come ahead through shared memory takes, a round,
 //
 //   max(arithmetic * together, bytes * together / rate, bytes * running / cacheRate,
-//       latency / depth) + overhead
+//       streamed * running / memoryRate, latency / depth) + overhead
 //
 // with `together` programs on a processor and `running` on all: the arithmetic units, the way into
-// shared memory, the L2 cache, and as many stages as are in flight at once. The form is that of
+// shared memory, the L2 cache, memory for what no other body loads, and as many stages as are in
+// flight at once. A round of another loop waits for what it loads before it multiplies. The form is that of
 // Origami (github.com/ROCm/rocm-libraries, shared/origami); the machine's numbers are fitted to
 // measurements (docs/measurements/model.md).
 #pragma once
@@ -112,7 +113,9 @@ public:
       // What comes ahead is counted by its loop.
       if (ir::isStagedLoad(op) || ir::comesVia(op, ir::LoadPath::Threads))
         return d_.real(0);
-      return tileTime(op.result()->type(), op.operand(0)->type(), 2 * TargetFacts::kLocalRate);
+      return d_.larger(
+          tileTime(op.result()->type(), op.operand(0)->type(), 2 * TargetFacts::kLocalRate),
+          streamTime(op));
     case ir::OpKind::Store:
     case ir::OpKind::Scatter:
     case ir::OpKind::ReduceAddScatter:
@@ -155,7 +158,7 @@ private:
   }
 
   Number latencyOfRound(ir::Op &loop) {
-    Number round = d_.real(0);
+    Number round = d_.real(multipliesWhatItReads(loop) ? TargetFacts::kMemoryLatency : 0);
     for (unsigned i = 0; i < loop.numRegions(); ++i)
       round = d_.add(round, latencyOfOps(loop.body(i)));
     return d_.mul(round, d_.real(1.0 / double(batchOf(loop))));
@@ -192,6 +195,7 @@ private:
     const double latency = (isTma ? timing.tmaLatency : timing.asyncLatency) / depth;
     round = d_.larger(round, d_.mul(d_.real(bytes / rate), together_));
     round = d_.larger(round, d_.mul(d_.real(bytes / timing.cacheRate), running_));
+    round = d_.larger(round, d_.mul(d_.real(streamedAhead(loop) / timing.memoryRate), running_));
     // Neither TMA nor cp.async takes rows that begin anywhere. Threads that copy them instead are
     // no faster than copy warps.
     for (ir::Op &op : loop.body().ops())
@@ -222,6 +226,12 @@ private:
     if (place.isRemote())
       return d_.real(bytesOf(tile) / TargetFacts::kThreadsRate);
     return d_.mul(d_.real(bytesOf(tile) / localRate), together_);
+  }
+
+  Number streamTime(ir::Op &load) {
+    if (load.operand(0)->type().isRemote() || !isStreamed(load))
+      return d_.real(0);
+    return d_.mul(d_.real(bytesOf(load.result()->type()) / machine_.timing.memoryRate), running_);
   }
 
   Number remoteBytesOf(ir::Op &op) {

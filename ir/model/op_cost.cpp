@@ -4,6 +4,9 @@
 
 #include "ir/core/elementwise.h"
 
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallPtrSet.h"
+
 namespace dtile::model {
 
 using ir::Op;
@@ -37,6 +40,13 @@ double productTime(const Op &dot, const TargetFacts &machine) {
   // Narrow products wait for the operand that does not get shorter.
   const double columns = columnsOf(dot);
   return products * dtypeBytes(type.dtype()) / (2 * rate) * (columns + half) / columns;
+}
+
+const Op *spaceOf(const Op &op) {
+  const Op *at = &op;
+  while (at && !at->is(OpKind::Space))
+    at = at->parentOp();
+  return at;
 }
 
 bool isAhead(const Op &op) {
@@ -195,9 +205,51 @@ double bytesAhead(Op &loop, const TargetFacts &machine) {
   return bytes;
 }
 
+bool isStreamed(const Op &load) {
+  const Op *space = spaceOf(load);
+  if (!space)
+    return false;
+  llvm::SmallVector<const ir::Value *, 16> todo(load.operands());
+  llvm::SmallPtrSet<const ir::Value *, 32> seen(todo.begin(), todo.end());
+  const auto follow = [&](const ir::Value *value) {
+    if (seen.insert(value).second)
+      todo.push_back(value);
+  };
+  while (!todo.empty()) {
+    const ir::Value *value = todo.pop_back_val();
+    const Op *op = value->definingOp();
+    // Where a loop is follows from its bounds, and from what they depend on.
+    if (!op)
+      op = value->argumentOf()->parentOp();
+    if (op == space || !spaceOf(*op))
+      continue;
+    for (const ir::Value *operand : op->operands())
+      follow(operand);
+  }
+  return llvm::all_of(const_cast<Op *>(space)->body().arguments(),
+                      [&](const ir::Value *position) { return seen.contains(position); });
+}
+
+double streamedAhead(Op &loop) {
+  double bytes = 0;
+  for (const Op &op : loop.body().ops())
+    if (isAhead(op) && isStreamed(op))
+      bytes += bytesOf(op.result()->type());
+  return bytes;
+}
+
 bool readsMemory(const Op &op) {
   return (op.is(OpKind::Load) && !op.get(ir::attr::ll) && !isAhead(op)) ||
          (op.is(OpKind::Gather) && !isAhead(op));
+}
+
+bool multipliesWhatItReads(const Op &loop) {
+  bool reads = false, multiplies = false;
+  for (const Op &op : const_cast<Op &>(loop).body().ops()) {
+    reads |= readsMemory(op);
+    multiplies |= op.is(OpKind::Dot);
+  }
+  return reads && multiplies && loadsAhead(loop) == Ahead::No;
 }
 
 double latencyOf(const Op &op) {

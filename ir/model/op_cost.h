@@ -52,10 +52,18 @@ inline constexpr int64_t kRowAlign = 16;
 /// shorter than a line of 128 bytes cost more than their bytes.
 [[nodiscard]] double bytesAhead(ir::Op &loop, const TargetFacts &machine);
 
+/// Whether each body of its space loads another part of the object, so that all of it comes from
+/// memory: its place depends on all dimensions of the space.
+[[nodiscard]] bool isStreamed(const ir::Op &load);
+/// Of bytesAhead, those of loads that are streamed.
+[[nodiscard]] double streamedAhead(ir::Op &loop);
+
 /// Nanoseconds that a program waits at an op before its next one.
 [[nodiscard]] double latencyOf(const ir::Op &op);
 /// Whether it reads memory into registers; what comes ahead through shared memory does not count.
 [[nodiscard]] bool readsMemory(const ir::Op &op);
+/// Whether a round loads into registers what it multiplies.
+[[nodiscard]] bool multipliesWhatItReads(const ir::Op &loop);
 /// Whether all rounds of a loop notify at the same time (backend/gpu/bodies/lower_notifies.cpp).
 [[nodiscard]] bool onlyNotifies(ir::Op &loop);
 

@@ -13,6 +13,7 @@
 
 #include <limits>
 #include <map>
+#include <set>
 
 namespace dtile::driver {
 
@@ -21,6 +22,8 @@ namespace {
 constexpr size_t kMostConfigurations = 240;
 constexpr size_t kSamples = 100;
 constexpr size_t kDrawn = 10 * kSamples;
+/// Configurations that are tried beside the best.
+constexpr size_t kMostNeighbours = 80;
 /// Local configurations that are tried with each configuration of what other ranks see.
 constexpr size_t kLocalKept = 4;
 /// Samples that take longer are no sizes that anybody launches.
@@ -147,6 +150,7 @@ private:
   }
   void tryOne(const Constants &constants);
   void tryTogether();
+  void tryNeighbours(llvm::ArrayRef<std::vector<int64_t>> values);
   void sample(const Prepared &made);
 
   Session &session_;
@@ -158,6 +162,7 @@ private:
   Choosing found_;
   std::vector<SampleSizes> samples_;
   std::vector<std::vector<double>> times_;
+  std::set<Constants> tried_;
   std::map<std::string, int32_t> protocols_;
 };
 
@@ -177,8 +182,7 @@ void Search::sample(const Prepared &made) {
 }
 
 void Search::tryOne(const Constants &constants) {
-  if (llvm::any_of(found_.possible,
-                   [&](const Variant &variant) { return variant.constants == constants; }))
+  if (!tried_.insert(constants).second)
     return;
   const sema::KernelInstance *instance =
       program_.tryInstantiate(&kernel_, withConstants(pins_, constants));
@@ -221,6 +225,30 @@ void Search::tryTogether() {
   }
 }
 
+/// Where not all combinations are tried: the next values of each choice, from those that are the
+/// best so far.
+void Search::tryNeighbours(llvm::ArrayRef<std::vector<int64_t>> values) {
+  const size_t end = tried_.size() + kMostNeighbours;
+  bool isNew = true;
+  while (isNew) {
+    isNew = false;
+    for (const size_t i : cover(times_, kLocalKept)) {
+      const Constants best = found_.possible[i].constants;
+      for (size_t c = 0; c < best.size(); ++c) {
+        const auto at = size_t(llvm::find(values[c], best[c].second) - values[c].begin());
+        for (const size_t next : {at + 1, at - 1}) {
+          Constants other = best;
+          if (next >= values[c].size() || tried_.size() >= end)
+            continue;
+          other[c].second = values[c][next];
+          isNew |= !tried_.contains(other);
+          tryOne(other);
+        }
+      }
+    }
+  }
+}
+
 Choosing Search::run(size_t most) {
   const std::vector<std::vector<int64_t>> values = valuesOf(choices_);
   double all = 1;
@@ -232,6 +260,8 @@ Choosing Search::run(size_t most) {
     tryTogether();
   if (found_.possible.empty())
     tryAll(combinations(choices_, values, kMostConfigurations));
+  if (all > double(kMostConfigurations))
+    tryNeighbours(values);
   // Samples that no configuration ends in time are no sizes that anybody launches.
   for (size_t s = 0; s < samples_.size(); ++s) {
     double best = kNone;
