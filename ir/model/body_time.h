@@ -9,9 +9,9 @@
 //
 // with `together` programs on a processor and `running` on all: the arithmetic units, the way into
 // shared memory, the L2 cache, memory for what no other body loads, and as many stages as are in
-// flight at once. A round of another loop waits for what it loads before it multiplies. The form is that of
-// Origami (github.com/ROCm/rocm-libraries, shared/origami); the machine's numbers are fitted to
-// measurements (docs/measurements/model.md).
+// flight at once. A round of another loop waits for what it loads before it multiplies. The form
+// is that of Origami (github.com/ROCm/rocm-libraries, shared/origami); the machine's numbers are
+// fitted to measurements (docs/measurements/model.md).
 #pragma once
 
 #include "ir/model/op_cost.h"
