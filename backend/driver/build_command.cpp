@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // `dtilec build`: object files and what goes with them. Everything is made in memory, then all
 // files appear together.
-#include "backend/driver/choose/choose.h"
+#include "backend/driver/choose/lower_variants.h"
 #include "backend/driver/compile.h"
 #include "backend/driver/depfile.h"
 #include "backend/driver/output_file.h"
@@ -86,8 +86,8 @@ struct Sources {
   std::vector<TargetArch> targets;
   /// One a target; without a module where it takes the common one.
   std::vector<LoweredModule> own;
-  /// Of those the kernels that communicate, before any pass.
-  std::vector<std::unique_ptr<ir::Module>> written;
+  /// What was made with these.
+  std::vector<VariantsInfo> infos;
 
   [[nodiscard]] ir::Module &of(size_t target) {
     return own[target].module ? *own[target].module : *common.module;
@@ -108,6 +108,11 @@ std::optional<std::string> object(Session &session, Sources &sources) {
     if (llvm::Error error =
             target.target->addTo(**package, *module, targetOptions(options, target.arch)))
       return failed(session, std::move(error));
+    for (const TunedEntry &tuned : sources.infos[i].tuned) {
+      backend::launch::KernelCode &code = (*package)->code(tuned.entry);
+      code.tunedSizes = tuned.places;
+      llvm::append_range(code.tuned, tuned.rows);
+    }
   }
   if (options.emit == EmitKind::TvmFfi)
     (*package)->exportTvmFfi();
@@ -340,24 +345,50 @@ llvm::Error writeOutputs(llvm::ArrayRef<Output> outputs) {
   return files.commit();
 }
 
-// Targets with a model of their machine choose what kernels leave to the compiler.
+// Targets with a model of their machine choose what kernels leave to the compiler; of others,
+// choices may have been measured.
 bool addVariants(Session &session, sema::Program *program, Sources &sources) {
   sources.own.resize(sources.targets.size());
-  sources.written.resize(sources.targets.size());
+  sources.infos.resize(sources.targets.size());
+  std::optional<TuningFile> tuning;
+  if (!session.options.tuning.empty() &&
+      !(tuning = readTuningFile(session, session.options.tuning)))
+    return false;
   const auto kernels =
       program ? selectKernels(session, *program) : std::vector<const ast::KernelDecl *>();
-  if (!program || !haveChoices(session, *program, kernels) ||
-      session.options.emit == EmitKind::Header || session.options.emit == EmitKind::Depfile)
+  // Which of several kernels of one name runs may have been measured, too.
+  const bool isChosen = program && (haveChoices(session, *program, kernels) ||
+                                    (tuning && !program->families().empty()));
+  if (!isChosen || session.options.emit == EmitKind::Header ||
+      session.options.emit == EmitKind::Depfile)
     return true;
-  for (auto [target, own, written] :
-       llvm::zip_equal(sources.targets, sources.own, sources.written)) {
-    if (!target.target->facts(target.arch))
+  for (auto [target, own, info] : llvm::zip_equal(sources.targets, sources.own, sources.infos)) {
+    if (!target.target->facts(target.arch) && !tuning)
       continue;
-    own = lowerVariants(session, *program, kernels, target, &written);
+    own = lowerVariants(session, *program, kernels, target, tuning ? &*tuning : nullptr, &info);
     if (!own.module)
       return false;
   }
   return true;
+}
+
+// Which alternative runs depends on the sizes, and each adds up in its own order.
+bool checkAlternatives(Session &session, const sema::Program &program) {
+  bool isFine = true;
+  const auto kernels = selectKernels(session, program);
+  for (const ast::KernelDecl *family : program.families()) {
+    const auto count = llvm::count_if(program.alternatives(family), [&](const auto *one) {
+      return llvm::is_contained(kernels, one);
+    });
+    if (count <= 1)
+      continue;
+    session.diagnostics.report(family->name.range, diag::batch_varies,
+                               "`" + family->name.name.str() +
+                                   "` is another kernel for other sizes: pin one by `--const "
+                                   "alternative=…`");
+    isFine = false;
+  }
+  return isFine;
 }
 
 void buildFile(Session &session) {
@@ -373,6 +404,8 @@ void buildFile(Session &session) {
     return;
   if (options.checkRequires && !markChecked(session, *lowered.module, targets))
     return;
+  if (program && options.batchInvariant && !checkAlternatives(session, *program))
+    return;
   if (!addVariants(session, program.get(), sources))
     return;
   // Whatever runs has been checked; numbers of registers do not run.
@@ -387,10 +420,11 @@ void buildFile(Session &session) {
   }
   std::vector<std::unique_ptr<QuickCheck>> checks;
   for (size_t i = 0; i < sources.own.size(); ++i)
-    if (isChecked && sources.written[i])
-      checks.push_back(std::make_unique<QuickCheck>(session.sources, std::move(sources.written[i]),
+    if (isChecked && sources.infos[i].written)
+      checks.push_back(std::make_unique<QuickCheck>(session.sources,
+                                                    std::move(sources.infos[i].written),
                                                     *sources.own[i].module, targets[i]));
-  const std::vector<std::string> read =
+  std::vector<std::string> read =
       program ? std::vector<std::string>(program->files()) : options.inputs;
   SourceManager recorded;
   if (!options.filePrefixes.empty()) {
@@ -400,6 +434,9 @@ void buildFile(Session &session) {
       if (own.module)
         own.module->setSources(&recorded);
   }
+  // Outputs depend on it, and call no file of theirs by its name.
+  if (!options.tuning.empty())
+    read.push_back(options.tuning);
   const auto outputs = makeOutputs(
       session, read, program ? program->absentFiles() : llvm::ArrayRef<std::string>(), sources);
   bool isFine = !check || check->finish(session.diagnostics);

@@ -167,6 +167,7 @@ void addTraceOption(CLI::App &app, Options &o) {
       ->needs("--trace");
 }
 
+/// Where launches of run, test and tune are.
 void addDevices(CLI::App &app, Options &o) {
   app.add_option("--target", o.target,
                  "what to compile for and run on: host (default), nvptx or amdgpu")
@@ -184,16 +185,26 @@ void addDevices(CLI::App &app, Options &o) {
                  "milliseconds that a wait on a GPU may take; default 10000")
       ->type_name("MS")
       ->check(CLI::Range(1, 1'000'000'000));
+}
+
+/// Options of `app` that mean nothing without a GPU.
+void refuseForHost(CLI::App &app, const Options &o, std::initializer_list<const char *> names) {
+  if (o.target != "host")
+    return;
+  for (const char *name : names)
+    if (app.count(name) != 0)
+      throw CLI::ValidationError(name, "is for GPUs: give --target nvptx or amdgpu as well");
+}
+
+/// The same, and how launches of run and test are made there.
+void addLaunching(CLI::App &app, Options &o) {
+  addDevices(app, o);
   app.add_option("--delay-rank", o.delayRank, "on GPUs, start this rank late, by random times")
       ->type_name("RANK")
       ->check(CLI::NonNegativeNumber);
   app.add_flag("--graph", o.graph, "on GPUs, capture launches in graphs and replay those");
   app.final_callback([&app, &o] {
-    if (o.target != "host")
-      return;
-    for (const char *name : {"--arch", "--devices", "--wait-timeout", "--delay-rank", "--graph"})
-      if (app.count(name) != 0)
-        throw CLI::ValidationError(name, "is for GPUs: give --target nvptx or amdgpu as well");
+    refuseForHost(app, o, {"--arch", "--devices", "--wait-timeout", "--delay-rank", "--graph"});
   });
 }
 
@@ -292,6 +303,13 @@ void addTargets(CLI::App &app, Options &o, const char *about) {
       ->type_name("ARCH,...");
 }
 
+void addTuning(CLI::App &app, Options &o) {
+  app.add_option("--tuning", o.tuning, "choices that `dtilec tune` measured")->type_name("FILE");
+  app.add_flag("--batch-invariant", o.batchInvariant,
+               "the bits of a row do not depend on how many rows there are: all variants add up in "
+               "one order, and nothing adds floats in the order of arrival");
+}
+
 std::string networkNames() {
   std::string names;
   for (const NetworkFacts &network : allNetworks())
@@ -338,6 +356,7 @@ void addExplain(CLI::App *sub, Options &o) {
                   "with --sizes, --kernel and --target: a picture of when roles and the way to "
                   "other devices are predicted to be busy, and of the bound")
       ->type_name("FILE");
+  addTuning(*sub, o);
   CLI::Option *list = sub->add_flag("--list", o.listCodes, "list every diagnostic code");
   sub->add_option("TOPIC", o.inputs,
                   "a code such as E0401, a name such as dot or math.silu, or a program")
@@ -378,6 +397,7 @@ void addBuild(CLI::App *sub, Options &o) {
                   "most; 10")
       ->type_name("N")
       ->check(CLI::Range(1, 64));
+  addTuning(*sub, o);
   sub->add_flag("--check-requires", o.checkRequires,
                 "host code checks what is required of the elements of inputs before each launch: "
                 "each is read once, and sorted in a copy for `distinct`");
@@ -422,7 +442,7 @@ void addRun(CLI::App *sub, Options &o) {
   addDeterministic(*sub, o);
   addOptLevel(*sub, o);
   addExecutor(*sub, o, /*withAll=*/false);
-  addDevices(*sub, o);
+  addLaunching(*sub, o);
   sub->add_option("--kernel", o.kernel, "the kernel; may be left out where there is only one")
       ->type_name("NAME");
   sub->add_option("--ranks", o.ranks, "number of ranks, 1 to 1024; default 1")
@@ -444,12 +464,49 @@ void addRun(CLI::App *sub, Options &o) {
   sub->add_option("FILE", o.inputs, "a program; `-` is standard input")->required()->expected(1);
 }
 
+void addTune(CLI::App *sub, Options &o) {
+  addSourceOptions(*sub, o);
+  addOptLevel(*sub, o);
+  addDevices(*sub, o);
+  sub->add_option("--kernel", o.kernel, "the kernel; may be left out where there is only one")
+      ->type_name("NAME");
+  sub->add_option("--sizes", o.launches,
+                  "launches to tune for, by the sizes of their arguments: M=512,N=4096,K=4096; "
+                  "several with semicolons, or by several --sizes")
+      ->type_name("NAME=SIZE,...")
+      ->delimiter(';')
+      ->allow_extra_args(false);
+  addNamed(*sub, "--shape", o.shapes, "NAME=SIZExSIZE",
+           "one launch instead, by the shapes of its arguments; may be repeated");
+  sub->final_callback([sub, &o] {
+    refuseForHost(*sub, o, {"--arch", "--devices", "--wait-timeout"});
+    if (o.launches.empty() == o.shapes.empty())
+      throw CLI::ValidationError("--sizes, --shape", "one of them says which launches to tune for");
+  });
+  sub->add_option("--ranks", o.ranks, "number of ranks, 1 to 1024; default 1")
+      ->type_name("N")
+      ->expected(1);
+  addNamed(*sub, "--arg", o.arguments, "NAME=VALUE",
+           "an argument where random numbers make no sense: a .npy file (`@rank` is replaced by "
+           "the rank) or a number");
+  sub->add_option("--seconds", o.seconds, "how long it may take in all; default 60")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1'000'000));
+  sub->add_flag(
+      "--exhaustive", o.exhaustive,
+      "measure all configurations in that time, not only those that the model ranks best");
+  sub->add_option("-o,--output", o.output,
+                  "what to write, and to add to where it is there; default standard output")
+      ->type_name("FILE");
+  sub->add_option("FILE", o.inputs, "a program; `-` is standard input")->required()->expected(1);
+}
+
 void addTest(CLI::App *sub, Options &o) {
   addSourceOptions(*sub, o);
   addDeterministic(*sub, o);
   addOptLevel(*sub, o);
   addExecutor(*sub, o, /*withAll=*/true);
-  addDevices(*sub, o);
+  addLaunching(*sub, o);
   sub->add_option("--ranks", o.ranks, "only these numbers of ranks")
       ->type_name("N,...")
       ->delimiter(',')

@@ -166,15 +166,20 @@ static void keepPinned(const Session &session,
     llvm::erase_if(alternatives, [&](const auto *one) { return !isPinned(one); });
 }
 
+std::vector<const ast::KernelDecl *> alternativesOf(const Session &session,
+                                                    const sema::Program &program,
+                                                    const ast::KernelDecl &kernel) {
+  auto alternatives = program.alternatives(&kernel);
+  keepPinned(session, alternatives);
+  return {alternatives.begin(), alternatives.end()};
+}
+
 std::vector<const ast::KernelDecl *> selectKernels(Session &session, const sema::Program &program) {
   std::vector<const ast::KernelDecl *> kernels;
   const std::string &wanted = session.options.kernel;
   if (!wanted.empty()) {
-    if (const ast::KernelDecl *kernel = program.findKernel(wanted)) {
-      auto alternatives = program.alternatives(kernel);
-      keepPinned(session, alternatives);
-      return {alternatives.begin(), alternatives.end()};
-    }
+    if (const ast::KernelDecl *kernel = program.findKernel(wanted))
+      return alternativesOf(session, program, *kernel);
     std::vector<std::string> names;
     for (const ast::KernelDecl *kernel : program.kernels())
       names.push_back("`" + kernel->name.name.str() + "`");

@@ -37,6 +37,10 @@ bool checkConstantValues(Session &session);
 /// Reports each `--const` that no kernel of the file has a generic for, or whose value is none.
 bool checkConstants(Session &session, const sema::Program &program);
 
+/// The kernels that one is a name for, or that which `--const alternative=NAME` leaves of them;
+/// itself where it has code.
+std::vector<const ast::KernelDecl *>
+alternativesOf(const Session &session, const sema::Program &program, const ast::KernelDecl &kernel);
 /// The kernels that `--kernel` asks for: that one, or all of the file. Empty after reporting.
 std::vector<const ast::KernelDecl *> selectKernels(Session &session, const sema::Program &program);
 

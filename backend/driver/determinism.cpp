@@ -48,4 +48,22 @@ bool checkDeterminism(Session &session, ir::Module &module) {
   return good;
 }
 
+bool checkBatchInvariance(Session &session, ir::Module &module) {
+  bool good = true;
+  ir::walk(module.body(), [&](ir::Op &op) {
+    const bool isSum = op.is(ir::OpKind::ReduceAdd) || op.is(ir::OpKind::ReduceAddScatter);
+    const bool isAtomic = ir::isAtomic(op) && op.get(ir::attr::kind) == "add";
+    if (!isSum && !isAtomic)
+      return;
+    const DType dtype = op.operand(isSum ? 1 : 0)->type().dtype();
+    if (!isFloat(dtype))
+      return;
+    session.diagnostics.report(op.loc(), diag::batch_varies,
+                               std::string(isSum ? "`reduce_add`" : "`fetch_add`") + " sums `" +
+                                   dtypeName(dtype).str() + "` in the order of arrival");
+    good = false;
+  });
+  return good;
+}
+
 } // namespace dtile::driver

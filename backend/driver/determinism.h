@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // `--deterministic`: two runs on one executor and machine give the same bits.
+// `--batch-invariant`: a row's bits do not depend on the other rows of a launch.
 #pragma once
 
 #include "backend/driver/session.h"
@@ -10,5 +11,9 @@ namespace dtile::driver {
 /// Reports each operation whose result depends on who comes first: atomic sums of floats, and old
 /// values of atomics that somebody uses. False after reporting.
 bool checkDeterminism(Session &session, ir::Module &module);
+
+/// Reports each atomic sum of floats: how many others come, and when, depends on the other rows.
+/// False after reporting. That sums have one order otherwise is settled where variants are chosen.
+bool checkBatchInvariance(Session &session, ir::Module &module);
 
 } // namespace dtile::driver

@@ -44,6 +44,8 @@ bool runPipeline(ir::Module &module, OptLevel level, passes::PassContext &contex
 bool optimize(Session &session, LoweredModule &lowered, OptLevel level) {
   if (session.options.deterministic && !checkDeterminism(session, *lowered.module))
     return false;
+  if (session.options.batchInvariant && !checkBatchInvariance(session, *lowered.module))
+    return false;
   passes::PassContext context(session.diagnostics);
   const bool fine = runPipeline(*lowered.module, level, context);
   llvm::append_range(lowered.remarks, context.remarks);

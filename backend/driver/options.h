@@ -84,6 +84,18 @@ struct Options {
   std::string cluster = "h200";
   std::string chakra;
   bool allRanks = false;
+  /// tune: the launches to tune for, each as `M=4096,N=512`.
+  std::vector<std::string> launches;
+  /// tune: a launch by the shapes of its arguments, `a=512x4096`.
+  std::vector<std::pair<std::string, std::string>> shapes;
+  /// tune: how long it may take in all.
+  int seconds = 60;
+  /// tune: all configurations, not only those that the model ranks best.
+  bool exhaustive = false;
+  /// build, explain: choices that `tune` measured; empty for none.
+  std::string tuning;
+  /// build, explain: the order of a row's sums is the same for all numbers of rows.
+  bool batchInvariant = false;
   /// explain: times for other programs to read.
   bool json = false;
   /// check, ir, build, run: only this kernel.
@@ -160,7 +172,7 @@ struct Options {
   /// test: so many seeds, one after the other, until something fails; 0 is one run.
   unsigned explore = 0;
 
-  // run
+  // run, tune
   std::vector<NamedText> arguments;
   std::vector<NamedText> outputs;
   int repeat = 1;

@@ -22,6 +22,13 @@ std::vector<llvm::StringRef> splitList(llvm::StringRef text) {
   return names;
 }
 
+/// A list with commas but for one name.
+std::string without(llvm::StringRef text, llvm::StringRef name) {
+  std::vector<llvm::StringRef> names = splitList(text);
+  llvm::erase(names, name);
+  return llvm::join(names, ",");
+}
+
 std::string quotedNames(llvm::ArrayRef<llvm::StringRef> names) {
   std::vector<std::string> quoted;
   for (llvm::StringRef name : names)
@@ -76,16 +83,17 @@ std::vector<TargetArch> selectTargets(Session &session, llvm::StringRef names) {
         isFine = reportUnknownArch(session, arch, targets);
   std::vector<TargetArch> selected;
   const bool areMapped = session.options.shmem == "p2p";
+  const bool splitsSums = !session.options.batchInvariant;
   if (!isFine)
     return selected;
   for (const backend::Target *target : targets) {
     const size_t before = selected.size();
     for (llvm::StringRef arch : archs)
       if (llvm::is_contained(target->archs(), arch))
-        selected.push_back({target, arch.str(), areMapped});
+        selected.push_back({target, arch.str(), areMapped, splitsSums});
     if (selected.size() == before)
-      selected.push_back(
-          {target, target->archs().empty() ? "" : target->archs().front().str(), areMapped});
+      selected.push_back({target, target->archs().empty() ? "" : target->archs().front().str(),
+                          areMapped, splitsSums});
   }
   return selected;
 }
@@ -110,8 +118,10 @@ std::unique_ptr<ir::Module> prepareFor(Diagnostics &diagnostics, ir::Module &mod
   const TargetFacts *machine = target.target->facts(target.arch);
   if (!machine)
     return copy;
-  auto pipeline = passes::parsePipeline(passes::devicePipelineText(*machine, target.areMapped),
-                                        passes::allPasses(), diagnostics);
+  std::string passNames = passes::devicePipelineText(*machine, target.areMapped);
+  if (!target.splitsSums)
+    passNames = without(passNames, "split-sums");
+  auto pipeline = passes::parsePipeline(passNames, passes::allPasses(), diagnostics);
   if (!pipeline)
     return nullptr;
   passes::PassContext context(diagnostics);

@@ -18,6 +18,9 @@ struct TargetArch {
   std::string arch;
   /// Kernels run only where each rank addresses the memory of all others (p2p).
   bool areMapped = true;
+  /// The programs of a cluster may share a sum; where there are many tiles they do not, so that its
+  /// order depends on the number of rows.
+  bool splitsSums = true;
 };
 
 /// What `names` (as `--target` takes them) and `--arch` ask for, in the order of the targets: each

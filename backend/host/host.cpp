@@ -19,7 +19,14 @@ llvm::Error addTo(launch::Package &package, ir::Module &source, bool debugInfo, 
     if (op.is(ir::OpKind::Kernel)) {
       launch::KernelCode &code = package.code(launch::entryOf(op));
       code.include(op, /*isForDevice=*/false);
-      code.host = lowerKernel(lowering, op);
+      std::unique_ptr<launch::HostCode> made = lowerKernel(lowering, op);
+      const auto variant = int32_t(op.getOr(ir::attr::variant, 0));
+      code.hostConstants[variant] =
+          op.has(ir::attr::constants) ? op.get(ir::attr::constants).str() : "";
+      if (variant == 0)
+        code.host = std::move(made);
+      else if (made)
+        code.hostVariants[variant] = std::move(*made);
     }
   lowering.debug.finish();
   return lowering.takeError();

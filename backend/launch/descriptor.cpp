@@ -93,25 +93,6 @@ void addDetermining(ir::Value *size, llvm::SmallPtrSetImpl<const Op *> &dims) {
       addDetermining(op->operand(i), dims);
 }
 
-/// The dimensions of a parameter whose sizes are the same on all ranks (dtile_param_desc.agreed).
-uint32_t agreedDims(Op &kernel, int64_t param) {
-  llvm::SmallPtrSet<const Op *, 8> dims;
-  for (Op &op : kernel.body().ops()) {
-    const bool isSymmetric =
-        op.is(OpKind::SignalParam) ||
-        (op.is(OpKind::Param) && (op.get(ir::attr::mode) == ir::ParamMode::Symm ||
-                                  op.get(ir::attr::mode) == ir::ParamMode::Scratch));
-    for (ir::Value *size : op.operands())
-      if (isSymmetric)
-        addDetermining(size, dims);
-  }
-  uint32_t agreed = 0;
-  for (const Op *dim : dims)
-    if (dim->get(ir::attr::param) == param)
-      agreed |= 1u << dim->get(ir::attr::dim);
-  return agreed;
-}
-
 llvm::Function *lowerPosition(LaunchModule &module, const Frame &frame, Op &space,
                               llvm::StringRef name) {
   /// Lets `rank` be read from the frame.
@@ -170,7 +151,8 @@ public:
       : m_(module), kernel_(kernel), code_(code) {}
   void emit();
   /// Instead, that of a name for the kernel and others.
-  void emitFamily(llvm::StringRef name, llvm::ArrayRef<Op *> alternatives);
+  void emitFamily(llvm::StringRef name, llvm::ArrayRef<Op *> alternatives,
+                  const KernelCode &family);
 
 private:
   [[nodiscard]] llvm::Constant *i32(int64_t value) { return m_.i32(value); }
@@ -182,13 +164,24 @@ private:
   void define(llvm::StringRef name, llvm::ArrayRef<llvm::Constant *> fields);
   [[nodiscard]] llvm::StringRef file() const;
   [[nodiscard]] llvm::Constant *space(Op &op, const HostCode::Space &code);
+  /// The arrays of spaces and signals, with the functions of some code for processors.
+  [[nodiscard]] llvm::SmallVector<llvm::Constant *> spaces(const HostCode *host);
+  [[nodiscard]] llvm::SmallVector<llvm::Constant *> signals(const HostCode *host);
+  /// Of other code for processors.
+  [[nodiscard]] llvm::Constant *variant(int32_t number, const HostCode &host,
+                                        llvm::Constant *params, size_t nparams);
+  /// The sizes that measured choices depend on, and the rows.
+  struct Tuned {
+    llvm::Constant *sizes, *rows;
+  };
+  [[nodiscard]] Tuned tuned(const std::string &prefix, const KernelCode &code,
+                            const std::map<int32_t, llvm::Constant *> &hostVariants);
   [[nodiscard]] llvm::Constant *image(const DeviceImage &image);
   void emitClauses();
 
   LaunchModule &m_;
   Op &kernel_;
   const KernelCode &code_;
-  llvm::SmallVector<llvm::StringRef> spaceNames_;
 };
 
 /// As launch descriptors have it.
@@ -230,27 +223,19 @@ llvm::Constant *Descriptor::param(Op &op, uint32_t agreed) {
 }
 
 llvm::Constant *Descriptor::space(Op &op, const HostCode::Space &code) {
-  llvm::StringRef name = op.get(ir::attr::name);
-  int64_t afterAll = -1;
-  if (op.has(ir::attr::after_all)) {
-    auto it = llvm::find(spaceNames_, op.get(ir::attr::after_all));
-    DTILE_CHECK(it != spaceNames_.end(), "after_all names an earlier space");
-    afterAll = it - spaceNames_.begin();
-  }
   llvm::SmallVector<llvm::Constant *> vars;
   for (const std::string &var : op.get(ir::attr::vars))
     vars.push_back(m_.string(var));
-  llvm::Constant *fields[] = {m_.string(name),
+  llvm::Constant *fields[] = {m_.string(op.get(ir::attr::name)),
                               i32(ir::spaceDims(op)),
-                              i32(afterAll),
-                              i32(op.get(ir::attr::ordered)),
-                              i32(op.getOr(ir::attr::programs, 0)),
+                              i32(code.afterAll),
+                              i32(code.ordered),
+                              i32(code.programs),
                               m_.array(symbolOfSpace(kernel_, op) + ".vars", pointer(), vars),
                               orNull(code.count),
                               orNull(code.position),
                               i64(code.workspaceBytes),
                               orNull(code.body)};
-  spaceNames_.push_back(name);
   return llvm::ConstantStruct::get(m_.abi.space, fields);
 }
 
@@ -295,9 +280,114 @@ llvm::Constant *Descriptor::image(const DeviceImage &image) {
   return llvm::ConstantStruct::get(m_.abi.image, fields);
 }
 
+/// How a launch runs the bodies of a kernel's spaces, before there is code for them.
+std::vector<HostCode::Space> placements(Op &kernel) {
+  std::vector<HostCode::Space> found;
+  std::vector<llvm::StringRef> names;
+  for (Op &op : kernel.body().ops()) {
+    if (!op.is(OpKind::Space))
+      continue;
+    HostCode::Space &space = found.emplace_back();
+    if (op.has(ir::attr::after_all)) {
+      const auto it = llvm::find(names, op.get(ir::attr::after_all));
+      DTILE_CHECK(it != names.end(), "after_all names an earlier space");
+      space.afterAll = int32_t(it - names.begin());
+    }
+    space.ordered = op.get(ir::attr::ordered);
+    space.programs = int32_t(op.getOr(ir::attr::programs, 0));
+    names.push_back(op.get(ir::attr::name));
+  }
+  return found;
+}
+
+llvm::SmallVector<llvm::Constant *> Descriptor::spaces(const HostCode *host) {
+  const std::vector<HostCode::Space> code = host ? host->spaces : placements(kernel_);
+  llvm::SmallVector<llvm::Constant *> found;
+  for (Op &op : kernel_.body().ops())
+    if (op.is(OpKind::Space))
+      found.push_back(space(op, code[found.size()]));
+  return found;
+}
+
+llvm::SmallVector<llvm::Constant *> Descriptor::signals(const HostCode *host) {
+  llvm::SmallVector<llvm::Constant *> found;
+  for (Op &op : kernel_.body().ops())
+    if (op.is(OpKind::SignalParam))
+      found.push_back(llvm::ConstantStruct::get(
+          m_.abi.signal,
+          {i32(op.get(ir::attr::param)), orNull(host ? host->expected[found.size()] : nullptr)}));
+  return found;
+}
+
+llvm::Constant *Descriptor::variant(int32_t number, const HostCode &host, llvm::Constant *params,
+                                    size_t nparams) {
+  const std::string prefix = symbolOf(kernel_, "variant" + llvm::Twine(number));
+  const auto spaces = this->spaces(&host);
+  const auto signals = this->signals(&host);
+  llvm::Constant *fields[] = {i32(DTILE_ABI_VERSION),
+                              i32(code_.flags),
+                              m_.string(entryOf(kernel_)),
+                              m_.string(file()),
+                              i32(nparams),
+                              i32(spaces.size()),
+                              i32(signals.size()),
+                              /*nalternatives=*/i32(0),
+                              params,
+                              m_.array(prefix + ".spaces", m_.abi.space, spaces),
+                              m_.array(prefix + ".signals", m_.abi.signal, signals),
+                              i64(host.frameBytes),
+                              orNull(host.prologue),
+                              /*nimages=*/i32(0),
+                              i32(0),
+                              m_.null(),
+                              i64(0),
+                              i64(0),
+                              m_.null(),
+                              i32(0),
+                              i32(0),
+                              m_.null(),
+                              m_.null()};
+  auto *made = new llvm::GlobalVariable(m_.module, m_.abi.kernel, /*isConstant=*/true,
+                                        llvm::GlobalValue::InternalLinkage,
+                                        llvm::ConstantStruct::get(m_.abi.kernel, fields), prefix);
+  made->setAlignment(llvm::Align(8));
+  return made;
+}
+
+Descriptor::Tuned Descriptor::tuned(const std::string &prefix, const KernelCode &code,
+                                    const std::map<int32_t, llvm::Constant *> &hostVariants) {
+  llvm::SmallVector<llvm::Constant *> places, rows;
+  for (const auto &[param, dim] : code.tunedSizes)
+    places.push_back(llvm::ConstantStruct::get(m_.abi.tunedSize, {i32(param), i32(dim)}));
+  for (const auto &[number, row] : llvm::enumerate(code.tuned)) {
+    llvm::SmallVector<llvm::Constant *> sizes;
+    for (const int64_t size : row.sizes)
+      sizes.push_back(i64(size));
+    const auto other = hostVariants.find(row.variant);
+    rows.push_back(llvm::ConstantStruct::get(
+        m_.abi.tunedRow,
+        {m_.string(row.machine), m_.string(row.arch), i32(row.ranks), i32(row.variant),
+         i32(row.protocol), i32(0),
+         m_.array(prefix + ".tuned" + std::to_string(number), llvm::Type::getInt64Ty(m_.context()),
+                  sizes),
+         row.arch.empty() && other != hostVariants.end() ? other->second : m_.null()}));
+  }
+  return {m_.array(prefix + ".tuned_sizes", m_.abi.tunedSize, places),
+          m_.array(prefix + ".tuned", m_.abi.tunedRow, rows)};
+}
+
 /// Of all that was chosen; 0 where nothing was.
 uint64_t configurationOf(const KernelCode &code) {
   std::string text;
+  for (const TunedRow &row : code.tuned) {
+    text += row.machine + ":" + row.arch + ":" + std::to_string(row.ranks) + ":" +
+            std::to_string(row.variant);
+    for (const int64_t size : row.sizes)
+      text += " " + std::to_string(size);
+    text += "\n";
+  }
+  for (const auto &[number, host] : code.hostVariants)
+    text += std::to_string(number) + ":" + code.hostConstants.at(number) + "\n";
   for (const DeviceImage &image : code.images)
     if (!image.constants.empty())
       text += image.arch + ":" + image.constants + "\n";
@@ -308,25 +398,23 @@ void Descriptor::emit() {
   const HostCode none;
   const HostCode &host = code_.host ? *code_.host : none;
   std::map<int64_t, llvm::Constant *> byPosition;
-  llvm::SmallVector<llvm::Constant *> spaces;
-  llvm::SmallVector<llvm::Constant *> signals;
-  for (Op &op : kernel_.body().ops()) {
+  for (Op &op : kernel_.body().ops())
     if (op.is(OpKind::Param) || op.is(OpKind::ScalarParam) || op.is(OpKind::SignalParam))
       byPosition[op.get(ir::attr::param)] = param(op, agreedDims(kernel_, op.get(ir::attr::param)));
-    if (op.is(OpKind::SignalParam))
-      signals.push_back(llvm::ConstantStruct::get(
-          m_.abi.signal, {i32(op.get(ir::attr::param)),
-                          orNull(code_.host ? host.expected[signals.size()] : nullptr)}));
-    if (op.is(OpKind::Space))
-      spaces.push_back(space(op, code_.host ? host.spaces[spaces.size()] : HostCode::Space{}));
-  }
+  const auto spaces = this->spaces(code_.host.get());
+  const auto signals = this->signals(code_.host.get());
   llvm::SmallVector<llvm::Constant *> params;
   for (auto [position, value] : byPosition)
     params.push_back(value);
   llvm::SmallVector<llvm::Constant *> images;
   for (const DeviceImage &code : code_.images)
     images.push_back(image(code));
+  llvm::Constant *allParams = m_.array(symbolOf(kernel_, "params"), m_.abi.param, params);
+  std::map<int32_t, llvm::Constant *> variants;
+  for (const auto &[number, code] : code_.hostVariants)
+    variants[number] = variant(number, code, allParams, params.size());
   llvm::StringRef name = entryOf(kernel_);
+  const Tuned measured = tuned("dtile." + name.str(), code_, variants);
   llvm::Constant *fields[] = {
       i32(DTILE_ABI_VERSION),
       i32(code_.flags),
@@ -336,17 +424,21 @@ void Descriptor::emit() {
       i32(spaces.size()),
       i32(signals.size()),
       /*nalternatives=*/i32(0),
-      m_.array(symbolOf(kernel_, "params"), m_.abi.param, params),
+      allParams,
       m_.array(symbolOf(kernel_, "spaces"), m_.abi.space, spaces),
       m_.array(symbolOf(kernel_, "signals"), m_.abi.signal, signals),
       i64(host.frameBytes),
       orNull(host.prologue),
       i32(images.size()),
-      i32(0),
+      i32(code_.tuned.size()),
       m_.array(symbolOf(kernel_, "images"), m_.abi.image, images),
       llvm::ConstantInt::get(llvm::Type::getInt64Ty(m_.context()), code_.processorFeatures),
       llvm::ConstantInt::get(llvm::Type::getInt64Ty(m_.context()), configurationOf(code_)),
-      /*alternatives=*/m_.null()};
+      /*alternatives=*/m_.null(),
+      i32(code_.tunedSizes.size()),
+      i32(0),
+      measured.sizes,
+      measured.rows};
   define(name, fields);
   emitClauses();
 }
@@ -363,7 +455,8 @@ void Descriptor::define(llvm::StringRef name, llvm::ArrayRef<llvm::Constant *> f
   descriptor->setAlignment(llvm::Align(8));
 }
 
-void Descriptor::emitFamily(llvm::StringRef name, llvm::ArrayRef<Op *> alternatives) {
+void Descriptor::emitFamily(llvm::StringRef name, llvm::ArrayRef<Op *> alternatives,
+                            const KernelCode &family) {
   std::map<int64_t, llvm::Constant *> byPosition;
   for (Op &op : kernel_.body().ops()) {
     if (!isPassed(op))
@@ -382,6 +475,7 @@ void Descriptor::emitFamily(llvm::StringRef name, llvm::ArrayRef<Op *> alternati
   for (Op *kernel : alternatives)
     kernels.push_back(declareDescriptor(m_, entryOf(*kernel)));
   const std::string prefix = "dtile." + name.str();
+  const Tuned measured = tuned(prefix, family, {});
   llvm::Constant *fields[] = {i32(DTILE_ABI_VERSION),
                               i32(code_.flags),
                               m_.string(name),
@@ -396,11 +490,15 @@ void Descriptor::emitFamily(llvm::StringRef name, llvm::ArrayRef<Op *> alternati
                               /*frame_bytes=*/i64(0),
                               /*prologue=*/m_.null(),
                               /*nimages=*/i32(0),
-                              i32(0),
+                              i32(family.tuned.size()),
                               m_.null(),
                               i64(0),
-                              i64(0),
-                              m_.array(prefix + ".alternatives", pointer(), kernels)};
+                              i64(int64_t(configurationOf(family))),
+                              m_.array(prefix + ".alternatives", pointer(), kernels),
+                              i32(family.tunedSizes.size()),
+                              i32(0),
+                              measured.sizes,
+                              measured.rows};
   define(name, fields);
 }
 
@@ -461,11 +559,31 @@ void KernelCode::include(Op &kernel, bool isForDevice) {
   flags |= hasBarrier ? DTILE_KERNEL_ENTRY_BARRIER : 0;
 }
 
+uint32_t agreedDims(Op &kernel, int64_t param) {
+  llvm::SmallPtrSet<const Op *, 8> dims;
+  for (Op &op : kernel.body().ops()) {
+    const bool isSymmetric =
+        op.is(OpKind::SignalParam) ||
+        (op.is(OpKind::Param) && (op.get(ir::attr::mode) == ir::ParamMode::Symm ||
+                                  op.get(ir::attr::mode) == ir::ParamMode::Scratch));
+    for (ir::Value *size : op.operands())
+      if (isSymmetric)
+        addDetermining(size, dims);
+  }
+  uint32_t agreed = 0;
+  for (const Op *dim : dims)
+    if (dim->get(ir::attr::param) == param)
+      agreed |= 1u << dim->get(ir::attr::dim);
+  return agreed;
+}
+
 HostCode lowerHostCode(
     LaunchModule &module, Frame &frame,
     llvm::function_ref<void(Op &space, llvm::StringRef name, HostCode::Space &code)> body) {
   Op &kernel = frame.kernel();
   HostCode code;
+  code.spaces = placements(kernel);
+  size_t number = 0;
   code.prologue = lowerPrologue(module, frame, symbolOf(kernel, "prologue"));
   for (Op &op : kernel.body().ops()) {
     if (op.is(OpKind::SignalParam))
@@ -473,7 +591,7 @@ HostCode lowerHostCode(
     if (!op.is(OpKind::Space))
       continue;
     const std::string name = symbolOfSpace(kernel, op);
-    HostCode::Space &space = code.spaces.emplace_back();
+    HostCode::Space &space = code.spaces[number++];
     body(op, name, space);
     space.count = lowerCount(module, frame, op, name + ".count");
     space.position = lowerPosition(module, frame, op, name + ".position");
@@ -483,8 +601,8 @@ HostCode lowerHostCode(
 }
 
 void lowerFamily(LaunchModule &module, llvm::StringRef name, llvm::ArrayRef<Op *> alternatives,
-                 const KernelCode &first) {
-  Descriptor(module, *alternatives.front(), first).emitFamily(name, alternatives);
+                 const KernelCode &first, const KernelCode &family) {
+  Descriptor(module, *alternatives.front(), first).emitFamily(name, alternatives, family);
 }
 
 void lowerDescriptor(LaunchModule &module, Op &kernel, const KernelCode &code) {

@@ -18,6 +18,10 @@ struct HostCode {
     llvm::Function *position = nullptr;
     llvm::Function *body = nullptr;
     int64_t workspaceBytes = 0;
+    /// As dtile_space_desc has them.
+    int32_t afterAll = -1;
+    int32_t ordered = 0;
+    int32_t programs = 0;
   };
   llvm::Function *prologue = nullptr;
   int64_t frameBytes = 0;
@@ -60,6 +64,17 @@ struct DeviceImage {
   std::vector<llvm::Constant *> sites;
 };
 
+/// A measured choice, as dtile_tuned_row has it.
+struct TunedRow {
+  std::string machine, arch;
+  int32_t ranks = 1;
+  /// Of a name for several kernels: the number of the alternative.
+  int32_t variant = 0;
+  int32_t protocol = 0;
+  /// One a size of KernelCode::tunedSizes.
+  std::vector<int64_t> sizes;
+};
+
 /// What was made for a kernel that callers launch: by its variants, where it has some.
 struct KernelCode {
   /// What launches have to keep of a parameter: the strictest of all variants, as the kernel is one
@@ -74,9 +89,16 @@ struct KernelCode {
   uint32_t flags = 0;
   std::map<int64_t, Param> params;
   std::unique_ptr<HostCode> host;
+  /// Code for processors with other constants, by number; launches take it by `tuned` alone.
+  std::map<int32_t, HostCode> hostVariants;
+  /// Constants of each, for the hash that ranks compare.
+  std::map<int32_t, std::string> hostConstants;
   std::vector<DeviceImage> images;
   /// What this machine's part of it needs: a bit a row of runtime/processor_features.def.
   uint64_t processorFeatures = 0;
+  /// Sizes of arguments, by parameter and dimension, and choices that were measured for them.
+  std::vector<std::pair<int32_t, int32_t>> tunedSizes;
+  std::vector<TunedRow> tuned;
 };
 
 /// Emits the functions of the host target that read a frame: its prologue, counts, positions and
@@ -88,12 +110,17 @@ struct KernelCode {
 /// Emits the descriptor, the only symbol that is visible outside.
 void lowerDescriptor(LaunchModule &module, ir::Op &kernel, const KernelCode &code);
 
-/// A name for several kernels, with the first of them in front; emits its descriptor.
+/// A name for several kernels, with the first of them in front; emits its descriptor. `family` has
+/// what was measured of launches by the name, and no code.
 void lowerFamily(LaunchModule &module, llvm::StringRef name, llvm::ArrayRef<ir::Op *> alternatives,
-                 const KernelCode &first);
+                 const KernelCode &first, const KernelCode &family);
 
 /// The names for several kernels in a module, and their alternatives in order.
 [[nodiscard]] std::map<std::string, std::vector<ir::Op *>> familiesOf(ir::Module &module);
+
+/// The dimensions of a parameter whose sizes are the same on all ranks, a bit each
+/// (dtile_param_desc.agreed).
+[[nodiscard]] uint32_t agreedDims(ir::Op &kernel, int64_t param);
 
 /// The name that callers launch a kernel of the IR by.
 [[nodiscard]] llvm::StringRef entryOf(const ir::Op &kernel);

@@ -21,7 +21,9 @@ static_assert(offsetof(dtile_device_space, waits) == 24 && sizeof(dtile_device_s
 static_assert(offsetof(dtile_device_image, bytes) == 40 &&
               offsetof(dtile_device_image, sites) == 152 &&
               offsetof(dtile_device_image, constants) == 176 && sizeof(dtile_device_image) == 192);
-static_assert(offsetof(dtile_kernel_desc, params) == 40 && sizeof(dtile_kernel_desc) == 120);
+static_assert(sizeof(dtile_tuned_size) == 8 && offsetof(dtile_tuned_row, sizes) == 32 &&
+              sizeof(dtile_tuned_row) == 48);
+static_assert(offsetof(dtile_kernel_desc, params) == 40 && sizeof(dtile_kernel_desc) == 144);
 
 AbiTypes::AbiTypes(llvm::LLVMContext &context) {
   llvm::Type *p = llvm::PointerType::getUnqual(context);
@@ -40,7 +42,10 @@ AbiTypes::AbiTypes(llvm::LLVMContext &context) {
   deviceSpace = make("dtile_device_space", {i, i, i, i, i, i, i, i});
   image = make("dtile_device_image", {i, i, p, p, p, p, l, p, i, i, l, p, p, p, p,
                                       p, p, p, p, p, i, i, p, i, i, i, i, p, i, i});
-  kernel = make("dtile_kernel_desc", {i, i, p, p, i, i, i, i, p, p, p, l, p, i, i, p, l, l, p});
+  kernel = make("dtile_kernel_desc",
+                {i, i, p, p, i, i, i, i, p, p, p, l, p, i, i, p, l, l, p, i, i, p, p});
+  tunedSize = make("dtile_tuned_size", {i, i});
+  tunedRow = make("dtile_tuned_row", {p, p, i, i, i, i, p, p});
 }
 
 LaunchModule::LaunchModule(ir::Module &source, llvm::Module &module, VectorUnit vectors,

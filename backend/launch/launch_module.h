@@ -26,6 +26,8 @@ struct AbiTypes {
   llvm::StructType *deviceSpace;
   llvm::StructType *image;
   llvm::StructType *kernel;
+  llvm::StructType *tunedSize;
+  llvm::StructType *tunedRow;
 };
 
 /// Calls of the runtime, one enumerator a row of runtime_abi.def.

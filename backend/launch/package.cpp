@@ -131,7 +131,7 @@ llvm::Error Package::finish(ir::Module &source) {
   }
   for (const auto &[name, alternatives] : familiesOf(source)) {
     names_.push_back(name);
-    lowerFamily(lowering, name, alternatives, code(entryOf(*alternatives.front())));
+    lowerFamily(lowering, name, alternatives, code(entryOf(*alternatives.front())), code(name));
   }
   if (llvm::Error error = lowering.takeError())
     return error;

@@ -201,6 +201,10 @@ DTILE_API dtile_status dtile_device_count(const char *target, int32_t *out);
 /* Writes the architecture of one of them, as `sm_90` or `gfx942`, with its final 0. */
 DTILE_API dtile_status dtile_device_arch(const char *target, int32_t device, char *out,
                                          int32_t bytes);
+/* What choices that `dtilec tune` measured are kept by: a GPU's name; of `host`, this machine's
+ * processor. Written with its final 0. */
+DTILE_API dtile_status dtile_machine_name(const char *target, int32_t device, char *out,
+                                          int32_t bytes);
 /* All ranks in this process, one a GPU. */
 DTILE_API dtile_status dtile_team_create_devices(const dtile_device_options *, dtile_team **);
 /* This process is one rank, on the GPU of its local rank, of the job that torchrun (RANK,

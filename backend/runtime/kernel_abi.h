@@ -22,7 +22,7 @@ extern "C" {
 #pragma GCC visibility push(default)
 #endif
 
-#define DTILE_ABI_VERSION 10
+#define DTILE_ABI_VERSION 11
 #define DTILE_MAX_RANK 6
 
 /* Element types, in the order of frontend/base/dtypes.def. */
@@ -215,6 +215,31 @@ typedef struct dtile_device_image {
   int32_t reserved;
 } dtile_device_image;
 
+/* A size that measured choices depend on: where launches have it. */
+typedef struct dtile_tuned_size {
+  int32_t param, dim;
+} dtile_tuned_size;
+
+/* What was measured to be the fastest for some launch (`dtilec tune`); tuned_rows.h says which
+ * launches take it. */
+typedef struct dtile_tuned_row {
+  /* the kind of device that it was measured on; a device of another name does not take it */
+  const char *machine;
+  /* architecture of that device; "" for processors */
+  const char *arch;
+  int32_t ranks;
+  /* number among the variants for that architecture, or for processors; where the kernel is a name
+   * for several, number among its alternatives */
+  int32_t variant;
+  /* of that variant, as in dtile_device_image */
+  int32_t protocol, reserved;
+  /* one a dtile_tuned_size */
+  const int64_t *sizes;
+  /* processors: the kernel's other code, or null for the code of the kernel itself. Parameters,
+   * the number of spaces and of signals are the same, and it has no images */
+  const struct dtile_kernel_desc *code;
+} dtile_tuned_row;
+
 typedef struct dtile_kernel_desc {
   uint32_t abi_version;
   uint32_t flags; /* DTILE_KERNEL_* */
@@ -231,7 +256,7 @@ typedef struct dtile_kernel_desc {
   /* 0, or non-zero after a failed dtile_rt_check_dim */
   /* null in objects without host code */
   int32_t (*prologue)(dtile_launch *launch, void *frame);
-  int32_t nimages, reserved2;
+  int32_t nimages, ntuned;
   const dtile_device_image *images;
   /* what the code for processors uses beyond the least of its architecture: a bit a row of
    * processor_features.def */
@@ -239,6 +264,9 @@ typedef struct dtile_kernel_desc {
   /* of the variants and their constants: the same on all ranks of a team */
   uint64_t configuration;
   const struct dtile_kernel_desc *const *alternatives;
+  int32_t ntuned_sizes, reserved2;
+  const dtile_tuned_size *tuned_sizes;
+  const dtile_tuned_row *tuned;
 } dtile_kernel_desc;
 
 /* Ranks meet before the bodies of a launch start (where nothing else keeps ranks from running two

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "backend/runtime/processor.h"
 
+#include <cstring>
 #include <iterator>
 
 #if defined(__x86_64__)
@@ -57,9 +58,31 @@ uint64_t askProcessor() {
   return found;
 }
 
+/// Its brand string (Intel's manual, volume 2, CPUID leaves 80000002h to 80000004h).
+std::string askName() {
+  uint32_t words[12] = {};
+  for (uint32_t i = 0; i < 3; ++i) {
+    uint32_t *at = words + size_t(4) * i;
+    if (!__get_cpuid(0x80000002u + i, at, at + 1, at + 2, at + 3))
+      return {};
+  }
+  char text[sizeof words + 1] = {};
+  std::memcpy(text, words, sizeof words);
+  std::string name;
+  for (const char *c = text; *c != 0; ++c)
+    if (*c > ' ' && *c <= '~')
+      name += *c;
+    else if (!name.empty() && name.back() != ' ')
+      name += ' ';
+  while (!name.empty() && name.back() == ' ')
+    name.pop_back();
+  return name;
+}
+
 #else
 
 uint64_t askProcessor() { return 0; }
+std::string askName() { return {}; }
 
 #endif
 
@@ -68,6 +91,14 @@ uint64_t askProcessor() { return 0; }
 uint64_t processorFeatures() {
   static const uint64_t kFound = askProcessor();
   return kFound;
+}
+
+const std::string &processorName() {
+  static const std::string kName = [] {
+    std::string name = askName();
+    return name.empty() ? std::string("processor") : name;
+  }();
+  return kName;
 }
 
 Status checkProcessor(const dtile_kernel_desc &kernel, uint64_t features) {

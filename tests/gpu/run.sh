@@ -57,8 +57,11 @@ for example in hello all_gather reduce_scatter all_reduce all_reduce_norm all_to
   run "late_$example" $on --ranks 2,4 --delay-rank 1 --repeat "$repeats" "examples/$example"
 done
 if python3 -c "import torch" 2>/dev/null; then
-  run turns env DTILEC="$(command -v "$dtilec")" \
-    PYTHONPATH="${PYTHONPATH:-$root/backend/runtime/python}" python3 tests/gpu/turns_check.py 2
+  DTILEC=$(command -v "$dtilec")
+  PYTHONPATH=${PYTHONPATH:-$root/backend/runtime/python}
+  export DTILEC PYTHONPATH
+  run turns python3 tests/gpu/turns_check.py 2
+  run tune python3 tests/gpu/tune_check.py --shapes 4 --seconds 40
 fi
 if command -v compute-sanitizer >/dev/null; then
   for tool in memcheck synccheck; do

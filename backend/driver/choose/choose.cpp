@@ -64,14 +64,6 @@ std::optional<Prepared> prepare(Session &session, sema::Program &program,
   return made;
 }
 
-sema::GenericArgs withConstants(const sema::GenericArgs &pins, const Constants &constants) {
-  sema::GenericArgs args = pins;
-  for (const auto &[name, value] : constants)
-    args.chosen.emplace_back(
-        name, sema::GenericValue{.kind = sema::GenericValue::Kind::Int, .intValue = value});
-  return args;
-}
-
 /// What other ranks see of a variant: the values of shared choices, and how the passes have laid
 /// out what it shares.
 std::string protocolOf(ir::Op &kernel, llvm::ArrayRef<sema::Choice> choices,
@@ -86,14 +78,6 @@ std::string protocolOf(ir::Op &kernel, llvm::ArrayRef<sema::Choice> choices,
       seen += " " + std::to_string(op.getOr(ir::attr::copies, 1)) +
               (op.get(ir::attr::ll) ? "ll" : "") + (op.get(ir::attr::by_epoch) ? "e" : "");
   return seen;
-}
-
-bool communicates(ir::Op &kernel) {
-  return llvm::any_of(kernel.body().ops(), [](const ir::Op &op) {
-    return op.is(ir::OpKind::SignalParam) ||
-           (op.is(ir::OpKind::Param) && (op.get(ir::attr::mode) == ir::ParamMode::Symm ||
-                                         op.get(ir::attr::mode) == ir::ParamMode::Scratch));
-  });
 }
 
 /// Of the kernel's free sizes.
@@ -111,22 +95,30 @@ std::vector<SizeUse> usesOfSizes(ir::Op &kernel) {
   return uses;
 }
 
-/// A copy without the other kernels; null where none communicates.
-std::unique_ptr<ir::Module> communicatingKernels(ir::Module &module) {
-  std::unique_ptr<ir::Module> copy = ir::cloneModule(module);
-  std::vector<ir::Op *> others;
-  bool isAny = false;
-  for (ir::Op &op : copy->body().ops()) {
-    if (!op.is(ir::OpKind::Kernel))
-      continue;
-    if (communicates(op))
-      isAny = true;
-    else
-      others.push_back(&op);
+/// In which order a variant adds up the numbers of a row. Tiles may be of any size where only
+/// products over the loop add up; where elements of one tile are added, its shape decides.
+std::string sumsOf(ir::Op &kernel, llvm::ArrayRef<sema::Choice> choices,
+                   const Constants &constants) {
+  bool addsInTiles = false;
+  std::string products;
+  ir::walk(kernel, [&](ir::Op &op) {
+    addsInTiles |= op.is(ir::OpKind::Reduce) || op.is(ir::OpKind::Scan);
+    if (!op.is(ir::OpKind::Dot))
+      return;
+    // Instructions add the products of one step in an order of their own.
+    const std::string one =
+        (op.has(ir::attr::matrix) ? op.get(ir::attr::matrix).str() : std::string()) +
+        (op.has(ir::attr::warpgroups) ? " warpgroups" : "");
+    if (!llvm::StringRef(products).contains("[" + one + "]"))
+      products += "[" + one + "]";
+  });
+  std::string sums = products;
+  for (auto [choice, constant] : llvm::zip_equal(choices, constants)) {
+    using Use = sema::Choice::Use;
+    if (addsInTiles || (choice.use != Use::Block && choice.use != Use::Programs))
+      sums += " " + constant.first + "=" + std::to_string(constant.second);
   }
-  for (ir::Op *op : others)
-    op->erase();
-  return isAny ? std::move(copy) : nullptr;
+  return sums;
 }
 
 /// The configurations of one kernel on one target, as they are tried.
@@ -135,13 +127,16 @@ public:
   Search(Session &session, sema::Program &program, const ast::KernelDecl &kernel,
          const sema::GenericArgs &pins, const TargetArch &target)
       : session_(session), program_(program), kernel_(kernel), pins_(pins), target_(target) {
-    for (sema::Choice &choice : program.choices(&kernel))
-      if (llvm::none_of(pins.named, [&](const auto &pin) { return pin.first == choice.name; }))
-        choices_.push_back(std::move(choice));
+    auto [choices, values] = choiceValues(program, kernel, pins);
+    choices_ = std::move(choices);
+    values_ = std::move(values);
   }
 
   [[nodiscard]] bool hasChoices() const { return !choices_.empty(); }
-  Choosing run(size_t most);
+  [[nodiscard]] llvm::ArrayRef<sema::Choice> choices() const { return choices_; }
+  Choosing run(size_t most, llvm::ArrayRef<Constants> wanted);
+  /// Without a model: what the text suggests, and what is wanted.
+  Choosing runWithoutModel(const Constants &usual, llvm::ArrayRef<Constants> wanted);
 
 private:
   void tryAll(llvm::ArrayRef<Constants> all) {
@@ -150,8 +145,12 @@ private:
   }
   void tryOne(const Constants &constants);
   void tryTogether();
-  void tryNeighbours(llvm::ArrayRef<std::vector<int64_t>> values);
+  void tryNeighbours();
   void sample(const Prepared &made);
+  void tryWanted(llvm::ArrayRef<Constants> wanted);
+  void settleSums(size_t most);
+  /// Leaves the configurations that add up so.
+  void keepSums(const std::string &sums);
 
   Session &session_;
   sema::Program &program_;
@@ -159,6 +158,7 @@ private:
   const sema::GenericArgs &pins_;
   const TargetArch &target_;
   std::vector<sema::Choice> choices_;
+  std::vector<std::vector<int64_t>> values_;
   Choosing found_;
   std::vector<SampleSizes> samples_;
   std::vector<std::vector<double>> times_;
@@ -199,8 +199,68 @@ void Search::tryOne(const Constants &constants) {
   times_.push_back(std::move(row));
   const std::string seen = protocolOf(*made->kernel, choices_, constants);
   const auto number = int32_t(protocols_.size());
-  found_.possible.push_back(
-      {constants, instance, protocols_.try_emplace(seen, number).first->second});
+  found_.possible.push_back({constants, instance,
+                             protocols_.try_emplace(seen, number).first->second,
+                             sumsOf(*made->kernel, choices_, constants)});
+}
+
+void Search::tryWanted(llvm::ArrayRef<Constants> wanted) {
+  for (const Constants &constants : wanted) {
+    if (llvm::equal(constants, choices_, [](const auto &constant, const sema::Choice &choice) {
+          return constant.first == choice.name;
+        }))
+      tryOne(constants);
+    const auto it = llvm::find_if(
+        found_.possible, [&](const Variant &variant) { return variant.constants == constants; });
+    found_.wanted.push_back(it == found_.possible.end()
+                                ? std::nullopt
+                                : std::optional<size_t>(it - found_.possible.begin()));
+  }
+}
+
+/// Leaves the configurations that add up in one order: that with which launches take the least
+/// time.
+void Search::settleSums(size_t most) {
+  std::map<std::string, std::vector<std::vector<double>>> groups;
+  for (auto [variant, row] : llvm::zip_equal(found_.possible, times_))
+    groups[variant.sums].push_back(row);
+  const std::string *best = nullptr;
+  double least = kNone;
+  for (const auto &[sums, rows] : groups)
+    if (const double loss = lossOf(rows, cover(rows, most), times_); !best || loss < least) {
+      best = &sums;
+      least = loss;
+    }
+  keepSums(std::string(*best));
+}
+
+void Search::keepSums(const std::string &sums) {
+  std::vector<std::optional<size_t>> moved(found_.possible.size());
+  size_t count = 0;
+  for (size_t i = 0; i < moved.size(); ++i)
+    if (found_.possible[i].sums == sums) {
+      moved[i] = count;
+      found_.possible[count] = found_.possible[i];
+      times_[count++] = times_[i];
+    }
+  found_.ruledOut = found_.possible.size() - count;
+  found_.possible.resize(count);
+  times_.resize(count);
+  for (std::optional<size_t> &wanted : found_.wanted)
+    if (wanted)
+      wanted = moved[*wanted];
+}
+
+Choosing Search::runWithoutModel(const Constants &usual, llvm::ArrayRef<Constants> wanted) {
+  tryOne(usual);
+  if (found_.possible.empty())
+    return {};
+  tryWanted(wanted);
+  if (session_.options.batchInvariant)
+    keepSums(std::string(found_.possible.front().sums));
+  found_.kept = {0};
+  found_.times = std::move(times_);
+  return std::move(found_);
 }
 
 /// Where there are too many combinations: first those of what only this rank sees, then all that
@@ -227,7 +287,7 @@ void Search::tryTogether() {
 
 /// Where not all combinations are tried: the next values of each choice, from those that are the
 /// best so far.
-void Search::tryNeighbours(llvm::ArrayRef<std::vector<int64_t>> values) {
+void Search::tryNeighbours() {
   const size_t end = tried_.size() + kMostNeighbours;
   bool isNew = true;
   while (isNew) {
@@ -235,12 +295,12 @@ void Search::tryNeighbours(llvm::ArrayRef<std::vector<int64_t>> values) {
     for (const size_t i : cover(times_, kLocalKept)) {
       const Constants best = found_.possible[i].constants;
       for (size_t c = 0; c < best.size(); ++c) {
-        const auto at = size_t(llvm::find(values[c], best[c].second) - values[c].begin());
+        const auto at = size_t(llvm::find(values_[c], best[c].second) - values_[c].begin());
         for (const size_t next : {at + 1, at - 1}) {
           Constants other = best;
-          if (next >= values[c].size() || tried_.size() >= end)
+          if (next >= values_[c].size() || tried_.size() >= end)
             continue;
-          other[c].second = values[c][next];
+          other[c].second = values_[c][next];
           isNew |= !tried_.contains(other);
           tryOne(other);
         }
@@ -249,19 +309,20 @@ void Search::tryNeighbours(llvm::ArrayRef<std::vector<int64_t>> values) {
   }
 }
 
-Choosing Search::run(size_t most) {
-  const std::vector<std::vector<int64_t>> values = valuesOf(choices_);
+Choosing Search::run(size_t most, llvm::ArrayRef<Constants> wanted) {
   double all = 1;
-  for (const std::vector<int64_t> &list : values)
+  for (const std::vector<int64_t> &list : values_)
     all *= double(list.size());
   const bool hasShared =
       llvm::any_of(choices_, [](const sema::Choice &choice) { return choice.isShared; });
   if (all > double(kMostConfigurations) && hasShared)
     tryTogether();
   if (found_.possible.empty())
-    tryAll(combinations(choices_, values, kMostConfigurations));
+    tryAll(combinations(choices_, values_, kMostConfigurations));
   if (all > double(kMostConfigurations))
-    tryNeighbours(values);
+    tryNeighbours();
+  if (!found_.possible.empty())
+    tryWanted(wanted);
   // Samples that no configuration ends in time are no sizes that anybody launches.
   for (size_t s = 0; s < samples_.size(); ++s) {
     double best = kNone;
@@ -271,6 +332,8 @@ Choosing Search::run(size_t most) {
       for (std::vector<double> &row : times_)
         row[s] = kNone;
   }
+  if (session_.options.batchInvariant && !times_.empty())
+    settleSums(most);
   found_.kept = cover(times_, most);
   found_.times = std::move(times_);
   return std::move(found_);
@@ -289,13 +352,21 @@ Choosing onlyOne(Session &session, sema::Program &program, const ast::KernelDecl
   Choosing made;
   if (const sema::KernelInstance *instance =
           program.instantiate(&kernel, pins, kernel.name.range, session.diagnostics)) {
-    made.possible.push_back({{}, instance, 0});
+    made.possible.push_back({{}, instance, 0, ""});
     made.kept.push_back(0);
   }
   return made;
 }
 
 } // namespace
+
+bool communicates(const ir::Op &kernel) {
+  return llvm::any_of(kernel.body().ops(), [](const ir::Op &op) {
+    return op.is(ir::OpKind::SignalParam) ||
+           (op.is(ir::OpKind::Param) && (op.get(ir::attr::mode) == ir::ParamMode::Symm ||
+                                         op.get(ir::attr::mode) == ir::ParamMode::Scratch));
+  });
+}
 
 std::string text(const Constants &constants) {
   std::string text;
@@ -304,19 +375,58 @@ std::string text(const Constants &constants) {
   return text;
 }
 
+ChoiceValues choiceValues(const sema::Program &program, const ast::KernelDecl &kernel,
+                          const sema::GenericArgs &pins) {
+  ChoiceValues found;
+  for (sema::Choice &choice : program.choices(&kernel))
+    if (llvm::none_of(pins.named, [&](const auto &pin) { return pin.first == choice.name; }))
+      found.choices.push_back(std::move(choice));
+  found.values = valuesOf(found.choices);
+  return found;
+}
+
+sema::GenericArgs withConstants(const sema::GenericArgs &pins, const Constants &constants) {
+  sema::GenericArgs args = pins;
+  for (const auto &[name, value] : constants)
+    args.chosen.emplace_back(
+        name, sema::GenericValue{.kind = sema::GenericValue::Kind::Int, .intValue = value});
+  return args;
+}
+
+Constants constantsOf(const sema::KernelInstance &instance, llvm::ArrayRef<sema::Choice> choices) {
+  Constants constants;
+  for (const sema::Choice &choice : choices)
+    for (auto [generic, value] : llvm::zip(instance.decl->generics, instance.generics))
+      if (generic.name.name == choice.name)
+        constants.emplace_back(choice.name, value.intValue);
+  return constants;
+}
+
 Choosing choose(Session &session, sema::Program &program, const ast::KernelDecl &kernel,
-                const sema::GenericArgs &pins, const TargetArch &target) {
+                const sema::GenericArgs &pins, const TargetArch &target,
+                llvm::ArrayRef<Constants> wanted) {
   Search search(session, program, kernel, pins, target);
   // Mistakes of the kernel itself are told once, by the values that its text suggests.
   Choosing made = onlyOne(session, program, kernel, pins);
-  if (made.kept.empty() || !search.hasChoices() || !target.target->facts(target.arch))
+  if (made.kept.empty())
     return made;
+  if (!search.hasChoices()) {
+    for (const Constants &constants : wanted)
+      made.wanted.push_back(constants.empty() ? std::optional<size_t>(0) : std::nullopt);
+    return made;
+  }
   PhaseScope phase("choosing constants");
-  Choosing searched = search.run(session.options.variants);
+  const bool hasModel = target.target->facts(target.arch) != nullptr;
+  Choosing searched = hasModel ? search.run(session.options.variants, wanted) : Choosing();
   // Where sizes alone do not say how many bodies there are, one configuration is as good as another
   // to the model.
-  if (!searched.possible.empty() && !hasTimes(searched))
-    return made;
+  if (!hasModel || (!searched.possible.empty() && !hasTimes(searched))) {
+    if (wanted.empty())
+      return made;
+    const Constants usual = constantsOf(*made.possible.front().instance, search.choices());
+    Choosing chosen = Search(session, program, kernel, pins, target).runWithoutModel(usual, wanted);
+    return chosen.kept.empty() ? made : chosen;
+  }
   if (!searched.kept.empty())
     return searched;
   std::vector<std::string> names;
@@ -350,85 +460,6 @@ bool haveChoices(Session &session, const sema::Program &program,
                            [&](const auto &named) { return named.first == choice.name; });
     });
   });
-}
-
-namespace {
-
-/// Keeps as few variants of the alternatives of one name as of one kernel: those with which, by
-/// whichever alternative, hardly any launch is far from the best. One at least of each remains.
-void coverTogether(llvm::ArrayRef<Choosing *> alternatives, size_t most) {
-  std::vector<std::vector<double>> times;
-  std::vector<std::pair<Choosing *, size_t>> origin;
-  for (Choosing *one : alternatives) {
-    if (one->times.empty() || one->sizes != alternatives.front()->sizes)
-      return;
-    for (const size_t kept : one->kept) {
-      times.push_back(one->times[kept]);
-      origin.emplace_back(one, kept);
-    }
-  }
-  llvm::DenseMap<Choosing *, std::vector<size_t>> chosen;
-  for (const size_t i : cover(times, most))
-    chosen[origin[i].first].push_back(origin[i].second);
-  for (Choosing *one : alternatives) {
-    std::vector<size_t> &kept = chosen[one];
-    if (kept.empty())
-      kept.push_back(one->kept.front());
-    one->kept = std::move(kept);
-  }
-}
-
-} // namespace
-
-LoweredModule lowerVariants(Session &session, sema::Program &program,
-                            llvm::ArrayRef<const ast::KernelDecl *> kernels,
-                            const TargetArch &target, std::unique_ptr<ir::Module> *written) {
-  std::vector<const sema::KernelInstance *> instances;
-  struct Row {
-    int64_t number;
-    Variant variant;
-  };
-  llvm::StringMap<Row> rows;
-  std::map<const ast::KernelDecl *, Choosing> choosings;
-  for (const ast::KernelDecl *kernel : kernels) {
-    Choosing made = choose(session, program, *kernel, constantsFor(session, *kernel), target);
-    if (made.kept.empty())
-      return {};
-    choosings.emplace(kernel, std::move(made));
-  }
-  for (const ast::KernelDecl *family : program.families()) {
-    std::vector<Choosing *> alternatives;
-    for (const ast::KernelDecl *one : program.alternatives(family))
-      if (const auto it = choosings.find(one); it != choosings.end())
-        alternatives.push_back(&it->second);
-    if (alternatives.size() == family->alternatives.size())
-      coverTogether(alternatives, session.options.variants);
-  }
-  for (const ast::KernelDecl *kernel : kernels) {
-    const Choosing &made = choosings.find(kernel)->second;
-    for (const auto [i, kept] : llvm::enumerate(made.kept)) {
-      const Variant &variant = made.possible[kept];
-      instances.push_back(variant.instance);
-      rows[variant.instance->name] = {int64_t(i), variant};
-    }
-  }
-  LoweredModule lowered = lowerKernels(session, program, instances);
-  for (ir::Op &op : lowered.module->body().ops()) {
-    if (!op.is(ir::OpKind::Kernel))
-      continue;
-    const Row &row = rows.find(op.get(ir::attr::name))->second;
-    const std::string &entry = row.variant.instance->entry;
-    op.set(ir::attr::entry, entry);
-    op.set(ir::attr::variant, row.number);
-    op.set(ir::attr::protocol, row.variant.protocol);
-    op.set(ir::attr::constants, text(row.variant.constants));
-    op.set(ir::attr::name, row.number == 0 ? entry : entry + "$" + std::to_string(row.number));
-  }
-  if (written)
-    *written = communicatingKernels(*lowered.module);
-  if (!optimize(session, lowered, session.options.optLevel))
-    return {};
-  return lowered;
 }
 
 } // namespace dtile::driver

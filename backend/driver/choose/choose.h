@@ -7,6 +7,7 @@
 #include "backend/driver/compile.h"
 #include "backend/driver/target_code.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,6 +26,8 @@ struct Variant {
   const sema::KernelInstance *instance = nullptr;
   /// Variants with the same number look alike to other ranks.
   int32_t protocol = 0;
+  /// Variants with the same text add up a row's numbers in the same order.
+  std::string sums;
 };
 
 /// What was considered for a kernel on a target.
@@ -38,13 +41,34 @@ struct Choosing {
   /// What each is estimated to take for a number of launches, whose sizes are the same for kernels
   /// with the same `sizes`; infinite where it cannot run.
   std::vector<std::vector<double>> times;
+  /// Positions in `possible` of the configurations that were wanted; nothing for those that cannot
+  /// be built, or whose sums have another order than `--batch-invariant` has settled on.
+  std::vector<std::optional<size_t>> wanted;
+  /// Configurations that `--batch-invariant` has ruled out.
+  size_t ruledOut = 0;
 };
 
+/// Values that each choice may have; combinations of them are what there is to choose from.
+struct ChoiceValues {
+  std::vector<sema::Choice> choices;
+  std::vector<std::vector<int64_t>> values;
+};
+[[nodiscard]] ChoiceValues choiceValues(const sema::Program &program, const ast::KernelDecl &kernel,
+                                        const sema::GenericArgs &pins);
+
+/// The pins with these values of choices beside them.
+[[nodiscard]] sema::GenericArgs withConstants(const sema::GenericArgs &pins,
+                                              const Constants &constants);
+
+/// The values that a kernel's choices have in an instance.
+[[nodiscard]] Constants constantsOf(const sema::KernelInstance &instance,
+                                    llvm::ArrayRef<sema::Choice> choices);
+
 /// Chooses for a kernel whose other values are `pins`. Without choices, or where the target has no
-/// model, there is one variant. Empty `kept` after reporting.
+/// model, there is one variant. Empty `kept` after reporting. `wanted` are tried in any case.
 [[nodiscard]] Choosing choose(Session &session, sema::Program &program,
                               const ast::KernelDecl &kernel, const sema::GenericArgs &pins,
-                              const TargetArch &target);
+                              const TargetArch &target, llvm::ArrayRef<Constants> wanted = {});
 
 /// The estimate of one configuration for given sizes (in the order of Choosing::sizes) and ranks;
 /// nothing where the model cannot say.
@@ -57,12 +81,8 @@ struct Choosing {
 timelineOf(Session &session, sema::Program &program, const Variant &variant,
            const TargetArch &target, llvm::ArrayRef<int64_t> sizes, int64_t ranks);
 
-/// The kernels with all variants for a target, optimized; no module after reporting. `written`, if
-/// given, gets those that communicate, before any pass.
-[[nodiscard]] LoweredModule lowerVariants(Session &session, sema::Program &program,
-                                          llvm::ArrayRef<const ast::KernelDecl *> kernels,
-                                          const TargetArch &target,
-                                          std::unique_ptr<ir::Module> *written = nullptr);
+/// Whether other ranks see what a kernel does.
+[[nodiscard]] bool communicates(const ir::Op &kernel);
 
 /// Whether some kernel leaves a constant to the compiler that no `--const` pins.
 [[nodiscard]] bool haveChoices(Session &session, const sema::Program &program,

@@ -127,6 +127,23 @@ std::vector<SampleSizes> sampleSizes(llvm::ArrayRef<SizeUse> uses, bool hasRanks
   return samples;
 }
 
+double lossOf(llvm::ArrayRef<std::vector<double>> rows, llvm::ArrayRef<size_t> kept,
+              llvm::ArrayRef<std::vector<double>> all) {
+  constexpr double kNone = std::numeric_limits<double>::infinity();
+  const size_t samples = all.empty() ? 0 : all.front().size();
+  double loss = 0;
+  for (size_t s = 0; s < samples; ++s) {
+    double best = kNone, now = kNone;
+    for (const std::vector<double> &row : all)
+      best = std::min(best, row[s]);
+    for (const size_t c : kept)
+      now = std::min(now, rows[c][s]);
+    if (best < kNone)
+      loss += std::log(std::min(now / best, 100.0));
+  }
+  return loss;
+}
+
 std::vector<size_t> cover(llvm::ArrayRef<std::vector<double>> times, size_t most) {
   /// Gains below this are within what the model does not know.
   constexpr double kLeastGain = 0.002;

@@ -43,4 +43,8 @@ enum class SizeUse : uint8_t {
 /// `times[c][s]`; infinite where configuration c cannot run sample s.
 [[nodiscard]] std::vector<size_t> cover(llvm::ArrayRef<std::vector<double>> times, size_t most);
 
+/// The mean logarithm of the times with some configurations, of `rows`, over the best of `all`.
+[[nodiscard]] double lossOf(llvm::ArrayRef<std::vector<double>> rows, llvm::ArrayRef<size_t> kept,
+                            llvm::ArrayRef<std::vector<double>> all);
+
 } // namespace dtile::driver

@@ -68,6 +68,13 @@ llvm::Expected<std::string> chooseArch(const backend::Target &target, const Opti
 
 } // namespace
 
+llvm::Expected<std::string> archOfDevices(const Options &options) {
+  const backend::Target *target = backend::findTarget(options.target);
+  if (!target || target->archs().empty())
+    return std::string();
+  return chooseArch(*target, options);
+}
+
 llvm::Expected<std::shared_ptr<DeviceCode>> compileForDevice(ir::Module &module,
                                                              const Options &options) {
   const backend::Target *target = backend::findTarget(options.target);

@@ -21,6 +21,10 @@ public:
   [[nodiscard]] virtual const dtile_kernel_desc *find(llvm::StringRef name) const = 0;
 };
 
+/// The architecture that code is compiled for: what `--arch` names, or the best for the GPU of rank
+/// 0. Empty for the host.
+llvm::Expected<std::string> archOfDevices(const Options &options);
+
 /// Compiles optimized IR for `--target` and `--arch`.
 llvm::Expected<std::shared_ptr<DeviceCode>> compileForDevice(ir::Module &module,
                                                              const Options &options);

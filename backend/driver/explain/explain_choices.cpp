@@ -10,6 +10,7 @@
 #include "llvm/Support/JSON.h"
 
 #include <algorithm>
+#include <map>
 
 namespace dtile::driver {
 
@@ -29,30 +30,30 @@ struct Timed {
   double nanoseconds = 0;
 };
 
-/// The sizes of `--sizes` in the order of the kernel's; nothing after reporting.
-std::optional<std::vector<int64_t>> sizesFor(Session &session, const Choosing &choosing,
+/// The sizes of `--sizes` in the order of `names`; nothing after reporting.
+std::optional<std::vector<int64_t>> sizesFor(Session &session, llvm::ArrayRef<std::string> names,
                                              int64_t &ranks) {
   ranks = 1;
   const auto refuse = [&](const std::string &why) {
     session.diagnostics.report(SourceLoc{}, diag::bad_size, why);
     return std::nullopt;
   };
-  std::vector<int64_t> sizes(choosing.sizes.size(), -1);
+  std::vector<int64_t> sizes(names.size(), -1);
   for (const auto &[name, value] : session.options.sizes) {
     int64_t number = 0;
     if (llvm::StringRef(value).getAsInteger(10, number) || number < 0 || number > kLargestSize)
       return refuse("wants a number up to " + std::to_string(kLargestSize) + " for `" + name +
                     "`, not `" + value + "`");
-    const auto found = llvm::find(choosing.sizes, name);
+    const auto found = llvm::find(names, name);
     if (name == kRanks)
       ranks = std::max<int64_t>(number, 1);
-    else if (found != choosing.sizes.end())
-      sizes[size_t(found - choosing.sizes.begin())] = number;
+    else if (found != names.end())
+      sizes[size_t(found - names.begin())] = number;
     else
       return refuse("names `" + name + "`; the sizes of the arguments are " +
-                    llvm::join(choosing.sizes, ", "));
+                    llvm::join(names, ", "));
   }
-  for (auto [name, size] : llvm::zip_equal(choosing.sizes, sizes))
+  for (auto [name, size] : llvm::zip_equal(names, sizes))
     if (size < 0)
       return refuse("does not say what `" + name + "` is");
   return sizes;
@@ -78,7 +79,8 @@ std::vector<Timed> timeAll(Session &session, sema::Program &program, const Choos
   return timed;
 }
 
-void printTimes(const std::vector<Timed> &timed, llvm::raw_ostream &os) {
+/// `measured`: what runs whatever the times; null where the model decides.
+void printTimes(const std::vector<Timed> &timed, const Constants *measured, llvm::raw_ostream &os) {
   std::vector<Row> rows = {{"constants", "us", "variant"}};
   size_t others = 0;
   bool runs = true;
@@ -87,7 +89,8 @@ void printTimes(const std::vector<Timed> &timed, llvm::raw_ostream &os) {
       continue;
     std::string number = "-";
     if (row.number) {
-      number = std::to_string(*row.number) + (runs ? ", which runs" : "");
+      const bool isIt = measured ? row.variant->constants == *measured : runs;
+      number = std::to_string(*row.number) + (isIt ? ", which runs" : "");
       runs = false;
     }
     rows.push_back({text(row.variant->constants),
@@ -114,16 +117,143 @@ std::string pins(const Constants &constants) {
   return text;
 }
 
+/// What a launch takes by measurement.
+void printMeasured(const TunedChoice &choice, llvm::raw_ostream &os) {
+  os << "  measured for W=" << choice.ranks << ' ' << text(choice.sizes) << ": "
+     << chosenText(choice)
+     << llvm::formatv(", {0:f1} us instead of {1:f1}, which runs\n", choice.microseconds,
+                      choice.usually);
+  os << "  to pin it:"
+     << (choice.alternative.empty() ? "" : " --const alternative=" + choice.alternative)
+     << pins(choice.constants) << '\n';
+}
+
+std::vector<ir::Op *> kernelsOf(ir::Module &module) {
+  std::vector<ir::Op *> kernels;
+  for (ir::Op &op : module.body().ops())
+    if (op.is(ir::OpKind::Kernel))
+      kernels.push_back(&op);
+  return kernels;
+}
+
+/// The row that a launch takes, if all ranks launch with these sizes: as HostTeam::takeCode and
+/// DeviceTeam::chooseVariant find it.
+const KernelTuning::Row *measuredRow(Session &session, sema::Program &program,
+                                     const Choosing &choosing, const KernelTuning &tuning,
+                                     const sema::KernelInstance &instance, const TargetArch &target,
+                                     llvm::ArrayRef<int64_t> sizes, int64_t ranks) {
+  const std::vector<bool> all(tuning.places.size(), true);
+  const KernelTuning::Row *own = rowFor(tuning, instance, sizes, ranks, all);
+  LoweredModule lowered = lowerKernels(session, program, &instance);
+  const std::vector<ir::Op *> kernels = kernelsOf(*lowered.module);
+  if (ranks == 1 || llvm::none_of(kernels, [](ir::Op *op) { return communicates(*op); }))
+    return own;
+  const KernelTuning::Row *common =
+      rowFor(tuning, instance, sizes, ranks, agreedPlaces(tuning, instance, kernels));
+  if (target.arch.empty())
+    return common;
+  const auto protocolOf = [&](const KernelTuning::Row *row) {
+    return choosing.possible[*choosing.wanted[row->configuration]].protocol;
+  };
+  return own && common && protocolOf(own) == protocolOf(common) ? own : nullptr;
+}
+
+/// One launch of a kernel, by `--sizes`. False after reporting.
+bool explainLaunch(Session &session, sema::Program &program, const Choosing &choosing,
+                   const KernelTuning &tuning, const TargetArch &target, llvm::raw_ostream &os) {
+  const sema::KernelInstance &instance = *choosing.possible[choosing.kept.front()].instance;
+  // Measurements are kept by all sizes, also by those that the model need not know.
+  std::vector<std::string> names = choosing.sizes;
+  if (!tuning.rows.empty()) {
+    names.clear();
+    for (const SizePlace &place : sizePlaces(instance))
+      names.push_back(place.name);
+  }
+  int64_t ranks = 1;
+  const auto sizes = sizesFor(session, names, ranks);
+  if (!sizes)
+    return false;
+  std::vector<int64_t> modelled;
+  for (const std::string &name : choosing.sizes)
+    if (const auto at = llvm::find(names, name); at != names.end())
+      modelled.push_back((*sizes)[size_t(at - names.begin())]);
+  const std::vector<Timed> timed =
+      modelled.size() == choosing.sizes.size()
+          ? timeAll(session, program, choosing, target, modelled, ranks)
+          : std::vector<Timed>();
+  const KernelTuning::Row *row =
+      tuning.rows.empty()
+          ? nullptr
+          : measuredRow(session, program, choosing, tuning, instance, target, *sizes, ranks);
+  if (!timed.empty())
+    printTimes(timed, row ? &row->choice.constants : nullptr, os);
+  if (row)
+    printMeasured(row->choice, os);
+  else if (!timed.empty())
+    os << "  to pin the fastest:" << pins(timed.front().variant->constants) << '\n';
+  else
+    os << "  nothing near these sizes was measured: "
+       << text(choosing.possible[choosing.kept.front()].constants) << " runs\n";
+  return true;
+}
+
+/// Which of several kernels of one name was measured to be the fastest for `--sizes`. False after
+/// reporting.
+bool explainFamilies(Session &session, sema::Program &program,
+                     const std::map<const ast::KernelDecl *, KernelTuning> &measured,
+                     llvm::raw_ostream &os) {
+  for (const ast::KernelDecl *family : program.families()) {
+    std::vector<const KernelTuning *> tunings;
+    std::vector<const sema::KernelInstance *> instances;
+    const auto alternatives = program.alternatives(family);
+    for (const ast::KernelDecl *one : alternatives)
+      if (const auto it = measured.find(one); it != measured.end()) {
+        tunings.push_back(&it->second);
+        instances.push_back(program.tryInstantiate(one, constantsFor(session, *one)));
+      }
+    // Some are pinned away, or not asked for.
+    if (tunings.size() != alternatives.size() || llvm::is_contained(instances, nullptr))
+      continue;
+    const sema::KernelInstance *first = instances.front();
+    const KernelTuning tuning = familyTuning(*family, *first, tunings);
+    if (tuning.rows.empty())
+      continue;
+    std::vector<std::string> names;
+    for (const SizePlace &place : sizePlaces(*first))
+      names.push_back(place.name);
+    int64_t ranks = 1;
+    const auto sizes = sizesFor(session, names, ranks);
+    if (!sizes)
+      return false;
+    os << '\n' << family->name.name << ":\n";
+    LoweredModule lowered = lowerKernels(session, program, instances);
+    const std::vector<bool> counts = ranks > 1
+                                         ? agreedPlaces(tuning, *first, kernelsOf(*lowered.module))
+                                         : std::vector<bool>(tuning.places.size(), true);
+    if (const KernelTuning::Row *row = rowFor(tuning, *first, *sizes, ranks, counts))
+      printMeasured(row->choice, os);
+    else
+      os << "  nothing near these sizes was measured\n";
+  }
+  return true;
+}
+
 } // namespace
 
 bool explainChoices(Session &session, sema::Program &program,
                     llvm::ArrayRef<const ast::KernelDecl *> kernels, const TargetArch &target,
-                    llvm::raw_ostream &os) {
+                    const TuningFile *tuning, llvm::raw_ostream &os) {
+  std::map<const ast::KernelDecl *, KernelTuning> measured;
   for (const ast::KernelDecl *kernel : kernels) {
-    const Choosing choosing =
-        choose(session, program, *kernel, constantsFor(session, *kernel), target);
+    const sema::GenericArgs pinned = constantsFor(session, *kernel);
+    KernelTuning tuned;
+    if (tuning)
+      tuned = tuningFor(session, program, *kernel, pinned, target, *tuning, StaleChoices::Reported);
+    Choosing choosing = choose(session, program, *kernel, pinned, target, tuned.configurations);
     if (choosing.kept.empty())
       return false;
+    keepTuned(session, target, choosing, tuned, StaleChoices::Reported);
+    measured[kernel] = tuned;
     if (choosing.possible.front().constants.empty())
       continue;
     os << '\n'
@@ -131,27 +261,24 @@ bool explainChoices(Session &session, sema::Program &program,
        << choosing.possible.size() << " configurations, " << choosing.kept.size()
        << (choosing.kept.size() == 1 ? " variant" : " variants") << ", by size of "
        << llvm::join(choosing.sizes, ", ") << '\n';
-    if (session.options.sizes.empty()) {
+    if (session.options.batchInvariant)
+      os << "  batch-invariant: " << choosing.ruledOut
+         << " other configurations add up in another order than "
+         << choosing.possible[choosing.kept.front()].sums << '\n';
+    if (session.options.sizes.empty())
       printVariants(choosing, os);
-      continue;
-    }
-    int64_t ranks = 1;
-    const auto sizes = sizesFor(session, choosing, ranks);
-    if (!sizes)
+    else if (!explainLaunch(session, program, choosing, tuned, target, os))
       return false;
-    const std::vector<Timed> timed = timeAll(session, program, choosing, target, *sizes, ranks);
-    printTimes(timed, os);
-    if (!timed.empty())
-      os << "  to pin the fastest:" << pins(timed.front().variant->constants) << '\n';
   }
-  return true;
+  return session.options.sizes.empty() || explainFamilies(session, program, measured, os);
 }
 
 bool explainChoicesAsJson(Session &session, sema::Program &program, const ast::KernelDecl &kernel,
                           const TargetArch &target, llvm::raw_ostream &os) {
   const Choosing choosing = choose(session, program, kernel, constantsFor(session, kernel), target);
   int64_t ranks = 1;
-  const auto sizes = choosing.kept.empty() ? std::nullopt : sizesFor(session, choosing, ranks);
+  const auto sizes =
+      choosing.kept.empty() ? std::nullopt : sizesFor(session, choosing.sizes, ranks);
   if (!sizes)
     return false;
   llvm::json::Array rows;
@@ -173,7 +300,8 @@ std::optional<PredictedLaunch> predictLaunch(Session &session, sema::Program &pr
                                              const TargetArch &target) {
   const Choosing choosing = choose(session, program, kernel, constantsFor(session, kernel), target);
   int64_t ranks = 1;
-  const auto sizes = choosing.kept.empty() ? std::nullopt : sizesFor(session, choosing, ranks);
+  const auto sizes =
+      choosing.kept.empty() ? std::nullopt : sizesFor(session, choosing.sizes, ranks);
   if (!sizes)
     return std::nullopt;
   for (const Timed &timed : timeAll(session, program, choosing, target, *sizes, ranks)) {

@@ -2,16 +2,16 @@
 // What was chosen for kernels that leave constants to the compiler, and why.
 #pragma once
 
-#include "backend/driver/choose/choose.h"
+#include "backend/driver/tune/tuned_choices.h"
 
 namespace dtile::driver {
 
 /// Prints for each kernel with choices the variants for a target; with `--sizes` also the
 /// configurations that are estimated to be the fastest for these, and which variant runs. False
-/// after reporting.
+/// after reporting. What was measured for such sizes goes before the model; `tuning` may be null.
 bool explainChoices(Session &session, sema::Program &program,
                     llvm::ArrayRef<const ast::KernelDecl *> kernels, const TargetArch &target,
-                    llvm::raw_ostream &os);
+                    const TuningFile *tuning, llvm::raw_ostream &os);
 
 /// The same for `--sizes` and `--json`: a list of {"constants": {…}, "ns": time, "variant": number
 /// or null}, the fastest first.

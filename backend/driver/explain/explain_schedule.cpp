@@ -2,6 +2,7 @@
 // What the scheduler decided for a program: one table a kernel, then the remarks of the passes.
 #include "backend/driver/explain/explain_schedule.h"
 
+#include "backend/driver/choose/lower_variants.h"
 #include "backend/driver/compile.h"
 #include "backend/driver/explain/explain_choices.h"
 #include "backend/driver/explain/table.h"
@@ -132,16 +133,23 @@ void explainSchedule(Session &session, llvm::StringRef path) {
   if (!lowered.remarks.empty())
     llvm::outs() << '\n';
   printRemarks(session, lowered.remarks, llvm::outs());
+  std::optional<TuningFile> tuning;
+  if (!session.options.tuning.empty() &&
+      !(tuning = readTuningFile(session, session.options.tuning)))
+    return;
   if (session.options.hasTarget || !session.options.arch.empty())
     for (const TargetArch &target : selectTargets(session, session.options.target)) {
       LoweredModule own;
-      if (haveChoices(session, *program, kernels) && target.target->facts(target.arch)) {
-        if (!explainChoices(session, *program, kernels, target, llvm::outs()))
+      const bool isChosen =
+          haveChoices(session, *program, kernels) || (tuning && !program->families().empty());
+      if (isChosen && (tuning || target.target->facts(target.arch))) {
+        if (!explainChoices(session, *program, kernels, target, tuning ? &*tuning : nullptr,
+                            llvm::outs()))
           return;
         // A launch for which sizes are given is all that was asked for.
         if (!session.options.sizes.empty())
           continue;
-        own = lowerVariants(session, *program, kernels, target);
+        own = lowerVariants(session, *program, kernels, target, tuning ? &*tuning : nullptr);
         if (!own.module)
           return;
       }

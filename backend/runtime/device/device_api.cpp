@@ -5,6 +5,7 @@
 #include "backend/runtime/dtile.h"
 #include "backend/runtime/errors.h"
 #include "backend/runtime/options.h"
+#include "backend/runtime/processor.h"
 
 #include <algorithm>
 #include <atomic>
@@ -46,6 +47,22 @@ Status openDriver(const dtile_device_options &options, std::unique_ptr<DeviceDri
   if (std::strcmp(target, "amdgpu") == 0)
     return openHip(out);
   return {DTILE_INVALID, format("`%s` is no kind of GPU: nvptx and amdgpu are", target)};
+}
+
+/// What one GPU says of itself.
+Status askFacts(const char *target, int32_t device, DeviceFacts *facts) {
+  dtile_device_options options = DTILE_DEVICE_OPTIONS_INIT;
+  options.target = target;
+  std::unique_ptr<DeviceDriver> driver;
+  if (Status status = openDriver(options, &driver); !status.ok())
+    return status;
+  if (device < 0 || device >= driver->count())
+    return {DTILE_UNAVAILABLE, format("there is no GPU %d", device)};
+  std::unique_ptr<Device> opened;
+  if (Status status = driver->open(device, &opened); !status.ok())
+    return status;
+  *facts = opened->facts();
+  return {};
 }
 
 /// Whether the team is NVSHMEM's.
@@ -228,17 +245,25 @@ dtile_status dtile_device_arch(const char *target, int32_t device, char *out, in
   if (!out || bytes < 1)
     return report({DTILE_INVALID, "dtile_device_arch: there is no place for the architecture"});
   *out = 0;
-  dtile_device_options options = DTILE_DEVICE_OPTIONS_INIT;
-  options.target = target;
-  std::unique_ptr<DeviceDriver> driver;
-  std::unique_ptr<Device> opened;
-  Status status = openDriver(options, &driver);
-  if (status.ok() && (device < 0 || device >= driver->count()))
-    status = {DTILE_UNAVAILABLE, format("there is no GPU %d", device)};
+  DeviceFacts facts;
+  Status status = askFacts(target, device, &facts);
   if (status.ok())
-    status = driver->open(device, &opened);
+    std::snprintf(out, size_t(bytes), "%s", facts.arch.c_str());
+  return report(status);
+}
+
+dtile_status dtile_machine_name(const char *target, int32_t device, char *out, int32_t bytes) {
+  if (!out || bytes < 1)
+    return report({DTILE_INVALID, "dtile_machine_name: there is no place for the name"});
+  *out = 0;
+  DeviceFacts facts;
+  Status status;
+  if (target && std::strcmp(target, "host") == 0)
+    facts.name = processorName();
+  else
+    status = askFacts(target, device, &facts);
   if (status.ok())
-    std::snprintf(out, size_t(bytes), "%s", opened->facts().arch.c_str());
+    std::snprintf(out, size_t(bytes), "%s", facts.name.c_str());
   return report(status);
 }
 

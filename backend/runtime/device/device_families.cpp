@@ -5,9 +5,12 @@
 // Alternatives are kernels of their own, each with its own epoch, signals and scratch memory. All
 // ranks have to run the same one, so it is chosen from what all ranks know alike: the number of
 // ranks, and the sizes that agree on all ranks whichever alternative runs
-// (dtile_param_desc.agreed). The fastest is that whose best variant has the smallest estimated
-// time; where the model sees little difference, the one that the author names first.
+// (dtile_param_desc.agreed). What was measured on such a device (dtile_tuned_row) goes before what
+// is estimated. The fastest is that whose best variant has the smallest estimated time; where the
+// model sees little difference, the one that the author names first.
+#include "backend/runtime/alternatives.h"
 #include "backend/runtime/device/device_team.h"
+#include "backend/runtime/tuned_rows.h"
 
 #include <algorithm>
 #include <limits>
@@ -16,9 +19,6 @@ namespace dtile::runtime {
 
 namespace {
 
-/// How many times as fast as an earlier alternative a later one must be estimated to be: the model
-/// does not tell less.
-constexpr double kAdvantage = 1.15;
 /// Choices kept a name.
 constexpr size_t kMostChoices = 256;
 
@@ -120,8 +120,9 @@ Status DeviceTeam::loadAlternatives(const dtile_kernel_desc &family, int32_t loc
     return failure;
   if (ranks_ == 1)
     return {};
-  return agree(usable, "the alternatives of a kernel: all ranks load the same object, on GPUs of "
-                       "one kind");
+  return agree(usable ^ family.configuration,
+               "the alternatives of a kernel: all ranks load the same object, on GPUs of "
+               "one kind");
 }
 
 Status DeviceTeam::chooseAlternative(const dtile_kernel_desc &family, int32_t local,
@@ -146,19 +147,35 @@ Status DeviceTeam::chooseAlternative(const dtile_kernel_desc &family, int32_t lo
 
 size_t DeviceTeam::fastestOf(const std::vector<DeviceKernel *> &kernels, int32_t local,
                              const dtile_arg *arguments, const dtile_kernel_desc &family) {
-  size_t fastest = 0;
-  double least = std::numeric_limits<double>::infinity();
-  for (size_t i = 0; i < kernels.size(); ++i) {
-    double time = std::numeric_limits<double>::infinity();
-    for (const LoadedImage &variant : kernels[i]->loaded[size_t(local)].variants)
-      time = std::min(time, estimate(*kernels[i], local, variant, arguments,
+  if (const dtile_kernel_desc *measured =
+          measuredAlternative(*kernels.front(), local, arguments, family))
+    for (size_t i = 0; i < kernels.size(); ++i)
+      if (kernels[i]->state.desc == measured)
+        return i;
+  std::vector<double> times;
+  for (DeviceKernel *kernel : kernels) {
+    double &time = times.emplace_back(std::numeric_limits<double>::infinity());
+    for (const LoadedImage &variant : kernel->loaded[size_t(local)].variants)
+      time = std::min(time, estimate(*kernel, local, variant, arguments,
                                      /*agreedOnly=*/ranks_ > 1, &family));
-    if (time * kAdvantage < least) {
-      least = time;
-      fastest = i;
-    }
   }
-  return fastest;
+  return fastestAlternative(times);
+}
+
+const dtile_kernel_desc *DeviceTeam::measuredAlternative(const DeviceKernel &any, int32_t local,
+                                                         const dtile_arg *arguments,
+                                                         const dtile_kernel_desc &family) const {
+  const auto size = [](const void *of, int32_t param, int32_t dim) {
+    return static_cast<const dtile_arg *>(of)[param].tensor->size[dim];
+  };
+  const std::vector<LoadedImage> &variants = any.loaded[size_t(local)].variants;
+  if (family.ntuned == 0 || variants.empty())
+    return nullptr;
+  const dtile_tuned_row *row =
+      findTuned({family, locals_[size_t(local)]->device->facts().name.c_str(),
+                 variants.front().image->arch, ranks_, size, arguments},
+                /*agreedOnly=*/ranks_ > 1);
+  return row && row->variant < family.nalternatives ? family.alternatives[row->variant] : nullptr;
 }
 
 } // namespace dtile::runtime

@@ -25,6 +25,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <tuple>
 #include <vector>
@@ -185,6 +186,11 @@ private:
                      const dtile_arg *arguments, DeviceLaunch &device, void *frame);
   /// The variant that is estimated to be the fastest with these arguments.
   size_t chooseVariant(DeviceKernel &kernel, int32_t local, const dtile_arg *arguments);
+  /// The variant that was measured to be the fastest for such arguments on such a device, if any.
+  /// `agreedOnly`: as below.
+  [[nodiscard]] std::optional<size_t> measuredVariant(const DeviceKernel &kernel, int32_t local,
+                                                      const dtile_arg *arguments,
+                                                      bool agreedOnly) const;
   /// Nanoseconds of a launch; infinite where the variant refuses the arguments. `agreedOnly`: from
   /// what all ranks know alike.
   /// `family`: for which the kernel is an alternative, or null.
@@ -215,6 +221,11 @@ private:
   /// Which of these alternatives a launch runs.
   size_t fastestOf(const std::vector<DeviceKernel *> &kernels, int32_t local,
                    const dtile_arg *arguments, const dtile_kernel_desc &family);
+  /// The alternative that was measured to be the fastest for such arguments on such a device, or
+  /// null. `any` of them says which architecture it is.
+  [[nodiscard]] const dtile_kernel_desc *measuredAlternative(const DeviceKernel &any, int32_t local,
+                                                             const dtile_arg *arguments,
+                                                             const dtile_kernel_desc &family) const;
 
   // device_queries.cpp
   /// The kernel as it was loaded, or loaded for a question.

@@ -12,8 +12,12 @@
 // alike: the sizes that the shapes of symmetric objects determine (dtile_param_desc.agreed), and
 // the number of ranks. Sizes that may differ are taken as kUnknownSize there, and the rank as 0.
 // Then each rank chooses among the variants of that protocol by its own sizes.
+//
+// What was measured on such a device (dtile_tuned_row) goes before what is estimated, in both
+// steps.
 #include "backend/runtime/device/device_programs.h"
 #include "backend/runtime/device/device_team.h"
+#include "backend/runtime/tuned_rows.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -196,14 +200,6 @@ private:
   PerSpace bodies_ = {};
 };
 
-/// Other ranks see what it does.
-bool communicates(const dtile_kernel_desc &desc) {
-  return std::any_of(desc.params, desc.params + desc.nparams, [](const dtile_param_desc &param) {
-    return param.kind == DTILE_PARAM_SIGNAL || param.mode == DTILE_MODE_SYMM ||
-           param.mode == DTILE_MODE_SCRATCH;
-  });
-}
-
 } // namespace
 
 Status DeviceTeam::loadVariants(DeviceKernel &kernel, int32_t local) {
@@ -356,10 +352,40 @@ double DeviceTeam::estimate(DeviceKernel &kernel, int32_t local, const LoadedIma
   return plan.programs < 0 ? kRefused : plan.nanoseconds;
 }
 
+std::optional<size_t> DeviceTeam::measuredVariant(const DeviceKernel &kernel, int32_t local,
+                                                  const dtile_arg *arguments,
+                                                  bool agreedOnly) const {
+  const dtile_kernel_desc &desc = *kernel.state.desc;
+  if (desc.ntuned == 0)
+    return std::nullopt;
+  struct Arguments {
+    const KernelState &state;
+    const dtile_arg *passed;
+  };
+  const Arguments given = {kernel.state, arguments};
+  const auto size = [](const void *of, int32_t param, int32_t dim) {
+    const auto *from = static_cast<const Arguments *>(of);
+    return from->passed[from->state.argumentOf[size_t(param)]].tensor->size[dim];
+  };
+  const std::vector<LoadedImage> &variants = kernel.loaded[size_t(local)].variants;
+  const dtile_tuned_row *row =
+      findTuned({desc, locals_[size_t(local)]->device->facts().name.c_str(),
+                 variants.front().image->arch, ranks_, size, &given},
+                agreedOnly);
+  for (size_t i = 0; row && i < variants.size(); ++i)
+    if (variants[i].image->variant == row->variant)
+      return i;
+  // It does not fit this device.
+  return std::nullopt;
+}
+
 size_t DeviceTeam::chooseVariant(DeviceKernel &kernel, int32_t local, const dtile_arg *arguments) {
   const std::vector<LoadedImage> &variants = kernel.loaded[size_t(local)].variants;
   if (variants.size() == 1)
     return 0;
+  const auto measured = [&](bool agreedOnly) {
+    return measuredVariant(kernel, local, arguments, agreedOnly);
+  };
   const auto best = [&](bool agreedOnly, const int32_t *protocol) {
     size_t fastest = 0;
     double least = kRefused;
@@ -380,9 +406,14 @@ size_t DeviceTeam::chooseVariant(DeviceKernel &kernel, int32_t local, const dtil
       std::all_of(variants.begin(), variants.end(), [&](const LoadedImage &variant) {
         return variant.image->protocol == variants.front().image->protocol;
       });
+  const std::optional<size_t> own = measured(/*agreedOnly=*/false);
   if (isOneProtocol || ranks_ == 1)
-    return best(/*agreedOnly=*/false, nullptr);
-  const int32_t protocol = variants[best(/*agreedOnly=*/true, nullptr)].image->protocol;
+    return own ? *own : best(/*agreedOnly=*/false, nullptr);
+  const std::optional<size_t> common = measured(/*agreedOnly=*/true);
+  const int32_t protocol =
+      variants[common ? *common : best(/*agreedOnly=*/true, nullptr)].image->protocol;
+  if (own && variants[*own].image->protocol == protocol)
+    return *own;
   return best(/*agreedOnly=*/false, &protocol);
 }
 

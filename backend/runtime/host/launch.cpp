@@ -14,6 +14,7 @@
 #include "backend/runtime/launch_query.h"
 #include "backend/runtime/processor.h"
 #include "backend/runtime/regions.h"
+#include "backend/runtime/tuned_rows.h"
 
 #include <algorithm>
 #include <bit>
@@ -89,7 +90,7 @@ bool describes(const KernelState &state, const dtile_kernel_desc &desc) {
 
 /// Room for the launch's frame and spaces; the memory is kept from launch to launch.
 bool makeRoom(dtile_launch &launch) {
-  const dtile_kernel_desc &desc = *launch.kernel->desc;
+  const dtile_kernel_desc &desc = *launch.code;
   const int64_t frameBytes = roomOfFrame(desc.frame_bytes);
   if (launch.frameCapacity < frameBytes) {
     std::free(launch.frame);
@@ -109,7 +110,7 @@ bool makeRoom(dtile_launch &launch) {
 }
 
 void setUpSpaces(dtile_launch &launch, uint64_t seed) {
-  const dtile_kernel_desc &desc = *launch.kernel->desc;
+  const dtile_kernel_desc &desc = *launch.code;
   for (int32_t i = 0; i < desc.nspaces; ++i) {
     SpaceRun &space = launch.spaces[i];
     const dtile_space_desc &declared = desc.spaces[i];
@@ -248,9 +249,8 @@ Status HostTeam::launch(const dtile_kernel_desc *desc, const dtile_arg *const *a
                         int32_t nargs, int32_t count) {
   if (!broken_.ok())
     return brokenStatus();
-  // Nothing is estimated of code for processors: the first alternative runs.
   if (desc && desc->abi_version == DTILE_ABI_VERSION && desc->nalternatives > 0)
-    desc = desc->alternatives[0];
+    desc = &alternativeOf(*desc, nargs > 0 && arguments ? arguments[0] : nullptr, nargs);
   Status status = checkDescriptor(desc);
   if (!status.ok())
     return status;
@@ -267,6 +267,7 @@ Status HostTeam::launch(const dtile_kernel_desc *desc, const dtile_arg *const *a
     launch.kernel = &kernel;
     launch.arguments = nargs > 0 ? arguments[launch.local] : nullptr;
     launch.remaining = count - 1;
+    takeCode(launch);
     // Nothing has begun: refusing leaves no trace.
     if (!prepare(launch)) {
       status = std::move(launch.error);
@@ -286,6 +287,45 @@ Status HostTeam::launch(const dtile_kernel_desc *desc, const dtile_arg *const *a
   return status.ok() ? status : afterFailure(kernel, std::move(status));
 }
 
+const dtile_kernel_desc &HostTeam::alternativeOf(const dtile_kernel_desc &family,
+                                                 const dtile_arg *arguments, int32_t nargs) const {
+  const dtile_kernel_desc &first = *family.alternatives[0];
+  if (family.ntuned == 0 || !arguments || nargs != family.nparams)
+    return first;
+  // Arguments that do not fit are refused as any kernel's.
+  for (int32_t i = 0; i < nargs; ++i)
+    if (const dtile_param_desc &param = family.params[i];
+        param.kind == DTILE_PARAM_TENSOR &&
+        (!arguments[i].tensor || arguments[i].tensor->ndim != param.rank))
+      return first;
+  const auto size = [](const void *of, int32_t param, int32_t dim) {
+    return static_cast<const dtile_arg *>(of)[param].tensor->size[dim];
+  };
+  const dtile_tuned_row *row =
+      findTuned({family, processorName().c_str(), "", ranks(), size, arguments},
+                /*agreedOnly=*/ranks() > 1);
+  return row && row->variant < family.nalternatives ? *family.alternatives[row->variant] : first;
+}
+
+void HostTeam::takeCode(dtile_launch &launch) {
+  const dtile_kernel_desc &desc = *launch.kernel->desc;
+  launch.code = &desc;
+  launch.protocol = 0;
+  if (desc.ntuned == 0)
+    return;
+  // All ranks run the same code where they see each other.
+  const bool isShared = launch.ranks > 1 && communicates(desc);
+  const auto size = [](const void *of, int32_t param, int32_t dim) {
+    return tensorOf(*static_cast<const dtile_launch *>(of), param)->size[dim];
+  };
+  const dtile_tuned_row *row =
+      findTuned({desc, processorName().c_str(), "", launch.ranks, size, &launch}, isShared);
+  if (!row)
+    return;
+  launch.code = row->code ? row->code : &desc;
+  launch.protocol = row->protocol;
+}
+
 Status HostTeam::enterTurns(const KernelState &kernel, const dtile_arg *const *arguments,
                             int32_t nargs, bool *meets) {
   for (int32_t local = 0; nargs > 0 && local < localCount(); ++local) {
@@ -301,7 +341,7 @@ Status HostTeam::enterTurns(const KernelState &kernel, const dtile_arg *const *a
 }
 
 bool HostTeam::prepare(dtile_launch &launch) {
-  const dtile_kernel_desc &desc = *launch.kernel->desc;
+  const dtile_kernel_desc &desc = *launch.code;
   launch.epoch = launch.kernel->epoch[size_t(launch.local)];
   launch.objects.clear();
   launch.error = {};

@@ -76,6 +76,10 @@ struct dtile_launch {
   int32_t local = 0;
 
   dtile::runtime::KernelState *kernel = nullptr;
+  /// The kernel's own code, or other code of it that was measured to be faster for these sizes.
+  const dtile_kernel_desc *code = nullptr;
+  /// What that looks like to other ranks.
+  int32_t protocol = 0;
   const dtile_arg *arguments = nullptr;
   int64_t epoch = 0;
   /// Launches still to start after this one (dtile_launch_repeat).

@@ -22,6 +22,7 @@ uint64_t hashOf(const ObjectKey &key) {
       hash = (hash ^ (word & 0xff)) * 0x100000001b3u;
   };
   add(uint64_t(key.param));
+  add(uint64_t(key.protocol));
   for (int32_t d = 0; d < key.ndim; ++d)
     add(uint64_t(key.size[size_t(d)]));
   return hash;
@@ -214,7 +215,7 @@ KernelObject *HostTeam::allocateObject(dtile_launch &launch, const ObjectKey &ke
   object->turn.assign(size_t(localCount()), 0);
   if (isSignal) {
     object->cells = bytes / 8;
-    object->signal = signalOf(*kernel.desc, key.param);
+    object->signal = signalOf(*launch.code, key.param);
     if (!object->signal) {
       launch.error = {DTILE_INVALID, format("kernel `%s` does not describe its signal `%s`",
                                             kernel.name.c_str(), param.name)};
@@ -237,7 +238,7 @@ void *HostTeam::object(dtile_launch &launch, int32_t param, int32_t ndim, const 
     return nullptr;
   KernelState &kernel = *launch.kernel;
   const dtile_param_desc &declared = kernel.desc->params[param];
-  ObjectKey key{.param = param, .ndim = ndim};
+  ObjectKey key{.param = param, .ndim = ndim, .protocol = launch.protocol};
   std::copy(size, size + ndim, key.size.begin());
   for (int32_t d = 0; d < ndim; ++d)
     if (size[d] < 0) {
@@ -265,9 +266,10 @@ void *HostTeam::object(dtile_launch &launch, int32_t param, int32_t ndim, const 
   if (!object)
     return nullptr;
   object->lastUse = callNumber_;
-  // The module may have been loaded again; later launches run beside bodies, which read this.
+  // The module may have been loaded again, or other code of the kernel uses it; later launches run
+  // beside bodies, which read this.
   if (firstLaunches_)
-    object->signal = signalOf(*kernel.desc, param);
+    object->signal = signalOf(*launch.code, param);
   int64_t copy = object->turn[size_t(launch.local)] % object->copies;
   char *data = heapOf(launch.rank) + object->offset + copy * object->copyBytes;
   for (const LaunchObject &use : launch.objects)

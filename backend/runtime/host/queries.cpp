@@ -5,13 +5,19 @@
 #include "backend/runtime/launch_frame.h"
 #include "backend/runtime/launch_query.h"
 
+#include <algorithm>
+
 namespace dtile::runtime {
 
 namespace {
 
-/// Of processors the first alternative runs.
-const dtile_kernel_desc &oneOf(const dtile_kernel_desc &desc) {
-  return desc.nalternatives > 0 ? *desc.alternatives[0] : desc;
+/// A frame for whichever code of a kernel a launch takes.
+LaunchFrame makeFrameFor(const dtile_kernel_desc &desc) {
+  int64_t most = desc.frame_bytes;
+  for (int32_t i = 0; i < desc.ntuned; ++i)
+    if (desc.tuned[i].code)
+      most = std::max(most, desc.tuned[i].code->frame_bytes);
+  return makeFrame(most);
 }
 
 } // namespace
@@ -24,7 +30,8 @@ Status HostTeam::ask(KernelState &kernel, int32_t local, LaunchQuery &query, voi
   launch.kernel = &kernel;
   launch.arguments = query.arguments();
   launch.query = &query;
-  if (kernel.desc->prologue(&launch, frame) == 0 || !launch.error.ok())
+  takeCode(launch);
+  if (launch.code->prologue(&launch, frame) == 0 || !launch.error.ok())
     return std::move(launch.error);
   return {DTILE_INVALID,
           format("kernel `%s` refuses its arguments on rank %d", kernel.name.c_str(), launch.rank)};
@@ -34,12 +41,12 @@ Status HostTeam::supports(int32_t local, const dtile_kernel_desc &desc, const dt
                           int32_t nargs, Status *refusal) {
   if (!broken_.ok())
     return brokenStatus();
-  KernelState kernel(oneOf(desc));
+  KernelState kernel(desc.nalternatives > 0 ? alternativeOf(desc, arguments, nargs) : desc);
   if (Status status = checkCount(kernel, arguments, nargs); !status.ok())
     return status;
   if (*refusal = checkDescriptor(kernel.desc); !refusal->ok())
     return {};
-  const LaunchFrame frame = makeFrame(kernel.desc->frame_bytes);
+  const LaunchFrame frame = makeFrameFor(*kernel.desc);
   if (!frame)
     return {DTILE_OUT_OF_MEMORY, "no memory for a launch's frame"};
   LaunchQuery query(kernel, heapOf(firstLocal() + local),
@@ -53,12 +60,12 @@ Status HostTeam::sizes(int32_t local, const dtile_kernel_desc &desc, const dtile
                        int32_t nargs, int32_t argument, int64_t *size) {
   if (!broken_.ok())
     return brokenStatus();
-  KernelState kernel(oneOf(desc));
+  KernelState kernel(desc.nalternatives > 0 ? alternativeOf(desc, arguments, nargs) : desc);
   if (Status status = checkCount(kernel, arguments, nargs); !status.ok())
     return status;
   if (Status status = checkDescriptor(kernel.desc); !status.ok())
     return status;
-  const LaunchFrame frame = makeFrame(kernel.desc->frame_bytes);
+  const LaunchFrame frame = makeFrameFor(*kernel.desc);
   if (!frame)
     return {DTILE_OUT_OF_MEMORY, "no memory for a launch's frame"};
   LaunchQuery query(kernel, heapOf(firstLocal() + local), heapBytes());

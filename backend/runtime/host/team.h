@@ -79,6 +79,12 @@ struct HostTeam final : public dtile_team {
   /// Runs the prologue of a rank's launch and everything else before its bodies. False:
   /// launch.error says why.
   bool prepare(dtile_launch &launch);
+  /// Which of several kernels of one name a launch runs: the first, as nothing is estimated of code
+  /// for processors, or what was measured for arguments of such sizes, which may be null.
+  [[nodiscard]] const dtile_kernel_desc &
+  alternativeOf(const dtile_kernel_desc &family, const dtile_arg *arguments, int32_t nargs) const;
+  /// Which code of its kernel a launch runs. Needs its arguments, which must have been checked.
+  static void takeCode(dtile_launch &launch);
   /// What a call to launch writes of callers' objects; whether the ranks meet before its first.
   Status enterTurns(const KernelState &kernel, const dtile_arg *const *arguments, int32_t nargs,
                     bool *meets);

@@ -174,6 +174,44 @@ constexpr bool kHasLittleShared = true;
 constexpr bool kHasLittleShared = false;
 #endif
 
+// What `--batch-invariant` builds on: neither the number of rows nor the height and width of tiles
+// decides in which order a row's products are added, as long as loops have one step and one matrix
+// instruction multiplies.
+TEST(HostDot, BitsOfARowDependOnNoOther) {
+  for (DType in : {DType::F32, DType::BF16}) {
+    std::vector<double> first;
+    for (auto [m, bm, bn] : {std::tuple<int64_t, int64_t, int64_t>{70, 32, 32},
+                             {1, 32, 32},
+                             {3, 32, 32},
+                             {33, 32, 32},
+#if !defined(DTILE_EMULATED_LANES) || DTILE_EMULATED_LANES == 32
+                             // Of AMD's products low tiles take others than high ones.
+                             {70, 16, 32},
+                             {17, 64, 32},
+                             {70, 32, 64},
+#endif
+                             {64, 32, 32}}) {
+      const Gemm g{.in = in,
+                   .sum = DType::F32,
+                   .out = DType::F32,
+                   .m = m,
+                   .n = 40,
+                   .k = 200,
+                   .bm = bm,
+                   .bn = bn,
+                   .bk = 32};
+      const std::vector<Tensor> tensors = runBoth(
+          gemmText(g), 1,
+          {random(in, {m, g.k}, 1), random(in, {g.n, g.k}, 2), zeros(DType::F32, {m, g.n})}, 1e-4);
+      if (first.empty())
+        for (int64_t i = 0; i < m * g.n; ++i)
+          first.push_back(tensors[2].at(i));
+      for (int64_t i = 0; i < m * g.n; ++i)
+        ASSERT_EQ(tensors[2].at(i), first[size_t(i)]) << m << " rows, element " << i;
+    }
+  }
+}
+
 /// Blocks that are made of whole matrix instructions, where a machine has them.
 TEST(HostDot, NarrowTypesOfEveryLayout) {
   struct Block {

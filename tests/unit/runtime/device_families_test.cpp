@@ -60,6 +60,26 @@ TEST_F(DeviceFamiliesTest, launches_the_one_that_is_estimated_to_be_the_fastest)
   EXPECT_EQ(launchWithElements(64), 128);
 }
 
+TEST_F(DeviceFamiliesTest, launches_what_was_measured_on_such_a_device) {
+  const dtile_tuned_size place = {0, 0};
+  const int64_t small[] = {64}, large[] = {4096};
+  const dtile_tuned_row rows[] = {{"Fake", "sm_90", 1, 1, 0, 0, small, nullptr},
+                                  {"Other", "sm_90", 1, 0, 0, 0, large, nullptr},
+                                  {"Fake", "sm_90", 2, 0, 0, 0, large, nullptr}};
+  family.ntuned_sizes = 1;
+  family.tuned_sizes = &place;
+  family.ntuned = 3;
+  family.tuned = rows;
+  ASSERT_TRUE(make({0}).ok());
+  EXPECT_EQ(launchWithElements(64), 256);
+  EXPECT_EQ(launchWithElements(72), 256);
+  // Far from what was measured; and measured elsewhere, or on another number of ranks.
+  EXPECT_EQ(launchWithElements(200), 128);
+  EXPECT_EQ(launchWithElements(4096), 256);
+  ASSERT_TRUE(make({0, 1}).ok());
+  EXPECT_EQ(launchWithElements(4096), 128);
+}
+
 TEST_F(DeviceFamiliesTest, takes_the_first_where_the_model_sees_little_difference) {
   second.image.weights = kSlightlyFaster;
   ASSERT_TRUE(make({0}).ok());

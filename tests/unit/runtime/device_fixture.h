@@ -118,11 +118,15 @@ struct TestKernel {
             .frame_bytes = 0,
             .prologue = nullptr,
             .nimages = 1,
-            .reserved2 = 0,
+            .ntuned = 0,
             .images = &image,
             .processor_features = 0,
             .configuration = 0,
-            .alternatives = nullptr};
+            .alternatives = nullptr,
+            .ntuned_sizes = 0,
+            .reserved2 = 0,
+            .tuned_sizes = nullptr,
+            .tuned = nullptr};
   }
   TestKernel(const TestKernel &) = delete;
   dtile_device_image image;

@@ -112,4 +112,44 @@ TEST_F(DeviceVariantsTest, says_why_none_fits) {
   EXPECT_NE(status.message.find("bytes of shared memory"), std::string::npos) << status.message;
 }
 
+// The second variant is estimated to be slow for small x.
+TEST_F(DeviceVariantsTest, takes_what_was_measured_on_such_a_device) {
+  const dtile_tuned_size sizes[] = {{0, 0}};
+  const int64_t small[] = {64}, large[] = {4096};
+  const dtile_tuned_row rows[] = {{"Fake", "sm_90", 1, 1, 0, 0, small, nullptr},
+                                  {"Other", "sm_90", 1, 0, 0, 0, large, nullptr},
+                                  {"Fake", "sm_90", 2, 0, 0, 0, large, nullptr}};
+  kernel.desc.ntuned_sizes = 1;
+  kernel.desc.tuned_sizes = sizes;
+  kernel.desc.ntuned = 3;
+  kernel.desc.tuned = rows;
+  ASSERT_TRUE(make({0}).ok());
+  EXPECT_EQ(launchWithElements(64), 256);
+  EXPECT_EQ(launchWithElements(72), 256);
+  // Far from what was measured; and measured elsewhere, or on another number of ranks.
+  EXPECT_EQ(launchWithElements(128), 128);
+  EXPECT_EQ(launchWithElements(4096), 256);
+}
+
+TEST_F(DeviceVariantsTest, measured_protocols_are_chosen_by_what_ranks_agree_on) {
+  const dtile_tuned_size sizes[] = {{0, 0}};
+  const int64_t small[] = {32}, large[] = {4096};
+  const dtile_tuned_row rows[] = {{"Fake", "sm_90", 2, 0, 0, 0, large, nullptr},
+                                  {"Fake", "sm_90", 2, 1, 1, 0, small, nullptr}};
+  kernel.desc.ntuned_sizes = 1;
+  kernel.desc.tuned_sizes = sizes;
+  kernel.desc.ntuned = 2;
+  kernel.desc.tuned = rows;
+  images[1].protocol = 1;
+  ASSERT_TRUE(make({0, 1}).ok());
+  // Ranks need not agree on x, so that the row of the largest speaks for all sizes.
+  (void)launchWithElements(32);
+  EXPECT_EQ(machine.launches[0].threads, 128);
+  EXPECT_EQ(machine.launches[1].threads, 128);
+  params[0].agreed = params[1].agreed = 1;
+  (void)launchWithElements(33);
+  EXPECT_EQ(machine.launches[2].threads, 256);
+  EXPECT_EQ(machine.launches[3].threads, 256);
+}
+
 } // namespace

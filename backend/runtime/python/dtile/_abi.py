@@ -6,7 +6,7 @@ import os
 from ctypes import (POINTER, Structure, Union, c_char_p, c_int32, c_int64, c_uint32, c_uint64,
                     c_void_p)
 
-ABI_VERSION = 10
+ABI_VERSION = 11
 MAX_RANK = 6
 
 # In the order of dtile_dtype.
@@ -101,6 +101,7 @@ _SIGNATURES = {
     "dtile_team_trim": [c_void_p, c_uint32],
     "dtile_team_device": [c_void_p, c_int32, POINTER(c_int32)],
     "dtile_device_arch": [c_char_p, c_int32, c_char_p, c_int32],
+    "dtile_machine_name": [c_char_p, c_int32, c_char_p, c_int32],
     "dtile_device_count": [c_char_p, POINTER(c_int32)],
 }
 
