@@ -6,8 +6,9 @@ from ._abi import (DtileDeadlock, DtileError, DtileInvalid, DtileOutOfMemory, Dt
 from .build import build
 from .kernels import Kernel, Library, load
 from .team import Team
+from .tune import tune
 
 __all__ = [
     "DtileDeadlock", "DtileError", "DtileInvalid", "DtileOutOfMemory", "DtileTimeout", "DtileTrap",
-    "DtileUnavailable", "Kernel", "Library", "Team", "build", "load",
+    "DtileUnavailable", "Kernel", "Library", "Team", "build", "load", "tune",
 ]

@@ -14,7 +14,7 @@ from ._abi import DtileInvalid
 MOST_DAYS = 30
 MOST_BYTES = 2 << 30
 
-_MADE = re.compile(r"(lib.*-[0-9a-f]{16}\.so|.*-[0-9a-f]{16}\.inputs)\Z", re.DOTALL)
+_MADE = re.compile(r"(lib.*-[0-9a-f]{16}\.so|.*-[0-9a-f]{16}\.(inputs|tuned?))\Z", re.DOTALL)
 
 
 def _others_write(state, with_group):
@@ -73,7 +73,7 @@ def clean(folder, keep):
         path = os.path.join(folder, name)
         try:
             state = os.lstat(path)
-            if stat.S_ISDIR(state.st_mode) and name.startswith("build-"):
+            if stat.S_ISDIR(state.st_mode) and name.startswith(("build-", "tune-")):
                 # Left by a build that was killed.
                 if now - state.st_mtime > 86400:
                     shutil.rmtree(path, ignore_errors=True)

@@ -57,7 +57,7 @@ def _find_linker():
                            "links what dtilec makes")
 
 
-def _run(command):
+def run(command):
     try:
         result = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                 stderr=subprocess.STDOUT, check=False)
@@ -84,7 +84,7 @@ def _shmem_flags(shmem):
     return flags
 
 
-def _digest(*identity):
+def digest(*identity):
     return hashlib.sha256(repr(identity).encode()).hexdigest()[:16]
 
 
@@ -109,7 +109,7 @@ def _library(folder, name, identity, listed):
                 texts.append(file.read())
     except OSError:
         return None
-    return os.path.join(folder, f"lib{name}-{_digest(identity, read, absent, texts)}.so")
+    return os.path.join(folder, f"lib{name}-{digest(identity, read, absent, texts)}.so")
 
 
 def _text(value):
@@ -117,20 +117,41 @@ def _text(value):
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def command_for(what, source, target, arch, constants):
+    """A command of the compiler for a program."""
+    # A path, also where it begins like an option.
+    program = os.path.join(".", source) if source.startswith("-") else source
+    command = [_find_compiler(), what, program, "--target", target]
+    if arch:
+        command += ["--arch", arch]
+    for name, value in sorted(constants.items()):
+        command += ["--const", f"{name}={_text(value)}"]
+    return command
+
+
+def folder_for(folder):
+    """Where what is built is kept: a folder that the user named, or this user's own."""
+    if not folder:
+        return _cache.own_folder()
+    folder = os.path.abspath(os.fsdecode(folder))
+    os.makedirs(folder, exist_ok=True)
+    _cache.check_folder(folder, is_own=False)
+    return folder
+
+
+def stem_of(source):
+    """The name of a program for files; names have 255 bytes at most."""
+    return os.fsdecode(os.fsencode(os.path.splitext(os.path.basename(source))[0])[:200])
+
+
 def build(source, target="nvptx", arch=None, folder=None, flags=(), shmem=None, **constants):
     """Compiles a program and loads it. `constants` are generic parameters, as BM=64; `shmem` is who
     carries bytes between GPUs (p2p, nvshmem). What was built from the same source by the same
     compiler is used again."""
     source = os.fsdecode(source)
-    compiler = _find_compiler()
     linker = _find_linker()
-    # A path, also where it begins like an option.
-    program = os.path.join(".", source) if source.startswith("-") else source
-    command = [compiler, "build", program, "--target", target]
-    if arch:
-        command += ["--arch", arch]
-    for name, value in sorted(constants.items()):
-        command += ["--const", f"{name}={_text(value)}"]
+    command = command_for("build", source, target, arch, constants)
+    compiler = command[0]
     if shmem:
         command += _shmem_flags(shmem)
     command += list(flags)
@@ -141,17 +162,12 @@ def build(source, target="nvptx", arch=None, folder=None, flags=(), shmem=None, 
                                                                                  inputs))]
     identity = (command, linker, stamps)
     is_own = not folder
-    if folder:
-        folder = os.path.abspath(os.fsdecode(folder))
-        os.makedirs(folder, exist_ok=True)
-        _cache.check_folder(folder, is_own=False)
-    else:
-        folder = _cache.own_folder()
-    # Names have 255 bytes at most.
-    name = os.path.splitext(os.path.basename(source))[0]
-    name = os.fsdecode(os.fsencode(name)[:200])
+    request = {"source": source, "target": target, "arch": arch, "folder": folder,
+               "flags": tuple(flags), "shmem": shmem, **constants}
+    folder = folder_for(folder)
+    name = stem_of(source)
     # What the program imported when it was built last says what belongs to its identity.
-    known = os.path.join(folder, f"{name}-{_digest(identity, os.getcwd())}.inputs")
+    known = os.path.join(folder, f"{name}-{digest(identity, os.getcwd())}.inputs")
     library = _library(folder, name, identity, known)
     seen = None
     while not library or not os.path.exists(library):
@@ -159,7 +175,7 @@ def build(source, target="nvptx", arch=None, folder=None, flags=(), shmem=None, 
         with tempfile.TemporaryDirectory(prefix="build-", dir=folder) as own:
             made, listed = os.path.join(own, "made"), os.path.join(own, "made.inputs")
             before = time.time_ns()
-            _run(command + ["-o", made + ".o", "--inputs", listed])
+            run(command + ["-o", made + ".o", "--inputs", listed])
             times = [os.stat(path).st_mtime_ns for path in _inputs(listed)[0]]
             if times != seen and max(times) > before:
                 # Written meanwhile, so this may be neither the old program nor the new one; or its
@@ -169,7 +185,7 @@ def build(source, target="nvptx", arch=None, folder=None, flags=(), shmem=None, 
             library = _library(folder, name, identity, listed)
             if not library:
                 raise DtileInvalid(f"a file of {source} has gone or come while it was built")
-            _run(linker + ["-shared", "-o", made + ".so", made + ".o"])
+            run(linker + ["-shared", "-o", made + ".so", made + ".o"])
             for path, place in ((made + ".so", library), (listed, known)):
                 os.chmod(path, 0o755 if place is library else 0o644)
                 os.replace(path, place)
@@ -183,4 +199,7 @@ def build(source, target="nvptx", arch=None, folder=None, flags=(), shmem=None, 
         pass
     if is_own:
         _cache.clean(folder, library)
-    return load(library)
+    loaded = load(library)
+    # dtile.tune builds the same again.
+    loaded._request = request
+    return loaded
