@@ -51,7 +51,7 @@ NDArray::NDArray(DType dtype, Shape shape) : dtype_(dtype), shape_(std::move(sha
   const std::optional<int64_t> count = elementCount(shape_);
   DTILE_CHECK(count.has_value(), "an array's shape is impossible");
   elements_ = *count;
-  data_.resize(elements_ * dtypeBytes(dtype));
+  lines_.resize((bytes() + sizeof(Line) - 1) / sizeof(Line));
 }
 
 std::vector<int64_t> NDArray::strides() const {
@@ -64,17 +64,13 @@ std::vector<int64_t> NDArray::strides() const {
   return strides;
 }
 
-double NDArray::getDouble(int64_t element) const {
-  return loadAsDouble(dtype_, data_.data() + element * dtypeBytes(dtype_));
-}
-int64_t NDArray::getInt(int64_t element) const {
-  return loadAsInt(dtype_, data_.data() + element * dtypeBytes(dtype_));
-}
+double NDArray::getDouble(int64_t element) const { return loadAsDouble(dtype_, place(element)); }
+int64_t NDArray::getInt(int64_t element) const { return loadAsInt(dtype_, place(element)); }
 void NDArray::setDouble(int64_t element, double value) {
-  storeFromDouble(dtype_, data_.data() + element * dtypeBytes(dtype_), value);
+  storeFromDouble(dtype_, place(element), value);
 }
 void NDArray::setInt(int64_t element, int64_t value) {
-  storeFromInt(dtype_, data_.data() + element * dtypeBytes(dtype_), value);
+  storeFromInt(dtype_, place(element), value);
 }
 
 double NDArray::at(llvm::ArrayRef<int64_t> position) const {
