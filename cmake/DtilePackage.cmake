@@ -6,6 +6,7 @@ include(CMakePackageConfigHelpers)
 
 if(TARGET dtilec)
   install(TARGETS dtilec RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+  install(FILES "$<TARGET_FILE_DIR:dtilec>/dtile-top" DESTINATION "${CMAKE_INSTALL_BINDIR}")
 endif()
 install(FILES
   "${PROJECT_SOURCE_DIR}/LICENSE" "${PROJECT_SOURCE_DIR}/THIRD-PARTY-NOTICES.txt"

@@ -167,6 +167,16 @@ void addTraceOption(CLI::App &app, Options &o) {
       ->needs("--trace");
 }
 
+void addWaitGraph(CLI::App &app, Options &o, const char *when) {
+  app.add_option("--wait-graph", o.waitGraph, std::string("write who waits for whom") + when)
+      ->type_name("FILE.dot|FILE.json")
+      ->check([](const std::string &path) {
+        return llvm::StringRef(path).ends_with(".dot") || llvm::StringRef(path).ends_with(".json")
+                   ? std::string()
+                   : "`" + path + "` ends neither in .dot nor in .json";
+      });
+}
+
 /// Where launches of run, test and tune are.
 void addDevices(CLI::App &app, Options &o) {
   app.add_option("--target", o.target,
@@ -461,6 +471,7 @@ void addRun(CLI::App *sub, Options &o) {
       ->check(CLI::Range(1, 1'000'000'000));
   sub->add_flag("--time", o.showTime, "print how long the launches took");
   addTraceOption(*sub, o);
+  addWaitGraph(*sub, o, " when a launch cannot go on");
   sub->add_option("FILE", o.inputs, "a program; `-` is standard input")->required()->expected(1);
 }
 
@@ -530,6 +541,7 @@ void addTest(CLI::App *sub, Options &o) {
       ->type_name("FILE.svg")
       ->needs("--bench");
   addTraceOption(*sub, o);
+  addWaitGraph(*sub, o, " when a launch cannot go on");
   sub->add_option("FILE", o.inputs, "programs, or folders that are searched for .dtile files")
       ->required();
 }
@@ -543,6 +555,30 @@ void addTrace(CLI::App *sub, Options &o) {
                   "input")
       ->required()
       ->expected(1);
+}
+
+void addTop(CLI::App *sub, Options &o) {
+  sub->add_flag(
+      "--once", o.once,
+      "print once, and do not go on; so it is, too, where standard output is no terminal");
+  sub->add_flag("--stragglers", o.stragglers,
+                "show which rank, or which way between two, is slower than the others");
+  const auto form = [&](const char *name, TopForm form, const char *help) {
+    return sub->add_flag_callback(name, [&o, form] { o.topForm = form; }, help);
+  };
+  form("--json", TopForm::Json, "print once, as JSON");
+  form("--prometheus", TopForm::Prometheus, "print once, in the text format of Prometheus")
+      ->excludes("--json")
+      ->excludes("--stragglers");
+  sub->add_option_function<double>(
+         "--interval", [&o](double seconds) { o.intervalMs = int(seconds * 1000); },
+         "seconds between two looks, and for which --stragglers looks where it prints once; "
+         "default 1")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0.05, 3600.0));
+  addWaitGraph(*sub, o, " now, and nothing else");
+  sub->add_option("JOB", o.inputs, "a job's name, or one of its processes; default: all of yours")
+      ->expected(0, 1);
 }
 
 // What all subcommands have; their own options are added to it.
@@ -614,9 +650,12 @@ std::optional<ExitCode> readCommandLine(int argc, const char *const *argv, Optio
     const bool isInterpreted = options.sanitize || options.explore != 0;
     if (isInterpreted && options.executor == ExecutorKind::Host)
       options.executor = ExecutorKind::Interpreter;
-    if (!options.trace.empty() &&
-        (options.executor == ExecutorKind::Interpreter || options.target != "host"))
+    const bool isOnHost = options.executor != ExecutorKind::Interpreter && options.target == "host";
+    if (!options.trace.empty() && !isOnHost)
       throw CLI::ValidationError("--trace", "is for compiled kernels on this machine's processors");
+    if (!options.waitGraph.empty() && !isOnHost)
+      throw CLI::ValidationError("--wait-graph",
+                                 "is for compiled kernels on this machine's processors");
   } catch (const CLI::CallForVersion &) {
     out << kVersionText << '\n';
     return ExitCode::Ok;

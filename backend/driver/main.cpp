@@ -6,6 +6,8 @@
 #include "frontend/base/check.h"
 #include "frontend/base/process.h"
 
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 
 namespace dtile::driver {
@@ -33,7 +35,12 @@ int main(int argc, char **argv) {
   dtile::setUpProcess();
   Options options;
   ExitCode code = ExitCode::Ok;
-  if (auto ended = readCommandLine(argc, argv, options, llvm::outs(), llvm::errs())) {
+  llvm::SmallVector<const char *> words(argv, argv + argc);
+  // The same program under another name is one subcommand.
+  if (argc > 0 && llvm::sys::path::filename(argv[0]) == "dtile-top")
+    words.insert(words.begin() + 1, "top");
+  if (auto ended =
+          readCommandLine(int(words.size()), words.data(), options, llvm::outs(), llvm::errs())) {
     code = *ended;
   } else {
     dtile::setLastWords(options.diagnosticForm);

@@ -27,6 +27,9 @@ enum class Command : uint8_t {
 #define COMMAND(command, name, about, examples) command,
 #include "backend/driver/commands.def"
 };
+
+/// How `top` says what it sees.
+enum class TopForm : uint8_t { Text, Json, Prometheus };
 enum class ColorChoice : uint8_t { Auto, Always, Never };
 /// Where launches run.
 enum class ExecutorKind : uint8_t { Host, Interpreter, All };
@@ -188,6 +191,20 @@ struct Options {
 
   /// explain: where to draw what the model predicts for a launch.
   std::string timeline;
+
+  // run, test, top
+  /// Where to write who waits for whom when a launch cannot go on, or, for top, now; empty is
+  /// nowhere.
+  std::string waitGraph;
+
+  // top
+  TopForm topForm = TopForm::Text;
+  /// Once, and not again and again.
+  bool once = false;
+  /// Who is slow, in place of who waits.
+  bool stragglers = false;
+  /// Between two looks.
+  int intervalMs = 1000;
 };
 
 } // namespace dtile::driver

@@ -7,6 +7,7 @@
 #include "frontend/base/check.h"
 #include "ir/analysis/clauses.h"
 #include "ir/analysis/communication.h"
+#include "ir/analysis/notifiers.h"
 #include "ir/core/tile_order.h"
 
 #include "llvm/ADT/SmallPtrSet.h"
@@ -176,6 +177,7 @@ private:
   };
   [[nodiscard]] Tuned tuned(const std::string &prefix, const KernelCode &code,
                             const std::map<int32_t, llvm::Constant *> &hostVariants);
+  [[nodiscard]] llvm::Constant *notify(const ir::Notifier &notifier);
   [[nodiscard]] llvm::Constant *image(const DeviceImage &image);
   void emitClauses();
 
@@ -222,20 +224,47 @@ llvm::Constant *Descriptor::param(Op &op, uint32_t agreed) {
                      i32(type.rank()), i32(kept.flags), i32(kept.copies), i32(agreed), i32(0)});
 }
 
+/// As launch descriptors have it.
+int abiFrom(ir::Notifier::From from) {
+  switch (from) {
+  case ir::Notifier::From::Anybody:
+    return DTILE_FROM_ANYBODY;
+  case ir::Notifier::From::Position:
+    return DTILE_FROM_POSITION;
+  case ir::Notifier::From::Before:
+    return DTILE_FROM_BEFORE;
+  }
+  DTILE_UNREACHABLE("an unknown sender");
+}
+
+llvm::Constant *Descriptor::notify(const ir::Notifier &notifier) {
+  return llvm::ConstantStruct::get(
+      m_.abi.notify,
+      {i32(notifier.signal->get(ir::attr::param)), i32(abiFrom(notifier.from)), i64(notifier.value),
+       m_.siteValue(*notifier.op, notifier.signal->get(ir::attr::name))});
+}
+
 llvm::Constant *Descriptor::space(Op &op, const HostCode::Space &code) {
   llvm::SmallVector<llvm::Constant *> vars;
   for (const std::string &var : op.get(ir::attr::vars))
     vars.push_back(m_.string(var));
-  llvm::Constant *fields[] = {m_.string(op.get(ir::attr::name)),
-                              i32(ir::spaceDims(op)),
-                              i32(code.afterAll),
-                              i32(code.ordered),
-                              i32(code.programs),
-                              m_.array(symbolOfSpace(kernel_, op) + ".vars", pointer(), vars),
-                              orNull(code.count),
-                              orNull(code.position),
-                              i64(code.workspaceBytes),
-                              orNull(code.body)};
+  llvm::SmallVector<llvm::Constant *> notifies;
+  for (const ir::Notifier &notifier : ir::notifiersIn(op))
+    notifies.push_back(notify(notifier));
+  llvm::Constant *fields[] = {
+      m_.string(op.get(ir::attr::name)),
+      i32(ir::spaceDims(op)),
+      i32(code.afterAll),
+      i32(code.ordered),
+      i32(code.programs),
+      m_.array(symbolOfSpace(kernel_, op) + ".vars", pointer(), vars),
+      orNull(code.count),
+      orNull(code.position),
+      i64(code.workspaceBytes),
+      orNull(code.body),
+      i32(notifies.size()),
+      i32(0),
+      m_.array(symbolOfSpace(kernel_, op) + ".notifies", m_.abi.notify, notifies)};
   return llvm::ConstantStruct::get(m_.abi.space, fields);
 }
 

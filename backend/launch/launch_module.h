@@ -22,6 +22,7 @@ struct AbiTypes {
   llvm::StructType *site;
   llvm::StructType *param;
   llvm::StructType *space;
+  llvm::StructType *notify;
   llvm::StructType *signal;
   llvm::StructType *deviceSpace;
   llvm::StructType *image;

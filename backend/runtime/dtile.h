@@ -63,8 +63,11 @@ typedef struct dtile_team_options {
   int64_t symmetric_bytes; /* symmetric heap a rank, reserved (touched on use); default 1 GiB */
   int64_t stack_bytes;     /* a fiber's stack, 16 KiB to 1 GiB; default 64 KiB */
   uint64_t schedule_seed;  /* 0: schedule order; else bodies start in a random order of this seed */
+  /* Where to write who waits for whom when a launch cannot go on: FILE.dot or FILE.json. Null:
+   * DTILE_WAIT_GRAPH of the environment, else nowhere. */
+  const char *wait_graph;
 } dtile_team_options;
-#define DTILE_TEAM_OPTIONS_INIT {sizeof(dtile_team_options), 0, 0, 0, 0, 0, 0}
+#define DTILE_TEAM_OPTIONS_INIT {sizeof(dtile_team_options), 0, 0, 0, 0, 0, 0, 0}
 
 /* A team whose ranks are GPUs; zero is the default of each field. */
 typedef struct dtile_device_options {

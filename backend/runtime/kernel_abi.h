@@ -100,6 +100,23 @@ typedef struct dtile_param_desc {
  * begun the launch; so the memory holds nothing else that peers may still use (epoch_buffers.h) */
 #define DTILE_PARAM_IN_TURN 4u
 
+/* What the cell of a notify tells the rank that waits for it of who notifies: nothing; a position
+ * of the cell is that rank; it is so many ranks before the one that waits. */
+typedef enum dtile_notify_from {
+  DTILE_FROM_ANYBODY,
+  DTILE_FROM_POSITION,
+  DTILE_FROM_BEFORE
+} dtile_notify_from;
+
+/* A place where bodies of a space notify a signal; for reports and telemetry. */
+typedef struct dtile_notify_desc {
+  int32_t param; /* index in params */
+  int32_t from;  /* dtile_notify_from */
+  /* the dimension of the cell's position, or the number of ranks */
+  int64_t value;
+  dtile_site site;
+} dtile_notify_desc;
+
 typedef struct dtile_space_desc {
   const char *name; /* "" for a kernel without roles */
   int32_t ndims;
@@ -114,6 +131,8 @@ typedef struct dtile_space_desc {
   /* bytes of scratch memory (64-byte aligned) that one running body needs */
   int64_t workspace_bytes;
   void (*body)(dtile_task *task, const void *frame, void *workspace, int64_t linear);
+  int32_t nnotifies, reserved;
+  const dtile_notify_desc *notifies;
 } dtile_space_desc;
 
 typedef struct dtile_signal_desc {

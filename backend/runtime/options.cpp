@@ -18,7 +18,9 @@ Status copyOptions(const void *given, uint32_t least, uint32_t known, const char
   // `= {}` in C++ and `= {0}` in C: the fields of the first version that had a size.
   if (bytes == 0)
     bytes = least;
-  if (bytes < least || bytes > kMostBytes)
+  // Later versions have added whole words.
+  const bool isCut = bytes < known && bytes % sizeof(void *) != 0;
+  if (bytes < least || isCut || bytes > kMostBytes)
     return {DTILE_INVALID,
             format("struct_bytes of the options is %u: let them begin as %s", bytes, initializer)};
   const auto *from = static_cast<const unsigned char *>(given);

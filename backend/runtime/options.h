@@ -4,6 +4,7 @@
 
 #include "backend/runtime/errors.h"
 
+#include <cstddef>
 #include <cstdint>
 
 namespace dtile::runtime {
@@ -18,7 +19,8 @@ Status copyOptions(const void *given, uint32_t least, uint32_t known, const char
                    void *out);
 
 inline Status readOptions(const dtile_team_options *given, dtile_team_options *out) {
-  return copyOptions(given, sizeof *out, sizeof *out, "DTILE_TEAM_OPTIONS_INIT", out);
+  return copyOptions(given, offsetof(dtile_team_options, wait_graph), sizeof *out,
+                     "DTILE_TEAM_OPTIONS_INIT", out);
 }
 
 inline Status readOptions(const dtile_device_options *given, dtile_device_options *out) {

@@ -167,8 +167,8 @@ private:
     }
   }
 
-  void addTop(const Program::ModuleFile &module, NameKind kind, const ast::Ident &name,
-              llvm::StringRef doc) {
+  void addTopLevel(const Program::ModuleFile &module, NameKind kind, const ast::Ident &name,
+                   llvm::StringRef doc) {
     if (name.name.empty())
       return;
     const unsigned number = define(kind, name, decl_->range, {}, doc);
@@ -193,27 +193,27 @@ private:
   }
 
   void declareTop(const Program::ModuleFile &module, const ast::ImportDecl &d) {
-    addTop(module, NameKind::Module, d.alias, "");
+    addTopLevel(module, NameKind::Module, d.alias, "");
     if (const auto it = index_.ofDecl_.find(&d); it != index_.ofDecl_.end())
       index_.definitions_[it->second].file = program_.importedFile(&d);
   }
   void declareTop(const Program::ModuleFile &module, const ast::ConstDecl &d) {
-    addTop(module, NameKind::Const, d.name, d.doc);
+    addTopLevel(module, NameKind::Const, d.name, d.doc);
   }
   void declareTop(const Program::ModuleFile &module, const ast::FnDecl &d) {
-    addTop(module, NameKind::Fn, d.name, d.doc);
+    addTopLevel(module, NameKind::Fn, d.name, d.doc);
     addParameters(d.generics, d.params);
   }
   void declareTop(const Program::ModuleFile &module, const ast::KernelDecl &d) {
-    addTop(module, NameKind::Kernel, d.name, d.doc);
+    addTopLevel(module, NameKind::Kernel, d.name, d.doc);
     addParameters(d.generics, d.params);
   }
   void declareTop(const Program::ModuleFile &module, const ast::PlanDecl &d) {
-    addTop(module, NameKind::Plan, d.name, d.doc);
+    addTopLevel(module, NameKind::Plan, d.name, d.doc);
     addParameters(d.generics, d.params);
   }
   void declareTop(const Program::ModuleFile &module, const ast::OverlapDecl &d) {
-    addTop(module, NameKind::Overlap, d.name, d.doc);
+    addTopLevel(module, NameKind::Overlap, d.name, d.doc);
     addParameters(d.generics, d.params);
   }
   // Nobody can name them.

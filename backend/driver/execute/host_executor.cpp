@@ -27,6 +27,7 @@ llvm::Expected<std::unique_ptr<Job>> Job::join(const Options &options) {
     return nullptr;
   dtile_team_options teamOptions = DTILE_TEAM_OPTIONS_INIT;
   teamOptions.schedule_seed = options.scheduleSeed;
+  teamOptions.wait_graph = options.waitGraph.empty() ? nullptr : options.waitGraph.c_str();
   dtile_team *team = nullptr;
   if (dtile_team_create_env(&teamOptions, &team) != DTILE_OK)
     return llvm::createStringError("cannot join the job of this process: " +
@@ -236,6 +237,7 @@ public:
     dtile_team_options teamOptions = DTILE_TEAM_OPTIONS_INIT;
     teamOptions.ranks = ranks_;
     teamOptions.schedule_seed = options_.scheduleSeed;
+    teamOptions.wait_graph = options_.waitGraph.empty() ? nullptr : options_.waitGraph.c_str();
     if (dtile_team_create_threads(&teamOptions, &team_) != DTILE_OK)
       return llvm::createStringError("cannot start " + std::to_string(ranks_) +
                                      " ranks: " + dtile_last_error());

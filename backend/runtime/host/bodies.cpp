@@ -2,6 +2,7 @@
 //
 // What bodies call. Where the target rank's memory is addressable, communication is copies and CPU
 // atomics; elsewhere the provider sends.
+#include "backend/runtime/clock.h"
 #include "backend/runtime/dtile.h"
 #include "backend/runtime/float_formats.h"
 #include "backend/runtime/host/team.h"
@@ -335,13 +336,28 @@ void dtile_rt_notify(dtile_task *task, const dtile_region *cells, const dtile_si
   if (elementCount(*cells) == 0)
     return;
   Place place = placeOf(task, *cells);
+  // Whoever notifies last wakes all others: that is not its own work. 0: nobody was woken.
+  int64_t now = 0;
+  const auto show = [&] {
+    if (now == 0)
+      now = nowNs();
+    team.telemetry().notified(launchOf(task).local, place.rank, elementCount(*cells),
+                              now - task->ownFromNs, now);
+    task->ownFromNs = now;
+  };
   if (!team.distributed()) {
     forEachElement(*cells, place.address, [&](char *cell) {
-      team.scheduler().makeReady(
-          team.scheduler().waits().notify(reinterpret_cast<uint64_t *>(cell)));
+      dtile_task *ready = team.scheduler().waits().notify(reinterpret_cast<uint64_t *>(cell));
+      if (!ready)
+        return true;
+      const int64_t begin = nowNs();
+      team.scheduler().makeReady(ready);
+      now = nowNs();
+      task->ownFromNs += now - begin;
+      task->wakingNs += now - begin;
       return true;
     });
-    return;
+    return show();
   }
   if (task->sentTo == place.rank)
     team.fence();
@@ -352,6 +368,7 @@ void dtile_rt_notify(dtile_task *task, const dtile_region *cells, const dtile_si
     team.notifyRemote(place.rank, place.offset + (cell - none));
     return true;
   });
+  show();
 }
 
 void dtile_rt_wait(dtile_task *task, const dtile_region *cells, int64_t count,

@@ -37,6 +37,24 @@ uint32_t hashPlace(const std::string &kernel, const dtile_site &site) {
   return hash;
 }
 
+/// Says in the telemetry for whom a meeting waits, as long as it does.
+struct ShownMeeting {
+  telemetry::Writer &writer;
+  int32_t own;
+  const char *what;
+  int32_t awaited = -1;
+
+  void waitFor(int32_t rank) {
+    if (awaited != rank)
+      writer.openMeeting(own, what, rank);
+    awaited = rank;
+  }
+  ~ShownMeeting() {
+    if (awaited >= 0)
+      writer.endMeeting();
+  }
+};
+
 } // namespace
 
 // ---- Of whole processes ----
@@ -50,8 +68,10 @@ Status HostTeam::meet(const char *what) {
   for (int32_t rank = 0; rank < ranks(); ++rank)
     notifyRemote(rank, control.meetingCell(firstLocal()));
   int64_t end = nowNs() + int64_t(timeoutMs_) * 1'000'000;
+  ShownMeeting shown{*telemetry_, firstLocal(), what};
   for (int32_t rank = 0; rank < ranks(); ++rank) {
     while (readCell(control.meeting(rank)) < uint64_t(meetings_)) {
+      shown.waitFor(rank);
       if (progress())
         return peerFailure();
       if (nowNs() > end) {
@@ -107,7 +127,10 @@ Status HostTeam::allGather(const void *const *in, int64_t bytes, void *out) {
   if (Status status = meet("dtile_team_all_gather"); !status.ok())
     return status;
   auto lock = lockShmem();
+  // One that is stopped meanwhile keeps all others here.
+  telemetry_->openMeeting(firstLocal(), "dtile_team_all_gather", -1);
   shmem_->ops->all_gather(shmem_, in, size_t(bytes), out);
+  telemetry_->endMeeting();
   return {};
 }
 

@@ -68,6 +68,14 @@ struct BarrierSite {
   int32_t slot = 0;
 };
 
+/// What a wait at one place of one role is called, as strings of the team's telemetry, and who
+/// notifies what it waits for (dtile_notify_from; several places that differ are anybody).
+struct WaitNames {
+  uint32_t kernel = 0, role = 0, signal = 0, dims = 0, place = 0, roles = 0, notifyPlace = 0;
+  int32_t from = DTILE_FROM_ANYBODY;
+  int64_t fromValue = 0;
+};
+
 /// A kernel as this team knows it.
 struct KernelState {
   KernelState() = default;
@@ -92,6 +100,10 @@ struct KernelState {
   /// By file, line and column.
   std::map<std::tuple<std::string, int32_t, int32_t>, BarrierSite> barriers;
   std::mutex barrierMutex;
+  /// By space, file, line, column and the signal's parameter.
+  std::map<std::tuple<int32_t, const char *, int32_t, int32_t, int32_t>, std::unique_ptr<WaitNames>>
+      waitNames;
+  std::mutex namesMutex;
 };
 
 /// Scratch objects are the runtime's, not arguments.

@@ -262,6 +262,7 @@ Status HostTeam::launch(const dtile_kernel_desc *desc, const dtile_arg *const *a
     return status;
 
   ++callNumber_;
+  isGraphKept_ = false;
   firstLaunches_ = true;
   for (dtile_launch &launch : launches_) {
     launch.kernel = &kernel;
@@ -284,6 +285,7 @@ Status HostTeam::launch(const dtile_kernel_desc *desc, const dtile_arg *const *a
     enter(launch);
   }
   status = scheduler_->run(localCount());
+  telemetry_->rest(!status.ok());
   return status.ok() ? status : afterFailure(kernel, std::move(status));
 }
 
@@ -385,6 +387,7 @@ bool HostTeam::countExpected(dtile_launch &launch) {
 }
 
 void HostTeam::enter(dtile_launch &launch) {
+  telemetry_->launchBegins(launch.local, launch.kernel->name);
   KernelState &kernel = *launch.kernel;
   const bool meets = kernel.meetsAtEntry || launch.meets;
   // Later ones of the call are of the same objects.
@@ -424,6 +427,7 @@ void HostTeam::settle(dtile_launch &launch) {
       counts.base[size_t(cell)] += counts.asked[size_t(cell)].exchange(0);
   }
   ++launch.kernel->epoch[size_t(launch.local)];
+  telemetry_->launchEnds(launch.local);
   if (trace_)
     trace_->launchEnds(launch);
 }
@@ -431,6 +435,7 @@ void HostTeam::settle(dtile_launch &launch) {
 Status HostTeam::afterFailure(KernelState &kernel, Status failure) {
   if (trace_)
     trace_->closeOpen();
+  telemetry_->fail(failure.code, failure.message);
   kernel.entered = 0;
   if (distributed()) {
     // Other processes are somewhere in the middle: this job cannot go on.
@@ -440,6 +445,7 @@ Status HostTeam::afterFailure(KernelState &kernel, Status failure) {
   }
   for (TurnedMemory &turned : turned_)
     turned.restart();
+  telemetry_->restart(0);
   // All ranks are here and none runs: begin again with signals at zero and ranks side by side.
   int64_t epoch = *std::max_element(kernel.epoch.begin(), kernel.epoch.end()) + 1;
   std::fill(kernel.epoch.begin(), kernel.epoch.end(), epoch);

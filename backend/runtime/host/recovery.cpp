@@ -80,6 +80,8 @@ Status HostTeam::recover() {
   meetings_ = 0;
   std::fill(barrierArrivals_.begin(), barrierArrivals_.end(), 0);
   broken_ = {};
+  // All count launches from one number again.
+  telemetry_->restart(uint64_t(recoveries_) << 32);
   if (Status status = meetToRecover(); !status.ok())
     return breakTeam(status);
   shmem_->ops->leave_alone(shmem_, nullptr);

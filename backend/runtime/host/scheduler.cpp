@@ -6,6 +6,7 @@
 
 #include "backend/runtime/clock.h"
 #include "backend/runtime/host/team.h"
+#include "backend/runtime/telemetry/host_waits.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -244,6 +245,7 @@ dtile_task *Scheduler::bindTask(SpaceRun &space) {
       return nullptr;
     }
     tasks_.emplace_back().fiber.giveStack(stack);
+    tasks_.back().number = tasks_.size() - 1;
     freeTasks_.push_back(&tasks_.back());
   }
   dtile_task *task = freeTasks_.back();
@@ -254,6 +256,7 @@ dtile_task *Scheduler::bindTask(SpaceRun &space) {
   task->workspace = workspace;
   task->state = TaskState::Ready;
   task->late.clear();
+  task->names = nullptr;
   task->random = seed_ ^ (uint64_t(tasks_.size()) << 32) ^ random_;
   return task;
 }
@@ -277,6 +280,7 @@ void Scheduler::taskMain(void *argument) {
   for (;;) {
     SpaceRun &space = *task->space;
     Scheduler &scheduler = space.launch->team->scheduler();
+    bool isFirst = true;
     while (!scheduler.failed()) {
       int64_t linear = space.take();
       if (linear < 0)
@@ -284,6 +288,10 @@ void Scheduler::taskMain(void *argument) {
       task->linear = linear;
       task->sentTo = dtile_task::kNobody;
       task->awaited = false;
+      // Bodies that notify nobody need not know when they began.
+      if (isFirst || space.desc->nnotifies > 0)
+        task->ownFromNs = isFirst ? task->resumedNs : nowNs();
+      isFirst = false;
       space.desc->body(task, space.launch->frame, task->workspace, linear);
       landTransfers(*task);
       space.left.fetch_sub(1, std::memory_order_acq_rel);
@@ -299,7 +307,11 @@ void Scheduler::runTask(dtile_task &task) {
   do {
     task.state = TaskState::Running;
     task.looping = false;
+    task.resumedNs = nowNs();
+    task.wakingNs = 0;
     task.fiber.resume();
+    const int64_t end = task.blockedNs != 0 ? task.blockedNs : nowNs();
+    team_.telemetry().ran(task.space->launch->local, end - task.resumedNs - task.wakingNs);
     if (task.outcome == Outcome::Done || task.outcome == Outcome::Abandoned) {
       release(task);
       return;
@@ -360,6 +372,7 @@ void Scheduler::release(dtile_task &task) {
 }
 
 void Scheduler::begin(dtile_launch &launch) {
+  team_.telemetry().bodiesBegin(launch.local);
   if (Trace *trace = team_.trace())
     trace->launchBodies(launch);
   std::unique_lock lock(mutex_);
@@ -448,8 +461,11 @@ void Scheduler::failLocked(Status status) {
 }
 
 void Scheduler::stuck() {
-  if (!starved_)
-    return failLocked({DTILE_DEADLOCK, team_.deadlockReport()});
+  if (!starved_) {
+    Status failure = {DTILE_DEADLOCK, team_.deadlockReport()};
+    team_.keepWaitGraph(failure);
+    return failLocked(std::move(failure));
+  }
   const dtile_launch &launch = *starved_->launch;
   size_t blocked = tasks_.size() - freeTasks_.size();
   failLocked({DTILE_OUT_OF_MEMORY,
@@ -471,6 +487,7 @@ void Scheduler::forgetEverything() {
   freeTasks_.clear();
   for (dtile_task &task : tasks_) {
     if (task.state != TaskState::Free) {
+      hideWait(task);
       giveWorkspace(task.space->desc->workspace_bytes, task.workspace);
       task.looping = false;
       task.state = TaskState::Free;
@@ -492,9 +509,11 @@ void Scheduler::waitForCell(dtile_task &task, uint64_t *cell, uint64_t wanted,
   task.wanted = wanted;
   task.site = site;
   task.outcome = Outcome::WaitsForCell;
+  showWait(task);
   task.fiber.suspend();
   if (failed())
     abandon(task);
+  hideWait(task);
 }
 
 void Scheduler::waitAtBarrier(dtile_task &task, BarrierSite &barrier, int64_t generation) {
@@ -502,9 +521,11 @@ void Scheduler::waitAtBarrier(dtile_task &task, BarrierSite &barrier, int64_t ge
   task.generation = generation;
   task.site = barrier.site;
   task.outcome = Outcome::WaitsAtBarrier;
+  showWait(task);
   task.fiber.suspend();
   if (failed())
     abandon(task);
+  hideWait(task);
 }
 
 void Scheduler::perhapsYield(dtile_task &task) {
@@ -543,9 +564,12 @@ bool Scheduler::othersWait() {
 
 bool Scheduler::wakeArrived() {
   auto arrived = [&](dtile_task *task) {
-    bool yes = task->outcome == Outcome::WaitsForCell
-                   ? team_.readCell(task->cell) >= task->wanted
-                   : team_.barrierComplete(*task->barrier, task->generation);
+    const bool isCell = task->outcome == Outcome::WaitsForCell;
+    const uint64_t value = isCell ? team_.readCell(task->cell) : 0;
+    const bool yes =
+        isCell ? value >= task->wanted : team_.barrierComplete(*task->barrier, task->generation);
+    if (isCell)
+      showSeen(*task, value);
     if (yes) {
       task->state = TaskState::Ready;
       ready_.push_back(task);
@@ -577,7 +601,9 @@ void Scheduler::poll(std::unique_lock<std::mutex> &lock) {
   int64_t idle = now - lastProgress_;
   if (busy_ == 0 && idle > int64_t(team_.timeoutMs()) * 1'000'000) {
     dtile_status code = starved_ ? DTILE_OUT_OF_MEMORY : DTILE_TIMEOUT;
-    return failLocked({code, team_.deadlockReport()});
+    Status failure = {code, team_.deadlockReport()};
+    team_.keepWaitGraph(failure);
+    return failLocked(std::move(failure));
   }
   // Other ranks may need this core.
   lock.unlock();

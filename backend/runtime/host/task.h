@@ -13,6 +13,10 @@ namespace dtile::runtime {
 struct SpaceRun;
 struct BarrierSite;
 struct TaskTrace;
+struct WaitNames;
+namespace telemetry {
+struct Wait;
+}
 
 enum class TaskState : uint8_t { Free, Running, Ready, Blocked };
 
@@ -68,6 +72,24 @@ struct dtile_task {
     dtile_region source, destination;
   };
   std::vector<Transfer> late;
+
+  /// Number of the task in its team, and what telemetry shows of its wait, or null; the count that
+  /// its cell had when the launch began.
+  size_t number = 0;
+  dtile::runtime::telemetry::Wait *shown = nullptr;
+  uint64_t base = 0;
+  /// What its last wait, for this signal's parameter at this place, is called; null: none since it
+  /// was bound.
+  const dtile::runtime::WaitNames *names = nullptr;
+  const dtile_site *namesSite = nullptr;
+  int32_t namesSignal = -1;
+  /// When it was last resumed; since when it waits, or 0.
+  int64_t resumedNs = 0, blockedNs = 0;
+  /// From here counts its body's own time since it began or last notified: later by what it has
+  /// waited, and by what it took to wake others.
+  int64_t ownFromNs = 0;
+  /// What it took to wake others since it was resumed.
+  int64_t wakingNs = 0;
 
   /// What has been recorded of it; null until a traced body runs while its team is traced.
   dtile::runtime::TaskTrace *trace = nullptr;

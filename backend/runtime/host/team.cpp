@@ -5,11 +5,13 @@
 
 #include "backend/runtime/clock.h"
 #include "backend/runtime/host/control.h"
+#include "backend/runtime/telemetry/wait_graph.h"
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <sched.h>
+#include <unistd.h>
 
 using namespace dtile::runtime;
 
@@ -45,6 +47,9 @@ HostTeam::HostTeam(dtile_shmem *shmem, const dtile_team_options &options, int32_
     std::memset(heapOf(firstLocal()) + control_, 0, size_t(ControlBlock::bytes(ranks())));
     shmem->ops->barrier(shmem);
   }
+  beginTelemetry();
+  const char *graph = options.wait_graph ? options.wait_graph : std::getenv("DTILE_WAIT_GRAPH");
+  waitGraph_ = graph ? graph : "";
   int64_t stackBytes = options.stack_bytes > 0 ? options.stack_bytes : kDefaultStackBytes;
   scheduler_ =
       std::make_unique<Scheduler>(*this, workers, size_t(stackBytes), options.schedule_seed);
@@ -58,6 +63,32 @@ HostTeam::~HostTeam() {
   // sees to it that the process's exit waits for nobody.
   if (!distributed_ || (broken_.ok() && meet("the end of the team").ok()))
     shmem_->ops->close(shmem_);
+}
+
+void HostTeam::beginTelemetry() {
+  telemetry::TeamFacts facts = {.ranks = ranks(),
+                                .firstLocal = firstLocal(),
+                                .localCount = localCount(),
+                                .timeoutMs = timeoutMs_,
+                                .isDirect = allDirect_,
+                                .job = uint64_t(nowNs()) ^ (uint64_t(getpid()) << 40)};
+  if (distributed_) {
+    // Rank 0's number is the job's.
+    std::vector<uint64_t> all(size_t(ranks()), facts.job);
+    const std::vector<const void *> in(size_t(localCount()), &facts.job);
+    shmem_->ops->all_gather(shmem_, in.data(), sizeof facts.job, all.data());
+    facts.job = all.front();
+  }
+  telemetry_ = std::make_unique<telemetry::Writer>(facts);
+}
+
+void HostTeam::keepWaitGraph(Status &failure) {
+  if (waitGraph_.empty() || isGraphKept_)
+    return;
+  isGraphKept_ = true;
+  telemetry_->fail(failure.code, failure.message);
+  if (Status status = telemetry::keepWaitGraph(waitGraph_, *telemetry_, distributed_); !status.ok())
+    failure.message += "\n" + status.message;
 }
 
 void HostTeam::beginTrace(int64_t mostRecords) {
@@ -154,6 +185,7 @@ Status HostTeam::peerFailure() {
 }
 
 Status HostTeam::breakTeam(Status why) {
+  keepWaitGraph(why);
   broken_ = std::move(why);
   shmem_->ops->leave_alone(shmem_, broken_.message.c_str());
   return broken_;

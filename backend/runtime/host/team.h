@@ -13,6 +13,7 @@
 #include "backend/runtime/shmem/shmem.h"
 #include "backend/runtime/symmetric_heap.h"
 #include "backend/runtime/team_interface.h"
+#include "backend/runtime/telemetry/writer.h"
 #include "backend/runtime/tensor_span.h"
 #include "backend/runtime/trace/trace.h"
 
@@ -145,6 +146,12 @@ struct HostTeam final : public dtile_team {
   /// Stops recording; null where nothing was.
   std::unique_ptr<Trace> takeTrace();
 
+  // ---- Telemetry ----
+  telemetry::Writer &telemetry() { return *telemetry_; }
+  /// Bodies cannot go on: writes who waits for whom, where a file was asked for, once a launch.
+  /// Adds to `failure` what went wrong with that.
+  void keepWaitGraph(Status &failure);
+
   Scheduler &scheduler() { return *scheduler_; }
   /// Who waits for what; no worker may run.
   std::string deadlockReport();
@@ -163,6 +170,7 @@ private:
                      const dtile_tensor *tensor, const dtile_tensor *first, TensorSpan *span) const;
   Status ask(KernelState &kernel, int32_t local, LaunchQuery &query, void *frame) const;
   Status afterFailure(KernelState &kernel, Status failure);
+  void beginTelemetry();
   bool countExpected(dtile_launch &launch);
   KernelObject *allocateObject(dtile_launch &launch, const ObjectKey &key,
                                const dtile_param_desc &param);
@@ -188,6 +196,9 @@ private:
   /// By local rank.
   std::vector<TurnedMemory> turned_;
   std::unique_ptr<Trace> trace_;
+  std::unique_ptr<telemetry::Writer> telemetry_;
+  std::string waitGraph_;
+  bool isGraphKept_ = false;
   std::unique_ptr<Scheduler> scheduler_;
   std::map<std::pair<const dtile_kernel_desc *, std::string>, std::unique_ptr<KernelState>>
       kernels_;

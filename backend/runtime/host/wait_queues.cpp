@@ -3,6 +3,8 @@
 // Hashed lists of waiters. A notify of a cell that nobody waits for takes no lock.
 #include "backend/runtime/host/wait_queues.h"
 
+#include "backend/runtime/telemetry/host_waits.h"
+
 namespace dtile::runtime {
 
 WaitQueues::Bucket &WaitQueues::bucketOf(const uint64_t *cell) {
@@ -37,6 +39,8 @@ dtile_task *WaitQueues::notify(uint64_t *cell) {
   for (dtile_task **link = &bucket.first; *link;) {
     dtile_task *task = *link;
     if (task->cell != cell || task->wanted > value) {
+      if (task->cell == cell)
+        showSeen(*task, value);
       link = &task->nextWaiter;
       continue;
     }

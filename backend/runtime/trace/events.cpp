@@ -6,6 +6,7 @@
 #include "backend/runtime/trace/events.h"
 
 #include "backend/runtime/errors.h"
+#include "backend/runtime/text_files.h"
 #include "backend/runtime/trace/flows.h"
 
 #include <algorithm>
@@ -15,19 +16,6 @@
 namespace dtile::runtime {
 
 namespace {
-
-std::string quoted(const std::string &text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\')
-      out += '\\';
-    if (static_cast<unsigned char>(c) < 0x20)
-      out += format("\\u%04x", unsigned(c));
-    else
-      out += c;
-  }
-  return out + "\"";
-}
 
 /// "kernel.role", or the kernel where it has one space.
 std::string spaceText(const TraceRecord &record) {

@@ -4,11 +4,7 @@
 
 #include "backend/runtime/clock.h"
 #include "backend/runtime/host/team.h"
-
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <sys/stat.h>
+#include "backend/runtime/text_files.h"
 
 using namespace dtile::runtime;
 
@@ -27,24 +23,6 @@ HostTeam *traceable(dtile_team &team) {
 Status refusal() {
   return {DTILE_UNAVAILABLE,
           "only teams of one process whose ranks run on processors can be traced"};
-}
-
-Status writeFile(const char *path, const std::string &text) {
-  std::FILE *file = std::fopen(path, "wb");
-  const bool isOpen = file != nullptr;
-  bool isWritten = isOpen && std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  int error = errno;
-  if (isOpen && std::fclose(file) != 0 && isWritten) {
-    isWritten = false;
-    error = errno;
-  }
-  if (isWritten)
-    return {};
-  // Half a file would be taken for a trace. What is no file of ours stays.
-  struct stat is;
-  if (isOpen && lstat(path, &is) == 0 && S_ISREG(is.st_mode))
-    std::remove(path);
-  return {DTILE_INVALID, format("cannot write the trace `%s`: %s", path, std::strerror(error))};
 }
 
 } // namespace
@@ -86,7 +64,8 @@ dtile_status dtile_trace_end(dtile_team *team, const char *path, int64_t *droppe
       return status;
     if (dropped)
       *dropped = recorded.dropped;
-    return path ? writeFile(path, traceHead() + recorded.events + traceEnd(recorded.dropped))
+    return path ? writeTextFile(path, traceHead() + recorded.events + traceEnd(recorded.dropped),
+                                "trace")
                 : Status();
   });
 }
