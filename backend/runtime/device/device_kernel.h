@@ -8,6 +8,7 @@
 #include "backend/runtime/host/kernel_state.h"
 #include "backend/runtime/launch_frame.h"
 #include "backend/runtime/symmetric_heap.h"
+#include "backend/runtime/telemetry/senders.h"
 #include "backend/runtime/tensor_span.h"
 
 #include <cstddef>
@@ -98,6 +99,8 @@ struct ReportedNames {
     [[nodiscard]] dtile_site site() const { return {file.c_str(), what.c_str(), line, column}; }
   };
   std::vector<std::string> spaces, params;
+  /// By parameter, who notifies it.
+  std::vector<telemetry::Senders> senders;
   std::vector<Place> places;
 
   ReportedNames() = default;
@@ -128,6 +131,8 @@ struct DeviceKernel {
   uint64_t id = 0;
   /// One a variant.
   std::vector<ReportedNames> names;
+  /// Its name among the strings of the team's telemetry.
+  uint32_t shownName = 0;
   /// Programs may wait for others of the launch, so that all of them must have begun.
   bool waits = false;
   /// Launches enter TurnedMemory.

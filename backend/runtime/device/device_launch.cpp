@@ -111,6 +111,7 @@ Status DeviceTeam::loadKernel(const dtile_kernel_desc &desc, DeviceKernel **out)
       return status;
   for (const LoadedImage &variant : kernel->loaded.front().variants)
     kernel->names.emplace_back(desc, *variant.image);
+  kernel->shownName = telemetry_->stringOf(kernel->state.name);
   // Objects of a kernel that was unloaded stay until there is need: peers may still reach them.
   std::unique_ptr<DeviceKernel> &slot = kernels_[&desc];
   lastDesc_ = nullptr;
@@ -289,11 +290,12 @@ Status DeviceTeam::start(DeviceKernel &kernel, int32_t local, PreparedLaunch &pr
   grid.cluster = prepared.cluster;
   grid.parameters[0] = &prepared.launch;
   grid.parameters[1] = prepared.frame.get();
-  Status status = rank.device->launch(grid, stream);
-  if (status.ok())
-    for (DeviceObject *object : prepared.objects)
-      object->lastUse = callNumber_;
-  return status;
+  if (Status status = rank.device->launch(grid, stream); !status.ok())
+    return status;
+  for (DeviceObject *object : prepared.objects)
+    object->lastUse = callNumber_;
+  showLaunch(local, kernel);
+  return {};
 }
 
 Status DeviceTeam::launchOn(int32_t local, const dtile_kernel_desc *desc,
@@ -413,7 +415,7 @@ Status DeviceTeam::waitForAll() {
     if (!allDone)
       sched_yield();
   }
-  return aborted() ? collectFailure({}) : Status();
+  return haveEnded();
 }
 
 Status DeviceTeam::synchronize() {
@@ -422,7 +424,14 @@ Status DeviceTeam::synchronize() {
   for (auto &rank : locals_)
     if (Status status = rank->device->synchronizeAll(); !status.ok())
       return collectFailure(std::move(status));
-  return aborted() ? collectFailure({}) : Status();
+  return haveEnded();
+}
+
+Status DeviceTeam::haveEnded() {
+  if (aborted())
+    return collectFailure({});
+  telemetry_->queuesEnded();
+  return {};
 }
 
 } // namespace dtile::runtime

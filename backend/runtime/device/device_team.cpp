@@ -66,6 +66,8 @@ Status DeviceTeam::open(DeviceTeamConfig config) {
   for (auto &rank : locals_)
     if (Status status = uploadTeam(*rank); !status.ok())
       return status;
+  if (Status status = beginTelemetry(); !status.ok())
+    return status;
   // Nobody may write into a heap that is still being zeroed.
   Status met = job_ ? job_->meet("the creation of the team") : Status();
   isOpen_ = met.ok();

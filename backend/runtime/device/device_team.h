@@ -20,8 +20,10 @@
 #include "backend/runtime/job/rendezvous.h"
 #include "backend/runtime/symmetric_heap.h"
 #include "backend/runtime/team_interface.h"
+#include "backend/runtime/telemetry/writer.h"
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -174,6 +176,8 @@ private:
   void leaveTurns(int32_t local, PreparedLaunch &prepared);
   Status start(DeviceKernel &kernel, int32_t local, PreparedLaunch &prepared, StreamHandle stream);
   Status waitForAll();
+  /// What was queued on this process's devices has ended; an error where that was by giving up.
+  Status haveEnded();
 
   // device_variants.cpp
   /// Loads those variants that fit the rank's device; an error says why none does.
@@ -260,6 +264,16 @@ private:
   [[nodiscard]] std::vector<DeviceObject *> idleObjects() const;
   [[nodiscard]] std::string roomText() const;
 
+  // device_telemetry.cpp
+  Status beginTelemetry();
+  void showLaunch(int32_t local, const DeviceKernel &kernel);
+  /// What the local ranks' programs waited for that have given up.
+  void showReports();
+  void showReport(int32_t local, const dtile_device_report &report);
+  void hideReports();
+  /// Adds to `failure` what went wrong with the wait-for graph, where one was asked for.
+  void showFailure(Status &failure);
+
   // watchdog.cpp
   [[nodiscard]] bool aborted() const;
   /// Gives up what runs, says what happened and makes the team usable again where that is possible.
@@ -270,6 +284,12 @@ private:
   /// The name of the cell or element that a wait was for, what it wanted there, and what it saw.
   std::string waitText(const DeviceKernel *kernel, const dtile_device_report &report,
                        const dtile_site *site);
+  Status sayFailure(Status driverError);
+  /// The object of parameter `name` that has the cell or element; null: none has. `isOnly`: no
+  /// other one has it, too, for launches with other sizes.
+  [[nodiscard]] const DeviceObject *waitedObject(const DeviceKernel &kernel,
+                                                 const dtile_device_report &report,
+                                                 const std::string &name, bool *isOnly) const;
   /// Null where it was unloaded, and its place taken by another.
   [[nodiscard]] const DeviceKernel *kernelOf(const dtile_device_report &report) const;
   Status resetCounters();
@@ -318,6 +338,18 @@ private:
   /// Of the launch that is being prepared.
   std::vector<uint64_t> signature_;
   Status broken_;
+  std::unique_ptr<telemetry::Writer> telemetry_;
+  std::string waitGraph_;
+  bool showsReports_ = false;
 };
+
+/// Whether a device has written all of it.
+inline bool isComplete(dtile_device_report &report) {
+  constexpr uint32_t kComplete = 2;
+  return std::atomic_ref(report.state).load(std::memory_order_acquire) == kComplete;
+}
+
+/// Where cell number `cell` of a signal, or an element of a scratch object with flags, is.
+void placeIn(const DeviceObject &object, uint64_t cell, int64_t *position);
 
 } // namespace dtile::runtime

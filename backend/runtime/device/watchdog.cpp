@@ -17,8 +17,6 @@ namespace dtile::runtime {
 
 namespace {
 
-constexpr uint32_t kComplete = 2;
-
 int64_t elementsOf(const ObjectKey &key) {
   int64_t elements = 1;
   for (int32_t d = 0; d < key.ndim; ++d)
@@ -33,6 +31,8 @@ ReportedNames::ReportedNames(const dtile_kernel_desc &desc, const dtile_device_i
     spaces.emplace_back(desc.spaces[i].name);
   for (int32_t i = 0; i < desc.nparams; ++i)
     params.emplace_back(desc.params[i].name);
+  for (int32_t i = 0; i < desc.nparams; ++i)
+    senders.push_back(telemetry::sendersOf(desc, i));
   for (int32_t i = 0; i < image.nsites; ++i) {
     const dtile_site &site = image.sites[i];
     places.push_back({site.file, site.what, site.line, site.column});
@@ -50,33 +50,44 @@ const DeviceKernel *DeviceTeam::kernelOf(const dtile_device_report &report) cons
   return nullptr;
 }
 
+const DeviceObject *DeviceTeam::waitedObject(const DeviceKernel &kernel,
+                                             const dtile_device_report &report,
+                                             const std::string &name, bool *isOnly) const {
+  const DeviceObject *object = nullptr;
+  int candidates = 0;
+  for (const auto &[key, each] : kernel.objects) {
+    const int64_t places = each->isSignal ? each->cells : elementsOf(key) / 2;
+    if (name != kernel.names.front().params[size_t(key.param)] || report.cell >= uint64_t(places))
+      continue;
+    object = each.get();
+    ++candidates;
+  }
+  *isOnly = candidates == 1;
+  return object;
+}
+
+void placeIn(const DeviceObject &object, uint64_t cell, int64_t *position) {
+  auto number = int64_t(cell);
+  for (int32_t d = object.key.ndim - 1; d >= 0; --d) {
+    // Of a scratch object the rows have their flags beside them.
+    const bool isRow = !object.isSignal && d == object.key.ndim - 1;
+    const int64_t size = std::max<int64_t>(object.key.size[size_t(d)] / (isRow ? 2 : 1), 1);
+    position[d] = number % size;
+    number /= size;
+  }
+}
+
 std::string DeviceTeam::waitText(const DeviceKernel *kernel, const dtile_device_report &report,
                                  const dtile_site *site) {
   std::string name = site ? site->what : "a signal";
-  const DeviceObject *object = nullptr;
-  int candidates = 0;
-  if (kernel)
-    for (const auto &[key, each] : kernel->objects) {
-      const int64_t places = each->isSignal ? each->cells : elementsOf(key) / 2;
-      if (name != kernel->names.front().params[size_t(key.param)] ||
-          report.cell >= uint64_t(places))
-        continue;
-      object = each.get();
-      ++candidates;
-    }
-  if (object) {
-    // Of a scratch object the rows have their flags beside them.
+  bool isOnly = false;
+  if (const DeviceObject *object =
+          kernel ? waitedObject(*kernel, report, name, &isOnly) : nullptr) {
     const bool isSignal = object->isSignal;
     int64_t position[DTILE_MAX_RANK];
-    auto number = int64_t(report.cell);
-    for (int32_t d = object->key.ndim - 1; d >= 0; --d) {
-      const bool isRow = !isSignal && d == object->key.ndim - 1;
-      int64_t size = std::max<int64_t>(object->key.size[size_t(d)] / (isRow ? 2 : 1), 1);
-      position[d] = number % size;
-      number /= size;
-    }
+    placeIn(*object, report.cell, position);
     // Which of several objects it was, for launches with other sizes, is not known.
-    if (object->key.ndim > 0 && (isSignal || candidates == 1))
+    if (object->key.ndim > 0 && (isSignal || isOnly))
       name += shapeText(object->key.ndim, position);
     if (!isSignal) {
       const auto decimal = [](uint64_t launch) { return static_cast<unsigned long long>(launch); };
@@ -119,14 +130,22 @@ std::string DeviceTeam::reportText(const dtile_device_report &report) {
 }
 
 Status DeviceTeam::collectFailure(Status driverError) {
+  Status failure = sayFailure(std::move(driverError));
+  showFailure(failure);
+  return failure;
+}
+
+Status DeviceTeam::sayFailure(Status driverError) {
   std::atomic_ref(*static_cast<uint32_t *>(control_)).store(1, std::memory_order_release);
   for (auto &rank : locals_)
     if (Status status = rank->device->synchronizeAll(); !status.ok() && driverError.ok())
       driverError = std::move(status);
+  // They are emptied below.
+  showReports();
   Status failure;
   for (int32_t rank = 0; rank < ranks_; ++rank) {
     dtile_device_report *report = reportOf(rank);
-    if (std::atomic_ref(report->state).load(std::memory_order_acquire) != kComplete)
+    if (!isComplete(*report))
       continue;
     // A failed check is the cause of others' waits.
     bool isTrap = report->failure == DTILE_DEVICE_TRAP;

@@ -166,6 +166,27 @@ void Writer::launchEnds(int32_t local) {
   std::atomic_ref(l.turn).store(2 * begun, std::memory_order_release);
 }
 
+void Writer::launchQueued(int32_t local, uint32_t kernel) {
+  if (!block_)
+    return;
+  Rank &r = rank(local);
+  store(r.kernel, kernel);
+  store(r.begun, load(r.begun) + 1);
+  const int64_t now = nowNs();
+  if (load(r.state) == RankState::Runs)
+    store(r.movedNs, now);
+  else
+    setState(local, RankState::Runs, now);
+}
+
+void Writer::queuesEnded() {
+  if (!block_)
+    return;
+  for (int32_t local = 0; local < layout_.localCount; ++local)
+    store(rank(local).ended, load(rank(local).begun));
+  rest(/*hasFailed=*/false);
+}
+
 void Writer::rest(bool hasFailed) {
   if (!block_)
     return;

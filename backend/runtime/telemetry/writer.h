@@ -41,6 +41,9 @@ public:
   void launchBegins(int32_t local, const std::string &kernel);
   void bodiesBegin(int32_t local);
   void launchEnds(int32_t local);
+  /// The same for devices: a launch was queued; all that were have ended.
+  void launchQueued(int32_t local, uint32_t kernel);
+  void queuesEnded();
   /// Calls to launch have ended, well or not.
   void rest(bool hasFailed);
   /// After a failure, launches have the same number on all ranks again: this one, or the largest
