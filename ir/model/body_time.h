@@ -85,6 +85,8 @@ public:
         for (unsigned i = 0; i < op.numRegions(); ++i)
           round = d_.add(round, remoteBytes(op.body(i)));
         sum = d_.add(sum, d_.mul(roundsOf(op), d_.mul(round, d_.real(1.0 / double(batchOf(op))))));
+        if (goesRound(op))
+          sum = d_.add(sum, d_.mul(ownBytes(op), d_.real(-1.0 / double(batchOf(op)))));
       } else if (op.is(ir::OpKind::If)) {
         sum = d_.add(sum, branch(op, &BodyTime::remoteBytes));
       }
@@ -126,7 +128,7 @@ public:
     case ir::OpKind::ReduceAdd: {
       const int32_t rate =
           isBulkCopy(op, machine_) ? TargetFacts::kBulkRate : TargetFacts::kThreadsRate;
-      return d_.mul(bytesOfCopy(*op.operand(0), *op.operand(1)), d_.real(1.0 / rate));
+      return d_.mul(bytesOfCopy(*op.operand(0), *op.operand(1)), d_.real(flags(op) / rate));
     }
     default:
       return d_.real(0);
@@ -228,6 +230,21 @@ private:
     return d_.mul(d_.real(bytesOf(tile) / localRate), together_);
   }
 
+  /// Bytes that a round of a loop over all ranks moves to one of them, as that one is once this rank.
+  Number ownBytes(ir::Op &loop) {
+    Number sum = d_.real(0);
+    for (ir::Op &op : loop.body().ops())
+      if (const RemoteAccess access = remoteAccess(op);
+          access.place && access.peer && !d_.isKnown(*access.peer))
+        sum = d_.add(sum, d_.mul(bytesOfCopy(*access.other, *access.place), d_.real(flags(op))));
+    return sum;
+  }
+
+  /// Words of the LL protocol carry as much besides.
+  static double flags(const ir::Op &op) {
+    return op.is(ir::OpKind::Put) && op.get(ir::attr::ll) ? 2 : 1;
+  }
+
   Number streamTime(ir::Op &load) {
     if (load.operand(0)->type().isRemote() || !isStreamed(load))
       return d_.real(0);
@@ -238,7 +255,7 @@ private:
     const RemoteAccess access = remoteAccess(op);
     if (!access.place)
       return d_.real(0);
-    const Number bytes = bytesOfCopy(*access.other, *access.place);
+    const Number bytes = d_.mul(bytesOfCopy(*access.other, *access.place), d_.real(flags(op)));
     return access.peer && d_.isKnown(*access.peer) ? d_.unlessOwn(*access.peer, bytes) : bytes;
   }
 

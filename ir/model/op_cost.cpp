@@ -156,6 +156,19 @@ RemoteAccess remoteAccess(Op &op) {
   return access;
 }
 
+bool goesRound(const Op &loop) {
+  const auto isNumber = [](const ir::Value *value, int64_t number) {
+    const Op *op = value->definingOp();
+    if (!op || !op->is(OpKind::Const))
+      return false;
+    const ir::Attr constant = op->get(ir::attr::value);
+    const int64_t *integer = std::get_if<int64_t>(&constant);
+    return integer && *integer == number;
+  };
+  const Op *end = loop.is(OpKind::For) ? loop.operand(1)->definingOp() : nullptr;
+  return end && end->is(OpKind::NumRanks) && isNumber(loop.operand(0), 0);
+}
+
 bool isSizeArithmetic(const Op &op) {
   switch (op.kind()) {
   case OpKind::Const:
@@ -221,7 +234,9 @@ bool isStreamed(const Op &load) {
     // Where a loop is follows from its bounds, and from what they depend on.
     if (!op)
       op = value->argumentOf()->parentOp();
-    if (op == space || !spaceOf(*op))
+    // Bodies may find the same number, as that of an expert, at different places.
+    const bool isFound = op->is(OpKind::Load) && !op->result()->type().isTile();
+    if (op == space || !spaceOf(*op) || isFound)
       continue;
     for (const ir::Value *operand : op->operands())
       follow(operand);
@@ -267,6 +282,9 @@ double latencyOf(const Op &op) {
   case OpKind::Barrier:
     return 2 * TargetFacts::kNotifyLatency;
   case OpKind::Load:
+    // There and back.
+    if (op.operand(0)->type().isRemote())
+      return 2 * TargetFacts::kNotifyLatency;
     return op.get(ir::attr::ll) ? TargetFacts::kMemoryLatency : 0;
   default:
     return op.hasEffect(ir::Wait) ? TargetFacts::kMemoryLatency : 0;

@@ -35,6 +35,9 @@ struct RemoteAccess {
 };
 [[nodiscard]] RemoteAccess remoteAccess(ir::Op &op);
 
+/// Whether a loop counts all ranks.
+[[nodiscard]] bool goesRound(const ir::Op &loop);
+
 /// How the operands of a loop come to shared memory ahead of their use.
 enum class Ahead : uint8_t { No, Tma, Threads };
 [[nodiscard]] Ahead loadsAhead(const ir::Op &loop);
@@ -53,7 +56,7 @@ inline constexpr int64_t kRowAlign = 16;
 [[nodiscard]] double bytesAhead(ir::Op &loop, const TargetFacts &machine);
 
 /// Whether each body of its space loads another part of the object, so that all of it comes from
-/// memory: its place depends on all dimensions of the space.
+/// memory: its place depends on all dimensions of the space, and not by a number that is loaded.
 [[nodiscard]] bool isStreamed(const ir::Op &load);
 /// Of bytesAhead, those of loads that are streamed.
 [[nodiscard]] double streamedAhead(ir::Op &loop);

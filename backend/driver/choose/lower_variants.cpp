@@ -28,29 +28,13 @@ struct Chosen {
   [[nodiscard]] TunedEntry entry(const TargetArch &target) const;
 };
 
-/// Keeps as few variants of the alternatives of one name as of one kernel: those with which, by
-/// whichever alternative, hardly any launch is far from the best. One at least of each remains.
-void coverTogether(llvm::ArrayRef<Chosen *> alternatives, size_t most) {
-  std::vector<std::vector<double>> times;
-  std::vector<std::pair<Choosing *, size_t>> origin;
+/// Each of the alternatives of one name keeps half as many variants as one kernel alone, those that
+/// were chosen first. The model knows the configurations of a kernel better than which of several
+/// kernels is the fastest, so what is kept of one does not depend on the others.
+void keepFewer(llvm::ArrayRef<Chosen *> alternatives, size_t most) {
   for (Chosen *alternative : alternatives) {
-    Choosing *one = &alternative->choosing;
-    if (one->times.empty() || one->sizes != alternatives.front()->choosing.sizes)
-      return;
-    for (const size_t kept : one->kept) {
-      times.push_back(one->times[kept]);
-      origin.emplace_back(one, kept);
-    }
-  }
-  llvm::DenseMap<Choosing *, std::vector<size_t>> chosen;
-  for (const size_t i : cover(times, most))
-    chosen[origin[i].first].push_back(origin[i].second);
-  for (Chosen *alternative : alternatives) {
-    Choosing *one = &alternative->choosing;
-    std::vector<size_t> &kept = chosen[one];
-    if (kept.empty())
-      kept.push_back(one->kept.front());
-    one->kept = std::move(kept);
+    std::vector<size_t> &kept = alternative->choosing.kept;
+    kept.resize(std::min(kept.size(), (most + 1) / 2));
   }
 }
 
@@ -146,7 +130,7 @@ LoweredModule lowerVariants(Session &session, sema::Program &program,
       families.emplace_back(family, std::move(alternatives));
   }
   for (const auto &[family, alternatives] : families)
-    coverTogether(alternatives, session.options.variants);
+    keepFewer(alternatives, session.options.variants);
   for (const ast::KernelDecl *kernel : kernels) {
     Chosen &chosen = choosings.find(kernel)->second;
     keepTuned(session, target, chosen.choosing, chosen.tuning,

@@ -12,6 +12,8 @@
 #include "ir/analysis/communication.h"
 #include "ir/analysis/dependence.h"
 
+#include <climits>
+
 namespace dtile::backend::gpu {
 
 using ir::Layout;
@@ -104,14 +106,18 @@ llvm::Value *LlTile::exists(const Group &group, unsigned element) {
   return all;
 }
 
-/// A tile's own layout if each thread has whole words there, else one in which it has.
-Layout wordLayout(const TileInfo &info, DType type, const TargetFacts &facts, unsigned threads) {
+/// A tile's own layout if each thread has whole words there, else one in which it has. `most`: bytes
+/// that may follow each other in a thread.
+Layout wordLayout(const TileInfo &info, DType type, const TargetFacts &facts, unsigned threads,
+                  unsigned most) {
   const unsigned last = unsigned(info.shape.size()) - 1;
   const unsigned bytes = dtypeBytes(type);
-  if (info.layout.contiguous(last) * bytes >= kWordBytes)
+  const unsigned run = info.layout.contiguous(last) * bytes;
+  const bool isLong = run > most && info.shape[last] * bytes % most == 0;
+  if (run >= kWordBytes && !isLong)
     return info.layout;
-  // Words are spread over the threads, then split into elements.
-  const auto elements = int32_t(kWordBytes / bytes);
+  // Words, or groups of them, are spread over the threads, then split into elements.
+  const auto elements = int32_t((isLong ? most : kWordBytes) / bytes);
   llvm::SmallVector<int64_t, 4> words(info.shape);
   words.back() /= elements;
   llvm::SmallVector<unsigned, 4> order;
@@ -166,7 +172,10 @@ void BodyLowering::putLl(Op &op) {
   const View there = view(op.operand(1));
   const DType dtype = there.type.dtype();
   const TileInfo &own = info(op.operand(0)->type());
-  const TileInfo from(wordLayout(own, dtype, gpu_.device.facts(), threads_), own.shape);
+  // Where a thread had several groups that follow each other, the stores of a warp would leave gaps,
+  // and the way to peers carries whole sectors.
+  const TileInfo from(wordLayout(own, dtype, gpu_.device.facts(), threads_, kGroupBytes),
+                      own.shape);
   const Registers values = registers(op.operand(0), from.layout);
   llvm::Type *element = memoryType(context(), dtype);
   LlTile tile(*this, there, view(param->result()).data, from);
@@ -207,7 +216,7 @@ void BodyLowering::loadLl(Op &op) {
   const View from = view(op.operand(0));
   const DType dtype = from.type.dtype();
   const TileInfo &own = info(op.result()->type());
-  const TileInfo to(wordLayout(own, dtype, gpu_.device.facts(), threads_), own.shape);
+  const TileInfo to(wordLayout(own, dtype, gpu_.device.facts(), threads_, UINT_MAX), own.shape);
   llvm::Type *element = memoryType(context(), dtype);
   llvm::Value *object = view(param->result()).data;
   llvm::Value *number = launchNumber(*param);
