@@ -236,9 +236,11 @@ std::string kernelOf(const std::string &body) {
          "    yield\n  }\n  return\n}\n";
 }
 const std::vector<Tensor> kVectors = {{DTILE_F32, {5000}}, {DTILE_F32, {5000}}};
-/// Reads and writes 16 KiB of own memory, each at 100 GB/s.
+/// Reads and writes 16 KiB of own memory. No other body reads the same, so that 132 programs share
+/// what memory gives.
 const char *const kCopy = "%t = load %from : tile<4096xf32>\n store %t, %to\n";
-constexpr double kCopyTime = 16384 / 100.0 + 16384 / 36.0;
+constexpr double kStoreTime = 16384 / 36.0;
+constexpr double kCopyTime = 16384.0 * 132 / 4200 + kStoreTime;
 
 // The last space waits for all ranks, whatever its products have waited for: on programs that are
 // done.
@@ -310,6 +312,33 @@ TEST_F(LaunchPrograms, RoundsThatMemorySaysAreGuessed) {
 )") + kCopy + "yield\n}\n")));
   ASSERT_NO_FATAL_FAILURE(launch(1, kVectors));
   EXPECT_EQ(weight(0, 100), int64_t(32 * kCopyTime));
+}
+
+TEST_F(LaunchPrograms, RoundsThatMemorySaysAreAsManyAsTheKernelAllows) {
+  const std::string read = R"(
+    %at = view.slice %n, %i {dims = "i"} : view<i32, 0>
+    %v = load %at : i32
+    %limit = cast %v : index
+    for %zero, %limit, %one (%k: index) {
+)";
+  const std::string kernel = kernelOf(read + kCopy + "yield\n}\n");
+  // A third vector of counts; what is said of them, and that nothing is.
+  const auto counts = [&](const std::string &clause) {
+    std::string text = kernel;
+    const size_t space = text.find("space @");
+    text.insert(text.rfind('\n', space) + 1,
+                "%n = param @n %N {mode = \"in\", param = 3} : view<i32, 1>\n" + clause);
+    return text;
+  };
+  std::vector<Tensor> tensors = kVectors;
+  tensors.push_back({DTILE_I32, {5000}});
+  ASSERT_NO_FATAL_FAILURE(compile(counts("")));
+  ASSERT_NO_FATAL_FAILURE(launch(1, tensors));
+  EXPECT_EQ(weight(0, 100), int64_t(32 * kCopyTime));
+  ASSERT_NO_FATAL_FAILURE(compile(counts(
+      "launch.elements %n, %ten {kind = \"all\", pred = \"le\", text = \"n <= 10\"}\n")));
+  ASSERT_NO_FATAL_FAILURE(launch(1, tensors));
+  EXPECT_EQ(weight(0, 100), int64_t(10 * kCopyTime));
 }
 
 TEST_F(LaunchPrograms, RoundsThatReplaysChangeAreGuessed) {
