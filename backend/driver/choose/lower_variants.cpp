@@ -28,16 +28,6 @@ struct Chosen {
   [[nodiscard]] TunedEntry entry(const TargetArch &target) const;
 };
 
-/// Each of the alternatives of one name keeps half as many variants as one kernel alone, those that
-/// were chosen first. The model knows the configurations of a kernel better than which of several
-/// kernels is the fastest, so what is kept of one does not depend on the others.
-void keepFewer(llvm::ArrayRef<Chosen *> alternatives, size_t most) {
-  for (Chosen *alternative : alternatives) {
-    std::vector<size_t> &kept = alternative->choosing.kept;
-    kept.resize(std::min(kept.size(), (most + 1) / 2));
-  }
-}
-
 /// A copy without the other kernels; null where none communicates.
 std::unique_ptr<ir::Module> communicatingKernels(ir::Module &module) {
   std::unique_ptr<ir::Module> copy = ir::cloneModule(module);
@@ -129,8 +119,6 @@ LoweredModule lowerVariants(Session &session, sema::Program &program,
     if (alternatives.size() == family->alternatives.size())
       families.emplace_back(family, std::move(alternatives));
   }
-  for (const auto &[family, alternatives] : families)
-    keepFewer(alternatives, session.options.variants);
   for (const ast::KernelDecl *kernel : kernels) {
     Chosen &chosen = choosings.find(kernel)->second;
     keepTuned(session, target, chosen.choosing, chosen.tuning,

@@ -335,8 +335,8 @@ TEST_F(LaunchPrograms, RoundsThatMemorySaysAreAsManyAsTheKernelAllows) {
   ASSERT_NO_FATAL_FAILURE(compile(counts("")));
   ASSERT_NO_FATAL_FAILURE(launch(1, tensors));
   EXPECT_EQ(weight(0, 100), int64_t(32 * kCopyTime));
-  ASSERT_NO_FATAL_FAILURE(compile(counts(
-      "launch.elements %n, %ten {kind = \"all\", pred = \"le\", text = \"n <= 10\"}\n")));
+  ASSERT_NO_FATAL_FAILURE(compile(
+      counts("launch.elements %n, %ten {kind = \"all\", pred = \"le\", text = \"n <= 10\"}\n")));
   ASSERT_NO_FATAL_FAILURE(launch(1, tensors));
   EXPECT_EQ(weight(0, 100), int64_t(10 * kCopyTime));
 }
