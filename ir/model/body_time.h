@@ -230,7 +230,8 @@ private:
     return d_.mul(d_.real(bytesOf(tile) / localRate), together_);
   }
 
-  /// Bytes that a round of a loop over all ranks moves to one of them, as that one is once this rank.
+  /// Bytes that a round of a loop over all ranks moves to one of them, as that one is once this
+  /// rank.
   Number ownBytes(ir::Op &loop) {
     Number sum = d_.real(0);
     for (ir::Op &op : loop.body().ops())

@@ -106,8 +106,8 @@ llvm::Value *LlTile::exists(const Group &group, unsigned element) {
   return all;
 }
 
-/// A tile's own layout if each thread has whole words there, else one in which it has. `most`: bytes
-/// that may follow each other in a thread.
+/// A tile's own layout if each thread has whole words there, else one in which it has. `most`:
+/// bytes that may follow each other in a thread.
 Layout wordLayout(const TileInfo &info, DType type, const TargetFacts &facts, unsigned threads,
                   unsigned most) {
   const unsigned last = unsigned(info.shape.size()) - 1;
@@ -172,8 +172,8 @@ void BodyLowering::putLl(Op &op) {
   const View there = view(op.operand(1));
   const DType dtype = there.type.dtype();
   const TileInfo &own = info(op.operand(0)->type());
-  // Where a thread had several groups that follow each other, the stores of a warp would leave gaps,
-  // and the way to peers carries whole sectors.
+  // Where a thread had several groups that follow each other, the stores of a warp would leave
+  // gaps, and the way to peers carries whole sectors.
   const TileInfo from(wordLayout(own, dtype, gpu_.device.facts(), threads_, kGroupBytes),
                       own.shape);
   const Registers values = registers(op.operand(0), from.layout);
