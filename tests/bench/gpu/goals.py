@@ -170,6 +170,9 @@ def shape_in(row, gpus):
         return str(row["bytes"])
     if op in ("all_to_all", "dispatch") and row["type"] != "u8":
         return None
+    if "experts" in row:
+        sizes = ("M", "hidden", "ffn") if "hidden" in row else ("M", "N", "K")
+        return "x".join(str(row[size]) for size in (*sizes, "experts", "topk"))
     m, n, k = row["M"], row["N"], row["K"]
     if op == "ag_gemm":
         n, k = k, n * gpus
