@@ -2,6 +2,7 @@
 // Evaluates arithmetic on sizes, and how much of a view there is.
 #include "ir/model/launch_sizes.h"
 
+#include "ir/core/constants.h"
 #include "ir/model/op_cost.h"
 #include "ir/model/promised_limit.h"
 
@@ -83,15 +84,6 @@ std::optional<int64_t> unary(const Op &op, int64_t x) {
   }
 }
 
-bool isOne(const Value &value) {
-  const Op *op = value.definingOp();
-  if (!op || !op->is(OpKind::Const))
-    return false;
-  const ir::Attr constant = op->get(ir::attr::value);
-  const int64_t *integer = std::get_if<int64_t>(&constant);
-  return integer && *integer == 1;
-}
-
 /// A use as the size that an argument was passed with decides nothing.
 bool isComparison(const ir::Use &use) {
   return use.user->is(OpKind::LaunchCheck) && use.index == 1;
@@ -150,7 +142,7 @@ bool isCounted(Op &kernel, Value &size) {
     if (!op.is(OpKind::Space) || op.numOperands() <= 3)
       return false;
     for (unsigned d = 0; 3 * d < op.numOperands(); ++d)
-      if (op.operand(3 * d + 1) == &size && isOne(*op.operand(3 * d + 2)))
+      if (op.operand(3 * d + 1) == &size && ir::constantOf(op.operand(3 * d + 2)) == 1)
         return true;
     return false;
   });

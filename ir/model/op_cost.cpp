@@ -2,6 +2,7 @@
 // Costs of operations by the machine's row.
 #include "ir/model/op_cost.h"
 
+#include "ir/core/constants.h"
 #include "ir/core/elementwise.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -157,16 +158,8 @@ RemoteAccess remoteAccess(Op &op) {
 }
 
 bool goesRound(const Op &loop) {
-  const auto isNumber = [](const ir::Value *value, int64_t number) {
-    const Op *op = value->definingOp();
-    if (!op || !op->is(OpKind::Const))
-      return false;
-    const ir::Attr constant = op->get(ir::attr::value);
-    const int64_t *integer = std::get_if<int64_t>(&constant);
-    return integer && *integer == number;
-  };
   const Op *end = loop.is(OpKind::For) ? loop.operand(1)->definingOp() : nullptr;
-  return end && end->is(OpKind::NumRanks) && isNumber(loop.operand(0), 0);
+  return end && end->is(OpKind::NumRanks) && ir::constantOf(loop.operand(0)) == 0;
 }
 
 bool isSizeArithmetic(const Op &op) {
