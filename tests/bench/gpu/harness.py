@@ -42,8 +42,8 @@ def build(bench, options, name, flags=(), **constants):
 def kernel_of(bench, options, program, name, **constants):
     """One kernel of a program. `constants`: types, and what callers see in the shapes of
     arguments; everything else the compiler chooses, but for what `--pin` says."""
-    pins = {key: value for key, value in options.pin.items()} | constants
-    library, _ = build(bench, options, program, flags=("--kernel", name), **pins)
+    library, _ = build(bench, options, program, flags=("--kernel", name),
+                       **(options.pin | constants))
     return getattr(library, name)
 
 
