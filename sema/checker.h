@@ -350,6 +350,7 @@ public:
   void clauseCondition(const ast::Expr *condition, const Clause &model);
   std::string clauseText(SourceRange range) const;
   const Symbol *tensorNamed(const ast::Expr *e);
+  bool isSize(const ast::Expr *e);
   bool isAboutElements(const ast::Expr *e);
   void elementComparison(const ast::Expr *e, Clause clause);
   bool clauseTensor(const ast::Expr *e, Clause &clause);

@@ -55,45 +55,6 @@ uint32_t paramFlags(Op &kernel, const Op &param) {
   return flags;
 }
 
-/// Whether a launch is refused unless a size that was divided to find another is a multiple of it:
-/// that of an argument of W * S rows, of which S follows.
-bool isCheckedMultiple(const Op &dim, const ir::Value &quotient) {
-  return llvm::any_of(dim.result()->uses(), [&](const ir::Use &use) {
-    if (!use.user->is(OpKind::LaunchCheck) || use.index != 1)
-      return false;
-    const Op *declared = use.user->operand(0)->definingOp();
-    return declared && declared->is(OpKind::Mul) &&
-           llvm::is_contained(declared->operands(), &quotient);
-  });
-}
-
-/// Adds the sizes of arguments that a size determines, as it is them times and plus constants.
-void addDetermining(ir::Value *size, llvm::SmallPtrSetImpl<const Op *> &dims) {
-  const Op *op = size->definingOp();
-  if (!op)
-    return;
-  const auto isFixed = [](const ir::Value *value) {
-    const Op *by = value->definingOp();
-    return by && (by->is(OpKind::Const) || by->is(OpKind::NumRanks));
-  };
-  if (op->is(OpKind::LaunchDim)) {
-    dims.insert(op);
-    return;
-  }
-  if (op->is(OpKind::Div)) {
-    const Op *dim = op->operand(0)->definingOp();
-    if (dim && dim->is(OpKind::LaunchDim) && isFixed(op->operand(1)) &&
-        isCheckedMultiple(*dim, *size))
-      dims.insert(dim);
-    return;
-  }
-  if (!op->is(OpKind::Mul) && !op->is(OpKind::Add) && !op->is(OpKind::Sub))
-    return;
-  for (unsigned i : {0u, 1u})
-    if (isFixed(op->operand(1 - i)))
-      addDetermining(op->operand(i), dims);
-}
-
 llvm::Function *lowerPosition(LaunchModule &module, const Frame &frame, Op &space,
                               llvm::StringRef name) {
   /// Lets `rank` be read from the frame.
@@ -595,9 +556,11 @@ uint32_t agreedDims(Op &kernel, int64_t param) {
         op.is(OpKind::SignalParam) ||
         (op.is(OpKind::Param) && (op.get(ir::attr::mode) == ir::ParamMode::Symm ||
                                   op.get(ir::attr::mode) == ir::ParamMode::Scratch));
+    if (op.is(OpKind::LaunchRequire) && op.get(ir::attr::replicated))
+      ir::addDeterminingDims(*op.operand(1), dims);
     for (ir::Value *size : op.operands())
       if (isSymmetric)
-        addDetermining(size, dims);
+        ir::addDeterminingDims(*size, dims);
   }
   uint32_t agreed = 0;
   for (const Op *dim : dims)

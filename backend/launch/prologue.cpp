@@ -303,7 +303,10 @@ void Prologue::lowerTargetOp(Op &op) {
     return require(b.CreateIsNull(bad));
   }
   case OpKind::LaunchRequire:
-    return lowerRequire(op);
+    // A rank does not see what the others pass.
+    if (!op.get(ir::attr::replicated))
+      lowerRequire(op);
+    return;
   case OpKind::LaunchElements:
     return lowerElements(op);
   case OpKind::Param:

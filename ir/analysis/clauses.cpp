@@ -15,6 +15,18 @@ void addOnce(std::vector<std::string> &texts, std::string text) {
     texts.push_back(std::move(text));
 }
 
+/// Whether a launch is refused unless a size that was divided to find another is a multiple of it:
+/// that of an argument of W * S rows, of which S follows.
+bool isCheckedMultiple(const Op &dim, const Value &quotient) {
+  return llvm::any_of(dim.result()->uses(), [&](const Use &use) {
+    if (!use.user->is(OpKind::LaunchCheck) || use.index != 1)
+      return false;
+    const Op *declared = use.user->operand(0)->definingOp();
+    return declared && declared->is(OpKind::Mul) &&
+           llvm::is_contained(declared->operands(), &quotient);
+  });
+}
+
 } // namespace
 
 std::string refusalOf(const Op &require) {
@@ -62,6 +74,32 @@ std::vector<std::string> assumptionsOf(const Op &kernel) {
     addOnce(texts, ("`" + what + "`, because " + op.get(attr::because)).str());
   });
   return texts;
+}
+
+void addDeterminingDims(const Value &size, llvm::SmallPtrSetImpl<const Op *> &dims) {
+  const Op *op = size.definingOp();
+  if (!op)
+    return;
+  const auto isFixed = [](const Value *value) {
+    const Op *by = value->definingOp();
+    return by && (by->is(OpKind::Const) || by->is(OpKind::NumRanks));
+  };
+  if (op->is(OpKind::LaunchDim)) {
+    dims.insert(op);
+    return;
+  }
+  if (op->is(OpKind::Div)) {
+    const Op *dim = op->operand(0)->definingOp();
+    if (dim && dim->is(OpKind::LaunchDim) && isFixed(op->operand(1)) &&
+        isCheckedMultiple(*dim, size))
+      dims.insert(dim);
+    return;
+  }
+  if (!op->is(OpKind::Mul) && !op->is(OpKind::Add) && !op->is(OpKind::Sub))
+    return;
+  for (unsigned i : {0u, 1u})
+    if (isFixed(op->operand(1 - i)))
+      addDeterminingDims(*op->operand(i), dims);
 }
 
 } // namespace dtile::ir

@@ -5,6 +5,8 @@
 #include "frontend/base/element_clauses.h"
 #include "ir/core/ir.h"
 
+#include "llvm/ADT/SmallPtrSet.h"
+
 #include <string>
 #include <vector>
 
@@ -34,5 +36,9 @@ struct ElementClause {
 /// "`slot < CAP`, because …".
 [[nodiscard]] std::vector<std::string> requirementsOf(const Op &kernel);
 [[nodiscard]] std::vector<std::string> assumptionsOf(const Op &kernel);
+
+/// Adds the sizes of arguments (launch.dim) that a size determines, as it is them times and plus
+/// constants.
+void addDeterminingDims(const Value &size, llvm::SmallPtrSetImpl<const Op *> &dims);
 
 } // namespace dtile::ir

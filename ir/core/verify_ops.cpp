@@ -559,6 +559,8 @@ std::string checkLaunchRequire(const Op &op) {
   for (const Value *value : op.operands())
     if (!value->type().isScalar() && !value->type().isIndex())
       return "operands are scalars";
+  if (op.get(attr::replicated) && (op.numOperands() != 2 || !op.operand(1)->type().isIndex()))
+    return "of a size that all ranks pass alike it has not two operands, the second an index";
   return checkCondition(op);
 }
 

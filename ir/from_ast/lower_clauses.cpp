@@ -40,13 +40,15 @@ void Lowering::launchClauses(const sema::KernelInstance &kernel) {
     if (clause.kind != Clause::Kind::Launch)
       continue;
     const At at(builder_, clause.range);
-    Values operands = {value(*clause.condition)};
+    Values operands = {clause.isReplicated ? builder_.constBool(true) : value(*clause.condition)};
     std::vector<std::string> names;
     appendMentioned(*clause.condition, kernel, operands, names);
     Op *op = builder_.op(OpKind::LaunchRequire, operands);
     op->set(attr::text, clause.text);
     if (!names.empty())
       op->set(attr::names, std::move(names));
+    if (clause.isReplicated)
+      op->set(attr::replicated, true);
     if (clause.isAssumed)
       op->set(attr::because, clause.because);
   }

@@ -162,7 +162,33 @@ Step refuseLaunch(Body &body, const std::string &why) {
                                                        ": " + why);
 }
 
+/// What this rank passes for a tensor parameter, and what rank 0 does.
+std::pair<const TensorArg *, const TensorArg *> ownAndFirst(const Body &body, int64_t position) {
+  const std::vector<ArgumentCode> &arguments = body.machine.kernel->code->arguments;
+  const Arg *own = nullptr;
+  argumentAt(body, position, own);
+  size_t place = 0;
+  while (arguments[place].position != position)
+    ++place;
+  return {&own->tensor, &(*body.machine.ranks.front().args)[place].tensor};
+}
+
+/// Whether rank 0 passes another size in one of the dimensions that determine `size`.
+bool isOtherAtFirst(const Body &body, const ir::Value &size) {
+  llvm::SmallPtrSet<const Op *, 4> dims;
+  ir::addDeterminingDims(size, dims);
+  return llvm::any_of(dims, [&](const Op *dim) {
+    const auto [own, first] = ownAndFirst(body, dim->get(ir::attr::param));
+    const auto d = size_t(dim->get(ir::attr::dim));
+    return own->sizes[d] != first->sizes[d];
+  });
+}
+
 Step runLaunchRequire(Body &body, const Instr &instr) {
+  if (instr.op->get(ir::attr::replicated))
+    return isOtherAtFirst(body, *instr.op->operand(1))
+               ? refuseLaunch(body, filled(body, instr, ir::refusalOf(*instr.op)) + " here")
+               : Step::Next;
   if ((body.scalar(instr.operands[0]) & 0xFF) != 0)
     return Step::Next;
   return refuseLaunch(body, filled(body, instr, ir::refusalOf(*instr.op)));
@@ -170,14 +196,8 @@ Step runLaunchRequire(Body &body, const Instr &instr) {
 
 /// Whether the rank has other elements than rank 0.
 bool differsFromFirst(const Body &body, int64_t position) {
-  const std::vector<ArgumentCode> &arguments = body.machine.kernel->code->arguments;
-  const Arg *own = nullptr;
-  argumentAt(body, position, own);
-  size_t place = 0;
-  while (arguments[place].position != position)
-    ++place;
-  const TensorArg &a = own->tensor;
-  const TensorArg &b = (*body.machine.ranks.front().args)[place].tensor;
+  const auto [own, first] = ownAndFirst(body, position);
+  const TensorArg &a = *own, &b = *first;
   if (a.sizes != b.sizes)
     return true;
   int64_t count = 1;

@@ -339,6 +339,8 @@ bool Canonicalizer::simplifyLaunchCheck(Op &op) {
 }
 
 bool Canonicalizer::simplifyLaunchRequire(Op &op) {
+  if (op.get(ir::attr::replicated))
+    return false;
   const std::optional<Constant> condition = constantIn(op.operand(0));
   if (!condition || !std::get<bool>(*condition))
     return false;

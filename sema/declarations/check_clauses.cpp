@@ -89,6 +89,12 @@ void Checker::clauseCondition(const ast::Expr *condition, const Clause &model) {
         elementComparison(comparison, clause);
       continue;
     }
+    if (const ast::Expr *size = argumentOf(part, "replicated"); size && isSize(size)) {
+      clause.isReplicated = true;
+      clause.condition = position(size);
+      kernel->clauses.push_back(clause);
+      continue;
+    }
     for (const Kind kind : {Kind::Sorted, Kind::Distinct, Kind::Replicated}) {
       const ast::Expr *tensor = argumentOf(part, clauseKindName(kind));
       if (!tensor)
@@ -132,6 +138,13 @@ const Symbol *Checker::tensorNamed(const ast::Expr *e) {
   const bool isTensor = symbol && symbol->kind == Symbol::Kind::Param &&
                         kernel->params[symbol->index].type->kind == TypeKind::Region;
   return isTensor ? symbol : nullptr;
+}
+
+/// Whether an expression is the name of a size.
+bool Checker::isSize(const ast::Expr *e) {
+  const auto *name = llvm::dyn_cast<ast::NameExpr>(e);
+  const Symbol *symbol = name ? lookup(name->name) : nullptr;
+  return symbol && symbol->kind == Symbol::Kind::Size;
 }
 
 /// `x`, `sum(x)` or `x[i]` on one side of a comparison.

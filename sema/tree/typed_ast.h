@@ -234,6 +234,8 @@ struct Clause {
   bool isAssumed = false;
   std::string because;
   TExpr *condition = nullptr;
+  /// Of Launch: `condition` is a size instead, which all ranks pass alike.
+  bool isReplicated = false;
   unsigned param = 0;
   /// eq ne lt le gt ge
   std::string predicate;

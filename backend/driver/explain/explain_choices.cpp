@@ -158,6 +158,26 @@ const KernelTuning::Row *measuredRow(Session &session, sema::Program &program,
   return own && common && protocolOf(own) == protocolOf(common) ? own : nullptr;
 }
 
+/// Says which sizes do not count where launches choose what other ranks see, as they may differ
+/// from rank to rank.
+void printSizesApart(Session &session, sema::Program &program, const Choosing &choosing,
+                     const sema::KernelInstance &instance, llvm::raw_ostream &os) {
+  const int32_t first = choosing.possible[choosing.kept.front()].protocol;
+  if (llvm::all_of(choosing.kept, [&](size_t i) { return choosing.possible[i].protocol == first; }))
+    return;
+  const std::vector<SizePlace> places = sizePlaces(instance);
+  KernelTuning all;
+  for (const SizePlace &place : places)
+    all.places.emplace_back(place.param, place.dim);
+  LoweredModule lowered = lowerKernels(session, program, &instance);
+  const std::vector<bool> agreed = agreedPlaces(all, instance, kernelsOf(*lowered.module));
+  for (auto [place, isAgreed] : llvm::zip_equal(places, agreed))
+    if (!isAgreed && llvm::is_contained(choosing.sizes, place.name))
+      os << "  " << place.name << " may differ from rank to rank, so launches on several ranks "
+         << "choose what other ranks see without it; `requires replicated(" << place.name
+         << ")` says that it does not\n";
+}
+
 /// One launch of a kernel, by `--sizes`. False after reporting.
 bool explainLaunch(Session &session, sema::Program &program, const Choosing &choosing,
                    const KernelTuning &tuning, const TargetArch &target, llvm::raw_ostream &os) {
@@ -187,6 +207,8 @@ bool explainLaunch(Session &session, sema::Program &program, const Choosing &cho
           : measuredRow(session, program, choosing, tuning, instance, target, *sizes, ranks);
   if (!timed.empty())
     printTimes(timed, row ? &row->choice.constants : nullptr, os);
+  if (ranks > 1)
+    printSizesApart(session, program, choosing, instance, os);
   if (row)
     printMeasured(row->choice, os);
   else if (!timed.empty())

@@ -44,6 +44,13 @@ std::optional<int64_t> ClauseCheck::number(const sema::TExpr &e, int rank) const
 }
 
 std::string ClauseCheck::violation(int rank) const {
+  if (clause_.isReplicated) {
+    const std::optional<int64_t> first = number(*clause_.condition, 0);
+    const std::optional<int64_t> own = number(*clause_.condition, rank);
+    return own == first ? ""
+                        : "it is " + std::to_string(own.value_or(-1)) + ", and " +
+                              std::to_string(first.value_or(-1)) + " on rank 0";
+  }
   const Array &array = arrayOf(rank);
   const std::string &name = kernel_.params[clause_.param].name;
   if (clause_.kind == Clause::Kind::Replicated) {
@@ -84,7 +91,8 @@ std::optional<BrokenClause> findBrokenClause(const sema::KernelInstance &kernel,
                                              llvm::ArrayRef<std::optional<TestValue>> inputs,
                                              llvm::ArrayRef<SolvedSizes> sizes) {
   for (const Clause &clause : kernel.clauses) {
-    if (clause.kind == Clause::Kind::Launch || !inputs[clause.param])
+    const bool isAboutLaunch = clause.kind == Clause::Kind::Launch;
+    if (isAboutLaunch ? !clause.isReplicated : !inputs[clause.param])
       continue;
     const ClauseCheck check(kernel, clause, inputs, sizes);
     for (int rank = 0; rank < int(sizes.size()); ++rank)
