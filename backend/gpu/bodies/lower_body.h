@@ -143,6 +143,8 @@ public:
   /// Polls the cells of a wait, each in one thread, until all have their counts; gives an i32 that
   /// is not 0 in threads where one never will. Nobody meets: that is the caller's affair.
   [[nodiscard]] llvm::Value *pollCells(ir::Op &wait);
+  /// Emits `poll`, once for all bodies of a program where these wait for the same cells.
+  void pollOnce(ir::Op &wait, llvm::function_ref<void()> poll);
   /// Whether polls are part of the code here, rather than a function of their own.
   [[nodiscard]] virtual bool pollsInPlace() const { return threads_ == 1; }
   /// Calls the device library. Pointers are made generic.
@@ -434,6 +436,9 @@ private:
   llvm::DenseMap<const ir::TypeStorage *, std::unique_ptr<TileInfo>> infos_;
   Pending pending_;
   bool sharedInUse_ = true;
+  /// i64, of a thread that claims bodies in a cluster (claimBody): the body that it claimed last,
+  /// and how far behind its first one the next one is.
+  llvm::AllocaInst *claimed_ = nullptr, *claimedBefore_ = nullptr;
   /// What was pending where each op with regions began, and at the ends of its regions so far.
   struct Fork {
     Pending before, after;

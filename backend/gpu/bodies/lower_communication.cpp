@@ -461,11 +461,11 @@ bool isSameInAllBodies(Value *value, llvm::SmallPtrSetImpl<const Op *> &seen) {
 
 } // namespace
 
-void BodyLowering::lowerWait(Op &op) {
+void BodyLowering::pollOnce(Op &wait, llvm::function_ref<void()> poll) {
   llvm::SmallPtrSet<const Op *, 8> asked;
-  if (!llvm::all_of(op.operands(),
+  if (!llvm::all_of(wait.operands(),
                     [&](Value *operand) { return isSameInAllBodies(operand, asked); }))
-    return sync(pollCells(op));
+    return poll();
   // Cells only grow: what a program has seen once it need not ask for again in its next body.
   llvm::BasicBlock &entry = b.GetInsertBlock()->getParent()->getEntryBlock();
   llvm::IRBuilder<> start(&entry, entry.begin());
@@ -474,12 +474,16 @@ void BodyLowering::lowerWait(Op &op) {
   const Pending before = pending_;
   const bool wasShared = sharedInUse_;
   when(b.CreateNot(b.CreateLoad(b.getInt1Ty(), seen)), "wait", [&] {
-    sync(pollCells(op));
+    poll();
     b.CreateStore(b.getTrue(), seen);
   });
   // Later bodies have not met here.
   pending_ = before;
   sharedInUse_ = wasShared;
+}
+
+void BodyLowering::lowerWait(Op &op) {
+  pollOnce(op, [&] { sync(pollCells(op)); });
 }
 
 // Ops.

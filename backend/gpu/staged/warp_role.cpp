@@ -4,6 +4,8 @@
 
 #include "backend/llvm/tile_order.h"
 
+#include <tuple>
+
 namespace dtile::backend::gpu {
 
 using ir::Op;
@@ -120,10 +122,19 @@ Value *HelperWarp::nextBody(const BodyRange &) {
 void HelperWarp::lowerOp(Op &op) {
   if (!op.is(OpKind::Wait))
     return WarpRole::lowerOp(op);
-  when(b.CreateNot(hasFailed()), "slice.wait", [&] {
-    b.CreateStore(warp_.anyOfWarp(b, b.CreateIsNotNull(pollCells(op))), failed_);
+  // An answer takes most of a microsecond, so each thread asks for its part of the cells. What one
+  // has seen is there for all when they have met.
+  const auto poll = [&] {
+    const auto [thread, threads] = std::pair(thread_, threads_);
+    thread_ = b.CreateAnd(kernel_.thread, b.getInt32(WarpOps::kWarpThreads - 1));
+    threads_ = WarpOps::kWarpThreads;
+    Value *failed = pollCells(op);
+    std::tie(thread_, threads_) = std::pair(thread, threads);
+    b.CreateStore(warp_.anyOfWarp(b, b.CreateIsNotNull(failed)), failed_);
+    warp_.syncWarp(b);
     bulk_.proxyFence(b);
-  });
+  };
+  pollOnce(op, [&] { when(b.CreateNot(hasFailed()), "slice.wait", poll); });
 }
 
 void HelperWarp::need(Op &op) {

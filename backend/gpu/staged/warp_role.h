@@ -81,6 +81,7 @@ public:
              llvm::StringRef who);
 
 protected:
+  [[nodiscard]] bool pollsInPlace() const override { return true; }
   void need(ir::Op &op);
   void needValue(ir::Value *value);
   [[nodiscard]] bool isNeeded(const ir::Op &op) const { return needed_.contains(&op); }
