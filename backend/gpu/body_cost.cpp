@@ -172,7 +172,7 @@ llvm::Function *CostFunction::lower(Op &space, llvm::StringRef name, Part part, 
 llvm::Function *lowerCost(launch::LaunchModule &module, const launch::Frame &frame, Op &space,
                           const TargetFacts &machine, llvm::StringRef name) {
   return CostFunction(module, frame, machine)
-      .lower(space, name, &model::BodyTime<CostFunction>::time, kLeastNanoseconds);
+      .lower(space, name, &model::BodyTime<CostFunction>::bodyTime, kLeastNanoseconds);
 }
 
 llvm::Function *lowerLatency(launch::LaunchModule &module, const launch::Frame &frame, Op &space,

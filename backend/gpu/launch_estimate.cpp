@@ -132,7 +132,7 @@ BodyMeans meansOf(Op &space, llvm::ArrayRef<int64_t> counts, int64_t bodies,
       sizes.set(*space.body().arguments()[d], first + body % counts[d] * step);
     }
     model::BodyTime<model::LaunchSizes> time(sizes, machine, together, running);
-    weight += time.time(space.body());
+    weight += time.bodyTime(space.body());
     latency += time.latency(space.body());
     shared += time.sharedTime(space.body());
     remote += time.remoteBytes(space.body());
@@ -247,7 +247,9 @@ std::optional<LaunchTimeline> GpuLaunchEstimate::timeline(Work &work, int32_t pa
   int64_t bodies[DTILE_DEVICE_MAX_SPACES] = {}, weights[DTILE_DEVICE_MAX_SPACES] = {},
           latencies[DTILE_DEVICE_MAX_SPACES] = {}, shared[DTILE_DEVICE_MAX_SPACES] = {};
   std::copy(std::begin(work.bodies), std::end(work.bodies), bodies);
-  if (parts > 1 && !dtile_share_loops(count, work.facts, parts, shared, resident, bodies, weights))
+  dtile_device_space facts[DTILE_DEVICE_MAX_SPACES];
+  std::copy(std::begin(work.facts), std::end(work.facts), facts);
+  if (parts > 1 && !dtile_share_loops(count, facts, parts, shared, resident, bodies, weights))
     return std::nullopt;
   const auto [running, together] = dtile_load_of(count, bodies, resident, machine_.processors);
   double remote = 0;
@@ -261,13 +263,13 @@ std::optional<LaunchTimeline> GpuLaunchEstimate::timeline(Work &work, int32_t pa
   }
   if (parts > 1) {
     std::copy(std::begin(work.bodies), std::end(work.bodies), bodies);
-    dtile_share_loops(count, work.facts, parts, shared, resident, bodies, weights);
+    dtile_share_loops(count, facts, parts, shared, resident, bodies, weights);
   }
   int32_t first[DTILE_DEVICE_MAX_SPACES + 1] = {};
   int32_t programs =
-      dtile_share_programs(count, work.facts, bodies, weights, latencies, resident, first);
+      dtile_share_programs(count, facts, bodies, weights, latencies, resident, first);
   if (programs > 0 && parts > 1)
-    programs = dtile_align_to_clusters(count, work.facts, parts, resident, bodies, first);
+    programs = dtile_align_to_clusters(count, facts, parts, resident, bodies, first);
   if (programs < 0 || (programs == 0 && parts > 1))
     return std::nullopt;
   LaunchTimeline launch;
@@ -277,13 +279,13 @@ std::optional<LaunchTimeline> GpuLaunchEstimate::timeline(Work &work, int32_t pa
   double ends[DTILE_DEVICE_MAX_SPACES] = {};
   double all = 0, last = 0;
   if (programs > 0)
-    dtile_space_ends(count, work.facts, bodies, weights, latencies, first, ends);
+    dtile_space_ends(count, facts, bodies, weights, latencies, first, ends);
   for (auto [s, space] : llvm::enumerate(spaces_)) {
     all += double(bodies[s]) * double(weights[s]);
     last = std::max(last, ends[s]);
     launch.rows.push_back({.name = space->get(ir::attr::name).str(),
-                           .moves = work.facts[s].most > 0,
-                           .waits = work.facts[s].waits != 0,
+                           .moves = facts[s].most > 0,
+                           .waits = facts[s].waits != 0,
                            .bodies = bodies[s],
                            .programs = first[s + 1] - first[s],
                            .end = ends[s],

@@ -389,19 +389,22 @@ llvm::Value *BodyLowering::claimBody(const BodyRange &range) {
   if (!range.parts)
     return claim();
   // All programs of a cluster have to take the same bodies, so these are as if nobody shared them.
-  llvm::BasicBlock &entry = b.GetInsertBlock()->getParent()->getEntryBlock();
-  llvm::IRBuilder<> start(&entry, entry.begin());
-  llvm::AllocaInst *next = start.CreateAlloca(b.getInt64Ty(), nullptr, "cluster.next");
-  llvm::AllocaInst *taken = start.CreateAlloca(b.getInt64Ty(), nullptr, "cluster.taken");
-  start.CreateStore(b.getInt64(0), taken);
+  // What a thread has taken is counted for all places that claim.
+  if (!claimed_) {
+    llvm::BasicBlock &entry = b.GetInsertBlock()->getParent()->getEntryBlock();
+    llvm::IRBuilder<> start(&entry, entry.begin());
+    claimed_ = start.CreateAlloca(b.getInt64Ty(), nullptr, "cluster.next");
+    claimedBefore_ = start.CreateAlloca(b.getInt64Ty(), nullptr, "cluster.taken");
+    start.CreateStore(b.getInt64(0), claimedBefore_);
+  }
   llvm::Value *isOne = b.CreateICmpEQ(range.parts, b.getInt32(1));
-  when(isOne, "claim", [&] { b.CreateStore(claim(), next); });
+  when(isOne, "claim", [&] { b.CreateStore(claim(), claimed_); });
   when(b.CreateNot(isOne), "own", [&] {
-    llvm::Value *before = b.CreateLoad(b.getInt64Ty(), taken);
-    b.CreateStore(b.CreateAdd(range.first, before), next);
-    b.CreateStore(b.CreateAdd(before, range.step), taken);
+    llvm::Value *before = b.CreateLoad(b.getInt64Ty(), claimedBefore_);
+    b.CreateStore(b.CreateAdd(range.first, before), claimed_);
+    b.CreateStore(b.CreateAdd(before, range.step), claimedBefore_);
   });
-  return b.CreateLoad(b.getInt64Ty(), next);
+  return b.CreateLoad(b.getInt64Ty(), claimed_);
 }
 
 llvm::Value *BodyLowering::nextBody(const BodyRange &range) {

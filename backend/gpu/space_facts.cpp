@@ -127,13 +127,9 @@ bool sharesBodies(const Op &space) {
 }
 
 /// Nanoseconds for which the programs of a cluster exchange the sums of a body; 0 where they do not
-/// share its loops. In kernels with signals they do not: on H200s an AllGather-GEMM of one block of
-/// rows and few blocks of K did not end so (tests/driver/few_rows_a_rank.dtile).
+/// share its loops.
 double exchangeTime(const Op &space, const TargetFacts &machine) {
   double time = 0;
-  for (const Op &op : space.parentBlock()->ops())
-    if (op.is(OpKind::SignalParam))
-      return 0;
   for (const Op &op : space.body().ops())
     time += model::exchangeTime(op, machine);
   return time;

@@ -157,6 +157,17 @@ RemoteAccess remoteAccess(Op &op) {
   return access;
 }
 
+Sends sendsOfProducts(ir::Block &body) {
+  bool multiplies = false;
+  Sends sends = Sends::No;
+  ir::walk(body, [&](Op &op) {
+    multiplies |= op.is(OpKind::Dot);
+    if (op.is(OpKind::Put) && remoteAccess(op).place)
+      sends = std::max(sends, op.get(ir::attr::epilogue) ? Sends::Beside : Sends::InTurn);
+  });
+  return multiplies ? sends : Sends::No;
+}
+
 bool goesRound(const Op &loop) {
   const Op *end = loop.is(OpKind::For) ? loop.operand(1)->definingOp() : nullptr;
   return end && end->is(OpKind::NumRanks) && ir::constantOf(loop.operand(0)) == 0;

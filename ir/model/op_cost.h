@@ -35,6 +35,11 @@ struct RemoteAccess {
 };
 [[nodiscard]] RemoteAccess remoteAccess(ir::Op &op);
 
+/// How a body that multiplies sends to other devices: not at all, by the epilogue warp beside the
+/// products of the next body, or before that one begins.
+enum class Sends : uint8_t { No, Beside, InTurn };
+[[nodiscard]] Sends sendsOfProducts(ir::Block &body);
+
 /// Whether a loop counts all ranks.
 [[nodiscard]] bool goesRound(const ir::Op &loop);
 

@@ -2,7 +2,8 @@
  * A libcuda.so.1 whose GPUs are host memory and whose kernels do nothing: how the runtime talks to
  * the driver can be tested where there is none. Everything that a test may want to see goes to
  * standard error, one line a call. Environment: FAKE_CUDA_GPUS, their number (2);
- * FAKE_CUDA_CAPABILITY, as 90; FAKE_CUDA_FAIL=NAME, a call that fails. */
+ * FAKE_CUDA_CAPABILITY, as 90; FAKE_CUDA_FAIL=NAME, a call that fails; FAKE_CUDA_CLUSTERS=1, kernels
+ * run in clusters of programs, as many as there are processors for. */
 #define _GNU_SOURCE
 #include <stdint.h>
 #include <stdio.h>
@@ -263,6 +264,31 @@ API cuLaunchCooperativeKernel(void *f, unsigned x, unsigned y, unsigned z, unsig
                               unsigned ty, unsigned tz, unsigned shared, void *stream,
                               void **parameters) {
   return launch("cooperative launch", f, x, threads, ty, tz, stream, parameters);
+}
+typedef struct {
+  int id, reserved;
+  unsigned value[16];
+} Attribute;
+typedef struct {
+  unsigned grid[3], block[3], shared;
+  void *stream;
+  const Attribute *attributes;
+  unsigned count;
+} Config;
+/* Programs of a cluster, by the attribute of that number. */
+static unsigned cluster(const Config *config) {
+  for (unsigned i = 0; i < config->count; ++i)
+    if (config->attributes[i].id == 4)
+      return config->attributes[i].value[0];
+  return 1;
+}
+API cuOccupancyMaxActiveClusters(int *out, void *function, const Config *config) {
+  return *out = number("FAKE_CUDA_CLUSTERS", 0) ? (int)(132 / cluster(config)) : 0, 0;
+}
+API cuLaunchKernelEx(const Config *config, void *f, void **parameters, void **extra) {
+  fprintf(stderr, "clusters of %u: ", cluster(config));
+  return launch("launch", f, config->grid[0], config->block[0], config->block[1], config->block[2],
+                config->stream, parameters);
 }
 API cuTensorMapEncodeTiled(void *map, int type, unsigned rank, void *data, const uint64_t *size,
                            const uint64_t *stride, const uint32_t *box, const uint32_t *steps,

@@ -362,7 +362,7 @@ void dtile_space_ends(int32_t nspaces, const dtile_device_space *spaces, const i
   sharing.findEnds(ends);
 }
 
-int32_t dtile_share_loops(int32_t nspaces, const dtile_device_space *spaces, int32_t parts,
+int32_t dtile_share_loops(int32_t nspaces, dtile_device_space *spaces, int32_t parts,
                           const int64_t *shared, int32_t resident, int64_t *bodies,
                           int64_t *weights) {
   int64_t programs = 0;
@@ -380,6 +380,8 @@ int32_t dtile_share_loops(int32_t nspaces, const dtile_device_space *spaces, int
     if (spaces[s].exchange == 0 || bodies[s] <= 0)
       continue;
     bodies[s] *= parts;
+    // A cluster takes its bodies in turn, so no other program can.
+    spaces[s].shares = 0;
     weights[s] += spaces[s].exchange - shared[s] + shared[s] / parts;
     if (programs > resident)
       weights[s] += kRefill;

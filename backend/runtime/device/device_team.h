@@ -207,6 +207,9 @@ private:
   /// A launch that needs more programs at once, -`programs`, than can be.
   Status cannotBeResident(const DeviceKernel &kernel, int32_t local, const LoadedImage &variant,
                           int32_t programs) const;
+  /// Tells stderr which variant runs, with how many programs, and when it is estimated to end.
+  void logLaunch(const DeviceKernel &kernel, int32_t local, const dtile_device_image &image,
+                 double nanoseconds, const dtile_device_launch &launch, int32_t cluster) const;
   Status prepareVariant(DeviceKernel &kernel, int32_t local, const dtile_arg *arguments,
                         bool capturing, PreparedLaunch &prepared);
 
@@ -341,6 +344,8 @@ private:
   std::unique_ptr<telemetry::Writer> telemetry_;
   std::string waitGraph_;
   bool showsReports_ = false;
+  /// Whether the first launch with certain arguments is told to stderr (DTILE_LOG_LAUNCHES).
+  bool logsLaunches_ = false;
 };
 
 /// Whether a device has written all of it.

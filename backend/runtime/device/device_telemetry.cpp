@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <unistd.h>
 
 namespace dtile::runtime {
@@ -33,6 +34,8 @@ Status DeviceTeam::beginTelemetry() {
   telemetry_ = std::make_unique<telemetry::Writer>(facts);
   const char *graph = std::getenv("DTILE_WAIT_GRAPH");
   waitGraph_ = graph ? graph : "";
+  const char *log = std::getenv("DTILE_LOG_LAUNCHES");
+  logsLaunches_ = log && *log && std::strcmp(log, "0") != 0;
   return {};
 }
 

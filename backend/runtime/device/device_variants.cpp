@@ -20,6 +20,7 @@
 #include "backend/runtime/tuned_rows.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
@@ -142,9 +143,11 @@ private:
     plan.cluster = parts;
     PerSpace bodies = {}, weights = {}, latencies = {}, shared = {}, remote = {};
     std::copy(bodies_, bodies_ + desc_.nspaces, bodies);
+    dtile_device_space spaces[DTILE_DEVICE_MAX_SPACES];
+    std::copy(image_.spaces, image_.spaces + desc_.nspaces, spaces);
     // What runs at once decides how long bodies take.
     if (parts > 1 &&
-        !dtile_share_loops(desc_.nspaces, image_.spaces, parts, shared, resident, bodies, weights))
+        !dtile_share_loops(desc_.nspaces, spaces, parts, shared, resident, bodies, weights))
       return {};
     // Threads that load have filled the ring long after TMA would, and take no bodies in turn.
     if (parts > 1 && !byTma() &&
@@ -156,18 +159,17 @@ private:
     if (parts > 1) {
       fill(shared, image_.shared, load);
       std::copy(bodies_, bodies_ + desc_.nspaces, bodies);
-      dtile_share_loops(desc_.nspaces, image_.spaces, parts, shared, resident, bodies, weights);
+      dtile_share_loops(desc_.nspaces, spaces, parts, shared, resident, bodies, weights);
     }
-    plan.programs = dtile_share_programs(desc_.nspaces, image_.spaces, bodies, weights, latencies,
+    plan.programs = dtile_share_programs(desc_.nspaces, spaces, bodies, weights, latencies,
                                          resident, plan.first);
     if (parts > 1)
-      plan.programs = plan.programs < 0
-                          ? 0
-                          : dtile_align_to_clusters(desc_.nspaces, image_.spaces, parts, resident,
-                                                    bodies, plan.first);
+      plan.programs = plan.programs < 0 ? 0
+                                        : dtile_align_to_clusters(desc_.nspaces, spaces, parts,
+                                                                  resident, bodies, plan.first);
     if (plan.programs > 0)
       plan.nanoseconds =
-          dtile_launch_time(desc_.nspaces, image_.spaces, bodies, weights, latencies, plan.first);
+          dtile_launch_time(desc_.nspaces, spaces, bodies, weights, latencies, plan.first);
     if (image_.link_rate == 0)
       return plan;
     double bytes = 0;
@@ -483,10 +485,28 @@ Status DeviceTeam::prepareVariant(DeviceKernel &kernel, int32_t local, const dti
   words.num_ranks = ranks_;
   words.programs = programs;
   words.paired = plan.paired;
+  if (logsLaunches_)
+    logLaunch(kernel, local, *variant.image, plan.nanoseconds, words, plan.cluster);
   words.flags = kernel.flags;
   words.kernel_id = kernel.id + prepared.variant;
   std::copy(rank.shift.begin(), rank.shift.end(), words.shift);
   return {};
+}
+
+void DeviceTeam::logLaunch(const DeviceKernel &kernel, int32_t local,
+                           const dtile_device_image &image, double nanoseconds,
+                           const dtile_device_launch &launch, int32_t cluster) const {
+  const dtile_kernel_desc &desc = *kernel.state.desc;
+  std::string line =
+      format("dtile: rank %d launches `%s`", locals_[size_t(local)]->rank, desc.name);
+  if (image.constants && *image.constants)
+    line += format(" with %s", image.constants);
+  for (int32_t s = 0; s < desc.nspaces; ++s)
+    line += format("%s %d", s == 0 ? ", programs of its spaces:" : " +",
+                   launch.first_program[s + 1] - launch.first_program[s]);
+  if (cluster > 1)
+    line += format(", clusters of %d%s", cluster, launch.paired ? " that share loads" : "");
+  std::fprintf(stderr, "%s, estimated %.1f us\n", line.c_str(), nanoseconds / 1e3);
 }
 
 } // namespace dtile::runtime

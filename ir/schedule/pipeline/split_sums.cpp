@@ -10,8 +10,9 @@
 //   waits for as many rounds as the sum is long.
 // Leaves alone: loops that carry anything but sums of f32 that begin at zero; bodies that reach
 //   memory before or in the loop, other than by loads; bodies whose warpgroups leave when a wait or
-//   a check fails, as the other programs of the cluster would wait for them; sums that the stages
-//   have no room to exchange, or of more than 64 elements a thread; ordered spaces.
+//   a check fails, as the other programs of the cluster would wait for them (where the epilogue
+//   warp makes all stores, they do not leave); sums that the stages have no room to exchange, or of
+//   more than 64 elements a thread; ordered spaces.
 #include "ir/analysis/row_gathers.h"
 #include "ir/transform/pass.h"
 
@@ -106,24 +107,26 @@ Op *sharedLoop(Op &space) {
       if (loop)
         return nullptr;
       loop = &op;
-    } else if (!loop && op.numRegions() > 0) {
+    } else if (!loop && (op.numRegions() > 0 || op.hasEffect(Write | RemoteWrite | Signal))) {
       return nullptr;
     }
   }
   if (!loop)
     return nullptr;
-  bool isLeftAlone = false, stores = false;
+  bool isLeftAlone = false, stores = false, groupsStore = false, mayFail = false;
   walk(space, [&](Op &op) {
     const bool isInLoop = &op != loop && op.enclosing(OpKind::For) == loop;
     if (op.hasEffect(Write | RemoteWrite | Signal)) {
-      isLeftAlone |= !op.get(attr::epilogue);
+      groupsStore |= !op.get(attr::epilogue);
+      isLeftAlone |= isInLoop;
       stores = true;
     }
+    mayFail |= op.is(OpKind::Wait) || op.is(OpKind::Assert);
     isLeftAlone |= isInLoop && (op.is(OpKind::Assert) || op.numRegions() > 0);
     // Only the loop itself reads the ring.
     isLeftAlone |= &op != loop && op.is(OpKind::For) && op.has(attr::stages);
   });
-  return isLeftAlone || !stores ? nullptr : loop;
+  return isLeftAlone || (groupsStore && mayFail) || !stores ? nullptr : loop;
 }
 
 } // namespace
