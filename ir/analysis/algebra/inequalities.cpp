@@ -26,8 +26,23 @@ constexpr unsigned kSplits = 6;
 constexpr unsigned kRounds = 6;
 constexpr unsigned kMaxSubstitutions = 64;
 
-/// An atom that an equality gives the value of, and that value; only atoms outside of products.
-std::optional<std::pair<AtomId, Polynomial>> solvedFrom(const Polynomial &zero) {
+/// Atoms that are factors of products in facts.
+using InProducts = llvm::SmallDenseSet<AtomId, 16>;
+
+InProducts atomsInProducts(const Facts &facts) {
+  InProducts atoms;
+  for (const Polynomial &fact : facts)
+    for (const auto &[monomial, coefficient] : fact.terms())
+      if (monomial.size() > 1)
+        atoms.insert(monomial.begin(), monomial.end());
+  return atoms;
+}
+
+/// An atom that an equality gives the value of, and that value; only atoms outside of products in
+/// it, and where there are such, outside of products in all facts: a bound of `c` is worth more in
+/// `c * x` than one of `b - a` in `b * x - a * x`.
+std::optional<std::pair<AtomId, Polynomial>> solvedFrom(const Polynomial &zero,
+                                                        const InProducts &inProducts) {
   std::optional<AtomId> best;
   int64_t sign = 0;
   for (const auto &[monomial, coefficient] : zero.terms()) {
@@ -38,7 +53,8 @@ std::optional<std::pair<AtomId, Polynomial>> solvedFrom(const Polynomial &zero) 
       return term.first.size() > 1 && llvm::is_contained(term.first, atom);
     });
     // The newest: what was made to be eliminated.
-    if (!isAlone || (best && *best > atom))
+    const auto worth = [&](AtomId id) { return std::pair(!inProducts.contains(id), id); };
+    if (!isAlone || (best && worth(*best) > worth(atom)))
       continue;
     best = atom;
     sign = coefficient;
@@ -230,7 +246,7 @@ void substituteIn(Facts &facts, AtomId id, const Polynomial &by) {
 
 /// Puts an atom's value in place of it everywhere, where the equality gives one.
 bool substituteIn(Facts &facts, const Polynomial &zero) {
-  const auto solved = solvedFrom(zero);
+  const auto solved = solvedFrom(zero, atomsInProducts(facts));
   if (!solved)
     return false;
   substituteIn(facts, solved->first, solved->second);
@@ -286,9 +302,10 @@ std::vector<Definition> substituteOpposites(Facts &facts, size_t most) {
   for (bool hasMore = true; hasMore;) {
     hasMore = false;
     Facts zeros = takeOpposites(facts);
+    const InProducts inProducts = atomsInProducts(facts);
     for (size_t i = 0; i < zeros.size(); ++i) {
       const Polynomial zero = std::exchange(zeros[i], Polynomial());
-      if (auto solved = definitions.size() < most ? solvedFrom(zero) : std::nullopt) {
+      if (auto solved = definitions.size() < most ? solvedFrom(zero, inProducts) : std::nullopt) {
         substituteIn(facts, solved->first, solved->second);
         substituteIn(zeros, solved->first, solved->second);
         definitions.push_back(std::move(*solved));

@@ -64,6 +64,17 @@ TEST_F(InequalitiesTest, APartIsWithinRoundedUpParts) {
   EXPECT_FALSE(refuter.implies(facts, ranks * share - s - n(1)));
 }
 
+TEST_F(InequalitiesTest, APartOfADifferenceIsWithinIt) {
+  const Polynomial part = below(n(64)), a = below(s), b = below(s);
+  const Polynomial count = Polynomial::atom(polys.fresh());
+  addLessEqual(facts, a, b);
+  addEqual(facts, count, b - a);
+  const Polynomial end = Polynomial::atom(polys.fresh());
+  addEqual(facts, end, a + polys.div(count * part + count, n(64)));
+  EXPECT_TRUE(refuter.implies(facts, b - end));
+  EXPECT_FALSE(refuter.implies(facts, b - end - n(1)));
+}
+
 TEST_F(InequalitiesTest, MinimaAreOneOfTheirOperands) {
   const Polynomial i = below(s), end = polys.minMax(Polynomials::AtomKind::Min, i + n(8), s);
   EXPECT_TRUE(refuter.implies(facts, end - i - n(1)));
