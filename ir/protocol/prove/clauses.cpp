@@ -82,6 +82,12 @@ void Scene::findReads(Instance &instance, Op *before) {
     (void)polys.of(before->result(), instance.environment);
     return;
   }
+  if (before->is(OpKind::Reduce) && Polynomials::isNumber(before->result()->type()) &&
+      instance.reductions.size() < kMostPicked) {
+    instance.reductions.push_back(before);
+    (void)polys.of(before->result(), instance.environment);
+    return;
+  }
   if (before->is(OpKind::Load) && before->result()->type().isTile())
     return;
   if (!before->is(OpKind::Load) && !before->is(OpKind::Atomic))
@@ -194,6 +200,7 @@ void Scene::assumeClauses(Facts &facts, Instance &instance) {
     assume(facts, formula(clause->operand(0), true, instance));
   for (const Formula &assumption : instance.assumed)
     assume(facts, assumption);
+  assumeCounts(facts, instance);
   instance.picked.clear();
   if (elements_.empty() && instance.reads.empty())
     return;

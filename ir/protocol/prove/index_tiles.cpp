@@ -5,25 +5,23 @@
 
 namespace dtile::protocol::prove {
 
-namespace {
-
-/// Elements of a tile are among `first` and the positions behind it.
-struct Run {
-  Polynomial first;
-  int64_t length = 1;
-};
-
 bool isSigned(ir::Type type) {
   const DType dtype = type.elementOrIndex();
   return dtype == DType::I8 || dtype == DType::I16 || dtype == DType::I32 || dtype == DType::I64;
 }
 
-/// Whether a cast leaves every number as it is: others come round, or are rounded.
 bool keepsNumbers(const Op &cast) {
   const ir::Type from = cast.operand(0)->type(), to = cast.result()->type();
   return isSigned(from) && isSigned(to) &&
          dtypeBytes(from.elementOrIndex()) <= dtypeBytes(to.elementOrIndex());
 }
+
+bool countsWithoutWrapping(ir::Type type) {
+  return type.rank() == 1 &&
+         (type.elementOrIndex() == DType::I32 || type.elementOrIndex() == DType::I64);
+}
+
+namespace {
 
 /// What a tile is but for its shape, and for a wider type of the same numbers.
 Op *shapeless(Value *tile) {
@@ -55,6 +53,8 @@ bool areEqual(Value *a, Value *b, Scene &scene, Instance &instance) {
   return true;
 }
 
+} // namespace
+
 std::optional<Run> runOf(Value *tile, Scene &scene, Instance &instance) {
   Op *op = shapeless(tile);
   if (!op)
@@ -63,8 +63,7 @@ std::optional<Run> runOf(Value *tile, Scene &scene, Instance &instance) {
     return Run{scene.polys.of(op->operand(0), instance.environment)};
   // Few bits count from their least number on.
   const ir::Type type = op->result()->type();
-  if (op->is(OpKind::Iota) && type.rank() == 1 &&
-      (type.elementOrIndex() == DType::I32 || type.elementOrIndex() == DType::I64))
+  if (op->is(OpKind::Iota) && countsWithoutWrapping(type))
     return Run{Polynomial(0), type.elements()};
   // Integers of other types wrap.
   if (!op->is(OpKind::Add) || op->result()->type().elementOrIndex() != DType::I64)
@@ -75,6 +74,8 @@ std::optional<Run> runOf(Value *tile, Scene &scene, Instance &instance) {
     return std::nullopt;
   return Run{a->first + b->first, std::max(a->length, b->length)};
 }
+
+namespace {
 
 /// What a tile and its mask are before both are given one shape in one way; the tile may be of
 /// fewer bits, too.

@@ -47,6 +47,15 @@ struct Picked {
   Polynomial value;
 };
 
+/// A position in a tile; a number that is no tile has none.
+using Position = llvm::SmallVector<Polynomial, 4>;
+
+/// Elements of a tile are among `first` and the positions behind it.
+struct Run {
+  Polynomial first;
+  int64_t length = 1;
+};
+
 /// One execution of an op: its rank, its body's position, and the iterations of the loops around.
 struct Instance {
   struct Coordinate {
@@ -76,8 +85,17 @@ struct Instance {
   /// Sums and differences before it of few bits, which may come round.
   llvm::SmallVector<Op *, 4> narrow;
   std::vector<Picked> picked;
+  /// Reductions of tiles to one whole number before it.
+  llvm::SmallVector<Op *, 4> reductions;
   /// Variables that it does not share with its anchor.
   std::vector<AtomId> unknowns;
+};
+
+/// An element of a tile, or a number, as an execution computes it.
+struct Element {
+  Value *value = nullptr;
+  Position at;
+  Instance *instance = nullptr;
 };
 
 /// What an instance has in common with the one it is made beside.
@@ -187,6 +205,12 @@ public:
   void assumeLaunch(Facts &facts, Op &kernel, Instance &instance);
   /// What clauses say of elements that two executions have read, one beside the other.
   void relate(Facts &facts, const Instance &a, const Instance &b);
+  /// What is known of how many elements an execution has counted; and of two that have counted
+  /// elements of one property.
+  void assumeCounts(Facts &facts, Instance &instance);
+  void relateCounts(Facts &facts, Instance &a, Instance &b);
+  /// Whether two elements are computed alike, from equal numbers and inputs: then they are equal.
+  bool areOneNumber(const Facts &facts, const Element &x, const Element &y);
   [[nodiscard]] bool isSaid(const Op *object, llvm::StringRef kind) const;
   /// The clauses about elements of an object.
   [[nodiscard]] llvm::ArrayRef<Op *> clausesOf(const Op *object) const;
@@ -214,6 +238,11 @@ private:
   std::optional<Picked> elementOf(const Op &load, Instance &instance, const Facts &known,
                                   const std::optional<Polynomial> &limit, Facts &facts);
   void relate(Facts &facts, const Instance &a, const Picked &p, const Instance &b, const Picked &q);
+  // same_values.cpp
+  static void followShapes(Element &element);
+  std::optional<Polynomial> numberOf(const Element &element);
+  bool areOneElement(Facts &facts, const Element &x, const Element &y);
+  bool areOneNumber(Facts &facts, Element x, Element y, unsigned depth);
 
   Op *kernel_ = nullptr;
   Ranks ranks_;
@@ -233,6 +262,15 @@ private:
 };
 
 [[nodiscard]] inline Polynomial var(AtomId id) { return Polynomial::atom(id); }
+
+/// The numbers of a tile that counts up from some number, or is of one number; of 64 bits, or not
+/// computed with, so that none comes round.
+[[nodiscard]] std::optional<Run> runOf(Value *tile, Scene &scene, Instance &instance);
+[[nodiscard]] bool isSigned(ir::Type type);
+/// Whether an iota of the type counts up from zero: few bits count from their least number on.
+[[nodiscard]] bool countsWithoutWrapping(ir::Type type);
+/// Whether a cast leaves every number as it is: others come round, or are rounded.
+[[nodiscard]] bool keepsNumbers(const Op &cast);
 
 /// The space that an op is in; null outside of spaces.
 [[nodiscard]] Op *spaceOf(Op *op);

@@ -109,6 +109,7 @@ bool Prover::proveCase(Pair &pair, const Facts &known) {
     return true;
   Facts facts = known;
   scene.relate(facts, pair.a, pair.b);
+  scene.relateCounts(facts, pair.a, pair.b);
   if (facts.size() > known.size() && scene.refuter.isImpossible(facts))
     return true;
   if (isOutOfTime())
