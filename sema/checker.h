@@ -353,6 +353,8 @@ public:
   bool isSize(const ast::Expr *e);
   bool isAboutElements(const ast::Expr *e);
   void elementComparison(const ast::Expr *e, Clause clause);
+  void elementsBetween(const ast::BinaryExpr &comparison, Clause clause);
+  void numbersOfAllRanks(const ast::CallExpr &call, Clause clause);
   bool clauseTensor(const ast::Expr *e, Clause &clause);
   bool checkClauseTensor(SourceRange range, const Clause &clause);
   /// Of what is computed before bodies begin.

@@ -163,4 +163,87 @@ inline std::string violation(const Elements &x, Kind kind, Predicate predicate, 
   return "";
 }
 
+/// Which element of another array one of this is compared with: of each dimension of the other the
+/// dimension of this whose position it is, or -1 for the number of the rank; and the dimension that
+/// numbers the rank whose array it is, or -1 for this one's.
+struct Beside {
+  std::vector<int64_t> at;
+  int64_t peer = -1;
+};
+
+/// Where elements of an array and of another one are not as they should be: "`place[0, 2]` is 5,
+/// and `count[1]` on rank 2 is 4". `of(rank)` is the other array on a rank.
+template <typename OtherOf>
+std::string violation(const Elements &x, Predicate predicate, const Beside &beside, int64_t rank,
+                      int64_t numRanks, OtherOf of, const char *name, const char *otherName) {
+  const int64_t count = x.count();
+  std::vector<int64_t> position(size_t(x.rank));
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t number = i;
+    for (int d = x.rank; d-- > 0; number /= x.sizes[d])
+      position[size_t(d)] = number % x.sizes[d];
+    const int64_t owner = beside.peer < 0 ? rank : position[size_t(beside.peer)];
+    const std::string what =
+        "`" + std::string(name) + x.position(i) + "` is " + std::to_string(x[i]) + ", and ";
+    if (owner >= numRanks)
+      return what + "there is no rank " + std::to_string(owner);
+    const Elements other = of(owner);
+    int64_t place = 0;
+    std::string where;
+    bool exists = true;
+    for (int d = 0; d < other.rank; ++d) {
+      const int64_t dim = beside.at[size_t(d)];
+      const int64_t at = dim < 0 ? rank : position[size_t(dim)];
+      exists = exists && at < other.sizes[d];
+      place = place * other.sizes[d] + at;
+      where += (d == 0 ? "[" : ", ") + std::to_string(at);
+    }
+    const std::string others = "`" + std::string(otherName) + where + (where.empty() ? "" : "]") +
+                               "` on rank " + std::to_string(owner);
+    if (!exists)
+      return what + "there is no " + others;
+    if (const int64_t value = other[place]; !holds(predicate, x[i], value))
+      return what + others + " is " + std::to_string(value);
+  }
+  return "";
+}
+
+/// Where numbers of all ranks are not those below `bound`, each once: "`from[0, 1]` on rank 2 is 7,
+/// and so is `from[1, 0]` on rank 0". Of each list along the last dimension of `of(rank)` as many
+/// elements count as `countOf(rank)` says.
+template <typename Of, typename CountOf>
+std::string numbersMissed(int64_t numRanks, int64_t bound, Of of, CountOf countOf, const char *name,
+                          const char *countName) {
+  const auto on = [](int64_t rank) { return "` on rank " + std::to_string(rank); };
+  std::vector<std::string> seen(bound > 0 ? size_t(bound) : 0);
+  int64_t missing = bound > 0 ? bound : 0;
+  for (int64_t rank = 0; rank < numRanks; ++rank) {
+    const Elements x = of(rank), counts = countOf(rank);
+    const int64_t length = x.sizes[x.rank - 1], lists = counts.count();
+    if (!std::equal(counts.sizes, counts.sizes + counts.rank, x.sizes))
+      return "`" + std::string(countName) + on(rank) + " has not a number for each list";
+    for (int64_t list = 0; list < lists; ++list) {
+      const std::string which = "`" + std::string(countName) + counts.position(list) + on(rank);
+      if (counts[list] < 0 || counts[list] > length)
+        return which + " is " + std::to_string(counts[list]) + ", of lists of " +
+               std::to_string(length);
+      for (int64_t i = list * length; i < list * length + counts[list]; ++i) {
+        const std::string what = "`" + std::string(name) + x.position(i) + on(rank);
+        if (x[i] < 0 || x[i] >= bound)
+          return what + " is " + std::to_string(x[i]) + ", and the numbers end at " +
+                 std::to_string(bound);
+        std::string &before = seen[size_t(x[i])];
+        if (!before.empty())
+          return what + " is " + std::to_string(x[i]) + ", and so is " + before;
+        before = what;
+        --missing;
+      }
+    }
+  }
+  for (size_t number = 0; missing > 0 && number < seen.size(); ++number)
+    if (seen[number].empty())
+      return "no element of `" + std::string(name) + "` is " + std::to_string(number);
+  return "";
+}
+
 } // namespace dtile::clauses

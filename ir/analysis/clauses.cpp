@@ -41,7 +41,8 @@ std::string refusalOf(const Op &require) {
 }
 
 bool decode(const Op &elements, ElementClause &clause) {
-  if (!clauses::parseKind(elements.get(attr::kind).str().c_str(), clause.kind))
+  if (elements.has(attr::at) ||
+      !clauses::parseKind(elements.get(attr::kind).str().c_str(), clause.kind))
     return false;
   if (elements.has(attr::pred))
     clauses::parsePredicate(elements.get(attr::pred).str().c_str(), clause.predicate);

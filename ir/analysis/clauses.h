@@ -15,7 +15,8 @@ namespace dtile::ir {
 /// What a launch.require says when it does not hold: holes {0} … are for the trailing operands.
 [[nodiscard]] std::string refusalOf(const Op &require);
 
-/// A launch.elements as one array decides it; false for `replicated`.
+/// A launch.elements as one array decides it; false for `replicated`, and where two inputs are
+/// compared.
 struct ElementClause {
   clauses::Kind kind{};
   clauses::Predicate predicate = clauses::Predicate::Eq;

@@ -62,12 +62,19 @@ void Lowering::elementClauses(const sema::KernelInstance &kernel) {
     Values operands = {params_[clause.param].value};
     for (const TExpr *position : clause.position)
       operands.push_back(value(*position));
+    const bool isBetween = clause.kind == Clause::Kind::Between;
+    if (isBetween || clause.kind == Clause::Kind::EachOnce)
+      operands.push_back(params_[clause.other].value);
     if (clause.bound)
       operands.push_back(value(*clause.bound));
     Op *op = builder_.op(OpKind::LaunchElements, operands);
     op->set(attr::kind, sema::clauseKindName(clause.kind).str());
     if (!clause.predicate.empty())
       op->set(attr::pred, clause.predicate);
+    if (isBetween)
+      op->set(attr::at, clause.at);
+    if (clause.peer >= 0)
+      op->set(attr::peer, clause.peer);
     op->set(attr::text, clause.text);
     if (clause.isAssumed)
       op->set(attr::because, clause.because);

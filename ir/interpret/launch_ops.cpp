@@ -219,11 +219,59 @@ bool differsFromFirst(const Body &body, int64_t position) {
   return false;
 }
 
+clauses::Elements elementsOf(const TensorArg &tensor) {
+  clauses::Elements elements;
+  elements.data = tensor.data;
+  elements.bytes = int(dtypeBytes(tensor.dtype));
+  elements.isSigned = dtypeClass(tensor.dtype) == DTypeClass::Int;
+  elements.rank = int(tensor.sizes.size());
+  elements.sizes = tensor.sizes.data();
+  elements.strides = tensor.strides.data();
+  return elements;
+}
+
+/// Where elements of two inputs are not as a clause wants them; one may be a peer's, or both may be
+/// of all ranks.
+std::string violationBetween(Body &body, const Instr &instr) {
+  const Op &op = *instr.op;
+  const auto positionOf = [&](unsigned operand) {
+    return op.operand(operand)->definingOp()->get(ir::attr::param);
+  };
+  const Arg *own = nullptr, *other = nullptr;
+  const ArgumentCode *argument = argumentAt(body, positionOf(0), own);
+  const ArgumentCode *otherArgument = argumentAt(body, positionOf(1), other);
+  const auto ofRanks = [&](const ArgumentCode *its) {
+    const auto place = size_t(its - body.machine.kernel->code->arguments.data());
+    return [&body, place](int64_t owner) {
+      return elementsOf((*body.machine.ranks[size_t(owner)].args)[place].tensor);
+    };
+  };
+  const auto numRanks = int64_t(body.machine.ranks.size());
+  const char *name = argument->name.c_str(), *otherName = otherArgument->name.c_str();
+  if (!op.has(ir::attr::at)) {
+    // Of all ranks once is enough.
+    return body.rank.rank != 0
+               ? ""
+               : clauses::numbersMissed(numRanks, body.index(instr.operands[2]), ofRanks(argument),
+                                        ofRanks(otherArgument), name, otherName);
+  }
+  clauses::Predicate predicate = clauses::Predicate::Eq;
+  clauses::parsePredicate(op.get(ir::attr::pred).str().c_str(), predicate);
+  const auto &at = op.get(ir::attr::at);
+  return clauses::violation(elementsOf(own->tensor), predicate,
+                            {{at.begin(), at.end()}, op.getOr(ir::attr::peer, -1)}, body.rank.rank,
+                            numRanks, ofRanks(otherArgument), name, otherName);
+}
+
 Step runLaunchElements(Body &body, const Instr &instr) {
   const Op &op = *instr.op;
   const int64_t position = op.operand(0)->definingOp()->get(ir::attr::param);
   const std::string required = "`" + op.get(ir::attr::text).str() + "` is " +
                                (ir::isAssumption(op) ? "assumed" : "required");
+  if (op.numOperands() > 1 && op.operand(1)->type().isView()) {
+    const std::string why = violationBetween(body, instr);
+    return why.empty() ? Step::Next : refuseLaunch(body, required + ", and " + why);
+  }
   ir::ElementClause clause;
   if (!ir::decode(op, clause)) {
     if (differsFromFirst(body, position))
@@ -232,13 +280,7 @@ Step runLaunchElements(Body &body, const Instr &instr) {
   }
   const Arg *arg = nullptr;
   const ArgumentCode *argument = argumentAt(body, position, arg);
-  clauses::Elements elements;
-  elements.data = arg->tensor.data;
-  elements.bytes = int(dtypeBytes(arg->tensor.dtype));
-  elements.isSigned = dtypeClass(arg->tensor.dtype) == DTypeClass::Int;
-  elements.rank = int(arg->tensor.sizes.size());
-  elements.sizes = arg->tensor.sizes.data();
-  elements.strides = arg->tensor.strides.data();
+  const clauses::Elements elements = elementsOf(arg->tensor);
   std::vector<int64_t> numbers;
   for (size_t i = 1; i < instr.operands.size(); ++i)
     numbers.push_back(body.index(instr.operands[i]));

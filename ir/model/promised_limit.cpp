@@ -46,7 +46,8 @@ Value *limitOfElements(Op &load) {
     return nullptr;
   for (const Use &use : object->result()->uses())
     if (use.user->is(OpKind::LaunchElements) && use.index == 0 &&
-        use.user->get(ir::attr::kind) == "all" && isUpperBound(use.user->get(ir::attr::pred)))
+        use.user->get(ir::attr::kind) == "all" && !use.user->has(ir::attr::at) &&
+        isUpperBound(use.user->get(ir::attr::pred)))
       return use.user->operand(use.user->numOperands() - 1);
   return nullptr;
 }

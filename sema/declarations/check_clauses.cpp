@@ -29,16 +29,42 @@ ast::BinaryOp flipped(ast::BinaryOp op) {
   }
 }
 
+/// The word that IR has for a comparison.
+llvm::StringRef predicateName(ast::BinaryOp op) {
+  switch (op) {
+  case ast::BinaryOp::Eq:
+    return "eq";
+  case ast::BinaryOp::Ne:
+    return "ne";
+  case ast::BinaryOp::Lt:
+    return "lt";
+  case ast::BinaryOp::Le:
+    return "le";
+  case ast::BinaryOp::Gt:
+    return "gt";
+  case ast::BinaryOp::Ge:
+    return "ge";
+  default:
+    return "";
+  }
+}
+
 bool compares(ast::BinaryOp op) { return op >= ast::BinaryOp::Eq && op <= ast::BinaryOp::Ge; }
+
+/// `name(x, …)` with so many arguments, without labels; null for all else.
+const ast::CallExpr *callOf(const ast::Expr *e, llvm::StringRef name, size_t args) {
+  const auto *call = llvm::dyn_cast_or_null<ast::CallExpr>(e);
+  const auto *callee = call ? llvm::dyn_cast<ast::NameExpr>(call->callee) : nullptr;
+  const bool isIt = callee && callee->name == name && call->args.size() == args;
+  return isIt && llvm::all_of(call->args, [](const auto &arg) { return arg.label.name.empty(); })
+             ? call
+             : nullptr;
+}
 
 /// `name(x)` with one argument: the argument; null for all else.
 const ast::Expr *argumentOf(const ast::Expr *e, llvm::StringRef name) {
-  const auto *call = llvm::dyn_cast_or_null<ast::CallExpr>(e);
-  const auto *callee = call ? llvm::dyn_cast<ast::NameExpr>(call->callee) : nullptr;
-  if (!callee || callee->name != name || call->args.size() != 1 ||
-      !call->args[0].label.name.empty())
-    return nullptr;
-  return call->args[0].value;
+  const ast::CallExpr *call = callOf(e, name, 1);
+  return call ? call->args[0].value : nullptr;
 }
 
 /// The parts of `a && b && c`.
@@ -103,6 +129,10 @@ void Checker::clauseCondition(const ast::Expr *condition, const Clause &model) {
       if (clauseTensor(tensor, clause))
         kernel->clauses.push_back(clause);
       break;
+    }
+    if (const auto *call = callOf(part, clauseKindName(Kind::EachOnce), 3)) {
+      numbersOfAllRanks(*call, std::move(clause));
+      continue;
     }
     if (clause.kind != Kind::Launch)
       continue;
@@ -188,6 +218,8 @@ void Checker::elementComparison(const ast::Expr *e, Clause clause) {
     op = flipped(op);
     tensor = find();
   }
+  if (!tensor && isInAll)
+    return elementsBetween(*comparison, std::move(clause));
   if (!tensor) {
     report(e->range, diag::clause_form);
     return;
@@ -197,21 +229,7 @@ void Checker::elementComparison(const ast::Expr *e, Clause clause) {
     return;
   if (isInAll)
     clause.text = "all(" + clauseText(e->range) + ")";
-  switch (op) {
-#define PREDICATE(AST, TEXT)                                                                       \
-  case ast::BinaryOp::AST:                                                                         \
-    clause.predicate = TEXT;                                                                       \
-    break;
-    PREDICATE(Eq, "eq")
-    PREDICATE(Ne, "ne")
-    PREDICATE(Lt, "lt")
-    PREDICATE(Le, "le")
-    PREDICATE(Gt, "gt")
-    PREDICATE(Ge, "ge")
-#undef PREDICATE
-  default:
-    return;
-  }
+  clause.predicate = predicateName(op).str();
   bool isGood = true;
   const auto known = [&](const ast::Expr *number) {
     TExpr *checked = position(number);
@@ -232,6 +250,97 @@ void Checker::elementComparison(const ast::Expr *e, Clause clause) {
   clause.bound = known(bound);
   if (isGood)
     kernel->clauses.push_back(std::move(clause));
+}
+
+/// `x[i, p] < y@p[i, rank()]` in `all`: each element of an input, at positions that the clause
+/// names, is compared with one of another input, on this rank or on one that a position numbers.
+void Checker::elementsBetween(const ast::BinaryExpr &comparison, Clause clause) {
+  clause.kind = Kind::Between;
+  clause.text = "all(" + clauseText(comparison.range) + ")";
+  clause.predicate = predicateName(comparison.op).str();
+  const auto *elements = llvm::dyn_cast<ast::IndexExpr>(comparison.lhs);
+  const auto *others = llvm::dyn_cast<ast::IndexExpr>(comparison.rhs);
+  const Symbol *tensor = elements ? tensorNamed(elements->base) : nullptr;
+  const auto *remote = others ? llvm::dyn_cast<ast::RemoteExpr>(others->base) : nullptr;
+  const Symbol *other = others ? tensorNamed(remote ? remote->base : others->base) : nullptr;
+  if (!tensor || !other) {
+    report(comparison.range, diag::clause_form);
+    return;
+  }
+  Clause about = clause;
+  clause.param = about.param = tensor->index;
+  if (!checkClauseTensor(elements->range, about))
+    return;
+  clause.other = about.param = other->index;
+  if (!checkClauseTensor(others->range, about))
+    return;
+  for (const auto &[indexed, param] :
+       {std::pair(elements, clause.param), std::pair(others, clause.other)})
+    if (const size_t dims = kernel->params[param].sizes.size(); indexed->indices.size() != dims) {
+      report(indexed->range, diag::wrong_index_count, dims, indexed->indices.size());
+      return;
+    }
+  // Positions have new names, each its own.
+  llvm::SmallVector<llvm::StringRef, 4> names;
+  for (const ast::Expr *index : elements->indices) {
+    const auto *name = llvm::dyn_cast<ast::NameExpr>(index);
+    if (!name || lookup(name->name) || llvm::is_contained(names, name->name)) {
+      report(index->range, diag::clause_form);
+      return;
+    }
+    names.push_back(name->name);
+  }
+  const auto dimensionOf = [&](const ast::Expr *index) -> std::optional<int64_t> {
+    const auto *name = llvm::dyn_cast<ast::NameExpr>(index);
+    const auto *found = name ? llvm::find(names, name->name) : names.end();
+    if (found == names.end())
+      return std::nullopt;
+    return found - names.begin();
+  };
+  const auto isRank = [](const ast::Expr *index) {
+    const auto *call = llvm::dyn_cast<ast::CallExpr>(index);
+    const auto *callee = call ? llvm::dyn_cast<ast::NameExpr>(call->callee) : nullptr;
+    return callee && callee->name == "rank" && call->args.empty();
+  };
+  for (const ast::Expr *index : others->indices) {
+    const auto dim = isRank(index) ? -1 : dimensionOf(index);
+    if (!dim) {
+      report(index->range, diag::clause_form);
+      return;
+    }
+    clause.at.push_back(*dim);
+  }
+  if (remote) {
+    const auto dim = dimensionOf(remote->rank);
+    if (!dim) {
+      report(remote->rank->range, diag::clause_form);
+      return;
+    }
+    clause.peer = *dim;
+  }
+  kernel->clauses.push_back(std::move(clause));
+}
+
+/// `each_once(x, count, n)`: of each list x[i, …, 0..count[i, …]] the numbers of all ranks, taken
+/// together, are those below n.
+void Checker::numbersOfAllRanks(const ast::CallExpr &call, Clause clause) {
+  clause.kind = Kind::EachOnce;
+  Clause about = clause;
+  if (!clauseTensor(call.args[1].value, about))
+    return;
+  clause.other = about.param;
+  if (!clauseTensor(call.args[0].value, clause))
+    return;
+  const auto dimsOf = [&](unsigned param) { return kernel->params[param].sizes.size(); };
+  if (dimsOf(clause.param) == 0 || dimsOf(clause.other) + 1 != dimsOf(clause.param)) {
+    report(call.args[1].value->range, diag::clause_form);
+    return;
+  }
+  clause.bound = position(call.args[2].value);
+  if (clause.bound->type->kind == TypeKind::Error)
+    return;
+  refuseMemory(clause.bound, diag::clause_form);
+  kernel->clauses.push_back(std::move(clause));
 }
 
 bool Checker::clauseTensor(const ast::Expr *e, Clause &clause) {
@@ -283,7 +392,10 @@ llvm::StringRef clauseKindName(Clause::Kind kind) {
   case Kind::Launch:
     return "launch";
   case Kind::Bound:
+  case Kind::Between:
     return "all";
+  case Kind::EachOnce:
+    return "each_once";
   case Kind::Sorted:
     return "sorted";
   case Kind::Distinct:

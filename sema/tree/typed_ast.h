@@ -216,6 +216,11 @@ struct Clause {
     Launch,
     /// Of all elements of the input `param`, compared by `predicate` with `bound`.
     Bound,
+    /// Of all elements, compared with elements of the input `other`.
+    Between,
+    /// All ranks together have each number below `bound` once, among the elements before those
+    /// positions of the last dimension that the input `other` has.
+    EachOnce,
     /// Elements do not get smaller.
     Sorted,
     /// No two elements are equal.
@@ -241,6 +246,12 @@ struct Clause {
   std::string predicate;
   TExpr *bound = nullptr;
   std::vector<TExpr *> position;
+  /// EachOnce: how many elements of each list count. Between: of each dimension of `other` the
+  /// dimension of `param` whose position it is, or -1 for the number of the rank; and the dimension
+  /// that numbers the rank whose `other` it is, or -1.
+  unsigned other = 0;
+  std::vector<int64_t> at;
+  int64_t peer = -1;
 };
 [[nodiscard]] llvm::StringRef clauseKindName(Clause::Kind kind);
 

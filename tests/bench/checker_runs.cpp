@@ -50,7 +50,7 @@ public:
 
 private:
   bool fill(Op &param, const interpret::TensorArg &tensor, int64_t elements, uint32_t seed,
-            protocol::LaunchValue valueOf);
+            protocol::LaunchValue valueOf, protocol::OneRank rank);
 
   std::vector<std::vector<char>> memory_;
   std::vector<std::pair<const char *, size_t>> outputs_;
@@ -63,12 +63,12 @@ bool isSaidOf(const Op &param) {
 
 /// Small integers; what clauses name gets elements as they want.
 bool Arguments::fill(Op &param, const interpret::TensorArg &tensor, int64_t elements, uint32_t seed,
-                     protocol::LaunchValue valueOf) {
+                     protocol::LaunchValue valueOf, protocol::OneRank rank) {
   auto *data = static_cast<char *>(tensor.data);
   const size_t bytes = dtypeBytes(tensor.dtype);
   if (isSaidOf(param)) {
     std::fill_n(data, size_t(elements) * bytes, char(0));
-    return protocol::fillByClauses(param, tensor, valueOf);
+    return protocol::fillByClauses(param, tensor, valueOf, rank);
   }
   std::mt19937 random(seed);
   for (int64_t i = 0; i < elements; ++i)
@@ -116,7 +116,8 @@ Arguments::Made Arguments::make(Op &kernel, const LaunchSizes &sizes, const Size
       tensor.data = object ? machine.symmAddress(object, r)
                            : memory_.emplace_back(bytes + 1, char(0xFF)).data();
       if (mode != ir::ParamMode::Out)
-        isFilled &= fill(*param, tensor, elements, uint32_t(100 * position + r), valueOf);
+        isFilled &= fill(*param, tensor, elements, uint32_t(100 * position + r), valueOf,
+                         {int64_t(r), int64_t(ranks)});
       if (mode != ir::ParamMode::In)
         outputs_.emplace_back(static_cast<const char *>(tensor.data), bytes);
       ofRank[r].push_back({tensor, 0});

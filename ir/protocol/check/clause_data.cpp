@@ -28,7 +28,8 @@ struct Known {
 
 class Filler {
 public:
-  Filler(const Op &param, const interpret::TensorArg &tensor) : param_(param), tensor_(tensor) {
+  Filler(const Op &param, const interpret::TensorArg &tensor, OneRank rank)
+      : param_(param), tensor_(tensor), rank_(rank) {
     elements_.data = tensor.data;
     elements_.bytes = int(dtypeBytes(tensor.dtype));
     elements_.isSigned = dtypeClass(tensor.dtype) == DTypeClass::Int;
@@ -53,6 +54,8 @@ private:
                        [&](const Known &k) { return k.clause.kind == kind; });
   }
   void bound();
+  bool addBetween(const Op &clause, LaunchValue valueOf);
+  bool tryNumbers(const Op &clause, LaunchValue valueOf);
   /// Writes the elements, and says whether they do.
   bool tryElements(std::vector<int64_t> values);
   [[nodiscard]] int64_t numberOf(const std::vector<int64_t> &position) const;
@@ -62,6 +65,7 @@ private:
 
   const Op &param_;
   const interpret::TensorArg &tensor_;
+  OneRank rank_;
   Elements elements_;
   int64_t count_ = 0;
   std::vector<Known> known_;
@@ -160,10 +164,73 @@ std::vector<int64_t> Filler::withSum(std::vector<int64_t> values) const {
   return values;
 }
 
+/// What elements of another input may be at the least, or at the most, bounds those of this one.
+bool Filler::addBetween(const Op &clause, LaunchValue valueOf) {
+  Known k;
+  if (!clauses::parsePredicate(clause.get(ir::attr::pred).str().c_str(), k.clause.predicate))
+    return false;
+  k.clause.kind = Kind::All;
+  const Predicate p = k.clause.predicate;
+  const bool isBelow = p == Predicate::Lt || p == Predicate::Le;
+  if (!isBelow && p != Predicate::Gt && p != Predicate::Ge)
+    return false;
+  std::optional<int64_t> bound;
+  for (const ir::Use &use : clause.operand(1)->definingOp()->result()->uses()) {
+    const Op &op = *use.user;
+    ir::ElementClause its;
+    if (!op.is(ir::OpKind::LaunchElements) || !ir::decode(op, its) || its.kind != Kind::All)
+      continue;
+    const Predicate q = its.predicate;
+    const bool isLeast = q == Predicate::Ge || q == Predicate::Gt || q == Predicate::Eq;
+    const bool isMost = q == Predicate::Le || q == Predicate::Lt || q == Predicate::Eq;
+    const auto number = (isBelow ? isLeast : isMost) ? valueOf(op.operand(1)) : std::nullopt;
+    if (!number)
+      continue;
+    const int64_t nearest = allowed(q, *number);
+    bound = !bound ? nearest : isBelow ? std::max(*bound, nearest) : std::min(*bound, nearest);
+  }
+  if (!bound)
+    return false;
+  k.bound = *bound;
+  known_.push_back(std::move(k));
+  return true;
+}
+
+/// Numbers that all ranks have together are dealt in equal parts; each rank's fill its lists from
+/// the first one on.
+bool Filler::tryNumbers(const Op &clause, LaunchValue valueOf) {
+  const Op &lists = *clause.operand(0)->definingOp();
+  const auto length = valueOf(lists.operand(lists.numOperands() - 1));
+  const auto all = valueOf(clause.operand(2));
+  if (!length || !all || *all < 0 || *all % rank_.numRanks != 0)
+    return false;
+  const int64_t each = *all / rank_.numRanks;
+  const bool isCounts = &lists != &param_;
+  std::vector<int64_t> values(static_cast<size_t>(count_));
+  int64_t left = each;
+  for (int64_t i = 0; i < count_ && left > 0; ++i) {
+    values[size_t(i)] = isCounts ? std::min(left, *length) : rank_.rank * each + i;
+    left -= isCounts ? values[size_t(i)] : 1;
+    if (values[size_t(i)] == 0 && isCounts)
+      break;
+  }
+  return left <= 0 && tryElements(std::move(values));
+}
+
 bool Filler::run(LaunchValue valueOf) {
+  const Op *numbers = nullptr;
   for (const ir::Use &use : param_.result()->uses()) {
     const Op &op = *use.user;
     Known k;
+    if (op.is(ir::OpKind::LaunchElements) && op.has(ir::attr::at)) {
+      if (use.index == 0 && !addBetween(op, valueOf))
+        return false;
+      continue;
+    }
+    if (op.is(ir::OpKind::LaunchElements) && op.get(ir::attr::kind) == "each_once") {
+      numbers = &op;
+      continue;
+    }
     // All ranks get the same.
     if (!op.is(ir::OpKind::LaunchElements) || !ir::decode(op, k.clause))
       continue;
@@ -179,7 +246,9 @@ bool Filler::run(LaunchValue valueOf) {
     }
     known_.push_back(std::move(k));
   }
-  if (known_.empty() || holds())
+  if (count_ <= kMostElements && numbers)
+    return tryNumbers(*numbers, valueOf);
+  if (!numbers && (known_.empty() || holds()))
     return true;
   if (count_ > kMostElements)
     return false;
@@ -201,8 +270,9 @@ bool Filler::run(LaunchValue valueOf) {
 
 } // namespace
 
-bool fillByClauses(const Op &param, const interpret::TensorArg &tensor, LaunchValue valueOf) {
-  return Filler(param, tensor).run(valueOf);
+bool fillByClauses(const Op &param, const interpret::TensorArg &tensor, LaunchValue valueOf,
+                   OneRank rank) {
+  return Filler(param, tensor, rank).run(valueOf);
 }
 
 } // namespace dtile::protocol

@@ -14,9 +14,15 @@ namespace dtile::protocol {
 /// What a value of the launch is; nothing where it is not known.
 using LaunchValue = llvm::function_ref<std::optional<int64_t>(const ir::Value *)>;
 
+/// Whose input it is.
+struct OneRank {
+  int64_t rank = 0;
+  int64_t numRanks = 1;
+};
+
 /// Writes elements for which the clauses about an input hold into memory of zeros: zeros where
 /// these do, else the first of a few simple choices. False where none was found.
 [[nodiscard]] bool fillByClauses(const ir::Op &param, const interpret::TensorArg &tensor,
-                                 LaunchValue valueOf);
+                                 LaunchValue valueOf, OneRank rank);
 
 } // namespace dtile::protocol

@@ -82,8 +82,9 @@ bool RunArguments::make(Op &kernel, const LaunchSizes &sizes, const SizeValues &
       return sizes.valueOf(value, ranks, values);
     };
     bool isFilled = true;
-    for (const std::vector<interpret::Arg> &args : ofRank)
-      isFilled = isFilled && fillByClauses(*param, args.back().tensor, valueOf);
+    for (const auto &[rank, args] : llvm::enumerate(ofRank))
+      isFilled = isFilled && fillByClauses(*param, args.back().tensor, valueOf,
+                                           {int64_t(rank), int64_t(ranks)});
     if (!isFilled)
       unfilled.push_back(param);
   }

@@ -52,6 +52,10 @@ void Scene::findClauses(Op *op) {
       launch_.push_back(clause);
     else
       elements_[clause->operand(0)->definingOp()].push_back(clause);
+    if (clause->is(OpKind::LaunchElements) && clause->get(ir::attr::kind) == "each_once")
+      elements_[clause->operand(1)->definingOp()].push_back(clause);
+    if (clause->is(OpKind::LaunchElements) && clause->has(ir::attr::at))
+      compared_.insert(clause->operand(1)->definingOp());
   }
 }
 
@@ -96,7 +100,7 @@ void Scene::findReads(Instance &instance, Op *before) {
   if (!object || !Polynomials::isNumber(before->result()->type()))
     return;
   const bool isKnown = before->is(OpKind::Load)
-                           ? !clausesOf(object).empty()
+                           ? !clausesOf(object).empty() || compared_.contains(object)
                            : before->get(ir::attr::kind) == "add" && isCounter(object);
   if (!isKnown || instance.reads.size() == kMostPicked)
     return;
@@ -110,7 +114,9 @@ void Scene::addBounds(Facts &facts, const Op *object, const Polynomial &value, I
   const Polynomial one(1);
   bool isNatural = false;
   for (Op *clause : clausesOf(object)) {
-    if (clause->get(ir::attr::kind) != "all")
+    if (clause->get(ir::attr::kind) == "each_once" && clause->operand(1)->definingOp() == object)
+      addListBounds(facts, *clause, value, instance);
+    if (clause->get(ir::attr::kind) != "all" || clause->has(ir::attr::at))
       continue;
     const Polynomial bound = polys.of(clause->operand(1), instance.environment);
     addComparison(facts, clause->get(ir::attr::pred), value, bound);
@@ -128,6 +134,38 @@ void Scene::addBounds(Facts &facts, const Op *object, const Polynomial &value, I
     const Polynomial bound = polys.of(clause->operand(1), instance.environment);
     facts.push_back(bound - value - (pred == "lt" ? one : Polynomial()));
   }
+}
+
+/// What clauses say of an element beside one of another input, which stands beside it.
+void Scene::addBetween(Facts &facts, const Picked &element, Instance &instance) {
+  for (Op *clause : clausesOf(element.object)) {
+    if (!clause->has(ir::attr::at) || instance.picked.size() >= kMostPicked)
+      continue;
+    Op *other = clause->operand(1)->definingOp();
+    const auto at = [&](int64_t dim) { return dim < 0 ? element.rank : element.at[size_t(dim)]; };
+    Picked picked{other, clause, at(clause->getOr(ir::attr::peer, -1)), {}, var(polys.fresh())};
+    for (const int64_t dim : clause->get(ir::attr::at))
+      picked.at.push_back(at(dim));
+    addComparison(facts, clause->get(ir::attr::pred), element.value, picked.value);
+    addBounds(facts, other, picked.value, instance);
+    instance.picked.push_back(std::move(picked));
+  }
+}
+
+/// Where an execution reads an element of which something is said; nothing where it may be none, or
+/// where that is not known.
+std::optional<Picked> Scene::placeOf(Op &read, Instance &instance, const Facts &facts) {
+  const Region region = this->region(read.operand(0), instance, facts);
+  if (!region.object || !region.isExact)
+    return std::nullopt;
+  Picked picked{
+      region.object, &read, region.rank, {}, polys.of(read.result(), instance.environment)};
+  for (const DimRegion &dim : region.dims) {
+    if (!dim.at)
+      return std::nullopt;
+    picked.at.push_back(*dim.at);
+  }
+  return picked;
 }
 
 /// An element of an input at some position that a loaded window has: what an index tile picks by.
@@ -204,7 +242,15 @@ void Scene::assumeClauses(Facts &facts, Instance &instance) {
   instance.picked.clear();
   if (elements_.empty() && instance.reads.empty())
     return;
-  for (Op *read : instance.reads) {
+  // How long lists are says which of their elements there are.
+  llvm::SmallVector<Op *, 4> reads = instance.reads;
+  llvm::stable_sort(reads, [&](Op *a, Op *b) {
+    const auto isNumber = [&](Op *read) {
+      return eachOnceOf(ir::objectOf(read->operand(0))) != nullptr;
+    };
+    return isNumber(a) < isNumber(b);
+  });
+  for (Op *read : reads) {
     const Polynomial value = polys.of(read->result(), instance.environment);
     Region region = this->region(read->operand(0), instance, facts);
     Picked picked{region.object, read, region.rank, {}, value};
@@ -220,7 +266,8 @@ void Scene::assumeClauses(Facts &facts, Instance &instance) {
       addBounds(facts, region.object, value, instance);
       if (read->is(OpKind::Atomic) && region.object->get(ir::attr::zero))
         facts.push_back(value);
-      instance.picked.push_back(std::move(picked));
+      instance.picked.push_back(picked);
+      addBetween(facts, picked, instance);
     } else if (region.object && read->is(OpKind::Load)) {
       // Past the edge it is zero.
       Facts bounds;
@@ -260,6 +307,7 @@ void Scene::assumeClauses(Facts &facts, Instance &instance) {
       instance.picked.push_back(std::move(picked));
     }
   }
+  assumeNumbers(facts, instance);
   relate(facts, instance, instance);
 }
 
@@ -319,6 +367,15 @@ void Scene::relate(Facts &facts, const Instance &a, const Instance &b) {
       relate(facts, a, a.picked[i], b, b.picked[j]);
 }
 
+bool Scene::areOne(const Facts &facts, const Picked &a, const Picked &b) {
+  if (a.object != b.object || a.object->get(ir::attr::mode) != ir::ParamMode::In ||
+      (!isSaid(a.object, "replicated") && !refuter.impliesEqual(facts, a.rank, b.rank)))
+    return false;
+  return llvm::all_of(llvm::zip_equal(a.at, b.at), [&](const auto &both) {
+    return refuter.impliesEqual(facts, std::get<0>(both), std::get<1>(both));
+  });
+}
+
 void Scene::relate(Facts &facts, const Instance &a, const Picked &p, const Instance &b,
                    const Picked &q) {
   if (p.object != q.object || p.at.size() != q.at.size())
@@ -344,6 +401,13 @@ void Scene::relate(Facts &facts, const Instance &a, const Picked &p, const Insta
                           {},
                           {Formula::atLeastZero(p.value - q.value - one),
                            Formula::atLeastZero(q.value - p.value - one)}});
+    return;
+  }
+  // Numbers that are there once say where they are.
+  if (p.isCounted && q.isCounted && isEqual(p.value, q.value)) {
+    addEqualRanks(facts, p.rank, q.rank);
+    for (const auto &[x, y] : llvm::zip_equal(p.at, q.at))
+      ir::addEqual(facts, x, y);
     return;
   }
   if (!isSaid(object, "replicated") && !isEqual(p.rank, q.rank))

@@ -42,6 +42,8 @@ void Goal::add(const Goal &other) {
   append(members, other.members);
   append(further, other.further);
   append(given, other.given);
+  append(reads, other.reads);
+  append(known, other.known);
 }
 
 namespace {
@@ -55,6 +57,12 @@ void replace(Scene &scene, Goal &goal, AtomId id, const Polynomial &by) {
   for (auto &[p, first] : goal.members) {
     put(p);
     put(first);
+  }
+  for (Picked &read : goal.reads) {
+    put(read.rank);
+    put(read.value);
+    for (Polynomial &at : read.at)
+      put(at);
   }
   for (std::vector<Formula> *formulas : {&goal.formulas, &goal.further, &goal.given})
     for (Formula &formula : *formulas)
@@ -147,28 +155,42 @@ bool splitNumeral(Scene &scene, Goal &goal) {
   return false;
 }
 
+/// The quotient of an unknown that occurs in a polynomial, also inside of quotients and remainders.
+std::optional<AtomId> quotientIn(Scene &scene, const Polynomial &p, AtomId id) {
+  for (const auto &[monomial, coefficient] : p.terms())
+    for (const AtomId part : monomial) {
+      const Polynomials::Atom &atom = scene.polys.atom(part);
+      if (atom.kind == Polynomials::AtomKind::Div && atom.lhs == var(id))
+        return part;
+      if (atom.kind != Polynomials::AtomKind::Div && atom.kind != Polynomials::AtomKind::Rem)
+        continue;
+      if (const auto inner = quotientIn(scene, atom.lhs, id))
+        return inner;
+    }
+  return std::nullopt;
+}
+
 /// An unknown whose quotient by some n an equation names becomes n * q + r: as with blocks that are
 /// dealt to ranks, where `b % W` is the rank and `b / W` the place there.
 bool splitQuotient(Scene &scene, Goal &goal) {
   for (size_t i = 0; i < goal.unknowns.size(); ++i) {
     const AtomId id = goal.unknowns[i];
     for (const auto &equation : goal.equal)
-      for (const Polynomial *side : {&equation.first, &equation.second})
-        for (const auto &[monomial, coefficient] : side->terms())
-          for (const AtomId part : monomial) {
-            const Polynomials::Atom atom = scene.polys.atom(part);
-            if (atom.kind != Polynomials::AtomKind::Div || !(atom.lhs == var(id)) ||
-                llvm::any_of(goal.unknowns,
-                             [&](AtomId other) { return scene.polys.mentions(atom.rhs, other); }))
-              continue;
-            const AtomId quotient = scene.polys.fresh(), rest = scene.polys.fresh(atom.rhs);
-            goal.unknowns[i] = quotient;
-            goal.unknowns.push_back(rest);
-            goal.formulas.push_back(Formula::atLeastZero(var(rest)));
-            goal.addLess(var(rest), atom.rhs);
-            replace(scene, goal, id, atom.rhs * var(quotient) + var(rest));
-            return true;
-          }
+      for (const Polynomial *side : {&equation.first, &equation.second}) {
+        const auto part = quotientIn(scene, *side, id);
+        const Polynomial divisor = part ? scene.polys.atom(*part).rhs : Polynomial();
+        if (!part || llvm::any_of(goal.unknowns, [&](AtomId other) {
+              return scene.polys.mentions(divisor, other);
+            }))
+          continue;
+        const AtomId quotient = scene.polys.fresh(), rest = scene.polys.fresh(divisor);
+        goal.unknowns[i] = quotient;
+        goal.unknowns.push_back(rest);
+        goal.formulas.push_back(Formula::atLeastZero(var(rest)));
+        goal.addLess(var(rest), divisor);
+        replace(scene, goal, id, divisor * var(quotient) + var(rest));
+        return true;
+      }
   }
   return false;
 }
@@ -223,6 +245,67 @@ bool guessBlock(Scene &scene, Facts &facts, Goal &goal) {
   goal.unknowns.erase(llvm::find(goal.unknowns, *best));
   replace(scene, goal, *best, scene.polys.div(numerator, bestFactor));
   return true;
+}
+
+/// Puts the number of an element that was read otherwise in place of what the goal reads, where
+/// that is the same element.
+bool identifyRead(Scene &scene, const Facts &facts, Goal &goal) {
+  for (size_t i = 0; i < goal.reads.size(); ++i) {
+    const Picked read = goal.reads[i];
+    const auto isOpen = [&](const Polynomial &p) {
+      return llvm::any_of(goal.unknowns, [&](AtomId id) { return scene.polys.mentions(p, id); });
+    };
+    if (isOpen(read.rank) || llvm::any_of(read.at, isOpen))
+      continue;
+    goal.reads.erase(goal.reads.begin() + ptrdiff_t(i));
+    const auto known = llvm::find_if(
+        goal.known, [&](const Picked &other) { return scene.areOne(facts, read, other); });
+    const auto number = read.value.asAtom();
+    if (number && known != goal.known.end())
+      replace(scene, goal, *number, known->value);
+    return true;
+  }
+  return false;
+}
+
+/// Parts that follow each other, of which the first begins at or before a position and the last
+/// ends behind it: one of them has the position. It is named, and is an unknown no more.
+bool namePart(Scene &scene, Facts &facts, Goal &goal) {
+  const Polynomial one(1);
+  for (const auto &[position, first] : goal.members)
+    for (size_t i = 0; i < goal.unknowns.size(); ++i) {
+      const AtomId id = goal.unknowns[i];
+      const std::optional<Polynomial> parts = scene.polys.atom(id).extent;
+      const auto isOpen = [&](const Polynomial &p) {
+        return llvm::any_of(goal.unknowns, [&](AtomId other) {
+          return other != id && scene.polys.mentions(p, other);
+        });
+      };
+      if (!parts || !scene.polys.mentions(first, id) || scene.polys.mentions(position, id) ||
+          isOpen(position) || isOpen(first) || isOpen(*parts))
+        continue;
+      const auto beginOf = [&, first = first](const Polynomial &part) {
+        return scene.polys.substitute(first, id, part);
+      };
+      // That the next one begins where this one ends is what the goal says.
+      const Polynomial before = beginOf(var(id) + one) - position - one;
+      const bool isInTurn = llvm::any_of(goal.formulas, [&](const Formula &formula) {
+        return formula.kind == Formula::Kind::AtLeastZero && formula.p == before;
+      });
+      const Polynomial begin = beginOf(Polynomial(0)), end = beginOf(*parts);
+      if (!isInTurn || !scene.implies(facts, *parts) || !scene.implies(facts, position - begin) ||
+          !scene.implies(facts, end - position - one))
+        continue;
+      const Polynomial part = var(scene.polys.fresh(*parts));
+      facts.push_back(part);
+      ir::addLess(facts, part, *parts);
+      ir::addLessEqual(facts, beginOf(part), position);
+      ir::addLess(facts, position, beginOf(part + one));
+      goal.unknowns.erase(goal.unknowns.begin() + ptrdiff_t(i));
+      replace(scene, goal, id, part);
+      return true;
+    }
+  return false;
 }
 
 /// The cases in which the formula does not hold; none where that cannot be said.
@@ -389,7 +472,8 @@ void solve(Scene &scene, Facts &facts, Goal &goal, Guesses guesses) {
   const bool isEarly = guesses == Guesses::Early;
   while (solveEquation(scene, goal, true) || splitNumeral(scene, goal) ||
          splitQuotient(scene, goal) || (isEarly && guessBlock(scene, facts, goal)) ||
-         solveEquation(scene, goal, false) || (!isEarly && guessBlock(scene, facts, goal))) {
+         solveEquation(scene, goal, false) || (!isEarly && guessBlock(scene, facts, goal)) ||
+         identifyRead(scene, facts, goal) || namePart(scene, facts, goal)) {
   }
   // What no equation speaks of may be anything that is large enough: the first.
   while (!goal.unknowns.empty()) {

@@ -7,6 +7,8 @@
 #include "ir/core/ir.h"
 #include "ir/protocol/prove/rank_axes.h"
 
+#include "llvm/ADT/SmallPtrSet.h"
+
 namespace dtile::protocol::prove {
 
 using ir::AtomId;
@@ -45,6 +47,8 @@ struct Picked {
   Polynomial rank;
   llvm::SmallVector<Polynomial, 2> at;
   Polynomial value;
+  /// It is one of the numbers that all ranks together have once each.
+  bool isCounted = false;
 };
 
 /// A position in a tile; a number that is no tile has none.
@@ -205,6 +209,15 @@ public:
   void assumeLaunch(Facts &facts, Op &kernel, Instance &instance);
   /// What clauses say of elements that two executions have read, one beside the other.
   void relate(Facts &facts, const Instance &a, const Instance &b);
+  /// The element that an execution reads, if there is such an element; nothing where its position
+  /// is not known.
+  std::optional<Picked> placeOf(Op &read, Instance &instance, const Facts &facts);
+  /// Whether it is known that two elements of inputs are one.
+  bool areOne(const Facts &facts, const Picked &a, const Picked &b);
+  /// What clauses say of one element of an input.
+  void addBounds(Facts &facts, const Op *object, const Polynomial &value, Instance &instance);
+  [[nodiscard]] Op *eachOnceOf(const Op *object) const;
+  void addFactors(Facts &facts, const Polynomial &product);
   /// What is known of how many elements an execution has counted; and of two that have counted
   /// elements of one property.
   void assumeCounts(Facts &facts, Instance &instance);
@@ -231,9 +244,12 @@ private:
   void findClauses(Op *op);
   [[nodiscard]] bool isCounter(const Op *object);
   void findReads(Instance &instance, Op *before);
-  void addBounds(Facts &facts, const Op *object, const Polynomial &value, Instance &instance);
   static void addComparison(Facts &facts, llvm::StringRef pred, const Polynomial &a,
                             const Polynomial &b);
+  // each_once.cpp
+  void addListBounds(Facts &facts, const Op &clause, const Polynomial &count, Instance &instance);
+  void assumeNumbers(Facts &facts, Instance &instance);
+  void addBetween(Facts &facts, const Picked &element, Instance &instance);
   void assumeClauses(Facts &facts, Instance &instance);
   std::optional<Picked> elementOf(const Op &load, Instance &instance, const Facts &known,
                                   const std::optional<Polynomial> &limit, Facts &facts);
@@ -249,6 +265,8 @@ private:
   std::optional<RankAxes> axes_;
   std::vector<Op *> launch_;
   llvm::DenseMap<const Op *, llvm::SmallVector<Op *, 2>> elements_;
+  /// Inputs whose elements clauses compare with those of others.
+  llvm::SmallPtrSet<const Op *, 4> compared_;
   llvm::DenseMap<const Op *, bool> counters_;
 
   Polynomial decided(Value *value, Instance &instance, const Facts &facts);

@@ -22,6 +22,9 @@ struct Goal {
   /// What then also has to hold, where `given` may be used: that follows from the rest.
   std::vector<Formula> further;
   std::vector<Formula> given;
+  /// Elements of inputs that it reads, and those that were read otherwise: where they are one
+  /// element, they are one number.
+  std::vector<Picked> reads, known;
 
   void addLess(const Polynomial &a, const Polynomial &b) {
     formulas.push_back(Formula::atLeastZero(b - a - Polynomial(1)));
@@ -167,6 +170,15 @@ private:
   void addOrders(Scene &scene, const Facts &facts, const Access &write, Instance &writer,
                  const Region &region, Instance &read, const Goal &covers,
                  std::vector<Goal> &goals);
+
+  /// What must hold where a write covers the point; nothing where that cannot be said.
+  std::optional<Goal> covers(Scene &scene, const Facts &facts, const Access &write,
+                             Instance &writer, const Region &to, const Region &region,
+                             llvm::ArrayRef<Polynomial> point);
+  // each_once.cpp
+  void addNumbered(Scene &scene, Facts &facts, const Access &write, Instance &read,
+                   const Region &region, llvm::ArrayRef<Polynomial> point,
+                   std::vector<Goal> &goals);
 
   // counters.cpp
   void addCounted(Scene &scene, Facts &facts, const Access &write, Instance &read,

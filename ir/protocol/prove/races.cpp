@@ -525,6 +525,34 @@ bool Prover::isWritten(const Access &read, const ir::KeptBy *kept, std::optional
          });
 }
 
+std::optional<Goal> Prover::covers(Scene &scene, const Facts &facts, const Access &write,
+                                   Instance &writer, const Region &to, const Region &region,
+                                   llvm::ArrayRef<Polynomial> point) {
+  const auto copied = to.isExact ? isCopied(scene, *write.op, writer, facts, point) : std::nullopt;
+  if (!copied)
+    return std::nullopt;
+  Goal goal;
+  goal.addExists(writer);
+  goal.further = copied->parts;
+  goal.given = writer.asserted;
+  for (Op *read : writer.reads)
+    if (read->is(OpKind::Load))
+      if (auto place = scene.placeOf(*read, writer, facts))
+        goal.reads.push_back(std::move(*place));
+  goal.equal.push_back({to.rank, region.rank});
+  for (const auto &[dim, p] : llvm::zip(to.dims, point)) {
+    if (dim.at)
+      goal.equal.push_back({*dim.at, p});
+    for (const Polynomial &low : dim.atLeast) {
+      goal.addLessEqual(low, p);
+      goal.members.push_back({p, low});
+    }
+    for (const Polynomial &high : dim.below)
+      goal.addLess(p, high);
+  }
+  return goal;
+}
+
 bool Prover::isWritten(Scene &scene, const Access &read, Instance &at, const Region &region,
                        llvm::ArrayRef<Polynomial> point, Facts facts) {
   std::vector<Goal> goals;
@@ -534,28 +562,13 @@ bool Prover::isWritten(Scene &scene, const Access &read, Instance &at, const Reg
       continue;
     Instance writer = scene.instance(write.op);
     const Region to = scene.region(write.view, writer, facts);
-    if (!to.isExact)
+    auto goal = covers(scene, facts, write, writer, to, region, point);
+    if (!goal)
       continue;
-    const auto copied = isCopied(scene, *write.op, writer, facts, point);
-    if (!copied)
-      continue;
-    Goal goal;
-    goal.addExists(writer);
-    goal.further = copied->parts;
-    goal.given = writer.asserted;
-    goal.equal.push_back({to.rank, region.rank});
-    for (const auto &[dim, p] : llvm::zip(to.dims, point)) {
-      if (dim.at)
-        goal.equal.push_back({*dim.at, p});
-      for (const Polynomial &low : dim.atLeast) {
-        goal.addLessEqual(low, p);
-        goal.members.push_back({p, low});
-      }
-      for (const Polynomial &high : dim.below)
-        goal.addLess(p, high);
-    }
-    addOrders(scene, facts, write, writer, to, at, goal, goals);
+    goal->known = at.picked;
+    addOrders(scene, facts, write, writer, to, at, *goal, goals);
     addCounted(scene, facts, write, at, region, point, goals);
+    addNumbered(scene, facts, write, at, region, point, goals);
   }
   return reachesOne(scene, facts, goals, Guesses::Late) ||
          reachesOne(scene, facts, goals, Guesses::Early) || scene.refuter.isImpossible(facts);
