@@ -190,6 +190,9 @@ public:
   Region region(Value *viewOrCells, Instance &instance, const Facts &facts);
   /// Which positions of a view exist, as the instance computes it; nothing where that is not known.
   std::optional<ViewShape> shape(Value *view, Instance &instance, const Facts &facts);
+  /// The sizes of a view, of a window those that it has wherever it ends; nothing where they are
+  /// not known.
+  std::optional<Position> sizes(Value *view, Instance &instance);
   /// That the point lies in the region; of an equality both directions.
   void assumeInside(Facts &facts, const Region &region, llvm::ArrayRef<Polynomial> point);
   /// That the regions, of one rank and object, have the point in common that is returned.

@@ -142,6 +142,15 @@ void Prover::proveTraps(Op &op) {
       fail(&op,
            "that " + (object ? nameOf(*object) : std::string("the source")) + " has this position",
            nullptr, Unproved::Kind::OneLaunch);
+    const auto sizes = scene.sizes(op.operand(0), at);
+    const auto toSizes = scene.sizes(ir::writtenView(op), at);
+    const bool areEqual = sizes && toSizes && sizes->size() == toSizes->size() &&
+                          llvm::all_of(llvm::zip_equal(*sizes, *toSizes), [&](const auto &both) {
+                            const auto &[a, b] = both;
+                            return a == b || (holds(a - b) && holds(b - a));
+                          });
+    if (!areEqual)
+      fail(&op, "that both sides of this copy have one size", nullptr, Unproved::Kind::Stop);
     return;
   }
   const Region cells = scene.region(op.result(), at, facts);

@@ -100,6 +100,42 @@ std::optional<ViewShape> Scene::shape(Value *view, Instance &instance, const Fac
   return to;
 }
 
+std::optional<Position> Scene::sizes(Value *view, Instance &instance) {
+  Op *op = view->definingOp();
+  if (!op)
+    return std::nullopt;
+  const auto number = [&](unsigned i) { return polys.of(op->operand(i), instance.environment); };
+  const bool isWindow = op->is(OpKind::ViewTile);
+  if (op->is(OpKind::Param) || op->is(OpKind::ViewReshape)) {
+    Position whole;
+    for (unsigned i = op->is(OpKind::Param) ? 0 : 1; i < op->numOperands(); ++i)
+      whole.push_back(number(i));
+    return whole;
+  }
+  if (!isWindow && !op->is(OpKind::ViewAt) && !op->is(OpKind::ViewSlice))
+    return std::nullopt;
+  const auto from = sizes(op->operand(0), instance);
+  if (!from || op->is(OpKind::ViewAt))
+    return from;
+  using Kind = Polynomials::AtomKind;
+  Position to;
+  unsigned next = 1, window = 0;
+  for (const auto &[letter, whole] : llvm::zip_equal(op->get(ir::attr::dims), *from)) {
+    if (letter == 'a')
+      to.push_back(whole);
+    if (letter == 'r' && isWindow)
+      to.push_back(Polynomial(op->get(ir::attr::lens)[window++]));
+    if (letter == 'r' && !isWindow) {
+      // A range is cut to what there is.
+      const Polynomial first = polys.minMax(Kind::Max, number(next), Polynomial(0));
+      const Polynomial end = polys.minMax(Kind::Min, number(next + 1), whole);
+      to.push_back(polys.minMax(Kind::Max, end - first, Polynomial(0)));
+    }
+    next += letter == 'a' ? 0 : letter == 'i' ? 1 : 2;
+  }
+  return to;
+}
+
 Formula existsAt(const ViewShape &shape, llvm::ArrayRef<Polynomial> position) {
   Formula all;
   for (const auto &[op, condition] : shape.inside)
