@@ -103,7 +103,7 @@ enter() {
     [[ -z ${!name:-} ]] || environment+=("$name=${!name}")
   done
   [[ -z $ccache ]] ||
-    environment+=(CCACHE_DIR=/ccache CCACHE_BASEDIR=/root CCACHE_NOHASHDIR=1)
+    environment+=(CCACHE_DIR=/ccache CCACHE_BASEDIR=/srv CCACHE_NOHASHDIR=1)
   unshare --mount --pid --ipc --fork --kill-child --propagation private -- bash -euc '
     root=$1 ccache=$2
     shift 2
