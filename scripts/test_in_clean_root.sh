@@ -13,6 +13,9 @@
 #                         that was kept there is used as it is, with a new clone
 #   --keep                leave the root and the logs
 #   --ccache FOLDER       lend it this cache of ccache's, so that a build takes minutes less
+#   --at FOLDER           where the clone lies in there (default: /srv/dtile). Precompiled headers
+#                         are named by their whole path, so a lent cache is of use only where this
+#                         is the folder that it was filled from.
 #   --sources FILE        a sources.list for Debian 12; default: those of this machine
 #
 # apt in there is set up as apt is here: sources of Debian 12, proxies, what else begins with
@@ -25,6 +28,7 @@ only=''
 root=''
 keep=0
 ccache=''
+at=/srv/dtile
 sources=''
 fail() {
   echo "test_in_clean_root.sh: $*" >&2
@@ -35,7 +39,7 @@ while (($# > 0)); do
   case $1 in
     --help | -h) usage && exit ;;
     --keep) keep=1 ;;
-    --only | --root | --ccache | --sources)
+    --only | --root | --ccache | --at | --sources)
       (($# > 1)) || fail "$1 wants an argument"
       declare "${1#--}=$2"
       shift
@@ -53,11 +57,14 @@ esac
 ((EUID == 0)) || fail "it wants root, to make and enter a root of its own"
 command -v mmdebstrap >/dev/null || fail "mmdebstrap is missing: apt-get install mmdebstrap"
 [[ -z $ccache || -d $ccache ]] || fail "there is no folder $ccache"
+[[ $at =~ ^(/[[:alnum:]_.-]+){2,}$ && /$at/ != */../* ]] ||
+  fail "--at takes the path of a folder in a folder, not '$at'"
 git -C "$here" diff --quiet HEAD || echo "test_in_clean_root.sh: what is not committed is left out"
 
 [[ -n $root ]] || root=$(mktemp -d "${TMPDIR:-/var/tmp}/dtile-clean-root.XXXXXX")
 mkdir -p "$root"
 root=$(cd "$root" && pwd)
+[[ $root != / ]] || fail "--root / would be this machine's own"
 work=$(mktemp -d)
 # Mounts are made in a namespace of the commands' own, and are gone with it.
 clean_up() {
@@ -103,7 +110,7 @@ enter() {
     [[ -z ${!name:-} ]] || environment+=("$name=${!name}")
   done
   [[ -z $ccache ]] ||
-    environment+=(CCACHE_DIR=/ccache CCACHE_BASEDIR=/srv CCACHE_NOHASHDIR=1)
+    environment+=(CCACHE_DIR=/ccache CCACHE_BASEDIR="${at%/*}" CCACHE_NOHASHDIR=1)
   unshare --mount --pid --ipc --fork --kill-child --propagation private -- bash -euc '
     root=$1 ccache=$2
     shift 2
@@ -128,8 +135,8 @@ enter() {
 
 echo "test_in_clean_root.sh: cloning $(git -C "$here" log -1 --format='%h %s')"
 git -C "$here" bundle create --quiet "$root/srv/dtile.bundle" HEAD
-rm -rf "$root/srv/dtile"
-enter git clone --quiet /srv/dtile.bundle /srv/dtile 2>"$work/clone.log" || {
+rm -rf "$root$at"
+enter git clone --quiet /srv/dtile.bundle "$at" 2>"$work/clone.log" || {
   cat "$work/clone.log" >&2
   exit 1
 }
@@ -145,7 +152,7 @@ for command in "${commands[@]}"; do
   size=$(megabytes)
   began=$SECONDS
   verdict=passed
-  enter bash -c "cd /srv/dtile && exec $command" </dev/null 2>&1 | tee "$log" ||
+  enter bash -c "cd $at && exec $command" </dev/null 2>&1 | tee "$log" ||
     verdict='FAILED'
   # The compiler's, the linker's and CMake's.
   warnings=$(grep -cE '(^|[^[:alnum:]])warning: |^CMake [[:alpha:] ]*Warning' "$log" || true)
