@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# Sourced by the other scripts: the root of the checkout, the build tree, the number of jobs, and
-# what Open MPI needs to start as root and on fewer cores than ranks.
+# Sourced by the other scripts: the root of the checkout, the build tree, the number of jobs, what
+# Open MPI needs to start as root and on fewer cores than ranks, and how one builds and tests.
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=${DTILE_BUILD_DIR:-$root/build}
 jobs=${DTILE_JOBS:-$(nproc)}
@@ -20,4 +20,22 @@ configure_and_build() {
   (cd "$root" &&
     cmake --preset "$preset" -B "$build" "${configuration[@]}" --log-level=WARNING >/dev/null)
   cmake --build "$build" --parallel "$jobs" ${1:+--target "$@"}
+}
+
+# Runs every test of $build, or with arguments those that ctest selects by them, and counts them.
+run_tests() {
+  local status=0 results=("$build/ctest.xml") lit=$build/tests/lit.xml
+  rm -f "${results[@]}" "$lit"
+  if (($# == 0)); then
+    # Its progress shows, which as a test of ctest's it would not for minutes.
+    LIT_OPTS="--workers=$jobs ${LIT_OPTS:-}" cmake --build "$build" --target check-lit || status=1
+    results+=("$lit")
+    set -- --exclude-regex '^lit$'
+  fi
+  ctest --test-dir "$build" --output-on-failure --parallel "$jobs" \
+    --output-junit "$build/ctest.xml" "$@" || status=1
+  # It is there, too, where ctest has selected lit.
+  ((${#results[@]} > 1)) || [[ ! -e $lit ]] || results+=("$lit")
+  /usr/bin/python3 "$root/tests/summarize_results.py" "${results[@]}" || status=1
+  return "$status"
 }

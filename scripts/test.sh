@@ -10,10 +10,4 @@ source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 configuration=(-D DTILE_BUILD_TESTS=ON)
 configure_and_build release
 
-status=0
-rm -f "$build/tests/lit.xml" "$build/ctest.xml"
-ctest --test-dir "$build" --output-on-failure --parallel "$jobs" \
-  --output-junit "$build/ctest.xml" "$@" || status=$?
-/usr/bin/python3 "$root/tests/summarize_results.py" "$build/ctest.xml" "$build/tests/lit.xml" \
-  || status=1
-exit "$status"
+run_tests "$@"

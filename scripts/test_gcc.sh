@@ -36,9 +36,6 @@ if ((warnings > 0)); then
   status=1
 fi
 if ((run)); then
-  ctest --test-dir "$build" --output-on-failure --parallel "$jobs" \
-    --output-junit "$build/ctest.xml" || status=1
-  /usr/bin/python3 "$root/tests/summarize_results.py" "$build/ctest.xml" "$build/tests/lit.xml" \
-    || status=1
+  run_tests || status=1
 fi
 exit "$status"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Prints one line that counts what ctest and lit ran: summarize_results.py ctest.xml lit.xml.
+"""Prints one line that counts what ctest and lit ran: summarize_results.py ctest.xml [lit.xml].
 
-lit is one of ctest's tests; here its own tests are counted in its place. Exits with 1 if anything
-failed or if nothing ran.
+lit is one of ctest's tests; its own tests are counted in its place where their results are given.
+Exits with 1 if anything failed or if nothing ran.
 """
 
 import sys
@@ -25,12 +25,14 @@ def count(path, skip_names=()):
     return passed, skipped, failed
 
 
-def main(ctest_xml, lit_xml):
-    passed, skipped, failed = count(ctest_xml, skip_names=("lit",))
-    try:
-        lit_passed, lit_skipped, lit_failed = count(lit_xml)
-    except OSError:
-        lit_passed, lit_skipped, lit_failed = 0, 0, ["lit wrote no results"]
+def main(ctest_xml, lit_xml=None):
+    passed, skipped, failed = count(ctest_xml, skip_names=("lit",) if lit_xml else ())
+    lit_passed, lit_skipped, lit_failed = 0, 0, []
+    if lit_xml:
+        try:
+            lit_passed, lit_skipped, lit_failed = count(lit_xml)
+        except OSError:
+            lit_failed = ["lit wrote no results"]
     for name in failed + lit_failed:
         print("FAILED " + name)
     total_failed = len(failed) + len(lit_failed)
