@@ -43,8 +43,8 @@ test=(
   openmpi-bin libopenmpi-dev
   # The installed package builds kernels under make as under ninja.
   make
-  # The package of Debian is made, and its dependencies found.
-  dpkg-dev
+  # The package of Debian is made, and its dependencies found; CPack asks file what to look at.
+  dpkg-dev file
   # Sources stay as .clang-format says.
   clang-format-22
 )
