@@ -158,14 +158,15 @@ RemoteAccess remoteAccess(Op &op) {
 }
 
 Sends sendsOfProducts(ir::Block &body) {
-  bool multiplies = false;
-  Sends sends = Sends::No;
+  bool multiplies = false, sends = false, waitsBehind = false;
   ir::walk(body, [&](Op &op) {
     multiplies |= op.is(OpKind::Dot);
-    if (op.is(OpKind::Put) && remoteAccess(op).place)
-      sends = std::max(sends, op.get(ir::attr::epilogue) ? Sends::Beside : Sends::InTurn);
+    sends |= op.is(OpKind::Put) && remoteAccess(op).place;
+    waitsBehind |= sends && op.hasEffect(ir::Wait);
   });
-  return multiplies ? sends : Sends::No;
+  if (!multiplies || !sends)
+    return Sends::No;
+  return waitsBehind ? Sends::InTurn : Sends::Beside;
 }
 
 bool goesRound(const Op &loop) {

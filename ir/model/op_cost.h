@@ -35,8 +35,8 @@ struct RemoteAccess {
 };
 [[nodiscard]] RemoteAccess remoteAccess(ir::Op &op);
 
-/// How a body that multiplies sends to other devices: not at all, by the epilogue warp beside the
-/// products of the next body, or before that one begins.
+/// How a body that multiplies sends to other devices: not at all; beside the products of the next
+/// body, as nobody awaits stores; or in turn with these, as it then waits for what others send.
 enum class Sends : uint8_t { No, Beside, InTurn };
 [[nodiscard]] Sends sendsOfProducts(ir::Block &body);
 

@@ -2,8 +2,8 @@
  * A libcuda.so.1 whose GPUs are host memory and whose kernels do nothing: how the runtime talks to
  * the driver can be tested where there is none. Everything that a test may want to see goes to
  * standard error, one line a call. Environment: FAKE_CUDA_GPUS, their number (2);
- * FAKE_CUDA_CAPABILITY, as 90; FAKE_CUDA_FAIL=NAME, a call that fails; FAKE_CUDA_CLUSTERS=1, kernels
- * run in clusters of programs, as many as there are processors for. */
+ * FAKE_CUDA_CAPABILITY, as 90; FAKE_CUDA_FAIL=NAME, a call that fails; FAKE_CUDA_CLUSTERS=1,
+ * kernels run in clusters of programs, as many as there are processors for. */
 #define _GNU_SOURCE
 #include <stdint.h>
 #include <stdio.h>

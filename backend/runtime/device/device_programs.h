@@ -77,9 +77,9 @@ void dtile_space_ends(int32_t nspaces, const dtile_device_space *spaces, const i
 enum { DTILE_MOST_PARTS = 8 };
 
 /* Of spaces whose loops `parts` programs share, what dtile_share_programs is to see: `parts` bodies
- * for each, with their part of the weight, which programs of other spaces do not take. `shared` is what of the weights is shared. 0, and
- * nothing is changed, where no space shares loops, one has very many bodies, or no cluster is
- * `resident`. */
+ * for each, with their part of the weight, which programs of other spaces do not take. `shared` is
+ * what of the weights is shared. 0, and nothing is changed, where no space shares loops, one has
+ * very many bodies, or no cluster is `resident`. */
 int32_t dtile_share_loops(int32_t nspaces, dtile_device_space *spaces, int32_t parts,
                           const int64_t *shared, int32_t resident, int64_t *bodies,
                           int64_t *weights);
