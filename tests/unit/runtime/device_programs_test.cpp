@@ -414,6 +414,16 @@ TEST(ClusterTest, ProgramsAreWholeClusters) {
   }
 }
 
+TEST(ClusterTest, ProgramsOfOtherSpacesTakeNoBodiesOfClusters) {
+  Launch launch({moves(3), splits(5, 8000)});
+  launch.facts[0].shares = launch.facts[1].shares = 1;
+  const std::vector<int64_t> shared = {0, 4000};
+  ASSERT_TRUE(dtile_share_loops(launch.count, launch.facts.data(), 4, shared.data(), 132,
+                                launch.bodies.data(), launch.weights.data()));
+  EXPECT_EQ(launch.facts[0].shares, 1);
+  EXPECT_EQ(launch.facts[1].shares, 0);
+}
+
 TEST(ClusterTest, ManyBodiesOrFewProgramsAreNoReasonForClusters) {
   EXPECT_EQ(shareInClusters({splits(int64_t(1) << 62, 8000)}, 2, 132).total, 0);
   EXPECT_EQ(shareInClusters({splits(5, 8000)}, 4, 3).total, 0);
