@@ -558,8 +558,12 @@ uint32_t agreedDims(Op &kernel, int64_t param) {
                                   op.get(ir::attr::mode) == ir::ParamMode::Scratch));
     if (op.is(OpKind::LaunchRequire) && op.get(ir::attr::replicated))
       ir::addDeterminingDims(*op.operand(1), dims);
-    for (ir::Value *size : op.operands())
-      if (isSymmetric)
+    // What has the same elements has the same sizes.
+    const bool isReplicated =
+        op.is(OpKind::LaunchElements) && op.get(ir::attr::kind) == "replicated";
+    for (const ir::Value *size :
+         isReplicated ? op.operand(0)->definingOp()->operands() : op.operands())
+      if (isSymmetric || isReplicated)
         ir::addDeterminingDims(*size, dims);
   }
   uint32_t agreed = 0;
