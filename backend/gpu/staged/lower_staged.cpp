@@ -115,9 +115,9 @@ private:
   /// i1: TMA can read all boxes, and rows that are picked begin at whole words.
   [[nodiscard]] Value *canCopy(const Ring &ring);
   /// The copy warps load what TMA cannot; else a space has a second, unstaged body for that case.
-  /// Their place is taken where rows are gathered. In kernels with signals the programs of a
-  /// cluster do not share loops, and two warps load long sums more slowly than all threads do. With
-  /// resident operands (attention) a second body would spill, and take ptxas as long again.
+  /// Their place is taken where rows are gathered. Kernels with signals have the second body: two
+  /// warps load long sums more slowly than all threads do, where no cluster shares these. With
+  /// resident operands (attention) that body would spill, and take ptxas as long again.
   [[nodiscard]] bool hasCopyWarps(const Ring &ring) const {
     const bool hasSignals = llvm::any_of(kernel_.kernel->body().ops(),
                                          [](const Op &op) { return op.is(OpKind::SignalParam); });
