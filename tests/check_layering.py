@@ -56,7 +56,7 @@ MAY_INCLUDE = {
     "backend/host": [*IR, "backend", "backend/llvm", "backend/launch",
                      "backend/runtime"],
     "backend/launch": [*IR, "backend", "backend/llvm", "backend/runtime"],
-    "backend/gpu": [*IR, "ir/model", "backend", "backend/runtime/device/device_programs.h",
+    "backend/gpu": [*IR, "ir/model", "backend", "backend/runtime/device/choose/device_programs.h",
                     "backend/llvm", "backend/launch",
                     "backend/runtime/kernel_abi.h", "backend/runtime/device_abi.h",
                     "backend/device_library/device_bitcode.h"],

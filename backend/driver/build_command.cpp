@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // `dtilec build`: object files and what goes with them. Everything is made in memory, then all
 // files appear together.
+#include "backend/driver/check/quick_check.h"
 #include "backend/driver/choose/lower_variants.h"
 #include "backend/driver/compile.h"
-#include "backend/driver/depfile.h"
-#include "backend/driver/output_file.h"
-#include "backend/driver/quick_check.h"
-#include "backend/driver/recorded_names.h"
+#include "backend/driver/output/depfile.h"
+#include "backend/driver/output/output_file.h"
+#include "backend/driver/output/recorded_names.h"
 #include "backend/driver/target_code.h"
 
 #include "backend/host/host.h"
@@ -351,9 +351,11 @@ bool addVariants(Session &session, sema::Program *program, Sources &sources) {
   sources.own.resize(sources.targets.size());
   sources.infos.resize(sources.targets.size());
   std::optional<TuningFile> tuning;
-  if (!session.options.tuning.empty() &&
-      !(tuning = readTuningFile(session, session.options.tuning)))
-    return false;
+  if (!session.options.tuning.empty()) {
+    tuning = readTuningFile(session, session.options.tuning);
+    if (!tuning)
+      return false;
+  }
   const auto kernels =
       program ? selectKernels(session, *program) : std::vector<const ast::KernelDecl *>();
   // Which of several kernels of one name runs may have been measured, too.

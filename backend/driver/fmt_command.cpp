@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // `dtilec fmt`: formats programs to standard output, in place, or only checks.
-#include "backend/driver/output_file.h"
+#include "backend/driver/output/output_file.h"
 #include "backend/driver/session.h"
 
 #include "frontend/format/format.h"

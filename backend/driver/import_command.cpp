@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // `dtilec import`: a collective algorithm of another system, as a program in canonical layout.
-#include "backend/driver/output_file.h"
+#include "backend/driver/output/output_file.h"
 #include "backend/driver/session.h"
 
 #include "frontend/base/check.h"

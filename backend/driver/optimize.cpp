@@ -2,7 +2,7 @@
 // Runs the pipeline of an optimization level, and prints remarks.
 #include "backend/driver/optimize.h"
 
-#include "backend/driver/determinism.h"
+#include "backend/driver/check/determinism.h"
 
 #include "frontend/base/check.h"
 

@@ -3,7 +3,7 @@
 #include "backend/driver/execute/job.h"
 #include "backend/driver/execute/kernel_library.h"
 #include "backend/driver/execute/mesh.h"
-#include "backend/driver/output_file.h"
+#include "backend/driver/output/output_file.h"
 #include "backend/driver/trace/trace_log.h"
 
 #include "backend/ndarray/npy.h"

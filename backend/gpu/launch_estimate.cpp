@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The same arithmetic as at a launch (backend/runtime/device/device_variants.cpp), with residency
-// estimated from the IR instead of asked of the driver.
+// The same arithmetic as at a launch (backend/runtime/device/choose/device_variants.cpp), with
+// residency estimated from the IR instead of asked of the driver.
 #include "backend/gpu/launch_estimate.h"
 
 #include "backend/gpu/space_facts.h"
-#include "backend/runtime/device/device_programs.h"
+#include "backend/runtime/device/choose/device_programs.h"
 #include "backend/runtime/device_abi.h"
 #include "ir/core/tile_order.h"
 #include "ir/model/body_time.h"

@@ -8,7 +8,8 @@
 
 namespace dtile::backend::gpu {
 
-/// For the rule of backend/runtime/device/device_programs.h; how long bodies take is body_cost.h.
+/// For the rule of backend/runtime/device/choose/device_programs.h; body_cost.h says how long
+/// bodies take.
 [[nodiscard]] dtile_device_space spaceFacts(const ir::Op &space, const TargetFacts &machine);
 
 /// Whether programs of earlier spaces may run bodies of this one when they are done with their own:

@@ -94,14 +94,18 @@ public:
       });
   }
 
-private:
-  Derived &self() { return static_cast<Derived &>(*this); }
-
-  template <typename... Nodes> void each(const Nodes &...nodes) { (walk(nodes), ...); }
   template <typename T> void walk(llvm::ArrayRef<T> items) {
     for (const T &item : items)
       walk(item);
   }
+  // Pointers to concrete nodes go through their base.
+  void walk(const BlockStmt *block) { walk(static_cast<const Stmt *>(block)); }
+  void walk(const ExpectStmt *expect) { walk(static_cast<const Stmt *>(expect)); }
+
+private:
+  Derived &self() { return static_cast<Derived &>(*this); }
+
+  template <typename... Nodes> void each(const Nodes &...nodes) { (walk(nodes), ...); }
   void walk(const Arg &arg) { walk(arg.value); }
   void walk(const OverlapJoin &join) { walk(join.plan); }
   void walk(const OverlapStep &step) { walk(step.value); }
@@ -120,9 +124,6 @@ private:
     if (role != nullptr)
       each(role->over, role->body, role->whenAll);
   }
-  // Pointers to concrete nodes go through their base.
-  void walk(const BlockStmt *block) { walk(static_cast<const Stmt *>(block)); }
-  void walk(const ExpectStmt *expect) { walk(static_cast<const Stmt *>(expect)); }
 
   void children(const IntLit &) {}
   void children(const FloatLit &) {}

@@ -573,4 +573,11 @@ private:
 void printSource(const Expr *expr, raw_ostream &os) { SourcePrinter(os).expr(expr); }
 void printSource(const Decl *decl, raw_ostream &os) { visitDecl(*decl, SourcePrinter(os)); }
 
+std::string textOf(const Expr *expr) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  printSource(expr, os);
+  return text;
+}
+
 } // namespace dtile::ast

@@ -7,9 +7,14 @@
 
 #include "llvm/Support/raw_ostream.h"
 
+#include <string>
+
 namespace dtile::ast {
 
 void printSource(const Expr *expr, llvm::raw_ostream &os);
 void printSource(const Decl *decl, llvm::raw_ostream &os);
+
+/// The same as a string.
+[[nodiscard]] std::string textOf(const Expr *expr);
 
 } // namespace dtile::ast

@@ -72,7 +72,7 @@ inline constexpr int64_t kRowAlign = 16;
 [[nodiscard]] bool readsMemory(const ir::Op &op);
 /// Whether a round loads into registers what it multiplies.
 [[nodiscard]] bool multipliesWhatItReads(const ir::Op &loop);
-/// Whether all rounds of a loop notify at the same time (backend/gpu/bodies/lower_notifies.cpp).
+/// Whether all rounds of a loop notify at the same time (lower_notifies.cpp of GPU bodies).
 [[nodiscard]] bool onlyNotifies(ir::Op &loop);
 
 /// What the programs of a cluster take to add up the sums of a loop that they share (pass

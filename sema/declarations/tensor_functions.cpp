@@ -27,13 +27,6 @@ bool isElementType(llvm::StringRef name) {
   return dtypeFromName(name).has_value() || name == "signal" || name == "token";
 }
 
-std::string textOf(const ast::Expr *e) {
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  ast::printSource(e, os);
-  return text;
-}
-
 // The function as a plan of one body, for what collects names.
 ast::PlanDecl *asPlan(const ast::FnDecl &fn, ast::Arena &arena) {
   auto *plan = arena.make<ast::PlanDecl>(fn.range);

@@ -2,6 +2,7 @@
 // Names, literals and operators.
 #include "sema/checker.h"
 
+#include "frontend/ast/ast_visitor.h"
 #include "frontend/base/check.h"
 
 #include <limits>
@@ -124,62 +125,43 @@ Symbol *Checker::lookup(llvm::StringRef name) {
 namespace {
 
 // The first declaration of a name after a place, in the order of the text.
-const ast::Ident *definitionAfter(llvm::ArrayRef<ast::Stmt *> list, llvm::StringRef name,
-                                  SourceLoc place);
+struct DefinitionAfter : ast::Walker<DefinitionAfter> {
+  DefinitionAfter(llvm::StringRef name, SourceLoc place) : name(name), place(place) {}
 
-const ast::Ident *definitionAfter(const ast::Stmt *s, llvm::StringRef name, SourceLoc place) {
-  const auto found = [&](const ast::Ident &ident) {
-    return ident.name == name && ident.range.begin > place ? &ident : nullptr;
-  };
-  if (!s)
-    return nullptr;
-  switch (s->kind) {
-  case ast::NodeKind::LetStmt:
-    for (const ast::Ident &ident : llvm::cast<ast::LetStmt>(s)->names)
-      if (const ast::Ident *result = found(ident))
-        return result;
-    return nullptr;
-  case ast::NodeKind::VarStmt:
-    return found(llvm::cast<ast::VarStmt>(s)->name);
-  case ast::NodeKind::BlockStmt:
-    return definitionAfter(llvm::cast<ast::BlockStmt>(s)->statements, name, place);
-  case ast::NodeKind::ForStmt:
-    return definitionAfter(llvm::cast<ast::ForStmt>(s)->body, name, place);
-  case ast::NodeKind::WhileStmt:
-    return definitionAfter(llvm::cast<ast::WhileStmt>(s)->body, name, place);
-  case ast::NodeKind::IfStmt: {
-    const auto *choice = llvm::cast<ast::IfStmt>(s);
-    if (const ast::Ident *result = definitionAfter(choice->then, name, place))
-      return result;
-    return definitionAfter(choice->otherwise, name, place);
+  using Walker::visit;
+  bool visit(const ast::LetStmt &s) {
+    for (const ast::Ident &ident : s.names)
+      take(ident);
+    return false;
   }
-  default:
-    return nullptr;
+  bool visit(const ast::VarStmt &s) {
+    take(s.name);
+    return false;
   }
-}
+  void take(const ast::Ident &ident) {
+    if (found == nullptr && ident.name == name && ident.range.begin > place)
+      found = &ident;
+  }
 
-const ast::Ident *definitionAfter(llvm::ArrayRef<ast::Stmt *> list, llvm::StringRef name,
-                                  SourceLoc place) {
-  for (const ast::Stmt *s : list)
-    if (const ast::Ident *result = definitionAfter(s, name, place))
-      return result;
-  return nullptr;
-}
+  llvm::StringRef name;
+  SourceLoc place;
+  const ast::Ident *found = nullptr;
+};
 
 } // namespace
 
 SourceRange Checker::laterDefinition(llvm::StringRef name, SourceLoc place) const {
-  const ast::Ident *found = nullptr;
+  DefinitionAfter search(name, place);
   if (fn && fn->decl->body)
-    found = definitionAfter(fn->decl->body, name, place);
+    search.walk(fn->decl->body);
   if (kernel) {
-    found = definitionAfter(kernel->decl->prologue, name, place);
+    search.walk(kernel->decl->prologue);
     for (const ast::Role *role : kernel->decl->roles)
       // Another role's names are no candidates.
-      if (!found && role->body && role->body->range.begin <= place && place < role->body->range.end)
-        found = definitionAfter(role->body, name, place);
+      if (role->body && role->body->range.begin <= place && place < role->body->range.end)
+        search.walk(role->body);
   }
-  return found ? found->range : SourceRange{};
+  return search.found ? search.found->range : SourceRange{};
 }
 
 // Says dtile's form of what another language calls so.

@@ -4,6 +4,8 @@
 
 #include "sema/join/make.h"
 
+#include "frontend/ast/source_printer.h"
+
 namespace dtile::join {
 
 /// Overlaps of overlaps may double what they have at each step.

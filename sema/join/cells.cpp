@@ -4,6 +4,7 @@
 
 #include "sema/join/make.h"
 
+#include "frontend/ast/source_printer.h"
 #include "frontend/base/check.h"
 #include "sema/join/rewriter.h"
 #include "llvm/ADT/SmallSet.h"

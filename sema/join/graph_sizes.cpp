@@ -4,6 +4,7 @@
 #include "sema/join/graph.h"
 #include "sema/join/make.h"
 
+#include "frontend/ast/source_printer.h"
 #include "frontend/base/dtype.h"
 
 namespace dtile::join {

@@ -78,8 +78,6 @@ struct Joint {
 
 /// Replaces names by what they stand for. Everything is put at one place.
 [[nodiscard]] ast::Expr *resolved(const Joint &joint, const ast::Expr *e, SourceRange at);
-/// An expression as a user would write it.
-[[nodiscard]] std::string textOf(const ast::Expr *e);
 
 /// Finds the parameters that clauses join, and solves for sizes and types; false after reporting.
 [[nodiscard]] bool unify(Joint &joint);

@@ -7,6 +7,7 @@
 #include "sema/join/rewriter.h"
 
 #include "frontend/ast/ast_visitor.h"
+#include "frontend/ast/source_printer.h"
 
 namespace dtile::join {
 

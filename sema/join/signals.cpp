@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Derives signals: a notify behind each write of a published tensor, a wait before each read.
 #include "frontend/ast/ast_visitor.h"
+#include "frontend/ast/source_printer.h"
 #include "sema/join/body_walk.h"
 #include "sema/join/make.h"
 

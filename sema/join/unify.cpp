@@ -253,13 +253,6 @@ ast::Expr *resolved(const Joint &joint, const ast::Expr *e, SourceRange at) {
   return Resolver(joint, at).expr(e);
 }
 
-std::string textOf(const ast::Expr *e) {
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  ast::printSource(e, os);
-  return text;
-}
-
 bool unify(Joint &joint) {
   for (Stage &stage : joint.stages)
     if (!Unifier(joint, stage).run())

@@ -1,37 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Bodies of functions. What is written with early returns becomes if/else with variables for the
 // results and one return at the end, so that later phases see structured control only.
+#include "frontend/ast/ast_visitor.h"
 #include "sema/checker.h"
 
 namespace dtile::sema {
 
 namespace {
 
-bool containsReturn(const ast::Stmt *s);
+bool containsReturn(const ast::Stmt *s) {
+  struct Finder : ast::Walker<Finder> {
+    using Walker::visit;
+    bool visit(const ast::ReturnStmt &) {
+      found = true;
+      return false;
+    }
+    bool found = false;
+  } finder;
+  finder.walk(s);
+  return finder.found;
+}
 
 bool containsReturn(llvm::ArrayRef<ast::Stmt *> list) {
   return llvm::any_of(list, [](const ast::Stmt *s) { return containsReturn(s); });
-}
-
-bool containsReturn(const ast::Stmt *s) {
-  if (!s)
-    return false;
-  switch (s->kind) {
-  case ast::NodeKind::ReturnStmt:
-    return true;
-  case ast::NodeKind::BlockStmt:
-    return containsReturn(llvm::cast<ast::BlockStmt>(s)->statements);
-  case ast::NodeKind::ForStmt:
-    return containsReturn(llvm::cast<ast::ForStmt>(s)->body);
-  case ast::NodeKind::WhileStmt:
-    return containsReturn(llvm::cast<ast::WhileStmt>(s)->body);
-  case ast::NodeKind::IfStmt: {
-    const auto *choice = llvm::cast<ast::IfStmt>(s);
-    return containsReturn(choice->then) || containsReturn(choice->otherwise);
-  }
-  default:
-    return false;
-  }
 }
 
 bool alwaysReturns(const ast::Stmt *s);

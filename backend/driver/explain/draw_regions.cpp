@@ -5,7 +5,7 @@
 
 #include "backend/driver/compile.h"
 #include "backend/driver/explain/svg.h"
-#include "backend/driver/output_file.h"
+#include "backend/driver/output/output_file.h"
 #include "frontend/ast/ast_visitor.h"
 #include "frontend/ast/source_printer.h"
 
@@ -23,13 +23,6 @@ constexpr unsigned kGap = 40;
 constexpr unsigned kCell = 11;
 /// Cells that are drawn along a dimension of a signal, of however many there are.
 constexpr unsigned kCells = 4;
-
-std::string textOf(const ast::Expr *e) {
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  ast::printSource(e, os);
-  return text;
-}
 
 /// The name of a tensor in `x`, `x@peer`, `x[…]` and `x@peer[…]`.
 struct Region {

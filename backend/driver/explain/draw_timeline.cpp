@@ -7,7 +7,7 @@
 #include "backend/driver/compile.h"
 #include "backend/driver/explain/explain_choices.h"
 #include "backend/driver/explain/svg.h"
-#include "backend/driver/output_file.h"
+#include "backend/driver/output/output_file.h"
 
 #include "llvm/Support/FormatVariadic.h"
 

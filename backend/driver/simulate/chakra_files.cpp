@@ -5,7 +5,7 @@
 // is carried on to the next computation of the rank, and the sum is right.
 #include "backend/driver/simulate/chakra_files.h"
 
-#include "backend/driver/output_file.h"
+#include "backend/driver/output/output_file.h"
 #include "backend/driver/simulate/wire_format.h"
 
 #include "llvm/ADT/StringExtras.h"

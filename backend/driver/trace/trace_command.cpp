@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // `dtilec trace`: a trace that was written before, in a few tables or as a page.
-#include "backend/driver/output_file.h"
+#include "backend/driver/output/output_file.h"
 #include "backend/driver/session.h"
 #include "backend/driver/trace/trace_model.h"
 #include "backend/driver/trace/trace_page.h"

@@ -2,7 +2,7 @@
 // Joins the traces of teams to one.
 #include "backend/driver/trace/trace_log.h"
 
-#include "backend/driver/output_file.h"
+#include "backend/driver/output/output_file.h"
 #include "backend/driver/trace/trace_model.h"
 #include "backend/driver/trace/trace_summary.h"
 

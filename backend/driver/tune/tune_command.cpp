@@ -6,7 +6,7 @@
 // after each launch, so that what was measured is there whatever becomes of the next one.
 #include "backend/driver/execute/device_code.h"
 #include "backend/driver/execute/job.h"
-#include "backend/driver/output_file.h"
+#include "backend/driver/output/output_file.h"
 #include "backend/driver/tune/measure.h"
 #include "backend/driver/tune/tuned_choices.h"
 #include "backend/runtime/alternatives.h"

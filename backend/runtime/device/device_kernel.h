@@ -2,8 +2,8 @@
 // What a team of devices keeps of a kernel between its launches.
 #pragma once
 
+#include "backend/runtime/device/choose/device_programs.h"
 #include "backend/runtime/device/device.h"
-#include "backend/runtime/device/device_programs.h"
 #include "backend/runtime/device_abi.h"
 #include "backend/runtime/host/kernel_state.h"
 #include "backend/runtime/launch_frame.h"

@@ -6,7 +6,7 @@
 #include "frontend/base/diagnostics.h"
 #include "ir/core/text_format.h"
 #include "ir/transform/pipelines.h"
-#include "tests/unit/runtime/fake_device.h"
+#include "tests/unit/runtime/device/fake_device.h"
 
 #include "llvm/Support/raw_ostream.h"
 

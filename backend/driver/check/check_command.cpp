@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// `dtilec check`: every check that there is, nothing written.
+#include "backend/driver/check/check_kernels.h"
+#include "backend/driver/check/determinism.h"
+#include "backend/driver/compile.h"
+
+#include "frontend/ast/ast_printer.h"
+#include "frontend/base/check.h"
+#include "frontend/parse/parser.h"
+#include "ir/protocol/check/check_protocol.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <map>
+#include <set>
+
+namespace dtile::driver {
+
+namespace {
+
+void dumpAst(Session &session, llvm::StringRef path) {
+  std::optional<FileId> file = session.load(path);
+  if (!file)
+    return;
+  ast::Arena arena;
+  const ast::Module *module = parse::parse(*file, session.sources, arena, session.diagnostics);
+  ast::printAst(*module, llvm::outs());
+}
+
+std::string valueText(const sema::GenericValue &value) {
+  switch (value.kind) {
+  case sema::GenericValue::Kind::DType:
+    return dtypeName(value.dtype).str();
+  case sema::GenericValue::Kind::Bool:
+    return value.intValue != 0 ? "true" : "false";
+  case sema::GenericValue::Kind::Shape:
+    DTILE_UNREACHABLE("kernels have no shapes as parameters");
+  case sema::GenericValue::Kind::Int:
+    return std::to_string(value.intValue);
+  }
+  DTILE_UNREACHABLE("a value has a kind");
+}
+
+/// What a verdict is about, where a kernel has compile-time parameters.
+std::string valuesText(const CheckedKernel &checked) {
+  std::string standIns, others;
+  for (auto [generic, value] :
+       llvm::zip_equal(checked.instance->decl->generics, checked.instance->generics)) {
+    std::string &list = checked.standIns.count(generic.name.name) ? standIns : others;
+    list += (list.empty() ? "  with " : ", ") + generic.name.name.str() + " = " + valueText(value);
+  }
+  if (!standIns.empty())
+    standIns += ", which stand for what the caller chooses\n";
+  if (!others.empty())
+    others += "; a build checks the values that it is given\n";
+  return standIns + others;
+}
+
+/// Whether something stays undecided; errors are reported.
+bool checkFile(Session &session, llvm::StringRef path) {
+  const auto program = analyzeFile(session, path);
+  if (!program || !checkConstants(session, *program))
+    return false;
+  bool isUndecided = false;
+  std::vector<const sema::KernelInstance *> instances;
+  std::map<std::string, CheckedKernel> byName;
+  for (const ast::KernelDecl *kernel : program->kernels()) {
+    if (!session.options.kernel.empty() && kernel->name.name != session.options.kernel)
+      continue;
+    if (hasAllValues(session, *kernel)) {
+      for (const sema::KernelInstance *instance : instantiateKernels(session, *program, {kernel})) {
+        instances.push_back(instance);
+        byName[instance->name] = {instance, {}};
+      }
+      continue;
+    }
+    const CheckedKernel checked =
+        instantiateAlone(*program, *kernel, constantsFor(session, *kernel), session.sources);
+    if (!checked.instance) {
+      llvm::outs() << '`' << kernel->name.name
+                   << "`: not checked: it needs values of its generics, --const NAME=VALUE\n";
+      isUndecided = true;
+      continue;
+    }
+    instances.push_back(checked.instance);
+    byName[checked.instance->name] = checked;
+  }
+  if (instances.empty() || session.diagnostics.hasErrors())
+    return isUndecided;
+  const LoweredModule lowered = lowerKernels(session, *program, instances);
+  if (session.options.deterministic && !checkDeterminism(session, *lowered.module))
+    return false;
+  protocol::CheckOptions checks;
+  if (!session.options.ranks.empty()) {
+    checks.ranks = session.options.ranks;
+    checks.areRanksGiven = true;
+    // Who asks for many ranks waits for them.
+    checks.work *= 4;
+  }
+  checks.machine = findMachine(session.options.machine);
+  const auto verdicts = checkInstances(*lowered.module, instances, session.sources,
+                                       std::move(checks), session.diagnostics);
+  if (!verdicts)
+    return false;
+  // Each verdict is followed by what it leaves open; JSON is one array.
+  const bool isText = session.options.diagnosticForm == DiagnosticForm::Text;
+  if (isText)
+    session.flush();
+  for (const protocol::Verdict &verdict : *verdicts) {
+    llvm::outs() << protocol::verdictText(verdict, &session.sources);
+    if (const auto it = byName.find(verdict.kernel); it != byName.end())
+      llvm::outs() << valuesText(it->second);
+    llvm::outs().flush();
+    reportVerdict(session.diagnostics, verdict);
+    if (isText)
+      session.flush();
+    isUndecided |= !verdict.isDecided();
+  }
+  return isUndecided;
+}
+
+} // namespace
+
+ExitCode runCheck(const Options &options) {
+  Session session(options);
+  std::vector<std::string> files;
+  for (const std::string &path : options.inputs)
+    collectFiles(session, path, files);
+  bool isUndecided = false;
+  for (const std::string &path : files)
+    if (options.dumpAst)
+      dumpAst(session, path);
+    else
+      isUndecided |= checkFile(session, path);
+  const ExitCode code = session.finish();
+  return code == ExitCode::Ok && isUndecided ? ExitCode::Undecided : code;
+}
+
+} // namespace dtile::driver

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// From the syntax of `ensures` clauses to arrays of the checker. What it does not know is kept as
+// unknown, with a name for it.
+#include "backend/driver/check/promises.h"
+
+#include "frontend/ast/ast.h"
+
+#include "llvm/ADT/StringSwitch.h"
+
+namespace dtile::driver {
+
+using protocol::PromisedArray;
+using protocol::PromisedNumber;
+using Kind = PromisedArray::Kind;
+
+namespace {
+
+/// Turns the promises of one kernel into arrays.
+class PromiseReader {
+public:
+  explicit PromiseReader(const sema::KernelInstance &kernel) : kernel_(kernel) {}
+  PromisedArray arrayOf(const ast::Expr &e) const;
+
+private:
+  [[nodiscard]] PromisedArray made(Kind kind, llvm::ArrayRef<const ast::Expr *> operands) const;
+  [[nodiscard]] PromisedArray binary(const ast::BinaryExpr &e) const;
+  [[nodiscard]] PromisedArray call(const ast::CallExpr &e) const;
+  [[nodiscard]] PromisedArray reshape(llvm::ArrayRef<const ast::Expr *> operands) const;
+  [[nodiscard]] PromisedArray take(const ast::Expr &of, const ast::Expr &indices) const;
+  [[nodiscard]] std::optional<PromisedNumber> numberOf(const ast::Expr &e) const;
+  [[nodiscard]] PromisedNumber named(llvm::StringRef name) const;
+
+  const sema::KernelInstance &kernel_;
+};
+
+PromisedArray unknown(const llvm::Twine &what) {
+  PromisedArray array;
+  array.name = what.str();
+  return array;
+}
+
+PromisedArray PromiseReader::made(Kind kind, llvm::ArrayRef<const ast::Expr *> operands) const {
+  PromisedArray array;
+  array.kind = kind;
+  for (const ast::Expr *operand : operands)
+    array.operands.push_back(arrayOf(*operand));
+  return array;
+}
+
+PromisedArray number(double value) {
+  PromisedArray array;
+  array.kind = Kind::Number;
+  array.number = value;
+  return array;
+}
+
+PromisedArray PromiseReader::binary(const ast::BinaryExpr &e) const {
+  switch (e.op) {
+  case ast::BinaryOp::Add:
+    return made(Kind::Sum, {e.lhs, e.rhs});
+  case ast::BinaryOp::Sub:
+    return made(Kind::Difference, {e.lhs, e.rhs});
+  case ast::BinaryOp::Mul:
+    return made(Kind::Product, {e.lhs, e.rhs});
+  default:
+    return unknown("an operator that only numbers have");
+  }
+}
+
+/// Sizes, scalars, constants, `rank()` and `W`, and what `+ - * / %` make of them.
+std::optional<PromisedNumber> PromiseReader::numberOf(const ast::Expr &e) const {
+  using Number = PromisedNumber::Kind;
+  if (const auto *literal = llvm::dyn_cast<ast::IntLit>(&e))
+    return PromisedNumber{.number = int64_t(literal->value)};
+  if (const auto *name = llvm::dyn_cast<ast::NameExpr>(&e))
+    return named(name->name);
+  if (const auto *call = llvm::dyn_cast<ast::CallExpr>(&e)) {
+    const auto *callee = llvm::dyn_cast<ast::NameExpr>(call->callee);
+    if (callee && call->args.empty() && callee->name == "rank")
+      return PromisedNumber{.kind = Number::Rank};
+    if (callee && call->args.empty() && callee->name == "num_ranks")
+      return PromisedNumber{.kind = Number::Ranks};
+    return std::nullopt;
+  }
+  const auto *binary = llvm::dyn_cast<ast::BinaryExpr>(&e);
+  if (!binary)
+    return std::nullopt;
+  PromisedNumber number;
+  switch (binary->op) {
+  case ast::BinaryOp::Add:
+    number.kind = Number::Sum;
+    break;
+  case ast::BinaryOp::Sub:
+    number.kind = Number::Difference;
+    break;
+  case ast::BinaryOp::Mul:
+    number.kind = Number::Product;
+    break;
+  case ast::BinaryOp::Div:
+    number.kind = Number::Quotient;
+    break;
+  case ast::BinaryOp::Rem:
+    number.kind = Number::Remainder;
+    break;
+  default:
+    return std::nullopt;
+  }
+  for (const ast::Expr *side : {binary->lhs, binary->rhs}) {
+    std::optional<PromisedNumber> operand = numberOf(*side);
+    if (!operand)
+      return std::nullopt;
+    number.operands.push_back(std::move(*operand));
+  }
+  return number;
+}
+
+/// A constant's value; else a dimension that bears the name; else what the launch calls so.
+PromisedNumber PromiseReader::named(llvm::StringRef name) const {
+  using Number = PromisedNumber::Kind;
+  for (const auto &[param, value] : llvm::zip(kernel_.decl->generics, kernel_.generics))
+    if (param.name.name == name && value.kind == sema::GenericValue::Kind::Int)
+      return {.number = value.intValue};
+  for (const ast::Param &param : kernel_.decl->params) {
+    if (!param.type || (param.mode != ast::ParamMode::In && param.mode != ast::ParamMode::InOut &&
+                        param.mode != ast::ParamMode::Out))
+      continue;
+    for (auto [d, declared] : llvm::enumerate(param.type->shape))
+      if (const auto *same = llvm::dyn_cast<ast::NameExpr>(declared); same && same->name == name)
+        return {.kind = Number::Dimension, .number = int64_t(d), .name = param.name.name.str()};
+  }
+  if (name == "W")
+    return {.kind = Number::Ranks};
+  return {.kind = Number::Size, .name = name.str()};
+}
+
+PromisedArray PromiseReader::reshape(llvm::ArrayRef<const ast::Expr *> operands) const {
+  PromisedArray array = made(Kind::Reshape, operands.take_front());
+  for (const ast::Expr *size : operands.drop_front()) {
+    const auto extent = numberOf(*size);
+    if (!extent)
+      return unknown("`reshape` to a size that it does not follow");
+    array.numbers.push_back(*extent);
+  }
+  return array;
+}
+
+/// `take(x, arange(n))` and `take(x, arange(n) + first)`: n rows in their order.
+PromisedArray PromiseReader::take(const ast::Expr &of, const ast::Expr &indices) const {
+  const auto *sum = llvm::dyn_cast<ast::BinaryExpr>(&indices);
+  const bool isShifted = sum && sum->op == ast::BinaryOp::Add;
+  const auto *range = llvm::dyn_cast<ast::CallExpr>(isShifted ? sum->lhs : &indices);
+  const auto *callee = range ? llvm::dyn_cast<ast::NameExpr>(range->callee) : nullptr;
+  if (!callee || (callee->name != "arange" && callee->name != "iota") || range->args.size() != 1)
+    return unknown("`take` of other rows than `arange(n) + first`");
+  const auto count = numberOf(*range->args.front().value);
+  const auto first = isShifted ? numberOf(*sum->rhs) : std::optional(PromisedNumber{});
+  if (!count || !first)
+    return unknown("`take` of rows that it does not follow");
+  PromisedArray array = made(Kind::Rows, {&of});
+  array.numbers = {*count, *first};
+  return array;
+}
+
+PromisedArray PromiseReader::call(const ast::CallExpr &e) const {
+  const ast::Expr *callee = e.callee;
+  if (const auto *generic = llvm::dyn_cast<ast::GenericExpr>(callee))
+    callee = generic->base;
+  const auto *name = llvm::dyn_cast<ast::NameExpr>(callee);
+  if (!name)
+    return unknown("a call");
+  llvm::SmallVector<const ast::Expr *, 2> operands;
+  for (const ast::Arg &arg : e.args) {
+    if (!arg.label.name.empty())
+      return unknown("`" + name->name + "` with `" + arg.label.name + ":`");
+    operands.push_back(arg.value);
+  }
+  const Kind kind = llvm::StringSwitch<Kind>(name->name)
+                        .Case("all_gather", Kind::AllGather)
+                        .Case("all_reduce", Kind::AllReduce)
+                        .Case("reduce_scatter", Kind::ReduceScatter)
+                        .Case("all_to_all", Kind::AllToAll)
+                        .Case("transpose", Kind::Transpose)
+                        .Case("matmul", Kind::MatrixProduct)
+                        .Default(Kind::Unknown);
+  if (name->name == "cast" && operands.size() == 1)
+    return arrayOf(*operands.front());
+  if (name->name == "reshape" && !operands.empty())
+    return reshape(operands);
+  if (name->name == "from_rank" && operands.size() == 2) {
+    const auto rank = numberOf(*operands.back());
+    if (!rank)
+      return unknown("`from_rank` of a rank that it does not follow");
+    PromisedArray array = made(Kind::FromRank, operands.front());
+    array.numbers.push_back(*rank);
+    return array;
+  }
+  if (name->name == "take" && operands.size() == 2)
+    return take(*operands[0], *operands[1]);
+  if (name->name == "concat" && !operands.empty())
+    return made(Kind::Concat, operands);
+  const size_t wanted = kind == Kind::MatrixProduct ? 2 : 1;
+  if (kind == Kind::Unknown || operands.size() != wanted)
+    return unknown("`" + name->name + "`");
+  return made(kind, operands);
+}
+
+PromisedArray PromiseReader::arrayOf(const ast::Expr &e) const {
+  switch (e.kind) {
+  case ast::NodeKind::IntLit:
+    return number(double(llvm::cast<ast::IntLit>(e).value));
+  case ast::NodeKind::FloatLit:
+    return number(llvm::cast<ast::FloatLit>(e).value);
+  case ast::NodeKind::NameExpr: {
+    PromisedArray array;
+    array.kind = Kind::Param;
+    array.name = llvm::cast<ast::NameExpr>(e).name.str();
+    return array;
+  }
+  case ast::NodeKind::UnaryExpr:
+    if (const auto &unary = llvm::cast<ast::UnaryExpr>(e); unary.op == ast::UnaryOp::Neg)
+      return made(Kind::Negative, {unary.operand});
+    return unknown("an operator that only integers have");
+  case ast::NodeKind::BinaryExpr:
+    return binary(llvm::cast<ast::BinaryExpr>(e));
+  case ast::NodeKind::MemberExpr:
+    if (const auto &member = llvm::cast<ast::MemberExpr>(e); member.member.name == "T")
+      return made(Kind::Transpose, {member.base});
+    return unknown("a member of an array");
+  case ast::NodeKind::CallExpr:
+    return call(llvm::cast<ast::CallExpr>(e));
+  default:
+    return unknown("an expression that only runs can compare");
+  }
+}
+
+} // namespace
+
+std::vector<protocol::Promise> promisesOf(llvm::ArrayRef<const sema::KernelInstance *> kernels) {
+  std::vector<protocol::Promise> all;
+  for (const sema::KernelInstance *kernel : kernels)
+    for (const ast::ExpectStmt *ensures : kernel->decl->ensures) {
+      protocol::Promise promise;
+      promise.kernel = kernel->name;
+      promise.place = ensures->range;
+      const auto *relation = llvm::dyn_cast_or_null<ast::BinaryExpr>(ensures->condition);
+      const bool isEqual =
+          relation && (relation->op == ast::BinaryOp::Approx || relation->op == ast::BinaryOp::Eq);
+      const auto *output = isEqual ? llvm::dyn_cast<ast::NameExpr>(relation->lhs) : nullptr;
+      if (output) {
+        promise.output = output->name.str();
+        promise.expected = PromiseReader(*kernel).arrayOf(*relation->rhs);
+      } else {
+        promise.expected = unknown("another form than `output ~= …`");
+      }
+      all.push_back(std::move(promise));
+    }
+  return all;
+}
+
+} // namespace dtile::driver

@@ -1,0 +1,512 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The variants of a kernel on a device: which of its images can run there, and which one a launch
+// takes.
+//
+// The choice is the smallest estimated time. Each variant's prologue runs without side effects and
+// leaves the sizes in a frame; the variant's own weights say how long its bodies take, and
+// device_programs.h when the launch ends.
+//
+// Ranks may launch with different sizes, and still have to choose variants that look alike to each
+// other (dtile_device_image.protocol). So the protocol is chosen first, from what all ranks know
+// alike: the sizes that the shapes of symmetric objects determine (dtile_param_desc.agreed), and
+// the number of ranks. Sizes that may differ are taken as kUnknownSize there, and the rank as 0.
+// Then each rank chooses among the variants of that protocol by its own sizes.
+//
+// What was measured on such a device (dtile_tuned_row) goes before what is estimated, in both
+// steps.
+#include "backend/runtime/device/choose/device_programs.h"
+#include "backend/runtime/device/device_team.h"
+#include "backend/runtime/tuned_rows.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <numeric>
+
+namespace dtile::runtime {
+
+namespace {
+
+/// What a size is taken as that ranks need not agree on.
+constexpr int64_t kUnknownSize = 4096;
+constexpr double kRefused = std::numeric_limits<double>::infinity();
+
+/// "sm_90a (nvptx), gfx942 (amdgpu)".
+std::string archList(const dtile_kernel_desc &desc) {
+  std::vector<std::string> names;
+  for (int32_t i = 0; i < desc.nimages; ++i) {
+    std::string name = format("%s (%s)", desc.images[i].arch, desc.images[i].target);
+    if (std::find(names.begin(), names.end(), name) == names.end())
+      names.push_back(std::move(name));
+  }
+  std::string text;
+  for (const std::string &name : names)
+    text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+/// The best image for a device of each variant, in order. Empty: none is for the device.
+std::vector<const dtile_device_image *> imagesFor(const Device &device,
+                                                  const dtile_kernel_desc &desc) {
+  const dtile_device_image *best = nullptr;
+  for (int32_t i = 0; i < desc.nimages; ++i)
+    if (const int32_t fitness = device.fitness(desc.images[i]);
+        fitness > 0 && (!best || fitness > device.fitness(*best)))
+      best = &desc.images[i];
+  std::vector<const dtile_device_image *> found;
+  for (int32_t i = 0; best && i < desc.nimages; ++i) {
+    const dtile_device_image &image = desc.images[i];
+    // Variants were chosen together for one architecture.
+    if (std::strcmp(image.arch, best->arch) == 0 && device.fitness(image) == device.fitness(*best))
+      found.push_back(&image);
+  }
+  std::sort(found.begin(), found.end(), [](const auto *a, const auto *b) {
+    return std::pair(a->variant, a) < std::pair(b->variant, b);
+  });
+  return found;
+}
+
+Status checkImage(const Device &device, const dtile_kernel_desc &desc,
+                  const dtile_device_image &image) {
+  const DeviceFacts &facts = device.facts();
+  if (image.device_abi_version != DTILE_DEVICE_ABI_VERSION)
+    return {DTILE_INVALID, format("kernel `%s` was compiled for version %u of the device ABI, but "
+                                  "this library has version %d: compile it again",
+                                  desc.name, image.device_abi_version, DTILE_DEVICE_ABI_VERSION)};
+  if (image.shared_bytes > facts.sharedBytesPerProgram)
+    return {DTILE_INVALID,
+            format("kernel `%s` wants %d bytes of shared memory a program, but GPU %d has %lld: "
+                   "use smaller tiles",
+                   desc.name, image.shared_bytes, facts.ordinal,
+                   static_cast<long long>(facts.sharedBytesPerProgram))};
+  if (image.frame_bytes > DTILE_DEVICE_FRAME_BYTES)
+    return {DTILE_INVALID,
+            format("kernel `%s` has a frame of %lld bytes; at most %d fit", desc.name,
+                   static_cast<long long>(image.frame_bytes), DTILE_DEVICE_FRAME_BYTES)};
+  return {};
+}
+
+/// How a launch's programs are shared among its spaces, and when it ends.
+struct Plan {
+  /// Negated, how many programs it needs where that is more than can be resident.
+  int32_t programs = 0;
+  /// Programs of a cluster, which share the loops of bodies, or loads where they are `paired`.
+  int32_t cluster = 1;
+  bool paired = false;
+  int32_t first[DTILE_DEVICE_MAX_SPACES + 1] = {};
+  double nanoseconds = 0;
+};
+
+class LaunchPlanner {
+public:
+  LaunchPlanner(const dtile_kernel_desc &desc, const LoadedImage &variant, int64_t multiprocessors,
+                const void *frame)
+      : desc_(desc), variant_(variant), image_(*variant.image), multiprocessors_(multiprocessors),
+        frame_(frame) {
+    for (int32_t s = 0; s < desc.nspaces; ++s)
+      bodies_[s] = std::max<int64_t>(image_.counts[s](frame), 0);
+  }
+
+  /// The plan that is estimated to end first.
+  [[nodiscard]] Plan best() {
+    Plan best = plan(1, variant_.resident);
+    if (best.programs > 0)
+      for (int32_t parts = 2; parts <= DTILE_MOST_PARTS; ++parts) {
+        const Plan other = plan(parts, variant_.inClusters[parts]);
+        if (other.programs > 0 && other.nanoseconds < best.nanoseconds)
+          best = other;
+      }
+    if (best.programs > 0 && best.cluster == 1)
+      pair(best);
+    best.nanoseconds += image_.launch_time;
+    return best;
+  }
+
+private:
+  using PerSpace = int64_t[DTILE_DEVICE_MAX_SPACES];
+
+  [[nodiscard]] bool byTma() const { return !image_.by_tma || image_.by_tma(frame_) != 0; }
+
+  void fill(PerSpace &out, int64_t (*const *of)(const void *, int64_t, int64_t, int64_t),
+            dtile_device_load load) const {
+    for (int32_t s = 0; s < desc_.nspaces; ++s)
+      out[s] = dtile_mean_weight(of[s], frame_, bodies_[s], load.together, load.running);
+  }
+
+  /// With clusters of so many programs; no programs where these cannot be.
+  [[nodiscard]] Plan plan(int32_t parts, int64_t most) {
+    const auto resident = int32_t(std::min<int64_t>(most, DTILE_DEVICE_PARTS));
+    Plan plan;
+    plan.cluster = parts;
+    PerSpace bodies = {}, weights = {}, latencies = {}, shared = {}, remote = {};
+    std::copy(bodies_, bodies_ + desc_.nspaces, bodies);
+    dtile_device_space spaces[DTILE_DEVICE_MAX_SPACES];
+    std::copy(image_.spaces, image_.spaces + desc_.nspaces, spaces);
+    // What runs at once decides how long bodies take.
+    if (parts > 1 &&
+        !dtile_share_loops(desc_.nspaces, spaces, parts, shared, resident, bodies, weights))
+      return {};
+    // Threads that load have filled the ring long after TMA would, and take no bodies in turn.
+    if (parts > 1 && !byTma() &&
+        std::accumulate(bodies, bodies + desc_.nspaces, int64_t{0}) > resident)
+      return {};
+    const dtile_device_load load = dtile_load_of(desc_.nspaces, bodies, resident, multiprocessors_);
+    fill(weights, image_.weights, load);
+    fill(latencies, image_.latencies, load);
+    if (parts > 1) {
+      fill(shared, image_.shared, load);
+      std::copy(bodies_, bodies_ + desc_.nspaces, bodies);
+      dtile_share_loops(desc_.nspaces, spaces, parts, shared, resident, bodies, weights);
+    }
+    plan.programs = dtile_share_programs(desc_.nspaces, spaces, bodies, weights, latencies,
+                                         resident, plan.first);
+    if (parts > 1)
+      plan.programs = plan.programs < 0 ? 0
+                                        : dtile_align_to_clusters(desc_.nspaces, spaces, parts,
+                                                                  resident, bodies, plan.first);
+    if (plan.programs > 0)
+      plan.nanoseconds =
+          dtile_launch_time(desc_.nspaces, spaces, bodies, weights, latencies, plan.first);
+    if (image_.link_rate == 0)
+      return plan;
+    double bytes = 0;
+    fill(remote, image_.remote_bytes, load);
+    for (int32_t s = 0; s < desc_.nspaces; ++s)
+      if (bodies_[s] > 0)
+        bytes += double(bodies_[s]) * double(remote[s]);
+    plan.nanoseconds = std::max(plan.nanoseconds, bytes / image_.link_rate);
+    return plan;
+  }
+
+  /// Lets two programs share loads, where that takes no more rounds of bodies.
+  void pair(Plan &plan) const {
+    if (!image_.paired || !byTma() || desc_.nspaces != 1)
+      return;
+    const int32_t programs = dtile_pair_programs(image_.paired(frame_), variant_.inClusters[2],
+                                                 bodies_[0], plan.programs);
+    if (programs == 0)
+      return;
+    plan.paired = true;
+    plan.cluster = 2;
+    plan.programs = plan.first[1] = programs;
+  }
+
+  const dtile_kernel_desc &desc_;
+  const LoadedImage &variant_;
+  const dtile_device_image &image_;
+  int64_t multiprocessors_;
+  const void *frame_;
+  PerSpace bodies_ = {};
+};
+
+} // namespace
+
+Status DeviceTeam::loadVariants(DeviceKernel &kernel, int32_t local) {
+  const dtile_kernel_desc &desc = *kernel.state.desc;
+  DeviceRank &rank = *locals_[size_t(local)];
+  const DeviceFacts &facts = rank.device->facts();
+  const auto images = imagesFor(*rank.device, desc);
+  if (images.empty())
+    return {DTILE_INVALID,
+            format("kernel `%s` was compiled for %s, but GPU %d is %s (%s): compile it for %s too",
+                   desc.name, archList(desc).c_str(), facts.ordinal, facts.arch.c_str(),
+                   facts.name.c_str(), facts.arch.c_str())};
+  LoadedKernel &loaded = kernel.loaded[size_t(local)];
+  Status failure;
+  for (const dtile_device_image *image : images) {
+    LoadedImage variant;
+    Status status = checkImage(*rank.device, desc, *image);
+    if (status.ok())
+      status = loadImage(desc, local, *image, &variant);
+    if (status.ok())
+      loaded.variants.push_back(variant);
+    else if (failure.ok())
+      failure = std::move(status);
+  }
+  return loaded.variants.empty() ? failure : Status();
+}
+
+Status DeviceTeam::loadImage(const dtile_kernel_desc &desc, int32_t local,
+                             const dtile_device_image &image, LoadedImage *out) {
+  DeviceRank &rank = *locals_[size_t(local)];
+  Device &device = *rank.device;
+  out->image = &image;
+  if (Status status = checkProvider(image); !status.ok()) {
+    status.message =
+        format("kernel `%s` was compiled for the shmem provider `%s`", desc.name, image.shmem) +
+        status.message;
+    return status;
+  }
+  if (Status status = checkMapped(desc, image); !status.ok())
+    return status;
+  auto inWords = [&](Status status) {
+    status.message = format("kernel `%s` cannot be loaded on GPU %d (%s): ", desc.name,
+                            device.facts().ordinal, device.facts().name.c_str()) +
+                     status.message;
+    return status;
+  };
+  // Kernels and variants of one file share an image.
+  LoadedModule &module =
+      modules_[{device.facts().ordinal, image.bytes, hashBytes(image.data, image.bytes)}];
+  if (!module.handle)
+    if (Status status = device.load(image, &module.handle); !status.ok())
+      return inWords(std::move(status));
+  if (std::strcmp(image.shmem, "nvshmem") == 0 && !module.isAttached) {
+    if (Status status = nvshmem_->attach(module.handle); !status.ok())
+      return inWords(std::move(status));
+    module.isAttached = true;
+  }
+  if (Status status = device.find(module.handle, image, &out->function); !status.ok())
+    return inWords(std::move(status));
+  int32_t each = 0;
+  if (Status status = device.residency(out->function, image.threads, image.shared_bytes, &each);
+      !status.ok())
+    return inWords(std::move(status));
+  out->resident = int64_t(each) * device.facts().multiprocessors / rank.sharers;
+  // Ranks that share a GPU may leave no processors beside each other.
+  const bool shares =
+      image.paired || std::any_of(image.spaces, image.spaces + desc.nspaces,
+                                  [](const dtile_device_space &s) { return s.exchange > 0; });
+  for (int32_t size = 2; shares && rank.sharers == 1 && size <= DTILE_MOST_PARTS; ++size)
+    out->inClusters[size] =
+        int64_t(size) * device.clusters(out->function, image.threads, image.shared_bytes, size);
+  if (out->resident > 0)
+    return {};
+  return {DTILE_INVALID,
+          format("kernel `%s` cannot be resident on GPU %d: a program of %d threads and %d bytes "
+                 "of shared memory does not fit%s; use smaller tiles%s",
+                 desc.name, device.facts().ordinal, image.threads, image.shared_bytes,
+                 each > 0 ? format(" %d times at once", rank.sharers).c_str() : "",
+                 rank.sharers > 1 ? " or fewer ranks a GPU" : "")};
+}
+
+Status DeviceTeam::agreeOnVariants(const DeviceKernel &kernel) {
+  const dtile_kernel_desc &desc = *kernel.state.desc;
+  if (desc.configuration == 0 || ranks_ == 1 || !communicates(desc))
+    return {};
+  // What the choice depends on besides sizes: the variants that fit, and the devices.
+  const auto hashOf = [&](size_t local) {
+    uint64_t hash = desc.configuration ^ uint64_t(locals_[local]->device->facts().multiprocessors);
+    for (const LoadedImage &variant : kernel.loaded[local].variants) {
+      hash = (hash ^ uint64_t(variant.image->variant)) * 0x100000001b3u;
+      hash = (hash ^ uint64_t(variant.resident)) * 0x100000001b3u;
+    }
+    return hash;
+  };
+  const uint64_t first = hashOf(0);
+  for (size_t local = 1; local < locals_.size(); ++local)
+    if (hashOf(local) != first)
+      return {
+          DTILE_INVALID,
+          format("kernel `%s` leaves constants to the compiler, and GPU %d (%s) is another kind "
+                 "than GPU %d (%s): pin the constants, or make teams of one kind",
+                 desc.name, locals_[local]->device->facts().ordinal,
+                 locals_[local]->device->facts().name.c_str(), locals_[0]->device->facts().ordinal,
+                 locals_[0]->device->facts().name.c_str())};
+  return agree(first, "the variants of a kernel: all ranks load the same object, on GPUs of one "
+                      "kind");
+}
+
+Status DeviceTeam::runPrologue(DeviceKernel &kernel, int32_t local, const LoadedImage &variant,
+                               const dtile_arg *arguments, DeviceLaunch &device, void *frame) {
+  DeviceRank &rank = *locals_[size_t(local)];
+  dtile_launch &launch = rank.launch;
+  launch.kernel = &kernel.state;
+  launch.ranks = ranks_;
+  launch.arguments = arguments;
+  launch.device = &device;
+  launch.error = {};
+  const bool refused = variant.image->prologue(&launch, frame) != 0;
+  launch.device = nullptr;
+  if (!launch.error.ok())
+    return std::move(launch.error);
+  if (refused)
+    return {DTILE_INVALID, format("kernel `%s` refused its arguments on rank %d",
+                                  kernel.state.desc->name, rank.rank)};
+  return {};
+}
+
+double DeviceTeam::estimate(DeviceKernel &kernel, int32_t local, const LoadedImage &variant,
+                            const dtile_arg *arguments, bool agreedOnly,
+                            const dtile_kernel_desc *family) {
+  DeviceRank &rank = *locals_[size_t(local)];
+  const auto frame = makeFrame(variant.image->frame_bytes);
+  if (!frame)
+    return kRefused;
+  DeviceLaunch device = {this, &kernel, /*capturing=*/false, /*isEstimate=*/true, 0, {}};
+  dtile_launch &launch = rank.launch;
+  const int32_t own = launch.rank;
+  launch.rank = agreedOnly ? 0 : own;
+  launch.unknownSize = agreedOnly ? kUnknownSize : -1;
+  launch.family = family;
+  const Status status = runPrologue(kernel, local, variant, arguments, device, frame.get());
+  launch.rank = own;
+  launch.unknownSize = -1;
+  launch.family = nullptr;
+  if (!status.ok())
+    return kRefused;
+  const Plan plan =
+      LaunchPlanner(*kernel.state.desc, variant, rank.device->facts().multiprocessors, frame.get())
+          .best();
+  return plan.programs < 0 ? kRefused : plan.nanoseconds;
+}
+
+std::optional<size_t> DeviceTeam::measuredVariant(const DeviceKernel &kernel, int32_t local,
+                                                  const dtile_arg *arguments,
+                                                  bool agreedOnly) const {
+  const dtile_kernel_desc &desc = *kernel.state.desc;
+  if (desc.ntuned == 0)
+    return std::nullopt;
+  struct Arguments {
+    const KernelState &state;
+    const dtile_arg *passed;
+  };
+  const Arguments given = {kernel.state, arguments};
+  const auto size = [](const void *of, int32_t param, int32_t dim) {
+    const auto *from = static_cast<const Arguments *>(of);
+    return from->passed[from->state.argumentOf[size_t(param)]].tensor->size[dim];
+  };
+  const std::vector<LoadedImage> &variants = kernel.loaded[size_t(local)].variants;
+  const dtile_tuned_row *row =
+      findTuned({desc, locals_[size_t(local)]->device->facts().name.c_str(),
+                 variants.front().image->arch, ranks_, size, &given},
+                agreedOnly);
+  for (size_t i = 0; row && i < variants.size(); ++i)
+    if (variants[i].image->variant == row->variant)
+      return i;
+  // It does not fit this device.
+  return std::nullopt;
+}
+
+size_t DeviceTeam::chooseVariant(DeviceKernel &kernel, int32_t local, const dtile_arg *arguments) {
+  const std::vector<LoadedImage> &variants = kernel.loaded[size_t(local)].variants;
+  if (variants.size() == 1)
+    return 0;
+  const auto measured = [&](bool agreedOnly) {
+    return measuredVariant(kernel, local, arguments, agreedOnly);
+  };
+  const auto best = [&](bool agreedOnly, const int32_t *protocol) {
+    size_t fastest = 0;
+    double least = kRefused;
+    bool isFirst = true;
+    for (size_t i = 0; i < variants.size(); ++i) {
+      if (protocol && variants[i].image->protocol != *protocol)
+        continue;
+      const double time = estimate(kernel, local, variants[i], arguments, agreedOnly);
+      if (isFirst || time < least) {
+        fastest = i;
+        least = time;
+      }
+      isFirst = false;
+    }
+    return fastest;
+  };
+  const bool isOneProtocol =
+      std::all_of(variants.begin(), variants.end(), [&](const LoadedImage &variant) {
+        return variant.image->protocol == variants.front().image->protocol;
+      });
+  const std::optional<size_t> own = measured(/*agreedOnly=*/false);
+  if (isOneProtocol || ranks_ == 1)
+    return own ? *own : best(/*agreedOnly=*/false, nullptr);
+  const std::optional<size_t> common = measured(/*agreedOnly=*/true);
+  const int32_t protocol =
+      variants[common ? *common : best(/*agreedOnly=*/true, nullptr)].image->protocol;
+  if (own && variants[*own].image->protocol == protocol)
+    return *own;
+  return best(/*agreedOnly=*/false, &protocol);
+}
+
+Status DeviceTeam::cannotBeResident(const DeviceKernel &kernel, int32_t local,
+                                    const LoadedImage &variant, int32_t programs) const {
+  const DeviceRank &rank = *locals_[size_t(local)];
+  return {DTILE_INVALID,
+          format("kernel `%s` needs %d programs at once on rank %d, but only %lld can be resident "
+                 "on GPU %d%s: pin fewer programs%s",
+                 kernel.state.desc->name, -programs, rank.rank,
+                 static_cast<long long>(variant.resident), rank.device->facts().ordinal,
+                 rank.sharers > 1 ? format(", which %d ranks share", rank.sharers).c_str() : "",
+                 rank.sharers > 1 ? " or let fewer ranks share a GPU" : "")};
+}
+
+Status DeviceTeam::tryVariant(DeviceKernel &kernel, int32_t local, const LoadedImage &variant,
+                              const dtile_arg *arguments) {
+  const auto frame = makeFrame(variant.image->frame_bytes);
+  if (!frame)
+    return {DTILE_OUT_OF_MEMORY, "no memory for a launch's frame"};
+  DeviceLaunch device = {
+      this, &kernel, /*capturing=*/false, /*isEstimate=*/true, variant.image->protocol, {}};
+  if (Status status = runPrologue(kernel, local, variant, arguments, device, frame.get());
+      !status.ok())
+    return status;
+  const int32_t programs =
+      LaunchPlanner(*kernel.state.desc, variant,
+                    locals_[size_t(local)]->device->facts().multiprocessors, frame.get())
+          .best()
+          .programs;
+  return programs < 0 ? cannotBeResident(kernel, local, variant, programs) : Status();
+}
+
+Status DeviceTeam::prepareVariant(DeviceKernel &kernel, int32_t local, const dtile_arg *arguments,
+                                  bool capturing, PreparedLaunch &prepared) {
+  const dtile_kernel_desc &desc = *kernel.state.desc;
+  DeviceRank &rank = *locals_[size_t(local)];
+  const LoadedKernel &loaded = kernel.loaded[size_t(local)];
+  const LoadedImage &variant = loaded.variants[prepared.variant];
+  prepared.frame = makeFrame(variant.image->frame_bytes);
+  if (!prepared.frame)
+    return {DTILE_OUT_OF_MEMORY, "no memory for a launch's frame"};
+  DeviceLaunch device = {this, &kernel, capturing, /*isEstimate=*/false, variant.image->protocol,
+                         {}};
+  Status status = runPrologue(kernel, local, variant, arguments, device, prepared.frame.get());
+  prepared.objects = std::move(device.objects);
+  if (!status.ok())
+    return status;
+  dtile_device_launch &words = prepared.launch;
+  const int64_t multiprocessors = rank.device->facts().multiprocessors;
+  const Plan plan = LaunchPlanner(desc, variant, multiprocessors, prepared.frame.get()).best();
+  std::copy(std::begin(plan.first), std::end(plan.first), words.first_program);
+  prepared.cluster = plan.cluster;
+  int32_t programs = plan.programs;
+  if (programs < 0)
+    return cannotBeResident(kernel, local, variant, programs);
+  // Without bodies one program moves the counters on.
+  if (programs == 0) {
+    programs = 1;
+    std::fill(words.first_program + 1, words.first_program + DTILE_DEVICE_MAX_SPACES + 1, 1);
+  }
+  for (int32_t s = desc.nspaces + 1; s <= DTILE_DEVICE_MAX_SPACES; ++s)
+    words.first_program[s] = programs;
+  words.team = reinterpret_cast<dtile_device_team *>(rank.team);
+  words.kernel = reinterpret_cast<dtile_device_kernel *>(loaded.counters);
+  words.rank = rank.rank;
+  words.num_ranks = ranks_;
+  words.programs = programs;
+  words.paired = plan.paired;
+  if (logsLaunches_)
+    logLaunch(kernel, local, *variant.image, plan.nanoseconds, words, plan.cluster);
+  words.flags = kernel.flags;
+  words.kernel_id = kernel.id + prepared.variant;
+  std::copy(rank.shift.begin(), rank.shift.end(), words.shift);
+  return {};
+}
+
+void DeviceTeam::logLaunch(const DeviceKernel &kernel, int32_t local,
+                           const dtile_device_image &image, double nanoseconds,
+                           const dtile_device_launch &launch, int32_t cluster) const {
+  const dtile_kernel_desc &desc = *kernel.state.desc;
+  std::string line =
+      format("dtile: rank %d launches `%s`", locals_[size_t(local)]->rank, desc.name);
+  if (image.constants && *image.constants)
+    line += format(" with %s", image.constants);
+  for (int32_t s = 0; s < desc.nspaces; ++s)
+    line += format("%s %d", s == 0 ? ", programs of its spaces:" : " +",
+                   launch.first_program[s + 1] - launch.first_program[s]);
+  if (cluster > 1)
+    line += format(", clusters of %d%s", cluster, launch.paired ? " that share loads" : "");
+  std::fprintf(stderr, "%s, estimated %.1f us\n", line.c_str(), nanoseconds / 1e3);
+}
+
+} // namespace dtile::runtime
