@@ -10,6 +10,7 @@
 #   test       to build and run the tests (the default)
 #   sanitize   for the presets asan and fuzz
 #   gcc        for scripts/test_gcc.sh
+#   tidy       for scripts/tidy.sh
 #
 # A set names what is used; each line says for what, and what else comes with it where that is much.
 # docs/decisions/dependencies.md has the sizes, and why it is these.
@@ -50,6 +51,8 @@ test=(
 )
 sanitize=(libclang-rt-22-dev)
 gcc=(gcc-12 g++-12)
+# scripts/tidy.sh
+tidy=(clang-tidy-22)
 
 packages=("${build[@]}")
 (($# > 0)) || set -- test
@@ -59,8 +62,9 @@ for set in "$@"; do
     test) packages+=("${test[@]}") ;;
     sanitize) packages+=("${sanitize[@]}") ;;
     gcc) packages+=("${gcc[@]}") ;;
+    tidy) packages+=("${tidy[@]}") ;;
     *)
-      echo "setup.sh: there is no set '$set'; there are build, test, sanitize and gcc" >&2
+      echo "setup.sh: there is no set '$set'; there are build, test, sanitize, gcc and tidy" >&2
       exit 2
       ;;
   esac
