@@ -112,8 +112,7 @@ def look_at_threads(dtilec, program, folder):
 
 
 def stop_in_kernel(watch, name, pid):
-    """Stops the process of rank 1 so that both others wait for it in a kernel. Between kernels they
-    are in a collective of OpenSHMEM, which does not end when a process dies."""
+    """Stops the process of rank 1 so that both others wait for it in a kernel, not between two."""
     def is_settled(job):
         waits = [wait for wait in job["waits"] if wait["rank"] != 1]
         return (job["here"][1]["is_stopped"] and {wait["rank"] for wait in waits} == {0, 2} and
@@ -150,7 +149,7 @@ def look_at_processes(dtilec, program, folder, oshrun):
         before = watch.until(lambda j: True, name)["here"][0]["ended"]
         os.kill(pid, signal.SIGCONT)
         watch.until(lambda j: j["here"][0]["ended"] > before + 10, name)
-        stop_in_kernel(watch, name, pid)
+        # In a kernel or between two, as it happens.
         os.kill(pid, signal.SIGKILL)
         job.wait(LIMIT)
         with open(graph, encoding="utf-8") as file:

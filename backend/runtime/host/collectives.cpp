@@ -123,14 +123,29 @@ Status HostTeam::allGather(const void *const *in, int64_t bytes, void *out) {
               format("dtile_team_all_gather: the data of rank %d is null", firstLocal() + local)};
   if (bytes == 0)
     return {};
-  // After the meeting nobody is late, so the provider's own collective cannot wait for long.
-  if (Status status = meet("dtile_team_all_gather"); !status.ok())
-    return status;
-  auto lock = lockShmem();
-  // One that is stopped meanwhile keeps all others here.
-  telemetry_->openMeeting(firstLocal(), "dtile_team_all_gather", -1);
+  if (distributed())
+    return gatherOfProcesses(static_cast<const char *>(in[0]), bytes, static_cast<char *>(out));
   shmem_->ops->all_gather(shmem_, in, size_t(bytes), out);
-  telemetry_->endMeeting();
+  return {};
+}
+
+// The provider's own collective would wait for ever for a process that dies or is stopped in it.
+// Who has met others behind a part has copied the part before that one, so two halves suffice.
+Status HostTeam::gatherOfProcesses(const char *in, int64_t bytes, char *out) {
+  ControlBlock control(heapOf(firstLocal()) + control_, control_, ranks());
+  for (int64_t from = 0; from < bytes; from += ControlBlock::kGatherBytes) {
+    const auto part = size_t(std::min(bytes - from, ControlBlock::kGatherBytes));
+    const auto half = int32_t(gathers_++ & 1);
+    for (int32_t rank = 0; rank < ranks(); ++rank) {
+      auto lock = lockShmem();
+      shmem_->ops->put(shmem_, rank, control.gatherOffset(half, firstLocal()), in + from, part);
+      noteSent();
+    }
+    if (Status status = meet("dtile_team_all_gather"); !status.ok())
+      return status;
+    for (int32_t rank = 0; rank < ranks(); ++rank)
+      std::memcpy(out + rank * bytes + from, control.gathered(half, rank), part);
+  }
   return {};
 }
 

@@ -78,6 +78,7 @@ Status HostTeam::recover() {
   forgetLaunches();
   control.reset();
   meetings_ = 0;
+  gathers_ = 0;
   std::fill(barrierArrivals_.begin(), barrierArrivals_.end(), 0);
   broken_ = {};
   // All count launches from one number again.

@@ -181,6 +181,7 @@ private:
   void zeroHeap(int64_t offset, int64_t bytes, bool giveBack);
   Status agree(uint64_t value, const char *what);
   Status meet(const char *what);
+  Status gatherOfProcesses(const char *in, int64_t bytes, char *out);
   Status meetToRecover();
   void forgetLaunches();
 
@@ -213,6 +214,8 @@ private:
   // Processes: where the control block is in the heap, and how often this rank has met the others.
   int64_t control_ = 0;
   int64_t meetings_ = 0;
+  /// Parts that were gathered, of processes.
+  uint64_t gathers_ = 0;
   int64_t recoveries_ = 0;
   /// Executions of kernels' barriers, by slot.
   std::vector<int64_t> barrierArrivals_;
