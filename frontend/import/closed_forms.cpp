@@ -4,6 +4,7 @@
 #include "frontend/import/closed_forms.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/Sequence.h"
 
 #include <map>
 #include <set>

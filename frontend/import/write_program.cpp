@@ -9,6 +9,7 @@
 #include "frontend/import/closed_forms.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/Sequence.h"
 #include "llvm/ADT/StringExtras.h"
 
 #include <map>
