@@ -11,6 +11,7 @@
 //                     of few ranks; 1,000,000 where none are given
 //   --results FILE    appends a line of JSON for each mutant, and leaves out those that it has
 //   --seconds N       begins no mutant after so many
+//   --const NAME=N    of kernels with such a constant; sizes must fit an interpreter's memory
 //
 // A mutant that hangs or traps, or whose results depend on the schedule, must be refused. One whose
 // results are the same in every schedule, and wrong, is not the checker's to see, but it may be.
@@ -53,6 +54,7 @@ struct Options {
   uint64_t seconds = 0;
   std::string results;
   std::vector<std::string> folders;
+  std::vector<std::pair<std::string, int64_t>> constants;
   std::vector<std::string> files;
 };
 
@@ -195,8 +197,11 @@ void Comparison::addKernel(const Input &input, const std::string &kernel) {
   base.kernel = kernel;
   ScheduleRuns runs(*module, op, options_.seed);
   runs.runFew(kRoundsOfRight);
-  if (!runs.hasElements()) {
-    llvm::outs() << input.name << ", " << kernel << ": no elements are known for it, left out\n";
+  if (!runs.hasElements() || runs.runs() == 0) {
+    llvm::outs() << input.name << ", " << kernel << ": no "
+                 << (runs.hasElements() ? "launch of it fits a run (--const)"
+                                        : "elements are known for it")
+                 << ", left out\n";
     return;
   }
   if (!runs.isUnsafe())
@@ -242,7 +247,19 @@ void Comparison::add(const Input &input) {
       addKernel(input, op.get(ir::attr::name).str());
 }
 
-bool readInput(const std::string &path, const std::vector<std::string> &folders, Input &input) {
+/// Those of the constants that are given which the kernel has.
+sema::GenericArgs constantsOf(const ast::KernelDecl &kernel, const Options &options) {
+  sema::GenericArgs args;
+  for (const auto &[name, value] : options.constants)
+    if (llvm::any_of(kernel.generics, [&name = name](const ast::GenericParam &generic) {
+          return generic.name.name == name;
+        }))
+      args.named.emplace_back(
+          name, sema::GenericValue{.kind = sema::GenericValue::Kind::Int, .intValue = value});
+  return args;
+}
+
+bool readInput(const std::string &path, const Options &given, Input &input) {
   SourceManager sources;
   Diagnostics diagnostics(sources);
   ir::TypeContext types;
@@ -253,12 +270,13 @@ bool readInput(const std::string &path, const std::vector<std::string> &folders,
     return false;
   }
   sema::Options options;
-  options.importPaths = folders;
+  options.importPaths = given.folders;
   auto program = sema::Program::analyze(*file, sources, diagnostics, options);
   if (program && !diagnostics.hasErrors()) {
     std::vector<const sema::KernelInstance *> instances;
     for (const ast::KernelDecl *kernel : program->kernels())
-      if (const auto *instance = program->instantiate(kernel, {}, {}, diagnostics))
+      if (const auto *instance =
+              program->instantiate(kernel, constantsOf(*kernel, given), {}, diagnostics))
         instances.push_back(instance);
     for (const sema::FnInstance *function : program->functions(instances))
       ir::lowerFunction(*function, module);
@@ -291,6 +309,10 @@ bool readOptions(llvm::ArrayRef<const char *> args, Options &options) {
         return false;
     } else if (arg == "-I" && hasValue) {
       options.folders.emplace_back(args[++i]);
+    } else if (arg == "--const" && hasValue) {
+      const auto [name, value] = llvm::StringRef(args[++i]).split('=');
+      if (!llvm::to_integer(value, options.constants.emplace_back(name.str(), 0).second))
+        return false;
     } else if (arg == "--results" && hasValue) {
       options.results = args[++i];
     } else if (arg == "-v") {
@@ -310,14 +332,15 @@ int run(llvm::ArrayRef<const char *> args) {
   Options options;
   if (!readOptions(args, options)) {
     llvm::errs() << "checker_mutation [-I DIR] [-v] [--proved] [--pairs N] [--seed S] [--steps N]\n"
-                    "                 [--results FILE] [--seconds N] FILE.dtile...\n";
+                    "                 [--results FILE] [--seconds N] [--const NAME=N] "
+                    "FILE.dtile...\n";
     return 2;
   }
   llvm::outs() << "seed " << options.seed << '\n';
   Comparison comparison(options);
   for (const std::string &path : options.files) {
     Input input;
-    if (readInput(path, options.folders, input))
+    if (readInput(path, options, input))
       comparison.add(input);
     else
       llvm::outs() << path << ": cannot be lowered as it stands, left out\n";

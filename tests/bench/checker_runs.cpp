@@ -166,7 +166,7 @@ std::string ScheduleRuns::outcome(const Case &at) {
   case Arguments::Made::No:
     return kNotLaunched.str();
   case Arguments::Made::WithoutElements:
-    hasElements_ = false;
+    lacksElements_ = true;
     return kNotLaunched.str();
   case Arguments::Made::Yes:
     break;
@@ -175,8 +175,10 @@ std::string ScheduleRuns::outcome(const Case &at) {
       machine.launchRepeat(kernel_.get(ir::attr::name).str(), arguments.ofRank, at.launches);
   ++runs_;
   steps_ += machine.steps() + kStepsOfARun;
-  if (!error)
+  if (!error) {
+    hasRunTogether_ |= at.ranks > 1;
     return arguments.outputs();
+  }
   if (error->kind == RunError::Kind::BadArgument ||
       (error->op && (ir::isPrecondition(*error->op) || ir::isAssumption(*error->op))))
     return kNotLaunched.str();

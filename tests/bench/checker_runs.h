@@ -39,8 +39,10 @@ public:
   /// Outcomes of `runFew`, one for each choice of ranks, sizes and launches.
   [[nodiscard]] const std::vector<std::string> &outcomes() const { return outcomes_; }
   [[nodiscard]] int64_t runs() const { return runs_; }
-  /// Inputs get elements that are made up, so what data decides is only seen for these.
-  [[nodiscard]] bool hasElements() const { return hasElements_; }
+  /// Inputs get elements that are made up, so what data decides is only seen for these. Launches
+  /// for which no elements are known that clauses allow are left out. False where that leaves no
+  /// launch of several ranks.
+  [[nodiscard]] bool hasElements() const { return !lacksElements_ || hasRunTogether_; }
 
 private:
   std::string outcome(const Case &at);
@@ -57,7 +59,8 @@ private:
   bool isUnsafe_ = false;
   /// Who comes first gets the first number of a counter: then results may depend on the schedule.
   bool mayDiffer_ = false;
-  bool hasElements_ = true;
+  bool lacksElements_ = false;
+  bool hasRunTogether_ = false;
   std::string evidence_;
   std::vector<std::string> outcomes_;
   int64_t runs_ = 0;

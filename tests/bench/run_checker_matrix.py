@@ -108,6 +108,8 @@ def run_file(args, file, seconds):
     command = [args.program, "-I", args.include, "--results", pathlib.Path(args.results) / name]
     for option in ["pairs", "steps", "seed"]:
         command += [f"--{option}", str(getattr(args, option))]
+    for constant in args.const:
+        command += ["--const", constant]
     # A mutant that is begun is ended; what hangs is a mistake of ours.
     limit = seconds + 120
     try:
@@ -139,6 +141,7 @@ def main():
     parser.add_argument("--pairs", type=int, default=0)
     parser.add_argument("--steps", type=int, default=1000000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--const", action="append", default=[], metavar="NAME=N")
     parser.add_argument("--summary", action="store_true")
     parser.add_argument("files", nargs="*")
     args = parser.parse_args()
