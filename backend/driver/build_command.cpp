@@ -418,7 +418,8 @@ void buildFile(Session &session) {
     if (!optimize(session, lowered, options.optLevel))
       return;
     if (isChecked)
-      check.emplace(session.sources, std::move(written), *lowered.module, targets);
+      check.emplace(session.sources, std::move(written), *lowered.module, targets,
+                    lowered.promises);
   }
   std::vector<std::unique_ptr<QuickCheck>> checks;
   for (size_t i = 0; i < sources.own.size(); ++i)

@@ -2,6 +2,7 @@
 // File to checked program to IR to optimized IR, with errors reported at each step.
 #include "backend/driver/compile.h"
 
+#include "backend/driver/check/promises.h"
 #include "backend/driver/stdlib_files.h"
 #include "frontend/base/check.h"
 #include "ir/core/text_format.h"
@@ -266,6 +267,7 @@ LoweredModule lowerKernels(Session &session, sema::Program &program,
   LoweredModule lowered = lowerInstances(session.sources, program, kernels);
   addFamilies(session, program, kernels, *lowered.module);
   requireWellFormed(*lowered.module);
+  lowered.promises = promisesOf(kernels);
   return lowered;
 }
 

@@ -4,6 +4,7 @@
 
 #include "backend/driver/session.h"
 #include "ir/core/ir.h"
+#include "ir/protocol/check/promise.h"
 #include "ir/transform/pipelines.h"
 
 #include <memory>
@@ -17,6 +18,8 @@ struct LoweredModule {
   std::unique_ptr<ir::Module> module;
   /// What passes decided.
   std::vector<passes::Remark> remarks;
+  /// What its kernels ensure, where they come from a program.
+  std::vector<protocol::Promise> promises;
 };
 
 /// The pass manager's name for a level.

@@ -305,7 +305,7 @@ llvm::Expected<int32_t> linkDeviceLibrary(llvm::Module &module, const Device &de
   for (llvm::StringRef part : {llvm::StringRef("device"), llvm::StringRef(provider.name),
                                llvm::StringRef("device"), llvm::StringRef("math")})
     if (llvm::Error error = addPart(linker, device, part))
-      return std::move(error);
+      return error;
   int32_t version = 0;
   if (!(*row)->prefix.empty()) {
     llvm::Expected<int32_t> found = addProvider(linker, module, **row, provider.path);

@@ -160,7 +160,7 @@ void Prologue::makeTensorMap(const Frame::TensorMap &map) {
     b.CreateStore(dim.stride, b.CreateConstGEP1_64(b.getInt64Ty(), stride, d));
     b.CreateStore(b.getInt32(map.box[d]), b.CreateConstGEP1_64(b.getInt32Ty(), box, d));
   }
-  const unsigned type = map.isTf32 ? DTILE_MAP_TF32 : unsigned(view.type.dtype());
+  const auto type = map.isTf32 ? unsigned(DTILE_MAP_TF32) : unsigned(view.type.dtype());
   llvm::Value *all = b.getInt64(1);
   for (int64_t copy = 0; copy < map.copies; ++copy) {
     llvm::Value *data = view.data;

@@ -3,6 +3,8 @@
 // event knows how far the text was read, and a value begins behind what stood before it.
 #include "frontend/import/json.h"
 
+#include "llvm/ADT/StringExtras.h"
+
 #include <nlohmann/json.hpp>
 
 namespace dtile::imported {

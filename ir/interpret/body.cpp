@@ -180,7 +180,7 @@ void Body::land(uint64_t number) {
 }
 
 void Body::landFenced(int32_t toRank, uint32_t fence) {
-  if (fence == 0)
+  if (fence == 0 || toRank < 0)
     return;
   for (size_t i = 0; i < async.size(); ++i)
     if (!async[i].hasLanded && async[i].toRank == toRank && async[i].fence < fence)

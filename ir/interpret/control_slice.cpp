@@ -292,4 +292,13 @@ ControlSlice Slicer::run() {
 
 ControlSlice sliceControl(Op &kernel) { return Slicer(kernel).run(); }
 
+ControlSlice wholeKernel(const Op &kernel) {
+  ControlSlice slice;
+  slice.isWhole = true;
+  for (const Op &op : kernel.body().ops())
+    if (op.is(OpKind::ScalarParam))
+      slice.scalars.push_back(&op);
+  return slice;
+}
+
 } // namespace dtile::interpret

@@ -23,13 +23,21 @@ struct ControlSlice {
   std::vector<const ir::Op *> scalars;
   /// Gathers and scatters whose positions come from data: which elements they touch is not known.
   std::vector<const ir::Op *> indexed;
+  /// Everything runs and is needed: somebody looks at the elements of tiles, too.
+  bool isWhole = false;
 
-  [[nodiscard]] bool doesRun(const ir::Op &op) const { return runs.contains(&op); }
-  [[nodiscard]] bool isNeeded(const ir::Value *value) const { return needed.contains(value); }
+  [[nodiscard]] bool doesRun(const ir::Op &op) const { return isWhole || runs.contains(&op); }
+  [[nodiscard]] bool isNeeded(const ir::Value *value) const {
+    return isWhole || needed.contains(value);
+  }
 };
 
 /// The slice of an inlined kernel.
 [[nodiscard]] ControlSlice sliceControl(ir::Op &kernel);
+
+/// All of it, with its scalar parameters: for who asks which launches are worth a look, of tile
+/// data as well.
+[[nodiscard]] ControlSlice wholeKernel(const ir::Op &kernel);
 
 /// The parameter that a view or a signal is cut from; null where a region passes it on.
 [[nodiscard]] const ir::Op *rootParam(const ir::Value *view);

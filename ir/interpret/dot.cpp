@@ -5,9 +5,6 @@
 #include <cstring>
 #include <type_traits>
 
-// Fused multiply-add where the machine has it would change the last bits from machine to machine.
-#pragma STDC FP_CONTRACT OFF
-
 #if defined(__x86_64__)
 // The compiler makes one version for each of these and picks at load time.
 #define DTILE_FOR_EACH_CPU __attribute__((target_clones("default", "avx2")))

@@ -11,6 +11,13 @@ namespace dtile::interpret {
 
 namespace {
 
+// Rounds of the loop behind it touch different elements.
+#if defined(__clang__)
+#define DTILE_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define DTILE_INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
 using ir::OpKind;
 
 template <typename T> constexpr bool kIsFloat = std::is_floating_point_v<T>;
@@ -249,7 +256,7 @@ void runBinary(const void *a, const void *b, void *out, int64_t count) {
   const auto *x = static_cast<const Stored *>(a);
   const auto *y = static_cast<const Stored *>(b);
   auto *z = static_cast<Stored *>(out);
-#pragma clang loop vectorize(assume_safety)
+  DTILE_INDEPENDENT
   for (int64_t i = 0; i < count; ++i)
     z[i] = Element::store(applyBinary<K, Element>(Element::load(x[i]), Element::load(y[i])));
 }
@@ -258,7 +265,7 @@ template <OpKind K, typename Element> void runUnary(const void *in, void *out, i
   using Stored = typename Element::Stored;
   const auto *x = static_cast<const Stored *>(in);
   auto *z = static_cast<Stored *>(out);
-#pragma clang loop vectorize(assume_safety)
+  DTILE_INDEPENDENT
   for (int64_t i = 0; i < count; ++i)
     z[i] = Element::store(applyUnary<K, Element>(Element::load(x[i])));
 }
@@ -296,7 +303,7 @@ void runSelect(const uint8_t *condition, const void *a, const void *b, void *out
   const auto *x = static_cast<const T *>(a);
   const auto *y = static_cast<const T *>(b);
   auto *z = static_cast<T *>(out);
-#pragma clang loop vectorize(assume_safety)
+  DTILE_INDEPENDENT
   for (int64_t i = 0; i < count; ++i)
     z[i] = condition[i] ? x[i] : y[i];
 }

@@ -56,8 +56,8 @@ struct AsyncOp {
   bool movesData = true;
   /// Counts the fences before it.
   uint32_t fence = 0;
-  /// Rank whose memory it writes, for fences.
-  int32_t toRank = 0;
+  /// Rank whose memory it is sent to, for fences; -1 for a get.
+  int32_t toRank = -1;
   /// The source: a view, or the elements of a tile or scalar.
   std::unique_ptr<ViewVal> source;
   TileRef values;

@@ -45,7 +45,8 @@ Step issueSend(Body &body, const Instr &instr, AsyncOp op) {
   body.publishFor(*op.destination);
   op.op = instr.op;
   op.fence = body.fences;
-  op.toRank = op.destination->rank;
+  // A fence orders what is sent, and a get is not.
+  op.toRank = instr.op->is(OpKind::Get) ? -1 : op.destination->rank;
   op.movesData = instr.movesData;
   const uint64_t number = body.issue(std::move(op), after);
   body.frame->tokens[instr.result] = TokenVal{number};

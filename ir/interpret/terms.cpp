@@ -90,10 +90,12 @@ TermId TermTable::input(const InputElement &input) {
 }
 
 TermId TermTable::add(TermId a, TermId b) {
+  ++asked_;
   if (a == 0)
     return known(b);
   if (b == 0)
     return known(a);
+  ++found_;
   a = known(a);
   b = known(b);
   if (a > b)
@@ -138,10 +140,12 @@ uint32_t TermTable::productOf(uint32_t a, uint32_t b) {
 }
 
 TermId TermTable::multiply(TermId a, TermId b) {
+  ++asked_;
   a = known(a);
   b = known(b);
   if (a == 0 || b == 0)
     return 0;
+  ++found_;
   if (a > b)
     std::swap(a, b);
   if (const auto it = multiplied_.find({a, b}); it != multiplied_.end())

@@ -275,8 +275,10 @@ def broken(words, status, out, err, before, folder):
         return "partial output"
     if any(TEMPORARY.search(name) for name in made):
         return "a temporary file stays"
-    if status == 0 and words[0] == "build" and "-o" in words and not os.path.exists(
-            os.path.join(folder, "out.o")) and "--version" not in words and "--help" not in words:
+    # Of several architectures each has its own: out.sm_90a.o.
+    if status == 0 and words[0] == "build" and "-o" in words and \
+            not any(name.startswith("out") for name in made) and \
+            "--version" not in words and "--help" not in words:
         return "no output"
     return None
 

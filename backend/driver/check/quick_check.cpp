@@ -6,7 +6,8 @@
 namespace dtile::driver {
 
 QuickCheck::QuickCheck(const SourceManager &sources, std::unique_ptr<ir::Module> written,
-                       ir::Module &scheduled, llvm::ArrayRef<TargetArch> targets)
+                       ir::Module &scheduled, llvm::ArrayRef<TargetArch> targets,
+                       std::vector<protocol::Promise> promises)
     : written_(std::move(written)), scheduled_(ir::cloneModule(scheduled)), diagnostics_(sources) {
   for (const TargetArch &target : targets) {
     const TargetFacts *facts = target.target->facts(target.arch);
@@ -17,6 +18,7 @@ QuickCheck::QuickCheck(const SourceManager &sources, std::unique_ptr<ir::Module>
   }
   options_.isQuick = true;
   options_.scheduled = scheduled_.get();
+  options_.promises = std::move(promises);
   isFine_ = std::async([this] { return run(); });
 }
 

@@ -15,9 +15,11 @@ namespace dtile::driver {
 class QuickCheck {
 public:
   /// Begins. `written` is what was lowered, before any pass; `scheduled` is what code is made of.
-  /// What has room on the target that runs the fewest programs at once has room on all.
+  /// What has room on the target that runs the fewest programs at once has room on all. `promises`
+  /// is what the kernels ensure; of some of its runs it is looked whether that holds.
   QuickCheck(const SourceManager &sources, std::unique_ptr<ir::Module> written,
-             ir::Module &scheduled, llvm::ArrayRef<TargetArch> targets);
+             ir::Module &scheduled, llvm::ArrayRef<TargetArch> targets,
+             std::vector<protocol::Promise> promises = {});
   QuickCheck(const QuickCheck &) = delete;
   QuickCheck &operator=(const QuickCheck &) = delete;
 

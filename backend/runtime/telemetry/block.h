@@ -131,7 +131,9 @@ struct Layout {
   static constexpr int32_t kWaits = 512;
   static constexpr int32_t kMostWindow = 64;
 
-  [[nodiscard]] uint64_t launchBytes() const { return sizeof(Launch) + uint64_t(ranks) * 8; }
+  [[nodiscard]] constexpr uint64_t launchBytes() const {
+    return sizeof(Launch) + uint64_t(ranks) * 8;
+  }
 };
 
 constexpr Layout layoutOf(int32_t ranks, int32_t localCount) {

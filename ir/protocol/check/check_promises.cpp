@@ -28,13 +28,21 @@ using ir::Value;
 
 namespace {
 
-/// What a step on sums costs besides the entries of sums that it makes: it moves whole tiles.
+/// What a step on sums costs besides their arithmetic: it moves whole tiles.
 constexpr uint64_t kWorkOfStep = 16;
 constexpr uint64_t kMaxSteps = 4'000'000;
 /// Elements of one argument: what is larger shows nothing more, and takes long.
 constexpr int64_t kMaxElements = 20'000;
-/// Numbers of ranks beyond which nothing new is to be expected.
-constexpr int kManyRanks = 4;
+/// More ranks are run where the kernel's own numbers ask for them, up to the second number.
+constexpr int kManyRanks = 8;
+constexpr int64_t kMostRanks = 16;
+/// With more ranks small sizes are run alone: what matters is who is who. A kernel that reaches no
+/// other rank is run on the first two.
+constexpr int kRanksOfAllSizes = 3;
+/// Blocks of a dimension beyond which nothing new is to be expected.
+constexpr int64_t kManyBlocks = 3;
+/// Ways to divide the ranks into axes, with each choice of other sizes.
+constexpr size_t kMostOfAxes = 2;
 
 ir::Type widened(ir::TypeContext &types, ir::Type type) {
   if (type.isView())
@@ -64,9 +72,9 @@ struct Arguments {
 
 class PromiseChecker {
 public:
-  PromiseChecker(Op &kernel, llvm::ArrayRef<Promise> promises, const LaunchSizes &sizes,
-                 uint64_t work, Diagnostics &diagnostics)
-      : kernel_(kernel), sizes_(sizes), work_(work), diagnostics_(diagnostics),
+  PromiseChecker(Op &kernel, llvm::ArrayRef<Promise> promises, uint64_t work,
+                 Diagnostics &diagnostics)
+      : kernel_(kernel), work_(work), diagnostics_(diagnostics),
         copy_(kernel.parentBlock()->module().types()) {
     copy_.setSources(kernel.parentBlock()->module().sources());
     ir::Builder builder(copy_);
@@ -74,13 +82,14 @@ public:
     ir::ValueMap map;
     widened_ = cloneOp(builder, kernel, map);
     widen(copy_.types(), *widened_);
-    copySizes_.emplace(*widened_, interpret::sliceControl(*widened_));
+    // Loops over tile data, and what they compare, decide what sums are of.
+    sizes_.emplace(*widened_, interpret::wholeKernel(*widened_));
     for (const Promise &promise : promises)
       if (promise.kernel == kernel.get(ir::attr::name))
         states_.push_back({&promise, "", 0});
   }
 
-  KeptPromises run(llvm::ArrayRef<int> ranks);
+  KeptPromises run(llvm::ArrayRef<int> ranks, bool areRanksGiven);
 
 private:
   struct State {
@@ -89,6 +98,8 @@ private:
     int64_t runs;
   };
   [[nodiscard]] std::vector<SizeValues> choose(int ranks) const;
+  [[nodiscard]] std::vector<int> chooseRanks(llvm::ArrayRef<int> ranks, bool areRanksGiven) const;
+  bool runAll(llvm::ArrayRef<int> counts, KeptPromises &result);
   bool fill(Arguments &arguments, TermTable &terms);
   RankArrays after(const Arguments &arguments, const std::string &name) const;
   bool runOnce(int ranks, const SizeValues &values);
@@ -100,48 +111,89 @@ private:
               const RankArrays &actual, const RankArrays &expected, int rank, int64_t element);
 
   Op &kernel_;
-  const LaunchSizes &sizes_;
   uint64_t work_;
   uint64_t used_ = 0;
   Diagnostics &diagnostics_;
   ir::Module copy_;
   Op *widened_ = nullptr;
-  /// Of the copy; the same sizes in the same order.
-  std::optional<LaunchSizes> copySizes_;
+  /// Of the copy, with all that it computes.
+  std::optional<LaunchSizes> sizes_;
   std::vector<State> states_;
 };
 
-/// Small sizes, and each in turn one more than its largest block. Scalars are 0, and 1 with the
-/// first sizes.
+/// Small sizes; each in turn one more than a block of it, and than three, the others as small as
+/// they may be; two at a time; those beyond the kernel's own numbers. Scalars are 0, and in turn 1,
+/// the last rank, and beyond the numbers that they meet.
 std::vector<SizeValues> PromiseChecker::choose(int ranks) const {
-  const size_t count = sizes_.symbols().size();
-  const auto withScalars = [&](SizeValues values) {
-    for (size_t s = 0; s < count; ++s)
-      if (sizes_.symbols()[s].dim->is(OpKind::ScalarParam))
+  const std::vector<SizeSymbol> &symbols = sizes_->symbols();
+  const auto isScalar = [&](size_t s) { return symbols[s].dim->is(OpKind::ScalarParam); };
+  const auto filled = [&](int64_t size) {
+    SizeValues values(symbols.size(), size);
+    for (size_t s = 0; s < symbols.size(); ++s)
+      if (isScalar(s) && !symbols[s].isAxis)
         values[s] = 0;
     return values;
   };
-  std::vector<SizeValues> all{withScalars(SizeValues(count, 2))};
-  for (size_t s = 0; s < count; ++s) {
-    const SizeSymbol &symbol = sizes_.symbols()[s];
-    if (symbol.steps.empty() && !symbol.isShared)
-      continue;
-    SizeValues values(count, 1);
-    const int64_t step = symbol.steps.empty() ? 1 : symbol.steps.back();
-    values[s] = symbol.isShared ? ranks * step + 1 : step + 1;
-    all.push_back(withScalars(std::move(values)));
-  }
-  const auto isScalar = [](const SizeSymbol &symbol) {
-    return symbol.dim->is(OpKind::ScalarParam);
+  const auto isCut = [&](size_t s) { return !symbols[s].steps.empty() || symbols[s].isShared; };
+  const auto beyondBlocks = [&](size_t s, int64_t blocks) {
+    const int64_t step = symbols[s].steps.empty() ? 1 : symbols[s].steps.back();
+    return (symbols[s].isShared ? ranks : 1) * step * blocks + 1;
   };
-  if (llvm::any_of(sizes_.symbols(), isScalar)) {
-    SizeValues values(count, 2);
-    for (size_t s = 0; s < count; ++s)
-      if (isScalar(sizes_.symbols()[s]))
-        values[s] = 1;
-    all.push_back(std::move(values));
+  std::vector<SizeValues> all{filled(2)};
+  const auto vary = [&](std::initializer_list<std::pair<size_t, int64_t>> some) {
+    SizeValues values = filled(1);
+    for (const auto &[s, value] : some)
+      values[s] = value;
+    if (!llvm::is_contained(all, values))
+      all.push_back(std::move(values));
+  };
+  for (const int64_t blocks : {int64_t(1), kManyBlocks})
+    for (size_t s = 0; s < symbols.size(); ++s)
+      if (isCut(s) && !isScalar(s))
+        vary({{s, beyondBlocks(s, blocks)}});
+  for (size_t s = 0; s < symbols.size(); ++s) {
+    if (isScalar(s))
+      for (const int64_t value : {int64_t(1), int64_t(ranks) - 1})
+        vary({{s, value}});
+    for (const int64_t value : symbols[s].reached)
+      vary({{s, value}});
   }
-  return all;
+  for (size_t s = 0; s < symbols.size(); ++s)
+    for (size_t other = 0; other < s; ++other)
+      if (isCut(s) && isCut(other) && !isScalar(s) && !isScalar(other))
+        vary({{s, beyondBlocks(s, 1)}, {other, beyondBlocks(other, 1)}});
+  std::vector<SizeValues> onAxes;
+  for (const SizeValues &values : all) {
+    std::vector<SizeValues> some = sizes_->withAxes(ranks, values);
+    some.resize(std::min(some.size(), kMostOfAxes));
+    llvm::append_range(onAxes, some);
+  }
+  return onAxes.empty() ? all : onAxes;
+}
+
+/// Those asked for; where nobody has asked, also those of which the kernel's own numbers speak.
+std::vector<int> PromiseChecker::chooseRanks(llvm::ArrayRef<int> ranks, bool areRanksGiven) const {
+  std::vector<int> counts;
+  llvm::copy_if(ranks, std::back_inserter(counts), [](int count) { return count <= kManyRanks; });
+  if (counts.empty())
+    counts = {2, 3};
+  if (!areRanksGiven)
+    for (const int64_t count : sizes_->reach().ranks)
+      if (count <= kMostRanks && !llvm::is_contained(counts, int(count)))
+        counts.push_back(int(count));
+  bool reachesOthers = false;
+  walk(*widened_, [&](const Op &op) {
+    reachesOthers |= op.hasEffect(ir::RemoteWrite | ir::RemoteRead | ir::Signal | ir::Wait) ||
+                     op.is(OpKind::ViewAt) || op.is(OpKind::Rank) || op.is(OpKind::NumRanks);
+  });
+  if (!reachesOthers)
+    llvm::erase_if(counts, [&](int count) { return count > 2 && counts.size() > 1; });
+  // One rank last: where it is wrong there, two show more of it.
+  if (llvm::is_contained(counts, 1)) {
+    llvm::erase(counts, 1);
+    counts.push_back(1);
+  }
+  return counts;
 }
 
 bool PromiseChecker::fill(Arguments &arguments, TermTable &terms) {
@@ -353,8 +405,7 @@ bool PromiseChecker::runOnce(int ranks, const SizeValues &values) {
   schedule.terms = &terms;
   interpret::Machine machine(copy_, ranks, schedule);
   Arguments arguments;
-  if (!arguments.memory.make(*widened_, *copySizes_, values, ranks, machine) ||
-      !fill(arguments, terms))
+  if (!arguments.memory.make(*widened_, *sizes_, values, ranks, machine) || !fill(arguments, terms))
     return true;
   // A second launch finds what the first has left, but not what it changed of its own arguments.
   bool isRepeatable = true;
@@ -364,58 +415,61 @@ bool PromiseChecker::runOnce(int ranks, const SizeValues &values) {
                       op.get(ir::attr::mode) != ir::ParamMode::Symm;
   const auto error = machine.launchRepeat(kernel_.get(ir::attr::name).str(),
                                           arguments.memory.ofRank, isRepeatable ? 2 : 1);
-  used_ += kWorkOfStep * machine.steps() + terms.entries();
+  used_ += kWorkOfStep * machine.steps() + terms.work();
   if (error)
     return true;
-  const Case at{kernel_, ranks, sizes_.symbols(), values};
+  const Case at{kernel_, ranks, sizes_->symbols(), values};
   std::map<std::string, int64_t> named;
   for (size_t s = 0; s < values.size(); ++s)
-    named[sizes_.symbols()[s].name] = values[s];
+    named[sizes_->symbols()[s].name] = values[s];
   return llvm::all_of(states_, [&](State &state) {
     return !state.undecided.empty() || compare(state, at, arguments, named, terms);
   });
 }
 
-KeptPromises PromiseChecker::run(llvm::ArrayRef<int> ranks) {
-  KeptPromises result;
-  if (states_.empty())
-    return result;
-  // One rank last: where it is wrong there, two show more of it.
-  std::vector<int> counts;
-  llvm::copy_if(ranks, std::back_inserter(counts), [](int count) { return count <= kManyRanks; });
-  if (counts.empty())
-    counts = {2, 3};
-  if (llvm::is_contained(counts, 1)) {
-    llvm::erase(counts, 1);
-    counts.push_back(1);
+/// Each choice of sizes with all numbers of ranks before the next. False where a promise is broken.
+bool PromiseChecker::runAll(llvm::ArrayRef<int> counts, KeptPromises &result) {
+  const auto followed = [&] {
+    size_t runs = 0;
+    for (const State &state : states_)
+      runs += state.runs + (state.undecided.empty() ? 0 : 1);
+    return runs;
+  };
+  std::vector<std::vector<SizeValues>> choices;
+  size_t rounds = 0;
+  for (const int count : counts) {
+    choices.push_back(choose(count));
+    const bool isSmallest = count == *llvm::min_element(counts);
+    if (count > kRanksOfAllSizes && !isSmallest)
+      choices.back().resize(1);
+    rounds = std::max(rounds, choices.back().size());
   }
-  // True unless a promise is broken.
-  const auto runAll = [&](int count) {
-    for (const SizeValues &values : choose(count)) {
-      if (used_ > work_)
+  for (size_t round = 0; round < rounds; ++round)
+    for (auto &&[count, sizes] : llvm::zip(counts, choices)) {
+      if (round >= sizes.size())
         continue;
-      const auto followed = [&] {
-        size_t runs = 0;
-        for (const State &state : states_)
-          runs += state.runs + (state.undecided.empty() ? 0 : 1);
-        return runs;
-      };
+      if (used_ > work_) {
+        result.isCutShort = true;
+        return true;
+      }
       const size_t before = followed();
-      if (!runOnce(count, values)) {
+      if (!runOnce(count, sizes[round])) {
         result.isRefused = true;
         return false;
       }
       if (followed() != before && !llvm::is_contained(result.ranks, count))
         result.ranks.push_back(count);
     }
-    return true;
-  };
-  for (const int count : counts)
-    if (!runAll(count))
-      return result;
+  return true;
+}
+
+KeptPromises PromiseChecker::run(llvm::ArrayRef<int> ranks, bool areRanksGiven) {
+  KeptPromises result;
+  if (states_.empty() || !runAll(chooseRanks(ranks, areRanksGiven), result))
+    return result;
   // A kernel that wants more ranks is followed with as few as it takes.
   for (const int count : ranks)
-    if (count > kManyRanks && result.ranks.empty() && !runAll(count))
+    if (count > kManyRanks && result.ranks.empty() && !runAll(count, result))
       return result;
   for (State &state : states_) {
     if (state.undecided.empty() && state.runs == 0)
@@ -430,14 +484,14 @@ KeptPromises PromiseChecker::run(llvm::ArrayRef<int> ranks) {
 
 } // namespace
 
-KeptPromises checkPromises(Op &kernel, llvm::ArrayRef<Promise> promises, const LaunchSizes &sizes,
-                           llvm::ArrayRef<int> ranks, uint64_t work, Diagnostics &diagnostics) {
+KeptPromises checkPromises(Op &kernel, llvm::ArrayRef<Promise> promises, llvm::ArrayRef<int> ranks,
+                           bool areRanksGiven, uint64_t work, Diagnostics &diagnostics) {
   const bool hasPromises = llvm::any_of(promises, [&](const Promise &promise) {
     return promise.kernel == kernel.get(ir::attr::name);
   });
   if (!hasPromises)
     return {};
-  return PromiseChecker(kernel, promises, sizes, work, diagnostics).run(ranks);
+  return PromiseChecker(kernel, promises, work, diagnostics).run(ranks, areRanksGiven);
 }
 
 } // namespace dtile::protocol

@@ -14,14 +14,17 @@ struct KeptPromises {
   /// Numbers of ranks of these runs.
   std::vector<int> ranks;
   bool isRefused = false;
+  /// Not all sizes were run.
+  bool isCutShort = false;
   /// Why some could not be compared.
   std::vector<std::pair<const Promise *, std::string>> undecided;
 };
 
 /// Runs an inlined kernel, which has no race and does not hang, on sums of inputs instead of
 /// numbers, and compares what its outputs hold. `work` is for all runs, in steps of the checker.
+/// Where ranks are given, by who calls it, no others are run.
 [[nodiscard]] KeptPromises checkPromises(ir::Op &kernel, llvm::ArrayRef<Promise> promises,
-                                         const LaunchSizes &sizes, llvm::ArrayRef<int> ranks,
+                                         llvm::ArrayRef<int> ranks, bool areRanksGiven,
                                          uint64_t work, Diagnostics &diagnostics);
 
 } // namespace dtile::protocol

@@ -42,6 +42,9 @@ constexpr int kMostOtherRanks = 1024;
 /// What is spent on contradicting a proof, and by a quick check.
 constexpr uint64_t kWorkBesideProof = 20'000'000;
 constexpr uint64_t kQuickWorkBesideProof = 2'000'000;
+/// What is spent on what a kernel ensures: a second or two at most.
+constexpr uint64_t kWorkOfPromises = 4'000'000;
+constexpr uint64_t kQuickWorkOfPromises = 1'000'000;
 
 /// Checks one kernel.
 class KernelChecker {
@@ -399,11 +402,14 @@ void KernelChecker::checkPromised() {
         add(promise, "what happens depends on data");
     return;
   }
-  const KeptPromises kept = checkPromises(kernel_, options_.promises, sizes_, options_.ranks,
-                                          options_.work, diagnostics_);
+  const KeptPromises kept = checkPromises(
+      kernel_, options_.promises, options_.ranks, options_.areRanksGiven,
+      options_.isQuick ? kQuickWorkOfPromises : std::min(options_.work, kWorkOfPromises),
+      diagnostics_);
   verdict_.isFine &= !kept.isRefused;
   verdict_.promiseRanks = kept.ranks;
   verdict_.promisesKept = kept.kept;
+  verdict_.arePromisesCutShort = kept.isCutShort;
   for (const auto &[promise, why] : kept.undecided)
     add(*promise, why);
 }

@@ -95,6 +95,8 @@ struct Verdict {
   /// Promises that hold, and those that could not be followed, with why.
   int64_t promisesKept = 0;
   std::vector<int> promiseRanks;
+  /// The budget ended before all sizes were run for them.
+  bool arePromisesCutShort = false;
   std::vector<std::pair<SourceLoc, std::string>> undecidedPromises;
 
   /// Nothing is proved where false, and not all that a check runs was run, or data decides.

@@ -283,6 +283,14 @@ void ReachFinder::visit(const Op &op) {
     for_ = For::All;
     return;
   case OpKind::Cmp:
+    if (!isNeeded)
+      return;
+    // What only happens at c itself (`W == 9`) does not at c + 1.
+    for (const int64_t more : {0, 1}) {
+      meet(op.operand(0), op.operand(1), 1, more);
+      meet(op.operand(1), op.operand(0), 1, more);
+    }
+    return;
   case OpKind::Min:
   case OpKind::Max:
     if (!isNeeded)

@@ -27,9 +27,9 @@ struct ControlReach {
 
 /// Follows each constant `c` of the kernel's control back to the sizes, ranks and epochs that the
 /// other side is made of: a remainder or quotient by `c` is to see numbers of at least 2 c (c where
-/// the number of ranks makes them), a
-/// comparison with `c` and a smaller or larger of two c + 1, a position in `c` cells or elements c,
-/// a cast to few bits the first number that these do not hold, a window of `c` positions c + 1.
+/// the number of ranks makes them), a comparison with `c` both c and c + 1, a smaller or larger of
+/// two c + 1, a position in `c` cells or elements c, a cast to few bits the first number that these
+/// do not hold, a window of `c` positions c + 1.
 [[nodiscard]] ControlReach reachOfControl(ir::Op &kernel, const interpret::ControlSlice &slice);
 
 } // namespace dtile::protocol

@@ -48,6 +48,9 @@ public:
   /// Combinations of values for a number of ranks, the most telling first, and those that the
   /// kernel's assertions leave out last.
   [[nodiscard]] std::vector<SizeValues> choose(int ranks, Choice choice) const;
+  /// The values with other ones for the sizes of axes: all that divide the ranks and are allowed.
+  /// Those that make most axes longer than 1 come first, as they show most. Empty without axes.
+  [[nodiscard]] std::vector<SizeValues> withAxes(int ranks, SizeValues values) const;
   /// Whether the kernel's assertions allow some small sizes with so many ranks.
   [[nodiscard]] bool isAnyAllowed(int ranks) const;
   /// What else the kernel's own numbers ask for.
@@ -80,9 +83,6 @@ private:
 
   [[nodiscard]] std::vector<SizeValues> combinations(int ranks, Choice choice) const;
   void findAxes(const ir::Op &op);
-  /// The values with other ones for the sizes of axes: all that divide the ranks and are allowed.
-  /// Those that make most axes longer than 1 come first, as they show most.
-  [[nodiscard]] std::vector<SizeValues> withAxes(int ranks, SizeValues values) const;
   /// Whether the kernel's assertions about launches allow it, as far as they can be evaluated.
   [[nodiscard]] bool isAllowed(int ranks, const SizeValues &values) const;
   [[nodiscard]] std::vector<SizeValues> search(int ranks) const;

@@ -404,7 +404,8 @@ void RaceDetector::access(const BodyId &id, const Op &op, AccessKind kind, const
                           llvm::ArrayRef<uint64_t> after, uint64_t number) {
   Body &body = this->body(id);
   Token *token = number == 0 ? nullptr : &body.tokens[number - 1];
-  if (token && token->toRank < 0 && kind != AccessKind::Read) {
+  // A fence orders what is sent, and a get is not.
+  if (token && token->toRank < 0 && kind != AccessKind::Read && !token->op->is(OpKind::Get)) {
     token->toRank = view.rank;
     joinFenced(body, token->clock, token->fence, view.rank);
     token->complete = nullptr;

@@ -110,7 +110,8 @@ std::string verdictText(const Verdict &verdict, const SourceManager *sources) {
   if (verdict.promisesKept != 0)
     text += "  what it ensures holds for W in " +
             setText({verdict.promiseRanks.begin(), verdict.promiseRanks.end()}) +
-            ": each addend is there as often as it should\n";
+            ": each addend is there as often as it should" +
+            (verdict.arePromisesCutShort ? "; some sizes were left out" : "") + "\n";
   for (const auto &[loc, why] : verdict.undecidedPromises)
     text += "  " + placeText(loc, sources) + "what it ensures is not decided: " + why + '\n';
   if (verdict.progress.needsRoom)
