@@ -139,6 +139,7 @@ private:
   bool solveLaunchSizes(Launch &launch);
   bool checkRequired(Launch &launch);
   bool allocateOutputs(Launch &launch);
+  bool checkAgreed(const Launch &launch, const RankArgs &args);
   bool runOnExecutor(Launch &launch);
   void compareWithOther(const Launch &launch);
   Result finishLaunch(Launch &launch);

@@ -7,6 +7,7 @@
 
 #include "frontend/ast/mesh.h"
 #include "frontend/base/check.h"
+#include "ir/analysis/agreed_arguments.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -439,6 +440,40 @@ bool TestEvaluator::allocateOutputs(Launch &launch) {
 
 // Running.
 
+/// What ranks must pass alike, as it says how often they notify each other.
+bool TestEvaluator::checkAgreed(const Launch &launch, const RankArgs &args) {
+  ir::Op *kernel = launch.code.module->lookup(launch.instance->name);
+  if (!kernel)
+    return true;
+  // Arguments are in the order of parameters.
+  std::vector<int64_t> positions;
+  for (const ir::Op &op : kernel->body().ops())
+    if (op.is(ir::OpKind::ScalarParam) ||
+        (op.is(ir::OpKind::Param) && op.get(ir::attr::mode) != ir::ParamMode::Scratch))
+      positions.push_back(op.get(ir::attr::param));
+  llvm::sort(positions);
+  for (const ir::Op *op : ir::agreedArguments(*kernel)) {
+    const size_t index = llvm::lower_bound(positions, op->get(ir::attr::param)) - positions.begin();
+    const bool isScalar = op->is(ir::OpKind::ScalarParam);
+    const auto numberOf = [&](int rank) {
+      const HostArg &arg = args[rank][index];
+      return isScalar ? int64_t(arg.scalarBits) : arg.sizes[op->get(ir::attr::dim)];
+    };
+    for (int rank = 1; rank < ranks_; ++rank)
+      if (numberOf(rank) != numberOf(0)) {
+        const std::string name =
+            isScalar ? op->get(ir::attr::name).str() : op->result()->nameHint().str();
+        fail(launch.call.range, "`" + name + "` of `" + launch.name() + "` is " +
+                                    llvm::Twine(numberOf(0)) + " on rank 0 and " +
+                                    llvm::Twine(numberOf(rank)) + " on rank " + llvm::Twine(rank) +
+                                    ": ranks count each other's notifies by it, so it must be "
+                                    "the same on all of them");
+        return false;
+      }
+  }
+  return true;
+}
+
 bool TestEvaluator::runOnExecutor(Launch &launch) {
   llvm::Expected<LoadedKernel *> kernel = executor_.load(launch.code);
   if (!kernel) {
@@ -464,6 +499,8 @@ bool TestEvaluator::runOnExecutor(Launch &launch) {
       arg.data = isWritten(param) ? launch.written[i][rank].data()
                                   : const_cast<void *>(launch.inputs[i]->arrays[rank]->data());
     }
+  if (!checkAgreed(launch, args))
+    return false;
   LaunchResult result = (*kernel)->launch(args, launch.count);
   if (result.failure.empty()) {
     LaunchRecord &record = launches_.emplace_back();

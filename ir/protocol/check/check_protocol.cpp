@@ -538,6 +538,9 @@ Verdict KernelChecker::run() {
   for (const SizeSymbol &symbol : sizes_.symbols())
     verdict_.sizes.push_back({symbol.name, {}});
   verdict_.required = ir::requirementsOf(kernel_);
+  // A proof takes them to be, and so does whoever counts what others notify.
+  for (const Op *scalar : slice_.scalars)
+    verdict_.required.push_back(nameOf(*scalar) + " is the same on all ranks");
   verdict_.assumed = ir::assumptionsOf(kernel_);
   verdict_.isFine = checkSymmetry() && checkHasLaunches();
   if (!verdict_.isFine || !hasSomethingToCheck())
