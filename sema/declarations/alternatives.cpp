@@ -45,9 +45,34 @@ public:
     else if (alternative.ensures.empty())
       context_.report(name.range, diag::alternative_without_ensures, name.name, kernel_.name.name)
           .note(alternative.name.range, diag::note_declared_here, name.name);
+    else
+      checkPromises(name, alternative);
   }
 
 private:
+  /// All promise the same, in the same words: nothing else says that they compute it.
+  void checkPromises(const ast::Ident &name, const ast::KernelDecl &alternative) {
+    if (!first_)
+      first_ = &alternative;
+    for (const ast::KernelDecl *one : {first_, &alternative}) {
+      const ast::KernelDecl *other = one == first_ ? &alternative : first_;
+      for (const ast::ExpectStmt *promise : one->ensures) {
+        const auto isSame = [&](const ast::ExpectStmt *its) {
+          return written(its->condition->range) == written(promise->condition->range);
+        };
+        if (llvm::any_of(other->ensures, isSame))
+          continue;
+        context_
+            .report(name.range, diag::alternative_differs, name.name, kernel_.name.name,
+                    "only `" + one->name.name.str() + "` ensures `" +
+                        context_.sources.text(promise->condition->range).str() +
+                        "`; alternatives ensure the same, in the same words")
+            .note(other->name.range, diag::note_declared_here, other->name.name);
+        return;
+      }
+    }
+  }
+
   /// Without spaces.
   [[nodiscard]] std::string written(SourceRange range) const {
     std::string text;
@@ -102,6 +127,7 @@ private:
 
   Context &context_;
   const ast::KernelDecl &kernel_;
+  const ast::KernelDecl *first_ = nullptr;
 };
 
 /// Null where the name is no kernel with a body.
