@@ -263,6 +263,7 @@ public:
   [[nodiscard]] static const ast::CallExpr *arrivalsOf(const ast::ForStmt *s);
   void arrivalsLoop(const ast::ForStmt *s, const ast::CallExpr *cells);
   void checkCarried(const TBlock &body, SourceRange loop);
+  void checkUnordered(const TBlock &body);
   void whileStmt(const ast::WhileStmt *s);
   void ifStmt(const ast::IfStmt *s);
   void awaitStmt(const ast::AwaitStmt *s);

@@ -3,6 +3,10 @@
 // phases see structured control only: what stands behind `if c { break; }` goes into the other
 // branch, and a loop that can be left asks `goes` before each iteration.
 #include "sema/checker.h"
+#include "sema/tree/walk.h"
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
 
 namespace dtile::sema {
 
@@ -109,6 +113,106 @@ void Checker::loopBody(const ast::BlockStmt *body, Variable *goes, bool isUnorde
     statements(body->statements);
 }
 
+namespace {
+
+/// Variables that a value is computed from, through what the loop's body names.
+class Reads {
+public:
+  explicit Reads(const TBlock &body) {
+    walkBlock(
+        body,
+        [&](const TStmt &s) {
+          if (s.kind == TStmtKind::Assign)
+            return;
+          for (const Variable *var : s.vars)
+            makers_[var].append(s.values.begin(), s.values.end());
+        },
+        [](const TExpr &) {});
+  }
+
+  [[nodiscard]] bool isInner(const Variable *var) const { return makers_.contains(var); }
+  [[nodiscard]] bool reads(const TExpr *value, const Variable *var) const {
+    llvm::DenseSet<const Variable *> seen;
+    return reads(value, var, seen);
+  }
+
+private:
+  bool reads(const TExpr *value, const Variable *var,
+             llvm::DenseSet<const Variable *> &seen) const {
+    bool found = false;
+    walkExpression(value, [&](const TExpr &e) {
+      if (found || e.kind != TExprKind::VarRef)
+        return;
+      found = e.var == var;
+      const auto made = makers_.find(e.var);
+      if (found || made == makers_.end() || !seen.insert(e.var).second)
+        return;
+      for (const TExpr *maker : made->second)
+        found = found || reads(maker, var, seen);
+    });
+    return found;
+  }
+
+  llvm::DenseMap<const Variable *, llvm::SmallVector<const TExpr *, 1>> makers_;
+};
+
+/// Whether a value is a number that is written down, in all elements.
+bool isConstant(const TExpr *e) {
+  while (e->kind != TExprKind::Const && e->operands.size() == 1)
+    e = e->operands.front();
+  return e->kind == TExprKind::Const;
+}
+
+/// `var` times a constant, or divided by one.
+bool scales(const TExpr *value, const Variable *var) {
+  bool found = false;
+  walkExpression(value, [&](const TExpr &e) {
+    const bool isProduct = e.kind == TExprKind::Elementwise &&
+                           (e.op == ElementwiseOp::Mul || e.op == ElementwiseOp::Div);
+    if (!isProduct || e.operands.size() != 2)
+      return;
+    const auto isVar = [&](const TExpr *operand) {
+      return operand->kind == TExprKind::VarRef && operand->var == var;
+    };
+    found |= (isVar(e.operands[0]) && isConstant(e.operands[1])) ||
+             (isVar(e.operands[1]) && isConstant(e.operands[0]));
+  });
+  return found;
+}
+
+} // namespace
+
+/// What iterations in another order would certainly leave otherwise. Sums, products, the state of a
+/// softmax, and what only some iterations do are the author's to know.
+void Checker::checkUnordered(const TBlock &body) {
+  const Reads reads(body);
+  const auto refuse = [&](const TStmt &assign, llvm::StringRef why) {
+    const Variable *var = assign.vars.front();
+    report(assign.range, diag::unordered_carry, var->name, why)
+        .note(var->range, diag::note_declared_here, var->name);
+  };
+  llvm::SmallVector<const TStmt *, 4> assigns;
+  llvm::DenseSet<const Variable *> readers;
+  walkBlock(
+      body,
+      [&](const TStmt &s) {
+        if (s.kind != TStmtKind::Assign || reads.isInner(s.vars.front()))
+          return;
+        const Variable *var = s.vars.front();
+        assigns.push_back(&s);
+        if (llvm::any_of(s.values, [&](const TExpr *value) { return reads.reads(value, var); }))
+          readers.insert(var);
+      },
+      [](const TExpr &) {});
+  for (const TStmt *assign : assigns) {
+    const bool isAlways = llvm::is_contained(body, assign);
+    if (scales(assign->values.front(), assign->vars.front()))
+      refuse(*assign, "each iteration scales what those before it have added");
+    else if (isAlways && !readers.contains(assign->vars.front()))
+      refuse(*assign, "the last one to run decides it");
+  }
+}
+
 void Checker::forStmt(const ast::ForStmt *s) {
   if (const ast::CallExpr *cells = arrivalsOf(s))
     return arrivalsLoop(s, cells);
@@ -127,6 +231,8 @@ void Checker::forStmt(const ast::ForStmt *s) {
     variable->coordinate = bounds.coordinate();
     loopBody(s->body, goes, s->isUnordered);
     leaveScope();
+    if (s->isUnordered)
+      checkUnordered(body);
   }
   if (!bounds.lo || bounds.type->kind == TypeKind::Error)
     return;
