@@ -103,9 +103,11 @@ Type Checker::madeTile(const CallSite &site) {
 }
 
 TExpr *Checker::callZeros(const CallSite &site) {
-  const bool argsGood = checkArgs(site, 0, 0);
+  // The message about `zeros(64)` says where sizes stand.
+  if (!checkArgs(site, 0, 0))
+    return error(site.range);
   const Type type = madeTile(site);
-  if (!argsGood || type->kind == TypeKind::Error)
+  if (type->kind == TypeKind::Error)
     return error(site.range);
   return builtin(BuiltinId::Zeros, {}, type, site.range);
 }

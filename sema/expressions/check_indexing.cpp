@@ -127,9 +127,13 @@ bool Checker::checkConstantIndex(TExpr *base, unsigned dim, TExpr *index) {
   if (index->kind != TExprKind::Const)
     return true;
   const TExpr *size = dimSize(base, dim, index->range);
-  if (size->kind != TExprKind::Const || size->type->kind == TypeKind::Error)
-    return true;
   const int64_t at = int64_t(index->bits);
+  if (size->kind != TExprKind::Const || size->type->kind == TypeKind::Error) {
+    // Elsewhere `x[-1]` is the last element.
+    if (at < 0 && base->type->kind == TypeKind::Region)
+      report(index->range, diag::index_out_of_bounds, at, "0 or more");
+    return true;
+  }
   if (at >= 0 && at < int64_t(size->bits))
     return true;
   const bool isSignal = base->type->kind == TypeKind::Signal;

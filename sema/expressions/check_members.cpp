@@ -151,8 +151,12 @@ TExpr *Checker::methodCall(const ast::MemberExpr *callee, const CallSite &site) 
     return result;
   if (base->type->kind != TypeKind::Error)
     reportNoMember(base, callee->member);
-  for (const ast::Arg &arg : site.args)
-    (void)expr(arg.value);
+  for (const ast::Arg &arg : site.args) {
+    // `x.to(f16)`: what the note says of the method is all that there is to say.
+    const auto *name = llvm::dyn_cast<ast::NameExpr>(arg.value);
+    if (!name || !dtypeFromName(name->name))
+      (void)expr(arg.value);
+  }
   return error(site.range);
 }
 
