@@ -21,10 +21,6 @@ bool containsReturn(const ast::Stmt *s) {
   return finder.found;
 }
 
-bool containsReturn(llvm::ArrayRef<ast::Stmt *> list) {
-  return llvm::any_of(list, [](const ast::Stmt *s) { return containsReturn(s); });
-}
-
 bool alwaysReturns(const ast::Stmt *s);
 
 bool alwaysReturns(llvm::ArrayRef<ast::Stmt *> list) {
