@@ -39,6 +39,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # It takes a literal in front of a string for a copy that overlaps itself (GCC bug 105651).
     target_compile_options(dtile_options INTERFACE -Wno-restrict)
   endif()
+  # GoogleTest's assertions are `if … else …`, and stand in `if`s without braces.
+  target_compile_options(dtile_options INTERFACE -Wno-dangling-else)
   # GCC looks for ld.lld beside its own programs, and where -B says.
   target_link_options(dtile_options INTERFACE "-B${LLVM_TOOLS_BINARY_DIR}")
 endif()

@@ -534,10 +534,13 @@ TEST(Runtime, EveryBodyCanBeResident) {
   // More than stacks with a guard page.
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
+#define DTILE_SLOW 1
+#endif
+#endif
+#if defined(DTILE_SLOW)
   constexpr int64_t kBodies = 300;
 #else
   constexpr int64_t kBodies = 5000;
-#endif
 #endif
   Team team = makeTeam(2, 2);
   std::vector<int64_t> through(2, 0);

@@ -541,7 +541,13 @@ int32_t rtSignal(Launch *launch, int32_t param, int32_t ndim, const int64_t *siz
   out->asked = launch->rank->asked[param].data();
   return 0;
 }
-__bf16 toBf16(float value) { return llvm::bit_cast<__bf16>(f32ToBf16(value)); }
+// GCC 12 has no __bf16; it is returned where its _Float16 is.
+#if defined(__clang__)
+using ReturnedBf16 = __bf16;
+#else
+using ReturnedBf16 = _Float16;
+#endif
+ReturnedBf16 toBf16(float value) { return llvm::bit_cast<ReturnedBf16>(f32ToBf16(value)); }
 
 llvm::orc::SymbolMap symbols(llvm::orc::LLJIT &jit) {
   struct Row {

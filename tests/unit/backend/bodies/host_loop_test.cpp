@@ -325,15 +325,15 @@ TEST(HostDot, NothingToSum) {
 /// Two products in one loop, rows' largest values and sums between them, and one operand that is
 /// the same all the time. Rows are fewer than an instruction's, too.
 TEST(HostDot, ProductsOfProducts) {
-  for (const auto [rows, keys] : {std::pair<int64_t, int64_t>{32, 0},
-                                  {32, 45},
-                                  {32, 256},
-                                  {8, 45},
-                                  {4, 256},
-                                  {12, 45},
-                                  {24, 256},
-                                  {2, 45},
-                                  {128, 45}}) {
+  for (const auto &[rows, keys] : {std::pair<int64_t, int64_t>{32, 0},
+                                   {32, 45},
+                                   {32, 256},
+                                   {8, 45},
+                                   {4, 256},
+                                   {12, 45},
+                                   {24, 256},
+                                   {2, 45},
+                                   {128, 45}}) {
     std::string text =
         "kernel @k {\n  %c0 = const {value = 0} : index\n"
         "  %S = const {value = " +
