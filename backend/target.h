@@ -2,6 +2,7 @@
 // What the driver knows of a target: its name, and how to ask it for files.
 #pragma once
 
+#include "frontend/base/assembly.h"
 #include "ir/core/ir.h"
 #include "ir/machine/target_facts.h"
 #include "ir/model/program_shares.h"
@@ -115,6 +116,8 @@ public:
   [[nodiscard]] virtual llvm::ArrayRef<llvm::StringRef> archs() const { return {}; }
   /// The machine that passes and code generation for an architecture see, or null.
   [[nodiscard]] virtual const TargetFacts *facts(llvm::StringRef arch) const { return nullptr; }
+  /// The instructions that an `extern fn` may give for it; nothing where there are none.
+  [[nodiscard]] virtual std::optional<Assembly> assembly() const { return std::nullopt; }
   [[nodiscard]] virtual bool canEmit(EmitKind kind) const = 0;
   /// The model of a kernel that was prepared for an architecture, which must outlive it; null where
   /// the target has none.

@@ -36,7 +36,8 @@ WHILE: 'while';
 YIELD: 'yield';
 
 // Context words: keywords in one place, names in all others. frontend/parse makes names of ASSUME,
-// BECAUSE, MESH and REQUIRES where they start no clause (README.md, "Clauses").
+// BECAUSE, MESH and REQUIRES where they start no clause (README.md, "Clauses"), and of EXTERN where
+// no `fn` follows.
 ALL: 'all';
 AS: 'as';
 ASSUME: 'assume';
@@ -44,6 +45,7 @@ ATOL: 'atol';
 BECAUSE: 'because';
 BENCH: 'bench';
 BY: 'by';
+EXTERN: 'extern';
 IN: 'in';
 INOUT: 'inout';
 MESH: 'mesh';

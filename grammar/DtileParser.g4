@@ -31,11 +31,17 @@ importDeclaration
 
 constDeclaration: CONST id=name (COLON annotation=type)? ASSIGN value=expression SEMICOLON;
 
+// An `extern fn` has instructions for targets, `= nvptx("…") | amdgpu("…")`, before its body.
 fnDeclaration
-  : FN id=name generics=genericParameters? parameters=parameterList
+  : external=EXTERN? FN id=name generics=genericParameters? parameters=parameterList
     (ARROW (result=type | LEFT_PAREN results+=type (COMMA results+=type?)* RIGHT_PAREN))?
-    body=block
+    ( ASSIGN instructions+=instructionText (BAR instructions+=instructionText)*
+      (body=block | SEMICOLON)
+    | body=block
+    )
   ;
+
+instructionText: target=name LEFT_PAREN lines+=STRING (COMMA lines+=STRING?)* RIGHT_PAREN;
 
 kernelDeclaration
   : KERNEL id=name generics=genericParameters? parameters=parameterList

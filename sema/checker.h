@@ -21,6 +21,8 @@ struct CallSite {
   bool hasShape = false;
   llvm::ArrayRef<ast::Arg> args;
   bool hasArgs = false;
+  /// `name.reference(args)`: of an `extern fn` the reference is wanted.
+  bool isReference = false;
 };
 
 /// Whether a conversion happens on the way to memory, where positions may narrow to i32.
@@ -174,7 +176,9 @@ public:
   void checkArgsOnly(const CallSite &site);
   TExpr *callFn(const Symbol &symbol, const CallSite &site);
   FnInstance *fnInstance(const ast::FnDecl *decl, llvm::ArrayRef<GenericValue> values,
-                         SourceRange call);
+                         SourceRange call, bool isReference = false);
+  /// The function of `name.reference`; null for any other member.
+  const Symbol *referenceOf(const ast::MemberExpr *member);
   bool placeArgs(const ast::FnDecl *decl, const CallSite &site,
                  llvm::SmallVectorImpl<const ast::Expr *> &given);
   bool inferFnGenerics(const ast::FnDecl *decl, ModuleInfo &home, const CallSite &site,
@@ -315,6 +319,11 @@ public:
                    llvm::ArrayRef<Variable *> results);
   void returnValues(const ast::ReturnStmt *s, llvm::ArrayRef<Variable *> results);
   void makeResultVariables(SourceRange range, llvm::SmallVectorImpl<Variable *> &result);
+
+  // ---- check_extern.cpp
+  void checkExtern(const ast::FnDecl *decl);
+  void externType(const ast::TypeRef &ref, Type type, llvm::StringRef name, bool fits);
+  void externInstructions(const ast::FnDecl &decl, const ast::Instructions &one);
 
   // ---- check_declarations.cpp, check_signature.cpp, solve_sizes.cpp: signatures and bodies.
   void bindGenerics(llvm::ArrayRef<ast::GenericParam> generics,

@@ -203,6 +203,9 @@ std::optional<std::vector<GenericValue>> Program::Impl::defaults(const ast::Kern
 
 void Program::Impl::checkFnAlone(const ast::FnDecl *fn) {
   ModuleInfo &home = *moduleOf.lookup(fn);
+  if (!fn->isExtern && !fn->instructions.empty())
+    report(fn->instructions.front().range, diag::instructions_without_extern, fn->name.name)
+        .fix({fn->range.begin, fn->range.begin}, "extern ");
   if (isTensorFunction(*fn)) {
     if (const ast::KernelDecl *kernel = functionToCheck(*this, home, fn))
       checkKernelAlone(kernel);

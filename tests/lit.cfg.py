@@ -5,6 +5,7 @@
 # `/usr/lib/llvm-22/bin/lit -v build/tests --filter=NAME`.
 
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -87,6 +88,9 @@ if openshmem_works():
     config.available_features.add("openshmem")
 if config.ptxas:
     config.available_features.add("ptxas")
+# Instructions of the host are those of one kind of processor.
+if platform.machine() == "x86_64":
+    config.available_features.add("x86_64")
 # One test edits in it.
 if shutil.which("nvim"):
     config.available_features.add("neovim")

@@ -65,6 +65,8 @@ public:
       LLVMInitializeAMDGPUTarget();
       LLVMInitializeAMDGPUTargetMC();
       LLVMInitializeAMDGPUAsmPrinter();
+      // Reads the instructions of programs.
+      LLVMInitializeAMDGPUAsmParser();
     });
   }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // `dtilec ir`: the IR of a program or of IR text, after the passes that were asked for.
 #include "backend/driver/compile.h"
+#include "backend/driver/target_code.h"
 
 #include "ir/core/text_format.h"
 #include "ir/transform/pipelines.h"
@@ -31,6 +32,7 @@ bool runPasses(Session &session, LoweredModule &lowered) {
     managerOptions.bisect = unsigned(options.bisect);
   passes::PassContext context(session.diagnostics);
   context.facts = findMachine(options.machine);
+  context.assembly = assemblyOfMachine(options.machine);
   const bool fine = passes::PassManager(managerOptions).run(*lowered.module, *pipeline, context);
   lowered.remarks = std::move(context.remarks);
   return fine;

@@ -98,6 +98,19 @@ std::vector<TargetArch> selectTargets(Session &session, llvm::StringRef names) {
   return selected;
 }
 
+std::optional<Assembly> assemblyOfMachine(llvm::StringRef machine) {
+  for (const backend::Target *target : backend::allTargets()) {
+    const bool isProcessor = target->archs().empty() && target->name() == machine;
+    const bool isDevice = llvm::any_of(target->archs(), [&](llvm::StringRef arch) {
+      const TargetFacts *facts = target->facts(arch);
+      return facts && facts->name == machine;
+    });
+    if (isProcessor || isDevice)
+      return target->assembly();
+  }
+  return std::nullopt;
+}
+
 backend::TargetOptions targetOptions(const Options &options, llvm::StringRef arch) {
   backend::TargetOptions made;
   made.cpu = options.cpu;
@@ -116,9 +129,9 @@ std::unique_ptr<ir::Module> prepareFor(Diagnostics &diagnostics, ir::Module &mod
   PhaseScope phase("running a target's passes");
   std::unique_ptr<ir::Module> copy = ir::cloneModule(module);
   const TargetFacts *machine = target.target->facts(target.arch);
-  if (!machine)
-    return copy;
-  std::string passNames = passes::devicePipelineText(*machine, target.areMapped);
+  // Processors need no passes of their own, but for instructions that programs give.
+  std::string passNames = machine ? passes::devicePipelineText(*machine, target.areMapped)
+                                  : std::string("select-instructions");
   if (!target.splitsSums)
     passNames = without(passNames, "split-sums");
   auto pipeline = passes::parsePipeline(passNames, passes::allPasses(), diagnostics);
@@ -126,6 +139,7 @@ std::unique_ptr<ir::Module> prepareFor(Diagnostics &diagnostics, ir::Module &mod
     return nullptr;
   passes::PassContext context(diagnostics);
   context.facts = machine;
+  context.assembly = target.target->assembly();
   context.areMapped = target.areMapped;
   passes::PassManager manager({});
   if (!manager.run(*copy, *pipeline, context))

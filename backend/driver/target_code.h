@@ -27,6 +27,9 @@ struct TargetArch {
 /// named architecture, and the default of targets none of whose are named. Empty after reporting.
 std::vector<TargetArch> selectTargets(Session &session, llvm::StringRef names);
 
+/// The instructions of a machine, by its name (`--machine`), that an `extern fn` may give.
+[[nodiscard]] std::optional<Assembly> assemblyOfMachine(llvm::StringRef machine);
+
 /// What every target takes of the options.
 [[nodiscard]] backend::TargetOptions targetOptions(const Options &options, llvm::StringRef arch);
 

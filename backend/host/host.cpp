@@ -6,6 +6,9 @@
 #include "backend/launch/package.h"
 #include "frontend/base/check.h"
 
+#include "llvm/TargetParser/Host.h"
+#include "llvm/TargetParser/Triple.h"
+
 namespace dtile::backend::host {
 
 namespace {
@@ -70,6 +73,9 @@ public:
   bool canEmit(EmitKind kind) const override {
     return kind == EmitKind::Obj || kind == EmitKind::Asm || kind == EmitKind::LlvmIr ||
            kind == EmitKind::Bitcode;
+  }
+  std::optional<Assembly> assembly() const override {
+    return assemblyFromName(llvm::Triple(llvm::sys::getProcessTriple()).getArchName());
   }
   llvm::Error addTo(launch::Package &package, ir::Module &module,
                     const TargetOptions &options) const override {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Loops over the elements of tiles, with the tiles that are not in memory computed inside.
 #include "backend/host/tile_loops.h"
+
+#include "backend/llvm/instructions.h"
 #include "ir/core/elementwise.h"
 
 #include "frontend/base/check.h"
@@ -25,6 +27,7 @@ bool callsLibrary(const Op &op) {
   case OpKind::Pow:
   case OpKind::Sin:
   case OpKind::Cos:
+  case OpKind::Asm:
     return true;
   case OpKind::Exp:
   case OpKind::Exp2:
@@ -291,6 +294,10 @@ llvm::Value *TileLoops::arithmetic(const TileRef &tree, Op &op) {
     return b.CreateSelect(x[0], x[1], x[2]);
   if (op.is(OpKind::Cast))
     return arith.cast(type, op.result()->type().dtype(), x[0]);
+  if (op.is(OpKind::Extern))
+    return x[0];
+  if (op.is(OpKind::Asm))
+    return emitInstructions(b, arith, op, x, body_.host().placeOf(op.loc()));
   if (x.size() == 2)
     return arith.binary(op.kind(), type, x[0], x[1]);
   return arith.unary(op.kind(), type, x[0]);

@@ -23,6 +23,8 @@ void initializeLlvm() {
   std::call_once(once, [] {
     llvm::InitializeNativeTarget();
     llvm::InitializeNativeTargetAsmPrinter();
+    // Reads the instructions of programs.
+    llvm::InitializeNativeTargetAsmParser();
   });
 }
 

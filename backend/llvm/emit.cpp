@@ -2,11 +2,15 @@
 // The optimizer's pipeline and the output formats.
 #include "backend/llvm/emit.h"
 
+#include "backend/llvm/instructions.h"
+#include "backend/lowering_error.h"
 #include "frontend/base/check.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Analysis/TargetLibraryInfo.h"
 #include "llvm/Bitcode/BitcodeWriter.h"
+#include "llvm/IR/DiagnosticInfo.h"
+#include "llvm/IR/DiagnosticPrinter.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/OptBisect.h"
@@ -85,6 +89,63 @@ private:
   llvm::ArrayRef<llvm::StringLiteral> names_;
 };
 
+/// While it lives, what LLVM says of instructions that programs gave is kept: LLVM itself would
+/// print it and end the process.
+class AssemblyErrors {
+public:
+  explicit AssemblyErrors(const llvm::Module &module)
+      : module_(module), before_(module.getContext().getDiagnosticHandler()) {
+    module.getContext().setDiagnosticHandler(std::make_unique<Handler>(error_));
+  }
+  ~AssemblyErrors() { module_.getContext().setDiagnosticHandler(std::move(before_)); }
+  AssemblyErrors(const AssemblyErrors &) = delete;
+  AssemblyErrors &operator=(const AssemblyErrors &) = delete;
+
+  [[nodiscard]] llvm::Error take() {
+    if (!error_)
+      return llvm::Error::success();
+    const InstructionsOf where = instructionsAt(module_, error_->cookie);
+    if (where.name.empty())
+      return llvm::createStringError(error_->message);
+    return llvm::make_error<LoweringError>(SourceLoc{uint32_t(error_->cookie)}, where.place,
+                                           "the instructions of `" + where.name + "` for `" +
+                                               where.assembly +
+                                               "` are refused: " + error_->message);
+  }
+
+private:
+  struct First {
+    uint64_t cookie = 0;
+    std::string message;
+  };
+
+  struct Handler : llvm::DiagnosticHandler {
+    explicit Handler(std::optional<First> &error) : error(error) {}
+    bool handleDiagnostics(const llvm::DiagnosticInfo &info) override {
+      if (info.getSeverity() != llvm::DS_Error)
+        return false;
+      First found;
+      if (const auto *source = llvm::dyn_cast<llvm::DiagnosticInfoSrcMgr>(&info)) {
+        found = {source->getLocCookie(), source->getSMDiag().getMessage().str()};
+      } else if (const auto *inlined = llvm::dyn_cast<llvm::DiagnosticInfoInlineAsm>(&info)) {
+        found = {inlined->getLocCookie(), inlined->getMsgStr().str()};
+      } else {
+        llvm::raw_string_ostream os(found.message);
+        llvm::DiagnosticPrinterRawOStream printer(os);
+        info.print(printer);
+      }
+      if (!error)
+        error = std::move(found);
+      return true;
+    }
+    std::optional<First> &error;
+  };
+
+  const llvm::Module &module_;
+  std::unique_ptr<llvm::DiagnosticHandler> before_;
+  std::optional<First> error_;
+};
+
 } // namespace
 
 llvm::Error verifyModule(const llvm::Module &module) {
@@ -147,8 +208,9 @@ llvm::Error emitModule(llvm::Module &module, llvm::TargetMachine &machine, EmitK
   if (machine.addPassesToEmitFile(passes, os, nullptr, type, /*DisableVerify=*/true))
     return llvm::createStringError("this target cannot write that kind of file");
   const PassesLeftOut gate(module.getContext(), without);
+  AssemblyErrors errors(module);
   passes.run(module);
-  return llvm::Error::success();
+  return errors.take();
 }
 
 } // namespace dtile::backend

@@ -2,6 +2,7 @@
 // The dispatch over ops, scalars, views and signal cells. Control is in lower_control.cpp.
 #include "backend/llvm/lowering.h"
 
+#include "backend/llvm/instructions.h"
 #include "backend/lowering_error.h"
 #include "frontend/base/check.h"
 
@@ -33,12 +34,14 @@ void ModuleLowering::unsupported(const Op &op, const llvm::Twine &why) {
 llvm::Error ModuleLowering::takeError() {
   if (error_.empty())
     return llvm::Error::success();
-  std::string place;
-  if (source.sources() && errorLoc_.isValid()) {
-    const PresumedLoc at = source.sources()->presumed(errorLoc_);
-    place = (at.file + ":" + llvm::Twine(at.line) + ":" + llvm::Twine(at.column) + ": ").str();
-  }
-  return llvm::make_error<LoweringError>(errorLoc_, std::move(place), std::exchange(error_, {}));
+  return llvm::make_error<LoweringError>(errorLoc_, placeOf(errorLoc_), std::exchange(error_, {}));
+}
+
+std::string ModuleLowering::placeOf(SourceLoc loc) const {
+  if (!source.sources() || !loc.isValid())
+    return "";
+  const PresumedLoc at = source.sources()->presumed(loc);
+  return (at.file + ":" + llvm::Twine(at.line) + ":" + llvm::Twine(at.column) + ": ").str();
 }
 
 llvm::Constant *ModuleLowering::string(llvm::StringRef text) {
@@ -134,6 +137,8 @@ void FunctionLowering::lowerOp(Op &op) {
   case OpKind::Cmp:
   case OpKind::Select:
   case OpKind::Cast:
+  case OpKind::Extern:
+  case OpKind::Asm:
     return lowerElementwise(op);
   case OpKind::Const: {
     ir::Type type = op.result()->type();
@@ -226,6 +231,10 @@ void FunctionLowering::lowerElementwise(Op &op) {
     result = b.CreateSelect(x[0], x[1], x[2]);
   else if (op.is(OpKind::Cast))
     result = arith_.cast(type, op.result()->type().elementOrIndex(), x[0]);
+  else if (op.is(OpKind::Extern))
+    result = x[0];
+  else if (op.is(OpKind::Asm))
+    result = emitInstructions(b, arith_, op, x, module_.placeOf(op.loc()));
   else if (x.size() == 2)
     result = arith_.binary(op.kind(), type, x[0], x[1]);
   else

@@ -27,6 +27,8 @@ public:
   /// The IR asks for what this target cannot do. The first message is kept.
   void unsupported(const ir::Op &op, const llvm::Twine &why);
   [[nodiscard]] llvm::Error takeError();
+  /// `file:line:column: `, or nothing where that is not known.
+  [[nodiscard]] std::string placeOf(SourceLoc loc) const;
   /// Address of a private zero-terminated string; equal strings share one.
   [[nodiscard]] llvm::Constant *string(llvm::StringRef text);
 

@@ -382,7 +382,16 @@ struct ConstDecl : Decl {
   TypeRef *type = nullptr;
   Expr *value = nullptr;
 };
-/// `fn name<generics>(x: f32[N], k: i64) -> f32 { … }`
+/// `nvptx("rcp.approx.ftz.f32 {result}, {x};")`: what an `extern fn` is on one kind of machine.
+struct Instructions {
+  SourceRange range;
+  Ident target;
+  /// Lines, with line ends between them.
+  llvm::StringRef text;
+  SourceRange textRange;
+};
+/// `fn name<generics>(x: f32[N], k: i64) -> f32 { … }`, or
+/// `extern fn name(x: f32) -> f32 = nvptx("…") | amdgpu("…") { … }`, whose body is the reference.
 struct FnDecl : Decl {
   DTILE_AST_NODE(FnDecl, Decl)
   llvm::StringRef doc;
@@ -390,6 +399,9 @@ struct FnDecl : Decl {
   llvm::ArrayRef<GenericParam> generics;
   llvm::ArrayRef<Param> params;
   llvm::ArrayRef<TypeRef *> results;
+  bool isExtern = false;
+  llvm::ArrayRef<Instructions> instructions;
+  /// Null where an `extern fn` has none.
   BlockStmt *body = nullptr;
 };
 /// `kernel name<generics>(x: in T[N]) { … }`, or, with alternatives and nothing below them,

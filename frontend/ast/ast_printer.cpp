@@ -123,13 +123,18 @@ public:
     doc(d.doc);
   }
   void operator()(const FnDecl &d) {
-    line() << "fn " << d.name.name << '\n';
+    line() << (d.isExtern ? "extern fn " : "fn ") << d.name.name << '\n';
     Indent inner(*this);
     doc(d.doc);
     parameters(d.generics, d.params);
     for (const TypeRef *result : d.results) {
       line() << "result ";
       type(result);
+      os_ << '\n';
+    }
+    for (const Instructions &one : d.instructions) {
+      line() << "instructions " << one.target.name << ' ';
+      printQuoted(one.text, os_);
       os_ << '\n';
     }
     body(d.body);

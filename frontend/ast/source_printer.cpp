@@ -277,7 +277,7 @@ public:
   }
   void operator()(const FnDecl &d) {
     doc(d.doc);
-    os_ << "fn " << d.name.name;
+    os_ << (d.isExtern ? "extern fn " : "fn ") << d.name.name;
     generics(d.generics);
     params(d.params);
     if (!d.results.empty())
@@ -287,6 +287,15 @@ public:
       type(*d.results[i]);
     }
     os_ << (d.results.size() > 1 ? ") " : " ");
+    for (size_t i = 0; i < d.instructions.size(); ++i) {
+      os_ << (i > 0 ? "| " : "= ") << d.instructions[i].target.name << '(';
+      quoted(d.instructions[i].text);
+      os_ << ") ";
+    }
+    if (d.body == nullptr) {
+      os_ << ";\n";
+      return;
+    }
     (*this)(*d.body);
   }
   void operator()(const KernelDecl &d) {

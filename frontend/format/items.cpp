@@ -132,7 +132,7 @@ private:
         kindBefore() == Kind::Keyword && (textBefore() == "when" || textBefore() == "scratch" ||
                                           textBefore() == "ordered" || textBefore() == "programs");
     const bool isAlways = text == "test" || text == "bench" || text == "requires" ||
-                          text == "assume" || text == "mesh";
+                          text == "assume" || text == "mesh" || text == "extern";
     return endsOperand() || isMode || followsKeyword || isAlways ? Kind::Keyword : Kind::Word;
   }
 

@@ -129,7 +129,7 @@ private:
   void findParameters() {
     const llvm::StringRef word = items_[begin_].text;
     const bool isGraph = word == "overlap" && begin_ + 2 < end_ && items_[begin_ + 2].text != "=";
-    if (word != "kernel" && word != "fn" && word != "plan" && !isGraph)
+    if (word != "kernel" && word != "fn" && word != "extern" && word != "plan" && !isGraph)
       return;
     for (size_t i = begin_; i < end_; ++i) {
       if (items_[i].kind == Kind::GenericOpen)

@@ -38,6 +38,7 @@ private:
   ast::Decl *buildImport(P::ImportDeclarationContext *context);
   ast::Decl *buildConst(P::ConstDeclarationContext *context);
   ast::Decl *buildFn(P::FnDeclarationContext *context);
+  ast::Instructions buildInstructions(P::InstructionTextContext *context);
   ast::Decl *buildKernel(P::KernelDeclarationContext *context);
   ast::Decl *buildPlan(P::PlanDeclarationContext *context);
   ast::Decl *buildOverlap(P::OverlapDeclarationContext *context);

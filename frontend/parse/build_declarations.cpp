@@ -120,8 +120,28 @@ ast::Decl *AstBuilder::buildFn(P::FnDeclarationContext *context) {
   for (P::TypeContext *one : context->results)
     results.push_back(buildType(one));
   node->results = keep(results);
-  node->body = buildBlock(context->body);
+  node->isExtern = context->external != nullptr;
+  llvm::SmallVector<ast::Instructions, 2> instructions;
+  for (P::InstructionTextContext *one : context->instructions)
+    instructions.push_back(buildInstructions(one));
+  node->instructions = keep(instructions);
+  if (context->body != nullptr)
+    node->body = buildBlock(context->body);
   return node;
+}
+
+ast::Instructions AstBuilder::buildInstructions(P::InstructionTextContext *context) {
+  ast::Instructions one;
+  one.range = range(context);
+  one.target = ident(context->target);
+  std::string text;
+  for (antlr4::Token *line : context->lines)
+    text += (text.empty() ? "" : "\n") + unescape(sourceToken(line)).str();
+  one.text = arena_.copy(llvm::StringRef(text));
+  if (!context->lines.empty())
+    one.textRange = {range(sourceToken(context->lines.front())).begin,
+                     range(sourceToken(context->lines.back())).end};
+  return one;
 }
 
 // Whether what is assumed at the head of a kernel is about the launch, not about its bodies.

@@ -380,8 +380,15 @@ private:
     case DtileLexer::CONST:
       starts = stack_.empty();
       break;
-    case DtileLexer::KERNEL:
+    case DtileLexer::EXTERN:
+      starts = typeAt(i + 1) == DtileLexer::FN;
+      if (!starts)
+        token.type = DtileLexer::NAME;
+      break;
     case DtileLexer::FN:
+      starts = i == 0 || !(declaresName(i - 1) || typeAt(i - 1) == DtileLexer::EXTERN);
+      break;
+    case DtileLexer::KERNEL:
     case DtileLexer::IMPORT:
     case DtileLexer::PLAN:
     case DtileLexer::OVERLAP:

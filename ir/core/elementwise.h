@@ -26,7 +26,7 @@ enum class ElementTypes : uint8_t { Number, Float, Bits, Integer };
 /// Whether each element of the result follows from the operands' elements at its position.
 [[nodiscard]] constexpr bool isElementwise(OpKind kind) {
   return elementTypes(kind) || kind == OpKind::Cmp || kind == OpKind::Select ||
-         kind == OpKind::Cast;
+         kind == OpKind::Cast || kind == OpKind::Extern || kind == OpKind::Asm;
 }
 
 } // namespace dtile::ir

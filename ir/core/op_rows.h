@@ -34,5 +34,7 @@ struct AttrRow {
 /// What is wrong with the op by itself beyond its rows: agreement of its types and values of its
 /// attributes. The three checks above must have passed.
 [[nodiscard]] std::string checkTypes(const Op &op);
+/// The same of an `extern` or `asm`.
+[[nodiscard]] std::string checkInstructions(const Op &op);
 
 } // namespace dtile::ir

@@ -683,6 +683,9 @@ std::string checkTypes(const Op &op) {
     return checkSelect(op);
   case OpKind::Cast:
     return checkCast(op);
+  case OpKind::Extern:
+  case OpKind::Asm:
+    return checkInstructions(op);
   case OpKind::Splat:
     return checkSplat(op);
   case OpKind::Iota:

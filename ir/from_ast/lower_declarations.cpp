@@ -2,6 +2,7 @@
 // Kernels, parameters, sizes, tile spaces and functions.
 #include "ir/from_ast/lower.h"
 
+#include "frontend/base/assembly.h"
 #include "frontend/base/check.h"
 #include "ir/from_ast/lowering.h"
 #include "ir/from_ast/prove_sizes.h"
@@ -124,8 +125,54 @@ void Lowering::function(const sema::FnInstance &function) {
   builder_.setInsertionPointToEnd(op->body());
   for (const sema::Variable *param : function.params)
     bindToArguments(op->body(), *param);
-  const Values values = body(function.body);
+  Values values = body(function.body);
+  if (function.hasInstructions)
+    values = {withInstructions(function, op->body(), values.front())};
   builder_.op(OpKind::Return, values);
+}
+
+// The text of instructions as ops have it: `{x}` is `$1` where x is the first parameter.
+static std::string withNumbers(const ast::FnDecl &decl, llvm::StringRef text) {
+  std::string numbered;
+  eachPiece(
+      text,
+      [&](llvm::StringRef plain) {
+        for (char c : plain)
+          numbered += c == '$' ? "$$" : std::string(1, c);
+      },
+      [&](llvm::StringRef name) {
+        size_t number = 0;
+        for (auto [i, param] : llvm::enumerate(decl.params))
+          if (name != "result" && param.name.name == name)
+            number = i + 1;
+        numbered += "$" + std::to_string(number);
+      });
+  return numbered;
+}
+
+Value *Lowering::withInstructions(const sema::FnInstance &function, Block &block,
+                                  Value *reference) {
+  const ast::FnDecl &decl = *function.decl;
+  const At at(builder_, decl.instructions.front().range);
+  Values operands{reference};
+  const Type type = reference->type();
+  for (Value *argument : block.arguments()) {
+    const Type given = argument->type();
+    const bool isAlone = type.isTile() && !given.isTile();
+    const Type repeated =
+        isAlone ? builder_.types().tile(type.shape(), given.elementOrIndex()) : given;
+    operands.push_back(isAlone ? builder_.value(OpKind::Splat, {argument}, repeated) : argument);
+  }
+  std::vector<std::string> assemblies, texts;
+  for (const ast::Instructions &one : decl.instructions) {
+    assemblies.push_back(one.target.name.str());
+    texts.push_back(withNumbers(decl, one.text));
+  }
+  Op *op = builder_.op(OpKind::Extern, operands, {type});
+  op->set(attr::name, decl.name.name.str());
+  op->set(attr::assemblies, std::move(assemblies));
+  op->set(attr::texts, std::move(texts));
+  return op->result();
 }
 
 // Kernels.

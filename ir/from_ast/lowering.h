@@ -142,6 +142,8 @@ private:
   Lowered fromParts(sema::Type type, llvm::ArrayRef<Value *> &parts);
   /// Adds a variable's block arguments, with its name, and binds it to them.
   void bindToArguments(Block &block, const sema::Variable &variable);
+  /// What an `extern fn` gives, by its reference or by instructions.
+  Value *withInstructions(const sema::FnInstance &function, Block &block, Value *reference);
 
   // lower_statements.cpp
   /// The variables that a loop or branch assigns and that live outside it, in the order of their

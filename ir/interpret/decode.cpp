@@ -174,6 +174,7 @@ void bind(Instr &instr) {
   case OpKind::Cmp:
   case OpKind::Select:
   case OpKind::Cast:
+  case OpKind::Extern:
     return bindElementwise(instr);
   case OpKind::Splat:
   case OpKind::Iota:
@@ -221,6 +222,7 @@ void bind(Instr &instr) {
   case OpKind::Rank:
   case OpKind::NumRanks:
   case OpKind::Epoch:
+  case OpKind::Asm:
   case OpKind::Assert:
   case OpKind::Print:
   case OpKind::LaunchDim:

@@ -191,6 +191,9 @@ void bindElementwise(Instr &instr) {
     return bindSelect(instr);
   case OpKind::Cast:
     return bindUnary(instr, castKernel(type, op.result()->type().elementOrIndex()));
+  // The reference's value, as it is.
+  case OpKind::Extern:
+    return bindUnary(instr, castKernel(type, type));
   case OpKind::Cmp:
     return bindBinary(instr, compareKernel(predicateFromName(op.get(ir::attr::pred)), type));
   default:

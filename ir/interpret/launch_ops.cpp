@@ -92,6 +92,14 @@ Step runAssert(Body &body, const Instr &instr) {
   return body.machine.trap(body, *instr.op, filled(body, instr, instr.op->get(ir::attr::message)));
 }
 
+// Instructions mean something to their machine alone.
+Step runAsm(Body &body, const Instr &instr) {
+  return body.machine.trap(body, *instr.op,
+                           "instructions of `" + instr.op->get(ir::attr::assembly).str() +
+                               "` in `" + instr.op->get(ir::attr::name).str() +
+                               "` cannot be interpreted");
+}
+
 // One write a line, so that lines of ranks do not mix.
 Step runPrint(Body &body, const Instr &instr) {
   std::string text = body.describe() + ": " + instr.op->get(ir::attr::message).str();
@@ -475,6 +483,9 @@ void bindLaunch(Instr &instr) {
     return;
   case OpKind::Assert:
     instr.run = runAssert;
+    return;
+  case OpKind::Asm:
+    instr.run = runAsm;
     return;
   case OpKind::Print:
     instr.run = runPrint;

@@ -229,6 +229,7 @@ Handler handlerOf(const Op &op) {
   case OpKind::Atomic:
     return takes ? runAtomic : nullptr;
   case OpKind::Select:
+  case OpKind::Extern:
     return nullptr;
   default:
     break;

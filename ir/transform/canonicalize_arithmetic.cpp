@@ -443,7 +443,8 @@ bool Canonicalizer::simplifyCast(Op &op) {
 }
 
 bool Canonicalizer::simplifyArithmetic(Op &op) {
-  if (!isElementwise(op.kind()))
+  // What an `extern fn` computes is its own, whatever it is given.
+  if (!isElementwise(op.kind()) || op.is(OpKind::Extern) || op.is(OpKind::Asm))
     return false;
   if (!op.is(OpKind::Select) && foldConstants(op))
     return true;

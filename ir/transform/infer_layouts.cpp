@@ -650,7 +650,8 @@ bool isCheap(const Op &op) {
   if (!isElementwise(op.kind()))
     return false;
   const bool isDivision = op.is(OpKind::Div) || op.is(OpKind::Rem) || op.is(OpKind::Pow);
-  return !isDivision && (op.kind() < OpKind::Exp || op.kind() > OpKind::Ceil);
+  const bool isFunction = op.kind() >= OpKind::Exp && op.kind() <= OpKind::Ceil;
+  return !isDivision && !isFunction && !op.is(OpKind::Asm);
 }
 
 /// Whether a tile follows by a few simple ops, which all threads can do in any layout, from

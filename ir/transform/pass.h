@@ -3,6 +3,7 @@
 // header.
 #pragma once
 
+#include "frontend/base/assembly.h"
 #include "frontend/base/diagnostics.h"
 #include "ir/core/ir.h"
 #include "ir/machine/target_facts.h"
@@ -34,6 +35,8 @@ public:
   Diagnostics &diagnostics;
   /// The machine that code is made for; null where passes are to be right for all.
   const TargetFacts *facts = nullptr;
+  /// The instructions that code for it may be written in; nothing where passes are for all.
+  std::optional<Assembly> assembly;
   /// Kernels run only where each rank addresses the memory of all others.
   bool areMapped = true;
   /// Parameters of passes, such as `W` for specialize.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The order of passes, as text. Why each stands where it does:
 //   inline first: every later pass looks at one kernel at a time;
+//   settle-externs behind it: counts and sizes follow from references;
 //   canonicalize before cse: equal values must have one form to be found equal;
 //   cse before licm: licm then moves one op where there were several;
 //   dce after both: they leave what nobody uses;
@@ -29,13 +30,13 @@ llvm::ArrayRef<PassInfo> allPasses() {
 llvm::StringRef pipelineText(OptLevel level) {
   switch (level) {
   case OptLevel::O0:
-    return "inline,derive-counts,bound-drift";
+    return "inline,settle-externs,derive-counts,bound-drift";
   case OptLevel::O1:
-    return "inline,canonicalize,cse,dce,derive-counts,bound-drift,canonicalize,cse,canonicalize,"
-           "dce";
+    return "inline,settle-externs,canonicalize,cse,dce,derive-counts,bound-drift,canonicalize,cse,"
+           "canonicalize,dce";
   case OptLevel::O2:
-    return "inline,canonicalize,cse,licm,dce,derive-counts,bound-drift,canonicalize,cse,dce,"
-           "order-tiles,issue-early,carry-awaits,read-in-place";
+    return "inline,settle-externs,canonicalize,cse,licm,dce,derive-counts,bound-drift,canonicalize,"
+           "cse,dce,order-tiles,issue-early,carry-awaits,read-in-place";
   }
   DTILE_UNREACHABLE("unknown level");
 }
@@ -52,6 +53,8 @@ struct DevicePass {
 
 // Each with why it stands where it does.
 constexpr DevicePass kDevicePasses[] = {
+    // First: references that are not computed cost no registers.
+    {"select-instructions", On::All},
     // Before layouts are chosen for what the loops carry.
     {"take-arrivals", On::All},
     // Before the others: it makes more bodies, and the others look at bodies.

@@ -49,6 +49,12 @@ TExpr *Checker::callExpr(const ast::Expr *e) {
   CallSite &site = callee.site;
   site.nameRange = callee.function->range;
   if (const auto *member = llvm::dyn_cast<ast::MemberExpr>(callee.function)) {
+    if (const Symbol *symbol = referenceOf(member)) {
+      site.name = symbol->name;
+      site.nameRange = member->range;
+      site.isReference = true;
+      return callSymbol(*symbol, site);
+    }
     site.name = member->member.name;
     site.nameRange = member->member.range;
     bool failed = false;
@@ -91,6 +97,22 @@ TExpr *Checker::callExpr(const ast::Expr *e) {
   if (!habits::findName(name->name))
     checkArgsOnly(site);
   return error(e->range);
+}
+
+const Symbol *Checker::referenceOf(const ast::MemberExpr *member) {
+  if (member->member.name != "reference")
+    return nullptr;
+  if (const auto *base = llvm::dyn_cast<ast::MemberExpr>(member->base)) {
+    bool failed = false;
+    const Symbol *symbol = moduleMember(base, failed);
+    return symbol != nullptr && symbol->kind == Symbol::Kind::Fn ? symbol : nullptr;
+  }
+  const auto *name = llvm::dyn_cast<ast::NameExpr>(member->base);
+  const auto found = name ? module.names.find(name->name) : module.names.end();
+  if (found == module.names.end() || found->second.kind != Symbol::Kind::Fn)
+    return nullptr;
+  found->second.used = true;
+  return &found->second;
 }
 
 void Checker::reportUnknownFunction(SourceRange range, llvm::StringRef name) {
@@ -240,6 +262,11 @@ TExpr *Checker::callFn(const Symbol &symbol, const CallSite &site) {
     report(site.range, diag::tensor_function_call, site.name);
     return error(site.range);
   }
+  if (site.isReference && !decl->isExtern) {
+    report(site.nameRange, diag::not_extern, site.name)
+        .note(decl->name.range, diag::note_declared_here, site.name);
+    return error(site.range);
+  }
   const bool shapeGood = noShape(site);
   llvm::SmallVector<const ast::Expr *, 4> given;
   if (!placeArgs(decl, site, given) || !shapeGood)
@@ -255,7 +282,7 @@ TExpr *Checker::callFn(const Symbol &symbol, const CallSite &site) {
   std::vector<GenericValue> values;
   if (!inferFnGenerics(decl, *symbol.module, site, args, values))
     return error(site.range);
-  FnInstance *callee = fnInstance(decl, values, site.range);
+  FnInstance *callee = fnInstance(decl, values, site.range, site.isReference);
   if (!callee)
     return error(site.range);
   std::vector<FnInstance *> &callees = kernel ? kernel->callees : fn->callees;
@@ -302,9 +329,9 @@ bool Checker::inferFnGenerics(const ast::FnDecl *decl, ModuleInfo &home, const C
 }
 
 FnInstance *Checker::fnInstance(const ast::FnDecl *decl, llvm::ArrayRef<GenericValue> values,
-                                SourceRange call) {
+                                SourceRange call, bool isReference) {
   using Entry = InstanceEntry<FnInstance>;
-  const std::string key = instanceName(decl->name.name, values);
+  const std::string key = instanceName(decl->name.name, values) + (isReference ? "_reference" : "");
   const Entry &known = ctx.fns[decl][key];
   const auto usable = [&](const Entry &entry) -> FnInstance * {
     deepestCall = std::max(deepestCall, entry.depth);
@@ -330,6 +357,7 @@ FnInstance *Checker::fnInstance(const ast::FnDecl *decl, llvm::ArrayRef<GenericV
   instance->decl = decl;
   instance->generics.assign(values.begin(), values.end());
   instance->name = ctx.uniqueName(key);
+  instance->hasInstructions = decl->isExtern && !isReference;
   const unsigned errorsBefore = ctx.errors;
   ctx.frames.push_back({key, call, decl});
   unsigned depth = 1;

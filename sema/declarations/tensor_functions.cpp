@@ -432,7 +432,9 @@ ast::Decl *expanded(Context &context, ModuleInfo &module, const Decl &decl) {
 
 } // namespace
 
-bool isTensorFunction(const ast::FnDecl &fn) { return llvm::any_of(fn.params, isTensor); }
+bool isTensorFunction(const ast::FnDecl &fn) {
+  return !fn.isExtern && llvm::any_of(fn.params, isTensor);
+}
 
 void expandTensorFunctions(Context &context) {
   const bool hasAny = llvm::any_of(context.modules, [](const auto &module) {

@@ -46,7 +46,9 @@ void Checker::checkFn(const ast::FnDecl *decl) {
   scope.push();
   bool hasDefault = false;
   for (const ast::Param &param : decl->params) {
-    if (param.mode != ast::ParamMode::Value && param.type)
+    if (param.mode != ast::ParamMode::Value && decl->isExtern)
+      report(param.range, diag::extern_memory, param.name.name);
+    else if (param.mode != ast::ParamMode::Value && param.type)
       report(param.range, diag::mode_in_function, param.name.name, ast::spelling(param.mode));
     if (hasDefault && !param.init)
       report(param.range, diag::default_not_last, param.name.name);
@@ -61,6 +63,8 @@ void Checker::checkFn(const ast::FnDecl *decl) {
     fn->results.push_back(valueTypeRef(*result));
   if (decl->body)
     fnBody(decl->body);
+  if (decl->isExtern)
+    checkExtern(decl);
   scope.pop([&](const Symbol &symbol) {
     if (isGood() && !symbol.used && !symbol.name.starts_with("_"))
       report(symbol.range, diag::unused_parameter, symbol.name);

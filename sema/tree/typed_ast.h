@@ -284,6 +284,8 @@ struct FnInstance {
   TBlock body;
   /// Functions that the body calls, each once.
   std::vector<FnInstance *> callees;
+  /// Of an `extern fn`: targets may run its instructions in place of the body, the reference.
+  bool hasInstructions = false;
 };
 
 } // namespace dtile::sema

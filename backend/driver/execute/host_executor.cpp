@@ -2,6 +2,7 @@
 // Launches compiled code: on the threads of this process, or as one process of a job.
 #include "backend/driver/execute/executor.h"
 #include "backend/driver/execute/job.h"
+#include "backend/driver/target_code.h"
 #include "backend/driver/trace/trace_log.h"
 
 #include "backend/host/host.h"
@@ -258,7 +259,14 @@ public:
       backend::host::HostOptions hostOptions;
       hostOptions.optLevel = unsigned(options_.optLevel);
       hostOptions.isTraced = trace_ != nullptr;
-      auto module = backend::host::jit(*code.module, hostOptions);
+      const SourceManager none;
+      const SourceManager *sources = code.module->sources();
+      Diagnostics diagnostics(sources ? *sources : none);
+      const std::unique_ptr<ir::Module> prepared =
+          prepareFor(diagnostics, *code.module, {backend::findTarget("host"), ""});
+      if (!prepared)
+        return llvm::createStringError("a pass failed");
+      auto module = backend::host::jit(*prepared, hostOptions);
       if (!module)
         return module.takeError();
       compiled = std::make_shared<HostCode>(std::move(*module));

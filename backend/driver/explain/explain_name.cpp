@@ -44,6 +44,12 @@ llvm::StringRef headOf(llvm::StringRef text) {
   return text.take_front(body == llvm::StringRef::npos ? text.size() : body).rtrim();
 }
 
+/// Where to look for it: the instructions of an `extern fn` stand before its body.
+SourceRange headRange(const ast::FnDecl &fn) {
+  const bool isPlain = fn.instructions.empty() || fn.results.empty();
+  return {fn.range.begin, isPlain ? fn.range.end : fn.results.back()->range.end};
+}
+
 class LibraryFinder {
 public:
   explicit LibraryFinder(Session &session) : session_(session) {}
@@ -71,11 +77,11 @@ private:
       print("module " + module.str(), tree->doc);
       for (const ast::Decl *decl : tree->decls)
         if (const auto *fn = llvm::dyn_cast<ast::FnDecl>(decl))
-          print(headOf(session_.sources.text(fn->range)).str(), fn->doc);
+          print(headOf(session_.sources.text(headRange(*fn))).str(), fn->doc);
     }
     for (const ast::Decl *decl : tree->decls) {
       if (const auto *fn = llvm::dyn_cast<ast::FnDecl>(decl))
-        showOne(fn->name, fn->doc, fn->range, module, name);
+        showOne(fn->name, fn->doc, headRange(*fn), module, name);
       else if (const auto *kernel = llvm::dyn_cast<ast::KernelDecl>(decl))
         showOne(kernel->name, kernel->doc, kernel->range, module, name);
       else if (const auto *plan = llvm::dyn_cast<ast::PlanDecl>(decl))

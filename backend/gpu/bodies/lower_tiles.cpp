@@ -2,6 +2,7 @@
 // Ops on tiles that compute each element from elements of their operands: elementwise arithmetic,
 // constants, and changes of shape and layout.
 #include "backend/gpu/bodies/lower_body.h"
+#include "backend/llvm/instructions.h"
 #include "ir/core/elementwise.h"
 
 #include "frontend/base/check.h"
@@ -74,6 +75,10 @@ llvm::Value *BodyLowering::arithmetic(const Op &op, llvm::ArrayRef<llvm::Value *
     return b.CreateSelect(x[0], x[1], x[2]);
   if (op.is(OpKind::Cast))
     return arith_.cast(type, op.result()->type().dtype(), x[0]);
+  if (op.is(OpKind::Extern))
+    return x[0];
+  if (op.is(OpKind::Asm))
+    return emitInstructions(b, arith_, op, x, module_.placeOf(op.loc()));
   if (x.size() == 1)
     return arith_.unary(op.kind(), type, x[0]);
   if (op.is(OpKind::Div) && isFloat(type) && ir::isRoundedToNarrow(*op.result()))

@@ -20,6 +20,7 @@ syntax match dtileControl /\<because\>\ze\s*"/
 syntax match dtileControl /[A-Za-z0-9_)\]"]\s\+\zs\%(as\|atol\|by\|in\|ordered\|programs\|ranks\|rtol\|unordered\|with\)\>/
 syntax match dtileControl /\%(\<when\s\+\)\@<=all\>/
 syntax match dtileDeclaration /\<\%(bench\|test\)\>\ze\s*"/
+syntax match dtileDeclaration /\<extern\>\ze\s\+fn\>/
 
 syntax keyword dtileType bool i8 i16 i32 i64 u8 u16 u32 u64
 syntax keyword dtileType f8e4m3 f8e5m2 f16 bf16 f32 f64 dtype signal token
