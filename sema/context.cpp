@@ -4,6 +4,14 @@
 
 namespace dtile::sema {
 
+const ast::KernelDecl *Context::bodyOf(const ast::KernelDecl *kernel,
+                                       llvm::ArrayRef<GenericValue> values) const {
+  const auto found = orders.find(kernel);
+  if (found == orders.end())
+    return kernel;
+  return values.back().intValue != 0 ? found->second.overlapped : found->second.apart;
+}
+
 TExpr *Context::makeExpr(TExprKind kind, Type type, SourceRange range) {
   auto *e = new (exprs_.Allocate()) TExpr{};
   e->kind = kind;

@@ -94,6 +94,21 @@ public:
   /// The kernels' modules, for instances asked for later.
   llvm::DenseMap<const ast::Decl *, ModuleInfo *> moduleOf;
 
+  /// Kernels that an overlap is, one for each combination of plans, and the name for all of them.
+  llvm::DenseMap<const ast::KernelDecl *, const ast::KernelDecl *> familyOfJoined;
+  /// Of kernels that overlaps are: how they are when movement and computation overlap, and when one
+  /// follows the other. Their last compile-time parameter says which.
+  struct Orders {
+    const ast::KernelDecl *overlapped = nullptr;
+    const ast::KernelDecl *apart = nullptr;
+  };
+  llvm::DenseMap<const ast::KernelDecl *, Orders> orders;
+  /// The roles of a kernel with these compile-time parameters, and the rest.
+  [[nodiscard]] const ast::KernelDecl *bodyOf(const ast::KernelDecl *kernel,
+                                              llvm::ArrayRef<GenericValue> values) const;
+  /// What is no alternative of a kernel that an overlap is.
+  llvm::DenseMap<const ast::KernelDecl *, std::vector<LeftOut>> leftOut;
+
   /// Instances that are being checked, outermost first; `call` is where it was asked for, invalid
   /// for the check of a declaration by itself.
   struct Frame {

@@ -32,6 +32,8 @@ struct Program::Impl : Context {
   void checkModule(ModuleInfo &module);
   const Symbol *find(llvm::StringRef name) const;
 
+  /// What was the compiler's choice for instances.
+  llvm::DenseMap<const KernelInstance *, llvm::SmallBitVector> chosenFor;
   std::vector<const ast::KernelDecl *> rootKernels;
   std::vector<const ast::KernelDecl *> rootFamilies;
   std::vector<const ast::TestDecl *> rootTests;
@@ -149,6 +151,9 @@ std::string Program::Impl::entryName(const ast::KernelDecl *kernel,
   bool isDefault = usual.has_value() && !isPinned;
   std::string name = kernel->name.name.str();
   for (unsigned i = 0; i < values.size(); ++i) {
+    // Names are as old as their texts: they say an order only where one is pinned.
+    if (chosen[i] && i + 1 == values.size() && orders.contains(kernel))
+      continue;
     if (chosen[i]) {
       name += isPinned ? "_auto" : "";
       continue;
@@ -175,6 +180,7 @@ KernelInstance *Program::Impl::instance(const ast::KernelDecl *kernel,
   result->decl = kernel;
   result->generics.assign(values.begin(), values.end());
   result->entry = entryOf;
+  chosenFor[result] = chosen;
   result->name = uniqueName(entryOf);
   const unsigned errorsBefore = errors;
   frames.push_back({instanceName(kernel->name.name, values), call, kernel});
@@ -261,7 +267,8 @@ void Program::Impl::checkModule(ModuleInfo &module) {
     } else if (const auto *kernel = llvm::dyn_cast<ast::KernelDecl>(decl)) {
       if (kernel->alternatives.empty())
         checkKernelAlone(kernel);
-      else
+      else if (llvm::none_of(familyOfJoined,
+                             [&](const auto &joined) { return joined.second == kernel; }))
         checkAlternatives(*this, module, *kernel);
     } else if (const auto *plan = llvm::dyn_cast<ast::PlanDecl>(decl)) {
       if (const ast::KernelDecl *kernel = planToCheck(*this, module, plan))
@@ -345,11 +352,31 @@ Program::alternatives(const ast::KernelDecl *kernel) const {
 std::string Program::familyName(const ast::KernelDecl *family,
                                 const KernelInstance &alternative) const {
   std::vector<GenericValue> values;
+  llvm::SmallBitVector chosen(unsigned(family->generics.size()));
+  const llvm::SmallBitVector &chosenThere = impl_->chosenFor.find(&alternative)->second;
   for (const ast::GenericParam &wanted : family->generics)
-    for (auto [generic, value] : llvm::zip_equal(alternative.decl->generics, alternative.generics))
-      if (generic.name.name == wanted.name.name)
-        values.push_back(value);
-  return impl_->entryName(family, values, impl_->chosenOf(family, {}));
+    for (auto [i, generic] : llvm::enumerate(alternative.decl->generics))
+      if (generic.name.name == wanted.name.name) {
+        chosen[unsigned(values.size())] = chosenThere[unsigned(i)];
+        values.push_back(alternative.generics[i]);
+      }
+  return impl_->entryName(family, values, chosen);
+}
+
+const ast::KernelDecl *Program::familyOfJoined(const ast::KernelDecl *kernel) const {
+  return impl_->familyOfJoined.lookup(kernel);
+}
+
+const ast::KernelDecl *Program::written(const ast::KernelDecl *kernel, bool isApart) const {
+  const auto it = impl_->orders.find(kernel);
+  if (it == impl_->orders.end())
+    return kernel;
+  return isApart ? it->second.apart : it->second.overlapped;
+}
+
+llvm::ArrayRef<LeftOut> Program::leftOut(const ast::KernelDecl *kernel) const {
+  const auto it = impl_->leftOut.find(kernel);
+  return it == impl_->leftOut.end() ? llvm::ArrayRef<LeftOut>() : llvm::ArrayRef(it->second);
 }
 
 llvm::ArrayRef<const ast::TestDecl *> Program::tests() const { return impl_->rootTests; }

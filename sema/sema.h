@@ -33,6 +33,8 @@ struct Choice {
     Ranks,
     /// A number of programs.
     Programs,
+    /// Whether movement and computation overlap (1), or one follows the other (0).
+    Order,
     Other,
   };
   std::string name;
@@ -45,6 +47,12 @@ struct Choice {
   /// Other ranks see what it is: by the shapes of symmetric objects and signals, or by what a role
   /// sends. All ranks must choose it alike.
   bool isShared = false;
+};
+
+/// Plans with which an overlap could be joined, and is not.
+struct LeftOut {
+  std::string label;
+  std::string why;
 };
 
 struct Options {
@@ -79,6 +87,13 @@ public:
   /// The kernels that one is a name for; itself where it has code.
   [[nodiscard]] llvm::SmallVector<const ast::KernelDecl *, 4>
   alternatives(const ast::KernelDecl *kernel) const;
+  /// Of a kernel that an overlap is with some plans: the name for all of them; null for others.
+  [[nodiscard]] const ast::KernelDecl *familyOfJoined(const ast::KernelDecl *kernel) const;
+  /// The kernel that an overlap is joined to as an author would write it; `isApart`: as it is where
+  /// movement and computation follow each other. Other kernels are what they are.
+  [[nodiscard]] const ast::KernelDecl *written(const ast::KernelDecl *kernel, bool isApart) const;
+  /// Combinations of plans that are no alternatives of the kernel or name that an overlap is.
+  [[nodiscard]] llvm::ArrayRef<LeftOut> leftOut(const ast::KernelDecl *kernel) const;
   /// What callers launch `family` by, whose alternative has this instance: `all_reduce_bf16`.
   [[nodiscard]] std::string familyName(const ast::KernelDecl *family,
                                        const KernelInstance &alternative) const;

@@ -74,16 +74,37 @@ bool onlyWaits(const Op &space) {
          });
 }
 
+/// Whether bodies begin with a wait for all that a signal says: before everything is there that
+/// they wait for, they have nothing to do.
+bool waitsForAll(const Op &space) {
+  for (const Op &op : space.body().ops()) {
+    if (op.hasEffect(ir::Wait)) {
+      const Op *signal = op.operand(0)->definingOp();
+      return signal != nullptr && signal->is(OpKind::SignalParam);
+    }
+    if (op.numRegions() > 0 ||
+        op.hasEffect(ir::Read | ir::Write | ir::RemoteRead | ir::RemoteWrite | ir::Signal))
+      return false;
+  }
+  return false;
+}
+
 /// Whether its bodies can come behind those of earlier spaces, on their programs, which are taken
 /// to have the longer work (dtile_device_space.follows): it reduces what they have multiplied, or
 /// multiplies and waits. What multiplies there waits for nobody, or its programs would stand still
 /// while there is something to do here, which is nothing where it only waits. One that sends what
 /// it has reduced may follow, if nobody there waits at all, for that or for what others make of it.
+/// What multiplies when all has come that others send follows those who send here.
 int32_t follows(const Op &space) {
   if (!sharesBodies(space) || (multiplies(space) && !waits(space)))
     return 0;
   const llvm::SmallVector<const Op *, 4> before = spacesBefore(space);
   const bool sends = moves(space);
+  const auto onlySends = [](const Op *other) {
+    return moves(*other) && !hasOp(*other, model::computes) && !other->has(ir::attr::after_all);
+  };
+  if (multiplies(space) && waitsForAll(space) && llvm::all_of(before, onlySends))
+    return 1;
   if (llvm::none_of(before, [](const Op *other) { return multiplies(*other); }) ||
       llvm::any_of(before, [&](const Op *other) {
         return other->has(ir::attr::after_all) || (sends && waits(*other)) ||

@@ -5,6 +5,7 @@
 #include "sema/declarations/alternatives.h"
 
 #include "frontend/ast/ast.h"
+#include "frontend/ast/source_printer.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -12,12 +13,6 @@
 namespace dtile::sema {
 
 namespace {
-
-/// What callers pass: not signals, nor memory that the runtime gives.
-bool isPassed(const ast::Param &param) {
-  return param.mode != ast::ParamMode::ScratchSymm &&
-         (param.type == nullptr || param.type->name.name != "signal");
-}
 
 llvm::SmallVector<const ast::Param *, 8> passed(const ast::KernelDecl &kernel) {
   llvm::SmallVector<const ast::Param *, 8> found;
@@ -38,7 +33,7 @@ public:
   AlternativeCheck(Context &context, const ast::KernelDecl &kernel)
       : context_(context), kernel_(kernel) {}
 
-  void check(const ast::Ident &name, const ast::KernelDecl &alternative, bool isFirst) {
+  bool check(const ast::Ident &name, const ast::KernelDecl &alternative, bool isFirst) {
     if (const std::string why = difference(alternative, isFirst); !why.empty())
       context_.report(name.range, diag::alternative_differs, name.name, kernel_.name.name, why)
           .note(alternative.name.range, diag::note_declared_here, name.name);
@@ -46,31 +41,32 @@ public:
       context_.report(name.range, diag::alternative_without_ensures, name.name, kernel_.name.name)
           .note(alternative.name.range, diag::note_declared_here, name.name);
     else
-      checkPromises(name, alternative);
+      return ensuresTheSame(name, alternative);
+    return false;
   }
 
 private:
-  /// All promise the same, in the same words: nothing else says that they compute it.
-  void checkPromises(const ast::Ident &name, const ast::KernelDecl &alternative) {
+  /// In the same words: nothing else says that they compute it.
+  bool ensuresTheSame(const ast::Ident &name, const ast::KernelDecl &alternative) {
     if (!first_)
       first_ = &alternative;
     for (const ast::KernelDecl *one : {first_, &alternative}) {
       const ast::KernelDecl *other = one == first_ ? &alternative : first_;
       for (const ast::ExpectStmt *promise : one->ensures) {
         const auto isSame = [&](const ast::ExpectStmt *its) {
-          return written(its->condition->range) == written(promise->condition->range);
+          return textOf(its->condition) == textOf(promise->condition);
         };
         if (llvm::any_of(other->ensures, isSame))
           continue;
         context_
             .report(name.range, diag::alternative_differs, name.name, kernel_.name.name,
-                    "only `" + one->name.name.str() + "` ensures `" +
-                        context_.sources.text(promise->condition->range).str() +
+                    "only `" + one->name.name.str() + "` ensures `" + textOf(promise->condition) +
                         "`; alternatives ensure the same, in the same words")
             .note(other->name.range, diag::note_declared_here, other->name.name);
-        return;
+        return false;
       }
     }
+    return true;
   }
 
   /// Without spaces.
@@ -140,6 +136,53 @@ const ast::KernelDecl *kernelNamed(const ModuleInfo &home, llvm::StringRef name)
 }
 
 } // namespace
+
+bool isPassed(const ast::Param &param) {
+  return param.mode != ast::ParamMode::ScratchSymm &&
+         (param.type == nullptr || param.type->name.name != "signal");
+}
+
+std::string promisesOf(llvm::ArrayRef<ast::ExpectStmt *> ensures) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  for (const ast::ExpectStmt *one : ensures) {
+    os << (text.empty() ? "" : ", ");
+    ast::printSource(one->condition, os);
+  }
+  return text;
+}
+
+std::string differenceOfJoined(const ast::KernelDecl &first, const ast::KernelDecl &other) {
+  const auto ours = passed(first), theirs = passed(other);
+  const auto text = [](const ast::Param &param) {
+    std::string written = param.name.name.str() + ": " + ast::spelling(param.mode).str();
+    llvm::raw_string_ostream os(written);
+    if (param.type != nullptr) {
+      os << ' ' << param.type->name.name;
+      for (const ast::Expr *size : param.type->shape) {
+        os << (size == param.type->shape.front() ? "[" : ", ");
+        ast::printSource(size, os);
+      }
+      os << (param.type->shape.empty() ? "" : "]");
+    }
+    return written;
+  };
+  for (size_t i = 0; i < std::max(ours.size(), theirs.size()); ++i) {
+    const std::string here = i < ours.size() ? text(*ours[i]) : "no more parameters";
+    const std::string there = i < theirs.size() ? text(*theirs[i]) : "no more parameters";
+    if (here != there)
+      return "it has `" + there + "` where the first has `" + here + "`";
+  }
+  if (const std::string here = promisesOf(first.ensures), there = promisesOf(other.ensures);
+      here != there)
+    return "it ensures `" + there + "`, and the first `" + here + "`";
+  return "";
+}
+
+bool checkAlternative(Context &context, const ast::KernelDecl &kernel, const ast::Ident &name,
+                      const ast::KernelDecl &alternative) {
+  return AlternativeCheck(context, kernel).check(name, alternative, /*isFirst=*/false);
+}
 
 llvm::SmallVector<const ast::KernelDecl *, 4> alternativesOf(const ModuleInfo &home,
                                                              const ast::KernelDecl &kernel) {

@@ -70,7 +70,9 @@ void Checker::checkKernel(const ast::KernelDecl *decl) {
   kernelClauses(decl);
   kernelPrologue(decl);
   llvm::StringMap<SourceRange> names;
-  for (const ast::Role *role : decl->roles) {
+  if (ctx.orders.contains(decl))
+    scope.lookup(decl->generics.back().name.name)->used = true;
+  for (const ast::Role *role : ctx.bodyOf(decl, kernel->generics)->roles) {
     const llvm::StringRef name = role->name.name.empty() ? "main" : role->name.name;
     auto [old, isNew] = names.try_emplace(name, role->name.range);
     if (!isNew)

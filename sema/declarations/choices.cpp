@@ -216,6 +216,11 @@ std::vector<Choice> choicesOf(Context &context, ModuleInfo &home, const ast::Ker
     choice.use = uses.use(generic.name.name);
     choice.isAlone = uses.isAlone(generic.name.name);
     choice.isShared = uses.isShared(generic.name.name);
+    if (context.orders.contains(&kernel) && &generic == &kernel.generics.back()) {
+      choice.use = Choice::Use::Order;
+      // Passes may merge what is notified by what is waited for.
+      choice.isShared = true;
+    }
     choices.push_back(std::move(choice));
   }
   return choices;

@@ -15,6 +15,7 @@ public:
       : source_(source), arena_(arena), joint_(arena, diags) {}
 
   ast::KernelDecl *join() {
+    joint_.waits = source_.waits;
     takeSignature();
     const unsigned errorsBefore = joint_.diags.errorCount();
     if (!readGraph(source_, joint_, graph_))

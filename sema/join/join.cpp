@@ -15,6 +15,7 @@ public:
 
   ast::KernelDecl *join(const JoinSource &source) {
     joint_.source = &source;
+    joint_.waits = source.waits;
     joint_.kernel = source.kernel;
     joint_.kernelNames = namesOf(*source.kernel, isOfModule(source.home));
     joint_.fresh.take(joint_.kernelNames.all);

@@ -30,12 +30,21 @@ struct PlanSource {
 [[nodiscard]] const ast::PlanDecl *planOfKernel(const ast::KernelDecl &kernel, bool isProducer,
                                                 ast::Arena &arena);
 
+/// What a join does with waits between plans and the kernel.
+struct Waits {
+  /// Bodies wait for all of a tensor at once, so that movement and computation follow each other.
+  bool areForAll = false;
+  /// Set by the join: some wait is for less where bodies need less.
+  bool differ = false;
+};
+
 struct JoinSource {
   const ast::OverlapDecl *overlap = nullptr;
   const ast::KernelDecl *kernel = nullptr;
   Home home;
   /// One a clause of the overlap.
   llvm::ArrayRef<PlanSource> plans;
+  Waits *waits = nullptr;
 };
 
 /// An overlap that has a body.
@@ -44,6 +53,7 @@ struct GraphSource {
   Home home;
   /// What a step calls; no plan after reporting.
   std::function<PlanSource(const ast::Expr *callee)> find;
+  Waits *waits = nullptr;
 };
 
 /// The joined kernel; null after reporting.

@@ -69,6 +69,8 @@ struct Joint {
   Values values;
   std::vector<Stage> stages;
   std::vector<PartedTensor> parted;
+  /// Null where a plan is checked by itself.
+  Waits *waits = nullptr;
 };
 
 /// `W`, or the call that says the same where a name of the kernel hides it.

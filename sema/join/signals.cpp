@@ -63,12 +63,20 @@ struct SignalNames {
   llvm::StringRef elsewhere;
 };
 
+/// Who writes a tensor.
+struct Writers {
+  bool arePlans = false;
+  bool areKernels = false;
+};
+
 // Second walk: puts in waits and notifies.
 class Emitter : public BodyWalk {
 public:
   Emitter(Joint &joint, llvm::ArrayRef<Published> tensors, const Values &lets,
-          llvm::ArrayRef<Cells> cells, llvm::ArrayRef<SignalNames> names)
-      : BodyWalk(joint, tensors, lets), cells_(cells), names_(names), fresh_(joint.top) {}
+          llvm::ArrayRef<Cells> cells, llvm::ArrayRef<SignalNames> names,
+          llvm::ArrayRef<Writers> writers)
+      : BodyWalk(joint, tensors, lets), cells_(cells), names_(names), writers_(writers),
+        fresh_(joint.top) {}
 
   ast::Role *emit(const Body &body, size_t number) {
     fresh_ = joint_.top;
@@ -85,6 +93,8 @@ protected:
       indices.push_back(expr(place.rank));
     indices.append(
         cellIndices(joint_, cells_[place.tensor], extentsOf(place), e.range, isElsewhere, lets_));
+    if (!isElsewhere && isBetween(place.tensor))
+      waitForAll(make, indices);
     const SignalNames &names = names_[place.tensor];
     ast::Expr *cells = make.index(make.name(isElsewhere ? names.elsewhere : names.here), indices);
     const llvm::StringRef token = waitFor(make, cells);
@@ -129,6 +139,21 @@ protected:
   }
 
 private:
+  // Whether a plan brings what the kernel's body reads, or a kernel makes what the plan's reads.
+  bool isBetween(size_t tensor) const {
+    const Writers &writers = writers_[tensor];
+    return joint_.waits != nullptr && tensors_[tensor].isJoined &&
+           (stage_ == nullptr ? !writers.areKernels : !writers.arePlans);
+  }
+
+  void waitForAll(const Make &make, llvm::MutableArrayRef<ast::Expr *> indices) {
+    for (ast::Expr *&index : indices) {
+      joint_.waits->differ |= !isWhole(index);
+      if (joint_.waits->areForAll)
+        index = make.whole();
+    }
+  }
+
   // The dimension of the source that a dimension of the target is copied from: positions aside,
   // they are the same in number and order. Nothing where the source is cut there.
   std::optional<size_t> matching(const ast::IndexExpr &source, llvm::ArrayRef<Extent> target,
@@ -264,6 +289,7 @@ private:
 
   llvm::ArrayRef<Cells> cells_;
   llvm::ArrayRef<SignalNames> names_;
+  llvm::ArrayRef<Writers> writers_;
   Fresh fresh_;
 };
 
@@ -418,7 +444,12 @@ bool deriveSignals(Joint &joint, llvm::ArrayRef<Published> tensors,
     names.push_back(signal);
     cells.push_back(std::move(*found));
   }
-  Emitter emitter(joint, tensors, lets, cells, names);
+  std::vector<Writers> writers(tensors.size());
+  for (const Access &access : collector.accesses)
+    if (access.isWrite)
+      (bodies[access.body].stage ? writers[access.tensor].arePlans
+                                 : writers[access.tensor].areKernels) = true;
+  Emitter emitter(joint, tensors, lets, cells, names, writers);
   for (const auto &[i, body] : llvm::enumerate(bodies))
     body.role = emitter.emit(body, i);
   return true;

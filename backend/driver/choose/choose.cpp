@@ -26,6 +26,10 @@ constexpr size_t kDrawn = 10 * kSamples;
 constexpr size_t kMostNeighbours = 80;
 /// Local configurations that are tried with each configuration of what other ranks see.
 constexpr size_t kLocalKept = 4;
+/// Configurations that are tried in the other order, too.
+constexpr size_t kOrdersTried = 16;
+/// Variants of a kernel that is an overlap with one of several plans.
+constexpr size_t kLeastOfPlan = 2;
 /// Samples that take longer are no sizes that anybody launches.
 constexpr double kLongestLaunch = 2e7;
 /// The same by a configuration that nobody has chosen.
@@ -115,7 +119,8 @@ std::string sumsOf(ir::Op &kernel, llvm::ArrayRef<sema::Choice> choices,
   std::string sums = products;
   for (auto [choice, constant] : llvm::zip_equal(choices, constants)) {
     using Use = sema::Choice::Use;
-    if (addsInTiles || (choice.use != Use::Block && choice.use != Use::Programs))
+    if (choice.use != Use::Order &&
+        (addsInTiles || (choice.use != Use::Block && choice.use != Use::Programs)))
       sums += " " + constant.first + "=" + std::to_string(constant.second);
   }
   return sums;
@@ -130,6 +135,13 @@ public:
     auto [choices, values] = choiceValues(program, kernel, pins);
     choices_ = std::move(choices);
     values_ = std::move(values);
+    // The other orders are tried with what is best in the first.
+    for (auto [choice, list] : llvm::zip_equal(choices_, values_))
+      if (choice.use == sema::Choice::Use::Order && list.size() > 1) {
+        orders_.assign(list.begin() + 1, list.end());
+        choice.allowed.resize(1);
+        list.resize(1);
+      }
   }
 
   [[nodiscard]] bool hasChoices() const { return !choices_.empty(); }
@@ -146,6 +158,7 @@ private:
   void tryOne(const Constants &constants);
   void tryTogether();
   void tryNeighbours();
+  void tryOrders();
   void sample(const Prepared &made);
   void tryWanted(llvm::ArrayRef<Constants> wanted);
   void settleSums(size_t most);
@@ -161,6 +174,7 @@ private:
   std::vector<std::vector<int64_t>> values_;
   Choosing found_;
   std::vector<SampleSizes> samples_;
+  std::vector<int64_t> orders_;
   std::vector<std::vector<double>> times_;
   std::set<Constants> tried_;
   std::map<std::string, int32_t> protocols_;
@@ -309,6 +323,20 @@ void Search::tryNeighbours() {
   }
 }
 
+/// What is best where movement and computation overlap, in the other order.
+void Search::tryOrders() {
+  std::vector<Constants> best;
+  for (const size_t i : cover(times_, kOrdersTried))
+    best.push_back(found_.possible[i].constants);
+  for (Constants &constants : best)
+    for (auto [choice, constant] : llvm::zip_equal(choices_, constants))
+      for (const int64_t order :
+           choice.use == sema::Choice::Use::Order ? orders_ : std::vector<int64_t>()) {
+        constant.second = order;
+        tryOne(constants);
+      }
+}
+
 Choosing Search::run(size_t most, llvm::ArrayRef<Constants> wanted) {
   double all = 1;
   for (const std::vector<int64_t> &list : values_)
@@ -321,6 +349,7 @@ Choosing Search::run(size_t most, llvm::ArrayRef<Constants> wanted) {
     tryAll(combinations(choices_, values_, kMostConfigurations));
   if (all > double(kMostConfigurations))
     tryNeighbours();
+  tryOrders();
   if (!found_.possible.empty())
     tryWanted(wanted);
   // Samples that no configuration ends in time are no sizes that anybody launches.
@@ -337,6 +366,18 @@ Choosing Search::run(size_t most, llvm::ArrayRef<Constants> wanted) {
   found_.kept = cover(times_, most);
   found_.times = std::move(times_);
   return std::move(found_);
+}
+
+/// Variants a kernel may have. Those that an overlap is with one plan and another share them, so
+/// that a build does not take longer for each plan; pinned, one has all.
+size_t mostVariants(const Session &session, const sema::Program &program,
+                    const ast::KernelDecl &kernel) {
+  const auto most = size_t(session.options.variants);
+  const ast::KernelDecl *family = program.familyOfJoined(&kernel);
+  if (family == nullptr || alternativesOf(session, program, *family).size() == 1 ||
+      session.options.kernel == kernel.name.name)
+    return most;
+  return std::max(std::min(most, kLeastOfPlan), most / family->alternatives.size());
 }
 
 /// Whether the model could say something of some launch.
@@ -417,7 +458,8 @@ Choosing choose(Session &session, sema::Program &program, const ast::KernelDecl 
   }
   PhaseScope phase("choosing constants");
   const bool hasModel = target.target->facts(target.arch) != nullptr;
-  Choosing searched = hasModel ? search.run(session.options.variants, wanted) : Choosing();
+  Choosing searched =
+      hasModel ? search.run(mostVariants(session, program, kernel), wanted) : Choosing();
   // Where sizes alone do not say how many bodies there are, one configuration is as good as another
   // to the model.
   if (!hasModel || (!searched.possible.empty() && !hasTimes(searched))) {
@@ -435,6 +477,15 @@ Choosing choose(Session &session, sema::Program &program, const ast::KernelDecl 
   session.diagnostics.report(kernel.name.range, diag::no_configuration, kernel.name.name,
                              llvm::join(names, ", "), target.arch, "");
   return {};
+}
+
+std::vector<std::string> sizesOf(Session &session, sema::Program &program, const Variant &variant,
+                                 const TargetArch &target) {
+  std::vector<std::string> names;
+  if (const auto made = prepare(session, program, *variant.instance, target))
+    for (const ir::Value *size : model::freeSizes(*made->kernel))
+      names.push_back(size->nameHint().str());
+  return names;
 }
 
 std::optional<double> estimateTime(Session &session, sema::Program &program, const Variant &variant,

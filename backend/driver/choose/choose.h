@@ -56,6 +56,10 @@ struct ChoiceValues {
 [[nodiscard]] ChoiceValues choiceValues(const sema::Program &program, const ast::KernelDecl &kernel,
                                         const sema::GenericArgs &pins);
 
+/// The sizes that the times of a configuration depend on, in the order that estimateTime takes.
+[[nodiscard]] std::vector<std::string> sizesOf(Session &session, sema::Program &program,
+                                               const Variant &variant, const TargetArch &target);
+
 /// The pins with these values of choices beside them.
 [[nodiscard]] sema::GenericArgs withConstants(const sema::GenericArgs &pins,
                                               const Constants &constants);

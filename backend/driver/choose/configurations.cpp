@@ -69,6 +69,8 @@ std::vector<std::vector<int64_t>> valuesOf(llvm::ArrayRef<sema::Choice> choices)
     case Use::Programs:
       values.push_back({1, 2, 4, 8, 16, 32, 64});
       break;
+    // These are named.
+    case Use::Order:
     case Use::Other:
       values.push_back({1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024});
       break;

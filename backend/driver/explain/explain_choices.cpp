@@ -3,6 +3,7 @@
 #include "backend/driver/explain/explain_choices.h"
 
 #include "backend/driver/explain/table.h"
+#include "backend/runtime/alternatives.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -219,18 +220,85 @@ bool explainLaunch(Session &session, sema::Program &program, const Choosing &cho
   return true;
 }
 
-/// Which of several kernels of one name was measured to be the fastest for `--sizes`. False after
-/// reporting.
+/// What was chosen for a kernel, by the model and by measurement.
+struct Decided {
+  Choosing choosing;
+  KernelTuning tuning;
+};
+
+/// Taken for a size that may differ from rank to rank, as launches take it
+/// (DeviceTeam::chooseAlternative).
+constexpr int64_t kSizeApart = 4096;
+
+/// The time of an alternative by the model, from what all ranks know alike; nothing where it says
+/// none. `apart` are names of sizes that may differ from rank to rank.
+std::optional<double> timeOf(Session &session, sema::Program &program, const Choosing &choosing,
+                             const TargetArch &target, llvm::ArrayRef<std::string> apart) {
+  // Without choices nobody has asked for them.
+  const std::vector<std::string> names =
+      choosing.sizes.empty() ? sizesOf(session, program, choosing.possible.front(), target)
+                             : choosing.sizes;
+  int64_t ranks = 1;
+  auto sizes = sizesFor(session, names, ranks);
+  if (!sizes)
+    return std::nullopt;
+  for (auto [name, size] : llvm::zip_equal(names, *sizes))
+    if (ranks > 1 && llvm::is_contained(apart, name))
+      size = kSizeApart;
+  std::optional<double> least;
+  for (const size_t kept : choosing.kept)
+    if (const auto time =
+            estimateTime(session, program, choosing.possible[kept], target, *sizes, ranks))
+      least = std::min(least.value_or(*time), *time);
+  return least;
+}
+
+/// Which of several kernels of one name runs by the model.
+void explainFastest(Session &session, sema::Program &program, const ast::KernelDecl &family,
+                    llvm::ArrayRef<const ast::KernelDecl *> alternatives,
+                    const std::map<const ast::KernelDecl *, Decided> &decided,
+                    llvm::ArrayRef<const sema::KernelInstance *> instances,
+                    const TargetArch &target, llvm::raw_ostream &os) {
+  const std::vector<SizePlace> places = sizePlaces(*instances.front());
+  KernelTuning all;
+  for (const SizePlace &place : places)
+    all.places.emplace_back(place.param, place.dim);
+  LoweredModule lowered = lowerKernels(session, program, instances);
+  const std::vector<bool> agreed =
+      agreedPlaces(all, *instances.front(), kernelsOf(*lowered.module));
+  std::vector<std::string> apart;
+  for (auto [place, isAgreed] : llvm::zip_equal(places, agreed))
+    if (!isAgreed)
+      apart.push_back(place.name);
+  std::vector<double> times;
+  for (const ast::KernelDecl *one : alternatives) {
+    const auto time = timeOf(session, program, decided.find(one)->second.choosing, target, apart);
+    if (!time)
+      return;
+    times.push_back(*time);
+  }
+  const size_t fastest = runtime::fastestAlternative(times);
+  std::vector<Row> rows = {{"alternative", "us", ""}};
+  for (auto [i, one] : llvm::enumerate(alternatives))
+    rows.push_back({one->name.name.str(), llvm::formatv("{0:F1}", times[i] / 1000).str(),
+                    i == fastest ? "which runs" : ""});
+  os << '\n' << family.name.name << ":\n";
+  printTable(rows, os);
+  os << "  to pin it: --const alternative=" << alternatives[fastest]->name.name << '\n';
+}
+
+/// Which of several kernels of one name runs for `--sizes`, by measurement or by the model. False
+/// after reporting.
 bool explainFamilies(Session &session, sema::Program &program,
-                     const std::map<const ast::KernelDecl *, KernelTuning> &measured,
-                     llvm::raw_ostream &os) {
+                     const std::map<const ast::KernelDecl *, Decided> &decided,
+                     const TargetArch &target, llvm::raw_ostream &os) {
   for (const ast::KernelDecl *family : program.families()) {
     std::vector<const KernelTuning *> tunings;
     std::vector<const sema::KernelInstance *> instances;
     const auto alternatives = program.alternatives(family);
     for (const ast::KernelDecl *one : alternatives)
-      if (const auto it = measured.find(one); it != measured.end()) {
-        tunings.push_back(&it->second);
+      if (const auto it = decided.find(one); it != decided.end()) {
+        tunings.push_back(&it->second.tuning);
         instances.push_back(program.tryInstantiate(one, constantsFor(session, *one)));
       }
     // Some are pinned away, or not asked for.
@@ -238,8 +306,10 @@ bool explainFamilies(Session &session, sema::Program &program,
       continue;
     const sema::KernelInstance *first = instances.front();
     const KernelTuning tuning = familyTuning(*family, *first, tunings);
-    if (tuning.rows.empty())
+    if (tuning.rows.empty()) {
+      explainFastest(session, program, *family, alternatives, decided, instances, target, os);
       continue;
+    }
     std::vector<std::string> names;
     for (const SizePlace &place : sizePlaces(*first))
       names.push_back(place.name);
@@ -265,7 +335,7 @@ bool explainFamilies(Session &session, sema::Program &program,
 bool explainChoices(Session &session, sema::Program &program,
                     llvm::ArrayRef<const ast::KernelDecl *> kernels, const TargetArch &target,
                     const TuningFile *tuning, llvm::raw_ostream &os) {
-  std::map<const ast::KernelDecl *, KernelTuning> measured;
+  std::map<const ast::KernelDecl *, Decided> decided;
   for (const ast::KernelDecl *kernel : kernels) {
     const sema::GenericArgs pinned = constantsFor(session, *kernel);
     KernelTuning tuned;
@@ -275,7 +345,7 @@ bool explainChoices(Session &session, sema::Program &program,
     if (choosing.kept.empty())
       return false;
     keepTuned(session, target, choosing, tuned, StaleChoices::Reported);
-    measured[kernel] = tuned;
+    decided[kernel] = {choosing, tuned};
     if (choosing.possible.front().constants.empty())
       continue;
     os << '\n'
@@ -292,7 +362,7 @@ bool explainChoices(Session &session, sema::Program &program,
     else if (!explainLaunch(session, program, choosing, tuned, target, os))
       return false;
   }
-  return session.options.sizes.empty() || explainFamilies(session, program, measured, os);
+  return session.options.sizes.empty() || explainFamilies(session, program, decided, target, os);
 }
 
 bool explainChoicesAsJson(Session &session, sema::Program &program, const ast::KernelDecl &kernel,

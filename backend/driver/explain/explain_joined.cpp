@@ -66,6 +66,21 @@ std::string importOf(const sema::Program::Import &import, llvm::StringRef root) 
   return text + "\" as " + import.name + ";\n";
 }
 
+/// The names for kernels that are among these, as text that the checker takes: all of them say what
+/// they compute.
+llvm::SmallVector<const ast::KernelDecl *, 2>
+familiesOf(const sema::Program &program, llvm::ArrayRef<const ast::KernelDecl *> kernels) {
+  llvm::SmallVector<const ast::KernelDecl *, 2> found;
+  for (const ast::KernelDecl *kernel : kernels)
+    if (const ast::KernelDecl *family = program.familyOfJoined(kernel);
+        family && !llvm::is_contained(found, family) &&
+        llvm::all_of(program.alternatives(family), [&](const ast::KernelDecl *one) {
+          return llvm::is_contained(kernels, one) && !one->ensures.empty();
+        }))
+      found.push_back(family);
+  return found;
+}
+
 } // namespace
 
 void explainJoined(Session &session, llvm::StringRef path) {
@@ -78,6 +93,16 @@ void explainJoined(Session &session, llvm::StringRef path) {
     mentions.walk(static_cast<const ast::Decl *>(kernel));
   const ast::Module &module = program->rootModule();
   const auto needed = neededBy(module, mentions);
+  // As an author writes it, in the order that is pinned.
+  const auto written = [&](const ast::KernelDecl *kernel) {
+    const sema::GenericArgs pins = constantsFor(session, *kernel);
+    return program->written(kernel, llvm::any_of(program->choices(kernel), [&](const auto &choice) {
+                              return choice.use == sema::Choice::Use::Order &&
+                                     llvm::any_of(pins.named, [&](const auto &pin) {
+                                       return pin.first == choice.name && pin.second.intValue == 0;
+                                     });
+                            }));
+  };
   std::string text;
   llvm::raw_string_ostream os(text);
   for (const sema::Program::Import &import : program->addedImports())
@@ -87,7 +112,17 @@ void explainJoined(Session &session, llvm::StringRef path) {
     if (needed.contains(decl))
       ast::printSource(decl, os);
   for (const ast::KernelDecl *kernel : kernels)
-    ast::printSource(kernel, os);
+    ast::printSource(written(kernel), os);
+  for (const ast::KernelDecl *family : familiesOf(*program, kernels)) {
+    // Without what no text says: the order.
+    ast::KernelDecl name = *family;
+    name.generics = name.generics.take_while([&](const ast::GenericParam &one) {
+      return llvm::any_of(written(kernels.front())->generics, [&](const ast::GenericParam &other) {
+        return other.name.name == one.name.name;
+      });
+    });
+    ast::printSource(&name, os);
+  }
   const FileId file = session.sources.add("<joined>", text);
   const auto formatted = format::formatFile(file, session.sources, session.diagnostics);
   if (formatted)

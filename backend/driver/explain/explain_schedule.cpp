@@ -91,6 +91,29 @@ void explainTarget(Session &session, ir::Module &module, const TargetArch &targe
   printRemarks(session, remarks, llvm::outs());
 }
 
+// Which kernels overlaps are, one for each combination of plans, and which plans do not fit.
+void explainPlans(const sema::Program &program, llvm::ArrayRef<const ast::KernelDecl *> kernels) {
+  llvm::SmallVector<const ast::KernelDecl *, 4> seen;
+  for (const ast::KernelDecl *kernel : kernels) {
+    const ast::KernelDecl *family = program.familyOfJoined(kernel);
+    const ast::KernelDecl *called = family ? family : kernel;
+    const auto leftOut = program.leftOut(called);
+    if (llvm::is_contained(seen, called) || (family == nullptr && leftOut.empty()))
+      continue;
+    seen.push_back(called);
+    llvm::outs() << called->name.name << (family ? " is one of these in each launch:" : ":")
+                 << '\n';
+    for (const ast::KernelDecl *one : program.alternatives(called))
+      if (family)
+        llvm::outs() << "  " << one->name.name << '\n';
+    for (const sema::LeftOut &one : leftOut)
+      llvm::outs() << "  left out: " << one.label << ": " << one.why << '\n';
+    if (family)
+      llvm::outs() << "  to pin one: --const alternative=" << kernel->name.name << '\n';
+    llvm::outs() << '\n';
+  }
+}
+
 void explainAsJson(Session &session, sema::Program &program,
                    llvm::ArrayRef<const ast::KernelDecl *> kernels) {
   const std::vector<TargetArch> targets = selectTargets(session, session.options.target);
@@ -121,6 +144,7 @@ void explainSchedule(Session &session, llvm::StringRef path) {
   LoweredModule lowered = lowerKernels(session, *program, instances);
   if (!optimize(session, lowered, session.options.optLevel))
     return;
+  explainPlans(*program, kernels);
   bool first = true;
   for (ir::Op &op : lowered.module->body().ops()) {
     if (!op.is(ir::OpKind::Kernel))

@@ -86,6 +86,7 @@ Sharing::Sharing(int32_t count, const dtile_device_space *spaces, const int64_t 
     : count_(count), spaces_(spaces), bodies_(bodies), resident_(resident) {
   bool hasBodies = false;
   int64_t computing = 0;
+  int32_t mover = -1;
   for (int32_t s = 0; s < count; ++s) {
     busy_[s] = double(std::max<int64_t>(weights[s], 1));
     weight_[s] = busy_[s] + double(std::max<int64_t>(latencies[s], 0));
@@ -95,6 +96,9 @@ Sharing::Sharing(int32_t count, const dtile_device_space *spaces, const int64_t 
     hasBodies |= bodies[s] > 0;
     if (!isMoving(s))
       computing += std::max<int64_t>(bodies[s], 0);
+    // Who moves data for what follows has programs for that, too.
+    if (isFollowing && bodies[s] > 0 && !hasComputation_ && mover >= 0 && !isMoving(s))
+      fixed_[mover].most = std::max(fixed_[mover].most, bodies[s]);
     if (bodies[s] <= 0 || isFollowing)
       continue;
     Share &share = fixed_[s];
@@ -104,10 +108,12 @@ Sharing::Sharing(int32_t count, const dtile_device_space *spaces, const int64_t 
     needed_ += share.least;
     if (isFixed(s))
       continue;
-    if (isMoving(s))
+    if (isMoving(s)) {
       mostMovers_ = std::max(mostMovers_, mostOf(s));
-    else
+      mover = s;
+    } else {
       hasComputation_ = true;
+    }
   }
 }
 
@@ -228,25 +234,27 @@ void Sharing::findEnds(double *ends) const {
     if (!isMoving(s) || !isRunning(s))
       continue;
     link += double(bodies_[s]) * busy_[s] / double(std::max(spaces_[s].fill, 1));
-    longest = std::max(longest, work_[s] / double(shares_[s].least));
+    longest = std::max(longest, work_[s] / double(std::min(shares_[s].least, bodies_[s])));
   }
   const double moved = std::max(link, longest);
   double computed = 0;
-  int64_t helpers = 0;
+  int64_t helpers = 0, movers = 0;
+  /// When programs that moved data are through with what follows.
+  double behind = moved;
   for (int32_t s = 0; s < count_; ++s) {
     ends[s] = 0;
     if (!isRunning(s)) {
       const int32_t leader = bodies_[s] > 0 ? leaderOf(s) : -1;
       // Those of a leader that computes are counted with it.
       if (leader >= 0 && isMoving(leader))
-        ends[s] =
-            moved + std::ceil(double(bodies_[s]) / double(shares_[leader].least)) * weight_[s];
+        ends[s] = behind += std::ceil(double(bodies_[s]) / double(movers)) * weight_[s];
       else if (leader >= 0)
         ends[s] = std::max(ends[leader], spaces_[s].waits ? moved + weight_[s] : 0);
       continue;
     }
     if (isMoving(s)) {
       ends[s] = moved;
+      movers += shares_[s].least;
       if (!spaces_[s].waits)
         helpers += shares_[s].least;
       continue;

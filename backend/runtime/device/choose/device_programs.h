@@ -7,6 +7,8 @@
  * 1. A space without bodies on this rank gets none, nor does one that follows another that has
  *    some (one that may follow: only if all bodies that compute before it run at once). Every other
  *    gets at least one: spaces may wait for one another.
+ *    Where only data is moved before a space that follows, its bodies count as bodies of those who
+ *    move.
  * 2. An ordered space gets one; a space whose author asked for a number gets that many; neither
  *    more than it has bodies.
  * 3. Where others compute, spaces whose bodies only move data get at most `m` each, up to a quarter

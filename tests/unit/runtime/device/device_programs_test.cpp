@@ -339,6 +339,21 @@ TEST(LaunchTimeTest, BodiesThatFollowTakeTimeToo) {
   EXPECT_GE(timeOf({moves(8, 1000), follows}, 132), 2000);
 }
 
+TEST(DevicePrograms, WhoMovesDataForWhatFollowsHasProgramsForThat) {
+  // Four chunks, and a wave of tiles that begins when they are there.
+  Space follows = consumes(132, 1000);
+  follows.facts.follows = 1;
+  const Space mover = moves(4, 100);
+  EXPECT_THAT(share({mover, follows}, 132).programs, ElementsAre(132, 0));
+  EXPECT_THAT(share({mover, mover, follows}, 132).programs, ElementsAre(4, 128, 0));
+  const double moved = timeOf({mover}, 132);
+  EXPECT_DOUBLE_EQ(timeOf({mover, follows}, 132), moved + 1000);
+  // A pinned number is what the author asked for.
+  Space pinned = mover;
+  pinned.facts.pinned = 2;
+  EXPECT_THAT(share({pinned, follows}, 132).programs, ElementsAre(2, 0));
+}
+
 /// When each space of such a launch has ended.
 std::vector<double> endsOf(const std::vector<Space> &spaces, int32_t resident) {
   Launch launch(spaces);
