@@ -457,8 +457,8 @@ std::vector<Choice> Program::choices(const ast::KernelDecl *kernel) const {
 GenericArgs Program::inferGenerics(const ast::KernelDecl *kernel, llvm::ArrayRef<ArgShape> args,
                                    int64_t numRanks, GenericArgs given) const {
   GenericInference inference(*impl_, *impl_->moduleOf.lookup(kernel), kernel->generics);
-  for (const auto &[name, value] : given.named)
-    inference.set(name, value);
+  for (auto &[name, value] : given.named)
+    inference.set(name, std::move(value));
   // Twice: what a later argument gives may be what an earlier one needs.
   for (int round = 0; round < 2; ++round) {
     size_t next = 0;

@@ -68,9 +68,9 @@ llvm::Value *emitInstructions(llvm::IRBuilder<> &b, Arith &arith, const ir::Op &
   if (!clobbers(*assembly).empty())
     constraints += ("," + clobbers(*assembly)).str();
   llvm::LLVMContext &context = b.getContext();
-  llvm::Type *register_ =
+  llvm::Type *inRegisters =
       isWord(result) ? memoryType(context, result) : computeType(context, result);
-  auto *type = llvm::FunctionType::get(register_, types, /*isVarArg=*/false);
+  auto *type = llvm::FunctionType::get(inRegisters, types, /*isVarArg=*/false);
   auto *code = llvm::InlineAsm::get(type, op.get(ir::attr::text), constraints,
                                     /*hasSideEffects=*/false);
   llvm::MDNode *note = noted(*b.GetInsertBlock()->getModule(), op, place);
@@ -86,7 +86,7 @@ llvm::Value *emitInstructions(llvm::IRBuilder<> &b, Arith &arith, const ir::Op &
   if (lanes == 1) {
     value = call(held);
   } else {
-    value = llvm::PoisonValue::get(llvm::FixedVectorType::get(register_, lanes));
+    value = llvm::PoisonValue::get(llvm::FixedVectorType::get(inRegisters, lanes));
     for (unsigned lane = 0; lane < lanes; ++lane) {
       llvm::SmallVector<llvm::Value *, 4> arguments;
       for (llvm::Value *each : held)

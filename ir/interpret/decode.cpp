@@ -293,16 +293,14 @@ void Decoder::loop(Op &op) {
   auto next = std::make_unique<LoopInfo>(LoopInfo(*begin));
   const uint32_t start = here();
   emit(runLoopBegin, op).info = std::move(begin);
-  for (Op &inner : body.ops()) {
-    if (&inner != body.terminator()) {
+  for (Op &inner : body.ops())
+    if (&inner != body.terminator())
       this->op(inner);
-      continue;
-    }
-    next->list = moves(inner, inner.operands(), body.arguments().drop_front());
-    Instr &instr = emit(runLoopNext, op);
-    instr.info = std::move(next);
-    instr.target = start + 1;
-  }
+  next->list =
+      moves(*body.terminator(), body.terminator()->operands(), body.arguments().drop_front());
+  Instr &instr = emit(runLoopNext, op);
+  instr.info = std::move(next);
+  instr.target = start + 1;
   code_.instrs[start].target = here();
   for (const Value *result : op.results())
     define(result);

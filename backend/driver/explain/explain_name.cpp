@@ -58,7 +58,6 @@ public:
     for (const EmbeddedFile &file : stdlibFiles()) {
       llvm::StringRef module = file.name;
       module.consume_back(".dtile");
-      const std::string path = module.str();
       module = module.rsplit('/').second.empty() ? module : module.rsplit('/').second;
       llvm::StringRef name = wanted;
       if (name.contains('.') && (!name.consume_front(module) || !name.consume_front(".")))

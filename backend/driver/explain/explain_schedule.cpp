@@ -158,9 +158,11 @@ void explainSchedule(Session &session, llvm::StringRef path) {
     llvm::outs() << '\n';
   printRemarks(session, lowered.remarks, llvm::outs());
   std::optional<TuningFile> tuning;
-  if (!session.options.tuning.empty() &&
-      !(tuning = readTuningFile(session, session.options.tuning)))
-    return;
+  if (!session.options.tuning.empty()) {
+    tuning = readTuningFile(session, session.options.tuning);
+    if (!tuning)
+      return;
+  }
   if (session.options.hasTarget || !session.options.arch.empty())
     for (const TargetArch &target : selectTargets(session, session.options.target)) {
       LoweredModule own;

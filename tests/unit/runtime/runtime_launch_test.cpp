@@ -17,8 +17,6 @@
 namespace dtile::test {
 namespace {
 
-using ::testing::HasSubstr;
-
 /// Ranks, workers, seed.
 class OnAnyTeam : public ::testing::TestWithParam<std::tuple<int, int, int>> {
 protected:
