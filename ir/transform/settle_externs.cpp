@@ -11,6 +11,7 @@
 #include "ir/transform/pass.h"
 
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 
 namespace dtile::passes {
