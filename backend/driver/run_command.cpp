@@ -418,15 +418,8 @@ void KernelRun::run() {
 ExitCode runRun(const Options &options) {
   Session session(options);
   std::unique_ptr<Job> job;
-  // Ranks on GPUs are of this process.
-  if (options.executor != ExecutorKind::Interpreter && options.target == "host") {
-    auto joined = Job::join(options);
-    if (!joined) {
-      session.reportFailure(joined.takeError());
-      return session.finish();
-    }
-    job = std::move(*joined);
-  }
+  if (!joinJob(session, job))
+    return session.finish();
   TraceLog trace(options);
   if (job && trace.isOn()) {
     reportTracedJob(session);

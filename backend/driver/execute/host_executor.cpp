@@ -36,6 +36,20 @@ llvm::Expected<std::unique_ptr<Job>> Job::join(const Options &options) {
   return std::unique_ptr<Job>(new Job(team));
 }
 
+bool joinJob(Session &session, std::unique_ptr<Job> &job) {
+  const Options &options = session.options;
+  // Ranks on GPUs are of this process.
+  if (options.executor == ExecutorKind::Interpreter || options.target != "host")
+    return true;
+  auto joined = Job::join(options);
+  if (!joined) {
+    session.reportFailure(joined.takeError());
+    return false;
+  }
+  job = std::move(*joined);
+  return true;
+}
+
 Job::~Job() { dtile_team_destroy(team_); }
 int Job::ranks() const { return dtile_team_size(team_); }
 int Job::rank() const { return dtile_team_first_local(team_); }

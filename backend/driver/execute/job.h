@@ -2,7 +2,7 @@
 // The job of several processes that dtilec may have been started in (`oshrun -n 4 dtilec test …`).
 #pragma once
 
-#include "backend/driver/options.h"
+#include "backend/driver/session.h"
 
 #include "llvm/Support/Error.h"
 
@@ -42,5 +42,9 @@ private:
   dtile_team *team_;
   std::vector<std::shared_ptr<HostCode>> code_;
 };
+
+/// The job of this process, where its ranks are processes: on the host, not in the interpreter.
+/// `job` stays null where there is none; false after reporting.
+[[nodiscard]] bool joinJob(Session &session, std::unique_ptr<Job> &job);
 
 } // namespace dtile::driver

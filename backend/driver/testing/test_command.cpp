@@ -308,15 +308,8 @@ ExitCode runOnce(const Options &options) {
   for (const std::string &path : options.inputs)
     collectFiles(session, path, files);
   std::unique_ptr<Job> job;
-  // Ranks on GPUs are of this process.
-  if (options.executor != ExecutorKind::Interpreter && options.target == "host") {
-    auto joined = Job::join(options);
-    if (!joined) {
-      session.reportFailure(joined.takeError());
-      return session.finish();
-    }
-    job = std::move(*joined);
-  }
+  if (!joinJob(session, job))
+    return session.finish();
   if (job && !options.trace.empty()) {
     reportTracedJob(session);
     return session.finish(job.get());

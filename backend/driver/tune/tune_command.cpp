@@ -403,15 +403,8 @@ void TuneRun::run() {
 ExitCode runTune(const Options &options) {
   Session session(options);
   std::unique_ptr<Job> job;
-  // Ranks on GPUs are of this process.
-  if (options.target == "host") {
-    auto joined = Job::join(options);
-    if (!joined) {
-      session.reportFailure(joined.takeError());
-      return session.finish();
-    }
-    job = std::move(*joined);
-  }
+  if (!joinJob(session, job))
+    return session.finish();
   TuneRun(session, job.get()).run();
   return session.finish(job.get());
 }
