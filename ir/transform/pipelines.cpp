@@ -12,7 +12,8 @@
 //     decide whether a cell is inside;
 //   order-tiles and issue-early last: nothing may reorder what they have decided;
 //   read-in-place behind these: what it leaves out has been ordered, and stands under conditions
-//     that would keep others from being moved.
+//     that would keep others from being moved; and cse behind that: what it decides by asks for sizes
+//     again, which would pass for others.
 #include "ir/transform/pipelines.h"
 
 #include "frontend/base/check.h"
@@ -36,7 +37,7 @@ llvm::StringRef pipelineText(OptLevel level) {
            "canonicalize,dce";
   case OptLevel::O2:
     return "inline,settle-externs,canonicalize,cse,licm,dce,derive-counts,bound-drift,canonicalize,"
-           "cse,dce,order-tiles,issue-early,carry-awaits,read-in-place";
+           "cse,dce,order-tiles,issue-early,carry-awaits,read-in-place,cse";
   }
   DTILE_UNREACHABLE("unknown level");
 }
