@@ -439,6 +439,15 @@ TEST(ClusterTest, ProgramsOfOtherSpacesTakeNoBodiesOfClusters) {
   EXPECT_EQ(launch.facts[1].shares, 0);
 }
 
+TEST(ClusterTest, WhatFollowsHasProgramsOfItsOwn) {
+  Space waiting = splits(5, 8000);
+  waiting.facts.follows = 1;
+  EXPECT_THAT(share({moves(3), waiting}, 132).programs, ElementsAre(Gt(0), 0));
+  const InClusters in = shareInClusters({moves(3), waiting}, 4, 132);
+  EXPECT_EQ(in.first[2] - in.first[1], 20);
+  EXPECT_GT(in.total, 0);
+}
+
 TEST(ClusterTest, ManyBodiesOrFewProgramsAreNoReasonForClusters) {
   EXPECT_EQ(shareInClusters({splits(int64_t(1) << 62, 8000)}, 2, 132).total, 0);
   EXPECT_EQ(shareInClusters({splits(5, 8000)}, 4, 3).total, 0);
