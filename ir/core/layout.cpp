@@ -449,25 +449,26 @@ Layout blockedLayout(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<unsigned> ord
   return maker.result;
 }
 
-Layout outerProductLayout(llvm::ArrayRef<int64_t> shape, LayoutThreads threads) {
+Layout outerProductLayout(llvm::ArrayRef<int64_t> shape, LayoutThreads threads,
+                          std::array<int64_t, 2> runs) {
   DTILE_CHECK(shape.size() == 2, "a product has two dimensions");
   LayoutMaker maker(shape);
   const int64_t each = maker.box[0] * maker.box[1] / (threads.lanes * threads.warps);
-  // Up to 4 x 4 neighbours in a thread, columns first.
-  for (int64_t have = 1; have < std::min<int64_t>(each, 16); have *= 4) {
-    maker.step(LayoutBits::Register, 1);
-    if (have * 2 < each)
-      maker.step(LayoutBits::Register, 0);
-  }
+  int64_t have = 1;
+  for (const unsigned dim : {1u, 0u})
+    for (int64_t run = 1; run < runs[dim] && have < each; run *= 2)
+      if (maker.step(LayoutBits::Register, dim))
+        have *= 2;
   // A warp is about as high as it is wide.
-  auto spread = [&](LayoutBits which, unsigned count) {
-    unsigned dim = 1;
-    for (unsigned have = 1; have < count; have *= 2, dim ^= 1)
-      if (!maker.step(which, dim))
-        maker.stepAny(which, {dim ^ 1});
-  };
-  spread(LayoutBits::Lane, threads.lanes);
-  spread(LayoutBits::Warp, threads.warps);
+  unsigned dim = 1;
+  for (unsigned lanes = 1; lanes < threads.lanes; lanes *= 2, dim ^= 1)
+    if (!maker.step(LayoutBits::Lane, dim))
+      maker.stepAny(LayoutBits::Lane, {dim ^ 1});
+  // Warps divide what is longer, so that a thread's part is about square: it reads the fewest lines.
+  for (unsigned warps = 1; warps < threads.warps; warps *= 2) {
+    const unsigned longer = maker.box[1] * maker.used[0] > maker.box[0] * maker.used[1] ? 1u : 0u;
+    maker.stepAny(LayoutBits::Warp, {longer, longer ^ 1});
+  }
   maker.fill(LayoutBits::Register, {1, 0});
   return maker.result;
 }

@@ -117,9 +117,12 @@ struct LayoutThreads {
 [[nodiscard]] Layout blockedLayout(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<unsigned> order,
                                    int64_t vector, LayoutThreads threads);
 
-/// Squares of registers in each thread of a tile of two dimensions: what products without matrix
-/// instructions use.
-[[nodiscard]] Layout outerProductLayout(llvm::ArrayRef<int64_t> shape, LayoutThreads threads);
+/// About as many rows as columns in each thread of a tile of two dimensions: what products without
+/// matrix instructions use. A thread has `runs` neighbours along each dimension (a power of two) as
+/// far as there are so many for each, then come the lanes: an operand whose neighbours along that
+/// dimension stand together is read in runs, one whose depth does in lines of lanes side by side.
+[[nodiscard]] Layout outerProductLayout(llvm::ArrayRef<int64_t> shape, LayoutThreads threads,
+                                        std::array<int64_t, 2> runs);
 
 /// One matrix instruction's fragment, repeated by registers and warps until it covers a shape;
 /// `atom` has no warps. `warpDims` says along which dimension each bit of the warp's number leads,

@@ -103,6 +103,7 @@ private:
   }
 
   void chooseProducts();
+  [[nodiscard]] int64_t runOf(const Op &dot, unsigned operand) const;
   [[nodiscard]] const MatrixProduct *productFor(const Op &dot, const Layout *sums = nullptr) const;
   [[nodiscard]] const MatrixProduct *productFor(const Op &dot, const Layout *sums,
                                                 bool isTf32) const;
@@ -417,6 +418,28 @@ llvm::SmallVector<int, 4> LayoutInference::warpsOf(Op &dot, const MatrixProduct 
   return dims;
 }
 
+/// Whether a tile's last dimension is the one whose elements are neighbours in memory, as far as
+/// its definition says.
+bool isRowMajor(const Value &tile) {
+  const Op *op = tile.definingOp();
+  if (!op)
+    return true;
+  if (op->is(OpKind::Trans) && op->get(attr::perm).back() + 1 != int64_t(tile.type().rank()))
+    return !isRowMajor(*op->operand(0));
+  const bool passes = op->is(OpKind::Convert) || op->is(OpKind::Trans) || isElementwise(op->kind());
+  return !passes || op->numOperands() == 0 || !op->operand(0)->type().isTile() ||
+         isRowMajor(*op->operand(0));
+}
+
+/// How many neighbours of an operand along the sum's dimension a thread reads at once, where a
+/// product has no matrix instruction.
+int64_t LayoutInference::runOf(const Op &dot, unsigned operand) const {
+  const Value &tile = *dot.operand(operand);
+  const bool isAlongSum = isRowMajor(tile) == (operand == 1);
+  return isAlongSum ? std::min<int64_t>(accessElements(facts_, dtypeBytes(tile.type().dtype())), 4)
+                    : 1;
+}
+
 void LayoutInference::chooseProducts() {
   // Groups of warps have their sums where their instruction leaves them: others follow.
   llvm::SmallVector<Op *, 8> byRank;
@@ -438,7 +461,8 @@ void LayoutInference::chooseProducts() {
     const MatrixProduct *product = productFor(*dot, sums.layout ? &*sums.layout : nullptr);
     if (!product) {
       if (!sums.layout)
-        sums.layout = outerProductLayout(sums.type().shape(), threads());
+        sums.layout =
+            outerProductLayout(sums.type().shape(), threads(), {runOf(*dot, 0), runOf(*dot, 1)});
       sums.hasProduct = true;
       continue;
     }

@@ -67,6 +67,17 @@ bool BodyLowering::isStagedByDot(const Op &convert) {
 
 // Element by element.
 
+namespace {
+
+/// Elements and bytes of an operand that a thread reads at once, at most.
+constexpr int64_t kMostRun = 4, kAccessBytes = 16;
+/// Steps of the depth in one iteration, at most, and products of elements in it.
+constexpr int64_t kMostSteps = 8, kMostUnrolled = 512;
+/// Of a thread, for sums and for what they are made from: 255 less what addresses need.
+constexpr int64_t kMostRegisters = 208;
+
+} // namespace
+
 /// Multiplies in blocks whose operands are in shared memory, each as deep as they are.
 class ElementProduct {
 public:
@@ -91,6 +102,13 @@ private:
   void stage(const Layout::Position &from, int64_t depth);
   /// Adds the products of a block to its sums.
   void multiply(const Layout::Position &from, int64_t depth);
+  /// What a thread reads of an operand at once: so many neighbours, of a line or of lines.
+  struct Run {
+    bool isAlongDepth = false;
+    int64_t length = 1;
+  };
+  [[nodiscard]] Run runOf(unsigned i, int64_t depth, int64_t offset) const;
+  void fitRegisters(Run (&runs)[2], int64_t sums) const;
   [[nodiscard]] const TileInfo &operand(unsigned i) const {
     return body_.info(op_.operand(i)->type());
   }
@@ -160,6 +178,51 @@ void ElementProduct::stage(const Layout::Position &from, int64_t depth) {
     body_.programBarrier();
 }
 
+ElementProduct::Run ElementProduct::runOf(unsigned i, int64_t depth, int64_t offset) const {
+  const SharedTile &tile = tiles_[i];
+  const int64_t each = dtypeBytes(tile.dtype);
+  const bool isAlongDepth = tile.fastest == 1 - i;
+  // Every run begins at a multiple of its bytes.
+  int64_t bytes = kMostRun * each;
+  for (const int64_t apart : {offset, tile.strides[1 - tile.fastest]})
+    if (apart != 0)
+      bytes = std::min(bytes, int64_t(1) << llvm::countr_zero(uint64_t(apart)));
+  int64_t length = std::max<int64_t>(1, std::min(bytes, kAccessBytes) / each);
+  if (isAlongDepth)
+    return {true, std::min(length, int64_t(1) << llvm::countr_zero(uint64_t(depth)))};
+  // As long as the thread has all of it.
+  const llvm::ArrayRef<Layout::Position> bits = to_.layout.bits(LayoutBits::Register);
+  int64_t has = 1;
+  while (has < length &&
+         llvm::any_of(bits, [&](const Layout::Position &way) { return way[i] == has; }))
+    has *= 2;
+  return {false, has};
+}
+
+/// Shortens runs along the depth, of which each line takes as many registers, until they fit beside
+/// the sums.
+void ElementProduct::fitRegisters(Run (&runs)[2], int64_t sums) const {
+  while (true) {
+    int64_t registers = sums;
+    for (unsigned i : {0u, 1u}) {
+      int64_t lines = 1;
+      for (const Layout::Position &way : to_.layout.bits(LayoutBits::Register))
+        lines *= way[i] != 0 ? 2 : 1;
+      registers += lines * (runs[i].isAlongDepth ? runs[i].length : 1);
+    }
+    if (registers * std::max<int64_t>(1, dtypeBytes(dtype_) / 4) <= kMostRegisters)
+      return;
+    bool isShorter = false;
+    for (Run &run : runs)
+      if (run.isAlongDepth && run.length > 1) {
+        run.length /= 2;
+        isShorter = true;
+      }
+    if (!isShorter)
+      return;
+  }
+}
+
 void ElementProduct::multiply(const Layout::Position &from, int64_t first) {
   const int64_t depth = std::min(depth_ - first, blocks_.depth);
   const int64_t sizes[] = {blocks_.rows, blocks_.columns};
@@ -171,15 +234,18 @@ void ElementProduct::multiply(const Layout::Position &from, int64_t first) {
       slots.push_back(slot);
   // Where this thread's rows of the one and columns of the other begin.
   llvm::Value *begin[2];
+  Run runs[2];
   for (unsigned i : {0u, 1u}) {
     begin[i] = b.CreateGEP(b.getInt8Ty(), tiles_[i].base,
                            b.CreateMul(body_.threadPosition(to_.layout, i),
                                        b.getInt32(uint32_t(tiles_[i].strides[i]))));
-    if (copied_[i] && (first != 0 || from[i] != 0))
-      begin[i] = b.CreateConstGEP1_64(
-          b.getInt8Ty(), begin[i],
-          uint64_t(from[i] * tiles_[i].strides[i] + first * tiles_[i].strides[1 - i]));
+    const int64_t offset =
+        copied_[i] ? from[i] * tiles_[i].strides[i] + first * tiles_[i].strides[1 - i] : 0;
+    if (offset != 0)
+      begin[i] = b.CreateConstGEP1_64(b.getInt8Ty(), begin[i], uint64_t(offset));
+    runs[i] = runOf(i, depth, offset);
   }
+  fitRegisters(runs, slots.size());
   llvm::BasicBlock *before = b.GetInsertBlock();
   llvm::BasicBlock *inside = body_.block("dot"), *after = body_.block("dot.end");
   b.CreateBr(inside);
@@ -194,24 +260,36 @@ void ElementProduct::multiply(const Layout::Position &from, int64_t first) {
     sums_[slot] = phi;
   }
   int64_t steps = 1;
-  while (steps < 4 && depth % (steps * 2) == 0 && int64_t(slots.size()) * steps < 128)
+  for (const Run &run : runs)
+    if (run.isAlongDepth)
+      steps = std::max(steps, run.length);
+  while (steps < kMostSteps && depth % (steps * 2) == 0 &&
+         int64_t(slots.size()) * steps < kMostUnrolled)
     steps *= 2;
+  // By line and step.
+  std::map<std::pair<int32_t, int64_t>, llvm::Value *> read[2];
   for (int64_t step = 0; step < steps; ++step) {
-    std::map<int32_t, llvm::Value *> lines[2];
     auto element = [&](unsigned i, int32_t at) {
       at &= int32_t(sizes[i] - 1);
-      llvm::Value *&known = lines[i][at];
-      if (known)
+      if (llvm::Value *known = read[i][{at, step}])
         return known;
+      const auto [isAlongDepth, length] = runs[i];
       const SharedTile &tile = tiles_[i];
-      const DType type = tile.dtype;
+      const int64_t line = isAlongDepth ? at : at & ~(length - 1);
       llvm::Value *row = b.CreateGEP(b.getInt8Ty(), begin[i],
                                      b.CreateMul(k, b.getInt32(uint32_t(tile.strides[1 - i]))));
       llvm::Value *address = b.CreateConstGEP1_64(
-          b.getInt8Ty(), row, uint64_t(step * tile.strides[1 - i] + at * tile.strides[i]));
-      known = b.CreateAlignedLoad(memoryType(b.getContext(), type), address,
-                                  llvm::Align(dtypeBytes(type)));
-      return known = body_.arith_.cast(type, dtype_, body_.arith_.fromMemory(type, known));
+          b.getInt8Ty(), row, uint64_t(step * tile.strides[1 - i] + line * tile.strides[i]));
+      llvm::Type *type = memoryType(b.getContext(), tile.dtype);
+      llvm::Value *word =
+          b.CreateAlignedLoad(body_.packedType(type, unsigned(length)), address,
+                              llvm::Align(uint64_t(length) * dtypeBytes(tile.dtype)));
+      for (auto [n, value] : llvm::enumerate(body_.unpacked(type, word, unsigned(length)))) {
+        const int32_t by = int32_t(n);
+        read[i][isAlongDepth ? std::pair(at, step + by) : std::pair(int32_t(line) + by, step)] =
+            body_.arith_.cast(tile.dtype, dtype_, body_.arith_.fromMemory(tile.dtype, value));
+      }
+      return read[i][{at, step}];
     };
     for (unsigned slot : slots) {
       const Layout::Position at = to_.at(slot);
