@@ -501,12 +501,17 @@ private:
     kernel->generics = plan.generics;
     kernel->ensures = plan.ensures;
     llvm::SmallVector<ast::Param, 8> params(plan.params);
-    for (ast::Param &param : params)
-      if (param.mode == ast::ParamMode::ScratchSymm &&
-          llvm::any_of(family.params, [&](const ast::Param &one) {
-            return one.name.name == param.name.name && one.mode == param.mode;
-          }))
-        param.mode = ast::ParamMode::Out;
+    for (ast::Param &param : params) {
+      const auto *called = llvm::find_if(family.params, [&](const ast::Param &one) {
+        return one.name.name == param.name.name && one.mode == param.mode;
+      });
+      if (param.mode != ast::ParamMode::ScratchSymm || called == family.params.end())
+        continue;
+      param.mode = ast::ParamMode::Out;
+      // Plans may lay it out differently: the join compares its shape with the kernel's.
+      if (param.type && called->type && param.type->name.name == called->type->name.name)
+        param.type = called->type;
+    }
     kernel->params = context_.arena.copy(llvm::ArrayRef<ast::Param>(params));
     return kernel;
   }
