@@ -506,6 +506,8 @@ void addTune(CLI::App *sub, Options &o) {
   sub->add_flag(
       "--exhaustive", o.exhaustive,
       "measure all configurations in that time, not only those that the model ranks best");
+  sub->add_flag("--table", o.table,
+                "print all that was measured, the fastest first, beside what the model expects");
   sub->add_option("-o,--output", o.output,
                   "what to write, and to add to where it is there; default standard output")
       ->type_name("FILE");

@@ -95,6 +95,8 @@ struct Options {
   int seconds = 60;
   /// tune: all configurations, not only those that the model ranks best.
   bool exhaustive = false;
+  /// tune: print what was measured, not only the fastest.
+  bool table = false;
   /// build, explain: choices that `tune` measured; empty for none.
   std::string tuning;
   /// build, explain: the order of a row's sums is the same for all numbers of rows.

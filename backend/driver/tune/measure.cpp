@@ -123,6 +123,7 @@ std::vector<Constants> Measurer::worthMeasuring(llvm::ArrayRef<int64_t> sizes) {
       if (place.name == name)
         own.push_back(size);
   std::vector<std::tuple<double, bool, Constants>> ranked;
+  estimates_.clear();
   for (auto [i, variant] : llvm::enumerate(choosing_.possible)) {
     const auto time =
         own.size() == choosing_.sizes.size()
@@ -130,6 +131,7 @@ std::vector<Constants> Measurer::worthMeasuring(llvm::ArrayRef<int64_t> sizes) {
             : std::nullopt;
     ranked.emplace_back(time.value_or(std::numeric_limits<double>::infinity()),
                         llvm::is_contained(choosing_.kept, i), variant.constants);
+    estimates_[variant.constants] = std::get<0>(ranked.back());
   }
   llvm::stable_sort(ranked,
                     [](const auto &a, const auto &b) { return std::get<0>(a) < std::get<0>(b); });
@@ -386,6 +388,14 @@ llvm::Expected<Fastest> Measurer::measure(llvm::ArrayRef<int64_t> sizes, double 
   fastest.measured = launch.times.size();
   fastest.possible = std::max(possible_, launch.times.size());
   decide(launch, usual, fastest);
+  for (const auto &[constants, nanoseconds] : launch.times) {
+    const auto known = estimates_.find(constants);
+    fastest.all.push_back(
+        {constants, nanoseconds,
+         known != estimates_.end() ? known->second : std::numeric_limits<double>::infinity()});
+  }
+  llvm::stable_sort(fastest.all,
+                    [](const Timed &a, const Timed &b) { return a.measured < b.measured; });
   if (isAlone_) {
     failures_.clear();
     return llvm::createStringError("another process of the job has ended");

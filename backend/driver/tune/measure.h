@@ -30,6 +30,14 @@ struct Measured {
 /// A choice has to be so much faster than the usual one to stand in its place.
 inline constexpr double kGain = 0.98;
 
+/// One configuration for one launch, in nanoseconds.
+struct Timed {
+  Constants constants;
+  double measured = 0;
+  /// By the model; infinite where it says nothing.
+  double estimated = 0;
+};
+
 /// The fastest configuration for one launch.
 struct Fastest {
   Constants constants;
@@ -40,6 +48,8 @@ struct Fastest {
   double estimated = 0;
   /// How many configurations were measured, of how many.
   size_t measured = 0, possible = 0;
+  /// Those that were measured, the fastest first.
+  std::vector<Timed> all;
 };
 
 /// What one configuration is made of, once it has been compiled.
@@ -102,6 +112,8 @@ private:
   std::vector<std::pair<Constants, std::string>> failures_;
   size_t possible_ = 0;
   double estimated_ = 0;
+  /// What the model says of the launch at hand, in nanoseconds.
+  std::map<Constants, double> estimates_;
   bool isAlone_ = false;
 };
 

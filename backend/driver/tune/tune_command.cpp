@@ -18,6 +18,7 @@
 #include "llvm/Support/FormatVariadic.h"
 
 #include <chrono>
+#include <cmath>
 #include <limits>
 
 namespace dtile::driver {
@@ -199,6 +200,19 @@ size_t usualOf(llvm::ArrayRef<std::optional<Fastest>> found) {
                       found.begin());
 }
 
+/// What was measured, beside what the model says. `alternative` is empty where there is one kernel.
+void printTable(llvm::StringRef alternative, llvm::ArrayRef<Timed> all) {
+  const auto microseconds = [](double nanoseconds) {
+    return std::isfinite(nanoseconds) ? llvm::formatv("{0:f1}", nanoseconds / 1e3).str()
+                                      : std::string("-");
+  };
+  llvm::errs() << llvm::formatv("  {0,10} {1,10}  constants\n", "us", "estimated");
+  for (const Timed &one : all)
+    llvm::errs() << llvm::formatv("  {0,10} {1,10}  {2}{3}{4}\n", microseconds(one.measured),
+                                  microseconds(one.estimated), alternative,
+                                  alternative.empty() ? "" : " ", text(one.constants));
+}
+
 bool TuneRun::tuneLaunch(const ast::KernelDecl &named, llvm::ArrayRef<Alternative> alternatives,
                          const std::vector<int64_t> &sizes, TunedChoice &choice) {
   using Seconds = std::chrono::duration<double>;
@@ -252,6 +266,10 @@ bool TuneRun::tuneLaunch(const ast::KernelDecl &named, llvm::ArrayRef<Alternativ
         "{0} W={1} {2}: {3} of {4} configurations measured: {5}, {6:f1} us instead of {7:f1}\n",
         named.name.name, ranks_, text(choice.sizes), measured, possible, chosenText(choice),
         choice.microseconds, choice.usually);
+  if (isFirst() && options_.table)
+    for (auto [one, fastest] : llvm::zip_equal(alternatives, found))
+      if (fastest)
+        printTable(alternatives.size() > 1 ? one.kernel->name.name.str() : "", fastest->all);
   return true;
 }
 
