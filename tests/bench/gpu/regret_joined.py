@@ -46,8 +46,9 @@ def refilled(bench, *tensors):
 
 def exchanged(x):
     """This rank's part of each rank's tensor, whose first dimension is ranks."""
+    x = x.contiguous()
     out = torch.empty_like(x)
-    dist.all_to_all_single(out, x.contiguous())
+    dist.all_to_all_single(out, x)
     return out
 
 
