@@ -40,8 +40,11 @@ public:
   /// 0, else `byref`.
   [[nodiscard]] virtual unsigned parameterSpace() const { return 0; }
   /// Calling convention, attributes and metadata that make a function a kernel of `threads`
-  /// threads whose by-value parameters are constant.
-  virtual void makeKernel(llvm::Function &function, unsigned threads) const = 0;
+  /// threads, `programs` of which are to have registers on a processor, and whose by-value
+  /// parameters are constant.
+  virtual void makeKernel(llvm::Function &function, unsigned threads, unsigned programs) const = 0;
+  /// Registers of 32 bits that a processor has, over all lanes.
+  [[nodiscard]] virtual int64_t registers() const = 0;
   /// LLVM's name of the scope of all programs of one device.
   [[nodiscard]] virtual llvm::StringRef rankScope() const = 0;
   /// i32: this thread in its program, this program in the launch.

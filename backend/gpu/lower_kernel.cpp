@@ -3,6 +3,7 @@
 // bodies, and moves epochs, turns and counts on for the next launch.
 #include "backend/gpu/bodies/lower_body.h"
 #include "backend/gpu/cluster_ops.h"
+#include "backend/gpu/occupancy.h"
 #include "backend/gpu/paired_bodies.h"
 #include "backend/gpu/space_facts.h"
 #include "backend/gpu/staged/lower_staged.h"
@@ -94,7 +95,8 @@ void KernelLowering::begin(llvm::StringRef entry) {
   }
   function->getArg(0)->setName("launch");
   function->getArg(1)->setName("frame");
-  gpu_.device.makeKernel(*function, kernel_.threads);
+  const int64_t programs = residentPrograms(kernel, gpu_.device.registers(), kernel_.threads);
+  gpu_.device.makeKernel(*function, kernel_.threads, unsigned(programs));
   gpu_.debug.describe(*function, kernel);
 
   scaffold_.function = function;

@@ -46,7 +46,9 @@ public:
   [[nodiscard]] const gpu::AsyncCopies *asyncCopies() const override { return &ampereCopies(); }
   [[nodiscard]] llvm::StringRef rankScope() const override { return "device"; }
 
-  void makeKernel(llvm::Function &function, unsigned threads) const override;
+  void makeKernel(llvm::Function &function, unsigned threads, unsigned programs) const override;
+  // CUDA's guide, table "Technical specifications per compute capability": of an SM.
+  [[nodiscard]] int64_t registers() const override { return 65536; }
   [[nodiscard]] llvm::Value *threadIndex(llvm::IRBuilder<> &b) const override;
   [[nodiscard]] llvm::Value *programIndex(llvm::IRBuilder<> &b) const override;
   void barrier(llvm::IRBuilder<> &b) const override;
@@ -89,11 +91,10 @@ private:
   unsigned generation_;
 };
 
-void NvptxDevice::makeKernel(llvm::Function &function, unsigned threads) const {
+void NvptxDevice::makeKernel(llvm::Function &function, unsigned threads, unsigned programs) const {
   function.setCallingConv(llvm::CallingConv::PTX_Kernel);
   function.addFnAttr("nvvm.maxntid", std::to_string(threads));
-  // One program a processor is enough: the registers are the program's.
-  function.addFnAttr("nvvm.minctasm", "1");
+  function.addFnAttr("nvvm.minctasm", std::to_string(programs));
   for (llvm::Argument &argument : function.args())
     if (argument.hasByValAttr())
       argument.addAttr(llvm::Attribute::get(function.getContext(), "nvvm.grid_constant"));
