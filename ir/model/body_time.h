@@ -140,7 +140,9 @@ public:
     case ir::OpKind::ReduceAdd: {
       const int32_t rate =
           isBulkCopy(op, machine_) ? TargetFacts::kBulkRate : TargetFacts::kThreadsRate;
-      return d_.mul(bytesOfCopy(*op.operand(0), *op.operand(1)), d_.real(flags(op) / rate));
+      const double rows = op.operand(0)->type().isView() ? copiedRowFactor(*op.operand(0))
+                                                         : rowFactor(op.operand(0)->type());
+      return d_.mul(bytesOfCopy(*op.operand(0), *op.operand(1)), d_.real(flags(op) * rows / rate));
     }
     default:
       return d_.real(0);
@@ -240,9 +242,10 @@ private:
 
   /// Within own memory there is one way to read and one to write.
   Number tileTime(ir::Type tile, ir::Type place, double localRate) {
+    const double bytes = bytesOf(tile) * rowFactor(tile);
     if (place.isRemote())
-      return d_.real(bytesOf(tile) / TargetFacts::kThreadsRate);
-    return d_.mul(d_.real(bytesOf(tile) / localRate), together_);
+      return d_.real(bytes / TargetFacts::kThreadsRate);
+    return d_.mul(d_.real(bytes / localRate), together_);
   }
 
   /// Bytes that a round of a loop over all ranks moves to one of them, as that one is once this

@@ -12,8 +12,8 @@
 //     decide whether a cell is inside;
 //   order-tiles and issue-early last: nothing may reorder what they have decided;
 //   read-in-place behind these: what it leaves out has been ordered, and stands under conditions
-//     that would keep others from being moved; and cse behind that: what it decides by asks for sizes
-//     again, which would pass for others.
+//     that would keep others from being moved;
+//   cse behind that: what it decides by asks for sizes again, which would pass for others.
 #include "ir/transform/pipelines.h"
 
 #include "frontend/base/check.h"
