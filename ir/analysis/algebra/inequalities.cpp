@@ -124,9 +124,27 @@ std::vector<AtomId> Refuter::choicesIn(llvm::ArrayRef<Polynomial> facts) const {
   return choices;
 }
 
+/// The first of them.
 std::optional<AtomId> Refuter::choiceIn(llvm::ArrayRef<Polynomial> facts) const {
-  const std::vector<AtomId> choices = choicesIn(facts);
-  return choices.empty() ? std::nullopt : std::optional(choices.front());
+  llvm::SmallDenseSet<AtomId, 16> seen;
+  return firstChoice(facts, seen);
+}
+
+std::optional<AtomId> Refuter::firstChoice(llvm::ArrayRef<Polynomial> facts,
+                                           llvm::SmallDenseSet<AtomId, 16> &seen) const {
+  for (const Polynomial &fact : facts)
+    for (const auto &[monomial, coefficient] : fact.terms())
+      for (const AtomId id : monomial) {
+        const Polynomials::Atom &atom = polys_.atom(id);
+        if (atom.kind < AtomKind::Div || !seen.insert(id).second)
+          continue;
+        for (const Polynomial *part : {&atom.condition, &atom.lhs, &atom.rhs})
+          if (const auto inner = firstChoice(*part, seen))
+            return inner;
+        if (atom.kind >= AtomKind::Min)
+          return id;
+      }
+  return std::nullopt;
 }
 
 /// What a minimum, maximum or choice is, where a fact says so by itself.
@@ -401,13 +419,9 @@ struct Refuter::Base {
   /// What is left of them, with definitions put in place.
   Facts facts;
   std::vector<Definition> definitions;
-  /// What was asked before: proofs ask much again. It counts again, so that what a budget is enough
-  /// for does not depend on what is remembered.
-  struct Answer {
-    bool isImpossible = false;
-    uint64_t work = 0;
-  };
-  std::map<Polynomial, Answer> answers;
+  /// What was asked before: proofs ask much again. All questions of one refuter are remembered, so
+  /// what a budget is enough for is the same each time.
+  std::map<Polynomial, bool> answers;
 };
 
 Refuter::Refuter(Polynomials &polys, RefutationBudget *budget) : polys_(polys), budget_(budget) {}
@@ -456,16 +470,14 @@ bool Refuter::isImpossible(const Facts &facts, const Polynomial &more) {
     return false;
   Base &base = baseOf(facts);
   if (const auto known = base.answers.find(more); known != base.answers.end()) {
-    const auto [isImpossible, work] = known->second;
-    budget.left -= std::min(budget.left, work);
-    return isImpossible && !budget.isSpent();
+    --budget.left;
+    return known->second && !budget.isSpent();
   }
-  const uint64_t before = budget.left;
   const bool isImpossible = isImpossibleWith(base, facts, more);
   // An answer that the budget was not enough for is none.
   if (budget.isSpent())
     return false;
-  base.answers.try_emplace(more, isImpossible, before - budget.left);
+  base.answers.try_emplace(more, isImpossible);
   return isImpossible;
 }
 

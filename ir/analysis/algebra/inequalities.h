@@ -4,6 +4,8 @@
 
 #include "ir/analysis/algebra/polynomial.h"
 
+#include "llvm/ADT/DenseSet.h"
+
 #include <memory>
 #include <unordered_map>
 
@@ -63,6 +65,8 @@ private:
   bool isImpossibleInRounds(Facts facts, size_t substitutions);
   Outcome refuteOnce(Facts &facts, std::map<AtomId, int> &signs);
   [[nodiscard]] std::optional<AtomId> choiceIn(llvm::ArrayRef<Polynomial> facts) const;
+  [[nodiscard]] std::optional<AtomId> firstChoice(llvm::ArrayRef<Polynomial> facts,
+                                                  llvm::SmallDenseSet<AtomId, 16> &seen) const;
   [[nodiscard]] std::vector<AtomId> choicesIn(llvm::ArrayRef<Polynomial> facts) const;
   [[nodiscard]] std::optional<Polynomial> decided(AtomId id, const Facts &facts) const;
   Polynomial settled(Polynomial p, const Facts &facts);

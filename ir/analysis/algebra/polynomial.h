@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <unordered_map>
 #include <vector>
 
 namespace dtile::ir {
@@ -197,7 +198,12 @@ private:
   using Key = std::tuple<AtomKind, int64_t, int64_t, Value *, Polynomial, Polynomial, Polynomial>;
   /// References to atoms stay good while others are added.
   std::deque<Atom> atoms_;
-  std::map<Key, AtomId> interned_;
+  struct KeyHash {
+    size_t operator()(const Key &key) const {
+      return std::apply([](const auto &...parts) { return llvm::hash_combine(parts...); }, key);
+    }
+  };
+  std::unordered_map<Key, AtomId, KeyHash> interned_;
 };
 
 } // namespace dtile::ir

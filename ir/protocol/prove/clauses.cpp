@@ -100,7 +100,8 @@ void Scene::findReads(Instance &instance, Op *before) {
   if (!object || !Polynomials::isNumber(before->result()->type()))
     return;
   const bool isKnown = before->is(OpKind::Load)
-                           ? !clausesOf(object).empty() || compared_.contains(object)
+                           ? !clausesOf(object).empty() || compared_.contains(object) ||
+                                 writerOf(*kernel_, object) != nullptr
                            : before->get(ir::attr::kind) == "add" && isCounter(object);
   if (!isKnown || instance.reads.size() == kMostPicked)
     return;
@@ -268,6 +269,7 @@ void Scene::assumeClauses(Facts &facts, Instance &instance) {
         facts.push_back(value);
       instance.picked.push_back(picked);
       addBetween(facts, picked, instance);
+      assumeWritten(facts, instance, picked);
     } else if (region.object && read->is(OpKind::Load)) {
       // Past the edge it is zero.
       Facts bounds;

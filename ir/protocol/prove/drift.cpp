@@ -110,13 +110,18 @@ bool Prover::hearsFromAll(llvm::ArrayRef<Value *> notZero) {
   return true;
 }
 
-DriftBound Prover::boundDrift() {
+DriftBound Prover::boundDrift(llvm::ArrayRef<Op *> inTurn) {
   DriftBound bound;
   const auto refuse = [&](std::string reason) {
     bound.reason = std::move(reason);
     return bound;
   };
-  std::vector<Op *> objects, sizes;
+  // A launch without elements of a scratch object counts for no copy of it; a part of a caller's
+  // object that is its turn goes by all launches.
+  llvm::SmallVector<std::pair<Op *, bool>, 8> objects;
+  std::vector<Op *> sizes;
+  for (Op *object : inTurn)
+    objects.emplace_back(object, true);
   for (Op &op : kernel_.body().ops()) {
     if (op.is(OpKind::LaunchDim))
       sizes.push_back(&op);
@@ -127,7 +132,7 @@ DriftBound Prover::boundDrift() {
         return access.object == &op && ir::rankSelectionOf(access.view);
       });
       if (isReached)
-        objects.push_back(&op);
+        objects.emplace_back(&op, false);
     }
   }
   if (!barriers_.empty())
@@ -143,11 +148,12 @@ DriftBound Prover::boundDrift() {
   std::vector<Op *> needed;
   // Objects mostly have the same sizes.
   std::map<std::set<Value *>, bool> known;
-  for (Op *object : objects) {
-    const auto hearsWith = [&](llvm::ArrayRef<Op *> others) {
+  for (const auto &[object, countsAll] : objects) {
+    const auto hearsWith = [&, object = object,
+                            countsAll = countsAll](llvm::ArrayRef<Op *> others) {
       llvm::SmallSetVector<Value *, 8> notZero;
       for (Value *size : object->operands())
-        if (ir::constantOf(size).value_or(0) <= 0)
+        if (!countsAll && ir::constantOf(size).value_or(0) <= 0)
           notZero.insert(size);
       for (Op *size : others)
         notZero.insert(size->result());
@@ -190,14 +196,22 @@ constexpr uint64_t kDriftWork = 40'000;
 } // namespace
 
 DriftBound waitsBoundDrift(ir::Op &kernel) {
-  const Proof proof = proveProtocol(kernel);
+  const Proof proof = proveProtocol(kernel, {.isOrderAsked = true});
   DriftBound bound;
   for (const Unproved &unproved : proof.unproved)
     if (unproved.kind == Unproved::Kind::Course || unproved.kind == Unproved::Kind::AnyOrder) {
       bound.reason = "its order is not proved: " + unproved.text;
       return bound;
     }
-  bound = prove::Prover(kernel, {.work = kDriftWork}).boundDrift();
+  const auto unwritten = llvm::find_if(proof.unproved, [](const Unproved &unproved) {
+    return unproved.kind == Unproved::Kind::Contents;
+  });
+  if (unwritten != proof.unproved.end() && prove::readsWrittenNumbers(kernel)) {
+    bound.reason = "its order may rest on numbers of which it is not proved that they are there: " +
+                   unwritten->text;
+    return bound;
+  }
+  bound = prove::Prover(kernel, {.work = kDriftWork}).boundDrift(proof.inTurn.getArrayRef());
   bound.readsStale = llvm::any_of(proof.unproved, [](const Unproved &unproved) {
     return unproved.kind == Unproved::Kind::Contents;
   });

@@ -85,21 +85,25 @@ std::optional<Polynomial> solveResidue(Scene &scene, const Polynomial &from, con
   return scene.polys.rem(*answer, atom.rhs);
 }
 
+/// Which equations give an unknown: those that name it by itself; those that leave it one value; or
+/// also those that say its residue, which is one of several values.
+enum class Gives : uint8_t { Itself, OneValue, Residue };
+
 /// One unknown from one equation.
-bool solveEquation(Scene &scene, Goal &goal, bool onlyDirect) {
+bool solveEquation(Scene &scene, Goal &goal, Gives gives) {
   for (const auto &[a, b] : goal.equal)
     for (const auto &[from, to] :
          {std::pair(a, b), std::pair(b, a), std::pair(a - b, Polynomial())})
       for (size_t i = 0; i < goal.unknowns.size(); ++i) {
         const AtomId id = goal.unknowns[i];
         const bool isDirect = from.asAtom() == id || from.isOpposite(var(id));
-        if ((onlyDirect && !isDirect) || !scene.polys.mentions(from, id) ||
+        if ((gives == Gives::Itself && !isDirect) || !scene.polys.mentions(from, id) ||
             scene.polys.mentions(to, id))
           continue;
         // What the solution needs shows when it is put in place: the equation stays.
         std::vector<Polynomial> conditions;
         auto answer = scene.polys.solve(from, to, id, conditions);
-        if (!answer)
+        if (!answer && gives == Gives::Residue)
           answer = solveResidue(scene, from, to, id);
         if (!answer)
           continue;
@@ -349,23 +353,33 @@ bool followsFromGiven(Scene &scene, const Facts &facts, const Goal &goal, const 
 
 bool reachesOneOf(Scene &scene, const Facts &facts, const std::vector<Goal> &goals,
                   unsigned splits) {
+  constexpr size_t kMostFailing = 2;
   for (size_t i = 0; i < goals.size(); ++i) {
     std::vector<const Formula *> failing;
+    // A bound is often asked for twice, as of both sides of a copy.
+    const auto fails = [&](const Formula &formula) {
+      const bool isKnown = llvm::any_of(failing, [&](const Formula *known) {
+        return known->kind == Formula::Kind::AtLeastZero && known->kind == formula.kind &&
+               known->p == formula.p;
+      });
+      if (!isKnown)
+        failing.push_back(&formula);
+    };
     for (const Formula &formula : goals[i].formulas) {
       if (!scene.implies(facts, formula))
-        failing.push_back(&formula);
-      if (failing.size() > 2)
+        fails(formula);
+      if (failing.size() > kMostFailing)
         break;
     }
     for (const Formula &formula : goals[i].further) {
-      if (failing.size() > 2)
+      if (failing.size() > kMostFailing)
         break;
       if (!followsFromGiven(scene, facts, goals[i], formula))
-        failing.push_back(&formula);
+        fails(formula);
     }
     if (failing.empty())
       return true;
-    if (failing.size() > 2 || splits == 0 || goals.size() == 1)
+    if (failing.size() > kMostFailing || splits == 0 || goals.size() == 1)
       continue;
     // Where it fails one of the others must do.
     std::vector<Goal> others = goals;
@@ -415,6 +429,9 @@ void splitChoices(Scene &scene, Goal goal, std::vector<Goal> &split) {
     find(p);
     find(first);
   }
+  for (const Formula &formula : goal.formulas)
+    if (formula.kind == Formula::Kind::AtLeastZero)
+      find(formula.p);
   if (!id || split.size() >= kMost) {
     split.push_back(std::move(goal));
     return;
@@ -470,10 +487,12 @@ Polynomial leastOf(Scene &scene, const Goal &goal, AtomId id) {
 
 void solve(Scene &scene, Facts &facts, Goal &goal, Guesses guesses) {
   const bool isEarly = guesses == Guesses::Early;
-  while (solveEquation(scene, goal, true) || splitNumeral(scene, goal) ||
+  while (solveEquation(scene, goal, Gives::Itself) || splitNumeral(scene, goal) ||
          splitQuotient(scene, goal) || (isEarly && guessBlock(scene, facts, goal)) ||
-         solveEquation(scene, goal, false) || (!isEarly && guessBlock(scene, facts, goal)) ||
-         identifyRead(scene, facts, goal) || namePart(scene, facts, goal)) {
+         solveEquation(scene, goal, Gives::OneValue) ||
+         solveEquation(scene, goal, Gives::Residue) ||
+         (!isEarly && guessBlock(scene, facts, goal)) || identifyRead(scene, facts, goal) ||
+         namePart(scene, facts, goal)) {
   }
   // What no equation speaks of may be anything that is large enough: the first.
   while (!goal.unknowns.empty()) {
@@ -492,6 +511,23 @@ void solve(Scene &scene, Facts &facts, Goal &goal, Guesses guesses) {
   goal.equal.clear();
 }
 
+namespace {
+
+/// What blocks that positions may lie in are long, where that may be zero elements.
+std::optional<Polynomial> openLength(Scene &scene, const Facts &facts, llvm::ArrayRef<Goal> goals) {
+  for (const Goal &goal : goals)
+    for (const auto &[p, first] : goal.members)
+      for (const AtomId id : goal.unknowns) {
+        const auto length = coefficientOf(scene, first, id);
+        if (length && !length->constant() && !scene.polys.mentions(p, id) &&
+            scene.implies(facts, *length) && !scene.implies(facts, *length - Polynomial(1)))
+          return length;
+      }
+  return std::nullopt;
+}
+
+} // namespace
+
 bool reachesOne(Scene &scene, Facts facts, std::vector<Goal> choices, Guesses guesses) {
   std::vector<Goal> goals;
   for (Goal &goal : choices)
@@ -504,6 +540,18 @@ bool reachesOne(Scene &scene, Facts facts, std::vector<Goal> choices, Guesses gu
     });
   });
   return reachesOneOf(scene, facts, goals, 2);
+}
+
+bool reachesOneByLength(Scene &scene, const Facts &facts, const std::vector<Goal> &goals) {
+  const auto length = openLength(scene, facts, goals);
+  if (!length)
+    return false;
+  // Of blocks without elements none has the position.
+  Facts none = facts, some = facts;
+  ir::addEqual(none, *length, Polynomial());
+  some.push_back(*length - Polynomial(1));
+  return (scene.refuter.isImpossible(none) || reachesOne(scene, none, goals)) &&
+         reachesOne(scene, some, goals);
 }
 
 } // namespace dtile::protocol::prove

@@ -185,6 +185,7 @@ Instance Scene::instance(Op *op, const Instance *anchor, Shares shares) {
     for (Op &before : inner->parentBlock()->ops()) {
       if (&before == inner)
         break;
+      addDivisor(made, before);
       if (before.is(OpKind::Assert))
         (ir::isAssumption(before) ? made.assumed : made.asserted)
             .push_back(formula(before.operand(0), true, made));
@@ -194,8 +195,22 @@ Instance Scene::instance(Op *op, const Instance *anchor, Shares shares) {
   return made;
 }
 
+/// What an op divides by, where that is no number and not W.
+void Scene::addDivisor(Instance &instance, Op &op) {
+  if ((!op.is(OpKind::Div) && !op.is(OpKind::Rem)) || !op.result()->type().isIndex())
+    return;
+  const Polynomial divisor = polys.of(op.operand(1), instance.environment);
+  const Polynomial fact = divisor - Polynomial(1);
+  if (!divisor.constant() && !(divisor == var(polys.numRanks())) &&
+      !llvm::is_contained(instance.divisors, fact))
+    instance.divisors.push_back(fact);
+}
+
 void Scene::assume(Facts &facts, Instance &instance) {
   facts.insert(facts.end(), instance.bounds.begin(), instance.bounds.end());
+  for (const Polynomial &fact : instance.divisors)
+    if (!llvm::is_contained(facts, fact))
+      facts.push_back(fact);
   for (const Formula &guard : instance.guards)
     assume(facts, guard);
   assumeClauses(facts, instance);
@@ -387,6 +402,37 @@ bool Scene::implies(const Facts &facts, const Formula &formula) {
   DTILE_UNREACHABLE("formula");
 }
 
+namespace {
+
+/// Of a lower bound that is a minimum with what positions are below anyway, the other one: `p` is
+/// at least `min(a, N)` and below N exactly where it is at least `a` and below N.
+Polynomial leastBelow(const Polynomials &polys, const Polynomial &low,
+                      llvm::ArrayRef<Polynomial> below) {
+  const auto id = low.asAtom();
+  if (!id || polys.atom(*id).kind != Polynomials::AtomKind::Min)
+    return low;
+  const Polynomials::Atom &atom = polys.atom(*id);
+  if (llvm::is_contained(below, atom.rhs))
+    return atom.lhs;
+  return llvm::is_contained(below, atom.lhs) ? atom.rhs : low;
+}
+
+/// Below a minimum is below both; bounds that are there already say nothing.
+void addBelow(const Polynomials &polys, const Polynomial &high,
+              llvm::SmallVectorImpl<Polynomial> &below) {
+  const auto id = high.asAtom();
+  if (id && polys.atom(*id).kind == Polynomials::AtomKind::Min) {
+    const Polynomials::Atom &atom = polys.atom(*id);
+    addBelow(polys, atom.lhs, below);
+    addBelow(polys, atom.rhs, below);
+    return;
+  }
+  if (!llvm::is_contained(below, high))
+    below.push_back(high);
+}
+
+} // namespace
+
 Region Scene::region(Value *viewOrCells, Instance &instance, const Facts &facts) {
   Region region;
   region.rank = instance.rank;
@@ -462,8 +508,11 @@ Region Scene::region(Value *viewOrCells, Instance &instance, const Facts &facts)
         return !refuter.implies(facts, first - low);
       });
       if (!isMoved[number]) {
-        dim.atLeast.push_back(first);
-        dim.below.push_back(end);
+        dim.atLeast.push_back(isWindow ? first : leastBelow(polys, first, dim.below));
+        if (isWindow)
+          dim.below.push_back(end);
+        else
+          addBelow(polys, end, dim.below);
         if (isWindow)
           dim.below.push_back(first + Polynomial(op->get(ir::attr::lens)[window]));
       }

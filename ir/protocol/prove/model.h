@@ -83,6 +83,8 @@ struct Instance {
   std::vector<Formula> asserted;
   /// What is assumed before it, in its body.
   std::vector<Formula> assumed;
+  /// What is divided by before it: positive, as is shown of each division by itself.
+  Facts divisors;
   /// What it has read of which something is known, and the elements that this is, once the facts of
   /// the instance have been assumed.
   llvm::SmallVector<Op *, 4> reads;
@@ -220,6 +222,9 @@ public:
   /// What clauses say of one element of an input.
   void addBounds(Facts &facts, const Op *object, const Polynomial &value, Instance &instance);
   [[nodiscard]] Op *eachOnceOf(const Op *object) const;
+  /// The only op that writes numbers to an object of the kernel's, each by itself; null where there
+  /// is none, or another one.
+  [[nodiscard]] Op *writerOf(Op &kernel, const Op *object);
   void addFactors(Facts &facts, const Polynomial &product);
   /// What is known of how many elements an execution has counted; and of two that have counted
   /// elements of one property.
@@ -246,6 +251,8 @@ private:
   // clauses.cpp
   void findClauses(Op *op);
   [[nodiscard]] bool isCounter(const Op *object);
+  // written_numbers.cpp
+  void assumeWritten(Facts &facts, Instance &instance, const Picked &picked);
   void findReads(Instance &instance, Op *before);
   static void addComparison(Facts &facts, llvm::StringRef pred, const Polynomial &a,
                             const Polynomial &b);
@@ -271,6 +278,10 @@ private:
   /// Inputs whose elements clauses compare with those of others.
   llvm::SmallPtrSet<const Op *, 4> compared_;
   llvm::DenseMap<const Op *, bool> counters_;
+  llvm::DenseMap<const Op *, Op *> writers_;
+  /// How many numbers are followed at the moment to what wrote them, each read by who wrote the one
+  /// before.
+  unsigned followed_ = 0;
 
   Polynomial decided(Value *value, Instance &instance, const Facts &facts);
   void splitCases(std::vector<Facts> &cases, const Formula &formula);
@@ -280,6 +291,7 @@ private:
                        const Facts &facts);
   void addCoordinate(Instance &instance, Op *of, unsigned dim, Value *position, Value *lo,
                      Value *hi, Value *step);
+  void addDivisor(Instance &instance, Op &op);
 };
 
 [[nodiscard]] inline Polynomial var(AtomId id) { return Polynomial::atom(id); }
@@ -295,6 +307,8 @@ private:
 
 /// The space that an op is in; null outside of spaces.
 [[nodiscard]] Op *spaceOf(Op *op);
+/// Whether something is taken to be known of numbers because the launch itself has written them.
+[[nodiscard]] bool readsWrittenNumbers(Op &kernel);
 /// The name of a parameter in backquotes.
 [[nodiscard]] std::string nameOf(const Op &param);
 

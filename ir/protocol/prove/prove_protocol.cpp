@@ -12,7 +12,8 @@
 
 namespace dtile::protocol::prove {
 
-Prover::Prover(Op &kernel, const ProofOptions &options) : kernel_(kernel) {
+Prover::Prover(Op &kernel, const ProofOptions &options)
+    : kernel_(kernel), isOrderAsked_(options.isOrderAsked) {
   budget_.left = work_ = options.work;
   collect();
 }
@@ -23,6 +24,8 @@ void Prover::fail(const Op *op, std::string text, const Op *other, Unproved::Kin
   });
   if (!isKnown)
     proof_.unproved.push_back({op, std::move(text), other, kind});
+  isAnswered_ |=
+      isOrderAsked_ && (kind == Unproved::Kind::Course || kind == Unproved::Kind::AnyOrder);
 }
 
 void Prover::collect() {

@@ -52,6 +52,9 @@ struct Proof {
 /// tenth of a second.
 struct ProofOptions {
   uint64_t work = 500'000;
+  /// What is asked is whether launches are in order: the first thing that leaves this open ends the
+  /// proof, which says so.
+  bool isOrderAsked = false;
 };
 
 /// Looks at an inlined kernel with derived counts.

@@ -48,6 +48,10 @@ void solve(Scene &scene, Facts &facts, Goal &goal, Guesses guesses);
 /// Whether in each case of the facts one of the goals is reached.
 [[nodiscard]] bool reachesOne(Scene &scene, Facts facts, std::vector<Goal> goals,
                               Guesses guesses = Guesses::Late);
+/// The same where blocks that a goal speaks of have elements, and where they have none; false where
+/// that is known.
+[[nodiscard]] bool reachesOneByLength(Scene &scene, const Facts &facts,
+                                      const std::vector<Goal> &goals);
 
 /// A touch of memory that an op makes.
 struct Access {
@@ -104,8 +108,9 @@ class Prover {
 public:
   Prover(Op &kernel, const ProofOptions &options);
   Proof run();
-  /// Whether the ranks' own waits keep launches apart, and which sizes that needs.
-  DriftBound boundDrift();
+  /// Whether the ranks' own waits keep launches apart, and which sizes that needs. `inTurn`: as in
+  /// Proof.
+  DriftBound boundDrift(llvm::ArrayRef<Op *> inTurn);
   /// Whether each element of a scratch object that a launch reads was written by it before, as far
   /// as it lies at a rank's own number along a dimension.
   bool isOwnPartWritten(const Op &object, unsigned ranks);
@@ -114,7 +119,7 @@ private:
   void collect();
   void fail(const Op *op, std::string text, const Op *other = nullptr,
             Unproved::Kind kind = Unproved::Kind::Course);
-  [[nodiscard]] bool isOutOfTime() const { return budget_.isSpent(); }
+  [[nodiscard]] bool isOutOfTime() const { return budget_.isSpent() || isAnswered_; }
 
   // prove_protocol.cpp
   void proveRanges();
@@ -207,6 +212,9 @@ private:
   bool hasScalarInputs_ = false;
   ir::RefutationBudget budget_;
   uint64_t work_ = 0;
+  bool isOrderAsked_ = false;
+  /// It is not shown that launches are in order, and more is not asked.
+  bool isAnswered_ = false;
 };
 
 /// The cells of a notify, put_signal or wait, and the signal that they are of.

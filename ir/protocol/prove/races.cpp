@@ -117,8 +117,9 @@ bool Prover::proveCase(Pair &pair, const Facts &known) {
   const auto path = [&](const Access &from, Instance &at, const Region &region, Instance &to) {
     return hasPath(scene, facts, headsOf(scene, from, at, region), tailsOf(scene, to, Reach::Near));
   };
-  if (path(pair.first, pair.a, pair.regionA, pair.b) ||
-      path(pair.second, pair.b, pair.regionB, pair.a))
+  // Where it is known which iteration comes first, these are among what is looked for below.
+  if (!pair.hasOrderedLoops && (path(pair.first, pair.a, pair.regionA, pair.b) ||
+                                path(pair.second, pair.b, pair.regionB, pair.a)))
     return true;
   // Of ranks that go through one loop, each iteration may come behind another one of the other
   // rank.
@@ -137,8 +138,9 @@ bool Prover::proveCase(Pair &pair, const Facts &known) {
   // In some cases the one comes first, in some the other: as with an owner's own part, or with the
   // rounds of a buffer.
   // How far paths reach, and how many signals they have: what is found fast comes first.
-  for (const auto &[reach, signals] : {std::pair(Reach::Near, 1U), std::pair(Reach::Farther, 1U),
-                                       std::pair(Reach::Far, kMostSignals)}) {
+  for (const auto &[reach, signals] :
+       {std::pair(Reach::Near, 1U), std::pair(Reach::Farther, 1U), std::pair(Reach::Far, 1U),
+        std::pair(Reach::Far, kMostSignals)}) {
     std::vector<Head> headsA = headsOf(scene, pair.first, pair.a, pair.regionA, reach);
     std::vector<Head> headsB = headsOf(scene, pair.second, pair.b, pair.regionB, reach);
     std::vector<Tail> tailsA = tailsOf(scene, pair.a, reach);
@@ -327,9 +329,11 @@ void Prover::proveRaces() {
     }
 }
 
-/// Whether launches only write the caller's object, take parts of it in turn, and each waits for
-/// all ranks: who writes a part again has ended the launch between, which the peer then has begun;
-/// so its caller is done with what that part held. Launches of any sizes must wait, as all count.
+/// Whether launches take parts of the caller's object in turn, and each waits for all ranks: who
+/// writes a part again has ended the launch between, which the peer then has begun; so the peer has
+/// ended the launch before that, and its caller is done with what the part held. What a rank itself
+/// reads of a part it has read when its launch ends. Launches of any sizes must wait, as all count:
+/// where some sizes leave a launch without waits, `bound-drift` keeps ranks together.
 bool Prover::isOfTheEpochsPart(const Access &access) {
   std::optional<std::pair<size_t, Polynomial>> part;
   for (const Access &other : accesses_) {
@@ -348,11 +352,17 @@ bool Prover::isOfTheEpochsPart(const Access &access) {
             scene.polys.atom(*number).kind == Polynomials::AtomKind::Epoch)
           its = {d, atom.rhs};
       }
-    if (other.kind != Access::Kind::Write || !its || (part && part != its))
+    const bool isOwnRead = other.kind == Access::Kind::Read && !ir::rankSelectionOf(other.view) &&
+                           isOverInBody(other.op, other.isAsync);
+    if ((other.kind != Access::Kind::Write && !isOwnRead) || !its || (part && part != its))
       return false;
     part = its;
   }
-  return part && hearsFromAll({});
+  llvm::SmallVector<Value *, 8> sizes;
+  for (Op &op : kernel_.body().ops())
+    if (op.is(OpKind::LaunchDim))
+      sizes.push_back(op.result());
+  return part && hearsFromAll(sizes);
 }
 
 /// A peer's access to what belongs to a rank's caller: after the rank's kernel has begun, and over
@@ -571,7 +581,8 @@ bool Prover::isWritten(Scene &scene, const Access &read, Instance &at, const Reg
     addNumbered(scene, facts, write, at, region, point, goals);
   }
   return reachesOne(scene, facts, goals, Guesses::Late) ||
-         reachesOne(scene, facts, goals, Guesses::Early) || scene.refuter.isImpossible(facts);
+         reachesOne(scene, facts, goals, Guesses::Early) ||
+         reachesOneByLength(scene, facts, goals) || scene.refuter.isImpossible(facts);
 }
 
 bool Prover::isOwnPartWritten(const Op &object, unsigned ranks) {
