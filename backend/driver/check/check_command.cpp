@@ -107,7 +107,7 @@ bool checkFile(Session &session, llvm::StringRef path) {
   if (isText)
     session.flush();
   for (const protocol::Verdict &verdict : *verdicts) {
-    llvm::outs() << protocol::verdictText(verdict, &session.sources);
+    llvm::outs() << protocol::verdictText(verdict);
     if (const auto it = byName.find(verdict.kernel); it != byName.end())
       llvm::outs() << valuesText(it->second);
     llvm::outs().flush();

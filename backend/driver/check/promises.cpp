@@ -26,6 +26,7 @@ private:
   [[nodiscard]] PromisedArray binary(const ast::BinaryExpr &e) const;
   [[nodiscard]] PromisedArray call(const ast::CallExpr &e) const;
   [[nodiscard]] PromisedArray reshape(llvm::ArrayRef<const ast::Expr *> operands) const;
+  [[nodiscard]] PromisedArray transpose(llvm::ArrayRef<const ast::Expr *> operands) const;
   [[nodiscard]] PromisedArray take(const ast::Expr &of, const ast::Expr &indices) const;
   [[nodiscard]] std::optional<PromisedNumber> numberOf(const ast::Expr &e) const;
   [[nodiscard]] PromisedNumber named(llvm::StringRef name) const;
@@ -144,6 +145,18 @@ PromisedArray PromiseReader::reshape(llvm::ArrayRef<const ast::Expr *> operands)
   return array;
 }
 
+/// `transpose(x, 1, 0, 2)`: the dimensions of the operand, in that order.
+PromisedArray PromiseReader::transpose(llvm::ArrayRef<const ast::Expr *> operands) const {
+  PromisedArray array = made(Kind::Transpose, operands.take_front());
+  for (const ast::Expr *axis : operands.drop_front()) {
+    const auto number = numberOf(*axis);
+    if (!number || number->kind != PromisedNumber::Kind::Constant)
+      return unknown("`transpose` with axes that it does not follow");
+    array.numbers.push_back(*number);
+  }
+  return array;
+}
+
 /// `take(x, arange(n))` and `take(x, arange(n) + first)`: n rows in their order.
 PromisedArray PromiseReader::take(const ast::Expr &of, const ast::Expr &indices) const {
   const auto *sum = llvm::dyn_cast<ast::BinaryExpr>(&indices);
@@ -186,6 +199,8 @@ PromisedArray PromiseReader::call(const ast::CallExpr &e) const {
     return arrayOf(*operands.front());
   if (name->name == "reshape" && !operands.empty())
     return reshape(operands);
+  if (name->name == "transpose" && operands.size() > 1)
+    return transpose(operands);
   if (name->name == "from_rank" && operands.size() == 2) {
     const auto rank = numberOf(*operands.back());
     if (!rank)

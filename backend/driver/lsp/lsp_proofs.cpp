@@ -85,9 +85,8 @@ void addHints(ir::Module &module, lsp::KernelProof &proof) {
 }
 
 /// `proved for all W and all sizes; …`, without the kernel's name.
-void setTitle(lsp::KernelProof &proof, const protocol::Verdict &verdict,
-              const SourceManager &sources) {
-  const std::string text = protocol::verdictText(verdict, &sources);
+void setTitle(lsp::KernelProof &proof, const protocol::Verdict &verdict) {
+  const std::string text = protocol::verdictText(verdict);
   llvm::StringRef title = llvm::StringRef(text).split('\n').first;
   title.consume_front("`" + verdict.kernel + "`: ");
   proof.title = title.str();
@@ -122,7 +121,7 @@ void proveKernels(const lsp::Analysis &analysis, uint64_t work, lsp::ProofSink s
                                          std::move(checks), diagnostics);
     if (verdicts)
       for (const protocol::Verdict &verdict : *verdicts) {
-        setTitle(proof, verdict, sources);
+        setTitle(proof, verdict);
         reportVerdict(diagnostics, verdict);
       }
     else

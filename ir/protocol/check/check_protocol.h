@@ -115,7 +115,7 @@ std::vector<Verdict> checkProtocol(ir::Module &module, const CheckOptions &optio
                                    Diagnostics &diagnostics);
 
 /// "`ag_gemm`: proved for all W and all sizes; checked for W in {1..8}, S in {0, 1, 64, 129} …".
-[[nodiscard]] std::string verdictText(const Verdict &verdict, const SourceManager *sources);
+[[nodiscard]] std::string verdictText(const Verdict &verdict);
 /// A warning for each obligation that is not proved and for each thing that is undecided.
 void reportVerdict(Diagnostics &diagnostics, const Verdict &verdict);
 

@@ -46,6 +46,8 @@ struct PromisedArray {
     /// Of matrices: [..., M, K] times [..., K, N].
     MatrixProduct,
     Negative,
+    /// The dimensions in the order of `numbers`, which are constants; without any the other way
+    /// round.
     Transpose,
     /// Of all ranks' operand, along dimension 0.
     AllGather,

@@ -6,6 +6,7 @@
 
 #include "llvm/ADT/STLExtras.h"
 
+#include <algorithm>
 #include <functional>
 #include <numeric>
 
@@ -201,6 +202,44 @@ std::optional<RankArrays> PromiseEvaluator::reshape(RankArrays arrays,
   return arrays;
 }
 
+std::optional<RankArrays> PromiseEvaluator::transpose(RankArrays arrays,
+                                                      llvm::ArrayRef<PromisedNumber> axes) {
+  std::vector<int64_t> order;
+  for (const PromisedNumber &axis : axes)
+    order.push_back(axis.number);
+  // Without axes in the other order.
+  if (order.empty())
+    for (size_t d = arrays.front().sizes.size(); d-- > 0;)
+      order.push_back(int64_t(d));
+  std::vector<int64_t> sorted = order;
+  std::sort(sorted.begin(), sorted.end());
+  for (size_t d = 0; d < sorted.size(); ++d)
+    if (sorted[d] != int64_t(d))
+      return fail("it transposes by axes that are no order");
+  for (TermArray &one : arrays) {
+    if (one.sizes.size() != order.size())
+      return fail("it transposes by other axes than there are");
+    TermArray turned;
+    std::vector<int64_t> strides(order.size(), 1);
+    for (size_t d = order.size(); d-- > 1;)
+      strides[d - 1] = strides[d] * one.sizes[d];
+    for (const int64_t axis : order)
+      turned.sizes.push_back(one.sizes[size_t(axis)]);
+    turned.elements.reserve(one.elements.size());
+    std::vector<int64_t> at(order.size(), 0);
+    for (size_t i = 0; i < one.elements.size(); ++i) {
+      int64_t place = 0;
+      for (size_t d = 0; d < order.size(); ++d)
+        place += at[d] * strides[size_t(order[d])];
+      turned.elements.push_back(one.elements[size_t(place)]);
+      for (size_t d = order.size(); d-- > 0 && ++at[d] == turned.sizes[d];)
+        at[d] = 0;
+    }
+    one = std::move(turned);
+  }
+  return arrays;
+}
+
 std::optional<RankArrays> PromiseEvaluator::fromRank(const RankArrays &a,
                                                      const PromisedNumber &from) {
   RankArrays all;
@@ -281,16 +320,7 @@ std::optional<RankArrays> PromiseEvaluator::evaluate(const PromisedArray &array)
         element = terms_.scale(element, -1);
     return std::move(operands[0]);
   case Kind::Transpose:
-    for (TermArray &one : operands[0]) {
-      if (one.sizes.size() != 2)
-        return fail("what it transposes is no matrix");
-      TermArray turned{{one.sizes[1], one.sizes[0]}, {}};
-      for (int64_t j = 0; j < one.sizes[1]; ++j)
-        for (int64_t i = 0; i < one.sizes[0]; ++i)
-          turned.elements.push_back(one.elements[i * one.sizes[1] + j]);
-      one = std::move(turned);
-    }
-    return std::move(operands[0]);
+    return transpose(std::move(operands[0]), array.numbers);
   case Kind::AllGather:
     return allGather(operands[0]);
   case Kind::AllReduce:

@@ -47,6 +47,7 @@ private:
   std::optional<RankArrays> matrixProduct(const RankArrays &a, const RankArrays &b);
   std::optional<RankArrays> allReduce(const RankArrays &a);
   std::optional<RankArrays> reshape(RankArrays arrays, llvm::ArrayRef<PromisedNumber> extents);
+  std::optional<RankArrays> transpose(RankArrays arrays, llvm::ArrayRef<PromisedNumber> axes);
   std::optional<RankArrays> fromRank(const RankArrays &a, const PromisedNumber &from);
   std::optional<RankArrays> rows(const RankArrays &a, const PromisedNumber &count,
                                  const PromisedNumber &first);

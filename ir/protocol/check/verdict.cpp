@@ -31,13 +31,6 @@ std::string setText(std::vector<int64_t> values) {
   return text + "}";
 }
 
-std::string placeText(SourceLoc loc, const SourceManager *sources) {
-  if (!sources || !loc.isValid())
-    return "";
-  const PresumedLoc at = sources->presumed(loc);
-  return at.file.str() + ":" + std::to_string(at.line) + ":" + std::to_string(at.column) + ": ";
-}
-
 /// Numbers of ranks that were not run on all sizes: `3, 4`.
 std::string leftOut(const Verdict &verdict) {
   llvm::SmallVector<std::string> ranks;
@@ -52,10 +45,11 @@ SourceRange placeOf(const Op &op) { return {op.loc(), op.loc()}; }
 } // namespace
 
 bool Verdict::isDecided() const {
-  return isProved || (undecided.empty() && cutShort.empty() && tooLarge.empty() && stopped.empty());
+  return undecidedPromises.empty() && (isProved || (undecided.empty() && cutShort.empty() &&
+                                                    tooLarge.empty() && stopped.empty()));
 }
 
-std::string verdictText(const Verdict &verdict, const SourceManager *sources) {
+std::string verdictText(const Verdict &verdict) {
   std::string text = "`" + verdict.kernel + "`: ";
   if (verdict.isContradicted)
     return text + "refused, against its proof; the checker is mistaken: please report it\n";
@@ -64,7 +58,10 @@ std::string verdictText(const Verdict &verdict, const SourceManager *sources) {
   if (verdict.runs == 0 && verdict.undecided.empty() && !verdict.isProved)
     return text + "nothing to check\n";
   if (verdict.isProved) {
-    text += "proved for all W and all sizes";
+    // Nobody takes one line for all of it.
+    text += verdict.undecidedPromises.empty()
+                ? "proved for all W and all sizes"
+                : "undecided in what it ensures; its order is proved for all W and all sizes";
     if (!verdict.required.empty())
       text += " under what it requires";
     if (!verdict.assumed.empty())
@@ -112,8 +109,6 @@ std::string verdictText(const Verdict &verdict, const SourceManager *sources) {
             setText({verdict.promiseRanks.begin(), verdict.promiseRanks.end()}) +
             ": each addend is there as often as it should" +
             (verdict.arePromisesCutShort ? "; some sizes were left out" : "") + "\n";
-  for (const auto &[loc, why] : verdict.undecidedPromises)
-    text += "  " + placeText(loc, sources) + "what it ensures is not decided: " + why + '\n';
   if (verdict.progress.needsRoom)
     text +=
         verdict.machine->residentPrograms() == 0
@@ -124,7 +119,12 @@ std::string verdictText(const Verdict &verdict, const SourceManager *sources) {
 }
 
 void reportVerdict(Diagnostics &diagnostics, const Verdict &verdict) {
-  if (!verdict.isFine || verdict.isProved)
+  if (!verdict.isFine)
+    return;
+  for (const auto &[loc, why] : verdict.undecidedPromises)
+    diagnostics.report(SourceRange{loc, loc}, diag::not_decided,
+                       "whether `" + verdict.kernel + "` does what it ensures: " + why);
+  if (verdict.isProved)
     return;
   for (const Unproved &unproved : verdict.unproved) {
     DiagBuilder builder =
