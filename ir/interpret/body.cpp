@@ -67,7 +67,8 @@ uint64_t Body::issue(AsyncOp op, llvm::ArrayRef<uint64_t> after) {
   ++machine.unlanded;
   if (machine.observer)
     machine.observer->issues(observedId(), *source, number, after);
-  if (machine.landsAtIssue())
+  heldBack += machine.heldBack == source ? 1 : 0;
+  if (machine.landsAtIssue(source))
     land(number);
   retire();
   return number;
@@ -151,6 +152,7 @@ void Body::land(uint64_t number) {
   // Landing others moves nothing: the list is a deque that only this body's own calls change.
   op->hasLanded = true;
   --machine.unlanded;
+  heldBack -= machine.heldBack && machine.heldBack == op->op ? 1 : 0;
   Observer *observer = machine.observer;
   const ViewVal &to = *op->destination;
   if (observer) {
@@ -194,10 +196,10 @@ void Body::landAll() {
   retire();
 }
 
-bool Body::landOne() {
+bool Body::landOne(const ir::Op *but) {
   llvm::SmallVector<size_t, 16> late;
   for (size_t i = 0; i < async.size(); ++i)
-    if (!async[i].hasLanded)
+    if (!async[i].hasLanded && (!but || async[i].op != but))
       late.push_back(i);
   if (late.empty())
     return false;

@@ -114,15 +114,39 @@ Step runLoopBegin(Body &body, const Instr &instr) {
   if (step <= 0)
     return body.machine.trap(
         body, *instr.op, "a loop's step is " + std::to_string(step) + ", which is not positive");
+  const int64_t last = static_cast<int64_t>(scalars[info.last]);
   apply(*body.frame, info.list);
   scalars[info.position] = static_cast<Scalar>(first);
-  return first < static_cast<int64_t>(scalars[info.last]) ? Step::Next : jump(body, instr.target);
+  if (first >= last)
+    return jump(body, instr.target);
+  if (info.isArrivals && body.machine.isRandom()) {
+    ArrivalOrder &order = body.arrivals[instr.op] = {};
+    order.start = body.frame->pc + 1;
+    order.position = info.position;
+    for (int64_t position = first; position < last; position += step)
+      order.left.push_back(position);
+    for (size_t i = order.left.size(); i > 1; --i)
+      std::swap(order.left[i - 1], order.left[body.machine.random() % i]);
+    scalars[info.position] = static_cast<Scalar>(order.left.front());
+    order.left.pop_front();
+  }
+  return Step::Next;
 }
 
 Step runLoopNext(Body &body, const Instr &instr) {
   const auto &info = static_cast<const LoopInfo &>(*instr.info);
   std::vector<Scalar> &scalars = body.frame->scalars;
   apply(*body.frame, info.list);
+  if (const auto it = body.arrivals.find(instr.op); it != body.arrivals.end()) {
+    std::deque<int64_t> &left = it->second.left;
+    if (left.empty()) {
+      body.arrivals.erase(it);
+      return Step::Next;
+    }
+    scalars[info.position] = static_cast<Scalar>(left.front());
+    left.pop_front();
+    return jump(body, instr.target);
+  }
   const int64_t position = static_cast<int64_t>(scalars[info.position]);
   const int64_t step = static_cast<int64_t>(scalars[info.step]);
   const int64_t last = static_cast<int64_t>(scalars[info.last]);

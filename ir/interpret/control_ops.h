@@ -29,6 +29,8 @@ struct LoopInfo : InstrInfo {
   uint32_t last = 0;
   uint32_t step = 0;
   MoveList list;
+  /// Each iteration takes a cell that is complete, whichever that is.
+  bool isArrivals = false;
 };
 
 struct CallInfo : InstrInfo {

@@ -288,6 +288,9 @@ void Decoder::loop(Op &op) {
   for (const Value *argument : body.arguments())
     define(argument);
   begin->position = slotOf(body.argument(0)).index;
+  begin->isArrivals = op.get(ir::attr::arrivals) && llvm::any_of(body.ops(), [](const Op &inner) {
+                        return inner.is(OpKind::Wait);
+                      });
   begin->list = moves(op, op.operands().drop_front(3), body.arguments().drop_front());
 
   auto next = std::make_unique<LoopInfo>(LoopInfo(*begin));

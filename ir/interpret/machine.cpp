@@ -3,6 +3,7 @@
 #include "ir/interpret/control_ops.h"
 
 #include "frontend/base/check.h"
+#include "ir/analysis/ordering.h"
 
 #include <algorithm>
 
@@ -43,6 +44,8 @@ std::unique_ptr<RunError> MachineState::run(const std::string &name,
   slowRank = -1;
   ranks.clear();
   ranks.resize(numRanks);
+  atArrivals.clear();
+  chooseHeldBack(*code);
   for (int r = 0; r < numRanks; ++r) {
     RankRun &rank = ranks[r];
     rank.rank = r;
@@ -296,9 +299,16 @@ Body *MachineState::pickRandom() {
                                  : startable[choice - ready.size()].first->rank;
   };
   // Not std::uniform_int_distribution: its results differ between libraries.
+  // While a transfer is held back all others go on.
+  const auto isHeld = [&](size_t choice) {
+    return choice < ready.size() && ready[choice]->heldBack != 0;
+  };
+  const auto isSlow = [&](size_t choice) { return rankOf(choice) == slowRank || isHeld(choice); };
   size_t choice = random() % choices;
-  for (unsigned i = 0; i < kTriesForAnother && rankOf(choice) == slowRank; ++i)
+  for (unsigned i = 0; i < kTriesForAnother && isSlow(choice); ++i)
     choice = random() % choices;
+  for (size_t i = 0; i < choices && isHeld(choice); ++i)
+    choice = (choice + 1) % choices;
   if (choice >= ready.size()) {
     const auto [rank, space] = startable[choice - ready.size()];
     return startBody(*rank, *space);
@@ -349,7 +359,24 @@ void MachineState::endBody(Body &body) {
   advance(rank);
 }
 
-bool MachineState::landsAtIssue() {
+/// Every second random schedule holds one transfer of the text back as long as tokens allow, and
+/// lets the others land at once: who sends two and tells of one is found soon so.
+void MachineState::chooseHeldBack(const KernelCode &code) {
+  heldBack = nullptr;
+  if (schedule.landing != Schedule::Landing::Random || schedule.seed % 2 != 0)
+    return;
+  std::vector<const ir::Op *> transfers;
+  ir::walk(const_cast<ir::Op &>(*code.op), [&](const ir::Op &op) {
+    if (ir::isTransfer(op))
+      transfers.push_back(&op);
+  });
+  if (!transfers.empty())
+    heldBack = transfers[schedule.seed / 2 % transfers.size()];
+}
+
+bool MachineState::landsAtIssue(const ir::Op *transfer) {
+  if (heldBack && transfer)
+    return transfer != heldBack;
   switch (schedule.landing) {
   case Schedule::Landing::AtIssue:
     return true;
@@ -370,7 +397,7 @@ bool MachineState::landSomething() {
 
 bool MachineState::holdsStores() {
   // A prologue stores nothing; nor does a run without data.
-  return schedule.landing != Schedule::Landing::AtIssue && !landsAtIssue();
+  return schedule.landing != Schedule::Landing::AtIssue && !landsAtIssue(nullptr);
 }
 
 void MachineState::landNowAndThen() {
@@ -381,7 +408,7 @@ void MachineState::landNowAndThen() {
   for (size_t i = 0; i < bodies.size(); ++i, ++it) {
     if (it == bodies.end())
       it = bodies.begin();
-    if (it->second->landOne())
+    if (it->second->landOne(heldBack))
       return;
   }
 }
@@ -406,6 +433,8 @@ void MachineState::notify(const SignalVal &cells) {
     });
     return true;
   });
+  for (Body *body : std::exchange(atArrivals, {}))
+    wake(body);
 }
 
 bool MachineState::isBarrierOpen(const ir::Op &barrier, uint64_t number) const {

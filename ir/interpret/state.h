@@ -46,6 +46,17 @@ struct LoopWatch {
   std::vector<Scalar> kept;
 };
 
+/// The iterations of a loop over arrivals in a random schedule: which are left, in an order by
+/// chance, of which the first is taken whose cell is complete.
+struct ArrivalOrder {
+  std::deque<int64_t> left;
+  /// Where an iteration starts, and the slot of its position.
+  uint32_t start = 0;
+  uint32_t position = 0;
+  /// How many were looked at in vain since something was notified.
+  size_t tries = 0;
+};
+
 /// An asynchronous operation, or a satisfied wait, of one body. Its number is its place in the list
 /// of all that the body issued.
 struct AsyncOp {
@@ -111,6 +122,10 @@ public:
   Scalar result = 0;
   /// Of loops whose end is their own affair (runWatchNext).
   llvm::DenseMap<const ir::Op *, LoopWatch> watches;
+  /// Of loops over arrivals, in random schedules.
+  llvm::DenseMap<const ir::Op *, ArrivalOrder> arrivals;
+  /// Transfers that the schedule holds back, and that have not landed.
+  size_t heldBack = 0;
 
   /// What a blocked body waits for.
   enum class Waiting : uint8_t { None, Signal, Barrier } waiting = Waiting::None;
@@ -146,9 +161,9 @@ public:
   void completeTokens(const Instr &instr);
   /// Lands all that was issued and has not landed.
   void landAll();
-  /// Lands the oldest operation that has not, or with a random schedule any; false when there is
-  /// none.
-  bool landOne();
+  /// Lands the oldest operation that has not, or with a random schedule any, but none of `but`;
+  /// false when there is none.
+  bool landOne(const ir::Op *but = nullptr);
   /// Writes what a store puts into a view, or holds it back as the schedule says.
   void store(HeldStore store);
   /// Lets others see all that the body has stored: a notify, and what else releases it.
@@ -283,6 +298,8 @@ struct MachineState {
   std::map<uint64_t, std::unique_ptr<Body>> bodies;
   std::deque<Body *> ready;
   std::vector<Body *> atBarrier;
+  /// Bodies that go on with whichever cell is complete first.
+  std::vector<Body *> atArrivals;
   uint64_t nextBody = 1;
   uint64_t runNumber = 0;
   uint64_t steps = 0;
@@ -291,6 +308,9 @@ struct MachineState {
   size_t unlanded = 0;
   /// Random schedules: a rank that runs little for now, or none.
   int slowRank = -1;
+  /// Random schedules: the transfer of the text that lands as late as tokens allow, or null.
+  const ir::Op *heldBack = nullptr;
+  void chooseHeldBack(const KernelCode &code);
   std::unique_ptr<RunError> error;
 
   std::unique_ptr<RunError> run(const std::string &name, const std::vector<std::vector<Arg>> &args,
@@ -300,8 +320,8 @@ struct MachineState {
   /// Whether the next store is held back; see Schedule::landing.
   bool holdsStores();
   [[nodiscard]] bool isRandom() const { return schedule.seed != 0; }
-  /// Whether the transfer that is being issued lands now.
-  [[nodiscard]] bool landsAtIssue();
+  /// Whether the transfer that is being issued lands now; null for a store, which is seen now.
+  [[nodiscard]] bool landsAtIssue(const ir::Op *transfer);
   /// Records the first error of a run.
   Step fail(RunError::Kind kind, std::string message);
   /// Records a failed run-time check of a body.

@@ -116,6 +116,21 @@ Step runNotify(Body &body, const Instr &instr) {
   return Step::Next;
 }
 
+namespace {
+
+/// The next of the iterations that are left, in place of the one at hand: its cell is not complete.
+Step takeAnother(Body &body, ArrivalOrder &order) {
+  ++order.tries;
+  Scalar &position = body.frame->scalars[order.position];
+  order.left.push_back(static_cast<int64_t>(position));
+  position = static_cast<Scalar>(order.left.front());
+  order.left.pop_front();
+  body.frame->pc = order.start;
+  return Step::Jumped;
+}
+
+} // namespace
+
 Step runWait(Body &body, const Instr &instr) {
   const SignalVal &cells = body.signal(instr.operands[0]);
   SignalState &signal = *cells.signal;
@@ -132,6 +147,26 @@ Step runWait(Body &body, const Instr &instr) {
   SignalState::PerRank &rank = signal.ranks[cells.rank];
   const uint64_t count =
       isCounted ? std::max<int64_t>(0, body.index(instr.operands[1])) : uint64_t(0);
+  if (const auto order = body.arrivals.find(instr.op->parentOp()); order != body.arrivals.end()) {
+    const bool isComplete = isCounted || cells.forEachCell([&](int64_t cell) {
+      return rank.value[cell] >= rank.base[cell] + rank.expected[cell];
+    });
+    if (!isComplete && order->second.tries < order->second.left.size())
+      return takeAnother(body, order->second);
+    order->second.tries = 0;
+    if (!isComplete) {
+      cells.forEachCell([&](int64_t cell) {
+        body.waitCell = cell;
+        body.waitTarget = rank.base[cell] + rank.expected[cell];
+        return rank.value[cell] >= body.waitTarget;
+      });
+      body.waiting = Body::Waiting::Signal;
+      body.waitInstr = &instr;
+      body.waitSignal = &signal;
+      machine.atArrivals.push_back(&body);
+      return Step::Blocked;
+    }
+  }
   const bool isSatisfied = cells.forEachCell([&](int64_t cell) {
     const uint64_t wanted = isCounted ? count : rank.expected[cell];
     if (isCounted)
