@@ -39,8 +39,13 @@ constexpr size_t kSizesOfManyRanks = 2;
 /// allow are run, and up to where they are looked for.
 constexpr size_t kOtherRanks = 3;
 constexpr int kMostOtherRanks = 1024;
+/// What is spent where data decides, so that runs decide nothing and may only refuse.
+constexpr uint64_t kWorkWithData = 12'000'000;
+/// Races that only data leads to are looked for with data so often, in runs so long.
+constexpr size_t kMostRunsWithData = 4;
+constexpr uint64_t kStepsWithData = 2'000'000;
 /// What is spent on contradicting a proof, and by a quick check.
-constexpr uint64_t kWorkBesideProof = 20'000'000;
+constexpr uint64_t kWorkBesideProof = 6'000'000;
 constexpr uint64_t kQuickWorkBesideProof = 2'000'000;
 /// What is spent on what a kernel ensures: a second or two at most.
 constexpr uint64_t kWorkOfPromises = 4'000'000;
@@ -79,6 +84,7 @@ private:
   bool watch(RaceDetector &detector, int ranks, const SizeValues &values,
              std::unique_ptr<RunError> &error);
   bool judge(const RunError *error, const RaceDetector &detector, const Case &at);
+  bool confirmWithData(const RaceDetector &detector, const Case &at);
   bool isFromData(const Finding &finding) const;
   bool isWrittenFromData(const Op *object) const;
   void warnOfLeftOut(RaceDetector &detector, const Case &at);
@@ -91,9 +97,11 @@ private:
   }
   /// Work that is left.
   [[nodiscard]] uint64_t left() const {
-    const uint64_t all = !verdict_.isProved ? options_.work
-                         : options_.isQuick ? kQuickWorkBesideProof
-                                            : std::min(options_.work, kWorkBesideProof);
+    const uint64_t all =
+        !verdict_.isProved
+            ? (slice_.data.empty() ? options_.work : std::min(options_.work, kWorkWithData))
+        : options_.isQuick ? kQuickWorkBesideProof
+                           : std::min(options_.work, kWorkBesideProof);
     return all > used_ ? all - used_ : 0;
   }
 
@@ -112,6 +120,8 @@ private:
   /// Why the last run was given up.
   enum class Cut : uint8_t { No, Work, Memory, Data } cut_ = Cut::No;
   uint64_t used_ = 0;
+  /// Pairs of accesses that were looked at with data.
+  std::vector<std::pair<const Op *, const Op *>> triedWithData_;
   /// The run at hand is one that only the kernel's own numbers ask for.
   bool isBeyond_ = false;
 };
@@ -271,6 +281,56 @@ bool KernelChecker::judge(const RunError *error, const RaceDetector &detector, c
   return isFine;
 }
 
+namespace {
+
+/// Whether data decides of two accesses that race only whether they happen, not where.
+bool mayBeReached(const Finding &finding) {
+  return (finding.kind == Finding::Kind::Race || finding.kind == Finding::Kind::Overwrite) &&
+         !hasRegionFromData(*finding.first.op) && !hasRegionFromData(*finding.second.op);
+}
+
+} // namespace
+
+/// A race that only data leads to, as where an `if` of what was read is around it: it is one, if a
+/// run with data comes to it. Inputs are zeros there, or what clauses say; what peers have written
+/// is what they wrote. False after an error.
+bool KernelChecker::confirmWithData(const RaceDetector &detector, const Case &at) {
+  if (slice_.data.empty() || !knowsScalars() || !verdict_.unfilled.empty())
+    return true;
+  using Ops = std::pair<const Op *, const Op *>;
+  const auto pairOf = [](const Finding &finding) {
+    return Ops(std::minmax(finding.first.op, finding.second.op));
+  };
+  for (const Finding &finding : detector.findings()) {
+    if (!isFromData(finding) || !mayBeReached(finding) ||
+        llvm::is_contained(triedWithData_, pairOf(finding)) ||
+        triedWithData_.size() == kMostRunsWithData)
+      continue;
+    triedWithData_.emplace_back(pairOf(finding));
+    interpret::Schedule schedule;
+    schedule.maxSteps = kStepsWithData;
+    RaceDetector second(at.ranks, RaceDetector::Explain::Yes, nullptr,
+                        Budget{options_.bytes, kStepsWithData});
+    schedule.stop = &second.isOver();
+    interpret::Machine machine(module_, at.ranks, schedule);
+    RunArguments arguments;
+    if (!arguments.make(kernel_, sizes_, at.values, at.ranks, machine))
+      continue;
+    machine.observe(&second);
+    const auto error = machine.launchRepeat(verdict_.kernel, arguments.ofRank, launches_);
+    second.finish(!error);
+    for (Finding found : second.findings()) {
+      if (!mayBeReached(found) || pairOf(found) != pairOf(finding))
+        continue;
+      const Op *read = slice_.data.front();
+      found.notes.push_back({read, "so it is where inputs are zeros, or as clauses say"});
+      reportFinding(diagnostics_, at, found);
+      return false;
+    }
+  }
+  return true;
+}
+
 /// Outputs of which something stays as it was, each once. Where data or an argument decides what
 /// happens, others may write it; a quick check runs as much as there is time for.
 void KernelChecker::warnOfLeftOut(RaceDetector &detector, const Case &at) {
@@ -312,7 +372,8 @@ bool KernelChecker::runOnce(int ranks, const SizeValues &values) {
       error->op->is(OpKind::Assert))
     return true;
   const bool isExplained = second && !(second->isOver() && second->findings().empty());
-  if (!judge(error.get(), isExplained ? *second : first, at)) {
+  const RaceDetector &seen = isExplained ? *second : first;
+  if (!judge(error.get(), seen, at) || !confirmWithData(seen, at)) {
     ++verdict_.runs;
     return false;
   }

@@ -109,9 +109,19 @@ bool ClockSet::includesAll(const Clock &a, const Clock &b) const {
   if (joinDone(a.done, b.done) != a.done)
     return false;
   work_ += b.at.size();
-  for (const auto &[thread, time] : b.at)
-    if (!includes(a, thread, time))
+  const auto isKnown = [&](ThreadId thread, uint32_t time) {
+    return isDone(*a.done, thread) || hasEvent(a.base->at, thread, time);
+  };
+  // Both are in order, so one walk goes through both. What is new is of new threads: from the end.
+  auto have = a.at.rbegin();
+  for (auto it = b.at.rbegin(); it != b.at.rend(); ++it) {
+    const auto &[thread, time] = *it;
+    while (have != a.at.rend() && have->first > thread)
+      ++have;
+    const bool isThere = have != a.at.rend() && have->first == thread && have->second >= time;
+    if (!isThere && !isKnown(thread, time))
       return false;
+  }
   for (const auto &[thread, time] : beyond(a.base, b.base))
     if (!includes(a, thread, time))
       return false;

@@ -526,9 +526,6 @@ bool conflicts(AccessKind a, AccessKind b) {
   return a != AccessKind::Atomic || b != AccessKind::Atomic;
 }
 
-/// More records of a cell than this are thinned out.
-constexpr size_t kManyRecords = 16;
-
 } // namespace
 
 void RaceDetector::touch(ShadowObject &object, const Box &box, Cell &cell, Record &access,
@@ -574,26 +571,30 @@ void RaceDetector::enter(Cell &cell, const Record &access) {
   } else if (access.launch < cell.lastLaunch) {
     cell.launchBefore = std::max(cell.launchBefore, access.launch);
   }
-  const auto add = [&](auto &records) {
+  const auto add = [&](auto &records, uint32_t &many) {
     llvm::erase_if(records, [&](const Record &record) {
       return record.thread == access.thread && record.kind == access.kind;
     });
     // What comes after this access comes after what this one knows.
-    if (records.size() > kManyRecords)
+    if (records.size() > many) {
       llvm::erase_if(records, [&](const Record &record) {
         return record.kind == access.kind &&
                clocks_.includes(*access.clock, record.thread, record.time);
       });
+      // Again when there are twice as many as are left, so that all of it stays linear.
+      many = std::max(Cell::kFewRecords, 2 * uint32_t(records.size()));
+    }
     records.push_back(access);
   };
   switch (access.kind) {
   case AccessKind::Read:
-    add(cell.readers);
+    add(cell.readers, cell.manyReaders);
     return;
   case AccessKind::Atomic:
-    add(cell.writers);
+    add(cell.writers, cell.manyWriters);
     return;
   case AccessKind::Write:
+    cell.manyWriters = cell.manyReaders = Cell::kFewRecords;
     cell.writers.clear();
     cell.readers.clear();
     cell.writers.push_back(access);

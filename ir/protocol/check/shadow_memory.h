@@ -38,6 +38,10 @@ struct Cell {
   llvm::SmallVector<Record, 1> writers;
   /// Reads since the last write.
   llvm::SmallVector<Record, 2> readers;
+  /// From how many on they are thinned out.
+  uint32_t manyWriters = kFewRecords;
+  uint32_t manyReaders = kFewRecords;
+  static constexpr uint32_t kFewRecords = 16;
   /// The last two launches that touched it, or -1.
   int32_t lastLaunch = -1;
   int32_t launchBefore = -1;

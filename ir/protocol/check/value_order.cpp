@@ -102,13 +102,27 @@ void Walk::around(const Op &op) {
 
 } // namespace
 
-bool hasPlaceFromData(const Op &op) {
-  Walk walk;
+namespace {
+
+void followRegion(Walk &walk, const Op &op) {
   for (const Value *operand : op.operands())
     if (operand->type().isView() || operand->type().isSignal())
       walk.value(operand, false);
   if (op.is(OpKind::Wait) && op.numOperands() > 1)
     walk.value(op.operand(1), false);
+}
+
+} // namespace
+
+bool hasRegionFromData(const Op &op) {
+  Walk walk;
+  followRegion(walk, op);
+  return !walk.found.empty();
+}
+
+bool hasPlaceFromData(const Op &op) {
+  Walk walk;
+  followRegion(walk, op);
   walk.around(op);
   return !walk.found.empty();
 }

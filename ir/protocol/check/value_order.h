@@ -19,6 +19,8 @@ struct ValueSource {
 
 /// Whether where or whether an operation touches memory, or which cells, comes from what was read.
 [[nodiscard]] bool hasPlaceFromData(const ir::Op &op);
+/// The same, but for conditions around it.
+[[nodiscard]] bool hasRegionFromData(const ir::Op &op);
 
 /// Whether any of its operands, or whether it happens, comes from what was read.
 [[nodiscard]] bool isMadeFromData(const ir::Op &op);
