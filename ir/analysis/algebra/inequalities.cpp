@@ -192,6 +192,12 @@ bool Refuter::isImpossibleFrom(const Facts &facts, unsigned splits) {
     meanings.add(facts);
     return isImpossibleInRounds(meanings.facts(), 0);
   }
+  // Facts are made anew for each case: two take as long as a row.
+  if (budget_) {
+    budget_->left -= std::min<uint64_t>(budget_->left, facts.size() / 2);
+    if (budget_->isSpent())
+      return false;
+  }
   const Polynomials::Atom &atom = polys_.atom(*id);
   if (atom.kind == AtomKind::Choice) {
     const auto as = [&](const Polynomial &value, const Facts &more) {
