@@ -304,11 +304,17 @@ bool KernelRun::allocate() {
   constexpr int64_t kMaxBytes = int64_t(64) << 30;
   for (int rank = 0; rank < ranks_; ++rank) {
     std::vector<std::optional<Sizes>> passed(arrays_.size());
-    for (size_t i = 0; i < arrays_.size(); ++i)
-      if (!arrays_[i].empty() && instance_->params[i].type->kind != sema::TypeKind::Scalar &&
-          isInput(instance_->params[i]))
+    std::vector<std::optional<int64_t>> scalars(arrays_.size());
+    for (size_t i = 0; i < arrays_.size(); ++i) {
+      const sema::KernelParam &param = instance_->params[i];
+      if (arrays_[i].empty() || !isInput(param))
+        continue;
+      if (param.type->kind != sema::TypeKind::Scalar)
         passed[i] = arrays_[i][rank].shape();
-    llvm::Expected<SolvedSizes> solved = solveSizes(*instance_, passed, ranks_);
+      else if (!isFloat(param.type->dtype))
+        scalars[i] = arrays_[i][rank].getInt(0);
+    }
+    llvm::Expected<SolvedSizes> solved = solveSizes(*instance_, passed, scalars, ranks_);
     if (!solved)
       return fail(diag::bad_array_file,
                   "on rank " + std::to_string(rank) + ", " + llvm::toString(solved.takeError()));

@@ -6,6 +6,7 @@
 #include "frontend/base/check.h"
 #include "ir/from_ast/lowering.h"
 #include "ir/from_ast/prove_sizes.h"
+#include "sema/tree/walk.h"
 
 namespace dtile::ir {
 
@@ -184,7 +185,18 @@ void Lowering::kernel(const sema::KernelInstance &kernel) {
   Op *op = builder_.op(OpKind::Kernel, {});
   op->set(attr::name, kernel.name);
   builder_.setInsertionPointToEnd(op->body());
+  params_.resize(kernel.params.size());
+  // Scalars come first where sizes follow from them.
+  bool areScalarsFirst = false;
+  for (const sema::SizeSymbol &symbol : kernel.symbols)
+    sema::walkExpression(symbol.solution, [&](const sema::TExpr &e) {
+      areScalarsFirst |= e.kind == sema::TExprKind::ParamRef;
+    });
+  if (areScalarsFirst)
+    scalarParameters(kernel);
   symbols(kernel);
+  if (!areScalarsFirst)
+    scalarParameters(kernel);
   parameters(kernel);
   block(kernel.prologue);
   for (const sema::TSpace &space : kernel.spaces)
@@ -211,8 +223,7 @@ void Lowering::symbols(const sema::KernelInstance &kernel) {
   }
 }
 
-void Lowering::parameters(const sema::KernelInstance &kernel) {
-  params_.resize(kernel.params.size());
+void Lowering::scalarParameters(const sema::KernelInstance &kernel) {
   for (unsigned i = 0; i < kernel.params.size(); ++i) {
     const sema::KernelParam &param = kernel.params[i];
     if (param.type->kind != sema::TypeKind::Scalar)
@@ -222,6 +233,9 @@ void Lowering::parameters(const sema::KernelInstance &kernel) {
                                       {{attr::name, param.name}, {attr::param, int64_t(i)}});
     params_[i].value->setNameHint(param.name);
   }
+}
+
+void Lowering::parameters(const sema::KernelInstance &kernel) {
   for (const sema::KernelParam &param : kernel.params) {
     const At at(builder_, param.range);
     Values sizes;

@@ -124,6 +124,7 @@ private:
 
   // lower_declarations.cpp
   void symbols(const sema::KernelInstance &kernel);
+  void scalarParameters(const sema::KernelInstance &kernel);
   void parameters(const sema::KernelInstance &kernel);
   void checkDeclaredSizes(const sema::KernelInstance &kernel);
   // lower_clauses.cpp

@@ -42,8 +42,9 @@ private:
 class SizeSolver : Numbers {
 public:
   SizeSolver(const sema::KernelInstance &kernel, llvm::ArrayRef<std::optional<Sizes>> passed,
-             int64_t numRanks)
-      : Numbers(numRanks), kernel_(kernel), passed_(passed), symbols_(kernel.symbols.size()) {}
+             llvm::ArrayRef<std::optional<int64_t>> scalars, int64_t numRanks)
+      : Numbers(numRanks), kernel_(kernel), passed_(passed), scalars_(scalars),
+        symbols_(kernel.symbols.size()) {}
 
   llvm::Expected<SolvedSizes> run() {
     for (size_t p = 0; p < kernel_.params.size(); ++p)
@@ -105,11 +106,14 @@ private:
       return symbol(e.symbol);
     if (e.kind == sema::TExprKind::LaunchDim && passed_[e.param])
       return (*passed_[e.param])[e.dim];
+    if (e.kind == sema::TExprKind::ParamRef && e.param < scalars_.size())
+      return scalars_[e.param];
     return std::nullopt;
   }
 
   const sema::KernelInstance &kernel_;
   llvm::ArrayRef<std::optional<Sizes>> passed_;
+  llvm::ArrayRef<std::optional<int64_t>> scalars_;
   std::vector<std::optional<int64_t>> symbols_;
 };
 
@@ -219,9 +223,10 @@ std::string sizesText(llvm::ArrayRef<int64_t> sizes) {
 
 llvm::Expected<SolvedSizes> solveSizes(const sema::KernelInstance &kernel,
                                        llvm::ArrayRef<std::optional<Sizes>> passed,
+                                       llvm::ArrayRef<std::optional<int64_t>> scalars,
                                        int64_t numRanks) {
   DTILE_CHECK(passed.size() == kernel.params.size(), "one entry a parameter");
-  return SizeSolver(kernel, passed, numRanks).run();
+  return SizeSolver(kernel, passed, scalars, numRanks).run();
 }
 
 bool isLaunchArgument(const sema::KernelParam &param) {

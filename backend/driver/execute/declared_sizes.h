@@ -26,10 +26,12 @@ struct SolvedSizes {
   std::vector<std::optional<int64_t>> symbols;
 };
 
-/// Solves them from the sizes of the arguments that were passed (one entry a parameter). An error
-/// says, in words, which argument does not fit.
+/// Solves them from the sizes of the arguments that were passed, and from scalars (one entry a
+/// parameter, set for integers; or none where they are not known). An error says, in words, which
+/// argument does not fit.
 llvm::Expected<SolvedSizes> solveSizes(const sema::KernelInstance &kernel,
                                        llvm::ArrayRef<std::optional<Sizes>> passed,
+                                       llvm::ArrayRef<std::optional<int64_t>> scalars,
                                        int64_t numRanks);
 
 /// A number that clauses name: of sizes, W and scalars (one entry a parameter, set for integers).

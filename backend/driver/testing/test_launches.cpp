@@ -359,10 +359,15 @@ bool TestEvaluator::convertArguments(Launch &launch) {
 bool TestEvaluator::solveLaunchSizes(Launch &launch) {
   for (int rank = 0; rank < ranks_; ++rank) {
     std::vector<std::optional<Sizes>> passed(launch.inputs.size());
-    for (size_t i = 0; i < passed.size(); ++i)
-      if (launch.inputs[i] && launch.instance->params[i].type->kind != sema::TypeKind::Scalar)
+    std::vector<std::optional<int64_t>> scalars(launch.inputs.size());
+    for (size_t i = 0; i < passed.size(); ++i) {
+      const sema::Type type = launch.instance->params[i].type;
+      if (launch.inputs[i] && type->kind != sema::TypeKind::Scalar)
         passed[i] = launch.inputs[i]->arrays[rank]->shape();
-    llvm::Expected<SolvedSizes> solved = solveSizes(*launch.instance, passed, ranks_);
+      else if (launch.inputs[i] && !isFloat(type->dtype))
+        scalars[i] = launch.inputs[i]->arrays[rank]->getInt(0);
+    }
+    llvm::Expected<SolvedSizes> solved = solveSizes(*launch.instance, passed, scalars, ranks_);
     if (!solved) {
       const std::string why =
           "on rank " + std::to_string(rank) + ", " + llvm::toString(solved.takeError());

@@ -159,7 +159,7 @@ std::optional<std::vector<int64_t>> TuneRun::readShapes(const sema::KernelInstan
           sizes.back() > kLargestSize)
         return refuse("`" + text + "` is no shape, as 512x4096 is one");
   }
-  auto solved = solveSizes(usual, passed, ranks_);
+  auto solved = solveSizes(usual, passed, {}, ranks_);
   if (!solved)
     return refuse(llvm::toString(solved.takeError()));
   std::vector<int64_t> sizes;
