@@ -81,7 +81,8 @@ planSpace: over=overClause body=block;
 overlapDeclaration
   : OVERLAP id=name
     ( ASSIGN kernel=postfix WITH
-      LEFT_BRACE joins+=overlapJoin (COMMA joins+=overlapJoin?)* RIGHT_BRACE SEMICOLON
+      LEFT_BRACE (word=MESH mesh=meshAxes COMMA)? joins+=overlapJoin (COMMA joins+=overlapJoin?)*
+      RIGHT_BRACE SEMICOLON
     | generics=genericParameters? parameters=parameterList
       LEFT_BRACE items+=overlapItem* RIGHT_BRACE
     )
@@ -114,7 +115,9 @@ ensures: ENSURES condition=expectation SEMICOLON;
 requiresClause: REQUIRES conditions+=expression (COMMA conditions+=expression?)* SEMICOLON;
 
 // `mesh (node: W / L, local: L);`
-meshClause: MESH LEFT_PAREN axes+=meshAxis (COMMA axes+=meshAxis?)* RIGHT_PAREN SEMICOLON;
+meshClause: MESH mesh=meshAxes SEMICOLON;
+
+meshAxes: LEFT_PAREN axes+=meshAxis (COMMA axes+=meshAxis?)* RIGHT_PAREN;
 
 meshAxis: id=name COLON extent=expression;
 

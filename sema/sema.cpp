@@ -7,6 +7,7 @@
 #include "sema/declarations/alternatives.h"
 #include "sema/declarations/choices.h"
 #include "sema/declarations/infer.h"
+#include "sema/declarations/meetings.h"
 #include "sema/declarations/overlaps.h"
 #include "sema/declarations/tensor_functions.h"
 
@@ -308,6 +309,7 @@ std::unique_ptr<Program> Program::analyze(FileId file, SourceManager &sources,
     return program;
   }
   expandTensorFunctions(impl);
+  expandMeetings(impl);
   joinOverlaps(impl);
   ModuleInfo &root = *impl.modules.front();
   for (const ast::Decl *decl : root.tree->decls) {

@@ -463,13 +463,13 @@ struct OverlapDecl : Decl {
   llvm::StringRef doc;
   Ident name;
   /// A name, a member of a module, or a GenericExpr of these. Null in the second form, which has
-  /// all that stands below `joins`.
+  /// all that stands below `clauses`.
   Expr *kernel = nullptr;
   llvm::ArrayRef<OverlapJoin> joins;
+  /// A MeshStmt; in the second form RequiresStmt, too.
+  llvm::ArrayRef<Stmt *> clauses;
   llvm::ArrayRef<GenericParam> generics;
   llvm::ArrayRef<Param> params;
-  /// RequiresStmt.
-  llvm::ArrayRef<Stmt *> clauses;
   llvm::ArrayRef<OverlapStep> steps;
   llvm::ArrayRef<ExpectStmt *> ensures;
 };

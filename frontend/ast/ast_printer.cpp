@@ -176,6 +176,7 @@ public:
     os_ << '\n';
     Indent inner(*this);
     doc(d.doc);
+    statements(d.clauses);
     for (const OverlapJoin &join : d.joins) {
       line() << "join " << join.tensor.name << (join.isProducer ? " -> " : " <- ");
       expr(join.plan);

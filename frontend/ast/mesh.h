@@ -14,6 +14,10 @@ namespace dtile::ast {
 /// What a mesh in the ranks of a test is a call of.
 inline constexpr llvm::StringLiteral kMeshOfTest = "mesh";
 
+/// The label of the axis that a plan, or a collective of `ensures`, goes along:
+/// `plans.all_gather(x, along: local)`.
+inline constexpr llvm::StringLiteral kAlongLabel = "along";
+
 /// The call, where an entry is a mesh; null for a number.
 [[nodiscard]] inline const CallExpr *meshOfTest(const Expr *entry) {
   const auto *call = llvm::dyn_cast<CallExpr>(entry);
@@ -22,12 +26,28 @@ inline constexpr llvm::StringLiteral kMeshOfTest = "mesh";
   return callee && callee->name == kMeshOfTest && callee->range == call->range ? call : nullptr;
 }
 
-/// The mesh that a kernel says, or null.
-[[nodiscard]] inline const MeshStmt *meshOf(const KernelDecl &kernel) {
-  for (const Stmt *clause : kernel.clauses)
+/// The mesh among the clauses of a kernel, plan or overlap, or null.
+[[nodiscard]] inline const MeshStmt *meshIn(llvm::ArrayRef<Stmt *> clauses) {
+  for (const Stmt *clause : clauses)
     if (const auto *mesh = llvm::dyn_cast<MeshStmt>(clause))
       return mesh;
   return nullptr;
+}
+
+/// The mesh that a kernel says, or null.
+[[nodiscard]] inline const MeshStmt *meshOf(const KernelDecl &kernel) {
+  return meshIn(kernel.clauses);
+}
+
+/// `local` of `rank(local)`, `num_ranks(local)` and `barrier(local)`: the name of an axis, which is
+/// no value. Null for all else.
+[[nodiscard]] inline const NameExpr *axisNamedBy(const Expr *e) {
+  const auto *call = llvm::dyn_cast_or_null<CallExpr>(e);
+  const auto *callee = call ? llvm::dyn_cast<NameExpr>(call->callee) : nullptr;
+  if (!callee || call->args.size() != 1 || !call->args.front().label.name.empty() ||
+      (callee->name != "rank" && callee->name != "num_ranks" && callee->name != "barrier"))
+    return nullptr;
+  return llvm::dyn_cast<NameExpr>(call->args.front().value);
 }
 
 /// Which axis' size a scalar parameter is: in the mesh above, L is that of the second one. Nothing

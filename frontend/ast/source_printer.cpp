@@ -3,6 +3,7 @@
 #include "frontend/ast/source_printer.h"
 
 #include "frontend/ast/ast_visitor.h"
+#include "frontend/ast/mesh.h"
 
 #include "llvm/Support/Format.h"
 
@@ -232,12 +233,16 @@ public:
   void operator()(const AwaitStmt &s) { keyword("await", s.token); }
   void operator()(const RequiresStmt &s) { keyword("requires", s.conditions); }
   void operator()(const MeshStmt &s) {
+    axes(s);
+    os_ << ";\n";
+  }
+  void axes(const MeshStmt &s) {
     os_ << "mesh (";
     for (const auto [i, axis] : llvm::enumerate(s.axes)) {
       os_ << (i > 0 ? ", " : "") << axis.name.name << ": ";
       expr(axis.extent);
     }
-    os_ << ");\n";
+    os_ << ")";
   }
   void operator()(const AssumeStmt &s) {
     os_ << "assume ";
@@ -354,6 +359,10 @@ public:
     os_ << " = ";
     expr(d.kernel, kPostfix);
     os_ << " with { ";
+    if (const MeshStmt *mesh = meshIn(d.clauses)) {
+      axes(*mesh);
+      os_ << ", ";
+    }
     for (size_t i = 0; i < d.joins.size(); ++i) {
       os_ << (i > 0 ? ", " : "") << d.joins[i].tensor.name
           << (d.joins[i].isProducer ? " -> " : " <- ");

@@ -117,10 +117,10 @@ private:
     const Opened &inner = opened_.back();
     if (!inner.isBroken)
       return inner.column <= kMaxAlignment ? inner.column : inner.lineIndent + kIndent;
-    return inner.lineIndent +
-           (item.kind == Kind::Infix || item.kind == Kind::Tight || item.kind == Kind::Keyword
-                ? 2 * kIndent
-                : kIndent);
+    // The mesh in front of joins is no continuation of anything.
+    const bool goesOn = item.kind == Kind::Infix || item.kind == Kind::Tight ||
+                        (item.kind == Kind::Keyword && !opens(items_[i - 1].kind));
+    return inner.lineIndent + (goesOn ? 2 * kIndent : kIndent);
   }
 
   // ---- Parameters ----

@@ -45,7 +45,7 @@ private:
   void buildGraph(P::OverlapDeclarationContext *context, ast::OverlapDecl &node);
   ast::OverlapJoin buildJoin(P::OverlapJoinContext *context);
   ast::Stmt *buildRequires(P::RequiresClauseContext *context);
-  ast::Stmt *buildMesh(P::MeshClauseContext *context);
+  ast::Stmt *buildMesh(SourceRange written, P::MeshAxesContext *context);
   ast::ExpectStmt *buildEnsures(P::EnsuresContext *context);
   ast::Decl *buildTest(P::TestDeclarationContext *context);
   ast::Role *buildRole(P::RoleContext *context);

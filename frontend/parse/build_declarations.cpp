@@ -192,7 +192,7 @@ ast::Decl *AstBuilder::buildKernel(P::KernelDeclarationContext *context) {
     } else if (item->meshItem != nullptr) {
       if (!statements.empty() || !roles.empty())
         diagnostics_.report(range(item->meshItem), diag::misplaced_clause, "mesh");
-      clauses.push_back(buildMesh(item->meshItem));
+      clauses.push_back(buildMesh(range(item->meshItem), item->meshItem->mesh));
     } else if (ast::Stmt *statement = buildStatement(item->statementItem)) {
       const auto *assumption = llvm::dyn_cast<ast::AssumeStmt>(statement);
       if (assumption && statements.empty() && roles.empty() &&
@@ -242,8 +242,8 @@ ast::Stmt *AstBuilder::buildRequires(P::RequiresClauseContext *context) {
   return one;
 }
 
-ast::Stmt *AstBuilder::buildMesh(P::MeshClauseContext *context) {
-  auto *mesh = arena_.make<ast::MeshStmt>(range(context));
+ast::Stmt *AstBuilder::buildMesh(SourceRange written, P::MeshAxesContext *context) {
+  auto *mesh = arena_.make<ast::MeshStmt>(written);
   llvm::SmallVector<ast::MeshAxis, 3> axes;
   for (P::MeshAxisContext *axis : context->axes)
     axes.push_back({ident(axis->id), buildExpression(axis->extent)});
@@ -279,7 +279,7 @@ ast::Decl *AstBuilder::buildPlan(P::PlanDeclarationContext *context) {
     } else if (item->meshItem != nullptr) {
       if (!prologue.empty() || !roles.empty())
         diagnostics_.report(range(item->meshItem), diag::misplaced_clause, "mesh");
-      clauses.push_back(buildMesh(item->meshItem));
+      clauses.push_back(buildMesh(range(item->meshItem), item->meshItem->mesh));
     } else if (item->letItem != nullptr) {
       if (!roles.empty())
         diagnostics_.report(range(item->letItem), diag::misplaced_statement);
@@ -315,6 +315,10 @@ ast::Decl *AstBuilder::buildOverlap(P::OverlapDeclarationContext *context) {
     return node;
   }
   node->kernel = postfix(context->kernel).expr;
+  if (context->mesh != nullptr) {
+    const SourceRange written{range(sourceToken(context->word)).begin, range(context->mesh).end};
+    node->clauses = arena_.copy(llvm::ArrayRef<ast::Stmt *>(buildMesh(written, context->mesh)));
+  }
   llvm::SmallVector<ast::OverlapJoin, 2> joins;
   for (P::OverlapJoinContext *one : context->joins)
     if (one != nullptr)
@@ -339,7 +343,7 @@ void AstBuilder::buildGraph(P::OverlapDeclarationContext *context, ast::OverlapD
     } else if (item->meshItem != nullptr) {
       if (!steps.empty())
         diagnostics_.report(range(item->meshItem), diag::misplaced_clause, "mesh");
-      clauses.push_back(buildMesh(item->meshItem));
+      clauses.push_back(buildMesh(range(item->meshItem), item->meshItem->mesh));
     } else if (item->step != nullptr) {
       ast::OverlapStep step;
       step.range = range(item->step);

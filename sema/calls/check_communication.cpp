@@ -429,7 +429,15 @@ TExpr *Checker::syncCall(const CallSite &site, BuiltinId id) {
 
 TExpr *Checker::callQuiet(const CallSite &site) { return syncCall(site, BuiltinId::Quiet); }
 TExpr *Checker::callFence(const CallSite &site) { return syncCall(site, BuiltinId::Fence); }
-TExpr *Checker::callBarrier(const CallSite &site) { return syncCall(site, BuiltinId::Barrier); }
+TExpr *Checker::callBarrier(const CallSite &site) {
+  if (site.args.empty())
+    return syncCall(site, BuiltinId::Barrier);
+  // Those along an axis have become signals where they stand in a kernel of a mesh.
+  if (const std::optional<size_t> axis = axisArgument(site))
+    report(site.range, diag::barrier_of_axis, mesh[*axis].name.name,
+           "it is a statement of a kernel's body");
+  return error(site.range);
+}
 
 // `print("a", x, "b", y + 1)`: a line a value, called by the text before it, or as it is written.
 TExpr *Checker::callPrint(const CallSite &site) {

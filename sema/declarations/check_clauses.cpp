@@ -2,6 +2,9 @@
 // What stands at the head of a kernel: `requires` and `assume`. A clause is about what a launch is
 // given: sizes, W and scalars, or the elements of inputs. Of elements only a few forms can be said,
 // which all who use clauses understand: tests, prologues, the prover, and who makes up data.
+#include "frontend/ast/ast_visitor.h"
+#include "frontend/ast/mesh.h"
+#include "frontend/ast/source_printer.h"
 #include "sema/checker.h"
 #include "sema/tree/walk.h"
 
@@ -12,6 +15,23 @@ namespace dtile::sema {
 namespace {
 
 using Kind = Clause::Kind;
+
+/// Whether an axis is meant that the text does not name: it is that of a plan, which goes along it.
+bool isAlongAxis(const ast::Expr *e, const SourceManager &sources) {
+  struct Finder : ast::Walker<Finder> {
+    using Walker::visit;
+    explicit Finder(const SourceManager &sources) : sources(sources) {}
+    bool visit(const ast::CallExpr &call) {
+      const ast::NameExpr *axis = ast::axisNamedBy(&call);
+      found |= axis && !sources.text(call.range).contains(axis->name);
+      return true;
+    }
+    const SourceManager &sources;
+    bool found = false;
+  } finder(sources);
+  finder.walk(e);
+  return finder.found;
+}
 
 /// The comparison with its sides exchanged.
 ast::BinaryOp flipped(ast::BinaryOp op) {
@@ -105,7 +125,7 @@ void Checker::clauseCondition(const ast::Expr *condition, const Clause &model) {
   for (const ast::Expr *part : parts) {
     Clause clause = model;
     clause.range = part->range;
-    clause.text = clauseText(part->range);
+    clause.text = isAlongAxis(part, ctx.sources) ? ast::textOf(part) : clauseText(part->range);
     if (const ast::Expr *compared = argumentOf(part, "all")) {
       // Each comparison is one about all elements.
       llvm::SmallVector<const ast::Expr *, 4> comparisons;

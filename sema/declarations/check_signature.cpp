@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Parameters of kernels and the size names in their shapes.
+#include "frontend/ast/mesh.h"
 #include "sema/checker.h"
 
 namespace dtile::sema {
@@ -35,6 +36,8 @@ void Checker::declareSizes(const ast::Expr *size) {
     declareSizes(llvm::cast<ast::BinaryExpr>(size)->lhs);
     return declareSizes(llvm::cast<ast::BinaryExpr>(size)->rhs);
   case ast::NodeKind::CallExpr:
+    if (ast::axisNamedBy(size))
+      return;
     if (llvm::isa<ast::MemberExpr>(llvm::cast<ast::CallExpr>(size)->callee))
       declareSizes(llvm::cast<ast::CallExpr>(size)->callee);
     for (const ast::Arg &arg : llvm::cast<ast::CallExpr>(size)->args)

@@ -30,6 +30,8 @@ public:
 
   /// Whether the test's ranks have axes.
   void setOnMesh(bool isOnMesh) { isOnMesh_ = isOnMesh; }
+  /// The mesh that promises speak of.
+  void setMesh(const ast::MeshStmt *mesh) { mesh_ = mesh; }
 
   void declare(const ast::Ident &name, Symbol::Kind kind = Symbol::Kind::Local) {
     Symbol symbol;
@@ -220,8 +222,34 @@ private:
   void call(const ast::CallExpr *e) {
     kernelArguments(e);
     callee(e->callee, /*isCalled=*/true);
-    for (const ast::Arg &arg : e->args)
+    if (const ast::NameExpr *own = ast::axisNamedBy(e))
+      return axis(own->name, own->range);
+    const auto *called = llvm::dyn_cast<ast::NameExpr>(e->callee);
+    for (const ast::Arg &arg : e->args) {
+      const auto *named = llvm::dyn_cast<ast::NameExpr>(arg.value);
+      if (arg.label.name == ast::kAlongLabel && named) {
+        axis(named->name, named->range);
+        continue;
+      }
+      if (called && called->name == "rank" && !arg.label.name.empty())
+        axis(arg.label.name, arg.label.range);
       expression(arg.value);
+    }
+  }
+
+  void axis(llvm::StringRef name, SourceRange place) {
+    if (!mesh_) {
+      context_.report(place, diag::no_mesh, name);
+      return;
+    }
+    std::string names;
+    for (const ast::MeshAxis &one : mesh_->axes) {
+      if (one.name.name == name)
+        return;
+      names += (names.empty() ? "`" : ", `") + one.name.name.str() + "`";
+    }
+    context_.report(place, diag::unknown_axis, name, names)
+        .note(mesh_->range, diag::note_declared_here, "mesh");
   }
 
   // What is called or given sizes: a function, `zeros` and the like, or an array.
@@ -326,6 +354,7 @@ private:
   ModuleInfo &module_;
   Scope scope_;
   bool isOnMesh_ = false;
+  const ast::MeshStmt *mesh_ = nullptr;
 };
 
 } // namespace
@@ -373,6 +402,7 @@ void checkEnsures(Context &context, ModuleInfo &module, const ast::KernelDecl *k
   if (kernel->ensures.empty())
     return;
   NameChecker checker(context, module);
+  checker.setMesh(ast::meshOf(*kernel));
   for (const ast::Param &param : kernel->params) {
     checker.declare(param.name);
     if (param.type)

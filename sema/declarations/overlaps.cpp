@@ -7,6 +7,7 @@
 #include "sema/declarations/alternatives.h"
 #include "sema/declarations/homes.h"
 #include "sema/declarations/plan_choices.h"
+#include "sema/declarations/plans_along.h"
 #include "sema/join/make.h"
 
 #include <map>
@@ -314,6 +315,7 @@ private:
     if (source.kernel == nullptr)
       return nullptr;
     source.home = homeOf(context_, *symbol->module, module);
+    source.overlapHome = homeOf(context_, module, module);
     std::vector<join::PlanSource> plans;
     for (const ast::OverlapJoin &clause : overlap->joins)
       plans.push_back(planAt(module, clause, choices));
@@ -327,8 +329,8 @@ private:
     source.waits = &waits;
     source.overlap = overlap;
     source.home = homeOf(context_, module, module);
-    source.find = [&](const ast::Expr *callee) {
-      return sourceAt(module, callee, /*isProducer=*/true, choices);
+    source.find = [&](const ast::CallExpr &call) {
+      return sourceAt(module, call, /*isProducer=*/true, choices);
     };
     return join::joinGraph(source, context_.arena, said);
   }
@@ -385,18 +387,19 @@ private:
                             .str());
       return {};
     }
-    const ast::Expr *callee = call->callee;
-    if (const auto *generic = llvm::dyn_cast<ast::GenericExpr>(callee))
-      callee = generic->base;
-    return sourceAt(module, callee, clause.isProducer, choices);
+    return sourceAt(module, *call, clause.isProducer, choices);
   }
 
-  join::PlanSource sourceAt(ModuleInfo &module, const ast::Expr *callee, bool isProducer,
+  join::PlanSource sourceAt(ModuleInfo &module, const ast::CallExpr &call, bool isProducer,
                             PlanChoices &choices) {
+    const ast::Expr *callee = call.callee;
+    if (const auto *generic = llvm::dyn_cast<ast::GenericExpr>(callee))
+      callee = generic->base;
     const Symbol *symbol = find(module, callee, diag::join_of_no_plan);
     if (symbol != nullptr &&
         (symbol->kind == Symbol::Kind::Kernel || symbol->kind == Symbol::Kind::Overlap))
-      return kernelAsPlan(module, *symbol, callee, isProducer, choices);
+      return sourceAlong(context_, *symbol->module,
+                         kernelAsPlan(module, *symbol, callee, isProducer, choices), call);
     const std::vector<PlanOption> options = plansOf(symbol, callee);
     if (options.empty())
       return {};
@@ -404,7 +407,9 @@ private:
     for (const PlanOption &one : options)
       labels.push_back(one.label);
     const ast::PlanDecl *plan = options[choices.pick(callee, symbol->decl, labels)].plan;
-    return {plan, homeOf(context_, *context_.moduleOf.lookup(plan), module), /*isKernel=*/false};
+    ModuleInfo &home = *context_.moduleOf.lookup(plan);
+    return sourceAlong(context_, home, {plan, homeOf(context_, home, module), /*isKernel=*/false},
+                       call);
   }
 
   // `a <- kernel(…)`: what one kernel makes is what another one reads.

@@ -4,6 +4,7 @@
 
 #include "sema/join/make.h"
 
+#include "frontend/ast/mesh.h"
 #include "frontend/ast/source_printer.h"
 
 namespace dtile::join {
@@ -175,6 +176,31 @@ bool isJoinable(Joint &joint, const PlanSource &source) {
       return false;
     }
   return true;
+}
+
+bool checkAxes(Joint &joint, llvm::ArrayRef<ast::Stmt *> clauses) {
+  const ast::MeshStmt *mesh = ast::meshIn(clauses);
+  bool isGood = true;
+  for (const Stage &stage : joint.stages) {
+    const llvm::StringRef along = stage.source->along;
+    if (along.empty())
+      continue;
+    if (mesh == nullptr) {
+      joint.diags.report(stage.source->alongRange, diag::along_no_mesh, along);
+      isGood = false;
+      continue;
+    }
+    std::string names;
+    for (const ast::MeshAxis &axis : mesh->axes)
+      names += (names.empty() ? "`" : ", `") + axis.name.name.str() + "`";
+    const bool isAxis = llvm::any_of(
+        mesh->axes, [&](const ast::MeshAxis &axis) { return axis.name.name == along; });
+    if (!isAxis)
+      joint.diags.report(stage.source->alongRange, diag::along_unknown, along, names)
+          .note(mesh->range, diag::note_declared_here, "mesh");
+    isGood &= isAxis;
+  }
+  return isGood;
 }
 
 bool isSignal(const ast::Param &param) {

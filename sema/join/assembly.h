@@ -50,6 +50,9 @@ private:
 [[nodiscard]] std::function<bool(llvm::StringRef)> isOfModule(const Home &home);
 /// Whether a plan can be joined: it has no signals. False after reporting.
 [[nodiscard]] bool isJoinable(Joint &joint, const PlanSource &source);
+/// Whether the axes along which plans go are those of the mesh among these clauses; false after
+/// reporting.
+[[nodiscard]] bool checkAxes(Joint &joint, llvm::ArrayRef<ast::Stmt *> clauses);
 [[nodiscard]] bool isSignal(const ast::Param &param);
 /// The plan's name in the joined kernel.
 [[nodiscard]] llvm::StringRef nameIn(const Stage &stage, llvm::StringRef name);

@@ -45,6 +45,9 @@ public:
   }
 
   void addRead(const Access &access) {
+    if (access.isRemote)
+      cells_.along = !cells_.isReadElsewhere || cells_.along == access.along ? access.along
+                                                                             : llvm::StringRef();
     (access.isRemote ? cells_.isReadElsewhere : cells_.isReadHere) = true;
     for (Cell &cell : cells_.cells) {
       const Kind kind = access.extents[cell.dim].kind;

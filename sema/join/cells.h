@@ -18,6 +18,8 @@ struct Access {
   /// `reduce_add`: several may write one part.
   bool adds = false;
   bool isRemote = false;
+  /// Remote: the one axis along which the other rank is elsewhere; empty for any rank.
+  llvm::StringRef along;
   /// Under an `if`: some bodies do without it.
   bool isConditional = false;
   SourceRange range;
@@ -44,6 +46,8 @@ struct Cells {
   std::vector<Cell> cells;
   bool isReadHere = false;
   bool isReadElsewhere = false;
+  /// The axis that all readers on other ranks are on; empty where they may be anywhere.
+  llvm::StringRef along;
 };
 
 /// The cells of a tensor from all writes and reads of it; nothing after reporting.

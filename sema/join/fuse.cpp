@@ -132,8 +132,8 @@ private:
     return true;
   }
 
-  // `let owner = (rank() + hop) % W`, with all of `hop in 0..W`: each rank once. The name is given
-  // by the index then, and `hop` must have no other use.
+  // `let owner = (rank() + hop) % W`, or the same along an axis, with all of `hop in 0..W`: each
+  // rank once. The name is given by the index then, and `hop` must have no other use.
   const ast::IterDim *turnedDim(llvm::StringRef name) {
     auto *let = llvm::find_if(
         sender_.lets, [&](const ast::LetStmt *one) { return one->names.front().name == name; });
@@ -142,12 +142,12 @@ private:
     const auto *rest = llvm::dyn_cast<ast::BinaryExpr>((*let)->value);
     const auto *sum = rest ? llvm::dyn_cast<ast::BinaryExpr>(rest->lhs) : nullptr;
     if (sum == nullptr || rest->op != ast::BinaryOp::Rem || sum->op != ast::BinaryOp::Add ||
-        nameOf(rest->rhs) != "W")
+        !ranksCountedBy(rest->rhs))
       return nullptr;
-    const auto *rank = llvm::dyn_cast<ast::CallExpr>(sum->lhs);
     const ast::IterDim *dim = dimOf(nameOf(sum->rhs));
-    if (rank == nullptr || nameOf(rank->callee) != "rank" || dim == nullptr ||
-        dim->step != nullptr || nameOf(endOf(dim->domain)) != "W" ||
+    const ast::Expr *own = ownRank(joint_, sum->range, *ranksCountedBy(rest->rhs));
+    if (!isSame(sum->lhs, own, {}) || dim == nullptr || dim->step != nullptr ||
+        ranksCountedBy(endOf(dim->domain)) != ranksCountedBy(rest->rhs) ||
         mentions(static_cast<const ast::Stmt *>(role_.body), dim->name.name) != 1)
       return nullptr;
     sender_.lets.erase(let);

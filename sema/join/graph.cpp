@@ -20,8 +20,13 @@ public:
     const unsigned errorsBefore = joint_.diags.errorCount();
     if (!readGraph(source_, joint_, graph_))
       return nullptr;
-    for (const Step &step : graph_.steps)
+    llvm::SmallVector<ast::Stmt *, 4> clauses(source_.overlap->clauses);
+    for (const Step &step : graph_.steps) {
       addStage(step);
+      clauses.append(step.source.plan->clauses.begin(), step.source.plan->clauses.end());
+    }
+    if (!checkAxes(joint_, clauses))
+      return nullptr;
     nameStages();
     for (const auto &[step, stage] : llvm::zip(graph_.steps, joint_.stages))
       takeValues(step, stage);

@@ -94,13 +94,17 @@ private:
            Binding::Kind::Reads;
   }
 
-  bool hasParts(const GraphTensor &tensor) const {
-    return tensor.shape.size() > 1 &&
-           nameOf(resolved(joint_, tensor.shape.front(), stage_->at)) == "W";
-  }
+  bool hasParts(const GraphTensor &tensor) const { return partsOf(tensor.shape).has_value(); }
   static bool hasParts(const ast::Param &param) {
     return param.type != nullptr && param.type->shape.size() > 1 &&
-           nameOf(param.type->shape.front()) == "W";
+           ranksCountedBy(param.type->shape.front()).has_value();
+  }
+  // The axis along which ranks have a part each, or an empty name for all ranks; nothing where
+  // there are no parts.
+  std::optional<llvm::StringRef> partsOf(llvm::ArrayRef<ast::Expr *> shape) const {
+    if (shape.size() < 2)
+      return std::nullopt;
+    return ranksCountedBy(resolved(joint_, shape.front(), stage_->at));
   }
 
   bool isShape(const ast::Param &param, llvm::ArrayRef<ast::Expr *> shape) const {
@@ -121,7 +125,7 @@ private:
       return false;
     const bool isMade = binding.kind == Binding::Kind::Makes;
     const bool isBetween = tensor.kind == GraphTensor::Kind::Between;
-    const bool isParted = shape.size() > 1 && nameOf(shape.front()) == "W";
+    const bool isParted = shape.size() > 1 && ranksCountedBy(shape.front()).has_value();
     if (isMade && isBetween) {
       tensor.shape = shape;
       tensor.axis = stage_->axis;
@@ -146,10 +150,11 @@ private:
   bool takeParts(GraphTensor &tensor, const ast::Param &param, Shape shape) {
     ast::Expr *whole = shape[tensor.axis];
     ast::Expr *part = tensor.shape[tensor.axis + 1];
-    if (!unifyWhole(whole, part))
-      return reportSize(tensor, param, tensor.axis, product(part), whole);
+    const llvm::StringRef along = *partsOf(tensor.shape);
+    if (!unifyWhole(whole, part, along))
+      return reportSize(tensor, param, tensor.axis, product(part, along), whole);
     step_->parted.push_back(
-        {tensor.name, tensor.axis, whole, part, step_->call->range, /*isProducer=*/false});
+        {tensor.name, tensor.axis, along, whole, part, step_->call->range, /*isProducer=*/false});
     shape.erase(shape.begin() + tensor.axis);
     Shape others = tensor.shape;
     others.erase(others.begin() + tensor.axis + 1);
@@ -162,11 +167,12 @@ private:
     const unsigned axis = stage_->axis;
     ast::Expr *whole = tensor.shape[axis];
     ast::Expr *part = shape[axis + 1];
-    if (!unifyWhole(whole, part))
-      return reportSize(tensor, param, axis, whole, product(part));
+    const llvm::StringRef along = *ranksCountedBy(shape.front());
+    if (!unifyWhole(whole, part, along))
+      return reportSize(tensor, param, axis, whole, product(part, along));
     for (const GraphTensor::Plain &one : tensor.plain)
       graph_.steps[one.step].parted.push_back(
-          {tensor.name, axis, one.shape[axis], part, step_->call->range, one.isMaker});
+          {tensor.name, axis, along, one.shape[axis], part, step_->call->range, one.isMaker});
     tensor.plain.clear();
     Shape others = tensor.shape;
     others.erase(others.begin() + axis);
@@ -222,21 +228,21 @@ private:
     return isSame(x->rhs, y->rhs, joint_.values) && unifySize(x->lhs, y->lhs);
   }
 
-  ast::Expr *product(const ast::Expr *part) const {
+  ast::Expr *product(const ast::Expr *part, llvm::StringRef along) const {
     const Make make{joint_.arena, stage_->at};
-    return make.binary(ast::BinaryOp::Mul, numRanks(joint_, stage_->at),
+    return make.binary(ast::BinaryOp::Mul, numRanks(joint_, stage_->at, along),
                        resolved(joint_, part, stage_->at));
   }
 
-  // `whole` is W parts.
-  bool unifyWhole(const ast::Expr *whole, const ast::Expr *part) {
+  // `whole` is a part for each rank.
+  bool unifyWhole(const ast::Expr *whole, const ast::Expr *part, llvm::StringRef along) {
     const ast::Expr *known = resolved(joint_, whole, stage_->at);
     if (const auto *product = llvm::dyn_cast<ast::BinaryExpr>(known);
         product && product->op == ast::BinaryOp::Mul &&
-        isSame(product->lhs, numRanks(joint_, stage_->at), {}))
+        isSame(product->lhs, numRanks(joint_, stage_->at, along), {}))
       return unifySize(product->rhs, part);
     return (isFree(known, /*isOverlaps=*/false) || isFree(known, /*isOverlaps=*/true)) &&
-           define(known, product(part));
+           define(known, product(part, along));
   }
 
   llvm::StringRef typeOf(llvm::StringRef name) const {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Reads the body of an overlap: which kernels and plans are called, and what goes from one to
 // another. A call in an argument is a step before.
+#include "frontend/ast/mesh.h"
 #include "sema/join/graph.h"
 #include "sema/join/make.h"
 
@@ -114,11 +115,8 @@ private:
   }
 
   bool readCall(const ast::CallExpr &call, llvm::ArrayRef<size_t> results) {
-    const ast::Expr *callee = call.callee;
-    if (const auto *generic = llvm::dyn_cast<ast::GenericExpr>(callee))
-      callee = generic->base;
     Step step;
-    step.source = source_.find(callee);
+    step.source = source_.find(call);
     if (step.source.plan == nullptr || !isJoinable(joint_, step.source))
       return false;
     step.call = &call;
@@ -187,7 +185,7 @@ private:
     }
     llvm::SmallVector<const ast::Arg *, 4> given;
     for (const ast::Arg &arg : step.call->args) {
-      if (arg.label.name == "axis" && !step.source.isKernel)
+      if (arg.label.name == ast::kAlongLabel || (arg.label.name == "axis" && !step.source.isKernel))
         continue;
       if (!arg.label.name.empty())
         return fail(arg.label.range, diag::unknown_label, plan.name.name, arg.label.name);

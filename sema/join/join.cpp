@@ -5,6 +5,8 @@
 #include "sema/join/assembly.h"
 #include "sema/join/make.h"
 
+#include "frontend/ast/mesh.h"
+
 namespace dtile::join {
 
 namespace {
@@ -20,8 +22,9 @@ public:
     joint_.kernelNames = namesOf(*source.kernel, isOfModule(source.home));
     joint_.fresh.take(joint_.kernelNames.all);
     joint_.top.take(joint_.kernelNames.top);
-    if (!findStages() || !takeClauses())
+    if (!findStages() || !checkAxes(joint_, meshClauses()) || !takeClauses())
       return nullptr;
+    takeScalars();
     for (Stage &stage : joint_.stages)
       rename(stage);
     const unsigned errorsBefore = joint_.diags.errorCount();
@@ -98,6 +101,37 @@ private:
     return isGood;
   }
 
+  // Clauses among which the mesh is: the overlap's, and those of what it joins.
+  llvm::SmallVector<ast::Stmt *, 4> meshClauses() const {
+    llvm::SmallVector<ast::Stmt *, 4> all(joint_.source->overlap->clauses);
+    all.append(joint_.kernel->clauses.begin(), joint_.kernel->clauses.end());
+    for (const Stage &stage : joint_.stages)
+      all.append(stage.plan->clauses.begin(), stage.plan->clauses.end());
+    return all;
+  }
+
+  // Sizes of axes that the kernel does not know are scalars that the overlap gets.
+  void takeScalars() {
+    const ast::MeshStmt *mesh = ast::meshIn(joint_.source->overlap->clauses);
+    if (mesh == nullptr)
+      return;
+    const auto isOfOverlap = isOfModule(joint_.source->overlapHome);
+    for (const ast::MeshAxis &axis : mesh->axes)
+      for (const ast::Ident &name : valueNamesIn(*axis.extent)) {
+        if (name.name == "W" || joint_.top.isTaken(name.name) || isOfOverlap(name.name))
+          continue;
+        ast::Param param;
+        param.range = name.range;
+        param.name = name;
+        param.type = arena_.makePlain<ast::TypeRef>();
+        param.type->range = name.range;
+        param.type->name = {"i64", name.range};
+        parts_.params.push_back(param);
+        joint_.fresh.take(name.name);
+        joint_.top.take(name.name);
+      }
+  }
+
   // Which parameter of the plan is joined, and what the others are called.
   bool takeClauses() {
     bool isGood = true;
@@ -138,6 +172,8 @@ private:
         stage.axis = axis && axis->value < 64 ? unsigned(axis->value) : ~0u;
         continue;
       }
+      if (arg.label.name == ast::kAlongLabel)
+        continue;
       if (!arg.label.name.empty()) {
         joint_.diags.report(arg.label.range, diag::unknown_label, stage.plan->name.name,
                             arg.label.name);
@@ -207,6 +243,9 @@ private:
 
   void importAll(llvm::ArrayRef<ast::Role *> kernelRoles) {
     Importer importer(joint_, joint_.kernelNames, joint_.source->home, nullptr);
+    Importer ofOverlap(joint_, joint_.kernelNames, joint_.source->overlapHome, nullptr);
+    parts_.addHead(joint_.source->overlap->name.name, joint_.source->overlap->clauses, {},
+                   ofOverlap);
     importKernelGenerics(importer);
     for (const ast::Param &param : joint_.kernel->params) {
       const auto stage = llvm::find_if(joint_.stages, [&](const Stage &one) {

@@ -23,6 +23,9 @@ struct PlanSource {
   /// It is a kernel in the form of a plan: it may have signals, and only what is joined is
   /// published.
   bool isKernel = false;
+  /// The axis that it goes along, and where that is said; empty where it is for all ranks.
+  llvm::StringRef along{};
+  SourceRange alongRange{};
 };
 
 /// A kernel as what brings `x` in `a <- kernel(…)`: its output is the last parameter. Null unless
@@ -41,7 +44,9 @@ struct Waits {
 struct JoinSource {
   const ast::OverlapDecl *overlap = nullptr;
   const ast::KernelDecl *kernel = nullptr;
+  /// The kernel's, and the overlap's own.
   Home home;
+  Home overlapHome;
   /// One a clause of the overlap.
   llvm::ArrayRef<PlanSource> plans;
   Waits *waits = nullptr;
@@ -52,7 +57,7 @@ struct GraphSource {
   const ast::OverlapDecl *overlap = nullptr;
   Home home;
   /// What a step calls; no plan after reporting.
-  std::function<PlanSource(const ast::Expr *callee)> find;
+  std::function<PlanSource(const ast::CallExpr &call)> find;
   Waits *waits = nullptr;
 };
 

@@ -46,6 +46,8 @@ struct Stage {
 struct PartedTensor {
   llvm::StringRef name;
   unsigned axis = 0;
+  /// Each rank has a part of it, or each one along this axis of the mesh.
+  llvm::StringRef along;
   /// The size of the dimension in the kernel, and of a part.
   const ast::Expr *size = nullptr;
   const ast::Expr *partSize = nullptr;
@@ -73,10 +75,18 @@ struct Joint {
   Waits *waits = nullptr;
 };
 
-/// `W`, or the call that says the same where a name of the kernel hides it.
-[[nodiscard]] ast::Expr *numRanks(const Joint &joint, SourceRange at);
+/// `W`, or the call that says the same where a name of the kernel hides it; of an axis
+/// `num_ranks(axis)`.
+[[nodiscard]] ast::Expr *numRanks(const Joint &joint, SourceRange at, llvm::StringRef along = {});
+/// `rank()`, or `rank(axis)`
+[[nodiscard]] ast::CallExpr *ownRank(const Joint &joint, SourceRange at,
+                                     llvm::StringRef along = {});
 /// `(rank() + hop) % W`
-[[nodiscard]] ast::Expr *turned(const Joint &joint, SourceRange at, llvm::StringRef hop);
+[[nodiscard]] ast::Expr *turned(const Joint &joint, SourceRange at, llvm::StringRef hop,
+                                llvm::StringRef along = {});
+/// Which ranks a number counts: of `num_ranks(local)` those along that axis, of `W` all, for which
+/// the name is empty; nothing for all else.
+[[nodiscard]] std::optional<llvm::StringRef> ranksCountedBy(const ast::Expr *e);
 
 /// Replaces names by what they stand for. Everything is put at one place.
 [[nodiscard]] ast::Expr *resolved(const Joint &joint, const ast::Expr *e, SourceRange at);

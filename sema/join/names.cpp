@@ -3,6 +3,7 @@
 #include "sema/join/names.h"
 
 #include "frontend/ast/ast_visitor.h"
+#include "frontend/ast/mesh.h"
 
 namespace dtile::join {
 
@@ -59,8 +60,9 @@ struct SizeCollector : ast::Walker<SizeCollector> {
   using Walker::visit;
   SizeCollector(Names &names, IsOfModule isOfModule) : names(names), isOfModule(isOfModule) {}
   bool visit(const ast::CallExpr &e) {
-    for (const ast::Arg &arg : e.args)
-      walk(arg.value);
+    if (ast::axisNamedBy(&e) == nullptr)
+      for (const ast::Arg &arg : e.args)
+        walk(arg.value);
     return false;
   }
   bool visit(const ast::NameExpr &e) {
@@ -130,6 +132,25 @@ llvm::StringSet<> namesIn(const ast::Expr &e) {
   return names.all;
 }
 
+llvm::SmallVector<ast::Ident, 2> valueNamesIn(const ast::Expr &e) {
+  struct Finder : ast::Walker<Finder> {
+    using Walker::visit;
+    bool visit(const ast::CallExpr &call) {
+      if (ast::axisNamedBy(&call) == nullptr)
+        for (const ast::Arg &arg : call.args)
+          walk(arg.value);
+      return false;
+    }
+    bool visit(const ast::NameExpr &name) {
+      names.push_back({name.name, name.range});
+      return true;
+    }
+    llvm::SmallVector<ast::Ident, 2> names;
+  } finder;
+  finder.walk(&e);
+  return finder.names;
+}
+
 Names namesOf(const ast::KernelDecl &kernel, IsOfModule isOfModule) {
   return collect(kernel, isOfModule);
 }
@@ -176,6 +197,10 @@ bool isSame(const ast::Expr *a, const ast::Expr *b, const Values &values) {
   case ast::NodeKind::CallExpr: {
     const auto *x = llvm::cast<ast::CallExpr>(a);
     const auto *y = llvm::cast<ast::CallExpr>(b);
+    if (const ast::NameExpr *axis = ast::axisNamedBy(x)) {
+      const ast::NameExpr *other = ast::axisNamedBy(y);
+      return other && axis->name == other->name && isSame(x->callee, y->callee, {});
+    }
     return isSame(x->callee, y->callee, values) && isSameArgs(x->args, y->args, values);
   }
   case ast::NodeKind::MemberExpr: {

@@ -5,6 +5,7 @@
 #include "frontend/ast/ast.h"
 
 #include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -33,6 +34,9 @@ struct Names {
 /// Every name that a role, or an expression, mentions.
 [[nodiscard]] llvm::StringSet<> namesIn(const ast::Role &role);
 [[nodiscard]] llvm::StringSet<> namesIn(const ast::Expr &e);
+
+/// The values that an expression names, in the order of its text: no functions and no axes.
+[[nodiscard]] llvm::SmallVector<ast::Ident, 2> valueNamesIn(const ast::Expr &e);
 
 /// Gives names that were not taken before.
 class Fresh {

@@ -63,7 +63,7 @@ protected:
       const Make make{arena_, one.name.range};
       ast::IterDim part;
       part.name = {fresh_.make(tensor->isProducer ? "owner" : "src"), one.name.range};
-      part.domain = make.range(make.number(0), numRanks(joint_, one.name.range));
+      part.domain = make.range(make.number(0), numRanks(joint_, one.name.range, tensor->along));
       dims.push_back(part);
       dims.push_back(inPart(one, *tensor, part.name.name));
     }
@@ -159,8 +159,9 @@ private:
     inner->isUnordered = true;
     inner->dim = inPart(loop.dim, tensor, part);
     inner->body = block(loop.body);
-    ast::Stmt *body[] = {make.let(part, turned(joint_, make.at, hop)), inner};
-    return make.loop(hop, make.range(make.number(0), numRanks(joint_, make.at)), body);
+    ast::Stmt *body[] = {make.let(part, turned(joint_, make.at, hop, tensor.along)), inner};
+    return make.loop(hop, make.range(make.number(0), numRanks(joint_, make.at, tensor.along)),
+                     body);
   }
 
   const PartedTensor *parted(llvm::StringRef name) const {

@@ -3,6 +3,7 @@
 #include "sema/join/regions.h"
 
 #include "frontend/ast/ast_visitor.h"
+#include "frontend/ast/mesh.h"
 #include "sema/join/make.h"
 
 namespace dtile::join {
@@ -152,11 +153,14 @@ Extent extentOf(const ast::Expr *index, const Variables &variables, const Values
   return extent;
 }
 
-const ast::Expr *boundOf(const ast::Expr *position, const Variables &variables,
-                         const ast::Expr *numRanks) {
+const ast::Expr *boundOf(const ast::Expr *position, const Variables &variables, RanksOf ranksOf) {
   const ast::Expr *value = valueOf(position, variables);
-  if (const auto *call = llvm::dyn_cast<ast::CallExpr>(value))
-    return nameOf(call->callee) == "rank" ? numRanks : nullptr;
+  if (const auto *call = llvm::dyn_cast<ast::CallExpr>(value)) {
+    if (nameOf(call->callee) != "rank")
+      return nullptr;
+    const ast::NameExpr *axis = ast::axisNamedBy(call);
+    return ranksOf(axis ? axis->name : llvm::StringRef());
+  }
   if (const auto *binary = llvm::dyn_cast<ast::BinaryExpr>(value))
     return binary->op == ast::BinaryOp::Rem ? binary->rhs : nullptr;
   const Variable *variable = nameOf(value).empty() ? nullptr : variables.lookup(nameOf(value));

@@ -68,9 +68,11 @@ struct Extent {
 /// Whether an expression depends on elements of tensors or tiles.
 [[nodiscard]] bool readsMemory(const ast::Expr *e, const Variables &variables);
 
+/// How many ranks there are, or along an axis.
+using RanksOf = llvm::function_ref<const ast::Expr *(llvm::StringRef axis)>;
 /// One more than the largest value of a position that ranks or loops give; null where that does not
 /// follow from its text.
 [[nodiscard]] const ast::Expr *boundOf(const ast::Expr *position, const Variables &variables,
-                                       const ast::Expr *numRanks);
+                                       RanksOf ranksOf);
 
 } // namespace dtile::join

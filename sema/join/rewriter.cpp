@@ -3,6 +3,7 @@
 #include "sema/join/rewriter.h"
 
 #include "frontend/ast/ast_visitor.h"
+#include "frontend/ast/mesh.h"
 
 namespace dtile::join {
 
@@ -44,6 +45,13 @@ struct ExprCopier {
   }
   ast::Expr *operator()(const ast::CallExpr &e) {
     auto *copy = made(e);
+    if (const ast::NameExpr *axis = ast::axisNamedBy(&e)) {
+      // Axes have names of their own, which nothing hides.
+      copy->callee = (*this)(llvm::cast<ast::NameExpr>(*e.callee));
+      const ast::Arg arg{{}, (*this)(*axis)};
+      copy->args = r.arena_.copy(llvm::ArrayRef<ast::Arg>(arg));
+      return copy;
+    }
     copy->callee = r.expr(e.callee);
     copy->args = r.args(e.args);
     return copy;

@@ -9,6 +9,14 @@ namespace dtile::join {
 
 namespace {
 
+// `local` of `x@(local: i)`; empty for all other ranks.
+llvm::StringRef axisOf(const ast::Expr *rank) {
+  const auto *call = llvm::dyn_cast<ast::CallExpr>(rank);
+  return call && nameOf(call->callee) == "rank" && call->args.size() == 1
+             ? call->args.front().label.name
+             : llvm::StringRef();
+}
+
 // First walk: what bodies write and read.
 class Collector : public BodyWalk {
 public:
@@ -40,6 +48,7 @@ private:
     access.isWrite = isWrite;
     access.adds = adds;
     access.isRemote = place.rank != nullptr;
+    access.along = place.rank ? axisOf(place.rank) : llvm::StringRef();
     access.isConditional =
         llvm::any_of(scopes_, [](const Scope &scope) { return scope.isConditional; });
     access.range = range;
@@ -50,9 +59,11 @@ private:
       for (const ast::Expr *index : place.slice->indices)
         access.place += "," + textOf(index);
     for (const Extent &extent : access.extents)
-      access.bounds.push_back(extent.kind == Extent::Kind::BlockOfPart
-                                  ? boundOf(extent.part, variables_, numRanks(joint_, range))
-                                  : nullptr);
+      access.bounds.push_back(
+          extent.kind == Extent::Kind::BlockOfPart
+              ? boundOf(extent.part, variables_,
+                        [&](llvm::StringRef axis) { return numRanks(joint_, range, axis); })
+              : nullptr);
     accesses.push_back(std::move(access));
   }
 };
@@ -90,7 +101,9 @@ protected:
     const bool isElsewhere = place.rank != nullptr;
     llvm::SmallVector<ast::Expr *, 4> indices;
     if (isElsewhere)
-      indices.push_back(expr(place.rank));
+      indices.push_back(expr(cells_[place.tensor].along.empty()
+                                 ? place.rank
+                                 : llvm::cast<ast::CallExpr>(place.rank)->args.front().value));
     indices.append(
         cellIndices(joint_, cells_[place.tensor], extentsOf(place), e.range, isElsewhere, lets_));
     if (!isElsewhere && isBetween(place.tensor))
@@ -262,14 +275,20 @@ private:
     }
     if (!cells.isReadElsewhere)
       return;
-    // Readers on all ranks are told, each in the cells of this rank.
+    // Readers on all ranks, or on those of the axis, are told, each in the cells of this rank.
     const llvm::StringRef hop = fresh_.make("to");
-    ast::Expr *base = make.remote(make.name(names.elsewhere), turned(joint_, range, hop));
-    llvm::SmallVector<ast::Expr *, 4> indices{make.call("rank")};
+    // Along an axis they are told in its order, which needs no arithmetic with coordinates.
+    ast::Expr *reader =
+        cells.along.empty()
+            ? turned(joint_, range, hop)
+            : make.call(make.name("rank"), ast::Arg{{cells.along, range}, make.name(hop)});
+    ast::Expr *base = make.remote(make.name(names.elsewhere), reader);
+    llvm::SmallVector<ast::Expr *, 4> indices{ownRank(joint_, range, cells.along)};
     indices.append(cellIndices(joint_, cells, extents, range, true, lets_));
     ast::Expr *told = make.index(base, indices);
     ast::Stmt *body[] = {notifyStatement(make, told, {})};
-    put(make.loop(hop, make.range(make.number(0), numRanks(joint_, range)), body), told, to, hop);
+    put(make.loop(hop, make.range(make.number(0), numRanks(joint_, range, cells.along)), body),
+        told, to, hop);
   }
 
   // Who reads counts on one notify a body: where data decides how often a statement runs, that
@@ -437,7 +456,7 @@ bool deriveSignals(Joint &joint, llvm::ArrayRef<Published> tensors,
     if (found->isReadElsewhere) {
       signal.elsewhere = joint.fresh.make(name + "_offered");
       joint.top.take(signal.elsewhere);
-      llvm::SmallVector<ast::Expr *, 4> shape{numRanks(joint, tensor.range)};
+      llvm::SmallVector<ast::Expr *, 4> shape{numRanks(joint, tensor.range, found->along)};
       shape.append(cellShape(joint, *found, tensor, tensor.range, true, lets));
       signals.push_back(signalParam(joint, signal.elsewhere, tensor.range, shape));
     }

@@ -4,6 +4,7 @@
 #include "sema/join/make.h"
 #include "sema/join/rewriter.h"
 
+#include "frontend/ast/mesh.h"
 #include "frontend/ast/source_printer.h"
 #include "frontend/base/dtype.h"
 
@@ -88,14 +89,15 @@ private:
     return !dtypeFromName(name) && name != "signal" && name != "token" && name != "dtype";
   }
 
-  [[nodiscard]] bool isRanks(const ast::Expr *e) const { return nameOf(e) == "W"; }
-
   // Compares dimensions, and finds what a plan for matrices is for other tensors.
   bool adapt() {
     const auto kernelDims = kernelParam_->type->shape;
     const auto planDims = planParam_.type->shape;
-    stage_.hasParts = planDims.size() > 1 && isRanks(planDims.front()) &&
-                      !(kernelDims.size() == planDims.size() && isRanks(kernelDims.front()));
+    const auto ranks =
+        planDims.size() > 1 ? ranksCountedBy(planDims.front()) : std::optional<llvm::StringRef>();
+    stage_.hasParts = ranks && !(kernelDims.size() == planDims.size() &&
+                                 ranksCountedBy(kernelDims.front()) == ranks);
+    along_ = ranks.value_or("");
     stage_.planDims = unsigned(planDims.size()) - (stage_.hasParts ? 1 : 0);
     if (stage_.axis >= std::max<size_t>(kernelDims.size(), 1)) {
       joint_.diags.report(clause_.range, diag::join_axis, clause_.tensor.name,
@@ -176,31 +178,31 @@ private:
     joint_.values[nameOf(size)] = resolved(joint_, value, clause_.range);
   }
 
-  // `M` of the kernel is W parts of `size`.
+  // `M` of the kernel is a part of `size` for each rank.
   bool unifyParts(const ast::Expr *whole, const ast::Expr *size) {
     const Make make{joint_.arena, clause_.range};
+    ast::Expr *ranks = numRanks(joint_, clause_.range, along_);
     if (isFree(whole, /*ofPlan=*/false)) {
       ast::Expr *part = resolved(joint_, size, clause_.range);
-      joint_.values[nameOf(whole)] =
-          make.binary(ast::BinaryOp::Mul, numRanks(joint_, clause_.range), part);
+      joint_.values[nameOf(whole)] = make.binary(ast::BinaryOp::Mul, ranks, part);
       return addParted(whole, part);
     }
     const ast::Expr *known = resolved(joint_, whole, clause_.range);
     if (const auto *product = llvm::dyn_cast<ast::BinaryExpr>(known);
-        product && product->op == ast::BinaryOp::Mul && isRanks(product->lhs)) {
+        product && product->op == ast::BinaryOp::Mul && ranksCountedBy(product->lhs) == along_) {
       if (isFree(size, /*ofPlan=*/true))
         define(size, product->rhs);
       if (isSame(size, product->rhs, joint_.values))
         return addParted(whole, resolved(joint_, size, clause_.range));
     }
-    return reportSize(stage_.axis, whole,
-                      make.binary(ast::BinaryOp::Mul, numRanks(joint_, clause_.range),
-                                  resolved(joint_, size, clause_.range)));
+    return reportSize(
+        stage_.axis, whole,
+        make.binary(ast::BinaryOp::Mul, ranks, resolved(joint_, size, clause_.range)));
   }
 
   bool addParted(const ast::Expr *whole, ast::Expr *part) {
     joint_.parted.push_back(
-        {clause_.tensor.name, stage_.axis, whole, part, clause_.range, clause_.isProducer});
+        {clause_.tensor.name, stage_.axis, along_, whole, part, clause_.range, clause_.isProducer});
     return true;
   }
 
@@ -233,20 +235,41 @@ private:
   const ast::OverlapJoin &clause_;
   const ast::Param &planParam_;
   const ast::Param *kernelParam_ = nullptr;
+  // The axis that ranks of the plan count along; empty where they are all.
+  llvm::StringRef along_;
 };
 
 } // namespace
 
-ast::Expr *numRanks(const Joint &joint, SourceRange at) {
+ast::Expr *numRanks(const Joint &joint, SourceRange at, llvm::StringRef along) {
   const Make make{joint.arena, at};
+  if (!along.empty())
+    return make.call("num_ranks", {make.name(along)});
   return joint.kernelNames.declares("W") ? make.call("num_ranks") : make.name("W");
 }
 
-ast::Expr *turned(const Joint &joint, SourceRange at, llvm::StringRef hop) {
+ast::CallExpr *ownRank(const Joint &joint, SourceRange at, llvm::StringRef along) {
+  const Make make{joint.arena, at};
+  return along.empty() ? make.call("rank") : make.call("rank", {make.name(along)});
+}
+
+ast::Expr *turned(const Joint &joint, SourceRange at, llvm::StringRef hop, llvm::StringRef along) {
   const Make make{joint.arena, at};
   return make.binary(ast::BinaryOp::Rem,
-                     make.binary(ast::BinaryOp::Add, make.call("rank"), make.name(hop)),
-                     numRanks(joint, at));
+                     make.binary(ast::BinaryOp::Add, ownRank(joint, at, along), make.name(hop)),
+                     numRanks(joint, at, along));
+}
+
+std::optional<llvm::StringRef> ranksCountedBy(const ast::Expr *e) {
+  if (nameOf(e) == "W")
+    return llvm::StringRef();
+  const auto *call = llvm::dyn_cast_or_null<ast::CallExpr>(e);
+  if (call == nullptr || nameOf(call->callee) != "num_ranks")
+    return std::nullopt;
+  const ast::NameExpr *axis = ast::axisNamedBy(call);
+  if (axis == nullptr)
+    return call->args.empty() ? std::optional(llvm::StringRef()) : std::nullopt;
+  return axis->name;
 }
 
 ast::Expr *resolved(const Joint &joint, const ast::Expr *e, SourceRange at) {

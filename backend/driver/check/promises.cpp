@@ -4,6 +4,7 @@
 #include "backend/driver/check/promises.h"
 
 #include "frontend/ast/ast.h"
+#include "frontend/ast/mesh.h"
 
 #include "llvm/ADT/StringSwitch.h"
 
@@ -30,6 +31,11 @@ private:
   [[nodiscard]] PromisedArray take(const ast::Expr &of, const ast::Expr &indices) const;
   [[nodiscard]] std::optional<PromisedNumber> numberOf(const ast::Expr &e) const;
   [[nodiscard]] PromisedNumber named(llvm::StringRef name) const;
+  /// How many places an axis of the kernel's mesh has, and how far apart the ranks at two places
+  /// beside each other are; nothing where it does not follow.
+  [[nodiscard]] std::optional<std::vector<PromisedNumber>> axis(llvm::StringRef name) const;
+  [[nodiscard]] std::optional<PromisedNumber> ofAxis(const ast::CallExpr &call,
+                                                     llvm::StringRef name) const;
 
   const sema::KernelInstance &kernel_;
 };
@@ -77,6 +83,8 @@ std::optional<PromisedNumber> PromiseReader::numberOf(const ast::Expr &e) const 
     return named(name->name);
   if (const auto *call = llvm::dyn_cast<ast::CallExpr>(&e)) {
     const auto *callee = llvm::dyn_cast<ast::NameExpr>(call->callee);
+    if (const ast::NameExpr *axis = ast::axisNamedBy(call))
+      return ofAxis(*call, axis->name);
     if (callee && call->args.empty() && callee->name == "rank")
       return PromisedNumber{.kind = Number::Rank};
     if (callee && call->args.empty() && callee->name == "num_ranks")
@@ -113,6 +121,43 @@ std::optional<PromisedNumber> PromiseReader::numberOf(const ast::Expr &e) const 
     number.operands.push_back(std::move(*operand));
   }
   return number;
+}
+
+PromisedNumber combined(PromisedNumber::Kind kind, PromisedNumber a, PromisedNumber b) {
+  PromisedNumber number{.kind = kind};
+  number.operands.push_back(std::move(a));
+  number.operands.push_back(std::move(b));
+  return number;
+}
+
+std::optional<std::vector<PromisedNumber>> PromiseReader::axis(llvm::StringRef name) const {
+  const ast::MeshStmt *mesh = ast::meshOf(*kernel_.decl);
+  if (!mesh)
+    return std::nullopt;
+  PromisedNumber stride{.number = 1};
+  for (const ast::MeshAxis &one : llvm::reverse(mesh->axes)) {
+    const std::optional<PromisedNumber> places = numberOf(*one.extent);
+    if (!places)
+      return std::nullopt;
+    if (one.name.name == name)
+      return std::vector<PromisedNumber>{*places, stride};
+    stride = combined(PromisedNumber::Kind::Product, *places, stride);
+  }
+  return std::nullopt;
+}
+
+/// `num_ranks(local)`, and `rank(local)`.
+std::optional<PromisedNumber> PromiseReader::ofAxis(const ast::CallExpr &call,
+                                                    llvm::StringRef name) const {
+  using Number = PromisedNumber::Kind;
+  const auto own = axis(name);
+  if (!own)
+    return std::nullopt;
+  if (llvm::cast<ast::NameExpr>(call.callee)->name == "num_ranks")
+    return own->front();
+  const PromisedNumber line =
+      combined(Number::Quotient, PromisedNumber{.kind = Number::Rank}, own->back());
+  return combined(Number::Remainder, line, own->front());
 }
 
 /// A constant's value; else a dimension that bears the name; else what the launch calls so.
@@ -182,7 +227,16 @@ PromisedArray PromiseReader::call(const ast::CallExpr &e) const {
   if (!name)
     return unknown("a call");
   llvm::SmallVector<const ast::Expr *, 2> operands;
+  std::vector<PromisedNumber> along;
   for (const ast::Arg &arg : e.args) {
+    const auto *named = llvm::dyn_cast<ast::NameExpr>(arg.value);
+    if (arg.label.name == ast::kAlongLabel && named) {
+      const auto own = axis(named->name);
+      if (!own)
+        return unknown("an axis that it does not follow");
+      along = *own;
+      continue;
+    }
     if (!arg.label.name.empty())
       return unknown("`" + name->name + "` with `" + arg.label.name + ":`");
     operands.push_back(arg.value);
@@ -207,6 +261,7 @@ PromisedArray PromiseReader::call(const ast::CallExpr &e) const {
       return unknown("`from_rank` of a rank that it does not follow");
     PromisedArray array = made(Kind::FromRank, operands.front());
     array.numbers.push_back(*rank);
+    array.along = std::move(along);
     return array;
   }
   if (name->name == "take" && operands.size() == 2)
@@ -216,7 +271,9 @@ PromisedArray PromiseReader::call(const ast::CallExpr &e) const {
   const size_t wanted = kind == Kind::MatrixProduct ? 2 : 1;
   if (kind == Kind::Unknown || operands.size() != wanted)
     return unknown("`" + name->name + "`");
-  return made(kind, operands);
+  PromisedArray array = made(kind, operands);
+  array.along = std::move(along);
+  return array;
 }
 
 PromisedArray PromiseReader::arrayOf(const ast::Expr &e) const {

@@ -4,6 +4,7 @@
 #include "backend/driver/testing/test_evaluator.h"
 
 #include "backend/ndarray/reference_ops.h"
+#include "frontend/ast/mesh.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -159,6 +160,16 @@ TestEvaluator::Result TestEvaluator::callFunction(const ast::CallExpr &e, llvm::
     return backToBack(e);
   if (*builtin == TestBuiltin::Fails)
     return fail(e.range, "`fails` is an expectation of its own: `expect fails(\"text\", …);`");
+  if (const ast::NameExpr *axis = ast::axisNamedBy(&e))
+    return callOfAxis(e, *axis);
+  if (*builtin == TestBuiltin::Rank && !e.args.empty())
+    return rankAt(e);
+  const auto *along =
+      llvm::find_if(e.args, [](const ast::Arg &arg) { return arg.label.name == ast::kAlongLabel; });
+  const auto *axis = along == e.args.end() ? nullptr : llvm::dyn_cast<ast::NameExpr>(along->value);
+  llvm::SmallVector<ast::Arg, 4> args(e.args);
+  if (axis)
+    args.erase(args.begin() + (along - e.args.begin()));
   Call call{*builtin, e.range, std::nullopt, {}, {}, {}};
   if (generics) {
     if (generics->args.size() != 1)
@@ -167,8 +178,12 @@ TestEvaluator::Result TestEvaluator::callFunction(const ast::CallExpr &e, llvm::
     if (!call.dtype)
       return std::nullopt;
   }
-  if (!evaluateArguments(call, e.args))
+  if (!evaluateArguments(call, args))
     return std::nullopt;
+  const bool isCollective = *builtin >= TestBuiltin::AllGather && *builtin <= TestBuiltin::FromRank;
+  if (axis && !isCollective)
+    return fail(along->label.range,
+                "there is no argument `along:` in `" + signatureOf(*builtin) + "`");
   switch (*builtin) {
   case TestBuiltin::Rank:
   case TestBuiltin::NumRanks:
@@ -220,7 +235,7 @@ TestEvaluator::Result TestEvaluator::callFunction(const ast::CallExpr &e, llvm::
   case TestBuiltin::ReduceScatter:
   case TestBuiltin::AllToAll:
   case TestBuiltin::FromRank:
-    return callCollective(call);
+    return callCollective(call, axis);
   case TestBuiltin::BackToBack:
   case TestBuiltin::Fails:
     break;
@@ -598,54 +613,63 @@ TestEvaluator::Result TestEvaluator::callAttention(Call &call) {
 
 // All ranks at once.
 
-TestEvaluator::Result TestEvaluator::callCollective(Call &call) {
-  const auto along = takeInt(call, "axis", 0);
+TestEvaluator::Result TestEvaluator::callCollective(Call &call, const ast::NameExpr *along) {
+  const auto dimension = takeInt(call, "axis", 0);
   const size_t count = call.builtin == TestBuiltin::FromRank ? 2 : 1;
-  if (!along || !requireNoLabels(call) || !requireCount(call, count, count) ||
+  if (!dimension || !requireNoLabels(call) || !requireCount(call, count, count) ||
       !requireAllRanks(call.range, "what a collective sees"))
     return std::nullopt;
+  const auto groups = groupsAlong(along);
+  if (!groups)
+    return std::nullopt;
   if (call.builtin == TestBuiltin::FromRank)
-    return fromRank(call);
-  ndarray::PerRank inputs;
-  for (int rank = 0; rank < ranks_; ++rank)
-    inputs.push_back(call.at(0, rank));
-  llvm::Expected<unsigned> axis = call.builtin == TestBuiltin::AllReduce && inputs[0].rank() == 0
-                                      ? llvm::Expected<unsigned>(0)
-                                      : axisOf(inputs[0], *along);
-  if (!axis)
-    return fail(call.range, axis.takeError());
+    return fromRank(call, *groups);
   TestValue result;
-  if (call.builtin == TestBuiltin::AllGather || call.builtin == TestBuiltin::AllReduce) {
-    llvm::Expected<Array> same = call.builtin == TestBuiltin::AllGather
-                                     ? ndarray::allGather(inputs, *axis)
-                                     : ndarray::allReduce(inputs);
-    if (!same)
-      return fail(call.range, same.takeError());
-    result.arrays.assign(ranks_, share(std::move(*same)));
-    return result;
+  result.arrays.resize(ranks_);
+  for (const std::vector<int> &group : *groups) {
+    ndarray::PerRank inputs;
+    for (const int rank : group)
+      inputs.push_back(call.at(0, rank));
+    llvm::Expected<unsigned> axis = call.builtin == TestBuiltin::AllReduce && inputs[0].rank() == 0
+                                        ? llvm::Expected<unsigned>(0)
+                                        : axisOf(inputs[0], *dimension);
+    if (!axis)
+      return fail(call.range, axis.takeError());
+    if (call.builtin == TestBuiltin::AllGather || call.builtin == TestBuiltin::AllReduce) {
+      llvm::Expected<Array> same = call.builtin == TestBuiltin::AllGather
+                                       ? ndarray::allGather(inputs, *axis)
+                                       : ndarray::allReduce(inputs);
+      if (!same)
+        return fail(call.range, same.takeError());
+      const auto shared = share(std::move(*same));
+      for (const int rank : group)
+        result.arrays[rank] = shared;
+      continue;
+    }
+    llvm::Expected<ndarray::PerRank> parts = call.builtin == TestBuiltin::ReduceScatter
+                                                 ? ndarray::reduceScatter(inputs, *axis)
+                                                 : ndarray::allToAll(inputs, *axis);
+    if (!parts)
+      return fail(call.range, parts.takeError());
+    for (auto [rank, part] : llvm::zip(group, *parts))
+      result.arrays[rank] = share(std::move(part));
   }
-  llvm::Expected<ndarray::PerRank> parts = call.builtin == TestBuiltin::ReduceScatter
-                                               ? ndarray::reduceScatter(inputs, *axis)
-                                               : ndarray::allToAll(inputs, *axis);
-  if (!parts)
-    return fail(call.range, parts.takeError());
-  for (Array &part : *parts)
-    result.arrays.push_back(share(std::move(part)));
   return result;
 }
 
-TestEvaluator::Result TestEvaluator::fromRank(Call &call) {
+TestEvaluator::Result TestEvaluator::fromRank(Call &call, llvm::ArrayRef<std::vector<int>> groups) {
   const auto from = sizesFrom(call, 1);
   if (!from)
     return std::nullopt;
   TestValue result = call.args[0];
-  for (int rank = 0; rank < ranks_; ++rank) {
-    const int64_t source = (*from)[rank].front();
-    if (source >= ranks_)
-      return fail(call.places[1], "rank " + llvm::Twine(source) + " does not exist; there are " +
-                                      llvm::Twine(ranks_));
-    result.arrays[rank] = call.args[0].arrays[source];
-  }
+  for (const std::vector<int> &group : groups)
+    for (const int rank : group) {
+      const int64_t source = (*from)[rank].front();
+      if (source >= int64_t(group.size()))
+        return fail(call.places[1], "rank " + llvm::Twine(source) + " does not exist; there are " +
+                                        llvm::Twine(group.size()));
+      result.arrays[rank] = call.args[0].arrays[group[source]];
+    }
   return result;
 }
 

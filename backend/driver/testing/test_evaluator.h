@@ -50,6 +50,7 @@ private:
   /// What `ensures` clauses see besides values.
   struct Clause {
     std::map<std::string, DType> types;
+    const ast::MeshStmt *mesh = nullptr;
     std::string kernel;
     SourceRange callRange;
   };
@@ -120,8 +121,23 @@ private:
   Result callReduction(Call &call);
   Result callReference(Call &call);
   Result callAttention(Call &call);
-  Result callCollective(Call &call);
-  Result fromRank(Call &call);
+  Result callCollective(Call &call, const ast::NameExpr *along);
+  Result fromRank(Call &call, llvm::ArrayRef<std::vector<int>> groups);
+
+  // Axes of the kernel whose `ensures` are evaluated (test_axes.cpp). Nothing after reporting.
+  struct Axis {
+    /// How many places it has, and how far apart the ranks at two places beside each other are.
+    int64_t places = 1;
+    int64_t stride = 1;
+  };
+  std::optional<std::vector<Axis>> evaluateAxes(SourceRange range);
+  std::optional<size_t> axisNumber(llvm::StringRef name, SourceRange range);
+  /// `rank(local)` and `num_ranks(local)`.
+  Result callOfAxis(const ast::CallExpr &e, const ast::NameExpr &axis);
+  /// `rank(local: i)`
+  Result rankAt(const ast::CallExpr &e);
+  /// The ranks that differ in that axis alone, in its order; all of them where it is null.
+  std::optional<std::vector<std::vector<int>>> groupsAlong(const ast::NameExpr *axis);
 
   // Launches (test_launches.cpp).
   /// A launch being put together.

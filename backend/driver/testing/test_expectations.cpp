@@ -6,6 +6,8 @@
 // cancel are no more exact than their terms.
 #include "backend/driver/testing/test_evaluator.h"
 
+#include "frontend/ast/mesh.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 namespace dtile::driver {
@@ -190,7 +192,8 @@ void TestEvaluator::checkEnsures(const sema::KernelInstance &kernel, const ast::
                                  Scope names, std::map<std::string, DType> types) {
   if (kernel.decl->ensures.empty())
     return;
-  const Clause clause{std::move(types), kernel.decl->name.name.str(), call.range};
+  const Clause clause{std::move(types), ast::meshOf(*kernel.decl), kernel.decl->name.name.str(),
+                      call.range};
   const Clause *outer = std::exchange(clause_, &clause);
   // Names of the test are not those of the kernel.
   std::vector<Scope> scopes = std::exchange(scopes_, {});

@@ -69,6 +69,9 @@ struct PromisedArray {
   double number = 0;
   std::vector<PromisedArray> operands;
   std::vector<PromisedNumber> numbers;
+  /// Of what ranks make together: only those that differ in one axis of the mesh. How many places
+  /// it has, and how far apart the ranks at two places beside each other are; empty for all ranks.
+  std::vector<PromisedNumber> along;
 };
 
 /// `ensures output ~= expected;`

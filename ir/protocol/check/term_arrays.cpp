@@ -240,16 +240,62 @@ std::optional<RankArrays> PromiseEvaluator::transpose(RankArrays arrays,
   return arrays;
 }
 
-std::optional<RankArrays> PromiseEvaluator::fromRank(const RankArrays &a,
-                                                     const PromisedNumber &from) {
-  RankArrays all;
-  for (int r = 0; r < ranks_; ++r) {
-    const std::optional<int64_t> of = number(from, r);
-    if (!of)
+std::optional<RankArrays>
+PromiseEvaluator::fromRank(const RankArrays &a, const PromisedNumber &from, const Groups &groups) {
+  RankArrays all(static_cast<size_t>(ranks_));
+  for (const std::vector<int> &group : groups)
+    for (const int r : group) {
+      const std::optional<int64_t> of = number(from, r);
+      if (!of)
+        return std::nullopt;
+      if (*of < 0 || *of >= int64_t(group.size()))
+        return fail("it has the array of a rank that there is not");
+      all[size_t(r)] = a[size_t(group[size_t(*of)])];
+    }
+  return all;
+}
+
+std::optional<PromiseEvaluator::Groups> PromiseEvaluator::groupsOf(const PromisedArray &array) {
+  Groups groups;
+  int64_t places = ranks_, stride = 1;
+  if (!array.along.empty()) {
+    // Ranks have axes alike.
+    const std::optional<int64_t> known[] = {number(array.along[0], 0), number(array.along[1], 0)};
+    if (!known[0] || !known[1])
       return std::nullopt;
-    if (*of < 0 || *of >= ranks_)
-      return fail("it has the array of a rank that there is not");
-    all.push_back(a[size_t(*of)]);
+    places = *known[0];
+    stride = *known[1];
+  }
+  if (places < 1 || stride < 1 || ranks_ / stride < places || ranks_ % (places * stride) != 0) {
+    fail("the axes of its mesh do not have as many places as there are ranks");
+    return std::nullopt;
+  }
+  for (int r = 0; r < ranks_; ++r) {
+    if (r / stride % places != 0)
+      continue;
+    std::vector<int> &group = groups.emplace_back();
+    for (int64_t place = 0; place < places; ++place)
+      group.push_back(r + int(place * stride));
+  }
+  return groups;
+}
+
+std::optional<RankArrays> PromiseEvaluator::together(Kind kind, const RankArrays &a,
+                                                     const Groups &groups) {
+  RankArrays all(static_cast<size_t>(ranks_));
+  for (const std::vector<int> &group : groups) {
+    RankArrays own;
+    for (const int r : group)
+      own.push_back(a[size_t(r)]);
+    PromiseEvaluator alone(terms_, arguments_, sizes_, int(group.size()));
+    std::optional<RankArrays> made = kind == Kind::AllGather ? alone.allGather(own)
+                                     : kind == Kind::AllReduce
+                                         ? alone.allReduce(own)
+                                         : alone.parts(own, kind == Kind::ReduceScatter);
+    if (!made)
+      return fail(alone.why_);
+    for (auto [r, array] : llvm::zip(group, *made))
+      all[size_t(r)] = std::move(array);
   }
   return all;
 }
@@ -322,15 +368,16 @@ std::optional<RankArrays> PromiseEvaluator::evaluate(const PromisedArray &array)
   case Kind::Transpose:
     return transpose(std::move(operands[0]), array.numbers);
   case Kind::AllGather:
-    return allGather(operands[0]);
   case Kind::AllReduce:
-    return allReduce(operands[0]);
   case Kind::ReduceScatter:
-    return parts(operands[0], /*isSum=*/true);
   case Kind::AllToAll:
-    return parts(operands[0], /*isSum=*/false);
-  case Kind::FromRank:
-    return fromRank(operands[0], array.numbers[0]);
+  case Kind::FromRank: {
+    const std::optional<Groups> groups = groupsOf(array);
+    if (!groups)
+      return std::nullopt;
+    return array.kind == Kind::FromRank ? fromRank(operands[0], array.numbers[0], *groups)
+                                        : together(array.kind, operands[0], *groups);
+  }
   case Kind::Rows:
     return rows(operands[0], array.numbers[0], array.numbers[1]);
   case Kind::Concat:

@@ -41,6 +41,8 @@ public:
   [[nodiscard]] const std::string &whyNot() const { return why_; }
 
 private:
+  using Groups = std::vector<std::vector<int>>;
+
   std::optional<RankArrays> fail(std::string why);
   std::optional<RankArrays> elementwise(PromisedArray::Kind kind, const RankArrays &a,
                                         const RankArrays &b);
@@ -48,13 +50,19 @@ private:
   std::optional<RankArrays> allReduce(const RankArrays &a);
   std::optional<RankArrays> reshape(RankArrays arrays, llvm::ArrayRef<PromisedNumber> extents);
   std::optional<RankArrays> transpose(RankArrays arrays, llvm::ArrayRef<PromisedNumber> axes);
-  std::optional<RankArrays> fromRank(const RankArrays &a, const PromisedNumber &from);
+  std::optional<RankArrays> fromRank(const RankArrays &a, const PromisedNumber &from,
+                                     const Groups &groups);
   std::optional<RankArrays> rows(const RankArrays &a, const PromisedNumber &count,
                                  const PromisedNumber &first);
   std::optional<RankArrays> concat(llvm::ArrayRef<RankArrays> parts);
   std::optional<int64_t> number(const PromisedNumber &number, int rank);
   std::optional<RankArrays> parts(const RankArrays &a, bool isSum);
   RankArrays allGather(const RankArrays &a) const;
+  /// The ranks that make something together; nothing where they are not known.
+  std::optional<Groups> groupsOf(const PromisedArray &array);
+  /// What each of these groups makes by itself.
+  std::optional<RankArrays> together(PromisedArray::Kind kind, const RankArrays &a,
+                                     const Groups &groups);
 
   interpret::TermTable &terms_;
   const std::map<std::string, RankArrays> &arguments_;
