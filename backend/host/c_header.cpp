@@ -66,6 +66,16 @@ void writeKernel(Op &kernel, llvm::StringRef name, llvm::ArrayRef<Op *> alternat
        << "\n";
   if (params.empty())
     os << " *   none\n";
+  if (kernel.has(ir::attr::mesh)) {
+    os << " * Ranks have coordinates along axes, of which the last changes from rank to rank:\n";
+    for (const std::string &axis : kernel.get(ir::attr::mesh)) {
+      const auto [name, size] = llvm::StringRef(axis).split(' ');
+      os << " *   " << name;
+      if (!size.empty())
+        os << ", with " << size << " places";
+      os << "\n";
+    }
+  }
   const auto list = [&](llvm::StringRef title, const std::vector<std::string> &clauses) {
     if (!clauses.empty())
       os << " * " << title << "\n";

@@ -141,6 +141,8 @@ private:
   [[nodiscard]] llvm::Constant *notify(const ir::Notifier &notifier);
   [[nodiscard]] llvm::Constant *image(const DeviceImage &image);
   void emitClauses();
+  void emitMesh(llvm::StringRef name);
+  void emitText(const llvm::Twine &name, llvm::StringRef text);
 
   LaunchModule &m_;
   Op &kernel_;
@@ -443,6 +445,7 @@ void Descriptor::define(llvm::StringRef name, llvm::ArrayRef<llvm::Constant *> f
   llvm::GlobalVariable *descriptor = declareDescriptor(m_, name);
   descriptor->setInitializer(llvm::ConstantStruct::get(m_.abi.kernel, fields));
   descriptor->setAlignment(llvm::Align(8));
+  emitMesh(name);
 }
 
 void Descriptor::emitFamily(llvm::StringRef name, llvm::ArrayRef<Op *> alternatives,
@@ -499,12 +502,25 @@ void Descriptor::emitClauses() {
     text += "requires " + clause + "\n";
   for (const std::string &clause : ir::assumptionsOf(kernel_))
     text += "assumes " + clause + "\n";
-  if (text.empty())
+  if (!text.empty())
+    emitText("dtile_clauses_" + entryOf(kernel_), text);
+}
+
+/// The axes of its mesh, a line each: `local L` where the argument L is how many places it has,
+/// `local 8` where it has 8 of them.
+void Descriptor::emitMesh(llvm::StringRef name) {
+  if (!kernel_.has(ir::attr::mesh))
     return;
+  std::string text;
+  for (const std::string &axis : kernel_.get(ir::attr::mesh))
+    text += axis + "\n";
+  emitText("dtile_mesh_" + name, text);
+}
+
+void Descriptor::emitText(const llvm::Twine &name, llvm::StringRef text) {
   llvm::Constant *value = llvm::ConstantDataArray::getString(m_.context(), text);
   new llvm::GlobalVariable(m_.module, value->getType(), /*isConstant=*/true,
-                           llvm::GlobalValue::ExternalLinkage, value,
-                           "dtile_clauses_" + entryOf(kernel_).str());
+                           llvm::GlobalValue::ExternalLinkage, value, name);
 }
 
 } // namespace

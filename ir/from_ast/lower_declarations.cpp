@@ -2,6 +2,7 @@
 // Kernels, parameters, sizes, tile spaces and functions.
 #include "ir/from_ast/lower.h"
 
+#include "frontend/ast/mesh.h"
 #include "frontend/base/assembly.h"
 #include "frontend/base/check.h"
 #include "ir/from_ast/lowering.h"
@@ -28,6 +29,29 @@ ParamMode modeOf(ast::ParamMode mode) {
     break;
   }
   DTILE_UNREACHABLE("a tensor parameter has a mode");
+}
+
+/// `local L`, `local 8`, or `local` alone where the size is neither a parameter nor a constant.
+attr::Strs axesOf(const sema::KernelInstance &kernel) {
+  attr::Strs axes;
+  const ast::MeshStmt *mesh = kernel.decl ? ast::meshOf(*kernel.decl) : nullptr;
+  if (!mesh)
+    return axes;
+  for (const ast::MeshAxis &axis : mesh->axes) {
+    std::string &text = axes.emplace_back(axis.name.name.str());
+    if (const auto *number = llvm::dyn_cast<ast::IntLit>(axis.extent))
+      text += " " + std::to_string(number->value);
+    const auto *name = llvm::dyn_cast<ast::NameExpr>(axis.extent);
+    if (!name)
+      continue;
+    for (const auto &[declared, value] : llvm::zip(kernel.decl->generics, kernel.generics))
+      if (declared.name.name == name->name)
+        text += " " + std::to_string(value.intValue);
+    for (const ast::Param &param : kernel.decl->params)
+      if (param.mode == ast::ParamMode::Value && param.name.name == name->name)
+        text += " " + name->name.str();
+  }
+  return axes;
 }
 
 } // namespace
@@ -184,6 +208,8 @@ void Lowering::kernel(const sema::KernelInstance &kernel) {
     builder_.setLoc(kernel.decl->range.begin);
   Op *op = builder_.op(OpKind::Kernel, {});
   op->set(attr::name, kernel.name);
+  if (attr::Strs axes = axesOf(kernel); !axes.empty())
+    op->set(attr::mesh, std::move(axes));
   builder_.setInsertionPointToEnd(op->body());
   params_.resize(kernel.params.size());
   // Scalars come first where sizes follow from them.

@@ -10,10 +10,12 @@ from threading import get_ident
 from . import _abi
 from ._abi import Arg, DTYPES, DtileInvalid, KernelDesc, MAX_RANK, Tensor, check, runtime
 from ._elf import exported
+from ._meshes import KernelMesh, checked
 from .team import Team
 
 _PREFIX = "dtile_kernel_"
 _CLAUSES = "dtile_clauses_"
+_MESH = "dtile_mesh_"
 # What follows a kernel's name in that of an instance.
 _VALUES = re.compile(
     r"(_(auto|bool|true|false|[iu](8|16|32|64)|f8e4m3|f8e5m2|b?f16|f32|f64|n?\d+))+")
@@ -99,7 +101,7 @@ class Kernel:
     # Prepared calls are told apart by shapes; so many are kept.
     _MOST_CALLS = 64
 
-    def __init__(self, library, desc, clauses=""):
+    def __init__(self, library, desc, clauses="", mesh=""):
         self._library = library
         self._desc = desc
         self._address = ctypes.addressof(desc)
@@ -116,6 +118,10 @@ class Kernel:
         self.__doc__ = f"{self.name}({', '.join(param[0] for param in self.params)})"
         if clauses:
             self.__doc__ += "\n\n" + clauses.replace("`", "")
+        # Its axes, or None; sizes of axes that are arguments follow from the mesh of a launch.
+        self.mesh = KernelMesh(self.name, mesh) if mesh else None
+        if self.mesh:
+            self.__doc__ += f"\n\nmesh: {self.mesh}"
         self._outputs = [i for i, param in enumerate(self.params) if param[2] == _abi.MODE_OUT]
         self._tensors = [i for i, param in enumerate(self.params) if param[1] != _abi.PARAM_SCALAR]
         self._numbers = [i for i, param in enumerate(self.params) if param[1] == _abi.PARAM_SCALAR]
@@ -128,9 +134,20 @@ class Kernel:
     def __repr__(self):
         return f"<dtile kernel {self.name}({', '.join(param[0] for param in self.params)})>"
 
-    def _arrange(self, args, out, named):
+    def _sizes_of_axes(self, team, mesh):
+        """The arguments that the mesh of the launch gives, else that of the team."""
+        if mesh is not None and self.mesh is None:
+            raise DtileInvalid(f"{self.name} has no axes, so its launches have no mesh")
+        mesh = checked(mesh, team.size) or team.mesh
+        return self.mesh.arguments(mesh) if self.mesh and mesh else {}
+
+    def _arrange(self, args, out, named, axes=None):
         """Arguments in the order of the parameters."""
         values = [None] * len(self.params)
+        for name, size in (axes or {}).items():
+            if named.setdefault(name, size) != size:
+                raise DtileInvalid(f"{self.name}, argument `{name}`: {named[name]} is given, and "
+                                   f"the mesh has {size} places there")
         if out is not None:
             outs = out if isinstance(out, (tuple, list)) else (out,)
             if len(outs) != len(self._outputs):
@@ -218,17 +235,17 @@ class Kernel:
                                    f"element type for {DTYPES[number]}")
             values[i] = like.new_empty(sizes, dtype=dtype)
 
-    def supports(self, *args, team=None, rank=None, **named):
+    def supports(self, *args, team=None, rank=None, mesh=None, **named):
         """Whether a launch on this process's rank would be taken, without one: what the kernel
         requires of sizes and numbers, code for the GPU, room for what it makes. Arguments are as of
         a call, but tensors may be shapes, (rows, columns), and outputs may be left out."""
-        return not self.refusal(*args, team=team, rank=rank, **named)
+        return not self.refusal(*args, team=team, rank=rank, mesh=mesh, **named)
 
-    def refusal(self, *args, team=None, rank=None, **named):
+    def refusal(self, *args, team=None, rank=None, mesh=None, **named):
         """Why `supports` says no, or ""."""
         team = team or Team.current()
         local = 0 if rank is None else rank - team.first_local
-        values = self._arrange(args, None, named)
+        values = self._arrange(args, None, named, self._sizes_of_axes(team, mesh))
         key = (team.state(), local, self._shapes_of(values))
         answer = self._answers.get(key)
         if answer is None:
@@ -324,13 +341,16 @@ class Kernel:
             vector.data = tensor.data_ptr()
         self._launch(args, len(tensors), team, local, None)
 
-    def __call__(self, *args, out=None, team=None, rank=None, stream=None, **named):
+    def __call__(self, *args, out=None, team=None, rank=None, stream=None, mesh=None, **named):
         """Queues a launch of this process's rank (`rank=` where it has several) on the current
-        stream; gives the outputs, which are made on that stream where they are not given."""
+        stream; gives the outputs, which are made on that stream where they are not given. Sizes of
+        axes follow from the team's mesh, or from `mesh=`."""
         team = team or Team.current()
         local = 0 if rank is None else rank - team.first_local
-        values = args if out is None and not named and len(args) == len(self.params) \
-            else self._arrange(args, out, named)
+        if out is None and mesh is None and not named and len(args) == len(self.params):
+            values = args
+        else:
+            values = self._arrange(args, out, named, self._sizes_of_axes(team, mesh))
         for i in self._outputs:
             if values[i] is None:
                 values = list(values)
@@ -371,7 +391,8 @@ class Library:
         if kernel is None:
             found = self._find(name)
             kernel = self._kernels[name] = Kernel(self, self._descriptor(found),
-                                                  self._clauses(found))
+                                                  self._text(_CLAUSES + found),
+                                                  self._text(_MESH + found))
         return kernel
 
     def _find(self, name):
@@ -385,10 +406,10 @@ class Library:
         problem = f"has several of `{name}`" if found else f"has no kernel `{name}`"
         raise AttributeError(f"{self._path} {problem}; there are {', '.join(self._symbols)}")
 
-    def _clauses(self, name):
-        """What the kernel requires and assumes, a line each."""
+    def _text(self, name):
+        """What a kernel requires and assumes, or its axes, a line each."""
         try:
-            place = ctypes.c_char.in_dll(self._lib, _CLAUSES + name)
+            place = ctypes.c_char.in_dll(self._lib, name)
         except ValueError:
             return ""
         return ctypes.string_at(ctypes.addressof(place)).decode()

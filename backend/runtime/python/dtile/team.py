@@ -7,6 +7,7 @@ import socket
 import uuid
 
 from ._abi import TRIM_CAPTURED, DeviceOptions, DtileInvalid, check, runtime
+from ._meshes import Mesh, checked, same_everywhere
 from ._nvshmem import nvshmem_home
 
 
@@ -44,6 +45,19 @@ def _job_name(hosts, source):
     return f"tcp://[{address}]:{port}/{name}"
 
 
+def _ranks_of(mesh):
+    """The process group of all ranks of a device mesh, in the mesh's order."""
+    import torch.distributed as dist
+
+    ranks = [int(rank) for rank in mesh.mesh.flatten().tolist()]
+    if ranks != sorted(ranks):
+        raise DtileInvalid(f"the device mesh has its ranks in the order {ranks}, and a team has "
+                           "them in theirs")
+    if len(ranks) == dist.get_world_size():
+        return None
+    return dist.new_group(ranks, use_local_synchronization=True)
+
+
 def group_of(group):
     """A process group of what callers have: one itself, a device mesh of one dimension, its name,
     or None for all ranks."""
@@ -73,6 +87,7 @@ class Team:
         self._handle = handle
         self.target = target
         self._changes = 0
+        self._mesh = None
         lib = runtime()
         self.size = lib.dtile_team_size(handle)
         self.first_local = lib.dtile_team_first_local(handle)
@@ -89,6 +104,16 @@ class Team:
     def rank(self):
         """The rank of this process, or the first one."""
         return self.first_local
+
+    @property
+    def mesh(self):
+        """How kernels of a mesh number its ranks, or None: set it to (2, 4), to {"node": 2,
+        "local": 4}, or to a device mesh, alike in all processes."""
+        return self._mesh
+
+    @mesh.setter
+    def mesh(self, value):
+        self._mesh = checked(value, self.size)
 
     def state(self):
         """Another one whenever callers have other objects in the symmetric heap than before."""
@@ -154,8 +179,9 @@ class Team:
     @classmethod
     def from_torch(cls, group=None, device=None, symmetric_bytes=0, wait_timeout_ms=0,
                    target="nvptx", plain_launches=False, shmem=None):
-        """The ranks of a process group (the default one) or of a device mesh of one dimension, each
-        on its current device. Collective. Without one: this process alone."""
+        """The ranks of a process group (the default one) or of a device mesh, each on its current
+        device; of a device mesh of several dimensions, the team has its axes. Collective. Without
+        one: this process alone."""
         try:
             import torch
             import torch.distributed as dist
@@ -168,10 +194,13 @@ class Team:
         if not dist.is_available() or not dist.is_initialized():
             return cls.local([device], symmetric_bytes, wait_timeout_ms, target, plain_launches,
                              shmem)
-        group = group_of(group)
+        mesh = Mesh.of(group) if getattr(group, "ndim", 1) != 1 else None
+        group = _ranks_of(group) if mesh else group_of(group)
         source = dist.get_global_rank(group, 0) if group is not None else 0
-        hosts = [None] * dist.get_world_size(group)
-        dist.all_gather_object(hosts, _host(), group=group)
+        about = [None] * dist.get_world_size(group)
+        dist.all_gather_object(about, (_host(), mesh), group=group)
+        hosts = [host for host, _ in about]
+        same_everywhere([one for _, one in about])
         name = [_job_name(hosts, source)]
         dist.broadcast_object_list(name, src=source, group=group)
         options = cls._options(symmetric_bytes, wait_timeout_ms, target, plain_launches, shmem)
@@ -179,7 +208,9 @@ class Team:
         options.ranks = dist.get_world_size(group)
         options.device = device
         options.job = name[0].encode()
-        return cls._create(runtime().dtile_team_create_job, options)
+        team = cls._create(runtime().dtile_team_create_job, options)
+        team.mesh = mesh
+        return team
 
     def symm_empty(self, shape, dtype=None, rank=None):
         """A tensor in the symmetric heap, zero at first, on the first rank of this process or on
