@@ -205,9 +205,13 @@ private:
       if (isGiven(param)) {
         names += (wanted++ == 0 ? "`" : ", `") + param.name.name.str() + "`";
       }
-    // On a mesh, scalars that are sizes of axes may be left out.
+    // On a mesh, scalars that are sizes of axes may be left out. A name for several has their mesh.
+    const ast::KernelDecl *withMesh = kernel;
+    if (!kernel->alternatives.empty())
+      for (const ast::KernelDecl *one : alternativesOf(*context_.moduleOf.lookup(kernel), *kernel))
+        withMesh = one;
     const auto axes = size_t(llvm::count_if(kernel->params, [&](const ast::Param &param) {
-      return isOnMesh_ && ast::axisSizedBy(*kernel, param).has_value();
+      return isOnMesh_ && ast::axisSizedBy(*withMesh, param).has_value();
     }));
     if (e->args.size() <= wanted && e->args.size() + axes >= wanted)
       return;
