@@ -41,11 +41,12 @@ std::string valueText(const sema::GenericValue &value) {
   DTILE_UNREACHABLE("a value has a kind");
 }
 
-/// What a verdict is about, where a kernel has compile-time parameters.
-std::string valuesText(const CheckedKernel &checked) {
+/// What a verdict is about, where a kernel has compile-time parameters: those of `instance`.
+/// `more` says with which other values it is the same, or is not.
+std::string valuesText(const CheckedKernel &checked, const sema::KernelInstance &instance,
+                       const std::string &more) {
   std::string standIns, others;
-  for (auto [generic, value] :
-       llvm::zip_equal(checked.instance->decl->generics, checked.instance->generics)) {
+  for (auto [generic, value] : llvm::zip_equal(instance.decl->generics, instance.generics)) {
     std::string &list = checked.standIns.count(generic.name.name) ? standIns : others;
     list += (list.empty() ? "  with " : ", ") + generic.name.name.str() + " = " + valueText(value);
   }
@@ -53,7 +54,30 @@ std::string valuesText(const CheckedKernel &checked) {
     standIns += ", which stand for what the caller chooses\n";
   if (!others.empty())
     others += "; a build checks the values that it is given\n";
-  return standIns + others;
+  return standIns + others + more;
+}
+
+/// Prints what is known of a kernel, with the values of its parameters; false where it stays
+/// undecided. `checks` is how it was checked.
+bool reportKernel(Session &session, sema::Program &program, const CheckedKernel &checked,
+                  const protocol::Verdict &verdict, const protocol::CheckOptions &checks) {
+  const OtherValues other =
+      checkOtherValues(program, checked, verdict, session.sources, checks, session.diagnostics);
+  const protocol::Verdict &known = other.instance ? other.verdict : verdict;
+  std::string more;
+  if (other.instance)
+    more = (known.isFine ? "  proved with " : "  not refused with ") +
+           choicesText(program, checked, *checked.instance) + "\n";
+  else
+    for (const std::string &values : other.alsoWith)
+      more += "  also with " + values + "\n";
+  llvm::outs() << protocol::verdictText(known)
+               << valuesText(checked, other.instance ? *other.instance : *checked.instance, more);
+  llvm::outs().flush();
+  reportVerdict(session.diagnostics, known);
+  if (session.options.diagnosticForm == DiagnosticForm::Text)
+    session.flush();
+  return known.isDecided();
 }
 
 /// Whether something stays undecided; errors are reported.
@@ -70,7 +94,7 @@ bool checkFile(Session &session, llvm::StringRef path) {
     if (hasAllValues(session, *kernel)) {
       for (const sema::KernelInstance *instance : instantiateKernels(session, *program, {kernel})) {
         instances.push_back(instance);
-        byName[instance->name] = {instance, {}};
+        byName[instance->name] = {instance, constantsFor(session, *kernel), {}};
       }
       continue;
     }
@@ -98,24 +122,15 @@ bool checkFile(Session &session, llvm::StringRef path) {
     checks.work *= 4;
   }
   checks.machine = findMachine(session.options.machine);
-  const auto verdicts = checkInstances(*lowered.module, instances, session.sources,
-                                       std::move(checks), session.diagnostics);
+  const auto verdicts =
+      checkInstances(*lowered.module, instances, session.sources, checks, session.diagnostics);
   if (!verdicts)
     return false;
   // Each verdict is followed by what it leaves open; JSON is one array.
-  const bool isText = session.options.diagnosticForm == DiagnosticForm::Text;
-  if (isText)
+  if (session.options.diagnosticForm == DiagnosticForm::Text)
     session.flush();
-  for (const protocol::Verdict &verdict : *verdicts) {
-    llvm::outs() << protocol::verdictText(verdict);
-    if (const auto it = byName.find(verdict.kernel); it != byName.end())
-      llvm::outs() << valuesText(it->second);
-    llvm::outs().flush();
-    reportVerdict(session.diagnostics, verdict);
-    if (isText)
-      session.flush();
-    isUndecided |= !verdict.isDecided();
-  }
+  for (const protocol::Verdict &verdict : *verdicts)
+    isUndecided |= !reportKernel(session, *program, byName.at(verdict.kernel), verdict, checks);
   return isUndecided;
 }
 

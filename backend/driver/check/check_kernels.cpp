@@ -2,6 +2,7 @@
 // Instances of kernels whose callers are not known, and the check of lowered ones.
 #include "backend/driver/check/check_kernels.h"
 
+#include "backend/driver/check/differing_values.h"
 #include "backend/driver/check/promises.h"
 #include "backend/driver/check/signal_fix.h"
 #include "backend/driver/optimize.h"
@@ -10,6 +11,63 @@
 #include "llvm/ADT/STLExtras.h"
 
 namespace dtile::driver {
+
+namespace {
+
+/// What is spent on one more check of a kernel that the first has left undecided.
+constexpr uint64_t kWorkOfUndecided = 2'000'000;
+/// More ranks than this are run with other values only where these are not proved.
+constexpr int kMostRanksOfOthers = 3;
+
+/// A kernel with other values, lowered under the name that it has with the first ones.
+struct Other {
+  const sema::KernelInstance *instance = nullptr;
+  sema::KernelInstance named;
+  LoweredModule lowered;
+};
+
+/// The first of `values` that the kernel and the passes take; nothing where that is none, or one
+/// of `known`.
+std::optional<Other> lowerWith(sema::Program &program, const CheckedKernel &checked,
+                               llvm::ArrayRef<Constants> values,
+                               llvm::ArrayRef<const sema::KernelInstance *> known,
+                               const SourceManager &sources) {
+  for (const Constants &constants : values) {
+    const sema::KernelInstance *instance =
+        program.tryInstantiate(checked.instance->decl, withConstants(checked.args, constants));
+    if (!instance)
+      continue;
+    if (llvm::is_contained(known, instance))
+      return std::nullopt;
+    Other other{instance, *instance, {}};
+    other.named.name = checked.instance->name;
+    other.lowered = lowerInstances(sources, program, {&other.named});
+    Diagnostics silent(sources);
+    passes::PassContext context(silent);
+    const std::unique_ptr<ir::Module> scheduled = ir::cloneModule(*other.lowered.module);
+    if (!runPipeline(*scheduled, OptLevel::O2, context))
+      continue;
+    const bool hasLaunch = llvm::none_of(scheduled->body().ops(), [](ir::Op &op) {
+      return op.is(ir::OpKind::Kernel) && protocol::leavesNoLaunch(op);
+    });
+    if (hasLaunch)
+      return other;
+  }
+  return std::nullopt;
+}
+
+/// How kernels are checked again: by a proof, and by few runs. A proof needs no ranks; with the
+/// first values that differ a few show whether the kernel keeps what it ensures.
+protocol::CheckOptions optionsOfOthers(protocol::CheckOptions checks, ValueOrder order) {
+  checks.isQuick = true;
+  checks.areRanksGiven = true;
+  llvm::erase_if(checks.ranks, [&](int ranks) {
+    return ranks > (order == ValueOrder::Ascending ? kMostRanksOfOthers : 0);
+  });
+  return checks;
+}
+
+} // namespace
 
 CheckedKernel instantiateAlone(sema::Program &program, const ast::KernelDecl &kernel,
                                const sema::GenericArgs &given, const SourceManager &sources) {
@@ -35,7 +93,7 @@ CheckedKernel instantiateAlone(sema::Program &program, const ast::KernelDecl &ke
     Diagnostics attempt(sources);
     if (const sema::KernelInstance *instance =
             program.instantiate(&kernel, args, kernel.name.range, attempt))
-      return {instance, std::move(standIns)};
+      return {instance, std::move(args), std::move(standIns)};
   }
   return {};
 }
@@ -60,6 +118,63 @@ checkInstances(ir::Module &module, llvm::ArrayRef<const sema::KernelInstance *> 
     return {};
   };
   return protocol::checkProtocol(module, checks, diagnostics);
+}
+
+std::string choicesText(const sema::Program &program, const CheckedKernel &checked,
+                        const sema::KernelInstance &instance) {
+  const ChoiceValues left = choiceValues(program, *instance.decl, checked.args);
+  std::string text;
+  for (const auto &[name, value] : constantsOf(instance, left.choices))
+    text += (text.empty() ? "" : ", ") + name + " = " + std::to_string(value);
+  return text;
+}
+
+OtherValues checkOtherValues(sema::Program &program, const CheckedKernel &checked,
+                             const protocol::Verdict &verdict, const SourceManager &sources,
+                             const protocol::CheckOptions &checks, Diagnostics &diagnostics) {
+  OtherValues found;
+  const bool hasNothing = verdict.runs == 0 && !verdict.isProved && verdict.undecided.empty();
+  const ChoiceValues choices = choiceValues(program, *checked.instance->decl, checked.args);
+  if (!verdict.isFine || hasNothing || choices.choices.empty())
+    return found;
+  std::vector<const sema::KernelInstance *> known = {checked.instance};
+  for (const ValueOrder order : {ValueOrder::Ascending, ValueOrder::Descending}) {
+    std::optional<Other> other =
+        lowerWith(program, checked, differingValues(choices, order), known, sources);
+    if (!other)
+      continue;
+    known.push_back(other->instance);
+    protocol::CheckOptions quick = optionsOfOthers(checks, order);
+    quick.constants = choicesText(program, checked, *other->instance);
+    Diagnostics own(sources);
+    auto verdicts = checkInstances(*other->lowered.module, {&other->named}, sources, quick, own);
+    const auto isFine = [&] { return verdicts && verdicts->front().isFine; };
+    // Now runs have to tell whether something is wrong.
+    if (isFine() && !verdicts->front().isProved) {
+      quick.ranks = checks.ranks;
+      quick.areRanksGiven = checks.areRanksGiven;
+      if (!verdict.isProved)
+        quick.work = std::min(quick.work, kWorkOfUndecided);
+      own.clear();
+      other->lowered = lowerInstances(sources, program, {&other->named});
+      verdicts = checkInstances(*other->lowered.module, {&other->named}, sources, quick, own);
+    }
+    if (isFine() && (verdicts->front().isProved || !verdict.isProved)) {
+      found.alsoWith.push_back(quick.constants);
+      // More of it is not more.
+      if (!verdict.isProved)
+        break;
+      continue;
+    }
+    diagnostics.append(own);
+    found.instance = other->instance;
+    found.lowered = std::move(other->lowered);
+    found.verdict.isFine = false;
+    if (verdicts)
+      found.verdict = verdicts->front();
+    break;
+  }
+  return found;
 }
 
 } // namespace dtile::driver

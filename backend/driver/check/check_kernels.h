@@ -2,6 +2,7 @@
 // Kernels as `check` and the language server check them.
 #pragma once
 
+#include "backend/driver/compile.h"
 #include "ir/core/ir.h"
 #include "ir/protocol/check/check_protocol.h"
 #include "sema/sema.h"
@@ -11,9 +12,10 @@
 
 namespace dtile::driver {
 
-/// A kernel to check; which of its values stand for what only a caller knows.
+/// A kernel to check, by the values that it has; which of them stand for what only a caller knows.
 struct CheckedKernel {
   const sema::KernelInstance *instance = nullptr;
+  sema::GenericArgs args;
   std::set<llvm::StringRef> standIns;
 };
 
@@ -29,5 +31,27 @@ std::optional<std::vector<protocol::Verdict>>
 checkInstances(ir::Module &module, llvm::ArrayRef<const sema::KernelInstance *> instances,
                const SourceManager &sources, protocol::CheckOptions checks,
                Diagnostics &diagnostics);
+
+/// What is known of a kernel with other values of its choices than those of its first check.
+struct OtherValues {
+  /// Those values with which it is as good, after the first ones: "BM = 16, BN = 32".
+  std::vector<std::string> alsoWith;
+  /// The values with which it is not, and what was found then. The verdict's operations are the
+  /// module's.
+  const sema::KernelInstance *instance = nullptr;
+  protocol::Verdict verdict;
+  LoweredModule lowered;
+};
+
+/// Checks a kernel that was not refused, with choices left to the compiler, again: by values that
+/// differ from each other. What is only found with these is reported.
+OtherValues checkOtherValues(sema::Program &program, const CheckedKernel &checked,
+                             const protocol::Verdict &verdict, const SourceManager &sources,
+                             const protocol::CheckOptions &checks, Diagnostics &diagnostics);
+
+/// The values of what a kernel leaves to the compiler: "BM = 16, BN = 32"; empty where that is
+/// nothing.
+[[nodiscard]] std::string choicesText(const sema::Program &program, const CheckedKernel &checked,
+                                      const sema::KernelInstance &instance);
 
 } // namespace dtile::driver

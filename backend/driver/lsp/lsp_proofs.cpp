@@ -117,15 +117,19 @@ void proveKernels(const lsp::Analysis &analysis, uint64_t work, lsp::ProofSink s
     protocol::CheckOptions checks;
     checks.isQuick = true;
     checks.work = work;
-    const auto verdicts = checkInstances(*lowered.module, {checked.instance}, sources,
-                                         std::move(checks), diagnostics);
-    if (verdicts)
-      for (const protocol::Verdict &verdict : *verdicts) {
-        setTitle(proof, verdict);
-        reportVerdict(diagnostics, verdict);
-      }
-    else
+    const auto verdicts =
+        checkInstances(*lowered.module, {checked.instance}, sources, checks, diagnostics);
+    if (verdicts) {
+      const OtherValues other =
+          checkOtherValues(program, checked, verdicts->front(), sources, checks, diagnostics);
+      const protocol::Verdict &known = other.instance ? other.verdict : verdicts->front();
+      setTitle(proof, known);
+      if (other.instance)
+        proof.details += "  with " + choicesText(program, checked, *other.instance) + "\n";
+      reportVerdict(diagnostics, known);
+    } else {
       proof.title = "refused";
+    }
     addHints(*lowered.module, proof);
     diagnostics.sortAndUnique();
     sink(proof, diagnostics);

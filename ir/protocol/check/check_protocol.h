@@ -40,6 +40,8 @@ struct CheckOptions {
       signalFix;
   /// What kernels ensure.
   std::vector<Promise> promises;
+  /// Where findings are only of some values of compile-time parameters: "BM = 16, BN = 32".
+  std::string constants;
 };
 
 /// Something that a check cannot know.

@@ -42,7 +42,8 @@ std::string homeSignal(const Finding &finding) {
 } // namespace
 
 std::string Case::text() const {
-  std::string text = "W = " + std::to_string(ranks);
+  std::string text = options && !options->constants.empty() ? options->constants + ", " : "";
+  text += "W = " + std::to_string(ranks);
   for (size_t s = 0; s < values.size(); ++s)
     text += ", " + symbols[s].name + " = " + std::to_string(values[s]);
   return text;
