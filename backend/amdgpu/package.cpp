@@ -81,7 +81,7 @@ public:
     if (!bytes)
       return bytes.takeError();
     std::vector<gpu::Image> images;
-    images.push_back({DTILE_IMAGE_HSACO, std::move(*bytes)});
+    images.push_back({DTILE_IMAGE_HSACO, std::move(*bytes), "", ""});
     return images;
   }
 

@@ -101,6 +101,7 @@ std::optional<std::string> object(Session &session, Sources &sources) {
       {.cpu = options.cpu, .optLevel = unsigned(options.optLevel)});
   if (!package)
     return failed(session, package.takeError());
+  size_t leftOut = 0;
   for (const auto [i, target] : llvm::enumerate(sources.targets)) {
     const auto module = prepareFor(session.diagnostics, sources.of(i), target);
     if (!module)
@@ -108,6 +109,9 @@ std::optional<std::string> object(Session &session, Sources &sources) {
     if (llvm::Error error =
             target.target->addTo(**package, *module, targetOptions(options, target.arch)))
       return failed(session, std::move(error));
+    for (const auto &[what, why] : (*package)->leftOut().drop_front(leftOut))
+      session.diagnostics.report(SourceLoc{}, diag::tuning_failed, what, why);
+    leftOut = (*package)->leftOut().size();
     for (const TunedEntry &tuned : sources.infos[i].tuned) {
       backend::launch::KernelCode &code = (*package)->code(tuned.entry);
       code.tunedSizes = tuned.places;

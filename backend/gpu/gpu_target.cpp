@@ -16,6 +16,7 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Format.h"
 
 namespace dtile::backend::gpu {
@@ -152,6 +153,27 @@ llvm::Error DeviceCompiler::run() {
   return llvm::Error::success();
 }
 
+/// Does without variants whose code would take too long to make, where their kernel has others.
+llvm::Error leaveOut(llvm::ArrayRef<Compiled> kernels, const llvm::StringMap<std::string> &tooLong,
+                     launch::Package &package) {
+  // What an image of all kernels would hold.
+  if (const auto all = tooLong.find(""); all != tooLong.end())
+    return llvm::createStringError(all->second);
+  for (const Compiled &kernel : kernels) {
+    const auto missing = tooLong.find(kernel.image.entry);
+    if (missing == tooLong.end())
+      continue;
+    const bool hasOther = llvm::any_of(kernels, [&](const Compiled &other) {
+      return other.kernel == kernel.kernel && !tooLong.contains(other.image.entry);
+    });
+    if (!hasOther)
+      return llvm::createStringError("`" + kernel.kernel + "`: " + missing->second);
+    package.leaveOut("the variant of `" + kernel.kernel + "` with " + kernel.image.constants,
+                     missing->second);
+  }
+  return llvm::Error::success();
+}
+
 /// A table of a line a kernel.
 void writeStats(llvm::ArrayRef<KernelStats> stats, llvm::ArrayRef<Compiled> kernels,
                 llvm::raw_ostream &os) {
@@ -225,10 +247,22 @@ llvm::Error GpuTarget::addTo(launch::Package &package, ir::Module &module,
   auto images = vendor_.images(compiler.code(), compiler.machine(), **device, options.assemble);
   if (!images)
     return images.takeError();
+  llvm::StringMap<std::string> tooLong;
+  for (const Image &image : *images)
+    if (!image.tooLong.empty())
+      tooLong[image.entry] = image.tooLong;
+  if (llvm::Error error = leaveOut(compiler.kernels(), tooLong, package))
+    return error;
   for (const Image &image : *images) {
-    const std::string name = ("dtile." + (*device)->arch() + ".image").str();
+    if (!image.tooLong.empty())
+      continue;
+    std::string name = ("dtile." + (*device)->arch() + ".image").str();
+    name += image.entry.empty() ? "" : "." + image.entry;
     llvm::Constant *data = compiler.host().bytes(name, image.bytes);
     for (const Compiled &kernel : compiler.kernels()) {
+      const std::string &entry = kernel.image.entry;
+      if (tooLong.contains(entry) || (!image.entry.empty() && image.entry != entry))
+        continue;
       launch::DeviceImage row = kernel.image;
       row.format = image.format;
       row.data = data;

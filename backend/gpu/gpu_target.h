@@ -24,6 +24,10 @@ namespace dtile::backend::gpu {
 struct Image {
   dtile_image_format format = DTILE_IMAGE_PTX;
   std::string bytes;
+  /// The only kernel that it has; empty where it has all.
+  std::string entry;
+  /// Why there are no bytes: making them would have taken too long.
+  std::string tooLong;
 };
 
 /// What a vendor's assembler says of a kernel.

@@ -35,6 +35,15 @@ public:
   /// Code of a kernel, to be added to.
   [[nodiscard]] KernelCode &code(llvm::StringRef kernel) { return kernels_[kernel.str()]; }
 
+  /// Notes that there is no code of a variant of a kernel, which others stand in for.
+  void leaveOut(std::string what, std::string why) {
+    leftOut_.emplace_back(std::move(what), std::move(why));
+  }
+  /// Variants without code, and why.
+  [[nodiscard]] llvm::ArrayRef<std::pair<std::string, std::string>> leftOut() const {
+    return leftOut_;
+  }
+
   /// Kernels are to be functions of TVM FFI, too: __tvm_ffi_<name>.
   void exportTvmFfi() { exportsTvmFfi_ = true; }
   /// Emits the descriptors of a module's kernels, and optimizes. What all targets made theirs from
@@ -53,6 +62,7 @@ private:
   llvm::Module module_;
   std::map<std::string, KernelCode> kernels_;
   std::vector<std::string> names_;
+  std::vector<std::pair<std::string, std::string>> leftOut_;
   bool exportsTvmFfi_ = false;
 };
 

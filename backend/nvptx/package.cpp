@@ -8,6 +8,7 @@
 #include "frontend/base/check.h"
 
 #include "llvm-c/Target.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallString.h"
 
 #include <mutex>
@@ -51,14 +52,16 @@ public:
       return text.takeError();
     std::vector<gpu::Image> images;
     if (assemble && !findPtxas().empty()) {
-      auto assembled = runPtxas(*text, device.arch());
+      auto assembled = assembleEntries(*text, device.arch());
       if (!assembled)
         return assembled.takeError();
-      images.push_back({DTILE_IMAGE_CUBIN, std::move(assembled->cubin)});
+      for (AssembledEntry &one : *assembled)
+        images.push_back({DTILE_IMAGE_CUBIN, std::move(one.made.cubin), std::move(one.entry),
+                          std::move(one.tooLong)});
     }
     // The driver wants a zero behind it.
     text->push_back('\0');
-    images.push_back({DTILE_IMAGE_PTX, std::move(*text)});
+    images.push_back({DTILE_IMAGE_PTX, std::move(*text), "", ""});
     return images;
   }
 
@@ -79,10 +82,16 @@ public:
     auto text = ptx(module, machine);
     if (!text)
       return text.takeError();
-    auto assembled = runPtxas(*text, device.arch());
+    auto assembled = assembleEntries(*text, device.arch());
     if (!assembled)
       return assembled.takeError();
-    return parseStats(assembled->messages);
+    std::vector<gpu::KernelStats> all;
+    for (const AssembledEntry &one : *assembled) {
+      if (!one.tooLong.empty())
+        return llvm::createStringError(one.tooLong);
+      llvm::append_range(all, parseStats(one.made.messages));
+    }
+    return all;
   }
 };
 

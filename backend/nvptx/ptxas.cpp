@@ -13,13 +13,15 @@
 #include "llvm/Support/Process.h"
 #include "llvm/Support/Program.h"
 
+#include <atomic>
 #include <cstring>
+#include <thread>
 
 namespace dtile::backend::nvptx {
 
 namespace {
 
-/// Large kernels take seconds, on a busy machine minutes; more than this is a hang.
+/// Of processor time. Large kernels take a minute; more than this is a hang.
 constexpr unsigned kSeconds = 300;
 
 /// `DTILE_PTXAS_TIMEOUT`, in seconds, where one knows better.
@@ -66,7 +68,10 @@ std::string withFixedDates(llvm::StringRef ptx) {
 
 } // namespace
 
-llvm::Expected<Assembled> runPtxas(llvm::StringRef ptx, llvm::StringRef arch) {
+namespace {
+
+/// A run whose time was over is told apart from one that failed.
+llvm::Expected<Assembled> runOnce(llvm::StringRef ptx, llvm::StringRef arch, std::string &tooLong) {
   PhaseScope phase("running ptxas");
   const std::string dated = withFixedDates(ptx);
   ptx = dated;
@@ -89,9 +94,12 @@ llvm::Expected<Assembled> runPtxas(llvm::StringRef ptx, llvm::StringRef arch) {
   if (!run)
     return run.takeError();
   const std::string messages = "\n" + llvm::StringRef(run->output).trim().str();
-  if (run->isTimedOut)
-    return llvm::createStringError(program + " has not ended after " + std::to_string(seconds) +
-                                   " seconds, for " + arch.str() + messages);
+  if (run->isTimedOut) {
+    tooLong = program + " has not ended after " + std::to_string(seconds) +
+              " seconds of processor time, or " + std::to_string(uint64_t(seconds) * kMostWaiting) +
+              " in all, for " + arch.str();
+    return Assembled{"", std::move(run->output)};
+  }
   if (run->signal != 0)
     return llvm::createStringError(program + " did not end well: " + ::strsignal(run->signal) +
                                    messages);
@@ -104,6 +112,92 @@ llvm::Expected<Assembled> runPtxas(llvm::StringRef ptx, llvm::StringRef arch) {
   if (cubin->empty())
     return llvm::createStringError(program + " wrote nothing" + messages);
   return Assembled{std::move(*cubin), std::move(run->output)};
+}
+
+/// A text with one of the entries of another, whose other lines it shares.
+struct EntryText {
+  std::string entry;
+  std::string text;
+};
+
+/// Text by entries, which LLVM prints as `.visible .entry NAME(`, and ends by a brace at the
+/// beginning of a line. A text with full debug information, which speaks of all code, is one piece.
+std::vector<EntryText> splitEntries(llvm::StringRef ptx) {
+  constexpr llvm::StringLiteral kEntry = ".visible .entry ";
+  struct Lines {
+    std::string entry;
+    llvm::StringRef text;
+  };
+  std::vector<Lines> pieces;
+  size_t begin = 0;
+  bool isEntry = false;
+  for (size_t at = 0; at < ptx.size();) {
+    const size_t end = std::min(ptx.find('\n', at), ptx.size() - 1) + 1;
+    const llvm::StringRef line = ptx.slice(at, end);
+    if (line.starts_with(kEntry)) {
+      pieces.push_back({"", ptx.slice(begin, at)});
+      pieces.push_back({line.drop_front(kEntry.size()).split('(').first.trim().str(), ""});
+      begin = at;
+      isEntry = true;
+    } else if (isEntry && line.starts_with("}")) {
+      pieces.back().text = ptx.slice(begin, end);
+      begin = end;
+      isEntry = false;
+    }
+    at = end;
+  }
+  pieces.push_back({"", ptx.substr(begin)});
+  const bool isWhole = isEntry || ptx.contains(".debug_info");
+  std::vector<EntryText> texts;
+  for (const Lines &own : pieces) {
+    if (own.entry.empty() || isWhole)
+      continue;
+    EntryText &made = texts.emplace_back(EntryText{own.entry, ""});
+    for (const Lines &piece : pieces)
+      if (piece.entry.empty() || &piece == &own)
+        made.text += piece.text;
+  }
+  if (texts.size() < 2)
+    return {{"", ptx.str()}};
+  return texts;
+}
+
+} // namespace
+
+llvm::Expected<Assembled> runPtxas(llvm::StringRef ptx, llvm::StringRef arch) {
+  std::string tooLong;
+  auto made = runOnce(ptx, arch, tooLong);
+  if (made && !tooLong.empty())
+    return llvm::createStringError(tooLong + "\n" + llvm::StringRef(made->messages).trim().str());
+  return made;
+}
+
+llvm::Expected<std::vector<AssembledEntry>> assembleEntries(llvm::StringRef ptx,
+                                                            llvm::StringRef arch) {
+  const std::vector<EntryText> texts = splitEntries(ptx);
+  std::vector<AssembledEntry> made(texts.size());
+  std::vector<std::string> failures(texts.size());
+  std::atomic<size_t> next = 0;
+  const auto work = [&] {
+    for (size_t i = next++; i < texts.size(); i = next++) {
+      made[i].entry = texts[i].entry;
+      if (auto one = runOnce(texts[i].text, arch, made[i].tooLong))
+        made[i].made = std::move(*one);
+      else
+        failures[i] = llvm::toString(one.takeError());
+    }
+  };
+  std::vector<std::thread> workers;
+  const size_t most = std::max(1u, std::thread::hardware_concurrency());
+  while (workers.size() + 1 < std::min(most, texts.size()))
+    workers.emplace_back(work);
+  work();
+  for (std::thread &worker : workers)
+    worker.join();
+  for (const std::string &failure : failures)
+    if (!failure.empty())
+      return llvm::createStringError(failure);
+  return made;
 }
 
 std::vector<gpu::KernelStats> parseStats(llvm::StringRef messages) {

@@ -18,12 +18,26 @@ struct Assembled {
   std::string messages;
 };
 
+/// What became of one entry of a text.
+struct AssembledEntry {
+  /// Empty where the text is one piece, of all its entries.
+  std::string entry;
+  Assembled made;
+  /// Why nothing was made: it would have taken too long.
+  std::string tooLong;
+};
+
 /// Its path: in PATH, in $CUDA_HOME, or where toolkits are usually installed; empty where there is
 /// none.
 [[nodiscard]] std::string findPtxas();
 
 /// Assembles PTX for an architecture. An error holds its messages.
 llvm::Expected<Assembled> runPtxas(llvm::StringRef ptx, llvm::StringRef arch);
+
+/// Assembles each entry of PTX by a process of its own, as many at once as there are processors.
+/// Only that one takes too long is no error.
+llvm::Expected<std::vector<AssembledEntry>> assembleEntries(llvm::StringRef ptx,
+                                                            llvm::StringRef arch);
 
 /// The numbers in what `ptxas -v` says, one a kernel.
 [[nodiscard]] std::vector<gpu::KernelStats> parseStats(llvm::StringRef messages);

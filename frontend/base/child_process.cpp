@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <vector>
@@ -23,12 +24,16 @@ std::string words(int error) { return std::error_code(error, std::generic_catego
 
 /// Becomes the program; between fork and exec of a process with several threads only system calls
 /// are allowed. What failed is written to `failures`.
-[[noreturn]] void becomeChild(char *const *arguments, pid_t parent, int output, int failures) {
+[[noreturn]] void becomeChild(char *const *arguments, pid_t parent, int output, int failures,
+                              unsigned seconds) {
   // What it starts itself is ended with it.
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent)
     ::_exit(127);
+  // A signal that a program may catch, and a second later one that it may not.
+  const rlimit time = {seconds, rlim_t(seconds) + 1};
+  ::setrlimit(RLIMIT_CPU, &time);
   // Ignored signals stay so in programs that are started.
   ::signal(SIGPIPE, SIG_DFL);
   const int nothing = ::open("/dev/null", O_RDONLY);
@@ -87,7 +92,7 @@ llvm::Expected<ChildResult> runChild(const std::string &program,
   if (child < 0)
     return llvm::createStringError("cannot start `" + program + "`: " + words(errno));
   if (child == 0)
-    becomeChild(argv.data(), parent, output.write, failures.write);
+    becomeChild(argv.data(), parent, output.write, failures.write, seconds);
   output.closeWrite();
   failures.closeWrite();
   // Comes to its end when the child has become the program.
@@ -97,10 +102,11 @@ llvm::Expected<ChildResult> runChild(const std::string &program,
   }
   ChildResult result;
   int status = 0;
-  const auto end = Clock::now() + std::chrono::seconds(seconds);
+  rusage used = {};
+  const auto end = Clock::now() + std::chrono::seconds(uint64_t(seconds) * kMostWaiting);
   while (true) {
     // What it has started may hold its output open when it has ended, so both are looked at.
-    const pid_t ended = ::waitpid(child, &status, WNOHANG);
+    const pid_t ended = ::wait4(child, &status, WNOHANG, &used);
     if (ended == child || (ended < 0 && errno != EINTR))
       break;
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
@@ -125,6 +131,8 @@ llvm::Expected<ChildResult> runChild(const std::string &program,
     result.code = WEXITSTATUS(status);
   else if (WIFSIGNALED(status))
     result.signal = WTERMSIG(status);
+  const auto ownTime = used.ru_utime.tv_sec + used.ru_stime.tv_sec;
+  result.isTimedOut |= result.signal == SIGXCPU || (result.signal == SIGKILL && ownTime >= seconds);
   return result;
 }
 

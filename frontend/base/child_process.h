@@ -22,8 +22,12 @@ struct ChildResult {
   std::string output;
 };
 
-/// Runs a program, by its path, with nothing on standard input. After `seconds` it and what it has
-/// started are killed. An error says that it could not be started.
+/// How many times the limit of its own time a program may take where others have the processors.
+inline constexpr unsigned kMostWaiting = 10;
+
+/// Runs a program, by its path, with nothing on standard input. After `seconds` of processor time,
+/// or kMostWaiting times as long in all, it and what it has started are killed. An error says that
+/// it could not be started.
 llvm::Expected<ChildResult> runChild(const std::string &program,
                                      llvm::ArrayRef<std::string> arguments, unsigned seconds);
 

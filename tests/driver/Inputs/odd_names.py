@@ -119,6 +119,9 @@ for _ in range(100):
 else:
     print("ptxas lives on")
 print("killed while ptxas hangs: ptxas gone,", os.listdir("left") or "nothing left over")
+# What counts is the time of a processor that it takes, as others may be busy with something else.
+with open("bin/ptxas", "w", encoding="utf-8") as file:
+    file.write("#!/bin/sh\nwhile :; do :; done\n")
 env["DTILE_PTXAS_TIMEOUT"] = "1"
 result = run("build", program, "--target", "nvptx", "-o", "left/x.o", env=env)
 print("a ptxas that hangs:", result.stderr.decode().split("\n")[0], result.returncode)
