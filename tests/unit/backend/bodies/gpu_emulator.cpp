@@ -363,7 +363,8 @@ public:
   [[nodiscard]] llvm::StringRef triple() const override { return "x86_64-pc-linux-gnu"; }
   [[nodiscard]] llvm::StringRef features() const override { return ""; }
   [[nodiscard]] const TargetFacts &facts() const override { return kDeviceFacts; }
-  void makeKernel(llvm::Function &, unsigned) const override {}
+  void makeKernel(llvm::Function &, unsigned, unsigned) const override {}
+  [[nodiscard]] int64_t registers() const override { return 65536; }
   [[nodiscard]] llvm::StringRef rankScope() const override { return ""; }
   [[nodiscard]] llvm::Value *threadIndex(llvm::IRBuilder<> &b) const override {
     return call(b, "emu_thread", b.getInt32Ty(), {});
