@@ -34,7 +34,7 @@ ParamMode modeOf(ast::ParamMode mode) {
 /// `local L`, `local 8`, or `local` alone where the size is neither a parameter nor a constant.
 attr::Strs axesOf(const sema::KernelInstance &kernel) {
   attr::Strs axes;
-  const ast::MeshStmt *mesh = kernel.decl ? ast::meshOf(*kernel.decl) : nullptr;
+  const auto *mesh = kernel.decl ? ast::meshOf(*kernel.decl) : nullptr;
   if (!mesh)
     return axes;
   for (const ast::MeshAxis &axis : mesh->axes) {

@@ -108,6 +108,16 @@ public:
         eliminate(op);
     }
   }
+  /// Numbers of the block itself, not of what is nested in it.
+  void visitNumbers(Block &block) {
+    const Table::ScopeTy scope(known_);
+    for (auto it = block.ops().begin(); it != block.ops().end();) {
+      Op &op = *it++;
+      if (op.isPure() && op.numRegions() == 0 && op.numResults() == 1 &&
+          op.result()->type().isIndex())
+        eliminate(op);
+    }
+  }
   [[nodiscard]] bool changed() const { return changed_; }
 
 private:
@@ -189,6 +199,17 @@ bool eliminateCommonSubexpressions(Module &module, PassContext &context) {
     Eliminator eliminator;
     for (unsigned i = 0; i < function.numRegions(); ++i)
       eliminator.visit(function.body(i));
+    changed |= eliminator.changed();
+  }
+  return changed;
+}
+
+bool shareSizes(Module &module, PassContext &context) {
+  bool changed = false;
+  for (Op &function : module.body().ops()) {
+    Eliminator eliminator;
+    if (function.is(OpKind::Kernel))
+      eliminator.visitNumbers(function.body());
     changed |= eliminator.changed();
   }
   return changed;

@@ -13,7 +13,8 @@
 //   order-tiles and issue-early last: nothing may reorder what they have decided;
 //   read-in-place behind these: what it leaves out has been ordered, and stands under conditions
 //     that would keep others from being moved;
-//   cse behind that: what it decides by asks for sizes again, which would pass for others.
+//   share-sizes behind that: what it decides by asks for sizes again, which would pass for others
+//     when variants are chosen. Not cse, which makes values of bodies live longer.
 #include "ir/transform/pipelines.h"
 
 #include "frontend/base/check.h"
@@ -37,7 +38,7 @@ llvm::StringRef pipelineText(OptLevel level) {
            "canonicalize,dce";
   case OptLevel::O2:
     return "inline,settle-externs,canonicalize,cse,licm,dce,derive-counts,bound-drift,canonicalize,"
-           "cse,dce,order-tiles,issue-early,carry-awaits,read-in-place,cse";
+           "cse,dce,order-tiles,issue-early,carry-awaits,read-in-place,share-sizes";
   }
   DTILE_UNREACHABLE("unknown level");
 }
