@@ -143,7 +143,7 @@ const ast::KernelDecl *KernelRun::chooseKernel(const sema::Program &program) {
 // Arguments.
 
 bool KernelRun::checkNames(const ast::KernelDecl &kernel) {
-  const ast::MeshStmt *mesh = mesh_.empty() ? nullptr : ast::meshOf(kernel);
+  const auto *mesh = mesh_.empty() ? nullptr : ast::meshOf(kernel);
   if (mesh && !hasAxes(session_, kernel, mesh_))
     return false;
   if (mesh)

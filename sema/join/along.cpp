@@ -106,7 +106,7 @@ const ast::Expr *aboutAllRanks(const ast::Stmt &clause) {
 const ast::PlanDecl *planAlong(const PlanSource &source, const Along &along, ast::Arena &arena,
                                Diagnostics &diags) {
   const ast::PlanDecl &plan = *source.plan;
-  if (const ast::MeshStmt *own = ast::meshIn(plan.clauses)) {
+  if (const auto *own = ast::meshIn(plan.clauses)) {
     diags.report(along.range, diag::along_own_mesh, plan.name.name)
         .note(own->range, diag::note_declared_here, "mesh");
     return nullptr;

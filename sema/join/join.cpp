@@ -112,7 +112,7 @@ private:
 
   // Sizes of axes that the kernel does not know are scalars that the overlap gets.
   void takeScalars() {
-    const ast::MeshStmt *mesh = ast::meshIn(joint_.source->overlap->clauses);
+    const auto *mesh = ast::meshIn(joint_.source->overlap->clauses);
     if (mesh == nullptr)
       return;
     const auto isOfOverlap = isOfModule(joint_.source->overlapHome);

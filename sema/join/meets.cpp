@@ -68,7 +68,7 @@ protected:
 
   ast::Stmt *replacedStmt(const ast::Stmt &s) override {
     const auto *loop = llvm::dyn_cast<ast::ForStmt>(&s);
-    if (loop == nullptr && !llvm::isa<ast::WhileStmt>(s))
+    if (loop == nullptr && !isOpenEnded(s))
       return nullptr;
     loops_.push_back(loop);
     const size_t hidden = locals_.size();

@@ -329,4 +329,6 @@ ast::ExpectStmt *Rewriter::expectation(const ast::ExpectStmt *s) {
   return copy;
 }
 
+bool isOpenEnded(const ast::Stmt &s) { return llvm::isa<ast::WhileStmt>(s); }
+
 } // namespace dtile::join

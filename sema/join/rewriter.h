@@ -8,6 +8,9 @@
 
 namespace dtile::join {
 
+/// A loop of which nothing says how often it runs.
+[[nodiscard]] bool isOpenEnded(const ast::Stmt &s);
+
 /// Derive, and override what should become something else.
 class Rewriter {
 public:

@@ -131,7 +131,7 @@ PromisedNumber combined(PromisedNumber::Kind kind, PromisedNumber a, PromisedNum
 }
 
 std::optional<std::vector<PromisedNumber>> PromiseReader::axis(llvm::StringRef name) const {
-  const ast::MeshStmt *mesh = ast::meshOf(*kernel_.decl);
+  const auto *mesh = ast::meshOf(*kernel_.decl);
   if (!mesh)
     return std::nullopt;
   PromisedNumber stride{.number = 1};

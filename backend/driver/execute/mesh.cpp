@@ -77,7 +77,7 @@ std::optional<std::vector<int64_t>> parseMesh(Session &session, llvm::StringRef 
 }
 
 bool hasAxes(Session &session, const ast::KernelDecl &kernel, llvm::ArrayRef<int64_t> axes) {
-  const ast::MeshStmt *mesh = ast::meshOf(kernel);
+  const auto *mesh = ast::meshOf(kernel);
   if (!mesh || mesh->axes.size() == axes.size())
     return true;
   session.diagnostics.report(
@@ -89,7 +89,7 @@ bool hasAxes(Session &session, const ast::KernelDecl &kernel, llvm::ArrayRef<int
 
 bool fitMesh(Session &session, const sema::KernelInstance &kernel, llvm::ArrayRef<int64_t> axes,
              llvm::StringMap<int64_t> &scalars) {
-  const ast::MeshStmt *mesh = ast::meshOf(*kernel.decl);
+  const auto *mesh = ast::meshOf(*kernel.decl);
   if (!mesh)
     return true;
   if (!hasAxes(session, *kernel.decl, axes))

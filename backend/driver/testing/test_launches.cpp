@@ -191,7 +191,7 @@ bool TestEvaluator::bindArguments(Launch &launch) {
 /// Gives scalars that are sizes of axes those of the test's mesh.
 bool TestEvaluator::bindAxes(Launch &launch) {
   const ast::KernelDecl &kernel = launch.decl;
-  const ast::MeshStmt *mesh = ast::meshOf(kernel);
+  const auto *mesh = ast::meshOf(kernel);
   if (mesh_.size() < 2 || !mesh)
     return true;
   if (mesh->axes.size() != mesh_.size()) {

@@ -388,7 +388,7 @@ int32_t dtile_share_loops(int32_t nspaces, dtile_device_space *spaces, int32_t p
     if (spaces[s].exchange == 0 || bodies[s] <= 0)
       continue;
     bodies[s] *= parts;
-    // A cluster takes its bodies in turn, so no other program can, and it needs programs of its own.
+    // A cluster takes its bodies in turn, so no other program can, and it needs its own programs.
     spaces[s].shares = 0;
     spaces[s].follows = 0;
     weights[s] += spaces[s].exchange - shared[s] + shared[s] / parts;
