@@ -232,8 +232,11 @@ std::optional<RankArrays> PromiseEvaluator::transpose(RankArrays arrays,
       for (size_t d = 0; d < order.size(); ++d)
         place += at[d] * strides[size_t(order[d])];
       turned.elements.push_back(one.elements[size_t(place)]);
-      for (size_t d = order.size(); d-- > 0 && ++at[d] == turned.sizes[d];)
-        at[d] = 0;
+      for (size_t d = order.size(); d > 0; --d) {
+        if (++at[d - 1] < turned.sizes[d - 1])
+          break;
+        at[d - 1] = 0;
+      }
     }
     one = std::move(turned);
   }
