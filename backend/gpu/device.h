@@ -43,8 +43,8 @@ public:
   /// threads, `programs` of which are to have registers on a processor, and whose by-value
   /// parameters are constant.
   virtual void makeKernel(llvm::Function &function, unsigned threads, unsigned programs) const = 0;
-  /// Registers of 32 bits that a processor has for its programs, over all lanes; 0 where one program
-  /// is to have all of them.
+  /// Registers of 32 bits that a processor has for its programs, over all lanes; 0 where one
+  /// program is to have all of them.
   [[nodiscard]] virtual int64_t registers() const = 0;
   /// LLVM's name of the scope of all programs of one device.
   [[nodiscard]] virtual llvm::StringRef rankScope() const = 0;

@@ -57,7 +57,7 @@ public:
         return assembled.takeError();
       for (AssembledEntry &one : *assembled)
         images.push_back({DTILE_IMAGE_CUBIN, std::move(one.made.cubin), std::move(one.entry),
-                          std::move(one.tooLong)});
+                          std::move(one.whyNot)});
     }
     // The driver wants a zero behind it.
     text->push_back('\0');
@@ -87,8 +87,8 @@ public:
       return assembled.takeError();
     std::vector<gpu::KernelStats> all;
     for (const AssembledEntry &one : *assembled) {
-      if (!one.tooLong.empty())
-        return llvm::createStringError(one.tooLong);
+      if (!one.whyNot.empty())
+        return llvm::createStringError(one.whyNot);
       llvm::append_range(all, parseStats(one.made.messages));
     }
     return all;

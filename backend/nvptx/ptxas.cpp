@@ -66,12 +66,11 @@ std::string withFixedDates(llvm::StringRef ptx) {
   return text;
 }
 
-} // namespace
+/// What ptxas says where a kernel that gives registers away (setmaxnreg) needs more than it has.
+constexpr llvm::StringLiteral kNoRegisters = "Register allocation failed";
 
-namespace {
-
-/// A run whose time was over is told apart from one that failed.
-llvm::Expected<Assembled> runOnce(llvm::StringRef ptx, llvm::StringRef arch, std::string &tooLong) {
+/// A run whose time was over, or that ran out of registers, is told apart from one that failed.
+llvm::Expected<Assembled> runOnce(llvm::StringRef ptx, llvm::StringRef arch, std::string &whyNot) {
   PhaseScope phase("running ptxas");
   const std::string dated = withFixedDates(ptx);
   ptx = dated;
@@ -95,14 +94,18 @@ llvm::Expected<Assembled> runOnce(llvm::StringRef ptx, llvm::StringRef arch, std
     return run.takeError();
   const std::string messages = "\n" + llvm::StringRef(run->output).trim().str();
   if (run->isTimedOut) {
-    tooLong = program + " has not ended after " + std::to_string(seconds) +
-              " seconds of processor time, or " + std::to_string(uint64_t(seconds) * kMostWaiting) +
-              " in all, for " + arch.str();
+    whyNot = program + " has not ended after " + std::to_string(seconds) +
+             " seconds of processor time, or " + std::to_string(uint64_t(seconds) * kMostWaiting) +
+             " in all, for " + arch.str();
     return Assembled{"", std::move(run->output)};
   }
   if (run->signal != 0)
     return llvm::createStringError(program + " did not end well: " + ::strsignal(run->signal) +
                                    messages);
+  if (run->code != 0 && llvm::StringRef(run->output).contains(kNoRegisters)) {
+    whyNot = program + " finds too few registers for it, for " + arch.str();
+    return Assembled{"", std::move(run->output)};
+  }
   // Places in a file that is gone help nobody.
   if (run->code != 0)
     return llvm::createStringError(program + " refused the code for " + arch.str() + messages);
@@ -165,10 +168,10 @@ std::vector<EntryText> splitEntries(llvm::StringRef ptx) {
 } // namespace
 
 llvm::Expected<Assembled> runPtxas(llvm::StringRef ptx, llvm::StringRef arch) {
-  std::string tooLong;
-  auto made = runOnce(ptx, arch, tooLong);
-  if (made && !tooLong.empty())
-    return llvm::createStringError(tooLong + "\n" + llvm::StringRef(made->messages).trim().str());
+  std::string whyNot;
+  auto made = runOnce(ptx, arch, whyNot);
+  if (made && !whyNot.empty())
+    return llvm::createStringError(whyNot + "\n" + llvm::StringRef(made->messages).trim().str());
   return made;
 }
 
@@ -181,7 +184,7 @@ llvm::Expected<std::vector<AssembledEntry>> assembleEntries(llvm::StringRef ptx,
   const auto work = [&] {
     for (size_t i = next++; i < texts.size(); i = next++) {
       made[i].entry = texts[i].entry;
-      if (auto one = runOnce(texts[i].text, arch, made[i].tooLong))
+      if (auto one = runOnce(texts[i].text, arch, made[i].whyNot))
         made[i].made = std::move(*one);
       else
         failures[i] = llvm::toString(one.takeError());

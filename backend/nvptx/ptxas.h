@@ -23,8 +23,8 @@ struct AssembledEntry {
   /// Empty where the text is one piece, of all its entries.
   std::string entry;
   Assembled made;
-  /// Why nothing was made: it would have taken too long.
-  std::string tooLong;
+  /// Why nothing was made: it would have taken too long, or more registers than there are.
+  std::string whyNot;
 };
 
 /// Its path: in PATH, in $CUDA_HOME, or where toolkits are usually installed; empty where there is
@@ -35,7 +35,7 @@ struct AssembledEntry {
 llvm::Expected<Assembled> runPtxas(llvm::StringRef ptx, llvm::StringRef arch);
 
 /// Assembles each entry of PTX by a process of its own, as many at once as there are processors.
-/// Only that one takes too long is no error.
+/// That one takes too long, or too many registers, is no error.
 llvm::Expected<std::vector<AssembledEntry>> assembleEntries(llvm::StringRef ptx,
                                                             llvm::StringRef arch);
 
