@@ -464,7 +464,7 @@ Layout outerProductLayout(llvm::ArrayRef<int64_t> shape, LayoutThreads threads,
   for (unsigned lanes = 1; lanes < threads.lanes; lanes *= 2, dim ^= 1)
     if (!maker.step(LayoutBits::Lane, dim))
       maker.stepAny(LayoutBits::Lane, {dim ^ 1});
-  // Warps divide what is longer. A run counts as divided, so that with one a thread's part is longer
+  // Warps divide what is longer. A run counts as divided, so with one a thread's part is longer
   // along it than a square would be.
   for (unsigned warps = 1; warps < threads.warps; warps *= 2) {
     const unsigned longer = maker.box[1] * maker.used[0] > maker.box[0] * maker.used[1] ? 1u : 0u;
