@@ -209,6 +209,9 @@ void Gathering::consider(Guest &guest) {
     problem(words);
     return turnAway(guest, Answer::Failed, words);
   }
+  // Where this fails, the process is gone: watchAdmitted() says so.
+  if (!isWatch)
+    (void)answer(guest.socket.get(), hello, Answer::Known, {});
   slot = std::move(guest.socket);
   hellos_[size_t(hello.rank)] = hello;
   answers_[{hello.rank, hello.connection}] = hello;

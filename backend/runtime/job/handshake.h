@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The messages by which a process is admitted to its job. Rank 0 challenges, the other one says
-// who it is, rank 0 gives its verdict; the last two carry a digest under the job's key over the
-// random numbers of both, so that neither can be played back.
+// who it is, rank 0 says that it knows the process and, once all have come, gives its verdict. All
+// but the challenge carry a digest under the job's key over the random numbers of both, so that
+// none can be played back.
 #pragma once
 
 #include "backend/runtime/job/admission.h"
@@ -15,7 +16,7 @@
 namespace dtile::runtime {
 
 constexpr char kJobMagic[8] = {'d', 't', 'i', 'l', 'e', 'j', 'o', 'b'};
-constexpr uint32_t kJobProtocol = 1;
+constexpr uint32_t kJobProtocol = 2;
 using Nonce = std::array<uint8_t, 16>;
 
 enum class Connection : int32_t { Exchange, Watch };
@@ -43,7 +44,9 @@ enum class Answer : int32_t {
   /// The job cannot start; the words say why.
   Failed,
   /// Another job's rank 0, or one with another key.
-  NotOurs
+  NotOurs,
+  /// To an exchange connection at once: it is of this job, and the verdict follows.
+  Known
 };
 
 struct Verdict {

@@ -2,7 +2,9 @@
 //
 // The side of every rank but 0: connects until rank 0 is there, and believes nobody who cannot
 // prove that it is of the same job. Whoever else listens at the port may be about to leave, so all
-// that is tried again until the budget is used up; the last fault is what the error says.
+// that is tried again until the budget is used up; the last fault is what the error says. Only a
+// rank 0 that has said that it knows this process ends the attempts, by its verdict or by going
+// away.
 #include "backend/runtime/job/admission.h"
 
 #include "backend/runtime/clock.h"
@@ -34,7 +36,9 @@ private:
   Status findTargets();
   bool knock(Connection kind, Socket *out, Hello *said);
   bool connectToAny(Socket *out);
-  Status awaitVerdict(int socket, const Hello &said, Verdict *out);
+  Status awaitAnswer(int socket, const Hello &said, int64_t end, Verdict *out);
+  bool isKnown();
+  Status conclude(Admitted *out);
   [[nodiscard]] Status gaveUp() const;
 
   const JobPlace &place_;
@@ -48,6 +52,8 @@ private:
   std::string refusal_;
   /// Not to be healed by waiting.
   Status final_;
+  Socket exchange_, watch_;
+  Hello exchangeHello_, watchHello_;
 };
 
 Status Knocking::findTargets() {
@@ -128,8 +134,8 @@ Status Knocking::gaveUp() const {
                  place_.address.c_str(), fault.c_str())};
 }
 
-Status Knocking::awaitVerdict(int socket, const Hello &said, Verdict *out) {
-  const int64_t end = nowNs() + int64_t(timeoutMs_) * 1'000'000 + kGraceNs;
+/// What rank 0 says next; an error where nobody who knows the job's key says anything.
+Status Knocking::awaitAnswer(int socket, const Hello &said, int64_t end, Verdict *out) {
   if (int error = receiveAll(socket, out, sizeof *out, end); error != 0)
     return {DTILE_TIMEOUT, error == kTooLate ? "rank 0 of the job gives no answer"
                                              : "rank 0 of the job has ended before all had come"};
@@ -142,36 +148,54 @@ Status Knocking::awaitVerdict(int socket, const Hello &said, Verdict *out) {
   return {};
 }
 
+/// Whether the job's own rank 0 has this process's exchange connection. Another job's may go away
+/// before it has read who this is, which is no reason to give up.
+bool Knocking::isKnown() {
+  if (exchange_)
+    return true;
+  Socket socket;
+  if (!knock(Connection::Exchange, &socket, &exchangeHello_))
+    return false;
+  Verdict first;
+  Status status = awaitAnswer(socket.get(), exchangeHello_, end_ + kGraceNs, &first);
+  if (status.ok() && first.answer == Answer::Failed)
+    final_ = {first.code, first.words};
+  else if (!status.ok())
+    refusal_ = status.message;
+  else
+    exchange_ = std::move(socket);
+  return bool(exchange_);
+}
+
+/// With both connections made, or after rank 0 has given up.
+Status Knocking::conclude(Admitted *out) {
+  const int64_t end = nowNs() + int64_t(timeoutMs_) * 1'000'000 + kGraceNs;
+  Verdict verdict;
+  Status status = awaitAnswer(exchange_.get(), exchangeHello_, end, &verdict);
+  if (!status.ok())
+    return {status.code, format("rank %d: ", place_.rank) + status.message};
+  if (verdict.answer == Answer::Failed)
+    return {verdict.code, verdict.words};
+  out->members.resize(size_t(place_.ranks));
+  const int64_t bytes = int64_t(sizeof(JobMember)) * place_.ranks;
+  const int64_t restEnd = nowNs() + kGraceNs;
+  Verdict second;
+  if (receiveAll(exchange_.get(), out->members.data(), bytes, restEnd) != 0 ||
+      !awaitAnswer(watch_.get(), watchHello_, restEnd, &second).ok())
+    return {DTILE_TIMEOUT, "rank 0 of the job has ended while all came"};
+  out->session = verdict.session;
+  out->exchange.push_back(std::move(exchange_));
+  out->watch.push_back(std::move(watch_));
+  return {};
+}
+
 Status Knocking::run(Admitted *out) {
   if (Status status = findTargets(); !status.ok())
     return status;
-  constexpr Connection kKinds[] = {Connection::Exchange, Connection::Watch};
   for (int64_t pause = kFirstPauseUs;; pause = std::min(2 * pause, kLongestPauseUs)) {
-    Socket sockets[2];
-    Hello said[2];
-    if (knock(kKinds[0], &sockets[0], &said[0]) && knock(kKinds[1], &sockets[1], &said[1])) {
-      Verdict verdict;
-      Status status = awaitVerdict(sockets[0].get(), said[0], &verdict);
-      if (status.ok() && verdict.answer == Answer::Failed)
-        return {verdict.code, verdict.words};
-      if (status.ok()) {
-        out->members.resize(size_t(place_.ranks));
-        const int64_t bytes = int64_t(sizeof(JobMember)) * place_.ranks;
-        Verdict second;
-        const int64_t end = nowNs() + kGraceNs;
-        if (receiveAll(sockets[0].get(), out->members.data(), bytes, end) != 0 ||
-            receiveAll(sockets[1].get(), &second, sizeof second, end) != 0)
-          return {DTILE_TIMEOUT, "rank 0 of the job has ended while all came"};
-        out->session = verdict.session;
-        out->exchange.push_back(std::move(sockets[0]));
-        out->watch.push_back(std::move(sockets[1]));
-        return {};
-      }
-      // One that knew the job and then went away took this process's place with it.
-      if (status.code == DTILE_TIMEOUT)
-        return {status.code, format("rank %d: ", place_.rank) + status.message};
-      refusal_ = status.message;
-    }
+    if (isKnown() && (knock(Connection::Watch, &watch_, &watchHello_) ||
+                      waitReadable(exchange_.get(), nowNs())))
+      return conclude(out);
     if (!final_.ok())
       return final_;
     if (nowNs() > end_)

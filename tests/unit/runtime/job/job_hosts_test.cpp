@@ -2,6 +2,7 @@
 // Jobs of several hosts: processes of this machine that meet by TCP and say that they are on
 // different hosts. What does not fit is an error in words on every rank, in time.
 #include "backend/runtime/clock.h"
+#include "backend/runtime/job/handshake.h"
 #include "backend/runtime/job/rendezvous.h"
 
 #include "tests/unit/runtime/job/free_port.h"
@@ -295,6 +296,39 @@ TEST(JobHosts, believe_no_other_program_at_the_port) {
   EXPECT_THAT(
       Rendezvous::join(placeOf(0, 2, 1, "other", port), 500, &job).message,
       HasSubstr("Address already in use; if another job has this port, set DTILE_JOB_PORT"));
+}
+
+// Another job's rank 0 may have challenged a process and then go away before it has read who that
+// is: its job was complete.
+TEST(JobHosts, go_on_where_another_job_leaves_the_port_in_the_middle) {
+  const std::string name = uniqueName("leaves");
+  const int32_t port = freePort();
+  EXPECT_TRUE(inProcesses(3, [&](int32_t number) {
+    std::unique_ptr<Rendezvous> job;
+    if (number < 2) {
+      // Rank 0 comes when the other one has the port.
+      usleep(number == 0 ? 300'000 : 100'000);
+      return Rendezvous::join(placeOf(number, 2, 1, name, port), kBudgetMs, &job).ok() &&
+             job->meet("test").ok();
+    }
+    Socket listener;
+    std::vector<Endpoint> here;
+    if (!resolve("127.0.0.1", port, &here).ok() || listenAt(here.front(), 8, &listener) != 0)
+      return false;
+    for (int32_t knocks = 0; knocks < 8; ++knocks) {
+      if (!waitReadable(listener.get(), nowNs() + 2'000'000'000))
+        return false;
+      Socket guest(accept(listener.get(), nullptr, nullptr));
+      Challenge challenge;
+      std::memcpy(challenge.magic, kJobMagic, sizeof kJobMagic);
+      challenge.protocol = kJobProtocol;
+      challenge.bytes = sizeof(Hello);
+      if (sendAll(guest.get(), &challenge, sizeof challenge, nowNs() + 1'000'000'000) != 0 ||
+          !waitReadable(guest.get(), nowNs() + 1'000'000'000))
+        return false;
+    }
+    return true;
+  }));
 }
 
 // ---- Those that are lost later ----
