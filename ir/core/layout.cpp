@@ -454,20 +454,24 @@ Layout outerProductLayout(llvm::ArrayRef<int64_t> shape, LayoutThreads threads,
   DTILE_CHECK(shape.size() == 2, "a product has two dimensions");
   LayoutMaker maker(shape);
   const int64_t each = maker.box[0] * maker.box[1] / (threads.lanes * threads.warps);
-  int64_t have = 1;
+  std::array<int64_t, 2> taken = {1, 1};
   for (const unsigned dim : {1u, 0u})
-    for (int64_t run = 1; run < runs[dim] && have < each; run *= 2)
-      if (maker.step(LayoutBits::Register, dim))
-        have *= 2;
+    while (taken[dim] < runs[dim] && taken[0] * taken[1] < each &&
+           maker.step(LayoutBits::Register, dim))
+      taken[dim] *= 2;
   // A warp is about as high as it is wide.
   unsigned dim = 1;
   for (unsigned lanes = 1; lanes < threads.lanes; lanes *= 2, dim ^= 1)
     if (!maker.step(LayoutBits::Lane, dim))
       maker.stepAny(LayoutBits::Lane, {dim ^ 1});
-  // Warps divide what is longer. A run counts as divided, so with one a thread's part is longer
-  // along it than a square would be.
+  // Warps divide what is longer of a thread's part, its run with it: the closer this is to a square,
+  // the fewer elements of the operands a thread reads.
   for (unsigned warps = 1; warps < threads.warps; warps *= 2) {
-    const unsigned longer = maker.box[1] * maker.used[0] > maker.box[0] * maker.used[1] ? 1u : 0u;
+    const auto isLonger = [&](unsigned one, unsigned other) {
+      return maker.box[one] * taken[one] * maker.used[other] >
+             maker.box[other] * taken[other] * maker.used[one];
+    };
+    const unsigned longer = isLonger(1, 0) ? 1u : 0u;
     maker.stepAny(LayoutBits::Warp, {longer, longer ^ 1});
   }
   maker.fill(LayoutBits::Register, {1, 0});

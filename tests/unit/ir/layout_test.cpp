@@ -135,9 +135,9 @@ TEST(Layout, OuterProductsGiveEachThreadASquare) {
   // Eight lanes side by side read as many lines, then come a thread's next ones.
   EXPECT_EQ(outerProductLayout({64, 64}, {32, 4}, {1, 1}).str(),
             "[1:8 1:16 1:32 0:16 0:32 | 1:1 0:1 1:2 0:2 1:4 | 0:4 0:8]");
-  // Where four columns stand together, a thread has four.
+  // Where four columns stand together, a thread has four; its part is 8 by 8 with them.
   EXPECT_EQ(outerProductLayout({128, 128}, {32, 8}, {1, 4}).str(),
-            "[1:1 1:2 1:32 1:64 0:32 0:64 | 1:4 0:1 1:8 0:2 1:16 | 0:4 0:8 0:16]");
+            "[1:1 1:2 1:64 0:16 0:32 0:64 | 1:4 0:1 1:8 0:2 1:16 | 0:4 0:8 1:32]");
   for (const int64_t run : {1, 4}) {
     const Layout few = outerProductLayout({1, 7}, {32, 8}, {run, run});
     EXPECT_TRUE(few.isSimple());
