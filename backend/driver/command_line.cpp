@@ -332,9 +332,10 @@ void addExplain(CLI::App *sub, Options &o) {
   addOptLevel(*sub, o);
   addTargets(*sub, o, "also what was decided for these: host, nvptx, amdgpu");
   sub->add_option("--kernel", o.kernel, "only this kernel")->type_name("NAME");
-  addNamed(*sub, "--sizes", o.sizes, "NAME=SIZE,...",
-           "a launch, by the sizes of its arguments (`--sizes M=4096 --sizes K=512`) and its ranks "
-           "(`W=8`): the times of configurations, and which variant runs")
+  addNamed(
+      *sub, "--sizes", o.sizes, "NAME=SIZE,...",
+      "a launch, by the sizes of its arguments (`--sizes M=4096 --sizes K=512`), its scalars and "
+      "its ranks (`W=8`): the times of configurations, and which variant runs")
       ->delimiter(',');
   CLI::Option *simulate = sub->add_flag(
       "--simulate", o.simulate,

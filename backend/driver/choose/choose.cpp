@@ -51,9 +51,27 @@ ir::Op *firstKernel(ir::Module &module) {
   return nullptr;
 }
 
+/// Constants in place of scalars. The passes have not seen them, as a launch's code has not.
+void setScalars(ir::Module &module, ir::Op &kernel, const Scalars &scalars) {
+  ir::Builder builder(module);
+  for (ir::Op &op : kernel.body().ops()) {
+    if (!op.is(ir::OpKind::ScalarParam))
+      continue;
+    const auto it = scalars.find(op.get(ir::attr::name));
+    const DType dtype = op.result()->type().elementOrIndex();
+    if (it == scalars.end() || isFloat(dtype))
+      continue;
+    builder.setInsertionPoint(&op);
+    op.result()->replaceAllUsesWith(op.result()->type().isIndex() ? builder.constIndex(it->second)
+                                    : dtype == DType::Bool ? builder.constBool(it->second != 0)
+                                                           : builder.constInt(dtype, it->second));
+  }
+}
+
 /// Nothing where the configuration is impossible; what is wrong with it is nobody's mistake.
 std::optional<Prepared> prepare(Session &session, sema::Program &program,
-                                const sema::KernelInstance &instance, const TargetArch &target) {
+                                const sema::KernelInstance &instance, const TargetArch &target,
+                                const Scalars &scalars = {}) {
   Diagnostics silent(session.sources);
   Prepared made;
   made.lowered = lowerKernels(session, program, &instance);
@@ -64,6 +82,7 @@ std::optional<Prepared> prepare(Session &session, sema::Program &program,
   if (!made.module)
     return std::nullopt;
   made.kernel = firstKernel(*made.module);
+  setScalars(*made.module, *made.kernel, scalars);
   made.estimate = target.target->estimate(*made.kernel, target.arch);
   return made;
 }
@@ -490,15 +509,16 @@ std::vector<std::string> sizesOf(Session &session, sema::Program &program, const
 
 std::optional<double> estimateTime(Session &session, sema::Program &program, const Variant &variant,
                                    const TargetArch &target, llvm::ArrayRef<int64_t> sizes,
-                                   int64_t ranks) {
-  const auto made = prepare(session, program, *variant.instance, target);
+                                   int64_t ranks, const Scalars &scalars) {
+  const auto made = prepare(session, program, *variant.instance, target, scalars);
   return made && made->estimate ? made->estimate->nanoseconds(sizes, ranks) : std::nullopt;
 }
 
 std::optional<backend::LaunchTimeline> timelineOf(Session &session, sema::Program &program,
                                                   const Variant &variant, const TargetArch &target,
-                                                  llvm::ArrayRef<int64_t> sizes, int64_t ranks) {
-  const auto made = prepare(session, program, *variant.instance, target);
+                                                  llvm::ArrayRef<int64_t> sizes, int64_t ranks,
+                                                  const Scalars &scalars) {
+  const auto made = prepare(session, program, *variant.instance, target, scalars);
   return made && made->estimate ? made->estimate->timeline(sizes, ranks) : std::nullopt;
 }
 

@@ -7,6 +7,8 @@
 #include "backend/driver/compile.h"
 #include "backend/driver/target_code.h"
 
+#include "llvm/ADT/StringMap.h"
+
 #include <optional>
 #include <string>
 #include <utility>
@@ -16,6 +18,9 @@ namespace dtile::driver {
 
 /// Values of a kernel's choices, by name.
 using Constants = std::vector<std::pair<std::string, int64_t>>;
+
+/// Values of a launch's scalars that are no floating-point numbers, by name.
+using Scalars = llvm::StringMap<int64_t>;
 
 /// "BM=128 BN=256".
 [[nodiscard]] std::string text(const Constants &constants);
@@ -75,15 +80,17 @@ struct ChoiceValues {
                               const TargetArch &target, llvm::ArrayRef<Constants> wanted = {});
 
 /// The estimate of one configuration for given sizes (in the order of Choosing::sizes) and ranks;
-/// nothing where the model cannot say.
+/// nothing where the model cannot say. Scalars need not be known; names of others do not matter.
 [[nodiscard]] std::optional<double> estimateTime(Session &session, sema::Program &program,
                                                  const Variant &variant, const TargetArch &target,
-                                                 llvm::ArrayRef<int64_t> sizes, int64_t ranks);
+                                                 llvm::ArrayRef<int64_t> sizes, int64_t ranks,
+                                                 const Scalars &scalars = {});
 
 /// The same launch in its parts.
 [[nodiscard]] std::optional<backend::LaunchTimeline>
 timelineOf(Session &session, sema::Program &program, const Variant &variant,
-           const TargetArch &target, llvm::ArrayRef<int64_t> sizes, int64_t ranks);
+           const TargetArch &target, llvm::ArrayRef<int64_t> sizes, int64_t ranks,
+           const Scalars &scalars = {});
 
 /// Whether other ranks see what a kernel does.
 [[nodiscard]] bool communicates(const ir::Op &kernel);

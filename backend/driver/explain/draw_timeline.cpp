@@ -128,14 +128,10 @@ private:
   }
 
   void drawBound(unsigned bottom) {
-    const bool isLink = line_.linkTime > line_.workTime;
-    const double bound = line_.overhead + std::max(line_.workTime, line_.linkTime);
+    const auto [bound, by] = boundOf(line_);
     const double gap = std::max(0.0, line_.total - bound);
     line(at(bound), kTop - 12, bottom + 4, "b");
-    text(12, bottom + 34,
-         std::string("bound: ") + microseconds(bound) + ", by " +
-             (isLink ? "the link" : "the processors"),
-         "x");
+    text(12, bottom + 34, "bound: " + microseconds(bound) + ", by the " + by, "x");
     text(12, bottom + 52,
          "predicted: " + microseconds(line_.total) + ", a gap of " + microseconds(gap) +
              llvm::formatv(" ({0:F0} %)", 100 * gap / std::max(bound, 1.0)).str(),

@@ -2,6 +2,7 @@
 // The table of variants, and of estimated times.
 #include "backend/driver/explain/explain_choices.h"
 
+#include "backend/driver/choose/given_launch.h"
 #include "backend/driver/explain/table.h"
 #include "backend/runtime/alternatives.h"
 
@@ -17,67 +18,34 @@ namespace dtile::driver {
 
 namespace {
 
-constexpr llvm::StringLiteral kRanks = "W";
-/// Of one dimension.
-constexpr int64_t kLargestSize = int64_t(1) << 40;
 /// Configurations that are listed beside the variants.
 constexpr size_t kOthers = 5;
 
-/// A configuration with its estimated time.
-struct Timed {
-  const Variant *variant = nullptr;
-  /// Its number among the variants; nothing where it is none.
-  std::optional<size_t> number;
-  double nanoseconds = 0;
+/// A launch as the model wants it.
+struct Modelled {
+  std::vector<int64_t> sizes;
+  int64_t ranks = 1;
+  Scalars scalars;
 };
 
-/// The sizes of `--sizes` in the order of `names`; nothing after reporting.
-std::optional<std::vector<int64_t>> sizesFor(Session &session, llvm::ArrayRef<std::string> names,
-                                             int64_t &ranks) {
-  ranks = 1;
-  const auto refuse = [&](const std::string &why) {
-    session.diagnostics.report(SourceLoc{}, diag::bad_size, why);
+/// Of `--sizes`, in the order of `names`; nothing after reporting.
+std::optional<Modelled> modelled(Session &session, const sema::KernelInstance &instance,
+                                 llvm::ArrayRef<std::string> names) {
+  const auto given = givenLaunch(session, instance, names);
+  auto sizes = given ? sizesIn(session, *given, names) : std::nullopt;
+  if (!sizes)
     return std::nullopt;
-  };
-  std::vector<int64_t> sizes(names.size(), -1);
-  for (const auto &[name, value] : session.options.sizes) {
-    int64_t number = 0;
-    if (llvm::StringRef(value).getAsInteger(10, number) || number < 0 || number > kLargestSize)
-      return refuse("wants a number up to " + std::to_string(kLargestSize) + " for `" + name +
-                    "`, not `" + value + "`");
-    const auto found = llvm::find(names, name);
-    if (name == kRanks)
-      ranks = std::max<int64_t>(number, 1);
-    else if (found != names.end())
-      sizes[size_t(found - names.begin())] = number;
-    else
-      return refuse("names `" + name + "`; the sizes of the arguments are " +
-                    llvm::join(names, ", "));
-  }
-  for (auto [name, size] : llvm::zip_equal(names, sizes))
-    if (size < 0)
-      return refuse("does not say what `" + name + "` is");
-  return sizes;
+  return Modelled{.sizes = std::move(*sizes),
+                  .ranks = std::max<int64_t>(given->ranks.value_or(1), 1),
+                  .scalars = given->numbers};
 }
 
-std::vector<Timed> timeAll(Session &session, sema::Program &program, const Choosing &choosing,
-                           const TargetArch &target, llvm::ArrayRef<int64_t> sizes, int64_t ranks) {
-  std::vector<Timed> timed;
-  for (auto [i, variant] : llvm::enumerate(choosing.possible)) {
-    const auto time = estimateTime(session, program, variant, target, sizes, ranks);
-    if (!time)
-      continue;
-    Timed &row = timed.emplace_back();
-    row.variant = &variant;
-    row.nanoseconds = *time;
-    const auto kept = llvm::find(choosing.kept, i);
-    if (kept != choosing.kept.end())
-      row.number = size_t(kept - choosing.kept.begin());
-  }
-  llvm::sort(timed, [](const Timed &a, const Timed &b) {
-    return std::pair(a.nanoseconds, a.variant) < std::pair(b.nanoseconds, b.variant);
-  });
-  return timed;
+/// The sizes that the model asks for.
+std::vector<std::string> sizeNames(Session &session, sema::Program &program,
+                                   const Choosing &choosing, const TargetArch &target) {
+  // Without choices nobody has asked for them.
+  return choosing.sizes.empty() ? sizesOf(session, program, choosing.possible.front(), target)
+                                : choosing.sizes;
 }
 
 /// `measured`: what runs whatever the times; null where the model decides.
@@ -190,22 +158,22 @@ bool explainLaunch(Session &session, sema::Program &program, const Choosing &cho
     for (const SizePlace &place : sizePlaces(instance))
       names.push_back(place.name);
   }
-  int64_t ranks = 1;
-  const auto sizes = sizesFor(session, names, ranks);
-  if (!sizes)
+  const auto launch = modelled(session, instance, names);
+  if (!launch)
     return false;
-  std::vector<int64_t> modelled;
+  const int64_t ranks = launch->ranks;
+  std::vector<int64_t> sizes;
   for (const std::string &name : choosing.sizes)
     if (const auto at = llvm::find(names, name); at != names.end())
-      modelled.push_back((*sizes)[size_t(at - names.begin())]);
+      sizes.push_back(launch->sizes[size_t(at - names.begin())]);
   const std::vector<Timed> timed =
-      modelled.size() == choosing.sizes.size()
-          ? timeAll(session, program, choosing, target, modelled, ranks)
+      sizes.size() == choosing.sizes.size()
+          ? timeAll(session, program, choosing, target, sizes, ranks, launch->scalars)
           : std::vector<Timed>();
   const KernelTuning::Row *row =
       tuning.rows.empty()
           ? nullptr
-          : measuredRow(session, program, choosing, tuning, instance, target, *sizes, ranks);
+          : measuredRow(session, program, choosing, tuning, instance, target, launch->sizes, ranks);
   if (!timed.empty())
     printTimes(timed, row ? &row->choice.constants : nullptr, os);
   if (ranks > 1)
@@ -217,6 +185,44 @@ bool explainLaunch(Session &session, sema::Program &program, const Choosing &cho
   else
     os << "  nothing near these sizes was measured: "
        << text(choosing.possible[choosing.kept.front()].constants) << " runs\n";
+  return true;
+}
+
+std::string microseconds(double nanoseconds) {
+  return llvm::formatv("{0:F1} us", nanoseconds / 1000).str();
+}
+
+/// The same of a kernel that leaves nothing to choose. False after reporting.
+bool explainOnlyLaunch(Session &session, sema::Program &program, const ast::KernelDecl &kernel,
+                       const Choosing &choosing, const TargetArch &target, llvm::raw_ostream &os) {
+  const Variant &variant = choosing.possible.front();
+  const std::vector<std::string> names = sizeNames(session, program, choosing, target);
+  const auto launch = modelled(session, *variant.instance, names);
+  if (!launch)
+    return false;
+  os << '\n'
+     << kernel.name.name << " for " << target.target->name() << ' ' << target.arch
+     << ": 1 configuration";
+  if (!names.empty())
+    os << ", by size of " << llvm::join(names, ", ");
+  os << '\n';
+  const auto timeline =
+      timelineOf(session, program, variant, target, launch->sizes, launch->ranks, launch->scalars);
+  if (!timeline) {
+    os << "  the model knows no time: these sizes do not say how much there is to do\n";
+    return true;
+  }
+  std::string constants;
+  for (const auto &[generic, value] : llvm::zip(kernel.generics, variant.instance->generics))
+    if (value.kind == sema::GenericValue::Kind::Int)
+      constants += (constants.empty() ? "" : " ") + generic.name.name.str() + "=" +
+                   std::to_string(value.intValue);
+  const Bound bound = boundOf(*timeline);
+  printTable(
+      {{"constants", "us", "bound"},
+       {constants.empty() ? "-" : constants, llvm::formatv("{0:F1}", timeline->total / 1000).str(),
+        microseconds(bound.nanoseconds) + ", by the " + bound.by}},
+      os);
   return true;
 }
 
@@ -234,21 +240,17 @@ constexpr int64_t kSizeApart = 4096;
 /// none. `apart` are names of sizes that may differ from rank to rank.
 std::optional<double> timeOf(Session &session, sema::Program &program, const Choosing &choosing,
                              const TargetArch &target, llvm::ArrayRef<std::string> apart) {
-  // Without choices nobody has asked for them.
-  const std::vector<std::string> names =
-      choosing.sizes.empty() ? sizesOf(session, program, choosing.possible.front(), target)
-                             : choosing.sizes;
-  int64_t ranks = 1;
-  auto sizes = sizesFor(session, names, ranks);
-  if (!sizes)
+  const std::vector<std::string> names = sizeNames(session, program, choosing, target);
+  auto launch = modelled(session, *choosing.possible.front().instance, names);
+  if (!launch)
     return std::nullopt;
-  for (auto [name, size] : llvm::zip_equal(names, *sizes))
-    if (ranks > 1 && llvm::is_contained(apart, name))
+  for (auto [name, size] : llvm::zip_equal(names, launch->sizes))
+    if (launch->ranks > 1 && llvm::is_contained(apart, name))
       size = kSizeApart;
   std::optional<double> least;
   for (const size_t kept : choosing.kept)
-    if (const auto time =
-            estimateTime(session, program, choosing.possible[kept], target, *sizes, ranks))
+    if (const auto time = estimateTime(session, program, choosing.possible[kept], target,
+                                       launch->sizes, launch->ranks, launch->scalars))
       least = std::min(least.value_or(*time), *time);
   return least;
 }
@@ -313,16 +315,15 @@ bool explainFamilies(Session &session, sema::Program &program,
     std::vector<std::string> names;
     for (const SizePlace &place : sizePlaces(*first))
       names.push_back(place.name);
-    int64_t ranks = 1;
-    const auto sizes = sizesFor(session, names, ranks);
-    if (!sizes)
+    const auto launch = modelled(session, *first, names);
+    if (!launch)
       return false;
     os << '\n' << family->name.name << ":\n";
     LoweredModule lowered = lowerKernels(session, program, instances);
-    const std::vector<bool> counts = ranks > 1
+    const std::vector<bool> counts = launch->ranks > 1
                                          ? agreedPlaces(tuning, *first, kernelsOf(*lowered.module))
                                          : std::vector<bool>(tuning.places.size(), true);
-    if (const KernelTuning::Row *row = rowFor(tuning, *first, *sizes, ranks, counts))
+    if (const KernelTuning::Row *row = rowFor(tuning, *first, launch->sizes, launch->ranks, counts))
       printMeasured(row->choice, os);
     else
       os << "  nothing near these sizes was measured\n";
@@ -346,8 +347,13 @@ bool explainChoices(Session &session, sema::Program &program,
       return false;
     keepTuned(session, target, choosing, tuned, StaleChoices::Reported);
     decided[kernel] = {choosing, tuned};
-    if (choosing.possible.front().constants.empty())
+    if (choosing.possible.front().constants.empty()) {
+      // Of several kernels each has sizes of its own.
+      if (kernels.size() == 1 && tuned.rows.empty() && !session.options.sizes.empty() &&
+          !explainOnlyLaunch(session, program, *kernel, choosing, target, os))
+        return false;
       continue;
+    }
     os << '\n'
        << kernel->name.name << " for " << target.target->name() << ' ' << target.arch << ": "
        << choosing.possible.size() << " configurations, " << choosing.kept.size()
@@ -368,13 +374,15 @@ bool explainChoices(Session &session, sema::Program &program,
 bool explainChoicesAsJson(Session &session, sema::Program &program, const ast::KernelDecl &kernel,
                           const TargetArch &target, llvm::raw_ostream &os) {
   const Choosing choosing = choose(session, program, kernel, constantsFor(session, kernel), target);
-  int64_t ranks = 1;
-  const auto sizes =
-      choosing.kept.empty() ? std::nullopt : sizesFor(session, choosing.sizes, ranks);
-  if (!sizes)
+  if (choosing.kept.empty())
+    return false;
+  const auto launch = modelled(session, *choosing.possible.front().instance,
+                               sizeNames(session, program, choosing, target));
+  if (!launch)
     return false;
   llvm::json::Array rows;
-  for (const Timed &timed : timeAll(session, program, choosing, target, *sizes, ranks)) {
+  for (const Timed &timed :
+       timeAll(session, program, choosing, target, launch->sizes, launch->ranks, launch->scalars)) {
     llvm::json::Object constants;
     for (const auto &[name, value] : timed.variant->constants)
       constants[name] = value;
@@ -387,24 +395,32 @@ bool explainChoicesAsJson(Session &session, sema::Program &program, const ast::K
   return true;
 }
 
+Bound boundOf(const backend::LaunchTimeline &launch) {
+  return {.nanoseconds = launch.overhead + std::max(launch.workTime, launch.linkTime),
+          .by = launch.linkTime > launch.workTime ? "link" : "processors"};
+}
+
 std::optional<PredictedLaunch> predictLaunch(Session &session, sema::Program &program,
                                              const ast::KernelDecl &kernel,
                                              const TargetArch &target) {
   const Choosing choosing = choose(session, program, kernel, constantsFor(session, kernel), target);
-  int64_t ranks = 1;
-  const auto sizes =
-      choosing.kept.empty() ? std::nullopt : sizesFor(session, choosing.sizes, ranks);
-  if (!sizes)
+  if (choosing.kept.empty())
     return std::nullopt;
-  for (const Timed &timed : timeAll(session, program, choosing, target, *sizes, ranks)) {
-    auto timeline = timelineOf(session, program, *timed.variant, target, *sizes, ranks);
+  const std::vector<std::string> names = sizeNames(session, program, choosing, target);
+  const auto launch = modelled(session, *choosing.possible.front().instance, names);
+  if (!launch)
+    return std::nullopt;
+  for (const Timed &timed :
+       timeAll(session, program, choosing, target, launch->sizes, launch->ranks, launch->scalars)) {
+    auto timeline = timelineOf(session, program, *timed.variant, target, launch->sizes,
+                               launch->ranks, launch->scalars);
     if (!timeline)
       continue;
     std::string title = kernel.name.name.str();
     if (!timed.variant->constants.empty())
       title += " " + text(timed.variant->constants);
-    title += " on " + target.arch + ", W=" + std::to_string(ranks);
-    for (auto [name, size] : llvm::zip_equal(choosing.sizes, *sizes))
+    title += " on " + target.arch + ", W=" + std::to_string(launch->ranks);
+    for (auto [name, size] : llvm::zip_equal(names, launch->sizes))
       title += " " + name + "=" + std::to_string(size);
     return PredictedLaunch{.title = std::move(title), .timeline = std::move(*timeline)};
   }

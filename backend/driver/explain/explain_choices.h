@@ -7,7 +7,8 @@
 namespace dtile::driver {
 
 /// Prints for each kernel with choices the variants for a target; with `--sizes` also the
-/// configurations that are estimated to be the fastest for these, and which variant runs. False
+/// configurations that are estimated to be the fastest for these, and which variant runs. Of one
+/// kernel without choices, what its only configuration is estimated to take for `--sizes`. False
 /// after reporting. What was measured for such sizes goes before the model; `tuning` may be null.
 bool explainChoices(Session &session, sema::Program &program,
                     llvm::ArrayRef<const ast::KernelDecl *> kernels, const TargetArch &target,
@@ -17,6 +18,15 @@ bool explainChoices(Session &session, sema::Program &program,
 /// or null}, the fastest first.
 bool explainChoicesAsJson(Session &session, sema::Program &program, const ast::KernelDecl &kernel,
                           const TargetArch &target, llvm::raw_ostream &os);
+
+/// When a launch would end if the processors, or the way to other devices, were always busy and
+/// nothing else took time.
+struct Bound {
+  double nanoseconds = 0;
+  /// "link" or "processors".
+  std::string by;
+};
+[[nodiscard]] Bound boundOf(const backend::LaunchTimeline &launch);
 
 /// The fastest configuration of a kernel for `--sizes`, as a launch in its parts.
 struct PredictedLaunch {

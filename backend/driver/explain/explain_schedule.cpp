@@ -168,7 +168,13 @@ void explainSchedule(Session &session, llvm::StringRef path) {
       LoweredModule own;
       const bool isChosen =
           haveChoices(session, *program, kernels) || (tuning && !program->families().empty());
-      if (isChosen && (tuning || target.target->facts(target.arch))) {
+      const bool hasModel = target.target->facts(target.arch) != nullptr;
+      // One configuration takes some time, too.
+      if (!isChosen && hasModel && kernels.size() == 1 && !session.options.sizes.empty() &&
+          !explainChoices(session, *program, kernels, target, tuning ? &*tuning : nullptr,
+                          llvm::outs()))
+        return;
+      if (isChosen && (tuning || hasModel)) {
         if (!explainChoices(session, *program, kernels, target, tuning ? &*tuning : nullptr,
                             llvm::outs()))
           return;
