@@ -91,7 +91,8 @@ void printFindings(const SimulatedLaunch &launch, const Findings &f, llvm::raw_o
   os << launch.kernel << " on " << text(launch.cluster) << '\n';
   std::vector<Row> rows;
   if (!launch.constants.empty())
-    rows.push_back({"constants", launch.constants});
+    rows.push_back({"constants",
+                    launch.constants + (launch.isChosen ? ", by the model for these sizes" : "")});
   rows.push_back({"time", microseconds(real.time) + ", " + microseconds(real.overhead) +
                               " of it for the launch"});
   rows.push_back(
@@ -143,6 +144,7 @@ void printJson(const SimulatedLaunch &launch, const Findings &f, llvm::raw_ostre
                                         {"end_ns", space.end + f.real.overhead},
                                         {"last_rank", space.lastRank}});
   llvm::json::Object made{{"kernel", launch.kernel},
+                          {"constants", launch.constants},
                           {"ranks", launch.cluster.ranks},
                           {"ranks_per_host", launch.cluster.perHost},
                           {"machine", launch.cluster.machine->name.str()},

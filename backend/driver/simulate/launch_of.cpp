@@ -2,6 +2,7 @@
 // Builds one kernel for a machine and gives its sizes numbers.
 #include "backend/driver/simulate/launch_of.h"
 
+#include "backend/driver/choose/given_launch.h"
 #include "backend/driver/execute/mesh.h"
 #include "ir/model/launch_sizes.h"
 
@@ -13,30 +14,6 @@ using ir::Op;
 using ir::OpKind;
 
 namespace {
-
-/// Of one dimension, or a scalar.
-constexpr int64_t kLargestSize = int64_t(1) << 40;
-constexpr llvm::StringLiteral kRanks = "W";
-
-std::optional<llvm::StringMap<int64_t>> givenSizes(Session &session, int64_t ranks) {
-  llvm::StringMap<int64_t> given;
-  const auto refuse = [&](const std::string &why) {
-    session.diagnostics.report(SourceLoc{}, diag::bad_size, why);
-    return std::nullopt;
-  };
-  for (const auto &[name, value] : session.options.sizes) {
-    int64_t number = 0;
-    if (llvm::StringRef(value).getAsInteger(10, number) || number < 0 || number > kLargestSize)
-      return refuse("wants a number up to " + std::to_string(kLargestSize) + " for `" + name +
-                    "`, not `" + value + "`");
-    if (name == kRanks && number != ranks)
-      return refuse("says that there are " + value + " ranks, and `--mesh` has " +
-                    std::to_string(ranks));
-    if (name != kRanks)
-      given[name] = number;
-  }
-  return given;
-}
 
 /// The sizes and scalars that a launch is made of, by name.
 std::vector<std::pair<std::string, ir::Value *>> parametersOf(Op &kernel) {
@@ -50,27 +27,17 @@ std::vector<std::pair<std::string, ir::Value *>> parametersOf(Op &kernel) {
   return found;
 }
 
-std::optional<model::KnownSizes> sizesOf(Session &session, Op &kernel,
-                                         const llvm::StringMap<int64_t> &given) {
+std::optional<model::KnownSizes> sizesOf(Session &session, Op &kernel, const GivenLaunch &given) {
   const auto parameters = parametersOf(kernel);
-  const auto refuse = [&](const std::string &why) {
-    session.diagnostics.report(SourceLoc{}, diag::bad_size, why);
-    return std::nullopt;
-  };
   std::vector<std::string> names;
   for (const auto &[name, value] : parameters)
     names.push_back(name);
-  for (const auto &one : given)
-    if (!llvm::is_contained(names, one.first()))
-      return refuse("names `" + one.first().str() + "`; the sizes of the arguments are " +
-                    llvm::join(names, ", "));
+  const auto numbers = sizesIn(session, given, names);
+  if (!numbers)
+    return std::nullopt;
   model::KnownSizes sizes;
-  for (const auto &[name, value] : parameters) {
-    const auto it = given.find(name);
-    if (it == given.end())
-      return refuse("does not say what `" + name + "` is");
-    sizes.emplace_back(value, it->second);
-  }
+  for (const auto &[parameter, number] : llvm::zip_equal(parameters, *numbers))
+    sizes.emplace_back(parameter.second, number);
   return sizes;
 }
 
@@ -97,6 +64,36 @@ std::string constantsOf(const sema::KernelInstance &instance) {
   return text;
 }
 
+/// Reports where `--sizes` and `--mesh` disagree.
+bool haveSameRanks(Session &session, const GivenLaunch &given, int64_t ranks) {
+  if (given.ranks.value_or(ranks) == ranks)
+    return true;
+  session.diagnostics.report(SourceLoc{}, diag::bad_size,
+                             "says that there are " + std::to_string(*given.ranks) +
+                                 " ranks, and `--mesh` has " + std::to_string(ranks));
+  return false;
+}
+
+/// The variant that such a launch takes, by the model; that of the kernel's text where the model
+/// says nothing. Null after reporting.
+const sema::KernelInstance *fastestVariant(Session &session, sema::Program &program,
+                                           const ast::KernelDecl &kernel, const TargetArch &target,
+                                           const GivenLaunch &given, int64_t ranks) {
+  const Choosing choosing = choose(session, program, kernel, constantsFor(session, kernel), target);
+  const auto sizes = choosing.kept.empty() ? std::nullopt : sizesIn(session, given, choosing.sizes);
+  if (!sizes)
+    return nullptr;
+  const Variant *usual = &choosing.possible[choosing.kept.front()];
+  // Nobody was asked for sizes where there is one variant.
+  if (usual->constants.empty())
+    return usual->instance;
+  for (const Timed &timed :
+       timeAll(session, program, choosing, target, *sizes, ranks, given.numbers))
+    if (timed.number)
+      return timed.variant->instance;
+  return usual->instance;
+}
+
 } // namespace
 
 std::optional<SimulatedLaunch> launchOf(Session &session, sema::Program &program) {
@@ -114,15 +111,23 @@ std::optional<SimulatedLaunch> launchOf(Session &session, sema::Program &program
   }
   const auto instances = instantiateKernels(session, program, kernels);
   const int64_t ranks = cluster->cluster.ranks;
-  auto given = givenSizes(session, ranks);
-  if (instances.empty() || !given || !fitMesh(session, *instances.front(), *axes, *given))
+  if (instances.empty())
+    return std::nullopt;
+  auto given = givenLaunch(session, *instances.front());
+  if (!given || !haveSameRanks(session, *given, ranks) ||
+      !fitMesh(session, *instances.front(), *axes, given->numbers))
     return std::nullopt;
   SimulatedLaunch made;
-  made.instance = instances.front();
+  made.isChosen = haveChoices(session, program, kernels);
+  made.instance = made.isChosen ? fastestVariant(session, program, *kernels.front(),
+                                                 cluster->target, *given, ranks)
+                                : instances.front();
+  if (!made.instance)
+    return std::nullopt;
   made.kernel = kernels.front()->name.name.str();
   made.constants = constantsOf(*made.instance);
   made.cluster = cluster->cluster;
-  made.lowered = lowerKernels(session, program, instances);
+  made.lowered = lowerKernels(session, program, made.instance);
   if (!made.lowered.module || !optimize(session, made.lowered, session.options.optLevel))
     return std::nullopt;
   made.module = prepareFor(session.diagnostics, *made.lowered.module, cluster->target);

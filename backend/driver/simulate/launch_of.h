@@ -14,8 +14,10 @@ struct SimulatedLaunch {
   /// As its author wrote it.
   std::string kernel;
   const sema::KernelInstance *instance = nullptr;
-  /// "BM=128 BN=256": integers that its text or the command line gives.
+  /// "BM=128 BN=256": integers that its text, the command line or the model gives.
   std::string constants;
+  /// The model has chosen some of them for these sizes.
+  bool isChosen = false;
   simulate::Cluster cluster;
   LoweredModule lowered;
   std::unique_ptr<ir::Module> module;
