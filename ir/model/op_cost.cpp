@@ -7,7 +7,6 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallPtrSet.h"
-#include "llvm/Support/MathExtras.h"
 
 namespace dtile::model {
 
@@ -30,24 +29,36 @@ bool isMatrixProduct(const Op &dot) {
 /// Columns of the sum that one warpgroup or program computes.
 double columnsOf(const Op &dot) { return double(dot.result()->type().shape().back()); }
 
+/// Rows (0) or columns (1) of a tile in the part of its first thread, which has most of them: the
+/// parts of other warps may be past the end of a tile whose size is no power of two.
+double linesOfFirst(const ir::Type &tile, unsigned dim) {
+  llvm::SmallVector<int64_t, 64> offsets = {0};
+  for (const ir::Layout::Position &way : tile.layout()->bits(ir::LayoutBits::Register)) {
+    const size_t count = way[dim] == 0 ? 0 : offsets.size();
+    for (size_t i = 0; i < count; ++i)
+      offsets.push_back(offsets[i] + way[dim]);
+  }
+  return double(
+      llvm::count_if(offsets, [&](int64_t offset) { return offset < tile.shape()[dim]; }));
+}
+
+/// What a product by elements takes over one multiplication for each element and step of the sum.
 /// A thread reads a row or column of an operand for each row and column of its part of the sum,
-/// beside a multiplication for each element of it. Fitted to 90 times of f32 products on an H200:
-/// 15 tiles, 3 layouts, 2 shapes (docs/measurements/products.md).
+/// beside a multiplication for each element of it, and all wait for the thread with the largest
+/// part. Fitted to 90 times of f32 products on an H200: 15 tiles, 3 layouts, 2 shapes
+/// (docs/measurements/products.md).
 double readsOfElements(const Op &dot) {
   const ir::Type sum = dot.result()->type();
   if (!sum.layout())
     return 1;
   constexpr double kMultiplied = 0.85, kRead = 2.1;
-  double each = 0;
-  for (unsigned dim : {0u, 1u}) {
-    // Of as many threads as share the dimension, each has its part of what is inside.
-    int64_t lines = 1;
-    for (const ir::Layout::Position &way : sum.layout()->bits(ir::LayoutBits::Register))
-      lines *= way[dim] != 0 ? 2 : 1;
-    const int64_t sharing = sum.layout()->box()[dim] / lines;
-    each += 1.0 / double(llvm::divideCeil(uint64_t(sum.shape()[dim]), uint64_t(sharing)));
-  }
-  return kMultiplied + kRead * each;
+  const double rows = linesOfFirst(sum, 0), columns = linesOfFirst(sum, 1);
+  double threads = 1;
+  for (const ir::LayoutBits which : {ir::LayoutBits::Lane, ir::LayoutBits::Warp})
+    for (const ir::Layout::Position &way : sum.layout()->bits(which))
+      threads *= way[0] != 0 || way[1] != 0 ? 2 : 1;
+  const double unequal = std::max(rows * columns * threads / double(sum.elements()), 1.0);
+  return unequal * (kMultiplied + kRead * (1 / rows + 1 / columns));
 }
 
 double productTime(const Op &dot, const TargetFacts &machine) {
