@@ -193,8 +193,8 @@ Status Knocking::run(Admitted *out) {
   if (Status status = findTargets(); !status.ok())
     return status;
   for (int64_t pause = kFirstPauseUs;; pause = std::min(2 * pause, kLongestPauseUs)) {
-    if (isKnown() && (knock(Connection::Watch, &watch_, &watchHello_) ||
-                      waitReadable(exchange_.get(), nowNs())))
+    if (isKnown() &&
+        (knock(Connection::Watch, &watch_, &watchHello_) || waitReadable(exchange_.get(), nowNs())))
       return conclude(out);
     if (!final_.ok())
       return final_;
