@@ -464,7 +464,7 @@ Layout outerProductLayout(llvm::ArrayRef<int64_t> shape, LayoutThreads threads,
   for (unsigned lanes = 1; lanes < threads.lanes; lanes *= 2, dim ^= 1)
     if (!maker.step(LayoutBits::Lane, dim))
       maker.stepAny(LayoutBits::Lane, {dim ^ 1});
-  // Warps divide what is longer of a thread's part, with its run: the closer this is to a square, the
+  // Warps divide what is longer of a part, with its run: the closer this is to a square, the
   // fewer elements of the operands a thread reads.
   for (unsigned warps = 1; warps < threads.warps; warps *= 2) {
     const auto isLonger = [&](unsigned one, unsigned other) {
