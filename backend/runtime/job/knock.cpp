@@ -37,7 +37,7 @@ private:
   bool knock(Connection kind, Socket *out, Hello *said);
   bool connectToAny(Socket *out);
   Status awaitAnswer(int socket, const Hello &said, int64_t end, Verdict *out);
-  bool isKnown();
+  bool introduce();
   Status conclude(Admitted *out);
   [[nodiscard]] Status gaveUp() const;
 
@@ -148,9 +148,9 @@ Status Knocking::awaitAnswer(int socket, const Hello &said, int64_t end, Verdict
   return {};
 }
 
-/// Whether the job's own rank 0 has this process's exchange connection. Another job's may go away
-/// before it has read who this is, which is no reason to give up.
-bool Knocking::isKnown() {
+/// Makes the exchange connection where there is none; true once the job's own rank 0 knows it.
+/// Another job's may go away before it has read who this is, which is no reason to give up.
+bool Knocking::introduce() {
   if (exchange_)
     return true;
   Socket socket;
@@ -193,7 +193,7 @@ Status Knocking::run(Admitted *out) {
   if (Status status = findTargets(); !status.ok())
     return status;
   for (int64_t pause = kFirstPauseUs;; pause = std::min(2 * pause, kLongestPauseUs)) {
-    if (isKnown() &&
+    if (introduce() &&
         (knock(Connection::Watch, &watch_, &watchHello_) || waitReadable(exchange_.get(), nowNs())))
       return conclude(out);
     if (!final_.ok())
