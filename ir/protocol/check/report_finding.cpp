@@ -30,6 +30,62 @@ void addNotes(DiagBuilder &builder, const Case &at, const Finding &finding) {
   builder.note(rangeOf(&at.kernel, at.kernel), diag::note_protocol, "found for " + at.text());
 }
 
+/// A block of what is copied that ends before its length does, as its tensor does.
+struct ShortBlock {
+  std::string tensor, position, size;
+  int64_t value = 0;
+  int64_t length = 0;
+};
+
+/// Where the source of a copy is cut by a size that is no whole number of blocks here.
+std::optional<ShortBlock> shortBlock(const Case &at, const Op &copy) {
+  if (!copy.is(OpKind::Put) && !copy.is(OpKind::PutSignal) && !copy.is(OpKind::Get))
+    return std::nullopt;
+  const Op *source = copy.operand(0)->definingOp();
+  if (!source || !source->is(OpKind::ViewTile))
+    return std::nullopt;
+  size_t operand = 1, block = 0;
+  const llvm::ArrayRef<int64_t> lengths = source->get(ir::attr::lens);
+  for (const char dim : source->get(ir::attr::dims)) {
+    if (dim == 'r') {
+      const int64_t length = lengths[block++];
+      const llvm::StringRef size = source->operand(operand + 1)->nameHint();
+      for (const auto &[symbol, value] : llvm::zip_equal(at.symbols, at.values))
+        if (symbol.name == size && length > 0 && value % length != 0)
+          return ShortBlock{.tensor =
+                                interpret::rootParam(source->operand(0))->get(ir::attr::name).str(),
+                            .position = source->operand(operand)->nameHint().str(),
+                            .size = size.str(),
+                            .value = value,
+                            .length = length};
+    }
+    operand += dim == 'r' ? 2 : dim == 'i' ? 1 : 0;
+  }
+  return std::nullopt;
+}
+
+/// What helps where a copy ends with its source, and its target is read to the end of the block.
+void addShortBlock(DiagBuilder &builder, const Case &at, const Finding &finding) {
+  for (const FindingNote &note : finding.notes) {
+    const auto found = note.op ? shortBlock(at, *note.op) : std::nullopt;
+    if (!found)
+      continue;
+    const std::string length = std::to_string(found->length);
+    std::string text = "`" + found->tensor + "` ends at `" + found->size + "`, here " +
+                       std::to_string(found->value) +
+                       ", and this copies nothing from behind its end: read the same block";
+    // A tile's sizes are constants, so that only a copy may end earlier.
+    if (!finding.second.op->is(OpKind::Load) && !found->position.empty())
+      text += ", or no further than `min(" + length + ", " + found->size + " - " + found->position +
+              ".lo)`";
+    if (!note.op->is(OpKind::Get))
+      text += "; or put a tile, which is 0 there: `let t = " + found->tensor + "[…]; put(t, …)`";
+    builder.note(rangeOf(note.op, at.kernel), diag::note_protocol,
+                 text + "; or say `requires " + found->size + " % " + length + " == 0;`");
+    return;
+  }
+}
+
 std::string timesText(uint64_t count) {
   return count == 1 ? "once" : std::to_string(count) + " times";
 }
@@ -108,6 +164,7 @@ void reportFinding(Diagnostics &diagnostics, const Case &at, const Finding &find
   case Finding::Kind::NeverWritten: {
     DiagBuilder builder = diagnostics.report(place, diag::protocol_never_written, second,
                                              verbOf(finding.second), finding.region);
+    addShortBlock(builder, at, finding);
     return addNotes(builder, at, finding);
   }
   case Finding::Kind::Outside: {
