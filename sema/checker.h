@@ -69,7 +69,7 @@ public:
   TExpr *shiftedRange(ast::BinaryOp op, TExpr *lhs, TExpr *rhs, SourceRange range,
                       SourceRange opRange);
   Symbol *lookup(llvm::StringRef name);
-  void reportUnknown(SourceRange range, llvm::StringRef name);
+  void reportUnknown(SourceRange range, llvm::StringRef name, llvm::StringRef otherwise = {});
   const ast::NameExpr *foreignModule(const ast::MemberExpr *e);
   bool noteHabit(DiagBuilder &message, SourceRange range, const habits::Word *word);
   bool reportForeignModule(const ast::MemberExpr *e);

@@ -179,6 +179,17 @@ size_t ForeignForms::expressionEnd(size_t i) const {
   return in_.size() - 1;
 }
 
+uint32_t ForeignForms::indexBegin() const {
+  size_t depth = 0;
+  for (size_t k = out_.size(); k-- > 0;) {
+    if (out_[k].type == L::RIGHT_BRACKET)
+      ++depth;
+    else if (out_[k].type == L::LEFT_BRACKET && depth-- == 0)
+      return out_[k].begin;
+  }
+  return 0;
+}
+
 uint32_t ForeignForms::expressionBegin() const {
   size_t depth = 0;
   for (size_t k = out_.size(); k-- > 0;) {
@@ -264,6 +275,31 @@ void ForeignForms::skipTo(size_t i) {
   isEcho_ = true;
 }
 
+void ForeignForms::inventAnything() { invent(L::NAME); }
+
+// The `let` of the name that the output ends with becomes a `var`, as the name changes. Of a name
+// that nothing has made no more is said.
+bool ForeignForms::makeVariable() {
+  const auto text = [&](const SourceToken &token) { return text_.slice(token.begin, token.end); };
+  const llvm::StringRef name = text(out_.back());
+  bool isKnown = out_.back().type != L::NAME;
+  for (size_t k = out_.size() - 1; k-- > 1;) {
+    SourceToken &word = out_[k - 1];
+    isKnown |= text(out_[k]) == name;
+    if (word.type == L::KERNEL || word.type == L::FN)
+      break;
+    if (word.type != L::LET || text(out_[k]) != name)
+      continue;
+    if (word.begin < word.end)
+      message_->fix(range(word.begin, word.end), "var");
+    word.type = L::VAR;
+    return true;
+  }
+  if (!isKnown)
+    out_.back().end = out_.back().begin;
+  return isKnown;
+}
+
 // Keeps the open brackets of what was put out.
 void ForeignForms::track(size_t type) {
   const auto close = [&](auto isOpener) {
@@ -303,6 +339,7 @@ void ForeignForms::track(size_t type) {
   case L::PLAN:
     open_.clear();
     isHeader_ = true;
+    isColonSaid_ = false;
     return;
   default:
     return;
@@ -337,7 +374,9 @@ bool ForeignForms::tryPairs() {
     const size_t op = isIncrement ? L::PLUS_ASSIGN : L::MINUS_ASSIGN;
     const llvm::StringRef text = isIncrement ? " += 1" : " -= 1";
     if (endsOperand() && (type(i_ + 2) == L::SEMICOLON || type(i_ + 2) == L::RIGHT_PAREN)) {
-      report(both, form)->fix(both, text);
+      DiagBuilder *message = report(both, form);
+      if (makeVariable())
+        message->fix(both, text);
       emit(op, at(i_).begin, at(i_ + 1).end);
       invent(L::INTEGER);
       i_ += 2;
@@ -491,13 +530,21 @@ bool ForeignForms::tryColons() {
     if (isWhole)
       return false;
     const bool isStep = before() == L::DOT_DOT || before(1) == L::DOT_DOT;
-    report(here, Form::Slice)->fix(here, isStep ? " by " : "..");
+    // All of one index are one habit.
+    const uint32_t index = indexBegin();
+    if (index != slicedIndex_ || slicesReported_ != reported_)
+      report(here, Form::Slice);
+    slicedIndex_ = index;
+    slicesReported_ = reported_;
+    message_->fix(here, isStep ? " by " : "..");
     emit(isStep ? L::BY : L::DOT_DOT, at(i_).begin, at(i_).end);
     ++i_;
     return true;
   }
   if ((endsOperand() || before() == L::ELSE) && headsBlock()) {
-    report(here, Form::Colon);
+    if (!isColonSaid_)
+      report(here, Form::Colon);
+    isColonSaid_ = true;
     ++i_;
     braceStatement(i_);
     return true;
@@ -527,9 +574,25 @@ bool ForeignForms::tryPlainWords() {
                         (isWord(i_, "elif") || isWord(i_, "elsif") || isWord(i_, "elseif")) &&
                         type(i_ + 1) != L::LEFT_PAREN;
   if (isElseIf || (before() == L::RIGHT_BRACE && isWord(i_, "elif"))) {
-    report(rangeOf(i_, i_), Form::ElseIf)->fix(rangeOf(i_, i_), "else if");
+    // Branches with colons are told by the first of these.
+    if (!isColonSaid_)
+      report(rangeOf(i_, i_), Form::ElseIf)->fix(rangeOf(i_, i_), "else if");
     emit(L::ELSE, at(i_).begin, at(i_).end);
     emit(L::IF, at(i_).end, at(i_).end);
+    ++i_;
+    return true;
+  }
+  // `f"x = {x}"`
+  if (isWord(i_, "f") && type(i_ + 1) == L::STRING && touches(i_)) {
+    report(rangeOf(i_, i_ + 1), Form::FormattedText);
+    ++i_;
+    copy();
+    return true;
+  }
+  // `while True:`, of which the colon is told
+  const bool isTruth = (isWord(i_, "True") || isWord(i_, "False")) && type(i_ + 1) == L::COLON;
+  if (isTruth && !endsOperand() && headsBlock() && innermost() == Open::Brace) {
+    emit(textOf(i_) == "True" ? L::TRUE : L::FALSE, at(i_).begin, at(i_).end);
     ++i_;
     return true;
   }
@@ -545,7 +608,7 @@ bool ForeignForms::tryPlainWords() {
   if (isWord(i_, "lambda") && !endsOperand() &&
       (type(i_ + 1) == L::NAME || type(i_ + 1) == L::COLON)) {
     report(rangeOf(i_, i_), Form::Lambda);
-    invent(L::INTEGER);
+    inventAnything();
     size_t end = i_;
     while (type(end) != L::COLON && end + 1 < in_.size() && type(end) != L::SEMICOLON)
       ++end;

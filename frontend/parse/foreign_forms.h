@@ -43,6 +43,8 @@ private:
   /// The token at which the expression in progress ends: `;`, `,` or a closing bracket.
   size_t expressionEnd(size_t i) const;
   uint32_t expressionBegin() const;
+  /// Where the brackets begin that the output is in.
+  uint32_t indexBegin() const;
   bool isAssignedLater(size_t name, size_t from) const;
   bool declares(llvm::StringRef function) const;
 
@@ -54,6 +56,10 @@ private:
   void copy();
   void emit(size_t type, uint32_t begin, uint32_t end);
   void invent(size_t type) { emit(type, at(i_).begin, at(i_).begin); }
+  /// An expression of which nothing more is said: a name without letters.
+  void inventAnything();
+  /// False where nothing has made the name.
+  bool makeVariable();
   void skipTo(size_t i);
   void track(size_t type);
 
@@ -119,6 +125,11 @@ private:
   unsigned reported_ = 0;
   bool isEcho_ = false;
   bool isHeader_ = false;
+  /// A colon before a block was reported in this declaration; those behind it are the same habit.
+  bool isColonSaid_ = false;
+  /// The brackets with the last slice that was reported, and how much was then.
+  uint32_t slicedIndex_ = 0;
+  unsigned slicesReported_ = 0;
 };
 
 } // namespace dtile::parse

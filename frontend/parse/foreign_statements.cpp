@@ -37,6 +37,18 @@ bool ForeignForms::tryTypedVariables() {
                            isElementType(i_ + 2) && type(i_ + 3) == L::ASSIGN;
   if (!isAnnotated && (name == i_ || type(name) != L::NAME || (!isTyped && !isConstant)))
     return false;
+  // `float acc[16];` is no tile yet, as its sizes may be anything.
+  const bool isArray = !isAnnotated && !isConstant && type(name + 1) == L::LEFT_BRACKET;
+  if (isArray) {
+    report(rangeOf(i_, name), Form::Array);
+    emit(L::VAR, at(i_).begin, at(i_).begin);
+    i_ = name;
+    copy();
+    emit(L::ASSIGN, at(i_).begin, at(i_).begin);
+    inventAnything();
+    skipTo(expressionEnd(i_));
+    return true;
+  }
   const bool isUninitialized = type(name + 1) == L::SEMICOLON;
   if (!isAnnotated && !isUninitialized && type(name + 1) != L::ASSIGN)
     return false;
@@ -141,7 +153,12 @@ bool ForeignForms::tryLoopRange() {
     meant += k == 0 ? "" : k == 1 ? ".." : " by ";
     meant += text_.slice(at(part.first).begin, at(part.second - 1).end);
   }
-  report(rangeOf(i_, close), Form::Range)->fix(rangeOf(i_, close), meant);
+  DiagBuilder *message = report(rangeOf(i_, close), Form::Range);
+  // One line has one message, which is mended by its author where there is a colon, too.
+  if (type(close + 1) == L::COLON)
+    isColonSaid_ = true;
+  else
+    message->fix(rangeOf(i_, close), meant);
   const uint32_t place = at(i_).begin;
   if (parts.size() == 1) {
     emit(L::INTEGER, place, place);
@@ -151,6 +168,11 @@ bool ForeignForms::tryLoopRange() {
     i_ = part.first;
     if (k > 0)
       emit(k == 1 ? L::DOT_DOT : L::BY, at(i_).begin, at(i_).begin);
+    // Whether a block is meant, or a position in steps, shows in no token.
+    if (k == 2) {
+      inventAnything();
+      break;
+    }
     while (i_ < part.second)
       copy();
   }

@@ -89,10 +89,13 @@ TExpr *Checker::callExpr(const ast::Expr *e) {
     return (this->*handler)(site);
   if (kind == Symbol::Kind::Kernel)
     return callSymbol(declared->second, site);
-  if (const Symbol *symbol = lookup(name->name))
+  const Symbol *symbol = lookup(name->name);
+  const bool isPoisoned = symbol && symbol->kind == Symbol::Kind::Local && symbol->var &&
+                          symbol->var->type->kind == TypeKind::Error;
+  if (symbol && !isPoisoned)
     report(name->range, diag::not_callable, name->name)
         .note(symbol->range, diag::note_declared_here, name->name);
-  else
+  else if (!symbol)
     reportUnknownFunction(name->range, name->name);
   if (!habits::findName(name->name))
     checkArgsOnly(site);
@@ -129,8 +132,9 @@ void Checker::reportUnknownFunction(SourceRange range, llvm::StringRef name) {
   auto message = report(range, diag::unknown_function, name);
   if (noteHabit(message, range, habits::findName(name)))
     return;
-  if (dtypeFromName(name)) {
-    const std::string meant = ("cast<" + name + ">").str();
+  const llvm::StringRef elsewhere = habits::elementType(name);
+  if (dtypeFromName(name) || !elsewhere.empty()) {
+    const std::string meant = ("cast<" + (elsewhere.empty() ? name : elsewhere) + ">").str();
     message.note(range, diag::note_did_you_mean, meant).fix(range, meant);
     return;
   }

@@ -70,7 +70,6 @@ void Checker::afterArgs(const CallSite &site, llvm::SmallVectorImpl<TExpr *> &to
 // ---- Remote references ----
 
 TExpr *Checker::remoteExpr(const ast::RemoteExpr *e) {
-  TExpr *base = expr(e->base);
   // `a @ b` of tiles is a product elsewhere.
   const auto *name = llvm::dyn_cast<ast::NameExpr>(e->rank);
   const Symbol *symbol = name ? lookup(name->name) : nullptr;
@@ -84,6 +83,7 @@ TExpr *Checker::remoteExpr(const ast::RemoteExpr *e) {
     report(e->range, diag::foreign_form, row.shown, row.advice);
     return error(e->range);
   }
+  TExpr *base = expr(e->base);
   TExpr *rank = position(e->rank);
   if (rank->coordinate.axis != 0 && mesh.size() > 1) {
     const llvm::StringRef axis = mesh[rank->coordinate.axis - 1].name.name;

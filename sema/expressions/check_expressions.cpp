@@ -202,7 +202,7 @@ bool Checker::reportForeignModule(const ast::MemberExpr *e) {
   return true;
 }
 
-void Checker::reportUnknown(SourceRange range, llvm::StringRef name) {
+void Checker::reportUnknown(SourceRange range, llvm::StringRef name, llvm::StringRef otherwise) {
   if (ctx.suggestionsLeft == 0) {
     report(range, diag::unknown_name, name);
     return;
@@ -223,6 +223,8 @@ void Checker::reportUnknown(SourceRange range, llvm::StringRef name) {
     return;
   if (!suggestion.best().empty())
     message.note(range, diag::note_did_you_mean, suggestion.best()).fix(range, suggestion.best());
+  else if (!otherwise.empty())
+    message.note(range, diag::note_dtile_form, otherwise);
 }
 
 TExpr *Checker::symbolValue(const Symbol &symbol, SourceRange range) {
@@ -333,6 +335,9 @@ TExpr *Checker::expr(const ast::Expr *e) {
     return error(e->range);
   case ast::NodeKind::NameExpr: {
     const llvm::StringRef name = llvm::cast<ast::NameExpr>(e)->name;
+    // What the parser has put in place of a form that it reported.
+    if (name.empty())
+      return error(e->range);
     if (const Symbol *symbol = lookup(name))
       return symbolValue(*symbol, e->range);
     switch (predeclaredName(name)) {
@@ -433,8 +438,11 @@ TExpr *Checker::unaryExpr(const ast::UnaryExpr *e) {
       return undefined("-");
     return elementwise(ElementwiseOp::Neg, {operand}, e->range);
   case ast::UnaryOp::Not:
-    if (dtype != DType::Bool)
-      return undefined("!");
+    if (dtype != DType::Bool) {
+      report(e->range, diag::operator_not_defined, "!", typeText(operand->type))
+          .note(e->range, diag::note_dtile_form, "a number is compared: `x == 0`");
+      return error(e->range);
+    }
     return elementwise(ElementwiseOp::Not, {operand}, e->range);
   case ast::UnaryOp::BitNot:
     if (!isInteger(dtype))

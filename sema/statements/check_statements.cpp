@@ -255,13 +255,21 @@ void Checker::storeStmt(const ast::AssignStmt *s) {
   }
   // `x = 1;` of a name that is not there yet.
   if (const auto *name = llvm::dyn_cast<ast::NameExpr>(s->target);
-      name && !lookup(name->name) && !s->isCompound) {
+      name && !name->name.empty() && !lookup(name->name)) {
+    const llvm::StringRef advice =
+        "a name is made by `let x = …`, or by `var x = …` where it changes";
     const SourceLoc begin = s->range.begin;
-    report(name->range, diag::unknown_name, name->name)
-        .note(name->range, diag::note_dtile_form,
-              "a name is made by `let x = …`, or by `var x = …` where it changes")
-        .fix({begin, begin}, "let ");
-    (void)expr(s->value);
+    if (s->isCompound)
+      reportUnknown(name->range, name->name, advice);
+    else
+      report(name->range, diag::unknown_name, name->name)
+          .note(name->range, diag::note_dtile_form, advice)
+          .fix({begin, begin}, "let ");
+    // What is added to nothing says no more, and each further use of the name is the same mistake.
+    const Type type = s->isCompound ? errorType() : expr(s->value)->type;
+    declareLocal({name->name, name->range}, type->isValue() ? type : errorType(),
+                 /*isMutable=*/true)
+        ->used = true;
     return;
   }
   storeTo(s, expr(s->target));
