@@ -64,11 +64,24 @@ std::optional<ShortBlock> shortBlock(const Case &at, const Op &copy) {
   return std::nullopt;
 }
 
+/// Whether some index of "box[0, 1..32]" begins where such a block ends. What lacks its beginning,
+/// too, was not cut: nobody has sent it.
+bool beginsAtEnd(llvm::StringRef region, const ShortBlock &block) {
+  llvm::SmallVector<llvm::StringRef, 4> indices;
+  region.split('[').second.split(indices, ',');
+  return llvm::any_of(indices, [&](llvm::StringRef index) {
+    int64_t first = 0;
+    index = index.ltrim();
+    return !index.consumeInteger(10, first) &&
+           (first == block.value || first == block.value % block.length);
+  });
+}
+
 /// What helps where a copy ends with its source, and its target is read to the end of the block.
 void addShortBlock(DiagBuilder &builder, const Case &at, const Finding &finding) {
   for (const FindingNote &note : finding.notes) {
     const auto found = note.op ? shortBlock(at, *note.op) : std::nullopt;
-    if (!found)
+    if (!found || !beginsAtEnd(finding.region, *found))
       continue;
     const std::string length = std::to_string(found->length);
     std::string text = "`" + found->tensor + "` ends at `" + found->size + "`, here " +
