@@ -95,7 +95,9 @@ private:
 
   void drawAxis(unsigned bottom) {
     const double tick = tickOf(line_.total);
-    for (double t = 0; t <= line_.total; t += tick) {
+    const auto ticks = static_cast<unsigned>(line_.total / tick);
+    for (unsigned i = 0; i <= ticks; ++i) {
+      const double t = i * tick;
       line(at(t), kTop - 6, bottom, "g");
       text(at(t), bottom + 14, llvm::formatv("{0}", llvm::formatv("{0:F1}", t / 1000)).str(), "m");
     }
