@@ -515,6 +515,63 @@ void addTune(CLI::App *sub, Options &o) {
   sub->add_option("FILE", o.inputs, "a program; `-` is standard input")->required()->expected(1);
 }
 
+void addBench(CLI::App *sub, Options &o) {
+  addSourceOptions(*sub, o);
+  addOptLevel(*sub, o);
+  addDevices(*sub, o);
+  sub->add_option("--filter", o.filter, "only bench blocks whose name contains this text")
+      ->type_name("TEXT");
+  sub->add_option("--plot", o.plot, "draw the times of bench blocks against sizes")
+      ->type_name("FILE.svg");
+  sub->add_option("--ranks", o.ranks, "only these numbers of ranks; default of launches: 1")
+      ->type_name("N,...")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  sub->add_option("--kernel", o.kernel, "the kernel; may be left out where there is only one")
+      ->type_name("NAME");
+  sub->add_option(
+         "--sizes", o.launches,
+         "time these launches, not bench blocks: M=512,N=4096,K=4096; several with "
+         "semicolons. A search takes ranges: M=1..8192,N=64..8192:64,K=512; default 1..4096")
+      ->type_name("NAME=SIZE,...")
+      ->delimiter(';')
+      ->allow_extra_args(false);
+  addNamed(*sub, "--vary", o.vary, "NAME=VALUE,...",
+           "a constant with the values that launches are timed with, as L=1,2,4; may be repeated");
+  addNamed(*sub, "--arg", o.arguments, "NAME=VALUE",
+           "an argument where random numbers make no sense: a .npy file (`@rank` is replaced by "
+           "the rank) or a number");
+  CLI::Option *search = sub->add_flag("--search", o.search,
+                                      "look for launches that take much longer than they should");
+  sub->add_option("--factor", o.slowFactor, "so many times as long as it should is slow; default 2")
+      ->type_name("X")
+      ->check(CLI::Range(1.1, 1e6))
+      ->needs(search);
+  sub->add_option("--seed", o.seed, "of the random numbers of a search; default 1")
+      ->type_name("N")
+      ->needs(search);
+  sub->add_option("--seconds", o.seconds, "how long a search may take; default 60")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1'000'000))
+      ->needs(search);
+  sub->add_flag("--json", o.json, "times of launches as JSON");
+  sub->add_option("FILE", o.inputs, "a program, or for bench blocks several, and folders of them")
+      ->required();
+  sub->final_callback([sub, &o] {
+    refuseForHost(*sub, o, {"--arch", "--devices", "--wait-timeout"});
+    const bool isOfBlocks = !o.search && o.launches.empty();
+    o.bench = isOfBlocks;
+    for (const char *name : {"--kernel", "--vary", "--arg", "--json"})
+      if (isOfBlocks && sub->count(name) != 0)
+        throw CLI::ValidationError(name, "is for --sizes and --search");
+    for (const char *name : {"--filter", "--plot"})
+      if (!isOfBlocks && sub->count(name) != 0)
+        throw CLI::ValidationError(name, "is for bench blocks");
+    if (!isOfBlocks && o.inputs.size() != 1)
+      throw CLI::ValidationError("FILE", "one program is timed at once");
+  });
+}
+
 void addTest(CLI::App *sub, Options &o) {
   addSourceOptions(*sub, o);
   addDeterministic(*sub, o);

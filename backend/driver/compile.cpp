@@ -80,14 +80,18 @@ std::unique_ptr<sema::Program> analyzeFile(Session &session, FileId file) {
   return mark.failed() ? nullptr : std::move(program);
 }
 
-bool checkConstantValues(Session &session) {
+static bool checkValues(Session &session, llvm::ArrayRef<NamedText> constants) {
   bool fine = true;
-  for (const auto &[name, text] : session.options.constants)
+  for (const auto &[name, text] : constants)
     if (name != sema::kAlternativeLabel && !parseGenericValue(text)) {
       session.diagnostics.report(SourceLoc{}, diag::bad_constant, name, text);
       fine = false;
     }
   return fine;
+}
+
+bool checkConstantValues(Session &session) {
+  return checkValues(session, session.options.constants);
 }
 
 /// `--const alternative=two_shot` names an alternative of some kernel.
@@ -110,14 +114,19 @@ static bool checkAlternative(Session &session, const sema::Program &program, llv
 }
 
 bool checkConstants(Session &session, const sema::Program &program) {
-  bool fine = checkConstantValues(session);
+  return checkConstants(session, program, session.options.constants);
+}
+
+bool checkConstants(Session &session, const sema::Program &program,
+                    llvm::ArrayRef<NamedText> constants) {
+  bool fine = checkValues(session, constants);
   llvm::StringMap<llvm::StringRef> given;
-  for (const auto &[name, text] : session.options.constants)
+  for (const auto &[name, text] : constants)
     if (auto [first, isNew] = given.try_emplace(name, text); !isNew) {
       session.diagnostics.report(SourceLoc{}, diag::repeated_constant, name, first->second, text);
       fine = false;
     }
-  for (const auto &[name, text] : session.options.constants)
+  for (const auto &[name, text] : constants)
     if (name == sema::kAlternativeLabel) {
       fine &= checkAlternative(session, program, text);
     } else if (llvm::none_of(program.kernels(), [&, &name = name](const ast::KernelDecl *kernel) {
@@ -130,10 +139,14 @@ bool checkConstants(Session &session, const sema::Program &program) {
 }
 
 sema::GenericArgs constantsFor(Session &session, const ast::KernelDecl &kernel) {
+  return constantsFor(kernel, session.options.constants);
+}
+
+sema::GenericArgs constantsFor(const ast::KernelDecl &kernel, llvm::ArrayRef<NamedText> constants) {
   sema::GenericArgs args;
   // What is said of one kernel goes before what is said of all.
   for (const bool isOwn : {true, false})
-    for (const auto &[name, text] : session.options.constants) {
+    for (const auto &[name, text] : constants) {
       const auto value = parseGenericValue(text);
       if (!value || !hasGeneric(kernel, name) || llvm::StringRef(name).contains('.') != isOwn)
         continue;

@@ -32,10 +32,15 @@ std::unique_ptr<sema::Program> analyzeFile(Session &session, FileId file);
 
 /// The values of `--const` that `kernel` has generics for.
 sema::GenericArgs constantsFor(Session &session, const ast::KernelDecl &kernel);
+/// The same of other constants.
+sema::GenericArgs constantsFor(const ast::KernelDecl &kernel, llvm::ArrayRef<NamedText> constants);
 /// Reports each `--const` whose value is none.
 bool checkConstantValues(Session &session);
 /// Reports each `--const` that no kernel of the file has a generic for, or whose value is none.
 bool checkConstants(Session &session, const sema::Program &program);
+/// The same of other constants.
+bool checkConstants(Session &session, const sema::Program &program,
+                    llvm::ArrayRef<NamedText> constants);
 
 /// The kernels that one is a name for, or that which `--const alternative=NAME` leaves of them;
 /// itself where it has code.

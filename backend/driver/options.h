@@ -87,12 +87,19 @@ struct Options {
   std::string cluster = "h200";
   std::string chakra;
   bool allRanks = false;
-  /// tune: the launches to tune for, each as `M=4096,N=512`.
+  /// tune, bench: the launches to measure, each as `M=4096,N=512`.
   std::vector<std::string> launches;
   /// tune: a launch by the shapes of its arguments, `a=512x4096`.
   std::vector<std::pair<std::string, std::string>> shapes;
-  /// tune: how long it may take in all.
+  /// tune, bench --search: how long it may take in all.
   int seconds = 60;
+  /// bench: look for slow launches; --sizes are ranges, then.
+  bool search = false;
+  /// bench --search: so many times as long as it should is slow.
+  double slowFactor = 2;
+  uint64_t seed = 1;
+  /// bench: constants with the values that are timed, `L=1,2,4`.
+  std::vector<NamedText> vary;
   /// tune: all configurations, not only those that the model ranks best.
   bool exhaustive = false;
   /// tune: print what was measured, not only the fastest.
@@ -186,7 +193,7 @@ struct Options {
   // test
   std::string filter;
   bool bench = false;
-  /// test --bench: where to draw the times; empty for nowhere.
+  /// test --bench, bench: where to draw the times; empty for nowhere.
   std::string plot;
   /// Seconds that one run of a test may take; 0 is no limit.
   unsigned timeoutSeconds = 300;

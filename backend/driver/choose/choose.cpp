@@ -37,7 +37,7 @@ constexpr double kLongestAtFirst = 4 * kLongestLaunch;
 constexpr double kNone = std::numeric_limits<double>::infinity();
 
 /// A configuration with the passes of a machine run on it.
-struct Prepared {
+struct PreparedVariant {
   LoweredModule lowered;
   std::unique_ptr<ir::Module> module;
   ir::Op *kernel = nullptr;
@@ -69,11 +69,11 @@ void setScalars(ir::Module &module, ir::Op &kernel, const Scalars &scalars) {
 }
 
 /// Nothing where the configuration is impossible; what is wrong with it is nobody's mistake.
-std::optional<Prepared> prepare(Session &session, sema::Program &program,
-                                const sema::KernelInstance &instance, const TargetArch &target,
-                                const Scalars &scalars = {}) {
+std::optional<PreparedVariant> prepare(Session &session, sema::Program &program,
+                                       const sema::KernelInstance &instance,
+                                       const TargetArch &target, const Scalars &scalars = {}) {
   Diagnostics silent(session.sources);
-  Prepared made;
+  PreparedVariant made;
   made.lowered = lowerKernels(session, program, &instance);
   passes::PassContext context(silent);
   if (!runPipeline(*made.lowered.module, session.options.optLevel, context))
@@ -178,7 +178,7 @@ private:
   void tryTogether();
   void tryNeighbours();
   void tryOrders();
-  void sample(const Prepared &made);
+  void sample(const PreparedVariant &made);
   void tryWanted(llvm::ArrayRef<Constants> wanted);
   void settleSums(size_t most);
   /// Leaves the configurations that add up so.
@@ -201,7 +201,7 @@ private:
 
 /// Launches to compare configurations by. A kernel of many sizes has few that end in time, so more
 /// are drawn than are kept; one configuration says which.
-void Search::sample(const Prepared &made) {
+void Search::sample(const PreparedVariant &made) {
   for (const ir::Value *size : model::freeSizes(*made.kernel))
     found_.sizes.push_back(size->nameHint().str());
   samples_ = sampleSizes(usesOfSizes(*made.kernel), communicates(*made.kernel), kDrawn);
@@ -498,28 +498,32 @@ Choosing choose(Session &session, sema::Program &program, const ast::KernelDecl 
   return {};
 }
 
-std::vector<std::string> sizesOf(Session &session, sema::Program &program, const Variant &variant,
-                                 const TargetArch &target) {
+struct VariantModel::Prepared : PreparedVariant {};
+
+VariantModel::VariantModel(Session &session, sema::Program &program, const Variant &variant,
+                           const TargetArch &target, const Scalars &scalars) {
+  if (auto made = prepare(session, program, *variant.instance, target, scalars))
+    made_ = std::make_unique<Prepared>(Prepared{std::move(*made)});
+}
+VariantModel::~VariantModel() = default;
+VariantModel::VariantModel(VariantModel &&) noexcept = default;
+VariantModel &VariantModel::operator=(VariantModel &&) noexcept = default;
+
+std::optional<double> VariantModel::nanoseconds(llvm::ArrayRef<int64_t> sizes, int64_t ranks) {
+  return made_ && made_->estimate ? made_->estimate->nanoseconds(sizes, ranks) : std::nullopt;
+}
+
+std::optional<backend::LaunchTimeline> VariantModel::timeline(llvm::ArrayRef<int64_t> sizes,
+                                                              int64_t ranks) {
+  return made_ && made_->estimate ? made_->estimate->timeline(sizes, ranks) : std::nullopt;
+}
+
+std::vector<std::string> VariantModel::sizes() const {
   std::vector<std::string> names;
-  if (const auto made = prepare(session, program, *variant.instance, target))
-    for (const ir::Value *size : model::freeSizes(*made->kernel))
+  if (made_)
+    for (const ir::Value *size : model::freeSizes(*made_->kernel))
       names.push_back(size->nameHint().str());
   return names;
-}
-
-std::optional<double> estimateTime(Session &session, sema::Program &program, const Variant &variant,
-                                   const TargetArch &target, llvm::ArrayRef<int64_t> sizes,
-                                   int64_t ranks, const Scalars &scalars) {
-  const auto made = prepare(session, program, *variant.instance, target, scalars);
-  return made && made->estimate ? made->estimate->nanoseconds(sizes, ranks) : std::nullopt;
-}
-
-std::optional<backend::LaunchTimeline> timelineOf(Session &session, sema::Program &program,
-                                                  const Variant &variant, const TargetArch &target,
-                                                  llvm::ArrayRef<int64_t> sizes, int64_t ranks,
-                                                  const Scalars &scalars) {
-  const auto made = prepare(session, program, *variant.instance, target, scalars);
-  return made && made->estimate ? made->estimate->timeline(sizes, ranks) : std::nullopt;
 }
 
 bool haveChoices(Session &session, const sema::Program &program,

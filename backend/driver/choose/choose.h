@@ -9,6 +9,7 @@
 
 #include "llvm/ADT/StringMap.h"
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -61,10 +62,6 @@ struct ChoiceValues {
 [[nodiscard]] ChoiceValues choiceValues(const sema::Program &program, const ast::KernelDecl &kernel,
                                         const sema::GenericArgs &pins);
 
-/// The sizes that the times of a configuration depend on, in the order that estimateTime takes.
-[[nodiscard]] std::vector<std::string> sizesOf(Session &session, sema::Program &program,
-                                               const Variant &variant, const TargetArch &target);
-
 /// The pins with these values of choices beside them.
 [[nodiscard]] sema::GenericArgs withConstants(const sema::GenericArgs &pins,
                                               const Constants &constants);
@@ -79,18 +76,29 @@ struct ChoiceValues {
                               const ast::KernelDecl &kernel, const sema::GenericArgs &pins,
                               const TargetArch &target, llvm::ArrayRef<Constants> wanted = {});
 
-/// The estimate of one configuration for given sizes (in the order of Choosing::sizes) and ranks;
-/// nothing where the model cannot say. Scalars need not be known; names of others do not matter.
-[[nodiscard]] std::optional<double> estimateTime(Session &session, sema::Program &program,
-                                                 const Variant &variant, const TargetArch &target,
-                                                 llvm::ArrayRef<int64_t> sizes, int64_t ranks,
-                                                 const Scalars &scalars = {});
+/// The model of one configuration, prepared once for many launches. Scalars need not be known; names
+/// of others do not matter.
+class VariantModel {
+public:
+  VariantModel(Session &session, sema::Program &program, const Variant &variant,
+               const TargetArch &target, const Scalars &scalars = {});
+  ~VariantModel();
+  VariantModel(VariantModel &&) noexcept;
+  VariantModel &operator=(VariantModel &&) noexcept;
 
-/// The same launch in its parts.
-[[nodiscard]] std::optional<backend::LaunchTimeline>
-timelineOf(Session &session, sema::Program &program, const Variant &variant,
-           const TargetArch &target, llvm::ArrayRef<int64_t> sizes, int64_t ranks,
-           const Scalars &scalars = {});
+  /// The estimate for given sizes (in the order of Choosing::sizes) and ranks; nothing where the
+  /// model cannot say.
+  [[nodiscard]] std::optional<double> nanoseconds(llvm::ArrayRef<int64_t> sizes, int64_t ranks);
+  /// The same launch in its parts.
+  [[nodiscard]] std::optional<backend::LaunchTimeline> timeline(llvm::ArrayRef<int64_t> sizes,
+                                                                int64_t ranks);
+  /// The sizes that the times depend on, in the order that `nanoseconds` takes.
+  [[nodiscard]] std::vector<std::string> sizes() const;
+
+private:
+  struct Prepared;
+  std::unique_ptr<Prepared> made_;
+};
 
 /// Whether other ranks see what a kernel does.
 [[nodiscard]] bool communicates(const ir::Op &kernel);

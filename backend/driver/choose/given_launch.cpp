@@ -125,7 +125,8 @@ std::vector<Timed> timeAll(Session &session, sema::Program &program, const Choos
                            const Scalars &scalars) {
   std::vector<Timed> timed;
   for (auto [i, variant] : llvm::enumerate(choosing.possible)) {
-    const auto time = estimateTime(session, program, variant, target, sizes, ranks, scalars);
+    const auto time =
+        VariantModel(session, program, variant, target, scalars).nanoseconds(sizes, ranks);
     if (!time)
       continue;
     Timed &row = timed.emplace_back();

@@ -44,8 +44,9 @@ std::optional<Modelled> modelled(Session &session, const sema::KernelInstance &i
 std::vector<std::string> sizeNames(Session &session, sema::Program &program,
                                    const Choosing &choosing, const TargetArch &target) {
   // Without choices nobody has asked for them.
-  return choosing.sizes.empty() ? sizesOf(session, program, choosing.possible.front(), target)
-                                : choosing.sizes;
+  return choosing.sizes.empty()
+             ? VariantModel(session, program, choosing.possible.front(), target).sizes()
+             : choosing.sizes;
 }
 
 /// `measured`: what runs whatever the times; null where the model decides.
@@ -206,8 +207,8 @@ bool explainOnlyLaunch(Session &session, sema::Program &program, const ast::Kern
   if (!names.empty())
     os << ", by size of " << llvm::join(names, ", ");
   os << '\n';
-  const auto timeline =
-      timelineOf(session, program, variant, target, launch->sizes, launch->ranks, launch->scalars);
+  const auto timeline = VariantModel(session, program, variant, target, launch->scalars)
+                            .timeline(launch->sizes, launch->ranks);
   if (!timeline) {
     os << "  the model knows no time: these sizes do not say how much there is to do\n";
     return true;
@@ -249,8 +250,9 @@ std::optional<double> timeOf(Session &session, sema::Program &program, const Cho
       size = kSizeApart;
   std::optional<double> least;
   for (const size_t kept : choosing.kept)
-    if (const auto time = estimateTime(session, program, choosing.possible[kept], target,
-                                       launch->sizes, launch->ranks, launch->scalars))
+    if (const auto time =
+            VariantModel(session, program, choosing.possible[kept], target, launch->scalars)
+                .nanoseconds(launch->sizes, launch->ranks))
       least = std::min(least.value_or(*time), *time);
   return least;
 }
@@ -412,8 +414,8 @@ std::optional<PredictedLaunch> predictLaunch(Session &session, sema::Program &pr
     return std::nullopt;
   for (const Timed &timed :
        timeAll(session, program, choosing, target, launch->sizes, launch->ranks, launch->scalars)) {
-    auto timeline = timelineOf(session, program, *timed.variant, target, launch->sizes,
-                               launch->ranks, launch->scalars);
+    auto timeline = VariantModel(session, program, *timed.variant, target, launch->scalars)
+                        .timeline(launch->sizes, launch->ranks);
     if (!timeline)
       continue;
     std::string title = kernel.name.name.str();

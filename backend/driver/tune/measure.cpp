@@ -18,6 +18,7 @@
 #include <algorithm>
 #include <limits>
 #include <tuple>
+#include <utility>
 
 namespace dtile::driver {
 
@@ -51,6 +52,8 @@ constexpr double kLeastSeconds = 0.1;
 constexpr double kMostSeconds = 1e6;
 /// Seconds that one timing takes, and repetitions of it.
 constexpr double kTiming = 0.02;
+/// The same of a launch that may be timed again.
+constexpr double kShortTiming = 0.004;
 constexpr int kRepetitions = 3;
 constexpr size_t kFinalists = 3;
 constexpr int kRounds = 5;
@@ -99,13 +102,25 @@ bool Measurer::isOver(const Launch &launch, double part) {
   return agree(gone) > part * whole;
 }
 
+bool Measurer::hasModel() const {
+  return !choosing_.kept.empty() && !choosing_.possible[choosing_.kept.front()].constants.empty() &&
+         !choosing_.sizes.empty();
+}
+
+std::optional<std::vector<int64_t>> Measurer::modelSizes(llvm::ArrayRef<std::string> names,
+                                                         llvm::ArrayRef<int64_t> sizes) const {
+  std::vector<int64_t> own;
+  for (const std::string &name : names)
+    for (auto [place, size] : llvm::zip_equal(sizePlaces(measured_.usual), sizes))
+      if (place.name == name)
+        own.push_back(size);
+  return own.size() == names.size() ? std::optional(own) : std::nullopt;
+}
+
 std::vector<Constants> Measurer::worthMeasuring(llvm::ArrayRef<int64_t> sizes) {
-  const bool hasModel = !choosing_.kept.empty() &&
-                        !choosing_.possible[choosing_.kept.front()].constants.empty() &&
-                        !choosing_.sizes.empty();
   std::vector<Constants> list;
   estimated_ = std::numeric_limits<double>::infinity();
-  if (!hasModel) {
+  if (!hasModel()) {
     list = combinations(choices_.choices, choices_.values, kMostConfigurations);
     llvm::sort(list, [](const Constants &a, const Constants &b) {
       return llvm::xxh3_64bits(text(a)) < llvm::xxh3_64bits(text(b));
@@ -116,19 +131,13 @@ std::vector<Constants> Measurer::worthMeasuring(llvm::ArrayRef<int64_t> sizes) {
     possible_ = list.size();
     return list;
   }
-  // The model knows the sizes that it asked for by name.
-  std::vector<int64_t> own;
-  for (const std::string &name : choosing_.sizes)
-    for (auto [place, size] : llvm::zip_equal(sizePlaces(measured_.usual), sizes))
-      if (place.name == name)
-        own.push_back(size);
+  const auto own = modelSizes(choosing_.sizes, sizes);
   std::vector<std::tuple<double, bool, Constants>> ranked;
   estimates_.clear();
   for (auto [i, variant] : llvm::enumerate(choosing_.possible)) {
-    const auto time =
-        own.size() == choosing_.sizes.size()
-            ? estimateTime(session_, program_, variant, measured_.target, own, measured_.ranks)
-            : std::nullopt;
+    const auto time = own ? VariantModel(session_, program_, variant, measured_.target)
+                                .nanoseconds(*own, measured_.ranks)
+                          : std::nullopt;
     ranked.emplace_back(time.value_or(std::numeric_limits<double>::infinity()),
                         llvm::is_contained(choosing_.kept, i), variant.constants);
     estimates_[variant.constants] = std::get<0>(ranked.back());
@@ -221,7 +230,7 @@ llvm::Error Measurer::setUp(Launch &launch, llvm::ArrayRef<int64_t> sizes) {
   return llvm::Error::success();
 }
 
-std::string Measurer::check(Candidate &candidate, const Launch &launch) {
+std::string Measurer::check(Candidate &candidate, const Launch &launch, bool *isWrong) {
   auto kernel = measured_.executor.load(candidate.code());
   if (!kernel)
     return llvm::toString(kernel.takeError());
@@ -238,13 +247,17 @@ std::string Measurer::check(Candidate &candidate, const Launch &launch) {
       return result.failure;
     }
     if (std::string wrong = difference(*candidate.instance, results, expected, isExact);
-        !wrong.empty())
+        !wrong.empty()) {
+      if (isWrong != nullptr)
+        *isWrong = true;
       return wrong;
+    }
   }
   return {};
 }
 
-std::optional<double> Measurer::time(Candidate &candidate, const Launch &launch, double best) {
+std::optional<double> Measurer::time(Candidate &candidate, const Launch &launch, double best,
+                                     double seconds) {
   auto kernel = measured_.executor.load(candidate.code());
   if (!kernel) {
     candidate.failure = llvm::toString(kernel.takeError());
@@ -262,7 +275,7 @@ std::optional<double> Measurer::time(Candidate &candidate, const Launch &launch,
   const auto first = once(1);
   if (!first || *first > kHopeless * best)
     return first;
-  const int count = std::clamp(int(kTiming * 1e9 / std::max(*first, 1.0)), 1, 1000);
+  const int count = std::clamp(int(seconds * 1e9 / std::max(*first, 1.0)), 1, 1000);
   double least = *first;
   for (int i = 0; i < kRepetitions; ++i) {
     const auto again = once(count);
@@ -283,7 +296,7 @@ bool Measurer::tryOne(const Constants &constants, Launch &launch) {
   double best = std::numeric_limits<double>::infinity();
   for (const auto &[other, nanoseconds] : launch.times)
     best = std::min(best, nanoseconds);
-  const auto found = one.failure.empty() ? time(one, launch, best) : std::nullopt;
+  const auto found = one.failure.empty() ? time(one, launch, best, kTiming) : std::nullopt;
   if (found)
     launch.times[constants] = *found;
   else if (!isKnown)
@@ -327,7 +340,7 @@ void Measurer::decide(Launch &launch, const Constants &usual, Fastest &fastest) 
       if (!one.failure.empty())
         continue;
       double &known = launch.times[constants];
-      if (const auto again = time(one, launch, std::numeric_limits<double>::infinity())) {
+      if (const auto again = time(one, launch, std::numeric_limits<double>::infinity(), kTiming)) {
         known = round == 0 ? *again : std::min(known, *again);
         continue;
       }
@@ -401,6 +414,50 @@ llvm::Expected<Fastest> Measurer::measure(llvm::ArrayRef<int64_t> sizes, double 
     return llvm::createStringError("another process of the job has ended");
   }
   return fastest;
+}
+
+Timed Measurer::usualFor(llvm::ArrayRef<int64_t> sizes) {
+  Timed timed;
+  timed.measured = timed.estimated = std::numeric_limits<double>::infinity();
+  timed.constants = constantsOf(measured_.usual, choices_.choices);
+  if (models_.empty())
+    for (const size_t kept : choosing_.kept)
+      models_.emplace_back(session_, program_, choosing_.possible[kept], measured_.target);
+  if (models_.empty())
+    return timed;
+  // Of a kernel without choices nobody has asked for them.
+  const std::vector<std::string> names =
+      choosing_.sizes.empty() ? models_.front().sizes() : choosing_.sizes;
+  const auto own = modelSizes(names, sizes);
+  if (!own)
+    return timed;
+  for (auto [kept, model] : llvm::zip_equal(choosing_.kept, models_))
+    if (const auto time = model.nanoseconds(*own, measured_.ranks);
+        time && *time < timed.estimated) {
+      timed.estimated = *time;
+      timed.constants = choosing_.possible[kept].constants;
+    }
+  return timed;
+}
+
+TimedOnce Measurer::measureUsual(llvm::ArrayRef<int64_t> sizes, double limit) {
+  TimedOnce timed{usualFor(sizes)};
+  Launch launch;
+  llvm::Error error = setUp(launch, sizes);
+  timed.failure = agreeOnFailure(error ? llvm::toString(std::move(error)) : "");
+  if (!timed.failure.empty())
+    return timed;
+  Candidate &one = candidate(timed.constants);
+  timed.failure =
+      one.failure.empty() ? agreeOnFailure(check(one, launch, &timed.isWrong)) : one.failure;
+  if (!timed.failure.empty())
+    return timed;
+  const auto time = this->time(one, launch, limit / kHopeless, kShortTiming);
+  // Other sizes may be fine.
+  timed.failure = std::exchange(one.failure, "");
+  if (time && *time <= limit)
+    timed.measured = *time;
+  return timed;
 }
 
 void Measurer::reportFailures() {

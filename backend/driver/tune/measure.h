@@ -38,6 +38,14 @@ struct Timed {
   double estimated = 0;
 };
 
+/// A configuration that was asked for once.
+struct TimedOnce : Timed {
+  /// Why it has no time; empty where it has one.
+  std::string failure;
+  /// It ran, and its results are not those of the interpreter.
+  bool isWrong = false;
+};
+
 /// The fastest configuration for one launch.
 struct Fastest {
   Constants constants;
@@ -65,10 +73,18 @@ public:
   /// The fastest for these sizes (in the order of sizePlaces), found in about so many seconds. Each
   /// configuration is checked before it is timed. An error says why nothing can be measured.
   llvm::Expected<Fastest> measure(llvm::ArrayRef<int64_t> sizes, double seconds);
+  /// What runs for these sizes without a tuning file, not measured.
+  [[nodiscard]] Timed usualFor(llvm::ArrayRef<int64_t> sizes);
+  /// The same, checked on few elements and timed; infinite where a launch takes longer than `limit`
+  /// nanoseconds.
+  [[nodiscard]] TimedOnce measureUsual(llvm::ArrayRef<int64_t> sizes, double limit);
   /// Warns of each configuration that failed, once.
   void reportFailures();
   /// Whether processes of the job no longer answer.
   [[nodiscard]] bool isAlone() const { return isAlone_; }
+  [[nodiscard]] const sema::KernelInstance &usual() const { return measured_.usual; }
+  /// The largest of what the processes of the job say; infinite once one of them has gone.
+  [[nodiscard]] double agree(double value);
 
 private:
   /// One launch, as it is measured.
@@ -81,22 +97,26 @@ private:
     std::map<Constants, double> times;
   };
 
+  [[nodiscard]] bool hasModel() const;
+  /// Those of the sizes that the model knows by these names; nothing where one is missing.
+  [[nodiscard]] std::optional<std::vector<int64_t>> modelSizes(llvm::ArrayRef<std::string> names,
+                                                               llvm::ArrayRef<int64_t> sizes) const;
   [[nodiscard]] std::vector<Constants> worthMeasuring(llvm::ArrayRef<int64_t> sizes);
   llvm::Error setUp(Launch &launch, llvm::ArrayRef<int64_t> sizes);
   void setUpFew(Launch &launch, llvm::ArrayRef<int64_t> sizes);
   Candidate &candidate(const Constants &constants);
   /// In words, why it cannot be had; empty where it can.
   std::string compile(Candidate &candidate);
-  std::string check(Candidate &candidate, const Launch &launch);
+  /// Sets `isWrong` where it runs, and its results are others than are expected.
+  std::string check(Candidate &candidate, const Launch &launch, bool *isWrong = nullptr);
   /// Nanoseconds of a launch; nothing, with the reason kept, where it fails. What is far behind the
-  /// best is timed once.
-  std::optional<double> time(Candidate &candidate, const Launch &launch, double best);
+  /// best is timed once. `seconds`: what one of its timings may take.
+  std::optional<double> time(Candidate &candidate, const Launch &launch, double best,
+                             double seconds);
   /// Whether it is the fastest so far.
   bool tryOne(const Constants &constants, Launch &launch);
   void climb(Launch &launch, const Constants &usual);
   void decide(Launch &launch, const Constants &usual, Fastest &fastest);
-  /// The largest of what the processes of the job say; infinite once one of them has gone.
-  [[nodiscard]] double agree(double value);
   /// Why it cannot be, in words that all processes have or none.
   [[nodiscard]] std::string agreeOnFailure(std::string failure);
   [[nodiscard]] bool isOver(const Launch &launch, double part);
@@ -107,6 +127,8 @@ private:
   ChoiceValues choices_;
   /// All that can run, where the machine has a model.
   Choosing choosing_;
+  /// Of the variants that are built, in their order, once they were asked for.
+  std::vector<VariantModel> models_;
   std::map<Constants, std::unique_ptr<Candidate>> candidates_;
   std::chrono::steady_clock::time_point begin_;
   std::vector<std::pair<Constants, std::string>> failures_;

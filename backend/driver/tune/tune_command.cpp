@@ -7,6 +7,7 @@
 #include "backend/driver/execute/device_code.h"
 #include "backend/driver/execute/job.h"
 #include "backend/driver/output/output_file.h"
+#include "backend/driver/tune/launch_text.h"
 #include "backend/driver/tune/measure.h"
 #include "backend/driver/tune/tuned_choices.h"
 #include "backend/runtime/alternatives.h"
@@ -24,8 +25,6 @@
 namespace dtile::driver {
 
 namespace {
-
-constexpr int64_t kLargestSize = int64_t(1) << 40;
 
 class TuneRun {
 public:
@@ -50,11 +49,8 @@ private:
                                           llvm::ArrayRef<Alternative> alternatives);
   bool tuneLaunch(const ast::KernelDecl &named, llvm::ArrayRef<Alternative> alternatives,
                   const std::vector<int64_t> &sizes, TunedChoice &choice);
-  std::optional<std::vector<int64_t>> readSizes(const sema::KernelInstance &usual,
-                                                llvm::StringRef text);
   std::optional<std::vector<int64_t>> readShapes(const sema::KernelInstance &usual);
   std::optional<std::vector<std::vector<int64_t>>> readLaunches(const sema::KernelInstance &usual);
-  const ast::KernelDecl *findNamed(sema::Program &program);
   bool canWrite();
   /// Standard output gets the whole file once, at the end.
   bool write();
@@ -105,41 +101,6 @@ bool TuneRun::readOld() {
   return true;
 }
 
-std::optional<std::vector<int64_t>> TuneRun::readSizes(const sema::KernelInstance &usual,
-                                                       llvm::StringRef text) {
-  std::vector<std::string> names;
-  for (const SizePlace &place : sizePlaces(usual))
-    names.push_back(place.name);
-  std::vector<int64_t> sizes(names.size(), -1);
-  const auto refuse = [&](const std::string &why) {
-    fail(diag::bad_size, why);
-    return std::nullopt;
-  };
-  llvm::SmallVector<llvm::StringRef> parts;
-  text.split(parts, ',', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
-  for (llvm::StringRef part : parts) {
-    const auto [name, value] = part.trim().split('=');
-    const auto found = llvm::find(names, name);
-    int64_t number = 0;
-    if (name == "W")
-      return refuse("has the number of ranks, which `--ranks` says");
-    if (found == names.end())
-      return refuse("names `" + name.str() + "`; the sizes of the arguments are " +
-                    llvm::join(names, ", "));
-    if (value.getAsInteger(10, number) || number < 1 || number > kLargestSize)
-      return refuse("wants a number from 1 to " + std::to_string(kLargestSize) + " for `" +
-                    name.str() + "`, not `" + value.str() + "`");
-    int64_t &size = sizes[size_t(found - names.begin())];
-    if (size >= 0)
-      return refuse("says twice what `" + name.str() + "` is");
-    size = number;
-  }
-  for (auto [name, size] : llvm::zip_equal(names, sizes))
-    if (size < 0)
-      return refuse("does not say what `" + name + "` is");
-  return sizes;
-}
-
 std::optional<std::vector<int64_t>> TuneRun::readShapes(const sema::KernelInstance &usual) {
   const auto refuse = [&](const std::string &why) {
     fail(diag::cannot_tune, usual.decl->name.name, why);
@@ -175,7 +136,7 @@ std::optional<std::vector<std::vector<int64_t>>>
 TuneRun::readLaunches(const sema::KernelInstance &usual) {
   std::vector<std::vector<int64_t>> launches;
   for (const std::string &text : options_.launches)
-    if (auto sizes = readSizes(usual, text))
+    if (auto sizes = readLaunch(session_, usual, text))
       launches.push_back(std::move(*sizes));
     else
       return std::nullopt;
@@ -358,36 +319,6 @@ bool TuneRun::write() {
   return true;
 }
 
-/// The kernel of `--kernel`, which may be an entry with its values, as `gemm_f16`; null after
-/// reporting.
-const ast::KernelDecl *TuneRun::findNamed(sema::Program &program) {
-  const llvm::StringRef wanted = options_.kernel;
-  if (wanted.empty()) {
-    const auto kernels = selectKernels(session_, program);
-    if (kernels.size() == 1)
-      return kernels.front();
-    std::vector<std::string> names;
-    for (const auto all : {program.kernels(), program.families()})
-      for (const ast::KernelDecl *kernel : all)
-        names.push_back("`" + kernel->name.name.str() + "`");
-    if (!kernels.empty())
-      fail(diag::which_kernel, llvm::join(names, ", "));
-    return nullptr;
-  }
-  if (const ast::KernelDecl *kernel = program.findKernel(wanted))
-    return kernel;
-  const ast::KernelDecl *found = nullptr;
-  for (const auto all : {program.kernels(), program.families()})
-    for (const ast::KernelDecl *kernel : all)
-      if (wanted.starts_with((kernel->name.name + "_").str()) &&
-          (!found || found->name.name.size() < kernel->name.name.size()))
-        found = kernel;
-  // It says what there is.
-  if (!found)
-    (void)selectKernels(session_, program);
-  return found;
-}
-
 void TuneRun::run() {
   end_ = std::chrono::steady_clock::now() + std::chrono::seconds(options_.seconds);
   if (!chooseRanks())
@@ -395,7 +326,7 @@ void TuneRun::run() {
   const auto program = analyzeFile(session_, options_.inputs.front());
   if (!program || !checkConstants(session_, *program))
     return;
-  const ast::KernelDecl *named = findNamed(*program);
+  const ast::KernelDecl *named = findNamed(session_, *program);
   if (!named)
     return;
   auto arch = archOfDevices(options_);

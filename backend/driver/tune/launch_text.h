@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What the command line says of the kernel and the launches that are measured.
+#pragma once
+
+#include "backend/driver/session.h"
+#include "sema/sema.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace dtile::driver {
+
+/// No size is larger.
+inline constexpr int64_t kLargestSize = int64_t(1) << 40;
+
+/// The kernel of `--kernel`, which may be an entry with its values, as `gemm_f16`, or the only one;
+/// null after reporting.
+[[nodiscard]] const ast::KernelDecl *findNamed(Session &session, const sema::Program &program);
+
+/// The sizes of a launch, as `M=512,N=4096`, in the order of sizePlaces; nothing after reporting.
+[[nodiscard]] std::optional<std::vector<int64_t>>
+readLaunch(Session &session, const sema::KernelInstance &usual, llvm::StringRef text);
+
+} // namespace dtile::driver
