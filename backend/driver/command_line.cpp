@@ -561,6 +561,8 @@ void addBench(CLI::App *sub, Options &o) {
     refuseForHost(*sub, o, {"--arch", "--devices", "--wait-timeout"});
     const bool isOfBlocks = !o.search && o.launches.empty();
     o.bench = isOfBlocks;
+    if (isOfBlocks)
+      o.command = Command::Test;
     for (const char *name : {"--kernel", "--vary", "--arg", "--json"})
       if (isOfBlocks && sub->count(name) != 0)
         throw CLI::ValidationError(name, "is for --sizes and --search");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// `dtilec bench`: runs bench blocks, times launches by their sizes, or searches for launches that
-// take longer than they should (`--search`).
+// `dtilec bench --sizes` times launches by their sizes, and `--search` looks for launches that take
+// longer than they should. Bench blocks are run by test_command.
 //
 // All processes of a job time the same launches in the same order, and go by the longest time that
 // one of them saw: so all decide alike, and process 0 prints.
@@ -463,8 +463,6 @@ void BenchRun::run() {
 } // namespace
 
 ExitCode runBench(const Options &options) {
-  if (!options.search && options.launches.empty())
-    return runTest(options);
   Session session(options);
   std::unique_ptr<Job> job;
   if (!joinJob(session, job))

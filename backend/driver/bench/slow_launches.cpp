@@ -24,8 +24,9 @@ constexpr double kSearching = 0.9;
 constexpr double kHot = 0.4, kCold = 0.03;
 /// Steps of a chain that find nothing slower before it ends.
 constexpr size_t kPatience = 12;
-/// Timings of what has to be certain, and how many are taken at once. Of few the median says little:
-/// where ranks share processors, launches are fast only when the ranks happen to run side by side.
+/// Timings of what has to be certain, and how many are taken at once. Of few the median says
+/// little: where ranks share processors, launches are fast only when ranks happen to run side by
+/// side.
 constexpr size_t kTimings = 15, kMoreTimings = 4;
 /// Nanoseconds that clocks and schedulers add to any launch.
 constexpr double kNoise = 2000;

@@ -28,8 +28,8 @@ struct SizeRange {
   bool operator==(const SizeRange &) const = default;
 };
 
-/// Reads `M=1..4096,N=64..8192:64,K=512`. `names` are the sizes that there are, in order; those that
-/// the text leaves out get `usual`. Nothing where it makes no sense: then `why` says what does not.
+/// Reads `M=1..4096,N=64..8192:64,K=512`. `names` are the sizes that there are, in order; those
+/// that the text leaves out get `usual`. Nothing where it makes no sense: `why` says what does not.
 [[nodiscard]] std::optional<std::vector<SizeRange>>
 readSizeRanges(const std::vector<std::string> &names, const std::string &text,
                const SizeRange &usual, std::string &why);

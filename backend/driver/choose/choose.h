@@ -76,8 +76,8 @@ struct ChoiceValues {
                               const ast::KernelDecl &kernel, const sema::GenericArgs &pins,
                               const TargetArch &target, llvm::ArrayRef<Constants> wanted = {});
 
-/// The model of one configuration, prepared once for many launches. Scalars need not be known; names
-/// of others do not matter.
+/// The model of one configuration, prepared once for many launches. Scalars need not be known;
+/// names of others do not matter.
 class VariantModel {
 public:
   VariantModel(Session &session, sema::Program &program, const Variant &variant,

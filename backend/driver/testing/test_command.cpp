@@ -58,8 +58,8 @@ private:
   bool isAsked(int ranks) const;
   void runBlock(const std::string &path, KernelLibrary &library, const Block &block,
                 const Mesh &mesh);
-  void runBench(const std::string &what, KernelLibrary &library, const Block &block,
-                Executor &executor, const Mesh &mesh);
+  void timeBlock(const std::string &what, KernelLibrary &library, const Block &block,
+                 Executor &executor, const Mesh &mesh);
   void plot();
   bool runWatched(TestEvaluator &evaluator, const Block &block, const std::string &what);
   void count(bool passed, const std::string &what, double seconds);
@@ -184,7 +184,7 @@ void TestRunner::runBlock(const std::string &path, KernelLibrary &library, const
     what += ")";
     progress_.running(what);
     if (session_.options.bench) {
-      runBench(what, library, block, *executor, mesh);
+      timeBlock(what, library, block, *executor, mesh);
       continue;
     }
     const auto start = std::chrono::steady_clock::now();
@@ -218,8 +218,8 @@ bool TestRunner::runWatched(TestEvaluator &evaluator, const Block &block, const 
   return passed;
 }
 
-void TestRunner::runBench(const std::string &what, KernelLibrary &library, const Block &block,
-                          Executor &executor, const Mesh &mesh) {
+void TestRunner::timeBlock(const std::string &what, KernelLibrary &library, const Block &block,
+                           Executor &executor, const Mesh &mesh) {
   // The first run warms caches and is not counted.
   constexpr int kRuns = 6;
   std::vector<std::vector<double>> times;
