@@ -376,6 +376,8 @@ void BenchRun::printSearch(const SlowSearch &search, const std::vector<SlowLaunc
       slow.empty() ? "no kind"
                    : std::to_string(slow.size()) + (slow.size() == 1 ? " kind" : " kinds"),
       slow.size() > 1 ? "take" : "takes", options_.slowFactor, slow.size() > 1 ? "they" : "it");
+  if (settings_.front().measurers.front()->variesByRun())
+    os << "  results are not compared, as who comes first decides them\n";
   for (size_t i = 0; i < settings_.size(); ++i)
     if (const double typical = search.typical(i); typical != 1)
       os << llvm::formatv("  with W={0}: {1:f2} of the estimated time in the median\n",

@@ -8,6 +8,14 @@ namespace dtile::driver {
 
 namespace {
 
+/// Whether who comes first decides what it leaves, or what it gives to somebody.
+bool isRace(const ir::Op &op) {
+  if (!ir::isAtomic(op))
+    return false;
+  const llvm::StringRef kind = op.get(ir::attr::kind);
+  return kind == "exch" || kind == "cas" || op.result()->hasUses();
+}
+
 /// Why two runs may differ; empty where they do not.
 std::string whyNot(ir::Op &op) {
   if (op.is(ir::OpKind::ReduceAdd) || op.is(ir::OpKind::ReduceAddScatter)) {
@@ -25,13 +33,13 @@ std::string whyNot(ir::Op &op) {
   if (kind == "add" && isFloat(op.operand(0)->type().dtype()))
     return "`fetch_add` sums floats in the order in which bodies come, and `--deterministic` wants "
            "one order";
+  if (!isRace(op))
+    return "";
   if (kind == "exch" || kind == "cas")
     return "who comes first decides what an exchange leaves, and `--deterministic` wants one "
            "result";
-  if (op.result()->hasUses())
-    return "the old value of an atomic depends on who comes first, and `--deterministic` wants one "
-           "result";
-  return "";
+  return "the old value of an atomic depends on who comes first, and `--deterministic` wants one "
+         "result";
 }
 
 } // namespace
@@ -46,6 +54,12 @@ bool checkDeterminism(Session &session, ir::Module &module) {
     good = false;
   });
   return good;
+}
+
+bool dependsOnWhoComesFirst(ir::Op &kernel) {
+  bool found = false;
+  ir::walk(kernel, [&](ir::Op &op) { found |= isRace(op); });
+  return found;
 }
 
 bool checkBatchInvariance(Session &session, ir::Module &module) {

@@ -12,6 +12,9 @@ namespace dtile::driver {
 /// values of atomics that somebody uses. False after reporting.
 bool checkDeterminism(Session &session, ir::Module &module);
 
+/// Whether two runs of a kernel may have results that differ by more than rounding.
+[[nodiscard]] bool dependsOnWhoComesFirst(ir::Op &kernel);
+
 /// Reports each atomic sum of floats: how many others come, and when, depends on the other rows.
 /// False after reporting. That sums have one order otherwise is settled where variants are chosen.
 bool checkBatchInvariance(Session &session, ir::Module &module);

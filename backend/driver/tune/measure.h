@@ -83,6 +83,8 @@ public:
   /// Whether processes of the job no longer answer.
   [[nodiscard]] bool isAlone() const { return isAlone_; }
   [[nodiscard]] const sema::KernelInstance &usual() const { return measured_.usual; }
+  /// Whether results are not compared, as who comes first decides them.
+  [[nodiscard]] bool variesByRun() const { return variesByRun_; }
   /// The largest of what the processes of the job say; infinite once one of them has gone.
   [[nodiscard]] double agree(double value);
 
@@ -98,6 +100,8 @@ private:
   };
 
   [[nodiscard]] bool hasModel() const;
+  /// The IR of the kernel by what its text suggests, after the passes; null where one failed.
+  [[nodiscard]] ir::Op *usualKernel();
   /// Those of the sizes that the model knows by these names; nothing where one is missing.
   [[nodiscard]] std::optional<std::vector<int64_t>> modelSizes(llvm::ArrayRef<std::string> names,
                                                                llvm::ArrayRef<int64_t> sizes) const;
@@ -129,6 +133,10 @@ private:
   Choosing choosing_;
   /// Of the variants that are built, in their order, once they were asked for.
   std::vector<VariantModel> models_;
+  LoweredModule usualLowered_;
+  bool isUsualLowered_ = false;
+  /// Who comes first decides the results, so that they are not compared.
+  bool variesByRun_ = false;
   std::map<Constants, std::unique_ptr<Candidate>> candidates_;
   std::chrono::steady_clock::time_point begin_;
   std::vector<std::pair<Constants, std::string>> failures_;

@@ -4,6 +4,8 @@
 
 #include "backend/driver/testing/test_values.h"
 #include "backend/ndarray/npy.h"
+#include "ir/model/launch_sizes.h"
+#include "ir/protocol/check/clause_data.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -65,10 +67,56 @@ bool isReplicated(const sema::KernelInstance &instance, size_t param) {
   });
 }
 
+/// Numbers of one launch, for the clauses of a kernel.
+class LaunchNumbers {
+public:
+  /// `sizes`: of the parameters. Scalars that are no integers are not known.
+  LaunchNumbers(const Options &options, ir::Op &kernel, llvm::ArrayRef<Sizes> sizes, int ranks)
+      : known_(ranks) {
+    for (ir::Op &op : kernel.body().ops()) {
+      if (op.is(ir::OpKind::LaunchDim))
+        known_.set(*op.result(),
+                   sizes[size_t(op.get(ir::attr::param))][size_t(op.get(ir::attr::dim))]);
+      int64_t number = 0;
+      if (op.is(ir::OpKind::ScalarParam))
+        if (const std::string *text = valueOf(options, op.get(ir::attr::name).str());
+            text && !llvm::StringRef(*text).getAsInteger(10, number))
+          known_.set(*op.result(), number);
+    }
+  }
+  [[nodiscard]] std::optional<int64_t> number(const ir::Value *value) {
+    return known_.number(*const_cast<ir::Value *>(value));
+  }
+
+private:
+  model::LaunchSizes known_;
+};
+
+/// False where no clause speaks of the parameter, or no numbers were found that are as it says.
+bool drawAsRequired(ir::Op &kernel, size_t param, LaunchNumbers &numbers, NDArray &array,
+                    protocol::OneRank rank, uint64_t seed) {
+  const auto op = llvm::find_if(kernel.body().ops(), [&](const ir::Op &op) {
+    return op.is(ir::OpKind::Param) && size_t(op.get(ir::attr::param)) == param;
+  });
+  if (op == kernel.body().ops().end())
+    return false;
+  interpret::TensorArg tensor;
+  tensor.data = array.data();
+  tensor.dtype = array.dtype();
+  tensor.sizes = array.shape();
+  tensor.strides.resize(tensor.sizes.size());
+  int64_t stride = 1;
+  for (size_t d = tensor.sizes.size(); d-- > 0; stride *= tensor.sizes[d])
+    tensor.strides[d] = stride;
+  return protocol::drawByClauses(
+      *op, tensor, [&](const ir::Value *value) { return numbers.number(value); }, rank, seed);
+}
+
 } // namespace
 
 llvm::Expected<Arrays> makeArguments(const Options &options, const sema::KernelInstance &instance,
-                                     llvm::ArrayRef<Sizes> sizes, int ranks) {
+                                     ir::Op &kernel, llvm::ArrayRef<Sizes> sizes, int ranks) {
+  LaunchNumbers numbers(options, kernel, sizes, ranks);
   for (const auto &[name, value] : options.arguments)
     if (llvm::none_of(instance.params,
                       [&, &name = name](const auto &param) { return param.name == name; }))
@@ -92,6 +140,8 @@ llvm::Expected<Arrays> makeArguments(const Options &options, const sema::KernelI
     if (llvm::Error error = ndarray::checkRoom(dtype, sizes[i], int64_t(ranks) * 4))
       return error;
     for (int rank = 0; rank < ranks; ++rank) {
+      const uint64_t own = isReplicated(instance, i) ? 0 : uint64_t(rank);
+      const uint64_t seed = kSeed + i * 4099 + own;
       if (given && isInput(param)) {
         auto array = arrayFromFile(param, *given, sizes[i], rank);
         if (!array)
@@ -100,12 +150,14 @@ llvm::Expected<Arrays> makeArguments(const Options &options, const sema::KernelI
       } else if (!isInput(param)) {
         arrays[i].push_back(ndarray::poison(dtype, sizes[i]));
       } else if (mayBeRandom(dtype)) {
-        const uint64_t own = isReplicated(instance, i) ? 0 : uint64_t(rank);
-        arrays[i].push_back(ndarray::random(dtype, sizes[i], kSeed + i * 4099 + own));
+        arrays[i].push_back(ndarray::random(dtype, sizes[i], seed));
       } else {
-        return llvm::createStringError("`" + param.name +
-                                       "` has integers that must make sense: give it with `--arg " +
-                                       param.name + "=FILE.npy`");
+        arrays[i].emplace_back(dtype, sizes[i]);
+        if (!drawAsRequired(kernel, i, numbers, arrays[i].back(), {rank, ranks}, seed))
+          return llvm::createStringError(
+              "`" + param.name + "` has integers that must make sense: `requires all(" +
+              param.name + " >= 0 && " + param.name +
+              " < …)` says which do, or give it with `--arg " + param.name + "=FILE.npy`");
       }
     }
   }

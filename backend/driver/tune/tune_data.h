@@ -13,11 +13,13 @@ namespace dtile::driver {
 /// For each parameter of a kernel and each rank an array; none for those that are no arguments.
 using Arrays = std::vector<std::vector<ndarray::NDArray>>;
 
-/// Arguments of these sizes (one list a parameter). Floats and bytes are random numbers, other
-/// integers and scalars are what `--arg` gives. An error in words says what is missing.
+/// Arguments of these sizes (one list a parameter). Floats and bytes are random numbers. Scalars
+/// and other integers are what `--arg` gives; integers that it does not give are random numbers of
+/// those that the clauses of `kernel`, the instance's IR, allow. An error says what is missing.
 [[nodiscard]] llvm::Expected<Arrays> makeArguments(const Options &options,
                                                    const sema::KernelInstance &instance,
-                                                   llvm::ArrayRef<Sizes> sizes, int ranks);
+                                                   ir::Op &kernel, llvm::ArrayRef<Sizes> sizes,
+                                                   int ranks);
 
 /// Launches with copies of the arguments. `results`, if given, gets the copies.
 [[nodiscard]] LaunchResult launchWith(LoadedKernel &kernel, const sema::KernelInstance &instance,

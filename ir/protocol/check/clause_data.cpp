@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
+#include <random>
 
 namespace dtile::protocol {
 
@@ -18,6 +20,8 @@ namespace {
 
 /// Larger inputs stay zeros.
 constexpr int64_t kMostElements = 1 << 20;
+/// The same of inputs that are drawn, once and not for each run.
+constexpr int64_t kMostDrawn = 1 << 25;
 
 /// A clause with its numbers.
 struct Known {
@@ -40,6 +44,7 @@ public:
   }
 
   bool run(LaunchValue valueOf);
+  bool draw(LaunchValue valueOf, uint64_t seed);
 
 private:
   [[nodiscard]] bool holds() const {
@@ -53,12 +58,17 @@ private:
     return std::any_of(known_.begin(), known_.end(),
                        [&](const Known &k) { return k.clause.kind == kind; });
   }
+  /// Reads the clauses, and says whether all their numbers are known.
+  bool readClauses(LaunchValue valueOf);
   void bound();
   bool addBetween(const Op &clause, LaunchValue valueOf);
   bool tryNumbers(const Op &clause, LaunchValue valueOf);
   /// Writes the elements, and says whether they do.
   bool tryElements(std::vector<int64_t> values);
   [[nodiscard]] int64_t numberOf(const std::vector<int64_t> &position) const;
+  /// The first of a few simple choices for which the clauses hold; false where none does.
+  bool fill();
+  [[nodiscard]] std::vector<int64_t> drawn(std::mt19937_64 &random) const;
   /// Elements that clauses name, by number, and lines between them.
   [[nodiscard]] std::vector<int64_t> betweenNamed() const;
   [[nodiscard]] std::vector<int64_t> withSum(std::vector<int64_t> values) const;
@@ -69,6 +79,8 @@ private:
   Elements elements_;
   int64_t count_ = 0;
   std::vector<Known> known_;
+  /// The clause about numbers that all ranks have together; null where there is none.
+  const Op *numbers_ = nullptr;
   int64_t low_ = INT64_MIN, high_ = INT64_MAX;
 };
 
@@ -217,8 +229,7 @@ bool Filler::tryNumbers(const Op &clause, LaunchValue valueOf) {
   return left <= 0 && tryElements(std::move(values));
 }
 
-bool Filler::run(LaunchValue valueOf) {
-  const Op *numbers = nullptr;
+bool Filler::readClauses(LaunchValue valueOf) {
   for (const ir::Use &use : param_.result()->uses()) {
     const Op &op = *use.user;
     Known k;
@@ -228,7 +239,7 @@ bool Filler::run(LaunchValue valueOf) {
       continue;
     }
     if (op.is(ir::OpKind::LaunchElements) && op.get(ir::attr::kind) == "each_once") {
-      numbers = &op;
+      numbers_ = &op;
       continue;
     }
     // All ranks get the same.
@@ -246,13 +257,60 @@ bool Filler::run(LaunchValue valueOf) {
     }
     known_.push_back(std::move(k));
   }
-  if (count_ <= kMostElements && numbers)
-    return tryNumbers(*numbers, valueOf);
-  if (!numbers && (known_.empty() || holds()))
+  return true;
+}
+
+/// Numbers from `low` to `high`, as the clauses of one array are likely to want them.
+std::vector<int64_t> Filler::drawn(std::mt19937_64 &random) const {
+  std::vector<int64_t> values(static_cast<size_t>(count_));
+  const uint64_t choices = uint64_t(high_) - uint64_t(low_) + 1;
+  if (hasKind(Kind::Distinct) && choices <= uint64_t(kMostDrawn) && choices >= uint64_t(count_)) {
+    std::vector<int64_t> all(static_cast<size_t>(choices));
+    std::iota(all.begin(), all.end(), low_);
+    std::shuffle(all.begin(), all.end(), random);
+    std::copy_n(all.begin(), values.size(), values.begin());
+  } else {
+    std::uniform_int_distribution<int64_t> any(low_, high_);
+    for (int64_t &value : values)
+      value = any(random);
+  }
+  if (hasKind(Kind::Sorted))
+    std::sort(values.begin(), values.end());
+  for (const Known &k : known_)
+    if (k.clause.kind == Kind::Element)
+      if (const int64_t number = numberOf(k.position); number >= 0)
+        values[size_t(number)] = allowed(k.clause.predicate, k.bound);
+  return hasKind(Kind::Sum) ? withSum(std::move(values)) : values;
+}
+
+bool Filler::draw(LaunchValue valueOf, uint64_t seed) {
+  if (!readClauses(valueOf) || count_ > kMostDrawn)
+    return false;
+  if (numbers_)
+    return tryNumbers(*numbers_, valueOf);
+  bound();
+  if (known_.empty())
+    return false;
+  std::mt19937_64 random(seed);
+  if (low_ != INT64_MIN && high_ != INT64_MAX && low_ <= high_ && tryElements(drawn(random)))
+    return true;
+  return fill();
+}
+
+bool Filler::run(LaunchValue valueOf) {
+  if (!readClauses(valueOf))
+    return false;
+  if (count_ <= kMostElements && numbers_)
+    return tryNumbers(*numbers_, valueOf);
+  if (!numbers_ && (known_.empty() || holds()))
     return true;
   if (count_ > kMostElements)
     return false;
   bound();
+  return fill();
+}
+
+bool Filler::fill() {
   std::vector<int64_t> same = betweenNamed();
   std::vector<int64_t> counted(static_cast<size_t>(count_));
   const int64_t first = low_ == INT64_MIN ? std::min<int64_t>(0, high_) : low_;
@@ -273,6 +331,11 @@ bool Filler::run(LaunchValue valueOf) {
 bool fillByClauses(const Op &param, const interpret::TensorArg &tensor, LaunchValue valueOf,
                    OneRank rank) {
   return Filler(param, tensor, rank).run(valueOf);
+}
+
+bool drawByClauses(const Op &param, const interpret::TensorArg &tensor, LaunchValue valueOf,
+                   OneRank rank, uint64_t seed) {
+  return Filler(param, tensor, rank).draw(valueOf, seed);
 }
 
 } // namespace dtile::protocol

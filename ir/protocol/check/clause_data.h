@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Elements of inputs for runs, as a kernel's clauses want them. Private to ir/protocol.
+// Elements of inputs for runs and timings, as a kernel's clauses want them.
 #pragma once
 
 #include "ir/core/ir.h"
@@ -7,6 +7,7 @@
 
 #include "llvm/ADT/STLFunctionalExtras.h"
 
+#include <cstdint>
 #include <optional>
 
 namespace dtile::protocol {
@@ -24,5 +25,11 @@ struct OneRank {
 /// these do, else the first of a few simple choices. False where none was found.
 [[nodiscard]] bool fillByClauses(const ir::Op &param, const interpret::TensorArg &tensor,
                                  LaunchValue valueOf, OneRank rank);
+
+/// Writes random elements of those that the clauses about an input allow: evenly spread between
+/// bounds, in order where they are sorted, once each where they are distinct. False where no clause
+/// speaks of it, or none was found.
+[[nodiscard]] bool drawByClauses(const ir::Op &param, const interpret::TensorArg &tensor,
+                                 LaunchValue valueOf, OneRank rank, uint64_t seed);
 
 } // namespace dtile::protocol
