@@ -80,8 +80,12 @@ public:
     auto bytes = codeObject(module, machine);
     if (!bytes)
       return bytes.takeError();
+    auto stats = readStats(*bytes);
+    if (!stats)
+      return stats.takeError();
     std::vector<gpu::Image> images;
-    images.push_back({DTILE_IMAGE_HSACO, std::move(*bytes), "", ""});
+    images.push_back(
+        {.format = DTILE_IMAGE_HSACO, .bytes = std::move(*bytes), .stats = std::move(*stats)});
     return images;
   }
 

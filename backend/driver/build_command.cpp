@@ -101,7 +101,7 @@ std::optional<std::string> object(Session &session, Sources &sources) {
       {.cpu = options.cpu, .optLevel = unsigned(options.optLevel)});
   if (!package)
     return failed(session, package.takeError());
-  size_t leftOut = 0;
+  size_t leftOut = 0, slow = 0;
   for (const auto [i, target] : llvm::enumerate(sources.targets)) {
     const auto module = prepareFor(session.diagnostics, sources.of(i), target);
     if (!module)
@@ -112,6 +112,9 @@ std::optional<std::string> object(Session &session, Sources &sources) {
     for (const auto &[what, why] : (*package)->leftOut().drop_front(leftOut))
       session.diagnostics.report(SourceLoc{}, diag::tuning_failed, what, why);
     leftOut = (*package)->leftOut().size();
+    for (const auto &[where, what] : (*package)->slow().drop_front(slow))
+      session.diagnostics.report(where, diag::slow_code, what);
+    slow = (*package)->slow().size();
     for (const TunedEntry &tuned : sources.infos[i].tuned) {
       backend::launch::KernelCode &code = (*package)->code(tuned.entry);
       code.tunedSizes = tuned.places;

@@ -174,6 +174,38 @@ llvm::Error leaveOut(llvm::ArrayRef<Compiled> kernels, const llvm::StringMap<std
   return llvm::Error::success();
 }
 
+/// Bytes of a thread that are stored and loaded where no main loop is: what roles that copy hold,
+/// or what is kept for the end. ag_gemm of 128x256 has 2084 of them, none in its main loop; products
+/// of 256x256, whose sums do not fit, have 4000 (f32) to 6400.
+constexpr int64_t kFewBytes = 3000;
+
+/// What the assembler has found that a user sees as time; empty where it is nothing.
+std::string whySlow(const KernelStats &stats) {
+  std::string why;
+  const auto add = [&](const std::string &words) { why += (why.empty() ? "" : "; ") + words; };
+  if (const int64_t bytes = stats.spillStores + stats.spillLoads; bytes > kFewBytes)
+    add("each thread stores " + std::to_string(stats.spillStores) +
+        " bytes of registers to memory, and loads " + std::to_string(stats.spillLoads) +
+        ", as its tiles do not fit: smaller ones do");
+  if (!stats.loss.empty())
+    add(stats.loss);
+  return why;
+}
+
+/// Tells of the code of each kernel what makes it slow.
+void warnOfSlow(llvm::ArrayRef<Compiled> kernels, const Image &image, llvm::StringRef arch,
+                launch::Package &package) {
+  for (const Compiled &kernel : kernels)
+    for (const KernelStats &stats : image.stats)
+      if (const std::string why = stats.entry == kernel.image.entry ? whySlow(stats) : "";
+          !why.empty()) {
+        const std::string &constants = kernel.image.constants;
+        package.warn(kernel.source->loc(), "`" + kernel.kernel + "`" +
+                                               (constants.empty() ? "" : " with " + constants) +
+                                               " on " + arch.str() + ": " + why);
+      }
+}
+
 /// A table of a line a kernel.
 void writeStats(llvm::ArrayRef<KernelStats> stats, llvm::ArrayRef<Compiled> kernels,
                 llvm::raw_ostream &os) {
@@ -256,6 +288,7 @@ llvm::Error GpuTarget::addTo(launch::Package &package, ir::Module &module,
   for (const Image &image : *images) {
     if (!image.tooLong.empty())
       continue;
+    warnOfSlow(compiler.kernels(), image, (*device)->arch(), package);
     std::string name = ("dtile." + (*device)->arch() + ".image").str();
     name += image.entry.empty() ? "" : "." + image.entry;
     llvm::Constant *data = compiler.host().bytes(name, image.bytes);

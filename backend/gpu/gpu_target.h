@@ -20,16 +20,6 @@
 
 namespace dtile::backend::gpu {
 
-/// What a device runs.
-struct Image {
-  dtile_image_format format = DTILE_IMAGE_PTX;
-  std::string bytes;
-  /// The only kernel that it has; empty where it has all.
-  std::string entry;
-  /// Why there are no bytes: making them would have taken too long.
-  std::string tooLong;
-};
-
 /// What a vendor's assembler says of a kernel.
 struct KernelStats {
   std::string entry;
@@ -39,6 +29,18 @@ struct KernelStats {
   int64_t shared = 0;
   /// What it says makes the kernel slow, in its words; mostly empty.
   std::string loss;
+};
+
+/// What a device runs.
+struct Image {
+  dtile_image_format format = DTILE_IMAGE_PTX;
+  std::string bytes;
+  /// The only kernel that it has; empty where it has all.
+  std::string entry;
+  /// Why there are no bytes: making them would have taken too long.
+  std::string tooLong;
+  /// Of its kernels, where the vendor's assembler has run.
+  std::vector<KernelStats> stats;
 };
 
 /// LLVM's passes of code generation that are not worth their time here. Tiles are walked step by

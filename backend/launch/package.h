@@ -44,6 +44,14 @@ public:
     return leftOut_;
   }
 
+  /// Notes what makes the code of a kernel slow, in words; `where` is the kernel.
+  void warn(SourceLoc where, std::string what) { slow_.push_back({where, std::move(what)}); }
+  struct Slow {
+    SourceLoc where;
+    std::string what;
+  };
+  [[nodiscard]] llvm::ArrayRef<Slow> slow() const { return slow_; }
+
   /// Kernels are to be functions of TVM FFI, too: __tvm_ffi_<name>.
   void exportTvmFfi() { exportsTvmFfi_ = true; }
   /// Emits the descriptors of a module's kernels, and optimizes. What all targets made theirs from
@@ -63,6 +71,7 @@ private:
   std::map<std::string, KernelCode> kernels_;
   std::vector<std::string> names_;
   std::vector<std::pair<std::string, std::string>> leftOut_;
+  std::vector<Slow> slow_;
   bool exportsTvmFfi_ = false;
 };
 

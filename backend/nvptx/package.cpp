@@ -56,12 +56,15 @@ public:
       if (!assembled)
         return assembled.takeError();
       for (AssembledEntry &one : *assembled)
-        images.push_back({DTILE_IMAGE_CUBIN, std::move(one.made.cubin), std::move(one.entry),
-                          std::move(one.whyNot)});
+        images.push_back({.format = DTILE_IMAGE_CUBIN,
+                          .bytes = std::move(one.made.cubin),
+                          .entry = std::move(one.entry),
+                          .tooLong = std::move(one.whyNot),
+                          .stats = parseStats(one.made.messages)});
     }
     // The driver wants a zero behind it.
     text->push_back('\0');
-    images.push_back({DTILE_IMAGE_PTX, std::move(*text), "", ""});
+    images.push_back({.format = DTILE_IMAGE_PTX, .bytes = std::move(*text)});
     return images;
   }
 
