@@ -37,6 +37,28 @@ void countedLoop(llvm::IRBuilder<> &b, llvm::Value *low, llvm::Value *high,
   b.SetInsertPoint(after);
 }
 
+/// Copies elements [low, high) of a row to those of another, one of which is dense: by `strided`, or
+/// as one block where the stride is 1. Goes on in a block of its own.
+void copyRow(llvm::IRBuilder<> &b, llvm::Type *element, llvm::Value *to, llvm::Value *from,
+             llvm::Value *stride, llvm::Value *low, llvm::Value *high,
+             llvm::function_ref<void(llvm::Value *)> strided) {
+  llvm::Function *function = b.GetInsertBlock()->getParent();
+  auto *dense = llvm::BasicBlock::Create(b.getContext(), "dense", function);
+  auto *apart = llvm::BasicBlock::Create(b.getContext(), "strided", function);
+  auto *done = llvm::BasicBlock::Create(b.getContext(), "copied", function);
+  b.CreateCondBr(b.CreateICmpEQ(stride, b.getInt64(1)), dense, apart);
+  b.SetInsertPoint(dense);
+  const unsigned bytes = element->getIntegerBitWidth() / 8;
+  b.CreateMemCpy(b.CreateGEP(element, to, low), llvm::Align(bytes),
+                 b.CreateGEP(element, from, low), llvm::Align(bytes),
+                 b.CreateMul(b.CreateSub(high, low), b.getInt64(bytes)));
+  b.CreateBr(done);
+  b.SetInsertPoint(apart);
+  countedLoop(b, low, high, strided);
+  b.CreateBr(done);
+  b.SetInsertPoint(done);
+}
+
 } // namespace
 
 llvm::Function *HostModule::fillRow(unsigned bytes) {
@@ -54,21 +76,12 @@ llvm::Function *HostModule::fillRow(unsigned bytes) {
   llvm::Type *element = b.getIntNTy(bytes * 8);
   auto *entry = llvm::BasicBlock::Create(context(), "entry", helper);
   auto *copy = llvm::BasicBlock::Create(context(), "copy", helper);
-  auto *dense = llvm::BasicBlock::Create(context(), "dense", helper);
-  auto *strided = llvm::BasicBlock::Create(context(), "strided", helper);
   auto *done = llvm::BasicBlock::Create(context(), "done", helper);
   b.SetInsertPoint(entry);
   b.CreateMemSet(temp, b.getInt8(0), size, llvm::Align(1));
   b.CreateCondBr(b.CreateICmpSLT(low, high), copy, done);
   b.SetInsertPoint(copy);
-  b.CreateCondBr(b.CreateICmpEQ(stride, b.getInt64(1)), dense, strided);
-  b.SetInsertPoint(dense);
-  llvm::Value *count = b.CreateMul(b.CreateSub(high, low), b.getInt64(bytes));
-  b.CreateMemCpy(b.CreateGEP(element, temp, low), llvm::Align(bytes),
-                 b.CreateGEP(element, source, low), llvm::Align(bytes), count);
-  b.CreateBr(done);
-  b.SetInsertPoint(strided);
-  countedLoop(b, low, high, [&](llvm::Value *i) {
+  copyRow(b, element, temp, source, stride, low, high, [&](llvm::Value *i) {
     llvm::Value *value =
         b.CreateLoad(element, b.CreateGEP(element, source, b.CreateMul(i, stride)));
     b.CreateStore(value, b.CreateGEP(element, temp, i));
@@ -93,7 +106,7 @@ llvm::Function *HostModule::spillRow(unsigned bytes) {
   llvm::Value *stride = helper->getArg(2), *low = helper->getArg(3), *high = helper->getArg(4);
   llvm::Type *element = b.getIntNTy(bytes * 8);
   b.SetInsertPoint(llvm::BasicBlock::Create(context(), "entry", helper));
-  countedLoop(b, low, high, [&](llvm::Value *i) {
+  copyRow(b, element, destination, temp, stride, low, high, [&](llvm::Value *i) {
     llvm::Value *value = b.CreateLoad(element, b.CreateGEP(element, temp, i));
     b.CreateStore(value, b.CreateGEP(element, destination, b.CreateMul(i, stride)));
   });
