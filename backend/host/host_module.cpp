@@ -49,9 +49,8 @@ void copyRow(llvm::IRBuilder<> &b, llvm::Type *element, llvm::Value *to, llvm::V
   b.CreateCondBr(b.CreateICmpEQ(stride, b.getInt64(1)), dense, apart);
   b.SetInsertPoint(dense);
   const unsigned bytes = element->getIntegerBitWidth() / 8;
-  b.CreateMemCpy(b.CreateGEP(element, to, low), llvm::Align(bytes),
-                 b.CreateGEP(element, from, low), llvm::Align(bytes),
-                 b.CreateMul(b.CreateSub(high, low), b.getInt64(bytes)));
+  b.CreateMemCpy(b.CreateGEP(element, to, low), llvm::Align(bytes), b.CreateGEP(element, from, low),
+                 llvm::Align(bytes), b.CreateMul(b.CreateSub(high, low), b.getInt64(bytes)));
   b.CreateBr(done);
   b.SetInsertPoint(apart);
   countedLoop(b, low, high, strided);

@@ -10,6 +10,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/Support/Parallel.h"
 
 #include <limits>
 #include <map>
@@ -85,6 +86,10 @@ std::optional<PreparedVariant> prepare(Session &session, sema::Program &program,
   setScalars(*made.module, *made.kernel, scalars);
   made.estimate = target.target->estimate(*made.kernel, target.arch);
   return made;
+}
+
+bool isPossible(const PreparedVariant &made) {
+  return !made.estimate || made.estimate->isPossible();
 }
 
 /// What other ranks see of a variant: the values of shared choices, and how the passes have laid
@@ -170,11 +175,20 @@ public:
   Choosing runWithoutModel(const Constants &usual, llvm::ArrayRef<Constants> wanted);
 
 private:
-  void tryAll(llvm::ArrayRef<Constants> all) {
-    for (const Constants &constants : all)
-      tryOne(constants);
-  }
-  void tryOne(const Constants &constants);
+  /// What a configuration that can run has shown.
+  struct Tried {
+    std::vector<double> times;
+    std::string seen, sums;
+  };
+
+  void tryAll(llvm::ArrayRef<Constants> all);
+  void tryOne(const Constants &constants) { tryAll(constants); }
+  /// Changes nothing, so that several threads can; nothing where it cannot run.
+  [[nodiscard]] std::optional<Tried> look(const sema::KernelInstance &instance,
+                                          const Constants &constants) const;
+  [[nodiscard]] std::optional<Tried> look(const PreparedVariant &made,
+                                          const Constants &constants) const;
+  void add(const sema::KernelInstance &instance, const Constants &constants, Tried tried);
   void tryTogether();
   void tryNeighbours();
   void tryOrders();
@@ -214,27 +228,57 @@ void Search::sample(const PreparedVariant &made) {
   samples_.resize(kSamples);
 }
 
-void Search::tryOne(const Constants &constants) {
-  if (!tried_.insert(constants).second)
-    return;
-  const sema::KernelInstance *instance =
-      program_.tryInstantiate(&kernel_, withConstants(pins_, constants));
-  auto made = instance ? prepare(session_, program_, *instance, target_) : std::nullopt;
-  if (!made || (made->estimate && !made->estimate->isPossible()))
-    return;
-  if (found_.possible.empty())
-    sample(*made);
-  std::vector<double> row;
+std::optional<Search::Tried> Search::look(const PreparedVariant &made,
+                                          const Constants &constants) const {
+  Tried tried;
   for (const SampleSizes &sample : samples_)
-    row.push_back(made->estimate
-                      ? made->estimate->nanoseconds(sample.sizes, sample.ranks).value_or(kNone)
+    tried.times.push_back(
+        made.estimate ? made.estimate->nanoseconds(sample.sizes, sample.ranks).value_or(kNone)
                       : kNone);
-  times_.push_back(std::move(row));
-  const std::string seen = protocolOf(*made->kernel, choices_, constants);
+  tried.seen = protocolOf(*made.kernel, choices_, constants);
+  tried.sums = sumsOf(*made.kernel, choices_, constants);
+  return tried;
+}
+
+std::optional<Search::Tried> Search::look(const sema::KernelInstance &instance,
+                                          const Constants &constants) const {
+  const auto made = prepare(session_, program_, instance, target_);
+  return made && isPossible(*made) ? look(*made, constants) : std::nullopt;
+}
+
+void Search::add(const sema::KernelInstance &instance, const Constants &constants, Tried tried) {
+  times_.push_back(std::move(tried.times));
   const auto number = int32_t(protocols_.size());
-  found_.possible.push_back({constants, instance,
-                             protocols_.try_emplace(seen, number).first->second,
-                             sumsOf(*made->kernel, choices_, constants)});
+  found_.possible.push_back({constants, &instance,
+                             protocols_.try_emplace(tried.seen, number).first->second,
+                             std::move(tried.sums)});
+}
+
+/// Instances are made one after the other, as the program keeps them. What they become is looked at
+/// side by side, and added in the given order.
+void Search::tryAll(llvm::ArrayRef<Constants> all) {
+  std::vector<std::pair<Constants, const sema::KernelInstance *>> fresh;
+  for (const Constants &constants : all)
+    if (tried_.insert(constants).second)
+      if (const sema::KernelInstance *instance =
+              program_.tryInstantiate(&kernel_, withConstants(pins_, constants)))
+        fresh.emplace_back(constants, instance);
+  size_t first = 0;
+  // The first that can run says which launches all are compared by.
+  for (; first < fresh.size() && found_.possible.empty(); ++first) {
+    const auto &[constants, instance] = fresh[first];
+    const auto made = prepare(session_, program_, *instance, target_);
+    if (!made || !isPossible(*made))
+      continue;
+    sample(*made);
+    add(*instance, constants, *look(*made, constants));
+  }
+  std::vector<std::optional<Tried>> tried(fresh.size());
+  llvm::parallelFor(first, fresh.size(),
+                    [&](size_t i) { tried[i] = look(*fresh[i].second, fresh[i].first); });
+  for (size_t i = first; i < fresh.size(); ++i)
+    if (tried[i])
+      add(*fresh[i].second, fresh[i].first, std::move(*tried[i]));
 }
 
 void Search::tryWanted(llvm::ArrayRef<Constants> wanted) {

@@ -6,6 +6,7 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Parallel.h"
 
 #include <algorithm>
 
@@ -124,9 +125,12 @@ std::vector<Timed> timeAll(Session &session, sema::Program &program, const Choos
                            const TargetArch &target, llvm::ArrayRef<int64_t> sizes, int64_t ranks,
                            const Scalars &scalars) {
   std::vector<Timed> timed;
-  for (auto [i, variant] : llvm::enumerate(choosing.possible)) {
-    const auto time =
-        VariantModel(session, program, variant, target, scalars).nanoseconds(sizes, ranks);
+  std::vector<std::optional<double>> times(choosing.possible.size());
+  llvm::parallelFor(0, times.size(), [&](size_t i) {
+    times[i] = VariantModel(session, program, choosing.possible[i], target, scalars)
+                   .nanoseconds(sizes, ranks);
+  });
+  for (auto [i, variant, time] : llvm::enumerate(choosing.possible, times)) {
     if (!time)
       continue;
     Timed &row = timed.emplace_back();
