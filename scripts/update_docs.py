@@ -49,14 +49,44 @@ def fields(row):
     return result
 
 
-def rows(path, macro):
-    """The rows of a table, in order, as (section, fields); a section is a comment on its own."""
+def own_rows(path, macro):
+    """The rows that stand in the file itself, or what it includes, as (section, fields or path)."""
     section = ""
     for line in read(path).splitlines():
         if line.startswith("// ") and not line.startswith("//  "):
             section = line[3:]
+        elif line.startswith("#include "):
+            yield section, line.split('"')[1]
         elif line.startswith(macro + "("):
             yield section, fields(line[len(macro) + 1 : line.rindex(")")])
+
+
+ELEMENTWISE = "frontend/base/elementwise.def"
+
+
+def elementwise_row(macro, row):
+    """What a table that includes elementwise.def makes of one of its rows; None of others."""
+    operation, name, arity, _, call, meaning = row
+    if macro == "OP":
+        operands = {"Unary": "val", "Binary": "val,val"}[arity]
+        return [operation, name, operands, "same", "0", "None", meaning]
+    signature = {"CALL": "(x) -> x", "TEST_BUILTIN": "(x) -> array"}[macro]
+    return [operation, name, signature, meaning] if call == "Function" else None
+
+
+def rows(path, macro):
+    """The rows of a table, in order, as (section, fields); a section is a comment on its own.
+
+    Rows of an included table are in the section in which it is included.
+    """
+    for section, row in own_rows(path, macro):
+        if row == ELEMENTWISE:
+            made = (elementwise_row(macro, f) for _, f in own_rows(row, "ELEMENTWISE"))
+            yield from ((section, f) for f in made if f)
+        elif isinstance(row, str):
+            yield from ((section, f) for _, f in rows(row, macro))
+        else:
+            yield section, row
 
 
 def cell(text):

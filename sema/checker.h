@@ -3,6 +3,7 @@
 // spread over the files of the folders beside this one by topic. Private to sema.
 #pragma once
 
+#include "frontend/base/elementwise.h"
 #include "frontend/base/habits.h"
 #include "sema/context.h"
 
@@ -198,7 +199,7 @@ public:
   TExpr *syncCall(const CallSite &site, BuiltinId id);
   Type madeTile(const CallSite &site);
   TExpr *tileArg(const CallSite &site);
-  TExpr *mathCall(const CallSite &site, ElementwiseOp op);
+  TExpr *mathCall(const CallSite &site, ElementwiseOp op, ElementTypes types);
   TExpr *reduction(const CallSite &site, BuiltinId id);
   TExpr *scan(const CallSite &site, BuiltinId id);
   std::optional<unsigned> axisArg(const CallSite &site, unsigned rank);

@@ -39,9 +39,14 @@ def files_under(folder, suffixes):
                     yield os.path.join(path, name), file.read()
 
 
-def rows(root, path, macro, pattern):
+def table(root, path):
+    """The text of a table, with that of the tables that it includes."""
     with open(os.path.join(root, path), encoding="utf-8") as file:
-        found = re.findall(rf"^{macro}\({pattern}", file.read(), re.M)
+        return re.sub(r'^#include "(.*)"$', lambda m: table(root, m[1]), file.read(), flags=re.M)
+
+
+def rows(root, path, macro, pattern):
+    found = re.findall(rf"^{macro}\({pattern}", table(root, path), re.M)
     if not found:
         sys.exit(f"{path}: no rows of {macro}")
     return found
@@ -58,7 +63,7 @@ def check_ops(root):
     )
     # An operation begins a line, or stands behind the equals sign of its results.
     words = set(re.findall(r"(?:^|=|\{)\s*([a-z_][\w.]*)(?=[ \n(@{])", text, re.M))
-    for op in rows(root, "ir/core/ops.def", "OP", r'\w+, "([^"]+)"'):
+    for op in rows(root, "ir/core/ops.def", "(?:OP|ELEMENTWISE)", r'\w+, "([^"]+)"'):
         if (op in words) == (op in EXEMPT_OPS):
             yield f"op: `{op}` is in no file of tests/ir" if op not in words else (
                 f"exemption: op `{op}` has a test"
@@ -130,7 +135,8 @@ def self_test():
             with open(path, "w", encoding="utf-8") as file:
                 file.write(text)
 
-        write("ir/core/ops.def", 'OP(Add, "add", …\nOP(Wait, "wait", …\nOP(If, "if", …\n')
+        write("ir/core/ops.def", '#include "ir/sums.def"\nOP(Wait, "wait", …\nOP(If, "if", …\n')
+        write("ir/sums.def", 'ELEMENTWISE(Add, "add", …\n')
         write("ir/core/attributes.def", "ATTR(If, kind, …\nATTR(If, axis, …\n")
         write("ir/transform/passes.def",
               'PASS(f, "cse", …\nPASS(g, "dce", …\nPASS(h, "a-b", …\n')

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "backend/gpu/occupancy.h"
 
-#include "ir/core/elementwise.h"
 #include "ir/core/layout.h"
+#include "ir/core/op_classes.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"

@@ -3,7 +3,7 @@
 #include "backend/host/tile_loops.h"
 
 #include "backend/llvm/instructions.h"
-#include "ir/core/elementwise.h"
+#include "ir/core/op_classes.h"
 
 #include "frontend/base/check.h"
 

@@ -6,7 +6,7 @@
 // outside last until the loop's end. Two tiles may share memory when no segments overlap, or when
 // they only touch at an op that reads the one and writes the other element by element.
 #include "backend/host/tile_plan.h"
-#include "ir/core/elementwise.h"
+#include "ir/core/op_classes.h"
 
 #include "backend/llvm/lowering.h"
 #include "frontend/base/check.h"

@@ -132,8 +132,8 @@ void FunctionLowering::lowerBlock(ir::Block &block) {
 
 void FunctionLowering::lowerOp(Op &op) {
   switch (op.kind()) {
-#define ELEMENTWISE(KIND, ARITY, TYPES) case OpKind::KIND:
-#include "ir/core/elementwise.def"
+#define ELEMENTWISE(KIND, TEXT, ARITY, TYPES, CALL, DOC) case OpKind::KIND:
+#include "frontend/base/elementwise.def"
   case OpKind::Cmp:
   case OpKind::Select:
   case OpKind::Cast:

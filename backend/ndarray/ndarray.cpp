@@ -325,56 +325,6 @@ int64_t compute(Unary op, int64_t a) {
   }
 }
 
-double compute(Unary op, double a) {
-  switch (op) {
-  case Unary::Neg:
-    return -a;
-  case Unary::Not:
-    return a == 0;
-  case Unary::Abs:
-    return std::fabs(a);
-  case Unary::Exp:
-    return std::exp(a);
-  case Unary::Exp2:
-    return std::exp2(a);
-  case Unary::Log:
-    return std::log(a);
-  case Unary::Log2:
-    return std::log2(a);
-  case Unary::Sqrt:
-    return std::sqrt(a);
-  case Unary::Rsqrt:
-    return 1 / std::sqrt(a);
-  case Unary::Sin:
-    return std::sin(a);
-  case Unary::Cos:
-    return std::cos(a);
-  case Unary::Tanh:
-    return std::tanh(a);
-  case Unary::Erf:
-    return std::erf(a);
-  case Unary::Floor:
-    return std::floor(a);
-  case Unary::Ceil:
-    return std::ceil(a);
-  }
-  DTILE_UNREACHABLE("not an operation");
-}
-
-/// Whether integers stay integers.
-bool isExact(Unary op) {
-  switch (op) {
-  case Unary::Neg:
-  case Unary::Not:
-  case Unary::Abs:
-  case Unary::Floor:
-  case Unary::Ceil:
-    return true;
-  default:
-    return false;
-  }
-}
-
 } // namespace
 
 llvm::Expected<NDArray> binary(Binary op, const NDArray &a, const NDArray &b) {
@@ -407,13 +357,13 @@ NDArray unary(Unary op, const NDArray &array) {
       out.setInt(i, array.getInt(i) == 0);
     return out;
   }
-  const bool integral = array.isIntegral() && isExact(op);
+  const bool integral = array.isIntegral() && elementTypes(op) != ElementTypes::Float;
   NDArray out(integral ? DType::I64 : DType::F64, array.shape());
   for (int64_t i = 0; i < out.elements(); ++i)
     if (integral)
       out.setInt(i, compute(op, array.getInt(i)));
     else
-      out.setDouble(i, compute(op, array.getDouble(i)));
+      out.setDouble(i, computeReal(op, array.getDouble(i)));
   return out;
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "frontend/base/dtype.h"
+#include "frontend/base/elementwise.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/Support/Error.h"
@@ -154,23 +155,7 @@ enum class Binary : uint8_t {
 };
 llvm::Expected<NDArray> binary(Binary op, const NDArray &a, const NDArray &b);
 
-enum class Unary : uint8_t {
-  Neg,
-  Not,
-  Abs,
-  Exp,
-  Exp2,
-  Log,
-  Log2,
-  Sqrt,
-  Rsqrt,
-  Sin,
-  Cos,
-  Tanh,
-  Erf,
-  Floor,
-  Ceil
-};
+using Unary = UnaryOp;
 [[nodiscard]] NDArray unary(Unary op, const NDArray &array);
 
 /// condition ? a : b, all broadcast.

@@ -2,7 +2,7 @@
 // Follows a tile through what is computed element by element, through loops that carry it and
 // results of branches, to the stores.
 #include "ir/analysis/kept_elements.h"
-#include "ir/core/elementwise.h"
+#include "ir/core/op_classes.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"

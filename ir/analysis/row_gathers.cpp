@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Follows numbers of rows to where they come from, and to where they go.
 #include "ir/analysis/row_gathers.h"
-#include "ir/core/elementwise.h"
+#include "ir/core/op_classes.h"
 
 #include "llvm/ADT/SmallPtrSet.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The verifier's rules for one op by itself: how its types agree and what its attributes may say.
 // Rules about an op's surroundings are in verifier.cpp.
-#include "ir/core/elementwise.h"
+#include "ir/core/op_classes.h"
 #include "ir/core/op_rows.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -671,10 +671,10 @@ std::string checkElementwise(const Op &op, ElementTypes types) {
 
 std::string checkTypes(const Op &op) {
   switch (op.kind()) {
-#define ELEMENTWISE(KIND, ARITY, TYPES)                                                            \
+#define ELEMENTWISE(KIND, TEXT, ARITY, TYPES, CALL, DOC)                                           \
   case OpKind::KIND:                                                                               \
     return checkElementwise(op, ElementTypes::TYPES);
-#include "ir/core/elementwise.def"
+#include "frontend/base/elementwise.def"
   case OpKind::Const:
     return checkConst(op);
   case OpKind::Cmp:

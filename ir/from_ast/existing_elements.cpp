@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Follows a tile, element by element, to the windows that it was loaded from.
 #include "ir/from_ast/existing_elements.h"
-#include "ir/core/elementwise.h"
+#include "ir/core/op_classes.h"
 
 #include "llvm/ADT/DenseMap.h"
 

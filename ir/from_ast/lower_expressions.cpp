@@ -18,10 +18,10 @@ namespace {
 /// The op of an elementwise operation; comparisons are `cmp`.
 OpKind opOf(ElementwiseOp op) {
   switch (op) {
-#define ELEMENTWISE(NAME, ARITY, TYPES)                                                            \
+#define ELEMENTWISE(NAME, TEXT, ARITY, TYPES, CALL, DOC)                                           \
   case ElementwiseOp::NAME:                                                                        \
     return OpKind::NAME;
-#include "ir/core/elementwise.def"
+#include "frontend/base/elementwise.def"
   case ElementwiseOp::Select:
     return OpKind::Select;
   case ElementwiseOp::Eq:

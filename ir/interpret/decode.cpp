@@ -169,8 +169,8 @@ void Decoder::op(Op &op) {
 /// Calls the binder of an operation that is one instruction.
 void bind(Instr &instr) {
   switch (instr.op->kind()) {
-#define ELEMENTWISE(KIND, ARITY, TYPES) case OpKind::KIND:
-#include "ir/core/elementwise.def"
+#define ELEMENTWISE(KIND, TEXT, ARITY, TYPES, CALL, DOC) case OpKind::KIND:
+#include "frontend/base/elementwise.def"
   case OpKind::Cmp:
   case OpKind::Select:
   case OpKind::Cast:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The loops behind elementwise operations: one function template an operation, instantiated for
 // each element type. Narrow floats compute in f32 and round after each operation.
+#include "ir/core/op_classes.h"
 #include "ir/interpret/elements.h"
 
 #include <cmath>
@@ -87,65 +88,23 @@ template <typename T> T larger(T a, T b) {
     return a > b ? a : b;
 }
 
-enum class OpTypes : uint8_t { None, Float, Integer, Bits, Number, Any };
-
-/// Which types an operation is defined on. Bits: integers and bool.
-constexpr OpTypes typesOf(OpKind kind) {
-  switch (kind) {
-  case OpKind::Add:
-  case OpKind::Sub:
-  case OpKind::Mul:
-  case OpKind::Div:
-  case OpKind::Rem:
-  case OpKind::Neg:
-  case OpKind::Abs:
-  case OpKind::Floor:
-  case OpKind::Ceil:
-    return OpTypes::Number;
-  case OpKind::Min:
-  case OpKind::Max:
-    return OpTypes::Any;
-  case OpKind::And:
-  case OpKind::Or:
-  case OpKind::Xor:
-  case OpKind::Not:
-    return OpTypes::Bits;
-  case OpKind::Shl:
-  case OpKind::Shr:
-    return OpTypes::Integer;
-  case OpKind::Pow:
-  case OpKind::Exp:
-  case OpKind::Exp2:
-  case OpKind::Log:
-  case OpKind::Log2:
-  case OpKind::Sqrt:
-  case OpKind::Rsqrt:
-  case OpKind::Sin:
-  case OpKind::Cos:
-  case OpKind::Tanh:
-  case OpKind::Erf:
-    return OpTypes::Float;
-  default:
-    return OpTypes::None;
-  }
-}
-
 template <OpKind K, typename Element> constexpr bool isDefined() {
   using T = typename Element::Computed;
   constexpr bool isBool = std::is_same_v<Element, BoolElement>;
-  switch (typesOf(K)) {
-  case OpTypes::None:
-    return false;
-  case OpTypes::Float:
-    return kIsFloat<T>;
-  case OpTypes::Integer:
-    return !kIsFloat<T> && !isBool;
-  case OpTypes::Bits:
-    return !kIsFloat<T>;
-  case OpTypes::Number:
-    return !isBool;
-  case OpTypes::Any:
+  // Reductions of bools are minima and maxima.
+  if constexpr (K == OpKind::Min || K == OpKind::Max)
     return true;
+  constexpr std::optional<ElementTypes> kTypes = ir::elementTypes(K);
+  static_assert(kTypes, "an operation that has no row in elementwise.def");
+  switch (*kTypes) {
+  case ElementTypes::Float:
+    return kIsFloat<T>;
+  case ElementTypes::Integer:
+    return !kIsFloat<T> && !isBool;
+  case ElementTypes::Bits:
+    return !kIsFloat<T>;
+  case ElementTypes::Number:
+    return !isBool;
   }
   return false;
 }
@@ -195,55 +154,38 @@ typename Element::Computed applyBinary(typename Element::Computed a, typename El
   }
 }
 
+/// The operation of elementwise.h.
+constexpr UnaryOp unaryOp(OpKind kind) {
+  switch (kind) {
+#define DTILE_Unary(K)                                                                             \
+  case OpKind::K:                                                                                  \
+    return UnaryOp::K;
+#define DTILE_Binary(K)
+#define ELEMENTWISE(K, TEXT, ARITY, TYPES, CALL, DOC) DTILE_##ARITY(K)
+#include "frontend/base/elementwise.def"
+#undef DTILE_Unary
+#undef DTILE_Binary
+  default:
+    DTILE_UNREACHABLE("not an operation on one element");
+  }
+}
+
 template <OpKind K, typename Element>
 typename Element::Computed applyUnary(typename Element::Computed a) {
   using T = typename Element::Computed;
-  if constexpr (K == OpKind::Neg) {
-    if constexpr (kIsFloat<T>)
-      return -a;
-    else
-      return static_cast<T>(0 - static_cast<uint64_t>(a));
+  if constexpr (kIsFloat<T>) {
+    constexpr UnaryOp kOp = unaryOp(K);
+    return computeReal(kOp, a);
+  } else if constexpr (K == OpKind::Neg) {
+    return static_cast<T>(0 - static_cast<uint64_t>(a));
   } else if constexpr (K == OpKind::Not) {
     if constexpr (std::is_same_v<Element, BoolElement>)
       return !a;
     else
       return static_cast<T>(~a);
-  } else if constexpr (K == OpKind::Abs) {
-    if constexpr (kIsFloat<T>)
-      return std::fabs(a);
-    else
-      return std::is_signed_v<T> && a < 0 ? static_cast<T>(0 - static_cast<uint64_t>(a)) : a;
-  } else if constexpr (K == OpKind::Exp) {
-    return std::exp(a);
-  } else if constexpr (K == OpKind::Exp2) {
-    return std::exp2(a);
-  } else if constexpr (K == OpKind::Log) {
-    return std::log(a);
-  } else if constexpr (K == OpKind::Log2) {
-    return std::log2(a);
-  } else if constexpr (K == OpKind::Sqrt) {
-    return std::sqrt(a);
-  } else if constexpr (K == OpKind::Rsqrt) {
-    return 1 / std::sqrt(a);
-  } else if constexpr (K == OpKind::Sin) {
-    return std::sin(a);
-  } else if constexpr (K == OpKind::Cos) {
-    return std::cos(a);
-  } else if constexpr (K == OpKind::Tanh) {
-    return std::tanh(a);
-  } else if constexpr (K == OpKind::Erf) {
-    return std::erf(a);
-  } else if constexpr (K == OpKind::Floor) {
-    if constexpr (kIsFloat<T>)
-      return std::floor(a);
-    else
-      return a;
   } else {
-    static_assert(K == OpKind::Ceil);
-    if constexpr (kIsFloat<T>)
-      return std::ceil(a);
-    else
-      return a;
+    static_assert(K == OpKind::Abs, "an operation on integers that is not computed");
+    return std::is_signed_v<T> && a < 0 ? static_cast<T>(0 - static_cast<uint64_t>(a)) : a;
   }
 }
 
@@ -413,8 +355,8 @@ BinaryKernel binaryKernel(OpKind kind, DType type) {
   case OpKind::K:                                                                                  \
     return binaryFor<OpKind::K>(type);
 #define DTILE_Unary(K)
-#define ELEMENTWISE(K, ARITY, TYPES) DTILE_##ARITY(K)
-#include "ir/core/elementwise.def"
+#define ELEMENTWISE(K, TEXT, ARITY, TYPES, CALL, DOC) DTILE_##ARITY(K)
+#include "frontend/base/elementwise.def"
 #undef DTILE_Binary
 #undef DTILE_Unary
   default:
@@ -428,8 +370,8 @@ UnaryKernel unaryKernel(OpKind kind, DType type) {
   case OpKind::K:                                                                                  \
     return unaryFor<OpKind::K>(type);
 #define DTILE_Binary(K)
-#define ELEMENTWISE(K, ARITY, TYPES) DTILE_##ARITY(K)
-#include "ir/core/elementwise.def"
+#define ELEMENTWISE(K, TEXT, ARITY, TYPES, CALL, DOC) DTILE_##ARITY(K)
+#include "frontend/base/elementwise.def"
 #undef DTILE_Unary
 #undef DTILE_Binary
   default:

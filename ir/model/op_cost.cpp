@@ -3,7 +3,7 @@
 #include "ir/model/op_cost.h"
 
 #include "ir/core/constants.h"
-#include "ir/core/elementwise.h"
+#include "ir/core/op_classes.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallPtrSet.h"

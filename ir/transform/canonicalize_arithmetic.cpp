@@ -2,7 +2,7 @@
 // canonicalize, the rules for elementwise ops. Identities that hold for wrapping integers are used
 // for all integers; those that need a value not to overflow ask rangeOf first.
 #include "frontend/base/check.h"
-#include "ir/core/elementwise.h"
+#include "ir/core/op_classes.h"
 #include "ir/transform/canonicalizer.h"
 #include "ir/transform/ranges.h"
 

@@ -14,7 +14,7 @@
 //   else rows of neighbours in memory. Larger tiles choose first.
 #include "ir/analysis/communication.h"
 #include "ir/core/builder.h"
-#include "ir/core/elementwise.h"
+#include "ir/core/op_classes.h"
 #include "ir/machine/target_facts.h"
 #include "ir/transform/access_layout.h"
 #include "ir/transform/pass.h"

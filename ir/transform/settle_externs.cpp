@@ -7,7 +7,7 @@
 // Why: positions, sizes, branches and counts follow from the reference on every target. So what the
 //   checker has shown holds whatever a target's instructions compute.
 // Leaves alone: what is stored and loaded again, which the checker takes for any data.
-#include "ir/core/elementwise.h"
+#include "ir/core/op_classes.h"
 #include "ir/transform/pass.h"
 
 #include "llvm/ADT/DenseMap.h"

@@ -259,16 +259,17 @@ TExpr *Checker::callCast(const CallSite &site) {
 
 // ---- Elementwise ----
 
-TExpr *Checker::mathCall(const CallSite &site, ElementwiseOp op) {
+TExpr *Checker::mathCall(const CallSite &site, ElementwiseOp op, ElementTypes types) {
   if (!checkArgs(site, 1, 1) || !noGenerics(site) || !noShape(site))
     return error(site.range);
   TExpr *operand = value(site.args[0].value);
   if (operand->type->kind == TypeKind::Error)
     return operand;
   const DType dtype = operand->type->dtype;
-  if (op != ElementwiseOp::Abs && operand->adaptable && isInteger(dtype))
+  const bool takesIntegers = types == ElementTypes::Number;
+  if (!takesIntegers && operand->adaptable && isInteger(dtype))
     operand = floatConst(double(int64_t(operand->bits)), operand->range, DType::F32, true);
-  else if (op == ElementwiseOp::Abs ? dtype == DType::Bool : !isFloat(dtype)) {
+  else if (takesIntegers ? dtype == DType::Bool : !isFloat(dtype)) {
     auto message =
         report(site.range, diag::operator_not_defined, site.name, typeText(operand->type));
     if (isInteger(dtype))
@@ -279,22 +280,15 @@ TExpr *Checker::mathCall(const CallSite &site, ElementwiseOp op) {
   return elementwise(op, {operand}, site.range);
 }
 
-#define MATH_CALL(NAME)                                                                            \
-  TExpr *Checker::call##NAME(const CallSite &site) { return mathCall(site, ElementwiseOp::NAME); }
-MATH_CALL(Exp)
-MATH_CALL(Exp2)
-MATH_CALL(Log)
-MATH_CALL(Log2)
-MATH_CALL(Sqrt)
-MATH_CALL(Rsqrt)
-MATH_CALL(Sin)
-MATH_CALL(Cos)
-MATH_CALL(Tanh)
-MATH_CALL(Erf)
-MATH_CALL(Floor)
-MATH_CALL(Ceil)
-MATH_CALL(Abs)
-#undef MATH_CALL
+#define DTILE_Function(NAME, TYPES)                                                                \
+  TExpr *Checker::call##NAME(const CallSite &site) {                                               \
+    return mathCall(site, ElementwiseOp::NAME, ElementTypes::TYPES);                               \
+  }
+#define DTILE_Own(NAME, TYPES)
+#define ELEMENTWISE(KIND, NAME, ARITY, TYPES, FORM, DOC) DTILE_##FORM(KIND, TYPES)
+#include "frontend/base/elementwise.def"
+#undef DTILE_Function
+#undef DTILE_Own
 
 TExpr *Checker::twoOperandCall(const CallSite &site, ElementwiseOp op) {
   if (!checkArgs(site, 2, 2) || !noGenerics(site) || !noShape(site))

@@ -100,26 +100,14 @@ std::optional<double> foldFloats(ElementwiseOp op, double a, double b) {
     return std::fmin(a, b);
   case ElementwiseOp::Max:
     return std::fmax(a, b);
-  case ElementwiseOp::Neg:
-    return -a;
-  case ElementwiseOp::Abs:
-    return std::fabs(a);
-  case ElementwiseOp::Exp:
-    return std::exp(a);
-  case ElementwiseOp::Exp2:
-    return std::exp2(a);
-  case ElementwiseOp::Log:
-    return std::log(a);
-  case ElementwiseOp::Log2:
-    return std::log2(a);
-  case ElementwiseOp::Sqrt:
-    return std::sqrt(a);
-  case ElementwiseOp::Rsqrt:
-    return 1 / std::sqrt(a);
-  case ElementwiseOp::Floor:
-    return std::floor(a);
-  case ElementwiseOp::Ceil:
-    return std::ceil(a);
+#define DTILE_Unary(KIND)                                                                          \
+  case ElementwiseOp::KIND:                                                                        \
+    return computeReal(UnaryOp::KIND, a);
+#define DTILE_Binary(KIND)
+#define ELEMENTWISE(KIND, NAME, ARITY, TYPES, CALL, DOC) DTILE_##ARITY(KIND)
+#include "frontend/base/elementwise.def"
+#undef DTILE_Unary
+#undef DTILE_Binary
   case ElementwiseOp::Pow:
     return std::pow(a, b);
   default:

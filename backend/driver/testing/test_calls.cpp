@@ -57,32 +57,14 @@ llvm::Expected<unsigned> axisOf(const Array &array, int64_t axis) {
 
 std::optional<ndarray::Unary> unaryOf(TestBuiltin builtin) {
   switch (builtin) {
-  case TestBuiltin::Exp:
-    return ndarray::Unary::Exp;
-  case TestBuiltin::Exp2:
-    return ndarray::Unary::Exp2;
-  case TestBuiltin::Log:
-    return ndarray::Unary::Log;
-  case TestBuiltin::Log2:
-    return ndarray::Unary::Log2;
-  case TestBuiltin::Sqrt:
-    return ndarray::Unary::Sqrt;
-  case TestBuiltin::Rsqrt:
-    return ndarray::Unary::Rsqrt;
-  case TestBuiltin::Sin:
-    return ndarray::Unary::Sin;
-  case TestBuiltin::Cos:
-    return ndarray::Unary::Cos;
-  case TestBuiltin::Tanh:
-    return ndarray::Unary::Tanh;
-  case TestBuiltin::Erf:
-    return ndarray::Unary::Erf;
-  case TestBuiltin::Floor:
-    return ndarray::Unary::Floor;
-  case TestBuiltin::Ceil:
-    return ndarray::Unary::Ceil;
-  case TestBuiltin::Abs:
-    return ndarray::Unary::Abs;
+#define DTILE_Function(KIND)                                                                       \
+  case TestBuiltin::KIND:                                                                          \
+    return ndarray::Unary::KIND;
+#define DTILE_Own(KIND)
+#define ELEMENTWISE(KIND, NAME, ARITY, TYPES, FORM, DOC) DTILE_##FORM(KIND)
+#include "frontend/base/elementwise.def"
+#undef DTILE_Function
+#undef DTILE_Own
   default:
     return std::nullopt;
   }
@@ -203,19 +185,12 @@ TestEvaluator::Result TestEvaluator::callFunction(const ast::CallExpr &e, llvm::
   case TestBuiltin::Take:
   case TestBuiltin::Cast:
     return callShape(call);
-  case TestBuiltin::Exp:
-  case TestBuiltin::Exp2:
-  case TestBuiltin::Log:
-  case TestBuiltin::Log2:
-  case TestBuiltin::Sqrt:
-  case TestBuiltin::Rsqrt:
-  case TestBuiltin::Sin:
-  case TestBuiltin::Cos:
-  case TestBuiltin::Tanh:
-  case TestBuiltin::Erf:
-  case TestBuiltin::Floor:
-  case TestBuiltin::Ceil:
-  case TestBuiltin::Abs:
+#define DTILE_Function(KIND) case TestBuiltin::KIND:
+#define DTILE_Own(KIND)
+#define ELEMENTWISE(KIND, NAME, ARITY, TYPES, FORM, DOC) DTILE_##FORM(KIND)
+#include "frontend/base/elementwise.def"
+#undef DTILE_Function
+#undef DTILE_Own
   case TestBuiltin::Pow:
   case TestBuiltin::Where:
     return callElementwise(call);
@@ -512,7 +487,7 @@ TestEvaluator::Result TestEvaluator::callElementwise(Call &call) {
     const Array &x = call.at(0, rank);
     const Array &y = call.at(call.args.size() > 1 ? 1 : 0, rank);
     if (const auto unary = unaryOf(call.builtin)) {
-      const bool keeps = isFloat(x.dtype()) || call.builtin == TestBuiltin::Abs;
+      const bool keeps = isFloat(x.dtype()) || elementTypes(*unary) == ElementTypes::Number;
       return ndarray::cast(ndarray::unary(*unary, x), keeps ? x.dtype() : DType::F64);
     }
     llvm::Expected<Array> made =

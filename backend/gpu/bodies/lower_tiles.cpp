@@ -3,7 +3,7 @@
 // constants, and changes of shape and layout.
 #include "backend/gpu/bodies/lower_body.h"
 #include "backend/llvm/instructions.h"
-#include "ir/core/elementwise.h"
+#include "ir/core/op_classes.h"
 
 #include "frontend/base/check.h"
 #include "ir/analysis/rounding.h"

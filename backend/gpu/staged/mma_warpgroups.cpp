@@ -2,7 +2,7 @@
 // The consumer warpgroups: they multiply what the ring's slots hold.
 #include "backend/gpu/staged/mma_warpgroups.h"
 #include "backend/gpu/cluster_ops.h"
-#include "ir/core/elementwise.h"
+#include "ir/core/op_classes.h"
 
 #include "backend/llvm/sink.h"
 #include "frontend/base/check.h"

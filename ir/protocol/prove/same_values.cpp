@@ -4,7 +4,7 @@
 // a row of one tile may be another tile. Floats are left out: the order of a sum may differ.
 #include "ir/protocol/prove/model.h"
 
-#include "ir/core/elementwise.h"
+#include "ir/core/op_classes.h"
 
 #include "llvm/ADT/STLExtras.h"
 

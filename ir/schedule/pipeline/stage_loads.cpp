@@ -25,7 +25,7 @@
 #include "ir/analysis/row_gathers.h"
 #include "ir/analysis/tensor_box.h"
 #include "ir/core/constants.h"
-#include "ir/core/elementwise.h"
+#include "ir/core/op_classes.h"
 #include "ir/machine/target_facts.h"
 #include "ir/transform/pass.h"
 

@@ -1,23 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What elementwise operations are, by the table elementwise.def.
+// Classes of operations: those on each element, by their table.
 #pragma once
 
+#include "frontend/base/elementwise.h"
 #include "ir/core/ir.h"
 
 #include <optional>
 
 namespace dtile::ir {
 
-/// Which element types an operation of elementwise.def takes.
-enum class ElementTypes : uint8_t { Number, Float, Bits, Integer };
-
 /// The types of an operation that has a row in elementwise.def.
 [[nodiscard]] constexpr std::optional<ElementTypes> elementTypes(OpKind kind) {
   switch (kind) {
-#define ELEMENTWISE(KIND, ARITY, TYPES)                                                            \
+#define ELEMENTWISE(KIND, TEXT, ARITY, TYPES, CALL, DOC)                                           \
   case OpKind::KIND:                                                                               \
     return ElementTypes::TYPES;
-#include "ir/core/elementwise.def"
+#include "frontend/base/elementwise.def"
   default:
     return std::nullopt;
   }
