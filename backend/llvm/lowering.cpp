@@ -150,12 +150,9 @@ void FunctionLowering::lowerOp(Op &op) {
   case OpKind::Epoch:
     set(op.result(), {fact(op.kind())});
     return;
-  case OpKind::ViewSlice:
-  case OpKind::ViewTile:
-  case OpKind::ViewSelect:
-  case OpKind::ViewAt:
-  case OpKind::ViewDim:
-  case OpKind::ViewReshape:
+#define OP(KIND, TEXT, OPERANDS, RESULTS, REGIONS, EFFECTS, DOC) case OpKind::KIND:
+#include "ir/core/view_ops.def"
+#undef OP
     return lowerViewOp(op);
   case OpKind::SigSlice:
   case OpKind::SigAt:
@@ -175,16 +172,9 @@ void FunctionLowering::lowerOp(Op &op) {
     return giveUp(op, "must be inlined before code is generated");
   case OpKind::TokenDone:
   case OpKind::TokenJoin:
-  case OpKind::Splat:
-  case OpKind::Iota:
-  case OpKind::Broadcast:
-  case OpKind::Reshape:
-  case OpKind::Trans:
-  case OpKind::Convert:
-  case OpKind::Reduce:
-  case OpKind::ArgReduce:
-  case OpKind::Scan:
-  case OpKind::Dot:
+#define OP(KIND, TEXT, OPERANDS, RESULTS, REGIONS, EFFECTS, DOC) case OpKind::KIND:
+#include "ir/core/tile_ops.def"
+#undef OP
   case OpKind::Load:
   case OpKind::Store:
   case OpKind::Gather:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Classes of operations: those on each element, by their table.
+// Classes of operations: those on each element, on tiles and on views, by their tables.
 #pragma once
 
 #include "frontend/base/elementwise.h"
@@ -25,6 +25,30 @@ namespace dtile::ir {
 [[nodiscard]] constexpr bool isElementwise(OpKind kind) {
   return elementTypes(kind) || kind == OpKind::Cmp || kind == OpKind::Select ||
          kind == OpKind::Cast || kind == OpKind::Extern || kind == OpKind::Asm;
+}
+
+/// Whether it has a row in tile_ops.def: it computes from whole tiles, or makes one of a scalar.
+[[nodiscard]] constexpr bool isTileOp(OpKind kind) {
+  switch (kind) {
+#define OP(KIND, TEXT, OPERANDS, RESULTS, REGIONS, EFFECTS, DOC) case OpKind::KIND:
+#include "ir/core/tile_ops.def"
+#undef OP
+    return true;
+  default:
+    return false;
+  }
+}
+
+/// Whether it has a row in view_ops.def.
+[[nodiscard]] constexpr bool isViewOp(OpKind kind) {
+  switch (kind) {
+#define OP(KIND, TEXT, OPERANDS, RESULTS, REGIONS, EFFECTS, DOC) case OpKind::KIND:
+#include "ir/core/view_ops.def"
+#undef OP
+    return true;
+  default:
+    return false;
+  }
 }
 
 } // namespace dtile::ir

@@ -176,23 +176,13 @@ void bind(Instr &instr) {
   case OpKind::Cast:
   case OpKind::Extern:
     return bindElementwise(instr);
-  case OpKind::Splat:
-  case OpKind::Iota:
-  case OpKind::Broadcast:
-  case OpKind::Reshape:
-  case OpKind::Trans:
-  case OpKind::Convert:
-  case OpKind::Reduce:
-  case OpKind::ArgReduce:
-  case OpKind::Scan:
-  case OpKind::Dot:
+#define OP(KIND, TEXT, OPERANDS, RESULTS, REGIONS, EFFECTS, DOC) case OpKind::KIND:
+#include "ir/core/tile_ops.def"
+#undef OP
     return bindTile(instr);
-  case OpKind::ViewSlice:
-  case OpKind::ViewTile:
-  case OpKind::ViewSelect:
-  case OpKind::ViewAt:
-  case OpKind::ViewDim:
-  case OpKind::ViewReshape:
+#define OP(KIND, TEXT, OPERANDS, RESULTS, REGIONS, EFFECTS, DOC) case OpKind::KIND:
+#include "ir/core/view_ops.def"
+#undef OP
   case OpKind::SigSlice:
   case OpKind::SigAt:
   case OpKind::SigDim:

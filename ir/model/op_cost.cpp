@@ -229,17 +229,12 @@ bool isSizeArithmetic(const Op &op) {
   case OpKind::Const:
   case OpKind::Rank:
   case OpKind::NumRanks:
-  case OpKind::ViewSlice:
-  case OpKind::ViewTile:
-  case OpKind::ViewSelect:
-  case OpKind::ViewAt:
-  case OpKind::ViewDim:
-  case OpKind::ViewReshape:
     return true;
   default:
     // Nothing that asks for a library of mathematics.
-    return ir::isElementwise(op.kind()) && !op.result()->type().isTile() &&
-           !isFloat(op.result()->type().elementOrIndex());
+    return ir::isViewOp(op.kind()) ||
+           (ir::isElementwise(op.kind()) && !op.result()->type().isTile() &&
+            !isFloat(op.result()->type().elementOrIndex()));
   }
 }
 

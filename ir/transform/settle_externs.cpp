@@ -43,16 +43,6 @@ private:
 
   bool decidesIn(Op &user, unsigned index) {
     switch (user.kind()) {
-    case OpKind::Splat:
-    case OpKind::Broadcast:
-    case OpKind::Reshape:
-    case OpKind::Trans:
-    case OpKind::Convert:
-    case OpKind::Reduce:
-    case OpKind::ArgReduce:
-    case OpKind::Scan:
-    case OpKind::Dot:
-      return reaches(user.result());
     case OpKind::Store:
     case OpKind::Scatter:
     case OpKind::Put:
@@ -77,7 +67,7 @@ private:
     case OpKind::Yield:
       return yielded(*user.parentOp(), index);
     default:
-      return !isElementwise(user.kind()) || reaches(user.result());
+      return !(isElementwise(user.kind()) || isTileOp(user.kind())) || reaches(user.result());
     }
   }
 
