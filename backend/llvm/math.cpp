@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Elementary functions: argument reduction and polynomials for f32, calls of libm for the rest.
+// Elementary functions: argument reduction and polynomials for f32 (atan: for f64 too), calls of
+// libm for the rest.
 //
-// The polynomials of exp, log, log2 and tanh are those of Cephes (S. Moshier); erf's is a minimax
-// fit in two pieces. NaN passes through everywhere: bounds are applied by selects that are false
-// for NaN.
+// The polynomials of exp, log, log2, tanh and atan are those of Cephes (S. Moshier); erf's is a
+// minimax fit in two pieces. NaN passes through everywhere: bounds are applied by selects that are
+// false for NaN.
 #include "backend/llvm/math.h"
 
 #include "frontend/base/check.h"
@@ -226,6 +227,42 @@ struct FloatMath {
     llvm::Value *large = withSignOf(b.CreateFSub(real(1.0), exp(r)), x);
     return b.CreateSelect(b.CreateFCmpOGT(size, real(0.927734375)), large, small);
   }
+
+  /// Also of doubles. atan(a) is pi/2 + atan(-1 / a) beyond 1 + sqrt(2), and beyond `middle`
+  /// pi/4 + atan((a - 1) / (a + 1)).
+  llvm::Value *atan(llvm::Value *x, bool isDouble) {
+    constexpr double kQuarter = 0.785398163397448309616;
+    // What a double of pi/2 leaves of it.
+    constexpr double kHalfLow = 6.123233995736765886130e-17;
+    const double middle = isDouble ? 0.66 : 0.414213562373095049;
+    llvm::Value *size = abs(x);
+    llvm::Value *isLarge = b.CreateFCmpOGT(size, real(2.41421356237309504880));
+    llvm::Value *isMiddle = b.CreateFCmpOGT(size, real(middle));
+    const auto choose = [&](llvm::Value *large, llvm::Value *mid, llvm::Value *small) {
+      return b.CreateSelect(isLarge, large, b.CreateSelect(isMiddle, mid, small));
+    };
+    llvm::Value *t = b.CreateFDiv(choose(real(-1.0), b.CreateFSub(size, real(1.0)), size),
+                                  choose(size, b.CreateFAdd(size, real(1.0)), real(1.0)));
+    llvm::Value *z = b.CreateFMul(t, t);
+    llvm::Value *p = nullptr;
+    if (isDouble) {
+      p = polynomial(z, {-8.750608600031904122785e-1, -1.615753718733365076637e1,
+                         -7.500855792314704667340e1, -1.228866684490136173410e2,
+                         -6.485021904942025371773e1});
+      llvm::Value *q = polynomial(z, {1.0, 2.485846490142306297962e1, 1.650270098316988542046e2,
+                                      4.328810604912902668951e2, 4.853903996359136964868e2,
+                                      1.945506571482613964425e2});
+      p = b.CreateFDiv(b.CreateFMul(z, p), q);
+    } else {
+      p = b.CreateFMul(z, polynomial(z, {8.05374449538e-2, -1.38776856032e-1, 1.99777106478e-1,
+                                         -3.33329491539e-1}));
+    }
+    llvm::Value *y = mulAdd(t, p, t);
+    if (isDouble)
+      y = b.CreateFAdd(y, choose(real(kHalfLow), real(kHalfLow / 2), real(0.0)));
+    y = b.CreateFAdd(y, choose(real(2 * kQuarter), real(kQuarter), real(0.0)));
+    return withSignOf(y, x);
+  }
 };
 
 } // namespace
@@ -246,6 +283,8 @@ llvm::Value *emitMath(llvm::IRBuilder<> &b, OpKind kind, llvm::Value *x, llvm::I
     return isFloat ? f.tanh(x) : callLibm(b, "tanh", {x});
   case OpKind::Erf:
     return isFloat ? f.erf(x) : callLibm(b, "erf", {x});
+  case OpKind::Atan:
+    return f.atan(x, !isFloat);
   case OpKind::Sin:
     return callLibm(b, isFloat ? "sinf" : "sin", {x});
   case OpKind::Cos:

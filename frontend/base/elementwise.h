@@ -63,6 +63,8 @@ template <typename Real>
     return std::sin(x);
   case UnaryOp::Cos:
     return std::cos(x);
+  case UnaryOp::Atan:
+    return std::atan(x);
   case UnaryOp::Tanh:
     return std::tanh(x);
   case UnaryOp::Erf:

@@ -167,6 +167,7 @@ TEST(NDArray, FloatArithmetic) {
   EXPECT_EQ(get(binary(Binary::Add, a, ints({4}, {1, 1, 1, 1}))).dtype(), DType::F64);
   EXPECT_EQ(unary(Unary::Exp, reals({2}, {0, 1})).getDouble(1), std::exp(1.0));
   EXPECT_EQ(unary(Unary::Rsqrt, ints({1}, {4})).getDouble(0), 0.5);
+  EXPECT_EQ(unary(Unary::Atan, ints({1}, {-1})).getDouble(0), std::atan(-1.0));
   EXPECT_EQ(unary(Unary::Floor, reals({2}, {-0.5, 2.5})).toDoubles(), (Doubles{-1, 2}));
 }
 

@@ -322,6 +322,7 @@ const std::pair<const char *, double (*)(double)> kUnaryReals[] = {
     {"log2", [](double a) { return std::log2(a); }},
     {"sin", [](double a) { return std::sin(a); }},
     {"cos", [](double a) { return std::cos(a); }},
+    {"atan", [](double a) { return std::atan(a); }},
     {"tanh", [](double a) { return std::tanh(a); }},
     {"erf", [](double a) { return std::erf(a); }},
 };

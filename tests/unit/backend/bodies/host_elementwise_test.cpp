@@ -166,7 +166,7 @@ TEST(HostElementwise, SignsAndWholeNumbersAreExact) {
 
 TEST(HostElementwise, ElementaryFunctionsAreClose) {
   for (DType type : kFloats) {
-    checkSame({"exp", "exp2", "tanh", "erf", "sin", "cos"}, type, false,
+    checkSame({"exp", "exp2", "tanh", "erf", "sin", "cos", "atan"}, type, false,
               random(type, {kCount}, 5, 1, 6), random(type, {kCount}, 6), toleranceOf(type));
     Tensor positive = filled(type, {kCount}, 1, [](int64_t i) { return 0.01 + 0.05 * double(i); });
     checkSame({"log", "log2", "sqrt", "rsqrt"}, type, false, positive, positive, toleranceOf(type));
@@ -176,7 +176,7 @@ TEST(HostElementwise, ElementaryFunctionsAreClose) {
 
 TEST(HostElementwise, ElementaryFunctionsKnowTheirLimits) {
   for (DType type : {DType::F32, DType::F64, DType::BF16})
-    checkSame({"exp", "exp2", "log", "log2", "tanh", "erf", "rsqrt"}, type, false,
+    checkSame({"exp", "exp2", "log", "log2", "tanh", "erf", "atan", "rsqrt"}, type, false,
               specials(type, false), specials(type, true), toleranceOf(type));
 }
 

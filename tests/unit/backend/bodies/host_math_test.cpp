@@ -71,6 +71,7 @@ TEST(HostMath, FunctionsStayWithinTheirBounds) {
   const std::tuple<const char *, double (*)(double), double> kBounds[] = {
       {"exp", std::exp, 1.1},   {"exp2", std::exp2, 1.1}, {"log", std::log, 1},
       {"log2", std::log2, 1.4}, {"tanh", std::tanh, 1.5}, {"erf", std::erf, 1.2},
+      {"atan", std::atan, 2.8},
   };
   for (auto [name, exact, bound] : kBounds) {
     const double worst = worstError(name, exact, step);
