@@ -37,8 +37,8 @@ void countedLoop(llvm::IRBuilder<> &b, llvm::Value *low, llvm::Value *high,
   b.SetInsertPoint(after);
 }
 
-/// Copies elements [low, high) of a row to those of another, one of which is dense: by `strided`, or
-/// as one block where the stride is 1. Goes on in a block of its own.
+/// Copies elements [low, high) of a row to those of another, one of which is dense: by `strided`,
+/// or as one block where the stride is 1. Goes on in a block of its own.
 void copyRow(llvm::IRBuilder<> &b, llvm::Type *element, llvm::Value *to, llvm::Value *from,
              llvm::Value *stride, llvm::Value *low, llvm::Value *high,
              llvm::function_ref<void(llvm::Value *)> strided) {
