@@ -550,6 +550,10 @@ void addBench(CLI::App *sub, Options &o) {
   sub->add_option("--seed", o.seed, "of the random numbers of a search; default 1")
       ->type_name("N")
       ->needs(search);
+  sub->add_option("--timings", o.timings, "end a search after so many timings, too")
+      ->type_name("N")
+      ->check(CLI::PositiveNumber)
+      ->needs(search);
   sub->add_option("--seconds", o.seconds, "how long a search may take; default 60")
       ->type_name("N")
       ->check(CLI::Range(1, 1'000'000))

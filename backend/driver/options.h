@@ -98,6 +98,8 @@ struct Options {
   /// bench --search: so many times as long as it should is slow.
   double slowFactor = 2;
   uint64_t seed = 1;
+  /// bench --search: timings after which it ends; 0 is no limit.
+  int64_t timings = 0;
   /// bench: constants with the values that are timed, `L=1,2,4`.
   std::vector<NamedText> vary;
   /// tune: all configurations, not only those that the model ranks best.

@@ -108,6 +108,7 @@ private:
   std::vector<double> rates_;
   std::map<std::string, Refusals> refusals_;
   size_t tooLong_ = 0;
+  int64_t timings_ = 0;
 };
 
 std::string microseconds(double nanoseconds) {
@@ -259,6 +260,8 @@ TimedOnce BenchRun::timeLaunch(const LaunchPoint &point, double limit) {
 }
 
 bool BenchRun::isOver(double part) {
+  if (options_.timings > 0 && double(timings_) >= part * double(options_.timings))
+    return true;
   const double gone = std::chrono::duration<double>(Clock::now() - begin_).count();
   return settings_.front().measurers.front()->agree(gone) > part * options_.seconds;
 }
@@ -270,6 +273,7 @@ std::optional<LaunchTime> BenchRun::timeForSearch(const LaunchPoint &point) {
     ++tooLong_;
     return std::nullopt;
   }
+  ++timings_;
   const TimedOnce timed = timeLaunch(point, limit_);
   if (!timed.failure.empty()) {
     Refusals &refusals = refusals_[withoutNumbers(timed.failure)];
