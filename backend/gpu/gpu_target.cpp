@@ -15,9 +15,15 @@
 #include "ir/model/promised_limit.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/Bitcode/BitcodeReader.h"
+#include "llvm/Bitcode/BitcodeWriter.h"
+#include "llvm/IR/LLVMContext.h"
 #include "llvm/Support/Format.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Parallel.h"
 
 namespace dtile::backend::gpu {
 
@@ -52,7 +58,13 @@ public:
         host_(source, host, vectors, /*debugInfo=*/false),
         code_(std::make_unique<llvm::Module>("dtile", host.getContext())) {}
 
+  /// Makes the code, not yet optimized.
   llvm::Error run();
+  /// Optimizes all of it at once.
+  void optimizeAll();
+  /// Images of each kernel, which are optimized and assembled side by side. In the kernels' order,
+  /// and of each the best first.
+  llvm::Expected<std::vector<Image>> images(const Vendor &vendor);
   [[nodiscard]] llvm::Module &code() { return *code_; }
   [[nodiscard]] llvm::TargetMachine &machine() { return *machine_; }
   [[nodiscard]] launch::LaunchModule &host() { return host_; }
@@ -60,6 +72,10 @@ public:
 
 private:
   void lowerKernel(GpuModule &module, Op &kernel);
+  [[nodiscard]] llvm::Expected<std::unique_ptr<llvm::TargetMachine>> newMachine() const;
+  /// Of one kernel, in the bitcode of all.
+  llvm::Expected<std::vector<Image>> imagesOf(const Vendor &vendor, llvm::StringRef bitcode,
+                                              const Compiled &kernel) const;
 
   const Device &device_;
   const TargetOptions &options_;
@@ -118,11 +134,15 @@ void DeviceCompiler::lowerKernel(GpuModule &module, Op &kernel) {
     image.sites.push_back(host_.siteValue(*site.op, site.what));
 }
 
+llvm::Expected<std::unique_ptr<llvm::TargetMachine>> DeviceCompiler::newMachine() const {
+  return createMachine({.triple = device_.triple().str(),
+                        .cpu = device_.arch().str(),
+                        .features = device_.features().str(),
+                        .optLevel = options_.optLevel});
+}
+
 llvm::Error DeviceCompiler::run() {
-  auto machine = createMachine({.triple = device_.triple().str(),
-                                .cpu = device_.arch().str(),
-                                .features = device_.features().str(),
-                                .optLevel = options_.optLevel});
+  auto machine = newMachine();
   if (!machine)
     return machine.takeError();
   machine_ = std::move(*machine);
@@ -142,15 +162,77 @@ llvm::Error DeviceCompiler::run() {
     return error;
   if (llvm::Error error = verifyModule(*code_))
     return error;
-  PhaseScope phase("optimizing device code");
+  PhaseScope phase("linking device code");
   llvm::Expected<int32_t> version =
       linkDeviceLibrary(*code_, device_, {.name = options_.shmem, .path = options_.shmemPath});
   if (!version)
     return version.takeError();
   for (Compiled &kernel : kernels_)
     kernel.image.shmemVersion = *version;
-  optimize(*code_, *machine_, options_.optLevel);
   return llvm::Error::success();
+}
+
+void DeviceCompiler::optimizeAll() {
+  PhaseScope phase("optimizing device code");
+  optimize(*code_, *machine_, options_.optLevel);
+}
+
+llvm::Expected<std::vector<Image>> DeviceCompiler::imagesOf(const Vendor &vendor,
+                                                            llvm::StringRef bitcode,
+                                                            const Compiled &kernel) const {
+  PhaseScope phase("optimizing device code");
+  // Contexts are not shared by threads.
+  llvm::LLVMContext context;
+  auto module = llvm::getLazyBitcodeModule(llvm::MemoryBufferRef(bitcode, "dtile"), context);
+  if (!module)
+    return module.takeError();
+  for (const Compiled &other : kernels_)
+    if (llvm::Function *entry = (*module)->getFunction(other.image.entry);
+        entry != nullptr && other.image.entry != kernel.image.entry)
+      entry->eraseFromParent();
+  if (llvm::Error error = (*module)->materializeAll())
+    return error;
+  auto machine = newMachine();
+  if (!machine)
+    return machine.takeError();
+  optimize(**module, **machine, options_.optLevel);
+  auto images = vendor.images(**module, **machine, device_, options_.assemble);
+  if (images)
+    for (Image &image : *images)
+      image.entry = kernel.image.entry;
+  return images;
+}
+
+llvm::Expected<std::vector<Image>> DeviceCompiler::images(const Vendor &vendor) {
+  llvm::SmallString<0> bitcode;
+  {
+    llvm::raw_svector_ostream os(bitcode);
+    llvm::WriteBitcodeToFile(*code_, os);
+  }
+  std::vector<std::vector<Image>> made(kernels_.size());
+  std::vector<llvm::Error> errors;
+  for (size_t i = 0; i < made.size(); ++i)
+    errors.push_back(llvm::Error::success());
+  llvm::parallelFor(0, made.size(), [&](size_t i) {
+    llvm::cantFail(std::move(errors[i]));
+    auto images = imagesOf(vendor, bitcode, kernels_[i]);
+    errors[i] = images ? llvm::Error::success() : images.takeError();
+    if (images)
+      made[i] = std::move(*images);
+  });
+  std::vector<Image> all;
+  // The first error is told, whichever came first.
+  llvm::Error error = llvm::Error::success();
+  for (llvm::Error &one : errors)
+    if (error)
+      llvm::consumeError(std::move(one));
+    else
+      error = std::move(one);
+  if (error)
+    return error;
+  for (std::vector<Image> &images : made)
+    llvm::move(images, std::back_inserter(all));
+  return all;
 }
 
 /// Does without variants whose code would take too long to make, where their kernel has others.
@@ -276,7 +358,7 @@ llvm::Error GpuTarget::addTo(launch::Package &package, ir::Module &module,
   DeviceCompiler compiler(**device, options, module, package.module(), package.vectors());
   if (llvm::Error error = compiler.run())
     return error;
-  auto images = vendor_.images(compiler.code(), compiler.machine(), **device, options.assemble);
+  auto images = compiler.images(vendor_);
   if (!images)
     return images.takeError();
   llvm::StringMap<std::string> tooLong;
@@ -327,6 +409,7 @@ llvm::Error GpuTarget::emit(ir::Module &module, const TargetOptions &options, Em
   DeviceCompiler compiler(**device, options, module, (*package)->module(), (*package)->vectors());
   if (llvm::Error error = compiler.run())
     return error;
+  compiler.optimizeAll();
   switch (kind) {
   case EmitKind::Obj:
   case EmitKind::LlvmIr:
