@@ -77,16 +77,25 @@ public:
   llvm::Expected<std::vector<gpu::Image>> images(llvm::Module &module, llvm::TargetMachine &machine,
                                                  const gpu::Device &device,
                                                  bool assemble) const override {
-    auto bytes = codeObject(module, machine);
-    if (!bytes)
-      return bytes.takeError();
-    auto stats = readStats(*bytes);
+    auto object = emit(module, machine, EmitKind::Obj);
+    if (!object)
+      return object.takeError();
+    std::vector<gpu::Image> images;
+    images.push_back({.format = DTILE_IMAGE_HSACO, .bytes = std::move(*object)});
+    return images;
+  }
+
+  /// lld has globals.
+  llvm::Error finish(gpu::Image &image) const override {
+    auto linked = linkCodeObject(image.bytes);
+    if (!linked)
+      return linked.takeError();
+    auto stats = readStats(*linked);
     if (!stats)
       return stats.takeError();
-    std::vector<gpu::Image> images;
-    images.push_back(
-        {.format = DTILE_IMAGE_HSACO, .bytes = std::move(*bytes), .stats = std::move(*stats)});
-    return images;
+    image.bytes = std::move(*linked);
+    image.stats = std::move(*stats);
+    return llvm::Error::success();
   }
 
   llvm::Expected<std::string> file(llvm::Module &module, llvm::TargetMachine &machine,

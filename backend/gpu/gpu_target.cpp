@@ -12,6 +12,7 @@
 #include "backend/launch/package.h"
 #include "backend/llvm/emit.h"
 #include "frontend/base/check.h"
+#include "frontend/base/parallel.h"
 #include "ir/model/promised_limit.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -23,7 +24,6 @@
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/MemoryBuffer.h"
-#include "llvm/Support/Parallel.h"
 
 namespace dtile::backend::gpu {
 
@@ -213,7 +213,7 @@ llvm::Expected<std::vector<Image>> DeviceCompiler::images(const Vendor &vendor) 
   std::vector<llvm::Error> errors;
   for (size_t i = 0; i < made.size(); ++i)
     errors.push_back(llvm::Error::success());
-  llvm::parallelFor(0, made.size(), [&](size_t i) {
+  inParallel(made.size(), [&](size_t i) {
     llvm::cantFail(std::move(errors[i]));
     auto images = imagesOf(vendor, bitcode, kernels_[i]);
     errors[i] = images ? llvm::Error::success() : images.takeError();
@@ -232,6 +232,9 @@ llvm::Expected<std::vector<Image>> DeviceCompiler::images(const Vendor &vendor) 
     return error;
   for (std::vector<Image> &images : made)
     llvm::move(images, std::back_inserter(all));
+  for (Image &image : all)
+    if (llvm::Error failure = vendor.finish(image))
+      return failure;
   return all;
 }
 

@@ -63,10 +63,13 @@ public:
   /// Whether files of this kind can be made, given the tools that may have to be found.
   [[nodiscard]] virtual bool canEmit(EmitKind kind) const = 0;
   /// The images for an object file, the best first: what can be made on this machine. With
-  /// `assemble`, a tool of the vendor's may be run where it is found.
+  /// `assemble`, a tool of the vendor's may be run where it is found. Several threads may call it,
+  /// each with a module of its own context; then each image gets its last step, by one thread.
   virtual llvm::Expected<std::vector<Image>> images(llvm::Module &module,
                                                     llvm::TargetMachine &machine,
                                                     const Device &device, bool assemble) const = 0;
+  /// The last step of an image, where what it calls is not for several threads at once.
+  virtual llvm::Error finish(Image &image) const { return llvm::Error::success(); }
   /// Ptx, Cubin or Hsaco, or an error that says what is missing.
   virtual llvm::Expected<std::string> file(llvm::Module &module, llvm::TargetMachine &machine,
                                            const Device &device, EmitKind kind) const = 0;

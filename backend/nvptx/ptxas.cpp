@@ -4,6 +4,7 @@
 
 #include "frontend/base/check.h"
 #include "frontend/base/child_process.h"
+#include "frontend/base/parallel.h"
 #include "frontend/base/scratch_file.h"
 
 #include "llvm/ADT/SmallString.h"
@@ -13,9 +14,7 @@
 #include "llvm/Support/Process.h"
 #include "llvm/Support/Program.h"
 
-#include <atomic>
 #include <cstring>
-#include <thread>
 
 namespace dtile::backend::nvptx {
 
@@ -180,23 +179,13 @@ llvm::Expected<std::vector<AssembledEntry>> assembleEntries(llvm::StringRef ptx,
   const std::vector<EntryText> texts = splitEntries(ptx);
   std::vector<AssembledEntry> made(texts.size());
   std::vector<std::string> failures(texts.size());
-  std::atomic<size_t> next = 0;
-  const auto work = [&] {
-    for (size_t i = next++; i < texts.size(); i = next++) {
-      made[i].entry = texts[i].entry;
-      if (auto one = runOnce(texts[i].text, arch, made[i].whyNot))
-        made[i].made = std::move(*one);
-      else
-        failures[i] = llvm::toString(one.takeError());
-    }
-  };
-  std::vector<std::thread> workers;
-  const size_t most = std::max(1u, std::thread::hardware_concurrency());
-  while (workers.size() + 1 < std::min(most, texts.size()))
-    workers.emplace_back(work);
-  work();
-  for (std::thread &worker : workers)
-    worker.join();
+  inParallel(texts.size(), [&](size_t i) {
+    made[i].entry = texts[i].entry;
+    if (auto one = runOnce(texts[i].text, arch, made[i].whyNot))
+      made[i].made = std::move(*one);
+    else
+      failures[i] = llvm::toString(one.takeError());
+  });
   for (const std::string &failure : failures)
     if (!failure.empty())
       return llvm::createStringError(failure);

@@ -4,13 +4,13 @@
 
 #include "backend/driver/choose/configurations.h"
 #include "frontend/base/check.h"
+#include "frontend/base/parallel.h"
 #include "ir/core/builder.h"
 #include "ir/model/launch_sizes.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
-#include "llvm/Support/Parallel.h"
 
 #include <limits>
 #include <map>
@@ -274,8 +274,10 @@ void Search::tryAll(llvm::ArrayRef<Constants> all) {
     add(*instance, constants, *look(*made, constants));
   }
   std::vector<std::optional<Tried>> tried(fresh.size());
-  llvm::parallelFor(first, fresh.size(),
-                    [&](size_t i) { tried[i] = look(*fresh[i].second, fresh[i].first); });
+  inParallel(fresh.size() - first, [&](size_t i) {
+    const auto &[constants, instance] = fresh[first + i];
+    tried[first + i] = look(*instance, constants);
+  });
   for (size_t i = first; i < fresh.size(); ++i)
     if (tried[i])
       add(*fresh[i].second, fresh[i].first, std::move(*tried[i]));

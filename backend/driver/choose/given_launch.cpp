@@ -3,10 +3,10 @@
 #include "backend/driver/choose/given_launch.h"
 
 #include "backend/driver/tune/tuned_choices.h"
+#include "frontend/base/parallel.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/Parallel.h"
 
 #include <algorithm>
 
@@ -126,7 +126,7 @@ std::vector<Timed> timeAll(Session &session, sema::Program &program, const Choos
                            const Scalars &scalars) {
   std::vector<Timed> timed;
   std::vector<std::optional<double>> times(choosing.possible.size());
-  llvm::parallelFor(0, times.size(), [&](size_t i) {
+  inParallel(times.size(), [&](size_t i) {
     times[i] = VariantModel(session, program, choosing.possible[i], target, scalars)
                    .nanoseconds(sizes, ranks);
   });
