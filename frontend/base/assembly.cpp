@@ -8,6 +8,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringMap.h"
 
 #include <algorithm>
 
@@ -21,11 +22,12 @@ struct Row {
   llvm::StringLiteral word16, word32, word64, float32, float64;
   llvm::StringLiteral clobbers;
   llvm::StringLiteral memory;
+  llvm::StringLiteral reads;
 };
 
 constexpr Row kRows[] = {
-#define ASSEMBLY(ID, NAME, DOC, W16, W32, W64, F32, F64, CLOBBERS, MEMORY)                         \
-  {Assembly::ID, NAME, W16, W32, W64, F32, F64, CLOBBERS, MEMORY},
+#define ASSEMBLY(ID, NAME, DOC, W16, W32, W64, F32, F64, CLOBBERS, MEMORY, READS)                  \
+  {Assembly::ID, NAME, W16, W32, W64, F32, F64, CLOBBERS, MEMORY, READS},
 #include "frontend/base/assembly.def"
 };
 
@@ -50,6 +52,78 @@ llvm::StringRef mnemonicOf(llvm::StringRef instruction) {
   }
 }
 
+/// The text with `$` for each operand, and without comments.
+std::string withoutHoles(llvm::StringRef text) {
+  std::string whole;
+  eachPiece(
+      text, [&](llvm::StringRef plain) { whole += plain; }, [&](llvm::StringRef) { whole += '$'; });
+  std::string instructions;
+  for (llvm::StringRef rest = whole; !rest.empty();) {
+    const bool isLine = rest.starts_with("//");
+    if (!isLine && !rest.starts_with("/*")) {
+      instructions += rest.front();
+      rest = rest.drop_front();
+      continue;
+    }
+    // The end of a line ends its last instruction.
+    const size_t end = isLine ? rest.find('\n') : rest.find("*/", 2);
+    instructions += isLine ? "" : " ";
+    rest = rest.substr(end == llvm::StringRef::npos || isLine ? end : end + 2);
+  }
+  return instructions;
+}
+
+bool isOfWord(char c) { return isOfName(c) || c == '.' || c == '%' || c == '$'; }
+
+bool isDigit(char c) { return llvm::isDigit(c); }
+
+/// Registers that PTX declares, `.reg .b32 %a, %b<4>;`, by the scopes of its braces. `%b<4>` is
+/// `%b0` to `%b3`.
+class DeclaredRegisters {
+public:
+  void open() { scopes.emplace_back(); }
+  void close() {
+    if (scopes.size() > 1)
+      scopes.pop_back();
+  }
+  /// Takes what stands between `.reg` and `;`.
+  void declare(llvm::StringRef names) {
+    while (!names.empty()) {
+      names = names.drop_until(isOfWord);
+      const llvm::StringRef name = names.take_while(isOfWord);
+      names = names.drop_front(name.size()).ltrim();
+      unsigned count = 0;
+      if (names.consume_front("<"))
+        names.ltrim().take_while(isDigit).getAsInteger(10, count);
+      // Types begin with a point: `.b32`.
+      if (name.starts_with("%"))
+        scopes.back()[name] = count;
+    }
+  }
+  bool has(llvm::StringRef name) const {
+    const llvm::StringRef stem = name.rtrim("0123456789");
+    unsigned number = 0;
+    const bool isNumbered = !name.drop_front(stem.size()).getAsInteger(10, number);
+    return llvm::any_of(scopes, [&](const llvm::StringMap<unsigned> &scope) {
+      const auto one = scope.find(name), range = scope.find(stem);
+      return (one != scope.end() && one->second == 0) ||
+             (isNumbered && range != scope.end() && number < range->second);
+    });
+  }
+
+private:
+  llvm::SmallVector<llvm::StringMap<unsigned>, 4> scopes =
+      llvm::SmallVector<llvm::StringMap<unsigned>, 4>(1);
+};
+
+bool readsMore(llvm::StringRef word, llvm::ArrayRef<llvm::StringRef> reads) {
+  return llvm::any_of(reads, [&](llvm::StringRef one) {
+    if (llvm::StringRef("_%").contains(one.back()))
+      return word.starts_with(one) && word != one;
+    return word == one || word.rtrim("0123456789") == one;
+  });
+}
+
 } // namespace
 
 llvm::StringRef assemblyName(Assembly assembly) { return rowOf(assembly).name; }
@@ -63,7 +137,7 @@ std::optional<Assembly> assemblyFromName(llvm::StringRef name) {
 
 llvm::ArrayRef<Assembly> allAssemblies() {
   static constexpr Assembly kAll[] = {
-#define ASSEMBLY(ID, NAME, DOC, W16, W32, W64, F32, F64, CLOBBERS, MEMORY) Assembly::ID,
+#define ASSEMBLY(ID, NAME, DOC, W16, W32, W64, F32, F64, CLOBBERS, MEMORY, READS) Assembly::ID,
 #include "frontend/base/assembly.def"
   };
   return kAll;
@@ -101,11 +175,8 @@ llvm::StringRef clobbers(Assembly assembly) { return rowOf(assembly).clobbers; }
 std::string memoryMnemonic(Assembly assembly, llvm::StringRef text) {
   llvm::SmallVector<llvm::StringRef, 64> beginnings;
   rowOf(assembly).memory.split(beginnings, ' ');
-  // Operands are no mnemonics, and braces open and close scopes of PTX.
-  std::string instructions;
-  eachPiece(
-      text, [&](llvm::StringRef plain) { instructions += plain; },
-      [&](llvm::StringRef) { instructions += '$'; });
+  // Braces open and close scopes of PTX.
+  const std::string instructions = withoutHoles(text);
   for (llvm::StringRef rest = instructions; !rest.empty();) {
     const size_t end = std::min(rest.find_first_of(";\n{}"), rest.size());
     const llvm::StringRef mnemonic = mnemonicOf(rest.take_front(end));
@@ -114,6 +185,33 @@ std::string memoryMnemonic(Assembly assembly, llvm::StringRef text) {
                                                            : mnemonic == beginning)
         return mnemonic.str();
     rest = rest.drop_front(std::min(end + 1, rest.size()));
+  }
+  return "";
+}
+
+std::string foreignRead(Assembly assembly, llvm::StringRef text) {
+  llvm::SmallVector<llvm::StringRef, 32> reads;
+  rowOf(assembly).reads.split(reads, ' ');
+  const std::string instructions = withoutHoles(text);
+  DeclaredRegisters declared;
+  for (llvm::StringRef rest = instructions; !rest.empty();) {
+    const llvm::StringRef word = rest.take_while(isOfWord);
+    if (word.empty()) {
+      if (rest.front() == '{')
+        declared.open();
+      if (rest.front() == '}')
+        declared.close();
+      rest = rest.drop_front();
+      continue;
+    }
+    rest = rest.drop_front(word.size());
+    if (word == ".reg") {
+      const llvm::StringRef names = rest.take_until([](char c) { return c == ';'; });
+      declared.declare(names);
+      rest = rest.drop_front(names.size());
+    } else if (readsMore(word.lower(), reads) && !declared.has(word.split('.').first)) {
+      return word.str();
+    }
   }
   return "";
 }

@@ -15,7 +15,7 @@ namespace dtile {
 
 /// A row of assembly.def each.
 enum class Assembly : uint8_t {
-#define ASSEMBLY(ID, NAME, DOC, W16, W32, W64, F32, F64, CLOBBERS, MEMORY) ID,
+#define ASSEMBLY(ID, NAME, DOC, W16, W32, W64, F32, F64, CLOBBERS, MEMORY, READS) ID,
 #include "frontend/base/assembly.def"
 };
 
@@ -35,6 +35,9 @@ enum class Assembly : uint8_t {
 
 /// The first mnemonic of the text that touches memory or other threads; empty where none does.
 [[nodiscard]] std::string memoryMnemonic(Assembly assembly, llvm::StringRef text);
+/// The first register or mnemonic of the text that reads more than operands: a thread's number, a
+/// clock, a register that the text does not declare. Empty where none does.
+[[nodiscard]] std::string foreignRead(Assembly assembly, llvm::StringRef text);
 
 /// Calls back for what stands between the holes of a text, and for the names in them: `{x}`. Any
 /// other brace is text.

@@ -162,6 +162,8 @@ void Checker::externInstructions(const ast::FnDecl &decl, const ast::Instruction
   const std::string mnemonic = memoryMnemonic(*assembly, one.text);
   if (!mnemonic.empty())
     report(one.textRange, diag::instructions_touch_memory, mnemonic);
+  else if (const std::string read = foreignRead(*assembly, one.text); !read.empty())
+    report(one.textRange, diag::instructions_read_more, read);
 }
 
 } // namespace dtile::sema
