@@ -81,6 +81,8 @@ private:
   bool tryColons();
   bool tryNumbers();
   bool tryStatements();
+  size_t threadWords(size_t first, size_t end) const;
+  bool tryThreadPositions();
   bool tryTypedVariables();
   bool tryTopLevel();
   bool tryBraces();

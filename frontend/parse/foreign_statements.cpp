@@ -10,9 +10,34 @@ using L = grammar::DtileLexer;
 using habits::Form;
 
 bool ForeignForms::tryStatements() {
-  if (tryBraces() || tryFloorDivision() || tryLoops() || tryParameters())
+  if (tryThreadPositions() || tryBraces() || tryFloorDivision() || tryLoops() || tryParameters())
     return true;
   return startsStatement() && (tryTypedVariables() || tryTopLevel() || tryStarters());
+}
+
+// How many words of CUDA for the position of a thread stand in an expression; 0 where it has a
+// block.
+size_t ForeignForms::threadWords(size_t first, size_t end) const {
+  constexpr llvm::StringLiteral kWords[] = {"threadIdx", "blockIdx", "blockDim", "gridDim"};
+  size_t count = 0;
+  for (size_t i = first; i < end; ++i) {
+    if (type(i) == L::LEFT_BRACE)
+      return 0;
+    count += type(i) == L::NAME && type(i + 1) == L::DOT && llvm::is_contained(kWords, textOf(i));
+  }
+  return count;
+}
+
+// `blockIdx.x * blockDim.x + threadIdx.x` is one habit, told at its first word.
+bool ForeignForms::tryThreadPositions() {
+  const size_t end = expressionEnd(i_);
+  if (type(i_) != L::NAME || before() == L::DOT || open_.empty() || threadWords(i_, i_ + 1) == 0 ||
+      threadWords(i_, end) < 2)
+    return false;
+  reportWord(i_, *habits::findName(textOf(i_)));
+  inventAnything();
+  skipTo(end);
+  return true;
 }
 
 // `float x = 1.0;`, `auto x = …`, `const int x = …`, `let mut x = …`, `x: f32 = …`
@@ -52,6 +77,21 @@ bool ForeignForms::tryTypedVariables() {
   const bool isUninitialized = type(name + 1) == L::SEMICOLON;
   if (!isAnnotated && !isUninitialized && type(name + 1) != L::ASSIGN)
     return false;
+  // Of `int i = blockIdx.x * blockDim.x + threadIdx.x` the position is told.
+  const size_t end = expressionEnd(name + 2);
+  if (!isAnnotated && !isUninitialized && threadWords(name + 2, end) > 0) {
+    size_t word = name + 2;
+    while (threadWords(word, word + 1) == 0)
+      ++word;
+    reportWord(word, *habits::findName(textOf(word)));
+    emit(isAssignedLater(name, name + 2) ? L::VAR : L::LET, at(i_).begin, at(i_).begin);
+    i_ = name;
+    copy();
+    copy();
+    inventAnything();
+    skipTo(end);
+    return true;
+  }
   const bool changes = isUninitialized || isAssignedLater(name, name + 2);
   const llvm::StringRef keyword = changes ? "var " : "let ";
   const SourceRange seen = range(at(i_).begin, at(name).begin);
