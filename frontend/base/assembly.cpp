@@ -81,10 +81,10 @@ bool isDigit(char c) { return llvm::isDigit(c); }
 /// `%b0` to `%b3`.
 class DeclaredRegisters {
 public:
-  void open() { scopes.emplace_back(); }
+  void open() { scopes_.emplace_back(); }
   void close() {
-    if (scopes.size() > 1)
-      scopes.pop_back();
+    if (scopes_.size() > 1)
+      scopes_.pop_back();
   }
   /// Takes what stands between `.reg` and `;`.
   void declare(llvm::StringRef names) {
@@ -97,14 +97,14 @@ public:
         names.ltrim().take_while(isDigit).getAsInteger(10, count);
       // Types begin with a point: `.b32`.
       if (name.starts_with("%"))
-        scopes.back()[name] = count;
+        scopes_.back()[name] = count;
     }
   }
   bool has(llvm::StringRef name) const {
     const llvm::StringRef stem = name.rtrim("0123456789");
     unsigned number = 0;
     const bool isNumbered = !name.drop_front(stem.size()).getAsInteger(10, number);
-    return llvm::any_of(scopes, [&](const llvm::StringMap<unsigned> &scope) {
+    return llvm::any_of(scopes_, [&](const llvm::StringMap<unsigned> &scope) {
       const auto one = scope.find(name), range = scope.find(stem);
       return (one != scope.end() && one->second == 0) ||
              (isNumbered && range != scope.end() && number < range->second);
@@ -112,7 +112,7 @@ public:
   }
 
 private:
-  llvm::SmallVector<llvm::StringMap<unsigned>, 4> scopes =
+  llvm::SmallVector<llvm::StringMap<unsigned>, 4> scopes_ =
       llvm::SmallVector<llvm::StringMap<unsigned>, 4>(1);
 };
 

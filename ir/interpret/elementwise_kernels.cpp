@@ -77,13 +77,13 @@ template <typename T> T shiftRight(T a, T b) {
 // A NaN operand gives the other: a comparison with NaN is false, and b is taken unless it is NaN.
 template <typename T> T smaller(T a, T b) {
   if constexpr (kIsFloat<T>)
-    return a < b || b != b ? a : b;
+    return a < b || std::isnan(b) ? a : b;
   else
     return a < b ? a : b;
 }
 template <typename T> T larger(T a, T b) {
   if constexpr (kIsFloat<T>)
-    return a > b || b != b ? a : b;
+    return a > b || std::isnan(b) ? a : b;
   else
     return a > b ? a : b;
 }
@@ -252,7 +252,7 @@ void runSelect(const uint8_t *condition, const void *a, const void *b, void *out
 
 template <typename To, typename From> To saturate(From value) {
   using Limits = std::numeric_limits<To>;
-  if (value != value)
+  if (std::isnan(value))
     return 0;
   if (value <= static_cast<From>(Limits::min()))
     return Limits::min();
@@ -415,8 +415,9 @@ SelectKernel selectKernel(size_t elementBytes) {
     return runSelect<uint32_t>;
   case 8:
     return runSelect<uint64_t>;
+  default:
+    DTILE_UNREACHABLE("elements are 1, 2, 4 or 8 bytes");
   }
-  DTILE_UNREACHABLE("elements are 1, 2, 4 or 8 bytes");
 }
 
 UnaryKernel castKernel(DType from, DType to) {

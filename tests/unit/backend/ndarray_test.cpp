@@ -14,10 +14,10 @@ using Doubles = std::vector<double>;
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-NDArray reals(Shape shape, Doubles values, DType dtype = DType::F64) {
+NDArray reals(Shape shape, const Doubles &values, DType dtype = DType::F64) {
   return NDArray::fromDoubles(std::move(shape), values, dtype);
 }
-NDArray ints(Shape shape, std::vector<int64_t> values, DType dtype = DType::I64) {
+NDArray ints(Shape shape, const std::vector<int64_t> &values, DType dtype = DType::I64) {
   return NDArray::fromInts(std::move(shape), values, dtype);
 }
 
@@ -103,7 +103,7 @@ TEST(NDArray, RandomStaysInItsRange) {
     ++seen[dice.getInt(i)];
   EXPECT_EQ(seen[0] + seen[7], 0);
   for (int face = 1; face <= 6; ++face)
-    EXPECT_NEAR(seen[face], 10000 / 6, 200);
+    EXPECT_NEAR(seen[face], 10000.0 / 6, 200);
 }
 
 TEST(NDArray, Slices) {

@@ -61,7 +61,7 @@ template <> inline DType dtypeOf<float>() { return DType::F32; }
 template <> inline DType dtypeOf<double>() { return DType::F64; }
 
 /// An argument in a vector's memory.
-inline Arg tensor(void *data, DType dtype, std::vector<int64_t> sizes) {
+inline Arg tensor(void *data, DType dtype, const std::vector<int64_t> &sizes) {
   Arg arg;
   arg.tensor = {data, dtype, sizes, denseStrides(sizes)};
   return arg;
