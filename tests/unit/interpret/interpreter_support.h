@@ -66,8 +66,8 @@ inline Arg tensor(void *data, DType dtype, const std::vector<int64_t> &sizes) {
   arg.tensor = {data, dtype, sizes, denseStrides(sizes)};
   return arg;
 }
-template <typename T> Arg tensor(std::vector<T> &data, std::vector<int64_t> sizes) {
-  return tensor(data.data(), dtypeOf<T>(), std::move(sizes));
+template <typename T> Arg tensor(std::vector<T> &data, const std::vector<int64_t> &sizes) {
+  return tensor(data.data(), dtypeOf<T>(), sizes);
 }
 template <typename T> Arg tensor(std::vector<T> &data) {
   return tensor(data, {static_cast<int64_t>(data.size())});
