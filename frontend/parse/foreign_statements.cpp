@@ -30,9 +30,12 @@ size_t ForeignForms::threadWords(size_t first, size_t end) const {
 
 // `blockIdx.x * blockDim.x + threadIdx.x` is one habit, told at its first word.
 bool ForeignForms::tryThreadPositions() {
+  // The end is looked for at such words only: to look at every token takes the square of a long
+  // expression.
+  if (type(i_) != L::NAME || before() == L::DOT || open_.empty() || threadWords(i_, i_ + 1) == 0)
+    return false;
   const size_t end = expressionEnd(i_);
-  if (type(i_) != L::NAME || before() == L::DOT || open_.empty() || threadWords(i_, i_ + 1) == 0 ||
-      threadWords(i_, end) < 2)
+  if (threadWords(i_, end) < 2)
     return false;
   reportWord(i_, *habits::findName(textOf(i_)));
   inventAnything();
