@@ -167,6 +167,8 @@ void BodyLowering::lowerTargetOp(Op &op) {
     return call(Runtime::quiet);
   case OpKind::Fence:
     return call(Runtime::fence);
+  case OpKind::MemoryFence:
+    return lowerMemoryFence(op);
   case OpKind::Barrier:
     traceCells(op, llvm::ConstantPointerNull::get(b.getPtrTy()), b.getInt64(-1));
     call(Runtime::barrier, {host_.site(op, "")});

@@ -303,6 +303,14 @@ void BodyLowering::lowerAtomic(Op &op) {
   set(op.result(), {valueOf(cell.type.dtype(), b.CreateLoad(b.getInt64Ty(), old))});
 }
 
+void BodyLowering::lowerMemoryFence(const Op &op) {
+  const bool releases = op.get(ir::attr::kind) == "release";
+  // What went to another host has landed there before the atomic tells of it.
+  if (releases && op.operand(0)->type().isRemote())
+    call(Runtime::quiet);
+  b.CreateFence(releases ? llvm::AtomicOrdering::Release : llvm::AtomicOrdering::Acquire);
+}
+
 void BodyLowering::lowerAtomicScatter(Op &op) {
   awaitTokens(op, op.numOperands() - ir::numTrailingTokens(op));
   const bool isSend = op.is(OpKind::ReduceAddScatter);

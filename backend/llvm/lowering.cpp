@@ -192,6 +192,7 @@ void FunctionLowering::lowerOp(Op &op) {
   case OpKind::Await:
   case OpKind::Quiet:
   case OpKind::Fence:
+  case OpKind::MemoryFence:
   case OpKind::Barrier:
   case OpKind::Assert:
   case OpKind::Print:

@@ -508,7 +508,8 @@ size_t ForeignForms::headWord() const {
     const size_t one = out_[k].type;
     if (one == L::IF || one == L::ELSE || one == L::FOR || one == L::WHILE)
       return one;
-    if (one == L::SEMICOLON || one == L::LEFT_BRACE || one == L::RIGHT_BRACE)
+    if (one == L::SEMICOLON || one == L::LEFT_BRACE || one == L::RIGHT_BRACE || one == L::LET ||
+        one == L::VAR || one == L::ASSIGN)
       break;
   }
   return 0;

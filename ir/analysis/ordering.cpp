@@ -50,7 +50,7 @@ bool touchesSharedMemory(const Op &op) {
 /// Orders everything before and behind it.
 bool isPoint(const Op &op) {
   return op.is(OpKind::Quiet) || op.is(OpKind::Fence) || op.is(OpKind::Barrier) ||
-         op.is(OpKind::Call);
+         op.is(OpKind::MemoryFence) || op.is(OpKind::Call);
 }
 
 } // namespace

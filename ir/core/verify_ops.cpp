@@ -735,6 +735,8 @@ std::string checkTypes(const Op &op) {
     return checkAtomic(op);
   case OpKind::AtomicScatter:
     return checkAtomicScatter(op);
+  case OpKind::MemoryFence:
+    return checkWord(op, attr::kind, "acquire release");
   case OpKind::ReduceAddScatter:
     return checkIndexTiles(op, 2, op.operand(1)->type(), op.operand(0)->type());
   case OpKind::Put:

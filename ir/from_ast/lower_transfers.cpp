@@ -185,7 +185,11 @@ Value *Lowering::reduceAddScatter(const TExpr &expr) {
                         {{attr::ntok, int64_t(operands.size() - tokens)}});
 }
 
+/// An atomic with an order is a relaxed one between fences, as of C++ (atomics.fences).
 Value *Lowering::atomic(const TExpr &expr) {
+  const sema::AtomicOrder order = expr.atomicOrder;
+  const bool releases = order == sema::AtomicOrder::Release || order == sema::AtomicOrder::AcqRel;
+  const bool acquires = order == sema::AtomicOrder::Acquire || order == sema::AtomicOrder::AcqRel;
   Values operands;
   appendValues(llvm::ArrayRef(expr.operands).take_front(firstToken(expr)), operands);
   const bool isIndexed = !expr.indices.empty();
@@ -193,10 +197,23 @@ Value *Lowering::atomic(const TExpr &expr) {
     appendPlaces(expr.indices, expr.type->shape, operands);
   const size_t tokens = operands.size();
   appendTokens(expr, operands);
-  return builder_.value(isIndexed ? OpKind::AtomicScatter : OpKind::Atomic, operands,
-                        typeOf(expr.type),
-                        {{attr::kind, atomicText(expr.atomic).str()},
-                         {attr::ntok, int64_t(operands.size() - tokens)}});
+  // What the atomic is after is released with the rest.
+  if (releases && operands.size() > tokens) {
+    builder_.op(OpKind::Await, llvm::ArrayRef(operands).drop_front(tokens));
+    operands.truncate(tokens);
+  }
+  const auto fence = [&](const char *kind) {
+    builder_.op(OpKind::MemoryFence, operands[0])->set(attr::kind, std::string(kind));
+  };
+  if (releases)
+    fence("release");
+  Value *old = builder_.value(isIndexed ? OpKind::AtomicScatter : OpKind::Atomic, operands,
+                              typeOf(expr.type),
+                              {{attr::kind, atomicText(expr.atomic).str()},
+                               {attr::ntok, int64_t(operands.size() - tokens)}});
+  if (acquires)
+    fence("acquire");
+  return old;
 }
 
 Value *Lowering::wait(const TExpr &expr) {

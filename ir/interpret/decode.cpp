@@ -206,6 +206,7 @@ void bind(Instr &instr) {
   case OpKind::Await:
   case OpKind::Quiet:
   case OpKind::Fence:
+  case OpKind::MemoryFence:
   case OpKind::Barrier:
     return bindSync(instr);
   case OpKind::Const:

@@ -62,6 +62,8 @@ public:
   /// All that the body has sent has landed.
   virtual void quiet(const BodyId &, const ir::Op &) {}
   virtual void fence(const BodyId &, const ir::Op &) {}
+  /// A memory_fence, whose `kind` says of which.
+  virtual void memoryFence(const BodyId &, const ir::Op &) {}
   /// The body arrives at and later leaves the barrier of that number.
   virtual void arrives(const BodyId &, const ir::Op &, uint64_t barrier) {}
   virtual void leaves(const BodyId &, const ir::Op &, uint64_t barrier) {}

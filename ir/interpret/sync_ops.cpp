@@ -241,6 +241,13 @@ Step runFence(Body &body, const Instr &instr) {
   return Step::Next;
 }
 
+Step runMemoryFence(Body &body, const Instr &instr) {
+  body.publish();
+  if (Observer *observer = body.machine.observer)
+    observer->memoryFence(body.observedId(), *instr.op);
+  return Step::Next;
+}
+
 Step runBarrier(Body &body, const Instr &instr) {
   MachineState &machine = body.machine;
   Observer *observer = machine.observer;
@@ -315,6 +322,9 @@ void bindSync(Instr &instr) {
     return;
   case OpKind::Fence:
     instr.run = runFence;
+    return;
+  case OpKind::MemoryFence:
+    instr.run = runMemoryFence;
     return;
   case OpKind::Barrier:
     instr.run = runBarrier;

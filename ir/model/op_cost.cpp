@@ -327,6 +327,7 @@ double latencyOf(const Op &op) {
            (op.operand(0)->type().isView() ? TargetFacts::kMemoryLatency : 0);
   case OpKind::Notify:
   case OpKind::Fence:
+  case OpKind::MemoryFence:
   case OpKind::Quiet:
     return TargetFacts::kNotifyLatency;
   case OpKind::Barrier:

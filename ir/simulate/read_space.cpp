@@ -276,6 +276,9 @@ void SpaceReader::talk(Op &op, std::vector<Step> &steps) {
     step.kind = StepKind::Barrier;
     steps.push_back(std::move(step));
     return;
+  case OpKind::MemoryFence:
+    // Nobody waits for it.
+    return;
   case OpKind::Await:
     // Of acquires there is nothing left to wait for.
     if (llvm::none_of(op.operands(), [](const Value *x) { return x->type().isToken(); }))

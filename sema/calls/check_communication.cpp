@@ -268,9 +268,30 @@ TExpr *Checker::callReduceAdd(const CallSite &site) {
 
 // ---- Atomics ----
 
+/// `order: acq_rel`, a word and no value.
+std::optional<AtomicOrder> Checker::atomicOrder(const CallSite &site) {
+  constexpr std::pair<llvm::StringLiteral, AtomicOrder> kOrders[] = {
+      {"relaxed", AtomicOrder::Relaxed},
+      {"acquire", AtomicOrder::Acquire},
+      {"release", AtomicOrder::Release},
+      {"acq_rel", AtomicOrder::AcqRel}};
+  const ast::Expr *given = labelled(site, "order");
+  if (!given)
+    return AtomicOrder::Relaxed;
+  if (const auto *word = llvm::dyn_cast<ast::NameExpr>(given))
+    for (const auto &[text, order] : kOrders)
+      if (text == word->name)
+        return order;
+  report(given->range, diag::unknown_atomic_order);
+  return std::nullopt;
+}
+
 TExpr *Checker::atomicCall(const CallSite &site, AtomicKind kind) {
   const unsigned count = kind == AtomicKind::Cas ? 3 : 2;
-  if (!checkArgs(site, count, count, {"after"}) || !noGenerics(site) || !noShape(site))
+  if (!checkArgs(site, count, count, {"after", "order"}) || !noGenerics(site) || !noShape(site))
+    return error(site.range);
+  const std::optional<AtomicOrder> order = atomicOrder(site);
+  if (!order)
     return error(site.range);
   llvm::SmallVector<TExpr *, 2> tokens;
   Indexed indexed;
@@ -301,6 +322,7 @@ TExpr *Checker::atomicCall(const CallSite &site, AtomicKind kind) {
   TExpr *atomic = ctx.makeExpr(TExprKind::Atomic, type, site.range);
   atomic->indices.append(indexed.items.begin(), indexed.items.end());
   atomic->atomic = kind;
+  atomic->atomicOrder = *order;
   atomic->operands.push_back(target);
   atomic->operands.append(values.begin(), values.end());
   atomic->operands.append(tokens.begin(), tokens.end());

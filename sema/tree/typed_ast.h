@@ -42,6 +42,8 @@ enum class ElementwiseOp : uint8_t {
 };
 enum class RangeMemberKind : uint8_t { Lo, Hi, Len, Count, Index, Limit };
 enum class AtomicKind : uint8_t { Add, Min, Max, And, Or, Exch, Cas };
+/// What an atomic orders of its body: nothing, what is behind it, what is before it, or both.
+enum class AtomicOrder : uint8_t { Relaxed, Acquire, Release, AcqRel };
 
 struct FnInstance;
 
@@ -92,6 +94,7 @@ struct TExpr {
   BuiltinId builtin{};
   RangeMemberKind member = RangeMemberKind::Lo;
   AtomicKind atomic = AtomicKind::Add;
+  AtomicOrder atomicOrder = AtomicOrder::Relaxed;
   FnInstance *callee = nullptr;
   llvm::SmallVector<IndexItem, 0> indices;
   llvm::SmallVector<int64_t, 0> ints;

@@ -71,6 +71,7 @@ void BodyLowering::lowerTargetOp(Op &op) {
   case OpKind::Await:
   case OpKind::Quiet:
   case OpKind::Fence:
+  case OpKind::MemoryFence:
   case OpKind::Barrier:
   case OpKind::Assert:
     return lowerCommunication(op);

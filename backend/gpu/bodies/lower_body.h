@@ -301,6 +301,7 @@ private:
   // lower_scatters.cpp
   void lowerScatter(ir::Op &op);
   void lowerAtomic(ir::Op &op);
+  void lowerMemoryFence(const ir::Op &op);
   void lowerAtomicScatter(ir::Op &op);
   void lowerReduceAddScatter(ir::Op &op);
   /// Calls act(register, i1: the place exists, its positions) for each element that the thread has

@@ -320,6 +320,29 @@ void RaceDetector::quiet(const BodyId &id, const Op &) {
 
 void RaceDetector::fence(const BodyId &id, const Op &) { ++body(id).fences; }
 
+void RaceDetector::memoryFence(const BodyId &id, const Op &op) {
+  Body &body = this->body(id);
+  if (op.get(ir::attr::kind) == "release") {
+    body.released = clocks_.with(clocks_.join(body.release, body.order), body.thread, body.time);
+    ++body.time;
+  } else if (body.met) {
+    clocks_.joinTo(body.order, body.met);
+    clocks_.joinTo(body.release, body.order);
+  }
+}
+
+void RaceDetector::meet(Body &body, ShadowObject &object, const ViewVal &element) {
+  const auto known = object.released.find(element.data);
+  if (known != object.released.end())
+    body.met = body.met ? clocks_.join(body.met, known->second) : known->second;
+  if (!body.released)
+    return;
+  // Whoever comes later has read what this one wrote (a release sequence: an atomic changes what it
+  // has read).
+  ClockRef &passedOn = object.released.try_emplace(element.data, clocks_.empty()).first->second;
+  clocks_.joinTo(passedOn, body.released);
+}
+
 void RaceDetector::arrives(const BodyId &id, const Op &op, uint64_t barrier) {
   // All that the body has sent has landed.
   quiet(id, op);
@@ -442,6 +465,8 @@ void RaceDetector::access(const BodyId &id, const Op &op, AccessKind kind, const
       if (object->isCallers && object->rank != body.rank)
         checkEnd(*object, box, access);
     });
+    if (kind == AccessKind::Atomic && ir::isAtomic(op) && view.dims == 0)
+      meet(body, *object, view);
     if (needsContents && !isWritten)
       readUnwritten(body, access, view, *object);
     // What it reads comes first, then what it writes.

@@ -145,6 +145,7 @@ public:
               llvm::ArrayRef<uint64_t> operations) override;
   void quiet(const interpret::BodyId &id, const ir::Op &op) override;
   void fence(const interpret::BodyId &id, const ir::Op &op) override;
+  void memoryFence(const interpret::BodyId &id, const ir::Op &op) override;
   void arrives(const interpret::BodyId &id, const ir::Op &op, uint64_t barrier) override;
   void leaves(const interpret::BodyId &id, const ir::Op &op, uint64_t barrier) override;
   void stuck(const interpret::BodyId &id, const ir::Op &op, const interpret::SignalVal &cells,
@@ -189,6 +190,10 @@ private:
     const ir::Op *space = nullptr;
     uint32_t time = 1;
     uint32_t fences = 0;
+    /// What the last memory_fence has released, which atomics behind it pass on, and what those
+    /// whom its atomics have met passed on, which the next one acquires; null before the first.
+    ClockRef released;
+    ClockRef met;
     /// What everything that follows comes after.
     ClockRef order;
     /// What all that the body has done at once came after: a notify passes it on.
@@ -283,6 +288,8 @@ private:
   void joinFenced(Body &body, ClockRef &clock, uint32_t fence, int32_t toRank);
   ShadowObject *objectAt(const interpret::ViewVal &view);
   bool isSameBody(const Record &record, const Record &access, const Token *token) const;
+  /// What an atomic passes on to the next one at its element, and hears from those before.
+  void meet(Body &body, ShadowObject &object, const interpret::ViewVal &element);
   void touch(ShadowObject &object, const Box &box, Cell &cell, Record &access, const Token *token);
   void enter(Cell &cell, const Record &access);
   void addUnwritten(const Record &access, const interpret::ViewVal &view, ShadowObject &object);

@@ -74,6 +74,9 @@ public:
   /// Forgets all accesses.
   void clear() { rows_.clear(); }
 
+  /// What atomics have passed on, by their element's place.
+  std::map<const char *, ClockRef> released;
+
   /// Calls fn for each box of what exists of a view.
   void forEachBox(const interpret::ViewVal &view, llvm::function_ref<void(const Box &)> fn) const;
   /// All of it, where there are no gaps between its rows.

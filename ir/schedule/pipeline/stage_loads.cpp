@@ -452,9 +452,12 @@ bool LoadStager::isOrderedByBody(const Candidate &candidate) {
   // What stands behind the loop comes before it only where another loop is around both.
   bool isBefore = true;
   const bool isNested = !candidate.loop->parentOp()->is(OpKind::Space);
+  const bool mayChange = llvm::any_of(loads, [](Op *load) { return !isLoadOfInput(*load); });
   walk(space_.body(), [&](Op &op) {
     isBefore &= &op != candidate.loop || isNested;
-    isOrdered |= isBefore && (op.is(OpKind::Await) || op.is(OpKind::Barrier));
+    const bool acquires = op.is(OpKind::MemoryFence) && op.get(attr::kind) == "acquire";
+    isOrdered |=
+        isBefore && (op.is(OpKind::Await) || op.is(OpKind::Barrier) || (acquires && mayChange));
   });
   return isOrdered;
 }

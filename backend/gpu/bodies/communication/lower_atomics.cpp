@@ -25,6 +25,26 @@ bool BodyLowering::isOwn(const ir::Value *view) const {
   return false;
 }
 
+/// A fence of each thread, before which all have met where it releases, and behind which they meet
+/// where it acquires: one thread's atomic speaks for all of them.
+void BodyLowering::lowerMemoryFence(const Op &op) {
+  const bool releases = op.get(ir::attr::kind) == "release";
+  const bool own = isOwn(op.operand(0));
+  if (releases && !alone_)
+    sync();
+  if (releases && !own) {
+    // A fence for all ranks, and what went to memory that is not mapped has landed there.
+    call(DeviceCall::quiet, {kernel_.launch});
+  } else {
+    const llvm::SyncScope::ID scope =
+        own ? gpu_.context().getOrInsertSyncScopeID(gpu_.device.rankScope())
+            : llvm::SyncScope::ID(llvm::SyncScope::System);
+    b.CreateFence(llvm::AtomicOrdering::AcquireRelease, scope);
+  }
+  if (!releases && !alone_)
+    sync();
+}
+
 void BodyLowering::atomicAdd(DType type, llvm::Value *address, llvm::Value *value, bool isOwn) {
   llvm::Value *distance = b.getInt32(isOwn ? 0 : 1);
   llvm::Value *memory = arith_.toMemory(type, value);

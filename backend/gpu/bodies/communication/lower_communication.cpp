@@ -522,6 +522,8 @@ void BodyLowering::lowerCommunication(Op &op) {
   case OpKind::Fence:
     call(DeviceCall::fence, {kernel_.launch});
     return sync();
+  case OpKind::MemoryFence:
+    return lowerMemoryFence(op);
   case OpKind::Barrier:
     sync();
     call(DeviceCall::barrier, {kernel_.launch, b.getInt32(gpu_.site(op, "")), b.getInt32(barrier_),
