@@ -3,10 +3,14 @@
 #include "backend/driver/tune/launch_text.h"
 
 #include "backend/driver/compile.h"
+#include "backend/driver/execute/device_code.h"
 #include "backend/driver/tune/tuned_choices.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+
+#include <cmath>
 
 namespace dtile::driver {
 
@@ -71,6 +75,33 @@ std::optional<std::vector<int64_t>> readLaunch(Session &session, const sema::Ker
     if (size < 0)
       return refuse("does not say what `" + name + "` is");
   return sizes;
+}
+
+bool checkRanks(Session &session, const Job *job, int ranks, llvm::StringRef command) {
+  if (ranks < 1 || ranks > kMaxRanks)
+    session.diagnostics.report(SourceLoc{}, diag::bad_ranks, ranks, kMaxRanks);
+  else if (job && ranks != job->ranks())
+    session.diagnostics.report(SourceLoc{}, diag::bad_command_line,
+                               "this job has " + std::to_string(job->ranks()) + " processes, and " +
+                                   std::to_string(ranks) + " ranks are asked for",
+                               command);
+  else
+    return true;
+  return false;
+}
+
+std::optional<TargetArch> targetOfDevices(Session &session) {
+  const Options &options = session.options;
+  auto arch = archOfDevices(options);
+  if (arch)
+    return TargetArch{backend::findTarget(options.target), *arch, options.shmem == "p2p"};
+  session.diagnostics.report(SourceLoc{}, diag::build_failed, llvm::toString(arch.takeError()));
+  return std::nullopt;
+}
+
+std::string microsecondsText(double nanoseconds) {
+  return std::isfinite(nanoseconds) ? llvm::formatv("{0:f1}", nanoseconds / 1e3).str()
+                                    : std::string("-");
 }
 
 } // namespace dtile::driver

@@ -2,7 +2,9 @@
 // What the command line says of the kernel and the launches that are measured.
 #pragma once
 
+#include "backend/driver/execute/job.h"
 #include "backend/driver/session.h"
+#include "backend/driver/target_code.h"
 #include "sema/sema.h"
 
 #include <optional>
@@ -21,5 +23,14 @@ inline constexpr int64_t kLargestSize = int64_t(1) << 40;
 /// The sizes of a launch, as `M=512,N=4096`, in the order of sizePlaces; nothing after reporting.
 [[nodiscard]] std::optional<std::vector<int64_t>>
 readLaunch(Session &session, const sema::KernelInstance &usual, llvm::StringRef text);
+
+/// Whether so many ranks can launch: a job has a process for each. Reports where they cannot.
+bool checkRanks(Session &session, const Job *job, int ranks, llvm::StringRef command);
+
+/// What `--target`, `--arch` and the GPUs of `--devices` ask for; nothing after reporting.
+[[nodiscard]] std::optional<TargetArch> targetOfDevices(Session &session);
+
+/// "12.3" of 12,345 nanoseconds, "-" where there is no time.
+[[nodiscard]] std::string microsecondsText(double nanoseconds);
 
 } // namespace dtile::driver

@@ -80,15 +80,8 @@ bool TuneRun::chooseRanks() {
   if (options_.ranks.empty())
     return true;
   const int asked = options_.ranks.front();
-  if (asked < 1 || asked > kMaxRanks)
-    return fail(diag::bad_ranks, asked, kMaxRanks);
-  if (job_ && asked != ranks_)
-    return fail(diag::bad_command_line,
-                "this job has " + std::to_string(ranks_) + " processes, and " +
-                    std::to_string(asked) + " ranks are asked for",
-                "dtilec tune");
   ranks_ = asked;
-  return true;
+  return checkRanks(session_, job_, asked, "dtilec tune");
 }
 
 bool TuneRun::readOld() {
@@ -163,14 +156,10 @@ size_t usualOf(llvm::ArrayRef<std::optional<Fastest>> found) {
 
 /// What was measured, beside what the model says. `alternative` is empty where there is one kernel.
 void printTable(llvm::StringRef alternative, llvm::ArrayRef<Timed> all) {
-  const auto microseconds = [](double nanoseconds) {
-    return std::isfinite(nanoseconds) ? llvm::formatv("{0:f1}", nanoseconds / 1e3).str()
-                                      : std::string("-");
-  };
   llvm::errs() << llvm::formatv("  {0,10} {1,10}  constants\n", "us", "estimated");
   for (const Timed &one : all)
-    llvm::errs() << llvm::formatv("  {0,10} {1,10}  {2}{3}{4}\n", microseconds(one.measured),
-                                  microseconds(one.estimated), alternative,
+    llvm::errs() << llvm::formatv("  {0,10} {1,10}  {2}{3}{4}\n", microsecondsText(one.measured),
+                                  microsecondsText(one.estimated), alternative,
                                   alternative.empty() ? "" : " ", text(one.constants));
 }
 
@@ -329,12 +318,10 @@ void TuneRun::run() {
   const ast::KernelDecl *named = findNamed(session_, *program);
   if (!named)
     return;
-  auto arch = archOfDevices(options_);
-  if (!arch) {
-    fail(diag::build_failed, llvm::toString(arch.takeError()));
+  const auto target = targetOfDevices(session_);
+  if (!target)
     return;
-  }
-  target_ = {backend::findTarget(options_.target), *arch, options_.shmem == "p2p"};
+  target_ = *target;
   char machine[256] = "";
   if (dtile_machine_name(options_.target.c_str(),
                          options_.devices.empty() ? 0 : options_.devices.front(), machine,
