@@ -61,6 +61,10 @@ DTILE_API void dtile_dev_sync(int32_t failed, int32_t barrier, int32_t threads) 
     leaveProgram();
 }
 
+DTILE_API int32_t dtile_dev_any(int32_t failed, int32_t barrier, int32_t threads) {
+  return threads == 1 ? failed != 0 : threadsAny(failed, barrier, threads);
+}
+
 // All threads of the program.
 DTILE_INLINE void syncProgram(int32_t failed) { dtile_dev_sync(failed, 0, threadCount()); }
 

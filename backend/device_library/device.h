@@ -54,6 +54,8 @@ void dtile_dev_zero(const dtile_device_launch *launch, void *data, int64_t bytes
  * them after. When one of them says that it has failed, all end. `barrier` is the number of one of
  * the program's barriers: 0 where all threads meet, 1 where only some do. */
 void dtile_dev_sync(int32_t failed, int32_t barrier, int32_t threads);
+/* The same, but nobody ends: 1 to all when one of them says that it has failed. */
+int32_t dtile_dev_any(int32_t failed, int32_t barrier, int32_t threads);
 /* 1 when the launch has been given up: for loops that wait for something else than a cell. */
 int32_t dtile_dev_aborted(const dtile_device_launch *launch);
 /* Reports that a check failed and gives the launch up; the program ends in the dtile_dev_sync that

@@ -107,4 +107,23 @@ Value *cellsOf(const Op &op) {
   return op.is(OpKind::PutSignal) ? op.operand(2) : nullptr;
 }
 
+bool canBeLeftOut(const Op &op) {
+  return op.numRegions() == 0 && op.hasEffect(Write | RemoteWrite | Signal) &&
+         llvm::all_of(op.results(), [](const Value *x) { return x->type().isToken(); });
+}
+
+bool canGoOnAfterFailures(const Op &space) {
+  bool can = true;
+  walk(const_cast<Op &>(space), [&](Op &op) {
+    // The rank may be none: that is what has failed.
+    const bool readsAtPeer =
+        op.hasEffect(RemoteRead) ||
+        llvm::any_of(readViews(op), [](const Value *view) { return view->type().isRemote(); });
+    const bool isPlain = !op.hasEffect(Write | RemoteWrite | Signal | Order) && !readsAtPeer;
+    can &= isPlain || op.get(attr::epilogue) || (canBeLeftOut(op) && !readsAtPeer) ||
+           op.is(OpKind::Await);
+  });
+  return can;
+}
+
 } // namespace dtile::ir

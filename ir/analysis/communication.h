@@ -31,4 +31,10 @@ namespace dtile::ir {
 /// The cells of a notify, put_signal or wait; null for other ops.
 [[nodiscard]] Value *cellsOf(const Op &op);
 
+/// Whether a body can leave out what an op does: it writes or tells, and gives nothing but tokens.
+[[nodiscard]] bool canBeLeftOut(const Op &op);
+/// Whether the bodies of a space can go on to their ends, without harm, where a wait or a check has
+/// failed: what they do to memory is left to the epilogue warp, or can be left out.
+[[nodiscard]] bool canGoOnAfterFailures(const Op &space);
+
 } // namespace dtile::ir

@@ -176,6 +176,8 @@ protected:
   /// All threads come here, and go to where the report is made: once for all checks of a space, and
   /// out of its loops (ptxas moves no registers in kernels with such calls in loops).
   virtual void fail(int32_t site, llvm::ArrayRef<llvm::Value *> arguments);
+  /// i32: they meet, and 1 to all where one of them gives anything but 0. Nobody leaves.
+  llvm::Value *meet(llvm::Value *failed);
   /// Gives the launch up with such a report, in the thread that comes here.
   void report(int32_t site, llvm::ArrayRef<llvm::Value *> arguments);
   void checkCell(ir::Op &op, llvm::Value *position, llvm::Value *size) override;

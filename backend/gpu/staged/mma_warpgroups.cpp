@@ -2,10 +2,12 @@
 // The consumer warpgroups: they multiply what the ring's slots hold.
 #include "backend/gpu/staged/mma_warpgroups.h"
 #include "backend/gpu/cluster_ops.h"
+#include "backend/gpu/space_facts.h"
 #include "ir/core/op_classes.h"
 
 #include "backend/llvm/sink.h"
 #include "frontend/base/check.h"
+#include "ir/analysis/communication.h"
 #include "ir/analysis/row_gathers.h"
 
 #include <utility>
@@ -58,11 +60,19 @@ void MmaWarpgroups::lowerBodies(Op &space, const BodyRange &range) {
   else
     output_.begin(1);
   prefetched_.begin(0);
-  ignoresFailures_ = true;
+  bool areDeferred = true;
   ir::walk(space.body(), [&](Op &op) {
     if (op.hasEffect(ir::Write | ir::RemoteWrite | ir::Signal))
-      ignoresFailures_ &= isOfEpilogue(op);
+      areDeferred &= isOfEpilogue(op);
   });
+  const bool goesOn = !areDeferred && mayShareLoops(space) && ir::canGoOnAfterFailures(space);
+  ignoresFailures_ = areDeferred || goesOn;
+  failed_ = nullptr;
+  if (goesOn) {
+    llvm::IRBuilder<> start(kernel_.entry, kernel_.entry->begin());
+    failed_ = start.CreateAlloca(b.getInt1Ty(), nullptr, "dot.failed");
+    start.CreateStore(b.getFalse(), failed_);
+  }
   setParts(range);
   if (paired_) {
     const ClusterOps &clusters = *gpu_.device.clusterOps();
@@ -82,7 +92,26 @@ void MmaWarpgroups::lowerBodies(Op &space, const BodyRange &range) {
     waitPhase(ring_.output->ended, b.getInt32(0));
 }
 
+bool MmaWarpgroups::isLeftOut(Op &op) const {
+  if (!failed_ || isOfEpilogue(op))
+    return false;
+  if (op.numRegions() == 0)
+    return ir::canBeLeftOut(op);
+  // A loop that sends has one thread a notify.
+  bool acts = false, isAlone = op.is(OpKind::For) && !op.has(ir::attr::stages);
+  for (const ir::Value *result : op.results())
+    isAlone &= result->type().isToken();
+  ir::walk(op, [&](Op &inner) {
+    acts |= ir::canBeLeftOut(inner);
+    isAlone &= !inner.is(OpKind::Wait) && !isOfEpilogue(inner);
+  });
+  return isAlone && acts;
+}
+
 void MmaWarpgroups::lowerOp(Op &op) {
+  if (isLeftOut(op))
+    return when(b.CreateNot(b.CreateLoad(b.getInt1Ty(), failed_)), "acts",
+                [&] { WarpRole::lowerOp(op); });
   if (isStagedLoad(op) || isForHelpers(op) || ir::isForRows(op, ir::LoadPath::Rows))
     return;
   if (isScalarLoad(op))
@@ -150,11 +179,34 @@ void MmaWarpgroups::lowerLoop(Op &loop) {
 }
 
 /// What the threads have polled is there for all when they have met. They go on where it never
-/// came: the warp that stores learns of it, and nobody else stores or tells anything in this space.
+/// came: the warp that stores learns of it, and so do they where they store or tell anything.
 void MmaWarpgroups::awaitCells(Op &op) {
-  when(b.CreateIsNotNull(pollCells(op)), "wait.failed",
-       [&] { b.CreateStore(b.getInt32(1), shared(ring_.failed)); });
-  sync();
+  const auto poll = [&] {
+    Value *late = pollCells(op);
+    when(b.CreateIsNotNull(late), "wait.failed",
+         [&] { b.CreateStore(b.getInt32(1), shared(ring_.failed)); });
+    return late;
+  };
+  if (!failed_) {
+    poll();
+    return sync();
+  }
+  Value *late = stackSlot(b.getInt32Ty(), "late");
+  b.CreateStore(b.getInt32(0), late);
+  // A check may have failed that the cells are there.
+  when(b.CreateNot(b.CreateLoad(b.getInt1Ty(), failed_)), "poll",
+       [&] { b.CreateStore(poll(), late); });
+  Value *isLate = b.CreateIsNotNull(meet(b.CreateLoad(b.getInt32Ty(), late)));
+  b.CreateStore(b.CreateOr(b.CreateLoad(b.getInt1Ty(), failed_), isLate), failed_);
+}
+
+void MmaWarpgroups::fail(int32_t site, llvm::ArrayRef<Value *> arguments) {
+  if (!failed_)
+    return WarpRole::fail(site, arguments);
+  // All threads check the same numbers.
+  when(b.CreateIsNull(kernel_.thread), "report", [&] { report(site, arguments); });
+  b.CreateStore(b.getInt32(1), shared(ring_.failed));
+  b.CreateStore(b.getTrue(), failed_);
 }
 
 Value *MmaWarpgroups::nextBody(const BodyRange &) {

@@ -16,6 +16,7 @@ public:
 
 protected:
   void lowerOp(ir::Op &op) override;
+  void fail(int32_t site, llvm::ArrayRef<llvm::Value *> arguments) override;
   llvm::Value *nextBody(const BodyRange &range) override;
   /// ptxas serializes products where another warp of theirs might call a function.
   [[nodiscard]] bool pollsInPlace() const override { return true; }
@@ -24,6 +25,8 @@ protected:
 private:
   [[nodiscard]] static bool isForHelpers(const ir::Op &op);
   void awaitCells(ir::Op &op);
+  /// Whether an op is not done where something has failed; loops as a whole.
+  [[nodiscard]] bool isLeftOut(ir::Op &op) const;
   [[nodiscard]] static const ir::Op *loadOf(const ir::Value *tile);
   struct Product;
   using Fragment = llvm::SmallVector<llvm::Value *, 4>;
@@ -79,9 +82,12 @@ private:
   llvm::Value *otherEmpty_ = nullptr;
   /// i32: the number of this thread's group.
   llvm::Value *group_ = nullptr;
-  /// Waits that fail need not end the warpgroups: all that the bodies do to memory is deferred.
-  /// (Exits beside products make ptxas serialize those.)
+  /// Waits that fail need not end the warpgroups: all that the bodies do to memory is deferred, or
+  /// is left out then. (Exits beside products make ptxas serialize those, and the other programs of
+  /// a cluster would wait for who has left.)
   bool ignoresFailures_ = false;
+  /// i1, the same in all threads: whether something has failed; null where nobody asks.
+  llvm::Value *failed_ = nullptr;
 };
 
 } // namespace dtile::backend::gpu

@@ -9,10 +9,10 @@
 // Why: a product of few tiles and a long sum leaves most processors without work, and each tile
 //   waits for as many rounds as the sum is long.
 // Leaves alone: loops that carry anything but sums of f32 that begin at zero; bodies that reach
-//   memory before or in the loop, other than by loads; bodies whose warpgroups leave when a wait or
-//   a check fails, as the other programs of the cluster would wait for them (where the epilogue
-//   warp makes all stores, they do not leave); sums that the stages have no room to exchange, or of
+//   memory before or in the loop, other than by loads; bodies that cannot go on when a wait or a
+//   check fails, as the other programs of the cluster would wait for them; sums that the stages have no room to exchange, or of
 //   more than 64 elements a thread; ordered spaces.
+#include "ir/analysis/communication.h"
 #include "ir/analysis/row_gathers.h"
 #include "ir/transform/pass.h"
 
@@ -126,7 +126,8 @@ Op *sharedLoop(Op &space) {
     // Only the loop itself reads the ring.
     isLeftAlone |= &op != loop && op.is(OpKind::For) && op.has(attr::stages);
   });
-  return isLeftAlone || (groupsStore && mayFail) || !stores ? nullptr : loop;
+  const bool mayLeave = groupsStore && mayFail && !canGoOnAfterFailures(space);
+  return isLeftAlone || mayLeave || !stores ? nullptr : loop;
 }
 
 } // namespace

@@ -72,6 +72,13 @@ void BodyLowering::sync(llvm::Value *failed) {
   sharedInUse_ = false;
 }
 
+llvm::Value *BodyLowering::meet(llvm::Value *failed) {
+  llvm::Value *any = call(DeviceCall::any, {failed, b.getInt32(barrier_), b.getInt32(threads_)});
+  pending_ = {};
+  sharedInUse_ = false;
+  return any;
+}
+
 void BodyLowering::report(int32_t site, llvm::ArrayRef<llvm::Value *> arguments) {
   llvm::Value *count = keepArguments(arguments);
   report(b.getInt32(site), count);
