@@ -10,8 +10,8 @@
 //   waits for as many rounds as the sum is long.
 // Leaves alone: loops that carry anything but sums of f32 that begin at zero; bodies that reach
 //   memory before or in the loop, other than by loads; bodies that cannot go on when a wait or a
-//   check fails, as the other programs of the cluster would wait for them; sums that the stages have no room to exchange, or of
-//   more than 64 elements a thread; ordered spaces.
+//   check fails, as the other programs of the cluster would wait for them; sums that the stages
+//   have no room to exchange, or of more than 64 elements a thread; ordered spaces.
 #include "ir/analysis/communication.h"
 #include "ir/analysis/row_gathers.h"
 #include "ir/transform/pass.h"
