@@ -9,7 +9,6 @@
 
 namespace dtile::interpret {
 
-using ir::Op;
 using ir::OpKind;
 
 namespace {
