@@ -119,7 +119,9 @@ bool canGoOnAfterFailures(const Op &space) {
     const bool readsAtPeer =
         op.hasEffect(RemoteRead) ||
         llvm::any_of(readViews(op), [](const Value *view) { return view->type().isRemote(); });
-    const bool isPlain = !op.hasEffect(Write | RemoteWrite | Signal | Order) && !readsAtPeer;
+    // What a `while` looks for may never come.
+    const bool isPlain = !op.hasEffect(Write | RemoteWrite | Signal | Order) && !readsAtPeer &&
+                         !op.is(OpKind::While);
     can &= isPlain || op.get(attr::epilogue) || (canBeLeftOut(op) && !readsAtPeer) ||
            op.is(OpKind::Await);
   });
