@@ -47,6 +47,10 @@ struct Choice {
   /// Other ranks see what it is: by the shapes of symmetric objects and signals, or by what a role
   /// sends. All ranks must choose it alike.
   bool isShared = false;
+  /// Steps of spaces: it cuts no innermost dimension beside others, so that a block may be one row.
+  bool isOuter = false;
+  /// The kernel multiplies tiles, for which there are instructions of some shapes.
+  bool multiplies = true;
 };
 
 /// Plans with which an overlap could be joined, and is not.

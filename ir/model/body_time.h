@@ -177,7 +177,7 @@ private:
   }
 
   Number latencyOfRound(ir::Op &loop) {
-    Number round = d_.real(multipliesWhatItReads(loop) ? TargetFacts::kMemoryLatency : 0);
+    Number round = d_.real(latencyOfReads(loop));
     for (unsigned i = 0; i < loop.numRegions(); ++i)
       round = d_.add(round, latencyOfOps(loop.body(i)));
     return d_.mul(round, d_.real(1.0 / double(batchOf(loop))));

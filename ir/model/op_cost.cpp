@@ -308,13 +308,23 @@ bool readsMemory(const Op &op) {
          (op.is(OpKind::Gather) && !isAhead(op));
 }
 
-bool multipliesWhatItReads(const Op &loop) {
-  bool reads = false, multiplies = false;
+double latencyOfReads(const Op &loop) {
+  // Pass prefetch-loads: only the next round uses it.
+  const auto isForNext = [](const Op &op) {
+    return llvm::all_of(op.result()->uses(),
+                        [](const ir::Use &use) { return use.user->is(OpKind::Yield); });
+  };
+  bool reads = false, readsNow = false, waits = false;
   for (const Op &op : const_cast<Op &>(loop).body().ops()) {
-    reads |= readsMemory(op);
-    multiplies |= op.is(OpKind::Dot);
+    const bool isRead = readsMemory(op);
+    reads |= isRead;
+    readsNow |= isRead && !isForNext(op);
+    waits |= op.is(OpKind::Dot) || op.is(OpKind::Reduce) || op.is(OpKind::ArgReduce) ||
+             op.is(OpKind::Scan);
   }
-  return reads && multiplies && loadsAhead(loop) == Ahead::No;
+  if (!reads || !waits || loadsAhead(loop) != Ahead::No)
+    return 0;
+  return readsNow ? TargetFacts::kMemoryLatency : TargetFacts::kMemoryLatency / 2;
 }
 
 double latencyOf(const Op &op) {

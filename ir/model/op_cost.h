@@ -76,8 +76,9 @@ inline constexpr int64_t kRowAlign = 16;
 [[nodiscard]] double latencyOf(const ir::Op &op);
 /// Whether it reads memory into registers; what comes ahead through shared memory does not count.
 [[nodiscard]] bool readsMemory(const ir::Op &op);
-/// Whether a round loads into registers what it multiplies.
-[[nodiscard]] bool multipliesWhatItReads(const ir::Op &loop);
+/// Nanoseconds that a round of a loop waits for what it loads into registers, where it multiplies
+/// or combines that with what other threads have: half where the round before has loaded it.
+[[nodiscard]] double latencyOfReads(const ir::Op &loop);
 /// Whether all rounds of a loop notify at the same time (lower_notifies.cpp of GPU bodies).
 [[nodiscard]] bool onlyNotifies(ir::Op &loop);
 

@@ -46,7 +46,7 @@ llvm::StringRef pipelineText(OptLevel level) {
 namespace {
 
 /// Which machines with devices run a pass.
-enum class On : uint8_t { All, AsyncCopies, NoAsyncCopies, WarpgroupMma, MappedPeers };
+enum class On : uint8_t { All, AsyncCopies, WarpgroupMma, MappedPeers };
 
 struct DevicePass {
   llvm::StringLiteral name;
@@ -79,7 +79,7 @@ constexpr DevicePass kDevicePasses[] = {
     {"infer-layouts", On::All},
     {"peel-masks", On::All},
     {"multistage-copies", On::AsyncCopies},
-    {"prefetch-loads", On::NoAsyncCopies},
+    {"prefetch-loads", On::All},
     // Leaves alone what comes through shared memory, so after what decides that.
     {"ll-messages", On::MappedPeers},
     // Messages that carry flags are not notified.
@@ -96,8 +96,6 @@ bool runsOn(On on, const TargetFacts &machine, bool areMapped) {
     return areMapped;
   case On::AsyncCopies:
     return machine.asyncCopyBytes > 0;
-  case On::NoAsyncCopies:
-    return machine.asyncCopyBytes == 0;
   case On::WarpgroupMma:
     return machine.groupRows > 0;
   }

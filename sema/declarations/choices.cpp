@@ -46,6 +46,64 @@ struct LoopSteps : ast::Walker<LoopSteps> {
   Mentions ofRanks;
 };
 
+/// Whether a kernel multiplies tiles: in its text, or in that of functions that it may call.
+class Products {
+public:
+  [[nodiscard]] bool areIn(const ModuleInfo &home, const ast::KernelDecl &kernel) {
+    for (const ast::Role *role : kernel.roles)
+      for (; role != nullptr; role = role->whenAll)
+        for (const ast::Stmt *stmt : role->body->statements)
+          if (areIn(home, stmt))
+            return true;
+    return false;
+  }
+
+private:
+  struct Calls : ast::Walker<Calls> {
+    using Walker::visit;
+    bool visit(const ast::CallExpr &call) {
+      const ast::Expr *callee = call.callee;
+      if (const auto *generic = llvm::dyn_cast<ast::GenericExpr>(callee))
+        callee = generic->base;
+      callees.push_back(callee);
+      return true;
+    }
+    llvm::SmallVector<const ast::Expr *, 8> callees;
+  };
+
+  template <typename Tree> bool areIn(const ModuleInfo &home, const Tree *tree) {
+    Calls calls;
+    calls.walk(tree);
+    return llvm::any_of(calls.callees,
+                        [&](const ast::Expr *callee) { return isProduct(home, callee); });
+  }
+
+  bool isProduct(const ModuleInfo &home, const ast::Expr *callee) {
+    const ModuleInfo *module = &home;
+    llvm::StringRef name;
+    if (const auto *member = llvm::dyn_cast<ast::MemberExpr>(callee)) {
+      const auto *base = llvm::dyn_cast<ast::NameExpr>(member->base);
+      const auto from = base ? home.names.find(base->name) : home.names.end();
+      if (from == home.names.end() || from->second.kind != Symbol::Kind::Module)
+        return false;
+      module = from->second.module;
+      name = member->member.name;
+    } else if (const auto *plain = llvm::dyn_cast<ast::NameExpr>(callee)) {
+      name = plain->name;
+    }
+    const auto called = module->names.find(name);
+    if (called == module->names.end())
+      return name == "dot";
+    const auto *fn = llvm::dyn_cast_or_null<ast::FnDecl>(called->second.decl);
+    if (fn == nullptr || fn->body == nullptr || !seen_.insert(fn).second)
+      return false;
+    return llvm::any_of(fn->body->statements,
+                        [&](const ast::Stmt *stmt) { return areIn(*module, stmt); });
+  }
+
+  llvm::SmallPtrSet<const ast::FnDecl *, 8> seen_;
+};
+
 /// Objects that other ranks reach: their sizes must be the same on all of them.
 bool isSeenByRanks(const ast::Param &param) {
   return param.mode == ast::ParamMode::Symm || param.mode == ast::ParamMode::ScratchSymm ||
@@ -75,6 +133,10 @@ public:
     return programs_.names.contains(name) ? Choice::Use::Programs : Choice::Use::Other;
   }
   [[nodiscard]] bool isShared(llvm::StringRef name) const { return shared_.names.contains(name); }
+  /// Whether it cuts an outer dimension of spaces, and no innermost one of several.
+  [[nodiscard]] bool isOuter(llvm::StringRef name) const {
+    return blocks_.names.contains(name) && !columns_.names.contains(name);
+  }
   [[nodiscard]] bool isAlone(llvm::StringRef name) const {
     return llvm::all_of(spaces_, [&](const Mentions &steps) {
       return !steps.names.contains(name) || steps.names.size() == 1;
@@ -105,10 +167,14 @@ private:
       all.walk(dim.domain);
       all.walk(dim.step);
     }
+    if (over->dims.size() > 1)
+      columns_.walk(over->dims.back().step);
     programs_.walk(over->programs);
   }
 
   Mentions blocks_, programs_, shared_;
+  /// The steps of innermost dimensions, where there are several.
+  Mentions columns_;
   /// The steps of each space.
   std::vector<Mentions> spaces_;
   LoopSteps loops_;
@@ -206,6 +272,7 @@ void rejectChoices(Context &context, ModuleInfo &home, const ast::FnDecl &fn) {
 std::vector<Choice> choicesOf(Context &context, ModuleInfo &home, const ast::KernelDecl &kernel) {
   std::vector<Choice> choices;
   const Uses uses(kernel);
+  const bool multiplies = Products().areIn(home, kernel);
   for (const ast::GenericParam &generic : kernel.generics) {
     if (!isChoice(home, generic))
       continue;
@@ -216,6 +283,8 @@ std::vector<Choice> choicesOf(Context &context, ModuleInfo &home, const ast::Ker
     choice.use = uses.use(generic.name.name);
     choice.isAlone = uses.isAlone(generic.name.name);
     choice.isShared = uses.isShared(generic.name.name);
+    choice.isOuter = uses.isOuter(generic.name.name);
+    choice.multiplies = multiplies;
     if (context.orders.contains(&kernel) && &generic == &kernel.generics.back()) {
       choice.use = Choice::Use::Order;
       // Passes may merge what is notified by what is waited for.

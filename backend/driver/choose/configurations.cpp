@@ -42,8 +42,9 @@ std::vector<std::vector<int64_t>> valuesOf(llvm::ArrayRef<sema::Choice> choices)
       llvm::count_if(choices, [](const sema::Choice &c) { return c.use == Use::Block; });
   const bool hasLoop =
       llvm::any_of(choices, [](const sema::Choice &c) { return c.use == Use::Loop; });
-  const std::vector<int64_t> list = {64,   128,  256,   512,   1024, 2048,
-                                     4096, 8192, 16384, 32768, 65536};
+  // The first values are usual ones: launches to compare by are those that end in time with them.
+  const std::vector<int64_t> list = {64,    128,   256, 512, 1024, 2048, 4096, 8192, 16384,
+                                     32768, 65536, 32,  16,  8,    4,    2,    1};
   std::vector<std::vector<int64_t>> values;
   for (const sema::Choice &choice : choices) {
     if (!choice.allowed.empty()) {
@@ -55,13 +56,21 @@ std::vector<std::vector<int64_t>> valuesOf(llvm::ArrayRef<sema::Choice> choices)
       // What no loop sums over may be a list as well as a matrix.
       if (!hasLoop && choice.isAlone)
         values.push_back(list);
+      // A row may be long, and rows few: then a block of several leaves processors idle.
+      else if (!choice.multiplies && choice.isOuter)
+        values.push_back({16, 32, 64, 128, 8, 4, 2, 1});
       else if (choice.isShared)
         values.push_back({16, 32, 64, 128, 192, 256, 512, 1024});
       else
         values.push_back({16, 32, 64, 96, 128, 160, 192, 256});
       break;
     case Use::Loop:
-      values.push_back(blocks > 0 ? std::vector<int64_t>{32, 64, 128} : list);
+      if (blocks > 0 && choice.multiplies)
+        values.push_back({32, 64, 128});
+      else if (blocks > 0)
+        values.push_back({32, 64, 128, 256, 512, 1024, 2048});
+      else
+        values.push_back(list);
       break;
     case Use::Ranks:
       values.push_back({1, 2, 4, 8});

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// prefetch-loads: reads the operands of products one iteration ahead, into registers.
+// prefetch-loads: reads what the next iteration needs, into registers.
 //
-// Expects: `for` loops of spaces with products, after infer-layouts.
+// Expects: `for` loops of spaces behind infer-layouts, with products where no copies fill shared
+//   memory, or that combine elements of a tile (sums and maxima of rows) on any GPU.
 // Produces: tiles that an iteration loads, and rows that it gathers, at places that follow from its
 //   position (and from numbers that inputs hold there), are carried: the first iteration's are
 //   loaded before the loop, the next one's at the begin of an iteration.
-// Why: where no TMA fills shared memory, a program would wait for memory, then multiply.
-//   Here loads are under way while it multiplies.
+// Why: a program would wait for memory, then multiply, or meet to combine what its threads have.
+//   Here loads are under way meanwhile.
 // Leaves alone: loops that write, wait or signal, since loads would move across that; tiles that
 //   would take too many registers; loads whose places are themselves loaded from elsewhere. Behind
 //   the last iteration one more is loaded: views are safe at any position.
 #include "ir/analysis/loop_positions.h"
 #include "ir/analysis/row_gathers.h"
 #include "ir/core/builder.h"
+#include "ir/machine/target_facts.h"
 #include "ir/transform/pass.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -25,6 +27,8 @@ using namespace dtile::ir;
 /// What sums and carried tiles may take of a thread's registers, in bytes. Elements have a register
 /// each where something is computed with them, and exist twice for a moment.
 constexpr int64_t kBytesOfThread = 1536;
+/// The same where rows are combined: several programs share a processor there.
+constexpr int64_t kBytesBesideSums = 512;
 
 /// One loop.
 class LoadPrefetch {
@@ -34,7 +38,7 @@ public:
   bool run();
 
 private:
-  [[nodiscard]] bool hasProduct() const;
+  [[nodiscard]] bool has(llvm::ArrayRef<OpKind> kinds) const;
   [[nodiscard]] bool onlyReads();
   [[nodiscard]] static int64_t registerBytes(Type tile) {
     return tile.elements() * std::max(4u, unsigned(dtypeBytes(tile.dtype())));
@@ -49,8 +53,8 @@ private:
   PositionChain needed_;
 };
 
-bool LoadPrefetch::hasProduct() const {
-  return llvm::any_of(body_.ops(), [](Op &op) { return op.is(OpKind::Dot); });
+bool LoadPrefetch::has(llvm::ArrayRef<OpKind> kinds) const {
+  return llvm::any_of(body_.ops(), [&](Op &op) { return llvm::is_contained(kinds, op.kind()); });
 }
 
 bool LoadPrefetch::onlyReads() {
@@ -65,6 +69,7 @@ bool LoadPrefetch::onlyReads() {
 void LoadPrefetch::choose() {
   const Op *kernel = loop_.enclosing(OpKind::Kernel);
   const int64_t threads = kernel ? kernel->getOr(attr::threads, 0) : 0;
+  const int64_t most = (has({OpKind::Dot}) ? kBytesOfThread : kBytesBesideSums) * threads;
   int64_t bytes = 0;
   for (Op &op : body_.ops())
     if (op.is(OpKind::Dot))
@@ -79,7 +84,7 @@ void LoadPrefetch::choose() {
     if (!followsFromPosition(op, chain, isVarying, ahead) || !isVarying)
       continue;
     bytes += 2 * registerBytes(op.result()->type());
-    if (bytes > kBytesOfThread * threads) {
+    if (bytes > most) {
       context_.remark(op, "not loaded ahead: it would take too many registers");
       break;
     }
@@ -121,7 +126,10 @@ void LoadPrefetch::transform() {
 }
 
 bool LoadPrefetch::run() {
-  if (!hasProduct() || !onlyReads())
+  const bool isCopiedAhead = context_.facts && context_.facts->asyncCopyBytes > 0;
+  const bool waits =
+      has({OpKind::Dot}) ? !isCopiedAhead : has({OpKind::Reduce, OpKind::ArgReduce, OpKind::Scan});
+  if (!waits || !onlyReads())
     return false;
   choose();
   if (loads_.empty())

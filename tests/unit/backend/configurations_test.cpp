@@ -37,6 +37,19 @@ TEST(Configurations, AllowedValuesAreAllThatIsTried) {
   EXPECT_EQ(different.size(), all.size());
 }
 
+TEST(Configurations, BlocksOfRowsMayBeSmallWhereNothingMultiplies) {
+  Choice rows = choiceOf("BM", Choice::Use::Block), columns = choiceOf("BN", Choice::Use::Loop);
+  rows.isOuter = true;
+  for (const bool multiplies : {false, true}) {
+    rows.multiplies = columns.multiplies = multiplies;
+    const auto values = valuesOf({rows, columns});
+    EXPECT_EQ(llvm::is_contained(values[0], 1), !multiplies);
+    EXPECT_EQ(llvm::is_contained(values[1], 2048), !multiplies);
+    // Launches are compared by what ends in time with the first.
+    EXPECT_EQ(values[0].front(), 16);
+  }
+}
+
 TEST(Configurations, TooManyAreDrawnTheSameEachTime) {
   const Choice choices[] = {choiceOf("A", Choice::Use::Other), choiceOf("B", Choice::Use::Other),
                             choiceOf("C", Choice::Use::Other), choiceOf("D", Choice::Use::Other)};
