@@ -91,19 +91,13 @@ int64_t Frame::object(const Op &param) const {
   return it->second;
 }
 
-const Frame::TensorMap &Frame::addTensorMap(Op &param, llvm::ArrayRef<int32_t> box, int32_t swizzle,
-                                            bool isTf32) {
-  DTILE_CHECK(param.is(OpKind::Param), "only tensor parameters have maps");
+const Frame::TensorMap &Frame::addTensorMap(TensorMap asked) {
+  DTILE_CHECK(asked.param->is(OpKind::Param), "only tensor parameters have maps");
   for (const auto &map : tensorMaps_)
-    if (map->param == &param && llvm::ArrayRef(map->box) == box && map->swizzle == swizzle &&
-        map->isTf32 == isTf32)
+    if (map->isFor(asked))
       return *map;
-  auto map = std::make_unique<TensorMap>();
-  map->param = &param;
-  map->box.assign(box.begin(), box.end());
-  map->swizzle = swizzle;
-  map->isTf32 = isTf32;
-  map->copies = scratchCopies(param);
+  auto map = std::make_unique<TensorMap>(std::move(asked));
+  map->copies = scratchCopies(*map->param);
   map->offset = allocate(kTensorMapBytes * map->copies, 64);
   map->usable = allocate();
   tensorMaps_.push_back(std::move(map));

@@ -45,10 +45,19 @@ public:
     int32_t swizzle = 0;
     /// f32 that are rounded to tf32 on their way.
     bool isTf32 = false;
+    /// It can be used where these are multiples of `wholeElements` (ir/analysis/box_starts.h).
+    llvm::SmallVector<ir::Value *, 2> wholes;
+    int64_t wholeElements = 1;
     int64_t copies = 1;
     /// Of the first map (64-aligned), and of the i64 that says whether all can be used.
     int64_t offset = 0;
     int64_t usable = 0;
+
+    [[nodiscard]] bool isFor(const TensorMap &other) const {
+      return param == other.param && box == other.box && swizzle == other.swizzle &&
+             isTf32 == other.isTf32 && wholes == other.wholes &&
+             wholeElements == other.wholeElements;
+    }
   };
   static constexpr int64_t kTensorMapBytes = 128;
 
@@ -71,8 +80,8 @@ public:
   /// Devices: where the object of a scratch or signal parameter is.
   [[nodiscard]] int64_t object(const ir::Op &param) const;
   /// Devices: asks for tensor maps, before the prologue is lowered. An equal one is made once.
-  const TensorMap &addTensorMap(ir::Op &param, llvm::ArrayRef<int32_t> box, int32_t swizzle,
-                                bool isTf32 = false);
+  /// (`copies` and the places are found here.)
+  const TensorMap &addTensorMap(TensorMap asked);
   [[nodiscard]] llvm::ArrayRef<std::unique_ptr<TensorMap>> tensorMaps() const {
     return tensorMaps_;
   }

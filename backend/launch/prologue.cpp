@@ -178,6 +178,10 @@ void Prologue::makeTensorMap(const Frame::TensorMap &map) {
     require(b.CreateIsNull(bad));
     all = b.CreateAnd(all, b.CreateLoad(b.getInt64Ty(), usable));
   }
+  for (ir::Value *whole : map.wholes) {
+    llvm::Value *rest = b.CreateSRem(scalar(whole), b.getInt64(uint64_t(map.wholeElements)));
+    all = b.CreateAnd(all, b.CreateZExt(b.CreateIsNull(rest), b.getInt64Ty()));
+  }
   b.CreateAlignedStore(all, frameAddress(map.usable), llvm::Align(8));
 }
 

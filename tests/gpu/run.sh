@@ -41,6 +41,7 @@ run remainders $on tests/driver/remainders_and_turns.dtile
 python3 tests/gpu/random_products.py "${SEED:-$$}" 40 >"$out/random.dtile"
 run random_products $on --executor all "$out/random.dtile"
 run exponentials $on tests/driver/exponentials.dtile
+run limits $on tests/driver/products_to_limits.dtile
 run sums $on tests/driver/sums_of_rows.dtile tests/driver/sums_of_picked_rows.dtile
 run words $on tests/driver/messages_of_words.dtile
 run broken $on --wait-timeout 500 tests/gpu

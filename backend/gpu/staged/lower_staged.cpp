@@ -370,12 +370,10 @@ void requestTensorMaps(Op &kernel, launch::Frame &frame) {
   ir::walk(kernel, [&](Op &op) {
     if (isBox(op)) {
       const StagedTile tile = stagedTile(op);
-      // f32 are multiplied as tf32.
       for (const ir::TensorBox &box : tile.source.boxes)
         for (int64_t rows : {tile.rows, tile.rows / 2})
           if (rows == tile.rows || tile.isMulticast())
-            frame.addTensorMap(*box.object, boxSizes(tile, box, rows), int32_t(tile.swizzle),
-                               tile.dtype == DType::F32);
+            frame.addTensorMap(neededTensorMap(tile, box, rows));
     }
   });
 }

@@ -461,6 +461,7 @@ void MmaWarpgroups::multiply(Op &dot) {
   // An iteration's products are of one slot.
   const llvm::SmallVector<const Op *, 2> products = productsIn(*dot.parentBlock());
   awaitSlot(dot);
+  zeroPastLimits(dot);
   const bool isLast = &dot == products.back();
   Value *slot = place_.slot();
   const Product product = productOf(dot);
@@ -521,6 +522,7 @@ void MmaWarpgroups::readScalars(Op &load) {
 void MmaWarpgroups::multiplyNow(Op &dot) {
   // The slot is this iteration's until its end.
   awaitSlot(dot);
+  zeroPastLimits(dot);
   const Product product = productOf(dot);
   Registers sums(registers(dot.operand(2)));
   const bool adds = !zeros_.contains(dot.operand(2)) && !areZeros(sums);

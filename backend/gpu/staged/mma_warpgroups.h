@@ -39,6 +39,13 @@ private:
   void multiply(ir::Op &dot);
   /// Before the first op of an iteration that looks at its slot.
   void awaitSlot(const ir::Op &op);
+  /// Before a product looks at its operands: writes zeros to what they hold past the limits of
+  /// their views.
+  void zeroPastLimits(const ir::Op &dot);
+  /// i64: positions from a tile's first to its view's limit along a dimension.
+  [[nodiscard]] llvm::Value *room(const StagedTile &tile, unsigned dim);
+  /// `rooms`: of rows and of columns; null where there is no limit.
+  void zeroPast(const StagedTile &tile, llvm::ArrayRef<llvm::Value *> rooms);
   /// Reads what has been fetched.
   void readScalars(ir::Op &load);
   /// The words of the fragments of a tile in registers, by block of rows and instruction.

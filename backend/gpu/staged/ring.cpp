@@ -3,6 +3,7 @@
 #include "backend/gpu/staged/ring.h"
 
 #include "frontend/base/check.h"
+#include "ir/analysis/box_starts.h"
 
 #include "llvm/Support/MathExtras.h"
 
@@ -51,15 +52,28 @@ llvm::SmallVector<int32_t, 4> boxSizes(const StagedTile &tile, const ir::TensorB
   return sizes;
 }
 
+launch::Frame::TensorMap neededTensorMap(const StagedTile &tile, const ir::TensorBox &box,
+                                         int64_t rows) {
+  launch::Frame::TensorMap map;
+  map.param = box.object;
+  map.box = boxSizes(tile, box, rows);
+  map.swizzle = int32_t(tile.swizzle);
+  // f32 are multiplied as tf32.
+  map.isTf32 = tile.dtype == DType::F32;
+  map.wholeElements = ir::kBoxStartBytes / int64_t(dtypeBytes(tile.dtype));
+  const auto wholes = ir::wholesOfStart(box, map.wholeElements);
+  DTILE_CHECK(wholes, "stage-loads knows where boxes begin");
+  map.wholes = *wholes;
+  return map;
+}
+
 const launch::Frame::TensorMap &tensorMapOf(const launch::Frame &frame, const StagedTile &tile,
                                             const ir::TensorBox &box, int64_t rows) {
-  const launch::Frame::TensorMap *found = nullptr;
-  for (const auto &map : frame.tensorMaps())
-    if (map->param == box.object && map->box == boxSizes(tile, box, rows) &&
-        map->swizzle == tile.swizzle)
-      found = map.get();
-  DTILE_CHECK(found, "a staged load has its tensor map");
-  return *found;
+  const launch::Frame::TensorMap needed = neededTensorMap(tile, box, rows);
+  const auto found =
+      llvm::find_if(frame.tensorMaps(), [&](const auto &map) { return map->isFor(needed); });
+  DTILE_CHECK(found != frame.tensorMaps().end(), "a staged load has its tensor map");
+  return **found;
 }
 
 Ring::Ring(Op &space) {

@@ -103,7 +103,11 @@ struct OutputTile {
 [[nodiscard]] llvm::SmallVector<int32_t, 4> boxSizes(const StagedTile &tile,
                                                      const ir::TensorBox &box, int64_t rows);
 
-/// The tensor map of such a box, which the frame was asked for (requestTensorMaps).
+/// The tensor map that such a box needs.
+[[nodiscard]] launch::Frame::TensorMap neededTensorMap(const StagedTile &tile,
+                                                       const ir::TensorBox &box, int64_t rows);
+
+/// The same, once the frame was asked for it (requestTensorMaps).
 [[nodiscard]] const launch::Frame::TensorMap &tensorMapOf(const launch::Frame &frame,
                                                           const StagedTile &tile,
                                                           const ir::TensorBox &box, int64_t rows);

@@ -5,20 +5,24 @@
 //   moves boxes of tensors to shared memory and whose warpgroups multiply what lies there.
 // Produces: for a loop that only adds products of two windows to a tile, or whose products follow
 //   from each other (attention) or are scaled: attribute `stages` on the loop, `swizzle` (bytes) on
-//   its loads, `groups` (of warps, one above the other) on the products and on the space, `awaited`
-//   on products that are used in their iteration, `fetched` on loads of a few elements beside them
+//   its loads, `zeroed` on those that end inside of their tensor, where that makes a difference,
+//   `groups` (of warps, one above the other) on the products and on the space, `awaited` on
+//   products that are used in their iteration, `fetched` on loads of a few elements beside them
 //   (scales), `kept` on products whose first operand is there before the loop, and `threads` on the
-//   kernel. Tiles of inputs that each iteration loads alike
-//   are loaded before the loop. The back end splits the bodies of such a space: one warp issues the
-//   copies, as many stages ahead as there are, and the groups multiply.
+//   kernel. Tiles of inputs that each iteration loads alike are loaded before the loop. The back
+//   end splits the bodies of such a space: one warp issues the copies, as many stages ahead as
+//   there are, and the groups multiply.
 // Why: the matrix units have to be fed from copies that were started long before.
-// Leaves alone: operands that TMA would not read as the views say (a limit inside of
-//   the tensor, where that is not known to make no difference), and loops that load more than
-//   operands and a few scales, with a remark.
+// Leaves alone: operands that are no boxes of a tensor, and loops that load more than operands and
+//   a few scales, with a remark.
+// TMA gives zeros only past the edge of a tensor. Where a view ends inside of it (a part of the
+//   sum, the keys of one sequence), and that is not known to make no difference, the warpgroups
+//   write zeros to what is past the limit: in the last iteration, as a rule.
 // Rows that an index tile picks (pass gather-rows) are no boxes: warps beside the one that copies
 //   find their numbers by themselves and fetch them, in words of 16 bytes, to where the engine
 //   would put them.
 #include "ir/analysis/algebra/polynomial.h"
+#include "ir/analysis/box_starts.h"
 #include "ir/analysis/communication.h"
 #include "ir/analysis/dependence.h"
 #include "ir/analysis/loop_positions.h"
@@ -27,8 +31,10 @@
 #include "ir/core/constants.h"
 #include "ir/core/op_classes.h"
 #include "ir/machine/target_facts.h"
+#include "ir/schedule/pipeline/operand_limits.h"
 #include "ir/transform/pass.h"
 
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -55,6 +61,8 @@ constexpr int64_t kRowPadding = 32;
 constexpr int64_t kMostSmall = 512;
 /// Most rows, and columns, of a box.
 constexpr int64_t kMostBoxRows = 256;
+/// Most dimensions of a tensor that TMA knows.
+constexpr size_t kMostTensorDims = 5;
 /// What a thread fetches at once of a picked row, in bytes.
 constexpr int64_t kWordBytes = 16;
 
@@ -85,6 +93,10 @@ struct Candidate {
   /// Loads of a few elements, such as scales, and those of them that the warp that copies brings.
   llvm::SmallVector<Op *, 2> small;
   llvm::SmallVector<Op *, 2> scalars;
+  /// Numbers of the launch that have to be multiples of what boxes begin at multiples of.
+  llvm::SmallSetVector<Value *, 2> wholes;
+  /// Dimensions of loads along which TMA reads on past the view's limit.
+  llvm::SmallMapVector<Op *, std::vector<int64_t>, 4> pastLimits;
 
   [[nodiscard]] bool gathers() const {
     return llvm::any_of(loads(), [](const Op *load) { return gathersRows(*load); });
@@ -125,15 +137,11 @@ private:
   [[nodiscard]] bool isOrderedByWrites(Op &load);
   [[nodiscard]] bool findsRows(const Candidate &candidate);
   [[nodiscard]] bool isWritten(Value *view) const;
-  [[nodiscard]] bool mapsRight(const Candidate &candidate);
-  [[nodiscard]] bool mapsRight(const Candidate &candidate, const StagedDot &staged,
-                               unsigned operand, const TensorBox &box);
-  [[nodiscard]] bool isExact(const TensorBox &box, unsigned dim);
-  using Tiles = llvm::SmallPtrSet<const Value *, 8>;
-  [[nodiscard]] bool staysApart(Value *tile, unsigned dim, const Polynomial &room, Tiles &seen);
-  [[nodiscard]] bool isStoredWithin(Value *view, unsigned dim, const Polynomial &room);
+  [[nodiscard]] bool findLimits(Candidate &candidate);
+  [[nodiscard]] static bool findStarts(Candidate &candidate);
   [[nodiscard]] bool canBeScalarLoad(const Candidate &candidate, Op &load);
   [[nodiscard]] int64_t groupsOf(const Candidate &candidate) const;
+  [[nodiscard]] int64_t registersToSend() const;
   [[nodiscard]] static int64_t outputBytes(const Candidate &candidate);
   [[nodiscard]] bool isResident(const Candidate &candidate, const StagedDot &staged) const;
   void refuseNested();
@@ -146,6 +154,7 @@ private:
   const TargetFacts &facts_;
   Polynomials polys_;
   Polynomials::Environment environment_;
+  OperandLimits limits_;
   llvm::SmallVector<Candidate, 2> candidates_;
 };
 
@@ -262,8 +271,10 @@ const char *LoadStager::judge(Candidate &candidate) {
   if (!llvm::all_of(candidate.dots, [&](const StagedDot &staged) { return hasProduct(staged); }) ||
       groupsOf(candidate) == 0)
     return "warpgroups have no instruction for its types and sizes";
-  if (!mapsRight(candidate))
-    return "an operand ends inside of its tensor, or is not one box of it";
+  if (!findLimits(candidate))
+    return "an operand is not one box of its tensor";
+  if (!findStarts(candidate))
+    return "an operand may begin elsewhere than at a multiple of 16 bytes of its rows";
   if (llvm::all_of(candidate.loads(), [](const Op *load) { return gathersRows(*load); }))
     return "index tiles pick the rows of both operands, and none is a box";
   if (llvm::any_of(candidate.loads(), [](const Op *load) {
@@ -474,6 +485,15 @@ bool LoadStager::isOrderedByWrites(Op &load) {
   return isOrdered;
 }
 
+/// Registers that addresses at peers and cells take beside sums of a few products each: ptxas would
+/// find none for them where two groups have all that there are.
+int64_t LoadStager::registersToSend() const {
+  constexpr int64_t kToSend = 16;
+  bool sends = false;
+  walk(space_.body(), [&](Op &op) { sends |= op.hasEffect(Signal | RemoteWrite); });
+  return sends ? kToSend : 0;
+}
+
 /// How many groups share the rows; 0 where that is not a whole number of blocks each, or threads
 /// had not the registers.
 int64_t LoadStager::groupsOf(const Candidate &candidate) const {
@@ -497,8 +517,9 @@ int64_t LoadStager::groupsOf(const Candidate &candidate) const {
     registers += rows * columns / (groups * facts_.groupThreads);
     // Sums of a few products have registers of their own.
     if (productOf(*staged.dot)->needsPromotion)
-      registers +=
-          facts_.groupRows * std::min(columns, TargetFacts::kPromotedColumns) / facts_.groupThreads;
+      registers += facts_.groupRows * std::min(columns, TargetFacts::kPromotedColumns) /
+                       facts_.groupThreads +
+                   (groups > 1 ? registersToSend() : 0);
     if (!staged.loads[0] && !isResident(candidate, staged))
       registers += rows * staged.depth() *
                    int64_t(dtypeBytes(staged.dot->operand(0)->type().dtype())) / 4 /
@@ -507,123 +528,51 @@ int64_t LoadStager::groupsOf(const Candidate &candidate) const {
   return registers <= TargetFacts::kGroupRegisters ? groups : 0;
 }
 
-/// Whether a box's dimension ends where the tensor does: always, or where it is a window of a loop
-/// from 0 to the least of the tensor's size and a multiple of the window's length.
-bool LoadStager::isExact(const TensorBox &box, unsigned dim) {
-  const auto &[firsts, length, limit, viewDim] = box.dims[dim];
-  if (!limit)
-    return true;
-  const Polynomial end = polynomial(limit), size = polynomial(box.object->operand(dim));
-  if (end == size)
-    return true;
-  Polynomial room = end;
-  for (Value *first : firsts)
-    room = room - polynomial(first);
-  if (room == Polynomial(length))
-    return true;
-  const Op *loop =
-      firsts.size() == 1 && firsts[0]->argumentOf() ? firsts[0]->argumentOf()->parentOp() : nullptr;
-  if (!loop || !loop->is(OpKind::For) || firsts[0] != loop->body().argument(0) ||
-      polynomial(loop->operand(1)) != end || polynomial(loop->operand(2)) != Polynomial(length))
-    return false;
-  const auto isMultiple = [&, length = length](const Polynomial &p) {
-    return llvm::all_of(p.terms(), [&](const auto &term) { return term.second % length == 0; });
-  };
-  const Polynomial first = polynomial(loop->operand(0));
-  if (isMultiple(end - first))
-    return true;
-  const auto least = end.asAtom();
-  if (!least || polys_.atom(*least).kind != Polynomials::AtomKind::Min || first != Polynomial(0))
-    return false;
-  const Polynomial &lhs = polys_.atom(*least).lhs, &rhs = polys_.atom(*least).rhs;
-  return (lhs == size && isMultiple(rhs)) || (rhs == size && isMultiple(lhs));
-}
-
-/// Whether TMA gives zeros where the views do, or something else only where nobody
-/// sees it: rows past a limit become rows of the sum that are not stored.
-bool LoadStager::mapsRight(const Candidate &candidate) {
+/// Whether all operands are boxes; notes along which dimensions zeros are needed that TMA does not
+/// give.
+bool LoadStager::findLimits(Candidate &candidate) {
   for (const StagedDot &staged : candidate.dots)
     for (auto [i, load] : llvm::enumerate(staged.loads)) {
       if (!load || gathersRows(*load))
         continue;
       const std::optional<TensorBoxes> source = tensorBoxes(load->operand(0));
-      if (!source || !llvm::all_of(source->boxes, [&, operand = i](const TensorBox &box) {
-            return mapsRight(candidate, staged, unsigned(operand), box);
-          }))
+      if (!source)
         return false;
-    }
-  return true;
-}
-
-bool LoadStager::mapsRight(const Candidate &candidate, const StagedDot &staged, unsigned operand,
-                           const TensorBox &box) {
-  // Rows of the tile have to be neighbours in memory.
-  if (box.dims.size() > 5 || box.dims.back().viewDim != 1u)
-    return false;
-  for (auto [d, dim] : llvm::enumerate(box.dims)) {
-    if (!dim.viewDim || isExact(box, d))
-      continue;
-    if (candidate.isAwaited || *dim.viewDim != staged.rowDim(operand) || dim.firsts.size() != 1)
-      return false;
-    const Polynomial room = polynomial(dim.limit) - polynomial(dim.firsts[0]);
-    Value *sum = candidate.loop->result(staged.dot->result()->uses()[0].index);
-    Tiles seen;
-    if (!staysApart(sum, operand, room, seen))
-      return false;
-  }
-  return true;
-}
-
-/// What a loop makes of a tile that it carries: its argument, and its result.
-std::array<Value *, 2> carriedAs(const Use &use) {
-  const bool isNext = use.user->is(OpKind::Yield);
-  Op &loop = isNext ? *use.user->parentOp() : *use.user;
-  const unsigned number = isNext ? use.index : use.index - 3;
-  return {loop.body().argument(number + 1), loop.result(number)};
-}
-
-/// Whether positions from `room` on along a dimension of the tile reach nothing: every use is
-/// elementwise, or stores no more than `room` of them. Loops carry them on.
-bool LoadStager::staysApart(Value *tile, unsigned dim, const Polynomial &room, Tiles &seen) {
-  if (!seen.insert(tile).second)
-    return true;
-  for (const Use &use : tile->uses()) {
-    Op &user = *use.user;
-    const bool isCarried =
-        user.is(OpKind::For) || (user.is(OpKind::Yield) && user.parentOp()->is(OpKind::For));
-    if (isCarried) {
-      for (Value *next : carriedAs(use))
-        if (!staysApart(next, dim, room, seen))
+      for (const TensorBox &box : source->boxes) {
+        // Rows of the tile have to be neighbours in memory.
+        if (box.dims.size() > kMostTensorDims || box.dims.back().viewDim != 1u)
           return false;
-      continue;
+        for (auto [d, dim] : llvm::enumerate(box.dims)) {
+          if (!dim.viewDim || limits_.isExact(box, unsigned(d)))
+            continue;
+          // Rows past a limit become rows of the product.
+          if (*dim.viewDim == staged.rowDim(unsigned(i)) &&
+              limits_.isUnseen(box, unsigned(d), *staged.dot->result(), unsigned(i)))
+            continue;
+          auto &dims = candidate.pastLimits[load];
+          if (!llvm::is_contained(dims, int64_t(*dim.viewDim)))
+            dims.push_back(*dim.viewDim);
+        }
+      }
     }
-    const bool isStore =
-        user.is(OpKind::Store) || user.is(OpKind::Put) || user.is(OpKind::ReduceAdd);
-    if (isStore && use.index == 0) {
-      if (!isStoredWithin(user.operand(1), dim, room))
-        return false;
-      continue;
-    }
-    if (!isElementwise(user.kind()) || !staysApart(user.result(), dim, room, seen))
-      return false;
-  }
   return true;
 }
 
-bool LoadStager::isStoredWithin(Value *view, unsigned dim, const Polynomial &room) {
-  Op *op = view->definingOp();
-  if (!op || !op->is(OpKind::ViewTile))
-    return false;
-  // The window's operands of the view's dimension number `dim`.
-  unsigned operand = 1;
-  unsigned position = 0;
-  for (char letter : op->get(attr::dims)) {
-    if (letter == 'r' && position == dim)
-      return polynomial(op->operand(operand + 1)) - polynomial(op->operand(operand)) == room;
-    operand += letter == 'r' ? 2 : letter == 'i' ? 1 : 0;
-    position += letter != 'i';
+/// Whether TMA can read the boxes where they begin; notes what the launch has to find out for that.
+bool LoadStager::findStarts(Candidate &candidate) {
+  for (Op *load : candidate.loads()) {
+    if (gathersRows(*load))
+      continue;
+    const auto bytes = int64_t(dtypeBytes(load->result()->type().dtype()));
+    const TensorBoxes source = *tensorBoxes(load->operand(0));
+    for (const TensorBox &box : source.boxes) {
+      const auto wholes = wholesOfStart(box, kBoxStartBytes / bytes);
+      if (!wholes)
+        return false;
+      candidate.wholes.insert(wholes->begin(), wholes->end());
+    }
   }
-  return false;
+  return true;
 }
 
 /// Whether the first operand of a product is there before the loop: then it waits in shared memory
@@ -747,6 +696,10 @@ bool LoadStager::run() {
       load->set(attr::via, gathersRows(*load) ? LoadPath::Rows : LoadPath::Tma);
       load->set(attr::swizzle, swizzleOf(load->result()->type()));
     }
+    for (const auto &[load, dims] : candidate.pastLimits)
+      load->set(attr::zeroed, dims);
+    for (Value *number : candidate.wholes)
+      moveToLaunch(*number);
     for (Op *load : candidate.scalars)
       load->set(attr::via, LoadPath::Scalars);
     for (Op *load : candidate.invariant)
