@@ -93,7 +93,7 @@ llvm::Expected<NDArray> matmul(const NDArray &a, const NDArray &b) {
   if (llvm::Error error = checkRoom(DType::F64, shape))
     return error;
   const bool integral = a.isIntegral() && b.isIntegral();
-  NDArray out(integral ? DType::I64 : DType::F64, std::move(shape));
+  NDArray out(integral ? integerResult(a.dtype(), b.dtype()) : DType::F64, std::move(shape));
   if (out.elements() == 0)
     return out;
   if (integral) {

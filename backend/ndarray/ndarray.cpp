@@ -198,18 +198,19 @@ NDArray randomIntegers(DType dtype, Shape shape, uint64_t seed, int64_t lo, int6
 
 namespace {
 
-int64_t floorDiv(int64_t a, int64_t b) {
+/// Holds i64 and u64, so that both divide and compare as the numbers that they are.
+using Wide = __int128;
+
+Wide floorDiv(Wide a, Wide b) {
   if (b == 0)
     return 0;
-  if (b == -1)
-    return static_cast<int64_t>(0 - static_cast<uint64_t>(a));
   return a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
 
-int64_t floorRem(int64_t a, int64_t b) {
-  if (b == 0 || b == -1)
+Wide floorRem(Wide a, Wide b) {
+  if (b == 0)
     return 0;
-  const int64_t rest = a % b;
+  const Wide rest = a % b;
   return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
 }
 
@@ -225,7 +226,7 @@ int64_t integerPower(int64_t base, int64_t exponent) {
   return static_cast<int64_t>(result);
 }
 
-int64_t compute(Binary op, int64_t a, int64_t b) {
+int64_t compute(Binary op, Wide a, Wide b) {
   const auto x = static_cast<uint64_t>(a);
   const auto y = static_cast<uint64_t>(b);
   switch (op) {
@@ -236,21 +237,21 @@ int64_t compute(Binary op, int64_t a, int64_t b) {
   case Binary::Mul:
     return static_cast<int64_t>(x * y);
   case Binary::Div:
-    return floorDiv(a, b);
+    return static_cast<int64_t>(floorDiv(a, b));
   case Binary::Rem:
-    return floorRem(a, b);
+    return static_cast<int64_t>(floorRem(a, b));
   case Binary::Min:
-    return std::min(a, b);
+    return static_cast<int64_t>(std::min(a, b));
   case Binary::Max:
-    return std::max(a, b);
+    return static_cast<int64_t>(std::max(a, b));
   case Binary::Pow:
-    return integerPower(a, b);
+    return integerPower(static_cast<int64_t>(a), static_cast<int64_t>(b));
   case Binary::And:
-    return a & b;
+    return static_cast<int64_t>(x & y);
   case Binary::Or:
-    return a | b;
+    return static_cast<int64_t>(x | y);
   case Binary::Xor:
-    return a ^ b;
+    return static_cast<int64_t>(x ^ y);
   case Binary::Eq:
     return a == b;
   case Binary::Ne:
@@ -325,6 +326,17 @@ int64_t compute(Unary op, int64_t a) {
   }
 }
 
+Wide wide(const NDArray &array, int64_t element) {
+  const int64_t value = array.getInt(element);
+  return array.dtype() == DType::U64 ? Wide(static_cast<uint64_t>(value)) : Wide(value);
+}
+
+/// Of an i64 and a u64 the larger is a u64, and the smaller an i64.
+DType integerResult(Binary op, DType a, DType b) {
+  const bool isHuge = op == Binary::Max && (a == DType::U64 || b == DType::U64);
+  return isHuge ? DType::U64 : ndarray::integerResult(a, b);
+}
+
 } // namespace
 
 llvm::Expected<NDArray> binary(Binary op, const NDArray &a, const NDArray &b) {
@@ -341,10 +353,13 @@ llvm::Expected<NDArray> binary(Binary op, const NDArray &a, const NDArray &b) {
   const bool integral = a.isIntegral() && b.isIntegral();
   const bool bools = a.dtype() == DType::Bool && b.dtype() == DType::Bool;
   const bool givesBool = isComparison(op) || (isLogic(op) && (bools || !integral));
-  NDArray out(givesBool ? DType::Bool : integral ? DType::I64 : DType::F64, *shape);
+  NDArray out(givesBool  ? DType::Bool
+              : integral ? integerResult(op, a.dtype(), b.dtype())
+                         : DType::F64,
+              *shape);
   for (int64_t i = 0; i < out.elements(); ++i)
     if (integral)
-      out.setInt(i, compute(op, x->getInt(i), y->getInt(i)));
+      out.setInt(i, compute(op, wide(*x, i), wide(*y, i)));
     else
       out.setDouble(i, compute(op, x->getDouble(i), y->getDouble(i)));
   return out;
@@ -358,10 +373,13 @@ NDArray unary(Unary op, const NDArray &array) {
     return out;
   }
   const bool integral = array.isIntegral() && elementTypes(op) != ElementTypes::Float;
-  NDArray out(integral ? DType::I64 : DType::F64, array.shape());
+  NDArray out(integral ? ndarray::integerResult(array.dtype(), array.dtype()) : DType::F64,
+              array.shape());
   for (int64_t i = 0; i < out.elements(); ++i)
     if (integral)
-      out.setInt(i, compute(op, array.getInt(i)));
+      // The absolute value of a u64 is itself.
+      out.setInt(i, op == Unary::Abs && array.dtype() == DType::U64 ? array.getInt(i)
+                                                                    : compute(op, array.getInt(i)));
     else
       out.setDouble(i, computeReal(op, array.getDouble(i)));
   return out;

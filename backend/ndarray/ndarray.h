@@ -130,8 +130,14 @@ llvm::Expected<Shape> broadcastShapes(llvm::ArrayRef<int64_t> a, llvm::ArrayRef<
 /// Rows of the first dimension, by index; out of range is an error.
 llvm::Expected<NDArray> take(const NDArray &array, const NDArray &indices);
 
-// Arithmetic. Results are i64 where every operand is an integer or bool, else f64; comparisons and
-// the logic of bools give bool. Integer division floors and x / 0 is 0, as in kernels.
+// Arithmetic. Results are u64 where every operand is u64, i64 where every operand is an integer or
+// bool, else f64; comparisons and the logic of bools give bool. Integer division floors and x / 0
+// is 0, as in kernels.
+
+/// The type of results on integers of these types.
+[[nodiscard]] inline DType integerResult(DType a, DType b) {
+  return a == DType::U64 && b == DType::U64 ? DType::U64 : DType::I64;
+}
 
 /// Elementwise on two arrays, which broadcast.
 enum class Binary : uint8_t {
@@ -170,7 +176,7 @@ llvm::Expected<NDArray> reduce(Reduction kind, const NDArray &array,
                                std::optional<unsigned> axis = std::nullopt);
 /// Along an axis, in double, with the largest element taken out first.
 llvm::Expected<NDArray> softmax(const NDArray &array, unsigned axis);
-/// [.., M, K] times [.., K, N]; leading dimensions are equal. f64, or i64 where both are integers.
+/// [.., M, K] times [.., K, N]; leading dimensions are equal. f64, or i64 or u64 as above.
 llvm::Expected<NDArray> matmul(const NDArray &a, const NDArray &b);
 
 // Comparison.

@@ -43,7 +43,9 @@ llvm::Expected<NDArray> allGather(const PerRank &inputs, unsigned axis) {
 llvm::Expected<NDArray> allReduce(const PerRank &inputs) {
   if (inputs.empty())
     return wrong("a sum over no ranks");
-  NDArray total = cast(inputs[0], inputs[0].isIntegral() ? DType::I64 : DType::F64);
+  NDArray total =
+      cast(inputs[0], inputs[0].isIntegral() ? integerResult(inputs[0].dtype(), inputs[0].dtype())
+                                             : DType::F64);
   for (size_t r = 1; r < inputs.size(); ++r) {
     if (inputs[r].shape() != total.shape())
       return wrong("rank 0 has an array " + shapeText(total.shape()) + " but rank " +

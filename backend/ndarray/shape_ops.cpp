@@ -278,7 +278,7 @@ double neutral(Reduction kind) { return kind == Reduction::Prod || kind == Reduc
 DType resultType(Reduction kind, const NDArray &array) {
   if (kind == Reduction::Any || kind == Reduction::All)
     return DType::Bool;
-  return array.isIntegral() ? DType::I64 : DType::F64;
+  return array.isIntegral() ? integerResult(array.dtype(), array.dtype()) : DType::F64;
 }
 
 } // namespace
@@ -304,6 +304,11 @@ llvm::Expected<NDArray> reduce(Reduction kind, const NDArray &array, std::option
       const int64_t place = o * view.inner + i;
       if (view.length == 0) {
         out.setDouble(place, neutral(kind));
+      } else if (array.dtype() == DType::U64) {
+        auto total = static_cast<uint64_t>(array.getInt(view.element(o, 0, i)));
+        for (int64_t at = 1; at < view.length; ++at)
+          total = combine(kind, total, static_cast<uint64_t>(array.getInt(view.element(o, at, i))));
+        out.setInt(place, static_cast<int64_t>(total));
       } else if (array.isIntegral()) {
         int64_t total = array.getInt(view.element(o, 0, i));
         for (int64_t at = 1; at < view.length; ++at)

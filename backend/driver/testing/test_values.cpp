@@ -134,6 +134,8 @@ llvm::Expected<Array> shift(ast::BinaryOp op, const Array &a, const Array &b) {
     const uint64_t by = uint64_t(right->getInt(i));
     if (op == ast::BinaryOp::Shl)
       left->setInt(i, by < 64 ? int64_t(uint64_t(value) << by) : 0);
+    else if (a.dtype() == DType::U64)
+      left->setInt(i, by < 64 ? int64_t(uint64_t(value) >> by) : 0);
     else
       left->setInt(i, value >> std::min<uint64_t>(by, 63));
   }
