@@ -11,6 +11,8 @@
 
 #include "llvm/ADT/SmallVector.h"
 
+#include <optional>
+
 namespace dtile::parse {
 
 class AstBuilder {
@@ -32,6 +34,10 @@ private:
   struct Tree {
     ast::Expr *expr = nullptr;
     unsigned height = 0;
+    // With the parentheses around it, which are no node.
+    std::optional<SourceRange> inParentheses = std::nullopt;
+
+    [[nodiscard]] SourceRange written() const { return inParentheses.value_or(expr->range); }
   };
 
   // build_declarations.cpp

@@ -120,7 +120,7 @@ AstBuilder::Tree AstBuilder::expression(P::ExpressionContext *context) {
     for (P::OperandContext *one : context->operands)
       operands.push_back(operand(one));
     auto join = [this](Tree lhs, BinaryOp op, const antlr4::Token *token, Tree rhs) {
-      auto *binary = arena_.make<ast::BinaryExpr>({lhs.expr->range.begin, rhs.expr->range.end});
+      auto *binary = arena_.make<ast::BinaryExpr>({lhs.written().begin, rhs.written().end});
       binary->op = op;
       binary->opRange = range(sourceToken(token));
       binary->lhs = lhs.expr;
@@ -166,14 +166,14 @@ AstBuilder::Tree AstBuilder::operand(P::OperandContext *context) {
   Tree tree = postfix(context->value);
   for (P::PostfixContext *token : context->tokens) {
     const Tree after = postfix(token);
-    auto *node = arena_.make<ast::AfterExpr>({tree.expr->range.begin, after.expr->range.end});
+    auto *node = arena_.make<ast::AfterExpr>({tree.written().begin, after.written().end});
     node->value = tree.expr;
     node->token = after.expr;
     tree = checkHeight({node, std::max(tree.height, after.height) + 1});
   }
   for (size_t i = context->prefixes.size(); i-- > 0;) {
     const SourceToken &prefix = sourceToken(context->prefixes[i]);
-    auto *node = arena_.make<ast::UnaryExpr>({range(prefix).begin, tree.expr->range.end});
+    auto *node = arena_.make<ast::UnaryExpr>({range(prefix).begin, tree.written().end});
     node->op = prefix.type == P::MINUS ? ast::UnaryOp::Neg
                : prefix.type == P::NOT ? ast::UnaryOp::Not
                                        : ast::UnaryOp::BitNot;
@@ -191,6 +191,7 @@ AstBuilder::Tree AstBuilder::postfix(P::PostfixContext *context) {
     tree = atom(sourceToken(context->atom));
   } else if (context->items.size() == 1) {
     tree = rangeExpression(context->items.front());
+    tree.inParentheses = range(context);
   } else {
     if (!context->items.empty())
       diagnostics_.report(range(context), diag::misplaced_list);
@@ -308,7 +309,7 @@ llvm::StringRef AstBuilder::unescape(const SourceToken &token) {
 // ---- Suffixes ----
 
 AstBuilder::Tree AstBuilder::suffixed(Tree base, P::SuffixContext *context) {
-  const SourceLoc begin = base.expr->range.begin;
+  const SourceLoc begin = base.written().begin;
   const SourceRange whole{begin, range(context).end};
   if (failed(context))
     return errorExpr(whole);
@@ -387,9 +388,9 @@ AstBuilder::Tree AstBuilder::call(Tree base, P::CallContext *context) {
                 "a rank in parentheses or a slice", "`(`")
         .note(range(sourceToken(context->start)), diag::note_did_you_mean, "@" + meant)
         .fix(written, meant);
-    return errorExpr({base.expr->range.begin, written.end});
+    return errorExpr({base.written().begin, written.end});
   }
-  auto *node = arena_.make<ast::CallExpr>({base.expr->range.begin, range(context).end});
+  auto *node = arena_.make<ast::CallExpr>({base.written().begin, range(context).end});
   node->callee = base.expr;
   node->args = keep(args);
   return {node, height + 1};
@@ -413,7 +414,7 @@ AstBuilder::Tree AstBuilder::generic(Tree base, P::GenericContext *context) {
     height = std::max(height, named.height);
     args.push_back(labelled(value.expr, named.expr));
   }
-  auto *node = arena_.make<ast::GenericExpr>({base.expr->range.begin, range(context).end});
+  auto *node = arena_.make<ast::GenericExpr>({base.written().begin, range(context).end});
   node->base = base.expr;
   node->args = keep(args);
   return {node, height + 1};
@@ -429,7 +430,7 @@ ast::Expr *AstBuilder::stepped(ast::Expr *whole, P::IndexContext *context, unsig
     diagnostics_.report(place, diag::unexpected_token, "`,` or `]`", "a step without a range");
     return errorExpr(whole->range).expr;
   }
-  auto *node = arena_.make<ast::StepExpr>({whole->range.begin, step.expr->range.end});
+  auto *node = arena_.make<ast::StepExpr>({whole->range.begin, step.written().end});
   node->whole = cut;
   node->step = step.expr;
   return node;
@@ -447,7 +448,7 @@ AstBuilder::Tree AstBuilder::subscript(Tree base, P::SubscriptContext *context) 
     indices.push_back(failed(one) || one->step == nullptr ? index.expr
                                                           : stepped(index.expr, one, height));
   }
-  auto *node = arena_.make<ast::IndexExpr>({base.expr->range.begin, range(context).end});
+  auto *node = arena_.make<ast::IndexExpr>({base.written().begin, range(context).end});
   node->base = base.expr;
   node->indices = keep(indices);
   return {node, height + 1};
@@ -477,7 +478,7 @@ AstBuilder::Tree AstBuilder::remote(Tree base, P::RemoteContext *context) {
       rank = {coordinates, rank.height + 1};
     }
   }
-  auto *node = arena_.make<ast::RemoteExpr>({base.expr->range.begin, range(context).end});
+  auto *node = arena_.make<ast::RemoteExpr>({base.written().begin, range(context).end});
   node->base = base.expr;
   node->rank = rank.expr;
   return {node, std::max(base.height, rank.height) + 1};
