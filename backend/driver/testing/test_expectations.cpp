@@ -38,11 +38,24 @@ llvm::StringRef relationText(ast::BinaryOp op) {
   }
 }
 
+/// `a ~= b`, or conditions joined by `&&` of which one is so.
+bool isApproximate(const ast::Expr *e) {
+  const auto *binary = llvm::dyn_cast<ast::BinaryExpr>(e);
+  if (!binary || binary->op != ast::BinaryOp::LogAnd)
+    return binary && binary->op == ast::BinaryOp::Approx;
+  return isApproximate(binary->lhs) || isApproximate(binary->rhs);
+}
+
 bool isEquality(ast::BinaryOp op) { return op == ast::BinaryOp::Approx || op == ast::BinaryOp::Eq; }
 
 } // namespace
 
 bool TestEvaluator::runExpect(const ast::ExpectStmt &stmt) {
+  if (const ast::Expr *tolerance = stmt.rtol ? stmt.rtol : stmt.atol;
+      tolerance && !isApproximate(stmt.condition)) {
+    fail(tolerance->range, "a tolerance stands behind `a ~= b`: any other condition is exact");
+    return false;
+  }
   if (const auto *call = llvm::dyn_cast<ast::CallExpr>(stmt.condition))
     if (const auto *name = llvm::dyn_cast<ast::NameExpr>(call->callee);
         name && name->name == "fails")
@@ -53,6 +66,8 @@ bool TestEvaluator::runExpect(const ast::ExpectStmt &stmt) {
     for (ast::Expr *side : {both->lhs, both->rhs}) {
       ast::ExpectStmt one = stmt;
       one.condition = side;
+      if (!isApproximate(side))
+        one.rtol = one.atol = nullptr;
       if (!runExpect(one))
         return false;
     }
@@ -96,7 +111,7 @@ bool TestEvaluator::expectTrue(const ast::ExpectStmt &stmt) {
   Result value = evaluate(*stmt.condition);
   if (!value)
     return false;
-  if (value->isTuple()) {
+  if (value->isTuple() || isFloat(value->arrays[leader()]->dtype())) {
     fail(stmt.condition->range, "a condition is needed here");
     return false;
   }
