@@ -68,6 +68,15 @@ void Prover::collect() {
   });
 }
 
+// An assertion of a program has a text without values; those with values are about transfers.
+static std::string assertedText(const Op &op) {
+  if (op.numOperands() == 1)
+    return "that this assertion holds";
+  return llvm::StringRef(op.get(ir::attr::message)).contains("past the end")
+             ? "that this range ends within its dimension"
+             : "that both sides of this transfer have one size";
+}
+
 /// Ranks, cells and asserted conditions.
 void Prover::proveTraps(Op &op) {
   const bool selectsRank = op.is(OpKind::ViewAt) || op.is(OpKind::SigAt);
@@ -107,7 +116,7 @@ void Prover::proveTraps(Op &op) {
       return scene.impliesInCases(facts, at, asserted);
     };
     if (!scene.impliesInCases(facts, at, asserted) && !isSoOfWhole())
-      fail(&op, "that this assertion holds", nullptr, Unproved::Kind::Stop);
+      fail(&op, assertedText(op), nullptr, Unproved::Kind::Stop);
     return;
   }
   if (op.is(OpKind::ViewReshape)) {
