@@ -58,6 +58,8 @@ public:
   TExpr *position(const ast::Expr *e);
   /// A bool scalar.
   TExpr *condition(const ast::Expr *e);
+  void reportCondition(SourceRange range, Type type);
+  void reportUncalled(SourceRange range, llvm::StringRef name);
   /// A token or acquire.
   TExpr *token(const ast::Expr *e);
   TExpr *arithmetic(ast::BinaryOp op, TExpr *lhs, TExpr *rhs, SourceRange range,

@@ -210,7 +210,9 @@ ast::Decl *AstBuilder::buildKernel(P::KernelDeclarationContext *context) {
   ast::OverClause *over = buildOver(context->over);
   if (!roles.empty()) {
     for (SourceRange place : misplaced)
-      diagnostics_.report(place, diag::misplaced_statement);
+      diagnostics_.report(place, diag::misplaced_statement)
+          .note(place, diag::note_dtile_form,
+                "what acts stands in a role: `role first { … }` runs once a rank");
     if (over != nullptr)
       diagnostics_.report(over->range, diag::misplaced_over);
     node->prologue = keep(statements);

@@ -251,7 +251,7 @@ DiagBuilder *ForeignForms::report(SourceRange place, Form form, llvm::StringRef 
 
 void ForeignForms::reportWord(size_t i, const habits::Word &word) {
   ++reported_;
-  diagnostics_.report(rangeOf(i, i), diag::foreign_form, word.word, word.advice);
+  diagnostics_.report(rangeOf(i, i), diag::foreign_form, textOf(i), word.advice);
 }
 
 void ForeignForms::emit(size_t type, uint32_t begin, uint32_t end) {
@@ -392,6 +392,21 @@ bool ForeignForms::tryPairs() {
     }
     return false;
   }
+  const bool isAnd = first == L::AND_AND;
+  if ((isAnd || first == L::OR_OR) && second == L::ASSIGN && endsOperand()) {
+    report(both, Form::LogicalAssignment, isAnd ? "&&=" : "||=")->fix(both, isAnd ? "&=" : "|=");
+    emit(isAnd ? L::AMPERSAND_ASSIGN : L::BAR_ASSIGN, at(i_).begin, at(i_ + 1).end);
+    i_ += 2;
+    return true;
+  }
+  const bool isScope = first == L::COLON && second == L::COLON && before() == L::NAME &&
+                       type(i_ + 2) == L::NAME && innermost() != Open::Bracket;
+  if (isScope) {
+    report(both, Form::Scope)->fix(both, ".");
+    emit(L::DOT, at(i_).begin, at(i_ + 1).end);
+    i_ += 2;
+    return true;
+  }
   if ((first == L::EQUAL || first == L::NOT_EQUAL) && second == L::ASSIGN) {
     report(both, Form::StrictEqual)->fix(rangeOf(i_ + 1, i_ + 1), "");
     copy();
@@ -432,6 +447,25 @@ bool ForeignForms::tryAround() {
       report(words, Form::Is)->fix(words, isNot ? "!=" : "==");
       emit(isNot ? L::NOT_EQUAL : L::EQUAL, at(i_).begin, at(i_).end);
       i_ += isNot ? 2 : 1;
+      return true;
+    }
+    // `i not in lo..hi`: what stands behind it is no value.
+    if (isWord(i_, "not") && type(i_ + 1) == L::IN) {
+      report(rangeOf(i_, i_ + 1), Form::NotIn);
+      size_t end = i_ + 2;
+      while (type(end) != L::LEFT_BRACE && expressionEnd(end) != end)
+        end = type(end) == L::LEFT_PAREN || type(end) == L::LEFT_BRACKET ? closerOf(end) + 1
+                                                                         : end + 1;
+      emit(L::NOT_EQUAL, at(i_).begin, at(i_ + 1).end);
+      inventAnything();
+      skipTo(end);
+      return true;
+    }
+    // `for i in 0..n step 2 {`
+    if (isWord(i_, "step") && startsOperand(i_ + 1) && headWord() == L::FOR) {
+      report(here, Form::Range, "step")->fix(here, "by");
+      emit(L::BY, at(i_).begin, at(i_).end);
+      ++i_;
       return true;
     }
     const bool isCalledTranspose = type(i_) == L::LEFT_PAREN && type(i_ + 1) == L::RIGHT_PAREN &&
@@ -624,8 +658,11 @@ bool ForeignForms::tryConditional() {
   if (type(i_) != L::IF || !endsOperand() || i_ == 0 || !isOnSameLine(i_ - 1, i_))
     return false;
   size_t otherwise = i_ + 1;
-  while (type(otherwise) != L::ELSE && expressionEnd(otherwise) != otherwise)
+  while (type(otherwise) != L::ELSE && expressionEnd(otherwise) != otherwise) {
+    if (type(otherwise) == L::LEFT_PAREN || type(otherwise) == L::LEFT_BRACKET)
+      otherwise = closerOf(otherwise);
     ++otherwise;
+  }
   if (type(otherwise) != L::ELSE)
     return false;
   const size_t end = expressionEnd(otherwise);
@@ -642,8 +679,17 @@ bool ForeignForms::tryConditional() {
   return true;
 }
 
-// `.5`, `1.`, `2.f`
+// `.5`, `1.`, `2.f`, `1e-5f`
 bool ForeignForms::tryNumbers() {
+  const bool hasType = type(i_) == L::FLOAT && touches(i_) && type(i_ + 1) == L::NAME &&
+                       (textOf(i_ + 1) == "f" || textOf(i_ + 1) == "F");
+  if (hasType) {
+    report(rangeOf(i_, i_ + 1), Form::FloatSuffix, text_.slice(at(i_).begin, at(i_ + 1).end))
+        ->fix(rangeOf(i_ + 1, i_ + 1), "");
+    copy();
+    ++i_;
+    return true;
+  }
   if (type(i_) == L::DOT && type(i_ + 1) == L::INTEGER && touches(i_) && !endsOperand()) {
     report(rangeOf(i_, i_ + 1), Form::FloatPoint, text_.slice(at(i_).begin, at(i_ + 1).end))
         ->fix(range(at(i_).begin, at(i_).begin), "0");

@@ -86,6 +86,8 @@ private:
   bool tryTypedVariables();
   bool tryTopLevel();
   bool tryBraces();
+  bool tryBracesOfStatement();
+  bool tryModeFirst();
   void braceStatement(size_t first);
   bool tryLoops();
   bool tryLoopRange();

@@ -10,7 +10,8 @@ using L = grammar::DtileLexer;
 using habits::Form;
 
 bool ForeignForms::tryStatements() {
-  if (tryThreadPositions() || tryBraces() || tryFloorDivision() || tryLoops() || tryParameters())
+  if (tryThreadPositions() || tryBraces() || tryBracesOfStatement() || tryFloorDivision() ||
+      tryLoops() || tryParameters())
     return true;
   return startsStatement() && (tryTypedVariables() || tryTopLevel() || tryStarters());
 }
@@ -128,6 +129,32 @@ void ForeignForms::braceStatement(size_t first) {
     braces_.push_back({first, std::max(end, last)});
   else
     braces_.push_back({first, last, false, type(last) != L::RIGHT_BRACE});
+}
+
+// `if c x = 1;`, `else x = 1;`
+bool ForeignForms::tryBracesOfStatement() {
+  const size_t body = type(i_) == L::ELSE ? i_ + 1 : i_;
+  const bool isElse = body != i_ && before() == L::RIGHT_BRACE;
+  if (type(body) != L::NAME || (!isElse && !(type(i_) == L::NAME && endsOperand())))
+    return false;
+  const size_t next = type(body + 1);
+  if (next != L::LEFT_BRACKET && next != L::LEFT_PAREN && !isAssignment(body + 1))
+    return false;
+  const size_t end = expressionEnd(body);
+  if (type(end) != L::SEMICOLON || !isOnSameLine(body, end))
+    return false;
+  const size_t head = isElse ? size_t(L::ELSE) : headWord();
+  if (head != L::IF && head != L::WHILE && head != L::ELSE)
+    return false;
+  const SourceRange before = range(at(body).begin, at(body).begin);
+  const SourceRange behind = range(at(end).end, at(end).end);
+  report(rangeOf(body, body), Form::NoBraces, isElse ? "else x;" : "if c x;")
+      ->fix(before, "{ ")
+      .fix(behind, " }");
+  if (isElse)
+    copy();
+  braceStatement(body);
+  return true;
 }
 
 // `if (c) x = 1;`
@@ -300,8 +327,11 @@ bool ForeignForms::tryStarters() {
     return false;
   const habits::Word *word = habits::findStarter(textOf(i_));
   const bool isPass = isWord(i_, "pass");
-  // At the top, `def` and the like are read as `fn`.
-  if (word == nullptr || (open_.empty() && next == L::NAME && isWord(i_, "def")))
+  // At the top, `def` and the like are read as `fn`, where more than the word is dtile's.
+  const bool isFunction =
+      open_.empty() && next == L::NAME && isWord(i_, "def") &&
+      !(type(i_ + 2) == L::LEFT_PAREN && type(closerOf(i_ + 2) + 1) == L::COLON);
+  if (word == nullptr || isFunction)
     return false;
   const bool isCalled = next == L::LEFT_PAREN && isWord(i_, "switch") && !declares("switch");
   const bool startsHere = next == L::NAME || next == L::LEFT_BRACE || next == L::FN ||
@@ -319,9 +349,20 @@ bool ForeignForms::startsDeclaration(size_t i) const {
          (type(i) == L::IMPORT && text_[at(i).begin - 1] == '\n');
 }
 
-// `int f(int a) { … }`, `int N = 4;` outside of everything.
+// `int f(int a) { … }`, `int N = 4;`, `let N = 4;`, `N = 4` outside of everything.
 bool ForeignForms::tryTopLevel() {
-  if (!open_.empty() || !isElementType(i_) || type(i_ + 1) != L::NAME)
+  if (!open_.empty())
+    return false;
+  const bool isMade = type(i_) == L::LET || type(i_) == L::VAR;
+  const size_t made = i_ + (isMade ? 1 : 0);
+  if (type(made) == L::NAME && type(made + 1) == L::ASSIGN && startsOperand(made + 2)) {
+    const SourceRange word = range(at(i_).begin, isMade ? at(made).begin : at(i_).begin);
+    report(rangeOf(i_, i_), Form::TopLevelName, isMade ? textOf(i_) : "x = …")->fix(word, "const ");
+    emit(L::CONST, at(i_).begin, at(i_).begin);
+    i_ = made;
+    return true;
+  }
+  if (!isElementType(i_) || type(i_ + 1) != L::NAME)
     return false;
   if (type(i_ + 2) == L::LEFT_PAREN) {
     reportWord(i_, *habits::findStarter("void"));
@@ -360,6 +401,24 @@ void ForeignForms::skipStatement(size_t from) {
   skipTo(i);
 }
 
+// `in x: f32[N]`
+bool ForeignForms::tryModeFirst() {
+  const bool isMode =
+      type(i_) == L::IN || type(i_) == L::OUT || type(i_) == L::INOUT || type(i_) == L::SYMM;
+  if (!isMode || type(i_ + 1) != L::NAME || type(i_ + 2) != L::COLON)
+    return false;
+  const size_t mode = i_;
+  const uint32_t behind = at(i_ + 2).end;
+  report(rangeOf(i_, i_ + 1), Form::ModeFirst)
+      ->fix(range(at(i_).begin, at(i_ + 1).begin), "")
+      .fix(range(behind, behind), (" " + textOf(i_)).str());
+  ++i_;
+  copy();
+  copy();
+  emit(type(mode), at(mode).begin, at(mode).end);
+  return true;
+}
+
 // `float x` and `x: f32*` among parameters, `): f32 {` behind them.
 bool ForeignForms::tryParameters() {
   if (!isHeader_)
@@ -381,6 +440,24 @@ bool ForeignForms::tryParameters() {
     copy();
     emit(L::COLON, at(i_).begin, at(i_).begin);
     emit(L::NAME, at(word).begin, at(word).end);
+    return true;
+  }
+  const bool begins = before() == L::LEFT_PAREN || before() == L::COMMA;
+  if (inList && begins && tryModeFirst())
+    return true;
+  if (inList && type(i_) == L::CONST && before() == L::COLON && type(i_ + 1) == L::NAME) {
+    report(rangeOf(i_, i_), Form::ConstParameter)->fix(rangeOf(i_, i_), "in");
+    emit(L::IN, at(i_).begin, at(i_).end);
+    ++i_;
+    return true;
+  }
+  // `kernel k<int B = 64>`
+  const bool isGeneric =
+      open_.empty() && isElementType(i_) && type(i_ + 1) == L::NAME &&
+      (before() == L::LESS || before() == L::GENERIC_OPEN || before() == L::COMMA);
+  if (isGeneric) {
+    report(rangeOf(i_, i_ + 1), Form::TypedGeneric)->fix(range(at(i_).begin, at(i_ + 1).begin), "");
+    ++i_;
     return true;
   }
   if (inList && type(i_) == L::STAR && before() == L::NAME && before(1) == L::COLON) {

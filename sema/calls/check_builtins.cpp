@@ -272,7 +272,11 @@ TExpr *Checker::mathCall(const CallSite &site, ElementwiseOp op, ElementTypes ty
   else if (takesIntegers ? dtype == DType::Bool : !isFloat(dtype)) {
     auto message =
         report(site.range, diag::operator_not_defined, site.name, typeText(operand->type));
-    if (isInteger(dtype))
+    const bool isRounding = op == ElementwiseOp::Ceil || op == ElementwiseOp::Floor;
+    if (isInteger(dtype) && isRounding)
+      message.note(site.range, diag::note_dtile_form,
+                   "of integers `a / b` rounds down, and `blocks(a, b)` rounds up");
+    else if (isInteger(dtype))
       message.fix({operand->range.begin, operand->range.begin}, "cast<f32>(")
           .fix({operand->range.end, operand->range.end}, ")");
     return error(site.range);
@@ -363,7 +367,7 @@ TExpr *Checker::callWhere(const CallSite &site) {
     if (part->type->kind == TypeKind::Error)
       return error(site.range);
   if (chooser->type->dtype != DType::Bool) {
-    report(chooser->range, diag::condition_not_bool, typeText(chooser->type));
+    reportCondition(chooser->range, chooser->type);
     return error(site.range);
   }
   return select(chooser, whenTrue, whenFalse, site.range);

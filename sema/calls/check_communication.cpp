@@ -349,6 +349,8 @@ TExpr *Checker::signalCells(const ast::Expr *e, llvm::StringRef use) {
     auto message = report(e->range, diag::not_a_signal, use, typeText(cells->type));
     if (const ast::Param *param = rootParam(cells))
       message.note(param->range, diag::note_declared_here, param->name.name);
+    else if (cells->type->kind == TypeKind::Token)
+      message.note(e->range, diag::note_dtile_form, "`await t;` waits for a transfer");
     return error(e->range);
   }
   if (cells->kind == TExprKind::Slice || cells->type->rank() == 0)

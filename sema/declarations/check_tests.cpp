@@ -5,6 +5,8 @@
 #include "sema/checker.h"
 #include "sema/declarations/alternatives.h"
 
+#include "llvm/ADT/StringSwitch.h"
+
 namespace dtile::sema {
 
 namespace {
@@ -20,6 +22,30 @@ bool isTestBuiltin(llvm::StringRef name) {
 void considerTestBuiltins(SpellingSuggestion &suggestion) {
 #define TEST_BUILTIN(ID, NAME, SIGNATURE, DOC) suggestion.consider(NAME);
 #include "sema/declarations/test_builtins.def"
+}
+
+/// What a test writes for a function that exists in kernels or elsewhere only; empty where nothing
+/// is known.
+std::string insteadInTests(llvm::StringRef name) {
+  const llvm::StringRef advice =
+      llvm::StringSwitch<llvm::StringRef>(name)
+          .Case("assert", "in a test it is `expect a == b;`, or of any condition `expect c;`")
+          .Cases({"allclose", "isclose"}, "it is `expect a ~= b rtol r atol s;`")
+          .Case("permute", "in a test it is `transpose(x, 1, 0)`")
+          .Cases({"expand", "unsqueeze"}, "in a test it is `reshape(x, n, 1)`")
+          .Cases({"max_of", "amax"}, "in a test it is `max(x, axis: k)`")
+          .Cases({"min_of", "amin"}, "in a test it is `min(x, axis: k)`")
+          .Case("clamp", "in a test it is `min(max(x, lo), hi)`")
+          .Case("relu", "in a test it is `max(x, 0.0)`")
+          .Case("dot", "in a test it is `matmul(a, b)`")
+          .Case("mean", "in a test it is `sum(x, axis: k)` over the number of elements")
+          .Cases({"cat", "concatenate", "stack"}, "it is `concat(x, y, axis: 0)`")
+          .Cases({"randn", "rand"}, "it is `random<f32>[M, N](seed: 1)`, uniform in [-1, 1)")
+          .Case("print", "an `expect` that fails shows values; `print` stands in kernels")
+          .Default("");
+  if (!advice.empty() || !callHandler(name))
+    return advice.str();
+  return ("`" + name + "` stands in kernels and functions only").str();
 }
 
 class NameChecker {
@@ -289,7 +315,9 @@ private:
       if (entry.second.kind == Symbol::Kind::Kernel)
         suggestion.consider(entry.first());
     auto message = context_.report(name->range, diag::unknown_function, name->name);
-    if (!suggestion.best().empty())
+    if (const std::string instead = insteadInTests(name->name); !instead.empty())
+      message.note(name->range, diag::note_dtile_form, instead);
+    else if (!suggestion.best().empty())
       message.note(name->range, diag::note_did_you_mean, suggestion.best())
           .fix(name->range, suggestion.best());
   }

@@ -119,6 +119,11 @@ private:
   }
 
   void reportUnsolved(const SizeSymbol &symbol) {
+    // A tensor whose type is unknown was reported, and may be what gives the size.
+    if (llvm::any_of(checker_.kernel->params, [](const KernelParam &param) {
+          return param.type->kind == TypeKind::Error && !param.sizes.empty();
+        }))
+      return;
     SpellingSuggestion suggestion(symbol.name);
     checker_.scope.forEachName([&](llvm::StringRef name) {
       if (checker_.scope.lookup(name)->kind != Symbol::Kind::Param)

@@ -195,7 +195,8 @@ bool Checker::reportForeignModule(const ast::MemberExpr *e) {
   auto declared = module.names.find(function);
   if (noteHabit(message, e->range, habits::findName(function)))
     return true;
-  if (callHandler(function) || declared != module.names.end())
+  const bool isNumber = function == "inf" || function == "nan";
+  if (isNumber || callHandler(function) || declared != module.names.end())
     message.note(e->range, diag::note_did_you_mean, function).fix(e->range, function);
   else if (!dtype.empty())
     message.note(e->range, diag::note_did_you_mean, dtype).fix(e->range, dtype);
@@ -353,9 +354,13 @@ TExpr *Checker::expr(const ast::Expr *e) {
       break;
     }
     if (dtypeFromName(name))
-      report(e->range, diag::type_is_no_value, name);
+      report(e->range, diag::type_is_no_value, name)
+          .note(e->range, diag::note_dtile_form,
+                ("a tile of zeros is `zeros<" + name + ">[M, N]`, and a conversion `cast<" + name +
+                 ">(x)`")
+                    .str());
     else if (callHandler(name))
-      report(e->range, diag::name_is_no_value, name, "built-in function");
+      reportUncalled(e->range, name);
     else
       reportUnknown(e->range, name);
     return error(e->range);
@@ -408,8 +413,28 @@ TExpr *Checker::condition(const ast::Expr *e) {
     return checked;
   if (checked->type == types.scalar(DType::Bool))
     return checked;
-  report(e->range, diag::condition_not_bool, typeText(checked->type));
+  reportCondition(e->range, checked->type);
   return error(e->range);
+}
+
+void Checker::reportCondition(SourceRange range, Type type) {
+  auto message = report(range, diag::condition_not_bool, typeText(type));
+  if (type->dtype != DType::Bool)
+    message.note(range, diag::note_dtile_form, "a number is compared: `x != 0`");
+  else
+    message.note(range, diag::note_dtile_form,
+                 "a branch is taken or not: `any(c)` and `all(c)` are one `bool`; "
+                 "`where(c, a, b)` chooses for each element");
+}
+
+// What has no arguments is often written without parentheses.
+void Checker::reportUncalled(SourceRange range, llvm::StringRef name) {
+  auto message = report(range, diag::name_is_no_value, name, "built-in function");
+  constexpr llvm::StringLiteral kWithout[] = {"rank",  "num_ranks", "epoch",
+                                              "quiet", "fence",     "barrier"};
+  if (llvm::is_contained(kWithout, name))
+    message.note(range, diag::note_dtile_form, ("it is called: `" + name + "()`").str())
+        .fix({range.end, range.end}, "()");
 }
 
 TExpr *Checker::token(const ast::Expr *e) {
@@ -469,6 +494,16 @@ TExpr *Checker::binaryExpr(const ast::BinaryExpr *e) {
   return result;
 }
 
+// `a <= x < b`, which compares a truth value with a number.
+static bool comparesTruth(ast::BinaryOp op, const TExpr *lhs, const TExpr *rhs) {
+  const auto isComparison = [](ElementwiseOp one) {
+    return one >= ElementwiseOp::Eq && one <= ElementwiseOp::Ge;
+  };
+  const bool isOrdered = op >= ast::BinaryOp::Lt && op <= ast::BinaryOp::Ge;
+  return isOrdered && lhs->kind == TExprKind::Elementwise && isComparison(lhs->op) &&
+         rhs->type->dtype != DType::Bool;
+}
+
 TExpr *Checker::arithmetic(ast::BinaryOp op, TExpr *lhs, TExpr *rhs, SourceRange range,
                            SourceRange opRange) {
   lhs = toValue(lhs);
@@ -496,6 +531,11 @@ TExpr *Checker::arithmetic(ast::BinaryOp op, TExpr *lhs, TExpr *rhs, SourceRange
     return shiftedRange(op, lhs, rhs, range, opRange);
   if (!lhs->type->isValue() || !rhs->type->isValue() || op == ast::BinaryOp::Approx)
     return undefined();
+  if (comparesTruth(op, lhs, rhs)) {
+    report(opRange, diag::dtype_mismatch, dtypeName(lhs->type->dtype), dtypeName(rhs->type->dtype))
+        .note(opRange, diag::note_dtile_form, "each comparison has two sides: `a <= x && x < b`");
+    return error(range);
+  }
   if (!unify(lhs, rhs, opRange))
     return error(range);
   if (!isDefinedFor(op, lhs->type->dtype))
@@ -513,8 +553,11 @@ TExpr *Checker::shiftedRange(ast::BinaryOp op, TExpr *lhs, TExpr *rhs, SourceRan
   const bool isInteger64 =
       distance->type->kind == TypeKind::Scalar && isInteger(distance->type->dtype);
   if (!isInteger64 || !(isSum || (op == ast::BinaryOp::Sub && base == lhs))) {
-    report(opRange, diag::operator_not_defined_for_both, operatorText(op), typeText(lhs->type),
-           typeText(rhs->type));
+    auto message = report(opRange, diag::operator_not_defined_for_both, operatorText(op),
+                          typeText(lhs->type), typeText(rhs->type));
+    message.note(opRange, diag::note_dtile_form,
+                 "`base + m` moves a range; its first position is `m.lo`, and its positions are "
+                 "`iota(m)`");
     return error(range);
   }
   distance = cast(distance, DType::I64, distance->range);
@@ -535,7 +578,7 @@ TExpr *Checker::conditionalExpr(const ast::ConditionalExpr *e) {
     if (part->type->kind == TypeKind::Error)
       return error(e->range);
   if (chooser->type->dtype != DType::Bool) {
-    report(e->condition->range, diag::condition_not_bool, typeText(chooser->type));
+    reportCondition(e->condition->range, chooser->type);
     return error(e->range);
   }
   return select(chooser, whenTrue, whenFalse, e->range);

@@ -72,6 +72,10 @@ void Checker::reportNoMember(const TExpr *base, const ast::Ident &member) {
   auto message = report(member.range, diag::unknown_member, typeText(base->type), member.name);
   if (noteHabit(message, member.range, habits::findMember(member.name)))
     return;
+  if (base->type->kind == TypeKind::Token && member.name == "wait") {
+    message.note(member.range, diag::note_dtile_form, "`await t;` waits for a transfer");
+    return;
+  }
   if (callHandler(member.name)) {
     const std::string advice =
         ("it is a function: `" + member.name + "(" + ctx.sources.text(base->range) + ")`").str();

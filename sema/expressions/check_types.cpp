@@ -11,8 +11,14 @@ std::optional<DType> Checker::dtypeNamed(llvm::StringRef name, SourceRange range
   if (const Symbol *symbol = lookup(name)) {
     if (symbol->kind == Symbol::Kind::Generic && symbol->value.kind == GenericValue::Kind::DType)
       return symbol->value.dtype;
-    report(range, diag::not_a_type, name)
-        .note(symbol->range, diag::note_declared_here, symbol->name);
+    auto message = report(range, diag::not_a_type, name);
+    message.note(symbol->range, diag::note_declared_here, symbol->name);
+    // `kernel k<T>`
+    const bool isInteger =
+        symbol->kind == Symbol::Kind::Generic && symbol->value.kind == GenericValue::Kind::Int;
+    if (isInteger)
+      message.note(symbol->range, diag::note_dtile_form,
+                   ("an element type is `" + symbol->name + ": dtype`").str());
     return std::nullopt;
   }
   SpellingSuggestion suggestion(name);

@@ -193,7 +193,9 @@ private:
       if (state.kind == TokenState::Kind::Used)
         // The second iteration would use it again, and without iterations nobody would.
         context_.report(state.place, diag::token_consumed_in_loop, variable->name)
-            .note(start.place, diag::note_token_made_here);
+            .note(start.place, diag::note_token_made_here)
+            .note(state.place, diag::note_dtile_form,
+                  "`await " + variable->name + ";` before the loop is before all of it");
       else
         context_.report(state.place, diag::token_dropped)
             .note(variable->range, diag::note_token_is_called, variable->name);
