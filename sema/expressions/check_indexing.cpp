@@ -34,12 +34,24 @@ TExpr *Checker::dimSize(TExpr *base, unsigned dim, SourceRange range) {
   return size;
 }
 
+// The static length of `lo..limit`, or kDynamic.
+static int64_t lengthOf(const TExpr *lo, const TExpr *limit) {
+  std::optional<int64_t> length = constantDifference(limit, lo);
+  // `p..p + 16` of an i32. Where the sum wraps around, the range ends before it begins, and none of
+  // its 16 positions exists.
+  const auto isWidened = [](const TExpr *e) {
+    return e->kind == TExprKind::Cast && isInteger(e->operands[0]->type->dtype);
+  };
+  if (!length && isWidened(lo) && isWidened(limit) &&
+      lo->operands[0]->type == limit->operands[0]->type)
+    length = constantDifference(limit->operands[0], lo->operands[0]);
+  return length && *length > 0 ? *length : kDynamic;
+}
+
 TExpr *Checker::makeRange(TExpr *lo, TExpr *limit, SourceRange range) {
   if (lo->type->kind == TypeKind::Error || limit->type->kind == TypeKind::Error)
     return error(range);
-  int64_t length = constantDifference(limit, lo).value_or(kDynamic);
-  if (length <= 0)
-    length = kDynamic;
+  const int64_t length = lengthOf(lo, limit);
   TExpr *result = ctx.makeExpr(TExprKind::MakeRange, types.range(length), range);
   result->operands = {lo, limit};
   result->ints.push_back(length);
