@@ -182,12 +182,35 @@ bool Slicer::dependsOnData(Value *value, llvm::DenseSet<Value *> &seen, bool inp
     return llvm::any_of(values, [&](Value *v) { return dependsOnData(v, seen, inputsToo); });
   };
   Op *op = value->definingOp();
-  if (!op) {
-    Op *around = value->argumentOf()->parentOp();
-    if (around->is(OpKind::For) || around->is(OpKind::While))
-      return any(around->operands()) ||
-             any(around->body(around->numRegions() - 1).terminator()->operands());
+  const bool isArgument = op == nullptr;
+  Op *around = isArgument ? value->argumentOf()->parentOp() : op;
+  const unsigned index = value->index();
+  // Of what a loop or a branch carries, each value has its own sources: a count beside a sum of data
+  // is no data. How often a loop runs is one of them.
+  switch (around->kind()) {
+  case OpKind::For: {
+    const llvm::ArrayRef<Value *> bounds = around->operands().take_front(3);
+    if (isArgument && index == 0)
+      return any(bounds);
+    const unsigned carried = isArgument ? index - 1 : index;
+    return any(bounds) ||
+           any({around->operand(carried + 3), around->body().terminator()->operand(carried)});
+  }
+  case OpKind::While: {
+    Op &condition = *around->body(0).terminator();
+    Value *goesOn = condition.operand(0);
+    if (isArgument && value->argumentOf() == &around->body(0))
+      return any({goesOn, around->operand(index), around->body(1).terminator()->operand(index)});
+    return any({goesOn, condition.operand(index + 1)});
+  }
+  case OpKind::If:
+    if (!isArgument)
+      return any({op->operand(0), op->body(0).terminator()->operand(index),
+                  op->body(1).terminator()->operand(index)});
     return false;
+  default:
+    if (isArgument)
+      return false;
   }
   if (inputsToo && op->is(OpKind::ScalarParam))
     return true;
