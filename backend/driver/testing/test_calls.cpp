@@ -5,6 +5,7 @@
 
 #include "backend/ndarray/reference_ops.h"
 #include "frontend/ast/mesh.h"
+#include "frontend/base/habits.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -133,11 +134,23 @@ TestEvaluator::Result TestEvaluator::evaluateCall(const ast::CallExpr &e) {
   return callFunction(e, name, generics);
 }
 
+// What a test writes for `x.sum()` and the like.
+static std::string insteadOfMember(llvm::StringRef member) {
+  if (member == "reshape" || member == "view")
+    return "; the same elements in another shape are `reshape(x, M, N)`";
+  const habits::Word *habit = habits::findMember(member);
+  return habit ? ("; " + habit->advice).str() : "";
+}
+
 TestEvaluator::Result TestEvaluator::callFunction(const ast::CallExpr &e, llvm::StringRef name,
                                                   const ast::GenericExpr *generics) {
   const auto builtin = findBuiltin(name);
-  if (!builtin)
-    return fail(e.callee->range, "`" + name + "` is neither a kernel nor a function of tests");
+  if (!builtin) {
+    const auto *member = llvm::dyn_cast<ast::MemberExpr>(e.callee);
+    const std::string advice = member ? insteadOfMember(member->member.name) : "";
+    return fail(e.callee->range,
+                "`" + name + "` is neither a kernel nor a function of tests" + advice);
+  }
   if (*builtin == TestBuiltin::BackToBack)
     return backToBack(e);
   if (*builtin == TestBuiltin::Fails)

@@ -114,15 +114,19 @@ TestEvaluator::Result TestEvaluator::evaluateBinary(const ast::BinaryExpr &e) {
 }
 
 TestEvaluator::Result TestEvaluator::evaluateConditional(const ast::ConditionalExpr &e) {
-  const auto condition = evaluateInts(*e.condition);
+  Result condition = evaluate(*e.condition);
   Result yes = evaluate(*e.whenTrue);
   Result no = evaluate(*e.whenFalse);
   if (!condition || !yes || !no)
     return std::nullopt;
+  for (int rank = 0; rank < ranks_; ++rank)
+    if (isActive(rank) && (condition->isTuple() || !isWholeNumber(*condition->arrays[rank])))
+      return fail(e.condition->range,
+                  "`c ? a : b` takes one `bool`; `where(c, a, b)` chooses for each element");
   if (yes->isTuple() || no->isTuple())
     return fail(e.range, "an array or a number is needed here");
   for (int rank = 0; rank < ranks_; ++rank)
-    if (isActive(rank) && (*condition)[rank] == 0)
+    if (isActive(rank) && condition->arrays[rank]->getInt(0) == 0)
       yes->arrays[rank] = no->arrays[rank];
   yes->isWeak &= no->isWeak;
   return yes;
@@ -144,13 +148,16 @@ std::optional<std::vector<std::vector<AxisIndex>>>
 TestEvaluator::evaluateIndices(const TestValue &base, llvm::ArrayRef<ast::Expr *> indices) {
   std::vector<std::vector<AxisIndex>> result(ranks_, std::vector<AxisIndex>(indices.size()));
   for (size_t axis = 0; axis < indices.size(); ++axis) {
-    const auto *range = llvm::dyn_cast<ast::RangeExpr>(indices[axis]);
+    const auto *stepped = llvm::dyn_cast<ast::StepExpr>(indices[axis]);
+    const auto *range = stepped ? stepped->whole : llvm::dyn_cast<ast::RangeExpr>(indices[axis]);
     const ast::Expr *first = range ? range->lo : indices[axis];
     const ast::Expr *last = range ? range->hi : nullptr;
-    std::optional<std::vector<int64_t>> lo, hi;
+    std::optional<std::vector<int64_t>> lo, hi, step;
     if (first && !(lo = evaluateInts(*first)))
       return std::nullopt;
     if (last && !(hi = evaluateInts(*last)))
+      return std::nullopt;
+    if (stepped && !(step = evaluateInts(*stepped->step)))
       return std::nullopt;
     for (int rank = 0; rank < ranks_; ++rank) {
       if (!isActive(rank))
@@ -161,6 +168,10 @@ TestEvaluator::evaluateIndices(const TestValue &base, llvm::ArrayRef<ast::Expr *
         index.lo = (*lo)[rank];
       if (hi)
         index.hi = (*hi)[rank];
+      if (step && (index.step = (*step)[rank]) < 1) {
+        fail(stepped->step->range, "a step is 1 at least");
+        return std::nullopt;
+      }
     }
   }
   return result;

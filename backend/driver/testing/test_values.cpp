@@ -144,8 +144,8 @@ llvm::Expected<Array> shift(ast::BinaryOp op, const Array &a, const Array &b) {
 
 /// The positions that indices ask for, within the array.
 struct Selection {
-  /// First position and number of positions of each dimension.
-  std::vector<int64_t> first, count;
+  /// First position, number of positions and distance between two, of each dimension.
+  std::vector<int64_t> first, count, step;
   ndarray::Shape shape;
 };
 
@@ -167,9 +167,11 @@ llvm::Expected<Selection> select(const Array &array, llvm::ArrayRef<AxisIndex> i
                                      ", whose size is " + std::to_string(size));
     }
     selection.first.push_back(lo);
-    selection.count.push_back(hi - lo);
+    const int64_t step = indices[axis].step;
+    selection.step.push_back(step);
+    selection.count.push_back((hi - lo + step - 1) / step);
     if (indices[axis].isRange)
-      selection.shape.push_back(hi - lo);
+      selection.shape.push_back(selection.count.back());
   }
   return selection;
 }
@@ -183,7 +185,7 @@ template <typename Fn> void forEach(const Array &array, const Selection &selecti
   while (true) {
     int64_t at = 0;
     for (size_t d = 0; d < position.size(); ++d)
-      at += (selection.first[d] + position[d]) * strides[d];
+      at += (selection.first[d] + position[d] * selection.step[d]) * strides[d];
     fn(at);
     size_t d = position.size();
     while (d > 0 && ++position[d - 1] == selection.count[d - 1])

@@ -37,11 +37,12 @@ struct TestValue {
   static TestValue boolean(int ranks, bool value);
 };
 
-/// One index of a slice: a position, or lo..hi with absent ends.
+/// One index of a slice: a position, or lo..hi by step with absent ends.
 struct AxisIndex {
   bool isRange = true;
   std::optional<int64_t> lo;
   std::optional<int64_t> hi;
+  int64_t step = 1;
   friend bool operator==(const AxisIndex &, const AxisIndex &) = default;
 };
 
