@@ -185,8 +185,8 @@ bool Slicer::dependsOnData(Value *value, llvm::DenseSet<Value *> &seen, bool inp
   const bool isArgument = op == nullptr;
   Op *around = isArgument ? value->argumentOf()->parentOp() : op;
   const unsigned index = value->index();
-  // Of what a loop or a branch carries, each value has its own sources: a count beside a sum of data
-  // is no data. How often a loop runs is one of them.
+  // Of what a loop or a branch carries, each value has its own sources: a count beside a sum of
+  // data is no data. How often a loop runs is one of them.
   switch (around->kind()) {
   case OpKind::For: {
     const llvm::ArrayRef<Value *> bounds = around->operands().take_front(3);
