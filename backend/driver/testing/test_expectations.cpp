@@ -38,12 +38,9 @@ llvm::StringRef relationText(ast::BinaryOp op) {
   }
 }
 
-/// `a ~= b`, or conditions joined by `&&` of which one is so.
-bool isApproximate(const ast::Expr *e) {
+bool isOp(const ast::Expr *e, ast::BinaryOp op) {
   const auto *binary = llvm::dyn_cast<ast::BinaryExpr>(e);
-  if (!binary || binary->op != ast::BinaryOp::LogAnd)
-    return binary && binary->op == ast::BinaryOp::Approx;
-  return isApproximate(binary->lhs) || isApproximate(binary->rhs);
+  return binary && binary->op == op;
 }
 
 bool isEquality(ast::BinaryOp op) { return op == ast::BinaryOp::Approx || op == ast::BinaryOp::Eq; }
@@ -51,10 +48,20 @@ bool isEquality(ast::BinaryOp op) { return op == ast::BinaryOp::Approx || op == 
 } // namespace
 
 bool TestEvaluator::runExpect(const ast::ExpectStmt &stmt) {
-  if (const ast::Expr *tolerance = stmt.rtol ? stmt.rtol : stmt.atol;
-      tolerance && !isApproximate(stmt.condition)) {
+  const bool isApproximate = isOp(stmt.condition, ast::BinaryOp::Approx);
+  if (const ast::Expr *tolerance = stmt.rtol ? stmt.rtol : stmt.atol; tolerance && !isApproximate) {
     fail(tolerance->range, "a tolerance stands behind `a ~= b`: any other condition is exact");
     return false;
+  }
+  if (isApproximate) {
+    // `a == b && c ~= d` is `(a == b && c) ~= d`, which nobody means.
+    const auto &relation = llvm::cast<ast::BinaryExpr>(*stmt.condition);
+    for (const ast::Expr *side : {relation.lhs, relation.rhs})
+      if (isOp(side, ast::BinaryOp::LogAnd) || isOp(side, ast::BinaryOp::LogOr)) {
+        fail(relation.range, "`~=` compares all that stands on its sides: each comparison has an "
+                             "`expect` of its own");
+        return false;
+      }
   }
   if (const auto *call = llvm::dyn_cast<ast::CallExpr>(stmt.condition))
     if (const auto *name = llvm::dyn_cast<ast::NameExpr>(call->callee);
@@ -66,8 +73,6 @@ bool TestEvaluator::runExpect(const ast::ExpectStmt &stmt) {
     for (ast::Expr *side : {both->lhs, both->rhs}) {
       ast::ExpectStmt one = stmt;
       one.condition = side;
-      if (!isApproximate(side))
-        one.rtol = one.atol = nullptr;
       if (!runExpect(one))
         return false;
     }
