@@ -88,6 +88,7 @@ private:
   bool tryBraces();
   bool tryBracesOfStatement();
   bool tryModeFirst();
+  bool tryParameterSizes();
   void braceStatement(size_t first);
   bool tryLoops();
   bool tryLoopRange();

@@ -401,6 +401,25 @@ void ForeignForms::skipStatement(size_t from) {
   skipTo(i);
 }
 
+// `x: in f32[:]`, `x: in f32[?]`, `x: in f32[M][N]`
+bool ForeignForms::tryParameterSizes() {
+  const bool isUnnamed = type(i_) == L::COLON || type(i_) == L::QUESTION || type(i_) == L::STAR;
+  const bool isWhole = isUnnamed && (before() == L::LEFT_BRACKET || before() == L::COMMA) &&
+                       (type(i_ + 1) == L::RIGHT_BRACKET || type(i_ + 1) == L::COMMA);
+  if (isWhole) {
+    report(rangeOf(i_, i_), Form::UnnamedSize, textOf(i_));
+    inventAnything();
+    ++i_;
+    return true;
+  }
+  if (type(i_) != L::RIGHT_BRACKET || type(i_ + 1) != L::LEFT_BRACKET)
+    return false;
+  report(rangeOf(i_, i_ + 1), Form::SizesApart)->fix(rangeOf(i_, i_ + 1), ", ");
+  emit(L::COMMA, at(i_).begin, at(i_ + 1).end);
+  i_ += 2;
+  return true;
+}
+
 // `in x: f32[N]`
 bool ForeignForms::tryModeFirst() {
   const bool isMode =
@@ -444,6 +463,10 @@ bool ForeignForms::tryParameters() {
   }
   const bool begins = before() == L::LEFT_PAREN || before() == L::COMMA;
   if (inList && begins && tryModeFirst())
+    return true;
+  const bool inSizes = open_.size() > 1 && open_.back() == Open::Bracket &&
+                       open_[open_.size() - 2] == Open::Parameters;
+  if (inSizes && tryParameterSizes())
     return true;
   if (inList && type(i_) == L::CONST && before() == L::COLON && type(i_ + 1) == L::NAME) {
     report(rangeOf(i_, i_), Form::ConstParameter)->fix(rangeOf(i_, i_), "in");

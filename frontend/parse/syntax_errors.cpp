@@ -374,6 +374,9 @@ void SyntaxErrors::noteNearMiss(DiagBuilder &message, antlr4::Parser *parser,
        outer == DtileParser::RuleWhileStatement);
   if (found.type == DtileParser::ASSIGN && isCondition)
     message.note(range(found), diag::note_did_you_mean, "==").fix(range(found), "==");
+  if (found.type == DtileParser::APPROXIMATELY)
+    message.note(range(found), diag::note_dtile_form,
+                 "`~=` stands once in an `expect` or `ensures`, and nowhere else");
   const bool wantsWord = rule == DtileParser::RuleName || rule == DtileParser::RuleType ||
                          rule == DtileParser::RulePostfix;
   if (wantsWord && isKeyword(found.type) && !startsByKeyword(found.type) &&
