@@ -213,8 +213,14 @@ Step runReturn(Body &body, const Instr &instr) {
 Step runEnd(Body &body, const Instr &instr) {
   const bool givesScalar =
       !instr.operands.empty() && bankOf(instr.op->operand(0)->type()) == Bank::Scalar;
-  if (givesScalar)
+  if (givesScalar) {
     body.result = body.scalar(instr.operands[0]);
+  } else if (Observer *observer = body.machine.observer; observer && body.space) {
+    TokenVal yielded;
+    for (const Operand operand : instr.operands)
+      yielded.append(body.token(operand));
+    observer->yields(body.observedId(), yielded);
+  }
   return Step::Ended;
 }
 

@@ -38,6 +38,8 @@ public:
   virtual void binds(const BodyId &, const ir::Op &param, const ViewVal &) {}
 
   virtual void bodyStarts(const BodyId &) {}
+  /// The body, of a space, is at its end, and gives `when all` these operations to wait for.
+  virtual void yields(const BodyId &, llvm::ArrayRef<uint64_t>) {}
   /// All that the body sent has landed.
   virtual void bodyEnds(const BodyId &) {}
   /// The body touches what exists of the view, after the operations in `after`. `number` is the

@@ -122,6 +122,15 @@ void RaceDetector::learnSpaces(const Op &kernel) {
        [&](const Op &op) { hasCounts_ |= op.is(OpKind::Wait) && op.numOperands() > 1; });
 }
 
+void RaceDetector::yields(const BodyId &id, llvm::ArrayRef<uint64_t> operations) {
+  Body &body = this->body(id);
+  if (!isWaitedFor_.contains(body.space))
+    return;
+  body.given = body.order;
+  for (const uint64_t number : operations)
+    clocks_.joinTo(body.given, tokenClock(body, number));
+}
+
 void RaceDetector::bodyEnds(const BodyId &id) {
   Body &body = this->body(id);
   RankState &rank = rankStates_[id.rank];
@@ -135,7 +144,9 @@ void RaceDetector::bodyEnds(const BodyId &id) {
   } else if (isWaitedFor_.contains(body.space)) {
     SpaceEnd &all = rank.spaces[body.space];
     all.ended = all.ended ? clocks_.join(all.ended, end) : end;
-    all.sent = all.sent ? clocks_.join(all.sent, sent) : sent;
+    // What the body has sent and did not yield may be under way still.
+    const ClockRef given = body.given ? clocks_.join(end, body.given) : end;
+    all.sent = all.sent ? clocks_.join(all.sent, given) : given;
   }
   // Only used when all of the launch's bodies have ended: one number stands for them then.
   clocks_.joinTo(rank.end, clocks_.withoutLaunch(sent, id.rank, rank.launch));

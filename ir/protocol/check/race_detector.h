@@ -127,6 +127,7 @@ public:
   [[nodiscard]] std::vector<LeftOut> leftOut();
 
   void bodyStarts(const interpret::BodyId &id) override;
+  void yields(const interpret::BodyId &id, llvm::ArrayRef<uint64_t> operations) override;
   void bodyEnds(const interpret::BodyId &id) override;
   void binds(const interpret::BodyId &id, const ir::Op &param,
              const interpret::ViewVal &view) override;
@@ -201,6 +202,8 @@ private:
     std::vector<Token> tokens;
     /// What the tokens stand for that the bodies before it have yielded; null where there are none.
     ClockRef yielded;
+    /// What its own `yield` stands for; null before it.
+    ClockRef given;
     /// What the last execution of a read, and all of them, came after, where that is more than
     /// `order`.
     struct Read {
