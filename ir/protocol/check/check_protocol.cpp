@@ -146,22 +146,6 @@ const Op *dependsOnRank(const ir::Value *size) {
   return nullptr;
 }
 
-/// Whether scalar arguments decide what the op does, where it is reached.
-bool isMadeFromScalars(const Op &op) {
-  llvm::SmallVector<const ir::Value *, 8> work(op.operands());
-  llvm::SmallPtrSet<const ir::Value *, 16> seen;
-  while (!work.empty()) {
-    const ir::Value *value = work.pop_back_val();
-    const Op *maker = value->definingOp();
-    if (!maker || !seen.insert(value).second)
-      continue;
-    if (maker->is(OpKind::ScalarParam))
-      return true;
-    llvm::append_range(work, maker->operands());
-  }
-  return false;
-}
-
 /// Runs take several values of this scalar, as they do of sizes.
 bool KernelChecker::isChosen(const Op *scalar) const {
   return llvm::any_of(sizes_.symbols(),
@@ -260,10 +244,9 @@ bool KernelChecker::judge(const RunError *error, const RaceDetector &detector, c
     }
   }
   const bool isKnown = slice_.data.empty() && slice_.scalars.empty();
-  // What data decides elsewhere has no part in it, nor do scalars that a caller may choose well.
+  // What data decides elsewhere has no part in it; scalars are what a caller may pass.
   const bool isKnownHere =
-      isKnown || (knowsScalars() && error && error->op && !isMadeFromData(*error->op) &&
-                  !isMadeFromScalars(*error->op));
+      isKnown || (knowsScalars() && error && error->op && !isMadeFromData(*error->op));
   if (error && error->kind == RunError::Kind::Trap && isKnownHere) {
     reportTrap(diagnostics_, at, *error);
     return false;

@@ -253,8 +253,11 @@ std::vector<int64_t> LaunchSizes::candidates(const SizeSymbol &symbol, int ranks
   // The first is the one for when another symbol is varied.
   std::vector<int64_t> values{3, 0};
   if (symbol.dim->is(OpKind::ScalarParam)) {
-    // Mostly they name a rank, or one of something of which there are as many.
+    // Mostly they name a rank, or one of something of which there are as many, or count these; what
+    // comes behind is neither.
     values = {0, std::min(1, ranks - 1), ranks - 1};
+    if (!isQuick)
+      values.insert(values.end(), {int64_t(ranks), int64_t(ranks) + 1});
   } else if (!symbol.steps.empty()) {
     const int64_t small = symbol.steps.front();
     const int64_t large = symbol.steps.back();
@@ -277,6 +280,44 @@ std::vector<int64_t> LaunchSizes::candidates(const SizeSymbol &symbol, int ranks
     if (!llvm::is_contained(unique, value))
       unique.push_back(value);
   return unique;
+}
+
+/// A scalar, where it is all that the value is.
+static const Op *scalarOf(const Value *value) {
+  const Op *op = value->definingOp();
+  while (op && op->is(OpKind::Cast))
+    op = op->operand(0)->definingOp();
+  return op && op->is(OpKind::ScalarParam) ? op : nullptr;
+}
+
+std::vector<int64_t> LaunchSizes::edges(size_t symbol, int ranks, const SizeValues &usual) const {
+  std::vector<int64_t> found;
+  const auto add = [&](int64_t value) {
+    SizeValues values = usual;
+    values[symbol] = value;
+    if (isAllowed(ranks, values) && !llvm::is_contained(found, value))
+      found.push_back(value);
+  };
+  llvm::SmallVector<const Value *, 8> work;
+  for (const Op *assertion : assertions_)
+    work.push_back(assertion->operand(0));
+  llvm::SmallPtrSet<const Value *, 16> seen;
+  Known known;
+  while (!work.empty()) {
+    const Value *value = work.pop_back_val();
+    const Op *op = value->definingOp();
+    if (!op || !seen.insert(value).second || !op->isPure())
+      continue;
+    llvm::append_range(work, op->operands());
+    if (!op->is(OpKind::Cmp))
+      continue;
+    for (const unsigned side : {0U, 1U})
+      if (scalarOf(op->operand(side)) == symbols_[symbol].dim)
+        if (const auto edge = evaluate(op->operand(1 - side), ranks, usual, known))
+          for (const int64_t near : {-1, 0, 1})
+            add(*edge + near);
+  }
+  return found;
 }
 
 std::vector<SizeValues> LaunchSizes::combinations(int ranks, Choice choice) const {
@@ -322,6 +363,17 @@ std::vector<SizeValues> LaunchSizes::combinations(int ranks, Choice choice) cons
         vary(s, value);
   if (isQuick)
     return chosen;
+  for (size_t s = 0; s < symbols_.size(); ++s)
+    for (const int64_t value : edges(s, ranks, usual))
+      vary(s, value);
+  // Where no clause says that an axis divides the ranks, the last of its rows may be short.
+  for (size_t s = 0; s < symbols_.size(); ++s)
+    for (const int64_t value : {int64_t(2), int64_t(ranks) - 1})
+      if (SizeValues values = usual; !ofAxes.empty() && symbols_[s].isAxis && value > 0) {
+        values[s] = value;
+        if (isAllowed(ranks, values))
+          add(values);
+      }
   // What two dimensions do together shows where both have several blocks.
   add(largest);
   if (choice != Choice::All)

@@ -81,6 +81,8 @@ private:
   [[nodiscard]] std::vector<int64_t> candidates(const SizeSymbol &symbol, int ranks,
                                                 bool isQuick) const;
 
+  /// Allowed values of a scalar at and beside what clauses compare it with.
+  [[nodiscard]] std::vector<int64_t> edges(size_t symbol, int ranks, const SizeValues &usual) const;
   [[nodiscard]] std::vector<SizeValues> combinations(int ranks, Choice choice) const;
   void findAxes(const ir::Op &op);
   /// Whether the kernel's assertions about launches allow it, as far as they can be evaluated.

@@ -330,6 +330,24 @@ void reportFalseAssumption(Diagnostics &diagnostics, const Case &at,
       .note(rangeOf(&at.kernel, at.kernel), diag::note_protocol, "found for " + at.text());
 }
 
+/// The scalar argument that what the op does is made from, or null.
+const Op *scalarBehind(const Op &op) {
+  llvm::SmallVector<const ir::Value *, 8> work(op.operands());
+  llvm::SmallPtrSet<const ir::Value *, 16> seen;
+  while (!work.empty()) {
+    const ir::Value *value = work.pop_back_val();
+    if (!seen.insert(value).second)
+      continue;
+    const Op *maker = value->definingOp();
+    if (maker && maker->is(OpKind::ScalarParam))
+      return maker;
+    // A position lies between the bounds of its loop.
+    if (const Op *source = maker ? maker : value->argumentOf()->parentOp())
+      llvm::append_range(work, source->operands());
+  }
+  return nullptr;
+}
+
 void reportTrap(Diagnostics &diagnostics, const Case &at, const interpret::RunError &error) {
   const llvm::StringRef text = withoutPlace(error);
   DiagBuilder builder =
@@ -351,6 +369,10 @@ void reportTrap(Diagnostics &diagnostics, const Case &at, const interpret::RunEr
       builder.note(rangeOf(other, at.kernel), diag::note_protocol,
                    isNotified ? "it is waited for here" : "it is notified here");
   }
+  if (const Op *scalar = error.op ? scalarBehind(*error.op) : nullptr)
+    builder.note(rangeOf(scalar, at.kernel), diag::note_protocol,
+                 "callers may pass this `" + scalar->get(ir::attr::name).str() +
+                     "`: `requires` says what they owe");
   builder.note(rangeOf(&at.kernel, at.kernel), diag::note_protocol, "found for " + at.text());
 }
 
