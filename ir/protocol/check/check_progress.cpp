@@ -29,6 +29,10 @@ namespace {
 constexpr uint64_t kMaxSteps = 5'000'000;
 /// Numbers of ranks beyond which nothing new is to be expected.
 constexpr int kManyRanks = 8;
+/// Bodies for each program that a space pins, and orders in which they begin.
+constexpr int64_t kBodiesForAPin = 4;
+constexpr uint64_t kOrders = 6;
+constexpr int kRanksOfOrders = 2;
 
 /// Which bodies have started, who notifies which cell, and who is left waiting.
 class RoomWatcher : public interpret::Observer {
@@ -89,10 +93,12 @@ private:
   void findSpaces();
   /// Whether a run on so many programs a space (empty: room for all) ends in a deadlock.
   bool hangs(int ranks, const SizeValues &values, std::vector<int64_t> programs,
-             RoomWatcher *watcher = nullptr);
+             RoomWatcher *watcher = nullptr, uint64_t seed = 0);
   [[nodiscard]] std::vector<int64_t> programsOfMachine() const;
   [[nodiscard]] std::vector<SizeValues> largeSizes(int ranks) const;
   bool fits(int ranks, const SizeValues &values);
+  /// Whether the programs that spaces pin suffice in whichever order their bodies begin.
+  bool fitsInAnyOrder(int ranks);
   void report(int ranks, const SizeValues &values, const RoomWatcher &all, const RoomWatcher &some);
 
   ir::Module &module_;
@@ -117,8 +123,9 @@ void ProgressChecker::findSpaces() {
 }
 
 bool ProgressChecker::hangs(int ranks, const SizeValues &values, std::vector<int64_t> programs,
-                            RoomWatcher *watcher) {
+                            RoomWatcher *watcher, uint64_t seed) {
   interpret::Schedule schedule;
+  schedule.seed = seed;
   schedule.controlOnly = true;
   schedule.maxSteps = kMaxSteps;
   schedule.programs = std::move(programs);
@@ -179,6 +186,39 @@ bool ProgressChecker::fits(int ranks, const SizeValues &values) {
   return false;
 }
 
+bool ProgressChecker::fitsInAnyOrder(int ranks) {
+  std::vector<SizeValues> all;
+  for (const Op *space : waiting_) {
+    const int64_t pin = space->getOr(ir::attr::programs, 0);
+    if (pin == 0 || space->get(ir::attr::ordered))
+      continue;
+    for (size_t s = 0; s < sizes_.symbols().size(); ++s) {
+      const SizeSymbol &symbol = sizes_.symbols()[s];
+      if (!sizes_.decidesBodies(*space, symbol))
+        continue;
+      // The more bodies for a program, the fewer orders are without a deadlock.
+      SizeValues values(sizes_.symbols().size(), 1);
+      const int64_t step = symbol.steps.empty() ? 1 : symbol.steps.back();
+      values[s] = kBodiesForAPin * pin * step * (symbol.isShared ? ranks : 1);
+      all.push_back(std::move(values));
+    }
+    if (all.empty())
+      all = sizes_.choose(ranks, LaunchSizes::Choice::Few);
+  }
+  for (const SizeValues &values : all)
+    for (uint64_t seed = 1; seed <= kOrders; ++seed) {
+      RoomWatcher some;
+      if (!hangs(ranks, values, {}, &some, seed))
+        continue;
+      RoomWatcher room;
+      if (hangs(ranks, values, {}, &room))
+        break;
+      report(ranks, values, room, some);
+      return false;
+    }
+  return true;
+}
+
 std::string spaceText(const Op &space) {
   const bool isNamed = space.has(ir::attr::name) && space.get(ir::attr::name) != "main";
   return isNamed ? "role `" + space.get(ir::attr::name).str() + "`" : "the kernel's tile space";
@@ -218,17 +258,24 @@ void ProgressChecker::report(int ranks, const SizeValues &values, const RoomWatc
   const std::vector<int64_t> programs = programsOfMachine();
   const auto at = llvm::find(spaces_, space) - spaces_.begin();
   const int64_t pin = space->getOr(ir::attr::programs, 0);
+  const bool isPinned = machine_.residentPrograms() == 0;
   std::string text =
-      "`" + machine_.name.str() + "`, " + machine_.description.str() + ", runs " +
-      std::to_string(machine_.residentPrograms()) + " programs at once; " + spaceText(*space) +
-      " gets " + std::to_string(programs[at]) +
-      (pin > programs[at] ? " of the " + std::to_string(pin) + " that it asks for"
-                          : std::string()) +
-      ", for " + std::to_string(all.bodiesOf(space, missing ? missing->body.rank : 0)) + " bodies";
+      isPinned
+          ? spaceText(*space) + " runs " + std::to_string(pin) +
+                " of its bodies at once, and they begin in any order"
+          : "`" + machine_.name.str() + "`, " + machine_.description.str() + ", runs " +
+                std::to_string(machine_.residentPrograms()) + " programs at once; " +
+                spaceText(*space) + " gets " + std::to_string(programs[at]) +
+                (pin > programs[at] ? " of the " + std::to_string(pin) + " that it asks for"
+                                    : std::string()) +
+                ", for " + std::to_string(all.bodiesOf(space, missing ? missing->body.rank : 0)) +
+                " bodies";
   builder.note(rangeOf(space), diag::note_protocol, text);
   builder.note(waiter ? rangeOf(waiter->op) : rangeOf(&kernel_), diag::note_protocol,
-               "let fewer bodies wait at once: larger blocks, or `programs(n)` of their role with "
-               "a small n, leave room for those that they wait for");
+               isPinned ? "`ordered` lets bodies begin in the written order; put those that notify "
+                          "before those that wait, or in a role of their own"
+                        : "let fewer bodies wait at once: larger blocks, or `programs(n)` of their "
+                          "role with a small n, leave room for those that they wait for");
   builder.note(rangeOf(&kernel_), diag::note_protocol,
                "found for " + Case{kernel_, ranks, sizes_.symbols(), values}.text());
 }
@@ -251,7 +298,13 @@ Progress ProgressChecker::run(llvm::ArrayRef<int> ranks) {
       progress.needsRoom =
           progress.needsRoom || hangs(count, values, std::vector<int64_t>(spaces_.size(), 1));
   }
-  if (!progress.needsRoom || machine_.residentPrograms() == 0)
+  if (machine_.residentPrograms() == 0) {
+    for (const int count : few)
+      if (!progress.isRefused && count <= kRanksOfOrders)
+        progress.isRefused = !fitsInAnyOrder(count);
+    return progress;
+  }
+  if (!progress.needsRoom)
     return progress;
   // Who waits for whom is as with few ranks; how many bodies there are is what matters.
   const int count = llvm::is_contained(few, 2) ? 2 : few.front();
