@@ -35,8 +35,9 @@ constexpr int kMostRanksBesideProof = 8;
 /// More ranks than this are run on the smallest sizes only: what matters is who is who.
 constexpr int kMostRanksOfAllSizes = 8;
 constexpr size_t kSizesOfManyRanks = 2;
-/// Where assertions leave out all numbers of ranks that were asked for: how many of those that they
-/// allow are run, and up to where they are looked for.
+/// Where assertions leave out all numbers of ranks that were asked for but a few, which show little
+/// (of squares 1 and 4): how many more that they allow are run, and up to where they are looked for.
+constexpr size_t kFewRanks = 2;
 constexpr size_t kOtherRanks = 3;
 constexpr int kMostOtherRanks = 1024;
 /// What is spent where data decides, so that runs decide nothing and may only refuse.
@@ -563,11 +564,12 @@ bool KernelChecker::runFor(llvm::ArrayRef<int> numbers) {
   return true;
 }
 
-/// Few ranks may be what a kernel's assertions leave out (`W == P * P`); who has chosen ranks gets
-/// those. False after an error.
+/// A kernel's assertions may leave few ranks (`W == P * P`); who has chosen ranks gets those. False
+/// after an error.
 bool KernelChecker::runOtherRanks() {
-  const bool isNoneTaken = verdict_.runs == 0 && verdict_.notTaken.size() == ranks_.size();
-  if (options_.areRanksGiven || !isNoneTaken || verdict_.isProved)
+  const size_t taken = ranks_.size() - std::min(ranks_.size(), verdict_.notTaken.size());
+  const size_t few = options_.isQuick ? 0 : kFewRanks;
+  if (options_.areRanksGiven || taken > few || verdict_.isProved)
     return true;
   std::vector<int> others;
   for (int ranks = 1; ranks <= kMostOtherRanks && others.size() < kOtherRanks; ++ranks)
