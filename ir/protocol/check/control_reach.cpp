@@ -24,6 +24,8 @@ namespace {
 constexpr int64_t kLargestSize = int64_t(1) << 24;
 constexpr int64_t kMostRanks = 1024;
 constexpr int64_t kMostLaunches = 64;
+/// Strides around the ranks beyond which there would have to be too many ranks.
+constexpr int64_t kMostStride = 32;
 /// Numbers that are followed: products of two sizes stay below.
 constexpr int64_t kLargest = int64_t(1) << 48;
 /// Questions of one kernel.
@@ -62,6 +64,7 @@ private:
   void visitPositions(const Op &op, bool isSignal);
   void visitCast(const Op &op);
   void visitIndexTiles(const Op &op);
+  void visitStrides(const Value *dividend, const Value *divisor);
   void reach(const Value *value, int64_t target);
   void reachOp(const Op &op, unsigned result, int64_t target);
   void reachArgument(const Block &block, unsigned index, int64_t target);
@@ -268,6 +271,22 @@ void ReachFinder::visitIndexTiles(const Op &op) {
   }
 }
 
+/// `(rank() + 13 * hop) % W` comes to all ranks, but for multiples of 13.
+void ReachFinder::visitStrides(const Value *dividend, const Value *divisor) {
+  if (constantOf(divisor))
+    return;
+  llvm::SmallVector<const Value *, 4> work{dividend};
+  while (!work.empty()) {
+    const Op *op = work.pop_back_val()->definingOp();
+    if (op && (op->is(OpKind::Add) || op->is(OpKind::Sub)))
+      llvm::append_range(work, op->operands());
+    if (op && op->is(OpKind::Mul))
+      for (const unsigned side : {0U, 1U})
+        if (const auto c = constantOf(op->operand(side)); c && *c > 1 && *c <= kMostStride)
+          reach(divisor, *c);
+  }
+}
+
 void ReachFinder::visit(const Op &op) {
   const bool isNeeded = op.numResults() != 0 && slice_.isNeeded(op.result());
   switch (op.kind()) {
@@ -275,6 +294,8 @@ void ReachFinder::visit(const Op &op) {
   case OpKind::Div:
     if (!isNeeded)
       return;
+    if (op.is(OpKind::Rem))
+      visitStrides(op.operand(0), op.operand(1));
     // Runs of many ranks are long: of these one comes round.
     for_ = For::Ranks;
     meet(op.operand(0), op.operand(1), 1, 0);
