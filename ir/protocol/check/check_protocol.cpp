@@ -36,7 +36,7 @@ constexpr int kMostRanksBesideProof = 8;
 constexpr int kMostRanksOfAllSizes = 8;
 constexpr size_t kSizesOfManyRanks = 2;
 /// Where assertions leave out all numbers of ranks that were asked for but a few, which show little
-/// (of squares 1 and 4): how many more that they allow are run, and up to where they are looked for.
+/// (of squares 1 and 4): how many more that they allow are run, and where the search for them ends.
 constexpr size_t kFewRanks = 2;
 constexpr size_t kOtherRanks = 3;
 constexpr int kMostOtherRanks = 1024;
