@@ -127,6 +127,14 @@ private:
   bool isBeyond_ = false;
 };
 
+/// Whether a space runs so many bodies at once, in any order.
+bool pinsPrograms(Op &kernel) {
+  return llvm::any_of(kernel.body().ops(), [](const Op &op) {
+    return op.is(OpKind::Space) && op.getOr(ir::attr::programs, 0) != 0 &&
+           !op.get(ir::attr::ordered);
+  });
+}
+
 std::string nameOf(const Op &param) {
   return param.has(ir::attr::name) ? "`" + param.get(ir::attr::name).str() + "`" : "memory";
 }
@@ -568,8 +576,7 @@ bool KernelChecker::runFor(llvm::ArrayRef<int> numbers) {
 /// after an error.
 bool KernelChecker::runOtherRanks() {
   const size_t taken = ranks_.size() - std::min(ranks_.size(), verdict_.notTaken.size());
-  const size_t few = options_.isQuick ? 0 : kFewRanks;
-  if (options_.areRanksGiven || taken > few || verdict_.isProved)
+  if (options_.areRanksGiven || taken > kFewRanks || verdict_.isProved)
     return true;
   std::vector<int> others;
   for (int ranks = 1; ranks <= kMostOtherRanks && others.size() < kOtherRanks; ++ranks)
@@ -601,7 +608,7 @@ Verdict KernelChecker::run() {
     return std::move(verdict_);
   verdict_.machine = options_.machine;
   // Where there is room for everything it is only told, and a build tells nothing.
-  if (!options_.isQuick || options_.machine->residentPrograms() != 0)
+  if (!options_.isQuick || options_.machine->residentPrograms() != 0 || pinsPrograms(kernel_))
     verdict_.progress = checkRoom();
   verdict_.isFine = !verdict_.progress.isRefused;
   checkPromised();
