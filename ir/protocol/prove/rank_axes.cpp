@@ -83,8 +83,9 @@ std::optional<Polynomial> productWith(const Polynomial &stride, Polynomials &pol
   const Polynomial ranks = Polynomial::atom(polys.numRanks());
   for (const Polynomial &fact : launch)
     for (const Polynomial &product : {ranks - fact, ranks + fact}) {
+      // In `W == P * (W / P)` the quotient is a number like another.
       const bool isProduct = product.terms().size() == 1 && !product.constant() &&
-                             !polys.mentions(product, polys.numRanks());
+                             !product.hasFactor(polys.numRanks());
       const bool isEqual =
           llvm::any_of(launch, [&](const Polynomial &other) { return other.isOpposite(fact); });
       if (isProduct && isEqual && polys.rem(product, stride).isZero())
