@@ -355,13 +355,24 @@ bool isFencedBetween(Op *transfer, Op *later) {
 
 } // namespace
 
+bool isAfterYielded(Op *transfer, Op *later) {
+  if (tokensOf(*later).contains(transfer))
+    return true;
+  bool isAwaited = false;
+  forEachInBody(later, [&](Op &op) {
+    isAwaited |= op.is(OpKind::Await) && runsWith(&op, later) && isBefore(&op, later) &&
+                 tokensOf(op).contains(transfer);
+  });
+  return isAwaited;
+}
+
 Release releases(Op *notify, Op *access, Course course) {
   if (notify == access)
     return Release::Yes;
   const bool isOneSpace = notify->enclosing(OpKind::Space) == access->enclosing(OpKind::Space);
   if (course == Course::AtOnce)
     return isOneSpace && isBefore(access, notify) ? Release::Yes : Release::No;
-  if (tokensOf(*notify).contains(access))
+  if (tokensOf(*notify).contains(access) || (!isOneSpace && isAfterYielded(access, notify)))
     return Release::Yes;
   if (!isOneSpace || !isBefore(access, notify))
     return Release::No;

@@ -76,6 +76,9 @@ enum class Course : uint8_t { AtOnce, Sent, Beside };
 /// when `other` runs: its token goes from iteration to iteration, and each awaits what comes.
 /// Nothing where that is not known.
 [[nodiscard]] std::optional<unsigned> iterationsUntilOver(Op *transfer, Op *other);
+/// Whether an op of bodies that start behind those of a transfer is after the token that these have
+/// yielded, itself or by an await before it.
+[[nodiscard]] bool isAfterYielded(Op *transfer, Op *later);
 /// Whether what the op does is over when its body ends, for bodies that start behind it.
 [[nodiscard]] bool isOverInBody(Op *op, bool isAsync);
 

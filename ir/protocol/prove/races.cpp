@@ -284,9 +284,9 @@ bool Prover::provePair(Pair &pair, Facts facts, Uses uses) {
     const bool isAhead = isAfterSpace(pair.b.space, pair.a.space);
     const bool isOver =
         (isBehind &&
-         (isOverInBody(first.op, first.isAsync) || tokensOf(*second.op).contains(first.op))) ||
+         (isOverInBody(first.op, first.isAsync) || isAfterYielded(first.op, second.op))) ||
         (isAhead &&
-         (isOverInBody(second.op, second.isAsync) || tokensOf(*first.op).contains(second.op)));
+         (isOverInBody(second.op, second.isAsync) || isAfterYielded(second.op, first.op)));
     if (!isOver)
       return proveCase(pair, facts);
     return isSplitByRank(pair, facts);
@@ -438,7 +438,7 @@ void Prover::addOrders(Scene &scene, const Facts &facts, const Access &write, In
   }
   const bool isBehind =
       isAfterSpace(writer.space, read.space) &&
-      (isOverInBody(write.op, write.isAsync) || tokensOf(*read.op).contains(write.op));
+      (isOverInBody(write.op, write.isAsync) || isAfterYielded(write.op, read.op));
   if (isBehind) {
     Goal goal = covers;
     goal.equal.push_back({writer.rank, read.rank});
