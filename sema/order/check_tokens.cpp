@@ -23,6 +23,8 @@ struct TokenState {
   } kind = Kind::Live;
   /// Live: what made the token. Used: the use.
   SourceRange place;
+  /// Live: it is `done`, of which nothing is forgotten where another one takes its place.
+  bool isDone = false;
 };
 
 class TokenChecker {
@@ -111,11 +113,13 @@ private:
       if (variable->type->kind != TypeKind::Token)
         continue;
       TokenState &state = states_[variable];
-      const bool overwrites = s->kind == TStmtKind::Assign && state.kind == TokenState::Kind::Live;
+      const bool overwrites =
+          s->kind == TStmtKind::Assign && state.kind == TokenState::Kind::Live && !state.isDone;
       if (overwrites)
         context_.report(s->range, diag::token_overwritten, variable->name)
             .note(state.place, diag::note_token_made_here);
-      state = {TokenState::Kind::Live, s->values[0]->range};
+      state = {TokenState::Kind::Live, s->values[0]->range,
+               s->values[0]->kind == TExprKind::TokenDone};
     }
   }
 
@@ -169,8 +173,11 @@ private:
     walk(s->otherwise);
     for (auto &[variable, state] : states_) {
       const TokenState &other = afterThen[variable];
-      if (state.kind == other.kind)
+      if (state.kind == other.kind) {
+        if (state.isDone)
+          state = other;
         continue;
+      }
       if (state.kind == TokenState::Kind::Poisoned || other.kind == TokenState::Kind::Poisoned) {
         state.kind = TokenState::Kind::Poisoned;
         continue;
@@ -184,6 +191,9 @@ private:
   }
 
   void loop(const TStmt *s) {
+    // The second iteration finds what the first one has left.
+    for (auto &[variable, state] : states_)
+      state.isDone = false;
     const States before = states_;
     walk(s->body);
     for (auto &[variable, state] : states_) {
