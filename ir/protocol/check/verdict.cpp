@@ -96,7 +96,8 @@ std::string verdictText(const Verdict &verdict) {
     text += "  its assertions leave out all sizes that were tried with W in " +
             setText({verdict.notTaken.begin(), verdict.notTaken.end()}) + '\n';
   if (!verdict.stopped.empty())
-    text += "  assertions about data that was taken to be zeros end runs with W in " +
+    text += "  data that was made up ends runs early, at an assertion, a position or a loop, with "
+            "W in " +
             setText({verdict.stopped.begin(), verdict.stopped.end()}) + '\n';
   if (!verdict.cutShort.empty() && !verdict.isProved)
     text += "  the budget of a check ended before all sizes were run with W in " +
