@@ -254,10 +254,10 @@ std::vector<int64_t> LaunchSizes::candidates(const SizeSymbol &symbol, int ranks
   std::vector<int64_t> values{3, 0};
   if (symbol.dim->is(OpKind::ScalarParam)) {
     // Mostly they name a rank, or one of something of which there are as many, or count these; what
-    // comes behind is neither.
+    // comes behind is neither, nor is what comes before.
     values = {0, std::min(1, ranks - 1), ranks - 1};
     if (!isQuick)
-      values.insert(values.end(), {int64_t(ranks), int64_t(ranks) + 1});
+      values.insert(values.end(), {int64_t(ranks), int64_t(ranks) + 1, -1, -2});
   } else if (!symbol.steps.empty()) {
     const int64_t small = symbol.steps.front();
     const int64_t large = symbol.steps.back();
@@ -320,6 +320,25 @@ std::vector<int64_t> LaunchSizes::edges(size_t symbol, int ranks, const SizeValu
   return found;
 }
 
+SizeValues LaunchSizes::allowed(int ranks, const SizeValues &values,
+                                llvm::ArrayRef<std::vector<int64_t>> candidates) const {
+  const bool hasAxes =
+      llvm::any_of(symbols_, [](const SizeSymbol &symbol) { return symbol.isAxis; });
+  const auto isFine = [&](const SizeValues &some) {
+    return hasAxes ? !withAxes(ranks, some).empty() : isAllowed(ranks, some);
+  };
+  if (isFine(values))
+    return values;
+  for (size_t s = 0; s < values.size(); ++s)
+    for (const int64_t candidate : candidates[s]) {
+      SizeValues other = values;
+      other[s] = candidate;
+      if (isFine(other))
+        return other;
+    }
+  return values;
+}
+
 std::vector<SizeValues> LaunchSizes::combinations(int ranks, Choice choice) const {
   const bool isQuick = choice == Choice::Few;
   std::vector<std::vector<int64_t>> all;
@@ -330,6 +349,7 @@ std::vector<SizeValues> LaunchSizes::combinations(int ranks, Choice choice) cons
     usual.push_back(all.back().front());
     largest.push_back(*llvm::max_element(all.back()));
   }
+  usual = allowed(ranks, usual, all);
   std::vector<SizeValues> chosen;
   const auto add = [&](const SizeValues &values) {
     if (!llvm::is_contained(chosen, values))
