@@ -9,8 +9,10 @@
 // Why: a program would wait for memory, then multiply, or meet to combine what its threads have.
 //   Here loads are under way meanwhile.
 // Leaves alone: loops that write, wait or signal, since loads would move across that; tiles that
-//   would take too many registers; loads whose places are themselves loaded from elsewhere. Behind
-//   the last iteration one more is loaded: views are safe at any position.
+//   would take too many registers; loads whose places are themselves loaded from elsewhere; beside
+//   sums, of anything but inputs. After the last iteration one more is loaded: views are safe at
+//   any position.
+#include "ir/analysis/communication.h"
 #include "ir/analysis/loop_positions.h"
 #include "ir/analysis/row_gathers.h"
 #include "ir/core/builder.h"
@@ -69,7 +71,8 @@ bool LoadPrefetch::onlyReads() {
 void LoadPrefetch::choose() {
   const Op *kernel = loop_.enclosing(OpKind::Kernel);
   const int64_t threads = kernel ? kernel->getOr(attr::threads, 0) : 0;
-  const int64_t most = (has({OpKind::Dot}) ? kBytesOfThread : kBytesBesideSums) * threads;
+  const bool multiplies = has({OpKind::Dot});
+  const int64_t most = (multiplies ? kBytesOfThread : kBytesBesideSums) * threads;
   int64_t bytes = 0;
   for (Op &op : body_.ops())
     if (op.is(OpKind::Dot))
@@ -82,6 +85,9 @@ void LoadPrefetch::choose() {
     bool isVarying = false;
     const Ahead ahead = areRows ? Ahead::Tiles : Ahead::Numbers;
     if (!followsFromPosition(op, chain, isVarying, ahead) || !isVarying)
+      continue;
+    // What peers send may come in words that carry flags (pass ll-messages).
+    if (!multiplies && !isLoadOfInput(op))
       continue;
     bytes += 2 * registerBytes(op.result()->type());
     if (bytes > most) {
