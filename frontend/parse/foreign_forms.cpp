@@ -35,6 +35,9 @@ std::vector<SourceToken> ForeignForms::run() {
     if (!changed)
       copy();
   }
+  // The parser reads on until the file's end, which forms may take for the end of what they replace.
+  if (out_.empty() || out_.back().type != in_.back().type)
+    out_.push_back(in_.back());
   for (auto [index, token] : llvm::enumerate(out_))
     token.index = uint32_t(index);
   return std::move(out_);
@@ -103,17 +106,38 @@ bool ForeignForms::isAssignment(size_t i) const {
   return type(i) >= L::ASSIGN && type(i) <= L::SHIFT_RIGHT_ASSIGN;
 }
 
+bool ForeignForms::opens(size_t i) const {
+  return type(i) == L::LEFT_PAREN || type(i) == L::LEFT_BRACKET || type(i) == L::LEFT_BRACE;
+}
+
+bool ForeignForms::closes(size_t i) const {
+  return type(i) == L::RIGHT_PAREN || type(i) == L::RIGHT_BRACKET || type(i) == L::RIGHT_BRACE;
+}
+
+void ForeignForms::findEnds() const {
+  const size_t last = in_.size() - 1;
+  closers_.assign(in_.size(), uint32_t(last));
+  ends_.assign(in_.size(), uint32_t(last));
+  std::vector<size_t> open;
+  for (size_t i = 0; i < in_.size(); ++i)
+    if (opens(i)) {
+      open.push_back(i);
+    } else if (closes(i) && !open.empty()) {
+      closers_[open.back()] = uint32_t(i);
+      open.pop_back();
+    }
+  for (size_t i = last; i-- > 0;)
+    if (opens(i))
+      ends_[i] = ends_[std::min<size_t>(closers_[i] + 1, last)];
+    else
+      ends_[i] =
+          closes(i) || type(i) == L::SEMICOLON || type(i) == L::COMMA ? uint32_t(i) : ends_[i + 1];
+}
+
 size_t ForeignForms::closerOf(size_t i) const {
-  size_t depth = 0;
-  for (; i < in_.size(); ++i) {
-    if (type(i) == L::LEFT_PAREN || type(i) == L::LEFT_BRACKET || type(i) == L::LEFT_BRACE)
-      ++depth;
-    else if ((type(i) == L::RIGHT_PAREN || type(i) == L::RIGHT_BRACKET ||
-              type(i) == L::RIGHT_BRACE) &&
-             --depth == 0)
-      return i;
-  }
-  return in_.size() - 1;
+  if (closers_.empty())
+    findEnds();
+  return closers_[std::min(i, in_.size() - 1)];
 }
 
 size_t ForeignForms::operandEnd(size_t i) const {
@@ -159,24 +183,9 @@ uint32_t ForeignForms::operandBegin() const {
 }
 
 size_t ForeignForms::expressionEnd(size_t i) const {
-  for (; i + 1 < in_.size(); ++i) {
-    switch (type(i)) {
-    case L::LEFT_PAREN:
-    case L::LEFT_BRACKET:
-    case L::LEFT_BRACE:
-      i = closerOf(i);
-      break;
-    case L::SEMICOLON:
-    case L::COMMA:
-    case L::RIGHT_PAREN:
-    case L::RIGHT_BRACKET:
-    case L::RIGHT_BRACE:
-      return i;
-    default:
-      break;
-    }
-  }
-  return in_.size() - 1;
+  if (ends_.empty())
+    findEnds();
+  return ends_[std::min(i, in_.size() - 1)];
 }
 
 uint32_t ForeignForms::indexBegin() const {
@@ -224,10 +233,13 @@ bool ForeignForms::isAssignedLater(size_t name, size_t from) const {
 }
 
 bool ForeignForms::declares(llvm::StringRef function) const {
-  for (size_t i = 0; i + 1 < in_.size(); ++i)
-    if (type(i) == L::FN && isWord(i + 1, function))
-      return true;
-  return false;
+  if (!functions_) {
+    functions_.emplace();
+    for (size_t i = 0; i + 1 < in_.size(); ++i)
+      if (type(i) == L::FN)
+        functions_->insert(textOf(i + 1));
+  }
+  return functions_->contains(function);
 }
 
 // ---- Changes ----
@@ -453,7 +465,7 @@ bool ForeignForms::tryAround() {
     if (isWord(i_, "not") && type(i_ + 1) == L::IN) {
       report(rangeOf(i_, i_ + 1), Form::NotIn);
       size_t end = i_ + 2;
-      while (type(end) != L::LEFT_BRACE && expressionEnd(end) != end)
+      while (type(end) != L::LEFT_BRACE && expressionEnd(end) != end && end < i_ + kMostTokens)
         end = type(end) == L::LEFT_PAREN || type(end) == L::LEFT_BRACKET ? closerOf(end) + 1
                                                                          : end + 1;
       emit(L::NOT_EQUAL, at(i_).begin, at(i_ + 1).end);
@@ -538,7 +550,8 @@ bool ForeignForms::tryConversions() {
 }
 
 size_t ForeignForms::headWord() const {
-  for (size_t k = out_.size(); k-- > 0;) {
+  const size_t first = out_.size() - std::min(out_.size(), kMostTokens);
+  for (size_t k = out_.size(); k-- > first;) {
     const size_t one = out_[k].type;
     if (one == L::IF || one == L::ELSE || one == L::FOR || one == L::WHILE)
       return one;
@@ -658,7 +671,8 @@ bool ForeignForms::tryConditional() {
   if (type(i_) != L::IF || !endsOperand() || i_ == 0 || !isOnSameLine(i_ - 1, i_))
     return false;
   size_t otherwise = i_ + 1;
-  while (type(otherwise) != L::ELSE && expressionEnd(otherwise) != otherwise) {
+  while (type(otherwise) != L::ELSE && expressionEnd(otherwise) != otherwise &&
+         otherwise < i_ + kMostTokens) {
     if (type(otherwise) == L::LEFT_PAREN || type(otherwise) == L::LEFT_BRACKET)
       otherwise = closerOf(otherwise);
     ++otherwise;

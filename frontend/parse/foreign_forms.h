@@ -7,6 +7,8 @@
 #include "frontend/base/habits.h"
 #include "frontend/parse/lex_file.h"
 
+#include "llvm/ADT/StringSet.h"
+
 namespace dtile::parse {
 
 /// Walks over the tokens of a file and copies them, in dtile's form.
@@ -19,6 +21,9 @@ public:
   [[nodiscard]] std::vector<SourceToken> run();
 
 private:
+  /// Tokens that a form is looked for in, where it may be long: who has a habit writes some lines.
+  static constexpr size_t kMostTokens = 1024;
+
   enum class Open : uint8_t { Paren, Parameters, Bracket, Brace, Joins, Question };
 
   // ---- The tokens around ----
@@ -40,6 +45,10 @@ private:
   /// The token past the operand that starts at `i`.
   size_t operandEnd(size_t i) const;
   size_t closerOf(size_t i) const;
+  bool opens(size_t i) const;
+  bool closes(size_t i) const;
+  /// Fills `closers_` and `ends_`, once: forms ask for them at every token.
+  void findEnds() const;
   /// The token at which the expression in progress ends: `;`, `,` or a closing bracket.
   size_t expressionEnd(size_t i) const;
   uint32_t expressionBegin() const;
@@ -116,6 +125,10 @@ private:
   const Limits &limits_;
   std::vector<SourceToken> out_;
   std::vector<Open> open_;
+  /// Of each input token: what closes it, and where the expression ends that goes on there.
+  mutable std::vector<uint32_t> closers_, ends_;
+  /// The functions that the input declares; nothing before somebody asks.
+  mutable std::optional<llvm::StringSet<>> functions_;
   std::optional<DiagBuilder> message_;
   /// Statements of the input that get braces.
   struct Braced {

@@ -153,7 +153,7 @@ bool ForeignForms::trySizesInParentheses() {
     return false;
   const size_t inner = closerOf(i_ + 2);
   const size_t outer = closerOf(i_ + 1);
-  if (inner >= outer || partsUpTo(i_ + 3, inner).size() < 2)
+  if (type(outer) != L::RIGHT_PAREN || inner >= outer || partsUpTo(i_ + 3, inner).size() < 2)
     return false;
   // The value of `full` without its label.
   size_t value = type(inner + 1) == L::COMMA ? inner + 2 : outer;
@@ -289,7 +289,7 @@ size_t ForeignForms::indentedEnd(size_t first) const {
   const bool isBelow = first > 0 && !isOnSameLine(first - 1, first);
   const size_t outer = first > 0 ? indentOf(first - 1) : 0;
   size_t last = first;
-  while (last + 2 < in_.size()) {
+  while (last + 2 < in_.size() && last < first + kMostTokens) {
     const size_t next = last + 1;
     const bool opensLine = !isOnSameLine(last, next);
     if (type(next) == L::RIGHT_BRACE && (opensLine || type(last) == L::SEMICOLON))
