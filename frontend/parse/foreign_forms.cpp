@@ -35,7 +35,7 @@ std::vector<SourceToken> ForeignForms::run() {
     if (!changed)
       copy();
   }
-  // The parser reads on until the file's end, which forms may take for the end of what they replace.
+  // The parser reads up to the file's end, which forms may take for the end of what they replace.
   if (out_.empty() || out_.back().type != in_.back().type)
     out_.push_back(in_.back());
   for (auto [index, token] : llvm::enumerate(out_))
