@@ -153,11 +153,13 @@ TestEvaluator::evaluateIndices(const TestValue &base, llvm::ArrayRef<ast::Expr *
     const ast::Expr *first = range ? range->lo : indices[axis];
     const ast::Expr *last = range ? range->hi : nullptr;
     std::optional<std::vector<int64_t>> lo, hi, step;
-    if (first && !(lo = evaluateInts(*first)))
-      return std::nullopt;
-    if (last && !(hi = evaluateInts(*last)))
-      return std::nullopt;
-    if (stepped && !(step = evaluateInts(*stepped->step)))
+    if (first)
+      lo = evaluateInts(*first);
+    if (last)
+      hi = evaluateInts(*last);
+    if (stepped)
+      step = evaluateInts(*stepped->step);
+    if ((first && !lo) || (last && !hi) || (stepped && !step))
       return std::nullopt;
     for (int rank = 0; rank < ranks_; ++rank) {
       if (!isActive(rank))
@@ -168,7 +170,9 @@ TestEvaluator::evaluateIndices(const TestValue &base, llvm::ArrayRef<ast::Expr *
         index.lo = (*lo)[rank];
       if (hi)
         index.hi = (*hi)[rank];
-      if (step && (index.step = (*step)[rank]) < 1) {
+      if (step)
+        index.step = (*step)[rank];
+      if (index.step < 1) {
         fail(stepped->step->range, "a step is 1 at least");
         return std::nullopt;
       }
