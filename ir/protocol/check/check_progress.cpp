@@ -95,6 +95,9 @@ private:
   bool hangs(int ranks, const SizeValues &values, std::vector<int64_t> programs,
              RoomWatcher *watcher = nullptr, uint64_t seed = 0);
   [[nodiscard]] std::vector<int64_t> programsOfMachine() const;
+  /// One size so large that it is cut into so many blocks (for each rank, where ranks share it),
+  /// and 1 for all others.
+  [[nodiscard]] SizeValues withBodies(int ranks, size_t symbol, int64_t bodies) const;
   [[nodiscard]] std::vector<SizeValues> largeSizes(int ranks) const;
   bool fits(int ranks, const SizeValues &values);
   /// Whether the programs that spaces pin suffice in whichever order their bodies begin.
@@ -156,6 +159,14 @@ std::vector<int64_t> ProgressChecker::programsOfMachine() const {
   return programs;
 }
 
+SizeValues ProgressChecker::withBodies(int ranks, size_t symbol, int64_t bodies) const {
+  const SizeSymbol &its = sizes_.symbols()[symbol];
+  SizeValues values(sizes_.symbols().size(), 1);
+  const int64_t step = its.steps.empty() ? 1 : its.steps.back();
+  values[symbol] = bodies * step * (its.isShared ? ranks : 1);
+  return values;
+}
+
 /// Sizes that give each space with waits more bodies than it has programs.
 std::vector<SizeValues> ProgressChecker::largeSizes(int ranks) const {
   std::vector<SizeValues> all = sizes_.choose(ranks, LaunchSizes::Choice::Few);
@@ -163,12 +174,9 @@ std::vector<SizeValues> ProgressChecker::largeSizes(int ranks) const {
     all.resize(2);
   for (const Op *space : waiting_)
     for (size_t s = 0; s < sizes_.symbols().size(); ++s) {
-      const SizeSymbol &symbol = sizes_.symbols()[s];
-      if (!sizes_.decidesBodies(*space, symbol))
+      if (!sizes_.decidesBodies(*space, sizes_.symbols()[s]))
         continue;
-      SizeValues values(sizes_.symbols().size(), 1);
-      const int64_t step = symbol.steps.empty() ? 1 : symbol.steps.back();
-      values[s] = (machine_.residentPrograms() + 1) * step * (symbol.isShared ? ranks : 1);
+      SizeValues values = withBodies(ranks, s, machine_.residentPrograms() + 1);
       if (!llvm::is_contained(all, values))
         all.push_back(std::move(values));
     }
@@ -193,14 +201,10 @@ bool ProgressChecker::fitsInAnyOrder(int ranks) {
     if (pin == 0 || space->get(ir::attr::ordered))
       continue;
     for (size_t s = 0; s < sizes_.symbols().size(); ++s) {
-      const SizeSymbol &symbol = sizes_.symbols()[s];
-      if (!sizes_.decidesBodies(*space, symbol))
+      if (!sizes_.decidesBodies(*space, sizes_.symbols()[s]))
         continue;
       // The more bodies for a program, the fewer orders are without a deadlock.
-      SizeValues values(sizes_.symbols().size(), 1);
-      const int64_t step = symbol.steps.empty() ? 1 : symbol.steps.back();
-      values[s] = kBodiesForAPin * pin * step * (symbol.isShared ? ranks : 1);
-      all.push_back(std::move(values));
+      all.push_back(withBodies(ranks, s, kBodiesForAPin * pin));
     }
     if (all.empty())
       all = sizes_.choose(ranks, LaunchSizes::Choice::Few);
