@@ -24,8 +24,8 @@ bool isArithmetic(const Op &op) {
   }
 }
 
-/// Whether the launch knows a number before its bodies run.
-bool isOfLaunch(const Value &number) {
+/// Whether the launch knows a number before its bodies run; it may differ from rank to rank.
+bool isKnownAtLaunch(const Value &number) {
   const Op *op = number.definingOp();
   if (!op)
     return false;
@@ -33,7 +33,7 @@ bool isOfLaunch(const Value &number) {
       op->is(OpKind::NumRanks) || op->is(OpKind::Const))
     return true;
   return isArithmetic(*op) &&
-         llvm::all_of(op->operands(), [](const Value *from) { return isOfLaunch(*from); });
+         llvm::all_of(op->operands(), [](const Value *from) { return isKnownAtLaunch(*from); });
 }
 
 /// One question: which numbers have to be multiples of `unit`.
@@ -61,7 +61,7 @@ public:
       wholes.resize(before);
     }
     // The number itself asks less than its parts would.
-    if (isOfLaunch(position)) {
+    if (isKnownAtLaunch(position)) {
       if (!llvm::is_contained(wholes, &position))
         wholes.push_back(&position);
       return true;
