@@ -66,7 +66,6 @@ void MmaWarpgroups::zeroPastLimits(const Op &dot) {
   });
 }
 
-/// i64: positions from a tile's first to the limit along a dimension.
 Value *MmaWarpgroups::room(const StagedTile &tile, unsigned dim) {
   Value *result = nullptr;
   for (const ir::TensorBox &box : tile.source.boxes) {

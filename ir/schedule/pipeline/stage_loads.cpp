@@ -6,9 +6,9 @@
 // Produces: for a loop that only adds products of two windows to a tile, or whose products follow
 //   from each other (attention) or are scaled: attribute `stages` on the loop, `swizzle` (bytes) on
 //   its loads, `zeroed` on those that end inside of their tensor, where that makes a difference,
-//   `groups` (of warps, one above the other) on the products and on the space, `awaited` on
-//   products that are used in their iteration, `fetched` on loads of a few elements beside them
-//   (scales), `kept` on products whose first operand is there before the loop, and `threads` on the
+//   `warpgroups` (one above the other) on the products and on the space, `awaited` on products that
+//   are used in their iteration, `via` `scalars` on loads of a few elements beside them (scales),
+//   `resident` on products whose first operand is there before the loop, and `threads` on the
 //   kernel. Tiles of inputs that each iteration loads alike are loaded before the loop. The back
 //   end splits the bodies of such a space: one warp issues the copies, as many stages ahead as
 //   there are, and the groups multiply.
