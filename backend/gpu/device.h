@@ -82,6 +82,8 @@ public:
   [[nodiscard]] virtual llvm::Intrinsic::ID divide() const {
     return llvm::Intrinsic::not_intrinsic;
   }
+  /// Whether two f16 or bf16 of a word are subtracted at once.
+  [[nodiscard]] virtual bool subtractsPairs() const { return false; }
   /// Whether loadMatrices can be used.
   [[nodiscard]] virtual bool hasLdmatrix() const { return false; }
   /// Up to 4 squares of 8 x 8 two-byte elements from shared memory, one word a square: lane l gives

@@ -53,20 +53,23 @@ public:
   /// uses; constants would be materialized on each path.
   virtual void writeZeros(llvm::IRBuilder<> &b,
                           llvm::MutableArrayRef<llvm::Value *> zeros) const = 0;
-  /// Before the first product of a group: orders accesses of accumulators (wgmma.fence).
+  /// Before the first product of a group: orders accesses of registers (wgmma.fence).
   virtual void fence(llvm::IRBuilder<> &b) const = 0;
   /// accumulators += a · bᵀ over 32 bytes of the summed dimension; one value a register, i32 or
   /// float, in the order of the hardware's layout. `a` is a descriptor, or the i32 words of a
-  /// fragment. Without `adds` accumulators are overwritten.
+  /// fragment. Without `adds` accumulators are overwritten. `fences`: behind a fence of its own, as
+  /// the fragment is written beside other products.
   virtual void dot(llvm::IRBuilder<> &b, const GroupDot &dot, llvm::ArrayRef<llvm::Value *> a,
                    llvm::Value *bOperand, llvm::MutableArrayRef<llvm::Value *> accumulators,
-                   bool adds) const = 0;
+                   bool adds, bool fences) const = 0;
   /// wgmma.commit_group
   virtual void commit(llvm::IRBuilder<> &b) const = 0;
   /// All but `pending` groups are done (wgmma.wait_group). The accumulators of those that are pass
-  /// through it, as may other values of their type, which are computed before it then.
+  /// through it, as may other values of their type, which are computed before it then. `fragments`
+  /// are words of operands in registers: nothing else gets these before the products are done.
   virtual void wait(llvm::IRBuilder<> &b, unsigned pending,
-                    llvm::MutableArrayRef<llvm::Value *> accumulators) const = 0;
+                    llvm::MutableArrayRef<llvm::Value *> accumulators,
+                    llvm::ArrayRef<llvm::Value *> fragments) const = 0;
 };
 
 } // namespace dtile::backend::gpu

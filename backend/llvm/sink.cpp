@@ -56,15 +56,34 @@ void Sinking::sinkOperands(llvm::Instruction &user, llvm::BasicBlock::iterator b
 
 } // namespace
 
-void sinkToStores(llvm::BasicBlock &block, llvm::Instruction *last) {
-  llvm::SmallVector<llvm::Instruction *, 64> stores;
+namespace {
+
+/// To the users behind `last`.
+void sinkToUsers(llvm::BasicBlock &block, llvm::Instruction *last,
+                 llvm::function_ref<bool(const llvm::Instruction &)> isUser) {
+  llvm::SmallVector<llvm::Instruction *, 64> users;
   const auto first = last ? std::next(last->getIterator()) : block.begin();
   for (llvm::Instruction &instruction : llvm::make_range(first, block.end()))
-    if (llvm::isa<llvm::StoreInst>(instruction))
-      stores.push_back(&instruction);
-  Sinking sinking(block, {stores.begin(), stores.end()});
-  for (llvm::Instruction *store : stores)
-    sinking.sinkOperands(*store, store->getIterator());
+    if (isUser(instruction))
+      users.push_back(&instruction);
+  Sinking sinking(block, {users.begin(), users.end()});
+  for (llvm::Instruction *user : users)
+    sinking.sinkOperands(*user, user->getIterator());
+}
+
+} // namespace
+
+void sinkToStores(llvm::BasicBlock &block, llvm::Instruction *last) {
+  sinkToUsers(block, last, [](const llvm::Instruction &instruction) {
+    return llvm::isa<llvm::StoreInst>(instruction);
+  });
+}
+
+void sinkToAssembly(llvm::BasicBlock &block, llvm::Instruction *last) {
+  sinkToUsers(block, last, [](const llvm::Instruction &instruction) {
+    const auto *call = llvm::dyn_cast<llvm::CallInst>(&instruction);
+    return call && call->isInlineAsm();
+  });
 }
 
 void orderByUse(llvm::BasicBlock &block) {

@@ -11,6 +11,9 @@ namespace dtile::backend {
 /// for all of its elements, and so many would not be left in registers. `last` may be null.
 void sinkToStores(llvm::BasicBlock &block, llvm::Instruction *last);
 
+/// The same for what inline assembly takes.
+void sinkToAssembly(llvm::BasicBlock &block, llvm::Instruction *last);
+
 /// Orders the arithmetic of a block that has no terminator yet by what it is for: what only one
 /// value needs that nothing in the block uses stands together, at the end. As it comes, op by op,
 /// what is between two ops of a tile would be there for all elements at once.

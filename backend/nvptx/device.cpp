@@ -75,6 +75,7 @@ public:
     llvm::Value *bits = b.CreateIntrinsic(llvm::Intrinsic::nvvm_f2tf32_rna, {}, {value});
     return b.CreateBitCast(bits, value->getType());
   }
+  [[nodiscard]] bool subtractsPairs() const override { return generation_ >= 9; }
   [[nodiscard]] bool hasLdmatrix() const override { return true; }
   [[nodiscard]] llvm::SmallVector<llvm::Value *, 4> loadMatrices(llvm::IRBuilder<> &b,
                                                                  llvm::Value *address,

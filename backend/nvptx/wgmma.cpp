@@ -118,16 +118,16 @@ public:
   }
 
   void dot(Builder &b, const GroupDot &dot, llvm::ArrayRef<Value *> a, Value *bOperand,
-           llvm::MutableArrayRef<Value *> accumulators, bool adds) const override {
+           llvm::MutableArrayRef<Value *> accumulators, bool adds, bool fences) const override {
     const auto count = unsigned(accumulators.size());
     DTILE_CHECK(count == accumulatorCount(dot), "accumulators of another dot");
     const bool isInt = isInteger(dot.a.dtype);
     const unsigned depth = GroupDot::kDepthBytes * 8 / dtypeBits(dot.a.dtype);
-    std::string text =
-        llvm::formatv("{{\n\t.reg .pred p;\n\tsetp.eq.u32 p, 0, {5};\n\t"
-                      "wgmma.mma_async.sync.aligned.m64n{0}k{1}.{2}.{3}.{4} ",
-                      dot.columns, depth, isInt ? "s32" : "f32", operandName(dot.a.dtype),
-                      operandName(dot.b.dtype), adds ? 0 : 1);
+    std::string text = llvm::formatv("{{\n\t.reg .pred p;\n\tsetp.eq.u32 p, 0, {5};\n\t{6}"
+                                     "wgmma.mma_async.sync.aligned.m64n{0}k{1}.{2}.{3}.{4} ",
+                                     dot.columns, depth, isInt ? "s32" : "f32",
+                                     operandName(dot.a.dtype), operandName(dot.b.dtype),
+                                     adds ? 0 : 1, fences ? "wgmma.fence.sync.aligned;\n\t" : "");
     const auto list = [&](unsigned first, size_t length) {
       for (size_t i = 0; i < length; ++i)
         text += llvm::formatv("{0}${1}", i == 0 ? "{" : ", ", first + i);
@@ -160,13 +160,13 @@ public:
     emitPtx(b, "wgmma.commit_group.sync.aligned;", "~{memory}", {});
   }
 
-  void wait(Builder &b, unsigned pending,
-            llvm::MutableArrayRef<Value *> accumulators) const override {
+  void wait(Builder &b, unsigned pending, llvm::MutableArrayRef<Value *> accumulators,
+            llvm::ArrayRef<Value *> fragments) const override {
     const std::string text = llvm::formatv("wgmma.wait_group.sync.aligned {0};", pending);
     if (accumulators.empty())
       emitPtx(b, text, "~{memory}", {});
     else
-      inOut(b, text, accumulators, {});
+      inOut(b, text, accumulators, fragments);
   }
 };
 

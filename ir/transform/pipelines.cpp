@@ -63,6 +63,8 @@ constexpr DevicePass kDevicePasses[] = {
     {"split-copies", On::AsyncCopies},
     // Before all that asks where loads are: gathers of rows become windows.
     {"gather-rows", On::All},
+    // Before stage-loads, which stages products whose first operand is computed.
+    {"swap-operands", On::WarpgroupMma},
     // Chooses the loops of warp-specialized spaces; those that follow refine them.
     {"stage-loads", On::WarpgroupMma},
     // Before products are skewed: an accumulator that begins at zero needs no registers before.

@@ -2,6 +2,7 @@
 // Ops on tiles that compute each element from elements of their operands: elementwise arithmetic,
 // constants, and changes of shape and layout.
 #include "backend/gpu/bodies/lower_body.h"
+#include "backend/gpu/bodies/narrow_integers.h"
 #include "backend/llvm/instructions.h"
 #include "ir/core/op_classes.h"
 
@@ -58,6 +59,17 @@ Registers BodyLowering::elementwise(Op &op) {
     operands.push_back(operand->type().isTile() ? registers(operand, to.layout)
                                                 : Registers(to.size(), scalar(operand)));
   Registers result;
+  if (op.is(OpKind::Cast)) {
+    const DType from = op.operand(0)->type().elementOrIndex(), type = op.result()->type().dtype();
+    if (to.size() % 2 == 0 && widensPairs(gpu_.device, from, type)) {
+      for (unsigned slot = 0; slot < to.size(); slot += 2) {
+        const auto [first, second] =
+            widenPair(b, from, type, operands[0][slot], operands[0][slot + 1]);
+        result.append({first, second});
+      }
+      return result;
+    }
+  }
   for (unsigned slot = 0; slot < to.size(); ++slot) {
     Registers elements;
     for (const Registers &operand : operands)

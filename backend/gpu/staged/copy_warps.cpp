@@ -274,7 +274,7 @@ void CopyWarps::copyGroups(const StagedTile &tile, const Share &share, const Row
   }
   const auto store = [&](const Word &word, Value *bits) {
     bits = b.CreateAnd(bits, masks[size_t(word.round)]);
-    if (tile.dtype == DType::F32) // as TMA would
+    if (tile.isTf32()) // as TMA would
       bits = gpu_.device.roundToTf32(b, b.CreateBitCast(bits, b.getFloatTy()));
     const auto put = [&] { b.CreateAlignedStore(bits, word.place, llvm::Align(kWord)); };
     word.isOfTile ? when(word.isOfTile, "word", put) : put();
@@ -333,7 +333,7 @@ void CopyWarps::copyElements(const StagedTile &tile, const View &from, Value *sl
     }
     for (auto &[value, offset] : moved) {
       // As TMA would.
-      if (tile.dtype == DType::F32)
+      if (tile.isTf32())
         value = gpu_.device.roundToTf32(b, value);
       b.CreateAlignedStore(value, b.CreateGEP(b.getInt8Ty(), to.base, offset), align);
     }

@@ -10,9 +10,15 @@ using ir::Op;
 using ir::OpKind;
 using llvm::Value;
 
+namespace {
+
 /// Of an element that is fetched, and how many of them are a word.
-constexpr unsigned kFetchedBytes = 4;
-constexpr unsigned kWordElements = kWordBytes / kFetchedBytes;
+int64_t fetchedBytes(const Op &load) {
+  return int64_t(dtypeBytes(load.result()->type().elementOrIndex()));
+}
+int64_t wordElements(const Op &load) { return kWordBytes / fetchedBytes(load); }
+
+} // namespace
 
 LoadWarp::LoadWarp(GpuModule &module, const KernelScaffold &kernel, const Ring &ring)
     : HelperWarp(module, kernel, ring, "load") {
@@ -199,7 +205,7 @@ void LoadWarp::loadTile(Op &load, Value *slot, Value *full) {
 void LoadWarp::loadScalars(Op &load, Value *slot) {
   const View from = view(load.operand(0));
   const ir::Type type = load.result()->type();
-  if (!type.isTile() || type.rank() != 1 || type.elements() % kWordElements != 0)
+  if (!type.isTile() || type.rank() != 1 || type.elements() % wordElements(load) != 0)
     return loadScalarElements(load, from, slot);
   const ViewDimension &dim = from.dims[0];
   const auto within = [&](Value *value, int64_t most) {
@@ -209,7 +215,7 @@ void LoadWarp::loadScalars(Op &load, Value *slot) {
   // How many exist; the address and they are whole words.
   Value *count = within(dim.high, type.elements());
   Value *rest = b.CreateAnd(b.CreateOr(b.CreatePtrToInt(from.data, b.getInt64Ty()),
-                                       b.CreateMul(count, b.getInt64(kFetchedBytes))),
+                                       b.CreateMul(count, b.getInt64(fetchedBytes(load)))),
                             b.getInt64(kWordBytes - 1));
   Value *isInWords = b.CreateAnd(b.CreateAnd(b.CreateICmpEQ(dim.stride, b.getInt64(1)),
                                              b.CreateICmpSLE(dim.low, b.getInt64(0))),
@@ -223,10 +229,11 @@ void LoadWarp::loadScalars(Op &load, Value *slot) {
 /// exist, the others are zeros.
 void LoadWarp::loadScalarWords(Op &load, Value *from, Value *count, Value *slot) {
   Value *lane = b.CreateAnd(kernel_.thread, b.getInt32(WarpOps::kWarpThreads - 1));
-  const auto words = uint32_t(load.result()->type().elements() / kWordElements);
+  const auto words = uint32_t(load.result()->type().elements() / wordElements(load));
   for (uint32_t first = 0; first < words; first += WarpOps::kWarpThreads) {
     Value *number = b.CreateAdd(lane, b.getInt32(first));
-    Value *exists = b.CreateICmpULT(b.CreateMul(number, b.getInt32(kWordElements)), count);
+    Value *exists =
+        b.CreateICmpULT(b.CreateMul(number, b.getInt32(uint32_t(wordElements(load)))), count);
     Value *offset = b.CreateMul(number, b.getInt32(kWordBytes));
     Value *there =
         b.CreateGEP(b.getInt8Ty(), b.CreateAddrSpaceCast(from, b.getPtrTy(Device::kGlobal)),
@@ -245,6 +252,9 @@ void LoadWarp::loadScalarWords(Op &load, Value *from, Value *count, Value *slot)
 }
 
 void LoadWarp::loadScalarElements(Op &load, const View &from, Value *slot) {
+  /// Of a cp.async, at least.
+  constexpr unsigned kLeastAsyncBytes = 4;
+  const auto bytes = unsigned(fetchedBytes(load));
   const ir::Type type = load.result()->type();
   Value *lane = b.CreateAnd(kernel_.thread, b.getInt32(WarpOps::kWarpThreads - 1));
   const llvm::SmallVector<int64_t, 4> shape(type.isTile() ? type.shape()
@@ -260,14 +270,20 @@ void LoadWarp::loadScalarElements(Op &load, const View &from, Value *slot) {
     Value *isThere = shape.empty() ? b.CreateIsNotNull(there) : views_.contains(from, positions);
     there = b.CreateSelect(isThere, b.CreateAddrSpaceCast(there, b.getPtrTy(Device::kGlobal)),
                            zeroBytes(b));
-    Value *offset =
-        b.CreateAdd(b.getInt32(uint32_t(ring_.fetched.lookup(&load))), b.CreateShl(number, 2));
+    Value *offset = b.CreateAdd(b.getInt32(uint32_t(ring_.fetched.lookup(&load))),
+                                b.CreateMul(number, b.getInt32(uint32_t(bytes))));
+    Value *to = b.CreateGEP(b.getInt8Ty(), shared(address(slot, 0)), offset);
     when(exists, "word", [&] {
-      gpu_.device.asyncCopies()->copy(
-          b, b.CreateGEP(b.getInt8Ty(), shared(address(slot, 0)), offset), there, 4,
-          b.CreateSelect(isThere, b.getInt32(4), b.getInt32(0)));
+      if (bytes == kLeastAsyncBytes)
+        return gpu_.device.asyncCopies()->copy(
+            b, to, there, bytes, b.CreateSelect(isThere, b.getInt32(bytes), b.getInt32(0)));
+      b.CreateStore(b.CreateLoad(b.getIntNTy(8 * bytes), there), to);
     });
   }
+  // Those who wait see what was stored, too, and not only what was copied.
+  if (bytes < kLeastAsyncBytes)
+    b.CreateFence(llvm::AtomicOrdering::AcquireRelease,
+                  context().getOrInsertSyncScopeID(gpu_.device.rankScope()));
 }
 
 } // namespace dtile::backend::gpu

@@ -231,8 +231,12 @@ void StagedSpace::beginBarriers(const Op &space, const Ring &ring, const BodyRan
   gpu_.device.barrier(b, 0, threads_ + kCopyThreads);
   // The programs of a cluster copy to each other, and arrive at each other's barriers.
   if (range.parts || range.paired) {
-    const ClusterOps &clusters = *gpu_.device.clusterOps();
-    when(b.CreateICmpNE(clusters.size(b), b.getInt32(1)), "cluster", [&] { clusters.meet(b); });
+    Value *isShared = b.getFalse();
+    if (range.parts)
+      isShared = b.CreateICmpNE(range.parts, b.getInt32(1));
+    if (range.paired)
+      isShared = b.CreateOr(isShared, range.paired);
+    when(isShared, "cluster", [&] { gpu_.device.clusterOps()->meet(b); });
   }
 }
 
@@ -242,16 +246,22 @@ namespace {
 /// of warps may have later.
 struct RegisterShares {
   static constexpr unsigned kRegisters = 65536, kUnit = 8, kMost = 240;
-  /// What helper warps keep, and what consumers need besides sums.
+  /// What helper warps keep at least, and what consumers need besides sums.
   static constexpr unsigned kForHelpers = 56, kBesides = 40;
 
   RegisterShares(const Ring &ring, unsigned threads)
       : each(kRegisters / (threads + kCopyThreads) / kUnit * kUnit),
-        wanted(
-            std::min(ring.hasManySums ? kMost : unsigned(ring.sums) / threads + kBesides, kMost)),
-        more(std::min(each + (each - kForHelpers) * kCopyThreads / threads / kUnit * kUnit,
-                      kMost)) {}
-  unsigned each, wanted, more;
+        wanted(std::min(ring.hasManySums ? kMost
+                                         : unsigned(ring.sums + ring.read) / threads + kBesides,
+                        kMost)) {
+    // Warps that copy tiles of several types have use for more than the least.
+    if (ring.read > 0 && each < wanted) {
+      const unsigned given = (wanted - each) * threads / kCopyThreads + kUnit;
+      helpers = std::max(helpers, each - std::min(each, given) / kUnit * kUnit);
+    }
+    more = std::min(each + (each - helpers) * kCopyThreads / threads / kUnit * kUnit, kMost);
+  }
+  unsigned each, wanted, helpers = kForHelpers, more = 0;
 };
 
 } // namespace
@@ -264,8 +274,8 @@ bool StagedSpace::movesRegisters(const Ring &ring) const {
 void StagedSpace::moveRegisters(const Ring &ring, bool copies) {
   if (!movesRegisters(ring))
     return;
-  gpu_.device.warpOps()->setRegisters(
-      b, copies ? RegisterShares::kForHelpers : RegisterShares(ring, threads_).more, !copies);
+  const RegisterShares shares(ring, threads_);
+  gpu_.device.warpOps()->setRegisters(b, copies ? shares.helpers : shares.more, !copies);
 }
 
 Value *StagedSpace::areMapsUsable() {

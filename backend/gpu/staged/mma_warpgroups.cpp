@@ -112,6 +112,8 @@ void MmaWarpgroups::lowerOp(Op &op) {
   if (isLeftOut(op))
     return when(b.CreateNot(b.CreateLoad(b.getInt1Ty(), failed_)), "acts",
                 [&] { WarpRole::lowerOp(op); });
+  if (isReadLoad(op))
+    return readTile(op);
   if (isStagedLoad(op) || isForHelpers(op) || ir::isForRows(op, ir::LoadPath::Rows))
     return;
   if (isScalarLoad(op))
@@ -288,12 +290,13 @@ void MmaWarpgroups::readPrefetched(Op &load) {
   prefetchedUntil_ = lastUseOf(load);
 }
 
-/// The load that a tile is, up to the order of its elements; null where it is something else.
+/// The staged load that an operand is, up to the order of its elements; null where it is something
+/// else.
 const Op *MmaWarpgroups::loadOf(const ir::Value *tile) {
   const Op *op = tile->definingOp();
   while (op && (op->is(OpKind::Trans) || op->is(OpKind::Convert)))
     op = op->operand(0)->definingOp();
-  return op && isStagedLoad(*op) ? op : nullptr;
+  return op && isStagedLoad(*op) && !isReadLoad(*op) ? op : nullptr;
 }
 
 /// Whether all uses lead to what other walkers do, or to nothing. What deferred ops wait for is the
@@ -461,7 +464,7 @@ void MmaWarpgroups::multiply(Op &dot) {
   // An iteration's products are of one slot.
   const llvm::SmallVector<const Op *, 2> products = productsIn(*dot.parentBlock());
   awaitSlot(dot);
-  zeroPastLimits(dot);
+  zeroPastLimits(newOperands(dot));
   const bool isLast = &dot == products.back();
   Value *slot = place_.slot();
   const Product product = productOf(dot);
@@ -484,7 +487,7 @@ void MmaWarpgroups::multiply(Op &dot) {
   if (!isLast)
     return;
   // Those of the iteration before are done then, and its slot is free.
-  mma_.wait(b, unsigned(products.size()), {});
+  mma_.wait(b, unsigned(products.size()), {}, {});
   Op &loop = *dot.parentOp();
   Value *isFirst = b.CreateICmpEQ(scalar(loop.body().argument(0)), loopBegin(loop));
   when(b.CreateNot(isFirst), "previous", [&] { release(previousSlot()); });
@@ -492,7 +495,9 @@ void MmaWarpgroups::multiply(Op &dot) {
 }
 
 void MmaWarpgroups::awaitSlot(const Op &op) {
-  const auto looks = [](const Op &other) { return isOfGroups(other) || isScalarLoad(other); };
+  const auto looks = [](const Op &other) {
+    return isOfGroups(other) || isScalarLoad(other) || isReadLoad(other);
+  };
   if (&op != &*llvm::find_if(op.parentBlock()->ops(), looks))
     return;
   waitPhase(place_.barrier(ring_.full, place_.slot()), place_.phase());
@@ -519,10 +524,21 @@ void MmaWarpgroups::readScalars(Op &load) {
   setRegisters(load.result(), readShared(tile, info(type)));
 }
 
+/// What is computed with a tile of the slot begins with its elements in registers.
+void MmaWarpgroups::readTile(Op &load) {
+  awaitSlot(load);
+  const Op *const one = &load;
+  zeroPastLimits(one);
+  const StagedTile &tile = ring_.tiles.find(&load)->second;
+  SharedTile there = ResidentTile(load.result()->type(), tile.swizzle).shared;
+  there.base = shared(address(place_.slot(), tile.offset));
+  setRegisters(load.result(), readShared(there, info(load.result()->type())));
+}
+
 void MmaWarpgroups::multiplyNow(Op &dot) {
   // The slot is this iteration's until its end.
   awaitSlot(dot);
-  zeroPastLimits(dot);
+  zeroPastLimits(newOperands(dot));
   const Product product = productOf(dot);
   Registers sums(registers(dot.operand(2)));
   const bool adds = !zeros_.contains(dot.operand(2)) && !areZeros(sums);
@@ -535,11 +551,21 @@ void MmaWarpgroups::multiplyNow(Op &dot) {
   if (!adds)
     sums.assign(sums.size(), llvm::UndefValue::get(sums.front()->getType()));
   const unsigned each = sums.size() / product.blocks;
-  mma_.fence(b);
+  // Elements of a tile that is read are converted right before they are multiplied.
+  const bool isOfRead = !product.a && llvm::any_of(dot.parentBlock()->ops(), isReadLoad);
+  llvm::BasicBlock &here = *b.GetInsertBlock();
+  llvm::Instruction *last = here.empty() ? nullptr : &here.back();
+  if (!isOfRead)
+    mma_.fence(b);
   for (unsigned block = 0; block < product.blocks; ++block)
     addDots(product, block, 0, 0, product.depth, adds,
-            llvm::MutableArrayRef<Value *>(sums).slice(block * each, each));
+            llvm::MutableArrayRef<Value *>(sums).slice(block * each, each), isOfRead);
   mma_.commit(b);
+  if (isOfRead) {
+    sinkToAssembly(here, last);
+    for (const Fragment &fragment : product.fragments)
+      fragments_[&dot].append(fragment);
+  }
   setRegisters(dot.result(), sums);
   begun_.push_back(&dot);
 }
@@ -551,7 +577,8 @@ void MmaWarpgroups::awaitProducts(size_t count) {
   const auto left = unsigned(begun_.size() - count);
   for (Op *dot : llvm::ArrayRef(begun_).take_front(count)) {
     Registers sums(registers(dot->result()));
-    mma_.wait(b, left, sums);
+    mma_.wait(b, left, sums, fragments_[dot]);
+    fragments_.erase(dot);
     setRegisters(dot->result(), sums);
   }
   begun_.erase(begun_.begin(), begun_.begin() + ptrdiff_t(count));
@@ -574,7 +601,7 @@ void MmaWarpgroups::awaitOperands(Op &op) {
 void MmaWarpgroups::endIteration() {
   awaitProducts(begun_.size());
   // What all threads of a warp have read there is told by one of them.
-  if (!ring_.fetched.empty())
+  if (ring_.hasReads)
     warp_.syncWarp(b);
   release(place_.slot());
   place_.next();
@@ -582,7 +609,8 @@ void MmaWarpgroups::endIteration() {
 
 /// The instructions of a block of rows, from one column and for a part of the summed dimension.
 void MmaWarpgroups::addDots(const Product &product, unsigned block, int64_t column, int64_t first,
-                            int64_t end, bool adds, llvm::MutableArrayRef<llvm::Value *> sums) {
+                            int64_t end, bool adds, llvm::MutableArrayRef<llvm::Value *> sums,
+                            bool fencesEach) {
   Value *rightStart =
       b.CreateAdd(product.rightStart, b.getInt32(uint32_t(product.right.rowOffset(column))));
   Value *right = mma_.descriptor(b, product.shape.b, rightStart);
@@ -596,7 +624,7 @@ void MmaWarpgroups::addDots(const Product &product, unsigned block, int64_t colu
         a ? Fragment{mma_.advance(b, a, uint64_t(product.a->depthOffset(k)))}
           : product.fragments[size_t(block * (product.depth / product.step) + k / product.step)];
     mma_.dot(b, product.shape, left, mma_.advance(b, right, uint64_t(product.right.depthOffset(k))),
-             sums, adds);
+             sums, adds, fencesEach);
     adds = true;
   }
 }
@@ -618,7 +646,7 @@ void MmaWarpgroups::promoteAccumulators(Product product, bool adds, Registers &s
         addDots(product, block, half * columns / parts, k, std::min(k + run, product.depth),
                 /*adds=*/false, few);
         mma_.commit(b);
-        mma_.wait(b, 0, few);
+        mma_.wait(b, 0, few, {});
         for (auto [sum, addend] : llvm::zip_equal(part.take_front(each), few))
           sum = adds || k != 0 ? b.CreateFAdd(sum, addend) : addend;
       }
@@ -644,7 +672,7 @@ void MmaWarpgroups::finish(Op &loop) {
       continue;
     ir::Value *result = loop.result(dot->result()->uses()[0].index);
     Registers sums(registers(result));
-    mma_.wait(b, 0, sums);
+    mma_.wait(b, 0, sums, {});
     setRegisters(result, sums);
   }
   if (needsPromotion(*products.back()))

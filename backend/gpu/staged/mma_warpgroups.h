@@ -41,13 +41,15 @@ private:
   void awaitSlot(const ir::Op &op);
   /// Before a product looks at its operands: writes zeros to what they hold past the limits of
   /// their views.
-  void zeroPastLimits(const ir::Op &dot);
+  [[nodiscard]] static llvm::SmallVector<const ir::Op *, 2> newOperands(const ir::Op &dot);
+  void zeroPastLimits(llvm::ArrayRef<const ir::Op *> loads);
   /// i64: positions from a tile's first to its view's limit along a dimension.
   [[nodiscard]] llvm::Value *room(const StagedTile &tile, unsigned dim);
   /// `rooms`: of rows and of columns; null where there is no limit.
   void zeroPast(const StagedTile &tile, llvm::ArrayRef<llvm::Value *> rooms);
   /// Reads what has been fetched.
   void readScalars(ir::Op &load);
+  void readTile(ir::Op &load);
   /// The words of the fragments of a tile in registers, by block of rows and instruction.
   [[nodiscard]] llvm::SmallVector<Fragment, 0> fragments(ir::Value *tile, int64_t groups);
   /// The sum is wanted in this iteration.
@@ -58,7 +60,7 @@ private:
   void awaitProducts(size_t count);
   void endIteration();
   void addDots(const Product &product, unsigned block, int64_t column, int64_t first, int64_t end,
-               bool adds, llvm::MutableArrayRef<llvm::Value *> sums);
+               bool adds, llvm::MutableArrayRef<llvm::Value *> sums, bool fencesEach = false);
   /// `adds`: to what `sums` is, rather than to nothing.
   void promoteAccumulators(Product product, bool adds, Registers &sums);
   void finish(ir::Op &loop);
@@ -79,6 +81,8 @@ private:
   const WarpgroupMma &mma_;
   /// Products of this iteration that have begun, and have not been awaited.
   llvm::SmallVector<ir::Op *, 2> begun_;
+  /// Of those whose first operand was written to registers in between: its words.
+  llvm::DenseMap<const ir::Op *, llvm::SmallVector<llvm::Value *, 16>> fragments_;
   /// Tiles of zeros that are in registers, for the loops that are being lowered.
   llvm::SmallPtrSet<ir::Value *, 2> zeros_;
   /// The op behind which the tile that was taken last is in registers; null once that was said.

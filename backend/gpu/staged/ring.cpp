@@ -58,8 +58,7 @@ launch::Frame::TensorMap neededTensorMap(const StagedTile &tile, const ir::Tenso
   map.param = box.object;
   map.box = boxSizes(tile, box, rows);
   map.swizzle = int32_t(tile.swizzle);
-  // f32 are multiplied as tf32.
-  map.isTf32 = tile.dtype == DType::F32;
+  map.isTf32 = tile.isTf32();
   map.wholeElements = ir::kBoxStartBytes / int64_t(dtypeBytes(tile.dtype));
   const auto wholes = ir::wholesOfStart(box, map.wholeElements);
   DTILE_CHECK(wholes, "stage-loads knows where boxes begin");
@@ -76,8 +75,33 @@ const launch::Frame::TensorMap &tensorMapOf(const launch::Frame &frame, const St
   return **found;
 }
 
+namespace {
+
+/// Whether a product is added to a tile that its loop carries, and nothing else is done with it.
+bool isOnlyAdded(const Op &dot) {
+  const ir::Value *sum = dot.operand(2), *result = dot.result();
+  return sum->argumentOf() == dot.parentBlock() && sum->hasOneUse() && result->hasOneUse() &&
+         result->uses()[0].user == dot.parentBlock()->terminator();
+}
+
+/// Registers of all threads for a product's first operand, where it is not in shared memory.
+int64_t registersOfFirst(const Op &dot) {
+  constexpr int64_t kWord = 4;
+  const Op *op = residentOperand(dot)->definingOp();
+  while (op && op->is(OpKind::Trans))
+    op = op->operand(0)->definingOp();
+  const bool isShared =
+      dot.has(ir::attr::resident) || (op && isStagedLoad(*op) && !isReadLoad(*op));
+  const ir::Type tile = dot.operand(0)->type();
+  const int64_t words = tile.elements() * int64_t(dtypeBytes(tile.dtype())) / kWord;
+  return isShared ? 0 : words;
+}
+
+} // namespace
+
 Ring::Ring(Op &space) {
   llvm::SmallPtrSet<const Op *, 2> loopsWithSums;
+  llvm::DenseMap<const Op *, int64_t> readIn;
   ir::walk(space, [&](Op &op) {
     if (isStagedLoad(op)) {
       tiles[&op] = stagedTile(op);
@@ -85,13 +109,18 @@ Ring::Ring(Op &space) {
       if (isGathered(op))
         picked[&op] = nullptr;
     }
+    hasReads |= isScalarLoad(op) || isReadLoad(op);
+    if (isReadLoad(op))
+      readIn[op.parentOp()] += op.result()->type().elements();
     if (isScalarLoad(op))
       loadsOf[op.parentOp()].push_back(&op);
     if (op.is(OpKind::For) && op.has(ir::attr::stages))
       stages = std::max(stages, op.get(ir::attr::stages));
     if (op.is(OpKind::Dot) && op.has(ir::attr::warpgroups)) {
       sums = std::max(sums, op.result()->type().elements());
-      hasManySums |= op.get(ir::attr::awaited) || !loopsWithSums.insert(op.parentOp()).second;
+      hasManySums |= !loopsWithSums.insert(op.parentOp()).second ||
+                     (op.get(ir::attr::awaited) && !isOnlyAdded(op));
+      readIn[op.parentOp()] += registersOfFirst(op);
       if (const int64_t swizzle = op.getOr(ir::attr::resident, 0))
         kept.try_emplace(residentOperand(op), op.operand(0)->type(), swizzle);
     }
@@ -104,6 +133,8 @@ Ring::Ring(Op &space) {
                              op.operand(0)->type().shape().end());
     }
   });
+  for (const auto &[loop, registers] : readIn)
+    read = std::max(read, registers);
   for (const Op &op : space.body().ops())
     if (op.is(OpKind::For) && op.has(ir::attr::stages))
       lastLoop = &op;

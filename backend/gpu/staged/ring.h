@@ -32,6 +32,11 @@ inline constexpr int64_t kBodiesAhead = 4;
   return comesVia(op, ir::LoadPath::Scalars);
 }
 
+/// A tile that the load warp brings for the warpgroups to read into registers.
+[[nodiscard]] inline bool isReadLoad(const ir::Op &op) {
+  return isBox(op) && op.get(ir::attr::in_registers);
+}
+
 /// How a tile lies in shared memory for products of warpgroups: box beside box, each of all rows.
 struct BoxedTile {
   DType dtype = DType::F32;
@@ -59,6 +64,10 @@ struct StagedTile : BoxedTile {
   /// Two programs may load half of its rows each, for both.
   [[nodiscard]] bool isMulticast() const {
     return load->is(ir::OpKind::Load) && load->get(ir::attr::multicast);
+  }
+  /// Operands of f32 are multiplied as tf32.
+  [[nodiscard]] bool isTf32() const {
+    return dtype == DType::F32 && !load->get(ir::attr::in_registers);
   }
   /// Of the tile in its slot.
   int64_t offset = 0;
@@ -127,7 +136,12 @@ struct Ring {
   int64_t slotBytes = 0;
   /// Elements of the largest sum.
   int64_t sums = 0;
-  /// The warpgroups compute with more than one sum at a time: products that are used in their
+  /// Registers of all threads for tiles that are read from slots, in an iteration: their elements,
+  /// and the operands that follow from them.
+  int64_t read = 0;
+  /// The warpgroups read tiles or scales from slots.
+  bool hasReads = false;
+  /// The warpgroups compute with more than one sum at a time: products whose sums are used in their
   /// iteration, or several in one.
   bool hasManySums = false;
   /// i32, in shared memory.

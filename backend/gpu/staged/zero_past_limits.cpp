@@ -31,8 +31,8 @@ struct CutTile {
 
 } // namespace
 
-void MmaWarpgroups::zeroPastLimits(const Op &dot) {
-  // Where another product looked at the tile before, it has them.
+/// The staged operands of a product at which no other product looked before.
+llvm::SmallVector<const Op *, 2> MmaWarpgroups::newOperands(const Op &dot) {
   const auto isNew = [&](const Op *load) {
     for (const Op &op : dot.parentBlock()->ops()) {
       if (&op == &dot)
@@ -42,11 +42,18 @@ void MmaWarpgroups::zeroPastLimits(const Op &dot) {
     }
     return true;
   };
+  llvm::SmallVector<const Op *, 2> loads;
+  for (unsigned i : {0u, 1u})
+    if (const Op *load = loadOf(dot.operand(i)); load && isNew(load))
+      loads.push_back(load);
+  return loads;
+}
+
+void MmaWarpgroups::zeroPastLimits(llvm::ArrayRef<const Op *> loads) {
   llvm::SmallVector<CutTile, 2> cuts;
   Value *reachesPast = b.getFalse();
-  for (unsigned i : {0u, 1u}) {
-    const Op *load = loadOf(dot.operand(i));
-    if (!load || !load->has(ir::attr::zeroed) || !isNew(load))
+  for (const Op *load : loads) {
+    if (!load->has(ir::attr::zeroed))
       continue;
     CutTile &cut = cuts.emplace_back(CutTile{&ring_.tiles.find(load)->second});
     for (const int64_t dim : load->get(ir::attr::zeroed)) {

@@ -61,6 +61,8 @@ constexpr int64_t kRowPadding = 32;
 constexpr int64_t kMostSmall = 512;
 /// Most rows, and columns, of a box.
 constexpr int64_t kMostBoxRows = 256;
+/// Rows whose words the swizzle permutes alike, and threads that copy where TMA does not.
+constexpr int64_t kSwizzleRows = 8, kCopyThreads = 128;
 /// Most dimensions of a tensor that TMA knows.
 constexpr size_t kMostTensorDims = 5;
 /// What a thread fetches at once of a picked row, in bytes.
@@ -90,6 +92,8 @@ struct Candidate {
   bool isAwaited = false;
   /// Loads of the same in each iteration.
   llvm::SmallVector<Op *, 2> invariant;
+  /// Loads of tiles that are computed with, which the groups read into registers.
+  llvm::SmallVector<Op *, 2> read;
   /// Loads of a few elements, such as scales, and those of them that the warp that copies brings.
   llvm::SmallVector<Op *, 2> small;
   llvm::SmallVector<Op *, 2> scalars;
@@ -107,6 +111,7 @@ struct Candidate {
       for (Op *load : staged.loads)
         if (load && !llvm::is_contained(all, load))
           all.push_back(load);
+    all.append(read);
     return all;
   }
 };
@@ -128,6 +133,7 @@ private:
     return facts_.findGroupProduct(dot.operand(0)->type().dtype(), dot.operand(1)->type().dtype(),
                                    dot.result()->type().dtype(), dot.has(attr::precision));
   }
+  [[nodiscard]] static bool canBeRead(Type tile);
   [[nodiscard]] bool hasProduct(const StagedDot &staged) const;
   [[nodiscard]] bool isUnsure(const Value &number) const;
   [[nodiscard]] bool isWalkedAlone(const Candidate &candidate);
@@ -309,10 +315,20 @@ const char *LoadStager::judgeAwaited(Candidate &candidate) {
       candidate.invariant.push_back(&op);
     else if (op.result()->type().elements() <= kMostSmall)
       candidate.small.push_back(&op);
+    else if (canBeRead(op.result()->type()))
+      candidate.read.push_back(&op);
     else
       return kNotOperands;
   }
   return nullptr;
+}
+
+/// Whether such a tile can come by TMA for the groups to read it: rows of whole words, in groups of
+/// as many as the swizzle has, which warps copy where TMA does not.
+bool LoadStager::canBeRead(Type tile) {
+  return tile.isTile() && tile.rank() == 2 && swizzleOf(tile) >= kFewestSwizzleBytes &&
+         tile.shape()[0] <= kMostBoxRows && tile.shape()[0] % kSwizzleRows == 0 &&
+         tile.elements() % kCopyThreads == 0;
 }
 
 /// Whether there is an instruction for the types and sizes of a product, and its operands are
@@ -441,10 +457,13 @@ bool LoadStager::walksBy(const Candidate &candidate, llvm::ArrayRef<Op *> loads,
   return false;
 }
 
-/// Whether the warp that copies can bring a load's few elements, too: it copies words of 4 bytes,
-/// finds out where they are by itself, and needs none of them for that.
+/// Whether the warp that copies can bring a load's few elements, too: it copies floats of 4 or 2
+/// bytes, finds out where they are by itself, and needs none of them for that.
 bool LoadStager::canBeScalarLoad(const Candidate &candidate, Op &load) {
-  if (facts_.asyncCopyBytes == 0 || load.result()->type().elementOrIndex() != DType::F32 ||
+  const Type type = load.result()->type();
+  const DType dtype = type.elementOrIndex();
+  const bool isHalf = type.isTile() && type.rank() == 1 && isFloat(dtype) && dtypeBytes(dtype) == 2;
+  if (facts_.asyncCopyBytes == 0 || !(dtype == DType::F32 || isHalf) ||
       load.operand(0)->type().isRemote() || isOrderedByWrites(load))
     return false;
   llvm::SmallVector<Op *, 4> loads = candidate.loads();
@@ -531,31 +550,37 @@ int64_t LoadStager::groupsOf(const Candidate &candidate) const {
 /// Whether all operands are boxes; notes along which dimensions zeros are needed that TMA does not
 /// give.
 bool LoadStager::findLimits(Candidate &candidate) {
-  for (const StagedDot &staged : candidate.dots)
-    for (auto [i, load] : llvm::enumerate(staged.loads)) {
-      if (!load || gathersRows(*load))
-        continue;
-      const std::optional<TensorBoxes> source = tensorBoxes(load->operand(0));
-      if (!source)
+  using IsUnseen = llvm::function_ref<bool(const TensorBox &, unsigned dim)>;
+  const auto findOf = [&](Op *load, IsUnseen isUnseen) {
+    const std::optional<TensorBoxes> source = tensorBoxes(load->operand(0));
+    if (!source)
+      return false;
+    for (const TensorBox &box : source->boxes) {
+      // Rows of the tile have to be neighbours in memory.
+      if (box.dims.size() > kMostTensorDims || box.dims.back().viewDim != 1u)
         return false;
-      for (const TensorBox &box : source->boxes) {
-        // Rows of the tile have to be neighbours in memory.
-        if (box.dims.size() > kMostTensorDims || box.dims.back().viewDim != 1u)
-          return false;
-        for (auto [d, dim] : llvm::enumerate(box.dims)) {
-          if (!dim.viewDim || limits_.isExact(box, unsigned(d)))
-            continue;
-          // Rows past a limit become rows of the product.
-          if (*dim.viewDim == staged.rowDim(unsigned(i)) &&
-              limits_.isUnseen(box, unsigned(d), *staged.dot->result(), unsigned(i)))
-            continue;
-          auto &dims = candidate.pastLimits[load];
-          if (!llvm::is_contained(dims, int64_t(*dim.viewDim)))
-            dims.push_back(*dim.viewDim);
-        }
+      for (auto [d, dim] : llvm::enumerate(box.dims)) {
+        if (!dim.viewDim || limits_.isExact(box, unsigned(d)) || isUnseen(box, unsigned(d)))
+          continue;
+        auto &dims = candidate.pastLimits[load];
+        if (!llvm::is_contained(dims, int64_t(*dim.viewDim)))
+          dims.push_back(*dim.viewDim);
       }
     }
-  return true;
+    return true;
+  };
+  for (const StagedDot &staged : candidate.dots)
+    for (auto [i, load] : llvm::enumerate(staged.loads))
+      // Rows past a limit become rows of the product.
+      if (load && !gathersRows(*load) &&
+          !findOf(load, [&, operand = unsigned(i)](const TensorBox &box, unsigned d) {
+            return *box.dims[d].viewDim == staged.rowDim(operand) &&
+                   limits_.isUnseen(box, d, *staged.dot->result(), operand);
+          }))
+        return false;
+  return llvm::all_of(candidate.read, [&](Op *load) {
+    return findOf(load, [](const TensorBox &, unsigned) { return false; });
+  });
 }
 
 /// Whether TMA can read the boxes where they begin; notes what the launch has to find out for that.
@@ -696,6 +721,8 @@ bool LoadStager::run() {
       load->set(attr::via, gathersRows(*load) ? LoadPath::Rows : LoadPath::Tma);
       load->set(attr::swizzle, swizzleOf(load->result()->type()));
     }
+    for (Op *load : candidate.read)
+      load->set(attr::in_registers, true);
     for (const auto &[load, dims] : candidate.pastLimits)
       load->set(attr::zeroed, dims);
     for (Value *number : candidate.wholes)

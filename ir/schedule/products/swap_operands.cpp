@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// swap-operands: computes (b a)^T for a b, where b is computed and a is loaded.
+//
+// Expects: inlined kernels, before stage-loads; facts of a machine whose warpgroups multiply.
+// Produces: the loop sums the transposed product, whose first operand is what the second was; the
+//   sum is transposed back behind the loop, where it only changes which element is called which.
+// Why: wgmma takes its first operand from registers, and its second one from shared memory alone
+//   (PTX ISA, "wgmma.mma_async"). Weights of 8 bits that are converted, or scaled, are as a rule
+//   the second operand: `dot(a[m, k], cast<bf16>(w[n, k]).T)`.
+// Leaves alone: sums that are more than sums of one product, and shapes that have no instruction
+//   the other way round.
+#include "ir/analysis/loop_positions.h"
+#include "ir/analysis/row_gathers.h"
+#include "ir/core/builder.h"
+#include "ir/transform/pass.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+namespace dtile::passes {
+namespace {
+
+using namespace dtile::ir;
+
+/// Columns of an instruction are multiples of this, and at most that many.
+constexpr int64_t kColumns = 16, kMostColumns = 256;
+
+bool isTranspose(const Op &op) {
+  return op.is(OpKind::Trans) && op.get(attr::perm) == llvm::ArrayRef<int64_t>({1, 0});
+}
+
+/// Whether an operand is a tile of memory, as it is or transposed.
+bool isLoaded(const Value &operand) {
+  const Op *op = operand.definingOp();
+  if (op && isTranspose(*op))
+    op = op->operand(0)->definingOp();
+  return op && (op->is(OpKind::Load) || gathersRows(*op));
+}
+
+/// Whether an operand is computed in a loop, from what that loads.
+bool isComputedIn(const Value &operand, const Block &body) {
+  const Op *op = operand.definingOp();
+  return op && op->parentBlock() == &body && !isLoaded(operand);
+}
+
+/// The only product of a loop, where it is added to a tile of the loop and that is all there is to
+/// both; else null.
+Op *onlySum(Op &loop) {
+  Op *found = nullptr;
+  for (Op &op : loop.body().ops()) {
+    if (!op.is(OpKind::Dot))
+      continue;
+    if (found)
+      return nullptr;
+    found = &op;
+  }
+  if (!found)
+    return nullptr;
+  const Value *sum = found->operand(2), *result = found->result();
+  const bool isSum = sum->argumentOf() == &loop.body() && sum->hasOneUse() && result->hasOneUse() &&
+                     result->uses()[0].user == loop.body().terminator() &&
+                     result->uses()[0].index + 1 == sum->index();
+  return isSum ? found : nullptr;
+}
+
+/// Whether warpgroups have an instruction for the product the other way round.
+bool isPossible(const Op &dot, const TargetFacts &facts) {
+  const Type a = dot.operand(0)->type(), b = dot.operand(1)->type(), sum = dot.result()->type();
+  const GroupProduct *product =
+      facts.findGroupProduct(b.dtype(), a.dtype(), sum.dtype(), dot.has(attr::precision));
+  return product && product->fromRegisters && sum.shape()[1] % facts.groupRows == 0 &&
+         sum.shape()[0] % kColumns == 0 && sum.shape()[0] <= kMostColumns;
+}
+
+/// A tile transposed: what it was before it was, or what it repeats; else by an op.
+Value *transposed(Builder &builder, Value *tile) {
+  const Op *op = tile->definingOp();
+  if (op && isTranspose(*op))
+    return op->operand(0);
+  const llvm::ArrayRef<int64_t> shape = tile->type().shape();
+  const Type type = builder.types().tile({shape[1], shape[0]}, tile->type().dtype());
+  if (op && op->is(OpKind::Splat))
+    return builder.value(OpKind::Splat, {op->operand(0)}, type);
+  return builder.value(OpKind::Trans, {tile}, type, {{attr::perm, std::vector<int64_t>{1, 0}}});
+}
+
+void swap(Op &loop, Op &dot) {
+  Builder builder(loop.parentBlock()->module());
+  const unsigned carried = dot.operand(2)->index() - 1;
+  builder.setLoc(dot.loc());
+  builder.setInsertionPoint(&loop);
+  Value *start = transposed(builder, loop.operand(carried + 3));
+  const Type type = start->type();
+  loop.setOperand(carried + 3, start);
+  loop.body().argument(carried + 1)->setType(type);
+
+  builder.setInsertionPoint(&dot);
+  Op *const before = dot.operand(1)->definingOp();
+  Value *first = transposed(builder, dot.operand(1)), *second = transposed(builder, dot.operand(0));
+  dot.setOperand(0, first);
+  dot.setOperand(1, second);
+  dot.result()->setType(type);
+  if (!before->result()->hasUses())
+    before->erase();
+
+  Value *sum = loop.result(carried);
+  const llvm::SmallVector<Use, 2> uses(sum->uses());
+  sum->setType(type);
+  builder.setInsertionPoint(&loop);
+  Op *back = transposed(builder, sum)->definingOp();
+  back->moveAfter(&loop);
+  for (const Use &use : uses)
+    use.user->setOperand(use.index, back->result());
+}
+
+} // namespace
+
+bool swapOperands(Module &module, PassContext &context) {
+  bool changed = false;
+  if (!context.facts || context.facts->groupRows == 0)
+    return changed;
+  for (Op *loop : loopsOfSpaces(module)) {
+    Op *dot = loop->is(OpKind::For) ? onlySum(*loop) : nullptr;
+    if (!dot || !isLoaded(*dot->operand(0)) || !isComputedIn(*dot->operand(1), loop->body()) ||
+        !isPossible(*dot, *context.facts))
+      continue;
+    swap(*loop, *dot);
+    context.remark(*dot, "its operands are swapped: what is computed is multiplied from registers");
+    changed = true;
+  }
+  return changed;
+}
+
+} // namespace dtile::passes
