@@ -230,11 +230,13 @@ void KernelLowering::lowerSpace(Op &space, int32_t number, llvm::Value *first, l
                       inner.getInt32(gpu_.site(space, before))});
   }
   body->lowerCaptured(space);
-  llvm::Value *paired = nullptr;
-  if (mayPairBodies(space)) {
+  // Clusters of such a launch share loads of one space, and no loops.
+  llvm::Value *arePairs = nullptr;
+  if (llvm::any_of(spaces_, [](Op *other) { return mayPairBodies(*other); })) {
     constexpr size_t kPaired = offsetof(dtile_device_launch, paired);
-    paired = inner.CreateIsNotNull(launchField(kPaired, b.getInt32Ty(), "paired"));
+    arePairs = inner.CreateIsNotNull(launchField(kPaired, b.getInt32Ty(), "paired"));
   }
+  llvm::Value *paired = mayPairBodies(space) ? arePairs : nullptr;
   llvm::Value *count = inner.getInt64(1);
   for (llvm::Value *blocks : launch::blockCounts(*body, inner, space, paired))
     count = inner.CreateMul(count, blocks);
@@ -254,9 +256,9 @@ void KernelLowering::lowerSpace(Op &space, int32_t number, llvm::Value *first, l
     const ClusterOps &clusters = *gpu_.device.clusterOps();
     range.parts = clusters.size(inner);
     range.part = clusters.rank(inner);
-    if (paired) {
-      range.parts = inner.CreateSelect(paired, inner.getInt32(1), range.parts);
-      range.part = inner.CreateSelect(paired, inner.getInt32(0), range.part);
+    if (arePairs) {
+      range.parts = inner.CreateSelect(arePairs, inner.getInt32(1), range.parts);
+      range.part = inner.CreateSelect(arePairs, inner.getInt32(0), range.part);
     }
     // A cluster runs bodies as a program does; those of other spaces have none here.
     after = block("space.end");

@@ -14,6 +14,7 @@
 #include "backend/gpu/staged/epilogue_warp.h"
 
 #include "ir/analysis/communication.h"
+#include "ir/core/tile_order.h"
 
 namespace dtile::backend::gpu {
 
@@ -44,6 +45,11 @@ void EpilogueWarp::lowerBodies(Op &space, const BodyRange &range) {
   prefetched_.begin(1);
   b.CreateStore(b.getFalse(), failed_);
   forEachBody(space, range, [&] {
+    if (range.paired) {
+      const unsigned dim = *ir::TileOrder::fromSpace(space).pairedDimension();
+      isOfSpace_ =
+          b.CreateICmpSLT(scalar(space.body().argument(dim)), scalar(space.operand(3 * dim + 1)));
+    }
     const auto one = [&] { lowerBlock(space.body()); };
     // The sums of a cluster are its first program's.
     if (range.part)
@@ -99,7 +105,15 @@ void EpilogueWarp::lowerOp(Op &op) {
   bulk_.awaitStores(b);
   warp_.syncWarp(b);
   Value *acts = b.CreateAnd(b.CreateICmpEQ(lane_, b.getInt32(0)), b.CreateNot(hasFailed()));
+  if (isOfSpace_)
+    acts = b.CreateAnd(acts, isOfSpace_);
   when(acts, "notify", [&] { HelperWarp::lowerOp(op); });
+}
+
+/// Cells and places of a body that only fills up a pair need not exist.
+void EpilogueWarp::fail(int32_t site, llvm::ArrayRef<Value *> arguments) {
+  const auto report = [&] { HelperWarp::fail(site, arguments); };
+  isOfSpace_ ? when(isOfSpace_, "checked", report) : report();
 }
 
 void EpilogueWarp::store(Op &op) {

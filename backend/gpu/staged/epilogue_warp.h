@@ -71,8 +71,12 @@ private:
   [[nodiscard]] llvm::Value *inShared(const TileRegion &target, llvm::Value *row,
                                       llvm::Value *column);
 
+  void fail(int32_t site, llvm::ArrayRef<llvm::Value *> arguments) override;
+
   /// i32: number of this thread in its warp.
   llvm::Value *lane_ = nullptr;
+  /// i1: the body is one of the space's, and does not only fill up a pair; null where all are.
+  llvm::Value *isOfSpace_ = nullptr;
 };
 
 } // namespace dtile::backend::gpu

@@ -8,10 +8,12 @@
 // Why: rows of 64 elements that do not begin at multiples of 128 bytes take the L2 cache two
 //   requests each, so loads bound a product, not the matrix units. A tile that two programs share
 //   is asked for once.
-// Leaves alone: kernels of several spaces or with signals, as programs that wait would keep their
-//   partners; loops whose number of iterations differs between the bodies, or that are not alone
-//   (both programs fill and release the same slots); what is checked in a body; spaces that gather
-//   rows or keep an operand, and those whose order is the author's or rotated.
+// Leaves alone: spaces that wait, as a program that waits would keep its partner from what it needs
+//   to notify; where a kernel has signals or several spaces, those that store or tell other than by
+//   the epilogue warp, and all but the first space; loops whose number of iterations differs
+//   between the bodies, or that are not alone (both programs fill and release the same slots); what
+//   is checked in a body; spaces that gather rows or keep an operand, and those whose order is the
+//   author's or rotated.
 #include "ir/core/tile_order.h"
 #include "ir/transform/pass.h"
 
@@ -41,13 +43,16 @@ bool dependsOn(const Value *value, const Value *dimension, Op &space) {
                       [&](const Value *operand) { return dependsOn(operand, dimension, space); });
 }
 
-/// Whether both programs of a pair fill and release the same slots in the same order.
-bool runsInStep(Op &space, const Value *dimension) {
+/// Whether both programs of a pair fill and release the same slots in the same order. Bodies that
+/// fill up pairs tell nobody: the epilogue warp leaves that out.
+bool runsInStep(Op &space, const Value *dimension, bool isAlone) {
   bool isInStep = true;
   walk(space, [&](Op &op) {
     const bool isStaged = op.is(OpKind::For) && op.has(attr::stages);
-    if (op.is(OpKind::Assert) || op.hasEffect(Wait | Signal | RemoteWrite | RemoteRead))
+    if (op.is(OpKind::Assert) || op.hasEffect(Wait | RemoteRead))
       isInStep = false;
+    if (op.hasEffect(Signal | RemoteWrite) || (!isAlone && op.hasEffect(Write)))
+      isInStep &= op.get(attr::epilogue);
     if (isStaged && op.parentOp() != &space)
       isInStep = false;
     if (isStaged)
@@ -74,17 +79,17 @@ bool multicastOperands(Module &module, PassContext &context) {
     bool isAlone = true;
     for (Op &op : kernel.body().ops()) {
       isAlone &= !op.is(OpKind::SignalParam) && !(op.is(OpKind::Space) && space);
-      if (op.is(OpKind::Space))
+      if (op.is(OpKind::Space) && !space)
         space = &op;
     }
-    if (!space || !isAlone || !space->has(attr::warpgroups) || space->get(attr::ordered) ||
-        space->has(attr::programs))
+    if (!space || !space->has(attr::warpgroups) || space->get(attr::ordered) ||
+        space->has(attr::programs) || space->has(attr::after_all))
       continue;
     const std::optional<unsigned> fastest = TileOrder::fromSpace(*space).pairedDimension();
     if (!fastest)
       continue;
     const Value *dimension = space->body().argument(*fastest);
-    if (!runsInStep(*space, dimension))
+    if (!runsInStep(*space, dimension, isAlone))
       continue;
     walk(*space, [&](Op &op) {
       if (!comesVia(op, LoadPath::Tma) || op.result()->type().shape()[0] % (2 * kBoxRows) != 0 ||

@@ -181,17 +181,23 @@ private:
     return plan;
   }
 
-  /// Lets two programs share loads, where that takes no more rounds of bodies.
+  /// Lets two programs of the first space share loads, where that takes no more rounds of bodies.
   void pair(Plan &plan) const {
-    if (!image_.paired || !byTma() || desc_.nspaces != 1)
+    if (!image_.paired || !byTma())
       return;
-    const int32_t programs = dtile_pair_programs(image_.paired(frame_), variant_.inClusters[2],
-                                                 bodies_[0], plan.programs);
+    // The programs of other spaces keep their number; whole clusters are launched.
+    const int32_t others = plan.programs - plan.first[1];
+    const auto room = int64_t(variant_.inClusters[2]) - (others + others % 2);
+    const int32_t programs =
+        dtile_pair_programs(image_.paired(frame_), room, bodies_[0], plan.first[1]);
     if (programs == 0)
       return;
     plan.paired = true;
     plan.cluster = 2;
-    plan.programs = plan.first[1] = programs;
+    plan.programs = programs + others + others % 2;
+    const int32_t moved = programs - plan.first[1];
+    for (int32_t s = 1; s <= desc_.nspaces; ++s)
+      plan.first[s] += moved;
   }
 
   const dtile_kernel_desc &desc_;
