@@ -42,7 +42,7 @@ MAY_INCLUDE = {
     "sema/tree": ["frontend/ast"],
     "ir/core": [],
     "ir/machine": [],
-    "ir/model": ["ir/core", "ir/machine"],
+    "ir/model": IR,
     "ir/simulate": [*IR, "ir/model"],
     "ir/from_ast": ["frontend/ast", "sema/tree", "ir/core"],
     "ir/analysis": ["ir/core", "ir/machine"],

@@ -501,6 +501,35 @@ llvm::Value *Arith::narrowToOdd(llvm::Value *x) {
   return b.CreateBitCast(bits, f32);
 }
 
+/// A float as an integer, towards zero: the nearest one of the type where it has no such, and 0 for
+/// what is no number.
+llvm::Value *Arith::saturate(DType to, llvm::Value *x, llvm::Type *target) {
+  const unsigned bits = dtypeBits(to);
+  const llvm::Intrinsic::ID machines = isSigned(to) ? toSigned_ : toUnsigned_;
+  const auto convert = [&](llvm::Type *type) -> llvm::Value * {
+    if (machines != llvm::Intrinsic::not_intrinsic && x->getType()->isFloatTy() && bits <= 32)
+      return b.CreateIntrinsic(machines, {}, {x});
+    return b.CreateIntrinsic(isSigned(to) ? llvm::Intrinsic::fptosi_sat
+                                          : llvm::Intrinsic::fptoui_sat,
+                             {type, x->getType()}, {x});
+  };
+  // By way of 32 bits only where that is one instruction.
+  if (bits >= 32 || machines == llvm::Intrinsic::not_intrinsic)
+    return convert(target);
+  llvm::Type *word = withScalar(x->getType(), b.getInt32Ty());
+  llvm::Value *value = convert(word);
+  const auto limit = [&](llvm::Intrinsic::ID which, const llvm::APInt &most) {
+    value = b.CreateBinaryIntrinsic(which, value, llvm::ConstantInt::get(word, most));
+  };
+  if (isSigned(to)) {
+    limit(llvm::Intrinsic::smin, llvm::APInt::getSignedMaxValue(bits).sext(32));
+    limit(llvm::Intrinsic::smax, llvm::APInt::getSignedMinValue(bits).sext(32));
+  } else {
+    limit(llvm::Intrinsic::umin, llvm::APInt::getMaxValue(bits).zext(32));
+  }
+  return b.CreateTrunc(value, target);
+}
+
 llvm::Value *Arith::cast(DType from, DType to, llvm::Value *x) {
   if (from == to)
     return x;
@@ -511,9 +540,7 @@ llvm::Value *Arith::cast(DType from, DType to, llvm::Value *x) {
     if (to == DType::Bool)
       return b.CreateFCmpUNE(x, none);
     if (!isFloat(to))
-      return b.CreateIntrinsic(isSigned(to) ? llvm::Intrinsic::fptosi_sat
-                                            : llvm::Intrinsic::fptoui_sat,
-                               {target, x->getType()}, {x});
+      return saturate(to, x, target);
     if (from != DType::F64)
       return to == DType::F64 ? b.CreateFPExt(x, target) : round(to, x);
     if (to == DType::F32)

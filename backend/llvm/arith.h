@@ -35,6 +35,11 @@ public:
   void useBfloat() { usesBfloat_ = true; }
   /// Exp2 of f32 by an intrinsic of the machine, and what is made of it.
   void useExp2(llvm::Intrinsic::ID intrinsic) { exp2_ = intrinsic; }
+  /// f32 to i32 and u32 by intrinsics of the machine that saturate, and give 0 for what is no number.
+  void useTruncation(llvm::Intrinsic::ID toSigned, llvm::Intrinsic::ID toUnsigned) {
+    toSigned_ = toSigned;
+    toUnsigned_ = toUnsigned;
+  }
   /// Lets a product that is added to something be rounded with the sum, once, or not any more; what
   /// was before.
   bool contract(bool allowed) { return std::exchange(contracts_, allowed); }
@@ -70,6 +75,7 @@ public:
   [[nodiscard]] llvm::Value *broadcast(llvm::Value *scalar, unsigned lanes);
 
 private:
+  [[nodiscard]] llvm::Value *saturate(DType to, llvm::Value *x, llvm::Type *target);
   [[nodiscard]] llvm::Value *integerBinary(ir::OpKind kind, DType type, llvm::Value *x,
                                            llvm::Value *y);
   [[nodiscard]] llvm::Value *floatBinary(ir::OpKind kind, llvm::Value *x, llvm::Value *y);
@@ -99,6 +105,8 @@ private:
   llvm::ValueMap<llvm::Value *, Code, KeepsKeys> codes_;
   bool usesBfloat_ = false;
   llvm::Intrinsic::ID exp2_ = llvm::Intrinsic::not_intrinsic;
+  llvm::Intrinsic::ID toSigned_ = llvm::Intrinsic::not_intrinsic;
+  llvm::Intrinsic::ID toUnsigned_ = llvm::Intrinsic::not_intrinsic;
   bool contracts_ = false;
 };
 

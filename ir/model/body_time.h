@@ -17,6 +17,7 @@
 #include "ir/model/op_cost.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace dtile::model {
 
@@ -64,7 +65,9 @@ public:
       // What the epilogue warp sends leaves while the warpgroups multiply for the next body.
       Number &sum = op.is(ir::OpKind::Put) && op.get(ir::attr::epilogue) ? sent : moved;
       sum = d_.add(sum, moveTime(op));
-      computed += arithmeticTime(op, machine_);
+      if (!arithmetic_)
+        arithmetic_.emplace(op);
+      computed += arithmetic_->of(op, machine_);
     }
     const Number alone = d_.mul(d_.real(computed), together_);
     return d_.larger(d_.add(inner, d_.larger(moved, alone)), sent);
@@ -282,6 +285,7 @@ private:
   const TargetFacts &machine_;
   Number together_;
   Number running_;
+  std::optional<ArithmeticCost> arithmetic_;
 };
 
 } // namespace dtile::model

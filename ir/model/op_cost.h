@@ -82,6 +82,20 @@ inline constexpr int64_t kRowAlign = 16;
 /// Whether all rounds of a loop notify at the same time (lower_notifies.cpp of GPU bodies).
 [[nodiscard]] bool onlyNotifies(ir::Op &loop);
 
+/// The time of a kernel's arithmetic. Beside products it is small, and each operation counts alike.
+/// In other kernels operations count by their instructions, and more where threads hold many
+/// elements: fewer programs have registers on a processor, and wait for each other's results.
+class ArithmeticCost {
+public:
+  /// Of the kernel around an op.
+  explicit ArithmeticCost(ir::Op &inside);
+  [[nodiscard]] double of(const ir::Op &op, const TargetFacts &machine) const;
+
+private:
+  bool multiplies_ = false;
+  double pressure_ = 1;
+};
+
 /// What the programs of a cluster take to add up the sums of a loop that they share (pass
 /// split-sums); 0 of other loops.
 [[nodiscard]] double exchangeTime(const ir::Op &loop, const TargetFacts &machine);

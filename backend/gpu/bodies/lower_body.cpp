@@ -28,6 +28,8 @@ BodyLowering::BodyLowering(GpuModule &module, const KernelScaffold &kernel)
   arith_.useBfloat();
   arith_.contract(true);
   arith_.useExp2(module.device.exp2());
+  arith_.useTruncation(module.device.truncation(/*isSigned=*/true),
+                       module.device.truncation(/*isSigned=*/false));
 }
 
 BodyLowering::~BodyLowering() = default;

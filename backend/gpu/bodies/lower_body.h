@@ -250,6 +250,8 @@ private:
   // lower_tiles.cpp: elementwise, splat, iota, broadcast, reshape, trans, convert.
   void lowerTileOp(ir::Op &op);
   [[nodiscard]] Registers elementwise(ir::Op &op);
+  [[nodiscard]] Registers approximateQuotients(ir::Op &op, llvm::ArrayRef<llvm::Value *> x,
+                                               llvm::ArrayRef<llvm::Value *> y);
   [[nodiscard]] Registers iota(ir::Op &op);
   [[nodiscard]] Registers broadcast(ir::Op &op);
   [[nodiscard]] Registers reshape(ir::Op &op);

@@ -9,6 +9,7 @@
 #include "frontend/base/check.h"
 #include "ir/analysis/rounding.h"
 
+#include "llvm/ADT/MapVector.h"
 #include "llvm/Support/MathExtras.h"
 
 namespace dtile::backend::gpu {
@@ -70,12 +71,37 @@ Registers BodyLowering::elementwise(Op &op) {
       return result;
     }
   }
+  if (op.is(OpKind::Div) && isFloat(op.result()->type().dtype()) &&
+      ir::isRoundedToNarrow(*op.result()))
+    return approximateQuotients(op, operands[0], operands[1]);
   for (unsigned slot = 0; slot < to.size(); ++slot) {
     Registers elements;
     for (const Registers &operand : operands)
       elements.push_back(operand[slot]);
     result.push_back(arithmetic(op, elements));
   }
+  return result;
+}
+
+/// Quotients that may be 2 units in the last place away: where several elements have one divisor,
+/// as those of a row do, its reciprocal is computed once.
+Registers BodyLowering::approximateQuotients(Op &op, llvm::ArrayRef<llvm::Value *> x,
+                                             llvm::ArrayRef<llvm::Value *> y) {
+  const DType type = op.operand(0)->type().elementOrIndex();
+  llvm::SmallMapVector<llvm::Value *, llvm::Value *, 16> reciprocals;
+  for (llvm::Value *divisor : y)
+    reciprocals.insert({divisor, nullptr});
+  Registers result;
+  if (type != DType::F32 || 2 * reciprocals.size() > y.size()) {
+    for (auto [dividend, divisor] : llvm::zip_equal(x, y))
+      result.push_back(arith_.approximateQuotient(type, dividend, divisor, gpu_.device.divide()));
+    return result;
+  }
+  for (auto &[divisor, reciprocal] : reciprocals)
+    reciprocal =
+        arith_.binary(OpKind::Div, type, llvm::ConstantFP::get(divisor->getType(), 1), divisor);
+  for (auto [dividend, divisor] : llvm::zip_equal(x, y))
+    result.push_back(arith_.binary(OpKind::Mul, type, dividend, reciprocals[divisor]));
   return result;
 }
 
@@ -93,8 +119,6 @@ llvm::Value *BodyLowering::arithmetic(const Op &op, llvm::ArrayRef<llvm::Value *
     return emitInstructions(b, arith_, op, x, module_.placeOf(op.loc()));
   if (x.size() == 1)
     return arith_.unary(op.kind(), type, x[0]);
-  if (op.is(OpKind::Div) && isFloat(type) && ir::isRoundedToNarrow(*op.result()))
-    return arith_.approximateQuotient(type, x[0], x[1], gpu_.device.divide());
   return arith_.binary(op.kind(), type, x[0], x[1]);
 }
 
