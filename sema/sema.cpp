@@ -6,6 +6,7 @@
 #include "sema/checker.h"
 #include "sema/declarations/alternatives.h"
 #include "sema/declarations/choices.h"
+#include "sema/declarations/function_kernel.h"
 #include "sema/declarations/infer.h"
 #include "sema/declarations/meetings.h"
 #include "sema/declarations/overlaps.h"
@@ -390,6 +391,10 @@ const ast::KernelDecl *Program::findKernel(llvm::StringRef name) const {
                                                         : nullptr;
 }
 
+const ast::FnDecl *Program::findFunction(const ast::Expr *callee) const {
+  return functionNamed(*impl_->modules.front(), callee);
+}
+
 std::optional<int64_t> Program::findConst(llvm::StringRef name) const {
   const Symbol *symbol = impl_->find(name);
   if (!symbol || symbol->kind != Symbol::Kind::Const)
@@ -483,6 +488,23 @@ GenericArgs Program::inferGenerics(const ast::KernelDecl *kernel, llvm::ArrayRef
     if (value)
       result.named.emplace_back(generic.name.name.str(), *value);
   return result;
+}
+
+const KernelInstance *Program::instantiateCall(const ast::FnDecl &fn, const FunctionCall &call,
+                                               Diagnostics &diagnostics) {
+  const PhaseScope phase("checking an instance");
+  Restore<Diagnostics *> sink(impl_->diags, &diagnostics);
+  ModuleInfo &root = *impl_->modules.front();
+  const auto instanceOf = [&](llvm::ArrayRef<Type> results) {
+    return impl_->instance(kernelOfCall(*impl_, root, fn, call, results), {}, {}, {},
+                           /*isReal=*/true);
+  };
+  // Its check tells what the function gives.
+  const KernelInstance *probe = instanceOf({});
+  if (!probe || fn.results.empty())
+    return probe;
+  DTILE_CHECK(probe->callees.size() == 1, "one function is called");
+  return instanceOf(probe->callees.front()->results);
 }
 
 const KernelInstance *Program::tryInstantiate(const ast::KernelDecl *kernel,

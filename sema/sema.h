@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace dtile::sema {
@@ -51,6 +52,34 @@ struct Choice {
   bool isOuter = false;
   /// The kernel multiplies tiles, for which there are instructions of some shapes.
   bool multiplies = true;
+};
+
+/// A call of a function by a test, with values for its arguments.
+struct FunctionCall {
+  struct Arg {
+    ast::Ident label;
+    SourceRange range;
+    DType dtype = DType::F32;
+    /// None of a number.
+    std::vector<int64_t> sizes;
+    /// A number that takes the type that is wanted.
+    bool isLiteral = false;
+    double real = 0;
+    int64_t integer = 0;
+    friend bool operator<(const Arg &a, const Arg &b) {
+      return std::tie(a.dtype, a.sizes, a.isLiteral, a.real, a.integer) <
+             std::tie(b.dtype, b.sizes, b.isLiteral, b.real, b.integer);
+    }
+  };
+  struct Generic {
+    ast::Ident label;
+    GenericValue value;
+    SourceRange range;
+  };
+  SourceRange range;
+  ast::Expr *callee = nullptr;
+  std::vector<Generic> generics;
+  std::vector<Arg> args;
 };
 
 /// Plans with which an overlap could be joined, and is not.
@@ -106,6 +135,8 @@ public:
   /// A kernel visible in the root file, also through imports (`ag.kernel` as "ag.kernel"); null
   /// when there is none.
   [[nodiscard]] const ast::KernelDecl *findKernel(llvm::StringRef name) const;
+  /// The function that an expression of the root file names (`f`, `math.silu`); null for all else.
+  [[nodiscard]] const ast::FnDecl *findFunction(const ast::Expr *callee) const;
   /// A named integer constant visible in the root file.
   [[nodiscard]] std::optional<int64_t> findConst(llvm::StringRef name) const;
 
@@ -115,6 +146,10 @@ public:
                                     SourceRange callSite, Diagnostics &diagnostics);
   /// The same for values that need not be right: null, and nothing is reported, where they are not.
   const KernelInstance *tryInstantiate(const ast::KernelDecl *kernel, const GenericArgs &args);
+  /// A kernel without sizes that gives what the call does: its inputs are the arguments that are no
+  /// literals, its outputs the results, numbers as tensors of one element. Null after reporting.
+  const KernelInstance *instantiateCall(const ast::FnDecl &fn, const FunctionCall &call,
+                                        Diagnostics &diagnostics);
   /// What a kernel leaves to the compiler, in order.
   [[nodiscard]] std::vector<Choice> choices(const ast::KernelDecl *kernel) const;
   /// What instantiate would need: dtype generics and const generics of a kernel that the shapes and

@@ -143,17 +143,34 @@ uint64_t mix(uint64_t value) {
   return value ^ value >> 31;
 }
 
-/// Takes a positive float of 1 to the value below: one less, read as an integer.
-void stayBelowOne(NDArray &array, int64_t element) {
-  if (array.getDouble(element) < 1)
-    return;
+/// Takes a float to the next one above or below. Of one sign they are in the order of their bits,
+/// read as integers.
+void step(NDArray &array, int64_t element, bool up) {
   const size_t size = dtypeBytes(array.dtype());
   char *place = static_cast<char *>(array.data()) + element * size;
+  const double value = array.getDouble(element);
   uint64_t bits = 0;
   std::memcpy(&bits, place, size);
-  --bits;
+  if (value == 0)
+    bits = up ? 1 : uint64_t(1) << (8 * size - 1) | 1;
+  else if ((value > 0) == up)
+    ++bits;
+  else
+    --bits;
   std::memcpy(place, &bits, size);
 }
+
+/// Stores a number of [lo, hi), which may have been rounded out of it.
+void setWithin(NDArray &array, int64_t element, double value, double lo, double hi) {
+  array.setDouble(element, value);
+  if (array.getDouble(element) >= hi)
+    step(array, element, /*up=*/false);
+  else if (array.getDouble(element) < lo)
+    step(array, element, /*up=*/true);
+}
+
+/// In [0, 1).
+double fraction(uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1p-53; }
 
 } // namespace
 
@@ -177,8 +194,7 @@ NDArray random(DType dtype, Shape shape, uint64_t seed) {
       array.setInt(i, static_cast<int64_t>(bits >> 60));
       break;
     case DTypeClass::Float:
-      array.setDouble(i, 2 * (static_cast<double>(bits >> 11) * 0x1p-53) - 1);
-      stayBelowOne(array, i);
+      setWithin(array, i, 2 * fraction(bits) - 1, -1, 1);
       break;
     }
   }
@@ -191,6 +207,13 @@ NDArray randomIntegers(DType dtype, Shape shape, uint64_t seed, int64_t lo, int6
   const uint64_t width = static_cast<uint64_t>(hi - lo);
   for (int64_t i = 0; i < array.elements(); ++i)
     array.setInt(i, lo + static_cast<int64_t>((randomBits(seed, i) >> 32) * width >> 32));
+  return array;
+}
+
+NDArray randomReals(DType dtype, Shape shape, uint64_t seed, double lo, double hi) {
+  NDArray array(dtype, std::move(shape));
+  for (int64_t i = 0; i < array.elements(); ++i)
+    setWithin(array, i, lo + (hi - lo) * fraction(randomBits(seed, i)), lo, hi);
   return array;
 }
 

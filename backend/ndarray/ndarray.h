@@ -103,6 +103,8 @@ private:
 /// Integers (or whole floats) uniform in [lo, hi), hi > lo; up to 2^32 apart.
 [[nodiscard]] NDArray randomIntegers(DType dtype, Shape shape, uint64_t seed, int64_t lo,
                                      int64_t hi);
+/// Floats uniform in [lo, hi), hi > lo.
+[[nodiscard]] NDArray randomReals(DType dtype, Shape shape, uint64_t seed, double lo, double hi);
 [[nodiscard]] uint64_t randomBits(uint64_t seed, uint64_t index);
 
 // Shapes.
@@ -120,6 +122,7 @@ llvm::Expected<NDArray> slice(const NDArray &array, llvm::ArrayRef<SliceRange> r
 llvm::Expected<NDArray> select(const NDArray &array, unsigned axis, int64_t position);
 /// Result dimension i is dimension perm[i]; an empty permutation reverses the dimensions.
 llvm::Expected<NDArray> transpose(const NDArray &array, llvm::ArrayRef<unsigned> perm = {});
+/// One size may be -1: it follows from the others.
 llvm::Expected<NDArray> reshape(const NDArray &array, Shape shape);
 /// Along one dimension; element types must agree.
 llvm::Expected<NDArray> concat(llvm::ArrayRef<NDArray> arrays, unsigned axis);

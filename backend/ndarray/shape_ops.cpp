@@ -143,6 +143,15 @@ llvm::Expected<NDArray> transpose(const NDArray &array, llvm::ArrayRef<unsigned>
 }
 
 llvm::Expected<NDArray> reshape(const NDArray &array, Shape shape) {
+  if (const auto open = llvm::find(shape, -1); open != shape.end()) {
+    Shape others = shape;
+    others.erase(others.begin() + (open - shape.begin()));
+    const auto count = elementCount(others);
+    if (llvm::is_contained(others, -1) || !count || *count == 0 || array.elements() % *count != 0)
+      return wrong("an array " + shapeText(array.shape()) + " cannot be reshaped to " +
+                   shapeText(shape) + ", as no one size in place of -1 fits");
+    *open = array.elements() / *count;
+  }
   if (elementCount(shape) != array.elements())
     return wrong("an array " + shapeText(array.shape()) + " cannot be reshaped to " +
                  shapeText(shape));

@@ -4,6 +4,9 @@
 #include "frontend/ast/mesh.h"
 #include "sema/checker.h"
 #include "sema/declarations/alternatives.h"
+#include "sema/declarations/function_kernel.h"
+#include "sema/declarations/tensor_functions.h"
+#include "sema/declarations/test_signatures.h"
 
 #include "llvm/ADT/StringSwitch.h"
 
@@ -11,13 +14,7 @@ namespace dtile::sema {
 
 namespace {
 
-bool isTestBuiltin(llvm::StringRef name) {
-#define TEST_BUILTIN(ID, NAME, SIGNATURE, DOC)                                                     \
-  if (name == NAME)                                                                                \
-    return true;
-#include "sema/declarations/test_builtins.def"
-  return false;
-}
+bool isTestBuiltin(llvm::StringRef name) { return !testSignature(name).empty(); }
 
 void considerTestBuiltins(SpellingSuggestion &suggestion) {
 #define TEST_BUILTIN(ID, NAME, SIGNATURE, DOC) suggestion.consider(NAME);
@@ -56,8 +53,11 @@ public:
 
   /// Whether the test's ranks have axes.
   void setOnMesh(bool isOnMesh) { isOnMesh_ = isOnMesh; }
-  /// The mesh that promises speak of.
-  void setMesh(const ast::MeshStmt *mesh) { mesh_ = mesh; }
+  /// What a kernel promises, instead of a test's body; the mesh that it may speak of.
+  void setPromise(const ast::MeshStmt *mesh) {
+    isPromise_ = true;
+    mesh_ = mesh;
+  }
 
   void declare(const ast::Ident &name, Symbol::Kind kind = Symbol::Kind::Local) {
     Symbol symbol;
@@ -198,8 +198,12 @@ private:
   void member(const ast::MemberExpr *e) {
     const auto *base = llvm::dyn_cast<ast::NameExpr>(e->base);
     const Symbol *symbol = base ? find(base->name) : nullptr;
-    if (!symbol || symbol->kind != Symbol::Kind::Module)
-      return expression(e->base);
+    if (!symbol || symbol->kind != Symbol::Kind::Module) {
+      expression(e->base);
+      if (e->member.name != "T")
+        noMember(e);
+      return;
+    }
     if (!symbol->module || symbol->module->names.count(e->member.name))
       return;
     SpellingSuggestion suggestion(e->member.name);
@@ -210,6 +214,24 @@ private:
     if (!suggestion.best().empty())
       message.note(e->member.range, diag::note_did_you_mean, suggestion.best())
           .fix(e->member.range, suggestion.best());
+  }
+
+  // Arrays have `.T`; all else is a function.
+  void noMember(const ast::MemberExpr *e) {
+    const llvm::StringRef name = e->member.name;
+    const habits::Word *habit = habits::findMember(name);
+    std::string advice;
+    if (name == "reshape" || name == "view")
+      advice = "the same elements in another shape are `reshape(x, M, N)`";
+    else if (isTestBuiltin(name))
+      advice =
+          ("it is a function: `" + name + "(" + context_.sources.text(e->base->range) + ")`").str();
+    else if (habit)
+      advice = habit->advice.str();
+    else
+      advice = "an array of a test has `.T` only";
+    context_.report(e->member.range, diag::unknown_member, "an array of a test", name)
+        .note(e->member.range, diag::note_dtile_form, advice);
   }
 
   // What a kernel reads is given; outputs are results, and the rest is the launch's own.
@@ -249,8 +271,87 @@ private:
                           : "callers give " + names + "; outputs are results");
   }
 
+  // Number and labels of what a test function is given.
+  void testArguments(const ast::CallExpr *e) {
+    const ast::Expr *called = e->callee;
+    if (const auto *index = llvm::dyn_cast<ast::IndexExpr>(called))
+      called = index->base;
+    if (const auto *generic = llvm::dyn_cast<ast::GenericExpr>(called))
+      called = generic->base;
+    const auto *name = llvm::dyn_cast<ast::NameExpr>(called);
+    const llvm::StringRef signature = name ? testSignature(name->name) : "";
+    // Axes are no arguments.
+    if (signature.empty() || ast::axisNamedBy(e) || (mesh_ && name->name == "rank"))
+      return;
+    llvm::SmallVector<llvm::StringRef, 3> labels;
+    for (const ast::Arg &arg : e->args)
+      if (!arg.label.name.empty())
+        labels.push_back(arg.label.name);
+    const auto count = unsigned(e->args.size() - labels.size());
+    const auto forms = testForms(signature);
+    if (llvm::any_of(forms, [&](const TestForm &form) { return form.fits(count, labels); }))
+      return;
+    const std::string form =
+        "it is `" + name->name.str() + signature.split(" ->").first.str() + "`";
+    for (const ast::Arg &arg : e->args) {
+      const llvm::StringRef label = arg.label.name;
+      if (label.empty() || llvm::any_of(forms, [&](const TestForm &one) {
+            return llvm::is_contained(one.labels, label);
+          }))
+        continue;
+      context_.report(arg.label.range, diag::unknown_label, name->name, label)
+          .note(arg.label.range, diag::note_dtile_form, form);
+      return;
+    }
+    const unsigned least = forms.front().least;
+    context_
+        .report(e->range, diag::wrong_argument_count, name->name,
+                std::to_string(least) + (least == 1 ? " argument" : " arguments") +
+                    (forms.front().isOpen ? " or more" : ""),
+                count)
+        .note(name->range, diag::note_dtile_form, form);
+  }
+
+  // Of a function of the program: its body is checked by the types that the test gives.
+  void functionArguments(const ast::CallExpr *e, const ast::FnDecl &fn) {
+    size_t least = 0;
+    for (const ast::Param &param : fn.params)
+      least += param.init ? 0 : 1;
+    for (const ast::Arg &arg : e->args) {
+      if (arg.label.name.empty() || llvm::any_of(fn.params, [&](const ast::Param &param) {
+            return param.name.name == arg.label.name;
+          }))
+        continue;
+      context_.report(arg.label.range, diag::unknown_label, fn.name.name, arg.label.name)
+          .note(fn.name.range, diag::note_declared_here, fn.name.name);
+      return;
+    }
+    const size_t most = fn.params.size();
+    if (e->args.size() >= least && e->args.size() <= most)
+      return;
+    context_
+        .report(e->range, diag::wrong_argument_count, fn.name.name,
+                std::to_string(least) + (least == most ? "" : " to " + std::to_string(most)) +
+                    (most == 1 ? " argument" : " arguments"),
+                e->args.size())
+        .note(fn.name.range, diag::note_declared_here, fn.name.name);
+  }
+
+  // The function of the program that a call names; test functions go before it.
+  const ast::FnDecl *functionCalled(const ast::Expr *callee) {
+    const auto *name = llvm::dyn_cast<ast::NameExpr>(callee);
+    if (isPromise_ || (name && isTestBuiltin(name->name)))
+      return nullptr;
+    const ast::FnDecl *fn = functionNamed(module_, callee);
+    return fn && !isTensorFunction(*fn) ? fn : nullptr;
+  }
+
   void call(const ast::CallExpr *e) {
     kernelArguments(e);
+    testArguments(e);
+    const auto *generic = llvm::dyn_cast<ast::GenericExpr>(e->callee);
+    if (const ast::FnDecl *fn = functionCalled(generic ? generic->base : e->callee))
+      functionArguments(e, *fn);
     callee(e->callee, /*isCalled=*/true);
     if (const ast::NameExpr *own = ast::axisNamedBy(e))
       return axis(own->name, own->range);
@@ -293,6 +394,8 @@ private:
       callee(generic->base, /*isCalled=*/true);
       return generics(generic, kernelNamed(generic->base));
     }
+    if (isCalled && functionCalled(e))
+      return markUsed(e);
     const auto *name = llvm::dyn_cast<ast::NameExpr>(e);
     if (!name)
       return expression(e);
@@ -320,6 +423,13 @@ private:
     else if (!suggestion.best().empty())
       message.note(name->range, diag::note_did_you_mean, suggestion.best())
           .fix(name->range, suggestion.best());
+  }
+
+  // The function or module that a callee begins with.
+  void markUsed(const ast::Expr *e) {
+    while (const auto *member = llvm::dyn_cast<ast::MemberExpr>(e))
+      e = member->base;
+    (void)find(llvm::cast<ast::NameExpr>(e)->name);
   }
 
   const ast::KernelDecl *kernelNamed(const ast::Expr *e) {
@@ -386,6 +496,7 @@ private:
   ModuleInfo &module_;
   Scope scope_;
   bool isOnMesh_ = false;
+  bool isPromise_ = false;
   const ast::MeshStmt *mesh_ = nullptr;
 };
 
@@ -434,7 +545,7 @@ void checkEnsures(Context &context, ModuleInfo &module, const ast::KernelDecl *k
   if (kernel->ensures.empty())
     return;
   NameChecker checker(context, module);
-  checker.setMesh(ast::meshOf(*kernel));
+  checker.setPromise(ast::meshOf(*kernel));
   for (const ast::Param &param : kernel->params) {
     checker.declare(param.name);
     if (param.type)

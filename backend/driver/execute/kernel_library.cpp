@@ -15,6 +15,17 @@ std::optional<KernelCode> KernelLibrary::get(const sema::KernelInstance *instanc
   return KernelCode{instance, entry.lowered.module.get(), &entry.hostCode, &entry.deviceCode};
 }
 
+std::optional<KernelCode> KernelLibrary::getCall(const ast::CallExpr &place, const ast::FnDecl &fn,
+                                                 const sema::FunctionCall &call) {
+  std::string generics;
+  for (const sema::FunctionCall::Generic &one : call.generics)
+    generics += std::to_string(one.value.intValue) + dtypeName(one.value.dtype).str() + " ";
+  const auto [known, isNew] = calls_.try_emplace({&place, std::move(generics), call.args}, nullptr);
+  if (isNew)
+    known->second = program_.instantiateCall(fn, call, session_.diagnostics);
+  return known->second ? get(known->second) : std::nullopt;
+}
+
 const ast::KernelDecl *KernelLibrary::alternativeOf(const ast::KernelDecl &kernel,
                                                     llvm::StringRef pinned) {
   if (kernel.alternatives.empty())

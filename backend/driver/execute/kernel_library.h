@@ -18,6 +18,10 @@ public:
 
   /// Nothing after reporting.
   std::optional<KernelCode> get(const sema::KernelInstance *instance);
+  /// A call that a test makes itself, as Program::instantiateCall makes it a kernel; kept by the
+  /// place of the call. Nothing after reporting, once for each.
+  std::optional<KernelCode> getCall(const ast::CallExpr &place, const ast::FnDecl &fn,
+                                    const sema::FunctionCall &call);
   [[nodiscard]] sema::Program &program() const { return program_; }
   /// The alternative of a name for several kernels that `pinned` says, or, where that is empty,
   /// another one at each call; the kernel itself where it has code. Null: there is none.
@@ -35,6 +39,10 @@ private:
     std::shared_ptr<DeviceCode> deviceCode;
   };
   std::map<const sema::KernelInstance *, Entry> entries_;
+  /// By place, compile-time parameters and arguments; null where something is wrong.
+  std::map<std::tuple<const ast::CallExpr *, std::string, std::vector<sema::FunctionCall::Arg>>,
+           const sema::KernelInstance *>
+      calls_;
   /// By kernel and pins.
   struct Turn {
     Choosing choosing;

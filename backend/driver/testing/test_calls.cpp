@@ -5,7 +5,6 @@
 
 #include "backend/ndarray/reference_ops.h"
 #include "frontend/ast/mesh.h"
-#include "frontend/base/habits.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -120,9 +119,8 @@ TestEvaluator::Result TestEvaluator::evaluateCall(const ast::CallExpr &e) {
   std::string name;
   if (const auto *plain = llvm::dyn_cast<ast::NameExpr>(callee))
     name = plain->name.str();
-  else if (const auto *member = llvm::dyn_cast<ast::MemberExpr>(callee))
-    if (const auto *module = llvm::dyn_cast<ast::NameExpr>(member->base))
-      name = (module->name + "." + member->member.name).str();
+  else if (llvm::isa<ast::MemberExpr>(callee))
+    name = session_.sources.text(callee->range).str();
   if (name.empty())
     return fail(callee->range, "a kernel or a function is needed here");
   if (index)
@@ -131,26 +129,19 @@ TestEvaluator::Result TestEvaluator::evaluateCall(const ast::CallExpr &e) {
   if (!clause_)
     if (const ast::KernelDecl *kernel = library_.program().findKernel(name))
       return callKernel(e, *kernel, generics);
-  return callFunction(e, name, generics);
+  // What tests know goes before a function of the file that has its name.
+  const auto *plain = llvm::dyn_cast<ast::NameExpr>(callee);
+  if (!clause_ && !(plain && findBuiltin(plain->name)))
+    if (const ast::FnDecl *fn = library_.program().findFunction(callee))
+      return callFunction(e, *fn, generics);
+  return callBuiltin(e, name, generics);
 }
 
-// What a test writes for `x.sum()` and the like.
-static std::string insteadOfMember(llvm::StringRef member) {
-  if (member == "reshape" || member == "view")
-    return "; the same elements in another shape are `reshape(x, M, N)`";
-  const habits::Word *habit = habits::findMember(member);
-  return habit ? ("; " + habit->advice).str() : "";
-}
-
-TestEvaluator::Result TestEvaluator::callFunction(const ast::CallExpr &e, llvm::StringRef name,
-                                                  const ast::GenericExpr *generics) {
+TestEvaluator::Result TestEvaluator::callBuiltin(const ast::CallExpr &e, llvm::StringRef name,
+                                                 const ast::GenericExpr *generics) {
   const auto builtin = findBuiltin(name);
-  if (!builtin) {
-    const auto *member = llvm::dyn_cast<ast::MemberExpr>(e.callee);
-    const std::string advice = member ? insteadOfMember(member->member.name) : "";
-    return fail(e.callee->range,
-                "`" + name + "` is neither a kernel nor a function of tests" + advice);
-  }
+  if (!builtin)
+    return fail(e.callee->range, "`" + name + "` is neither a kernel nor a function of tests");
   if (*builtin == TestBuiltin::BackToBack)
     return backToBack(e);
   if (*builtin == TestBuiltin::Fails)
@@ -295,15 +286,16 @@ bool TestEvaluator::requireCount(const Call &call, size_t least, size_t most) {
   return false;
 }
 
-std::optional<std::vector<Sizes>> TestEvaluator::sizesFrom(const Call &call, size_t first) {
+std::optional<std::vector<Sizes>> TestEvaluator::sizesFrom(const Call &call, size_t first,
+                                                           int64_t least) {
   std::vector<Sizes> sizes(ranks_);
   for (size_t i = first; i < call.args.size(); ++i)
     for (int rank = 0; rank < ranks_; ++rank) {
       if (!isActive(rank))
         continue;
       const Array &size = call.at(i, rank);
-      if (!isWholeNumber(size) || size.getInt(0) < 0) {
-        fail(call.places[i], "a size is needed here, an integer from 0");
+      if (!isWholeNumber(size) || size.getInt(0) < least) {
+        fail(call.places[i], "a size is needed here, an integer from " + llvm::Twine(least));
         return std::nullopt;
       }
       sizes[rank].push_back(size.getInt(0));
@@ -406,10 +398,19 @@ TestEvaluator::Result TestEvaluator::makeRandom(const ast::Expr &e, DType dtype,
     call.labels["seed"] = {call.args.front(), call.places.front()};
     call.args.clear();
   }
+  const auto isReal = [&](llvm::StringRef label) {
+    const auto found = call.labels.find(label.str());
+    return found != call.labels.end() && isFloat(found->second.first.arrays[leader()]->dtype());
+  };
   const auto seeds = takeInts(call, "seed", 0);
+  if (!seeds)
+    return std::nullopt;
+  // Bounds with a point give any number between, others whole ones.
+  if (isFloat(dtype) && (isReal("lo") || isReal("hi")))
+    return makeRandomReals(e, dtype, sizes, call, *seeds);
   const auto lows = takeInts(call, "lo", 0);
   const auto highs = takeInts(call, "hi", 1);
-  if (!seeds || !lows || !highs || !requireNoLabels(call) || !requireCount(call, 0, 0))
+  if (!lows || !highs || !requireNoLabels(call) || !requireCount(call, 0, 0))
     return std::nullopt;
   TestValue result;
   result.arrays.resize(ranks_);
@@ -427,6 +428,35 @@ TestEvaluator::Result TestEvaluator::makeRandom(const ast::Expr &e, DType dtype,
       array =
           share(isBounded ? ndarray::randomIntegers(dtype, sizes[rank], uint64_t(key[0]), lo, hi)
                           : ndarray::random(dtype, sizes[rank], uint64_t(key[0])));
+    result.arrays[rank] = array;
+  }
+  return result;
+}
+
+TestEvaluator::Result TestEvaluator::makeRandomReals(const ast::Expr &e, DType dtype,
+                                                     llvm::ArrayRef<Sizes> sizes, Call &call,
+                                                     llvm::ArrayRef<int64_t> seeds) {
+  const auto boundOf = [&](llvm::StringRef label, double otherwise) {
+    auto node = call.labels.extract(label.str());
+    return node.empty() ? TestValue::real(ranks_, otherwise) : std::move(node.mapped().first);
+  };
+  const TestValue lo = boundOf("lo", 0), hi = boundOf("hi", 1);
+  if (!requireNoLabels(call) || !requireCount(call, 0, 0))
+    return std::nullopt;
+  TestValue result;
+  result.arrays.resize(ranks_);
+  std::map<std::tuple<int64_t, double, double, Sizes>, SharedArray> known;
+  for (int rank = 0; rank < ranks_; ++rank) {
+    if (!isActive(rank))
+      continue;
+    if (lo.arrays[rank]->rank() != 0 || hi.arrays[rank]->rank() != 0)
+      return fail(e.range, "`lo` and `hi` are single numbers");
+    const double from = lo.arrays[rank]->getDouble(0), to = hi.arrays[rank]->getDouble(0);
+    if (!(from < to) || !std::isfinite(to - from))
+      return fail(e.range, "`hi` must be above `lo`, and both be finite");
+    SharedArray &array = known[{seeds[rank], from, to, sizes[rank]}];
+    if (!array)
+      array = share(ndarray::randomReals(dtype, sizes[rank], uint64_t(seeds[rank]), from, to));
     result.arrays[rank] = array;
   }
   return result;
@@ -453,7 +483,9 @@ TestEvaluator::Result TestEvaluator::callShape(Call &call) {
     operands.push_back(&arg);
   const bool hasSizes = llvm::is_contained(
       {TestBuiltin::Reshape, TestBuiltin::BroadcastTo, TestBuiltin::Transpose}, call.builtin);
-  const auto sizes = hasSizes ? sizesFrom(call, 1) : std::vector<Sizes>();
+  // One size of a reshape may be -1: it follows from the others.
+  const bool mayFollow = call.builtin == TestBuiltin::Reshape;
+  const auto sizes = hasSizes ? sizesFrom(call, 1, mayFollow ? -1 : 0) : std::vector<Sizes>();
   if (!sizes)
     return std::nullopt;
   return mapRanks(call.range, operands, [&](int rank) -> llvm::Expected<Array> {

@@ -9,6 +9,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -101,11 +102,13 @@ private:
   /// A function call with its arguments evaluated.
   struct Call;
   Result evaluateCall(const ast::CallExpr &e);
-  Result callFunction(const ast::CallExpr &e, llvm::StringRef name,
-                      const ast::GenericExpr *generics);
+  Result callBuiltin(const ast::CallExpr &e, llvm::StringRef name,
+                     const ast::GenericExpr *generics);
   Result makeFilled(const ast::Expr &e, llvm::StringRef name, const ast::GenericExpr *generics,
                     llvm::ArrayRef<ast::Expr *> shape, llvm::ArrayRef<ast::Arg> args);
   Result makeRandom(const ast::Expr &e, DType dtype, llvm::ArrayRef<Sizes> sizes, Call &call);
+  Result makeRandomReals(const ast::Expr &e, DType dtype, llvm::ArrayRef<Sizes> sizes, Call &call,
+                         llvm::ArrayRef<int64_t> seeds);
   bool evaluateArguments(Call &call, llvm::ArrayRef<ast::Arg> args);
   /// Takes the label out of the call: its integer on each rank, or the default.
   std::optional<std::vector<int64_t>> takeInts(Call &call, llvm::StringRef label,
@@ -114,7 +117,7 @@ private:
   std::optional<int64_t> takeInt(Call &call, llvm::StringRef label, int64_t otherwise);
   bool requireNoLabels(Call &call);
   bool requireCount(const Call &call, size_t least, size_t most);
-  std::optional<std::vector<Sizes>> sizesFrom(const Call &call, size_t first);
+  std::optional<std::vector<Sizes>> sizesFrom(const Call &call, size_t first, int64_t least = 0);
   Result callNumber(Call &call);
   Result callShape(Call &call);
   Result callElementwise(Call &call);
@@ -123,6 +126,14 @@ private:
   Result callAttention(Call &call);
   Result callCollective(Call &call, const ast::NameExpr *along);
   Result fromRank(Call &call, llvm::ArrayRef<std::vector<int>> groups);
+
+  // Functions of the program (test_functions.cpp). Nothing after reporting.
+  Result callFunction(const ast::CallExpr &e, const ast::FnDecl &fn,
+                      const ast::GenericExpr *generics);
+  std::optional<std::vector<sema::FunctionCall::Generic>>
+  functionGenerics(const ast::FnDecl &fn, const ast::GenericExpr *generics);
+  bool runFunction(const KernelCode &code, const ast::CallExpr &e, llvm::ArrayRef<TestValue> args,
+                   llvm::ArrayRef<int> group, TestValue &result);
 
   // Axes of the kernel whose `ensures` are evaluated (test_axes.cpp). Nothing after reporting.
   struct Axis {
@@ -179,6 +190,8 @@ private:
   Session &session_;
   KernelLibrary &library_;
   Executor &executor_;
+  /// Runs functions that the test itself calls; made when the first one is.
+  std::unique_ptr<Executor> interpreter_;
   const std::vector<LaunchRecord> *other_;
   llvm::StringRef otherName_;
   int ranks_;
