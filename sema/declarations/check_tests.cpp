@@ -280,8 +280,11 @@ private:
       called = generic->base;
     const auto *name = llvm::dyn_cast<ast::NameExpr>(called);
     const llvm::StringRef signature = name ? testSignature(name->name) : "";
-    // Axes are no arguments.
-    if (signature.empty() || ast::axisNamedBy(e) || (mesh_ && name->name == "rank"))
+    // A kernel of that name goes before, and axes are no arguments.
+    const Symbol *symbol = name && !isPromise_ ? find(name->name) : nullptr;
+    const bool isKernel =
+        symbol && (symbol->kind == Symbol::Kind::Kernel || symbol->kind == Symbol::Kind::Overlap);
+    if (signature.empty() || isKernel || ast::axisNamedBy(e) || (mesh_ && name->name == "rank"))
       return;
     llvm::SmallVector<llvm::StringRef, 3> labels;
     for (const ast::Arg &arg : e->args)
