@@ -100,6 +100,7 @@ public:
   /// What stands for something wrong, once that was reported.
   Type errorType();
   TExpr *error(SourceRange range);
+  void noteShiftedRange(DiagBuilder &message, SourceRange region);
   TExpr *toValue(TExpr *e);
   /// `e` as the wanted type: literals adapt, i32 widens to i64, scalars splat, tiles broadcast.
   TExpr *convert(TExpr *e, Type wanted, SourceRange range,
@@ -289,6 +290,7 @@ public:
   };
   // check_loops.cpp
   Iteration iteration(const ast::IterDim &dim);
+  void warnOfDescent(const ast::RangeExpr &bounds, const TExpr *lo, const TExpr *hi);
   /// The innermost loop. `break` clears `goes`; both words clear each of `stays`, which what stands
   /// behind the statements in progress asks.
   struct Loop {

@@ -2,6 +2,8 @@
 // Owns the nodes of typed programs.
 #include "sema/context.h"
 
+#include <algorithm>
+
 namespace dtile::sema {
 
 const ast::KernelDecl *Context::bodyOf(const ast::KernelDecl *kernel,
@@ -10,6 +12,12 @@ const ast::KernelDecl *Context::bodyOf(const ast::KernelDecl *kernel,
   if (found == orders.end())
     return kernel;
   return values.back().intValue != 0 ? found->second.overlapped : found->second.apart;
+}
+
+bool Context::hasForeignForm(SourceRange range) const {
+  const auto *found = std::lower_bound(
+      foreignForms.data(), foreignForms.data() + foreignForms.size(), range.begin.offset);
+  return found != foreignForms.data() + foreignForms.size() && *found < range.end.offset;
 }
 
 TExpr *Context::makeExpr(TExprKind kind, Type type, SourceRange range) {

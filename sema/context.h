@@ -71,6 +71,11 @@ public:
   /// Where repeats go.
   Diagnostics muted;
   bool warningsOn = true;
+  /// Where syntax of another language was told in a text, in order: what it leaves wrong is no
+  /// mistake of its own.
+  std::vector<uint32_t> foreignForms;
+  [[nodiscard]] bool hasForeignForm(SourceRange range) const;
+
   /// Errors so far, repeats included: tells whether a check failed.
   unsigned errors = 0;
 

@@ -36,6 +36,8 @@ struct Program::Impl : Context {
 
   /// What was the compiler's choice for instances.
   llvm::DenseMap<const KernelInstance *, llvm::SmallBitVector> chosenFor;
+  /// Calls of kernels whose bodies have errors, each of which was told.
+  llvm::DenseSet<std::pair<uint32_t, uint32_t>> toldAt;
   std::vector<const ast::KernelDecl *> rootKernels;
   std::vector<const ast::KernelDecl *> rootFamilies;
   std::vector<const ast::TestDecl *> rootTests;
@@ -305,6 +307,10 @@ std::unique_ptr<Program> Program::analyze(FileId file, SourceManager &sources,
   Impl &impl = *program->impl_;
   impl.diags = &diagnostics;
   loadModules(impl, file);
+  for (const Diagnostic &one : diagnostics.all())
+    if (one.id == diag::foreign_form)
+      impl.foreignForms.push_back(one.range.begin.offset);
+  llvm::sort(impl.foreignForms);
   if (options.onlyNames) {
     impl.diags = nullptr;
     return program;
@@ -448,8 +454,11 @@ const KernelInstance *Program::instantiate(const ast::KernelDecl *kernel, const 
   const size_t saidBefore = diagnostics.all().size();
   KernelInstance *result = impl_->instance(kernel, values, impl_->chosenOf(kernel, args), callSite,
                                            /*isReal=*/true);
+  if (result)
+    return result;
   // What is wrong with it may have been said to somebody else.
-  if (!result && diagnostics.all().size() == saidBefore)
+  const bool isFirst = impl_->toldAt.insert({callSite.begin.offset, callSite.end.offset}).second;
+  if (isFirst && diagnostics.all().size() == saidBefore)
     diagnostics.report(callSite, diag::instance_has_errors, instanceName(name, values))
         .note(kernel->name.range, diag::note_declared_here, name);
   return result;

@@ -279,6 +279,16 @@ void ForeignForms::copy() {
   isEcho_ = false;
   track(in_[i_].type);
   ++i_;
+  if (loopNames_.empty() || in_[i_ - 1].type != L::LEFT_BRACE)
+    return;
+  for (const size_t name : loopNames_) {
+    invent(L::LET);
+    emit(L::NAME, at(name).begin, at(name).end);
+    invent(L::ASSIGN);
+    inventAnything();
+    invent(L::SEMICOLON);
+  }
+  loopNames_.clear();
 }
 
 // What is left out may leave an echo at the token behind it.
@@ -351,6 +361,8 @@ void ForeignForms::track(size_t type) {
   case L::PLAN:
     open_.clear();
     isHeader_ = true;
+    isFunction_ = type == L::FN;
+    loopNames_.clear();
     isColonSaid_ = false;
     return;
   default:
@@ -473,6 +485,8 @@ bool ForeignForms::tryAround() {
       skipTo(end);
       return true;
     }
+    if (tryLoopWord())
+      return true;
     // `for i in 0..n step 2 {`
     if (isWord(i_, "step") && startsOperand(i_ + 1) && headWord() == L::FOR) {
       report(here, Form::Range, "step")->fix(here, "by");

@@ -104,6 +104,17 @@ private:
   bool tryLoopParentheses();
   bool tryStarters();
   bool tryParameters();
+  // foreign_declarations.cpp
+  bool tryTypedParameter();
+  bool tryForeignMode();
+  bool tryTensorType();
+  bool tryTypedGeneric();
+  bool tryMutable();
+  bool tryLoopWord();
+  bool tryAssembly();
+  /// Of the names behind `for` from `first` up to `end` the loop gets the first one.
+  bool keepOneName(size_t first, size_t end);
+  [[nodiscard]] bool isStored(size_t name) const;
   bool tryFloorDivision();
   bool tryConditional();
   void skipStatement(size_t from);
@@ -143,6 +154,12 @@ private:
   unsigned reported_ = 0;
   bool isEcho_ = false;
   bool isHeader_ = false;
+  /// The header is that of a function, whose values have no mode.
+  bool isFunction_ = false;
+  /// Further names of the loop whose block is next, which are anything in it.
+  llvm::SmallVector<size_t, 2> loopNames_;
+  /// How much was reported when a loop's `=` was; a `to` behind it is the same habit.
+  unsigned loopReported_ = 0;
   /// A colon before a block was reported in this declaration; those behind it are the same habit.
   bool isColonSaid_ = false;
   /// The brackets with the last slice that was reported, and how much was then.

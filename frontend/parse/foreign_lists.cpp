@@ -87,9 +87,10 @@ bool ForeignForms::tryForeignArgument() {
 
 // `for i, x in enumerate(y) {`: what is called there has its own message.
 bool ForeignForms::tryLoopNames() {
-  if (type(i_) != L::COMMA || before() != L::NAME || before(1) != L::FOR ||
-      type(i_ + 1) != L::NAME || type(i_ + 2) != L::IN || !isWord(i_ + 3, "enumerate"))
+  if (type(i_) != L::COMMA || before() != L::NAME || before(1) != L::FOR || i_ == 0)
     return false;
+  if (type(i_ + 1) != L::NAME || type(i_ + 2) != L::IN || !isWord(i_ + 3, "enumerate"))
+    return keepOneName(i_ - 1, i_ + 1);
   ++reported_;
   skipTo(i_ + 2);
   return true;
@@ -105,6 +106,7 @@ bool ForeignForms::tryAssignmentInHead() {
     const bool isPair = type(comma) == L::COMMA;
     DiagBuilder *message = report(here, Form::LoopAssignment);
     message->fix(here, "in");
+    loopReported_ = reported_;
     emit(L::IN, at(i_).begin, at(i_).end);
     ++i_;
     if (!isPair)
@@ -132,14 +134,18 @@ bool ForeignForms::tryAssignmentInHead() {
   return true;
 }
 
-// `[1, 2, 3]` where an expression begins.
+// `[1, 2, 3]` and `{1, 2, 3}` where an expression begins.
 bool ForeignForms::tryListLiteral() {
   const bool begins = before() == L::ASSIGN || before() == L::LEFT_PAREN || before() == L::COMMA ||
                       before() == L::COLON || before() == L::RETURN || before() == L::IN;
-  if (type(i_) != L::LEFT_BRACKET || !begins || isHeader_ || open_.empty())
+  const bool isBraced = type(i_) == L::LEFT_BRACE;
+  if ((type(i_) != L::LEFT_BRACKET && !isBraced) || !begins || isHeader_ || open_.empty())
+    return false;
+  // What lies across lines may be a block whose head is broken.
+  if (isBraced && !isOnSameLine(i_, closerOf(i_)))
     return false;
   const size_t close = closerOf(i_);
-  report(rangeOf(i_, close), Form::ListLiteral);
+  report(rangeOf(i_, close), Form::ListLiteral, isBraced ? "{…}" : "");
   invent(L::INTEGER);
   skipTo(close + 1);
   return true;

@@ -10,10 +10,11 @@ using L = grammar::DtileLexer;
 using habits::Form;
 
 bool ForeignForms::tryStatements() {
-  if (tryThreadPositions() || tryBraces() || tryBracesOfStatement() || tryFloorDivision() ||
-      tryLoops() || tryParameters())
+  if (tryThreadPositions() || tryAssembly() || tryBraces() || tryBracesOfStatement() ||
+      tryFloorDivision() || tryLoops() || tryParameters())
     return true;
-  return startsStatement() && (tryTypedVariables() || tryTopLevel() || tryStarters());
+  return startsStatement() &&
+         (tryMutable() || tryTypedVariables() || tryTopLevel() || tryStarters());
 }
 
 // How many words of CUDA for the position of a thread stand in an expression; 0 where it has a
@@ -255,6 +256,8 @@ bool ForeignForms::tryLoopParentheses() {
   const size_t close = closerOf(i_);
   if (type(close) != L::RIGHT_PAREN)
     return false;
+  if (type(i_ + 2) == L::COMMA && keepOneName(i_ + 1, close))
+    return true;
   if (type(i_ + 1) == L::NAME && type(i_ + 2) == L::IN) {
     report(rangeOf(i_, i_), Form::ForParentheses)
         ->fix(rangeOf(i_, i_), "")
@@ -333,8 +336,12 @@ bool ForeignForms::tryStarters() {
       !(type(i_ + 2) == L::LEFT_PAREN && type(closerOf(i_ + 2) + 1) == L::COLON);
   if (word == nullptr || isFunction)
     return false;
-  const bool isCalled = next == L::LEFT_PAREN && isWord(i_, "switch") && !declares("switch");
-  const bool startsHere = next == L::NAME || next == L::LEFT_BRACE || next == L::FN ||
+  const bool isCalled = next == L::LEFT_PAREN && !declares(textOf(i_)) &&
+                        (isWord(i_, "switch") || isWord(i_, "unless") || isWord(i_, "until") ||
+                         isWord(i_, "delete") || isWord(i_, "free"));
+  // `delete[] x`
+  const bool isArray = next == L::LEFT_BRACKET && type(i_ + 2) == L::RIGHT_BRACKET;
+  const bool startsHere = isArray || next == L::NAME || next == L::LEFT_BRACE || next == L::FN ||
                           next == L::KERNEL || next == L::LESS ||
                           (isPass && next == L::SEMICOLON) || isCalled;
   if (!startsHere)
@@ -443,24 +450,8 @@ bool ForeignForms::tryParameters() {
   if (!isHeader_)
     return false;
   const bool inList = !open_.empty() && open_.back() == Open::Parameters;
-  if (inList && (before() == L::LEFT_PAREN || before() == L::COMMA) && isElementType(i_)) {
-    const bool isPointer = type(i_ + 1) == L::STAR;
-    const size_t name = i_ + (isPointer ? 2 : 1);
-    if (type(name) != L::NAME || (type(name + 1) != L::COMMA && type(name + 1) != L::RIGHT_PAREN))
-      return false;
-    const llvm::StringRef known = habits::elementType(textOf(i_));
-    DiagBuilder *message =
-        report(rangeOf(i_, name), isPointer ? Form::PointerType : Form::TypedParameter);
-    // Of another language's type, its own message has the fix-it.
-    if (!isPointer && known.empty())
-      message->fix(rangeOf(i_, name), (textOf(name) + ": " + textOf(i_)).str());
-    const size_t word = i_;
-    i_ = name;
-    copy();
-    emit(L::COLON, at(i_).begin, at(i_).begin);
-    emit(L::NAME, at(word).begin, at(word).end);
+  if (tryTypedGeneric() || (inList && (tryTypedParameter() || tryForeignMode() || tryTensorType())))
     return true;
-  }
   const bool begins = before() == L::LEFT_PAREN || before() == L::COMMA;
   if (inList && begins && tryModeFirst())
     return true;
@@ -471,15 +462,6 @@ bool ForeignForms::tryParameters() {
   if (inList && type(i_) == L::CONST && before() == L::COLON && type(i_ + 1) == L::NAME) {
     report(rangeOf(i_, i_), Form::ConstParameter)->fix(rangeOf(i_, i_), "in");
     emit(L::IN, at(i_).begin, at(i_).end);
-    ++i_;
-    return true;
-  }
-  // `kernel k<int B = 64>`
-  const bool isGeneric =
-      open_.empty() && isElementType(i_) && type(i_ + 1) == L::NAME &&
-      (before() == L::LESS || before() == L::GENERIC_OPEN || before() == L::COMMA);
-  if (isGeneric) {
-    report(rangeOf(i_, i_ + 1), Form::TypedGeneric)->fix(range(at(i_).begin, at(i_ + 1).begin), "");
     ++i_;
     return true;
   }

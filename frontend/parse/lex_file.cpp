@@ -168,6 +168,10 @@ private:
       }
       if (token.type == DtileLexer::UNTERMINATED_COMMENT && mayReport())
         report(token.begin, token.begin + 2, diag::unterminated_comment);
+      if (startsDashComment(i)) {
+        i = reportDashComment(i);
+        continue;
+      }
       // What it swallowed is missing.
       afterError_ |= token.type == DtileLexer::UNTERMINATED_COMMENT;
       if (isComment(token.type))
@@ -217,6 +221,34 @@ private:
     const habits::FormInfo &row = habits::info(habits::Form::FloatSuffix);
     report(token.begin, token.end, diag::foreign_form, text, row.advice)
         .fix(range(token.begin + uint32_t(digits.size()), token.end), "");
+  }
+
+  // `-- text` where a statement or declaration begins: of two minus signs no space is the second.
+  bool startsDashComment(size_t first) const {
+    const LexedToken &token = result_.all[first];
+    const llvm::StringRef text = text_.substr(token.begin);
+    if (token.type != DtileLexer::MINUS || !text.starts_with("--"))
+      return false;
+    const size_t before =
+        result_.visible.empty() ? size_t(DtileLexer::SEMICOLON) : result_.visible.back().type;
+    return (text.size() == 2 || llvm::isSpace(text[2]) || text[2] == '-') &&
+           (before == DtileLexer::SEMICOLON || before == DtileLexer::LEFT_BRACE ||
+            before == DtileLexer::RIGHT_BRACE);
+  }
+
+  // The index of the comment's last token.
+  size_t reportDashComment(size_t first) {
+    const uint32_t begin = result_.all[first].begin;
+    const size_t length = text_.substr(begin).take_until([](char c) { return c == '\n'; }).size();
+    size_t last = first;
+    while (last + 1 < result_.all.size() && result_.all[last + 1].begin < begin + length)
+      ++last;
+    if (mayReport()) {
+      const habits::FormInfo &row = habits::info(habits::Form::DashComment);
+      report(begin, begin + 2, diag::foreign_form, row.shown, row.advice)
+          .fix(range(begin, begin + 2), "//");
+    }
+    return last;
   }
 
   // `# text` to the end of its line, and `'text'`: the index of its last token, or `first`.

@@ -244,7 +244,21 @@ TExpr *Checker::callReduceAdd(const CallSite &site) {
   if (!checkArgs(site, 2, 2, {"after"}) || !noGenerics(site) || !noShape(site))
     return error(site.range);
   llvm::SmallVector<TExpr *, 2> tokens;
-  TExpr *source = value(positional(site, 0));
+  TExpr *source = expr(positional(site, 0));
+  const bool isOpen = source->type->kind == TypeKind::Region && !source->type->isStatic();
+  if (isOpen) {
+    const auto *size = llvm::find(source->type->shape, kDynamic);
+    report(source->range, diag::dynamic_region_as_value, size - source->type->shape.begin(),
+           shapeText(source->type->shape))
+        .note(site.range, diag::note_dtile_form,
+              "it is added in blocks: `for k in a..b by 128 { await reduce_add(x[k], y[k]); }`");
+    source = error(source->range);
+  }
+  source = isOpen ? source : toValue(source);
+  if (!source->type->isValue() && source->type->kind != TypeKind::Error) {
+    report(source->range, diag::type_mismatch, "a value", typeText(source->type));
+    source = error(source->range);
+  }
   Indexed indexed;
   TExpr *target = destination(positional(site, 1), "reduce_add", &indexed);
   afterArgs(site, tokens);

@@ -6,7 +6,8 @@
 namespace dtile::sema {
 
 GenericValue::Kind genericKind(const ast::GenericParam &param) {
-  if (param.type && param.type->name.name == "dtype")
+  // Of `typename T` the parser has told that it is an element type, and knows no word for it.
+  if (param.type && (param.type->name.name == "dtype" || param.type->name.name.empty()))
     return GenericValue::Kind::DType;
   if (param.type && param.type->name.name == "bool")
     return GenericValue::Kind::Bool;

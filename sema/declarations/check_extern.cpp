@@ -89,7 +89,7 @@ void Checker::checkExtern(const ast::FnDecl *decl) {
   // What did not parse has been said.
   if (decl->isBroken)
     return;
-  if (decl->instructions.empty())
+  if (decl->instructions.empty() && !ctx.hasForeignForm(decl->range))
     report(decl->name.range, diag::extern_without_instructions, decl->name.name);
   if (decl->body == nullptr)
     report(decl->name.range, diag::extern_without_reference, decl->name.name);
@@ -128,6 +128,9 @@ void Checker::externType(const ast::TypeRef &ref, Type type, llvm::StringRef nam
 }
 
 void Checker::externInstructions(const ast::FnDecl &decl, const ast::Instructions &one) {
+  // They are of another language, which was told.
+  if (one.target.name.empty())
+    return;
   const std::optional<Assembly> assembly = assemblyFromName(one.target.name);
   if (!assembly) {
     auto message =

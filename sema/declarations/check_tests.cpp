@@ -139,6 +139,7 @@ private:
       const auto *loop = llvm::cast<ast::ForStmt>(s);
       expression(loop->dim.domain);
       expression(loop->dim.step);
+      warnOfDescent(loop->dim.domain);
       scope_.push();
       declare(loop->dim.name);
       block(loop->body);
@@ -168,6 +169,15 @@ private:
     default:
       return;
     }
+  }
+
+  // `for i in 7..0`
+  void warnOfDescent(const ast::Expr *domain) {
+    const auto *range = llvm::dyn_cast_or_null<ast::RangeExpr>(domain);
+    const auto *lo = range ? llvm::dyn_cast_or_null<ast::IntLit>(range->lo) : nullptr;
+    const auto *hi = range ? llvm::dyn_cast_or_null<ast::IntLit>(range->hi) : nullptr;
+    if (lo && hi && lo->value > hi->value)
+      context_.report(range->range, diag::empty_loop, lo->value, hi->value);
   }
 
   const Symbol *find(llvm::StringRef name) {

@@ -175,6 +175,9 @@ TExpr *Checker::slice(TExpr *base, llvm::ArrayRef<ast::Expr *> indices, SourceRa
     return checkAll();
   }
   if (indices.size() != base->type->rank()) {
+    // `a[0:4]` of a matrix
+    if (ctx.hasForeignForm(range))
+      return checkAll();
     const bool isSignal = kind == TypeKind::Signal;
     auto message = report(range, isSignal ? diag::signal_index_count : diag::wrong_index_count,
                           base->type->rank(), indices.size());

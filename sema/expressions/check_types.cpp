@@ -8,6 +8,9 @@ std::optional<DType> Checker::dtypeNamed(llvm::StringRef name, SourceRange range
   // Nothing else can have such a name.
   if (std::optional<DType> dtype = dtypeFromName(name))
     return dtype;
+  // What stands here was told.
+  if (name.empty())
+    return std::nullopt;
   if (const Symbol *symbol = lookup(name)) {
     if (symbol->kind == Symbol::Kind::Generic && symbol->value.kind == GenericValue::Kind::DType)
       return symbol->value.dtype;

@@ -40,6 +40,41 @@ bool alwaysLeaves(const ast::Stmt *s) {
 
 } // namespace
 
+namespace {
+
+/// Numbers and names of constants: whatever the compile-time parameters are, it is this.
+bool isWritten(const ast::Expr *e, llvm::function_ref<bool(llvm::StringRef)> isConstant) {
+  if (const auto *name = llvm::dyn_cast<ast::NameExpr>(e))
+    return isConstant(name->name);
+  if (const auto *unary = llvm::dyn_cast<ast::UnaryExpr>(e))
+    return isWritten(unary->operand, isConstant);
+  if (const auto *binary = llvm::dyn_cast<ast::BinaryExpr>(e))
+    return isWritten(binary->lhs, isConstant) && isWritten(binary->rhs, isConstant);
+  return llvm::isa<ast::IntLit>(e);
+}
+
+} // namespace
+
+// `7..0` has no positions, and nobody writes that for nothing.
+void Checker::warnOfDescent(const ast::RangeExpr &bounds, const TExpr *lo, const TExpr *hi) {
+  const auto isConstant = [&](llvm::StringRef name) {
+    const Symbol *symbol = scope.lookup(name);
+    const auto found = module.names.find(name);
+    return !symbol && found != module.names.end() && found->second.kind == Symbol::Kind::Const;
+  };
+  if (!bounds.lo || lo->kind != TExprKind::Const || hi->kind != TExprKind::Const ||
+      !isWritten(bounds.lo, isConstant) || !isWritten(bounds.hi, isConstant))
+    return;
+  const auto from = int64_t(lo->bits), to = int64_t(hi->bits);
+  if (from <= to)
+    return;
+  const std::string count = std::to_string(uint64_t(from) - uint64_t(to));
+  report(bounds.range, diag::empty_loop, from, to)
+      .note(bounds.range, diag::note_dtile_form,
+            "a range goes up and leaves its end out; from above, `for i in 0.." + count +
+                "` has `" + std::to_string(from) + " - i`");
+}
+
 Checker::Iteration Checker::iteration(const ast::IterDim &dim) {
   Iteration result;
   result.type = types.scalar(DType::I64);
@@ -51,6 +86,7 @@ Checker::Iteration Checker::iteration(const ast::IterDim &dim) {
   if (bounds && bounds->hi) {
     result.lo = bounds->lo ? position(bounds->lo) : intConst(0, bounds->range);
     result.hi = position(bounds->hi);
+    warnOfDescent(*bounds, result.lo, result.hi);
   } else {
     TExpr *domain = toValue(expr(dim.domain));
     if (domain->type->kind == TypeKind::Range) {

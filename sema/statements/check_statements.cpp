@@ -310,8 +310,9 @@ void Checker::storeTo(const ast::AssignStmt *s, TExpr *target) {
   if (!isStatic) {
     for (auto [dim, size] : llvm::enumerate(target->type->shape))
       if (size == kDynamic) {
-        report(s->target->range, diag::dynamic_region_as_value, dim,
-               shapeText(target->type->shape));
+        auto message = report(s->target->range, diag::dynamic_region_as_value, dim,
+                              shapeText(target->type->shape));
+        noteShiftedRange(message, s->target->range);
         return;
       }
   }
