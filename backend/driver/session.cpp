@@ -58,13 +58,21 @@ void Session::reportFailure(llvm::StringRef message) {
   diagnostics.report(SourceLoc{}, diag::cannot_read, message);
 }
 
-void Session::flush() {
+bool Session::flush() {
   failed_ |= diagnostics.hasErrors();
-  if (diagnostics.all().empty())
-    return;
+  diagnostics.removeIf([&](const Diagnostic &one) {
+    return one.range.isValid() &&
+           !printed_.insert({one.range.begin.offset, one.range.end.offset, one.id, one.message})
+                .second;
+  });
+  if (diagnostics.all().empty()) {
+    diagnostics.clear();
+    return false;
+  }
   diagnostics.sortAndUnique();
   print(diagnostics, options.diagnosticForm, colorMode(options.color));
   diagnostics.clear();
+  return true;
 }
 
 void Session::forget() {

@@ -10,6 +10,8 @@
 #include "llvm/Support/Error.h"
 
 #include <optional>
+#include <set>
+#include <tuple>
 
 namespace dtile::driver {
 
@@ -31,8 +33,9 @@ public:
   /// Reports an error of the environment that names its file itself.
   void reportFailure(llvm::Error error);
   void reportFailure(llvm::StringRef message);
-  /// Prints the messages so far and forgets them; remembers whether one was an error.
-  void flush();
+  /// Prints those messages so far that were not printed before, and forgets all; remembers whether
+  /// one was an error. False where nothing was printed.
+  bool flush();
   /// Forgets them unprinted, but for whether one was an error.
   void forget();
   /// Prints the messages and gives the exit code.
@@ -47,6 +50,8 @@ public:
 
 private:
   bool failed_ = false;
+  /// Place, code and text of what was printed.
+  std::set<std::tuple<uint32_t, uint32_t, diag::Id, std::string>> printed_;
 };
 
 /// Appends the files that a path of the command line stands for: itself, or every .dtile file below

@@ -85,6 +85,15 @@ void Diagnostics::append(const Diagnostics &other) {
   }
 }
 
+void Diagnostics::removeIf(llvm::function_ref<bool(const Diagnostic &)> isOut) {
+  std::erase_if(all_, [&](const Diagnostic &one) {
+    const bool goes = isOut(one);
+    errors_ -= goes && one.severity == Severity::Error;
+    warnings_ -= goes && one.severity == Severity::Warning;
+    return goes;
+  });
+}
+
 void Diagnostics::sortAndUnique() {
   std::vector<size_t> order(all_.size());
   std::iota(order.begin(), order.end(), size_t(0));

@@ -4,6 +4,7 @@
 
 #include "frontend/base/source_manager.h"
 
+#include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -111,6 +112,7 @@ public:
   void append(const Diagnostics &other);
   /// Sorts by place (stable), and drops exact repeats (the same id, place and text).
   void sortAndUnique();
+  void removeIf(llvm::function_ref<bool(const Diagnostic &)> isOut);
   void clear();
 
 private:

@@ -30,14 +30,14 @@ void TestProgress::running(const std::string &what) {
   llvm::outs().flush();
 }
 
-void TestProgress::messages(Session &session) {
+bool TestProgress::messages(Session &session) {
   if (session.options.diagnosticForm == DiagnosticForm::Json)
-    return;
+    return true;
   clear();
   if (isPrinting_)
-    session.flush();
-  else
-    session.forget();
+    return session.flush();
+  session.forget();
+  return true;
 }
 
 void TestProgress::done(bool passed, const std::string &what, double seconds) {

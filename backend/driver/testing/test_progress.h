@@ -20,7 +20,8 @@ public:
 
   void running(const std::string &what);
   /// Prints the messages so far, in text form; JSON waits for the end, since it is one array.
-  void messages(Session &session);
+  /// False where they all were printed before.
+  bool messages(Session &session);
   void done(bool passed, const std::string &what, double seconds);
   void line(const std::string &text);
   /// Removes the line that changes.

@@ -33,10 +33,14 @@ std::string setText(std::vector<int64_t> values) {
 
 /// Numbers of ranks that were not run on all sizes: `3, 4`.
 std::string leftOut(const Verdict &verdict) {
-  llvm::SmallVector<std::string> ranks;
+  llvm::SmallVector<int> counts;
   for (const std::vector<int> *some : {&verdict.cutShort, &verdict.tooLarge, &verdict.stopped})
-    for (const int count : *some)
-      ranks.push_back(std::to_string(count));
+    llvm::append_range(counts, *some);
+  llvm::sort(counts);
+  counts.erase(llvm::unique(counts), counts.end());
+  llvm::SmallVector<std::string> ranks;
+  for (const int count : counts)
+    ranks.push_back(std::to_string(count));
   return llvm::join(ranks, ", ");
 }
 
