@@ -219,6 +219,17 @@ PromisedArray PromiseReader::take(const ast::Expr &of, const ast::Expr &indices)
   return array;
 }
 
+/// A number, or one less than zero; nothing of all else.
+std::optional<int64_t> constantAxis(const ast::Expr &e) {
+  if (const auto *literal = llvm::dyn_cast<ast::IntLit>(&e))
+    return int64_t(literal->value);
+  const auto *unary = llvm::dyn_cast<ast::UnaryExpr>(&e);
+  const auto *literal = unary && unary->op == ast::UnaryOp::Neg
+                            ? llvm::dyn_cast<ast::IntLit>(unary->operand)
+                            : nullptr;
+  return literal ? std::optional(-int64_t(literal->value)) : std::nullopt;
+}
+
 PromisedArray PromiseReader::call(const ast::CallExpr &e) const {
   const ast::Expr *callee = e.callee;
   if (const auto *generic = llvm::dyn_cast<ast::GenericExpr>(callee))
@@ -228,6 +239,7 @@ PromisedArray PromiseReader::call(const ast::CallExpr &e) const {
     return unknown("a call");
   llvm::SmallVector<const ast::Expr *, 2> operands;
   std::vector<PromisedNumber> along;
+  std::optional<int64_t> axisOfSum;
   for (const ast::Arg &arg : e.args) {
     const auto *named = llvm::dyn_cast<ast::NameExpr>(arg.value);
     if (arg.label.name == ast::kAlongLabel && named) {
@@ -235,6 +247,10 @@ PromisedArray PromiseReader::call(const ast::CallExpr &e) const {
       if (!own)
         return unknown("an axis that it does not follow");
       along = *own;
+      continue;
+    }
+    if (name->name == "sum" && arg.label.name == "axis") {
+      axisOfSum = constantAxis(*arg.value);
       continue;
     }
     if (!arg.label.name.empty())
@@ -249,6 +265,11 @@ PromisedArray PromiseReader::call(const ast::CallExpr &e) const {
                         .Case("transpose", Kind::Transpose)
                         .Case("matmul", Kind::MatrixProduct)
                         .Default(Kind::Unknown);
+  if (axisOfSum && operands.size() == 1) {
+    PromisedArray array = made(Kind::SumAlong, operands);
+    array.numbers.push_back({.number = *axisOfSum});
+    return array;
+  }
   if (name->name == "cast" && operands.size() == 1)
     return arrayOf(*operands.front());
   if (name->name == "reshape" && !operands.empty())

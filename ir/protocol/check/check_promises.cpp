@@ -10,6 +10,7 @@
 #include "ir/interpret/interpreter.h"
 #include "ir/protocol/check/report_finding.h"
 #include "ir/protocol/check/run_arguments.h"
+#include "ir/protocol/check/sum_types.h"
 #include "ir/protocol/check/term_arrays.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -44,23 +45,6 @@ constexpr int64_t kManyBlocks = 3;
 /// Ways to divide the ranks into axes, with each choice of other sizes.
 constexpr size_t kMostOfAxes = 2;
 
-ir::Type widened(ir::TypeContext &types, ir::Type type) {
-  if (type.isView())
-    return isFloat(type.dtype()) ? types.view(DType::F64, type.rank(), type.isRemote()) : type;
-  const bool hasElements = type.isTile() || type.isScalar();
-  return hasElements && isFloat(type.dtype()) ? types.withDType(type, DType::F64) : type;
-}
-
-void widen(ir::TypeContext &types, Op &kernel) {
-  walk(kernel, [&](Op &op) {
-    for (Value *result : op.results())
-      result->setType(widened(types, result->type()));
-    for (unsigned i = 0; i < op.numRegions(); ++i)
-      for (Value *argument : op.body(i).arguments())
-        argument->setType(widened(types, argument->type()));
-  });
-}
-
 /// One run's arguments: their names, and what they hold.
 struct Arguments {
   RunArguments memory;
@@ -72,8 +56,9 @@ struct Arguments {
 
 class PromiseChecker {
 public:
-  PromiseChecker(Op &kernel, llvm::ArrayRef<Promise> promises, uint64_t work,
-                 Diagnostics &diagnostics)
+  /// `isSum`: besides floats, integers of this type are sums.
+  PromiseChecker(Op &kernel, llvm::ArrayRef<const Promise *> promises, std::optional<DType> isSum,
+                 uint64_t work, Diagnostics &diagnostics)
       : kernel_(kernel), work_(work), diagnostics_(diagnostics),
         copy_(kernel.parentBlock()->module().types()) {
     copy_.setSources(kernel.parentBlock()->module().sources());
@@ -81,12 +66,13 @@ public:
     builder.setInsertionPointToEnd(copy_.body());
     ir::ValueMap map;
     widened_ = cloneOp(builder, kernel, map);
-    widen(copy_.types(), *widened_);
+    isFollowed_ = !isSum || widenIntegers(copy_.types(), *widened_, *isSum);
+    widenFloats(copy_.types(), *widened_);
     // Loops over tile data, and what they compare, decide what sums are of.
     sizes_.emplace(*widened_, interpret::wholeKernel(*widened_));
-    for (const Promise &promise : promises)
-      if (promise.kernel == kernel.get(ir::attr::name))
-        states_.push_back({&promise, "", 0});
+    for (const Promise *promise : promises)
+      states_.push_back(
+          {promise, isFollowed_ ? "" : "of integers it follows sums and products only", 0});
   }
 
   KeptPromises run(llvm::ArrayRef<int> ranks, bool areRanksGiven);
@@ -116,6 +102,7 @@ private:
   Diagnostics &diagnostics_;
   ir::Module copy_;
   Op *widened_ = nullptr;
+  bool isFollowed_ = true;
   /// Of the copy, with all that it computes.
   std::optional<LaunchSizes> sizes_;
   std::vector<State> states_;
@@ -366,7 +353,9 @@ void PromiseChecker::reportShape(const State &state, const Case &at, int rank,
 bool PromiseChecker::compare(State &state, const Case &at, const Arguments &arguments,
                              const std::map<std::string, int64_t> &sizes, TermTable &terms) {
   if (!arguments.before.count(state.promise->output)) {
-    state.undecided = "`" + state.promise->output + "` is no floating-point output";
+    state.undecided = state.promise->output.empty()
+                          ? "it has " + state.promise->expected.name
+                          : "`" + state.promise->output + "` is no output of numbers";
     return true;
   }
   PromiseEvaluator evaluator(terms, arguments.before, sizes, at.ranks);
@@ -465,11 +454,11 @@ bool PromiseChecker::runAll(llvm::ArrayRef<int> counts, KeptPromises &result) {
 
 KeptPromises PromiseChecker::run(llvm::ArrayRef<int> ranks, bool areRanksGiven) {
   KeptPromises result;
-  if (states_.empty() || !runAll(chooseRanks(ranks, areRanksGiven), result))
+  if (isFollowed_ && !runAll(chooseRanks(ranks, areRanksGiven), result))
     return result;
   // A kernel that wants more ranks is followed with as few as it takes.
   for (const int count : ranks)
-    if (count > kManyRanks && result.ranks.empty() && !runAll(count, result))
+    if (isFollowed_ && count > kManyRanks && result.ranks.empty() && !runAll(count, result))
       return result;
   for (State &state : states_) {
     if (state.undecided.empty() && state.runs == 0)
@@ -482,16 +471,39 @@ KeptPromises PromiseChecker::run(llvm::ArrayRef<int> ranks, bool areRanksGiven) 
   return result;
 }
 
+/// The integer type of an output; nothing of floats and of what is no output.
+std::optional<DType> integersOf(Op &kernel, const std::string &output) {
+  for (const Op &op : kernel.body().ops())
+    if (op.is(OpKind::Param) && op.get(ir::attr::name) == output && op.result()->type().isView() &&
+        isInteger(op.result()->type().dtype()))
+      return op.result()->type().dtype();
+  return std::nullopt;
+}
+
 } // namespace
 
 KeptPromises checkPromises(Op &kernel, llvm::ArrayRef<Promise> promises, llvm::ArrayRef<int> ranks,
                            bool areRanksGiven, uint64_t work, Diagnostics &diagnostics) {
-  const bool hasPromises = llvm::any_of(promises, [&](const Promise &promise) {
-    return promise.kernel == kernel.get(ir::attr::name);
-  });
-  if (!hasPromises)
-    return {};
-  return PromiseChecker(kernel, promises, work, diagnostics).run(ranks, areRanksGiven);
+  // Those of floats, and of each type of integers, are followed with their own sums.
+  std::map<std::optional<DType>, std::vector<const Promise *>> groups;
+  for (const Promise &promise : promises)
+    if (promise.kernel == kernel.get(ir::attr::name))
+      groups[integersOf(kernel, promise.output)].push_back(&promise);
+  KeptPromises result;
+  for (const auto &[isSum, group] : groups) {
+    const KeptPromises some =
+        PromiseChecker(kernel, group, isSum, work, diagnostics).run(ranks, areRanksGiven);
+    result.isRefused |= some.isRefused;
+    result.isCutShort |= some.isCutShort;
+    result.kept += some.kept;
+    llvm::append_range(result.undecided, some.undecided);
+    for (const int count : some.ranks)
+      if (!llvm::is_contained(result.ranks, count))
+        result.ranks.push_back(count);
+    if (result.isRefused)
+      break;
+  }
+  return result;
 }
 
 } // namespace dtile::protocol

@@ -60,6 +60,8 @@ struct PromisedArray {
     Rows,
     /// The operands' rows, one after the other.
     Concat,
+    /// The operand summed along dimension `numbers`, a constant; -1 is the last one.
+    SumAlong,
     /// The operand's elements in order, with the sizes `numbers`.
     Reshape,
     /// What cannot be followed: `name` says what.

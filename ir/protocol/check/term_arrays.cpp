@@ -165,7 +165,7 @@ std::optional<int64_t> PromiseEvaluator::number(const PromisedNumber &n, int ran
     const auto it = arguments_.find(n.name);
     if (it != arguments_.end())
       return it->second[rank].sizes[size_t(n.number)];
-    fail("`" + n.name + "` is no floating-point argument");
+    fail("`" + n.name + "` is no argument of numbers");
     return std::nullopt;
   }
   case Number::Sum:
@@ -323,6 +323,33 @@ std::optional<RankArrays> PromiseEvaluator::rows(const RankArrays &a, const Prom
   return all;
 }
 
+std::optional<RankArrays> PromiseEvaluator::sumAlong(const RankArrays &a, int64_t axis) {
+  RankArrays all;
+  for (const TermArray &array : a) {
+    const auto rank = int64_t(array.sizes.size());
+    if (axis < -rank || axis >= rank)
+      return fail("it sums along a dimension that there is not");
+    const auto along = size_t(axis < 0 ? axis + rank : axis);
+    const int64_t length = array.sizes[along];
+    int64_t outer = 1, inner = 1;
+    TermArray out;
+    for (size_t d = 0; d < array.sizes.size(); ++d) {
+      if (d != along)
+        out.sizes.push_back(array.sizes[d]);
+      (d < along ? outer : inner) *= d == along ? 1 : array.sizes[d];
+    }
+    for (int64_t o = 0; o < outer; ++o)
+      for (int64_t i = 0; i < inner; ++i) {
+        TermId sum = 0;
+        for (int64_t at = 0; at < length; ++at)
+          sum = terms_.add(sum, array.elements[size_t((o * length + at) * inner + i)]);
+        out.elements.push_back(sum);
+      }
+    all.push_back(std::move(out));
+  }
+  return all;
+}
+
 std::optional<RankArrays> PromiseEvaluator::concat(llvm::ArrayRef<RankArrays> parts) {
   RankArrays all = parts.front();
   for (const RankArrays &part : parts.drop_front())
@@ -349,7 +376,7 @@ std::optional<RankArrays> PromiseEvaluator::evaluate(const PromisedArray &array)
   case Kind::Param: {
     const auto it = arguments_.find(array.name);
     if (it == arguments_.end())
-      return fail("`" + array.name + "` is no floating-point argument");
+      return fail("`" + array.name + "` is no argument of numbers");
     return it->second;
   }
   case Kind::Number:
@@ -385,6 +412,8 @@ std::optional<RankArrays> PromiseEvaluator::evaluate(const PromisedArray &array)
     return rows(operands[0], array.numbers[0], array.numbers[1]);
   case Kind::Concat:
     return concat(operands);
+  case Kind::SumAlong:
+    return sumAlong(operands[0], array.numbers[0].number);
   case Kind::Reshape:
     return reshape(std::move(operands[0]), array.numbers);
   case Kind::Unknown:

@@ -54,6 +54,7 @@ private:
                                      const Groups &groups);
   std::optional<RankArrays> rows(const RankArrays &a, const PromisedNumber &count,
                                  const PromisedNumber &first);
+  std::optional<RankArrays> sumAlong(const RankArrays &a, int64_t axis);
   std::optional<RankArrays> concat(llvm::ArrayRef<RankArrays> parts);
   std::optional<int64_t> number(const PromisedNumber &number, int rank);
   std::optional<RankArrays> parts(const RankArrays &a, bool isSum);
