@@ -148,7 +148,6 @@ void TestRunner::runFile(const std::string &path) {
   const ErrorMark mark(session_);
   const auto program = analyzeFile(session_, path);
   if (!program) {
-    progress_.messages(session_);
     count(false, path + " cannot be tested", 0);
     return;
   }
