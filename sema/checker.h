@@ -232,6 +232,7 @@ public:
   TExpr *destination(const ast::Expr *e, llvm::StringRef use, Indexed *indexed = nullptr);
   TExpr *transferSource(const ast::Expr *e, llvm::SmallVectorImpl<TExpr *> &tokens);
   bool checkTransfer(TExpr *&source, TExpr *target, SourceRange range);
+  TExpr *addInBlocks(const CallSite &site, const TExpr *source);
   TExpr *atomicCall(const CallSite &site, AtomicKind kind);
   std::optional<AtomicOrder> atomicOrder(const CallSite &site);
   /// `y[i] = x after t` where x reads nothing: the store itself is after t. Set to the expression

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Remote references, transfers, atomics, signals and their order.
 #include "sema/checker.h"
+#include "sema/join/make.h"
 #include "sema/tree/walk.h"
 
 namespace dtile::sema {
@@ -240,21 +241,66 @@ TExpr *Checker::callGet(const CallSite &site) {
   return get;
 }
 
+// Of a region whose length data decides:
+//   let source = x[a..b]; let target = y[c..d]; var all = done;
+//   for block in 0..b - a by B { all = all & reduce_add(source[block], target[block]); }
+TExpr *Checker::addInBlocks(const CallSite &site, const TExpr *source) {
+  constexpr int64_t kMostElements = 1024, kMostRows = 128;
+  const auto *size = llvm::find(source->type->shape, kDynamic);
+  const auto dim = unsigned(size - source->type->shape.begin());
+  int64_t others = 1;
+  for (const int64_t one : source->type->shape)
+    others *= one == kDynamic ? 1 : std::max<int64_t>(one, 1);
+  const ast::Expr *from = positional(site, 0), *to = positional(site, 1);
+  const bool isPlain = llvm::isa<ast::IndexExpr>(from) && llvm::isa<ast::IndexExpr>(to) &&
+                       llvm::count(source->type->shape, kDynamic) == 1 &&
+                       labelled(site, "after") == nullptr;
+  if (!isPlain) {
+    report(source->range, diag::dynamic_region_as_value, dim, shapeText(source->type->shape))
+        .note(site.range, diag::note_dtile_form,
+              "it is added in blocks: `for k in a..b by 128 { await reduce_add(x[k], y[k]); }`");
+    return error(site.range);
+  }
+  const join::Make make{ctx.arena, site.range};
+  // Names with a space are nobody's.
+  const llvm::StringRef kSource = "added source", kTarget = "added target", kAll = "added all",
+                        kBlock = "added block";
+  const auto part = [&](llvm::StringRef region) {
+    llvm::SmallVector<ast::Expr *, 4> indices(source->type->rank(), nullptr);
+    for (unsigned d = 0; d < indices.size(); ++d)
+      indices[d] = d == dim ? make.name(kBlock) : make.whole();
+    return make.index(make.name(region), indices);
+  };
+  const auto length = [&](llvm::StringRef region) {
+    const ast::Arg number{{}, make.number(dim)};
+    return make.call(make.member(make.name(region), "dim"), number);
+  };
+  auto *all = ctx.arena.make<ast::VarStmt>(site.range);
+  all->name = {kAll, site.range};
+  all->value = make.name("done");
+  auto *join = ctx.arena.make<ast::AssignStmt>(site.range);
+  join->target = make.name(kAll);
+  join->value = make.binary(ast::BinaryOp::BitAnd, make.name(kAll),
+                            make.call("reduce_add", {part(kSource), part(kTarget)}));
+  auto *loop = llvm::cast<ast::ForStmt>(
+      make.loop(kBlock, make.range(make.number(0), length(kSource)), {join}));
+  loop->dim.step = make.number(uint64_t(std::clamp<int64_t>(kMostElements / others, 1, kMostRows)));
+  scope.push();
+  statements({make.let(kSource, const_cast<ast::Expr *>(from)),
+              make.let(kTarget, const_cast<ast::Expr *>(to)), all, loop});
+  TExpr *token = expr(make.name(kAll));
+  leaveScope();
+  return token;
+}
+
 TExpr *Checker::callReduceAdd(const CallSite &site) {
   if (!checkArgs(site, 2, 2, {"after"}) || !noGenerics(site) || !noShape(site))
     return error(site.range);
   llvm::SmallVector<TExpr *, 2> tokens;
   TExpr *source = expr(positional(site, 0));
-  const bool isOpen = source->type->kind == TypeKind::Region && !source->type->isStatic();
-  if (isOpen) {
-    const auto *size = llvm::find(source->type->shape, kDynamic);
-    report(source->range, diag::dynamic_region_as_value, size - source->type->shape.begin(),
-           shapeText(source->type->shape))
-        .note(site.range, diag::note_dtile_form,
-              "it is added in blocks: `for k in a..b by 128 { await reduce_add(x[k], y[k]); }`");
-    source = error(source->range);
-  }
-  source = isOpen ? source : toValue(source);
+  if (source->type->kind == TypeKind::Region && !source->type->isStatic())
+    return addInBlocks(site, source);
+  source = toValue(source);
   if (!source->type->isValue() && source->type->kind != TypeKind::Error) {
     report(source->range, diag::type_mismatch, "a value", typeText(source->type));
     source = error(source->range);
