@@ -36,8 +36,6 @@ struct Program::Impl : Context {
 
   /// What was the compiler's choice for instances.
   llvm::DenseMap<const KernelInstance *, llvm::SmallBitVector> chosenFor;
-  /// Calls of kernels whose bodies have errors, each of which was told.
-  llvm::DenseSet<std::pair<uint32_t, uint32_t>> toldAt;
   std::vector<const ast::KernelDecl *> rootKernels;
   std::vector<const ast::KernelDecl *> rootFamilies;
   std::vector<const ast::TestDecl *> rootTests;
@@ -454,11 +452,8 @@ const KernelInstance *Program::instantiate(const ast::KernelDecl *kernel, const 
   const size_t saidBefore = diagnostics.all().size();
   KernelInstance *result = impl_->instance(kernel, values, impl_->chosenOf(kernel, args), callSite,
                                            /*isReal=*/true);
-  if (result)
-    return result;
   // What is wrong with it may have been said to somebody else.
-  const bool isFirst = impl_->toldAt.insert({callSite.begin.offset, callSite.end.offset}).second;
-  if (isFirst && diagnostics.all().size() == saidBefore)
+  if (!result && diagnostics.all().size() == saidBefore)
     diagnostics.report(callSite, diag::instance_has_errors, instanceName(name, values))
         .note(kernel->name.range, diag::note_declared_here, name);
   return result;

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 
 namespace dtile::driver {
 
@@ -22,6 +23,8 @@ public:
   /// place of the call. Nothing after reporting, once for each.
   std::optional<KernelCode> getCall(const ast::CallExpr &place, const ast::FnDecl &fn,
                                     const sema::FunctionCall &call);
+  /// Whether no call at this place was refused before: what is wrong with the kernel is told once.
+  bool isFirstRefusal(const ast::CallExpr &place) { return refused_.insert(&place).second; }
   [[nodiscard]] sema::Program &program() const { return program_; }
   /// The alternative of a name for several kernels that `pinned` says, or, where that is empty,
   /// another one at each call; the kernel itself where it has code. Null: there is none.
@@ -43,6 +46,7 @@ private:
   std::map<std::tuple<const ast::CallExpr *, std::string, std::vector<sema::FunctionCall::Arg>>,
            const sema::KernelInstance *>
       calls_;
+  std::set<const ast::CallExpr *> refused_;
   /// By kernel and pins.
   struct Turn {
     Choosing choosing;

@@ -307,8 +307,13 @@ bool TestEvaluator::instantiate(Launch &launch, const ast::GenericExpr *generics
   for (const auto &[name, value] : library_.chooseFor(launch.decl, args))
     args.chosen.emplace_back(
         name, sema::GenericValue{.kind = sema::GenericValue::Kind::Int, .intValue = value});
-  launch.instance =
-      program.instantiate(&launch.decl, args, launch.call.range, session_.diagnostics);
+  Diagnostics said(session_.sources);
+  launch.instance = program.instantiate(&launch.decl, args, launch.call.range, said);
+  const bool isFirst = launch.instance || library_.isFirstRefusal(launch.call);
+  const bool isNews = llvm::any_of(
+      said.all(), [](const Diagnostic &one) { return one.id != diag::instance_has_errors; });
+  if (isFirst || isNews)
+    session_.diagnostics.append(said);
   if (!launch.instance || mark.failed()) {
     failed_ = true;
     return false;
