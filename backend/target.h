@@ -52,6 +52,9 @@ struct TargetOptions {
   bool debugInfo = true;
   /// Processors: bodies can be traced. Without it, code has no call for that.
   bool isTraced = false;
+  /// GPUs: times of this machine in place of those of the architecture's, whose code it shares
+  /// (TargetFacts::sharesCode); null for these.
+  const TargetFacts *machine = nullptr;
   /// Object files: runs the device's assembler where it is found, so that nobody has to when the
   /// program starts.
   bool assemble = true;
@@ -119,10 +122,10 @@ public:
   /// The instructions that an `extern fn` may give for it; nothing where there are none.
   [[nodiscard]] virtual std::optional<Assembly> assembly() const { return std::nullopt; }
   [[nodiscard]] virtual bool canEmit(EmitKind kind) const = 0;
-  /// The model of a kernel that was prepared for an architecture, which must outlive it; null where
+  /// The model of a kernel that was prepared for a machine, which both must outlive it; null where
   /// the target has none.
   [[nodiscard]] virtual std::unique_ptr<LaunchEstimate> estimate(ir::Op &kernel,
-                                                                 llvm::StringRef arch) const {
+                                                                 const TargetFacts *machine) const {
     return nullptr;
   }
 

@@ -205,6 +205,15 @@ def one_sided_table():
     return "\n".join(lines)
 
 
+def machine_fields_table():
+    """What machine files may say."""
+    lines = ["| field | unit | from | to | meaning |", "| --- | --- | --- | --- | --- |"]
+    for _, (name, _, unit, least, most, meaning) in rows("ir/machine/timing_fields.def", "TIMING"):
+        least, most = (f"{float(bound):g}" for bound in (least, most))
+        lines.append(f"| `{name}` | {unit} | {least} | {most} | {cell(meaning)} |")
+    return "\n".join(lines)
+
+
 def program(page, name):
     text = read(os.path.join(os.path.dirname(page), name))
     return "```dtile\n" + text.rstrip() + "\n```"
@@ -219,6 +228,7 @@ TABLES = [
     ("docs/language.md", "built-in-functions", lambda: calls_table(CALLS)),
     ("docs/language.md", "test-functions", lambda: calls_table(TEST_CALLS)),
     ("docs/language.md", "one-sided-names", one_sided_table),
+    ("docs/calibrate.md", "machine-fields", machine_fields_table),
 ]
 # The page of which every marker that is a program's name is filled with that program.
 TUTORIAL = "docs/tutorial.md"

@@ -4,6 +4,7 @@
 #include "backend/driver/check/quick_check.h"
 #include "backend/driver/choose/lower_variants.h"
 #include "backend/driver/compile.h"
+#include "backend/driver/machine_option.h"
 #include "backend/driver/output/depfile.h"
 #include "backend/driver/output/output_file.h"
 #include "backend/driver/output/recorded_names.h"
@@ -107,7 +108,7 @@ std::optional<std::string> object(Session &session, Sources &sources) {
     if (!module)
       return std::nullopt;
     if (llvm::Error error =
-            target.target->addTo(**package, *module, targetOptions(options, target.arch)))
+            target.target->addTo(**package, *module, targetOptions(options, target)))
       return failed(session, std::move(error));
     for (const auto &[what, why] : (*package)->leftOut().drop_front(leftOut))
       session.diagnostics.report(SourceLoc{}, diag::tuning_failed, what, why);
@@ -141,7 +142,7 @@ std::optional<std::string> generate(Session &session, ir::Module &source, const 
   llvm::SmallString<0> bytes;
   llvm::raw_svector_ostream os(bytes);
   if (llvm::Error error =
-          target.target->emit(*module, targetOptions(session.options, target.arch), kind, os))
+          target.target->emit(*module, targetOptions(session.options, target), kind, os))
     return failed(session, std::move(error));
   return bytes.str().str();
 }
@@ -372,7 +373,7 @@ bool addVariants(Session &session, sema::Program *program, Sources &sources) {
       session.options.emit == EmitKind::Depfile)
     return true;
   for (auto [target, own, info] : llvm::zip_equal(sources.targets, sources.own, sources.infos)) {
-    if (!target.target->facts(target.arch) && !tuning)
+    if (!target.facts() && !tuning)
       continue;
     own = lowerVariants(session, *program, kernels, target, tuning ? &*tuning : nullptr, &info);
     if (!own.module)
@@ -447,6 +448,8 @@ void buildFile(Session &session) {
   // Outputs depend on it, and call no file of theirs by its name.
   if (!options.tuning.empty())
     read.push_back(options.tuning);
+  if (isMachineFile(options.machineName))
+    read.push_back(options.machineName);
   const auto outputs = makeOutputs(
       session, read, program ? program->absentFiles() : llvm::ArrayRef<std::string>(), sources);
   bool isFine = !check || check->finish(session.diagnostics);

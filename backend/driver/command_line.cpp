@@ -218,11 +218,15 @@ void addLaunching(CLI::App &app, Options &o) {
   });
 }
 
-void addMachine(CLI::App &app, Options &o, const char *about) {
-  std::vector<std::string> machines;
-  for (const TargetFacts &machine : allMachines())
-    machines.push_back(machine.name.str());
-  app.add_option("--machine", o.machine, about)->type_name("NAME")->check(CLI::IsMember(machines));
+CLI::Option *addMachine(CLI::App &app, Options &o, const char *about) {
+  return app.add_option("--machine", o.machineName, about)->type_name("NAME|FILE.json");
+}
+
+/// Where launches are predicted for what is compiled for.
+void addPredictedMachine(CLI::App &app, Options &o) {
+  addMachine(app, o,
+             "whose times the model takes: a machine of the table, or what `dtilec calibrate` has "
+             "written; default: the usual one of the architecture");
 }
 
 void addCheck(CLI::App *sub, Options &o) {
@@ -320,6 +324,16 @@ void addTuning(CLI::App &app, Options &o) {
                "one order, and nothing adds floats in the order of arrival");
 }
 
+/// `h200+ib`: a file's name may have a plus.
+void splitNetwork(Options &o) {
+  if (llvm::StringRef(o.machineName).ends_with(".json"))
+    return;
+  const auto [machine, network] = llvm::StringRef(o.machineName).rsplit('+');
+  const std::string name = machine.str();
+  o.network = network.str();
+  o.machineName = name;
+}
+
 std::string networkNames() {
   std::string names;
   for (const NetworkFacts &network : allNetworks())
@@ -343,12 +357,12 @@ void addExplain(CLI::App *sub, Options &o) {
   sub->add_option("--mesh", o.mesh, "with --simulate: hosts and their ranks, as 8x8; or axes")
       ->type_name("SIZExSIZE...")
       ->needs(simulate);
-  sub->add_option("--machine", o.cluster,
-                  "with --simulate: the machine and the network between hosts; default h200\n"
-                  "networks: " +
-                      networkNames())
-      ->type_name("MACHINE[+NETWORK]")
-      ->needs(simulate);
+  CLI::Option *machine =
+      addMachine(*sub, o,
+                 "whose times the model takes, as for build; with --simulate the network between "
+                 "hosts, too: h200+ib; default h200")
+          ->type_name("NAME|FILE.json[+NETWORK]");
+  machine->description(machine->get_description() + "\nnetworks: " + networkNames());
   sub->add_flag("--all-ranks", o.allRanks,
                 "with --simulate: each rank, also where some stand for all")
       ->needs(simulate);
@@ -374,6 +388,9 @@ void addExplain(CLI::App *sub, Options &o) {
       ->expected(1)
       ->excludes(list);
   sub->final_callback([&o] {
+    splitNetwork(o);
+    if (!o.network.empty() && !o.simulate)
+      throw CLI::ValidationError("--machine", "names a network, which is for --simulate");
     if (o.inputs.empty() && !o.listCodes)
       throw CLI::RequiredError("a code or a program is needed", CLI::ExitCodes::RequiredError);
   });
@@ -388,6 +405,7 @@ void addBuild(CLI::App *sub, Options &o) {
                   "and --arch has several, out.ptx is out.sm_90a.ptx and so on")
       ->type_name("OUT")
       ->required();
+  addPredictedMachine(*sub, o);
   addTargets(*sub, o,
              "what to compile for: host (default), nvptx, amdgpu; several with commas, in one "
              "object");
@@ -479,6 +497,7 @@ void addRun(CLI::App *sub, Options &o) {
 void addTune(CLI::App *sub, Options &o) {
   addSourceOptions(*sub, o);
   addOptLevel(*sub, o);
+  addPredictedMachine(*sub, o);
   addDevices(*sub, o);
   sub->add_option("--kernel", o.kernel, "the kernel; may be left out where there is only one")
       ->type_name("NAME");
@@ -518,6 +537,7 @@ void addTune(CLI::App *sub, Options &o) {
 void addBench(CLI::App *sub, Options &o) {
   addSourceOptions(*sub, o);
   addOptLevel(*sub, o);
+  addPredictedMachine(*sub, o);
   addDevices(*sub, o);
   sub->add_option("--filter", o.filter, "only bench blocks whose name contains this text")
       ->type_name("TEXT");
@@ -583,6 +603,7 @@ void addTest(CLI::App *sub, Options &o) {
   addDeterministic(*sub, o);
   addOptLevel(*sub, o);
   addExecutor(*sub, o, /*withAll=*/true);
+  addPredictedMachine(*sub, o);
   addLaunching(*sub, o);
   sub->add_option("--ranks", o.ranks, "only these numbers of ranks")
       ->type_name("N,...")

@@ -31,8 +31,8 @@ bool runPasses(Session &session, LoweredModule &lowered) {
   if (options.bisect >= 0)
     managerOptions.bisect = unsigned(options.bisect);
   passes::PassContext context(session.diagnostics);
-  context.facts = findMachine(options.machine);
-  context.assembly = assemblyOfMachine(options.machine);
+  context.facts = options.machine.get();
+  context.assembly = assemblyOfMachine(options.machine->name);
   const bool fine = passes::PassManager(managerOptions).run(*lowered.module, *pipeline, context);
   lowered.remarks = std::move(context.remarks);
   return fine;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // dtilec: reads the command line and hands over to one subcommand.
 #include "backend/driver/command_line.h"
+#include "backend/driver/machine_option.h"
 #include "backend/driver/session.h"
 
 #include "frontend/base/check.h"
@@ -44,7 +45,7 @@ int main(int argc, char **argv) {
     code = *ended;
   } else {
     dtile::setLastWords(options.diagnosticForm);
-    code = dispatch(options);
+    code = findMachineOfOptions(options) ? dispatch(options) : ExitCode::Failed;
   }
   // A full disk must not look like success.
   if (!dtile::closeStreams() && code == ExitCode::Ok)

@@ -3,8 +3,10 @@
 #pragma once
 
 #include "frontend/base/diagnostics.h"
+#include "ir/machine/target_facts.h"
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -73,7 +75,15 @@ struct Options {
 
   // check
   bool dumpAst = false;
-  std::string machine = "host";
+
+  // Where programs are compiled, checked or predicted.
+  /// `--machine`: a row of the table, or a file that `calibrate` wrote; empty for the row of what
+  /// is compiled for.
+  std::string machineName;
+  /// explain --simulate: the network between hosts; empty where none is named.
+  std::string network;
+  /// What `machineName` says (findMachineOfOptions); null where it is empty.
+  std::shared_ptr<const TargetFacts> machine;
 
   // ir, build, run, test
   OptLevel optLevel = OptLevel::O2;
@@ -84,7 +94,6 @@ struct Options {
   /// explain: a simulation of that launch, on a mesh such as `8x8`, with traces for simulators.
   bool simulate = false;
   std::string mesh;
-  std::string cluster = "h200";
   std::string chakra;
   bool allRanks = false;
   /// tune, bench: the launches to measure, each as `M=4096,N=512`.

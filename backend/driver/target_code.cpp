@@ -90,12 +90,38 @@ std::vector<TargetArch> selectTargets(Session &session, llvm::StringRef names) {
     const size_t before = selected.size();
     for (llvm::StringRef arch : archs)
       if (llvm::is_contained(target->archs(), arch))
-        selected.push_back({target, arch.str(), areMapped, splitsSums});
-    if (selected.size() == before)
-      selected.push_back({target, target->archs().empty() ? "" : target->archs().front().str(),
-                          areMapped, splitsSums});
+        selected.push_back({target, arch.str(), areMapped, splitsSums,
+                            machineFor(session.options, *target, arch)});
+    if (selected.size() == before) {
+      const llvm::StringRef arch = target->archs().empty() ? "" : target->archs().front();
+      selected.push_back(
+          {target, arch.str(), areMapped, splitsSums, machineFor(session.options, *target, arch)});
+    }
   }
-  return selected;
+  return checkMachine(session, selected) ? selected : std::vector<TargetArch>();
+}
+
+const TargetFacts *machineFor(const Options &options, const backend::Target &target,
+                              llvm::StringRef arch) {
+  const TargetFacts *facts = target.facts(arch);
+  const TargetFacts *machine = options.machine.get();
+  return machine && facts && machine->sharesCode(*facts) ? machine : nullptr;
+}
+
+bool checkMachine(Session &session, llvm::ArrayRef<TargetArch> targets) {
+  const TargetFacts *machine = session.options.machine.get();
+  // Nothing about processors is predicted.
+  const auto isUsed = [&](const TargetArch &one) {
+    return one.machine || (!one.facts() && machine->name == one.target->name());
+  };
+  if (!machine || llvm::any_of(targets, isUsed))
+    return true;
+  std::vector<std::string> names;
+  for (const TargetArch &one : targets)
+    names.push_back(one.target->name().str() + (one.arch.empty() ? "" : " " + one.arch));
+  session.diagnostics.report(SourceLoc{}, diag::machine_of_others, machine->name,
+                             llvm::join(names, ", "));
+  return false;
 }
 
 std::optional<Assembly> assemblyOfMachine(llvm::StringRef machine) {
@@ -111,10 +137,11 @@ std::optional<Assembly> assemblyOfMachine(llvm::StringRef machine) {
   return std::nullopt;
 }
 
-backend::TargetOptions targetOptions(const Options &options, llvm::StringRef arch) {
+backend::TargetOptions targetOptions(const Options &options, const TargetArch &target) {
   backend::TargetOptions made;
   made.cpu = options.cpu;
-  made.arch = arch.str();
+  made.arch = target.arch;
+  made.machine = target.machine;
   made.shmem = options.shmem;
   made.shmemPath = options.shmemPath;
   made.optLevel = unsigned(options.optLevel);
@@ -128,7 +155,7 @@ std::unique_ptr<ir::Module> prepareFor(Diagnostics &diagnostics, ir::Module &mod
                                        std::vector<passes::Remark> *remarks) {
   PhaseScope phase("running a target's passes");
   std::unique_ptr<ir::Module> copy = ir::cloneModule(module);
-  const TargetFacts *machine = target.target->facts(target.arch);
+  const TargetFacts *machine = target.facts();
   // Processors need no passes of their own, but for instructions that programs give.
   std::string passNames = machine ? passes::devicePipelineText(*machine, target.areMapped)
                                   : std::string("select-instructions");

@@ -13,6 +13,7 @@
 #include "backend/llvm/emit.h"
 #include "frontend/base/check.h"
 #include "frontend/base/parallel.h"
+#include "ir/machine/timing_fields.h"
 #include "ir/model/promised_limit.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -24,6 +25,8 @@
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/MemoryBuffer.h"
+
+#include <cmath>
 
 namespace dtile::backend::gpu {
 
@@ -104,8 +107,10 @@ void DeviceCompiler::lowerKernel(GpuModule &module, Op &kernel) {
   image.protocol = int32_t(kernel.getOr(ir::attr::protocol, 0));
   if (kernel.has(ir::attr::constants))
     image.constants = kernel.get(ir::attr::constants).str();
-  image.launchTime = launchTime(kernel, device_.facts());
-  image.linkRate = device_.facts().linkRate;
+  const TargetFacts &machine = options_.machine ? *options_.machine : device_.facts();
+  image.machine = differences(machine.timing, device_.facts().timing);
+  image.launchTime = launchTime(kernel, machine);
+  image.linkRate = std::max(int32_t(std::lround(machine.timing.linkRate)), 1);
   gpu::lowerKernel(module, kernel, frame, image.entry);
   image.target = device_.vendor().str();
   image.arch = device_.arch().str();
@@ -118,12 +123,11 @@ void DeviceCompiler::lowerKernel(GpuModule &module, Op &kernel) {
     llvm::StringRef space = op.get(ir::attr::name);
     const std::string part = prefix + "." + (space.empty() ? "body" : space.str());
     image.counts.push_back(launch::lowerCount(host_, frame, op, part + ".count"));
-    image.weights.push_back(lowerCost(host_, frame, op, device_.facts(), part + ".weight"));
-    image.latencies.push_back(lowerLatency(host_, frame, op, device_.facts(), part + ".latency"));
-    image.shared.push_back(lowerSharedCost(host_, frame, op, device_.facts(), part + ".shared"));
-    image.remoteBytes.push_back(
-        lowerRemoteBytes(host_, frame, op, device_.facts(), part + ".remote"));
-    image.spaces.push_back(spaceFacts(op, device_.facts()));
+    image.weights.push_back(lowerCost(host_, frame, op, machine, part + ".weight"));
+    image.latencies.push_back(lowerLatency(host_, frame, op, machine, part + ".latency"));
+    image.shared.push_back(lowerSharedCost(host_, frame, op, machine, part + ".shared"));
+    image.remoteBytes.push_back(lowerRemoteBytes(host_, frame, op, machine, part + ".remote"));
+    image.spaces.push_back(spaceFacts(op, machine));
     if (mayPairBodies(op))
       image.paired = lowerPairedCount(host_, frame, op, part + ".paired");
   }
@@ -342,9 +346,8 @@ const TargetFacts *GpuTarget::facts(llvm::StringRef arch) const {
   return device ? &device->facts() : nullptr;
 }
 
-std::unique_ptr<LaunchEstimate> GpuTarget::estimate(Op &kernel, llvm::StringRef arch) const {
-  const Device *device = find(arch);
-  return device ? std::make_unique<GpuLaunchEstimate>(kernel, device->facts()) : nullptr;
+std::unique_ptr<LaunchEstimate> GpuTarget::estimate(Op &kernel, const TargetFacts *machine) const {
+  return machine ? std::make_unique<GpuLaunchEstimate>(kernel, *machine) : nullptr;
 }
 
 bool GpuTarget::canEmit(EmitKind kind) const {

@@ -84,7 +84,8 @@ public:
 
   llvm::ArrayRef<llvm::StringRef> archs() const override { return archs_; }
   const TargetFacts *facts(llvm::StringRef arch) const override;
-  std::unique_ptr<LaunchEstimate> estimate(ir::Op &kernel, llvm::StringRef arch) const override;
+  std::unique_ptr<LaunchEstimate> estimate(ir::Op &kernel,
+                                           const TargetFacts *machine) const override;
   std::optional<Assembly> assembly() const override { return assemblyFromName(name()); }
   bool canEmit(EmitKind kind) const override;
   llvm::Error addTo(launch::Package &package, ir::Module &module,

@@ -275,7 +275,7 @@ std::optional<LaunchTimeline> GpuLaunchEstimate::timeline(Work &work, int32_t pa
   LaunchTimeline launch;
   launch.overhead = launchTime(kernel_, machine_);
   launch.linkBytes = remote;
-  launch.linkTime = remote / machine_.linkRate;
+  launch.linkTime = remote / machine_.timing.linkRate;
   double ends[DTILE_DEVICE_MAX_SPACES] = {};
   double all = 0, last = 0;
   if (programs > 0)

@@ -159,7 +159,7 @@ double exchangeTime(const Op &space, const TargetFacts &machine) {
 dtile_device_space spaceFacts(const Op &space, const TargetFacts &machine) {
   const bool onlyMoves = moves(space) && !hasOp(space, model::computes);
   const bool isBulk = copiesInBulk(space, machine);
-  const int32_t rate = isBulk ? TargetFacts::kBulkRate : TargetFacts::kThreadsRate;
+  const double rate = isBulk ? machine.timing.bulkRate : machine.timing.threadsRate;
   const int32_t movers = isBulk ? machine.movers : TargetFacts::kPlainMovers;
   return {.pinned = int32_t(space.getOr(ir::attr::programs, 0)),
           .ordered = space.get(ir::attr::ordered),

@@ -383,6 +383,10 @@ uint64_t configurationOf(const KernelCode &code) {
   for (const DeviceImage &image : code.images)
     if (!image.constants.empty())
       text += image.arch + ":" + image.constants + "\n";
+  // Ranks whose models differ would take different variants, and share programs otherwise.
+  for (const DeviceImage &image : code.images)
+    if (!image.machine.empty())
+      text += image.arch + ":" + image.machine + "\n";
   return text.empty() ? 0 : llvm::xxh3_64bits(text);
 }
 

@@ -54,6 +54,8 @@ struct DeviceImage {
   int32_t variant = 0;
   int32_t protocol = 0;
   std::string constants;
+  /// Numbers of the machine that are not the architecture's; empty where all are.
+  std::string machine;
   /// Nanoseconds of a launch whose bodies do nothing.
   int32_t launchTime = 0;
   /// Bytes a nanosecond between devices.

@@ -3,8 +3,8 @@
 //
 // Ranks of a host: the vendors' servers (HGX H100, H200, H20, B200, A100; MI250X with eight dies;
 // MI300X and MI355X platforms); of cards on PCIe as many as its common servers hold. Latency inside
-// of a host: half of a notify and its answer on H200s (TargetFacts::kNotifyLatency) less the fence,
-// and 936 ns of ASTRA-sim's input for HGX H100; PCIe is taken as 1500 ns.
+// of a host (Timing::peerLatency): half of a notify and its answer on H200s (notifyLatency) less
+// the fence, and 936 ns of ASTRA-sim's input for HGX H100; PCIe is taken as 1500 ns.
 //
 // Rates of networks are those of the ports: ConnectX-7 with NDR InfiniBand (400 Gbit/s), ConnectX-6
 // with HDR (200 Gbit/s), ConnectX-8 with XDR (800 Gbit/s), 400 Gbit/s Ethernet with RoCE v2,
@@ -19,15 +19,11 @@ namespace dtile {
 namespace {
 
 constexpr HostFacts kHosts[] = {
-    {.machine = "h200", .ranks = 8, .latency = 940},
-    {.machine = "h20", .ranks = 8, .latency = 940},
-    {.machine = "b200", .ranks = 8, .latency = 940},
-    {.machine = "a100", .ranks = 8, .latency = 940},
-    {.machine = "a10", .ranks = 8, .latency = 1500},
-    {.machine = "l40s", .ranks = 8, .latency = 1500},
-    {.machine = "mi250x", .ranks = 8, .latency = 1000},
-    {.machine = "mi300x", .ranks = 8, .latency = 1000},
-    {.machine = "mi355x", .ranks = 8, .latency = 1000},
+    {.machine = "h200", .ranks = 8},   {.machine = "h20", .ranks = 8},
+    {.machine = "b200", .ranks = 8},   {.machine = "a100", .ranks = 8},
+    {.machine = "a10", .ranks = 8},    {.machine = "l40s", .ranks = 8},
+    {.machine = "mi250x", .ranks = 8}, {.machine = "mi300x", .ranks = 8},
+    {.machine = "mi355x", .ranks = 8},
 };
 
 constexpr NetworkFacts kNetworks[] = {

@@ -10,14 +10,12 @@
 
 namespace dtile {
 
-/// The ranks of one host, which reach each other without a network. The rate of their links is
-/// TargetFacts::linkRate.
+/// The ranks of one host, which reach each other without a network: rate and latency of their links
+/// are Timing::linkRate and peerLatency.
 struct HostFacts {
   /// As TargetFacts::name.
   llvm::StringLiteral machine;
   int32_t ranks = 8;
-  /// Nanoseconds from a store until a peer sees it.
-  double latency = 0;
 };
 
 /// A network with one NIC for each GPU.

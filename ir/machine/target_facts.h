@@ -10,6 +10,7 @@
 #include "llvm/ADT/StringRef.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 namespace dtile {
@@ -27,43 +28,11 @@ struct GroupProduct {
   bool fromRegisters = false;
 };
 
-/// What operations take, in nanoseconds, and rates a nanosecond of one processor. Formulas:
+/// What operations take, and rates: rows of timing_fields.def, which says what each is. Formulas:
 /// ir/model/body_time.h; where the numbers come from: docs/measurements/model.md.
 struct Timing {
-  /// A launch whose bodies do nothing, and what one takes more whose operands come by TMA.
-  double launch = 0;
-  double tmaStart = 0;
-  /// Multiply-adds of two-byte floats by warpgroups and by warps, of sums with so many columns that
-  /// the other operand does not count; columns for which the rate is half of that.
-  double groupRate = 1;
-  double groupHalfColumns = 0;
-  double warpRate = 1;
-  double warpHalfColumns = 0;
-  /// Issue of one wgmma instruction.
-  double groupIssue = 0;
-  /// Operands ahead, by TMA and by cp.async: bytes into one processor's shared memory, the latency
-  /// of a stage, the overhead of a round, and what a loop costs once.
-  double tmaRate = 1;
-  double tmaLatency = 0;
-  double tmaRound = 0;
-  double tmaLoop = 0;
-  double asyncRate = 1;
-  double asyncLatency = 0;
-  double asyncRound = 0;
-  double asyncLoop = 0;
-  /// Bytes of the L2 cache, and of memory, for all processors together.
-  double cacheRate = 1;
-  double memoryRate = 1;
-  /// What bytes of rows shorter than a line of memory cost, in bytes of whole lines.
-  double shortRowFactor = 1;
-  /// Bytes that the copy warps of one program load of tensors that TMA cannot describe.
-  double copyWarpRate = 1;
-  /// Bytes that one processor stores from registers.
-  double storeRate = 1;
-  /// A barrier of the programs of a cluster, and bytes that one of them reads from the shared
-  /// memory of the others.
-  double clusterBarrier = 0;
-  double clusterRate = 1;
+#define TIMING(name, usual, unit, least, most, about) double name = usual;
+#include "ir/machine/timing_fields.def"
 };
 
 /// Numbers of one kind of machine.
@@ -106,8 +75,6 @@ struct TargetFacts {
   /// Processors beside each other: no cluster spans two such groups (a GPC's SMs, where some have
   /// more).
   int32_t groupProcessors = 16;
-  /// Bytes that go to other devices in a nanosecond, from all programs together.
-  int32_t linkRate = 300;
   /// Times of bodies and launches.
   Timing timing = {};
 
@@ -140,19 +107,6 @@ struct TargetFacts {
 
   /// `movers` of machines without bulk copies.
   static constexpr int32_t kPlainMovers = 32;
-  /// Bytes that one program moves in a nanosecond: to a peer by TMA (46 where it is alone), to a
-  /// peer by 128 threads with eight words in flight each, and within its own memory (H200).
-  static constexpr int32_t kBulkRate = 44;
-  static constexpr int32_t kThreadsRate = 19;
-  static constexpr int32_t kLocalRate = 50;
-  /// Nanoseconds that a program stands still: before it has told a peer, as all that it has stored
-  /// there must land first (half of a notify and its answer, H200), and before memory answers (what
-  /// 16 KiB in flight at kThreadsRate show).
-  static constexpr int32_t kNotifyLatency = 1350;
-  static constexpr int32_t kMemoryLatency = 850;
-  /// Elementwise operations of one program in a nanosecond: 128 lanes at 1.7 GHz.
-  static constexpr int32_t kElementRate = 200;
-
   /// Bytes of a stage that a scalar operand of 4-byte elements (a tile of scales) takes.
   static constexpr int64_t scalarBytes(int64_t elements) { return (4 * elements + 15) / 16 * 16; }
   /// Bytes of the table of gathered rows' offsets, before the stages: 4 bytes a row, rounded up to
@@ -179,8 +133,17 @@ struct TargetFacts {
   }
 
   /// Programs that saturate the links to other devices, where each moves `rate`.
-  [[nodiscard]] constexpr int32_t fillers(int32_t rate) const {
-    return (linkRate + rate - 1) / rate;
+  [[nodiscard]] int32_t fillers(double rate) const {
+    return int32_t(std::ceil(timing.linkRate / rate));
+  }
+
+  /// Whether code for one of them runs on the other: they differ in times and in how many
+  /// processors there are.
+  [[nodiscard]] bool sharesCode(const TargetFacts &other) const {
+    return products.data() == other.products.data() &&
+           groupProducts.data() == other.groupProducts.data() && sharedBytes == other.sharedBytes &&
+           lanes == other.lanes && groupRows == other.groupRows && copyBytes == other.copyBytes &&
+           clusterPrograms == other.clusterPrograms;
   }
 
   /// Programs that run at once, or 0 for any number.

@@ -29,15 +29,20 @@ inline constexpr Timing kHopperTiming = {.launch = 3970,
                                          .copyWarpRate = 4,
                                          .storeRate = 36,
                                          .clusterBarrier = 900,
-                                         .clusterRate = 40};
+                                         .clusterRate = 40,
+                                         .linkRate = 350};
 
 /// That of a machine that was not measured: rates by the vendor's figures, the rest as on an H100.
-constexpr Timing scaled(double groupRate, double warpRate, double cacheRate, double memoryRate) {
+/// `peerLatency` is 1500 of cards on PCIe (networks.cpp).
+constexpr Timing scaled(double groupRate, double warpRate, double cacheRate, double memoryRate,
+                        double linkRate, double peerLatency = Timing().peerLatency) {
   Timing timing = kHopperTiming;
   timing.groupRate = groupRate;
   timing.warpRate = warpRate;
   timing.cacheRate = cacheRate;
   timing.memoryRate = memoryRate;
+  timing.linkRate = linkRate;
+  timing.peerLatency = peerLatency;
   return timing;
 }
 

@@ -48,7 +48,8 @@ public:
     const Sends sends = sendsOfProducts(body);
     if (sends == Sends::No)
       return own;
-    Number sent = d_.mul(d_.mul(remoteBytes(body), d_.real(1.0 / machine_.linkRate)), running_);
+    Number sent =
+        d_.mul(d_.mul(remoteBytes(body), d_.real(1.0 / machine_.timing.linkRate)), running_);
     return sends == Sends::Beside ? d_.larger(own, sent)
                                   : d_.add(own, d_.mul(d_.real(kInTurn), sent));
   }
@@ -78,7 +79,7 @@ public:
   [[nodiscard]] Number latency(ir::Block &body) {
     bool reads = false;
     ir::walk(body, [&](ir::Op &op) { reads |= readsMemory(op); });
-    return d_.add(latencyOfOps(body), d_.real(reads ? TargetFacts::kMemoryLatency : 0));
+    return d_.add(latencyOfOps(body), d_.real(reads ? machine_.timing.memoryLatency : 0));
   }
 
   /// Of the time, what the programs of a cluster share where a body is theirs together: the loops
@@ -131,7 +132,7 @@ public:
       if (ir::isStagedLoad(op) || ir::comesVia(op, ir::LoadPath::Threads))
         return d_.real(0);
       return d_.larger(
-          tileTime(op.result()->type(), op.operand(0)->type(), 2 * TargetFacts::kLocalRate),
+          tileTime(op.result()->type(), op.operand(0)->type(), 2 * machine_.timing.localRate),
           streamTime(op));
     case ir::OpKind::Store:
     case ir::OpKind::Scatter:
@@ -141,8 +142,8 @@ public:
     case ir::OpKind::PutSignal:
     case ir::OpKind::Get:
     case ir::OpKind::ReduceAdd: {
-      const int32_t rate =
-          isBulkCopy(op, machine_) ? TargetFacts::kBulkRate : TargetFacts::kThreadsRate;
+      const double rate =
+          isBulkCopy(op, machine_) ? machine_.timing.bulkRate : machine_.timing.threadsRate;
       const double rows = op.operand(0)->type().isView() ? copiedRowFactor(*op.operand(0))
                                                          : rowFactor(op.operand(0)->type());
       return d_.mul(bytesOfCopy(*op.operand(0), *op.operand(1)), d_.real(flags(op) * rows / rate));
@@ -169,18 +170,18 @@ private:
     double waited = 0;
     for (ir::Op &op : block.ops()) {
       if (op.is(ir::OpKind::For) && onlyNotifies(op))
-        waited += TargetFacts::kNotifyLatency;
+        waited += machine_.timing.notifyLatency;
       else if (op.is(ir::OpKind::For) || op.is(ir::OpKind::While))
         inner = d_.add(inner, d_.mul(roundsOf(op), latencyOfRound(op)));
       else if (op.is(ir::OpKind::If))
         inner = d_.add(inner, branch(op, &BodyTime::latencyOfOps));
-      waited += latencyOf(op);
+      waited += latencyOf(op, machine_);
     }
     return d_.add(inner, d_.real(waited));
   }
 
   Number latencyOfRound(ir::Op &loop) {
-    Number round = d_.real(latencyOfReads(loop));
+    Number round = d_.real(latencyOfReads(loop, machine_));
     for (unsigned i = 0; i < loop.numRegions(); ++i)
       round = d_.add(round, latencyOfOps(loop.body(i)));
     return d_.mul(round, d_.real(1.0 / double(batchOf(loop))));
@@ -247,7 +248,7 @@ private:
   Number tileTime(ir::Type tile, ir::Type place, double localRate) {
     const double bytes = bytesOf(tile) * rowFactor(tile);
     if (place.isRemote())
-      return d_.real(bytes / TargetFacts::kThreadsRate);
+      return d_.real(bytes / machine_.timing.threadsRate);
     return d_.mul(d_.real(bytes / localRate), together_);
   }
 

@@ -66,7 +66,7 @@ double productTime(const Op &dot, const TargetFacts &machine) {
   const ir::Type type = dot.operand(0)->type();
   const double products = double(dot.result()->type().elements()) * double(type.shape().back());
   if (!isMatrixProduct(dot))
-    return products / TargetFacts::kElementRate * readsOfElements(dot);
+    return products / machine.timing.elementRate * readsOfElements(dot);
   const bool isGroup = dot.has(ir::attr::warpgroups);
   const Timing &timing = machine.timing;
   const double rate = isGroup ? timing.groupRate : timing.warpRate;
@@ -114,14 +114,14 @@ double arithmeticTime(const Op &op, const TargetFacts &machine) {
   case OpKind::Reduce:
   case OpKind::ArgReduce:
   case OpKind::Scan:
-    return double(op.operand(0)->type().elements()) / TargetFacts::kElementRate;
+    return double(op.operand(0)->type().elements()) / machine.timing.elementRate;
   case OpKind::Broadcast:
   case OpKind::Reshape:
   case OpKind::Trans:
   case OpKind::Convert:
     return 0;
   default:
-    return computes(op) ? double(op.result()->type().elements()) / TargetFacts::kElementRate : 0;
+    return computes(op) ? double(op.result()->type().elements()) / machine.timing.elementRate : 0;
   }
 }
 
@@ -356,7 +356,7 @@ bool readsMemory(const Op &op) {
          (op.is(OpKind::Gather) && !isAhead(op));
 }
 
-double latencyOfReads(const Op &loop) {
+double latencyOfReads(const Op &loop, const TargetFacts &machine) {
   // Pass prefetch-loads: only the next round uses it.
   const auto isForNext = [](const Op &op) {
     return llvm::all_of(op.result()->uses(),
@@ -372,31 +372,31 @@ double latencyOfReads(const Op &loop) {
   }
   if (!reads || !waits || loadsAhead(loop) != Ahead::No)
     return 0;
-  return readsNow ? TargetFacts::kMemoryLatency : TargetFacts::kMemoryLatency / 2;
+  return readsNow ? machine.timing.memoryLatency : machine.timing.memoryLatency / 2;
 }
 
-double latencyOf(const Op &op) {
+double latencyOf(const Op &op, const TargetFacts &machine) {
   switch (op.kind()) {
   case OpKind::Put:
   case OpKind::Get:
-    return op.operand(0)->type().isView() ? TargetFacts::kMemoryLatency : 0;
+    return op.operand(0)->type().isView() ? machine.timing.memoryLatency : 0;
   case OpKind::PutSignal:
-    return TargetFacts::kNotifyLatency +
-           (op.operand(0)->type().isView() ? TargetFacts::kMemoryLatency : 0);
+    return machine.timing.notifyLatency +
+           (op.operand(0)->type().isView() ? machine.timing.memoryLatency : 0);
   case OpKind::Notify:
   case OpKind::Fence:
   case OpKind::MemoryFence:
   case OpKind::Quiet:
-    return TargetFacts::kNotifyLatency;
+    return machine.timing.notifyLatency;
   case OpKind::Barrier:
-    return 2 * TargetFacts::kNotifyLatency;
+    return 2 * machine.timing.notifyLatency;
   case OpKind::Load:
     // There and back.
     if (op.operand(0)->type().isRemote())
-      return 2 * TargetFacts::kNotifyLatency;
-    return op.get(ir::attr::ll) ? TargetFacts::kMemoryLatency : 0;
+      return 2 * machine.timing.notifyLatency;
+    return op.get(ir::attr::ll) ? machine.timing.memoryLatency : 0;
   default:
-    return op.hasEffect(ir::Wait) ? TargetFacts::kMemoryLatency : 0;
+    return op.hasEffect(ir::Wait) ? machine.timing.memoryLatency : 0;
   }
 }
 

@@ -73,12 +73,12 @@ inline constexpr int64_t kRowAlign = 16;
 [[nodiscard]] double streamedAhead(ir::Op &loop);
 
 /// Nanoseconds that a program waits at an op before its next one.
-[[nodiscard]] double latencyOf(const ir::Op &op);
+[[nodiscard]] double latencyOf(const ir::Op &op, const TargetFacts &machine);
 /// Whether it reads memory into registers; what comes ahead through shared memory does not count.
 [[nodiscard]] bool readsMemory(const ir::Op &op);
 /// Nanoseconds that a round of a loop waits for what it loads into registers, where it multiplies
 /// or combines that with what other threads have: half where the round before has loaded it.
-[[nodiscard]] double latencyOfReads(const ir::Op &loop);
+[[nodiscard]] double latencyOfReads(const ir::Op &loop, const TargetFacts &machine);
 /// Whether all rounds of a loop notify at the same time (lower_notifies.cpp of GPU bodies).
 [[nodiscard]] bool onlyNotifies(ir::Op &loop);
 

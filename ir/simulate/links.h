@@ -26,8 +26,9 @@ public:
   Passage put(size_t from, size_t to, double bytes, double own, double now) {
     if (isFree_)
       return {now, now, now};
-    const double end = std::max(now + own, take(from, to, Link::HostOut, Link::HostIn,
-                                                bytes / cluster_.machine->linkRate, bytes, now));
+    const double end =
+        std::max(now + own, take(from, to, Link::HostOut, Link::HostIn,
+                                 bytes / cluster_.machine->timing.linkRate, bytes, now));
     return {end, end, end};
   }
 
@@ -58,13 +59,14 @@ public:
   Passage get(size_t from, size_t to, bool isFar, double bytes, double own, double now) {
     if (isFree_)
       return {now, now, now};
-    const double latency = isFar ? cluster_.network->latency : cluster_.host->latency;
+    const double latency = isFar ? cluster_.network->latency : cluster_.machine->timing.peerLatency;
     // Bytes go the other way.
-    const double end = isFar ? take(to, from, Link::NetworkOut, Link::NetworkIn,
-                                    cluster_.network->message + bytes / cluster_.network->rate,
-                                    bytes, now + latency)
-                             : take(to, from, Link::HostOut, Link::HostIn,
-                                    bytes / cluster_.machine->linkRate, bytes, now + latency);
+    const double end =
+        isFar
+            ? take(to, from, Link::NetworkOut, Link::NetworkIn,
+                   cluster_.network->message + bytes / cluster_.network->rate, bytes, now + latency)
+            : take(to, from, Link::HostOut, Link::HostIn, bytes / cluster_.machine->timing.linkRate,
+                   bytes, now + latency);
     const double back = std::max(now + own + latency, end) + latency;
     return {back, back, back};
   }
@@ -73,7 +75,7 @@ public:
   Passage notify(double behind, double now) const {
     if (isFree_)
       return {now, now, now};
-    const double there = std::max(now, behind) + TargetFacts::kNotifyLatency;
+    const double there = std::max(now, behind) + cluster_.machine->timing.notifyLatency;
     return {there, there, there};
   }
 
@@ -81,7 +83,8 @@ public:
   [[nodiscard]] double barrier() const {
     if (isFree_)
       return 0;
-    return 2 * TargetFacts::kNotifyLatency + (cluster_.network ? 2 * cluster_.network->latency : 0);
+    return 2 * cluster_.machine->timing.notifyLatency +
+           (cluster_.network ? 2 * cluster_.network->latency : 0);
   }
 
   [[nodiscard]] std::vector<std::array<LinkTimes, kLinks>> times() const { return times_; }

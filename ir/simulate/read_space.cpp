@@ -49,7 +49,7 @@ class SpaceReader {
 public:
   SpaceReader(const TargetFacts &machine, double together, double running, SpaceSteps &made,
               const std::vector<Op *> &signals)
-      : made_(made), a_(made.arithmetic), domain_(a_),
+      : machine_(machine), made_(made), a_(made.arithmetic), domain_(a_),
         time_(domain_, machine, a_.real(together), a_.real(running)), signals_(signals) {}
 
   std::vector<Step> block(Block &block);
@@ -69,6 +69,7 @@ private:
   bool cells(const Op &op, Value &cells, Step &step);
   Slot peerOf(const Op &op, Value &place);
 
+  const TargetFacts &machine_;
   SpaceSteps &made_;
   Arithmetic &a_;
   TimeDomain domain_;
@@ -107,7 +108,7 @@ std::vector<Step> SpaceReader::block(Block &block) {
       Slot time = time_.time(first, last);
       if (!hasRead_ && std::any_of(first, last, [](Op &op) { return reads(op); })) {
         hasRead_ = true;
-        time = domain_.add(time, a_.real(TargetFacts::kMemoryLatency));
+        time = domain_.add(time, a_.real(machine_.timing.memoryLatency));
       }
       work(*first, time, steps);
     }
@@ -216,7 +217,7 @@ bool SpaceReader::cells(const Op &op, Value &value, Step &step) {
 void SpaceReader::copy(Op &op, Step step, std::vector<Step> &steps) {
   const model::RemoteAccess access = model::remoteAccess(op);
   step.loc = op.loc();
-  step.time = domain_.add(time_.moveTime(op), a_.real(model::latencyOf(op)));
+  step.time = domain_.add(time_.moveTime(op), a_.real(model::latencyOf(op, machine_)));
   if (access.place) {
     step.peer = peerOf(op, *access.place);
     step.bytes =

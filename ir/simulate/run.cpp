@@ -138,7 +138,7 @@ void Run::execute(int32_t index) {
         continue;
       }
       if (owner->isTogether && frame.round > 0)
-        program.time += options_.isFree ? 0 : TargetFacts::kNotifyLatency;
+        program.time += options_.isFree ? 0 : plan_.cluster.machine->timing.notifyLatency;
     }
     program.frames.pop_back();
     if (program.frames.empty()) {
@@ -421,7 +421,7 @@ Run::Next Run::wait(Program &program, int32_t index, const Step &step) {
   times_[size_t(program.space)].waited += program.ready - program.time;
   if (options_.record)
     record(Event::Kind::Wait, program, program.rank, program.time, program.ready, 0, step, words);
-  program.time = program.ready + TargetFacts::kMemoryLatency;
+  program.time = program.ready + plan_.cluster.machine->timing.memoryLatency;
   ++program.frames.back().at;
   return Next::Go;
 }

@@ -121,7 +121,7 @@ bool checkFile(Session &session, llvm::StringRef path) {
     // Who asks for many ranks waits for them.
     checks.work *= 4;
   }
-  checks.machine = findMachine(session.options.machine);
+  checks.machine = session.options.machine.get();
   const auto verdicts =
       checkInstances(*lowered.module, instances, session.sources, checks, session.diagnostics);
   if (!verdicts)

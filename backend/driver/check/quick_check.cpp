@@ -10,7 +10,7 @@ QuickCheck::QuickCheck(const SourceManager &sources, std::unique_ptr<ir::Module>
                        std::vector<protocol::Promise> promises)
     : written_(std::move(written)), scheduled_(ir::cloneModule(scheduled)), diagnostics_(sources) {
   for (const TargetArch &target : targets) {
-    const TargetFacts *facts = target.target->facts(target.arch);
+    const TargetFacts *facts = target.facts();
     const int64_t programs = facts ? facts->residentPrograms() : 0;
     const int64_t fewest = options_.machine->residentPrograms();
     if (programs != 0 && (fewest == 0 || programs < fewest))

@@ -84,7 +84,7 @@ std::optional<PreparedVariant> prepare(Session &session, sema::Program &program,
     return std::nullopt;
   made.kernel = firstKernel(*made.module);
   setScalars(*made.module, *made.kernel, scalars);
-  made.estimate = target.target->estimate(*made.kernel, target.arch);
+  made.estimate = target.target->estimate(*made.kernel, target.facts());
   return made;
 }
 
@@ -522,7 +522,7 @@ Choosing choose(Session &session, sema::Program &program, const ast::KernelDecl 
     return made;
   }
   PhaseScope phase("choosing constants");
-  const bool hasModel = target.target->facts(target.arch) != nullptr;
+  const bool hasModel = target.facts() != nullptr;
   Choosing searched =
       hasModel ? search.run(mostVariants(session, program, kernel), wanted) : Choosing();
   // Where sizes alone do not say how many bodies there are, one configuration is as good as another

@@ -83,14 +83,15 @@ llvm::Expected<std::shared_ptr<DeviceCode>> compileForDevice(ir::Module &module,
   auto arch = chooseArch(*target, options);
   if (!arch)
     return arch.takeError();
+  const TargetArch device = {target, *arch, options.shmem == "p2p", /*splitsSums=*/true,
+                             machineFor(options, *target, *arch)};
   const SourceManager none;
   Diagnostics diagnostics(module.sources() ? *module.sources() : none);
-  std::unique_ptr<ir::Module> prepared =
-      prepareFor(diagnostics, module, {target, *arch, options.shmem == "p2p"});
+  std::unique_ptr<ir::Module> prepared = prepareFor(diagnostics, module, device);
   if (!prepared)
     return llvm::createStringError(diagnostics.all().empty() ? "a pass failed"
                                                              : diagnostics.all().front().message);
-  backend::TargetOptions made = targetOptions(options, *arch);
+  backend::TargetOptions made = targetOptions(options, device);
   made.cpu = "native";
   made.assemble = false;
   auto kernels = backend::launch::load(*target, *prepared, made);

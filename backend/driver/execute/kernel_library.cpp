@@ -45,7 +45,7 @@ Constants KernelLibrary::chooseFor(const ast::KernelDecl &kernel, const sema::Ge
   if (options.target == "host" || program_.choices(&kernel).empty())
     return {};
   const std::vector<TargetArch> targets = selectTargets(session_, options.target);
-  if (targets.empty() || !targets.front().target->facts(targets.front().arch))
+  if (targets.empty() || !targets.front().facts())
     return {};
   std::string known;
   for (const auto &[name, value] : pins.named)

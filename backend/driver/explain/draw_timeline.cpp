@@ -155,7 +155,7 @@ void drawTimeline(Session &session, llvm::StringRef path, llvm::StringRef svg) {
   const std::vector<TargetArch> targets = selectTargets(session, session.options.target);
   if (kernels.empty() || targets.empty())
     return;
-  const bool hasModel = targets.front().target->facts(targets.front().arch) != nullptr;
+  const bool hasModel = targets.front().facts() != nullptr;
   if (kernels.size() > 1 || targets.size() > 1 || !hasModel || session.options.sizes.empty()) {
     session.diagnostics.report(SourceLoc{}, diag::bad_command_line,
                                "`--timeline` draws one launch of one kernel on one GPU: name them "

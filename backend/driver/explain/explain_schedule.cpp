@@ -168,7 +168,7 @@ void explainSchedule(Session &session, llvm::StringRef path) {
       LoweredModule own;
       const bool isChosen =
           haveChoices(session, *program, kernels) || (tuning && !program->families().empty());
-      const bool hasModel = target.target->facts(target.arch) != nullptr;
+      const bool hasModel = target.facts() != nullptr;
       // One configuration takes some time, too.
       if (!isChosen && hasModel && kernels.size() == 1 && !session.options.sizes.empty() &&
           !explainChoices(session, *program, kernels, target, tuning ? &*tuning : nullptr,

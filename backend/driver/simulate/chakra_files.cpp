@@ -95,12 +95,11 @@ std::string networkText(const simulate::Cluster &cluster) {
   std::string text = cluster.network ? "topology: [ Switch, Switch ]\n" : "topology: [ Switch ]\n";
   text += "npus_count: [ " + std::to_string(cluster.perHost) +
           (cluster.network ? ", " + std::to_string(cluster.ranks / cluster.perHost) : "") + " ]\n";
-  text +=
-      "bandwidth: " + list(cluster.machine->linkRate, cluster.network ? cluster.network->rate : 0) +
-      "  # GB/s\n";
-  text +=
-      "latency: " + list(cluster.host->latency, cluster.network ? cluster.network->latency : 0) +
-      "  # ns\n";
+  const Timing &timing = cluster.machine->timing;
+  text += "bandwidth: " + list(timing.linkRate, cluster.network ? cluster.network->rate : 0) +
+          "  # GB/s\n";
+  text += "latency: " + list(timing.peerLatency, cluster.network ? cluster.network->latency : 0) +
+          "  # ns\n";
   return text;
 }
 

@@ -10,18 +10,21 @@ namespace dtile::driver {
 namespace {
 
 /// What compiles for a machine; no target where nothing does.
-TargetArch targetOf(llvm::StringRef machine) {
+TargetArch targetOf(const TargetFacts &machine) {
   for (const backend::Target *target : backend::allTargets())
     for (const llvm::StringRef arch : target->archs())
-      if (const TargetFacts *facts = target->facts(arch); facts && facts->name == machine)
-        return {target, arch.str(), /*areMapped=*/false};
+      if (const TargetFacts *facts = target->facts(arch); facts && facts->sharesCode(machine))
+        return {target, arch.str(), /*areMapped=*/false, /*splitsSums=*/true, &machine};
   return {};
 }
+
+/// Where nobody names one.
+const TargetFacts &usualMachine() { return *findMachine("h200"); }
 
 std::string machineNames() {
   std::vector<std::string> names;
   for (const TargetFacts &machine : allMachines())
-    if (targetOf(machine.name).target && findHost(machine.name))
+    if (targetOf(machine).target && findHost(machine.name))
       names.push_back(machine.name.str());
   return llvm::join(names, ", ");
 }
@@ -36,21 +39,22 @@ std::string networkNames() {
 } // namespace
 
 std::optional<SimulatedCluster> findCluster(Session &session, llvm::ArrayRef<int64_t> axes) {
-  const auto [machine, network] = llvm::StringRef(session.options.cluster).split('+');
-  const bool isNetworkNamed = llvm::StringRef(session.options.cluster).contains('+');
+  const std::string &network = session.options.network;
+  const bool isNetworkNamed = !network.empty();
   const auto refuse = [&](const std::string &why) {
     session.diagnostics.report(SourceLoc{}, diag::bad_cluster, why);
     return std::nullopt;
   };
   SimulatedCluster made;
+  const TargetFacts &machine = session.options.machine ? *session.options.machine : usualMachine();
   made.target = targetOf(machine);
-  made.cluster.host = findHost(machine);
+  made.cluster.host = findHost(machine.name);
   if (!made.target.target || !made.cluster.host)
-    return refuse("knows no machine `" + machine.str() + "`; there is " + machineNames());
-  made.cluster.machine = made.target.target->facts(made.target.arch);
+    return refuse("knows no hosts of `" + machine.name.str() + "`; there is " + machineNames());
+  made.cluster.machine = &machine;
   made.cluster.network = isNetworkNamed ? findNetwork(network) : nullptr;
   if (isNetworkNamed && !made.cluster.network)
-    return refuse("knows no network `" + network.str() + "`; there is " + networkNames());
+    return refuse("knows no network `" + network + "`; there is " + networkNames());
   int64_t ranks = 1;
   for (const int64_t size : axes)
     ranks *= size;
@@ -59,12 +63,13 @@ std::optional<SimulatedCluster> findCluster(Session &session, llvm::ArrayRef<int
   const bool areOneHost = !isNetworkNamed || (axes.size() == 1 && ranks <= most);
   made.cluster.perHost = areOneHost ? ranks : axes.size() > 1 ? axes.back() : most;
   if (made.cluster.perHost > most)
-    return refuse("`" + machine.str() + "` has hosts of " + std::to_string(most) + " ranks, and " +
-                  std::to_string(made.cluster.perHost) + " of the mesh are in one" +
+    return refuse("`" + machine.name.str() + "` has hosts of " + std::to_string(most) +
+                  " ranks, and " + std::to_string(made.cluster.perHost) +
+                  " of the mesh are in one" +
                   (isNetworkNamed ? "" : "; name the network between hosts, as `h200+ib`"));
   if (ranks % made.cluster.perHost != 0)
-    return refuse("`" + machine.str() + "` has hosts of " + std::to_string(most) + " ranks, and " +
-                  std::to_string(ranks) + " are no whole number of hosts");
+    return refuse("`" + machine.name.str() + "` has hosts of " + std::to_string(most) +
+                  " ranks, and " + std::to_string(ranks) + " are no whole number of hosts");
   if (made.cluster.perHost == ranks)
     made.cluster.network = nullptr;
   return made;

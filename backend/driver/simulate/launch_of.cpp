@@ -144,7 +144,7 @@ std::optional<SimulatedLaunch> launchOf(Session &session, sema::Program &program
                                made.kernel, why);
     return std::nullopt;
   };
-  auto estimate = cluster->target.target->estimate(*made.op, cluster->target.arch);
+  auto estimate = cluster->target.target->estimate(*made.op, cluster->target.facts());
   auto shares = estimate->share(*sizes, ranks);
   if (!shares)
     return refuse({}, "its sizes do not say how many bodies its spaces have");

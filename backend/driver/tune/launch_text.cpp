@@ -93,10 +93,14 @@ bool checkRanks(Session &session, const Job *job, int ranks, llvm::StringRef com
 std::optional<TargetArch> targetOfDevices(Session &session) {
   const Options &options = session.options;
   auto arch = archOfDevices(options);
-  if (arch)
-    return TargetArch{backend::findTarget(options.target), *arch, options.shmem == "p2p"};
-  session.diagnostics.report(SourceLoc{}, diag::build_failed, llvm::toString(arch.takeError()));
-  return std::nullopt;
+  if (!arch) {
+    session.diagnostics.report(SourceLoc{}, diag::build_failed, llvm::toString(arch.takeError()));
+    return std::nullopt;
+  }
+  const backend::Target *target = backend::findTarget(options.target);
+  TargetArch made{target, *arch, options.shmem == "p2p", /*splitsSums=*/true,
+                  machineFor(options, *target, *arch)};
+  return checkMachine(session, made) ? std::optional(std::move(made)) : std::nullopt;
 }
 
 std::string microsecondsText(double nanoseconds) {

@@ -75,7 +75,7 @@ double secondsUntil(Clock::time_point when) {
 Measurer::Measurer(Session &session, sema::Program &program, const Measured &measured)
     : session_(session), program_(program), measured_(measured),
       choices_(choiceValues(program, measured.kernel, measured.pins)) {
-  if (measured.target.target->facts(measured.target.arch))
+  if (measured.target.facts())
     choosing_ = choose(session, program, measured.kernel, measured.pins, measured.target);
 }
 

@@ -22,9 +22,8 @@ namespace {
 
 using namespace dtile::ir;
 
-/// What a program sends while a notify would be under way.
-constexpr int64_t kMostBytes =
-    int64_t(TargetFacts::kThreadsRate) * int64_t(TargetFacts::kNotifyLatency);
+/// What a program sends while a notify would be under way. One schedule serves all machines.
+constexpr int64_t kMostBytes = int64_t(Timing().threadsRate * Timing().notifyLatency);
 
 bool isSend(const Op &op) { return op.is(OpKind::Put) || op.is(OpKind::ReduceAdd); }
 

@@ -266,7 +266,8 @@ TEST_F(LaunchPrograms, RoundsOfLoopsAreThoseOfTheBody) {
 }
 
 TEST_F(LaunchPrograms, LatencyIsThatOfCopiesNotifiesAndWaits) {
-  constexpr int64_t kMemory = TargetFacts::kMemoryLatency, kNotify = TargetFacts::kNotifyLatency;
+  const Timing &timing = findMachine("h200")->timing;
+  const auto kMemory = int64_t(timing.memoryLatency), kNotify = int64_t(timing.notifyLatency);
   // Loads are under way together, in a loop as well.
   ASSERT_NO_FATAL_FAILURE(
       compile(kernelOf(std::string("for %zero, %i, %one (%k: index) {\n") + kCopy + "yield\n}\n")));
