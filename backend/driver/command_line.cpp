@@ -534,6 +534,28 @@ void addTune(CLI::App *sub, Options &o) {
   sub->add_option("FILE", o.inputs, "a program; `-` is standard input")->required()->expected(1);
 }
 
+void addCalibrate(CLI::App *sub, Options &o) {
+  addDevices(*sub, o);
+  addMachine(*sub, o,
+             "the row of the table, or the file, that has what is not measured; default: the usual "
+             "one of the architecture");
+  sub->add_option("--ranks", o.ranks,
+                  "number of ranks; with 2 or more, ways between them are measured, too; default 1")
+      ->type_name("N")
+      ->expected(1);
+  sub->add_option("--seconds", o.seconds, "how long it may take; default 60")
+      ->type_name("N")
+      ->check(CLI::Range(1, 3600));
+  sub->add_option("-o,--output", o.output, "what to write; default standard output")
+      ->type_name("FILE.json");
+  sub->final_callback(
+      [sub, &o] { refuseForHost(*sub, o, {"--arch", "--devices", "--wait-timeout"}); });
+  sub->footer(sub->get_footer() +
+              "\n\nA table of what was measured goes to standard error. What could not be measured "
+              "is named, and\nstays as the table has it. Nothing else should run on the machine "
+              "meanwhile.");
+}
+
 void addBench(CLI::App *sub, Options &o) {
   addSourceOptions(*sub, o);
   addOptLevel(*sub, o);

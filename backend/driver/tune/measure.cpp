@@ -464,24 +464,46 @@ Timed Measurer::usualFor(llvm::ArrayRef<int64_t> sizes) {
   return timed;
 }
 
-TimedOnce Measurer::measureUsual(llvm::ArrayRef<int64_t> sizes, double limit) {
-  TimedOnce timed{usualFor(sizes)};
-  Launch launch;
+Candidate *Measurer::setUpUsual(llvm::ArrayRef<int64_t> sizes, Launch &launch, TimedOnce &timed) {
   llvm::Error error = setUp(launch, sizes);
   timed.failure = agreeOnFailure(error ? llvm::toString(std::move(error)) : "");
   if (!timed.failure.empty())
-    return timed;
+    return nullptr;
   Candidate &one = candidate(timed.constants);
   timed.failure =
       one.failure.empty() ? agreeOnFailure(check(one, launch, &timed.isWrong)) : one.failure;
-  if (!timed.failure.empty())
+  return timed.failure.empty() ? &one : nullptr;
+}
+
+TimedOnce Measurer::measureUsual(llvm::ArrayRef<int64_t> sizes, double limit) {
+  TimedOnce timed{usualFor(sizes)};
+  Launch launch;
+  Candidate *one = setUpUsual(sizes, launch, timed);
+  if (!one)
     return timed;
-  const auto time = this->time(one, launch, limit / kHopeless, kShortTiming);
+  const auto time = this->time(*one, launch, limit / kHopeless, kShortTiming);
   // Other sizes may be fine.
-  timed.failure = std::exchange(one.failure, "");
+  timed.failure = std::exchange(one->failure, "");
   if (time && *time <= limit)
     timed.measured = *time;
   return timed;
+}
+
+llvm::Expected<std::vector<double>> Measurer::timeUsual(llvm::ArrayRef<int64_t> sizes,
+                                                        unsigned times) {
+  TimedOnce timed{usualFor(sizes)};
+  Launch launch;
+  Candidate *one = setUpUsual(sizes, launch, timed);
+  if (!one)
+    return llvm::createStringError(timed.failure);
+  std::vector<double> all;
+  while (all.size() < times)
+    if (const auto time =
+            this->time(*one, launch, std::numeric_limits<double>::infinity(), kShortTiming))
+      all.push_back(*time);
+    else
+      return llvm::createStringError(std::exchange(one->failure, ""));
+  return all;
 }
 
 void Measurer::reportFailures() {

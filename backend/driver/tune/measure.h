@@ -78,6 +78,9 @@ public:
   /// The same, checked on few elements and timed; infinite where a launch takes longer than `limit`
   /// nanoseconds.
   [[nodiscard]] TimedOnce measureUsual(llvm::ArrayRef<int64_t> sizes, double limit);
+  /// The same, timed so many times; an error where it fails or is wrong.
+  [[nodiscard]] llvm::Expected<std::vector<double>> timeUsual(llvm::ArrayRef<int64_t> sizes,
+                                                              unsigned times);
   /// Warns of each configuration that failed, once.
   void reportFailures();
   /// Whether processes of the job no longer answer.
@@ -109,6 +112,9 @@ private:
   llvm::Error setUp(Launch &launch, llvm::ArrayRef<int64_t> sizes);
   void setUpFew(Launch &launch, llvm::ArrayRef<int64_t> sizes);
   Candidate &candidate(const Constants &constants);
+  /// Makes arguments for what the compiler would choose, and checks it; null with the reason in
+  /// `timed` where that fails.
+  Candidate *setUpUsual(llvm::ArrayRef<int64_t> sizes, Launch &launch, TimedOnce &timed);
   /// In words, why it cannot be had; empty where it can.
   std::string compile(Candidate &candidate);
   /// Sets `isWrong` where it runs, and its results are others than are expected.

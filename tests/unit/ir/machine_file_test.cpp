@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Machine files are read as they were written, and nothing that is none is; numbers follow from
 // times as the times follow from the numbers.
+#include "ir/machine/calibration.h"
 #include "ir/machine/machine_file.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -116,6 +117,50 @@ TEST(MachineFile, ChangedTextsAreReadOrRefused) {
   }
   (void)parse(std::string(1'000'000, '['));
   (void)parse("{\"dtile machine\": 1, \"fields\": " + std::string(1'000'000, '{'));
+}
+
+TEST(Calibration, NumbersFollowFromTimes) {
+  for (const char *name : {"host", "h200", "a100", "mi300x"}) {
+    const TargetFacts &machine = *findMachine(name);
+    std::set<std::string> fields;
+    for (const Measurement &one : measurementsOf(machine, 2)) {
+      ASSERT_NE(one.field, nullptr) << one.kernel;
+      EXPECT_TRUE(fields.insert(one.field->name.str()).second);
+      // More work in the same time, or in less, is no measurement.
+      if (!one.large.empty()) {
+        EXPECT_FALSE(one.fit(1e6, 1e6, machine.timing)) << one.kernel;
+        EXPECT_FALSE(one.fit(2e6, 1e6, machine.timing)) << one.kernel;
+      }
+      const auto slow = one.fit(1e4, 3e7, machine.timing), fast = one.fit(1e4, 2e7, machine.timing);
+      if (one.large.empty() || !slow || !fast)
+        continue;
+      EXPECT_EQ(llvm::StringRef(one.field->unit) == "ns", *slow > *fast) << one.kernel;
+    }
+    EXPECT_EQ(measurementsOf(machine, 1).size() + 4, fields.size());
+    EXPECT_EQ(llvm::count_if(measurementsOf(machine, 2), [](auto &one) { return one.needsPeers; }),
+              4);
+    EXPECT_EQ(fields.count("groupRate"), machine.groupRows > 0 ? 1u : 0u);
+    EXPECT_EQ(fields.count("bulkRate"), machine.copyBytes > 0 ? 1u : 0u);
+  }
+}
+
+TEST(Calibration, ClosedFormsInvertTheModel) {
+  const TargetFacts &machine = *findMachine("h200");
+  const Timing &timing = machine.timing;
+  const auto fit = [&](const char *field, double small, double large) {
+    const auto all = measurementsOf(machine, 2);
+    const auto one = llvm::find_if(all, [&](const auto &m) { return m.field->name == field; });
+    return one->fit(small, large, timing).value_or(0);
+  };
+  // 40 Mi floats.
+  EXPECT_NEAR(fit("memoryRate", 9000, 9000 + 40 * 1048576.0 * 4 / timing.memoryRate),
+              timing.memoryRate, 1e-6 * timing.memoryRate);
+  EXPECT_EQ(fit("notifyLatency", 7000, 7000 + 512 * timing.notifyLatency), timing.notifyLatency);
+  // 112 rounds of 64 columns, each by four instructions.
+  const double round = 128 * 256 * 64 / timing.groupRate * (256 + timing.groupHalfColumns) / 256 +
+                       timing.tmaRound + 4 * timing.groupIssue;
+  EXPECT_NEAR(fit("groupRate", 9000, 9000 + 112 * round), timing.groupRate, 1e-3);
+  EXPECT_EQ(fit("peerLatency", 7000, 7000 + 512 * timing.peerLatency), timing.peerLatency);
 }
 
 } // namespace
