@@ -35,7 +35,8 @@ public:
   void useBfloat() { usesBfloat_ = true; }
   /// Exp2 of f32 by an intrinsic of the machine, and what is made of it.
   void useExp2(llvm::Intrinsic::ID intrinsic) { exp2_ = intrinsic; }
-  /// f32 to i32 and u32 by intrinsics of the machine that saturate, and give 0 for what is no number.
+  /// f32 to i32 and u32 by intrinsics of the machine that saturate, and give 0 for what is no
+  /// number.
   void useTruncation(llvm::Intrinsic::ID toSigned, llvm::Intrinsic::ID toUnsigned) {
     toSigned_ = toSigned;
     toUnsigned_ = toUnsigned;
