@@ -257,6 +257,13 @@ llvm::Expected<NDArray> take(const NDArray &array, const NDArray &indices) {
 
 namespace {
 
+template <typename T> bool isNan(T value) {
+  if constexpr (std::is_floating_point_v<T>)
+    return std::isnan(value);
+  else
+    return false;
+}
+
 template <typename T> T combine(Reduction kind, T a, T b) {
   switch (kind) {
   case Reduction::Sum:
@@ -270,9 +277,9 @@ template <typename T> T combine(Reduction kind, T a, T b) {
     else
       return a * b;
   case Reduction::Max:
-    return a > b || b != b ? a : b;
+    return a > b || isNan(b) ? a : b;
   case Reduction::Min:
-    return a < b || b != b ? a : b;
+    return a < b || isNan(b) ? a : b;
   case Reduction::Any:
     return a != 0 || b != 0;
   case Reduction::All:

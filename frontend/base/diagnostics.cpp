@@ -49,14 +49,15 @@ DiagBuilder &DiagBuilder::fix(SourceRange range, llvm::StringRef text) {
   return *this;
 }
 
-DiagBuilder &DiagBuilder::addNote(SourceRange range, diag::Id id, std::vector<DiagArg> args) {
+DiagBuilder &DiagBuilder::addNote(SourceRange range, diag::Id id,
+                                  const std::vector<DiagArg> &args) {
   DTILE_CHECK(diagInfo(id).severity == Severity::Note, "only a note can follow a message");
   if (index_ != kDropped)
     engine_.all_[index_].notes.push_back({range, fillHoles(diagInfo(id).text, args)});
   return *this;
 }
 
-DiagBuilder Diagnostics::add(SourceRange range, diag::Id id, std::vector<DiagArg> args) {
+DiagBuilder Diagnostics::add(SourceRange range, diag::Id id, const std::vector<DiagArg> &args) {
   Severity severity = diagInfo(id).severity;
   DTILE_CHECK(severity != Severity::Note, "a note needs a message to follow");
   if (severity == Severity::Warning && warningsAsErrors_)

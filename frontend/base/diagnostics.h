@@ -81,7 +81,7 @@ public:
   DiagBuilder &fix(SourceRange range, llvm::StringRef text);
 
 private:
-  DiagBuilder &addNote(SourceRange range, diag::Id id, std::vector<DiagArg> args);
+  DiagBuilder &addNote(SourceRange range, diag::Id id, const std::vector<DiagArg> &args);
   Diagnostics &engine_;
   size_t index_;
 };
@@ -117,7 +117,7 @@ public:
 
 private:
   friend class DiagBuilder;
-  DiagBuilder add(SourceRange range, diag::Id id, std::vector<DiagArg> args);
+  DiagBuilder add(SourceRange range, diag::Id id, const std::vector<DiagArg> &args);
   const SourceManager &sources_;
   std::vector<Diagnostic> all_;
   unsigned errors_ = 0;

@@ -99,8 +99,8 @@ void addArithmetic(Table &table, const TargetFacts &machine) {
   };
   table.add(isGroup ? "groupRate" : "warpRate",
             isGroup ? "multiply_by_groups" : "multiply_by_warps", with(shallow), with(deep),
-            productRateOf(128, double(columns), double(depth), double((deep - shallow) / depth),
-                          isGroup));
+            productRateOf(128, double(columns), double(depth),
+                          double(deep - shallow) / double(depth), isGroup));
 }
 
 void addRanks(Table &table, const TargetFacts &machine) {

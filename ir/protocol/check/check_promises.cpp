@@ -25,7 +25,6 @@ using interpret::TermId;
 using interpret::TermTable;
 using ir::Op;
 using ir::OpKind;
-using ir::Value;
 
 namespace {
 
