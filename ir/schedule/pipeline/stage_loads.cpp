@@ -13,8 +13,8 @@
 //   end splits the bodies of such a space: one warp issues the copies, as many stages ahead as
 //   there are, and the groups multiply.
 // Why: the matrix units have to be fed from copies that were started long before.
-// Leaves alone: operands that are no boxes of a tensor, and loops that load more than operands and
-//   a few scales, with a remark.
+// Leaves alone: operands that are no boxes of a tensor, and loops that load more than operands,
+//   boxes that are computed with (attribute `in_registers`) and a few scales, with a remark.
 // TMA gives zeros only past the edge of a tensor. Where a view ends inside of it (a part of the
 //   sum, the keys of one sequence), and that is not known to make no difference, the warpgroups
 //   write zeros to what is past the limit: in the last iteration, as a rule.
