@@ -56,6 +56,8 @@ constexpr double kTiming = 0.02;
 /// The same of a launch that may be timed again.
 constexpr double kShortTiming = 0.004;
 constexpr int kRepetitions = 3;
+/// Launches after which one that seemed slow is given up.
+constexpr int kFewLaunches = 5;
 constexpr size_t kFinalists = 3;
 constexpr int kRounds = 5;
 /// What is slower than this many times the best is not timed with care.
@@ -296,7 +298,13 @@ std::optional<double> Measurer::time(Candidate &candidate, const Launch &launch,
     }
     return agree(result.seconds) / count * 1e9;
   };
-  const auto first = once(1);
+  auto first = once(1);
+  // The first launch also loads code, and finds the machine idle. It alone says little.
+  if (first && *first > kHopeless * best)
+    if (const auto again = once(kFewLaunches))
+      first = std::min(*first, *again);
+    else
+      return std::nullopt;
   if (!first || *first > kHopeless * best)
     return first;
   const int count = std::clamp(int(seconds * 1e9 / std::max(*first, 1.0)), 1, 1000);
