@@ -439,11 +439,11 @@ llvm::Value *Arith::floatUnary(OpKind kind, llvm::Value *x) {
   case OpKind::Ceil:
     return b.CreateUnaryIntrinsic(llvm::Intrinsic::ceil, x);
   case OpKind::Exp2:
-    if (exp2_ != llvm::Intrinsic::not_intrinsic && x->getType()->isFloatTy())
-      return b.CreateIntrinsic(exp2_, {x->getType()}, {x});
-    return emitMath(b, kind, x, exp2_);
+    if (units_.exp2 != llvm::Intrinsic::not_intrinsic && x->getType()->isFloatTy())
+      return b.CreateIntrinsic(units_.exp2, {x->getType()}, {x});
+    return emitMath(b, kind, x, units_);
   default:
-    return emitMath(b, kind, x, exp2_);
+    return emitMath(b, kind, x, units_);
   }
 }
 

@@ -6,6 +6,7 @@
 // their type, so each operation on them ends with a rounding.
 #pragma once
 
+#include "backend/llvm/math.h"
 #include "frontend/base/dtype.h"
 #include "ir/core/ir.h"
 
@@ -33,8 +34,7 @@ public:
 
   /// Rounds to bf16 by the machine's instructions and not by bits; all NaN are one then.
   void useBfloat() { usesBfloat_ = true; }
-  /// Exp2 of f32 by an intrinsic of the machine, and what is made of it.
-  void useExp2(llvm::Intrinsic::ID intrinsic) { exp2_ = intrinsic; }
+  void useUnits(const FloatUnits &units) { units_ = units; }
   /// f32 to i32 and u32 by intrinsics of the machine that saturate, and give 0 for what is no
   /// number.
   void useTruncation(llvm::Intrinsic::ID toSigned, llvm::Intrinsic::ID toUnsigned) {
@@ -105,7 +105,7 @@ private:
   llvm::IRBuilder<> &b;
   llvm::ValueMap<llvm::Value *, Code, KeepsKeys> codes_;
   bool usesBfloat_ = false;
-  llvm::Intrinsic::ID exp2_ = llvm::Intrinsic::not_intrinsic;
+  FloatUnits units_;
   llvm::Intrinsic::ID toSigned_ = llvm::Intrinsic::not_intrinsic;
   llvm::Intrinsic::ID toUnsigned_ = llvm::Intrinsic::not_intrinsic;
   bool contracts_ = false;

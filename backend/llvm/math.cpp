@@ -68,11 +68,11 @@ struct FloatMath {
   llvm::Type *i32;
 
   /// Of the machine; not for vectors.
-  llvm::Intrinsic::ID exp2Of;
+  FloatUnits units;
 
-  FloatMath(llvm::IRBuilder<> &builder, llvm::Type *type, llvm::Intrinsic::ID exp2)
+  FloatMath(llvm::IRBuilder<> &builder, llvm::Type *type, const FloatUnits &units)
       : b(builder), f32(type), i32(type->getWithNewBitWidth(32)),
-        exp2Of(type->isFloatTy() ? exp2 : llvm::Intrinsic::not_intrinsic) {}
+        units(type->isFloatTy() ? units : FloatUnits()) {}
 
   llvm::Constant *real(double value) { return llvm::ConstantFP::get(f32, value); }
   llvm::Constant *bits(uint32_t value) { return llvm::ConstantInt::get(i32, value); }
@@ -91,9 +91,13 @@ struct FloatMath {
     return sum;
   }
   llvm::Value *atMost(llvm::Value *x, double bound) {
+    if (units.hasMinimum)
+      return b.CreateBinaryIntrinsic(llvm::Intrinsic::minimum, x, real(bound));
     return b.CreateSelect(b.CreateFCmpOGT(x, real(bound)), real(bound), x);
   }
   llvm::Value *atLeast(llvm::Value *x, double bound) {
+    if (units.hasMinimum)
+      return b.CreateBinaryIntrinsic(llvm::Intrinsic::maximum, x, real(bound));
     return b.CreateSelect(b.CreateFCmpOLT(x, real(bound)), real(bound), x);
   }
 
@@ -115,7 +119,7 @@ struct FloatMath {
 
   llvm::Value *exp(llvm::Value *x) {
     x = atLeast(atMost(x, 89.0), -105.0);
-    if (exp2Of != llvm::Intrinsic::not_intrinsic)
+    if (units.exp2 != llvm::Intrinsic::not_intrinsic)
       return expByExp2(x);
     // Adding 1.5 * 2^23 rounds to an integer, which stands in the low bits.
     llvm::Value *shifted = mulAdd(x, real(kLog2E), real(12582912.0));
@@ -133,7 +137,7 @@ struct FloatMath {
     llvm::Value *high = b.CreateFMul(x, real(kLog2E));
     llvm::Value *low = fma(x, kLog2E, b.CreateFNeg(high));
     low = fma(x, kLog2E - double(float(kLog2E)), low);
-    llvm::Value *power = b.CreateIntrinsic(exp2Of, {f32}, {high});
+    llvm::Value *power = b.CreateIntrinsic(units.exp2, {f32}, {high});
     return b.CreateFMul(power, fma(low, kLn2, real(1.0)));
   }
 
@@ -267,9 +271,9 @@ struct FloatMath {
 
 } // namespace
 
-llvm::Value *emitMath(llvm::IRBuilder<> &b, OpKind kind, llvm::Value *x, llvm::Intrinsic::ID exp2) {
+llvm::Value *emitMath(llvm::IRBuilder<> &b, OpKind kind, llvm::Value *x, const FloatUnits &units) {
   const bool isFloat = x->getType()->getScalarType()->isFloatTy();
-  FloatMath f(b, x->getType(), exp2);
+  FloatMath f(b, x->getType(), units);
   switch (kind) {
   case OpKind::Exp:
     return isFloat ? f.exp(x) : callLibm(b, "exp", {x});

@@ -20,11 +20,18 @@
 
 namespace dtile::backend {
 
+/// What a machine has instructions of f32 for.
+struct FloatUnits {
+  /// The intrinsic of 2 to the x, if there is one: what is an exponential, or is made of one, is
+  /// computed by it.
+  llvm::Intrinsic::ID exp2 = llvm::Intrinsic::not_intrinsic;
+  /// The smaller and the larger of two numbers, NaN where one is (llvm.minimum, llvm.maximum).
+  bool hasMinimum = false;
+};
+
 /// Emits exp, exp2, log, log2, sin, cos, tanh or erf of floats or doubles (scalars or vectors).
-/// `exp2` is the machine's intrinsic of f32 for that, if it has one: what is an exponential, or is
-/// made of one, is computed by it then.
 [[nodiscard]] llvm::Value *emitMath(llvm::IRBuilder<> &builder, ir::OpKind kind, llvm::Value *x,
-                                    llvm::Intrinsic::ID exp2 = llvm::Intrinsic::not_intrinsic);
+                                    const FloatUnits &units = {});
 /// x to the y.
 [[nodiscard]] llvm::Value *emitPow(llvm::IRBuilder<> &builder, llvm::Value *x, llvm::Value *y);
 

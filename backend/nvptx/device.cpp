@@ -68,6 +68,8 @@ public:
   [[nodiscard]] llvm::Intrinsic::ID exp2() const override {
     return llvm::Intrinsic::nvvm_ex2_approx_ftz;
   }
+  // PTX ISA, "min": .NaN is of sm_80.
+  [[nodiscard]] bool hasMinimum() const override { return true; }
   // PTX ISA, "cvt": to integers of 32 bits it clamps, and makes 0 of NaN.
   [[nodiscard]] llvm::Intrinsic::ID truncation(bool isSigned) const override {
     return isSigned ? llvm::Intrinsic::nvvm_f2i_rz : llvm::Intrinsic::nvvm_f2ui_rz;

@@ -4,6 +4,7 @@
 
 #include "ir/analysis/communication.h"
 #include "ir/analysis/row_gathers.h"
+#include "ir/core/constants.h"
 
 namespace dtile::ir {
 
@@ -14,6 +15,30 @@ llvm::SmallVector<Op *, 8> loopsOfSpaces(Module &module) {
       loops.push_back(&op);
   });
   return loops;
+}
+
+bool movesPast(const Op &loop, const Value &view) {
+  const Op *tile = view.definingOp();
+  const std::optional<int64_t> step =
+      loop.is(OpKind::For) ? constantOf(loop.operand(2)) : std::nullopt;
+  if (!tile || !tile->is(OpKind::ViewTile) || !step)
+    return false;
+  const Value *position = loop.body().argument(0);
+  llvm::ArrayRef<int64_t> lengths = tile->get(attr::lens);
+  unsigned operand = 1;
+  for (const char letter : tile->get(attr::dims)) {
+    if (letter != 'r' && letter != 'i')
+      continue;
+    int64_t length = 1;
+    if (letter == 'r') {
+      length = lengths.front();
+      lengths = lengths.drop_front();
+    }
+    if (tile->operand(operand) == position && *step >= length)
+      return true;
+    operand += letter == 'r' ? 2 : 1;
+  }
+  return false;
 }
 
 bool isLookup(const Op &op) { return isLoadOfInput(op) && op.result()->type().isIntLike(); }

@@ -6,6 +6,7 @@
 #include "backend/gpu/bodies/multistage_loop.h"
 #include "frontend/base/check.h"
 #include "ir/analysis/communication.h"
+#include "ir/analysis/loop_positions.h"
 
 #include "llvm/IR/Module.h"
 
@@ -27,7 +28,7 @@ BodyLowering::BodyLowering(GpuModule &module, const KernelScaffold &kernel)
     : KernelFunction(module, kernel), thread_(kernel.thread), threads_(kernel.threads) {
   arith_.useBfloat();
   arith_.contract(true);
-  arith_.useExp2(module.device.exp2());
+  arith_.useUnits({module.device.exp2(), module.device.hasMinimum()});
   arith_.useTruncation(module.device.truncation(/*isSigned=*/true),
                        module.device.truncation(/*isSigned=*/false));
 }
@@ -198,6 +199,30 @@ const BodyLowering::Pending &BodyLowering::accesses(Op &op) {
   return *known;
 }
 
+/// What an iteration of a loop may meet of those before it. Not what one op alone writes, further
+/// on each time.
+BodyLowering::Pending BodyLowering::accessesOfIterations(Op &loop) {
+  Pending met = accesses(loop);
+  llvm::SmallDenseMap<const Op *, unsigned> count;
+  llvm::SmallPtrSet<const Op *, 4> apart;
+  ir::walk(loop, [&](Op &inner) {
+    for (ir::Value *operand : inner.operands()) {
+      if (&inner == &loop || !operand->type().isView() ||
+          !inner.hasEffect(ir::Read | ir::RemoteRead | ir::Write | ir::RemoteWrite))
+        continue;
+      for (const Op *object : ir::objectsOf(operand)) {
+        ++count[object];
+        if (inner.is(OpKind::Store) && ir::movesPast(loop, *operand))
+          apart.insert(object);
+      }
+    }
+  });
+  for (const Op *object : apart)
+    if (count[object] == 1)
+      met.written.erase(object);
+  return met;
+}
+
 void BodyLowering::beforeRead(ir::Value *view) {
   const auto objects = ir::objectsOf(view);
   if (llvm::any_of(objects, [&](const Op *object) { return pending_.written.contains(object); }))
@@ -229,7 +254,7 @@ void BodyLowering::enterRegion(Op &op, unsigned region) {
   if (region == 0) {
     Fork fork{pending_, {}, sharedInUse_, false};
     if (isLoop) {
-      fork.before.add(accesses(op));
+      fork.before.add(accessesOfIterations(op));
       fork.sharedBefore = true;
     }
     forks_.push_back(std::move(fork));

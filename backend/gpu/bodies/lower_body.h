@@ -24,6 +24,7 @@ namespace dtile::backend::gpu {
 using Registers = llvm::SmallVector<llvm::Value *, 4>;
 
 class MultistageLoop;
+class TileAccess;
 
 /// How the elements of one tile stand in shared memory: each at the sum of its position's parts
 /// along the dimensions, in which words of 16 bytes may have changed places.
@@ -84,10 +85,12 @@ public:
   [[nodiscard]] llvm::Value *isOriginal(const ir::Layout &layout);
   /// Emits `body` for groups of neighbours of a tile that exist in the view, of `most` elements at
   /// most, once in the program: with their registers' numbers and the first one's address (global,
-  /// aligned to the group where it has more than one).
+  /// aligned to the group where it has more than one). `inLoop` may reach all elements one by one,
+  /// where none are aligned, and says whether it does.
   void
   eachGroup(const TileInfo &from, const View &to, unsigned most,
-            llvm::function_ref<void(llvm::ArrayRef<unsigned> slots, llvm::Value *address)> body);
+            llvm::function_ref<void(llvm::ArrayRef<unsigned> slots, llvm::Value *address)> body,
+            llvm::function_ref<bool(const TileAccess &access)> inLoop = nullptr);
 
   // Memory. What a body reads after it has written needs a barrier of the program's threads, as
   // does what it writes after reading; objects are told apart by their parameters.
@@ -331,7 +334,12 @@ private:
   loadSingly(TileInfo::Run run, llvm::ArrayRef<unsigned> slots, ir::Layout::Position at,
              llvm::Type *element,
              llvm::function_ref<llvm::Value *(const ir::Layout::Position &)> address);
+  [[nodiscard]] llvm::SmallVector<llvm::Value *>
+  loadInLoop(const TileAccess &access, llvm::ArrayRef<ir::Layout::Position> positions);
   void storeTile(const TileInfo &from, llvm::ArrayRef<llvm::Value *> values, const View &to);
+  [[nodiscard]] bool
+  storeInLoop(const TileAccess &access, const TileInfo &from, const View &to,
+              llvm::function_ref<llvm::Value *(llvm::ArrayRef<unsigned> slots)> word);
   /// Index tiles, from an operand on, as i64 in a layout.
   [[nodiscard]] llvm::SmallVector<Registers, 4> indices(ir::Op &op, unsigned first, unsigned count,
                                                         const ir::Layout &layout);
@@ -437,6 +445,7 @@ private:
     void add(const Pending &other);
   };
   [[nodiscard]] const Pending &accesses(ir::Op &op);
+  [[nodiscard]] Pending accessesOfIterations(ir::Op &loop);
 
   llvm::DenseMap<const ir::TypeStorage *, std::unique_ptr<TileInfo>> infos_;
   Pending pending_;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Global memory: tiles and scalars, of this device and of peers. Neighbours in registers move in
 // words of up to 16 bytes where the view's address and strides allow it, which is asked once a tile
-// at run time; what a view does not have is asked of 16 zero bytes.
+// at run time; what a view does not have is asked of 16 zero bytes. Loads of whole tiles that begin
+// elsewhere take the two words that hold each group, and shift.
 #include "backend/gpu/bodies/lower_body.h"
 
 #include "backend/llvm/sink.h"
@@ -24,6 +25,8 @@ llvm::Value *both(llvm::IRBuilder<> &b, llvm::Value *x, llvm::Value *y) {
   return x ? b.CreateAnd(x, y) : y;
 }
 
+} // namespace
+
 /// One tile's accesses through a view.
 class TileAccess {
 public:
@@ -35,6 +38,8 @@ public:
   /// i1: the addresses of all runs are aligned, and their elements are neighbours, all inside or
   /// all outside of the view; null for runs of one.
   llvm::Value *aligned = nullptr;
+  /// i1: neighbours of a run are 1 apart; null for runs of one.
+  llvm::Value *isDense = nullptr;
   /// i1: the whole tile is inside of the view.
   llvm::Value *whole = nullptr;
 
@@ -46,8 +51,12 @@ public:
   [[nodiscard]] llvm::Value *address(const Layout::Position &at, bool inRun = false);
   /// i1: it exists.
   [[nodiscard]] llvm::Value *exists(const Layout::Position &at);
+  /// The same of positions of thread 0 that are known at run time, i32 a dimension.
+  [[nodiscard]] llvm::Value *address(llvm::ArrayRef<llvm::Value *> at) const;
+  [[nodiscard]] llvm::Value *exists(llvm::ArrayRef<llvm::Value *> at) const;
   [[nodiscard]] llvm::Type *element() const { return element_; }
   [[nodiscard]] unsigned bytes() const { return bytes_; }
+  [[nodiscard]] size_t rank() const { return step_.size(); }
 
 private:
   llvm::IRBuilder<> &b;
@@ -110,10 +119,10 @@ TileAccess::TileAccess(BodyLowering &body, const View &view, const TileInfo &inf
     }
     llvm::Value *edges = b.CreateOr(low[d], b.CreateAdd(low[d], span_[d]));
     sum = b.CreateOr(sum, b.CreateMul(b.CreateZExt(edges, b.getInt64Ty()), b.getInt64(bytes_)));
-    aligned = b.CreateICmpEQ(dim.stride, b.getInt64(1));
+    isDense = b.CreateICmpEQ(dim.stride, b.getInt64(1));
   }
   llvm::Value *rest = b.CreateAnd(sum, b.getInt64(size - 1));
-  aligned = b.CreateAnd(aligned, b.CreateICmpEQ(rest, b.getInt64(0)));
+  aligned = b.CreateAnd(isDense, b.CreateICmpEQ(rest, b.getInt64(0)));
 }
 
 void TileAccess::beginWay() {
@@ -153,6 +162,121 @@ llvm::Value *TileAccess::exists(const Layout::Position &at) {
     all = both(b, all, known);
   }
   return all ? all : b.getTrue();
+}
+
+llvm::Value *TileAccess::address(llvm::ArrayRef<llvm::Value *> at) const {
+  llvm::Value *offset = b.getInt64(0);
+  for (auto [position, step] : llvm::zip_equal(at, step_))
+    offset = b.CreateAdd(offset, b.CreateMul(b.CreateZExt(position, b.getInt64Ty()), step));
+  return b.CreateGEP(b.getInt8Ty(), base_, offset);
+}
+
+llvm::Value *TileAccess::exists(llvm::ArrayRef<llvm::Value *> at) const {
+  llvm::Value *all = nullptr;
+  for (auto [d, position] : llvm::enumerate(at))
+    all = both(b, all, b.CreateICmpULT(b.CreateAdd(first_[d], position), span_[d]));
+  return all ? all : b.getTrue();
+}
+
+namespace {
+
+/// Groups of a tile's registers, one after the other in a loop: what reaches elements one by one is
+/// too much code to be there for each group, and would take registers that nothing else needs.
+class GroupLoop {
+public:
+  /// Whether the position of a group follows from the bits of its number.
+  static bool canRun(llvm::ArrayRef<Layout::Position> positions) {
+    if (positions.size() < 2 || !llvm::isPowerOf2_64(positions.size()))
+      return false;
+    for (size_t group = 0; group < positions.size(); ++group) {
+      Layout::Position sum = positions.front();
+      for (size_t bit = 1; bit < positions.size(); bit *= 2)
+        for (size_t d = 0; (group & bit) != 0 && d < sum.size(); ++d)
+          sum[d] += positions[bit][d] - positions.front()[d];
+      if (sum != positions[group])
+        return false;
+    }
+    return true;
+  }
+
+  /// For a view of so many dimensions.
+  GroupLoop(llvm::IRBuilder<> &b, llvm::ArrayRef<Layout::Position> positions, size_t rank)
+      : b(b), positions_(positions), rank_(rank) {}
+
+  /// `body` is given the number of a group, i32, and the position of its first element.
+  using Body = llvm::function_ref<void(llvm::Value *group, llvm::ArrayRef<llvm::Value *> at)>;
+  void run(Body body);
+
+private:
+  llvm::IRBuilder<> &b;
+  llvm::ArrayRef<Layout::Position> positions_;
+  size_t rank_;
+};
+
+void GroupLoop::run(Body body) {
+  llvm::LLVMContext &context = b.getContext();
+  llvm::BasicBlock *before = b.GetInsertBlock();
+  llvm::Function *function = before->getParent();
+  llvm::BasicBlock *inside = llvm::BasicBlock::Create(context, "groups", function);
+  llvm::BasicBlock *after = llvm::BasicBlock::Create(context, "groups.end", function);
+  b.CreateBr(inside);
+  b.SetInsertPoint(inside);
+  llvm::PHINode *group = b.CreatePHI(b.getInt32Ty(), 2);
+  group->addIncoming(b.getInt32(0), before);
+  llvm::SmallVector<llvm::Value *, 4> at;
+  for (size_t d = 0; d < rank_; ++d)
+    at.push_back(b.getInt32(uint32_t(positions_.front()[d])));
+  for (size_t bit = 1; bit < positions_.size(); bit *= 2) {
+    llvm::Value *isSet = b.CreateIsNotNull(b.CreateAnd(group, b.getInt32(uint32_t(bit))));
+    for (size_t d = 0; d < rank_; ++d)
+      if (const int32_t step = positions_[bit][d] - positions_.front()[d])
+        at[d] =
+            b.CreateAdd(at[d], b.CreateSelect(isSet, b.getInt32(uint32_t(step)), b.getInt32(0)));
+  }
+  body(group, at);
+  llvm::Value *next = b.CreateAdd(group, b.getInt32(1));
+  group->addIncoming(next, b.GetInsertBlock());
+  llvm::BranchInst *back =
+      b.CreateCondBr(b.CreateICmpULT(next, b.getInt32(uint32_t(positions_.size()))), inside, after);
+  llvm::MDNode *whole =
+      llvm::MDNode::get(context, llvm::MDString::get(context, "llvm.loop.unroll.disable"));
+  llvm::MDNode *loop = llvm::MDNode::getDistinct(context, {nullptr, whole});
+  loop->replaceOperandWith(0, loop);
+  back->setMetadata(llvm::LLVMContext::MD_loop, loop);
+  b.SetInsertPoint(after);
+}
+
+/// `bytes` bytes, 8 or 16, from any address: the one or two words of that size that hold them,
+/// moved by what the address is past the first. No word is read of which no byte is asked for.
+llvm::Value *loadShifted(llvm::IRBuilder<> &b, llvm::Value *address, unsigned bytes) {
+  const unsigned count = bytes / 4;
+  llvm::Type *word = llvm::FixedVectorType::get(b.getInt32Ty(), count);
+  llvm::Value *last = b.CreateConstGEP1_64(b.getInt8Ty(), address, bytes - 1);
+  llvm::SmallVector<llvm::Value *, 8> words;
+  for (llvm::Value *within : {address, last}) {
+    llvm::Value *begin =
+        b.CreateIntrinsic(llvm::Intrinsic::ptrmask, {address->getType(), b.getInt64Ty()},
+                          {within, b.getInt64(~uint64_t(bytes - 1))});
+    llvm::Value *loaded = b.CreateAlignedLoad(word, begin, llvm::Align(bytes));
+    for (unsigned i = 0; i < count; ++i)
+      words.push_back(b.CreateExtractElement(loaded, uint64_t(i)));
+  }
+  llvm::Value *past = b.CreateTrunc(b.CreatePtrToInt(address, b.getInt64Ty()), b.getInt32Ty());
+  // By two words, by one, by bytes.
+  for (unsigned step = count / 2; step > 0; step /= 2) {
+    llvm::Value *moves = b.CreateIsNotNull(b.CreateAnd(past, b.getInt32(4 * step)));
+    for (unsigned i = 0; i + step < words.size(); ++i)
+      words[i] = b.CreateSelect(moves, words[i + step], words[i]);
+    words.truncate(count + step);
+  }
+  llvm::Value *bits = b.CreateShl(b.CreateAnd(past, b.getInt32(3)), b.getInt32(3));
+  llvm::Value *result = llvm::PoisonValue::get(word);
+  for (unsigned i = 0; i < count; ++i) {
+    llvm::Value *shifted =
+        b.CreateIntrinsic(llvm::Intrinsic::fshr, {b.getInt32Ty()}, {words[i + 1], words[i], bits});
+    result = b.CreateInsertElement(result, shifted, uint64_t(i));
+  }
+  return result;
 }
 
 } // namespace
@@ -249,7 +373,8 @@ Registers BodyLowering::loadTile(const View &from, const TileInfo &to) {
     return result;
   }
 
-  // Three ways: all there and aligned, aligned, neither. Words go around the branches, not numbers.
+  // Ways: all there and aligned, aligned, all there, neither. Words go around the branches, not
+  // numbers.
   llvm::SmallVector<llvm::SmallVector<unsigned, 16>> groups;
   llvm::SmallVector<Layout::Position> positions;
   to.eachRun(access.run, [&](llvm::ArrayRef<unsigned> slots, const Layout::Position &at) {
@@ -259,18 +384,43 @@ Registers BodyLowering::loadTile(const View &from, const TileInfo &to) {
   llvm::BasicBlock *words = block("load.words"), *wholes = block("load.whole");
   llvm::BasicBlock *parts = block("load.parts"), *single = block("load.single");
   llvm::BasicBlock *after = block("load.end");
-  b.CreateCondBr(access.aligned, words, single);
+  const unsigned bytes = access.run.length * access.bytes();
+  const bool areFull = llvm::all_of(groups, [&](const llvm::SmallVector<unsigned, 16> &slots) {
+    return slots.size() == access.run.length;
+  });
+  const bool canShift = areFull && (bytes == 8 || bytes == 16);
+  const bool canLoop = areFull && GroupLoop::canRun(positions);
+  llvm::BasicBlock *shifted = canShift ? block("load.shifted") : nullptr;
+  llvm::BasicBlock *others = canShift ? block("load.others") : single;
+  b.CreateCondBr(access.aligned, words, others);
   b.SetInsertPoint(words);
   b.CreateCondBr(access.whole, wholes, parts);
+  if (canShift) {
+    b.SetInsertPoint(others);
+    b.CreateCondBr(b.CreateAnd(access.isDense, access.whole), shifted, single);
+  }
 
-  llvm::SmallVector<llvm::SmallVector<llvm::Value *>, 3> loaded(3);
-  llvm::SmallVector<llvm::BasicBlock *, 3> ends;
-  llvm::BasicBlock *const ways[] = {wholes, parts, single};
-  for (unsigned way = 0; way < 3; ++way) {
+  llvm::SmallVector<llvm::SmallVector<llvm::Value *>, 4> loaded(4);
+  llvm::SmallVector<llvm::BasicBlock *, 4> ends;
+  llvm::SmallVector<llvm::BasicBlock *, 4> ways = {wholes, parts, single};
+  if (canShift)
+    ways.push_back(shifted);
+  for (unsigned way = 0; way < ways.size(); ++way) {
     b.SetInsertPoint(ways[way]);
+    if (ways[way] == single && canLoop) {
+      loaded[way] = loadInLoop(access, positions);
+      ends.push_back(b.GetInsertBlock());
+      b.CreateBr(after);
+      continue;
+    }
     access.beginWay();
     for (auto [slots, position] : llvm::zip_equal(groups, positions)) {
       llvm::Type *word = packedType(element, slots.size());
+      if (ways[way] == shifted) {
+        llvm::Value *moved = loadShifted(b, access.address(position, /*inRun=*/true), bytes);
+        loaded[way].push_back(b.CreateBitCast(moved, word));
+        continue;
+      }
       if (way == 2) {
         loaded[way].push_back(
             loadSingly(access.run, slots, position, element, [&](const Layout::Position &each) {
@@ -291,7 +441,7 @@ Registers BodyLowering::loadTile(const View &from, const TileInfo &to) {
   Registers result(to.size());
   llvm::SmallVector<llvm::PHINode *> merged;
   for (size_t i = 0; i < groups.size(); ++i) {
-    merged.push_back(b.CreatePHI(loaded[0][i]->getType(), 3));
+    merged.push_back(b.CreatePHI(loaded[0][i]->getType(), unsigned(ways.size())));
     for (auto [way, end] : llvm::enumerate(ends))
       merged.back()->addIncoming(loaded[way][i], end);
   }
@@ -299,6 +449,34 @@ Registers BodyLowering::loadTile(const View &from, const TileInfo &to) {
     for (auto [slot, value] : llvm::zip_equal(slots, unpacked(element, word, slots.size())))
       result[slot] = arith_.fromMemory(dtype, value);
   return result;
+}
+
+/// The words of all groups, whose elements are loaded one by one.
+llvm::SmallVector<llvm::Value *>
+BodyLowering::loadInLoop(const TileAccess &access, llvm::ArrayRef<Layout::Position> positions) {
+  llvm::Type *element = access.element();
+  llvm::Type *word = packedType(element, access.run.length);
+  llvm::Type *all = llvm::ArrayType::get(word, positions.size());
+  llvm::Value *memory = stackSlot(all, "load.words");
+  const auto place = [&](llvm::Value *group) {
+    return b.CreateInBoundsGEP(all, memory, {b.getInt32(0), group});
+  };
+  GroupLoop(b, positions, access.rank())
+      .run([&](llvm::Value *group, llvm::ArrayRef<llvm::Value *> first) {
+        llvm::SmallVector<llvm::Value *, 4> at(first);
+        llvm::SmallVector<llvm::Value *, 16> values;
+        for (unsigned i = 0; i < access.run.length; ++i) {
+          at[access.run.dim] = b.CreateAdd(first[access.run.dim], b.getInt32(i));
+          llvm::Value *address =
+              b.CreateSelect(access.exists(at), access.address(at), zeroBytes(b));
+          values.push_back(b.CreateAlignedLoad(element, address, llvm::Align(access.bytes())));
+        }
+        b.CreateStore(packed(element, values), place(group));
+      });
+  llvm::SmallVector<llvm::Value *> words;
+  for (unsigned i = 0; i < positions.size(); ++i)
+    words.push_back(b.CreateLoad(word, place(b.getInt32(i))));
+  return words;
 }
 
 llvm::Value *
@@ -338,13 +516,53 @@ void BodyLowering::storeTile(const TileInfo &from, llvm::ArrayRef<llvm::Value *>
   const DType dtype = to.type.dtype();
   llvm::Type *element = memoryType(context(), dtype);
   orderByUse(*b.GetInsertBlock());
-  eachGroup(from, to, 16, [&](llvm::ArrayRef<unsigned> slots, llvm::Value *address) {
+  const auto word = [&](llvm::ArrayRef<unsigned> slots) {
     llvm::SmallVector<llvm::Value *, 16> bits;
     for (unsigned slot : slots)
       bits.push_back(arith_.toMemory(dtype, values[slot]));
-    storeWord(to, packed(element, bits), address, dtypeBytes(dtype) * unsigned(slots.size()));
-  });
+    return packed(element, bits);
+  };
+  const auto store = [&](llvm::ArrayRef<unsigned> slots, llvm::Value *address) {
+    storeWord(to, word(slots), address, dtypeBytes(dtype) * unsigned(slots.size()));
+  };
+  eachGroup(from, to, 16, store,
+            [&](const TileAccess &access) { return storeInLoop(access, from, to, word); });
   finishStores(to);
+}
+
+/// Stores the elements of all groups one by one; false where they need code of their own each.
+bool BodyLowering::storeInLoop(
+    const TileAccess &access, const TileInfo &from, const View &to,
+    llvm::function_ref<llvm::Value *(llvm::ArrayRef<unsigned> slots)> word) {
+  llvm::SmallVector<llvm::SmallVector<unsigned, 16>> groups;
+  llvm::SmallVector<Layout::Position> positions;
+  bool areFull = true;
+  from.eachRun(access.run, [&](llvm::ArrayRef<unsigned> slots, const Layout::Position &at) {
+    areFull &= slots.size() == access.run.length && !from.isCopy(slots.front());
+    groups.emplace_back(slots);
+    positions.push_back(at);
+  });
+  if (!areFull || !GroupLoop::canRun(positions))
+    return false;
+  llvm::Type *element = access.element();
+  llvm::Type *type = packedType(element, access.run.length);
+  llvm::Type *all = llvm::ArrayType::get(type, positions.size());
+  llvm::Value *memory = stackSlot(all, "store.words");
+  for (unsigned i = 0; i < positions.size(); ++i)
+    b.CreateStore(word(groups[i]),
+                  b.CreateInBoundsGEP(all, memory, {b.getInt32(0), b.getInt32(i)}));
+  GroupLoop(b, positions, access.rank())
+      .run([&](llvm::Value *group, llvm::ArrayRef<llvm::Value *> first) {
+        llvm::Value *place = b.CreateInBoundsGEP(all, memory, {b.getInt32(0), group});
+        llvm::SmallVector<llvm::Value *, 4> at(first);
+        const auto values = unpacked(element, b.CreateLoad(type, place), access.run.length);
+        for (auto [i, value] : llvm::enumerate(values)) {
+          at[access.run.dim] = b.CreateAdd(first[access.run.dim], b.getInt32(uint32_t(i)));
+          llvm::Value *address = access.address(at);
+          when(access.exists(at), "one", [&] { storeWord(to, value, address, access.bytes()); });
+        }
+      });
+  return true;
 }
 
 void BodyLowering::storeTile(ir::Value *tile, const View &view) {
@@ -353,9 +571,12 @@ void BodyLowering::storeTile(ir::Value *tile, const View &view) {
 
 void BodyLowering::eachGroup(
     const TileInfo &from, const View &to, unsigned most,
-    llvm::function_ref<void(llvm::ArrayRef<unsigned> slots, llvm::Value *address)> body) {
+    llvm::function_ref<void(llvm::ArrayRef<unsigned> slots, llvm::Value *address)> body,
+    llvm::function_ref<bool(const TileAccess &access)> inLoop) {
   TileAccess access(*this, to, from, most);
   auto singly = [&] {
+    if (access.aligned && inLoop && inLoop(access))
+      return;
     access.beginWay();
     from.eachRun({access.run.dim, 1},
                  [&](llvm::ArrayRef<unsigned> slots, const Layout::Position &at) {
