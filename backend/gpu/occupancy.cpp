@@ -23,16 +23,41 @@ namespace {
 constexpr int64_t kBesideTiles = 56;
 /// Fewer are not asked for, as code without tiles needs so many, too.
 constexpr int64_t kLeastRegisters = 96;
+/// What is made where it is used is made so many words at a time.
+constexpr int64_t kMostAtOnce = 8;
 /// How registers of a thread are given out, and how many threads a processor holds.
 constexpr int64_t kRegisterStep = 8, kMostThreads = 2048;
+
+/// Words of a thread that its elements of a tile take.
+int64_t wordsOf(const ir::Type &type, int64_t elements) {
+  return int64_t(llvm::divideCeil(uint64_t(elements) * dtypeBytes(type.dtype()), 4));
+}
+
+/// Whether all elements of a tile follow from a few numbers, within so many ops: positions, and
+/// what repeats a scalar or a row.
+bool isKnownByFew(const Value &value, unsigned most = 4) {
+  const Op *op = value.definingOp();
+  if (!value.type().isTile())
+    return true;
+  if (!op || most == 0)
+    return false;
+  const bool isFew = op->is(OpKind::Splat) || op->is(OpKind::Iota) || op->is(OpKind::Broadcast);
+  const bool follows =
+      op->is(OpKind::Reshape) || (ir::isElementwise(op->kind()) && !op->is(OpKind::Asm));
+  return isFew || (follows && llvm::all_of(op->operands(), [&](const Value *operand) {
+                     return isKnownByFew(*operand, most - 1);
+                   }));
+}
 
 /// Registers of a thread that a tile takes.
 int64_t wordsOf(const Value &value) {
   const ir::Type type = value.type();
   if (!type.isTile() || !type.layout())
     return 0;
-  const int64_t bytes = int64_t(type.layout()->registers()) * int64_t(dtypeBytes(type.dtype()));
-  return llvm::divideCeil(bytes, 4);
+  if (!isKnownByFew(value))
+    return wordsOf(type, type.layout()->registers());
+  const Op *op = value.definingOp();
+  return op->is(OpKind::Broadcast) ? wordsOf(*op->operand(0)) : wordsOf(type, 1);
 }
 
 /// Where a value is used last in a block, or in what is nested in it.
@@ -42,19 +67,22 @@ const Op *ancestorIn(const Block &block, Op *user) {
   return user;
 }
 
-/// Whether an element of a value is made where it is used, so that not all of them need be there at
-/// once: what one elementwise op or store takes.
+/// Whether elements of a value are made where they are used, one after the other, so that not all
+/// of them need be there at once: what elementwise ops, stores, reductions and the next iteration
+/// take.
 bool isMadeWhereUsed(const Value &value) {
   const Op *op = value.definingOp();
-  if (!op || !value.hasOneUse() || op->numRegions() > 0)
+  if (!op || op->numRegions() > 0)
     return false;
-  const Op &user = *value.uses()[0].user;
-  const bool isSource = ir::isElementwise(op->kind()) || op->is(OpKind::Load) ||
-                        op->is(OpKind::Broadcast) || op->is(OpKind::Splat) ||
-                        op->is(OpKind::Iota) || op->is(OpKind::Const);
-  return isSource && user.parentBlock() == op->parentBlock() &&
-         (ir::isElementwise(user.kind()) || user.is(OpKind::Broadcast) || user.is(OpKind::Store) ||
-          user.is(OpKind::Put));
+  const bool isSource = ir::isElementwise(op->kind()) || op->is(OpKind::Broadcast) ||
+                        op->is(OpKind::Splat) || op->is(OpKind::Iota) || op->is(OpKind::Const);
+  return isSource && llvm::all_of(value.uses(), [&](const ir::Use &use) {
+           const Op &user = *use.user;
+           return user.parentBlock() == op->parentBlock() &&
+                  (ir::isElementwise(user.kind()) || user.is(OpKind::Broadcast) ||
+                   user.is(OpKind::Store) || user.is(OpKind::Put) || user.is(OpKind::Reduce) ||
+                   user.is(OpKind::Yield));
+         });
 }
 
 /// The most words of tiles that a thread has at once in a block.
@@ -78,9 +106,10 @@ int64_t mostLive(Block &block) {
     return 0;
   for (const Value *argument : block.arguments())
     lives(*argument, 0);
+  // What a loop gives is what it carries, which counts inside of it.
   for (Op &op : block.ops())
     for (const Value *result : op.results())
-      lives(*result, place.lookup(&op));
+      lives(*result, place.lookup(&op) + (op.numRegions() > 0 ? 1 : 0));
   int64_t live = 0, most = 0;
   for (Op &op : block.ops()) {
     const auto at = size_t(place.lookup(&op));
@@ -88,7 +117,7 @@ int64_t mostLive(Block &block) {
     int64_t here = 0;
     for (const Value *result : op.results())
       if (isMadeWhereUsed(*result))
-        here += wordsOf(*result);
+        here += std::min(wordsOf(*result), kMostAtOnce);
     for (unsigned i = 0; i < op.numRegions(); ++i)
       here = std::max(here, mostLive(op.body(i)));
     most = std::max(most, live + here);

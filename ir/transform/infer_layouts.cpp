@@ -538,8 +538,8 @@ std::optional<Layout> LayoutInference::suggestion(const LayoutClass &tiles) {
   return std::nullopt;
 }
 
-/// Rows of neighbours, as wide as the narrowest elements that come from memory or go there.
-Layout LayoutInference::rows(const LayoutClass &tiles) {
+/// Bytes of the narrowest elements of a class that come from memory or go there; 0 if none do.
+unsigned narrowestAccess(const LayoutClass &tiles) {
   unsigned bytes = 0;
   auto consider = [&](Value *tile) {
     const unsigned each = dtypeBytes(tile->type().dtype());
@@ -553,6 +553,12 @@ Layout LayoutInference::rows(const LayoutClass &tiles) {
       if (use.user->is(OpKind::Convert) || use.user->hasEffect(ir::Write))
         consider(tile);
   }
+  return bytes;
+}
+
+/// Rows of neighbours, as wide as the narrowest elements that come from memory or go there.
+Layout LayoutInference::rows(const LayoutClass &tiles) {
+  unsigned bytes = narrowestAccess(tiles);
   if (bytes == 0)
     bytes = dtypeBytes(tiles.type().dtype());
   llvm::SmallVector<unsigned, 4> order;
@@ -562,11 +568,13 @@ Layout LayoutInference::rows(const LayoutClass &tiles) {
 }
 
 void LayoutInference::chooseRest() {
-  // Larger ones first, and what is computed before what is moved.
-  std::multimap<std::pair<bool, int64_t>, LayoutClass *> order;
+  // Larger ones first, what is computed before what is moved, and of those as large as others what
+  // comes from memory or goes there: positions follow.
+  std::multimap<std::tuple<bool, int64_t, bool>, LayoutClass *> order;
   for (auto &[leader, tiles] : classes_)
     if (!tiles.layout)
-      order.insert({{tiles.isBoundary, -tiles.type().elements()}, &tiles});
+      order.insert(
+          {{tiles.isBoundary, -tiles.type().elements(), narrowestAccess(tiles) == 0}, &tiles});
   for (auto &[rank, tiles] : order) {
     std::optional<Layout> layout = suggestion(*tiles);
     if (layout && tiles->isBoundary)
