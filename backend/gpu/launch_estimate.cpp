@@ -3,6 +3,7 @@
 // residency estimated from the IR instead of asked of the driver.
 #include "backend/gpu/launch_estimate.h"
 
+#include "backend/gpu/occupancy.h"
 #include "backend/gpu/space_facts.h"
 #include "backend/runtime/device/choose/device_programs.h"
 #include "backend/runtime/device_abi.h"
@@ -59,6 +60,12 @@ int64_t holdersOf(Op &kernel, const TargetFacts &machine) {
     if (op.is(OpKind::Space))
       groups = std::max(groups, op.getOr(ir::attr::warpgroups, 0));
   return groups > 0 ? groups * machine.groupThreads : threadsOf(kernel, machine);
+}
+
+bool multiplies(Op &kernel) {
+  bool any = false;
+  ir::walk(kernel, [&](Op &op) { any |= op.is(OpKind::Dot); });
+  return any;
 }
 
 /// Registers of a thread for a tile.
@@ -155,8 +162,10 @@ GpuLaunchEstimate::GpuLaunchEstimate(Op &kernel, const TargetFacts &machine)
   if (!hasStagedLoads(kernel)) {
     const double shared = stageBytes(kernel) + TargetFacts::kReservedSharedBytes;
     each_ = std::clamp<int64_t>(int64_t(machine.sharedBytes / shared), 1, kMostEach);
-    each_ =
-        std::clamp<int64_t>(kRegisters / (threadsOf(kernel, machine) * kThreadRegisters), 1, each_);
+    const int64_t threads = threadsOf(kernel, machine);
+    const int64_t byRegisters = multiplies(kernel) ? kRegisters / (threads * kThreadRegisters)
+                                                   : residentPrograms(kernel, kRegisters, threads);
+    each_ = std::clamp<int64_t>(byRegisters, 1, each_);
   }
 }
 

@@ -154,23 +154,12 @@ double instructionsOf(const Op &op) {
 } // namespace
 
 ArithmeticCost::ArithmeticCost(Op &inside) {
-  // Softmax of 4096 rows of 8192 on an H200 takes 82 us with 16 elements a thread, 97 to 117 with
-  // 32, and 104 to 118 with 64 (10 configurations). Rows to bytes take 139 to 142 us with 64 and
-  // more, whatever the block; fewer were not measured there.
-  constexpr double kFree = 20, kMost = 2;
-  double words = 0;
-  ir::walk(*inside.enclosing(OpKind::Kernel), [&](Op &op) {
-    multiplies_ |= op.is(OpKind::Dot);
-    for (const ir::Value *result : op.results())
-      if (result->type().isTile() && result->type().layout())
-        words = std::max(words, double(result->type().layout()->registers()));
-  });
-  pressure_ = std::clamp(std::sqrt(words / kFree), 1.0, kMost);
+  ir::walk(*inside.enclosing(OpKind::Kernel), [&](Op &op) { multiplies_ |= op.is(OpKind::Dot); });
 }
 
 double ArithmeticCost::of(const Op &op, const TargetFacts &machine) const {
   const double time = arithmeticTime(op, machine);
-  return multiplies_ || time == 0 ? time : time * instructionsOf(op) * pressure_;
+  return multiplies_ || time == 0 ? time : time * instructionsOf(op);
 }
 
 double rowFactor(ir::Type tile) {
@@ -360,18 +349,20 @@ bool readsMemory(const Op &op) {
 double latencyOfReads(const Op &loop, const TargetFacts &machine) {
   // Pass prefetch-loads: only the next round uses it.
   const auto isForNext = [](const Op &op) {
-    return llvm::all_of(op.result()->uses(),
-                        [](const ir::Use &use) { return use.user->is(OpKind::Yield); });
+    return llvm::all_of(op.results(), [](const ir::Value *result) {
+      return llvm::all_of(result->uses(),
+                          [](const ir::Use &use) { return use.user->is(OpKind::Yield); });
+    });
   };
-  bool reads = false, readsNow = false, waits = false;
-  for (const Op &op : const_cast<Op &>(loop).body().ops()) {
-    const bool isRead = readsMemory(op);
+  bool reads = false, readsNow = false;
+  for (Op &op : const_cast<Op &>(loop).body().ops()) {
+    bool isRead = readsMemory(op);
+    if (op.is(OpKind::If))
+      ir::walk(op, [&](const Op &inner) { isRead |= readsMemory(inner); });
     reads |= isRead;
     readsNow |= isRead && !isForNext(op);
-    waits |= op.is(OpKind::Dot) || op.is(OpKind::Reduce) || op.is(OpKind::ArgReduce) ||
-             op.is(OpKind::Scan);
   }
-  if (!reads || !waits || loadsAhead(loop) != Ahead::No)
+  if (!reads || loadsAhead(loop) != Ahead::No)
     return 0;
   return readsNow ? machine.timing.memoryLatency : machine.timing.memoryLatency / 2;
 }

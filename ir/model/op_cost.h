@@ -76,15 +76,14 @@ inline constexpr int64_t kRowAlign = 16;
 [[nodiscard]] double latencyOf(const ir::Op &op, const TargetFacts &machine);
 /// Whether it reads memory into registers; what comes ahead through shared memory does not count.
 [[nodiscard]] bool readsMemory(const ir::Op &op);
-/// Nanoseconds that a round of a loop waits for what it loads into registers, where it multiplies
-/// or combines that with what other threads have: half where the round before has loaded it.
+/// Nanoseconds that a round of a loop waits for what it loads into registers: half where the round
+/// before has loaded it.
 [[nodiscard]] double latencyOfReads(const ir::Op &loop, const TargetFacts &machine);
 /// Whether all rounds of a loop notify at the same time (lower_notifies.cpp of GPU bodies).
 [[nodiscard]] bool onlyNotifies(ir::Op &loop);
 
 /// The time of a kernel's arithmetic. Beside products it is small, and each operation counts alike.
-/// In other kernels operations count by their instructions, and more where threads hold many
-/// elements: fewer programs have registers on a processor, and wait for each other's results.
+/// In other kernels operations count by their instructions.
 class ArithmeticCost {
 public:
   /// Of the kernel around an op.
@@ -93,7 +92,6 @@ public:
 
 private:
   bool multiplies_ = false;
-  double pressure_ = 1;
 };
 
 /// What the programs of a cluster take to add up the sums of a loop that they share (pass

@@ -77,6 +77,8 @@ constexpr DevicePass kDevicePasses[] = {
     // When the depth of the rings is final.
     {"split-sums", On::WarpgroupMma},
     {"multicast-operands", On::WarpgroupMma},
+    // Before layouts are chosen for what the loops carry instead.
+    {"defer-reductions", On::All},
     // From here on it is known which thread has which element.
     {"infer-layouts", On::All},
     {"peel-masks", On::All},

@@ -68,7 +68,7 @@ std::vector<std::vector<int64_t>> valuesOf(llvm::ArrayRef<sema::Choice> choices)
       if (blocks > 0 && choice.multiplies)
         values.push_back({32, 64, 128});
       else if (blocks > 0)
-        values.push_back({32, 64, 128, 256, 512, 1024, 2048});
+        values.push_back({32, 64, 128, 256, 512, 1024, 2048, 4096, 8192});
       else
         values.push_back(list);
       break;

@@ -2,16 +2,16 @@
 // prefetch-loads: reads what the next iteration needs, into registers.
 //
 // Expects: `for` loops of spaces behind infer-layouts, with products where no copies fill shared
-//   memory, or that combine elements of a tile (sums and maxima of rows) on any GPU.
+//   memory, or without products on any GPU.
 // Produces: tiles that an iteration loads, and rows that it gathers, at places that follow from its
 //   position (and from numbers that inputs hold there), are carried: the first iteration's are
 //   loaded before the loop, the next one's at the begin of an iteration.
-// Why: a program would wait for memory, then multiply, or meet to combine what its threads have.
-//   Here loads are under way meanwhile.
-// Leaves alone: loops that write, wait or signal, since loads would move across that; tiles that
-//   would take too many registers; loads whose places are themselves loaded from elsewhere; beside
-//   sums, of anything but inputs. After the last iteration one more is loaded: views are safe at
-//   any position.
+// Why: a program would wait for memory, then multiply, or compute. Here loads are under way
+//   meanwhile, and twice as many at once.
+// Leaves alone: loops that wait or signal, and loops with products that write, since loads would
+//   move across that; tiles that would take too many registers; loads whose places are themselves
+//   loaded from elsewhere; without products, of anything but inputs. After the last iteration one
+//   more is loaded: views are safe at any position.
 #include "ir/analysis/communication.h"
 #include "ir/analysis/loop_positions.h"
 #include "ir/analysis/row_gathers.h"
@@ -29,8 +29,18 @@ using namespace dtile::ir;
 /// What sums and carried tiles may take of a thread's registers, in bytes. Elements have a register
 /// each where something is computed with them, and exist twice for a moment.
 constexpr int64_t kBytesOfThread = 1536;
-/// The same where rows are combined: several programs share a processor there.
-constexpr int64_t kBytesBesideSums = 512;
+/// The same without products: several programs share a processor there, and wide tiles are many
+/// loads at once by themselves.
+constexpr int64_t kBytesOfPrograms = 256;
+
+/// What a thread keeps of the first tile of a row for the next loop along it.
+constexpr int64_t kBytesKept = 64;
+
+Value *zeroOf(Builder &builder, DType type) {
+  if (type == DType::Bool)
+    return builder.constBool(false);
+  return isFloat(type) ? builder.constFloat(type, 0.0) : builder.constInt(type, 0);
+}
 
 /// One loop.
 class LoadPrefetch {
@@ -41,12 +51,13 @@ public:
 
 private:
   [[nodiscard]] bool has(llvm::ArrayRef<OpKind> kinds) const;
-  [[nodiscard]] bool onlyReads();
+  [[nodiscard]] bool hasEffects(uint16_t effects);
   [[nodiscard]] static int64_t registerBytes(Type tile) {
     return tile.elements() * std::max(4u, unsigned(dtypeBytes(tile.dtype())));
   }
   void choose();
-  void transform();
+  [[nodiscard]] Value *firstOf(Value *tile);
+  void transform(bool isGuarded);
 
   Op &loop_;
   Block &body_;
@@ -59,20 +70,17 @@ bool LoadPrefetch::has(llvm::ArrayRef<OpKind> kinds) const {
   return llvm::any_of(body_.ops(), [&](Op &op) { return llvm::is_contained(kinds, op.kind()); });
 }
 
-bool LoadPrefetch::onlyReads() {
-  bool only = true;
-  walk(body_, [&](Op &op) {
-    if (op.hasEffect(Write | RemoteWrite | Signal | Wait | Order))
-      only = false;
-  });
-  return only;
+bool LoadPrefetch::hasEffects(uint16_t effects) {
+  bool any = false;
+  walk(body_, [&](Op &op) { any |= op.hasEffect(effects); });
+  return any;
 }
 
 void LoadPrefetch::choose() {
   const Op *kernel = loop_.enclosing(OpKind::Kernel);
   const int64_t threads = kernel ? kernel->getOr(attr::threads, 0) : 0;
   const bool multiplies = has({OpKind::Dot});
-  const int64_t most = (multiplies ? kBytesOfThread : kBytesBesideSums) * threads;
+  const int64_t most = (multiplies ? kBytesOfThread : kBytesOfPrograms) * threads;
   int64_t bytes = 0;
   for (Op &op : body_.ops())
     if (op.is(OpKind::Dot))
@@ -99,7 +107,43 @@ void LoadPrefetch::choose() {
   }
 }
 
-void LoadPrefetch::transform() {
+/// Whether two values are computed alike from the same values, and from inputs.
+bool isSame(const Value &a, const Value &b) {
+  if (&a == &b)
+    return true;
+  const Op *x = a.definingOp(), *y = b.definingOp();
+  const auto isRepeatable = [](const Op &op) {
+    return op.numRegions() == 0 && (op.isPure() || isLoadOfInput(op));
+  };
+  return x && y && x->kind() == y->kind() && a.type() == b.type() && a.index() == b.index() &&
+         isRepeatable(*x) && x->numOperands() == y->numOperands() &&
+         llvm::equal(x->attrs(), y->attrs(),
+                     [](const NamedAttr &one, const NamedAttr &other) {
+                       return one.name == other.name && one.value == other.value;
+                     }) &&
+         llvm::all_of(llvm::zip_equal(x->operands(), y->operands()), [](const auto &pair) {
+           return isSame(*std::get<0>(pair), *std::get<1>(pair));
+         });
+}
+
+/// The tile of a load before a loop, or that of an earlier load of the same: the first tile of a
+/// row that several loops read stays in registers.
+Value *LoadPrefetch::firstOf(Value *tile) {
+  const Op *kernel = loop_.enclosing(OpKind::Kernel);
+  const int64_t threads = std::max<int64_t>(kernel->getOr(attr::threads, 0), 1);
+  const Type type = tile->type();
+  if (type.elements() * dtypeBytes(type.dtype()) > kBytesKept * threads)
+    return tile;
+  for (Op &op : loop_.parentBlock()->ops()) {
+    if (&op == tile->definingOp())
+      break;
+    if (op.is(OpKind::Load) && isSame(*op.result(), *tile))
+      return op.result();
+  }
+  return tile;
+}
+
+void LoadPrefetch::transform(bool isGuarded) {
   Builder builder(body_.module());
   Value *position = body_.arguments().front();
   auto clone = [&](Value *at) {
@@ -109,20 +153,41 @@ void LoadPrefetch::transform() {
       builder.setLoc(op->loc());
       cloneOp(builder, *op, map);
     }
-    return map;
+    llvm::SmallVector<Value *, 4> tiles;
+    for (const Op *load : loads_)
+      tiles.push_back(map.lookup(load->result()));
+    return tiles;
   };
   builder.setInsertionPoint(&loop_);
-  const ValueMap first = clone(loop_.operand(0));
+  llvm::SmallVector<Value *, 4> first = clone(loop_.operand(0));
   builder.setInsertionPointToStart(body_);
   builder.setLoc(loop_.loc());
-  const ValueMap next = clone(builder.add(position, loop_.operand(2)));
+  Value *ahead = builder.add(position, loop_.operand(2));
+  llvm::SmallVector<Value *, 4> next;
+  if (isGuarded) {
+    // Loops along rows have few iterations: after the last one there is nothing to wait for.
+    llvm::SmallVector<Type, 4> types;
+    for (const Op *load : loads_)
+      types.push_back(load->result()->type());
+    Op *choice = builder.op(OpKind::If, {builder.cmp("lt", ahead, loop_.operand(1))}, types);
+    next.assign(choice->results().begin(), choice->results().end());
+    builder.setInsertionPointToEnd(choice->body(0));
+    builder.op(OpKind::Yield, clone(ahead));
+    builder.setInsertionPointToEnd(choice->body(1));
+    llvm::SmallVector<Value *, 4> none;
+    for (const Type type : types)
+      none.push_back(builder.value(OpKind::Splat, {zeroOf(builder, type.dtype())}, type));
+    builder.op(OpKind::Yield, none);
+  } else {
+    next = clone(ahead);
+  }
   Op &yield = *body_.terminator();
-  for (Op *load : loads_) {
+  for (auto [load, begin, following] : llvm::zip_equal(loads_, first, next)) {
     Value *tile = load->result();
     Value *carried = body_.addArgument(tile->type(), "ahead");
-    loop_.addOperand(first.lookup(tile));
+    loop_.addOperand(firstOf(begin));
     loop_.addResult(tile->type(), "ahead");
-    yield.addOperand(next.lookup(tile));
+    yield.addOperand(following);
     tile->replaceAllUsesWith(carried);
     context_.remark(*load, "loaded an iteration ahead");
   }
@@ -133,14 +198,15 @@ void LoadPrefetch::transform() {
 
 bool LoadPrefetch::run() {
   const bool isCopiedAhead = context_.facts && context_.facts->asyncCopyBytes > 0;
-  const bool waits =
-      has({OpKind::Dot}) ? !isCopiedAhead : has({OpKind::Reduce, OpKind::ArgReduce, OpKind::Scan});
-  if (!waits || !onlyReads())
+  const bool multiplies = has({OpKind::Dot});
+  // Inputs stay what they are, whatever the loop writes.
+  if ((multiplies && isCopiedAhead) || hasEffects(Signal | Wait | Order) ||
+      (multiplies && hasEffects(Write | RemoteWrite)))
     return false;
   choose();
   if (loads_.empty())
     return false;
-  transform();
+  transform(/*isGuarded=*/!multiplies);
   return true;
 }
 

@@ -369,5 +369,69 @@ TEST(HostTile, AChosenViewIsReadBeforeEitherIsWritten) {
   EXPECT_NE(got[2].at(0), got[0].at(0));
 }
 
+/// Loops along rows of so many elements, which are combined once behind a loop on GPUs (pass
+/// defer-reductions): a sum, a maximum, and what an online softmax sums; then one that writes.
+/// Rows of an odd number of elements begin anywhere in memory.
+TEST(HostTile, LoopsAlongRows) {
+  for (const int64_t length : {1, 63, 256, 300, 513, 2 * 256 + 8})
+    for (const DType type : {DType::F32, DType::BF16, DType::I8}) {
+      const std::string name = dtypeName(type).str();
+      SCOPED_TRACE(name + " " + std::to_string(length));
+      const int64_t rows = 5;
+      KernelText text;
+      text.param("x", "in", type, {rows, length});
+      text.param("y", "out", DType::F32, {rows, length});
+      text.param("z", "out", DType::F32, {rows});
+      text.head("%c0 = const {value = 0} : index").head("%c2 = const {value = 2} : index");
+      text.head("%rows = const {value = " + std::to_string(rows) + "} : index");
+      text.head("%n = const {value = " + std::to_string(length) + "} : index");
+      text.head("%step = const {value = 256} : index");
+      text.line("%low = const {value = -1000.0} : f32").line("%zero = const {value = 0.0} : f32");
+      text.line("%first = tile.splat %low : tile<2xf32>");
+      text.line("%none = tile.splat %zero : tile<2xf32>");
+      text.line("%top, %sum, %total = for %c0, %n, %step, %first, %none, %none : "
+                "tile<2xf32>, tile<2xf32>, tile<2xf32> "
+                "(%i: index, %t: tile<2xf32>, %s: tile<2xf32>, %u: tile<2xf32>) {");
+      text.line("%xv = view.tile %x, %m, %rows, %i, %n {dims = \"rr\", lens = [2, 256]} : view<" +
+                name + ", 2>");
+      text.line("%xl = load %xv : tile<2x256x" + name + ">");
+      text.line(type == DType::F32 ? "%w = neg %xl : tile<2x256xf32>"
+                                   : "%w = cast %xl : tile<2x256xf32>");
+      text.line("%eighth = const {value = 0.125} : f32");
+      text.line("%e = tile.splat %eighth : tile<2x256xf32>");
+      text.line("%v = mul %w, %e : tile<2x256xf32>");
+      text.line("%r = tile.reduce %v {axis = 1, kind = \"max\"} : tile<2xf32>");
+      text.line("%next = max %t, %r : tile<2xf32>");
+      text.line("%nc = tile.reshape %next : tile<2x1xf32>");
+      text.line("%nb = tile.broadcast %nc : tile<2x256xf32>");
+      text.line("%away = sub %v, %nb : tile<2x256xf32>").line("%p = exp %away : tile<2x256xf32>");
+      text.line("%q = tile.reduce %p {axis = 1, kind = \"sum\"} : tile<2xf32>");
+      text.line("%moved = sub %t, %next : tile<2xf32>").line("%f = exp %moved : tile<2xf32>");
+      text.line("%sf = mul %s, %f : tile<2xf32>").line("%sn = add %sf, %q : tile<2xf32>");
+      text.line("%all = tile.reduce %v {axis = 1, kind = \"sum\"} : tile<2xf32>");
+      text.line("%un = add %u, %all : tile<2xf32>");
+      text.line("yield %next, %sn, %un").line("}");
+      text.line("%a = add %top, %sum : tile<2xf32>").line("%b = add %a, %total : tile<2xf32>");
+      text.line("%zv = view.tile %z, %m, %rows {dims = \"r\", lens = [2]} : view<f32, 1>");
+      text.line("store %b, %zv");
+      text.line("%tc = tile.reshape %top : tile<2x1xf32>");
+      text.line("%tb = tile.broadcast %tc : tile<2x256xf32>");
+      text.line("for %c0, %n, %step (%j: index) {");
+      text.line("%xw = view.tile %x, %m, %rows, %j, %n {dims = \"rr\", lens = [2, 256]} : view<" +
+                name + ", 2>");
+      text.line("%xm = load %xw : tile<2x256x" + name + ">");
+      text.line(type == DType::F32 ? "%xf = neg %xm : tile<2x256xf32>"
+                                   : "%xf = cast %xm : tile<2x256xf32>");
+      text.line("%out = sub %xf, %tb : tile<2x256xf32>");
+      text.line("%yv = view.tile %y, %m, %rows, %j, %n {dims = \"rr\", lens = [2, 256]} : "
+                "view<f32, 2>");
+      text.line("store %out, %yv").line("yield").line("}");
+      runBoth(text.over("%c0, %rows, %c2", "\"m\"", "%m: index"), 1,
+              {random(type, {rows, length}, 1), zeros(DType::F32, {rows, length}),
+               zeros(DType::F32, {rows})},
+              1e-4);
+    }
+}
+
 } // namespace
 } // namespace dtile::backend::host::testing

@@ -1,0 +1,486 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// defer-reductions: loops along rows combine tiles element by element, and the elements of a row
+// once, behind the loop.
+//
+// Expects: `for` loops of spaces before infer-layouts, without products.
+// Produces: what a loop carries for each row, `top = max(top, max(x, axis: 1))`, is carried for
+//   each element of a tile, and reduced behind the loop. So are sums that follow a maximum, as
+//   those of an online softmax: `total = total * exp(top - next) + sum(exp(x - next), axis: 1)`.
+//   Each element has a maximum of its own there, and one exponential an iteration, as either the
+//   old maximum or the element is the new one. Behind the loop the sums are brought to the largest
+//   maximum (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018).
+// Why: a reduction makes all threads of a program meet. An iteration would wait for the slowest of
+//   its loads, and few loads would be on their way at once.
+// Leaves alone: rows that an iteration uses in another way; sums of narrow floats, which a
+//   reduction accumulates in f32; a maximum that sums follow and that may begin at minus infinity,
+//   as an element could then have nothing else; tiles that would take too many registers.
+#include "ir/analysis/loop_positions.h"
+#include "ir/core/builder.h"
+#include "ir/core/op_classes.h"
+#include "ir/transform/pass.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallPtrSet.h"
+
+#include <cmath>
+#include <map>
+#include <optional>
+
+namespace dtile::passes {
+namespace {
+
+using namespace dtile::ir;
+
+/// Registers of a thread that tiles in place of rows may take in one loop.
+constexpr int64_t kMostRegisters = 64;
+
+/// A value that a loop carries for each row, `next = combine(carried, reduction)`.
+struct Row {
+  unsigned number = 0;
+  Op *next = nullptr, *reduction = nullptr;
+
+  [[nodiscard]] Type tile() const { return reduction->operand(0)->type(); }
+};
+
+/// A sum that follows a maximum, `next = carried * factor + reduction`.
+struct FollowingSum : Row {
+  /// exp(old maximum - new maximum).
+  Op *factor = nullptr, *scaled = nullptr;
+};
+
+/// A maximum with the sums that follow it.
+struct Maximum : Row {
+  llvm::SmallVector<FollowingSum, 2> sums;
+};
+
+/// The op that combines two results of a reduction, where one does.
+std::optional<OpKind> combinerOf(const Op &reduction) {
+  const llvm::StringRef kind = reduction.get(attr::kind);
+  if (kind == "sum")
+    return OpKind::Add;
+  if (kind == "max")
+    return OpKind::Max;
+  if (kind == "min")
+    return OpKind::Min;
+  if (kind == "prod")
+    return OpKind::Mul;
+  return std::nullopt;
+}
+
+bool isExtreme(const Op &op) { return op.is(OpKind::Max) || op.is(OpKind::Min); }
+
+/// The number that all elements of a value are, where it is known.
+std::optional<double> numberOf(const Value &value) {
+  const Op *op = value.definingOp();
+  if (op && op->is(OpKind::Splat))
+    op = op->operand(0)->definingOp();
+  const Attr *attr = op && op->is(OpKind::Const) ? op->attr(attr::value.name) : nullptr;
+  const auto *number = attr ? std::get_if<double>(attr) : nullptr;
+  return number ? std::optional(*number) : std::nullopt;
+}
+
+// What there is to defer.
+
+/// Looks at one loop.
+class RowSearch {
+public:
+  explicit RowSearch(Op &loop) : loop_(loop), body_(loop.body()) {}
+
+  llvm::SmallVector<Row, 4> rows;
+  std::optional<Maximum> maximum;
+
+  void run();
+  [[nodiscard]] int64_t elements() const;
+
+private:
+  [[nodiscard]] Value *carried(const Row &row) const { return body_.argument(row.number + 1); }
+  [[nodiscard]] Op *nextOf(unsigned number) const;
+  [[nodiscard]] bool isReduction(const Op *op) const;
+  [[nodiscard]] std::optional<Row> rowOf(unsigned number) const;
+  [[nodiscard]] std::optional<FollowingSum> sumOf(unsigned number, const Row &maximum) const;
+  [[nodiscard]] bool isFactor(const Op *op, const Row &maximum) const;
+  void findMaximum(const Row &row);
+  [[nodiscard]] Op *repeatedRow(const Value &tile, const Row &maximum) const;
+  bool followsMaximum(const Value &tile, const Maximum &maximum, OpKind function);
+  void taint(const Value &value);
+
+  Op &loop_;
+  Block &body_;
+  /// Ops of an iteration that need a maximum, old or new; and those of which it is known for what.
+  llvm::SmallPtrSet<const Op *, 16> tainted_, known_;
+};
+
+/// The op of the body that gives the next of what is carried.
+Op *RowSearch::nextOf(unsigned number) const {
+  Op *op = body_.terminator()->operand(number)->definingOp();
+  return op && op->parentBlock() == &body_ ? op : nullptr;
+}
+
+bool RowSearch::isReduction(const Op *op) const {
+  return op && op->is(OpKind::Reduce) && op->parentBlock() == &body_ && op->result()->hasOneUse();
+}
+
+std::optional<Row> RowSearch::rowOf(unsigned number) const {
+  Op *next = nextOf(number);
+  if (!next || next->numOperands() != 2)
+    return std::nullopt;
+  for (const unsigned side : {0u, 1u}) {
+    Op *reduction = next->operand(side)->definingOp();
+    if (next->operand(1 - side) != body_.argument(number + 1) || !isReduction(reduction) ||
+        combinerOf(*reduction) != next->kind())
+      continue;
+    const DType type = next->result()->type().elementOrIndex();
+    const bool isOne =
+        reduction->operand(0)->type().shape()[size_t(reduction->get(attr::axis))] == 1;
+    if (!isOne && (isExtreme(*next) || !isFloat(type) || dtypeBytes(type) >= 4))
+      return Row{number, next, reduction};
+  }
+  return std::nullopt;
+}
+
+bool RowSearch::isFactor(const Op *op, const Row &maximum) const {
+  if (!op || op->parentBlock() != &body_ || (!op->is(OpKind::Exp) && !op->is(OpKind::Exp2)))
+    return false;
+  const Op *distance = op->operand(0)->definingOp();
+  return distance && distance->is(OpKind::Sub) && distance->operand(0) == carried(maximum) &&
+         distance->operand(1) == maximum.next->result();
+}
+
+std::optional<FollowingSum> RowSearch::sumOf(unsigned number, const Row &maximum) const {
+  const Value *sum = body_.argument(number + 1);
+  Op *next = nextOf(number);
+  if (!next || !next->is(OpKind::Add) || !sum->hasOneUse() || !next->result()->hasOneUse() ||
+      next->result()->type().elementOrIndex() != DType::F32)
+    return std::nullopt;
+  for (const unsigned side : {0u, 1u}) {
+    Op *scaled = next->operand(side)->definingOp();
+    Op *reduction = next->operand(1 - side)->definingOp();
+    if (!scaled || !scaled->is(OpKind::Mul) || !scaled->result()->hasOneUse() ||
+        !isReduction(reduction) || combinerOf(*reduction) != OpKind::Add ||
+        reduction->operand(0)->type() != maximum.tile() ||
+        reduction->get(attr::axis) != maximum.reduction->get(attr::axis))
+      continue;
+    for (const unsigned by : {0u, 1u})
+      if (scaled->operand(1 - by) == sum && isFactor(scaled->operand(by)->definingOp(), maximum))
+        return FollowingSum{{number, next, reduction}, scaled->operand(by)->definingOp(), scaled};
+  }
+  return std::nullopt;
+}
+
+/// The op that repeats the new maximum along a row for a tile, or null.
+Op *RowSearch::repeatedRow(const Value &tile, const Row &maximum) const {
+  Op *last = tile.definingOp();
+  if (!last || last->parentBlock() != &body_ || tile.type() != maximum.tile())
+    return nullptr;
+  const Op *at = last;
+  while (at && (at->is(OpKind::Broadcast) || at->is(OpKind::Reshape) || at->is(OpKind::Splat)))
+    at = at->operand(0)->definingOp();
+  return at == maximum.next ? last : nullptr;
+}
+
+/// Whether a tile is a multiple of exp(-maximum), so that a factor brings it to another maximum.
+bool RowSearch::followsMaximum(const Value &tile, const Maximum &maximum, OpKind function) {
+  const Op *op = tile.definingOp();
+  if (!op || !tainted_.contains(op))
+    return false;
+  known_.insert(op);
+  const auto isFree = [&](unsigned operand) {
+    const Op *source = op->operand(operand)->definingOp();
+    return op->operand(operand) != carried(maximum) && (!source || !tainted_.contains(source));
+  };
+  if (op->is(OpKind::Mul))
+    return (isFree(0) && followsMaximum(*op->operand(1), maximum, function)) ||
+           (isFree(1) && followsMaximum(*op->operand(0), maximum, function));
+  if (op->is(OpKind::Select))
+    return isFree(0) && numberOf(*op->operand(2)) == 0.0 &&
+           followsMaximum(*op->operand(1), maximum, function);
+  if (!op->is(function))
+    return false;
+  op = op->operand(0)->definingOp();
+  if (!op || !op->is(OpKind::Sub) || !isFree(0))
+    return false;
+  known_.insert(op);
+  for (const Op *repeats = repeatedRow(*op->operand(1), maximum); repeats != maximum.next;
+       repeats = repeats->operand(0)->definingOp()) {
+    if (!repeats)
+      return false;
+    known_.insert(repeats);
+  }
+  return true;
+}
+
+void RowSearch::taint(const Value &value) {
+  for (const Use &use : value.uses()) {
+    // What is nested in an op needs what it needs.
+    const Op *user = use.user;
+    while (user && user->parentBlock() != &body_)
+      user = user->parentOp();
+    if (user && tainted_.insert(user).second)
+      for (const Value *result : user->results())
+        taint(*result);
+  }
+}
+
+/// Whether `row` is a maximum of which everything that needs it is a sum that follows it.
+void RowSearch::findMaximum(const Row &row) {
+  const std::optional<double> first = numberOf(*loop_.operand(row.number + 3));
+  if (maximum || !row.next->is(OpKind::Max) || row.tile().dtype() != DType::F32 || !first ||
+      !std::isfinite(*first))
+    return;
+  Maximum found{row, {}};
+  for (unsigned number = 0; number < loop_.numResults(); ++number)
+    if (std::optional<FollowingSum> sum = sumOf(number, row))
+      found.sums.push_back(*sum);
+  tainted_.clear();
+  known_ = {row.next, body_.terminator()};
+  taint(*carried(row));
+  for (const FollowingSum &sum : found.sums) {
+    for (const Op *op :
+         {sum.factor, sum.factor->operand(0)->definingOp(), sum.scaled, sum.next, sum.reduction})
+      known_.insert(op);
+    if (!followsMaximum(*sum.reduction->operand(0), found, sum.factor->kind()))
+      return;
+  }
+  if (llvm::all_of(tainted_, [&](const Op *op) { return known_.contains(op); }))
+    maximum = found;
+}
+
+void RowSearch::run() {
+  for (unsigned number = 0; number < loop_.numResults(); ++number) {
+    const std::optional<Row> row = rowOf(number);
+    if (!row)
+      continue;
+    if (carried(*row)->hasOneUse() && row->next->result()->hasOneUse())
+      rows.push_back(*row);
+    else
+      findMaximum(*row);
+  }
+}
+
+/// How many elements are carried in place of rows.
+int64_t RowSearch::elements() const {
+  int64_t count = maximum ? maximum->tile().elements() * int64_t(1 + maximum->sums.size()) : 0;
+  for (const Row &row : rows)
+    count += row.tile().elements();
+  return count;
+}
+
+// How it is done.
+
+/// Changes one loop.
+class Deferral {
+public:
+  explicit Deferral(Op &loop)
+      : loop_(loop), body_(loop.body()), builder_(loop.parentBlock()->module()) {}
+  void defer(const Row &row);
+  void defer(const Maximum &maximum);
+
+private:
+  [[nodiscard]] Value *carried(const Row &row) const { return body_.argument(row.number + 1); }
+  [[nodiscard]] Value *start(const Row &row) const { return loop_.operand(row.number + 3); }
+  void goBefore(Op *op) {
+    builder_.setInsertionPoint(op);
+    builder_.setLoc(op->loc());
+  }
+  void goBehindLoop() { builder_.setInsertionPoint(&*std::next(loop_.getIterator())); }
+  Value *repeated(Value *row, const Row &like);
+  Value *reduced(Value *tile, const Row &like);
+  Value *filled(Type tile, double number);
+  Value *factor(const FollowingSum &sum, Value *from, Value *to) {
+    return builder_.value(sum.factor->kind(), {builder_.sub(from, to)});
+  }
+  Value *chosen(Value *condition, Value *then, Value *otherwise) {
+    return builder_.value(OpKind::Select, {condition, then, otherwise}, then->type());
+  }
+  void shareExponentials(const Maximum &maximum, Value *next);
+  Value *lift(const Row &row, Value *begin);
+  void finish(const Row &row, llvm::ArrayRef<Use> uses, Value *result);
+
+  Op &loop_;
+  Block &body_;
+  Builder builder_;
+};
+
+/// A row, for each element of the tile that it is reduced from.
+Value *Deferral::repeated(Value *row, const Row &like) {
+  const Type tile = builder_.types().tile(like.tile().shape(), row->type().elementOrIndex());
+  if (!row->type().isTile())
+    return builder_.value(OpKind::Splat, {row}, tile);
+  llvm::SmallVector<int64_t, 4> shape(tile.shape());
+  shape[size_t(like.reduction->get(attr::axis))] = 1;
+  const Type column = builder_.types().tile(shape, tile.dtype());
+  Value *reshaped = builder_.value(OpKind::Reshape, {row}, column);
+  return column == tile ? reshaped : builder_.value(OpKind::Broadcast, {reshaped}, tile);
+}
+
+Value *Deferral::reduced(Value *tile, const Row &like) {
+  return builder_.value(OpKind::Reduce, {tile}, like.reduction->result()->type(),
+                        {{attr::axis, like.reduction->get(attr::axis)},
+                         {attr::kind, like.reduction->get(attr::kind).str()}});
+}
+
+Value *Deferral::filled(Type tile, double number) {
+  const DType type = tile.dtype();
+  Value *element =
+      isFloat(type) ? builder_.constFloat(type, number) : builder_.constInt(type, int64_t(number));
+  return builder_.value(OpKind::Splat, {element}, tile);
+}
+
+/// The loop carries a tile in place of a row. Gives what the loop gives.
+Value *Deferral::lift(const Row &row, Value *begin) {
+  loop_.setOperand(row.number + 3, begin);
+  carried(row)->setType(begin->type());
+  loop_.result(row.number)->setType(begin->type());
+  return loop_.result(row.number);
+}
+
+void Deferral::finish(const Row &row, llvm::ArrayRef<Use> uses, Value *result) {
+  for (const Use &use : uses)
+    use.user->setOperand(use.index, result);
+  row.next->erase();
+  row.reduction->erase();
+}
+
+void Deferral::defer(const Row &row) {
+  const OpKind combiner = row.next->kind();
+  Value *const first = start(row);
+  const llvm::SmallVector<Use, 2> uses(loop_.result(row.number)->uses());
+  goBefore(&loop_);
+  // What is the largest or smallest of a row remains that where each element begins with it.
+  Value *begin = isExtreme(*row.next) ? repeated(first, row)
+                                      : filled(row.tile(), combiner == OpKind::Mul ? 1 : 0);
+  Value *tile = lift(row, begin);
+  goBefore(row.next);
+  body_.terminator()->setOperand(
+      row.number, builder_.value(combiner, {carried(row), row.reduction->operand(0)}));
+  goBehindLoop();
+  Value *all = reduced(tile, row);
+  finish(row, uses, isExtreme(*row.next) ? all : builder_.value(combiner, {first, all}));
+}
+
+/// Of exp(old maximum - new one) and exp(element - new one), one is exp(0).
+void Deferral::shareExponentials(const Maximum &maximum, Value *next) {
+  Value *const x = maximum.reduction->operand(0), *const old = carried(maximum);
+  std::map<OpKind, std::pair<Value *, Value *>> shared;
+  const auto both = [&](OpKind function) {
+    auto &[ofOld, ofNew] = shared[function];
+    if (!ofOld) {
+      builder_.setInsertionPoint(&*std::next(next->definingOp()->getIterator()));
+      Value *isLarger = builder_.cmp("gt", x, old);
+      Value *smaller = chosen(isLarger, old, x);
+      Value *power = builder_.value(function, {builder_.sub(smaller, next)});
+      Value *one = filled(x->type(), 1);
+      ofOld = chosen(isLarger, power, one);
+      ofNew = chosen(isLarger, one, power);
+    }
+    return shared[function];
+  };
+  llvm::SmallVector<Op *, 8> ops;
+  for (Op &op : body_.ops())
+    ops.push_back(&op);
+  for (Op *op : ops) {
+    if (!op->is(OpKind::Exp) && !op->is(OpKind::Exp2))
+      continue;
+    const Op *distance = op->operand(0)->definingOp();
+    if (!distance || !distance->is(OpKind::Sub) || distance->operand(1) != next)
+      continue;
+    if (distance->operand(0) == old)
+      op->result()->replaceAllUsesWith(both(op->kind()).first);
+    else if (distance->operand(0) == x)
+      op->result()->replaceAllUsesWith(both(op->kind()).second);
+    else
+      continue;
+    op->erase();
+  }
+}
+
+void Deferral::defer(const Maximum &maximum) {
+  Value *const first = start(maximum);
+  const llvm::SmallVector<Use, 2> uses(loop_.result(maximum.number)->uses());
+  goBefore(&loop_);
+  Value *tile = lift(maximum, repeated(first, maximum));
+  goBefore(maximum.next);
+  Value *next = builder_.max(carried(maximum), maximum.reduction->operand(0));
+  body_.terminator()->setOperand(maximum.number, next);
+  goBehindLoop();
+  Value *largest = reduced(tile, maximum);
+  Value *const largestOfAll = repeated(largest, maximum);
+  Op *last = largestOfAll->definingOp();
+
+  for (const FollowingSum &sum : maximum.sums) {
+    Value *const before = start(sum);
+    const llvm::SmallVector<Use, 2> usesOfSum(loop_.result(sum.number)->uses());
+    goBefore(&loop_);
+    Value *sums = lift(sum, filled(sum.tile(), 0));
+    goBefore(sum.next);
+    Value *scaled = builder_.mul(carried(sum), factor(sum, carried(maximum), next));
+    body_.terminator()->setOperand(sum.number, builder_.add(scaled, sum.reduction->operand(0)));
+    builder_.setInsertionPoint(&*std::next(last->getIterator()));
+    Value *all = reduced(builder_.mul(sums, factor(sum, tile, largestOfAll)), sum);
+    if (numberOf(*before) != 0.0)
+      all = builder_.add(builder_.mul(before, factor(sum, first, largest)), all);
+    last = all->definingOp();
+    finish(sum, usesOfSum, all);
+    sum.scaled->erase();
+  }
+  // Factors that no sum needs any more, and the maximum for each element where rows had one.
+  for (const FollowingSum &sum : maximum.sums)
+    if (!sum.factor->result()->hasUses()) {
+      Op *distance = sum.factor->operand(0)->definingOp();
+      sum.factor->erase();
+      if (!distance->result()->hasUses())
+        distance->erase();
+    }
+  llvm::SmallVector<Op *, 4> repeats;
+  walk(body_, [&](Op &op) {
+    const Op *source = op.numOperands() == 1 ? op.operand(0)->definingOp() : nullptr;
+    if (source && (source == maximum.next || llvm::is_contained(repeats, source)))
+      repeats.push_back(&op);
+  });
+  for (Op *op : llvm::reverse(repeats)) {
+    if (op->result()->type() == maximum.tile())
+      op->result()->replaceAllUsesWith(next);
+    op->erase();
+  }
+  shareExponentials(maximum, next);
+  finish(maximum, uses, largest);
+}
+
+bool multiplies(Op &loop) {
+  bool any = false;
+  walk(loop.body(), [&](Op &op) { any |= op.is(OpKind::Dot); });
+  return any;
+}
+
+} // namespace
+
+bool deferReductions(Module &module, PassContext &context) {
+  bool changed = false;
+  if (!context.facts)
+    return changed;
+  for (Op *loop : loopsOfSpaces(module)) {
+    if (!loop->is(OpKind::For) || multiplies(*loop))
+      continue;
+    RowSearch search(*loop);
+    search.run();
+    const Op *kernel = loop->enclosing(OpKind::Kernel);
+    const int64_t threads = kernel->getOr(attr::threads, 4 * context.facts->lanes);
+    const int64_t elements = search.elements();
+    if (elements == 0)
+      continue;
+    if (elements > kMostRegisters * threads) {
+      context.remark(*loop, "each iteration reduces rows: tiles would take too many registers");
+      continue;
+    }
+    Deferral deferral(*loop);
+    for (const Row &row : search.rows)
+      deferral.defer(row);
+    if (search.maximum)
+      deferral.defer(*search.maximum);
+    context.remark(*loop, "rows are reduced once, behind the loop");
+    changed = true;
+  }
+  return changed;
+}
+
+} // namespace dtile::passes
