@@ -3,6 +3,7 @@
 // driver compiles PTX as well.
 #include "backend/gpu/gpu_target.h"
 #include "backend/llvm/emit.h"
+#include "backend/nvptx/cubin.h"
 #include "backend/nvptx/devices.h"
 #include "backend/nvptx/ptxas.h"
 #include "frontend/base/check.h"
@@ -57,7 +58,7 @@ public:
         return assembled.takeError();
       for (AssembledEntry &one : *assembled)
         images.push_back({.format = DTILE_IMAGE_CUBIN,
-                          .bytes = std::move(one.made.cubin),
+                          .bytes = withoutPtxText(one.made.cubin),
                           .entry = std::move(one.entry),
                           .tooLong = std::move(one.whyNot),
                           .stats = parseStats(one.made.messages)});
