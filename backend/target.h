@@ -58,6 +58,8 @@ struct TargetOptions {
   /// Object files: runs the device's assembler where it is found, so that nobody has to when the
   /// program starts.
   bool assemble = true;
+  /// Object files: images are compressed.
+  bool packImages = false;
 };
 
 /// What a launch is predicted to do when. Nanoseconds from where the first body begins.

@@ -107,8 +107,9 @@ std::optional<std::string> object(Session &session, Sources &sources) {
     const auto module = prepareFor(session.diagnostics, sources.of(i), target);
     if (!module)
       return std::nullopt;
-    if (llvm::Error error =
-            target.target->addTo(**package, *module, targetOptions(options, target)))
+    backend::TargetOptions targeted = targetOptions(options, target);
+    targeted.packImages = true;
+    if (llvm::Error error = target.target->addTo(**package, *module, targeted))
       return failed(session, std::move(error));
     for (const auto &[what, why] : (*package)->leftOut().drop_front(leftOut))
       session.diagnostics.report(SourceLoc{}, diag::tuning_failed, what, why);

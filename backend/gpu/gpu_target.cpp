@@ -9,6 +9,7 @@
 #include "backend/gpu/paired_bodies.h"
 #include "backend/gpu/space_facts.h"
 #include "backend/gpu/staged/lower_staged.h"
+#include "backend/launch/pack_image.h"
 #include "backend/launch/package.h"
 #include "backend/llvm/emit.h"
 #include "frontend/base/check.h"
@@ -239,6 +240,8 @@ llvm::Expected<std::vector<Image>> DeviceCompiler::images(const Vendor &vendor) 
   for (Image &image : all)
     if (llvm::Error failure = vendor.finish(image))
       return failure;
+  if (options_.packImages)
+    inParallel(all.size(), [&](size_t i) { all[i].packed = launch::packImage(all[i].bytes); });
   return all;
 }
 
@@ -379,7 +382,8 @@ llvm::Error GpuTarget::addTo(launch::Package &package, ir::Module &module,
     warnOfSlow(compiler.kernels(), image, (*device)->arch(), package);
     std::string name = ("dtile." + (*device)->arch() + ".image").str();
     name += image.entry.empty() ? "" : "." + image.entry;
-    llvm::Constant *data = compiler.host().bytes(name, image.bytes);
+    llvm::Constant *data =
+        compiler.host().bytes(name, image.packed.empty() ? image.bytes : image.packed);
     for (const Compiled &kernel : compiler.kernels()) {
       const std::string &entry = kernel.image.entry;
       if (tooLong.contains(entry) || (!image.entry.empty() && image.entry != entry))
@@ -388,6 +392,7 @@ llvm::Error GpuTarget::addTo(launch::Package &package, ir::Module &module,
       row.format = image.format;
       row.data = data;
       row.bytes = int64_t(image.bytes.size());
+      row.packedBytes = int64_t(image.packed.size());
       launch::KernelCode &code = package.code(kernel.kernel);
       code.include(*kernel.source, /*isForDevice=*/true);
       code.images.push_back(std::move(row));

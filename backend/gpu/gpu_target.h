@@ -35,6 +35,8 @@ struct KernelStats {
 struct Image {
   dtile_image_format format = DTILE_IMAGE_PTX;
   std::string bytes;
+  /// The same compressed, where the options ask for it.
+  std::string packed;
   /// The only kernel that it has; empty where it has all.
   std::string entry;
   /// Why there are no bytes: making them would have taken too long.

@@ -268,7 +268,7 @@ llvm::Constant *Descriptor::image(const DeviceImage &image) {
                               i32(image.linkRate),
                               m_.string(image.constants),
                               i32(image.mappedSite),
-                              i32(0)};
+                              i32(image.packedBytes)};
   return llvm::ConstantStruct::get(m_.abi.image, fields);
 }
 

@@ -39,6 +39,8 @@ struct DeviceImage {
   /// Shared by the kernels of a module; see LaunchModule::bytes.
   llvm::Constant *data = nullptr;
   int64_t bytes = 0;
+  /// Of `data`, where that is compressed; else 0.
+  int64_t packedBytes = 0;
   std::string entry;
   int32_t threads = 0;
   int32_t sharedBytes = 0;

@@ -22,7 +22,7 @@ extern "C" {
 #pragma GCC visibility push(default)
 #endif
 
-#define DTILE_ABI_VERSION 11
+#define DTILE_ABI_VERSION 12
 #define DTILE_MAX_RANK 6
 
 /* Element types, in the order of frontend/base/dtypes.def. */
@@ -181,11 +181,11 @@ typedef enum dtile_image_format {
 typedef struct dtile_device_image {
   uint32_t device_abi_version; /* DTILE_DEVICE_ABI_VERSION */
   int32_t format;
-  const char *target; /* "nvptx", "amdgpu" */
-  const char *arch;   /* "sm_90a", "gfx942" */
-  const char *shmem;  /* provider: "p2p", "nvshmem", "rocshmem" */
-  const void *data;
-  int64_t bytes;
+  const char *target;   /* "nvptx", "amdgpu" */
+  const char *arch;     /* "sm_90a", "gfx942" */
+  const char *shmem;    /* provider: "p2p", "nvshmem", "rocshmem" */
+  const void *data;     /* compressed where `packed_bytes` is not 0 */
+  int64_t bytes;        /* of the image itself */
   const char *entry;    /* the kernel's name in it */
   int32_t threads;      /* of a program */
   int32_t shared_bytes; /* dynamic shared memory of a program */
@@ -231,7 +231,8 @@ typedef struct dtile_device_image {
   /* index in `sites` of the first access that needs the memory of other ranks to be mapped here, of
    * "p2p" all that goes from rank to rank; -1: there is none */
   int32_t mapped_site;
-  int32_t reserved;
+  /* of `data`, where that is a block of LZ4; else 0 */
+  int32_t packed_bytes;
 } dtile_device_image;
 
 /* A size that measured choices depend on: where launches have it. */

@@ -3,6 +3,7 @@
 // Launches on devices. Modules and objects are made for all local ranks before any of them starts:
 // a rank that shares its device with one that waits for it could otherwise not be prepared.
 #include "backend/runtime/device/device_team.h"
+#include "backend/runtime/device/packed_image.h"
 #include "backend/runtime/launch_query.h"
 #include "backend/runtime/processor.h"
 #include "backend/runtime/report.h"
@@ -31,7 +32,7 @@ uint64_t hashWords(const std::vector<uint64_t> &words) {
 
 uint64_t idOf(const dtile_kernel_desc &desc) {
   return hashBytes(desc.name, int64_t(std::strlen(desc.name)),
-                   hashBytes(desc.images[0].data, desc.images[0].bytes));
+                   hashBytes(desc.images[0].data, storedBytes(desc.images[0])));
 }
 
 bool isForNvshmem(const dtile_device_image &image) {

@@ -52,6 +52,8 @@ struct DeviceTeamConfig {
 /// Code on a device.
 struct LoadedModule {
   ModuleHandle handle = nullptr;
+  /// The image, where it was compressed: HIP reads it as long as the code is loaded.
+  std::unique_ptr<char[]> bytes;
   /// NVSHMEM knows of it.
   bool isAttached = false;
 };

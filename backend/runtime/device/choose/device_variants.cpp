@@ -17,6 +17,7 @@
 // steps.
 #include "backend/runtime/device/choose/device_programs.h"
 #include "backend/runtime/device/device_team.h"
+#include "backend/runtime/device/packed_image.h"
 #include "backend/runtime/tuned_rows.h"
 
 #include <algorithm>
@@ -33,6 +34,18 @@ namespace {
 /// What a size is taken as that ranks need not agree on.
 constexpr int64_t kUnknownSize = 4096;
 constexpr double kRefused = std::numeric_limits<double>::infinity();
+
+Status loadModule(Device &device, const dtile_device_image &image, LoadedModule *out) {
+  if (image.packed_bytes == 0)
+    return device.load(image, &out->handle);
+  out->bytes = std::make_unique<char[]>(size_t(image.bytes));
+  if (!unpackImage(image, out->bytes.get()))
+    return {DTILE_INVALID, "its code is damaged"};
+  dtile_device_image unpacked = image;
+  unpacked.data = out->bytes.get();
+  unpacked.packed_bytes = 0;
+  return device.load(unpacked, &out->handle);
+}
 
 /// "sm_90a (nvptx), gfx942 (amdgpu)".
 std::string archList(const dtile_kernel_desc &desc) {
@@ -255,10 +268,10 @@ Status DeviceTeam::loadImage(const dtile_kernel_desc &desc, int32_t local,
     return status;
   };
   // Kernels and variants of one file share an image.
-  LoadedModule &module =
-      modules_[{device.facts().ordinal, image.bytes, hashBytes(image.data, image.bytes)}];
+  LoadedModule &module = modules_[{device.facts().ordinal, storedBytes(image),
+                                   hashBytes(image.data, storedBytes(image))}];
   if (!module.handle)
-    if (Status status = device.load(image, &module.handle); !status.ok())
+    if (Status status = loadModule(device, image, &module); !status.ok())
       return inWords(std::move(status));
   if (std::strcmp(image.shmem, "nvshmem") == 0 && !module.isAttached) {
     if (Status status = nvshmem_->attach(module.handle); !status.ok())

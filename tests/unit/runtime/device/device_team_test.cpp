@@ -275,6 +275,14 @@ TEST_F(DeviceTeamTest, refuses_kernels_that_are_for_something_else) {
   EXPECT_THAT(launchOther(old), HasSubstr("version 0 of the device ABI"));
   TestKernel broken("sm_90", "broken");
   EXPECT_THAT(launchOther(broken), HasSubstr("cannot be loaded on GPU 0 (Fake): the image is"));
+  // A block of LZ4: seven literals.
+  TestKernel packed("sm_90", "\x70"
+                             "broken");
+  packed.image.packed_bytes = 8;
+  packed.image.bytes = 7;
+  EXPECT_THAT(launchOther(packed), HasSubstr("the image is"));
+  packed.image.bytes = 9;
+  EXPECT_THAT(launchOther(packed), HasSubstr("its code is damaged"));
   TestKernel large;
   large.image.shared_bytes = 100 << 10;
   EXPECT_THAT(launchOther(large), HasSubstr("102400 bytes of shared memory"));
