@@ -368,24 +368,26 @@ void Search::tryTogether() {
 /// best so far.
 void Search::tryNeighbours() {
   const size_t end = tried_.size() + kMostNeighbours;
-  bool isNew = true;
-  while (isNew) {
-    isNew = false;
+  // Of one round; they are looked at side by side.
+  std::vector<Constants> fresh;
+  do {
+    fresh.clear();
     for (const size_t i : cover(times_, kLocalKept)) {
       const Constants best = found_.possible[i].constants;
       for (size_t c = 0; c < best.size(); ++c) {
         const auto at = size_t(llvm::find(values_[c], best[c].second) - values_[c].begin());
         for (const size_t next : {at + 1, at - 1}) {
           Constants other = best;
-          if (next >= values_[c].size() || tried_.size() >= end)
+          if (next >= values_[c].size() || tried_.size() + fresh.size() >= end)
             continue;
           other[c].second = values_[c][next];
-          isNew |= !tried_.contains(other);
-          tryOne(other);
+          if (!tried_.contains(other) && !llvm::is_contained(fresh, other))
+            fresh.push_back(other);
         }
       }
     }
-  }
+    tryAll(fresh);
+  } while (!fresh.empty());
 }
 
 /// What is best where movement and computation overlap, in the other order.
@@ -393,13 +395,15 @@ void Search::tryOrders() {
   std::vector<Constants> best;
   for (const size_t i : cover(times_, kOrdersTried))
     best.push_back(found_.possible[i].constants);
+  std::vector<Constants> reordered;
   for (Constants &constants : best)
     for (auto [choice, constant] : llvm::zip_equal(choices_, constants))
       for (const int64_t order :
            choice.use == sema::Choice::Use::Order ? orders_ : std::vector<int64_t>()) {
         constant.second = order;
-        tryOne(constants);
+        reordered.push_back(constants);
       }
+  tryAll(reordered);
 }
 
 Choosing Search::run(size_t most, llvm::ArrayRef<Constants> wanted) {
