@@ -73,8 +73,7 @@ bool keepsTogether(Op &kernel, PassContext &context) {
   }
   if (bound.isBounded && !bound.needed.empty()) {
     Op *together = addTogether(kernel, bound.needed);
-    const protocol::DriftBound again = protocol::waitsBoundDrift(kernel);
-    bound.isBounded = again.isBounded && again.needed.empty();
+    bound.isBounded = protocol::waitsBoundDriftOfAll(kernel, bound);
     if (!bound.isBounded) {
       bound.reason = "bodies that some size leaves without work keep nobody";
       together->erase();

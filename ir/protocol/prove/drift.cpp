@@ -110,7 +110,7 @@ bool Prover::hearsFromAll(llvm::ArrayRef<Value *> notZero) {
   return true;
 }
 
-DriftBound Prover::boundDrift(llvm::ArrayRef<Op *> inTurn) {
+DriftBound Prover::boundDrift(llvm::ArrayRef<Op *> inTurn, bool needsNone) {
   DriftBound bound;
   const auto refuse = [&](std::string reason) {
     bound.reason = std::move(reason);
@@ -162,11 +162,13 @@ DriftBound Prover::boundDrift(llvm::ArrayRef<Op *> inTurn) {
         it->second = hearsFromAll(notZero.getArrayRef());
       return it->second;
     };
-    if (!hearsWith(sizes))
+    if (!needsNone && !hearsWith(sizes))
       return refuse("a rank may end a launch that another has not begun, with respect to " +
                     nameOf(*object));
     if (hearsWith(needed))
       continue;
+    if (needsNone)
+      return refuse("some size is needed with respect to " + nameOf(*object));
     std::vector<Op *> some = sizes;
     for (Op *size : sizes) {
       std::vector<Op *> fewer = some;
@@ -217,6 +219,12 @@ DriftBound waitsBoundDrift(ir::Op &kernel) {
   });
   bound.inTurn = proof.inTurn;
   return bound;
+}
+
+bool waitsBoundDriftOfAll(ir::Op &kernel, const DriftBound &before) {
+  return prove::Prover(kernel, {.work = kDriftWork})
+      .boundDrift(before.inTurn.getArrayRef(), /*needsNone=*/true)
+      .isBounded;
 }
 
 } // namespace dtile::protocol

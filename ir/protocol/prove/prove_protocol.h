@@ -78,5 +78,9 @@ struct DriftBound {
   llvm::SmallSetVector<ir::Op *, 4> inTurn;
 };
 [[nodiscard]] DriftBound waitsBoundDrift(ir::Op &kernel);
+/// Whether they do so and no size is needed for it, once the kernel has one more space than at
+/// `before`, which waits for notifies and does nothing else. What was proved of bodies then still
+/// holds: nothing waits for those of that space, and they touch no memory.
+[[nodiscard]] bool waitsBoundDriftOfAll(ir::Op &kernel, const DriftBound &before);
 
 } // namespace dtile::protocol

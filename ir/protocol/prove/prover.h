@@ -109,8 +109,8 @@ public:
   Prover(Op &kernel, const ProofOptions &options);
   Proof run();
   /// Whether the ranks' own waits keep launches apart, and which sizes that needs. `inTurn`: as in
-  /// Proof.
-  DriftBound boundDrift(llvm::ArrayRef<Op *> inTurn);
+  /// Proof. With `needsNone` all that is asked is whether it needs none.
+  DriftBound boundDrift(llvm::ArrayRef<Op *> inTurn, bool needsNone = false);
   /// Whether each element of a scratch object that a launch reads was written by it before, as far
   /// as it lies at a rank's own number along a dimension.
   bool isOwnPartWritten(const Op &object, unsigned ranks);
