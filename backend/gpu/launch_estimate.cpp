@@ -127,8 +127,8 @@ struct BodyMeans {
 };
 
 BodyMeans meansOf(Op &space, llvm::ArrayRef<int64_t> counts, int64_t bodies,
-                  model::LaunchSizes &sizes, const TargetFacts &machine, double together,
-                  double running) {
+                  model::LaunchSizes &sizes, model::BodyFacts &facts, const TargetFacts &machine,
+                  double together, double running) {
   const int64_t samples = std::min(bodies, kSampledBodies);
   double weight = 0, latency = 0, shared = 0, remote = 0;
   for (int64_t i = 0; i < samples; ++i) {
@@ -138,7 +138,7 @@ BodyMeans meansOf(Op &space, llvm::ArrayRef<int64_t> counts, int64_t bodies,
       const int64_t step = *sizes.number(*space.operand(3 * d + 2));
       sizes.set(*space.body().arguments()[d], first + body % counts[d] * step);
     }
-    model::BodyTime<model::LaunchSizes> time(sizes, machine, together, running);
+    model::BodyTime<model::LaunchSizes> time(sizes, machine, together, running, &facts);
     weight += time.bodyTime(space.body());
     latency += time.latency(space.body());
     shared += time.sharedTime(space.body());
@@ -213,8 +213,8 @@ std::optional<model::ProgramShares> GpuLaunchEstimate::share(const model::KnownS
   made.running = running;
   made.overhead = launchTime(kernel_, machine_);
   for (auto [s, space] : llvm::enumerate(spaces_)) {
-    const BodyMeans means = meansOf(*space, work.counts[s], work.bodies[s], work.sizes, machine_,
-                                    double(together), double(running));
+    const BodyMeans means = meansOf(*space, work.counts[s], work.bodies[s], work.sizes, facts_,
+                                    machine_, double(together), double(running));
     weights[s] = means.weight;
     latencies[s] = means.latency;
     made.shares.push_back(work.facts[s].shares != 0);
@@ -263,8 +263,8 @@ std::optional<LaunchTimeline> GpuLaunchEstimate::timeline(Work &work, int32_t pa
   const auto [running, together] = dtile_load_of(count, bodies, resident, machine_.processors);
   double remote = 0;
   for (auto [s, space] : llvm::enumerate(spaces_)) {
-    const BodyMeans means = meansOf(*space, work.counts[s], work.bodies[s], work.sizes, machine_,
-                                    double(together), double(running));
+    const BodyMeans means = meansOf(*space, work.counts[s], work.bodies[s], work.sizes, facts_,
+                                    machine_, double(together), double(running));
     weights[s] = means.weight;
     latencies[s] = means.latency;
     shared[s] = means.shared;

@@ -4,6 +4,7 @@
 
 #include "backend/target.h"
 #include "ir/machine/target_facts.h"
+#include "ir/model/body_facts.h"
 
 namespace dtile::backend::gpu {
 
@@ -30,6 +31,7 @@ private:
   llvm::SmallVector<ir::Op *, 4> spaces_;
   /// Programs that one processor holds at once, by shared memory, threads and registers.
   int64_t each_ = 1;
+  model::BodyFacts facts_;
   bool isPossible_ = true;
 };
 

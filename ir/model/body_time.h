@@ -14,7 +14,7 @@
 // fitted to measurements (docs/measurements/model.md).
 #pragma once
 
-#include "ir/model/op_cost.h"
+#include "ir/model/body_facts.h"
 
 #include <algorithm>
 #include <optional>
@@ -33,9 +33,14 @@ namespace dtile::model {
 template <typename Domain> class BodyTime {
 public:
   using Number = typename Domain::Number;
-  /// `together`: programs on one processor; `running`: on all processors.
-  BodyTime(Domain &domain, const TargetFacts &machine, Number together, Number running)
-      : d_(domain), machine_(machine), together_(together), running_(running) {}
+  /// `together`: programs on one processor; `running`: on all processors. `facts`, where several
+  /// share them, are of the kernel.
+  BodyTime(Domain &domain, const TargetFacts &machine, Number together, Number running,
+           BodyFacts *facts = nullptr)
+      : d_(domain), machine_(machine), together_(together), running_(running),
+        facts_(facts ? *facts : own_) {}
+  BodyTime(const BodyTime &) = delete;
+  BodyTime &operator=(const BodyTime &) = delete;
 
   [[nodiscard]] Number time(ir::Block &block) {
     return time(block.ops().begin(), block.ops().end());
@@ -45,7 +50,7 @@ public:
   /// the way to other devices.
   [[nodiscard]] Number bodyTime(ir::Block &body) {
     Number own = time(body);
-    const Sends sends = sendsOfProducts(body);
+    const Sends sends = facts_.sendsOfProducts(body);
     if (sends == Sends::No)
       return own;
     Number sent =
@@ -66,9 +71,7 @@ public:
       // What the epilogue warp sends leaves while the warpgroups multiply for the next body.
       Number &sum = op.is(ir::OpKind::Put) && op.get(ir::attr::epilogue) ? sent : moved;
       sum = d_.add(sum, moveTime(op));
-      if (!arithmetic_)
-        arithmetic_.emplace(op);
-      computed += arithmetic_->of(op, machine_);
+      computed += facts_.arithmetic(op, machine_);
     }
     const Number alone = d_.mul(d_.real(computed), together_);
     return d_.larger(d_.add(inner, d_.larger(moved, alone)), sent);
@@ -77,9 +80,8 @@ public:
   /// What a body waits beside that, however little it does. Loads of a body are under way together,
   /// as are those of a loop's rounds.
   [[nodiscard]] Number latency(ir::Block &body) {
-    bool reads = false;
-    ir::walk(body, [&](ir::Op &op) { reads |= readsMemory(op); });
-    return d_.add(latencyOfOps(body), d_.real(reads ? machine_.timing.memoryLatency : 0));
+    return d_.add(latencyOfOps(body),
+                  d_.real(facts_.readsMemory(body) ? machine_.timing.memoryLatency : 0));
   }
 
   /// Of the time, what the programs of a cluster share where a body is theirs together: the loops
@@ -218,7 +220,8 @@ private:
     const double latency = (isTma ? timing.tmaLatency : timing.asyncLatency) / depth;
     round = d_.larger(round, d_.mul(d_.real(bytes / rate), together_));
     round = d_.larger(round, d_.mul(d_.real(bytes / timing.cacheRate), running_));
-    round = d_.larger(round, d_.mul(d_.real(streamedAhead(loop) / timing.memoryRate), running_));
+    round =
+        d_.larger(round, d_.mul(d_.real(facts_.streamedAhead(loop) / timing.memoryRate), running_));
     // Neither TMA nor cp.async takes rows that begin anywhere. Threads that copy them instead are
     // no faster than copy warps.
     for (ir::Op &op : loop.body().ops())
@@ -269,7 +272,7 @@ private:
   }
 
   Number streamTime(ir::Op &load) {
-    if (load.operand(0)->type().isRemote() || !isStreamed(load))
+    if (load.operand(0)->type().isRemote() || !facts_.isStreamed(load))
       return d_.real(0);
     return d_.mul(d_.real(bytesOf(load.result()->type()) / machine_.timing.memoryRate), running_);
   }
@@ -286,7 +289,8 @@ private:
   const TargetFacts &machine_;
   Number together_;
   Number running_;
-  std::optional<ArithmeticCost> arithmetic_;
+  BodyFacts own_;
+  BodyFacts &facts_;
 };
 
 } // namespace dtile::model

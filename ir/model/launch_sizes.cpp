@@ -148,7 +148,10 @@ bool isCounted(Op &kernel, Value &size) {
   });
 }
 
-void LaunchSizes::set(Value &value, int64_t number) { set_[&value] = number; }
+void LaunchSizes::set(Value &value, int64_t number) {
+  set_[&value] = number;
+  computed_.clear();
+}
 
 std::optional<int64_t> LaunchSizes::number(Value &value) {
   if (const auto it = set_.find(&value); it != set_.end())
@@ -156,10 +159,14 @@ std::optional<int64_t> LaunchSizes::number(Value &value) {
   Op *op = value.definingOp();
   if (!op || (!value.type().isIndex() && !value.type().isScalar()))
     return std::nullopt;
-  if (const auto computed = compute(*op))
-    return computed;
-  Value *limit = promisedLimit(*op);
-  return limit ? number(*limit) : std::nullopt;
+  if (const auto it = computed_.find(&value); it != computed_.end())
+    return it->second;
+  std::optional<int64_t> made = compute(*op);
+  if (!made)
+    if (Value *limit = promisedLimit(*op))
+      made = number(*limit);
+  computed_[&value] = made;
+  return made;
 }
 
 double LaunchSizes::unlessAligned(ir::Op &load, double time) {

@@ -60,6 +60,8 @@ private:
 
   int64_t ranks_;
   llvm::DenseMap<ir::Value *, int64_t> set_;
+  /// What follows from them, as far as it was asked for.
+  llvm::DenseMap<ir::Value *, std::optional<int64_t>> computed_;
 };
 
 /// Blocks of `step` in [first, end); 0 where there are none.

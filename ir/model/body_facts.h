@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What is asked of a kernel again for each launch that is estimated, and no launch changes.
+#pragma once
+
+#include "ir/model/op_cost.h"
+
+#include "llvm/ADT/DenseMap.h"
+
+#include <optional>
+
+namespace dtile::model {
+
+/// Of one kernel, which stays as it is; a question is answered once. Of one thread.
+class BodyFacts {
+public:
+  [[nodiscard]] bool isStreamed(const ir::Op &load) {
+    return of<const ir::Op *>(streamed_, &load, [&] { return model::isStreamed(load); });
+  }
+  [[nodiscard]] double streamedAhead(ir::Op &loop) {
+    return of<const ir::Op *>(streamedAhead_, &loop, [&] { return model::streamedAhead(loop); });
+  }
+  [[nodiscard]] Sends sendsOfProducts(ir::Block &body) {
+    return of<const ir::Block *>(sends_, &body, [&] { return model::sendsOfProducts(body); });
+  }
+  /// Whether something in it reads memory into registers.
+  [[nodiscard]] bool readsMemory(ir::Block &body) {
+    return of<const ir::Block *>(reads_, &body, [&] {
+      bool reads = false;
+      ir::walk(body, [&](ir::Op &op) { reads |= model::readsMemory(op); });
+      return reads;
+    });
+  }
+  [[nodiscard]] double arithmetic(ir::Op &op, const TargetFacts &machine) {
+    if (!arithmetic_)
+      arithmetic_.emplace(op);
+    return arithmetic_->of(op, machine);
+  }
+
+private:
+  template <typename Key, typename T, typename Find>
+  static T of(llvm::DenseMap<Key, T> &known, Key key, Find find) {
+    const auto [it, isNew] = known.try_emplace(key);
+    if (isNew)
+      it->second = find();
+    return it->second;
+  }
+
+  llvm::DenseMap<const ir::Op *, bool> streamed_;
+  llvm::DenseMap<const ir::Op *, double> streamedAhead_;
+  llvm::DenseMap<const ir::Block *, Sends> sends_;
+  llvm::DenseMap<const ir::Block *, bool> reads_;
+  std::optional<ArithmeticCost> arithmetic_;
+};
+
+} // namespace dtile::model
