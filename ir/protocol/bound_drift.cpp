@@ -22,6 +22,7 @@
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace dtile::passes {
 
@@ -61,10 +62,49 @@ Op *addTogether(Op &kernel, llvm::ArrayRef<Value *> sizes) {
   return space;
 }
 
+DriftAnswer answerOf(const protocol::DriftBound &bound) {
+  DriftAnswer answer{.isBounded = bound.isBounded,
+                     .isBoundedTogether = false,
+                     .readsStale = bound.readsStale,
+                     .reason = bound.reason,
+                     .needed = {},
+                     .inTurn = {}};
+  for (const Value *size : bound.needed) {
+    const Op &dim = *size->definingOp();
+    answer.needed.emplace_back(dim.get(attr::param), dim.get(attr::dim));
+  }
+  for (const Op *object : bound.inTurn)
+    answer.inTurn.push_back(object->get(attr::param));
+  return answer;
+}
+
+/// The same of a kernel; nothing where it has not what the answer speaks of.
+std::optional<protocol::DriftBound> boundOf(Op &kernel, const DriftAnswer &answer) {
+  protocol::DriftBound bound;
+  bound.isBounded = answer.isBounded;
+  bound.readsStale = answer.readsStale;
+  bound.reason = answer.reason;
+  for (const auto &[param, dim] : answer.needed)
+    for (Op &op : kernel.body().ops())
+      if (op.is(OpKind::LaunchDim) && op.get(attr::param) == param && op.get(attr::dim) == dim) {
+        bound.needed.push_back(op.result());
+        break;
+      }
+  for (Op &op : kernel.body().ops())
+    if (op.is(OpKind::Param) && llvm::is_contained(answer.inTurn, op.get(attr::param)))
+      bound.inTurn.insert(&op);
+  if (bound.needed.size() != answer.needed.size() || bound.inTurn.size() != answer.inTurn.size())
+    return std::nullopt;
+  return bound;
+}
+
 /// Whether ranks keep together without a meeting; gives the kernel what it needs for that.
 bool keepsTogether(Op &kernel, PassContext &context) {
   const std::string name = "`" + kernel.get(attr::name).str() + "`";
-  protocol::DriftBound bound = protocol::waitsBoundDrift(kernel);
+  const DriftAnswer *known = context.assumedDrift;
+  const auto assumed = known ? boundOf(kernel, *known) : std::nullopt;
+  protocol::DriftBound bound = assumed ? *assumed : protocol::waitsBoundDrift(kernel);
+  DriftAnswer &found = context.drift.emplace(answerOf(bound));
   const auto spaces =
       llvm::count_if(kernel.body().ops(), [](const Op &op) { return op.is(OpKind::Space); });
   if (bound.isBounded && !bound.needed.empty() && spaces >= kMostSpaces) {
@@ -73,7 +113,9 @@ bool keepsTogether(Op &kernel, PassContext &context) {
   }
   if (bound.isBounded && !bound.needed.empty()) {
     Op *together = addTogether(kernel, bound.needed);
-    bound.isBounded = protocol::waitsBoundDriftOfAll(kernel, bound);
+    bound.isBounded =
+        assumed ? known->isBoundedTogether : protocol::waitsBoundDriftOfAll(kernel, bound);
+    found.isBoundedTogether = bound.isBounded;
     if (!bound.isBounded) {
       bound.reason = "bodies that some size leaves without work keep nobody";
       together->erase();

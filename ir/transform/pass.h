@@ -7,10 +7,12 @@
 #include "frontend/base/diagnostics.h"
 #include "ir/core/ir.h"
 #include "ir/machine/target_facts.h"
+#include "ir/transform/drift_answer.h"
 
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/Twine.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,6 +43,11 @@ public:
   bool areMapped = true;
   /// Parameters of passes, such as `W` for specialize.
   llvm::StringMap<int64_t> options;
+  /// What bound-drift is to take for granted of the module's kernel. Code that is kept has to be
+  /// made without it: what is taken for granted is not proved.
+  const DriftAnswer *assumedDrift = nullptr;
+  /// What bound-drift has found of the last kernel that it asked this of.
+  std::optional<DriftAnswer> drift;
   /// What was decided so far.
   std::vector<Remark> remarks;
   /// The text name of the running pass.

@@ -40,6 +40,7 @@ constexpr double kNone = std::numeric_limits<double>::infinity();
 /// A configuration with the passes of a machine run on it.
 struct PreparedVariant {
   LoweredModule lowered;
+  std::optional<passes::DriftAnswer> drift;
   std::unique_ptr<ir::Module> module;
   ir::Op *kernel = nullptr;
   std::unique_ptr<backend::LaunchEstimate> estimate;
@@ -72,13 +73,16 @@ void setScalars(ir::Module &module, ir::Op &kernel, const Scalars &scalars) {
 /// Nothing where the configuration is impossible; what is wrong with it is nobody's mistake.
 std::optional<PreparedVariant> prepare(Session &session, sema::Program &program,
                                        const sema::KernelInstance &instance,
-                                       const TargetArch &target, const Scalars &scalars = {}) {
+                                       const TargetArch &target, const Scalars &scalars = {},
+                                       const passes::DriftAnswer *assumedDrift = nullptr) {
   Diagnostics silent(session.sources);
   PreparedVariant made;
   made.lowered = lowerKernels(session, program, &instance);
   passes::PassContext context(silent);
+  context.assumedDrift = assumedDrift;
   if (!runPipeline(*made.lowered.module, session.options.optLevel, context))
     return std::nullopt;
+  made.drift = std::move(context.drift);
   made.module = prepareFor(silent, *made.lowered.module, target);
   if (!made.module)
     return std::nullopt;
@@ -197,6 +201,7 @@ private:
   void settleSums(size_t most);
   /// Leaves the configurations that add up so.
   void keepSums(const std::string &sums);
+  [[nodiscard]] bool isAsAssumed() const;
 
   Session &session_;
   sema::Program &program_;
@@ -211,6 +216,11 @@ private:
   std::vector<std::vector<double>> times_;
   std::set<Constants> tried_;
   std::map<std::string, int32_t> protocols_;
+  /// What bound-drift has found of the first configuration. It takes half of the time that one
+  /// takes, and constants hardly ever matter to it: the others are looked at as if it were so of
+  /// them, and of those that are built it is proved (isAsAssumed).
+  std::optional<passes::DriftAnswer> drift_;
+  bool assumesDrift_ = true;
 };
 
 /// Launches to compare configurations by. A kernel of many sizes has few that end in time, so more
@@ -242,7 +252,7 @@ std::optional<Search::Tried> Search::look(const PreparedVariant &made,
 
 std::optional<Search::Tried> Search::look(const sema::KernelInstance &instance,
                                           const Constants &constants) const {
-  const auto made = prepare(session_, program_, instance, target_);
+  const auto made = prepare(session_, program_, instance, target_, {}, drift_ ? &*drift_ : nullptr);
   return made && isPossible(*made) ? look(*made, constants) : std::nullopt;
 }
 
@@ -271,6 +281,8 @@ void Search::tryAll(llvm::ArrayRef<Constants> all) {
     if (!made || !isPossible(*made))
       continue;
     sample(*made);
+    if (assumesDrift_)
+      drift_ = made->drift;
     add(*instance, constants, *look(*made, constants));
   }
   std::vector<std::optional<Tried>> tried(fresh.size());
@@ -331,6 +343,7 @@ void Search::keepSums(const std::string &sums) {
 }
 
 Choosing Search::runWithoutModel(const Constants &usual, llvm::ArrayRef<Constants> wanted) {
+  assumesDrift_ = false;
   tryOne(usual);
   if (found_.possible.empty())
     return {};
@@ -433,8 +446,32 @@ Choosing Search::run(size_t most, llvm::ArrayRef<Constants> wanted) {
   if (session_.options.batchInvariant && !times_.empty())
     settleSums(most);
   found_.kept = cover(times_, most);
+  if (!isAsAssumed()) {
+    Search exact(session_, program_, kernel_, pins_, target_);
+    exact.assumesDrift_ = false;
+    return exact.run(most, wanted);
+  }
   found_.times = std::move(times_);
   return std::move(found_);
+}
+
+/// Whether what was assumed of the configurations that may be built is so.
+bool Search::isAsAssumed() const {
+  if (!drift_)
+    return true;
+  std::vector<size_t> built = found_.kept;
+  for (const std::optional<size_t> &wanted : found_.wanted)
+    if (wanted && !llvm::is_contained(built, *wanted))
+      built.push_back(*wanted);
+  std::vector<char> isSo(built.size());
+  inParallel(built.size(), [&](size_t i) {
+    Diagnostics silent(session_.sources);
+    passes::PassContext context(silent);
+    LoweredModule lowered = lowerKernels(session_, program_, found_.possible[built[i]].instance);
+    isSo[i] =
+        runPipeline(*lowered.module, session_.options.optLevel, context) && context.drift == drift_;
+  });
+  return llvm::all_of(isSo, [](char one) { return one != 0; });
 }
 
 /// Variants a kernel may have. Those that an overlap is with one plan and another share them, so
