@@ -321,7 +321,8 @@ std::vector<int64_t> LaunchSizes::edges(size_t symbol, int ranks, const SizeValu
 }
 
 SizeValues LaunchSizes::allowed(int ranks, const SizeValues &values,
-                                llvm::ArrayRef<std::vector<int64_t>> candidates) const {
+                                llvm::ArrayRef<std::vector<int64_t>> candidates,
+                                std::optional<size_t> kept) const {
   const bool hasAxes =
       llvm::any_of(symbols_, [](const SizeSymbol &symbol) { return symbol.isAxis; });
   const auto isFine = [&](const SizeValues &some) {
@@ -329,14 +330,37 @@ SizeValues LaunchSizes::allowed(int ranks, const SizeValues &values,
   };
   if (isFine(values))
     return values;
+  // Where one size is 0, nothing that the others do may show.
+  const auto inTurn = [&](size_t s) {
+    std::vector<int64_t> order = candidates[s];
+    llvm::stable_sort(order, [](int64_t a, int64_t b) { return (a != 0) && (b == 0); });
+    return order;
+  };
+  const auto isFree = [&](size_t s) { return s != kept; };
   for (size_t s = 0; s < values.size(); ++s)
-    for (const int64_t candidate : candidates[s]) {
+    for (const int64_t candidate : isFree(s) ? inTurn(s) : std::vector<int64_t>()) {
       SizeValues other = values;
       other[s] = candidate;
-      if (isFine(other))
+      if (candidate != 0 && isFine(other))
         return other;
     }
-  return values;
+  // From sizes of one, each as far as the others allow.
+  SizeValues other = values;
+  for (size_t s = 0; s < values.size(); ++s)
+    if (isFree(s) && !symbols_[s].dim->is(OpKind::ScalarParam) && !symbols_[s].isAxis)
+      other[s] = 1;
+  bool isFound = isFine(other);
+  for (size_t s = 0; s < values.size(); ++s)
+    for (const int64_t candidate : isFree(s) ? inTurn(s) : std::vector<int64_t>()) {
+      SizeValues next = other;
+      next[s] = candidate;
+      if ((candidate == 0 && isFound) || !isFine(next))
+        continue;
+      other = std::move(next);
+      isFound = true;
+      break;
+    }
+  return isFound ? other : values;
 }
 
 std::vector<SizeValues> LaunchSizes::combinations(int ranks, Choice choice) const {
@@ -350,6 +374,10 @@ std::vector<SizeValues> LaunchSizes::combinations(int ranks, Choice choice) cons
     largest.push_back(*llvm::max_element(all.back()));
   }
   usual = allowed(ranks, usual, all);
+  std::vector<std::vector<int64_t>> fromLargest = all;
+  for (std::vector<int64_t> &values : fromLargest)
+    llvm::sort(values, std::greater<>());
+  largest = allowed(ranks, largest, fromLargest);
   std::vector<SizeValues> chosen;
   const auto add = [&](const SizeValues &values) {
     if (!llvm::is_contained(chosen, values))
@@ -372,10 +400,11 @@ std::vector<SizeValues> LaunchSizes::combinations(int ranks, Choice choice) cons
   add(usual);
   for (const SizeValues &values : ofAxes)
     add(values);
+  // Where another size does not allow a value, that one follows.
   const auto vary = [&](size_t s, int64_t value) {
     SizeValues values = usual;
     values[s] = value;
-    add(values);
+    add(allowed(ranks, values, all, s));
   };
   for (size_t s = 0; s < symbols_.size(); ++s)
     for (const int64_t value : llvm::drop_begin(all[s]))
@@ -405,6 +434,8 @@ std::vector<SizeValues> LaunchSizes::combinations(int ranks, Choice choice) cons
         continue;
       vary(s, value);
       reached[s] = std::max(reached[s], value);
+      if (!isAllowed(ranks, reached))
+        reached[s] = largest[s];
     }
   add(reached);
   return chosen;

@@ -83,9 +83,11 @@ private:
 
   /// Allowed values of a scalar at and beside what clauses compare it with.
   [[nodiscard]] std::vector<int64_t> edges(size_t symbol, int ranks, const SizeValues &usual) const;
-  /// The values, of which one gives way to another candidate where clauses forbid them so.
+  /// The values, of which some, but not `kept`, give way to other candidates where clauses forbid
+  /// them so: 0 last, as without bodies nothing shows.
   [[nodiscard]] SizeValues allowed(int ranks, const SizeValues &values,
-                                   llvm::ArrayRef<std::vector<int64_t>> candidates) const;
+                                   llvm::ArrayRef<std::vector<int64_t>> candidates,
+                                   std::optional<size_t> kept = std::nullopt) const;
   [[nodiscard]] std::vector<SizeValues> combinations(int ranks, Choice choice) const;
   void findAxes(const ir::Op &op);
   /// Whether the kernel's assertions about launches allow it, as far as they can be evaluated.
