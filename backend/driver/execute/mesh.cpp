@@ -61,6 +61,8 @@ std::optional<std::vector<int64_t>> parseMesh(Session &session, llvm::StringRef 
     session.diagnostics.report(SourceLoc{}, diag::bad_mesh, why);
     return std::nullopt;
   };
+  if (text.empty())
+    return refuse("is missing; it says how many ranks there are, as `--mesh 8` or `--mesh 2x4`");
   llvm::SmallVector<llvm::StringRef, 3> parts;
   text.split(parts, 'x');
   std::vector<int64_t> axes;
