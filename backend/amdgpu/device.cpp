@@ -32,6 +32,8 @@ public:
   [[nodiscard]] const TargetFacts &facts() const override { return facts_; }
 
   [[nodiscard]] unsigned parameterSpace() const override { return kConstant; }
+  // LLVM moves them to LDS (AMDGPUPromoteAlloca), of which tiles have what there is.
+  [[nodiscard]] bool hasThreadArrays() const override { return false; }
   [[nodiscard]] llvm::Intrinsic::ID exp2() const override { return llvm::Intrinsic::amdgcn_exp2; }
   void makeKernel(llvm::Function &function, unsigned threads, unsigned programs) const override;
   // One program has them all: for more, LLVM spills in examples where ptxas does not, and what it

@@ -77,6 +77,8 @@ public:
   /// The intrinsic of 2 to an f32, to within 2 units in the last place, where the device has an
   /// instruction; results that are subnormal may be 0.
   [[nodiscard]] virtual llvm::Intrinsic::ID exp2() const { return llvm::Intrinsic::not_intrinsic; }
+  /// Whether arrays of a thread that are indexed at run time stay in memory of its own.
+  [[nodiscard]] virtual bool hasThreadArrays() const { return true; }
   /// Whether it has instructions for the smaller and larger of two f32, NaN where one is.
   [[nodiscard]] virtual bool hasMinimum() const { return false; }
   /// The intrinsic of f32 to 32 bits towards zero that saturates, and gives 0 for what is no

@@ -247,8 +247,10 @@ void GroupLoop::run(Body body) {
 }
 
 /// `bytes` bytes, 8 or 16, from any address: the one or two words of that size that hold them,
-/// moved by what the address is past the first. No word is read of which no byte is asked for.
-llvm::Value *loadShifted(llvm::IRBuilder<> &b, llvm::Value *address, unsigned bytes) {
+/// moved by what the address is past the first, a multiple of an element's bytes. No word is read
+/// of which no byte is asked for.
+llvm::Value *loadShifted(llvm::IRBuilder<> &b, llvm::Value *address, unsigned bytes,
+                         unsigned elementBytes) {
   const unsigned count = bytes / 4;
   llvm::Type *word = llvm::FixedVectorType::get(b.getInt32Ty(), count);
   llvm::Value *last = b.CreateConstGEP1_64(b.getInt8Ty(), address, bytes - 1);
@@ -272,8 +274,10 @@ llvm::Value *loadShifted(llvm::IRBuilder<> &b, llvm::Value *address, unsigned by
   llvm::Value *bits = b.CreateShl(b.CreateAnd(past, b.getInt32(3)), b.getInt32(3));
   llvm::Value *result = llvm::PoisonValue::get(word);
   for (unsigned i = 0; i < count; ++i) {
-    llvm::Value *shifted =
-        b.CreateIntrinsic(llvm::Intrinsic::fshr, {b.getInt32Ty()}, {words[i + 1], words[i], bits});
+    llvm::Value *shifted = words[i];
+    if (elementBytes % 4 != 0)
+      shifted = b.CreateIntrinsic(llvm::Intrinsic::fshr, {b.getInt32Ty()},
+                                  {words[i + 1], words[i], bits});
     result = b.CreateInsertElement(result, shifted, uint64_t(i));
   }
   return result;
@@ -389,7 +393,7 @@ Registers BodyLowering::loadTile(const View &from, const TileInfo &to) {
     return slots.size() == access.run.length;
   });
   const bool canShift = areFull && (bytes == 8 || bytes == 16);
-  const bool canLoop = areFull && GroupLoop::canRun(positions);
+  const bool canLoop = areFull && gpu_.device.hasThreadArrays() && GroupLoop::canRun(positions);
   llvm::BasicBlock *shifted = canShift ? block("load.shifted") : nullptr;
   llvm::BasicBlock *others = canShift ? block("load.others") : single;
   b.CreateCondBr(access.aligned, words, others);
@@ -417,7 +421,8 @@ Registers BodyLowering::loadTile(const View &from, const TileInfo &to) {
     for (auto [slots, position] : llvm::zip_equal(groups, positions)) {
       llvm::Type *word = packedType(element, slots.size());
       if (ways[way] == shifted) {
-        llvm::Value *moved = loadShifted(b, access.address(position, /*inRun=*/true), bytes);
+        llvm::Value *moved =
+            loadShifted(b, access.address(position, /*inRun=*/true), bytes, access.bytes());
         loaded[way].push_back(b.CreateBitCast(moved, word));
         continue;
       }
@@ -542,7 +547,7 @@ bool BodyLowering::storeInLoop(
     groups.emplace_back(slots);
     positions.push_back(at);
   });
-  if (!areFull || !GroupLoop::canRun(positions))
+  if (!areFull || !gpu_.device.hasThreadArrays() || !GroupLoop::canRun(positions))
     return false;
   llvm::Type *element = access.element();
   llvm::Type *type = packedType(element, access.run.length);
