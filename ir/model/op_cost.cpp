@@ -346,6 +346,14 @@ bool readsMemory(const Op &op) {
          (op.is(OpKind::Gather) && !isAhead(op));
 }
 
+/// Whether the kernel around an op multiplies.
+static bool multiplies(const Op &inside) {
+  bool any = false;
+  ir::walk(*const_cast<Op &>(inside).enclosing(OpKind::Kernel),
+           [&](const Op &op) { any |= op.is(OpKind::Dot); });
+  return any;
+}
+
 double latencyOfReads(const Op &loop, const TargetFacts &machine) {
   // Pass prefetch-loads: only the next round uses it.
   const auto isForNext = [](const Op &op) {
@@ -354,15 +362,19 @@ double latencyOfReads(const Op &loop, const TargetFacts &machine) {
                           [](const ir::Use &use) { return use.user->is(OpKind::Yield); });
     });
   };
+  // Beside products, loops that only read were fitted without it.
+  bool waits = !multiplies(loop);
   bool reads = false, readsNow = false;
   for (Op &op : const_cast<Op &>(loop).body().ops()) {
+    waits |= op.is(OpKind::Dot) || op.is(OpKind::Reduce) || op.is(OpKind::ArgReduce) ||
+             op.is(OpKind::Scan);
     bool isRead = readsMemory(op);
     if (op.is(OpKind::If))
       ir::walk(op, [&](const Op &inner) { isRead |= readsMemory(inner); });
     reads |= isRead;
     readsNow |= isRead && !isForNext(op);
   }
-  if (!reads || loadsAhead(loop) != Ahead::No)
+  if (!reads || !waits || loadsAhead(loop) != Ahead::No)
     return 0;
   return readsNow ? machine.timing.memoryLatency : machine.timing.memoryLatency / 2;
 }

@@ -77,7 +77,7 @@ inline constexpr int64_t kRowAlign = 16;
 /// Whether it reads memory into registers; what comes ahead through shared memory does not count.
 [[nodiscard]] bool readsMemory(const ir::Op &op);
 /// Nanoseconds that a round of a loop waits for what it loads into registers: half where the round
-/// before has loaded it.
+/// before has loaded it. In kernels that multiply, loops wait that multiply or reduce.
 [[nodiscard]] double latencyOfReads(const ir::Op &loop, const TargetFacts &machine);
 /// Whether all rounds of a loop notify at the same time (lower_notifies.cpp of GPU bodies).
 [[nodiscard]] bool onlyNotifies(ir::Op &loop);

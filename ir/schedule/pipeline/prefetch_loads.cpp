@@ -107,10 +107,13 @@ void LoadPrefetch::choose() {
   }
 }
 
-/// Whether two values are computed alike from the same values, and from inputs.
-bool isSame(const Value &a, const Value &b) {
+/// Whether two values are computed alike from the same values, and from inputs, as far as `ops`
+/// behind each other show.
+bool isSame(const Value &a, const Value &b, unsigned ops = 6) {
   if (&a == &b)
     return true;
+  if (ops == 0)
+    return false;
   const Op *x = a.definingOp(), *y = b.definingOp();
   const auto isRepeatable = [](const Op &op) {
     return op.numRegions() == 0 && (op.isPure() || isLoadOfInput(op));
@@ -121,8 +124,8 @@ bool isSame(const Value &a, const Value &b) {
                      [](const NamedAttr &one, const NamedAttr &other) {
                        return one.name == other.name && one.value == other.value;
                      }) &&
-         llvm::all_of(llvm::zip_equal(x->operands(), y->operands()), [](const auto &pair) {
-           return isSame(*std::get<0>(pair), *std::get<1>(pair));
+         llvm::all_of(llvm::zip_equal(x->operands(), y->operands()), [&](const auto &pair) {
+           return isSame(*std::get<0>(pair), *std::get<1>(pair), ops - 1);
          });
 }
 

@@ -268,11 +268,11 @@ TEST_F(LaunchPrograms, RoundsOfLoopsAreThoseOfTheBody) {
 TEST_F(LaunchPrograms, LatencyIsThatOfCopiesNotifiesAndWaits) {
   const Timing &timing = findMachine("h200")->timing;
   const auto kMemory = int64_t(timing.memoryLatency), kNotify = int64_t(timing.notifyLatency);
-  // Loads are under way together, in a loop as well.
+  // Each round of a loop waits for what it loads, and the body for the first of all.
   ASSERT_NO_FATAL_FAILURE(
       compile(kernelOf(std::string("for %zero, %i, %one (%k: index) {\n") + kCopy + "yield\n}\n")));
   ASSERT_NO_FATAL_FAILURE(launch(1, kVectors));
-  EXPECT_EQ(latency(0, 100), kMemory);
+  EXPECT_EQ(latency(0, 100), (100 + 1) * kMemory);
   // One copy is behind the other, and a notify waits until both have landed.
   const std::string notify = R"(
     %a = put %from, %to : token
