@@ -179,7 +179,7 @@ double LaunchSizes::unlessAligned(ir::Op &load, double time) {
 std::optional<int64_t> LaunchSizes::compute(Op &op) {
   switch (op.kind()) {
   case OpKind::Const: {
-    const ir::Attr value = op.get(ir::attr::value);
+    const ir::Attr &value = op.get(ir::attr::value);
     if (const bool *truth = std::get_if<bool>(&value))
       return *truth;
     const int64_t *integer = std::get_if<int64_t>(&value);

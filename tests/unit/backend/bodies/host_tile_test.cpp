@@ -16,8 +16,8 @@ std::string shapeText(llvm::ArrayRef<int64_t> sizes, DType dtype) {
 /// Operations `%z = <op> %x` on tiles, all in one kernel.
 class TileOps {
 public:
-  TileOps &add(const std::string &op, DType in, std::vector<int64_t> inSizes, DType out,
-               std::vector<int64_t> outSizes) {
+  TileOps &add(const std::string &op, DType in, const std::vector<int64_t> &inSizes, DType out,
+               const std::vector<int64_t> &outSizes) {
     const std::string i = std::to_string(tensors_.size());
     const std::string result = outSizes.empty() ? dtypeName(out).str() : shapeText(outSizes, out);
     const std::string source = shapeText(inSizes, in);
