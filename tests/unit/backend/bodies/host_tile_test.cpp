@@ -392,11 +392,14 @@ TEST(HostTile, LoopsAlongRows) {
       text.line("%top, %sum, %total = for %c0, %n, %step, %first, %none, %none : "
                 "tile<2xf32>, tile<2xf32>, tile<2xf32> "
                 "(%i: index, %t: tile<2xf32>, %s: tile<2xf32>, %u: tile<2xf32>) {");
-      text.line("%xv = view.tile %x, %m, %rows, %i, %n {dims = \"rr\", lens = [2, 256]} : view<" +
-                name + ", 2>");
-      text.line("%xl = load %xv : tile<2x256x" + name + ">");
-      text.line(type == DType::F32 ? "%w = neg %xl : tile<2x256xf32>"
-                                   : "%w = cast %xl : tile<2x256xf32>");
+      const auto loadRow = [&](const std::string &result, const std::string &position) {
+        text.line("%v_" + result + " = view.tile %x, %m, %rows, %" + position +
+                  ", %n {dims = \"rr\", lens = [2, 256]} : view<" + name + ", 2>");
+        text.line("%l_" + result + " = load %v_" + result + " : tile<2x256x" + name + ">");
+        text.line("%" + result + " = " + (type == DType::F32 ? "neg" : "cast") + " %l_" + result +
+                  " : tile<2x256xf32>");
+      };
+      loadRow("w", "i");
       text.line("%eighth = const {value = 0.125} : f32");
       text.line("%e = tile.splat %eighth : tile<2x256xf32>");
       text.line("%v = mul %w, %e : tile<2x256xf32>");
@@ -417,11 +420,7 @@ TEST(HostTile, LoopsAlongRows) {
       text.line("%tc = tile.reshape %top : tile<2x1xf32>");
       text.line("%tb = tile.broadcast %tc : tile<2x256xf32>");
       text.line("for %c0, %n, %step (%j: index) {");
-      text.line("%xw = view.tile %x, %m, %rows, %j, %n {dims = \"rr\", lens = [2, 256]} : view<" +
-                name + ", 2>");
-      text.line("%xm = load %xw : tile<2x256x" + name + ">");
-      text.line(type == DType::F32 ? "%xf = neg %xm : tile<2x256xf32>"
-                                   : "%xf = cast %xm : tile<2x256xf32>");
+      loadRow("xf", "j");
       text.line("%out = sub %xf, %tb : tile<2x256xf32>");
       text.line("%yv = view.tile %y, %m, %rows, %j, %n {dims = \"rr\", lens = [2, 256]} : "
                 "view<f32, 2>");
