@@ -81,6 +81,14 @@ Value *Builder::constBool(bool value) {
   return this->value(OpKind::Const, {}, types().scalar(DType::Bool), {{attr::value, value}});
 }
 
+Value *Builder::zeros(Type tile) {
+  const DType type = tile.dtype();
+  Value *zero = type == DType::Bool ? constBool(false)
+                : isFloat(type)     ? constFloat(type, 0.0)
+                                    : constInt(type, 0);
+  return value(OpKind::Splat, {zero}, tile);
+}
+
 Value *Builder::cmp(llvm::StringRef pred, Value *a, Value *b) {
   return value(OpKind::Cmp, {a, b}, {}, {{attr::pred, pred.str()}});
 }

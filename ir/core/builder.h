@@ -44,6 +44,8 @@ public:
   Value *constInt(DType dtype, int64_t value);
   Value *constFloat(DType dtype, double value);
   Value *constBool(bool value);
+  /// A tile of zeros, or of `false`.
+  Value *zeros(Type tile);
   Value *cmp(llvm::StringRef pred, Value *a, Value *b);
   Value *add(Value *a, Value *b) { return value(OpKind::Add, {a, b}); }
   Value *sub(Value *a, Value *b) { return value(OpKind::Sub, {a, b}); }

@@ -67,15 +67,6 @@ Value *mapped(const ValueMap &map, Value *value) {
   return found == map.end() ? value : found->second;
 }
 
-/// A tile of zeros.
-Value *emitZeros(Builder &builder, Type tile) {
-  const DType type = tile.dtype();
-  Value *zero = type == DType::Bool ? builder.constBool(false)
-                : isFloat(type)     ? builder.constFloat(type, 0.0)
-                                    : builder.constInt(type, 0);
-  return builder.value(OpKind::Splat, {zero}, tile);
-}
-
 /// One loop.
 class LoadBatch {
 public:
@@ -305,7 +296,7 @@ void LoadBatch::transform(int64_t count) {
     const auto zeros = [&] {
       Values tiles;
       for (Type type : types)
-        tiles.push_back(emitZeros(builder, type));
+        tiles.push_back(builder.zeros(type));
       return tiles;
     };
     for (Iteration &iteration : together) {

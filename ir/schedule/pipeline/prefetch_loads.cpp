@@ -36,12 +36,6 @@ constexpr int64_t kBytesOfPrograms = 256;
 /// What a thread keeps of the first tile of a row for the next loop along it.
 constexpr int64_t kBytesKept = 64;
 
-Value *zeroOf(Builder &builder, DType type) {
-  if (type == DType::Bool)
-    return builder.constBool(false);
-  return isFloat(type) ? builder.constFloat(type, 0.0) : builder.constInt(type, 0);
-}
-
 /// One loop.
 class LoadPrefetch {
 public:
@@ -179,7 +173,7 @@ void LoadPrefetch::transform(bool isGuarded) {
     builder.setInsertionPointToEnd(choice->body(1));
     llvm::SmallVector<Value *, 4> none;
     for (const Type type : types)
-      none.push_back(builder.value(OpKind::Splat, {zeroOf(builder, type.dtype())}, type));
+      none.push_back(builder.zeros(type));
     builder.op(OpKind::Yield, none);
   } else {
     next = clone(ahead);
