@@ -7,6 +7,7 @@
 #include "backend/gpu/space_facts.h"
 #include "backend/runtime/device/choose/device_programs.h"
 #include "backend/runtime/device_abi.h"
+#include "ir/core/op_classes.h"
 #include "ir/core/tile_order.h"
 #include "ir/model/body_time.h"
 #include "ir/model/launch_sizes.h"
@@ -60,12 +61,6 @@ int64_t holdersOf(Op &kernel, const TargetFacts &machine) {
     if (op.is(OpKind::Space))
       groups = std::max(groups, op.getOr(ir::attr::warpgroups, 0));
   return groups > 0 ? groups * machine.groupThreads : threadsOf(kernel, machine);
-}
-
-bool multiplies(Op &kernel) {
-  bool any = false;
-  ir::walk(kernel, [&](Op &op) { any |= op.is(OpKind::Dot); });
-  return any;
 }
 
 /// Registers of a thread for a tile.

@@ -130,14 +130,12 @@ int64_t mostLive(Block &block) {
 
 int64_t residentPrograms(Op &kernel, int64_t registers, int64_t threads) {
   int64_t most = 0;
-  bool multiplies = false;
   for (Op &space : kernel.body().ops()) {
     if (!space.is(OpKind::Space))
       continue;
-    ir::walk(space.body(), [&](Op &op) { multiplies |= op.is(OpKind::Dot); });
     most = std::max(most, mostLive(space.body()));
   }
-  if (multiplies || most == 0)
+  if (ir::multiplies(kernel) || most == 0)
     return 1;
   const int64_t each = int64_t(llvm::alignTo(
       uint64_t(std::max(kLeastRegisters, kBesideTiles + most * 5 / 4)), kRegisterStep));

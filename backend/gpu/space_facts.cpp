@@ -2,6 +2,7 @@
 // Which spaces only move data, wait, and may be run by programs of others.
 #include "backend/gpu/space_facts.h"
 
+#include "ir/core/op_classes.h"
 #include "ir/model/op_cost.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -42,10 +43,6 @@ bool copiesInBulk(const Op &space, const TargetFacts &machine) {
            return source.isTile() ||
                   (source.isView() && source.rank() > 0 && !model::isBulkCopy(op, machine));
          });
-}
-
-bool multiplies(const Op &space) {
-  return hasOp(space, [](const Op &op) { return op.is(OpKind::Dot); });
 }
 
 bool waits(const Op &space) {

@@ -51,4 +51,12 @@ namespace dtile::ir {
   }
 }
 
+/// Whether an op is a product of tiles, or has one in its regions.
+[[nodiscard]] inline bool multiplies(const Op &op) {
+  bool any = false;
+  // A walk may change what it visits; this one does not.
+  walk(const_cast<Op &>(op), [&](const Op &inner) { any |= inner.is(OpKind::Dot); });
+  return any;
+}
+
 } // namespace dtile::ir

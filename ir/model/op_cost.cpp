@@ -153,9 +153,8 @@ double instructionsOf(const Op &op) {
 
 } // namespace
 
-ArithmeticCost::ArithmeticCost(Op &inside) {
-  ir::walk(*inside.enclosing(OpKind::Kernel), [&](Op &op) { multiplies_ |= op.is(OpKind::Dot); });
-}
+ArithmeticCost::ArithmeticCost(Op &inside)
+    : multiplies_(ir::multiplies(*inside.enclosing(OpKind::Kernel))) {}
 
 double ArithmeticCost::of(const Op &op, const TargetFacts &machine) const {
   const double time = arithmeticTime(op, machine);
@@ -346,14 +345,6 @@ bool readsMemory(const Op &op) {
          (op.is(OpKind::Gather) && !isAhead(op));
 }
 
-/// Whether the kernel around an op multiplies.
-static bool multiplies(const Op &inside) {
-  bool any = false;
-  ir::walk(*const_cast<Op &>(inside).enclosing(OpKind::Kernel),
-           [&](const Op &op) { any |= op.is(OpKind::Dot); });
-  return any;
-}
-
 double latencyOfReads(const Op &loop, const TargetFacts &machine) {
   // Pass prefetch-loads: only the next round uses it.
   const auto isForNext = [](const Op &op) {
@@ -363,7 +354,7 @@ double latencyOfReads(const Op &loop, const TargetFacts &machine) {
     });
   };
   // Beside products, loops that only read were fitted without it.
-  bool waits = !multiplies(loop);
+  bool waits = !ir::multiplies(*const_cast<Op &>(loop).enclosing(OpKind::Kernel));
   bool reads = false, readsNow = false;
   for (Op &op : const_cast<Op &>(loop).body().ops()) {
     waits |= op.is(OpKind::Dot) || op.is(OpKind::Reduce) || op.is(OpKind::ArgReduce) ||

@@ -446,12 +446,6 @@ void Deferral::defer(const Maximum &maximum) {
   finish(maximum, uses, largest);
 }
 
-bool multiplies(Op &loop) {
-  bool any = false;
-  walk(loop.body(), [&](Op &op) { any |= op.is(OpKind::Dot); });
-  return any;
-}
-
 } // namespace
 
 bool deferReductions(Module &module, PassContext &context) {
