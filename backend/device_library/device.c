@@ -168,6 +168,30 @@ dtile_dev_wait_alone(const dtile_device_launch *launch, const dtile_device_cells
                   (uint64_t)count, distance, spaceOf(launch, programIndex()), site);
 }
 
+DTILE_API void dtile_dev_tell_partial(uint64_t *flag, int64_t launch) {
+  releaseRank64(flag, (uint64_t)launch);
+}
+
+DTILE_API __attribute__((always_inline)) int32_t
+dtile_dev_await_partial(const dtile_device_launch *launch, uint64_t *flag, int64_t number) {
+  const dtile_device_team *team = launch->team;
+  const uint64_t budget = (uint64_t)team->wait_budget_ns;
+  uint64_t start = 0;
+  for (uint32_t round = 1; pollRank64(flag) < (uint64_t)number; ++round) {
+    if (round % kLookAtClock != 0)
+      continue;
+    if (round % kLookAtAbort == 0 && loadHost32(team->abort) != 0)
+      return 1;
+    const uint64_t now = nanoseconds();
+    if (start == 0)
+      start = now;
+    if (budget != 0 && now - start > budget)
+      return 1;
+  }
+  acquirePolledRank64(flag);
+  return 0;
+}
+
 DTILE_API int32_t dtile_dev_poll(const dtile_device_cells *cells, int64_t index, int64_t ended,
                                  int64_t count, int32_t distance) {
   uint64_t seen;

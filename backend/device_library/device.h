@@ -56,6 +56,12 @@ void dtile_dev_zero(const dtile_device_launch *launch, void *data, int64_t bytes
 void dtile_dev_sync(int32_t failed, int32_t barrier, int32_t threads);
 /* The same, but nobody ends: 1 to all when one of them says that it has failed. */
 int32_t dtile_dev_any(int32_t failed, int32_t barrier, int32_t threads);
+/* What the program's threads have written is there for the program that awaits the flag: by one of
+ * them, when they have met. `launch` is the number of this launch, from 1. */
+void dtile_dev_tell_partial(uint64_t *flag, int64_t launch);
+/* By one thread: waits until another program has told so. 1 where it never does. Without a call,
+ * as ptxas serializes products where another warp of theirs might call a function. */
+int32_t dtile_dev_await_partial(const dtile_device_launch *launch, uint64_t *flag, int64_t number);
 /* 1 when the launch has been given up: for loops that wait for something else than a cell. */
 int32_t dtile_dev_aborted(const dtile_device_launch *launch);
 /* Reports that a check failed and gives the launch up; the program ends in the dtile_dev_sync that

@@ -124,6 +124,9 @@ struct BodyRange {
   /// launch (i1), and which of its two programs this one is (i32, 0 where they do not). Then bodies
   /// 2 n and 2 n + 1 run at once. Null elsewhere.
   llvm::Value *paired = nullptr, *half = nullptr;
+  /// Where bodies of the last round may be divided between programs (divided_bodies.h): whether
+  /// they are in this launch (i1). Null elsewhere.
+  llvm::Value *divided = nullptr;
 };
 
 /// Threads of a program that run bodies.

@@ -4,6 +4,7 @@
 
 #include "backend/gpu/body_cost.h"
 #include "backend/gpu/device_library.h"
+#include "backend/gpu/divided_bodies.h"
 #include "backend/gpu/gpu_module.h"
 #include "backend/gpu/launch_estimate.h"
 #include "backend/gpu/paired_bodies.h"
@@ -129,6 +130,8 @@ void DeviceCompiler::lowerKernel(GpuModule &module, Op &kernel) {
     image.shared.push_back(lowerSharedCost(host_, frame, op, machine, part + ".shared"));
     image.remoteBytes.push_back(lowerRemoteBytes(host_, frame, op, machine, part + ".remote"));
     image.spaces.push_back(spaceFacts(op, machine));
+    if (const Op *loop = dividedLoop(op))
+      image.partialBytes = std::max(image.partialBytes, partialBytes(*loop, bodyThreads(kernel)));
     if (mayPairBodies(op))
       image.paired = lowerPairedCount(host_, frame, op, part + ".paired");
   }

@@ -269,6 +269,8 @@ std::optional<LaunchTimeline> GpuLaunchEstimate::timeline(Work &work, int32_t pa
     std::copy(std::begin(work.bodies), std::end(work.bodies), bodies);
     dtile_share_loops(count, facts, parts, shared, resident, bodies, weights);
   }
+  for (int32_t s = 0; s < count; ++s)
+    dtile_add_unshared(&facts[s], weights[s], shared[s]);
   int32_t first[DTILE_DEVICE_MAX_SPACES + 1] = {};
   int32_t programs =
       dtile_share_programs(count, facts, bodies, weights, latencies, resident, first);

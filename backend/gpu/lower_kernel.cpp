@@ -3,6 +3,7 @@
 // bodies, and moves epochs, turns and counts on for the next launch.
 #include "backend/gpu/bodies/lower_body.h"
 #include "backend/gpu/cluster_ops.h"
+#include "backend/gpu/divided_bodies.h"
 #include "backend/gpu/occupancy.h"
 #include "backend/gpu/paired_bodies.h"
 #include "backend/gpu/space_facts.h"
@@ -251,6 +252,12 @@ void KernelLowering::lowerSpace(Op &space, int32_t number, llvm::Value *first, l
     range.paired = paired;
     range.half = inner.CreateSelect(paired, rank, inner.getInt32(0));
   }
+  if (dividedLoop(space)) {
+    constexpr size_t kDivided = offsetof(dtile_device_launch, divided);
+    llvm::Value *spaces = launchField(kDivided, b.getInt32Ty(), "divided");
+    llvm::Value *own = inner.CreateAnd(spaces, inner.getInt32(1u << unsigned(number)));
+    range.divided = inner.CreateIsNotNull(own);
+  }
   llvm::BasicBlock *after = nullptr;
   if (mayShareLoops(space)) {
     const ClusterOps &clusters = *gpu_.device.clusterOps();
@@ -419,13 +426,17 @@ llvm::Value *BodyLowering::nextBody(const BodyRange &range) {
   return fromLeader(b.CreateLoad(b.getInt64Ty(), place));
 }
 
+void BodyLowering::setPositions(Op &space, const BodyRange &range, llvm::Value *linear) {
+  llvm::SmallVector<llvm::Value *, 4> at =
+      launch::positions(*this, b, space, kernel_.rank, linear, range.paired);
+  // Behind the positions are tokens, which are nothing here.
+  for (auto [argument, position] : llvm::zip(space.body().arguments(), at))
+    set(argument, {position});
+}
+
 void BodyLowering::forEachBody(Op &space, const BodyRange &range, llvm::function_ref<void()> body) {
   const auto begin = [&](llvm::Value *linear) {
-    llvm::SmallVector<llvm::Value *, 4> at =
-        launch::positions(*this, b, space, kernel_.rank, linear, range.paired);
-    // Behind the positions are tokens, which are nothing here.
-    for (auto [argument, position] : llvm::zip(space.body().arguments(), at))
-      set(argument, {position});
+    setPositions(space, range, linear);
     body();
   };
   if (range.taken) {

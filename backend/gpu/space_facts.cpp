@@ -2,6 +2,8 @@
 // Which spaces only move data, wait, and may be run by programs of others.
 #include "backend/gpu/space_facts.h"
 
+#include "backend/gpu/divided_bodies.h"
+
 #include "ir/core/op_classes.h"
 #include "ir/model/op_cost.h"
 
@@ -158,6 +160,7 @@ dtile_device_space spaceFacts(const Op &space, const TargetFacts &machine) {
   const bool isBulk = copiesInBulk(space, machine);
   const double rate = isBulk ? machine.timing.bulkRate : machine.timing.threadsRate;
   const int32_t movers = isBulk ? machine.movers : TargetFacts::kPlainMovers;
+  const Op *divided = dividedLoop(space);
   return {.pinned = int32_t(space.getOr(ir::attr::programs, 0)),
           .ordered = space.get(ir::attr::ordered),
           .most = onlyMoves ? movers : 0,
@@ -165,7 +168,9 @@ dtile_device_space spaceFacts(const Op &space, const TargetFacts &machine) {
           .shares = sharesBodies(space),
           .follows = follows(space),
           .waits = waits(space) || space.has(ir::attr::after_all),
-          .exchange = int32_t(exchangeTime(space, machine))};
+          .exchange = int32_t(exchangeTime(space, machine)),
+          .divide = divided ? int32_t(partialTime(*divided, machine)) : 0,
+          .reserved = 0};
 }
 
 int32_t launchTime(Op &kernel, const TargetFacts &machine) {

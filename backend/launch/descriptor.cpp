@@ -238,7 +238,7 @@ llvm::Constant *Descriptor::image(const DeviceImage &image) {
     spaces.push_back(llvm::ConstantStruct::get(
         m_.abi.deviceSpace,
         {i32(space.pinned), i32(space.ordered), i32(space.most), i32(space.fill), i32(space.shares),
-         i32(space.follows), i32(space.waits), i32(space.exchange)}));
+         i32(space.follows), i32(space.waits), i32(space.exchange), i32(space.divide), i32(0)}));
   llvm::Constant *fields[] = {i32(DTILE_DEVICE_ABI_VERSION),
                               i32(image.format),
                               m_.string(image.target),
@@ -268,7 +268,8 @@ llvm::Constant *Descriptor::image(const DeviceImage &image) {
                               i32(image.linkRate),
                               m_.string(image.constants),
                               i32(image.mappedSite),
-                              i32(image.packedBytes)};
+                              i32(image.packedBytes),
+                              i64(image.partialBytes)};
   return llvm::ConstantStruct::get(m_.abi.image, fields);
 }
 

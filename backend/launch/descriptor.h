@@ -64,6 +64,8 @@ struct DeviceImage {
   int32_t linkRate = 0;
   /// In `sites`; -1: none.
   int32_t mappedSite = -1;
+  /// Of the sums that a program leaves for another one where bodies are divided.
+  int64_t partialBytes = 0;
   /// dtile_site values.
   std::vector<llvm::Constant *> sites;
 };

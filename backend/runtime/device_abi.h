@@ -21,11 +21,13 @@
 extern "C" {
 #endif
 
-#define DTILE_DEVICE_ABI_VERSION 8
+#define DTILE_DEVICE_ABI_VERSION 9
 #define DTILE_DEVICE_FRAME_BYTES 3584
 #define DTILE_DEVICE_MAX_SPACES 16
 #define DTILE_DEVICE_REPORT_ARGS 8
 #define DTILE_DEVICE_NEAR_RANKS 8
+/* Programs of a launch that may leave sums in memory for each other. */
+#define DTILE_DEVICE_PARTIAL_PROGRAMS 1024
 
 /* Why a launch was given up. */
 typedef enum dtile_device_failure {
@@ -111,6 +113,14 @@ typedef struct dtile_device_launch {
   int32_t first_program[DTILE_DEVICE_MAX_SPACES + 1];
   /* 1: clusters of two programs share loads (dtile_device_image.paired) */
   int32_t paired;
+  /* a bit a space: bodies of its last round are divided (backend/gpu/divided_bodies.h) */
+  uint32_t divided;
+  uint32_t reserved;
+  /* what programs leave for each other there: each has places for sums of bodies of two and of four
+   * parts. First flags of 64 bits, two for each of DTILE_DEVICE_PARTIAL_PROGRAMS programs: the
+   * number of the last launch (from 1) for which the sums are there. Then the sums,
+   * dtile_device_image.partial_bytes a place. Launches of a kernel have the same */
+  uint64_t *partials;
   /* the same on all ranks and in all processes; graphs replay it, too */
   uint64_t kernel_id;
   /* In teams of at most DTILE_DEVICE_NEAR_RANKS: how far behind this rank's heap each rank's

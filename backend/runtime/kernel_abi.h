@@ -22,7 +22,7 @@ extern "C" {
 #pragma GCC visibility push(default)
 #endif
 
-#define DTILE_ABI_VERSION 12
+#define DTILE_ABI_VERSION 13
 #define DTILE_MAX_RANK 6
 
 /* Element types, in the order of frontend/base/dtypes.def. */
@@ -164,6 +164,10 @@ typedef struct dtile_device_space {
   /* more than 0: the programs of a cluster may share the loop of a body, and add up their sums,
    * which takes so many nanoseconds (pass split-sums) */
   int32_t exchange;
+  /* more than 0: bodies of the last round may be divided between programs, which takes so many
+   * nanoseconds each time, and what of a body is not shared (pass split-sums) */
+  int32_t divide;
+  int32_t reserved;
 } dtile_device_space;
 
 /* Code for one kind of device. The host side of a launch is here too: it may differ from the
@@ -200,7 +204,7 @@ typedef struct dtile_device_image {
   /* one a space: how long it waits beside that, however little it does: for memory, for what it has
    * sent to land, for a signal that is there; nanoseconds */
   int64_t (*const *latencies)(const void *frame, int64_t body, int64_t together, int64_t running);
-  /* one a space: of its weight, what the programs of a cluster share; 0 where `exchange` is */
+  /* one a space: of its weight, what programs may share; 0 where `exchange` and `divide` are */
   int64_t (*const *shared)(const void *frame, int64_t body, int64_t together, int64_t running);
   /* one a space: bytes that it moves between this device and others */
   int64_t (*const *remote_bytes)(const void *frame, int64_t body, int64_t together,
@@ -233,6 +237,8 @@ typedef struct dtile_device_image {
   int32_t mapped_site;
   /* of `data`, where that is a block of LZ4; else 0 */
   int32_t packed_bytes;
+  /* of the sums that a program leaves for another one of a body that is divided (device_abi.h) */
+  int64_t partial_bytes;
 } dtile_device_image;
 
 /* A size that measured choices depend on: where launches have it. */

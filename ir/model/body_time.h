@@ -84,12 +84,13 @@ public:
                   d_.real(facts_.readsMemory(body) ? machine_.timing.memoryLatency : 0));
   }
 
-  /// Of the time, what the programs of a cluster share where a body is theirs together: the loops
-  /// of pass split-sums.
+  /// Of the time, what programs share where a body is theirs together: the loops of pass
+  /// split-sums.
   [[nodiscard]] Number sharedTime(ir::Block &block) {
     Number sum = d_.real(0);
     for (ir::Op &op : block.ops())
-      if (op.is(ir::OpKind::For) && op.get(ir::attr::split_sums))
+      if (op.is(ir::OpKind::For) &&
+          (op.get(ir::attr::split_sums) || op.get(ir::attr::split_rounds)))
         sum = d_.add(sum, loopTime(op));
     return sum;
   }

@@ -167,6 +167,8 @@ protected:
   /// Emits the loop of a program over bodies; `body` is emitted with their positions set. May be
   /// called more than once, for groups of threads that do different things.
   void forEachBody(ir::Op &space, const BodyRange &range, llvm::function_ref<void()> body);
+  /// Sets the positions of body number `linear` (i64).
+  void setPositions(ir::Op &space, const BodyRange &range, llvm::Value *linear);
   /// i64: takes the next body, for all threads that run it.
   [[nodiscard]] virtual llvm::Value *nextBody(const BodyRange &range);
   /// i64: counts one body as taken, by the thread that comes here, and gives its number.

@@ -92,7 +92,7 @@ void CopyWarps::lowerBodies(Op &space, const BodyRange &range) {
     if (isBox(op))
       comesByTma_[&op] = comesByTma(ring_.tiles.find(&op)->second);
   });
-  forEachBody(space, range, [&] {
+  forEachItem(space, range, [&] {
     awaitExchange();
     lowerBlock(space.body());
   });

@@ -44,18 +44,14 @@ void EpilogueWarp::lowerBodies(Op &space, const BodyRange &range) {
   output_.begin(0);
   prefetched_.begin(1);
   b.CreateStore(b.getFalse(), failed_);
-  forEachBody(space, range, [&] {
+  setParts(range);
+  forEachItem(space, range, [&] {
     if (range.paired) {
       const unsigned dim = *ir::TileOrder::fromSpace(space).pairedDimension();
       isOfSpace_ =
           b.CreateICmpSLT(scalar(space.body().argument(dim)), scalar(space.operand(3 * dim + 1)));
     }
-    const auto one = [&] { lowerBlock(space.body()); };
-    // The sums of a cluster are its first program's.
-    if (range.part)
-      when(b.CreateIsNull(range.part), "first.of.cluster", one);
-    else
-      one();
+    whenGoesOn([&] { lowerBlock(space.body()); });
   });
   if (isSeenOnlyAfterKernel(space))
     bulk_.awaitStoresRead(b, 0);

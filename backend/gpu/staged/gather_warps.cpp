@@ -48,7 +48,7 @@ void GatherWarps::lowerBodies(Op &space, const BodyRange &range) {
   place_.begin(1);
   body_.begin(0);
   b.CreateStore(b.getFalse(), failed_);
-  forEachBody(space, range, [&] {
+  forEachItem(space, range, [&] {
     awaitExchange();
     lowerBlock(space.body());
   });

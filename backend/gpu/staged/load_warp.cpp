@@ -55,7 +55,7 @@ void LoadWarp::lowerBodies(Op &space, const BodyRange &range) {
     bytes = b.CreateAdd(bytes,
                         b.CreateSelect(byTma, b.getInt32(uint32_t(tile.bytes())), b.getInt32(0)));
   });
-  forEachBody(space, range, [&] {
+  forEachItem(space, range, [&] {
     awaitExchange();
     lowerBlock(space.body());
   });

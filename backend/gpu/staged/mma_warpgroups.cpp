@@ -78,8 +78,8 @@ void MmaWarpgroups::lowerBodies(Op &space, const BodyRange &range) {
     const ClusterOps &clusters = *gpu_.device.clusterOps();
     otherEmpty_ = clusters.address(b, ring_.empty, b.CreateXor(half_, b.getInt32(1)));
   }
-  forEachBody(space, range, [&] {
-    bodyEnd_ = range.parts ? block("body.end") : nullptr;
+  forEachItem(space, range, [&] {
+    bodyEnd_ = range.parts || range.divided ? block("body.end") : nullptr;
     lower(space);
     if (!bodyEnd_)
       return;
@@ -178,6 +178,8 @@ void MmaWarpgroups::lowerLoop(Op &loop) {
   finish(loop);
   if (parts_ && loop.get(ir::attr::split_sums))
     addParts(loop);
+  if (item_ && loop.get(ir::attr::split_rounds))
+    addPartial(loop);
 }
 
 /// What the threads have polled is there for all when they have met. They go on where it never
@@ -657,9 +659,15 @@ void MmaWarpgroups::finish(Op &loop) {
   // While products are in flight: ptxas would serialize them for a loop between their end and the
   // use of the sums (C7514).
   if (ring_.output && ring_.lastLoop == &loop) {
-    // Only the first program of a cluster has output tiles.
-    if (part_ && loop.get(ir::attr::split_sums))
-      when(b.CreateIsNull(part_), "output", [&] { awaitOutputRead(); });
+    // Of those that share the loop, one has an output tile. Where sums are added up through memory,
+    // it waits behind that: warpgroups meet there, and of those that take turns with their rows,
+    // one would wait here for another.
+    if (item_ && loop.get(ir::attr::split_rounds))
+      whenGoesOn([&] {
+        when(b.CreateICmpEQ(item_->parts, b.getInt32(1)), "whole", [&] { awaitOutputRead(); });
+      });
+    else if (part_ && loop.get(ir::attr::split_sums))
+      whenGoesOn([&] { awaitOutputRead(); });
     else
       awaitOutputRead();
   }

@@ -67,6 +67,10 @@ private:
   /// Behind a loop that the programs of a cluster share, where there are several: adds up their
   /// sums. The first program goes on with them, the others at the end of the body.
   void addParts(ir::Op &loop);
+  /// Behind a loop whose iterations several programs may share (divided_bodies.h): who does not
+  /// have the first part leaves the sums in memory, and goes to the end of the body; who has it
+  /// adds them to its own.
+  void addPartial(ir::Op &loop);
   /// One thread a warp says that the warp is done with a slot.
   void release(llvm::Value *slot);
   [[nodiscard]] llvm::Value *previousSlot();

@@ -38,7 +38,47 @@ std::pair<Value *, Value *> WarpRole::loopBounds(Op &op) {
     Value *isLast = b.CreateICmpEQ(b.CreateAdd(part_, b.getInt32(1)), parts_);
     bounds = {place(part), b.CreateSelect(isLast, end, place(next))};
   }
+  if (item_ && op.get(ir::attr::split_rounds)) {
+    const auto place = [&](Value *number) {
+      return b.CreateAdd(scalar(op.operand(0)), b.CreateMul(number, scalar(op.operand(2))));
+    };
+    Value *isFirst = b.CreateIsNull(item_->part);
+    Value *isLast = b.CreateICmpEQ(b.CreateAdd(item_->part, b.getInt32(1)), item_->parts);
+    bounds = {b.CreateSelect(isFirst, bounds.first, place(item_->begin)),
+              b.CreateSelect(isLast, bounds.second, place(item_->end))};
+  }
   return bounds_[&op] = bounds;
+}
+
+void WarpRole::forEachItem(Op &space, const BodyRange &range, llvm::function_ref<void()> body) {
+  if (!range.divided)
+    return forEachBody(space, range, body);
+  const Op &divided = *dividedLoop(space);
+  // Constants may stand in the bodies.
+  llvm::SmallVector<Value *, 3> bounds;
+  for (ir::Value *bound : divided.operands().take_front(3)) {
+    const Op *op = bound->definingOp();
+    const bool isConstant = op && op->is(OpKind::Const);
+    bounds.push_back(isConstant ? b.getInt64(uint64_t(std::get<int64_t>(op->get(ir::attr::value))))
+                                : scalar(bound));
+  }
+  Value *iterations = emitBlockCount(b, bounds[0], bounds[1], bounds[2]);
+  const DividedBodies bodies(b, range, iterations);
+  loop(bodies.count(), "bodies", [&](Value *number) {
+    item_ = bodies.item(number);
+    setPositions(space, range, item_->body);
+    body();
+  });
+  item_.reset();
+}
+
+void WarpRole::whenGoesOn(llvm::function_ref<void()> body) {
+  Value *goesOn = part_ ? b.CreateIsNull(part_) : nullptr;
+  if (item_) {
+    Value *isFirst = b.CreateIsNull(item_->part);
+    goesOn = goesOn ? b.CreateAnd(goesOn, isFirst) : isFirst;
+  }
+  goesOn ? when(goesOn, "goes.on", body) : body();
 }
 
 Value *WarpRole::loopBegin(Op &loop) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "backend/gpu/bulk_copies.h"
+#include "backend/gpu/divided_bodies.h"
 #include "backend/gpu/staged/ring.h"
 #include "backend/gpu/warp_ops.h"
 
@@ -24,8 +25,10 @@ public:
   WarpRole(GpuModule &module, const KernelScaffold &kernel, const Ring &ring, llvm::StringRef who);
 
 protected:
-  /// Of a loop that programs of a cluster share, this one's part of the iterations.
+  /// Of a loop that programs share, this one's part of the iterations.
   std::pair<llvm::Value *, llvm::Value *> loopBounds(ir::Op &op) override;
+  /// Emits the loop of a program over its bodies and parts of bodies (divided_bodies.h).
+  void forEachItem(ir::Op &space, const BodyRange &range, llvm::function_ref<void()> body);
   /// i64: where this program's part of a loop begins and ends; asked in the loop and behind it.
   [[nodiscard]] llvm::Value *loopBegin(ir::Op &loop);
   [[nodiscard]] llvm::Value *loopEnd(ir::Op &loop);
@@ -62,11 +65,15 @@ protected:
     if (parts_)
       when(b.CreateICmpNE(parts_, b.getInt32(1)), "in.cluster", body);
   }
+  /// Runs what only the program does that goes on behind a loop which programs share.
+  void whenGoesOn(llvm::function_ref<void()> body);
   RingPosition place_, body_, output_, prefetched_;
   /// The exchanges of sums that are over.
   RingPosition exchanged_;
   /// i32, as BodyRange has them.
   llvm::Value *parts_ = nullptr, *part_ = nullptr, *paired_ = nullptr, *half_ = nullptr;
+  /// The body, or the part of one, that is being emitted, where bodies may be divided.
+  std::optional<DividedBodies::Item> item_;
 
 private:
   llvm::DenseMap<const ir::Op *, std::pair<llvm::Value *, llvm::Value *>> bounds_;

@@ -87,6 +87,8 @@ struct LoadedKernel {
   std::vector<LoadedImage> variants;
   /// The dtile_device_kernel that they share: whatever runs, the kernel has one epoch.
   DeviceAddress counters = 0;
+  /// What programs leave for each other where bodies are divided; made when a launch first asks.
+  DeviceAddress partials = 0;
   std::vector<std::unique_ptr<PreparedLaunch>> prepared;
 };
 

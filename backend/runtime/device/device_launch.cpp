@@ -286,8 +286,9 @@ Status DeviceTeam::start(DeviceKernel &kernel, int32_t local, PreparedLaunch &pr
   grid.threads = loaded.image->threads;
   grid.sharedBytes = loaded.image->shared_bytes;
   // Ranks that share a device have to start side by side.
+  const bool waits = kernel.waits || prepared.launch.divided != 0;
   grid.cooperative =
-      kernel.waits && !plainLaunches_ && rank.sharers == 1 && rank.device->facts().cooperative;
+      waits && !plainLaunches_ && rank.sharers == 1 && rank.device->facts().cooperative;
   grid.cluster = prepared.cluster;
   grid.parameters[0] = &prepared.launch;
   grid.parameters[1] = prepared.frame.get();

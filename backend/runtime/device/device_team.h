@@ -212,6 +212,9 @@ private:
   /// Tells stderr which variant runs, with how many programs, and when it is estimated to end.
   void logLaunch(const DeviceKernel &kernel, int32_t local, const dtile_device_image &image,
                  double nanoseconds, const dtile_device_launch &launch, int32_t cluster) const;
+  /// Memory for the sums that programs leave for each other, once a kernel and rank. None, and no
+  /// error, where there is no room: launches divide no bodies then.
+  Status makePartials(DeviceKernel &kernel, int32_t local, bool capturing);
   Status prepareVariant(DeviceKernel &kernel, int32_t local, const dtile_arg *arguments,
                         bool capturing, PreparedLaunch &prepared);
 

@@ -1,17 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// split-sums: lets the programs of a cluster share the loop of a body (split-K).
+// split-sums: lets several programs share the loop of a body (split-K).
 //
 // Expects: staged loops whose depth is final (stage-loads, split-epilogue), and stores that the
 //   epilogue warp makes (specialize-stores).
-// Produces: attribute `split_sums` on the loop of a body. At a launch the runtime may then give
-//   each body to a cluster of 2 to 8 programs. Each runs its part of the iterations. They add up
-//   their sums in a fixed order, through each other's shared memory; one of them runs what follows.
+// Produces: attributes of the loop of a body.
+//   `split_sums`: at a launch the runtime may give each body to a cluster of 2 to 8 programs. Each
+//   runs its part of the iterations. They add up their sums in a fixed order, through each other's
+//   shared memory; one of them runs what follows.
+//   `split_rounds`: the runtime may divide bodies of the last round between two or four programs.
+//   All but one leave their sums in memory; that one adds them, and runs what follows.
 // Why: a product of few tiles and a long sum leaves most processors without work, and each tile
-//   waits for as many rounds as the sum is long.
+//   waits for as many rounds as the sum is long. Where there are somewhat more tiles than
+//   processors, or than twice as many, most wait for a last round of few tiles.
 // Leaves alone: loops that carry anything but sums of f32 that begin at zero; bodies that reach
-//   memory before or in the loop, other than by loads; bodies that cannot go on when a wait or a
-//   check fails, as the other programs of the cluster would wait for them; sums that the stages
-//   have no room to exchange, or of more than 64 elements a thread; ordered spaces.
+//   memory before or in the loop, other than by loads; ordered spaces. `split_sums`: bodies that
+//   cannot go on when a wait or a check fails, as the other programs of the cluster would wait for
+//   them; sums that the stages have no room to exchange, or of more than 64 elements a thread.
+//   `split_rounds`: bodies that wait or check before the end of the loop, as others wait for what
+//   they leave; loops whose iterations differ from body to body.
 #include "ir/analysis/communication.h"
 #include "ir/analysis/row_gathers.h"
 #include "ir/transform/pass.h"
@@ -99,21 +105,31 @@ int64_t bytesOfStages(Op &loop) {
   return bytes * loop.get(attr::stages);
 }
 
-/// The loop of a body that programs may share, or null.
-Op *sharedLoop(Op &space) {
+/// The loop of a body that programs may share.
+struct SharedLoop {
+  /// Null where there is none.
+  Op *loop = nullptr;
+  /// A program may leave the body when a wait or a check fails.
+  bool mayLeave = false;
+  /// The body waits or checks before the loop has ended.
+  bool waitsBefore = false;
+};
+
+SharedLoop sharedLoop(Op &space) {
   Op *loop = nullptr;
   for (Op &op : space.body().ops()) {
     if (op.is(OpKind::For) && op.has(attr::stages)) {
       if (loop)
-        return nullptr;
+        return {};
       loop = &op;
     } else if (!loop && (op.numRegions() > 0 || op.hasEffect(Write | RemoteWrite | Signal))) {
-      return nullptr;
+      return {};
     }
   }
   if (!loop)
-    return nullptr;
+    return {};
   bool isLeftAlone = false, stores = false, groupsStore = false, mayFail = false;
+  bool waitsBefore = false, hasBegun = false, hasEnded = false;
   walk(space, [&](Op &op) {
     const bool isInLoop = &op != loop && op.enclosing(OpKind::For) == loop;
     if (op.hasEffect(Write | RemoteWrite | Signal)) {
@@ -121,13 +137,28 @@ Op *sharedLoop(Op &space) {
       isLeftAlone |= isInLoop;
       stores = true;
     }
-    mayFail |= op.is(OpKind::Wait) || op.is(OpKind::Assert);
+    const bool canFail = op.is(OpKind::Wait) || op.is(OpKind::Assert);
+    mayFail |= canFail;
+    if (op.parentBlock() == &space.body())
+      hasEnded = hasBegun && &op != loop;
+    hasBegun |= &op == loop;
+    waitsBefore |= canFail && !hasEnded;
     isLeftAlone |= isInLoop && (op.is(OpKind::Assert) || op.numRegions() > 0);
     // Only the loop itself reads the ring.
     isLeftAlone |= &op != loop && op.is(OpKind::For) && op.has(attr::stages);
   });
-  const bool mayLeave = groupsStore && mayFail && !canGoOnAfterFailures(space);
-  return isLeftAlone || mayLeave || !stores ? nullptr : loop;
+  if (isLeftAlone || !stores)
+    return {};
+  return {loop, groupsStore && mayFail && !canGoOnAfterFailures(space), waitsBefore};
+}
+
+/// Whether a loop has the same iterations in all bodies.
+bool isUniform(Op &loop, Op &space) {
+  return llvm::all_of(loop.operands().take_front(3), [&](Value *bound) {
+    Op *op = bound->definingOp();
+    return op ? op->is(OpKind::Const) || !op->enclosing(OpKind::Space)
+              : bound->argumentOf()->parentOp() != &space;
+  });
 }
 
 } // namespace
@@ -142,14 +173,18 @@ bool splitSums(Module &module, PassContext &context) {
     for (Op &space : kernel.body().ops()) {
       if (!space.is(OpKind::Space) || !space.has(attr::warpgroups) || space.get(attr::ordered))
         continue;
-      Op *loop = sharedLoop(space);
+      const auto [loop, mayLeave, waitsBefore] = sharedLoop(space);
       if (!loop || !carriesOnlySums(*loop))
         continue;
+      if (!waitsBefore && isUniform(*loop, space)) {
+        loop->set(attr::split_rounds, true);
+        changed = true;
+      }
       const int64_t elements = elementsOfSums(*loop);
       const int64_t threads = space.get(attr::warpgroups) * context.facts->groupThreads;
       const int64_t bytes =
           TargetFacts::exchangeBytes(elements, threads, context.facts->clusterPrograms);
-      if (bytes > bytesOfStages(*loop) || elements > threads * kMostElements)
+      if (mayLeave || bytes > bytesOfStages(*loop) || elements > threads * kMostElements)
         continue;
       loop->set(attr::split_sums, true);
       changed = true;

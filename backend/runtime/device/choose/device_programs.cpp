@@ -20,6 +20,28 @@ constexpr int64_t kRefill = 1000;
 /// Bodies for each program beyond which clusters are not tried.
 constexpr int64_t kMostTurns = 8;
 
+/// Rounds of bodies where those of the last one may be divided (backend/gpu/divided_bodies.h):
+/// between two, which takes `more` of a round, and between four, which takes twice as much, as one
+/// adds what three have left.
+double roundsOf(int64_t bodies, int64_t programs, double more) {
+  const int64_t halves = programs / 2, quarters = programs / 4;
+  const int64_t left = bodies % programs;
+  double last = 1;
+  if (left == 0)
+    last = 0;
+  else if (left <= quarters)
+    last = 0.25 + 2 * more;
+  else if (left <= halves)
+    last = 0.5 + more;
+  else if (left <= halves + quarters)
+    last = 0.75 + 3 * more;
+  return double(bodies / programs) + std::min(last, 1.0);
+}
+
+double wholeRounds(int64_t bodies, int64_t programs) {
+  return double((bodies + programs - 1) / programs);
+}
+
 /// Programs of a space as far as they are known, and what it can use.
 struct Share {
   int64_t least = 0;
@@ -36,6 +58,10 @@ public:
   void share();
   void take(const int32_t *first);
   void findEnds(double *ends) const;
+  /// Whether to divide bodies of a space's last round.
+  [[nodiscard]] bool isDivided(int32_t s) const {
+    return dtile_divides(bodies_[s], shares_[s].least, costOfDivision(s)) != 0;
+  }
   [[nodiscard]] double end() const;
   [[nodiscard]] int64_t programs(int32_t space) const { return shares_[space].least; }
 
@@ -47,6 +73,16 @@ private:
   [[nodiscard]] bool isMoving(int32_t s) const { return spaces_[s].most > 0; }
   /// As many programs as a space that moves data can use beside arithmetic.
   [[nodiscard]] int64_t mostOf(int32_t s) const;
+  /// In bodies.
+  [[nodiscard]] double costOfDivision(int32_t s) const {
+    return double(spaces_[s].divide) / weight_[s];
+  }
+  /// What the programs of a space take for its bodies alone, in bodies.
+  [[nodiscard]] double roundsOfSpace(int32_t s) const {
+    const int64_t programs = shares_[s].least;
+    return isDivided(s) ? roundsOf(bodies_[s], programs, costOfDivision(s))
+                        : wholeRounds(bodies_[s], programs);
+  }
   void give(int64_t movers);
   void distribute(int64_t spare);
   /// What programs run: how many bodies, how long one takes on average, and how long all take on
@@ -199,8 +235,7 @@ int32_t Sharing::leaderOf(int32_t s) const {
 Sharing::Load Sharing::loadOf(int32_t s) const {
   const auto own = double(shares_[s].least);
   double work = work_[s];
-  Load load = {.bodies = double(bodies_[s]),
-               .alone = std::ceil(double(bodies_[s]) / own) * weight_[s]};
+  Load load = {.bodies = double(bodies_[s]), .alone = roundsOfSpace(s) * weight_[s]};
   for (int32_t other = s + 1; other < count_; ++other) {
     if (bodies_[other] <= 0 || isRunning(other) || leaderOf(other) != s)
       continue;
@@ -370,6 +405,18 @@ void dtile_space_ends(int32_t nspaces, const dtile_device_space *spaces, const i
   sharing.findEnds(ends);
 }
 
+uint32_t dtile_divided_spaces(int32_t nspaces, const dtile_device_space *spaces,
+                              const int64_t *bodies, const int64_t *weights,
+                              const int64_t *latencies, const int32_t *first) {
+  Sharing sharing(nspaces, spaces, bodies, weights, latencies, first[nspaces]);
+  sharing.take(first);
+  uint32_t divided = 0;
+  for (int32_t s = 0; s < nspaces; ++s)
+    if (sharing.programs(s) > 0 && sharing.isDivided(s))
+      divided |= 1u << unsigned(s);
+  return divided;
+}
+
 int32_t dtile_share_loops(int32_t nspaces, dtile_device_space *spaces, int32_t parts,
                           const int64_t *shared, int32_t resident, int64_t *bodies,
                           int64_t *weights) {
@@ -388,6 +435,7 @@ int32_t dtile_share_loops(int32_t nspaces, dtile_device_space *spaces, int32_t p
     if (spaces[s].exchange == 0 || bodies[s] <= 0)
       continue;
     bodies[s] *= parts;
+    spaces[s].divide = 0;
     // A cluster takes its bodies in turn, so no other program can, and it needs its own programs.
     spaces[s].shares = 0;
     spaces[s].follows = 0;
@@ -428,11 +476,28 @@ int32_t dtile_align_to_clusters(int32_t nspaces, const dtile_device_space *space
   return moveFrom(nspaces) && first[nspaces] <= resident ? first[nspaces] : 0;
 }
 
-int32_t dtile_pair_programs(int64_t paired, int64_t resident, int64_t bodies, int64_t programs) {
+void dtile_add_unshared(dtile_device_space *space, int64_t weight, int64_t shared) {
+  if (space->divide > 0)
+    space->divide += int32_t(std::clamp<int64_t>(weight - shared, 0, INT32_MAX / 2));
+}
+
+int32_t dtile_divides(int64_t bodies, int64_t programs, double more) {
+  if (programs <= 0 || bodies <= programs || more <= 0)
+    return 0;
+  return roundsOf(bodies, programs, more) * (1 + kDoubt) < wholeRounds(bodies, programs);
+}
+
+int32_t dtile_pair_programs(int64_t paired, int64_t resident, int64_t bodies, int64_t programs,
+                            double more) {
   const int64_t inPairs = std::min(paired, resident) / 2 * 2;
-  const auto rounds = [](int64_t count, int64_t at) { return (count + at - 1) / at; };
-  if (inPairs <= 0 || programs <= 0 || 2 * inPairs < resident ||
-      rounds(paired, inPairs) > rounds(bodies, programs))
+  if (inPairs <= 0 || programs <= 0 || 2 * inPairs < resident)
+    return 0;
+  const auto rounds = [&](int64_t count, int64_t at) {
+    return more > 0 && count > at ? roundsOf(count, at, more) : wholeRounds(count, at);
+  };
+  // What shared loads bring is more than what is gained by dividing the last round.
+  if (wholeRounds(paired, inPairs) > wholeRounds(bodies, programs) &&
+      rounds(paired, inPairs) > rounds(bodies, programs) * (1 + 2 * kDoubt))
     return 0;
   return int32_t(std::min<int64_t>(inPairs, DTILE_DEVICE_PARTS));
 }

@@ -32,7 +32,12 @@
  * (dtile_device_space.exchange): of few bodies, so that all processors have work, and of somewhat
  * more than there are processors, so that the last round leaves fewer without. Then the bodies that
  * are shared out are as many as a space's bodies times `parts`, and each takes its part of the
- * loop, and the exchange. A space's programs are whole clusters, which take bodies in turn. */
+ * loop, and the exchange. A space's programs are whole clusters, which take bodies in turn.
+ *
+ * Divided bodies. Of a space with more bodies than programs whose last round has a quarter of them,
+ * a half or three quarters, bodies of that round may be divided between programs
+ * (dtile_device_space.divide): it takes a quarter of a round, a half or both, and what it takes to
+ * add up. */
 #pragma once
 
 #include "backend/runtime/kernel_abi.h"
@@ -75,6 +80,12 @@ void dtile_space_ends(int32_t nspaces, const dtile_device_space *spaces, const i
                       const int64_t *weights, const int64_t *latencies, const int32_t *first,
                       double *ends);
 
+/* The spaces of whose last round bodies are to be divided (a bit each), as that is estimated to end
+ * earlier. */
+uint32_t dtile_divided_spaces(int32_t nspaces, const dtile_device_space *spaces,
+                              const int64_t *bodies, const int64_t *weights,
+                              const int64_t *latencies, const int32_t *first);
+
 /* The largest cluster that is tried. */
 enum { DTILE_MOST_PARTS = 8 };
 
@@ -93,12 +104,21 @@ int32_t dtile_share_loops(int32_t nspaces, dtile_device_space *spaces, int32_t p
 int32_t dtile_align_to_clusters(int32_t nspaces, const dtile_device_space *spaces, int32_t parts,
                                 int32_t resident, const int64_t *bodies, int32_t *first);
 
+/* Adds to what dividing a body takes what of its `weight` is not `shared`. */
+void dtile_add_unshared(dtile_device_space *space, int64_t weight, int64_t shared);
+
+/* Whether dividing bodies of the last round, which takes `more` of a body's time each time, ends
+ * earlier; 0 where `more` is. */
+int32_t dtile_divides(int64_t bodies, int64_t programs, double more);
+
 /* Programs of a launch whose clusters of two share loads (dtile_device_image.paired): of `paired`
  * bodies, where `resident` programs run in clusters of two. 0 where that takes more rounds than
  * `bodies` on `programs` do, as what fills up pairs, and processors that have no neighbour, may
- * make one more; and where more than half of all processors have nothing to do, as those that have
+ * make one more (or, where bodies of the last round may be divided at the cost of `more`, a larger
+ * part of one); and where more than half of all processors have nothing to do, as those that have
  * do not ask for more than caches deliver. */
-int32_t dtile_pair_programs(int64_t paired, int64_t resident, int64_t bodies, int64_t programs);
+int32_t dtile_pair_programs(int64_t paired, int64_t resident, int64_t bodies, int64_t programs,
+                            double more);
 
 #ifdef __cplusplus
 }

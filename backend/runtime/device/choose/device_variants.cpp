@@ -109,6 +109,10 @@ struct Plan {
   /// Programs of a cluster, which share the loops of bodies, or loads where they are `paired`.
   int32_t cluster = 1;
   bool paired = false;
+  /// A bit a space: bodies of its last round are divided.
+  uint32_t divided = 0;
+  /// What a division takes of the time of a body of the first space.
+  double costOfDivision = 0;
   int32_t first[DTILE_DEVICE_MAX_SPACES + 1] = {};
   double nanoseconds = 0;
 };
@@ -158,6 +162,12 @@ private:
     std::copy(bodies_, bodies_ + desc_.nspaces, bodies);
     dtile_device_space spaces[DTILE_DEVICE_MAX_SPACES];
     std::copy(image_.spaces, image_.spaces + desc_.nspaces, spaces);
+    const bool divides = std::any_of(spaces, spaces + desc_.nspaces,
+                                     [](const dtile_device_space &s) { return s.divide > 0; });
+    const bool mayDivide =
+        divides && parts == 1 && resident <= DTILE_DEVICE_PARTIAL_PROGRAMS && byTma();
+    for (int32_t s = 0; s < desc_.nspaces && !mayDivide; ++s)
+      spaces[s].divide = 0;
     // What runs at once decides how long bodies take.
     if (parts > 1 &&
         !dtile_share_loops(desc_.nspaces, spaces, parts, shared, resident, bodies, weights))
@@ -173,6 +183,10 @@ private:
       fill(shared, image_.shared, load);
       std::copy(bodies_, bodies_ + desc_.nspaces, bodies);
       dtile_share_loops(desc_.nspaces, spaces, parts, shared, resident, bodies, weights);
+    } else if (mayDivide) {
+      fill(shared, image_.shared, load);
+      for (int32_t s = 0; s < desc_.nspaces; ++s)
+        dtile_add_unshared(&spaces[s], weights[s], shared[s]);
     }
     plan.programs = dtile_share_programs(desc_.nspaces, spaces, bodies, weights, latencies,
                                          resident, plan.first);
@@ -180,9 +194,13 @@ private:
       plan.programs = plan.programs < 0 ? 0
                                         : dtile_align_to_clusters(desc_.nspaces, spaces, parts,
                                                                   resident, bodies, plan.first);
-    if (plan.programs > 0)
+    if (plan.programs > 0) {
       plan.nanoseconds =
           dtile_launch_time(desc_.nspaces, spaces, bodies, weights, latencies, plan.first);
+      plan.divided =
+          dtile_divided_spaces(desc_.nspaces, spaces, bodies, weights, latencies, plan.first);
+      plan.costOfDivision = double(spaces[0].divide) / double(weights[0] + latencies[0]);
+    }
     if (image_.link_rate == 0)
       return plan;
     double bytes = 0;
@@ -201,10 +219,14 @@ private:
     // The programs of other spaces keep their number; whole clusters are launched.
     const int32_t others = plan.programs - plan.first[1];
     const auto room = int64_t(variant_.inClusters[2]) - (others + others % 2);
+    const int64_t paired = image_.paired(frame_);
     const int32_t programs =
-        dtile_pair_programs(image_.paired(frame_), room, bodies_[0], plan.first[1]);
+        dtile_pair_programs(paired, room, bodies_[0], plan.first[1], plan.costOfDivision);
     if (programs == 0)
       return;
+    // Pairs are divided as programs are.
+    plan.divided &= ~1u;
+    plan.divided |= uint32_t(dtile_divides(paired / 2, programs / 2, plan.costOfDivision));
     plan.paired = true;
     plan.cluster = 2;
     plan.programs = programs + others + others % 2;
@@ -504,12 +526,31 @@ Status DeviceTeam::prepareVariant(DeviceKernel &kernel, int32_t local, const dti
   words.num_ranks = ranks_;
   words.programs = programs;
   words.paired = plan.paired;
+  if (plan.divided != 0)
+    if (status = makePartials(kernel, local, capturing); !status.ok())
+      return status;
+  words.partials = reinterpret_cast<uint64_t *>(loaded.partials);
+  words.divided = words.partials ? plan.divided : 0;
   if (logsLaunches_)
     logLaunch(kernel, local, *variant.image, plan.nanoseconds, words, plan.cluster);
   words.flags = kernel.flags;
   words.kernel_id = kernel.id + prepared.variant;
   std::copy(rank.shift.begin(), rank.shift.end(), words.shift);
   return {};
+}
+
+Status DeviceTeam::makePartials(DeviceKernel &kernel, int32_t local, bool capturing) {
+  LoadedKernel &loaded = kernel.loaded[size_t(local)];
+  if (loaded.partials != 0 || capturing)
+    return {};
+  int64_t bytes = 0;
+  for (const LoadedImage &variant : loaded.variants)
+    bytes = std::max(bytes, variant.image->partial_bytes *
+                                std::min<int64_t>(variant.resident, DTILE_DEVICE_PARTIAL_PROGRAMS));
+  // Two places each, and their flags.
+  bytes = 2 * (bytes + int64_t(sizeof(uint64_t)) * DTILE_DEVICE_PARTIAL_PROGRAMS);
+  const Status status = locals_[size_t(local)]->arena.allocate(bytes, &loaded.partials);
+  return status.code == DTILE_OUT_OF_MEMORY ? Status() : status;
 }
 
 void DeviceTeam::logLaunch(const DeviceKernel &kernel, int32_t local,
@@ -525,6 +566,8 @@ void DeviceTeam::logLaunch(const DeviceKernel &kernel, int32_t local,
                    launch.first_program[s + 1] - launch.first_program[s]);
   if (cluster > 1)
     line += format(", clusters of %d%s", cluster, launch.paired ? " that share loads" : "");
+  if (launch.divided != 0)
+    line += ", a last round of divided bodies";
   std::fprintf(stderr, "%s, estimated %.1f us\n", line.c_str(), nanoseconds / 1e3);
 }
 

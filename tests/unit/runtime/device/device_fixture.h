@@ -103,7 +103,8 @@ struct TestKernel {
              .link_rate = 0,
              .constants = "",
              .mapped_site = -1,
-             .packed_bytes = 0};
+             .packed_bytes = 0,
+             .partial_bytes = 0};
     desc = {.abi_version = DTILE_ABI_VERSION,
             .flags = 0,
             .name = "shift",

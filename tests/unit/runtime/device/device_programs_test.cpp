@@ -476,23 +476,86 @@ TEST(ClusterTest, NumbersThatAuthorsAskedForStay) {
   EXPECT_GT(shareInClusters({pinned(9, 4), splits(6, 8000)}, 4, 132).total, 0);
 }
 
+/// Bodies of the last round may be divided, for 100 ns.
+Space divides(int64_t bodies, int64_t weight) {
+  Space space = computes(bodies, weight);
+  space.facts.divide = 100;
+  return space;
+}
+
+uint32_t dividedSpaces(const std::vector<Space> &spaces, int32_t resident) {
+  Launch launch(spaces);
+  launch.share(resident);
+  return dtile_divided_spaces(launch.count, launch.facts.data(), launch.bodies.data(),
+                              launch.weights.data(), launch.latencies.data(), launch.first.data());
+}
+
+TEST(DividedTest, BodiesAreDividedWhereTheLastRoundHasFew) {
+  EXPECT_EQ(dividedSpaces({divides(132, 10000)}, 132), 0u);
+  EXPECT_EQ(dividedSpaces({divides(133, 10000)}, 132), 1u);
+  EXPECT_EQ(dividedSpaces({divides(132 + 99, 10000)}, 132), 1u);
+  // More than three quarters of a round.
+  EXPECT_EQ(dividedSpaces({divides(132 + 100, 10000)}, 132), 0u);
+  EXPECT_EQ(dividedSpaces({divides(264, 10000)}, 132), 0u);
+  EXPECT_EQ(dividedSpaces({divides(300, 10000)}, 132), 1u);
+  EXPECT_EQ(dividedSpaces({divides(33, 10000)}, 132), 0u);
+  EXPECT_EQ(dividedSpaces({computes(133, 10000)}, 132), 0u);
+}
+
+TEST(DividedTest, NotWhereThatTakesLonger) {
+  EXPECT_EQ(dividedSpaces({divides(133, 260)}, 132), 0u);
+  EXPECT_EQ(dividedSpaces({divides(133, 400)}, 132), 1u);
+  EXPECT_EQ(dividedSpaces({divides(132 + 70, 1000)}, 132), 0u);
+  EXPECT_EQ(dividedSpaces({divides(132 + 70, 3000)}, 132), 1u);
+}
+
+TEST(DividedTest, ALaunchEndsWithPartsOfARound) {
+  EXPECT_NEAR(timeOf({divides(132 + 33, 10000)}, 132), 12700, 1);
+  EXPECT_NEAR(timeOf({divides(132 + 34, 10000)}, 132), 15100, 1);
+  EXPECT_NEAR(timeOf({divides(132 + 66, 10000)}, 132), 15100, 1);
+  EXPECT_NEAR(timeOf({divides(132 + 67, 10000)}, 132), 17800, 1);
+  EXPECT_NEAR(timeOf({divides(264, 10000)}, 132), 20000, 1);
+  EXPECT_NEAR(timeOf({divides(66, 10000)}, 132), 10000, 1);
+}
+
+TEST(DividedTest, EachSpaceByItself) {
+  EXPECT_EQ(dividedSpaces({pinned(9, 3), divides(200, 10000)}, 132), 2u);
+}
+
+TEST(DividedTest, NotInClustersThatShareLoops) {
+  Space both = divides(6, 8000);
+  both.facts.exchange = 100;
+  int64_t bodies = both.bodies, weight = both.weight, shared = 0;
+  ASSERT_EQ(dtile_share_loops(1, &both.facts, 2, &shared, 132, &bodies, &weight), 1);
+  EXPECT_EQ(both.facts.divide, 0);
+}
+
 TEST(PairTest, ProgramsAreEvenAndTakeNoMoreRounds) {
-  EXPECT_EQ(dtile_pair_programs(264, 132, 264, 132), 132);
-  EXPECT_EQ(dtile_pair_programs(66, 132, 66, 66), 66);
+  EXPECT_EQ(dtile_pair_programs(264, 132, 264, 132, 0), 132);
+  EXPECT_EQ(dtile_pair_programs(66, 132, 66, 66, 0), 66);
   // A row of blocks that fills up pairs fits in the last round, or does not.
-  EXPECT_EQ(dtile_pair_programs(260, 132, 250, 132), 132);
-  EXPECT_EQ(dtile_pair_programs(266, 132, 260, 132), 0);
+  EXPECT_EQ(dtile_pair_programs(260, 132, 250, 132, 0), 132);
+  EXPECT_EQ(dtile_pair_programs(266, 132, 260, 132, 0), 0);
   // Processors without a neighbour.
-  EXPECT_EQ(dtile_pair_programs(264, 131, 264, 132), 0);
-  EXPECT_EQ(dtile_pair_programs(200, 131, 200, 132), 130);
+  EXPECT_EQ(dtile_pair_programs(264, 131, 264, 132, 0), 0);
+  EXPECT_EQ(dtile_pair_programs(200, 131, 200, 132, 0), 130);
+}
+
+TEST(PairTest, OfBodiesThatAreDividedPartsOfRoundsCount) {
+  EXPECT_EQ(dtile_pair_programs(266, 132, 260, 132, 0), 0);
+  // A quarter of a round more than two.
+  EXPECT_EQ(dtile_pair_programs(266, 132, 264, 132, 0.01), 0);
+  EXPECT_EQ(dtile_pair_programs(270, 132, 266, 132, 0.01), 132);
+  // As many rounds, if nothing is divided.
+  EXPECT_EQ(dtile_pair_programs(300, 132, 266, 132, 0.01), 132);
 }
 
 TEST(PairTest, NothingIsPairedWhereNoTwoRun) {
-  EXPECT_EQ(dtile_pair_programs(0, 132, 7, 7), 0);
-  EXPECT_EQ(dtile_pair_programs(8, 0, 7, 7), 0);
-  EXPECT_EQ(dtile_pair_programs(8, 1, 7, 7), 0);
-  EXPECT_EQ(dtile_pair_programs(64, 132, 64, 64), 0);
-  EXPECT_EQ(dtile_pair_programs(8, 132, 0, 0), 0);
+  EXPECT_EQ(dtile_pair_programs(0, 132, 7, 7, 0), 0);
+  EXPECT_EQ(dtile_pair_programs(8, 0, 7, 7, 0), 0);
+  EXPECT_EQ(dtile_pair_programs(8, 1, 7, 7, 0), 0);
+  EXPECT_EQ(dtile_pair_programs(64, 132, 64, 64, 0), 0);
+  EXPECT_EQ(dtile_pair_programs(8, 132, 0, 0, 0), 0);
 }
 
 } // namespace

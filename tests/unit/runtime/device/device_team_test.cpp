@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <utility>
 
 namespace dtile::test {
 namespace {
@@ -152,6 +153,74 @@ TEST_F(DeviceTeamTest, allocates_nothing_while_a_graph_is_captured) {
   EXPECT_THAT(launchOn(0).message, HasSubstr("launch once with these sizes before"));
   machine.capturing = false;
   EXPECT_TRUE(launchOn(0).ok());
+}
+
+/// A kernel of one space of n / 4 bodies, which programs may divide.
+struct DividedKernel : TestKernel {
+  DividedKernel() : TestKernel("sm_90", "divided") {
+    desc.name = "divided";
+    desc.nspaces = 1;
+    desc.nsignals = 0;
+    desc.nparams = 2;
+    image.prologue = [](dtile_launch *launch, void *memory) {
+      static_cast<Frame *>(memory)->n = dtile_rt_arg_dim(launch, 0, 0);
+      return 0;
+    };
+    image.counts = counts;
+    image.weights = weights;
+    image.shared = weights;
+    image.spaces = &space;
+    image.partial_bytes = 4096;
+  }
+  int64_t (*counts[1])(const void *) = {workCount};
+  int64_t (*weights[1])(const void *, int64_t, int64_t, int64_t) = {workWeight};
+  dtile_device_space space = {.divide = 10};
+};
+
+TEST_F(DeviceTeamTest, programs_divide_bodies_of_the_last_round) {
+  ASSERT_TRUE(make({0}).ok());
+  DividedKernel rounds;
+  const auto words = [&](int64_t bodies) {
+    makeArguments(4 * bodies);
+    EXPECT_EQ(team->launchOn(0, &rounds.desc, arguments->data()[0], 2, nullptr).message, "");
+    return machine.launches.back().words;
+  };
+  EXPECT_EQ(words(16).divided, 0u);
+  EXPECT_EQ(words(16).partials, nullptr);
+  const dtile_device_launch first = words(11);
+  EXPECT_EQ(first.divided, 1u);
+  // They wait for each other.
+  EXPECT_TRUE(machine.launches.back().cooperative);
+  ASSERT_NE(first.partials, nullptr);
+  for (int32_t program = 0; program < 16; ++program)
+    EXPECT_EQ(first.partials[program], 0u);
+  // One memory for all launches of a kernel, as its flags go on.
+  const dtile_device_launch second = words(14);
+  EXPECT_EQ(second.divided, 1u);
+  EXPECT_EQ(second.partials, first.partials);
+  EXPECT_EQ(words(7).divided, 0u);
+}
+
+TEST_F(DeviceTeamTest, divides_no_bodies_without_memory_for_their_sums) {
+  ASSERT_TRUE(make({0}).ok());
+  DividedKernel rounds;
+  const auto launch = [&] {
+    EXPECT_EQ(team->launchOn(0, &rounds.desc, arguments->data()[0], 2, nullptr).message, "");
+    return machine.launches.back().words.divided;
+  };
+  makeArguments(4 * 16);
+  EXPECT_EQ(launch(), 0u);
+  makeArguments(4 * 11);
+  machine.capturing = true;
+  EXPECT_EQ(launch(), 0u);
+  machine.capturing = false;
+  makeArguments(4 * 12);
+  const int64_t left = std::exchange(machine.memory, 0);
+  rounds.image.partial_bytes = int64_t(1) << 20;
+  EXPECT_EQ(launch(), 0u);
+  machine.memory = left;
+  makeArguments(4 * 10);
+  EXPECT_EQ(launch(), 1u);
 }
 
 TEST_F(DeviceTeamTest, no_launches_make_ready_for_a_graph) {
