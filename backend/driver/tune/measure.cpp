@@ -300,11 +300,12 @@ std::optional<double> Measurer::time(Candidate &candidate, const Launch &launch,
   };
   auto first = once(1);
   // The first launch also loads code, and finds the machine idle. It alone says little.
-  if (first && *first > kHopeless * best)
-    if (const auto again = once(kFewLaunches))
-      first = std::min(*first, *again);
-    else
+  if (first && *first > kHopeless * best) {
+    const auto again = once(kFewLaunches);
+    if (!again)
       return std::nullopt;
+    first = std::min(*first, *again);
+  }
   if (!first || *first > kHopeless * best)
     return first;
   const int count = std::clamp(int(seconds * 1e9 / std::max(*first, 1.0)), 1, 1000);
