@@ -45,7 +45,7 @@ class TestRunner {
 public:
   TestRunner(Session &session, Job *job)
       : session_(session), job_(job), trace_(session.options), progress_(job),
-        watchdog_(session, session.options.timeoutSeconds, progress_.isPrinting()) {}
+        watchdog_(session, trace_, session.options.timeoutSeconds, progress_.isPrinting()) {}
 
   void runFile(const std::string &path);
   ExitCode finish();

@@ -67,6 +67,9 @@ void TestWatchdog::giveUp() {
   llvm::raw_string_ostream os(text);
   printDiagnostics(*earlier_, session_.options.diagnosticForm, colorMode(session_.options.color),
                    os);
+  const auto [summary, words] = trace_.abandon();
+  text += words;
+  last_ += summary;
   // The streams are the other thread's.
   if (isPrinting_)
     (void)!::write(STDOUT_FILENO, last_.data(), last_.size());

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "backend/driver/session.h"
+#include "backend/driver/trace/trace_log.h"
 
 #include <atomic>
 #include <chrono>
@@ -18,8 +19,8 @@ namespace dtile::driver {
 class TestWatchdog {
 public:
   /// 0 seconds: never. Where this process prints nothing, another of its job speaks first.
-  TestWatchdog(const Session &session, unsigned seconds, bool isPrinting)
-      : session_(session), seconds_(seconds), isPrinting_(isPrinting) {}
+  TestWatchdog(const Session &session, TraceLog &trace, unsigned seconds, bool isPrinting)
+      : session_(session), trace_(trace), seconds_(seconds), isPrinting_(isPrinting) {}
   ~TestWatchdog();
   TestWatchdog(const TestWatchdog &) = delete;
   TestWatchdog &operator=(const TestWatchdog &) = delete;
@@ -38,6 +39,7 @@ private:
   [[noreturn]] void giveUp();
 
   const Session &session_;
+  TraceLog &trace_;
   unsigned seconds_;
   bool isPrinting_;
   std::atomic<uint64_t> place_ = 0;

@@ -10,53 +10,176 @@
 #include "backend/runtime/dtile.h"
 #include "backend/runtime/trace/team_trace.h"
 
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/Signals.h"
+
+#include <csignal>
+#include <unistd.h>
+
 namespace dtile::driver {
 
-TraceLog::TraceLog(const Options &options)
-    : options_(options), originNs_(runtime::nowNs()), room_(options.traceLimit) {}
+namespace {
 
-llvm::Error TraceLog::begin(dtile_team *team) {
-  // Where no room is left, what does not fit is still counted.
-  const runtime::Status status = runtime::beginTrace(*team, std::max<int64_t>(room_, 1));
-  if (!status.ok())
-    return llvm::createStringError(status.message);
-  return llvm::Error::success();
+/// Those that end this process; nohup, for one, has it ignore some.
+sigset_t endingSignals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int one : {SIGINT, SIGTERM, SIGHUP})
+    if (struct sigaction now; ::sigaction(one, nullptr, &now) == 0 && now.sa_handler != SIG_IGN)
+      sigaddset(&set, one);
+  return set;
 }
 
-llvm::Error TraceLog::end(dtile_team *team) {
-  runtime::RecordedTrace recorded;
-  const runtime::TracePlace place = {.name = name_.empty() ? "" : name_ + ", ",
-                                     .firstProcess = nextProcess_,
-                                     .originNs = originNs_};
-  const runtime::Status status = runtime::endTrace(*team, place, recorded);
-  if (!status.ok())
-    return llvm::createStringError(status.message);
+void writeAll(int descriptor, llvm::StringRef text) {
+  (void)!::write(descriptor, text.data(), text.size());
+}
+
+} // namespace
+
+TraceLog::TraceLog(const Options &options)
+    : options_(options), originNs_(runtime::nowNs()), room_(options.traceLimit) {
+  if (!isOn())
+    return;
+  // Threads that are made from now on do not take them either.
+  const sigset_t set = endingSignals();
+  if (sigisemptyset(&set))
+    return;
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  signals_ = std::thread([this] { awaitSignal(); });
+}
+
+TraceLog::~TraceLog() {
+  if (!signals_.joinable())
+    return;
+  {
+    const std::lock_guard lock(mutex_);
+    isOver_ = true;
+  }
+  const sigset_t set = endingSignals();
+  for (const int one : {SIGTERM, SIGINT, SIGHUP})
+    if (sigismember(&set, one)) {
+      pthread_kill(signals_.native_handle(), one);
+      break;
+    }
+  signals_.join();
+  pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+}
+
+void TraceLog::awaitSignal() {
+  const sigset_t set = endingSignals();
+  int number = 0;
+  if (sigwait(&set, &number) != 0)
+    return;
+  {
+    const std::lock_guard lock(mutex_);
+    if (isOver_)
+      return;
+  }
+  const auto [out, err] = abandon();
+  writeAll(STDOUT_FILENO, out);
+  writeAll(STDERR_FILENO, err);
+  llvm::sys::RunInterruptHandlers();
+  // So that whoever waits for this process sees how it ended.
+  ::signal(number, SIG_DFL);
+  pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+  ::raise(number);
+}
+
+void TraceLog::name(std::string what) {
+  const std::lock_guard lock(mutex_);
+  name_ = std::move(what);
+}
+
+runtime::TracePlace TraceLog::place() const {
+  return {.name = name_.empty() ? "" : name_ + ", ",
+          .firstProcess = nextProcess_,
+          .originNs = originNs_};
+}
+
+void TraceLog::add(const runtime::RecordedTrace &recorded) {
   if (!recorded.events.empty() && !events_.empty())
     events_ += ",\n";
   events_ += recorded.events;
   room_ -= recorded.kept;
   kept_ += recorded.kept;
   dropped_ += recorded.dropped;
+}
+
+llvm::Error TraceLog::begin(dtile_team *team) {
+  const std::lock_guard lock(mutex_);
+  // Where no room is left, what does not fit is still counted.
+  const runtime::Status status = runtime::beginTrace(*team, std::max<int64_t>(room_, 1));
+  if (!status.ok())
+    return llvm::createStringError(status.message);
+  team_ = team;
+  hasBegun_ = true;
+  return llvm::Error::success();
+}
+
+llvm::Error TraceLog::end(dtile_team *team) {
+  const std::lock_guard lock(mutex_);
+  team_ = nullptr;
+  runtime::RecordedTrace recorded;
+  const runtime::Status status = runtime::endTrace(*team, place(), recorded);
+  if (!status.ok())
+    return llvm::createStringError(status.message);
+  add(recorded);
   nextProcess_ += dtile_team_size(team);
   return llvm::Error::success();
 }
 
-void TraceLog::finish(Session &session) {
-  if (!isOn())
-    return;
+llvm::Expected<std::string> TraceLog::write() const {
   const std::string text = runtime::traceHead() + events_ + runtime::traceEnd(dropped_);
-  if (dropped_ > 0)
-    llvm::errs() << "the trace leaves out " << dropped_ << " of " << kept_ + dropped_
-                 << " slices: raise --trace-limit, which is " << options_.traceLimit << '\n';
+  std::string summary;
   if (options_.trace != "-") {
     if (llvm::Error error = writeFile(options_.trace, text))
-      session.diagnostics.report(SourceLoc{}, diag::cannot_write, llvm::toString(std::move(error)));
-    return;
+      return error;
+    return summary;
   }
   llvm::Expected<TraceModel> model = readTrace(text);
   if (!model)
-    return session.reportFailure(model.takeError());
-  printSummary(*model, llvm::outs());
+    return model.takeError();
+  llvm::raw_string_ostream os(summary);
+  printSummary(*model, os);
+  return summary;
+}
+
+std::string TraceLog::leftOut() const {
+  if (dropped_ == 0)
+    return "";
+  return llvm::formatv(
+      "the trace leaves out {0} of {1} slices: raise --trace-limit, which is {2}\n", dropped_,
+      kept_ + dropped_, options_.traceLimit);
+}
+
+std::pair<std::string, std::string> TraceLog::abandon() {
+  if (!isOn())
+    return {};
+  mutex_.lock();
+  if (!hasBegun_)
+    return {};
+  runtime::RecordedTrace recorded;
+  if (team_ && runtime::stopTrace(*team_, place(), recorded).ok())
+    add(recorded);
+  llvm::Expected<std::string> summary = write();
+  if (!summary)
+    return {"", "error: " + llvm::toString(summary.takeError()) + '\n'};
+  return {*summary, leftOut()};
+}
+
+void TraceLog::finish(Session &session) {
+  const std::lock_guard lock(mutex_);
+  if (!isOn() || (!hasBegun_ && session.failed()))
+    return;
+  llvm::errs() << leftOut();
+  llvm::Expected<std::string> summary = write();
+  if (summary)
+    llvm::outs() << *summary;
+  else if (options_.trace == "-")
+    session.reportFailure(summary.takeError());
+  else
+    session.diagnostics.report(SourceLoc{}, diag::cannot_write,
+                               llvm::toString(summary.takeError()));
 }
 
 void reportTracedJob(Session &session) {

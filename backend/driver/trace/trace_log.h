@@ -4,10 +4,14 @@
 
 #include "backend/driver/session.h"
 
+#include "backend/runtime/trace/team_trace.h"
+
 #include "llvm/Support/Error.h"
 
 #include <cstdint>
+#include <mutex>
 #include <string>
+#include <thread>
 
 struct dtile_team;
 
@@ -17,18 +21,38 @@ namespace dtile::driver {
 class TraceLog {
 public:
   explicit TraceLog(const Options &options);
+  ~TraceLog();
+  TraceLog(const TraceLog &) = delete;
+  TraceLog &operator=(const TraceLog &) = delete;
 
   [[nodiscard]] bool isOn() const { return !options_.trace.empty(); }
   /// Teams from now on belong to this test; "" where there is one only.
-  void name(std::string what) { name_ = std::move(what); }
+  void name(std::string what);
   /// A team has been made, or is about to be ended, with its kernels still there.
   llvm::Error begin(dtile_team *team);
   llvm::Error end(dtile_team *team);
   /// Writes the file, or the summary for `-`. Reports what goes wrong; what was run stays as it is.
+  /// Where nothing was to be traced, as of arguments that do not fit, an older file stays.
   void finish(Session &session);
+  /// From another thread: the process is about to end in the midst of a launch. Writes what was
+  /// recorded until now, and gives what belongs on standard output and on standard error. Whoever
+  /// calls ends the process: the log is locked from then on.
+  std::pair<std::string, std::string> abandon();
 
 private:
+  [[nodiscard]] runtime::TracePlace place() const;
+  void add(const runtime::RecordedTrace &recorded);
+  /// The file, or for `-` the summary as text.
+  llvm::Expected<std::string> write() const;
+  [[nodiscard]] std::string leftOut() const;
+  void awaitSignal();
+
   const Options &options_;
+  std::mutex mutex_;
+  /// What follows is the mutex's.
+  dtile_team *team_ = nullptr;
+  bool hasBegun_ = false;
+  bool isOver_ = false;
   std::string name_;
   std::string events_;
   int64_t originNs_;
@@ -36,6 +60,8 @@ private:
   int64_t kept_ = 0;
   int64_t dropped_ = 0;
   int nextProcess_ = 1;
+  /// Waits for Ctrl-C and its like, which end a run that hangs.
+  std::thread signals_;
 };
 
 /// A job of several processes cannot be traced.

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstdint>
 #include <iterator>
+#include <mutex>
 
 using namespace dtile::runtime;
 
@@ -25,9 +26,9 @@ TaskTrace *traceOf(dtile_task *task) {
   return trace ? &trace->of(*task) : nullptr;
 }
 
-/// Opens a slice; null: there are two already.
+/// Opens a slice of a part that is locked; null: there are two already, or the trace was stopped.
 TraceRecord *open(dtile_task *task, TaskTrace &own, TraceKind kind, const dtile_site *site) {
-  if (own.depth == int32_t(std::size(own.open)))
+  if (own.isOver || own.depth == int32_t(std::size(own.open)))
     return nullptr;
   const SpaceRun &space = *task->space;
   TraceRecord &record = own.open[own.depth++];
@@ -94,9 +95,12 @@ void dtile_rt_trace_body(dtile_task *task) {
   TaskTrace *own = traceOf(task);
   if (!own)
     return;
+  const std::lock_guard lock(own->mutex);
   // What a failed launch has left open was closed.
   own->depth = 0;
   TraceRecord *record = open(task, *own, TraceKind::Body, nullptr);
+  if (!record)
+    return;
   const SpaceRun &space = *task->space;
   if (space.desc->ndims > 0)
     space.desc->position(space.launch->frame, task->linear, record->position);
@@ -106,7 +110,10 @@ void dtile_rt_trace_body(dtile_task *task) {
 void dtile_rt_trace_copy(dtile_task *task, int32_t op, const dtile_region *remote,
                          const dtile_region *local, const dtile_site *site) {
   TaskTrace *own = traceOf(task);
-  TraceRecord *record = own ? open(task, *own, TraceKind(op), site) : nullptr;
+  if (!own)
+    return;
+  const std::lock_guard lock(own->mutex);
+  TraceRecord *record = open(task, *own, TraceKind(op), site);
   if (!record)
     return;
   record->copy.bytes = elementCount(*local) * elementBytes(local->dtype);
@@ -118,8 +125,11 @@ void dtile_rt_trace_copy(dtile_task *task, int32_t op, const dtile_region *remot
 void dtile_rt_trace_cells(dtile_task *task, int32_t op, const dtile_region *cells, int64_t count,
                           const dtile_site *site) {
   TaskTrace *own = traceOf(task);
+  if (!own)
+    return;
   const auto kind = TraceKind(op);
-  TraceRecord *record = own ? open(task, *own, kind, site) : nullptr;
+  const std::lock_guard lock(own->mutex);
+  TraceRecord *record = open(task, *own, kind, site);
   if (!record)
     return;
   own->further.clear();
@@ -144,7 +154,10 @@ void dtile_rt_trace_cells(dtile_task *task, int32_t op, const dtile_region *cell
 
 void dtile_rt_trace_end(dtile_task *task) {
   TaskTrace *own = traceOf(task);
-  if (!own || own->depth == 0)
+  if (!own)
+    return;
+  const std::lock_guard lock(own->mutex);
+  if (own->depth == 0)
     return;
   TraceRecord &record = own->open[--own->depth];
   record.end = nowNs();

@@ -25,6 +25,12 @@ Status refusal() {
           "only teams of one process whose ranks run on processors can be traced"};
 }
 
+RecordedTrace recordedOf(const Trace &trace, const TracePlace &place) {
+  return {.events = traceEvents(trace, place),
+          .dropped = trace.dropped(),
+          .kept = int64_t(trace.records().size())};
+}
+
 } // namespace
 
 Status beginTrace(dtile_team &team, int64_t mostEvents) {
@@ -44,9 +50,19 @@ Status endTrace(dtile_team &team, const TracePlace &place, RecordedTrace &out) {
   const std::unique_ptr<Trace> trace = host->takeTrace();
   if (!trace)
     return {DTILE_INVALID, "no trace of this team was begun"};
-  out.events = traceEvents(*trace, place);
-  out.dropped = trace->dropped();
-  out.kept = int64_t(trace->records().size());
+  out = recordedOf(*trace, place);
+  return {};
+}
+
+Status stopTrace(dtile_team &team, const TracePlace &place, RecordedTrace &out) {
+  HostTeam *host = traceable(team);
+  if (!host)
+    return refusal();
+  Trace *trace = host->trace();
+  if (!trace)
+    return {DTILE_INVALID, "no trace of this team was begun"};
+  trace->stop();
+  out = recordedOf(*trace, place);
   return {};
 }
 

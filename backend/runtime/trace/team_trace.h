@@ -23,5 +23,7 @@ struct RecordedTrace {
 Status beginTrace(dtile_team &team, int64_t mostEvents);
 /// Stops that.
 Status endTrace(dtile_team &team, const TracePlace &place, RecordedTrace &out);
+/// The same in the midst of a launch, from another thread. The trace stays the team's.
+Status stopTrace(dtile_team &team, const TracePlace &place, RecordedTrace &out);
 
 } // namespace dtile::runtime

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Where records are kept. Tasks take chunks from the trace and fill them alone, so a record needs
-// neither a lock nor an atomic operation.
+// Where records are kept. Tasks take chunks from the trace and fill them alone, so the lock of a
+// task is free unless the trace is being stopped. A task's lock is taken before the trace's.
 #include "backend/runtime/trace/trace.h"
 
 #include "backend/runtime/clock.h"
@@ -22,6 +22,7 @@ TaskTrace &Trace::of(dtile_task &task) {
   std::lock_guard lock(mutex_);
   TaskTrace &made = tasks_.emplace_back();
   made.number = int32_t(tasks_.size()) - 1;
+  made.isOver = isOver_;
   task.trace = &made;
   return made;
 }
@@ -63,6 +64,8 @@ TraceRecord *Trace::openLaunch(const dtile_launch &launch) {
 void Trace::launchBegins(const dtile_launch &launch) {
   const int64_t now = nowNs();
   std::lock_guard lock(mutex_);
+  if (isOver_)
+    return;
   if (openLaunches_.size() <= size_t(launch.local))
     openLaunches_.resize(size_t(launch.local) + 1);
   TraceRecord &record = openLaunches_[size_t(launch.local)];
@@ -104,32 +107,42 @@ void Trace::launchEnds(const dtile_launch &launch) {
   record->kernel = nullptr;
 }
 
-void Trace::closeOpen() {
-  const int64_t now = nowNs();
-  std::lock_guard lock(mutex_);
-  for (TraceRecord &record : openLaunches_) {
-    if (!record.kernel)
-      continue;
+void Trace::closeTask(TaskTrace &task, int64_t now) {
+  // What is open is kept also where the trace is full.
+  for (; task.depth > 0; --task.depth) {
+    TraceRecord &record = task.open[task.depth - 1];
     record.end = now;
     record.isUnfinished = true;
-    launches_.push_back(record);
-    record.kernel = nullptr;
-  }
-  for (TaskTrace &task : tasks_) {
-    // What is kept now must not ask for the lock again.
-    for (; task.depth > 0; --task.depth) {
-      TraceRecord &record = task.open[task.depth - 1];
-      record.end = now;
-      record.isUnfinished = true;
-      const bool fits = task.chunk && task.chunk->used < TraceChunk::kRecords;
-      if (fits) {
-        task.chunk->records[task.chunk->used++] = record;
-        continue;
-      }
+    if (!task.chunk || task.chunk->used == TraceChunk::kRecords) {
+      std::lock_guard lock(mutex_);
       chunks_.push_back(std::make_unique<TraceChunk>());
       task.chunk = chunks_.back().get();
-      task.chunk->records[task.chunk->used++] = record;
     }
+    task.chunk->records[task.chunk->used++] = record;
+  }
+}
+
+void Trace::close(bool isOver) {
+  const int64_t now = nowNs();
+  std::vector<TaskTrace *> tasks;
+  {
+    std::lock_guard lock(mutex_);
+    isOver_ |= isOver;
+    for (TraceRecord &record : openLaunches_) {
+      if (!record.kernel)
+        continue;
+      record.end = now;
+      record.isUnfinished = true;
+      launches_.push_back(record);
+      record.kernel = nullptr;
+    }
+    for (TaskTrace &task : tasks_)
+      tasks.push_back(&task);
+  }
+  for (TaskTrace *task : tasks) {
+    std::lock_guard lock(task->mutex);
+    task->isOver |= isOver;
+    closeTask(*task, now);
   }
 }
 

@@ -92,6 +92,10 @@ struct TraceChunk {
 
 /// What belongs to a task, which one worker at a time runs.
 struct TaskTrace {
+  /// Nobody else wants it until the trace is stopped.
+  std::mutex mutex;
+  /// The trace was stopped: nothing is recorded any more.
+  bool isOver = false;
   int32_t number = 0;
   TraceChunk *chunk = nullptr;
   /// Open slices: a body, and an operation in it.
@@ -121,15 +125,19 @@ public:
   void launchEnds(const dtile_launch &launch);
 
   /// A launch has failed: slices that are still open end now.
-  void closeOpen();
+  void closeOpen() { close(/*isOver=*/false); }
+  /// The same, and nothing more is recorded. Workers may run.
+  void stop() { close(/*isOver=*/true); }
 
-  /// No worker may run. Records of each task in order of their ends.
+  /// No worker may run, or the trace was stopped. Records of each task in order of their ends.
   [[nodiscard]] std::vector<const TraceRecord *> records() const;
   [[nodiscard]] int64_t dropped() const;
 
 private:
   TraceChunk *newChunk();
   TraceRecord *openLaunch(const dtile_launch &launch);
+  void close(bool isOver);
+  void closeTask(TaskTrace &task, int64_t now);
 
   mutable std::mutex mutex_;
   int64_t begin_;
@@ -141,6 +149,7 @@ private:
   /// By local rank: the launch that runs.
   std::vector<TraceRecord> openLaunches_;
   int64_t droppedLaunches_ = 0;
+  bool isOver_ = false;
 };
 
 } // namespace dtile::runtime
