@@ -47,6 +47,19 @@ void printRanks(const TeamSummary &team, llvm::raw_ostream &os) {
     os << "  and " << team.ranks.size() - kShownRanks << " more ranks\n";
 }
 
+void printLate(const TeamSummary &team, llvm::raw_ostream &os) {
+  if (!team.late)
+    return;
+  const LateRank &late = *team.late;
+  os << llvm::formatv(
+      "late: rank {0}; other ranks wait {1} for it, {2:f0} % of their time in "
+      "launches\n  its `{3}: {4}` begins {5} after the launch, and comes to {6} {7} "
+      "later\n",
+      late.rank, timeText(late.waited),
+      100.0 * double(late.waited) / double(std::max<int64_t>(late.launches, 1)), late.space,
+      late.body, timeText(late.begins), late.at, timeText(late.runs));
+}
+
 llvm::StringRef kindText(PathStep::Kind kind) {
   switch (kind) {
   case PathStep::Kind::Computes:
@@ -58,7 +71,7 @@ llvm::StringRef kindText(PathStep::Kind kind) {
   case PathStep::Kind::Queued:
     return "waits for a worker";
   case PathStep::Kind::Other:
-    return "has no body that runs";
+    return "has no worker, or is between launches";
   }
   return "";
 }
@@ -139,6 +152,7 @@ void printSummary(const TraceModel &trace, llvm::raw_ostream &os) {
        << (team->ranks.size() == 1 ? " rank, " : " ranks, ") << team->launches
        << " launches of ranks, " << timeText(team->end - team->begin) << " from begin to end\n";
     printRanks(*team, os);
+    printLate(*team, os);
     printPath(*team, os);
     printPrograms(*team, os);
     printWaits(*team, os);

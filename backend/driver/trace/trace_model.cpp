@@ -37,6 +37,7 @@ private:
   llvm::Error readArrow(const Object &event, bool isEnd);
   llvm::Error nest();
   llvm::Error connect();
+  void meet();
   int sliceAt(int process, int track, int64_t time, TraceSlice::Kind kind) const;
   template <typename... Args> llvm::Error wrong(const char *format, Args &&...args) {
     return llvm::createStringError("event " + std::to_string(number_) + ": " +
@@ -72,6 +73,7 @@ llvm::Expected<TraceModel> TraceReader::read(llvm::StringRef text) {
     return error;
   if (llvm::Error error = connect())
     return error;
+  meet();
   return std::move(model_);
 }
 
@@ -217,6 +219,36 @@ llvm::Error TraceReader::connect() {
     model_.slices[size_t(to)].writer = from;
   }
   return llvm::Error::success();
+}
+
+/// All ranks come to a barrier equally often, so those that meet have one number on each rank.
+void TraceReader::meet() {
+  std::map<std::string, size_t> ranks;
+  for (const TraceProcess &process : model_.processes)
+    ++ranks[process.section];
+  std::map<std::pair<int, std::string>, size_t> come;
+  std::map<std::tuple<std::string, std::string, size_t>, std::vector<TraceSlice *>> meetings;
+  for (TraceSlice &slice : model_.slices)
+    if (slice.kind == TraceSlice::Kind::Barrier)
+      meetings[{model_.process(slice.process)->section, slice.at,
+                come[{slice.process, slice.at}]++}]
+          .push_back(&slice);
+  for (const auto &[key, slices] : meetings) {
+    TraceSlice &last = **llvm::max_element(
+        slices, [](const auto *a, const auto *b) { return a->begin < b->begin; });
+    if (slices.size() != ranks[std::get<0>(key)] ||
+        llvm::any_of(slices, [&](const auto *slice) { return slice->end < last.begin; }))
+      continue;
+    for (TraceSlice *slice : slices) {
+      slice->isBlocked = slice != &last;
+      if (!slice->isBlocked)
+        continue;
+      slice->writer = int(&last - model_.slices.data());
+      slice->writerRank = model_.process(last.process)->rank;
+      slice->writerAt = last.at;
+      slice->queued = slice->end - last.begin;
+    }
+  }
 }
 
 } // namespace

@@ -26,7 +26,8 @@ struct TraceSlice {
   /// Transfers.
   int64_t bytes = 0;
   /// Waits: what it waited for was not yet there; how long the body was not run although it was;
-  /// the slice of the notify that let it go on, or -1, with its place.
+  /// the slice of the notify that let it go on, or -1, with its place. Of a barrier, the slice of
+  /// the rank that came last.
   bool isBlocked = false;
   bool isUnfinished = false;
   int64_t queued = 0;

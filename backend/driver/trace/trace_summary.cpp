@@ -43,9 +43,11 @@ private:
   void addWait(const TraceSlice &wait);
   void addPrograms();
   void addPath();
+  void addLate();
+  const TraceSlice *rootOf(const TraceSlice &wait) const;
   int lastBefore(const TraceSlice &body, int limit) const;
   int64_t launchOf(const TraceSlice &body) const;
-  const TraceSlice *bodyBefore(const TraceSlice &body) const;
+  const TraceSlice *bodyBefore(const TraceSlice &body, int64_t launch) const;
   void step(PathStep::Kind kind, const TraceSlice &slice, int64_t time);
   [[nodiscard]] int rankOf(const TraceSlice &slice) const {
     return trace_.process(slice.process)->rank;
@@ -200,16 +202,24 @@ int TeamSummarizer::lastBefore(const TraceSlice &body, int limit) const {
   return at == in->second.begin() ? -1 : *(at - 1);
 }
 
-/// The body before this one on its track, or null.
-const TraceSlice *TeamSummarizer::bodyBefore(const TraceSlice &body) const {
+/// The body before this one on its track in the launch that begins then, or else the rank's last
+/// one before that launch, or null.
+const TraceSlice *TeamSummarizer::bodyBefore(const TraceSlice &body, int64_t launch) const {
   for (const TraceSlice *at = &body; at != trace_.slices.data();) {
     --at;
-    if (at->process != body.process || at->track != body.track)
-      return nullptr;
+    if (at->process != body.process || at->track != body.track || at->begin < launch)
+      break;
     if (at->kind == Kind::Body)
       return at;
   }
-  return nullptr;
+  const TraceSlice *last = nullptr;
+  for (size_t index : slices_) {
+    const TraceSlice &slice = trace_.slices[index];
+    if (slice.kind == Kind::Body && slice.process == body.process && slice.end <= launch &&
+        (!last || slice.end > last->end))
+      last = &slice;
+  }
+  return last;
 }
 
 /// When the launch began that a body belongs to.
@@ -226,7 +236,7 @@ int64_t TeamSummarizer::launchOf(const TraceSlice &body) const {
 
 /// From the body that ends last, back in time: through the body to the last wait that was not
 /// satisfied at once, from there to the notify that let it go on, and so on; from a body's begin to
-/// the body before it of the same program, or to the begin of the launch.
+/// the body before it of the same program, or to the rank's last body of the launch before.
 void TeamSummarizer::addPath() {
   const TraceSlice *body = nullptr;
   for (size_t index : slices_) {
@@ -242,8 +252,9 @@ void TeamSummarizer::addPath() {
       step(PathStep::Kind::Computes, *body, time - body->begin);
       time = body->begin;
       limit = int(trace_.slices.size());
-      const TraceSlice *before = bodyBefore(*body);
-      step(PathStep::Kind::Other, *body, time - (before ? before->end : launchOf(*body)));
+      const int64_t launch = launchOf(*body);
+      const TraceSlice *before = bodyBefore(*body, launch);
+      step(PathStep::Kind::Other, *body, time - (before ? before->end : launch));
       body = before;
       time = body ? std::min(time, body->end) : time;
       continue;
@@ -270,6 +281,92 @@ void TeamSummarizer::addPath() {
   std::reverse(team_.path.begin(), team_.path.end());
 }
 
+/// The notify that a wait is for in the end: where its body waited itself for most of that time, it
+/// is what that one waited for, as along a ring.
+const TraceSlice *TeamSummarizer::rootOf(const TraceSlice &wait) const {
+  const TraceSlice *now = &wait;
+  while (true) {
+    const TraceSlice &writer = trace_.slices[size_t(now->writer)];
+    if (writer.parent < 0)
+      return &writer;
+    const auto in = inBody_.find(writer.parent);
+    const TraceSlice *next = nullptr;
+    if (in != inBody_.end())
+      for (int index : in->second) {
+        const TraceSlice &other = trace_.slices[size_t(index)];
+        const int64_t together =
+            std::min(released(other), released(wait)) - std::max(other.begin, wait.begin);
+        // Times go back, so this ends.
+        if (index < now->writer && other.isBlocked && other.writer >= 0 &&
+            trace_.slices[size_t(other.writer)].begin < writer.begin &&
+            2 * together > released(wait) - wait.begin)
+          next = &other;
+      }
+    if (!next)
+      return &writer;
+    now = next;
+  }
+}
+
+void TeamSummarizer::addLate() {
+  struct Body {
+    int64_t waited = 0;
+    const TraceSlice *writer = nullptr, *wait = nullptr;
+  };
+  // By the late rank: when whom waits, and the bodies that they wait for.
+  std::map<int, std::map<int, std::vector<std::pair<int64_t, int64_t>>>> spans;
+  std::map<int, std::map<int, Body>> bodies;
+  for (size_t index : slices_) {
+    const TraceSlice &wait = trace_.slices[index];
+    if (!wait.isBlocked || wait.writer < 0 || wait.parent < 0)
+      continue;
+    const TraceSlice *root = rootOf(wait);
+    if (root->process == wait.process || root->parent < 0)
+      continue;
+    spans[rankOf(*root)][rankOf(wait)].push_back({wait.begin, released(wait)});
+    Body &body = bodies[rankOf(*root)][root->parent];
+    body.waited += released(wait) - wait.begin;
+    if (!body.wait || released(wait) - wait.begin > released(*body.wait) - body.wait->begin) {
+      body.wait = &wait;
+      body.writer = root;
+    }
+  }
+  LateRank late;
+  int64_t all = 0;
+  for (auto &[rank, waiting] : spans) {
+    int64_t waited = 0;
+    for (auto &[who, times] : waiting) {
+      llvm::sort(times);
+      int64_t end = times.front().first;
+      for (const auto &[from, to] : times) {
+        waited += std::max<int64_t>(to - std::max(from, end), 0);
+        end = std::max(end, to);
+      }
+    }
+    all += waited;
+    if (waited > late.waited) {
+      late.rank = rank;
+      late.waited = waited;
+    }
+  }
+  for (const RankTimes &times : team_.ranks)
+    late.launches += times.rank == late.rank ? 0 : times.launches;
+  // Ranks that wait for each other in turn have none.
+  if (2 * late.waited <= all || 10 * late.waited < late.launches)
+    return;
+  const Body &worst = llvm::max_element(bodies[late.rank], [](const auto &a, const auto &b) {
+                        return a.second.waited < b.second.waited;
+                      })->second;
+  const TraceSlice &body = trace_.slices[size_t(worst.writer->parent)];
+  const TraceSlice &waiting = trace_.slices[size_t(worst.wait->parent)];
+  late.space = body.space;
+  late.body = body.name;
+  late.at = worst.writer->at;
+  late.begins = body.begin - std::min(launchOf(body), launchOf(waiting));
+  late.runs = worst.writer->begin - body.begin;
+  team_.late = std::move(late);
+}
+
 TeamSummary TeamSummarizer::run() {
   for (size_t i = 0; i < trace_.slices.size(); ++i)
     if (trace_.process(trace_.slices[i].process)->section == team_.section)
@@ -283,6 +380,7 @@ TeamSummary TeamSummarizer::run() {
   addTimes();
   addPrograms();
   addPath();
+  addLate();
   for (auto &[at, place] : waits_)
     team_.waits.push_back(std::move(place));
   llvm::stable_sort(team_.waits,

@@ -7,6 +7,7 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,17 @@ struct PathStep {
   int64_t time = 0;
 };
 
+/// The rank that the others wait for.
+struct LateRank {
+  int rank = 0;
+  /// How long others wait for it, and how long their launches are.
+  int64_t waited = 0, launches = 0;
+  /// What they wait for longest: a body of the rank, how long after the launch it begins, and how
+  /// long it then runs until it comes to the place that lets them go on.
+  std::string space, body, at;
+  int64_t begins = 0, runs = 0;
+};
+
 /// A program: its bodies without what they wait for.
 struct ProgramTime {
   std::string name;
@@ -68,6 +80,8 @@ struct TeamSummary {
   int64_t begin = 0, end = 0;
   size_t launches = 0;
   std::vector<RankTimes> ranks;
+  /// Where one is waited for much more than all others.
+  std::optional<LateRank> late;
   /// The longest first.
   std::vector<WaitPlace> waits;
   std::vector<ProgramTime> programs;
