@@ -3,6 +3,8 @@
 // is known by its file and its place there.
 #include "editors/lsp/names.h"
 
+#include "editors/lsp/describe.h"
+#include "frontend/base/dtype.h"
 #include "frontend/parse/parser.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -121,6 +123,13 @@ bool isName(llvm::StringRef text) {
   return constant && constant->name.name == text;
 }
 
+/// Calls and types would no longer mean what the language has under the name.
+bool isBuiltIn(llvm::StringRef name) {
+  const auto has = [&](const BuiltinFunction &each) { return each.name == name; };
+  return name == "W" || dtypeFromName(name) || llvm::any_of(builtinFunctions(), has) ||
+         llvm::any_of(testFunctions(), has);
+}
+
 /// Another definition that the new name would meet; null where it is free.
 const Definition *clashOf(const Analysis &analysis, const Definition &definition,
                           llvm::StringRef newName) {
@@ -194,6 +203,8 @@ llvm::Expected<json::Value> renameAt(Workspace &workspace, const Analysis &analy
     return found.takeError();
   if (!isName(newName))
     return refusal("`" + newName + "` is no name");
+  if (isBuiltIn(newName))
+    return refusal("`" + newName + "` is built in, and would be hidden");
   const Definition &definition = definitionOf(analysis, **found);
   if (definition.name == newName)
     return json::Value(json::Object{{"changes", json::Object{}}});
