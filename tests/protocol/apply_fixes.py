@@ -18,15 +18,17 @@ def main(dtilec, path, output):
     if not edits:
         return "no fix-its"
     with open(path, encoding="utf-8") as file:
-        lines = file.read().split("\n")
+        text = file.read()
+    starts = [0]
+    for line in text.split("\n"):
+        starts.append(starts[-1] + len(line) + 1)
     # From the end, so that places stay what they were.
     for fix in sorted(edits, key=lambda fix: (fix["line"], fix["column"]), reverse=True):
-        if (fix["line"], fix["column"]) != (fix["endLine"], fix["endColumn"]):
-            return "only insertions are known here"
-        line, column = fix["line"] - 1, fix["column"] - 1
-        lines[line] = lines[line][:column] + fix["text"] + lines[line][column:]
+        begin = starts[fix["line"] - 1] + fix["column"] - 1
+        end = starts[fix["endLine"] - 1] + fix["endColumn"] - 1
+        text = text[:begin] + fix["text"] + text[end:]
     with open(output, "w", encoding="utf-8") as file:
-        file.write("\n".join(lines))
+        file.write(text)
     return None
 
 

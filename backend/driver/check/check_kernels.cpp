@@ -3,6 +3,7 @@
 #include "backend/driver/check/check_kernels.h"
 
 #include "backend/driver/check/differing_values.h"
+#include "backend/driver/check/order_fix.h"
 #include "backend/driver/check/promises.h"
 #include "backend/driver/check/signal_fix.h"
 #include "backend/driver/optimize.h"
@@ -115,6 +116,13 @@ checkInstances(ir::Module &module, llvm::ArrayRef<const sema::KernelInstance *> 
     for (const sema::KernelInstance *instance : instances)
       if (instance->name == kernel)
         return signalFix(sources, *instance->decl, {object.str(), signal.str(), place});
+    return {};
+  };
+  checks.orderFix = [&](llvm::StringRef kernel,
+                        const protocol::MissingOrder &missing) -> std::vector<FixIt> {
+    for (const sema::KernelInstance *instance : instances)
+      if (instance->name == kernel)
+        return orderFix(sources, *instance->decl, missing);
     return {};
   };
   return protocol::checkProtocol(module, checks, diagnostics);

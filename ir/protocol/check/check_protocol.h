@@ -16,6 +16,15 @@
 
 namespace dtile::protocol {
 
+/// Two operations of a body, one of which is to be `after` the other.
+struct MissingOrder {
+  /// The notify at `signal` is to be after the transfer at `access`; else the access is to be after
+  /// the wait at `signal`.
+  bool isOfNotify = false;
+  SourceLoc access;
+  SourceLoc signal;
+};
+
 /// How much to check.
 struct CheckOptions {
   /// Numbers of ranks; where these are somebody's choice, no others are run.
@@ -38,6 +47,8 @@ struct CheckOptions {
   std::function<std::vector<FixIt>(llvm::StringRef kernel, llvm::StringRef object,
                                    llvm::StringRef signal, SourceLoc place)>
       signalFix;
+  /// Edits that say `after` where a note says that it is missing; may be empty.
+  std::function<std::vector<FixIt>(llvm::StringRef kernel, const MissingOrder &missing)> orderFix;
   /// What kernels ensure.
   std::vector<Promise> promises;
   /// Where findings are only of some values of compile-time parameters: "BM = 16, BN = 32".

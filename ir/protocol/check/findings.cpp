@@ -104,8 +104,9 @@ bool RaceDetector::explainByWait(Finding &finding, const Record &early, const Re
     return false;
   for (const BodyWait &wait : it->second)
     if (wait.number <= late.sequence && clocks_.includes(*wait.clock, early.thread, early.time)) {
-      finding.notes.push_back(
-          {wait.op, "this `wait` orders the two, but the access is not `after` it"});
+      finding.notes.push_back({wait.op,
+                               "this `wait` orders the two, but the access is not `after` it",
+                               FindingNote::Remedy::AccessAfter, late.op});
       return true;
     }
   return false;
@@ -130,8 +131,10 @@ bool RaceDetector::explainByNotify(Finding &finding, const Record &early, const 
   }
   if (!beside)
     return false;
-  finding.notes.push_back({beside->op, "this notify is not `after` what is sent before it: give it "
-                                       "the token, `after: …`"});
+  finding.notes.push_back({beside->op,
+                           "this notify is not `after` what is sent before it: give it "
+                           "the token, `after: …`",
+                           FindingNote::Remedy::NotifyAfter, early.op});
   return true;
 }
 
@@ -193,6 +196,8 @@ void RaceDetector::explain(Finding &finding, const Record &first, const Record &
   if (!isRace(finding.kind))
     return;
   if (first.body == second.body) {
+    if (explainByWait(finding, first, second))
+      return;
     finding.notes.push_back({nullptr, "both are of one body: `await` the first, or make the second "
                                       "`after` it"});
     return;

@@ -37,6 +37,9 @@ struct Side {
 struct FindingNote {
   const ir::Op *op = nullptr;
   std::string text;
+  /// What would be enough: `access` is `after` the wait `op`, or the notify `op` is `after` it.
+  enum class Remedy : uint8_t { None, AccessAfter, NotifyAfter } remedy = Remedy::None;
+  const ir::Op *access = nullptr;
 };
 
 /// One thing that can go wrong.

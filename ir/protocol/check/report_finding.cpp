@@ -30,6 +30,21 @@ void addNotes(DiagBuilder &builder, const Case &at, const Finding &finding) {
   builder.note(rangeOf(&at.kernel, at.kernel), diag::note_protocol, "found for " + at.text());
 }
 
+void addOrderFix(DiagBuilder &builder, const Case &at, const Finding &finding) {
+  if (!at.options || !at.options->orderFix)
+    return;
+  for (const FindingNote &note : finding.notes) {
+    if (note.remedy == FindingNote::Remedy::None)
+      continue;
+    const MissingOrder missing = {.isOfNotify = note.remedy == FindingNote::Remedy::NotifyAfter,
+                                  .access = note.access->loc(),
+                                  .signal = note.op->loc()};
+    for (const FixIt &fix : at.options->orderFix(at.name(), missing))
+      builder.fix(fix.range, fix.text);
+    return;
+  }
+}
+
 /// A block of what is copied that ends before its length does, as its tensor does.
 struct ShortBlock {
   std::string tensor, position, size;
@@ -132,6 +147,7 @@ void reportFinding(Diagnostics &diagnostics, const Case &at, const Finding &find
                                              finding.isOneBody ? "the same body" : first);
     builder.note(rangeOf(finding.first.op, at.kernel), diag::note_protocol,
                  first + " " + verbOf(finding.first).str() + " it here");
+    addOrderFix(builder, at, finding);
     return addNotes(builder, at, finding);
   }
   case Finding::Kind::OutlivesKernel: {
