@@ -12,6 +12,7 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 
 #include <algorithm>
@@ -45,6 +46,12 @@ bool isInputParam(const ast::Param &param) {
   if (param.type && param.type->name.name == "signal")
     return false;
   return param.mode != ast::ParamMode::Out && param.mode != ast::ParamMode::ScratchSymm;
+}
+
+// As scalars are given.
+bool isNumber(llvm::StringRef text) {
+  double number = 0;
+  return text == "true" || text == "false" || !text.getAsDouble(number);
 }
 
 // A parameter with sizes is a tensor, wherever it lives.
@@ -189,8 +196,7 @@ bool KernelRun::checkNames(const ast::KernelDecl &kernel) {
 }
 
 bool KernelRun::readScalar(const ast::Param &param, const std::string &text) {
-  double number = 0;
-  if (text != "true" && text != "false" && llvm::StringRef(text).getAsDouble(number))
+  if (!isNumber(text))
     return fail(diag::bad_argument, param.name.name, "it is a number, and `" + text + "` is none");
   scalars_[unsigned(arrays_.size())] = text;
   arrays_.emplace_back();
@@ -216,7 +222,12 @@ bool KernelRun::readArguments(const ast::KernelDecl &kernel) {
     std::vector<NDArray> &arrays = arrays_.emplace_back();
     const bool isShared = !llvm::StringRef(it->second).contains(kRankHole);
     for (int rank = 0; rank < (isShared ? 1 : ranks_); ++rank) {
-      llvm::Expected<NDArray> array = ndarray::readNpy(pathFor(it->second, rank));
+      const std::string path = pathFor(it->second, rank);
+      if (isNumber(it->second) && !llvm::sys::fs::exists(path))
+        return fail(diag::bad_argument, param.name.name,
+                    "it is a tensor, `" + session_.sources.text(param.type->range).str() +
+                        "`, so it takes a .npy file, and `" + it->second + "` is a number");
+      llvm::Expected<NDArray> array = ndarray::readNpy(path);
       if (!array)
         return fail(diag::bad_array_file, llvm::toString(array.takeError()));
       arrays.push_back(std::move(*array));

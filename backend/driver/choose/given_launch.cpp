@@ -99,7 +99,7 @@ std::optional<GivenLaunch> givenLaunch(Session &session, const sema::KernelInsta
       return refuse(session, "names `" + name + "`; " + names.text());
     int64_t number = 0;
     if (llvm::StringRef(value).getAsInteger(10, number) || number < 0 || number > kLargestSize)
-      return refuse(session, "wants a number up to " + std::to_string(kLargestSize) + " for `" +
+      return refuse(session, "wants a number from 0 to " + std::to_string(kLargestSize) + " for `" +
                                  name + "`, not `" + value + "`");
     if (name == kRanks)
       given.ranks = number;

@@ -280,9 +280,14 @@ ExitCode TestRunner::finish() {
         counts.push_back(std::to_string(ranks));
       session_.diagnostics.report(SourceLoc{}, diag::no_such_rank_count, llvm::join(counts, ", "));
     } else {
-      session_.diagnostics.report(
-          SourceLoc{}, diag::no_tests,
-          found_ != 0 ? " whose name contains `" + session_.options.filter + "`" : std::string());
+      const bool isBench = session_.options.bench;
+      std::string how;
+      if (found_ != 0)
+        how = " whose name contains `" + session_.options.filter + "`";
+      else if (isBench)
+        how = ": write `bench \"…\" { … }`, or time launches of a kernel by `dtilec bench --sizes`";
+      session_.diagnostics.report(SourceLoc{}, diag::no_tests, isBench ? "bench block" : "test",
+                                  how);
     }
   }
   if (failed_ != 0)
