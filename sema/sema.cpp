@@ -395,8 +395,8 @@ const ast::KernelDecl *Program::findKernel(llvm::StringRef name) const {
                                                         : nullptr;
 }
 
-const ast::FnDecl *Program::findFunction(const ast::Expr *callee) const {
-  return functionNamed(*impl_->modules.front(), callee);
+const ast::FnDecl *Program::findFunction(const ast::Expr *callee, const ast::Decl *of) const {
+  return functionNamed(of ? *impl_->moduleOf.lookup(of) : *impl_->modules.front(), callee);
 }
 
 std::optional<int64_t> Program::findConst(llvm::StringRef name) const {
@@ -498,9 +498,9 @@ const KernelInstance *Program::instantiateCall(const ast::FnDecl &fn, const Func
                                                Diagnostics &diagnostics) {
   const PhaseScope phase("checking an instance");
   Restore<Diagnostics *> sink(impl_->diags, &diagnostics);
-  ModuleInfo &root = *impl_->modules.front();
+  ModuleInfo &home = call.of ? *impl_->moduleOf.lookup(call.of) : *impl_->modules.front();
   const auto instanceOf = [&](llvm::ArrayRef<Type> results) {
-    return impl_->instance(kernelOfCall(*impl_, root, fn, call, results), {}, {}, {},
+    return impl_->instance(kernelOfCall(*impl_, home, fn, call, results), {}, {}, {},
                            /*isReal=*/true);
   };
   // Its check tells what the function gives.

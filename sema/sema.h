@@ -80,6 +80,8 @@ struct FunctionCall {
   ast::Expr *callee = nullptr;
   std::vector<Generic> generics;
   std::vector<Arg> args;
+  /// In the file that declares this; null: in the root file.
+  const ast::Decl *of = nullptr;
 };
 
 /// Plans with which an overlap could be joined, and is not.
@@ -135,8 +137,10 @@ public:
   /// A kernel visible in the root file, also through imports (`ag.kernel` as "ag.kernel"); null
   /// when there is none.
   [[nodiscard]] const ast::KernelDecl *findKernel(llvm::StringRef name) const;
-  /// The function that an expression of the root file names (`f`, `math.silu`); null for all else.
-  [[nodiscard]] const ast::FnDecl *findFunction(const ast::Expr *callee) const;
+  /// The function that an expression names (`f`, `math.silu`) in the file that declares `of`, or in
+  /// the root file; null for all else.
+  [[nodiscard]] const ast::FnDecl *findFunction(const ast::Expr *callee,
+                                                const ast::Decl *of = nullptr) const;
   /// A named integer constant visible in the root file.
   [[nodiscard]] std::optional<int64_t> findConst(llvm::StringRef name) const;
 

@@ -280,7 +280,7 @@ LoweredModule lowerKernels(Session &session, sema::Program &program,
   LoweredModule lowered = lowerInstances(session.sources, program, kernels);
   addFamilies(session, program, kernels, *lowered.module);
   requireWellFormed(*lowered.module);
-  lowered.promises = promisesOf(kernels);
+  lowered.promises = promisesOf(program, kernels);
   return lowered;
 }
 

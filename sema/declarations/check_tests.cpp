@@ -353,7 +353,7 @@ private:
   // The function of the program that a call names; test functions go before it.
   const ast::FnDecl *functionCalled(const ast::Expr *callee) {
     const auto *name = llvm::dyn_cast<ast::NameExpr>(callee);
-    if (isPromise_ || (name && isTestBuiltin(name->name)))
+    if (name && isTestBuiltin(name->name))
       return nullptr;
     const ast::FnDecl *fn = functionNamed(module_, callee);
     return fn && !isTensorFunction(*fn) ? fn : nullptr;

@@ -122,8 +122,8 @@ bool checkFile(Session &session, llvm::StringRef path) {
     checks.work *= 4;
   }
   checks.machine = session.options.machine.get();
-  const auto verdicts =
-      checkInstances(*lowered.module, instances, session.sources, checks, session.diagnostics);
+  const auto verdicts = checkInstances(*lowered.module, *program, instances, session.sources,
+                                       checks, session.diagnostics);
   if (!verdicts)
     return false;
   // Each verdict is followed by what it leaves open; JSON is one array.

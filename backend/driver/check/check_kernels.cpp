@@ -100,9 +100,9 @@ CheckedKernel instantiateAlone(sema::Program &program, const ast::KernelDecl &ke
 }
 
 std::optional<std::vector<protocol::Verdict>>
-checkInstances(ir::Module &module, llvm::ArrayRef<const sema::KernelInstance *> instances,
-               const SourceManager &sources, protocol::CheckOptions checks,
-               Diagnostics &diagnostics) {
+checkInstances(ir::Module &module, const sema::Program &program,
+               llvm::ArrayRef<const sema::KernelInstance *> instances, const SourceManager &sources,
+               protocol::CheckOptions checks, Diagnostics &diagnostics) {
   // Room is asked for as a build without further options schedules it; the rest as it is written.
   const std::unique_ptr<ir::Module> scheduled = ir::cloneModule(module);
   passes::PassContext context(diagnostics);
@@ -110,7 +110,7 @@ checkInstances(ir::Module &module, llvm::ArrayRef<const sema::KernelInstance *> 
       !runPipeline(module, OptLevel::O1, context))
     return std::nullopt;
   checks.scheduled = scheduled.get();
-  checks.promises = promisesOf(instances);
+  checks.promises = promisesOf(program, instances);
   checks.signalFix = [&](llvm::StringRef kernel, llvm::StringRef object, llvm::StringRef signal,
                          SourceLoc place) -> std::vector<FixIt> {
     for (const sema::KernelInstance *instance : instances)
@@ -155,7 +155,8 @@ OtherValues checkOtherValues(sema::Program &program, const CheckedKernel &checke
     protocol::CheckOptions quick = optionsOfOthers(checks, order);
     quick.constants = choicesText(program, checked, *other->instance);
     Diagnostics own(sources);
-    auto verdicts = checkInstances(*other->lowered.module, {&other->named}, sources, quick, own);
+    auto verdicts =
+        checkInstances(*other->lowered.module, program, {&other->named}, sources, quick, own);
     const auto isFine = [&] { return verdicts && verdicts->front().isFine; };
     // Now runs have to tell whether something is wrong.
     if (isFine() && !verdicts->front().isProved) {
@@ -165,7 +166,8 @@ OtherValues checkOtherValues(sema::Program &program, const CheckedKernel &checke
         quick.work = std::min(quick.work, kWorkOfUndecided);
       own.clear();
       other->lowered = lowerInstances(sources, program, {&other->named});
-      verdicts = checkInstances(*other->lowered.module, {&other->named}, sources, quick, own);
+      verdicts =
+          checkInstances(*other->lowered.module, program, {&other->named}, sources, quick, own);
     }
     if (isFine() && (verdicts->front().isProved || !verdict.isProved)) {
       found.alsoWith.push_back(quick.constants);

@@ -28,9 +28,9 @@ CheckedKernel instantiateAlone(sema::Program &program, const ast::KernelDecl &ke
 /// run on it. What `checks` asks of schedules, promises and fix-its follows from these. Nothing
 /// after reporting what passes refuse.
 std::optional<std::vector<protocol::Verdict>>
-checkInstances(ir::Module &module, llvm::ArrayRef<const sema::KernelInstance *> instances,
-               const SourceManager &sources, protocol::CheckOptions checks,
-               Diagnostics &diagnostics);
+checkInstances(ir::Module &module, const sema::Program &program,
+               llvm::ArrayRef<const sema::KernelInstance *> instances, const SourceManager &sources,
+               protocol::CheckOptions checks, Diagnostics &diagnostics);
 
 /// What is known of a kernel with other values of its choices than those of its first check.
 struct OtherValues {

@@ -5,8 +5,13 @@
 
 #include "frontend/ast/ast.h"
 #include "frontend/ast/mesh.h"
+#include "frontend/ast/source_printer.h"
+#include "sema/declarations/test_signatures.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSwitch.h"
+
+#include <map>
 
 namespace dtile::driver {
 
@@ -19,10 +24,17 @@ namespace {
 /// Turns the promises of one kernel into arrays.
 class PromiseReader {
 public:
-  explicit PromiseReader(const sema::KernelInstance &kernel) : kernel_(kernel) {}
+  PromiseReader(const sema::Program &program, const sema::KernelInstance &kernel)
+      : program_(program), kernel_(kernel), home_(kernel.decl) {}
   PromisedArray arrayOf(const ast::Expr &e) const;
+  [[nodiscard]] PromisedArray slice(const ast::IndexExpr &e) const;
 
 private:
+  /// Of a function's body: its parameters are arrays that are known.
+  PromiseReader(const PromiseReader &outer, const ast::FnDecl &fn)
+      : program_(outer.program_), kernel_(outer.kernel_), home_(&fn), depth_(outer.depth_ + 1) {}
+
+  [[nodiscard]] PromisedArray inlined(const ast::CallExpr &e, const ast::FnDecl &fn) const;
   [[nodiscard]] PromisedArray made(Kind kind, llvm::ArrayRef<const ast::Expr *> operands) const;
   [[nodiscard]] PromisedArray binary(const ast::BinaryExpr &e) const;
   [[nodiscard]] PromisedArray call(const ast::CallExpr &e) const;
@@ -37,7 +49,12 @@ private:
   [[nodiscard]] std::optional<PromisedNumber> ofAxis(const ast::CallExpr &call,
                                                      llvm::StringRef name) const;
 
+  const sema::Program &program_;
   const sema::KernelInstance &kernel_;
+  /// In whose file names of functions are looked up, and how many functions are around it.
+  const ast::Decl *home_;
+  int depth_ = 0;
+  std::map<llvm::StringRef, PromisedArray> known_;
 };
 
 PromisedArray unknown(const llvm::Twine &what) {
@@ -68,7 +85,7 @@ PromisedArray PromiseReader::binary(const ast::BinaryExpr &e) const {
   case ast::BinaryOp::Sub:
     return made(Kind::Difference, {e.lhs, e.rhs});
   case ast::BinaryOp::Mul:
-    return made(Kind::Product, {e.lhs, e.rhs});
+    return made(depth_ > 0 ? Kind::ElementProduct : Kind::Product, {e.lhs, e.rhs});
   default:
     return unknown("an operator that only numbers have");
   }
@@ -230,13 +247,70 @@ std::optional<int64_t> constantAxis(const ast::Expr &e) {
   return literal ? std::optional(-int64_t(literal->value)) : std::nullopt;
 }
 
+/// `x[0]`, `x[a..b, :]`.
+PromisedArray PromiseReader::slice(const ast::IndexExpr &e) const {
+  PromisedArray array = made(Kind::Slice, {e.base});
+  for (const ast::Expr *index : e.indices) {
+    const auto *range = llvm::dyn_cast<ast::RangeExpr>(index);
+    const ast::Expr *ends[] = {range ? range->lo : index, range ? range->hi : nullptr};
+    for (const ast::Expr *end : ends) {
+      const auto number = end ? numberOf(*end) : std::optional(PromisedNumber{});
+      if (!number)
+        return unknown("positions that it does not follow");
+      if (end)
+        array.numbers.push_back(*number);
+    }
+    array.name += !range ? 'i' : ends[0] && ends[1] ? 'r' : ends[0] ? 'a' : ends[1] ? 'b' : 'w';
+  }
+  return array;
+}
+
+bool isFollowed(const PromisedArray &array) {
+  return array.kind != Kind::Unknown && llvm::all_of(array.operands, isFollowed);
+}
+
+/// What a function of one `return` makes of its arguments.
+PromisedArray PromiseReader::inlined(const ast::CallExpr &e, const ast::FnDecl &fn) const {
+  constexpr int kDeepest = 8;
+  const PromisedArray unfollowed = unknown("`" + fn.name.name + "`");
+  if (!fn.body || depth_ == kDeepest || fn.isExtern)
+    return unfollowed;
+  PromiseReader inside(*this, fn);
+  for (const auto &[i, arg] : llvm::enumerate(e.args)) {
+    llvm::StringRef name = arg.label.name;
+    if (name.empty() && i < fn.params.size())
+      name = fn.params[i].name.name;
+    inside.known_[name] = arrayOf(*arg.value);
+  }
+  for (const ast::Param &param : fn.params)
+    if (param.init && !inside.known_.contains(param.name.name))
+      inside.known_[param.name.name] = inside.arrayOf(*param.init);
+  for (const ast::Stmt *s : fn.body->statements) {
+    if (const auto *let = llvm::dyn_cast<ast::LetStmt>(s); let && let->names.size() == 1) {
+      inside.known_[let->names.front().name] = inside.arrayOf(*let->value);
+      continue;
+    }
+    const auto *result = llvm::dyn_cast<ast::ReturnStmt>(s);
+    if (!result || result->values.size() != 1)
+      return unfollowed;
+    PromisedArray value = inside.arrayOf(*result->values.front());
+    return isFollowed(value) ? value : unfollowed;
+  }
+  return unfollowed;
+}
+
 PromisedArray PromiseReader::call(const ast::CallExpr &e) const {
   const ast::Expr *callee = e.callee;
   if (const auto *generic = llvm::dyn_cast<ast::GenericExpr>(callee))
     callee = generic->base;
   const auto *name = llvm::dyn_cast<ast::NameExpr>(callee);
-  if (!name)
-    return unknown("a call");
+  const bool isKnown =
+      name && (depth_ > 0 ? name->name == "cast" : !sema::testSignature(name->name).empty());
+  const ast::FnDecl *fn = isKnown ? nullptr : program_.findFunction(callee, home_);
+  if (fn)
+    return inlined(e, *fn);
+  if (!name || (depth_ > 0 && name->name != "cast"))
+    return unknown(name ? "`" + name->name + "`" : llvm::Twine("a call"));
   llvm::SmallVector<const ast::Expr *, 2> operands;
   std::vector<PromisedNumber> along;
   std::optional<int64_t> axisOfSum;
@@ -304,6 +378,10 @@ PromisedArray PromiseReader::arrayOf(const ast::Expr &e) const {
   case ast::NodeKind::FloatLit:
     return number(llvm::cast<ast::FloatLit>(e).value);
   case ast::NodeKind::NameExpr: {
+    if (const auto found = known_.find(llvm::cast<ast::NameExpr>(e).name); found != known_.end())
+      return found->second;
+    if (depth_ > 0)
+      return unknown("`" + llvm::cast<ast::NameExpr>(e).name + "`");
     PromisedArray array;
     array.kind = Kind::Param;
     array.name = llvm::cast<ast::NameExpr>(e).name.str();
@@ -321,6 +399,10 @@ PromisedArray PromiseReader::arrayOf(const ast::Expr &e) const {
     return unknown("a member of an array");
   case ast::NodeKind::CallExpr:
     return call(llvm::cast<ast::CallExpr>(e));
+  case ast::NodeKind::IndexExpr:
+    if (depth_ == 0)
+      return slice(llvm::cast<ast::IndexExpr>(e));
+    return unknown("an index in a function");
   default:
     return unknown("an expression that only runs can compare");
   }
@@ -328,22 +410,30 @@ PromisedArray PromiseReader::arrayOf(const ast::Expr &e) const {
 
 } // namespace
 
-std::vector<protocol::Promise> promisesOf(llvm::ArrayRef<const sema::KernelInstance *> kernels) {
+std::vector<protocol::Promise> promisesOf(const sema::Program &program,
+                                          llvm::ArrayRef<const sema::KernelInstance *> kernels) {
   std::vector<protocol::Promise> all;
   for (const sema::KernelInstance *kernel : kernels)
     for (const ast::ExpectStmt *ensures : kernel->decl->ensures) {
+      const PromiseReader reader(program, *kernel);
       protocol::Promise promise;
       promise.kernel = kernel->name;
       promise.place = ensures->range;
       const auto *relation = llvm::dyn_cast_or_null<ast::BinaryExpr>(ensures->condition);
       const bool isEqual =
           relation && (relation->op == ast::BinaryOp::Approx || relation->op == ast::BinaryOp::Eq);
-      const auto *output = isEqual ? llvm::dyn_cast<ast::NameExpr>(relation->lhs) : nullptr;
+      const auto *part = isEqual ? llvm::dyn_cast<ast::IndexExpr>(relation->lhs) : nullptr;
+      const auto *output =
+          isEqual ? llvm::dyn_cast<ast::NameExpr>(part ? part->base : relation->lhs) : nullptr;
       if (output) {
         promise.output = output->name.str();
-        promise.expected = PromiseReader(*kernel).arrayOf(*relation->rhs);
+        promise.expected = reader.arrayOf(*relation->rhs);
       } else {
         promise.expected = unknown("another form than `output ~= …`");
+      }
+      if (output && part) {
+        promise.part = reader.slice(*part);
+        promise.partText = ast::textOf(part);
       }
       all.push_back(std::move(promise));
     }

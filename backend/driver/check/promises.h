@@ -3,6 +3,7 @@
 #pragma once
 
 #include "ir/protocol/check/promise.h"
+#include "sema/sema.h"
 #include "sema/tree/typed_ast.h"
 
 #include "llvm/ADT/ArrayRef.h"
@@ -10,6 +11,7 @@
 namespace dtile::driver {
 
 /// The `ensures` clauses of kernels, each under its instance's name.
-std::vector<protocol::Promise> promisesOf(llvm::ArrayRef<const sema::KernelInstance *> kernels);
+std::vector<protocol::Promise> promisesOf(const sema::Program &program,
+                                          llvm::ArrayRef<const sema::KernelInstance *> kernels);
 
 } // namespace dtile::driver

@@ -118,7 +118,7 @@ void proveKernels(const lsp::Analysis &analysis, uint64_t work, lsp::ProofSink s
     checks.isQuick = true;
     checks.work = work;
     const auto verdicts =
-        checkInstances(*lowered.module, {checked.instance}, sources, checks, diagnostics);
+        checkInstances(*lowered.module, program, {checked.instance}, sources, checks, diagnostics);
     if (verdicts) {
       const OtherValues other =
           checkOtherValues(program, checked, verdicts->front(), sources, checks, diagnostics);

@@ -131,8 +131,9 @@ TestEvaluator::Result TestEvaluator::evaluateCall(const ast::CallExpr &e) {
       return callKernel(e, *kernel, generics);
   // What tests know goes before a function of the file that has its name.
   const auto *plain = llvm::dyn_cast<ast::NameExpr>(callee);
-  if (!clause_ && !(plain && findBuiltin(plain->name)))
-    if (const ast::FnDecl *fn = library_.program().findFunction(callee))
+  if (!(plain && findBuiltin(plain->name)))
+    if (const ast::FnDecl *fn =
+            library_.program().findFunction(callee, clause_ ? clause_->decl : nullptr))
       return callFunction(e, *fn, generics);
   return callBuiltin(e, name, generics);
 }

@@ -54,6 +54,8 @@ private:
     const ast::MeshStmt *mesh = nullptr;
     std::string kernel;
     SourceRange callRange;
+    /// In whose file its functions have their names.
+    const ast::KernelDecl *decl = nullptr;
   };
   using Result = std::optional<TestValue>;
 

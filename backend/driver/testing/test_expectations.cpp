@@ -213,7 +213,7 @@ void TestEvaluator::checkEnsures(const sema::KernelInstance &kernel, const ast::
   if (kernel.decl->ensures.empty())
     return;
   const Clause clause{std::move(types), ast::meshOf(*kernel.decl), kernel.decl->name.name.str(),
-                      call.range};
+                      call.range, kernel.decl};
   const Clause *outer = std::exchange(clause_, &clause);
   // Names of the test are not those of the kernel.
   std::vector<Scope> scopes = std::exchange(scopes_, {});

@@ -89,7 +89,8 @@ TestEvaluator::Result TestEvaluator::callFunction(const ast::CallExpr &e, const 
   for (size_t i = 0; i < fn.results.size(); ++i)
     result.tuple.emplace_back().arrays.resize(ranks_);
   for (const auto &[key, group] : groups) {
-    const sema::FunctionCall call{e.range, generics ? generics->base : e.callee, *given, key};
+    const sema::FunctionCall call{e.range, generics ? generics->base : e.callee, *given, key,
+                                  clause_ ? clause_->decl : nullptr};
     const auto code = library_.getCall(e, fn, call);
     if (!code) {
       failed_ = true;

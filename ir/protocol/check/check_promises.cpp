@@ -319,7 +319,11 @@ void PromiseChecker::report(const State &state, const Case &at, const Arguments 
                             int rank, int64_t element) {
   const std::string &name = state.promise->output;
   const TermId got = actual[rank].elements[element];
-  const std::string where = "element " + actual[rank].positionText(element);
+  const std::string &part = state.promise->partText;
+  const std::string where = actual[rank].sizes.empty()
+                                ? "`" + part + "`"
+                                : "element " + actual[rank].positionText(element) +
+                                      (part.empty() ? std::string() : " of `" + part + "`");
   const std::string what =
       terms.isUnwritten(got)
           ? where + " is never written"
@@ -359,7 +363,22 @@ bool PromiseChecker::compare(State &state, const Case &at, const Arguments &argu
   }
   PromiseEvaluator evaluator(terms, arguments.before, sizes, at.ranks);
   const std::optional<RankArrays> expected = evaluator.evaluate(state.promise->expected);
-  const RankArrays actual = after(arguments, state.promise->output);
+  RankArrays actual = after(arguments, state.promise->output);
+  if (evaluator.isOutside())
+    return true;
+  if (expected && state.promise->part) {
+    std::map<std::string, RankArrays> whole = arguments.before;
+    whole[state.promise->output] = std::move(actual);
+    PromiseEvaluator ofPart(terms, whole, sizes, at.ranks);
+    std::optional<RankArrays> part = ofPart.evaluate(*state.promise->part);
+    if (ofPart.isOutside())
+      return true;
+    if (!part) {
+      state.undecided = ofPart.whyNot();
+      return true;
+    }
+    actual = std::move(*part);
+  }
   if (!expected || !terms.whyNot().empty()) {
     state.undecided = terms.whyNot().empty() ? evaluator.whyNot() : terms.whyNot();
     return true;

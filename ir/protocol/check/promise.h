@@ -4,6 +4,7 @@
 
 #include "frontend/base/source_manager.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,8 @@ struct PromisedArray {
     Sum,
     Difference,
     Product,
+    /// Elementwise, of matrices too, as functions multiply.
+    ElementProduct,
     /// Of matrices: [..., M, K] times [..., K, N].
     MatrixProduct,
     Negative,
@@ -64,6 +67,9 @@ struct PromisedArray {
     SumAlong,
     /// The operand's elements in order, with the sizes `numbers`.
     Reshape,
+    /// A part of the operand. `name` has a letter a dimension, and `numbers` what these need: 'i' a
+    /// position, 'r' from one to before another, 'a' from one on, 'b' before one, 'w' all of it.
+    Slice,
     /// What cannot be followed: `name` says what.
     Unknown,
   } kind = Kind::Unknown;
@@ -76,11 +82,14 @@ struct PromisedArray {
   std::vector<PromisedNumber> along;
 };
 
-/// `ensures output ~= expected;`
+/// `ensures output ~= expected;`, or of a part of the output.
 struct Promise {
   std::string kernel;
   SourceRange place;
   std::string output;
+  /// A Slice of the output, as it is written, where only that is promised.
+  std::optional<PromisedArray> part;
+  std::string partText;
   PromisedArray expected;
 };
 

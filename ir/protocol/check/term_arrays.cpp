@@ -51,9 +51,9 @@ std::optional<RankArrays> PromiseEvaluator::elementwise(Kind kind, const RankArr
     for (size_t i = 0; i < count; ++i) {
       const TermId x = a[r].elements[isScalarA ? 0 : i];
       const TermId y = b[r].elements[isScalarB ? 0 : i];
-      out.elements.push_back(kind == Kind::Product      ? terms_.multiply(x, y)
-                             : kind == Kind::Difference ? terms_.add(x, terms_.scale(y, -1))
-                                                        : terms_.add(x, y));
+      out.elements.push_back(kind == Kind::ElementProduct ? terms_.multiply(x, y)
+                             : kind == Kind::Difference   ? terms_.add(x, terms_.scale(y, -1))
+                                                          : terms_.add(x, y));
     }
     all.push_back(std::move(out));
   }
@@ -323,6 +323,54 @@ std::optional<RankArrays> PromiseEvaluator::rows(const RankArrays &a, const Prom
   return all;
 }
 
+std::optional<RankArrays> PromiseEvaluator::slice(const RankArrays &a, const PromisedArray &slice) {
+  RankArrays all;
+  for (int r = 0; r < ranks_; ++r) {
+    const TermArray &whole = a[r];
+    if (whole.sizes.size() != slice.name.size())
+      return fail("it has indices for other dimensions");
+    struct Dim {
+      int64_t first, count, stride;
+    };
+    std::vector<Dim> dims;
+    TermArray part;
+    const PromisedNumber *next = slice.numbers.data();
+    for (size_t d = 0; d < whole.sizes.size(); ++d) {
+      const char form = slice.name[d];
+      int64_t bounds[2] = {0, whole.sizes[d]};
+      for (const bool isEnd : {false, true}) {
+        const bool isGiven = isEnd ? form == 'r' || form == 'b' : form != 'b' && form != 'w';
+        if (!isGiven)
+          continue;
+        const std::optional<int64_t> value = number(*next++, r);
+        if (!value)
+          return std::nullopt;
+        bounds[isEnd] = *value;
+      }
+      if (form == 'i')
+        bounds[1] = bounds[0] + 1;
+      if (bounds[0] < 0 || bounds[1] > whole.sizes[d]) {
+        isOutside_ = true;
+        return fail("it names elements that there are not");
+      }
+      for (Dim &outer : dims)
+        outer.stride *= whole.sizes[d];
+      dims.push_back({bounds[0], std::max<int64_t>(bounds[1] - bounds[0], 0), 1});
+      if (form != 'i')
+        part.sizes.push_back(dims.back().count);
+    }
+    const auto copy = [&](const auto &self, size_t d, int64_t at) -> void {
+      if (d == dims.size())
+        return part.elements.push_back(whole.elements[size_t(at)]);
+      for (int64_t i = 0; i < dims[d].count; ++i)
+        self(self, d + 1, at + (dims[d].first + i) * dims[d].stride);
+    };
+    copy(copy, 0, 0);
+    all.push_back(std::move(part));
+  }
+  return all;
+}
+
 std::optional<RankArrays> PromiseEvaluator::sumAlong(const RankArrays &a, int64_t axis) {
   RankArrays all;
   for (const TermArray &array : a) {
@@ -384,11 +432,12 @@ std::optional<RankArrays> PromiseEvaluator::evaluate(const PromisedArray &array)
   case Kind::Product:
     if (operands[0].front().sizes.size() == 2 && operands[1].front().sizes.size() == 2)
       return matrixProduct(operands[0], operands[1]);
-    return elementwise(array.kind, operands[0], operands[1]);
+    return elementwise(Kind::ElementProduct, operands[0], operands[1]);
   case Kind::MatrixProduct:
     return matrixProduct(operands[0], operands[1]);
   case Kind::Sum:
   case Kind::Difference:
+  case Kind::ElementProduct:
     return elementwise(array.kind, operands[0], operands[1]);
   case Kind::Negative:
     for (TermArray &one : operands[0])
@@ -416,6 +465,8 @@ std::optional<RankArrays> PromiseEvaluator::evaluate(const PromisedArray &array)
     return sumAlong(operands[0], array.numbers[0].number);
   case Kind::Reshape:
     return reshape(std::move(operands[0]), array.numbers);
+  case Kind::Slice:
+    return slice(operands[0], array);
   case Kind::Unknown:
     return fail("it has " + array.name);
   }

@@ -39,6 +39,8 @@ public:
   /// Nothing where it cannot be computed; whyNot() then says why.
   std::optional<RankArrays> evaluate(const PromisedArray &array);
   [[nodiscard]] const std::string &whyNot() const { return why_; }
+  /// A part was asked for that is not there with these sizes.
+  [[nodiscard]] bool isOutside() const { return isOutside_; }
 
 private:
   using Groups = std::vector<std::vector<int>>;
@@ -54,6 +56,7 @@ private:
                                      const Groups &groups);
   std::optional<RankArrays> rows(const RankArrays &a, const PromisedNumber &count,
                                  const PromisedNumber &first);
+  std::optional<RankArrays> slice(const RankArrays &a, const PromisedArray &slice);
   std::optional<RankArrays> sumAlong(const RankArrays &a, int64_t axis);
   std::optional<RankArrays> concat(llvm::ArrayRef<RankArrays> parts);
   std::optional<int64_t> number(const PromisedNumber &number, int rank);
@@ -70,6 +73,7 @@ private:
   const std::map<std::string, int64_t> &sizes_;
   int ranks_;
   std::string why_;
+  bool isOutside_ = false;
 };
 
 } // namespace dtile::protocol
