@@ -107,7 +107,7 @@ overlapStep
 role: ROLE id=name over=overClause? body=block join=whenAll?;
 
 whenAll
-  : WHEN ALL LEFT_PAREN names+=name (COMMA names+=name?)* RIGHT_PAREN over=overClause? body=block
+  : WHEN ALL (LEFT_PAREN names+=name (COMMA names+=name?)* RIGHT_PAREN)? over=overClause? body=block
   ;
 
 ensures: ENSURES condition=expectation SEMICOLON;

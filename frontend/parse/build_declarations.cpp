@@ -376,6 +376,13 @@ ast::Role *AstBuilder::buildWhenAll(P::WhenAllContext *context) {
   role->joined = idents(context->names);
   role->over = buildOver(context->over);
   role->body = buildBlock(context->body);
+  if (context->names.empty() && !failed(context))
+    diagnostics_
+        .report(role->over != nullptr ? role->over->range : role->body->range,
+                diag::unexpected_token, "`(`", role->over != nullptr ? "keyword `over`" : "`{`")
+        .note(range(context), diag::note_dtile_form,
+              "`when all (t) over (…) { … }` names what the bodies yield; those that have nothing "
+              "to wait for say `yield done;`");
   return role;
 }
 

@@ -429,6 +429,9 @@ void Checker::yieldStmt(const ast::YieldStmt *s) {
     return;
   }
   sawYield = true;
+  // That it names nothing was said.
+  if (yieldsTo->joined.empty())
+    return;
   if (values.size() != yieldsTo->joined.size()) {
     report(s->range, diag::yield_count, values.size(), yieldsTo->joined.size())
         .note(yieldsTo->range, diag::note_joined_here);
