@@ -241,37 +241,40 @@ TExpr *Checker::callGet(const CallSite &site) {
   return get;
 }
 
-// Of a region whose length data decides:
+// Of a region whose length data decides, in as many loops as it has such dimensions:
 //   let source = x[a..b]; let target = y[c..d]; var all = done;
 //   for block in 0..b - a by B { all = all & reduce_add(source[block], target[block]); }
 TExpr *Checker::addInBlocks(const CallSite &site, const TExpr *source) {
-  constexpr int64_t kMostElements = 1024, kMostRows = 128;
+  constexpr int64_t kMostElements = 1024, kMostRows = 128, kMostOfSeveral = 32;
   const auto *size = llvm::find(source->type->shape, kDynamic);
-  const auto dim = unsigned(size - source->type->shape.begin());
   int64_t others = 1;
   for (const int64_t one : source->type->shape)
     others *= one == kDynamic ? 1 : std::max<int64_t>(one, 1);
   const ast::Expr *from = positional(site, 0), *to = positional(site, 1);
+  // Names with a space are nobody's.
+  constexpr llvm::StringLiteral kSource = "added source", kTarget = "added target",
+                                kAll = "added all";
+  constexpr llvm::StringLiteral kBlocks[] = {"added block 0", "added block 1", "added block 2",
+                                             "added block 3", "added block 4", "added block 5"};
   const bool isPlain = llvm::isa<ast::IndexExpr>(from) && llvm::isa<ast::IndexExpr>(to) &&
-                       llvm::count(source->type->shape, kDynamic) == 1 &&
-                       labelled(site, "after") == nullptr;
+                       labelled(site, "after") == nullptr &&
+                       source->type->rank() <= std::size(kBlocks);
   if (!isPlain) {
-    report(source->range, diag::dynamic_region_as_value, dim, shapeText(source->type->shape))
+    report(source->range, diag::dynamic_region_as_value,
+           unsigned(size - source->type->shape.begin()), shapeText(source->type->shape))
         .note(site.range, diag::note_dtile_form,
               "it is added in blocks: `for k in a..b by 128 { await reduce_add(x[k], y[k]); }`");
     return error(site.range);
   }
   const join::Make make{ctx.arena, site.range};
-  // Names with a space are nobody's.
-  const llvm::StringRef kSource = "added source", kTarget = "added target", kAll = "added all",
-                        kBlock = "added block";
+  const auto isCut = [&](unsigned dim) { return source->type->shape[dim] == kDynamic; };
   const auto part = [&](llvm::StringRef region) {
     llvm::SmallVector<ast::Expr *, 4> indices(source->type->rank(), nullptr);
     for (unsigned d = 0; d < indices.size(); ++d)
-      indices[d] = d == dim ? make.name(kBlock) : make.whole();
+      indices[d] = isCut(d) ? make.name(kBlocks[d]) : make.whole();
     return make.index(make.name(region), indices);
   };
-  const auto length = [&](llvm::StringRef region) {
+  const auto length = [&](llvm::StringRef region, unsigned dim) {
     const ast::Arg number{{}, make.number(dim)};
     return make.call(make.member(make.name(region), "dim"), number);
   };
@@ -282,12 +285,23 @@ TExpr *Checker::addInBlocks(const CallSite &site, const TExpr *source) {
   join->target = make.name(kAll);
   join->value = make.binary(ast::BinaryOp::BitAnd, make.name(kAll),
                             make.call("reduce_add", {part(kSource), part(kTarget)}));
-  auto *loop = llvm::cast<ast::ForStmt>(
-      make.loop(kBlock, make.range(make.number(0), length(kSource)), {join}));
-  loop->dim.step = make.number(uint64_t(std::clamp<int64_t>(kMostElements / others, 1, kMostRows)));
+  ast::Stmt *body = join;
+  const bool isOne = llvm::count(source->type->shape, kDynamic) == 1;
+  // The last dimension is the innermost loop, and has the longest blocks.
+  for (unsigned dim = source->type->rank(); dim-- > 0;) {
+    if (!isCut(dim))
+      continue;
+    auto *loop = llvm::cast<ast::ForStmt>(
+        make.loop(kBlocks[dim], make.range(make.number(0), length(kSource, dim)), {body}));
+    const int64_t step =
+        std::clamp<int64_t>(kMostElements / others, 1, isOne ? kMostRows : kMostOfSeveral);
+    loop->dim.step = make.number(uint64_t(step));
+    others *= step;
+    body = loop;
+  }
   scope.push();
   statements({make.let(kSource, const_cast<ast::Expr *>(from)),
-              make.let(kTarget, const_cast<ast::Expr *>(to)), all, loop});
+              make.let(kTarget, const_cast<ast::Expr *>(to)), all, body});
   TExpr *token = expr(make.name(kAll));
   leaveScope();
   return token;
