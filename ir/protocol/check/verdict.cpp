@@ -136,6 +136,10 @@ void reportVerdict(Diagnostics &diagnostics, const Verdict &verdict) {
         diagnostics.report(placeOf(*unproved.op), diag::not_proved, unproved.text);
     if (unproved.other)
       builder.note(placeOf(*unproved.other), diag::note_protocol, "the other is here");
+    if (!unproved.clause.empty())
+      builder.note(placeOf(*unproved.op), diag::note_protocol,
+                   "where callers see to that, say `requires " + unproved.clause +
+                       ";` at the head of the kernel");
   }
   for (const Undecided &undecided : verdict.undecided)
     diagnostics.report(placeOf(*undecided.op), diag::not_decided, undecided.text);

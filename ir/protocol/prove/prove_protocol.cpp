@@ -192,8 +192,14 @@ void Prover::provePositive(Op &op) {
     scene.assumeLaunch(facts, kernel_, at);
   }
   const Polynomial divisor = scene.polys.of(op.operand(1), at.environment);
-  if (!scene.implies(facts, divisor - Polynomial(1)))
-    fail(&op, "that this divides by more than zero");
+  if (scene.implies(facts, divisor - Polynomial(1)))
+    return;
+  fail(&op, "that this divides by more than zero");
+  const Op *scalar = op.operand(1)->definingOp();
+  while (scalar && scalar->is(OpKind::Cast))
+    scalar = scalar->operand(0)->definingOp();
+  if (scalar && scalar->is(OpKind::ScalarParam))
+    proof_.unproved.back().clause = scalar->get(ir::attr::name).str() + " > 0";
 }
 
 void Prover::proveRanges() {

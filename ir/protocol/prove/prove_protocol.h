@@ -33,6 +33,8 @@ struct Unproved {
   /// A second place that the text is about; null where there is none.
   const ir::Op *other = nullptr;
   Kind kind = Kind::Course;
+  /// A clause that would be enough, `k > 0`; "" where none is known.
+  std::string clause;
 };
 
 /// What was shown of a kernel. `unproved` is empty exactly where all of it was.
