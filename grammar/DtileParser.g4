@@ -196,7 +196,8 @@ letStatement
 
 varStatement: VAR id=name (COLON annotation=type)? ASSIGN value=rangeExpression SEMICOLON;
 
-forStatement: FOR head=iteration unordered=UNORDERED? body=block;
+// Several iterations are a mistake that is said when the tree is built.
+forStatement: FOR head=iteration (commas+=COMMA more+=iteration)* unordered=UNORDERED? body=block;
 
 whileStatement: WHILE condition=expression body=block;
 

@@ -233,6 +233,7 @@ public:
   TExpr *transferSource(const ast::Expr *e, llvm::SmallVectorImpl<TExpr *> &tokens);
   bool checkTransfer(TExpr *&source, TExpr *target, SourceRange range);
   TExpr *addInBlocks(const CallSite &site, const TExpr *source);
+  bool isTurnedPut(const CallSite &site);
   TExpr *atomicCall(const CallSite &site, AtomicKind kind);
   std::optional<AtomicOrder> atomicOrder(const CallSite &site);
   /// `y[i] = x after t` where x reads nothing: the store itself is after t. Set to the expression

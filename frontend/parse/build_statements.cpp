@@ -136,6 +136,22 @@ ast::Stmt *AstBuilder::buildFor(P::ForStatementContext *context) {
   node->dim = buildIteration(context->head);
   node->isUnordered = context->unordered != nullptr;
   node->body = buildBlock(context->body);
+  if (context->more.empty())
+    return node;
+  const SourceRange comma = range(sourceToken(context->commas.front()));
+  diagnostics_.report(comma, diag::unexpected_token, "`{`", "`,`")
+      .note(comma, diag::note_dtile_form,
+            "a `for` has one variable: put one loop into the other, or let a space run over both, "
+            "`over (m in M by BM, n in N by BN)`");
+  // Read as one in the other, so that the names are known.
+  for (P::IterationContext *one : llvm::reverse(context->more)) {
+    auto *loop = arena_.make<ast::ForStmt>(range(context));
+    loop->dim = buildIteration(one);
+    loop->body = node->body;
+    node->body = arena_.make<ast::BlockStmt>(range(context));
+    ast::Stmt *const inner = loop;
+    node->body->statements = arena_.copy(llvm::ArrayRef<ast::Stmt *>(inner));
+  }
   return node;
 }
 

@@ -465,7 +465,10 @@ bool ForeignForms::tryParameters() {
     ++i_;
     return true;
   }
-  if (inList && type(i_) == L::STAR && before() == L::NAME && before(1) == L::COLON) {
+  const bool isBehindMode =
+      before(1) == L::IN || before(1) == L::OUT || before(1) == L::INOUT || before(1) == L::SYMM;
+  if (inList && type(i_) == L::STAR && before() == L::NAME &&
+      (before(1) == L::COLON || isBehindMode)) {
     report(rangeOf(i_, i_), Form::PointerType);
     ++i_;
     return true;

@@ -377,6 +377,14 @@ void SyntaxErrors::noteNearMiss(DiagBuilder &message, antlr4::Parser *parser,
   if (found.type == DtileParser::APPROXIMATELY)
     message.note(range(found), diag::note_dtile_form,
                  "`~=` stands once in an `expect` or `ensures`, and nowhere else");
+  if (found.type == DtileParser::AWAIT)
+    message.note(range(found), diag::note_dtile_form,
+                 "`await t;` is a statement: `let t = put(a, b);` names a token, and `let x = "
+                 "y[i] after t;` reads behind it");
+  if (found.type == DtileParser::INTEGER && rule == DtileParser::RuleTestDeclaration)
+    message.note(
+        range(found), diag::note_dtile_form,
+        ("it is `ranks (" + textOf(found) + ")`, of several numbers `ranks (1, 2, 4)`").str());
   const bool wantsWord = rule == DtileParser::RuleName || rule == DtileParser::RuleType ||
                          rule == DtileParser::RulePostfix;
   if (wantsWord && isKeyword(found.type) && !startsByKeyword(found.type) &&

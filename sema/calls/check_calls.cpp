@@ -293,7 +293,18 @@ TExpr *Checker::callFn(const Symbol &symbol, const CallSite &site) {
   if (!llvm::is_contained(callees, callee))
     callees.push_back(callee);
   for (auto [i, arg] : llvm::enumerate(args)) {
-    arg = arg ? convert(arg, callee->params[i]->type, given[i]->range) : callee->defaults[i];
+    const Type wanted = callee->params[i]->type;
+    const bool isTileForScalar = arg && wanted->kind == TypeKind::Scalar &&
+                                 arg->type->kind == TypeKind::Tile &&
+                                 arg->type->dtype == wanted->dtype;
+    if (isTileForScalar) {
+      report(given[i]->range, diag::type_mismatch, typeText(wanted), typeText(arg->type))
+          .note(decl->name.range, diag::note_dtile_form,
+                "it takes a scalar; of tiles of any shape it is `fn f<S: shape>(x: f32[S]) -> "
+                "f32[S]`");
+      arg = error(given[i]->range);
+    }
+    arg = arg ? convert(arg, wanted, given[i]->range) : callee->defaults[i];
     good &= arg->type->kind != TypeKind::Error;
   }
   if (!good)

@@ -143,6 +143,9 @@ TExpr *Checker::destination(const ast::Expr *e, llvm::StringRef use, Indexed *in
     auto message = report(e->range, diag::not_a_destination, use, typeText(target->type));
     if (target->kind == TExprKind::VarRef)
       message.note(target->var->range, diag::note_is_a_copy, target->var->name);
+    else if (target->type->kind == TypeKind::Signal)
+      message.note(e->range, diag::note_dtile_form,
+                   "a signal is counted by `notify(s[i], by: n)`, or by `put(x, y, signal: s[i])`");
     return error(e->range);
   }
   return checkWritable(target, e->range) ? target : error(e->range);
@@ -191,8 +194,29 @@ bool Checker::checkTransfer(TExpr *&source, TExpr *target, SourceRange range) {
   return false;
 }
 
+/// `put(box@r[:], x[:])`, with the destination first as other libraries have it.
+bool Checker::isTurnedPut(const CallSite &site) {
+  const auto whole = [](const ast::Expr *e) {
+    while (const auto *index = llvm::dyn_cast<ast::IndexExpr>(e))
+      e = index->base;
+    return e;
+  };
+  const ast::Expr *first = whole(positional(site, 0)), *second = whole(positional(site, 1));
+  const auto *name = llvm::dyn_cast<ast::NameExpr>(second);
+  const Symbol *symbol = name && kernel ? lookup(name->name) : nullptr;
+  const bool isInput = symbol && symbol->kind == Symbol::Kind::Param &&
+                       kernel->params[symbol->index].mode == ast::ParamMode::In;
+  if (!llvm::isa<ast::RemoteExpr>(first) || !isInput)
+    return false;
+  report(second->range, diag::write_to_input, name->name)
+      .note(site.range, diag::note_dtile_form,
+            "the source comes first: `put(source, destination)`");
+  return true;
+}
+
 TExpr *Checker::callPut(const CallSite &site) {
-  if (!checkArgs(site, 2, 2, {"after", "signal"}) || !noGenerics(site) || !noShape(site))
+  if (!checkArgs(site, 2, 2, {"after", "signal"}) || !noGenerics(site) || !noShape(site) ||
+      isTurnedPut(site))
     return error(site.range);
   llvm::SmallVector<TExpr *, 2> tokens;
   TExpr *source = transferSource(positional(site, 0), tokens);

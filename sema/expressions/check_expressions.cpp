@@ -517,6 +517,9 @@ TExpr *Checker::arithmetic(ast::BinaryOp op, TExpr *lhs, TExpr *rhs, SourceRange
                           typeText(lhs->type), typeText(rhs->type));
     if (left == TypeKind::Signal || right == TypeKind::Signal)
       message.note(opRange, diag::note_dtile_form, habits::info(habits::Form::SignalValue).advice);
+    else if (left == TypeKind::Acquire || left == TypeKind::Token)
+      message.note(opRange, diag::note_dtile_form,
+                   "a token has no value: `await t;` and `x[i] after t` are behind it");
     else if (op == ast::BinaryOp::BitXor && lhs->type->isValue() && isFloat(lhs->type->dtype))
       message.note(opRange, diag::note_dtile_form, habits::info(habits::Form::Power).advice);
     return error(range);
