@@ -212,6 +212,7 @@ std::optional<model::ProgramShares> GpuLaunchEstimate::share(const model::KnownS
                                     machine_, double(together), double(running));
     weights[s] = means.weight;
     latencies[s] = means.latency;
+    dtile_add_unshared(&work.facts[s], means.weight, means.shared);
     made.shares.push_back(work.facts[s].shares != 0);
   }
   int32_t first[DTILE_DEVICE_MAX_SPACES + 1] = {};
