@@ -102,6 +102,80 @@ DTILE_INLINE uint32_t granule(const void *to, const void *from, int32_t bytes, R
   return (uint32_t)(all & -all);
 }
 
+// ---- Rows that begin at another byte of a word than where they go ----
+
+// Below that most of a row is its ends.
+enum { kLeastShiftedBytes = 512, kShiftedAtOnce = 4 };
+
+typedef struct Shift {
+  int byPair, byOne;
+  uint32_t bits;
+} Shift;
+
+// The 16 bytes that begin some bytes behind the first of two words.
+DTILE_INLINE Words4 shifted(Words4 low, Words4 high, Shift shift) {
+  uint32_t x[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+  for (int i = 0; i < 6; ++i)
+    x[i] = shift.byPair ? x[i + 2] : x[i];
+  for (int i = 0; i < 5; ++i)
+    x[i] = shift.byOne ? x[i + 1] : x[i];
+  for (int i = 0; i < 4; ++i)
+    x[i] = (uint32_t)(((uint64_t)x[i + 1] << 32 | x[i]) >> shift.bits);
+  return (Words4){x[0], x[1], x[2], x[3]};
+}
+
+DTILE_INLINE void copyBytes(char *to, const char *from, int64_t bytes, uint32_t thread,
+                            uint32_t threads) {
+#pragma unroll 1
+  for (int64_t i = thread; i < bytes; i += threads)
+    *((uint8_t DTILE_GLOBAL *)to + i) = *((const uint8_t DTILE_GLOBAL *)from + i);
+}
+
+// By some threads, of which this one is number `thread`: whole words where they go, each of two
+// words of the source that are there whole, and the row's ends byte by byte.
+static __attribute__((noinline)) void copyShiftedRow(char *to, const char *from, int64_t bytes,
+                                                     uint32_t thread, uint32_t threads) {
+  const int64_t head = (int64_t)(-(uint64_t)to & 15);
+  const uint64_t begin = (uint64_t)from + (uint64_t)head;
+  const char *const source = (const char *)(begin & ~(uint64_t)15);
+  const uint32_t skipped = (uint32_t)(begin & 15);
+  const Shift shift = {(skipped & 8) != 0, (skipped & 4) != 0, 8 * (skipped & 3)};
+  // Where nothing is skipped, the second word is the first one.
+  const int64_t second = skipped == 0 ? 0 : 16;
+  const int64_t words = (from + bytes - source - second) / 16;
+  const int64_t step = (int64_t)threads * kShiftedAtOnce;
+#pragma unroll 1
+  for (int64_t first = thread; first < words; first += step) {
+    Words4 low[kShiftedAtOnce], high[kShiftedAtOnce];
+    _Pragma("unroll") for (int i = 0; i < kShiftedAtOnce; ++i) {
+      const int64_t word = first + (int64_t)i * threads;
+      const char *at = source + 16 * (word < words ? word : first);
+      low[i] = *(const Words4 DTILE_GLOBAL *)at;
+      high[i] = *(const Words4 DTILE_GLOBAL *)(at + second);
+    }
+    _Pragma("unroll") for (int i = 0; i < kShiftedAtOnce; ++i) {
+      const int64_t word = first + (int64_t)i * threads;
+      if (word < words)
+        *(Words4 DTILE_GLOBAL *)(to + head + 16 * word) = shifted(low[i], high[i], shift);
+    }
+  }
+  copyBytes(to, from, head, thread, threads);
+  const int64_t done = head + 16 * words;
+  copyBytes(to + done, from + done, bytes - done, thread, threads);
+}
+
+// Rows by the warps in turn; one by all threads.
+DTILE_INLINE void copyShifted(char *to, const char *from, int64_t bytes, Rows r, int32_t threads,
+                              int32_t element) {
+  const uint32_t thread = (uint32_t)threadIndex();
+  const int areMany = r.rows > 1 && threads % 32 == 0;
+  const uint32_t together = areMany ? 32 : (uint32_t)threads;
+#pragma unroll 1
+  for (int64_t row = thread / together; row < r.rows; row += (uint32_t)threads / together)
+    copyShiftedRow(to + row * r.destination_row * element, from + row * r.source_row * element,
+                   bytes, thread % together, together);
+}
+
 // ---- Copies in bulk ----
 
 // Walkers, one thread of each of the first warps, have TMA bring bytes to slots of
@@ -242,6 +316,9 @@ DTILE_INLINE void copyRowsHere(void *destination, const void *source, int32_t by
         return;
       }
     }
+    const int64_t row = r.cols * bytes;
+    if (unit < 16 && row >= kLeastShiftedBytes && threads >= 32)
+      return copyShifted((char *)destination, (const char *)source, row, r, threads, bytes);
     // A power of two, of which all of these are multiples: no division, which takes longer than a
     // small copy.
     const int32_t shift = __builtin_ctz(unit);

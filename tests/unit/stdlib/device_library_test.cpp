@@ -180,6 +180,20 @@ TEST(DeviceCopy, MovesRowsThatNoEngineTakes) {
   EXPECT_FALSE(checkCopy(2, {40, 512, 520, 528, 1, 1}, 0, 0, 128, kBuffer));
 }
 
+TEST(DeviceCopy, MovesLongRowsThatBeginAtAnotherByteOfAWord) {
+  for (int64_t to = 0; to < 16; ++to)
+    for (int64_t from = 0; from < 16; ++from)
+      for (int64_t bytes : {512, 529, 4099})
+        checkCopy(1, {1, bytes, bytes, bytes, 1, 1}, to, from, 64);
+  for (int32_t threads : {32, 33, 96, 256})
+    for (int32_t bytes : {1, 2, 4, 8})
+      for (int64_t rows : {1, 2, 9})
+        for (int64_t cols : {511, 1025, 3000}) {
+          checkCopy(bytes, {rows, cols, cols, cols, 1, 1}, bytes, 0, threads);
+          checkCopy(bytes, {rows, cols, cols + 1, cols + 2, 1, 1}, 0, 8 - bytes, threads);
+        }
+}
+
 TEST(DeviceCopy, MovesNothingWhereThereIsNothing) {
   checkCopy(4, {0, 16, 16, 16, 1, 1}, 0, 0, 3);
   checkCopy(4, {16, 0, 16, 16, 1, 1}, 0, 0, 3);
