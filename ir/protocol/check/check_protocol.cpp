@@ -89,6 +89,8 @@ private:
   bool isFromData(const Finding &finding) const;
   bool isWrittenFromData(const Op *object) const;
   void warnOfLeftOut(RaceDetector &detector, const Case &at);
+  [[nodiscard]] bool isWaitedForElsewhere(const Op &notify) const;
+  void warnOfUnheard(const RaceDetector &detector, const Case &at);
   void addSizes(const SizeValues &values);
   /// Sizes to run. A proof covers those that are there to go beyond the kernel's own numbers.
   [[nodiscard]] LaunchSizes::Choice choice() const {
@@ -113,7 +115,7 @@ private:
   ControlSlice slice_;
   LaunchSizes sizes_;
   Verdict verdict_;
-  /// Outputs that were warned about.
+  /// Outputs and notifies that were warned about.
   llvm::SmallPtrSet<const Op *, 4> warned_;
   /// Numbers of ranks to run.
   std::vector<int> ranks_;
@@ -334,6 +336,29 @@ void KernelChecker::warnOfLeftOut(RaceDetector &detector, const Case &at) {
       reportLeftOut(diagnostics_, at, part);
 }
 
+/// Whether what a run leaves out may cover cells of a notify: waits at places from data, polls.
+bool KernelChecker::isWaitedForElsewhere(const Op &notify) const {
+  const auto signalOf = [](const Op &op) {
+    return interpret::rootParam(op.operand(op.is(OpKind::PutSignal) ? 2 : 0));
+  };
+  bool isElsewhere = hasPlaceFromData(notify);
+  walk(kernel_, [&](Op &op) {
+    if ((op.is(OpKind::Wait) || op.is(OpKind::Poll)) && signalOf(op) == signalOf(notify))
+      isElsewhere |= op.is(OpKind::Poll) || hasPlaceFromData(op);
+  });
+  return isElsewhere;
+}
+
+/// Cells that are notified for nobody, once a notify. Where a size is 0, there may be nobody to
+/// tell.
+void KernelChecker::warnOfUnheard(const RaceDetector &detector, const Case &at) {
+  if (options_.isQuick || llvm::is_contained(at.values, 0))
+    return;
+  for (const Unheard &cell : detector.unheard())
+    if (warned_.insert(cell.notify).second && !isWaitedForElsewhere(*cell.notify))
+      reportUnheard(diagnostics_, at, cell);
+}
+
 bool KernelChecker::runOnce(int ranks, const SizeValues &values) {
   RaceDetector first(ranks, RaceDetector::Explain::No, nullptr,
                      Budget{options_.bytes, share(ranks)});
@@ -381,6 +406,7 @@ bool KernelChecker::runOnce(int ranks, const SizeValues &values) {
   }
   ++verdict_.runs;
   warnOfLeftOut(first, at);
+  warnOfUnheard(first, at);
   addSizes(values);
   return true;
 }

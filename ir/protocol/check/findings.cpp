@@ -224,6 +224,21 @@ void RaceDetector::explainRaces() {
     explain(findings_[i], records_[i].first, records_[i].second);
 }
 
+void RaceDetector::findUnheard() {
+  for (const auto &[place, notified] : cells_) {
+    const bool isKnown =
+        llvm::any_of(unheard_, [&](const Unheard &one) { return one.notify == notified.first; });
+    if (notified.first && !notified.isWaitedFor && !isKnown)
+      unheard_.push_back({.notify = notified.first,
+                          .rank = place.second.first,
+                          .cell = cellText(*place.first, place.second.second),
+                          .by = bodyText(names_[notified.body], false)});
+  }
+  llvm::sort(unheard_, [](const Unheard &a, const Unheard &b) {
+    return a.notify->loc().offset < b.notify->loc().offset;
+  });
+}
+
 void RaceDetector::stuck(const BodyId &id, const Op &op, const SignalVal &cells,
                          const Shortage &shortage) {
   Finding finding;

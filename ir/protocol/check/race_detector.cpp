@@ -223,6 +223,20 @@ void RaceDetector::joinFenced(Body &body, ClockRef &clock, uint32_t fence, int32
       clocks_.joinTo(clock, tokenClock(body, i + 1));
 }
 
+/// Whether a notify tells a peer that something was written there: what it is `after`, or what the
+/// body has done since it last told that.
+bool RaceDetector::announces(Body &body, const Op &op, int32_t rank,
+                             llvm::ArrayRef<uint64_t> after) {
+  const bool hasWritten = body.wroteAt.erase(rank);
+  if (rank == body.rank)
+    return false;
+  return hasWritten || (body.yielded && values_.isAfterSpace(op)) ||
+         llvm::any_of(after, [&](uint64_t number) {
+           const Token &token = body.tokens[number - 1];
+           return token.isSomething && token.toRank == rank;
+         });
+}
+
 void RaceDetector::notifies(const BodyId &id, const Op &op, const SignalVal &cells,
                             llvm::ArrayRef<uint64_t> after, uint64_t number) {
   Body &body = this->body(id);
@@ -240,10 +254,17 @@ void RaceDetector::notifies(const BodyId &id, const Op &op, const SignalVal &cel
     clock = clocks_.with(clock, body.thread, body.time);
     ++body.time;
   }
+  const bool isNews = announces(body, op, cells.rank, after);
   cells.forEachCell([&](int64_t cell) {
-    ClockRef &known =
-        cells_.try_emplace({cells.signal, {cells.rank, cell}}, clocks_.empty()).first->second;
-    clocks_.joinTo(known, clock);
+    NotifiedCell &notified =
+        cells_
+            .try_emplace({cells.signal, {cells.rank, cell}}, NotifiedCell{.known = clocks_.empty()})
+            .first->second;
+    clocks_.joinTo(notified.known, clock);
+    if (isNews && !notified.first) {
+      notified.first = &op;
+      notified.body = body.name;
+    }
     if (explains_)
       sent_.push_back({&op, clock, cells.signal, cells.rank, cell, body.name, body.launch});
     if (hasCounts_)
@@ -298,11 +319,13 @@ void RaceDetector::waits(const BodyId &id, const Op &op, const SignalVal &cells,
     if (it == cells_.end()) {
       if (!wait.nothing)
         std::tie(wait.nothing, wait.nothingCell) = std::pair(cells.signal, cell);
-    } else if (count) {
-      joinCertain(body, clock, cells, cell, *count);
-    } else {
-      clocks_.joinTo(clock, it->second);
+      return true;
     }
+    it->second.isWaitedFor = true;
+    if (count)
+      joinCertain(body, clock, cells, cell, *count);
+    else
+      clocks_.joinTo(clock, it->second.known);
     return true;
   });
   body.tokens[number - 1].op = &op;
@@ -443,6 +466,12 @@ void RaceDetector::access(const BodyId &id, const Op &op, AccessKind kind, const
     token->toRank = view.rank;
     joinFenced(body, token->clock, token->fence, view.rank);
     token->complete = nullptr;
+  }
+  if (kind != AccessKind::Read && !view.isEmpty()) {
+    if (token)
+      token->isSomething = true;
+    if (view.rank != body.rank)
+      body.wroteAt.insert(view.rank);
   }
   Record access;
   access.thread = token ? token->thread : body.thread;
@@ -739,6 +768,7 @@ void RaceDetector::finish(bool isComplete) {
     if (rankStates_[r].launch >= 0)
       endLaunch(rankStates_[r], r);
   checkUnwritten(nullptr);
+  findUnheard();
   if (explains_)
     explainRaces();
 }

@@ -9,6 +9,7 @@
 #include "ir/protocol/check/value_order.h"
 
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/SmallPtrSet.h"
 
 #include <memory>
@@ -90,6 +91,14 @@ struct LeftOut {
   std::string region;
 };
 
+/// A cell that says that something has come from a peer, and that no wait of the run covers.
+struct Unheard {
+  const ir::Op *notify = nullptr;
+  int rank = 0;
+  std::string cell;
+  std::string by;
+};
+
 /// What a run may take.
 struct Budget {
   size_t bytes = size_t(1) << 28;
@@ -128,6 +137,9 @@ public:
   [[nodiscard]] const std::vector<Finding> &stuckBodies() const { return stuck_; }
   /// After a complete run: of each `out` object the first part that nobody wrote, if any.
   [[nodiscard]] std::vector<LeftOut> leftOut();
+  /// After a complete run: of each notify the first cell that no wait covers, if any, in the order
+  /// of the text.
+  [[nodiscard]] const std::vector<Unheard> &unheard() const { return unheard_; }
 
   void bodyStarts(const interpret::BodyId &id) override;
   void yields(const interpret::BodyId &id, llvm::ArrayRef<uint64_t> operations) override;
@@ -172,6 +184,8 @@ private:
     uint32_t fence = 0;
     int32_t toRank = -1;
     bool isTransfer = false;
+    /// It writes an element at least.
+    bool isSomething = false;
     /// What a copy reads.
     std::unique_ptr<interpret::ViewVal> source;
     /// put_signal: what its notify passes on of the body.
@@ -198,6 +212,8 @@ private:
     /// whom its atomics have met passed on, which the next one acquires; null before the first.
     ClockRef released;
     ClockRef met;
+    /// Peers at which something was written that no notify to them has announced.
+    llvm::SmallDenseSet<int32_t, 2> wroteAt;
     /// What everything that follows comes after.
     ClockRef order;
     /// What all that the body has done at once came after: a notify passes it on.
@@ -276,6 +292,14 @@ private:
     ThreadId thread;
     uint32_t time;
   };
+  /// What the notifies of a cell have passed on, and the first that tells of something from a peer,
+  /// if any.
+  struct NotifiedCell {
+    ClockRef known;
+    const ir::Op *first = nullptr;
+    uint32_t body = 0;
+    bool isWaitedFor = false;
+  };
   using ArrivalKey = std::tuple<std::string, int32_t, int32_t>;
 
   Body &body(const interpret::BodyId &id);
@@ -314,6 +338,9 @@ private:
   void reportOutside(const Record &access, const interpret::ViewVal &view);
   void replace(size_t index, Finding finding, const Record &first, const Record &second);
   void explainRaces();
+  [[nodiscard]] bool announces(Body &body, const ir::Op &op, int32_t rank,
+                               llvm::ArrayRef<uint64_t> after);
+  void findUnheard();
   bool explainByWait(Finding &finding, const Record &early, const Record &late);
   bool explainByNotify(Finding &finding, const Record &early, const Record &late);
   bool explainByOtherNotify(Finding &finding, const Record &early, const Record &late);
@@ -340,8 +367,10 @@ private:
   std::vector<UnwrittenRead> unwritten_;
   /// Of loads of which something was not written.
   llvm::DenseMap<const ir::Op *, std::optional<std::vector<ir::KeptBy>>> kept_;
-  /// What the notifies of a cell have passed on, by signal, rank and cell.
-  std::map<std::pair<const void *, std::pair<int32_t, int64_t>>, ClockRef> cells_;
+  /// By signal, rank and cell.
+  using CellPlace = std::pair<const interpret::SignalState *, std::pair<int32_t, int64_t>>;
+  std::map<CellPlace, NotifiedCell> cells_;
+  std::vector<Unheard> unheard_;
   /// By cell, rank and launch; kept for kernels in which a wait has a count.
   std::map<ArrivalKey, std::vector<Arrival>> arrivals_;
   bool hasCounts_ = false;

@@ -263,6 +263,22 @@ void reportLeftOut(Diagnostics &diagnostics, const Case &at, const LeftOut &part
   builder.note(rangeOf(&at.kernel, at.kernel), diag::note_protocol, "found for " + at.text());
 }
 
+void reportUnheard(Diagnostics &diagnostics, const Case &at, const Unheard &cell) {
+  DiagBuilder builder = diagnostics.report(
+      rangeOf(cell.notify, at.kernel), diag::notify_not_awaited, "`" + cell.cell + "`", cell.rank);
+  builder.note(rangeOf(cell.notify, at.kernel), diag::note_protocol,
+               cell.by + " has written something there, and nothing waits until it has come");
+  const Op *signal =
+      interpret::rootParam(cell.notify->operand(cell.notify->is(OpKind::PutSignal) ? 2 : 0));
+  walk(at.kernel, [&](Op &op) {
+    if (op.is(OpKind::Wait) && interpret::rootParam(op.operand(0)) == signal)
+      builder.note(rangeOf(&op, at.kernel), diag::note_protocol,
+                   "`" + signal->get(ir::attr::name).str() +
+                       "` is waited for here, but not this cell");
+  });
+  builder.note(rangeOf(&at.kernel, at.kernel), diag::note_protocol, "found for " + at.text());
+}
+
 void reportDeadlock(Diagnostics &diagnostics, const Case &at, const std::vector<Finding> &stuck) {
   const auto wantText = [](const Finding &waiter) {
     if (waiter.region.empty())

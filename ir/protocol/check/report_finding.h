@@ -26,6 +26,7 @@ struct Case {
 
 void reportFinding(Diagnostics &diagnostics, const Case &at, const Finding &finding);
 void reportLeftOut(Diagnostics &diagnostics, const Case &at, const LeftOut &part);
+void reportUnheard(Diagnostics &diagnostics, const Case &at, const Unheard &cell);
 /// All bodies that a deadlock has left, as one error.
 void reportDeadlock(Diagnostics &diagnostics, const Case &at, const std::vector<Finding> &stuck);
 /// What is assumed in a body is not so.
