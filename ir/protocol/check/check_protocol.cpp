@@ -137,6 +137,13 @@ bool pinsPrograms(Op &kernel) {
   });
 }
 
+/// Whether callers read it when the kernel has ended.
+bool isForCallers(const Op &op) {
+  return op.is(OpKind::Param) && (op.get(ir::attr::mode) == ir::ParamMode::Out ||
+                                  op.get(ir::attr::mode) == ir::ParamMode::InOut ||
+                                  op.get(ir::attr::mode) == ir::ParamMode::Symm);
+}
+
 std::string nameOf(const Op &param) {
   return param.has(ir::attr::name) ? "`" + param.get(ir::attr::name).str() + "`" : "memory";
 }
@@ -621,6 +628,10 @@ Verdict KernelChecker::run() {
   for (const Op *scalar : slice_.scalars)
     verdict_.required.push_back(nameOf(*scalar) + " is the same on all ranks");
   verdict_.assumed = ir::assumptionsOf(kernel_);
+  verdict_.areValuesUnsaid = llvm::any_of(kernel_.body().ops(), isForCallers) &&
+                             llvm::none_of(options_.promises, [&](const Promise &promise) {
+                               return promise.kernel == verdict_.kernel;
+                             });
   verdict_.isFine = checkSymmetry() && checkHasLaunches();
   if (!verdict_.isFine || !hasSomethingToCheck())
     return std::move(verdict_);

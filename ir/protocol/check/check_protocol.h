@@ -105,6 +105,8 @@ struct Verdict {
   bool isContradicted = false;
   /// Larger numbers of ranks that were asked for, and are left to the proof.
   std::vector<int> notRun;
+  /// It gives its callers something, and nothing says what that should be.
+  bool areValuesUnsaid = false;
   /// Promises that hold, and those that could not be followed, with why.
   int64_t promisesKept = 0;
   std::vector<int> promiseRanks;

@@ -71,6 +71,7 @@ std::string verdictText(const Verdict &verdict) {
     if (!verdict.assumed.empty())
       text += verdict.required.empty() ? " under what it assumes" : " and assumes";
     text += verdict.progress.needsRoom ? ", where its bodies have room" : "";
+    text += verdict.areValuesUnsaid ? "; without `ensures`, its values were not looked at" : "";
   } else if (!verdict.isDecided()) {
     text += "undecided";
   }
@@ -85,6 +86,8 @@ std::string verdictText(const Verdict &verdict) {
   if (!verdict.ranks.empty() || !verdict.inPart.empty())
     for (const Verdict::Size &size : verdict.sizes)
       text += ", " + size.name + " in " + setText(size.values);
+  if (verdict.areValuesUnsaid && !verdict.isProved && verdict.isDecided())
+    text += "; without `ensures`, its values were not looked at";
   text += '\n';
   for (const std::string &clause : verdict.required)
     text += "  requires: " + clause + '\n';
