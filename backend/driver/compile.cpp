@@ -272,6 +272,7 @@ LoweredModule lowerInstances(const SourceManager &sources, const sema::Program &
   for (const sema::KernelInstance *kernel : kernels)
     ir::lowerKernel(*kernel, *lowered.module);
   requireWellFormed(*lowered.module);
+  lowered.promises = promisesOf(program, kernels);
   return lowered;
 }
 
@@ -280,7 +281,6 @@ LoweredModule lowerKernels(Session &session, sema::Program &program,
   LoweredModule lowered = lowerInstances(session.sources, program, kernels);
   addFamilies(session, program, kernels, *lowered.module);
   requireWellFormed(*lowered.module);
-  lowered.promises = promisesOf(program, kernels);
   return lowered;
 }
 

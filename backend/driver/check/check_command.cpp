@@ -6,12 +6,15 @@
 
 #include "frontend/ast/ast_printer.h"
 #include "frontend/base/check.h"
+#include "frontend/base/parallel.h"
 #include "frontend/parse/parser.h"
 #include "ir/protocol/check/check_protocol.h"
 
 #include "llvm/ADT/STLExtras.h"
 
 #include <map>
+#include <memory>
+#include <mutex>
 #include <set>
 
 namespace dtile::driver {
@@ -57,13 +60,40 @@ std::string valuesText(const CheckedKernel &checked, const sema::KernelInstance 
   return standIns + others + more;
 }
 
+/// A kernel on its way to its verdict. What is found with the first values of its choices, and with
+/// others, is kept apart: messages of the first kind come before all verdicts.
+struct Work {
+  const CheckedKernel *kernel = nullptr;
+  LoweredModule lowered;
+  Diagnostics diagnostics;
+  /// Nothing where passes have refused it.
+  std::optional<protocol::Verdict> verdict;
+  Diagnostics othersDiagnostics;
+  OtherValues other;
+};
+
+/// Checks kernels side by side: none knows of another, and a budget is steps, so that neither
+/// verdicts nor messages depend on it.
+void checkAll(sema::Program &program, std::vector<std::unique_ptr<Work>> &all,
+              const SourceManager &sources, const protocol::CheckOptions &checks) {
+  std::mutex programIsInUse;
+  inParallel(all.size(), [&](size_t i) {
+    Work &work = *all[i];
+    work.verdict =
+        checkInstance(work.lowered, *work.kernel->instance, sources, checks, work.diagnostics);
+    if (work.verdict)
+      work.other = checkOtherValues(program, *work.kernel, *work.verdict, sources, checks,
+                                    programIsInUse, work.othersDiagnostics);
+  });
+}
+
 /// Prints what is known of a kernel, with the values of its parameters; false where it stays
-/// undecided. `checks` is how it was checked.
-bool reportKernel(Session &session, sema::Program &program, const CheckedKernel &checked,
-                  const protocol::Verdict &verdict, const protocol::CheckOptions &checks) {
-  const OtherValues other =
-      checkOtherValues(program, checked, verdict, session.sources, checks, session.diagnostics);
-  const protocol::Verdict &known = other.instance ? other.verdict : verdict;
+/// undecided.
+bool reportKernel(Session &session, sema::Program &program, const Work &work) {
+  const CheckedKernel &checked = *work.kernel;
+  const OtherValues &other = work.other;
+  session.diagnostics.append(work.othersDiagnostics);
+  const protocol::Verdict &known = other.instance ? other.verdict : *work.verdict;
   std::string more;
   if (other.instance)
     more = (known.isFine ? "  proved with " : "  not refused with ") +
@@ -111,8 +141,20 @@ bool checkFile(Session &session, llvm::StringRef path) {
   }
   if (instances.empty() || session.diagnostics.hasErrors())
     return isUndecided;
-  const LoweredModule lowered = lowerKernels(session, *program, instances);
-  if (session.options.deterministic && !checkDeterminism(session, *lowered.module))
+  std::vector<std::unique_ptr<Work>> all;
+  bool isDeterministic = true;
+  for (const sema::KernelInstance *instance : instances) {
+    all.push_back(std::make_unique<Work>(
+        Work{.kernel = &byName.at(instance->name),
+             .lowered = lowerInstances(session.sources, *program, {instance}),
+             .diagnostics = Diagnostics(session.sources),
+             .verdict = {},
+             .othersDiagnostics = Diagnostics(session.sources),
+             .other = {}}));
+    if (session.options.deterministic)
+      isDeterministic &= checkDeterminism(session, *all.back()->lowered.module);
+  }
+  if (!isDeterministic)
     return false;
   protocol::CheckOptions checks;
   if (!session.options.ranks.empty()) {
@@ -122,15 +164,18 @@ bool checkFile(Session &session, llvm::StringRef path) {
     checks.work *= 4;
   }
   checks.machine = session.options.machine.get();
-  const auto verdicts = checkInstances(*lowered.module, *program, instances, session.sources,
-                                       checks, session.diagnostics);
-  if (!verdicts)
+  checkAll(*program, all, session.sources, checks);
+  const bool areRefused = llvm::any_of(all, [](const auto &work) { return !work->verdict; });
+  for (const auto &work : all)
+    if (!areRefused || !work->verdict)
+      session.diagnostics.append(work->diagnostics);
+  if (areRefused)
     return false;
   // Each verdict is followed by what it leaves open; JSON is one array.
   if (session.options.diagnosticForm == DiagnosticForm::Text)
     session.flush();
-  for (const protocol::Verdict &verdict : *verdicts)
-    isUndecided |= !reportKernel(session, *program, byName.at(verdict.kernel), verdict, checks);
+  for (const auto &work : all)
+    isUndecided |= !reportKernel(session, *program, *work);
   return isUndecided;
 }
 

@@ -20,6 +20,10 @@ constexpr uint64_t kWorkOfUndecided = 2'000'000;
 /// More ranks than this are run with other values only where these are not proved.
 constexpr int kMostRanksOfOthers = 3;
 
+/// Whether ranks meet before a launch is for the runtime: checks neither need it nor count on it,
+/// and to find out takes as long as a proof.
+const passes::DriftAnswer kDriftIsNotAsked{};
+
 /// A kernel with other values, lowered under the name that it has with the first ones.
 struct Other {
   const sema::KernelInstance *instance = nullptr;
@@ -32,8 +36,9 @@ struct Other {
 std::optional<Other> lowerWith(sema::Program &program, const CheckedKernel &checked,
                                llvm::ArrayRef<Constants> values,
                                llvm::ArrayRef<const sema::KernelInstance *> known,
-                               const SourceManager &sources) {
+                               const SourceManager &sources, std::mutex &programIsInUse) {
   for (const Constants &constants : values) {
+    std::unique_lock lock(programIsInUse);
     const sema::KernelInstance *instance =
         program.tryInstantiate(checked.instance->decl, withConstants(checked.args, constants));
     if (!instance)
@@ -43,8 +48,10 @@ std::optional<Other> lowerWith(sema::Program &program, const CheckedKernel &chec
     Other other{instance, *instance, {}};
     other.named.name = checked.instance->name;
     other.lowered = lowerInstances(sources, program, {&other.named});
+    lock.unlock();
     Diagnostics silent(sources);
     passes::PassContext context(silent);
+    context.assumedDrift = &kDriftIsNotAsked;
     const std::unique_ptr<ir::Module> scheduled = ir::cloneModule(*other.lowered.module);
     if (!runPipeline(*scheduled, OptLevel::O2, context))
       continue;
@@ -99,33 +106,34 @@ CheckedKernel instantiateAlone(sema::Program &program, const ast::KernelDecl &ke
   return {};
 }
 
-std::optional<std::vector<protocol::Verdict>>
-checkInstances(ir::Module &module, const sema::Program &program,
-               llvm::ArrayRef<const sema::KernelInstance *> instances, const SourceManager &sources,
-               protocol::CheckOptions checks, Diagnostics &diagnostics) {
+std::optional<protocol::Verdict> checkInstance(LoweredModule &lowered,
+                                               const sema::KernelInstance &instance,
+                                               const SourceManager &sources,
+                                               protocol::CheckOptions checks,
+                                               Diagnostics &diagnostics) {
+  ir::Module &module = *lowered.module;
   // Room is asked for as a build without further options schedules it; the rest as it is written.
   const std::unique_ptr<ir::Module> scheduled = ir::cloneModule(module);
   passes::PassContext context(diagnostics);
+  context.assumedDrift = &kDriftIsNotAsked;
   if (!runPipeline(*scheduled, OptLevel::O2, context) ||
       !runPipeline(module, OptLevel::O1, context))
     return std::nullopt;
   checks.scheduled = scheduled.get();
-  checks.promises = promisesOf(program, instances);
+  checks.promises = lowered.promises;
   checks.signalFix = [&](llvm::StringRef kernel, llvm::StringRef object, llvm::StringRef signal,
                          SourceLoc place) -> std::vector<FixIt> {
-    for (const sema::KernelInstance *instance : instances)
-      if (instance->name == kernel)
-        return signalFix(sources, *instance->decl, {object.str(), signal.str(), place});
-    return {};
+    if (instance.name != kernel)
+      return {};
+    return signalFix(sources, *instance.decl, {object.str(), signal.str(), place});
   };
   checks.orderFix = [&](llvm::StringRef kernel,
                         const protocol::MissingOrder &missing) -> std::vector<FixIt> {
-    for (const sema::KernelInstance *instance : instances)
-      if (instance->name == kernel)
-        return orderFix(sources, *instance->decl, missing);
-    return {};
+    if (instance.name != kernel)
+      return {};
+    return orderFix(sources, *instance.decl, missing);
   };
-  return protocol::checkProtocol(module, checks, diagnostics);
+  return std::move(protocol::checkProtocol(module, checks, diagnostics).front());
 }
 
 std::string choicesText(const sema::Program &program, const CheckedKernel &checked,
@@ -139,37 +147,44 @@ std::string choicesText(const sema::Program &program, const CheckedKernel &check
 
 OtherValues checkOtherValues(sema::Program &program, const CheckedKernel &checked,
                              const protocol::Verdict &verdict, const SourceManager &sources,
-                             const protocol::CheckOptions &checks, Diagnostics &diagnostics) {
+                             const protocol::CheckOptions &checks, std::mutex &programIsInUse,
+                             Diagnostics &diagnostics) {
   OtherValues found;
   const bool hasNothing = verdict.runs == 0 && !verdict.isProved && verdict.undecided.empty();
-  const ChoiceValues choices = choiceValues(program, *checked.instance->decl, checked.args);
-  if (!verdict.isFine || hasNothing || choices.choices.empty())
+  if (!verdict.isFine || hasNothing)
+    return found;
+  const auto withProgram = [&](auto &&ask) {
+    const std::lock_guard lock(programIsInUse);
+    return ask();
+  };
+  const ChoiceValues choices =
+      withProgram([&] { return choiceValues(program, *checked.instance->decl, checked.args); });
+  if (choices.choices.empty())
     return found;
   std::vector<const sema::KernelInstance *> known = {checked.instance};
   for (const ValueOrder order : {ValueOrder::Ascending, ValueOrder::Descending}) {
-    std::optional<Other> other =
-        lowerWith(program, checked, differingValues(choices, order), known, sources);
+    std::optional<Other> other = lowerWith(program, checked, differingValues(choices, order), known,
+                                           sources, programIsInUse);
     if (!other)
       continue;
     known.push_back(other->instance);
     protocol::CheckOptions quick = optionsOfOthers(checks, order);
-    quick.constants = choicesText(program, checked, *other->instance);
+    quick.constants = withProgram([&] { return choicesText(program, checked, *other->instance); });
     Diagnostics own(sources);
-    auto verdicts =
-        checkInstances(*other->lowered.module, program, {&other->named}, sources, quick, own);
-    const auto isFine = [&] { return verdicts && verdicts->front().isFine; };
+    auto again = checkInstance(other->lowered, other->named, sources, quick, own);
+    const auto isFine = [&] { return again && again->isFine; };
     // Now runs have to tell whether something is wrong.
-    if (isFine() && !verdicts->front().isProved) {
+    if (isFine() && !again->isProved) {
       quick.ranks = checks.ranks;
       quick.areRanksGiven = checks.areRanksGiven;
       if (!verdict.isProved)
         quick.work = std::min(quick.work, kWorkOfUndecided);
       own.clear();
-      other->lowered = lowerInstances(sources, program, {&other->named});
-      verdicts =
-          checkInstances(*other->lowered.module, program, {&other->named}, sources, quick, own);
+      other->lowered =
+          withProgram([&] { return lowerInstances(sources, program, {&other->named}); });
+      again = checkInstance(other->lowered, other->named, sources, quick, own);
     }
-    if (isFine() && (verdicts->front().isProved || !verdict.isProved)) {
+    if (isFine() && (again->isProved || !verdict.isProved)) {
       found.alsoWith.push_back(quick.constants);
       // More of it is not more.
       if (!verdict.isProved)
@@ -180,8 +195,8 @@ OtherValues checkOtherValues(sema::Program &program, const CheckedKernel &checke
     found.instance = other->instance;
     found.lowered = std::move(other->lowered);
     found.verdict.isFine = false;
-    if (verdicts)
-      found.verdict = verdicts->front();
+    if (again)
+      found.verdict = std::move(*again);
     break;
   }
   return found;

@@ -7,6 +7,7 @@
 #include "ir/protocol/check/check_protocol.h"
 #include "sema/sema.h"
 
+#include <mutex>
 #include <optional>
 #include <set>
 
@@ -24,13 +25,14 @@ struct CheckedKernel {
 CheckedKernel instantiateAlone(sema::Program &program, const ast::KernelDecl &kernel,
                                const sema::GenericArgs &given, const SourceManager &sources);
 
-/// Checks the kernels of a module that was lowered from `instances`, before any pass; passes are
-/// run on it. What `checks` asks of schedules, promises and fix-its follows from these. Nothing
+/// Checks the kernel of a module that was lowered from `instance` alone, before any pass; passes
+/// are run on it. What `checks` asks of schedules, promises and fix-its follows from these. Nothing
 /// after reporting what passes refuse.
-std::optional<std::vector<protocol::Verdict>>
-checkInstances(ir::Module &module, const sema::Program &program,
-               llvm::ArrayRef<const sema::KernelInstance *> instances, const SourceManager &sources,
-               protocol::CheckOptions checks, Diagnostics &diagnostics);
+std::optional<protocol::Verdict> checkInstance(LoweredModule &lowered,
+                                               const sema::KernelInstance &instance,
+                                               const SourceManager &sources,
+                                               protocol::CheckOptions checks,
+                                               Diagnostics &diagnostics);
 
 /// What is known of a kernel with other values of its choices than those of its first check.
 struct OtherValues {
@@ -44,10 +46,12 @@ struct OtherValues {
 };
 
 /// Checks a kernel that was not refused, with choices left to the compiler, again: by values that
-/// differ from each other. What is only found with these is reported.
+/// differ from each other. What is only found with these is reported. Kernels of one program may be
+/// checked side by side; `programIsInUse` is held where the program is asked.
 OtherValues checkOtherValues(sema::Program &program, const CheckedKernel &checked,
                              const protocol::Verdict &verdict, const SourceManager &sources,
-                             const protocol::CheckOptions &checks, Diagnostics &diagnostics);
+                             const protocol::CheckOptions &checks, std::mutex &programIsInUse,
+                             Diagnostics &diagnostics);
 
 /// The values of what a kernel leaves to the compiler: "BM = 16, BN = 32"; empty where that is
 /// nothing.

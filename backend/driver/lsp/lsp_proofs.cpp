@@ -113,16 +113,16 @@ void proveKernels(const lsp::Analysis &analysis, uint64_t work, lsp::ProofSink s
       sink(proof, diagnostics);
       continue;
     }
-    const LoweredModule lowered = lowerInstances(sources, program, {checked.instance});
+    LoweredModule lowered = lowerInstances(sources, program, {checked.instance});
     protocol::CheckOptions checks;
     checks.isQuick = true;
     checks.work = work;
-    const auto verdicts =
-        checkInstances(*lowered.module, program, {checked.instance}, sources, checks, diagnostics);
-    if (verdicts) {
+    const auto verdict = checkInstance(lowered, *checked.instance, sources, checks, diagnostics);
+    if (verdict) {
+      std::mutex isInUse;
       const OtherValues other =
-          checkOtherValues(program, checked, verdicts->front(), sources, checks, diagnostics);
-      const protocol::Verdict &known = other.instance ? other.verdict : verdicts->front();
+          checkOtherValues(program, checked, *verdict, sources, checks, isInUse, diagnostics);
+      const protocol::Verdict &known = other.instance ? other.verdict : *verdict;
       setTitle(proof, known);
       if (other.instance)
         proof.details += "  with " + choicesText(program, checked, *other.instance) + "\n";
