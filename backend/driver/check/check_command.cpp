@@ -77,13 +77,21 @@ struct Work {
 void checkAll(sema::Program &program, std::vector<std::unique_ptr<Work>> &all,
               const SourceManager &sources, const protocol::CheckOptions &checks) {
   std::mutex programIsInUse;
-  inParallel(all.size(), [&](size_t i) {
+  std::vector<std::unique_ptr<OtherValuesCheck>> others;
+  for (const auto &work : all)
+    others.push_back(std::make_unique<OtherValuesCheck>(program, *work->kernel, sources, checks,
+                                                        programIsInUse));
+  inParallel(2 * all.size(), [&](size_t i) {
+    if (i >= all.size())
+      return others[i - all.size()]->begin();
     Work &work = *all[i];
     work.verdict =
         checkInstance(work.lowered, *work.kernel->instance, sources, checks, work.diagnostics);
+  });
+  inParallel(all.size(), [&](size_t i) {
+    Work &work = *all[i];
     if (work.verdict)
-      work.other = checkOtherValues(program, *work.kernel, *work.verdict, sources, checks,
-                                    programIsInUse, work.othersDiagnostics);
+      work.other = others[i]->finish(*work.verdict, work.othersDiagnostics);
   });
 }
 

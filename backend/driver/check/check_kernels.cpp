@@ -106,20 +106,23 @@ CheckedKernel instantiateAlone(sema::Program &program, const ast::KernelDecl &ke
   return {};
 }
 
-std::optional<protocol::Verdict> checkInstance(LoweredModule &lowered,
-                                               const sema::KernelInstance &instance,
-                                               const SourceManager &sources,
-                                               protocol::CheckOptions checks,
-                                               Diagnostics &diagnostics) {
-  ir::Module &module = *lowered.module;
-  // Room is asked for as a build without further options schedules it; the rest as it is written.
-  const std::unique_ptr<ir::Module> scheduled = ir::cloneModule(module);
+namespace {
+
+/// Runs the passes that a check wants; false after reporting what they refuse. Room is asked for as
+/// a build without further options schedules it (`scheduled`); the rest as it is written.
+bool prepare(LoweredModule &lowered, std::unique_ptr<ir::Module> &scheduled,
+             Diagnostics &diagnostics) {
+  scheduled = ir::cloneModule(*lowered.module);
   passes::PassContext context(diagnostics);
   context.assumedDrift = &kDriftIsNotAsked;
-  if (!runPipeline(*scheduled, OptLevel::O2, context) ||
-      !runPipeline(module, OptLevel::O1, context))
-    return std::nullopt;
-  checks.scheduled = scheduled.get();
+  return runPipeline(*scheduled, OptLevel::O2, context) &&
+         runPipeline(*lowered.module, OptLevel::O1, context);
+}
+
+protocol::Verdict checkPrepared(const LoweredModule &lowered, ir::Module &scheduled,
+                                const sema::KernelInstance &instance, const SourceManager &sources,
+                                protocol::CheckOptions checks, Diagnostics &diagnostics) {
+  checks.scheduled = &scheduled;
   checks.promises = lowered.promises;
   checks.signalFix = [&](llvm::StringRef kernel, llvm::StringRef object, llvm::StringRef signal,
                          SourceLoc place) -> std::vector<FixIt> {
@@ -133,7 +136,20 @@ std::optional<protocol::Verdict> checkInstance(LoweredModule &lowered,
       return {};
     return orderFix(sources, *instance.decl, missing);
   };
-  return std::move(protocol::checkProtocol(module, checks, diagnostics).front());
+  return std::move(protocol::checkProtocol(*lowered.module, checks, diagnostics).front());
+}
+
+} // namespace
+
+std::optional<protocol::Verdict> checkInstance(LoweredModule &lowered,
+                                               const sema::KernelInstance &instance,
+                                               const SourceManager &sources,
+                                               const protocol::CheckOptions &checks,
+                                               Diagnostics &diagnostics) {
+  std::unique_ptr<ir::Module> scheduled;
+  if (!prepare(lowered, scheduled, diagnostics))
+    return std::nullopt;
+  return checkPrepared(lowered, *scheduled, instance, sources, checks, diagnostics);
 }
 
 std::string choicesText(const sema::Program &program, const CheckedKernel &checked,
@@ -145,53 +161,86 @@ std::string choicesText(const sema::Program &program, const CheckedKernel &check
   return text;
 }
 
-OtherValues checkOtherValues(sema::Program &program, const CheckedKernel &checked,
-                             const protocol::Verdict &verdict, const SourceManager &sources,
-                             const protocol::CheckOptions &checks, std::mutex &programIsInUse,
-                             Diagnostics &diagnostics) {
+/// One check with other values.
+struct OtherValuesCheck::Attempt {
+  explicit Attempt(const SourceManager &sources) : own(sources) {}
+
+  /// Nothing where there are no such values.
+  std::optional<Other> other;
+  std::unique_ptr<ir::Module> scheduled;
+  protocol::CheckOptions quick;
+  Diagnostics own;
+  /// Nothing where passes have refused it.
+  std::optional<protocol::Verdict> verdict;
+};
+
+OtherValuesCheck::OtherValuesCheck(sema::Program &program, const CheckedKernel &checked,
+                                   const SourceManager &sources,
+                                   const protocol::CheckOptions &checks, std::mutex &programIsInUse)
+    : program_(program), checked_(checked), sources_(sources), checks_(checks),
+      programIsInUse_(programIsInUse), known_{checked.instance} {}
+
+OtherValuesCheck::~OtherValuesCheck() = default;
+
+std::unique_ptr<OtherValuesCheck::Attempt> OtherValuesCheck::attempt(ValueOrder order) {
+  auto attempt = std::make_unique<Attempt>(sources_);
+  std::unique_lock lock(programIsInUse_);
+  const ChoiceValues choices = choiceValues(program_, *checked_.instance->decl, checked_.args);
+  lock.unlock();
+  if (choices.choices.empty())
+    return attempt;
+  std::optional<Other> &other = attempt->other;
+  other = lowerWith(program_, checked_, differingValues(choices, order), known_, sources_,
+                    programIsInUse_);
+  if (!other)
+    return attempt;
+  known_.push_back(other->instance);
+  attempt->quick = optionsOfOthers(checks_, order);
+  lock.lock();
+  attempt->quick.constants = choicesText(program_, checked_, *other->instance);
+  lock.unlock();
+  if (prepare(other->lowered, attempt->scheduled, attempt->own))
+    attempt->verdict = checkPrepared(other->lowered, *attempt->scheduled, other->named, sources_,
+                                     attempt->quick, attempt->own);
+  return attempt;
+}
+
+void OtherValuesCheck::begin() { first_ = attempt(ValueOrder::Ascending); }
+
+OtherValues OtherValuesCheck::finish(const protocol::Verdict &verdict, Diagnostics &diagnostics) {
   OtherValues found;
   const bool hasNothing = verdict.runs == 0 && !verdict.isProved && verdict.undecided.empty();
   if (!verdict.isFine || hasNothing)
     return found;
-  const auto withProgram = [&](auto &&ask) {
-    const std::lock_guard lock(programIsInUse);
-    return ask();
-  };
-  const ChoiceValues choices =
-      withProgram([&] { return choiceValues(program, *checked.instance->decl, checked.args); });
-  if (choices.choices.empty())
-    return found;
-  std::vector<const sema::KernelInstance *> known = {checked.instance};
   for (const ValueOrder order : {ValueOrder::Ascending, ValueOrder::Descending}) {
-    std::optional<Other> other = lowerWith(program, checked, differingValues(choices, order), known,
-                                           sources, programIsInUse);
+    const bool isBegun = order == ValueOrder::Ascending && first_;
+    const std::unique_ptr<Attempt> attempt = isBegun ? std::move(first_) : this->attempt(order);
+    std::optional<Other> &other = attempt->other;
     if (!other)
       continue;
-    known.push_back(other->instance);
-    protocol::CheckOptions quick = optionsOfOthers(checks, order);
-    quick.constants = withProgram([&] { return choicesText(program, checked, *other->instance); });
-    Diagnostics own(sources);
-    auto again = checkInstance(other->lowered, other->named, sources, quick, own);
+    std::optional<protocol::Verdict> &again = attempt->verdict;
     const auto isFine = [&] { return again && again->isFine; };
     // Now runs have to tell whether something is wrong.
     if (isFine() && !again->isProved) {
-      quick.ranks = checks.ranks;
-      quick.areRanksGiven = checks.areRanksGiven;
+      protocol::CheckOptions &quick = attempt->quick;
+      quick.ranks = checks_.ranks;
+      quick.areRanksGiven = checks_.areRanksGiven;
       if (!verdict.isProved)
         quick.work = std::min(quick.work, kWorkOfUndecided);
-      own.clear();
-      other->lowered =
-          withProgram([&] { return lowerInstances(sources, program, {&other->named}); });
-      again = checkInstance(other->lowered, other->named, sources, quick, own);
+      const protocol::Proof proof = again->proof;
+      quick.proof = &proof;
+      attempt->own.clear();
+      again = checkPrepared(other->lowered, *attempt->scheduled, other->named, sources_, quick,
+                            attempt->own);
     }
     if (isFine() && (again->isProved || !verdict.isProved)) {
-      found.alsoWith.push_back(quick.constants);
+      found.alsoWith.push_back(attempt->quick.constants);
       // More of it is not more.
       if (!verdict.isProved)
         break;
       continue;
     }
-    diagnostics.append(own);
+    diagnostics.append(attempt->own);
     found.instance = other->instance;
     found.lowered = std::move(other->lowered);
     found.verdict.isFine = false;

@@ -7,9 +7,12 @@
 #include "ir/protocol/check/check_protocol.h"
 #include "sema/sema.h"
 
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
+#include <string>
+#include <vector>
 
 namespace dtile::driver {
 
@@ -31,7 +34,7 @@ CheckedKernel instantiateAlone(sema::Program &program, const ast::KernelDecl &ke
 std::optional<protocol::Verdict> checkInstance(LoweredModule &lowered,
                                                const sema::KernelInstance &instance,
                                                const SourceManager &sources,
-                                               protocol::CheckOptions checks,
+                                               const protocol::CheckOptions &checks,
                                                Diagnostics &diagnostics);
 
 /// What is known of a kernel with other values of its choices than those of its first check.
@@ -45,13 +48,37 @@ struct OtherValues {
   LoweredModule lowered;
 };
 
+enum class ValueOrder : uint8_t;
+
 /// Checks a kernel that was not refused, with choices left to the compiler, again: by values that
-/// differ from each other. What is only found with these is reported. Kernels of one program may be
-/// checked side by side; `programIsInUse` is held where the program is asked.
-OtherValues checkOtherValues(sema::Program &program, const CheckedKernel &checked,
-                             const protocol::Verdict &verdict, const SourceManager &sources,
-                             const protocol::CheckOptions &checks, std::mutex &programIsInUse,
-                             Diagnostics &diagnostics);
+/// differ from each other. Kernels of one program may be checked side by side; `programIsInUse` is
+/// held where the program is asked.
+class OtherValuesCheck {
+public:
+  OtherValuesCheck(sema::Program &program, const CheckedKernel &checked,
+                   const SourceManager &sources, const protocol::CheckOptions &checks,
+                   std::mutex &programIsInUse);
+  ~OtherValuesCheck();
+  OtherValuesCheck(const OtherValuesCheck &) = delete;
+  OtherValuesCheck &operator=(const OtherValuesCheck &) = delete;
+
+  /// What needs no verdict of the first check, which may still be under way; need not be called.
+  void begin();
+  /// `verdict` is the first check's. What is only found with other values is reported.
+  OtherValues finish(const protocol::Verdict &verdict, Diagnostics &diagnostics);
+
+private:
+  struct Attempt;
+  std::unique_ptr<Attempt> attempt(ValueOrder order);
+
+  sema::Program &program_;
+  const CheckedKernel &checked_;
+  const SourceManager &sources_;
+  const protocol::CheckOptions &checks_;
+  std::mutex &programIsInUse_;
+  std::vector<const sema::KernelInstance *> known_;
+  std::unique_ptr<Attempt> first_;
+};
 
 /// The values of what a kernel leaves to the compiler: "BM = 16, BN = 32"; empty where that is
 /// nothing.

@@ -120,8 +120,8 @@ void proveKernels(const lsp::Analysis &analysis, uint64_t work, lsp::ProofSink s
     const auto verdict = checkInstance(lowered, *checked.instance, sources, checks, diagnostics);
     if (verdict) {
       std::mutex isInUse;
-      const OtherValues other =
-          checkOtherValues(program, checked, *verdict, sources, checks, isInUse, diagnostics);
+      const OtherValues other = OtherValuesCheck(program, checked, sources, checks, isInUse)
+                                    .finish(*verdict, diagnostics);
       const protocol::Verdict &known = other.instance ? other.verdict : *verdict;
       setTitle(proof, known);
       if (other.instance)

@@ -502,9 +502,9 @@ void KernelChecker::checkPromised() {
 
 /// A proof holds for all data, ranks and sizes; runs beside it are there to contradict it.
 void KernelChecker::prove() {
-  Proof proof = proveProtocol(kernel_);
-  verdict_.isProved = proof.isComplete();
-  verdict_.unproved = std::move(proof.unproved);
+  verdict_.proof = options_.proof ? *options_.proof : proveProtocol(kernel_);
+  verdict_.isProved = verdict_.proof.isComplete();
+  verdict_.unproved = verdict_.proof.unproved;
   if (verdict_.isProved)
     verdict_.undecided.clear();
   // Runs take iterations in one order.

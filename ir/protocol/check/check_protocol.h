@@ -51,6 +51,8 @@ struct CheckOptions {
   std::function<std::vector<FixIt>(llvm::StringRef kernel, const MissingOrder &missing)> orderFix;
   /// What kernels ensure.
   std::vector<Promise> promises;
+  /// What an earlier check of the module, which has one kernel, has shown; may be null.
+  const Proof *proof = nullptr;
   /// Where findings are only of some values of compile-time parameters: "BM = 16, BN = 32".
   std::string constants;
 };
@@ -101,6 +103,7 @@ struct Verdict {
   /// known.
   bool isProved = false;
   std::vector<Unproved> unproved;
+  Proof proof;
   /// A run has refuted the proof: a mistake of ours.
   bool isContradicted = false;
   /// Larger numbers of ranks that were asked for, and are left to the proof.
