@@ -195,6 +195,19 @@ void RaceDetector::explain(Finding &finding, const Record &first, const Record &
   }
   if (!isRace(finding.kind))
     return;
+  const BodyName &body = names_[second.body];
+  const bool areSent = first.isSent && second.isSent && first.kind == AccessKind::Write &&
+                       second.kind == AccessKind::Write;
+  if (first.body == second.body && areSent && finding.rank != body.rank) {
+    // To await the first would order the two, and still write over what the peer has not read.
+    const std::string reader = "rank " + std::to_string(finding.rank);
+    finding.notes.push_back(
+        {nullptr, "both are of one body, and nothing tells it that " + reader +
+                      " has read what came first: let " + reader +
+                      " notify this rank behind its read, and make the second `after` a wait for "
+                      "that"});
+    return;
+  }
   if (first.body == second.body) {
     if (explainByWait(finding, first, second))
       return;
