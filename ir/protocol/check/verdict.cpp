@@ -132,6 +132,10 @@ void reportVerdict(Diagnostics &diagnostics, const Verdict &verdict) {
   for (const auto &[loc, why] : verdict.undecidedPromises)
     diagnostics.report(SourceRange{loc, loc}, diag::not_decided,
                        "whether `" + verdict.kernel + "` does what it ensures: " + why);
+  // What is proved of all launches says nothing where there are none.
+  if (!verdict.unfilled.empty() && verdict.runs == 0)
+    diagnostics.report(verdict.place, diag::clauses_not_met, verdict.kernel,
+                       llvm::join(verdict.unfilled, ", "));
   if (verdict.isProved)
     return;
   for (const Unproved &unproved : verdict.unproved) {
