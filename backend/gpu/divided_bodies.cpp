@@ -42,8 +42,9 @@ double partialTime(const Op &loop, const TargetFacts &machine) {
          machine.timing.tmaLoop;
 }
 
-DividedBodies::DividedBodies(llvm::IRBuilder<> &builder, const BodyRange &range, Value *iterations)
-    : b(builder), range_(range), iterations_(iterations) {
+DividedBodies::DividedBodies(llvm::IRBuilder<> &builder, const BodyRange &range,
+                             const LoopBounds &bounds)
+    : b(builder), range_(range), bounds_(bounds) {
   const auto narrow = [&](Value *value) { return b.CreateTrunc(value, b.getInt32Ty()); };
   lanes_ = range.paired ? b.CreateZExt(range.paired, b.getInt32Ty()) : b.getInt32(0);
   Value *lanes = b.CreateZExt(lanes_, b.getInt64Ty());
@@ -96,9 +97,16 @@ DividedBodies::DividedBodies(llvm::IRBuilder<> &builder, const BodyRange &range,
 
 DividedBodies::Item DividedBodies::item(Value *number) const {
   Value *isWhole = b.CreateICmpULT(number, rounds_);
+  Value *whole = b.CreateAdd(range_.first, b.CreateMul(number, range_.step));
+  // Whole bodies are not to wait for the arithmetic of others.
+  llvm::Function *function = b.GetInsertBlock()->getParent();
+  llvm::BasicBlock *before = b.GetInsertBlock();
+  auto *divide = llvm::BasicBlock::Create(b.getContext(), "item.part", function);
+  auto *end = llvm::BasicBlock::Create(b.getContext(), "item", function);
+  b.CreateCondBr(isWhole, end, divide);
+  b.SetInsertPoint(divide);
   Value *isHalf = b.CreateAnd(b.CreateICmpEQ(number, rounds_), hasHalf_);
   Value *log = b.CreateSelect(isHalf, b.getInt32(1), b.getInt32(2));
-  log = b.CreateSelect(isWhole, b.getInt32(0), log);
   // Bodies of as many parts, of which each unit has one.
   Value *alike = b.CreateSelect(isHalf, halves_, quarters_);
   // Which part: units 0 to `alike` - 1 have the first one.
@@ -108,25 +116,35 @@ DividedBodies::Item DividedBodies::item(Value *number) const {
     part = b.CreateAdd(part, b.CreateZExt(isBehind, b.getInt32Ty()));
     within = b.CreateSub(within, b.CreateSelect(isBehind, alike, b.getInt32(0)));
   }
-  part = b.CreateSelect(isWhole, b.getInt32(0), part);
   const auto wide = [&](Value *value) { return b.CreateZExt(value, b.getInt64Ty()); };
   // Where a unit has one more round, nothing else is left.
   Value *behind = b.CreateSelect(isHalf, b.getInt32(0), halves_);
   Value *divided = b.CreateAdd(first_, wide(b.CreateAdd(behind, within)));
   if (range_.paired)
     divided = b.CreateAdd(b.CreateShl(divided, wide(lanes_)), wide(range_.half));
-  Value *whole = b.CreateAdd(range_.first, b.CreateMul(number, range_.step));
+  Value *iterations = emitBlockCount(b, bounds_.first, bounds_.end, bounds_.step);
   const auto place = [&](Value *at) {
-    return b.CreateLShr(b.CreateMul(iterations_, wide(at)), wide(log));
+    Value *skipped = b.CreateLShr(b.CreateMul(iterations, wide(at)), wide(log));
+    return b.CreateAdd(bounds_.first, b.CreateMul(skipped, bounds_.step));
   };
-  Item item;
-  item.body = b.CreateSelect(isWhole, whole, divided);
-  item.begin = place(part);
-  item.end = place(b.CreateAdd(part, b.getInt32(1)));
-  item.parts = b.CreateShl(b.getInt32(1), log);
-  item.part = part;
-  item.distance = b.CreateShl(alike, lanes_);
-  return item;
+  Value *parts = b.CreateShl(b.getInt32(1), log), *next = b.CreateAdd(part, b.getInt32(1));
+  Value *isLast = b.CreateICmpEQ(next, parts);
+  Value *first = place(part), *last = b.CreateSelect(isLast, bounds_.end, place(next));
+  Value *distance = b.CreateShl(alike, lanes_);
+  divide = b.GetInsertBlock();
+  b.CreateBr(end);
+  b.SetInsertPoint(end);
+  const auto either = [&](Value *ofWhole, Value *ofPart) {
+    llvm::PHINode *phi = b.CreatePHI(ofPart->getType(), 2);
+    phi->addIncoming(ofWhole, before);
+    phi->addIncoming(ofPart, divide);
+    return phi;
+  };
+  return {.body = either(whole, divided),
+          .bounds = {either(bounds_.first, first), either(bounds_.end, last), bounds_.step},
+          .parts = either(b.getInt32(1), parts),
+          .part = either(b.getInt32(0), part),
+          .distance = either(b.getInt32(0), distance)};
 }
 
 } // namespace dtile::backend::gpu

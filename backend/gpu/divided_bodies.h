@@ -37,16 +37,23 @@ namespace dtile::backend::gpu {
 /// Nanoseconds that leaving and adding them takes.
 [[nodiscard]] double partialTime(const ir::Op &loop, const TargetFacts &machine);
 
+/// Positions of a loop, i64.
+struct LoopBounds {
+  llvm::Value *first = nullptr, *end = nullptr, *step = nullptr;
+};
+
 /// What the programs of a space have to do in such a launch.
 class DividedBodies {
 public:
-  /// At a builder's insertion point. `iterations` (i64) are those of a body.
-  DividedBodies(llvm::IRBuilder<> &builder, const BodyRange &range, llvm::Value *iterations);
+  /// At a builder's insertion point. `bounds` are those of the loop that is divided.
+  DividedBodies(llvm::IRBuilder<> &builder, const BodyRange &range, const LoopBounds &bounds);
 
   /// A body, or a part of one.
   struct Item {
-    /// i64: the body's number, and its iterations.
-    llvm::Value *body = nullptr, *begin = nullptr, *end = nullptr;
+    /// i64: the body's number.
+    llvm::Value *body = nullptr;
+    /// Of the loop, the iterations of this part.
+    LoopBounds bounds;
     /// i32: into how many parts the body is divided, which of them this is, and how far apart are
     /// the programs of two parts that follow each other.
     llvm::Value *parts = nullptr, *part = nullptr, *distance = nullptr;
@@ -60,7 +67,7 @@ public:
 private:
   llvm::IRBuilder<> &b;
   const BodyRange &range_;
-  llvm::Value *iterations_;
+  LoopBounds bounds_;
   /// i32; units are programs, or pairs of them.
   llvm::Value *unit_, *lanes_;
   /// i64: rounds of whole bodies of this unit, and the first body of a unit that is divided.

@@ -39,13 +39,13 @@ std::pair<Value *, Value *> WarpRole::loopBounds(Op &op) {
     bounds = {place(part), b.CreateSelect(isLast, end, place(next))};
   }
   if (item_ && op.get(ir::attr::split_rounds)) {
-    const auto place = [&](Value *number) {
-      return b.CreateAdd(scalar(op.operand(0)), b.CreateMul(number, scalar(op.operand(2))));
+    // No launch has both.
+    Value *isWhole = b.CreateICmpEQ(item_->parts, b.getInt32(1));
+    const bool isSplit = parts_ && op.get(ir::attr::split_sums);
+    const auto either = [&](Value *split, Value *divided) {
+      return isSplit ? b.CreateSelect(isWhole, split, divided) : divided;
     };
-    Value *isFirst = b.CreateIsNull(item_->part);
-    Value *isLast = b.CreateICmpEQ(b.CreateAdd(item_->part, b.getInt32(1)), item_->parts);
-    bounds = {b.CreateSelect(isFirst, bounds.first, place(item_->begin)),
-              b.CreateSelect(isLast, bounds.second, place(item_->end))};
+    bounds = {either(bounds.first, item_->bounds.first), either(bounds.second, item_->bounds.end)};
   }
   return bounds_[&op] = bounds;
 }
@@ -62,8 +62,7 @@ void WarpRole::forEachItem(Op &space, const BodyRange &range, llvm::function_ref
     bounds.push_back(isConstant ? b.getInt64(uint64_t(std::get<int64_t>(op->get(ir::attr::value))))
                                 : scalar(bound));
   }
-  Value *iterations = emitBlockCount(b, bounds[0], bounds[1], bounds[2]);
-  const DividedBodies bodies(b, range, iterations);
+  const DividedBodies bodies(b, range, {bounds[0], bounds[1], bounds[2]});
   loop(bodies.count(), "bodies", [&](Value *number) {
     item_ = bodies.item(number);
     setPositions(space, range, item_->body);
