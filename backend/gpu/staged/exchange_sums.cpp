@@ -205,7 +205,11 @@ void MmaWarpgroups::addParts(Op &loop) {
   exchange.read(sums);
   sync();
   arriveAtAll(ring_.reusable);
-  llvm::BasicBlock *last = b.GetInsertBlock();
+  goOnWith(loop, {all, alone}, {sums, b.GetInsertBlock()}, merge);
+}
+
+void MmaWarpgroups::goOnWith(Op &loop, const SumsFrom &own, const SumsFrom &added,
+                             llvm::BasicBlock *merge) {
   b.CreateBr(merge);
   b.SetInsertPoint(merge);
   size_t at = 0;
@@ -213,8 +217,8 @@ void MmaWarpgroups::addParts(Op &loop) {
     Registers merged(registers(sum));
     for (Value *&element : merged) {
       llvm::PHINode *phi = b.CreatePHI(element->getType(), 2);
-      phi->addIncoming(all[at], alone);
-      phi->addIncoming(sums[at], last);
+      phi->addIncoming(own.elements[at], own.block);
+      phi->addIncoming(added.elements[at], added.block);
       element = phi;
       ++at;
     }

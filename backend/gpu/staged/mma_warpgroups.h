@@ -71,6 +71,14 @@ private:
   /// have the first part leaves the sums in memory, and goes to the end of the body; who has it
   /// adds them to its own.
   void addPartial(ir::Op &loop);
+  /// The elements of a loop's sums, one result behind the other, and the block they come from.
+  struct SumsFrom {
+    llvm::ArrayRef<llvm::Value *> elements;
+    llvm::BasicBlock *block = nullptr;
+  };
+  /// Ends the current block, and emits what follows a loop at `merge`, which has the sums of this
+  /// program alone, or what was added up (from the current block).
+  void goOnWith(ir::Op &loop, const SumsFrom &own, const SumsFrom &added, llvm::BasicBlock *merge);
   /// One thread a warp says that the warp is done with a slot.
   void release(llvm::Value *slot);
   [[nodiscard]] llvm::Value *previousSlot();

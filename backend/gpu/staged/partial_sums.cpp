@@ -152,21 +152,7 @@ void MmaWarpgroups::addPartial(Op &loop) {
   b.SetInsertPoint(added);
   if (ring_.output && ring_.lastLoop == &loop)
     awaitOutputRead();
-  last = b.GetInsertBlock();
-  b.CreateBr(merge);
-  b.SetInsertPoint(merge);
-  size_t at = 0;
-  for (ir::Value *sum : loop.results()) {
-    Registers merged(registers(sum));
-    for (Value *&element : merged) {
-      llvm::PHINode *phi = b.CreatePHI(element->getType(), 2);
-      phi->addIncoming(all[at], whole);
-      phi->addIncoming(sums[at], last);
-      element = phi;
-      ++at;
-    }
-    setRegisters(sum, merged);
-  }
+  goOnWith(loop, {all, whole}, {sums, b.GetInsertBlock()}, merge);
 }
 
 } // namespace dtile::backend::gpu
