@@ -526,11 +526,13 @@ Status DeviceTeam::prepareVariant(DeviceKernel &kernel, int32_t local, const dti
   words.num_ranks = ranks_;
   words.programs = programs;
   words.paired = plan.paired;
-  if (plan.divided != 0)
+  // Programs wait for each other there, so all of them must have begun.
+  const bool mayWait = !plainLaunches_ && rank.device->facts().cooperative;
+  if (plan.divided != 0 && mayWait)
     if (status = makePartials(kernel, local, capturing); !status.ok())
       return status;
   words.partials = reinterpret_cast<uint64_t *>(loaded.partials);
-  words.divided = words.partials ? plan.divided : 0;
+  words.divided = words.partials && mayWait ? plan.divided : 0;
   if (logsLaunches_)
     logLaunch(kernel, local, *variant.image, plan.nanoseconds, words, plan.cluster);
   words.flags = kernel.flags;
