@@ -272,7 +272,7 @@ bool isFollowed(const PromisedArray &array) {
 /// What a function of one `return` makes of its arguments.
 PromisedArray PromiseReader::inlined(const ast::CallExpr &e, const ast::FnDecl &fn) const {
   constexpr int kDeepest = 8;
-  const PromisedArray unfollowed = unknown("`" + fn.name.name + "`");
+  PromisedArray unfollowed = unknown("`" + fn.name.name + "`");
   if (!fn.body || depth_ == kDeepest || fn.isExtern)
     return unfollowed;
   PromiseReader inside(*this, fn);

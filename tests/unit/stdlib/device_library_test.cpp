@@ -85,7 +85,7 @@ bool checkCopy(int32_t bytes, Shape shape, int64_t toOffset, int64_t fromOffset,
   auto buffer = [](int64_t size) { return std::vector<uint64_t>(size_t(size / 8 + 8)); };
   std::vector<uint64_t> from = buffer(span(shape.fromRow, shape.fromCol) + 32);
   std::vector<uint64_t> to = buffer(span(shape.toRow, shape.toCol) + 32);
-  std::mt19937_64 random(42);
+  std::mt19937_64 random(uint64_t(testing::UnitTest::GetInstance()->random_seed()));
   for (uint64_t &word : from)
     word = random();
   for (uint64_t &word : to)

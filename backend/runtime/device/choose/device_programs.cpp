@@ -25,7 +25,7 @@ constexpr int64_t kMostTurns = 8;
 /// adds what three have left.
 double roundsOf(int64_t bodies, int64_t programs, double more) {
   const int64_t halves = programs / 2, quarters = programs / 4;
-  const int64_t left = bodies % programs;
+  const int64_t whole = bodies / programs, left = bodies % programs;
   double last = 1;
   if (left == 0)
     last = 0;
@@ -35,11 +35,12 @@ double roundsOf(int64_t bodies, int64_t programs, double more) {
     last = 0.5 + more;
   else if (left <= halves + quarters)
     last = 0.75 + 3 * more;
-  return double(bodies / programs) + std::min(last, 1.0);
+  return double(whole) + std::min(last, 1.0);
 }
 
 double wholeRounds(int64_t bodies, int64_t programs) {
-  return double((bodies + programs - 1) / programs);
+  const int64_t rounds = (bodies + programs - 1) / programs;
+  return double(rounds);
 }
 
 /// Programs of a space as far as they are known, and what it can use.
