@@ -38,6 +38,7 @@ run picked_rows $on --executor all tests/driver/products_of_picked_rows.dtile
 run edges $on --executor all tests/driver/choices_and_scatters_at_edges.dtile
 run pages $on --executor all tests/driver/products_in_pages.dtile
 run remainders $on tests/driver/remainders_and_turns.dtile
+run last_rounds $on tests/driver/last_rounds_divided.dtile
 python3 tests/gpu/random_products.py "${SEED:-$$}" 40 >"$out/random.dtile"
 run random_products $on --executor all "$out/random.dtile"
 run exponentials $on tests/driver/exponentials.dtile

@@ -42,6 +42,10 @@
 // program goes on with them. The helper warps fill the ring for the next body when all programs are
 // done with what stands there.
 //
+// A loop whose iterations programs may share in the last round of bodies (split_rounds): roles walk
+// over bodies and parts of bodies (forEachItem). Warpgroups without the first part leave their sums
+// in memory; those with it add them (partial_sums.cpp, divided_bodies.h).
+//
 // Where bodies that follow each other load the same tile (pass multicast-operands), a launch may
 // have clusters of two programs with such bodies. Each load warp loads half of the tile to the
 // slots of both, whose barriers `full` expect all of it, and waits until the warpgroups of both
