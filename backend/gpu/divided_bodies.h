@@ -58,8 +58,8 @@ public:
     /// the programs of two parts that follow each other.
     llvm::Value *parts = nullptr, *part = nullptr, *distance = nullptr;
   };
-  /// The largest number of parts, and how many bodies of which a program has a part.
-  static constexpr unsigned kMostParts = 4, kRounds = 2;
+  /// The largest number of parts.
+  static constexpr unsigned kMostParts = 4;
   /// i64: of this program.
   [[nodiscard]] llvm::Value *count() const { return count_; }
   [[nodiscard]] Item item(llvm::Value *number) const;

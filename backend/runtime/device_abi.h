@@ -28,6 +28,8 @@ extern "C" {
 #define DTILE_DEVICE_NEAR_RANKS 8
 /* Programs of a launch that may leave sums in memory for each other. */
 #define DTILE_DEVICE_PARTIAL_PROGRAMS 1024
+/* Places of each: of a part of a body of two, and of one of four. */
+#define DTILE_DEVICE_PARTIAL_PLACES 2
 
 /* Why a launch was given up. */
 typedef enum dtile_device_failure {
@@ -117,7 +119,7 @@ typedef struct dtile_device_launch {
   uint32_t divided;
   uint32_t reserved;
   /* what programs leave for each other there: each has places for sums of bodies of two and of four
-   * parts. First flags of 64 bits, two for each of DTILE_DEVICE_PARTIAL_PROGRAMS programs: the
+   * parts. First flags of 64 bits, one for each place of DTILE_DEVICE_PARTIAL_PROGRAMS programs: the
    * number of the last launch (from 1) for which the sums are there. Then the sums,
    * dtile_device_image.partial_bytes a place. Launches of a kernel have the same */
   uint64_t *partials;

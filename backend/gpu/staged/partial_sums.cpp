@@ -22,8 +22,7 @@ namespace {
 constexpr unsigned kGroup = TargetFacts::kExchangeGroup;
 constexpr uint64_t kGroupBytes = kGroup * sizeof(float);
 constexpr uint64_t kFlagBytes = sizeof(uint64_t);
-/// Of a program: it may have a part of a body of two, and of one of four.
-constexpr uint64_t kPlaces = 2;
+constexpr uint64_t kPlaces = DTILE_DEVICE_PARTIAL_PLACES;
 
 /// The sums at one place as a thread sees them.
 class PartialSums {

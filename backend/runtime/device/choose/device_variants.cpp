@@ -549,8 +549,9 @@ Status DeviceTeam::makePartials(DeviceKernel &kernel, int32_t local, bool captur
   for (const LoadedImage &variant : loaded.variants)
     bytes = std::max(bytes, variant.image->partial_bytes *
                                 std::min<int64_t>(variant.resident, DTILE_DEVICE_PARTIAL_PROGRAMS));
-  // Two places each, and their flags.
-  bytes = 2 * (bytes + int64_t(sizeof(uint64_t)) * DTILE_DEVICE_PARTIAL_PROGRAMS);
+  // A flag a place.
+  bytes = DTILE_DEVICE_PARTIAL_PLACES *
+          (bytes + int64_t(sizeof(uint64_t)) * DTILE_DEVICE_PARTIAL_PROGRAMS);
   const Status status = locals_[size_t(local)]->arena.allocate(bytes, &loaded.partials);
   return status.code == DTILE_OUT_OF_MEMORY ? Status() : status;
 }
