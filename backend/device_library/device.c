@@ -98,30 +98,39 @@ DTILE_INLINE void acquire(uint64_t *cell, int32_t distance) {
 
 enum { kLookAtClock = 64, kLookAtAbort = 4096 };
 
-// Spins until the cell holds `count` more than `base`: 0, or 1 when it is time to leave. The clock
-// and the abort word (in host memory, microseconds away) are looked at seldom, so that polls stay
-// close together.
+typedef enum SpinEnd { kGoesOn, kGivenUp, kUsedUp } SpinEnd;
+
+// Whether a spin ends without what it waits for: the launch was given up, or the budget is used up.
+// The clock and the abort word (in host memory, microseconds away) are looked at seldom, so that
+// polls stay close together.
+DTILE_INLINE SpinEnd spinEnd(const dtile_device_team *team, uint32_t round, uint64_t *start) {
+  if (round % kLookAtClock != 0)
+    return kGoesOn;
+  if (round % kLookAtAbort == 0 && loadHost32(team->abort) != 0)
+    return kGivenUp;
+  const uint64_t budget = (uint64_t)team->wait_budget_ns;
+  const uint64_t now = nanoseconds();
+  if (*start == 0)
+    *start = now;
+  return budget != 0 && now - *start > budget ? kUsedUp : kGoesOn;
+}
+
+// Spins until the cell holds `count` more than `base`: 0, or 1 when it is time to leave.
 DTILE_INLINE int32_t spinHere(const dtile_device_launch *launch, uint64_t *cell, uint64_t number,
                               uint64_t base, uint64_t count, int32_t distance, int32_t space,
                               int32_t site) {
   const dtile_device_team *team = launch->team;
   const uint64_t wanted = base + count;
-  const uint64_t budget = (uint64_t)team->wait_budget_ns;
   uint64_t start = 0;
   uint64_t seen;
   for (uint32_t round = 1; !reached(cell, wanted, distance, &seen); ++round) {
-    if (round % kLookAtClock != 0)
+    const SpinEnd end = spinEnd(team, round, &start);
+    if (end == kGoesOn)
       continue;
-    if (round % kLookAtAbort == 0 && loadHost32(team->abort) != 0)
-      return 1;
-    const uint64_t now = nanoseconds();
-    if (start == 0)
-      start = now;
-    if (budget != 0 && now - start > budget) {
+    if (end == kUsedUp)
       writeReportHere(launch, DTILE_DEVICE_TIMEOUT, space, site, number, count,
                       seen < base ? 0 : seen - base, 0, 0);
-      return 1;
-    }
+    return 1;
   }
   acquire(cell, distance);
   return 0;
@@ -174,20 +183,10 @@ DTILE_API void dtile_dev_tell_partial(uint64_t *flag, int64_t launch) {
 
 DTILE_API __attribute__((always_inline)) int32_t
 dtile_dev_await_partial(const dtile_device_launch *launch, uint64_t *flag, int64_t number) {
-  const dtile_device_team *team = launch->team;
-  const uint64_t budget = (uint64_t)team->wait_budget_ns;
   uint64_t start = 0;
-  for (uint32_t round = 1; pollRank64(flag) < (uint64_t)number; ++round) {
-    if (round % kLookAtClock != 0)
-      continue;
-    if (round % kLookAtAbort == 0 && loadHost32(team->abort) != 0)
+  for (uint32_t round = 1; pollRank64(flag) < (uint64_t)number; ++round)
+    if (spinEnd(launch->team, round, &start) != kGoesOn)
       return 1;
-    const uint64_t now = nanoseconds();
-    if (start == 0)
-      start = now;
-    if (budget != 0 && now - start > budget)
-      return 1;
-  }
   acquirePolledRank64(flag);
   return 0;
 }
