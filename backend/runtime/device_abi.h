@@ -118,9 +118,9 @@ typedef struct dtile_device_launch {
   /* a bit a space: bodies of its last round are divided (backend/gpu/divided_bodies.h) */
   uint32_t divided;
   uint32_t reserved;
-  /* what programs leave for each other there: each has places for sums of bodies of two and of four
-   * parts. First flags of 64 bits, one for each place of DTILE_DEVICE_PARTIAL_PROGRAMS programs: the
-   * number of the last launch (from 1) for which the sums are there. Then the sums,
+  /* what programs leave for each other there: each has DTILE_DEVICE_PARTIAL_PLACES places for sums.
+   * First come flags of 64 bits, one for each place of DTILE_DEVICE_PARTIAL_PROGRAMS programs: the
+   * number of the last launch (from 1) for which the sums are there. Then come the sums,
    * dtile_device_image.partial_bytes a place. Launches of a kernel have the same */
   uint64_t *partials;
   /* the same on all ranks and in all processes; graphs replay it, too */
