@@ -3,10 +3,10 @@
 // residency estimated from the IR instead of asked of the driver.
 #include "backend/gpu/launch_estimate.h"
 
-#include "backend/gpu/occupancy.h"
 #include "backend/gpu/space_facts.h"
 #include "backend/runtime/device/choose/device_programs.h"
 #include "backend/runtime/device_abi.h"
+#include "ir/analysis/occupancy.h"
 #include "ir/core/op_classes.h"
 #include "ir/core/tile_order.h"
 #include "ir/model/body_time.h"
@@ -25,8 +25,7 @@ namespace {
 constexpr int64_t kSampledBodies = 5;
 /// Programs of one processor that occupancy calculators rarely exceed for tile kernels.
 constexpr int64_t kMostEach = 8;
-/// Registers of a processor, and of a thread of a kernel with products.
-constexpr int64_t kRegisters = 65536;
+/// Registers of a thread of a kernel with products.
 constexpr int64_t kThreadRegisters = 168;
 /// Registers of a thread for the tiles that it holds at once; what more they take is spilled. The
 /// same with the partial sums that are promoted to one of them.
@@ -35,9 +34,12 @@ constexpr int64_t kPromotedTileRegisters = 160;
 /// The same where operands are in registers, too.
 constexpr int64_t kTileRegisters = 80;
 
-/// Bytes of the stages of the kernel's loops.
+/// Bytes of the stages of the kernel's loops, and of what loops keep for each other.
 double stageBytes(Op &kernel) {
   double most = 0;
+  for (Op &op : kernel.body().ops())
+    if (op.is(OpKind::Space))
+      most = std::max(most, model::keptBytes(op));
   ir::walk(kernel, [&](Op &op) {
     if (!op.is(OpKind::For) || model::loadsAhead(op) != model::Ahead::Threads)
       return;
@@ -158,8 +160,9 @@ GpuLaunchEstimate::GpuLaunchEstimate(Op &kernel, const TargetFacts &machine)
     const double shared = stageBytes(kernel) + TargetFacts::kReservedSharedBytes;
     each_ = std::clamp<int64_t>(int64_t(machine.sharedBytes / shared), 1, kMostEach);
     const int64_t threads = threadsOf(kernel, machine);
-    const int64_t byRegisters = multiplies(kernel) ? kRegisters / (threads * kThreadRegisters)
-                                                   : residentPrograms(kernel, kRegisters, threads);
+    const int64_t byRegisters =
+        multiplies(kernel) ? ir::kProcessorRegisters / (threads * kThreadRegisters)
+                           : ir::residentPrograms(kernel, ir::kProcessorRegisters, threads);
     each_ = std::clamp<int64_t>(byRegisters, 1, each_);
   }
 }

@@ -4,13 +4,13 @@
 #include "backend/gpu/bodies/lower_body.h"
 #include "backend/gpu/cluster_ops.h"
 #include "backend/gpu/divided_bodies.h"
-#include "backend/gpu/occupancy.h"
 #include "backend/gpu/paired_bodies.h"
 #include "backend/gpu/space_facts.h"
 #include "backend/gpu/staged/lower_staged.h"
 
 #include "backend/llvm/tile_order.h"
 #include "frontend/base/check.h"
+#include "ir/analysis/occupancy.h"
 #include "ir/core/tile_order.h"
 
 #include <cstddef>
@@ -96,7 +96,7 @@ void KernelLowering::begin(llvm::StringRef entry) {
   }
   function->getArg(0)->setName("launch");
   function->getArg(1)->setName("frame");
-  const int64_t programs = residentPrograms(kernel, gpu_.device.registers(), kernel_.threads);
+  const int64_t programs = ir::residentPrograms(kernel, gpu_.device.registers(), kernel_.threads);
   gpu_.device.makeKernel(*function, kernel_.threads, unsigned(programs));
   gpu_.debug.describe(*function, kernel);
 
@@ -462,12 +462,21 @@ void BodyLowering::forEachBody(Op &space, const BodyRange &range, llvm::function
 }
 
 void BodyLowering::lowerBodies(Op &space, const BodyRange &range) {
-  const auto all = [&] { forEachBody(space, range, [&] { lower(space); }); };
+  const int64_t mark = gpu_.sharedMark();
+  rows_ = std::make_unique<RowBuffers>(*this, space);
+  const auto all = [&] {
+    // Threads may still read what another space has there.
+    if (!rows_->empty())
+      programBarrier();
+    forEachBody(space, range, [&] { lower(space); });
+  };
   // Bodies that nobody shares are the first program's of a cluster.
   if (range.part)
     when(b.CreateIsNull(range.part), "first.of.cluster", all);
   else
     all();
+  rows_.reset();
+  gpu_.releaseShared(mark);
 }
 
 std::unique_ptr<BodyLowering> makeBodyLowering(GpuModule &module, const KernelScaffold &kernel,
@@ -526,6 +535,20 @@ bool dropAsyncStage(Op &kernel) {
 
 } // namespace
 
+namespace {
+
+/// Has loops keep nothing for each other; false where none does.
+bool dropRowBuffers(Op &kernel) {
+  bool any = false;
+  ir::walk(kernel, [&](Op &op) {
+    any |= op.has(ir::attr::row_buffer);
+    op.remove(ir::attr::row_buffer);
+  });
+  return any;
+}
+
+} // namespace
+
 void lowerKernel(GpuModule &module, Op &kernel, const launch::Frame &frame, llvm::StringRef entry) {
   const int64_t room = module.device.facts().sharedBytes - TargetFacts::kReservedSharedBytes;
   int64_t needed = 0;
@@ -549,6 +572,8 @@ void lowerKernel(GpuModule &module, Op &kernel, const launch::Frame &frame, llvm
   // What bodies exchange through shared memory beside staged loops is known only now. Where fewer
   // stages are not enough, tiles change threads in pieces, and then loops copy less far ahead.
   bool fits = lower();
+  if (!fits && dropRowBuffers(kernel))
+    fits = lower();
   while (!fits && dropStage(kernel))
     fits = lower();
   if (!fits) {

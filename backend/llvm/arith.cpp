@@ -401,6 +401,12 @@ llvm::Value *Arith::approximateQuotient(DType type, llvm::Value *x, llvm::Value 
   return round(type, b.CreateFDiv(x, y, "", units));
 }
 
+llvm::Value *Arith::approximateExp(llvm::Value *x) {
+  constexpr double kLog2E = 1.44269504088896340736;
+  llvm::Value *power = b.CreateFMul(x, llvm::ConstantFP::get(x->getType(), kLog2E));
+  return b.CreateIntrinsic(units_.exp2, {x->getType()}, {power});
+}
+
 llvm::Value *Arith::floatBinary(OpKind kind, llvm::Value *x, llvm::Value *y) {
   switch (kind) {
   case OpKind::Add:

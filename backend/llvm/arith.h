@@ -62,6 +62,9 @@ public:
   /// machine's if it has one (else by what LLVM makes of `!fpmath`).
   [[nodiscard]] llvm::Value *approximateQuotient(DType type, llvm::Value *x, llvm::Value *y,
                                                  llvm::Intrinsic::ID intrinsic);
+  /// e to the x, f32, by the machine's exp2, which it must have (FloatUnits): within 2 units in the
+  /// last place and |x| / 2 more, as x log2(e) is rounded.
+  [[nodiscard]] llvm::Value *approximateExp(llvm::Value *x);
   /// Neg to Ceil of ops.def.
   [[nodiscard]] llvm::Value *unary(ir::OpKind kind, DType type, llvm::Value *x);
   /// i1 lanes; `pred` as in Cmp.

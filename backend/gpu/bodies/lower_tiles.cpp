@@ -74,6 +74,12 @@ Registers BodyLowering::elementwise(Op &op) {
   if (op.is(OpKind::Div) && isFloat(op.result()->type().dtype()) &&
       ir::isRoundedToNarrow(*op.result()))
     return approximateQuotients(op, operands[0], operands[1]);
+  if (op.is(OpKind::Exp) && op.result()->type().dtype() == DType::F32 &&
+      gpu_.device.exp2() != llvm::Intrinsic::not_intrinsic && ir::isRoundedToNarrow(*op.result())) {
+    for (llvm::Value *x : operands[0])
+      result.push_back(arith_.approximateExp(x));
+    return result;
+  }
   for (unsigned slot = 0; slot < to.size(); ++slot) {
     Registers elements;
     for (const Registers &operand : operands)

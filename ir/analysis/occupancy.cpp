@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "backend/gpu/occupancy.h"
+#include "ir/analysis/occupancy.h"
 
 #include "ir/core/layout.h"
 #include "ir/core/op_classes.h"
@@ -10,26 +10,21 @@
 
 #include <algorithm>
 
-namespace dtile::backend::gpu {
-
-using ir::Block;
-using ir::Op;
-using ir::OpKind;
-using ir::Value;
+namespace dtile::ir {
 
 namespace {
 
 /// Registers of a thread that hold no tile: addresses, positions, the launch.
 constexpr int64_t kBesideTiles = 56;
 /// Fewer are not asked for, as code without tiles needs so many, too.
-constexpr int64_t kLeastRegisters = 96;
+constexpr int64_t kLeastRegisters = 80;
 /// What is made where it is used is made so many words at a time.
 constexpr int64_t kMostAtOnce = 8;
 /// How registers of a thread are given out, and how many threads a processor holds.
 constexpr int64_t kRegisterStep = 8, kMostThreads = 2048;
 
 /// Words of a thread that its elements of a tile take.
-int64_t wordsOf(const ir::Type &type, int64_t elements) {
+int64_t wordsOf(const Type &type, int64_t elements) {
   return int64_t(llvm::divideCeil(uint64_t(elements) * dtypeBytes(type.dtype()), 4));
 }
 
@@ -43,7 +38,7 @@ bool isKnownByFew(const Value &value, unsigned most = 4) {
     return false;
   const bool isFew = op->is(OpKind::Splat) || op->is(OpKind::Iota) || op->is(OpKind::Broadcast);
   const bool follows =
-      op->is(OpKind::Reshape) || (ir::isElementwise(op->kind()) && !op->is(OpKind::Asm));
+      op->is(OpKind::Reshape) || (isElementwise(op->kind()) && !op->is(OpKind::Asm));
   return isFew || (follows && llvm::all_of(op->operands(), [&](const Value *operand) {
                      return isKnownByFew(*operand, most - 1);
                    }));
@@ -51,7 +46,7 @@ bool isKnownByFew(const Value &value, unsigned most = 4) {
 
 /// Registers of a thread that a tile takes.
 int64_t wordsOf(const Value &value) {
-  const ir::Type type = value.type();
+  const Type type = value.type();
   if (!type.isTile() || !type.layout())
     return 0;
   if (!isKnownByFew(value))
@@ -69,19 +64,20 @@ const Op *ancestorIn(const Block &block, Op *user) {
 
 /// Whether elements of a value are made where they are used, one after the other, so that not all
 /// of them need be there at once: what elementwise ops, stores, reductions and the next iteration
-/// take.
+/// take. A reshaped tile is the same registers.
 bool isMadeWhereUsed(const Value &value) {
   const Op *op = value.definingOp();
   if (!op || op->numRegions() > 0)
     return false;
-  const bool isSource = ir::isElementwise(op->kind()) || op->is(OpKind::Broadcast) ||
-                        op->is(OpKind::Splat) || op->is(OpKind::Iota) || op->is(OpKind::Const);
-  return isSource && llvm::all_of(value.uses(), [&](const ir::Use &use) {
+  const bool isSource = isElementwise(op->kind()) || op->is(OpKind::Broadcast) ||
+                        op->is(OpKind::Reshape) || op->is(OpKind::Splat) || op->is(OpKind::Iota) ||
+                        op->is(OpKind::Const);
+  return isSource && llvm::all_of(value.uses(), [&](const Use &use) {
            const Op &user = *use.user;
            return user.parentBlock() == op->parentBlock() &&
-                  (ir::isElementwise(user.kind()) || user.is(OpKind::Broadcast) ||
-                   user.is(OpKind::Store) || user.is(OpKind::Put) || user.is(OpKind::Reduce) ||
-                   user.is(OpKind::Yield));
+                  (isElementwise(user.kind()) || user.is(OpKind::Broadcast) ||
+                   user.is(OpKind::Reshape) || user.is(OpKind::Store) || user.is(OpKind::Put) ||
+                   user.is(OpKind::Reduce) || user.is(OpKind::Yield));
          });
 }
 
@@ -96,7 +92,7 @@ int64_t mostLive(Block &block) {
   const auto lives = [&](const Value &value, int64_t from) {
     const int64_t words = isMadeWhereUsed(value) ? 0 : wordsOf(value);
     int64_t last = from;
-    for (const ir::Use &use : value.uses())
+    for (const Use &use : value.uses())
       if (const Op *user = ancestorIn(block, use.user))
         last = std::max(last, place.lookup(user));
     born[size_t(from)] += words;
@@ -135,11 +131,11 @@ int64_t residentPrograms(Op &kernel, int64_t registers, int64_t threads) {
       continue;
     most = std::max(most, mostLive(space.body()));
   }
-  if (ir::multiplies(kernel) || most == 0)
+  if (multiplies(kernel) || most == 0)
     return 1;
   const int64_t each = int64_t(llvm::alignTo(
       uint64_t(std::max(kLeastRegisters, kBesideTiles + most * 5 / 4)), kRegisterStep));
   return std::clamp<int64_t>(registers / (each * threads), 1, kMostThreads / threads);
 }
 
-} // namespace dtile::backend::gpu
+} // namespace dtile::ir

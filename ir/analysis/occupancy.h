@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Private to backend/gpu: how many programs of a kernel a processor should hold at once.
+// How many programs of a kernel a processor of a GPU should hold at once.
 #pragma once
 
 #include "ir/core/ir.h"
 
-namespace dtile::backend::gpu {
+namespace dtile::ir {
+
+/// Registers of a processor, of 32 bits.
+inline constexpr int64_t kProcessorRegisters = 65536;
 
 /// For how many programs of so many threads a processor's `registers` (of 32 bits) are to suffice.
 ///
@@ -14,6 +17,6 @@ namespace dtile::backend::gpu {
 /// faster, as long as none spills: as many as have room for the tiles that a body needs at once.
 /// Without that a compiler takes all registers that one program could have, for paths that never
 /// run (rows that begin anywhere).
-[[nodiscard]] int64_t residentPrograms(ir::Op &kernel, int64_t registers, int64_t threads);
+[[nodiscard]] int64_t residentPrograms(Op &kernel, int64_t registers, int64_t threads);
 
-} // namespace dtile::backend::gpu
+} // namespace dtile::ir
