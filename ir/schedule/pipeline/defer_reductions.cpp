@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// defer-reductions: loops along rows combine tiles element by element, and the elements of a row
-// once, behind the loop.
+// defer-reductions: loops along rows combine tiles group by group, and the groups of a row once,
+// behind the loop.
 //
 // Expects: `for` loops of spaces before infer-layouts, without products.
 // Produces: what a loop carries for each row, `top = max(top, max(x, axis: 1))`, is carried for
-//   each element of a tile, and reduced behind the loop. So are sums that follow a maximum, as
-//   those of an online softmax: `total = total * exp(top - next) + sum(exp(x - next), axis: 1)`.
-//   Each element has a maximum of its own there, and one exponential an iteration, as either the
-//   old maximum or the element is the new one. Behind the loop the sums are brought to the largest
-//   maximum (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018).
+//   each group of neighbours of a tile, which one thread has, and reduced behind the loop. So are
+//   sums that follow a maximum, as those of an online softmax:
+//   `total = total * exp(top - next) + sum(exp(x - next), axis: 1)`. Each group has a maximum of
+//   its own there. Behind the loop the sums are brought to the largest maximum (Milakov and
+//   Gimelshein, "Online normalizer calculation for softmax", 2018).
 // Why: a reduction makes all threads of a program meet. An iteration would wait for the slowest of
 //   its loads, and few loads would be on their way at once.
+// Not the same: where a maximum begins at minus infinity, and the first blocks of a row have
+//   nothing else, but later ones do, sums as written are NaN, and these are not.
 // Leaves alone: rows that an iteration uses in another way; sums of narrow floats, which a
-//   reduction accumulates in f32; a maximum that sums follow and that may begin at minus infinity,
-//   as an element could then have nothing else; tiles that would take too many registers.
+//   reduction accumulates in f32; a maximum that sums follow and whose first value is not known;
+//   what would take too many registers.
 #include "ir/analysis/loop_positions.h"
 #include "ir/core/builder.h"
 #include "ir/core/op_classes.h"
@@ -23,7 +25,7 @@
 #include "llvm/ADT/SmallPtrSet.h"
 
 #include <cmath>
-#include <map>
+#include <limits>
 #include <optional>
 
 namespace dtile::passes {
@@ -31,8 +33,10 @@ namespace {
 
 using namespace dtile::ir;
 
-/// Registers of a thread that tiles in place of rows may take in one loop.
+/// Registers of a thread that groups in place of rows may take in one loop.
 constexpr int64_t kMostRegisters = 64;
+/// Neighbours of a row in a group: what one thread loads at once, of any type of up to 4 bytes.
+constexpr int64_t kGroup = 4;
 
 /// A value that a loop carries for each row, `next = combine(carried, reduction)`.
 struct Row {
@@ -79,6 +83,15 @@ std::optional<double> numberOf(const Value &value) {
   return number ? std::optional(*number) : std::nullopt;
 }
 
+/// Elements of a group of a row: as many as each thread has side by side.
+int64_t groupOf(const Row &row, int64_t threads) {
+  const Type tile = row.tile();
+  const bool isLast = row.reduction->get(attr::axis) == int64_t(tile.rank()) - 1;
+  const bool areSmall = dtypeBytes(tile.dtype()) <= 4;
+  const bool fills = tile.shape().back() % kGroup == 0 && tile.elements() >= kGroup * threads;
+  return isLast && areSmall && fills ? kGroup : 1;
+}
+
 // What there is to defer.
 
 /// Looks at one loop.
@@ -90,7 +103,7 @@ public:
   std::optional<Maximum> maximum;
 
   void run();
-  [[nodiscard]] int64_t elements() const;
+  [[nodiscard]] int64_t groups(int64_t threads) const;
 
 private:
   [[nodiscard]] Value *carried(const Row &row) const { return body_.argument(row.number + 1); }
@@ -225,7 +238,7 @@ void RowSearch::taint(const Value &value) {
 void RowSearch::findMaximum(const Row &row) {
   const std::optional<double> first = numberOf(*loop_.operand(row.number + 3));
   if (maximum || !row.next->is(OpKind::Max) || row.tile().dtype() != DType::F32 || !first ||
-      !std::isfinite(*first))
+      !(*first < std::numeric_limits<double>::infinity()))
     return;
   Maximum found{row, {}};
   for (unsigned number = 0; number < loop_.numResults(); ++number)
@@ -257,11 +270,12 @@ void RowSearch::run() {
   }
 }
 
-/// How many elements are carried in place of rows.
-int64_t RowSearch::elements() const {
-  int64_t count = maximum ? maximum->tile().elements() * int64_t(1 + maximum->sums.size()) : 0;
+/// How many groups are carried in place of rows.
+int64_t RowSearch::groups(int64_t threads) const {
+  const auto of = [&](const Row &row) { return row.tile().elements() / groupOf(row, threads); };
+  int64_t count = maximum ? of(*maximum) * int64_t(1 + maximum->sums.size()) : 0;
   for (const Row &row : rows)
-    count += row.tile().elements();
+    count += of(row);
   return count;
 }
 
@@ -270,8 +284,9 @@ int64_t RowSearch::elements() const {
 /// Changes one loop.
 class Deferral {
 public:
-  explicit Deferral(Op &loop)
-      : loop_(loop), body_(loop.body()), builder_(loop.parentBlock()->module()) {}
+  Deferral(Op &loop, int64_t threads)
+      : loop_(loop), body_(loop.body()), threads_(threads), builder_(loop.parentBlock()->module()) {
+  }
   void defer(const Row &row);
   void defer(const Maximum &maximum);
 
@@ -282,51 +297,98 @@ private:
     builder_.setInsertionPoint(op);
     builder_.setLoc(op->loc());
   }
-  void goBehindLoop() { builder_.setInsertionPoint(&*std::next(loop_.getIterator())); }
+  void goBehind(Op *op) { builder_.setInsertionPoint(&*std::next(op->getIterator())); }
+  [[nodiscard]] Type groups(const Row &row, DType dtype);
   Value *repeated(Value *row, const Row &like);
-  Value *reduced(Value *tile, const Row &like);
+  Value *ofGroups(Value *tile, const Row &like);
+  Value *ofElements(Value *groups, const Row &like);
+  Value *reduced(Value *groups, const Row &like, int64_t axis, Type result);
+  Value *reducedAll(Value *groups, const Row &like) {
+    return reduced(groups, like, like.reduction->get(attr::axis), like.reduction->result()->type());
+  }
   Value *filled(Type tile, double number);
+  Value *atLeastFinite(Value *maximum);
   Value *factor(const FollowingSum &sum, Value *from, Value *to) {
     return builder_.value(sum.factor->kind(), {builder_.sub(from, to)});
   }
   Value *chosen(Value *condition, Value *then, Value *otherwise) {
     return builder_.value(OpKind::Select, {condition, then, otherwise}, then->type());
   }
-  void shareExponentials(const Maximum &maximum, Value *next);
   Value *lift(const Row &row, Value *begin);
   void finish(const Row &row, llvm::ArrayRef<Use> uses, Value *result);
 
   Op &loop_;
   Block &body_;
+  int64_t threads_;
   Builder builder_;
 };
 
-/// A row, for each element of the tile that it is reduced from.
-Value *Deferral::repeated(Value *row, const Row &like) {
-  const Type tile = builder_.types().tile(like.tile().shape(), row->type().elementOrIndex());
-  if (!row->type().isTile())
-    return builder_.value(OpKind::Splat, {row}, tile);
-  llvm::SmallVector<int64_t, 4> shape(tile.shape());
-  shape[size_t(like.reduction->get(attr::axis))] = 1;
-  const Type column = builder_.types().tile(shape, tile.dtype());
-  Value *reshaped = builder_.value(OpKind::Reshape, {row}, column);
-  return column == tile ? reshaped : builder_.value(OpKind::Broadcast, {reshaped}, tile);
+/// What is carried for a row: an element for each group of its tile.
+Type Deferral::groups(const Row &row, DType dtype) {
+  llvm::SmallVector<int64_t, 4> shape(row.tile().shape());
+  shape[size_t(row.reduction->get(attr::axis))] /= groupOf(row, threads_);
+  return builder_.types().tile(shape, dtype);
 }
 
-Value *Deferral::reduced(Value *tile, const Row &like) {
-  return builder_.value(OpKind::Reduce, {tile}, like.reduction->result()->type(),
-                        {{attr::axis, like.reduction->get(attr::axis)},
-                         {attr::kind, like.reduction->get(attr::kind).str()}});
+/// A row, for each of its groups.
+Value *Deferral::repeated(Value *row, const Row &like) {
+  const Type all = groups(like, row->type().elementOrIndex());
+  if (!row->type().isTile())
+    return builder_.value(OpKind::Splat, {row}, all);
+  llvm::SmallVector<int64_t, 4> shape(all.shape());
+  shape[size_t(like.reduction->get(attr::axis))] = 1;
+  const Type column = builder_.types().tile(shape, all.dtype());
+  Value *reshaped = builder_.value(OpKind::Reshape, {row}, column);
+  return column == all ? reshaped : builder_.value(OpKind::Broadcast, {reshaped}, all);
+}
+
+/// A tile reduced to its groups.
+Value *Deferral::ofGroups(Value *tile, const Row &like) {
+  const int64_t each = groupOf(like, threads_);
+  if (each == 1)
+    return tile;
+  const Type all = groups(like, tile->type().dtype());
+  llvm::SmallVector<int64_t, 4> shape(all.shape());
+  shape.push_back(each);
+  Value *apart = builder_.value(OpKind::Reshape, {tile}, builder_.types().tile(shape, all.dtype()));
+  return reduced(apart, like, int64_t(all.rank()), all);
+}
+
+/// What groups hold, for each element of the tile.
+Value *Deferral::ofElements(Value *groups, const Row &like) {
+  const int64_t each = groupOf(like, threads_);
+  if (each == 1)
+    return groups;
+  const DType dtype = groups->type().dtype();
+  llvm::SmallVector<int64_t, 4> shape(groups->type().shape());
+  shape.push_back(1);
+  Value *column = builder_.value(OpKind::Reshape, {groups}, builder_.types().tile(shape, dtype));
+  shape.back() = each;
+  Value *wide = builder_.value(OpKind::Broadcast, {column}, builder_.types().tile(shape, dtype));
+  return builder_.value(OpKind::Reshape, {wide}, builder_.types().tile(like.tile().shape(), dtype));
+}
+
+Value *Deferral::reduced(Value *groups, const Row &like, int64_t axis, Type result) {
+  return builder_.value(OpKind::Reduce, {groups}, result,
+                        {{attr::axis, axis}, {attr::kind, like.reduction->get(attr::kind).str()}});
 }
 
 Value *Deferral::filled(Type tile, double number) {
   const DType type = tile.dtype();
   Value *element =
       isFloat(type) ? builder_.constFloat(type, number) : builder_.constInt(type, int64_t(number));
-  return builder_.value(OpKind::Splat, {element}, tile);
+  return tile.isTile() ? builder_.value(OpKind::Splat, {element}, tile) : element;
 }
 
-/// The loop carries a tile in place of a row. Gives what the loop gives.
+/// A maximum that elements are compared with: 0 where there was nothing but minus infinity, of
+/// which a distance to itself is no number.
+Value *Deferral::atLeastFinite(Value *maximum) {
+  const Type type = maximum->type();
+  Value *nothing = filled(type, -std::numeric_limits<double>::infinity());
+  return chosen(builder_.cmp("eq", maximum, nothing), filled(type, 0), maximum);
+}
+
+/// The loop carries groups in place of a row. Gives what the loop gives.
 Value *Deferral::lift(const Row &row, Value *begin) {
   loop_.setOperand(row.number + 3, begin);
   carried(row)->setType(begin->type());
@@ -346,79 +408,57 @@ void Deferral::defer(const Row &row) {
   Value *const first = start(row);
   const llvm::SmallVector<Use, 2> uses(loop_.result(row.number)->uses());
   goBefore(&loop_);
-  // What is the largest or smallest of a row remains that where each element begins with it.
-  Value *begin = isExtreme(*row.next) ? repeated(first, row)
-                                      : filled(row.tile(), combiner == OpKind::Mul ? 1 : 0);
+  // What is the largest or smallest of a row remains that where each group begins with it.
+  Value *begin = isExtreme(*row.next)
+                     ? repeated(first, row)
+                     : filled(groups(row, row.tile().dtype()), combiner == OpKind::Mul ? 1 : 0);
   Value *tile = lift(row, begin);
   goBefore(row.next);
   body_.terminator()->setOperand(
-      row.number, builder_.value(combiner, {carried(row), row.reduction->operand(0)}));
-  goBehindLoop();
-  Value *all = reduced(tile, row);
+      row.number,
+      builder_.value(combiner, {carried(row), ofGroups(row.reduction->operand(0), row)}));
+  goBehind(&loop_);
+  Value *all = reducedAll(tile, row);
   finish(row, uses, isExtreme(*row.next) ? all : builder_.value(combiner, {first, all}));
-}
-
-/// Of exp(old maximum - new one) and exp(element - new one), one is exp(0).
-void Deferral::shareExponentials(const Maximum &maximum, Value *next) {
-  Value *const x = maximum.reduction->operand(0), *const old = carried(maximum);
-  std::map<OpKind, std::pair<Value *, Value *>> shared;
-  const auto both = [&](OpKind function) {
-    auto &[ofOld, ofNew] = shared[function];
-    if (!ofOld) {
-      builder_.setInsertionPoint(&*std::next(next->definingOp()->getIterator()));
-      Value *isLarger = builder_.cmp("gt", x, old);
-      Value *smaller = chosen(isLarger, old, x);
-      Value *power = builder_.value(function, {builder_.sub(smaller, next)});
-      Value *one = filled(x->type(), 1);
-      ofOld = chosen(isLarger, power, one);
-      ofNew = chosen(isLarger, one, power);
-    }
-    return shared[function];
-  };
-  llvm::SmallVector<Op *, 8> ops;
-  for (Op &op : body_.ops())
-    ops.push_back(&op);
-  for (Op *op : ops) {
-    if (!op->is(OpKind::Exp) && !op->is(OpKind::Exp2))
-      continue;
-    const Op *distance = op->operand(0)->definingOp();
-    if (!distance || !distance->is(OpKind::Sub) || distance->operand(1) != next)
-      continue;
-    if (distance->operand(0) == old)
-      op->result()->replaceAllUsesWith(both(op->kind()).first);
-    else if (distance->operand(0) == x)
-      op->result()->replaceAllUsesWith(both(op->kind()).second);
-    else
-      continue;
-    op->erase();
-  }
 }
 
 void Deferral::defer(const Maximum &maximum) {
   Value *const first = start(maximum);
+  const bool isFinite = std::isfinite(*numberOf(*first));
   const llvm::SmallVector<Use, 2> uses(loop_.result(maximum.number)->uses());
   goBefore(&loop_);
   Value *tile = lift(maximum, repeated(first, maximum));
   goBefore(maximum.next);
-  Value *next = builder_.max(carried(maximum), maximum.reduction->operand(0));
+  Value *next = builder_.max(carried(maximum), ofGroups(maximum.reduction->operand(0), maximum));
   body_.terminator()->setOperand(maximum.number, next);
-  goBehindLoop();
-  Value *largest = reduced(tile, maximum);
-  Value *const largestOfAll = repeated(largest, maximum);
-  Op *last = largestOfAll->definingOp();
+  Value *const origin = isFinite ? next : atLeastFinite(next);
+  Value *const originOfElements = ofElements(origin, maximum);
+  goBehind(&loop_);
+  Value *largest = reducedAll(tile, maximum);
+  Value *const originOfAll = repeated(isFinite ? largest : atLeastFinite(largest), maximum);
+  Op *last = originOfAll->definingOp();
 
   for (const FollowingSum &sum : maximum.sums) {
     Value *const before = start(sum);
     const llvm::SmallVector<Use, 2> usesOfSum(loop_.result(sum.number)->uses());
     goBefore(&loop_);
-    Value *sums = lift(sum, filled(sum.tile(), 0));
+    Value *sums = lift(sum, filled(groups(sum, DType::F32), 0));
     goBefore(sum.next);
-    Value *scaled = builder_.mul(carried(sum), factor(sum, carried(maximum), next));
-    body_.terminator()->setOperand(sum.number, builder_.add(scaled, sum.reduction->operand(0)));
-    builder_.setInsertionPoint(&*std::next(last->getIterator()));
-    Value *all = reduced(builder_.mul(sums, factor(sum, tile, largestOfAll)), sum);
-    if (numberOf(*before) != 0.0)
+    Value *scaled = builder_.mul(carried(sum), factor(sum, carried(maximum), origin));
+    body_.terminator()->setOperand(sum.number,
+                                   builder_.add(scaled, ofGroups(sum.reduction->operand(0), sum)));
+    goBehind(last);
+    Value *all = reducedAll(builder_.mul(sums, factor(sum, tile, originOfAll)), sum);
+    // Of a row of nothing but minus infinity that is no number.
+    if (numberOf(*before) != 0.0 || !isFinite)
       all = builder_.add(builder_.mul(before, factor(sum, first, largest)), all);
+    if (!isFinite) {
+      Value *runs = builder_.cmp("lt", loop_.operand(0), loop_.operand(1));
+      if (const Type row = all->type(); row.isTile())
+        runs =
+            builder_.value(OpKind::Splat, {runs}, builder_.types().tile(row.shape(), DType::Bool));
+      all = chosen(runs, all, before);
+    }
     last = all->definingOp();
     finish(sum, usesOfSum, all);
     sum.scaled->erase();
@@ -439,10 +479,9 @@ void Deferral::defer(const Maximum &maximum) {
   });
   for (Op *op : llvm::reverse(repeats)) {
     if (op->result()->type() == maximum.tile())
-      op->result()->replaceAllUsesWith(next);
+      op->result()->replaceAllUsesWith(originOfElements);
     op->erase();
   }
-  shareExponentials(maximum, next);
   finish(maximum, uses, largest);
 }
 
@@ -459,14 +498,14 @@ bool deferReductions(Module &module, PassContext &context) {
     search.run();
     const Op *kernel = loop->enclosing(OpKind::Kernel);
     const int64_t threads = kernel->getOr(attr::threads, 4 * context.facts->lanes);
-    const int64_t elements = search.elements();
-    if (elements == 0)
+    const int64_t groups = search.groups(threads);
+    if (groups == 0)
       continue;
-    if (elements > kMostRegisters * threads) {
-      context.remark(*loop, "each iteration reduces rows: tiles would take too many registers");
+    if (groups > kMostRegisters * threads) {
+      context.remark(*loop, "each iteration reduces rows: groups would take too many registers");
       continue;
     }
-    Deferral deferral(*loop);
+    Deferral deferral(*loop, threads);
     for (const Row &row : search.rows)
       deferral.defer(row);
     if (search.maximum)
