@@ -355,7 +355,10 @@ bool fitsView(Type value, Type view) {
 
 std::string checkLoad(const Op &op) {
   const Type view = op.operand(0)->type(), to = op.result()->type();
-  return fitsView(to, view) ? "" : isNot("result", to, "what " + view.str() + " holds");
+  if (!fitsView(to, view))
+    return isNot("result", to, "what " + view.str() + " holds");
+  const bool isRow = !op.has(attr::row_buffer) || op.get(attr::row_buffer).size() == 3;
+  return isRow ? "" : "attribute `row_buffer` is not a buffer, a dimension and a number of tiles";
 }
 
 std::string checkStore(const Op &op) {

@@ -19,6 +19,9 @@ public:
   [[nodiscard]] double streamedAhead(ir::Op &loop) {
     return of<const ir::Op *>(streamedAhead_, &loop, [&] { return model::streamedAhead(loop); });
   }
+  [[nodiscard]] int64_t keptTiles(const ir::Op &loop) {
+    return of<const ir::Op *>(kept_, &loop, [&] { return model::keptTiles(loop); });
+  }
   [[nodiscard]] Sends sendsOfProducts(ir::Block &body) {
     return of<const ir::Block *>(sends_, &body, [&] { return model::sendsOfProducts(body); });
   }
@@ -47,6 +50,7 @@ private:
 
   llvm::DenseMap<const ir::Op *, bool> streamed_;
   llvm::DenseMap<const ir::Op *, double> streamedAhead_;
+  llvm::DenseMap<const ir::Op *, int64_t> kept_;
   llvm::DenseMap<const ir::Block *, Sends> sends_;
   llvm::DenseMap<const ir::Block *, bool> reads_;
   std::optional<ArithmeticCost> arithmetic_;

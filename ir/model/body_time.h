@@ -14,10 +14,12 @@
 // fitted to measurements (docs/measurements/model.md).
 #pragma once
 
+#include "ir/core/constants.h"
 #include "ir/model/body_facts.h"
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 namespace dtile::model {
 
@@ -134,6 +136,9 @@ public:
       // What comes ahead is counted by its loop.
       if (ir::isStagedLoad(op) || ir::comesVia(op, ir::LoadPath::Threads))
         return d_.real(0);
+      // Beside memory, what threads read of their own in shared memory takes next to nothing.
+      if (takesKept_ && isKept(op))
+        return d_.real(0);
       return d_.larger(
           tileTime(op.result()->type(), op.operand(0)->type(), 2 * machine_.timing.localRate),
           streamTime(op));
@@ -165,8 +170,9 @@ private:
   /// Programs that send in turn with what they compute leave the way idle meanwhile. GEMM-AllReduce
   /// in one shot sends 17 to 21 MB at 100 to 110 bytes a nanosecond on two H200s, which have 350.
   static constexpr double kInTurn = 2;
-  /// Rounds of a loop whose length is not known.
-  static constexpr double kRounds = 32;
+  /// Of a loop whose length is not known: the positions that it goes over in blocks, as many
+  /// whatever the block, and the rounds of one that goes one by one.
+  static constexpr double kPositions = 2048, kRounds = 32;
 
   Number latencyOfOps(ir::Block &block) {
     Number inner = d_.real(0);
@@ -175,7 +181,7 @@ private:
       if (op.is(ir::OpKind::For) && onlyNotifies(op))
         waited += machine_.timing.notifyLatency;
       else if (op.is(ir::OpKind::For) || op.is(ir::OpKind::While))
-        inner = d_.add(inner, d_.mul(roundsOf(op), latencyOfRound(op)));
+        inner = d_.add(inner, overRounds(op, [&] { return latencyOfRound(op); }));
       else if (op.is(ir::OpKind::If))
         inner = d_.add(inner, branch(op, &BodyTime::latencyOfOps));
       waited += latencyOf(op, machine_);
@@ -184,7 +190,7 @@ private:
   }
 
   Number latencyOfRound(ir::Op &loop) {
-    Number round = d_.real(latencyOfReads(loop, machine_));
+    Number round = d_.real(latencyOfReads(loop, machine_, takesKept_));
     for (unsigned i = 0; i < loop.numRegions(); ++i)
       round = d_.add(round, latencyOfOps(loop.body(i)));
     return d_.mul(round, d_.real(1.0 / double(batchOf(loop))));
@@ -197,17 +203,38 @@ private:
     if (loop.is(ir::OpKind::For) &&
         llvm::all_of(loop.operands().take_front(3), [&](ir::Value *x) { return d_.isKnown(*x); }))
       return d_.rounds(loop, batchOf(loop));
-    return d_.real(kRounds);
+    const std::optional<int64_t> step =
+        loop.is(ir::OpKind::For) ? ir::constantOf(loop.operand(2)) : std::nullopt;
+    return d_.real(step.value_or(1) > 1 ? std::max(kPositions / double(*step), 1.0) : kRounds);
+  }
+
+  /// The sum of what `round` gives over a loop's rounds. The first ones of some loops take their
+  /// tiles from shared memory, where an earlier loop has left them (pass keep-rows).
+  template <typename Round> Number overRounds(ir::Op &loop, Round round) {
+    Number rounds = roundsOf(loop);
+    const int64_t tiles = facts_.keptTiles(loop);
+    if (tiles == 0)
+      return d_.mul(rounds, round());
+    Number kept = d_.smaller(rounds, d_.real(double(tiles)));
+    Number others = d_.add(rounds, d_.mul(kept, d_.real(-1)));
+    Number far = round();
+    const bool outer = std::exchange(takesKept_, true);
+    Number near = round();
+    takesKept_ = outer;
+    return d_.add(d_.mul(kept, near), d_.mul(others, far));
   }
 
   Number loopTime(ir::Op &loop) {
-    Number rounds = roundsOf(loop);
-    Number round = d_.real(0);
-    for (unsigned i = 0; i < loop.numRegions(); ++i)
-      round = d_.add(round, time(loop.body(i)));
-    if (loadsAhead(loop) == Ahead::No)
-      return d_.mul(rounds, d_.mul(round, d_.real(1.0 / double(batchOf(loop)))));
-    return d_.add(d_.mul(rounds, roundAhead(loop, round)), d_.real(startAhead(loop)));
+    const auto roundOf = [&] {
+      Number round = d_.real(0);
+      for (unsigned i = 0; i < loop.numRegions(); ++i)
+        round = d_.add(round, time(loop.body(i)));
+      if (loadsAhead(loop) == Ahead::No)
+        return d_.mul(round, d_.real(1.0 / double(batchOf(loop))));
+      return roundAhead(loop, round);
+    };
+    Number all = overRounds(loop, roundOf);
+    return loadsAhead(loop) == Ahead::No ? all : d_.add(all, d_.real(startAhead(loop)));
   }
 
   Number roundAhead(ir::Op &loop, Number round) {
@@ -290,6 +317,8 @@ private:
   const TargetFacts &machine_;
   Number together_;
   Number running_;
+  /// In rounds whose tiles are in shared memory.
+  bool takesKept_ = false;
   BodyFacts own_;
   BodyFacts &facts_;
 };

@@ -6,6 +6,7 @@
 #include "ir/core/constants.h"
 #include "ir/core/op_classes.h"
 
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallPtrSet.h"
 
@@ -146,6 +147,8 @@ double instructionsOf(const Op &op) {
       return isFloat(from) ? 10 : 4;
     return isFloat(to) ? 2 : 1;
   }
+  case OpKind::Exp:
+    return ir::isRoundedToNarrow(*op.result()) ? 3 : 10;
   default:
     return op.kind() >= OpKind::Exp && op.kind() <= OpKind::Ceil ? 10 : 1;
   }
@@ -345,7 +348,34 @@ bool readsMemory(const Op &op) {
          (op.is(OpKind::Gather) && !isAhead(op));
 }
 
-double latencyOfReads(const Op &loop, const TargetFacts &machine) {
+bool isKept(const Op &op) {
+  return op.is(OpKind::Load) && op.has(ir::attr::row_buffer) && op.get(ir::attr::from_buffer);
+}
+
+int64_t keptTiles(const Op &loop) {
+  int64_t tiles = 0;
+  for (unsigned i = 0; i < loop.numRegions(); ++i)
+    ir::walk(const_cast<Op &>(loop).body(i), [&](const Op &op) {
+      if (isKept(op))
+        tiles = std::max(tiles, op.get(ir::attr::row_buffer)[2]);
+    });
+  return tiles;
+}
+
+double keptBytes(Op &space) {
+  llvm::SmallDenseMap<int64_t, double> buffers;
+  ir::walk(space, [&](const Op &op) {
+    if (op.is(OpKind::Load) && op.has(ir::attr::row_buffer))
+      buffers[op.get(ir::attr::row_buffer)[0]] =
+          bytesOf(op.result()->type()) * double(op.get(ir::attr::row_buffer)[2]);
+  });
+  double bytes = 0;
+  for (const auto &[number, each] : buffers)
+    bytes += each;
+  return bytes;
+}
+
+double latencyOfReads(const Op &loop, const TargetFacts &machine, bool takesKept) {
   // Pass prefetch-loads: only the next round uses it.
   const auto isForNext = [](const Op &op) {
     return llvm::all_of(op.results(), [](const ir::Value *result) {
@@ -359,9 +389,12 @@ double latencyOfReads(const Op &loop, const TargetFacts &machine) {
   for (Op &op : const_cast<Op &>(loop).body().ops()) {
     waits |= op.is(OpKind::Dot) || op.is(OpKind::Reduce) || op.is(OpKind::ArgReduce) ||
              op.is(OpKind::Scan);
-    bool isRead = readsMemory(op);
+    const auto reaches = [&](const Op &read) {
+      return readsMemory(read) && !(takesKept && isKept(read));
+    };
+    bool isRead = reaches(op);
     if (op.is(OpKind::If))
-      ir::walk(op, [&](const Op &inner) { isRead |= readsMemory(inner); });
+      ir::walk(op, [&](const Op &inner) { isRead |= reaches(inner); });
     reads |= isRead;
     readsNow |= isRead && !isForNext(op);
   }

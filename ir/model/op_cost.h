@@ -77,8 +77,16 @@ inline constexpr int64_t kRowAlign = 16;
 /// Whether it reads memory into registers; what comes ahead through shared memory does not count.
 [[nodiscard]] bool readsMemory(const ir::Op &op);
 /// Nanoseconds that a round of a loop waits for what it loads into registers: half where the round
-/// before has loaded it. In kernels that multiply, loops wait that multiply or reduce.
-[[nodiscard]] double latencyOfReads(const ir::Op &loop, const TargetFacts &machine);
+/// before has loaded it. In kernels that multiply, loops wait that multiply or reduce. `takesKept`:
+/// of a round whose tiles are in shared memory as far as they are kept there.
+[[nodiscard]] double latencyOfReads(const ir::Op &loop, const TargetFacts &machine, bool takesKept);
+/// Whether a load takes its tile from shared memory where an earlier loop has left it (pass
+/// keep-rows).
+[[nodiscard]] bool isKept(const ir::Op &op);
+/// In how many rounds of a loop such loads find theirs; 0 without any.
+[[nodiscard]] int64_t keptTiles(const ir::Op &loop);
+/// Bytes of shared memory for such tiles of a space.
+[[nodiscard]] double keptBytes(ir::Op &space);
 /// Whether all rounds of a loop notify at the same time (lower_notifies.cpp of GPU bodies).
 [[nodiscard]] bool onlyNotifies(ir::Op &loop);
 

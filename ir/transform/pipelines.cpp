@@ -84,6 +84,8 @@ constexpr DevicePass kDevicePasses[] = {
     {"peel-masks", On::All},
     {"multistage-copies", On::AsyncCopies},
     {"prefetch-loads", On::All},
+    // Sees the loads that were put ahead of their loops.
+    {"keep-rows", On::All},
     // Leaves alone what comes through shared memory, so after what decides that.
     {"ll-messages", On::MappedPeers},
     // Messages that carry flags are not notified.

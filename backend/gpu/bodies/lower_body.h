@@ -8,6 +8,7 @@
 // barrier, whatever the control flow.
 #pragma once
 
+#include "backend/gpu/bodies/memory/row_buffers.h"
 #include "backend/gpu/bodies/tile_pieces.h"
 #include "backend/gpu/kernel_function.h"
 
@@ -131,6 +132,8 @@ public:
   [[nodiscard]] llvm::Value *fromLane(llvm::Value *value, unsigned mask);
   /// i32: this thread's number as layouts count.
   [[nodiscard]] llvm::Value *thread() const { return thread_; }
+  /// How many threads run the body.
+  [[nodiscard]] unsigned threads() const { return threads_; }
   /// The register that holds a position of thread 0.
   [[nodiscard]] static unsigned slotOf(const TileInfo &info, const ir::Layout::Position &at);
   /// Call behind the last read of it.
@@ -330,7 +333,11 @@ private:
                                         llvm::ArrayRef<llvm::Value *> found);
 
   // lower_memory.cpp
-  [[nodiscard]] Registers loadTile(const View &from, const TileInfo &to);
+  /// `kept`: where else the tile is, or is to be; null: nowhere.
+  [[nodiscard]] Registers loadTile(const View &from, const TileInfo &to,
+                                   const RowBuffers::Place *kept = nullptr);
+  /// While bodies are lowered whose loops leave tiles for each other.
+  std::unique_ptr<RowBuffers> rows_;
   /// A run of elements, each from an address of its own.
   [[nodiscard]] llvm::Value *
   loadSingly(TileInfo::Run run, llvm::ArrayRef<unsigned> slots, ir::Layout::Position at,

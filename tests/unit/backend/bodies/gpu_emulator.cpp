@@ -610,6 +610,7 @@ std::string inferLayouts(ir::Module &module, bool &isReordered) {
   if (!kIsWide)
     passes::multistageCopies(module, context);
   passes::prefetchLoads(module, context);
+  passes::keepRows(module, context);
   passes::batchLoads(module, context);
   std::string problems;
   for (const std::string &problem : ir::verify(module))

@@ -156,5 +156,48 @@ TEST(HostRows, RowsThatWereChosen) {
   }
 }
 
+/// Rows that are read twice, 8 of them by a body, in tiles of 256 columns: the largest element of
+/// each is found first, then taken from all. GPUs keep tiles in shared memory in between (pass
+/// keep-rows), and load again what it has no room for.
+TEST(HostRows, RowsThatAreReadAgain) {
+  struct Case {
+    DType type;
+    int64_t rows, columns;
+  };
+  for (const Case &c : {Case{DType::F32, 16, 256}, Case{DType::F32, 21, 1000},
+                        Case{DType::BF16, 8, 2560}, Case{DType::BF16, 19, 511},
+                        // More than there is room for.
+                        Case{DType::F32, 9, 4100}, Case{DType::F32, 8, 16384},
+                        // Nothing to read.
+                        Case{DType::F32, 8, 0}}) {
+    const std::string type = dtypeName(c.type).str(), tile = "tile<8x256x" + type + ">";
+    KernelText text;
+    text.param("x", "in", c.type, {c.rows, c.columns});
+    text.param("y", "out", c.type, {c.rows, c.columns});
+    for (const auto &[name, value] :
+         {std::pair<std::string, int64_t>{"c0", 0}, {"each", 8}, {"step", 256}})
+      text.head(constant(name, value));
+    const std::string window =
+        "%m, %x_0, %n, %x_1 {dims = \"rr\", lens = [8, 256]} : view<" + type + ", 2>";
+    text.line("%low = const {value = -100.0} : " + type);
+    text.line("%init = tile.splat %low : tile<8x" + type + ">");
+    text.line("%top = for %c0, %x_1, %step, %init : tile<8x" + type + "> (%n: index, %t: tile<8x" +
+              type + ">) {");
+    text.line("%xv = view.tile %x, " + window).line("%xl = load %xv : " + tile);
+    text.line("%most = tile.reduce %xl {axis = 1, kind = \"max\"} : tile<8x" + type + ">");
+    text.line("%next = max %t, %most : tile<8x" + type + ">").line("yield %next").line("}");
+    text.line("%column = tile.reshape %top : tile<8x1x" + type + ">");
+    text.line("%wide = tile.broadcast %column : " + tile);
+    text.line("for %c0, %x_1, %step (%n: index) {");
+    text.line("%xv2 = view.tile %x, " + window).line("%again = load %xv2 : " + tile);
+    text.line("%less = sub %again, %wide : " + tile);
+    text.line("%yv = view.tile %y, " + window).line("store %less, %yv").line("yield").line("}");
+    const std::string kernel = text.over("%c0, %x_0, %each", "\"m\"", "%m: index");
+    SCOPED_TRACE(kernel);
+    runBoth(kernel, 1, {random(c.type, {c.rows, c.columns}, 1), zeros(c.type, {c.rows, c.columns})},
+            1e-6);
+  }
+}
+
 } // namespace
 } // namespace dtile::backend::host::testing

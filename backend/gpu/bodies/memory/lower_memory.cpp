@@ -3,7 +3,8 @@
 // words of up to 16 bytes where the view's address and strides allow it, which is asked once a tile
 // at run time; what a view does not have is asked of 16 zero bytes. Loads of whole tiles that begin
 // elsewhere take the two words that hold each group, and shift.
-#include "backend/gpu/bodies/lower_body.h"
+#include "backend/gpu/bodies/memory/row_buffers.h"
+#include "backend/gpu/bodies/memory/tile_access.h"
 
 #include "backend/llvm/sink.h"
 #include "frontend/base/check.h"
@@ -20,231 +21,6 @@ using ir::Op;
 using ir::OpKind;
 
 namespace {
-
-llvm::Value *both(llvm::IRBuilder<> &b, llvm::Value *x, llvm::Value *y) {
-  return x ? b.CreateAnd(x, y) : y;
-}
-
-} // namespace
-
-/// One tile's accesses through a view.
-class TileAccess {
-public:
-  /// Groups are of `most` registers at most.
-  TileAccess(BodyLowering &body, const View &view, const TileInfo &info, unsigned most = 16);
-
-  /// Groups of registers that are moved at once where `aligned` holds.
-  TileInfo::Run run;
-  /// i1: the addresses of all runs are aligned, and their elements are neighbours, all inside or
-  /// all outside of the view; null for runs of one.
-  llvm::Value *aligned = nullptr;
-  /// i1: neighbours of a run are 1 apart; null for runs of one.
-  llvm::Value *isDense = nullptr;
-  /// i1: the whole tile is inside of the view.
-  llvm::Value *whole = nullptr;
-
-  /// Begins a way through the tile: positions of one way build on what was computed for those
-  /// before them, so all of it must be computed wherever the way goes.
-  void beginWay();
-  /// Address of the element at a position of thread 0, in this thread; `inRun` where `aligned`
-  /// holds: neighbours are 1 apart.
-  [[nodiscard]] llvm::Value *address(const Layout::Position &at, bool inRun = false);
-  /// i1: it exists.
-  [[nodiscard]] llvm::Value *exists(const Layout::Position &at);
-  /// The same of positions of thread 0 that are known at run time, i32 a dimension.
-  [[nodiscard]] llvm::Value *address(llvm::ArrayRef<llvm::Value *> at) const;
-  [[nodiscard]] llvm::Value *exists(llvm::ArrayRef<llvm::Value *> at) const;
-  [[nodiscard]] llvm::Type *element() const { return element_; }
-  [[nodiscard]] unsigned bytes() const { return bytes_; }
-  [[nodiscard]] size_t rank() const { return step_.size(); }
-
-private:
-  llvm::IRBuilder<> &b;
-  const View &view_;
-  llvm::Type *element_;
-  unsigned bytes_;
-  /// The position of thread 0's first element in this thread, from the first that exists; and how
-  /// many do.
-  llvm::SmallVector<llvm::Value *, 4> first_, span_;
-  llvm::Value *base_;
-  /// Bytes from an element to the next one of a dimension.
-  llvm::SmallVector<llvm::Value *, 4> step_;
-  /// What the way has come to: addresses; the last one along a dimension, from a position whose
-  /// coordinates from there on are 0; coordinates of a dimension that exist.
-  struct Reached {
-    int32_t coordinate = 0;
-    llvm::Value *address = nullptr;
-  };
-  std::map<Layout::Position, llvm::Value *> addresses_;
-  std::map<std::pair<unsigned, Layout::Position>, Reached> last_;
-  std::map<std::pair<unsigned, int32_t>, llvm::Value *> exist_;
-};
-
-TileAccess::TileAccess(BodyLowering &body, const View &view, const TileInfo &info, unsigned most)
-    : b(body.builder()), view_(view) {
-  const DType dtype = view.type.dtype();
-  element_ = memoryType(b.getContext(), dtype);
-  bytes_ = dtypeBytes(dtype);
-  const auto limit = unsigned(body.gpu().device.facts().accessBytes);
-  run = info.longestRun();
-  run.length = std::min({run.length, std::max(1u, limit / bytes_), most});
-
-  base_ = b.CreateAddrSpaceCast(view.data, b.getPtrTy(Device::kGlobal));
-  llvm::Value *offset = b.getInt64(0);
-  llvm::SmallVector<llvm::Value *, 4> low;
-  for (auto [d, dim] : llvm::enumerate(view.dims)) {
-    llvm::Value *position = body.threadPosition(info.layout, unsigned(d));
-    offset = b.CreateAdd(offset, b.CreateMul(b.CreateZExt(position, b.getInt64Ty()), dim.stride));
-    const auto [begin, count] = body.existing(dim, info.shape[d]);
-    low.push_back(begin);
-    first_.push_back(b.CreateSub(position, begin));
-    step_.push_back(b.CreateMul(dim.stride, b.getInt64(bytes_)));
-    span_.push_back(count);
-    if (!info.overhangs(unsigned(d)))
-      whole = both(b, whole, b.CreateICmpEQ(count, b.getInt32(uint32_t(info.shape[d]))));
-    else
-      whole = b.getFalse();
-  }
-  base_ = b.CreateGEP(element_, base_, offset);
-  if (run.length == 1)
-    return;
-  // One number whose low bits say whether anything is out of step.
-  const uint64_t size = uint64_t(run.length) * bytes_;
-  llvm::Value *sum = b.CreatePtrToInt(view.data, b.getInt64Ty());
-  for (auto [d, dim] : llvm::enumerate(view.dims)) {
-    if (d != run.dim) {
-      if (info.extent(unsigned(d)) > 1)
-        sum = b.CreateOr(sum, step_[d]);
-      continue;
-    }
-    llvm::Value *edges = b.CreateOr(low[d], b.CreateAdd(low[d], span_[d]));
-    sum = b.CreateOr(sum, b.CreateMul(b.CreateZExt(edges, b.getInt64Ty()), b.getInt64(bytes_)));
-    isDense = b.CreateICmpEQ(dim.stride, b.getInt64(1));
-  }
-  llvm::Value *rest = b.CreateAnd(sum, b.getInt64(size - 1));
-  aligned = b.CreateAnd(isDense, b.CreateICmpEQ(rest, b.getInt64(0)));
-}
-
-void TileAccess::beginWay() {
-  addresses_.clear();
-  last_.clear();
-  exist_.clear();
-}
-
-llvm::Value *TileAccess::address(const Layout::Position &at, bool inRun) {
-  // Each dimension is walked step by step, so that few multiples of its stride are needed.
-  Layout::Position reached{};
-  llvm::Value *address = base_;
-  for (unsigned d = 0; d < view_.dims.size(); ++d) {
-    if (at[d] == 0 || (inRun && d == run.dim))
-      continue;
-    const Layout::Position from = reached;
-    reached[d] = at[d];
-    llvm::Value *&known = addresses_[reached];
-    if (!known) {
-      Reached &last = last_.try_emplace({d, from}, Reached{0, address}).first->second;
-      llvm::Value *bytes = b.CreateMul(step_[d], b.getInt64(at[d] - last.coordinate));
-      known = b.CreateGEP(b.getInt8Ty(), last.address, bytes);
-      last = {at[d], known};
-    }
-    address = known;
-  }
-  const int32_t along = inRun ? at[run.dim] : 0;
-  return along == 0 ? address : b.CreateConstGEP1_64(element_, address, uint64_t(along));
-}
-
-llvm::Value *TileAccess::exists(const Layout::Position &at) {
-  llvm::Value *all = nullptr;
-  for (unsigned d = 0; d < view_.dims.size(); ++d) {
-    llvm::Value *&known = exist_[{d, at[d]}];
-    if (!known)
-      known = b.CreateICmpULT(b.CreateAdd(first_[d], b.getInt32(uint32_t(at[d]))), span_[d]);
-    all = both(b, all, known);
-  }
-  return all ? all : b.getTrue();
-}
-
-llvm::Value *TileAccess::address(llvm::ArrayRef<llvm::Value *> at) const {
-  llvm::Value *offset = b.getInt64(0);
-  for (auto [position, step] : llvm::zip_equal(at, step_))
-    offset = b.CreateAdd(offset, b.CreateMul(b.CreateZExt(position, b.getInt64Ty()), step));
-  return b.CreateGEP(b.getInt8Ty(), base_, offset);
-}
-
-llvm::Value *TileAccess::exists(llvm::ArrayRef<llvm::Value *> at) const {
-  llvm::Value *all = nullptr;
-  for (auto [d, position] : llvm::enumerate(at))
-    all = both(b, all, b.CreateICmpULT(b.CreateAdd(first_[d], position), span_[d]));
-  return all ? all : b.getTrue();
-}
-
-namespace {
-
-/// Groups of a tile's registers, one after the other in a loop: what reaches elements one by one is
-/// too much code to be there for each group, and would take registers that nothing else needs.
-class GroupLoop {
-public:
-  /// Whether the position of a group follows from the bits of its number.
-  static bool canRun(llvm::ArrayRef<Layout::Position> positions) {
-    if (positions.size() < 2 || !llvm::isPowerOf2_64(positions.size()))
-      return false;
-    for (size_t group = 0; group < positions.size(); ++group) {
-      Layout::Position sum = positions.front();
-      for (size_t bit = 1; bit < positions.size(); bit *= 2)
-        for (size_t d = 0; (group & bit) != 0 && d < sum.size(); ++d)
-          sum[d] += positions[bit][d] - positions.front()[d];
-      if (sum != positions[group])
-        return false;
-    }
-    return true;
-  }
-
-  /// For a view of so many dimensions.
-  GroupLoop(llvm::IRBuilder<> &b, llvm::ArrayRef<Layout::Position> positions, size_t rank)
-      : b(b), positions_(positions), rank_(rank) {}
-
-  /// `body` is given the number of a group, i32, and the position of its first element.
-  using Body = llvm::function_ref<void(llvm::Value *group, llvm::ArrayRef<llvm::Value *> at)>;
-  void run(Body body);
-
-private:
-  llvm::IRBuilder<> &b;
-  llvm::ArrayRef<Layout::Position> positions_;
-  size_t rank_;
-};
-
-void GroupLoop::run(Body body) {
-  llvm::LLVMContext &context = b.getContext();
-  llvm::BasicBlock *before = b.GetInsertBlock();
-  llvm::Function *function = before->getParent();
-  llvm::BasicBlock *inside = llvm::BasicBlock::Create(context, "groups", function);
-  llvm::BasicBlock *after = llvm::BasicBlock::Create(context, "groups.end", function);
-  b.CreateBr(inside);
-  b.SetInsertPoint(inside);
-  llvm::PHINode *group = b.CreatePHI(b.getInt32Ty(), 2);
-  group->addIncoming(b.getInt32(0), before);
-  llvm::SmallVector<llvm::Value *, 4> at;
-  for (size_t d = 0; d < rank_; ++d)
-    at.push_back(b.getInt32(uint32_t(positions_.front()[d])));
-  for (size_t bit = 1; bit < positions_.size(); bit *= 2) {
-    llvm::Value *isSet = b.CreateIsNotNull(b.CreateAnd(group, b.getInt32(uint32_t(bit))));
-    for (size_t d = 0; d < rank_; ++d)
-      if (const int32_t step = positions_[bit][d] - positions_.front()[d])
-        at[d] =
-            b.CreateAdd(at[d], b.CreateSelect(isSet, b.getInt32(uint32_t(step)), b.getInt32(0)));
-  }
-  body(group, at);
-  llvm::Value *next = b.CreateAdd(group, b.getInt32(1));
-  group->addIncoming(next, b.GetInsertBlock());
-  llvm::BranchInst *back =
-      b.CreateCondBr(b.CreateICmpULT(next, b.getInt32(uint32_t(positions_.size()))), inside, after);
-  llvm::MDNode *whole =
-      llvm::MDNode::get(context, llvm::MDString::get(context, "llvm.loop.unroll.disable"));
-  llvm::MDNode *loop = llvm::MDNode::getDistinct(context, {nullptr, whole});
-  loop->replaceOperandWith(0, loop);
-  back->setMetadata(llvm::LLVMContext::MD_loop, loop);
-  b.SetInsertPoint(after);
-}
 
 /// `bytes` bytes, 8 or 16, from any address: the one or two words of that size that hold them,
 /// moved by what the address is past the first, a multiple of an element's bytes. No word is read
@@ -355,10 +131,12 @@ void BodyLowering::lowerLoad(Op &op) {
   }
   if (!type.layout())
     return giveUp(op, "has a tile without a layout (pass infer-layouts)");
-  setRegisters(op.result(), loadTile(from, info(type)));
+  const std::optional<RowBuffers::Place> kept = rows_ ? rows_->place(op) : std::nullopt;
+  setRegisters(op.result(), loadTile(from, info(type), kept ? &*kept : nullptr));
 }
 
-Registers BodyLowering::loadTile(const View &from, const TileInfo &to) {
+Registers BodyLowering::loadTile(const View &from, const TileInfo &to,
+                                 const RowBuffers::Place *kept) {
   const DType dtype = from.type.dtype();
   orderByUse(*b.GetInsertBlock());
   TileAccess access(*this, from, to);
@@ -377,8 +155,8 @@ Registers BodyLowering::loadTile(const View &from, const TileInfo &to) {
     return result;
   }
 
-  // Ways: all there and aligned, aligned, all there, neither. Words go around the branches, not
-  // numbers.
+  // Ways: all there and aligned, aligned, all there, neither; from shared memory. Words go around
+  // the branches, not numbers.
   llvm::SmallVector<llvm::SmallVector<unsigned, 16>> groups;
   llvm::SmallVector<Layout::Position> positions;
   to.eachRun(access.run, [&](llvm::ArrayRef<unsigned> slots, const Layout::Position &at) {
@@ -392,10 +170,21 @@ Registers BodyLowering::loadTile(const View &from, const TileInfo &to) {
   const bool areFull = llvm::all_of(groups, [&](const llvm::SmallVector<unsigned, 16> &slots) {
     return slots.size() == access.run.length;
   });
+  if (!areFull)
+    kept = nullptr;
   const bool canShift = areFull && (bytes == 8 || bytes == 16);
   const bool canLoop = areFull && gpu_.device.hasThreadArrays() && GroupLoop::canRun(positions);
   llvm::BasicBlock *shifted = canShift ? block("load.shifted") : nullptr;
   llvm::BasicBlock *others = canShift ? block("load.others") : single;
+  const auto wordAt = [&](size_t group) {
+    return b.CreateConstInBoundsGEP1_64(b.getInt8Ty(), kept->address, uint64_t(kept->step) * group);
+  };
+  llvm::BasicBlock *filled = kept && kept->isFilled ? block("load.kept") : nullptr;
+  if (filled) {
+    llvm::BasicBlock *elsewhere = block("load.global");
+    b.CreateCondBr(kept->exists, filled, elsewhere);
+    b.SetInsertPoint(elsewhere);
+  }
   b.CreateCondBr(access.aligned, words, others);
   b.SetInsertPoint(words);
   b.CreateCondBr(access.whole, wholes, parts);
@@ -404,11 +193,13 @@ Registers BodyLowering::loadTile(const View &from, const TileInfo &to) {
     b.CreateCondBr(b.CreateAnd(access.isDense, access.whole), shifted, single);
   }
 
-  llvm::SmallVector<llvm::SmallVector<llvm::Value *>, 4> loaded(4);
+  llvm::SmallVector<llvm::SmallVector<llvm::Value *>, 5> loaded(5);
   llvm::SmallVector<llvm::BasicBlock *, 4> ends;
   llvm::SmallVector<llvm::BasicBlock *, 4> ways = {wholes, parts, single};
   if (canShift)
     ways.push_back(shifted);
+  if (filled)
+    ways.push_back(filled);
   for (unsigned way = 0; way < ways.size(); ++way) {
     b.SetInsertPoint(ways[way]);
     if (ways[way] == single && canLoop) {
@@ -418,8 +209,12 @@ Registers BodyLowering::loadTile(const View &from, const TileInfo &to) {
       continue;
     }
     access.beginWay();
-    for (auto [slots, position] : llvm::zip_equal(groups, positions)) {
+    for (auto [group, slots, position] : llvm::enumerate(groups, positions)) {
       llvm::Type *word = packedType(element, slots.size());
+      if (ways[way] == filled) {
+        loaded[way].push_back(b.CreateAlignedLoad(word, wordAt(group), llvm::Align(bytes)));
+        continue;
+      }
       if (ways[way] == shifted) {
         llvm::Value *moved =
             loadShifted(b, access.address(position, /*inRun=*/true), bytes, access.bytes());
@@ -450,6 +245,11 @@ Registers BodyLowering::loadTile(const View &from, const TileInfo &to) {
     for (auto [way, end] : llvm::enumerate(ends))
       merged.back()->addIncoming(loaded[way][i], end);
   }
+  if (kept && !kept->isFilled)
+    when(kept->exists, "keep", [&] {
+      for (auto [group, word] : llvm::enumerate(merged))
+        b.CreateAlignedStore(word, wordAt(group), llvm::Align(bytes));
+    });
   for (auto [slots, word] : llvm::zip_equal(groups, merged))
     for (auto [slot, value] : llvm::zip_equal(slots, unpacked(element, word, slots.size())))
       result[slot] = arith_.fromMemory(dtype, value);
