@@ -197,11 +197,14 @@ private:
   [[nodiscard]] std::optional<size_t> measuredVariant(const DeviceKernel &kernel, int32_t local,
                                                       const dtile_arg *arguments,
                                                       bool agreedOnly) const;
-  /// Nanoseconds of a launch; infinite where the variant refuses the arguments. `agreedOnly`: from
-  /// what all ranks know alike.
+  /// What a size is taken as that ranks need not agree on: rows and columns of a layer, and
+  /// elements of a tensor.
+  static constexpr int64_t kUnknownSizes[] = {4096, int64_t(1) << 20};
+  /// Nanoseconds of a launch; infinite where the variant refuses the arguments. `unknownSize`, if
+  /// not less than 0: from what all ranks know alike, other sizes taken as this one.
   /// `family`: for which the kernel is an alternative, or null.
   double estimate(DeviceKernel &kernel, int32_t local, const LoadedImage &variant,
-                  const dtile_arg *arguments, bool agreedOnly,
+                  const dtile_arg *arguments, int64_t unknownSize,
                   const dtile_kernel_desc *family = nullptr);
   /// What a launch of the variant with these arguments would be refused for, without side effects.
   Status tryVariant(DeviceKernel &kernel, int32_t local, const LoadedImage &variant,

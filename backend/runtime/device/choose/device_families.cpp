@@ -157,7 +157,7 @@ size_t DeviceTeam::fastestOf(const std::vector<DeviceKernel *> &kernels, int32_t
     double &time = times.emplace_back(std::numeric_limits<double>::infinity());
     for (const LoadedImage &variant : kernel->loaded[size_t(local)].variants)
       time = std::min(time, estimate(*kernel, local, variant, arguments,
-                                     /*agreedOnly=*/ranks_ > 1, &family));
+                                     ranks_ > 1 ? kUnknownSizes[0] : -1, &family));
   }
   return fastestAlternative(times);
 }

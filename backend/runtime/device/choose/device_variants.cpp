@@ -10,8 +10,10 @@
 // Ranks may launch with different sizes, and still have to choose variants that look alike to each
 // other (dtile_device_image.protocol). So the protocol is chosen first, from what all ranks know
 // alike: the sizes that the shapes of symmetric objects determine (dtile_param_desc.agreed), and
-// the number of ranks. Sizes that may differ are taken as kUnknownSize there, and the rank as 0.
-// Then each rank chooses among the variants of that protocol by its own sizes.
+// the number of ranks. Sizes that may differ are taken as small and as large there
+// (kUnknownSizes), and the rank as 0: the protocol is that of the variant whose time is nowhere
+// far from the fastest one's. Then each rank chooses among the variants of that protocol by its
+// own sizes.
 //
 // What was measured on such a device (dtile_tuned_row) goes before what is estimated, in both
 // steps.
@@ -31,9 +33,18 @@ namespace dtile::runtime {
 
 namespace {
 
-/// What a size is taken as that ranks need not agree on.
-constexpr int64_t kUnknownSize = 4096;
 constexpr double kRefused = std::numeric_limits<double>::infinity();
+/// The time of a variant that is not among those to choose from.
+constexpr double kNotAsked = -1;
+
+/// The first of the least times; of refused ones, if there are no others.
+size_t leastOf(const std::vector<double> &times) {
+  size_t least = times.size();
+  for (size_t i = 0; i < times.size(); ++i)
+    if (times[i] != kNotAsked && (least == times.size() || times[i] < times[least]))
+      least = i;
+  return least == times.size() ? 0 : least;
+}
 
 Status loadModule(Device &device, const dtile_device_image &image, LoadedModule *out) {
   if (image.packed_bytes == 0)
@@ -371,7 +382,7 @@ Status DeviceTeam::runPrologue(DeviceKernel &kernel, int32_t local, const Loaded
 }
 
 double DeviceTeam::estimate(DeviceKernel &kernel, int32_t local, const LoadedImage &variant,
-                            const dtile_arg *arguments, bool agreedOnly,
+                            const dtile_arg *arguments, int64_t unknownSize,
                             const dtile_kernel_desc *family) {
   DeviceRank &rank = *locals_[size_t(local)];
   const auto frame = makeFrame(variant.image->frame_bytes);
@@ -380,8 +391,8 @@ double DeviceTeam::estimate(DeviceKernel &kernel, int32_t local, const LoadedIma
   DeviceLaunch device = {this, &kernel, /*capturing=*/false, /*isEstimate=*/true, 0, {}};
   dtile_launch &launch = rank.launch;
   const int32_t own = launch.rank;
-  launch.rank = agreedOnly ? 0 : own;
-  launch.unknownSize = agreedOnly ? kUnknownSize : -1;
+  launch.rank = unknownSize >= 0 ? 0 : own;
+  launch.unknownSize = unknownSize;
   launch.family = family;
   const Status status = runPrologue(kernel, local, variant, arguments, device, frame.get());
   launch.rank = own;
@@ -429,21 +440,27 @@ size_t DeviceTeam::chooseVariant(DeviceKernel &kernel, int32_t local, const dtil
   const auto measured = [&](bool agreedOnly) {
     return measuredVariant(kernel, local, arguments, agreedOnly);
   };
-  const auto best = [&](bool agreedOnly, const int32_t *protocol) {
-    size_t fastest = 0;
-    double least = kRefused;
-    bool isFirst = true;
-    for (size_t i = 0; i < variants.size(); ++i) {
-      if (protocol && variants[i].image->protocol != *protocol)
-        continue;
-      const double time = estimate(kernel, local, variants[i], arguments, agreedOnly);
-      if (isFirst || time < least) {
-        fastest = i;
-        least = time;
-      }
-      isFirst = false;
+  const auto timesOf = [&](int64_t unknownSize, const int32_t *protocol) {
+    std::vector<double> times;
+    for (const LoadedImage &variant : variants) {
+      const bool isAsked = !protocol || variant.image->protocol == *protocol;
+      times.push_back(isAsked ? estimate(kernel, local, variant, arguments, unknownSize)
+                              : kNotAsked);
     }
-    return fastest;
+    return times;
+  };
+  const auto best = [&](const int32_t *protocol) {
+    return leastOf(timesOf(/*unknownSize=*/-1, protocol));
+  };
+  const auto bestForAll = [&] {
+    std::vector<double> worst(variants.size(), 0);
+    for (const int64_t size : kUnknownSizes) {
+      const std::vector<double> times = timesOf(size, nullptr);
+      const double least = times[leastOf(times)];
+      for (size_t i = 0; i < times.size() && least < kRefused; ++i)
+        worst[i] = std::max(worst[i], times[i] / std::max(least, 1.0));
+    }
+    return leastOf(worst);
   };
   const bool isOneProtocol =
       std::all_of(variants.begin(), variants.end(), [&](const LoadedImage &variant) {
@@ -451,13 +468,12 @@ size_t DeviceTeam::chooseVariant(DeviceKernel &kernel, int32_t local, const dtil
       });
   const std::optional<size_t> own = measured(/*agreedOnly=*/false);
   if (isOneProtocol || ranks_ == 1)
-    return own ? *own : best(/*agreedOnly=*/false, nullptr);
+    return own ? *own : best(nullptr);
   const std::optional<size_t> common = measured(/*agreedOnly=*/true);
-  const int32_t protocol =
-      variants[common ? *common : best(/*agreedOnly=*/true, nullptr)].image->protocol;
+  const int32_t protocol = variants[common ? *common : bestForAll()].image->protocol;
   if (own && variants[*own].image->protocol == protocol)
     return *own;
-  return best(/*agreedOnly=*/false, &protocol);
+  return best(&protocol);
 }
 
 Status DeviceTeam::cannotBeResident(const DeviceKernel &kernel, int32_t local,
