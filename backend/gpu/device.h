@@ -58,6 +58,12 @@ public:
   /// The 32-bit value of the lane whose number differs by `mask`; all lanes of the warp take part.
   [[nodiscard]] virtual llvm::Value *shuffleXor(llvm::IRBuilder<> &b, llvm::Value *value,
                                                 unsigned mask) const = 0;
+  /// That of the lane before, in all lanes but the first; null where the device has no such shuffle
+  /// here. All lanes of the warp take part.
+  [[nodiscard]] virtual llvm::Value *shuffleUp(llvm::IRBuilder<> &, llvm::Value *) const {
+    return nullptr;
+  }
+  [[nodiscard]] virtual bool hasShuffleUp() const { return false; }
 
   /// sum += a · b by matrix instructions of the warp: a row of facts().products. Operands are
   /// 32-bit words (f64: elements) of consecutive registers of their fragments, sums are f32, f64 or

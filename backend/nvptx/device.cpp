@@ -55,6 +55,11 @@ public:
   void barrier(llvm::IRBuilder<> &b, unsigned which, unsigned threads) const override;
   [[nodiscard]] llvm::Value *shuffleXor(llvm::IRBuilder<> &b, llvm::Value *value,
                                         unsigned mask) const override;
+  [[nodiscard]] llvm::Value *shuffleUp(llvm::IRBuilder<> &b, llvm::Value *value) const override {
+    return b.CreateIntrinsic(llvm::Intrinsic::nvvm_shfl_sync_up_i32, {},
+                             {b.getInt32(~0u), value, b.getInt32(1), b.getInt32(0)});
+  }
+  [[nodiscard]] bool hasShuffleUp() const override { return true; }
   void multiply(llvm::IRBuilder<> &b, const MatrixProduct &product,
                 llvm::ArrayRef<llvm::Value *> aWords, llvm::ArrayRef<llvm::Value *> bWords,
                 llvm::MutableArrayRef<llvm::Value *> sums) const override;

@@ -87,11 +87,13 @@ public:
   /// Emits `body` for groups of neighbours of a tile that exist in the view, of `most` elements at
   /// most, once in the program: with their registers' numbers and the first one's address (global,
   /// aligned to the group where it has more than one). `inLoop` may reach all elements one by one,
-  /// where none are aligned, and says whether it does.
+  /// where none are aligned, and says whether it does; `inShifts` reaches them by whole words where
+  /// these begin elsewhere (canStoreInShifts).
   void
   eachGroup(const TileInfo &from, const View &to, unsigned most,
             llvm::function_ref<void(llvm::ArrayRef<unsigned> slots, llvm::Value *address)> body,
-            llvm::function_ref<bool(const TileAccess &access)> inLoop = nullptr);
+            llvm::function_ref<bool(const TileAccess &access)> inLoop = nullptr,
+            llvm::function_ref<void(TileAccess &access)> inShifts = nullptr);
 
   // Memory. What a body reads after it has written needs a barrier of the program's threads, as
   // does what it writes after reading; objects are told apart by their parameters.
@@ -346,6 +348,9 @@ private:
   [[nodiscard]] llvm::SmallVector<llvm::Value *>
   loadInLoop(const TileAccess &access, llvm::ArrayRef<ir::Layout::Position> positions);
   void storeTile(const TileInfo &from, llvm::ArrayRef<llvm::Value *> values, const View &to);
+  [[nodiscard]] bool canStoreInShifts(const TileAccess &access, const TileInfo &from);
+  void storeInShifts(TileAccess &access, const TileInfo &from, const View &to,
+                     llvm::function_ref<llvm::Value *(llvm::ArrayRef<unsigned> slots)> word);
   [[nodiscard]] bool
   storeInLoop(const TileAccess &access, const TileInfo &from, const View &to,
               llvm::function_ref<llvm::Value *(llvm::ArrayRef<unsigned> slots)> word);

@@ -4,6 +4,7 @@
 // at run time; what a view does not have is asked of 16 zero bytes. Loads of whole tiles that begin
 // elsewhere take the two words that hold each group, and shift.
 #include "backend/gpu/bodies/memory/row_buffers.h"
+#include "backend/gpu/bodies/memory/shifted_words.h"
 #include "backend/gpu/bodies/memory/tile_access.h"
 
 #include "backend/llvm/sink.h"
@@ -19,47 +20,6 @@ namespace dtile::backend::gpu {
 using ir::Layout;
 using ir::Op;
 using ir::OpKind;
-
-namespace {
-
-/// `bytes` bytes, 8 or 16, from any address: the one or two words of that size that hold them,
-/// moved by what the address is past the first, a multiple of an element's bytes. No word is read
-/// of which no byte is asked for.
-llvm::Value *loadShifted(llvm::IRBuilder<> &b, llvm::Value *address, unsigned bytes,
-                         unsigned elementBytes) {
-  const unsigned count = bytes / 4;
-  llvm::Type *word = llvm::FixedVectorType::get(b.getInt32Ty(), count);
-  llvm::Value *last = b.CreateConstGEP1_64(b.getInt8Ty(), address, bytes - 1);
-  llvm::SmallVector<llvm::Value *, 8> words;
-  for (llvm::Value *within : {address, last}) {
-    llvm::Value *begin =
-        b.CreateIntrinsic(llvm::Intrinsic::ptrmask, {address->getType(), b.getInt64Ty()},
-                          {within, b.getInt64(~uint64_t(bytes - 1))});
-    llvm::Value *loaded = b.CreateAlignedLoad(word, begin, llvm::Align(bytes));
-    for (unsigned i = 0; i < count; ++i)
-      words.push_back(b.CreateExtractElement(loaded, uint64_t(i)));
-  }
-  llvm::Value *past = b.CreateTrunc(b.CreatePtrToInt(address, b.getInt64Ty()), b.getInt32Ty());
-  // By two words, by one, by bytes.
-  for (unsigned step = count / 2; step > 0; step /= 2) {
-    llvm::Value *moves = b.CreateIsNotNull(b.CreateAnd(past, b.getInt32(4 * step)));
-    for (unsigned i = 0; i + step < words.size(); ++i)
-      words[i] = b.CreateSelect(moves, words[i + step], words[i]);
-    words.truncate(count + step);
-  }
-  llvm::Value *bits = b.CreateShl(b.CreateAnd(past, b.getInt32(3)), b.getInt32(3));
-  llvm::Value *result = llvm::PoisonValue::get(word);
-  for (unsigned i = 0; i < count; ++i) {
-    llvm::Value *shifted = words[i];
-    if (elementBytes % 4 != 0)
-      shifted = b.CreateIntrinsic(llvm::Intrinsic::fshr, {b.getInt32Ty()},
-                                  {words[i + 1], words[i], bits});
-    result = b.CreateInsertElement(result, shifted, uint64_t(i));
-  }
-  return result;
-}
-
-} // namespace
 
 llvm::Value *zeroBytes(llvm::IRBuilder<> &b) {
   llvm::Module &module = *b.GetInsertBlock()->getModule();
@@ -330,9 +290,58 @@ void BodyLowering::storeTile(const TileInfo &from, llvm::ArrayRef<llvm::Value *>
   const auto store = [&](llvm::ArrayRef<unsigned> slots, llvm::Value *address) {
     storeWord(to, word(slots), address, dtypeBytes(dtype) * unsigned(slots.size()));
   };
-  eachGroup(from, to, 16, store,
-            [&](const TileAccess &access) { return storeInLoop(access, from, to, word); });
+  eachGroup(
+      from, to, 16, store,
+      [&](const TileAccess &access) { return storeInLoop(access, from, to, word); },
+      [&](TileAccess &access) { storeInShifts(access, from, to, word); });
   finishStores(to);
+}
+
+/// Stores a tile whose rows begin at no multiples of 16 bytes: each lane an aligned word of its run
+/// and that of the lane before; the first and the last of neighbouring lanes their ends one by one.
+void BodyLowering::storeInShifts(
+    TileAccess &access, const TileInfo &from, const View &to,
+    llvm::function_ref<llvm::Value *(llvm::ArrayRef<unsigned> slots)> word) {
+  const unsigned neighbours = neighbouringLanes(from, access.run);
+  llvm::Value *lane = b.CreateAnd(thread_, b.getInt32(neighbours - 1));
+  llvm::Value *isFirst = b.CreateIsNull(lane);
+  llvm::Value *isLast = b.CreateICmpEQ(lane, b.getInt32(neighbours - 1));
+  access.beginWay();
+  from.eachRun(access.run, [&](llvm::ArrayRef<unsigned> slots, const Layout::Position &at) {
+    llvm::Value *address = access.address(at, /*inRun=*/true);
+    llvm::Value *own = word(slots);
+    const ShiftedRun run = shiftRun(b, gpu_.device, own, address, access.bytes());
+    when(b.CreateNot(b.CreateAnd(run.isShifted, isFirst)), "shifted",
+         [&] { storeWord(to, run.word, run.address, unsigned(slots.size()) * access.bytes()); });
+    llvm::Value *end = b.CreateSelect(isFirst, b.getTrue(), isLast);
+    when(b.CreateAnd(run.isShifted, end), "ends", [&] {
+      // The first lane's up to the next word, the last one's from its last word on.
+      llvm::Value *head =
+          b.CreateSub(b.getInt32(uint32_t(slots.size()) * access.bytes()), run.ofLaneBefore);
+      for (auto [i, element] :
+           llvm::enumerate(unpacked(access.element(), own, unsigned(slots.size())))) {
+        llvm::Value *inHead = b.CreateICmpULT(b.getInt32(uint32_t(i) * access.bytes()), head);
+        llvm::Value *place = b.CreateConstGEP1_64(access.element(), address, i);
+        when(b.CreateICmpEQ(inHead, isFirst), "one",
+             [&, element = element] { storeWord(to, element, place, access.bytes()); });
+      }
+    });
+  });
+}
+
+/// Whether tiles are stored so: by few words of 16 bytes a thread, most of them whole.
+bool BodyLowering::canStoreInShifts(const TileAccess &access, const TileInfo &from) {
+  constexpr unsigned kFewestLanes = 4, kMostWords = 16;
+  const unsigned each = access.run.length;
+  if (!gpu_.device.hasShuffleUp() || each * access.bytes() != 16 ||
+      from.size() > kMostWords * each || isOriginal(from.layout) ||
+      neighbouringLanes(from, access.run) < kFewestLanes)
+    return false;
+  bool areFull = true;
+  from.eachRun(access.run, [&](llvm::ArrayRef<unsigned> slots, const Layout::Position &) {
+    areFull &= slots.size() == each && !from.isCopy(slots.front());
+  });
+  return areFull;
 }
 
 /// Stores the elements of all groups one by one; false where they need code of their own each.
@@ -377,7 +386,8 @@ void BodyLowering::storeTile(ir::Value *tile, const View &view) {
 void BodyLowering::eachGroup(
     const TileInfo &from, const View &to, unsigned most,
     llvm::function_ref<void(llvm::ArrayRef<unsigned> slots, llvm::Value *address)> body,
-    llvm::function_ref<bool(const TileAccess &access)> inLoop) {
+    llvm::function_ref<bool(const TileAccess &access)> inLoop,
+    llvm::function_ref<void(TileAccess &access)> inShifts) {
   TileAccess access(*this, to, from, most);
   auto singly = [&] {
     if (access.aligned && inLoop && inLoop(access))
@@ -397,7 +407,17 @@ void BodyLowering::eachGroup(
     llvm::BasicBlock *words = block("words"), *wholes = block("words.whole");
     llvm::BasicBlock *parts = block("words.parts"), *single = block("single");
     llvm::BasicBlock *after = block("groups.end");
-    b.CreateCondBr(access.aligned, words, single);
+    const bool canShift = inShifts && canStoreInShifts(access, from);
+    llvm::BasicBlock *others = canShift ? block("words.others") : single;
+    b.CreateCondBr(access.aligned, words, others);
+    if (canShift) {
+      llvm::BasicBlock *shifted = block("words.shifted");
+      b.SetInsertPoint(others);
+      b.CreateCondBr(b.CreateAnd(access.isDense, access.whole), shifted, single);
+      b.SetInsertPoint(shifted);
+      inShifts(access);
+      b.CreateBr(after);
+    }
     b.SetInsertPoint(words);
     b.CreateCondBr(access.whole, wholes, parts);
     for (bool isWhole : {true, false}) {

@@ -130,6 +130,18 @@ int32_t emuShuffle(int32_t value, int32_t mask) {
   meet(State::InWarp);
   return int32_t(self().word);
 }
+/// Of the lane before, by exchanges.
+int32_t emuShuffleUp(int32_t value) {
+  const unsigned lane = unsigned(emulation->current) % DTILE_EMULATED_LANES;
+  int32_t before = 0;
+  // The lane before differs in the lowest bit that is set, and in all below.
+  for (unsigned mask = 1; mask < DTILE_EMULATED_LANES; mask = 2 * mask + 1) {
+    const int32_t other = emuShuffle(value, int32_t(mask));
+    if ((lane ^ (lane - 1)) == mask)
+      before = other;
+  }
+  return before;
+}
 void emuMultiply(int32_t product, uint32_t *a, uint32_t *b, uint32_t *sums) {
   Fiber &fiber = self();
   fiber.op = kMultiply;
@@ -378,6 +390,10 @@ public:
                                         unsigned mask) const override {
     return call(b, "emu_shuffle", b.getInt32Ty(), {value, b.getInt32(mask)});
   }
+  [[nodiscard]] llvm::Value *shuffleUp(llvm::IRBuilder<> &b, llvm::Value *value) const override {
+    return call(b, "emu_shuffle_up", b.getInt32Ty(), {value});
+  }
+  [[nodiscard]] bool hasShuffleUp() const override { return true; }
   void multiply(llvm::IRBuilder<> &b, const MatrixProduct &product, llvm::ArrayRef<llvm::Value *> a,
                 llvm::ArrayRef<llvm::Value *> bWords,
                 llvm::MutableArrayRef<llvm::Value *> sums) const override {
@@ -564,6 +580,7 @@ llvm::orc::SymbolMap symbols(llvm::orc::LLJIT &jit) {
       FUNCTION("emu_program", emuProgram),
       FUNCTION("emu_barrier", emuBarrier),
       FUNCTION("emu_shuffle", emuShuffle),
+      FUNCTION("emu_shuffle_up", emuShuffleUp),
       FUNCTION("emu_multiply", emuMultiply),
       FUNCTION("emu_squares", emuSquares),
       FUNCTION("emu_copy", emuCopy),

@@ -164,12 +164,15 @@ TEST(HostRows, RowsThatAreReadAgain) {
     DType type;
     int64_t rows, columns;
   };
-  for (const Case &c : {Case{DType::F32, 16, 256}, Case{DType::F32, 21, 1000},
-                        Case{DType::BF16, 8, 2560}, Case{DType::BF16, 19, 511},
-                        // More than there is room for.
-                        Case{DType::F32, 9, 4100}, Case{DType::F32, 8, 16384},
-                        // Nothing to read.
-                        Case{DType::F32, 8, 0}}) {
+  for (const Case &c :
+       {Case{DType::F32, 16, 256}, Case{DType::F32, 21, 1000}, Case{DType::BF16, 8, 2560},
+        // Rows that begin at no multiples of 16 bytes.
+        Case{DType::BF16, 19, 511}, Case{DType::BF16, 24, 1028}, Case{DType::F32, 17, 1027},
+        Case{DType::F16, 16, 777},
+        // More than there is room for.
+        Case{DType::F32, 9, 4100}, Case{DType::F32, 8, 16384},
+        // Nothing to read.
+        Case{DType::F32, 8, 0}}) {
     const std::string type = dtypeName(c.type).str(), tile = "tile<8x256x" + type + ">";
     KernelText text;
     text.param("x", "in", c.type, {c.rows, c.columns});

@@ -12,6 +12,11 @@ namespace {
 int64_t slowThenFast(const void *frame, int64_t, int64_t, int64_t) {
   return static_cast<const Frame *>(frame)->n < 400 ? 5000 : 200;
 }
+// A little faster than those of the first up to some size, far slower beyond.
+int64_t fastThenFar(const void *frame, int64_t, int64_t, int64_t) {
+  return static_cast<const Frame *>(frame)->n < 100'000 ? 900 : 50'000;
+}
+int64_t (*const kFarWeights[])(const void *, int64_t, int64_t, int64_t) = {sendWeight, fastThenFar};
 int64_t (*const kSecondWeights[])(const void *, int64_t, int64_t, int64_t) = {sendWeight,
                                                                               slowThenFast};
 
@@ -94,6 +99,20 @@ TEST_F(DeviceVariantsTest, ranks_with_different_sizes_choose_alike) {
   (void)launchWithElements(32);
   EXPECT_EQ(machine.launches[2].threads, 128);
   EXPECT_EQ(machine.launches[3].threads, 128);
+}
+
+// Of sizes that may differ nobody knows whether they are small or large.
+TEST_F(DeviceVariantsTest, ranks_choose_what_is_nowhere_far_from_the_fastest) {
+  ASSERT_TRUE(make({0, 1}).ok());
+  images[1].protocol = 1;
+  images[1].weights = kFarWeights;
+  (void)launchWithElements(64);
+  EXPECT_EQ(machine.launches[0].threads, 128);
+  EXPECT_EQ(machine.launches[1].threads, 128);
+  // Where all know it, it is taken.
+  params[0].agreed = params[1].agreed = 1;
+  (void)launchWithElements(32);
+  EXPECT_EQ(machine.launches[2].threads, 256);
 }
 
 TEST_F(DeviceVariantsTest, leaves_out_variants_that_do_not_fit) {
