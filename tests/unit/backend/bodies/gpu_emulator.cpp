@@ -130,16 +130,13 @@ int32_t emuShuffle(int32_t value, int32_t mask) {
   meet(State::InWarp);
   return int32_t(self().word);
 }
-/// Of the lane before, by exchanges.
+/// Of the lane before, which differs in the lowest bit that is set, and in all below.
 int32_t emuShuffleUp(int32_t value) {
-  const unsigned lane = unsigned(emulation->current) % DTILE_EMULATED_LANES;
+  const auto lane = unsigned(emulation->current);
   int32_t before = 0;
-  // The lane before differs in the lowest bit that is set, and in all below.
-  for (unsigned mask = 1; mask < DTILE_EMULATED_LANES; mask = 2 * mask + 1) {
-    const int32_t other = emuShuffle(value, int32_t(mask));
-    if ((lane ^ (lane - 1)) == mask)
+  for (unsigned mask = 1; mask < DTILE_EMULATED_LANES; mask = 2 * mask + 1)
+    if (const int32_t other = emuShuffle(value, int32_t(mask)); (lane ^ (lane - 1)) == mask)
       before = other;
-  }
   return before;
 }
 void emuMultiply(int32_t product, uint32_t *a, uint32_t *b, uint32_t *sums) {
