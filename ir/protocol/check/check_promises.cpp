@@ -36,9 +36,12 @@ constexpr int64_t kMaxElements = 20'000;
 /// More ranks are run where the kernel's own numbers ask for them, up to the second number.
 constexpr int kManyRanks = 8;
 constexpr int64_t kMostRanks = 16;
-/// With more ranks small sizes are run alone: what matters is who is who. A kernel that reaches no
-/// other rank is run on the first two.
+/// With more ranks small sizes are run alone, and all scalars: what matters is who is who. A kernel
+/// that reaches no other rank is run on the first two.
 constexpr int kRanksOfAllSizes = 3;
+/// Launches one after the other: the second finds what the first has left. A kernel that asks for
+/// its epoch has as many as its numbers ask for, with the smallest sizes.
+constexpr int64_t kLaunches = 2;
 /// Blocks of a dimension beyond which nothing new is to be expected.
 constexpr int64_t kManyBlocks = 3;
 /// Ways to divide the ranks into axes, with each choice of other sizes.
@@ -83,11 +86,13 @@ private:
     int64_t runs;
   };
   [[nodiscard]] std::vector<SizeValues> choose(int ranks) const;
+  [[nodiscard]] bool isSmall(const SizeValues &values, const SizeValues &smallest) const;
+  void beginAgain(Arguments &arguments) const;
   [[nodiscard]] std::vector<int> chooseRanks(llvm::ArrayRef<int> ranks, bool areRanksGiven) const;
   bool runAll(llvm::ArrayRef<int> counts, KeptPromises &result);
   bool fill(Arguments &arguments, TermTable &terms);
   RankArrays after(const Arguments &arguments, const std::string &name) const;
-  bool runOnce(int ranks, const SizeValues &values);
+  bool runLaunches(int ranks, const SizeValues &values, int64_t launches);
   bool compare(State &state, const Case &at, const Arguments &arguments,
                const std::map<std::string, int64_t> &sizes, TermTable &terms);
   void reportShape(const State &state, const Case &at, int rank, const TermArray &actual,
@@ -109,7 +114,8 @@ private:
 
 /// Small sizes; each in turn one more than a block of it, and than three, the others as small as
 /// they may be; two at a time; those beyond the kernel's own numbers. Scalars are 0, and in turn 1,
-/// the last rank, and beyond the numbers that they meet.
+/// the last rank, and beyond the numbers that they meet. What clauses forbid gives way to what they
+/// allow.
 std::vector<SizeValues> PromiseChecker::choose(int ranks) const {
   const std::vector<SizeSymbol> &symbols = sizes_->symbols();
   const auto isScalar = [&](size_t s) { return symbols[s].dim->is(OpKind::ScalarParam); };
@@ -125,11 +131,15 @@ std::vector<SizeValues> PromiseChecker::choose(int ranks) const {
     const int64_t step = symbols[s].steps.empty() ? 1 : symbols[s].steps.back();
     return (symbols[s].isShared ? ranks : 1) * step * blocks + 1;
   };
-  std::vector<SizeValues> all{filled(2)};
+  std::vector<SizeValues> all{sizes_->allowed(ranks, filled(2), {})};
   const auto vary = [&](std::initializer_list<std::pair<size_t, int64_t>> some) {
     SizeValues values = filled(1);
-    for (const auto &[s, value] : some)
+    llvm::SmallVector<size_t, 2> kept;
+    for (const auto &[s, value] : some) {
       values[s] = value;
+      kept.push_back(s);
+    }
+    values = sizes_->allowed(ranks, values, kept);
     if (!llvm::is_contained(all, values))
       all.push_back(std::move(values));
   };
@@ -155,6 +165,14 @@ std::vector<SizeValues> PromiseChecker::choose(int ranks) const {
     llvm::append_range(onAxes, some);
   }
   return onAxes.empty() ? all : onAxes;
+}
+
+/// No size is larger than in the first choice, whatever scalars and axes are.
+bool PromiseChecker::isSmall(const SizeValues &values, const SizeValues &smallest) const {
+  return llvm::all_of(llvm::enumerate(sizes_->symbols()), [&](const auto &symbol) {
+    return symbol.value().isAxis || symbol.value().dim->is(OpKind::ScalarParam) ||
+           values[symbol.index()] <= smallest[symbol.index()];
+  });
 }
 
 /// Those asked for; where nobody has asked, also those of which the kernel's own numbers speak.
@@ -405,7 +423,26 @@ bool PromiseChecker::compare(State &state, const Case &at, const Arguments &argu
   return true;
 }
 
-bool PromiseChecker::runOnce(int ranks, const SizeValues &values) {
+/// What a launch finds: outputs are not written yet, and all else is as the last one left it.
+void PromiseChecker::beginAgain(Arguments &arguments) const {
+  for (const Op &op : widened_->body().ops()) {
+    if (!op.is(OpKind::Param) || op.get(ir::attr::mode) == ir::ParamMode::Scratch)
+      continue;
+    const auto found = arguments.before.find(op.get(ir::attr::name).str());
+    if (found == arguments.before.end())
+      continue;
+    if (op.get(ir::attr::mode) != ir::ParamMode::Out) {
+      found->second = after(arguments, found->first);
+      continue;
+    }
+    const size_t place = arguments.places.at(found->first);
+    for (size_t r = 0; r < found->second.size(); ++r)
+      std::memcpy(arguments.memory.ofRank[r][place].tensor.data, found->second[r].elements.data(),
+                  found->second[r].elements.size() * sizeof(TermId));
+  }
+}
+
+bool PromiseChecker::runLaunches(int ranks, const SizeValues &values, int64_t launches) {
   TermTable terms;
   interpret::Schedule schedule;
   schedule.maxSteps = kMaxSteps;
@@ -414,24 +451,25 @@ bool PromiseChecker::runOnce(int ranks, const SizeValues &values) {
   Arguments arguments;
   if (!arguments.memory.make(*widened_, *sizes_, values, ranks, machine) || !fill(arguments, terms))
     return true;
-  // A second launch finds what the first has left, but not what it changed of its own arguments.
-  bool isRepeatable = true;
-  for (const Op &op : widened_->body().ops())
-    if (op.is(OpKind::Param))
-      isRepeatable &= op.get(ir::attr::mode) != ir::ParamMode::InOut &&
-                      op.get(ir::attr::mode) != ir::ParamMode::Symm;
-  const auto error = machine.launchRepeat(kernel_.get(ir::attr::name).str(),
-                                          arguments.memory.ofRank, isRepeatable ? 2 : 1);
-  used_ += kWorkOfStep * machine.steps() + terms.work();
-  if (error)
-    return true;
-  const Case at{kernel_, ranks, sizes_->symbols(), values};
   std::map<std::string, int64_t> named;
   for (size_t s = 0; s < values.size(); ++s)
     named[sizes_->symbols()[s].name] = values[s];
-  return llvm::all_of(states_, [&](State &state) {
-    return !state.undecided.empty() || compare(state, at, arguments, named, terms);
-  });
+  const uint64_t before = used_;
+  for (int64_t launch = 0; launch < launches && used_ <= work_; ++launch) {
+    if (launch > 0)
+      beginAgain(arguments);
+    const auto error = machine.launch(kernel_.get(ir::attr::name).str(), arguments.memory.ofRank);
+    used_ = before + kWorkOfStep * machine.steps() + terms.work();
+    if (error)
+      return true;
+    const Case at{kernel_, ranks, sizes_->symbols(), values, nullptr, launch};
+    const bool isKept = llvm::all_of(states_, [&](State &state) {
+      return !state.undecided.empty() || compare(state, at, arguments, named, terms);
+    });
+    if (!isKept)
+      return false;
+  }
+  return true;
 }
 
 /// Each choice of sizes with all numbers of ranks before the next. False where a promise is broken.
@@ -448,7 +486,9 @@ bool PromiseChecker::runAll(llvm::ArrayRef<int> counts, KeptPromises &result) {
     choices.push_back(choose(count));
     const bool isSmallest = count == *llvm::min_element(counts);
     if (count > kRanksOfAllSizes && !isSmallest)
-      choices.back().resize(1);
+      llvm::erase_if(choices.back(), [&](const SizeValues &values) {
+        return !isSmall(values, choices.back().front());
+      });
     rounds = std::max(rounds, choices.back().size());
   }
   for (size_t round = 0; round < rounds; ++round)
@@ -460,7 +500,8 @@ bool PromiseChecker::runAll(llvm::ArrayRef<int> counts, KeptPromises &result) {
         return true;
       }
       const size_t before = followed();
-      if (!runOnce(count, sizes[round])) {
+      const int64_t launches = isSmall(sizes[round], sizes.front()) ? sizes_->reach().launches : 0;
+      if (!runLaunches(count, sizes[round], std::max(kLaunches, launches))) {
         result.isRefused = true;
         return false;
       }

@@ -322,7 +322,7 @@ std::vector<int64_t> LaunchSizes::edges(size_t symbol, int ranks, const SizeValu
 
 SizeValues LaunchSizes::allowed(int ranks, const SizeValues &values,
                                 llvm::ArrayRef<std::vector<int64_t>> candidates,
-                                std::optional<size_t> kept) const {
+                                llvm::ArrayRef<size_t> kept) const {
   const bool hasAxes =
       llvm::any_of(symbols_, [](const SizeSymbol &symbol) { return symbol.isAxis; });
   const auto isFine = [&](const SizeValues &some) {
@@ -336,7 +336,7 @@ SizeValues LaunchSizes::allowed(int ranks, const SizeValues &values,
     llvm::stable_sort(order, [](int64_t a, int64_t b) { return (a != 0) && (b == 0); });
     return order;
   };
-  const auto isFree = [&](size_t s) { return s != kept; };
+  const auto isFree = [&](size_t s) { return !llvm::is_contained(kept, s); };
   for (size_t s = 0; s < values.size(); ++s)
     for (const int64_t candidate : isFree(s) ? inTurn(s) : std::vector<int64_t>()) {
       SizeValues other = values;
@@ -363,6 +363,18 @@ SizeValues LaunchSizes::allowed(int ranks, const SizeValues &values,
   return isFound ? other : values;
 }
 
+SizeValues LaunchSizes::allowed(int ranks, const SizeValues &values,
+                                llvm::ArrayRef<size_t> kept) const {
+  std::vector<std::vector<int64_t>> smallFirst;
+  for (const SizeSymbol &symbol : symbols_) {
+    smallFirst.push_back(candidates(symbol, ranks, false));
+    smallFirst.back().insert(smallFirst.back().end(), {1, 2});
+    llvm::sort(smallFirst.back(),
+               [](int64_t a, int64_t b) { return std::pair(a < 0, a) < std::pair(b < 0, b); });
+  }
+  return allowed(ranks, values, smallFirst, kept);
+}
+
 std::vector<SizeValues> LaunchSizes::combinations(int ranks, Choice choice) const {
   const bool isQuick = choice == Choice::Few;
   std::vector<std::vector<int64_t>> all;
@@ -373,11 +385,11 @@ std::vector<SizeValues> LaunchSizes::combinations(int ranks, Choice choice) cons
     usual.push_back(all.back().front());
     largest.push_back(*llvm::max_element(all.back()));
   }
-  usual = allowed(ranks, usual, all);
+  usual = allowed(ranks, usual, all, {});
   std::vector<std::vector<int64_t>> fromLargest = all;
   for (std::vector<int64_t> &values : fromLargest)
     llvm::sort(values, std::greater<>());
-  largest = allowed(ranks, largest, fromLargest);
+  largest = allowed(ranks, largest, fromLargest, {});
   std::vector<SizeValues> chosen;
   const auto add = [&](const SizeValues &values) {
     if (!llvm::is_contained(chosen, values))

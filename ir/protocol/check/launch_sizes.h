@@ -51,6 +51,10 @@ public:
   /// The values with other ones for the sizes of axes: all that divide the ranks and are allowed.
   /// Those that make most axes longer than 1 come first, as they show most. Empty without axes.
   [[nodiscard]] std::vector<SizeValues> withAxes(int ranks, SizeValues values) const;
+  /// The values; where clauses forbid them, sizes other than `kept` give way to others, as small
+  /// ones as they can be.
+  [[nodiscard]] SizeValues allowed(int ranks, const SizeValues &values,
+                                   llvm::ArrayRef<size_t> kept) const;
   /// Whether the kernel's assertions allow some small sizes with so many ranks.
   [[nodiscard]] bool isAnyAllowed(int ranks) const;
   /// What else the kernel's own numbers ask for.
@@ -87,7 +91,7 @@ private:
   /// them so: 0 last, as without bodies nothing shows.
   [[nodiscard]] SizeValues allowed(int ranks, const SizeValues &values,
                                    llvm::ArrayRef<std::vector<int64_t>> candidates,
-                                   std::optional<size_t> kept = std::nullopt) const;
+                                   llvm::ArrayRef<size_t> kept) const;
   [[nodiscard]] std::vector<SizeValues> combinations(int ranks, Choice choice) const;
   void findAxes(const ir::Op &op);
   /// Whether the kernel's assertions about launches allow it, as far as they can be evaluated.

@@ -130,6 +130,8 @@ std::string Case::text() const {
   text += "W = " + std::to_string(ranks);
   for (size_t s = 0; s < values.size(); ++s)
     text += ", " + symbols[s].name + " = " + std::to_string(values[s]);
+  if (launch > 0)
+    text += ", launch " + std::to_string(launch);
   return text;
 }
 

@@ -18,9 +18,11 @@ struct Case {
   const std::vector<SizeSymbol> &symbols;
   const SizeValues &values;
   const CheckOptions *options = nullptr;
+  /// What was found shows in this launch first.
+  int64_t launch = 0;
 
   [[nodiscard]] std::string name() const { return kernel.get(ir::attr::name).str(); }
-  /// "W = 2, S = 129, K = 1".
+  /// "W = 2, S = 129, K = 1"; of a later launch than the first, "W = 2, S = 129, launch 3".
   [[nodiscard]] std::string text() const;
 };
 
