@@ -81,6 +81,7 @@ void AtomMeanings::addMeaning(AtomId id) {
   case AtomKind::Variable:
   case AtomKind::Value:
   case AtomKind::Rem:
+  case AtomKind::Bits:
   case AtomKind::Min:
   case AtomKind::Max:
   case AtomKind::Choice:

@@ -5,6 +5,7 @@
 #include "ir/analysis/algebra/inequalities.h"
 
 #include "ir/analysis/algebra/atom_meanings.h"
+#include "ir/analysis/algebra/bit_facts.h"
 #include "ir/analysis/algebra/inequality_system.h"
 
 #include "llvm/ADT/DenseSet.h"
@@ -189,7 +190,7 @@ bool Refuter::isImpossibleFrom(const Facts &facts, unsigned splits) {
   const auto id = choiceIn(facts);
   if (!id) {
     AtomMeanings meanings(polys_);
-    meanings.add(facts);
+    meanings.add(mentionsBits(polys_, facts) ? withBitsResolved(polys_, facts) : facts);
     return isImpossibleInRounds(meanings.facts(), 0);
   }
   // Facts are made anew for each case: two take as long as a row.
@@ -446,7 +447,7 @@ Refuter::Base &Refuter::baseOf(const Facts &facts) {
   if (choiceIn(base.asked))
     return base;
   base.meanings.add(base.asked);
-  base.isPlain = !base.meanings.isOpen();
+  base.isPlain = !base.meanings.isOpen() && !mentionsBits(polys_, base.asked);
   base.facts = base.meanings.facts();
   base.definitions = substituteOpposites(base.facts, kMaxSubstitutions);
   return base;
@@ -454,7 +455,7 @@ Refuter::Base &Refuter::baseOf(const Facts &facts) {
 
 bool Refuter::isImpossibleWith(const Base &base, const Facts &facts, const Polynomial &question) {
   const Polynomial more = choiceIn({question}) ? settled(question, facts) : question;
-  if (!base.isPlain || choiceIn({more})) {
+  if (!base.isPlain || choiceIn({more}) || mentionsBits(polys_, {more})) {
     Facts all = base.asked;
     all.push_back(more);
     return isImpossibleFrom(all, kSplits);

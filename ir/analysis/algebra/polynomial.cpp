@@ -239,6 +239,12 @@ Polynomial Polynomials::ofOp(Op &op, Value *value, Environment &environment) {
     return minMax(AtomKind::Min, operand(0), operand(1));
   case OpKind::Max:
     return minMax(AtomKind::Max, operand(0), operand(1));
+  case OpKind::And:
+  case OpKind::Or:
+  case OpKind::Xor:
+  case OpKind::Shl:
+  case OpKind::Shr:
+    return bits(op.kind(), operand(0), operand(1));
   case OpKind::Select:
   case OpKind::If:
     if (const auto chosen = ofChoice(op, value, environment))
@@ -532,6 +538,8 @@ Polynomial Polynomials::substitute(const Polynomial &p, AtomId id, const Polynom
         term = term * div(lhs, rhs);
       else if (a.kind == AtomKind::Rem)
         term = term * rem(lhs, rhs);
+      else if (a.kind == AtomKind::Bits)
+        term = term * bits(OpKind(a.a), lhs, rhs);
       else if (a.kind == AtomKind::Choice)
         term = term * choice(substitute(a.condition, id, by), lhs, rhs);
       else
@@ -578,6 +586,13 @@ std::optional<Polynomial> Polynomials::solve(const Polynomial &p, const Polynomi
   if (!single)
     return std::nullopt;
   const Atom &a = atoms_[*single];
+  if (a.kind == AtomKind::Bits && OpKind(a.a) == OpKind::Xor) {
+    const bool isLeft = mentions(a.lhs, variable);
+    if (isLeft == mentions(a.rhs, variable))
+      return std::nullopt;
+    const Polynomial side = isLeft ? a.lhs : a.rhs, other = isLeft ? a.rhs : a.lhs;
+    return solve(side, bits(OpKind::Xor, target, other), variable, mustBeZero);
+  }
   if (a.kind != AtomKind::Rem || mentions(a.rhs, variable) || !atoms_[variable].extent ||
       a.rhs.constantAbove(*atoms_[variable].extent).value_or(-1) < 0)
     return std::nullopt;
@@ -634,6 +649,9 @@ Value *Polynomials::emitAtom(Builder &builder, AtomId id,
     return builder.div(emit(builder, a.lhs, bound), emit(builder, a.rhs, bound));
   case AtomKind::Rem:
     return builder.rem(emit(builder, a.lhs, bound), emit(builder, a.rhs, bound));
+  case AtomKind::Bits:
+    return builder.value(OpKind(a.a), {emit(builder, a.lhs, bound), emit(builder, a.rhs, bound)},
+                         builder.types().index());
   case AtomKind::Min:
     return builder.min(emit(builder, a.lhs, bound), emit(builder, a.rhs, bound));
   case AtomKind::Max:
@@ -697,6 +715,8 @@ std::string Polynomials::str(const Polynomial &p) const {
       return pair("div");
     case AtomKind::Rem:
       return pair("mod");
+    case AtomKind::Bits:
+      return pair(opInfo(OpKind(a.a)).text.data());
     case AtomKind::Min:
       return pair("min");
     case AtomKind::Max:

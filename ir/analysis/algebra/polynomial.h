@@ -95,6 +95,8 @@ public:
     Value,
     Div,
     Rem,
+    /// `and`, `or`, `xor`, `shl`, `shr`; `a` is the op's kind.
+    Bits,
     Min,
     Max,
     /// One of two, as a condition has it: results of `select` and `if`.
@@ -105,7 +107,7 @@ public:
     /// LaunchDim: parameter, dimension. Variable: its number.
     int64_t a = 0, b = 0;
     Value *value = nullptr;
-    /// Div, Rem, Min, Max, Choice.
+    /// Div, Rem, Bits, Min, Max, Choice.
     Polynomial lhs = {}, rhs = {};
     /// Choice: lhs where this is at least zero, else rhs.
     Polynomial condition = {};
@@ -144,6 +146,8 @@ public:
   Polynomial div(const Polynomial &a, const Polynomial &b);
   Polynomial rem(const Polynomial &a, const Polynomial &b);
   Polynomial minMax(AtomKind kind, const Polynomial &a, const Polynomial &b);
+  /// What an operation on bits gives, by the op's kind. `x ^ y ^ y` is x.
+  Polynomial bits(OpKind kind, const Polynomial &a, const Polynomial &b);
   /// `a` where `condition` is at least zero, else `b`.
   Polynomial choice(const Polynomial &condition, const Polynomial &a, const Polynomial &b);
   /// 1 where the bool value holds, else 0; nothing where it is not made of comparisons of numbers.
@@ -161,8 +165,9 @@ public:
   /// Replaces an atom everywhere.
   Polynomial substitute(const Polynomial &p, AtomId id, const Polynomial &by);
   /// Solves p == target for the variable, which must occur outside opaque atoms linearly, or in the
-  /// form rem(variable + rest, n) with an extent of the variable of n or a number less. Conditions
-  /// that make the answer right are appended (each must be zero); it must lie in the extent.
+  /// form rem(variable + rest, n) with an extent of the variable of n or a number less, or in one
+  /// operand of `^`. Conditions that make the answer right are appended (each must be zero); it
+  /// must lie in the extent.
   std::optional<Polynomial> solve(const Polynomial &p, const Polynomial &target, AtomId variable,
                                   std::vector<Polynomial> &mustBeZero);
 
@@ -183,6 +188,7 @@ private:
   Value *emitAtom(Builder &builder, AtomId id, const llvm::DenseMap<AtomId, Value *> &bound) const;
   Polynomial ofOp(Op &op, Value *value, Environment &environment);
   Polynomial ofNarrow(Op &op, Environment &environment);
+  Polynomial exclusive(const Polynomial &a, const Polynomial &b);
   Polynomial opaque(Value *value, const Environment &environment);
   std::optional<Polynomial> ofChoice(Op &op, Value *value, Environment &environment);
   /// `a` where the bool value holds, else `b`; nothing where the condition is no comparison of

@@ -54,6 +54,10 @@ void Scene::splitCases(std::vector<Facts> &cases, const Formula &formula) {
 std::optional<std::vector<Facts>> Scene::casesOf(const Facts &facts,
                                                  llvm::ArrayRef<const Instance *> instances) {
   std::vector<Facts> cases = {facts};
+  // Of launches all instances say the same.
+  for (const Formula &formula : instances.front()->required)
+    if (hasAlternatives(formula))
+      splitCases(cases, formula);
   for (const Instance *instance : instances)
     for (const std::vector<Formula> *formulas : {&instance->guards, &instance->asserted})
       for (const Formula &formula : *formulas)

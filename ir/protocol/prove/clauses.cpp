@@ -235,8 +235,11 @@ void Scene::assumeLaunch(Facts &facts, Op &kernel, Instance &instance) {
 }
 
 void Scene::assumeClauses(Facts &facts, Instance &instance) {
+  instance.required.clear();
   for (Op *clause : launch_)
-    assume(facts, formula(clause->operand(0), true, instance));
+    instance.required.push_back(formula(clause->operand(0), true, instance));
+  for (const Formula &clause : instance.required)
+    assume(facts, clause);
   for (const Formula &assumption : instance.assumed)
     assume(facts, assumption);
   assumeCounts(facts, instance);

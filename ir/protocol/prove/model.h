@@ -81,6 +81,8 @@ struct Instance {
   std::vector<Formula> guards;
   /// What assertions before it say: its body has ended where one of them did not hold.
   std::vector<Formula> asserted;
+  /// What is said of launches.
+  std::vector<Formula> required;
   /// What is assumed before it, in its body.
   std::vector<Formula> assumed;
   /// What is divided by before it: positive, as is shown of each division by itself.

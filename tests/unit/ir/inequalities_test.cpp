@@ -81,6 +81,36 @@ TEST_F(InequalitiesTest, MinimaAreOneOfTheirOperands) {
   EXPECT_FALSE(refuter.implies(facts, end - i - n(2)));
 }
 
+TEST_F(InequalitiesTest, BitsOfOneOperandStayInTheirBlock) {
+  const Polynomial rank = below(ranks), partner = polys.bits(OpKind::Xor, rank, n(1));
+  EXPECT_FALSE(refuter.implies(facts, ranks - partner - n(1)));
+  addEqual(facts, polys.rem(ranks, n(2)), n(0));
+  EXPECT_TRUE(refuter.implies(facts, ranks - partner - n(1)));
+  EXPECT_TRUE(refuter.implies(facts, partner));
+  EXPECT_FALSE(refuter.implies(facts, ranks - partner - n(2)));
+}
+
+TEST_F(InequalitiesTest, NumbersBelowAPowerOfTwoStayBelowIt) {
+  const Polynomial a = below(ranks), b = below(ranks), mixed = polys.bits(OpKind::Xor, a, b);
+  EXPECT_FALSE(refuter.implies(facts, ranks - mixed - n(1)));
+  Facts isPower = facts, isFour = facts, isSix = facts;
+  addEqual(isPower, polys.bits(OpKind::And, ranks, ranks - n(1)), n(0));
+  EXPECT_TRUE(refuter.implies(isPower, ranks - mixed - n(1)));
+  EXPECT_FALSE(refuter.implies(isPower, ranks - mixed - n(2)));
+  addEqual(isFour, ranks, n(4));
+  EXPECT_TRUE(refuter.implies(isFour, ranks - mixed - n(1)));
+  addEqual(isSix, ranks, n(6));
+  EXPECT_FALSE(refuter.implies(isSix, ranks - mixed - n(1)));
+}
+
+TEST_F(InequalitiesTest, PartnersThatAreOneHaveOneStep) {
+  const Polynomial rank = below(ranks), other = below(ranks), a = below(ranks), b = below(ranks);
+  addEqual(facts, polys.bits(OpKind::Xor, rank, a), polys.bits(OpKind::Xor, other, b));
+  EXPECT_FALSE(refuter.impliesEqual(facts, a, b));
+  addEqual(facts, rank, other);
+  EXPECT_TRUE(refuter.impliesEqual(facts, a, b));
+}
+
 TEST_F(InequalitiesTest, DivisorsThatMayBeZeroSayNothing) {
   const Polynomial x = Polynomial::atom(polys.fresh());
   // x / 0 is 0, so the quotient times s may be anything below x.
@@ -141,7 +171,7 @@ TEST_F(InequalitiesTest, WhatIntegersSatisfyIsNeverRefuted) {
       const Term a = atom(), b = atom();
       const int64_t w = point[own.numRanks()];
       const Polynomial ranksAtom = Polynomial::atom(own.numRanks());
-      switch (random() % 7) {
+      switch (random() % 12) {
       case 0:
         return {a.first * b.first, a.second * b.second};
       case 1:
@@ -157,11 +187,37 @@ TEST_F(InequalitiesTest, WhatIntegersSatisfyIsNeverRefuted) {
                 std::max(a.second, b.second)};
       case 5:
         return {own.div(a.first, Polynomial(3)), floorDiv(a.second, 3)};
+      case 6:
+        return {own.bits(OpKind::Xor, a.first, b.first), a.second ^ b.second};
+      case 7:
+        return {own.bits(OpKind::And, a.first, b.first - Polynomial(1)), a.second & (b.second - 1)};
+      case 8:
+        return {own.bits(OpKind::Or, a.first, b.first), a.second | b.second};
+      case 9:
+        return {own.bits(OpKind::Xor, own.bits(OpKind::Xor, a.first, Polynomial(3)), b.first),
+                a.second ^ 3 ^ b.second};
+      case 10:
+        if (b.second >= 0)
+          return {own.bits(OpKind::Shr, a.first, b.first), a.second >> b.second};
+        return {own.bits(OpKind::Shl, a.first, Polynomial(2)), a.second * 4};
       default:
         return a;
       }
     };
     Facts satisfied;
+    // Operations on bits rest on ranges, and on what is a power of two.
+    for (const AtomId id : atoms) {
+      if (random() % 2)
+        satisfied.push_back(Polynomial::atom(id) - Polynomial(std::min<int64_t>(point[id], 0)));
+      if (random() % 2)
+        addLess(satisfied, Polynomial::atom(id), Polynomial(8));
+      if (random() % 2 && point[id] < point[own.numRanks()])
+        addLess(satisfied, Polynomial::atom(id), Polynomial::atom(own.numRanks()));
+    }
+    if (const int64_t w = point[own.numRanks()]; (w & (w - 1)) == 0) {
+      const Polynomial ranks = Polynomial::atom(own.numRanks());
+      addEqual(satisfied, own.bits(OpKind::And, ranks, ranks - Polynomial(1)), Polynomial());
+    }
     for (int i = 0; i < 8; ++i) {
       Polynomial sum;
       int64_t value = 0;
