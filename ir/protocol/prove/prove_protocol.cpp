@@ -61,11 +61,7 @@ void Prover::collect() {
         fail(&op, "what the function does");
       hasScalarInputs_ |= op.is(OpKind::Load) && !op.result()->type().isTile();
     });
-  hasPlainBarriers_ = !barriers_.empty() && llvm::all_of(barriers_, [&](Op *barrier) {
-    Op *space = spaceOf(barrier);
-    return barrier->parentOp() == space && space == spaceOf(barriers_.front()) &&
-           space->get(ir::attr::vars).empty() && !space->has(ir::attr::after_all);
-  });
+  hasMetBarriers_ = areBarriersMet();
 }
 
 // An assertion of a program has a text without values; those with values are about transfers.

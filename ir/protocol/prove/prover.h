@@ -151,6 +151,7 @@ private:
   bool provePair(const Access &a, const Access &b, Uses uses);
   struct Pair;
   bool provePair(Pair &pair, Facts facts, Uses uses);
+  bool proveUnmet(Pair &pair, Facts facts, Uses uses);
   bool proveCase(Pair &pair, const Facts &known);
   bool proveOneBody(Pair &pair, Facts facts);
   static bool isOneValue(Pair &pair, const Facts &facts, Value *value);
@@ -199,6 +200,23 @@ private:
   // waits.cpp
   void proveWaits();
 
+  // barriers.cpp
+  /// A loop around two ops in which ranks meet.
+  struct Rounds {
+    Op *loop;
+    /// All ranks meet between the first and the second of one round.
+    bool isSameMet;
+    /// By so many rounds the second is later, where they meet between both in any case.
+    unsigned untilMet;
+  };
+  [[nodiscard]] bool areBarriersMet() const;
+  /// Whether all ranks have met in the launch before the op runs, or meet after that.
+  [[nodiscard]] bool meetsBefore(Op *op) const;
+  [[nodiscard]] bool meetsAfter(Op *op) const;
+  /// Whether all ranks meet between any executions of the two.
+  [[nodiscard]] bool isMetBetween(Op *first, Op *second) const;
+  [[nodiscard]] std::vector<Rounds> roundsOf(Op *first, Op *second) const;
+
   // drift.cpp
   bool hearsFromAll(llvm::ArrayRef<Value *> notZero);
 
@@ -206,8 +224,8 @@ private:
   Proof proof_;
   std::vector<Access> accesses_;
   std::vector<Op *> notifies_, waits_, barriers_, spaces_;
-  /// Whether barriers are met by all ranks one after the other: they stand directly in one body.
-  bool hasPlainBarriers_ = false;
+  /// Whether all ranks come to all barriers in one order.
+  bool hasMetBarriers_ = false;
   /// Whether something depends on single elements of inputs.
   bool hasScalarInputs_ = false;
   ir::RefutationBudget budget_;

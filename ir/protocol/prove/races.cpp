@@ -273,12 +273,33 @@ bool Prover::provePair(Pair &pair, Facts facts, Uses uses) {
   pair.regionA = scene.region(first.view, pair.a, facts);
   pair.regionB = scene.region(second.view, pair.b, facts);
   const auto point = scene.assumeMeeting(facts, pair.regionA, pair.regionB);
-  // All ranks meet between them.
-  for (Op *barrier : barriers_)
-    if (hasPlainBarriers_ && pair.a.space == pair.b.space && pair.a.space == spaceOf(barrier) &&
-        ((isBefore(first.op, barrier) && isBefore(barrier, second.op)) ||
-         (isBefore(second.op, barrier) && isBefore(barrier, first.op))))
-      return true;
+  if (isMetBetween(first.op, second.op) || isMetBetween(second.op, first.op))
+    return true;
+  const std::vector<Rounds> ahead = roundsOf(first.op, second.op);
+  if (ahead.empty())
+    return proveUnmet(pair, std::move(facts), uses);
+  // Rounds so near to each other that ranks do not meet between them.
+  const std::vector<Rounds> back = roundsOf(second.op, first.op);
+  const bool isSameMet = ahead.front().isSameMet || back.front().isSameMet;
+  for (int64_t later = 1 - int64_t(back.front().untilMet); later < int64_t(ahead.front().untilMet);
+       ++later) {
+    if (later == 0 && isSameMet)
+      continue;
+    Facts near = facts;
+    ir::addEqual(near, var(numberIn(pair.b, back.front().loop, 0)),
+                 var(numberIn(pair.a, back.front().loop, 0)) + Polynomial(later));
+    if (!proveUnmet(pair, std::move(near), uses))
+      return false;
+  }
+  return true;
+}
+
+/// Where ranks do not meet between both.
+bool Prover::proveUnmet(Pair &pair, Facts facts, Uses uses) {
+  Scene &scene = pair.scene;
+  const Access &first = pair.first, &second = pair.second;
+  if (scene.refuter.isImpossible(facts))
+    return true;
   if (pair.a.space != pair.b.space) {
     const bool isBehind = isAfterSpace(pair.a.space, pair.b.space);
     const bool isAhead = isAfterSpace(pair.b.space, pair.a.space);
@@ -385,24 +406,17 @@ void Prover::proveCallers() {
               : ir::addLess(remote, region.rank, at.rank);
       if (scene.refuter.isImpossible(remote))
         continue;
-      const bool meetsBefore =
-          hasPlainBarriers_ && llvm::any_of(barriers_, [&](Op *barrier) {
-            return spaceOf(barrier) == at.space && isBefore(barrier, access.op);
-          });
-      const bool meetsAfter = hasPlainBarriers_ && llvm::any_of(barriers_, [&](Op *barrier) {
-                                return spaceOf(barrier) == at.space && isBefore(access.op, barrier);
-                              });
       const auto isShown = [&](const auto &hasOne) {
         if (hasOne(remote))
           return true;
         const auto cases = scene.casesOf(remote, {&at});
         return cases && llvm::all_of(*cases, hasOne);
       };
-      isAfterBegin &= meetsBefore || isShown([&](const Facts &known) {
+      isAfterBegin &= meetsBefore(access.op) || isShown([&](const Facts &known) {
                         return hasPath(scene, known, headsOfBegin(scene, region.rank),
                                        tailsOf(scene, at, Reach::Near));
                       });
-      isBeforeEnd &= meetsAfter || isShown([&](const Facts &known) {
+      isBeforeEnd &= meetsAfter(access.op) || isShown([&](const Facts &known) {
                        return hasPath(scene, known, headsOf(scene, access, at, region),
                                       tailsOfEnd(scene, region.rank));
                      });
@@ -444,12 +458,15 @@ void Prover::addOrders(Scene &scene, const Facts &facts, const Access &write, In
     goal.equal.push_back({writer.rank, read.rank});
     goals.push_back(std::move(goal));
   }
-  const bool isMet = hasPlainBarriers_ && llvm::any_of(barriers_, [&](Op *barrier) {
-                       return writer.space == read.space && spaceOf(barrier) == read.space &&
-                              isBefore(write.op, barrier) && isBefore(barrier, read.op);
-                     });
-  if (isMet)
+  if (isMetBetween(write.op, read.op))
     goals.push_back(covers);
+  for (const Rounds &rounds : roundsOf(write.op, read.op)) {
+    Goal goal = covers;
+    goal.addLessEqual(var(numberIn(writer, rounds.loop, 0)) +
+                          Polynomial(rounds.isSameMet ? 0 : rounds.untilMet),
+                      var(numberIn(read, rounds.loop, 0)));
+    goals.push_back(std::move(goal));
+  }
   std::vector<Head> heads = headsOf(scene, write, writer, region);
   std::vector<Tail> tails = tailsOf(scene, read, Reach::Near);
   for (const unsigned hops : {0u, 1u})

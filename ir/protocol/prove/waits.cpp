@@ -382,7 +382,7 @@ void Prover::proveWaits() {
   }
   for (Op *barrier : barriers_) {
     ++proof_.obligations;
-    const bool isReached = hasPlainBarriers_ && llvm::none_of(waits_, [&](Op *wait) {
+    const bool isReached = hasMetBarriers_ && llvm::none_of(waits_, [&](Op *wait) {
                              return spaceOf(wait) == spaceOf(barrier);
                            });
     if (!isReached)
