@@ -4,8 +4,6 @@
 // their rank are one number a rank.
 #include "ir/protocol/check/clock.h"
 
-#include "llvm/ADT/Hashing.h"
-
 #include <algorithm>
 
 namespace dtile::protocol {
@@ -56,6 +54,14 @@ ClockSet::ClockSet(int ranks) {
   clock->base = new ClockBase;
   empty_ = clock;
   joined_.resize(kJoined);
+}
+
+Clock *ClockSet::makeClock(DoneRef done, ClockBaseRef base, size_t *total) const {
+  auto *made = new Clock(total);
+  made->done = std::move(done);
+  made->base = std::move(base);
+  made->number = ++made_;
+  return made;
 }
 
 ThreadId ClockSet::newThread(int rank, int32_t launch) {
@@ -134,14 +140,13 @@ ClockRef ClockSet::join(const ClockRef &a, const ClockRef &b) const {
   if (includesAll(*b, *a))
     return b;
   // Bodies of one rank wait for the same cells, one like the other.
-  const auto hash = size_t(llvm::hash_combine(a.get(), b.get()));
-  Joined &known = joined_[hash % kJoined];
+  constexpr uint64_t kMix = 0x9e3779b97f4a7c15;
+  const uint64_t hash = (a->number * kMix + b->number) * kMix;
+  Joined &known = joined_[(hash >> 32) % kJoined];
   if (known.a == a && known.b == b)
     return known.result;
-  auto *joined = new Clock(&bytes_);
+  Clock *joined = makeClock(joinDone(a->done, b->done), a->base, &bytes_);
   const ClockRef owner(joined);
-  joined->base = a->base;
-  joined->done = joinDone(a->done, b->done);
   const auto isNews = [&](ThreadId thread, uint32_t time) {
     return !isDone(*joined->done, thread) && !hasEvent(joined->base->at, thread, time);
   };
@@ -163,9 +168,7 @@ ClockRef ClockSet::join(const ClockRef &a, const ClockRef &b) const {
 ClockRef ClockSet::with(const ClockRef &clock, ThreadId thread, uint32_t time) const {
   if (includes(*clock, thread, time))
     return clock;
-  auto *next = new Clock(&bytes_);
-  next->base = clock->base;
-  next->done = clock->done;
+  Clock *next = makeClock(clock->done, clock->base, &bytes_);
   next->at.reserve(clock->at.size() + 1);
   const auto it =
       std::lower_bound(clock->at.begin(), clock->at.end(), std::pair(thread, uint32_t(0)));
@@ -179,9 +182,7 @@ ClockRef ClockSet::with(const ClockRef &clock, ThreadId thread, uint32_t time) c
 }
 
 ClockRef ClockSet::withoutLaunch(const ClockRef &clock, int rank, int32_t launch) const {
-  auto *next = new Clock;
-  next->base = clock->base;
-  next->done = clock->done;
+  Clock *next = makeClock(clock->done, clock->base, nullptr);
   for (const auto &entry : clock->at) {
     const Thread &thread = threads_[entry.first];
     if (thread.rank != rank || thread.launch != launch)
@@ -193,9 +194,7 @@ ClockRef ClockSet::withoutLaunch(const ClockRef &clock, int rank, int32_t launch
 ClockRef ClockSet::rebased(const ClockRef &clock, int rank, int32_t launches) const {
   auto *done = new DoneLaunches(*clock->done);
   auto *base = new ClockBase;
-  auto *next = new Clock;
-  next->done = done;
-  next->base = base;
+  Clock *next = makeClock(DoneRef(done), ClockBaseRef(base), nullptr);
   done->ofRank[rank] = std::max(done->ofRank[rank], launches);
   const auto isOpen = [&](ThreadId thread, uint32_t) { return !isDone(*done, thread); };
   base->at = merged(clock->base->at, clock->at, isOpen, isOpen);

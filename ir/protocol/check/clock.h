@@ -49,6 +49,8 @@ struct Clock : llvm::RefCountedBase<Clock> {
   ClockBaseRef base;
   /// What it has besides those two.
   Events at;
+  /// Of the clocks of its set, in the order in which they were made.
+  uint64_t number = 0;
   /// Its bytes, and where they are added up.
   size_t counted = 0;
   size_t *total;
@@ -99,7 +101,11 @@ private:
   [[nodiscard]] bool includesAll(const Clock &a, const Clock &b) const;
   [[nodiscard]] static DoneRef joinDone(const DoneRef &a, const DoneRef &b);
 
-  /// The last joins, by their operands.
+  /// A new clock without events of its own.
+  [[nodiscard]] Clock *makeClock(DoneRef done, ClockBaseRef base, size_t *total) const;
+
+  /// The last joins, by their operands. What is found here decides which clocks are one, and so how
+  /// much work there is: their places follow from the numbers of clocks, and not from addresses.
   struct Joined {
     ClockRef a;
     ClockRef b;
@@ -110,6 +116,7 @@ private:
   // Clocks count themselves off when they go, so this goes last.
   mutable size_t bytes_ = 0;
   mutable uint64_t work_ = 0;
+  mutable uint64_t made_ = 0;
   ClockRef empty_;
   mutable std::vector<Joined> joined_;
   std::vector<Thread> threads_;
