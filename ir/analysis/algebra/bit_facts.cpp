@@ -29,6 +29,7 @@ public:
 private:
   [[nodiscard]] std::vector<AtomId> operations() const;
   void collect(const Polynomial &p, std::vector<AtomId> &found) const;
+  std::optional<Polynomial> valueOf(AtomId id, const Polynomial &p, const Polynomial &target);
   bool replaceOne(llvm::ArrayRef<AtomId> operations);
   bool replaceBy(const Polynomial &zero, llvm::ArrayRef<AtomId> operations);
   void put(AtomId id, const Polynomial &by);
@@ -76,6 +77,29 @@ void BitFacts::put(AtomId id, const Polynomial &by) {
   });
 }
 
+/// What an atom is where p is `target`, by its term or through operands of `^` alone: a factor that
+/// may be zero says nothing.
+std::optional<Polynomial> BitFacts::valueOf(AtomId id, const Polynomial &p,
+                                            const Polynomial &target) {
+  const Polynomial self = Polynomial::atom(id);
+  for (const int64_t sign : {1, -1}) {
+    const Polynomial rest = p - Polynomial(sign) * self;
+    if (!polys_.mentions(rest, id))
+      return Polynomial(sign) * (target - rest);
+  }
+  const auto single = p.asAtom();
+  if (!single || polys_.atom(*single).kind != AtomKind::Bits ||
+      OpKind(polys_.atom(*single).a) != OpKind::Xor)
+    return std::nullopt;
+  // A copy: atoms are made meanwhile.
+  const Polynomials::Atom atom = polys_.atom(*single);
+  const bool isLeft = polys_.mentions(atom.lhs, id);
+  if (isLeft == polys_.mentions(atom.rhs, id))
+    return std::nullopt;
+  return valueOf(id, isLeft ? atom.lhs : atom.rhs,
+                 polys_.bits(OpKind::Xor, target, isLeft ? atom.rhs : atom.lhs));
+}
+
 /// Takes an atom that operands rest on from what is zero.
 bool BitFacts::replaceBy(const Polynomial &zero, llvm::ArrayRef<AtomId> operations) {
   const auto isOperand = [&](AtomId id) {
@@ -86,32 +110,26 @@ bool BitFacts::replaceBy(const Polynomial &zero, llvm::ArrayRef<AtomId> operatio
   std::vector<AtomId> atoms;
   polys_.collectAtoms(zero, atoms);
   for (const AtomId id : atoms) {
-    std::vector<Polynomial> conditions;
-    const auto value = polys_.solve(zero, Polynomial(), id, conditions);
-    const bool isValue = value && conditions.empty() && !polys_.mentions(*value, id);
     // Ranges are numbers: `W == 4` is put in place wherever it stands.
-    if (isValue && (value->constant() || isOperand(id))) {
+    const auto value = valueOf(id, zero, Polynomial());
+    if (value && (value->constant() || isOperand(id))) {
       put(id, *value);
       return true;
     }
     if (!isOperand(id))
       continue;
-    conditions.clear();
     // `x ^ y - z == 0`, which is no single atom.
     for (const auto &[monomial, coefficient] : zero.terms()) {
-      if (monomial.size() != 1 || (coefficient != 1 && coefficient != -1) ||
-          polys_.atom(monomial[0]).kind != AtomKind::Bits)
+      if (monomial.size() != 1 || (coefficient != 1 && coefficient != -1))
         continue;
       const Polynomial operation = Polynomial::atom(monomial[0]);
       const Polynomial rest = operation - Polynomial(coefficient) * zero;
       if (polys_.mentions(rest, id))
         continue;
-      const auto operand = polys_.solve(operation, rest, id, conditions);
-      if (operand && conditions.empty() && !polys_.mentions(*operand, id)) {
+      if (const auto operand = valueOf(id, operation, rest)) {
         put(id, *operand);
         return true;
       }
-      conditions.clear();
     }
   }
   return false;

@@ -111,6 +111,17 @@ TEST_F(InequalitiesTest, PartnersThatAreOneHaveOneStep) {
   EXPECT_TRUE(refuter.impliesEqual(facts, a, b));
 }
 
+TEST_F(InequalitiesTest, FactorsThatMayBeZeroSayNothingOfOperands) {
+  const Polynomial rank = below(ranks), a = below(ranks), b = below(ranks);
+  const Polynomial one = polys.bits(OpKind::Xor, rank, a), other = polys.bits(OpKind::Xor, rank, b);
+  addEqual(facts, s * a, s * b);
+  EXPECT_FALSE(refuter.impliesEqual(facts, one, other));
+  EXPECT_FALSE(refuter.impliesEqual(facts, polys.bits(OpKind::Xor, rank, s * a),
+                                    polys.bits(OpKind::Xor, rank, s * a + s)));
+  addEqual(facts, a, b);
+  EXPECT_TRUE(refuter.impliesEqual(facts, one, other));
+}
+
 TEST_F(InequalitiesTest, DivisorsThatMayBeZeroSayNothing) {
   const Polynomial x = Polynomial::atom(polys.fresh());
   // x / 0 is 0, so the quotient times s may be anything below x.
