@@ -52,6 +52,8 @@ struct TargetOptions {
   bool debugInfo = true;
   /// Processors: bodies can be traced. Without it, code has no call for that.
   bool isTraced = false;
+  /// GPUs: bodies may print, which needs memory of the host. Those of processors always may.
+  bool prints = false;
   /// GPUs: times of this machine in place of those of the architecture's, whose code it shares
   /// (TargetFacts::sharesCode); null for these.
   const TargetFacts *machine = nullptr;

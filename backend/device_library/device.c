@@ -81,6 +81,55 @@ dtile_dev_fail_alone(const dtile_device_launch *launch, int32_t site, int32_t na
                   args);
 }
 
+// ---- Prints ----
+
+DTILE_API __attribute__((always_inline)) dtile_device_print *
+dtile_dev_print_begin(const dtile_device_launch *launch, int32_t bytes, int32_t site,
+                      int32_t space) {
+  dtile_device_prints *prints = launch->team->prints;
+  if (!prints)
+    return 0;
+  const uint64_t room = prints->room, wanted = (uint64_t)bytes;
+  uint64_t taken = loadTeam64(&prints->taken), at, gap;
+  for (;;) {
+    // A record stands in one piece.
+    at = taken & (room - 1);
+    gap = room - at < wanted ? room - at : 0;
+    if (taken + gap + wanted - acquireTeam64(&prints->read) > room) {
+      (void)fetchAddTeam64(&prints->lost, 1);
+      (void)fetchAddTeam64(&prints->lost_bytes, wanted);
+      return 0;
+    }
+    const uint64_t seen = swapTeam64(&prints->taken, taken, taken + gap + wanted);
+    if (seen == taken)
+      break;
+    taken = seen;
+  }
+  char *ring = (char *)(prints + 1);
+  if (gap) {
+    dtile_device_print *skipped = (dtile_device_print *)(ring + at);
+    skipped->bytes = (uint32_t)gap;
+    releaseHost32(&skipped->state, DTILE_PRINT_GAP);
+    at = 0;
+  }
+  dtile_device_print *print = (dtile_device_print *)(ring + at);
+  print->bytes = (uint32_t)bytes;
+  // From here on the host can skip it, should the device fail before it is complete.
+  releaseHost32(&print->state, DTILE_PRINT_BEGUN);
+  print->kernel_id = launch->kernel_id;
+  print->site = site;
+  print->space = space;
+  return print;
+}
+
+DTILE_API __attribute__((always_inline)) void dtile_dev_print_end(const dtile_device_launch *launch,
+                                                                  dtile_device_print *print) {
+  // Threads that waited in vain have said so before they met, and have gone on with anything.
+  const uint32_t isGivenUp = loadHost32(launch->team->abort);
+  fenceTeam();
+  releaseHost32(&print->state, isGivenUp ? DTILE_PRINT_GAP : DTILE_PRINT_COMPLETE);
+}
+
 // ---- Waits ----
 
 DTILE_INLINE int32_t reached(uint64_t *cell, uint64_t wanted, int32_t distance, uint64_t *seen) {

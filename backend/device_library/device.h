@@ -72,6 +72,17 @@ void dtile_dev_fail(const dtile_device_launch *launch, int32_t site, int32_t nar
 void dtile_dev_fail_alone(const dtile_device_launch *launch, int32_t site, int32_t nargs,
                           const int64_t *args);
 
+/* ---- Prints ---- */
+
+/* By one thread: room for a record of so many bytes, in host memory, with all that the library
+ * knows of it; the caller fills in the rest. Null where there is none, which is counted. Without a
+ * call, as programs may stand here whose warps have given registers away. */
+dtile_device_print *dtile_dev_print_begin(const dtile_device_launch *launch, int32_t bytes,
+                                          int32_t site, int32_t space);
+/* By that thread, when those that fill the record have met: the host may read it. Where the launch
+ * has been given up it shows nothing: what is computed then is worth nothing. */
+void dtile_dev_print_end(const dtile_device_launch *launch, dtile_device_print *print);
+
 /* ---- Memory of other ranks ---- */
 
 /* Where a place of this rank's symmetric heap is on another rank, as this device addresses it. */

@@ -450,6 +450,9 @@ void addBuild(CLI::App *sub, Options &o) {
   sub->add_flag("--trace", o.isTraced,
                 "kernels for processors can be traced (dtile_trace_begin); others have no code for "
                 "that");
+  sub->add_flag("--print", o.prints,
+                "kernels for GPUs may `print`, which costs time; without it such a kernel is an "
+                "error");
   addNamed(*sub, "--file-prefix-map", o.filePrefixes, "OLD=NEW",
            "in what is written, names of files that begin with OLD begin with NEW instead: in "
            "messages of kernels and debug information; NEW may be empty",

@@ -190,8 +190,9 @@ struct Options {
   int64_t traceLimit = 250'000;
   /// trace: where to write a page; empty for none.
   std::string page;
-  /// build: bodies can be traced.
+  /// build: bodies can be traced; those for GPUs may print.
   bool isTraced = false;
+  bool prints = false;
   /// test: so many seeds, one after the other, until something fails; 0 is one run.
   unsigned explore = 0;
 

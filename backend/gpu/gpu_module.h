@@ -21,13 +21,16 @@ enum class DeviceCall : uint8_t {
 /// The module and what all of its functions use.
 class GpuModule : public ModuleLowering {
 public:
-  /// `areMapped`: kernels run only where each rank addresses the memory of all others.
+  /// `areMapped`: kernels run only where each rank addresses the memory of all others. `prints`:
+  /// bodies may print.
   GpuModule(ir::Module &source, llvm::Module &module, const Device &device, bool debugInfo,
-            bool areMapped = true)
-      : ModuleLowering(source, module, debugInfo), device(device), areMapped(areMapped) {}
+            bool areMapped = true, bool prints = false)
+      : ModuleLowering(source, module, debugInfo), device(device), areMapped(areMapped),
+        prints(prints) {}
 
   const Device &device;
   const bool areMapped;
+  const bool prints;
 
   [[nodiscard]] llvm::FunctionCallee call(DeviceCall call);
   /// The number of a place in the kernel's list of sites; `what` names the object or is the message

@@ -158,7 +158,8 @@ llvm::Error DeviceCompiler::run() {
   code_->setDataLayout(machine_->createDataLayout());
   {
     PhaseScope phase("generating device code");
-    GpuModule module(source_, *code_, device_, options_.debugInfo, options_.shmem == "p2p");
+    GpuModule module(source_, *code_, device_, options_.debugInfo, options_.shmem == "p2p",
+                     options_.prints);
     for (Op &op : source_.body().ops())
       if (op.is(OpKind::Kernel))
         lowerKernel(module, op);

@@ -568,6 +568,10 @@ void KernelCode::include(Op &kernel, bool isForDevice) {
     hasBarrier |= isForDevice && op.get(ir::attr::zero);
   }
   flags |= hasBarrier ? DTILE_KERNEL_ENTRY_BARRIER : 0;
+  ir::walk(kernel, [&](const Op &op) {
+    if (isForDevice && op.is(OpKind::Print))
+      flags |= DTILE_KERNEL_PRINTS;
+  });
 }
 
 uint32_t agreedDims(Op &kernel, int64_t param) {

@@ -21,7 +21,7 @@
 extern "C" {
 #endif
 
-#define DTILE_DEVICE_ABI_VERSION 9
+#define DTILE_DEVICE_ABI_VERSION 10
 #define DTILE_DEVICE_FRAME_BYTES 3584
 #define DTILE_DEVICE_MAX_SPACES 16
 #define DTILE_DEVICE_REPORT_ARGS 8
@@ -58,6 +58,54 @@ typedef struct dtile_device_report {
   int64_t args[DTILE_DEVICE_REPORT_ARGS];
 } dtile_device_report;
 
+/* What bodies of a rank print, on its way to the host: this, and a ring of `room` bytes (a power of
+ * two) behind it, in host memory that the device can write. Records stand there one behind the
+ * other, each in one piece; a program takes room for one where there is some, and never waits.
+ * Bytes that nothing stands in are zero. */
+typedef struct dtile_device_prints {
+  uint64_t room;
+  /* bytes that the host has read since it made the ring */
+  uint64_t read;
+  uint64_t reserved[6];
+  /* bytes that devices have taken since then, in lines of their own */
+  uint64_t taken;
+  /* records for which there was no room, and their bytes */
+  uint64_t lost, lost_bytes;
+  uint64_t reserved2[5];
+} dtile_device_prints;
+
+typedef enum dtile_device_print_state {
+  DTILE_PRINT_NONE,
+  DTILE_PRINT_BEGUN,
+  DTILE_PRINT_COMPLETE,
+  /* nothing is shown: the rest of the ring, of which only state and bytes are there, or a record of
+   * a launch that has been given up */
+  DTILE_PRINT_GAP
+} dtile_device_print_state;
+
+/* A record: one value that a body prints. Behind this come the body's position (int64_t each), the
+ * value's sizes (int64_t each), and those of its elements that are shown, in row-major order as
+ * they stand in memory. Of a dimension with more than DTILE_PRINT_IN_FULL elements these are the
+ * first and the last DTILE_PRINT_AT_ENDS. */
+typedef struct dtile_device_print {
+  /* dtile_device_print_state */
+  uint32_t state;
+  /* to the next record, a multiple of 8 */
+  uint32_t bytes;
+  uint64_t kernel_id;
+  /* index in the image's sites: what the value is called */
+  int32_t site;
+  int32_t space;
+  /* numbers of the position, and of the sizes */
+  int32_t positions, ndim;
+  /* of an element; -1: there is no value */
+  int32_t dtype;
+  int32_t reserved;
+} dtile_device_print;
+
+#define DTILE_PRINT_IN_FULL 8
+#define DTILE_PRINT_AT_ENDS 3
+
 /* A rank's view of its team; in device memory, the same for all kernels. */
 typedef struct dtile_device_team {
   int32_t rank, num_ranks;
@@ -73,6 +121,8 @@ typedef struct dtile_device_team {
   dtile_device_report *report;
   /* of one wait; 0: no limit */
   int64_t wait_budget_ns;
+  /* null until a kernel was loaded that prints */
+  dtile_device_prints *prints;
 } dtile_device_team;
 
 /* Words that count launches count so many parts of each: a program that ends adds its share, and

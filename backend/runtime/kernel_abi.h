@@ -298,6 +298,8 @@ typedef struct dtile_kernel_desc {
 /* Ranks meet before the bodies of a launch start (where nothing else keeps ranks from running two
  * launches ahead). */
 #define DTILE_KERNEL_ENTRY_BARRIER 1u
+/* Bodies print on devices: ranks need a dtile_device_prints. */
+#define DTILE_KERNEL_PRINTS 2u
 
 /* ---- Called by prologues ---- */
 int32_t dtile_rt_rank(dtile_launch *);

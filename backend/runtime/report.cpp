@@ -4,6 +4,7 @@
 #include "backend/runtime/report.h"
 
 #include "backend/runtime/host/team.h"
+#include "backend/runtime/print_text.h"
 
 #include <algorithm>
 #include <tuple>
@@ -15,19 +16,15 @@ namespace dtile::runtime {
 
 std::string bodyText(const dtile_task &task) {
   const SpaceRun &space = *task.space;
+  const dtile_space_desc &desc = *space.desc;
   const dtile_launch &launch = *space.launch;
-  std::string text = format("rank %d, kernel `%s`", launch.rank, launch.kernel->name.c_str());
-  if (*space.desc->name)
-    text += format(", role `%s`", space.desc->name);
-  if (space.desc->ndims == 0)
-    return text;
+  BodyPlace place{launch.rank, launch.kernel->name, desc.name, {}, {}};
   int64_t position[DTILE_MAX_RANK] = {};
-  space.desc->position(launch.frame, task.linear, position);
-  text += " (";
-  for (int32_t d = 0; d < space.desc->ndims; ++d)
-    text += format("%s%s = %lld", d == 0 ? "" : ", ", space.desc->vars[d],
-                   static_cast<long long>(position[d]));
-  return text + ")";
+  if (desc.ndims > 0)
+    desc.position(launch.frame, task.linear, position);
+  place.vars.assign(desc.vars, desc.vars + desc.ndims);
+  place.position.assign(position, position + desc.ndims);
+  return place.text();
 }
 
 std::string siteText(const dtile_site &site) {

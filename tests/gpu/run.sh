@@ -39,6 +39,13 @@ run edges $on --executor all tests/driver/choices_and_scatters_at_edges.dtile
 run pages $on --executor all tests/driver/products_in_pages.dtile
 run remainders $on tests/driver/remainders_and_turns.dtile
 run last_rounds $on tests/driver/last_rounds_divided.dtile
+# Bodies print in any order.
+prints() {
+  "$dtilec" test "$@" tests/driver/print_shows_values.dtile 2>&1 >/dev/null | sort
+}
+prints --target nvptx >"$out/prints.txt"
+prints --executor interp >"$out/prints_wanted.txt"
+run prints cmp "$out/prints.txt" "$out/prints_wanted.txt"
 python3 tests/gpu/random_products.py "${SEED:-$$}" 40 >"$out/random.dtile"
 run random_products $on --executor all "$out/random.dtile"
 run exponentials $on tests/driver/exponentials.dtile

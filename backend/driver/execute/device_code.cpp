@@ -94,6 +94,7 @@ llvm::Expected<std::shared_ptr<DeviceCode>> compileForDevice(ir::Module &module,
   backend::TargetOptions made = targetOptions(options, device);
   made.cpu = "native";
   made.assemble = false;
+  made.prints = true;
   auto kernels = backend::launch::load(*target, *prepared, made);
   if (!kernels)
     return kernels.takeError();

@@ -78,10 +78,6 @@ void BodyLowering::lowerTargetOp(Op &op) {
   case OpKind::Barrier:
   case OpKind::Assert:
     return lowerCommunication(op);
-  case OpKind::Print:
-    return giveUp(op,
-                  "shows values on the host and in the interpreter only: run it there, or leave "
-                  "it out");
   default:
     break;
   }
@@ -89,6 +85,8 @@ void BodyLowering::lowerTargetOp(Op &op) {
     if (value->type().isTile() && !value->type().layout())
       return giveUp(op, "has a tile without a layout (pass infer-layouts)");
   switch (op.kind()) {
+  case OpKind::Print:
+    return lowerPrint(op);
   case OpKind::Reduce:
   case OpKind::ArgReduce:
     return lowerReduction(op);

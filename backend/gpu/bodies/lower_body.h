@@ -414,6 +414,12 @@ private:
   llvm::Value *arguments_ = nullptr;
   llvm::PHINode *failedSite_ = nullptr, *failedCount_ = nullptr;
 
+  // lower_print.cpp
+  void lowerPrint(ir::Op &op);
+  /// Calls `body` for each register with an element of a tile that `print` shows, in the thread
+  /// that has it: with its number among those elements, i32.
+  void eachShown(ir::Value *tile, llvm::function_ref<void(unsigned slot, llvm::Value *place)> body);
+
   // lower_flagged.cpp: words that carry the number of their launch.
   void putLl(ir::Op &op);
   void loadLl(ir::Op &op);

@@ -101,6 +101,8 @@ struct ReportedNames {
     [[nodiscard]] dtile_site site() const { return {file.c_str(), what.c_str(), line, column}; }
   };
   std::vector<std::string> spaces, params;
+  /// By space, what its dimensions are called.
+  std::vector<std::vector<std::string>> vars;
   /// By parameter, who notifies it.
   std::vector<telemetry::Senders> senders;
   std::vector<Place> places;

@@ -84,7 +84,7 @@ Status DeviceTeam::openKernel(const dtile_kernel_desc &desc, std::unique_ptr<Dev
   auto kernel = std::make_unique<DeviceKernel>(desc);
   kernel->imageData = desc.images[0].data;
   kernel->imageBytes = desc.images[0].bytes;
-  kernel->flags = desc.flags;
+  kernel->flags = desc.flags & DTILE_KERNEL_ENTRY_BARRIER;
   kernel->id = idOf(desc);
   for (const dtile_param_desc &param : kernel->state.params)
     if (isScratch(param) && (param.flags & DTILE_PARAM_ZERO) != 0)
@@ -105,6 +105,11 @@ Status DeviceTeam::loadKernel(const dtile_kernel_desc &desc, DeviceKernel **out)
     return status;
   if (Status status = agreeOnVariants(*kernel); !status.ok())
     return status;
+  // Names are those of the kernel that was there before.
+  showPrints();
+  if ((desc.flags & DTILE_KERNEL_PRINTS) != 0)
+    if (Status status = openPrints(); !status.ok())
+      return status;
   for (int32_t local = 0; local < localCount(); ++local)
     if (Status status = locals_[size_t(local)]->arena.allocate(
             sizeof(dtile_device_kernel), &kernel->loaded[size_t(local)].counters);
@@ -310,6 +315,7 @@ Status DeviceTeam::launchOn(int32_t local, const dtile_kernel_desc *desc,
     return status;
   if (aborted())
     return collectFailure({});
+  showPrints();
   ++callNumber_;
   if (!registered_.empty())
     if (Status status = translate(local, *desc, &stream, &arguments, nargs); !status.ok())
@@ -414,6 +420,7 @@ Status DeviceTeam::waitForAll() {
         return collectFailure(std::move(status));
       allDone &= done;
     }
+    showPrints();
     if (!allDone)
       sched_yield();
   }
@@ -432,6 +439,8 @@ Status DeviceTeam::synchronize() {
 Status DeviceTeam::haveEnded() {
   if (aborted())
     return collectFailure({});
+  showPrints();
+  tellLostPrints();
   telemetry_->queuesEnded();
   return {};
 }

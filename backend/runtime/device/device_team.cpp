@@ -248,6 +248,7 @@ Status DeviceTeam::uploadTeam(DeviceRank &rank) {
   words.report = reinterpret_cast<dtile_device_report *>(
       rank.control.device + DeviceAddress(kLine + kReportBytes * rank.rank));
   words.wait_budget_ns = int64_t(timeoutMs_) * 1'000'000;
+  words.prints = reinterpret_cast<dtile_device_prints *>(rank.printMemory.device);
   Status status = device.copyIn(rank.peers, peers.data(), int64_t(peers.size()) * 8, rank.stream);
   if (status.ok())
     status = device.copyIn(rank.team, &words, sizeof words, rank.stream);
@@ -257,6 +258,8 @@ Status DeviceTeam::uploadTeam(DeviceRank &rank) {
 DeviceTeam::~DeviceTeam() {
   for (auto &rank : locals_)
     (void)rank->device->synchronizeAll();
+  showPrints(/*areOver=*/true);
+  tellLostPrints();
   // Peers may still access this heap. Where the team was never made, or has failed, they do not
   // come.
   if (isOpen_ && job_ && broken_.ok())
@@ -270,6 +273,8 @@ DeviceTeam::~DeviceTeam() {
     if (rank->team)
       device.release(rank->team);
     closeHeap(*rank);
+    if (rank->prints)
+      device.releasePinned(rank->printMemory);
     if (rank->stream)
       device.destroyStream(rank->stream);
   }

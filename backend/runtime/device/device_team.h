@@ -14,6 +14,7 @@
 #include "backend/runtime/device/device_kernel.h"
 #include "backend/runtime/device/epoch_buffers.h"
 #include "backend/runtime/device/nvshmem.h"
+#include "backend/runtime/device/print/print_ring.h"
 #include "backend/runtime/device_abi.h"
 #include "backend/runtime/dtile.h"
 #include "backend/runtime/host/launch.h"
@@ -89,6 +90,9 @@ struct DeviceRank {
   /// Where other processes' heaps are mapped by this team; 0 for the own.
   std::vector<DeviceAddress> mapped;
   PinnedMemory control;
+  /// What its bodies print; none before a kernel was loaded that does.
+  PinnedMemory printMemory;
+  std::optional<PrintRing> prints;
   dtile_launch launch;
   TurnedMemory turned;
   /// That the caller has captured and not destroyed.
@@ -285,6 +289,15 @@ private:
   /// Adds to `failure` what went wrong with the wait-for graph, where one was asked for.
   void showFailure(Status &failure);
 
+  // print/device_prints.cpp
+  /// Makes the rings that kernels print to.
+  Status openPrints();
+  [[nodiscard]] std::string printText(int32_t rank, const dtile_device_print &print) const;
+  /// Writes to stderr what has come. `areOver`: no program runs any more.
+  void showPrints(bool areOver = false);
+  /// And how much there was no room for.
+  void tellLostPrints();
+
   // watchdog.cpp
   [[nodiscard]] bool aborted() const;
   /// Gives up what runs, says what happened and makes the team usable again where that is possible.
@@ -302,7 +315,7 @@ private:
                                                  const dtile_device_report &report,
                                                  const std::string &name, bool *isOnly) const;
   /// Null where it was unloaded, and its place taken by another.
-  [[nodiscard]] const DeviceKernel *kernelOf(const dtile_device_report &report) const;
+  [[nodiscard]] const DeviceKernel *kernelOf(uint64_t kernelId) const;
   Status resetCounters();
   dtile_device_report *reportOf(int32_t rank) const;
 

@@ -55,7 +55,7 @@ void DeviceTeam::showReports() {
 
 void DeviceTeam::showReport(int32_t local, const dtile_device_report &report) {
   telemetry::Writer &writer = *telemetry_;
-  const DeviceKernel *kernel = kernelOf(report);
+  const DeviceKernel *kernel = kernelOf(report.kernel_id);
   telemetry::Wait *wait = writer.openWait(size_t(local));
   if (!wait)
     return writer.leaveOut();

@@ -27,8 +27,11 @@ int64_t elementsOf(const ObjectKey &key) {
 } // namespace
 
 ReportedNames::ReportedNames(const dtile_kernel_desc &desc, const dtile_device_image &image) {
-  for (int32_t i = 0; i < desc.nspaces; ++i)
-    spaces.emplace_back(desc.spaces[i].name);
+  for (int32_t i = 0; i < desc.nspaces; ++i) {
+    const dtile_space_desc &space = desc.spaces[i];
+    spaces.emplace_back(space.name);
+    vars.emplace_back(space.vars, space.vars + (space.vars ? space.ndims : 0));
+  }
   for (int32_t i = 0; i < desc.nparams; ++i)
     params.emplace_back(desc.params[i].name);
   for (int32_t i = 0; i < desc.nparams; ++i)
@@ -43,9 +46,9 @@ bool DeviceTeam::aborted() const {
   return std::atomic_ref(*static_cast<uint32_t *>(control_)).load(std::memory_order_acquire) != 0;
 }
 
-const DeviceKernel *DeviceTeam::kernelOf(const dtile_device_report &report) const {
+const DeviceKernel *DeviceTeam::kernelOf(uint64_t kernelId) const {
   for (const auto &[desc, kernel] : kernels_)
-    if (report.kernel_id - kernel->id < kernel->names.size())
+    if (kernelId - kernel->id < kernel->names.size())
       return kernel.get();
   return nullptr;
 }
@@ -103,7 +106,7 @@ std::string DeviceTeam::waitText(const DeviceKernel *kernel, const dtile_device_
 }
 
 std::string DeviceTeam::reportText(const dtile_device_report &report) {
-  const DeviceKernel *kernel = kernelOf(report);
+  const DeviceKernel *kernel = kernelOf(report.kernel_id);
   std::optional<dtile_site> known;
   const ReportedNames *names = kernel ? &kernel->names[report.kernel_id - kernel->id] : nullptr;
   if (names && report.site >= 0 && size_t(report.site) < names->places.size())
@@ -142,6 +145,8 @@ Status DeviceTeam::sayFailure(Status driverError) {
       driverError = std::move(status);
   // They are emptied below.
   showReports();
+  showPrints(/*areOver=*/true);
+  tellLostPrints();
   Status failure;
   for (int32_t rank = 0; rank < ranks_; ++rank) {
     dtile_device_report *report = reportOf(rank);

@@ -6,6 +6,7 @@
 #include "backend/runtime/dtile.h"
 #include "backend/runtime/float_formats.h"
 #include "backend/runtime/host/team.h"
+#include "backend/runtime/print_text.h"
 #include "backend/runtime/regions.h"
 #include "backend/runtime/report.h"
 #include "frontend/base/value_text.h"
@@ -41,47 +42,6 @@ void failAt(dtile_task *task, const dtile_site *site, std::string message) {
 [[noreturn]] void trap(dtile_task *task, const dtile_site *site, std::string &&message) {
   failAt(task, site, std::move(message));
   teamOf(task).scheduler().abandon(*task);
-}
-
-template <typename T> T loaded(const char *at) {
-  T value;
-  std::memcpy(&value, at, sizeof value);
-  return value;
-}
-
-std::string elementText(int32_t dtype, const char *at) {
-  switch (dtype) {
-  case DTILE_BOOL:
-    return *at ? "true" : "false";
-  case DTILE_I8:
-    return std::to_string(loaded<int8_t>(at));
-  case DTILE_I16:
-    return std::to_string(loaded<int16_t>(at));
-  case DTILE_I32:
-    return std::to_string(loaded<int32_t>(at));
-  case DTILE_I64:
-    return std::to_string(loaded<int64_t>(at));
-  case DTILE_U8:
-    return std::to_string(loaded<uint8_t>(at));
-  case DTILE_U16:
-    return std::to_string(loaded<uint16_t>(at));
-  case DTILE_U32:
-    return std::to_string(loaded<uint32_t>(at));
-  case DTILE_U64:
-    return std::to_string(loaded<uint64_t>(at));
-  case DTILE_F8E4M3:
-    return dtile::floatText(f8e4m3ToF32(loaded<uint8_t>(at)));
-  case DTILE_F8E5M2:
-    return dtile::floatText(f8e5m2ToF32(loaded<uint8_t>(at)));
-  case DTILE_F16:
-    return dtile::floatText(f16ToF32(loaded<uint16_t>(at)));
-  case DTILE_BF16:
-    return dtile::floatText(bf16ToF32(loaded<uint16_t>(at)));
-  case DTILE_F32:
-    return dtile::floatText(loaded<float>(at));
-  default:
-    return dtile::floatText(loaded<double>(at));
-  }
 }
 
 /// A place in some rank's memory: an address in this process, or the offset in the heap of a rank

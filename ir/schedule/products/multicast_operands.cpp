@@ -12,8 +12,8 @@
 //   to notify; where a kernel has signals or several spaces, those that store or tell other than by
 //   the epilogue warp, and all but the first space; loops whose number of iterations differs
 //   between the bodies, or that are not alone (both programs fill and release the same slots); what
-//   is checked in a body; spaces that gather rows or keep an operand, and those whose order is the
-//   author's or rotated.
+//   is checked or printed in a body; spaces that gather rows or keep an operand, and those whose
+//   order is the author's or rotated.
 #include "ir/core/tile_order.h"
 #include "ir/transform/pass.h"
 
@@ -50,6 +50,9 @@ bool runsInStep(Op &space, const Value *dimension, bool isAlone) {
   walk(space, [&](Op &op) {
     const bool isStaged = op.is(OpKind::For) && op.has(attr::stages);
     if (op.is(OpKind::Assert) || op.hasEffect(Wait | RemoteRead))
+      isInStep = false;
+    // Bodies that fill up pairs show nothing.
+    if (op.is(OpKind::Print))
       isInStep = false;
     if (op.hasEffect(Signal | RemoteWrite) || (!isAlone && op.hasEffect(Write)))
       isInStep &= op.get(attr::epilogue);

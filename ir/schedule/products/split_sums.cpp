@@ -12,10 +12,11 @@
 // Why: a product of few tiles and a long sum leaves most processors without work, and each tile
 //   waits for as many rounds as the sum is long. Where there are somewhat more tiles than
 //   processors, or than twice as many, most wait for a last round of few tiles.
-// Leaves alone: loops that carry anything but sums of f32 that begin at zero; bodies that reach
-//   memory before or in the loop, other than by loads; ordered spaces. `split_sums`: bodies that
-//   cannot go on when a wait or a check fails, as the other programs of the cluster would wait for
-//   them; sums that the stages have no room to exchange, or of more than 64 elements a thread.
+// Leaves alone: loops that carry anything but sums of f32 that begin at zero; bodies that print
+//   before the end of the loop, or reach memory there, other than by loads; ordered spaces.
+//   `split_sums`: bodies that cannot go on when a wait or a check fails, as the other programs of
+//   the cluster would wait for them; sums that the stages have no room to exchange, or of more than
+//   64 elements a thread.
 //   `split_rounds`: bodies that wait or check before the end of the loop, as others wait for what
 //   they leave; loops whose iterations differ from body to body.
 #include "ir/analysis/communication.h"
@@ -143,6 +144,8 @@ SharedLoop sharedLoop(Op &space) {
       hasEnded = hasBegun && &op != loop;
     hasBegun |= &op == loop;
     waitsBefore |= canFail && !hasEnded;
+    // All programs would show it, each its part.
+    isLeftAlone |= op.is(OpKind::Print) && !hasEnded;
     isLeftAlone |= isInLoop && (op.is(OpKind::Assert) || op.numRegions() > 0);
     // Only the loop itself reads the ring.
     isLeftAlone |= &op != loop && op.is(OpKind::For) && op.has(attr::stages);

@@ -13,6 +13,7 @@
 #include "ir/machine/hopper_products.h"
 #include "ir/transform/pass.h"
 #include "tests/unit/backend/bodies/emulated_hosts.h"
+#include "tests/unit/backend/bodies/emulated_prints.h"
 
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"
 #include "llvm/IR/Module.h"
@@ -447,6 +448,7 @@ struct Rank {
   dtile_device_team team = {};
   dtile_device_kernel kernel = {};
   dtile_device_report report = {};
+  EmulatedPrints prints;
   /// Of scratch objects and signals, by parameter; lists keep their addresses.
   std::map<int32_t, uint64_t> turns;
   std::map<int32_t, std::vector<uint64_t>> bases, asked;
@@ -482,6 +484,7 @@ struct Team {
       rank.team.abort = &abort;
       rank.team.report = &rank.report;
       rank.team.wait_budget_ns = 20'000'000'000;
+      rank.team.prints = rank.prints.memory();
     }
   }
   /// The place of an object in the heaps.
@@ -632,6 +635,9 @@ std::string inferLayouts(ir::Module &module, bool &isReordered) {
   return problems;
 }
 
+/// What the bodies of the last run have printed.
+std::string printed;
+
 /// In which order messages of another host land.
 unsigned seed = 0;
 
@@ -653,12 +659,14 @@ std::string runEmulated(ir::Module &module, int ranks, std::vector<Tensor> &tens
   }
   ir::Op *kernel = module.lookup("k");
   launch::LaunchModule hostModule(module, *hostCode, {}, false);
-  GpuModule gpuModule(module, *deviceCode, device, false, kAreMapped);
+  GpuModule gpuModule(module, *deviceCode, device, false, kAreMapped, /*prints=*/true);
   launch::Frame frame(*kernel, launch::FrameKind::Device);
   launch::lowerPrologue(hostModule, frame, "prologue")
       ->setLinkage(llvm::GlobalValue::ExternalLinkage);
   lowerKernel(gpuModule, *kernel, frame, "entry");
   Hosts hosts(*kernel, gpuModule.takeMappedSite() >= 0);
+  const std::vector<GpuModule::Site> sites = gpuModule.takeSites();
+  printed.clear();
   for (ModuleLowering *lowered :
        {static_cast<ModuleLowering *>(&hostModule), static_cast<ModuleLowering *>(&gpuModule)})
     if (llvm::Error error = lowered->takeError())
@@ -747,6 +755,8 @@ std::string runEmulated(ir::Module &module, int ranks, std::vector<Tensor> &tens
     }
     std::string problem =
         runPrograms(std::move(programs), unsigned(kernel->get(ir::attr::threads)), sharedBytes);
+    for (Rank &rank : team.ranks)
+      printed += rank.prints.take(rank.number, *kernel, sites);
     for (const Rank &rank : team.ranks)
       if (problem.empty() && rank.report.state != 0)
         problem = "rank " + std::to_string(rank.number) + " fails at site " +
@@ -769,6 +779,8 @@ static bool isNear(const Tensor &seen, const Tensor &wanted, int ranks) {
       return false;
   return true;
 }
+
+std::string takePrinted() { return std::move(gpu::testing::printed); }
 
 std::string runEmulated(ir::Module &module, int ranks, std::vector<Tensor> &tensors, int launches,
                         const std::vector<uint64_t> &scalars) {

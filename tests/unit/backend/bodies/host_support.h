@@ -227,6 +227,8 @@ inline void expectSame(const Tensor &got, const Tensor &wanted, double tolerance
 /// The same by code for GPUs, on emulated ones (gpu_emulator.cpp).
 std::string runEmulated(ir::Module &module, int ranks, std::vector<Tensor> &tensors, int launches,
                         const std::vector<uint64_t> &scalars);
+/// What bodies have printed in the last run on those.
+std::string takePrinted();
 #endif
 
 /// Runs both and compares every tensor; gives what the compiled code left.
