@@ -119,6 +119,12 @@ void DeviceCompiler::lowerKernel(GpuModule &module, Op &kernel) {
   image.shmem = options_.shmem;
   image.frameBytes = int64_t(llvm::alignTo(uint64_t(frame.bytes()), 64));
   image.sharedBytes = int32_t(module.takeSharedBytes());
+  for (const Op &op : kernel.body().ops())
+    if (op.is(OpKind::Param) && op.get(ir::attr::mode) == ir::ParamMode::Scratch)
+      image.scratch.push_back({.param = int32_t(op.get(ir::attr::param)),
+                               .copies = int32_t(launch::scratchCopies(op)),
+                               .flagged = op.get(ir::attr::ll) ? 1 : 0,
+                               .reserved = 0});
   for (Op &op : kernel.body().ops()) {
     if (!op.is(OpKind::Space))
       continue;

@@ -239,6 +239,11 @@ llvm::Constant *Descriptor::image(const DeviceImage &image) {
         m_.abi.deviceSpace,
         {i32(space.pinned), i32(space.ordered), i32(space.most), i32(space.fill), i32(space.shares),
          i32(space.follows), i32(space.waits), i32(space.exchange), i32(space.divide), i32(0)}));
+  llvm::SmallVector<llvm::Constant *> scratch;
+  for (const dtile_device_scratch &object : image.scratch)
+    scratch.push_back(
+        llvm::ConstantStruct::get(m_.abi.deviceScratch, {i32(object.param), i32(object.copies),
+                                                         i32(object.flagged), i32(0)}));
   llvm::Constant *fields[] = {i32(DTILE_DEVICE_ABI_VERSION),
                               i32(image.format),
                               m_.string(image.target),
@@ -269,7 +274,10 @@ llvm::Constant *Descriptor::image(const DeviceImage &image) {
                               m_.string(image.constants),
                               i32(image.mappedSite),
                               i32(image.packedBytes),
-                              i64(image.partialBytes)};
+                              i64(image.partialBytes),
+                              i32(image.scratch.size()),
+                              i32(0),
+                              m_.array(prefix + ".scratch", m_.abi.deviceScratch, scratch)};
   return llvm::ConstantStruct::get(m_.abi.image, fields);
 }
 

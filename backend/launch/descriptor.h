@@ -66,6 +66,8 @@ struct DeviceImage {
   int32_t mappedSite = -1;
   /// Of the sums that a program leaves for another one where bodies are divided.
   int64_t partialBytes = 0;
+  /// One a scratch object.
+  std::vector<dtile_device_scratch> scratch;
   /// dtile_site values.
   std::vector<llvm::Constant *> sites;
 };

@@ -25,6 +25,7 @@ struct AbiTypes {
   llvm::StructType *notify;
   llvm::StructType *signal;
   llvm::StructType *deviceSpace;
+  llvm::StructType *deviceScratch;
   llvm::StructType *image;
   llvm::StructType *kernel;
   llvm::StructType *tunedSize;

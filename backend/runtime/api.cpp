@@ -254,6 +254,18 @@ dtile_status dtile_kernel_sizes(dtile_team *team, int32_t localRank,
   });
 }
 
+dtile_status dtile_kernel_scratch(dtile_team *team, int32_t localRank,
+                                  const dtile_kernel_desc *kernel, const char *name,
+                                  dtile_tensor *out) {
+  return withTeam(team, [&] {
+    if (Status status = checkQuestion(*team, localRank, kernel, out); !status.ok())
+      return status;
+    if (!name)
+      return Status{DTILE_INVALID, "the name of the scratch object is null"};
+    return team->scratch(localRank, *kernel, name, out);
+  });
+}
+
 dtile_status dtile_team_barrier(dtile_team *team) {
   return withTeam(team, [&] { return team->barrier(); });
 }

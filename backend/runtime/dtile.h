@@ -167,6 +167,17 @@ DTILE_API dtile_status dtile_launch_repeat(dtile_team *, const dtile_kernel_desc
                                            const dtile_arg *const *args, int32_t nargs,
                                            int32_t count);
 
+/* Writes where the last launch of a kernel on a local rank has left a scratch object, by its name
+ * in the kernel: the copy that this launch had, with its sizes, contiguous in the rank's symmetric
+ * heap. To look at: later launches write there in their turn, and calls that need room may give it
+ * to other objects. On GPUs it waits for what runs, as dtile_team_synchronize does, and is for
+ * times when no graph is captured. DTILE_INVALID: the kernel has no such object, or has not been
+ * launched since the team was made, had a failure or was trimmed. DTILE_UNAVAILABLE: the launch's
+ * code keeps flags between the elements. */
+DTILE_API dtile_status dtile_kernel_scratch(dtile_team *, int32_t local_rank,
+                                            const dtile_kernel_desc *, const char *name,
+                                            dtile_tensor *out);
+
 /* ---- Questions about a launch ----
  *
  * `args` are those of one local rank. Types, sizes, strides and numbers count; the tensors' data

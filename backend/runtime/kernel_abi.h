@@ -22,7 +22,7 @@ extern "C" {
 #pragma GCC visibility push(default)
 #endif
 
-#define DTILE_ABI_VERSION 13
+#define DTILE_ABI_VERSION 14
 #define DTILE_MAX_RANK 6
 
 /* Element types, in the order of frontend/base/dtypes.def. */
@@ -170,6 +170,16 @@ typedef struct dtile_device_space {
   int32_t reserved;
 } dtile_device_space;
 
+/* How the code of an image uses a scratch object. */
+typedef struct dtile_device_scratch {
+  int32_t param; /* index in params */
+  /* that its launches take in turn; the object may have more, for others */
+  int32_t copies;
+  /* 1: elements have flags between them (pass ll-messages) */
+  int32_t flagged;
+  int32_t reserved;
+} dtile_device_scratch;
+
 /* Code for one kind of device. The host side of a launch is here too: it may differ from the
  * host target's, as frames hold what device_abi.h says.
  *
@@ -239,6 +249,8 @@ typedef struct dtile_device_image {
   int32_t packed_bytes;
   /* of the sums that a program leaves for another one of a body that is divided (device_abi.h) */
   int64_t partial_bytes;
+  int32_t nscratch, reserved;
+  const dtile_device_scratch *scratch;
 } dtile_device_image;
 
 /* A size that measured choices depend on: where launches have it. */

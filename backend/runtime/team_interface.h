@@ -43,6 +43,9 @@ struct dtile_team {
   /// The sizes of argument number `argument`; null tensors are not known.
   virtual Status sizes(int32_t local, const dtile_kernel_desc &desc, const dtile_arg *arguments,
                        int32_t nargs, int32_t argument, int64_t *size) = 0;
+  /// Where the last launch on a local rank has left a scratch object.
+  virtual Status scratch(int32_t local, const dtile_kernel_desc &desc, const char *name,
+                         dtile_tensor *out) = 0;
   virtual Status barrier() = 0;
   virtual Status allGather(const void *const *in, int64_t bytes, void *out) = 0;
 

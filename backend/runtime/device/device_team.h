@@ -132,6 +132,8 @@ public:
                   int32_t nargs, Status *refusal) override;
   Status sizes(int32_t local, const dtile_kernel_desc &desc, const dtile_arg *arguments,
                int32_t nargs, int32_t argument, int64_t *size) override;
+  Status scratch(int32_t local, const dtile_kernel_desc &desc, const char *name,
+                 dtile_tensor *out) override;
   Status barrier() override;
   Status allGather(const void *const *in, int64_t bytes, void *out) override;
   /// Waits for everything queued on this process's devices and says what failed.

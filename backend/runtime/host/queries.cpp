@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Questions about launches on processors, which the kernel's prologue answers.
+// Questions about launches on processors, which the kernel's prologue answers, and what the last
+// one has left.
 #include "backend/runtime/host/team.h"
 #include "backend/runtime/launch_frame.h"
 #include "backend/runtime/launch_query.h"
+#include "backend/runtime/scratch_lookup.h"
 
 #include <algorithm>
 
@@ -71,6 +73,32 @@ Status HostTeam::sizes(int32_t local, const dtile_kernel_desc &desc, const dtile
   LaunchQuery query(kernel, heapOf(firstLocal() + local), heapBytes());
   return query.findSizes(
       arguments, argument, [&] { return ask(kernel, local, query, frame.get()); }, size);
+}
+
+Status HostTeam::scratch(int32_t local, const dtile_kernel_desc &desc, const char *name,
+                         dtile_tensor *out) {
+  if (!broken_.ok())
+    return brokenStatus();
+  const KernelObject *last = nullptr;
+  int32_t dtype = 0;
+  for (const dtile_kernel_desc *one : kernelsOf(desc)) {
+    const auto kernel = kernels_.find({one, one->name});
+    const int32_t param = findScratch(*one, name);
+    if (kernel == kernels_.end() || param < 0)
+      continue;
+    for (const auto &[key, object] : kernel->second->objects)
+      if (key.param == param && object->turn[size_t(local)] > 0 &&
+          (!last || object->lastUse > last->lastUse)) {
+        last = object.get();
+        dtype = one->params[param].dtype;
+      }
+  }
+  const int32_t rank = firstLocal() + local;
+  if (!last)
+    return noScratch(desc, name, rank);
+  const int64_t copy = (last->turn[size_t(local)] - 1) % last->copies;
+  *out = scratchTensor(last->key, dtype, heapOf(rank) + last->offset + copy * last->copyBytes);
+  return {};
 }
 
 } // namespace dtile::runtime

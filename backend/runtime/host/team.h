@@ -77,6 +77,8 @@ struct HostTeam final : public dtile_team {
                   int32_t nargs, Status *refusal) override;
   Status sizes(int32_t local, const dtile_kernel_desc &desc, const dtile_arg *arguments,
                int32_t nargs, int32_t argument, int64_t *size) override;
+  Status scratch(int32_t local, const dtile_kernel_desc &desc, const char *name,
+                 dtile_tensor *out) override;
   /// Runs the prologue of a rank's launch and everything else before its bodies. False:
   /// launch.error says why.
   bool prepare(dtile_launch &launch);

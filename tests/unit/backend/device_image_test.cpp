@@ -109,6 +109,45 @@ TEST(DeviceImage, DescriptorsOfDevicesHaveImagesAndNoHostCode) {
   EXPECT_THAT(ptx.str(), HasSubstr(".target sm_80"));
 }
 
+TEST(DeviceImage, ImagesSayHowTheyUseScratchObjects) {
+  std::string text = kRoles;
+  const std::string box = "copies = 3, mode = \"scratch\", param = 1";
+  for (const bool isFlagged : {false, true}) {
+    if (isFlagged)
+      text.insert(text.find(box), "ll = true, ");
+    Module module(text);
+    const auto loaded = module.load("sm_90a");
+    ASSERT_TRUE(loaded);
+    const dtile_device_image &image = loaded->find("roles")->images[0];
+    ASSERT_EQ(image.nscratch, 2);
+    EXPECT_EQ(image.scratch[0].param, 1);
+    EXPECT_EQ(image.scratch[0].copies, 3);
+    EXPECT_EQ(image.scratch[0].flagged, isFlagged ? 1 : 0);
+    // What is zeroed a launch ahead.
+    EXPECT_EQ(image.scratch[1].param, 2);
+    EXPECT_EQ(image.scratch[1].copies, 2);
+    EXPECT_EQ(image.scratch[1].flagged, 0);
+  }
+}
+
+TEST(DeviceImage, KernelsThatPrintAskForMemoryOfTheHost) {
+  std::string text = kRoles;
+  const std::string place = "    %v = view.slice %x";
+  Module silent(text);
+  text.insert(text.find(place), "    print %i {message = \"i\"}\n");
+  Module printing(text);
+  for (Module *module : {&silent, &printing}) {
+    TargetOptions options;
+    options.arch = "sm_90a";
+    options.assemble = false;
+    options.prints = true;
+    auto loaded = launch::load(*findTarget("nvptx"), *module->module, options);
+    ASSERT_TRUE(bool(loaded)) << llvm::toString(loaded.takeError());
+    EXPECT_EQ((*loaded)->find("roles")->flags & DTILE_KERNEL_PRINTS,
+              module == &printing ? DTILE_KERNEL_PRINTS : 0u);
+  }
+}
+
 TEST(DeviceImage, SpacesSayWhatTheirShareOfProgramsDependsOn) {
   Module module(kRoles);
   const auto loaded = module.load("sm_80");

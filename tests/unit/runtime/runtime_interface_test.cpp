@@ -258,5 +258,57 @@ TEST(Interface, TrimmedObjectsAreMadeAgain) {
   }
 }
 
+// ---- Scratch objects ----
+
+TEST(Interface, ScratchOfTheLastLaunchCanBeLookedAt) {
+  Team team = makeTeam(2, 2, 0, 1 << 20);
+  dtile_tensor found = {};
+  const auto look = [&](const char *name, int32_t local = 0) {
+    return dtile_kernel_scratch(team.get(), local, &kNeighbourPut, name, &found);
+  };
+  EXPECT_EQ(look("b"), DTILE_INVALID);
+  EXPECT_STREQ(dtile_last_error(), "kernel `neighbour` has no scratch object `b`; it has `a`");
+  // An argument is the caller's.
+  EXPECT_EQ(look("x"), DTILE_INVALID);
+  EXPECT_EQ(look("a"), DTILE_INVALID);
+  EXPECT_THAT(dtile_last_error(), HasSubstr("rank 0: no launch has left anything in `a`"));
+  EXPECT_EQ(look("a", 2), DTILE_INVALID);
+  EXPECT_EQ(look(nullptr), DTILE_INVALID);
+  EXPECT_EQ(dtile_kernel_scratch(nullptr, 0, &kNeighbourPut, "a", &found), DTILE_INVALID);
+  EXPECT_EQ(dtile_kernel_scratch(team.get(), 0, &kNeighbourPut, "a", nullptr), DTILE_INVALID);
+
+  std::vector<const void *> copies;
+  for (int64_t launch = 0; launch < 5; ++launch) {
+    // With other sizes in between, which have objects of their own.
+    const int64_t n = launch == 2 ? 7 : 5;
+    std::vector<int64_t> x[2], y[2];
+    Arguments arguments(2);
+    for (int r = 0; r < 2; ++r) {
+      x[r].assign(size_t(n), 10 * launch + r);
+      y[r].resize(size_t(n));
+      arguments.add(r, tensor(x[r].data(), {n}));
+      arguments.add(r, tensor(y[r].data(), {n}));
+    }
+    ASSERT_EQ(dtile_launch_all(team.get(), &kNeighbourPut, arguments.data(), 2), DTILE_OK);
+    for (int32_t local : {0, 1}) {
+      ASSERT_EQ(look("a", local), DTILE_OK) << dtile_last_error();
+      EXPECT_EQ(found.dtype, DTILE_I64);
+      ASSERT_EQ(found.ndim, 1);
+      ASSERT_EQ(found.size[0], n);
+      EXPECT_EQ(found.stride[0], 1);
+      // What its neighbour has put there.
+      const auto *data = static_cast<const int64_t *>(found.data);
+      EXPECT_EQ(std::vector<int64_t>(data, data + n), x[1 - local]);
+    }
+    if (n == 5)
+      copies.push_back(found.data);
+  }
+  EXPECT_NE(copies[0], copies[1]);
+  EXPECT_EQ(copies[0], copies[2]);
+  EXPECT_EQ(copies[1], copies[3]);
+  ASSERT_EQ(dtile_team_trim(team.get(), 0), DTILE_OK);
+  EXPECT_EQ(look("a"), DTILE_INVALID);
+}
+
 } // namespace
 } // namespace dtile::test

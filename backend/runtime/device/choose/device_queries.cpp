@@ -4,8 +4,10 @@
 // that was not passed. They choose the alternative and the variant as a launch does, and run its
 // prologue. Other processes take no part. So a kernel that was not launched yet is loaded for the
 // question alone; its first launch loads it as if nobody had asked, and finds the modules there.
+// And where the last launch has left its scratch objects.
 #include "backend/runtime/device/device_team.h"
 #include "backend/runtime/launch_query.h"
+#include "backend/runtime/scratch_lookup.h"
 
 #include <algorithm>
 
@@ -120,6 +122,62 @@ Status DeviceTeam::sizes(int32_t local, const dtile_kernel_desc &desc, const dti
       size);
   rank.launch.query = nullptr;
   return status;
+}
+
+Status DeviceTeam::scratch(int32_t local, const dtile_kernel_desc &desc, const char *name,
+                           dtile_tensor *out) {
+  DeviceRank &rank = *locals_[size_t(local)];
+  bool isCaptured = false;
+  if (Status status = rank.device->isCapturing(rank.stream, &isCaptured); !status.ok())
+    return status;
+  if (isCaptured)
+    return {DTILE_INVALID, format("kernel `%s`: `%s` cannot be looked at while a graph is captured",
+                                  desc.name, name)};
+  if (Status status = synchronize(); !status.ok())
+    return status;
+  const DeviceObject *last = nullptr;
+  int32_t dtype = 0;
+  for (const dtile_kernel_desc *one : kernelsOf(desc)) {
+    const DeviceKernel *kernel = findKernel(*one);
+    const int32_t param = findScratch(*one, name);
+    if (!kernel || param < 0)
+      continue;
+    for (const auto &[key, object] : kernel->objects)
+      if (key.param == param && (!last || object->lastUse > last->lastUse)) {
+        last = object.get();
+        dtype = one->params[param].dtype;
+      }
+  }
+  uint64_t parts = 0;
+  if (last) {
+    Status status =
+        rank.device->copyOut(&parts, last->turn[size_t(local)], sizeof parts, rank.stream);
+    if (status.ok())
+      status = rank.device->synchronize(rank.stream);
+    if (!status.ok())
+      return status;
+  }
+  const auto launches = int64_t(parts >> DTILE_DEVICE_PART_BITS);
+  if (launches == 0)
+    return noScratch(desc, name, rank.rank);
+  // Variants that look alike to other ranks use it alike.
+  const dtile_device_scratch *use = nullptr;
+  for (const LoadedImage &variant : last->kernel->loaded[size_t(local)].variants)
+    for (int32_t i = 0;
+         variant.image->protocol == last->key.protocol && i < variant.image->nscratch; ++i)
+      if (variant.image->scratch[i].param == last->key.param)
+        use = &variant.image->scratch[i];
+  if (!use || use->flagged)
+    return {
+        DTILE_UNAVAILABLE,
+        format("kernel `%s`: `%s` holds words that have flags between them (LL messages), which "
+               "are no tensor",
+               desc.name, name)};
+  const int64_t copy = (launches - 1) % use->copies;
+  *out = scratchTensor(
+      last->key, dtype,
+      reinterpret_cast<void *>(rank.heap + DeviceAddress(last->offset + copy * last->copyBytes)));
+  return {};
 }
 
 } // namespace dtile::runtime

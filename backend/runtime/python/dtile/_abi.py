@@ -6,7 +6,7 @@ import os
 from ctypes import (POINTER, Structure, Union, c_char_p, c_int32, c_int64, c_uint32, c_uint64,
                     c_void_p)
 
-ABI_VERSION = 13
+ABI_VERSION = 14
 MAX_RANK = 6
 
 # In the order of dtile_dtype.
@@ -95,6 +95,7 @@ _SIGNATURES = {
     "dtile_kernel_supports": [c_void_p, c_int32, c_void_p, c_void_p, c_int32, POINTER(c_int32)],
     "dtile_kernel_sizes": [c_void_p, c_int32, c_void_p, c_void_p, c_int32, c_int32,
                            POINTER(c_int64)],
+    "dtile_kernel_scratch": [c_void_p, c_int32, c_void_p, c_char_p, POINTER(Tensor)],
     "dtile_team_synchronize": [c_void_p],
     "dtile_team_barrier": [c_void_p],
     "dtile_team_use": [c_void_p],

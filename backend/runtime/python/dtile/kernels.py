@@ -228,12 +228,28 @@ class Kernel:
             raise DtileInvalid(f"{self.name}: there is no tensor to make the outputs beside: pass "
                                "out=")
         for i, sizes in self._output_sizes(values, team, local).items():
-            number = self.params[i][3]
-            dtype = next((key for key, value in _known_dtypes().items() if value == number), None)
-            if dtype is None:
-                raise DtileInvalid(f"{self.name}, argument `{self.params[i][0]}`: tensors have no "
-                                   f"element type for {DTYPES[number]}")
+            dtype = self._torch_dtype(self.params[i][3],
+                                      f"{self.name}, argument `{self.params[i][0]}`")
             values[i] = like.new_empty(sizes, dtype=dtype)
+
+    def scratch(self, name, team=None, rank=None):
+        """What the last launch on this process's rank has left in a scratch object: the copy that
+        it had, where it stands. Waits for this process's GPUs. Later launches write there in their
+        turn, so copy what is to stay."""
+        team = team or Team.current()
+        local = 0 if rank is None else rank - team.first_local
+        found = Tensor()
+        check(runtime().dtile_kernel_scratch(team._handle, local, self._address, name.encode(),
+                                             ctypes.byref(found)))
+        dtype = self._torch_dtype(found.dtype, f"{self.name}, scratch object `{name}`")
+        return team._tensor_at(found.data, local, tuple(found.size[:found.ndim]), dtype)
+
+    @staticmethod
+    def _torch_dtype(number, where):
+        dtype = next((key for key, value in _known_dtypes().items() if value == number), None)
+        if dtype is None:
+            raise DtileInvalid(f"{where}: tensors have no element type for {DTYPES[number]}")
+        return dtype
 
     def supports(self, *args, team=None, rank=None, mesh=None, **named):
         """Whether a launch on this process's rank would be taken, without one: what the kernel

@@ -2,6 +2,7 @@
 """Teams: the GPUs that run the ranks."""
 
 import ctypes
+import math
 import os
 import socket
 import uuid
@@ -220,10 +221,7 @@ class Team:
 
         dtype = dtype or torch.get_default_dtype()
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
-        count = 1
-        for size in shape:
-            count *= size
-        bytes_ = max(count * torch.empty((), dtype=dtype).element_size(), 1)
+        bytes_ = max(math.prod(shape) * torch.empty((), dtype=dtype).element_size(), 1)
         address = ctypes.c_void_p()
         check(runtime().dtile_symm_alloc(self._handle, bytes_, ctypes.byref(address)))
         self._changes += 1
@@ -237,8 +235,7 @@ class Team:
         if not address:
             raise DtileInvalid(f"rank {rank} is not of this process, or the tensor is not "
                                "symmetric")
-        return self._view(address, max(tensor.numel() * tensor.element_size(), 1), local,
-                          tuple(tensor.shape), tensor.dtype)
+        return self._tensor_at(address, local, tuple(tensor.shape), tensor.dtype)
 
     def symm_free(self, tensor):
         """Collective."""
@@ -266,6 +263,12 @@ class Team:
         pointers = list(getattr(memory, "buffer_ptrs", memory))
         check(runtime().dtile_symm_unregister(self._handle, pointers[self.first_local]))
         self._changes += 1
+
+    def _tensor_at(self, address, local, shape, dtype):
+        import torch
+
+        size = torch.empty((), dtype=dtype).element_size()
+        return self._view(address, max(math.prod(shape) * size, 1), local, shape, dtype)
 
     def _view(self, address, bytes_, local, shape, dtype):
         import torch

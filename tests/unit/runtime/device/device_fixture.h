@@ -104,7 +104,10 @@ struct TestKernel {
              .constants = "",
              .mapped_site = -1,
              .packed_bytes = 0,
-             .partial_bytes = 0};
+             .partial_bytes = 0,
+             .nscratch = 0,
+             .reserved = 0,
+             .scratch = nullptr};
     desc = {.abi_version = DTILE_ABI_VERSION,
             .flags = 0,
             .name = "shift",
