@@ -96,12 +96,13 @@ void DeviceTeam::tellLostPrints() {
     const LostPrints lost = rank->prints->takeLost();
     if (lost.records == 0)
       continue;
-    const std::string text =
-        format("dtile: rank %d: %llu values that kernels printed are lost (%llu bytes; there are "
-               "%lld): print less at once, or raise %s\n",
-               rank->rank, static_cast<unsigned long long>(lost.records),
-               static_cast<unsigned long long>(lost.bytes),
-               static_cast<long long>(rank->prints->room()), kVariable);
+    const std::string text = format(
+        "dtile: rank %d: %llu %s lost (%llu bytes; there are %lld): print less at once, or raise "
+        "%s\n",
+        rank->rank, static_cast<unsigned long long>(lost.records),
+        lost.records == 1 ? "value that a kernel printed is" : "values that kernels printed are",
+        static_cast<unsigned long long>(lost.bytes), static_cast<long long>(rank->prints->room()),
+        kVariable);
     std::fputs(text.c_str(), stderr);
   }
 }

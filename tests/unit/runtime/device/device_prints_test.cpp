@@ -119,7 +119,7 @@ TEST_F(DevicePrintsTest, launches_that_fail_show_what_came_before) {
   const std::string rank1 = "rank 1, kernel `shift`, role `work` (m = 1): ready = 11\n";
   EXPECT_EQ(shown([&] { EXPECT_EQ(launch().code, DTILE_TIMEOUT); }),
             rank0 + rank1 + "rank 1, kernel `shift`, role `work` (m = 3): ready = 13\n" +
-                "dtile: rank 1: 1 values that kernels printed are lost (56 bytes; there are "
+                "dtile: rank 1: 1 value that a kernel printed is lost (56 bytes; there are "
                 "1048576): print less at once, or raise DTILE_PRINT_BYTES\n");
   // The next ones are as ever.
   EXPECT_EQ(shown([&] { EXPECT_TRUE(launch().ok()); }), rank0 + rank1);
