@@ -9,9 +9,8 @@
 #include "backend/gpu/gpu_module.h"
 #include "backend/launch/frame.h"
 #include "backend/llvm/emit.h"
-#include "ir/machine/cdna_products.h"
-#include "ir/machine/hopper_products.h"
 #include "ir/transform/pass.h"
+#include "tests/unit/backend/bodies/emulated_facts.h"
 #include "tests/unit/backend/bodies/emulated_hosts.h"
 #include "tests/unit/backend/bodies/emulated_prints.h"
 
@@ -31,30 +30,6 @@ namespace dtile::backend::gpu::testing {
 using host::testing::Tensor;
 
 namespace {
-
-/// Warps of 32 threads with NVIDIA's matrix instructions, or of 64 with AMD's.
-constexpr bool kIsWide = DTILE_EMULATED_LANES == 64;
-constexpr TargetFacts kFacts = {.name = "emulator",
-                                .description = "an emulated GPU",
-                                .processors = 2,
-                                .sharedBytes = kIsWide ? 65536 : 232448,
-                                .lanes = DTILE_EMULATED_LANES,
-                                .products = kIsWide ? llvm::ArrayRef<MatrixProduct>(kMfmaCdna3)
-                                                    : llvm::ArrayRef<MatrixProduct>(kMmaSm89),
-                                .movers = kIsWide ? TargetFacts::kPlainMovers : kHopperMovers,
-                                .copyBytes = kIsWide ? 0 : kHopperCopyBytes,
-                                .asyncCopyBytes = kIsWide ? 0 : 16};
-
-/// What code is generated for has less shared memory than passes have thought of, where the build
-/// says so: then tiles change threads in pieces, and loops do not copy ahead.
-constexpr TargetFacts generatedFor() {
-  TargetFacts facts = kFacts;
-#ifdef DTILE_EMULATED_SHARED
-  facts.sharedBytes = DTILE_EMULATED_SHARED;
-#endif
-  return facts;
-}
-constexpr TargetFacts kDeviceFacts = generatedFor();
 
 // Threads.
 
