@@ -21,6 +21,22 @@ namespace dtile::ir {
   }
 }
 
+/// The operation on one element that an op computes; nothing where it has no Unary row.
+[[nodiscard]] constexpr std::optional<UnaryOp> unaryOp(OpKind kind) {
+  switch (kind) {
+#define DTILE_Unary(KIND)                                                                          \
+  case OpKind::KIND:                                                                               \
+    return UnaryOp::KIND;
+#define DTILE_Binary(KIND)
+#define ELEMENTWISE(KIND, TEXT, ARITY, TYPES, CALL, DOC) DTILE_##ARITY(KIND)
+#include "frontend/base/elementwise.def"
+#undef DTILE_Unary
+#undef DTILE_Binary
+  default:
+    return std::nullopt;
+  }
+}
+
 /// Whether each element of the result follows from the operands' elements at its position.
 [[nodiscard]] constexpr bool isElementwise(OpKind kind) {
   return elementTypes(kind) || kind == OpKind::Cmp || kind == OpKind::Select ||

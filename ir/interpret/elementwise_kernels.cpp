@@ -154,27 +154,11 @@ typename Element::Computed applyBinary(typename Element::Computed a, typename El
   }
 }
 
-/// The operation of elementwise.h.
-constexpr UnaryOp unaryOp(OpKind kind) {
-  switch (kind) {
-#define DTILE_Unary(K)                                                                             \
-  case OpKind::K:                                                                                  \
-    return UnaryOp::K;
-#define DTILE_Binary(K)
-#define ELEMENTWISE(K, TEXT, ARITY, TYPES, CALL, DOC) DTILE_##ARITY(K)
-#include "frontend/base/elementwise.def"
-#undef DTILE_Unary
-#undef DTILE_Binary
-  default:
-    DTILE_UNREACHABLE("not an operation on one element");
-  }
-}
-
 template <OpKind K, typename Element>
 typename Element::Computed applyUnary(typename Element::Computed a) {
   using T = typename Element::Computed;
   if constexpr (kIsFloat<T>) {
-    constexpr UnaryOp kOp = unaryOp(K);
+    constexpr UnaryOp kOp = *unaryOp(K);
     return computeReal(kOp, a);
   } else if constexpr (K == OpKind::Neg) {
     return static_cast<T>(0 - static_cast<uint64_t>(a));

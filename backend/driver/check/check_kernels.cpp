@@ -8,6 +8,7 @@
 #include "backend/driver/check/signal_fix.h"
 #include "backend/driver/optimize.h"
 #include "ir/core/builder.h"
+#include "ir/protocol/limits/report_counted_zeros.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -149,6 +150,7 @@ std::optional<protocol::Verdict> checkInstance(LoweredModule &lowered,
   std::unique_ptr<ir::Module> scheduled;
   if (!prepare(lowered, scheduled, diagnostics))
     return std::nullopt;
+  protocol::reportCountedZeros(*lowered.module, diagnostics);
   return checkPrepared(lowered, *scheduled, instance, sources, checks, diagnostics);
 }
 

@@ -2,6 +2,7 @@
 #include "backend/driver/check/quick_check.h"
 
 #include "ir/core/builder.h"
+#include "ir/protocol/limits/report_counted_zeros.h"
 
 namespace dtile::driver {
 
@@ -27,6 +28,7 @@ bool QuickCheck::run() {
   passes::PassContext context(diagnostics_);
   if (!runPipeline(*written_, OptLevel::O1, context))
     return false;
+  protocol::reportCountedZeros(*written_, diagnostics_);
   bool isFine = true;
   for (const protocol::Verdict &verdict :
        protocol::checkProtocol(*written_, options_, diagnostics_)) {
