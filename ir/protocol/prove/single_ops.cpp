@@ -73,11 +73,13 @@ bool countsAlong(const Value *tile, unsigned dim, IsDistinct isDistinct) {
     return isInteger(from) && isInteger(to) && dtypeBytes(from) <= dtypeBytes(to) &&
            countsAlong(cast->operand(0), dim, isDistinct);
   }
+  // Nothing is repeated where the other dimensions have size 1.
   const Op *broadcast = definedBy(tile, OpKind::Broadcast);
-  const Op *reshape = broadcast ? definedBy(broadcast->operand(0), OpKind::Reshape) : nullptr;
+  const Value *line = broadcast ? broadcast->operand(0) : tile;
+  const Op *reshape = definedBy(line, OpKind::Reshape);
   if (!reshape || reshape->operand(0)->type().rank() != 1)
     return false;
-  const llvm::ArrayRef<int64_t> shape = broadcast->operand(0)->type().shape();
+  const llvm::ArrayRef<int64_t> shape = line->type().shape();
   for (unsigned d = 0; d < shape.size(); ++d)
     if (shape[d] != (d == dim ? tile->type().shape()[d] : 1))
       return false;
