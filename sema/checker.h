@@ -96,11 +96,14 @@ public:
   TExpr *constValue(const Symbol &symbol, SourceRange range);
   std::optional<GenericValue> genericValue(const ast::Expr *e, GenericValue::Kind kind);
 
+  // ---- region_notes.cpp
+  /// What to write in place of a region with a length that is not known.
+  void noteHowToCut(DiagBuilder &message, SourceRange region);
+
   // ---- conversions.cpp
   /// What stands for something wrong, once that was reported.
   Type errorType();
   TExpr *error(SourceRange range);
-  void noteShiftedRange(DiagBuilder &message, SourceRange region);
   TExpr *toValue(TExpr *e);
   /// `e` as the wanted type: literals adapt, i32 widens to i64, scalars splat, tiles broadcast.
   TExpr *convert(TExpr *e, Type wanted, SourceRange range,

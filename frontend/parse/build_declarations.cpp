@@ -212,7 +212,11 @@ ast::Decl *AstBuilder::buildKernel(P::KernelDeclarationContext *context) {
     for (SourceRange place : misplaced)
       diagnostics_.report(place, diag::misplaced_statement)
           .note(place, diag::note_dtile_form,
-                "what acts stands in a role: `role first { … }` runs once a rank");
+                place.begin < roles.front()->range.begin
+                    ? "what acts stands in a role: `role first { … }` runs once a rank"
+                    : "roles run side by side; what comes when all bodies of one have ended is its "
+                      "`when all`: `role a over (…) { … yield done; } when all (ended) { await "
+                      "ended; … }`");
     if (over != nullptr)
       diagnostics_.report(over->range, diag::misplaced_over);
     node->prologue = keep(statements);

@@ -79,6 +79,17 @@ TExpr *Checker::remoteExpr(const ast::RemoteExpr *e) {
       (symbol->kind == Symbol::Kind::Param
            ? kernel->params[symbol->index].type->kind == TypeKind::Region
            : symbol->kind == Symbol::Kind::Local && symbol->var->type->kind == TypeKind::Tile);
+  if (isTensor && symbol->kind == Symbol::Kind::Param &&
+      isInteger(kernel->params[symbol->index].type->dtype)) {
+    // `box@dest[t]` takes all of `dest` for the rank.
+    report(e->rank->range, diag::type_mismatch, "the number of a rank",
+           typeText(kernel->params[symbol->index].type))
+        .note(e->rank->range, diag::note_dtile_form,
+              ("an element of `" + name->name + "` stands in parentheses: `" +
+               ctx.sources.text(e->base->range) + "@(" + name->name + "[…])`")
+                  .str());
+    return error(e->range);
+  }
   if (isTensor) {
     const habits::FormInfo &row = habits::info(habits::Form::MatrixProduct);
     report(e->range, diag::foreign_form, row.shown, row.advice);
@@ -141,7 +152,12 @@ TExpr *Checker::destination(const ast::Expr *e, llvm::StringRef use, Indexed *in
     return target;
   if (target->type->kind != TypeKind::Region || target->kind == TExprKind::Load) {
     auto message = report(e->range, diag::not_a_destination, use, typeText(target->type));
-    if (target->kind == TExprKind::VarRef)
+    if (target->kind == TExprKind::Gather)
+      message.note(e->range, diag::note_dtile_form,
+                   ("what a tile names is stored, `" + ctx.sources.text(e->range) +
+                    " = …;`, or each by itself in a loop over single positions")
+                       .str());
+    else if (target->kind == TExprKind::VarRef)
       message.note(target->var->range, diag::note_is_a_copy, target->var->name);
     else if (target->type->kind == TypeKind::Signal)
       message.note(e->range, diag::note_dtile_form,

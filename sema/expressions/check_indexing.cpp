@@ -283,6 +283,12 @@ bool Checker::gatherIndices(TExpr *base, llvm::MutableArrayRef<IndexItem> items,
       shape.append(group.begin(), group.end());
     }
   }
+  if (const auto *dynamic = llvm::find(shape, kDynamic); dynamic != shape.end()) {
+    auto message = report(range, diag::dynamic_region_as_value, unsigned(dynamic - shape.begin()),
+                          shapeText(shape));
+    noteHowToCut(message, range);
+    return false;
+  }
   for (auto [i, item] : llvm::enumerate(items)) {
     const bool isRange = item.kind == IndexItem::Kind::Range;
     if (!isRange && item.value->type->kind == TypeKind::Scalar)

@@ -75,7 +75,11 @@ void Checker::checkParamSpace(const ast::Param &param, const KernelParam &checke
     fixMode(ctx.sources, message, param, "symm");
   }
   if (param.init && param.mode != ast::ParamMode::ScratchSymm)
-    report(param.init->range, diag::initial_value_of_argument, param.name.name);
+    report(param.init->range, diag::initial_value_of_argument, param.name.name)
+        .note(param.init->range, diag::note_dtile_form,
+              ("a number that never changes is `const " + param.name.name.upper() + " = " +
+               ctx.sources.text(param.init->range) + ";` before the kernel")
+                  .str());
 }
 
 } // namespace dtile::sema

@@ -55,32 +55,6 @@ Type Checker::withDType(Type type, DType dtype) {
   return type->kind == TypeKind::Tile ? types.tile(dtype, type->shape) : types.scalar(dtype);
 }
 
-// `x[p + 0..B]` is `x[(p + 0)..B]`, and meant as B elements from p on.
-void Checker::noteShiftedRange(DiagBuilder &message, SourceRange region) {
-  const llvm::StringRef text = ctx.sources.text(region);
-  constexpr llvm::StringLiteral kShift = " + 0..";
-  const size_t at = text.find(kShift);
-  if (at == llvm::StringRef::npos)
-    return;
-  const size_t begin = text.find_last_of("[,", at);
-  const llvm::StringRef behind = text.substr(at + kShift.size());
-  const llvm::StringRef length = behind.take_until([](char c) { return c == ',' || c == ']'; });
-  if (begin == llvm::StringRef::npos || length.empty() || length.size() == behind.size())
-    return;
-  const llvm::StringRef from = text.slice(begin + 1, at).trim();
-  const std::string meant = (from + ".." + from + " + " + length).str();
-  const auto place = [&](size_t offset) {
-    return SourceLoc{region.begin.offset + uint32_t(offset)};
-  };
-  const SourceRange written{place(from.data() - text.data()),
-                            place(at + kShift.size() + length.size())};
-  message
-      .note(written, diag::note_dtile_form,
-            "`..` takes all of `" + from.str() + " + 0` as its begin; " + length.str() +
-                " elements from there are `" + meant + "`")
-      .fix(written, meant);
-}
-
 TExpr *Checker::toValue(TExpr *e) {
   if (e->type->kind != TypeKind::Region)
     return e;
@@ -90,7 +64,7 @@ TExpr *Checker::toValue(TExpr *e) {
     if (size != kDynamic)
       continue;
     auto message = report(e->range, diag::dynamic_region_as_value, dim, shapeText(e->type->shape));
-    noteShiftedRange(message, e->range);
+    noteHowToCut(message, e->range);
     return error(e->range);
   }
   const Type type = valueType(e->type->dtype, e->type->shape, e->range);

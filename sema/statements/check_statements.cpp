@@ -312,7 +312,7 @@ void Checker::storeTo(const ast::AssignStmt *s, TExpr *target) {
       if (size == kDynamic) {
         auto message = report(s->target->range, diag::dynamic_region_as_value, dim,
                               shapeText(target->type->shape));
-        noteShiftedRange(message, s->target->range);
+        noteHowToCut(message, s->target->range);
         return;
       }
   }
