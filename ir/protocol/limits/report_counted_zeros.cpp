@@ -28,6 +28,8 @@ struct BlockEnd {
   std::string clause;
   /// The range is cut by nothing but the tensor's edge.
   bool isEdge = false;
+  /// Of such a range, its first position.
+  int64_t start = 0;
   int64_t length = 0;
 };
 
@@ -69,6 +71,7 @@ BlockEnd blockEnd(const Op &load, unsigned dim) {
   const auto start = ir::constantOf(first), stop = ir::constantOf(limit);
   found.isEdge = start && stop && *stop - *start >= found.length;
   if (found.isEdge) {
+    found.start = *start;
     const Op *object = window.operand(0)->definingOp();
     if (object && object->is(OpKind::Param))
       found.end = sizeName(object->operand(from));
@@ -108,7 +111,10 @@ std::string neutralOf(const Op &op) {
 /// `iota(n) < N`, as it stands beside the tile.
 std::string maskOf(const Value &tile, unsigned axis, const BlockEnd &block) {
   const std::string range = block.range.empty() ? "…" : block.range;
-  std::string positions = "iota(" + (block.isEdge ? std::to_string(block.length) : range) + ")";
+  std::string positions = "iota(" + range + ")";
+  if (block.isEdge)
+    positions = (block.start == 0 ? "" : std::to_string(block.start) + " + ") + "iota<i64>(" +
+                std::to_string(block.length) + ")";
   for (unsigned d = axis + 1; d < tile.type().rank(); ++d)
     positions = "expand(" + positions + ", axis: 1)";
   return positions + " < " + (block.end.empty() ? range + ".limit" : block.end);
