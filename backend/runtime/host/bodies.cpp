@@ -32,9 +32,10 @@ HostTeam &enter(dtile_task *task) {
   return team;
 }
 
-void failAt(dtile_task *task, const dtile_site *site, std::string message) {
+void failAt(dtile_task *task, const dtile_site *site, std::string &&message) {
+  const std::string text = std::move(message);
   std::string place = site ? siteText(*site) : std::string(launchOf(task).kernel->desc->file);
-  teamOf(task).scheduler().fail({DTILE_TRAP, place + ": " + bodyText(*task) + ": " + message});
+  teamOf(task).scheduler().fail({DTILE_TRAP, place + ": " + bodyText(*task) + ": " + text});
 }
 
 /// Stops the launch. What is alive on the task's stack is never destroyed, so callers must own

@@ -270,7 +270,7 @@ std::optional<Polynomial> Polynomials::ofChoice(Op &op, Value *value, Environmen
   const bool isSelect = op.is(OpKind::Select);
   Value *first = isSelect ? op.operand(1) : op.body(0).terminator()->operand(value->index());
   Value *second = isSelect ? op.operand(2) : op.body(1).terminator()->operand(value->index());
-  const auto result =
+  std::optional<Polynomial> result =
       choose(op.operand(0), of(first, environment), of(second, environment), environment, kDepth);
   if (!result || isSelect)
     return result;

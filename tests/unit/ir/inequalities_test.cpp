@@ -179,7 +179,8 @@ TEST_F(InequalitiesTest, WhatIntegersSatisfyIsNeverRefuted) {
       return a / b - ((a % b != 0 && (a < 0) != (b < 0)) ? 1 : 0);
     };
     const auto term = [&]() -> Term {
-      const Term a = atom(), b = atom();
+      Term a = atom();
+      const Term b = atom();
       const int64_t w = point[own.numRanks()];
       const Polynomial ranksAtom = Polynomial::atom(own.numRanks());
       switch (random() % 12) {

@@ -54,8 +54,9 @@ Status DeviceTeam::openPrints() {
                                status.message};
     rank->prints.emplace(rank->printMemory.host, room);
     rank->words.prints = reinterpret_cast<dtile_device_prints *>(rank->printMemory.device);
-    Status status = device.copyIn(rank->team + DeviceAddress(offsetof(dtile_device_team, prints)),
-                                  &rank->words.prints, sizeof rank->words.prints, rank->stream);
+    Status status =
+        device.copyIn(rank->team + DeviceAddress(offsetof(dtile_device_team, prints)),
+                      static_cast<const void *>(&rank->words.prints), sizeof(void *), rank->stream);
     if (status.ok())
       status = device.synchronize(rank->stream);
     if (!status.ok())
