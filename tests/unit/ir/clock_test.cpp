@@ -15,7 +15,7 @@ namespace {
 uint64_t workOfJoins(size_t gap) {
   constexpr int kThreads = 64, kJoins = 4000;
   ClockSet clocks(1);
-  std::mt19937 random(7);
+  std::mt19937 random(7 + uint32_t(testing::UnitTest::GetInstance()->random_seed()));
   std::vector<std::unique_ptr<char[]>> between;
   std::vector<ClockRef> made;
   for (int i = 0; i < kThreads; ++i)

@@ -154,7 +154,7 @@ TEST_F(InequalitiesTest, AQuestionThatIsAskedAgainCountsLittle) {
 
 /// Systems made around a point that satisfies them: none may be refuted.
 TEST_F(InequalitiesTest, WhatIntegersSatisfyIsNeverRefuted) {
-  std::mt19937 random(1);
+  std::mt19937 random(1 + uint32_t(testing::UnitTest::GetInstance()->random_seed()));
   const auto pick = [&](int64_t low, int64_t high) {
     return low + int64_t(random() % uint64_t(high - low + 1));
   };

@@ -28,7 +28,7 @@ std::vector<std::string> printedBy(const std::function<std::string()> &run) {
 
 /// The lines of a kernel by the interpreter, which others print as well.
 std::vector<std::string> expectSameLines(const std::string &text, int ranks,
-                                         std::vector<Tensor> tensors, int launches = 1) {
+                                         const std::vector<Tensor> &tensors, int launches = 1) {
   SCOPED_TRACE(text);
   Program program(text);
   if (!program.module)
