@@ -11,6 +11,14 @@
 
 namespace dtile::sema {
 
+/// What an index chooses of a dimension of a tile that is held: the position `at`, or, where that
+/// is null, `length` positions from `lo`, which are known.
+struct TilePart {
+  TExpr *at = nullptr;
+  int64_t lo = 0;
+  int64_t length = 1;
+};
+
 /// What a call handler sees: `name<generics>[shape](args)`.
 struct CallSite {
   llvm::StringRef name;
@@ -137,6 +145,8 @@ public:
   // ---- check_indexing.cpp: slices, ranges, members.
   TExpr *indexExpr(const ast::IndexExpr *e);
   TExpr *slice(TExpr *base, llvm::ArrayRef<ast::Expr *> indices, SourceRange range);
+  bool isNewAxis(const ast::Expr *index);
+  TExpr *sliceWithNewAxes(TExpr *base, llvm::ArrayRef<ast::Expr *> indices, SourceRange range);
   TExpr *sliceOf(TExpr *base, llvm::ArrayRef<IndexItem> items, SourceRange range);
   TExpr *gather(TExpr *base, llvm::ArrayRef<IndexItem> items, SourceRange range);
   bool checkConstantIndex(TExpr *base, unsigned dim, TExpr *index);
@@ -156,8 +166,14 @@ public:
   // ---- check_tiles.cpp: parts of tiles, and tiles of two.
   TExpr *zeroOf(DType dtype, SourceRange range);
   TExpr *isAt(llvm::ArrayRef<int64_t> shape, unsigned dim, TExpr *index);
-  std::optional<llvm::SmallVector<TExpr *, 4>>
-  tilePositions(const TExpr *tile, llvm::ArrayRef<ast::Expr *> indices, SourceRange range);
+  TExpr *isIn(llvm::ArrayRef<int64_t> shape, unsigned dim, const TilePart &part, SourceRange range);
+  TExpr *stepsAlong(llvm::ArrayRef<int64_t> shape, unsigned dim, SourceRange range);
+  TExpr *reshaped(TExpr *tile, llvm::ArrayRef<int64_t> shape, SourceRange range);
+  std::optional<TilePart> tileRange(const ast::Expr *index, int64_t size);
+  std::optional<llvm::SmallVector<TilePart, 4>>
+  tileParts(const TExpr *tile, llvm::ArrayRef<ast::Expr *> indices, SourceRange range);
+  TExpr *movedAlong(TExpr *tile, unsigned dim, int64_t lo, int64_t length, SourceRange range);
+  TExpr *partOf(TExpr *tile, llvm::ArrayRef<TilePart> parts, SourceRange range);
   TExpr *tileAt(TExpr *tile, llvm::ArrayRef<ast::Expr *> indices, SourceRange range);
   void assignElements(const ast::AssignStmt *s, const ast::IndexExpr *target, Symbol &symbol);
   TExpr *joined(const CallSite &site);
@@ -201,7 +217,7 @@ public:
 #define CALL(HANDLER, NAME, SIGNATURE, DOC) TExpr *call##HANDLER(const CallSite &site);
 #include "sema/calls/calls.def"
   TExpr *positionCall(const CallSite &site, BuiltinId id);
-  TExpr *twoOperandCall(const CallSite &site, ElementwiseOp op);
+  TExpr *foldedCall(const CallSite &site, ElementwiseOp op, unsigned most);
   TExpr *syncCall(const CallSite &site, BuiltinId id);
   Type madeTile(const CallSite &site);
   TExpr *tileArg(const CallSite &site);

@@ -294,31 +294,35 @@ TExpr *Checker::mathCall(const CallSite &site, ElementwiseOp op, ElementTypes ty
 #undef DTILE_Function
 #undef DTILE_Own
 
-TExpr *Checker::twoOperandCall(const CallSite &site, ElementwiseOp op) {
-  if (!checkArgs(site, 2, 2) || !noGenerics(site) || !noShape(site))
+// Two operands, or `most` of them, from the left.
+TExpr *Checker::foldedCall(const CallSite &site, ElementwiseOp op, unsigned most) {
+  if (!checkArgs(site, 2, most) || !noGenerics(site) || !noShape(site))
     return error(site.range);
-  TExpr *a = value(site.args[0].value);
-  TExpr *b = value(site.args[1].value);
-  if (a->type->kind == TypeKind::Error || b->type->kind == TypeKind::Error ||
-      !unify(a, b, site.range))
-    return error(site.range);
-  const DType dtype = a->type->dtype;
-  if (dtype == DType::Bool || (op == ElementwiseOp::Pow && !isFloat(dtype))) {
-    report(site.range, diag::operator_not_defined, site.name, typeText(a->type));
-    return error(site.range);
+  TExpr *result = value(site.args[0].value);
+  for (const ast::Arg &arg : llvm::drop_begin(site.args)) {
+    TExpr *next = value(arg.value);
+    if (result->type->kind == TypeKind::Error || next->type->kind == TypeKind::Error ||
+        !unify(result, next, site.range))
+      return error(site.range);
+    const DType dtype = result->type->dtype;
+    if (dtype == DType::Bool || (op == ElementwiseOp::Pow && !isFloat(dtype))) {
+      report(site.range, diag::operator_not_defined, site.name, typeText(result->type));
+      return error(site.range);
+    }
+    result = elementwise(op, {result, next}, site.range);
   }
-  return elementwise(op, {a, b}, site.range);
+  return result;
 }
 
-TExpr *Checker::callPow(const CallSite &site) { return twoOperandCall(site, ElementwiseOp::Pow); }
+TExpr *Checker::callPow(const CallSite &site) { return foldedCall(site, ElementwiseOp::Pow, 2); }
 
 TExpr *Checker::callMin(const CallSite &site) {
-  return positional(site, 1) ? twoOperandCall(site, ElementwiseOp::Min)
+  return positional(site, 1) ? foldedCall(site, ElementwiseOp::Min, site.args.size())
                              : reduction(site, BuiltinId::ReduceMin);
 }
 
 TExpr *Checker::callMax(const CallSite &site) {
-  return positional(site, 1) ? twoOperandCall(site, ElementwiseOp::Max)
+  return positional(site, 1) ? foldedCall(site, ElementwiseOp::Max, site.args.size())
                              : reduction(site, BuiltinId::ReduceMax);
 }
 

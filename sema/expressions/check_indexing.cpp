@@ -154,6 +154,45 @@ bool Checker::checkConstantIndex(TExpr *base, unsigned dim, TExpr *index) {
   return !isSignal;
 }
 
+// `None` as an index, as NumPy writes a new dimension of size 1.
+bool Checker::isNewAxis(const ast::Expr *index) {
+  const auto *name = llvm::dyn_cast<ast::NameExpr>(index);
+  return name && name->name == "None" && !lookup("None");
+}
+
+// `b[None, n]` and `t[:, None]`: what the other indices choose, with dimensions of size 1.
+TExpr *Checker::sliceWithNewAxes(TExpr *base, llvm::ArrayRef<ast::Expr *> indices,
+                                 SourceRange range) {
+  llvm::SmallVector<ast::Expr *, 4> others;
+  llvm::copy_if(indices, std::back_inserter(others), [&](auto *e) { return !isNewAxis(e); });
+  TExpr *chosen = toValue(slice(base, others, range));
+  if (chosen->type->kind == TypeKind::Error)
+    return chosen;
+  const llvm::ArrayRef<int64_t> sizes(chosen->type->shape);
+  const size_t leading =
+      llvm::find_if_not(indices, [&](auto *e) { return isNewAxis(e); }) - indices.begin();
+  const size_t trailing = indices.size() - others.size() - leading;
+  llvm::SmallVector<int64_t, 4> shape;
+  if (sizes.size() == others.size()) {
+    const int64_t *next = sizes.begin();
+    for (const ast::Expr *index : indices)
+      shape.push_back(isNewAxis(index) ? 1 : *next++);
+  } else if (llvm::all_of(indices.take_back(trailing), [&](auto *e) { return isNewAxis(e); })) {
+    shape.assign(leading, 1);
+    shape.append(sizes.begin(), sizes.end());
+    shape.append(trailing, 1);
+  } else {
+    report(range, diag::new_axis_among_positions);
+    return error(range);
+  }
+  const Type type = valueType(chosen->type->dtype, shape, range);
+  if (type->kind == TypeKind::Error)
+    return error(range);
+  if (chosen->type->kind == TypeKind::Scalar)
+    return shapedAs(chosen, shape);
+  return reshaped(chosen, shape, range);
+}
+
 TExpr *Checker::slice(TExpr *base, llvm::ArrayRef<ast::Expr *> indices, SourceRange range) {
   const auto checkAll = [&] {
     for (const ast::Expr *index : indices)
@@ -164,6 +203,9 @@ TExpr *Checker::slice(TExpr *base, llvm::ArrayRef<ast::Expr *> indices, SourceRa
   const TypeKind kind = base->type->kind;
   if (kind == TypeKind::Error)
     return checkAll();
+  if ((kind == TypeKind::Tile || kind == TypeKind::Region) &&
+      llvm::any_of(indices, [&](auto *e) { return isNewAxis(e); }))
+    return sliceWithNewAxes(base, indices, range);
   if (kind == TypeKind::Tile)
     return tileAt(base, indices, range);
   if (kind != TypeKind::Region && kind != TypeKind::Signal) {
