@@ -53,6 +53,34 @@ TEST(HostTile, RearrangementsMoveElements) {
       .check(0);
 }
 
+// Columns 8 to 40 of 64, as sema cuts them: four blocks of eight columns, from the second on.
+TEST(HostTile, SlicesAreSumsOverBlocks) {
+  for (DType type : {DType::F32, DType::BF16, DType::I32}) {
+    const std::string name = dtypeName(type).str();
+    KernelText text;
+    text.param("x", "in", type, {16, 64}).param("y", "out", type, {16, 32});
+    text.line("%t = load %x : tile<16x64x" + name + ">");
+    text.line("%to = tile.iota : tile<4xi64>").line("%from = tile.iota : tile<8xi64>");
+    text.line("%r = tile.reshape %to : tile<1x4x1x1xi64>");
+    text.line("%one = const {value = 1} : index").line("%o = tile.splat %one : tile<1x4x1x1xi64>");
+    text.line("%w = add %r, %o : tile<1x4x1x1xi64>");
+    text.line("%wanted = tile.broadcast %w : tile<1x4x8x1xi64>");
+    text.line("%f = tile.reshape %from : tile<1x1x8x1xi64>");
+    text.line("%all = tile.broadcast %f : tile<1x4x8x1xi64>");
+    text.line("%c = cmp %wanted, %all {pred = \"eq\"} : tile<1x4x8x1xbool>");
+    text.line("%chosen = tile.broadcast %c : tile<16x4x8x8xbool>");
+    text.line("%b = tile.reshape %t : tile<16x1x8x8x" + name + ">");
+    text.line("%blocks = tile.broadcast %b : tile<16x4x8x8x" + name + ">");
+    text.line(std::string("%none = const {value = ") + (type == DType::I32 ? "0" : "0.0") +
+              "} : " + name);
+    text.line("%others = tile.splat %none : tile<16x4x8x8x" + name + ">");
+    text.line("%p = select %chosen, %blocks, %others : tile<16x4x8x8x" + name + ">");
+    text.line("%s = tile.reduce %p {axis = 2, kind = \"sum\"} : tile<16x4x8x" + name + ">");
+    text.line("%z = tile.reshape %s : tile<16x32x" + name + ">").line("store %z, %y");
+    runBoth(text.single(), 1, {random(type, {16, 64}, 1), zeros(type, {16, 32})}, 0);
+  }
+}
+
 TEST(HostTile, ReductionsDropTheirAxis) {
   for (DType type : {DType::F32, DType::F64, DType::BF16, DType::I32, DType::I8, DType::U16}) {
     TileOps ops;
