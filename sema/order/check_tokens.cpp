@@ -4,6 +4,7 @@
 // walk over each body, with the state of every token variable; branches are compared where they
 // meet, loop bodies with what they started from.
 #include "sema/checker.h"
+#include "sema/order/read_fix.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SmallPtrSet.h"
@@ -45,6 +46,7 @@ public:
         DiagBuilder report =
             context_.report(variable->range, diag::acquire_orders_nothing, variable->name);
         noteUnorderedRead(report, kernel_);
+        orderReads(report, context_.sources, kernel_, space, variable);
       }
   }
 

@@ -4,6 +4,7 @@
 #include "backend/driver/check/order_fix.h"
 
 #include "frontend/ast/ast_visitor.h"
+#include "sema/order/read_fix.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -83,15 +84,6 @@ std::vector<FixIt> labelFix(const SourceManager &sources, const ast::CallExpr &c
   return {insertion(close, ", after: " + token.str())};
 }
 
-/// `x[i] after token`, in parentheses where more follows.
-std::vector<FixIt> readFix(const SourceManager &sources, SourceRange read, llvm::StringRef token) {
-  const llvm::StringRef behind = sources.text({read.end, {read.end.offset + 1}});
-  const bool isAlone = !behind.empty() && llvm::StringRef(";,)]").contains(behind.front());
-  if (isAlone)
-    return {insertion(read.end, " after " + token.str())};
-  return {insertion(read.begin, "("), insertion(read.end, " after " + token.str() + ")")};
-}
-
 } // namespace
 
 std::vector<FixIt> orderFix(const SourceManager &sources, const ast::KernelDecl &kernel,
@@ -109,7 +101,7 @@ std::vector<FixIt> orderFix(const SourceManager &sources, const ast::KernelDecl 
       return labelFix(sources, *finder.call, token);
     if (finder.store)
       return {insertion(finder.store->range.begin, "await " + token + "; ")};
-    return finder.read ? readFix(sources, finder.read->range, token) : std::vector<FixIt>();
+    return finder.read ? sema::readFix(sources, finder.read->range, token) : std::vector<FixIt>();
   }
   // A transfer's token is used once: what awaits it behind the notify is the notify's now.
   if (!finder.call)
