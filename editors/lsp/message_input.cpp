@@ -50,13 +50,16 @@ size_t headerEnd(llvm::StringRef text) {
   return end == llvm::StringRef::npos ? end : end + 4;
 }
 
+// The length that a header states. What is left of a message that was longer than it said stands
+// before the name, on the same line.
 std::optional<size_t> contentLength(llvm::StringRef header) {
   while (!header.empty()) {
     auto [line, rest] = header.split('\n');
     header = rest;
-    auto [name, value] = line.split(':');
+    auto [name, value] = line.rsplit(':');
     size_t length = 0;
-    if (name.trim().equals_insensitive("content-length") && !value.trim().getAsInteger(10, length))
+    if (name.trim().ends_with_insensitive("content-length") &&
+        !value.trim().getAsInteger(10, length))
       return length;
   }
   return std::nullopt;

@@ -110,7 +110,9 @@ void Workspace::forEachThatNames(llvm::StringRef name,
       // `.git` and the like.
       if (llvm::sys::path::filename(path).starts_with("."))
         it.no_push();
-      if (!llvm::StringRef(path).ends_with(".dtile") || documents_.count(path))
+      // A pipe could have no end, or nobody who writes.
+      if (!llvm::StringRef(path).ends_with(".dtile") || documents_.count(path) ||
+          !llvm::sys::fs::is_regular_file(path))
         continue;
       auto buffer = llvm::MemoryBuffer::getFile(path);
       if (!buffer || (*buffer)->getBufferSize() > SourceManager::kMaxFileBytes ||

@@ -5,7 +5,6 @@
 #include "frontend/base/check.h"
 
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/MemoryBuffer.h"
 
 #include <algorithm>
 #include <optional>
@@ -54,6 +53,29 @@ llvm::Error cannotLoad(llvm::StringRef path, const llvm::Twine &why) {
   return llvm::createStringError("cannot read `" + path + "`: " + why);
 }
 
+// What a file holds; where that is more than `limit`, some more than it. Devices have no end.
+llvm::Expected<std::string> readUpTo(llvm::StringRef path, size_t limit) {
+  namespace fs = llvm::sys::fs;
+  constexpr size_t kBytesAtOnce = size_t(1) << 16;
+  llvm::Expected<fs::file_t> file = fs::openNativeFileForRead(path);
+  if (!file)
+    return cannotLoad(path, llvm::toString(file.takeError()));
+  std::string text;
+  while (text.size() <= limit) {
+    const size_t used = text.size();
+    text.resize(used + kBytesAtOnce);
+    llvm::Expected<size_t> count = fs::readNativeFile(*file, {&text[used], kBytesAtOnce});
+    text.resize(used + (count ? *count : 0));
+    if (count && *count != 0)
+      continue;
+    fs::closeFile(*file);
+    return count ? llvm::Expected<std::string>(std::move(text))
+                 : cannotLoad(path, llvm::toString(count.takeError()));
+  }
+  fs::closeFile(*file);
+  return text;
+}
+
 } // namespace
 
 SourceManager::SourceManager() = default;
@@ -82,14 +104,13 @@ llvm::Expected<FileId> SourceManager::load(llvm::StringRef path) {
   if (tooLarge(status.getSize()))
     return cannotLoad(path,
                       "it has " + std::to_string(status.getSize()) + " bytes; " + limitText());
-  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false,
-                                            /*RequiresNullTerminator=*/false);
-  if (!buffer)
-    return cannotLoad(path, buffer.getError().message());
+  llvm::Expected<std::string> text = readUpTo(path, kMaxFileBytes);
+  if (!text)
+    return text.takeError();
   // Pipes and devices tell their size only now.
-  if (tooLarge((*buffer)->getBufferSize()))
+  if (tooLarge(text->size()))
     return cannotLoad(path, limitText());
-  const FileId file = add(path, (*buffer)->getBuffer().str());
+  const FileId file = add(path, std::move(*text));
   files_.back()->onDisk = id;
   return file;
 }

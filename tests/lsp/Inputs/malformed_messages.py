@@ -50,6 +50,8 @@ def main():
             (b"Content-Length: -5\r\n\r\n", (None, PARSE)),
             (b"\r\n\r\n", (None, PARSE)),
             (b"x" * 9000 + b"\n\n", (None, PARSE)),
+            (b"Content-Lenght: 2\r\n\r\n{}", (None, PARSE)),
+            (b"Content-Length: 2\r\n\r\n" + b'{"jsonrpc": "2.0", "id": 6}', (None, PARSE)),
             (framed(b""), (None, PARSE)),
             (framed(b'{"id": '), (None, PARSE)),
             (framed(b"\xff\xfe\x00"), (None, PARSE)),
