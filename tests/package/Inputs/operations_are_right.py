@@ -9,7 +9,7 @@ import threading
 
 import torch
 
-from dtile import _groups, _programs, kernels, ops
+from dtile import _groups, _programs, kernels, ops, vllm
 from thread_ranks import run_on
 
 
@@ -40,6 +40,9 @@ class Kernel:
     def on_vectors(self, tensors, team):
         assert all(tensor.is_contiguous() for tensor in tensors)
         self(*[tensor.view(-1) for tensor in tensors], team=team)
+
+    def refusal(self, *tensors, team):
+        return "it has 13 elements" if tensors[0].numel() == 13 else ""
 
     def __call__(self, *tensors, team):
         *given, out = tensors
@@ -161,6 +164,23 @@ def check(rank, ranks):
         inputs = made(shape, 30 + rank)
         assert ops.two_shot_all_reduce_(inputs, op, "all") is inputs
         same(inputs, shape, total, "two_shot_all_reduce_")
+
+    reducer = vllm.DtileAllReduce("all", max_size=4096)
+    reducer.finalize_p2p()
+    assert reducer.disabled == (ranks == 1)
+    tensors = [made((3, 5), 60 + r) for r in everyone]
+    with reducer.capture():
+        summed_up = reducer.custom_all_reduce(tensors[rank])
+    if ranks == 1:
+        assert summed_up is None
+        return
+    same(summed_up, (3, 5), lambda index: sum(t[index] for t in tensors), "DtileAllReduce")
+    # What is too large, empty, of another type, or refused by the kernel is left to others.
+    for left in (torch.empty(1024), torch.empty(0), torch.empty(4, dtype=torch.int32),
+                 torch.empty(13)):
+        assert reducer.custom_all_reduce(left) is None, left
+    reducer.close()
+    assert not reducer.should_custom_ar(tensors[rank])
 
 
 def main():

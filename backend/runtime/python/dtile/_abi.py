@@ -135,9 +135,17 @@ def runtime():
     else:
         raise DtileUnavailable("libdtile_rt.so cannot be opened; set DTILE_RT to its path:\n  " +
                                "\n  ".join(tried))
+    if not hasattr(lib, "dtile_abi_version"):
+        raise DtileUnavailable(f"{path} is not the runtime of dtile; set DTILE_RT to the path of "
+                               "libdtile_rt.so")
     lib.dtile_last_error.restype = c_char_p
     lib.dtile_last_error.argtypes = []
     lib.dtile_abi_version.restype = c_uint32
+    # Before what a library of another version may lack.
+    if lib.dtile_abi_version() != ABI_VERSION:
+        raise DtileUnavailable(f"{lib._name} has version {lib.dtile_abi_version()} of the ABI, "
+                               f"this package has version {ABI_VERSION}: install both from one "
+                               "release")
     lib.dtile_team_destroy.argtypes = [c_void_p]
     lib.dtile_team_destroy.restype = None
     lib.dtile_symm_address.argtypes = [c_void_p, c_void_p, c_int32]
@@ -150,10 +158,6 @@ def runtime():
         function = getattr(lib, name)
         function.argtypes = arguments
         function.restype = c_int32
-    if lib.dtile_abi_version() != ABI_VERSION:
-        raise DtileUnavailable(f"{lib._name} has version {lib.dtile_abi_version()} of the ABI, "
-                               f"this package has version {ABI_VERSION}: install both from one "
-                               "release")
     _runtime = lib
     return lib
 

@@ -2,11 +2,16 @@
 """SGLang's token dispatcher over dtile.moe. Its output has the format of DeepEP's low-latency one
 (rows of each local expert, and how many they are), so the same runners take it."""
 
-import torch
-from sglang.srt.layers.moe.token_dispatcher import deepep
-from sglang.srt.layers.moe.token_dispatcher.base import BaseDispatcher
-
+from ._abi import DtileUnavailable
 from .moe import AllToAll, InFlight
+
+try:
+    import torch
+    from sglang.srt.layers.moe.token_dispatcher import deepep
+    from sglang.srt.layers.moe.token_dispatcher.base import BaseDispatcher
+except ImportError as missing:
+    raise DtileUnavailable("dtile.sglang needs SGLang with token dispatchers, which cannot be "
+                           f"imported ({missing}); dtile.moe does not") from missing
 
 # Its name before there were several outputs.
 _Output = getattr(deepep, "DeepEPLLDispatchOutput", None) or deepep.DeepEPLLOutput

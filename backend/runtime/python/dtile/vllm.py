@@ -1,17 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""vLLM's interfaces for expert parallelism over dtile.moe: a manager that makes handles, and
-prepare and finalize in the batched format. Activations go as they are: experts quantize them."""
+"""vLLM's interfaces over dtile: for expert parallelism a manager that makes handles, and prepare
+and finalize in the batched format, over dtile.moe, where activations go as they are and experts
+quantize them; and the custom all-reduce, over dtile.ops."""
 
-import torch
-from vllm.distributed.device_communicators.base_device_communicator import All2AllManagerBase
-from vllm.model_executor.layers.fused_moe import modular_kernel
+import contextlib
 
-from ._abi import DtileInvalid
+from . import _groups
+from ._abi import DtileInvalid, DtileUnavailable
 from .moe import AllToAll, InFlight
 
+try:
+    import torch
+    from vllm.distributed.device_communicators.base_device_communicator import All2AllManagerBase
+    from vllm.model_executor.layers.fused_moe import modular_kernel
+except ImportError as missing:
+    raise DtileUnavailable("dtile.vllm needs vLLM with modular kernels for experts, which cannot "
+                           f"be imported ({missing}); dtile.moe and dtile.ops do not") from missing
+
 # Its name before routers could be part of the experts' kernels.
-_Base = getattr(modular_kernel, "FusedMoEPrepareAndFinalizeModular",
-                modular_kernel.FusedMoEPrepareAndFinalize)
+_Base = (getattr(modular_kernel, "FusedMoEPrepareAndFinalizeModular", None) or
+         modular_kernel.FusedMoEPrepareAndFinalize)
 
 
 class DtileAll2AllManager(All2AllManagerBase):
@@ -99,3 +107,44 @@ class DtilePrepareAndFinalize(_Base):
             weights = torch.ones_like(weights)
         self._handle.combine(fused_expert_output, *self._in_flight.take(), topk_ids, weights,
                              out=output)
+
+
+class DtileAllReduce:
+    """What vLLM's communicator of GPUs asks of a custom all-reduce (`ca_comm`). Made by all ranks
+    of the group; tensors of `max_size` bytes and more are left to others."""
+
+    def __init__(self, group, device=None, max_size=8 << 20, symm_mem_enabled=False):
+        from . import ops
+
+        self._ops = ops
+        self._group = group if isinstance(group, str) else group.group_name
+        self._taken = {}
+        self.max_size = max_size
+        self.disabled = _groups.team_of(self._group).size == 1
+
+    def finalize_p2p(self):
+        """The team has been made: nothing is left to do."""
+
+    @contextlib.contextmanager
+    def capture(self):
+        """Kernels are captured as they are launched."""
+        yield
+
+    def should_custom_ar(self, inp):
+        if self.disabled or not 0 < inp.numel() * inp.element_size() < self.max_size:
+            return False
+        # It is summed as a vector, whatever its shape.
+        key = inp.numel(), inp.dtype
+        if key not in self._taken:
+            self._taken[key] = self._ops.all_reduce.supports(inp, "sum", self._group)
+        return self._taken[key]
+
+    def custom_all_reduce(self, input):
+        """The sum in a new tensor, or None where it is not taken: the caller goes on to others."""
+        if not self.should_custom_ar(input):
+            return None
+        return self._ops.all_reduce(input, "sum", self._group)
+
+    def close(self):
+        """The team belongs to the group: dtile.ops.close ends it."""
+        self.disabled = True

@@ -66,6 +66,9 @@ class Tensor:
             count *= size
         return count
 
+    def element_size(self):
+        return 2 if self.dtype in (float16, bfloat16) else 4
+
     def is_contiguous(self):
         return all(size == 1 or have == want for size, have, want in
                    zip(self.shape, self.strides, _contiguous(self.shape)))
