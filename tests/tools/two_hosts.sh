@@ -12,6 +12,9 @@
 # ranks have written a line `ready`, the last rank is killed where TWO_HOSTS_FAULT=kill, stopped for
 # six seconds where it is `stop`, and the cable is cut where it is `cut`.
 #
+# With TWO_HOSTS_WIRE="MICROSECONDS MEGABITS" what goes from one host to the other takes so long, at
+# that many megabits a second (slow_wire.c, compiled with cc).
+#
 # Exits with the program's code, or with 77 and a message where the machine permits no namespaces.
 # Programs and files are named by absolute paths. With TWO_HOSTS_COUNT=1 the last line says how many
 # bytes went over the cable; there is no other way between the hosts.
@@ -76,8 +79,18 @@ start_host hosta
 start_host hostb
 
 enter() { nsenter --target "${holders[$1]}" --net --uts --ipc --mount "${@:2}"; }
-enter 0 ip link add cable type veth peer name cable netns "${holders[1]}" 2>/dev/null ||
-  skip "virtual network devices are not permitted"
+if [[ -n ${TWO_HOSTS_WIRE:-} ]]; then
+  command -v cc >/dev/null || skip "cc is not installed"
+  read -r microseconds megabits <<<"$TWO_HOSTS_WIRE"
+  cc -std=gnu17 -O2 -o "$folder/slow_wire" "$(dirname "$0")/slow_wire.c"
+  mkfifo "$folder/wire.ready"
+  "$folder/slow_wire" "${holders[@]}" "$microseconds" "$megabits" >"$folder/wire.ready" &
+  holders+=($!)
+  read -r state <"$folder/wire.ready" || skip "virtual network devices are not permitted"
+else
+  enter 0 ip link add cable type veth peer name cable netns "${holders[1]}" 2>/dev/null ||
+    skip "virtual network devices are not permitted"
+fi
 for host in 0 1; do
   enter "$host" ip address add "10.77.0.$((host + 1))/24" dev cable
   enter "$host" ip link set cable up
@@ -85,7 +98,7 @@ done
 # The cable carries a while after both ends are up.
 for host in 0 1; do
   for ((i = 0; i < 50; ++i)); do
-    [[ $(enter "$host" cat /sys/class/net/cable/operstate) != up ]] || break
+    [[ $(enter "$host" cat /sys/class/net/cable/operstate) == *down ]] || break
     sleep 0.1
   done
 done
@@ -138,7 +151,12 @@ for name in $(compgen -e | grep -E "^(DTILE_|SHMEM_|UCX_)" || true); do
   options+=(-x "$name")
 done
 set +e
-enter 0 oshrun "${options[@]}" "$@"
+# In the background, as a signal is not noticed before what runs in the foreground ends; and not by
+# `enter`, so that it is the program itself that is waited for.
+nsenter --target "${holders[0]}" --net --uts --ipc --mount oshrun "${options[@]}" "$@" &
+holders+=($!)
+trap 'exit 143' TERM INT
+wait $!
 code=$?
 if [[ ${TWO_HOSTS_COUNT:-} == 1 ]]; then
   echo "$(enter 0 cat /sys/class/net/cable/statistics/tx_bytes) bytes over the cable"
