@@ -75,6 +75,8 @@ struct TargetFacts {
   /// Processors beside each other: no cluster spans two such groups (a GPC's SMs, where some have
   /// more).
   int32_t groupProcessors = 16;
+  /// Bytes of the cache that all processors share.
+  int64_t cacheBytes = int64_t(32) << 20;
   /// Times of bodies and launches.
   Timing timing = {};
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "ir/model/op_cost.h"
+#include "ir/model/streams.h"
 
 #include "llvm/ADT/DenseMap.h"
 
@@ -13,8 +14,16 @@ namespace dtile::model {
 /// Of one kernel, which stays as it is; a question is answered once. Of one thread.
 class BodyFacts {
 public:
-  [[nodiscard]] bool isStreamed(const ir::Op &load) {
-    return of<const ir::Op *>(streamed_, &load, [&] { return model::isStreamed(load); });
+  [[nodiscard]] Stream streamOf(ir::Op &load) {
+    return of<const ir::Op *>(streams_, &load, [&] { return model::streamOf(load); });
+  }
+  /// Of the space around an op.
+  [[nodiscard]] llvm::ArrayRef<ir::Op *> firstReads(ir::Op &op) {
+    ir::Op *space = op.enclosing(ir::OpKind::Space);
+    auto &reads = firstReads_[space];
+    if (!reads)
+      reads = model::firstReads(*space);
+    return *reads;
   }
   [[nodiscard]] double streamedAhead(ir::Op &loop) {
     return of<const ir::Op *>(streamedAhead_, &loop, [&] { return model::streamedAhead(loop); });
@@ -48,7 +57,8 @@ private:
     return it->second;
   }
 
-  llvm::DenseMap<const ir::Op *, bool> streamed_;
+  llvm::DenseMap<const ir::Op *, Stream> streams_;
+  llvm::DenseMap<const ir::Op *, std::optional<llvm::SmallVector<ir::Op *, 4>>> firstReads_;
   llvm::DenseMap<const ir::Op *, double> streamedAhead_;
   llvm::DenseMap<const ir::Op *, int64_t> kept_;
   llvm::DenseMap<const ir::Block *, Sends> sends_;

@@ -300,9 +300,30 @@ private:
   }
 
   Number streamTime(ir::Op &load) {
-    if (load.operand(0)->type().isRemote() || !facts_.isStreamed(load))
+    if (load.operand(0)->type().isRemote())
       return d_.real(0);
-    return d_.mul(d_.real(bytesOf(load.result()->type()) / machine_.timing.memoryRate), running_);
+    const Stream stream = facts_.streamOf(load);
+    if (stream.share == 0)
+      return d_.real(0);
+    const double bytes = bytesOf(load.result()->type()) * stream.share;
+    Number time = d_.mul(d_.real(bytes / machine_.timing.memoryRate), running_);
+    return stream.isReread ? d_.mul(time, missedPart(load)) : time;
+  }
+
+  /// Of what the bodies that run at once read again, the part that the L2 cache has no more: from
+  /// none, where they read half of it, to all.
+  Number missedPart(ir::Op &load) {
+    Number bytes = d_.real(0);
+    for (ir::Op *first : facts_.firstReads(load)) {
+      Number read = d_.real(bytesOf(first->result()->type()));
+      for (ir::Op *around = first->parentOp(); !around->is(ir::OpKind::Space);
+           around = around->parentOp())
+        if (around->is(ir::OpKind::For) || around->is(ir::OpKind::While))
+          read = d_.mul(read, roundsOf(*around));
+      bytes = d_.add(bytes, read);
+    }
+    Number filled = d_.mul(bytes, d_.mul(running_, d_.real(2.0 / double(machine_.cacheBytes))));
+    return d_.smaller(d_.larger(d_.add(filled, d_.real(-1)), d_.real(0)), d_.real(1));
   }
 
   Number remoteBytesOf(ir::Op &op) {

@@ -5,10 +5,10 @@
 #include "ir/analysis/rounding.h"
 #include "ir/core/constants.h"
 #include "ir/core/op_classes.h"
+#include "ir/model/streams.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/SmallPtrSet.h"
 
 namespace dtile::model {
 
@@ -75,13 +75,6 @@ double productTime(const Op &dot, const TargetFacts &machine) {
   // Narrow products wait for the operand that does not get shorter.
   const double columns = columnsOf(dot);
   return products * dtypeBytes(type.dtype()) / (2 * rate) * (columns + half) / columns;
-}
-
-const Op *spaceOf(const Op &op) {
-  const Op *at = &op;
-  while (at && !at->is(OpKind::Space))
-    at = at->parentOp();
-  return at;
 }
 
 bool isAhead(const Op &op) {
@@ -308,38 +301,11 @@ double bytesAhead(Op &loop, const TargetFacts &machine) {
   return bytes;
 }
 
-bool isStreamed(const Op &load) {
-  const Op *space = spaceOf(load);
-  if (!space)
-    return false;
-  llvm::SmallVector<const ir::Value *, 16> todo(load.operands());
-  llvm::SmallPtrSet<const ir::Value *, 32> seen(todo.begin(), todo.end());
-  const auto follow = [&](const ir::Value *value) {
-    if (seen.insert(value).second)
-      todo.push_back(value);
-  };
-  while (!todo.empty()) {
-    const ir::Value *value = todo.pop_back_val();
-    const Op *op = value->definingOp();
-    // Where a loop is follows from its bounds, and from what they depend on.
-    if (!op)
-      op = value->argumentOf()->parentOp();
-    // Bodies may find the same number, as that of an expert, at different places.
-    const bool isFound = op->is(OpKind::Load) && !op->result()->type().isTile();
-    if (op == space || !spaceOf(*op) || isFound)
-      continue;
-    for (const ir::Value *operand : op->operands())
-      follow(operand);
-  }
-  return llvm::all_of(const_cast<Op *>(space)->body().arguments(),
-                      [&](const ir::Value *position) { return seen.contains(position); });
-}
-
 double streamedAhead(Op &loop) {
   double bytes = 0;
-  for (const Op &op : loop.body().ops())
-    if (isAhead(op) && isStreamed(op))
-      bytes += bytesOf(op.result()->type());
+  for (Op &op : loop.body().ops())
+    if (isAhead(op))
+      bytes += bytesOf(op.result()->type()) * streamOf(op).share;
   return bytes;
 }
 

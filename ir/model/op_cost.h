@@ -66,10 +66,7 @@ inline constexpr int64_t kRowAlign = 16;
 /// shorter than a line of 128 bytes cost more than their bytes.
 [[nodiscard]] double bytesAhead(ir::Op &loop, const TargetFacts &machine);
 
-/// Whether each body of its space loads another part of the object, so that all of it comes from
-/// memory: its place depends on all dimensions of the space, and not by a number that is loaded.
-[[nodiscard]] bool isStreamed(const ir::Op &load);
-/// Of bytesAhead, those of loads that are streamed.
+/// Of bytesAhead, those that come from memory (streams.h).
 [[nodiscard]] double streamedAhead(ir::Op &loop);
 
 /// Nanoseconds that a program waits at an op before its next one.

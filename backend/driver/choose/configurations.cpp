@@ -61,6 +61,10 @@ std::vector<std::vector<int64_t>> valuesOf(llvm::ArrayRef<sema::Choice> choices)
         values.push_back({16, 32, 64, 128, 8, 4, 2, 1});
       else if (choice.isShared)
         values.push_back({16, 32, 64, 128, 192, 256, 512, 1024});
+      // Rows of no power of two end in words that threads share with others, and go one by one
+      // where they begin anywhere; only instructions of products have such columns.
+      else if (!choice.multiplies)
+        values.push_back({16, 32, 64, 128, 256, 512, 1024});
       else
         values.push_back({16, 32, 64, 96, 128, 160, 192, 256});
       break;

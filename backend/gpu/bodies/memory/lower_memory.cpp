@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Global memory: tiles and scalars, of this device and of peers. Neighbours in registers move in
 // words of up to 16 bytes where the view's address and strides allow it, which is asked once a tile
-// at run time; what a view does not have is asked of 16 zero bytes. Loads of whole tiles that begin
+// at run time; what a view does not have is asked of 16 zero bytes. Loads of tiles that begin
 // elsewhere take the two words that hold each group, and shift.
 #include "backend/gpu/bodies/memory/row_buffers.h"
 #include "backend/gpu/bodies/memory/shifted_words.h"
@@ -20,6 +20,14 @@ namespace dtile::backend::gpu {
 using ir::Layout;
 using ir::Op;
 using ir::OpKind;
+
+namespace {
+
+/// Words of a thread up to which those of a tile that ends anywhere are loaded together; of larger
+/// tiles one after the other.
+constexpr size_t kMostPartWords = 16;
+
+} // namespace
 
 llvm::Value *zeroBytes(llvm::IRBuilder<> &b) {
   llvm::Module &module = *b.GetInsertBlock()->getModule();
@@ -115,8 +123,8 @@ Registers BodyLowering::loadTile(const View &from, const TileInfo &to,
     return result;
   }
 
-  // Ways: all there and aligned, aligned, all there, neither; from shared memory. Words go around
-  // the branches, not numbers.
+  // Ways: all there and aligned, aligned, all there, neighbours, none of it; from shared memory.
+  // Words go around the branches, not numbers.
   llvm::SmallVector<llvm::SmallVector<unsigned, 16>> groups;
   llvm::SmallVector<Layout::Position> positions;
   to.eachRun(access.run, [&](llvm::ArrayRef<unsigned> slots, const Layout::Position &at) {
@@ -135,6 +143,8 @@ Registers BodyLowering::loadTile(const View &from, const TileInfo &to,
   const bool canShift = areFull && (bytes == 8 || bytes == 16);
   const bool canLoop = areFull && gpu_.device.hasThreadArrays() && GroupLoop::canRun(positions);
   llvm::BasicBlock *shifted = canShift ? block("load.shifted") : nullptr;
+  llvm::BasicBlock *shiftedParts =
+      canShift && groups.size() <= kMostPartWords ? block("load.shifted.parts") : nullptr;
   llvm::BasicBlock *others = canShift ? block("load.others") : single;
   const auto wordAt = [&](size_t group) {
     return b.CreateConstInBoundsGEP1_64(b.getInt8Ty(), kept->address, uint64_t(kept->step) * group);
@@ -150,14 +160,21 @@ Registers BodyLowering::loadTile(const View &from, const TileInfo &to,
   b.CreateCondBr(access.whole, wholes, parts);
   if (canShift) {
     b.SetInsertPoint(others);
-    b.CreateCondBr(b.CreateAnd(access.isDense, access.whole), shifted, single);
+    llvm::BasicBlock *rest = shiftedParts ? block("load.apart") : single;
+    b.CreateCondBr(b.CreateAnd(access.isDense, access.whole), shifted, rest);
+    if (shiftedParts) {
+      b.SetInsertPoint(rest);
+      b.CreateCondBr(access.isDense, shiftedParts, single);
+    }
   }
 
-  llvm::SmallVector<llvm::SmallVector<llvm::Value *>, 5> loaded(5);
+  llvm::SmallVector<llvm::SmallVector<llvm::Value *>, 6> loaded(6);
   llvm::SmallVector<llvm::BasicBlock *, 4> ends;
   llvm::SmallVector<llvm::BasicBlock *, 4> ways = {wholes, parts, single};
   if (canShift)
     ways.push_back(shifted);
+  if (shiftedParts)
+    ways.push_back(shiftedParts);
   if (filled)
     ways.push_back(filled);
   for (unsigned way = 0; way < ways.size(); ++way) {
@@ -178,6 +195,17 @@ Registers BodyLowering::loadTile(const View &from, const TileInfo &to,
       if (ways[way] == shifted) {
         llvm::Value *moved =
             loadShifted(b, access.address(position, /*inRun=*/true), bytes, access.bytes());
+        loaded[way].push_back(b.CreateBitCast(moved, word));
+        continue;
+      }
+      if (ways[way] == shiftedParts) {
+        const TileAccess::Part part = access.existingOfRun(position);
+        const auto inBytes = [&](llvm::Value *n) {
+          return b.CreateMul(n, b.getInt32(access.bytes()));
+        };
+        llvm::Value *moved =
+            loadShiftedPart(b, access.address(position, /*inRun=*/true), bytes, access.bytes(),
+                            inBytes(part.begin), inBytes(part.end), zeroBytes(b));
         loaded[way].push_back(b.CreateBitCast(moved, word));
         continue;
       }

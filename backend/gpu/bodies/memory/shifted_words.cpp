@@ -51,6 +51,43 @@ llvm::Value *loadShifted(llvm::IRBuilder<> &b, llvm::Value *address, unsigned by
   return shifted(b, std::move(words), past, elementBytes);
 }
 
+llvm::Value *loadShiftedPart(llvm::IRBuilder<> &b, llvm::Value *address, unsigned bytes,
+                             unsigned elementBytes, llvm::Value *begin, llvm::Value *end,
+                             llvm::Value *zeros) {
+  const unsigned count = bytes / 4;
+  llvm::Type *word = llvm::FixedVectorType::get(b.getInt32Ty(), count);
+  llvm::Value *place = b.CreateTrunc(b.CreatePtrToInt(address, b.getInt64Ty()), b.getInt32Ty());
+  llvm::Value *past = b.CreateAnd(place, b.getInt32(bytes - 1));
+  llvm::Value *first =
+      b.CreateIntrinsic(llvm::Intrinsic::ptrmask, {address->getType(), b.getInt64Ty()},
+                        {address, b.getInt64(~uint64_t(bytes - 1))});
+  llvm::Value *second = b.CreateConstGEP1_64(b.getInt8Ty(), first, bytes);
+  // The second word begins so far into the run.
+  llvm::Value *boundary = b.CreateSub(b.getInt32(bytes), past);
+  llvm::Value *inFirst =
+      b.CreateICmpULT(begin, b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, boundary, end));
+  llvm::Value *inSecond =
+      b.CreateICmpUGT(end, b.CreateBinaryIntrinsic(llvm::Intrinsic::umax, boundary, begin));
+  llvm::SmallVector<llvm::Value *, 8> words;
+  for (auto [exists, at] : {std::pair(inFirst, first), std::pair(inSecond, second)}) {
+    llvm::Value *loaded =
+        b.CreateAlignedLoad(word, b.CreateSelect(exists, at, zeros), llvm::Align(bytes));
+    for (unsigned i = 0; i < count; ++i)
+      words.push_back(b.CreateExtractElement(loaded, uint64_t(i)));
+  }
+  llvm::Value *run = shifted(b, std::move(words), past, elementBytes);
+  auto *elements = llvm::FixedVectorType::get(b.getIntNTy(8 * elementBytes), bytes / elementBytes);
+  run = b.CreateBitCast(run, elements);
+  for (unsigned i = 0; i < elements->getNumElements(); ++i) {
+    llvm::Value *at = b.getInt32(i * elementBytes);
+    llvm::Value *exists = b.CreateAnd(b.CreateICmpUGE(at, begin), b.CreateICmpULT(at, end));
+    llvm::Value *element = b.CreateExtractElement(run, uint64_t(i));
+    element = b.CreateSelect(exists, element, llvm::ConstantInt::get(element->getType(), 0));
+    run = b.CreateInsertElement(run, element, uint64_t(i));
+  }
+  return run;
+}
+
 unsigned neighbouringLanes(const TileInfo &info, TileInfo::Run run) {
   unsigned count = 1;
   for (const Layout::Position &way : info.layout.bits(ir::LayoutBits::Lane)) {

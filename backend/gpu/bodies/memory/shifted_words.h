@@ -14,6 +14,13 @@ namespace dtile::backend::gpu {
 [[nodiscard]] llvm::Value *loadShifted(llvm::IRBuilder<> &b, llvm::Value *address, unsigned bytes,
                                        unsigned elementBytes);
 
+/// The same of a run of which only bytes `begin` to before `end` (i32) exist: no word is read of
+/// which none does, but 16 bytes from `zeros` instead; and what does not exist is 0.
+[[nodiscard]] llvm::Value *loadShiftedPart(llvm::IRBuilder<> &b, llvm::Value *address,
+                                           unsigned bytes, unsigned elementBytes,
+                                           llvm::Value *begin, llvm::Value *end,
+                                           llvm::Value *zeros);
+
 /// How many lanes that follow each other have runs that follow each other: a power of two, 1 where
 /// none do.
 [[nodiscard]] unsigned neighbouringLanes(const TileInfo &info, TileInfo::Run run);

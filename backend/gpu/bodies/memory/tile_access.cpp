@@ -103,6 +103,24 @@ llvm::Value *TileAccess::exists(const Layout::Position &at) {
   return all ? all : b.getTrue();
 }
 
+TileAccess::Part TileAccess::existingOfRun(const Layout::Position &at) {
+  const auto ofRun = [&](llvm::Value *x) {
+    x = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, x, b.getInt32(0));
+    return b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, x, b.getInt32(run.length));
+  };
+  Part part{};
+  llvm::Value *isInside = b.getTrue();
+  for (unsigned d = 0; d < view_.dims.size(); ++d) {
+    llvm::Value *position = b.CreateAdd(first_[d], b.getInt32(uint32_t(at[d])));
+    if (d != run.dim)
+      isInside = b.CreateAnd(isInside, b.CreateICmpULT(position, span_[d]));
+    else
+      part = {ofRun(b.CreateNeg(position)), ofRun(b.CreateSub(span_[d], position))};
+  }
+  part.end = b.CreateSelect(isInside, part.end, b.getInt32(0));
+  return part;
+}
+
 llvm::Value *TileAccess::address(llvm::ArrayRef<llvm::Value *> at) const {
   llvm::Value *offset = b.getInt64(0);
   for (auto [position, step] : llvm::zip_equal(at, step_))

@@ -34,6 +34,11 @@ public:
   [[nodiscard]] llvm::Value *address(const ir::Layout::Position &at, bool inRun = false);
   /// i1: it exists.
   [[nodiscard]] llvm::Value *exists(const ir::Layout::Position &at);
+  /// Of the run from a position on: the elements that exist, from one to before another. i32
+  struct Part {
+    llvm::Value *begin, *end;
+  };
+  [[nodiscard]] Part existingOfRun(const ir::Layout::Position &at);
   /// The same of positions of thread 0 that are known at run time, i32 a dimension.
   [[nodiscard]] llvm::Value *address(llvm::ArrayRef<llvm::Value *> at) const;
   [[nodiscard]] llvm::Value *exists(llvm::ArrayRef<llvm::Value *> at) const;
