@@ -10,6 +10,7 @@
 #include "ir/interpret/interpreter.h"
 #include "ir/protocol/check/report_finding.h"
 #include "ir/protocol/check/run_arguments.h"
+#include "ir/protocol/check/size_relations.h"
 #include "ir/protocol/check/sum_types.h"
 #include "ir/protocol/check/term_arrays.h"
 
@@ -71,7 +72,9 @@ public:
     isFollowed_ = !isSum || widenIntegers(copy_.types(), *widened_, *isSum);
     widenFloats(copy_.types(), *widened_);
     // Loops over tile data, and what they compare, decide what sums are of.
-    sizes_.emplace(*widened_, interpret::wholeKernel(*widened_));
+    const interpret::ControlSlice whole = interpret::wholeKernel(*widened_);
+    sizes_.emplace(*widened_, whole);
+    relations_.emplace(*widened_, whole, *sizes_);
     for (const Promise *promise : promises)
       states_.push_back(
           {promise, isFollowed_ ? "" : "of integers it follows sums and products only", 0});
@@ -86,8 +89,6 @@ private:
     int64_t runs;
   };
   [[nodiscard]] std::vector<SizeValues> choose(int ranks) const;
-  [[nodiscard]] std::vector<int64_t> meetings(size_t symbol, int ranks,
-                                              const SizeValues &usual) const;
   [[nodiscard]] bool isSmall(const SizeValues &values, const SizeValues &smallest) const;
   void beginAgain(Arguments &arguments) const;
   [[nodiscard]] std::vector<int> chooseRanks(llvm::ArrayRef<int> ranks, bool areRanksGiven) const;
@@ -111,6 +112,7 @@ private:
   bool isFollowed_ = true;
   /// Of the copy, with all that it computes.
   std::optional<LaunchSizes> sizes_;
+  std::optional<SizeRelations> relations_;
   std::vector<State> states_;
 };
 
@@ -156,15 +158,7 @@ std::vector<SizeValues> PromiseChecker::choose(int ranks) const {
     for (const int64_t value : symbols[s].reached)
       vary({{s, value}});
   }
-  const SizeValues usual = all.front();
-  for (size_t s = 0; s < symbols.size(); ++s)
-    for (const int64_t value : meetings(s, ranks, usual)) {
-      SizeValues values = usual;
-      values[s] = value;
-      values = sizes_->allowed(ranks, values, s);
-      if (!llvm::is_contained(all, values))
-        all.push_back(std::move(values));
-    }
+  llvm::append_range(all, relations_->solve(ranks, all));
   for (size_t s = 0; s < symbols.size(); ++s)
     for (size_t other = 0; other < s; ++other)
       if (isCut(s) && isCut(other) && !isScalar(s) && !isScalar(other))
@@ -176,38 +170,6 @@ std::vector<SizeValues> PromiseChecker::choose(int ranks) const {
     llvm::append_range(onAxes, some);
   }
   return onAxes.empty() ? all : onAxes;
-}
-
-/// Where a size, beside usual ones of the others, meets what the kernel compares with it, and next
-/// to that: as in `M > 2 * N`, whose sides grow with it or not at all.
-std::vector<int64_t> PromiseChecker::meetings(size_t symbol, int ranks,
-                                              const SizeValues &usual) const {
-  constexpr int64_t kLargest = 1 << 10;
-  constexpr size_t kMost = 12;
-  std::vector<int64_t> found;
-  walk(*widened_, [&](const Op &op) {
-    if (!op.is(OpKind::Cmp) || !op.operand(0)->type().isIndex() || found.size() >= kMost)
-      return;
-    const auto isAbove = [&](int64_t value) -> std::optional<bool> {
-      SizeValues values = usual;
-      values[symbol] = value;
-      const auto a = sizes_->valueOf(op.operand(0), ranks, values);
-      const auto b = sizes_->valueOf(op.operand(1), ranks, values);
-      return a && b ? std::optional(*a > *b) : std::nullopt;
-    };
-    const auto first = isAbove(1), last = isAbove(kLargest);
-    if (!first || !last || *first == *last)
-      return;
-    int64_t low = 1, high = kLargest;
-    while (high - low > 1) {
-      const int64_t middle = (low + high) / 2;
-      (isAbove(middle) == first ? low : high) = middle;
-    }
-    for (const int64_t value : {low, high, low - 1})
-      if (value > 0 && !llvm::is_contained(found, value))
-        found.push_back(value);
-  });
-  return found;
 }
 
 /// No size is larger than in the first choice, whatever scalars and axes are.

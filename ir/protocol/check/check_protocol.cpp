@@ -14,6 +14,7 @@
 #include "ir/protocol/check/race_detector.h"
 #include "ir/protocol/check/report_finding.h"
 #include "ir/protocol/check/run_arguments.h"
+#include "ir/protocol/check/size_relations.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallPtrSet.h"
@@ -58,7 +59,8 @@ public:
   KernelChecker(ir::Module &module, Op &kernel, const CheckOptions &options,
                 Diagnostics &diagnostics)
       : module_(module), kernel_(kernel), options_(options), diagnostics_(diagnostics),
-        slice_(interpret::sliceControl(kernel)), sizes_(kernel, slice_) {}
+        slice_(interpret::sliceControl(kernel)), sizes_(kernel, slice_),
+        relations_(kernel, slice_, sizes_) {}
 
   Verdict run();
 
@@ -114,6 +116,7 @@ private:
   Diagnostics &diagnostics_;
   ControlSlice slice_;
   LaunchSizes sizes_;
+  SizeRelations relations_;
   Verdict verdict_;
   /// Outputs and notifies that were warned about.
   llvm::SmallPtrSet<const Op *, 4> warned_;
@@ -565,6 +568,8 @@ bool KernelChecker::runFor(llvm::ArrayRef<int> numbers) {
     std::vector<SizeValues> choices = sizes_.choose(ranks, choice());
     if (ranks > kMostRanksOfAllSizes && choices.size() > kSizesOfManyRanks)
       choices.resize(kSizesOfManyRanks);
+    else if (choice() == LaunchSizes::Choice::All)
+      llvm::append_range(choices, relations_.solve(ranks, choices));
     rounds = std::max(rounds, choices.size());
     all.push_back(
         {ranks, std::move(choices), sizes_.choose(ranks, LaunchSizes::Choice::AroundBlocks)});

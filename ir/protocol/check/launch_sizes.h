@@ -67,6 +67,15 @@ public:
     Known known;
     return evaluate(value, ranks, values, known);
   }
+  /// What values are, as far as somebody has said or found.
+  using Known = llvm::DenseMap<const ir::Value *, std::optional<int64_t>>;
+  /// The same with some values that are known, to which it adds.
+  std::optional<int64_t> valueOf(const ir::Value *value, int ranks, const SizeValues &values,
+                                 Known &known) const {
+    return evaluate(value, ranks, values, known);
+  }
+  /// Whether the kernel's assertions about launches allow it, as far as they can be evaluated.
+  [[nodiscard]] bool isAllowed(int ranks, const SizeValues &values) const;
   /// Whether the number of a tile space's bodies depends on a size.
   [[nodiscard]] bool decidesBodies(const ir::Op &space, const SizeSymbol &symbol) const;
   /// The sizes of a tensor parameter; nothing where they cannot be known.
@@ -74,7 +83,6 @@ public:
                                                             const SizeValues &values) const;
 
 private:
-  using Known = llvm::DenseMap<const ir::Value *, std::optional<int64_t>>;
   std::optional<int64_t> evaluate(const ir::Value *value, int ranks, const SizeValues &values,
                                   Known &known) const;
   std::optional<int64_t> evaluateOp(const ir::Op &op, int ranks, const SizeValues &values,
@@ -94,8 +102,6 @@ private:
                                    llvm::ArrayRef<size_t> kept) const;
   [[nodiscard]] std::vector<SizeValues> combinations(int ranks, Choice choice) const;
   void findAxes(const ir::Op &op);
-  /// Whether the kernel's assertions about launches allow it, as far as they can be evaluated.
-  [[nodiscard]] bool isAllowed(int ranks, const SizeValues &values) const;
   [[nodiscard]] std::vector<SizeValues> search(int ranks) const;
 
   std::vector<SizeSymbol> symbols_;
