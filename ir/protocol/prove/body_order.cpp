@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Program order is the order of ops in the block that is around both. Tokens are followed through
-// joins, results of `if` (what both arms have joined, and what runs only in one) and sums of a
-// loop; where they take another way, nothing is known.
+// joins, results of `if` (what both arms have joined, and what runs only in one), sums of a loop,
+// and from iteration to iteration; where they take another way, nothing is known.
 #include "ir/protocol/prove/body_order.h"
 
 #include "ir/analysis/ordering.h"
 
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 
 #include <map>
@@ -144,6 +145,54 @@ TokenSources SourceWalk::find(Value *token) {
   if (op->is(OpKind::Wait) || ir::isTransfer(*op))
     all.insert(op);
   return all;
+}
+
+/// Which variables of a loop pass a token of an iteration on until an iteration awaits it. False
+/// where it is used otherwise.
+bool followInLoop(const Value *token, const ir::Block &body,
+                  llvm::SmallDenseSet<unsigned, 4> &variables) {
+  bool isUsed = false;
+  for (const ir::Use &use : token->uses()) {
+    isUsed = true;
+    if (use.user->parentBlock() != &body)
+      return false;
+    if (use.user->is(OpKind::Await))
+      continue;
+    if (use.user->is(OpKind::TokenJoin)) {
+      if (!followInLoop(use.user->result(), body, variables))
+        return false;
+      continue;
+    }
+    if (use.user != body.terminator())
+      return false;
+    if (variables.insert(use.index).second &&
+        !followInLoop(body.argument(1 + use.index), body, variables))
+      return false;
+  }
+  return isUsed;
+}
+
+/// Adds transfers of loops whose tokens go from iteration to iteration until one awaits them, where
+/// the tokens stand for all that are left when the loop ends.
+void addHandedOn(llvm::ArrayRef<Value *> tokens, TokenSources &sources) {
+  llvm::SmallDenseMap<Op *, llvm::SmallDenseSet<unsigned, 4>, 2> results;
+  llvm::SmallVector<Value *, 4> work(tokens.begin(), tokens.end());
+  while (!work.empty()) {
+    const Value *token = work.pop_back_val();
+    Op *op = token->type().isToken() ? token->definingOp() : nullptr;
+    if (op && op->is(OpKind::TokenJoin))
+      llvm::append_range(work, op->operands());
+    else if (op && op->is(OpKind::For))
+      results[op].insert(token->index());
+  }
+  for (const auto &[loop, complete] : results)
+    for (Op &op : loop->body().ops()) {
+      llvm::SmallDenseSet<unsigned, 4> variables;
+      if (ir::isTransfer(op) && followInLoop(op.result(), loop->body(), variables) &&
+          !variables.empty() &&
+          llvm::all_of(variables, [&](unsigned k) { return complete.contains(k); }))
+        sources.insert(&op);
+    }
 }
 
 template <typename Fn> void forEachInBody(Op *op, Fn &&fn) {
@@ -284,6 +333,7 @@ TokenSources sourcesOf(llvm::ArrayRef<Value *> tokens) {
   SourceWalk walk;
   for (Value *token : tokens)
     sources.insert_range(walk.of(token));
+  addHandedOn(tokens, sources);
   return sources;
 }
 
@@ -437,12 +487,15 @@ std::optional<unsigned> iterationsUntilOver(Op *transfer, Op *other) {
     return std::nullopt;
   std::optional<unsigned> least;
   for (Op &at : loop->body().ops()) {
-    // It stands in the loop itself, so each iteration runs it.
-    if (!at.is(OpKind::Await) || !isBefore(&at, other))
+    // It stands in the loop itself, so each iteration runs it: one behind `other` has run in the
+    // iteration before.
+    if (!at.is(OpKind::Await))
       continue;
+    const unsigned more = isBefore(&at, other) ? 0 : 1;
     for (const Value *token : at.operands())
-      if (const auto age = ageOf(token, *loop, transfer, kMost); age && (!least || *age < *least))
-        least = age;
+      if (const auto age = ageOf(token, *loop, transfer, kMost);
+          age && (!least || *age + more < *least))
+        least = *age + more;
   }
   return least;
 }

@@ -154,6 +154,9 @@ private:
   bool proveUnmet(Pair &pair, Facts facts, Uses uses);
   bool proveCase(Pair &pair, const Facts &known);
   bool proveOneBody(Pair &pair, Facts facts);
+  std::vector<Tail> tailsOfWritten(Scene &scene, const Facts &facts, const Access &access,
+                                   Instance &at, const Region &region,
+                                   llvm::ArrayRef<Polynomial> point);
   static bool isOneValue(Pair &pair, const Facts &facts, Value *value);
   static void addEqualInputs(Pair &pair, Facts &facts);
   /// How many iterations or bodies apart; nothing is farther than any.

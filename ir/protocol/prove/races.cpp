@@ -29,6 +29,8 @@ struct Prover::Pair {
   Scene scene;
   Instance a, b;
   Region regionA, regionB;
+  /// An element that both touch.
+  llvm::SmallVector<Polynomial, 4> point;
   /// Whether it is known which of them runs in the earlier iteration.
   bool hasOrderedLoops = false;
 };
@@ -153,7 +155,36 @@ bool Prover::proveCase(Pair &pair, const Facts &known) {
         return true;
     }
   }
-  return false;
+  std::vector<Tail> behindA =
+      tailsOfWritten(scene, facts, pair.first, pair.a, pair.regionA, pair.point);
+  std::vector<Tail> behindB =
+      tailsOfWritten(scene, facts, pair.second, pair.b, pair.regionB, pair.point);
+  return hasPath(scene, facts, headsOf(scene, pair.first, pair.a, pair.regionA), behindB) ||
+         hasPath(scene, facts, headsOf(scene, pair.second, pair.b, pair.regionB), behindA);
+}
+
+/// The waits before what the body has written at once at an element: a later access of the body to
+/// that element is behind them, too.
+std::vector<Tail> Prover::tailsOfWritten(Scene &scene, const Facts &facts, const Access &access,
+                                         Instance &at, const Region &region,
+                                         llvm::ArrayRef<Polynomial> point) {
+  std::vector<Tail> tails;
+  for (const Access &write : accesses_) {
+    if (write.kind != Access::Kind::Write || write.isAsync || write.op->is(OpKind::Scatter) ||
+        write.object != access.object || spaceOf(write.op) != at.space ||
+        !isBefore(write.op, access.op) || waitsBefore(write.op).empty())
+      continue;
+    Instance writer = scene.instance(write.op, &at, Shares::Body);
+    const Region to = scene.region(write.view, writer, facts);
+    const auto covered = covers(scene, facts, write, writer, to, region, point);
+    if (!covered)
+      continue;
+    for (Tail &tail : tailsOf(scene, writer, Reach::Near)) {
+      tail.goal.add(*covered);
+      tails.push_back(std::move(tail));
+    }
+  }
+  return tails;
 }
 
 /// Whether a value is one in two bodies of a rank: computed from positions that are equal, and from
@@ -272,7 +303,7 @@ bool Prover::provePair(Pair &pair, Facts facts, Uses uses) {
   const Access &first = pair.first, &second = pair.second;
   pair.regionA = scene.region(first.view, pair.a, facts);
   pair.regionB = scene.region(second.view, pair.b, facts);
-  const auto point = scene.assumeMeeting(facts, pair.regionA, pair.regionB);
+  pair.point = scene.assumeMeeting(facts, pair.regionA, pair.regionB);
   if (isMetBetween(first.op, second.op) || isMetBetween(second.op, first.op))
     return true;
   const std::vector<Rounds> ahead = roundsOf(first.op, second.op);
