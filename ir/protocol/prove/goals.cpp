@@ -159,30 +159,37 @@ bool splitNumeral(Scene &scene, Goal &goal) {
   return false;
 }
 
-/// The quotient of an unknown that occurs in a polynomial, also inside of quotients and remainders.
-std::optional<AtomId> quotientIn(Scene &scene, const Polynomial &p, AtomId id) {
+/// The quotient of an unknown, and of something known beside it, that occurs in a polynomial, also
+/// inside of quotients and remainders.
+std::optional<AtomId> quotientIn(Scene &scene, const Goal &goal, const Polynomial &p, AtomId id) {
+  const auto isKnown = [&](const Polynomial &beside) {
+    return llvm::none_of(goal.unknowns,
+                         [&](AtomId other) { return scene.polys.mentions(beside, other); });
+  };
   for (const auto &[monomial, coefficient] : p.terms())
     for (const AtomId part : monomial) {
       const Polynomials::Atom &atom = scene.polys.atom(part);
-      if (atom.kind == Polynomials::AtomKind::Div && atom.lhs == var(id))
+      if (atom.kind == Polynomials::AtomKind::Div && isKnown(atom.lhs - var(id)))
         return part;
       if (atom.kind != Polynomials::AtomKind::Div && atom.kind != Polynomials::AtomKind::Rem)
         continue;
-      if (const auto inner = quotientIn(scene, atom.lhs, id))
+      if (const auto inner = quotientIn(scene, goal, atom.lhs, id))
         return inner;
     }
   return std::nullopt;
 }
 
-/// An unknown whose quotient by some n an equation names becomes n * q + r: as with blocks that are
-/// dealt to ranks, where `b % W` is the rank and `b / W` the place there.
+/// An unknown whose quotient by some n an equation names becomes n * q + r, less what is known
+/// beside it: as with blocks that are dealt to ranks, where `b % W` is the rank and `b / W` the
+/// place there, and with the children of a rank in a tree, whose parent is `(child - 1) / 2`.
 bool splitQuotient(Scene &scene, Goal &goal) {
   for (size_t i = 0; i < goal.unknowns.size(); ++i) {
     const AtomId id = goal.unknowns[i];
     for (const auto &equation : goal.equal)
       for (const Polynomial *side : {&equation.first, &equation.second}) {
-        const auto part = quotientIn(scene, *side, id);
+        const auto part = quotientIn(scene, goal, *side, id);
         const Polynomial divisor = part ? scene.polys.atom(*part).rhs : Polynomial();
+        const Polynomial beside = part ? scene.polys.atom(*part).lhs - var(id) : Polynomial();
         if (!part || llvm::any_of(goal.unknowns, [&](AtomId other) {
               return scene.polys.mentions(divisor, other);
             }))
@@ -192,7 +199,7 @@ bool splitQuotient(Scene &scene, Goal &goal) {
         goal.unknowns.push_back(rest);
         goal.formulas.push_back(Formula::atLeastZero(var(rest)));
         goal.addLess(var(rest), divisor);
-        replace(scene, goal, id, divisor * var(quotient) + var(rest));
+        replace(scene, goal, id, divisor * var(quotient) + var(rest) - beside);
         return true;
       }
   }
@@ -486,13 +493,16 @@ Polynomial leastOf(Scene &scene, const Goal &goal, AtomId id) {
 } // namespace
 
 void solve(Scene &scene, Facts &facts, Goal &goal, Guesses guesses) {
+  constexpr unsigned kMostSplits = 8;
   const bool isEarly = guesses == Guesses::Early;
-  while (solveEquation(scene, goal, Gives::Itself) || splitNumeral(scene, goal) ||
-         splitQuotient(scene, goal) || (isEarly && guessBlock(scene, facts, goal)) ||
-         solveEquation(scene, goal, Gives::OneValue) ||
-         solveEquation(scene, goal, Gives::Residue) ||
-         (!isEarly && guessBlock(scene, facts, goal)) || identifyRead(scene, facts, goal) ||
-         namePart(scene, facts, goal)) {
+  // Rests of one quotient may have to be divided for another one.
+  unsigned splits = kMostSplits;
+  const auto splitOne = [&] { return splits != 0 && splitQuotient(scene, goal) && splits-- != 0; };
+  while (
+      solveEquation(scene, goal, Gives::Itself) || splitNumeral(scene, goal) || splitOne() ||
+      (isEarly && guessBlock(scene, facts, goal)) || solveEquation(scene, goal, Gives::OneValue) ||
+      solveEquation(scene, goal, Gives::Residue) || (!isEarly && guessBlock(scene, facts, goal)) ||
+      identifyRead(scene, facts, goal) || namePart(scene, facts, goal)) {
   }
   // What no equation speaks of may be anything that is large enough: the first.
   while (!goal.unknowns.empty()) {
