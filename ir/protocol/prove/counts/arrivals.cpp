@@ -6,6 +6,8 @@
 #include "ir/analysis/communication.h"
 #include "ir/protocol/prove/prover.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 namespace dtile::protocol::prove {
 
 namespace {
@@ -23,6 +25,13 @@ const Op *ownWait(Op &loop) {
     if (op.is(OpKind::Wait))
       return &op;
   return nullptr;
+}
+
+/// Whether the iteration is behind that wait, and not only what has its token.
+bool isAwaited(Op &loop, const Op *wait) {
+  return wait && llvm::any_of(loop.body().ops(), [&](const Op &op) {
+           return op.is(OpKind::Await) && llvm::is_contained(op.operands(), wait->result());
+         });
 }
 
 std::optional<AtomId> numberOf(const Instance &instance, const Op &loop) {
@@ -62,6 +71,10 @@ void Prover::proveArrivals() {
     if (!loop.is(OpKind::For) || !loop.get(ir::attr::arrivals))
       return;
     const Op *own = ownWait(loop);
+    ++proof_.obligations;
+    if (!isAwaited(loop, own))
+      fail(&loop, "that each iteration of this loop comes after the cell that it takes", nullptr,
+           Unproved::Kind::AnyOrder);
     ir::walk(loop.body(), [&](Op &op) {
       if ((op.is(OpKind::Wait) && &op != own) || op.is(OpKind::Barrier)) {
         ++proof_.obligations;
