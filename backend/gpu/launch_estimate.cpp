@@ -176,6 +176,18 @@ struct GpuLaunchEstimate::Work {
   llvm::SmallVector<llvm::SmallVector<int64_t, 4>, 4> counts;
 };
 
+bool GpuLaunchEstimate::isUnstaged(Work &work) {
+  return llvm::any_of(spaces_, [&](Op *space) {
+    bool isAligned = true;
+    if (facts_.hasUnstagedBody(*space))
+      ir::walk(*space, [&](Op &op) {
+        if (ir::comesVia(op, ir::LoadPath::Tma))
+          isAligned &= work.sizes.unlessAligned(op, 1) == 0;
+      });
+    return !isAligned;
+  });
+}
+
 bool GpuLaunchEstimate::countBodies(Work &work) {
   work.counts.resize(spaces_.size());
   for (auto [s, space] : llvm::enumerate(spaces_)) {
@@ -249,6 +261,8 @@ std::optional<LaunchTimeline> GpuLaunchEstimate::timeline(llvm::ArrayRef<int64_t
 
 std::optional<LaunchTimeline> GpuLaunchEstimate::timeline(Work &work, int32_t parts) {
   const auto count = int32_t(spaces_.size());
+  if (parts > 1 && isUnstaged(work))
+    return std::nullopt;
   // Clusters end where groups of processors do; how many there are exactly, only the driver knows.
   const int64_t group = parts > 1 ? machine_.groupProcessors : machine_.processors;
   const auto resident = int32_t(group * each_ / parts * (machine_.processors / group) * parts);

@@ -22,6 +22,8 @@ private:
   struct Work;
   /// False where sizes do not say how many bodies there are.
   bool countBodies(Work &work);
+  /// Whether all threads load tiles that are staged where TMA can describe all.
+  bool isUnstaged(Work &work);
   /// With clusters of so many programs; nothing where these cannot be.
   std::optional<LaunchTimeline> timeline(Work &work, int32_t parts);
 

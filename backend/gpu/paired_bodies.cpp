@@ -2,7 +2,9 @@
 // Whether a launch loads by TMA, and how many bodies it has whose programs share loads.
 #include "backend/gpu/paired_bodies.h"
 
+#include "backend/runtime/kernel_abi.h"
 #include "ir/core/tile_order.h"
+#include "ir/model/op_cost.h"
 
 namespace dtile::backend::gpu {
 
@@ -29,7 +31,11 @@ public:
     Value *all = b.getTrue();
     for (const auto &map : layout_->tensorMaps())
       all = b.CreateAnd(all, b.CreateIsNotNull(loadFrame(map->usable, b.getInt64Ty())));
-    return b.CreateZExt(all, b.getInt64Ty());
+    const bool isUnstaged = llvm::any_of(layout_->kernel().body().ops(), [](Op &op) {
+      return op.is(ir::OpKind::Space) && model::hasUnstagedBody(op);
+    });
+    return b.CreateSelect(all, b.getInt64(DTILE_BY_TMA),
+                          b.getInt64(isUnstaged ? DTILE_UNSTAGED : DTILE_BY_COPY_WARPS));
   }
 
   Value *pairedCount(Op &space) {

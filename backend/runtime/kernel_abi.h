@@ -180,6 +180,13 @@ typedef struct dtile_device_scratch {
   int32_t reserved;
 } dtile_device_scratch;
 
+/* How the tiles of staged spaces come in a launch. */
+typedef enum dtile_loading {
+  DTILE_UNSTAGED = -1,     /* not all by TMA: all threads load them, and clusters share no loops */
+  DTILE_BY_COPY_WARPS = 0, /* copy warps load those that TMA cannot describe */
+  DTILE_BY_TMA = 1
+} dtile_loading;
+
 /* Code for one kind of device. The host side of a launch is here too: it may differ from the
  * host target's, as frames hold what device_abi.h says.
  *
@@ -220,8 +227,7 @@ typedef struct dtile_device_image {
   int64_t (*const *remote_bytes)(const void *frame, int64_t body, int64_t together,
                                  int64_t running);
   const dtile_device_space *spaces;
-  /* null where nothing comes by TMA; else 1 where it can describe all tensors of this launch that
-   * it is to load, 0 where threads load some instead */
+  /* null where nothing comes by TMA; else the dtile_loading of this launch */
   int64_t (*by_tma)(const void *frame);
   /* null, or: how many bodies a launch by TMA has whose clusters of two programs share the loads of
    * an operand (pass multicast-operands), those that fill up pairs among them; 0 where no two

@@ -31,6 +31,11 @@ public:
   [[nodiscard]] int64_t keptTiles(const ir::Op &loop) {
     return of<const ir::Op *>(kept_, &loop, [&] { return model::keptTiles(loop); });
   }
+  /// Of the space around an op.
+  [[nodiscard]] bool hasUnstagedBody(ir::Op &op) {
+    ir::Op *space = op.enclosing(ir::OpKind::Space);
+    return of<const ir::Op *>(unstaged_, space, [&] { return model::hasUnstagedBody(*space); });
+  }
   [[nodiscard]] Sends sendsOfProducts(ir::Block &body) {
     return of<const ir::Block *>(sends_, &body, [&] { return model::sendsOfProducts(body); });
   }
@@ -61,6 +66,7 @@ private:
   llvm::DenseMap<const ir::Op *, std::optional<llvm::SmallVector<ir::Op *, 4>>> firstReads_;
   llvm::DenseMap<const ir::Op *, double> streamedAhead_;
   llvm::DenseMap<const ir::Op *, int64_t> kept_;
+  llvm::DenseMap<const ir::Op *, bool> unstaged_;
   llvm::DenseMap<const ir::Block *, Sends> sends_;
   llvm::DenseMap<const ir::Block *, bool> reads_;
   std::optional<ArithmeticCost> arithmetic_;

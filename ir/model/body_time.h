@@ -251,12 +251,16 @@ private:
     round =
         d_.larger(round, d_.mul(d_.real(facts_.streamedAhead(loop) / timing.memoryRate), running_));
     // Neither TMA nor cp.async takes rows that begin anywhere. Threads that copy them instead are
-    // no faster than copy warps.
+    // no faster than copy warps, which load one operand beside the other.
+    Number copied = d_.real(0);
     for (ir::Op &op : loop.body().ops())
       if (ir::comesVia(op, ir::LoadPath::Tma) || ir::comesVia(op, ir::LoadPath::Threads)) {
         const double time = bytesOf(op.result()->type()) / timing.copyWarpRate;
-        round = d_.larger(round, d_.mul(d_.unlessAligned(op, time), together_));
+        const Number one = d_.unlessAligned(op, time);
+        copied =
+            isTma && facts_.hasUnstagedBody(loop) ? d_.add(copied, one) : d_.larger(copied, one);
       }
+    round = d_.larger(round, d_.mul(copied, together_));
     return d_.add(d_.larger(round, d_.real(latency)), d_.real(roundOverhead(loop, machine_)));
   }
 

@@ -301,6 +301,18 @@ double bytesAhead(Op &loop, const TargetFacts &machine) {
   return bytes;
 }
 
+bool hasUnstagedBody(Op &space) {
+  const bool hasSignals = llvm::any_of(space.parentBlock()->ops(),
+                                       [](const Op &op) { return op.is(OpKind::SignalParam); });
+  bool isStaged = false, gathers = false, hasResident = false;
+  ir::walk(space, [&](const Op &op) {
+    isStaged |= ir::isStagedLoad(op);
+    gathers |= ir::comesVia(op, ir::LoadPath::Rows);
+    hasResident |= op.has(ir::attr::resident);
+  });
+  return isStaged && (gathers || (hasSignals && !hasResident));
+}
+
 double streamedAhead(Op &loop) {
   double bytes = 0;
   for (Op &op : loop.body().ops())

@@ -67,6 +67,7 @@
 #include "backend/gpu/staged/mma_warpgroups.h"
 
 #include "ir/analysis/communication.h"
+#include "ir/model/op_cost.h"
 
 namespace dtile::backend::gpu {
 
@@ -119,14 +120,7 @@ private:
   /// i1: TMA can read all boxes, and rows that are picked begin at whole words.
   [[nodiscard]] Value *canCopy(const Ring &ring);
   /// The copy warps load what TMA cannot; else a space has a second, unstaged body for that case.
-  /// Their place is taken where rows are gathered. Kernels with signals have the second body: two
-  /// warps load long sums more slowly than all threads do, where no cluster shares these. With
-  /// resident operands (attention) that body would spill, and take ptxas as long again.
-  [[nodiscard]] bool hasCopyWarps(const Ring &ring) const {
-    const bool hasSignals = llvm::any_of(kernel_.kernel->body().ops(),
-                                         [](const Op &op) { return op.is(OpKind::SignalParam); });
-    return ring.picked.empty() && (!hasSignals || !ring.kept.empty());
-  }
+  bool hasCopyWarps_ = false;
   /// Emits the bodies as another lowering does, here.
   void lowerAs(BodyLowering &other, Op &space, const BodyRange &range) {
     other.builder().SetInsertPoint(b.GetInsertBlock());
@@ -181,8 +175,8 @@ void StagedSpace::beginBarriers(const Op &space, const Ring &ring, const BodyRan
   const BulkCopies &ops = *gpu_.device.bulkCopies();
   const unsigned rowThreads = ring.picked.empty() ? 0 : GatherWarps::kThreads;
   const auto whereCopied = [&](unsigned count) -> Value * {
-    return hasCopyWarps(ring) ? b.CreateSelect(areMapsUsable(), b.getInt32(0), b.getInt32(count))
-                              : b.getInt32(0);
+    return hasCopyWarps_ ? b.CreateSelect(areMapsUsable(), b.getInt32(0), b.getInt32(count))
+                         : b.getInt32(0);
   };
   Value *readers =
       b.CreateAdd(b.getInt32(threads_ + (ring.output ? WarpOps::kWarpThreads : 0) + rowThreads),
@@ -311,6 +305,7 @@ Value *StagedSpace::canCopy(const Ring &ring) {
 
 void StagedSpace::lowerBodies(Op &space, const BodyRange &range) {
   Ring ring(space);
+  hasCopyWarps_ = !model::hasUnstagedBody(space);
   // What an earlier space had where the barriers are is not looked at any more.
   if (&space != firstSpace(*kernel_.kernel))
     gpu_.device.barrier(b, 0, threads_ + kCopyThreads);
@@ -322,7 +317,7 @@ void StagedSpace::lowerBodies(Op &space, const BodyRange &range) {
   llvm::BasicBlock *groups = block("groups");
   llvm::BasicBlock *end = block("staged.end");
   llvm::BasicBlock *plain = nullptr;
-  if (!hasCopyWarps(ring)) {
+  if (!hasCopyWarps_) {
     llvm::BasicBlock *staged = block("staged");
     plain = block("plain");
     b.CreateCondBr(canCopy(ring), staged, plain);
@@ -355,7 +350,7 @@ void StagedSpace::lowerBodies(Op &space, const BodyRange &range) {
       GatherWarps rows(gpu_, kernel_, ring);
       lowerAs(rows, space, range);
     });
-  if (hasCopyWarps(ring))
+  if (hasCopyWarps_)
     when(b.CreateAnd(isFrom(CopyWarps::kFirstWarp), b.CreateNot(areMapsUsable())), "copies", [&] {
       CopyWarps copier(gpu_, kernel_, ring, movesRegisters(ring));
       lowerAs(copier, space, range);

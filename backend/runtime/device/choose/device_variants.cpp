@@ -156,7 +156,10 @@ public:
 private:
   using PerSpace = int64_t[DTILE_DEVICE_MAX_SPACES];
 
-  [[nodiscard]] bool byTma() const { return !image_.by_tma || image_.by_tma(frame_) != 0; }
+  [[nodiscard]] int64_t loading() const {
+    return image_.by_tma ? image_.by_tma(frame_) : int64_t{DTILE_BY_TMA};
+  }
+  [[nodiscard]] bool byTma() const { return loading() == DTILE_BY_TMA; }
 
   void fill(PerSpace &out, int64_t (*const *of)(const void *, int64_t, int64_t, int64_t),
             dtile_device_load load) const {
@@ -182,6 +185,8 @@ private:
     // What runs at once decides how long bodies take.
     if (parts > 1 &&
         !dtile_share_loops(desc_.nspaces, spaces, parts, shared, resident, bodies, weights))
+      return {};
+    if (parts > 1 && loading() == DTILE_UNSTAGED)
       return {};
     // Threads that load have filled the ring long after TMA would, and take no bodies in turn.
     if (parts > 1 && !byTma() &&
