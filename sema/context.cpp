@@ -56,8 +56,15 @@ void Context::unsay(const Diagnostics &where) {
 }
 
 std::string Context::uniqueName(const std::string &wanted) {
-  const unsigned uses = usedNames_[wanted]++;
+  const unsigned uses = usedNames_[wanted]++ + keptNames_.count(wanted);
   return uses == 0 ? wanted : uniqueName(wanted + "_" + std::to_string(uses + 1));
+}
+
+std::string Context::takeName(const std::string &wanted) {
+  if (!keptNames_.erase(wanted))
+    return uniqueName(wanted);
+  ++usedNames_[wanted];
+  return wanted;
 }
 
 void Context::addCallers(DiagBuilder &builder) {

@@ -9,6 +9,7 @@
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/StringSet.h"
 
 namespace dtile::sema {
 
@@ -61,8 +62,13 @@ public:
   TExpr *makeExpr(TExprKind kind, Type type, SourceRange range);
   TStmt *makeStmt(TStmtKind kind, SourceRange range);
   Variable *makeVariable(llvm::StringRef name, Type type, SourceRange range, bool isMutable);
-  /// A name for an IR symbol that no other instance has.
+  /// A name for an IR symbol that no other instance has, and that is kept for none.
   std::string uniqueName(const std::string &wanted);
+  /// Keeps a name for the kernel that takes it: what callers of a file's kernels write does not
+  /// depend on what modules call theirs.
+  void keepName(llvm::StringRef name) { keptNames_.insert(name); }
+  /// The wanted name where it was kept and nobody has taken it yet, else uniqueName.
+  std::string takeName(const std::string &wanted);
 
   SourceManager &sources;
   Options options;
@@ -133,6 +139,7 @@ private:
 
   llvm::DenseSet<Saying> said_;
   llvm::StringMap<unsigned> usedNames_;
+  llvm::StringSet<> keptNames_;
   llvm::SpecificBumpPtrAllocator<TExpr> exprs_;
   llvm::SpecificBumpPtrAllocator<TStmt> stmts_;
   llvm::SpecificBumpPtrAllocator<Variable> variables_;

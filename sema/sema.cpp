@@ -183,7 +183,8 @@ KernelInstance *Program::Impl::instance(const ast::KernelDecl *kernel,
   result->generics.assign(values.begin(), values.end());
   result->entry = entryOf;
   chosenFor[result] = chosen;
-  result->name = uniqueName(entryOf);
+  const bool isOfRoot = moduleOf.lookup(kernel) == modules.front().get();
+  result->name = isOfRoot ? takeName(entryOf) : uniqueName(entryOf);
   const unsigned errorsBefore = errors;
   frames.push_back({instanceName(kernel->name.name, values), call, kernel});
   Checker checker(*this, *moduleOf.lookup(kernel));
@@ -318,12 +319,14 @@ std::unique_ptr<Program> Program::analyze(FileId file, SourceManager &sources,
   joinOverlaps(impl);
   ModuleInfo &root = *impl.modules.front();
   for (const ast::Decl *decl : root.tree->decls) {
-    if (const auto *kernel = llvm::dyn_cast<ast::KernelDecl>(decl))
+    if (const auto *kernel = llvm::dyn_cast<ast::KernelDecl>(decl)) {
       (kernel->alternatives.empty() ? impl.rootKernels : impl.rootFamilies).push_back(kernel);
-    else if (const auto *test = llvm::dyn_cast<ast::TestDecl>(decl))
+      impl.keepName(kernel->name.name);
+    } else if (const auto *test = llvm::dyn_cast<ast::TestDecl>(decl)) {
       impl.rootTests.push_back(test);
-    else if (const auto *bench = llvm::dyn_cast<ast::BenchDecl>(decl))
+    } else if (const auto *bench = llvm::dyn_cast<ast::BenchDecl>(decl)) {
       impl.rootBenches.push_back(bench);
+    }
   }
   // Imported modules were loaded after the root: check what others build on first.
   for (const auto &module : impl.modules)
