@@ -4,10 +4,12 @@
 
 #include "frontend/base/check.h"
 
+#include "llvm/ADT/ScopeExit.h"
 #include "llvm/Support/FileSystem.h"
 
 #include <algorithm>
 #include <optional>
+#include <tuple>
 
 namespace dtile {
 
@@ -60,6 +62,8 @@ llvm::Expected<std::string> readUpTo(llvm::StringRef path, size_t limit) {
   llvm::Expected<fs::file_t> file = fs::openNativeFileForRead(path);
   if (!file)
     return cannotLoad(path, llvm::toString(file.takeError()));
+  // Nothing was written that closing could lose.
+  const auto close = llvm::make_scope_exit([&] { std::ignore = fs::closeFile(*file); });
   std::string text;
   while (text.size() <= limit) {
     const size_t used = text.size();
@@ -68,11 +72,9 @@ llvm::Expected<std::string> readUpTo(llvm::StringRef path, size_t limit) {
     text.resize(used + (count ? *count : 0));
     if (count && *count != 0)
       continue;
-    fs::closeFile(*file);
     return count ? llvm::Expected<std::string>(std::move(text))
                  : cannotLoad(path, llvm::toString(count.takeError()));
   }
-  fs::closeFile(*file);
   return text;
 }
 

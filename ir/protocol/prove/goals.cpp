@@ -497,7 +497,12 @@ void solve(Scene &scene, Facts &facts, Goal &goal, Guesses guesses) {
   const bool isEarly = guesses == Guesses::Early;
   // Rests of one quotient may have to be divided for another one.
   unsigned splits = kMostSplits;
-  const auto splitOne = [&] { return splits != 0 && splitQuotient(scene, goal) && splits-- != 0; };
+  const auto splitOne = [&] {
+    if (splits == 0 || !splitQuotient(scene, goal))
+      return false;
+    --splits;
+    return true;
+  };
   while (
       solveEquation(scene, goal, Gives::Itself) || splitNumeral(scene, goal) || splitOne() ||
       (isEarly && guessBlock(scene, facts, goal)) || solveEquation(scene, goal, Gives::OneValue) ||
