@@ -12,13 +12,15 @@ import sys
 
 DTILEC, EXAMPLES = sys.argv[1], sys.argv[2]
 GEMM = ["--const", "BM=128", "--const", "BN=256", "--const", "BK=64", "--const", "CHUNK=512"]
+RELAY = ["--const", "BM=64", "--const", "BN=64", "--const", "BK=64", "--const", "CHUNK=16",
+         "--const", "P=32"]
 # File, kernel, options, sizes, mesh, machine.
 CASES = [
     ("ag_gemm/ag_gemm", "ag_gemm", GEMM, "S=1024,K=1024,N=2048", "8", "h200"),
     ("ag_gemm/ag_gemm", "ag_gemm", GEMM, "S=512,K=1024,N=2048", "2x8", "h200+ib"),
     ("ag_gemm/ag_gemm", "ag_gemm", GEMM, "S=512,K=1024,N=2048", "3x4", "mi300x+roce"),
     ("gemm_rs/gemm_rs", "gemm_rs_direct", [], "S=256,K=512,N=1024", "2x4", "h200+ib"),
-    ("gemm_rs/gemm_rs", "gemm_rs_relay", [], "S=256,K=512,N=1024", "4", "h200"),
+    ("gemm_rs/gemm_rs", "gemm_rs_relay", RELAY, "S=256,K=512,N=1024", "4", "h200"),
     ("ring_all_reduce/ring_all_reduce", "ring_all_reduce", [], "N=65536", "2x8", "h200+ib"),
     ("all_reduce/all_reduce", "one_shot", [], "N=65536", "8", "h200"),
     ("all_reduce/all_reduce", "scatter_gather", [], "N=65536", "2x4", "a100+efa"),
