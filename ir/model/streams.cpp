@@ -90,7 +90,7 @@ Op *loopAround(Op &op) {
   return nullptr;
 }
 
-/// Whether an op of an earlier loop of the body reads or writes the tiles of a load.
+/// Whether a load of an earlier loop of the body has read the same tiles.
 bool isReread(Op &load, Op &space) {
   const std::optional<ir::TensorBox> box = ir::tensorBox(load.operand(0));
   Op *loop = loopAround(load);
