@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // `dtilec run`: one kernel on arrays from .npy files.
+#include "backend/driver/execute/default_arguments.h"
 #include "backend/driver/execute/job.h"
 #include "backend/driver/execute/kernel_library.h"
 #include "backend/driver/execute/mesh.h"
@@ -187,10 +188,11 @@ bool KernelRun::checkNames(const ast::KernelDecl &kernel) {
       return fail(diag::bad_output, name,
                   "there are " + std::to_string(ranks_) +
                       " ranks, and each writes its own file; put `@rank` into `" + path + "`");
-  for (const std::string &name : inputs)
-    if (!axes_.contains(name) && llvm::none_of(options_.arguments, [&](const NamedText &argument) {
-          return argument.first == name;
-        }))
+  for (const ast::Param &param : kernel.params)
+    if (const std::string name = param.name.name.str();
+        isInputParam(param) && !param.init && !axes_.contains(name) &&
+        llvm::none_of(options_.arguments,
+                      [&](const NamedText &argument) { return argument.first == name; }))
       return fail(diag::bad_argument, name, "it is missing; give it with `--arg " + name + "=…`");
   return true;
 }
@@ -213,9 +215,12 @@ bool KernelRun::readArguments(const ast::KernelDecl &kernel) {
       return argument.first == param.name.name;
     });
     if (!isTensorParam(param)) {
-      if (!readScalar(param, it != options_.arguments.end()
-                                 ? it->second
-                                 : std::to_string(axes_.lookup(param.name.name))))
+      const auto axis = axes_.find(param.name.name);
+      if (it == options_.arguments.end() && axis == axes_.end())
+        // It has a default value, which convertArguments takes.
+        arrays_.emplace_back();
+      else if (!readScalar(param, it != options_.arguments.end() ? it->second
+                                                                 : std::to_string(axis->second)))
         return false;
       continue;
     }
@@ -294,6 +299,10 @@ bool KernelRun::convertArguments() {
         return fail(diag::bad_argument, param.name,
                     "`" + it->second + "` does not fit `" + dtypeName(wanted).str() + "`");
       arrays_[i].assign(ranks_, value);
+      continue;
+    }
+    if (const auto value = defaultArgument(param)) {
+      arrays_[i].assign(ranks_, *value);
       continue;
     }
     if (arrays_[i].empty() || arrays_[i].front().dtype() == wanted)

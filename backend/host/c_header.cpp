@@ -10,6 +10,7 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <charconv>
 #include <map>
 
 namespace dtile::backend::host {
@@ -19,11 +20,28 @@ using ir::OpKind;
 
 namespace {
 
+/// The fewest digits that tell a number from others of its type.
+std::string shortest(auto number) {
+  char buffer[32];
+  return {buffer, std::to_chars(buffer, buffer + sizeof buffer, number).ptr};
+}
+
+std::string numberText(const ir::Attr &value) {
+  if (const auto *real = std::get_if<double>(&value))
+    return double(float(*real)) == *real ? shortest(float(*real)) : shortest(*real);
+  if (const auto *whole = std::get_if<int64_t>(&value))
+    return std::to_string(*whole);
+  return std::get<bool>(value) ? "true" : "false";
+}
+
 /// "f32[2]" and "in", for the comment of a parameter.
 std::string describe(const Op &param) {
   ir::Type type = param.result()->type();
   if (param.is(OpKind::ScalarParam))
-    return "scalar " + (type.isIndex() ? std::string("i64") : dtypeName(type.dtype()).str());
+    return "scalar " + (type.isIndex() ? std::string("i64") : dtypeName(type.dtype()).str()) +
+           (param.has(ir::attr::default_value)
+                ? ", " + numberText(param.get(ir::attr::default_value)) + " by default"
+                : "");
   return ir::enumText(param.get(ir::attr::mode)).str() + " tensor of " +
          dtypeName(type.dtype()).str() + ", " + std::to_string(type.rank()) +
          (type.rank() == 1 ? " dimension" : " dimensions");

@@ -52,7 +52,25 @@ uint32_t paramFlags(Op &kernel, const Op &param) {
   if (param.is(OpKind::Param) && param.get(ir::attr::mode) == ir::ParamMode::Symm &&
       isWritten(kernel, param))
     flags |= DTILE_PARAM_WRITTEN;
+  if (param.has(ir::attr::default_value))
+    flags |= DTILE_PARAM_DEFAULT;
   return flags;
+}
+
+/// As dtile_arg.scalar_bits; 0 for what has no default value.
+uint64_t defaultBits(const Op &param) {
+  uint64_t bits = 0;
+  if (!param.has(ir::attr::default_value))
+    return bits;
+  const DType dtype = param.result()->type().elementOrIndex();
+  const ir::Attr &value = param.get(ir::attr::default_value);
+  if (const auto *real = std::get_if<double>(&value))
+    storeFromDouble(dtype, &bits, *real);
+  else if (const auto *whole = std::get_if<int64_t>(&value))
+    storeFromInt(dtype, &bits, *whole);
+  else
+    bits = std::get<bool>(value) ? 1 : 0;
+  return bits;
 }
 
 llvm::Function *lowerPosition(LaunchModule &module, const Frame &frame, Op &space,
@@ -182,9 +200,10 @@ llvm::Constant *Descriptor::param(Op &op, uint32_t agreed) {
     dtype = int(type.dtype());
     mode = abiMode(op.get(ir::attr::mode));
   }
-  return llvm::ConstantStruct::get(
-      m_.abi.param, {m_.string(op.get(ir::attr::name)), i32(kind), i32(mode), i32(dtype),
-                     i32(type.rank()), i32(kept.flags), i32(kept.copies), i32(agreed), i32(0)});
+  return llvm::ConstantStruct::get(m_.abi.param,
+                                   {m_.string(op.get(ir::attr::name)), i32(kind), i32(mode),
+                                    i32(dtype), i32(type.rank()), i32(kept.flags), i32(kept.copies),
+                                    i32(agreed), i32(0), i64(int64_t(defaultBits(op)))});
 }
 
 /// As launch descriptors have it.

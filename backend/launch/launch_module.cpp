@@ -14,7 +14,7 @@ using ir::OpKind;
 
 // The structs below follow kernel_abi.h field by field.
 static_assert(offsetof(dtile_region, size) == 24 && sizeof(dtile_region) == 120);
-static_assert(sizeof(dtile_site) == 24 && sizeof(dtile_param_desc) == 40);
+static_assert(sizeof(dtile_site) == 24 && sizeof(dtile_param_desc) == 48);
 static_assert(offsetof(dtile_space_desc, vars) == 24 && sizeof(dtile_space_desc) == 80);
 static_assert(offsetof(dtile_notify_desc, site) == 16 && sizeof(dtile_notify_desc) == 40);
 static_assert(sizeof(dtile_signal_desc) == 16);
@@ -38,7 +38,7 @@ AbiTypes::AbiTypes(llvm::LLVMContext &context) {
   };
   region = make("dtile_region", {p, i, i, i, i, dims, dims});
   site = make("dtile_site", {p, p, i, i});
-  param = make("dtile_param_desc", {p, i, i, i, i, i, i, i, i});
+  param = make("dtile_param_desc", {p, i, i, i, i, i, i, i, i, l});
   space = make("dtile_space_desc", {p, i, i, i, i, p, p, p, l, p, i, i, p});
   notify = make("dtile_notify_desc", {i, i, l, site});
   signal = make("dtile_signal_desc", {i, p});

@@ -22,7 +22,7 @@ extern "C" {
 #pragma GCC visibility push(default)
 #endif
 
-#define DTILE_ABI_VERSION 14
+#define DTILE_ABI_VERSION 15
 #define DTILE_MAX_RANK 6
 
 /* Element types, in the order of frontend/base/dtypes.def. */
@@ -90,6 +90,8 @@ typedef struct dtile_param_desc {
    * objects and signals follow from it */
   uint32_t agreed;
   uint32_t reserved;
+  /* with DTILE_PARAM_DEFAULT: as dtile_arg.scalar_bits */
+  uint64_t default_bits;
 } dtile_param_desc;
 
 /* scratch: zeroed at each launch */
@@ -99,6 +101,8 @@ typedef struct dtile_param_desc {
 /* symm: launches write parts of it in turn, by the number of the launch, at peers that may not have
  * begun the launch; so the memory holds nothing else that peers may still use (epoch_buffers.h) */
 #define DTILE_PARAM_IN_TURN 4u
+/* a scalar that callers from other languages may leave out; launches get all arguments */
+#define DTILE_PARAM_DEFAULT 8u
 
 /* What the cell of a notify tells the rank that waits for it of who notifies: nothing; a position
  * of the cell is that rank; it is so many ranks before the one that waits. */

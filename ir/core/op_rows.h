@@ -36,5 +36,7 @@ struct AttrRow {
 [[nodiscard]] std::string checkTypes(const Op &op);
 /// The same of an `extern` or `asm`.
 [[nodiscard]] std::string checkInstructions(const Op &op);
+/// The same of a `launch_elements`.
+[[nodiscard]] std::string checkLaunchElements(const Op &op);
 
 } // namespace dtile::ir

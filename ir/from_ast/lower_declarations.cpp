@@ -255,8 +255,12 @@ void Lowering::scalarParameters(const sema::KernelInstance &kernel) {
     if (param.type->kind != sema::TypeKind::Scalar)
       continue;
     const At at(builder_, param.range);
-    params_[i].value = builder_.value(OpKind::ScalarParam, {}, typeOf(param.type),
-                                      {{attr::name, param.name}, {attr::param, int64_t(i)}});
+    Op *op = builder_.op(OpKind::ScalarParam, {}, {typeOf(param.type)});
+    op->set(attr::name, param.name);
+    op->set(attr::param, int64_t(i));
+    if (param.defaultValue && param.defaultValue->kind == sema::TExprKind::Const)
+      op->set(attr::default_value, constantAttribute(*param.defaultValue));
+    params_[i].value = op->result();
     params_[i].value->setNameHint(param.name);
   }
 }

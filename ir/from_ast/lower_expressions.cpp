@@ -181,13 +181,18 @@ Lowered Lowering::evaluate(const TExpr &expr) {
 
 // Scalars and elementwise operations.
 
-Value *Lowering::constant(const TExpr &expr) {
+Attr Lowering::constantAttribute(const TExpr &expr) {
   const DType dtype = expr.type->dtype;
   if (dtype == DType::Bool)
-    return builder_.constBool((expr.bits & 1) != 0);
+    return (expr.bits & 1) != 0;
   if (isFloat(dtype))
-    return builder_.constFloat(dtype, loadAsDouble(dtype, &expr.bits));
-  return builder_.constInt(dtype, loadAsInt(dtype, &expr.bits));
+    return loadAsDouble(dtype, &expr.bits);
+  return loadAsInt(dtype, &expr.bits);
+}
+
+Value *Lowering::constant(const TExpr &expr) {
+  return builder_.value(OpKind::Const, {}, typeOf(expr.type),
+                        {{attr::value, constantAttribute(expr)}});
 }
 
 Value *Lowering::elementwise(const TExpr &expr) {

@@ -183,6 +183,8 @@ private:
   Value *value(const TExpr &expr) { return lower(expr).value; }
   void appendValues(llvm::ArrayRef<TExpr *> exprs, Values &values);
   Value *constant(const TExpr &expr);
+  /// A Const, as attributes hold it.
+  static Attr constantAttribute(const TExpr &expr);
   Value *elementwise(const TExpr &expr);
   Value *shortCircuit(const TExpr &expr);
   Value *chooseLazily(const TExpr &condition, const TExpr &whenTrue, const TExpr &whenFalse);

@@ -81,6 +81,10 @@ private:
     return param.type ? written(param.type->range) : "";
   }
 
+  [[nodiscard]] std::string defaultOf(const ast::Param &param) const {
+    return param.init ? "`" + written(param.init->range) + "`" : "none";
+  }
+
   /// In words; empty where one call serves both.
   [[nodiscard]] std::string difference(const ast::KernelDecl &other, bool isFirst) const {
     const auto ours = passed(kernel_), theirs = passed(other);
@@ -96,6 +100,9 @@ private:
       if (typeOf(*param) != typeOf(*theirs[i]))
         return "`" + param->name.name.str() + "` is `" + typeOf(*param) + "` here, and `" +
                typeOf(*theirs[i]) + "` there";
+      if (defaultOf(*param) != defaultOf(*theirs[i]))
+        return "the default value of `" + param->name.name.str() + "` is " + defaultOf(*param) +
+               " here, and " + defaultOf(*theirs[i]) + " there";
       const bool isServed = serves(param->mode, theirs[i]->mode);
       // Headers, Python and hosts know a name by the first alternative.
       if (!isServed || (isFirst && param->mode != theirs[i]->mode))

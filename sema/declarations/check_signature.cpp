@@ -2,6 +2,7 @@
 // Parameters of kernels and the size names in their shapes.
 #include "frontend/ast/mesh.h"
 #include "sema/checker.h"
+#include "sema/declarations/alternatives.h"
 
 namespace dtile::sema {
 
@@ -95,8 +96,13 @@ void Checker::kernelSignature(const ast::KernelDecl *decl) {
       for (const ast::Expr *size : param.type->shape)
         declareSizes(size);
   kernelMesh(decl);
-  for (auto [i, param] : llvm::enumerate(decl->params))
+  bool hasDefault = false;
+  for (auto [i, param] : llvm::enumerate(decl->params)) {
     kernelParam(param, i);
+    if (hasDefault && !param.init && isPassed(param))
+      report(param.range, diag::default_not_last, param.name.name);
+    hasDefault |= kernel->params[i].defaultValue != nullptr;
+  }
   // A name in a shape alone is no use.
   for (const ast::Param &param : decl->params)
     if (Symbol *symbol = scope.lookup(param.name.name))
@@ -128,8 +134,11 @@ void Checker::kernelParam(const ast::Param &param, unsigned index) {
     return;
   }
   const bool isScalar = !param.type->hasShape && param.mode == ast::ParamMode::Value;
-  if (isScalar)
-    return checkParamSpace(param, checked);
+  if (isScalar) {
+    if (param.init)
+      checked.defaultValue = defaultValue(param, checked.type);
+    return;
+  }
   std::optional<DType> dtype = dtypeNamed(param.type->name.name, param.type->name.range);
   if (!dtype || !good)
     return;

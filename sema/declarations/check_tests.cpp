@@ -2,6 +2,7 @@
 // Tests, benches and `ensures` run on whole arrays, straight from the syntax tree. Here only their
 // names are checked, so that a misspelling is found before anything runs.
 #include "frontend/ast/mesh.h"
+#include "frontend/ast/new_axis.h"
 #include "sema/checker.h"
 #include "sema/declarations/alternatives.h"
 #include "sema/declarations/function_kernel.h"
@@ -99,7 +100,8 @@ public:
     case ast::NodeKind::IndexExpr:
       callee(llvm::cast<ast::IndexExpr>(e)->base, /*isCalled=*/false);
       for (const ast::Expr *index : llvm::cast<ast::IndexExpr>(e)->indices)
-        expression(index);
+        if (!ast::isNewAxis(index) || find("None"))
+          expression(index);
       return;
     case ast::NodeKind::MemberExpr:
       return member(llvm::cast<ast::MemberExpr>(e));
@@ -258,10 +260,11 @@ private:
     if (!kernel)
       return;
     std::string names;
-    size_t wanted = 0;
+    size_t wanted = 0, defaults = 0;
     for (const ast::Param &param : kernel->params)
       if (isGiven(param)) {
         names += (wanted++ == 0 ? "`" : ", `") + param.name.name.str() + "`";
+        defaults += param.init ? 1 : 0;
       }
     // On a mesh, scalars that are sizes of axes may be left out. A name for several has their mesh.
     const ast::KernelDecl *withMesh = kernel;
@@ -269,13 +272,15 @@ private:
       for (const ast::KernelDecl *one : alternativesOf(*context_.moduleOf.lookup(kernel), *kernel))
         withMesh = one;
     const auto axes = size_t(llvm::count_if(kernel->params, [&](const ast::Param &param) {
-      return isOnMesh_ && ast::axisSizedBy(*withMesh, param).has_value();
+      return isOnMesh_ && !param.init && ast::axisSizedBy(*withMesh, param).has_value();
     }));
-    if (e->args.size() <= wanted && e->args.size() + axes >= wanted)
+    if (e->args.size() <= wanted && e->args.size() + axes + defaults >= wanted)
       return;
+    const std::string least = defaults == 0 ? "" : std::to_string(wanted - defaults) + " to ";
     context_
         .report(e->range, diag::wrong_argument_count, kernel->name.name,
-                std::to_string(wanted) + (wanted == 1 ? " argument" : " arguments"), e->args.size())
+                least + std::to_string(wanted) + (wanted == 1 ? " argument" : " arguments"),
+                e->args.size())
         .note(kernel->name.range, diag::note_dtile_form,
               wanted == 0 ? "it reads nothing of callers"
                           : "callers give " + names + "; outputs are results");

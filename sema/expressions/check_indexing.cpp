@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Slices of regions and signals, gathers, ranges.
+#include "frontend/ast/new_axis.h"
 #include "sema/checker.h"
 #include "sema/tree/shapes.h"
 
@@ -154,11 +155,7 @@ bool Checker::checkConstantIndex(TExpr *base, unsigned dim, TExpr *index) {
   return !isSignal;
 }
 
-// `None` as an index, as NumPy writes a new dimension of size 1.
-bool Checker::isNewAxis(const ast::Expr *index) {
-  const auto *name = llvm::dyn_cast<ast::NameExpr>(index);
-  return name && name->name == "None" && !lookup("None");
-}
+bool Checker::isNewAxis(const ast::Expr *index) { return ast::isNewAxis(index) && !lookup("None"); }
 
 // `b[None, n]` and `t[:, None]`: what the other indices choose, with dimensions of size 1.
 TExpr *Checker::sliceWithNewAxes(TExpr *base, llvm::ArrayRef<ast::Expr *> indices,

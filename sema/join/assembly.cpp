@@ -7,6 +7,8 @@
 #include "frontend/ast/mesh.h"
 #include "frontend/ast/source_printer.h"
 
+#include <algorithm>
+
 namespace dtile::join {
 
 /// Overlaps of overlaps may double what they have at each step.
@@ -148,6 +150,10 @@ ast::KernelDecl *Assembly::finish(const ast::Ident &name, llvm::StringRef doc, S
   kernel->doc = doc;
   kernel->name = name;
   kernel->generics = arena.copy(llvm::ArrayRef<ast::GenericParam>(generics));
+  // Kernels and plans end with theirs, and so does what is made of them.
+  std::stable_partition(params.begin(), params.end(), [](const ast::Param &one) {
+    return one.mode != ast::ParamMode::Value || one.init == nullptr;
+  });
   params.append(signals);
   kernel->params = arena.copy(llvm::ArrayRef<ast::Param>(params));
   kernel->clauses = arena.copy(llvm::ArrayRef<ast::Stmt *>(clauses));

@@ -163,6 +163,8 @@ struct KernelParam {
   std::vector<TExpr *> sizes;
   /// Scratch with `= 0`.
   bool zeroed = false;
+  /// Of a scalar that callers may leave out: a Const; else null.
+  TExpr *defaultValue = nullptr;
 };
 
 /// One dimension of a tile space.

@@ -2,6 +2,7 @@
 // Holds `--sizes` against a kernel's sizes and scalars.
 #include "backend/driver/choose/given_launch.h"
 
+#include "backend/driver/execute/default_arguments.h"
 #include "backend/driver/tune/tuned_choices.h"
 #include "frontend/base/parallel.h"
 
@@ -106,6 +107,9 @@ std::optional<GivenLaunch> givenLaunch(Session &session, const sema::KernelInsta
     else
       given.numbers[name] = number;
   }
+  for (const sema::KernelParam &param : kernel.params)
+    if (const auto value = defaultArgument(param); value && value->isIntegral())
+      given.numbers.try_emplace(param.name, value->getInt(0));
   return given;
 }
 

@@ -89,6 +89,8 @@ private:
   Result evaluateBinary(const ast::BinaryExpr &e);
   Result evaluateConditional(const ast::ConditionalExpr &e);
   Result evaluateIndex(const ast::IndexExpr &e);
+  bool isNewAxis(const ast::Expr *index);
+  Sizes withNewAxes(llvm::ArrayRef<ast::Expr *> indices, llvm::ArrayRef<int64_t> kept);
   Result evaluateMember(const ast::MemberExpr &e);
   std::optional<std::vector<std::vector<AxisIndex>>>
   evaluateIndices(const TestValue &base, llvm::ArrayRef<ast::Expr *> indices);

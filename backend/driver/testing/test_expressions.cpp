@@ -2,6 +2,7 @@
 // Expressions of tests: numbers, arrays, slices, operators.
 #include "backend/driver/testing/test_evaluator.h"
 
+#include "frontend/ast/new_axis.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Sequence.h"
 #include "llvm/ADT/StringExtras.h"
@@ -192,7 +193,10 @@ TestEvaluator::Result TestEvaluator::evaluateIndex(const ast::IndexExpr &e) {
     return std::nullopt;
   if (base->isTuple())
     return fail(e.base->range, "an array is needed here");
-  auto indices = evaluateIndices(*base, e.indices);
+  llvm::SmallVector<ast::Expr *, 4> chosen;
+  llvm::copy_if(e.indices, std::back_inserter(chosen),
+                [&](const ast::Expr *index) { return !isNewAxis(index); });
+  auto indices = evaluateIndices(*base, chosen);
   if (!indices)
     return std::nullopt;
   // Ranks may cut differently, so each cuts for itself where it must.
@@ -202,8 +206,32 @@ TestEvaluator::Result TestEvaluator::evaluateIndex(const ast::IndexExpr &e) {
   TestValue own = TestValue::number(ranks_, 0);
   for (int rank = 0; rank < ranks_ && !isUniform; ++rank)
     own.arrays[rank] = share(Array(*own.arrays[rank]));
-  return mapRanks(e.range, {&*base, &own},
-                  [&](int rank) { return elements(*base->arrays[rank], (*indices)[rank]); });
+  return mapRanks(e.range, {&*base, &own}, [&](int rank) -> llvm::Expected<Array> {
+    auto result = elements(*base->arrays[rank], (*indices)[rank]);
+    if (!result || chosen.size() == e.indices.size())
+      return result;
+    return ndarray::reshape(*result, withNewAxes(e.indices, result->shape()));
+  });
+}
+
+bool TestEvaluator::isNewAxis(const ast::Expr *index) {
+  return ast::isNewAxis(index) && !find("None");
+}
+
+/// Sizes of what the indices choose, with a size of 1 for each `None`.
+Sizes TestEvaluator::withNewAxes(llvm::ArrayRef<ast::Expr *> indices,
+                                 llvm::ArrayRef<int64_t> kept) {
+  Sizes sizes;
+  for (const ast::Expr *index : indices) {
+    if (isNewAxis(index)) {
+      sizes.push_back(1);
+    } else if (llvm::isa<ast::RangeExpr, ast::StepExpr>(index)) {
+      sizes.push_back(kept.front());
+      kept = kept.drop_front();
+    }
+  }
+  sizes.insert(sizes.end(), kept.begin(), kept.end());
+  return sizes;
 }
 
 std::optional<DType> TestEvaluator::elementType(const ast::Expr &e) {

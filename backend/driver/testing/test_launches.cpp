@@ -3,6 +3,7 @@
 // order of the parameters; what is `out` is the result, and is poisoned before the launch.
 #include "backend/driver/testing/test_evaluator.h"
 
+#include "backend/driver/execute/default_arguments.h"
 #include "backend/driver/testing/test_requirements.h"
 
 #include "frontend/ast/mesh.h"
@@ -180,7 +181,8 @@ bool TestEvaluator::bindArguments(Launch &launch) {
   if (!bindAxes(launch))
     return false;
   for (size_t i = 0; i < kernel.params.size(); ++i)
-    if (launch.isInput(kernel.params[i]) && !launch.inputs[i]) {
+    // convertArguments has the defaults of scalars.
+    if (launch.isInput(kernel.params[i]) && !launch.inputs[i] && !kernel.params[i].init) {
       fail(launch.call.range,
            "argument `" + kernel.params[i].name.name + "` of `" + launch.name() + "` is missing");
       return false;
@@ -330,10 +332,13 @@ bool TestEvaluator::instantiate(Launch &launch, const ast::GenericExpr *generics
 // Numbers take the type of the parameter; arrays must have it.
 bool TestEvaluator::convertArguments(Launch &launch) {
   for (size_t i = 0; i < launch.inputs.size(); ++i) {
-    if (!launch.inputs[i])
-      continue;
-    TestValue &value = *launch.inputs[i];
     const sema::KernelParam &param = launch.instance->params[i];
+    if (!launch.inputs[i]) {
+      if (const auto value = defaultArgument(param))
+        launch.inputs[i] = TestValue::everywhere(ranks_, *value);
+      continue;
+    }
+    TestValue &value = *launch.inputs[i];
     const DType wanted = param.type->dtype;
     const bool isScalar = param.type->kind == sema::TypeKind::Scalar;
     for (int rank = 0; rank < ranks_; ++rank) {

@@ -13,13 +13,6 @@ namespace dtile::driver {
 
 namespace {
 
-TestValue everywhere(int ranks, Array array) {
-  TestValue value;
-  value.arrays.assign(ranks, share(std::move(array)));
-  value.isWeak = true;
-  return value;
-}
-
 // The type that holds the values of both; bools compute as i64.
 DType widerType(DType a, DType b) {
   if (a == b)
@@ -196,6 +189,13 @@ template <typename Fn> void forEach(const Array &array, const Selection &selecti
 }
 
 } // namespace
+
+TestValue TestValue::everywhere(int ranks, Array array) {
+  TestValue value;
+  value.arrays.assign(ranks, share(std::move(array)));
+  value.isWeak = true;
+  return value;
+}
 
 TestValue TestValue::number(int ranks, int64_t value) {
   return everywhere(ranks, Array::fromInts({}, {value}));

@@ -32,6 +32,7 @@ struct TestValue {
 
   [[nodiscard]] bool isTuple() const { return arrays.empty(); }
   /// The same weak number on every rank.
+  static TestValue everywhere(int ranks, Array array);
   static TestValue number(int ranks, int64_t value);
   static TestValue real(int ranks, double value);
   static TestValue boolean(int ranks, bool value);

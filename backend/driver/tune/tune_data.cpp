@@ -2,6 +2,7 @@
 // Makes, passes and compares arguments.
 #include "backend/driver/tune/tune_data.h"
 
+#include "backend/driver/execute/default_arguments.h"
 #include "backend/driver/testing/test_values.h"
 #include "backend/ndarray/npy.h"
 #include "ir/model/launch_sizes.h"
@@ -27,6 +28,9 @@ const std::string *valueOf(const Options &options, const std::string &name) {
 
 llvm::Expected<NDArray> scalarOf(const sema::KernelParam &param, const std::string *text) {
   double number = 0;
+  if (!text)
+    if (auto value = defaultArgument(param))
+      return *value;
   if (!text)
     return llvm::createStringError("`" + param.name + "` is a number: give it with `--arg " +
                                    param.name + "=…`");

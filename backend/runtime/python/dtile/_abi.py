@@ -6,7 +6,7 @@ import os
 from ctypes import (POINTER, Structure, Union, c_char_p, c_int32, c_int64, c_uint32, c_uint64,
                     c_void_p)
 
-ABI_VERSION = 14
+ABI_VERSION = 15
 MAX_RANK = 6
 
 # In the order of dtile_dtype.
@@ -16,6 +16,7 @@ DTYPES = ("bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f8e4m3"
 TRIM_CAPTURED = 1
 
 PARAM_TENSOR, PARAM_SCALAR, PARAM_SIGNAL = range(3)
+PARAM_DEFAULT = 8
 MODE_VALUE, MODE_IN, MODE_OUT, MODE_INOUT, MODE_SYMM, MODE_SCRATCH = range(6)
 
 
@@ -54,7 +55,7 @@ ERRORS = {1: DtileInvalid, 2: DtileOutOfMemory, 3: DtileDeadlock, 4: DtileTrap, 
 class ParamDesc(Structure):
     _fields_ = [("name", c_char_p), ("kind", c_int32), ("mode", c_int32), ("dtype", c_int32),
                 ("rank", c_int32), ("flags", c_uint32), ("copies", c_int32),
-                ("agreed", c_uint32), ("reserved", c_uint32)]
+                ("agreed", c_uint32), ("reserved", c_uint32), ("default_bits", c_uint64)]
 
 
 class KernelDesc(Structure):

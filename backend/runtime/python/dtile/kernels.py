@@ -82,6 +82,26 @@ def _scalar_bits(value, dtype, where):
     return int.from_bytes(packed, "little")
 
 
+def _scalar_value(bits, dtype):
+    """The number that a scalar's bits are, in the fewest digits that give them."""
+    name = DTYPES[dtype]
+    if name == "bf16":
+        value = struct.unpack("<f", struct.pack("<I", bits << 16))[0]
+    else:
+        code = _SCALARS[name]
+        value = struct.unpack("<" + code, bits.to_bytes(8, "little")[:struct.calcsize(code)])[0]
+    if isinstance(value, float):
+        for digits in range(1, 18):
+            short = float(f"{value:.{digits}g}")
+            if _scalar_bits(short, dtype, "") == bits:
+                return short
+    return value
+
+
+def _is_number(value):
+    return not _is_shape(value) and not hasattr(value, "data_ptr")
+
+
 def _is_shape(value):
     return isinstance(value, (tuple, list))
 
@@ -107,15 +127,20 @@ class Kernel:
         self._address = ctypes.addressof(desc)
         self.name = desc.name.decode()
         self.params = []
+        # By position: what stands for scalars that are left out.
+        self._defaults = {}
         for i in range(desc.nparams):
             param = desc.params[i]
             is_scratch = param.mode == _abi.MODE_SCRATCH
             if param.kind == _abi.PARAM_SIGNAL or (param.kind == _abi.PARAM_TENSOR and is_scratch):
                 continue
+            # Of numbers of 8 bits that Python lacks, callers have to give all.
+            if param.flags & _abi.PARAM_DEFAULT and DTYPES[param.dtype] in (*_SCALARS, "bf16"):
+                self._defaults[len(self.params)] = _scalar_value(param.default_bits, param.dtype)
             self.params.append((param.name.decode(), param.kind, param.mode, param.dtype,
                                 param.rank))
         # `help(kernel)` and `kernel.__doc__` say what callers owe.
-        self.__doc__ = f"{self.name}({', '.join(param[0] for param in self.params)})"
+        self.__doc__ = self._signature()
         if clauses:
             self.__doc__ += "\n\n" + clauses.replace("`", "")
         # Its axes, or None; sizes of axes that are arguments follow from the mesh of a launch.
@@ -132,7 +157,30 @@ class Kernel:
         self._answers = {}
 
     def __repr__(self):
-        return f"<dtile kernel {self.name}({', '.join(param[0] for param in self.params)})>"
+        return f"<dtile kernel {self._signature()}>"
+
+    def _signature(self):
+        """As `norm(x, y, eps=1e-06)`."""
+        words = [f"{param[0]}={self._defaults[i]!r}" if i in self._defaults else param[0]
+                 for i, param in enumerate(self.params)]
+        return f"{self.name}({', '.join(words)})"
+
+    def _free_for(self, args, free):
+        """Of the parameters `free`, those that `args` are for; outputs and scalars with default
+        values may be left out. None where their number fits none. Where several sets fit it, one in
+        which numbers meet scalars goes before the others."""
+        fitting = []
+        for left_out in (set(), set(self._outputs)):
+            taken = [i for i in free if i not in left_out]
+            # Those with default values stand last.
+            least = sum(i not in self._defaults for i in taken)
+            if least <= len(args) <= len(taken):
+                fitting.append(taken[:len(args)])
+        for taken in fitting:
+            if all((self.params[i][1] == _abi.PARAM_SCALAR) == _is_number(value)
+                   for i, value in zip(taken, args)):
+                return taken
+        return fitting[0] if fitting else None
 
     def _sizes_of_axes(self, team, mesh):
         """The arguments that the mesh of the launch gives, else that of the team."""
@@ -162,16 +210,16 @@ class Kernel:
                                    f"{', '.join(names)}")
             values[names[name]] = value
         free = [i for i, value in enumerate(values) if value is None]
-        if len(args) != len(free):
-            # Without its outputs, which are made then.
-            free = [i for i in free if i not in self._outputs]
-        if len(args) != len(free):
-            free = [i for i, value in enumerate(values) if value is None]
+        taken = self._free_for(args, free)
+        if taken is None:
             wanted = ", ".join(self.params[i][0] for i in free)
             raise DtileInvalid(f"{self.name} wants {wanted or 'no more arguments'}; "
                                f"{len(args)} given")
-        for i, value in zip(free, args):
+        for i, value in zip(taken, args):
             values[i] = value
+        for i, value in self._defaults.items():
+            if values[i] is None:
+                values[i] = value
         return values
 
     def _shape_args(self, values):
