@@ -13,8 +13,10 @@ Rules:
   spdx       the first line (the second, after #!) is the licence
   columns    no line is longer than 100 columns; a row of a table (.def) may be
   length     no source file is longer than 800 lines; tables (.def) may be
+  folder     no folder has more than 18 sources
 """
 
+import collections
 import os
 import re
 import sys
@@ -22,6 +24,7 @@ import sys
 LICENCE = "SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception"
 MAX_COLUMNS = 100
 MAX_LINES = 800
+MOST_SOURCES = 18
 
 # What a directory that defines passes sees of the pass manager.
 PASS_API = ["ir/transform/pass.h", "ir/transform/passes.def"]
@@ -198,12 +201,18 @@ def sources(root):
 
 def check_tree(root):
     findings, count = 0, 0
+    folders = collections.Counter()
     for path in sources(root):
         count += 1
+        folders[os.path.dirname(path)] += path.endswith(".cpp")
         with open(os.path.join(root, path), encoding="utf-8") as file:
             text = file.read()
         for number, rule, message in check_file(path, text):
             print(f"{path}:{number}: {rule}: {message}")
+            findings += 1
+    for folder, held in sorted(folders.items()):
+        if held > MOST_SOURCES:
+            print(f"{folder}:0: folder: {held} sources; at most {MOST_SOURCES}, then it is two")
             findings += 1
     print(f"check_layering: {count} files, {findings} findings")
     return 1 if findings or count == 0 else 0

@@ -5,11 +5,11 @@
 // linked or opened: where the process has it, errors are raised there, and streams asked for.
 #include "backend/runtime/tvm_ffi_abi.h"
 
+#include "backend/runtime/arguments/regions.h"
 #include "backend/runtime/dtile.h"
 #include "backend/runtime/errors.h"
 #include "backend/runtime/float_formats.h"
 #include "backend/runtime/host/kernel_state.h"
-#include "backend/runtime/regions.h"
 #include "backend/runtime/team_in_use.h"
 #include "backend/runtime/team_interface.h"
 

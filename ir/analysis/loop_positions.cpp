@@ -17,6 +17,16 @@ llvm::SmallVector<Op *, 8> loopsOfSpaces(Module &module) {
   return loops;
 }
 
+bool haveSamePositions(const Op &a, const Op &b) {
+  const auto isSame = [](const Value *x, const Value *y) {
+    const std::optional<int64_t> known = constantOf(x);
+    return x == y || (known && known == constantOf(y));
+  };
+  constexpr unsigned kBounds = 3;
+  return a.is(OpKind::For) && b.is(OpKind::For) &&
+         llvm::equal(a.operands().take_front(kBounds), b.operands().take_front(kBounds), isSame);
+}
+
 bool movesPast(const Op &loop, const Value &view) {
   const Op *tile = view.definingOp();
   const std::optional<int64_t> step =

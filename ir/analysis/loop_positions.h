@@ -15,6 +15,9 @@ namespace dtile::ir {
 /// The `for` loops of spaces, inner ones behind those around them.
 [[nodiscard]] llvm::SmallVector<Op *, 8> loopsOfSpaces(Module &module);
 
+/// Whether two loops are `for` loops over the same positions, in the same order.
+[[nodiscard]] bool haveSamePositions(const Op &a, const Op &b);
+
 /// Whether no two iterations of a `for` loop reach one element through a view that one op of its
 /// body has: a tile or element that is further each time.
 [[nodiscard]] bool movesPast(const Op &loop, const Value &view);

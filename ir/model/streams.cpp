@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "ir/model/streams.h"
 
+#include "ir/analysis/loop_positions.h"
 #include "ir/analysis/tensor_box.h"
 #include "ir/core/constants.h"
 #include "ir/model/op_cost.h"
@@ -70,17 +71,6 @@ double newPart(const ir::TensorBox &box, Op &loop) {
   return along && along->length > *step ? double(*step) / double(along->length) : 1;
 }
 
-/// Whether two loops go over the same positions.
-bool goesLike(const Op &a, const Op &b) {
-  const auto isSame = [](const Value *x, const Value *y) {
-    const std::optional<int64_t> known = ir::constantOf(x);
-    return x == y || (known && known == ir::constantOf(y));
-  };
-  return a.is(OpKind::For) && b.is(OpKind::For) && llvm::all_of(llvm::seq(3u), [&](unsigned i) {
-           return isSame(a.operand(i), b.operand(i));
-         });
-}
-
 /// The innermost loop around an op, within its space.
 Op *loopAround(Op &op) {
   for (Op *around = op.parentOp(); around && !around->is(OpKind::Space);
@@ -107,7 +97,7 @@ bool isReread(Op &load, Op &space) {
       return;
     Op *other = loopAround(op);
     const std::optional<ir::TensorBox> earlier =
-        other && goesLike(*other, *loop) ? ir::tensorBox(op.operand(0)) : std::nullopt;
+        other && ir::haveSamePositions(*other, *loop) ? ir::tensorBox(op.operand(0)) : std::nullopt;
     if (!earlier || earlier->object != box->object)
       return;
     isFound = llvm::all_of(llvm::zip_equal(earlier->dims, box->dims), [&](const auto &pair) {

@@ -4,15 +4,15 @@
 //
 // Expects: inlined kernels with derived counts.
 // Produces: reads of a scratch object that may be of the rank's own part, where that part is a copy
-//   of an input (ir/protocol/prove/own_copies.h), read the input instead: `view.select` chooses.
-//   Transfers to that part are left out; where a transfer goes to each rank in turn, it is given
-//   nothing of a window, or stands in an `if`.
+//   of an input (ir/protocol/prove/regions/own_copies.h), read the input instead: `view.select`
+//   chooses. Transfers to that part are left out; where a transfer goes to each rank in turn, it
+//   is given nothing of a window, or stands in an `if`.
 // Why: a hop of an all-gather, or of sending parts of a sum to their owners, costs memory traffic
 //   and time of processors also where the owner is the rank itself.
 // Leaves alone: notifies and waits, so that counts and order are what they were; objects of which
 //   no transfer could be left out.
 #include "ir/analysis/communication.h"
-#include "ir/protocol/prove/own_copies.h"
+#include "ir/protocol/prove/regions/own_copies.h"
 #include "ir/transform/pass.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The calls of prologues for devices: places of scratch objects and signals, and tensor maps. Where
 // the launch is not on a device they refuse it.
+#include "backend/runtime/arguments/launch_query.h"
 #include "backend/runtime/device/device_team.h"
 #include "backend/runtime/device_abi.h"
 #include "backend/runtime/host/launch.h"
 #include "backend/runtime/kernel_abi.h"
-#include "backend/runtime/launch_query.h"
 
 using namespace dtile::runtime;
 

@@ -5,9 +5,9 @@
 //
 // Heaps that processes share are made of the driver's virtual memory with file descriptors. No
 // multicast objects anywhere: a program that dies while it holds one can put GPUs out of service.
+#include "backend/runtime/arguments/regions.h"
 #include "backend/runtime/device/cuda_abi.h"
 #include "backend/runtime/device/device.h"
-#include "backend/runtime/regions.h"
 
 #include <cstdlib>
 #include <cstring>

@@ -2,7 +2,7 @@
 //
 // The arguments of a launch on a device: their identity, and whether the device can use them.
 #include "backend/runtime/device/device_kernel.h"
-#include "backend/runtime/regions.h"
+#include "backend/runtime/arguments/regions.h"
 
 #include <algorithm>
 #include <cstdlib>

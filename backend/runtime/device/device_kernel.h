@@ -2,6 +2,7 @@
 // What a team of devices keeps of a kernel between its launches.
 #pragma once
 
+#include "backend/runtime/arguments/tensor_span.h"
 #include "backend/runtime/device/choose/device_programs.h"
 #include "backend/runtime/device/device.h"
 #include "backend/runtime/device_abi.h"
@@ -9,7 +10,6 @@
 #include "backend/runtime/launch_frame.h"
 #include "backend/runtime/symmetric_heap.h"
 #include "backend/runtime/telemetry/senders.h"
-#include "backend/runtime/tensor_span.h"
 
 #include <cstddef>
 #include <cstdint>

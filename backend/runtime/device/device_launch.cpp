@@ -2,12 +2,12 @@
 //
 // Launches on devices. Modules and objects are made for all local ranks before any of them starts:
 // a rank that shares its device with one that waits for it could otherwise not be prepared.
+#include "backend/runtime/arguments/launch_query.h"
+#include "backend/runtime/arguments/tensor_span.h"
 #include "backend/runtime/device/device_team.h"
 #include "backend/runtime/device/packed_image.h"
-#include "backend/runtime/launch_query.h"
 #include "backend/runtime/processor.h"
-#include "backend/runtime/report.h"
-#include "backend/runtime/tensor_span.h"
+#include "backend/runtime/text/report.h"
 
 #include <algorithm>
 #include <cstdlib>

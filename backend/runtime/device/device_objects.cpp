@@ -17,8 +17,8 @@
 // not keep ranks together). A launch makes the next one's zeros, of its own sizes. Messages with
 // flags (ll-messages) rely on what is left in a copy being two launches old, and counts of a signal
 // go with its cells. A meeting at each change of sizes would cost what an eviction does, each time.
+#include "backend/runtime/arguments/regions.h"
 #include "backend/runtime/device/device_team.h"
-#include "backend/runtime/regions.h"
 
 #include <algorithm>
 #include <tuple>

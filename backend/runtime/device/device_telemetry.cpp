@@ -5,8 +5,8 @@
 // leaves in host memory when it gives up.
 #include "backend/runtime/clock.h"
 #include "backend/runtime/device/device_team.h"
-#include "backend/runtime/report.h"
 #include "backend/runtime/telemetry/wait_graph.h"
+#include "backend/runtime/text/report.h"
 
 #include <algorithm>
 #include <cstdlib>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "backend/runtime/device/epoch_buffers.h"
 
-#include "backend/runtime/regions.h"
+#include "backend/runtime/arguments/regions.h"
 
 #include <algorithm>
 

@@ -4,7 +4,7 @@
 // the rank's report and sets the abort word, both in host memory; every program that waits looks at
 // the word and leaves. So kernels end, and the host puts the counters back where they began.
 #include "backend/runtime/device/device_team.h"
-#include "backend/runtime/report.h"
+#include "backend/runtime/text/report.h"
 
 #include <algorithm>
 #include <atomic>

@@ -2,13 +2,13 @@
 //
 // What bodies call. Where the target rank's memory is addressable, communication is copies and CPU
 // atomics; elsewhere the provider sends.
+#include "backend/runtime/arguments/regions.h"
 #include "backend/runtime/clock.h"
 #include "backend/runtime/dtile.h"
 #include "backend/runtime/float_formats.h"
 #include "backend/runtime/host/team.h"
-#include "backend/runtime/print_text.h"
-#include "backend/runtime/regions.h"
-#include "backend/runtime/report.h"
+#include "backend/runtime/text/print_text.h"
+#include "backend/runtime/text/report.h"
 #include "frontend/base/value_text.h"
 
 #include <algorithm>

@@ -9,11 +9,11 @@
 // the previous launch's meeting, which this rank has passed.
 #include "backend/runtime/host/launch.h"
 
+#include "backend/runtime/arguments/launch_query.h"
+#include "backend/runtime/arguments/regions.h"
 #include "backend/runtime/host/team.h"
 #include "backend/runtime/launch_frame.h"
-#include "backend/runtime/launch_query.h"
 #include "backend/runtime/processor.h"
-#include "backend/runtime/regions.h"
 #include "backend/runtime/tuned_rows.h"
 
 #include <algorithm>

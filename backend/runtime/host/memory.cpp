@@ -2,8 +2,8 @@
 //
 // Symmetric objects: the caller's, and the scratch objects and signals of kernels, which stay until
 // the heap is full and then go, least recently used first. Memory that is handed out is zero.
+#include "backend/runtime/arguments/regions.h"
 #include "backend/runtime/host/team.h"
-#include "backend/runtime/regions.h"
 
 #include <algorithm>
 #include <cstring>

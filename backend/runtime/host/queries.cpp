@@ -2,10 +2,10 @@
 //
 // Questions about launches on processors, which the kernel's prologue answers, and what the last
 // one has left.
+#include "backend/runtime/arguments/launch_query.h"
+#include "backend/runtime/arguments/scratch_lookup.h"
 #include "backend/runtime/host/team.h"
 #include "backend/runtime/launch_frame.h"
-#include "backend/runtime/launch_query.h"
-#include "backend/runtime/scratch_lookup.h"
 
 #include <algorithm>
 

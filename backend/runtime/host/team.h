@@ -3,6 +3,7 @@
 // each kernel.
 #pragma once
 
+#include "backend/runtime/arguments/tensor_span.h"
 #include "backend/runtime/device/epoch_buffers.h"
 #include "backend/runtime/dtile.h"
 #include "backend/runtime/errors.h"
@@ -14,7 +15,6 @@
 #include "backend/runtime/symmetric_heap.h"
 #include "backend/runtime/team_interface.h"
 #include "backend/runtime/telemetry/writer.h"
-#include "backend/runtime/tensor_span.h"
 #include "backend/runtime/trace/trace.h"
 
 #include <atomic>

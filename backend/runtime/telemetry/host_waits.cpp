@@ -6,8 +6,8 @@
 
 #include "backend/runtime/clock.h"
 #include "backend/runtime/host/team.h"
-#include "backend/runtime/report.h"
 #include "backend/runtime/telemetry/senders.h"
+#include "backend/runtime/text/report.h"
 
 #include <algorithm>
 #include <atomic>

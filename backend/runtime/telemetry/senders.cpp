@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "backend/runtime/telemetry/senders.h"
 
-#include "backend/runtime/report.h"
+#include "backend/runtime/text/report.h"
 
 namespace dtile::runtime::telemetry {
 

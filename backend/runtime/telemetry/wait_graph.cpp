@@ -5,7 +5,7 @@
 // whatever way.
 #include "backend/runtime/telemetry/wait_graph.h"
 
-#include "backend/runtime/text_files.h"
+#include "backend/runtime/text/text_files.h"
 
 #include <algorithm>
 #include <map>

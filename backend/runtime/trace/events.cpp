@@ -6,7 +6,7 @@
 #include "backend/runtime/trace/events.h"
 
 #include "backend/runtime/errors.h"
-#include "backend/runtime/text_files.h"
+#include "backend/runtime/text/text_files.h"
 #include "backend/runtime/trace/flows.h"
 
 #include <algorithm>

@@ -3,9 +3,9 @@
 // What traced bodies call around what they do.
 #include "backend/runtime/trace/trace_abi.h"
 
+#include "backend/runtime/arguments/regions.h"
 #include "backend/runtime/clock.h"
 #include "backend/runtime/host/team.h"
-#include "backend/runtime/regions.h"
 
 #include <atomic>
 #include <cstdint>

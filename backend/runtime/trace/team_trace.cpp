@@ -4,7 +4,7 @@
 
 #include "backend/runtime/clock.h"
 #include "backend/runtime/host/team.h"
-#include "backend/runtime/text_files.h"
+#include "backend/runtime/text/text_files.h"
 
 using namespace dtile::runtime;
 

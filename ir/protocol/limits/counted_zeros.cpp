@@ -4,7 +4,7 @@
 
 #include "ir/analysis/element_bounds.h"
 #include "ir/analysis/past_limit.h"
-#include "ir/protocol/prove/window_ends.h"
+#include "ir/protocol/prove/regions/window_ends.h"
 
 #include "llvm/ADT/STLExtras.h"
 

@@ -11,6 +11,7 @@
 // Leaves alone: what peers hold or the kernel writes; tiles that come through shared memory anyway;
 //   buffers of which not one tile fits into what the programs of a processor have each.
 #include "ir/analysis/communication.h"
+#include "ir/analysis/loop_positions.h"
 #include "ir/analysis/occupancy.h"
 #include "ir/analysis/tensor_box.h"
 #include "ir/core/constants.h"
@@ -65,9 +66,6 @@ public:
 
   [[nodiscard]] Op &op() const { return loop_; }
   [[nodiscard]] llvm::ArrayRef<RowLoad> loads() const { return loads_; }
-  [[nodiscard]] bool goesLike(const RowLoop &other) const {
-    return llvm::equal(loop_.operands().take_front(3), other.loop_.operands().take_front(3));
-  }
 
 private:
   void find();
@@ -175,7 +173,8 @@ llvm::SmallVector<BlockRows::Row, 2> BlockRows::rows() const {
       Row row;
       for (size_t j = i; j < loops_.size(); ++j)
         for (const RowLoad &other : loops_[j].loads())
-          if (loops_[j].goesLike(loop) && readsSame(load, other) && seen.insert(other.load).second)
+          if (haveSamePositions(loops_[j].op(), loop.op()) && readsSame(load, other) &&
+              seen.insert(other.load).second)
             (j == i ? row.kept : row.taken).push_back(&other);
       const auto has = [&](RowPlace place) {
         return llvm::any_of(row.kept, [&](const RowLoad *kept) { return kept->place == place; });

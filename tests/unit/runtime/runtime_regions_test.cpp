@@ -2,8 +2,8 @@
 //
 // Strided copies, atomic additions and float formats, against plain loops and the compiler's own
 // conversions.
+#include "backend/runtime/arguments/regions.h"
 #include "backend/runtime/float_formats.h"
-#include "backend/runtime/regions.h"
 #include "backend/runtime/symmetric_heap.h"
 #include "frontend/base/dtype.h"
 

@@ -5,9 +5,9 @@
 // prologue. Other processes take no part. So a kernel that was not launched yet is loaded for the
 // question alone; its first launch loads it as if nobody had asked, and finds the modules there.
 // And where the last launch has left its scratch objects.
+#include "backend/runtime/arguments/launch_query.h"
+#include "backend/runtime/arguments/scratch_lookup.h"
 #include "backend/runtime/device/device_team.h"
-#include "backend/runtime/launch_query.h"
-#include "backend/runtime/scratch_lookup.h"
 
 #include <algorithm>
 

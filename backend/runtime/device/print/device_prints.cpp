@@ -3,7 +3,7 @@
 // What bodies on devices print. A rank gets its ring when the first kernel is loaded that needs it;
 // the team reads it whenever it has something to do, above all while it waits for launches.
 #include "backend/runtime/device/device_team.h"
-#include "backend/runtime/print_text.h"
+#include "backend/runtime/text/print_text.h"
 
 #include <cerrno>
 #include <cstddef>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "backend/runtime/device/print/print_ring.h"
 
-#include "backend/runtime/print_text.h"
-#include "backend/runtime/regions.h"
+#include "backend/runtime/arguments/regions.h"
+#include "backend/runtime/text/print_text.h"
 #include "frontend/base/value_text.h"
 
 #include <atomic>

@@ -4,7 +4,7 @@
 
 #include "backend/gpu/gpu_module.h"
 #include "backend/runtime/device/print/print_ring.h"
-#include "backend/runtime/print_text.h"
+#include "backend/runtime/text/print_text.h"
 
 #include <string>
 #include <vector>

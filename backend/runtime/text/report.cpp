@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // What a launch that cannot go on says: who waits where, for what, and how far it has come.
-#include "backend/runtime/report.h"
+#include "backend/runtime/text/report.h"
 
 #include "backend/runtime/host/team.h"
-#include "backend/runtime/print_text.h"
+#include "backend/runtime/text/print_text.h"
 
 #include <algorithm>
 #include <tuple>

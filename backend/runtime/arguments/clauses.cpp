@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // What kernels require of their launches, checked by prologues.
+#include "backend/runtime/arguments/launch_query.h"
 #include "backend/runtime/host/launch.h"
-#include "backend/runtime/launch_query.h"
 
 #include "frontend/base/element_clauses.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The first and the last position of a window lie in what it is cut from, for all ranks, bodies and
 // iterations that there are.
-#include "ir/protocol/prove/window_ends.h"
+#include "ir/protocol/prove/regions/window_ends.h"
 #include "ir/protocol/prove/model.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "backend/runtime/tensor_span.h"
+#include "backend/runtime/arguments/tensor_span.h"
 
-#include "backend/runtime/regions.h"
+#include "backend/runtime/arguments/regions.h"
 
 namespace dtile::runtime {
 

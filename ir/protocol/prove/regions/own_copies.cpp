@@ -6,7 +6,7 @@
 //   each element of it that is read was written before, by the launch.
 //   there are transfers which do nothing else where their peer is the rank itself.
 // Then what is read is what the input holds there: nobody writes inputs.
-#include "ir/protocol/prove/own_copies.h"
+#include "ir/protocol/prove/regions/own_copies.h"
 
 #include "ir/analysis/communication.h"
 #include "ir/protocol/prove/prover.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "backend/runtime/scratch_lookup.h"
+#include "backend/runtime/arguments/scratch_lookup.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "backend/runtime/text_files.h"
+#include "backend/runtime/text/text_files.h"
 
 #include <cerrno>
 #include <cstdio>

@@ -4,11 +4,11 @@
 // tensor has. Where the prologue compares such a number with what the kernel declares, either side
 // may be known, and says what the other is. The prologue then runs again, until nothing new comes.
 // All of it is done twice, with other numbers: what differs was computed from them, and is unknown.
-#include "backend/runtime/launch_query.h"
+#include "backend/runtime/arguments/launch_query.h"
 
-#include "backend/runtime/regions.h"
+#include "backend/runtime/arguments/regions.h"
+#include "backend/runtime/arguments/tensor_span.h"
 #include "backend/runtime/symmetric_heap.h"
-#include "backend/runtime/tensor_span.h"
 
 #include <algorithm>
 

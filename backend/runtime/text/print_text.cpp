@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "backend/runtime/print_text.h"
+#include "backend/runtime/text/print_text.h"
 
 #include "backend/runtime/errors.h"
 #include "backend/runtime/float_formats.h"

@@ -3,7 +3,7 @@
 // Copies go by the longest runs that are contiguous on both sides. reduce_add exchanges whole
 // 8-byte words, each holding up to eight elements, so that it costs one atomic operation a word and
 // agrees with every other atomic operation on the same elements.
-#include "backend/runtime/regions.h"
+#include "backend/runtime/arguments/regions.h"
 
 #include "backend/runtime/float_formats.h"
 
