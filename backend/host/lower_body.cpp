@@ -202,6 +202,8 @@ void BodyLowering::lowerTileOp(Op &op) {
     return lowerDot(op);
   case OpKind::Scan:
     return lowerScan(op);
+  case OpKind::Take:
+    return lowerTake(op);
   case OpKind::Reshape:
     // The same memory, unless the operand has none.
     if (plan_.isInlined(op.operand(0)) && !isUnitReshape(op)) {

@@ -59,6 +59,7 @@ private:
   void reduceAlongRows(ir::Op &op, int axis);
   void reduceAcrossRows(ir::Op &op, int axis);
   void lowerArgReduce(ir::Op &op);
+  void lowerTake(ir::Op &op);
   void lowerScan(ir::Op &op);
   void storeElements(ir::Value *tile, const View &view);
   void lowerLoad(ir::Op &op);

@@ -337,4 +337,34 @@ void BodyLowering::lowerScan(Op &op) {
       axis);
 }
 
+void BodyLowering::lowerTake(Op &op) {
+  Value *source = op.operand(0), *index = op.operand(1);
+  const DType type = source->type().dtype();
+  const auto axis = unsigned(op.get(ir::attr::axis));
+  llvm::ArrayRef<int64_t> from = source->type().shape();
+  llvm::Type *memory = memoryType(context(), type);
+  const llvm::Align align(dtypeBytes(type));
+  beforeWrite(op.result());
+  TileLoops loops(*this, index->type().shape(), -1, {});
+  TileRef positions = loops.whole(index);
+  llvm::SmallVector<unsigned, 4> dims;
+  for (unsigned d = 0; d < from.size(); ++d)
+    dims.push_back(d);
+  loops.over(dims, [&] {
+    loops.beginRow({positions});
+    llvm::Value *wanted = b.CreateSExtOrTrunc(loops.elements(positions), b.getInt64Ty());
+    llvm::Value *isThere = b.CreateICmpULT(wanted, b.getInt64(uint64_t(from[axis])));
+    llvm::Value *place = b.getInt64(0);
+    for (unsigned d = 0; d < from.size(); ++d) {
+      llvm::Value *at =
+          d == axis ? b.CreateSelect(isThere, wanted, b.getInt64(0)) : loops.position(int(d));
+      place = b.CreateAdd(b.CreateMul(place, b.getInt64(uint64_t(from[d]))), at);
+    }
+    llvm::Value *element =
+        b.CreateAlignedLoad(memory, b.CreateGEP(memory, buffer(source), place), align);
+    b.CreateAlignedStore(b.CreateSelect(isThere, element, llvm::Constant::getNullValue(memory)),
+                         loops.denseAddress(buffer(op.result()), memory), align);
+  });
+}
+
 } // namespace dtile::backend::host

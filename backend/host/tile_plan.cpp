@@ -65,6 +65,8 @@ bool takesElements(const ir::Use &use) {
     return use.index == 0 && !user.operand(1)->type().isRemote();
   case OpKind::Dot:
     return use.index < 2;
+  case OpKind::Take:
+    return use.index == 1;
   case OpKind::Reduce:
   case OpKind::Scatter:
   case OpKind::AtomicScatter:

@@ -104,6 +104,8 @@ ElementBounds BoundsFinder::compute(Value *value) {
   case OpKind::Trans:
   case OpKind::Convert:
     return of(op->operand(0));
+  case OpKind::Take:
+    return hull(of(op->operand(0)), {0, 0});
   case OpKind::Iota:
     return {0, double(value->type().elements() - 1)};
   case OpKind::Load:

@@ -262,6 +262,25 @@ std::string checkScan(const Op &op) {
   return checkDimension(op, attr::axis, op.operand(0)->type().rank());
 }
 
+std::string checkTake(const Op &op) {
+  const Type tile = op.operand(0)->type(), index = op.operand(1)->type();
+  if (std::string problem = checkDimension(op, attr::axis, tile.rank()); !problem.empty())
+    return problem;
+  // A number of a position in few bits would have to wrap.
+  constexpr unsigned kLeastBytes = 4;
+  if (!isInteger(index.dtype()) || dtypeBytes(index.dtype()) < kLeastBytes)
+    return isNot("operand 1", index, "a tile of integers of 32 or 64 bits");
+  llvm::SmallVector<int64_t, 4> taken(index.shape());
+  if (taken.size() == tile.rank())
+    taken[size_t(op.get(attr::axis))] = tile.shape()[size_t(op.get(attr::axis))];
+  if (llvm::ArrayRef<int64_t>(taken) != tile.shape())
+    return "operand 1 is of other sizes than operand 0 in a dimension that is not `axis`";
+  const Type result = op.result()->type();
+  if (!result.isTile() || result.shape() != index.shape() || result.dtype() != tile.dtype())
+    return "result is " + result.str() + ", not elements of operand 0 in the shape of operand 1";
+  return "";
+}
+
 std::string checkDot(const Op &op) {
   const Type a = op.operand(0)->type(), b = op.operand(1)->type(), c = op.operand(2)->type();
   if (a.rank() != 2 || b.rank() != 2 || c.rank() != 2)
@@ -659,6 +678,8 @@ std::string checkTypes(const Op &op) {
     return checkArgReduce(op);
   case OpKind::Scan:
     return checkScan(op);
+  case OpKind::Take:
+    return checkTake(op);
   case OpKind::Dot:
     return checkDot(op);
   case OpKind::ViewSlice:

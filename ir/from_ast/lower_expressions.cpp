@@ -302,6 +302,17 @@ Value *Lowering::reduce(const TExpr &expr, OpKind kind, llvm::StringRef name) {
                         {{attr::axis, axis}, {attr::kind, name.str()}});
 }
 
+Value *Lowering::take(const TExpr &expr) {
+  Value *tile = value(*expr.operands[0]), *index = value(*expr.operands[1]);
+  // No number of fewer bits becomes a position that it is not.
+  constexpr unsigned kLeastBytes = 4;
+  if (dtypeBytes(index->type().dtype()) < kLeastBytes)
+    index = builder_.value(OpKind::Cast, {index},
+                           builder_.types().tile(index->type().shape(), DType::I32));
+  return builder_.value(OpKind::Take, {tile, index}, typeOf(expr.type),
+                        {{attr::axis, expr.ints.front()}});
+}
+
 Value *Lowering::scan(const TExpr &expr, llvm::StringRef name) {
   const int64_t axis = expr.ints.empty() ? 0 : expr.ints.front();
   return builder_.value(OpKind::Scan, {value(*expr.operands[0])}, {},
@@ -357,6 +368,8 @@ Value *Lowering::builtin(const TExpr &expr) {
     return scan(expr, "sum");
   case BuiltinId::CumMax:
     return scan(expr, "max");
+  case BuiltinId::Take:
+    return take(expr);
   case BuiltinId::Blocks:
     return builder_.ceilDiv(value(*expr.operands[0]), value(*expr.operands[1]));
   case BuiltinId::Quiet:

@@ -193,6 +193,7 @@ private:
   Value *builtin(const TExpr &expr);
   Value *dot(const TExpr &expr, Value *accumulator);
   Value *reduce(const TExpr &expr, OpKind kind, llvm::StringRef name);
+  Value *take(const TExpr &expr);
   Value *scan(const TExpr &expr, llvm::StringRef name);
   Value *load(const TExpr &expr);
   Value *gather(const TExpr &expr);

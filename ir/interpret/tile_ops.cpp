@@ -33,6 +33,13 @@ struct AxisInfo : InstrInfo {
   Loop loop = nullptr;
 };
 
+struct TakeInfo : InstrInfo {
+  TileDesc index;
+  size_t elementBytes = 0;
+  /// Sizes of the tile that is taken from, and of the index along the axis.
+  int64_t outer = 1, length = 1, inner = 1, taken = 1;
+};
+
 struct DotInfo : InstrInfo {
   int64_t m = 0;
   int64_t n = 0;
@@ -255,6 +262,44 @@ Step runAxis(Body &body, const Instr &instr) {
   return Step::Next;
 }
 
+Step runTake(Body &body, const Instr &instr) {
+  const auto &info = static_cast<const TakeInfo &>(*instr.info);
+  const TileRef &in = body.tile(instr.operands[0]), &index = body.tile(instr.operands[1]);
+  TileRef out = body.machine.tiles.allocate(size_t(info.index.elements) * info.elementBytes);
+  const auto *from = static_cast<const char *>(in.data());
+  const auto *positions = static_cast<const char *>(index.data());
+  auto *to = static_cast<char *>(out.data());
+  for (int64_t o = 0; o < info.outer; ++o)
+    for (int64_t t = 0; t < info.taken; ++t)
+      for (int64_t i = 0; i < info.inner; ++i) {
+        const int64_t at =
+            loadAsInt(info.index.dtype, positions + ((o * info.taken + t) * info.inner + i) *
+                                                        int64_t(info.index.elementBytes));
+        if (at >= 0 && at < info.length)
+          std::memcpy(to, from + ((o * info.length + at) * info.inner + i) * info.elementBytes,
+                      info.elementBytes);
+        else
+          std::memset(to, 0, info.elementBytes);
+        to += info.elementBytes;
+      }
+  body.frame->tiles[instr.result] = std::move(out);
+  return Step::Next;
+}
+
+void bindTake(Instr &instr) {
+  const Op &op = *instr.op;
+  const TileDesc in(op.operand(0)->type());
+  const auto axis = static_cast<unsigned>(op.get(ir::attr::axis));
+  auto info = std::make_unique<TakeInfo>();
+  info->index = TileDesc(op.operand(1)->type());
+  info->elementBytes = in.elementBytes;
+  for (unsigned d = 0; d < in.rank; ++d)
+    (d < axis ? info->outer : d == axis ? info->length : info->inner) *= in.shape[d];
+  info->taken = info->index.shape[axis];
+  instr.info = std::move(info);
+  instr.run = runTake;
+}
+
 ReduceKind reduceKindFromName(llvm::StringRef name) {
   constexpr llvm::StringLiteral kNames[] = {"sum", "max", "min", "prod", "any", "all"};
   for (size_t i = 0; i < std::size(kNames); ++i)
@@ -438,6 +483,8 @@ void bindTile(Instr &instr) {
   case OpKind::ArgReduce:
   case OpKind::Scan:
     return bindAxis(instr);
+  case OpKind::Take:
+    return bindTake(instr);
   case OpKind::Dot:
     return bindDot(instr);
   default:

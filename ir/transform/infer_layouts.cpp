@@ -279,6 +279,8 @@ void LayoutInference::uniteOp(Op &op) {
     return unite(op.operand(2), op.result());
   case OpKind::Scan:
     return unite(op.operand(0), op.result());
+  case OpKind::Take:
+    return unite(op.operand(1), op.result());
   case OpKind::Gather:
   case OpKind::Scatter:
   case OpKind::AtomicScatter:

@@ -469,6 +469,31 @@ TExpr *Checker::scan(const CallSite &site, BuiltinId id) {
   return builtin(id, {tile}, type, site.range, {*axis});
 }
 
+// `gather(t, i, axis: k)`: element (…, j, …) of the result is t[…, i[…, j, …], …].
+TExpr *Checker::callGather(const CallSite &site) {
+  if (!checkArgs(site, 2, 2, {"axis"}) || !noGenerics(site) || !noShape(site))
+    return error(site.range);
+  TExpr *tile = tileArg(site), *index = value(positional(site, 1));
+  if (tile->type->kind == TypeKind::Error || index->type->kind == TypeKind::Error)
+    return error(site.range);
+  std::optional<unsigned> axis = 0;
+  if (tile->type->rank() > 1 || labelled(site, "axis"))
+    axis = axisArg(site, tile->type->rank());
+  if (!axis)
+    return error(site.range);
+  const bool fits = index->type->kind == TypeKind::Tile && isInteger(index->type->dtype) &&
+                    index->type->rank() == tile->type->rank() &&
+                    llvm::all_of(llvm::seq<size_t>(0, tile->type->rank()), [&](size_t d) {
+                      return d == *axis || index->type->shape[d] == tile->type->shape[d];
+                    });
+  if (!fits) {
+    report(index->range, diag::gather_index, typeText(index->type), typeText(tile->type), *axis);
+    return error(site.range);
+  }
+  const Type type = valueType(tile->type->dtype, index->type->shape, site.range);
+  return builtin(BuiltinId::Take, {tile, index}, type, site.range, {*axis});
+}
+
 // The sum, times one over the number of elements.
 TExpr *Checker::callMean(const CallSite &site) {
   TExpr *sum = reduction(site, BuiltinId::ReduceSum);

@@ -68,6 +68,12 @@ class Kernel:
         kind = self.draw.choice(("cumsum", "cummax"))
         self.add(f"{kind}({{t}}, axis: {self.draw.choice((0, 1))})")
 
+    def gather(self):
+        axis = self.draw.choice((0, 1))
+        name = f"g{len(self.parameters)}"
+        self.parameters.append(f"{name}: in i32[{self.rows}, {self.columns}]")
+        self.add(f"gather({{t}}, {name}[:, :], axis: {axis})")
+
     def product(self):
         if self.wide == "i32" or self.columns > 256:
             return
@@ -99,7 +105,7 @@ class Kernel:
 
     def text(self):
         ways = (self.transpose, self.reshape, self.reduce, self.place, self.scan, self.product,
-                self.square, self.pick)
+                self.square, self.pick, self.gather)
         for _ in range(self.draw.randint(2, 6)):
             self.draw.choice(ways)()
         self.parameters.append(f"y: out {self.wide}[{self.rows}, {self.columns}]")

@@ -269,6 +269,28 @@ private:
   /// memory, in which they stand in that order.
   [[nodiscard]] Registers reorder(ir::Op &op);
   [[nodiscard]] Registers reorderInPieces(ir::Op &op);
+  [[nodiscard]] Registers take(ir::Op &op);
+  /// An element that a thread has or wants: its offset in bytes, and whether there is one.
+  struct SharedElement {
+    llvm::Value *offset, *exists;
+  };
+  /// One a slot.
+  using SharedElements = llvm::SmallVector<SharedElement>;
+  /// Positions along `axis`, one a slot, in a tile of the sizes `shape`.
+  struct TakenPositions {
+    unsigned axis;
+    Registers positions;
+    llvm::ArrayRef<int64_t> shape;
+  };
+  /// Where the elements of a layout stand in a dense tile; along the axis of `taken` by its
+  /// positions.
+  [[nodiscard]] SharedElements elementsIn(const SharedTile &tile, const TileInfo &info,
+                                          const TakenPositions *taken = nullptr);
+  /// Moves elements of `tile` through shared memory, as much at a time as there is room for: gives
+  /// those that `read` names, and of slots that name none what `result` has, where it has any.
+  [[nodiscard]] Registers movedInPieces(ir::Type tile, llvm::ArrayRef<llvm::Value *> values,
+                                        const SharedElements &written, const SharedElements &read,
+                                        Registers result);
   /// The registers of another layout that need nothing from other threads, or nothing.
   [[nodiscard]] static std::optional<llvm::SmallVector<unsigned, 16>>
   withinThreads(const TileInfo &from, const TileInfo &to);

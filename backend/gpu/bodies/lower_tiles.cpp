@@ -33,6 +33,8 @@ void BodyLowering::lowerTileOp(Op &op) {
     return setRegisters(op.result(), broadcast(op));
   case OpKind::Reshape:
     return setRegisters(op.result(), reshape(op));
+  case OpKind::Take:
+    return setRegisters(op.result(), take(op));
   case OpKind::Convert:
     // The product reads it from shared memory as it needs it.
     if (isStagedByDot(op))
@@ -222,46 +224,68 @@ Registers BodyLowering::reorder(Op &op) {
 
 Registers BodyLowering::reorderInPieces(Op &op) {
   const ir::Type from = op.operand(0)->type(), type = op.result()->type();
-  const DType dtype = type.dtype();
-  const TileInfo &to = info(type), &have = info(from);
+  const auto written = elementsIn(denseTile(type.dtype(), from.shape()), info(from));
+  const auto read = elementsIn(denseTile(type.dtype(), type.shape()), info(type));
+  return movedInPieces(from, registers(op.operand(0)), written, read,
+                       Registers(read.size(), nullptr));
+}
+
+/// Elements of a tile by their positions along an axis, which other threads have.
+Registers BodyLowering::take(Op &op) {
+  const ir::Type from = op.operand(0)->type(), type = op.result()->type();
+  const TileInfo &to = info(type);
+  const SharedTile tile = denseTile(from.dtype(), from.shape());
+  const TakenPositions positions{unsigned(op.get(ir::attr::axis)),
+                                 registers(op.operand(1), to.layout), from.shape()};
+  llvm::Constant *none = llvm::Constant::getNullValue(computeType(context(), from.dtype()));
+  return movedInPieces(from, registers(op.operand(0)), elementsIn(tile, info(from)),
+                       elementsIn(tile, to, &positions), Registers(to.size(), none));
+}
+
+BodyLowering::SharedElements BodyLowering::elementsIn(const SharedTile &tile, const TileInfo &info,
+                                                      const TakenPositions *taken) {
+  llvm::SmallVector<llvm::Value *, 4> thread;
+  for (unsigned d = 0; d < info.shape.size(); ++d)
+    thread.push_back(threadPosition(info.layout, d));
+  SharedElements elements;
+  for (unsigned slot = 0; slot < info.size(); ++slot) {
+    SharedElement found{b.getInt32(0), b.getTrue()};
+    for (unsigned d = 0; d < info.shape.size(); ++d) {
+      llvm::Value *position = b.CreateAdd(thread[d], b.getInt32(uint32_t(info.at(slot)[d])));
+      llvm::Value *exists = nullptr;
+      if (taken && taken->axis == d) {
+        llvm::Value *wanted = taken->positions[slot];
+        exists = b.CreateICmpULT(
+            wanted, llvm::ConstantInt::get(wanted->getType(), uint64_t(taken->shape[d])));
+        position = b.CreateZExtOrTrunc(wanted, b.getInt32Ty());
+      } else if (info.overhangs(d)) {
+        exists = b.CreateICmpULT(position, b.getInt32(uint32_t(info.shape[d])));
+      }
+      found.offset =
+          b.CreateAdd(found.offset, b.CreateMul(position, b.getInt32(uint32_t(tile.strides[d]))));
+      if (exists)
+        found.exists = b.CreateAnd(found.exists, exists);
+    }
+    elements.push_back(found);
+  }
+  return elements;
+}
+
+Registers BodyLowering::movedInPieces(ir::Type tile, llvm::ArrayRef<llvm::Value *> values,
+                                      const SharedElements &written, const SharedElements &read,
+                                      Registers result) {
+  const DType dtype = tile.dtype();
   const llvm::Align align(dtypeBytes(dtype));
-  const int64_t all = type.elements() * int64_t(dtypeBytes(dtype));
+  const int64_t all = tile.elements() * int64_t(dtypeBytes(dtype));
   // Elements do not lie across words. Behind a piece is a word for what is not of it.
   constexpr int64_t kWord = 16;
   const int64_t words = std::min(int64_t(llvm::divideCeil(all, kWord)),
                                  std::max<int64_t>(gpu_.sharedRoom() / kWord - 1, 1));
   const int64_t piece = words * kWord;
   llvm::Type *memory = memoryType(context(), dtype);
-  // Of the elements of each slot: their offset, and whether the tile has them.
-  struct Element {
-    llvm::Value *offset, *exists;
-  };
-  const auto elementsOf = [&](const TileInfo &info, const SharedTile &tile) {
-    llvm::SmallVector<llvm::Value *, 4> thread;
-    for (unsigned d = 0; d < info.shape.size(); ++d)
-      thread.push_back(threadPosition(info.layout, d));
-    llvm::SmallVector<Element> elements;
-    for (unsigned slot = 0; slot < info.size(); ++slot) {
-      Element found{b.getInt32(0), b.getTrue()};
-      for (unsigned d = 0; d < info.shape.size(); ++d) {
-        llvm::Value *position = b.CreateAdd(thread[d], b.getInt32(uint32_t(info.at(slot)[d])));
-        found.offset =
-            b.CreateAdd(found.offset, b.CreateMul(position, b.getInt32(uint32_t(tile.strides[d]))));
-        if (info.overhangs(d))
-          found.exists = b.CreateAnd(
-              found.exists, b.CreateICmpULT(position, b.getInt32(uint32_t(info.shape[d]))));
-      }
-      elements.push_back(found);
-    }
-    return elements;
-  };
-  const auto written = elementsOf(have, denseTile(dtype, from.shape()));
-  const auto read = elementsOf(to, denseTile(dtype, type.shape()));
-  llvm::ArrayRef<llvm::Value *> values = registers(op.operand(0));
-  Registers result(to.size());
   for (int64_t first = 0; first < all; first += piece) {
     llvm::Value *base = sharedScratch(piece + kWord);
-    const auto placeOf = [&](const Element &element) {
+    const auto placeOf = [&](const SharedElement &element) {
       llvm::Value *offset = b.CreateSub(element.offset, b.getInt32(uint32_t(first)));
       llvm::Value *isHere =
           b.CreateAnd(element.exists, b.CreateICmpULT(offset, b.getInt32(uint32_t(piece))));

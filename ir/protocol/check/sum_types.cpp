@@ -75,6 +75,7 @@ bool isOfSums(const Op &op, DType dtype) {
   case OpKind::ViewSelect:
     return true;
   case OpKind::Gather:
+  case OpKind::Take:
     return !indexesWith(op, 1, dtype);
   case OpKind::Scatter:
   case OpKind::ReduceAddScatter:

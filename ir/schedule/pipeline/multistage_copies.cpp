@@ -225,6 +225,7 @@ int64_t LoopCopies::scratchOf(const Op &op) const {
   case OpKind::Broadcast:
   case OpKind::Reshape:
   case OpKind::Trans:
+  case OpKind::Take:
     return moved(op.operand(0));
   case OpKind::Reduce:
   case OpKind::ArgReduce:

@@ -100,7 +100,7 @@ private:
   void simple() {
     static const char *const kBinary[] = {"add", "sub", "mul", "xor", "max"};
     const unsigned kind = below(3) ? unsigned(kMain) : below(kKinds.size());
-    switch (below(12)) {
+    switch (below(13)) {
     case 0:
       add(kMain, "tile.trans " + pick(kTurned) + " {perm = [1, 0]}");
       return;
@@ -136,10 +136,24 @@ private:
     case 8:
       make(1 + below(kKinds.size() - 1));
       return;
+    case 9:
+      add(kMain, "tile.take " + pick(kMain) + ", " + positions() +
+                     " {axis = " + std::to_string(below(2)) + "}");
+      return;
     default:
       add(kind, std::string(kBinary[below(5)]) + " " + pick(kind) + ", " + pick(kind));
       return;
     }
+  }
+
+  /// Numbers from -15 to 15, of which some are positions.
+  std::string positions() {
+    const std::string most = fresh(), all = fresh(), name = fresh();
+    const std::string type = " : " + kKinds[kMain].text() + "\n";
+    lines_ += "    " + most + " = const {value = 16} : i32\n";
+    lines_ += "    " + all + " = tile.splat " + most + type;
+    lines_ += "    " + name + " = rem " + pick(kMain) + ", " + all + type;
+    return name;
   }
 
   std::string square() {

@@ -127,6 +127,40 @@ TEST(HostTile, ScansAndPlacesOfExtremes) {
   }
 }
 
+TEST(HostTile, TakesElementsByTheirPositions) {
+  struct Case {
+    DType type, index;
+    std::vector<int64_t> from, taken;
+    int axis;
+  };
+  const Case cases[] = {{DType::F32, DType::I32, {33}, {40}, 0},
+                        {DType::U8, DType::I64, {5, 9}, {5, 20}, 1},
+                        {DType::BF16, DType::I32, {5, 9}, {3, 9}, 0},
+                        {DType::I64, DType::U32, {2, 7, 3}, {2, 4, 3}, 1},
+                        {DType::Bool, DType::I32, {16, 16}, {16, 16}, 1}};
+  KernelText text;
+  std::vector<Tensor> tensors;
+  for (const auto &[i, one] : llvm::enumerate(cases)) {
+    const std::string n = std::to_string(i);
+    text.param("a" + n, "in", one.type, one.from).param("p" + n, "in", one.index, one.taken);
+    text.param("t" + n, "out", one.type, one.taken);
+    text.line("%x" + n + " = load %a" + n + " : " + shapeText(one.from, one.type));
+    text.line("%i" + n + " = load %p" + n + " : " + shapeText(one.taken, one.index));
+    text.line("%z" + n + " = tile.take %x" + n + ", %i" + n +
+              " {axis = " + std::to_string(one.axis) + "} : " + shapeText(one.taken, one.type));
+    text.line("store %z" + n + ", %t" + n);
+    tensors.push_back(random(one.type, one.from, unsigned(i)));
+    // Positions, and some beside them.
+    const int64_t length = one.from[size_t(one.axis)];
+    const int64_t least = dtypeClass(one.index) == DTypeClass::Int ? -1 : 0;
+    tensors.push_back(filled(one.index, one.taken, 1, [&](int64_t element) {
+      return double(element * 7 % (length + 2) + least);
+    }));
+    tensors.push_back(zeros(one.type, one.taken));
+  }
+  runBoth(text.single(), 1, tensors);
+}
+
 TEST(HostTile, SplatAndIotaNeedNoMemory) {
   KernelText text;
   text.param("t", "out", DType::F32, {8, 32}).param("u", "out", DType::I64, {24});
