@@ -2,6 +2,7 @@
 // The part of signal pairing that needs no counting: who notifies and who waits, at all. Counts are
 // derived on the IR.
 #include "sema/checker.h"
+#include "sema/order/read_fix.h"
 #include "sema/tree/walk.h"
 
 namespace dtile::sema {
@@ -38,11 +39,13 @@ public:
       const SignalUses &uses = uses_[i];
       if (!uses.wait && !uses.notify)
         context_.report(declared, diag::unused_parameter, param.name);
-      else if (!uses.wait)
-        noteUnorderedRead(context_.report(uses.notify->range, diag::signal_never_waited, param.name)
-                              .note(declared, diag::note_declared_here, param.name),
-                          kernel_);
-      else if (!uses.notify)
+      else if (!uses.wait) {
+        DiagBuilder report =
+            context_.report(uses.notify->range, diag::signal_never_waited, param.name);
+        report.note(declared, diag::note_declared_here, param.name);
+        noteUnorderedRead(report, kernel_);
+        proposeWaits(report, context_.sources, kernel_, unsigned(i));
+      } else if (!uses.notify)
         context_.report(uses.wait->range, diag::signal_never_notified, param.name)
             .note(declared, diag::note_declared_here, param.name);
     }

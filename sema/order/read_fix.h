@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The text that orders a read.
+// The text that orders reads.
 #pragma once
 
 #include "frontend/base/diagnostics.h"
@@ -20,5 +20,10 @@ struct Variable;
 /// name it.
 void orderReads(DiagBuilder &builder, const SourceManager &sources, const KernelInstance &kernel,
                 const TSpace &space, const Variable *acquire);
+
+/// Proposes that what is read of the transfers that a signal announces is after a wait for those of
+/// its cells that say so; nothing where the notifies do not show which these are.
+void proposeWaits(DiagBuilder &builder, const SourceManager &sources, const KernelInstance &kernel,
+                  unsigned signal);
 
 } // namespace dtile::sema
