@@ -97,7 +97,7 @@ void writeSkew(const SkewReport &report, llvm::json::OStream &json) {
           json.attribute("over_us", double(slow.lateNs) / 1000);
           json.attribute("deviations", slow.deviations);
           json.attribute("others_us", double(slow.othersNs) / 1000);
-          json.attribute("slowest", int64_t(slow.last));
+          json.attribute("apart_in", int64_t(slow.launches));
         });
     });
   });

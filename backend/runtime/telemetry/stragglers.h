@@ -30,8 +30,8 @@ struct Straggler {
   double deviations = 0;
   /// How far the others are from each other at most.
   int64_t othersNs = 0;
-  /// Launches in which it took the most, of the launches looked at.
-  size_t last = 0;
+  /// Launches that by themselves show it, of the launches looked at.
+  size_t launches = 0;
 };
 
 /// A process that waits for a processor for longer than others do.

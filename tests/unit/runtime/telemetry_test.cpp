@@ -372,6 +372,18 @@ TEST(Stragglers, ALadderAndNoiseAreNobodys) {
   }
 }
 
+TEST(Stragglers, WhatOnlyTheMedianOfLaunchesShowsIsNobodys) {
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    std::mt19937 random(seed);
+    std::normal_distribution<double> noise(0, 600);
+    const SkewReport report =
+        findStragglers(launchesOf(8, 64, [&](uint64_t, int32_t rank, int32_t peer) {
+          return peer == 0 ? int64_t(noise(random)) + (rank == 7 ? 1'200 : 0) : 0;
+        }));
+    EXPECT_TRUE(report.found.empty()) << "seed " << seed << ": " << textOf(report);
+  }
+}
+
 TEST(Stragglers, SomeLateLaunchesAreNotAMajority) {
   const SkewReport report =
       findStragglers(launchesOf(8, 40, [&](uint64_t launch, int32_t rank, int32_t) {
