@@ -193,7 +193,8 @@ private:
       os_.indent(kGutter) << " | ";
   }
 
-  // One source line, the marked range under it (where there is one), and the fix-its under that.
+  // One source line, the marked range under it (where there is one), and the fix-its under that;
+  // above it the lines that they insert there.
   void printSnippet(SourceRange range, const std::vector<const FixIt *> &fixes) {
     const SourceLoc anchor = range.isValid() ? range.begin : fixes.front()->range.begin;
     const PresumedLoc at = sources_.presumed(anchor);
@@ -210,6 +211,16 @@ private:
       const size_t inLine = offset < lineBegin ? 0 : size_t(offset - lineBegin);
       return unsigned(head.size()) + line.columns[std::clamp(inLine, first, last) - first];
     };
+    std::vector<const FixIt *> below;
+    for (const FixIt *fix : fixes) {
+      const bool isLineAbove = fix->range.begin == fix->range.end &&
+                               llvm::StringRef(fix->text).ends_with("\n") &&
+                               sources_.offsetInFile(fix->range.begin) == lineBegin;
+      if (isLineAbove)
+        printAdded(fix->text);
+      else
+        below.push_back(fix);
+    }
     printGutter(at.line);
     os_ << head << line.text << (last < whole.size() ? "..." : "") << '\n';
     if (range.isValid()) {
@@ -220,7 +231,17 @@ private:
       styled(Style::Caret, "^" + std::string(end - begin - 1, '~'));
       os_ << '\n';
     }
-    printFixes(fixes, columnOf);
+    printFixes(std::move(below), columnOf);
+  }
+
+  void printAdded(llvm::StringRef text) {
+    llvm::SmallVector<llvm::StringRef> lines;
+    text.trim('\n').split(lines, '\n');
+    for (llvm::StringRef added : lines) {
+      os_.indent(kGutter) << " + ";
+      styled(Style::Fix, renderLine(added).text);
+      os_ << '\n';
+    }
   }
 
   // New text stands where it would go; text of several lines below, behind `+`.
@@ -254,17 +275,9 @@ private:
     }
     if (lineOpen)
       os_ << '\n';
-    for (const FixIt *fix : fixes) {
-      if (!llvm::StringRef(fix->text).contains('\n'))
-        continue;
-      llvm::SmallVector<llvm::StringRef> lines;
-      llvm::StringRef(fix->text).trim('\n').split(lines, '\n');
-      for (llvm::StringRef added : lines) {
-        os_.indent(kGutter) << " + ";
-        styled(Style::Fix, renderLine(added).text);
-        os_ << '\n';
-      }
-    }
+    for (const FixIt *fix : fixes)
+      if (llvm::StringRef(fix->text).contains('\n'))
+        printAdded(fix->text);
   }
 
   const SourceManager &sources_;

@@ -3,9 +3,8 @@
 #include "backend/driver/check/check_kernels.h"
 
 #include "backend/driver/check/differing_values.h"
-#include "backend/driver/check/order_fix.h"
+#include "backend/driver/check/fixes.h"
 #include "backend/driver/check/promises.h"
-#include "backend/driver/check/signal_fix.h"
 #include "backend/driver/optimize.h"
 #include "ir/core/builder.h"
 #include "ir/protocol/limits/report_counted_zeros.h"
@@ -125,17 +124,9 @@ protocol::Verdict checkPrepared(const LoweredModule &lowered, ir::Module &schedu
                                 protocol::CheckOptions checks, Diagnostics &diagnostics) {
   checks.scheduled = &scheduled;
   checks.promises = lowered.promises;
-  checks.signalFix = [&](llvm::StringRef kernel, llvm::StringRef object, llvm::StringRef signal,
-                         SourceLoc place) -> std::vector<FixIt> {
-    if (instance.name != kernel)
-      return {};
-    return signalFix(sources, *instance.decl, {object.str(), signal.str(), place});
-  };
-  checks.orderFix = [&](llvm::StringRef kernel,
-                        const protocol::MissingOrder &missing) -> std::vector<FixIt> {
-    if (instance.name != kernel)
-      return {};
-    return orderFix(sources, *instance.decl, missing);
+  checks.fix = [&](llvm::StringRef kernel, const protocol::Remedy &remedy) {
+    const auto make = [&](const auto &one) { return fixesFor(sources, *instance.decl, one); };
+    return instance.name == kernel ? std::visit(make, remedy) : std::vector<FixIt>();
   };
   return std::move(protocol::checkProtocol(*lowered.module, checks, diagnostics).front());
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The places of operations are found again in the syntax tree: an operation is where its expression
 // begins.
-#include "backend/driver/check/order_fix.h"
+#include "backend/driver/check/edits.h"
+#include "backend/driver/check/fixes.h"
 
 #include "frontend/ast/ast_visitor.h"
 #include "sema/order/read_fix.h"
@@ -11,10 +12,6 @@
 namespace dtile::driver {
 
 namespace {
-
-bool contains(SourceRange range, SourceLoc loc) { return range.begin <= loc && loc < range.end; }
-
-FixIt insertion(SourceLoc place, std::string text) { return {{place, place}, std::move(text)}; }
 
 /// What stands at the two places.
 struct OrderFinder : ast::Walker<OrderFinder> {
@@ -86,7 +83,7 @@ std::vector<FixIt> labelFix(const SourceManager &sources, const ast::CallExpr &c
 
 } // namespace
 
-std::vector<FixIt> orderFix(const SourceManager &sources, const ast::KernelDecl &kernel,
+std::vector<FixIt> fixesFor(const SourceManager &sources, const ast::KernelDecl &kernel,
                             const protocol::MissingOrder &missing) {
   OrderFinder finder(missing.isOfNotify ? missing.signal : missing.access,
                      missing.isOfNotify ? missing.access : missing.signal);
@@ -114,16 +111,7 @@ std::vector<FixIt> orderFix(const SourceManager &sources, const ast::KernelDecl 
         llvm::find_if(finder.awaits, [&](const ast::AwaitStmt *one) { return one->token == use; });
     if (await == finder.awaits.end() || use->range.begin < missing.signal)
       return {};
-    SourceRange whole = (*await)->range;
-    if (sources.text({whole.end, {whole.end.offset + 1}}) == ";")
-      ++whole.end.offset;
-    const auto isSpace = [&] {
-      const llvm::StringRef next = sources.text({whole.end, {whole.end.offset + 1}});
-      return !next.empty() && next.trim(" \n").empty();
-    };
-    while (isSpace())
-      ++whole.end.offset;
-    fixes.push_back({whole, ""});
+    fixes.push_back(removal(sources, (*await)->range));
   }
   return fixes;
 }

@@ -7,6 +7,7 @@
 #include "ir/core/ir.h"
 #include "ir/machine/target_facts.h"
 #include "ir/protocol/check/promise.h"
+#include "ir/protocol/check/remedies.h"
 #include "ir/protocol/prove/prove_protocol.h"
 
 #include <cstdint>
@@ -15,15 +16,6 @@
 #include <vector>
 
 namespace dtile::protocol {
-
-/// Two operations of a body, one of which is to be `after` the other.
-struct MissingOrder {
-  /// The notify at `signal` is to be after the transfer at `access`; else the access is to be after
-  /// the wait at `signal`.
-  bool isOfNotify = false;
-  SourceLoc access;
-  SourceLoc signal;
-};
 
 /// How much to check.
 struct CheckOptions {
@@ -42,13 +34,8 @@ struct CheckOptions {
   /// The same kernels as they will run: which order tiles are taken in decides how much room is
   /// needed. Null where that is the module that is checked.
   ir::Module *scheduled = nullptr;
-  /// Edits that let `kernel` wait on a new signal for a peer's read of an object at `place`, by
-  /// whom has the syntax; may be empty.
-  std::function<std::vector<FixIt>(llvm::StringRef kernel, llvm::StringRef object,
-                                   llvm::StringRef signal, SourceLoc place)>
-      signalFix;
-  /// Edits that say `after` where a note says that it is missing; may be empty.
-  std::function<std::vector<FixIt>(llvm::StringRef kernel, const MissingOrder &missing)> orderFix;
+  /// Edits of `kernel` that do what would mend a finding; null for none.
+  std::function<std::vector<FixIt>(llvm::StringRef kernel, const Remedy &remedy)> fix;
   /// What kernels ensure.
   std::vector<Promise> promises;
   /// What an earlier check of the module, which has one kernel, has shown; may be null.

@@ -165,9 +165,11 @@ void RaceDetector::explainWriters(Finding &finding) {
       writer = &op;
   });
   if (writer)
-    finding.notes.push_back({writer, "`" + finding.object->get(ir::attr::name).str() +
-                                         "` is written here, but not this part of rank " +
-                                         std::to_string(finding.rank) + "'s"});
+    finding.notes.push_back({writer,
+                             "`" + finding.object->get(ir::attr::name).str() +
+                                 "` is written here, but not this part of rank " +
+                                 std::to_string(finding.rank) + "'s",
+                             FindingNote::Remedy::WriteAll});
 }
 
 /// What is missing: an `after` for a wait that is there, a wait for a notify that is there, or

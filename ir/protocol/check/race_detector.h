@@ -38,8 +38,9 @@ struct Side {
 struct FindingNote {
   const ir::Op *op = nullptr;
   std::string text;
-  /// What would be enough: `access` is `after` the wait `op`, or the notify `op` is `after` it.
-  enum class Remedy : uint8_t { None, AccessAfter, NotifyAfter } remedy = Remedy::None;
+  /// What would be enough: `access` is `after` the wait `op`, the notify `op` is `after` it, or the
+  /// transfer `op` has no part left out.
+  enum class Remedy : uint8_t { None, AccessAfter, NotifyAfter, WriteAll } remedy = Remedy::None;
   const ir::Op *access = nullptr;
 };
 

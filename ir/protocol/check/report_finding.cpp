@@ -30,18 +30,28 @@ void addNotes(DiagBuilder &builder, const Case &at, const Finding &finding) {
   builder.note(rangeOf(&at.kernel, at.kernel), diag::note_protocol, "found for " + at.text());
 }
 
-void addOrderFix(DiagBuilder &builder, const Case &at, const Finding &finding) {
-  if (!at.options || !at.options->orderFix)
+void addFix(DiagBuilder &builder, const Case &at, const Remedy &remedy) {
+  if (!at.options || !at.options->fix)
     return;
+  for (const FixIt &fix : at.options->fix(at.name(), remedy))
+    builder.fix(fix.range, fix.text);
+}
+
+/// What the first note that knows a remedy says.
+void addNotedFix(DiagBuilder &builder, const Case &at, const Finding &finding) {
   for (const FindingNote &note : finding.notes) {
-    if (note.remedy == FindingNote::Remedy::None)
+    switch (note.remedy) {
+    case FindingNote::Remedy::None:
       continue;
-    const MissingOrder missing = {.isOfNotify = note.remedy == FindingNote::Remedy::NotifyAfter,
-                                  .access = note.access->loc(),
-                                  .signal = note.op->loc()};
-    for (const FixIt &fix : at.options->orderFix(at.name(), missing))
-      builder.fix(fix.range, fix.text);
-    return;
+    case FindingNote::Remedy::AccessAfter:
+    case FindingNote::Remedy::NotifyAfter:
+      return addFix(builder, at,
+                    MissingOrder{.isOfNotify = note.remedy == FindingNote::Remedy::NotifyAfter,
+                                 .access = note.access->loc(),
+                                 .signal = note.op->loc()});
+    case FindingNote::Remedy::WriteAll:
+      return addFix(builder, at, LeftOutPart{note.op->loc(), finding.region, finding.rank});
+    }
   }
 }
 
@@ -92,8 +102,9 @@ bool beginsAtEnd(llvm::StringRef region, const ShortBlock &block) {
   });
 }
 
-/// What helps where a copy ends with its source, and its target is read to the end of the block.
-void addShortBlock(DiagBuilder &builder, const Case &at, const Finding &finding) {
+/// What helps where a copy ends with its source, and its target is read to the end of the block;
+/// whether that is so.
+bool addShortBlock(DiagBuilder &builder, const Case &at, const Finding &finding) {
   for (const FindingNote &note : finding.notes) {
     const auto found = note.op ? shortBlock(at, *note.op) : std::nullopt;
     if (!found || !beginsAtEnd(finding.region, *found))
@@ -110,8 +121,11 @@ void addShortBlock(DiagBuilder &builder, const Case &at, const Finding &finding)
       text += "; or put a tile, which is 0 there: `let t = " + found->tensor + "[…]; put(t, …)`";
     builder.note(rangeOf(note.op, at.kernel), diag::note_protocol,
                  text + "; or say `requires " + found->size + " % " + length + " == 0;`");
-    return;
+    // The only way of these that is the same in every program.
+    addFix(builder, at, ShortSize{found->size, found->length});
+    return true;
   }
+  return false;
 }
 
 std::string timesText(uint64_t count) {
@@ -149,7 +163,7 @@ void reportFinding(Diagnostics &diagnostics, const Case &at, const Finding &find
                                              finding.isOneBody ? "the same body" : first);
     builder.note(rangeOf(finding.first.op, at.kernel), diag::note_protocol,
                  first + " " + verbOf(finding.first).str() + " it here");
-    addOrderFix(builder, at, finding);
+    addNotedFix(builder, at, finding);
     return addNotes(builder, at, finding);
   }
   case Finding::Kind::OutlivesKernel: {
@@ -166,10 +180,9 @@ void reportFinding(Diagnostics &diagnostics, const Case &at, const Finding &find
                      "`await wait(" +
                      signal + "[:])` at the end of the kernel");
     const bool isLoad = finding.second.op->is(OpKind::Load);
-    if (isLoad && at.options && at.options->signalFix)
-      for (const FixIt &fix : at.options->signalFix(at.name(), finding.object->get(ir::attr::name),
-                                                    signal, place.begin))
-        builder.fix(fix.range, fix.text);
+    if (isLoad)
+      addFix(builder, at,
+             MissingSignal{finding.object->get(ir::attr::name).str(), signal, place.begin});
     return addNotes(builder, at, finding);
   }
   case Finding::Kind::NotReady: {
@@ -195,7 +208,8 @@ void reportFinding(Diagnostics &diagnostics, const Case &at, const Finding &find
   case Finding::Kind::NeverWritten: {
     DiagBuilder builder = diagnostics.report(place, diag::protocol_never_written, second,
                                              verbOf(finding.second), finding.region);
-    addShortBlock(builder, at, finding);
+    if (!addShortBlock(builder, at, finding))
+      addNotedFix(builder, at, finding);
     return addNotes(builder, at, finding);
   }
   case Finding::Kind::Outside: {
@@ -281,6 +295,15 @@ void reportUnheard(Diagnostics &diagnostics, const Case &at, const Unheard &cell
   builder.note(rangeOf(&at.kernel, at.kernel), diag::note_protocol, "found for " + at.text());
 }
 
+namespace {
+
+bool waitsForOther(const Finding &waiter, const Op *signal) {
+  const Op &wait = *waiter.first.op;
+  return wait.is(OpKind::Wait) && interpret::rootParam(wait.operand(0)) != signal;
+}
+
+} // namespace
+
 void reportDeadlock(Diagnostics &diagnostics, const Case &at, const std::vector<Finding> &stuck) {
   const auto wantText = [](const Finding &waiter) {
     if (waiter.region.empty())
@@ -298,6 +321,7 @@ void reportDeadlock(Diagnostics &diagnostics, const Case &at, const std::vector<
   // Who would notify, and why it does not.
   const Op *signal =
       first.first.op->is(OpKind::Wait) ? interpret::rootParam(first.first.op->operand(0)) : nullptr;
+  std::optional<Remedy> remedy;
   walk(at.kernel, [&](Op &op) {
     const bool isNotify = op.is(OpKind::Notify) || op.is(OpKind::PutSignal);
     if (!isNotify || !signal ||
@@ -308,11 +332,18 @@ void reportDeadlock(Diagnostics &diagnostics, const Case &at, const std::vector<
                    "it is notified here; all bodies of all ranks together notify it " +
                        timesText(*first.shortage.all) +
                        "; a wait without `count:` is for just these");
+      // Of none at all the notify may be what is wrong.
+      if (*first.shortage.all > 0)
+        remedy = LargeCount{first.first.op->loc()};
       return;
     }
     Op *space = op.enclosing(OpKind::Space);
-    const bool isStuck = llvm::any_of(
-        stuck, [&](const Finding &waiter) { return waiter.first.body.space == space; });
+    const auto waiter =
+        llvm::find_if(stuck, [&](const Finding &one) { return one.first.body.space == space; });
+    const bool isStuck = waiter != stuck.end();
+    // Who waits for the signal that it notifies is part of a chain, which somebody has to begin.
+    if (isStuck && !remedy && waitsForOther(*waiter, signal))
+      remedy = LateNotify{op.loc(), waiter->first.op->loc()};
     builder.note(rangeOf(&op, at.kernel), diag::note_protocol,
                  isStuck
                      ? "it would be notified here, by bodies that wait themselves: notify before "
@@ -320,6 +351,8 @@ void reportDeadlock(Diagnostics &diagnostics, const Case &at, const std::vector<
                      : "it is notified here, and no body is left that would do so again: let "
                        "the conditions around both say the same");
   });
+  if (remedy)
+    addFix(builder, at, *remedy);
   llvm::SmallPtrSet<const Op *, 8> seen{first.first.op};
   for (const Finding &waiter : stuck) {
     if (!seen.insert(waiter.first.op).second || seen.size() > kMaxWaiters)
