@@ -16,7 +16,7 @@ constexpr unsigned kErrorLimit = 500;
 std::unique_ptr<Analysis> Analysis::make(const std::string &path, const Document &document,
                                          const Documents &open, const sema::Options &options) {
   sema::Options withDocuments = options;
-  std::map<std::string, llvm::lsp::URIForFile> uris;
+  std::map<std::string, std::string> uris;
   for (const auto &[openPath, other] : open) {
     withDocuments.openFiles.emplace_back(openPath, other.text);
     uris.emplace(openPath, other.uri);
@@ -72,7 +72,7 @@ SourceLoc Analysis::locAt(llvm::lsp::Position position) const {
   return sources.locAt(root, uint32_t(lines(root).offset(position)));
 }
 
-std::optional<llvm::lsp::URIForFile> Analysis::uriOf(FileId file) const {
+std::optional<std::string> Analysis::uriOf(FileId file) const {
   const llvm::StringRef path = sources.name(file);
   if (const auto open = openUris_.find(path.str()); open != openUris_.end())
     return open->second;
@@ -80,7 +80,7 @@ std::optional<llvm::lsp::URIForFile> Analysis::uriOf(FileId file) const {
     return std::nullopt;
   llvm::Expected<llvm::lsp::URIForFile> uri = llvm::lsp::URIForFile::fromFile(path);
   if (uri)
-    return *uri;
+    return uri->uri().str();
   llvm::consumeError(uri.takeError());
   return std::nullopt;
 }

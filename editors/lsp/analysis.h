@@ -44,12 +44,12 @@ public:
     return loc.isValid() && sources.fileOf(loc) == root;
   }
   /// Where a client finds a file; nothing for a file of the embedded library.
-  [[nodiscard]] std::optional<llvm::lsp::URIForFile> uriOf(FileId file) const;
+  [[nodiscard]] std::optional<std::string> uriOf(FileId file) const;
 
 private:
   Analysis() : diagnostics(sources) {}
 
-  std::map<std::string, llvm::lsp::URIForFile> openUris_;
+  std::map<std::string, std::string> openUris_;
   mutable std::map<FileId, LineTable> lines_;
 };
 

@@ -53,8 +53,8 @@ json::Array fixesOf(const Analysis &analysis, const Diagnostics &diagnostics) {
                            : std::nullopt;
       isPossible &= uri.has_value();
       if (uri)
-        edits[uri->uri().str()].push_back(json::Object{{"range", analysis.range(fix.range)},
-                                                       {"newText", json::fixUTF8(fix.text)}});
+        edits[*uri].push_back(json::Object{{"range", analysis.range(fix.range)},
+                                           {"newText", json::fixUTF8(fix.text)}});
     }
     if (!isPossible)
       continue;

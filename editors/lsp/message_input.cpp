@@ -2,6 +2,8 @@
 // Splits a stream of bytes into messages, and sorts out those that are none.
 #include "editors/lsp/message_input.h"
 
+#include "llvm/Support/FormatVariadic.h"
+
 #include <cerrno>
 #include <poll.h>
 #include <unistd.h>
@@ -119,7 +121,7 @@ void MessageInput::skipHeader(size_t length, llvm::StringRef why) {
   taken_ += length;
 }
 
-bool MessageInput::isFine(llvm::StringRef json) {
+bool MessageInput::isFine(std::string &json) {
   auto refuse = [&](llvm::json::Value id, ErrorCode code, std::string why) {
     hooks_.answer(std::move(id), {code, std::move(why)});
     return false;
@@ -129,7 +131,7 @@ bool MessageInput::isFine(llvm::StringRef json) {
   llvm::Expected<llvm::json::Value> value = llvm::json::parse(json);
   if (!value)
     return refuse(nullptr, ErrorCode::ParseError, llvm::toString(value.takeError()));
-  const llvm::json::Object *object = value->getAsObject();
+  llvm::json::Object *object = value->getAsObject();
   if (!object)
     return refuse(nullptr, ErrorCode::InvalidRequest, "a message is an object");
   const llvm::json::Value *given = object->get("id");
@@ -146,6 +148,8 @@ bool MessageInput::isFine(llvm::StringRef json) {
       hooks_.answer(id, *refusal);
     return false;
   }
+  if (hooks_.rewrite(*object))
+    json = llvm::formatv("{0}", *value);
   return true;
 }
 

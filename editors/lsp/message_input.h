@@ -19,6 +19,8 @@ struct Refusal {
 
 /// What the loop asks its owner.
 struct InputHooks {
+  /// Changes a message to what the transport can read; whether it did.
+  std::function<bool(llvm::json::Object &message)> rewrite;
   /// Whether a message that is well formed may be handled now.
   std::function<std::optional<Refusal>(const llvm::json::Object &message)> refuse;
   /// Answers a message that is not handled. `id` is null where it has none that can be read.
@@ -52,7 +54,7 @@ private:
   enum class Found : uint8_t { Message, Nothing, More };
   Found takeMessage(std::string &json);
   void skipHeader(size_t length, llvm::StringRef why);
-  [[nodiscard]] bool isFine(llvm::StringRef json);
+  [[nodiscard]] bool isFine(std::string &json);
   /// Waits until there are bytes, doing what is pending meanwhile.
   void fill();
 

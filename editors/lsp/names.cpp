@@ -41,13 +41,13 @@ Target targetOf(const Analysis &analysis, const Definition &definition) {
           analysis.sources.offsetInFile(place)};
 }
 
-json::Object location(const llvm::lsp::URIForFile &uri, llvm::lsp::Range range) {
-  return json::Object{{"uri", uri.uri().str()}, {"range", range}};
+json::Object location(const std::string &uri, llvm::lsp::Range range) {
+  return json::Object{{"uri", uri}, {"range", range}};
 }
 
 /// One place where a name stands.
 struct Place {
-  llvm::lsp::URIForFile uri;
+  std::string uri;
   llvm::lsp::Range range;
   bool isDefinition = false;
   /// The alias of an import that is not written, but follows from its path.
@@ -214,7 +214,7 @@ llvm::Expected<json::Value> renameAt(Workspace &workspace, const Analysis &analy
                    " already, and is seen in the same places");
   std::map<std::string, json::Array> changes;
   for (const Place &place : placesOf(workspace, analysis, definition)) {
-    json::Array &edits = changes[place.uri.uri().str()];
+    json::Array &edits = changes[place.uri];
     if (place.isImplied)
       // `import a.b;` becomes `import a.b as c;`
       edits.push_back(

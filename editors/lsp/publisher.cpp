@@ -25,7 +25,7 @@ int severityOf(Severity severity) {
   return int(llvm::lsp::DiagnosticSeverity::Error);
 }
 
-std::optional<llvm::lsp::URIForFile> uriOf(const Analysis &analysis, SourceRange range) {
+std::optional<std::string> uriOf(const Analysis &analysis, SourceRange range) {
   return range.isValid() ? analysis.uriOf(analysis.sources.fileOf(range.begin)) : std::nullopt;
 }
 
@@ -76,10 +76,9 @@ json::Object messageOf(const Analysis &analysis, const Diagnostic &diagnostic) {
   json::Array related;
   for (const DiagNote &note : diagnostic.notes) {
     if (const auto uri = uriOf(analysis, note.range))
-      related.push_back(
-          json::Object{{"location", json::Object{{"uri", uri->uri().str()},
-                                                 {"range", visibleRange(analysis, note.range)}}},
-                       {"message", json::fixUTF8(note.message)}});
+      related.push_back(json::Object{
+          {"location", json::Object{{"uri", *uri}, {"range", visibleRange(analysis, note.range)}}},
+          {"message", json::fixUTF8(note.message)}});
     else
       text += "\n" + note.message + placeText(analysis, note.range);
   }
@@ -122,27 +121,29 @@ void Publisher::update(const std::string &document, FileMessages messages,
     publish(file, documents);
 }
 
-void Publisher::forget(const std::string &document, const Documents &documents) {
-  std::set<std::string> files = {document};
-  for (const auto &entry : found_[document])
-    files.insert(entry.first);
+void Publisher::forget(const std::string &document, const std::string &uri,
+                       const Documents &documents) {
+  const FileMessages known = std::move(found_[document]);
   found_.erase(document);
-  for (const std::string &file : files)
-    publish(file, documents);
+  send(document, uri, nullptr);
+  for (const auto &entry : known)
+    if (entry.first != document)
+      publish(entry.first, documents);
 }
 
 void Publisher::publish(const std::string &file, const Documents &documents) {
-  json::Object params;
-  const auto open = documents.find(file);
-  if (open != documents.end()) {
-    params["uri"] = open->second.uri.uri().str();
-    params["version"] = open->second.version;
-  } else {
-    llvm::Expected<llvm::lsp::URIForFile> uri = llvm::lsp::URIForFile::fromFile(file);
-    if (!uri)
-      return llvm::consumeError(uri.takeError());
-    params["uri"] = uri->uri().str();
-  }
+  if (const auto open = documents.find(file); open != documents.end())
+    return send(file, open->second.uri, &open->second);
+  llvm::Expected<llvm::lsp::URIForFile> uri = llvm::lsp::URIForFile::fromFile(file);
+  if (!uri)
+    return llvm::consumeError(uri.takeError());
+  send(file, uri->uri().str(), nullptr);
+}
+
+void Publisher::send(const std::string &file, const std::string &uri, const Document *open) {
+  json::Object params{{"uri", uri}};
+  if (open)
+    params["version"] = open->version;
   json::Array all;
   const auto add = [&](const FileMessages &messages) {
     const auto known = messages.find(file);
@@ -150,7 +151,7 @@ void Publisher::publish(const std::string &file, const Documents &documents) {
       if (llvm::none_of(all, [&](const json::Value &other) { return isSame(message, other); }))
         all.push_back(message);
   };
-  if (open != documents.end())
+  if (open)
     add(found_[file]);
   for (const auto &entry : found_)
     if (entry.first != file)

@@ -30,11 +30,12 @@ public:
 
   /// Replaces what `document` (a path) knows; sends at least its own messages.
   void update(const std::string &document, FileMessages messages, const Documents &documents);
-  /// Forgets a document that was closed.
-  void forget(const std::string &document, const Documents &documents);
+  /// Forgets a document that was closed, and that the client called `uri`.
+  void forget(const std::string &document, const std::string &uri, const Documents &documents);
 
 private:
   void publish(const std::string &file, const Documents &documents);
+  void send(const std::string &file, const std::string &uri, const Document *open);
 
   Send send_;
   /// By document, then by file.

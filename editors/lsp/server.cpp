@@ -83,7 +83,7 @@ void addFolder(const json::Value *uri, std::vector<std::string> &folders) {
     return;
   llvm::Expected<protocol::URIForFile> parsed = protocol::URIForFile::fromURI(*uri->getAsString());
   if (parsed)
-    folders.push_back(Workspace::pathOf(*parsed));
+    folders.push_back(pathOf(*parsed, ""));
   else
     llvm::consumeError(parsed.takeError());
 }
@@ -155,7 +155,7 @@ private:
   /// Answers by what is known of a document, with null where it is not open.
   template <typename Answer>
   void answer(const protocol::TextDocumentIdentifier &document, Reply reply, Answer make) {
-    const auto analysis = workspace_.analysis(Workspace::pathOf(document.uri));
+    const auto analysis = workspace_.analysis(workspace_.pathOf(document.uri));
     if (!analysis)
       return reply(llvm::make_error<protocol::LSPError>("the document is not open",
                                                         protocol::ErrorCode::InvalidParams));
@@ -187,7 +187,7 @@ private:
   void onHover(const PositionParams &params, Reply reply) {
     answer(params.textDocument, std::move(reply), [&](const Analysis &analysis) {
       json::Value hover = hoverAt(analysis, params.position);
-      if (const Proofs *known = proofs_.of(Workspace::pathOf(params.textDocument.uri), analysis))
+      if (const Proofs *known = proofs_.of(workspace_.pathOf(params.textDocument.uri), analysis))
         addWaitCount(hover, *known);
       return hover;
     });
@@ -207,19 +207,19 @@ private:
   }
   void onCodeLens(const DocumentParams &params, Reply reply) {
     answer(params.textDocument, std::move(reply), [&](const Analysis &analysis) {
-      return proofs_.lenses(Workspace::pathOf(params.textDocument.uri), analysis);
+      return proofs_.lenses(workspace_.pathOf(params.textDocument.uri), analysis);
     });
   }
   void onInlayHint(const DocumentParams &params, Reply reply) {
     answer(params.textDocument, std::move(reply), [&](const Analysis &analysis) {
-      const Proofs *known = proofs_.of(Workspace::pathOf(params.textDocument.uri), analysis);
+      const Proofs *known = proofs_.of(workspace_.pathOf(params.textDocument.uri), analysis);
       return known ? known->hints : json::Array();
     });
   }
   void onCodeAction(const CodeActionParams &params, Reply reply) {
     answer(params.textDocument, std::move(reply), [&](const Analysis &analysis) {
       json::Array fixes = fixesOf(analysis, analysis.diagnostics);
-      if (const Proofs *known = proofs_.of(Workspace::pathOf(params.textDocument.uri), analysis))
+      if (const Proofs *known = proofs_.of(workspace_.pathOf(params.textDocument.uri), analysis))
         for (const json::Value &fix : known->fixes)
           fixes.push_back(fix);
       return fixesAt(fixes, params.range);
@@ -251,7 +251,7 @@ private:
 Server::Server(const ServerOptions &options, int input, llvm::raw_ostream &output)
     : version_(options.version), workspace_(options.sema), proofs_(options.prove),
       input_(new MessageInput(
-          input, {[this](const json::Object &message) { return refuse(message); },
+          input, {rewriteUntitled, [this](const json::Object &message) { return refuse(message); },
                   [this](json::Value id, const Refusal &refusal) {
                     transport_.reply(std::move(id), llvm::make_error<protocol::LSPError>(
                                                         refusal.message, *refusal.code));
@@ -400,24 +400,25 @@ void Server::onOpen(const protocol::DidOpenTextDocumentParams &params) {
 }
 
 void Server::onChange(const protocol::DidChangeTextDocumentParams &params) {
-  proofs_.remove(Workspace::pathOf(params.textDocument.uri));
+  proofs_.remove(workspace_.pathOf(params.textDocument.uri));
   if (!workspace_.change(params))
     protocol::Logger::error("a document was changed that is not open: {0}",
-                            params.textDocument.uri.uri());
+                            clientUri(params.textDocument.uri));
 }
 
 void Server::onClose(const protocol::DidCloseTextDocumentParams &params) {
-  const std::string path = Workspace::pathOf(params.textDocument.uri);
+  const std::string path = workspace_.pathOf(params.textDocument.uri);
   if (!workspace_.close(path))
     return;
   proofs_.remove(path);
-  publisher_.forget(path, workspace_.documents());
+  publisher_.forget(path, clientUri(params.textDocument.uri), workspace_.documents());
 }
 
 } // namespace
 
 bool serve(const ServerOptions &options, int input, llvm::raw_ostream &output) {
   protocol::Logger::setLogLevel(protocol::Logger::Level::Error);
+  allowUntitled();
   return Server(options, input, output).run();
 }
 

@@ -9,15 +9,9 @@
 
 namespace dtile::lsp {
 
-std::string Workspace::pathOf(const llvm::lsp::URIForFile &uri) {
-  llvm::SmallString<128> path(uri.file());
-  llvm::sys::path::remove_dots(path, /*remove_dot_dot=*/true);
-  return path.str().str();
-}
-
 void Workspace::open(const llvm::lsp::TextDocumentItem &item) {
   const std::string path = pathOf(item.uri);
-  documents_[path] = {item.uri, item.text, item.version, 0};
+  documents_[path] = {clientUri(item.uri), item.text, item.version, 0};
   staleNow(path);
 }
 

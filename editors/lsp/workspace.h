@@ -16,8 +16,10 @@ public:
   explicit Workspace(sema::Options options) : options_(std::move(options)) {}
 
   [[nodiscard]] const Documents &documents() const { return documents_; }
-  /// The path by which a file is known: absolute, without `.` and `..`.
-  static std::string pathOf(const llvm::lsp::URIForFile &uri);
+  /// The path by which a document is known.
+  [[nodiscard]] std::string pathOf(const llvm::lsp::URIForFile &uri) const {
+    return lsp::pathOf(uri, folders_.empty() ? llvm::StringRef() : llvm::StringRef(folders_[0]));
+  }
 
   void open(const llvm::lsp::TextDocumentItem &item);
   /// False where it is not open.

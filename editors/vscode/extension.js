@@ -16,7 +16,7 @@ function makeClient() {
     transport: TransportKind.stdio,
   };
   return new LanguageClient("dtile", "dtile", server, {
-    documentSelector: [{ scheme: "file", language: "dtile" }],
+    documentSelector: ["file", "untitled"].map((scheme) => ({ scheme, language: "dtile" })),
     synchronize: { fileEvents: vscode.workspace.createFileSystemWatcher("**/*.dtile") },
     initializationOptions: {
       proofs: settings.get("proofs.enabled", true)

@@ -56,7 +56,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   item.text = llvm::json::fixUTF8(text);
   item.version = 1;
   workspace.open(item);
-  const std::string path = Workspace::pathOf(item.uri);
+  const std::string path = workspace.pathOf(item.uri);
   llvm::lsp::DidChangeTextDocumentParams change;
   change.textDocument.uri = item.uri;
   for (rest = edits; !rest.empty();) {

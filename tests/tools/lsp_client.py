@@ -4,9 +4,9 @@
 
     lsp_client.py SCRIPT COMMAND...    COMMAND starts the server; prints what it answers
 
-Files of a script lie in its folder. A place is a text that occurs in the file, or `TEXT#2` for its
-second occurrence, and `TEXT+3` for three characters behind the start. Lines and columns are printed
-from 1; columns count UTF-16 units. One command a line, words as in a shell:
+Files of a script lie in its folder; `untitled:NAME` is a text without a file. A place is a text
+that occurs in the file, or `TEXT#2` for its second occurrence, and `TEXT+3` for three characters
+behind the start. Lines and columns are printed from 1; columns count UTF-16 units. One command a line, words as in a shell:
 
     open NAME [FILE]          opens NAME with the text of FILE, or with its own
     edit NAME OLD NEW         an incremental change: the text at a place becomes NEW, in which
@@ -181,6 +181,8 @@ class Script:
             self.lines = file.read().splitlines()
 
     def uri(self, name):
+        if name.startswith("untitled:"):
+            return name
         return "file://" + urllib.parse.quote(os.path.join(self.folder, name))
 
     def name(self, uri):
