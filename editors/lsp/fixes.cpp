@@ -32,10 +32,12 @@ std::string titleOf(const Analysis &analysis, const Diagnostic &diagnostic) {
   return "replace " + shortened(old) + " by " + shortened(fix.text);
 }
 
-bool isBefore(const json::Object &a, const json::Object &b) {
-  const auto line = [](const json::Object &p) { return p.getInteger("line").value_or(0); };
-  const auto column = [](const json::Object &p) { return p.getInteger("character").value_or(0); };
-  return std::pair(line(a), column(a)) < std::pair(line(b), column(b));
+/// Whether the two have a line in common.
+bool areOnOneLine(const json::Object &range, llvm::lsp::Range asked) {
+  const auto line = [&](llvm::StringRef end) {
+    return range.getObject(end)->getInteger("line").value_or(0);
+  };
+  return line("start") <= asked.end.line && asked.start.line <= line("end");
 }
 
 } // namespace
@@ -70,16 +72,19 @@ json::Array fixesOf(const Analysis &analysis, const Diagnostics &diagnostics) {
   return result;
 }
 
-json::Array fixesAt(const json::Array &fixes, llvm::lsp::Range range) {
-  const json::Value wanted = range;
+json::Array fixesAt(const json::Array &fixes, llvm::StringRef uri, llvm::lsp::Range range) {
   json::Array result;
-  for (const json::Value &fix : fixes) {
-    const json::Object &message =
-        *fix.getAsObject()->getArray("diagnostics")->front().getAsObject();
-    const json::Object &place = *message.getObject("range");
-    if (!isBefore(*place.getObject("end"), *wanted.getAsObject()->getObject("start")) &&
-        !isBefore(*wanted.getAsObject()->getObject("end"), *place.getObject("start")))
-      result.push_back(fix);
+  for (const json::Value &each : fixes) {
+    const json::Object &fix = *each.getAsObject();
+    const json::Object &message = *fix.getArray("diagnostics")->front().getAsObject();
+    const json::Array *edits = fix.getObject("edit")->getObject("changes")->getArray(uri);
+    const auto isThere = [&](const json::Object &place) {
+      return areOnOneLine(*place.getObject("range"), range);
+    };
+    if (isThere(message) || (edits && llvm::any_of(*edits, [&](const json::Value &edit) {
+                               return isThere(*edit.getAsObject());
+                             })))
+      result.push_back(each);
   }
   return result;
 }

@@ -222,7 +222,7 @@ private:
       if (const Proofs *known = proofs_.of(workspace_.pathOf(params.textDocument.uri), analysis))
         for (const json::Value &fix : known->fixes)
           fixes.push_back(fix);
-      return fixesAt(fixes, params.range);
+      return fixesAt(fixes, clientUri(params.textDocument.uri), params.range);
     });
   }
   void onPrepareRename(const PositionParams &params, Reply reply) {

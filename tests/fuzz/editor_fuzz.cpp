@@ -69,7 +69,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   const std::shared_ptr<const Analysis> analysis = workspace.analysis(path);
   DTILE_CHECK(analysis->program != nullptr, "the compiler failed at this text");
   (void)messagesOf(*analysis, analysis->diagnostics);
-  (void)fixesAt(fixesOf(*analysis, analysis->diagnostics), {{0, 0}, {1 << 20, 0}});
+  (void)fixesAt(fixesOf(*analysis, analysis->diagnostics), item.uri.uri(), {{0, 0}, {1 << 20, 0}});
   (void)documentSymbols(*analysis);
   (void)foldingRanges(*analysis);
   (void)formattingEdits(*analysis);

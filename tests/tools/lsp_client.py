@@ -6,7 +6,8 @@
 
 Files of a script lie in its folder; `untitled:NAME` is a text without a file. A place is a text
 that occurs in the file, or `TEXT#2` for its second occurrence, and `TEXT+3` for three characters
-behind the start. Lines and columns are printed from 1; columns count UTF-16 units. One command a line, words as in a shell:
+behind the start. Lines and columns are printed from 1; columns count UTF-16 units. One command a
+line, words as in a shell:
 
     open NAME [FILE]          opens NAME with the text of FILE, or with its own
     edit NAME OLD NEW         an incremental change: the text at a place becomes NEW, in which

@@ -41,10 +41,24 @@ wait_for("a verdict", function()
 end)
 show()
 
+-- What Neovim's code lenses have put behind lines.
+local function shown_lenses()
+  local marks = {}
+  for name, space in pairs(vim.api.nvim_get_namespaces()) do
+    if name:match("codelens") then
+      vim.list_extend(marks, vim.api.nvim_buf_get_extmarks(0, space, 0, -1, {}))
+    end
+  end
+  return marks
+end
+say("lenses shown: " .. #shown_lenses())
+
 -- The newcomer deletes the `after`, and takes it back.
 vim.cmd("%s/ after here//")
 wait_for("a message", function() return #messages() > 0 end)
 show()
+wait_for("no verdict", function() return #shown_lenses() == 0 end)
+say("lenses shown: " .. #shown_lenses())
 vim.cmd("undo")
 wait_for("no message", function() return #messages() == 0 end)
 show()
