@@ -117,6 +117,8 @@ void setUpProcess() {
     if (::fcntl(stream, F_GETFD) < 0 && ::open("/dev/null", O_RDONLY) != stream)
       ::_exit(1);
   std::signal(SIGPIPE, SIG_IGN);
+  // Of a file that may not grow, the write has the error.
+  std::signal(SIGXFSZ, SIG_IGN);
   std::set_new_handler(endOutOfMemory);
   std::set_terminate(endByException);
   llvm::install_bad_alloc_error_handler(endOfLlvm);

@@ -8,8 +8,9 @@
 namespace dtile {
 
 /// Opens the standard streams that are closed, so that no file takes their numbers; what is written
-/// to them is lost, and closeStreams() says so. Lets write errors of pipes be errors. From here on
-/// memory that runs out, and an exception that nobody catches, are a message and exit code 1.
+/// to them is lost, and closeStreams() says so. Lets write errors of pipes, and of files that reach
+/// a limit of size, be errors. From here on memory that runs out, and an exception that nobody
+/// catches, are a message and exit code 1.
 void setUpProcess();
 
 /// How running out of memory is told; text until then.

@@ -290,6 +290,8 @@ public:
     const dtile_kernel_desc *desc = compiled->module->find(code.instance->name);
     if (!desc)
       return llvm::createStringError("kernel `" + code.instance->name + "` was not compiled");
+    if (trace_)
+      trace_->nameKernel(desc->name, code.instance->decl->name.name);
     kernel = std::make_unique<HostKernel>(*code.instance, compiled, desc, team_);
     return kernel.get();
   }

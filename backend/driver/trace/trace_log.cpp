@@ -93,7 +93,13 @@ void TraceLog::name(std::string what) {
 runtime::TracePlace TraceLog::place() const {
   return {.name = name_.empty() ? "" : name_ + ", ",
           .firstProcess = nextProcess_,
-          .originNs = originNs_};
+          .originNs = originNs_,
+          .kernels = kernels_};
+}
+
+void TraceLog::nameKernel(llvm::StringRef launched, llvm::StringRef called) {
+  const std::lock_guard lock(mutex_);
+  kernels_[launched.str()] = called.str();
 }
 
 void TraceLog::add(const runtime::RecordedTrace &recorded) {

@@ -9,6 +9,7 @@
 #include "llvm/Support/Error.h"
 
 #include <cstdint>
+#include <map>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -30,6 +31,8 @@ public:
   void name(std::string what);
   /// A team has been made, or is about to be ended, with its kernels still there.
   llvm::Error begin(dtile_team *team);
+  /// How the program calls a kernel that is launched by another name.
+  void nameKernel(llvm::StringRef launched, llvm::StringRef called);
   llvm::Error end(dtile_team *team);
   /// Writes the file, or the summary for `-`. Reports what goes wrong; what was run stays as it is.
   /// Where nothing was to be traced, as of arguments that do not fit, an older file stays.
@@ -55,6 +58,7 @@ private:
   bool isOver_ = false;
   std::string name_;
   std::string events_;
+  std::map<std::string, std::string> kernels_;
   int64_t originNs_;
   int64_t room_;
   int64_t kept_ = 0;

@@ -11,29 +11,15 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <tuple>
 
 namespace dtile::runtime {
 
 namespace {
 
-/// "kernel.role", or the kernel where it has one space.
-std::string spaceText(const TraceRecord &record) {
-  const char *role = record.kernel->spaces[record.space].name;
-  return *role ? std::string(record.kernel->name) + "." + role : record.kernel->name;
-}
-
 std::string siteText(const TraceRecord &record) {
   return format("%s:%d:%d", record.site->file, record.site->line, record.site->column);
-}
-
-std::string bodyText(const TraceRecord &record) {
-  const dtile_space_desc &space = record.kernel->spaces[record.space];
-  std::string text = *space.name ? space.name : record.kernel->name;
-  for (int32_t d = 0; d < space.ndims; ++d)
-    text += format("%s%s=%lld", d == 0 ? " (" : ", ", space.vars[d],
-                   static_cast<long long>(record.position[d]));
-  return space.ndims > 0 ? text + ")" : text;
 }
 
 /// "ready[1, 0]".
@@ -86,7 +72,9 @@ class EventWriter {
 public:
   EventWriter(const Trace &trace, const TracePlace &place)
       : place_(place), origin_(place.originNs < 0 ? trace.begin() : place.originNs),
-        records_(trace.records()), writers_(findWriters(records_)), owners_(findOwners(records_)) {}
+        records_(trace.records()), writers_(findWriters(records_)), owners_(findOwners(records_)) {
+    nameKernels();
+  }
 
   std::string write();
 
@@ -106,6 +94,10 @@ private:
     std::string text;
   };
 
+  void nameKernels();
+  /// "kernel.role", or the kernel where it has one space.
+  std::string spaceText(const TraceRecord &record) const;
+  std::string bodyText(const TraceRecord &record) const;
   void nameTracks();
   Track trackOf(const TraceRecord &record) const;
   int32_t process(int32_t rank) const { return place_.firstProcess + rank; }
@@ -130,10 +122,40 @@ private:
   /// Further cells of a record.
   std::map<size_t, std::vector<size_t>> further_;
   std::map<const dtile_kernel_desc *, int32_t> kernels_;
+  std::map<const dtile_kernel_desc *, std::string> names_;
   std::map<Track, TrackFacts> tracks_;
   std::vector<Event> events_;
   int64_t arrows_ = 0;
 };
+
+void EventWriter::nameKernels() {
+  for (const TraceRecord *record : records_)
+    names_.try_emplace(record->kernel);
+  std::map<std::string, std::set<std::string>> called;
+  for (auto &[kernel, name] : names_) {
+    const auto known = place_.kernels.find(kernel->name);
+    name = known == place_.kernels.end() ? kernel->name : known->second;
+    called[name].insert(kernel->name);
+  }
+  for (auto &[kernel, name] : names_)
+    if (called[name].size() > 1)
+      name = kernel->name;
+}
+
+std::string EventWriter::spaceText(const TraceRecord &record) const {
+  const char *role = record.kernel->spaces[record.space].name;
+  const std::string &kernel = names_.at(record.kernel);
+  return *role ? kernel + "." + role : kernel;
+}
+
+std::string EventWriter::bodyText(const TraceRecord &record) const {
+  const dtile_space_desc &space = record.kernel->spaces[record.space];
+  std::string text = *space.name ? space.name : names_.at(record.kernel);
+  for (int32_t d = 0; d < space.ndims; ++d)
+    text += format("%s%s=%lld", d == 0 ? " (" : ", ", space.vars[d],
+                   static_cast<long long>(record.position[d]));
+  return space.ndims > 0 ? text + ")" : text;
+}
 
 EventWriter::Track EventWriter::trackOf(const TraceRecord &record) const {
   if (record.kind == TraceKind::Launch)

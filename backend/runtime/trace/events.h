@@ -5,6 +5,7 @@
 #include "backend/runtime/trace/trace.h"
 
 #include <cstdint>
+#include <map>
 #include <string>
 
 namespace dtile::runtime {
@@ -17,6 +18,9 @@ struct TracePlace {
   int32_t firstProcess = 1;
   /// The clock's zero; negative: when the trace was begun.
   int64_t originNs = -1;
+  /// Kernels by the name that callers launch, which may have values in it: as the program calls
+  /// them. Where two that were launched are called alike, both go by the former.
+  std::map<std::string, std::string> kernels = {};
 };
 
 /// The recorded slices, arrows and counters, without a file's head and end: each event but the
