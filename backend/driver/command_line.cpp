@@ -662,11 +662,14 @@ void addTrace(CLI::App *sub, Options &o) {
   sub->add_option("--html", o.page,
                   "write a page with the timeline and the summary instead, which needs no network")
       ->type_name("FILE.html");
+  sub->add_option("--merge", o.merged,
+                  "write one timeline of what the processes of a job have written instead")
+      ->type_name("FILE.json")
+      ->excludes("--html");
   sub->add_option("FILE", o.inputs,
-                  "what `--trace` of run or test has written; `-` is standard "
-                  "input")
-      ->required()
-      ->expected(1);
+                  "what `--trace` of run or test has written, or what each process of a job has; "
+                  "`-` is standard input")
+      ->required();
 }
 
 void addTop(CLI::App *sub, Options &o) {

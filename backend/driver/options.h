@@ -188,6 +188,8 @@ struct Options {
   std::string trace;
   /// Slices of a trace at most.
   int64_t traceLimit = 250'000;
+  /// trace: where to write the timeline of several files; empty for nowhere.
+  std::string merged;
   /// trace: where to write a page; empty for none.
   std::string page;
   /// build: bodies can be traced; those for GPUs may print.

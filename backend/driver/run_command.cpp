@@ -447,10 +447,8 @@ ExitCode runRun(const Options &options) {
   if (!joinJob(session, job))
     return session.finish();
   TraceLog trace(options);
-  if (job && trace.isOn()) {
-    reportTracedJob(session);
+  if (job && !trace.joinJob(session, job->rank()))
     return session.finish(job.get());
-  }
   KernelRun(session, job.get(), trace.isOn() ? &trace : nullptr).run();
   // Results are there by now, whatever becomes of it.
   trace.finish(session);

@@ -285,7 +285,8 @@ DTILE_API int32_t dtile_tvm_ffi_call(const dtile_kernel_desc *, const void *args
  * When bodies of kernels run, what they wait for, send and notify, and which notify let which wait
  * go on: as JSON in the trace-event format, which Perfetto (ui.perfetto.dev) opens. Only kernels
  * that were compiled to be traced (`dtilec build --trace`) record anything but their launches, and
- * only teams of one process on processors can be traced; others give DTILE_UNAVAILABLE. */
+ * only teams on processors can be traced; others give DTILE_UNAVAILABLE. Of a job of several
+ * processes each has its own trace, in a file of its own; `dtilec trace` joins them. */
 
 /* What launches do from now on is recorded, at most `most_events` slices of it (0: 250000); what
  * does not fit is counted, and named by dtile_trace_end. What was recorded before is forgotten. */

@@ -247,6 +247,8 @@ public:
   ~HostExecutor() override { destroyTeam(); }
 
   llvm::Error createTeam() {
+    if (job_ && trace_ && !std::exchange(isJobTraced_, true))
+      return trace_->begin(team_);
     if (job_ || team_)
       return llvm::Error::success();
     dtile_team_options teamOptions = DTILE_TEAM_OPTIONS_INIT;
@@ -301,7 +303,7 @@ public:
 private:
   void destroyTeam() {
     // While the kernels are there that it names.
-    if (team_ && trace_)
+    if (team_ && trace_ && (!job_ || std::exchange(isJobTraced_, false)))
       llvm::cantFail(trace_->end(team_), "the team's trace was begun");
     kernels_.clear();
     // A job's team is the job's, and has recovered.
@@ -313,6 +315,8 @@ private:
   int ranks_;
   Job *job_;
   TraceLog *trace_;
+  /// A job's team was there before, and is there after.
+  bool isJobTraced_ = false;
   dtile_team *team_;
   std::map<const sema::KernelInstance *, std::unique_ptr<HostKernel>> kernels_;
 };

@@ -47,6 +47,8 @@ public:
       : session_(session), job_(job), trace_(session.options), progress_(job),
         watchdog_(session, trace_, session.options.timeoutSeconds, progress_.isPrinting()) {}
 
+  /// False after reporting that the job's processes cannot write their traces.
+  bool joinTrace() { return !job_ || trace_.joinJob(session_, job_->rank()); }
   void runFile(const std::string &path);
   ExitCode finish();
 
@@ -315,11 +317,9 @@ ExitCode runOnce(const Options &options) {
   std::unique_ptr<Job> job;
   if (!joinJob(session, job))
     return session.finish();
-  if (job && !options.trace.empty()) {
-    reportTracedJob(session);
-    return session.finish(job.get());
-  }
   TestRunner runner(session, job.get());
+  if (!runner.joinTrace())
+    return session.finish(job.get());
   for (const std::string &path : files)
     runner.runFile(path);
   return runner.finish();

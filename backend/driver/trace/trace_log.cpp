@@ -37,7 +37,8 @@ void writeAll(int descriptor, llvm::StringRef text) {
 } // namespace
 
 TraceLog::TraceLog(const Options &options)
-    : options_(options), originNs_(runtime::nowNs()), room_(options.traceLimit) {
+    : options_(options), path_(options.trace), originNs_(runtime::nowNs()),
+      room_(options.traceLimit) {
   if (!isOn())
     return;
   // Threads that are made from now on do not take them either.
@@ -85,6 +86,23 @@ void TraceLog::awaitSignal() {
   ::raise(number);
 }
 
+bool TraceLog::joinJob(Session &session, int rank) {
+  constexpr llvm::StringLiteral kRankHole = "@rank";
+  const size_t hole = path_.find(kRankHole.str());
+  if (!isOn())
+    return true;
+  if (hole == std::string::npos) {
+    session.diagnostics.report(
+        SourceLoc{}, diag::bad_command_line,
+        "--trace: this is one process of several, and each writes its own file; put `@rank` into "
+        "the name, as in out@rank.json, and join the files by `dtilec trace`",
+        options_.command == Command::Run ? "dtilec run" : "dtilec test");
+    return false;
+  }
+  path_.replace(hole, kRankHole.size(), std::to_string(rank));
+  return true;
+}
+
 void TraceLog::name(std::string what) {
   const std::lock_guard lock(mutex_);
   name_ = std::move(what);
@@ -118,6 +136,7 @@ llvm::Error TraceLog::begin(dtile_team *team) {
   if (!status.ok())
     return llvm::createStringError(status.message);
   team_ = team;
+  part_ = runtime::tracePart(*team);
   hasBegun_ = true;
   return llvm::Error::success();
 }
@@ -135,10 +154,10 @@ llvm::Error TraceLog::end(dtile_team *team) {
 }
 
 llvm::Expected<std::string> TraceLog::write() const {
-  const std::string text = runtime::traceHead() + events_ + runtime::traceEnd(dropped_);
+  const std::string text = runtime::traceHead() + events_ + runtime::traceEnd(dropped_, part_);
   std::string summary;
-  if (options_.trace != "-") {
-    if (llvm::Error error = writeFile(options_.trace, text))
+  if (path_ != "-") {
+    if (llvm::Error error = writeFile(path_, text))
       return error;
     return summary;
   }
@@ -186,13 +205,6 @@ void TraceLog::finish(Session &session) {
   else
     session.diagnostics.report(SourceLoc{}, diag::cannot_write,
                                llvm::toString(summary.takeError()));
-}
-
-void reportTracedJob(Session &session) {
-  session.diagnostics.report(SourceLoc{}, diag::bad_command_line,
-                             "--trace is for ranks of one process, and this is one of several",
-                             session.options.command == Command::Run ? "dtilec run"
-                                                                     : "dtilec test");
 }
 
 } // namespace dtile::driver

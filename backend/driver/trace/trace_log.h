@@ -27,6 +27,9 @@ public:
   TraceLog &operator=(const TraceLog &) = delete;
 
   [[nodiscard]] bool isOn() const { return !options_.trace.empty(); }
+  /// This process is one of several, and writes a part: `@rank` in the file's name becomes its
+  /// first rank. False after reporting that there is none.
+  bool joinJob(Session &session, int rank);
   /// Teams from now on belong to this test; "" where there is one only.
   void name(std::string what);
   /// A team has been made, or is about to be ended, with its kernels still there.
@@ -51,6 +54,8 @@ private:
   void awaitSignal();
 
   const Options &options_;
+  /// Where the trace goes.
+  std::string path_;
   std::mutex mutex_;
   /// What follows is the mutex's.
   dtile_team *team_ = nullptr;
@@ -64,11 +69,10 @@ private:
   int64_t kept_ = 0;
   int64_t dropped_ = 0;
   int nextProcess_ = 1;
+  /// What the file of one process of several says of itself.
+  std::string part_;
   /// Waits for Ctrl-C and its like, which end a run that hangs.
   std::thread signals_;
 };
-
-/// A job of several processes cannot be traced.
-void reportTracedJob(Session &session);
 
 } // namespace dtile::driver

@@ -72,7 +72,10 @@ class EventWriter {
 public:
   EventWriter(const Trace &trace, const TracePlace &place)
       : place_(place), origin_(place.originNs < 0 ? trace.begin() : place.originNs),
-        records_(trace.records()), writers_(findWriters(records_)), owners_(findOwners(records_)) {
+        records_(trace.records()),
+        writers_(place.isPart ? std::vector<const TraceRecord *>(records_.size())
+                              : findWriters(records_)),
+        owners_(findOwners(records_)) {
     nameKernels();
   }
 
@@ -109,6 +112,7 @@ private:
   void addSlice(size_t index);
   void addLaunch(const TraceRecord &launch);
   std::string waitArguments(size_t index) const;
+  std::string partArguments(size_t index) const;
   std::string cellNames(size_t index) const;
   void addArrow(size_t index);
   void addCounters();
@@ -206,6 +210,26 @@ void EventWriter::slice(const TraceRecord &record, const std::string &name, cons
                                 (record.isUnfinished ? ",\"unfinished\":true" : "") + "}}"});
 }
 
+/// What finds the notify of a wait in another process: kernel and launch, and the cells with what a
+/// wait wants of each in this launch.
+std::string EventWriter::partArguments(size_t index) const {
+  if (!place_.isPart)
+    return {};
+  const TraceRecord &record = *records_[index];
+  std::string cells = std::to_string(record.cell.number);
+  std::string wants = std::to_string(record.cell.value - record.cell.base);
+  if (const auto further = further_.find(index); further != further_.end())
+    for (size_t i : further->second) {
+      cells += "," + std::to_string(records_[i]->cell.number);
+      wants += "," + std::to_string(records_[i]->cell.value - records_[i]->cell.base);
+    }
+  return ",\"kernel\":" + quoted(record.kernel->name) +
+         format(",\"launch\":%lld", static_cast<long long>(record.epoch)) +
+         ",\"role\":" + quoted(spaceText(record)) + ",\"signal\":" + quoted(record.site->what) +
+         ",\"cells\":[" + cells + "]" +
+         (record.kind == TraceKind::Wait ? ",\"wants\":[" + wants + "]" : "");
+}
+
 std::string EventWriter::cellNames(size_t index) const {
   std::string text = cellText(*records_[index]);
   const auto further = further_.find(index);
@@ -263,10 +287,10 @@ void EventWriter::addSlice(size_t index) {
                         record.copy.peer);
   } else if (record.kind == TraceKind::Notify) {
     name += " " + cellNames(index);
-    arguments += format(",\"peer\":%d", record.cell.detail);
+    arguments += format(",\"peer\":%d", record.cell.detail) + partArguments(index);
   } else if (record.kind == TraceKind::Wait) {
     name += " " + cellNames(index);
-    arguments += "," + waitArguments(index);
+    arguments += "," + waitArguments(index) + partArguments(index);
   }
   slice(record, name, kindText(record.kind), record.begin, record.end, arguments);
 }
@@ -382,9 +406,10 @@ std::string traceEvents(const Trace &trace, const TracePlace &place) {
 
 std::string traceHead() { return "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n"; }
 
-std::string traceEnd(int64_t dropped) {
-  return format("\n],\"otherData\":{\"producer\":\"dtile\",\"dropped\":%lld}}\n",
-                static_cast<long long>(dropped));
+std::string traceEnd(int64_t dropped, const std::string &part) {
+  return format("\n],\"otherData\":{\"producer\":\"dtile\",\"dropped\":%lld",
+                static_cast<long long>(dropped)) +
+         part + "}}\n";
 }
 
 } // namespace dtile::runtime

@@ -21,14 +21,18 @@ struct TracePlace {
   /// Kernels by the name that callers launch, which may have values in it: as the program calls
   /// them. Where two that were launched are called alike, both go by the former.
   std::map<std::string, std::string> kernels = {};
+  /// Other processes have the rest of the ranks. Which notify let a wait go on is found when their
+  /// traces are joined, by the cells and launches that are written in its place.
+  bool isPart = false;
 };
 
 /// The recorded slices, arrows and counters, without a file's head and end: each event but the
 /// first follows a comma. "" where nothing was recorded.
 [[nodiscard]] std::string traceEvents(const Trace &trace, const TracePlace &place);
 
-/// What stands before all events of a file, and behind them.
+/// What stands before all events of a file, and behind them. `part`: further members of
+/// `otherData`, each after a comma.
 [[nodiscard]] std::string traceHead();
-[[nodiscard]] std::string traceEnd(int64_t dropped);
+[[nodiscard]] std::string traceEnd(int64_t dropped, const std::string &part = "");
 
 } // namespace dtile::runtime

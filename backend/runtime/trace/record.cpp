@@ -55,6 +55,8 @@ struct Cells {
   int32_t rank;
   /// From this rank's addresses to those of `rank`.
   int64_t distance;
+  /// Of another process nothing is read: it may be on another host.
+  bool isHere;
 
   /// The cell that this rank has at `address`; `count` as for dtile_rt_wait.
   TraceRecord::Cell describe(const char *address, TraceKind kind, int64_t count) const {
@@ -67,7 +69,7 @@ struct Cells {
       for (int32_t d = 0; d < key.ndim; ++d)
         cell.size[d] = int32_t(key.size[size_t(d)]);
     }
-    const uint64_t seen = load(cell.address);
+    const uint64_t seen = isHere ? load(cell.address) : 0;
     cell.value = seen;
     cell.detail = rank;
     if (kind == TraceKind::Wait && counts) {
@@ -85,8 +87,9 @@ Cells cellsOf(dtile_task *task, const dtile_region &cells) {
   const HostTeam &team = *launch.team;
   const LaunchObject *use = launch.signalAt(cells.data);
   const int32_t rank = cells.rank < 0 ? launch.rank : cells.rank;
+  const bool isHere = team.isLocal(rank);
   return {use, use ? &use->object->counts[size_t(launch.local)] : nullptr, rank,
-          team.heapOf(rank) - team.heapOf(launch.rank)};
+          isHere ? team.heapOf(rank) - team.heapOf(launch.rank) : 0, isHere};
 }
 
 } // namespace

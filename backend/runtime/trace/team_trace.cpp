@@ -6,6 +6,9 @@
 #include "backend/runtime/host/team.h"
 #include "backend/runtime/text/text_files.h"
 
+#include <fstream>
+#include <string>
+
 using namespace dtile::runtime;
 
 namespace dtile::runtime {
@@ -16,22 +19,33 @@ constexpr int64_t kDefaultEvents = 250'000;
 
 /// The team, where it can be traced.
 HostTeam *traceable(dtile_team &team) {
-  auto *host = team.devices() ? nullptr : static_cast<HostTeam *>(&team);
-  return host && !host->distributed() ? host : nullptr;
+  return team.devices() ? nullptr : static_cast<HostTeam *>(&team);
 }
 
 Status refusal() {
-  return {DTILE_UNAVAILABLE,
-          "only teams of one process whose ranks run on processors can be traced"};
+  return {DTILE_UNAVAILABLE, "only teams whose ranks run on processors can be traced"};
 }
 
-RecordedTrace recordedOf(const Trace &trace, const TracePlace &place) {
+RecordedTrace recordedOf(const HostTeam &team, const Trace &trace, TracePlace place) {
+  place.isPart = team.distributed();
+  if (place.isPart)
+    place.originNs = 0;
   return {.events = traceEvents(trace, place),
           .dropped = trace.dropped(),
           .kept = int64_t(trace.records().size())};
 }
 
 } // namespace
+
+std::string tracePart(dtile_team &team) {
+  const HostTeam *host = traceable(team);
+  if (!host || !host->distributed())
+    return {};
+  // Processes that a kernel was booted with share a clock.
+  std::string boot = "unknown";
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
+  return format(",\"ranks\":%d,\"clock\":", host->ranks()) + quoted(boot);
+}
 
 Status beginTrace(dtile_team &team, int64_t mostEvents) {
   HostTeam *host = traceable(team);
@@ -50,7 +64,7 @@ Status endTrace(dtile_team &team, const TracePlace &place, RecordedTrace &out) {
   const std::unique_ptr<Trace> trace = host->takeTrace();
   if (!trace)
     return {DTILE_INVALID, "no trace of this team was begun"};
-  out = recordedOf(*trace, place);
+  out = recordedOf(*host, *trace, place);
   return {};
 }
 
@@ -62,7 +76,7 @@ Status stopTrace(dtile_team &team, const TracePlace &place, RecordedTrace &out) 
   if (!trace)
     return {DTILE_INVALID, "no trace of this team was begun"};
   trace->stop();
-  out = recordedOf(*trace, place);
+  out = recordedOf(*host, *trace, place);
   return {};
 }
 
@@ -80,7 +94,9 @@ dtile_status dtile_trace_end(dtile_team *team, const char *path, int64_t *droppe
       return status;
     if (dropped)
       *dropped = recorded.dropped;
-    return path ? writeTextFile(path, traceHead() + recorded.events + traceEnd(recorded.dropped),
+    return path ? writeTextFile(path,
+                                traceHead() + recorded.events +
+                                    traceEnd(recorded.dropped, tracePart(*team)),
                                 "trace")
                 : Status();
   });

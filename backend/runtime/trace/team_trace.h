@@ -19,9 +19,11 @@ struct RecordedTrace {
   int64_t kept = 0;
 };
 
+/// Where the team is one process of several, what its file says of that; else "".
+std::string tracePart(dtile_team &team);
 /// What launches of the team do from now on is recorded, at most so many slices.
 Status beginTrace(dtile_team &team, int64_t mostEvents);
-/// Stops that.
+/// Stops that. Of a part, times are those of the host's clock.
 Status endTrace(dtile_team &team, const TracePlace &place, RecordedTrace &out);
 /// The same in the midst of a launch, from another thread. The trace stays the team's.
 Status stopTrace(dtile_team &team, const TracePlace &place, RecordedTrace &out);
