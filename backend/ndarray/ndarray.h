@@ -177,6 +177,17 @@ enum class Reduction : uint8_t { Sum, Max, Min, Prod, Any, All };
 /// Over one axis, which is dropped, or over everything. Max and min of nothing are an error.
 llvm::Expected<NDArray> reduce(Reduction kind, const NDArray &array,
                                std::optional<unsigned> axis = std::nullopt);
+/// The position of the first largest or smallest (`kind` is Max or Min) along an axis, which is
+/// dropped: i32. A NaN gives way to any number.
+llvm::Expected<NDArray> argReduce(Reduction kind, const NDArray &array, unsigned axis);
+/// Running sums or maxima (`kind` is Sum or Max) along an axis, in f64, i64 or u64.
+llvm::Expected<NDArray> scan(Reduction kind, const NDArray &array, unsigned axis);
+/// The positions, i32, that the elements of the sorted rows along an axis had. Equal elements keep
+/// their order, NaN comes last.
+llvm::Expected<NDArray> argSort(const NDArray &array, unsigned axis);
+/// Elements by their positions along an axis: `positions` has the sizes of the array but there. A
+/// position that does not exist is an error.
+llvm::Expected<NDArray> takeAlong(const NDArray &array, const NDArray &positions, unsigned axis);
 /// Along an axis, in double, with the largest element taken out first.
 llvm::Expected<NDArray> softmax(const NDArray &array, unsigned axis);
 /// [.., M, K] times [.., K, N]; leading dimensions are equal. f64, or i64 or u64 as above.

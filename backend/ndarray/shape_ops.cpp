@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numeric>
 
 namespace dtile::ndarray {
 
@@ -337,6 +338,121 @@ llvm::Expected<NDArray> reduce(Reduction kind, const NDArray &array, std::option
         out.setDouble(place, total);
       }
     }
+  return out;
+}
+
+namespace {
+
+/// -1, 0 or 1; NaN is above all numbers, and like itself.
+int order(const NDArray &array, int64_t a, int64_t b) {
+  if (array.isIntegral()) {
+    const int64_t x = array.getInt(a), y = array.getInt(b);
+    if (array.dtype() == DType::U64)
+      return int(uint64_t(x) > uint64_t(y)) - int(uint64_t(x) < uint64_t(y));
+    return int(x > y) - int(x < y);
+  }
+  const double x = array.getDouble(a), y = array.getDouble(b);
+  if (std::isnan(x) || std::isnan(y))
+    return int(std::isnan(x)) - int(std::isnan(y));
+  return int(x > y) - int(x < y);
+}
+
+bool isNan(const NDArray &array, int64_t element) {
+  return !array.isIntegral() && std::isnan(array.getDouble(element));
+}
+
+} // namespace
+
+llvm::Expected<NDArray> argReduce(Reduction kind, const NDArray &array, unsigned axis) {
+  if (llvm::Error error = checkAxis(array, axis))
+    return error;
+  const AxisView view(array, axis);
+  Shape shape = array.shape();
+  shape.erase(shape.begin() + axis);
+  NDArray out(DType::I32, std::move(shape));
+  for (int64_t o = 0; o < view.outer; ++o)
+    for (int64_t i = 0; i < view.inner; ++i) {
+      int64_t best = 0;
+      for (int64_t at = 1; at < view.length; ++at) {
+        const int64_t old = view.element(o, best, i), next = view.element(o, at, i);
+        const int is = order(array, next, old);
+        const bool isBetter =
+            isNan(array, old) ? !isNan(array, next)
+                              : !isNan(array, next) && (kind == Reduction::Max ? is > 0 : is < 0);
+        best = isBetter ? at : best;
+      }
+      out.setInt(o * view.inner + i, best);
+    }
+  return out;
+}
+
+llvm::Expected<NDArray> scan(Reduction kind, const NDArray &array, unsigned axis) {
+  if (llvm::Error error = checkAxis(array, axis))
+    return error;
+  const AxisView view(array, axis);
+  NDArray out(resultType(kind, array), array.shape());
+  for (int64_t o = 0; o < view.outer; ++o)
+    for (int64_t at = 0; at < view.length; ++at)
+      for (int64_t i = 0; i < view.inner; ++i) {
+        const int64_t place = view.element(o, at, i);
+        const int64_t before = at == 0 ? place : view.element(o, at - 1, i);
+        if (!array.isIntegral()) {
+          const double x = array.getDouble(place);
+          out.setDouble(place, at == 0 ? x : combine(kind, out.getDouble(before), x));
+        } else if (array.dtype() == DType::U64) {
+          const auto x = uint64_t(array.getInt(place));
+          out.setInt(place, int64_t(at == 0 ? x : combine(kind, uint64_t(out.getInt(before)), x)));
+        } else {
+          const int64_t x = array.getInt(place);
+          out.setInt(place, at == 0 ? x : combine(kind, out.getInt(before), x));
+        }
+      }
+  return out;
+}
+
+llvm::Expected<NDArray> argSort(const NDArray &array, unsigned axis) {
+  if (llvm::Error error = checkAxis(array, axis))
+    return error;
+  const AxisView view(array, axis);
+  NDArray out(DType::I32, array.shape());
+  std::vector<int64_t> places(view.length);
+  for (int64_t o = 0; o < view.outer; ++o)
+    for (int64_t i = 0; i < view.inner; ++i) {
+      std::iota(places.begin(), places.end(), 0);
+      std::stable_sort(places.begin(), places.end(), [&](int64_t a, int64_t b) {
+        return order(array, view.element(o, a, i), view.element(o, b, i)) < 0;
+      });
+      for (int64_t at = 0; at < view.length; ++at)
+        out.setInt(view.element(o, at, i), places[size_t(at)]);
+    }
+  return out;
+}
+
+llvm::Expected<NDArray> takeAlong(const NDArray &array, const NDArray &positions, unsigned axis) {
+  if (llvm::Error error = checkAxis(array, axis))
+    return error;
+  Shape shape = positions.shape();
+  if (shape.size() == array.rank())
+    shape[axis] = array.shape()[axis];
+  if (!positions.isIntegral() || shape != array.shape())
+    return wrong("positions along dimension " + std::to_string(axis) + " of an array " +
+                 shapeText(array.shape()) + " are integers of its other sizes, not an array " +
+                 shapeText(positions.shape()));
+  const AxisView view(array, axis), taken(positions, axis);
+  NDArray out(array.dtype(), positions.shape());
+  const size_t bytes = dtypeBytes(array.dtype());
+  for (int64_t o = 0; o < taken.outer; ++o)
+    for (int64_t at = 0; at < taken.length; ++at)
+      for (int64_t i = 0; i < taken.inner; ++i) {
+        const int64_t place = taken.element(o, at, i), from = positions.getInt(place);
+        if (from < 0 || from >= view.length)
+          return wrong("position " + std::to_string(from) + " is outside of dimension " +
+                       std::to_string(axis) + " of an array " + shapeText(array.shape()));
+        std::memcpy(static_cast<std::byte *>(out.data()) + size_t(place) * bytes,
+                    static_cast<const std::byte *>(array.data()) +
+                        size_t(view.element(o, from, i)) * bytes,
+                    bytes);
+      }
   return out;
 }
 

@@ -36,7 +36,6 @@ std::string insteadInTests(llvm::StringRef name) {
           .Case("clamp", "in a test it is `min(max(x, lo), hi)`")
           .Case("relu", "in a test it is `max(x, 0.0)`")
           .Case("dot", "in a test it is `matmul(a, b)`")
-          .Case("mean", "in a test it is `sum(x, axis: k)` over the number of elements")
           .Cases({"cat", "concatenate", "stack"}, "it is `concat(x, y, axis: 0)`")
           .Cases({"randn", "rand"}, "it is `random<f32>[M, N](seed: 1)`, uniform in [-1, 1)")
           .Case("print", "an `expect` that fails shows values; `print` stands in kernels")

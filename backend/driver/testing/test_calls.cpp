@@ -73,6 +73,7 @@ std::optional<ndarray::Unary> unaryOf(TestBuiltin builtin) {
 std::optional<ndarray::Reduction> reductionOf(TestBuiltin builtin) {
   switch (builtin) {
   case TestBuiltin::Sum:
+  case TestBuiltin::Mean:
     return ndarray::Reduction::Sum;
   case TestBuiltin::Max:
     return ndarray::Reduction::Max;
@@ -203,9 +204,17 @@ TestEvaluator::Result TestEvaluator::callBuiltin(const ast::CallExpr &e, llvm::S
   case TestBuiltin::Max:
   case TestBuiltin::Min:
   case TestBuiltin::Prod:
+  case TestBuiltin::Mean:
   case TestBuiltin::Any:
   case TestBuiltin::All:
     return callReduction(call);
+  case TestBuiltin::ArgMax:
+  case TestBuiltin::ArgMin:
+  case TestBuiltin::CumSum:
+  case TestBuiltin::CumMax:
+  case TestBuiltin::ArgSort:
+  case TestBuiltin::Gather:
+    return callAlong(call);
   case TestBuiltin::Matmul:
   case TestBuiltin::Softmax:
   case TestBuiltin::Attention:
@@ -569,17 +578,58 @@ TestEvaluator::Result TestEvaluator::callReduction(Call &call) {
   return mapRanks(call.range, {&call.args[0]}, [&](int rank) -> llvm::Expected<Array> {
     const Array &x = call.at(0, rank);
     const ndarray::Reduction kind = *reductionOf(call.builtin);
+    const auto finished = [&](llvm::Expected<Array> reduced, int64_t count) {
+      return reduced && call.builtin == TestBuiltin::Mean
+                 ? ndarray::binary(ndarray::Binary::Div, *reduced,
+                                   Array::fromDoubles({}, {double(count)}))
+                 : std::move(reduced);
+    };
     if (overAll)
-      return ndarray::reduce(kind, x);
+      return finished(ndarray::reduce(kind, x), x.elements());
     llvm::Expected<unsigned> axis = axisOf(x, *along);
     if (!axis)
       return axis.takeError();
-    llvm::Expected<Array> reduced = ndarray::reduce(kind, x, *axis);
+    llvm::Expected<Array> reduced = finished(ndarray::reduce(kind, x, *axis), x.shape()[*axis]);
     if (!reduced || *keeps == 0)
       return reduced;
     ndarray::Shape shape = x.shape();
     shape[*axis] = 1;
     return ndarray::reshape(*reduced, shape);
+  });
+}
+
+TestEvaluator::Result TestEvaluator::callAlong(Call &call) {
+  const bool isGather = call.builtin == TestBuiltin::Gather;
+  const bool isNamed = call.labels.count("axis") != 0;
+  const auto along = takeInt(call, "axis", 0);
+  const unsigned count = isGather ? 2 : 1;
+  if (!along || !requireNoLabels(call) || !requireCount(call, count, count))
+    return std::nullopt;
+  for (int rank = 0; rank < ranks_; ++rank)
+    if (isActive(rank) && !isNamed && call.at(0, rank).rank() != 1)
+      return fail(call.range, "of an array of several dimensions `axis:` says along which");
+  std::vector<const TestValue *> operands;
+  for (const TestValue &arg : call.args)
+    operands.push_back(&arg);
+  return mapRanks(call.range, operands, [&](int rank) -> llvm::Expected<Array> {
+    const Array &x = call.at(0, rank);
+    llvm::Expected<unsigned> axis = axisOf(x, *along);
+    if (!axis)
+      return axis.takeError();
+    switch (call.builtin) {
+    case TestBuiltin::ArgMax:
+      return ndarray::argReduce(ndarray::Reduction::Max, x, *axis);
+    case TestBuiltin::ArgMin:
+      return ndarray::argReduce(ndarray::Reduction::Min, x, *axis);
+    case TestBuiltin::CumSum:
+      return ndarray::scan(ndarray::Reduction::Sum, x, *axis);
+    case TestBuiltin::CumMax:
+      return ndarray::scan(ndarray::Reduction::Max, x, *axis);
+    case TestBuiltin::ArgSort:
+      return ndarray::argSort(x, *axis);
+    default:
+      return ndarray::takeAlong(x, call.at(1, rank), *axis);
+    }
   });
 }
 

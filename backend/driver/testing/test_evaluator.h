@@ -126,6 +126,7 @@ private:
   Result callShape(Call &call);
   Result callElementwise(Call &call);
   Result callReduction(Call &call);
+  Result callAlong(Call &call);
   Result callReference(Call &call);
   Result callAttention(Call &call);
   Result callCollective(Call &call, const ast::NameExpr *along);
