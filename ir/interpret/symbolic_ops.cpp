@@ -36,8 +36,6 @@ const SymbolicInfo &infoOf(const Instr &instr) {
 TermId combined(TermTable &terms, OpKind kind, TermId a, TermId b) {
   double left = 0;
   double right = 0;
-  const bool isLeft = terms.isConstant(a, left);
-  const bool isRight = terms.isConstant(b, right);
   switch (kind) {
   case OpKind::Add:
     return terms.add(a, b);
@@ -46,14 +44,14 @@ TermId combined(TermTable &terms, OpKind kind, TermId a, TermId b) {
   case OpKind::Mul:
     return terms.multiply(a, b);
   case OpKind::Div:
-    if (isRight && right != 0)
+    if (terms.isConstant(b, right) && right != 0)
       return terms.scale(a, 1 / right);
     return a == 0 ? 0 : terms.opaque(unsigned(kind), {a, b});
   case OpKind::Min:
   case OpKind::Max:
     if (a == b)
       return a;
-    if (isLeft && isRight)
+    if (terms.isConstant(a, left) && terms.isConstant(b, right))
       return terms.constant(kind == OpKind::Min ? std::min(left, right) : std::max(left, right));
     return terms.opaque(unsigned(kind), {std::min(a, b), std::max(a, b)});
   default:

@@ -17,58 +17,63 @@ constexpr size_t kMaxEntries = 8'000'000;
 /// Counts that differ less are equal: what is divided and multiplied again is rounded.
 constexpr double kSmall = 1e-9;
 
-/// DenseMap keeps two keys for itself.
+/// Of what opaques_ has; DenseMap keeps two keys for itself.
 uint64_t keyOf(uint64_t hash) { return hash >> 2; }
 
 } // namespace
 
 TermTable::TermTable() {
   // Number 0 is zero, and product 0 is one.
-  sums_.emplace_back();
-  products_.emplace_back();
-  productsByHash_[keyOf(llvm::hash_combine_range(products_[0].begin(), products_[0].end()))] = {0};
-  sumsByHash_[keyOf(llvm::hash_combine(size_t(0)))] = {0};
+  internProduct({});
+  internMade();
 }
 
 uint32_t TermTable::internProduct(Product product) {
-  auto &alike = productsByHash_[keyOf(llvm::hash_combine_range(product.begin(), product.end()))];
-  for (const uint32_t id : alike)
-    if (products_[id] == product)
-      return id;
-  alike.push_back(uint32_t(products_.size()));
+  uint64_t hash = 0;
+  for (const uint32_t atom : product)
+    hash = mixed(hash + atom + 1);
+  const uint32_t known =
+      productsByHash_.find(hash, [&](uint32_t id) { return products_[id] == product; });
+  if (known != IdTable::kNone)
+    return known;
+  const auto id = uint32_t(products_.size());
+  productsByHash_.insert(hash, id);
   products_.push_back(std::move(product));
-  return uint32_t(products_.size() - 1);
+  return id;
 }
 
-TermId TermTable::intern(Sum sum) {
-  llvm::erase_if(sum, [](const auto &entry) { return std::abs(entry.second) < kSmall; });
-  size_t hash = sum.size();
-  for (const auto &entry : sum)
-    hash = llvm::hash_combine(hash, entry.first);
-  auto &alike = sumsByHash_[keyOf(llvm::hash_combine(hash))];
-  for (const uint32_t id : alike) {
-    const Sum &other = sums_[id];
-    const auto isSame = [](const auto &a, const auto &b) {
-      return a.first == b.first && std::abs(a.second - b.second) < kSmall;
-    };
-    if (other.size() == sum.size() && std::equal(sum.begin(), sum.end(), other.begin(), isSame))
-      return id;
-  }
-  entries_ += sum.size();
+TermId TermTable::internMade() {
+  llvm::erase_if(made_, [](const Entry &entry) { return std::abs(entry.second) < kSmall; });
+  uint64_t hash = made_.size();
+  for (const Entry &entry : made_)
+    hash = mixed(hash + entry.first);
+  const auto isSame = [](const Entry &a, const Entry &b) {
+    return a.first == b.first && std::abs(a.second - b.second) < kSmall;
+  };
+  const uint32_t known = sumsByHash_.find(hash, [&](uint32_t id) {
+    const Sum other = sums_[id];
+    return other.size() == made_.size() &&
+           std::equal(made_.begin(), made_.end(), other.begin(), isSame);
+  });
+  if (known != IdTable::kNone)
+    return known;
+  entries_ += made_.size();
   if (entries_ > kMaxEntries) {
     giveUp("its sums are too long");
     return 0;
   }
-  alike.push_back(uint32_t(sums_.size()));
-  sums_.push_back(std::move(sum));
-  return sums_.size() - 1;
+  const auto id = uint32_t(sums_.size());
+  sumsByHash_.insert(hash, id);
+  sums_.push_back(llvm::ArrayRef(made_).copy(entriesOfSums_));
+  return id;
 }
 
-TermId TermTable::ofAtom(uint32_t atom) { return intern({{internProduct({atom}), 1.0}}); }
+TermId TermTable::ofAtom(uint32_t atom) {
+  made_.assign(1, {internProduct({atom}), 1.0});
+  return internMade();
+}
 
-TermId TermTable::known(TermId id) {
-  if (!isUnwritten(id))
-    return id;
+TermId TermTable::ofUnwritten() {
   if (unwritten_ == 0) {
     atoms_.push_back({{}, true});
     unwritten_ = ofAtom(uint32_t(atoms_.size() - 1));
@@ -81,7 +86,8 @@ TermId TermTable::constant(double value) {
     const auto bits = static_cast<TermId>(std::isnan(value) ? 2 : value > 0 ? 1 : 0);
     return opaque(~0u - unsigned(bits), {});
   }
-  return intern({{0, value}});
+  made_.assign(1, {0, value});
+  return internMade();
 }
 
 TermId TermTable::input(const InputElement &input) {
@@ -89,38 +95,33 @@ TermId TermTable::input(const InputElement &input) {
   return ofAtom(uint32_t(atoms_.size() - 1));
 }
 
-TermId TermTable::add(TermId a, TermId b) {
-  ++asked_;
-  if (a == 0)
-    return known(b);
-  if (b == 0)
-    return known(a);
+TermId TermTable::addSums(TermId a, TermId b) {
   ++found_;
-  a = known(a);
-  b = known(b);
   if (a > b)
     std::swap(a, b);
-  if (const auto it = added_.find({a, b}); it != added_.end())
-    return it->second;
-  const Sum &left = sums_[a];
-  const Sum &right = sums_[b];
-  Sum sum;
-  sum.reserve(left.size() + right.size());
-  auto i = left.begin();
-  auto j = right.begin();
-  while (i != left.end() || j != right.end()) {
-    if (j == right.end() || (i != left.end() && i->first < j->first)) {
-      sum.push_back(*i++);
-    } else if (i == left.end() || j->first < i->first) {
-      sum.push_back(*j++);
-    } else {
-      sum.emplace_back(i->first, i->second + j->second);
+  const uint64_t key = pairKey(uint32_t(a), uint32_t(b));
+  if (const uint32_t known = added_.find(key); known != IdTable::kNone)
+    return known;
+  const Sum left = sums_[a];
+  const Sum right = sums_[b];
+  made_.clear();
+  const auto *i = left.begin();
+  const auto *j = right.begin();
+  while (i != left.end() && j != right.end()) {
+    if (i->first < j->first)
+      made_.push_back(*i++);
+    else if (j->first < i->first)
+      made_.push_back(*j++);
+    else {
+      made_.emplace_back(i->first, i->second + j->second);
       ++i;
       ++j;
     }
   }
-  const TermId id = intern(std::move(sum));
-  added_[{a, b}] = id;
+  made_.insert(made_.end(), i, left.end());
+  made_.insert(made_.end(), j, right.end());
+  const TermId id = internMade();
+  added_.insert(key, uint32_t(id));
   return id;
 }
 
@@ -129,40 +130,39 @@ uint32_t TermTable::productOf(uint32_t a, uint32_t b) {
     std::swap(a, b);
   if (a == 0)
     return b;
-  if (const auto it = joined_.find({a, b}); it != joined_.end())
-    return it->second;
+  const uint64_t key = pairKey(a, b);
+  if (const uint32_t known = joined_.find(key); known != IdTable::kNone)
+    return known;
   Product product(products_[a]);
   llvm::append_range(product, products_[b]);
   llvm::sort(product);
   const uint32_t id = internProduct(std::move(product));
-  joined_[{a, b}] = id;
+  joined_.insert(key, id);
   return id;
 }
 
-TermId TermTable::multiply(TermId a, TermId b) {
-  ++asked_;
-  a = known(a);
-  b = known(b);
-  if (a == 0 || b == 0)
-    return 0;
+TermId TermTable::multiplySums(TermId a, TermId b) {
   ++found_;
   if (a > b)
     std::swap(a, b);
-  if (const auto it = multiplied_.find({a, b}); it != multiplied_.end())
-    return it->second;
-  Sum sum;
+  const uint64_t key = pairKey(uint32_t(a), uint32_t(b));
+  if (const uint32_t known = multiplied_.find(key); known != IdTable::kNone)
+    return known;
+  made_.clear();
   for (const auto &[left, leftCount] : sums_[a])
     for (const auto &[right, rightCount] : sums_[b])
-      sum.emplace_back(productOf(left, right), leftCount * rightCount);
-  llvm::sort(sum);
-  Sum merged;
-  for (const auto &entry : sum)
-    if (!merged.empty() && merged.back().first == entry.first)
-      merged.back().second += entry.second;
+      made_.emplace_back(productOf(left, right), leftCount * rightCount);
+  llvm::sort(made_);
+  // Each product once.
+  size_t size = 0;
+  for (const Entry &entry : made_)
+    if (size != 0 && made_[size - 1].first == entry.first)
+      made_[size - 1].second += entry.second;
     else
-      merged.push_back(entry);
-  const TermId id = intern(std::move(merged));
-  multiplied_[{a, b}] = id;
+      made_[size++] = entry;
+  made_.resize(size);
+  const TermId id = internMade();
+  multiplied_.insert(key, uint32_t(id));
   return id;
 }
 
@@ -173,10 +173,11 @@ TermId TermTable::scale(TermId a, double factor) {
     return known(a);
   if (!std::isfinite(factor))
     return opaque(~0u, {a});
-  Sum sum = sums_[known(a)];
-  for (auto &entry : sum)
+  const Sum sum = sums_[known(a)];
+  made_.assign(sum.begin(), sum.end());
+  for (Entry &entry : made_)
     entry.second *= factor;
-  return intern(std::move(sum));
+  return internMade();
 }
 
 TermId TermTable::opaque(unsigned function, llvm::ArrayRef<TermId> operands) {
@@ -198,7 +199,7 @@ TermId TermTable::opaque(unsigned function, llvm::ArrayRef<TermId> operands) {
 bool TermTable::isConstant(TermId id, double &value) const {
   if (isUnwritten(id))
     return false;
-  const Sum &sum = sums_[id];
+  const Sum sum = sums_[id];
   value = sum.empty() ? 0 : sum.front().second;
   return sum.empty() || (sum.size() == 1 && sum.front().first == 0);
 }

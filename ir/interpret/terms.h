@@ -3,12 +3,16 @@
 // instead of a number. With Schedule::terms, elements of type f64 are the numbers of such sums.
 #pragma once
 
+#include "ir/interpret/id_table.h"
+
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SmallVector.h"
+#include "llvm/Support/Allocator.h"
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace dtile::interpret {
@@ -33,8 +37,18 @@ public:
 
   TermId constant(double value);
   TermId input(const InputElement &input);
-  TermId add(TermId a, TermId b);
-  TermId multiply(TermId a, TermId b);
+  TermId add(TermId a, TermId b) {
+    ++asked_;
+    if (a == 0 || b == 0)
+      return known(a == 0 ? b : a);
+    return addSums(known(a), known(b));
+  }
+  TermId multiply(TermId a, TermId b) {
+    ++asked_;
+    a = known(a);
+    b = known(b);
+    return a == 0 || b == 0 ? 0 : multiplySums(a, b);
+  }
   TermId scale(TermId a, double factor);
   /// Any other function of sums, by a number that names it.
   TermId opaque(unsigned function, llvm::ArrayRef<TermId> operands);
@@ -68,10 +82,17 @@ private:
     bool isOpaque = false;
   };
   using Product = llvm::SmallVector<uint32_t, 2>;
-  using Sum = std::vector<std::pair<uint32_t, double>>;
+  /// A product by its number, and how often it is there.
+  using Entry = std::pair<uint32_t, double>;
+  /// Ascending by product.
+  using Sum = llvm::ArrayRef<Entry>;
   /// A sum that nobody has written counts as an opaque atom.
-  TermId known(TermId id);
-  TermId intern(Sum sum);
+  TermId known(TermId id) { return isUnwritten(id) ? ofUnwritten() : id; }
+  TermId ofUnwritten();
+  TermId addSums(TermId a, TermId b);
+  TermId multiplySums(TermId a, TermId b);
+  /// The number of the sum in `made_`.
+  TermId internMade();
   uint32_t internProduct(Product product);
   TermId ofAtom(uint32_t atom);
   uint32_t productOf(uint32_t a, uint32_t b);
@@ -79,16 +100,20 @@ private:
   std::vector<Atom> atoms_;
   std::vector<Product> products_;
   std::vector<Sum> sums_;
+  llvm::BumpPtrAllocator entriesOfSums_;
+  /// A sum while it is made.
+  std::vector<Entry> made_;
   size_t entries_ = 0;
   uint64_t asked_ = 0;
   uint64_t found_ = 0;
   /// By hash.
-  llvm::DenseMap<uint64_t, llvm::SmallVector<uint32_t, 1>> sumsByHash_;
-  llvm::DenseMap<uint64_t, llvm::SmallVector<uint32_t, 1>> productsByHash_;
+  IdTable sumsByHash_;
+  IdTable productsByHash_;
   llvm::DenseMap<uint64_t, llvm::SmallVector<std::pair<std::vector<TermId>, TermId>, 1>> opaques_;
-  llvm::DenseMap<std::pair<uint64_t, uint64_t>, TermId> added_;
-  llvm::DenseMap<std::pair<uint64_t, uint64_t>, TermId> multiplied_;
-  llvm::DenseMap<std::pair<uint32_t, uint32_t>, uint32_t> joined_;
+  /// What was found, by two operands.
+  IdTable added_;
+  IdTable multiplied_;
+  IdTable joined_;
   TermId unwritten_ = 0;
   std::string why_;
 };

@@ -57,5 +57,17 @@ TEST(Terms, OtherFunctionsAreEqualOfEqualOperands) {
   EXPECT_NE(terms.opaque(5, {a}), terms.opaque(6, {a}));
 }
 
+TEST(Terms, ManySumsKeepTheirNumbers) {
+  TermTable terms;
+  std::vector<TermId> inputs, sums;
+  for (int64_t i = 0; i < 400; ++i)
+    inputs.push_back(terms.input({0, 0, i}));
+  for (const TermId a : inputs)
+    sums.push_back(terms.add(terms.multiply(a, inputs[0]), a));
+  for (size_t i = 0; i < inputs.size(); ++i)
+    EXPECT_EQ(terms.add(inputs[i], terms.multiply(inputs[0], inputs[i])), sums[i]);
+  EXPECT_EQ(terms.addends(sums[399]).size(), 2u);
+}
+
 } // namespace
 } // namespace dtile::interpret
