@@ -15,15 +15,21 @@ bool hasEvent(const Events &events, ThreadId thread, uint32_t time) {
   return it != events.end() && it->first == thread && it->second >= time;
 }
 
+using EventsRef = llvm::ArrayRef<std::pair<ThreadId, uint32_t>>;
+
+/// Whether all launches that have ended by `b` have by `a`.
+bool hasDone(const DoneLaunches &a, const DoneLaunches &b) {
+  return &a == &b || std::equal(a.ofRank.begin(), a.ofRank.end(), b.ofRank.begin(),
+                                [](int32_t x, int32_t y) { return x >= y; });
+}
+
 /// The later event of each thread, of those of `a` that `keepA` holds for and of those of `b` that
-/// `keepB` does.
+/// `keepB` does, in `all`.
 template <typename KeepA, typename KeepB>
-Events merged(llvm::ArrayRef<std::pair<ThreadId, uint32_t>> a,
-              llvm::ArrayRef<std::pair<ThreadId, uint32_t>> b, KeepA &&keepA, KeepB &&keepB) {
-  Events all;
-  all.reserve(a.size() + b.size());
-  auto i = a.begin();
-  auto j = b.begin();
+void mergeKept(EventsRef a, EventsRef b, KeepA &&keepA, KeepB &&keepB, Events &all) {
+  all.clear();
+  const auto *i = a.begin();
+  const auto *j = b.begin();
   while (i != a.end() || j != b.end()) {
     if (j == b.end() || (i != a.end() && i->first < j->first)) {
       if (keepA(i->first, i->second))
@@ -41,7 +47,27 @@ Events merged(llvm::ArrayRef<std::pair<ThreadId, uint32_t>> a,
       ++j;
     }
   }
-  return all;
+}
+
+/// The later event of each thread.
+void mergeAll(EventsRef a, EventsRef b, Events &all) {
+  all.resize(a.size() + b.size());
+  const auto *i = a.begin();
+  const auto *j = b.begin();
+  auto *to = all.data();
+  while (i != a.end() && j != b.end()) {
+    const bool isOne = i->first == j->first;
+    if (isOne)
+      *to++ = {i->first, std::max(i->second, j->second)};
+    else
+      *to++ = i->first < j->first ? *i : *j;
+    const bool isFirst = i->first <= j->first;
+    j += isOne || !isFirst ? 1 : 0;
+    i += isFirst ? 1 : 0;
+  }
+  to = std::copy(i, a.end(), to);
+  to = std::copy(j, b.end(), to);
+  all.resize(size_t(to - all.data()));
 }
 
 } // namespace
@@ -93,16 +119,10 @@ llvm::ArrayRef<std::pair<ThreadId, uint32_t>> ClockSet::beyond(const ClockBaseRe
 
 /// The launches that either knows to have ended; one of the two where it has the other's.
 DoneRef ClockSet::joinDone(const DoneRef &a, const DoneRef &b) {
-  if (a == b)
+  if (hasDone(*a, *b))
     return a;
-  bool hasA = true;
-  bool hasB = true;
-  for (size_t r = 0; r < a->ofRank.size(); ++r) {
-    hasB &= a->ofRank[r] >= b->ofRank[r];
-    hasA &= a->ofRank[r] <= b->ofRank[r];
-  }
-  if (hasB || hasA)
-    return hasB ? a : b;
+  if (hasDone(*b, *a))
+    return b;
   auto *done = new DoneLaunches(*a);
   for (size_t r = 0; r < done->ofRank.size(); ++r)
     done->ofRank[r] = std::max(done->ofRank[r], b->ofRank[r]);
@@ -112,7 +132,7 @@ DoneRef ClockSet::joinDone(const DoneRef &a, const DoneRef &b) {
 bool ClockSet::includesAll(const Clock &a, const Clock &b) const {
   if (a.base == b.base && a.done == b.done && a.at.size() < b.at.size())
     return false;
-  if (joinDone(a.done, b.done) != a.done)
+  if (!hasDone(*a.done, *b.done))
     return false;
   work_ += b.at.size();
   const auto isKnown = [&](ThreadId thread, uint32_t time) {
@@ -147,18 +167,26 @@ ClockRef ClockSet::join(const ClockRef &a, const ClockRef &b) const {
     return known.result;
   Clock *joined = makeClock(joinDone(a->done, b->done), a->base, &bytes_);
   const ClockRef owner(joined);
-  const auto isNews = [&](ThreadId thread, uint32_t time) {
-    return !isDone(*joined->done, thread) && !hasEvent(joined->base->at, thread, time);
-  };
-  // What `a` has besides its base is news to that, unless `b` knows a launch of it to have ended.
-  const bool isSameDone = joined->done == a->done;
-  const auto isKept = [&](ThreadId thread, uint32_t) {
-    return isSameDone || !isDone(*joined->done, thread);
-  };
-  joined->at = merged(a->at, b->at, isKept, isNews);
-  if (const auto more = beyond(a->base, b->base); !more.empty())
-    joined->at = merged(joined->at, more, [](ThreadId, uint32_t) { return true; }, isKept);
-  joined->at.shrink_to_fit();
+  if (a->base == b->base && a->done == b->done) {
+    // What either has besides the base is news to that, and of no launch that has ended.
+    mergeAll(a->at, b->at, merged_);
+  } else {
+    const auto isNews = [&](ThreadId thread, uint32_t time) {
+      return !isDone(*joined->done, thread) && !hasEvent(joined->base->at, thread, time);
+    };
+    // What `a` has besides its base is news to that, unless `b` knows a launch of it to have ended.
+    const bool isSameDone = joined->done == a->done;
+    const auto isKept = [&](ThreadId thread, uint32_t) {
+      return isSameDone || !isDone(*joined->done, thread);
+    };
+    mergeKept(a->at, b->at, isKept, isNews, merged_);
+    if (const auto more = beyond(a->base, b->base); !more.empty()) {
+      Events own;
+      own.swap(merged_);
+      mergeKept(own, more, [](ThreadId, uint32_t) { return true; }, isKept, merged_);
+    }
+  }
+  joined->at.assign(merged_.begin(), merged_.end());
   joined->count();
   work_ += a->at.size() + b->at.size() + joined->at.size();
   known = {a, b, owner};
@@ -197,7 +225,7 @@ ClockRef ClockSet::rebased(const ClockRef &clock, int rank, int32_t launches) co
   Clock *next = makeClock(DoneRef(done), ClockBaseRef(base), nullptr);
   done->ofRank[rank] = std::max(done->ofRank[rank], launches);
   const auto isOpen = [&](ThreadId thread, uint32_t) { return !isDone(*done, thread); };
-  base->at = merged(clock->base->at, clock->at, isOpen, isOpen);
+  mergeKept(clock->base->at, clock->at, isOpen, isOpen, base->at);
   return ClockRef(next);
 }
 

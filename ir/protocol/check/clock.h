@@ -119,6 +119,8 @@ private:
   mutable uint64_t made_ = 0;
   ClockRef empty_;
   mutable std::vector<Joined> joined_;
+  /// The events of a join while it is made.
+  mutable Events merged_;
   std::vector<Thread> threads_;
   /// Kept, as the bodies of two ranks meet often.
   mutable llvm::DenseMap<std::pair<const ClockBase *, const ClockBase *>, Difference> beyond_;
