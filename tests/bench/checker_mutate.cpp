@@ -253,6 +253,22 @@ bool Mistake::make() {
   DTILE_UNREACHABLE("not a mutation");
 }
 
+/// Whether a mistake at an operation is one of those that can be made in the kernel as it stands:
+/// another mistake may have taken what this one is about.
+bool canBeMade(Op &kernel, const Op &place, const Mutation &mutation) {
+  unsigned number = 0;
+  unsigned at = 0;
+  walk(kernel, [&](Op &op) {
+    if (&op == &place)
+      at = number;
+    ++number;
+  });
+  return llvm::any_of(mutationsOf(kernel), [&](const Mutation &other) {
+    return other.op == at && other.kind == mutation.kind && other.operand == mutation.operand &&
+           other.by == mutation.by;
+  });
+}
+
 } // namespace
 
 bool mutate(Op &kernel, llvm::ArrayRef<Mutation> mutations) {
@@ -266,7 +282,8 @@ bool mutate(Op &kernel, llvm::ArrayRef<Mutation> mutations) {
   });
   for (const auto &[place, mutation] : llvm::zip(places, mutations)) {
     DTILE_CHECK(place, "a mutation of an operation that there is not");
-    if (!Mistake(*place, mutation, kernel.parentBlock()->module()).make())
+    if (!canBeMade(kernel, *place, mutation) ||
+        !Mistake(*place, mutation, kernel.parentBlock()->module()).make())
       return false;
   }
   return true;
