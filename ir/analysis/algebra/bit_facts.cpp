@@ -267,19 +267,6 @@ Facts BitFacts::run() {
 
 } // namespace
 
-bool mentionsBits(const Polynomials &polys, llvm::ArrayRef<Polynomial> facts) {
-  return llvm::any_of(facts, [&](const Polynomial &fact) {
-    return llvm::any_of(fact.terms(), [&](const Polynomial::Term &term) {
-      return llvm::any_of(term.first, [&](AtomId id) {
-        const Polynomials::Atom &atom = polys.atom(id);
-        return atom.kind == AtomKind::Bits ||
-               (atom.kind >= AtomKind::Div &&
-                mentionsBits(polys, {atom.lhs, atom.rhs, atom.condition}));
-      });
-    });
-  });
-}
-
 Facts withBitsResolved(Polynomials &polys, Facts facts) {
   return BitFacts(polys, std::move(facts)).run();
 }

@@ -6,9 +6,6 @@
 
 namespace dtile::ir {
 
-/// Whether an operation on bits occurs in a polynomial, also inside of other atoms.
-[[nodiscard]] bool mentionsBits(const Polynomials &polys, llvm::ArrayRef<Polynomial> facts);
-
 /// The facts, with what equalities give put in place inside of operations on bits, and the ranges
 /// of these. `x ^ y == z` gives x, and numbers below a power of two stay below it.
 [[nodiscard]] Facts withBitsResolved(Polynomials &polys, Facts facts);

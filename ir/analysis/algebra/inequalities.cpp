@@ -109,20 +109,22 @@ std::vector<AtomId> Refuter::choicesIn(llvm::ArrayRef<Polynomial> facts) const {
     for (const auto &[monomial, coefficient] : p.terms())
       for (const AtomId id : monomial) {
         const Polynomials::Atom &atom = polys_.atom(id);
-        if (atom.kind < AtomKind::Div || !seen.insert(id).second)
+        if (!atom.hasChoice || !seen.insert(id).second)
           continue;
         visit(atom.condition);
         visit(atom.lhs);
         visit(atom.rhs);
-        const bool isChoice = atom.kind == AtomKind::Min || atom.kind == AtomKind::Max ||
-                              atom.kind == AtomKind::Choice;
-        if (isChoice)
+        if (atom.kind >= AtomKind::Min)
           choices.push_back(id);
       }
   };
   for (const Polynomial &fact : facts)
     visit(fact);
   return choices;
+}
+
+bool Refuter::mentionsBits(const Facts &facts) const {
+  return llvm::any_of(facts, [&](const Polynomial &fact) { return polys_.mentionsBits(fact); });
 }
 
 /// The first of them.
@@ -137,7 +139,7 @@ std::optional<AtomId> Refuter::firstChoice(llvm::ArrayRef<Polynomial> facts,
     for (const auto &[monomial, coefficient] : fact.terms())
       for (const AtomId id : monomial) {
         const Polynomials::Atom &atom = polys_.atom(id);
-        if (atom.kind < AtomKind::Div || !seen.insert(id).second)
+        if (!atom.hasChoice || !seen.insert(id).second)
           continue;
         for (const Polynomial *part : {&atom.condition, &atom.lhs, &atom.rhs})
           if (const auto inner = firstChoice(*part, seen))
@@ -149,7 +151,7 @@ std::optional<AtomId> Refuter::firstChoice(llvm::ArrayRef<Polynomial> facts,
 }
 
 /// What a minimum, maximum or choice is, where a fact says so by itself.
-std::optional<Polynomial> Refuter::decided(AtomId id, const Facts &facts) const {
+std::optional<Refuter::Operand> Refuter::decided(AtomId id, const Facts &facts) const {
   const Polynomials::Atom &atom = polys_.atom(id);
   const Polynomial condition = conditionOf(atom);
   const auto isSaid = [&](const Polynomial &p) {
@@ -159,19 +161,26 @@ std::optional<Polynomial> Refuter::decided(AtomId id, const Facts &facts) const 
     });
   };
   if (isSaid(condition))
-    return atom.lhs;
+    return Operand::First;
   if (isSaid(Polynomial(-1) - condition))
-    return atom.rhs;
+    return Operand::Second;
   return std::nullopt;
+}
+
+/// The polynomial with an operand of an atom in place of it.
+Polynomial Refuter::chosen(const Polynomial &p, AtomId id, Operand operand) {
+  const Polynomials::Atom &atom = polys_.atom(id);
+  const Polynomial &value = operand == Operand::First ? atom.lhs : atom.rhs;
+  return substitutions_.try_emplace({id, operand}, polys_, id, value).first->second.of(p);
 }
 
 /// The polynomial with what facts decide by themselves put in place.
 Polynomial Refuter::settled(Polynomial p, const Facts &facts) {
-  for (bool isNew = true; isNew;) {
+  for (bool isNew = polys_.mentionsChoice(p); isNew;) {
     isNew = false;
-    for (const AtomId id : choicesIn({p}))
-      if (const auto value = decided(id, facts)) {
-        p = polys_.substitute(p, id, *value);
+    for (const AtomId id : choicesIn(p))
+      if (const auto operand = decided(id, facts)) {
+        p = chosen(p, id, *operand);
         isNew = true;
         break;
       }
@@ -181,7 +190,7 @@ Polynomial Refuter::settled(Polynomial p, const Facts &facts) {
 
 std::optional<Polynomial> Refuter::openChoice(const Facts &facts) {
   for (const Polynomial &fact : facts)
-    if (const auto id = choiceIn({settled(fact, facts)}))
+    if (const auto id = choiceIn(settled(fact, facts)))
       return conditionOf(polys_.atom(*id));
   return std::nullopt;
 }
@@ -190,7 +199,7 @@ bool Refuter::isImpossibleFrom(const Facts &facts, unsigned splits) {
   const auto id = choiceIn(facts);
   if (!id) {
     AtomMeanings meanings(polys_);
-    meanings.add(mentionsBits(polys_, facts) ? withBitsResolved(polys_, facts) : facts);
+    meanings.add(mentionsBits(facts) ? withBitsResolved(polys_, facts) : facts);
     return isImpossibleInRounds(meanings.facts(), 0);
   }
   // Facts are made anew for each case: two take as long as a row.
@@ -200,32 +209,39 @@ bool Refuter::isImpossibleFrom(const Facts &facts, unsigned splits) {
       return false;
   }
   const Polynomials::Atom &atom = polys_.atom(*id);
+  // Where there are too many, what it is stays open.
+  std::optional<Substitution> open;
+  if (splits == 0)
+    open.emplace(polys_, *id, Polynomial::atom(polys_.fresh()));
+  const auto as = [&](const Polynomial &p, Operand operand) {
+    return open ? open->of(p) : chosen(p, *id, operand);
+  };
   if (atom.kind == AtomKind::Choice) {
-    const auto as = [&](const Polynomial &value, const Facts &more) {
-      Facts chosen = more;
+    const auto with = [&](Operand operand, const Facts &more) {
+      Facts some = more;
       for (const Polynomial &fact : facts)
-        chosen.push_back(settled(polys_.substitute(fact, *id, value), more));
-      return chosen;
+        some.push_back(settled(as(fact, operand), more));
+      return some;
     };
-    if (splits == 0)
-      return isImpossibleFrom(as(Polynomial::atom(polys_.fresh()), {}), 0);
-    return isImpossibleFrom(as(atom.lhs, {atom.condition}), splits - 1) &&
-           isImpossibleFrom(as(atom.rhs, {Polynomial(-1) - atom.condition}), splits - 1);
+    if (open)
+      return isImpossibleFrom(with(Operand::First, {}), 0);
+    return isImpossibleFrom(with(Operand::First, {atom.condition}), splits - 1) &&
+           isImpossibleFrom(with(Operand::Second, {Polynomial(-1) - atom.condition}), splits - 1);
   }
   const bool isMinimum = atom.kind == AtomKind::Min;
-  const auto with = [&](const Polynomial &value, std::initializer_list<Polynomial> others) {
-    Facts chosen;
+  const auto with = [&](Operand operand, std::initializer_list<Polynomial> others) {
+    const Polynomial value = as(Polynomial::atom(*id), operand);
+    Facts some;
     for (const Polynomial &fact : facts)
-      chosen.push_back(polys_.substitute(fact, *id, value));
+      some.push_back(as(fact, operand));
     for (const Polynomial &other : others)
-      chosen.push_back(isMinimum ? other - value : value - other);
-    return chosen;
+      some.push_back(isMinimum ? other - value : value - other);
+    return some;
   };
-  // Where there are too many, what it is stays open.
-  if (splits == 0)
-    return isImpossibleFrom(with(Polynomial::atom(polys_.fresh()), {atom.lhs, atom.rhs}), 0);
-  return isImpossibleFrom(with(atom.lhs, {atom.rhs}), splits - 1) &&
-         isImpossibleFrom(with(atom.rhs, {atom.lhs}), splits - 1);
+  if (open)
+    return isImpossibleFrom(with(Operand::First, {atom.lhs, atom.rhs}), 0);
+  return isImpossibleFrom(with(Operand::First, {atom.rhs}), splits - 1) &&
+         isImpossibleFrom(with(Operand::Second, {atom.lhs}), splits - 1);
 }
 
 namespace {
@@ -441,21 +457,20 @@ Refuter::Base &Refuter::baseOf(const Facts &facts) {
   it->second = std::make_unique<Base>(polys_);
   Base &base = *it->second;
   base.asked = facts;
-  if (choiceIn(facts))
-    for (Polynomial &fact : base.asked)
-      fact = settled(fact, facts);
+  for (Polynomial &fact : base.asked)
+    fact = settled(std::move(fact), facts);
   if (choiceIn(base.asked))
     return base;
   base.meanings.add(base.asked);
-  base.isPlain = !base.meanings.isOpen() && !mentionsBits(polys_, base.asked);
+  base.isPlain = !base.meanings.isOpen() && !mentionsBits(base.asked);
   base.facts = base.meanings.facts();
   base.definitions = substituteOpposites(base.facts, kMaxSubstitutions);
   return base;
 }
 
 bool Refuter::isImpossibleWith(const Base &base, const Facts &facts, const Polynomial &question) {
-  const Polynomial more = choiceIn({question}) ? settled(question, facts) : question;
-  if (!base.isPlain || choiceIn({more}) || mentionsBits(polys_, {more})) {
+  const Polynomial more = polys_.mentionsChoice(question) ? settled(question, facts) : question;
+  if (!base.isPlain || polys_.mentionsChoice(more) || polys_.mentionsBits(more)) {
     Facts all = base.asked;
     all.push_back(more);
     return isImpossibleFrom(all, kSplits);

@@ -3,9 +3,11 @@
 #pragma once
 
 #include "ir/analysis/algebra/polynomial.h"
+#include "ir/analysis/algebra/substitution.h"
 
 #include "llvm/ADT/DenseSet.h"
 
+#include <map>
 #include <memory>
 #include <unordered_map>
 
@@ -64,11 +66,15 @@ private:
   bool isImpossibleFrom(const Facts &facts, unsigned splits);
   bool isImpossibleInRounds(Facts facts, size_t substitutions);
   Outcome refuteOnce(Facts &facts, std::map<AtomId, int> &signs);
+  [[nodiscard]] bool mentionsBits(const Facts &facts) const;
   [[nodiscard]] std::optional<AtomId> choiceIn(llvm::ArrayRef<Polynomial> facts) const;
   [[nodiscard]] std::optional<AtomId> firstChoice(llvm::ArrayRef<Polynomial> facts,
                                                   llvm::SmallDenseSet<AtomId, 16> &seen) const;
   [[nodiscard]] std::vector<AtomId> choicesIn(llvm::ArrayRef<Polynomial> facts) const;
-  [[nodiscard]] std::optional<Polynomial> decided(AtomId id, const Facts &facts) const;
+  /// Which of its operands an atom takes: `lhs` or `rhs`.
+  enum class Operand : uint8_t { First, Second };
+  [[nodiscard]] std::optional<Operand> decided(AtomId id, const Facts &facts) const;
+  Polynomial chosen(const Polynomial &p, AtomId id, Operand operand);
   Polynomial settled(Polynomial p, const Facts &facts);
 
   struct FactsHash {
@@ -78,6 +84,8 @@ private:
   };
   Polynomials &polys_;
   RefutationBudget *budget_;
+  /// Proofs choose the same operands of the same atoms again and again.
+  std::map<std::pair<AtomId, Operand>, Substitution> substitutions_;
   /// Proofs ask twenty things and more of the same facts.
   std::unordered_map<Facts, std::unique_ptr<Base>, FactsHash> bases_;
 };

@@ -12,6 +12,8 @@
 
 namespace dtile::ir {
 
+using AtomKind = Polynomials::AtomKind;
+
 std::optional<int64_t> Polynomial::constant() const {
   if (terms_.empty())
     return 0;
@@ -51,7 +53,7 @@ bool Polynomial::isOpposite(const Polynomial &other) const {
 }
 
 bool Polynomial::hasFactor(AtomId id) const {
-  return llvm::any_of(terms_, [&](const Term &term) { return llvm::is_contained(term.first, id); });
+  return hasAtom([&](AtomId atom) { return atom == id; });
 }
 
 Polynomial Polynomial::replaced(AtomId id, const Polynomial &by) const {
@@ -164,12 +166,27 @@ Polynomials::Polynomials() {
 }
 
 AtomId Polynomials::intern(Atom atom) {
-  const auto [it, isNew] = interned_.try_emplace(
-      Key{atom.kind, atom.a, atom.b, atom.value, atom.lhs, atom.rhs, atom.condition},
-      AtomId(atoms_.size()));
-  if (isNew)
-    atoms_.push_back(std::move(atom));
-  return it->second;
+  const size_t hash =
+      llvm::hash_combine(atom.kind, atom.a, atom.b, atom.value, atom.lhs, atom.rhs, atom.condition);
+  const auto alike = interned_.equal_range(hash);
+  for (auto it = alike.first; it != alike.second; ++it) {
+    const Atom &known = atoms_[it->second];
+    if (known.kind == atom.kind && known.a == atom.a && known.b == atom.b &&
+        known.value == atom.value && known.lhs == atom.lhs && known.rhs == atom.rhs &&
+        known.condition == atom.condition)
+      return it->second;
+  }
+  const auto inParts = [&](auto &&mentionsIt) {
+    return mentionsIt(atom.lhs) || mentionsIt(atom.rhs) || mentionsIt(atom.condition);
+  };
+  atom.hasChoice = atom.kind >= AtomKind::Min ||
+                   inParts([&](const Polynomial &part) { return mentionsChoice(part); });
+  atom.hasBits = atom.kind == AtomKind::Bits ||
+                 inParts([&](const Polynomial &part) { return mentionsBits(part); });
+  const auto id = AtomId(atoms_.size());
+  atoms_.push_back(std::move(atom));
+  interned_.emplace(hash, id);
+  return id;
 }
 
 AtomId Polynomials::launchDim(int64_t param, int64_t dim) {
@@ -371,9 +388,8 @@ std::optional<AtomId> Polynomials::choiceOf(const Polynomial &p,
       for (const Polynomial *part : {&atom.condition, &atom.lhs, &atom.rhs})
         if (const auto inner = choiceOf(*part, atoms))
           return inner;
-      const bool depends = std::any_of(atoms.begin(), atoms.end(), [&](AtomId other) {
-        return mentions(Polynomial::atom(id), other);
-      });
+      const bool depends =
+          std::any_of(atoms.begin(), atoms.end(), [&](AtomId other) { return isIn(other, id); });
       if (atom.kind == AtomKind::Choice && depends)
         return id;
     }
@@ -503,51 +519,25 @@ Polynomial Polynomials::minMax(AtomKind kind, const Polynomial &a, const Polynom
       intern({.kind = kind, .value = nullptr, .lhs = swap ? b : a, .rhs = swap ? a : b}));
 }
 
-bool Polynomials::mentions(const Polynomial &p, AtomId id) const {
-  for (const auto &[monomial, coefficient] : p.terms()) {
-    for (AtomId atomId : monomial) {
-      if (atomId == id)
-        return true;
-      const Atom &a = atoms_[atomId];
-      if (a.kind >= AtomKind::Div &&
-          (mentions(a.lhs, id) || mentions(a.rhs, id) || mentions(a.condition, id)))
-        return true;
-    }
-  }
-  return false;
+bool Polynomials::isIn(AtomId id, AtomId whole) const {
+  // What is older than an atom has no part that is it.
+  if (whole <= id)
+    return whole == id;
+  const Atom &atom = atoms_[whole];
+  return atom.kind >= AtomKind::Div &&
+         (mentions(atom.lhs, id) || mentions(atom.rhs, id) || mentions(atom.condition, id));
 }
 
-Polynomial Polynomials::substitute(const Polynomial &p, AtomId id, const Polynomial &by) {
-  if (!mentions(p, id))
-    return p;
-  Polynomial result;
-  for (const auto &[monomial, coefficient] : p.terms()) {
-    Polynomial term(coefficient);
-    for (AtomId atomId : monomial) {
-      if (atomId == id) {
-        term = term * by;
-        continue;
-      }
-      const Atom &a = atoms_[atomId];
-      if (a.kind < AtomKind::Div) {
-        term = term * Polynomial::atom(atomId);
-        continue;
-      }
-      Polynomial lhs = substitute(a.lhs, id, by), rhs = substitute(a.rhs, id, by);
-      if (a.kind == AtomKind::Div)
-        term = term * div(lhs, rhs);
-      else if (a.kind == AtomKind::Rem)
-        term = term * rem(lhs, rhs);
-      else if (a.kind == AtomKind::Bits)
-        term = term * bits(OpKind(a.a), lhs, rhs);
-      else if (a.kind == AtomKind::Choice)
-        term = term * choice(substitute(a.condition, id, by), lhs, rhs);
-      else
-        term = term * minMax(a.kind, lhs, rhs);
-    }
-    result = result + term;
-  }
-  return result;
+bool Polynomials::mentions(const Polynomial &p, AtomId id) const {
+  return p.hasAtom([&](AtomId atom) { return isIn(id, atom); });
+}
+
+bool Polynomials::mentionsChoice(const Polynomial &p) const {
+  return p.hasAtom([&](AtomId id) { return atoms_[id].hasChoice; });
+}
+
+bool Polynomials::mentionsBits(const Polynomial &p) const {
+  return p.hasAtom([&](AtomId id) { return atoms_[id].hasBits; });
 }
 
 std::optional<Polynomial> Polynomials::solve(const Polynomial &p, const Polynomial &target,

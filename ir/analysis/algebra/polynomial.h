@@ -11,7 +11,6 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -57,7 +56,15 @@ public:
   [[nodiscard]] std::optional<int64_t> constantAbove(const Polynomial &other) const;
   /// Whether *this + other is zero.
   [[nodiscard]] bool isOpposite(const Polynomial &other) const;
-  /// Whether the atom is a factor somewhere, outside of other atoms.
+  /// Whether `isIt` holds for a factor somewhere, outside of other atoms.
+  template <typename IsIt> [[nodiscard]] bool hasAtom(IsIt &&isIt) const {
+    for (const auto &[monomial, coefficient] : terms_)
+      for (const AtomId id : monomial)
+        if (isIt(id))
+          return true;
+    return false;
+  }
+  /// Whether the atom is one.
   [[nodiscard]] bool hasFactor(AtomId id) const;
   /// With something else in place of an atom, outside of other atoms.
   [[nodiscard]] Polynomial replaced(AtomId id, const Polynomial &by) const;
@@ -73,6 +80,7 @@ public:
 
 private:
   friend class Polynomials;
+  friend class Substitution;
   void addTerm(const Monomial &monomial, int64_t coefficient);
   /// *this + other * factor.
   [[nodiscard]] Polynomial plus(const Polynomial &other, int64_t factor) const;
@@ -113,6 +121,8 @@ public:
     Polynomial condition = {};
     /// Values of the atom lie in [0, extent) where this is set.
     std::optional<Polynomial> extent = {};
+    /// It is a Min, Max or Choice, or one occurs in it; the same of Bits.
+    bool hasChoice = false, hasBits = false;
   };
   /// What stands for a value (block arguments), for `rank` and for `num_ranks` while a polynomial
   /// is made. `of` adds the polynomials of values that it went through, so that shared ones are
@@ -160,9 +170,14 @@ public:
   [[nodiscard]] std::optional<AtomId> choiceOf(const Polynomial &p,
                                                llvm::ArrayRef<AtomId> atoms) const;
 
+  /// Whether an atom is another one, or occurs in it.
+  [[nodiscard]] bool isIn(AtomId id, AtomId whole) const;
   /// Whether the atom occurs, also inside opaque atoms.
   [[nodiscard]] bool mentions(const Polynomial &p, AtomId id) const;
-  /// Replaces an atom everywhere.
+  /// Whether a minimum, maximum or choice does, and whether an operation on bits does.
+  [[nodiscard]] bool mentionsChoice(const Polynomial &p) const;
+  [[nodiscard]] bool mentionsBits(const Polynomial &p) const;
+  /// Replaces an atom everywhere; a Substitution is for several polynomials.
   Polynomial substitute(const Polynomial &p, AtomId id, const Polynomial &by);
   /// Solves p == target for the variable, which must occur outside opaque atoms linearly, or in the
   /// form rem(variable + rest, n) with an extent of the variable of n or a number less, or in one
@@ -201,15 +216,11 @@ private:
   /// p = b * quotient + rest, taking the terms that b's single term divides.
   bool splitBy(const Polynomial &p, const Polynomial &b, Polynomial &quotient,
                Polynomial &rest) const;
-  using Key = std::tuple<AtomKind, int64_t, int64_t, Value *, Polynomial, Polynomial, Polynomial>;
-  /// References to atoms stay good while others are added.
+  /// References to atoms stay good while others are added. What an atom is made of was there before
+  /// it: its parts have smaller numbers.
   std::deque<Atom> atoms_;
-  struct KeyHash {
-    size_t operator()(const Key &key) const {
-      return std::apply([](const auto &...parts) { return llvm::hash_combine(parts...); }, key);
-    }
-  };
-  std::unordered_map<Key, AtomId, KeyHash> interned_;
+  /// By what they are.
+  std::unordered_multimap<size_t, AtomId> interned_;
 };
 
 } // namespace dtile::ir

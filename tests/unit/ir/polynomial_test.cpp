@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Index polynomials: normal form, division, remainder, solving.
 #include "ir/analysis/algebra/polynomial.h"
+#include "ir/analysis/algebra/substitution.h"
 
 #include "gtest/gtest.h"
 
@@ -119,6 +120,21 @@ TEST_F(PolynomialTest, SubstitutionReachesInsideOpaqueParts) {
   EXPECT_EQ(polys.substitute(p, hopAtom, n(2) * rank), n(3) * rank);
   EXPECT_TRUE(polys.mentions(p, hopAtom));
   EXPECT_FALSE(polys.mentions(polys.substitute(p, hopAtom, s), hopAtom));
+}
+
+TEST_F(PolynomialTest, OneSubstitutionIsForManyPolynomials) {
+  Substitution twice(polys, hopAtom, n(2) * rank);
+  const Polynomial p = polys.div(hop + rank, n(3));
+  EXPECT_EQ(twice.of(p), rank);
+  EXPECT_EQ(twice.of(p * p + s + hop), rank * rank + s + n(2) * rank);
+  EXPECT_EQ(twice.of(polys.rem(s, n(3))), polys.rem(s, n(3)));
+}
+
+TEST_F(PolynomialTest, ChoicesAndBitsAreSeenInsideOfAtoms) {
+  const Polynomial least = polys.div(polys.minMax(Polynomials::AtomKind::Min, hop, s), n(3));
+  const Polynomial partner = polys.rem(polys.bits(OpKind::Xor, rank, hop), s);
+  EXPECT_TRUE(polys.mentionsChoice(least + rank) && polys.mentionsBits(partner * rank));
+  EXPECT_FALSE(polys.mentionsChoice(partner) || polys.mentionsBits(least));
 }
 
 } // namespace
