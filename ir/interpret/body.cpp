@@ -15,10 +15,35 @@ Frame::Frame(const Code &code)
       views(code.slots[size_t(Bank::View)]), signals(code.slots[size_t(Bank::Signal)]),
       tokens(code.slots[size_t(Bank::Token)]) {}
 
+std::unique_ptr<Frame> FramePool::take(const Code &code) {
+  std::vector<std::unique_ptr<Frame>> &ended = ended_[&code];
+  if (ended.empty())
+    return std::make_unique<Frame>(code);
+  std::unique_ptr<Frame> frame = std::move(ended.back());
+  ended.pop_back();
+  return frame;
+}
+
+void FramePool::giveBack(std::unique_ptr<Frame> frame) {
+  frame->pc = 0;
+  llvm::fill(frame->scalars, 0);
+  // These hold memory.
+  for (TileRef &tile : frame->tiles)
+    tile = {};
+  for (TokenVal &token : frame->tokens)
+    token.clear();
+  ended_[frame->code].push_back(std::move(frame));
+}
+
 Body::Body(MachineState &machine, RankRun &rank, SpaceRun *space, const Code &code)
     : machine(machine), rank(rank), space(space) {
-  frames.push_back(std::make_unique<Frame>(code));
+  frames.push_back(machine.frames.take(code));
   frame = frames.back().get();
+}
+
+Body::~Body() {
+  for (std::unique_ptr<Frame> &frame : frames)
+    machine.frames.giveBack(std::move(frame));
 }
 
 Step Body::run() {
@@ -56,36 +81,24 @@ Step Body::run() {
 
 // Asynchronous operations.
 
-AsyncOp *Body::asyncOp(uint64_t number) {
-  return number < asyncBase ? nullptr : &async[number - asyncBase];
-}
-
 uint64_t Body::issue(AsyncOp op, llvm::ArrayRef<uint64_t> after) {
-  const uint64_t number = asyncBase + async.size();
-  const ir::Op *source = op.op;
-  async.push_back(std::move(op));
+  const uint64_t number = async.next();
+  const ir::Op *source = async.add(std::move(op)).op;
   ++machine.unlanded;
   if (machine.observer)
     machine.observer->issues(observedId(), *source, number, after);
   heldBack += machine.heldBack == source ? 1 : 0;
   if (machine.landsAtIssue(source))
     land(number);
-  retire();
+  async.forgetLanded();
   return number;
 }
 
 uint64_t Body::issueAcquire() {
-  const uint64_t number = asyncBase + async.size();
-  async.emplace_back().hasLanded = true;
-  retire();
+  const uint64_t number = async.next();
+  async.add({}).hasLanded = true;
+  async.forgetLanded();
   return number;
-}
-
-void Body::retire() {
-  while (!async.empty() && async.front().hasLanded) {
-    async.pop_front();
-    ++asyncBase;
-  }
 }
 
 namespace {
@@ -145,11 +158,11 @@ void copyData(MachineState &machine, const AsyncOp &op) {
 } // namespace
 
 void Body::land(uint64_t number) {
-  AsyncOp *op = asyncOp(number);
+  AsyncOp *op = async.find(number);
   if (!op || op->hasLanded)
     return;
+  // Landing others moves nothing: places change when something is added or forgotten.
   landFenced(op->toRank, op->fence);
-  // Landing others moves nothing: the list is a deque that only this body's own calls change.
   op->hasLanded = true;
   --machine.unlanded;
   heldBack -= machine.heldBack && machine.heldBack == op->op ? 1 : 0;
@@ -184,27 +197,27 @@ void Body::land(uint64_t number) {
 void Body::landFenced(int32_t toRank, uint32_t fence) {
   if (fence == 0 || toRank < 0)
     return;
-  for (size_t i = 0; i < async.size(); ++i)
-    if (!async[i].hasLanded && async[i].toRank == toRank && async[i].fence < fence)
-      land(asyncBase + i);
+  for (const auto &[i, op] : llvm::enumerate(async.all()))
+    if (!op.hasLanded && op.toRank == toRank && op.fence < fence)
+      land(async.oldest() + i);
 }
 
 void Body::landAll() {
   publish();
-  for (size_t i = 0; i < async.size(); ++i)
-    land(asyncBase + i);
-  retire();
+  for (uint64_t number = async.oldest(); number < async.next(); ++number)
+    land(number);
+  async.forgetLanded();
 }
 
 bool Body::landOne(const ir::Op *but) {
-  llvm::SmallVector<size_t, 16> late;
-  for (size_t i = 0; i < async.size(); ++i)
-    if (!async[i].hasLanded && (!but || async[i].op != but))
-      late.push_back(i);
+  llvm::SmallVector<uint64_t, 16> late;
+  for (const auto &[i, op] : llvm::enumerate(async.all()))
+    if (!op.hasLanded && (!but || op.op != but))
+      late.push_back(async.oldest() + i);
   if (late.empty())
     return false;
-  land(asyncBase + late[machine.isRandom() ? machine.random() % late.size() : 0]);
-  retire();
+  land(late[machine.isRandom() ? machine.random() % late.size() : 0]);
+  async.forgetLanded();
   return true;
 }
 
@@ -245,7 +258,7 @@ constexpr size_t kMostHeld = 64;
 } // namespace
 
 bool Body::isInFlight(const ViewVal &view) const {
-  return llvm::any_of(async, [&](const AsyncOp &op) {
+  return llvm::any_of(async.all(), [&](const AsyncOp &op) {
     return !op.hasLanded &&
            ((op.source && overlap(*op.source, view)) || overlap(*op.destination, view));
   });
@@ -290,7 +303,7 @@ void Body::completeTokens(const Instr &instr) {
       if (machine.observer)
         machine.observer->completes(observedId(), number);
     }
-  retire();
+  async.forgetLanded();
 }
 
 BodyId Body::observedId() const {

@@ -188,7 +188,7 @@ Step runCall(Body &body, const Instr &instr) {
                              "calls nest deeper than " + std::to_string(kMaxCallDepth));
   Frame &caller = *body.frame;
   ++caller.pc;
-  auto callee = std::make_unique<Frame>(*info.callee);
+  std::unique_ptr<Frame> callee = body.machine.frames.take(*info.callee);
   for (size_t i = 0; i < info.arguments.size(); ++i)
     copySlot(caller, Slot{info.arguments[i], instr.operands[i].slot}, *callee,
              info.callee->arguments[i].index);
@@ -198,7 +198,7 @@ Step runCall(Body &body, const Instr &instr) {
 }
 
 Step runReturn(Body &body, const Instr &instr) {
-  const std::unique_ptr<Frame> callee = std::move(body.frames.back());
+  std::unique_ptr<Frame> callee = std::move(body.frames.back());
   body.frames.pop_back();
   Frame &caller = *body.frames.back();
   body.frame = &caller;
@@ -207,6 +207,7 @@ Step runReturn(Body &body, const Instr &instr) {
   for (size_t i = 0; i < info.results.size(); ++i)
     copySlot(*callee, Slot{info.results[i].bank, instr.operands[i].slot}, caller,
              info.results[i].index);
+  body.machine.frames.giveBack(std::move(callee));
   return Step::Jumped;
 }
 

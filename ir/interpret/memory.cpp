@@ -16,18 +16,27 @@ constexpr size_t kAlignment = 256;
 constexpr int kPoison = 0xFF;
 /// Zeroed objects that are larger hold tile data, which is left out where only control runs.
 constexpr size_t kMaxControlBytes = size_t(1) << 16;
+/// What costs less to clear than the system takes to map it.
+constexpr size_t kFewBytes = size_t(1) << 14;
 
 size_t roundedBytes(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 } // namespace
 
 void *reserveZeros(size_t bytes) {
-  void *memory = mmap(nullptr, std::max<size_t>(bytes, 1), PROT_READ | PROT_WRITE,
+  if (bytes <= kFewBytes)
+    return std::calloc(std::max<size_t>(bytes, 1), 1);
+  void *memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   return memory == MAP_FAILED ? nullptr : memory;
 }
 
-void releaseZeros(void *memory, size_t bytes) { munmap(memory, std::max<size_t>(bytes, 1)); }
+void releaseZeros(void *memory, size_t bytes) {
+  if (bytes <= kFewBytes)
+    std::free(memory);
+  else
+    munmap(memory, bytes);
+}
 
 MachineState::~MachineState() {
   for (auto &[address, object] : heap)

@@ -40,6 +40,16 @@ struct Frame {
   explicit Frame(const Code &code);
 };
 
+/// Frames that have ended, for the next activations of their regions: there are many short ones.
+class FramePool {
+public:
+  [[nodiscard]] std::unique_ptr<Frame> take(const Code &code);
+  void giveBack(std::unique_ptr<Frame> frame);
+
+private:
+  llvm::DenseMap<const Code *, std::vector<std::unique_ptr<Frame>>> ended_;
+};
+
 /// The state of a `while` that runs, kept now and then.
 struct LoopWatch {
   uint64_t iterations = 0;
@@ -84,6 +94,44 @@ struct AsyncOp {
   std::unique_ptr<SignalVal> notifies;
 };
 
+/// What one body has issued, by number from 1, without the oldest that have landed.
+class AsyncOps {
+public:
+  /// The number of the next one.
+  [[nodiscard]] uint64_t next() const { return first_ + ops_.size(); }
+  AsyncOp &add(AsyncOp op) {
+    ops_.push_back(std::move(op));
+    return ops_.back();
+  }
+  /// Null for one that was forgotten.
+  [[nodiscard]] AsyncOp *find(uint64_t number) {
+    return number < oldest_ ? nullptr : &ops_[number - first_];
+  }
+  /// Those that were not forgotten, oldest first.
+  [[nodiscard]] llvm::ArrayRef<AsyncOp> all() const {
+    return llvm::ArrayRef(ops_).drop_front(oldest_ - first_);
+  }
+  /// The number of the first of them.
+  [[nodiscard]] uint64_t oldest() const { return oldest_; }
+  /// Forgets the oldest ones that have landed.
+  void forgetLanded() {
+    while (oldest_ < next() && ops_[oldest_ - first_].hasLanded)
+      ++oldest_;
+    // Their places are given up when they are half of all, so that all of it stays linear.
+    const size_t forgotten = oldest_ - first_;
+    if (2 * forgotten < ops_.size())
+      return;
+    ops_.erase(ops_.begin(), ops_.begin() + ptrdiff_t(forgotten));
+    first_ = oldest_;
+  }
+
+private:
+  std::vector<AsyncOp> ops_;
+  /// The number of the first place.
+  uint64_t first_ = 1;
+  uint64_t oldest_ = 1;
+};
+
 /// A store that only its own body can see yet.
 struct HeldStore {
   ViewVal view;
@@ -96,6 +144,9 @@ struct HeldStore {
 class Body {
 public:
   Body(MachineState &machine, RankRun &rank, SpaceRun *space, const Code &code);
+  ~Body();
+  Body(const Body &) = delete;
+  Body &operator=(const Body &) = delete;
 
   MachineState &machine;
   RankRun &rank;
@@ -112,9 +163,7 @@ public:
   Frame *frame = nullptr;
   std::vector<std::unique_ptr<Frame>> frames;
 
-  /// Issued operations from number `asyncBase` on.
-  std::deque<AsyncOp> async;
-  uint64_t asyncBase = 1;
+  AsyncOps async;
   uint32_t fences = 0;
   /// Oldest first.
   std::vector<HeldStore> held;
@@ -154,7 +203,6 @@ public:
   SignalVal &signal(Operand operand) { return frame->signals[operand.slot]; }
   TokenVal &token(Operand operand) { return frame->tokens[operand.slot]; }
 
-  [[nodiscard]] AsyncOp *asyncOp(uint64_t number);
   /// The numbers that the operands from `instr.firstToken` on hold.
   [[nodiscard]] TokenVal tokensOf(const Instr &instr);
   /// Lands and completes what the trailing tokens name.
@@ -186,8 +234,6 @@ private:
   /// Whether a transfer of the body reads or writes there and has not landed.
   [[nodiscard]] bool isInFlight(const ViewVal &view) const;
   void land(uint64_t number);
-  /// Forgets the oldest operations that have landed.
-  void retire();
 };
 
 /// A tile space of one launch on one rank.
@@ -278,6 +324,7 @@ struct MachineState {
   Schedule schedule;
   CodeCache cache;
   TilePool tiles;
+  FramePool frames;
   std::mt19937_64 random;
   Observer *observer = nullptr;
 

@@ -209,7 +209,7 @@ Step runTokenJoin(Body &body, const Instr &instr) {
   for (const Operand operand : instr.operands)
     for (const uint64_t number : body.token(operand))
       // Without an observer, what has landed need not be remembered.
-      if (body.machine.observer || number >= body.asyncBase)
+      if (body.machine.observer || number >= body.async.oldest())
         joined.push_back(number);
   // A loop that gathers tokens joins more each time: long lists count as the steps that they take.
   constexpr size_t kNumbersInStep = 16;

@@ -755,6 +755,13 @@ std::vector<LeftOut> RaceDetector::leftOut() {
     if (hole)
       parts.push_back({&object->param, object->rank, object->regionText(*hole)});
   }
+  // Wherever they lie.
+  llvm::sort(parts, [](const LeftOut &a, const LeftOut &b) {
+    const auto key = [](const LeftOut &part) {
+      return std::pair(part.param->get(ir::attr::param), -part.rank);
+    };
+    return key(a) < key(b);
+  });
   return parts;
 }
 
