@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // A backward slice from the operations that others can see. A loop that only computes is left out,
 // bounds and all: that its length comes from data then matters to nobody. A `while` that may never
-// end is seen by others, whatever it computes.
+// end is seen by others, whatever it computes, and so is a stop at a cell or a rank that there is
+// not.
 #include "ir/interpret/control_slice.h"
 
 #include "frontend/base/check.h"
@@ -66,6 +67,7 @@ private:
   /// Whether it is computed from what was read; `inputsToo`, or only from what a kernel may write.
   bool dependsOnData(Value *value, llvm::DenseSet<Value *> &seen, bool inputsToo = true);
   bool isInsideSignal(Op &op);
+  bool isReachedWithoutData(Op &op);
 
   Op &kernel_;
   ControlSlice slice_;
@@ -226,9 +228,26 @@ bool Slicer::dependsOnData(Value *value, llvm::DenseSet<Value *> &seen, bool inp
 
 bool Slicer::isInsideSignal(Op &op) { return op.enclosing(OpKind::SignalParam) != nullptr; }
 
+/// Whether neither what an operation is given nor whether it is reached comes from data.
+bool Slicer::isReachedWithoutData(Op &op) {
+  llvm::DenseSet<Value *> seen;
+  const auto isKnown = [&](Value *value) { return !dependsOnData(value, seen); };
+  if (!llvm::all_of(op.operands(), isKnown))
+    return false;
+  for (Op *around = op.parentOp(); around != &kernel_ && !slice_.runs.contains(around);
+       around = around->parentOp()) {
+    const bool isLoop = around->is(OpKind::For);
+    if ((!isLoop && !around->is(OpKind::If)) ||
+        !llvm::all_of(around->operands().take_front(isLoop ? 3 : 1), isKnown))
+      return false;
+  }
+  return true;
+}
+
 ControlSlice Slicer::run() {
   std::vector<Op *> asserts;
   std::vector<Op *> clauses;
+  std::vector<Op *> named;
   std::vector<Op *> indexed;
   for (Op &top : kernel_.body().ops())
     walk(top, [&](Op &op) {
@@ -246,6 +265,8 @@ ControlSlice Slicer::run() {
       }
       if (ir::isIndexed(op))
         indexed.push_back(&op);
+      if (op.is(OpKind::SigSlice) || op.is(OpKind::SigAt) || op.is(OpKind::ViewAt))
+        named.push_back(&op);
       const bool isPlainRead = (op.is(OpKind::Load) || op.is(OpKind::Gather)) &&
                                isReadOnly(op.operand(0)) && !isOrdered(op);
       const bool isStructure = op.is(OpKind::For) || op.is(OpKind::If) || op.is(OpKind::While) ||
@@ -286,6 +307,10 @@ ControlSlice Slicer::run() {
     if (isReached && !dependsOnData(op->operand(0), seen))
       mark(*op);
   }
+  // A cell or a rank that is named must exist, whether or not something happens there.
+  for (Op *op : named)
+    if (!slice_.runs.contains(op) && isReachedWithoutData(*op))
+      mark(*op);
   drain();
   for (Op &top : kernel_.body().ops())
     walk(top, [&](Op &op) {
