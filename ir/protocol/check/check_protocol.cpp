@@ -373,16 +373,25 @@ bool KernelChecker::runOnce(int ranks, const SizeValues &values) {
   RaceDetector first(ranks, RaceDetector::Explain::No, nullptr,
                      Budget{options_.bytes, share(ranks)});
   std::unique_ptr<RunError> error;
+  const uint64_t before = used_;
   if (!watch(first, ranks, values, error))
     return true;
+  const uint64_t work = used_ - before;
   // Which of several notifies come first is known when all have been seen; what explains findings
-  // is only kept where there are some.
+  // is only kept where there are some that are reported.
   std::optional<RaceDetector> second;
   const bool isOver = first.isOver();
-  if ((first.needsAnother() && !isOver) || !first.findings().empty()) {
+  const bool isOrderOpen = first.needsAnother() && !isOver;
+  const bool isReported =
+      llvm::any_of(first.findings(), [&](const Finding &finding) { return !isFromData(finding); });
+  const bool isSame = !isOver && !first.needsAnother() && work < share(ranks);
+  if (isOrderOpen || isReported || (!isSame && !first.findings().empty())) {
     second.emplace(ranks, RaceDetector::Explain::Yes, isOver ? nullptr : &first,
                    Budget{options_.bytes});
     watch(*second, ranks, values, error);
+  } else if (!first.findings().empty()) {
+    // A run with findings counts twice, whatever becomes of them.
+    used_ += work;
   }
   const Case at{kernel_, ranks, sizes_.symbols(), values, &options_};
   if (error && error->op && error->kind == RunError::Kind::Trap && ir::isPrecondition(*error->op))
