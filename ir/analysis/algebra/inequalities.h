@@ -60,6 +60,8 @@ public:
 private:
   struct Base;
   enum class Outcome : uint8_t { Refuted, Substituted, Learnt, Nothing };
+  /// Which of its operands a minimum, maximum or choice is: `lhs` or `rhs`.
+  enum class Operand : uint8_t { First, Second };
   bool isImpossible(const Facts &facts, const Polynomial &more);
   Base &baseOf(const Facts &facts);
   bool isImpossibleWith(const Base &base, const Facts &facts, const Polynomial &more);
@@ -71,8 +73,6 @@ private:
   [[nodiscard]] std::optional<AtomId> firstChoice(llvm::ArrayRef<Polynomial> facts,
                                                   llvm::SmallDenseSet<AtomId, 16> &seen) const;
   [[nodiscard]] std::vector<AtomId> choicesIn(llvm::ArrayRef<Polynomial> facts) const;
-  /// Which of its operands an atom takes: `lhs` or `rhs`.
-  enum class Operand : uint8_t { First, Second };
   [[nodiscard]] std::optional<Operand> decided(AtomId id, const Facts &facts) const;
   Polynomial chosen(const Polynomial &p, AtomId id, Operand operand);
   Polynomial settled(Polynomial p, const Facts &facts);

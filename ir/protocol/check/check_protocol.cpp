@@ -381,16 +381,18 @@ bool KernelChecker::runOnce(int ranks, const SizeValues &values) {
   // is only kept where there are some that are reported.
   std::optional<RaceDetector> second;
   const bool isOver = first.isOver();
-  const bool isOrderOpen = first.needsAnother() && !isOver;
+  const bool hasFindings = !first.findings().empty();
   const bool isReported =
       llvm::any_of(first.findings(), [&](const Finding &finding) { return !isFromData(finding); });
-  const bool isSame = !isOver && !first.needsAnother() && work < share(ranks);
-  if (isOrderOpen || isReported || (!isSame && !first.findings().empty())) {
+  const bool isOrderOpen = first.needsAnother() && !isOver;
+  const bool wouldFindTheSame = !first.needsAnother() && !isOver && work < share(ranks);
+  if (isOrderOpen || isReported || (hasFindings && !wouldFindTheSame)) {
     second.emplace(ranks, RaceDetector::Explain::Yes, isOver ? nullptr : &first,
                    Budget{options_.bytes});
     watch(*second, ranks, values, error);
-  } else if (!first.findings().empty()) {
-    // A run with findings counts twice, whatever becomes of them.
+  } else if (hasFindings) {
+    // A run with findings counts twice, whatever becomes of them: for what sizes a budget is enough
+    // does not depend on that.
     used_ += work;
   }
   const Case at{kernel_, ranks, sizes_.symbols(), values, &options_};
