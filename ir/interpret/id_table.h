@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Numbers by hashes of what they stand for, in one piece of memory. Private to ir/interpret.
+// Numbers by hashes of what they stand for, in one piece of memory. A part of terms.h.
 #pragma once
 
 #include <cstddef>

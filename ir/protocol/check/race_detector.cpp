@@ -755,7 +755,7 @@ std::vector<LeftOut> RaceDetector::leftOut() {
     if (hole)
       parts.push_back({&object->param, object->rank, object->regionText(*hole)});
   }
-  // Wherever they lie.
+  // Wherever they lie; of an output, that of the last rank comes first.
   llvm::sort(parts, [](const LeftOut &a, const LeftOut &b) {
     const auto key = [](const LeftOut &part) {
       return std::pair(part.param->get(ir::attr::param), -part.rank);
