@@ -118,6 +118,8 @@ public:
                  ConversionUse use = ConversionUse::Value);
   std::string dtypeSpelling(DType dtype) const;
   TExpr *adapted(TExpr *constant, DType dtype);
+  /// A constant that takes the type wanted, as a float. Of Error type after reporting.
+  TExpr *floatOf(TExpr *constant, DType dtype, bool adaptable);
   TExpr *cast(TExpr *e, DType dtype, SourceRange range);
   TExpr *shapedAs(TExpr *e, llvm::ArrayRef<int64_t> shape);
   bool broadcastShape(llvm::ArrayRef<int64_t> a, llvm::ArrayRef<int64_t> b,

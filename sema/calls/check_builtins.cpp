@@ -267,9 +267,11 @@ TExpr *Checker::mathCall(const CallSite &site, ElementwiseOp op, ElementTypes ty
     return operand;
   const DType dtype = operand->type->dtype;
   const bool takesIntegers = types == ElementTypes::Number;
-  if (!takesIntegers && operand->adaptable && isInteger(dtype))
-    operand = floatConst(double(int64_t(operand->bits)), operand->range, DType::F32, true);
-  else if (takesIntegers ? dtype == DType::Bool : !isFloat(dtype)) {
+  if (!takesIntegers && operand->adaptable && isInteger(dtype)) {
+    operand = floatOf(operand, DType::F32, /*adaptable=*/true);
+    if (operand->type->kind == TypeKind::Error)
+      return operand;
+  } else if (takesIntegers ? dtype == DType::Bool : !isFloat(dtype)) {
     auto message =
         report(site.range, diag::operator_not_defined, site.name, typeText(operand->type));
     const bool isRounding = op == ElementwiseOp::Ceil || op == ElementwiseOp::Floor;

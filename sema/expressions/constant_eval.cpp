@@ -115,6 +115,25 @@ std::optional<double> foldFloats(ElementwiseOp op, double a, double b) {
   }
 }
 
+// A quotient of integers that is not exact, or what was computed from one.
+bool isRounded(const TExpr *e) {
+  return e->adaptable && isInteger(e->type->dtype) && e->literal != double(int64_t(e->bits));
+}
+
+// `1 / 2` with floats for its integers; empty where other things stand in it.
+std::string withFloats(llvm::StringRef text) {
+  if (text.find_first_not_of("0123456789 +-*/()") != llvm::StringRef::npos)
+    return "";
+  std::string result;
+  for (size_t i = 0; i < text.size(); ++i) {
+    result += text[i];
+    const bool endsNumber =
+        llvm::isDigit(text[i]) && (i + 1 == text.size() || !llvm::isDigit(text[i + 1]));
+    result += endsNumber ? ".0" : "";
+  }
+  return result;
+}
+
 bool isZero(const TExpr *e) { return e->kind == TExprKind::Const && e->bits == 0; }
 
 } // namespace
@@ -123,6 +142,7 @@ TExpr *Checker::intConst(int64_t value, SourceRange range, DType dtype, bool ada
   TExpr *e = ctx.makeExpr(TExprKind::Const, types.scalar(dtype), range);
   e->bits = uint64_t(value);
   e->adaptable = adaptable;
+  e->literal = double(value);
   return e;
 }
 
@@ -190,7 +210,11 @@ TExpr *Checker::fold(ElementwiseOp op, llvm::ArrayRef<TExpr *> operands, SourceR
     report(range, diag::constant_overflow, dtypeName(dtype));
     return error(range);
   }
-  return intConst(int64_t(*value), range, dtype, adaptable);
+  TExpr *result = intConst(int64_t(*value), range, dtype, adaptable);
+  const bool isInexact = op == ElementwiseOp::Div && x % y != 0;
+  if (adaptable && (isInexact || isRounded(a) || isRounded(b)))
+    result->literal = foldFloats(op, a->literal, b->literal).value_or(result->literal);
+  return result;
 }
 
 TExpr *Checker::foldCast(TExpr *operand, DType dtype, SourceRange range) {
@@ -221,8 +245,22 @@ TExpr *Checker::adapted(TExpr *constant, DType dtype) {
     return intConst(int64_t(constant->bits), constant->range, dtype);
   }
   if (isFloat(dtype))
-    return floatConst(doubleOf(constant), constant->range, dtype);
+    return floatOf(constant, dtype, /*adaptable=*/false);
   report(constant->range, diag::literal_of_other_class, dtypeName(dtype));
+  return error(constant->range);
+}
+
+TExpr *Checker::floatOf(TExpr *constant, DType dtype, bool adaptable) {
+  if (!isRounded(constant))
+    return floatConst(doubleOf(constant), constant->range, dtype, adaptable);
+  auto message =
+      report(constant->range, diag::rounded_quotient, int64_t(constant->bits), dtypeName(dtype));
+  const std::string meant = withFloats(ctx.sources.text(constant->range));
+  if (meant.empty())
+    message.note(constant->range, diag::note_dtile_form,
+                 "of floats it is `cast<f32>(a) / b`; `cast<f32>(a / b)` says that it is rounded");
+  else
+    message.fix(constant->range, meant);
   return error(constant->range);
 }
 

@@ -110,10 +110,10 @@ bool Checker::unifyDTypes(TExpr *&a, TExpr *&b, SourceRange opRange) {
   if (a->adaptable && b->adaptable) {
     // An integer literal beside a float one is a float literal.
     if (isFloat(left) && isInteger(right))
-      b = floatConst(double(int64_t(b->bits)), b->range, left, /*adaptable=*/true);
+      b = floatOf(b, left, /*adaptable=*/true);
     else if (isFloat(right) && isInteger(left))
-      a = floatConst(double(int64_t(a->bits)), a->range, right, /*adaptable=*/true);
-    return true;
+      a = floatOf(a, right, /*adaptable=*/true);
+    return a->type->kind != TypeKind::Error && b->type->kind != TypeKind::Error;
   }
   if (left == right)
     return true;

@@ -101,7 +101,7 @@ struct TExpr {
   TExpr *signal = nullptr;
   TExpr *count = nullptr;
   /// Sema's own: a Const that still takes the type wanted (a literal, or computed from such), and
-  /// the value of a float one before it is rounded.
+  /// its value before it is rounded: to the type of a float, or down as a quotient of integers.
   bool adaptable = false;
   double literal = 0;
   /// Sema's own: along which axis it counts; and of how many places an axis has, its number from 1.
