@@ -262,6 +262,10 @@ public:
   const ast::AfterExpr *allowPlainAfter = nullptr;
   llvm::SmallVector<TExpr *, 2> plainAfter;
 
+  // ---- exchanged_dimensions.cpp
+  /// Warns where a tile that ranges cut is stored by the same ranges in another order.
+  void warnOfExchangedDimensions(const TExpr *target, const TExpr *value);
+
   // ---- check_memory_spaces.cpp: each false after reporting.
   bool checkWritable(const TExpr *region, SourceRange range);
   bool checkReadable(const TExpr *region, SourceRange range);

@@ -324,6 +324,7 @@ void Checker::storeTo(const ast::AssignStmt *s, TExpr *target) {
   result = convert(result, wanted, s->value->range, ConversionUse::Store);
   if (result->type->kind == TypeKind::Error)
     return;
+  warnOfExchangedDimensions(target, result);
   if (TStmt *store = emit(TStmtKind::Store, s->range)) {
     store->target = target;
     store->values.push_back(result);
