@@ -81,6 +81,7 @@ public:
                       SourceRange opRange);
   Symbol *lookup(llvm::StringRef name);
   void reportUnknown(SourceRange range, llvm::StringRef name, llvm::StringRef otherwise = {});
+  bool isInParameters(SourceRange range) const;
   const ast::NameExpr *foreignModule(const ast::MemberExpr *e);
   bool noteHabit(DiagBuilder &message, SourceRange range, const habits::Word *word);
   bool reportForeignModule(const ast::MemberExpr *e);
@@ -283,6 +284,7 @@ public:
   void nested(const ast::BlockStmt *body, TBlock &into);
   void letStmt(const ast::LetStmt *s);
   void varStmt(const ast::VarStmt *s);
+  TExpr *asVariable(TExpr *e, const Symbol &symbol, SourceRange range);
   void assignStmt(const ast::AssignStmt *s);
   void letSeveral(const ast::LetStmt *s);
   TExpr *storedValue(const ast::AssignStmt *s, llvm::SmallVectorImpl<TExpr *> &after);

@@ -19,8 +19,23 @@ constexpr Word kNames[] = {
 #include "frontend/base/habits.def"
 };
 
+constexpr Word kTests[] = {
+#define TEST(WORD, ADVICE, REPLACEMENT) {WORD, ADVICE, REPLACEMENT},
+#include "frontend/base/habits.def"
+};
+
+constexpr Word kTestMembers[] = {
+#define TEST_MEMBER(WORD, ADVICE) {WORD, ADVICE, ""},
+#include "frontend/base/habits.def"
+};
+
 constexpr Word kMembers[] = {
 #define MEMBER(WORD, ADVICE) {WORD, ADVICE, ""},
+#include "frontend/base/habits.def"
+};
+
+constexpr Word kTypeNames[] = {
+#define TYPE_NAME(WORD, ADVICE) {WORD, ADVICE, ""},
 #include "frontend/base/habits.def"
 };
 
@@ -65,7 +80,16 @@ const Word *findName(llvm::StringRef word) {
       return &family.word;
   return nullptr;
 }
+const Word *findInTests(llvm::StringRef word) {
+  const Word *row = rowOf(kTests, word);
+  return row ? row : findName(word);
+}
+const Word *findMemberInTests(llvm::StringRef word) {
+  const Word *row = rowOf(kTestMembers, word);
+  return row ? row : findMember(word);
+}
 const Word *findMember(llvm::StringRef word) { return rowOf(kMembers, word); }
+const Word *findTypeName(llvm::StringRef word) { return rowOf(kTypeNames, word); }
 const Word *findStarter(llvm::StringRef word) { return rowOf(kStarters, word); }
 const Word *findCalled(llvm::StringRef function) { return rowOf(kCalled, function); }
 

@@ -28,10 +28,15 @@ struct Word {
 
 /// The rows of a kind, or null where the word has none.
 [[nodiscard]] const Word *findName(llvm::StringRef word);
+/// Of what stands in a test: its own rows, then those of `findName` and `findMember`.
+[[nodiscard]] const Word *findInTests(llvm::StringRef word);
+[[nodiscard]] const Word *findMemberInTests(llvm::StringRef word);
 [[nodiscard]] const Word *findMember(llvm::StringRef word);
 [[nodiscard]] const Word *findStarter(llvm::StringRef word);
 /// How a function of dtile is called, where other languages pass it other arguments; or null.
 [[nodiscard]] const Word *findCalled(llvm::StringRef function);
+/// What stands for a type that is no element type.
+[[nodiscard]] const Word *findTypeName(llvm::StringRef word);
 /// dtile's element type for one of another language; empty where there is none.
 [[nodiscard]] llvm::StringRef elementType(llvm::StringRef word);
 /// A library of another language.

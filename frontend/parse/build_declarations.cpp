@@ -209,14 +209,19 @@ ast::Decl *AstBuilder::buildKernel(P::KernelDeclarationContext *context) {
   node->clauses = keep(clauses);
   ast::OverClause *over = buildOver(context->over);
   if (!roles.empty()) {
-    for (SourceRange place : misplaced)
+    for (SourceRange place : misplaced) {
+      const bool isFirst = place.begin < roles.front()->range.begin;
+      const llvm::StringRef text = text_.substr(place.begin.offset - start_);
       diagnostics_.report(place, diag::misplaced_statement)
           .note(place, diag::note_dtile_form,
-                place.begin < roles.front()->range.begin
+                isFirst && text.starts_with("assert(")
+                    ? "what callers owe stands at the head: `requires N <= M;`"
+                : isFirst
                     ? "what acts stands in a role: `role first { … }` runs once a rank"
                     : "roles run side by side; what comes when all bodies of one have ended is its "
                       "`when all`: `role a over (…) { … yield done; } when all (ended) { await "
                       "ended; … }`");
+    }
     if (over != nullptr)
       diagnostics_.report(over->range, diag::misplaced_over);
     node->prologue = keep(statements);

@@ -201,6 +201,41 @@ bool ForeignForms::keepOneName(size_t first, size_t end) {
   return true;
 }
 
+// `kernel k(x: in f32[N]) -> f32 {`
+bool ForeignForms::tryKernelResult() {
+  if (type(i_) != L::ARROW || !isHeader_ || isFunction_ || before() != L::RIGHT_PAREN ||
+      !open_.empty())
+    return false;
+  size_t end = i_ + 1;
+  while (type(end) == L::NAME || type(end) == L::COMMA || opens(end)) {
+    if (type(end) == L::LEFT_BRACE)
+      break;
+    end = opens(end) ? closerOf(end) + 1 : end + 1;
+  }
+  report(rangeOf(i_, end - 1), Form::KernelResult);
+  skipTo(end);
+  return true;
+}
+
+// `k<<<blocks, threads>>>(x)`
+bool ForeignForms::tryLaunchBrackets() {
+  const bool isOpener = type(i_) == L::SHIFT_LEFT && touches(i_) &&
+                        (type(i_ + 1) == L::LESS || type(i_ + 1) == L::GENERIC_OPEN);
+  if (!isOpener || before() != L::NAME || open_.empty())
+    return false;
+  size_t close = i_ + 2;
+  while (close < i_ + kMostTokens && type(close) != L::SEMICOLON && type(close) != L::SHIFT_RIGHT &&
+         close + 1 < in_.size())
+    ++close;
+  if (type(close) != L::SHIFT_RIGHT || type(close + 2) != L::LEFT_PAREN)
+    return false;
+  report(rangeOf(i_, close + 1), Form::LaunchBrackets);
+  // Nothing more is said of what is called.
+  out_.back().end = out_.back().begin;
+  skipTo(closerOf(close + 2) + 1);
+  return true;
+}
+
 // `asm("…")`, `asm volatile("…" : "=f"(y) : "f"(x))`
 bool ForeignForms::tryAssembly() {
   const bool isAssembly =

@@ -361,9 +361,13 @@ void ForeignForms::track(size_t type) {
   case L::PLAN:
     open_.clear();
     isHeader_ = true;
+    isTest_ = false;
     isFunction_ = type == L::FN;
     loopNames_.clear();
     isColonSaid_ = false;
+    return;
+  case L::STRING:
+    isTest_ |= open_.empty() && (before(1) == L::TEST || before(1) == L::BENCH);
     return;
   default:
     return;
@@ -443,6 +447,12 @@ bool ForeignForms::tryPairs() {
     report(both, Form::InclusiveRange)->fix(sign, "").fix(range(end, end), " + 1");
     copy();
     ++i_;
+    return true;
+  }
+  if (first == L::DOT_DOT && second == L::DOT && headWord() == L::FOR && startsOperand(i_ + 2)) {
+    report(both, Form::LoopRange, "...")->fix(both, "..");
+    emit(L::DOT_DOT, at(i_).begin, at(i_ + 1).end);
+    i_ += 2;
     return true;
   }
   if (first == L::DOT_DOT && second == L::DOT) {
@@ -611,8 +621,13 @@ bool ForeignForms::tryColons() {
     braceStatement(i_);
     return true;
   }
-  const bool isWalrus = type(i_ + 1) == L::ASSIGN && touches(i_) && before() == L::NAME;
-  if (!isWalrus)
+  const bool isSign = type(i_ + 1) == L::ASSIGN && touches(i_);
+  if (isSign && before() == L::RIGHT_BRACKET && innermost() == Open::Brace && !open_.empty()) {
+    report(rangeOf(i_, i_ + 1), Form::StoreWalrus)->fix(rangeOf(i_, i_ + 1), "=");
+    ++i_;
+    return true;
+  }
+  if (!isSign || before() != L::NAME)
     return false;
   const bool isDeclared = before(1) == L::LET || before(1) == L::VAR;
   const bool isFirst =
@@ -677,34 +692,7 @@ bool ForeignForms::tryPlainWords() {
     skipTo(expressionEnd(end));
     return true;
   }
-  return tryConditional();
-}
-
-// `a if c else b`
-bool ForeignForms::tryConditional() {
-  if (type(i_) != L::IF || !endsOperand() || i_ == 0 || !isOnSameLine(i_ - 1, i_))
-    return false;
-  size_t otherwise = i_ + 1;
-  while (type(otherwise) != L::ELSE && expressionEnd(otherwise) != otherwise &&
-         otherwise < i_ + kMostTokens) {
-    if (type(otherwise) == L::LEFT_PAREN || type(otherwise) == L::LEFT_BRACKET)
-      otherwise = closerOf(otherwise);
-    ++otherwise;
-  }
-  if (type(otherwise) != L::ELSE)
-    return false;
-  const size_t end = expressionEnd(otherwise);
-  const uint32_t begin = expressionBegin();
-  const auto slice = [&](size_t first, size_t last) {
-    return text_.slice(at(first).begin, at(last).end);
-  };
-  const std::string meant =
-      (slice(i_ + 1, otherwise - 1) + " ? " + text_.slice(begin, out_.back().end) + " : " +
-       slice(otherwise + 1, end - 1))
-          .str();
-  report(rangeOf(i_, otherwise), Form::Conditional)->fix(range(begin, at(end - 1).end), meant);
-  skipTo(end);
-  return true;
+  return tryChoiceOfBlocks() || tryConditional();
 }
 
 // `.5`, `1.`, `2.f`, `1e-5f`
@@ -713,7 +701,7 @@ bool ForeignForms::tryNumbers() {
                        (textOf(i_ + 1) == "f" || textOf(i_ + 1) == "F");
   if (hasType) {
     report(rangeOf(i_, i_ + 1), Form::FloatSuffix, text_.slice(at(i_).begin, at(i_ + 1).end))
-        ->fix(rangeOf(i_ + 1, i_ + 1), "");
+        ->fix(rangeOf(i_, i_ + 1), textOf(i_));
     copy();
     ++i_;
     return true;

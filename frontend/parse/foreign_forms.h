@@ -77,6 +77,9 @@ private:
   bool tryPairs();
   bool tryLists();
   bool tryTuple();
+  bool isStoreToSeveral();
+  bool tryPairOfValues();
+  bool trySeveralTokens();
   bool tryListLiteral();
   bool trySizesInParentheses();
   bool tryForeignArgument();
@@ -104,7 +107,10 @@ private:
   bool tryLoopParentheses();
   bool tryStarters();
   bool tryParameters();
+  bool isQualifier(size_t i) const;
   // foreign_declarations.cpp
+  bool tryKernelResult();
+  bool tryLaunchBrackets();
   bool tryTypedParameter();
   bool tryForeignMode();
   bool tryTensorType();
@@ -116,7 +122,14 @@ private:
   bool keepOneName(size_t first, size_t end);
   [[nodiscard]] bool isStored(size_t name) const;
   bool tryFloorDivision();
+  // foreign_choices.cpp
+  bool tryChoiceOfBlocks();
   bool tryConditional();
+  // foreign_tests.cpp
+  bool tryTests();
+  bool tryTestName();
+  bool tryExpectations();
+  bool isExpectation() const;
   void skipStatement(size_t from);
   bool startsDeclaration(size_t i) const;
   bool headsBlock() const;
@@ -156,6 +169,8 @@ private:
   bool isHeader_ = false;
   /// The header is that of a function, whose values have no mode.
   bool isFunction_ = false;
+  /// The declaration in progress is a test or a bench.
+  bool isTest_ = false;
   /// Further names of the loop whose block is next, which are anything in it.
   llvm::SmallVector<size_t, 2> loopNames_;
   /// How much was reported when a loop's `=` was; a `to` behind it is the same habit.
@@ -165,6 +180,8 @@ private:
   /// The brackets with the last slice that was reported, and how much was then.
   uint32_t slicedIndex_ = 0;
   unsigned slicesReported_ = 0;
+  /// How much was reported when a tolerance was; the other one behind it is the same habit.
+  unsigned tolerancesReported_ = 0;
 };
 
 } // namespace dtile::parse

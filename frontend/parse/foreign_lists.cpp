@@ -10,9 +10,10 @@ using L = grammar::DtileLexer;
 using habits::Form;
 
 bool ForeignForms::tryLists() {
-  return tryForeignArgument() || tryLoopNames() || tryAssignmentInHead() || tryListLiteral() ||
-         trySizesInParentheses() ||
-         (startsStatement() && (tryTripleQuotes() || tryTuple() || tryAsserts()));
+  return trySeveralTokens() || tryForeignArgument() || tryLoopNames() || tryAssignmentInHead() ||
+         tryListLiteral() || trySizesInParentheses() ||
+         (startsStatement() &&
+          (tryTripleQuotes() || tryPairOfValues() || tryTuple() || tryAsserts()));
 }
 
 // The expressions between commas from `first` on, as pairs of first token and one past the last.
@@ -189,6 +190,63 @@ bool ForeignForms::trySizesInParentheses() {
   return true;
 }
 
+// `z[n], b[n] = f(x);`: one message, and nothing of the statement is left.
+bool ForeignForms::isStoreToSeveral() {
+  size_t end = type(i_) == L::NAME ? operandEnd(i_) : i_;
+  bool isSlice = type(end - 1) == L::RIGHT_BRACKET;
+  size_t count = 1;
+  for (; end > i_ && type(end) == L::COMMA && type(end + 1) == L::NAME; ++count) {
+    end = operandEnd(end + 1);
+    isSlice |= type(end - 1) == L::RIGHT_BRACKET;
+  }
+  if (count < 2 || !isSlice || type(end) != L::ASSIGN)
+    return false;
+  report(rangeOf(i_, end - 1), Form::Tuple);
+  size_t last = end + 1;
+  while (type(last = expressionEnd(last)) == L::COMMA)
+    ++last;
+  skipTo(last + (type(last) == L::SEMICOLON ? 1 : 0));
+  return true;
+}
+
+// `let (a, b) = (1, 2);`
+bool ForeignForms::tryPairOfValues() {
+  const bool isMade = type(i_) == L::LET || type(i_) == L::VAR;
+  if (!isMade || open_.empty() || type(i_ + 1) != L::LEFT_PAREN)
+    return false;
+  const size_t names = closerOf(i_ + 1);
+  const size_t values = names + 2;
+  if (type(names + 1) != L::ASSIGN || type(values) != L::LEFT_PAREN)
+    return false;
+  const size_t end = closerOf(values) + 1;
+  const auto to = partsUpTo(i_ + 2, names);
+  const auto from = partsUpTo(values + 1, end - 1);
+  if (type(end) != L::SEMICOLON || to.size() < 2 || from.size() != to.size())
+    return false;
+  std::string meant;
+  const llvm::StringRef word = textOf(i_);
+  for (auto [name, value] : llvm::zip(to, from)) {
+    if (name.second != name.first + 1 || value.first >= value.second)
+      return false;
+    meant += (llvm::Twine(meant.empty() ? "" : " ") + word + " " + textOf(name.first) + " = " +
+              text_.slice(at(value.first).begin, at(value.second - 1).end) + ";")
+                 .str();
+  }
+  report(rangeOf(values, end - 1), Form::Tuple, "(a, b)")->fix(rangeOf(i_, end), meant);
+  const size_t keyword = type(i_);
+  for (auto [name, value] : llvm::zip(to, from)) {
+    i_ = name.first;
+    emit(keyword, at(i_).begin, at(i_).begin);
+    copy();
+    emit(L::ASSIGN, at(i_).begin, at(i_).begin);
+    for (i_ = value.first; i_ < value.second;)
+      copy();
+    emit(L::SEMICOLON, at(i_).begin, at(i_).begin);
+  }
+  i_ = end + 1;
+  return true;
+}
+
 // `let a, b = 1, 2;`, `a, b = b, a;`
 bool ForeignForms::tryTuple() {
   if (open_.empty())
@@ -200,6 +258,8 @@ bool ForeignForms::tryTuple() {
     names.push_back(name);
     name += 2;
   }
+  if (!isMade && isStoreToSeveral())
+    return true;
   if (names.empty() || type(name) != L::NAME || type(name + 1) != L::ASSIGN)
     return false;
   names.push_back(name);
@@ -245,6 +305,46 @@ bool ForeignForms::tryTuple() {
   }
   message->fix(range(at(names.front()).begin - uint32_t(word.size()) - 1, at(end).end), meant);
   i_ = end + 1;
+  return true;
+}
+
+// `await t, u;`, `await (t, u);`, `after: (t, u)`, `x after [t, u]`
+bool ForeignForms::trySeveralTokens() {
+  const bool isAwait = before() == L::AWAIT;
+  const bool isLabel = before() == L::COLON && before(1) == L::AFTER;
+  if (!isAwait && !isLabel && before() != L::AFTER)
+    return false;
+  const bool isList = type(i_) == L::LEFT_PAREN || type(i_) == L::LEFT_BRACKET;
+  const size_t first = isList ? i_ + 1 : i_;
+  size_t end = isList ? closerOf(i_) : first;
+  while (!isList && isAwait && type(end = expressionEnd(end)) == L::COMMA)
+    ++end;
+  if (end <= first || end + 1 >= in_.size() || (isList && !closes(end)))
+    return false;
+  const std::vector<std::pair<size_t, size_t>> parts = partsUpTo(first, end);
+  if (parts.size() < 2 || (!isList && type(end) != L::SEMICOLON))
+    return false;
+  for (const auto &[from, to] : parts)
+    if (from >= to)
+      return false;
+  const size_t last = isList ? end : end - 1;
+  std::string meant;
+  for (const auto &[from, to] : parts)
+    meant += (meant.empty() ? "" : " & ") + text_.slice(at(from).begin, at(to - 1).end).str();
+  if (isList && !isAwait)
+    meant = "(" + meant + ")";
+  report(rangeOf(i_, last), Form::SeveralTokens, text_.slice(at(i_).begin, at(last).end))
+      ->fix(rangeOf(i_, last), meant);
+  emit(L::LEFT_PAREN, at(i_).begin, at(i_).begin);
+  for (const auto &[from, to] : parts) {
+    i_ = from;
+    if (from != first)
+      emit(L::AMPERSAND, at(i_).begin, at(i_).begin);
+    while (i_ < to)
+      copy();
+  }
+  emit(L::RIGHT_PAREN, at(last).end, at(last).end);
+  i_ = last + 1;
   return true;
 }
 

@@ -10,8 +10,9 @@ using L = grammar::DtileLexer;
 using habits::Form;
 
 bool ForeignForms::tryStatements() {
-  if (tryThreadPositions() || tryAssembly() || tryBraces() || tryBracesOfStatement() ||
-      tryFloorDivision() || tryLoops() || tryParameters())
+  if (tryTests() || tryThreadPositions() || tryAssembly() || tryBraces() ||
+      tryBracesOfStatement() || tryFloorDivision() || tryLoops() || tryParameters() ||
+      tryKernelResult() || tryLaunchBrackets())
     return true;
   return startsStatement() &&
          (tryMutable() || tryTypedVariables() || tryTopLevel() || tryStarters());
@@ -45,6 +46,12 @@ bool ForeignForms::tryThreadPositions() {
   return true;
 }
 
+// Words that stand before a type elsewhere.
+bool ForeignForms::isQualifier(size_t i) const {
+  return isWord(i, "static") || isWord(i, "constexpr") || isWord(i, "volatile") ||
+         isWord(i, "register") || isWord(i, "__constant__") || type(i) == L::CONST;
+}
+
 // `float x = 1.0;`, `auto x = …`, `const int x = …`, `let mut x = …`, `x: f32 = …`
 bool ForeignForms::tryTypedVariables() {
   if (open_.empty())
@@ -56,8 +63,10 @@ bool ForeignForms::tryTypedVariables() {
     return true;
   }
   size_t name = i_;
+  // `static const float x`, of which a single `const` is dtile's own word.
   const bool isConstant = type(name) == L::CONST;
-  name += isConstant || isWord(name, "static") || isWord(name, "constexpr") ? 1 : 0;
+  while (isQualifier(name) && type(name + 1) != L::ASSIGN)
+    ++name;
   const bool isTyped = isElementType(name) || isWord(name, "auto") || isWord(name, "val");
   // `unsigned int x`, `long long x`
   while ((isElementType(name) || isWord(name, "auto") || isWord(name, "val")) &&
@@ -326,6 +335,13 @@ bool ForeignForms::tryStarters() {
     skipTo(expressionEnd(i_) + 1);
     return true;
   }
+  // `extern __shared__ float x[];`
+  const bool isExtern = type(i_) == L::EXTERN || isWord(i_, "extern");
+  if (isExtern && isWord(i_ + 1, "__shared__")) {
+    reportWord(i_ + 1, *habits::findStarter("__shared__"));
+    skipStatement(i_ + 1);
+    return true;
+  }
   if (type(i_) != L::NAME)
     return false;
   const habits::Word *word = habits::findStarter(textOf(i_));
@@ -367,6 +383,19 @@ bool ForeignForms::tryTopLevel() {
     report(rangeOf(i_, i_), Form::TopLevelName, isMade ? textOf(i_) : "x = …")->fix(word, "const ");
     emit(L::CONST, at(i_).begin, at(i_).begin);
     i_ = made;
+    return true;
+  }
+  // `const int N = 4;`, `static const int N = 4;`
+  size_t element = i_;
+  while (isQualifier(element))
+    ++element;
+  const bool isConstant = element > i_ && isElementType(element) && type(element + 1) == L::NAME &&
+                          type(element + 2) == L::ASSIGN;
+  if (isConstant) {
+    report(rangeOf(i_, element), Form::TopLevelName, text_.slice(at(i_).begin, at(element).end))
+        ->fix(rangeOf(i_, element), "const");
+    emit(L::CONST, at(i_).begin, at(i_).begin);
+    i_ = element + 1;
     return true;
   }
   if (!isElementType(i_) || type(i_ + 1) != L::NAME)

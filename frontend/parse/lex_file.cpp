@@ -212,15 +212,20 @@ private:
 
   void reportNumber(const LexedToken &token, llvm::StringRef text) {
     const llvm::StringRef digits = text.rtrim("fFlLuUhH");
-    const bool isPlain = digits.size() < text.size() && !digits.empty() &&
-                         digits.find_first_not_of("0123456789_.") == llvm::StringRef::npos;
+    const auto [mantissa, exponent] = digits.split(digits.contains('E') ? 'E' : 'e');
+    const auto isNumber = [](llvm::StringRef part) {
+      return !part.empty() && part.find_first_not_of("0123456789_.") == llvm::StringRef::npos;
+    };
+    const bool hasExponent = mantissa.size() < digits.size();
+    const bool isPlain =
+        digits.size() < text.size() && isNumber(mantissa) && (!hasExponent || isNumber(exponent));
     if (!isPlain) {
       report(token.begin, token.end, diag::malformed_number, text);
       return;
     }
     const habits::FormInfo &row = habits::info(habits::Form::FloatSuffix);
     report(token.begin, token.end, diag::foreign_form, text, row.advice)
-        .fix(range(token.begin + uint32_t(digits.size()), token.end), "");
+        .fix(range(token.begin, token.end), digits);
   }
 
   // `-- text` where a statement or declaration begins: of two minus signs no space is the second.

@@ -394,6 +394,9 @@ void SyntaxErrors::noteNearMiss(DiagBuilder &message, antlr4::Parser *parser,
 
 void SyntaxErrors::reportMismatch(antlr4::Parser *parser, size_t single) {
   const SourceToken &found = tokens_.current();
+  // `import math` at the end of its line
+  if (ruleOf(parser->getContext()) == DtileParser::RuleImportDeclaration && isOnNewLine(found))
+    return reportMissing(parser, DtileParser::SEMICOLON);
   if (!begin(found))
     return;
   DiagBuilder message = diagnostics_.report(range(found), diag::unexpected_token,

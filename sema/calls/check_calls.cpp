@@ -198,7 +198,9 @@ bool Checker::checkArgs(const CallSite &site, unsigned least, unsigned most,
       wanted += " to " + std::to_string(most);
     auto message = report(site.range, diag::wrong_argument_count, site.name,
                           wanted + (most == 1 ? " argument" : " arguments"), count);
-    if (const habits::Word *called = habits::findCalled(site.name))
+    if (count > most && labelled(site, "after"))
+      message.note(site.range, diag::note_dtile_form, "tokens are joined by `&`: `after: t & u`");
+    else if (const habits::Word *called = habits::findCalled(site.name))
       message.note(site.range, diag::note_dtile_form, called->advice);
     good = false;
   }

@@ -417,7 +417,12 @@ TExpr *Checker::atomicCall(const CallSite &site, AtomicKind kind) {
   if (target->type->kind == TypeKind::Error || !checkReadable(target, target->range))
     return error(site.range);
   if (target->type->rank() != 0 && !indexed.isGiven) {
-    report(target->range, diag::atomic_needs_element, site.name, typeText(target->type));
+    auto message =
+        report(target->range, diag::atomic_needs_element, site.name, typeText(target->type));
+    if (kind == AtomicKind::Add)
+      message.note(site.range, diag::note_dtile_form,
+                   "a tile is added element by element by `reduce_add(t, x[m, n])`, which gives a "
+                   "token");
     return error(site.range);
   }
   const DType dtype = target->type->dtype;

@@ -52,8 +52,15 @@ void Checker::bindGenerics(llvm::ArrayRef<ast::GenericParam> generics,
     const std::optional<DType> dtype = dtypeFromName(typeName);
     const bool isKnown = typeName.empty() || typeName == "dtype" || typeName == "bool" ||
                          (typeName == "shape" && fn) || (dtype && isInteger(*dtype));
-    if (!isKnown || (generic.type && generic.type->hasShape))
-      report(generic.type->range, diag::bad_generic_type, ctx.sources.text(generic.type->range));
+    if (!isKnown || (generic.type && generic.type->hasShape)) {
+      auto message = report(generic.type->range, diag::bad_generic_type,
+                            ctx.sources.text(generic.type->range));
+      if (!habits::elementType(typeName).empty())
+        message
+            .note(generic.type->range, diag::note_dtile_form,
+                  ("an integer has no type here: `" + generic.name.name + " = 64`").str())
+            .fix({generic.name.range.end, generic.type->range.end}, "");
+    }
     Symbol symbol;
     symbol.kind = Symbol::Kind::Generic;
     symbol.name = generic.name.name;

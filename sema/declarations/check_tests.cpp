@@ -9,8 +9,6 @@
 #include "sema/declarations/tensor_functions.h"
 #include "sema/declarations/test_signatures.h"
 
-#include "llvm/ADT/StringSwitch.h"
-
 namespace dtile::sema {
 
 namespace {
@@ -22,27 +20,23 @@ void considerTestBuiltins(SpellingSuggestion &suggestion) {
 #include "sema/declarations/test_builtins.def"
 }
 
+/// What stands in kernels and functions for their effect, and has no value that a test could look
+/// at.
+bool actsOnMemory(llvm::StringRef name) {
+  constexpr llvm::StringLiteral kActs[] = {"put",   "get",   "notify",  "wait",  "await",
+                                           "quiet", "fence", "barrier", "print", "reduce_add"};
+  return llvm::is_contained(kActs, name);
+}
+
 /// What a test writes for a function that exists in kernels or elsewhere only; empty where nothing
 /// is known.
 std::string insteadInTests(llvm::StringRef name) {
-  const llvm::StringRef advice =
-      llvm::StringSwitch<llvm::StringRef>(name)
-          .Case("assert", "in a test it is `expect a == b;`, or of any condition `expect c;`")
-          .Cases({"allclose", "isclose"}, "it is `expect a ~= b rtol r atol s;`")
-          .Case("permute", "in a test it is `transpose(x, 1, 0)`")
-          .Cases({"expand", "unsqueeze"}, "in a test it is `reshape(x, n, 1)`")
-          .Cases({"max_of", "amax"}, "in a test it is `max(x, axis: k)`")
-          .Cases({"min_of", "amin"}, "in a test it is `min(x, axis: k)`")
-          .Case("clamp", "in a test it is `min(max(x, lo), hi)`")
-          .Case("relu", "in a test it is `max(x, 0.0)`")
-          .Case("dot", "in a test it is `matmul(a, b)`")
-          .Cases({"cat", "concatenate", "stack"}, "it is `concat(x, y, axis: 0)`")
-          .Cases({"randn", "rand"}, "it is `random<f32>[M, N](seed: 1)`, uniform in [-1, 1)")
-          .Case("print", "an `expect` that fails shows values; `print` stands in kernels")
-          .Default("");
-  if (!advice.empty() || !callHandler(name))
-    return advice.str();
-  return ("`" + name + "` stands in kernels and functions only").str();
+  if (!callHandler(name))
+    return "";
+  std::string advice = ("`" + name + "` stands in kernels and functions only").str();
+  if (!actsOnMemory(name))
+    advice += ", and a test can call a `fn` of its file that calls it";
+  return advice;
 }
 
 class NameChecker {
@@ -112,6 +106,11 @@ public:
       expression(llvm::cast<ast::ConditionalExpr>(e)->whenTrue);
       return expression(llvm::cast<ast::ConditionalExpr>(e)->whenFalse);
     case ast::NodeKind::RemoteExpr:
+      context_.report(e->range, diag::no_order_in_test)
+          .note(e->range, diag::note_dtile_form,
+                "the product of matrices is `matmul(a, b)`, and another rank's array "
+                "`from_rank(x, r)`");
+      return;
     case ast::NodeKind::AfterExpr:
       context_.report(e->range, diag::no_order_in_test);
       return;
@@ -200,15 +199,48 @@ private:
     for (const auto &entry : module_.names)
       suggestion.consider(entry.first());
     auto message = context_.report(e->range, diag::unknown_name, e->name);
+    if (noteHabit(message, e->range, e->name))
+      return;
     if (!suggestion.best().empty())
       message.note(e->range, diag::note_did_you_mean, suggestion.best())
           .fix(e->range, suggestion.best());
+  }
+
+  // Says what a test has for what another language, or a kernel, calls so.
+  static bool noteHabit(DiagBuilder &message, SourceRange place, llvm::StringRef name) {
+    const habits::Word *word = habits::findInTests(name);
+    if (!word)
+      return false;
+    message.note(place, diag::note_dtile_form, word->advice);
+    if (!word->replacement.empty())
+      message.fix(place, word->replacement);
+    return true;
+  }
+
+  // `np.zeros(…)`, `torch.testing.assert_close`: functions of libraries, which have no prefix here.
+  bool isOfLibrary(const ast::MemberExpr *e) {
+    const ast::Expr *root = e->base;
+    while (const auto *inner = llvm::dyn_cast<ast::MemberExpr>(root))
+      root = inner->base;
+    const auto *library = llvm::dyn_cast<ast::NameExpr>(root);
+    if (!library || !habits::isModule(library->name) || find(library->name))
+      return false;
+    const llvm::StringRef function = e->member.name;
+    auto message = context_.report(library->range, diag::unknown_name, library->name);
+    if (isTestBuiltin(function))
+      message.note(e->range, diag::note_did_you_mean, function).fix(e->range, function);
+    else if (const std::string instead = insteadInTests(function);
+             !noteHabit(message, e->range, function) && !instead.empty())
+      message.note(e->range, diag::note_dtile_form, instead);
+    return true;
   }
 
   // `module.name`, or a member of an array.
   void member(const ast::MemberExpr *e) {
     const auto *base = llvm::dyn_cast<ast::NameExpr>(e->base);
     const Symbol *symbol = base ? find(base->name) : nullptr;
+    if (isOfLibrary(e))
+      return;
     if (!symbol || symbol->kind != Symbol::Kind::Module) {
       expression(e->base);
       if (e->member.name != "T")
@@ -230,11 +262,9 @@ private:
   // Arrays have `.T`; all else is a function.
   void noMember(const ast::MemberExpr *e) {
     const llvm::StringRef name = e->member.name;
-    const habits::Word *habit = habits::findMember(name);
+    const habits::Word *habit = habits::findMemberInTests(name);
     std::string advice;
-    if (name == "reshape" || name == "view")
-      advice = "the same elements in another shape are `reshape(x, M, N)`";
-    else if (isTestBuiltin(name))
+    if (isTestBuiltin(name) && name != "reshape")
       advice =
           ("it is a function: `" + name + "(" + context_.sources.text(e->base->range) + ")`").str();
     else if (habit)
@@ -320,10 +350,15 @@ private:
           .note(arg.label.range, diag::note_dtile_form, form);
       return;
     }
-    const unsigned least = forms.front().least;
+    std::string wanted;
+    for (const TestForm &one : forms) {
+      const std::string number = std::to_string(one.least);
+      if (wanted != number)
+        wanted += (wanted.empty() ? "" : " or ") + number;
+    }
     context_
         .report(e->range, diag::wrong_argument_count, name->name,
-                std::to_string(least) + (least == 1 ? " argument" : " arguments") +
+                wanted + (wanted == "1" ? " argument" : " arguments") +
                     (forms.front().isOpen ? " or more" : ""),
                 count)
         .note(name->range, diag::note_dtile_form, form);
@@ -435,7 +470,16 @@ private:
       if (entry.second.kind == Symbol::Kind::Kernel)
         suggestion.consider(entry.first());
     auto message = context_.report(name->range, diag::unknown_function, name->name);
-    if (const std::string instead = insteadInTests(name->name); !instead.empty())
+    const llvm::StringRef elsewhere = habits::elementType(name->name);
+    const std::string instead = insteadInTests(name->name);
+    const habits::Word *word = habits::findInTests(name->name);
+    if (dtypeFromName(name->name) || !elsewhere.empty()) {
+      const llvm::StringRef dtype = elsewhere.empty() ? name->name : elsewhere;
+      const std::string meant = ("cast<" + dtype + ">").str();
+      message.note(name->range, diag::note_did_you_mean, meant).fix(name->range, meant);
+    } else if (word) {
+      message.note(name->range, diag::note_dtile_form, word->advice);
+    } else if (!instead.empty())
       message.note(name->range, diag::note_dtile_form, instead);
     else if (!suggestion.best().empty())
       message.note(name->range, diag::note_did_you_mean, suggestion.best())

@@ -203,6 +203,14 @@ bool Checker::reportForeignModule(const ast::MemberExpr *e) {
   return true;
 }
 
+// Whether `range` stands in the type of a parameter of the function that is checked.
+bool Checker::isInParameters(SourceRange range) const {
+  return fn && llvm::any_of(fn->decl->params, [&](const ast::Param &param) {
+           return param.type && param.type->range.begin <= range.begin &&
+                  range.begin < param.type->range.end;
+         });
+}
+
 void Checker::reportUnknown(SourceRange range, llvm::StringRef name, llvm::StringRef otherwise) {
   if (ctx.suggestionsLeft == 0) {
     report(range, diag::unknown_name, name);
@@ -212,6 +220,14 @@ void Checker::reportUnknown(SourceRange range, llvm::StringRef name, llvm::Strin
   const SourceRange later = laterDefinition(name, range.begin);
   if (later.isValid()) {
     report(range, diag::used_before_definition, name).note(later, diag::note_declared_here, name);
+    return;
+  }
+  if (isInParameters(range)) {
+    auto message = report(range, diag::unknown_name, name);
+    message.note(fn->decl->name.range, diag::note_dtile_form,
+                 ("sizes of its tiles are compile-time parameters of a function: `fn " +
+                  fn->decl->name.name + "<" + name + ">(…)`")
+                     .str());
     return;
   }
   SpellingSuggestion suggestion(name);
@@ -313,7 +329,13 @@ const Symbol *Checker::moduleMember(const ast::MemberExpr *e, bool &failed) {
   for (const auto &entry : symbol->module->names)
     suggestion.consider(entry.first());
   auto message = report(e->member.range, diag::unknown_module_member, base->name, e->member.name);
-  if (!suggestion.best().empty())
+  const llvm::StringRef member = e->member.name;
+  if (callHandler(member))
+    message.note(e->range, diag::note_dtile_form, ("`" + member + "` is built in").str())
+        .fix(e->range, member);
+  else if (const habits::Word *word = habits::findName(member))
+    message.note(e->member.range, diag::note_dtile_form, word->advice);
+  else if (!suggestion.best().empty())
     message.note(e->member.range, diag::note_did_you_mean, suggestion.best())
         .fix(e->member.range, suggestion.best());
   return nullptr;
@@ -504,6 +526,10 @@ static bool comparesTruth(ast::BinaryOp op, const TExpr *lhs, const TExpr *rhs) 
          rhs->type->dtype != DType::Bool;
 }
 
+static bool isToken(const TExpr *e) {
+  return e->type->kind == TypeKind::Token || e->type->kind == TypeKind::Acquire;
+}
+
 TExpr *Checker::arithmetic(ast::BinaryOp op, TExpr *lhs, TExpr *rhs, SourceRange range,
                            SourceRange opRange) {
   lhs = toValue(lhs);
@@ -517,15 +543,16 @@ TExpr *Checker::arithmetic(ast::BinaryOp op, TExpr *lhs, TExpr *rhs, SourceRange
                           typeText(lhs->type), typeText(rhs->type));
     if (left == TypeKind::Signal || right == TypeKind::Signal)
       message.note(opRange, diag::note_dtile_form, habits::info(habits::Form::SignalValue).advice);
-    else if (left == TypeKind::Acquire || left == TypeKind::Token)
+    else if (isToken(lhs) && isToken(rhs))
+      message.note(opRange, diag::note_dtile_form, "tokens are joined by `&`").fix(opRange, "&");
+    else if (isToken(lhs))
       message.note(opRange, diag::note_dtile_form,
                    "a token has no value: `await t;` and `x[i] after t` are behind it");
     else if (op == ast::BinaryOp::BitXor && lhs->type->isValue() && isFloat(lhs->type->dtype))
       message.note(opRange, diag::note_dtile_form, habits::info(habits::Form::Power).advice);
     return error(range);
   };
-  const bool isToken = left == TypeKind::Token || left == TypeKind::Acquire;
-  if (isToken && left == right && op == ast::BinaryOp::BitAnd) {
+  if (isToken(lhs) && left == right && op == ast::BinaryOp::BitAnd) {
     TExpr *join = ctx.makeExpr(TExprKind::TokenJoin, lhs->type, range);
     join->operands = {lhs, rhs};
     return join;

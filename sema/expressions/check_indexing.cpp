@@ -144,7 +144,9 @@ bool Checker::checkConstantIndex(TExpr *base, unsigned dim, TExpr *index) {
   if (size->kind != TExprKind::Const || size->type->kind == TypeKind::Error) {
     // Elsewhere `x[-1]` is the last element.
     if (at < 0 && base->type->kind == TypeKind::Region)
-      report(index->range, diag::index_out_of_bounds, at, "0 or more");
+      report(index->range, diag::index_out_of_bounds, at, "0 or more")
+          .note(index->range, diag::note_dtile_form,
+                "positions count from 0 on; the last one of `M` is `M - 1`");
     return true;
   }
   if (at >= 0 && at < int64_t(size->bits))
@@ -193,7 +195,8 @@ TExpr *Checker::sliceWithNewAxes(TExpr *base, llvm::ArrayRef<ast::Expr *> indice
 TExpr *Checker::slice(TExpr *base, llvm::ArrayRef<ast::Expr *> indices, SourceRange range) {
   const auto checkAll = [&] {
     for (const ast::Expr *index : indices)
-      if (index->kind != ast::NodeKind::RangeExpr && index->kind != ast::NodeKind::StepExpr)
+      if (index->kind != ast::NodeKind::RangeExpr && index->kind != ast::NodeKind::StepExpr &&
+          !isNewAxis(index))
         (void)expr(index);
     return error(range);
   };
@@ -222,6 +225,14 @@ TExpr *Checker::slice(TExpr *base, llvm::ArrayRef<ast::Expr *> indices, SourceRa
                           base->type->rank(), indices.size());
     if (const ast::Param *param = rootParam(base))
       message.note(param->range, diag::note_declared_here, param->name.name);
+    // `x[peer][i]`
+    const bool isTooMany = base->type->rank() == 0 && base->kind == TExprKind::Slice;
+    const ast::Param *object = rootParam(base);
+    if (isTooMany && object && base->operands[0]->type->rank() == indices.size())
+      message.note(range, diag::note_dtile_form,
+                   ("one pair of brackets has all indices; of rank r's object they are `" +
+                    object->name.name + "@r[…]`")
+                       .str());
     // `x[i][j]`
     const SourceRange behind{range.end, {range.end.offset + 1}};
     if (indices.size() < base->type->rank() && ctx.sources.text(behind) == "[")

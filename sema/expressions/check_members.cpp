@@ -70,15 +70,18 @@ void Checker::reportNoMember(const TExpr *base, const ast::Ident &member) {
     for (llvm::StringRef name : kRegionMembers)
       suggestion.consider(name);
   auto message = report(member.range, diag::unknown_member, typeText(base->type), member.name);
-  if (noteHabit(message, member.range, habits::findMember(member.name)))
+  const bool isReduction = member.name == "max" && base->type->kind == TypeKind::Scalar;
+  if (!isReduction && noteHabit(message, member.range, habits::findMember(member.name)))
     return;
   if (base->type->kind == TypeKind::Token && member.name == "wait") {
     message.note(member.range, diag::note_dtile_form, "`await t;` waits for a transfer");
     return;
   }
   if (callHandler(member.name)) {
-    const std::string advice =
-        ("it is a function: `" + member.name + "(" + ctx.sources.text(base->range) + ")`").str();
+    const bool takesTwo = member.name == "min" || member.name == "max" || member.name == "pow";
+    const std::string advice = ("it is a function: `" + member.name + "(" +
+                                ctx.sources.text(base->range) + (takesTwo ? ", …)`" : ")`"))
+                                   .str();
     message.note(member.range, diag::note_dtile_form, advice);
     return;
   }

@@ -38,7 +38,9 @@ std::optional<DType> Checker::dtypeNamed(llvm::StringRef name, SourceRange range
     return std::nullopt;
   }
   const llvm::StringRef meant = habits::elementType(name);
-  if (!meant.empty())
+  if (const habits::Word *word = habits::findTypeName(name))
+    message.note(range, diag::note_dtile_form, word->advice);
+  else if (!meant.empty())
     message.note(range, diag::note_did_you_mean, meant).fix(range, meant);
   else if (!suggestion.best().empty())
     message.note(range, diag::note_did_you_mean, suggestion.best()).fix(range, suggestion.best());

@@ -265,12 +265,27 @@ TExpr *Checker::floatOf(TExpr *constant, DType dtype, bool adaptable) {
 }
 
 std::optional<int64_t> Checker::constInt(const ast::Expr *e, llvm::StringRef what) {
+  const auto *name = llvm::dyn_cast<ast::NameExpr>(e);
+  const Symbol *symbol = name ? lookup(name->name) : nullptr;
+  const bool isParameter = symbol && symbol->kind == Symbol::Kind::Param;
+  if (kernel && name && !name->name.empty() && !symbol) {
+    reportUnknown(e->range, name->name,
+                  ("a compile-time parameter of a kernel is `kernel " + kernel->decl->name.name +
+                   "<" + name->name + " = 64>(…)`")
+                      .str());
+    return std::nullopt;
+  }
   TExpr *checked = value(e);
   if (checked->type->kind == TypeKind::Error)
     return std::nullopt;
   if (checked->kind == TExprKind::Const && isInteger(checked->type->dtype))
     return int64_t(checked->bits);
-  report(e->range, diag::not_constant, what);
+  auto message = report(e->range, diag::not_constant, what);
+  if (isParameter && kernel)
+    message.note(symbol->range, diag::note_dtile_form,
+                 ("a parameter that is known at compile time is `kernel " +
+                  kernel->decl->name.name + "<" + symbol->name + " = 64>(…)`")
+                     .str());
   return std::nullopt;
 }
 

@@ -56,13 +56,21 @@ bool noteBlocks(DiagBuilder &message, SourceRange region, llvm::StringRef text) 
 
 void Checker::noteHowToCut(DiagBuilder &message, SourceRange region) {
   const llvm::StringRef text = ctx.sources.text(region);
+  // `x.T[m, n]`
+  const SourceRange behind{region.end, {region.end.offset + 3}};
+  if (ctx.sources.text(behind) == ".T[") {
+    message.note(
+        region, diag::note_dtile_form,
+        ("what is held is transposed: `" + text + "[n, m].T` for `" + text + ".T[m, n]`").str());
+    return;
+  }
   if (noteShiftedRange(message, region, text) || noteBlocks(message, region, text))
     return;
   if (text.contains("[:") || text.contains(", :"))
     message.note(region, diag::note_dtile_form,
                  "`:` takes all of a dimension, of any length; a loop takes it in blocks: "
                  "`for k in K by 128 { … }` with `k` in the place of `:`, and what the blocks give "
-                 "is put together in a `var`");
+                 "is put together in a `var`; whole tensors are copied by `put` and `get`");
 }
 
 } // namespace dtile::sema

@@ -3,6 +3,7 @@
 // embedded library. What an editor has open goes before the file on disk.
 #include "sema/names/module_loader.h"
 
+#include "frontend/base/habits.h"
 #include "frontend/parse/parser.h"
 #include "sema/context.h"
 
@@ -103,6 +104,10 @@ private:
         auto error = context_.report(import->pathRange, diag::module_not_found, import->path);
         for (const std::string &place : looked)
           error.note(import->pathRange, diag::note_looked_for, place);
+        if (habits::isModule(import->path))
+          error.note(import->pathRange, diag::note_dtile_form,
+                     "functions of other libraries are built in, or in `math`, and tests have "
+                     "arrays: `dtilec explain math`");
       }
       return nullptr;
     }

@@ -30,15 +30,30 @@ void Scope::forEachName(llvm::function_ref<void(llvm::StringRef)> visit) const {
       visit(entry.symbol->name);
 }
 
+// Two neighbours that changed places are one slip.
+static bool isOneExchange(llvm::StringRef a, llvm::StringRef b) {
+  if (a.size() != b.size())
+    return false;
+  const size_t at = size_t(llvm::mismatch(a, b).first - a.begin());
+  return at + 1 < a.size() && a[at] == b[at + 1] && a[at + 1] == b[at] &&
+         a.drop_front(at + 2) == b.drop_front(at + 2);
+}
+
 void SpellingSuggestion::consider(llvm::StringRef candidate) {
-  const unsigned limit = written_.size() <= 3 ? 1 : written_.size() <= 7 ? 2 : 3;
+  const unsigned limit = written_.size() <= 5 ? 1 : written_.size() <= 8 ? 2 : 3;
   if (candidate == written_ || candidate.size() > written_.size() + limit ||
       written_.size() > candidate.size() + limit)
     return;
   unsigned distance = written_.edit_distance(candidate, /*AllowReplacements=*/true, limit);
   // Another case of the same letters is as good as one slip.
-  if (written_.equals_insensitive(candidate))
+  if (written_.equals_insensitive(candidate) || isOneExchange(written_, candidate))
     distance = std::min(distance, 1u);
+  // Who slips rarely does so in the first letter: short words that differ there are others.
+  const bool hasSameStart = !written_.empty() && !candidate.empty() &&
+                            (llvm::toLower(written_[0]) == llvm::toLower(candidate[0]) ||
+                             (distance <= 1 && written_.size() > 4));
+  if (!hasSameStart && !isOneExchange(written_, candidate))
+    return;
   // A name of one or two letters is near to everything.
   if (distance > limit || distance >= written_.size() || distance >= candidate.size())
     return;

@@ -121,8 +121,12 @@ void Checker::returnValues(const ast::ReturnStmt *s, llvm::ArrayRef<Variable *> 
   llvm::SmallVector<TExpr *, 2> values;
   bool good = true;
   if (s->values.size() != fn->results.size()) {
-    report(s->range, diag::return_count, s->values.size(), fn->results.size())
-        .note(fn->decl->name.range, diag::note_declared_here, fn->decl->name.name);
+    auto message = report(s->range, diag::return_count, s->values.size(), fn->results.size());
+    message.note(fn->decl->name.range, diag::note_declared_here, fn->decl->name.name);
+    if (fn->decl->results.empty() && s->values.size() == 1)
+      message.note(s->range, diag::note_dtile_form,
+                   "the type of a result stands behind the parameters: "
+                   "`fn f(x: f32) -> f32 { … }`");
     good = false;
   }
   for (auto [i, e] : llvm::enumerate(s->values)) {

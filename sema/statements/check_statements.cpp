@@ -198,6 +198,26 @@ void Checker::refuseAssignment(const ast::AssignStmt *s, const Symbol &symbol) {
   (void)expr(s->value);
 }
 
+// What a variable is given: its type is that of its first value, which says how to begin otherwise.
+TExpr *Checker::asVariable(TExpr *e, const Symbol &symbol, SourceRange range) {
+  e = toValue(e);
+  const Type type = symbol.var->type;
+  const bool isTile = type->kind == TypeKind::Scalar && e->type->kind == TypeKind::Tile;
+  const bool isFraction = type->isValue() && e->type->isValue() && e->adaptable &&
+                          isInteger(type->dtype) && isFloat(e->type->dtype);
+  if (!isTile && !isFraction)
+    return convert(e, type, range);
+  auto message = isFraction ? report(range, diag::literal_of_other_class, dtypeName(type->dtype))
+                            : report(range, diag::type_mismatch, typeText(type), typeText(e->type));
+  const std::string dtype = dtypeName(e->type->dtype).str();
+  message.note(symbol.range, diag::note_dtile_form,
+               isTile ? "a variable keeps the type of its first value: `var " + symbol.name.str() +
+                            " = zeros<" + dtype + ">" + shapeText(e->type->shape) + ";`"
+                      : "a variable keeps the type of its first value: `var " + symbol.name.str() +
+                            " = 0.0;`");
+  return error(range);
+}
+
 void Checker::assignVariable(const ast::AssignStmt *s, Symbol &symbol) {
   TExpr *result = expr(s->value);
   if (symbol.var->type->kind == TypeKind::Error)
@@ -216,7 +236,7 @@ void Checker::assignVariable(const ast::AssignStmt *s, Symbol &symbol) {
     // Only a value that is read makes a variable used.
     symbol.used = symbol.used || symbol.var->type->kind == TypeKind::Token;
   }
-  result = convert(result, symbol.var->type, s->value->range);
+  result = asVariable(result, symbol, s->value->range);
   if (result->type->kind == TypeKind::Error)
     return;
   if (TStmt *assign = emit(TStmtKind::Assign, s->range)) {

@@ -225,6 +225,8 @@ llvm::Expected<Array> unaryOperator(ast::UnaryOp op, const Array &array) {
     return ndarray::cast(ndarray::unary(ndarray::Unary::Neg, array),
                          array.dtype() == DType::Bool ? DType::I64 : array.dtype());
   case ast::UnaryOp::Not:
+    if (array.dtype() != DType::Bool)
+      return llvm::createStringError("`!` needs bools; a number is compared: `x == 0`");
     return ndarray::unary(ndarray::Unary::Not, ndarray::cast(array, DType::Bool));
   case ast::UnaryOp::BitNot:
     if (!array.isIntegral())

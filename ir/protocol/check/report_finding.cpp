@@ -344,8 +344,13 @@ void reportDeadlock(Diagnostics &diagnostics, const Case &at, const std::vector<
     // Who waits for the signal that it notifies is part of a chain, which somebody has to begin.
     if (isStuck && !remedy && waitsForOther(*waiter, signal))
       remedy = LateNotify{op.loc(), waiter->first.op->loc()};
+      const bool isInLoop = op.enclosing(OpKind::For) != nullptr;
     builder.note(rangeOf(&op, at.kernel), diag::note_protocol,
-                 isStuck
+                 isStuck && isInLoop
+                     ? "it would be notified here, by bodies that wait themselves: notify before "
+                       "that wait, or in another role; a wait is for all notifies of the launch to "
+                       "its cell, so that each message of a loop has a cell of its own"
+                 : isStuck
                      ? "it would be notified here, by bodies that wait themselves: notify before "
                        "that wait, or in another role"
                      : "it is notified here, and no body is left that would do so again: let "
