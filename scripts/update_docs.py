@@ -186,7 +186,7 @@ def calls_table(table):
         if group != current:
             current = group
             lines += ["", f"**{group}**", "", "| call | meaning |", "| --- | --- |"]
-        calls = ", ".join(name + s.strip() for s in re.split(r", (?=\()", signature))
+        calls = ", ".join(name + s.strip() for s in re.split(r", (?=[(<])", signature))
         lines.append(f"| `{cell(calls)}` | {cell(meaning)} |")
     return "\n".join(lines).strip()
 

@@ -72,7 +72,7 @@ void Checker::warnOfDescent(const ast::RangeExpr &bounds, const TExpr *lo, const
   report(bounds.range, diag::empty_loop, from, to)
       .note(bounds.range, diag::note_dtile_form,
             "a range goes up and leaves its end out; from above, `for i in 0.." + count +
-                "` has `" + std::to_string(from) + " - i`");
+                "` has `" + std::to_string(from) + " - i`, down to " + std::to_string(to + 1));
 }
 
 Checker::Iteration Checker::iteration(const ast::IterDim &dim) {
