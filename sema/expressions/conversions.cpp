@@ -18,6 +18,16 @@ DType widerOf(DType a, DType b) {
   return dtypeBits(a) >= dtypeBits(b) ? a : b;
 }
 
+// `where(c, 1, 2)`
+bool choosesConstants(const TExpr *e) {
+  const auto isConstant = [](const TExpr *one) {
+    const TExpr *value = one->kind == TExprKind::Splat ? one->operands[0] : one;
+    return value->kind == TExprKind::Const && value->adaptable;
+  };
+  return e->kind == TExprKind::Elementwise && e->op == ElementwiseOp::Select &&
+         isConstant(e->operands[1]) && isConstant(e->operands[2]);
+}
+
 } // namespace
 
 Type Checker::errorType() {
@@ -243,7 +253,10 @@ TExpr *Checker::convert(TExpr *e, Type wanted, SourceRange range, ConversionUse 
       e = cast(e, to, e->range);
     } else {
       auto message = report(range, diag::type_mismatch, typeText(wanted), typeText(e->type));
-      if (from != DType::Bool && to != DType::Bool)
+      if (isFloat(to) && isInteger(from) && choosesConstants(e))
+        message.note(range, diag::note_dtile_form,
+                     "numbers with a point make it a tile of floats: `where(c, 1.0, 2.0)`");
+      else if (from != DType::Bool && to != DType::Bool)
         message.fix({range.begin, range.begin}, "cast<" + dtypeSpelling(to) + ">(")
             .fix({range.end, range.end}, ")");
       return error(range);
