@@ -344,7 +344,7 @@ void reportDeadlock(Diagnostics &diagnostics, const Case &at, const std::vector<
     // Who waits for the signal that it notifies is part of a chain, which somebody has to begin.
     if (isStuck && !remedy && waitsForOther(*waiter, signal))
       remedy = LateNotify{op.loc(), waiter->first.op->loc()};
-      const bool isInLoop = op.enclosing(OpKind::For) != nullptr;
+    const bool isInLoop = op.enclosing(OpKind::For) != nullptr;
     builder.note(rangeOf(&op, at.kernel), diag::note_protocol,
                  isStuck && isInLoop
                      ? "it would be notified here, by bodies that wait themselves: notify before "
