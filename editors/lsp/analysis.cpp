@@ -42,7 +42,7 @@ std::unique_ptr<Analysis> Analysis::make(const std::string &path, const Document
     return result;
   }
   // Destroying what was left in the middle could fail again.
-  (void)result.release();
+  [[maybe_unused]] const auto *const left = result.release();
   result = begin();
   return result;
 }

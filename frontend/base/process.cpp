@@ -104,6 +104,7 @@ void endOfLlvm(void *, const char *, bool) { endOutOfMemory(); }
   } catch (const std::exception &error) {
     end(diag::library_failed, error.what());
   } catch (...) {
+    std::abort();
   }
   std::abort();
 }

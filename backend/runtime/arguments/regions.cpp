@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <type_traits>
 
@@ -22,7 +23,7 @@ struct Converted {
   using Value = Bits;
   static Bits add(Bits a, Bits b) { return narrow(widen(a) + widen(b)); }
   static bool less(Bits a, Bits b) { return widen(a) < widen(b); }
-  static bool isNan(Bits a) { return widen(a) != widen(a); }
+  static bool isNan(Bits a) { return std::isnan(widen(a)); }
 };
 
 template <typename T> struct Native {
@@ -34,7 +35,12 @@ template <typename T> struct Native {
       return a + b;
   }
   static bool less(T a, T b) { return a < b; }
-  static bool isNan(T a) { return a != a; }
+  static bool isNan([[maybe_unused]] T a) {
+    if constexpr (std::is_floating_point_v<T>)
+      return std::isnan(a);
+    else
+      return false;
+  }
 };
 
 struct Bool {
@@ -115,7 +121,7 @@ template <typename Word, typename Update> Word exchangeWord(void *address, Updat
 /// Adds `Word`-sized groups of elements.
 template <typename Element, typename Word> void addWord(char *to, const char *from) {
   using Value = typename Element::Value;
-  constexpr size_t kLanes = sizeof(Word) / sizeof(Value);
+  constexpr size_t kBytes = sizeof(Word), kLanes = kBytes / sizeof(Value);
   Value addend[kLanes];
   std::memcpy(addend, from, sizeof(Word));
   exchangeWord<Word>(to, [&](Word old) {

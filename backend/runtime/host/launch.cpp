@@ -224,7 +224,7 @@ Status HostTeam::checkOverlap(const KernelState &kernel, const std::vector<Tenso
 
 Status HostTeam::checkArguments(const KernelState &kernel, const dtile_arg *const *arguments,
                                 int32_t nargs) const {
-  if (Status status = checkCount(kernel, arguments, nargs); !status.ok())
+  if (Status status = checkCount(kernel, static_cast<const void *>(arguments), nargs); !status.ok())
     return status;
   for (int32_t local = 0; nargs > 0 && local < localCount(); ++local) {
     if (!arguments[local])
