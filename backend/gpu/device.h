@@ -73,7 +73,7 @@ public:
                         llvm::MutableArrayRef<llvm::Value *> sums) const = 0;
   /// Whether instructions take and give sums as vectors, which loops then carry.
   [[nodiscard]] virtual bool hasSumVectors() const { return false; }
-  /// A constant vector of sums that a loop begins with, as what LLVM does not take apart.
+  /// Hides a constant vector of accumulators from LLVM, which would split it into scalars.
   [[nodiscard]] virtual llvm::Value *initialAccumulator(llvm::IRBuilder<> &,
                                                         llvm::Constant *sums) const {
     return sums;

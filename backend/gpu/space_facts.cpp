@@ -88,12 +88,12 @@ bool waitsForAll(const Op &space) {
   return false;
 }
 
-/// Whether its bodies can come behind those of earlier spaces, on their programs, which are taken
-/// to have the longer work (dtile_device_space.follows): it reduces what they have multiplied, or
-/// multiplies and waits. What multiplies there waits for nobody, or its programs would stand still
-/// while there is something to do here, which is nothing where it only waits. One that sends what
-/// it has reduced may follow, if nobody there waits at all, for that or for what others make of it.
-/// What multiplies when all has come that others send follows those who send here.
+/// Whether the space needs no programs of its own: programs of earlier spaces run its bodies when
+/// they are done with theirs (dtile_device_space.follows). Either it reduces what they multiply, or
+/// it multiplies and waits for what others send.
+///
+/// Earlier spaces that multiply must not wait for anything, unless this space only waits. If this
+/// space sends what it reduced, no earlier space may wait at all.
 int32_t follows(const Op &space) {
   if (!sharesBodies(space) || (multiplies(space) && !waits(space)))
     return 0;

@@ -14,9 +14,9 @@ void sinkToStores(llvm::BasicBlock &block, llvm::Instruction *last);
 /// The same for what inline assembly takes.
 void sinkToAssembly(llvm::BasicBlock &block, llvm::Instruction *last);
 
-/// Orders the arithmetic of a block that has no terminator yet by what it is for: what only one
-/// value needs that nothing in the block uses stands together, at the end. As it comes, op by op,
-/// what is between two ops of a tile would be there for all elements at once.
+/// Reorders the arithmetic of a block that has no terminator yet depth-first by final use: one
+/// element is finished before the next begins. Lowered op by op, every intermediate of a tile would
+/// be live at once.
 void orderByUse(llvm::BasicBlock &block);
 
 } // namespace dtile::backend

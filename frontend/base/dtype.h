@@ -48,7 +48,7 @@ void storeFromInt(DType type, void *element, int64_t value);
 [[nodiscard]] float f16ToF32(uint16_t bits);
 [[nodiscard]] float f8E4M3ToF32(uint8_t bits);
 [[nodiscard]] float f8E5M2ToF32(uint8_t bits);
-/// The nearest value with 10 bits behind the point, as tf32 has them, ties to even. NaN stays NaN.
+/// Rounded to tf32, which has 10 mantissa bits: to the nearest value, ties to even. NaN stays NaN.
 [[nodiscard]] float roundToTf32(float value);
 
 } // namespace dtile

@@ -78,8 +78,8 @@ public:
     std::optional<uint64_t> all;
   };
   virtual void stuck(const BodyId &, const ir::Op &, const SignalVal &, const Shortage &) {}
-  /// In a deadlock, the body waits at a barrier that `missing` has not reached: for the how manyeth
-  /// time this rank has, and that one.
+  /// In a deadlock, the body waits at a barrier that rank `missing` has not reached: how often this
+  /// rank and that one have reached it.
   struct Absence {
     int missing = 0;
     uint64_t arrivals = 0;

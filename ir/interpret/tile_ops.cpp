@@ -5,6 +5,7 @@
 #include "ir/interpret/state.h"
 
 #include <algorithm>
+#include <cmath>
 #include <type_traits>
 
 namespace dtile::interpret {
@@ -161,6 +162,13 @@ template <typename Element> using Accumulator = typename Element::Computed;
 
 enum class ReduceKind : uint8_t { Sum, Max, Min, Prod, Any, All };
 
+template <typename T> bool isNan([[maybe_unused]] T value) {
+  if constexpr (std::is_floating_point_v<T>)
+    return std::isnan(value);
+  else
+    return false;
+}
+
 template <ReduceKind K, typename T> T combine(T a, T b) {
   using Wide = std::conditional_t<std::is_floating_point_v<T>, T, uint64_t>;
   switch (K) {
@@ -170,9 +178,9 @@ template <ReduceKind K, typename T> T combine(T a, T b) {
     return static_cast<T>(static_cast<Wide>(a) * static_cast<Wide>(b));
   case ReduceKind::Max:
     // A NaN gives the other, as `max` does.
-    return a > b || b != b ? a : b;
+    return a > b || isNan(b) ? a : b;
   case ReduceKind::Min:
-    return a < b || b != b ? a : b;
+    return a < b || isNan(b) ? a : b;
   case ReduceKind::Any:
     return static_cast<T>(a != 0 || b != 0);
   case ReduceKind::All:
@@ -238,7 +246,7 @@ void argLoop(const AxisInfo &info, const void *in, void *out) {
         const auto value = Element::load(from[start + at * info.inner]);
         const bool isBetter = K == ReduceKind::Max ? value > best : value < best;
         // A number beats a NaN.
-        if (isBetter || (best != best && value == value)) {
+        if (isBetter || (isNan(best) && !isNan(value))) {
           best = value;
           where = static_cast<int32_t>(at);
         }

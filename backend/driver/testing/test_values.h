@@ -72,8 +72,8 @@ struct Tolerance {
 /// of the less exact element type; of floats with those of `least` where these are larger.
 [[nodiscard]] ndarray::Comparison compareLoosely(const Array &actual, const Array &expected,
                                                  Tolerance least = {});
-/// For numbers that follow from products whose operands may have been rounded to tf32, or not:
-/// those of f16, which has as many bits behind the point.
+/// For results of products whose operands may have been rounded to tf32, or not: the tolerance of
+/// f16, which has as many mantissa bits.
 [[nodiscard]] Tolerance tf32Tolerance();
 
 /// A single integer or bool.

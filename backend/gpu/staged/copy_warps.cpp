@@ -46,9 +46,9 @@ struct CopyWarps::Share {
         isEven(groups % kWarps == 0), atOnce(std::min(mostGroups, groupsOfWarp & -groupsOfWarp)) {
     DTILE_CHECK(tile.rows % kGroupRows == 0, "a staged tile has groups of 8 rows");
   }
-  /// Of a row in a box; rows that a warp copies at once; how often that is, of a group.
+  /// 16-byte words of a row in a box; rows that a warp copies in a step; steps of a group.
   int64_t words, rows, rounds;
-  /// Of a box, and of a warp; whether all warps have as many.
+  /// Groups of a box, and of a warp; whether all warps have as many.
   int64_t groups, groupsOfWarp;
   bool isEven;
   /// Groups whose words are in registers at once.

@@ -23,8 +23,10 @@ struct GatherWarps::Share {
       : words(tile.swizzle / kWordBytes), rowsOfWarp(WarpOps::kWarpThreads / words),
         rows(kWarps * rowsOfWarp), rounds((tile.rows + rows - 1) / rows),
         isWhole(tile.rows % rows == 0) {}
-  /// Of a row in a box; rows that a warp, and all, fetch at once, and how often that is.
-  int64_t words, rowsOfWarp, rows, rounds;
+  /// 16-byte words of a row in a box.
+  int64_t words;
+  /// Rows that one gather warp, and all of them, fetch in a step; steps of a tile.
+  int64_t rowsOfWarp, rows, rounds;
   /// Whether no lane has less to do in the last round.
   bool isWhole;
 };

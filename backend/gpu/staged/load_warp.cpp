@@ -12,7 +12,7 @@ using llvm::Value;
 
 namespace {
 
-/// Of an element that is fetched, and how many of them are a word.
+/// Bytes of a scalar that is staged by cp.async, and such scalars in one 16-byte copy.
 int64_t fetchedBytes(const Op &load) {
   return int64_t(dtypeBytes(load.result()->type().elementOrIndex()));
 }

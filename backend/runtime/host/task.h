@@ -50,7 +50,7 @@ struct dtile_task {
   uint64_t *cell = nullptr;
   uint64_t wanted = 0;
   const dtile_site *site = nullptr;
-  /// Waiting at a barrier: which, and the how manyeth execution of it.
+  /// Waiting at a barrier: which, and how often it was reached before.
   dtile::runtime::BarrierSite *barrier = nullptr;
   int64_t generation = 0;
   dtile_task *nextWaiter = nullptr;

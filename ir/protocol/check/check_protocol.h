@@ -65,7 +65,7 @@ struct Verdict {
   std::string kernel;
   SourceLoc place;
   bool isFine = true;
-  /// The kernel reaches no other rank and has no order to get wrong.
+  /// Numbers of ranks that were run.
   std::vector<int> ranks;
   struct Size {
     std::string name;

@@ -54,8 +54,7 @@ struct Finding {
     /// A rank's memory is touched by a peer that nothing lets finish before the rank's kernel ends.
     OutlivesKernel,
     /// A peer reads a rank's memory before anything says that the rank has begun, so that its
-    /// caller may
-    /// still write it.
+    /// caller may still write it.
     NotReady,
     /// A peer writes memory whose last contents the rank's caller may still use.
     CallerUses,

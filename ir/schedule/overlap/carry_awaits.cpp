@@ -2,14 +2,13 @@
 // carry-awaits: lets a transfer of one loop iteration finish during the next.
 //
 // Expects: `for` loops after issue-early: an await of this iteration's transfers stands as late as
-// it can. Produces: where such an await is the last thing that an iteration does, its tokens are
-// carried to the next one,
-//   which awaits them before its first op that conflicts with the transfers; the last iteration's
-//   are awaited behind the loop.
+//   it can.
+// Produces: where such an await is the last thing that an iteration does, its tokens are carried to
+//   the next iteration, which awaits them before its first op that conflicts with the transfers.
+//   Those of the last iteration are awaited after the loop.
 // Why: what an iteration does before it touches the transfer's memory again hides the transfer.
 // Leaves alone: loops where nothing stands before the conflict, and awaits that order something
-// else in their own
-//   iteration.
+//   else in their own iteration.
 #include "ir/analysis/loop_positions.h"
 #include "ir/analysis/ordering.h"
 #include "ir/core/builder.h"

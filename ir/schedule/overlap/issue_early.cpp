@@ -4,13 +4,12 @@
 //
 // Expects: inlined kernels with explicit tokens.
 // Produces: the same ops in another order. Transfers (put, get, reduce_add) and notifies, with what
-// they are computed
-//   from, come before everything that they do not depend on; waits and awaits come after everything
-//   that does not depend on them.
+//   they are computed from, come before everything that they do not depend on. Waits and awaits
+//   come after everything that does not depend on them.
 // Why: dependence, not position, is order; the time between issue and wait is what hides a
-// transfer. Leaves alone: the order of ops that conflict (the same object, one of them writing), of
-// what follows a
-//   quiet, fence, barrier or await, and blocks with more than kMaxEffects ops with effects (a
+//   transfer.
+// Leaves alone: the order of ops that conflict (the same object, one of them writing), what follows
+//   a quiet, fence, barrier or await, and blocks with more than kMaxEffects ops with effects (a
 //   remark says so).
 #include "ir/analysis/ordering.h"
 #include "ir/transform/pass.h"

@@ -3,16 +3,14 @@
 //
 // Expects: spaces as lowered (row-major order) or already ordered; inlined kernels.
 // Produces: the attributes of ir/core/tile_order.h. A dimension over all ranks goes outermost and
-// is turned about this
-//   rank: consumers (a wait indexed by it) start with their own shard and follow the order of
-//   arrival; producers (a transfer to it) start with the most remote rank and end with their own.
-//   The innermost two dimensions around a dot, where both are blocks, are grouped so that the
-//   operands of neighbouring tiles stay in cache.
+//   is rotated by this rank: consumers (a wait indexed by it) start with their own shard and follow
+//   the order of arrival; producers (a transfer to it) start with the most remote rank and end with
+//   their own. The innermost two dimensions around a dot, where both are blocks, are grouped so
+//   that the operands of neighbouring tiles stay in cache.
 // Why: a tile that starts before its data has come only occupies a program.
 // Leaves alone, each with a remark: `ordered` spaces; spaces whose dimensions show no such role;
-// and
-//   spaces whose bodies may hold up notifies that other bodies of theirs wait for: in the written
-//   order few programs may do for them where another would need one for each body, or hang.
+//   and spaces whose bodies may delay notifies that other bodies of theirs wait for. In the written
+//   order few programs may do for these, where another order would need one for each body, or hang.
 #include "ir/analysis/algebra/polynomial.h"
 #include "ir/analysis/communication.h"
 #include "ir/analysis/ordering.h"

@@ -67,7 +67,7 @@ private:
   PassContext &context_;
   llvm::SmallVector<Op *, 4> loads_;
   bool looksUp_ = false;
-  /// Of which numbers come to slots.
+  /// Loads of index tiles that come to the ring ahead of the rows that they select.
   llvm::SmallSetVector<Op *, 2> tileLookups_;
 };
 
