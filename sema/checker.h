@@ -228,6 +228,8 @@ public:
   TExpr *reduction(const CallSite &site, BuiltinId id);
   TExpr *scan(const CallSite &site, BuiltinId id);
   std::optional<unsigned> axisArg(const CallSite &site, unsigned rank);
+  /// The same of a tile, which need not name its only dimension.
+  std::optional<unsigned> axisAlong(const CallSite &site, const TypeData &tile);
   bool noGenerics(const CallSite &site);
   bool noShape(const CallSite &site);
   std::optional<bool> isTf32Dot(const CallSite &site);

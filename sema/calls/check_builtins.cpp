@@ -447,6 +447,10 @@ TExpr *Checker::reduction(const CallSite &site, BuiltinId id) {
   return builtin(BuiltinId::Reshape, {result}, types.tile(dtype, kept), site.range);
 }
 
+std::optional<unsigned> Checker::axisAlong(const CallSite &site, const TypeData &tile) {
+  return tile.rank() > 1 || labelled(site, "axis") ? axisArg(site, tile.rank()) : std::optional(0U);
+}
+
 TExpr *Checker::scan(const CallSite &site, BuiltinId id) {
   if (!checkArgs(site, 1, 1, {"axis"}) || !noGenerics(site) || !noShape(site))
     return error(site.range);
@@ -457,9 +461,7 @@ TExpr *Checker::scan(const CallSite &site, BuiltinId id) {
     report(site.range, diag::operator_not_defined, site.name, typeText(tile->type));
     return error(site.range);
   }
-  std::optional<unsigned> axis = 0;
-  if (tile->type->rank() > 1 || labelled(site, "axis"))
-    axis = axisArg(site, tile->type->rank());
+  const std::optional<unsigned> axis = axisAlong(site, *tile->type);
   if (!axis)
     return error(site.range);
   Type type = tile->type;
@@ -478,9 +480,7 @@ TExpr *Checker::callGather(const CallSite &site) {
   TExpr *tile = tileArg(site), *index = value(positional(site, 1));
   if (tile->type->kind == TypeKind::Error || index->type->kind == TypeKind::Error)
     return error(site.range);
-  std::optional<unsigned> axis = 0;
-  if (tile->type->rank() > 1 || labelled(site, "axis"))
-    axis = axisArg(site, tile->type->rank());
+  const std::optional<unsigned> axis = axisAlong(site, *tile->type);
   if (!axis)
     return error(site.range);
   const bool fits = index->type->kind == TypeKind::Tile && isInteger(index->type->dtype) &&
