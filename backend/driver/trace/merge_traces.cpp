@@ -55,6 +55,8 @@ private:
   std::string write();
   const Slice *writerOf(const Slice &wait) const;
   [[nodiscard]] std::vector<CellKey> cellsOf(const Slice &slice, int64_t owner) const;
+  void eachNotifyOf(const Slice &wait,
+                    llvm::function_ref<void(const Slice &, llvm::ArrayRef<size_t>)> visit) const;
 
   std::vector<Object> files_;
   std::vector<Value> events_;
@@ -71,6 +73,20 @@ private:
 
 int64_t nanoseconds(double microseconds) { return std::llround(microseconds * 1000); }
 double microseconds(int64_t nanoseconds) { return double(nanoseconds) / 1000; }
+
+/// Of each cell that a wait names: the notify with which its count was reached, and the numbers of
+/// all notifies of the cell. Leaves out cells whose notifies are not all in the files.
+void TraceMerger::eachNotifyOf(
+    const Slice &wait,
+    llvm::function_ref<void(const Slice &, llvm::ArrayRef<size_t>)> visit) const {
+  const Array &wants = *wait.arguments->getArray("wants");
+  for (const auto &[want, key] : llvm::zip_equal(wants, cellsOf(wait, wait.rank))) {
+    const auto found = byCell_.find(key);
+    const int64_t wanted = want.getAsInteger().value_or(0);
+    if (found != byCell_.end() && wanted >= 1 && size_t(wanted) <= found->second.size())
+      visit(notifies_[found->second[size_t(wanted) - 1]], found->second);
+  }
+}
 
 std::vector<CellKey> TraceMerger::cellsOf(const Slice &slice, int64_t owner) const {
   std::vector<CellKey> keys;
@@ -173,20 +189,14 @@ void TraceMerger::alignClocks() {
   for (const Slice &wait : waits_) {
     if (count == 1 || wait.arguments->getBoolean("unfinished").value_or(false))
       continue;
-    const Array &wants = *wait.arguments->getArray("wants");
-    for (const auto &[want, key] : llvm::zip_equal(wants, cellsOf(wait, wait.rank))) {
-      const auto found = byCell_.find(key);
-      const int64_t wanted = want.getAsInteger().value_or(0);
-      if (found == byCell_.end() || wanted < 1 || size_t(wanted) > found->second.size())
-        continue;
-      const Slice &notify = notifies_[found->second[size_t(wanted) - 1]];
+    eachNotifyOf(wait, [&](const Slice &notify, llvm::ArrayRef<size_t> ofCell) {
       const bool isOfOne = llvm::all_of(
-          found->second, [&](size_t other) { return notifies_[other].clock == notify.clock; });
+          ofCell, [&](size_t other) { return notifies_[other].clock == notify.clock; });
       if (isOfOne && notify.clock != wait.clock) {
         int64_t &bound = least[notify.clock][wait.clock];
         bound = std::max(bound, notify.begin - wait.end);
       }
-    }
+    });
   }
   for (bool isNew = true; isNew;) {
     isNew = false;
@@ -241,16 +251,10 @@ void TraceMerger::shift() {
 /// Of a wait for several cells, the notify that came last.
 const Slice *TraceMerger::writerOf(const Slice &wait) const {
   const Slice *writer = nullptr;
-  const Array &wants = *wait.arguments->getArray("wants");
-  for (const auto &[want, key] : llvm::zip_equal(wants, cellsOf(wait, wait.rank))) {
-    const auto found = byCell_.find(key);
-    const int64_t wanted = want.getAsInteger().value_or(0);
-    if (found == byCell_.end() || wanted < 1 || size_t(wanted) > found->second.size())
-      continue;
-    const Slice &notify = notifies_[found->second[size_t(wanted) - 1]];
+  eachNotifyOf(wait, [&](const Slice &notify, llvm::ArrayRef<size_t>) {
     if (notify.begin <= wait.end && (!writer || notify.end > writer->end))
       writer = &notify;
-  }
+  });
   return writer;
 }
 
