@@ -226,7 +226,7 @@ std::optional<model::ProgramShares> GpuLaunchEstimate::share(const model::KnownS
     const BodyMeans means = meansOf(*space, work.counts[s], work.bodies[s], work.sizes, facts_,
                                     machine_, double(together), double(running));
     weights[s] = means.weight;
-    latencies[s] = means.latency;
+    latencies[s] = dtile_uncovered_latency(&work.facts[s], means.weight, means.latency, together);
     dtile_add_unshared(&work.facts[s], means.weight, means.shared);
     made.shares.push_back(work.facts[s].shares != 0);
   }
@@ -279,7 +279,7 @@ std::optional<LaunchTimeline> GpuLaunchEstimate::timeline(Work &work, int32_t pa
     const BodyMeans means = meansOf(*space, work.counts[s], work.bodies[s], work.sizes, facts_,
                                     machine_, double(together), double(running));
     weights[s] = means.weight;
-    latencies[s] = means.latency;
+    latencies[s] = dtile_uncovered_latency(&facts[s], means.weight, means.latency, together);
     shared[s] = means.shared;
     remote += double(work.bodies[s]) * means.remoteBytes;
   }

@@ -106,7 +106,12 @@ private:
 void NvptxDevice::makeKernel(llvm::Function &function, unsigned threads, unsigned programs) const {
   function.setCallingConv(llvm::CallingConv::PTX_Kernel);
   function.addFnAttr("nvvm.maxntid", std::to_string(threads));
-  function.addFnAttr("nvvm.minctasm", std::to_string(programs));
+  // ptxas takes no more registers than it needs, unless it is told how many programs are to be
+  // resident: then it takes all that these may have (42 become 72). So it is told where the tiles
+  // of a program would make it take more than their share (docs/measurements/rows.md).
+  constexpr unsigned kManyPrograms = 5;
+  if (programs < kManyPrograms)
+    function.addFnAttr("nvvm.minctasm", std::to_string(programs));
   for (llvm::Argument &argument : function.args())
     if (argument.hasByValAttr())
       argument.addAttr(llvm::Attribute::get(function.getContext(), "nvvm.grid_constant"));

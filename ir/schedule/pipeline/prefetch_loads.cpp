@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // prefetch-loads: reads what the next iteration needs, into registers.
 //
-// Expects: `for` loops of spaces behind infer-layouts, with products where no copies fill shared
-//   memory, or without products on any GPU.
+// Expects: `for` loops of spaces after infer-layouts, for GPUs without cp.async.
 // Produces: tiles that an iteration loads, and rows that it gathers, at places that follow from its
 //   position (and from numbers that inputs hold there), are carried: the first iteration's are
 //   loaded before the loop, the next one's at the begin of an iteration.
 // Why: a program would wait for memory, then multiply, or compute. Here loads are under way
 //   meanwhile, and twice as many at once.
-// Leaves alone: loops that wait or signal, and loops with products that write, since loads would
-//   move across that; tiles that would take too many registers; loads whose places are themselves
-//   loaded from elsewhere; without products, of anything but inputs. After the last iteration one
-//   more is loaded: views are safe at any position.
+// Leaves alone: GPUs with cp.async, where copies fill shared memory ahead of products, and loops
+//   without products have the other programs of their processor to cover latency
+//   (docs/decisions/programs_cover_latency.md); loops that wait or signal, and loops with products
+//   that write, since loads would move across that; tiles that would take too many registers; loads
+//   whose places are themselves loaded from elsewhere; without products, of anything but inputs.
+//   After the last iteration one more is loaded: views are safe at any position.
 #include "ir/analysis/communication.h"
 #include "ir/analysis/loop_positions.h"
 #include "ir/analysis/row_gathers.h"
@@ -194,11 +195,9 @@ void LoadPrefetch::transform(bool isGuarded) {
 }
 
 bool LoadPrefetch::run() {
-  const bool isCopiedAhead = context_.facts && context_.facts->asyncCopyBytes > 0;
   const bool multiplies = has({OpKind::Dot});
   // Inputs stay what they are, whatever the loop writes.
-  if ((multiplies && isCopiedAhead) || hasEffects(Signal | Wait | Order) ||
-      (multiplies && hasEffects(Write | RemoteWrite)))
+  if (hasEffects(Signal | Wait | Order) || (multiplies && hasEffects(Write | RemoteWrite)))
     return false;
   choose();
   if (loads_.empty())
@@ -210,6 +209,8 @@ bool LoadPrefetch::run() {
 } // namespace
 
 bool prefetchLoads(Module &module, PassContext &context) {
+  if (context.facts && context.facts->asyncCopyBytes > 0)
+    return false;
   bool changed = false;
   for (Op *loop : loopsOfSpaces(module))
     changed |= LoadPrefetch(*loop, context).run();

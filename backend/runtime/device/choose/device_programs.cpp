@@ -368,6 +368,16 @@ int64_t dtile_mean_weight(int64_t (*weight)(const void *frame, int64_t body, int
   return std::max<int64_t>(int64_t(sum / double(count)), 1);
 }
 
+int64_t dtile_uncovered_latency(const dtile_device_space *space, int64_t weight, int64_t latency,
+                                int64_t together) {
+  if (together <= 1 || space->most > 0 || space->waits || weight <= 0 || latency <= 0)
+    return latency;
+  const double own = 1 / double(together), w = double(weight);
+  const double alone = own + double(latency) / w;
+  const double time = w * std::cbrt((1 + alone * alone * alone) / (1 + own * own * own));
+  return std::clamp<int64_t>(int64_t(time - w), 0, latency);
+}
+
 dtile_device_load dtile_load_of(int32_t nspaces, const int64_t *bodies, int64_t resident,
                                 int64_t processors) {
   int64_t running = 0;

@@ -20,7 +20,8 @@
  * 5. Where spaces that compute have no bodies for the rest, spaces that move data take it: small
  *    problems wait for data sooner than for arithmetic.
  *
- * A body takes its weight, which is what it moves or computes at full rate, and its latency.
+ * A body takes its weight, which is what it moves or computes at full rate, and its latency, as far
+ * as other programs of its processor do not cover it.
  *
  * The estimate of rule 3: data has moved when the bodies that move it are through, `fill` programs
  * at once at most of what has no latency, for these fill the way to other devices. A space that
@@ -52,6 +53,19 @@ extern "C" {
 int64_t dtile_mean_weight(int64_t (*weight)(const void *frame, int64_t body, int64_t together,
                                             int64_t running),
                           const void *frame, int64_t bodies, int64_t together, int64_t running);
+
+/* The part of a body's latency that the other programs of its processor do not cover, of a space
+ * that computes and does not wait; all of it for other spaces, and where `together` is 1. While a
+ * program waits, the others use what it leaves idle, so that `together` bodies take at least
+ * `weight`, which is for all of them, and at least a body's own part of that and its latency. Both
+ * are near each other often, and then neither hides the other: weight and latency add up to
+ *
+ *   weight * cbrt((1 + (1 / together + latency / weight)^3) / (1 + (1 / together)^3))
+ *
+ * The power is of 920 times of norms, softmax and products of elements on an H200, by the best
+ * choice among 24 configurations (docs/measurements/rows.md). Nanoseconds. */
+int64_t dtile_uncovered_latency(const dtile_device_space *space, int64_t weight, int64_t latency,
+                                int64_t together);
 
 /* Programs of a launch that run at once, on a device that holds `resident` of them on `processors`
  * processors: on all of it, and on one processor. Each at least 1. */

@@ -195,6 +195,8 @@ private:
     const dtile_device_load load = dtile_load_of(desc_.nspaces, bodies, resident, multiprocessors_);
     fill(weights, image_.weights, load);
     fill(latencies, image_.latencies, load);
+    for (int32_t s = 0; s < desc_.nspaces; ++s)
+      latencies[s] = dtile_uncovered_latency(&spaces[s], weights[s], latencies[s], load.together);
     if (parts > 1) {
       fill(shared, image_.shared, load);
       std::copy(bodies_, bodies_ + desc_.nspaces, bodies);
