@@ -48,7 +48,9 @@ class Kernel:
 
 
 def comment_text(lines):
-    return " ".join(line.strip()[3:].strip() for line in lines)
+    """The paragraphs of a doc comment, a line each; a comment line without text separates them."""
+    text = "\n".join(line.strip()[3:].strip() for line in lines).strip("\n")
+    return "\n\n".join(" ".join(part.split("\n")) for part in re.split(r"\n\n+", text))
 
 
 def closing(text, at):
@@ -152,7 +154,7 @@ def index(pages):
     lines = ["| page | kernels | what it is |", "| --- | --- | --- |"]
     for name, about, kernels in pages:
         # Not at the points of names.
-        first = re.split(r"(?<=[a-z0-9)]{2}\.)\s(?=[A-Z])", about)[0].rstrip(".")
+        first = re.split(r"\n\n|(?<=[a-z0-9)]{2}\.)\s(?=[A-Z])", about)[0].rstrip(".")
         lines.append(f"| [{name}]({name}.md) | "
                      + ", ".join(f"`{kernel.name}`" for kernel in kernels)
                      + f" | {prose(first)} |")
@@ -190,7 +192,10 @@ def written(root):
 
 SAMPLE = """//! About a * b.
 
-/// Adds.
+/// Adds
+/// one.
+///
+/// Slowly.
 kernel add<B = auto>(
     x   : in   f32[N],  // of a caller :)
     box : scratch symm f32[N],
@@ -223,6 +228,7 @@ def self_test():
                      "// CHECK: `steps`: proved for all W and all sizes\n")
     give_verdicts([("sample", "", kernels)], lines)
     text = page("examples/sample.dtile", "About a * b.", kernels)
+    assert "## `add`\n\nAdds one.\n\nSlowly.\n\n```" in text
     assert r"About a \* b." in text
     assert "    y = add(h);\n}\n" in text
     assert "box" not in text and "sent" not in text and "of a caller :)" in text
