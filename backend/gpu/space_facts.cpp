@@ -155,7 +155,7 @@ double exchangeTime(const Op &space, const TargetFacts &machine) {
   return time;
 }
 
-dtile_device_space spaceFacts(const Op &space, const TargetFacts &machine) {
+dtile_device_space spaceFacts(Op &space, const TargetFacts &machine) {
   const bool onlyMoves = moves(space) && !hasOp(space, model::computes);
   const bool isBulk = copiesInBulk(space, machine);
   const double rate = isBulk ? machine.timing.bulkRate : machine.timing.threadsRate;
@@ -170,7 +170,7 @@ dtile_device_space spaceFacts(const Op &space, const TargetFacts &machine) {
           .waits = waits(space) || space.has(ir::attr::after_all),
           .exchange = int32_t(exchangeTime(space, machine)),
           .divide = divided ? int32_t(partialTime(*divided, machine)) : 0,
-          .reserved = 0};
+          .covers = !ir::multiplies(*space.enclosing(OpKind::Kernel))};
 }
 
 int32_t launchTime(Op &kernel, const TargetFacts &machine) {

@@ -10,7 +10,7 @@ namespace dtile::backend::gpu {
 
 /// For the rule of backend/runtime/device/choose/device_programs.h; body_cost.h says how long
 /// bodies take.
-[[nodiscard]] dtile_device_space spaceFacts(const ir::Op &space, const TargetFacts &machine);
+[[nodiscard]] dtile_device_space spaceFacts(ir::Op &space, const TargetFacts &machine);
 
 /// Whether programs of earlier spaces may run bodies of this one when they are done with their own:
 /// it computes, and no number of programs or order is asked of it. Every program that takes bodies

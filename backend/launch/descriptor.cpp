@@ -257,7 +257,8 @@ llvm::Constant *Descriptor::image(const DeviceImage &image) {
     spaces.push_back(llvm::ConstantStruct::get(
         m_.abi.deviceSpace,
         {i32(space.pinned), i32(space.ordered), i32(space.most), i32(space.fill), i32(space.shares),
-         i32(space.follows), i32(space.waits), i32(space.exchange), i32(space.divide), i32(0)}));
+         i32(space.follows), i32(space.waits), i32(space.exchange), i32(space.divide),
+         i32(space.covers)}));
   llvm::SmallVector<llvm::Constant *> scratch;
   for (const dtile_device_scratch &object : image.scratch)
     scratch.push_back(

@@ -171,7 +171,9 @@ typedef struct dtile_device_space {
   /* more than 0: bodies of the last round may be divided between programs, which takes so many
    * nanoseconds each time, and what of a body is not shared (pass split-sums) */
   int32_t divide;
-  int32_t reserved;
+  /* 1: while one of its programs waits, others of the processor use what it leaves idle: spaces of
+   * kernels without products */
+  int32_t covers;
 } dtile_device_space;
 
 /* How the code of an image uses a scratch object. */
@@ -208,7 +210,7 @@ typedef struct dtile_device_image {
   int32_t format;
   const char *target;   /* "nvptx", "amdgpu" */
   const char *arch;     /* "sm_90a", "gfx942" */
-  const char *shmem;    /* provider: "p2p", "nvshmem", "rocshmem" */
+  const char *shmem;    /* provider: a name of backend/device_library/providers.def */
   const void *data;     /* compressed where `packed_bytes` is not 0 */
   int64_t bytes;        /* of the image itself */
   const char *entry;    /* the kernel's name in it */

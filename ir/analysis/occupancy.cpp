@@ -83,22 +83,49 @@ bool isMadeWhereUsed(const Value &value) {
          });
 }
 
+/// Where the values of a block are needed last. What is made where it is used has to have its
+/// operands until then.
+class LastNeeds {
+public:
+  explicit LastNeeds(Block &block) : block_(block) {
+    int64_t count = 0;
+    for (Op &op : block.ops())
+      place_[&op] = count++;
+    for (Op &op : llvm::reverse(block.ops()))
+      for (const Value *result : op.results())
+        if (isMadeWhereUsed(*result))
+          made_[result] = find(*result);
+  }
+  [[nodiscard]] int64_t place(const Op &op) const { return place_.lookup(&op); }
+  /// Of a value of the block; -1 where it has no uses.
+  [[nodiscard]] int64_t find(const Value &value) const {
+    int64_t last = -1;
+    for (const Use &use : value.uses())
+      if (const Op *user = ancestorIn(block_, use.user)) {
+        last = std::max(last, place_.lookup(user));
+        for (const Value *result : user->results())
+          if (const auto found = made_.find(result); found != made_.end())
+            last = std::max(last, found->second);
+      }
+    return last;
+  }
+
+private:
+  const Block &block_;
+  llvm::DenseMap<const Op *, int64_t> place_;
+  llvm::DenseMap<const Value *, int64_t> made_;
+};
+
 /// The most words of tiles that a thread has at once in a block.
 int64_t mostLive(Block &block) {
-  llvm::DenseMap<const Op *, int64_t> place;
-  int64_t count = 0;
-  for (Op &op : block.ops())
-    place[&op] = count++;
-  // What is added at each op, and taken away behind it.
+  const LastNeeds needs(block);
+  const auto count = int64_t(std::distance(block.ops().begin(), block.ops().end()));
+  // What is added at each op, and taken away after it.
   llvm::SmallVector<int64_t, 64> born(size_t(count) + 1, 0), dead(size_t(count) + 1, 0);
   const auto lives = [&](const Value &value, int64_t from) {
     const int64_t words = isMadeWhereUsed(value) ? 0 : wordsOf(value);
-    int64_t last = from;
-    for (const Use &use : value.uses())
-      if (const Op *user = ancestorIn(block, use.user))
-        last = std::max(last, place.lookup(user));
     born[size_t(from)] += words;
-    dead[size_t(last)] += words;
+    dead[size_t(std::max(from, needs.find(value)))] += words;
   };
   if (count == 0)
     return 0;
@@ -107,10 +134,10 @@ int64_t mostLive(Block &block) {
   // What a loop gives is what it carries, which counts inside of it.
   for (Op &op : block.ops())
     for (const Value *result : op.results())
-      lives(*result, place.lookup(&op) + (op.numRegions() > 0 ? 1 : 0));
+      lives(*result, needs.place(op) + (op.numRegions() > 0 ? 1 : 0));
   int64_t live = 0, most = 0;
   for (Op &op : block.ops()) {
-    const auto at = size_t(place.lookup(&op));
+    const auto at = size_t(needs.place(op));
     live += born[at];
     int64_t here = 0;
     for (const Value *result : op.results())

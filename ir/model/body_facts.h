@@ -2,6 +2,7 @@
 // What is asked of a kernel again for each launch that is estimated, and no launch changes.
 #pragma once
 
+#include "ir/core/op_classes.h"
 #include "ir/model/op_cost.h"
 #include "ir/model/streams.h"
 
@@ -25,6 +26,9 @@ public:
       reads = model::firstReads(*space);
     return *reads;
   }
+  [[nodiscard]] double pieceFactor(ir::Op &op, ir::Type tile) {
+    return of<const ir::Op *>(pieces_, &op, [&] { return model::pieceFactor(op, tile); });
+  }
   [[nodiscard]] double streamedAhead(ir::Op &loop) {
     return of<const ir::Op *>(streamedAhead_, &loop, [&] { return model::streamedAhead(loop); });
   }
@@ -47,6 +51,12 @@ public:
       return reads;
     });
   }
+  /// Whether it loads tiles in a kernel without products.
+  [[nodiscard]] bool begins(ir::Block &body) {
+    return of<const ir::Block *>(begins_, &body, [&] {
+      return readsMemory(body) && !ir::multiplies(*body.parentOp()->enclosing(ir::OpKind::Kernel));
+    });
+  }
   [[nodiscard]] double arithmetic(ir::Op &op, const TargetFacts &machine) {
     if (!arithmetic_)
       arithmetic_.emplace(op);
@@ -64,11 +74,13 @@ private:
 
   llvm::DenseMap<const ir::Op *, Stream> streams_;
   llvm::DenseMap<const ir::Op *, std::optional<llvm::SmallVector<ir::Op *, 4>>> firstReads_;
+  llvm::DenseMap<const ir::Op *, double> pieces_;
   llvm::DenseMap<const ir::Op *, double> streamedAhead_;
   llvm::DenseMap<const ir::Op *, int64_t> kept_;
   llvm::DenseMap<const ir::Op *, bool> unstaged_;
   llvm::DenseMap<const ir::Block *, Sends> sends_;
   llvm::DenseMap<const ir::Block *, bool> reads_;
+  llvm::DenseMap<const ir::Block *, bool> begins_;
   std::optional<ArithmeticCost> arithmetic_;
 };
 

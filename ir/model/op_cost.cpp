@@ -166,6 +166,14 @@ double rowFactor(ir::Type tile) {
   return row < double(kLineBytes) ? 1 + kRow / row : 1;
 }
 
+double pieceFactor(Op &op, ir::Type tile) {
+  if (!tile.isTile() || tile.rank() < 2 || ir::multiplies(*op.enclosing(OpKind::Kernel)))
+    return 1;
+  /// What opens a piece, in bytes of what is moved.
+  constexpr double kPiece = 24;
+  return 1 + kPiece / (double(tile.shape().back()) * dtypeBytes(tile.dtype()));
+}
+
 double copiedRowFactor(const ir::Value &view) {
   const Op *op = view.definingOp();
   if (!op || !op->is(OpKind::ViewTile) || !op->get(ir::attr::dims).ends_with("r") ||

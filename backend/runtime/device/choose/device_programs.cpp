@@ -370,7 +370,8 @@ int64_t dtile_mean_weight(int64_t (*weight)(const void *frame, int64_t body, int
 
 int64_t dtile_uncovered_latency(const dtile_device_space *space, int64_t weight, int64_t latency,
                                 int64_t together) {
-  if (together <= 1 || space->most > 0 || space->waits || weight <= 0 || latency <= 0)
+  if (together <= 1 || !space->covers || space->most > 0 || space->waits || weight <= 0 ||
+      latency <= 0)
     return latency;
   const double own = 1 / double(together), w = double(weight);
   const double alone = own + double(latency) / w;

@@ -55,10 +55,10 @@ int64_t dtile_mean_weight(int64_t (*weight)(const void *frame, int64_t body, int
                           const void *frame, int64_t bodies, int64_t together, int64_t running);
 
 /* The part of a body's latency that the other programs of its processor do not cover, of a space
- * that computes and does not wait; all of it for other spaces, and where `together` is 1. While a
- * program waits, the others use what it leaves idle, so that `together` bodies take at least
- * `weight`, which is for all of them, and at least a body's own part of that and its latency. Both
- * are near each other often, and then neither hides the other: weight and latency add up to
+ * without products that computes and does not wait. All of it for other spaces, and where
+ * `together` is 1. While a program waits, the others use what it leaves idle. So `together` bodies
+ * take at least `weight`, which is for all of them, and at least a body's own part of that and its
+ * latency. Often both are near each other, and neither hides the other. They add up to
  *
  *   weight * cbrt((1 + (1 / together + latency / weight)^3) / (1 + (1 / together)^3))
  *
