@@ -14,13 +14,14 @@ import re
 import sys
 
 FOLDERS = ("grammar", "frontend", "sema", "ir", "backend")
-SUFFIXES = (".cpp", ".h", ".def", ".g4", "CMakeLists.txt")
+SUFFIXES = (".c", ".cpp", ".h", ".def", ".g4", "CMakeLists.txt")
 TABLES = {
     "commands": ("backend/driver/commands.def", r'^COMMAND\((\w+), "\w+"'),
     "passes": ("ir/transform/passes.def", r'^PASS\((\w+), "[\w-]+", \w+,'),
     "machines": ("ir/machine/machines.cpp", r'^    \{\.name = "(\w+)"'),
     "elementwise": ("frontend/base/elementwise.def", r"^ELEMENTWISE\((\w+),"),
     "statements": ("frontend/ast/ast_nodes.def", r"^STMT\((\w+)\)"),
+    "providers": ("backend/device_library/providers.def", r'^PROVIDER\("\w+", "(\w+)"'),
 }
 # What others call by other names, which nothing needs.
 OPTIONAL = ("frontend/base/habits.def",)
@@ -48,6 +49,9 @@ BUDGETS = {
     # The row. The name of a vendor's default machine is elsewhere, too.
     "machines": (("h20", "b200", "a100", "a10", "l40s", "mi250x", "mi300x", "mi355x"),
                  lambda n: rf'\.name = "{n}"', 1),
+    # The row, and the device functions of one that has no host library. The table of foreign habits
+    # names it, too.
+    "providers": (("rocshmem",), lambda n: rf"(?i)\b{n}", 2),
     # The row (elementwise.def), of which the IR, the tree, the functions of kernels and of tests
     # are made; what it gives (elementwise.h), for constants, the interpreter and references; what
     # LLVM makes of it (arith.cpp, or math.cpp where it is a polynomial). Of those that no pass and

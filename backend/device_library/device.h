@@ -2,8 +2,8 @@
  * The shmem device library: what generated GPU code calls. Freestanding C, compiled by clang to
  * bitcode for each vendor, linked into every module of GPU code and inlined there.
  *
- * device.c has what every provider shares, and asks the provider (p2p.c, nvshmem.c, rocshmem.c)
- * for the functions of provider.h. Rows of backend/gpu/device_calls.def are the functions below.
+ * device.c has what every provider shares, and asks the provider (a row of providers.def) for the
+ * functions of provider.h. Rows of backend/gpu/device_calls.def are the functions below.
  *
  * A program is a block of threads. "Together" marks functions that all its threads call, with equal
  * arguments; the others belong to the thread that calls them. Bodies may run on some of the threads

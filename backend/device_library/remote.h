@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
- * The part of a provider that is the same for OpenSHMEM's kin on GPUs: nvshmem.c and rocshmem.c say
+ * The part of a provider that is the same for OpenSHMEM's kin on GPUs: the file of a provider says
  * what the functions are called. Together-functions of a provider are called by all threads of a
  * program, which is why a part of them sends thread by thread. Private to the device library. */
 #pragma once

@@ -2,6 +2,7 @@
 // Declares every option once, with CLI11. CLI11 throws; nothing leaves this file.
 #include "backend/driver/command_line.h"
 
+#include "backend/gpu/device_library.h"
 #include "ir/machine/networks.h"
 #include "ir/machine/target_facts.h"
 
@@ -410,16 +411,17 @@ void addBuild(CLI::App *sub, Options &o) {
              "what to compile for: host (default), nvptx, amdgpu; several with commas, in one "
              "object");
   sub->add_option("--shmem", o.shmem,
-                  "who carries bytes between GPUs: p2p (default), nvshmem, rocshmem")
+                  "who carries bytes between GPUs: " + backend::gpu::providerNames() +
+                      "; p2p is the default")
       ->type_name("PROVIDER");
-  sub->add_option("--nvshmem-home,--rocshmem-bitcode", o.shmemPath,
-                  "where that provider's device bitcode is")
+  const std::vector<std::string> paths = backend::gpu::providerOptions();
+  sub->add_option(llvm::join(paths, ","), o.shmemPath, "where that provider's device bitcode is")
       ->type_name("PATH");
-  sub->final_callback([&o] {
+  sub->final_callback([&o, paths] {
     if (!o.shmemPath.empty() && o.shmem == "p2p")
-      throw CLI::ValidationError("--nvshmem-home, --rocshmem-bitcode",
-                                 "are where `--shmem nvshmem` or `--shmem rocshmem` finds its "
-                                 "bitcode; give that as well");
+      throw CLI::ValidationError(llvm::join(paths, ", "),
+                                 "are where a provider other than p2p finds its bitcode; "
+                                 "give `--shmem` as well");
   });
   sub->add_option("--variants", o.variants,
                   "of a kernel that leaves constants to the compiler, variants an architecture at "

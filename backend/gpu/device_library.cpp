@@ -27,26 +27,16 @@ namespace dtile::backend::gpu {
 
 namespace {
 
-/// One provider of one vendor, and the user's bitcode that it needs.
+/// One provider of one vendor: providers.def.
 struct ProviderRow {
-  llvm::StringLiteral vendor;
-  llvm::StringLiteral name;
-  /// What its functions begin with; empty for a provider that is built in.
-  llvm::StringLiteral prefix;
-  /// The bitcode below the path that the user gives; empty when the path is the file.
-  llvm::StringLiteral file;
-  llvm::StringLiteral option;
-  llvm::StringLiteral hint;
-  /// Its host library sets the variables of kNvshmemState in a loaded module.
+  llvm::StringLiteral vendor, name, prefix, file, option, hint;
   bool hasHostState;
 };
 constexpr ProviderRow kProviders[] = {
-    {"nvptx", "p2p", "", "", "", "", false},
-    {"nvptx", "nvshmem", "nvshmem", "lib/libnvshmem_device.bc", "--nvshmem-home=DIR",
-     "the folder of an NVSHMEM 3 installation, which holds lib/libnvshmem_device.bc", true},
-    {"amdgpu", "p2p", "", "", "", "", false},
-    {"amdgpu", "rocshmem", "rocshmem", "", "--rocshmem-bitcode=FILE",
-     "rocSHMEM's device functions as LLVM bitcode", false},
+#define PROVIDER(VENDOR, NAME, PREFIX, FILE, OPTION, HINT, HAS_HOST_STATE)                         \
+  {VENDOR, NAME, PREFIX, FILE, OPTION, HINT, HAS_HOST_STATE},
+#include "backend/device_library/providers.def"
+#undef PROVIDER
 };
 
 /// What NVSHMEM's host library looks up in a loaded module: the first two must be there, the last
@@ -231,14 +221,14 @@ llvm::Expected<int32_t> addProvider(LibraryLinker &linker, llvm::Module &module,
                                     const ProviderRow &row, llvm::StringRef path) {
   if (path.empty())
     return llvm::createStringError("shmem provider `" + row.name + "` needs `" + row.option +
-                                   "`: " + row.hint);
+                                   "=PATH`: " + row.hint);
   llvm::SmallString<128> file(path);
   if (!row.file.empty())
     llvm::sys::path::append(file, row.file);
   auto bytes = llvm::MemoryBuffer::getFile(file);
   if (!bytes)
     return llvm::createStringError("cannot read `" + file.str() + "` (" +
-                                   bytes.getError().message() + "): `" + row.option + "` is " +
+                                   bytes.getError().message() + "): `" + row.option + "=PATH` is " +
                                    row.hint);
   int32_t version = 0;
   std::string otherMachine;
@@ -294,6 +284,22 @@ llvm::Expected<const ProviderRow *> findProvider(const Device &device, llvm::Str
 }
 
 } // namespace
+
+std::string providerNames() {
+  llvm::SmallVector<llvm::StringRef, 4> names;
+  for (const ProviderRow &row : kProviders)
+    if (!llvm::is_contained(names, row.name))
+      names.push_back(row.name);
+  return llvm::join(names, ", ");
+}
+
+std::vector<std::string> providerOptions() {
+  std::vector<std::string> options;
+  for (const ProviderRow &row : kProviders)
+    if (!row.option.empty())
+      options.push_back(row.option.str());
+  return options;
+}
 
 llvm::Expected<int32_t> linkDeviceLibrary(llvm::Module &module, const Device &device,
                                           const ShmemProvider &provider) {

@@ -8,16 +8,22 @@
 #include "llvm/Support/Error.h"
 
 #include <string>
+#include <vector>
 
 namespace dtile::backend::gpu {
 
 /// Who carries bytes between ranks.
 struct ShmemProvider {
-  /// `p2p`, `nvshmem`, `rocshmem`.
+  /// Of a row of backend/device_library/providers.def.
   std::string name = "p2p";
-  /// Where the provider's own bitcode is found: NVSHMEM's installation, or rocSHMEM's file.
+  /// Where the provider's own bitcode is found, as the row's option says it.
   std::string path;
 };
+
+/// `p2p, nvshmem, …`: of all vendors.
+[[nodiscard]] std::string providerNames();
+/// The options that give the path of a provider's bitcode, `--nvshmem-home` and the like.
+[[nodiscard]] std::vector<std::string> providerOptions();
 
 /// Links what the module calls of the library and of the provider's bitcode. All of it becomes
 /// internal, is made for the device, and is inlined where that is meant; branches on the

@@ -65,18 +65,23 @@ Status askFacts(const char *target, int32_t device, DeviceFacts *facts) {
   return {};
 }
 
-/// Whether the team is NVSHMEM's.
-Status chooseProvider(const dtile_device_options &options, bool *nvshmem) {
+/// Null for p2p.
+Status chooseProvider(const dtile_device_options &options, const HeapProviderRow **out) {
   const char *variable = std::getenv("DTILE_SHMEM");
-  const std::string name = options.shmem ? options.shmem : variable && *variable ? variable : "p2p";
-  *nvshmem = name == "nvshmem";
-  if (name == "rocshmem")
-    return {DTILE_UNAVAILABLE, "this library has no host side for rocSHMEM: use the shmem provider "
-                               "p2p"};
-  if (name != "p2p" && !*nvshmem)
-    return {DTILE_INVALID, format("`%s` is no shmem provider: p2p and nvshmem are", name.c_str())};
-  if (*nvshmem && options.target && std::strcmp(options.target, "nvptx") != 0)
-    return {DTILE_INVALID, "the shmem provider nvshmem is for NVIDIA's GPUs only: use p2p"};
+  const std::string name = options.shmem           ? options.shmem
+                           : variable && *variable ? variable
+                                                   : kPeerToPeer;
+  *out = nullptr;
+  if (name == kPeerToPeer)
+    return {};
+  *out = findHeapProvider(name);
+  if (!*out)
+    return {DTILE_INVALID, format("this library has no host side for the shmem provider `%s`: it "
+                                  "has %s",
+                                  name.c_str(), heapProviderNames().c_str())};
+  if (options.target && std::strcmp(options.target, (*out)->target) != 0)
+    return {DTILE_INVALID, format("the shmem provider %s is for %s's GPUs only: use p2p",
+                                  (*out)->name, (*out)->vendor)};
   return {};
 }
 
@@ -85,7 +90,7 @@ Status finish(std::unique_ptr<DeviceDriver> driver, DeviceTeamConfig config,
   config.symmetricBytes = options.symmetric_bytes;
   config.timeoutMs = options.wait_timeout_ms;
   config.plainLaunches = options.plain_launches != 0;
-  config.nvshmemHome = options.nvshmem_home ? options.nvshmem_home : "";
+  config.providerHome = options.nvshmem_home ? options.nvshmem_home : "";
   std::unique_ptr<DeviceTeam> team;
   Status status = DeviceTeam::create(std::move(driver), std::move(config), &team);
   *out = team.release();
@@ -101,21 +106,21 @@ Status createDevices(const dtile_device_options *given, dtile_team **out) {
     return {DTILE_INVALID,
             format("ndevices is %d; it must be 1 to %d", options->ndevices, kMostDeviceRanks)};
   DeviceTeamConfig config;
-  if (Status status = chooseProvider(*options, &config.nvshmem); !status.ok())
+  if (Status status = chooseProvider(*options, &config.provider); !status.ok())
     return status;
-  if (config.nvshmem && options->ndevices > 1)
+  if (config.provider && options->ndevices > 1)
     return {DTILE_INVALID,
-            format("the shmem provider nvshmem wants one process a GPU, but this one asks for %d "
-                   "ranks: start processes with torchrun or mpirun (dtile_team_create_device_env), "
-                   "or use p2p",
-                   options->ndevices)};
+            format("the shmem provider %s wants one process a GPU, but this one asks for %d ranks: "
+                   "start processes with torchrun or mpirun (dtile_team_create_device_env), or use "
+                   "p2p",
+                   config.provider->name, options->ndevices)};
   std::unique_ptr<DeviceDriver> driver;
   if (Status status = openDriver(*options, &driver); !status.ok())
     return status;
   for (int32_t i = 0; i < options->ndevices; ++i)
     config.ordinals.push_back(options->devices ? options->devices[i] : i);
   // A job of one.
-  if (config.nvshmem)
+  if (config.provider)
     if (Status status = Rendezvous::join({}, kLeastJobTimeoutMs, &config.job); !status.ok())
       return status;
   return finish(std::move(driver), std::move(config), *options, out);
@@ -127,7 +132,7 @@ Status createProcess(const dtile_device_options &options, JobPlace place, int32_
   if (place.ranks < 1 || place.ranks > kMostJobRanks)
     return {DTILE_INVALID, format("%d ranks; it must be 1 to %d", place.ranks, kMostJobRanks)};
   DeviceTeamConfig config;
-  if (Status status = chooseProvider(options, &config.nvshmem); !status.ok())
+  if (Status status = chooseProvider(options, &config.provider); !status.ok())
     return status;
   // Whoever has no driver says so before others wait for it.
   std::unique_ptr<DeviceDriver> driver;
@@ -143,7 +148,7 @@ Status createProcess(const dtile_device_options &options, JobPlace place, int32_
       {"the version of the runtime's ABI",
        format("%d.%d", DTILE_ABI_VERSION, DTILE_DEVICE_ABI_VERSION)},
       {"the kind of GPUs", driver->target()},
-      {"the shmem provider", config.nvshmem ? "nvshmem" : "p2p"},
+      {"the shmem provider", config.provider ? config.provider->name : kPeerToPeer},
   };
   if (Status status = Rendezvous::join(place, std::max(options.wait_timeout_ms, kLeastJobTimeoutMs),
                                        &config.job);

@@ -107,7 +107,7 @@ Status DeviceTeam::symmRegister(void *const *pointers, int64_t bytes) {
     return broken_;
   if (!pointers || bytes <= 0)
     return {DTILE_INVALID, "dtile_symm_register: the pointers are null, or there are no bytes"};
-  if (!job_ || nvshmem_)
+  if (!job_ || provider_)
     return {DTILE_UNAVAILABLE, "dtile_symm_register wants a job of one process a GPU, and the "
                                "shmem provider p2p"};
   RegisteredMemory registered;

@@ -35,8 +35,9 @@ uint64_t idOf(const dtile_kernel_desc &desc) {
                    hashBytes(desc.images[0].data, storedBytes(desc.images[0])));
 }
 
-bool isForNvshmem(const dtile_device_image &image) {
-  return std::strcmp(image.shmem, "nvshmem") == 0;
+/// Plain accesses reach the peers of any team.
+bool isForPeers(const dtile_device_image &image) {
+  return std::strcmp(image.shmem, kPeerToPeer) == 0;
 }
 
 Status cannotLoadInCapture(const dtile_kernel_desc &desc) {
@@ -135,24 +136,26 @@ Status DeviceTeam::loadKernel(const dtile_kernel_desc &desc, DeviceKernel **out)
 }
 
 Status DeviceTeam::checkProvider(const dtile_device_image &image) const {
-  // Plain accesses reach the peers of any team.
-  if (std::strcmp(image.shmem, "p2p") == 0)
+  if (isForPeers(image))
     return {};
-  if (!isForNvshmem(image))
+  const HeapProviderRow *row = findHeapProvider(image.shmem);
+  if (!row)
     return {DTILE_UNAVAILABLE, ", but this library has no host side for it: compile it with "
                                "--shmem=p2p"};
-  if (!nvshmem_)
-    return {DTILE_UNAVAILABLE, ", but this team's is `p2p`: compile it with --shmem=p2p, or make "
-                               "the team with shmem = \"nvshmem\" in its options (one process a "
-                               "GPU)"};
-  return nvshmem_->accepts(image.shmem_version);
+  if (row != providerRow_)
+    return {DTILE_UNAVAILABLE,
+            format(", but this team's is `%s`: compile it with --shmem=%s, or make the team with "
+                   "shmem = \"%s\" in its options (one process a GPU)",
+                   providerRow_ ? providerRow_->name : kPeerToPeer,
+                   providerRow_ ? providerRow_->name : kPeerToPeer, row->name)};
+  return provider_->accepts(image.shmem_version);
 }
 
 Status DeviceTeam::checkMapped(const dtile_kernel_desc &desc,
                                const dtile_device_image &image) const {
-  const int32_t far = nvshmem_ ? nvshmem_->firstUnmapped() : -1;
+  const int32_t far = provider_ ? provider_->firstUnmapped() : -1;
   const bool meets = (desc.flags & DTILE_KERNEL_ENTRY_BARRIER) != 0;
-  const bool isForAny = isForNvshmem(image);
+  const bool isForAny = !isForPeers(image);
   if (far < 0 || (image.mapped_site < 0 && (isForAny || !meets)))
     return {};
   std::string text, object;
@@ -170,14 +173,15 @@ Status DeviceTeam::checkMapped(const dtile_kernel_desc &desc,
           text +
               format(", but the memory of rank %d, on `%s`, is not mapped on rank %d, on `%s`: ",
                      far, job_->member(far).host, job_->rank(), job_->member(job_->rank()).host) +
-              (isForAny ? "put or get a region of memory instead, or run it within one host"
-                        : "compile it with --shmem=nvshmem")};
+              (isForAny ? std::string("put or get a region of memory instead, or run it within "
+                                      "one host")
+                        : format("compile it with --shmem=%s", providerRow_->name))};
 }
 
 Status DeviceTeam::lendArguments(const DeviceKernel &kernel, int32_t local,
                                  const dtile_arg *arguments) {
   const DeviceAddress heap = locals_[size_t(local)]->heap;
-  for (size_t i = 0; nvshmem_ && i < kernel.state.argumentOf.size(); ++i) {
+  for (size_t i = 0; provider_ && i < kernel.state.argumentOf.size(); ++i) {
     const int32_t position = kernel.state.argumentOf[i];
     const dtile_param_desc &param = kernel.state.params[i];
     TensorSpan span;
@@ -185,7 +189,7 @@ Status DeviceTeam::lendArguments(const DeviceKernel &kernel, int32_t local,
         !measureTensor(param, arguments[position].tensor, &span).ok() ||
         (span.begin >= heap && span.end <= heap + DeviceAddress(heapBytes_)))
       continue;
-    if (Status status = nvshmem_->lend(span.begin, span.end); !status.ok()) {
+    if (Status status = provider_->lend(span.begin, span.end); !status.ok()) {
       status.message =
           format("kernel `%s`, `%s`: ", kernel.state.name.c_str(), param.name) + status.message;
       return status;

@@ -57,7 +57,8 @@ Status DeviceTeam::open(DeviceTeamConfig config) {
     for (auto &other : locals_)
       if (Status status = one->device->reach(*other->device); !status.ok())
         return status;
-  if (Status status = config.nvshmem ? openNvshmem(config.nvshmemHome) : openHeaps(); !status.ok())
+  providerRow_ = config.provider;
+  if (Status status = providerRow_ ? startProvider(config.providerHome) : openHeaps(); !status.ok())
     return status;
   if (Status status = openControl(); !status.ok())
     return status;
@@ -122,11 +123,14 @@ Status DeviceTeam::reachesOneHost() const {
   int32_t other = 0;
   while (job_->isOnSameHost(other))
     ++other;
+  const HeapProviderRow *further = providerBetweenHosts(driver_->target());
   return {DTILE_UNAVAILABLE,
           format("the job has ranks on several hosts (rank %d on `%s`, rank %d on `%s`), and the "
-                 "shmem provider p2p reaches one host only: use nvshmem (shmem of the team's "
-                 "options, or DTILE_SHMEM=nvshmem)",
-                 job_->rank(), job_->member(job_->rank()).host, other, job_->member(other).host)};
+                 "shmem provider p2p reaches one host only",
+                 job_->rank(), job_->member(job_->rank()).host, other, job_->member(other).host) +
+              (further ? format(": use %s (shmem of the team's options, or DTILE_SHMEM=%s)",
+                                further->name, further->name)
+                       : std::string(": no provider for these GPUs reaches further"))};
 }
 
 Status DeviceTeam::openSharedHeap() {
@@ -170,11 +174,12 @@ Status DeviceTeam::openSharedHeap() {
   return status;
 }
 
-Status DeviceTeam::openNvshmem(const std::string &home) {
+Status DeviceTeam::startProvider(const std::string &home) {
   DeviceRank &own = *locals_.front();
-  if (Status status = Nvshmem::start(home, *own.device, *job_, heapBytes_, &nvshmem_); !status.ok())
+  if (Status status = providerRow_->start(home, *own.device, *job_, heapBytes_, &provider_);
+      !status.ok())
     return status;
-  own.heap = nvshmem_->heap();
+  own.heap = provider_->heap();
   return zeroHeaps(0, heapBytes_);
 }
 
@@ -232,7 +237,7 @@ Status DeviceTeam::uploadTeam(DeviceRank &rank) {
   std::vector<uint64_t> peers;
   for (int32_t peer = 0; peer < ranks_; ++peer)
     peers.push_back(peer == rank.rank ? rank.heap
-                    : nvshmem_        ? nvshmem_->peer(peer)
+                    : provider_       ? provider_->peer(peer)
                     : job_            ? rank.mapped[size_t(peer)]
                                       : locals_[size_t(peer)]->heap);
   for (size_t peer = 0; peer < std::min(peers.size(), rank.shift.size()); ++peer)
@@ -291,7 +296,7 @@ void DeviceTeam::unloadModules() {
     for (auto &rank : locals_)
       if (module.handle && rank->device->facts().ordinal == std::get<0>(image)) {
         if (module.isAttached)
-          nvshmem_->detach(module.handle);
+          provider_->detach(module.handle);
         rank->device->unload(module.handle);
         break;
       }
@@ -299,9 +304,9 @@ void DeviceTeam::unloadModules() {
 
 void DeviceTeam::closeHeap(DeviceRank &rank) {
   Device &device = *rank.device;
-  if (nvshmem_) {
+  if (provider_) {
     if (isOpen_ && broken_.ok())
-      nvshmem_->finish();
+      provider_->finish();
     return;
   }
   unmapAllForeign();

@@ -13,7 +13,7 @@
 #include "backend/runtime/device/device_arena.h"
 #include "backend/runtime/device/device_kernel.h"
 #include "backend/runtime/device/epoch_buffers.h"
-#include "backend/runtime/device/nvshmem.h"
+#include "backend/runtime/device/heap_provider.h"
 #include "backend/runtime/device/print/print_ring.h"
 #include "backend/runtime/device_abi.h"
 #include "backend/runtime/dtile.h"
@@ -45,9 +45,9 @@ struct DeviceTeamConfig {
   bool plainLaunches = false;
   /// Null: all ranks are of this process.
   std::unique_ptr<Rendezvous> job;
-  /// Who makes the heaps and what kernels may be compiled for: p2p, or NVSHMEM (with a job).
-  bool nvshmem = false;
-  std::string nvshmemHome;
+  /// Who makes the heaps and what kernels may be compiled for: null for p2p, any other with a job.
+  const HeapProviderRow *provider = nullptr;
+  std::string providerHome;
 };
 
 /// Code on a device.
@@ -55,7 +55,7 @@ struct LoadedModule {
   ModuleHandle handle = nullptr;
   /// The image, where it was compressed: HIP reads it as long as the code is loaded.
   std::unique_ptr<char[]> bytes;
-  /// NVSHMEM knows of it.
+  /// The heap provider knows of it.
   bool isAttached = false;
 };
 
@@ -154,7 +154,7 @@ private:
   Status openHeaps();
   Status openSharedHeap();
   [[nodiscard]] Status reachesOneHost() const;
-  Status openNvshmem(const std::string &home);
+  Status startProvider(const std::string &home);
   void closeHeap(DeviceRank &rank);
   void unloadModules();
   Status openControl();
@@ -325,7 +325,9 @@ private:
   std::unique_ptr<Rendezvous> job_;
   std::unique_ptr<ControlListener> listener_;
   /// Null: the heaps are this team's own.
-  std::unique_ptr<Nvshmem> nvshmem_;
+  /// Null for p2p.
+  const HeapProviderRow *providerRow_ = nullptr;
+  std::unique_ptr<HeapProvider> provider_;
   int32_t ranks_ = 0;
   int32_t timeoutMs_ = 0;
   bool plainLaunches_ = false;

@@ -64,7 +64,7 @@ Status together(Rendezvous &job, Status own) {
 } // namespace
 
 Status Nvshmem::start(const std::string &home, Device &device, Rendezvous &job, int64_t heapBytes,
-                      std::unique_ptr<Nvshmem> *out) {
+                      std::unique_ptr<HeapProvider> *out) {
   std::unique_ptr<Nvshmem> made(new Nvshmem(device, job.rank(), job.ranks()));
   Status status = together(job, made->open(home));
   if (!status.ok())

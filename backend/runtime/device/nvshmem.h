@@ -3,9 +3,8 @@
 // code that was compiled with its bitcode. One process a GPU.
 #pragma once
 
-#include "backend/runtime/device/device.h"
+#include "backend/runtime/device/heap_provider.h"
 #include "backend/runtime/device/nvshmem_abi.h"
-#include "backend/runtime/job/rendezvous.h"
 
 #include <cstdint>
 #include <map>
@@ -15,37 +14,21 @@
 
 namespace dtile::runtime {
 
-/// "collective": all ranks call it, in the same order.
-class Nvshmem {
+/// HeapProvider by NVSHMEM.
+class Nvshmem final : public HeapProvider {
 public:
-  /// Opens the library below `home` (empty: DTILE_NVSHMEM_HOME, or as the loader finds it), starts
-  /// it on `device` with the ranks of `job` and makes a heap. Collective: where one rank cannot,
-  /// all fail.
+  /// HeapProviderRow::start; `home` may also be DTILE_NVSHMEM_HOME, or as the loader finds it.
   static Status start(const std::string &home, Device &device, Rendezvous &job, int64_t heapBytes,
-                      std::unique_ptr<Nvshmem> *out);
+                      std::unique_ptr<HeapProvider> *out);
 
-  /// The heap, and the same of another rank as this device addresses it.
-  [[nodiscard]] DeviceAddress heap() const { return heap_; }
-  /// 0: it is not mapped here, and only NVSHMEM's own functions reach it.
-  [[nodiscard]] DeviceAddress peer(int32_t rank) const { return peers_[size_t(rank)]; }
-  /// The first rank that is not mapped, or -1.
-  [[nodiscard]] int32_t firstUnmapped() const;
-
-  /// Lets the network read and write this device's memory from `begin` to before `end`, which is
-  /// outside the heap, where a rank is not mapped; kernels put from there and get to there.
-  Status lend(DeviceAddress begin, DeviceAddress end);
-
-  /// Whether device code of a version (dtile_device_image) runs with this host library; otherwise
-  /// the end of a sentence about the kernel.
-  [[nodiscard]] Status accepts(int32_t deviceVersion) const;
-  /// Gives a loaded module what its device code has to know; before its first launch.
-  Status attach(ModuleHandle module);
-  /// Before the module is unloaded.
-  void detach(ModuleHandle module);
-
-  /// Gives the heap back and ends what `start` began; collective. Without it the library stays, as
-  /// peers may not come.
-  void finish();
+  [[nodiscard]] DeviceAddress heap() const override { return heap_; }
+  [[nodiscard]] DeviceAddress peer(int32_t rank) const override { return peers_[size_t(rank)]; }
+  [[nodiscard]] int32_t firstUnmapped() const override;
+  Status lend(DeviceAddress begin, DeviceAddress end) override;
+  [[nodiscard]] Status accepts(int32_t deviceVersion) const override;
+  Status attach(ModuleHandle module) override;
+  void detach(ModuleHandle module) override;
+  void finish() override;
 
 private:
   Nvshmem(Device &device, int32_t rank, int32_t ranks)

@@ -313,8 +313,8 @@ Status DeviceTeam::loadImage(const dtile_kernel_desc &desc, int32_t local,
   if (!module.handle)
     if (Status status = loadModule(device, image, &module); !status.ok())
       return inWords(std::move(status));
-  if (std::strcmp(image.shmem, "nvshmem") == 0 && !module.isAttached) {
-    if (Status status = nvshmem_->attach(module.handle); !status.ok())
+  if (std::strcmp(image.shmem, kPeerToPeer) != 0 && !module.isAttached) {
+    if (Status status = provider_->attach(module.handle); !status.ok())
       return inWords(std::move(status));
     module.isAttached = true;
   }

@@ -80,8 +80,8 @@ public:
     joined_ = Rendezvous::join({rank, ranks, rank, name}, 5000, &config.job);
     config.ordinals = {rank};
     config.symmetricBytes = kHeapBytes;
-    config.nvshmem = true;
-    config.nvshmemHome = kHome;
+    config.provider = findHeapProvider("nvshmem");
+    config.providerHome = kHome;
   }
 
   Status make() {
@@ -217,7 +217,7 @@ TEST(NvshmemTeam, compares_versions_before_a_kernel_is_loaded) {
 TEST(NvshmemTeam, says_what_is_missing_on_each_rank) {
   EXPECT_TRUE(inProcesses(2, [](Process &p, int32_t rank) {
     if (rank == 1)
-      p.config.nvshmemHome = "/nowhere";
+      p.config.providerHome = "/nowhere";
     Status status = p.make();
     bool isFine = p.says(status, rank == 0 ? "rank 1 cannot start NVSHMEM; see its own error"
                                            : "cannot open NVSHMEM's host library (/nowhere/lib/"
@@ -228,9 +228,9 @@ TEST(NvshmemTeam, says_what_is_missing_on_each_rank) {
   }));
   // A library of that name that is another one.
   EXPECT_TRUE(inProcesses(1, [](Process &p, int32_t) {
-    p.config.nvshmemHome = testing::TempDir() + "/other_nvshmem";
-    const std::string library = p.config.nvshmemHome + "/lib/libnvshmem_host.so.3";
-    std::string make = "mkdir -p " + p.config.nvshmemHome + "/lib && ln -sf libm.so.6 " + library;
+    p.config.providerHome = testing::TempDir() + "/other_nvshmem";
+    const std::string library = p.config.providerHome + "/lib/libnvshmem_host.so.3";
+    std::string make = "mkdir -p " + p.config.providerHome + "/lib && ln -sf libm.so.6 " + library;
     Dl_info info;
     if (dladdr(reinterpret_cast<void *>(&std::strtod), &info))
       make += " && ln -sf " + std::string(info.dli_fname) + " " + library;
@@ -242,7 +242,7 @@ TEST(NvshmemTeam, says_what_is_missing_on_each_rank) {
 TEST(NvshmemTeam, finds_the_library_by_the_environment) {
   EXPECT_TRUE(inProcesses(1, [](Process &p, int32_t) {
     setenv("DTILE_NVSHMEM_HOME", kHome, 1);
-    p.config.nvshmemHome.clear();
+    p.config.providerHome.clear();
     Status status = p.make();
     return p.expect(status.ok(), "made", status.message);
   }));
@@ -349,11 +349,13 @@ TEST(NvshmemTeam, wants_one_process_a_device) {
   EXPECT_EQ(dtile_team_create_devices(&options, &team), DTILE_INVALID);
   EXPECT_THAT(dtile_last_error(), HasSubstr("for NVIDIA's GPUs only"));
   options.shmem = "rocshmem";
-  EXPECT_EQ(dtile_team_create_devices(&options, &team), DTILE_UNAVAILABLE);
-  EXPECT_THAT(dtile_last_error(), HasSubstr("no host side for rocSHMEM: use the shmem provider"));
+  EXPECT_EQ(dtile_team_create_devices(&options, &team), DTILE_INVALID);
+  EXPECT_THAT(dtile_last_error(),
+              HasSubstr("no host side for the shmem provider `rocshmem`: it has p2p and nvshmem"));
   options.shmem = "carrier pigeons";
   EXPECT_EQ(dtile_team_create_devices(&options, &team), DTILE_INVALID);
-  EXPECT_THAT(dtile_last_error(), HasSubstr("`carrier pigeons` is no shmem provider"));
+  EXPECT_THAT(dtile_last_error(),
+              HasSubstr("no host side for the shmem provider `carrier pigeons`"));
 }
 
 } // namespace

@@ -45,8 +45,8 @@ struct Member {
       return;
     config.ordinals = {rank % kEach};
     config.symmetricBytes = 1 << 20;
-    config.nvshmem = nvshmem;
-    config.nvshmemHome = FAKE_NVSHMEM_HOME;
+    config.provider = nvshmem ? findHeapProvider("nvshmem") : nullptr;
+    config.providerHome = FAKE_NVSHMEM_HOME;
     made = DeviceTeam::create(makeFakeDriver(machine), std::move(config), &team);
   }
 
